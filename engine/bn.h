@@ -286,7 +286,7 @@ BN_MUST_CHECK bn_status bn_template_render(bn_template tmpl, const bn_message *m
 /* The i-th text at which generation ends under this template, NULL past the end. */
 const char *bn_template_stop(bn_template tmpl, size_t i);
 
-/* ---- Sessions: one timeline of tokens ---- */
+/* ---- Sessions: evaluating a timeline of tokens ---- */
 
 typedef struct bn_session bn_session;
 
@@ -344,6 +344,42 @@ uint32_t bn_session_n_threads(const bn_session *session);
 BN_MUST_CHECK bn_status bn_session_truncate(bn_session *session, uint32_t n_tokens, bn_error *err);
 /* The last evaluated position's hidden state after the final norm: n_embd floats, NULL before the first. */
 const float *bn_session_hidden(const bn_session *session);
+
+/* ---- Sequences: several timelines in one session ---- */
+
+/* A timeline with a KV cache of its own. A session has one (bn_session_sequence), which the functions above use; more
+ * are opened for it. One pass evaluates tokens of many of them and reads the weights once. Each gets the bits that it
+ * would get alone. */
+typedef struct bn_sequence bn_sequence;
+
+/* An empty timeline for sessions of this session's model; n_ctx: most tokens, at most the session's; 0: the session's.
+ * Closed by the caller. */
+BN_MUST_CHECK bn_status bn_sequence_open(bn_sequence **out, const bn_session *session, uint32_t n_ctx,
+                                         bn_error *err);
+void bn_sequence_close(bn_sequence *sequence);
+/* The session's own, which is closed with it. */
+bn_sequence *bn_session_sequence(bn_session *session);
+/* Tokens in the timeline, and the most that it may have. */
+uint32_t bn_sequence_position(const bn_sequence *sequence);
+uint32_t bn_sequence_n_ctx(const bn_sequence *sequence);
+/* Shortens the timeline to its first n_tokens; 0 starts afresh. */
+BN_MUST_CHECK bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_error *err);
+
+/* Tokens that follow those of one sequence. */
+typedef struct bn_batch_part {
+    bn_sequence *sequence;
+    const int32_t *tokens;
+    size_t n_tokens; /* at least 1 */
+    bn_logits which; /* rows of logits that are wanted */
+} bn_batch_part;
+
+/* Evaluates the parts in one pass; together they have at most n_batch tokens, and no sequence occurs twice. logits has
+ * n_vocab floats for each row wanted, in the order of the parts; NULL: only hidden states are made. n_best as in
+ * bn_session_eval_best, 0: all logits. After an error the timelines are as they were. */
+BN_MUST_CHECK bn_status bn_session_eval_batch(bn_session *session, const bn_batch_part *parts, size_t n_parts,
+                                              size_t n_best, float *logits, bn_error *err);
+/* The hidden state after the final norm of row i of those wanted; NULL past the last one. */
+const float *bn_session_hidden_row(const bn_session *session, size_t i);
 
 /* What one kernel did since the session was opened: counted where it was called, never derived. */
 typedef struct bn_kernel_stat {

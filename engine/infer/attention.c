@@ -27,6 +27,13 @@ static void norm_heads(const struct pass *p, uint32_t layer, size_t from, size_t
     stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, hp->head_dim, 1));
 }
 
+/* Where the first position of a KV head is in the caches of a sequence. */
+static size_t cache_row(const struct pass *p, const struct bn_sequence *sequence, uint32_t layer,
+                        size_t kv_head)
+{
+    return (layer * p->m->hp.n_head_kv + kv_head) * sequence->n_ctx * p->m->hp.head_dim;
+}
+
 /* Rotates q and k, and stores k and v, for this thread's (token, head) pairs. */
 static void rope_and_store(const struct pass *p, uint32_t layer)
 {
@@ -43,7 +50,7 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     if (hp->head_norms) norm_heads(p, layer, from, to);
     struct bn_brick_timer rope = stage_begin(p, BN_BRICK_ROPE_EMBEDDING);
     for (size_t i = from; i < to; i++) {
-        size_t at = (s->position + i / n_heads) * half;
+        size_t at = s->rows[i / n_heads].position * half;
         float *row = head_row(p, i);
         rotate(row, cos + at, sin + at, hp->n_rot);
     }
@@ -53,9 +60,10 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
         size_t token = i / n_heads, head = i % n_heads;
         if (head < hp->n_head) continue;
         size_t kv = head - hp->n_head, row = (token * n_kv + kv) * d;
-        size_t at = ((layer * n_kv + kv) * s->n_ctx + s->position + token) * d;
-        p->kernels->f32_to_f16(s->k_cache + at, s->k + row, d);
-        p->kernels->f32_to_f16(s->v_cache + at, s->v + row, d);
+        const struct bn_row *at = &s->rows[token];
+        size_t cell = cache_row(p, at->sequence, layer, kv) + at->position * d;
+        p->kernels->f32_to_f16(at->sequence->k_cache + cell, s->k + row, d);
+        p->kernels->f32_to_f16(at->sequence->v_cache + cell, s->v + row, d);
         n_stored++;
     }
     stage_end(p, store, BN_KERNEL_F32_TO_F16, n_stored * d * 4, shape(n_stored, d, 2));
@@ -68,13 +76,13 @@ static void attend(const struct pass *p, uint32_t layer, size_t token, size_t he
 {
     struct bn_session *s = p->s;
     const bn_hparams *hp = &p->m->hp;
-    size_t d = hp->head_dim, n_pos = s->position + token + 1, row = (token * hp->n_head + head) * d,
+    const struct bn_sequence *sequence = s->rows[token].sequence;
+    size_t d = hp->head_dim, n_pos = s->rows[token].position + 1, row = (token * hp->n_head + head) * d,
            hidden = 0;
     if (bn_is_local(hp, layer) && n_pos > hp->window) hidden = n_pos - hp->window;
     n_pos -= hidden;
-    size_t kv_head = head / (hp->n_head / hp->n_head_kv),
-           at = ((layer * hp->n_head_kv + kv_head) * s->n_ctx + hidden) * d;
-    struct bn_kv k = {s->k_cache + at, d, n_pos, d}, v = {s->v_cache + at, d, n_pos, d};
+    size_t at = cache_row(p, sequence, layer, head / (hp->n_head / hp->n_head_kv)) + hidden * d;
+    struct bn_kv k = {sequence->k_cache + at, d, n_pos, d}, v = {sequence->v_cache + at, d, n_pos, d};
     float *scores = s->scores + (size_t)p->thread * BN_QUERIES * s->n_ctx;
     struct bn_brick_timer part = part_begin(p, BN_BRICK_ATTENTION_SCORE);
     kernel_begin(p);

@@ -57,7 +57,9 @@ static bn_status evaluate(struct bn_session *s, const int32_t *tokens, struct po
         size_t first = !only_last ? 0 : last ? batch - 1 : batch;
         if (s->cancel != NULL && s->cancel(s->cancel_user))
             return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
-        BN_TRY(bn_forward(s, tokens + done, batch, first, 0, NULL, err));
+        bn_batch_start(s);
+        bn_batch_add(s, &s->own, tokens + done, batch, first);
+        BN_TRY(bn_forward(s, 0, NULL, err));
         pool(p, s->hidden, done + first, batch - first);
         done += batch;
     }
@@ -79,13 +81,13 @@ bn_status bn_session_embed(bn_session *s, const int32_t *tokens, size_t n_tokens
         bn_error_hint(err, "choose one, for example --pooling mean or --pooling last");
         return BN_ERR_UNSUPPORTED;
     }
-    s->position = 0;
+    s->own.position = 0;
     s->n_hidden = 0;
-    BN_TRY(bn_session_check_tokens(s, tokens, n_tokens, err));
+    BN_TRY(bn_session_check_tokens(s, &s->own, tokens, n_tokens, err));
     p.sum = bn_alloc(hp->n_embd, sizeof *p.sum);
     if (p.sum == NULL) return bn_nomem(err);
     bn_status status = evaluate(s, tokens, &p, err);
     bn_free(p.sum);
-    if (status != BN_OK) s->position = 0;
+    if (status != BN_OK) s->own.position = 0;
     return status;
 }

@@ -41,7 +41,7 @@ static void embed(const struct pass *p)
     kernel_begin(p);
     for (size_t j = from; j < to; j++) {
         float *x = p->s->x + j * e->k;
-        bn_matrix_row(p->kernels, e, (size_t)p->s->run.tokens[j], x);
+        bn_matrix_row(p->kernels, e, (size_t)p->s->rows[j].token, x);
         if (p->m->embd_rotation.block != 0) bn_rotate(&p->m->embd_rotation, x, e->k, true);
         for (size_t i = 0; p->m->hp.embd_scale != 1.0f && i < e->k; i++)
             x[i] *= p->m->hp.embd_scale;
@@ -55,13 +55,12 @@ static void embed(const struct pass *p)
 static void final_norm(const struct pass *p)
 {
     struct bn_session *s = p->s;
-    size_t embd = p->m->hp.n_embd, n = p->n - s->run.head_at, from, to;
+    size_t embd = p->m->hp.n_embd, n = s->run.n_wanted, from, to;
     my_share(p, n, 1, &from, &to);
     struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RMS_NORM);
     for (size_t j = from; j < to; j++) {
         float *hidden = s->hidden + j * embd;
-        p->kernels->rmsnorm(hidden, s->x + (s->run.head_at + j) * embd, p->m->output_norm, embd,
-                            p->m->hp.rms_eps);
+        p->kernels->rmsnorm(hidden, s->x + s->wanted[j] * embd, p->m->output_norm, embd, p->m->hp.rms_eps);
         bool finite = bn_all_finite(hidden, embd);
         if (!finite) s->run.bad_row = true;
         if (p->m->head_linear.w.rows != 0)
@@ -69,7 +68,7 @@ static void final_norm(const struct pass *p)
                               p->m->head_linear.grouped.group, finite);
     }
     stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, embd, 1));
-    bn_trace_rows(p, "output_norm", -1, s->hidden, s->run.head_at, n, embd);
+    bn_trace_rows(p, "output_norm", -1, s->hidden, s->wanted, n, embd);
 }
 
 static void head(const struct pass *p)
@@ -79,7 +78,7 @@ static void head(const struct pass *p)
         bn_screen_head(p);
     else
         bn_head(p);
-    bn_trace_rows(p, "logits", -1, s->run.logits, s->run.head_at, p->n - s->run.head_at, p->m->head.rows);
+    bn_trace_rows(p, "logits", -1, s->run.logits, s->wanted, s->run.n_wanted, p->m->head.rows);
     meet(p);
 }
 
@@ -93,7 +92,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     if (thread == 0) brick_end(s->run.team, 0);
     uint64_t t0 = bn_clock_ns();
     embed(p);
-    bn_trace_rows(p, "embd", -1, s->x, 0, p->n, p->m->hp.n_embd);
+    bn_trace_rows(p, "embd", -1, s->x, NULL, p->n, p->m->hp.n_embd);
     meet(p);
     uint64_t t1 = bn_clock_ns();
     for (uint32_t n = 0; n < p->m->hp.n_layer; n++) {
@@ -103,7 +102,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
         layer_end(&pass, layer);
     }
     uint64_t t2 = bn_clock_ns();
-    if (s->run.head_at < p->n) {
+    if (s->run.n_wanted > 0) {
         final_norm(p);
         meet(p);
         if (s->run.logits != NULL) head(p);
@@ -116,28 +115,43 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     }
 }
 
-bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size_t head_at, size_t n_best,
-                     float *logits, bn_error *err)
+void bn_batch_start(struct bn_session *s)
 {
-    s->run.tokens = tokens;
-    s->run.n = n;
-    s->run.head_at = head_at;
+    s->run.n = 0;
+    s->run.n_wanted = 0;
+    s->n_hidden = 0;
+}
+
+void bn_batch_add(struct bn_session *s, struct bn_sequence *sequence, const int32_t *tokens, size_t n,
+                  size_t first_wanted)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i >= first_wanted) s->wanted[s->run.n_wanted++] = (uint32_t)s->run.n;
+        s->rows[s->run.n++] = (struct bn_row){sequence, sequence->position + (uint32_t)i, tokens[i]};
+    }
+}
+
+bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_error *err)
+{
+    size_t n_logits = logits != NULL ? s->run.n_wanted : 0;
     s->run.logits = logits;
     s->run.n_best = n_best;
     s->run.n_rescored = 0;
     s->run.bad_row = false;
-    bn_prof_begin_pass(s->prof, s->position, (uint32_t)n, logits != NULL ? (uint32_t)(n - head_at) : 0);
+    bn_prof_begin_pass(s->prof, s->rows[0].position, (uint32_t)s->run.n, (uint32_t)n_logits);
     s->run.team = bn_prof_start_brick(s->prof, BN_BRICK_TEAM);
     bn_team_run(s->team, run, s);
     bn_prof_stop_brick(s->run.team, 0);
     bn_prof_end_pass(s->prof);
     if (s->run.bad_row) {
-        bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or after it", s->position);
+        bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or after it",
+                s->rows[0].position);
         bn_error_hint(err, "the model's weights are damaged");
         return BN_ERR_FORMAT;
     }
-    if (logits != NULL && n > head_at && n_best > 0) bn_screen_account(s);
-    s->n_hidden = n - head_at;
-    s->position += (uint32_t)n;
+    if (n_logits > 0 && n_best > 0) bn_screen_account(s);
+    s->n_hidden = s->run.n_wanted;
+    for (size_t j = 0; j < s->run.n; j++)
+        s->rows[j].sequence->position = s->rows[j].position + 1;
     return BN_OK;
 }

@@ -6,13 +6,22 @@
 #include "infer/stages.h"
 #include "model/rows.h"
 
-void bn_trace_rows(const struct pass *p, const char *op, int32_t layer, const float *data, size_t first,
-                   size_t n, size_t cols)
+/* Row i of some data is row index[i] of the batch, or i without an index. */
+static const struct bn_row *traced_row(const struct pass *p, const uint32_t *index, size_t i)
+{
+    return &p->s->rows[index != NULL ? index[i] : i];
+}
+
+void bn_trace_rows(const struct pass *p, const char *op, int32_t layer, const float *data,
+                   const uint32_t *index, size_t n, size_t cols)
 {
     if (p->s->trace == NULL) return;
     meet(p);
-    if (p->thread == 0) {
-        bn_trace_record record = {op, layer, p->s->position + (uint32_t)first, n, cols, data};
+    for (size_t from = 0, to; p->thread == 0 && from < n; from = to) {
+        const struct bn_row *first = traced_row(p, index, from);
+        for (to = from + 1; to < n && traced_row(p, index, to)->sequence == first->sequence;)
+            to++;
+        bn_trace_record record = {op, layer, first->position, to - from, cols, data + from * cols};
         p->s->trace(p->s->trace_user, &record);
     }
     meet(p);
@@ -20,7 +29,7 @@ void bn_trace_rows(const struct pass *p, const char *op, int32_t layer, const fl
 
 void bn_trace_layer(const struct pass *p, const char *op, uint32_t layer, const float *data, size_t cols)
 {
-    bn_trace_rows(p, op, (int32_t)layer, data, 0, p->n, cols);
+    bn_trace_rows(p, op, (int32_t)layer, data, NULL, p->n, cols);
 }
 
 /* ---- inputs ---- */

@@ -23,8 +23,8 @@
 
 bool bn_screen_wanted(const struct bn_session *s)
 {
-    return s->model->screen.q != NULL && !s->screen_off && s->trace == NULL && s->run.n_best > 0 &&
-           s->run.n_best <= BN_SCREEN_MAX && s->run.n_best < s->model->head.rows;
+    return s->model->screen.q != NULL && !s->screen_off && s->trace == NULL && s->run.n_wanted == 1 &&
+           s->run.n_best > 0 && s->run.n_best <= BN_SCREEN_MAX && s->run.n_best < s->model->head.rows;
 }
 
 /* With a larger share of rows computed, the full product would have been as fast. */
@@ -190,7 +190,7 @@ void bn_screen_head(const struct pass *p)
     struct bn_session *s = p->s;
     const struct bn_matrix *head = &p->m->head;
     const struct bn_screen *screen = &p->m->screen;
-    const float *hidden = s->hidden + (p->n - s->run.head_at - 1) * head->k;
+    const float *hidden = s->hidden;
     size_t k = head->k, from, to;
     my_share(p, head->rows, BN_ROW_GRAIN, &from, &to);
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_HEAD_SCREEN);

@@ -66,6 +66,8 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->scores, (size_t)s->n_ctx * BN_QUERIES, s->n_threads, sizeof *s->scores);
     take(a, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);
     take(a, &s->hidden, hp->n_embd, s->n_batch, sizeof *s->hidden);
+    take(a, &s->rows, 1, s->n_batch, sizeof *s->rows);
+    take(a, &s->wanted, 1, s->n_batch, sizeof *s->wanted);
     if (s->model->hadamard.block != 0)
         take(a, &s->rotated, bn_act_padded(widest), s->n_threads, sizeof *s->rotated);
     if (s->model->screen.q == NULL) return;
@@ -76,15 +78,11 @@ static void lay_out(struct bn_session *s, struct arena *a)
 /* The KV cache stays outside: most of it may never be touched. */
 static bool take_all(struct bn_session *s)
 {
-    const bn_hparams *hp = &s->model->hp;
-    uint64_t n_cache, per_position = (uint64_t)hp->n_layer * hp->n_head_kv * hp->head_dim;
-    struct arena arena = {NULL, 0, bn_mul_ok(per_position, s->n_ctx, &n_cache)};
+    struct arena arena = {NULL, 0, true};
     lay_out(s, &arena);
     if (!arena.ok) return false;
     s->arena = bn_alloc_aligned((size_t)arena.used, 1);
-    s->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *s->k_cache);
-    s->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *s->v_cache);
-    if (s->arena == NULL || s->k_cache == NULL || s->v_cache == NULL) return false;
+    if (s->arena == NULL || !bn_sequence_take(&s->own, &s->model->hp, s->n_ctx)) return false;
     bn_mem_advise_huge(s->arena, (size_t)arena.used);
     arena = (struct arena){s->arena, 0, true};
     lay_out(s, &arena);
@@ -147,32 +145,33 @@ void bn_session_close(bn_session *s)
 {
     if (s == NULL) return;
     bn_team_close(s->team);
-    bn_free(s->k_cache);
-    bn_free(s->v_cache);
+    bn_sequence_release(&s->own);
     bn_free(s->arena);
     bn_free(s);
 }
 
 struct bn_session_memory bn_session_memory(const bn_session *s)
 {
-    return (struct bn_session_memory){bn_mem_size(s->k_cache) + bn_mem_size(s->v_cache),
+    return (struct bn_session_memory){bn_mem_size(s->own.k_cache) + bn_mem_size(s->own.v_cache),
                                       bn_mem_size(s->arena), bn_mem_size(s) + bn_team_bytes(s->team)};
 }
 
-bn_status bn_session_check_tokens(const struct bn_session *s, const int32_t *tokens, size_t n, bn_error *err)
+bn_status bn_session_check_tokens(const struct bn_session *s, const struct bn_sequence *sequence,
+                                  const int32_t *tokens, size_t n, bn_error *err)
 {
     if (n == 0) return bn_fail(err, BN_ERR_ARG, "no tokens to evaluate");
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= s->model->hp.n_vocab)
             return bn_fail(err, BN_ERR_ARG, "token %zu is %d; the vocabulary has ids 0 to %u", i,
                            (int)tokens[i], s->model->hp.n_vocab - 1);
-    if (n > s->n_ctx - s->position) {
-        if (s->position == 0)
-            bn_fail(err, BN_ERR_LIMIT, "prompt too long: %zu tokens, the context holds %u", n, s->n_ctx);
+    if (n > sequence->n_ctx - sequence->position) {
+        if (sequence->position == 0)
+            bn_fail(err, BN_ERR_LIMIT, "prompt too long: %zu tokens, the context holds %u", n,
+                    sequence->n_ctx);
         else
             bn_fail(err, BN_ERR_LIMIT, "context full: %zu tokens after %u, the context holds %u", n,
-                    s->position, s->n_ctx);
-        if (s->n_ctx < s->model->hp.n_ctx)
+                    sequence->position, sequence->n_ctx);
+        if (sequence->n_ctx < s->model->hp.n_ctx)
             bn_error_hint(err, "use a shorter text, or a larger context (--ctx, at most %u)",
                           s->model->hp.n_ctx);
         else
@@ -185,8 +184,8 @@ bn_status bn_session_check_tokens(const struct bn_session *s, const int32_t *tok
 static bn_status eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits which, size_t n_best,
                       float *logits, bn_error *err)
 {
-    BN_TRY(bn_session_check_tokens(s, tokens, n, err));
-    uint32_t before = s->position;
+    BN_TRY(bn_session_check_tokens(s, &s->own, tokens, n, err));
+    uint32_t before = s->own.position;
     uint64_t start = bn_clock_ns();
     s->timing = (bn_eval_timing){0};
     s->n_hidden = 0;
@@ -194,11 +193,13 @@ static bn_status eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits 
         size_t batch = bn_min_size(n - done, s->n_batch);
         bool last = done + batch == n;
         size_t head_at = which == BN_LOGITS_ALL ? 0 : which == BN_LOGITS_LAST && last ? batch - 1 : batch;
+        bn_batch_start(s);
+        bn_batch_add(s, &s->own, tokens + done, batch, head_at);
         bn_status status = s->cancel != NULL && s->cancel(s->cancel_user)
                                ? bn_fail(err, BN_ERR_CANCELLED, "cancelled")
-                               : bn_forward(s, tokens + done, batch, head_at, n_best, logits, err);
+                               : bn_forward(s, n_best, logits, err);
         if (status != BN_OK) {
-            s->position = before;
+            s->own.position = before;
             return status;
         }
         if (which == BN_LOGITS_ALL) logits += batch * s->model->hp.n_vocab;
@@ -227,16 +228,13 @@ bn_screen_stat bn_session_screen_stat(const bn_session *s)
 
 bn_status bn_session_truncate(bn_session *s, uint32_t n_tokens, bn_error *err)
 {
-    if (n_tokens > s->position)
-        return bn_fail(err, BN_ERR_ARG, "the timeline has %u tokens, not %u", s->position, n_tokens);
-    s->position = n_tokens;
     s->n_hidden = 0;
-    return BN_OK;
+    return bn_sequence_truncate(&s->own, n_tokens, err);
 }
 
 uint32_t bn_session_position(const bn_session *s)
 {
-    return s->position;
+    return s->own.position;
 }
 
 uint32_t bn_session_n_ctx(const bn_session *s)
@@ -256,7 +254,12 @@ uint32_t bn_session_n_threads(const bn_session *s)
 
 const float *bn_session_hidden(const bn_session *s)
 {
-    return s->n_hidden > 0 ? s->hidden + (s->n_hidden - 1) * s->model->hp.n_embd : NULL;
+    return s->n_hidden > 0 ? bn_session_hidden_row(s, s->n_hidden - 1) : NULL;
+}
+
+const float *bn_session_hidden_row(const bn_session *s, size_t i)
+{
+    return i < s->n_hidden ? s->hidden + i * s->model->hp.n_embd : NULL;
 }
 
 bn_eval_timing bn_session_timing(const bn_session *s)

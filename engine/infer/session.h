@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A session's inside: the KV cache, the scratch rows of one batch, the counters; all of it is allocated when
- * the session is opened.
+ * The inside of sequences and sessions. A sequence is one timeline of tokens: its KV cache and its length. A session is
+ * what evaluates tokens of one sequence or of several: the scratch rows of one batch, the threads, the counters. All of
+ * its memory is taken when it is opened.
  */
 #ifndef BN_INFER_SESSION_H
 #define BN_INFER_SESSION_H
@@ -14,14 +15,25 @@
 #define BN_QUERIES 4u       /* heads of one token whose attention is computed together */
 #define BN_SCREEN_MAX 1024u /* largest n_best that is screened for */
 
+struct bn_sequence {
+    uint32_t n_ctx;
+    uint32_t position;           /* tokens in the timeline */
+    uint16_t *k_cache, *v_cache; /* binary16: [layer][kv head][n_ctx][head_dim] */
+};
+
+/* One token of the batch in flight. Rows of one sequence are neighbours, in the order of their positions. */
+struct bn_row {
+    struct bn_sequence *sequence;
+    uint32_t position;
+    int32_t token;
+};
+
 struct bn_session {
     const struct bn_model *model;
-    uint32_t n_ctx, n_batch, n_threads;
-    uint32_t position; /* tokens in the timeline */
-    void *arena;       /* everything below but the KV cache */
+    uint32_t n_ctx, n_batch, n_threads; /* n_ctx: the most that a sequence may have */
+    struct bn_sequence own;             /* the session's own timeline */
+    void *arena;                        /* everything below */
 
-    /* KV cache, binary16: [layer][kv head][n_ctx][head_dim]. */
-    uint16_t *k_cache, *v_cache;
     float *rope_cos, *rope_sin;   /* [n_ctx][n_rot / 2] */
     float *local_cos, *local_sin; /* the same of local layers; NULL without such layers */
 
@@ -45,6 +57,8 @@ struct bn_session {
     float *head_row; /* n_threads rows of n_embd: one row of a quantised head in floats */
     float *hidden;   /* n_batch x n_embd: after the final norm */
     size_t n_hidden; /* rows of hidden that the last evaluation filled */
+    struct bn_row *rows;
+    uint32_t *wanted; /* rows whose hidden state is wanted, ascending */
 
     /* Screening the head; NULL without a screen. See screen.c. */
     int8_t *screen_x;   /* n_threads times two planes of n_embd */
@@ -65,11 +79,10 @@ struct bn_session {
 
     /* The evaluation in flight, read by all threads. */
     struct {
-        const int32_t *tokens;
-        size_t n;       /* tokens in the batch */
-        size_t head_at; /* first row of the batch that goes through the head; n for none */
-        float *logits;  /* n - head_at rows of n_vocab; NULL: only hidden states are wanted */
-        size_t n_best;  /* of the logits that matter; 0: all */
+        size_t n;        /* rows of the batch */
+        size_t n_wanted; /* rows that go on to the final norm */
+        float *logits;   /* n_wanted rows of n_vocab; NULL: only hidden states are wanted */
+        size_t n_best;   /* of the logits that matter; 0: all */
         atomic_size_t n_rescored;
         struct bn_brick_timer team; /* starting the team, then joining it */
         atomic_bool bad_row;        /* an embedding row or the hidden state is not finite */
@@ -87,13 +100,22 @@ struct bn_session_memory {
 };
 struct bn_session_memory bn_session_memory(const bn_session *s);
 
-/* Whether n tokens fit into the vocabulary and after those of the timeline. */
-BN_MUST_CHECK bn_status bn_session_check_tokens(const struct bn_session *s, const int32_t *tokens, size_t n,
-                                                bn_error *err);
+/* Takes the memory of an empty sequence; false when there is none. */
+bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32_t n_ctx);
+/* Gives it back. */
+void bn_sequence_release(struct bn_sequence *sequence);
+/* Whether n tokens fit into the vocabulary and after those of the sequence. */
+BN_MUST_CHECK bn_status bn_session_check_tokens(const struct bn_session *s,
+                                                const struct bn_sequence *sequence, const int32_t *tokens,
+                                                size_t n, bn_error *err);
 
-/* One batch through the network; the timeline moves on by n tokens. Rows from head_at on go through the head, unless
- * logits is NULL: then only hidden states are made. n_best logits matter, 0: all. Defined in forward.c. */
-BN_MUST_CHECK bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size_t head_at,
-                                   size_t n_best, float *logits, bn_error *err);
+/* One batch through the network. It begins with bn_batch_start; bn_batch_add adds tokens that follow those of a
+ * sequence, of which the rows from first_wanted on are wanted; bn_forward evaluates all. The sequences move on by their
+ * tokens. The rows wanted go through the head, unless logits is NULL: then only hidden states are made. n_best logits
+ * matter, 0: all. Defined in forward.c. */
+void bn_batch_start(struct bn_session *s);
+void bn_batch_add(struct bn_session *s, struct bn_sequence *sequence, const int32_t *tokens, size_t n,
+                  size_t first_wanted);
+BN_MUST_CHECK bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_error *err);
 
 #endif

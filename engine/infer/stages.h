@@ -12,9 +12,10 @@
 
 /* ---- linear.c ---- */
 
-/* Passes rows to the session's trace callback, if there is one, after all threads have written them. */
-void bn_trace_rows(const struct pass *p, const char *op, int32_t layer, const float *data, size_t first,
-                   size_t n, size_t cols);
+/* Passes n rows to the session's trace callback, if there is one, after all threads have written them: one record for
+ * each sequence. index says which rows of the batch they are; NULL: the first n. */
+void bn_trace_rows(const struct pass *p, const char *op, int32_t layer, const float *data,
+                   const uint32_t *index, size_t n, size_t cols);
 /* The same for all rows of the batch. */
 void bn_trace_layer(const struct pass *p, const char *op, uint32_t layer, const float *data, size_t cols);
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sequences: timelines of tokens with a KV cache of their own, and the evaluation of several in one pass.
+ */
+#include "base/error.h"
+#include "infer/session.h"
+
+bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32_t n_ctx)
+{
+    uint64_t n_cache, per_position = (uint64_t)hp->n_layer * hp->n_head_kv * hp->head_dim;
+    *sequence = (struct bn_sequence){.n_ctx = n_ctx};
+    if (!bn_mul_ok(per_position, n_ctx, &n_cache)) return false;
+    sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
+    sequence->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->v_cache);
+    return sequence->k_cache != NULL && sequence->v_cache != NULL;
+}
+
+void bn_sequence_release(struct bn_sequence *sequence)
+{
+    bn_free(sequence->k_cache);
+    bn_free(sequence->v_cache);
+}
+
+bn_status bn_sequence_open(bn_sequence **out, const bn_session *session, uint32_t n_ctx, bn_error *err)
+{
+    *out = NULL;
+    if (n_ctx == 0) n_ctx = session->n_ctx;
+    if (n_ctx > session->n_ctx)
+        return bn_fail(err, BN_ERR_LIMIT, "a sequence of %u tokens is too long, the session allows %u", n_ctx,
+                       session->n_ctx);
+    struct bn_sequence *sequence = bn_alloc(1, sizeof *sequence);
+    if (sequence == NULL) return bn_nomem(err);
+    if (!bn_sequence_take(sequence, &session->model->hp, n_ctx)) {
+        bn_sequence_close(sequence);
+        return bn_fail(err, BN_ERR_NOMEM, "no memory for a sequence of %u tokens", n_ctx);
+    }
+    *out = sequence;
+    return BN_OK;
+}
+
+void bn_sequence_close(bn_sequence *sequence)
+{
+    if (sequence == NULL) return;
+    bn_sequence_release(sequence);
+    bn_free(sequence);
+}
+
+bn_sequence *bn_session_sequence(bn_session *session)
+{
+    return &session->own;
+}
+
+uint32_t bn_sequence_position(const bn_sequence *sequence)
+{
+    return sequence->position;
+}
+
+uint32_t bn_sequence_n_ctx(const bn_sequence *sequence)
+{
+    return sequence->n_ctx;
+}
+
+bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_error *err)
+{
+    if (n_tokens > sequence->position)
+        return bn_fail(err, BN_ERR_ARG, "the timeline has %u tokens, not %u", sequence->position, n_tokens);
+    sequence->position = n_tokens;
+    return BN_OK;
+}
+
+static bn_status check_parts(const struct bn_session *s, const bn_batch_part *parts, size_t n_parts,
+                             bn_error *err)
+{
+    size_t n_tokens = 0;
+    for (size_t i = 0; i < n_parts; i++) {
+        const bn_batch_part *part = &parts[i];
+        BN_TRY(bn_session_check_tokens(s, part->sequence, part->tokens, part->n_tokens, err));
+        for (size_t k = 0; k < i; k++)
+            if (parts[k].sequence == part->sequence)
+                return bn_fail(err, BN_ERR_ARG, "parts %zu and %zu are of the same sequence", k, i);
+        if (part->n_tokens > s->n_batch - n_tokens)
+            return bn_fail(err, BN_ERR_LIMIT, "the parts have more than %u tokens, which the batch holds",
+                           s->n_batch);
+        n_tokens += part->n_tokens;
+    }
+    return n_tokens > 0 ? BN_OK : bn_fail(err, BN_ERR_ARG, "no tokens to evaluate");
+}
+
+bn_status bn_session_eval_batch(bn_session *s, const bn_batch_part *parts, size_t n_parts, size_t n_best,
+                                float *logits, bn_error *err)
+{
+    BN_TRY(check_parts(s, parts, n_parts, err));
+    uint64_t start = bn_clock_ns();
+    s->timing = (bn_eval_timing){0};
+    bn_batch_start(s);
+    for (size_t i = 0; i < n_parts; i++) {
+        const bn_batch_part *part = &parts[i];
+        size_t first = part->which == BN_LOGITS_ALL    ? 0
+                       : part->which == BN_LOGITS_LAST ? part->n_tokens - 1
+                                                       : part->n_tokens;
+        bn_batch_add(s, part->sequence, part->tokens, part->n_tokens, first);
+    }
+    BN_TRY(bn_forward(s, n_best, logits, err));
+    s->timing.total_ns = bn_clock_ns() - start;
+    return BN_OK;
+}

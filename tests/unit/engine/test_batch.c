@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Several sequences in one pass: each gets the bits that it gets alone, whatever joins or leaves.
+ */
+#include <glob.h>
+
+#include "base/mem.h"
+#include "infer/session.h"
+#include "kernels/kernels.h"
+#include "tests/unit/unit.h"
+
+#define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
+#define N_SEQUENCES 6u
+#define N_TOKENS 24u /* of each */
+#define N_BATCH 16u
+
+static uint32_t next_random(uint64_t *state, uint32_t below)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((*state >> 33) % below);
+}
+
+struct texts {
+    int32_t ids[N_SEQUENCES][N_TOKENS];
+    size_t n_vocab, n_embd;
+    float *logits[N_SEQUENCES], *hidden[N_SEQUENCES]; /* N_TOKENS rows, each sequence evaluated alone */
+};
+
+static void make_texts(struct texts *t, bn_model *model)
+{
+    bn_error err = {0};
+    uint64_t state = 11;
+    t->n_vocab = bn_model_hparams(model)->n_vocab;
+    t->n_embd = bn_model_hparams(model)->n_embd;
+    for (size_t k = 0; k < N_SEQUENCES; k++) {
+        bn_session *session = NULL;
+        bn_session_options options = {.n_ctx = N_TOKENS, .n_batch = N_TOKENS, .n_threads = 1};
+        for (size_t i = 0; i < N_TOKENS; i++)
+            t->ids[k][i] = (int32_t)next_random(&state, (uint32_t)t->n_vocab);
+        t->logits[k] = bn_alloc(N_TOKENS * t->n_vocab, sizeof(float));
+        t->hidden[k] = bn_alloc(N_TOKENS * t->n_embd, sizeof(float));
+        assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+        assert_int_equal(bn_session_eval(session, t->ids[k], N_TOKENS, BN_LOGITS_ALL, t->logits[k], &err),
+                         BN_OK);
+        for (size_t i = 0; i < N_TOKENS; i++)
+            memcpy(t->hidden[k] + i * t->n_embd, bn_session_hidden_row(session, i),
+                   t->n_embd * sizeof(float));
+        bn_session_close(session);
+    }
+}
+
+static void release_texts(struct texts *t)
+{
+    for (size_t k = 0; k < N_SEQUENCES; k++) {
+        bn_free(t->logits[k]);
+        bn_free(t->hidden[k]);
+    }
+}
+
+/* A pass: sequences take part at random with up to four tokens, and want all rows, the last or none. */
+struct round {
+    bn_batch_part parts[N_SEQUENCES];
+    size_t of[N_SEQUENCES], n;
+};
+
+static struct round make_round(const struct texts *t, bn_sequence **sequences, uint64_t *state)
+{
+    struct round round = {.n = 0};
+    size_t room = N_BATCH;
+    for (size_t k = 0; k < N_SEQUENCES; k++) {
+        uint32_t at = bn_sequence_position(sequences[k]);
+        size_t n = bn_min_size(bn_min_size(next_random(state, 5), N_TOKENS - at), room);
+        if (n == 0) continue;
+        static const bn_logits WHICH[] = {BN_LOGITS_ALL, BN_LOGITS_LAST, BN_LOGITS_NONE, BN_LOGITS_ALL};
+        round.of[round.n] = k;
+        round.parts[round.n++] =
+            (bn_batch_part){sequences[k], &t->ids[k][at], n, WHICH[next_random(state, 4)]};
+        room -= n;
+    }
+    return round;
+}
+
+/* Every row that the pass made is the row that the sequence has alone. */
+static void check_round(const struct texts *t, const bn_session *session, const struct round *round,
+                        const float *logits, const char *path)
+{
+    size_t row = 0;
+    for (size_t i = 0; i < round->n; i++) {
+        const bn_batch_part *part = &round->parts[i];
+        size_t k = round->of[i], end = bn_sequence_position(part->sequence),
+               first = part->which == BN_LOGITS_ALL    ? end - part->n_tokens
+                       : part->which == BN_LOGITS_LAST ? end - 1
+                                                       : end;
+        for (size_t at = first; at < end; at++, row++) {
+            const float *hidden = bn_session_hidden_row(session, row);
+            assert_non_null(hidden);
+            if (memcmp(hidden, t->hidden[k] + at * t->n_embd, t->n_embd * sizeof(float)) != 0 ||
+                memcmp(logits + row * t->n_vocab, t->logits[k] + at * t->n_vocab,
+                       t->n_vocab * sizeof(float)) != 0)
+                fail_msg("%s: sequence %zu differs at position %zu", path, k, at);
+        }
+    }
+    assert_null(bn_session_hidden_row(session, row));
+}
+
+static void run_together(const struct texts *t, bn_model *model, uint32_t n_threads, const char *path)
+{
+    bn_error err = {0};
+    bn_session *session = NULL;
+    bn_sequence *sequences[N_SEQUENCES];
+    bn_session_options options = {
+        .n_ctx = N_TOKENS, .n_batch = N_BATCH, .n_threads = n_threads, .exact_threads = true};
+    float *logits = bn_alloc(N_BATCH * t->n_vocab, sizeof *logits);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    sequences[0] = bn_session_sequence(session);
+    for (size_t k = 1; k < N_SEQUENCES; k++)
+        assert_int_equal(bn_sequence_open(&sequences[k], session, 0, &err), BN_OK);
+    uint64_t state = 5;
+    for (;;) {
+        struct round round = make_round(t, sequences, &state);
+        size_t n_done = 0;
+        for (size_t k = 0; k < N_SEQUENCES; k++)
+            n_done += bn_sequence_position(sequences[k]) == N_TOKENS;
+        if (n_done == N_SEQUENCES) break;
+        if (round.n == 0) continue;
+        assert_int_equal(bn_session_eval_batch(session, round.parts, round.n, 0, logits, &err), BN_OK);
+        check_round(t, session, &round, logits, path);
+    }
+    for (size_t k = 1; k < N_SEQUENCES; k++)
+        bn_sequence_close(sequences[k]);
+    bn_session_close(session);
+    bn_free(logits);
+}
+
+static void check_model(const char *path)
+{
+    bn_error err = {0};
+    bn_model *model = NULL;
+    struct texts texts;
+    if (bn_model_open(&model, path, NULL, &err) != BN_OK) fail_msg("%s: %s: %s", path, err.where, err.msg);
+    make_texts(&texts, model);
+    for (size_t k = 0; bn_kernels_built(k) != NULL; k++) {
+        if (!bn_kernels_supported(bn_kernels_built(k))) continue;
+        model->kernels = bn_kernels_built(k);
+        run_together(&texts, model, (uint32_t)(1 + k % 3), path);
+    }
+    release_texts(&texts);
+    bn_model_close(model);
+}
+
+static void sequences_do_not_change_each_other(void **state)
+{
+    (void)state;
+    glob_t found;
+    assert_int_equal(glob("fixtures/*.gguf", 0, NULL, &found), 0);
+    assert_true(found.gl_pathc >= 1);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        check_model(found.gl_pathv[i]);
+    globfree(&found);
+}
+
+static void the_test_sees_another_sequence(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    struct texts texts;
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    make_texts(&texts, model);
+    size_t row = (N_TOKENS - 1) * texts.n_vocab;
+    assert_memory_not_equal(texts.logits[0] + row, texts.logits[1] + row, texts.n_vocab * sizeof(float));
+    release_texts(&texts);
+    bn_model_close(model);
+}
+
+static void bad_batches_change_nothing(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    bn_sequence *other = NULL, *too_long = NULL;
+    bn_session_options options = {.n_ctx = 32, .n_batch = 8, .n_threads = 1};
+    int32_t ids[16] = {1, 2, 3}, bad[] = {1, -1};
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    assert_int_equal(bn_sequence_open(&too_long, session, 33, &err), BN_ERR_LIMIT);
+    assert_int_equal(bn_sequence_open(&other, session, 4, &err), BN_OK);
+    bn_sequence *own = bn_session_sequence(session);
+    const bn_batch_part twice[] = {{own, ids, 1, BN_LOGITS_NONE}, {own, ids, 1, BN_LOGITS_NONE}},
+                        large[] = {{own, ids, 5, BN_LOGITS_NONE}, {other, ids, 4, BN_LOGITS_NONE}},
+                        wrong[] = {{own, ids, 2, BN_LOGITS_NONE}, {other, bad, 2, BN_LOGITS_NONE}},
+                        full[] = {{own, ids, 2, BN_LOGITS_NONE}, {other, ids, 5, BN_LOGITS_NONE}};
+    assert_int_equal(bn_session_eval_batch(session, NULL, 0, 0, NULL, &err), BN_ERR_ARG);
+    err = (bn_error){0};
+    assert_int_equal(bn_session_eval_batch(session, twice, 2, 0, NULL, &err), BN_ERR_ARG);
+    assert_non_null(strstr(err.msg, "parts 0 and 1 are of the same sequence"));
+    assert_int_equal(bn_session_eval_batch(session, large, 2, 0, NULL, &err), BN_ERR_LIMIT);
+    assert_int_equal(bn_session_eval_batch(session, wrong, 2, 0, NULL, &err), BN_ERR_ARG);
+    assert_int_equal(bn_session_eval_batch(session, full, 2, 0, NULL, &err), BN_ERR_LIMIT);
+    assert_int_equal(bn_session_position(session), 0);
+    assert_int_equal(bn_sequence_position(other), 0);
+    bn_sequence_close(other);
+    bn_session_close(session);
+    bn_model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sequences_do_not_change_each_other),
+        cmocka_unit_test(the_test_sees_another_sequence),
+        cmocka_unit_test(bad_batches_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
