@@ -516,6 +516,30 @@ BN_MUST_CHECK bn_status bn_generate(bn_session *session, const bn_tokenizer *tok
                                     bn_error *err);
 void bn_generation_release(bn_generation *generation);
 
+/* ---- Several generations at once ---- */
+
+/* Runs generations side by side, each on a sequence of its own: every pass over the model advances all of them. Each
+ * gives the tokens, the logits and the chain that it would give alone. */
+typedef struct bn_scheduler bn_scheduler;
+
+/* For at most `most` generations at a time, 1 to the session's n_batch. The session, which nothing else uses meanwhile,
+ * and tok, which may be NULL, outlive it. */
+BN_MUST_CHECK bn_status bn_scheduler_open(bn_scheduler **out, bn_session *session, const bn_tokenizer *tok,
+                                          uint32_t most, bn_error *err);
+/* Ends what still runs and releases its results. */
+void bn_scheduler_close(bn_scheduler *scheduler);
+/* Starts a generation after what the sequence holds; both stay the caller's and live until bn_scheduler_take returns
+ * the generation. BN_ERR_LIMIT when there are too many already, and the errors of bn_generate. */
+BN_MUST_CHECK bn_status bn_scheduler_add(bn_scheduler *scheduler, bn_sequence *sequence,
+                                         bn_generation *generation, bn_error *err);
+/* Generations that were added and not taken. */
+size_t bn_scheduler_n_running(const bn_scheduler *scheduler);
+/* One pass: a token for each generation that has evaluated its prompt, and pieces of the other prompts. An error is one
+ * of the model or a cancelled session: then all generations have failed. */
+BN_MUST_CHECK bn_status bn_scheduler_step(bn_scheduler *scheduler, bn_error *err);
+/* A generation that has ended, which the scheduler forgets; NULL: none has. */
+bn_generation *bn_scheduler_take(bn_scheduler *scheduler);
+
 /* ---- Memory that the library hands out ---- */
 
 /* Releases what a function of this header allocated; NULL is accepted. */

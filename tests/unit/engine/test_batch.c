@@ -205,12 +205,121 @@ static void bad_batches_change_nothing(void **state)
     bn_model_close(model);
 }
 
+/* ---- the scheduler ---- */
+
+#define N_GENERATIONS 7u
+
+/* Request k: a prompt and a sampler of its own; longer prompts than a batch are among them. */
+static bn_generation make_request(const int32_t *ids, size_t k)
+{
+    bn_generation gen = {.prompt = ids + k,
+                         .n_prompt = 1 + 5 * k,
+                         .n_predict = (uint32_t)(3 + 4 * (k % 4)),
+                         .sampling = BN_SAMPLER_OPTIONS_INIT,
+                         .want_chain = true,
+                         .n_top = 3};
+    gen.sampling.temperature = k % 2 == 0 ? 0.0f : 1.1f;
+    gen.sampling.seed = 40 + k;
+    return gen;
+}
+
+/* Runs the requests with at most three at a time, so that some wait and take the place of those that end. */
+static void run_scheduled(bn_session *session, bn_generation *gens)
+{
+    bn_error err = {0};
+    bn_scheduler *sched = NULL;
+    bn_sequence *sequences[3] = {bn_session_sequence(session)};
+    const bn_generation *on[3] = {NULL};
+    for (size_t i = 1; i < BN_ARRAY_LEN(sequences); i++)
+        assert_int_equal(bn_sequence_open(&sequences[i], session, 0, &err), BN_OK);
+    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 3, &err), BN_OK);
+    size_t n_started = 0;
+    do {
+        for (size_t i = 0; i < BN_ARRAY_LEN(sequences) && n_started < N_GENERATIONS; i++) {
+            if (on[i] != NULL) continue;
+            assert_int_equal(bn_sequence_truncate(sequences[i], 0, &err), BN_OK);
+            assert_int_equal(bn_scheduler_add(sched, sequences[i], &gens[n_started], &err), BN_OK);
+            on[i] = &gens[n_started++];
+        }
+        assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+        const bn_generation *ended;
+        while ((ended = bn_scheduler_take(sched)) != NULL)
+            for (size_t i = 0; i < BN_ARRAY_LEN(sequences); i++)
+                if (on[i] == ended) on[i] = NULL;
+    } while (bn_scheduler_n_running(sched) > 0 || n_started < N_GENERATIONS);
+    bn_scheduler_close(sched);
+    for (size_t i = 1; i < BN_ARRAY_LEN(sequences); i++)
+        bn_sequence_close(sequences[i]);
+}
+
+static void generations_are_the_same_alone_and_together(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 2, .exact_threads = true};
+    int32_t ids[64];
+    uint64_t random = 3;
+    bn_generation together[N_GENERATIONS];
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
+        ids[i] = (int32_t)next_random(&random, bn_model_hparams(model)->n_vocab);
+    for (size_t k = 0; k < N_GENERATIONS; k++)
+        together[k] = make_request(ids, k);
+    run_scheduled(session, together);
+    for (size_t k = 0; k < N_GENERATIONS; k++) {
+        bn_generation alone = make_request(ids, k);
+        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
+        assert_int_equal(bn_generate(session, NULL, &alone, &err), BN_OK);
+        assert_int_equal(together[k].reason, alone.reason);
+        assert_int_equal(together[k].n_ids, alone.n_ids);
+        assert_memory_equal(together[k].ids, alone.ids, alone.n_ids * sizeof *alone.ids);
+        assert_memory_equal(together[k].top, alone.top, alone.n_ids * 3 * sizeof *alone.top);
+        assert_string_equal(together[k].chain, alone.chain);
+        bn_generation_release(&alone);
+        bn_generation_release(&together[k]);
+    }
+    bn_session_close(session);
+    bn_model_close(model);
+}
+
+static void a_scheduler_refuses_what_it_cannot_run(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    bn_scheduler *sched = NULL;
+    bn_session_options options = {.n_ctx = 16, .n_batch = 4, .n_threads = 1};
+    int32_t ids[32] = {1, 2, 3};
+    bn_generation one = {.prompt = ids, .n_prompt = 3, .n_predict = 4}, more = one, large = one;
+    large.n_prompt = 17;
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 5, &err), BN_ERR_ARG);
+    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 1, &err), BN_OK);
+    assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &large, &err), BN_ERR_LIMIT);
+    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK); /* nothing to do */
+    assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &one, &err), BN_OK);
+    assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &more, &err), BN_ERR_LIMIT);
+    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    assert_null(bn_scheduler_take(sched));
+    bn_scheduler_close(sched); /* while it runs: its results are released */
+    assert_null(one.ids);
+    bn_session_close(session);
+    bn_model_close(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sequences_do_not_change_each_other),
         cmocka_unit_test(the_test_sees_another_sequence),
         cmocka_unit_test(bad_batches_change_nothing),
+        cmocka_unit_test(generations_are_the_same_alone_and_together),
+        cmocka_unit_test(a_scheduler_refuses_what_it_cannot_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

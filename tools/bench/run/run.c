@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench run: prompts and decoding as a generation runs them (infer/generate.h), timed. Rounds go over all
+ * bn-bench run: prompts and decoding as a generation runs them (bn_generate), timed. Rounds go over all
  * configurations, every other one backwards, so that a change of the machine affects all of them.
  *
  * How many rounds: each configuration has a window, at first of --reps samples. With --warmup auto it

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One generation: tokens are chosen one after the other until something stops it, each step is timed and hashed into the
+ * chain. All memory is taken before the first token.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/error.h"
+#include "infer/chain.h"
+#include "infer/generator.h"
+
+#define BN_TOP_MAX 1000u
+
+struct bn_generator {
+    bn_session *session;
+    bn_sequence *sequence;
+    const bn_tokenizer *tok;
+    bn_generation *gen;
+    bn_sampler *sampler;
+    size_t n_best;    /* logits that the sampler and the chain use */
+    int32_t *history; /* prompt and generated tokens */
+    size_t n_history, n_evaluated;
+    uint32_t base; /* where the prompt begins in the timeline */
+    bool ended;
+    uint64_t start, since; /* of the generation, of the step */
+    bn_eval_timing timing; /* of the passes of this step */
+    struct bn_sha256 *sha;
+    unsigned char link[BN_SHA256_BYTES];
+
+    /* Text that is held back because a stop text might begin in it. */
+    bn_utf8_stream utf8;
+    char *held, *fresh;
+    size_t n_held, held_room;
+};
+
+const char *bn_stop_reason_name(bn_stop_reason reason)
+{
+    static const char *const NAMES[BN_STOP_REASON_COUNT] = {
+        [BN_STOP_LENGTH] = "length", [BN_STOP_ID] = "stop_id",      [BN_STOP_END] = "end",
+        [BN_STOP_STRING] = "stop",   [BN_STOP_CONTEXT] = "context", [BN_STOP_CALLER] = "cancelled",
+    };
+    return (unsigned)reason < BN_STOP_REASON_COUNT ? NAMES[reason] : "unknown";
+}
+
+/* The length of the timeline when all but the newest token are evaluated. */
+static uint32_t position(const struct bn_generator *g)
+{
+    return g->base + (uint32_t)g->n_evaluated;
+}
+
+/* ---- the chain of digests ---- */
+
+static void put_u32(struct bn_sha256 *sha, uint32_t v)
+{
+    unsigned char bytes[4] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16),
+                              (unsigned char)(v >> 24)};
+    bn_sha256_update(sha, bytes, sizeof bytes);
+}
+
+static void put_f32(struct bn_sha256 *sha, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put_u32(sha, bits);
+}
+
+/* Fills top with the best logits, best first, ties by id; returns how many there are: at most "most". */
+static size_t best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_vocab; i++) {
+        if (n == most && !(logits[i] > top[n - 1].logit)) continue;
+        if (n < most) n++;
+        size_t at = n - 1;
+        for (; at > 0 && logits[i] > top[at - 1].logit; at--)
+            top[at] = top[at - 1];
+        top[at] = (bn_candidate){(int32_t)i, logits[i]};
+    }
+    return n;
+}
+
+static void chain_step(struct bn_generator *g, const float *logits, const float *hidden, int32_t token)
+{
+    const bn_hparams *hp = bn_model_hparams(g->session->model);
+    bn_candidate top[BN_CHAIN_TOP];
+    size_t n_top = best_logits(logits, hp->n_vocab, top, BN_CHAIN_TOP);
+    bn_sha256_update(g->sha, g->link, sizeof g->link);
+    put_u32(g->sha, position(g) - 1);
+    bn_sha256_update(g->sha, hidden, hp->n_embd * sizeof *hidden); /* every target is little endian */
+    for (size_t i = 0; i < n_top; i++) {
+        put_u32(g->sha, (uint32_t)top[i].id);
+        put_f32(g->sha, top[i].logit);
+    }
+    put_u32(g->sha, (uint32_t)token);
+    bn_sha256_take(g->sha, g->link);
+}
+
+static void keep_top(struct bn_generator *g, const float *logits)
+{
+    bn_generation *gen = g->gen;
+    bn_candidate *row = gen->top + gen->n_ids * gen->n_top;
+    size_t n = best_logits(logits, bn_model_hparams(g->session->model)->n_vocab, row, gen->n_top);
+    for (; n < gen->n_top; n++)
+        row[n] = (bn_candidate){-1, 0.0f};
+}
+
+/* ---- text and stop texts ---- */
+
+static bool show(struct bn_generator *g, int32_t id, size_t n)
+{
+    bool go_on = g->gen->on_token == NULL || g->gen->on_token(g->gen->user, id, g->held, n);
+    memmove(g->held, g->held + n, g->n_held - n);
+    g->n_held -= n;
+    return go_on;
+}
+
+/* Where the first stop text begins in the held text, SIZE_MAX for nowhere. */
+static size_t find_stop(const struct bn_generator *g)
+{
+    size_t found = SIZE_MAX;
+    for (size_t k = 0; k < g->gen->n_stops; k++) {
+        size_t n = strlen(g->gen->stops[k]);
+        for (size_t i = 0; n > 0 && i + n <= g->n_held && i < found; i++)
+            if (memcmp(g->held + i, g->gen->stops[k], n) == 0) found = i;
+    }
+    return found;
+}
+
+/* Bytes at the end of the held text that could be the beginning of a stop text. */
+static size_t open_stop(const struct bn_generator *g)
+{
+    size_t longest = 0;
+    for (size_t k = 0; k < g->gen->n_stops; k++) {
+        size_t n = strlen(g->gen->stops[k]);
+        for (size_t i = bn_min_size(n > 0 ? n - 1 : 0, g->n_held); i > longest; i--)
+            if (memcmp(g->held + g->n_held - i, g->gen->stops[k], i) == 0) longest = i;
+    }
+    return longest;
+}
+
+/* Takes a token's text; false when generation is to stop, with the reason set. */
+static bool take_text(struct bn_generator *g, int32_t id)
+{
+    const char *bytes = NULL;
+    size_t n = g->tok != NULL && !bn_token_is_control(g->tok, id) ? bn_token_bytes(g->tok, id, &bytes) : 0;
+    n = bn_utf8_stream_push(&g->utf8, bytes, n, g->fresh);
+    memcpy(g->held + g->n_held, g->fresh, n);
+    g->n_held += n;
+    size_t stop = find_stop(g);
+    if (stop != SIZE_MAX) {
+        g->gen->reason = BN_STOP_STRING;
+        g->n_held = stop;
+        (void)show(g, id, stop);
+        return false;
+    }
+    if (show(g, id, g->n_held - open_stop(g))) return true;
+    g->gen->reason = BN_STOP_CALLER;
+    return false;
+}
+
+static void flush_text(struct bn_generator *g, int32_t id)
+{
+    if (g->gen->reason == BN_STOP_STRING || g->gen->reason == BN_STOP_CALLER) return;
+    size_t n = bn_utf8_stream_flush(&g->utf8, g->fresh);
+    memcpy(g->held + g->n_held, g->fresh, n);
+    g->n_held += n;
+    if (g->n_held > 0) (void)show(g, id, g->n_held);
+}
+
+/* ---- the loop ---- */
+
+static bool stops_at_id(struct bn_generator *g, int32_t id)
+{
+    for (size_t i = 0; i < g->gen->n_stop_ids; i++)
+        if (g->gen->stop_ids[i] == id) {
+            g->gen->reason = BN_STOP_ID;
+            return true;
+        }
+    if (!g->gen->ignore_end && g->tok != NULL && bn_token_is_end(g->tok, id)) {
+        g->gen->reason = BN_STOP_END;
+        return true;
+    }
+    return false;
+}
+
+/* Passes a token to the caller; false when it is the last. */
+static bool emit(struct bn_generator *g, int32_t id)
+{
+    bn_generation *gen = g->gen;
+    if (stops_at_id(g, id) || !take_text(g, id)) return false;
+    if (gen->n_ids == gen->n_predict) {
+        gen->reason = BN_STOP_LENGTH;
+        return false;
+    }
+    if (position(g) == g->sequence->n_ctx) {
+        gen->reason = BN_STOP_CONTEXT;
+        return false;
+    }
+    return true;
+}
+
+/* Chooses a token from the logits and records it; false when it is the last. */
+static bool choose(struct bn_generator *g, const float *logits, const float *hidden)
+{
+    bn_generation *gen = g->gen;
+    uint64_t start = bn_clock_ns();
+    struct bn_brick_timer sampling = bn_prof_start_brick(g->session->prof, BN_BRICK_SAMPLING);
+    int32_t id = bn_sampler_next(g->sampler, logits, g->history, g->n_history);
+    bn_prof_stop_brick(sampling, 1);
+    uint64_t done = bn_clock_ns();
+    struct bn_brick_timer rest = bn_prof_start_brick(g->session->prof, BN_BRICK_EMIT);
+    if (gen->want_chain) chain_step(g, logits, hidden, id);
+    if (gen->n_top > 0) keep_top(g, logits);
+    g->history[g->n_history++] = id;
+    gen->ids[gen->n_ids] = id;
+    gen->steps[gen->n_ids] =
+        (bn_step_timing){g->timing.embed_ns, g->timing.layers_ns, g->timing.head_ns, done - start};
+    gen->token_ns[gen->n_ids] = done - g->since;
+    gen->n_ids++;
+    bool go_on = emit(g, id);
+    bn_prof_stop_brick(rest, 1);
+    return go_on;
+}
+
+/* ---- what the header declares ---- */
+
+bn_generation *bn_generator_generation(const struct bn_generator *g)
+{
+    return g->gen;
+}
+
+size_t bn_generator_n_best(const struct bn_generator *g)
+{
+    return g->n_best;
+}
+
+bool bn_generator_has_prompt(const struct bn_generator *g)
+{
+    return g->n_evaluated >= g->gen->n_prompt;
+}
+
+bool bn_generator_has_ended(const struct bn_generator *g)
+{
+    return g->ended;
+}
+
+bn_batch_part bn_generator_next(const struct bn_generator *g, size_t n)
+{
+    size_t pending = g->n_history - g->n_evaluated;
+    return (bn_batch_part){g->sequence, g->history + g->n_evaluated, bn_min_size(pending, n),
+                           pending <= n ? BN_LOGITS_LAST : BN_LOGITS_NONE};
+}
+
+static void end(struct bn_generator *g)
+{
+    bn_generation *gen = g->gen;
+    g->ended = true;
+    flush_text(g, gen->ids[gen->n_ids - 1]);
+    gen->total_ns = bn_clock_ns() - g->start;
+    gen->decode_ns = gen->total_ns - gen->prefill_ns;
+    if (gen->want_chain) bn_hex(gen->chain, g->link, sizeof g->link);
+}
+
+void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const float *logits,
+                       const float *hidden)
+{
+    bn_eval_timing timing = bn_session_timing(g->session);
+    g->n_evaluated += part->n_tokens;
+    g->timing.embed_ns += timing.embed_ns;
+    g->timing.layers_ns += timing.layers_ns;
+    g->timing.head_ns += timing.head_ns;
+    if (logits == NULL) return;
+    if (g->gen->n_ids == 0) g->gen->prefill_ns = bn_clock_ns() - g->start;
+    if (!choose(g, logits, hidden)) end(g);
+    g->timing = (bn_eval_timing){0};
+    g->since = bn_clock_ns();
+}
+
+static bn_status prepare(struct bn_generator *g, bn_error *err)
+{
+    bn_generation *gen = g->gen;
+    size_t n_vocab = bn_model_hparams(g->session->model)->n_vocab, longest = 1;
+    for (size_t i = 0; g->tok != NULL && i < n_vocab; i++) {
+        const char *bytes;
+        size_t n = bn_token_bytes(g->tok, (int32_t)i, &bytes);
+        if (n > longest) longest = n;
+    }
+    g->held_room = longest + 8;
+    for (size_t k = 0; k < gen->n_stops; k++)
+        g->held_room += strlen(gen->stops[k]);
+    g->history = bn_alloc(gen->n_prompt + gen->n_predict, sizeof *g->history);
+    g->held = bn_alloc(g->held_room, 1);
+    g->fresh = bn_alloc(longest + 8, 1);
+    gen->ids = bn_alloc(gen->n_predict, sizeof *gen->ids);
+    gen->token_ns = bn_alloc(gen->n_predict, sizeof *gen->token_ns);
+    gen->steps = bn_alloc(gen->n_predict, sizeof *gen->steps);
+    if (gen->n_top > 0) gen->top = bn_alloc((size_t)gen->n_predict * gen->n_top, sizeof *gen->top);
+    if (g->history == NULL || g->held == NULL || g->fresh == NULL || gen->ids == NULL ||
+        gen->token_ns == NULL || gen->steps == NULL || (gen->n_top > 0 && gen->top == NULL))
+        return bn_nomem(err);
+    memcpy(g->history, gen->prompt, gen->n_prompt * sizeof *g->history);
+    g->n_history = gen->n_prompt;
+    BN_TRY(bn_sampler_open(&g->sampler, &gen->sampling, n_vocab, err));
+    g->n_best = bn_sampler_reach(g->sampler);
+    if (gen->want_chain && g->n_best < BN_CHAIN_TOP) g->n_best = BN_CHAIN_TOP;
+    if (g->n_best < gen->n_top) g->n_best = gen->n_top;
+    if (!gen->want_chain) return BN_OK;
+    BN_TRY(bn_sha256_open(&g->sha, err));
+    bn_sha256_update(g->sha, "bn.chain/1", 10);
+    bn_sha256_take(g->sha, g->link);
+    return BN_OK;
+}
+
+static bn_status check_request(const bn_generation *gen, bn_error *err)
+{
+    if (gen->n_prompt == 0) {
+        bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
+        bn_error_hint(err, "give some text, or a model whose file asks for a begin-of-sequence token");
+        return BN_ERR_ARG;
+    }
+    if (gen->n_predict == 0 || gen->n_predict > 1u << 24)
+        return bn_fail(err, BN_ERR_ARG, "cannot generate %u tokens", gen->n_predict);
+    if (gen->n_top > BN_TOP_MAX)
+        return bn_fail(err, BN_ERR_ARG, "cannot keep the best %u tokens of a step", gen->n_top);
+    return BN_OK;
+}
+
+bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_sequence *sequence,
+                            const bn_tokenizer *tok, bn_generation *gen, bn_error *err)
+{
+    *out = NULL;
+    BN_TRY(check_request(gen, err));
+    BN_TRY(bn_session_check_tokens(session, sequence, gen->prompt, gen->n_prompt, err));
+    struct bn_generator *g = bn_alloc(1, sizeof *g);
+    if (g == NULL) return bn_nomem(err);
+    *g = (struct bn_generator){
+        .session = session, .sequence = sequence, .tok = tok, .gen = gen, .base = sequence->position};
+    bn_status status = prepare(g, err);
+    if (status != BN_OK) {
+        bn_generator_close(g);
+        bn_generation_release(gen);
+        return status;
+    }
+    g->start = g->since = bn_clock_ns();
+    *out = g;
+    return BN_OK;
+}
+
+void bn_generator_close(struct bn_generator *g)
+{
+    if (g == NULL) return;
+    bn_sha256_close(g->sha);
+    bn_sampler_close(g->sampler);
+    bn_free(g->history);
+    bn_free(g->held);
+    bn_free(g->fresh);
+    bn_free(g);
+}
+
+void bn_generation_release(bn_generation *gen)
+{
+    bn_free(gen->ids);
+    bn_free(gen->token_ns);
+    bn_free(gen->steps);
+    bn_free(gen->top);
+    gen->top = NULL;
+    gen->ids = NULL;
+    gen->token_ns = NULL;
+    gen->steps = NULL;
+    gen->n_ids = 0;
+}

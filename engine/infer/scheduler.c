@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The scheduler: several generations at once, each on a sequence of its own. One pass evaluates a token of each that
+ * has its prompt, and fills what is left of the batch with pieces of prompts, first come, first served. bn_generate is
+ * the case of one generation.
+ */
+#include "base/error.h"
+#include "infer/generator.h"
+
+struct bn_scheduler {
+    bn_session *session;
+    const bn_tokenizer *tok;
+    struct bn_generator **generators; /* in the order of their coming */
+    size_t n, most;
+    /* Of the pass: the generators that take part, and their tokens. */
+    struct bn_generator **running;
+    bn_batch_part *parts;
+    size_t n_parts;
+    float *logits; /* a row for each */
+};
+
+bn_status bn_scheduler_open(bn_scheduler **out, bn_session *session, const bn_tokenizer *tok, uint32_t most,
+                            bn_error *err)
+{
+    *out = NULL;
+    if (most == 0 || most > session->n_batch)
+        return bn_fail(err, BN_ERR_ARG, "cannot run %u generations at once, the batch holds %u tokens", most,
+                       session->n_batch);
+    struct bn_scheduler *sched = bn_alloc(1, sizeof *sched);
+    if (sched == NULL) return bn_nomem(err);
+    *sched = (struct bn_scheduler){.session = session, .tok = tok, .most = most};
+    sched->generators = bn_alloc(most, sizeof(struct bn_generator *));
+    sched->running = bn_alloc(most, sizeof(struct bn_generator *));
+    sched->parts = bn_alloc(most, sizeof *sched->parts);
+    sched->logits = bn_alloc_aligned((size_t)most * session->model->hp.n_vocab, sizeof *sched->logits);
+    if (sched->generators == NULL || sched->running == NULL || sched->parts == NULL ||
+        sched->logits == NULL) {
+        bn_scheduler_close(sched);
+        return bn_nomem(err);
+    }
+    *out = sched;
+    return BN_OK;
+}
+
+void bn_scheduler_close(bn_scheduler *sched)
+{
+    if (sched == NULL) return;
+    for (size_t i = 0; i < sched->n; i++) {
+        bn_generation *gen = bn_generator_generation(sched->generators[i]);
+        bn_generator_close(sched->generators[i]);
+        bn_generation_release(gen);
+    }
+    bn_free(sched->generators);
+    bn_free(sched->running);
+    bn_free(sched->parts);
+    bn_free(sched->logits);
+    bn_free(sched);
+}
+
+bn_status bn_scheduler_add(bn_scheduler *sched, bn_sequence *sequence, bn_generation *gen, bn_error *err)
+{
+    if (sched->n == sched->most)
+        return bn_fail(err, BN_ERR_LIMIT, "%zu generations are running, which is the most", sched->n);
+    BN_TRY(bn_generator_open(&sched->generators[sched->n], sched->session, sequence, sched->tok, gen, err));
+    sched->n++;
+    return BN_OK;
+}
+
+size_t bn_scheduler_n_running(const bn_scheduler *sched)
+{
+    return sched->n;
+}
+
+bn_generation *bn_scheduler_take(bn_scheduler *sched)
+{
+    for (size_t i = 0; i < sched->n; i++) {
+        struct bn_generator *g = sched->generators[i];
+        if (!bn_generator_has_ended(g)) continue;
+        bn_generation *gen = bn_generator_generation(g);
+        bn_generator_close(g);
+        sched->n--;
+        memmove(&sched->generators[i], &sched->generators[i + 1],
+                (sched->n - i) * sizeof(struct bn_generator *));
+        return gen;
+    }
+    return NULL;
+}
+
+/* Gives the generations that have their prompt, or those that do not have it, a share of the room in the batch. */
+static size_t add_parts(struct bn_scheduler *sched, bool have_prompt, size_t room)
+{
+    for (size_t i = 0; i < sched->n && room > 0; i++) {
+        struct bn_generator *g = sched->generators[i];
+        if (bn_generator_has_ended(g) || bn_generator_has_prompt(g) != have_prompt) continue;
+        bn_batch_part part = bn_generator_next(g, room);
+        sched->running[sched->n_parts] = g;
+        sched->parts[sched->n_parts++] = part;
+        room -= part.n_tokens;
+    }
+    return room;
+}
+
+bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
+{
+    struct bn_session *s = sched->session;
+    size_t n_best = 0, row = 0, n_vocab = s->model->hp.n_vocab;
+    sched->n_parts = 0;
+    add_parts(sched, false, add_parts(sched, true, s->n_batch));
+    if (sched->n_parts == 0) return BN_OK;
+    for (size_t i = 0; i < sched->n_parts; i++) {
+        size_t wanted = bn_generator_n_best(sched->running[i]);
+        if (wanted > n_best) n_best = wanted;
+    }
+    if (s->cancel != NULL && s->cancel(s->cancel_user)) return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
+    BN_TRY(bn_session_eval_batch(s, sched->parts, sched->n_parts, n_best, sched->logits, err));
+    for (size_t i = 0; i < sched->n_parts; i++) {
+        const bn_batch_part *part = &sched->parts[i];
+        bool wanted = part->which != BN_LOGITS_NONE;
+        bn_generator_take(sched->running[i], part, wanted ? sched->logits + row * n_vocab : NULL,
+                          wanted ? bn_session_hidden_row(s, row) : NULL);
+        row += wanted;
+    }
+    return BN_OK;
+}
+
+bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generation *gen, bn_error *err)
+{
+    bn_scheduler *sched = NULL;
+    uint32_t before = bn_session_position(session);
+    BN_TRY(bn_scheduler_open(&sched, session, tok, 1, err));
+    bn_status status = bn_scheduler_add(sched, &session->own, gen, err);
+    while (status == BN_OK && bn_scheduler_take(sched) == NULL)
+        status = bn_scheduler_step(sched, err);
+    if (status != BN_OK && gen->n_ids == 0) session->own.position = before;
+    bn_scheduler_close(sched);
+    return status;
+}
