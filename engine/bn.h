@@ -393,14 +393,26 @@ typedef struct bn_kernel_stat {
 /* The i-th kernel that was called at least once; false past the end. */
 bool bn_session_kernel_stat(const bn_session *session, size_t i, bn_kernel_stat *out);
 
-/* How the logits of bn_session_eval_best came about since the session was opened. */
+/* How the logits came about that bn_session_eval_best and passes with n_best made, since the session was opened. */
 typedef struct bn_screen_stat {
-    uint64_t screened; /* evaluations whose head was screened */
-    uint64_t full;     /* evaluations whose head was computed row by row */
+    uint64_t screened; /* passes whose head was screened */
+    uint64_t full;     /* passes whose head was computed row by row */
+    uint64_t heads;    /* rows of logits of the screened passes */
     uint64_t rows;     /* head rows that screening left to be computed */
 } bn_screen_stat;
 
 bn_screen_stat bn_session_screen_stat(const bn_session *session);
+
+/* What passes of a session were. */
+typedef struct bn_work {
+    uint64_t passes;         /* over the model */
+    uint64_t single;         /* of one token */
+    uint64_t tokens;         /* that were evaluated */
+    uint64_t head_passes;    /* that ended in the head */
+    uint64_t heads;          /* rows of logits */
+    uint64_t attended;       /* pairs of a token and one that it attends to, in a layer */
+    uint64_t attended_local; /* the same in a local layer; 0 without such layers */
+} bn_work;
 
 /* One intermediate tensor, shown to a trace callback while it is alive: rows x cols floats. */
 typedef struct bn_trace_record {
@@ -483,6 +495,7 @@ typedef struct bn_generation {
     /* What is asked; borrowed. */
     const int32_t *prompt; /* at least one token */
     size_t n_prompt;
+    size_t n_cached; /* of its first tokens, which the timeline ends with and which are not evaluated again */
     uint32_t n_predict; /* most tokens to generate, 1 to 2^24 */
     bn_sampler_options sampling;
     const int32_t *stop_ids;
@@ -506,6 +519,14 @@ typedef struct bn_generation {
     uint64_t decode_ns;  /* from then to the last token */
     uint64_t total_ns;   /* of the whole call */
     char chain[65];      /* sha256 over all steps in hexadecimal; empty unless want_chain */
+
+    /* What the session did meanwhile, for this generation and for others in the same passes. */
+    uint32_t n_before;   /* tokens that the timeline had before the prompt */
+    uint32_t n_together; /* most generations in one pass */
+    bn_work work;
+    bn_screen_stat screen;
+    bn_kernel_stat *kernels; /* n_kernels that were called, in the order of bn_session_kernel_stat */
+    size_t n_kernels;
 } bn_generation;
 
 /* Evaluates the prompt after what the session's timeline already holds, then chooses and evaluates tokens

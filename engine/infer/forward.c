@@ -131,6 +131,23 @@ void bn_batch_add(struct bn_session *s, struct bn_sequence *sequence, const int3
     }
 }
 
+/* After a pass: the sequences and the counters move on. */
+static void account(struct bn_session *s, size_t n_logits)
+{
+    uint32_t window = s->model->hp.window;
+    for (size_t j = 0; j < s->run.n; j++) {
+        uint32_t n_pos = s->rows[j].position + 1;
+        s->rows[j].sequence->position = n_pos;
+        s->work.attended += n_pos;
+        if (window != 0) s->work.attended_local += n_pos < window ? n_pos : window;
+    }
+    s->work.passes++;
+    s->work.single += s->run.n == 1;
+    s->work.tokens += s->run.n;
+    s->work.head_passes += n_logits > 0;
+    s->work.heads += n_logits;
+}
+
 bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_error *err)
 {
     size_t n_logits = logits != NULL ? s->run.n_wanted : 0;
@@ -151,7 +168,6 @@ bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_erro
     }
     if (n_logits > 0 && n_best > 0) bn_screen_account(s);
     s->n_hidden = s->run.n_wanted;
-    for (size_t j = 0; j < s->run.n; j++)
-        s->rows[j].sequence->position = s->rows[j].position + 1;
+    account(s, n_logits);
     return BN_OK;
 }

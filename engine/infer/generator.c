@@ -26,6 +26,10 @@ struct bn_generator {
     bool ended;
     uint64_t start, since; /* of the generation, of the step */
     bn_eval_timing timing; /* of the passes of this step */
+    /* What the session did before. */
+    bn_work work;
+    bn_screen_stat screen;
+    struct bn_counter counters[BN_KERNEL_COUNT];
     struct bn_sha256 *sha;
     unsigned char link[BN_SHA256_BYTES];
 
@@ -253,6 +257,33 @@ bn_batch_part bn_generator_next(const struct bn_generator *g, size_t n)
                            pending <= n ? BN_LOGITS_LAST : BN_LOGITS_NONE};
 }
 
+void bn_generator_join(struct bn_generator *g, size_t n)
+{
+    if (n > g->gen->n_together) g->gen->n_together = (uint32_t)n;
+}
+
+/* What the session did since the generation began. */
+static void put_work(struct bn_generator *g)
+{
+    bn_generation *gen = g->gen;
+    const struct bn_session *s = g->session;
+    bn_work work = s->work;
+    gen->work = (bn_work){.passes = work.passes - g->work.passes,
+                          .single = work.single - g->work.single,
+                          .tokens = work.tokens - g->work.tokens,
+                          .head_passes = work.head_passes - g->work.head_passes,
+                          .heads = work.heads - g->work.heads,
+                          .attended = work.attended - g->work.attended,
+                          .attended_local = work.attended_local - g->work.attended_local};
+    gen->screen = (bn_screen_stat){.screened = s->screen.screened - g->screen.screened,
+                                   .full = s->screen.full - g->screen.full,
+                                   .heads = s->screen.heads - g->screen.heads,
+                                   .rows = s->screen.rows - g->screen.rows};
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
+        gen->n_kernels +=
+            bn_session_kernel_since(s, g->counters, (enum bn_kernel)k, &gen->kernels[gen->n_kernels]);
+}
+
 static void end(struct bn_generator *g)
 {
     bn_generation *gen = g->gen;
@@ -260,6 +291,7 @@ static void end(struct bn_generator *g)
     flush_text(g, gen->ids[gen->n_ids - 1]);
     gen->total_ns = bn_clock_ns() - g->start;
     gen->decode_ns = gen->total_ns - gen->prefill_ns;
+    put_work(g);
     if (gen->want_chain) bn_hex(gen->chain, g->link, sizeof g->link);
 }
 
@@ -296,9 +328,11 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     gen->ids = bn_alloc(gen->n_predict, sizeof *gen->ids);
     gen->token_ns = bn_alloc(gen->n_predict, sizeof *gen->token_ns);
     gen->steps = bn_alloc(gen->n_predict, sizeof *gen->steps);
+    gen->kernels = bn_alloc(BN_KERNEL_COUNT, sizeof *gen->kernels);
     if (gen->n_top > 0) gen->top = bn_alloc((size_t)gen->n_predict * gen->n_top, sizeof *gen->top);
     if (g->history == NULL || g->held == NULL || g->fresh == NULL || gen->ids == NULL ||
-        gen->token_ns == NULL || gen->steps == NULL || (gen->n_top > 0 && gen->top == NULL))
+        gen->token_ns == NULL || gen->steps == NULL || gen->kernels == NULL ||
+        (gen->n_top > 0 && gen->top == NULL))
         return bn_nomem(err);
     memcpy(g->history, gen->prompt, gen->n_prompt * sizeof *g->history);
     g->n_history = gen->n_prompt;
@@ -320,6 +354,9 @@ static bn_status check_request(const bn_generation *gen, bn_error *err)
         bn_error_hint(err, "give some text, or a model whose file asks for a begin-of-sequence token");
         return BN_ERR_ARG;
     }
+    if (gen->n_cached >= gen->n_prompt)
+        return bn_fail(err, BN_ERR_ARG, "%zu tokens of a prompt of %zu are cached; one must be evaluated",
+                       gen->n_cached, gen->n_prompt);
     if (gen->n_predict == 0 || gen->n_predict > 1u << 24)
         return bn_fail(err, BN_ERR_ARG, "cannot generate %u tokens", gen->n_predict);
     if (gen->n_top > BN_TOP_MAX)
@@ -332,17 +369,30 @@ bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_s
 {
     *out = NULL;
     BN_TRY(check_request(gen, err));
-    BN_TRY(bn_session_check_tokens(session, sequence, gen->prompt, gen->n_prompt, err));
+    BN_TRY(bn_session_check_tokens(session, sequence, gen->prompt + gen->n_cached,
+                                   gen->n_prompt - gen->n_cached, err));
+    if (gen->n_cached > sequence->position)
+        return bn_fail(err, BN_ERR_ARG, "%zu tokens are cached, the timeline has %u", gen->n_cached,
+                       sequence->position);
     struct bn_generator *g = bn_alloc(1, sizeof *g);
     if (g == NULL) return bn_nomem(err);
-    *g = (struct bn_generator){
-        .session = session, .sequence = sequence, .tok = tok, .gen = gen, .base = sequence->position};
+    *g = (struct bn_generator){.session = session,
+                               .sequence = sequence,
+                               .tok = tok,
+                               .gen = gen,
+                               .n_evaluated = gen->n_cached,
+                               .base = sequence->position - (uint32_t)gen->n_cached,
+                               .work = session->work,
+                               .screen = session->screen};
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
+        g->counters[k] = bn_counters_sum(session->counters, session->n_threads, (enum bn_kernel)k);
     bn_status status = prepare(g, err);
     if (status != BN_OK) {
         bn_generator_close(g);
         bn_generation_release(gen);
         return status;
     }
+    gen->n_before = g->base;
     g->start = g->since = bn_clock_ns();
     *out = g;
     return BN_OK;
@@ -365,6 +415,9 @@ void bn_generation_release(bn_generation *gen)
     bn_free(gen->token_ns);
     bn_free(gen->steps);
     bn_free(gen->top);
+    bn_free(gen->kernels);
+    gen->kernels = NULL;
+    gen->n_kernels = 0;
     gen->top = NULL;
     gen->ids = NULL;
     gen->token_ns = NULL;

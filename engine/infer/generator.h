@@ -26,6 +26,8 @@ bool bn_generator_has_prompt(const struct bn_generator *g);
 /* Whether something stopped it. */
 bool bn_generator_has_ended(const struct bn_generator *g);
 
+/* It takes part in a pass with n generations. */
+void bn_generator_join(struct bn_generator *g, size_t n);
 /* The next tokens, at most n of them. The logits of the last one are wanted when it is the last that is pending. */
 bn_batch_part bn_generator_next(const struct bn_generator *g, size_t n);
 /* These tokens were evaluated by the session's last pass; logits and hidden are the row that was wanted, or NULL. */

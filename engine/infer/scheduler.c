@@ -108,6 +108,7 @@ bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
     add_parts(sched, false, add_parts(sched, true, s->n_batch));
     if (sched->n_parts == 0) return BN_OK;
     for (size_t i = 0; i < sched->n_parts; i++) {
+        bn_generator_join(sched->running[i], sched->n_parts);
         size_t wanted = bn_generator_n_best(sched->running[i]);
         if (wanted > n_best) n_best = wanted;
     }

@@ -37,8 +37,9 @@ void bn_screen_account(struct bn_session *s)
         return;
     }
     s->screen.screened++;
+    s->screen.heads += s->run.n_wanted;
     s->screen.rows += s->run.n_rescored;
-    if (s->run.n_rescored > s->model->head.rows / WORTHWHILE) s->screen_off = true;
+    if (s->run.n_rescored / s->run.n_wanted > s->model->head.rows / WORTHWHILE) s->screen_off = true;
 }
 
 /* ---- the hidden state in 16-bit integers ---- */

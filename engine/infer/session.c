@@ -290,14 +290,20 @@ bn_status bn_session_set_profile(bn_session *s, bn_prof *prof, bn_error *err)
     return BN_OK;
 }
 
+bool bn_session_kernel_since(const struct bn_session *s, const struct bn_counter *before, enum bn_kernel k,
+                             bn_kernel_stat *out)
+{
+    struct bn_counter sum = bn_counters_sum(s->counters, s->n_threads, k),
+                      past = before != NULL ? before[k] : (struct bn_counter){0};
+    uint64_t ns = (uint64_t)((double)(sum.ticks - past.ticks) * s->counters[0].clock.ns_per_tick);
+    *out = (bn_kernel_stat){s->model->kernels->name[k], sum.calls - past.calls, ns, sum.bytes - past.bytes,
+                            sum.ops - past.ops};
+    return out->calls > 0;
+}
+
 bool bn_session_kernel_stat(const bn_session *s, size_t i, bn_kernel_stat *out)
 {
-    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
-        struct bn_counter sum = bn_counters_sum(s->counters, s->n_threads, (enum bn_kernel)k);
-        if (sum.calls == 0 || i-- > 0) continue;
-        uint64_t ns = (uint64_t)((double)sum.ticks * s->counters[0].clock.ns_per_tick);
-        *out = (bn_kernel_stat){s->model->kernels->name[k], sum.calls, ns, sum.bytes, sum.ops};
-        return true;
-    }
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
+        if (bn_session_kernel_since(s, NULL, (enum bn_kernel)k, out) && i-- == 0) return true;
     return false;
 }

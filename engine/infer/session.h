@@ -67,6 +67,7 @@ struct bn_session {
     bool screen_off; /* it did not save time */
 
     struct bn_counters *counters; /* n_threads */
+    bn_work work;
     bn_eval_timing timing;
     struct bn_prof *prof; /* NULL: no profile is taken */
     bn_trace_fn trace;
@@ -104,6 +105,10 @@ struct bn_session_memory bn_session_memory(const bn_session *s);
 bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32_t n_ctx);
 /* Gives it back. */
 void bn_sequence_release(struct bn_sequence *sequence);
+/* What kernel k did since `before`, which has BN_KERNEL_COUNT sums of an earlier moment; NULL: since the session was
+ * opened. False when it was not called. */
+bool bn_session_kernel_since(const struct bn_session *s, const struct bn_counter *before, enum bn_kernel k,
+                             bn_kernel_stat *out);
 /* Whether n tokens fit into the vocabulary and after those of the sequence. */
 BN_MUST_CHECK bn_status bn_session_check_tokens(const struct bn_session *s,
                                                 const struct bn_sequence *sequence, const int32_t *tokens,

@@ -182,14 +182,13 @@ static void put_fallbacks(struct build *b, bn_json *resolved)
 {
     const char *isa = b->model->kernels->isa;
     bn_json *list = bn_json_put_array(resolved, "fallbacks");
-    bn_kernel_stat stat;
-    for (size_t i = 0; bn_session_kernel_stat(b->in->session, i, &stat); i++) {
-        const char *of = bn_receipt_other_isa(stat.name, isa);
+    for (size_t i = 0; i < b->gen->n_kernels; i++) {
+        const char *of = bn_receipt_other_isa(b->gen->kernels[i].name, isa);
         if (of == NULL) continue;
         char reason[120];
         snprintf(reason, sizeof reason, "%s has no such kernel of its own and uses that of %s", isa, of);
         bn_json *entry = bn_json_add_object(list);
-        bn_json_put_string(entry, "kernel", stat.name);
+        bn_json_put_string(entry, "kernel", b->gen->kernels[i].name);
         bn_json_put_string(entry, "reason", reason);
     }
 }
@@ -220,6 +219,8 @@ static bn_status put_result(struct build *b, bn_json *predicate)
     char *text = NULL;
     size_t n_bytes = 0;
     bn_json_put_u64(result, "prompt_tokens", gen->n_prompt);
+    if (gen->n_cached > 0) bn_json_put_u64(result, "prompt_cached", gen->n_cached);
+    if (gen->n_together > 1) bn_json_put_u64(result, "together", gen->n_together);
     bn_json_put_ids(result, "ids", gen->ids, gen->n_ids);
     bn_json_put_string(result, "ids_sha256", b->ids_sha256);
     if (b->tok != NULL) BN_TRY(bn_detokenize(b->tok, gen->ids, gen->n_ids, false, &text, &n_bytes, b->err));
@@ -246,6 +247,17 @@ static bn_status put_samples(struct build *b, bn_json *measurement)
     return BN_OK;
 }
 
+static void put_work(const bn_work *work, bn_json *object)
+{
+    bn_json_put_u64(object, "passes", work->passes);
+    bn_json_put_u64(object, "single", work->single);
+    bn_json_put_u64(object, "tokens", work->tokens);
+    bn_json_put_u64(object, "head_passes", work->head_passes);
+    bn_json_put_u64(object, "heads", work->heads);
+    bn_json_put_u64(object, "attended", work->attended);
+    bn_json_put_u64(object, "attended_local", work->attended_local);
+}
+
 static bn_status put_measurement(struct build *b, bn_json *predicate)
 {
     const struct bn_generation *gen = b->gen;
@@ -263,20 +275,21 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
         bn_json_put_null(measurement, "decode_tokens_per_s_milli");
     BN_TRY(put_samples(b, measurement));
     bn_json *stats = bn_json_put_array(measurement, "kernel_stats");
-    bn_kernel_stat stat;
-    for (size_t i = 0; bn_session_kernel_stat(b->in->session, i, &stat); i++) {
+    for (size_t i = 0; i < gen->n_kernels; i++) {
+        const bn_kernel_stat *stat = &gen->kernels[i];
         bn_json *entry = bn_json_add_object(stats);
-        bn_json_put_string(entry, "name", stat.name);
-        bn_json_put_u64(entry, "calls", stat.calls);
-        bn_json_put_u64(entry, "ns", stat.ns);
-        bn_json_put_u64(entry, "bytes", stat.bytes);
-        bn_json_put_u64(entry, "ops", stat.ops);
+        bn_json_put_string(entry, "name", stat->name);
+        bn_json_put_u64(entry, "calls", stat->calls);
+        bn_json_put_u64(entry, "ns", stat->ns);
+        bn_json_put_u64(entry, "bytes", stat->bytes);
+        bn_json_put_u64(entry, "ops", stat->ops);
     }
-    bn_screen_stat screen = bn_session_screen_stat(b->in->session);
     bn_json *head = bn_json_put_object(measurement, "screen");
-    bn_json_put_u64(head, "screened", screen.screened);
-    bn_json_put_u64(head, "full", screen.full);
-    bn_json_put_u64(head, "rows", screen.rows);
+    bn_json_put_u64(head, "screened", gen->screen.screened);
+    bn_json_put_u64(head, "full", gen->screen.full);
+    bn_json_put_u64(head, "heads", gen->screen.heads);
+    bn_json_put_u64(head, "rows", gen->screen.rows);
+    put_work(&gen->work, bn_json_put_object(measurement, "work"));
     bn_json_put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());
     bn_json_put_count(measurement, "bandwidth_probe_bytes_per_s", b->in->bandwidth_bytes_per_s);
     return BN_OK;
@@ -301,9 +314,8 @@ static bn_status put_predicate(struct build *b, bn_json *statement)
     bn_json_put_number(predicate, "tokens_per_second",
                        (double)bn_receipt_rate_milli(gen->n_ids, gen->total_ns) / 1000);
     bn_json *kernels = bn_json_put_array(predicate, "kernels");
-    bn_kernel_stat stat;
-    for (size_t i = 0; bn_session_kernel_stat(b->in->session, i, &stat); i++)
-        bn_json_add_string(kernels, stat.name);
+    for (size_t i = 0; i < gen->n_kernels; i++)
+        bn_json_add_string(kernels, gen->kernels[i].name);
     put_environment(b, predicate);
     put_model(b, predicate);
     BN_TRY(put_request(b, predicate));
@@ -326,13 +338,12 @@ static void put_subject(bn_json *subjects, const char *name, const char *sha256)
 
 static bn_status check_input(const struct bn_receipt_input *in, bn_error *err)
 {
-    bn_kernel_stat stat;
     const struct bn_generation *gen = in->generation;
     if (gen->n_ids == 0) return bn_fail(err, BN_ERR_ARG, "no receipt: no token was generated");
-    if (!bn_session_kernel_stat(in->session, 0, &stat))
-        return bn_fail(err, BN_ERR_ARG, "no receipt: no kernel was counted");
-    if (bn_session_position(in->session) != gen->n_prompt + gen->n_ids - 1)
-        return bn_fail(err, BN_ERR_ARG, "no receipt: the session holds more than this generation");
+    if (gen->n_kernels == 0) return bn_fail(err, BN_ERR_ARG, "no receipt: no kernel was counted");
+    if (gen->n_before > 0)
+        return bn_fail(err, BN_ERR_ARG, "no receipt: the timeline had %u tokens before the prompt",
+                       gen->n_before);
     if (in->model->bytes == NULL) return bn_fail(err, BN_ERR_ARG, "no receipt: the model's bytes are gone");
     return BN_OK;
 }

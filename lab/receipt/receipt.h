@@ -9,8 +9,8 @@
  *     };
  *     BN_TRY(bn_receipt_write("ci/inference.json", &in, err));
  *
- * Everything in a receipt is read at its source: kernels and their numbers from the session's
- * counters, tokens and times from the generation, digests from the bytes that were used. The caller passes
+ * Everything in a receipt is read at its source: kernels and their numbers from the counters of the session while
+ * the generation ran, tokens and times from the generation, digests from the bytes that were used. The caller passes
  * no number that the engine has.
  */
 #ifndef BN_RECEIPT_RECEIPT_H
@@ -28,7 +28,7 @@
 
 /* Borrowed. NULL and 0 mean "not asked for" or "not known" unless said otherwise. */
 struct bn_receipt_input {
-    /* What ran. The session did this one generation and nothing else since it was opened. */
+    /* What ran: the generation as it ended, on this session. */
     const bn_model *model;
     const bn_session *session;
     const struct bn_generation *generation;
@@ -54,7 +54,7 @@ struct bn_receipt_input {
 };
 
 /* Builds the statement; the caller frees it. BN_ERR_ARG when no kernel was counted, nothing was generated, or
- * the session did more than this generation: there is no receipt without evidence. */
+ * the prompt followed other tokens: there is no receipt without evidence. */
 BN_MUST_CHECK bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *input,
                                          bn_error *err);
 /* The same, written to a file as readable JSON. */

@@ -4,9 +4,11 @@
  * this many tokens through a model of this shape must have cost. Whether a machine can do that in the time
  * claimed is in check_speed.c.
  *
- * P tokens of prompt and G generated ones are E = P + G - 1 evaluated tokens (the last one is not evaluated)
- * in ceil(P / batch) + G - 1 passes. A pass of one token may read packed copies of the ternary weights; the
- * best logits of the G passes that end in the head may come from a screened head.
+ * A generation by itself, of P tokens of prompt, C of them cached, and G generated ones, evaluates E = P - C + G - 1
+ * tokens (the last one is not evaluated) in ceil((P - C) / batch) + G - 1 passes. A pass of one token may read packed
+ * copies of the ternary weights; the best logits of the G passes that end in the head may come from a screened head.
+ * Passes that serve several generations do the work of all of them: then the receipt says what the passes were
+ * (measurement.work), the kernels must have done exactly that, and it must be enough for this generation.
  */
 #include <stdio.h>
 
@@ -167,26 +169,95 @@ bool bn_check_kernel_time(const struct bn_rules_input *in, struct bn_rule_result
 /* The work that a receipt claims: on which shape, and how often. */
 struct effort {
     struct shape shape;
-    uint64_t evaluated, passes, generated;
-    uint64_t single; /* passes of one token */
+    bn_work work;
 };
 
-static bool read_effort(const struct bn_rules_input *in, struct effort *e, struct bn_rule_result *out)
+/* Pairs of a token and one that it attends to, in one layer, for tokens first ... end - 1: with all tokens before, or with
+ * the last w (0: all). All numbers are below 2^31. */
+static uint64_t attended_by(uint64_t first, uint64_t end, uint64_t w)
 {
-    uint64_t prompt, generated, batch;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
-    if (!read_shape(in, &e->shape, out)) return false;
+    uint64_t short_end = w == 0 || end < w ? end : w, short_first = first < short_end ? first : short_end;
+    uint64_t rising = short_end * (short_end + 1) / 2 - short_first * (short_first + 1) / 2;
+    return rising + (end - short_end - (first - short_first)) * w;
+}
+
+/* An optional member. */
+static bool read_optional(const struct bn_rules_input *in, const char *path, uint64_t *value,
+                          struct bn_rule_result *out)
+{
+    return bn_json_path(in->receipt->predicate, path) == NULL || bn_rule_u64(in, path, value, out);
+}
+
+/* What this generation needs by itself, and how many were in one pass with it. */
+static bool read_own(const struct bn_rules_input *in, const struct shape *s, bn_work *own, uint64_t *together,
+                     struct bn_rule_result *out)
+{
+    uint64_t prompt, generated, batch, cached = 0;
+    *together = 1;
     if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return false;
     if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return false;
     if (!bn_rule_u64(in, "resolved.batch", &batch, out)) return false;
+    if (!read_optional(in, "result.prompt_cached", &cached, out)) return false;
+    if (!read_optional(in, "result.together", together, out)) return false;
     if (prompt == 0 || generated == 0 || batch == 0 || prompt >= 1u << 30 || generated >= 1u << 30)
         return bn_rule_fail(out, "%llu prompt tokens, %llu generated ones, batches of %llu", (ull)prompt,
                             (ull)generated, (ull)batch);
-    e->evaluated = prompt + generated - 1;
-    e->generated = generated;
-    e->passes = prompt / batch + (prompt % batch != 0) + generated - 1;
-    e->single = generated - 1 + (batch == 1 ? prompt : prompt % batch == 1);
+    if (cached >= prompt || *together == 0 || *together > batch)
+        return bn_rule_fail(out, "%llu of %llu prompt tokens cached, %llu generations in batches of %llu",
+                            (ull)cached, (ull)prompt, (ull)*together, (ull)batch);
+    uint64_t fresh = prompt - cached, end = prompt + generated - 1;
+    *own = (bn_work){.passes = fresh / batch + (fresh % batch != 0) + generated - 1,
+                     .single = generated - 1 + (batch == 1 ? fresh : fresh % batch == 1),
+                     .tokens = end - cached,
+                     .head_passes = generated,
+                     .heads = generated,
+                     .attended = attended_by(cached, end, 0),
+                     .attended_local = s->window > 0 ? attended_by(cached, end, s->window) : 0};
     return true;
+}
+
+/* Whether the passes can be what a receipt says. */
+static bool is_possible(const bn_work *w, struct bn_rule_result *out)
+{
+    if (w->single <= w->passes && w->passes <= w->tokens && w->head_passes <= w->passes &&
+        w->head_passes <= w->heads && w->heads <= w->tokens)
+        return true;
+    return bn_rule_fail(out, "measurement.work: %llu tokens in %llu passes, %llu heads in %llu",
+                        (ull)w->tokens, (ull)w->passes, (ull)w->heads, (ull)w->head_passes);
+}
+
+/* measurement.work; a receipt without it is of a generation by itself. */
+static bool read_effort(const struct bn_rules_input *in, struct effort *e, struct bn_rule_result *out)
+{
+    bn_work *w = &e->work;
+    uint64_t together;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &e->shape, out) || !read_own(in, &e->shape, w, &together, out)) return false;
+    bool stated = bn_json_path(in->receipt->predicate, "measurement.work") != NULL;
+    if (!stated && together > 1)
+        return bn_rule_fail(out, "%llu generations together, and no measurement.work", (ull)together);
+    const struct {
+        const char *path;
+        uint64_t *value;
+        bool at_least; /* also when there are other generations */
+    } FIELDS[] = {
+        {"measurement.work.passes", &w->passes, false},
+        {"measurement.work.single", &w->single, false},
+        {"measurement.work.tokens", &w->tokens, true},
+        {"measurement.work.head_passes", &w->head_passes, true},
+        {"measurement.work.heads", &w->heads, true},
+        {"measurement.work.attended", &w->attended, true},
+        {"measurement.work.attended_local", &w->attended_local, true},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS) && stated; i++) {
+        uint64_t own = *FIELDS[i].value, claimed;
+        if (!bn_rule_u64(in, FIELDS[i].path, &claimed, out)) return false;
+        if (claimed != own && (together == 1 || (claimed < own && FIELDS[i].at_least)))
+            return bn_rule_fail(out, "%s is %llu, it must be %s%llu", FIELDS[i].path, (ull)claimed,
+                                together == 1 ? "" : "at least ", (ull)own);
+        *FIELDS[i].value = claimed;
+    }
+    return is_possible(w, out);
 }
 
 /* Products and sums of claims stay at UINT64_MAX once they exceed a number. */
@@ -257,28 +328,28 @@ bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
     if (!read_effort(in, &e, out) || !read_packed(in, &e.shape, &packed, out)) return false;
     const struct shape *s = &e.shape;
     struct bn_receipt_work done = bn_receipt_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
-    uint64_t bytes = plus(times(e.single, packed), times(e.passes - e.single, s->ternary_bytes));
-    uint64_t heads = is_ternary_head(s) ? e.generated : 0;
-    uint64_t ops = plus(times(e.evaluated, s->ternary_weights), times(heads, s->n_vocab * s->n_embd));
+    const bn_work *w = &e.work;
+    uint64_t bytes = plus(times(w->single, packed), times(w->passes - w->single, s->ternary_bytes));
+    uint64_t heads = is_ternary_head(s) ? w->heads : 0, head_passes = heads > 0 ? w->head_passes : 0;
+    uint64_t ops = plus(times(w->tokens, s->ternary_weights), times(heads, s->n_vocab * s->n_embd));
     if (!agrees("multiply-adds of the ternary kernels", done.ops, ops, out) ||
-        !agrees("calls of the ternary kernels", done.calls, plus(times(e.passes, 7 * s->n_layer), heads),
+        !agrees("calls of the ternary kernels", done.calls,
+                plus(times(w->passes, 7 * s->n_layer), head_passes), out) ||
+        !agrees("bytes of the ternary kernels", done.bytes, plus(bytes, times(head_passes, s->head_bytes)),
                 out) ||
-        !agrees("bytes of the ternary kernels", done.bytes, plus(bytes, times(heads, s->head_bytes)), out) ||
         !type_fits(in, out))
         return false;
     return bn_rule_pass(out, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops,
-                        (ull)e.evaluated, (ull)e.passes);
+                        (ull)w->tokens, (ull)w->passes);
 }
 
-/* Pairs of a token and one that it attends to, over all heads of all layers: all tokens before, in local layers the
- * last ones. */
+/* Pairs of a token and one that it attends to, over all heads of all layers. */
 static uint64_t attended(const struct effort *e)
 {
-    uint64_t n = e->evaluated, w = e->shape.window, all = n * (n + 1) / 2;
-    uint64_t local = n <= w ? all : w * (w + 1) / 2 + (n - w) * w; /* n and w are below 2^31 */
-    uint64_t in_head =
-        plus(times(all, e->shape.n_layer - e->shape.local_layers), times(local, e->shape.local_layers));
-    return times(in_head, e->shape.n_head);
+    uint64_t local = e->shape.local_layers;
+    return times(
+        plus(times(e->work.attended, e->shape.n_layer - local), times(e->work.attended_local, local)),
+        e->shape.n_head);
 }
 
 bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_result *out)
@@ -304,15 +375,20 @@ bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_res
 static bool read_screen(const struct bn_rules_input *in, const struct effort *e, bn_screen_stat *screen,
                         struct bn_rule_result *out)
 {
-    *screen = (bn_screen_stat){.full = e->generated};
+    *screen = (bn_screen_stat){.full = e->work.head_passes};
     if (bn_json_path(in->receipt->predicate, "measurement.screen") == NULL) return true;
     if (!bn_rule_u64(in, "measurement.screen.screened", &screen->screened, out) ||
         !bn_rule_u64(in, "measurement.screen.full", &screen->full, out) ||
         !bn_rule_u64(in, "measurement.screen.rows", &screen->rows, out))
         return false;
-    return plus(screen->full, screen->screened) == e->generated ||
-           bn_rule_fail(out, "%llu heads screened and %llu in full for %llu tokens", (ull)screen->screened,
-                        (ull)screen->full, (ull)e->generated);
+    screen->heads = screen->screened;
+    if (!read_optional(in, "measurement.screen.heads", &screen->heads, out)) return false;
+    if (plus(screen->full, screen->screened) == e->work.head_passes && screen->screened <= screen->heads &&
+        plus(screen->heads, screen->full) <= e->work.heads)
+        return true;
+    return bn_rule_fail(out, "%llu passes screened (%llu heads) and %llu in full, of %llu (%llu heads)",
+                        (ull)screen->screened, (ull)screen->heads, (ull)screen->full,
+                        (ull)e->work.head_passes, (ull)e->work.heads);
 }
 
 bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *out)
@@ -324,7 +400,8 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     if (!read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return false;
     const struct shape *s = &e.shape;
     bool ternary = is_ternary_head(s);
-    if (ternary && screen.full != e.generated)
+    uint64_t in_full = ternary ? 0 : e.work.heads - screen.heads; /* heads */
+    if (ternary && screen.screened > 0)
         return bn_rule_fail(out, "%llu heads screened, but a ternary head is never screened",
                             (ull)screen.screened);
     if (ternary) screen.full = 0; /* its work is that of the ternary kernels */
@@ -335,22 +412,22 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
         uint64_t claimed, want;
     } COUNTS[] = {
         {"multiply-adds of the head", full.ops,
-         times(plus(times(screen.full, s->n_vocab), screen.rows), s->n_embd)},
-        {"calls of the head", full.calls, ternary ? 0 : e.generated},
+         times(plus(times(in_full, s->n_vocab), screen.rows), s->n_embd)},
+        {"calls of the head", full.calls, ternary ? 0 : e.work.head_passes},
         {"bytes of the head", full.bytes,
          plus(times(screen.full, s->head_bytes), times(screen.rows, s->head_bytes / s->n_vocab))},
         {"calls of i8_gemv", screened.calls, screen.screened},
-        {"multiply-adds of i8_gemv", screened.ops, times(screen.screened, s->n_vocab * s->n_embd)},
+        {"multiply-adds of i8_gemv", screened.ops, times(screen.heads, s->n_vocab * s->n_embd)},
         {"bytes of i8_gemv", screened.bytes,
          times(screen.screened, s->n_vocab * (s->n_embd + SCREEN_ROW_BYTES))},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(COUNTS); i++)
         if (!agrees(COUNTS[i].what, COUNTS[i].claimed, COUNTS[i].want, out)) return false;
-    if (ternary) return bn_rule_pass(out, "%llu ternary heads", (ull)e.generated);
+    if (ternary) return bn_rule_pass(out, "%llu ternary heads", (ull)e.work.heads);
     if (screen.screened > 0)
         return bn_rule_pass(out, "%llu heads screened, %llu of their rows computed, %llu heads in full",
-                            (ull)screen.screened, (ull)screen.rows, (ull)screen.full);
-    return bn_rule_pass(out, "%llu heads in full", (ull)screen.full);
+                            (ull)screen.heads, (ull)screen.rows, (ull)in_full);
+    return bn_rule_pass(out, "%llu heads in full", (ull)in_full);
 }
 
 /* ---- everything else ---- */
@@ -373,14 +450,15 @@ static bool part_agrees(const struct bn_rules_input *in, const struct effort *e,
     uint64_t n_layer = e->shape.n_layer;
     struct bn_receipt_work done = bn_receipt_work_sum(in, part->slots, part->n_slots);
     uint64_t elements =
-        plus(times(times(e->evaluated, n_layer), part->width), times(e->generated, part->once));
+        plus(times(times(e->work.tokens, n_layer), part->width), times(e->work.heads, part->once));
     snprintf(what, sizeof what, "elements of %s", part->what);
     if (!agrees(what, done.ops, elements, out)) return false;
     snprintf(what, sizeof what, "bytes of %s", part->what);
     if (!agrees(what, done.bytes, times(elements, part->n_bytes), out)) return false;
     snprintf(what, sizeof what, "calls of %s", part->what);
-    return agrees(what, done.calls,
-                  plus(times(e->passes, part->calls * n_layer), part->once > 0 ? e->generated : 0), out);
+    return agrees(
+        what, done.calls,
+        plus(times(e->work.passes, part->calls * n_layer), part->once > 0 ? e->work.head_passes : 0), out);
 }
 
 /* The rows of the embedding are widened, unless they are stored in binary32. */
@@ -390,11 +468,11 @@ static bool embedding_agrees(const struct bn_rules_input *in, const struct effor
     static const enum bn_kernel WIDEN[] = {BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32,
                                            BN_KERNEL_Q6_K_TO_F32, BN_KERNEL_Q4_0_TO_F32};
     struct bn_receipt_work done = bn_receipt_work_sum(in, WIDEN, BN_ARRAY_LEN(WIDEN));
-    uint64_t want = e->evaluated * e->shape.n_embd; /* below 2^51 */
+    uint64_t want = times(e->work.tokens, e->shape.n_embd);
     if (done.calls == 0) return true;
-    if (!agrees("calls of the embedding", done.calls, e->passes, out)) return false;
+    if (!agrees("calls of the embedding", done.calls, e->work.passes, out)) return false;
     if (!agrees("elements of the embedding", done.ops, want, out)) return false;
-    if (done.bytes >= want / 2 && done.bytes <= want * 2) return true;
+    if (done.bytes >= want / 2 && done.bytes / 2 <= want) return true;
     return bn_rule_fail(out, "%llu elements of the embedding in %llu bytes", (ull)want, (ull)done.bytes);
 }
 
@@ -423,7 +501,8 @@ static struct norms norms_of(const struct shape *s, const struct effort *e, uint
     };
     struct norms norms = ROWS[0];
     for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
-        if (calls == e->passes * ROWS[i].calls * s->n_layer + e->generated) norms = ROWS[i];
+        if (calls == plus(times(e->work.passes, ROWS[i].calls * s->n_layer), e->work.head_passes))
+            norms = ROWS[i];
     norms.width += 2 * s->n_embd;
     return norms;
 }
