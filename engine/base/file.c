@@ -118,7 +118,13 @@ bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *e
     return status;
 }
 
-static bn_status write_all(int fd, const char *bytes, size_t n, const char *path, bn_error *err)
+/* The contents of a file, part by part. */
+struct contents {
+    const struct bn_file_part *parts;
+    size_t n;
+};
+
+static bn_status write_part(int fd, const char *bytes, size_t n, const char *path, bn_error *err)
 {
     while (n > 0) {
         ssize_t put = write(fd, bytes, n);
@@ -127,6 +133,13 @@ static bn_status write_all(int fd, const char *bytes, size_t n, const char *path
         bytes += put;
         n -= (size_t)put;
     }
+    return BN_OK;
+}
+
+static bn_status write_all(int fd, struct contents what, const char *path, bn_error *err)
+{
+    for (size_t i = 0; i < what.n; i++)
+        BN_TRY(write_part(fd, what.parts[i].bytes, what.parts[i].n, path, err));
     return BN_OK;
 }
 
@@ -175,8 +188,7 @@ static int take_over_rights(int fd, const struct stat *old)
 }
 
 /* old: the file to replace; NULL: there is none. */
-static bn_status replace_file(const char *path, const struct stat *old, const void *bytes, size_t n,
-                              bn_error *err)
+static bn_status replace_file(const char *path, const struct stat *old, struct contents what, bn_error *err)
 {
     char temp[PATH_MAX + BN_TEMP_SUFFIX_BYTES];
     int fd;
@@ -184,7 +196,7 @@ static bn_status replace_file(const char *path, const struct stat *old, const vo
     bn_status status = BN_OK;
     if (old != NULL && take_over_rights(fd, old) != 0)
         status = bn_fail_errno(err, errno, path, "cannot keep the mode");
-    if (status == BN_OK) status = write_all(fd, bytes, n, path, err);
+    if (status == BN_OK) status = write_all(fd, what, path, err);
     if (status == BN_OK && fsync(fd) != 0) status = bn_fail_errno(err, errno, path, "cannot flush");
     if (close(fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, path, "cannot close");
     if (status == BN_OK && rename(temp, path) != 0) status = bn_fail_errno(err, errno, path, "cannot rename");
@@ -196,22 +208,30 @@ static bn_status replace_file(const char *path, const struct stat *old, const vo
 }
 
 /* Pipes and devices cannot be replaced: they are written to. */
-static bn_status write_through(const char *path, const void *bytes, size_t n, bn_error *err)
+static bn_status write_through(const char *path, struct contents what, bn_error *err)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) return bn_fail_errno(err, errno, path, "cannot open");
-    bn_status status = write_all(fd, bytes, n, path, err);
+    bn_status status = write_all(fd, what, path, err);
     if (close(fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, path, "cannot close");
     return status;
 }
 
-bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err)
+bn_status bn_file_write_parts(const char *path, const struct bn_file_part *parts, size_t n_parts,
+                              bn_error *err)
 {
     struct stat old;
+    struct contents what = {parts, n_parts};
     bool exists = stat(path, &old) == 0;
-    if (exists && !S_ISREG(old.st_mode)) return write_through(path, bytes, n, err);
+    if (exists && !S_ISREG(old.st_mode)) return write_through(path, what, err);
     char target[PATH_MAX]; /* of a symbolic link */
-    return replace_file(realpath(path, target) != NULL ? target : path, exists ? &old : NULL, bytes, n, err);
+    return replace_file(realpath(path, target) != NULL ? target : path, exists ? &old : NULL, what, err);
+}
+
+bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err)
+{
+    const struct bn_file_part whole = {bytes, n};
+    return bn_file_write_parts(path, &whole, 1, err);
 }
 
 bn_status bn_file_make_folders(const char *path, bn_error *err)

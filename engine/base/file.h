@@ -48,5 +48,12 @@ BN_MUST_CHECK bn_status bn_file_temp_open(int *fd, char *out, size_t room, const
  * a new file has mode 0666 less the umask. Of a symbolic link the target is replaced, the link stays; of a
  * hard link only this name is replaced. Pipes and devices are written to. */
 BN_MUST_CHECK bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err);
+/* The same for contents that lie in several places: the parts one after the other. */
+struct bn_file_part {
+    const void *bytes;
+    size_t n;
+};
+BN_MUST_CHECK bn_status bn_file_write_parts(const char *path, const struct bn_file_part *parts,
+                                            size_t n_parts, bn_error *err);
 
 #endif
