@@ -323,11 +323,12 @@ typedef struct bn_embed_options {
     bn_pooling pooling; /* 0: as the model's file says */
     bool as_is;         /* vectors keep their length; else each is divided by it */
 } bn_embed_options;
-/* Evaluates one text from the start of an empty timeline and writes its embedding: n_embd floats of length 1, or
- * n_tokens times n_embd under BN_POOLING_NONE. The head is not computed. The timeline holds the text afterwards.
- * options may be NULL. The bits depend on neither the batches nor the number of threads: means
- * and lengths are sums in binary64 in the order of positions and of elements. BN_ERR_UNSUPPORTED when neither the
- * options nor the file name a pooling; otherwise the errors of bn_session_eval. */
+/* Evaluates one text as the whole timeline and writes its embedding: n_embd floats of length 1, or
+ * n_tokens times n_embd under BN_POOLING_NONE. The head is not computed. The timeline holds the text afterwards;
+ * under BN_POOLING_LAST the next text is evaluated from where it differs. options may be NULL. The bits depend on
+ * neither the batches nor the number of threads: means and lengths are sums in binary64 in the order of positions
+ * and of elements. BN_ERR_UNSUPPORTED when neither the options nor the file name a pooling; otherwise the errors of
+ * bn_session_eval. */
 BN_MUST_CHECK bn_status bn_session_embed(bn_session *session, const int32_t *tokens, size_t n_tokens,
                                          const bn_embed_options *options, float *out, bn_error *err);
 /* Called before each batch of n_batch tokens; true cancels: the evaluation fails with BN_ERR_CANCELLED, and
@@ -342,6 +343,9 @@ uint32_t bn_session_n_batch(const bn_session *session);
 uint32_t bn_session_n_threads(const bn_session *session);
 /* Shortens the timeline to its first n_tokens; 0 starts afresh. */
 BN_MUST_CHECK bn_status bn_session_truncate(bn_session *session, uint32_t n_tokens, bn_error *err);
+/* Shortens the timeline to the longest beginning that it shares with these tokens, and returns its length. Give a
+ * prompt without its last token, which is evaluated for the logits after it. */
+uint32_t bn_session_keep(bn_session *session, const int32_t *tokens, size_t n_tokens);
 /* The last evaluated position's hidden state after the final norm: n_embd floats, NULL before the first. */
 const float *bn_session_hidden(const bn_session *session);
 
@@ -364,6 +368,8 @@ uint32_t bn_sequence_position(const bn_sequence *sequence);
 uint32_t bn_sequence_n_ctx(const bn_sequence *sequence);
 /* Shortens the timeline to its first n_tokens; 0 starts afresh. */
 BN_MUST_CHECK bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_error *err);
+/* As bn_session_keep. */
+uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens);
 
 /* Tokens that follow those of one sequence. */
 typedef struct bn_batch_part {
@@ -495,7 +501,7 @@ typedef struct bn_generation {
     /* What is asked; borrowed. */
     const int32_t *prompt; /* at least one token */
     size_t n_prompt;
-    size_t n_cached; /* of its first tokens, which the timeline ends with and which are not evaluated again */
+    size_t n_cached;    /* first tokens of the prompt that the timeline already ends with; below n_prompt */
     uint32_t n_predict; /* most tokens to generate, 1 to 2^24 */
     bn_sampler_options sampling;
     const int32_t *stop_ids;
@@ -529,10 +535,11 @@ typedef struct bn_generation {
     size_t n_kernels;
 } bn_generation;
 
-/* Evaluates the prompt after what the session's timeline already holds, then chooses and evaluates tokens
- * until something stops it. tok may be NULL: then there is no text, and only ids and lengths stop. A full
- * context is the reason BN_STOP_CONTEXT, not an error, unless the prompt alone is too long (BN_ERR_LIMIT).
- * After an error there is nothing to release. */
+/* Evaluates the prompt, or what follows its n_cached first tokens, after what the session's timeline already
+ * holds, then chooses and evaluates tokens until something stops it. Tokens and chain do not depend on n_cached.
+ * tok may be NULL: then there is no text, and only ids and lengths stop. A full context is the reason
+ * BN_STOP_CONTEXT, not an error, unless the prompt alone is too long (BN_ERR_LIMIT). After an error there is
+ * nothing to release. */
 BN_MUST_CHECK bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generation *generation,
                                     bn_error *err);
 void bn_generation_release(bn_generation *generation);

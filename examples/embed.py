@@ -25,7 +25,8 @@ TokenFunction = c.CFUNCTYPE(c.c_bool, c.c_void_p, c.c_int32, c.POINTER(c.c_char)
 
 
 class Generation(c.Structure):
-    _fields_ = [("prompt", c.POINTER(c.c_int32)), ("n_prompt", c.c_size_t), ("n_predict", c.c_uint32),
+    _fields_ = [("prompt", c.POINTER(c.c_int32)), ("n_prompt", c.c_size_t), ("n_cached", c.c_size_t),
+                ("n_predict", c.c_uint32),
                 ("sampling", Sampling), ("stop_ids", c.c_void_p), ("n_stop_ids", c.c_size_t),
                 ("stops", c.POINTER(c.c_char_p)), ("n_stops", c.c_size_t), ("ignore_end", c.c_bool),
                 ("want_chain", c.c_bool), ("on_token", TokenFunction), ("user", c.c_void_p),

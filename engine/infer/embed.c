@@ -49,9 +49,11 @@ static void finish(struct pooling *p)
     put_vector(p->out, p->sum, p->n_embd, p->as_is);
 }
 
-static bn_status evaluate(struct bn_session *s, const int32_t *tokens, struct pooling *p, bn_error *err)
+/* The tokens after the first `done`. */
+static bn_status evaluate(struct bn_session *s, const int32_t *tokens, size_t done, struct pooling *p,
+                          bn_error *err)
 {
-    for (size_t done = 0; done < p->n_tokens;) {
+    while (done < p->n_tokens) {
         size_t batch = bn_min_size(p->n_tokens - done, s->n_batch);
         bool last = done + batch == p->n_tokens, only_last = p->kind == BN_POOLING_LAST;
         size_t first = !only_last ? 0 : last ? batch - 1 : batch;
@@ -81,12 +83,13 @@ bn_status bn_session_embed(bn_session *s, const int32_t *tokens, size_t n_tokens
         bn_error_hint(err, "choose one, for example --pooling mean or --pooling last");
         return BN_ERR_UNSUPPORTED;
     }
-    s->own.position = 0;
-    s->n_hidden = 0;
-    BN_TRY(bn_session_check_tokens(s, &s->own, tokens, n_tokens, err));
+    /* The other poolings read the hidden state of every token, or of the first. */
+    size_t shared = p.kind == BN_POOLING_LAST && n_tokens > 0 ? n_tokens - 1 : 0;
+    size_t kept = bn_session_keep(s, tokens, shared);
+    BN_TRY(bn_session_check_tokens(s, &s->own, tokens + kept, n_tokens - kept, err));
     p.sum = bn_alloc(hp->n_embd, sizeof *p.sum);
     if (p.sum == NULL) return bn_nomem(err);
-    bn_status status = evaluate(s, tokens, &p, err);
+    bn_status status = evaluate(s, tokens, kept, &p, err);
     bn_free(p.sum);
     if (status != BN_OK) s->own.position = 0;
     return status;

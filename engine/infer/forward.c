@@ -138,6 +138,7 @@ static void account(struct bn_session *s, size_t n_logits)
     for (size_t j = 0; j < s->run.n; j++) {
         uint32_t n_pos = s->rows[j].position + 1;
         s->rows[j].sequence->position = n_pos;
+        s->rows[j].sequence->tokens[n_pos - 1] = s->rows[j].token;
         s->work.attended += n_pos;
         if (window != 0) s->work.attended_local += n_pos < window ? n_pos : window;
     }

@@ -347,15 +347,21 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     return BN_OK;
 }
 
-static bn_status check_request(const bn_generation *gen, bn_error *err)
+static bool ends_with(const bn_sequence *sequence, const int32_t *tokens, size_t n)
+{
+    return n <= sequence->position &&
+           memcmp(sequence->tokens + sequence->position - n, tokens, n * sizeof *tokens) == 0;
+}
+
+static bn_status check_request(const bn_generation *gen, const bn_sequence *sequence, bn_error *err)
 {
     if (gen->n_prompt == 0) {
         bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
         bn_error_hint(err, "give some text, or a model whose file asks for a begin-of-sequence token");
         return BN_ERR_ARG;
     }
-    if (gen->n_cached >= gen->n_prompt)
-        return bn_fail(err, BN_ERR_ARG, "%zu tokens of a prompt of %zu are cached; one must be evaluated",
+    if (gen->n_cached >= gen->n_prompt || !ends_with(sequence, gen->prompt, gen->n_cached))
+        return bn_fail(err, BN_ERR_ARG, "the timeline does not end with the first %zu of %zu prompt tokens",
                        gen->n_cached, gen->n_prompt);
     if (gen->n_predict == 0 || gen->n_predict > 1u << 24)
         return bn_fail(err, BN_ERR_ARG, "cannot generate %u tokens", gen->n_predict);
@@ -368,12 +374,9 @@ bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_s
                             const bn_tokenizer *tok, bn_generation *gen, bn_error *err)
 {
     *out = NULL;
-    BN_TRY(check_request(gen, err));
+    BN_TRY(check_request(gen, sequence, err));
     BN_TRY(bn_session_check_tokens(session, sequence, gen->prompt + gen->n_cached,
                                    gen->n_prompt - gen->n_cached, err));
-    if (gen->n_cached > sequence->position)
-        return bn_fail(err, BN_ERR_ARG, "%zu tokens are cached, the timeline has %u", gen->n_cached,
-                       sequence->position);
     struct bn_generator *g = bn_alloc(1, sizeof *g);
     if (g == NULL) return bn_nomem(err);
     *g = (struct bn_generator){.session = session,

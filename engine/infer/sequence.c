@@ -12,13 +12,15 @@ bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32
     if (!bn_mul_ok(per_position, n_ctx, &n_cache)) return false;
     sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
     sequence->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->v_cache);
-    return sequence->k_cache != NULL && sequence->v_cache != NULL;
+    sequence->tokens = bn_alloc_aligned(n_ctx, sizeof *sequence->tokens);
+    return sequence->k_cache != NULL && sequence->v_cache != NULL && sequence->tokens != NULL;
 }
 
 void bn_sequence_release(struct bn_sequence *sequence)
 {
     bn_free(sequence->k_cache);
     bn_free(sequence->v_cache);
+    bn_free(sequence->tokens);
 }
 
 bn_status bn_sequence_open(bn_sequence **out, const bn_session *session, uint32_t n_ctx, bn_error *err)
@@ -66,6 +68,15 @@ bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_erro
         return bn_fail(err, BN_ERR_ARG, "the timeline has %u tokens, not %u", sequence->position, n_tokens);
     sequence->position = n_tokens;
     return BN_OK;
+}
+
+uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens)
+{
+    uint32_t most = (uint32_t)bn_min_size(n_tokens, sequence->position), n = 0;
+    while (n < most && tokens[n] == sequence->tokens[n])
+        n++;
+    sequence->position = n;
+    return n;
 }
 
 static bn_status check_parts(const struct bn_session *s, const bn_batch_part *parts, size_t n_parts,

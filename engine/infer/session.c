@@ -153,7 +153,8 @@ void bn_session_close(bn_session *s)
 struct bn_session_memory bn_session_memory(const bn_session *s)
 {
     return (struct bn_session_memory){bn_mem_size(s->own.k_cache) + bn_mem_size(s->own.v_cache),
-                                      bn_mem_size(s->arena), bn_mem_size(s) + bn_team_bytes(s->team)};
+                                      bn_mem_size(s->arena) + bn_mem_size(s->own.tokens),
+                                      bn_mem_size(s) + bn_team_bytes(s->team)};
 }
 
 bn_status bn_session_check_tokens(const struct bn_session *s, const struct bn_sequence *sequence,
@@ -230,6 +231,12 @@ bn_status bn_session_truncate(bn_session *s, uint32_t n_tokens, bn_error *err)
 {
     s->n_hidden = 0;
     return bn_sequence_truncate(&s->own, n_tokens, err);
+}
+
+uint32_t bn_session_keep(bn_session *s, const int32_t *tokens, size_t n_tokens)
+{
+    s->n_hidden = 0;
+    return bn_sequence_keep(&s->own, tokens, n_tokens);
 }
 
 uint32_t bn_session_position(const bn_session *s)

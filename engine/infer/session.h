@@ -18,6 +18,7 @@
 struct bn_sequence {
     uint32_t n_ctx;
     uint32_t position;           /* tokens in the timeline */
+    int32_t *tokens;             /* n_ctx */
     uint16_t *k_cache, *v_cache; /* binary16: [layer][kv head][n_ctx][head_dim] */
 };
 

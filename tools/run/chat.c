@@ -30,7 +30,6 @@ struct chat {
     bool on_terminal, ended;
     bn_message messages[MAX_MESSAGES]; /* contents are owned, roles are literals */
     size_t n_messages, n_system;       /* n_system: 1 when the first one is the system message */
-    int32_t *timeline;                 /* n_ctx tokens that the session has seen */
     struct bn_buf answer; /* with the tag that the prompt ends with, where the template opens a think block */
     size_t n_shown;       /* bytes of the answer that are printed */
     struct bn_run_answer printer;
@@ -132,17 +131,6 @@ static bn_status encode(struct chat *chat, int32_t **ids, size_t *n_ids, bn_erro
                    chat->n_system > 0 ? " with the system message" : "", n_ctx);
 }
 
-/* Puts the session back to the longest beginning that ids and its timeline share, leaving at least one token
- * to evaluate. */
-static bn_status rewind_to(struct chat *chat, const int32_t *ids, size_t n_ids, size_t *kept, bn_error *err)
-{
-    size_t most = bn_min_size(bn_session_position(chat->engine.session), n_ids > 0 ? n_ids - 1 : 0);
-    *kept = 0;
-    while (*kept < most && ids[*kept] == chat->timeline[*kept])
-        ++*kept;
-    return bn_session_truncate(chat->engine.session, (uint32_t)*kept, err);
-}
-
 static bn_status finish_answer(struct chat *chat, const struct bn_generation *gen, bn_error *err)
 {
     bn_run_print("\n", 1);
@@ -152,6 +140,7 @@ static bn_status finish_answer(struct chat *chat, const struct bn_generation *ge
     char rates[BN_RUN_RATES];
     bn_report_note(1, "%s", bn_run_rates(rates, gen));
     chat->last = (struct bn_generation){.n_prompt = gen->n_prompt,
+                                        .n_cached = gen->n_cached,
                                         .n_ids = gen->n_ids,
                                         .prefill_ns = gen->prefill_ns,
                                         .decode_ns = gen->decode_ns};
@@ -161,15 +150,16 @@ static bn_status finish_answer(struct chat *chat, const struct bn_generation *ge
 
 static bn_status generate(struct chat *chat, const int32_t *ids, size_t n_ids, bn_error *err)
 {
-    size_t kept = 0, n_stops = 0;
+    size_t n_stops = 0;
     const char *stops[8];
     while (n_stops < BN_ARRAY_LEN(stops) && bn_template_stop(chat->tmpl, n_stops) != NULL) {
         stops[n_stops] = bn_template_stop(chat->tmpl, n_stops);
         n_stops++;
     }
-    BN_TRY(rewind_to(chat, ids, n_ids, &kept, err));
-    struct bn_generation gen = {.prompt = ids + kept,
-                                .n_prompt = n_ids - kept,
+    struct bn_generation gen = {.prompt = ids,
+                                .n_prompt = n_ids,
+                                .n_cached =
+                                    n_ids > 0 ? bn_session_keep(chat->engine.session, ids, n_ids - 1) : 0,
                                 .n_predict = chat->n_predict,
                                 .sampling = chat->sampling,
                                 .stops = stops,
@@ -181,12 +171,7 @@ static bn_status generate(struct chat *chat, const int32_t *ids, size_t n_ids, b
     bn_run_answer_start(&chat->printer, chat->tmpl);
     bn_status status = bn_generate(chat->engine.session, chat->tok, &gen, err);
     bn_run_answer_end(&chat->printer);
-    if (status == BN_OK) {
-        size_t done = bn_session_position(chat->engine.session);
-        memcpy(chat->timeline + kept, ids + kept, (n_ids - kept) * sizeof *ids);
-        memcpy(chat->timeline + n_ids, gen.ids, (done - n_ids) * sizeof *ids);
-        status = finish_answer(chat, &gen, err);
-    }
+    if (status == BN_OK) status = finish_answer(chat, &gen, err);
     bn_buf_release(&chat->answer);
     bn_generation_release(&gen);
     return status;
@@ -387,14 +372,11 @@ static bn_status converse(struct chat *chat, struct bn_args *args, bn_error *err
 static bn_status prepare(struct chat *chat, const struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
-    uint32_t n_ctx = bn_session_n_ctx(chat->engine.session);
     BN_TRY(bn_cli_tokenizer(chat->engine.model, &chat->tok, err));
     BN_TRY(bn_run_template(&chat->tmpl, args, chat->tok, err));
     chat->sampling = bn_run_sampling(args);
     chat->n_predict = bn_run_at_most(o->n_predict != 0 ? o->n_predict : UINT32_MAX, chat->engine.session);
     bn_run_note_sampling(chat->tmpl, &chat->sampling);
-    chat->timeline = bn_alloc(n_ctx + 1u, sizeof *chat->timeline);
-    if (chat->timeline == NULL) return bn_nomem(err);
     return set_system(chat, o->system != NULL ? o->system : "", err);
 }
 
@@ -409,7 +391,6 @@ bn_status bn_run_chat(struct bn_args *args, bn_error *err)
     bn_cli_catch_interrupt();
     if (status == BN_OK) status = converse(chat, args, err);
     remove_messages(chat, 0, chat->n_messages);
-    bn_free(chat->timeline);
     bn_run_close(&chat->engine);
     bn_free(chat);
     return status;

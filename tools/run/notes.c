@@ -65,12 +65,14 @@ double bn_run_rate(size_t n, uint64_t ns)
 
 const char *bn_run_rates(char out[BN_RUN_RATES], const struct bn_generation *gen)
 {
-    char prompt[32] = "", decode[32] = "";
-    if (gen->n_prompt > 1)
-        snprintf(prompt, sizeof prompt, " at %.1f tok/s", bn_run_rate(gen->n_prompt, gen->prefill_ns));
+    char prompt[32] = "", decode[32] = "", cached[32] = "";
+    size_t n_evaluated = gen->n_prompt - gen->n_cached;
+    if (gen->n_cached > 0) snprintf(cached, sizeof cached, " (%zu cached)", gen->n_cached);
+    if (n_evaluated > 1)
+        snprintf(prompt, sizeof prompt, " at %.1f tok/s", bn_run_rate(n_evaluated, gen->prefill_ns));
     if (gen->n_ids > 1)
         snprintf(decode, sizeof decode, " at %.1f tok/s", bn_run_rate(gen->n_ids - 1, gen->decode_ns));
-    snprintf(out, BN_RUN_RATES, "prompt %zu token%s%s, then %zu token%s%s", gen->n_prompt,
-             bn_cli_s(gen->n_prompt), prompt, gen->n_ids, bn_cli_s(gen->n_ids), decode);
+    snprintf(out, BN_RUN_RATES, "prompt %zu token%s%s%s, then %zu token%s%s", gen->n_prompt,
+             bn_cli_s(gen->n_prompt), cached, prompt, gen->n_ids, bn_cli_s(gen->n_ids), decode);
     return out;
 }
