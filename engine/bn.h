@@ -346,6 +346,19 @@ BN_MUST_CHECK bn_status bn_session_truncate(bn_session *session, uint32_t n_toke
 /* Shortens the timeline to the longest beginning that it shares with these tokens, and returns its length. Give a
  * prompt without its last token, which is evaluated for the logits after it. */
 uint32_t bn_session_keep(bn_session *session, const int32_t *tokens, size_t n_tokens);
+/* Writes the first n_tokens of the timeline with their keys and values to a file (docs/reference/prompt-cache.md),
+ * atomically. The first call of a session reads the whole model to compute a checksum. BN_ERR_ARG for more tokens
+ * than the timeline has, or none. */
+BN_MUST_CHECK bn_status bn_session_save(bn_session *session, uint32_t n_tokens, const char *path,
+                                        bn_error *err);
+/* Sets the timeline to the longest beginning of these tokens that the file or the timeline itself holds; *n_kept is
+ * its length. Evaluating what follows gives the same bits as evaluating all of them. On failure the timeline is as it
+ * was: BN_ERR_NOT_FOUND for a file that does not exist or is empty, BN_ERR_MISMATCH for another model's,
+ * BN_ERR_FORMAT, BN_ERR_INTEGRITY (damaged), BN_ERR_UNSUPPORTED (of another version). */
+BN_MUST_CHECK bn_status bn_session_load(bn_session *session, const char *path, const int32_t *tokens,
+                                        size_t n_tokens, uint32_t *n_kept, bn_error *err);
+/* Bytes of such a file for each token. */
+uint64_t bn_session_token_bytes(const bn_session *session);
 /* The last evaluated position's hidden state after the final norm: n_embd floats, NULL before the first. */
 const float *bn_session_hidden(const bn_session *session);
 

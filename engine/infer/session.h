@@ -7,6 +7,7 @@
 #ifndef BN_INFER_SESSION_H
 #define BN_INFER_SESSION_H
 
+#include "base/digest.h"
 #include "base/team.h"
 #include "model/model.h"
 #include "stamp/counters.h"
@@ -77,7 +78,8 @@ struct bn_session {
     void *cancel_user;
 
     struct bn_team *team;
-    bool is_exact; /* as requested; with a profile the team always is */
+    char model_sum[BN_CHECKSUM_HEX]; /* of the model's file; empty until a saved timeline needs it */
+    bool is_exact;                   /* as requested; with a profile the team always is */
 
     /* The evaluation in flight, read by all threads. */
     struct {

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Saved timelines: the tokens of a session with their keys and values, in a file that a later session of the same
+ * model reads back (docs/reference/prompt-cache.md). Keys and values are the bits that evaluation stored, so nothing
+ * that is computed from them differs.
+ *
+ * A file is accepted when its checksum, its version, the model's checksum, its shape and its length are right; nothing
+ * is allocated by what it says. The checksums find damage and mistakes, not forgery: whoever can write the file
+ * decides what the model has read.
+ */
+#include "infer/state.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "gguf/types.h"
+
+#define PIECE_BYTES ((size_t)4 << 20) /* of a model's file: what one thread takes at a time */
+
+_Static_assert(sizeof(struct bn_state_header) == 64, "the header has no padding");
+
+/* Head i of all layers: where its keys or values of position 0 lie. Those of the next positions follow. */
+static uint16_t *head_cache(const struct bn_session *s, size_t i, bool values)
+{
+    return (values ? s->v_cache : s->k_cache) + i * s->n_ctx * s->model->hp.head_dim;
+}
+
+static size_t n_heads(const struct bn_session *s)
+{
+    return (size_t)s->model->hp.n_layer * s->model->hp.n_head_kv;
+}
+
+/* ---- the model's checksum: of the checksums of its pieces, which threads compute side by side ---- */
+
+struct summing {
+    const struct bn_model *model;
+    size_t n_pieces;
+    char (*sums)[BN_CHECKSUM_HEX];
+    atomic_bool failed;
+};
+
+static void sum_pieces(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct summing *job = arg;
+    struct bn_checksum *sum;
+    size_t from, to;
+    bn_team_share(job->n_pieces, 1, thread, n_threads, &from, &to);
+    if (bn_checksum_open(&sum, NULL) != BN_OK) {
+        job->failed = true;
+        return;
+    }
+    for (size_t i = from; i < to; i++) {
+        size_t at = i * PIECE_BYTES;
+        bn_checksum_update(sum, job->model->bytes + at, bn_min_size(PIECE_BYTES, job->model->n_bytes - at));
+        bn_checksum_take(sum, job->sums[i]);
+    }
+    bn_checksum_close(sum);
+}
+
+bn_status bn_state_model_sum(struct bn_session *s, const char **hex, bn_error *err)
+{
+    *hex = s->model_sum;
+    if (s->model_sum[0] != '\0') return BN_OK;
+    struct summing job = {.model = s->model, .n_pieces = (s->model->n_bytes - 1) / PIECE_BYTES + 1};
+    struct bn_checksum *sum;
+    BN_TRY(bn_checksum_open(&sum, err));
+    job.sums = bn_alloc(job.n_pieces, sizeof *job.sums);
+    if (job.sums != NULL) bn_team_run(s->team, sum_pieces, &job);
+    bool ok = job.sums != NULL && !job.failed;
+    for (size_t i = 0; i < job.n_pieces && ok; i++)
+        bn_checksum_update(sum, job.sums[i], BN_CHECKSUM_HEX - 1);
+    if (ok) bn_checksum_take(sum, s->model_sum);
+    bn_checksum_close(sum);
+    bn_free(job.sums);
+    return ok ? BN_OK : bn_nomem(err);
+}
+
+/* ---- writing ---- */
+
+static bn_status header_of(struct bn_session *s, uint32_t n_tokens, struct bn_state_header *header,
+                           bn_error *err)
+{
+    const bn_hparams *hp = &s->model->hp;
+    const char *model;
+    BN_TRY(bn_state_model_sum(s, &model, err));
+    *header = (struct bn_state_header){.version = BN_STATE_VERSION,
+                                       .n_tokens = n_tokens,
+                                       .n_layer = hp->n_layer,
+                                       .n_head_kv = hp->n_head_kv,
+                                       .head_dim = hp->head_dim,
+                                       .kv_type = BN_TYPE_F16};
+    memcpy(header->magic, BN_STATE_MAGIC, sizeof header->magic);
+    memcpy(header->model, model, sizeof header->model);
+    return BN_OK;
+}
+
+static bn_status sum_parts(const struct bn_file_part *parts, size_t n, char hex[BN_CHECKSUM_HEX],
+                           bn_error *err)
+{
+    struct bn_checksum *sum;
+    BN_TRY(bn_checksum_open(&sum, err));
+    for (size_t i = 0; i < n; i++)
+        bn_checksum_update(sum, parts[i].bytes, parts[i].n);
+    bn_checksum_take(sum, hex);
+    bn_checksum_close(sum);
+    return BN_OK;
+}
+
+bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn_error *err)
+{
+    struct bn_state_header header;
+    char hex[BN_CHECKSUM_HEX];
+    if (n_tokens == 0 || n_tokens > s->position)
+        return bn_fail(err, BN_ERR_ARG, "cannot save %u tokens, the timeline has %u", n_tokens, s->position);
+    BN_TRY(header_of(s, n_tokens, &header, err));
+    size_t n = 0, row = (size_t)n_tokens * s->model->hp.head_dim * sizeof(uint16_t);
+    struct bn_file_part *parts = bn_alloc(2 * n_heads(s) + 3, sizeof *parts);
+    if (parts == NULL) return bn_nomem(err);
+    parts[n++] = (struct bn_file_part){&header, sizeof header};
+    parts[n++] = (struct bn_file_part){s->tokens, n_tokens * sizeof *s->tokens};
+    for (size_t i = 0; i < n_heads(s); i++) {
+        parts[n++] = (struct bn_file_part){head_cache(s, i, false), row};
+        parts[n++] = (struct bn_file_part){head_cache(s, i, true), row};
+    }
+    bn_status status = sum_parts(parts, n, hex, err);
+    parts[n++] = (struct bn_file_part){hex, BN_STATE_SUM_BYTES};
+    if (status == BN_OK) status = bn_file_write_parts(path, parts, n, err);
+    bn_free(parts);
+    return status;
+}
+
+uint64_t bn_session_token_bytes(const bn_session *s)
+{
+    return sizeof *s->tokens + (uint64_t)n_heads(s) * s->model->hp.head_dim * 2 * sizeof(uint16_t);
+}
+
+/* ---- reading ---- */
+
+static bn_status check_sum(const unsigned char *bytes, size_t n, const char *name, bn_error *err)
+{
+    char hex[BN_CHECKSUM_HEX];
+    const struct bn_file_part part = {bytes, n - BN_STATE_SUM_BYTES};
+    BN_TRY(sum_parts(&part, 1, hex, err));
+    if (memcmp(hex, bytes + part.n, BN_STATE_SUM_BYTES) == 0) return BN_OK;
+    bn_fail_in(err, BN_ERR_INTEGRITY, name,
+               "the prompt cache is damaged or truncated: its checksum is wrong");
+    bn_error_hint(err, "delete the file; it is made again");
+    return BN_ERR_INTEGRITY;
+}
+
+static bn_status check_model(const struct bn_state_header *found, const struct bn_state_header *want,
+                             const char *name, bn_error *err)
+{
+    if (memcmp(found->model, want->model, sizeof want->model) != 0) {
+        char sum[2 * sizeof found->model + 1];
+        bn_fail_in(err, BN_ERR_MISMATCH, name, "the prompt cache is of the model %s, this model is %.32s",
+                   bn_escape(sum, sizeof sum, found->model, sizeof found->model), want->model);
+        bn_error_hint(err, "use one file for each model");
+        return BN_ERR_MISMATCH;
+    }
+    if (found->n_layer == want->n_layer && found->n_head_kv == want->n_head_kv &&
+        found->head_dim == want->head_dim && found->kv_type == want->kv_type)
+        return BN_OK;
+    return bn_fail_in(
+        err, BN_ERR_FORMAT, name,
+        "%u layers of %u heads of %u values of type %u, the model has %u of %u of %u of type %u",
+        found->n_layer, found->n_head_kv, found->head_dim, found->kv_type, want->n_layer, want->n_head_kv,
+        want->head_dim, want->kv_type);
+}
+
+/* Whether the bytes are a timeline of this session's model, from the outside to the inside. */
+static bn_status check(struct bn_session *s, const unsigned char *bytes, size_t n, const char *name,
+                       struct bn_state_header *found, bn_error *err)
+{
+    struct bn_state_header want;
+    if (n < sizeof *found + BN_STATE_SUM_BYTES || memcmp(bytes, BN_STATE_MAGIC, sizeof found->magic) != 0)
+        return bn_fail_in(err, BN_ERR_FORMAT, name, "not a prompt cache");
+    memcpy(found, bytes, sizeof *found);
+    BN_TRY(check_sum(bytes, n, name, err));
+    if (found->version != BN_STATE_VERSION) {
+        bn_fail_in(err, BN_ERR_UNSUPPORTED, name,
+                   "a prompt cache of version %u, this program reads version %u", found->version,
+                   BN_STATE_VERSION);
+        bn_error_hint(err, "delete the file; it is made again");
+        return BN_ERR_UNSUPPORTED;
+    }
+    BN_TRY(header_of(s, found->n_tokens, &want, err));
+    BN_TRY(check_model(found, &want, name, err));
+    uint64_t each = bn_session_token_bytes(s), room = n - sizeof *found - BN_STATE_SUM_BYTES;
+    if (found->n_tokens > 0 && room % each == 0 && room / each == found->n_tokens) return BN_OK;
+    return bn_fail_in(err, BN_ERR_FORMAT, name, "%llu bytes for %u tokens, each takes %llu",
+                      (unsigned long long)room, found->n_tokens, (unsigned long long)each);
+}
+
+/* Copies the positions from..to of a file of n tokens, whose first keys are at rows, into the cache. */
+static void copy_rows(struct bn_session *s, const unsigned char *rows, size_t n, size_t from, size_t to)
+{
+    size_t d = s->model->hp.head_dim, bytes = d * sizeof(uint16_t);
+    for (size_t i = 0; i < 2 * n_heads(s); i++)
+        memcpy(head_cache(s, i / 2, i % 2 == 1) + from * d, rows + (i * n + from) * bytes,
+               (to - from) * bytes);
+}
+
+bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes, const char *name,
+                        const int32_t *tokens, size_t n_tokens, uint32_t *n_kept, bn_error *err)
+{
+    struct bn_state_header header;
+    const unsigned char *saved = (const unsigned char *)bytes + sizeof header;
+    *n_kept = 0;
+    BN_TRY(check(s, bytes, n_bytes, name, &header, err));
+    size_t most = bn_min_size(bn_min_size(n_tokens, header.n_tokens), s->n_ctx), n = 0;
+    while (n < most && memcmp(saved + n * sizeof *tokens, &tokens[n], sizeof *tokens) == 0)
+        n++;
+    size_t own = bn_session_keep(s, tokens, n_tokens);
+    if (n > own) {
+        copy_rows(s, saved + header.n_tokens * sizeof *tokens, header.n_tokens, own, n);
+        memcpy(s->tokens + own, tokens + own, (n - own) * sizeof *tokens);
+        s->position = (uint32_t)n;
+    }
+    *n_kept = s->position;
+    return BN_OK;
+}
+
+bn_status bn_session_load(bn_session *s, const char *path, const int32_t *tokens, size_t n_tokens,
+                          uint32_t *n_kept, bn_error *err)
+{
+    struct bn_file_map map;
+    *n_kept = 0;
+    BN_TRY(bn_file_map_open(&map, path, false, err));
+    bn_status status = map.n_bytes > 0
+                           ? bn_state_read(s, map.data, map.n_bytes, path, tokens, n_tokens, n_kept, err)
+                           : bn_fail_in(err, BN_ERR_NOT_FOUND, path, "the prompt cache is empty");
+    bn_file_map_close(&map);
+    return status;
+}
