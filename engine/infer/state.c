@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct bn_state_header) == 64, "the header has no padding"
 /* Head i of all layers: where its keys or values of position 0 lie. Those of the next positions follow. */
 static uint16_t *head_cache(const struct bn_session *s, size_t i, bool values)
 {
-    return (values ? s->v_cache : s->k_cache) + i * s->n_ctx * s->model->hp.head_dim;
+    return (values ? s->own.v_cache : s->own.k_cache) + i * s->own.n_ctx * s->model->hp.head_dim;
 }
 
 static size_t n_heads(const struct bn_session *s)
@@ -110,14 +110,14 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
 {
     struct bn_state_header header;
     char hex[BN_CHECKSUM_HEX];
-    if (n_tokens == 0 || n_tokens > s->position)
-        return bn_fail(err, BN_ERR_ARG, "cannot save %u tokens, the timeline has %u", n_tokens, s->position);
+    if (n_tokens == 0 || n_tokens > s->own.position)
+        return bn_fail(err, BN_ERR_ARG, "cannot save %u tokens, the timeline has %u", n_tokens, s->own.position);
     BN_TRY(header_of(s, n_tokens, &header, err));
     size_t n = 0, row = (size_t)n_tokens * s->model->hp.head_dim * sizeof(uint16_t);
     struct bn_file_part *parts = bn_alloc(2 * n_heads(s) + 3, sizeof *parts);
     if (parts == NULL) return bn_nomem(err);
     parts[n++] = (struct bn_file_part){&header, sizeof header};
-    parts[n++] = (struct bn_file_part){s->tokens, n_tokens * sizeof *s->tokens};
+    parts[n++] = (struct bn_file_part){s->own.tokens, n_tokens * sizeof *s->own.tokens};
     for (size_t i = 0; i < n_heads(s); i++) {
         parts[n++] = (struct bn_file_part){head_cache(s, i, false), row};
         parts[n++] = (struct bn_file_part){head_cache(s, i, true), row};
@@ -131,7 +131,7 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
 
 uint64_t bn_session_token_bytes(const bn_session *s)
 {
-    return sizeof *s->tokens + (uint64_t)n_heads(s) * s->model->hp.head_dim * 2 * sizeof(uint16_t);
+    return sizeof *s->own.tokens + (uint64_t)n_heads(s) * s->model->hp.head_dim * 2 * sizeof(uint16_t);
 }
 
 /* ---- reading ---- */
@@ -214,10 +214,10 @@ bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes,
     size_t own = bn_session_keep(s, tokens, n_tokens);
     if (n > own) {
         copy_rows(s, saved + header.n_tokens * sizeof *tokens, header.n_tokens, own, n);
-        memcpy(s->tokens + own, tokens + own, (n - own) * sizeof *tokens);
-        s->position = (uint32_t)n;
+        memcpy(s->own.tokens + own, tokens + own, (n - own) * sizeof *tokens);
+        s->own.position = (uint32_t)n;
     }
-    *n_kept = s->position;
+    *n_kept = s->own.position;
     return BN_OK;
 }
 
