@@ -396,6 +396,8 @@ bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_s
         return status;
     }
     gen->n_before = g->base;
+    gen->n_ids = gen->n_kernels = 0;
+    gen->n_together = 0;
     g->start = g->since = bn_clock_ns();
     *out = g;
     return BN_OK;

@@ -208,7 +208,7 @@ bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes,
     const unsigned char *saved = (const unsigned char *)bytes + sizeof header;
     *n_kept = 0;
     BN_TRY(check(s, bytes, n_bytes, name, &header, err));
-    size_t most = bn_min_size(bn_min_size(n_tokens, header.n_tokens), s->n_ctx), n = 0;
+    size_t most = bn_min_size(bn_min_size(n_tokens, header.n_tokens), s->own.n_ctx), n = 0;
     while (n < most && memcmp(saved + n * sizeof *tokens, &tokens[n], sizeof *tokens) == 0)
         n++;
     size_t own = bn_session_keep(s, tokens, n_tokens);

@@ -219,8 +219,6 @@ static bn_status put_result(struct build *b, bn_json *predicate)
     char *text = NULL;
     size_t n_bytes = 0;
     bn_json_put_u64(result, "prompt_tokens", gen->n_prompt);
-    if (gen->n_cached > 0) bn_json_put_u64(result, "prompt_cached", gen->n_cached);
-    if (gen->n_together > 1) bn_json_put_u64(result, "together", gen->n_together);
     bn_json_put_ids(result, "ids", gen->ids, gen->n_ids);
     bn_json_put_string(result, "ids_sha256", b->ids_sha256);
     if (b->tok != NULL) BN_TRY(bn_detokenize(b->tok, gen->ids, gen->n_ids, false, &text, &n_bytes, b->err));
@@ -247,8 +245,10 @@ static bn_status put_samples(struct build *b, bn_json *measurement)
     return BN_OK;
 }
 
-static void put_work(const bn_work *work, bn_json *object)
+static void put_work(const bn_generation *gen, bn_json *object)
 {
+    const bn_work *work = &gen->work;
+    bn_json_put_u64(object, "generations", gen->n_together);
     bn_json_put_u64(object, "passes", work->passes);
     bn_json_put_u64(object, "single", work->single);
     bn_json_put_u64(object, "tokens", work->tokens);
@@ -267,7 +267,8 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     bn_json_put_u64(measurement, "decode_ns", gen->decode_ns);
     bn_json_put_u64(measurement, "total_ns", gen->total_ns);
     bn_json_put_u64(measurement, "prefill_tokens_per_s_milli",
-                    bn_receipt_rate_milli(gen->n_prompt, gen->prefill_ns));
+                    bn_receipt_rate_milli(gen->n_prompt - gen->n_cached, gen->prefill_ns));
+    if (gen->n_cached > 0) bn_json_put_u64(measurement, "cached_tokens", gen->n_cached);
     if (gen->n_ids > 1)
         bn_json_put_u64(measurement, "decode_tokens_per_s_milli",
                         bn_receipt_rate_milli(gen->n_ids - 1, gen->decode_ns));
@@ -289,7 +290,7 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     bn_json_put_u64(head, "full", gen->screen.full);
     bn_json_put_u64(head, "heads", gen->screen.heads);
     bn_json_put_u64(head, "rows", gen->screen.rows);
-    put_work(&gen->work, bn_json_put_object(measurement, "work"));
+    put_work(gen, bn_json_put_object(measurement, "work"));
     bn_json_put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());
     bn_json_put_count(measurement, "bandwidth_probe_bytes_per_s", b->in->bandwidth_bytes_per_s);
     return BN_OK;

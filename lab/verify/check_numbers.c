@@ -242,12 +242,14 @@ bool bn_check_samples(const struct bn_rules_input *in, struct bn_rule_result *ou
 
 bool bn_check_derived_rates(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    uint64_t prompt, generated, prefill_ns, decode_ns, prefill, decode;
+    uint64_t prompt, cached, generated, prefill_ns, decode_ns, prefill, decode;
     if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return false;
     if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return false;
     if (!bn_rule_u64(in, "measurement.prefill_ns", &prefill_ns, out)) return false;
     if (!bn_rule_u64(in, "measurement.decode_ns", &decode_ns, out)) return false;
     if (!bn_rule_u64(in, "measurement.prefill_tokens_per_s_milli", &prefill, out)) return false;
+    if (!bn_rule_cached(in, prompt, &cached, out)) return false;
+    prompt -= cached;
     if (prefill != bn_receipt_rate_milli(prompt, prefill_ns))
         return bn_rule_fail(out, "%llu tokens in %llu ns are not %llu thousandths a second", (ull)prompt,
                             (ull)prefill_ns, (ull)prefill);

@@ -172,47 +172,33 @@ struct effort {
     bn_work work;
 };
 
-/* Pairs of a token and one that it attends to, in one layer, for tokens first ... end - 1: with all tokens before, or with
- * the last w (0: all). All numbers are below 2^31. */
-static uint64_t attended_by(uint64_t first, uint64_t end, uint64_t w)
+/* Pairs of one of the first n tokens and one that it attends to: one of the last w, its own included. n and w are
+ * below 2^31. */
+static uint64_t pairs(uint64_t n, uint64_t w)
 {
-    uint64_t short_end = w == 0 || end < w ? end : w, short_first = first < short_end ? first : short_end;
-    uint64_t rising = short_end * (short_end + 1) / 2 - short_first * (short_first + 1) / 2;
-    return rising + (end - short_end - (first - short_first)) * w;
+    return n <= w ? n * (n + 1) / 2 : w * (w + 1) / 2 + (n - w) * w;
 }
 
-/* An optional member. */
-static bool read_optional(const struct bn_rules_input *in, const char *path, uint64_t *value,
-                          struct bn_rule_result *out)
-{
-    return bn_json_path(in->receipt->predicate, path) == NULL || bn_rule_u64(in, path, value, out);
-}
-
-/* What this generation needs by itself, and how many were in one pass with it. */
-static bool read_own(const struct bn_rules_input *in, const struct shape *s, bn_work *own, uint64_t *together,
+/* What this generation needs by itself. */
+static bool read_own(const struct bn_rules_input *in, const struct shape *s, bn_work *own,
                      struct bn_rule_result *out)
 {
-    uint64_t prompt, generated, batch, cached = 0;
-    *together = 1;
+    uint64_t prompt, generated, batch, cached;
     if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return false;
     if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return false;
     if (!bn_rule_u64(in, "resolved.batch", &batch, out)) return false;
-    if (!read_optional(in, "result.prompt_cached", &cached, out)) return false;
-    if (!read_optional(in, "result.together", together, out)) return false;
     if (prompt == 0 || generated == 0 || batch == 0 || prompt >= 1u << 30 || generated >= 1u << 30)
         return bn_rule_fail(out, "%llu prompt tokens, %llu generated ones, batches of %llu", (ull)prompt,
                             (ull)generated, (ull)batch);
-    if (cached >= prompt || *together == 0 || *together > batch)
-        return bn_rule_fail(out, "%llu of %llu prompt tokens cached, %llu generations in batches of %llu",
-                            (ull)cached, (ull)prompt, (ull)*together, (ull)batch);
+    if (!bn_rule_cached(in, prompt, &cached, out)) return false;
     uint64_t fresh = prompt - cached, end = prompt + generated - 1;
     *own = (bn_work){.passes = fresh / batch + (fresh % batch != 0) + generated - 1,
                      .single = generated - 1 + (batch == 1 ? fresh : fresh % batch == 1),
                      .tokens = end - cached,
                      .head_passes = generated,
                      .heads = generated,
-                     .attended = attended_by(cached, end, 0),
-                     .attended_local = s->window > 0 ? attended_by(cached, end, s->window) : 0};
+                     .attended = pairs(end, end) - pairs(cached, end),
+                     .attended_local = s->window > 0 ? pairs(end, s->window) - pairs(cached, s->window) : 0};
     return true;
 }
 
@@ -230,12 +216,11 @@ static bool is_possible(const bn_work *w, struct bn_rule_result *out)
 static bool read_effort(const struct bn_rules_input *in, struct effort *e, struct bn_rule_result *out)
 {
     bn_work *w = &e->work;
-    uint64_t together;
+    uint64_t generations = 1;
     if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
-    if (!read_shape(in, &e->shape, out) || !read_own(in, &e->shape, w, &together, out)) return false;
-    bool stated = bn_json_path(in->receipt->predicate, "measurement.work") != NULL;
-    if (!stated && together > 1)
-        return bn_rule_fail(out, "%llu generations together, and no measurement.work", (ull)together);
+    if (!read_shape(in, &e->shape, out) || !read_own(in, &e->shape, w, out)) return false;
+    if (bn_json_path(in->receipt->predicate, "measurement.work") == NULL) return true;
+    if (!bn_rule_u64(in, "measurement.work.generations", &generations, out)) return false;
     const struct {
         const char *path;
         uint64_t *value;
@@ -249,12 +234,12 @@ static bool read_effort(const struct bn_rules_input *in, struct effort *e, struc
         {"measurement.work.attended", &w->attended, true},
         {"measurement.work.attended_local", &w->attended_local, true},
     };
-    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS) && stated; i++) {
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
         uint64_t own = *FIELDS[i].value, claimed;
         if (!bn_rule_u64(in, FIELDS[i].path, &claimed, out)) return false;
-        if (claimed != own && (together == 1 || (claimed < own && FIELDS[i].at_least)))
+        if (claimed != own && (generations < 2 || (claimed < own && FIELDS[i].at_least)))
             return bn_rule_fail(out, "%s is %llu, it must be %s%llu", FIELDS[i].path, (ull)claimed,
-                                together == 1 ? "" : "at least ", (ull)own);
+                                generations < 2 ? "" : "at least ", (ull)own);
         *FIELDS[i].value = claimed;
     }
     return is_possible(w, out);
@@ -382,7 +367,9 @@ static bool read_screen(const struct bn_rules_input *in, const struct effort *e,
         !bn_rule_u64(in, "measurement.screen.rows", &screen->rows, out))
         return false;
     screen->heads = screen->screened;
-    if (!read_optional(in, "measurement.screen.heads", &screen->heads, out)) return false;
+    if (bn_json_path(in->receipt->predicate, "measurement.screen.heads") != NULL &&
+        !bn_rule_u64(in, "measurement.screen.heads", &screen->heads, out))
+        return false;
     if (plus(screen->full, screen->screened) == e->work.head_passes && screen->screened <= screen->heads &&
         plus(screen->heads, screen->full) <= e->work.heads)
         return true;

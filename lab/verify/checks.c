@@ -50,6 +50,18 @@ bool bn_rule_u64(const struct bn_rules_input *in, const char *path, uint64_t *va
     return bn_rule_fail(out, "%s is not a whole number from 0 to 2^53 - 1", path);
 }
 
+bool bn_rule_cached(const struct bn_rules_input *in, uint64_t prompt, uint64_t *cached,
+                    struct bn_rule_result *out)
+{
+    static const char PATH[] = "measurement.cached_tokens";
+    *cached = 0;
+    if (bn_json_path(in->receipt->predicate, PATH) == NULL) return true;
+    if (!bn_rule_u64(in, PATH, cached, out)) return false;
+    if (*cached < prompt) return true;
+    return bn_rule_fail(out, "%llu of %llu prompt tokens are cached; the last one is always evaluated",
+                        (unsigned long long)*cached, (unsigned long long)prompt);
+}
+
 bool bn_rule_text(const struct bn_rules_input *in, const char *path, const char **value,
                   struct bn_rule_result *out)
 {

@@ -25,6 +25,10 @@ const char *bn_rule_quote(char buffer[80], const char *text);
 const bn_json *bn_rule_claim(const struct bn_rules_input *in, const char *path, struct bn_rule_result *out);
 bool bn_rule_u64(const struct bn_rules_input *in, const char *path, uint64_t *value,
                  struct bn_rule_result *out);
+/* measurement.cached_tokens, the prompt tokens whose keys and values were in a file: fewer than the prompt has; 0 when
+ * the claim is missing. */
+bool bn_rule_cached(const struct bn_rules_input *in, uint64_t prompt, uint64_t *cached,
+                    struct bn_rule_result *out);
 bool bn_rule_text(const struct bn_rules_input *in, const char *path, const char **value,
                   struct bn_rule_result *out);
 /* 64 hexadecimal digits in lower case. */

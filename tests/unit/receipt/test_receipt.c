@@ -2,6 +2,9 @@
  *
  * Receipts: their fields, what building demands, replay, and small computations.
  */
+#define _POSIX_C_SOURCE 200809L
+#include <unistd.h>
+
 #include "tests/unit/receipt/receipt_maker.h"
 
 /* ---- the fields ---- */
@@ -190,6 +193,64 @@ static void more_threads_than_heads_give_a_receipt(void **state)
     bn_receipt_release(&receipt);
     bn_json_free(statement);
     release(&run);
+}
+
+/* Puts a number of cached tokens into the receipt; SIZE_MAX removes it. */
+static bool verifies_with_cached(bn_json *statement, size_t n)
+{
+    struct bn_receipt receipt;
+    bn_json *measurement = (bn_json *)(uintptr_t)bn_json_path(statement, "predicate.measurement");
+    bn_json_remove(measurement, "cached_tokens");
+    if (n != SIZE_MAX) bn_json_put_u64(measurement, "cached_tokens", n);
+    assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
+    open_text(&receipt, statement);
+    bool ok = verifies(&receipt);
+    bn_receipt_release(&receipt);
+    return ok;
+}
+
+/* The work of a receipt is that of the tokens which were evaluated; the tokens and the chain are those of all. */
+static void a_receipt_says_what_was_cached(void **state)
+{
+    (void)state;
+    static const char PATH[] = "/tmp/bn-test-receipt-cache";
+    static const bn_sampler_options SAMPLED = {0.7f, 40, 0.9f, 0.05f, 1.1f, 64, 5};
+    const bn_session_options options = {.n_ctx = 64, .n_batch = 2, .n_threads = 2};
+    struct run whole, run;
+    char path[64];
+    uint32_t n_kept = 0;
+    snprintf(path, sizeof path, "%s-%d", PATH, (int)getpid());
+    generate(&whole, &SAMPLED, 5);
+    assert_int_equal(bn_session_save(whole.session, BN_ARRAY_LEN(PROMPT), path, NULL), BN_OK);
+    run = whole;
+    assert_int_equal(bn_session_open(&run.session, model, &options, NULL), BN_OK);
+    assert_int_equal(bn_session_load(run.session, path, PROMPT, BN_ARRAY_LEN(PROMPT) - 1, &n_kept, NULL),
+                     BN_OK);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(n_kept, BN_ARRAY_LEN(PROMPT) - 1);
+    run.gen.n_ids = 0;
+    run.gen.n_cached = n_kept;
+    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
+    assert_string_equal(run.gen.chain, whole.gen.chain);
+    run.in.session = run.session;
+    run.in.generation = &run.gen;
+    bn_json *schema = load("ci/schemas/receipt.schema.json"), *statement = build(&run);
+    conforms(schema, bn_json_get(statement, "predicate"), "");
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    open_text(&receipt, statement);
+    assert_true(verifies(&receipt));
+    assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
+    assert_true(result.same && result.chain);
+    bn_receipt_release(&receipt);
+    assert_true(verifies_with_cached(statement, n_kept));
+    assert_false(verifies_with_cached(statement, SIZE_MAX));
+    assert_false(verifies_with_cached(statement, n_kept - 1));
+    assert_false(verifies_with_cached(statement, n_kept + 1));
+    bn_json_free(statement);
+    bn_json_free(schema);
+    release(&run);
+    release(&whole);
 }
 
 static void without_evidence_there_is_no_receipt(void **state)
@@ -521,6 +582,7 @@ int main(void)
         cmocka_unit_test(every_field_is_documented),
         cmocka_unit_test(a_receipt_says_what_ran),
         cmocka_unit_test(more_threads_than_heads_give_a_receipt),
+        cmocka_unit_test(a_receipt_says_what_was_cached),
         cmocka_unit_test(without_evidence_there_is_no_receipt),
         cmocka_unit_test(short_memory_gives_no_receipt),
         cmocka_unit_test(replay_sees_any_difference),

@@ -23,9 +23,9 @@ static void the_fixture_verifies(void **state)
 #define ENTRY(name) "{\"name\":\"" name "\",\"calls\":1,\"ns\":0,\"bytes\":0,\"ops\":0}"
 
 /* measurement.work. */
-#define WORK(tokens, heads, attended)                                                     \
-    "{\"passes\":2,\"single\":0,\"tokens\":" tokens ",\"head_passes\":2,\"heads\":" heads \
-    ",\"attended\":" attended ",\"attended_local\":0}"
+#define WORK(generations, tokens, heads, attended)                                  \
+    "{\"generations\":" generations ",\"passes\":2,\"single\":0,\"tokens\":" tokens \
+    ",\"head_passes\":2,\"heads\":" heads ",\"attended\":" attended ",\"attended_local\":0}"
 
 static const struct fault FAULTS[] = {
     /* subjects */
@@ -246,13 +246,12 @@ static const struct fault MANY[] = {
     {"kernel-time,", M "kernel_stats", "[]", NULL, NULL},
     {"kernel-work,", M "kernel_stats", "[]", NULL, NULL},
     {"kernel-work,", P "resolved.batch", "0", NULL, NULL},
-    {"kernel-work,", P "result.prompt_cached", "1", NULL, NULL},
-    {"kernel-work,", P "result.prompt_cached", "1000", NULL, NULL},
-    {"kernel-work,", P "result.together", "2", NULL, NULL}, /* and nothing says what the others did */
+    {"kernel-work,", M "cached_tokens", "1", NULL, NULL},
+    {"kernel-work,", M "cached_tokens", "1000", NULL, NULL},
     {"kernel-work,", M "work", "{}", NULL, NULL},
-    {"kernel-work,", M "work", WORK("9", "9", "90"), NULL, NULL}, /* alone, and more than it needs */
-    {"kernel-work,", M "work", WORK("9", "9", "90"), P "result.together", "2"},
-    {"kernel-work,", M "work", WORK("2", "2", "3"), P "result.together", "2"},
+    {"kernel-work,", M "work", WORK("1", "9", "9", "90"), NULL, NULL}, /* alone, and more than it needs */
+    {"kernel-work,", M "work", WORK("2", "9", "9", "90"), NULL, NULL}, /* the kernels did less */
+    {"kernel-work,", M "work", WORK("2", "2", "2", "3"), NULL, NULL},
     {"kernel-work,", P "result.prompt_tokens", "1000000", P "model.ternary_weights", "9007199254740991"},
     {"attention-work", P "result.prompt_tokens", "999999999", NULL, NULL},
     {"attention-work,", P "model.window", "4", P "model.local_layers", "1"},
