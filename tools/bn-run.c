@@ -69,6 +69,16 @@ static const struct bn_option SAMPLING[] = {
     BN_OPTION("think", "think before answering; auto: the template's default", .arg = "auto|on|off", \
               .group = "Input", .preset = "auto", .rare = how, BN_TO_CHOICE(struct bn_run_options, think))
 
+static const struct bn_option CACHE[] = {
+    BN_OPTION("prompt-cache", "reuse the state of a prompt; made after the run", .arg = "FILE", .rare = true,
+              .group = "Input", BN_TO_TEXT(struct bn_run_options, prompt_cache)),
+    BN_OPTION("prompt-cache-all", "save the state of the answer, too", .rare = true, .group = "Input",
+              BN_TO_BOOL(struct bn_run_options, cache_all)),
+    BN_OPTION("prompt-cache-ro", "read the prompt cache, do not change it", .rare = true, .group = "Input",
+              BN_TO_BOOL(struct bn_run_options, cache_ro)),
+    {0},
+};
+
 static const struct bn_option GENERATE[] = {
     THINK(true),
     BN_OPTION("stop", "stop before this text", .rare = true, .arg = "TEXT", .group = "Stopping",
@@ -181,7 +191,7 @@ static const struct bn_command COMMANDS[] = {
          "since it could be a misspelt command.\n\n-n -1 generates until the end of the text, or until "
          "the context is full.",
      .synopsis = "[-m MODEL] PROMPT | -p TEXT | -f FILE [-n N]",
-     .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, LENGTH, SAMPLING, GENERATE},
+     .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, CACHE, LENGTH, SAMPLING, GENERATE},
      .json = true,
      .max_operands = 1,
      .operand = "PROMPT",
@@ -202,7 +212,7 @@ static const struct bn_command COMMANDS[] = {
          "that a model writes before its answer are dimmed on a terminal, and are not part of the "
          "following turns. --think off makes models of the Qwen family answer at once.",
      .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
-     .options = {OPEN, REPACK, TEMPLATE, CHAT, SAMPLING},
+     .options = {OPEN, REPACK, TEMPLATE, CACHE, CHAT, SAMPLING},
      .bytes = sizeof(struct bn_run_options),
      .run = bn_run_chat,
      .examples = {{"bn-run chat -m model.gguf --temp 0.7", "chat with a model"}}},

@@ -166,7 +166,7 @@ struct bn_command {
     const char *summary;  /* half a line, lower case, no full stop */
     const char *text;     /* paragraphs for the help, with blank lines between them; may be NULL */
     const char *synopsis; /* what follows program and command name; several forms on several lines */
-    const struct bn_option *options[8]; /* tables, shown in this order */
+    const struct bn_option *options[12]; /* tables, shown in this order */
     bool json;                          /* takes --json */
     size_t min_operands, max_operands;  /* operands are what is left besides options */
     const char *operand;                /* what messages call one: "FILE"; needed when there may be some */

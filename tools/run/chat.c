@@ -28,6 +28,9 @@ struct chat {
     bn_sampler_options sampling;
     uint32_t n_predict;
     bool on_terminal, ended;
+    const struct bn_args *args; /* of the prompt cache, which is read before the first answer */
+    size_t n_loaded;
+    bool loaded;
     bn_message messages[MAX_MESSAGES]; /* contents are owned, roles are literals */
     size_t n_messages, n_system;       /* n_system: 1 when the first one is the system message */
     struct bn_buf answer; /* with the tag that the prompt ends with, where the template opens a think block */
@@ -156,6 +159,9 @@ static bn_status generate(struct chat *chat, const int32_t *ids, size_t n_ids, b
         stops[n_stops] = bn_template_stop(chat->tmpl, n_stops);
         n_stops++;
     }
+    if (!chat->loaded)
+        BN_TRY(bn_run_cache_load(chat->args, chat->engine.session, ids, n_ids, &chat->n_loaded, err));
+    chat->loaded = true;
     struct bn_generation gen = {.prompt = ids,
                                 .n_prompt = n_ids,
                                 .n_cached =
@@ -374,6 +380,8 @@ static bn_status prepare(struct chat *chat, const struct bn_args *args, bn_error
     const struct bn_run_options *o = args->fields;
     BN_TRY(bn_cli_tokenizer(chat->engine.model, &chat->tok, err));
     BN_TRY(bn_run_template(&chat->tmpl, args, chat->tok, err));
+    BN_TRY(bn_run_cache_check(args, err));
+    chat->args = args;
     chat->sampling = bn_run_sampling(args);
     chat->n_predict = bn_run_at_most(o->n_predict != 0 ? o->n_predict : UINT32_MAX, chat->engine.session);
     bn_run_note_sampling(chat->tmpl, &chat->sampling);
@@ -390,6 +398,9 @@ bn_status bn_run_chat(struct bn_args *args, bn_error *err)
     if (status == BN_OK) status = prepare(chat, args, err);
     bn_cli_catch_interrupt();
     if (status == BN_OK) status = converse(chat, args, err);
+    if (status == BN_OK && chat->loaded)
+        status = bn_run_cache_save(args, chat->engine.session, bn_session_position(chat->engine.session),
+                                   chat->n_loaded, err);
     remove_messages(chat, 0, chat->n_messages);
     bn_run_close(&chat->engine);
     bn_free(chat);

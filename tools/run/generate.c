@@ -3,9 +3,7 @@
  * bn-run generate: a prompt in, its continuation out, and on request a receipt of what ran.
  */
 
-#include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -62,26 +60,13 @@ static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_e
     return BN_OK;
 }
 
-/* Finds out before the run, not after it, that a file cannot be written. */
-static bn_status check_folder(const char *path, bn_error *err)
-{
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-    if (path[0] == '\0' || n >= sizeof folder)
-        return bn_fail(err, BN_ERR_ARG, "a file name is empty or too long");
-    memcpy(folder, path, n);
-    folder[n] = '\0';
-    if (access(n > 0 ? folder : ".", W_OK) != 0) return bn_fail_errno(err, errno, path, "cannot write there");
-    return BN_OK;
-}
-
 static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *err)
 {
     struct bn_generation *gen = &job->gen;
     const struct bn_run_options *o = args->fields;
-    if (o->receipt != NULL) BN_TRY(check_folder(o->receipt, err));
-    if (o->profile != NULL) BN_TRY(check_folder(o->profile, err));
+    if (o->receipt != NULL) BN_TRY(bn_run_check_folder(o->receipt, err));
+    if (o->profile != NULL) BN_TRY(bn_run_check_folder(o->profile, err));
+    BN_TRY(bn_run_cache_check(args, err));
     BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, true, err));
     BN_TRY(collect_stops(job, args, err));
     gen->sampling = bn_run_sampling(args);
@@ -89,6 +74,7 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     gen->n_predict = bn_run_at_most(gen->n_predict, job->engine.session);
     gen->prompt = job->prompt.ids;
     gen->n_prompt = job->prompt.n_ids;
+    BN_TRY(bn_run_cache_load(args, job->engine.session, gen->prompt, gen->n_prompt, &gen->n_cached, err));
     gen->ignore_end = o->ignore_end;
     gen->want_chain = o->receipt != NULL || args->json;
     gen->n_top = o->assert_greedy && o->n_top == 0 ? 1 : o->n_top;
@@ -179,10 +165,12 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_string(doc, "isa", bn_isa_name());
     bn_json_put_u64(doc, "threads", bn_session_n_threads(job->engine.session));
     bn_json_put_u64(doc, "load_ns", job->engine.load_ns);
+    if (gen->n_cached > 0) bn_json_put_u64(doc, "cached_tokens", gen->n_cached);
     bn_json_put_u64(doc, "prefill_ns", gen->prefill_ns);
     bn_json_put_u64(doc, "decode_ns", gen->decode_ns);
     bn_json_put_u64(doc, "total_ns", gen->total_ns);
-    bn_json_put_number(doc, "prefill_tokens_per_second", bn_run_rate(gen->n_prompt, gen->prefill_ns));
+    bn_json_put_number(doc, "prefill_tokens_per_second",
+                       bn_run_rate(gen->n_prompt - gen->n_cached, gen->prefill_ns));
     bn_json_put_number(doc, "decode_tokens_per_second",
                        bn_run_rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns));
     bn_status status = bn_cli_print_json(doc, err);
@@ -228,6 +216,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
     const char *folder = o->trace, *profile = o->profile;
+    const struct bn_generation *gen = &job->gen;
     struct bn_run_trace trace;
     if (folder != NULL) BN_TRY(bn_run_trace_start(&trace, job->engine.session, folder, err));
     if (profile != NULL) BN_TRY(bn_run_profile_start(&job->prof, args, &job->engine, &job->gen, err));
@@ -245,6 +234,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     print_traces(o, job);
     if (o->assert_greedy) check_greedy(job, args);
     if (o->receipt != NULL) BN_TRY(write_receipt(args, job, err));
+    BN_TRY(bn_run_cache_save(args, job->engine.session, gen->n_prompt, gen->n_cached, err));
     if (o->strict && bn_report_n_warnings() > 0) args->exit_code = BN_EXIT_NEGATIVE;
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
     return BN_OK;

@@ -4,6 +4,9 @@
  */
 #include "tools/run/run.h"
 
+#include <errno.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "tools/cli/default_model.h"
@@ -122,6 +125,19 @@ void bn_run_prompt_release(struct bn_run_prompt *prompt)
     bn_free(prompt->ids);
     prompt->ids = NULL;
     prompt->n_ids = 0;
+}
+
+bn_status bn_run_check_folder(const char *path, bn_error *err)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    if (path[0] == '\0' || n >= sizeof folder)
+        return bn_fail(err, BN_ERR_ARG, "a file name is empty or too long");
+    memcpy(folder, path, n);
+    folder[n] = '\0';
+    if (access(n > 0 ? folder : ".", W_OK) != 0) return bn_fail_errno(err, errno, path, "cannot write there");
+    return BN_OK;
 }
 
 bn_sampler_options bn_run_sampling(const struct bn_args *args)

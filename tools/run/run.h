@@ -19,6 +19,8 @@ enum bn_run_think { BN_RUN_THINK_AUTO, BN_RUN_THINK_ON, BN_RUN_THINK_OFF };
 /* The options of all commands; each has some of them. */
 struct bn_run_options {
     uint32_t n_threads, n_ctx, n_batch; /* 0: not given */
+    const char *prompt_cache;
+    bool cache_all, cache_ro;
     const char *system, *template_name;
     enum bn_run_think think;
     struct bn_id_list tokens;
@@ -75,6 +77,18 @@ BN_MUST_CHECK bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct
 size_t bn_run_messages(bn_message messages[2], const struct bn_args *args,
                        const struct bn_run_prompt *prompt);
 void bn_run_prompt_release(struct bn_run_prompt *prompt);
+
+/* Reports before the run, not after it, that a file cannot be written. */
+BN_MUST_CHECK bn_status bn_run_check_folder(const char *path, bn_error *err);
+
+/* --prompt-cache, --prompt-cache-all, --prompt-cache-ro: whether they fit together; */
+BN_MUST_CHECK bn_status bn_run_cache_check(const struct bn_args *args, bn_error *err);
+/* the session gets the longest beginning of a prompt that the file has, *n_cached tokens; */
+BN_MUST_CHECK bn_status bn_run_cache_load(const struct bn_args *args, bn_session *session, const int32_t *ids,
+                                          size_t n_ids, size_t *n_cached, bn_error *err);
+/* and the first n_tokens of the timeline go to the file, unless they are those that it has. */
+BN_MUST_CHECK bn_status bn_run_cache_save(const struct bn_args *args, bn_session *session, size_t n_tokens,
+                                          size_t n_cached, bn_error *err);
 
 /* --temp, --top-k, --top-p, --min-p, --repeat-penalty, --seed. */
 bn_sampler_options bn_run_sampling(const struct bn_args *args);
