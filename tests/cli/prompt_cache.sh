@@ -49,7 +49,7 @@ check 'a longer prompt reuses what it shares' said 'prompt cache: 2[0-9] of [0-9
 check 'with sampling the chain is the same, too' same_chain "$tmp/without" "$tmp/second"
 check 'a read-only cache is not written' equal "$(stat -c %i "$tmp/cache")" "$before"
 run -p 'O Romeo, Romeo' -n 2 --prompt-cache "$tmp/cache" --prompt-cache-ro
-check 'another prompt reuses nothing, which is no error' said 'prompt cache: 0 of'
+check 'another prompt reuses nothing and succeeds' said 'prompt cache: 0 of'
 run -p "$speech" -n 12 --prompt-cache "$tmp/all" --prompt-cache-all
 run -p "$speech$(cat "$tmp/out")" -n 2 --prompt-cache "$tmp/all" --prompt-cache-ro
 check '--prompt-cache-all keeps the answer' said 'prompt cache: 3[0-9] of'

@@ -43,6 +43,8 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
                    "%u thread%s, instruction set %s, context of %u tokens, batches of %u, opened in %.1f ms",
                    n_threads, bn_cli_s(n_threads), bn_isa_name(), bn_session_n_ctx(engine->session),
                    bn_session_n_batch(engine->session), (double)engine->load_ns / 1e6);
+    bn_report_note(1, "a token takes %.1f kB in a prompt cache",
+                   (double)bn_session_token_bytes(engine->session) / 1e3);
     return BN_OK;
 }
 
