@@ -39,6 +39,20 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench run --score validation --target 'decode>=30' --target 'accuracy>=15%'",
                    "fail when it is too slow or predicts too little"},
                   {"bn-bench run --json >before.json", "every sample, for later comparison"}}},
+    {.name = "limits",
+     .summary = "show what this machine could do for a model, and what it reaches",
+     .text = "Counts the bytes that a token reads and its multiply-adds, and measures how fast this machine "
+             "reads and multiplies. Their quotient is the greatest rate of decoding and of a prompt. Next to "
+             "it are the rate of a short measurement, and the limit that comes next. With --no-run the "
+             "tests run once, to be counted, and no rate is reported.",
+     .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-t LIST] [--no-run]",
+     .options = {bn_bench_limits_options},
+     .json = true,
+     .bytes = sizeof(struct bn_bench_options),
+     .run = bn_bench_limits_command,
+     .examples = {{"bn-bench limits -m model.gguf", "decoding and a prompt, 1 and all threads"},
+                  {"bn-bench limits -m model.gguf -p 0 -d 4096", "decoding after a long context"},
+                  {"bn-bench limits -m model.gguf --no-run --json", "the limits alone, as a document"}}},
     {.name = "kernels",
      .summary = "time the kernels, and compare them with the limits of the machine",
      .text = "The limits are measured first: read bandwidth of memory and caches, dot products of bytes, "

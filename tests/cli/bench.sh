@@ -55,6 +55,17 @@ ok 'an unknown instruction set' ended 2
 run kernels -m "$tmp/none"
 ok 'a missing model' ended 3
 
+run limits -m "$nano" -p 8 -n 3 -t 1 --min-time 0
+ok 'limits succeeds' ended 0
+ok 'it reports the bytes of a token' has out '^a token +reads [0-9.]+ KiB at depth 0: weights .* head .* KV cache '
+ok 'it has a row for each test' lines '^(prompt|decode) +[0-9]+ +0 +1 ' 2
+[ "$("$bin/bn-bench" --version | sed -n 's/^instruction.*: //p')" = ref ] ||
+    ok 'it names the next limit' lines ' The next limit is ' 2
+run limits -m "$nano" -p 8 -n 3 -t 1 --min-time 0 --isa ref
+ok 'plain C has no limit' lines 'no limit: plain C' 1
+run limits -m "$nano" -p 0 -n 0
+ok 'nothing to measure' ended 2
+
 run run -p 4 -n 3 -d 0,5 -t 1 -r 2
 ok 'run succeeds' ended 0
 ok 'it has a line for each test' lines '^(prompt|decode) +[0-9]' 4

@@ -35,6 +35,8 @@ struct bn_bench_options {
     double price_per_hour; /* 0: not given */
     const char *score;     /* a file, or the name of the built-in text */
     uint32_t score_tokens; /* 0: all of it */
+    /* limits */
+    bool no_run;
     /* kernels, quant */
     uint64_t set_bytes;
     struct bn_texts shapes;
@@ -114,11 +116,13 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
 void bn_bench_put_summary_at(bn_json *object, const char *name, const double *samples, size_t n,
                              double confidence);
 /* The commands, and their options. */
-extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[], bn_bench_memory_options[],
-    bn_bench_quant_options[], bn_bench_profile_options[], bn_bench_profile_graph_options[],
-    bn_bench_doctor_options[], bn_bench_ab_options[], bn_bench_baseline_options[], bn_bench_trend_options[],
-    bn_bench_report_options[], bn_bench_suite_command_options[];
+extern const struct bn_option bn_bench_run_options[], bn_bench_limits_options[], bn_bench_kernels_options[],
+    bn_bench_memory_options[], bn_bench_quant_options[], bn_bench_profile_options[],
+    bn_bench_profile_graph_options[], bn_bench_doctor_options[], bn_bench_ab_options[],
+    bn_bench_baseline_options[], bn_bench_trend_options[], bn_bench_report_options[],
+    bn_bench_suite_command_options[];
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
+bn_status bn_bench_limits_command(struct bn_args *args, bn_error *err);
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
 bn_status bn_bench_memory(struct bn_args *args, bn_error *err);
 bn_status bn_bench_quant(struct bn_args *args, bn_error *err);

@@ -5,6 +5,7 @@
 #include "tools/bench/limits.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -150,6 +151,49 @@ bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, const struct b
     return measure(limits, reading(c, n_threads), again, err);
 }
 
+/* Sets with the same loop have the same peak. */
+static bool has_peak(const struct bn_bench_limits *limits, const struct bn_peak *peak, unsigned n_threads)
+{
+    for (size_t i = 0; i < limits->n; i++) {
+        const struct bn_bench_limit *l = &limits->list[i];
+        if (l->kind == BN_LIMIT_INT8 && l->n_threads == n_threads && bn_peak_of(l->kernels) == peak)
+            return true;
+    }
+    return false;
+}
+
+bn_status bn_bench_limits_peaks(struct bn_bench_limits *limits, const struct bn_kernels *kernels,
+                                unsigned n_threads, bn_error *err)
+{
+    BN_TRY(measure(limits, arithmetic(BN_LIMIT_INT8, kernels, n_threads), false, err));
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
+        const struct bn_kernels *k = bn_kernels_built(i);
+        if (!bn_kernels_supported(k) || has_peak(limits, bn_peak_of(k), n_threads)) continue;
+        BN_TRY(measure(limits, arithmetic(BN_LIMIT_INT8, k, n_threads), false, err));
+    }
+    return measure(limits, arithmetic(BN_LIMIT_FLOAT, kernels, n_threads), false, err);
+}
+
+/* ---- bounds ---- */
+
+struct bn_bench_macs bn_bench_macs_of(const struct bn_kernels *kernels, const char *name)
+{
+    static const struct {
+        enum bn_kernel slot;
+        struct bn_bench_macs macs;
+    } KNOWN[] = {
+        {BN_KERNEL_I2S_GEMV, {1, 0}},     {BN_KERNEL_I2S_GEMM, {1, 0}},
+        {BN_KERNEL_TQ2_GEMV, {1, 0}},     {BN_KERNEL_TQ2_GEMM, {1, 0}},
+        {BN_KERNEL_T5_GEMV, {1, 0}},      {BN_KERNEL_I8_GEMV, {2, 0}}, /* two planes of bytes */
+        {BN_KERNEL_GROUPED_GEMV, {2, 0}}, {BN_KERNEL_GROUPED_GEMM, {2, 0}},
+        {BN_KERNEL_F16_GEMM, {0, 1}},     {BN_KERNEL_F32_GEMM, {0, 1}},
+        {BN_KERNEL_ATTN_SCORES, {0, 1}},  {BN_KERNEL_ATTN_VALUES, {0, 1}},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
+        if (strcmp(kernels->name[KNOWN[i].slot], name) == 0) return KNOWN[i].macs;
+    return (struct bn_bench_macs){0};
+}
+
 /* The rate of a limit, 0 when it was not measured or has no loop. */
 static double rate_of(const struct bn_bench_limits *limits, struct bn_bench_limit wanted)
 {
@@ -167,11 +211,11 @@ struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const
     double int8 = rate_of(limits, arithmetic(BN_LIMIT_INT8, kernels, n_threads));
     double floats = rate_of(limits, arithmetic(BN_LIMIT_FLOAT, kernels, n_threads));
     struct bn_bench_bound bound = {.what = c->source};
-    if (read > 0) bound.ns = c->bytes * 1e9 / read;
-    double ns = 0;
-    if (c->int8_macs > 0 && int8 > 0) ns = c->int8_macs * 1e9 / int8;
-    if (c->float_macs > 0 && floats > 0) ns = c->float_macs * 1e9 / floats;
-    if (ns > bound.ns) bound = (struct bn_bench_bound){.what = "arithmetic", .ns = ns};
+    if (read > 0) bound.read_ns = c->bytes * 1e9 / read;
+    if (c->int8_macs > 0 && int8 > 0) bound.arithmetic_ns += c->int8_macs * 1e9 / int8;
+    if (c->float_macs > 0 && floats > 0) bound.arithmetic_ns += c->float_macs * 1e9 / floats;
+    if (bound.arithmetic_ns > bound.read_ns) bound.what = "arithmetic";
+    bound.ns = bound.arithmetic_ns > bound.read_ns ? bound.arithmetic_ns : bound.read_ns;
     if (bound.ns > 0) return bound;
     return (struct bn_bench_bound){.reason = "the limit was not measured"};
 }

@@ -38,16 +38,28 @@ BN_MUST_CHECK bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uin
 BN_MUST_CHECK bn_status bn_bench_limits_read(struct bn_bench_limits *limits, size_t set_bytes,
                                              unsigned n_threads, bool again, double *rate, bn_error *err);
 
+/* The peak of bytes with each instruction set of this machine, and of floats with these kernels. */
+BN_MUST_CHECK bn_status bn_bench_limits_peaks(struct bn_bench_limits *limits,
+                                              const struct bn_kernels *kernels, unsigned n_threads,
+                                              bn_error *err);
 /* Measures the limits of a case with these kernels; again: as above. */
 BN_MUST_CHECK bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, const struct bn_bench_case *c,
                                                 const struct bn_kernels *kernels, unsigned n_threads,
                                                 bool again, bn_error *err);
 
+/* The multiply-adds of one operation that a kernel counts: of bytes, of floats. Both are 0 for kernels without
+ * multiply-adds, which count elements. */
+struct bn_bench_macs {
+    unsigned int8, floats;
+};
+struct bn_bench_macs bn_bench_macs_of(const struct bn_kernels *kernels, const char *name);
+
 /* What bounds a case. */
 struct bn_bench_bound {
-    const char *what;   /* "memory", "cache", "arithmetic"; NULL without a limit */
-    const char *reason; /* why not */
-    double ns;          /* the least time of a call */
+    const char *what;              /* "memory", "cache", "arithmetic"; NULL without a limit */
+    const char *reason;            /* why not */
+    double ns;                     /* the least time of a call */
+    double read_ns, arithmetic_ns; /* the least time of its reads, and of its multiply-adds; 0: none */
 };
 struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const struct bn_bench_case *c,
                                      const struct bn_kernels *kernels, unsigned n_threads);

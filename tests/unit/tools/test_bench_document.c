@@ -361,6 +361,86 @@ static void plain_c_has_no_limit(void **state)
     bn_json_free(doc);
 }
 
+/* ---- limits ---- */
+
+/* The measured rate of a limit; `of` is the member of the rate. */
+static double limit_of(const bn_json *doc, const char *kind, double threads, const char *of)
+{
+    const char *isa = NULL, *its = NULL;
+    assert_true(bn_json_string(bn_json_path(doc, "settings.isa"), &isa));
+    const bn_json *limits = bn_json_get(doc, "limits");
+    for (const bn_json *l = bn_json_first(limits); l != NULL; l = bn_json_next(l)) {
+        const char *name = NULL;
+        assert_true(bn_json_string(bn_json_get(l, "kind"), &name));
+        bool same = !bn_json_string(bn_json_get(l, "isa"), &its) || strcmp(its, isa) == 0;
+        if (same && strcmp(name, kind) == 0 && number(l, "threads") == threads) return number(l, of);
+    }
+    fail_msg("no limit '%s' with %g threads", kind, threads);
+    return 0;
+}
+
+/* The rates follow from the work of a token and the limits. */
+static void check_limits(const bn_json *doc, const bn_json *r)
+{
+    const char *limit = NULL;
+    double threads = number(r, "threads"), rate;
+    if (!bn_json_string(bn_json_get(r, "limit"), &limit)) return; /* plain C */
+    double read = limit_of(doc, "read", threads, "bytes_per_second") / number(r, "bytes_per_token");
+    double seconds = number(r, "int8_macs_per_token") / limit_of(doc, "int8", threads, "macs_per_second") +
+                     number(r, "float_macs_per_token") / limit_of(doc, "float", threads, "macs_per_second");
+    assert_near(number(r, "read_tokens_per_second"), read);
+    assert_near(number(r, "arithmetic_tokens_per_second"), 1 / seconds);
+    assert_near(number(r, "limit_tokens_per_second"), fmin(read, 1 / seconds));
+    assert_near(number(r, "next_tokens_per_second"), fmax(read, 1 / seconds));
+    assert_true((strcmp(limit, "arithmetic") == 0) == (1 / seconds < read));
+    if (bn_json_number(bn_json_get(r, "tokens_per_second"), &rate))
+        assert_near(number(r, "share_of_limit"), rate / fmin(read, 1 / seconds));
+}
+
+/* Without copies of the weights every token reads the same rows of the head. */
+#define LIMITS "limits -m fixtures/nano-bitnet-b1.58-i2_s-42.gguf -n 3 -t 1,2 --min-time 0 --repack never "
+
+static void limits_fit_the_work(void **state)
+{
+    (void)state;
+    bn_json *doc = document(LIMITS "-p 9 -d 0,5");
+    check_common(doc, "limits");
+    const bn_json *results = bn_json_get(doc, "results");
+    assert_int_equal(bn_json_size(results), 8);
+    for (const bn_json *r = bn_json_first(results); r != NULL; r = bn_json_next(r)) {
+        check_limits(doc, r);
+        assert_true(number(r, "tokens_per_second") > 0);
+    }
+    double weights = number(doc, "token.weight_bytes"), head = number(doc, "token.head_bytes");
+    double position = number(doc, "token.cache_bytes"); /* at depth 0 */
+    assert_true(weights > 0 && head > 0 && position > 0);
+    assert_true(number(doc, "token.set_bytes") == weights + head + position);
+    /* Four tokens with 1 to 4 positions; five positions more for each. */
+    double shallow = number(bn_json_at(results, 4), "bytes_per_token");
+    assert_near(shallow, weights + head + 2.5 * position);
+    assert_near(number(bn_json_at(results, 6), "bytes_per_token"), shallow + 5 * position);
+    bn_json_free(doc);
+}
+
+static void limits_without_a_run(void **state)
+{
+    (void)state;
+    bn_json *doc = document(LIMITS "-p 0 --no-run"), *run = document(LIMITS "-p 0");
+    const bn_json *counted = bn_json_get(doc, "results"), *timed = bn_json_get(run, "results");
+    check_common(doc, "limits");
+    assert_int_equal(size(doc, "series"), 0);
+    for (const bn_json *r = bn_json_first(counted); r != NULL; r = bn_json_next(r)) {
+        check_limits(doc, r);
+        assert_int_equal(bn_json_kind(bn_json_get(r, "tokens_per_second")), BN_JSON_NULL);
+    }
+    /* Of one thread: two that share a head both read its part of the cache. */
+    const bn_json *r = bn_json_at(counted, 0), *t = bn_json_at(timed, 0);
+    assert_near(number(r, "bytes_per_token"), number(t, "bytes_per_token"));
+    assert_near(number(r, "int8_macs_per_token"), number(t, "int8_macs_per_token"));
+    bn_json_free(doc);
+    bn_json_free(run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,7 +448,8 @@ int main(void)
         cmocka_unit_test(outputs_agree),          cmocka_unit_test(warmup_is_bounded),
         cmocka_unit_test(concurrent_generations), cmocka_unit_test(one_test_alone),
         cmocka_unit_test(bytes_are_counted),      cmocka_unit_test(kernels_are_complete),
-        cmocka_unit_test(plain_c_has_no_limit),
+        cmocka_unit_test(plain_c_has_no_limit),   cmocka_unit_test(limits_fit_the_work),
+        cmocka_unit_test(limits_without_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,29 +43,6 @@ struct table {
 
 /* ---- what ran ---- */
 
-/* Multiply-adds in one of the operations that a kernel counts. */
-static double macs_per_op(const struct bn_kernels *kernels, const char *name, enum arithmetic *kind)
-{
-    static const struct {
-        enum bn_kernel slot;
-        enum arithmetic kind;
-        double macs;
-    } KNOWN[] = {
-        {BN_KERNEL_I2S_GEMV, INT8_MACS, 1},     {BN_KERNEL_I2S_GEMM, INT8_MACS, 1},
-        {BN_KERNEL_TQ2_GEMV, INT8_MACS, 1},     {BN_KERNEL_TQ2_GEMM, INT8_MACS, 1},
-        {BN_KERNEL_T5_GEMV, INT8_MACS, 1},      {BN_KERNEL_I8_GEMV, INT8_MACS, 2}, /* two planes of bytes */
-        {BN_KERNEL_F16_GEMM, FLOAT_MACS, 1},    {BN_KERNEL_F32_GEMM, FLOAT_MACS, 1},
-        {BN_KERNEL_ATTN_SCORES, FLOAT_MACS, 1}, {BN_KERNEL_ATTN_VALUES, FLOAT_MACS, 1},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++) {
-        if (strcmp(kernels->name[KNOWN[i].slot], name) != 0) continue;
-        *kind = KNOWN[i].kind;
-        return KNOWN[i].macs;
-    }
-    *kind = NO_MACS;
-    return 0;
-}
-
 static struct row *find_row(struct table *table, const char *name)
 {
     for (size_t i = 0; i < table->n; i++)
@@ -81,10 +58,11 @@ static bn_status add_kernel(struct table *table, const struct bn_kernels *kernel
                             const struct bn_graph_node *node, const struct bn_graph_node *brick,
                             bn_error *err)
 {
-    enum arithmetic kind;
+    const struct bn_bench_macs each = bn_bench_macs_of(kernels, node->name);
+    enum arithmetic kind = each.int8 > 0 ? INT8_MACS : each.floats > 0 ? FLOAT_MACS : NO_MACS;
     struct row *row = find_row(table, brick->name);
     if (row == NULL) return bn_nomem(err);
-    double macs = macs_per_op(kernels, node->name, &kind) * (double)node->ops;
+    double macs = (double)(each.int8 + each.floats) * (double)node->ops;
     if (kind != NO_MACS) {
         row->mixed = row->mixed || (row->arithmetic != NO_MACS && row->arithmetic != kind);
         row->arithmetic = kind;

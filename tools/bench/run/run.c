@@ -256,6 +256,14 @@ static bn_status book_peak(struct bn_bench_measurement *m, bn_error *err)
 
 /* ---- sessions ---- */
 
+static bn_status learn_bytes(struct bn_bench_measurement *m, bn_session *session, bn_error *err)
+{
+    struct bn_bench_reads reads;
+    BN_TRY(bn_bench_learn_reads(m, session, 0, &reads, err));
+    m->token_bytes = reads.weights + reads.head + reads.cache;
+    return BN_OK;
+}
+
 static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
     bn_session_options options = {.n_batch = c->n_batch, .n_threads = c->n_threads};
@@ -263,7 +271,7 @@ static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_co
     options.exact_threads =
         options.n_threads > bn_team_cores(); /* also when threads have to wait for one another */
     BN_TRY(bn_session_open(&c->session, m->model, &options, err));
-    if (m->token_bytes == 0) BN_TRY(bn_bench_learn_bytes(m, c->session, err));
+    if (m->token_bytes == 0) BN_TRY(learn_bytes(m, c->session, err));
     if (c->depth == 0) return BN_OK;
     bn_report_note(0, "filling the context with %u token%s, %u thread%s", c->depth, bn_cli_s(c->depth),
                    c->n_threads, bn_cli_s(c->n_threads));
@@ -392,7 +400,7 @@ static bn_status want_more(struct bn_bench_measurement *m, bool *more, bn_error 
     return BN_OK;
 }
 
-static bn_status measure(struct bn_bench_measurement *m, bn_error *err)
+static bn_status take_samples(struct bn_bench_measurement *m, bn_error *err)
 {
     struct bn_busy before;
     bn_busy_read(&before);
@@ -430,7 +438,7 @@ static bn_status show(const struct bn_bench_measurement *m, bn_error *err)
     return status;
 }
 
-static bn_status run(struct bn_bench_measurement *m, bn_error *err)
+bn_status bn_bench_prepare_run(struct bn_bench_measurement *m, bn_error *err)
 {
     BN_TRY(read_options(m, err));
     BN_TRY(bn_bench_targets_read(m, err));
@@ -439,12 +447,15 @@ static bn_status run(struct bn_bench_measurement *m, bn_error *err)
     BN_TRY(open_model(m, err));
     BN_TRY(bn_bench_score_read(m, err));
     BN_TRY(make_timeline(m, err));
-    BN_TRY(make_configs(m, err));
-    BN_TRY(measure(m, err));
+    return make_configs(m, err);
+}
+
+bn_status bn_bench_measure(struct bn_bench_measurement *m, bn_error *err)
+{
+    BN_TRY(take_samples(m, err));
     BN_TRY(bn_bench_score_take(m, err));
     BN_TRY(bn_bench_run_series(m, err));
-    BN_TRY(bn_bench_targets_judge(m, &m->series, err));
-    return show(m, err);
+    return bn_bench_targets_judge(m, &m->series, err);
 }
 
 static void release(struct bn_bench_measurement *m)
@@ -466,16 +477,25 @@ static void release(struct bn_bench_measurement *m)
         bn_free(blocks[i]);
 }
 
+void bn_bench_measured(struct bn_bench_measurement *m, bn_status status)
+{
+    bool good = true;
+    for (size_t i = 0; i < m->n_configs; i++)
+        good = good && m->configs[i].verdict == BN_BENCH_VALID;
+    for (size_t i = 0; i < m->n_groups; i++)
+        good = good && m->groups[i].verdict == BN_BENCH_VALID;
+    for (size_t i = 0; i < m->n_targets; i++)
+        good = good && m->targets[i].met;
+    if (status == BN_OK && !good) m->args->exit_code = BN_EXIT_NEGATIVE;
+    release(m);
+}
+
 bn_status bn_bench_run(struct bn_args *args, bn_error *err)
 {
     struct bn_bench_measurement m = {.args = args, .o = args->fields};
-    bn_status status = run(&m, err);
-    for (size_t i = 0; i < m.n_configs && status == BN_OK; i++)
-        if (m.configs[i].verdict != BN_BENCH_VALID) args->exit_code = BN_EXIT_NEGATIVE;
-    for (size_t i = 0; i < m.n_groups && status == BN_OK; i++)
-        if (m.groups[i].verdict != BN_BENCH_VALID) args->exit_code = BN_EXIT_NEGATIVE;
-    for (size_t i = 0; i < m.n_targets && status == BN_OK; i++)
-        if (!m.targets[i].met) args->exit_code = BN_EXIT_NEGATIVE;
-    release(&m);
+    bn_status status = bn_bench_prepare_run(&m, err);
+    if (status == BN_OK) status = bn_bench_measure(&m, err);
+    if (status == BN_OK) status = show(&m, err);
+    bn_bench_measured(&m, status);
     return status;
 }

@@ -139,9 +139,14 @@ struct bn_bench_target {
     bool met;
 };
 
+/* Bytes that one token reads, by where they are. */
+struct bn_bench_reads {
+    uint64_t weights, head, cache;
+};
+
 /* A measurement in progress, and its samples. Figures are computed from these (figures.c). */
 struct bn_bench_measurement {
-    const struct bn_args *args;
+    struct bn_args *args;
     struct bn_bench_options *o;
     uint32_t reps, warmup;        /* at first, when they are automatic */
     double precision, confidence; /* shares */
@@ -176,11 +181,21 @@ struct bn_bench_measurement {
     size_t n_groups;
 };
 
+/* ---- the measurement (run.c) ---- */
+
+/* Reads the options, opens the model and the sessions, and fills these. Released by bn_bench_measured in any
+ * case. */
+BN_MUST_CHECK bn_status bn_bench_prepare_run(struct bn_bench_measurement *m, bn_error *err);
+/* Takes all samples. */
+BN_MUST_CHECK bn_status bn_bench_measure(struct bn_bench_measurement *m, bn_error *err);
+/* Sets the exit code by the verdicts and targets when status is BN_OK, and releases everything. */
+void bn_bench_measured(struct bn_bench_measurement *m, bn_status status);
+
 /* ---- samples (sample.c) ---- */
 
-/* Sets token_bytes, from the counters of a new session. */
-BN_MUST_CHECK bn_status bn_bench_learn_bytes(struct bn_bench_measurement *m, bn_session *session,
-                                             bn_error *err);
+/* What a token reads in a session that holds this many tokens, by its counters. */
+BN_MUST_CHECK bn_status bn_bench_learn_reads(const struct bn_bench_measurement *m, bn_session *session,
+                                             uint32_t depth, struct bn_bench_reads *reads, bn_error *err);
 /* Sets up a generation: the prompt, or one token and the tokens decoded after it. */
 void bn_bench_ask(const struct bn_bench_measurement *m, const struct bn_bench_config *config,
                   struct bn_generation *gen);

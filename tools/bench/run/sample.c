@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "infer/session.h"
 #include "tools/bench/run/run.h"
 
 /* ---- counters ---- */
@@ -66,17 +67,41 @@ static void add_up(struct bn_bench_config *config, const struct stats *stats)
     }
 }
 
-bn_status bn_bench_learn_bytes(struct bn_bench_measurement *m, bn_session *session, bn_error *err)
+/* Adds what the session read since `before`, and forgets the token. */
+static bn_status read_since(bn_session *session, struct stats *before, uint32_t depth, uint64_t *bytes,
+                            uint64_t *cache, bn_error *err)
 {
+    static const enum bn_kernel CACHE[] = {BN_KERNEL_ATTN_SCORES, BN_KERNEL_ATTN_VALUES};
     struct stats stats;
+    read_stats(&stats, session);
+    subtract(&stats, before);
+    *bytes = *cache = 0;
+    for (size_t i = 0; i < stats.n; i++) {
+        *bytes += stats.list[i].bytes;
+        for (size_t k = 0; k < BN_ARRAY_LEN(CACHE); k++)
+            if (strcmp(session->model->kernels->name[CACHE[k]], stats.list[i].name) == 0)
+                *cache += stats.list[i].bytes;
+    }
+    read_stats(before, session);
+    return bn_session_truncate(session, depth, err);
+}
+
+/* The head is what a token reads more when the next one is chosen. */
+bn_status bn_bench_learn_reads(const struct bn_bench_measurement *m, bn_session *session, uint32_t depth,
+                               struct bn_bench_reads *reads, bn_error *err)
+{
+    struct stats before;
+    uint64_t layers, all, cache;
     struct bn_generation gen = {
-        .prompt = m->ids, .n_prompt = 1, .n_predict = 1, .sampling = BN_SAMPLER_OPTIONS_INIT};
+        .prompt = m->ids + depth, .n_prompt = 1, .n_predict = 1, .sampling = BN_SAMPLER_OPTIONS_INIT};
+    read_stats(&before, session);
+    BN_TRY(bn_session_eval(session, m->ids + depth, 1, BN_LOGITS_NONE, NULL, err));
+    BN_TRY(read_since(session, &before, depth, &layers, &cache, err));
     BN_TRY(bn_generate(session, NULL, &gen, err));
     bn_generation_release(&gen);
-    read_stats(&stats, session);
-    for (size_t i = 0; i < stats.n; i++)
-        m->token_bytes += stats.list[i].bytes;
-    return bn_session_truncate(session, 0, err);
+    BN_TRY(read_since(session, &before, depth, &all, &cache, err));
+    *reads = (struct bn_bench_reads){.weights = layers - cache, .head = all - layers, .cache = cache};
+    return BN_OK;
 }
 
 /* ---- a sample ---- */

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench limits: what this machine could do for a model. Each test of bn-bench run is taken, and the counters
+ * of its kernels give the bytes and the multiply-adds of a token. The measured limits of the machine (limits.h)
+ * give the least time of these, so the greatest rate, and which of the two limits it.
+ *
+ * Reading and arithmetic are assumed to overlap; multiply-adds of bytes and of floats use the same units, so
+ * their times add up.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/report/units.h"
+#include "lab/stats/summary.h"
+#include "model/model.h"
+#include "tools/bench/limits.h"
+#include "tools/bench/run/run.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/provenance.h"
+#include "tools/cli/text.h"
+
+#define MAX_TOKENS (1u << 20)
+#define SAMPLES 3u
+
+const struct bn_option bn_bench_limits_options[] = {
+    BN_OPTION_MODEL,
+    BN_OPTION_ISA,
+    BN_OPTION_REPACK,
+    BN_OPTION("n-prompt", "prompt lengths in tokens; 0: no prompt test", .letter = 'p', .arg = "LIST",
+              .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, prompts, 0, MAX_TOKENS)),
+    BN_OPTION("n-predict", "tokens to decode, one by one; 0: no decode test", .letter = 'n', .arg = "LIST",
+              .group = "Tests", .preset = "16", BN_TO_LIST(struct bn_bench_options, decodes, 0, MAX_TOKENS)),
+    BN_OPTION("depth", "tokens already in the context", .letter = 'd', .arg = "LIST", .group = "Tests",
+              .preset = "0", BN_TO_LIST(struct bn_bench_options, depths, 0, MAX_TOKENS)),
+    BN_OPTION("batch", "tokens of a prompt evaluated together, 1 to 4096", .letter = 'b', .arg = "LIST",
+              .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, batches, 0, 4096)),
+    BN_OPTION("no-run", "report only the limits; tests run once, to be counted", .group = "Measurement",
+              BN_TO_BOOL(struct bn_bench_options, no_run)),
+    BN_OPTION("min-time", "time per limit; reads from memory take ten times as long", .rare = true,
+              .arg = "SECONDS", .group = "Measurement", .preset = "0.1",
+              BN_TO_F64(struct bn_bench_options, min_time, 0, 60)),
+    BN_BENCH_THREADS,
+    {0},
+};
+
+/* One test: the work of a token, its limits, and its rate. */
+struct row {
+    const struct bn_bench_config *config;
+    struct bn_bench_case work; /* of one token */
+    struct bn_bench_bound bound;
+    double rate;         /* tokens per second; NaN when it was not measured */
+    const char *no_rate; /* why not */
+    double other_rate;   /* that the other limit permits; NaN: there is none */
+    const char *other;   /* its name */
+    double wider_rate;   /* that arithmetic with the fastest instruction of the machine permits */
+    const char *wider;   /* this instruction; NULL: the kernels use it */
+};
+
+struct job {
+    struct bn_bench_measurement m;
+    struct bn_bench_limits limits;
+    struct bn_bench_reads reads; /* of the first session */
+    const char *source;          /* where a token's bytes come from */
+    struct row *rows;            /* m.n_configs */
+};
+
+/* ---- the work and its limits ---- */
+
+/* All samples of a test do the same work. */
+static void count_work(const struct job *job, struct row *row)
+{
+    const struct bn_bench_config *c = row->config;
+    double tokens = 0;
+    row->work = (struct bn_bench_case){.source = job->source, .hot_bytes = (size_t)job->m.token_bytes};
+    for (size_t i = 0; i < c->n_samples; i++)
+        tokens += (double)c->samples[i].evaluated;
+    for (size_t i = 0; i < c->n_kernels && tokens > 0; i++) {
+        const bn_kernel_stat *k = &c->kernels[i];
+        struct bn_bench_macs macs = bn_bench_macs_of(job->m.model->kernels, k->name);
+        row->work.bytes += (double)k->bytes / tokens;
+        row->work.int8_macs += (double)macs.int8 * (double)k->ops / tokens;
+        row->work.float_macs += (double)macs.floats * (double)k->ops / tokens;
+    }
+}
+
+static bool is_above_limit(const struct row *row)
+{
+    return row->bound.what != NULL && row->rate * row->bound.ns > 1e9 / BN_BENCH_MOST_SHARE;
+}
+
+/* The limit after the one that bounds the test. */
+static void find_other(struct row *row)
+{
+    bool reads = row->bound.read_ns >= row->bound.arithmetic_ns;
+    double ns = reads ? row->bound.arithmetic_ns : row->bound.read_ns;
+    row->other = reads ? "arithmetic" : row->work.source;
+    row->other_rate = ns > 0 ? 1e9 / ns : (double)NAN;
+}
+
+/* The rate that arithmetic permits if every product of bytes used the fastest instruction. */
+static void find_wider(const struct job *job, struct row *row)
+{
+    const struct bn_bench_limit *best = NULL, *used = NULL;
+    for (size_t i = 0; i < job->limits.n; i++) {
+        const struct bn_bench_limit *l = &job->limits.list[i];
+        if (l->kind != BN_LIMIT_INT8 || l->n_threads != row->config->n_threads) continue;
+        if (best == NULL || l->rate > best->rate) best = l;
+        if (l->kernels == job->m.model->kernels) used = l;
+    }
+    if (best == NULL || used == NULL || !(best->rate > BN_BENCH_MOST_SHARE * used->rate)) return;
+    double int8_ns = row->work.int8_macs * 1e9 / used->rate;
+    row->wider = best->instruction;
+    row->wider_rate = 1e9 / (row->bound.arithmetic_ns - int8_ns + int8_ns * used->rate / best->rate);
+}
+
+/* A limit that other work disturbed may be too low, so it is measured again when a test exceeds it. */
+static bn_status measure_limits(struct job *job, struct row *row, bn_error *err)
+{
+    const struct bn_kernels *kernels = job->m.model->kernels;
+    unsigned n_threads = row->config->n_threads;
+    for (unsigned i = 0; i < 4 && (i == 0 || is_above_limit(row)); i++) {
+        BN_TRY(bn_bench_limits_measure(&job->limits, &row->work, kernels, n_threads, i > 0, err));
+        row->bound = bn_bench_bound(&job->limits, &row->work, kernels, n_threads);
+    }
+    return BN_OK;
+}
+
+/* When all limits are measured. */
+static void find_bounds(const struct job *job, struct row *row)
+{
+    row->bound = bn_bench_bound(&job->limits, &row->work, job->m.model->kernels, row->config->n_threads);
+    if (row->bound.what == NULL) return;
+    find_other(row);
+    find_wider(job, row);
+}
+
+static void find_rate(const struct job *job, struct row *row)
+{
+    const struct bn_bench_config *c = row->config;
+    row->rate = (double)NAN;
+    if (job->m.o->no_run)
+        row->no_rate = "--no-run was given";
+    else if (c->verdict != BN_BENCH_VALID)
+        row->no_rate = c->reason;
+    else
+        row->rate = bn_median(job->m.scratch, bn_bench_collect(&job->m, c, bn_bench_tokens_per_second));
+}
+
+static bn_status find_rows(struct job *job, bn_error *err)
+{
+    job->rows = bn_alloc(job->m.n_configs, sizeof *job->rows);
+    if (job->rows == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < job->m.n_configs; i++) {
+        struct row *row = &job->rows[i];
+        row->config = &job->m.configs[i];
+        count_work(job, row);
+        find_rate(job, row);
+        BN_TRY(measure_limits(job, row, err));
+    }
+    for (size_t i = 0; i < job->m.n_configs; i++)
+        find_bounds(job, &job->rows[i]);
+    return BN_OK;
+}
+
+static bn_status measure(struct job *job, bn_error *err)
+{
+    struct bn_bench_options *o = job->m.o;
+    o->reps = o->no_run ? 1 : SAMPLES;
+    o->warmup = o->no_run ? 0 : 1;
+    o->n_loads = 1;
+    o->seed = 42;
+    o->confidence = 100 * BN_BENCH_CONFIDENCE;
+    BN_TRY(bn_bench_prepare_run(&job->m, err));
+    const struct bn_bench_config *first = &job->m.configs[0];
+    BN_TRY(bn_bench_learn_reads(&job->m, first->session, first->depth, &job->reads, err));
+    job->source = job->m.token_bytes > job->m.machine.cache_l3_bytes ? "memory" : "cache";
+    job->limits.budget_ns = (uint64_t)(o->min_time * 1e9);
+    for (size_t t = 0; t < o->threads.n; t++)
+        BN_TRY(bn_bench_limits_peaks(&job->limits, job->m.model->kernels, o->threads.list[t], err));
+    BN_TRY(bn_bench_measure(&job->m, err));
+    return find_rows(job, err);
+}
+
+/* ---- the table ---- */
+
+static void print_work(const struct job *job)
+{
+    char all[BN_UNITS_ROOM], weights[BN_UNITS_ROOM], head[BN_UNITS_ROOM], cache[BN_UNITS_ROOM];
+    const struct bn_bench_reads *r = &job->reads;
+    printf("model    %s, %s\n", bn_cli_model_name(job->m.args), bn_isa_name());
+    printf("a token  reads %s at depth %u: weights %s, head %s, KV cache %s\n",
+           bn_units_text(all, (double)(r->weights + r->head + r->cache), "bytes"), job->m.configs[0].depth,
+           bn_units_text(weights, (double)r->weights, "bytes"), bn_units_text(head, (double)r->head, "bytes"),
+           bn_units_text(cache, (double)r->cache, "bytes"));
+    for (size_t i = 0; i < job->m.n_configs; i++) {
+        const struct row *row = &job->rows[i];
+        if (row->config->decode) continue;
+        printf("a prompt of %u takes %.4g million multiply-adds of bytes a token, %.4g of floats\n",
+               row->config->tokens, row->work.int8_macs / 1e6, row->work.float_macs / 1e6);
+        return;
+    }
+}
+
+static void put_row(struct bn_table *t, const struct row *row)
+{
+    const struct bn_bench_config *c = row->config;
+    bn_table_row(t, "");
+    bn_table_text(t, c->decode ? "decode" : "prompt");
+    bn_table_count(t, c->tokens);
+    bn_table_count(t, c->depth);
+    bn_table_count(t, c->n_threads);
+    if (row->bound.what == NULL) {
+        bn_table_value(t, row->rate, "1");
+        for (size_t i = 0; i < 5; i++)
+            bn_table_text(t, "-");
+        bn_table_printf(t, "no limit: %s", row->bound.reason);
+        return;
+    }
+    bn_table_value(t, row->rate, "1");
+    bn_table_value(t, 1e9 / row->bound.ns, "1");
+    bn_table_text(t, row->bound.what);
+    bn_table_percent(t, row->rate * row->bound.ns / 1e9, false);
+    bn_table_value(t, row->other_rate, "1");
+    bn_table_text(t, row->other);
+    if (row->no_rate != NULL) bn_table_printf(t, "not measured: %s", row->no_rate);
+}
+
+/* "reading memory", "reading the cache", "arithmetic". */
+static const char *limit_words(const char *what)
+{
+    return strcmp(what, "memory") == 0  ? "reading memory"
+           : strcmp(what, "cache") == 0 ? "reading the cache"
+                                        : what;
+}
+
+/* What the limits mean for a test, in words. */
+static void print_words(const struct row *row)
+{
+    char name[BN_BENCH_NAME], limit[BN_UNITS_ROOM], other[BN_UNITS_ROOM], wider[BN_UNITS_ROOM];
+    const struct bn_bench_bound *b = &row->bound;
+    if (b->what == NULL) return;
+    bn_bench_config_name(row->config, name, sizeof name);
+    printf("%s: %s allows %s tok/s", name, limit_words(b->what), bn_units_text(limit, 1e9 / b->ns, "1"));
+    if (isfinite(row->rate)) printf(",\n  of which %.0f %% is reached", row->rate * b->ns / 1e7);
+    printf(".");
+    if (row->wider != NULL)
+        printf(" %s would allow %s.", row->wider, bn_units_text(wider, row->wider_rate, "1"));
+    if (isfinite(row->other_rate))
+        printf(" The next limit is %s, at %s.", limit_words(row->other),
+               bn_units_text(other, row->other_rate, "1"));
+    if (row->config->decode && b->read_ns > b->arithmetic_ns && b->arithmetic_ns > 0)
+        printf("\n  Passes of several sequences can decode up to %.1f times as many tokens.",
+               b->read_ns / b->arithmetic_ns);
+    putchar('\n');
+}
+
+static bn_status print(struct job *job, bn_error *err)
+{
+    static const char *const HEADS[] = {"test",   "tokens",  "depth",   "t",  "tok/s", "limit",
+                                        "set by", "reached", "next at", "by", "note"};
+    struct bn_table t;
+    bn_bench_print_machine(&job->m.machine);
+    print_work(job);
+    bn_bench_print_others(&job->m.others);
+    putchar('\n');
+    BN_TRY(bn_bench_limits_print(&job->limits, err));
+    putchar('\n');
+    bn_table_begin(&t, HEADS, "lrrrrrlrrln");
+    for (size_t i = 0; i < job->m.n_configs; i++)
+        put_row(&t, &job->rows[i]);
+    BN_TRY(bn_bench_print_table(&t, err));
+    putchar('\n');
+    unsigned most = job->m.o->threads.list[job->m.o->threads.n - 1];
+    for (size_t i = 0; i < job->m.n_configs; i++)
+        if (job->rows[i].config->n_threads == most) print_words(&job->rows[i]);
+    return BN_OK;
+}
+
+/* ---- the document ---- */
+
+static void put_limits(bn_json *o, const struct row *row)
+{
+    static const char *const NAMES[] = {"read_tokens_per_second",
+                                        "arithmetic_tokens_per_second",
+                                        "limit",
+                                        "limit_tokens_per_second",
+                                        "share_of_limit",
+                                        "next_limit",
+                                        "next_tokens_per_second"};
+    const struct bn_bench_bound *b = &row->bound;
+    const double none = (double)NAN;
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES) && b->what == NULL; i++)
+        bn_json_put_unavailable(o, NAMES[i], b->reason);
+    if (b->what == NULL) return;
+    bn_json_put_finite(o, NAMES[0], b->read_ns > 0 ? 1e9 / b->read_ns : none, "it reads nothing");
+    bn_json_put_finite(o, NAMES[1], b->arithmetic_ns > 0 ? 1e9 / b->arithmetic_ns : none,
+                       "it has no multiply-adds");
+    bn_json_put_string(o, NAMES[2], b->what);
+    bn_json_put_number(o, NAMES[3], 1e9 / b->ns);
+    bn_json_put_finite(o, NAMES[4], row->rate * b->ns / 1e9, row->no_rate != NULL ? row->no_rate : "");
+    bn_json_put_string(o, NAMES[5], row->other);
+    bn_json_put_finite(o, NAMES[6], row->other_rate, "it has no other limit");
+}
+
+static void put_result(bn_json *array, const struct row *row)
+{
+    char name[BN_BENCH_NAME];
+    const struct bn_bench_config *c = row->config;
+    bn_json *o = bn_json_add_object(array);
+    bn_bench_config_name(c, name, sizeof name);
+    bn_json_put_object(o, "unavailable");
+    bn_json_put_string(o, "name", name);
+    bn_json_put_string(o, "test", c->decode ? "decode" : "prompt");
+    bn_json_put_u64(o, "tokens", c->tokens);
+    bn_json_put_u64(o, "depth", c->depth);
+    bn_json_put_u64(o, "threads", c->n_threads);
+    bn_json_put_number(o, "bytes_per_token", row->work.bytes);
+    bn_json_put_number(o, "int8_macs_per_token", row->work.int8_macs);
+    bn_json_put_number(o, "float_macs_per_token", row->work.float_macs);
+    put_limits(o, row);
+    bn_json_put_finite(o, "tokens_per_second", row->rate, row->no_rate != NULL ? row->no_rate : "");
+}
+
+static bn_status put_document(struct job *job, bn_error *err)
+{
+    const struct bn_bench_measurement *m = &job->m;
+    bn_json *doc = bn_bench_document("limits", &m->machine);
+    bn_json *settings = bn_json_put_object(doc, "settings");
+    bn_bench_put_list(settings, "threads", &m->o->threads);
+    bn_bench_put_list(settings, "batches", &m->o->batches);
+    bn_json_put_string(settings, "isa", bn_isa_name());
+    bn_json_put_bool(settings, "no_run", m->o->no_run);
+    bn_others_put(doc, &m->others);
+    bn_bench_put_clock(doc, &m->clock);
+    (void)bn_cli_put_model(doc, m->args);
+    bn_json *token = bn_json_put_object(doc, "token");
+    bn_json_put_u64(token, "depth", m->configs[0].depth);
+    bn_json_put_u64(token, "weight_bytes", job->reads.weights);
+    bn_json_put_u64(token, "head_bytes", job->reads.head);
+    bn_json_put_u64(token, "cache_bytes", job->reads.cache);
+    bn_json_put_u64(token, "set_bytes", m->token_bytes);
+    bn_bench_limits_put(bn_json_put_array(doc, "limits"), &job->limits);
+    bn_json *results = bn_json_put_array(doc, "results");
+    for (size_t i = 0; i < m->n_configs; i++)
+        put_result(results, &job->rows[i]);
+    const struct bn_series_list none = {0};
+    bn_series_put(doc, m->o->no_run ? &none : &m->series);
+    bn_status status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    return status;
+}
+
+bn_status bn_bench_limits_command(struct bn_args *args, bn_error *err)
+{
+    struct job *job = bn_alloc(1, sizeof *job);
+    if (job == NULL) return bn_nomem(err);
+    job->m.args = args;
+    job->m.o = args->fields;
+    bn_status status = measure(job, err);
+    if (status == BN_OK) status = args->json ? put_document(job, err) : print(job, err);
+    bn_bench_limits_release(&job->limits);
+    bn_free(job->rows);
+    bn_bench_measured(&job->m, status);
+    bn_free(job);
+    return status;
+}
