@@ -281,7 +281,8 @@ std::uint64_t Gguf::integer(const std::string &key, std::uint64_t otherwise) con
 double Gguf::real(const std::string &key) const
 {
     if (const auto *d = std::get_if<double>(&value(key))) return *d;
-    throw Malformed("key '" + key + "' is not a real number");
+    if (const auto *n = std::get_if<std::uint64_t>(&value(key))) return static_cast<double>(*n);
+    throw Malformed("key '" + key + "' is not a number");
 }
 
 double Gguf::real(const std::string &key, double otherwise) const

@@ -3,14 +3,16 @@
 // The steps of the forward pass. With x the residual stream, a layer is
 //
 //   h = norm(x)             q, k, v = Wq h, Wk h, Wv h        q, k rotated by their positions
-//   (qwen3: each head of q and k is normed before)
-//   a = attention(q, k, v)  a = sub_norm(a) (BitNet)          x = x + Wo a
-//   h = norm(x)             m = act(Wgate h) * (Wup h)        m = sub_norm(m) (BitNet)    x = x + Wdown m
+//   (qwen3, gemma3: each head of q and k is normed before)
+//   a = attention(q, k, v)  a = sub_norm(a) (BitNet)          x = x + post_norm(Wo a) (post_norm: gemma3)
+//   h = norm(x)             m = act(Wgate h) * (Wup h)        m = sub_norm(m) (BitNet)
+//                                                             x = x + post_norm(Wdown m)
 //
 // and the logits are head . norm(x). BitNet's inner norms come before Wo and Wdown because these inputs
 // are rounded to eight bits next, and a norm keeps outliers from using up the range (Wang et al. 2023,
-// "BitNet", SubLN). All W are ternary layers when the file stores them so; a matrix of floats is multiplied
-// as it is, without rounding the activations.
+// "BitNet", SubLN). Embedding models have such a norm before each of the seven W, in place of sub_norm. All W
+// are ternary layers when the file stores them so; a matrix of floats is multiplied as it is, without rounding
+// the activations.
 #include "graph.hpp"
 
 #include <algorithm>
@@ -22,72 +24,6 @@
 
 namespace ref
 {
-
-namespace
-{
-
-// The name of a fault, and the switch that it turns on.
-struct Named {
-    const char *name;
-    bool &(*of)(Faults &);
-};
-const Named faults_by_name[] = {
-    {"silu", [](Faults &f) -> bool & { return f.silu; }},
-    {"rope-norm", [](Faults &f) -> bool & { return f.rope_norm; }},
-    {"no-sub-norm", [](Faults &f) -> bool & { return f.no_sub_norm; }},
-    {"head-map", [](Faults &f) -> bool & { return f.head_map; }},
-    {"code-map", [](Faults &f) -> bool & { return f.weights.code_map; }},
-    {"scale", [](Faults &f) -> bool & { return f.weights.scale; }},
-    {"block-64", [](Faults &f) -> bool & { return f.weights.block_64; }},
-    {"position", [](Faults &f) -> bool & { return f.position; }},
-    {"rope-base", [](Faults &f) -> bool & { return f.rope_base; }},
-    {"epsilon", [](Faults &f) -> bool & { return f.epsilon; }},
-    {"swap-k", [](Faults &f) -> bool & { return f.swap_k; }},
-    {"swap-ffn", [](Faults &f) -> bool & { return f.swap_ffn; }},
-    {"no-residual", [](Faults &f) -> bool & { return f.no_residual; }},
-    {"sees-next", [](Faults &f) -> bool & { return f.sees_next; }},
-    {"no-sqrt", [](Faults &f) -> bool & { return f.no_sqrt; }},
-    {"head-q8", [](Faults &f) -> bool & { return f.head_q8; }},
-    {"embd-scale", [](Faults &f) -> bool & { return f.embd_scale; }},
-    {"no-bos", [](Faults &f) -> bool & { return f.no_bos; }},
-    {"no-yarn", [](Faults &f) -> bool & { return f.no_yarn; }},
-    {"no-magnitude", [](Faults &f) -> bool & { return f.no_magnitude; }},
-    {"width-64", [](Faults &f) -> bool & { return f.width_64; }},
-    {"no-head-norm", [](Faults &f) -> bool & { return f.no_head_norm; }},
-    {"group-64", [](Faults &f) -> bool & { return f.weights.group_64; }},
-    {"neighbour", [](Faults &f) -> bool & { return f.weights.neighbour; }},
-    {"no-hadamard", [](Faults &f) -> bool & { return f.hadamard.ignored; }},
-    {"no-signs", [](Faults &f) -> bool & { return f.hadamard.no_signs; }},
-    {"signs-after", [](Faults &f) -> bool & { return f.hadamard.signs_after; }},
-    {"no-inverse", [](Faults &f) -> bool & { return f.hadamard.no_inverse; }},
-};
-
-} // namespace
-
-void plant(Faults &faults, const std::string &name)
-{
-    for (const Named &fault : faults_by_name) {
-        if (name != fault.name) continue;
-        fault.of(faults) = true;
-        return;
-    }
-    throw Usage("unknown fault '" + name + "'");
-}
-
-std::string fault_names()
-{
-    std::string names = " ";
-    std::size_t line = 0; // where it starts
-    for (const Named &fault : faults_by_name) {
-        const std::string name = std::string(" ") + fault.name;
-        if (names.size() - line + name.size() > 78) {
-            line = names.size() + 1;
-            names += "\n ";
-        }
-        names += name;
-    }
-    return names;
-}
 
 void Table::set_row(std::size_t r, const Row &x)
 {
@@ -103,107 +39,35 @@ struct Graph::Linear {
     Row bias;
 };
 
-Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(options)
+Graph::Graph(const Gguf &file, const Options &options)
+    : file_(file), options_(options), arch_(file, options.faults),
+      activations_(file.text("bn.activations", "")), hadamard_(file, options.faults.hadamard),
+      embedding_(file.tensor("token_embd.weight"), options.faults.weights)
 {
-    const std::string arch = file.text("general.architecture");
-    const bool b158 = arch == "bitnet-b1.58" || arch == "bitnet-25";
-    const bool llama = arch == "llama";
-    qwen_ = arch == "qwen3";
-    bitnet_ = b158 || arch == "bitnet";
-    if (!bitnet_ && !llama && !qwen_) throw Unsupported("architecture '" + arch + "'");
-    const auto count = [&](const std::string &key) {
-        const std::uint64_t n = file.integer(arch + "." + key);
-        if (n == 0 || n > 1 << 24) throw Malformed("key '" + arch + "." + key + "' is out of range");
-        return static_cast<std::size_t>(n);
-    };
-    const auto count_or = [&](const std::string &key, std::size_t otherwise) {
-        return file.has(arch + "." + key) ? count(key) : otherwise;
-    };
-    n_layers_ = count("block_count");
-    n_embd_ = count("embedding_length");
-    n_ff_ = count("feed_forward_length");
-    n_head_ = count("attention.head_count");
-    n_head_kv_ = count_or("attention.head_count_kv", n_head_);
-    head_dim_ = count_or("attention.key_length", n_embd_ / n_head_);
-    if (n_head_ % n_head_kv_ != 0)
-        throw Malformed("the number of heads is not a multiple of the number of KV heads");
-    if (count_or("attention.value_length", head_dim_) != head_dim_)
-        throw Unsupported("keys and values of different length");
-    eps_ = file.real(arch + ".attention.layer_norm_rms_epsilon") * (options.faults.epsilon ? 100 : 1);
-
-    read_rotation(arch);
-    const bool norm_pairs = llama != options.faults.rope_norm;
-    rope_style_ = norm_pairs ? RopeStyle::Norm : RopeStyle::Neox;
-
-    const std::string activation = file.text(arch + ".hidden_activation", b158 ? "relu2" : "silu");
-    const bool squared =
-        activation == "relu2" || activation == "relu_squared" || activation == "squared_relu";
-    if (!squared && activation != "silu" && activation != "swish")
-        throw Unsupported("activation '" + activation + "'");
-    squared_relu_ = squared != options.faults.silu;
-    sub_norms_ = bitnet_ && !options.faults.no_sub_norm;
-    head_norms_ = qwen_ && !options.faults.no_head_norm;
-    if (!bitnet_ && (file.find("blk.0.attn_sub_norm.weight") || file.find("blk.0.ffn_sub_norm.weight")))
-        throw Unsupported("inner norms in a file of architecture '" + arch + "'");
-
-    hadamard_ = Hadamard(file, options.faults.hadamard);
-    embedding_ = Matrix(file.tensor("token_embd.weight"), options.faults.weights);
-    const Tensor *output = bitnet_ ? nullptr : file.find("output.weight");
+    if (!activations_.empty() && activations_ != "int8-token" && activations_ != "int16-group")
+        throw Unsupported("key 'bn.activations' is '" + activations_ + "'");
+    const Tensor *output = arch_.always_tied ? nullptr : file.find("output.weight");
     head_ = output != nullptr ? Matrix(*output, options.faults.weights) : embedding_;
-    head_name_ = output != nullptr ? "output.weight" : "token_embd.weight";
-    if (output == nullptr && hadamard_.has_inverse())
-        throw Unsupported("a head that is the embedding, when that is stored transformed");
-    if (embedding_.columns() != n_embd_ || head_.columns() != n_embd_ || head_.rows() != embedding_.rows())
+    rotated_head_ = hadamard_.has_head("output.weight", output == nullptr);
+    if (embedding_.columns() != arch_.n_embd || head_.columns() != arch_.n_embd ||
+        head_.rows() != embedding_.rows())
         throw Malformed("the embedding or the head has the wrong size");
-}
-
-void Graph::read_rotation(const std::string &arch)
-{
-    const auto real = [&](const std::string &key, double otherwise) {
-        return file_.real(arch + ".rope." + key, otherwise);
-    };
-    const std::size_t n_rot =
-        static_cast<std::size_t>(file_.integer(arch + ".rope.dimension_count", head_dim_));
-    if (n_rot == 0 || n_rot % 2 != 0 || n_rot > head_dim_) throw Malformed("rope.dimension_count");
-    const double base = real("freq_base", 10000.0) * (options_.faults.rope_base ? 0.5 : 1);
-    const std::string scaling = file_.text(arch + ".rope.scaling.type", "none");
-    if (scaling != "linear" && scaling != "yarn" && scaling != "none")
-        throw Unsupported("rope scaling '" + scaling + "'");
-    Row factors;
-    if (const Tensor *t = file_.find("rope_freqs.weight")) factors = dense_vector(*t);
-    if (!factors.empty() && factors.size() != n_rot / 2)
-        throw Malformed("tensor 'rope_freqs.weight' has the wrong size");
-    if (scaling == "yarn" && !options_.faults.no_yarn) {
-        Yarn yarn;
-        yarn.factor = real("scaling.factor", 1.0);
-        yarn.original = static_cast<double>(file_.integer(arch + ".rope.scaling.original_context_length",
-                                                          file_.integer(arch + ".context_length", 0)));
-        yarn.beta_fast = real("scaling.yarn_beta_fast", yarn.beta_fast);
-        yarn.beta_slow = real("scaling.yarn_beta_slow", yarn.beta_slow);
-        yarn.ext = real("scaling.yarn_ext_factor", yarn.ext);
-        yarn.attn = real("scaling.attn_factor", 1.0) * real("scaling.yarn_attn_factor", 1.0);
-        if (!(yarn.factor > 0) || !(yarn.original > 0) || !factors.empty())
-            throw Unsupported("these keys of rope.scaling");
-        frequencies_ = yarn_frequencies(n_rot, base, yarn);
-        magnitude_ = options_.faults.no_magnitude ? 1.0 : yarn_magnitude(yarn);
-    } else {
-        const double scale = scaling == "linear" ? 1 / real("scaling.factor", 1.0) : 1;
-        frequencies_ = rope_frequencies(n_rot, base, scale, factors);
-    }
 }
 
 Table Graph::embed(const std::vector<std::uint32_t> &tokens) const
 {
-    Table x(tokens.size(), n_embd_);
+    const bool rounds = options_.as == As::Engines;
+    const double scale = rounds ? static_cast<float>(arch_.embedding_scale) : arch_.embedding_scale;
+    Table x(tokens.size(), arch_.n_embd);
     for (std::size_t p = 0; p < tokens.size(); p++) {
         if (tokens[p] >= n_vocab())
             throw Usage("token " + std::to_string(tokens[p]) + " is not in the vocabulary");
         const Row row = embedding_.dense_row(tokens[p]);
         x.set_row(p, hadamard_.has_inverse() ? hadamard_.embedding(row, options_.as) : row);
     }
-    if (options_.faults.embd_scale)
-        for (double &v : x.values)
-            v *= std::sqrt(static_cast<double>(n_embd_));
+    if (scale == 1) return x;
+    for (double &v : x.values)
+        v = rounds ? static_cast<float>(v * scale) : v * scale;
     return x;
 }
 
@@ -211,7 +75,7 @@ Graph::Linear Graph::linear(const std::string &name, std::size_t n_out, std::siz
 {
     Linear layer;
     layer.weight = Matrix(file_.tensor(name + ".weight"), options_.faults.weights);
-    layer.weight.recognise_ternary(qwen_);
+    layer.weight.recognise_ternary(arch_.float_training);
     layer.transformed = hadamard_.has(name + ".weight");
     if (layer.weight.rows() != n_out || layer.weight.columns() != n_in)
         throw Malformed("tensor '" + name + ".weight' has the wrong size");
@@ -227,18 +91,19 @@ Graph::Linear Graph::linear(const std::string &name, std::size_t n_out, std::siz
 
 bool Graph::eight_bits(const Matrix &weight) const
 {
+    if (!activations_.empty()) return weight.is_ternary() && activations_ == "int8-token";
     switch (weight.type()) {
     case I2_S:
         return true;
     case TQ1_0:
     case TQ2_0:
-        return bitnet_;
+        return arch_.eight_bits;
     case Q2_0:
     case PQ2_0:
     case PTQ1_0:
         return false;
     default:
-        return weight.is_ternary() && !qwen_;
+        return weight.is_ternary() && !arch_.float_training;
     }
 }
 
@@ -280,9 +145,14 @@ Table Graph::apply_linear(const Linear &layer, const Table &input) const
 }
 
 Step Graph::linear_step(const std::string &tensor, const std::string &output, const std::string &input,
-                        std::size_t n_out, std::size_t n_in) const
+                        std::size_t n_out, std::size_t n_in, double factor) const
 {
     const auto layer = std::make_shared<Linear>(linear(tensor, n_out, n_in));
+    if (factor != 1) {
+        if (layer->has_scale) throw Unsupported("tensor '" + tensor + ".scale' with a factor of the model");
+        layer->has_scale = true;
+        layer->scale = options_.as == As::Engines ? static_cast<float>(factor) : factor;
+    }
     const bool exact = layer->weight.is_ternary() && layer->bias.empty();
     return {output, {input}, n_out, exact, [this, layer](const std::vector<const Table *> &in) {
                 return apply_linear(*layer, *in[0]);
@@ -290,11 +160,13 @@ Step Graph::linear_step(const std::string &tensor, const std::string &output, co
 }
 
 Step Graph::norm_step(const std::string &tensor, const std::string &output, const std::string &input,
-                      std::size_t n) const
+                      std::size_t n, double divisor) const
 {
-    const Row weight = dense_vector(file_.tensor(tensor + ".weight"));
+    Row weight = dense_vector(file_.tensor(tensor + ".weight"));
     if (weight.size() != n) throw Malformed("tensor '" + tensor + ".weight' has the wrong size");
-    return {output, {input}, n, false, [weight, eps = eps_](const std::vector<const Table *> &in) {
+    for (double &w : weight)
+        w = (w + (options_.faults.norm_plus_one ? 1 : 0)) / divisor;
+    return {output, {input}, n, false, [weight, eps = arch_.eps](const std::vector<const Table *> &in) {
                 Table y(in[0]->rows, in[0]->cols);
                 for (std::size_t p = 0; p < y.rows; p++)
                     y.set_row(p, rmsnorm(in[0]->row(p), weight, eps));
@@ -304,72 +176,90 @@ Step Graph::norm_step(const std::string &tensor, const std::string &output, cons
 
 // norm: the weights of the norm of each head before the rotation, one vector for all heads.
 Step Graph::rope_step(const std::string &norm, const std::string &output, const std::string &input,
-                      std::size_t n_heads) const
+                      std::size_t n_heads, bool local) const
 {
+    const std::size_t d = arch_.head_dim;
     Row weight;
-    if (head_norms_) {
+    if (arch_.head_norms) {
         weight = dense_vector(file_.tensor(norm + ".weight"));
-        if (weight.size() != head_dim_) throw Malformed("tensor '" + norm + ".weight' has the wrong size");
+        if (weight.size() != d) throw Malformed("tensor '" + norm + ".weight' has the wrong size");
     }
-    const std::size_t ahead = options_.faults.position && n_heads == n_head_ ? 1 : 0;
+    const std::size_t ahead = options_.faults.position && n_heads == arch_.n_head ? 1 : 0;
+    const Rotation &rotation = local ? arch_.local_rotation : arch_.rotation;
     return {output,
             {input},
-            n_heads * head_dim_,
+            n_heads * d,
             false,
-            [this, n_heads, weight, ahead](const std::vector<const Table *> &in) {
+            [this, n_heads, d, weight, ahead, &rotation](const std::vector<const Table *> &in) {
                 Table y = *in[0];
                 for (std::size_t at = 0; at < n_heads * y.rows; at++) {
                     const std::size_t p = at / n_heads;
-                    double *head = y.at(p) + at % n_heads * head_dim_;
+                    double *head = y.at(p) + at % n_heads * d;
                     if (!weight.empty()) {
-                        const Row normed = rmsnorm(Row(head, head + head_dim_), weight, eps_);
+                        const Row normed = rmsnorm(Row(head, head + d), weight, arch_.eps);
                         std::copy(normed.begin(), normed.end(), head);
                     }
-                    rope(head, frequencies_, static_cast<double>(p + ahead), rope_style_);
+                    rope(head, rotation.frequencies, static_cast<double>(p + ahead), arch_.rope_style);
                     // Elements after the rotated ones keep their size.
-                    for (std::size_t i = 0; i < 2 * frequencies_.size(); i++)
-                        head[i] *= magnitude_;
+                    for (std::size_t i = 0; i < 2 * rotation.frequencies.size(); i++)
+                        head[i] *= rotation.magnitude;
                 }
                 return y;
             }};
 }
 
+// What one head of queries sees: the positions up to its own, or the last of them in a local layer.
+Row Graph::attend(const Table &q, const Table &k, const Table &v, std::size_t position, std::size_t head,
+                  bool local) const
+{
+    const Faults &faults = options_.faults;
+    const std::size_t d = arch_.head_dim, group = arch_.n_head / arch_.n_head_kv;
+    const std::size_t kv = (faults.head_map ? head % arch_.n_head_kv : head / group) * d;
+    const std::size_t end = std::min(position + (faults.sees_next ? 2 : 1), q.rows);
+    const std::size_t begin = local && position >= arch_.window ? position - arch_.window + 1 : 0;
+    Row query(q.at(position) + head * d, q.at(position) + (head + 1) * d);
+    for (double &x : query) // attention() divides by the root of d
+        x *= std::sqrt(static_cast<double>(d) / arch_.score_size);
+    return attention(query.data(), k.at(begin) + kv, v.at(begin) + kv, end - begin, d, k.cols);
+}
+
 // Grouped-query attention (Ainslie et al. 2023): n_head / n_head_kv neighbouring query heads share one head
-// of keys and values. A position sees itself and those before it.
-Step Graph::attention_step(const std::string &prefix) const
+// of keys and values.
+Step Graph::attention_step(const std::string &prefix, bool local) const
 {
     return {prefix + "attn_out",
             {prefix + "q_rope", prefix + "k_rope", prefix + "v"},
-            n_head_ * head_dim_,
+            arch_.n_head * arch_.head_dim,
             false,
-            [this](const std::vector<const Table *> &in) {
+            [this, local](const std::vector<const Table *> &in) {
                 const Table &q = *in[0];
                 Table k = *in[1], v = *in[2];
-                if (options_.kv_in_half) {
-                    for (double &x : k.values)
-                        x = round_to_half(x);
-                    for (double &x : v.values)
-                        x = round_to_half(x);
-                }
-                const std::size_t group = n_head_ / n_head_kv_;
-                const Faults &faults = options_.faults;
+                for (Table *kept : {&k, &v})
+                    for (double &x : kept->values)
+                        if (options_.kv_in_half) x = round_to_half(x);
                 Table out(q.rows, q.cols);
-                for (std::size_t p = 0; p < q.rows; p++) {
-                    const std::size_t seen = std::min(p + (faults.sees_next ? 2 : 1), q.rows);
-                    for (std::size_t h = 0; h < n_head_; h++) {
-                        const std::size_t kv = faults.head_map ? h % n_head_kv_ : h / group;
-                        Row query(q.at(p) + h * head_dim_, q.at(p) + (h + 1) * head_dim_);
-                        for (double &x : query)
-                            x *= faults.no_sqrt    ? std::sqrt(static_cast<double>(head_dim_))
-                                 : faults.width_64 ? std::sqrt(static_cast<double>(head_dim_) / 64)
-                                                   : 1;
-                        const Row head = attention(query.data(), k.at(0) + kv * head_dim_,
-                                                   v.at(0) + kv * head_dim_, seen, head_dim_, k.cols);
-                        std::copy(head.begin(), head.end(), out.at(p) + h * head_dim_);
+                for (std::size_t p = 0; p < q.rows; p++)
+                    for (std::size_t h = 0; h < arch_.n_head; h++) {
+                        const Row head = attend(q, k, v, p, h, local);
+                        std::copy(head.begin(), head.end(), out.at(p) + h * arch_.head_dim);
                     }
-                }
                 return out;
             }};
+}
+
+static double (*function_of(Activation activation))(double)
+{
+    switch (activation) {
+    case Activation::Relu2:
+        return relu2;
+    case Activation::Silu:
+        return silu;
+    case Activation::Gelu:
+        return gelu;
+    case Activation::GeluErf:
+        return gelu_erf;
+    }
+    throw Unsupported("this activation");
 }
 
 // The gated unit of the feed-forward part (Shazeer 2020, "GLU variants"): act(gate) * up.
@@ -377,14 +267,12 @@ Step Graph::activation_step(const std::string &prefix) const
 {
     return {prefix + "ffn_act",
             {prefix + "gate", prefix + "up"},
-            n_ff_,
+            arch_.n_ff,
             false,
-            [squared = squared_relu_](const std::vector<const Table *> &in) {
+            [f = function_of(arch_.activation)](const std::vector<const Table *> &in) {
                 Table y(in[0]->rows, in[0]->cols);
-                for (std::size_t i = 0; i < y.values.size(); i++) {
-                    const double gate = in[0]->values[i];
-                    y.values[i] = (squared ? relu2(gate) : silu(gate)) * in[1]->values[i];
-                }
+                for (std::size_t i = 0; i < y.values.size(); i++)
+                    y.values[i] = f(in[0]->values[i]) * in[1]->values[i];
                 return y;
             }};
 }
@@ -403,45 +291,85 @@ Step Graph::sum_step(const std::string &output, const std::string &a, const std:
             }};
 }
 
-std::vector<Step> Graph::layer_steps(std::size_t layer) const
+std::string Graph::normed_inputs(std::vector<Step> &steps, std::size_t layer, const std::string &part,
+                                 const std::string &input, std::size_t n) const
 {
-    const std::string blk = "blk." + std::to_string(layer) + ".";
-    const std::string L = "L" + std::to_string(layer) + ".";
-    const std::string x = layer == 0 ? "G.embd" : "L" + std::to_string(layer - 1) + ".ffn_res";
-    const std::size_t n_q = n_head_ * head_dim_, n_kv = n_head_kv_ * head_dim_;
-    std::vector<Step> s;
-    s.push_back(norm_step(blk + "attn_norm", L + "attn_norm", x, n_embd_));
-    s.push_back(linear_step(blk + "attn_q", L + "q", L + "attn_norm", n_q, n_embd_));
-    s.push_back(linear_step(blk + "attn_k", L + "k", L + "attn_norm", n_kv, n_embd_));
-    if (options_.faults.swap_k)
-        s.back().apply = [plain = s.back().apply, this](const auto &in) {
+    if (!arch_.input_norms) return input;
+    const bool shared = part == "attn_k" || part == "attn_v" || part == "ffn_up";
+    const std::string norm =
+        (options_.faults.one_input_norm && shared ? part[0] == 'a' ? "attn_q" : "ffn_gate" : part) +
+        "_norm_in";
+    const std::string output = "L" + std::to_string(layer) + "." + part + "_norm_in";
+    steps.push_back(norm_step("blk." + std::to_string(layer) + "." + norm, output, input, n));
+    return output;
+}
+
+void Graph::attention_half(std::vector<Step> &s, std::size_t layer, const std::string &x) const
+{
+    const std::string blk = "blk." + std::to_string(layer) + ".", L = "L" + std::to_string(layer) + ".";
+    const std::size_t d = arch_.head_dim, n_q = arch_.n_head * d, n_kv = arch_.n_head_kv * d,
+                      n = arch_.n_embd;
+    const bool local = arch_.is_local(layer);
+    s.push_back(norm_step(blk + "attn_norm", L + "attn_norm", x, n));
+    for (const char *name : {"q", "k", "v"}) {
+        const std::string part = std::string("attn_") + name;
+        const std::string inputs = normed_inputs(s, layer, part, L + "attn_norm", n);
+        s.push_back(linear_step(blk + part, L + name, inputs, *name == 'q' ? n_q : n_kv, n));
+        if (*name != 'k' || !options_.faults.swap_k) continue;
+        s.back().apply = [plain = s.back().apply, d, n_heads = arch_.n_head_kv](const auto &in) {
             Table k = plain(in);
             for (std::size_t p = 0; p < k.rows; p++)
-                for (std::size_t h = 0; h < n_head_kv_ / 2; h++)
-                    std::swap_ranges(k.at(p) + h * head_dim_, k.at(p) + (h + 1) * head_dim_,
-                                     k.at(p) + (n_head_kv_ - 1 - h) * head_dim_);
+                for (std::size_t h = 0; h < n_heads / 2; h++)
+                    std::swap_ranges(k.at(p) + h * d, k.at(p) + (h + 1) * d, k.at(p) + (n_heads - 1 - h) * d);
             return k;
         };
-    s.push_back(linear_step(blk + "attn_v", L + "v", L + "attn_norm", n_kv, n_embd_));
-    s.push_back(rope_step(blk + "attn_q_norm", L + "q_rope", L + "q", n_head_));
-    s.push_back(rope_step(blk + "attn_k_norm", L + "k_rope", L + "k", n_head_kv_));
-    s.push_back(attention_step(L));
-    if (sub_norms_) s.push_back(norm_step(blk + "attn_sub_norm", L + "attn_sub_norm", L + "attn_out", n_q));
-    s.push_back(linear_step(blk + "attn_output", L + "attn_o",
-                            L + (sub_norms_ ? "attn_sub_norm" : "attn_out"), n_embd_, n_q));
-    s.push_back(sum_step(L + "attn_res", x, L + "attn_o", n_embd_));
+    }
+    s.push_back(rope_step(blk + "attn_q_norm", L + "q_rope", L + "q", arch_.n_head, local));
+    s.push_back(rope_step(blk + "attn_k_norm", L + "k_rope", L + "k", arch_.n_head_kv, local));
+    s.push_back(attention_step(L, local));
+    if (arch_.sub_norms)
+        s.push_back(norm_step(blk + "attn_sub_norm", L + "attn_sub_norm", L + "attn_out", n_q));
+    const std::string inputs =
+        normed_inputs(s, layer, "attn_output", L + (arch_.sub_norms ? "attn_sub_norm" : "attn_out"), n_q);
+    s.push_back(linear_step(blk + "attn_output", L + "attn_o", inputs, n, n_q, arch_.residual_scale));
+    std::string added = L + "attn_o";
+    if (arch_.post_norms) {
+        s.push_back(norm_step(blk + "post_attention_norm", L + "post_attention_norm", added, n));
+        added = s.back().output;
+    }
+    s.push_back(sum_step(L + "attn_res", x, added, n));
     if (options_.faults.no_residual) s.back().apply = [](const auto &in) { return *in[1]; };
-    s.push_back(norm_step(blk + "ffn_norm", L + "ffn_norm", L + "attn_res", n_embd_));
+}
+
+void Graph::feed_forward_half(std::vector<Step> &s, std::size_t layer) const
+{
+    const std::string blk = "blk." + std::to_string(layer) + ".", L = "L" + std::to_string(layer) + ".";
+    const std::size_t n = arch_.n_embd, n_ff = arch_.n_ff;
     const bool swap = options_.faults.swap_ffn;
-    s.push_back(
-        linear_step(blk + (swap ? "ffn_up" : "ffn_gate"), L + "gate", L + "ffn_norm", n_ff_, n_embd_));
-    s.push_back(linear_step(blk + (swap ? "ffn_gate" : "ffn_up"), L + "up", L + "ffn_norm", n_ff_, n_embd_));
+    s.push_back(norm_step(blk + "ffn_norm", L + "ffn_norm", L + "attn_res", n));
+    std::string inputs = normed_inputs(s, layer, "ffn_gate", L + "ffn_norm", n);
+    s.push_back(linear_step(blk + (swap ? "ffn_up" : "ffn_gate"), L + "gate", inputs, n_ff, n));
+    inputs = normed_inputs(s, layer, "ffn_up", L + "ffn_norm", n);
+    s.push_back(linear_step(blk + (swap ? "ffn_gate" : "ffn_up"), L + "up", inputs, n_ff, n));
     s.push_back(activation_step(L));
-    if (sub_norms_) s.push_back(norm_step(blk + "ffn_sub_norm", L + "ffn_sub_norm", L + "ffn_act", n_ff_));
-    s.push_back(linear_step(blk + "ffn_down", L + "down", L + (sub_norms_ ? "ffn_sub_norm" : "ffn_act"),
-                            n_embd_, n_ff_));
-    s.push_back(sum_step(L + "ffn_res", L + "attn_res", L + "down", n_embd_));
-    return s;
+    if (arch_.sub_norms)
+        s.push_back(norm_step(blk + "ffn_sub_norm", L + "ffn_sub_norm", L + "ffn_act", n_ff));
+    inputs = normed_inputs(s, layer, "ffn_down", L + (arch_.sub_norms ? "ffn_sub_norm" : "ffn_act"), n_ff);
+    s.push_back(linear_step(blk + "ffn_down", L + "down", inputs, n, n_ff, arch_.residual_scale));
+    std::string added = L + "down";
+    if (arch_.post_norms) {
+        s.push_back(norm_step(blk + "post_ffw_norm", L + "post_ffw_norm", added, n));
+        added = s.back().output;
+    }
+    s.push_back(sum_step(L + "ffn_res", L + "attn_res", added, n));
+}
+
+std::vector<Step> Graph::layer_steps(std::size_t layer) const
+{
+    std::vector<Step> steps;
+    attention_half(steps, layer, layer == 0 ? "G.embd" : "L" + std::to_string(layer - 1) + ".ffn_res");
+    feed_forward_half(steps, layer);
+    return steps;
 }
 
 Row Graph::head_row(std::size_t row) const
@@ -460,16 +388,15 @@ Row Graph::head_row(std::size_t row) const
 
 std::vector<Step> Graph::output_steps() const
 {
-    const std::string last = "L" + std::to_string(n_layers_ - 1) + ".ffn_res";
-    const bool transformed = hadamard_.has(head_name_);
+    const std::string last = "L" + std::to_string(arch_.n_layers - 1) + ".ffn_res";
     const bool sixteen = head_.has_block_scales() && !options_.faults.head_q8;
     Step head{"G.logits",
               {"G.output_norm"},
               n_vocab(),
               sixteen,
-              [this, transformed, sixteen](const std::vector<const Table *> &in) {
+              [this, sixteen](const std::vector<const Table *> &in) {
                   Table x = *in[0], y(x.rows, n_vocab());
-                  for (std::size_t p = 0; transformed && p < x.rows; p++)
+                  for (std::size_t p = 0; rotated_head_ && p < x.rows; p++)
                       x.set_row(p, hadamard_.input(in[0]->row(p), options_.as));
                   for (std::size_t r = 0; r < y.cols; r++) {
                       if (sixteen && options_.as == As::Engines) {
@@ -484,7 +411,7 @@ std::vector<Step> Graph::output_steps() const
                   }
                   return y;
               }};
-    return {norm_step("output_norm", "G.output_norm", last, n_embd_), head};
+    return {norm_step("output_norm", "G.output_norm", last, arch_.n_embd, arch_.logit_divisor), head};
 }
 
 Table Graph::forward(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer) const
@@ -521,7 +448,7 @@ Table Graph::run_all(const std::vector<std::uint32_t> &tokens, bool all, const O
     Table x = embed(tokens);
     if (observer) observer("G.embd", x);
     values["G.embd"] = std::move(x);
-    for (std::size_t layer = 0; layer < n_layers_; layer++) {
+    for (std::size_t layer = 0; layer < arch_.n_layers; layer++) {
         run(layer_steps(layer));
         const std::string last = "L" + std::to_string(layer) + ".ffn_res";
         Table residual = std::move(values.at(last));

@@ -4,15 +4,11 @@
 // fed by the steps before it, it is the forward pass. Run step by step on the recorded inputs of
 // another engine, it checks that engine operation by operation.
 //
-// Four architectures (general.architecture):
-//   bitnet-b1.58, bitnet-25   squared ReLU, Neox rotation, norms before Wo and Wdown, head = embedding
-//   bitnet                    the same with SiLU
-//   llama                     SiLU, Norm rotation, no inner norms, a head of its own or the embedding
-//   qwen3                     as llama, with Neox rotation and a norm of each head of queries and keys
+// architecture.hpp has what differs between architectures.
 //
 // Ternary layers round their inputs to eight bits where the models were trained so: in the bitnet
 // architectures, and in every I2_S file. Layers with block scales in other models do not round: that is the
-// exact model. As engines compute them, their inputs have 16 bits.
+// exact model. As engines compute them, their inputs have 16 bits. The key bn.activations outranks this.
 #ifndef REFERENCE_GRAPH_HPP
 #define REFERENCE_GRAPH_HPP
 
@@ -22,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "architecture.hpp"
+#include "faults.hpp"
 #include "gguf.hpp"
 #include "hadamard.hpp"
 #include "ops.hpp"
@@ -54,35 +52,6 @@ struct Table {
     void set_row(std::size_t r, const Row &x);
 };
 
-// Deliberate mistakes of the whole graph, for tests.
-struct Faults {
-    bool silu = false;         // SiLU where squared ReLU belongs, and the other way round
-    bool rope_norm = false;    // the other pairing of elements in the rotation
-    bool no_sub_norm = false;  // leaves out the inner norms
-    bool head_map = false;     // query head h looks at KV head h mod n_head_kv
-    bool position = false;     // queries are rotated for the next position
-    bool rope_base = false;    // the rotation's base is half of the file's
-    bool epsilon = false;      // the epsilon of the norms is a hundred times too large
-    bool swap_k = false;       // the heads of the keys are in reverse order
-    bool swap_ffn = false;     // gate and up are exchanged
-    bool no_residual = false;  // attention's output replaces the residual stream
-    bool sees_next = false;    // attention also sees the next position
-    bool no_sqrt = false;      // scores are not divided by the root of the head's length
-    bool head_q8 = false;      // the head's weights are rounded to eight bits, 32 per scale
-    bool embd_scale = false;   // embeddings are multiplied by the root of their length, as in Gemma
-    bool no_bos = false;       // the first token is not evaluated; its row repeats the second's
-    bool no_yarn = false;      // the rotation is that of a file without YaRN
-    bool no_magnitude = false; // YaRN without the factor of the rotated elements
-    bool width_64 = false;     // scores are divided by the root of 64, whatever the length of the head
-    bool no_head_norm = false; // leaves out the norms of the heads
-    HadamardFault hadamard;
-    WeightFault weights;
-};
-
-// Turns the fault of this name ("rope-norm") on, or throws Usage. fault_names() is for help texts.
-void plant(Faults &faults, const std::string &name);
-std::string fault_names();
-
 struct Options {
     As as = As::Binary64;
     bool kv_in_half = true; // keys and values are kept in binary16, as engines keep them
@@ -106,7 +75,7 @@ class Graph
 
     std::size_t n_layers() const
     {
-        return n_layers_;
+        return arch_.n_layers;
     }
     std::size_t n_vocab() const
     {
@@ -114,11 +83,11 @@ class Graph
     }
     std::size_t n_embd() const
     {
-        return n_embd_;
+        return arch_.n_embd;
     }
     std::string architecture() const
     {
-        return file_.text("general.architecture");
+        return arch_.name;
     }
 
     Table embed(const std::vector<std::uint32_t> &tokens) const; // "G.embd"
@@ -132,34 +101,35 @@ class Graph
   private:
     struct Linear;
     Linear linear(const std::string &name, std::size_t n_out, std::size_t n_in) const;
+    // factor: of the outputs, once more after the layer's own.
     Step linear_step(const std::string &tensor, const std::string &output, const std::string &input,
-                     std::size_t n_out, std::size_t n_in) const;
+                     std::size_t n_out, std::size_t n_in, double factor = 1) const;
     Step norm_step(const std::string &tensor, const std::string &output, const std::string &input,
-                   std::size_t n) const;
+                   std::size_t n, double divisor = 1) const;
     Step rope_step(const std::string &norm, const std::string &output, const std::string &input,
-                   std::size_t n_heads) const;
-    void read_rotation(const std::string &arch);
+                   std::size_t n_heads, bool local) const;
     bool eight_bits(const Matrix &weight) const;
-    Step attention_step(const std::string &prefix) const;
+    Step attention_step(const std::string &prefix, bool local) const;
+    Row attend(const Table &q, const Table &k, const Table &v, std::size_t position, std::size_t head,
+               bool local) const;
     Step activation_step(const std::string &prefix) const;
     Step sum_step(const std::string &output, const std::string &a, const std::string &b, std::size_t n) const;
     Table apply_linear(const Linear &layer, const Table &x) const;
+    void attention_half(std::vector<Step> &steps, std::size_t layer, const std::string &x) const;
+    void feed_forward_half(std::vector<Step> &steps, std::size_t layer) const;
+    // The name of the inputs of a linear layer: of their norm, which is appended, when the model has such norms.
+    std::string normed_inputs(std::vector<Step> &steps, std::size_t layer, const std::string &part,
+                              const std::string &input, std::size_t n) const;
     Row head_row(std::size_t row) const;
     Table run_all(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer) const;
 
     const Gguf &file_;
     Options options_;
-    std::size_t n_layers_, n_embd_, n_ff_, n_head_, n_head_kv_, head_dim_;
-    double eps_;
-    Row frequencies_;
-    double magnitude_ = 1; // of rotated elements
-    RopeStyle rope_style_;
-    bool bitnet_, qwen_;
-    bool squared_relu_;
-    bool sub_norms_, head_norms_;
+    Architecture arch_;
+    std::string activations_; // the key bn.activations, or nothing
     Hadamard hadamard_;
     Matrix embedding_, head_;
-    std::string head_name_;
+    bool rotated_head_ = false;
 };
 
 } // namespace ref

@@ -19,10 +19,11 @@ namespace ref
 
 // Deliberate mistakes, for tests.
 struct HadamardFault {
-    bool ignored = false;     // nothing is transformed
-    bool no_signs = false;    // all signs are +1
-    bool signs_after = false; // the signs are applied after the transform of an input
-    bool no_inverse = false;  // the row of the embedding is used as it is
+    bool ignored = false;        // nothing is transformed
+    bool no_signs = false;       // all signs are +1
+    bool signs_after = false;    // the signs are applied after the transform of an input
+    bool no_inverse = false;     // the row of the embedding is used as it is
+    bool head_unrotated = false; // the input of a head that is the embedding is not transformed
 };
 
 class Hadamard
@@ -39,6 +40,11 @@ class Hadamard
     bool has_inverse() const
     {
         return inverse_;
+    }
+    // Whether the input of the head is transformed; tied: the head is the embedding.
+    bool has_head(const std::string &tensor, bool tied) const
+    {
+        return tied ? inverse_ && !fault_.head_unrotated : has(tensor);
     }
     std::size_t size() const
     {

@@ -196,6 +196,8 @@ const std::vector<Operation> &operations()
          [](Numbers &in, As) { return each(in.rest(), [](double x) { return std::exp(x); }); }},
         {"silu", "x[n]", [](Numbers &in, As) { return each(in.rest(), silu); }},
         {"relu2", "x[n]", [](Numbers &in, As) { return each(in.rest(), relu2); }},
+        {"gelu", "x[n]; the approximation by tanh", [](Numbers &in, As) { return each(in.rest(), gelu); }},
+        {"gelu-erf", "x[n]", [](Numbers &in, As) { return each(in.rest(), gelu_erf); }},
         {"silu-mul", "gate[n] up[n]",
          [](Numbers &in, As) {
              const Row gate = each(in.half_of_rest(), silu);
@@ -204,6 +206,11 @@ const std::vector<Operation> &operations()
         {"relu2-mul", "gate[n] up[n]",
          [](Numbers &in, As) {
              const Row gate = each(in.half_of_rest(), relu2);
+             return product(gate, in.rest());
+         }},
+        {"gelu-mul", "gate[n] up[n]",
+         [](Numbers &in, As) {
+             const Row gate = each(in.half_of_rest(), gelu);
              return product(gate, in.rest());
          }},
         {"rope-neox", "position base n_rot head[n]",

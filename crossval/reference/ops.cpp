@@ -45,6 +45,17 @@ double relu2(double x)
     return x > 0 ? x * x : 0;
 }
 
+double gelu(double x)
+{
+    const double inner = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+    return x / 2 * (1 + std::tanh(inner));
+}
+
+double gelu_erf(double x)
+{
+    return x / 2 * std::erfc(-x / std::sqrt(2.0));
+}
+
 Row rope_frequencies(std::size_t n, double base, double scale, const Row &factors)
 {
     Row frequencies(n / 2);

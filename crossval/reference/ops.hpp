@@ -22,9 +22,12 @@ Row rmsnorm(const Row &x, const Row &weight, double eps);
 // p_i = exp(x_i) / sum_j exp(x_j). Numerator and denominator are divided by exp(max x), so nothing overflows.
 Row softmax(const Row &x);
 
-// silu(x) = x / (1 + exp(-x)); relu2(x) = max(x, 0)^2, the activation of BitNet b1.58 2B4T.
+// silu(x) = x / (1 + exp(-x)); relu2(x) = max(x, 0)^2, the activation of BitNet b1.58 2B4T. gelu is the
+// approximation by tanh that Gemma was trained with (Hendrycks and Gimpel 2016), gelu_erf the function itself.
 double silu(double x);
 double relu2(double x);
+double gelu(double x);
+double gelu_erf(double x);
 
 // Rotary position embedding (Su et al. 2021). A head's elements are taken in pairs (a, b), and pair i is
 // rotated by the angle position * frequency_i, so that the product of a query and a key depends only on

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+//
+// Reads the keys of a model.
+//
+// gemma3 follows Gemma 3 (Gemma Team 2025) as its makers' code defines it: layer i is local unless i + 1 is a multiple
+// of the period, a local layer sees the last `window` positions, its own among them, and has a rotation base of its
+// own without any scaling. minicpm follows MiniCPM (Hu et al. 2024, table 1): embeddings times scale_emb, each half of
+// a layer times scale_depth / sqrt(layers), logits of h / (width / dim_model_base). The keys hold scale_emb,
+// scale_depth / sqrt(layers) and width / dim_model_base. Files without them are of the first models: 12, 1.4 and 256.
+#include "architecture.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "errors.hpp"
+
+namespace ref
+{
+
+namespace
+{
+
+Activation activation_of(const std::string &name)
+{
+    if (name == "relu2" || name == "relu_squared" || name == "squared_relu") return Activation::Relu2;
+    if (name == "silu" || name == "swish") return Activation::Silu;
+    if (name == "gelu" || name == "gelu_pytorch_tanh") return Activation::Gelu;
+    throw Unsupported("activation '" + name + "'");
+}
+
+} // namespace
+
+Architecture::Architecture(const Gguf &file, const Faults &faults) : name(file.text("general.architecture"))
+{
+    choose(file, faults);
+    read_sizes(file);
+    eps = file.real(key("attention.layer_norm_rms_epsilon")) * (faults.epsilon ? 100 : 1);
+    score_size = static_cast<double>(head_dim);
+    read_rotation(file, faults);
+    if (name == "gemma3") read_gemma(file, faults);
+    if (name == "minicpm") read_minicpm(file, faults);
+    if (faults.no_embd_scale) embedding_scale = 1;
+    if (faults.embd_scale) embedding_scale *= std::sqrt(static_cast<double>(n_embd));
+    if (faults.no_sqrt) score_size = 1;
+    if (faults.width_64) score_size = 64;
+}
+
+void Architecture::choose(const Gguf &file, const Faults &faults)
+{
+    const bool b158 = name == "bitnet-b1.58" || name == "bitnet-25", gemma = name == "gemma3";
+    eight_bits = always_tied = b158 || name == "bitnet";
+    float_training = name == "qwen3" || gemma || name == "minicpm";
+    if (!eight_bits && !float_training && name != "llama") throw Unsupported("architecture '" + name + "'");
+    rope_style =
+        (name == "llama" || name == "minicpm") != faults.rope_norm ? RopeStyle::Norm : RopeStyle::Neox;
+    activation = activation_of(file.text(key("hidden_activation"), b158 ? "relu2" : gemma ? "gelu" : "silu"));
+    if (faults.silu) activation = activation == Activation::Silu ? Activation::Relu2 : Activation::Silu;
+    if (faults.gelu_erf && activation == Activation::Gelu) activation = Activation::GeluErf;
+    sub_norms = eight_bits && !faults.no_sub_norm;
+    head_norms = (name == "qwen3" || gemma) && !faults.no_head_norm;
+    post_norms = gemma && !faults.no_post_norm;
+    if (!eight_bits && (file.find("blk.0.attn_sub_norm.weight") || file.find("blk.0.ffn_sub_norm.weight")))
+        throw Unsupported("inner norms in a file of architecture '" + name + "'");
+    input_norms = file.find("blk.0.attn_q_norm_in.weight") != nullptr && !faults.no_input_norm;
+    if (input_norms && eight_bits) throw Unsupported("inner norms and norms of inputs");
+}
+
+void Architecture::read_sizes(const Gguf &file)
+{
+    const auto count = [&](const std::string &suffix) {
+        const std::uint64_t n = file.integer(key(suffix));
+        if (n == 0 || n > 1 << 24) throw Malformed("key '" + key(suffix) + "' is out of range");
+        return static_cast<std::size_t>(n);
+    };
+    const auto count_or = [&](const std::string &suffix, std::size_t otherwise) {
+        return file.has(key(suffix)) ? count(suffix) : otherwise;
+    };
+    n_layers = count("block_count");
+    n_embd = count("embedding_length");
+    n_ff = count("feed_forward_length");
+    n_head = count("attention.head_count");
+    n_head_kv = count_or("attention.head_count_kv", n_head);
+    head_dim = count_or("attention.key_length", n_embd / n_head);
+    if (n_head % n_head_kv != 0)
+        throw Malformed("the number of heads is not a multiple of the number of KV heads");
+    if (count_or("attention.value_length", head_dim) != head_dim)
+        throw Unsupported("keys and values of different length");
+}
+
+void Architecture::read_rotation(const Gguf &file, const Faults &faults)
+{
+    const auto real = [&](const std::string &suffix, double otherwise) {
+        return file.real(key("rope." + suffix), otherwise);
+    };
+    const std::size_t n_rot = static_cast<std::size_t>(file.integer(key("rope.dimension_count"), head_dim));
+    if (n_rot == 0 || n_rot % 2 != 0 || n_rot > head_dim) throw Malformed("rope.dimension_count");
+    const double base = real("freq_base", 10000.0) * (faults.rope_base ? 0.5 : 1);
+    const std::string scaling = file.text(key("rope.scaling.type"), "none");
+    if (scaling != "linear" && scaling != "yarn" && scaling != "none")
+        throw Unsupported("rope scaling '" + scaling + "'");
+    if (file.find("rope_factors_long.weight") != nullptr) throw Unsupported("LongRoPE");
+    Row factors;
+    if (const Tensor *t = file.find("rope_freqs.weight")) factors = dense_vector(*t);
+    if (!factors.empty() && factors.size() != n_rot / 2)
+        throw Malformed("tensor 'rope_freqs.weight' has the wrong size");
+    local_rotation.frequencies = rope_frequencies(n_rot, real("freq_base_swa", 10000.0), 1, {});
+    if (scaling != "yarn" || faults.no_yarn) {
+        const double scale = scaling == "linear" ? 1 / real("scaling.factor", 1.0) : 1;
+        rotation.frequencies = rope_frequencies(n_rot, base, scale, factors);
+        return;
+    }
+    Yarn yarn;
+    yarn.factor = real("scaling.factor", 1.0);
+    yarn.original = static_cast<double>(
+        file.integer(key("rope.scaling.original_context_length"), file.integer(key("context_length"), 0)));
+    yarn.beta_fast = real("scaling.yarn_beta_fast", yarn.beta_fast);
+    yarn.beta_slow = real("scaling.yarn_beta_slow", yarn.beta_slow);
+    yarn.ext = real("scaling.yarn_ext_factor", yarn.ext);
+    yarn.attn = real("scaling.attn_factor", 1.0) * real("scaling.yarn_attn_factor", 1.0);
+    if (!(yarn.factor > 0) || !(yarn.original > 0) || !factors.empty())
+        throw Unsupported("these keys of rope.scaling");
+    rotation.frequencies = yarn_frequencies(n_rot, base, yarn);
+    rotation.magnitude = faults.no_magnitude ? 1.0 : yarn_magnitude(yarn);
+}
+
+void Architecture::read_gemma(const Gguf &file, const Faults &faults)
+{
+    for (const char *capped : {"attn_logit_softcapping", "final_logit_softcapping"})
+        if (file.real(key(capped), 0) != 0) throw Unsupported("key '" + key(capped) + "'");
+    embedding_scale = std::sqrt(static_cast<double>(n_embd));
+    // The length of a head, but in 27B, which has 62 layers, the share of a head in the width.
+    if (n_layers == 62) score_size = static_cast<double>(n_embd / n_head);
+    for (const char *scalar : {"query_pre_attn_scalar", "attention.query_pre_attn_scalar"})
+        score_size = file.real(key(scalar), score_size);
+    window = static_cast<std::size_t>(file.integer(key("attention.sliding_window"), 0));
+    period = static_cast<std::size_t>(file.integer(key("attention.sliding_window_pattern"), 6));
+    if (period == 0) throw Malformed("key '" + key("attention.sliding_window_pattern") + "' is 0");
+    if (window != 0 && faults.swap_base) std::swap(rotation, local_rotation);
+    if (window != 0 && faults.window) window++;
+    if (window != 0 && faults.no_window) window = 1 << 24;
+    if (faults.all_local) period = n_layers + 1;
+}
+
+void Architecture::read_minicpm(const Gguf &file, const Faults &faults)
+{
+    embedding_scale = file.real(key("embedding_scale"), 12);
+    residual_scale = file.real(key("residual_scale"), 1.4 / std::sqrt(static_cast<double>(n_layers)));
+    logit_divisor = file.real(key("logit_scale"), static_cast<double>(n_embd) / 256);
+    if (!(logit_divisor > 0)) throw Malformed("key '" + key("logit_scale") + "' is not positive");
+    if (faults.no_depth_scale) residual_scale = 1;
+    if (faults.logit_scale) logit_divisor = 1 / logit_divisor;
+}
+
+} // namespace ref
