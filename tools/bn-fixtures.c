@@ -16,7 +16,7 @@
 /* The options of all commands; each has some of them. */
 struct options {
     const char *size, *arch, *format, *embedding, *tokenizer, *output, *fixtures;
-    uint32_t n_vocab, group, head_width, hadamard, window; /* 0: not given */
+    uint32_t n_vocab, group, head_width, hadamard, window, period; /* 0: not given */
     double zeros;
     bool tied, tokenizer_only, spm, yarn, input_norms;
     uint64_t seed;
@@ -26,8 +26,8 @@ struct options {
 
 static const struct bn_option GEN[] = {
     BN_OPTION("size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
-              .arg = "nano|micro|tiny|deep|small|medium|2b|bonsai-1.7b|bonsai-4b|bonsai-8b", .group = "Model",
-              .preset = "tiny", BN_TO_TEXT(struct options, size)),
+              .arg = "nano|pair|micro|tiny|deep|small|medium|2b|bonsai-1.7b|bonsai-4b|bonsai-8b",
+              .group = "Model", .preset = "tiny", BN_TO_TEXT(struct options, size)),
     BN_OPTION("arch", "architecture [qwen3 for bonsai-*, else bitnet-b1.58]",
               .arg = "bitnet-b1.58|bitnet|llama|qwen3|gemma3|minicpm", .group = "Model",
               BN_TO_TEXT(struct options, arch)),
@@ -50,6 +50,8 @@ static const struct bn_option GEN[] = {
               .group = "Model", BN_TO_BOOL(struct options, input_norms)),
     BN_OPTION("window", "gemma3: positions that local layers attend to [all]", .arg = "N", .rare = true,
               .group = "Model", BN_TO_U32(struct options, window, 1, 1u << 20)),
+    BN_OPTION("period", "gemma3: every N-th layer is not local [6]", .arg = "N", .rare = true,
+              .group = "Model", BN_TO_U32(struct options, period, 1, 64)),
     BN_OPTION("vocab", "size of a synthetic vocabulary, 262 or more [by size]", .arg = "N", .group = "Model",
               BN_TO_U32(struct options, n_vocab, 262, 1u << 20)),
     BN_OPTION("tokenizer", "tiktoken rank file with the vocabulary", .arg = "FILE", .group = "Model",
@@ -89,6 +91,7 @@ static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *s
     spec->hadamard = o->hadamard;
     spec->input_norms = o->input_norms;
     spec->window = o->window;
+    spec->period = o->period;
     spec->f16_embedding = strcmp(o->embedding, "f16") == 0;
     spec->seed = o->seed;
     return bn_fixture_check(spec, err);

@@ -98,10 +98,11 @@ static bn_status read_gemma3(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
     return read_u32(gguf, hp->arch, "attention.sliding_window_pattern", 1, BN_MAX_LAYERS, &hp->period, err);
 }
 
-/* MiniCPM, with the keys and defaults of llama.cpp. */
+/* MiniCPM, with the keys of llama.cpp's converter. Files without them are of the first models, whose logits are those
+ * of the final norm's output times 256 / width. llama.cpp since divides by that, which only samplers notice. */
 static bn_status read_minicpm(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
-    float divisor = 256.0f / (float)hp->n_embd;
+    float divisor = (float)hp->n_embd / 256.0f;
     hp->embd_scale = 12.0f;
     hp->residual_scale = 1.4f / sqrtf((float)hp->n_layer);
     BN_TRY(read_float(gguf, hp->arch, "embedding_scale", false, 1e-6f, &hp->embd_scale, err));

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
+/* Many norms are in some models only: such an input is, in the others, what it would have normalised. */
 #define NONE BN_AT_COUNT
 static const struct {
     const char *name;
@@ -22,22 +23,31 @@ static const struct {
 } OPS[BN_AT_COUNT] = {
     [BN_AT_EMBD] = {"embd", BN_OP_EMBD, {NONE, NONE, NONE}},
     [BN_AT_ATTN_NORM] = {"attn_norm", BN_OP_NORM, {BN_AT_EMBD, NONE, NONE}},
-    [BN_AT_Q] = {"q", BN_OP_LINEAR, {BN_AT_ATTN_NORM, NONE, NONE}},
-    [BN_AT_K] = {"k", BN_OP_LINEAR, {BN_AT_ATTN_NORM, NONE, NONE}},
-    [BN_AT_V] = {"v", BN_OP_LINEAR, {BN_AT_ATTN_NORM, NONE, NONE}},
+    [BN_AT_ATTN_Q_NORM_IN] = {"attn_q_norm_in", BN_OP_NORM, {BN_AT_ATTN_NORM, NONE, NONE}},
+    [BN_AT_Q] = {"q", BN_OP_LINEAR, {BN_AT_ATTN_Q_NORM_IN, NONE, NONE}},
+    [BN_AT_ATTN_K_NORM_IN] = {"attn_k_norm_in", BN_OP_NORM, {BN_AT_ATTN_NORM, NONE, NONE}},
+    [BN_AT_K] = {"k", BN_OP_LINEAR, {BN_AT_ATTN_K_NORM_IN, NONE, NONE}},
+    [BN_AT_ATTN_V_NORM_IN] = {"attn_v_norm_in", BN_OP_NORM, {BN_AT_ATTN_NORM, NONE, NONE}},
+    [BN_AT_V] = {"v", BN_OP_LINEAR, {BN_AT_ATTN_V_NORM_IN, NONE, NONE}},
     [BN_AT_Q_ROPE] = {"q_rope", BN_OP_ROPE, {BN_AT_Q, NONE, NONE}},
     [BN_AT_K_ROPE] = {"k_rope", BN_OP_ROPE, {BN_AT_K, NONE, NONE}},
     [BN_AT_ATTN_OUT] = {"attn_out", BN_OP_ATTENTION, {BN_AT_Q_ROPE, BN_AT_K_ROPE, BN_AT_V}},
     [BN_AT_ATTN_SUB_NORM] = {"attn_sub_norm", BN_OP_NORM, {BN_AT_ATTN_OUT, NONE, NONE}},
-    [BN_AT_ATTN_O] = {"attn_o", BN_OP_LINEAR, {BN_AT_ATTN_SUB_NORM, NONE, NONE}},
-    [BN_AT_ATTN_RES] = {"attn_res", BN_OP_SUM, {BN_AT_EMBD, BN_AT_ATTN_O, NONE}},
+    [BN_AT_ATTN_OUTPUT_NORM_IN] = {"attn_output_norm_in", BN_OP_NORM, {BN_AT_ATTN_SUB_NORM, NONE, NONE}},
+    [BN_AT_ATTN_O] = {"attn_o", BN_OP_LINEAR, {BN_AT_ATTN_OUTPUT_NORM_IN, NONE, NONE}},
+    [BN_AT_POST_ATTENTION_NORM] = {"post_attention_norm", BN_OP_NORM, {BN_AT_ATTN_O, NONE, NONE}},
+    [BN_AT_ATTN_RES] = {"attn_res", BN_OP_SUM, {BN_AT_EMBD, BN_AT_POST_ATTENTION_NORM, NONE}},
     [BN_AT_FFN_NORM] = {"ffn_norm", BN_OP_NORM, {BN_AT_ATTN_RES, NONE, NONE}},
-    [BN_AT_GATE] = {"gate", BN_OP_LINEAR, {BN_AT_FFN_NORM, NONE, NONE}},
-    [BN_AT_UP] = {"up", BN_OP_LINEAR, {BN_AT_FFN_NORM, NONE, NONE}},
+    [BN_AT_FFN_GATE_NORM_IN] = {"ffn_gate_norm_in", BN_OP_NORM, {BN_AT_FFN_NORM, NONE, NONE}},
+    [BN_AT_GATE] = {"gate", BN_OP_LINEAR, {BN_AT_FFN_GATE_NORM_IN, NONE, NONE}},
+    [BN_AT_FFN_UP_NORM_IN] = {"ffn_up_norm_in", BN_OP_NORM, {BN_AT_FFN_NORM, NONE, NONE}},
+    [BN_AT_UP] = {"up", BN_OP_LINEAR, {BN_AT_FFN_UP_NORM_IN, NONE, NONE}},
     [BN_AT_FFN_ACT] = {"ffn_act", BN_OP_ACT, {BN_AT_GATE, BN_AT_UP, NONE}},
     [BN_AT_FFN_SUB_NORM] = {"ffn_sub_norm", BN_OP_NORM, {BN_AT_FFN_ACT, NONE, NONE}},
-    [BN_AT_DOWN] = {"down", BN_OP_LINEAR, {BN_AT_FFN_SUB_NORM, NONE, NONE}},
-    [BN_AT_FFN_RES] = {"ffn_res", BN_OP_SUM, {BN_AT_ATTN_RES, BN_AT_DOWN, NONE}},
+    [BN_AT_FFN_DOWN_NORM_IN] = {"ffn_down_norm_in", BN_OP_NORM, {BN_AT_FFN_SUB_NORM, NONE, NONE}},
+    [BN_AT_DOWN] = {"down", BN_OP_LINEAR, {BN_AT_FFN_DOWN_NORM_IN, NONE, NONE}},
+    [BN_AT_POST_FFW_NORM] = {"post_ffw_norm", BN_OP_NORM, {BN_AT_DOWN, NONE, NONE}},
+    [BN_AT_FFN_RES] = {"ffn_res", BN_OP_SUM, {BN_AT_ATTN_RES, BN_AT_POST_FFW_NORM, NONE}},
     [BN_AT_OUTPUT_NORM] = {"output_norm", BN_OP_NORM, {BN_AT_EMBD, NONE, NONE}},
     [BN_AT_LOGITS] = {"logits", BN_OP_HEAD, {BN_AT_OUTPUT_NORM, NONE, NONE}},
 };

@@ -66,6 +66,33 @@ fault no-magnitude "$m" 'q_rope of layer 0'
 fault no-head-norm "$m" 'q_rope of layer 0'
 fault width-64 "$m" 'attn_out of layer 0'
 fault neighbour "$m" 'embd outside the layers'
+m=fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf
+fault no-embd-scale "$m" 'embd outside the layers'
+fault window "$m" 'attn_out of layer 0'
+fault no-window "$m" 'attn_out of layer 0'
+fault all-local "$m" 'q_rope of layer 1'
+fault swap-base "$m" 'q_rope of layer 0'
+fault no-head-norm "$m" 'q_rope of layer 0'
+fault no-post-norm "$m" 'attn_res of layer 0'
+fault norm-plus-one "$m" 'attn_norm of layer 0'
+fault silu "$m" 'ffn_act of layer 0'
+m=fixtures/nano-minicpm-q2_0-v331-tied-42.gguf
+fault no-embd-scale "$m" 'embd outside the layers'
+fault no-depth-scale "$m" 'attn_o of layer 0'
+fault logit-scale "$m" 'output_norm outside the layers'
+fault rope-norm "$m" 'q_rope of layer 0'
+for m in fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf fixtures/nano-gemma3-i2_s-v331-embedding-42.gguf; do
+    fault no-input-norm "$m" 'q of layer 0'
+    fault one-input-norm "$m" 'attn_k_norm_in of layer 0'
+done
+m=fixtures/nano-qwen3-ptq1_0-v331-hadamard64-tied-42.gguf
+fault no-hadamard "$m" 'embd outside the layers'
+fault no-inverse "$m" 'embd outside the layers'
+fault no-signs "$m" 'embd outside the layers'
+fault signs-after "$m" 'q of layer 0'
+fault head-unrotated "$m" 'logits outside the layers'
+says 1 "a norm of inputs that was left out is named" 'its input attn_q_norm_in was not sent' \
+    "$xval" ladder -q -m fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf --tokens $ids --ref 'oracle --fault no-input-norm'
 says 1 "a norm that was left out is named" 'its input attn_sub_norm was not sent' \
     "$xval" ladder -q --tokens $ids --ref 'oracle --fault no-sub-norm'
 says 1 "the layers are listed" '^ +0 .* ffn_act$' "$xval" logits --tokens $ids --ref 'oracle --fault silu'

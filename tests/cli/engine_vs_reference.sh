@@ -51,7 +51,8 @@ for model in fixtures/*.gguf; do
     models=$((models + 1))
     case $name in
     shakespeare*) agree "$name" "$model" "$(tr -d '[:space:]' <$ids)" "$vocab" "${trained[@]}" ;;
-    *qwen3* | *group*) agree "$name" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${exact[@]}" ;;
+    *-i2_s-*) agree "$name" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${random[@]}" ;;
+    *qwen3* | *gemma3* | *minicpm* | *group*) agree "$name" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${exact[@]}" ;;
     *) agree "$name" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${random[@]}" ;;
     esac
 done
@@ -84,6 +85,17 @@ if [ -x "$out/bn-fixtures" ]; then
     done
     made "qwen3 f32 with an F16 embedding and heads of 64" "${exact[@]}" -- --size nano --arch qwen3 --format f32 --embedding f16 \
         --head-width 64 --vocab 320
+    for format in i2_s tq2_0 f16; do
+        case $format in i2_s) limits=("${random[@]}") ;; *) limits=("${exact[@]}") ;; esac
+        made "gemma3 $format" "${limits[@]}" -- --size tiny --arch gemma3 --format $format --vocab 320
+        made "gemma3 $format with a window" "${limits[@]}" -- --size deep --arch gemma3 --format $format --window 5 --vocab 320
+        made "minicpm $format" "${limits[@]}" -- --size tiny --arch minicpm --format $format --vocab 320
+    done
+    for arch in qwen3 gemma3; do
+        made "$arch with norms of inputs" "${random[@]}" -- --size tiny --arch $arch --input-norms --vocab 320
+    done
+    made "qwen3 with a rotated embedding that is the head" "${exact[@]}" -- --size tiny --arch qwen3 --format pq2_0 --tied \
+        --hadamard 256 --vocab 320
 else
     skip "every architecture and format" "bn-fixtures is not built"
 fi
@@ -112,6 +124,10 @@ for pair in silu:L0.ffn_act rope-norm:L0.q_rope no-sub-norm:L0.attn_o head-map:L
     "$ref" logits -m $model --tokens "$tokens" --all --fault "$fault" -o "$tmp/fault.f32"
     status 1 "fault $fault is found in the logits" "$cmp_logits" "$tmp/engine.f32" "$tmp/fault.f32" --vocab 2048 "${trained[@]}"
 done
+gemma=fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf
+"$run" logits -m $gemma --tokens "$(some_ids 331 24)" --trace "$tmp/gemma"
+first=$("$ref" check-trace -m $gemma --trace "$tmp/gemma" --fault gelu-erf | sed -n 's/^DIFFERS \([^ ]*\) .*/\1/p' | head -n 1)
+if [ "$first" = L0.ffn_act ]; then ok "fault gelu-erf is named: $first"; else not_ok "fault gelu-erf is named" "$first"; fi
 status 1 "a trace against the tokens of another" "$ref" check-trace -m $model --tokens "1,$(echo "$tokens" | cut -d, -f2-)" --trace "$trace"
 
 # The engine compared with the results of other engines.

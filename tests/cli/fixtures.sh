@@ -49,6 +49,8 @@ prints "generated" "is reported as such" "$fixtures" verify -o "$tmp/f"
 fresh; sed -i '0,/"prompt_logits_sha256": "./s//"prompt_logits_sha256": "x/' "$tmp/f/golden.json"; resum
 status 1 "a golden digest that the engine does not give" "$fixtures" verify -o "$tmp/f"
 prints "golden" "is reported as such" "$fixtures" verify -o "$tmp/f"
+fresh; sed -i 's/"embedding_sha256": "./"embedding_sha256": "x/' "$tmp/f/golden.json"; resum
+prints "the embedding of the prompt differ" "a golden embedding that the engine does not give" "$fixtures" verify -o "$tmp/f"
 fresh; sed -i 's/\[\[133, 3.289\]/[[133, 3.789]/' "$tmp/f/golden-llama.cpp.json"; resum
 status 1 "a logit of llama.cpp that the engine does not give" "$fixtures" verify -o "$tmp/f"
 prints "a logit differs by" "is reported with the difference" "$fixtures" verify -o "$tmp/f"
@@ -96,7 +98,11 @@ status 0 "gen prints what sha256sum checks" sha256sum --check --quiet "$tmp/sum"
 prints '"bytes": 18' "gen --json" "$fixtures" gen --size nano -o "$tmp/g" --json
 status 2 "groups smaller than a block" "$fixtures" gen "${bonsai[@]}" --format ptq1_0 --group 64 -o "$tmp/g"
 status 2 "groups that the rows do not hold" "$fixtures" gen "${bonsai[@]}" --format q2_0 --group 1024 -o "$tmp/g"
-status 2 "a transform of a tied embedding" "$fixtures" gen "${bonsai[@]}" --format pq2_0 --hadamard 64 -o "$tmp/g"
+status 0 "a transform of a tied embedding" "$fixtures" gen --size nano --arch qwen3 --vocab 331 --tied --format ptq1_0 --hadamard 64 -o "$tmp/g"
+status 0 "it is the committed one" cmp "$tmp/g/nano-qwen3-ptq1_0-v331-hadamard64-tied-42.gguf" \
+    fixtures/nano-qwen3-ptq1_0-v331-hadamard64-tied-42.gguf
+status 2 "a transform in an architecture that has none" "$fixtures" gen --arch gemma3 --format pq2_0 --hadamard 64 -o "$tmp/g"
+status 2 "a period of windows without a window" "$fixtures" gen --arch gemma3 --period 2 -o "$tmp/g"
 status 2 "blocks of a transform whose factor is not exact" "$fixtures" gen --arch qwen3 --format pq2_0 --hadamard 128 -o "$tmp/g"
 says 0 "--zeros and the group are in the name" 'nano-qwen3-q2_0-v331-group128-z37-yarn-tied-42' "$fixtures" gen "${bonsai[@]}" --format q2_0 \
     --group 128 --zeros 0.38 -o "$tmp/g"

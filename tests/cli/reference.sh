@@ -30,6 +30,10 @@ op silu "0 1 -1" "0 0.731058578630005 -0.268941421369995"
 op relu2 "-2 0 1.5" "0 0 2.25"
 op relu2-mul "-2 3 5 -1" "0 -9"
 op silu-mul "0 1 7 2" "0 1.46211715726001"
+# x Phi(x), and 0.5 x (1 + tanh(0.7978845608 (x + 0.044715 x^3))): they differ in the fourth digit.
+op gelu-erf "0 1 -2" "0 0.84134474606854293 -0.045500263896358417"
+op gelu "0 1 -1" "0 0.84119199060827676 -0.15880800939172324"
+op gelu-mul "0 1 7 2" "0 1.6823839812165535"
 op rope-neox "1 10000 4 1 2 3 4 9" "-1.98411064855555 1.95990066749666 2.46237790241232 4.01979966833499 9"
 op rope-norm "1 10000 4 1 2 3 4 9" "-1.14263966374765 1.92207559654418 2.95985066791333 4.02979950166916 9"
 op hadamard "2 1 2 3 5" "2.1213203435596424 -0.7071067811865475 5.65685424949238 -1.4142135623730951"
@@ -138,6 +142,41 @@ check "a model with transformed inputs is the one without" "$cmp_logits" "$tmp/t
 for fault in no-hadamard no-signs signs-after no-inverse; do
     qwen_fault $fault "$turned" "$tmp/turned.f32"
 done
+# The same when the rotated embedding is the head as well.
+tied=$(made --size nano --arch qwen3 --format ptq1_0 --hadamard 64 --tied)
+"$ref" logits -m "$tied" --tokens "$ids37" --all --kv f64 -o "$tmp/tied.f32"
+"$ref" logits -m "$(made --size nano --arch qwen3 --format f32 --hadamard 64 --tied)" --tokens "$ids37" --all --kv f64 -o "$tmp/plain.f32"
+check "a rotated head that is the embedding is the one without" "$cmp_logits" "$tmp/tied.f32" "$tmp/plain.f32" --vocab 331 --max-abs 1e-5
+qwen_fault head-unrotated "$tied" "$tmp/tied.f32"
+
+# ---- gemma3, minicpm, norms of inputs ----
+
+# faults MODEL NAME...
+faults() {
+    local model=$1 fault; shift
+    "$ref" logits -m "$model" --tokens "$ids37" --all -o "$tmp/sound37.f32"
+    for fault; do
+        "$ref" logits -m "$model" --tokens "$ids37" --all --fault "$fault" -o "$tmp/fault.f32"
+        status 1 "$(basename "$model" .gguf): fault $fault is found by the comparison of logits" \
+            "$cmp_logits" "$tmp/fault.f32" "$tmp/sound37.f32" --vocab 331 --max-kl 1e-6 --max-abs 0.003
+    done
+}
+faults fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf no-embd-scale window no-window all-local swap-base no-post-norm silu norm-plus-one
+faults fixtures/nano-minicpm-q2_0-v331-tied-42.gguf no-embd-scale no-depth-scale logit-scale
+faults fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf no-input-norm one-input-norm
+# The keys of minicpm in the file are the defaults of its first models: without them nothing changes.
+minicpm=fixtures/nano-minicpm-q2_0-v331-tied-42.gguf
+"$ref" logits -m $minicpm --tokens "$ids37" --all -o "$tmp/keys.f32"
+LC_ALL=C sed 's/minicpm\.\(embedding\|residual\|logit\)_scale/minicpm.\1_scalX/g' $minicpm >"$tmp/no-keys.gguf"
+"$ref" logits -m "$tmp/no-keys.gguf" --tokens "$ids37" --all -o "$tmp/no-keys.f32"
+check "minicpm without its keys has the factors of the first models" "$cmp_logits" "$tmp/keys.f32" "$tmp/no-keys.f32" --vocab 331 --max-abs 1e-5
+"${OUT:-build/gcc}/bn-run" logits -q -m "$tmp/no-keys.gguf" --tokens "$ids37" --all -o "$tmp/engine.f32"
+check "in the engine, too" "$cmp_logits" "$tmp/engine.f32" "$tmp/no-keys.f32" --vocab 331 --max-abs 0.01
+LC_ALL=C sed 's/gemma3\.attention\.sliding_window_pattern\x04\x00\x00\x00\x02/gemma3.attention.sliding_window_pattern\x04\x00\x00\x00\x00/' \
+    fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf >"$tmp/edited.gguf"
+status 4 "gemma3: a period of 0 is refused" "$ref" info -m "$tmp/edited.gguf"
+LC_ALL=C sed 's/minicpm/minicpn/g' $minicpm >"$tmp/edited.gguf"
+status 9 "an unknown architecture is refused" "$ref" info -m "$tmp/edited.gguf"
 LC_ALL=C sed 's/\x8f\x00\x00\x00/\x2a\x00\x00\x00/g' "$(made --size nano --arch qwen3 --yarn --tied --format ptq1_0)" >"$tmp/42.gguf"
 says 4 "type 42 with tensors of another size is refused" 'groups of neither 64 nor 128' "$ref" info -m "$tmp/42.gguf"
 # edited FROM TO: the transformed model with another text of the same length in its keys

@@ -83,7 +83,7 @@ void bn_crossval_plot_layers(struct bn_buf *out, const bn_json *ref)
 {
     static const char *const STEPS[] = {"0", "<1e-6", "1e-5", "1e-4", "1e-3", "0.01", "0.1", "more"};
     const bn_json *list = bn_json_path(ref, "trace.operations");
-    struct map m = {.left = 104, .top = 8, .height = 17};
+    struct map m = {.left = 144, .top = 8, .height = 17};
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o)) {
         (void)row_of(&m, bn_json_text_of(o, "op"));
         m.n_layers = fmax(m.n_layers, bn_json_number_of(o, "layer") + 1);

@@ -67,8 +67,8 @@ static void print_finding(const struct bn_finding *f)
 {
     char layer[16] = "-";
     if (f->layer >= 0) snprintf(layer, sizeof layer, "%d", (int)f->layer);
-    printf("        %-5s %-13s %-10.3g %-10.3g %-10.3g %-9zu %s\n", layer, bn_op_name(f->op), f->handed,
-           f->error, f->allowed, f->row, f->same_bits ? "same bits" : bn_found_name(f->found));
+    printf("    %-5s %-19s %-9.3g %-9.3g %-9.3g %-8zu %s\n", layer, bn_op_name(f->op), f->handed, f->error,
+           f->allowed, f->row, f->same_bits ? "same bits" : bn_found_name(f->found));
 }
 
 /* One line per layer: the difference of the residual stream after it, and the wrong operation in it. */
@@ -85,8 +85,8 @@ static void print_layer(const struct bn_bisection *b, int32_t layer)
     if (end == NULL) return;
     char name[16] = "-";
     if (layer >= 0) snprintf(name, sizeof name, "%d", (int)layer);
-    printf("        %-5s %-12.6f %-10.3g %-13s %-8.3g %s\n", name, end->cosine, end->nrmse,
-           bn_op_name(near->op), bn_finding_excess(near), bad == NULL ? "within" : bn_op_name(bad->op));
+    printf("    %-5s %-9.6f %-9.3g %-19s %-8.3g %s\n", name, end->cosine, end->nrmse, bn_op_name(near->op),
+           bn_finding_excess(near), bad == NULL ? "within" : bn_op_name(bad->op));
 }
 
 static void print_trace(const struct bn_args *args, const struct bn_xref *ref)
@@ -102,12 +102,12 @@ static void print_trace(const struct bn_args *args, const struct bn_xref *ref)
         printf("%s\n", ref->trace_reason);
     if (b->n == 0 || (args->quiet && ref->traced == BN_X_PASS)) return;
     if (b->n_absent > 0) printf("        %zu records that the reference did not send\n", b->n_absent);
-    printf("        layer cosine       nrmse      nearest       excess   out of tolerance\n");
+    printf("    layer cosine    nrmse     nearest             excess   out of tolerance\n");
     for (size_t layer = 0; layer < b->n_layers; layer++)
         print_layer(b, (int32_t)layer);
     print_layer(b, -1);
     if (args->verbose == 0 && b->first == b->n) return;
-    printf("        layer operation     handed     off by     allowed    position\n");
+    printf("    layer operation           handed    off by    allowed   position\n");
     size_t from = args->verbose > 0 || b->first < 3 ? 0 : b->first - 3;
     for (size_t i = from; i < b->n && (args->verbose > 0 || i < b->first + 3); i++)
         print_finding(&b->list[i]);

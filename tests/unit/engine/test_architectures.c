@@ -102,7 +102,7 @@ static void minicpm_keys(void **state)
     assert_int_equal(read_with(&hp, "minicpm", 128, NULL, 0, 0, &err), BN_OK);
     near(hp.embd_scale, 12);
     near(hp.residual_scale, 1.4 / sqrt(LAYERS));
-    near(hp.logit_scale, WIDTH / 256.0);
+    near(hp.logit_scale, 256.0 / WIDTH);
     assert_true(hp.rope == BN_ROPE_NORM && !hp.head_norms);
     assert_int_equal(read_with(&hp, "minicpm", 128, "logit_scale", 4.0f, 0, &err), BN_OK);
     near(hp.logit_scale, 0.25);

@@ -248,10 +248,32 @@ static void put(struct bn_records *r, const char *op, int32_t layer, float x, fl
 /* A network whose operations all hand on what they get; `wrong` of layer 1 turns it by an angle. */
 static void make_trace(struct bn_records *r, const char *wrong, const char *left_out)
 {
-    static const char *const OPS[] = {
-        "attn_norm",     "q",      "k",        "v",        "q_rope", "k_rope", "attn_out",
-        "attn_sub_norm", "attn_o", "attn_res", "ffn_norm", "gate",   "up",     "ffn_act",
-        "ffn_sub_norm",  "down",   "ffn_res"};
+    static const char *const OPS[] = {"attn_norm",
+                                      "attn_q_norm_in",
+                                      "q",
+                                      "attn_k_norm_in",
+                                      "k",
+                                      "attn_v_norm_in",
+                                      "v",
+                                      "q_rope",
+                                      "k_rope",
+                                      "attn_out",
+                                      "attn_sub_norm",
+                                      "attn_output_norm_in",
+                                      "attn_o",
+                                      "post_attention_norm",
+                                      "attn_res",
+                                      "ffn_norm",
+                                      "ffn_gate_norm_in",
+                                      "gate",
+                                      "ffn_up_norm_in",
+                                      "up",
+                                      "ffn_act",
+                                      "ffn_sub_norm",
+                                      "ffn_down_norm_in",
+                                      "down",
+                                      "post_ffw_norm",
+                                      "ffn_res"};
     float y = 1;
     put(r, "embd", -1, 1, y);
     for (int layer = 0; layer < 3; layer++) {
@@ -267,8 +289,9 @@ static void make_trace(struct bn_records *r, const char *wrong, const char *left
 static void the_operation_that_adds_the_error_is_named(void **state)
 {
     (void)state;
-    static const char *const OPS[] = {"attn_norm", "q",       "k_rope", "attn_out",
-                                      "attn_res",  "ffn_act", "ffn_res"};
+    static const char *const OPS[] = {
+        "attn_norm", "q",       "attn_v_norm_in",   "k_rope",        "attn_out", "post_attention_norm",
+        "attn_res",  "ffn_act", "ffn_down_norm_in", "post_ffw_norm", "ffn_res"};
     struct bn_thresholds t;
     assert_int_equal(parse(&t, DOC("{}"), NULL), BN_OK);
     for (size_t i = 0; i <= BN_ARRAY_LEN(OPS); i++) {
@@ -278,9 +301,9 @@ static void the_operation_that_adds_the_error_is_named(void **state)
         make_trace(&a, NULL, NULL);
         make_trace(&b, wrong, NULL);
         assert_int_equal(bn_bisect(&found, &a, &b, t.growth, NULL), BN_OK);
-        assert_true(found.n_layers == 3 && found.n_compared == 54 && found.n_values == 54 * 4);
+        assert_true(found.n_layers == 3 && found.n_compared == 81 && found.n_values == 81 * 4);
         if (wrong == NULL) {
-            assert_true(found.first == found.n && found.first_bits == found.n && found.n_same_bits == 54);
+            assert_true(found.first == found.n && found.first_bits == found.n && found.n_same_bits == 81);
         } else {
             const struct bn_finding *f = &found.list[found.first];
             if (strcmp(bn_op_name(f->op), wrong) != 0) fail_msg("%s for %s", bn_op_name(f->op), wrong);
@@ -301,13 +324,13 @@ static void what_is_left_out_is_counted_and_bounds_what_follows(void **state)
     struct bn_bisection found;
     assert_int_equal(parse(&t, DOC("{}"), NULL), BN_OK);
     make_trace(&a, NULL, NULL);
-    make_trace(&b, "attn_sub_norm", "attn_sub_norm");
+    make_trace(&b, "attn_output_norm_in", "attn_output_norm_in");
     assert_int_equal(bn_bisect(&found, &a, &b, t.growth, NULL), BN_OK);
-    assert_true(found.n_absent == 3 && found.n_compared == 51);
+    assert_true(found.n_absent == 3 && found.n_compared == 78);
     assert_string_equal(bn_op_name(found.list[found.first].op), "attn_o");
     bn_bisection_release(&found);
     assert_int_equal(bn_bisect(&found, &a, &none, t.growth, NULL), BN_OK);
-    assert_true(found.n_compared == 0 && found.n_values == 0 && found.n_absent == 54);
+    assert_true(found.n_compared == 0 && found.n_values == 0 && found.n_absent == 81);
     bn_bisection_release(&found);
     put(&b, "q", 0, 1, 1); /* twice: too many rows */
     assert_int_equal(bn_bisect(&found, &a, &b, t.growth, NULL), BN_OK);
