@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tables of this build, made from kernels_table.h, and the question which of them this machine can run.
- * A set needs the processor's flag and, for wide registers, the operating system's: one that does not save
- * them on a task switch leaves xcr0 clear.
+ * The tables of this build, made from kernels_table.h, and the choice of one that this machine can run.
  */
+#include "kernels/cpu.h"
 #include "kernels/kernels_table.h"
 
 #include <string.h>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#endif
 
 #define SLOT(slot, number, isa) .slot = bn_##slot##_##isa, .name[BN_KERNEL_##number] = #slot "_" #isa,
 #define IN_REF(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) SLOT(slot, number, ref)
@@ -21,11 +14,6 @@ const struct bn_kernels bn_kernels_ref = {.isa = "ref", BN_KERNEL_TABLE(IN_REF)}
 
 #define ONE(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) +1
 _Static_assert(0 BN_KERNEL_TABLE(ONE) == BN_KERNEL_COUNT, "a slot is missing in BN_KERNEL_TABLE");
-
-static bool always(void)
-{
-    return true;
-}
 
 #if defined(__x86_64__)
 
@@ -41,81 +29,21 @@ static const struct bn_kernels avxvnni_table = {.isa = "avxvnni", BN_KERNEL_TABL
 static const struct bn_kernels avx512vnni_table = {.isa = "avx512vnni", BN_KERNEL_TABLE(IN_AVX512VNNI)};
 static const struct bn_kernels avx512vbmi_table = {.isa = "avx512vbmi", BN_KERNEL_TABLE(IN_AVX512VBMI)};
 
-struct cpuid {
-    unsigned eax, ebx, ecx, edx;
-};
-
-/* All zero when the processor does not have the leaf. */
-static struct cpuid cpuid(unsigned leaf, unsigned subleaf)
-{
-    struct cpuid r = {0};
-    if ((unsigned)__get_cpuid_max(0, NULL) >= leaf) __cpuid_count(leaf, subleaf, r.eax, r.ebx, r.ecx, r.edx);
-    return r;
-}
-
-/* Register state that the operating system saves; bits 1, 2: xmm, ymm; 5, 6, 7: masks and zmm. */
-static unsigned xcr0(void)
-{
-    if (!(cpuid(1, 0).ecx & bit_OSXSAVE)) return 0;
-    unsigned low, high;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return low;
-}
-
-static bool has_avx2(void)
-{
-    unsigned one = bit_AVX | bit_FMA | bit_F16C;
-    return (xcr0() & 0x06u) == 0x06u && (cpuid(1, 0).ecx & one) == one && (cpuid(7, 0).ebx & bit_AVX2) != 0;
-}
-
-static bool has_avxvnni(void)
-{
-    return has_avx2() && cpuid(7, 0).eax >= 1 && (cpuid(7, 1).eax & 1u << 4) != 0;
-}
-
-static bool has_avx512vnni(void)
-{
-    unsigned seven = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ;
-    return has_avx2() && (xcr0() & 0xE6u) == 0xE6u && (cpuid(7, 0).ebx & seven) == seven &&
-           (cpuid(7, 0).ecx & bit_AVX512VNNI) != 0;
-}
-
-static bool has_avx512vbmi(void)
-{
-    return has_avx512vnni() && (cpuid(7, 0).ecx & bit_AVX512VBMI) != 0;
-}
-
 #elif defined(__aarch64__)
 
 #define IN_NEON(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) SLOT(slot, number, neon)
 
 static const struct bn_kernels neon_table = {.isa = "neon", BN_KERNEL_TABLE(IN_NEON)};
 
-/* The baseline of the architecture, but for the dot product of bytes. */
-static bool has_neon(void)
-{
-#if defined(__linux__)
-    return (getauxval(AT_HWCAP) & 1ul << 20) != 0; /* HWCAP_ASIMDDP */
-#else
-    return true;
-#endif
-}
-
 #endif
 
 /* Slowest first. */
-static const struct {
-    const struct bn_kernels *kernels;
-    bool (*supported)(void);
-} BUILT[] = {
-    {&bn_kernels_ref, always},
+static const struct bn_kernels *const BUILT[] = {
+    &bn_kernels_ref,
 #if defined(__x86_64__)
-    {&avx2_table, has_avx2},
-    {&avxvnni_table, has_avxvnni},
-    {&avx512vnni_table, has_avx512vnni},
-    {&avx512vbmi_table, has_avx512vbmi},
+    &avx2_table,     &avxvnni_table, &avx512vnni_table, &avx512vbmi_table,
 #elif defined(__aarch64__)
-    {&neon_table, has_neon},
+    &neon_table,
 #endif
 };
 
@@ -123,26 +51,32 @@ static const struct {
 
 const struct bn_kernels *bn_kernels_built(size_t i)
 {
-    return i < N_BUILT ? BUILT[i].kernels : NULL;
+    return i < N_BUILT ? BUILT[i] : NULL;
+}
+
+const char *bn_kernels_lacks(const struct bn_kernels *kernels)
+{
+    return bn_cpu_lacks(&bn_cpu_here, kernels->isa);
 }
 
 bool bn_kernels_supported(const struct bn_kernels *kernels)
 {
-    for (size_t i = 0; i < N_BUILT; i++)
-        if (BUILT[i].kernels == kernels) return BUILT[i].supported();
-    return false;
+    return bn_kernels_lacks(kernels) == NULL;
+}
+
+const struct bn_kernels *bn_kernels_fastest(const struct bn_cpu *cpu)
+{
+    size_t i = N_BUILT - 1;
+    while (bn_cpu_lacks(cpu, BUILT[i]->isa) != NULL)
+        i--; /* the reference lacks nothing */
+    return BUILT[i];
 }
 
 const struct bn_kernels *bn_kernels_find(const char *isa)
 {
-    if (strcmp(isa, "auto") == 0) {
-        size_t i = N_BUILT - 1;
-        while (!BUILT[i].supported())
-            i--;
-        return BUILT[i].kernels;
-    }
+    if (strcmp(isa, "auto") == 0) return bn_kernels_fastest(&bn_cpu_here);
     for (size_t i = 0; i < N_BUILT; i++)
-        if (strcmp(BUILT[i].kernels->isa, isa) == 0) return BUILT[i].kernels;
+        if (strcmp(BUILT[i]->isa, isa) == 0) return BUILT[i];
     return NULL;
 }
 

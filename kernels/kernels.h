@@ -236,8 +236,10 @@ struct bn_kernels {
 
 /* The tables of this build, slowest first, NULL past the end; supported or not. */
 const struct bn_kernels *bn_kernels_built(size_t i);
-/* Can this CPU (and operating system: xgetbv) run it? */
+/* Can this CPU and operating system run it? */
 bool bn_kernels_supported(const struct bn_kernels *kernels);
+/* What prevents that, NULL when nothing does; see bn_cpu_lacks in cpu.h. */
+const char *bn_kernels_lacks(const struct bn_kernels *kernels);
 /* By name, NULL when unknown; "auto" is the fastest supported. */
 const struct bn_kernels *bn_kernels_find(const char *isa);
 /* The slot's name without the instruction set, "i2s_gemv". */

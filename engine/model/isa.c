@@ -36,8 +36,9 @@ bn_status bn_isa_select(const char *name, bn_error *err)
     if (status == BN_ERR_ARG)
         bn_fail(err, status, "unknown instruction set '%.40s'", name);
     else
-        bn_fail(err, status, "this %s does not have the instruction set %s",
-                kernels != NULL ? "CPU" : "build", name);
+        bn_fail(err, status, "%s %s",
+                kernels != NULL ? bn_kernels_lacks(kernels) : "this build does not have the instruction set",
+                name);
     char have[128];
     list_available(have, sizeof have);
     bn_error_hint(err, "available here: auto, %s", have);
