@@ -381,7 +381,9 @@ uint32_t bn_sequence_position(const bn_sequence *sequence);
 uint32_t bn_sequence_n_ctx(const bn_sequence *sequence);
 /* Shortens the timeline to its first n_tokens; 0 starts afresh. */
 BN_MUST_CHECK bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_error *err);
-/* As bn_session_keep. */
+/* How many tokens at the beginning it has in common with these. */
+uint32_t bn_sequence_shared(const bn_sequence *sequence, const int32_t *tokens, size_t n_tokens);
+/* Shortens it to those; as bn_session_keep. */
 uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens);
 
 /* Tokens that follow those of one sequence. */
@@ -523,6 +525,7 @@ typedef struct bn_generation {
     size_t n_stops;
     bool ignore_end;      /* end-of-generation tokens do not stop */
     bool want_chain;      /* compute chain, which receipts hold */
+    bool want_logprobs;   /* compute logprobs; every logit is then computed */
     uint32_t n_top;       /* keep that many of the best tokens of each step in top, at most 1000 */
     bn_token_fn on_token; /* may be NULL */
     void *user;           /* handed to on_token */
@@ -532,6 +535,10 @@ typedef struct bn_generation {
     uint64_t *token_ns;    /* n_ids wall times; the first one includes the prompt's evaluation */
     bn_step_timing *steps; /* n_ids */
     bn_candidate *top; /* n_ids times n_top, best first, ties by id; -1 for the id where there are fewer */
+    double
+        *logprobs; /* n_ids: logarithms of their probabilities at temperature 1; NULL unless want_logprobs */
+    double
+        *log_sums; /* n_ids: a token with this logit had the log-probability logit - log_sum; NULL likewise */
     size_t n_ids;
     bn_stop_reason reason;
     uint64_t prefill_ns; /* evaluating the prompt */

@@ -3,6 +3,7 @@
  * One generation: tokens are chosen one after the other until something stops it, each step is timed and hashed into the
  * chain. All memory is taken before the first token.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -21,6 +22,7 @@ struct bn_generator {
     bn_sampler *sampler;
     size_t n_best;    /* logits that the sampler and the chain use */
     int32_t *history; /* prompt and generated tokens */
+    float *weights;   /* n_vocab: for log-probabilities */
     size_t n_history, n_evaluated;
     uint32_t base; /* where the prompt begins in the timeline */
     bool ended;
@@ -108,6 +110,22 @@ static void keep_top(struct bn_generator *g, const float *logits)
     size_t n = best_logits(logits, bn_model_hparams(g->session->model)->n_vocab, row, gen->n_top);
     for (; n < gen->n_top; n++)
         row[n] = (bn_candidate){-1, 0.0f};
+}
+
+/* The logarithm of the sum of exp(logit): exp by the kernel, the sum in binary64 in the order of tokens. */
+static double log_sum_of(struct bn_generator *g, const float *logits)
+{
+    size_t n_vocab = g->session->model->hp.n_vocab;
+    float most = logits[0];
+    double sum = 0.0;
+    for (size_t i = 1; i < n_vocab; i++)
+        if (logits[i] > most) most = logits[i];
+    for (size_t i = 0; i < n_vocab; i++)
+        g->weights[i] = logits[i] - most;
+    g->session->model->kernels->exp(g->weights, g->weights, n_vocab);
+    for (size_t i = 0; i < n_vocab; i++)
+        sum += (double)g->weights[i];
+    return (double)most + log(sum);
 }
 
 /* ---- text and stop texts ---- */
@@ -217,6 +235,10 @@ static bool choose(struct bn_generator *g, const float *logits, const float *hid
     struct bn_brick_timer rest = bn_prof_start_brick(g->session->prof, BN_BRICK_EMIT);
     if (gen->want_chain) chain_step(g, logits, hidden, id);
     if (gen->n_top > 0) keep_top(g, logits);
+    if (gen->want_logprobs) {
+        gen->log_sums[gen->n_ids] = log_sum_of(g, logits);
+        gen->logprobs[gen->n_ids] = (double)logits[id] - gen->log_sums[gen->n_ids];
+    }
     g->history[g->n_history++] = id;
     gen->ids[gen->n_ids] = id;
     gen->steps[gen->n_ids] =
@@ -310,6 +332,17 @@ void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const 
     g->since = bn_clock_ns();
 }
 
+/* Memory for log-probabilities, when they are wanted. */
+static bool take_logprobs(struct bn_generator *g)
+{
+    bn_generation *gen = g->gen;
+    if (!gen->want_logprobs) return true;
+    gen->logprobs = bn_alloc(gen->n_predict, sizeof *gen->logprobs);
+    gen->log_sums = bn_alloc(gen->n_predict, sizeof *gen->log_sums);
+    g->weights = bn_alloc_aligned(g->session->model->hp.n_vocab, sizeof *g->weights);
+    return gen->logprobs != NULL && gen->log_sums != NULL && g->weights != NULL;
+}
+
 static bn_status prepare(struct bn_generator *g, bn_error *err)
 {
     bn_generation *gen = g->gen;
@@ -331,13 +364,13 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     gen->kernels = bn_alloc(BN_KERNEL_COUNT, sizeof *gen->kernels);
     if (gen->n_top > 0) gen->top = bn_alloc((size_t)gen->n_predict * gen->n_top, sizeof *gen->top);
     if (g->history == NULL || g->held == NULL || g->fresh == NULL || gen->ids == NULL ||
-        gen->token_ns == NULL || gen->steps == NULL || gen->kernels == NULL ||
+        gen->token_ns == NULL || gen->steps == NULL || gen->kernels == NULL || !take_logprobs(g) ||
         (gen->n_top > 0 && gen->top == NULL))
         return bn_nomem(err);
     memcpy(g->history, gen->prompt, gen->n_prompt * sizeof *g->history);
     g->n_history = gen->n_prompt;
     BN_TRY(bn_sampler_open(&g->sampler, &gen->sampling, n_vocab, err));
-    g->n_best = bn_sampler_reach(g->sampler);
+    g->n_best = gen->want_logprobs ? SIZE_MAX : bn_sampler_reach(g->sampler);
     if (gen->want_chain && g->n_best < BN_CHAIN_TOP) g->n_best = BN_CHAIN_TOP;
     if (g->n_best < gen->n_top) g->n_best = gen->n_top;
     if (!gen->want_chain) return BN_OK;
@@ -409,6 +442,7 @@ void bn_generator_close(struct bn_generator *g)
     bn_sha256_close(g->sha);
     bn_sampler_close(g->sampler);
     bn_free(g->history);
+    bn_free(g->weights);
     bn_free(g->held);
     bn_free(g->fresh);
     bn_free(g);
@@ -421,6 +455,9 @@ void bn_generation_release(bn_generation *gen)
     bn_free(gen->steps);
     bn_free(gen->top);
     bn_free(gen->kernels);
+    bn_free(gen->logprobs);
+    bn_free(gen->log_sums);
+    gen->logprobs = gen->log_sums = NULL;
     gen->kernels = NULL;
     gen->n_kernels = 0;
     gen->top = NULL;

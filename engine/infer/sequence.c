@@ -70,13 +70,18 @@ bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_erro
     return BN_OK;
 }
 
-uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens)
+uint32_t bn_sequence_shared(const bn_sequence *sequence, const int32_t *tokens, size_t n_tokens)
 {
     uint32_t most = (uint32_t)bn_min_size(n_tokens, sequence->position), n = 0;
     while (n < most && tokens[n] == sequence->tokens[n])
         n++;
-    sequence->position = n;
     return n;
+}
+
+uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens)
+{
+    sequence->position = bn_sequence_shared(sequence, tokens, n_tokens);
+    return sequence->position;
 }
 
 static bn_status check_parts(const struct bn_session *s, const bn_batch_part *parts, size_t n_parts,

@@ -111,7 +111,8 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
     struct bn_state_header header;
     char hex[BN_CHECKSUM_HEX];
     if (n_tokens == 0 || n_tokens > s->own.position)
-        return bn_fail(err, BN_ERR_ARG, "cannot save %u tokens, the timeline has %u", n_tokens, s->own.position);
+        return bn_fail(err, BN_ERR_ARG, "cannot save %u tokens, the timeline has %u", n_tokens,
+                       s->own.position);
     BN_TRY(header_of(s, n_tokens, &header, err));
     size_t n = 0, row = (size_t)n_tokens * s->model->hp.head_dim * sizeof(uint16_t);
     struct bn_file_part *parts = bn_alloc(2 * n_heads(s) + 3, sizeof *parts);

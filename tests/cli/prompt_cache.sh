@@ -33,13 +33,13 @@ run -p "$speech" -n 12 --prompt-cache "$tmp/cache" --receipt "$tmp/second" --bat
 check 'the next run reuses all tokens but the last' said 'prompt cache: 2[0-9] of (2[0-9]) tokens reused'
 check 'the answer is the same' cmp "$tmp/out" "$tmp/answer"
 check 'the chains of all three receipts are equal' same_chain "$tmp/without" "$tmp/first" "$tmp/second"
-check 'the receipt states what was cached' test "$(member prompt_cached "$tmp/second")" -ge 20
-check 'a receipt without a cache does not' test -z "$(member prompt_cached "$tmp/without")"
+check 'the receipt states what was cached' test "$(member cached_tokens "$tmp/second")" -ge 20
+check 'a receipt without a cache does not' test -z "$(member cached_tokens "$tmp/without")"
 rm -f "$tmp/gone" && mv "$tmp/cache" "$tmp/gone"
 check 'it replays without the cache' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/second"
 mv "$tmp/gone" "$tmp/cache"
 check 'a cache that has the prompt is not written again' equal "$(stat -c %i "$tmp/cache")" "$before"
-sed -i '/"prompt_cached"/d' "$tmp/second"
+sed -i '/"cached_tokens"/d' "$tmp/second"
 status 5 'a receipt that hides it is refused' "$bin/bn-verify-receipt" "$tmp/second"
 
 sampled=(--temp 0.8 --top-k 40 --repeat-penalty 1.3 --seed 9)
@@ -65,7 +65,7 @@ for options in '--arch gemma3 --format tq2_0 --window 8' '--arch qwen3 --format 
         cp "$tmp/1-${options// /}" "$tmp/2-${options// /}"
     done
     check "$options: the chains are equal" same_chain "$tmp/r1" "$tmp/r2"
-    check "$options: tokens were cached" test "$(member prompt_cached "$tmp/r2")" -gt 8
+    check "$options: tokens were cached" test "$(member cached_tokens "$tmp/r2")" -gt 8
     check "$options: the receipt replays" "$bin/bn-verify-receipt" --replay -m "$other" "$tmp/r2"
 done
 

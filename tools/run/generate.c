@@ -77,6 +77,7 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     BN_TRY(bn_run_cache_load(args, job->engine.session, gen->prompt, gen->n_prompt, &gen->n_cached, err));
     gen->ignore_end = o->ignore_end;
     gen->want_chain = o->receipt != NULL || args->json;
+    gen->want_logprobs = o->logprobs;
     gen->n_top = o->assert_greedy && o->n_top == 0 ? 1 : o->n_top;
     gen->on_token = on_token;
     gen->user = job;
@@ -132,19 +133,22 @@ static void check_greedy(const struct job *job, struct bn_args *args)
     args->exit_code = BN_EXIT_NEGATIVE;
 }
 
+void bn_run_put_top(bn_json *step, const struct bn_generation *gen, size_t i)
+{
+    const bn_candidate *row = &gen->top[i * gen->n_top];
+    for (size_t k = 0; k < gen->n_top && row[k].id >= 0; k++) {
+        bn_json *one = bn_json_add_object(step);
+        bn_json_put_u64(one, "id", (uint64_t)row[k].id);
+        bn_json_put_number(one, "logit", (double)row[k].logit);
+    }
+}
+
 /* --show-top: for each step an array of {id, logit}, best first. */
 static void put_top(bn_json *doc, const struct bn_generation *gen)
 {
     bn_json *steps = bn_json_put_array(doc, "top");
-    for (size_t i = 0; i < gen->n_ids; i++) {
-        const bn_candidate *row = &gen->top[i * gen->n_top];
-        bn_json *step = bn_json_add_array(steps);
-        for (size_t k = 0; k < gen->n_top && row[k].id >= 0; k++) {
-            bn_json *one = bn_json_add_object(step);
-            bn_json_put_u64(one, "id", (uint64_t)row[k].id);
-            bn_json_put_number(one, "logit", (double)row[k].logit);
-        }
-    }
+    for (size_t i = 0; i < gen->n_ids; i++)
+        bn_run_put_top(bn_json_add_array(steps), gen, i);
 }
 
 static bn_status print_document(const struct bn_args *args, const struct job *job, bn_error *err)
@@ -160,6 +164,7 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_ids(doc, "prompt_ids", gen->prompt, gen->n_prompt);
     bn_json_put_ids(doc, "ids", gen->ids, gen->n_ids);
     if (((const struct bn_run_options *)args->fields)->n_top > 0) put_top(doc, gen);
+    if (gen->logprobs != NULL) bn_json_put_numbers(doc, "logprobs", gen->logprobs, gen->n_ids);
     bn_json_put_string(doc, "stop", bn_stop_reason_name(gen->reason));
     bn_json_put_string(doc, "chain", gen->chain);
     bn_json_put_string(doc, "isa", bn_isa_name());
@@ -248,7 +253,12 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
     struct job job = {.text = {.max = BN_RUN_MAX_TEXT_BYTES}};
+    if (o->batch_file != NULL) return bn_run_batch(args, err);
     BN_TRY(bn_cli_text_check(args, &o->tokens, err));
+    if (o->receipts != NULL || o->n_sequences != 0)
+        return bn_fail(err, BN_ERR_ARG, "%s needs --batch-file FILE",
+                       o->receipts != NULL ? "--receipts" : "--sequences");
+    if (o->logprobs && !args->json) return bn_fail(err, BN_ERR_ARG, "--logprobs needs --json");
     if (o->n_top > 0 && !args->json) return bn_fail(err, BN_ERR_ARG, "--show-top needs --json");
     if (o->strict && args->model == NULL) return bn_fail(err, BN_ERR_ARG, "--strict: no model is named");
     job.gen.n_predict = o->n_predict;

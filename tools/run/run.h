@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/digest.h"
+#include "base/json.h"
 #include "bn.h"
 #include "stamp/profiler.h"
 #include "tools/cli/options.h"
@@ -33,6 +34,9 @@ struct bn_run_options {
     bool assert_greedy, timing, kernels, strict;
     uint32_t n_top;
     const char *receipt, *profile;
+    const char *batch_file, *receipts; /* --batch-file: its input, the folder for receipts */
+    uint32_t n_sequences;              /* 0: not given */
+    bool logprobs;
     int profile_level; /* layer, brick, kernel */
     /* generate, logits */
     const char *trace;
@@ -151,6 +155,11 @@ BN_MUST_CHECK bn_status bn_run_lines_open(struct bn_run_lines **out, bool on_ter
  * that bn_cli_catch_interrupt catches. */
 bool bn_run_lines_next(struct bn_run_lines *lines, struct bn_buf *line);
 void bn_run_lines_close(struct bn_run_lines *lines);
+
+/* generate with --batch-file, batch.c. */
+bn_status bn_run_batch(struct bn_args *args, bn_error *err);
+/* Adds the best tokens of step i to an array: objects of id and logit, best first. */
+void bn_run_put_top(bn_json *step, const struct bn_generation *gen, size_t i);
 
 /* The commands. */
 bn_status bn_run_generate(struct bn_args *args, bn_error *err);

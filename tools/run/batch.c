@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-run --batch-file: many prompts, several at a time, one line of JSON for each answer in the order of the lines.
+ * Each answer is the one that its prompt gets alone.
+ */
+#include "tools/run/batch.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "lab/receipt/receipt.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/report.h"
+#include "tools/cli/text.h"
+
+#define DEFAULT_SEQUENCES 8u
+
+/* One place in the batch: a timeline, and the request that it works on. */
+struct lane {
+    bn_sequence *sequence;
+    struct bn_run_request *request; /* NULL: free */
+};
+
+struct job {
+    const struct bn_args *args;
+    const struct bn_run_options *o;
+    struct bn_run_engine engine;
+    struct bn_run_requests requests;
+    struct bn_scheduler *scheduler;
+    struct lane *lanes;
+    size_t n_lanes, n_started, n_printed, n_tokens;
+};
+
+/* ---- one answer ---- */
+
+static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
+{
+    struct bn_run_request *q = user;
+    (void)id;
+    bn_buf_append(&q->answer, text, n_bytes);
+    return true;
+}
+
+static bn_status write_receipt(struct job *job, const struct bn_run_request *q, size_t index, bn_error *err)
+{
+    char path[4096];
+    const struct bn_run_options *o = job->o;
+    struct bn_receipt_input in = {
+        .model = job->engine.model,
+        .session = job->engine.session,
+        .generation = &q->gen,
+        .model_name = bn_cli_model_name(job->args),
+        .prompt = q->text,
+        .n_prompt_bytes = q->n_bytes,
+        .template_name = bn_template_name(q->text != NULL ? job->requests.tmpl : BN_TEMPLATE_RAW),
+        .thinking = q->text != NULL ? bn_template_thinking(job->requests.tmpl) : BN_THINKING_NONE,
+        .isa = job->args->isa,
+        .load_ns = job->engine.load_ns,
+        .show_text = o->receipt_text,
+        .n_threads = o->n_threads,
+        .n_ctx = o->n_ctx,
+        .n_batch = o->n_batch,
+    };
+    if ((size_t)snprintf(path, sizeof path, "%s/%zu.json", o->receipts, index) >= sizeof path)
+        return bn_fail(err, BN_ERR_ARG, "the name of the folder for receipts is too long");
+    return bn_receipt_write(path, &in, err);
+}
+
+static void put_steps(bn_json *line, const bn_generation *gen)
+{
+    if (gen->logprobs != NULL) bn_json_put_numbers(line, "logprobs", gen->logprobs, gen->n_ids);
+    if (gen->n_top == 0) return;
+    bn_json *steps = bn_json_put_array(line, "top");
+    for (size_t i = 0; i < gen->n_ids; i++)
+        bn_run_put_top(bn_json_add_array(steps), gen, i);
+}
+
+static bn_status print_line(struct job *job, const struct bn_run_request *q, size_t index, bn_error *err)
+{
+    const bn_generation *gen = &q->gen;
+    const bn_json *id = bn_json_get(q->line, "id");
+    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
+    BN_TRY(bn_buf_check(&q->answer, err));
+    bn_json *line = bn_json_new_object();
+    bn_json_put_u64(line, "index", index);
+    if (id != NULL) bn_json_put_copy(line, "id", id);
+    bn_json_put_string(line, "text", bn_buf_text(&q->answer));
+    bn_json_put_u64(line, "prompt_tokens", gen->n_prompt);
+    bn_json_put_u64(line, "cached_tokens", gen->n_cached);
+    bn_json_put_ids(line, "ids", gen->ids, gen->n_ids);
+    bn_json_put_string(line, "stop", bn_stop_reason_name(gen->reason));
+    bn_json_put_string(line, "chain", gen->chain);
+    put_steps(line, gen);
+    bn_status status = bn_json_write_line(line, true, &out, err);
+    if (status == BN_OK) fwrite(out.data, 1, out.len, stdout);
+    bn_buf_release(&out);
+    bn_json_free(line);
+    return status;
+}
+
+/* Prints what is next in order and has ended, and gives its memory back. */
+static bn_status print_ended(struct job *job, bn_error *err)
+{
+    for (; job->n_printed < job->n_started; job->n_printed++) {
+        struct bn_run_request *q = &job->requests.list[job->n_printed];
+        for (size_t i = 0; i < job->n_lanes; i++)
+            if (job->lanes[i].request == q) return BN_OK;
+        BN_TRY(print_line(job, q, job->n_printed, err));
+        bn_generation_release(&q->gen);
+        bn_buf_release(&q->answer);
+    }
+    return BN_OK;
+}
+
+/* ---- all of them ---- */
+
+/* The free lane whose timeline shares most with the prompt. */
+static struct lane *choose_lane(struct job *job, const struct bn_run_request *q)
+{
+    struct lane *best = NULL;
+    uint32_t most = 0;
+    for (size_t i = 0; i < job->n_lanes; i++) {
+        struct lane *lane = &job->lanes[i];
+        if (lane->request != NULL) continue;
+        uint32_t shared = bn_sequence_shared(lane->sequence, q->ids, q->gen.n_prompt - 1);
+        if (best == NULL || shared > most) {
+            best = lane;
+            most = shared;
+        }
+    }
+    return best;
+}
+
+static bn_status start(struct job *job, bn_error *err)
+{
+    while (job->n_started < job->requests.n) {
+        struct bn_run_request *q = &job->requests.list[job->n_started];
+        struct lane *lane = choose_lane(job, q);
+        if (lane == NULL) return BN_OK;
+        q->gen.on_token = on_token;
+        q->gen.user = q;
+        q->gen.n_cached = bn_sequence_keep(lane->sequence, q->ids, q->gen.n_prompt - 1);
+        BN_TRY(bn_scheduler_add(job->scheduler, lane->sequence, &q->gen, err));
+        lane->request = q;
+        job->n_started++;
+    }
+    return BN_OK;
+}
+
+static bn_status finish(struct job *job, const bn_generation *gen, bn_error *err)
+{
+    for (size_t i = 0; i < job->n_lanes; i++) {
+        struct bn_run_request *q = job->lanes[i].request;
+        if (q == NULL || &q->gen != gen) continue;
+        job->lanes[i].request = NULL;
+        job->n_tokens += gen->n_ids;
+        if (job->o->receipts != NULL) return write_receipt(job, q, (size_t)(q - job->requests.list), err);
+    }
+    return BN_OK;
+}
+
+static bn_status run(struct job *job, bn_error *err)
+{
+    uint64_t begin = bn_clock_ns();
+    const bn_generation *ended;
+    while (job->n_printed < job->requests.n) {
+        BN_TRY(start(job, err));
+        BN_TRY(bn_scheduler_step(job->scheduler, err));
+        while ((ended = bn_scheduler_take(job->scheduler)) != NULL)
+            BN_TRY(finish(job, ended, err));
+        BN_TRY(print_ended(job, err));
+    }
+    uint64_t ns = bn_clock_ns() - begin;
+    bn_report_note(0, "%zu prompt%s, %zu tokens generated at %.1f tok/s, up to %zu at a time",
+                   job->requests.n, bn_cli_s(job->requests.n), job->n_tokens, bn_run_rate(job->n_tokens, ns),
+                   job->n_lanes);
+    bn_run_note_kernels(job->engine.session);
+    return BN_OK;
+}
+
+static bn_status open_lanes(struct job *job, bn_error *err)
+{
+    uint32_t wanted = job->o->n_sequences != 0 ? job->o->n_sequences : DEFAULT_SEQUENCES;
+    size_t most = bn_min_size(bn_min_size(wanted, job->requests.n), bn_session_n_batch(job->engine.session));
+    job->lanes = bn_alloc(most, sizeof *job->lanes);
+    if (job->lanes == NULL) return bn_nomem(err);
+    job->lanes[job->n_lanes++].sequence = bn_session_sequence(job->engine.session);
+    for (; job->n_lanes < most; job->n_lanes++)
+        BN_TRY(bn_sequence_open(&job->lanes[job->n_lanes].sequence, job->engine.session, 0, err));
+    return bn_scheduler_open(&job->scheduler, job->engine.session, bn_model_tokenizer(job->engine.model),
+                             (uint32_t)most, err);
+}
+
+static bn_status check(struct bn_args *args, bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    const struct {
+        const char *name;
+        bool given;
+    } SINGLE[] = {{"a prompt", args->prompt != NULL || args->file != NULL || args->n_operands > 0},
+                  {"--tokens", o->tokens.n > 0},
+                  {"--receipt", o->receipt != NULL},
+                  {"--trace", o->trace != NULL},
+                  {"--profile", o->profile != NULL},
+                  {"--prompt-cache", o->prompt_cache != NULL},
+                  {"--assert-greedy", o->assert_greedy},
+                  {"--timing", o->timing}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(SINGLE); i++)
+        if (SINGLE[i].given) {
+            bn_fail(err, BN_ERR_ARG, "--batch-file cannot be combined with %s", SINGLE[i].name);
+            if (i == 2) bn_error_hint(err, "--receipts DIR writes a receipt for each line");
+            return BN_ERR_ARG;
+        }
+    return BN_OK;
+}
+
+/* Before the run, so that a folder that cannot be made costs no time. */
+static bn_status make_folder(const char *path, bn_error *err)
+{
+    struct bn_buf inside = {.max = BN_RUN_MAX_TEXT_BYTES};
+    bn_buf_printf(&inside, "%s/", path);
+    bn_status status = bn_buf_check(&inside, err);
+    if (status == BN_OK) status = bn_file_make_folders(inside.data, err);
+    if (status == BN_OK) status = bn_run_check_folder(inside.data, err);
+    bn_buf_release(&inside);
+    return status;
+}
+
+bn_status bn_run_batch(struct bn_args *args, bn_error *err)
+{
+    struct job job = {.args = args, .o = args->fields};
+    BN_TRY(check(args, err));
+    if (job.o->receipts != NULL) BN_TRY(make_folder(job.o->receipts, err));
+    BN_TRY(bn_run_open(&job.engine, args, BN_REPACK_AUTO, err));
+    bn_cli_catch_interrupt();
+    bn_status status = bn_run_requests_read(&job.requests, job.o->batch_file, args, &job.engine, err);
+    if (status == BN_OK) status = open_lanes(&job, err);
+    if (status == BN_OK) status = run(&job, err);
+    bn_scheduler_close(job.scheduler);
+    for (size_t i = 1; i < job.n_lanes; i++)
+        bn_sequence_close(job.lanes[i].sequence);
+    bn_free(job.lanes);
+    bn_run_requests_release(&job.requests);
+    bn_run_close(&job.engine);
+    return status;
+}
