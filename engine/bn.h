@@ -101,8 +101,9 @@ bn_exit bn_status_exit(bn_status status);
 /* ---- Instruction sets ---- */
 
 /* Chooses the kernels for everything opened afterwards: "auto", "ref", "avx2", "avxvnni", "avx512vnni",
- * "avx512vbmi", "neon". Called once, before models are opened; the environment variable BN_ISA is the
- * default. BN_ERR_UNSUPPORTED when this CPU lacks the set. */
+ * "avx512vbmi", "amx", "neon". Called once, before models are opened; the environment variable BN_ISA is the
+ * default. BN_ERR_UNSUPPORTED when this CPU lacks the set, or the operating system does not permit it: "auto" and
+ * "amx" ask Linux for the tile registers, which this process keeps. */
 BN_MUST_CHECK bn_status bn_isa_select(const char *name, bn_error *err);
 /* The name of the chosen set. */
 const char *bn_isa_name(void);

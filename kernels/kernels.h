@@ -131,7 +131,7 @@ enum bn_kernel {
 };
 
 struct bn_kernels {
-    const char *isa; /* "ref", "avx2", "avxvnni", "avx512vnni", "avx512vbmi", "neon" */
+    const char *isa; /* "ref", "avx2", "avxvnni", "avx512vnni", "avx512vbmi", "amx", "neon" */
     /* The function in each slot by name, e.g. "i2s_gemv_avx2"; a slot that an instruction set leaves to a
      * lower one keeps that one's name, so a receipt shows the code that ran. */
     const char *name[BN_KERNEL_COUNT];

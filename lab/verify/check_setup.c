@@ -58,6 +58,7 @@ static const struct {
     {"avxvnni", "x86_64", "avx2"},
     {"avx512vnni", "x86_64", "avx512f"},
     {"avx512vbmi", "x86_64", "avx512f"},
+    {"amx", "x86_64", "amx_int8"}, /* as old as the tiles in Linux */
     {"neon", "aarch64", NULL},
 };
 

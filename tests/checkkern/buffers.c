@@ -170,8 +170,10 @@ uint64_t ck_digest(const struct ck *ck, uint64_t digest)
 static sigjmp_buf fault;
 static volatile sig_atomic_t armed;
 
-static void on_fault(int sig)
+static void on_fault(int sig, siginfo_t *info, void *machine)
 {
+    bool refused = sig == SIGILL && info->si_code > 0; /* by the processor, not by raise */
+    if (armed && refused && ck_emulate(machine)) return;
     if (!armed) {
         signal(sig, SIG_DFL);
         raise(sig);
@@ -186,7 +188,7 @@ bool ck_invoke(struct ck *ck, const struct ck_slot *slot, const struct bn_kernel
 {
     static bool installed;
     if (!installed) {
-        struct sigaction action = {.sa_handler = on_fault};
+        struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
         const int signals[] = {SIGSEGV, SIGBUS, SIGILL};
         for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
             sigaction(signals[i], &action, NULL);

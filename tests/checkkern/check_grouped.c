@@ -21,6 +21,8 @@ enum steps { STEPS_ORDINARY, STEPS_SMALLEST, STEPS_LARGE, N_STEPS };
 
 struct shape {
     size_t rows, groups, group, n, ldy_pad, copies;
+    size_t gap;           /* bytes between planes */
+    bool uneven;          /* and 64 more after every third token */
     int codes, high, low; /* a fixed value, or ANY */
     enum ck_values scales;
     enum steps steps;
@@ -47,6 +49,12 @@ static void make_matrix(struct ck *ck, struct ck_call *call, const struct shape 
     call->grouped.streamed = s->copies > 1 || ck_below(ck, 2) == 1; /* both ways give the same bits */
 }
 
+/* Where the plane of token j begins. */
+static size_t plane_at(const struct shape *s, size_t j)
+{
+    return j * (s->groups * s->group + s->gap) + (s->uneven ? j / 3 * 64 : 0);
+}
+
 static int8_t *plane(struct ck *ck, size_t n, int fixed)
 {
     int8_t *x = ck_buffer(ck, CK_IN, CK_BYTES, n);
@@ -64,18 +72,21 @@ static float one_step(struct ck *ck, enum steps steps)
 static void make_acts(struct ck *ck, struct ck_call *call, const struct shape *s)
 {
     size_t k = s->groups * s->group, all = s->n * s->groups;
-    int8_t *high = plane(ck, s->n * k, s->high), *low = plane(ck, s->n * k, s->low);
+    int8_t *high = plane(ck, plane_at(s, s->n - 1) + k, s->high);
+    int8_t *low = plane(ck, plane_at(s, s->n - 1) + k, s->low);
     float *step = ck_buffer(ck, CK_IN, CK_FLOATS, all * sizeof *step);
     int32_t *sum = ck_buffer(ck, CK_IN, CK_BYTES, all * sizeof *sum);
     struct bn_act16 *act = ck_buffer(ck, CK_IN, CK_BYTES, s->n * sizeof *act);
     for (size_t g = 0; g < all; g++) {
         step[g] = one_step(ck, s->steps);
         sum[g] = 0;
-        for (size_t i = g * s->group; i < (g + 1) * s->group; i++)
+        size_t first = plane_at(s, g / s->groups) + g % s->groups * s->group;
+        for (size_t i = first; i < first + s->group; i++)
             sum[g] += 256 * high[i] + low[i];
     }
     for (size_t j = 0; j < s->n; j++)
-        act[j] = (struct bn_act16){high + j * k, low + j * k, step + j * s->groups, sum + j * s->groups};
+        act[j] = (struct bn_act16){high + plane_at(s, j), low + plane_at(s, j), step + j * s->groups,
+                                   sum + j * s->groups};
     call->a = act;
     call->n = s->n;
 }
@@ -127,7 +138,7 @@ static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index,
 {
     static const int CODE[] = {0, 1, 2, 3, ANY}, EDGE[] = {-128, 0, 127, ANY};
     enum { PLANES = COUNT(CODE) * COUNT(EDGE) * COUNT(EDGE) * COUNT(GROUP) };
-    struct shape s = {.rows = 19, .groups = 5, .n = gemm ? 5 : 1, .copies = 1, .scales = CK_ORDINARY};
+    struct shape s = {.rows = 19, .groups = 5, .n = gemm ? 9 : 1, .copies = 1, .scales = CK_ORDINARY};
     s.codes = s.high = s.low = ANY;
     if (index < PLANES) {
         s.codes = CODE[index % 5];
@@ -154,8 +165,8 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
     static const size_t GROUPS[] = {1, 2, 3, 5, 9, 13};
     static const struct {
         size_t rows, groups, group, n;
-    } LARGE[] = {
-        {100, 20, 128, 67}, {16, 108, 64, 131}, {130, 27, 256, 35}, {1100, 4, 128, 7}, {9, 128, 128, 2}};
+    } LARGE[] = {{100, 20, 128, 67}, {16, 108, 64, 131}, {130, 27, 256, 35},
+                 {1100, 4, 128, 7},  {9, 128, 128, 2},   {40, 11, 128, 265}};
     struct shape s = {.codes = index % 3 == 0 ? ANY : TERNARY, .high = ANY, .low = ANY, .copies = 1, .n = 1};
     unsigned regular = gemm ? 20 * 3 * 4 : COUNT(ROWS) * COUNT(GROUPS) * COUNT(GROUP);
     if (class == CK_BENCH) return bench_product(ck, call, index, gemm);
@@ -167,6 +178,8 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
         if (index >= 72) return false;
         s.groups = GROUPS[index % 5];
         s.ldy_pad = gemm ? index % 4 : 0;
+        s.gap = index % 5 * 64;
+        s.uneven = index % 7 == 3;
         ck->guard_before = index % 2 == 0;
     } else if (index < regular) {
         s.groups = GROUPS[(gemm ? index / 3 : index / COUNT(ROWS)) % COUNT(GROUPS)];

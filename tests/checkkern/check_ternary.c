@@ -19,6 +19,8 @@ struct shape {
     size_t rows, k, n;
     size_t pad, offset; /* extra bytes between rows; distance of the codes from the buffer's start */
     size_t ldy_pad;
+    size_t gap;  /* bytes between rows of activations */
+    bool uneven; /* and 4 more after every third of them */
     enum codes codes;
     enum acts acts;
     enum ck_values scales; /* of TQ2 blocks */
@@ -76,17 +78,19 @@ static int8_t act_value(struct ck *ck, enum acts acts, size_t i)
 
 static void make_acts(struct ck *ck, struct ck_call *call, const struct shape *s)
 {
-    int8_t *q = ck_buffer(ck, CK_IN, CK_BYTES, s->n * s->k);
+    size_t more = s->uneven ? 4 : 0, last = s->n - 1;
+    int8_t *rows = ck_buffer(ck, CK_IN, CK_BYTES, last * (s->k + s->gap) + last / 3 * more + s->k);
     struct bn_act *act = ck_buffer(ck, CK_IN, CK_BYTES, s->n * sizeof *act);
     for (size_t j = 0; j < s->n; j++) {
+        int8_t *q = rows + j * (s->k + s->gap) + j / 3 * more;
         int32_t sum = 0;
         for (size_t i = 0; i < s->k; i++) {
-            q[j * s->k + i] = act_value(ck, s->acts, i);
-            sum += q[j * s->k + i];
+            q[i] = act_value(ck, s->acts, i);
+            sum += q[i];
         }
         float scale = 1.5f + 0.5f * ck_uniform(ck);
         scale = ldexpf(scale, (int)ck_below(ck, 9) - 2);
-        act[j] = (struct bn_act){.q = q + j * s->k, .sum = sum, .scale = scale};
+        act[j] = (struct bn_act){.q = q, .sum = sum, .scale = scale};
     }
     call->act = act;
     call->n = s->n;
@@ -144,7 +148,7 @@ static size_t some_k(bool tq2, unsigned i)
 static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm, bool tq2)
 {
     static const size_t LONG_K = (size_t)1 << 20;
-    struct shape s = {.rows = 5, .n = gemm ? 5 : 1, .tq2 = tq2, .scales = CK_ORDINARY};
+    struct shape s = {.rows = 5, .n = gemm ? 9 : 1, .tq2 = tq2, .scales = CK_ORDINARY};
     if (index < N_CODES * N_ACTS * 2) {
         s.codes = index % N_CODES;
         s.acts = index / N_CODES % N_ACTS;
@@ -155,7 +159,7 @@ static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index,
         s.acts = index % 3 == 2 ? ACTS_MINUS : ACTS_PLUS;
         s.k = LONG_K;
         s.rows = gemm ? 1 : 2;
-        s.n = gemm ? 2 : 1;
+        s.n = gemm ? 8 : 1;
     } else {
         return false;
     }
@@ -167,8 +171,9 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
 {
     static const struct {
         size_t rows, k, n;
-    } LARGE[] = {{17, 512, 1},   {33, 768, 1},  {100, 2560, 1}, {37, 768, 67},  {133, 256, 35},
-                 {1100, 512, 7}, {9, 2560, 17}, {9, 6912, 17},  {24, 2560, 64}, {3, 256, 130}};
+    } LARGE[] = {{17, 512, 1},   {33, 768, 1},   {100, 2560, 1}, {37, 768, 67},  {133, 256, 35},
+                 {1100, 512, 7}, {9, 2560, 17},  {9, 6912, 17},  {24, 2560, 64}, {3, 256, 130},
+                 {33, 768, 265}, {3, 6912, 137}, {65, 1280, 49}};
     struct shape s = {.codes = index % 3 == 0 ? CODES_ANY : CODES_TERNARY,
                       .acts = ACTS_RANDOM,
                       .scales = CK_ORDINARY,
@@ -184,8 +189,10 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
         s.offset = OFFSET[index / 6 % 4];
         s.rows = 1 + index % 9;
         s.k = some_k(tq2, index % 4);
-        s.n = gemm ? 1 + index % 7 : 1;
+        s.n = gemm ? 1 + index % 23 : 1;
         s.ldy_pad = gemm ? index % 3 : 0;
+        s.gap = index % 5 * 16;
+        s.uneven = index % 7 == 3;
         ck->guard_before = index % 2 == 0;
     } else if (index < regular) {
         s.rows = 1 + index % 9;

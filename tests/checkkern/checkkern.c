@@ -70,9 +70,28 @@ static bool wanted(const struct options *options, const struct ck_slot *slot)
     return options->function == NULL || strstr(bn_kernel_slot_name(slot->slot), options->function) != NULL;
 }
 
+/* The tables of this build, then that of tiles in plain C. */
+static const struct bn_kernels *table(size_t i)
+{
+    const struct bn_kernels *built = bn_kernels_built(i);
+    return built != NULL ? built : i == 0 || bn_kernels_built(i - 1) != NULL ? ck_tiles() : NULL;
+}
+
 static bool wanted_table(const struct options *options, const struct bn_kernels *kernels)
 {
-    return (options->isa == NULL || strcmp(options->isa, kernels->isa) == 0) && bn_kernels_supported(kernels);
+    return options->isa == NULL || strcmp(options->isa, kernels->isa) == 0;
+}
+
+static bool runs_here(const struct bn_kernels *kernels, enum bn_kernel slot)
+{
+    return kernels == ck_tiles() || bn_kernels_supported(kernels) || ck_is_emulated(kernels, slot);
+}
+
+/* The name of a table that exists, "auto" resolved; else NULL. */
+static const char *table_name(const char *isa)
+{
+    if (strcmp(isa, ck_tiles()->isa) == 0) return ck_tiles()->isa;
+    return bn_kernels_find(isa) != NULL ? bn_kernels_find(isa)->isa : NULL;
 }
 
 /* Returns the number of failures. */
@@ -80,16 +99,16 @@ static unsigned check_slot(struct ck *ck, const struct options *options, const s
                            unsigned *n)
 {
     unsigned failed = 0;
-    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
-        const struct bn_kernels *kernels = bn_kernels_built(i);
+    const struct bn_kernels *kernels;
+    for (size_t i = 0; (kernels = table(i)) != NULL; i++) {
         const char *name = kernels->name[slot->slot];
-        if (!wanted_table(options, kernels)) continue;
+        if (!wanted_table(options, kernels) || !runs_here(kernels, slot->slot)) continue;
         /* What a table has from the reference was judged there. */
         if (i > 0 && strcmp(name, bn_kernels_ref.name[slot->slot]) == 0) continue;
         for (enum ck_class class = 0; class < CK_N_CLASSES; class ++) {
             unsigned cases = ck_check(ck, slot, kernels, class, i == 0, NULL);
-            printf("%sok %u - %s %s %s", cases > 0 ? "" : "not ", ++*n, bn_kernel_slot_name(slot->slot),
-                   kernels->isa, CLASS_NAME[class]);
+            printf("%sok %u - %s %s%s %s", cases > 0 ? "" : "not ", ++*n, bn_kernel_slot_name(slot->slot),
+                   kernels->isa, ck_is_emulated(kernels, slot->slot) ? " emulated" : "", CLASS_NAME[class]);
             if (cases > 0)
                 printf(" (%u cases)\n", cases);
             else
@@ -106,7 +125,7 @@ static unsigned print_digest(struct ck *ck, const struct options *options, const
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
         const struct bn_kernels *kernels = bn_kernels_built(i);
         uint64_t digest = FNV_START;
-        if (!wanted_table(options, kernels)) continue;
+        if (!wanted_table(options, kernels) || !bn_kernels_supported(kernels)) continue;
         for (enum ck_class class = 0; class < CK_N_CLASSES; class ++)
             if (ck_check(ck, slot, kernels, class, false, &digest) == 0) {
                 printf("# %s %s\n", kernels->name[slot->slot], ck->why);
@@ -155,8 +174,8 @@ static bool parse(struct options *options, int argc, char **argv)
             options->bench = true, options->bench_options.pattern = value;
         else if ((value = value_of(arg, "--seed")) != NULL)
             options->seed = strtoull(value, NULL, 0);
-        else if ((value = value_of(arg, "--isa")) != NULL && bn_kernels_find(value) != NULL)
-            options->isa = bn_kernels_find(value)->isa;
+        else if ((value = value_of(arg, "--isa")) != NULL && table_name(value) != NULL)
+            options->isa = table_name(value);
         else if ((value = value_of(arg, "--function")) != NULL)
             options->function = value;
         else

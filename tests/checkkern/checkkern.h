@@ -127,6 +127,21 @@ double ck_half(const void *at);
 /* False, with ck->why, unless |got - want| <= tolerance (or both are NaN, or want is beyond binary32). */
 bool ck_near(struct ck *ck, const char *what, size_t i, float got, double want, double tolerance);
 
+/* ---- check_tiles.c ---- */
+
+/* The reference with the products of AMX, whose tiles are plain C here. */
+const struct bn_kernels *ck_tiles(void);
+/* Puts products with wrong tiles into the table: the i-th fault that the slot's results show, NULL past the last. */
+const char *ck_wrong_tiles(struct bn_kernels *table, enum bn_kernel slot, size_t i);
+
+/* ---- emulate.c ---- */
+
+/* Whether the function in a slot runs here by emulation alone. */
+bool ck_is_emulated(const struct bn_kernels *kernels, enum bn_kernel slot);
+/* In a handler of SIGILL, whose third argument it takes: does what a tile instruction does and steps over it. False
+ * when it is another instruction. */
+bool ck_emulate(void *machine);
+
 /* ---- bench.c, selftest.c, checkkern.c ---- */
 
 struct ck_bench_options {

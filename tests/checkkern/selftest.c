@@ -414,25 +414,39 @@ static const struct fault FAULT_LIST[] = {
     {"a reference exp without the cap", BN_KERNEL_EXP, true, put_libm_exp},
 };
 
-static bool caught(struct ck *ck, const struct fault *fault)
+static bool caught(struct ck *ck, enum bn_kernel slot, const struct bn_kernels *table, bool truth)
 {
-    struct bn_kernels table = bn_kernels_ref;
-    fault->put(&table);
     for (enum ck_class class = 0; class < CK_N_CLASSES; class ++)
-        if (ck_check(ck, ck_find(fault->slot), &table, class, fault->truth, NULL) == 0) return true;
+        if (ck_check(ck, ck_find(slot), table, class, truth, NULL) == 0) return true;
     return false;
+}
+
+/* Returns the number of faults that were missed. */
+static unsigned report(const struct ck *ck, unsigned *n, bool ok, const char *prefix, const char *text)
+{
+    printf("%sok %u - self-test: catches %s%s\n", ok ? "" : "not ", ++*n, prefix, text);
+    if (ok) printf("# %s\n", ck->why);
+    return !ok;
 }
 
 unsigned ck_self_test(struct ck *ck, unsigned *n)
 {
+    static const enum bn_kernel BY_TILES[] = {BN_KERNEL_I2S_GEMM, BN_KERNEL_GROUPED_GEMM};
+    struct bn_kernels table;
     unsigned missed = 0;
     for (size_t i = 0; i < sizeof FAULT_LIST / sizeof *FAULT_LIST; i++) {
-        bool ok = caught(ck, &FAULT_LIST[i]);
-        printf("%sok %u - self-test: catches %s\n", ok ? "" : "not ", ++*n, FAULT_LIST[i].text);
-        if (ok)
-            printf("# %s\n", ck->why);
-        else
-            missed++;
+        const struct fault *fault = &FAULT_LIST[i];
+        table = bn_kernels_ref;
+        fault->put(&table);
+        missed += report(ck, n, caught(ck, fault->slot, &table, fault->truth), "", fault->text);
     }
+    for (size_t s = 0; s < sizeof BY_TILES / sizeof *BY_TILES; s++)
+        for (size_t i = 0;; i++) {
+            table = bn_kernels_ref;
+            const char *text = ck_wrong_tiles(&table, BY_TILES[s], i);
+            if (text == NULL) break;
+            bool ok = caught(ck, BY_TILES[s], &table, false);
+            missed += report(ck, n, ok, s == 0 ? "i2s_gemm by " : "grouped_gemm by ", text);
+        }
     return missed;
 }

@@ -138,7 +138,7 @@ is 'BITNET_TRACE_TIMING prints a line for each token' 0 3 bash -c "BITNET_TRACE_
     grep -cE '^timing: embed_us=[0-9.]+ forward_us=[0-9.]+ logits_us=[0-9.]+ sample_us=[0-9.]+ total_us=[0-9.]+$'"
 is 'and with 0 none' 1 0 bash -c "BITNET_TRACE_TIMING=0 '$bin/bn-run' -q -p x -n 3 2>&1 >/dev/null | grep -c timing"
 is 'BITNET_TRACE_QUANT names the kernels of the receipt' 0 "$(run -p x -n 2 --receipt "$tmp/k.json" >/dev/null
-    sed -nE 's/^ *"name": "([a-z0-9_]+_(ref|avx2|avxvnni|avx512vnni|avx512vbmi|neon))".*/\1/p' "$tmp/k.json" | sort -u)" \
+    sed -nE 's/^ *"name": "([a-z0-9_]+_(ref|avx2|avxvnni|avx512vnni|avx512vbmi|amx|neon))".*/\1/p' "$tmp/k.json" | sort -u)" \
     bash -c "BITNET_TRACE_QUANT=1 '$bin/bn-run' -q -p x -n 2 2>&1 >/dev/null | sed -nE 's/^quant_dispatch: kernel=([^ ]+) calls=[1-9][0-9]* .*/\1/p' | sort -u"
 is 'a file with them' 0 '' env OUT="$bin" PHASE1_OUT="$tmp/phase1.txt" ci/phase1-quant-probe.sh
 is 'has facts and kernels' 0 2 grep -c '^#' "$tmp/phase1.txt"

@@ -29,7 +29,7 @@ check "2084044800 ternary weights" grep -q '"ternary_weights": 2084044800' "$tmp
 check "split as llama-bpe where the key is absent" \
     equal "$("$bin/bn-run" tokenize -m "$model" --ids -p "What is 2+2? I'm 1234567." 2>/dev/null)" \
     128000,3923,374,220,17,10,17,30,358,2846,220,4513,10961,22,13
-isas=$("$bin/bn-run" --version | grep -oE 'avx2|avx512vnni|avx512vbmi|neon' | sort -u)
+isas=$("$bin/bn-run" --version | grep -oE 'avx2|avx512vnni|avx512vbmi|amx|neon' | sort -u)
 first=''
 for isa in $isas; do
     digest=$("$bin/bn-run" logits -m "$model" --isa "$isa" --ctx 64 --tokens 128000,3923,374,220,17,10,17,30 --digest)

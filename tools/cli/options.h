@@ -238,7 +238,7 @@ struct bn_args {
 #define BN_OPTION_THREADS_TO(type, field)                                                \
     BN_OPTION("threads", BN_THREADS_HELP, .letter = 't', .arg = "N", .group = "Machine", \
               .env = "BN_THREADS", .env_too = "RAYON_NUM_THREADS", BN_TO_U32(type, field, 1, 1024))
-#define BN_ISA_NAMES "auto|ref|avx2|avxvnni|avx512vnni|avx512vbmi|neon"
+#define BN_ISA_NAMES "auto|ref|avx2|avxvnni|avx512vnni|avx512vbmi|amx|neon"
 #define BN_OPTION_ISA                                                                                        \
     BN_OPTION("isa", "instruction set; same results", .rare = true, .arg = BN_ISA_NAMES, .group = "Machine", \
               .env = "BN_ISA", .preset = "auto", BN_TO_TEXT(struct bn_args, isa), .shared = true)

@@ -51,7 +51,7 @@ const struct bn_option bn_flamegraph_baseline_options[] = {
               .group = "Configurations", .env = "BN_THREADS", .preset = "1",
               BN_TO_LIST(struct bn_flamegraph_options, baseline.threads, 1, 1024)),
     BN_OPTION("isa", "instruction sets, as avx2,avx512vnni", .arg = "LIST", .group = "Configurations",
-              .env = "BN_ISA", .preset = "auto", .words = "auto ref avx2 avxvnni avx512vnni avx512vbmi neon",
+              .env = "BN_ISA", .preset = "auto", .words = "auto ref avx2 avxvnni avx512vnni avx512vbmi amx neon",
               BN_TO_TEXT(struct bn_flamegraph_options, baseline.isas)),
     BN_OPTION("seed", "recorded; decoding is greedy", .rare = true, .arg = "N", .env = "BITNET_SEED",
               .preset = "42", BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, 0)),

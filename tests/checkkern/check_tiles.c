@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The products of kernels/x86/amx_gemm.h with tiles in plain C, as a table of their own: their logic is checked on
+ * machines without AMX too. The faults of the self-test are in the tiles.
+ */
+#include "checkkern.h"
+
+#include "tiles.h"
+
+#define AMX(slot) tiles_##slot
+#define LOWER(slot) bn_kernels_ref.slot
+
+static void tiles_i2s_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
+                           size_t n);
+static void tiles_grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                               size_t n);
+
+#include "kernels/x86/amx_gemm.h"
+
+const struct bn_kernels *ck_tiles(void)
+{
+    static struct bn_kernels table;
+    table = bn_kernels_ref;
+    table.isa = "tiles";
+    table.i2s_gemm = tiles_i2s_gemm;
+    table.grouped_gemm = tiles_grouped_gemm;
+    table.name[BN_KERNEL_I2S_GEMM] = "i2s_gemm_tiles";
+    table.name[BN_KERNEL_GROUPED_GEMM] = "grouped_gemm_tiles";
+    return &table;
+}
+
+/* ---- for the self-test ---- */
+
+static enum tile_fault fault;
+
+static void wrong_i2s_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+{
+    tiles.fault = fault;
+    tiles_i2s_gemm(y, ldy, w, x, n);
+    tiles.fault = NO_TILE_FAULT;
+}
+
+static void wrong_grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                               size_t n)
+{
+    tiles.fault = fault;
+    tiles_grouped_gemm(y, ldy, w, x, n);
+    tiles.fault = NO_TILE_FAULT;
+}
+
+const char *ck_wrong_tiles(struct bn_kernels *table, enum bn_kernel slot, size_t i)
+{
+    static const char *const NAMES[N_TILE_FAULTS] = {
+        "",
+        "tiles that are not configured",
+        "tiles that keep their sums",
+        "tiles that ignore the distance of rows",
+        "tiles with exchanged operands",
+        "tiles with unsigned activations",
+        "tiles without the last row",
+        "tiles with half a row",
+        "tiles with unsigned weights",
+    };
+    size_t n = slot == BN_KERNEL_I2S_GEMM ? UNSIGNED_WEIGHTS : N_TILE_FAULTS;
+    if (i + 1 >= n) return NULL;
+    fault = (enum tile_fault)(i + 1);
+    table->i2s_gemm = wrong_i2s_gemm;
+    table->grouped_gemm = wrong_grouped_gemm;
+    return NAMES[fault];
+}
