@@ -170,7 +170,7 @@ static bool make_data(struct bn_bench_work *w)
     if (c->weights_bytes > 0 && !fill_weights(w, &state)) return false;
     switch ((int)c->slot) {
     case BN_KERNEL_F16_GEMM:
-        return make_floats(w, c->k, 0, &state) && make_out(w, c->rows * f, false, &state);
+        return make_floats(w, c->n * c->k, 0, &state) && make_out(w, all * f, false, &state);
     case BN_KERNEL_I8_GEMV:
         return make_acts(w, 2, &state) && make_out(w, c->rows * f, false, &state);
     case BN_KERNEL_ATTN_SCORES:
@@ -270,7 +270,7 @@ static void call_product(const struct bn_bench_work *w, const struct bn_kernels 
         break;
     default:
         kernels->f16_gemm(y, c->rows, (const uint16_t *)(const void *)weights + from * c->k, to - from, c->k,
-                          w->x, c->k, 1);
+                          w->x, c->k, c->n);
     }
 }
 

@@ -40,7 +40,7 @@ struct bn_bench_case {
 /* Fills list (room for BN_BENCH_CASES) with the kernels of a model of this shape, and returns their number.
  * Weights that are used in turn take about set_bytes; when that is more than cache_bytes they come from
  * memory. */
-#define BN_BENCH_CASES 48u
+#define BN_BENCH_CASES 64u
 #define BN_BENCH_GROUP 128u /* weights that share a scale */
 size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *shape, size_t set_bytes,
                       size_t cache_bytes);

@@ -68,7 +68,7 @@ static void ternary_cases(struct list *l)
     const struct bn_bench_shape *s = l->shape;
     size_t embd = s->n_embd, ff = s->n_ff, q = (size_t)s->n_head * s->head_dim;
     size_t kv = (size_t)s->n_head_kv * s->head_dim;
-    static const size_t BATCH[] = {4, 32, 128};
+    static const size_t BATCH[] = {4, 32, 128}, TOKENS[] = {2, 4, 8, 16, 32, 128};
     ternary(l, BN_KERNEL_I2S_GEMV, q, embd, 1, true);
     ternary(l, BN_KERNEL_I2S_GEMV, kv, embd, 1, true);
     ternary(l, BN_KERNEL_I2S_GEMV, ff, embd, 1, true);
@@ -78,8 +78,8 @@ static void ternary_cases(struct list *l)
     ternary(l, BN_KERNEL_T5_GEMV, embd, ff, 1, true);
     ternary(l, BN_KERNEL_T5_GEMV, kv, embd, 1, false);
     ternary(l, BN_KERNEL_TQ2_GEMV, ff, embd, 1, true);
-    for (size_t i = 0; i < BN_ARRAY_LEN(BATCH); i++)
-        ternary(l, BN_KERNEL_I2S_GEMM, ff, embd, BATCH[i], true);
+    for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
+        ternary(l, BN_KERNEL_I2S_GEMM, ff, embd, TOKENS[i], true);
     for (size_t i = 0; i < BN_ARRAY_LEN(BATCH); i++)
         ternary(l, BN_KERNEL_TQ2_GEMM, ff, embd, BATCH[i], true);
     grouped(l, BN_KERNEL_GROUPED_GEMV, ff, embd, 1, true);
@@ -89,20 +89,20 @@ static void ternary_cases(struct list *l)
         grouped(l, BN_KERNEL_GROUPED_GEMM, ff, embd, BATCH[i], true);
 }
 
-/* The part of the head that fits into the set. */
-static void head(struct list *l, enum bn_kernel slot, size_t each)
+/* The part of the head that fits into the set, for n tokens. */
+static void head(struct list *l, enum bn_kernel slot, size_t each, size_t n)
 {
     size_t k = l->shape->n_embd, rows = l->shape->n_vocab;
     rows = bn_min_size(rows, l->set_bytes / (k * each) + 1);
-    struct bn_bench_case *c = append(l, slot, rows, k, 1);
+    struct bn_bench_case *c = append(l, slot, rows, k, n);
     set_weights(l, c, rows * k * each, true);
-    c->macs = (double)rows * (double)k;
+    c->macs = (double)rows * (double)k * (double)n;
     /* i8_gemv multiplies each weight with two bytes. */
     if (slot == BN_KERNEL_I8_GEMV)
         c->int8_macs = 2 * c->macs;
     else
         c->float_macs = c->macs;
-    snprintf(c->shape, sizeof c->shape, "%zux%zu", rows, k);
+    snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, k, n);
 }
 
 /* All heads of one token over a context, as in one layer. */
@@ -138,10 +138,11 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
                       size_t cache_bytes)
 {
     struct list l = {.cases = list, .set_bytes = set_bytes, .cache_bytes = cache_bytes, .shape = shape};
-    static const size_t CONTEXT[] = {128, 1024, 4096};
+    static const size_t CONTEXT[] = {128, 1024, 4096}, TOKENS[] = {1, 2, 4, 8, 16};
     ternary_cases(&l);
-    head(&l, BN_KERNEL_F16_GEMM, sizeof(uint16_t));
-    head(&l, BN_KERNEL_I8_GEMV, 1);
+    for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
+        head(&l, BN_KERNEL_F16_GEMM, sizeof(uint16_t), TOKENS[i]);
+    head(&l, BN_KERNEL_I8_GEMV, 1, 1);
     for (size_t i = 0; i < BN_ARRAY_LEN(CONTEXT); i++) {
         attention(&l, BN_KERNEL_ATTN_SCORES, CONTEXT[i]);
         attention(&l, BN_KERNEL_SOFTMAX, CONTEXT[i]);
