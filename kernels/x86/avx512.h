@@ -5,9 +5,9 @@
 #ifndef BN_KERNELS_X86_AVX512_H
 #define BN_KERNELS_X86_AVX512_H
 
+#include "kernels/kernels.h"
+
 #include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -61,5 +61,11 @@ INLINE __m512i sum_each(const __m512i v[16])
         add32(_mm512_shuffle_i32x4(four[2], four[3], 0x44), _mm512_shuffle_i32x4(four[2], four[3], 0xEE));
     return add32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
 }
+
+/* i2s_gemm for n = 2 .. FEW_TOKENS and k <= FEW_MAX_K, in avx512_few.c. */
+#define FEW_TOKENS 16u
+#define FEW_MAX_K 8192u
+void bn_i2s_few_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
+                           size_t n);
 
 #endif

@@ -233,6 +233,10 @@ void bn_i2s_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, co
         bn_i2s_gemv_avx512vnni(y, w, x);
         return;
     }
+    if (n <= FEW_TOKENS && w->k <= FEW_MAX_K) {
+        bn_i2s_few_avx512vnni(y, ldy, w, x, n);
+        return;
+    }
     const size_t most = batch_tokens(w->k);
     for (size_t first = 0; first < n; first += most) {
         size_t batch = n - first < most ? n - first : most;
