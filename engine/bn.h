@@ -511,6 +511,29 @@ typedef struct bn_candidate {
  * empty. False stops the generation. */
 typedef bool (*bn_token_fn)(void *user, int32_t id, const char *text, size_t n_bytes);
 
+/* Speculation: tokens are drafted, and one pass evaluates several of them. Tokens, chain and all bits are those without
+ * it, also with sampling. */
+typedef enum bn_draft_kind {
+    BN_DRAFT_NONE,
+    BN_DRAFT_NGRAM, /* what followed the last few tokens where they occurred before */
+    BN_DRAFT_MODEL  /* what a smaller model would choose */
+} bn_draft_kind;
+
+typedef struct bn_draft_options {
+    bn_draft_kind kind;
+    /* BN_DRAFT_MODEL: of a model with the same vocabulary, for this generation alone. It follows the text, so it is
+     * best kept from one generation to the next of a conversation. */
+    bn_session *session;
+    uint32_t most; /* longest draft, at most 64; 0: 16 */
+    bool always;   /* for tests: draft even while drafts are measured to cost more time than they save */
+} bn_draft_options;
+
+typedef struct bn_draft_stat {
+    uint64_t passes;   /* with drafts */
+    uint64_t drafted;  /* tokens */
+    uint64_t accepted; /* of them, those that the sampler chose */
+} bn_draft_stat;
+
 /* One generation: what is asked, and what was generated. Zeroed, it asks for a greedy one; a prompt and
  * n_predict are needed. */
 typedef struct bn_generation {
@@ -530,6 +553,7 @@ typedef struct bn_generation {
     uint32_t n_top;       /* keep that many of the best tokens of each step in top, at most 1000 */
     bn_token_fn on_token; /* may be NULL */
     void *user;           /* handed to on_token */
+    bn_draft_options draft;
 
     /* What was generated; released by bn_generation_release. */
     int32_t *ids;          /* n_ids tokens, the one that stopped the generation included */
@@ -552,6 +576,7 @@ typedef struct bn_generation {
     uint32_t n_together; /* most generations in one pass */
     bn_work work;
     bn_screen_stat screen;
+    bn_draft_stat drafts;
     bn_kernel_stat *kernels; /* n_kernels that were called, in the order of bn_session_kernel_stat */
     size_t n_kernels;
 } bn_generation;

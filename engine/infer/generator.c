@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "infer/chain.h"
 #include "infer/generator.h"
+#include "infer/speculate.h"
 
 #define BN_TOP_MAX 1000u
 
@@ -26,8 +27,11 @@ struct bn_generator {
     size_t n_history, n_evaluated;
     uint32_t base; /* where the prompt begins in the timeline */
     bool ended;
-    uint64_t start, since; /* of the generation, of the step */
-    bn_eval_timing timing; /* of the passes of this step */
+    uint64_t start, since;      /* of the generation, of the step */
+    bn_eval_timing timing;      /* of the passes of this step */
+    struct bn_drafter *drafter; /* NULL: no drafts are wanted */
+    struct bn_draft_pace pace;
+    uint64_t pass_start;
     /* What the session did before. */
     bn_work work;
     bn_screen_stat screen;
@@ -272,11 +276,25 @@ bool bn_generator_has_ended(const struct bn_generator *g)
     return g->ended;
 }
 
-bn_batch_part bn_generator_next(const struct bn_generator *g, size_t n)
+/* Drafts at most n tokens after the newest, no more than the context and the request have room for. */
+static size_t draft(struct bn_generator *g, size_t n)
 {
-    size_t pending = g->n_history - g->n_evaluated;
-    return (bn_batch_part){g->sequence, g->history + g->n_evaluated, bn_min_size(pending, n),
-                           pending <= n ? BN_LOGITS_LAST : BN_LOGITS_NONE};
+    const bn_generation *gen = g->gen;
+    n = bn_min_size(n, bn_draft_pace_length(&g->pace));
+    n = bn_min_size(n, g->sequence->n_ctx - position(g) - 1);
+    n = bn_min_size(n, gen->n_predict - gen->n_ids - 1);
+    return bn_drafter_draft(g->drafter, g->history, g->n_history, n, g->sampler);
+}
+
+bn_batch_part bn_generator_next(struct bn_generator *g, size_t n, size_t most_drafts)
+{
+    size_t pending = g->n_history - g->n_evaluated, n_drafted = 0;
+    g->pass_start = bn_clock_ns();
+    if (g->drafter != NULL && g->gen->n_ids > 0) n_drafted = draft(g, bn_min_size(n - pending, most_drafts));
+    return (bn_batch_part){g->sequence, g->history + g->n_evaluated, bn_min_size(pending, n) + n_drafted,
+                           pending > n     ? BN_LOGITS_NONE
+                           : n_drafted > 0 ? BN_LOGITS_ALL
+                                           : BN_LOGITS_LAST};
 }
 
 void bn_generator_join(struct bn_generator *g, size_t n)
@@ -317,19 +335,39 @@ static void end(struct bn_generator *g)
     if (gen->want_chain) bn_hex(gen->chain, g->link, sizeof g->link);
 }
 
+/* After a pass of one token and n_drafted others, of which n_accepted were chosen. */
+static void account_drafts(struct bn_generator *g, size_t n_drafted, size_t n_accepted)
+{
+    bn_draft_stat *stat = &g->gen->drafts;
+    stat->passes += n_drafted > 0;
+    stat->drafted += n_drafted;
+    stat->accepted += n_accepted;
+    bn_draft_pace_account(&g->pace, n_drafted, n_accepted + 1, bn_clock_ns() - g->pass_start);
+}
+
 void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const float *logits,
                        const float *hidden)
 {
+    const bn_hparams *hp = bn_model_hparams(g->session->model);
     bn_eval_timing timing = bn_session_timing(g->session);
-    g->n_evaluated += part->n_tokens;
+    size_t n_rows = part->which == BN_LOGITS_ALL ? part->n_tokens : logits != NULL, row = 0;
+    bool is_prompt = g->gen->n_ids == 0, go_on = true, right = true;
+    g->n_evaluated += part->n_tokens - n_rows;
     g->timing.embed_ns += timing.embed_ns;
     g->timing.layers_ns += timing.layers_ns;
     g->timing.head_ns += timing.head_ns;
-    if (logits == NULL) return;
-    if (g->gen->n_ids == 0) g->gen->prefill_ns = bn_clock_ns() - g->start;
-    if (!choose(g, logits, hidden)) end(g);
-    g->timing = (bn_eval_timing){0};
-    g->since = bn_clock_ns();
+    if (logits != NULL && is_prompt) g->gen->prefill_ns = bn_clock_ns() - g->start;
+    for (; row < n_rows && go_on && right; row++) {
+        int32_t drafted = row + 1 < n_rows ? part->tokens[row + 1] : -1; /* where the choice is written */
+        g->n_evaluated++;
+        go_on = choose(g, logits + row * hp->n_vocab, hidden + row * hp->n_embd);
+        right = g->history[g->n_history - 1] == drafted;
+        g->timing = (bn_eval_timing){0};
+        g->since = bn_clock_ns();
+    }
+    g->sequence->position = position(g);
+    if (row > 0 && !is_prompt) account_drafts(g, n_rows - 1, row - 1);
+    if (!go_on) end(g);
 }
 
 /* Memory for log-probabilities, when they are wanted. */
@@ -355,7 +393,7 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     g->held_room = longest + 8;
     for (size_t k = 0; k < gen->n_stops; k++)
         g->held_room += strlen(gen->stops[k]);
-    g->history = bn_alloc(gen->n_prompt + gen->n_predict, sizeof *g->history);
+    g->history = bn_alloc(gen->n_prompt + gen->n_predict + bn_draft_most(&gen->draft), sizeof *g->history);
     g->held = bn_alloc(g->held_room, 1);
     g->fresh = bn_alloc(longest + 8, 1);
     gen->ids = bn_alloc(gen->n_predict, sizeof *gen->ids);
@@ -370,6 +408,10 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     memcpy(g->history, gen->prompt, gen->n_prompt * sizeof *g->history);
     g->n_history = gen->n_prompt;
     BN_TRY(bn_sampler_open(&g->sampler, &gen->sampling, n_vocab, err));
+    BN_TRY(bn_drafter_open(&g->drafter, gen, g->session->model, err));
+    uint32_t most = bn_draft_most(&gen->draft);
+    g->pace =
+        (struct bn_draft_pace){.always = gen->draft.always, .most = most, .length = most < 2 ? most : 2};
     g->n_best = gen->want_logprobs ? SIZE_MAX : bn_sampler_reach(g->sampler);
     if (gen->want_chain && g->n_best < BN_CHAIN_TOP) g->n_best = BN_CHAIN_TOP;
     if (g->n_best < gen->n_top) g->n_best = gen->n_top;
@@ -441,6 +483,7 @@ void bn_generator_close(struct bn_generator *g)
     if (g == NULL) return;
     bn_sha256_close(g->sha);
     bn_sampler_close(g->sampler);
+    bn_drafter_close(g->drafter);
     bn_free(g->history);
     bn_free(g->weights);
     bn_free(g->held);

@@ -28,9 +28,11 @@ bool bn_generator_has_ended(const struct bn_generator *g);
 
 /* It takes part in a pass with n generations. */
 void bn_generator_join(struct bn_generator *g, size_t n);
-/* The next tokens, at most n of them. The logits of the last one are wanted when it is the last that is pending. */
-bn_batch_part bn_generator_next(const struct bn_generator *g, size_t n);
-/* These tokens were evaluated by the session's last pass; logits and hidden are the row that was wanted, or NULL. */
+/* The next tokens, at most n of them. The logits of the last one are wanted when it is the last that is pending; those
+ * of all when the others are drafted ones, of which it takes most_drafts at most. */
+bn_batch_part bn_generator_next(struct bn_generator *g, size_t n, size_t most_drafts);
+/* These tokens were evaluated by the session's last pass; logits and hidden are the first row that was wanted, or NULL.
+ * The sequence is shortened to what was right of a draft. */
 void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const float *logits,
                        const float *hidden);
 

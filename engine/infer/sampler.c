@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "infer/speculate.h"
 #include "model/model.h"
 
 struct candidate {
@@ -71,6 +72,11 @@ void bn_sampler_close(bn_sampler *s)
     bn_free(s->weight);
     bn_free(s->heap);
     bn_free(s);
+}
+
+void bn_sampler_follow(bn_sampler *s, const bn_sampler *other)
+{
+    s->state = other->state;
 }
 
 static size_t argmax(const float *x, size_t n)

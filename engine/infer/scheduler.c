@@ -6,6 +6,7 @@
  */
 #include "base/error.h"
 #include "infer/generator.h"
+#include "infer/speculate.h"
 
 struct bn_scheduler {
     bn_session *session;
@@ -16,8 +17,21 @@ struct bn_scheduler {
     struct bn_generator **running;
     bn_batch_part *parts;
     size_t n_parts;
-    float *logits; /* a row for each */
+    float *logits; /* n_rows of them: for each generation, and for the drafts of one */
+    size_t n_rows;
 };
+
+/* Makes room for rows of logits, whose contents do not stay. */
+static bn_status make_rows(struct bn_scheduler *sched, size_t n_rows, bn_error *err)
+{
+    if (n_rows <= sched->n_rows) return BN_OK;
+    bn_free(sched->logits);
+    sched->n_rows = 0;
+    sched->logits = bn_alloc_aligned(n_rows * sched->session->model->hp.n_vocab, sizeof *sched->logits);
+    if (sched->logits == NULL) return bn_nomem(err);
+    sched->n_rows = n_rows;
+    return BN_OK;
+}
 
 bn_status bn_scheduler_open(bn_scheduler **out, bn_session *session, const bn_tokenizer *tok, uint32_t most,
                             bn_error *err)
@@ -32,9 +46,8 @@ bn_status bn_scheduler_open(bn_scheduler **out, bn_session *session, const bn_to
     sched->generators = bn_alloc(most, sizeof(struct bn_generator *));
     sched->running = bn_alloc(most, sizeof(struct bn_generator *));
     sched->parts = bn_alloc(most, sizeof *sched->parts);
-    sched->logits = bn_alloc_aligned((size_t)most * session->model->hp.n_vocab, sizeof *sched->logits);
-    if (sched->generators == NULL || sched->running == NULL || sched->parts == NULL ||
-        sched->logits == NULL) {
+    bool failed = sched->generators == NULL || sched->running == NULL || sched->parts == NULL;
+    if (failed || make_rows(sched, most, NULL) != BN_OK) {
         bn_scheduler_close(sched);
         return bn_nomem(err);
     }
@@ -61,6 +74,7 @@ bn_status bn_scheduler_add(bn_scheduler *sched, bn_sequence *sequence, bn_genera
 {
     if (sched->n == sched->most)
         return bn_fail(err, BN_ERR_LIMIT, "%zu generations are running, which is the most", sched->n);
+    BN_TRY(make_rows(sched, bn_draft_most(&gen->draft) + 1, err));
     BN_TRY(bn_generator_open(&sched->generators[sched->n], sched->session, sequence, sched->tok, gen, err));
     sched->n++;
     return BN_OK;
@@ -92,7 +106,8 @@ static size_t add_parts(struct bn_scheduler *sched, bool have_prompt, size_t roo
     for (size_t i = 0; i < sched->n && room > 0; i++) {
         struct bn_generator *g = sched->generators[i];
         if (bn_generator_has_ended(g) || bn_generator_has_prompt(g) != have_prompt) continue;
-        bn_batch_part part = bn_generator_next(g, room);
+        /* Several generations fill a pass without drafts. */
+        bn_batch_part part = bn_generator_next(g, room, sched->n == 1 ? sched->n_rows - 1 : 0);
         sched->running[sched->n_parts] = g;
         sched->parts[sched->n_parts++] = part;
         room -= part.n_tokens;
@@ -119,7 +134,7 @@ bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
         bool wanted = part->which != BN_LOGITS_NONE;
         bn_generator_take(sched->running[i], part, wanted ? sched->logits + row * n_vocab : NULL,
                           wanted ? bn_session_hidden_row(s, row) : NULL);
-        row += wanted;
+        row += part->which == BN_LOGITS_ALL ? part->n_tokens : wanted;
     }
     return BN_OK;
 }
