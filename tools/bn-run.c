@@ -79,6 +79,19 @@ static const struct bn_option CACHE[] = {
     {0},
 };
 
+static const struct bn_option DRAFT[] = {
+    BN_OPTION("speculate", "guess tokens from earlier text; same results, faster", .arg = "none|ngram",
+              .rare = true, .group = "Speed", .preset = "none",
+              BN_TO_CHOICE(struct bn_run_options, speculate)),
+    BN_OPTION("draft", "guess tokens by a smaller model; same results, faster", .arg = "MODEL", .rare = true,
+              .group = "Speed", BN_TO_TEXT(struct bn_run_options, draft_model)),
+    BN_OPTION("draft-max", "guess at most N tokens at once [16]", .arg = "N", .rare = true, .group = "Speed",
+              BN_TO_U32(struct bn_run_options, draft_max, 1, 64)),
+    BN_OPTION("draft-always", "guess even when it is measured to be slower", .rare = true, .group = "Speed",
+              BN_TO_BOOL(struct bn_run_options, draft_always)),
+    {0},
+};
+
 static const struct bn_option GENERATE[] = {
     THINK(true),
     BN_OPTION("stop", "stop before this text", .rare = true, .arg = "TEXT", .group = "Stopping",
@@ -199,7 +212,7 @@ static const struct bn_command COMMANDS[] = {
          "since it could be a misspelt command.\n\n-n -1 generates until the end of the text, or until "
          "the context is full.",
      .synopsis = "[-m MODEL] PROMPT | -p TEXT | -f FILE [-n N]",
-     .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, CACHE, LENGTH, SAMPLING, GENERATE},
+     .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, CACHE, LENGTH, SAMPLING, DRAFT, GENERATE},
      .json = true,
      .max_operands = 1,
      .operand = "PROMPT",
@@ -220,7 +233,7 @@ static const struct bn_command COMMANDS[] = {
          "that a model writes before its answer are dimmed on a terminal, and are not part of the "
          "following turns. --think off makes models of the Qwen family answer at once.",
      .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
-     .options = {OPEN, REPACK, TEMPLATE, CACHE, CHAT, SAMPLING},
+     .options = {OPEN, REPACK, TEMPLATE, CACHE, CHAT, SAMPLING, DRAFT},
      .bytes = sizeof(struct bn_run_options),
      .run = bn_run_chat,
      .examples = {{"bn-run chat -m model.gguf --temp 0.7", "chat with a model"}}},

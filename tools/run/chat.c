@@ -142,6 +142,7 @@ static bn_status finish_answer(struct chat *chat, const struct bn_generation *ge
                        bn_session_n_ctx(chat->engine.session));
     char rates[BN_RUN_RATES];
     bn_report_note(1, "%s", bn_run_rates(rates, gen));
+    bn_run_note_drafts(gen, 1);
     chat->last = (struct bn_generation){.n_prompt = gen->n_prompt,
                                         .n_cached = gen->n_cached,
                                         .n_ids = gen->n_ids,
@@ -171,7 +172,8 @@ static bn_status generate(struct chat *chat, const int32_t *ids, size_t n_ids, b
                                 .stops = stops,
                                 .n_stops = n_stops,
                                 .on_token = on_token,
-                                .user = chat};
+                                .user = chat,
+                                .draft = bn_run_draft(chat->args, &chat->engine)};
     if (chat->tmpl == BN_TEMPLATE_QWEN35) bn_buf_puts(&chat->answer, "<think>\n");
     chat->n_shown = chat->answer.len;
     bn_run_answer_start(&chat->printer, chat->tmpl);

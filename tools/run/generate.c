@@ -81,6 +81,9 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     gen->n_top = o->assert_greedy && o->n_top == 0 ? 1 : o->n_top;
     gen->on_token = on_token;
     gen->user = job;
+    gen->draft = bn_run_draft(args, &job->engine);
+    if (gen->draft.kind != BN_DRAFT_NONE && o->trace != NULL)
+        return bn_fail(err, BN_ERR_ARG, "--trace cannot be combined with --speculate or --draft");
     job->stream = !args->json;
     return BN_OK;
 }
@@ -92,6 +95,7 @@ static void print_summary(const struct job *job)
     char rates[BN_RUN_RATES];
     bn_report_note(0, "%s, %s, %u thread%s; stopped: %s", bn_run_rates(rates, gen), bn_isa_name(), n_threads,
                    bn_cli_s(n_threads), bn_stop_reason_name(gen->reason));
+    bn_run_note_drafts(gen, 0);
     bn_run_note_kernels(job->engine.session);
 }
 
@@ -171,6 +175,10 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_u64(doc, "threads", bn_session_n_threads(job->engine.session));
     bn_json_put_u64(doc, "load_ns", job->engine.load_ns);
     if (gen->n_cached > 0) bn_json_put_u64(doc, "cached_tokens", gen->n_cached);
+    if (gen->draft.kind != BN_DRAFT_NONE) {
+        bn_json_put_u64(doc, "drafted_tokens", gen->drafts.drafted);
+        bn_json_put_u64(doc, "accepted_tokens", gen->drafts.accepted);
+    }
     bn_json_put_u64(doc, "prefill_ns", gen->prefill_ns);
     bn_json_put_u64(doc, "decode_ns", gen->decode_ns);
     bn_json_put_u64(doc, "total_ns", gen->total_ns);

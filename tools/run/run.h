@@ -22,6 +22,10 @@ struct bn_run_options {
     uint32_t n_threads, n_ctx, n_batch; /* 0: not given */
     const char *prompt_cache;
     bool cache_all, cache_ro;
+    bn_draft_kind speculate; /* none or ngram */
+    const char *draft_model;
+    uint32_t draft_max; /* 0: not given */
+    bool draft_always;
     const char *system, *template_name;
     enum bn_run_think think;
     struct bn_id_list tokens;
@@ -55,6 +59,8 @@ struct bn_run_options {
 struct bn_run_engine {
     bn_model *model;
     bn_session *session;
+    bn_model *draft_model; /* NULL: none is asked for */
+    bn_session *draft;
     uint64_t load_ns;
 };
 
@@ -93,6 +99,15 @@ BN_MUST_CHECK bn_status bn_run_cache_load(const struct bn_args *args, bn_session
 /* and the first n_tokens of the timeline go to the file, unless they are those that it has. */
 BN_MUST_CHECK bn_status bn_run_cache_save(const struct bn_args *args, bn_session *session, size_t n_tokens,
                                           size_t n_cached, bn_error *err);
+
+/* --draft: opens the model that drafts; */
+BN_MUST_CHECK bn_status bn_run_draft_open(struct bn_run_engine *engine, const struct bn_args *args,
+                                          bn_error *err);
+void bn_run_draft_close(struct bn_run_engine *engine);
+/* with --speculate, --draft-max, --draft-always, what a generation is to do; */
+bn_draft_options bn_run_draft(const struct bn_args *args, const struct bn_run_engine *engine);
+/* and a note about what it did. */
+void bn_run_note_drafts(const struct bn_generation *gen, int level);
 
 /* --temp, --top-k, --top-p, --min-p, --repeat-penalty, --seed. */
 bn_sampler_options bn_run_sampling(const struct bn_args *args);
