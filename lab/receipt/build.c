@@ -258,6 +258,13 @@ static void put_work(const bn_generation *gen, bn_json *object)
     bn_json_put_u64(object, "attended_local", work->attended_local);
 }
 
+static void put_drafts(const bn_draft_stat *drafts, bn_json *object)
+{
+    bn_json_put_u64(object, "passes", drafts->passes);
+    bn_json_put_u64(object, "drafted", drafts->drafted);
+    bn_json_put_u64(object, "accepted", drafts->accepted);
+}
+
 static bn_status put_measurement(struct build *b, bn_json *predicate)
 {
     const struct bn_generation *gen = b->gen;
@@ -291,6 +298,7 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     bn_json_put_u64(head, "heads", gen->screen.heads);
     bn_json_put_u64(head, "rows", gen->screen.rows);
     put_work(gen, bn_json_put_object(measurement, "work"));
+    if (gen->drafts.passes > 0) put_drafts(&gen->drafts, bn_json_put_object(measurement, "drafts"));
     bn_json_put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());
     bn_json_put_count(measurement, "bandwidth_probe_bytes_per_s", b->in->bandwidth_bytes_per_s);
     return BN_OK;

@@ -7,7 +7,8 @@
  * A generation by itself, of P tokens of prompt, C of them cached, and G generated ones, evaluates E = P - C + G - 1
  * tokens (the last one is not evaluated) in ceil((P - C) / batch) + G - 1 passes. A pass of one token may read packed
  * copies of the ternary weights; the best logits of the G passes that end in the head may come from a screened head.
- * Passes that serve several generations do the work of all of them: then the receipt says what the passes were
+ * Speculation replaces passes of one token by passes of several, some of which were wrong (measurement.drafts). Passes
+ * that serve several generations do the work of all of them: then the receipt says what the passes were
  * (measurement.work), the kernels must have done exactly that, and it must be enough for this generation.
  */
 #include <stdio.h>
@@ -179,8 +180,40 @@ static uint64_t pairs(uint64_t n, uint64_t w)
     return n <= w ? n * (n + 1) / 2 : w * (w + 1) / 2 + (n - w) * w;
 }
 
-/* What this generation needs by itself. */
-static bool read_own(const struct bn_rules_input *in, const struct shape *s, bn_work *own,
+#define LONGEST_DRAFT 64u
+
+/* measurement.drafts: of D drafted tokens in N passes A were right. Each of these saved a pass, and each of the others
+ * is one more token and one more row of logits, at some position after the prompt. */
+static bool add_drafts(const struct bn_rules_input *in, const struct shape *s, uint64_t prompt, uint64_t end,
+                       bn_work *least, bn_work *most, struct bn_rule_result *out)
+{
+    uint64_t passes, drafted, accepted, w = s->window;
+    if (bn_json_path(in->receipt->predicate, "measurement.drafts") == NULL) return true;
+    if (!bn_rule_u64(in, "measurement.drafts.passes", &passes, out)) return false;
+    if (!bn_rule_u64(in, "measurement.drafts.drafted", &drafted, out)) return false;
+    if (!bn_rule_u64(in, "measurement.drafts.accepted", &accepted, out)) return false;
+    uint64_t decode = least->heads - 1; /* passes after the prompt without drafts */
+    if (accepted > drafted || passes > drafted || drafted / LONGEST_DRAFT > passes || accepted > decode ||
+        passes > decode - accepted || drafted - accepted >= 1u << 30)
+        return bn_rule_fail(out, "%llu tokens drafted in %llu of %llu passes, %llu accepted", (ull)drafted,
+                            (ull)passes, (ull)decode, (ull)accepted);
+    uint64_t wrong = drafted - accepted, first = prompt + 1, last = end + LONGEST_DRAFT;
+    least->passes -= accepted;
+    least->head_passes -= accepted;
+    least->single -= accepted + passes;
+    least->tokens += wrong;
+    least->heads += wrong;
+    *most = *least;
+    least->attended += wrong * first; /* below 2^62 */
+    most->attended += wrong * last;
+    if (w == 0) return true;
+    least->attended_local += wrong * (first < w ? first : w);
+    most->attended_local += wrong * (last < w ? last : w);
+    return true;
+}
+
+/* What this generation needs by itself, at least and at most. */
+static bool read_own(const struct bn_rules_input *in, const struct shape *s, bn_work *own, bn_work *most,
                      struct bn_rule_result *out)
 {
     uint64_t prompt, generated, batch, cached;
@@ -199,7 +232,8 @@ static bool read_own(const struct bn_rules_input *in, const struct shape *s, bn_
                      .heads = generated,
                      .attended = pairs(end, end) - pairs(cached, end),
                      .attended_local = s->window > 0 ? pairs(end, s->window) - pairs(cached, s->window) : 0};
-    return true;
+    *most = *own;
+    return add_drafts(in, s, prompt, end, own, most, out);
 }
 
 /* Whether the passes can be what a receipt says. */
@@ -215,31 +249,36 @@ static bool is_possible(const bn_work *w, struct bn_rule_result *out)
 /* measurement.work; a receipt without it is of a generation by itself. */
 static bool read_effort(const struct bn_rules_input *in, struct effort *e, struct bn_rule_result *out)
 {
-    bn_work *w = &e->work;
+    bn_work *w = &e->work, most = {0};
     uint64_t generations = 1;
     if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
-    if (!read_shape(in, &e->shape, out) || !read_own(in, &e->shape, w, out)) return false;
-    if (bn_json_path(in->receipt->predicate, "measurement.work") == NULL) return true;
+    if (!read_shape(in, &e->shape, out) || !read_own(in, &e->shape, w, &most, out)) return false;
+    if (bn_json_path(in->receipt->predicate, "measurement.work") == NULL)
+        return w->attended == most.attended || bn_rule_fail(out, "drafts, and no measurement.work");
     if (!bn_rule_u64(in, "measurement.work.generations", &generations, out)) return false;
     const struct {
         const char *path;
-        uint64_t *value;
+        uint64_t *value, most;
         bool at_least; /* also when there are other generations */
     } FIELDS[] = {
-        {"measurement.work.passes", &w->passes, false},
-        {"measurement.work.single", &w->single, false},
-        {"measurement.work.tokens", &w->tokens, true},
-        {"measurement.work.head_passes", &w->head_passes, true},
-        {"measurement.work.heads", &w->heads, true},
-        {"measurement.work.attended", &w->attended, true},
-        {"measurement.work.attended_local", &w->attended_local, true},
+        {"measurement.work.passes", &w->passes, most.passes, false},
+        {"measurement.work.single", &w->single, most.single, false},
+        {"measurement.work.tokens", &w->tokens, most.tokens, true},
+        {"measurement.work.head_passes", &w->head_passes, most.head_passes, true},
+        {"measurement.work.heads", &w->heads, most.heads, true},
+        {"measurement.work.attended", &w->attended, most.attended, true},
+        {"measurement.work.attended_local", &w->attended_local, most.attended_local, true},
     };
+    bool alone = generations < 2;
     for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
-        uint64_t own = *FIELDS[i].value, claimed;
+        uint64_t least = *FIELDS[i].value, claimed;
         if (!bn_rule_u64(in, FIELDS[i].path, &claimed, out)) return false;
-        if (claimed != own && (generations < 2 || (claimed < own && FIELDS[i].at_least)))
+        if ((claimed < least && (alone || FIELDS[i].at_least)) || (claimed > FIELDS[i].most && alone))
             return bn_rule_fail(out, "%s is %llu, it must be %s%llu", FIELDS[i].path, (ull)claimed,
-                                generations < 2 ? "" : "at least ", (ull)own);
+                                alone && least == FIELDS[i].most ? ""
+                                : claimed < least                ? "at least "
+                                                                 : "at most ",
+                                claimed < least ? (ull)least : (ull)FIELDS[i].most);
         *FIELDS[i].value = claimed;
     }
     return is_possible(w, out);

@@ -45,7 +45,7 @@ bn_draft_options bn_run_draft(const struct bn_args *args, const struct bn_run_en
                               .always = o->draft_always};
 }
 
-void bn_run_note_drafts(const struct bn_generation *gen, int level)
+void bn_run_note_drafts(const struct bn_generation *gen, unsigned level)
 {
     const bn_draft_stat *d = &gen->drafts;
     if (gen->draft.kind == BN_DRAFT_NONE) return;

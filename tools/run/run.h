@@ -107,7 +107,7 @@ void bn_run_draft_close(struct bn_run_engine *engine);
 /* with --speculate, --draft-max, --draft-always, what a generation is to do; */
 bn_draft_options bn_run_draft(const struct bn_args *args, const struct bn_run_engine *engine);
 /* and a note about what it did. */
-void bn_run_note_drafts(const struct bn_generation *gen, int level);
+void bn_run_note_drafts(const struct bn_generation *gen, unsigned level);
 
 /* --temp, --top-k, --top-p, --min-p, --repeat-penalty, --seed. */
 bn_sampler_options bn_run_sampling(const struct bn_args *args);
