@@ -253,6 +253,77 @@ static void a_receipt_says_what_was_cached(void **state)
     release(&whole);
 }
 
+/* Whether the receipt verifies with another number at a path of "measurement". */
+static bool verifies_with(bn_json *statement, const char *object, const char *name, uint64_t value)
+{
+    char path[64];
+    uint64_t old = 0;
+    struct bn_receipt receipt;
+    snprintf(path, sizeof path, "predicate.measurement.%s", object);
+    bn_json *o = (bn_json *)(uintptr_t)bn_json_path(statement, path);
+    assert_true(bn_json_u64(bn_json_get(o, name), &old));
+    bn_json_remove(o, name);
+    bn_json_put_u64(o, name, value);
+    assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
+    open_text(&receipt, statement);
+    bool ok = verifies(&receipt);
+    bn_receipt_release(&receipt);
+    bn_json_remove(o, name);
+    bn_json_put_u64(o, name, old);
+    return ok;
+}
+
+/* The work is that of the passes with drafts, and no other number of drafts explains it. */
+static void a_receipt_says_what_was_drafted(void **state)
+{
+    (void)state;
+    const bn_session_options options = {.n_ctx = 128, .n_batch = 3, .n_threads = 2};
+    static const int32_t AGAIN[] = {845, 25, 198, 404, 11, 845, 25, 198, 404, 11, 845, 25};
+    struct run run = {.gen = {.prompt = AGAIN,
+                              .n_prompt = BN_ARRAY_LEN(AGAIN),
+                              .n_predict = 40,
+                              .sampling = BN_SAMPLER_OPTIONS_INIT,
+                              .ignore_end = true,
+                              .want_chain = true,
+                              .draft = {.kind = BN_DRAFT_NGRAM, .most = 2, .always = true}}};
+    assert_int_equal(bn_session_open(&run.session, model, &options, NULL), BN_OK);
+    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
+    const bn_draft_stat *d = &run.gen.drafts;
+    const bn_work *w = &run.gen.work;
+    assert_true(d->passes > 1 && d->accepted > 0 && d->accepted < d->drafted);
+    run.in = (struct bn_receipt_input){.model = model, .session = run.session, .generation = &run.gen};
+    bn_json *schema = load("ci/schemas/receipt.schema.json"), *statement = build(&run);
+    conforms(schema, bn_json_get(statement, "predicate"), "");
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    open_text(&receipt, statement);
+    assert_true(verifies(&receipt));
+    assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
+    assert_true(result.same && result.chain);
+    bn_receipt_release(&receipt);
+    assert_true(verifies_with(statement, "drafts", "drafted", d->drafted));
+    assert_false(verifies_with(statement, "drafts", "drafted", d->drafted + 1));
+    assert_false(verifies_with(statement, "drafts", "drafted", d->accepted - 1));
+    assert_false(verifies_with(statement, "drafts", "accepted", d->accepted - 1));
+    assert_false(verifies_with(statement, "drafts", "accepted", d->accepted + 1));
+    assert_false(verifies_with(statement, "drafts", "passes", d->passes - 1));
+    assert_false(verifies_with(statement, "drafts", "passes", 9007199254740991));
+    assert_false(verifies_with(statement, "drafts", "drafted", 9007199254740991));
+    assert_false(verifies_with(statement, "drafts", "accepted", 9007199254740991));
+    assert_false(verifies_with(statement, "work", "attended", w->attended + 1));
+    assert_false(verifies_with(statement, "work", "attended", 1u << 30));
+    assert_false(verifies_with(statement, "work", "passes", w->passes - 1));
+    assert_false(verifies_with(statement, "work", "heads", w->heads + 1));
+    bn_json_remove((bn_json *)(uintptr_t)bn_json_path(statement, "predicate.measurement"), "drafts");
+    assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
+    open_text(&receipt, statement);
+    assert_false(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+    bn_json_free(schema);
+    release(&run);
+}
+
 static void without_evidence_there_is_no_receipt(void **state)
 {
     (void)state;
@@ -583,6 +654,7 @@ int main(void)
         cmocka_unit_test(a_receipt_says_what_ran),
         cmocka_unit_test(more_threads_than_heads_give_a_receipt),
         cmocka_unit_test(a_receipt_says_what_was_cached),
+        cmocka_unit_test(a_receipt_says_what_was_drafted),
         cmocka_unit_test(without_evidence_there_is_no_receipt),
         cmocka_unit_test(short_memory_gives_no_receipt),
         cmocka_unit_test(replay_sees_any_difference),
