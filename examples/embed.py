@@ -24,18 +24,22 @@ class Sampling(c.Structure):
 TokenFunction = c.CFUNCTYPE(c.c_bool, c.c_void_p, c.c_int32, c.POINTER(c.c_char), c.c_size_t)
 
 
+class Draft(c.Structure):
+    _fields_ = [("kind", c.c_int), ("session", c.c_void_p), ("most", c.c_uint32), ("always", c.c_bool)]
+
+
 class Generation(c.Structure):
     _fields_ = [("prompt", c.POINTER(c.c_int32)), ("n_prompt", c.c_size_t), ("n_cached", c.c_size_t),
                 ("n_predict", c.c_uint32), ("sampling", Sampling), ("stop_ids", c.c_void_p),
                 ("n_stop_ids", c.c_size_t), ("stops", c.POINTER(c.c_char_p)), ("n_stops", c.c_size_t),
-                ("ignore_end", c.c_bool), ("want_chain", c.c_bool),
-                ("want_logprobs", c.c_bool), ("n_top", c.c_uint32),
-                ("on_token", TokenFunction), ("user", c.c_void_p), ("ids", c.POINTER(c.c_int32)),
-                ("token_ns", c.c_void_p), ("steps", c.c_void_p), ("top", c.c_void_p), ("logprobs", c.c_void_p),
+                ("ignore_end", c.c_bool), ("want_chain", c.c_bool), ("want_logprobs", c.c_bool),
+                ("n_top", c.c_uint32), ("on_token", TokenFunction), ("user", c.c_void_p), ("draft", Draft),
+                ("ids", c.POINTER(c.c_int32)), ("token_ns", c.c_void_p), ("steps", c.c_void_p), ("top", c.c_void_p), ("logprobs", c.c_void_p),
                 ("log_sums", c.c_void_p), ("n_ids", c.c_size_t), ("reason", c.c_int), ("prefill_ns", c.c_uint64),
                 ("decode_ns", c.c_uint64), ("total_ns", c.c_uint64), ("chain", c.c_char * 65),
                 ("n_before", c.c_uint32), ("n_together", c.c_uint32), ("work", c.c_uint64 * 7),
-                ("screen", c.c_uint64 * 4), ("kernels", c.c_void_p), ("n_kernels", c.c_size_t)]
+                ("screen", c.c_uint64 * 4), ("drafts", c.c_uint64 * 3), ("kernels", c.c_void_p),
+                ("n_kernels", c.c_size_t)]
 
 
 bn = c.CDLL(os.environ.get("BN_LIBRARY", "libbn.so.0"))

@@ -64,6 +64,13 @@ fi
 shared=$(cd "$root" && readlink -f "${OUT:-build/gcc}/libbn.so")
 if command -v python3 >/dev/null; then
     check "embed.py generates the same" equal "$(BN_LIBRARY=$shared text python3 embed.py)" "$expected"
+    printf '%s\n' '#include <bn.h>' '#include <stddef.h>' '#include <stdio.h>' 'int main(void) {' \
+        'printf("%zu %zu\n", sizeof(bn_generation), offsetof(bn_generation, chain)); }' >layout.c
+    "$variant" -I"$tmp/usr/include" layout.c -o layout
+    check "and declares the generation as bn.h does" equal "$(python3 -c 'import ctypes, re
+text = open("embed.py").read()
+exec(text[:text.index("bn = c.CDLL")])
+print(ctypes.sizeof(Generation), Generation.chain.offset)')" "$(./layout)"
 fi
 # libbn.so exports exactly what bn.h declares; libbn.a has it too.
 grep -oE '\bbn_[a-z0-9_]+\(' "$tmp/usr/include/bn.h" | tr -d '(' | grep -v '_fn$' | sort -u >declared

@@ -77,7 +77,7 @@ static void put_steps(bn_json *line, const bn_generation *gen)
         bn_run_put_top(bn_json_add_array(steps), gen, i);
 }
 
-static bn_status print_line(struct job *job, const struct bn_run_request *q, size_t index, bn_error *err)
+static bn_status print_line(const struct bn_run_request *q, size_t index, bn_error *err)
 {
     const bn_generation *gen = &q->gen;
     const bn_json *id = bn_json_get(q->line, "id");
@@ -107,7 +107,7 @@ static bn_status print_ended(struct job *job, bn_error *err)
         struct bn_run_request *q = &job->requests.list[job->n_printed];
         for (size_t i = 0; i < job->n_lanes; i++)
             if (job->lanes[i].request == q) return BN_OK;
-        BN_TRY(print_line(job, q, job->n_printed, err));
+        BN_TRY(print_line(q, job->n_printed, err));
         bn_generation_release(&q->gen);
         bn_buf_release(&q->answer);
     }
