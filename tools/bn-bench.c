@@ -35,7 +35,7 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench run -m model.gguf -n 64 -r auto --precision 0.5",
                    "until the median is known to 0.5 %"},
                   {"bn-bench run -m model.gguf -p 0 -t 1 --concurrent 1,2,4", "concurrent generations"},
-                  {"bn-bench run -m model.gguf --cold --loads 5 -p 0 -n 1", "opening the file from disk"},
+                  {"bn-bench run -m model.gguf -p 0 -t 1,2 --busy 1", "next to a process that needs a CPU"},
                   {"bn-bench run --score validation --target 'decode>=30' --target 'accuracy>=15%'",
                    "fail when it is too slow or predicts too little"},
                   {"bn-bench run --json >before.json", "every sample, for later comparison"}}},

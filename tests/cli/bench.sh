@@ -66,6 +66,34 @@ ok 'plain C has no limit' lines 'no limit: plain C' 1
 run limits -m "$nano" -p 0 -n 0
 ok 'nothing to measure' ended 2
 
+run run -m "$nano" -p 4 -n 3 -t 1 -r 1 --warmup 0 --busy 1
+ok 'run next to a busy process' ended 0
+ok 'its tests have rows of their own' lines '^(prompt|decode) +[0-9]+ +0 +1 +[01] ' 4
+run run -m "$nano" -p 0 -n 3 -t 1 -r 1 --warmup 0 --busy 1 --target 'decode>=0.001' --target 'decode busy=1<=0.001'
+ok 'a target names tests next to busy processes' has out 'missed +decode busy=1<=0.001: .* busy=1'
+ok 'other targets do not mean them' has out 'met +decode>=0.001: found .*, decode n=3 d=0 t=1$'
+# Busy processes end with the program, however it ends. They are its children, and have the same name.
+gone() { ! kill -0 "$1" 2>"$tmp/err" || grep -q '^State:.*Z' "/proc/$1/status" 2>>"$tmp/err"; }
+for signal in TERM KILL; do
+    "$bin/bn-bench" run -m "$nano" -p 0 -n 64 -t 1 -r 10000 --busy 2 >"$tmp/out" 2>"$tmp/err" </dev/null &
+    bench=$!
+    children() { loops=$(cat "/proc/$bench/task/$bench/children" 2>>"$tmp/err") && [ "$(wc -w <<<"$loops")" -eq 2 ]; }
+    for ((i = 0; i < 600; i++)); do
+        children && break
+        sleep 0.1
+    done
+    ok "it has two busy processes (SIG$signal)" children
+    kill -s "$signal" "$bench"
+    wait "$bench" 2>>"$tmp/err"
+    for ((i = 0; i < 600; i++)); do
+        left=''
+        for loop in $loops; do gone "$loop" || left+=" $loop"; done
+        [ -n "$left" ] || break
+        sleep 0.1
+    done
+    ok "they end with it (SIG$signal)" [ -z "$left" ]
+done
+
 run run -p 4 -n 3 -d 0,5 -t 1 -r 2
 ok 'run succeeds' ended 0
 ok 'it has a line for each test' lines '^(prompt|decode) +[0-9]' 4

@@ -7,8 +7,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "lab/kit/loops.h"
 #include "lab/kit/process.h"
 #include "tests/unit/unit.h"
 
@@ -216,6 +218,87 @@ static void an_interrupt_cancels(void **state)
     sigaction(SIGALRM, &before, NULL);
 }
 
+/* ---- busy processes ---- */
+
+/* Ticks of CPU time that a process used, and its state; 'X' when there is no such process. */
+static unsigned long used_by(pid_t pid, char *run_state)
+{
+    char path[64], name[64];
+    unsigned long user = 0;
+    *run_state = 'X';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "r");
+    if (f == NULL) return 0;
+    if (fscanf(f, "%*d %63s %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu", name, run_state, &user) != 3)
+        *run_state = 'X';
+    fclose(f);
+    return user;
+}
+
+static bool is_gone(pid_t pid)
+{
+    char run_state;
+    (void)used_by(pid, &run_state);
+    return run_state == 'X' || run_state == 'Z';
+}
+
+static void wait_until_used(pid_t pid, unsigned long ticks)
+{
+    char run_state;
+    for (int i = 0; i < 12000 && used_by(pid, &run_state) < ticks; i++)
+        usleep(10000);
+    assert_true(used_by(pid, &run_state) >= ticks);
+}
+
+static void busy_processes_compute_when_asked(void **state)
+{
+    (void)state;
+    struct bn_loops *loops = NULL;
+    char run_state;
+    assert_int_equal(bn_loops_start(&loops, 0, NULL), BN_OK);
+    assert_null(loops);
+    bn_loops_run(loops, 0);
+    assert_int_equal(bn_loops_start(&loops, 2, NULL), BN_OK);
+    pid_t first = bn_loops_pid(loops, 0), second = bn_loops_pid(loops, 1);
+    bn_loops_run(loops, 1);
+    wait_until_used(first, 10);
+    assert_true(used_by(second, &run_state) <= 1); /* its start */
+    bn_loops_run(loops, 0);
+    for (int i = 0; i < 12000 && (used_by(first, &run_state), run_state != 'S'); i++)
+        usleep(10000);
+    assert_int_equal(run_state, 'S');
+    bn_loops_end(loops);
+    assert_true(is_gone(first) && is_gone(second));
+}
+
+/* The program that started them is killed by a signal that it cannot catch. */
+static void busy_processes_end_with_their_program(void **state)
+{
+    (void)state;
+    int fds[2];
+    pid_t inner = 0;
+    assert_int_equal(pipe(fds), 0);
+    pid_t outer = fork();
+    if (outer == 0) {
+        struct bn_loops *loops = NULL;
+        if (bn_loops_start(&loops, 1, NULL) != BN_OK) _exit(1);
+        bn_loops_run(loops, 1);
+        inner = bn_loops_pid(loops, 0);
+        if (write(fds[1], &inner, sizeof inner) != sizeof inner) _exit(1);
+        for (;;)
+            pause();
+    }
+    close(fds[1]);
+    assert_int_equal(read(fds[0], &inner, sizeof inner), sizeof inner);
+    close(fds[0]);
+    wait_until_used(inner, 1);
+    kill(outer, SIGKILL);
+    assert_int_equal(waitpid(outer, NULL, 0), outer);
+    for (int i = 0; i < 12000 && !is_gone(inner); i++)
+        usleep(10000);
+    assert_true(is_gone(inner));
+}
+
 int main(void)
 {
     keep_what_we_were_given();
@@ -230,6 +313,8 @@ int main(void)
         cmocka_unit_test(what_cannot_start_is_an_error),
         cmocka_unit_test(memory_is_the_programs_own),
         cmocka_unit_test(an_interrupt_cancels),
+        cmocka_unit_test(busy_processes_compute_when_asked),
+        cmocka_unit_test(busy_processes_end_with_their_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,6 +271,30 @@ static void concurrent_generations(void **state)
     bn_json_free(doc);
 }
 
+/* Each test again next to a busy process, with the same output. */
+static void busy_processes_are_tests_too(void **state)
+{
+    (void)state;
+    bn_json *doc = document("run -p 5 -n 3 -t 1,2 --reps 1 --warmup 0 --busy 1,0");
+    check_common(doc, "run");
+    assert_int_equal(size(doc, "configurations"), 8);
+    assert_int_equal(size(doc, "settings.busy"), 1);
+    const bn_json *quiet = find_config(doc, "decode n=3 d=0 t=2");
+    const bn_json *busy = find_config(doc, "decode n=3 d=0 t=2 busy=1");
+    check_config(busy, 1, 0);
+    check_series(doc, busy);
+    assert_true(number(quiet, "busy") == 0 && number(busy, "busy") == 1);
+    assert_near(number(busy, "summary.share_of_quiet"),
+                number(busy, "summary.tokens_per_second.median") /
+                    number(quiet, "summary.tokens_per_second.median"));
+    assert_int_equal(bn_json_kind(bn_json_path(quiet, "summary.share_of_quiet")), BN_JSON_NULL);
+    const char *one = NULL, *other = NULL;
+    assert_true(bn_json_string(bn_json_get(quiet, "output_sha256"), &one));
+    assert_true(bn_json_string(bn_json_get(busy, "output_sha256"), &other));
+    assert_string_equal(one, other);
+    bn_json_free(doc);
+}
+
 static void one_test_alone(void **state)
 {
     (void)state;
@@ -449,7 +473,7 @@ int main(void)
         cmocka_unit_test(concurrent_generations), cmocka_unit_test(one_test_alone),
         cmocka_unit_test(bytes_are_counted),      cmocka_unit_test(kernels_are_complete),
         cmocka_unit_test(plain_c_has_no_limit),   cmocka_unit_test(limits_fit_the_work),
-        cmocka_unit_test(limits_without_a_run),
+        cmocka_unit_test(limits_without_a_run),   cmocka_unit_test(busy_processes_are_tests_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,13 +18,14 @@ static double median_of(const struct bn_series_list *all, const char *test, cons
     return s != NULL && bn_summarize(&sum, s->samples, s->n) ? sum.median : (double)NAN;
 }
 
-static const struct bn_report_series *fastest(const struct bn_report *r,
-                                              const struct bn_report_source *source, const char *word)
+const struct bn_report_series *bn_report_fastest(const struct bn_report *r,
+                                                 const struct bn_report_source *source, const char *word,
+                                                 bool busy)
 {
     const struct bn_report_series *best = NULL;
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *s = &r->series[i];
-        if (s->source != source || !bn_report_is_speed(s, word)) continue;
+        if (s->source != source || !bn_report_is_speed(s, word) || bn_report_is_busy(s) != busy) continue;
         if (best == NULL || s->figure[BN_FIGURE_MEDIAN] < best->figure[BN_FIGURE_MEDIAN]) best = s;
     }
     return best;
@@ -38,8 +39,9 @@ static void read_model(struct bn_report_model *m, const struct bn_report *r,
                                   .sha256 = bn_json_text_of(source->doc, "model.sha256"),
                                   .parameters = bn_json_number_of(source->doc, "model.parameters"),
                                   .file_bytes = bn_json_number_of(source->doc, "model.file_bytes"),
-                                  .decode = fastest(r, source, "decode"),
-                                  .prompt = fastest(r, source, "prompt"),
+                                  .decode = bn_report_fastest(r, source, "decode", false),
+                                  .prompt = bn_report_fastest(r, source, "prompt", false),
+                                  .busy = bn_report_fastest(r, source, "decode", true),
                                   .first_token_ns = (double)NAN,
                                   .peak_bytes = median_of(&source->series, "process", "peak_rss_bytes"),
                                   .share = (double)NAN};
@@ -119,12 +121,13 @@ static void begin_row(struct bn_table *t, const struct bn_report_model *m)
 
 void bn_report_fill_models(struct bn_table *t, const struct bn_report *r)
 {
-    static const char *const HEADS[] = {"model", "params", "decode", "prompt", "first token"};
-    bn_table_begin(t, HEADS, "lrrrr");
+    static const char *const HEADS[] = {"model", "params", "decode", "next to busy", "prompt", "first token"};
+    bn_table_begin(t, HEADS, "lrrrrr");
     for (size_t i = 0; i < r->n_models && bn_report_has_models(r); i++) {
         const struct bn_report_model *m = &r->models[i];
         begin_row(t, m);
         put_rate(t, m->decode);
+        put_rate(t, m->busy);
         put_rate(t, m->prompt);
         bn_table_value(t, m->first_token_ns, "ns");
     }

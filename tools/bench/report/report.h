@@ -109,6 +109,7 @@ struct bn_report_model {
     const char *name, *sha256;
     double parameters, file_bytes;                  /* NaN when unknown */
     const struct bn_report_series *decode, *prompt; /* ns_per_token; NULL when not measured */
+    const struct bn_report_series *busy;            /* decoding next to busy processes, likewise */
     double first_token_ns;                          /* of that prompt test; NaN when unknown */
     double peak_bytes;                              /* resident memory of the process, likewise */
     double share;                                   /* of the measured bandwidth, while decoding, likewise */
@@ -216,6 +217,12 @@ void bn_report_headline(struct bn_buf *out, const struct bn_report *r);
 /* Whether the series holds times per token of the tests whose names begin with that word, "decode" or
  * "prompt". */
 bool bn_report_is_speed(const struct bn_report_series *s, const char *word);
+/* Was it measured next to busy processes (bn-bench run --busy)? */
+bool bn_report_is_busy(const struct bn_report_series *s);
+/* The fastest of these series of a source; NULL when there is none. */
+const struct bn_report_series *bn_report_fastest(const struct bn_report *r,
+                                                 const struct bn_report_source *source, const char *word,
+                                                 bool busy);
 /* The number of threads of a test of bn-bench run; 0 when unknown. */
 size_t bn_report_threads(const struct bn_report_series *s);
 /* "decode 38.42 tok/s, prompt 271.3 tok/s, 2 threads, model.gguf, CPU"; false without such series. */

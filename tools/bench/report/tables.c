@@ -155,22 +155,15 @@ void bn_report_headline(struct bn_buf *out, const struct bn_report *r)
     if (bricks > 0) bn_buf_printf(out, "%s%zu bricks profiled", comma, bricks);
 }
 
-/* The fastest series of tokens whose test begins with that word; NULL when there is none. */
-static const struct bn_report_series *fastest(const struct bn_report *r, const char *word)
-{
-    const struct bn_report_series *best = NULL;
-    for (size_t i = 0; i < r->n_series; i++) {
-        const struct bn_report_series *s = &r->series[i];
-        if (!bn_report_is_speed(s, word) || s->source != r->series[0].source) continue;
-        if (best == NULL || s->figure[BN_FIGURE_MEDIAN] < best->figure[BN_FIGURE_MEDIAN]) best = s;
-    }
-    return best;
-}
-
 bool bn_report_is_speed(const struct bn_report_series *s, const char *word)
 {
     return strcmp(s->s->metric, "ns_per_token") == 0 && strncmp(s->s->test, word, strlen(word)) == 0 &&
            s->figure[BN_FIGURE_MEDIAN] > 0;
+}
+
+bool bn_report_is_busy(const struct bn_report_series *s)
+{
+    return strstr(s->s->test, " busy=") != NULL;
 }
 
 size_t bn_report_threads(const struct bn_report_series *s)
@@ -193,7 +186,9 @@ static void put_speed(struct bn_buf *out, const struct bn_report_series *s, cons
 
 bool bn_report_put_speeds(struct bn_buf *out, const struct bn_report *r)
 {
-    const struct bn_report_series *decode = fastest(r, "decode"), *prompt = fastest(r, "prompt");
+    const struct bn_report_source *source = r->n_series > 0 ? r->series[0].source : NULL;
+    const struct bn_report_series *decode = bn_report_fastest(r, source, "decode", false);
+    const struct bn_report_series *prompt = bn_report_fastest(r, source, "prompt", false);
     const struct bn_report_series *either = decode != NULL ? decode : prompt;
     if (either == NULL) return false;
     bool differ = decode != NULL && prompt != NULL && bn_report_threads(decode) != bn_report_threads(prompt);

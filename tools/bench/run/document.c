@@ -41,6 +41,7 @@ static void put_settings(const struct bn_bench_measurement *m, bn_json *doc)
         for (size_t i = 0; i < m->n_pairs; i++)
             bn_json_add_string(pairs, m->o->generates.list[i]);
     }
+    if (m->o->busy.n > 0) bn_bench_put_list(o, "busy", &m->o->busy);
     bn_json_put_bool(o, "cold", m->o->cold);
     bn_json_put_u64(o, "seed", m->o->seed);
     bn_json_put_string(o, "isa", bn_isa_name());
@@ -191,6 +192,8 @@ static void put_summary(const struct bn_bench_measurement *m, const struct bn_be
     bn_json_put_finite(s, "price_per_million_tokens",
                        m->o->price_per_hour > 0 ? bn_bench_price(m, c) : (double)NAN,
                        "no price was given (--price-per-hour)");
+    bn_json_put_finite(s, "share_of_quiet", bn_bench_share_of_quiet(m, c),
+                       c->n_busy > 0 ? "the test alone is not valid" : "no busy process ran next to it");
     put_figure(m, c, s, "bytes_per_token", bn_bench_bytes_per_token);
     put_figure(m, c, s, "bytes_per_second", bn_bench_bytes_per_second);
     put_figure(m, c, s, "cpu_use", bn_bench_cpu_use);
@@ -219,6 +222,7 @@ static void put_config(const struct bn_bench_measurement *m, bn_json *array, con
     if (c->answer > 0) bn_json_put_u64(o, "answer", c->answer);
     bn_json_put_u64(o, "depth", c->depth);
     bn_json_put_u64(o, "threads", c->n_threads);
+    bn_json_put_u64(o, "busy", c->n_busy);
     if (c->decode)
         bn_json_put_unavailable(o, "batch", "tokens are decoded one by one");
     else

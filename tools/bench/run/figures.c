@@ -76,13 +76,15 @@ double bn_bench_cpu_use(const struct bn_bench_config *c, const struct bn_bench_s
 
 void bn_bench_config_name(const struct bn_bench_config *c, char *out, size_t room)
 {
-    if (c->decode)
-        snprintf(out, room, "decode n=%u d=%u t=%u", c->tokens, c->depth, c->n_threads);
-    else if (c->answer > 0)
-        snprintf(out, room, "generate n=%u+%u d=%u t=%u b=%u", c->tokens, c->answer, c->depth, c->n_threads,
-                 c->n_batch);
-    else
-        snprintf(out, room, "prompt n=%u d=%u t=%u b=%u", c->tokens, c->depth, c->n_threads, c->n_batch);
+    char answer[16] = "", batch[16] = "", busy[24] = "";
+    if (c->answer > 0) snprintf(answer, sizeof answer, "+%u", c->answer);
+    if (!c->decode) snprintf(batch, sizeof batch, " b=%u", c->n_batch);
+    if (c->n_busy > 0) snprintf(busy, sizeof busy, " busy=%u", c->n_busy);
+    snprintf(out, room, "%s n=%u%s d=%u t=%u%s%s",
+             c->decode       ? "decode"
+             : c->answer > 0 ? "generate"
+                             : "prompt",
+             c->tokens, answer, c->depth, c->n_threads, batch, busy);
 }
 
 size_t bn_bench_collect(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
@@ -197,6 +199,22 @@ static bool is_same_test(const struct bn_bench_config *a, const struct bn_bench_
     return a->decode == b->decode && a->tokens == b->tokens && a->answer == b->answer && a->depth == b->depth;
 }
 
+static double median_rate(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+{
+    size_t n = bn_bench_collect(m, c, bn_bench_tokens_per_second);
+    return c->verdict == BN_BENCH_VALID && n > 0 ? bn_median(m->scratch, n) : (double)NAN;
+}
+
+double bn_bench_share_of_quiet(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+{
+    for (size_t i = 0; i < m->n_configs && c->n_busy > 0; i++) {
+        const struct bn_bench_config *q = &m->configs[i];
+        if (q->n_busy == 0 && is_same_test(q, c) && q->n_threads == c->n_threads && q->n_batch == c->n_batch)
+            return median_rate(m, c) / median_rate(m, q);
+    }
+    return (double)NAN;
+}
+
 void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -275,7 +293,7 @@ static bool fit_round(const struct bn_bench_measurement *m, uint32_t tokens, uin
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;
     for (size_t i = 0; i < m->n_configs; i++) {
         const struct bn_bench_config *c = &m->configs[i];
-        if (!c->decode || c->tokens != tokens || c->n_threads != n_threads) continue;
+        if (!c->decode || c->tokens != tokens || c->n_threads != n_threads || c->n_busy > 0) continue;
         if (c->verdict != BN_BENCH_VALID || sample >= c->n_samples) return false;
         double ns = bn_bench_ns_per_token(c, &c->samples[sample]);
         n += 1;

@@ -214,7 +214,7 @@ static void put_row(struct bn_table *t, const struct row *row)
     bn_table_count(t, c->n_threads);
     if (row->bound.what == NULL) {
         bn_table_value(t, row->rate, "1");
-        for (size_t i = 0; i < 5; i++)
+        for (size_t i = 0; i < 4; i++)
             bn_table_text(t, "-");
         bn_table_printf(t, "no limit: %s", row->bound.reason);
         return;
@@ -224,7 +224,6 @@ static void put_row(struct bn_table *t, const struct row *row)
     bn_table_text(t, row->bound.what);
     bn_table_percent(t, row->rate * row->bound.ns / 1e9, false);
     bn_table_value(t, row->other_rate, "1");
-    bn_table_text(t, row->other);
     if (row->no_rate != NULL) bn_table_printf(t, "not measured: %s", row->no_rate);
 }
 
@@ -259,8 +258,8 @@ static void print_words(const struct row *row)
 
 static bn_status print(struct job *job, bn_error *err)
 {
-    static const char *const HEADS[] = {"test",   "tokens",  "depth",   "t",  "tok/s", "limit",
-                                        "set by", "reached", "next at", "by", "note"};
+    static const char *const HEADS[] = {"test",  "tokens", "depth",   "t",    "tok/s",
+                                        "limit", "set by", "reached", "next", "note"};
     struct bn_table t;
     bn_bench_print_machine(&job->m.machine);
     print_work(job);
@@ -268,7 +267,7 @@ static bn_status print(struct job *job, bn_error *err)
     putchar('\n');
     BN_TRY(bn_bench_limits_print(&job->limits, err));
     putchar('\n');
-    bn_table_begin(&t, HEADS, "lrrrrrlrrln");
+    bn_table_begin(&t, HEADS, "lrrrrrlrrn");
     for (size_t i = 0; i < job->m.n_configs; i++)
         put_row(&t, &job->rows[i]);
     BN_TRY(bn_bench_print_table(&t, err));

@@ -32,6 +32,7 @@
 
 #define MAX_TOKENS (1u << 20)
 #define MAX_REPS 10000u
+#define MAX_BUSY 256u
 #define LEAST_AUTO_REPS 6u /* fewer have no interval of the median */
 #define MOST_AUTO_ROUNDS 200u
 #define MOST_AUTO_WARMUP 10u
@@ -56,6 +57,8 @@ const struct bn_option bn_bench_run_options[] = {
     BN_OPTION("concurrent", "also run this many generations concurrently, each with its own threads",
               .rare = true, .arg = "LIST", .group = "Tests",
               BN_TO_LIST(struct bn_bench_options, concurrent, 0, 256)),
+    BN_OPTION("busy", "also next to this many processes that keep a CPU busy", .arg = "LIST",
+              .group = "Tests", BN_TO_LIST(struct bn_bench_options, busy, 0, MAX_BUSY)),
     BN_OPTION("generate", "prompt and answer in one call, e.g. 128+32", .arg = "P+N", .group = "Tests",
               .repeatable = true, BN_TO_TEXTS(struct bn_bench_options, generates)),
     BN_OPTION("score", "also score a text; validation: the built-in one", .arg = "FILE", .group = "Tests",
@@ -162,6 +165,7 @@ static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
     m->max_ns = (uint64_t)(o->max_time * 1e9);
     m->timeout_ns = (uint64_t)(o->timeout * 1e9);
     drop_zeros(&o->concurrent);
+    drop_zeros(&o->busy);
     drop_zeros(&o->prompts);
     drop_zeros(&o->decodes);
     drop_zeros(&o->batches);
@@ -278,30 +282,29 @@ static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_co
     return bn_session_eval(c->session, m->ids, c->depth, BN_LOGITS_NONE, NULL, err);
 }
 
-/* The first configuration with the same threads, depth and batch, which share a session. */
+/* The first configuration with the same threads, depth, batch and busy processes, which share a session. The
+ * threads of a session remember for a while that others needed their CPUs (base/team.h). */
 static struct bn_bench_config *first_like(const struct bn_bench_measurement *m,
                                           const struct bn_bench_config *c)
 {
     struct bn_bench_config *like = m->configs;
-    while (like->n_threads != c->n_threads || like->depth != c->depth || like->n_batch != c->n_batch)
+    while (like->n_threads != c->n_threads || like->depth != c->depth || like->n_batch != c->n_batch ||
+           like->n_busy != c->n_busy)
         like++;
     return like;
 }
 
 /* A test with every number of threads at each depth with each size of batch. */
-static bn_status add_configs(struct bn_bench_measurement *m, bool decode, uint32_t tokens, uint32_t answer,
-                             bn_error *err)
+static bn_status add_test(struct bn_bench_measurement *m, const struct bn_bench_config *test, bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
-    size_t n_batches = decode ? 1 : o->batches.n; /* single tokens have no batch */
+    size_t n_batches = test->decode ? 1 : o->batches.n; /* single tokens have no batch */
     for (size_t i = 0; i < n_batches * o->depths.n * o->threads.n; i++) {
         struct bn_bench_config *c = &m->configs[m->n_configs++];
-        *c = (struct bn_bench_config){.decode = decode,
-                                      .tokens = tokens,
-                                      .answer = answer,
-                                      .depth = o->depths.list[i / o->threads.n % o->depths.n],
-                                      .n_threads = o->threads.list[i % o->threads.n],
-                                      .n_batch = o->batches.list[i / o->threads.n / o->depths.n]};
+        *c = *test;
+        c->depth = o->depths.list[i / o->threads.n % o->depths.n];
+        c->n_threads = o->threads.list[i % o->threads.n];
+        c->n_batch = o->batches.list[i / o->threads.n / o->depths.n];
         struct bn_bench_config *like = first_like(m, c);
         if (like == c) BN_TRY(open_session(m, c, err));
         c->session = like->session;
@@ -309,18 +312,38 @@ static bn_status add_configs(struct bn_bench_measurement *m, bool decode, uint32
     return BN_OK;
 }
 
+static bn_status add_tests(struct bn_bench_measurement *m, uint32_t n_busy, bn_error *err)
+{
+    const struct bn_bench_options *o = m->o;
+    struct bn_bench_config test = {.n_busy = n_busy};
+    for (size_t i = 0; i < o->prompts.n; i++) {
+        test.tokens = o->prompts.list[i];
+        BN_TRY(add_test(m, &test, err));
+    }
+    test.decode = true;
+    for (size_t i = 0; i < o->decodes.n; i++) {
+        test.tokens = o->decodes.list[i];
+        BN_TRY(add_test(m, &test, err));
+    }
+    test.decode = false;
+    for (size_t i = 0; i < m->n_pairs; i++) {
+        test.tokens = m->pairs[i].prompt;
+        test.answer = m->pairs[i].answer;
+        BN_TRY(add_test(m, &test, err));
+    }
+    return BN_OK;
+}
+
+/* All tests, and all of them again next to each number of busy processes. */
 static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
-    size_t n_places = o->threads.n * o->depths.n * o->batches.n;
+    size_t n_places = o->threads.n * o->depths.n * o->batches.n * (1 + o->busy.n);
     m->configs = bn_alloc((o->prompts.n + o->decodes.n + m->n_pairs) * n_places, sizeof *m->configs);
     if (m->configs == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < o->prompts.n; i++)
-        BN_TRY(add_configs(m, false, o->prompts.list[i], 0, err));
-    for (size_t i = 0; i < o->decodes.n; i++)
-        BN_TRY(add_configs(m, true, o->decodes.list[i], 0, err));
-    for (size_t i = 0; i < m->n_pairs; i++)
-        BN_TRY(add_configs(m, false, m->pairs[i].prompt, m->pairs[i].answer, err));
+    BN_TRY(add_tests(m, 0, err));
+    for (size_t i = 0; i < o->busy.n; i++)
+        BN_TRY(add_tests(m, o->busy.list[i], err));
     return BN_OK;
 }
 
@@ -354,9 +377,11 @@ static bn_status run_round(struct bn_bench_measurement *m, bn_error *err)
     for (size_t i = 0; i < m->n_configs; i++) {
         struct bn_bench_config *c = &m->configs[round % 2 == 0 ? i : m->n_configs - 1 - i];
         bn_progress_show(&m->progress, round * m->n_configs + i);
-        if (c->verdict == BN_BENCH_VALID)
-            BN_TRY(bn_bench_take(m, c, round, bandwidth_of(m, round, c->n_threads), err));
+        if (c->verdict != BN_BENCH_VALID) continue;
+        bn_loops_run(m->loops, c->n_busy);
+        BN_TRY(bn_bench_take(m, c, round, bandwidth_of(m, round, c->n_threads), err));
     }
+    bn_loops_run(m->loops, 0);
     BN_TRY(book_peak(m, err));
     m->n_rounds++;
     return bn_bench_reserve(m, err);
@@ -421,6 +446,8 @@ static bn_status take_samples(struct bn_bench_measurement *m, bn_error *err)
     bn_progress_clear(&m->progress);
     if (status == BN_OK) status = bn_bench_conclude(m, err);
     if (status == BN_OK) status = bn_bench_concurrent(m, err);
+    bn_loops_end(m->loops); /* their CPU time is ours from now on */
+    m->loops = NULL;
     m->others = bn_bench_others(&before);
     return status;
 }
@@ -443,6 +470,7 @@ bn_status bn_bench_prepare_run(struct bn_bench_measurement *m, bn_error *err)
     BN_TRY(read_options(m, err));
     BN_TRY(bn_bench_targets_read(m, err));
     bn_machine_read(&m->machine);
+    BN_TRY(bn_loops_start(&m->loops, largest(&m->o->busy), err));
     bn_bench_meters_open(&m->meters);
     BN_TRY(open_model(m, err));
     BN_TRY(bn_bench_score_read(m, err));
@@ -466,6 +494,7 @@ static void release(struct bn_bench_measurement *m)
             bn_free(m->configs[i].samples[k].token_ns);
         bn_free(m->configs[i].samples);
     }
+    bn_loops_end(m->loops);
     bn_bench_concurrent_release(m);
     bn_bench_text_release(m);
     bn_series_release(&m->series);

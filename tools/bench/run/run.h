@@ -16,6 +16,7 @@
 #include "lab/history/series.h"
 #include "lab/host/energy.h"
 #include "lab/host/noise.h"
+#include "lab/kit/loops.h"
 #include "lab/sampler/sources.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
@@ -68,6 +69,7 @@ struct bn_bench_config {
     bool decode;
     uint32_t tokens, depth, n_threads, n_batch;
     uint32_t answer;     /* tokens generated after the prompt; 0: the test is of the prompt alone */
+    uint32_t n_busy;     /* processes that keep a CPU busy meanwhile */
     bn_session *session; /* shared; its timeline holds depth tokens between samples */
     struct bn_bench_sample *samples;
     size_t n_samples, room;
@@ -155,6 +157,7 @@ struct bn_bench_measurement {
     int32_t *ids; /* the timeline: each prompt is a piece of it */
     struct bn_bench_target *targets;
     size_t n_targets;
+    struct bn_loops *loops;      /* of --busy; NULL without it */
     struct bn_bench_pair *pairs; /* of --generate */
     size_t n_pairs;
     struct bn_progress progress;
@@ -269,7 +272,7 @@ void bn_bench_targets_put(const struct bn_bench_measurement *m, bn_json *doc);
 /* Tokens that its rate counts, and tokens of one sample that have a time of their own. */
 uint32_t bn_bench_n_rated(const struct bn_bench_config *c);
 uint32_t bn_bench_n_times(const struct bn_bench_config *c);
-/* "decode n=32 d=0 t=2": the words of its series. */
+/* "decode n=32 d=0 t=2", "decode n=32 d=0 t=2 busy=1": the words of its series. */
 void bn_bench_config_name(const struct bn_bench_config *config, char *out, size_t room);
 typedef double (*bn_bench_figure)(const struct bn_bench_config *c, const struct bn_bench_sample *s);
 double bn_bench_ns_per_token(const struct bn_bench_config *c, const struct bn_bench_sample *s);
@@ -289,6 +292,8 @@ size_t bn_bench_collect_tokens(const struct bn_bench_measurement *m, const struc
  * (fewer than 20). At least 1 ns. */
 size_t bn_bench_collect_jitter(const struct bn_bench_measurement *m, const struct bn_bench_config *c);
 size_t bn_bench_collect_spread(const struct bn_bench_measurement *m, const struct bn_bench_config *c);
+/* The median rate by that of the same test without busy processes; NaN when there are none, or no figures. */
+double bn_bench_share_of_quiet(const struct bn_bench_measurement *m, const struct bn_bench_config *c);
 /* Bytes of the KV cache that one position takes in a session. */
 uint64_t bn_bench_kv_bytes(const bn_model *model);
 

@@ -119,11 +119,13 @@ static void put_config(struct bn_table *t, const struct bn_bench_measurement *m,
         bn_table_printf(t, batch ? "%u/%u" : "%u", c->tokens, c->n_batch);
     bn_table_count(t, c->depth);
     bn_table_count(t, c->n_threads);
+    if (m->o->busy.n > 0) bn_table_count(t, c->n_busy);
     if (c->verdict != BN_BENCH_VALID) {
         bn_table_text(t, c->verdict == BN_BENCH_TIMEOUT ? "TIMEOUT" : "INVALID");
         return;
     }
     put_rate(t, m, c);
+    if (m->o->busy.n > 0) bn_table_percent(t, bn_bench_share_of_quiet(m, c), false);
     if (c->decode)
         bn_bench_put_times(t, m->scratch, bn_bench_collect_tokens(m, c));
     else
@@ -148,12 +150,17 @@ static bn_status print_table(const struct bn_bench_measurement *m, bn_error *err
     struct bn_table t;
     char interval[32];
     snprintf(interval, sizeof interval, "%g %% interval", 100 * m->confidence);
-    const char *const heads[] = {"test",   m->o->batches.n > 1 ? "n/batch" : "tokens",
-                                 "depth",  "t",
-                                 "tok/s",  has_interval(m) ? interval : "min \xE2\x80\x93 max",
-                                 "ms p50", "p95",
-                                 "GB/s",   "read"};
-    bn_table_begin(&t, heads, "lrrrrrrrrr");
+    const char *heads[12] = {"test", m->o->batches.n > 1 ? "n/batch" : "tokens", "depth", "t"};
+    size_t n = 4;
+    if (m->o->busy.n > 0) heads[n++] = "busy";
+    heads[n++] = "tok/s";
+    heads[n++] = has_interval(m) ? interval : "min \xE2\x80\x93 max";
+    if (m->o->busy.n > 0) heads[n++] = "of quiet";
+    heads[n++] = "ms p50";
+    heads[n++] = "p95";
+    heads[n++] = "GB/s";
+    heads[n++] = "read";
+    bn_table_begin(&t, heads, m->o->busy.n > 0 ? "lrrrrrrrrrrr" : "lrrrrrrrrr");
     for (size_t i = 0; i < m->n_configs; i++)
         put_config(&t, m, &m->configs[i]);
     return bn_bench_print_table(&t, err);
@@ -243,6 +250,8 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
         printf("read: percentage of the read bandwidth. Prompts: ms to the first token; arithmetic is\ntheir "
                "limit.%s\n",
                m->n_pairs > 0 ? " generate: tok/s of prompt and answer together." : "");
+    if (m->o->busy.n > 0)
+        printf("busy: processes that kept a CPU busy meanwhile; of quiet: the rate by that without them.\n");
     BN_TRY(print_depth(m, err));
     print_outliers(m);
     print_remarks(m);

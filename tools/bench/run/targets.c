@@ -2,7 +2,8 @@
  *
  * bn-bench run --target: "decode>=30", "first-token<=200ms". A target names a quantity, which is the median of
  * one metric of some tests, or its 95 % quantile. Every test that has it must meet the target; words after the
- * name restrict the tests ("decode t=2>=30"). A target without data is missed.
+ * name restrict the tests ("decode t=2>=30"). Tests next to busy processes count only when they are named
+ * ("decode busy=1>=20"). A target without data is missed.
  */
 #include <math.h>
 #include <stdio.h>
@@ -140,6 +141,7 @@ static bool is_meant(const struct bn_bench_target *t, const struct bn_series *s)
     if (strcmp(s->metric, t->quantity->metric) != 0 ||
         !has_word(t->quantity->tests, '|', s->test, strcspn(s->test, " ")))
         return false;
+    if (strstr(s->test, " busy=") != NULL && strstr(t->words, "busy=") == NULL) return false;
     for (const char *at = t->words + strspn(t->words, " "); *at != '\0'; at += strspn(at, " ")) {
         size_t n = strcspn(at, " ");
         if (!has_word(s->test, ' ', at, n)) return false;
