@@ -66,6 +66,14 @@ ok 'plain C has no limit' lines 'no limit: plain C' 1
 run limits -m "$nano" -p 0 -n 0
 ok 'nothing to measure' ended 2
 
+run run -m "$nano" -p 0 -n 3 -t 1,2 -r 1 --warmup 0 --sequences 1,3 -d 0,5
+ok 'run of several sequences' ended 0
+ok 'its table shows them' has out '^decode +3 x3 +5 +2 '
+run run -m "$nano" -p 0 -n 3 -t 1 -r 1 --warmup 0 --sequences 1,3 --json
+ok 'they give the output of one' test "$(grep -oE '"output_sha256": "[0-9a-f]*"' "$tmp/out" | sort -u | wc -l)" -eq 1
+ok 'and one series each' has out '"name": "decode n=3 d=0 t=1 seq=3"'
+run run -m "$nano" -p 0 -n 3 -t 1 -r 1 --warmup 0 --sequences 9 -b 8
+ok 'more of them than the batch holds' ended 2
 run run -m "$nano" -p 4 -n 3 -t 1 -r 1 --warmup 0 --busy 1
 ok 'run next to a busy process' ended 0
 ok 'its tests have rows of their own' lines '^(prompt|decode) +[0-9]+ +0 +1 +[01] ' 4

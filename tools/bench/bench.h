@@ -24,7 +24,7 @@ struct bn_bench_options {
     double min_time; /* seconds */
     const char *filter;
     /* run */
-    struct bn_list prompts, decodes, depths, batches, concurrent, busy;
+    struct bn_list prompts, decodes, depths, batches, sequences, concurrent, busy;
     uint32_t reps, warmup; /* UINT32_MAX: auto */
     uint32_t n_loads;
     double precision, max_time, timeout; /* per cent, seconds, seconds */

@@ -49,6 +49,7 @@ static void make_up(struct bn_bench_measurement *m, struct bn_bench_config confi
     memset(samples, 0, 2 * sizeof samples[0]);
     for (unsigned c = 0; c < 2; c++) {
         configs[c] = (struct bn_bench_config){.decode = true,
+                                              .n_sequences = 1,
                                               .tokens = 1,
                                               .depth = 100 * c,
                                               .n_threads = 1,
@@ -172,7 +173,8 @@ static void open_real(struct real *r, bool decode)
     bn_error err = {0};
     *r = (struct real){.ids = {5, 6, 7, 8, 9, 10, 11, 12}};
     if (bn_model_open(&r->m.model, MODEL, NULL, &err) != BN_OK) fail_msg("%s", err.msg);
-    r->config = (struct bn_bench_config){.decode = decode, .tokens = 4, .n_threads = 1, .n_batch = 128};
+    r->config = (struct bn_bench_config){
+        .decode = decode, .tokens = 4, .n_threads = 1, .n_batch = 128, .n_sequences = 1};
     assert_int_equal(bn_session_open(&r->config.session, r->m.model, &options, &err), BN_OK);
     r->m.ids = r->ids;
     r->m.configs = &r->config;

@@ -62,6 +62,7 @@ const struct bn_plan_key bn_plan_keys[] = {
     {KEY("inference.decode_lengths", "tokens", LIST(MAX_TOKENS)), BN_PLAN_RUN, "--n-predict", false},
     {KEY("inference.depths", "tokens", LIST(MAX_TOKENS)), BN_PLAN_RUN, "--depth", false},
     {KEY("inference.batch_sizes", "generations", LIST(256)), BN_PLAN_RUN, "--concurrent", false},
+    {KEY("inference.sequences", "decoded together", LIST(4096)), BN_PLAN_RUN, "--sequences", false},
     {KEY("inference.busy_processes", "next to them", LIST(256)), BN_PLAN_RUN, "--busy", false},
     {KEY("hardware.threads", "counts", LIST(1024)), BN_PLAN_RUN | ROWS, "--threads", false},
     {KEY("hardware.isa", "name", .arg = BN_ISA_NAMES, BN_TO_TEXT(FIELDS, any_text)),

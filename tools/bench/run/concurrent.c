@@ -180,7 +180,7 @@ bn_status bn_bench_concurrent(struct bn_bench_measurement *m, bn_error *err)
     if (m->groups == NULL) return bn_nomem(err);
     for (size_t k = 0; k < m->o->concurrent.n; k++)
         for (size_t i = 0; i < m->n_configs; i++) {
-            if (!m->configs[i].decode || m->configs[i].n_busy > 0) continue;
+            if (!m->configs[i].decode || m->configs[i].n_sequences > 1 || m->configs[i].n_busy > 0) continue;
             struct bn_bench_group *group = &m->groups[m->n_groups++];
             *group = (struct bn_bench_group){
                 .config = &m->configs[i], .n_requests = m->o->concurrent.list[k], .n_rounds = m->reps};

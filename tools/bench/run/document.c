@@ -42,6 +42,7 @@ static void put_settings(const struct bn_bench_measurement *m, bn_json *doc)
             bn_json_add_string(pairs, m->o->generates.list[i]);
     }
     if (m->o->busy.n > 0) bn_bench_put_list(o, "busy", &m->o->busy);
+    if (m->o->decodes.n > 0) bn_bench_put_list(o, "sequences", &m->o->sequences);
     bn_json_put_bool(o, "cold", m->o->cold);
     bn_json_put_u64(o, "seed", m->o->seed);
     bn_json_put_string(o, "isa", bn_isa_name());
@@ -222,6 +223,7 @@ static void put_config(const struct bn_bench_measurement *m, bn_json *array, con
     if (c->answer > 0) bn_json_put_u64(o, "answer", c->answer);
     bn_json_put_u64(o, "depth", c->depth);
     bn_json_put_u64(o, "threads", c->n_threads);
+    bn_json_put_u64(o, "sequences", c->n_sequences);
     bn_json_put_u64(o, "busy", c->n_busy);
     if (c->decode)
         bn_json_put_unavailable(o, "batch", "tokens are decoded one by one");

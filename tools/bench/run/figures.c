@@ -26,7 +26,7 @@ static double per_second(double what, uint64_t ns)
 
 uint32_t bn_bench_n_rated(const struct bn_bench_config *c)
 {
-    return c->tokens + c->answer;
+    return (c->tokens + c->answer) * c->n_sequences;
 }
 
 uint32_t bn_bench_n_times(const struct bn_bench_config *c)
@@ -76,15 +76,16 @@ double bn_bench_cpu_use(const struct bn_bench_config *c, const struct bn_bench_s
 
 void bn_bench_config_name(const struct bn_bench_config *c, char *out, size_t room)
 {
-    char answer[16] = "", batch[16] = "", busy[24] = "";
+    char answer[16] = "", batch[16] = "", busy[24] = "", sequences[24] = "";
     if (c->answer > 0) snprintf(answer, sizeof answer, "+%u", c->answer);
     if (!c->decode) snprintf(batch, sizeof batch, " b=%u", c->n_batch);
     if (c->n_busy > 0) snprintf(busy, sizeof busy, " busy=%u", c->n_busy);
-    snprintf(out, room, "%s n=%u%s d=%u t=%u%s%s",
+    if (c->n_sequences > 1) snprintf(sequences, sizeof sequences, " seq=%u", c->n_sequences);
+    snprintf(out, room, "%s n=%u%s d=%u t=%u%s%s%s",
              c->decode       ? "decode"
              : c->answer > 0 ? "generate"
                              : "prompt",
-             c->tokens, answer, c->depth, c->n_threads, batch, busy);
+             c->tokens, answer, c->depth, c->n_threads, batch, sequences, busy);
 }
 
 size_t bn_bench_collect(const struct bn_bench_measurement *m, const struct bn_bench_config *c,

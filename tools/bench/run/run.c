@@ -54,6 +54,8 @@ const struct bn_option bn_bench_run_options[] = {
               BN_TO_LIST(struct bn_bench_options, depths, 0, MAX_TOKENS)),
     BN_OPTION("batch", "tokens of a prompt evaluated together, 1 to 4096", .letter = 'b', .arg = "LIST",
               .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, batches, 0, 4096)),
+    BN_OPTION("sequences", "decode this many sequences together, in one pass", .arg = "LIST",
+              .group = "Tests", .preset = "1", BN_TO_LIST(struct bn_bench_options, sequences, 0, 4096)),
     BN_OPTION("concurrent", "also run this many generations concurrently, each with its own threads",
               .rare = true, .arg = "LIST", .group = "Tests",
               BN_TO_LIST(struct bn_bench_options, concurrent, 0, 256)),
@@ -157,6 +159,7 @@ static uint32_t longest_test(const struct bn_bench_measurement *m)
 
 static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
 {
+    static uint32_t ONE = 1;
     struct bn_bench_options *o = m->o;
     m->reps = o->reps == UINT32_MAX ? LEAST_AUTO_REPS : o->reps;
     m->warmup = o->warmup == UINT32_MAX ? 1 : o->warmup;
@@ -166,6 +169,7 @@ static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
     m->timeout_ns = (uint64_t)(o->timeout * 1e9);
     drop_zeros(&o->concurrent);
     drop_zeros(&o->busy);
+    drop_zeros(&o->sequences);
     drop_zeros(&o->prompts);
     drop_zeros(&o->decodes);
     drop_zeros(&o->batches);
@@ -173,6 +177,8 @@ static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
     if (o->prompts.n + o->decodes.n + m->n_pairs == 0)
         return bn_fail(err, BN_ERR_ARG,
                        "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or --generate");
+    if (o->sequences.n == 0)
+        o->sequences = (struct bn_list){&ONE, 1}; /* bn-bench limits has no such option */
     if (o->batches.n == 0) return bn_fail(err, BN_ERR_ARG, "--batch: must be at least 1");
     if (o->prompts.n + m->n_pairs == 0) o->batches.n = 1; /* tokens are decoded one by one */
     return bn_bench_threads(&o->threads, err);
@@ -268,6 +274,41 @@ static bn_status learn_bytes(struct bn_bench_measurement *m, bn_session *session
     return BN_OK;
 }
 
+/* As many as any test wants. */
+static bn_status open_sequences(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
+{
+    size_t n = largest(&m->o->sequences);
+    if (n > c->n_batch)
+        return bn_fail(err, BN_ERR_ARG, "--sequences: %zu is more than the batch of %u tokens", n,
+                       c->n_batch);
+    c->sequences = bn_alloc(n, sizeof(bn_sequence *));
+    if (c->sequences == NULL) return bn_nomem(err);
+    c->sequences[0] = bn_session_sequence(c->session);
+    for (size_t i = 1; i < n; i++)
+        BN_TRY(bn_sequence_open(&c->sequences[i], c->session, 0, err));
+    return BN_OK;
+}
+
+static void close_sequences(const struct bn_bench_measurement *m, struct bn_bench_config *c)
+{
+    for (size_t i = 1; c->sequences != NULL && i < largest(&m->o->sequences); i++)
+        bn_sequence_close(c->sequences[i]);
+    bn_free(c->sequences);
+}
+
+/* Up to the depth of the test. */
+static bn_status fill_sequences(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
+{
+    for (size_t i = 0; i < largest(&m->o->sequences); i++)
+        for (uint32_t done = 0; done < c->depth;) {
+            size_t n = bn_min_size(c->n_batch, c->depth - done);
+            bn_batch_part part = {c->sequences[i], m->ids + done, n, BN_LOGITS_NONE};
+            BN_TRY(bn_session_eval_batch(c->session, &part, 1, 0, NULL, err));
+            done += (uint32_t)n;
+        }
+    return BN_OK;
+}
+
 static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
     bn_session_options options = {.n_batch = c->n_batch, .n_threads = c->n_threads};
@@ -276,10 +317,11 @@ static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_co
         options.n_threads > bn_team_cores(); /* also when threads have to wait for one another */
     BN_TRY(bn_session_open(&c->session, m->model, &options, err));
     if (m->token_bytes == 0) BN_TRY(learn_bytes(m, c->session, err));
+    BN_TRY(open_sequences(m, c, err));
     if (c->depth == 0) return BN_OK;
     bn_report_note(0, "filling the context with %u token%s, %u thread%s", c->depth, bn_cli_s(c->depth),
                    c->n_threads, bn_cli_s(c->n_threads));
-    return bn_session_eval(c->session, m->ids, c->depth, BN_LOGITS_NONE, NULL, err);
+    return fill_sequences(m, c, err);
 }
 
 /* The first configuration with the same threads, depth, batch and busy processes, which share a session. The
@@ -308,6 +350,7 @@ static bn_status add_test(struct bn_bench_measurement *m, const struct bn_bench_
         struct bn_bench_config *like = first_like(m, c);
         if (like == c) BN_TRY(open_session(m, c, err));
         c->session = like->session;
+        c->sequences = like->sequences;
     }
     return BN_OK;
 }
@@ -315,17 +358,19 @@ static bn_status add_test(struct bn_bench_measurement *m, const struct bn_bench_
 static bn_status add_tests(struct bn_bench_measurement *m, uint32_t n_busy, bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
-    struct bn_bench_config test = {.n_busy = n_busy};
+    struct bn_bench_config test = {.n_busy = n_busy, .n_sequences = 1};
     for (size_t i = 0; i < o->prompts.n; i++) {
         test.tokens = o->prompts.list[i];
         BN_TRY(add_test(m, &test, err));
     }
     test.decode = true;
-    for (size_t i = 0; i < o->decodes.n; i++) {
-        test.tokens = o->decodes.list[i];
+    for (size_t i = 0; i < o->decodes.n * o->sequences.n; i++) {
+        test.tokens = o->decodes.list[i / o->sequences.n];
+        test.n_sequences = o->sequences.list[i % o->sequences.n];
         BN_TRY(add_test(m, &test, err));
     }
     test.decode = false;
+    test.n_sequences = 1;
     for (size_t i = 0; i < m->n_pairs; i++) {
         test.tokens = m->pairs[i].prompt;
         test.answer = m->pairs[i].answer;
@@ -339,7 +384,8 @@ static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
     size_t n_places = o->threads.n * o->depths.n * o->batches.n * (1 + o->busy.n);
-    m->configs = bn_alloc((o->prompts.n + o->decodes.n + m->n_pairs) * n_places, sizeof *m->configs);
+    m->configs =
+        bn_alloc((o->prompts.n + o->decodes.n * o->sequences.n + m->n_pairs) * n_places, sizeof *m->configs);
     if (m->configs == NULL) return bn_nomem(err);
     BN_TRY(add_tests(m, 0, err));
     for (size_t i = 0; i < o->busy.n; i++)
@@ -489,7 +535,10 @@ bn_status bn_bench_measure(struct bn_bench_measurement *m, bn_error *err)
 static void release(struct bn_bench_measurement *m)
 {
     for (size_t i = 0; i < m->n_configs; i++) {
-        if (first_like(m, &m->configs[i]) == &m->configs[i]) bn_session_close(m->configs[i].session);
+        if (first_like(m, &m->configs[i]) == &m->configs[i]) {
+            close_sequences(m, &m->configs[i]);
+            bn_session_close(m->configs[i].session);
+        }
         for (size_t k = 0; k < m->configs[i].n_samples; k++)
             bn_free(m->configs[i].samples[k].token_ns);
         bn_free(m->configs[i].samples);

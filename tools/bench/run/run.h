@@ -68,9 +68,11 @@ struct bn_bench_sample {
 struct bn_bench_config {
     bool decode;
     uint32_t tokens, depth, n_threads, n_batch;
-    uint32_t answer;     /* tokens generated after the prompt; 0: the test is of the prompt alone */
-    uint32_t n_busy;     /* processes that keep a CPU busy meanwhile */
-    bn_session *session; /* shared; its timeline holds depth tokens between samples */
+    uint32_t answer;         /* tokens generated after the prompt; 0: the test is of the prompt alone */
+    uint32_t n_sequences;    /* that are decoded together */
+    uint32_t n_busy;         /* processes that keep a CPU busy meanwhile */
+    bn_session *session;     /* shared; its timeline holds depth tokens between samples */
+    bn_sequence **sequences; /* n_sequences or more; shared; the first is the session's own */
     struct bn_bench_sample *samples;
     size_t n_samples, room;
     size_t n_warmup;                         /* leading samples that do not count */
@@ -272,7 +274,7 @@ void bn_bench_targets_put(const struct bn_bench_measurement *m, bn_json *doc);
 /* Tokens that its rate counts, and tokens of one sample that have a time of their own. */
 uint32_t bn_bench_n_rated(const struct bn_bench_config *c);
 uint32_t bn_bench_n_times(const struct bn_bench_config *c);
-/* "decode n=32 d=0 t=2", "decode n=32 d=0 t=2 busy=1": the words of its series. */
+/* "decode n=32 d=0 t=2", "decode n=32 d=0 t=2 seq=8", "decode n=32 d=0 t=2 busy=1": the words of its series. */
 void bn_bench_config_name(const struct bn_bench_config *config, char *out, size_t room);
 typedef double (*bn_bench_figure)(const struct bn_bench_config *c, const struct bn_bench_sample *s);
 double bn_bench_ns_per_token(const struct bn_bench_config *c, const struct bn_bench_sample *s);

@@ -130,7 +130,7 @@ bn_status bn_bench_digest(const struct bn_bench_measurement *m, const bn_session
     return BN_OK;
 }
 
-/* Records a generation; stats has the counters of its kernels. */
+/* Records a generation, the first of those that ran together; stats has the counters of all. */
 static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_config *c,
                       struct bn_bench_sample *s, const struct bn_generation *gen, const struct stats *stats,
                       bn_error *err)
@@ -138,7 +138,7 @@ static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_conf
     s->ns = c->decode ? gen->decode_ns : c->answer > 0 ? gen->total_ns : gen->prefill_ns;
     s->total_ns = gen->total_ns;
     s->first_token_ns = gen->token_ns[0];
-    s->evaluated = gen->n_prompt + bn_bench_n_times(c);
+    s->evaluated = (gen->n_prompt + bn_bench_n_times(c)) * c->n_sequences;
     for (size_t i = 0; i < stats->n; i++) {
         s->bytes += stats->list[i].bytes;
         s->ops += stats->list[i].ops;
@@ -183,30 +183,77 @@ static bn_status judge(const struct bn_bench_measurement *m, struct bn_bench_con
     return bn_fail(err, BN_ERR_INTERNAL, "got %zu tokens, expected %u", gen->n_ids, gen->n_predict);
 }
 
+static bn_sequence *sequence_of(const struct bn_bench_config *c, size_t i)
+{
+    return i == 0 ? bn_session_sequence(c->session) : c->sequences[i];
+}
+
+/* The generations of a sample, all of which ask for the same. */
+struct together {
+    bn_generation *list;
+    size_t n;
+};
+
+/* Runs them in one pass each step; they must give the same tokens. */
+static bn_status run_together(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                              struct together *all, bn_error *err)
+{
+    bn_scheduler *sched = NULL;
+    const bn_tokenizer *tok = bn_model_tokenizer(m->model);
+    if (all->n == 1) return bn_generate(c->session, tok, all->list, err);
+    BN_TRY(bn_scheduler_open(&sched, c->session, tok, (uint32_t)all->n, err));
+    bn_status status = BN_OK;
+    for (size_t i = 0; i < all->n && status == BN_OK; i++)
+        status = bn_scheduler_add(sched, sequence_of(c, i), &all->list[i], err);
+    while (status == BN_OK && bn_scheduler_n_running(sched) > 0) {
+        status = bn_scheduler_step(sched, err);
+        while (bn_scheduler_take(sched) != NULL) {
+        }
+    }
+    bn_scheduler_close(sched);
+    for (size_t i = 1; i < all->n && status == BN_OK; i++)
+        if (all->list[i].n_ids != all->list[0].n_ids ||
+            memcmp(all->list[i].ids, all->list[0].ids, all->list[0].n_ids * sizeof(int32_t)) != 0)
+            status = bn_fail(err, BN_ERR_INTERNAL, "sequence %zu gave other tokens than the first", i);
+    return status;
+}
+
+static void release_together(struct together *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        bn_generation_release(&all->list[i]);
+    bn_free(all->list);
+}
+
 bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *c, uint32_t round,
                         double bandwidth, bn_error *err)
 {
     struct stats before, after;
     struct bn_noise then, now;
     struct bn_bench_sample s = {.round = round, .bandwidth = bandwidth};
-    struct bn_generation gen;
+    struct together all = {bn_alloc(c->n_sequences, sizeof *all.list), c->n_sequences};
     uint64_t until_ns = UINT64_MAX;
-    bn_bench_ask(m, c, &gen);
-    bn_bench_watch(&gen, &until_ns);
+    if (all.list == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < all.n; i++) {
+        bn_bench_ask(m, c, &all.list[i]);
+        bn_bench_watch(&all.list[i], &until_ns);
+    }
     read_stats(&before, c->session);
     bn_bench_usage_begin(m, &s.usage);
     bn_noise_read(&then);
     uint64_t start = bn_clock_ns();
     if (m->timeout_ns > 0) until_ns = start + m->timeout_ns;
-    BN_TRY(bn_generate(c->session, bn_model_tokenizer(m->model), &gen, err));
+    bn_status status = run_together(m, c, &all, err);
     bn_noise_read(&now);
     bn_bench_usage_end(m, &s.usage);
     read_stats(&after, c->session);
     subtract(&after, &before);
     s.start_ns = start - m->start_ns;
     s.noise = bn_noise_since(&then, &now);
-    bn_status status = judge(m, c, &gen, err);
-    if (status == BN_OK && c->verdict == BN_BENCH_VALID) status = book(m, c, &s, &gen, &after, err);
-    bn_generation_release(&gen);
-    return status != BN_OK ? status : bn_session_truncate(c->session, c->depth, err);
+    if (status == BN_OK) status = judge(m, c, &all.list[0], err);
+    if (status == BN_OK && c->verdict == BN_BENCH_VALID) status = book(m, c, &s, &all.list[0], &after, err);
+    release_together(&all);
+    for (size_t i = 0; i < all.n && status == BN_OK; i++)
+        status = bn_sequence_truncate(sequence_of(c, i), c->depth, err);
+    return status;
 }

@@ -115,6 +115,8 @@ static void put_config(struct bn_table *t, const struct bn_bench_measurement *m,
     bn_table_text(t, c->decode ? "decode" : c->answer > 0 ? "generate" : "prompt");
     if (c->answer > 0)
         bn_table_printf(t, batch ? "%u+%u/%u" : "%u+%u", c->tokens, c->answer, c->n_batch);
+    else if (c->n_sequences > 1)
+        bn_table_printf(t, "%u x%u", c->tokens, c->n_sequences);
     else
         bn_table_printf(t, batch ? "%u/%u" : "%u", c->tokens, c->n_batch);
     bn_table_count(t, c->depth);
