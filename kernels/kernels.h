@@ -66,12 +66,14 @@ struct bn_grouped {
     bool streamed;  /* as above */
 };
 
-/* One row of activations in 16 bits for those, as quantize16 makes it: q = 256 high + low. In each plane
- * byte 16i + 4p + m belongs to element 16i + 4m + p. */
+/* One row of activations for those. 16 bits, as quantize16 makes them: q = 256 high + low. 8 bits, as quantize and
+ * to_plane make them: high and step are NULL, q = low, every step is 1. In each plane byte 16i + 4p + m belongs to
+ * element 16i + 4m + p. */
 struct bn_act16 {
     const int8_t *high, *low; /* k values each, 64-byte aligned */
-    const float *step;        /* of each group, a power of two: x is about q * step */
+    const float *step;        /* of each group, a power of two: x is about q * step / scale */
     const int32_t *sum;       /* of q over each group */
+    float scale;              /* the product is divided by it; 1 for 16 bits */
 };
 
 /* The code of weight i in row r. */
@@ -127,6 +129,7 @@ enum bn_kernel {
     BN_KERNEL_GROUPED_GEMM,
     BN_KERNEL_QUANTIZE16,
     BN_KERNEL_GELU_MUL,
+    BN_KERNEL_TO_PLANE,
     BN_KERNEL_COUNT
 };
 
@@ -147,10 +150,10 @@ struct bn_kernels {
      * acc = fma((float)t_b, d_b, acc), t_b the exact sum of block b, d_b its scale widened from binary16. */
     void (*tq2_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
     void (*tq2_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
-    /* y[r] = acc, where acc runs over the groups g in ascending order from 0: acc = fma(d_g, (float)t_g * step_g,
-     * acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. */
+    /* y[r] = acc / x->scale, where acc runs over the groups g in ascending order from 0: acc = fma(d_g, (float)t_g *
+     * step_g, acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. */
     void (*grouped_gemv)(float *y, const struct bn_grouped *w, const struct bn_act16 *x);
-    /* The same for n rows of activations: y[j * ldy + r]. */
+    /* The same for n rows of activations, all of 16 bits or all of 8: y[j * ldy + r]. */
     void (*grouped_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
                          size_t n);
     /* For each group of x: amax = max(2^-100, max |x|); p = the largest power of two <= amax; step = p / 8192;
@@ -158,6 +161,8 @@ struct bn_kernels {
      * high = (q - low) / 256, in the order of bn_act16. n is a multiple of group; x is finite. */
     void (*quantize16)(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x, size_t n,
                        size_t group);
+    /* A row of quantize in the order of bn_act16, and its sum over each group. n is a multiple of group. */
+    void (*to_plane)(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group);
     /* The bits of i2s_gemv, from codes in T5; bytes that no packing makes have a 3 as
      * fourth or last digit. */
     void (*t5_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);

@@ -43,7 +43,8 @@
     X(grouped_gemv, GROUPED_GEMV,  avx2, avxvnni, avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(grouped_gemm, GROUPED_GEMM,  avx2, avxvnni, avx512vnni, avx512vnni, amx,        neon)         \
     X(quantize16,   QUANTIZE16,    avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
-    X(gelu_mul,     GELU_MUL,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)
+    X(gelu_mul,     GELU_MUL,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
+    X(to_plane,     TO_PLANE,      avx2, avx2,    avx2,       avx2,       avx2,       neon)
 /* clang-format on */
 
 /* Every function of every instruction set has the type of its slot; one that does not exist is never used. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference of the kernels for ternary weights with a scale for each group: products with 16-bit
- * activations, and the making of those. Plain C, written to be read.
+ * The reference of the kernels for ternary weights with a scale for each group: products with activations of 16
+ * or 8 bits, and the making of those. Plain C, written to be read.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
@@ -12,7 +12,8 @@ static int32_t group_sum(const struct bn_grouped *w, size_t r, size_t first, con
     int32_t sum = 0;
     for (size_t i = first; i < first + w->group; i++) {
         size_t at = bn_in_plane(i);
-        sum += ((int32_t)bn_grouped_code(w, r, i) - 1) * (256 * x->high[at] + x->low[at]);
+        int32_t q = x->high != NULL ? 256 * x->high[at] + x->low[at] : x->low[at];
+        sum += ((int32_t)bn_grouped_code(w, r, i) - 1) * q;
     }
     return sum;
 }
@@ -25,10 +26,11 @@ void bn_grouped_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_a
         const uint16_t *scales = w->scales + tile * n_groups * BN_TILE_ROWS + row;
         float acc = 0.0f;
         for (size_t g = 0; g < n_groups; g++) {
-            int32_t sum = group_sum(w, r, g * w->group, x);
-            acc = fmaf(bn_ref_widen_f16(scales[g * BN_TILE_ROWS]), (float)sum * x->step[g], acc);
+            float t = (float)group_sum(w, r, g * w->group, x);
+            if (x->high != NULL) t *= x->step[g];
+            acc = fmaf(bn_ref_widen_f16(scales[g * BN_TILE_ROWS]), t, acc);
         }
-        y[r] = acc;
+        y[r] = acc / x->scale;
     }
 }
 
@@ -56,5 +58,16 @@ void bn_quantize16_ref(int8_t *high, int8_t *low, float *step, int32_t *sum, con
         }
         step[g] = power / 8192.0f;
         sum[g] = total;
+    }
+}
+
+void bn_to_plane_ref(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group)
+{
+    for (size_t g = 0; g < n / group; g++) {
+        sum[g] = 0;
+        for (size_t i = g * group; i < (g + 1) * group; i++) {
+            plane[bn_in_plane(i)] = q[i];
+            sum[g] += q[i];
+        }
     }
 }

@@ -34,55 +34,39 @@ void bn_trace_layer(const struct pass *p, const char *op, uint32_t layer, const 
 
 /* ---- inputs ---- */
 
-/* Row j of the activations for weights in tiles. */
-struct planes {
-    int8_t *high, *low;
+/* Where row j of the inputs is. */
+struct row {
+    int8_t *q, *low; /* q: 8 bits as quantize makes them, or the high plane */
     float *step;
     int32_t *sum;
-    size_t n_groups; /* that there is room for */
+    size_t padded;
 };
 
-static struct planes planes_of(const struct pass *p, size_t j, size_t width)
+static struct row row_of(const struct pass *p, size_t j, size_t width)
 {
-    struct bn_session *s = p->s;
-    size_t padded = bn_act_padded(width), n_groups = padded / BN_MIN_GROUP;
-    struct planes row = {s->act_q + j * padded, s->act_low + j * padded, s->act_step + j * n_groups,
-                         s->act_sum + j * n_groups, n_groups};
-    s->act16[j] = (struct bn_act16){row.high, row.low, row.step, row.sum};
+    const struct bn_session *s = p->s;
+    size_t padded = bn_act_padded(width), at = j * padded, group = j * (padded / BN_MIN_GROUP);
+    struct row row = {.q = s->act_q + at, .padded = padded};
+    if (s->act16 == NULL) return row;
+    row.low = s->act_low + at;
+    row.step = s->act_step + group;
+    row.sum = s->act_sum + group;
     return row;
-}
-
-/* Sums of 0 and steps of 1. */
-static void clear_groups(const struct planes *row)
-{
-    memset(row->sum, 0, row->n_groups * sizeof *row->sum);
-    for (size_t g = 0; g < row->n_groups; g++)
-        row->step[g] = 1.0f;
 }
 
 void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t width, size_t group,
                        bool finite)
 {
-    struct planes row = planes_of(p, j, width);
+    struct row row = row_of(p, j, width);
+    p->s->act16[j] = (struct bn_act16){row.q, row.low, row.step, row.sum, 1.0f};
     if (finite) {
-        p->kernels->quantize16(row.high, row.low, row.step, row.sum, x, width, group);
-    } else {
-        memset(row.high, 0, width);
-        memset(row.low, 0, width);
-        clear_groups(&row);
+        p->kernels->quantize16(row.q, row.low, row.step, row.sum, x, width, group);
+        return;
     }
-}
-
-/* Row j of int8, which is where the high plane is to be, becomes the low plane, with the step 1. */
-static void put_narrow_row(const struct pass *p, size_t j, size_t width)
-{
-    struct planes row = planes_of(p, j, width);
-    clear_groups(&row);
-    for (size_t i = 0; i < width; i++) {
-        row.low[bn_in_plane(i)] = row.high[i];
-        row.sum[i / p->m->group] += row.high[i];
-    }
-    memset(row.high, 0, width);
+    memset(row.q, 0, width);
+    memset(row.low, 0, width);
+    memset(row.step, 0, width / group * sizeof *row.step);
+    memset(row.sum, 0, width / group * sizeof *row.sum);
 }
 
 /* One row of activations. Rows that are not finite end the evaluation with an error; until then they are zero,
@@ -94,17 +78,19 @@ static void quantize_row(const struct pass *p, size_t j, const float *x, size_t 
         return;
     }
     struct bn_act *act = &p->s->act[j];
-    int8_t *q = p->s->act_q + j * bn_act_padded(width);
-    act->q = q;
-    memset(q + width, 0, bn_act_padded(width) - width);
+    struct row row = row_of(p, j, width);
+    act->q = row.q;
+    memset(row.q + width, 0, row.padded - width);
     if (finite) {
-        p->kernels->quantize(q, &act->scale, &act->sum, x, width);
+        p->kernels->quantize(row.q, &act->scale, &act->sum, x, width);
     } else {
-        memset(q, 0, width);
+        memset(row.q, 0, width);
         act->scale = 1.0f;
         act->sum = 0;
     }
-    if (p->m->group != 0) put_narrow_row(p, j, width);
+    if (p->m->group == 0) return;
+    p->kernels->to_plane(row.low, row.sum, row.q, row.padded, p->m->group);
+    p->s->act16[j] = (struct bn_act16){.low = row.low, .sum = row.sum, .scale = act->scale};
 }
 
 const float *bn_rotated(const struct pass *p, const struct bn_linear *next, const float *x, size_t width)
@@ -218,10 +204,6 @@ size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float
         multiply(p, slot, &part, p->s->act + own_row(p), y + from, ldy);
     }
     kernel_end(p, slot, part.rows * part.row_bytes, shape(part.rows, lin->k, p->n));
-    bool unscaled = lin->form == BN_FORM_GROUPED && !p->m->wide; /* int8 activations: their scale is left */
-    for (size_t j = 0; unscaled && j < p->n; j++)
-        for (size_t r = from; r < to; r++)
-            y[j * ldy + r] /= p->s->act[own_row(p) + j].scale;
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
         for (size_t r = from; r < to; r++)
             y[j * ldy + r] *= lin->extra_scale;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of ternary weights that have a scale for each group, and their 16-bit activations, for AArch64 with
- * the dot product instructions. Four registers, the quarters, hold four weights of each row of a tile. sdot by
+ * Products of ternary weights that have a scale for each group, and activations of 16 or 8 bits, for AArch64
+ * with the dot product instructions. Four registers, the quarters, hold four weights of each row of a tile. sdot by
  * a lane multiplies codes 0..3 with the same four bytes of a plane in each row and adds to an int32; the sum of
  * the activations is subtracted once for each group. All sums of a group are exact, so their order is free.
  */
@@ -33,20 +33,23 @@ INLINE int32x4_t dot_sixteen(int32x4_t sum, const int8x16_t codes[4], int8x16_t 
     return vdotq_laneq_s32(sum, codes[3], act, 3);
 }
 
-/* acc + the group's scales times (float)t * step, t = 256 high + low - sum. */
+/* acc + the group's scales times (float)t * step, t = 256 high + low - the sum of the activations of group g. The
+ * steps of 8 bits are 1. */
 INLINE float32x4_t add_group(float32x4_t acc, const uint16_t *scales, int32x4_t high, int32x4_t low,
-                             int32_t sum, float step)
+                             const struct bn_act16 *x, size_t g, const bool wide)
 {
-    int32x4_t t = vaddq_s32(vshlq_n_s32(high, 8), vsubq_s32(low, vdupq_n_s32(sum)));
-    float32x4_t scale = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(scales)));
-    return vfmaq_f32(acc, scale, vmulq_n_f32(vcvtq_f32_s32(t), step));
+    int32x4_t t = vsubq_s32(low, vdupq_n_s32(x->sum[g]));
+    if (wide) t = vaddq_s32(t, vshlq_n_s32(high, 8));
+    float32x4_t scale = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(scales))), v = vcvtq_f32_s32(t);
+    return vfmaq_f32(acc, scale, wide ? vmulq_n_f32(v, x->step[g]) : v);
 }
 
 /* Those of the four rows from `row` on that exist. */
-INLINE void store_rows(float *y, const struct bn_grouped *w, size_t row, float32x4_t v)
+INLINE void store_rows(float *y, const struct bn_grouped *w, size_t row, float32x4_t v,
+                       const struct bn_act16 *x)
 {
     float lane[4];
-    vst1q_f32(lane, v);
+    vst1q_f32(lane, vdivq_f32(v, vdupq_n_f32(x->scale)));
     for (size_t r = 0; r < 4 && row + r < w->rows; r++)
         y[row + r] = lane[r];
 }
@@ -59,7 +62,7 @@ INLINE void store_rows(float *y, const struct bn_grouped *w, size_t row, float32
 /* n_quarters of a tile from quarter `first` on for n tokens, constants whose product is at most 8: each code is
  * unpacked once for all tokens, and the sums of both planes fit the registers. */
 INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                          size_t tile, size_t first, const size_t n_quarters, const size_t n)
+                          size_t tile, size_t first, const size_t n_quarters, const size_t n, const bool wide)
 {
     const uint8_t *codes = w->codes + tile * 4 * w->k + 16 * first;
     const uint16_t *scales = w->scales + tile * (w->k / w->group) * ROWS + 4 * first;
@@ -77,43 +80,60 @@ INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, cons
                 int8x16_t four[4];
                 unpack(four, vld1q_u8(codes + 4 * i + 16 * c));
                 for (size_t j = 0; j < n; j++) {
-                    high[j][c] = dot_sixteen(high[j][c], four, vld1q_s8(x[j].high + i));
+                    if (wide) high[j][c] = dot_sixteen(high[j][c], four, vld1q_s8(x[j].high + i));
                     low[j][c] = dot_sixteen(low[j][c], four, vld1q_s8(x[j].low + i));
                 }
             }
         for (size_t j = 0; j < n; j++)
             for (size_t c = 0; c < n_quarters; c++)
-                acc[j][c] =
-                    add_group(acc[j][c], scales + 4 * c, high[j][c], low[j][c], x[j].sum[g], x[j].step[g]);
+                acc[j][c] = add_group(acc[j][c], scales + 4 * c, high[j][c], low[j][c], &x[j], g, wide);
     }
     for (size_t j = 0; j < n; j++)
         for (size_t c = 0; c < n_quarters; c++)
-            store_rows(y + j * ldy, w, tile * ROWS + 4 * (first + c), acc[j][c]);
+            store_rows(y + j * ldy, w, tile * ROWS + 4 * (first + c), acc[j][c], &x[j]);
 }
 
-void bn_grouped_gemv_neon(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide)
 {
     for (size_t tile = 0; tile * ROWS < w->rows; tile++)
-        some_quarters(y, 0, w, x, tile, 0, 4, 1);
+        some_quarters(y, 0, w, x, tile, 0, 4, 1, wide);
 }
 
-static void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                            size_t n, size_t tile)
+INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                            size_t n, size_t tile, const bool wide)
 {
     size_t j = 0;
     for (; j + TOKENS <= n; j += TOKENS)
         for (size_t first = 0; first < 4; first += 2)
-            some_quarters(y + j * ldy, ldy, w, x + j, tile, first, 2, TOKENS);
+            some_quarters(y + j * ldy, ldy, w, x + j, tile, first, 2, TOKENS, wide);
     for (; j < n; j++)
-        some_quarters(y + j * ldy, ldy, w, x + j, tile, 0, 4, 1);
+        some_quarters(y + j * ldy, ldy, w, x + j, tile, 0, 4, 1, wide);
+}
+
+INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
+                         const bool wide)
+{
+    for (size_t j = 0; j < n; j += BATCH_TOKENS)
+        for (size_t tile = 0; tile * ROWS < w->rows; tile++)
+            tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < BATCH_TOKENS ? n - j : BATCH_TOKENS, tile,
+                            wide);
+}
+
+void bn_grouped_gemv_neon(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    if (x->high != NULL)
+        grouped_gemv(y, w, x, true);
+    else
+        grouped_gemv(y, w, x, false);
 }
 
 void bn_grouped_gemm_neon(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
                           size_t n)
 {
-    for (size_t j = 0; j < n; j += BATCH_TOKENS)
-        for (size_t tile = 0; tile * ROWS < w->rows; tile++)
-            tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < BATCH_TOKENS ? n - j : BATCH_TOKENS, tile);
+    if (x->high != NULL)
+        grouped_gemm(y, ldy, w, x, n, true);
+    else
+        grouped_gemm(y, ldy, w, x, n, false);
 }
 
 /* ---- activations ---- */
@@ -148,6 +168,21 @@ void bn_quantize16_neon(int8_t *high, int8_t *low, float *step, int32_t *sum, co
             store_plane(high + i, upper);
         }
         *step++ = power / 8192.0f;
+        *sum++ = vaddvq_s32(total);
+    }
+}
+
+void bn_to_plane_neon(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group)
+{
+    static const uint8_t ORDER[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    const uint8x16_t order = vld1q_u8(ORDER);
+    for (size_t first = 0; first < n; first += group) {
+        int32x4_t total = vdupq_n_s32(0);
+        for (size_t i = first; i < first + group; i += 16) {
+            int8x16_t v = vld1q_s8(q + i);
+            vst1q_s8(plane + i, vqtbl1q_s8(v, order));
+            total = vdotq_s32(total, v, vdupq_n_s8(1));
+        }
         *sum++ = vaddvq_s32(total);
     }
 }

@@ -334,7 +334,7 @@ ALWAYS void add_group(float acc[2][SIDE][SIDE], const struct tile_sums *sums, co
 {
     for (size_t h = 0; h < 2; h++)
         for (size_t j = 0; j < n_tokens; j++) {
-            float step = x[j].step[of_row];
+            float step = wide ? x[j].step[of_row] : 1.0f;
             for (size_t r = 0; r < SIDE; r++) {
                 int32_t t = sums->of[0][h][j][r] + (wide ? 256 * sums->of[1][h][j][r] : 0);
                 acc[h][j][r] = fmaf(chunk->scales[h][g][r], (float)t * step, acc[h][j][r]);
@@ -342,8 +342,9 @@ ALWAYS void add_group(float acc[2][SIDE][SIDE], const struct tile_sums *sums, co
         }
 }
 
-/* Tokens that are multiplied together; the planes of each are low_stride and high_stride bytes apart. */
+/* Tokens that are multiplied together; the planes of each are low_stride and, with 16 bits, high_stride bytes apart. */
 struct grouped_batch {
+    bool wide;
     const struct bn_act16 *x;
     size_t n, in_tile, low_stride, high_stride;
 };
@@ -367,6 +368,14 @@ ALWAYS void grouped_add(float acc[2][SIDE][SIDE], const struct chunk *chunk, con
     }
 }
 
+/* The results of a token with 8 bits are divided by its scale. Not inline: gcc 12 would load 64 bytes from each scale
+ * on, beyond the last token. */
+static __attribute__((noinline)) void divide(float results[SIDE], float scale)
+{
+    for (size_t r = 0; r < SIDE; r++)
+        results[r] /= scale;
+}
+
 /* Two tiles of weights from `tile` on. */
 static void grouped_rows(float *y, size_t ldy, const struct bn_grouped *w, size_t tile,
                          const struct grouped_batch *batch)
@@ -379,20 +388,25 @@ static void grouped_rows(float *y, size_t ldy, const struct bn_grouped *w, size_
         size_t len = at_most(CHUNK, w->k - i);
         grouped_unpack(&chunk, w, tile, i, len);
         for (size_t p = 0; p < n_tiles; p++)
-            grouped_add(acc[p], &chunk, w, i, len, batch, at_most(p * SIDE, last), true);
+            if (batch->wide)
+                grouped_add(acc[p], &chunk, w, i, len, batch, at_most(p * SIDE, last), true);
+            else
+                grouped_add(acc[p], &chunk, w, i, len, batch, at_most(p * SIDE, last), false);
     }
     for (size_t h = 0; h < 2 && (tile + h) * SIDE < w->rows; h++)
         for (size_t p = 0; p < n_tiles; p++)
-            for (size_t j = 0; j < batch->in_tile; j++)
-                put_results(y + (at_most(p * SIDE, last) + j) * ldy + (tile + h) * SIDE, acc[p][h][j],
-                            w->rows - (tile + h) * SIDE);
+            for (size_t j = 0; j < batch->in_tile; j++) {
+                size_t token = at_most(p * SIDE, last) + j;
+                if (!batch->wide) divide(acc[p][h][j], batch->x[token].scale);
+                put_results(y + token * ldy + (tile + h) * SIDE, acc[p][h][j], w->rows - (tile + h) * SIDE);
+            }
 }
 
 void AMX(grouped_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n)
 {
-    struct grouped_batch batch;
+    struct grouped_batch batch = {.wide = n > 0 && x[0].high != NULL};
     if (n < FEWEST || !are_even(&batch.low_stride, &x[0].low, sizeof *x, n) ||
-        !are_even(&batch.high_stride, &x[0].high, sizeof *x, n)) {
+        (batch.wide && !are_even(&batch.high_stride, &x[0].high, sizeof *x, n))) {
         LOWER(grouped_gemm)(y, ldy, w, x, n);
         return;
     }

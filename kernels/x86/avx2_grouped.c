@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of ternary weights that have a scale for each group, and their 16-bit activations, for AVX2, and
+ * Products of ternary weights that have a scale for each group, and activations of 16 or 8 bits, for AVX2, and
  * for AVX2 with VNNI. Two registers, the halves, hold four weights of each row of a tile. The method is that
- * of avx512_grouped.c.
+ * of avx512_grouped.c for one and for many tokens.
  *
  * vpmaddubsw of AVX2 multiplies codes 0..3 with the bytes of a plane and adds pairs: at most 2 * 3 * 128 = 768,
  * so 32 of them, those of 128 weights of a row, stay within 24576 in a lane of int16. vpdpbusd of VNNI adds
  * four products to an int32.
+ *
+ * `wide` (16 bits, two planes) and `vnni` are constants wherever they are passed on.
  */
 #include "kernels/ref.h"
 #include "kernels/x86/avx2.h"
@@ -58,9 +60,11 @@ INLINE __m256i repeat4(const int8_t *at)
     return _mm256_set1_epi32(word);
 }
 
-INLINE __m256 scaled(__m256i t, float step)
+/* (float)t * step; the steps of 8 bits are 1. */
+INLINE __m256 scaled(__m256i t, const float *step, const bool wide)
 {
-    return _mm256_mul_ps(_mm256_cvtepi32_ps(t), _mm256_set1_ps(step));
+    __m256 v = _mm256_cvtepi32_ps(t);
+    return wide ? _mm256_mul_ps(v, _mm256_set1_ps(*step)) : v;
 }
 
 INLINE __m256 widened(const uint16_t *scales)
@@ -69,68 +73,70 @@ INLINE __m256 widened(const uint16_t *scales)
 }
 
 /* The rows of a tile that exist. */
-INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, const __m256 v[2])
+INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, const __m256 v[2],
+                       const struct bn_act16 *x)
 {
     size_t left = w->rows - tile * ROWS;
     const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     y += tile * ROWS;
-    for (size_t h = 0; h < 2; h++)
+    for (size_t h = 0; h < 2; h++) {
+        __m256 quotient = _mm256_div_ps(v[h], _mm256_set1_ps(x->scale));
         if (left >= 8 * (h + 1))
-            _mm256_storeu_ps(y + 8 * h, v[h]);
+            _mm256_storeu_ps(y + 8 * h, quotient);
         else if (left > 8 * h)
-            _mm256_maskstore_ps(y + 8 * h,
-                                _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)(left - 8 * h)), number), v[h]);
+            _mm256_maskstore_ps(
+                y + 8 * h, _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)(left - 8 * h)), number), quotient);
+    }
 }
 
 /* ---- one token ---- */
 
 /* One group of a tile: the exact sums of its rows. Codes at the even and at the odd pairs of bits have sums of
  * their own: additions that need not wait for each other, and half a group's products in each. */
-INLINE void group_of_tile(__m256i t[2], const uint8_t *codes, size_t group, const int8_t *high,
-                          const int8_t *low, int32_t sum, const bool vnni)
+INLINE void group_of_tile(__m256i t[2], const uint8_t *codes, const struct bn_act16 *x, size_t g,
+                          size_t group, const bool wide, const bool vnni)
 {
     __m256i highs[2][2], lows[2][2];
     for (size_t h = 0; h < 2; h++)
         for (size_t odd = 0; odd < 2; odd++)
             highs[h][odd] = lows[h][odd] = _mm256_setzero_si256();
-    for (size_t i = 0; i < group; i += 16, codes += 64) {
-        _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T0);
-        for (size_t h = 0; h < 2; h++) {
-            __m256i v = load256(codes + 32 * h);
-            for (int p = 0; p < 4; p++) {
-                __m256i u = mask(_mm256_srli_epi16(v, 2 * p), 3);
-                highs[h][p % 2] = dot(highs[h][p % 2], u, repeat4(high + i + 4 * p), vnni);
-                lows[h][p % 2] = dot(lows[h][p % 2], u, repeat4(low + i + 4 * p), vnni);
+    for (size_t i = g * group; i < (g + 1) * group; i += 16) {
+        _mm_prefetch((const char *)codes + 4 * i + AHEAD, _MM_HINT_T0);
+        __m256i v[2] = {load256(codes + 4 * i), load256(codes + 4 * i + 32)};
+        for (int p = 0; p < 4; p++) {
+            __m256i low = repeat4(x->low + i + 4 * p), high = wide ? repeat4(x->high + i + 4 * p) : low;
+            for (size_t h = 0; h < 2; h++) {
+                __m256i u = mask(_mm256_srli_epi16(v[h], 2 * p), 3);
+                if (wide) highs[h][p % 2] = dot(highs[h][p % 2], u, high, vnni);
+                lows[h][p % 2] = dot(lows[h][p % 2], u, low, vnni);
             }
         }
     }
     for (size_t h = 0; h < 2; h++) {
+        t[h] = _mm256_add_epi32(widen(lows[h][0], vnni), widen(lows[h][1], vnni));
+        t[h] = _mm256_sub_epi32(t[h], _mm256_set1_epi32(x->sum[g]));
+        if (!wide) continue;
         __m256i all_high = _mm256_add_epi32(widen(highs[h][0], vnni), widen(highs[h][1], vnni));
-        __m256i all_low = _mm256_add_epi32(widen(lows[h][0], vnni), widen(lows[h][1], vnni));
-        t[h] = _mm256_add_epi32(_mm256_slli_epi32(all_high, 8),
-                                _mm256_sub_epi32(all_low, _mm256_set1_epi32(sum)));
+        t[h] = _mm256_add_epi32(t[h], _mm256_slli_epi32(all_high, 8));
     }
 }
 
-INLINE void one_tile(float *y, const struct bn_grouped *w, const struct bn_act16 *x, size_t tile,
-                     const bool vnni)
+INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide,
+                         const bool vnni)
 {
-    const uint8_t *codes = w->codes + tile * 4 * w->k;
-    const uint16_t *scales = w->scales + tile * (w->k / w->group) * ROWS;
-    __m256 acc[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-    for (size_t i = 0, g = 0; i < w->k; i += w->group, g++) {
-        __m256i t[2];
-        group_of_tile(t, codes + 4 * i, w->group, x->high + i, x->low + i, x->sum[g], vnni);
-        for (size_t h = 0; h < 2; h++)
-            acc[h] = _mm256_fmadd_ps(widened(scales + g * ROWS + 8 * h), scaled(t[h], x->step[g]), acc[h]);
+    size_t n_groups = w->k / w->group;
+    for (size_t tile = 0; tile * ROWS < w->rows; tile++) {
+        const uint8_t *codes = w->codes + tile * 4 * w->k;
+        const uint16_t *scales = w->scales + tile * n_groups * ROWS;
+        __m256 acc[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+        for (size_t g = 0; g < n_groups; g++, scales += ROWS) {
+            __m256i t[2];
+            group_of_tile(t, codes, x, g, w->group, wide, vnni);
+            for (size_t h = 0; h < 2; h++)
+                acc[h] = _mm256_fmadd_ps(widened(scales + 8 * h), scaled(t[h], x->step + g, wide), acc[h]);
+        }
+        store_tile(y, w, tile, acc, x);
     }
-    store_tile(y, w, tile, acc);
-}
-
-INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool vnni)
-{
-    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
-        one_tile(y, w, x, tile, vnni);
 }
 
 /* ---- many tokens ---- */
@@ -180,36 +186,36 @@ INLINE void add_span(__m256i sums[MOST_TOKENS][2], const __m256i (*codes)[2], co
 
 /* Adds the products of the tile and n tokens (a constant) over n_groups from the first'th on. */
 INLINE void multiply(__m256 acc[][2], const struct unpacked *tile, const struct bn_act16 *x, size_t first,
-                     size_t n_groups, size_t group, const size_t n, const bool vnni)
+                     size_t n_groups, size_t group, const size_t n, const bool wide, const bool vnni)
 {
     const int8_t *high[MOST_TOKENS], *low[MOST_TOKENS];
+    const size_t span = span_of(group, vnni), begin = first * group;
     for (size_t j = 0; j < n; j++) {
-        high[j] = x[j].high + first * group;
-        low[j] = x[j].low + first * group;
+        high[j] = wide ? x[j].high + begin : NULL;
+        low[j] = x[j].low + begin;
     }
     for (size_t g = 0; g < n_groups; g++) {
-        size_t begin = g * group, span = span_of(group, vnni);
         __m256i sums[MOST_TOKENS][2];
         for (size_t j = 0; j < n; j++)
             sums[j][0] = sums[j][1] = _mm256_setzero_si256();
-        for (size_t i = begin; i < begin + group; i += span)
+        for (size_t i = g * group; wide && i < (g + 1) * group; i += span)
             add_span(sums, tile->codes + i / 4, high, i, span, n, vnni);
         for (size_t j = 0; j < n; j++)
             for (size_t h = 0; h < 2; h++)
-                sums[j][h] = _mm256_sub_epi32(_mm256_slli_epi32(sums[j][h], 8),
+                sums[j][h] = _mm256_sub_epi32(wide ? _mm256_slli_epi32(sums[j][h], 8) : sums[j][h],
                                               _mm256_set1_epi32(x[j].sum[first + g]));
-        for (size_t i = begin; i < begin + group; i += span)
+        for (size_t i = g * group; i < (g + 1) * group; i += span)
             add_span(sums, tile->codes + i / 4, low, i, span, n, vnni);
         for (size_t j = 0; j < n; j++)
             for (size_t h = 0; h < 2; h++)
-                acc[j][h] =
-                    _mm256_fmadd_ps(tile->scales[g][h], scaled(sums[j][h], x[j].step[first + g]), acc[j][h]);
+                acc[j][h] = _mm256_fmadd_ps(tile->scales[g][h],
+                                            scaled(sums[j][h], x[j].step + first + g, wide), acc[j][h]);
     }
 }
 
 /* A tile for n <= MAX_TOKENS tokens. */
 INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                            size_t n, size_t tile, const bool vnni)
+                            size_t n, size_t tile, const bool wide, const bool vnni)
 {
     struct unpacked unpacked;
     __m256 acc[MAX_TOKENS][2];
@@ -221,47 +227,47 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, co
         size_t first = i / w->group, n_groups = len / w->group;
         unpack_tile(&unpacked, w, tile, i, len);
         for (; j + at_once <= n; j += at_once)
-            multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, at_once, vnni);
+            multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, at_once, wide, vnni);
         for (; j + 2 <= n; j += 2)
-            multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, 2, vnni);
-        if (j < n) multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, 1, vnni);
+            multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, 2, wide, vnni);
+        if (j < n) multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, 1, wide, vnni);
     }
     for (size_t j = 0; j < n; j++)
-        store_tile(y + j * ldy, w, tile, acc[j]);
+        store_tile(y + j * ldy, w, tile, acc[j], &x[j]);
 }
 
 INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
-                         const bool vnni)
+                         const bool wide, const bool vnni)
 {
-    for (size_t tile = 0; n < 4 && tile * ROWS < w->rows; tile++) /* too few to unpack for */
-        for (size_t j = 0; j < n; j++)
-            one_tile(y + j * ldy, w, x + j, tile, vnni);
-    for (size_t j = 0; n >= 4 && j < n; j += MAX_TOKENS)
+    if (n == 1) {
+        grouped_gemv(y, w, x, wide, vnni);
+        return;
+    }
+    for (size_t j = 0; j < n; j += MAX_TOKENS)
         for (size_t tile = 0; tile * ROWS < w->rows; tile++)
-            tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < MAX_TOKENS ? n - j : MAX_TOKENS, tile, vnni);
+            tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < MAX_TOKENS ? n - j : MAX_TOKENS, tile, wide,
+                            vnni);
 }
 
-void bn_grouped_gemv_avx2(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
-{
-    grouped_gemv(y, w, x, false);
-}
+#define DEFINE(isa, vnni)                                                                                  \
+    void bn_grouped_gemv_##isa(float *y, const struct bn_grouped *w, const struct bn_act16 *x)             \
+    {                                                                                                      \
+        if (x->high != NULL)                                                                               \
+            grouped_gemv(y, w, x, true, vnni);                                                             \
+        else                                                                                               \
+            grouped_gemv(y, w, x, false, vnni);                                                            \
+    }                                                                                                      \
+    void bn_grouped_gemm_##isa(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, \
+                               size_t n)                                                                   \
+    {                                                                                                      \
+        if (x->high != NULL)                                                                               \
+            grouped_gemm(y, ldy, w, x, n, true, vnni);                                                     \
+        else                                                                                               \
+            grouped_gemm(y, ldy, w, x, n, false, vnni);                                                    \
+    }
 
-void bn_grouped_gemm_avx2(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                          size_t n)
-{
-    grouped_gemm(y, ldy, w, x, n, false);
-}
-
-void bn_grouped_gemv_avxvnni(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
-{
-    grouped_gemv(y, w, x, true);
-}
-
-void bn_grouped_gemm_avxvnni(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                             size_t n)
-{
-    grouped_gemm(y, ldy, w, x, n, true);
-}
+DEFINE(avx2, false)
+DEFINE(avxvnni, true)
 
 /* ---- activations ---- */
 
@@ -321,5 +327,21 @@ void bn_quantize16_avx2(int8_t *high, int8_t *low, float *step, int32_t *sum, co
         }
         *step++ = power / 8192.0f;
         *sum++ = total_of(total);
+    }
+}
+
+void bn_to_plane_avx2(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group)
+{
+    const __m256i order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m256i ones = _mm256_set1_epi8(1);
+    for (size_t first = 0; first < n; first += group) {
+        __m256i total = _mm256_setzero_si256();
+        for (size_t i = first; i < first + group; i += 32) {
+            __m256i v = load256(q + i);
+            _mm256_storeu_si256((void *)(plane + i), _mm256_shuffle_epi8(v, order));
+            total = _mm256_add_epi16(total, _mm256_maddubs_epi16(ones, v)); /* at most 8 * 2 * 128 */
+        }
+        *sum++ = total_of(widen(total, false));
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of ternary weights that have a scale for each group, and their 16-bit activations, for AVX-512 with
+ * Products of ternary weights that have a scale for each group, and activations of 16 or 8 bits, for AVX-512 with
  * VNNI. A lane of a register belongs to one row, so no sum goes across lanes. vpdpbusd multiplies four codes
  * 0..3 of each row with the same four bytes of a plane; the sum of the activations is subtracted once for each
  * group. All sums of a group are exact, so their order is free.
@@ -9,34 +9,37 @@
  * count 4^p times in sums of their own. Bound: 4 * 192 * 128 for 16 weights, 1.6e6 for a group of 256, and 256
  * times that, 4.1e8, when the planes are joined.
  *
- * Products of many tokens unpack a chunk of four tiles to bytes first and use it for all tokens.
+ * Products of a few tokens unpack the codes of two tiles in registers and multiply them with all tokens. Products
+ * of many tokens unpack a chunk of four tiles to bytes in memory first and use it for all tokens.
+ *
+ * `wide` (16 bits, two planes) is a constant wherever it is passed on.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
 #include "kernels/x86/avx512.h"
 
 #define ROWS BN_TILE_ROWS
-
-INLINE __m512 scaled(__m512i t, float step)
-{
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(t), _mm512_set1_ps(step));
-}
+#define STREAM_AHEAD 8192u /* bytes; see avx512_ternary.c */
 
 INLINE __m512 widened(const uint16_t *scales)
 {
     return _mm512_cvtph_ps(load256(scales));
 }
 
-/* The rows of a tile that exist. */
-INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, __m512 v)
+/* (float)t * step; the steps of 8 bits are 1. */
+INLINE __m512 scaled(__m512i t, const float *step, const bool wide)
 {
-    size_t left = w->rows - tile * ROWS;
-    _mm512_mask_storeu_ps(y + tile * ROWS, (__mmask16)(left < ROWS ? (1u << left) - 1u : 0xFFFFu), v);
+    __m512 v = _mm512_cvtepi32_ps(t);
+    return wide ? _mm512_mul_ps(v, _mm512_set1_ps(*step)) : v;
 }
 
-/* ---- one token ---- */
-
-#define STREAM_AHEAD 8192u /* bytes; see avx512_ternary.c */
+/* The rows of a tile that exist. */
+INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, __m512 v, const struct bn_act16 *x)
+{
+    size_t left = w->rows - tile * ROWS;
+    v = _mm512_div_ps(v, _mm512_set1_ps(x->scale));
+    _mm512_mask_storeu_ps(y + tile * ROWS, (__mmask16)(left < ROWS ? (1u << left) - 1u : 0xFFFFu), v);
+}
 
 struct four_bytes {
     int8_t byte[4];
@@ -49,84 +52,6 @@ INLINE __m512i dot4_at(__m512i acc, __m512i u, const int8_t *s)
     return acc;
 }
 
-/* One group of a tile: (float)t * step in each row. */
-INLINE __m512 group_of_tile(const uint8_t *codes, size_t group, const int8_t *high, const int8_t *low,
-                            int32_t sum, float step)
-{
-    __m512i highs[4], lows[4]; /* times 1, 4, 16, 64 */
-    for (size_t p = 0; p < 4; p++)
-        highs[p] = lows[p] = _mm512_setzero_si512();
-    for (size_t i = 0; i < group; i += 16) {
-        __m512i v = load512(codes + 4 * i);
-        _mm_prefetch((const char *)codes + 4 * i + STREAM_AHEAD, _MM_HINT_T0);
-        for (size_t p = 0; p < 4; p++) {
-            __m512i u = v & _mm512_set1_epi8((char)(3 << 2 * p));
-            highs[p] = dot4_at(highs[p], u, high + i + 4 * p);
-            lows[p] = dot4_at(lows[p], u, low + i + 4 * p);
-        }
-    }
-    for (size_t p = 0; p < 4; p++)
-        lows[p] = add32(lows[p], _mm512_slli_epi32(highs[p], 8));
-    __m512i t = add32(add32(lows[0], _mm512_srai_epi32(lows[1], 2)),
-                      add32(_mm512_srai_epi32(lows[2], 4), _mm512_srai_epi32(lows[3], 6)));
-    return scaled(_mm512_sub_epi32(t, _mm512_set1_epi32(sum)), step);
-}
-
-INLINE void one_tile(float *y, const struct bn_grouped *w, const struct bn_act16 *x, size_t tile)
-{
-    const uint8_t *codes = w->codes + tile * 4 * w->k;
-    const uint16_t *scales = w->scales + tile * (w->k / w->group) * ROWS;
-    __m512 acc = _mm512_setzero_ps();
-    for (size_t i = 0, g = 0; i < w->k; i += w->group, g++) {
-        __m512 t = group_of_tile(codes + 4 * i, w->group, x->high + i, x->low + i, x->sum[g], x->step[g]);
-        acc = _mm512_fmadd_ps(widened(scales + g * ROWS), t, acc);
-    }
-    store_tile(y, w, tile, acc);
-}
-
-/* The tiles lie one after the other, so the whole matrix is read in the order of its addresses. */
-void bn_grouped_gemv_avx512vnni(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
-{
-    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
-        one_tile(y, w, x, tile);
-}
-
-/* ---- many tokens ---- */
-
-#define TILES 4u
-#define TOKENS 4u
-#define CHUNK 256u             /* elements of a row that are unpacked at once: 16 KiB for four tiles */
-#define BATCH_TOKENS 128u      /* tokens that share a chunk */
-#define ACT_BYTES (640u << 10) /* of a second-level cache of a megabyte or more; see avx512_ternary.c */
-
-struct chunk {
-    __m512i codes[CHUNK / 4][TILES];  /* four of each row in a register */
-    __m512 scales[CHUNK / 64][TILES]; /* of each group */
-};
-
-/* len elements of the tiles from the begin'th. The same elements of the next tiles are prefetched: they
- * arrive while these are multiplied. */
-static void unpack(struct chunk *chunk, const struct bn_grouped *w, const size_t tile[TILES], size_t begin,
-                   size_t len)
-{
-    const __m512i three = _mm512_set1_epi8(3);
-    size_t n_groups = w->k / w->group;
-    for (size_t t = 0; t < TILES; t++) {
-        const uint8_t *codes = w->codes + tile[t] * 4 * w->k + 4 * begin;
-        const uint16_t *scales = w->scales + (tile[t] * n_groups + begin / w->group) * ROWS;
-        for (size_t i = 0; i < len; i += 16) {
-            __m512i v = load512(codes + 4 * i);
-            _mm_prefetch((const char *)codes + 4 * i + TILES * 4 * w->k, _MM_HINT_T1);
-            chunk->codes[i / 4][t] = v & three;
-            chunk->codes[i / 4 + 1][t] = _mm512_srli_epi16(v, 2) & three;
-            chunk->codes[i / 4 + 2][t] = _mm512_srli_epi16(v, 4) & three;
-            chunk->codes[i / 4 + 3][t] = _mm512_srli_epi16(v, 6) & three;
-        }
-        for (size_t g = 0; g < len / w->group; g++)
-            chunk->scales[g][t] = widened(scales + g * ROWS);
-    }
-}
-
 INLINE __m512i repeat4(const int8_t *at)
 {
     int32_t word;
@@ -134,67 +59,255 @@ INLINE __m512i repeat4(const int8_t *at)
     return _mm512_set1_epi32(word);
 }
 
-/* Adds sixteen weights of each row of the tiles times n tokens (a constant) to their sums: from element i of the
- * planes on. */
-INLINE void add_sixteen(__m512i sums[TOKENS][TILES], const __m512i codes[4][TILES],
-                        const int8_t *const plane[], size_t i, const size_t n)
+/* The codes of 64 bytes, those in the low bits first. The empty instruction keeps gcc 12 from loading the bytes
+ * again for each. */
+INLINE void unpack(__m512i out[4], const uint8_t *codes)
 {
+    const __m512i three = _mm512_set1_epi8(3);
+    __m512i v = load512(codes);
+    __asm__("" : "+v"(v));
+    out[0] = v & three;
+    out[1] = _mm512_srli_epi16(v, 2) & three;
+    out[2] = _mm512_srli_epi16(v, 4) & three;
+    out[3] = _mm512_srli_epi16(v, 6) & three;
+}
+
+/* ---- one token ---- */
+
+/* The exact sums of group g of a tile, whose elements begin with the first'th. */
+INLINE __m512i group_of_tile(const uint8_t *codes, const struct bn_act16 *x, size_t g, size_t first,
+                             size_t group, const bool wide)
+{
+    __m512i highs[4], lows[4]; /* times 1, 4, 16, 64 */
     for (size_t p = 0; p < 4; p++)
-        for (size_t j = 0; j < n; j++) {
-            __m512i act = repeat4(plane[j] + i + 4 * p);
-            for (size_t t = 0; t < TILES; t++)
-                sums[j][t] = dot4(sums[j][t], codes[p][t], act);
+        highs[p] = lows[p] = _mm512_setzero_si512();
+    for (size_t i = first; i < first + group; i += 16) {
+        __m512i v = load512(codes + 4 * i);
+        _mm_prefetch((const char *)codes + 4 * i + STREAM_AHEAD, _MM_HINT_T0);
+        for (size_t p = 0; p < 4; p++) {
+            __m512i u = v & _mm512_set1_epi8((char)(3 << 2 * p));
+            if (wide) highs[p] = dot4_at(highs[p], u, x->high + i + 4 * p);
+            lows[p] = dot4_at(lows[p], u, x->low + i + 4 * p);
         }
+    }
+    for (size_t p = 0; wide && p < 4; p++)
+        lows[p] = add32(lows[p], _mm512_slli_epi32(highs[p], 8));
+    __m512i t = add32(add32(lows[0], _mm512_srai_epi32(lows[1], 2)),
+                      add32(_mm512_srai_epi32(lows[2], 4), _mm512_srai_epi32(lows[3], 6)));
+    return _mm512_sub_epi32(t, _mm512_set1_epi32(x->sum[g]));
+}
+
+/* The tiles lie one after the other, so the whole matrix is read in the order of its addresses. */
+INLINE void gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide)
+{
+    size_t n_groups = w->k / w->group;
+    for (size_t tile = 0; tile * ROWS < w->rows; tile++) {
+        const uint8_t *codes = w->codes + tile * 4 * w->k;
+        const uint16_t *scales = w->scales + tile * n_groups * ROWS;
+        __m512 acc = _mm512_setzero_ps();
+        for (size_t g = 0; g < n_groups; g++) {
+            __m512i t = group_of_tile(codes, x, g, g * w->group, w->group, wide);
+            acc = _mm512_fmadd_ps(widened(scales + g * ROWS), scaled(t, x->step + g, wide), acc);
+        }
+        store_tile(y, w, tile, acc, x);
+    }
+}
+
+void bn_grouped_gemv_avx512vnni(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    if (x->high != NULL)
+        gemv(y, w, x, true);
+    else
+        gemv(y, w, x, false);
+}
+
+/* ---- a few tokens ---- */
+
+#define FEW 8u /* tokens at once; half as many of 16 bits, which have two sums */
+#define PAIR 2u
+
+/* The exact sums of group g of two tiles for n tokens (a constant). */
+INLINE void group_of_pair(__m512i lows[FEW][PAIR], const uint8_t *const codes[PAIR], const struct bn_act16 *x,
+                          size_t g, size_t group, const size_t n, const bool wide)
+{
+    __m512i highs[FEW][PAIR];
+    const int8_t *high[FEW], *low[FEW];
+    for (size_t j = 0; j < n; j++) {
+        high[j] = x[j].high;
+        low[j] = x[j].low;
+        lows[j][0] = lows[j][1] = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_set1_epi32(x[j].sum[g]));
+        highs[j][0] = highs[j][1] = _mm512_setzero_si512();
+    }
+    for (size_t i = g * group; i < (g + 1) * group; i += 16) {
+        __m512i four[PAIR][4];
+        for (size_t t = 0; t < PAIR; t++) {
+            unpack(four[t], codes[t] + 4 * i);
+            _mm_prefetch((const char *)codes[t] + 4 * i + STREAM_AHEAD / 2, _MM_HINT_T0);
+        }
+        for (size_t p = 0; p < 4; p++)
+            for (size_t j = 0; j < n; j++) {
+                __m512i act = repeat4(low[j] + i + 4 * p);
+                for (size_t t = 0; t < PAIR; t++)
+                    lows[j][t] = dot4(lows[j][t], four[t][p], act);
+                if (wide) act = repeat4(high[j] + i + 4 * p);
+                for (size_t t = 0; wide && t < PAIR; t++)
+                    highs[j][t] = dot4(highs[j][t], four[t][p], act);
+            }
+    }
+    for (size_t j = 0; wide && j < n; j++)
+        for (size_t t = 0; t < PAIR; t++)
+            lows[j][t] = add32(lows[j][t], _mm512_slli_epi32(highs[j][t], 8));
+}
+
+/* Two tiles for n tokens (a constant). Where there is one tile, it is both. */
+INLINE void pair_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                            size_t tile, const size_t n, const bool wide)
+{
+    size_t n_groups = w->k / w->group, next = (tile + 1) * ROWS < w->rows ? tile + 1 : tile;
+    const uint8_t *codes[PAIR] = {w->codes + tile * 4 * w->k, w->codes + next * 4 * w->k};
+    const uint16_t *scales[PAIR] = {w->scales + tile * n_groups * ROWS, w->scales + next * n_groups * ROWS};
+    __m512 acc[FEW][PAIR];
+    for (size_t j = 0; j < n; j++)
+        acc[j][0] = acc[j][1] = _mm512_setzero_ps();
+    for (size_t g = 0; g < n_groups; g++) {
+        __m512i sums[FEW][PAIR];
+        group_of_pair(sums, codes, x, g, w->group, n, wide);
+        __asm__ volatile("" ::: "memory"); /* acc stays in memory, as the sums need the registers */
+        for (size_t t = 0; t < PAIR; t++) {
+            __m512 scale = widened(scales[t] + g * ROWS);
+            for (size_t j = 0; j < n; j++)
+                acc[j][t] = _mm512_fmadd_ps(scale, scaled(sums[j][t], x[j].step + g, wide), acc[j][t]);
+        }
+    }
+    for (size_t j = 0; j < n; j++)
+        for (size_t t = 0; t < PAIR && tile + t <= next; t++)
+            store_tile(y + j * ldy, w, tile + t, acc[j][t], &x[j]);
+}
+
+#define CASE(n)                                                               \
+    case n:                                                                   \
+        pair_for_tokens(y, ldy, w, x, tile, n, (n) < FEW / 2 ? wide : false); \
+        break;
+
+/* Two tiles for n <= FEW tokens. */
+INLINE void pair_of_tiles(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                          size_t n, size_t tile, const bool wide)
+{
+    for (; wide && n >= FEW / 2; n -= FEW / 2, x += FEW / 2, y += FEW / 2 * ldy)
+        pair_for_tokens(y, ldy, w, x, tile, FEW / 2, true);
+    switch (n) {
+        CASE(1)
+        CASE(2)
+        CASE(3)
+        CASE(4)
+        CASE(5)
+        CASE(6)
+        CASE(7)
+        CASE(8)
+    default:
+        break;
+    }
+}
+
+/* ---- many tokens ---- */
+
+#define TILES 4u
+#define TOKENS 4u
+#define CHUNK 256u             /* elements of a row that are unpacked at once: 16 KiB for four tiles */
+#define BATCH_TOKENS 96u       /* tokens that share a chunk */
+#define ACT_BYTES (640u << 10) /* of a second-level cache of a megabyte or more; see avx512_ternary.c */
+
+struct chunk {
+    __m512i codes[CHUNK / 4][TILES];  /* four of each row in a register */
+    __m512 scales[CHUNK / 64][TILES]; /* of each group */
+};
+
+/* len elements of the tiles from the begin'th. The same elements of the next tiles are prefetched when they come
+ * from memory: they arrive while these are multiplied. */
+static void unpack_chunk(struct chunk *chunk, const struct bn_grouped *w, const size_t tile[TILES],
+                         size_t begin, size_t len)
+{
+    size_t n_groups = w->k / w->group;
+    for (size_t t = 0; t < TILES; t++) {
+        const uint8_t *codes = w->codes + tile[t] * 4 * w->k + 4 * begin;
+        const uint16_t *scales = w->scales + (tile[t] * n_groups + begin / w->group) * ROWS;
+        __m512i *out = &chunk->codes[0][t];
+        for (size_t i = 0; w->streamed && i < len; i += 16)
+            _mm_prefetch((const char *)codes + 4 * i + TILES * 4 * w->k, _MM_HINT_T1);
+        for (size_t i = 0; i < len; i += 16, out += 4 * TILES) {
+            __m512i four[4];
+            unpack(four, codes + 4 * i);
+            for (size_t p = 0; p < 4; p++)
+                out[p * TILES] = four[p];
+        }
+        for (size_t g = 0; g < len / w->group; g++)
+            chunk->scales[g][t] = widened(scales + g * ROWS);
+    }
+}
+
+/* Adds len weights of each row of the tiles times n tokens (a constant) to their sums: from element `first` of the
+ * planes on. */
+INLINE void add_plane(__m512i sums[TOKENS][TILES], const __m512i (*codes)[TILES], const int8_t *const plane[],
+                      size_t first, size_t len, const size_t n)
+{
+    for (size_t i = first; i < first + len; i += 16)
+        for (size_t p = 0; p < 4; p++, codes++)
+            for (size_t j = 0; j < n; j++) {
+                __m512i act = repeat4(plane[j] + i + 4 * p);
+                for (size_t t = 0; t < TILES; t++)
+                    sums[j][t] = dot4(sums[j][t], (*codes)[t], act);
+            }
 }
 
 /* Adds the products of the tiles and n tokens (a constant) over a chunk of n_groups from the first'th on. The
  * high planes come first: their sums, times 256, are what the products of the low planes are added to. */
 INLINE void multiply(__m512 acc[][TILES], const struct chunk *chunk, const struct bn_act16 *x, size_t first,
-                     size_t n_groups, size_t group, const size_t n)
+                     size_t n_groups, size_t group, const size_t n, const bool wide)
 {
     const int8_t *high[TOKENS], *low[TOKENS];
     for (size_t j = 0; j < n; j++) {
-        high[j] = x[j].high + first * group;
-        low[j] = x[j].low + first * group;
+        high[j] = x[j].high;
+        low[j] = x[j].low;
     }
     for (size_t g = 0; g < n_groups; g++) {
+        const __m512i(*codes)[TILES] = chunk->codes + g * (group / 4);
+        size_t begin = (first + g) * group;
         __m512i sums[TOKENS][TILES];
         for (size_t j = 0; j < n; j++)
             for (size_t t = 0; t < TILES; t++)
                 sums[j][t] = _mm512_setzero_si512();
-        for (size_t i = g * group; i < (g + 1) * group; i += 16)
-            add_sixteen(sums, &chunk->codes[i / 4], high, i, n);
+        if (wide) add_plane(sums, codes, high, begin, group, n);
         for (size_t j = 0; j < n; j++)
             for (size_t t = 0; t < TILES; t++)
-                sums[j][t] = _mm512_sub_epi32(_mm512_slli_epi32(sums[j][t], 8),
-                                              _mm512_set1_epi32(x[j].sum[first + g]));
-        for (size_t i = g * group; i < (g + 1) * group; i += 16)
-            add_sixteen(sums, &chunk->codes[i / 4], low, i, n);
+                sums[j][t] =
+                    _mm512_sub_epi32(wide ? _mm512_slli_epi32(sums[j][t], 8) : _mm512_setzero_si512(),
+                                     _mm512_set1_epi32(x[j].sum[first + g]));
+        add_plane(sums, codes, low, begin, group, n);
         __asm__ volatile("" ::: "memory"); /* acc stays in memory, as the sums need the registers */
         for (size_t j = 0; j < n; j++)
             for (size_t t = 0; t < TILES; t++)
-                acc[j][t] =
-                    _mm512_fmadd_ps(chunk->scales[g][t], scaled(sums[j][t], x[j].step[first + g]), acc[j][t]);
+                acc[j][t] = _mm512_fmadd_ps(chunk->scales[g][t],
+                                            scaled(sums[j][t], x[j].step + first + g, wide), acc[j][t]);
     }
 }
 
-static void multiply_all(__m512 acc[][TILES], const struct chunk *chunk, const struct bn_act16 *x, size_t n,
-                         size_t first, size_t n_groups, size_t group)
+INLINE void multiply_all(__m512 acc[][TILES], const struct chunk *chunk, const struct bn_act16 *x, size_t n,
+                         size_t first, size_t n_groups, size_t group, const bool wide)
 {
     size_t j = 0;
     for (; j + TOKENS <= n; j += TOKENS)
-        multiply(acc + j, chunk, x + j, first, n_groups, group, TOKENS);
+        multiply(acc + j, chunk, x + j, first, n_groups, group, TOKENS, wide);
     if (n - j == 3)
-        multiply(acc + j, chunk, x + j, first, n_groups, group, 3);
+        multiply(acc + j, chunk, x + j, first, n_groups, group, 3, wide);
     else if (n - j == 2)
-        multiply(acc + j, chunk, x + j, first, n_groups, group, 2);
+        multiply(acc + j, chunk, x + j, first, n_groups, group, 2, wide);
     else if (n - j == 1)
-        multiply(acc + j, chunk, x + j, first, n_groups, group, 1);
+        multiply(acc + j, chunk, x + j, first, n_groups, group, 1, wide);
 }
 
 /* Four tiles for n <= BATCH_TOKENS tokens. Where there are fewer, the last one is repeated. */
-static void four_tiles(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
-                       size_t first)
+INLINE void four_tiles(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
+                       size_t first, const bool wide)
 {
     struct chunk chunk;
     __m512 acc[BATCH_TOKENS][TILES];
@@ -207,26 +320,36 @@ static void four_tiles(float *y, size_t ldy, const struct bn_grouped *w, const s
             acc[j][t] = _mm512_setzero_ps();
     for (size_t i = 0; i < w->k; i += CHUNK) {
         size_t len = w->k - i < CHUNK ? w->k - i : CHUNK;
-        unpack(&chunk, w, tile, i, len);
-        multiply_all(acc, &chunk, x, n, i / w->group, len / w->group, w->group);
+        unpack_chunk(&chunk, w, tile, i, len);
+        multiply_all(acc, &chunk, x, n, i / w->group, len / w->group, w->group, wide);
     }
     for (size_t j = 0; j < n; j++)
         for (size_t t = 0; t < n_tiles; t++)
-            store_tile(y + j * ldy, w, tile[t], acc[j][t]);
+            store_tile(y + j * ldy, w, tile[t], acc[j][t], &x[j]);
+}
+
+INLINE void gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
+                 const bool wide)
+{
+    size_t batch = ACT_BYTES / ((wide + 1) * w->k) / TOKENS * TOKENS;
+    if (batch < TOKENS) batch = TOKENS;
+    if (batch > BATCH_TOKENS) batch = BATCH_TOKENS;
+    for (size_t tile = 0; n <= FEW && tile * ROWS < w->rows; tile += PAIR)
+        pair_of_tiles(y, ldy, w, x, n, tile, wide);
+    for (size_t j = 0; n > FEW && j < n; j += batch)
+        for (size_t tile = 0; tile * ROWS < w->rows; tile += TILES)
+            four_tiles(y + j * ldy, ldy, w, x + j, n - j < batch ? n - j : batch, tile, wide);
 }
 
 void bn_grouped_gemm_avx512vnni(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
                                 size_t n)
 {
-    size_t batch = ACT_BYTES / (2 * w->k) / TOKENS * TOKENS;
-    if (batch < TOKENS) batch = TOKENS;
-    if (batch > BATCH_TOKENS) batch = BATCH_TOKENS;
-    for (size_t tile = 0; n < TOKENS && tile * ROWS < w->rows; tile++) /* too few to unpack for */
-        for (size_t j = 0; j < n; j++)
-            one_tile(y + j * ldy, w, x + j, tile);
-    for (size_t j = 0; n >= TOKENS && j < n; j += batch)
-        for (size_t tile = 0; tile * ROWS < w->rows; tile += TILES)
-            four_tiles(y + j * ldy, ldy, w, x + j, n - j < batch ? n - j : batch, tile);
+    if (n == 1)
+        bn_grouped_gemv_avx512vnni(y, w, x);
+    else if (x->high != NULL)
+        gemm(y, ldy, w, x, n, true);
+    else
+        gemm(y, ldy, w, x, n, false);
 }
 
 /* ---- activations ---- */

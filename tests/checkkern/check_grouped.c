@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of ternary weights that have a scale for each group, and the 16-bit activations for them. The
+ * Products of ternary weights that have a scale for each group, and the activations of 16 and 8 bits for them. The
  * truth walks over the bytes of the planes, reads each code with a decoder of its own, and sums in int64 and
  * binary64.
  */
@@ -13,6 +13,7 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define ANY 1000     /* random bytes */
 #define TERNARY 1001 /* random codes without 3 */
+#define NARROW 1002  /* no high plane: 8 bits */
 
 /* Large enough not to stay in a cache when copies are used in turn. */
 #define BEYOND_CACHES ((size_t)160 << 20)
@@ -23,7 +24,7 @@ struct shape {
     size_t rows, groups, group, n, ldy_pad, copies;
     size_t gap;           /* bytes between planes */
     bool uneven;          /* and 64 more after every third token */
-    int codes, high, low; /* a fixed value, or ANY */
+    int codes, high, low; /* a fixed value, or one of those above */
     enum ck_values scales;
     enum steps steps;
 };
@@ -72,21 +73,29 @@ static float one_step(struct ck *ck, enum steps steps)
 static void make_acts(struct ck *ck, struct ck_call *call, const struct shape *s)
 {
     size_t k = s->groups * s->group, all = s->n * s->groups;
-    int8_t *high = plane(ck, plane_at(s, s->n - 1) + k, s->high);
-    int8_t *low = plane(ck, plane_at(s, s->n - 1) + k, s->low);
-    float *step = ck_buffer(ck, CK_IN, CK_FLOATS, all * sizeof *step);
+    bool wide = s->high != NARROW;
+    size_t n_plane = plane_at(s, s->n - 1) + k;
+    int8_t *high = wide ? plane(ck, n_plane, s->high) : NULL, *low = plane(ck, n_plane, s->low);
+    float *step = wide ? ck_buffer(ck, CK_IN, CK_FLOATS, all * sizeof *step) : NULL;
     int32_t *sum = ck_buffer(ck, CK_IN, CK_BYTES, all * sizeof *sum);
     struct bn_act16 *act = ck_buffer(ck, CK_IN, CK_BYTES, s->n * sizeof *act);
     for (size_t g = 0; g < all; g++) {
-        step[g] = one_step(ck, s->steps);
+        if (wide) step[g] = one_step(ck, s->steps);
         sum[g] = 0;
         size_t first = plane_at(s, g / s->groups) + g % s->groups * s->group;
         for (size_t i = first; i < first + s->group; i++)
-            sum[g] += 256 * high[i] + low[i];
+            sum[g] += (wide ? 256 * high[i] : 0) + low[i];
     }
-    for (size_t j = 0; j < s->n; j++)
-        act[j] = (struct bn_act16){high + plane_at(s, j), low + plane_at(s, j), step + j * s->groups,
-                                   sum + j * s->groups};
+    for (size_t j = 0; j < s->n; j++) {
+        act[j] = (struct bn_act16){NULL, low + plane_at(s, j), NULL, sum + j * s->groups, 1.0f};
+        if (wide) {
+            act[j].high = high + plane_at(s, j);
+            act[j].step = step + j * s->groups;
+        } else {
+            act[j].scale = 1.5f + 0.5f * ck_uniform(ck);
+            act[j].scale = ldexpf(act[j].scale, (int)ck_below(ck, 9) - 2);
+        }
+    }
     call->a = act;
     call->n = s->n;
 }
@@ -107,24 +116,26 @@ static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, b
 {
     static const struct {
         size_t rows, k, group, n;
-        bool ram;
+        bool ram, narrow;
         const char *text;
-    } GEMV[] = {{256, 2560, 128, 1, false, "256x2560/128 L2"},
-                {2560, 2560, 128, 1, false, "2560x2560/128 L3"},
-                {4096, 4096, 128, 1, true, "4096x4096/128 RAM"},
-                {4096, 12288, 128, 1, true, "4096x12288/128 RAM"},
-                {4096, 4096, 64, 1, true, "4096x4096/64 RAM"}},
-      GEMM[] = {{2560, 2560, 128, 4, false, "2560x2560/128 n=4"},
-                {2560, 2560, 128, 64, false, "2560x2560/128 n=64"},
-                {1024, 12288, 128, 64, false, "1024x12288/128 n=64"},
-                {2560, 2560, 64, 64, false, "2560x2560/64 n=64"},
-                {2560, 2560, 256, 64, false, "2560x2560/256 n=64"}};
+    } GEMV[] = {{256, 2560, 128, 1, false, false, "256x2560/128 L2"},
+                {2560, 2560, 128, 1, false, false, "2560x2560/128 L3"},
+                {4096, 4096, 128, 1, true, false, "4096x4096/128 RAM"},
+                {4096, 12288, 128, 1, true, false, "4096x12288/128 RAM"},
+                {4096, 4096, 64, 1, true, false, "4096x4096/64 RAM"}},
+      GEMM[] = {{2560, 2560, 128, 4, false, false, "2560x2560/128 n=4"},
+                {2560, 2560, 128, 64, false, false, "2560x2560/128 n=64"},
+                {1024, 12288, 128, 64, false, false, "1024x12288/128 n=64"},
+                {2560, 2560, 64, 64, false, false, "2560x2560/64 n=64"},
+                {2560, 2560, 256, 64, false, false, "2560x2560/256 n=64"},
+                {2560, 2560, 256, 64, false, true, "2560x2560/256 n=64 8 bits"}};
     if (index >= (gemm ? COUNT(GEMM) : COUNT(GEMV))) return false;
     struct shape s = {.codes = TERNARY, .high = ANY, .low = ANY, .scales = CK_ORDINARY, .copies = 1};
     s.rows = gemm ? GEMM[index].rows : GEMV[index].rows;
     s.group = gemm ? GEMM[index].group : GEMV[index].group;
     s.groups = (gemm ? GEMM[index].k : GEMV[index].k) / s.group;
     s.n = gemm ? GEMM[index].n : 1;
+    if (gemm && GEMM[index].narrow) s.high = NARROW;
     double weights = (double)s.rows * (double)(s.groups * s.group);
     if (!gemm && GEMV[index].ram) s.copies = BEYOND_CACHES / ((size_t)weights / 4);
     (void)make_product(ck, call, &s);
@@ -136,21 +147,23 @@ static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, b
 
 static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm)
 {
-    static const int CODE[] = {0, 1, 2, 3, ANY}, EDGE[] = {-128, 0, 127, ANY};
-    enum { PLANES = COUNT(CODE) * COUNT(EDGE) * COUNT(EDGE) * COUNT(GROUP) };
+    static const int CODE[] = {0, 1, 2, 3, ANY}, LOW[] = {-128, 0, 127, ANY},
+                     HIGH[] = {-128, 0, 127, ANY, NARROW};
+    enum { PLANES = COUNT(CODE) * COUNT(HIGH) * COUNT(LOW) * COUNT(GROUP) };
     struct shape s = {.rows = 19, .groups = 5, .n = gemm ? 9 : 1, .copies = 1, .scales = CK_ORDINARY};
     s.codes = s.high = s.low = ANY;
     if (index < PLANES) {
         s.codes = CODE[index % 5];
-        s.high = EDGE[index / 5 % 4];
-        s.low = EDGE[index / 20 % 4];
-        s.group = GROUP[index / 80];
+        s.high = HIGH[index / 5 % 5];
+        s.low = LOW[index / 25 % 4];
+        s.group = GROUP[index / 100];
         s.groups = s.group == 64 ? 9 : 3;
-    } else if (index < PLANES + CK_N_VALUES * N_STEPS * COUNT(GROUP)) {
+    } else if (index < PLANES + CK_N_VALUES * (N_STEPS + 1) * COUNT(GROUP)) {
         index -= PLANES;
         s.scales = index % CK_N_VALUES;
-        s.steps = index / CK_N_VALUES % N_STEPS;
-        s.group = GROUP[index / CK_N_VALUES / N_STEPS];
+        s.steps = index / CK_N_VALUES % (N_STEPS + 1);
+        s.group = GROUP[index / CK_N_VALUES / (N_STEPS + 1)];
+        if (s.steps == N_STEPS) s.high = NARROW; /* which has no steps */
     } else {
         return false;
     }
@@ -158,7 +171,7 @@ static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index,
 }
 
 /* Rows of whole tiles, of one row more or less, and of a few; tokens 1 .. 20; odd numbers of groups, so that
- * no chunk of a fixed size ends where a matrix does. */
+ * no chunk of a fixed size ends where a matrix does; each with activations of 16 and of 8 bits. */
 static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool gemm)
 {
     static const size_t ROWS[] = {1, 15, 16, 17, 31, 32, 33, 40, 49, 63, 64, 81};
@@ -167,10 +180,12 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
         size_t rows, groups, group, n;
     } LARGE[] = {{100, 20, 128, 67}, {16, 108, 64, 131}, {130, 27, 256, 35},
                  {1100, 4, 128, 7},  {9, 128, 128, 2},   {40, 11, 128, 265}};
-    struct shape s = {.codes = index % 3 == 0 ? ANY : TERNARY, .high = ANY, .low = ANY, .copies = 1, .n = 1};
     unsigned regular = gemm ? 20 * 3 * 4 : COUNT(ROWS) * COUNT(GROUPS) * COUNT(GROUP);
     if (class == CK_BENCH) return bench_product(ck, call, index, gemm);
     if (class == CK_EXTREMES) return extreme_product(ck, call, index, gemm);
+    struct shape s = {.high = index % 2 == 1 ? NARROW : ANY, .low = ANY, .copies = 1, .n = 1};
+    index /= 2;
+    s.codes = index % 3 == 0 ? ANY : TERNARY;
     s.rows = ROWS[(gemm ? 5 * index : index) % COUNT(ROWS)];
     s.group = GROUP[index / 20 % COUNT(GROUP)];
     if (gemm) s.n = 1 + index % 20;
@@ -234,7 +249,8 @@ static int64_t exact_sum(const struct bn_grouped *w, size_t row, size_t g, const
     int64_t t = 0;
     for (size_t at = g * w->group; at < (g + 1) * w->group; at++) {
         unsigned byte = tile[at / 16 * 64 + row % 16 * 4 + at % 4];
-        t += ((int)(byte >> 2 * (at % 16 / 4) & 3u) - 1) * (256 * (int64_t)x->high[at] + x->low[at]);
+        int64_t q = x->low[at] + (x->high != NULL ? 256 * (int64_t)x->high[at] : 0);
+        t += ((int)(byte >> 2 * (at % 16 / 4) & 3u) - 1) * q;
     }
     return t;
 }
@@ -250,11 +266,12 @@ static bool truth_product(struct ck *ck, const struct ck_call *call)
             double sum = 0, size = 0;
             for (size_t g = 0; g < groups; g++) {
                 double scale = ck_half(&w->scales[(r / 16 * groups + g) * 16 + r % 16]);
-                double term = (double)exact_sum(w, r, g, &x[j]) * (double)x[j].step[g] * scale;
+                double step = (x[j].high != NULL ? (double)x[j].step[g] : 1.0) / (double)x[j].scale;
+                double term = (double)exact_sum(w, r, g, &x[j]) * step * scale;
                 sum += term;
                 size += fabs(term);
             }
-            double tolerance = ((double)groups + 2) * (size * 0x1p-24 + 0x1p-149);
+            double tolerance = ((double)groups + 3) * (size * 0x1p-24 + 0x1p-149);
             if (!ck_near(ck, "product", j * call->ldy + r, y[j * call->ldy + r], sum, tolerance))
                 return false;
         }
@@ -339,9 +356,60 @@ static bool truth_quantize16(struct ck *ck, const struct ck_call *call)
     return true;
 }
 
+/* ---- activations of 8 bits ---- */
+
+static bool setup_to_plane(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    static const int VALUE[] = {ANY, -128, 127};
+    size_t group = GROUP[index % 3], groups = 1 + index / 3;
+    int value = ANY;
+    if (class == CK_BENCH) {
+        if (index > 0) return false;
+        groups = 32;
+    } else if (class == CK_EXTREMES) {
+        if (index >= 3 * COUNT(VALUE)) return false;
+        value = VALUE[index / 3];
+        groups = 37;
+    } else if (index >= 3 * 12) {
+        return false;
+    }
+    size_t n = groups * group;
+    ck->guard_before = class == CK_LAYOUT;
+    call->a = plane(ck, n, value);
+    call->n = n;
+    call->k = group;
+    call->out = ck_buffer(ck, CK_OUT, CK_BYTES, n);
+    call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, groups * sizeof(int32_t));
+    call->bytes = (double)n;
+    snprintf(call->text, sizeof call->text, "n=%zu group=%zu value=%d", n, group, value);
+    return true;
+}
+
+static void invoke_to_plane(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->to_plane(call->out, call->out2, call->a, call->n, call->k);
+}
+
+static bool truth_to_plane(struct ck *ck, const struct ck_call *call)
+{
+    const int8_t *q = call->a, *got = call->out;
+    const int32_t *sum = call->out2;
+    for (size_t g = 0; g < call->n / call->k; g++) {
+        int32_t total = 0;
+        for (size_t at = g * call->k; at < (g + 1) * call->k; at++) {
+            size_t i = at / 16 * 16 + at % 4 * 4 + at % 16 / 4; /* the element of this byte */
+            if (got[at] != q[i]) return ck_wrong(ck, "element %zu is %d, expected %d", i, got[at], q[i]);
+            total += q[at];
+        }
+        if (total != sum[g]) return ck_wrong(ck, "sum %zu is %d, expected %d", g, sum[g], total);
+    }
+    return true;
+}
+
 const struct ck_slot CK_GROUPED[] = {
     {BN_KERNEL_GROUPED_GEMV, setup_gemv, invoke_gemv, truth_product},
     {BN_KERNEL_GROUPED_GEMM, setup_gemm, invoke_gemm, truth_product},
     {BN_KERNEL_QUANTIZE16, setup_quantize16, invoke_quantize16, truth_quantize16},
+    {BN_KERNEL_TO_PLANE, setup_to_plane, invoke_to_plane, truth_to_plane},
     {BN_KERNEL_COUNT, NULL, NULL, NULL},
 };

@@ -214,6 +214,7 @@ static void grouped_neighbour(float *y, const struct bn_grouped *w, const struct
     struct bn_grouped one = *w;
     struct bn_act16 part = *x;
     one.k = w->group;
+    part.scale = 1.0f;
     for (size_t r = 0; r < w->rows; r++) {
         size_t tile = r / BN_TILE_ROWS, row = r % BN_TILE_ROWS, groups = w->k / w->group;
         float sum = 0.0f, tile_y[BN_TILE_ROWS];
@@ -221,11 +222,14 @@ static void grouped_neighbour(float *y, const struct bn_grouped *w, const struct
             one.rows = BN_TILE_ROWS;
             one.codes = w->codes + tile * 4 * w->k + g * 4 * w->group;
             one.scales = w->scales + (tile * groups + (g > 0 ? g - 1 : 0)) * BN_TILE_ROWS;
-            part = (struct bn_act16){x->high + g * w->group, x->low + g * w->group, x->step + g, x->sum + g};
+            part.high = x->high != NULL ? x->high + g * w->group : NULL;
+            part.step = x->step != NULL ? x->step + g : NULL;
+            part.low = x->low + g * w->group;
+            part.sum = x->sum + g;
             bn_kernels_ref.grouped_gemv(tile_y, &one, &part);
             sum += tile_y[row];
         }
-        y[r] = sum;
+        y[r] = sum / x->scale;
     }
 }
 
@@ -234,7 +238,7 @@ static int32_t plane_sum(const struct bn_grouped *w, size_t r, size_t g, const i
 {
     const uint8_t *tile = w->codes + r / 16 * 4 * w->k;
     int32_t sum = 0;
-    for (size_t at = g * w->group; at < (g + 1) * w->group; at++)
+    for (size_t at = g * w->group; plane != NULL && at < (g + 1) * w->group; at++)
         sum += (tile[at / 16 * 64 + r % 16 * 4 + at % 4] >> 2 * (at % 16 / 4) & 3) * plane[at];
     return sum;
 }
@@ -246,6 +250,11 @@ static float widened(uint16_t half)
     return x;
 }
 
+static float step_of(const struct bn_act16 *x, size_t g)
+{
+    return x->high != NULL ? x->step[g] : 1.0f;
+}
+
 static void grouped_without_sums(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
 {
     size_t groups = w->k / w->group;
@@ -253,8 +262,10 @@ static void grouped_without_sums(float *y, const struct bn_grouped *w, const str
         y[r] = 0.0f;
         for (size_t g = 0; g < groups; g++) {
             int32_t t = 256 * plane_sum(w, r, g, x->high) + plane_sum(w, r, g, x->low);
-            y[r] = fmaf(widened(w->scales[(r / 16 * groups + g) * 16 + r % 16]), (float)t * x->step[g], y[r]);
+            y[r] =
+                fmaf(widened(w->scales[(r / 16 * groups + g) * 16 + r % 16]), (float)t * step_of(x, g), y[r]);
         }
+        y[r] /= x->scale;
     }
 }
 
@@ -267,9 +278,10 @@ static void grouped_rounds_planes(float *y, const struct bn_grouped *w, const st
         for (size_t g = 0; g < groups; g++) {
             float scale = widened(w->scales[(r / 16 * groups + g) * 16 + r % 16]);
             int32_t low = plane_sum(w, r, g, x->low) - x->sum[g];
-            y[r] = fmaf(scale, (float)(256 * plane_sum(w, r, g, x->high)) * x->step[g], y[r]);
-            y[r] = fmaf(scale, (float)low * x->step[g], y[r]);
+            y[r] = fmaf(scale, (float)(256 * plane_sum(w, r, g, x->high)) * step_of(x, g), y[r]);
+            y[r] = fmaf(scale, (float)low * step_of(x, g), y[r]);
         }
+        y[r] /= x->scale;
     }
 }
 
@@ -288,9 +300,26 @@ static void grouped_wraps(float *y, const struct bn_grouped *w, const struct bn_
                                x->low[at]);
             int32_t low = (int16_t)(lane[0] & 0xFFFFu) + (int16_t)(lane[1] & 0xFFFFu);
             int32_t t = 256 * plane_sum(w, r, g, x->high) + low - x->sum[g];
-            y[r] = fmaf(widened(w->scales[(r / 16 * groups + g) * 16 + r % 16]), (float)t * x->step[g], y[r]);
+            y[r] =
+                fmaf(widened(w->scales[(r / 16 * groups + g) * 16 + r % 16]), (float)t * step_of(x, g), y[r]);
         }
+        y[r] /= x->scale;
     }
+}
+
+static void grouped_reciprocal(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    struct bn_act16 unscaled = *x;
+    unscaled.scale = 1.0f;
+    bn_kernels_ref.grouped_gemv(y, w, &unscaled);
+    for (size_t r = 0; r < w->rows; r++)
+        y[r] *= 1.0f / x->scale;
+}
+
+static void plane_in_plain_order(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group)
+{
+    bn_kernels_ref.to_plane(plane, sum, q, n, group);
+    memcpy(plane, q, n);
 }
 
 /* The reference's planes and sums of values that were rounded before, ties away from zero. */
@@ -364,36 +393,38 @@ struct fault {
     {                                                    \
         table->field = function;                         \
     }
-#define FAULTS(X)                                                                                        \
-    X("i2s_gemv with another code map", I2S_GEMV, false, i2s_gemv, wrong_map)                            \
-    X("i2s_gemv that wraps in int16", I2S_GEMV, false, i2s_gemv, wraps_int16)                            \
-    X("i2s_gemv without code 3", I2S_GEMV, false, i2s_gemv, drops_code3)                                 \
-    X("i2s_gemv that ignores row_bytes", I2S_GEMV, false, i2s_gemv, ignores_row_bytes)                   \
-    X("i2s_gemm without the last token", I2S_GEMM, false, i2s_gemm, drops_last_token)                    \
-    X("i2s_gemm with a combined scale", I2S_GEMM, false, i2s_gemm, reciprocal)                           \
-    X("tq2_gemm without a last row", TQ2_GEMM, false, tq2_gemm, drops_last_row)                          \
-    X("t5_gemv of five plain digits", T5_GEMV, false, t5_gemv, plain_digits)                             \
-    X("t5_pack without a last digit", T5_PACK, false, t5_pack, packs_one_short)                          \
-    X("i8_gemv that rounds each plane", I8_GEMV, false, i8_gemv, rounds_planes)                          \
-    X("grouped_gemm without the last token", GROUPED_GEMM, false, grouped_gemm, grouped_drops_token)     \
-    X("grouped_gemv with scales of another group", GROUPED_GEMV, false, grouped_gemv, grouped_neighbour) \
-    X("grouped_gemv without the sums", GROUPED_GEMV, false, grouped_gemv, grouped_without_sums)          \
-    X("grouped_gemv that rounds each plane", GROUPED_GEMV, false, grouped_gemv, grouped_rounds_planes)   \
-    X("grouped_gemv whose sums wrap", GROUPED_GEMV, false, grouped_gemv, grouped_wraps)                  \
-    X("quantize16 that rounds ties away", QUANTIZE16, false, quantize16, quantize16_rounds_away)         \
-    X("quantize16 in plain order", QUANTIZE16, false, quantize16, quantize16_plain_order)                \
-    X("residual without fma", RESIDUAL, false, residual, rounds_twice)                                   \
-    X("quantize that rounds ties away", QUANTIZE, false, quantize, rounds_away)                          \
-    X("rmsnorm in another order", RMSNORM, false, rmsnorm, other_order)                                  \
-    X("rope with contracted products", ROPE_NEOX, false, rope_neox, contracts)                           \
-    X("add that writes beyond the end", ADD, false, add, writes_beyond)                                  \
-    X("add that writes before the start", ADD, false, add, writes_before)                                \
-    X("add that reads beyond the end", ADD, false, add, reads_beyond)                                    \
-    X("add that writes its input", ADD, false, add, writes_input)                                        \
-    X("relu2_mul with another order", RELU2_MUL, false, relu2_mul, other_factors)                        \
-    X("relu2_mul of a gate of -0", RELU2_MUL, false, relu2_mul, keeps_minus_zero)                        \
-    X("f32_to_f16 that flushes subnormals", F32_TO_F16, false, f32_to_f16, truncates)                    \
-    X("exp of libm", EXP, false, exp, libm_exp)                                                          \
+#define FAULTS(X)                                                                                           \
+    X("i2s_gemv with another code map", I2S_GEMV, false, i2s_gemv, wrong_map)                               \
+    X("i2s_gemv that wraps in int16", I2S_GEMV, false, i2s_gemv, wraps_int16)                               \
+    X("i2s_gemv without code 3", I2S_GEMV, false, i2s_gemv, drops_code3)                                    \
+    X("i2s_gemv that ignores row_bytes", I2S_GEMV, false, i2s_gemv, ignores_row_bytes)                      \
+    X("i2s_gemm without the last token", I2S_GEMM, false, i2s_gemm, drops_last_token)                       \
+    X("i2s_gemm with a combined scale", I2S_GEMM, false, i2s_gemm, reciprocal)                              \
+    X("tq2_gemm without a last row", TQ2_GEMM, false, tq2_gemm, drops_last_row)                             \
+    X("t5_gemv of five plain digits", T5_GEMV, false, t5_gemv, plain_digits)                                \
+    X("t5_pack without a last digit", T5_PACK, false, t5_pack, packs_one_short)                             \
+    X("i8_gemv that rounds each plane", I8_GEMV, false, i8_gemv, rounds_planes)                             \
+    X("grouped_gemm without the last token", GROUPED_GEMM, false, grouped_gemm, grouped_drops_token)        \
+    X("grouped_gemv with scales of another group", GROUPED_GEMV, false, grouped_gemv, grouped_neighbour)    \
+    X("grouped_gemv without the sums", GROUPED_GEMV, false, grouped_gemv, grouped_without_sums)             \
+    X("grouped_gemv that rounds each plane", GROUPED_GEMV, false, grouped_gemv, grouped_rounds_planes)      \
+    X("grouped_gemv whose sums wrap", GROUPED_GEMV, false, grouped_gemv, grouped_wraps)                     \
+    X("grouped_gemv with a reciprocal of the scale", GROUPED_GEMV, false, grouped_gemv, grouped_reciprocal) \
+    X("to_plane in plain order", TO_PLANE, false, to_plane, plane_in_plain_order)                           \
+    X("quantize16 that rounds ties away", QUANTIZE16, false, quantize16, quantize16_rounds_away)            \
+    X("quantize16 in plain order", QUANTIZE16, false, quantize16, quantize16_plain_order)                   \
+    X("residual without fma", RESIDUAL, false, residual, rounds_twice)                                      \
+    X("quantize that rounds ties away", QUANTIZE, false, quantize, rounds_away)                             \
+    X("rmsnorm in another order", RMSNORM, false, rmsnorm, other_order)                                     \
+    X("rope with contracted products", ROPE_NEOX, false, rope_neox, contracts)                              \
+    X("add that writes beyond the end", ADD, false, add, writes_beyond)                                     \
+    X("add that writes before the start", ADD, false, add, writes_before)                                   \
+    X("add that reads beyond the end", ADD, false, add, reads_beyond)                                       \
+    X("add that writes its input", ADD, false, add, writes_input)                                           \
+    X("relu2_mul with another order", RELU2_MUL, false, relu2_mul, other_factors)                           \
+    X("relu2_mul of a gate of -0", RELU2_MUL, false, relu2_mul, keeps_minus_zero)                           \
+    X("f32_to_f16 that flushes subnormals", F32_TO_F16, false, f32_to_f16, truncates)                       \
+    X("exp of libm", EXP, false, exp, libm_exp)                                                             \
     X("f32_gemm with four lanes", F32_GEMM, false, f32_gemm, adds_by_fours)
 FAULTS(FAULT)
 
@@ -409,6 +440,7 @@ static const struct fault FAULT_LIST[] = {
      put_grouped_drops_token},
     {"a reference grouped_gemv without the sums", BN_KERNEL_GROUPED_GEMV, true, put_grouped_without_sums},
     {"a reference grouped_gemv with other scales", BN_KERNEL_GROUPED_GEMV, true, put_grouped_neighbour},
+    {"a reference to_plane in plain order", BN_KERNEL_TO_PLANE, true, put_plane_in_plain_order},
     {"a reference quantize16 in plain order", BN_KERNEL_QUANTIZE16, true, put_quantize16_plain_order},
     {"a reference f32_to_f16 that flushes subnormals", BN_KERNEL_F32_TO_F16, true, put_truncates},
     {"a reference exp without the cap", BN_KERNEL_EXP, true, put_libm_exp},

@@ -132,7 +132,7 @@ static bool make_acts16(struct bn_bench_work *w, size_t n, uint64_t *state)
         int32_t *sum = w->sums + j * groups;
         fill_floats(w->x, k, state);
         bn_kernels_ref.quantize16(high, low, step, sum, w->x, k, BN_BENCH_GROUP);
-        w->act16[j] = (struct bn_act16){high, low, step, sum};
+        w->act16[j] = (struct bn_act16){high, low, step, sum, 1.0f};
     }
     return true;
 }
