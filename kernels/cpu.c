@@ -69,7 +69,7 @@ static const char *lacks_amx(const struct bn_cpu *cpu)
 static struct bn_cpuid cpuid(uint32_t leaf, uint32_t subleaf)
 {
     struct bn_cpuid r = {0};
-    if (__get_cpuid_max(0, NULL) >= leaf) __cpuid_count(leaf, subleaf, r.eax, r.ebx, r.ecx, r.edx);
+    if ((uint32_t)__get_cpuid_max(0, NULL) >= leaf) __cpuid_count(leaf, subleaf, r.eax, r.ebx, r.ecx, r.edx);
     return r;
 }
 
