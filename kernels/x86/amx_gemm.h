@@ -128,6 +128,15 @@ ALWAYS void put_results(float *y, const float v[SIDE], size_t n_rows)
 
 /* ---- tokens ---- */
 
+/* The results of 32 rows lie pages apart for n tokens; they are written much later. */
+ALWAYS void prefetch_results(float *y, size_t ldy, size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        __builtin_prefetch(y + j * ldy, 1, 2);
+        __builtin_prefetch(y + j * ldy + SIDE, 1, 2);
+    }
+}
+
 /* How many of n tokens with act_bytes each share an unpacked piece: whole pairs of tiles, the last batch about as
  * long as the others. */
 static size_t batch_of(size_t n, size_t act_bytes)
@@ -211,16 +220,17 @@ static void i2s_unpack_rows(uint8_t *out, const struct bn_ternary *w, size_t fir
     i2s_unpack(out + TILE_BYTES, row + SIDE, begin, len);
 }
 
-/* The results of a tile: n_rows of the matrix for n_tokens. */
-ALWAYS void i2s_store(float *y, size_t ldy, int32_t sums[SIDE][SIDE], const struct bn_act *x, float scale,
-                      size_t n_tokens, size_t n_rows)
+/* The results of a tile of tokens: sums of 32 rows from `row` on, of which those that exist are stored. */
+ALWAYS void i2s_store(float *y, size_t ldy, const struct bn_ternary *w, size_t row,
+                      int32_t sums[2][SIDE][SIDE], const struct bn_act *x, size_t n_tokens)
 {
-    for (size_t j = 0; j < n_tokens; j++) {
-        float v[SIDE];
-        for (size_t r = 0; r < SIDE; r++)
-            v[r] = (float)(sums[j][r] - x[j].sum) / x[j].scale * scale;
-        put_results(y + j * ldy, v, n_rows);
-    }
+    for (size_t h = 0; h < 2 && row + h * SIDE < w->rows; h++)
+        for (size_t j = 0; j < n_tokens; j++) {
+            float v[SIDE];
+            for (size_t r = 0; r < SIDE; r++)
+                v[r] = (float)(sums[h][j][r] - x[j].sum) / x[j].scale * w->scale;
+            put_results(y + j * ldy + row + h * SIDE, v, w->rows - row - h * SIDE);
+        }
 }
 
 /* Adds a piece to the sums of two tiles of tokens, or one. */
@@ -248,13 +258,14 @@ ALWAYS void pair_at(size_t at[2], const struct i2s_batch *batch, size_t p)
     at[1] = at_most(at[0] + SIDE, batch->n - batch->in_tile);
 }
 
-/* 32 rows from `row` on. */
+/* 32 rows from `row` on. The results of a pair are made while the next one is multiplied: divisions are slow. */
 static void i2s_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t row,
                      const struct i2s_batch *batch)
 {
     _Alignas(64) uint8_t weights[ROWS * PIECE];
     struct tile_sums sums[TOKENS / (2 * SIDE)];
     size_t n_pairs = (batch->n + 2 * SIDE - 1) / (2 * SIDE), at[2];
+    prefetch_results(y + row, ldy, batch->n);
     for (size_t i = 0; i < w->k; i += PIECE) {
         size_t len = at_most(PIECE, w->k - i);
         i2s_unpack_rows(weights, w, row, i, len);
@@ -266,14 +277,9 @@ static void i2s_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t ro
                 i2s_add(&sums[p], acts, weights, len, i == 0, true);
             else
                 i2s_add(&sums[p], acts, weights, len, i == 0, false);
+            for (size_t t = 0; i + len == w->k && t < 2 && (t == 0 || at[1] > at[0]); t++)
+                i2s_store(y + at[t] * ldy, ldy, w, row, sums[p].of[t], batch->x + at[t], batch->in_tile);
         }
-    }
-    for (size_t p = 0; p < n_pairs; p++) {
-        pair_at(at, batch, p);
-        for (size_t t = 0; t < 2 && (t == 0 || at[1] > at[0]); t++)
-            for (size_t h = 0; h < ROWS && row + h < w->rows; h += SIDE)
-                i2s_store(y + at[t] * ldy + row + h, ldy, sums[p].of[t][h / SIDE], batch->x + at[t], w->scale,
-                          batch->in_tile, w->rows - row - h);
     }
 }
 
@@ -332,14 +338,14 @@ static void grouped_unpack(struct chunk *chunk, const struct bn_grouped *w, size
 ALWAYS void add_group(float acc[2][SIDE][SIDE], const struct tile_sums *sums, const struct chunk *chunk,
                       size_t g, const struct bn_act16 *x, size_t n_tokens, size_t of_row, const bool wide)
 {
-    for (size_t h = 0; h < 2; h++)
-        for (size_t j = 0; j < n_tokens; j++) {
-            float step = wide ? x[j].step[of_row] : 1.0f;
+    for (size_t j = 0; j < n_tokens; j++) {
+        float step = wide ? x[j].step[of_row] : 1.0f;
+        for (size_t h = 0; h < 2; h++)
             for (size_t r = 0; r < SIDE; r++) {
                 int32_t t = sums->of[0][h][j][r] + (wide ? 256 * sums->of[1][h][j][r] : 0);
                 acc[h][j][r] = fmaf(chunk->scales[h][g][r], (float)t * step, acc[h][j][r]);
             }
-        }
+    }
 }
 
 /* Tokens that are multiplied together; the planes of each are low_stride and, with 16 bits, high_stride bytes apart. */
@@ -356,7 +362,7 @@ ALWAYS void grouped_add(float acc[2][SIDE][SIDE], const struct chunk *chunk, con
 {
     const struct bn_act16 *x = batch->x + at;
     struct tile_sums sums;
-    for (size_t i = 0; i < len; i += w->group) {
+    for (size_t i = 0, g = 0, of_row = begin / w->group; i < len; i += w->group, g++, of_row++) {
         const struct rows_of_acts planes[2] = {
             {x->low + begin + i, batch->low_stride},
             {wide ? x->high + begin + i : NULL, batch->high_stride},
@@ -364,7 +370,7 @@ ALWAYS void grouped_add(float acc[2][SIDE][SIDE], const struct chunk *chunk, con
         zero_sums(wide);
         multiply(planes, chunk->weights + i / STEP * 2 * TILE_BYTES, w->group, wide);
         store_sums(&sums, wide);
-        add_group(acc, &sums, chunk, i / w->group, x, batch->in_tile, (begin + i) / w->group, wide);
+        add_group(acc, &sums, chunk, g, x, batch->in_tile, of_row, wide);
     }
 }
 
@@ -384,6 +390,7 @@ static void grouped_rows(float *y, size_t ldy, const struct bn_grouped *w, size_
     float acc[TOKENS / SIDE][2][SIDE][SIDE];
     size_t n_tiles = (batch->n + SIDE - 1) / SIDE, last = batch->n - batch->in_tile;
     memset(acc, 0, n_tiles * sizeof acc[0]);
+    prefetch_results(y + tile * SIDE, ldy, batch->n);
     for (size_t i = 0; i < w->k; i += CHUNK) {
         size_t len = at_most(CHUNK, w->k - i);
         grouped_unpack(&chunk, w, tile, i, len);
