@@ -39,9 +39,13 @@ static const struct bn_peak avxvnni = {
 static const struct bn_peak avx512 = {
     "vpdpbusd zmm",        "vfmadd zmm", bn_peak_int8_avx512, bn_peak_fma_avx512, bn_peak_read_avx512,
     bn_peak_stream_avx512, true};
+static const struct bn_peak amx = {
+    "tdpbssd", "vfmadd zmm", bn_peak_int8_amx, bn_peak_fma_avx512, bn_peak_read_avx512, bn_peak_stream_avx512,
+    true};
 
 const struct bn_peak *bn_peak_of(const struct bn_kernels *kernels)
 {
+    if (strcmp(kernels->isa, "amx") == 0) return &amx;
     if (strncmp(kernels->isa, "avx512", 6) == 0) return &avx512;
     if (strcmp(kernels->isa, "avxvnni") == 0) return &avxvnni;
     return strcmp(kernels->isa, "avx2") == 0 ? &avx2 : &plain;

@@ -10,6 +10,7 @@
 uint64_t bn_peak_int8_avx2(uint64_t turns);
 uint64_t bn_peak_int8_avxvnni(uint64_t turns);
 uint64_t bn_peak_int8_avx512(uint64_t turns);
+uint64_t bn_peak_int8_amx(uint64_t turns);
 uint64_t bn_peak_int8_neon(uint64_t turns);
 uint64_t bn_peak_fma_avx2(uint64_t turns);
 uint64_t bn_peak_fma_avx512(uint64_t turns);
