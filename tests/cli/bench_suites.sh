@@ -20,9 +20,15 @@ has() { check "$2" grep -qE -- "$1" "$tmp/out"; }
 
 run 0 "doctor lists sources" doctor --no-limits -q
 for source in clock-monotonic clock-tick steal pressure perf-software perf-cycles timer-cpu energy governor huge-pages cpu-quota \
-    topology valgrind git gpu; do
+    topology amx valgrind git gpu; do
     has "^$source +(yes|no) +[^ ]" "doctor tries $source"
 done
+# The reason is that of the option, whose status is 9; where the tiles can be used, the option is accepted.
+amx=$(sed -nE 's/^amx +no +(.*[^ ]) *$/\1/p' "$tmp/out")
+"$bench" kernels --isa amx --filter none >/dev/null 2>"$tmp/isa"
+got=$?
+check "doctor prints why amx cannot be used" grep -qF "${amx:-no row}" "$tmp/isa"
+check "as --isa amx does" test $((got == 9)) -eq $((${#amx} > 0))
 check "without limits" sh -c "! grep -q ^limit '$tmp/out'"
 says 0 "a source that is there" 'clock-monotonic +yes' "$bench" doctor --no-limits --require clock-monotonic
 says 1 "a required source that is not" 'gpu is required and not available: ' "$bench" doctor --no-limits --require gpu

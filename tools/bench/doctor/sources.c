@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "kernels/kernels.h"
 #include "lab/host/busy.h"
 #include "lab/host/clocks.h"
 #include "lab/host/energy.h"
@@ -237,6 +238,23 @@ static void try_topology(struct bn_source *s, const struct bn_machine *m, int wh
               m->hypervisor ? "; as reported by the hypervisor" : "");
 }
 
+/* Not a source of measurement, but what decides the speed of prompts: the processor may have it and the operating
+ * system refuse it. */
+static void try_amx(struct bn_source *s, const struct bn_machine *m, int which)
+{
+    const struct bn_kernels *kernels = bn_kernels_find("amx");
+    const char *lacks =
+        kernels != NULL ? bn_kernels_lacks(kernels) : "this build does not have the instruction set";
+    bool has = false;
+    (void)which;
+    for (size_t i = 0; i < m->n_flags; i++)
+        has |= strcmp(m->flags[i], "amx_int8") == 0;
+    if (lacks == NULL)
+        found(s, "tile registers can be used");
+    else
+        missing(s, has ? "Linux 5.16 or later; a sandbox must permit arch_prctl" : "", "%s amx", lacks);
+}
+
 /* ---- events and samplers ---- */
 
 static void report_trial(struct bn_source *s, const struct bn_record_trial *t, const char *unit)
@@ -363,6 +381,7 @@ static const struct {
     {"huge-pages", "pages of 2 MiB", try_huge_pages, 0},
     {"cpu-quota", "limit of the control group", try_quota, 0},
     {"topology", "hardware threads that share a core", try_topology, 0},
+    {"amx", "tile instructions for prompts", try_amx, 0},
     {"peak-reset", "peak memory of one measurement", try_peak_reset, 0},
     {"valgrind", "instruction counts", try_program, 0},
     {"perf", "sampling by another program", try_program, 1},
