@@ -121,17 +121,18 @@ size_t bn_drafter_draft(struct bn_drafter *d, int32_t *history, size_t n_history
 
 /* ---- when to draft ---- */
 
-#define SHARE 64.0      /* of the time of passes of one token that drafts may lose */
-#define MOST_BUDGET 4.0 /* passes of one token that the budget can pay for */
+#define SHARE (1.0 / 64.0) /* of a pass of one token, which drafts may lose */
+#define MOST_BUDGET 4.0
 #define LEAST_BUDGET (-32.0)
-#define MEMORY 8.0      /* passes of one token that the mean remembers */
-#define MOST_DRAFTS 64u /* passes with drafts until one of one token is measured again */
+#define FIRST_PLAIN 4u    /* passes of one token that are measured before the first draft */
+#define MOST_DRAFTS 64u   /* passes with drafts until one of one token is measured again */
+#define STEP (1.0 / 16.0) /* by which one value moves a mean, at most */
 
 size_t bn_draft_pace_length(const struct bn_draft_pace *pace)
 {
     if (pace->always) return pace->most;
-    if (pace->plain_ns == 0.0 || pace->budget_ns < 0.0 || pace->n_drafts >= MOST_DRAFTS) return 0;
-    return pace->length;
+    bool wait = pace->n_plain < FIRST_PLAIN || pace->n_drafts >= MOST_DRAFTS || pace->budget < 0.0;
+    return wait ? 0 : pace->length;
 }
 
 static double clamp(double x, double least, double most)
@@ -139,18 +140,39 @@ static double clamp(double x, double least, double most)
     return x < least ? least : x > most ? most : x;
 }
 
+static void account_plain(struct bn_draft_pace *pace, double ns)
+{
+    double step = STEP * pace->plain_ns;
+    if (pace->n_plain++ == 0)
+        pace->plain_ns = ns;
+    else if (pace->n_plain <= FIRST_PLAIN)
+        pace->plain_ns = ns < pace->plain_ns ? ns : pace->plain_ns;
+    else
+        pace->plain_ns += clamp((ns - pace->plain_ns) / 4.0, -step, step);
+    pace->n_drafts = 0;
+    pace->budget += SHARE;
+}
+
+static void account_draft(struct bn_draft_pace *pace, size_t n_drafted, size_t n_tokens, double ns)
+{
+    size_t length = n_tokens == n_drafted + 1 ? 2 * n_drafted : n_tokens, class = 0;
+    while (n_drafted >> (class + 1) > 0 && class + 1 < BN_DRAFT_CLASSES)
+        class ++;
+    double *each = &pace->each[class];
+    if (pace->plain_ns > 0.0) {
+        double now = clamp((ns / pace->plain_ns - 1.0) / (double)n_drafted, 1e-6, 4.0);
+        *each += *each == 0.0 ? clamp(now, 0.0, 1.0) : clamp((now - *each) / 4.0, -STEP, STEP);
+    }
+    pace->budget += (double)n_tokens - 1.0 - *each * (double)n_drafted;
+    pace->length = (uint32_t)(length < pace->most ? length : pace->most);
+    pace->n_drafts++;
+}
+
 void bn_draft_pace_account(struct bn_draft_pace *pace, size_t n_drafted, size_t n_tokens, uint64_t ns)
 {
-    if (n_drafted == 0) {
-        pace->plain_ns += ((double)ns - pace->plain_ns) / (pace->plain_ns == 0.0 ? 1.0 : MEMORY);
-        pace->budget_ns += (double)ns / SHARE;
-        pace->n_drafts = 0;
-    } else {
-        bool right = n_tokens == n_drafted + 1;
-        size_t length = right ? 2 * n_drafted : n_tokens;
-        pace->length = (uint32_t)(length < pace->most ? length : pace->most);
-        pace->budget_ns += (double)n_tokens * pace->plain_ns - (double)ns;
-        pace->n_drafts++;
-    }
-    pace->budget_ns = clamp(pace->budget_ns, LEAST_BUDGET * pace->plain_ns, MOST_BUDGET * pace->plain_ns);
+    if (n_drafted == 0)
+        account_plain(pace, (double)ns);
+    else
+        account_draft(pace, n_drafted, n_tokens, (double)ns);
+    pace->budget = clamp(pace->budget, LEAST_BUDGET, MOST_BUDGET);
 }

@@ -40,16 +40,22 @@ void bn_sampler_follow(bn_sampler *s, const bn_sampler *other);
 
 /* ---- when to draft; apart from its clock, so that tests can drive it ---- */
 
-/* A budget of time. Each pass of one token adds a 64th of its time. A pass with a draft adds what it saved, or takes
- * what it lost, compared with passes of one token. Drafts are made while the budget is not negative. So drafts that do
- * not pay take at most a 64th of the time, and are tried again rarely; drafts that pay are always made. */
+/* A budget, in passes of one token. Each such pass adds a 64th. A pass with a draft adds the tokens that it gave, less
+ * its own time. Drafts are made while the budget is not negative. So drafts that do not pay take at most a 64th of the
+ * time, and are tried again rarely; drafts that pay are always made.
+ *
+ * Other programs delay single passes tenfold. So times are means that one value moves by little, and a drafted token
+ * counts first as a pass of its own at most, which it would be without drafts. */
+#define BN_DRAFT_CLASSES 8u
 struct bn_draft_pace {
     bool always;     /* regardless of the time */
     uint32_t most;   /* longest draft */
     uint32_t length; /* of the next one: twice as long after a draft that was right, else as it was right */
-    double plain_ns; /* of a pass of one token, a moving mean; 0: none was measured */
-    double budget_ns;
-    uint32_t n_drafts; /* passes with drafts since the last one of one token */
+    uint32_t n_plain, n_drafts; /* passes of one token; passes with drafts since the last one of them */
+    double plain_ns;            /* of a pass of one token */
+    double each
+        [BN_DRAFT_CLASSES]; /* time of a drafted token in passes of one, for lengths 1, 2-3, 4-7 ...; 0: unknown */
+    double budget;
 };
 
 /* How many tokens the next pass may draft; 0: none. */

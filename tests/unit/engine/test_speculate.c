@@ -371,23 +371,38 @@ static void drafts_stop_and_begin_again(void **state)
     assert_true(simulate(&pace, 2000, 1, 1, 0.2) < 2000 * 0.3);
 }
 
-static void nothing_is_drafted_before_the_first_measurement(void **state)
+/* Other programs make one pass in five take ten times as long: drafts that pay are made all the same. */
+static void delays_do_not_end_drafts(void **state)
 {
     (void)state;
     struct bn_draft_pace pace = new_pace();
-    assert_int_equal(bn_draft_pace_length(&pace), 0);
-    bn_draft_pace_account(&pace, 0, 1, PLAIN_NS);
+    uint32_t n_passes = 0, n_tokens = 0;
+    for (; n_tokens < 5000; n_passes++) {
+        size_t n_drafted = bn_draft_pace_length(&pace);
+        double pass = PLAIN_NS * (1.0 + 0.2 * (double)n_drafted) * (n_passes * 7 % 5 == 0 ? 10 : 1);
+        bn_draft_pace_account(&pace, n_drafted, n_drafted + 1, (uint64_t)pass);
+        n_tokens += (uint32_t)n_drafted + 1;
+    }
+    assert_true(n_passes < 5000 / 10);
+}
+
+static void nothing_is_drafted_before_the_first_measurements(void **state)
+{
+    (void)state;
+    struct bn_draft_pace pace = new_pace();
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(bn_draft_pace_length(&pace), 0);
+        bn_draft_pace_account(&pace, 0, 1, PLAIN_NS);
+    }
     assert_int_equal(bn_draft_pace_length(&pace), 2);
-    pace.always = true;
-    assert_int_equal(bn_draft_pace_length(&pace), 16);
     /* Single tokens are measured now and then, even while drafts are right. */
-    pace = new_pace();
-    bn_draft_pace_account(&pace, 0, 1, PLAIN_NS);
     for (int i = 0; i < 64; i++) {
         assert_true(bn_draft_pace_length(&pace) > 0);
         bn_draft_pace_account(&pace, 1, 2, PLAIN_NS);
     }
     assert_int_equal(bn_draft_pace_length(&pace), 0);
+    pace.always = true;
+    assert_int_equal(bn_draft_pace_length(&pace), 16);
 }
 
 int main(void)
@@ -403,7 +418,8 @@ int main(void)
         cmocka_unit_test(wrong_drafts_take_little_time),
         cmocka_unit_test(right_drafts_are_always_made),
         cmocka_unit_test(drafts_stop_and_begin_again),
-        cmocka_unit_test(nothing_is_drafted_before_the_first_measurement),
+        cmocka_unit_test(delays_do_not_end_drafts),
+        cmocka_unit_test(nothing_is_drafted_before_the_first_measurements),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
