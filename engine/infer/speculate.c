@@ -17,7 +17,7 @@ size_t bn_draft_ngram(int32_t *history, size_t n_history, size_t n)
 {
     size_t best = 0, at = 0;
     for (size_t i = n_history; i-- > 1 && best < LONGEST_MATCH;) {
-        /* history[..i] ends as the whole history does in so many tokens */
+        /* Tokens in which history[..i] ends as the whole history does. */
         size_t same = 0;
         while (same < i && same < LONGEST_MATCH && history[i - 1 - same] == history[n_history - 1 - same])
             same++;
@@ -27,6 +27,7 @@ size_t bn_draft_ngram(int32_t *history, size_t n_history, size_t n)
         }
     }
     if (best < SHORTEST_MATCH) return 0;
+    n = bn_min_size(n, best); /* a longer copy is likelier to go on */
     for (size_t k = 0; k < n; k++)
         history[n_history + k] = history[at + k]; /* may be a token of this draft: the text repeats itself */
     return n;
@@ -155,7 +156,8 @@ static void account_plain(struct bn_draft_pace *pace, double ns)
 
 static void account_draft(struct bn_draft_pace *pace, size_t n_drafted, size_t n_tokens, double ns)
 {
-    size_t length = n_tokens == n_drafted + 1 ? 2 * n_drafted : n_tokens, class = 0;
+    size_t shorter = n_tokens > n_drafted / 2 ? n_tokens : n_drafted / 2, class = 0;
+    size_t length = n_tokens == n_drafted + 1 ? 2 * n_drafted : shorter > 0 ? shorter : 1;
     while (n_drafted >> (class + 1) > 0 && class + 1 < BN_DRAFT_CLASSES)
         class ++;
     double *each = &pace->each[class];

@@ -28,8 +28,9 @@ bn_status bn_run_profile_start(bn_prof **out, const struct bn_args *args, const 
         .n_threads = bn_session_n_threads(engine->session),
         .n_passes = (size_t)n_passes,
     };
+    uint64_t n_rows = gen->draft.kind == BN_DRAFT_NONE ? 1 : 1 + (o->draft_max != 0 ? o->draft_max : 16);
     uint64_t n_events = bn_prof_room_for(bn_model_hparams(engine->model), options.level, n_passes,
-                                         gen->n_prompt + gen->n_predict);
+                                         gen->n_prompt + gen->n_predict * n_rows);
     options.n_events = n_events < MAX_EVENTS ? (size_t)n_events : MAX_EVENTS;
     BN_TRY(bn_prof_open(out, &options, err));
     bn_status status = bn_session_set_profile(engine->session, *out, err);
