@@ -18,7 +18,7 @@ struct options {
     const char *size, *arch, *format, *embedding, *tokenizer, *output, *fixtures;
     uint32_t n_vocab, group, head_width, hadamard, window, period; /* 0: not given */
     double zeros;
-    bool tied, tokenizer_only, spm, yarn, input_norms;
+    bool tied, tokenizer_only, spm, yarn, input_norms, long_rope;
     uint64_t seed;
 };
 
@@ -44,6 +44,8 @@ static const struct bn_option GEN[] = {
               .group = "Model", BN_TO_U32(struct options, head_width, 2, 1024)),
     BN_OPTION("yarn", "extend the context fourfold by YaRN; bonsai-* always do", .group = "Model",
               BN_TO_BOOL(struct options, yarn)),
+    BN_OPTION("long-rope", "llama, minicpm: divisors of frequencies as in MiniCPM4", .rare = true,
+              .group = "Model", BN_TO_BOOL(struct options, long_rope)),
     BN_OPTION("hadamard", "blocks of a Hadamard transform: 64, 256 or 1024", .arg = "N", .rare = true,
               .group = "Model", BN_TO_U32(struct options, hadamard, 64, 1024)),
     BN_OPTION("input-norms", "qwen3, gemma3: an embedding model without a head", .rare = true,
@@ -92,6 +94,7 @@ static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *s
     spec->input_norms = o->input_norms;
     spec->window = o->window;
     spec->period = o->period;
+    spec->long_rope = o->long_rope;
     spec->f16_embedding = strcmp(o->embedding, "f16") == 0;
     spec->seed = o->seed;
     return bn_fixture_check(spec, err);

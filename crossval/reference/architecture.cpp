@@ -96,13 +96,19 @@ void Architecture::read_rotation(const Gguf &file, const Faults &faults)
     if (n_rot == 0 || n_rot % 2 != 0 || n_rot > head_dim) throw Malformed("rope.dimension_count");
     const double base = real("freq_base", 10000.0) * (faults.rope_base ? 0.5 : 1);
     const std::string scaling = file.text(key("rope.scaling.type"), "none");
-    if (scaling != "linear" && scaling != "yarn" && scaling != "none")
+    if (scaling != "linear" && scaling != "yarn" && scaling != "longrope" && scaling != "none")
         throw Unsupported("rope scaling '" + scaling + "'");
-    if (file.find("rope_factors_long.weight") != nullptr) throw Unsupported("LongRoPE");
+    // LongRoPE (Ding et al. 2024) divides the frequencies by one list up to the original context and by another
+    // one after it. Texts are shorter here.
+    const Tensor *divisors = file.find("rope_freqs.weight");
+    if (divisors == nullptr) divisors = file.find("rope_factors_short.weight");
+    if (divisors == nullptr && (scaling == "longrope" || file.find("rope_factors_long.weight") != nullptr))
+        throw Unsupported("LongRoPE without rope_factors_short.weight");
+    if (divisors != nullptr && faults.long_factors) divisors = &file.tensor("rope_factors_long.weight");
     Row factors;
-    if (const Tensor *t = file.find("rope_freqs.weight")) factors = dense_vector(*t);
+    if (divisors != nullptr && !faults.no_factors) factors = dense_vector(*divisors);
     if (!factors.empty() && factors.size() != n_rot / 2)
-        throw Malformed("tensor 'rope_freqs.weight' has the wrong size");
+        throw Malformed("tensor '" + divisors->name + "' has the wrong size");
     local_rotation.frequencies = rope_frequencies(n_rot, real("freq_base_swa", 10000.0), 1, {});
     if (scaling != "yarn" || faults.no_yarn) {
         const double scale = scaling == "linear" ? 1 / real("scaling.factor", 1.0) : 1;

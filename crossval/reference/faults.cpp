@@ -51,6 +51,8 @@ const Named faults_by_name[] = {
     {"logit-scale", [](Faults &f) -> bool & { return f.logit_scale; }},
     {"no-input-norm", [](Faults &f) -> bool & { return f.no_input_norm; }},
     {"one-input-norm", [](Faults &f) -> bool & { return f.one_input_norm; }},
+    {"long-factors", [](Faults &f) -> bool & { return f.long_factors; }},
+    {"no-factors", [](Faults &f) -> bool & { return f.no_factors; }},
     {"group-64", [](Faults &f) -> bool & { return f.weights.group_64; }},
     {"neighbour", [](Faults &f) -> bool & { return f.weights.neighbour; }},
     {"no-hadamard", [](Faults &f) -> bool & { return f.hadamard.ignored; }},

@@ -44,6 +44,8 @@ struct Faults {
     bool logit_scale = false;    // logits are multiplied by the divisor
     bool no_input_norm = false;  // leaves out the norms of inputs
     bool one_input_norm = false; // k and v take the normed inputs of q, up those of gate
+    bool long_factors = false;   // LongRoPE with the factors for long texts
+    bool no_factors = false;     // frequencies are not divided
     HadamardFault hadamard;
     WeightFault weights;
 };

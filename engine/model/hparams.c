@@ -234,6 +234,17 @@ static bn_status read_yarn(bn_hparams *hp, const struct bn_gguf *gguf, float fac
     return BN_OK;
 }
 
+/* LongRoPE (Ding et al., 2024): one list of divisors up to the original context, another for longer ones. The
+ * first list is used (weights.c), so the context ends there. */
+static bn_status read_long_rope(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    uint32_t original = hp->n_ctx;
+    BN_TRY(read_u32(gguf, hp->arch, "rope.scaling.original_context_length", 1, 1u << 24, &original, err));
+    if (original < hp->n_ctx) hp->n_ctx = original;
+    BN_TRY(refuse_unless(hp, gguf, "rope.scaling.factor", 1.0f, err));
+    return refuse_unless(hp, gguf, "rope.scaling.attn_factor", 1.0f, err);
+}
+
 static bn_status read_rope_scaling(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
     char key[96];
@@ -243,6 +254,7 @@ static bn_status read_rope_scaling(bn_hparams *hp, const struct bn_gguf *gguf, b
     bool typed = status != BN_ERR_NOT_FOUND;
     if (typed) BN_TRY(status);
     if (bn_str_equal(type, "none")) return BN_OK;
+    if (bn_str_equal(type, "longrope")) return read_long_rope(hp, gguf, err);
     bool yarn = bn_str_equal(type, "yarn");
     if (!yarn && !bn_str_equal(type, "linear")) {
         char shown[32];

@@ -98,15 +98,22 @@ static bn_status bind_output_norm(struct bn_model *m, bn_error *err)
     return BN_OK;
 }
 
-/* Factors of LongRoPE, which depend on the length of the context. */
-static bn_status refuse_rope_factors(const struct bn_model *m, bn_error *err)
+/* Divisors of the frequencies: rope_freqs.weight, or those of LongRoPE up to the original context, at which
+ * hparams.c ends the context. */
+static bn_status bind_rope_factors(struct bn_model *m, bn_error *err)
 {
-    static const char *const NAMES[] = {"rope_factors_long.weight", "rope_factors_short.weight"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, NAMES[i]);
-        if (t != NULL)
-            return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NAMES[i], "LongRoPE is not supported");
-    }
+    static const char LONG[] = "rope_factors_long.weight", SHORT[] = "rope_factors_short.weight";
+    const struct bn_gguf_tensor *for_long = bn_gguf_find_tensor(&m->gguf, LONG);
+    bool is_long = for_long != NULL || bn_gguf_find_tensor(&m->gguf, SHORT) != NULL;
+    const char *name = is_long ? SHORT : "rope_freqs.weight";
+    if (is_long && bn_gguf_find_tensor(&m->gguf, SHORT) == NULL)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, for_long->info_offset, LONG,
+                          "LongRoPE without %s is not supported", SHORT);
+    if (bn_gguf_find_tensor(&m->gguf, name) == NULL) return BN_OK;
+    BN_TRY(bind_vector(m, name, m->hp.n_rot / 2, &m->rope_factors, err));
+    for (size_t i = 0; i < m->hp.n_rot / 2; i++)
+        if (!(m->rope_factors[i] > 0.0f))
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "element %zu is not positive", i);
     return BN_OK;
 }
 
@@ -290,14 +297,7 @@ bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_err
     BN_TRY(bn_hadamard_of(&m->hadamard, "token_embd.weight", hp->n_embd, &m->embd_rotation, err));
     BN_TRY(bind_head(m, err));
     BN_TRY(bind_output_norm(m, err));
-    BN_TRY(refuse_rope_factors(m, err));
-    if (bn_gguf_find_tensor(&m->gguf, "rope_freqs.weight") != NULL) {
-        BN_TRY(bind_vector(m, "rope_freqs.weight", hp->n_rot / 2, &m->rope_factors, err));
-        for (size_t i = 0; i < hp->n_rot / 2; i++)
-            if (m->rope_factors[i] <= 0.0f)
-                return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, "rope_freqs.weight",
-                                  "element %zu is not positive", i);
-    }
+    BN_TRY(bind_rope_factors(m, err));
     BN_TRY(choose_activations(m, err));
     for (uint32_t n = 0; n < hp->n_layer; n++) {
         BN_TRY(bind_layer(m, n, loading->options->skip_code_check, err));

@@ -76,11 +76,13 @@ fault no-head-norm "$m" 'q_rope of layer 0'
 fault no-post-norm "$m" 'attn_res of layer 0'
 fault norm-plus-one "$m" 'attn_norm of layer 0'
 fault silu "$m" 'ffn_act of layer 0'
-m=fixtures/nano-minicpm-q2_0-v331-tied-42.gguf
+m=fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf
 fault no-embd-scale "$m" 'embd outside the layers'
 fault no-depth-scale "$m" 'attn_o of layer 0'
 fault logit-scale "$m" 'output_norm outside the layers'
 fault rope-norm "$m" 'q_rope of layer 0'
+fault long-factors "$m" 'q_rope of layer 0'
+fault no-factors "$m" 'q_rope of layer 0'
 for m in fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf fixtures/nano-gemma3-i2_s-v331-embedding-42.gguf; do
     fault no-input-norm "$m" 'q of layer 0'
     fault one-input-norm "$m" 'attn_k_norm_in of layer 0'

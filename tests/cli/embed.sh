@@ -79,7 +79,7 @@ says 4 "a missing norm of inputs is an error" 'blk\.0\.ffn_up_norm_in\.weight: m
 sed 's/blk\.0\.attn_q_norm_in\.weight/blk.0.attn_q_norm_iX.weight/' "$model" >"$tmp/broken.gguf"
 says 9 "norms of some inputs are refused" 'norm_in\.weight.*not supported' embed -m "$tmp/broken.gguf" zwei
 sed 's/blk\.0\.attn_q_norm\.weight/rope_factors_long.weight/' "$plain" >"$tmp/broken.gguf"
-says 9 "LongRoPE is refused" 'rope_factors_long\.weight.*LongRoPE' embed -m "$tmp/broken.gguf" zwei
+says 9 "LongRoPE without the factors of short texts is refused" 'rope_factors_long\.weight.*LongRoPE' embed -m "$tmp/broken.gguf" zwei
 
 peer=${BN_BRIDGE_DIR:-$bin/crossval}/node-llama-cpp
 if [ -f "$peer/installed-lock.json" ] && command -v node >/dev/null; then

@@ -162,10 +162,10 @@ faults() {
     done
 }
 faults fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf no-embd-scale window no-window all-local swap-base no-post-norm silu norm-plus-one
-faults fixtures/nano-minicpm-q2_0-v331-tied-42.gguf no-embd-scale no-depth-scale logit-scale
+faults fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf no-embd-scale no-depth-scale logit-scale long-factors no-factors
 faults fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf no-input-norm one-input-norm
 # The keys of minicpm in the file are the defaults of its first models: without them nothing changes.
-minicpm=fixtures/nano-minicpm-q2_0-v331-tied-42.gguf
+minicpm=fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf
 "$ref" logits -m $minicpm --tokens "$ids37" --all -o "$tmp/keys.f32"
 LC_ALL=C sed 's/minicpm\.\(embedding\|residual\|logit\)_scale/minicpm.\1_scalX/g' $minicpm >"$tmp/no-keys.gguf"
 "$ref" logits -m "$tmp/no-keys.gguf" --tokens "$ids37" --all -o "$tmp/no-keys.f32"
@@ -175,6 +175,8 @@ check "in the engine, too" "$cmp_logits" "$tmp/engine.f32" "$tmp/no-keys.f32" --
 LC_ALL=C sed 's/gemma3\.attention\.sliding_window_pattern\x04\x00\x00\x00\x02/gemma3.attention.sliding_window_pattern\x04\x00\x00\x00\x00/' \
     fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf >"$tmp/edited.gguf"
 status 4 "gemma3: a period of 0 is refused" "$ref" info -m "$tmp/edited.gguf"
+LC_ALL=C sed 's/rope_factors_short/rope_factors_shorX/' $minicpm >"$tmp/edited.gguf"
+status 9 "LongRoPE without the factors of short texts is refused" "$ref" info -m "$tmp/edited.gguf"
 LC_ALL=C sed 's/minicpm/minicpn/g' $minicpm >"$tmp/edited.gguf"
 status 9 "an unknown architecture is refused" "$ref" info -m "$tmp/edited.gguf"
 LC_ALL=C sed 's/\x8f\x00\x00\x00/\x2a\x00\x00\x00/g' "$(made --size nano --arch qwen3 --yarn --tied --format ptq1_0)" >"$tmp/42.gguf"

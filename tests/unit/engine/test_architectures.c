@@ -17,6 +17,8 @@
 #define WIDTH 512u
 #define LAYERS 12u
 
+static bool long_rope; /* the next model has this kind of scaling */
+
 /* Reads the keys of a model of 4 heads with one key more. */
 static bn_status read_with(bn_hparams *hp, const char *arch, uint32_t head_dim, const char *suffix, float f32,
                            uint32_t u32, bn_error *err)
@@ -44,6 +46,8 @@ static bn_status read_with(bn_hparams *hp, const char *arch, uint32_t head_dim, 
     bn_gguf_put_u32(&w, key, head_dim);
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
     bn_gguf_put_f32(&w, key, 1e-6f);
+    snprintf(key, sizeof key, "%s.rope.scaling.type", arch);
+    if (long_rope) bn_gguf_put_str(&w, key, "longrope", 8);
     snprintf(key, sizeof key, "%s.%s", arch, suffix != NULL ? suffix : "");
     if (suffix != NULL && u32 != 0) bn_gguf_put_u32(&w, key, u32);
     if (suffix != NULL && u32 == 0) bn_gguf_put_f32(&w, key, f32);
@@ -110,6 +114,33 @@ static void minicpm_keys(void **state)
     near(hp.residual_scale, 0.5);
     assert_int_equal(read_with(&hp, "minicpm", 128, "embedding_scale", 2.0f, 0, &err), BN_OK);
     near(hp.embd_scale, 2);
+}
+
+/* The length of the context that is used, and keys that would change the result. */
+static void long_rope_keys(void **state)
+{
+    static const struct {
+        const char *suffix;
+        float f32;
+        uint32_t u32, n_ctx;
+        bn_status status;
+    } CASES[] = {{NULL, 0, 0, 512, BN_OK},
+                 {"rope.scaling.original_context_length", 0, 512, 512, BN_OK},
+                 {"rope.scaling.original_context_length", 0, 128, 128, BN_OK},
+                 {"rope.scaling.original_context_length", 0, 4096, 512, BN_OK},
+                 {"rope.scaling.attn_factor", 1.0f, 0, 512, BN_OK},
+                 {"rope.scaling.attn_factor", 1.2f, 0, 0, BN_ERR_UNSUPPORTED},
+                 {"rope.scaling.factor", 4.0f, 0, 0, BN_ERR_UNSUPPORTED}};
+    bn_hparams hp;
+    (void)state;
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        bn_error err = {0};
+        long_rope = true;
+        bn_status status = read_with(&hp, "minicpm", 128, CASES[i].suffix, CASES[i].f32, CASES[i].u32, &err);
+        long_rope = false;
+        assert_int_equal(status, CASES[i].status);
+        if (status == BN_OK) assert_int_equal(hp.n_ctx, CASES[i].n_ctx);
+    }
 }
 
 static void pooling_keys(void **state)
@@ -310,6 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gemma3_keys),
         cmocka_unit_test(minicpm_keys),
+        cmocka_unit_test(long_rope_keys),
         cmocka_unit_test(pooling_keys),
         cmocka_unit_test(k_rows),
         cmocka_unit_test_setup_teardown(rows_are_hidden_states, open_model, close_model),
