@@ -198,6 +198,61 @@ says 0 "norms of heads are for qwen3" 'blk.0.attn_q_norm.weight +64 ' "$convert"
 folder $llama trits qwen3 embedding
 says 0 "norms of inputs, no head" 'blk.0.ffn_down_norm_in.weight +256 ' "$convert" "$tmp/folder" --to i2_s --dry-run
 
+# Models with stages of their own: the converted file has the logits of the GGUF file that the folder was made of, and those of the
+# safetensors in binary64.
+own() { # MODEL TYPE LIMITS...
+    local model=fixtures/$1.gguf type=$2 ids
+    ids=$(seq -s, 3 7 250); shift 2
+    folder "$model" trits
+    check "$(basename "$model" .gguf)" to "$tmp/folder" "$type"
+    check "has the logits of the original" equal "$(digest "$tmp/$type.gguf")" "$(digest "$model")"
+    [ -x "$compare" ] || return
+    "$out/bn-run" logits -q -m "$tmp/$type.gguf" --tokens "$ids" --all -o "$tmp/engine.f32"
+    node tests/convert/forward.mjs "$tmp/folder" "$ids" >"$tmp/alone.f32"
+    check "and those of its safetensors" "$compare" "$tmp/alone.f32" "$tmp/engine.f32" --vocab 331 "$@"
+}
+wide=(--min-cosine 0.999999 --max-abs 0.01) eight=(--min-cosine 0.998 --min-argmax 30 --max-abs 0.3)
+own nano-minicpm-q2_0-v331-longrope-tied-42 q2_0 "${wide[@]}"
+own nano-qwen3-i2_s-v331-embedding-42 i2_s "${eight[@]}"
+own nano-gemma3-i2_s-v331-embedding-42 i2_s "${eight[@]}"
+vector() { "$out/bn-run" embed -q -m "$1" 'To be'; }
+check "gemma3: the vector of a text is that of the original" equal "$(vector "$tmp/i2_s.gguf")" "$(vector fixtures/nano-gemma3-i2_s-v331-embedding-42.gguf)"
+gemma=fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf
+own "$(basename $gemma .gguf)" q2_0 "${wide[@]}"
+cp "$tmp/q2_0.gguf" "$tmp/old-names.gguf"
+folder $gemma trits new-names
+check "gemma3 with a type for each layer" to "$tmp/folder" q2_0
+check "is the same file" cmp "$tmp/q2_0.gguf" "$tmp/old-names.gguf"
+folder $gemma trits unshifted
+to "$tmp/folder" q2_0 >/dev/null
+check "1 is added to norms: stored with it, the logits are others" bash -c "[ '$(digest "$tmp/q2_0.gguf")' != '$(digest $gemma)' ]"
+refuse_own() { # MODEL CHANGE STATUS PATTERN
+    folder "$1" trits "$2"
+    says "$3" "refused: $2" "$4" "$convert" "$tmp/folder" --to q2_0 -o "$tmp/no.gguf"
+}
+refuse_own $gemma scalar 9 'query_pre_attn_scalar is 32, only the head_dim 128'
+refuse_own $gemma capped 9 'final_logit_softcapping is not supported'
+refuse_own $gemma bidirectional 9 'use_bidirectional_attention is not supported'
+refuse_own $gemma types 9 'the types of the layers do not repeat: layer 1'
+refuse_own fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf longer 9 'a context of 512 tokens, more than the original 64'
+
+# SentencePiece in a tokenizer.json.
+spm=fixtures/tokenizers/nano-tokenizer-spm-42.gguf
+for change in strings pairs metaspace; do
+    folder $llama trits "spm=$spm" $change
+    check "a SentencePiece vocabulary ($change)" to "$tmp/folder" i2_s
+    check "has the tokens of the original" equal "$(ids "$tmp/i2_s.gguf")" "$(ids $spm)"
+done
+folder $llama trits "spm=$spm" noprefix
+to "$tmp/folder" i2_s >/dev/null
+tokens() { "$out/bn-run" tokenize -q -m "$1" --no-bos --ids -p "$2"; }
+check "without a blank before the text" equal "$(tokens "$tmp/i2_s.gguf" ' the cat')" "$(tokens $spm 'the cat')"
+for change in badmerge nfkc; do
+    folder $llama trits "spm=$spm" $change
+    case $change in badmerge) pattern='merge 0 makes no token' code=4 ;; *) pattern='normalizer and the pre_tokenizer' code=9 ;; esac
+    says $code "refused: $change" "$pattern" to "$tmp/folder" i2_s
+done
+
 # What a model was trained with stays: the key bn.activations says it where the type does not.
 activations() { "$out/bn-run" inspect -m "$1" | grep -a '^activations'; }
 "$convert" fixtures/nano-llama-i2_s-42.gguf --to q2_0 --round-scales -o "$tmp/eight.gguf" >/dev/null 2>&1

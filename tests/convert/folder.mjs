@@ -2,13 +2,13 @@
 // Writes a model of a GGUF file as a folder of the Hugging Face hub: config.json, tokenizer.json, safetensors.
 //   folder.mjs MODEL.gguf DIR LAYOUT [CHANGE...]
 // LAYOUT: multiply or divide (four rows a byte, weight_scale), trits (binary32, -s 0 +s), masters (binary32 whose
-// mean magnitude is the scale), shards (trits in two files). CHANGE: a fault to plant, or a variant.
+// mean magnitude is the scale), shards (trits in two files). CHANGE: a fault to plant, or a variant; spm=FILE: the
+// vocabulary of that GGUF file, SentencePiece.
 import fs from 'node:fs';
 
 const [, , source, dir, layout, ...changes] = process.argv;
 const has = (change) => changes.includes(change);
-const file = fs.readFileSync(source);
-let at = 4 + 4;
+let file, at;
 const u32 = () => { at += 4; return file.readUInt32LE(at - 4); };
 const u64 = () => { at += 8; return Number(file.readBigUInt64LE(at - 8)); };
 const str = () => { const n = u64(); at += n; return file.toString('utf8', at - n, at); };
@@ -22,20 +22,39 @@ const value = (type) => {
     default: throw new Error(`value of type ${type}`);
     }
 };
-const n_tensors = u64(), n_kv = u64(), keys = {}, tensors = {};
-for (let i = 0; i < n_kv; i++) { const key = str(); keys[key] = value(u32()); }
-for (let i = 0; i < n_tensors; i++) {
-    const name = str(), ne = Array.from({length: u32()}, () => u64()), type = u32();
-    tensors[name] = {ne, type, offset: u64()};
+function read(path) {
+    file = fs.readFileSync(path);
+    at = 4 + 4;
+    const n_tensors = u64(), n_kv = u64(), keys = {}, tensors = {};
+    for (let i = 0; i < n_kv; i++) { const key = str(); keys[key] = value(u32()); }
+    for (let i = 0; i < n_tensors; i++) {
+        const name = str(), ne = Array.from({length: u32()}, () => u64()), type = u32();
+        tensors[name] = {ne, type, offset: u64()};
+    }
+    return {keys, tensors};
 }
+const spm = changes.find((change) => change.startsWith('spm='))?.slice(4);
+const vocabulary = spm ? read(spm).keys : null;
+const {keys, tensors} = read(source);
 const data = Math.ceil(at / 32) * 32, arch = keys['general.architecture'];
 const key = (suffix) => keys[`${arch}.${suffix}`];
 
 // ---- weights ----
 
-// Values -1, 0, 1 of an I2_S tensor, and its scale.
+const half = (bits) => {
+    const exponent = bits >> 10 & 31, fraction = bits & 1023, sign = bits & 0x8000 ? -1 : 1;
+    return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+};
+
+// Values -1, 0, 1 of a tensor in I2_S or Q2_0, and its scale or the scale of each 64.
 function trits(t) {
     const n = t.ne[0] * t.ne[1], values = new Int8Array(n), from = data + t.offset;
+    if (t.type === 42) {
+        const scales = Array.from({length: n / 64}, (_, b) => half(file.readUInt16LE(from + 18 * b)));
+        for (let i = 0; i < n; i++)
+            values[i] = (file[from + 18 * Math.floor(i / 64) + 2 + Math.floor(i % 64 / 4)] >> 2 * (i % 4) & 3) - 1;
+        return {values, scales};
+    }
     for (let i = 0; i < n; i++) {
         const j = i % 128;
         values[i] = (file[from + (i - j) / 4 + j % 32] >> (6 - 2 * Math.floor(j / 32)) & 3) - 1;
@@ -43,9 +62,9 @@ function trits(t) {
     return {values, scale: file.readFloatLE(from + n / 4)};
 }
 
-// Rows of each head: pairs (2i, 2i + 1), as GGUF files of the architecture llama have them, to (i, i + d/2).
+// Rows of each head: pairs (2i, 2i + 1), as GGUF files with NORM rope have them, to (i, i + d/2).
 function halves(values, columns, heads) {
-    const out = new Int8Array(values.length), d = values.length / columns / heads;
+    const out = new values.constructor(values.length), d = values.length / columns / heads;
     for (let r = 0; r < values.length / columns; r++) {
         const i = r % d, to = r - i + (i % 2) * (d / 2) + (i - i % 2) / 2;
         out.set(values.subarray(r * columns, (r + 1) * columns), to * columns);
@@ -58,7 +77,12 @@ function put(name, dtype, shape, bytes) { entries.push({name, dtype, shape, byte
 const floats = (values) => Buffer.from(Float32Array.from(values).buffer);
 
 function linear(name, t, heads) {
-    const [columns, rows] = t.ne, {values: stored, scale} = trits(t);
+    const [columns, rows] = t.ne, {values: stored, scale, scales} = trits(t);
+    if (scales) {
+        const weights = Float32Array.from(stored, (v, i) => v * scales[Math.floor(i / 64)]);
+        put(`${name}.weight`, 'F32', [rows, columns], floats(heads ? halves(weights, columns, heads) : weights));
+        return;
+    }
     const values = heads && !has('swapped') ? halves(stored, columns, heads) : stored;
     if (layout === 'multiply' || layout === 'divide') {
         const packed = new Uint8Array(rows / 4 * columns);
@@ -86,16 +110,26 @@ function linear(name, t, heads) {
 const LINEAR = {attn_q: 'self_attn.q_proj', attn_k: 'self_attn.k_proj', attn_v: 'self_attn.v_proj',
     attn_output: 'self_attn.o_proj', ffn_gate: 'mlp.gate_proj', ffn_up: 'mlp.up_proj', ffn_down: 'mlp.down_proj'};
 const NORM = {attn_norm: 'input_layernorm', attn_sub_norm: 'self_attn.attn_sub_norm',
-    ffn_norm: 'post_attention_layernorm', ffn_sub_norm: 'mlp.ffn_sub_norm'};
+    ffn_norm: 'post_attention_layernorm', ffn_sub_norm: 'mlp.ffn_sub_norm',
+    attn_q_norm: 'self_attn.q_norm', attn_k_norm: 'self_attn.k_norm'};
+for (const [part, name] of Object.entries(LINEAR)) NORM[`${part}_norm_in`] = `${name}.norm`;
+if (arch === 'gemma3')
+    Object.assign(NORM, {ffn_norm: 'pre_feedforward_layernorm', post_attention_norm: 'post_attention_layernorm',
+        post_ffw_norm: 'post_feedforward_layernorm'});
 const TOP = {token_embd: 'model.embed_tokens', output_norm: 'model.norm', output: 'lm_head'};
 
 for (const [name, t] of Object.entries(tensors)) {
+    if (name.startsWith('rope_factors')) continue;
     const [, layer, part] = name.match(/^(?:blk\.(\d+)\.)?(\w+)\.weight$/);
     const to = layer === undefined ? TOP[part] : `model.layers.${layer}.${LINEAR[part] ?? NORM[part]}`;
-    const heads = arch !== 'llama' || has('qwen3') ? 0 : part === 'attn_q' ? key('attention.head_count')
+    const heads = !['llama', 'minicpm'].includes(arch) || has('qwen3') ? 0 : part === 'attn_q' ? key('attention.head_count')
         : part === 'attn_k' ? key('attention.head_count_kv') : 0;
     const n = t.ne.reduce((a, b) => a * b);
-    if (t.type === 36) linear(to, t, heads);
+    const values = (size, get) => Array.from({length: n}, (_, i) => get(data + t.offset + size * i));
+    if (t.type === 36 || t.type === 42) linear(to, t, heads);
+    else if (arch === 'gemma3' && t.ne.length === 1 && !part.endsWith('_norm_in') && !has('unshifted')) // 1 + w
+        put(`${to}.weight`, 'F32', t.ne, floats((t.type === 1 ? values(2, (p) => half(file.readUInt16LE(p)))
+            : values(4, (p) => file.readFloatLE(p))).map((w) => w - 1)));
     else put(`${to}.weight`, t.type === 1 ? 'F16' : 'F32', [...t.ne].reverse(),
         file.subarray(data + t.offset, data + t.offset + n * (t.type === 1 ? 2 : 4)));
 }
@@ -144,10 +178,12 @@ if (layout === 'shards') {
 } else {
     safetensors(`${dir}/model.safetensors`, entries);
 }
-const bitnet = arch !== 'llama';
+const [class_name, model_type, activation] = {llama: ['LlamaForCausalLM', 'llama', 'silu'],
+    qwen3: ['Qwen3Model', 'qwen3', 'silu'], minicpm: ['MiniCPMForCausalLM', 'minicpm', 'silu'],
+    gemma3: ['Gemma3TextModel', 'gemma3_text', 'gelu_pytorch_tanh']}[arch] ?? ['BitNetForCausalLM', 'bitnet', 'relu2'];
 const config = {
-    architectures: [bitnet ? 'BitNetForCausalLM' : 'LlamaForCausalLM'], model_type: bitnet ? 'bitnet' : 'llama',
-    hidden_act: bitnet ? 'relu2' : 'silu', hidden_size: key('embedding_length'),
+    architectures: [class_name], model_type,
+    [arch === 'gemma3' ? 'hidden_activation' : 'hidden_act']: activation, hidden_size: key('embedding_length'),
     intermediate_size: key('feed_forward_length'), num_hidden_layers: key('block_count'),
     num_attention_heads: key('attention.head_count'), num_key_value_heads: key('attention.head_count_kv'),
     vocab_size: keys['tokenizer.ggml.tokens'].length, max_position_embeddings: key('context_length'),
@@ -159,6 +195,33 @@ if (layout === 'multiply' || layout === 'divide')
     config.quantization_config = {quant_method: 'bitnet',
         ...(layout === 'multiply' ? {linear_class: 'autobitlinear', quantization_mode: 'offline'} : {})};
 if (has('qwen3')) Object.assign(config, {architectures: ['Qwen3ForCausalLM'], model_type: 'qwen3', head_dim: head});
+if (key('attention.key_length')) config.head_dim = key('attention.key_length');
+if (arch === 'minicpm') {
+    delete config.rope_theta; // 10000, if it is not there
+    Object.assign(config, {scale_emb: 12, scale_depth: 1.4, dim_model_base: 256, rope_theta: key('rope.freq_base')});
+    const factors = (kind) => Array.from({length: tensors['rope_factors_long.weight'].ne[0]},
+        (_, i) => file.readFloatLE(data + tensors[`rope_factors_${kind}.weight`].offset + 4 * i));
+    if ('rope_factors_long.weight' in tensors)
+        config.rope_scaling = {rope_type: 'longrope', long_factor: factors('long'), short_factor: factors('short'),
+            original_max_position_embeddings: has('longer') ? 64 : config.max_position_embeddings};
+}
+if (arch === 'gemma3') {
+    const window = key('attention.sliding_window'), period = key('attention.sliding_window_pattern') ?? 6;
+    Object.assign(config, {query_pre_attn_scalar: has('scalar') ? 32 : config.head_dim, sliding_window: window ?? null,
+        attn_logit_softcapping: null, final_logit_softcapping: has('capped') ? 30 : null});
+    delete config.tie_word_embeddings;
+    if (has('new-names')) {
+        config.layer_types = Array.from({length: config.num_hidden_layers},
+            (_, i) => ((i + 1) % period === 0 ? 'full_attention' : 'sliding_attention'));
+        config.rope_parameters = {full_attention: {rope_type: 'default', rope_theta: config.rope_theta},
+            sliding_attention: {rope_type: 'default', rope_theta: 10000}};
+        delete config.rope_theta;
+    } else {
+        Object.assign(config, {sliding_window_pattern: period, rope_local_base_freq: 10000});
+    }
+    if (has('types')) config.layer_types = ['full_attention', 'sliding_attention'];
+    if (has('bidirectional')) config.use_bidirectional_attention = true;
+}
 if (has('unsaid')) delete config.quantization_config;
 if (has('yarn')) config.rope_scaling = {rope_type: 'yarn', factor: 4, original_max_position_embeddings: 64};
 if (has('parameters')) {
@@ -172,6 +235,39 @@ if (has('partial')) config.partial_rotary_factor = 0.5;
 if (has('window')) config.use_sliding_window = true;
 json('config.json', config);
 
+if (key('pooling_type') === 3) {
+    fs.mkdirSync(`${dir}/1_Pooling`);
+    json('1_Pooling/config.json', {pooling_mode_mean_tokens: false, pooling_mode_lasttoken: true});
+}
+
+// ---- the vocabulary ----
+
+// Merges of a SentencePiece vocabulary: every way to make a token of two, the highest score first.
+function spm_json(k) {
+    const tokens = k['tokenizer.ggml.tokens'], kinds = k['tokenizer.ggml.token_type'], scores = k['tokenizer.ggml.scores'];
+    const vocab = Object.fromEntries(tokens.map((text, id) => [text, id])), pairs = [], added = [];
+    tokens.forEach((text, id) => {
+        if (kinds[id] === 2 || kinds[id] === 3)
+            added.push({id, content: text, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true});
+        const letters = [...text];
+        for (let i = 1; kinds[id] === 1 && i < letters.length; i++) {
+            const parts = [letters.slice(0, i).join(''), letters.slice(i).join('')];
+            if (parts.every((part) => part in vocab)) pairs.push({parts, score: scores[id]});
+        }
+    });
+    pairs.sort((a, b) => b.score - a.score);
+    if (has('badmerge')) pairs[0].parts = ['e', 'no such token'.replaceAll(' ', '_')];
+    const replace = {type: 'Replace', pattern: {String: ' '}, content: '\u2581'};
+    return {version: '1.0', added_tokens: added,
+        normalizer: has('metaspace') ? null : has('noprefix') ? replace
+            : {type: 'Sequence', normalizers: [{type: 'Prepend', prepend: '\u2581'}, has('nfkc') ? {type: 'NFKC'} : replace]},
+        pre_tokenizer: has('metaspace') ? {type: 'Metaspace', replacement: '\u2581', prepend_scheme: 'first', split: false}
+            : has('noprefix') ? {type: 'Split', pattern: {String: ' '}, behavior: 'MergedWithPrevious', invert: false} : null,
+        post_processor: null, decoder: null,
+        model: {type: 'BPE', unk_token: tokens[0], fuse_unk: true, byte_fallback: true, vocab,
+            merges: has('pairs') ? pairs.map((p) => p.parts) : pairs.map((p) => p.parts.join(' '))}};
+}
+
 const types = keys['tokenizer.ggml.token_type'], vocab = {}, added = [];
 keys['tokenizer.ggml.tokens'].forEach((text, id) => {
     if (types[id] === 1) vocab[text] = id;
@@ -184,7 +280,7 @@ const REGEX = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${DIGI
 const merges = keys['tokenizer.ggml.merges'];
 const END = {type: 'TemplateProcessing', pair: [], special_tokens: {},
     single: [{Sequence: {id: 'A', type_id: 0}}, {SpecialToken: {id: added[0]?.content, type_id: 0}}]};
-json('tokenizer.json', {
+json('tokenizer.json', vocabulary ? spm_json(vocabulary) : {
     version: '1.0', truncation: null, padding: null, added_tokens: added,
     normalizer: has('qwen') ? {type: 'NFC'} : null,
     pre_tokenizer: {type: 'Sequence', pretokenizers: [
@@ -195,5 +291,6 @@ json('tokenizer.json', {
         fuse_unk: false, byte_fallback: false, ignore_merges: !has('qwen'), vocab,
         merges: has('pairs') ? merges.map((m) => m.split(' ')) : merges},
 });
-json('tokenizer_config.json', {add_bos_token: keys['tokenizer.ggml.add_bos_token'] ?? true,
+json('tokenizer_config.json', {bos_token: vocabulary?.['tokenizer.ggml.tokens'][vocabulary['tokenizer.ggml.bos_token_id']], add_bos_token: keys['tokenizer.ggml.add_bos_token'] ?? true,
+    add_eos_token: keys['tokenizer.ggml.add_eos_token'],
     chat_template: has('template') ? '{{ messages }}' : undefined});

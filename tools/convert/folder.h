@@ -9,16 +9,23 @@
 #include "tools/convert/plan.h"
 #include "tools/convert/safetensors.h"
 
+struct bn_cv_folder;
+
 /* An architecture of the hub, and what it is in GGUF files. */
 struct bn_cv_arch {
     const char *name;       /* general.architecture */
     const char *class_name; /* config.json's architectures[0]; NULL: decided by the others */
     const char *model_type; /* config.json's model_type; NULL: decided by the others */
-    const char *activation; /* config.json's hidden_act; NULL: any */
+    const char *activation; /* config.json's hidden_act or hidden_activation */
     bool interleaved;       /* rows of q and k are interleaved, as NORM rope wants them */
     bool sub_norms;         /* a norm before attn_output and ffn_down */
     bool head_norms;        /* a norm of each head of q and k */
+    bool post_norms;        /* a norm after attn_output and ffn_down */
     bool masters;           /* floats in safetensors are masters, to be ternarised */
+    double rope_theta;      /* when config.json has none; 0: it must */
+    float norm_shift;       /* is added to the weights of norms, but of those of inputs */
+    bn_status (*put_own)(struct bn_cv_folder *f,
+                         bn_error *err); /* keys of this architecture alone; may be NULL */
 };
 
 struct bn_cv_shard {
@@ -52,6 +59,9 @@ BN_MUST_CHECK bn_status bn_cv_folder_shards(struct bn_cv_folder *f, bn_error *er
 const struct bn_st_tensor *bn_cv_folder_take(struct bn_cv_folder *f, const char *name, size_t *input);
 /* folder_keys.c: config.json to f's fields and to keys. */
 BN_MUST_CHECK bn_status bn_cv_folder_config(struct bn_cv_folder *f, bn_error *err);
+/* folder_own.c: the keys of gemma3 and minicpm. */
+BN_MUST_CHECK bn_status bn_cv_gemma3_keys(struct bn_cv_folder *f, bn_error *err);
+BN_MUST_CHECK bn_status bn_cv_minicpm_keys(struct bn_cv_folder *f, bn_error *err);
 /* folder_rope.c: rope_theta, rope_parameters or rope_scaling to keys; factors of frequencies to a tensor. */
 BN_MUST_CHECK bn_status bn_cv_folder_rope(struct bn_cv_folder *f, bn_error *err);
 /* folder_tensors.c: names, shapes, layouts. */

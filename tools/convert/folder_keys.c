@@ -16,10 +16,14 @@
 /* The first row that fits. BitNet 2B4T has the squared ReLU and is bitnet-b1.58; the earlier models have
  * SiLU and are bitnet. Their config.json may have the model_type llama, so the class comes first. */
 static const struct bn_cv_arch ARCHS[] = {
-    {"bitnet-b1.58", "BitNetForCausalLM", NULL, "relu2", false, true, false, true},
-    {"bitnet", "BitNetForCausalLM", NULL, "silu", false, true, false, true},
-    {"qwen3", NULL, "qwen3", "silu", false, false, true, false},
-    {"llama", NULL, "llama", "silu", true, false, false, false},
+    {"bitnet-b1.58", "BitNetForCausalLM", NULL, "relu2", .sub_norms = true, .masters = true},
+    {"bitnet", "BitNetForCausalLM", NULL, "silu", .sub_norms = true, .masters = true},
+    {"qwen3", NULL, "qwen3", "silu", .head_norms = true},
+    {"llama", NULL, "llama", "silu", .interleaved = true},
+    {"gemma3", NULL, "gemma3_text", "gelu_pytorch_tanh", .head_norms = true, .post_norms = true,
+     .rope_theta = 1e6, .norm_shift = 1.0f, .put_own = bn_cv_gemma3_keys},
+    {"minicpm", NULL, "minicpm", "silu", .interleaved = true, .rope_theta = 1e4,
+     .put_own = bn_cv_minicpm_keys},
 };
 
 static const char *text(const bn_json *object, const char *name)
@@ -31,6 +35,7 @@ static bn_status find_arch(struct bn_cv_folder *f, bn_error *err)
 {
     const char *class_name = "", *type = text(f->config, "model_type");
     const char *activation = text(f->config, "hidden_act");
+    if (activation[0] == '\0') activation = text(f->config, "hidden_activation");
     (void)bn_json_string(bn_json_at(bn_json_get(f->config, "architectures"), 0), &class_name);
     for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++) {
         const struct bn_cv_arch *a = &ARCHS[i];
@@ -45,7 +50,7 @@ static bn_status find_arch(struct bn_cv_folder *f, bn_error *err)
         bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
                    "the architecture '%.60s' (model_type '%.40s', hidden_act '%.20s') is not supported",
                    class_name, type, activation),
-        err, "supported are BitNetForCausalLM, Qwen3 and Llama; others exist as GGUF files");
+        err, "supported are BitNetForCausalLM, Qwen3, Llama, Gemma 3 and MiniCPM");
 }
 
 /* ---- numbers ---- */
@@ -183,6 +188,7 @@ static bn_status put_keys(struct bn_cv_folder *f, bn_error *err)
     put(f, "rope.dimension_count", f->head_dim);
     BN_TRY(put_epsilon(f, err));
     BN_TRY(bn_cv_folder_rope(f, err));
+    if (f->arch->put_own != NULL) BN_TRY(f->arch->put_own(f, err));
     return put_pooling(f, err);
 }
 

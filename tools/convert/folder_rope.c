@@ -2,7 +2,7 @@
  *
  * The rotary position embedding of a config.json: rope_theta, and rope_parameters or, as older files call it,
  * rope_scaling. Linear and YaRN scaling become keys; that of Llama 3 becomes the tensor rope_freqs.weight with a
- * divisor for each frequency.
+ * divisor for each frequency, LongRoPE two such tensors.
  */
 #include <math.h>
 #include <stdio.h>
@@ -74,6 +74,17 @@ static double llama3_divisor(double wave, double factor, double low, double high
     return 1.0 / ((1.0 - smooth) / factor + smooth);
 }
 
+/* A tensor with values that the plan owns. */
+static void own(struct bn_cv_tensor *t, const char *name, const float *values, size_t n)
+{
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->kind = BN_CV_COPY;
+    t->from = t->to = BN_TYPE_F32;
+    t->ne[0] = n;
+    t->data = (const unsigned char *)values;
+    t->n_source = n * sizeof *values;
+}
+
 static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double theta, bn_error *err)
 {
     static const double TAU = 6.283185307179586;
@@ -93,19 +104,59 @@ static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double 
         double wave = TAU * pow(theta, 2.0 * (double)i / (double)f->head_dim);
         f->plan->owned[i] = (float)llama3_divisor(wave, factor, low, high, original);
     }
-    snprintf(t->name, sizeof t->name, "rope_freqs.weight");
-    t->kind = BN_CV_COPY;
-    t->from = t->to = BN_TYPE_F32;
-    t->ne[0] = n;
-    t->data = (const unsigned char *)f->plan->owned;
-    t->n_source = n * sizeof *f->plan->owned;
+    own(t, "rope_freqs.weight", f->plan->owned, n);
+    return BN_OK;
+}
+
+static bn_status read_factors(const bn_json *rope, const char *name, size_t n, float *out, bn_error *err)
+{
+    const bn_json *list = bn_json_get(rope, name);
+    size_t i = 0;
+    for (const bn_json *e = bn_json_first(list); e != NULL && i < n; e = bn_json_next(e), i++) {
+        double value;
+        if (!bn_json_number(e, &value) || !(value > 0 && value < 1e12)) break;
+        out[i] = (float)value;
+    }
+    if (i == n && bn_json_size(list) == n) return BN_OK;
+    return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "%s of the rope is not a list of %zu positive numbers",
+                      name, n);
+}
+
+/* Past the original context the rotated values have another size, which no key says. */
+static bn_status add_long_rope(struct bn_cv_folder *f, const bn_json *rope, bn_error *err)
+{
+    static const char *const NAMES[] = {"long_factor", "short_factor"};
+    static const char *const TENSORS[] = {"rope_factors_long.weight", "rope_factors_short.weight"};
+    size_t n = (size_t)f->head_dim / 2;
+    char key[128];
+    double original;
+    BN_TRY(positive(rope, "original_max_position_embeddings", (double)f->n_ctx, &original, err));
+    if (original < (double)f->n_ctx)
+        return bn_fail_in(
+            err, BN_ERR_UNSUPPORTED, CONFIG,
+            "longrope with a context of %llu tokens, more than the original %.0f, is not supported",
+            (unsigned long long)f->n_ctx, original);
+    f->plan->owned = bn_alloc(2 * n, sizeof *f->plan->owned);
+    if (f->plan->owned == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        struct bn_cv_tensor *t;
+        BN_TRY(read_factors(rope, NAMES[i], n, f->plan->owned + i * n, err));
+        BN_TRY(bn_cv_add_tensor(f->plan, &t, err));
+        own(t, TENSORS[i], f->plan->owned + i * n, n);
+    }
+    put_type(f, "longrope");
+    snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", f->arch->name);
+    bn_gguf_put_u32(&f->plan->keys, key, (uint32_t)f->n_ctx);
     return BN_OK;
 }
 
 bn_status bn_cv_folder_rope(struct bn_cv_folder *f, bn_error *err)
 {
     const bn_json *rope = bn_json_get(f->config, "rope_parameters");
-    double theta = bn_json_number_of(f->config, "rope_theta"), factor;
+    const bn_json *full = bn_json_get(rope, "full_attention"); /* Gemma: local layers have their own */
+    double theta = f->arch->rope_theta, factor;
+    (void)bn_json_number(bn_json_get(f->config, "rope_theta"), &theta);
+    if (full != NULL) rope = full;
     if (rope == NULL || bn_json_kind(rope) != BN_JSON_OBJECT) rope = bn_json_get(f->config, "rope_scaling");
     (void)bn_json_number(bn_json_get(rope, "rope_theta"), &theta);
     if (!(theta > 0 && theta < 1e12))
@@ -115,10 +166,12 @@ bn_status bn_cv_folder_rope(struct bn_cv_folder *f, bn_error *err)
     if (type[0] == '\0') type = bn_json_text_of(rope, "type");
     if (type[0] == '\0' || strcmp(type, "default") == 0) return BN_OK;
     if (strcmp(type, "yarn") == 0) return put_yarn(f, rope, err);
+    if (strcmp(type, "longrope") == 0) return add_long_rope(f, rope, err);
     if (strcmp(type, "llama3") == 0) return add_llama3(f, rope, theta, err);
     if (strcmp(type, "linear") != 0)
         return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                          "the rope scaling '%.40s' is not supported: linear, yarn and llama3 are", type);
+                          "the rope scaling '%.40s' is not supported: linear, yarn, llama3 and longrope are",
+                          type);
     BN_TRY(positive(rope, "factor", (double)NAN, &factor, err));
     put_type(f, "linear");
     put_float(f, "scaling.factor", factor);

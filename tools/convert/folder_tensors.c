@@ -17,7 +17,7 @@
 #include "tools/convert/write.h"
 
 enum width { W_EMBD, W_Q, W_KV, W_FF, W_HEAD, W_VOCAB };
-enum when { ALWAYS, SUB_NORMS, HEAD_NORMS, INPUT_NORMS };
+enum when { ALWAYS, SUB_NORMS, HEAD_NORMS, INPUT_NORMS, POST_NORMS, NO_POST_NORMS };
 
 /* A layer in the order of the result; columns 0: a norm. */
 static const struct {
@@ -39,7 +39,9 @@ static const struct {
     {"self_attn.attn_sub_norm", "self_attn.inner_attn_ln", "attn_sub_norm", W_Q, W_EMBD, false, SUB_NORMS},
     {"self_attn.o_proj.norm", NULL, "attn_output_norm_in", W_Q, W_EMBD, false, INPUT_NORMS},
     {"self_attn.o_proj", NULL, "attn_output", W_EMBD, W_Q, true, ALWAYS},
-    {"post_attention_layernorm", NULL, "ffn_norm", W_EMBD, W_EMBD, false, ALWAYS},
+    {"post_attention_layernorm", NULL, "post_attention_norm", W_EMBD, W_EMBD, false, POST_NORMS},
+    {"post_attention_layernorm", NULL, "ffn_norm", W_EMBD, W_EMBD, false, NO_POST_NORMS},
+    {"pre_feedforward_layernorm", NULL, "ffn_norm", W_EMBD, W_EMBD, false, POST_NORMS},
     {"mlp.gate_proj.norm", NULL, "ffn_gate_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
     {"mlp.up_proj.norm", NULL, "ffn_up_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
     {"mlp.gate_proj", NULL, "ffn_gate", W_FF, W_EMBD, true, ALWAYS},
@@ -47,6 +49,7 @@ static const struct {
     {"mlp.ffn_sub_norm", "mlp.ffn_layernorm", "ffn_sub_norm", W_FF, W_EMBD, false, SUB_NORMS},
     {"mlp.down_proj.norm", NULL, "ffn_down_norm_in", W_FF, W_EMBD, false, INPUT_NORMS},
     {"mlp.down_proj", NULL, "ffn_down", W_EMBD, W_FF, true, ALWAYS},
+    {"post_feedforward_layernorm", NULL, "post_ffw_norm", W_EMBD, W_EMBD, false, POST_NORMS},
 };
 
 static uint64_t width_of(const struct bn_cv_folder *f, enum width w)
@@ -60,8 +63,15 @@ static uint64_t width_of(const struct bn_cv_folder *f, enum width w)
 
 static bool is_wanted(const struct bn_cv_folder *f, enum when when)
 {
-    return when == ALWAYS || (when == SUB_NORMS && f->arch->sub_norms) ||
-           (when == HEAD_NORMS && f->arch->head_norms) || (when == INPUT_NORMS && f->input_norms);
+    const bool wanted[] = {
+        [ALWAYS] = true,
+        [SUB_NORMS] = f->arch->sub_norms,
+        [HEAD_NORMS] = f->arch->head_norms,
+        [INPUT_NORMS] = f->input_norms,
+        [POST_NORMS] = f->arch->post_norms,
+        [NO_POST_NORMS] = !f->arch->post_norms,
+    };
+    return wanted[when];
 }
 
 /* ---- finding ---- */
@@ -132,14 +142,16 @@ static bn_status add(struct bn_cv_folder *f, const struct found *found, const ch
 
 /* ---- norms, tables ---- */
 
+/* shift: Gemma's norms multiply by 1 + w, but those of inputs, which are BitNet's, by w. */
 static bn_status add_norm(struct bn_cv_folder *f, const struct found *found, const char *name, uint64_t n,
-                          bn_error *err)
+                          float shift, bn_error *err)
 {
     BN_TRY(check_shape(f, found, 1, n, 0, err));
     struct bn_cv_tensor *t;
     BN_TRY(add(f, found, name, n, 0, &t, err));
     t->kind = BN_CV_FLOATS;
     t->to = BN_TYPE_F32;
+    t->add = shift;
     return float_type(found->t->type, &t->from)
                ? BN_OK
                : fail(f, found, BN_ERR_UNSUPPORTED, "a norm must be floats", err);
@@ -240,7 +252,8 @@ static bn_status add_part(struct bn_cv_folder *f, uint64_t layer, size_t i, bn_e
     }
     if (!there) return missing(name, err);
     if (LAYER[i].linear) return add_linear(f, i, &found, name, part, err);
-    return add_norm(f, &found, part, width_of(f, LAYER[i].rows), err);
+    float shift = LAYER[i].when == INPUT_NORMS ? 0.0f : f->arch->norm_shift;
+    return add_norm(f, &found, part, width_of(f, LAYER[i].rows), shift, err);
 }
 
 /* Without tie_word_embeddings the model is tied when it has no head. An embedding model needs none. */
@@ -281,7 +294,7 @@ bn_status bn_cv_folder_tensors(struct bn_cv_folder *f, bn_error *err)
         for (size_t i = 0; i < BN_ARRAY_LEN(LAYER); i++)
             if (is_wanted(f, LAYER[i].when)) BN_TRY(add_part(f, layer, i, err));
     if (!find(f, "norm", ".weight", &found)) return missing("norm", err);
-    BN_TRY(add_norm(f, &found, "output_norm", f->n_embd, err));
+    BN_TRY(add_norm(f, &found, "output_norm", f->n_embd, f->arch->norm_shift, err));
     BN_TRY(add_head(f, err));
     return check_used(f, err);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The vocabulary of a folder to the keys tokenizer.ggml.*, as llama.cpp's converter writes them: byte-level BPE
- * (tokenizer.ggml.model "gpt2"). The rule that splits text is recognised by its regular expression; an
- * unknown one is refused, because another rule gives other tokens.
+ * (tokenizer.ggml.model "gpt2") or SentencePiece ("llama"). The rule that splits text is recognised by its regular
+ * expression; an unknown one is refused, because another rule gives other tokens.
  */
 #include "tools/convert/vocab.h"
 
@@ -14,6 +14,7 @@
 
 #define FILE_NAME "tokenizer.json"
 #define KEY "tokenizer.ggml."
+#define SCORE_UNUSED (-10000.0f)
 
 struct keys {
     struct bn_cv_folder *f;
@@ -211,21 +212,27 @@ static bn_status find_rule(const struct keys *k, const char **pre, bn_error *err
                    err, "--pre NAME: falcon3 for Falcon3, falcon_e for Falcon-E");
 }
 
-static bn_status check_kind(const struct keys *k, bn_error *err)
+static bn_status check_kind(const struct keys *k, bool *spm, bn_error *err)
 {
     const char *type = "";
-    bool fallback = false;
+    *spm = false; /* characters, and bytes for those without a token */
     (void)bn_json_string(k->v.type, &type);
-    (void)bn_json_bool(k->v.byte_fallback, &fallback);
-    if (strcmp(type, "BPE") == 0 && !fallback) return BN_OK;
-    return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, FILE_NAME, "the vocabulary is %s, not byte-level BPE",
-                              fallback ? "BPE of characters with byte_fallback (SentencePiece)" : type),
-                   err, "models with such a vocabulary exist as GGUF files");
+    (void)bn_json_bool(k->v.byte_fallback, spm);
+    if (strcmp(type, "BPE") == 0) return BN_OK;
+    return bn_fail_in(err, BN_ERR_UNSUPPORTED, FILE_NAME, "the vocabulary is '%.40s', expected BPE", type);
 }
 
 /* ---- keys ---- */
 
-static void put_tokens(struct keys *k)
+static void put_float(struct bn_buf *out, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    for (unsigned shift = 0; shift < 32; shift += 8)
+        bn_buf_putc(out, (char)(unsigned char)(bits >> shift));
+}
+
+static void put_tokens(struct keys *k, bool spm)
 {
     struct bn_cv_vocab *v = &k->v;
     char text[40];
@@ -238,12 +245,17 @@ static void put_tokens(struct keys *k)
         int n = snprintf(text, sizeof text, "[PAD%zu]", i);
         bn_gguf_put_element_str(k->w, text, (size_t)n);
         v->tokens[i].type = BN_CV_TOKEN_UNUSED;
+        v->tokens[i].score = SCORE_UNUSED;
     }
+    if (spm) bn_gguf_put_array(k->w, KEY "scores", BN_GGUF_F32, v->n);
+    for (size_t i = 0; spm && i < v->n; i++)
+        put_float(&k->w->kv, v->tokens[i].score);
     bn_gguf_put_array(k->w, KEY "token_type", BN_GGUF_I32, v->n);
     for (size_t i = 0; i < v->n; i++) {
         const unsigned char bytes[4] = {(unsigned char)v->tokens[i].type, 0, 0, 0};
         bn_buf_append(&k->w->kv, bytes, sizeof bytes);
     }
+    if (spm) return;
     bn_gguf_put_array(k->w, KEY "merges", BN_GGUF_STRING, v->n_merges);
     bn_buf_append(&k->w->kv, v->merges.data, v->merges.len);
 }
@@ -281,15 +293,17 @@ static bn_status put_template(struct keys *k, bn_error *err)
 
 static bn_status make_keys(struct keys *k, bn_error *err)
 {
-    const char *pre;
-    BN_TRY(check_kind(k, err));
+    const char *pre = "default";
+    bool spm, prefix = false;
+    BN_TRY(check_kind(k, &spm, err));
     BN_TRY(put_all_added(k, err));
-    BN_TRY(find_rule(k, &pre, err));
+    BN_TRY(spm ? bn_cv_vocab_spm(&k->v, &prefix, err) : find_rule(k, &pre, err));
     find_special(k);
     read_post_processor(k);
-    bn_gguf_put_str(k->w, KEY "model", "gpt2", 4);
+    bn_gguf_put_str(k->w, KEY "model", spm ? "llama" : "gpt2", spm ? 5 : 4);
     bn_gguf_put_str(k->w, KEY "pre", pre, strlen(pre));
-    put_tokens(k);
+    put_tokens(k, spm);
+    if (spm) bn_gguf_put_bool(k->w, KEY "add_space_prefix", prefix);
     put_special(k);
     return put_template(k, err);
 }
