@@ -76,6 +76,11 @@ struct bn_act16 {
     float scale;              /* the product is divided by it; 1 for 16 bits */
 };
 
+/* A vector of 16-bit integers 256 high + low as two planes of bytes. */
+struct bn_planes {
+    const int8_t *high, *low;
+};
+
 /* The code of weight i in row r. */
 static inline unsigned bn_grouped_code(const struct bn_grouped *w, size_t r, size_t i)
 {
@@ -103,7 +108,7 @@ enum bn_kernel {
     BN_KERNEL_TQ2_GEMM,
     BN_KERNEL_T5_GEMV,
     BN_KERNEL_T5_PACK,
-    BN_KERNEL_I8_GEMV,
+    BN_KERNEL_I8_GEMM,
     BN_KERNEL_QUANTIZE,
     BN_KERNEL_RESIDUAL,
     BN_KERNEL_RMSNORM,
@@ -169,9 +174,10 @@ struct bn_kernels {
     /* One row of I2_S codes, none of them 3, into T5: k elements (a multiple of 128) take
      * ceil(k / 320) blocks; codes past the end are 0. */
     void (*t5_pack)(uint8_t *out, const uint8_t *codes, size_t k);
-    /* y[r] = t rounded once, t = sum over i of w[r * k + i] * (256 * high[i] + low[i]), exact (k <= 2^16):
-     * 8-bit weights times 16-bit integers that come as two planes of bytes. */
-    void (*i8_gemv)(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low);
+    /* y[j * ldy + r] = t rounded once, t = sum over i of w[r * k + i] * (256 * x[j].high[i] + x[j].low[i]), exact
+     * (k <= 2^16): 8-bit weights times n vectors of 16-bit integers. The weights are read once. */
+    void (*i8_gemm)(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k, const struct bn_planes *x,
+                    size_t n);
     /* amax = max(1e-5, max |x|) in binary64; *scale = (float)(127.0 / amax); q = x * *scale (binary32),
      * rounded to nearest even, clamped to -127..127; *sum of them. x is finite. */
     void (*quantize)(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n);

@@ -18,7 +18,7 @@
     X(tq2_gemm,     TQ2_GEMM,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(t5_gemv,      T5_GEMV,       ref,  ref,     ref,        avx512vbmi, avx512vbmi, ref)          \
     X(t5_pack,      T5_PACK,       ref,  ref,     ref,        avx512vbmi, avx512vbmi, ref)          \
-    X(i8_gemv,      I8_GEMV,       avx2, avxvnni, avx512vnni, avx512vnni, avx512vnni, neon)         \
+    X(i8_gemm,      I8_GEMM,       avx2, avxvnni, avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(quantize,     QUANTIZE,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(residual,     RESIDUAL,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(rmsnorm,      RMSNORM,       avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \

@@ -95,14 +95,16 @@ void bn_t5_pack_ref(uint8_t *out, const uint8_t *codes, size_t k)
     }
 }
 
-void bn_i8_gemv_ref(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+void bn_i8_gemm_ref(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k, const struct bn_planes *x,
+                    size_t n)
 {
-    for (size_t r = 0; r < rows; r++) {
-        int64_t sum = 0;
-        for (size_t i = 0; i < k; i++)
-            sum += w[r * k + i] * (256 * high[i] + low[i]);
-        y[r] = (float)sum;
-    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j++) {
+            int64_t sum = 0;
+            for (size_t i = 0; i < k; i++)
+                sum += w[r * k + i] * (256 * x[j].high[i] + x[j].low[i]);
+            y[j * ldy + r] = (float)sum;
+        }
 }
 
 void bn_quantize_ref(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)

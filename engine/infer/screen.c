@@ -197,9 +197,10 @@ void bn_screen_head(const struct pass *p)
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_HEAD_SCREEN);
     kernel_begin(p);
     struct vector x = quantize_hidden(p, hidden, k);
-    p->kernels->i8_gemv(s->run.logits + from, screen->q + from * k, to - from, k, x.high, x.low);
+    const struct bn_planes planes = {x.high, x.low};
+    p->kernels->i8_gemm(s->run.logits + from, head->rows, screen->q + from * k, to - from, k, &planes, 1);
     keep_best(p, &x, from, to);
-    kernel_end(p, BN_KERNEL_I8_GEMV, (to - from) * (k + 3 * sizeof(float)), shape(to - from, k, 1));
+    kernel_end(p, BN_KERNEL_I8_GEMM, (to - from) * (k + 3 * sizeof(float)), shape(to - from, k, 1));
     brick_end(brick, to - from);
     meet(p);
     brick = brick_begin(p, BN_BRICK_LM_HEAD);

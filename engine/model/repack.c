@@ -12,7 +12,7 @@
 #include "model/rows.h"
 #include "model/weights.h"
 
-#define SCREEN_MAX_K 65536u /* of i8_gemv */
+#define SCREEN_MAX_K 65536u /* of i8_gemm */
 
 /* ---- ternary layers ---- */
 

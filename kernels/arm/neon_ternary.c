@@ -146,7 +146,7 @@ void bn_tq2_gemv_neon(float *y, const struct bn_ternary *w, const struct bn_act 
 /* ---- 8-bit weights ---- */
 
 /* Bound: all lanes together have 2^14 * 2^16 at the most. Two chains of additions for each plane. */
-void bn_i8_gemv_neon(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+static void i8_rows(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
 {
     for (size_t r = 0; r < rows; r++, w += k) {
         int32x4_t highs[2] = {vdupq_n_s32(0), vdupq_n_s32(0)}, lows[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
@@ -163,6 +163,18 @@ void bn_i8_gemv_neon(float *y, const int8_t *w, size_t rows, size_t k, const int
             dot += w[i] * (256 * high[i] + low[i]);
         y[r] = (float)dot;
     }
+}
+
+/* Rows that stay in the cache while one vector after the other uses them. */
+#define I8_ROWS 32u
+
+void bn_i8_gemm_neon(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k, const struct bn_planes *x,
+                     size_t n)
+{
+    size_t block = n == 1 ? rows : I8_ROWS;
+    for (size_t r = 0; r < rows; r += block)
+        for (size_t j = 0; j < n; j++)
+            i8_rows(y + j * ldy + r, w + r * k, rows - r < block ? rows - r : block, k, x[j].high, x[j].low);
 }
 
 /* ---- activations ---- */

@@ -267,16 +267,28 @@ INLINE int64_t i8_dot(const int8_t *w, const int16_t *v, const int8_t *high, con
     return dot;
 }
 
-void bn_i8_gemv_avx2(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+static void i8_rows(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
 {
     int16_t v[I8_MAX];
     if (k > I8_MAX) {
-        bn_i8_gemv_ref(y, w, rows, k, high, low);
+        bn_i8_gemm_ref(y, rows, w, rows, k, &(struct bn_planes){high, low}, 1);
         return;
     }
     i8_join(v, high, low, k);
     for (size_t r = 0; r < rows; r++)
         y[r] = (float)i8_dot(w + r * k, v, high, low, k);
+}
+
+/* Rows that stay in the cache while one vector after the other uses them. */
+#define I8_ROWS 32u
+
+void bn_i8_gemm_avx2(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k, const struct bn_planes *x,
+                     size_t n)
+{
+    size_t block = n == 1 ? rows : I8_ROWS;
+    for (size_t r = 0; r < rows; r += block)
+        for (size_t j = 0; j < n; j++)
+            i8_rows(y + j * ldy + r, w + r * k, rows - r < block ? rows - r : block, k, x[j].high, x[j].low);
 }
 
 /* ---- activations ---- */

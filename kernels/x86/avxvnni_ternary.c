@@ -120,8 +120,7 @@ INLINE void i8_add(__m256i part[2], const int8_t *w, const int8_t *high, const i
 
 /* By the method, and with the bound, of avx512_ternary.c. Four chains of additions, as each addition
  * takes four cycles. */
-void bn_i8_gemv_avxvnni(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high,
-                        const int8_t *low)
+static void i8_rows(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
 {
     int64_t sum = 0; /* of what goes through the vectors */
     for (size_t i = 0; i < k / 32 * 32; i++)
@@ -145,4 +144,16 @@ void bn_i8_gemv_avxvnni(float *y, const int8_t *w, size_t rows, size_t k, const 
             dot += w[i] * (256 * high[i] + low[i]);
         y[r] = (float)dot;
     }
+}
+
+/* Rows that stay in the cache while one vector after the other uses them. */
+#define I8_ROWS 32u
+
+void bn_i8_gemm_avxvnni(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k,
+                        const struct bn_planes *x, size_t n)
+{
+    size_t block = n == 1 ? rows : I8_ROWS;
+    for (size_t r = 0; r < rows; r += block)
+        for (size_t j = 0; j < n; j++)
+            i8_rows(y + j * ldy + r, w + r * k, rows - r < block ? rows - r : block, k, x[j].high, x[j].low);
 }

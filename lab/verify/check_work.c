@@ -420,7 +420,7 @@ static bool read_screen(const struct bn_rules_input *in, const struct effort *e,
 bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel FULL[] = {BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM},
-                                SCREEN[] = {BN_KERNEL_I8_GEMV};
+                                SCREEN[] = {BN_KERNEL_I8_GEMM};
     struct effort e = {0};
     bn_screen_stat screen;
     if (!read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return false;
@@ -442,9 +442,9 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
         {"calls of the head", full.calls, ternary ? 0 : e.work.head_passes},
         {"bytes of the head", full.bytes,
          plus(times(screen.full, s->head_bytes), times(screen.rows, s->head_bytes / s->n_vocab))},
-        {"calls of i8_gemv", screened.calls, screen.screened},
-        {"multiply-adds of i8_gemv", screened.ops, times(screen.heads, s->n_vocab * s->n_embd)},
-        {"bytes of i8_gemv", screened.bytes,
+        {"calls of i8_gemm", screened.calls, screen.screened},
+        {"multiply-adds of i8_gemm", screened.ops, times(screen.heads, s->n_vocab * s->n_embd)},
+        {"bytes of i8_gemm", screened.bytes,
          times(screen.screened, s->n_vocab * (s->n_embd + SCREEN_ROW_BYTES))},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(COUNTS); i++)

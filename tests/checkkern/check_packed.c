@@ -168,7 +168,7 @@ static bool truth_t5_pack(struct ck *ck, const struct ck_call *call)
 /* ---- 8-bit weights ---- */
 
 struct i8_shape {
-    size_t rows, k, offset, copies;
+    size_t rows, k, n, offset, copies;
     int w, high, low; /* fixed values, or ANY */
 };
 
@@ -180,14 +180,15 @@ static int8_t *bytes_of(struct ck *ck, size_t n, int fixed)
     return x;
 }
 
-static bool setup_i8_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+static bool setup_i8_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     static const int EDGE[] = {-128, -127, 0, 127, ANY};
     struct i8_shape s = {
-        .rows = 1 + index % 5, .k = 1 + index / 5, .copies = 1, .w = ANY, .high = ANY, .low = ANY};
+        .rows = 1 + index % 5, .k = 1 + index / 5, .n = 1, .copies = 1, .w = ANY, .high = ANY, .low = ANY};
     if (class == CK_BENCH) {
-        if (index > 1) return false;
+        if (index > 2) return false;
         s.rows = index == 0 ? 100 : 4096;
+        s.n = index == 2 ? 8 : 1;
         s.k = 2560;
         s.copies = index == 0 ? 1 : BEYOND_CACHES / (s.rows * s.k);
     } else if (class == CK_EXTREMES) {
@@ -197,44 +198,61 @@ static bool setup_i8_gemv(struct ck *ck, struct ck_call *call, enum ck_class cla
         s.low = EDGE[index / 25 % 5];
         s.k = index < 125 ? 2560 : index < 250 ? 65536 : 16383; /* the last: within any room on a stack */
         s.rows = index < 125 ? 3 : 1;
+        s.n = 1 + index % 3;
     } else if (class == CK_LAYOUT) {
         if (index >= 60) return false;
         s.k = 60 + index % 9;
+        s.n = 1 + index % 7;
         s.offset = index % 5;
         ck->guard_before = s.offset == 0;
-    } else if (index >= 5 * 200) {
+    } else if (index < 5 * 200) {
+        s.n = index % 3 == 0 ? 1 : 1 + index % 19;
+    } else if (index < 5 * 200 + 20) {
+        s.rows = 31 + index % 7;
+        s.k = 100;
+        s.n = index - 5 * 200;
+        if (s.n == 0) s.n = 40;
+    } else {
         return false;
     }
     int8_t *w = bytes_of(ck, s.offset + s.copies * s.rows * s.k, s.w);
     call->weights = (const uint8_t *)w + s.offset;
     call->n_copies = s.copies;
     call->copy_bytes = s.rows * s.k;
-    call->a = bytes_of(ck, s.k, s.high);
-    call->b = bytes_of(ck, s.k, s.low);
+    struct bn_planes *x = ck_buffer(ck, CK_IN, CK_BYTES, s.n * sizeof *x);
+    const int8_t *high = bytes_of(ck, s.n * s.k, s.high), *low = bytes_of(ck, s.n * s.k, s.low);
+    for (size_t j = 0; j < s.n; j++)
+        x[j] = (struct bn_planes){high + j * s.k, low + j * s.k};
+    call->a = x;
     call->rows = s.rows;
     call->k = s.k;
-    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, s.rows * sizeof(float));
+    call->n = s.n;
+    call->ldy = s.rows + index % 3;
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, ((s.n - 1) * call->ldy + s.rows) * sizeof(float));
     call->bytes = (double)(s.rows * s.k);
-    call->macs = 2 * call->bytes;
-    snprintf(call->text, sizeof call->text, "%zux%zu%s w=%d high=%d low=%d", s.rows, s.k,
+    call->macs = 2 * call->bytes * (double)s.n;
+    snprintf(call->text, sizeof call->text, "%zux%zu n=%zu%s w=%d high=%d low=%d", s.rows, s.k, s.n,
              s.copies > 1 ? " RAM" : "", s.w, s.high, s.low);
     return true;
 }
 
-static void invoke_i8_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
+static void invoke_i8_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
 {
-    kernels->i8_gemv(call->out, (const int8_t *)call->weights, call->rows, call->k, call->a, call->b);
+    kernels->i8_gemm(call->out, call->ldy, (const int8_t *)call->weights, call->rows, call->k, call->a,
+                     call->n);
 }
 
-static bool truth_i8_gemv(struct ck *ck, const struct ck_call *call)
+static bool truth_i8_gemm(struct ck *ck, const struct ck_call *call)
 {
-    const int8_t *w = (const int8_t *)call->weights, *high = call->a, *low = call->b;
+    const int8_t *w = (const int8_t *)call->weights;
+    const struct bn_planes *x = call->a;
     const float *y = call->out;
-    for (size_t r = 0; r < call->rows; r++) {
+    for (size_t i = 0; i < call->n * call->rows; i++) {
+        size_t j = i / call->rows, r = i % call->rows;
         int64_t t = 0;
-        for (size_t i = 0; i < call->k; i++)
-            t += (int64_t)w[r * call->k + i] * (256 * (int64_t)high[i] + low[i]);
-        if (!ck_near(ck, "sum", r, y[r], (double)t, fabs((double)t) * 0x1p-24)) return false;
+        for (size_t c = 0; c < call->k; c++)
+            t += (int64_t)w[r * call->k + c] * (256 * (int64_t)x[j].high[c] + x[j].low[c]);
+        if (!ck_near(ck, "sum", i, y[j * call->ldy + r], (double)t, fabs((double)t) * 0x1p-24)) return false;
     }
     return true;
 }
@@ -289,7 +307,7 @@ static bool truth_residual(struct ck *ck, const struct ck_call *call)
 const struct ck_slot CK_PACKED[] = {
     {BN_KERNEL_T5_GEMV, setup_t5_gemv, invoke_t5_gemv, truth_t5_gemv},
     {BN_KERNEL_T5_PACK, setup_t5_pack, invoke_t5_pack, truth_t5_pack},
-    {BN_KERNEL_I8_GEMV, setup_i8_gemv, invoke_i8_gemv, truth_i8_gemv},
+    {BN_KERNEL_I8_GEMM, setup_i8_gemm, invoke_i8_gemm, truth_i8_gemm},
     {BN_KERNEL_RESIDUAL, setup_residual, invoke_residual, truth_residual},
     {BN_KERNEL_COUNT, NULL, NULL, NULL},
 };

@@ -352,17 +352,24 @@ static void quantize16_plain_order(int8_t *high, int8_t *low, float *step, int32
 }
 
 /* Rounds each plane on its own: right as long as sums are small. */
-static void rounds_planes(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high,
-                          const int8_t *low)
+static void rounds_planes(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k,
+                          const struct bn_planes *x, size_t n)
 {
-    for (size_t r = 0; r < rows; r++) {
-        float sums[2] = {0, 0};
-        for (size_t i = 0; i < k; i++) {
-            sums[0] += (float)(w[r * k + i] * high[i]);
-            sums[1] += (float)(w[r * k + i] * low[i]);
+    for (size_t j = 0; j < n; j++)
+        for (size_t r = 0; r < rows; r++) {
+            float sums[2] = {0, 0};
+            for (size_t i = 0; i < k; i++) {
+                sums[0] += (float)(w[r * k + i] * x[j].high[i]);
+                sums[1] += (float)(w[r * k + i] * x[j].low[i]);
+            }
+            y[j * ldy + r] = 256.0f * sums[0] + sums[1];
         }
-        y[r] = 256.0f * sums[0] + sums[1];
-    }
+}
+
+static void i8_drops_vector(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k,
+                            const struct bn_planes *x, size_t n)
+{
+    bn_kernels_ref.i8_gemm(y, ldy, w, rows, k, x, n > 1 ? n - 1 : 1);
 }
 
 /* Without the fused multiply-add. */
@@ -403,7 +410,8 @@ struct fault {
     X("tq2_gemm without a last row", TQ2_GEMM, false, tq2_gemm, drops_last_row)                             \
     X("t5_gemv of five plain digits", T5_GEMV, false, t5_gemv, plain_digits)                                \
     X("t5_pack without a last digit", T5_PACK, false, t5_pack, packs_one_short)                             \
-    X("i8_gemv that rounds each plane", I8_GEMV, false, i8_gemv, rounds_planes)                             \
+    X("i8_gemm that rounds each plane", I8_GEMM, false, i8_gemm, rounds_planes)                             \
+    X("i8_gemm without the last vector", I8_GEMM, false, i8_gemm, i8_drops_vector)                          \
     X("grouped_gemm without the last token", GROUPED_GEMM, false, grouped_gemm, grouped_drops_token)        \
     X("grouped_gemv with scales of another group", GROUPED_GEMV, false, grouped_gemv, grouped_neighbour)    \
     X("grouped_gemv without the sums", GROUPED_GEMV, false, grouped_gemv, grouped_without_sums)             \

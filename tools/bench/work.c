@@ -84,7 +84,7 @@ static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
     case BN_KERNEL_T5_GEMV:
         if (!fill_t5(w->pool, c, state)) return false;
         break;
-    case BN_KERNEL_I8_GEMV:
+    case BN_KERNEL_I8_GEMM:
         fill_bytes(w->pool, c->weights_bytes, state);
         break;
     case BN_KERNEL_GROUPED_GEMV:
@@ -100,7 +100,7 @@ static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
     return true;
 }
 
-/* Rows of activations as quantize makes them; i8_gemv takes two of them as the planes of one vector. */
+/* Rows of activations as quantize makes them. */
 static bool make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
 {
     size_t k = w->c->k;
@@ -114,6 +114,16 @@ static bool make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
         act->q = w->q + j * k;
         bn_kernels_ref.quantize(w->q + j * k, &act->scale, &act->sum, w->x, k);
     }
+    return true;
+}
+
+/* Vectors of 16 bits; each plane is such a row. */
+static bool make_planes(struct bn_bench_work *w, size_t n, uint64_t *state)
+{
+    w->planes = bn_alloc(n, sizeof *w->planes);
+    if (w->planes == NULL || !make_acts(w, 2 * n, state)) return false;
+    for (size_t j = 0; j < n; j++)
+        w->planes[j] = (struct bn_planes){w->act[2 * j].q, w->act[2 * j + 1].q};
     return true;
 }
 
@@ -171,8 +181,8 @@ static bool make_data(struct bn_bench_work *w)
     switch ((int)c->slot) {
     case BN_KERNEL_F16_GEMM:
         return make_floats(w, c->n * c->k, 0, &state) && make_out(w, all * f, false, &state);
-    case BN_KERNEL_I8_GEMV:
-        return make_acts(w, 2, &state) && make_out(w, c->rows * f, false, &state);
+    case BN_KERNEL_I8_GEMM:
+        return make_planes(w, c->n, &state) && make_out(w, all * f, false, &state);
     case BN_KERNEL_ATTN_SCORES:
         return make_floats(w, each, 0, &state) && make_out(w, all * f, false, &state);
     case BN_KERNEL_SOFTMAX:
@@ -211,8 +221,8 @@ bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_cas
 
 void bn_bench_release(struct bn_bench_work *work)
 {
-    void *blocks[] = {work->q, work->act, work->act16, work->steps, work->sums,
-                      work->x, work->x2,  work->out,   work->start, work->expected};
+    void *blocks[] = {work->q, work->planes, work->act, work->act16, work->steps,   work->sums,
+                      work->x, work->x2,     work->out, work->start, work->expected};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
     *work = (struct bn_bench_work){0};
@@ -265,8 +275,8 @@ static void call_product(const struct bn_bench_work *w, const struct bn_kernels 
     case BN_KERNEL_TQ2_GEMM:
         kernels->tq2_gemm(y, c->rows, &part, w->act, c->n);
         break;
-    case BN_KERNEL_I8_GEMV:
-        kernels->i8_gemv(y, (const int8_t *)weights + from * c->k, to - from, c->k, w->act[0].q, w->act[1].q);
+    case BN_KERNEL_I8_GEMM:
+        kernels->i8_gemm(y, c->rows, (const int8_t *)weights + from * c->k, to - from, c->k, w->planes, c->n);
         break;
     default:
         kernels->f16_gemm(y, c->rows, (const uint16_t *)(const void *)weights + from * c->k, to - from, c->k,

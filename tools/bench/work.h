@@ -50,10 +50,11 @@ struct bn_bench_work {
     const struct bn_bench_case *c;
     unsigned char *pool; /* borrowed: copies x weights_bytes */
     struct bn_ternary w;
-    int8_t *q; /* n rows of k activations; i8_gemv: two planes */
+    int8_t *q; /* n rows of k activations; i8_gemm: 2 n planes */
     struct bn_act *act;
     struct bn_grouped grouped;
-    struct bn_act16 *act16; /* n rows; q holds their planes */
+    struct bn_act16 *act16;   /* n rows; q holds their planes */
+    struct bn_planes *planes; /* n vectors; q holds them */
     float *steps;
     int32_t *sums;
     float *x, *x2;        /* inputs in floats */

@@ -97,8 +97,8 @@ static void head(struct list *l, enum bn_kernel slot, size_t each, size_t n)
     struct bn_bench_case *c = append(l, slot, rows, k, n);
     set_weights(l, c, rows * k * each, true);
     c->macs = (double)rows * (double)k * (double)n;
-    /* i8_gemv multiplies each weight with two bytes. */
-    if (slot == BN_KERNEL_I8_GEMV)
+    /* i8_gemm multiplies each weight with two bytes. */
+    if (slot == BN_KERNEL_I8_GEMM)
         c->int8_macs = 2 * c->macs;
     else
         c->float_macs = c->macs;
@@ -142,7 +142,8 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
     ternary_cases(&l);
     for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
         head(&l, BN_KERNEL_F16_GEMM, sizeof(uint16_t), TOKENS[i]);
-    head(&l, BN_KERNEL_I8_GEMV, 1, 1);
+    for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
+        head(&l, BN_KERNEL_I8_GEMM, 1, TOKENS[i]);
     for (size_t i = 0; i < BN_ARRAY_LEN(CONTEXT); i++) {
         attention(&l, BN_KERNEL_ATTN_SCORES, CONTEXT[i]);
         attention(&l, BN_KERNEL_SOFTMAX, CONTEXT[i]);
