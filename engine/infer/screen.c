@@ -23,8 +23,8 @@
 
 bool bn_screen_wanted(const struct bn_session *s)
 {
-    return s->model->screen.q != NULL && !s->screen_off && s->trace == NULL && s->run.n_wanted == 1 &&
-           s->run.n_best > 0 && s->run.n_best <= BN_SCREEN_MAX && s->run.n_best < s->model->head.rows;
+    return s->model->screen.q != NULL && !s->screen_off && s->trace == NULL && s->run.n_best > 0 &&
+           s->run.n_best <= BN_SCREEN_MAX && s->run.n_best < s->model->head.rows;
 }
 
 /* With a larger share of rows computed, the full product would have been as fast. */
@@ -44,18 +44,11 @@ void bn_screen_account(struct bn_session *s)
 
 /* ---- the hidden state in 16-bit integers ---- */
 
-/* Factors of the bounds: error = size[r] * of_size + rest[r] * of_rest. */
-struct vector {
-    int8_t *high, *low; /* x = 256 * high + low */
-    float unit, of_size, of_rest;
-};
-
 #define LARGEST 32512.0 /* 127 * 256: the low byte of no x then needs more than the high byte has */
 #define SMALLEST 1e-10  /* below this the bounds might underflow: all rows are computed */
 
-static struct vector quantize_hidden(const struct pass *p, const float *h, size_t k)
+static struct bn_screen_vector quantize_hidden(const float *h, size_t k, int8_t *x)
 {
-    int8_t *x = p->s->screen_x + (size_t)p->thread * 2 * k;
     double amax = 0.0, size = 0.0, rest = 0.0;
     for (size_t i = 0; i < k; i++) {
         amax = fmax(amax, fabs((double)h[i]));
@@ -72,12 +65,25 @@ static struct vector quantize_hidden(const struct pass *p, const float *h, size_
     }
     double length = sqrt(size) * (1 + 1e-9), error = sqrt(rest) * (1 + 1e-9);
     double roundings = (double)(k + 64) * 0x1p-24;
-    return (struct vector){.high = x,
-                           .low = x + k,
-                           .unit = (float)unit,
-                           .of_size = amax > SMALLEST ? (float)((error + roundings * length) * (1 + 1e-6))
-                                                      : INFINITY,
-                           .of_rest = (float)((length + error) * (1 + 1e-6))};
+    return (struct bn_screen_vector){
+        .planes = {x, x + k},
+        .unit = (float)unit,
+        .of_size = amax > SMALLEST ? (float)((error + roundings * length) * (1 + 1e-6)) : INFINITY,
+        .of_rest = (float)((length + error) * (1 + 1e-6))};
+}
+
+/* The vectors from `first` on: rows of the hidden states. One is quantised by every thread for itself, more are divided
+ * among them. */
+static const struct bn_screen_vector *quantize_vectors(const struct pass *p, size_t first, size_t n)
+{
+    struct bn_session *s = p->s;
+    size_t k = p->m->head.k, from = p->thread, to = from + 1;
+    if (n > 1) my_share(p, n, 1, &from, &to);
+    for (size_t j = from; j < to; j++)
+        s->screen_vectors[j] =
+            quantize_hidden(s->hidden + (first + (n > 1 ? j : 0)) * k, k, s->screen_x + j * 2 * k);
+    if (n > 1) meet(p);
+    return s->screen_vectors + (n > 1 ? 0 : p->thread);
 }
 
 /* ---- the floor ---- */
@@ -97,15 +103,17 @@ static void replace_least(float *heap, size_t n, float v)
     heap[i] = v;
 }
 
-static float *heap_of(const struct pass *p, unsigned thread, unsigned which)
+/* A thread has a heap for each vector, and one more to merge them. */
+static float *heap_of(const struct pass *p, unsigned thread, size_t vector)
 {
-    return p->s->screen_best + ((size_t)thread * 2 + which) * BN_SCREEN_MAX;
+    return p->s->screen_best + ((size_t)thread * (BN_SCREEN_VECTORS + 1) + vector) * BN_SCREEN_MAX;
 }
 
 /* Bounds of n rows from the products in y. Inline, so that whole blocks are done in vectors. */
 static inline __attribute__((always_inline)) void bound_rows(const struct bn_screen *screen,
-                                                             const struct vector *x, const float *y, size_t r,
-                                                             size_t n, float lower[BLOCK], float upper[BLOCK])
+                                                             const struct bn_screen_vector *x, const float *y,
+                                                             size_t r, size_t n, float lower[BLOCK],
+                                                             float upper[BLOCK])
 {
     for (size_t i = 0; i < n; i++) {
         float middle = screen->step[r + i] * x->unit * y[r + i];
@@ -115,8 +123,8 @@ static inline __attribute__((always_inline)) void bound_rows(const struct bn_scr
     }
 }
 
-static void bound_block(const struct bn_screen *screen, const struct vector *x, const float *y, size_t r,
-                        size_t n, float lower[BLOCK], float upper[BLOCK])
+static void bound_block(const struct bn_screen *screen, const struct bn_screen_vector *x, const float *y,
+                        size_t r, size_t n, float lower[BLOCK], float upper[BLOCK])
 {
     if (n == BLOCK)
         bound_rows(screen, x, y, r, BLOCK, lower, upper);
@@ -124,30 +132,31 @@ static void bound_block(const struct bn_screen *screen, const struct vector *x, 
         bound_rows(screen, x, y, r, n, lower, upper);
 }
 
-/* The n_best largest lower bounds of this thread's rows. */
-static void keep_best(const struct pass *p, const struct vector *x, size_t from, size_t to)
+/* The n_best largest lower bounds of this thread's rows; y has the products. */
+static void keep_best(const struct pass *p, const struct bn_screen_vector *x, const float *y, size_t from,
+                      size_t to, float *heap)
 {
     size_t n_best = p->s->run.n_best;
-    float *heap = heap_of(p, p->thread, 0), lower[BLOCK], upper[BLOCK];
+    float lower[BLOCK], upper[BLOCK];
     for (size_t i = 0; i < n_best; i++)
         heap[i] = -INFINITY;
     for (size_t r = from; r < to; r += BLOCK) {
         size_t n = bn_min_size(BLOCK, to - r);
-        bound_block(&p->m->screen, x, p->s->run.logits, r, n, lower, upper);
+        bound_block(&p->m->screen, x, y, r, n, lower, upper);
         for (size_t i = 0; i < n; i++)
             if (lower[i] > heap[0]) replace_least(heap, n_best, lower[i]);
     }
 }
 
 /* The n_best-th largest of all threads' lower bounds. */
-static float find_floor(const struct pass *p)
+static float find_floor(const struct pass *p, size_t vector)
 {
     size_t n_best = p->s->run.n_best;
-    float *merged = heap_of(p, p->thread, 1);
-    memcpy(merged, heap_of(p, p->thread, 0), n_best * sizeof *merged);
+    float *merged = heap_of(p, p->thread, BN_SCREEN_VECTORS);
+    memcpy(merged, heap_of(p, p->thread, vector), n_best * sizeof *merged);
     for (unsigned t = 0; t < p->n_threads; t++)
         for (size_t i = 0; i < n_best && t != p->thread; i++)
-            if (heap_of(p, t, 0)[i] > merged[0]) replace_least(merged, n_best, heap_of(p, t, 0)[i]);
+            if (heap_of(p, t, vector)[i] > merged[0]) replace_least(merged, n_best, heap_of(p, t, vector)[i]);
     return merged[0];
 }
 
@@ -156,57 +165,70 @@ static float find_floor(const struct pass *p)
 
 /* Computes one row, and asks for the next one meanwhile: rows lie far apart, so that nothing else foresees
  * them. Either may be NO_ROW. */
-static void compute_row(const struct pass *p, const float *hidden, size_t r, size_t next)
+static void compute_row(const struct pass *p, const float *hidden, float *y, size_t r, size_t next)
 {
     const struct bn_matrix *head = &p->m->head;
     for (size_t i = 0; next != NO_ROW && i < head->row_bytes; i += CACHE_LINE)
         __builtin_prefetch(head->data + next * head->row_bytes + i);
-    if (r != NO_ROW) bn_head_rows(p, r, r + 1, hidden, 1, p->s->run.logits);
+    if (r != NO_ROW) bn_head_rows(p, r, r + 1, hidden, 1, y);
 }
 
 /* Computes this thread's rows that reach the floor and sets the others to -INFINITY; returns how many. A
  * bound that is not a number, which damaged weights can give, counts as reaching it. */
-static size_t rescore(const struct pass *p, const struct vector *x, const float *hidden, float floor,
-                      size_t from, size_t to)
+static size_t rescore(const struct pass *p, const struct bn_screen_vector *x, const float *hidden, float *y,
+                      float floor, size_t from, size_t to)
 {
     size_t n_rows = 0, last = NO_ROW;
-    float lower[BLOCK], upper[BLOCK], *y = p->s->run.logits;
+    float lower[BLOCK], upper[BLOCK];
     for (size_t r = from; r < to; r += BLOCK) {
         size_t n = bn_min_size(BLOCK, to - r);
         bound_block(&p->m->screen, x, y, r, n, lower, upper);
         for (size_t i = 0; i < n; i++) {
             y[r + i] = -INFINITY;
             if (upper[i] < floor) continue;
-            compute_row(p, hidden, last, r + i);
+            compute_row(p, hidden, y, last, r + i);
             last = r + i;
             n_rows++;
         }
     }
-    compute_row(p, hidden, last, NO_ROW);
+    compute_row(p, hidden, y, last, NO_ROW);
     return n_rows;
+}
+
+/* n vectors from `first` on, at most BN_SCREEN_VECTORS: the 8-bit rows are read once for all of them. */
+static void screen_vectors(const struct pass *p, size_t first, size_t n)
+{
+    struct bn_session *s = p->s;
+    const struct bn_matrix *head = &p->m->head;
+    struct bn_planes planes[BN_SCREEN_VECTORS];
+    float *y = s->run.logits + first * head->rows;
+    size_t k = head->k, from, to, n_rows = 0;
+    my_share(p, head->rows, BN_ROW_GRAIN, &from, &to);
+    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_HEAD_SCREEN);
+    const struct bn_screen_vector *x = quantize_vectors(p, first, n);
+    for (size_t j = 0; j < n; j++)
+        planes[j] = x[j].planes;
+    kernel_begin(p);
+    p->kernels->i8_gemm(y + from, head->rows, p->m->screen.q + from * k, to - from, k, planes, n);
+    for (size_t j = 0; j < n; j++)
+        keep_best(p, &x[j], y + j * head->rows, from, to, heap_of(p, p->thread, j));
+    kernel_end(p, BN_KERNEL_I8_GEMM, (to - from) * (k + 3 * sizeof(float)), shape(to - from, k, n));
+    brick_end(brick, (to - from) * n);
+    meet(p);
+    brick = brick_begin(p, BN_BRICK_LM_HEAD);
+    kernel_begin(p);
+    for (size_t j = 0; j < n; j++)
+        n_rows +=
+            rescore(p, &x[j], s->hidden + (first + j) * k, y + j * head->rows, find_floor(p, j), from, to);
+    kernel_end(p, bn_head_slot(p->m, 1), n_rows * head->row_bytes, shape(n_rows, k, 1));
+    brick_end(brick, n_rows);
+    atomic_fetch_add(&s->run.n_rescored, n_rows);
 }
 
 void bn_screen_head(const struct pass *p)
 {
-    struct bn_session *s = p->s;
-    const struct bn_matrix *head = &p->m->head;
-    const struct bn_screen *screen = &p->m->screen;
-    const float *hidden = s->hidden;
-    size_t k = head->k, from, to;
-    my_share(p, head->rows, BN_ROW_GRAIN, &from, &to);
-    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_HEAD_SCREEN);
-    kernel_begin(p);
-    struct vector x = quantize_hidden(p, hidden, k);
-    const struct bn_planes planes = {x.high, x.low};
-    p->kernels->i8_gemm(s->run.logits + from, head->rows, screen->q + from * k, to - from, k, &planes, 1);
-    keep_best(p, &x, from, to);
-    kernel_end(p, BN_KERNEL_I8_GEMM, (to - from) * (k + 3 * sizeof(float)), shape(to - from, k, 1));
-    brick_end(brick, to - from);
-    meet(p);
-    brick = brick_begin(p, BN_BRICK_LM_HEAD);
-    kernel_begin(p);
-    size_t n_rows = rescore(p, &x, hidden, find_floor(p), from, to);
-    kernel_end(p, bn_head_slot(p->m, 1), n_rows * head->row_bytes, shape(n_rows, k, 1));
-    brick_end(brick, n_rows);
-    atomic_fetch_add(&s->run.n_rescored, n_rows);
+    for (size_t first = 0; first < p->s->run.n_wanted; first += BN_SCREEN_VECTORS) {
+        if (first > 0) meet(p); /* the planes and heaps of the vectors before are not needed any more */
+        screen_vectors(p, first, bn_min_size(BN_SCREEN_VECTORS, p->s->run.n_wanted - first));
+    }
 }

@@ -71,8 +71,11 @@ static void lay_out(struct bn_session *s, struct arena *a)
     if (s->model->hadamard.block != 0)
         take(a, &s->rotated, bn_act_padded(widest), s->n_threads, sizeof *s->rotated);
     if (s->model->screen.q == NULL) return;
-    take(a, &s->screen_x, (size_t)2 * hp->n_embd, s->n_threads, 1);
-    take(a, &s->screen_best, (size_t)2 * BN_SCREEN_MAX, s->n_threads, sizeof *s->screen_best);
+    size_t n_vectors = s->n_threads > BN_SCREEN_VECTORS ? s->n_threads : BN_SCREEN_VECTORS;
+    take(a, &s->screen_vectors, 1, n_vectors, sizeof *s->screen_vectors);
+    take(a, &s->screen_x, (size_t)2 * hp->n_embd, n_vectors, 1);
+    take(a, &s->screen_best, (size_t)(BN_SCREEN_VECTORS + 1) * BN_SCREEN_MAX, s->n_threads,
+         sizeof *s->screen_best);
 }
 
 /* The KV cache stays outside: most of it may never be touched. */

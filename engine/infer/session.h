@@ -13,8 +13,9 @@
 #include "stamp/counters.h"
 #include "stamp/profiler.h"
 
-#define BN_QUERIES 4u       /* heads of one token whose attention is computed together */
-#define BN_SCREEN_MAX 1024u /* largest n_best that is screened for */
+#define BN_QUERIES 4u         /* heads of one token whose attention is computed together */
+#define BN_SCREEN_MAX 1024u   /* largest n_best that is screened for */
+#define BN_SCREEN_VECTORS 16u /* rows of logits that are screened together */
 
 struct bn_sequence {
     uint32_t n_ctx;
@@ -28,6 +29,12 @@ struct bn_row {
     struct bn_sequence *sequence;
     uint32_t position;
     int32_t token;
+};
+
+/* A hidden state in 16-bit integers, and the factors of its bounds: error = size[r] * of_size + rest[r] * of_rest. */
+struct bn_screen_vector {
+    struct bn_planes planes;
+    float unit, of_size, of_rest;
 };
 
 struct bn_session {
@@ -63,8 +70,9 @@ struct bn_session {
     uint32_t *wanted; /* rows whose hidden state is wanted, ascending */
 
     /* Screening the head; NULL without a screen. See screen.c. */
-    int8_t *screen_x;   /* n_threads times two planes of n_embd */
-    float *screen_best; /* n_threads times two heaps of BN_SCREEN_MAX */
+    struct bn_screen_vector *screen_vectors; /* BN_SCREEN_VECTORS, at least n_threads */
+    int8_t *screen_x;                        /* two planes of n_embd for each */
+    float *screen_best; /* n_threads times BN_SCREEN_VECTORS + 1 heaps of BN_SCREEN_MAX */
     bn_screen_stat screen;
     bool screen_off; /* it did not save time */
 

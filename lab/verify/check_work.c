@@ -417,6 +417,12 @@ static bool read_screen(const struct bn_rules_input *in, const struct effort *e,
                         (ull)e->work.head_passes, (ull)e->work.heads);
 }
 
+/* A number between two others stays; else it must be the lower one. */
+static uint64_t within(uint64_t n, uint64_t least, uint64_t most)
+{
+    return n >= least && n <= most ? n : least;
+}
+
 bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel FULL[] = {BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM},
@@ -433,19 +439,21 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     if (ternary) screen.full = 0; /* its work is that of the ternary kernels */
     struct bn_receipt_work full = bn_receipt_work_sum(in, FULL, 2),
                            screened = bn_receipt_work_sum(in, SCREEN, 1);
+    /* Many heads of one pass are screened in several calls. */
+    uint64_t i8_calls = within(screened.calls, screen.screened, screen.heads);
+    uint64_t head_calls = within(full.calls, e.work.head_passes, e.work.heads);
     const struct {
         const char *what;
         uint64_t claimed, want;
     } COUNTS[] = {
         {"multiply-adds of the head", full.ops,
          times(plus(times(in_full, s->n_vocab), screen.rows), s->n_embd)},
-        {"calls of the head", full.calls, ternary ? 0 : e.work.head_passes},
+        {"calls of the head", full.calls, ternary ? 0 : head_calls},
         {"bytes of the head", full.bytes,
          plus(times(screen.full, s->head_bytes), times(screen.rows, s->head_bytes / s->n_vocab))},
-        {"calls of i8_gemm", screened.calls, screen.screened},
+        {"calls of i8_gemm", screened.calls, i8_calls},
         {"multiply-adds of i8_gemm", screened.ops, times(screen.heads, s->n_vocab * s->n_embd)},
-        {"bytes of i8_gemm", screened.bytes,
-         times(screen.screened, s->n_vocab * (s->n_embd + SCREEN_ROW_BYTES))},
+        {"bytes of i8_gemm", screened.bytes, times(i8_calls, s->n_vocab * (s->n_embd + SCREEN_ROW_BYTES))},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(COUNTS); i++)
         if (!agrees(COUNTS[i].what, COUNTS[i].claimed, COUNTS[i].want, out)) return false;

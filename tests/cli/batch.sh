@@ -76,6 +76,12 @@ check 'they say that passes were shared' grep -q '"generations": 2' "$tmp/receip
 sed 's/"generations": 2/"generations": 1/' "$tmp/receipts/all/1.json" >"$tmp/edited"
 status 5 'a receipt that denies it fails' "$bin/bn-verify-receipt" "$tmp/edited"
 
+run --batch-file "$tmp/in" -n 14 --sequences 5 --repack always --receipts "$tmp/receipts/packed"
+check 'with packed copies the chains are the same' \
+    equal "$(grep -oE '"chain":"[0-9a-f]+"' "$tmp/out")" "$(grep -oE '"chain":"[0-9a-f]+"' "$tmp/two")"
+check 'a screened head serves several heads' grep -qE '"screened": [1-9]' "$tmp/receipts/packed/4.json"
+check 'and its receipt replays' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/receipts/packed/4.json"
+
 # ---- what is refused ----
 
 # refused PATTERN LINE...: nothing runs, and the message says why

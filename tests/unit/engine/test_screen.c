@@ -11,7 +11,7 @@
 #include "tests/unit/unit.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
-#define N_TOKENS 12u
+#define N_TOKENS 20u /* more than are screened at a time */
 
 static bn_model *open_model(const char *path, bn_repack repack)
 {
@@ -26,24 +26,36 @@ static int32_t token(size_t i, size_t n_vocab)
     return (int32_t)(i * 7919u % n_vocab);
 }
 
-/* Logits after each of N_TOKENS tokens, one token a call; n_best 0: by bn_session_eval. */
-static bn_screen_stat logits_of(bn_model *model, uint32_t n_threads, size_t n_best, float *logits)
+/* Logits after each of N_TOKENS tokens, n_together in a pass; n_best 0: by bn_session_eval. */
+static bn_screen_stat logits_together(bn_model *model, uint32_t n_threads, size_t n_together, size_t n_best,
+                                      float *logits)
 {
     bn_session_options options = {.n_threads = n_threads, .exact_threads = true, .n_ctx = N_TOKENS};
     bn_session *session = NULL;
     size_t n_vocab = model->hp.n_vocab;
     assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
-    for (size_t i = 0; i < N_TOKENS; i++) {
-        int32_t id = token(i, n_vocab);
+    for (size_t i = 0; i < N_TOKENS; i += n_together) {
+        int32_t ids[N_TOKENS];
+        size_t n = bn_min_size(n_together, N_TOKENS - i);
+        for (size_t k = 0; k < n; k++)
+            ids[k] = token(i + k, n_vocab);
         float *to = logits + i * n_vocab;
+        const bn_batch_part part = {bn_session_sequence(session), ids, n, BN_LOGITS_ALL};
         if (n_best == 0)
-            assert_int_equal(bn_session_eval(session, &id, 1, BN_LOGITS_LAST, to, NULL), BN_OK);
+            assert_int_equal(bn_session_eval(session, ids, n, BN_LOGITS_ALL, to, NULL), BN_OK);
+        else if (n_together == 1)
+            assert_int_equal(bn_session_eval_best(session, ids, 1, n_best, to, NULL), BN_OK);
         else
-            assert_int_equal(bn_session_eval_best(session, &id, 1, n_best, to, NULL), BN_OK);
+            assert_int_equal(bn_session_eval_batch(session, &part, 1, n_best, to, NULL), BN_OK);
     }
     bn_screen_stat stat = bn_session_screen_stat(session);
     bn_session_close(session);
     return stat;
+}
+
+static bn_screen_stat logits_of(bn_model *model, uint32_t n_threads, size_t n_best, float *logits)
+{
+    return logits_together(model, n_threads, 1, n_best, logits);
 }
 
 static int descending(const void *a, const void *b)
@@ -98,24 +110,31 @@ static void drop_pair(struct pair *p)
     bn_free(p->best);
 }
 
+/* On every instruction set, with 1 and 3 threads: the bits, and the same counters. */
+static void check_way(struct pair *p, size_t n_best, size_t n_together)
+{
+    bn_screen_stat first = {0};
+    for (size_t k = 0; bn_kernels_built(k) != NULL; k++)
+        for (uint32_t threads = 1; threads <= 3; threads += 2) {
+            if (!bn_kernels_supported(bn_kernels_built(k))) continue;
+            p->model->kernels = bn_kernels_built(k);
+            bn_screen_stat stat = logits_together(p->model, threads, n_together, n_best, p->best);
+            assert_int_equal(count_all_wrong(p->model, p->full, p->best, n_best), 0);
+            assert_int_equal(stat.screened + stat.full, (N_TOKENS + n_together - 1) / n_together);
+            if (first.screened + first.full == 0) first = stat;
+            assert_memory_equal(&stat, &first, sizeof stat);
+        }
+}
+
 static void check_ways(const char *path)
 {
-    static const size_t N_BEST[] = {1, 32};
+    static const struct {
+        size_t n_best, n_together;
+    } WAYS[] = {{1, 1}, {32, 1}, {1, 7}, {32, N_TOKENS}};
     struct pair p = make_pair(path);
     const struct bn_kernels *chosen = p.model->kernels;
-    for (size_t b = 0; b < BN_ARRAY_LEN(N_BEST); b++) {
-        bn_screen_stat first = {0};
-        for (size_t k = 0; bn_kernels_built(k) != NULL; k++)
-            for (uint32_t threads = 1; threads <= 3; threads += 2) {
-                if (!bn_kernels_supported(bn_kernels_built(k))) continue;
-                p.model->kernels = bn_kernels_built(k);
-                bn_screen_stat stat = logits_of(p.model, threads, N_BEST[b], p.best);
-                assert_int_equal(count_all_wrong(p.model, p.full, p.best, N_BEST[b]), 0);
-                assert_int_equal(stat.screened + stat.full, N_TOKENS);
-                if (first.screened + first.full == 0) first = stat;
-                assert_memory_equal(&stat, &first, sizeof stat);
-            }
-    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(WAYS); i++)
+        check_way(&p, WAYS[i].n_best, WAYS[i].n_together);
     p.model->kernels = chosen;
     drop_pair(&p);
 }
