@@ -293,7 +293,7 @@ typedef struct bn_session bn_session;
 
 typedef struct bn_session_options {
     uint32_t n_ctx;     /* most tokens in the timeline; 0: the model's, at most 4096 */
-    uint32_t n_batch;   /* most tokens evaluated together; 0: 128 */
+    uint32_t n_batch;   /* most tokens evaluated together, of all sequences; 0: 128, at most n_ctx */
     uint32_t n_threads; /* 0, or more than there are cores that this process may use: one per core */
     /* Every evaluation runs on all n_threads, even when other processes take their cores or there are fewer
      * cores: for tests and measurements. Otherwise it runs on fewer while cores are taken, which is faster

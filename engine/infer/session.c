@@ -121,7 +121,7 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
     if (s == NULL) return bn_nomem(err);
     s->model = model;
     s->n_ctx = choose(options->n_ctx, choose(model->hp.n_ctx, 1, DEFAULT_CTX), model->hp.n_ctx);
-    s->n_batch = choose(choose(options->n_batch, DEFAULT_BATCH, MAX_BATCH), 1, s->n_ctx);
+    s->n_batch = choose(options->n_batch, choose(s->n_ctx, 1, DEFAULT_BATCH), MAX_BATCH);
     s->n_threads = choose_threads(options);
     s->team = take_all(s) ? bn_team_open(s->n_threads, options->exact_threads) : NULL;
     if (s->team == NULL) {
