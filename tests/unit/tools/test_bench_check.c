@@ -263,6 +263,50 @@ static void concurrent_generations_are_judged(void **state)
     assert_int_equal(group.verdict, BN_BENCH_INVALID);
 }
 
+/* ---- targets ---- */
+
+static enum bn_target_verdict judge(const struct bn_series_list *all, const char *text,
+                                    struct bn_bench_target *t)
+{
+    bn_error err = {0};
+    assert_int_equal(bn_bench_target_read(t, text, &err), BN_OK);
+    assert_int_equal(bn_bench_target_judge(t, all, 0.95, &err), BN_OK);
+    return t->verdict;
+}
+
+/* The interval decides where there is one. Tests next to busy processes are judged only when named. */
+static void targets_are_judged_by_intervals(void **state)
+{
+    (void)state;
+    static const double MANY[] = {10e6, 11e6, 12e6, 13e6, 14e6, 15e6}; /* 66.7 to 100 tok/s */
+    static const double FEW[] = {10e6, 15e6}, SLOW[] = {1e9};
+    const struct bn_series series[] = {
+        {.test = "decode n=8 d=0 t=1", .metric = "ns_per_token", .unit = "ns", .samples = MANY, .n = 6},
+        {.test = "prompt n=8 d=0 t=1 b=8", .metric = "ns_per_token", .unit = "ns", .samples = FEW, .n = 2},
+        {.test = "decode n=8 d=0 t=1 busy=1",
+         .metric = "ns_per_token",
+         .unit = "ns",
+         .samples = SLOW,
+         .n = 1},
+    };
+    struct bn_series_list all = {0};
+    struct bn_bench_target t;
+    for (size_t i = 0; i < BN_ARRAY_LEN(series); i++)
+        assert_int_equal(bn_series_add(&all, &series[i], NULL), BN_OK);
+    assert_int_equal(judge(&all, "decode>=66", &t), BN_TARGET_MET);
+    assert_int_equal(judge(&all, "decode>=101", &t), BN_TARGET_MISSED);
+    assert_int_equal(judge(&all, "decode>=70", &t), BN_TARGET_UNDECIDED);
+    assert_true(t.met && t.found > 79.9 && t.found < 80.1);
+    assert_int_equal(judge(&all, "decode>=90", &t), BN_TARGET_UNDECIDED);
+    assert_false(t.met);
+    assert_int_equal(judge(&all, "prompt>=70", &t), BN_TARGET_MET); /* no interval */
+    assert_int_equal(judge(&all, "decode busy=1>=2", &t), BN_TARGET_MISSED);
+    assert_string_equal(t.test, "decode n=8 d=0 t=1 busy=1");
+    assert_int_equal(judge(&all, "decode t=2>=1", &t), BN_TARGET_NO_DATA);
+    assert_false(t.met);
+    bn_series_release(&all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +318,7 @@ int main(void)
         cmocka_unit_test(another_output_is_refused),
         cmocka_unit_test(a_late_sample_does_not_count),
         cmocka_unit_test(concurrent_generations_are_judged),
+        cmocka_unit_test(targets_are_judged_by_intervals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,9 +136,9 @@ static bn_status finish(struct bn_suite_run *s, struct bn_args *args, bn_error *
     if (status != BN_OK) return status;
     bn_json *doc = summary(s, args->operands[0]);
     bn_table_begin(&targets, bn_suite_target_heads, "llrrl");
-    bn_suite_targets(s, bn_json_put_array(doc, "targets"), &targets);
+    status = bn_suite_targets(s, bn_json_put_array(doc, "targets"), &targets, err);
     bn_buf_printf(&path, "%s/suite.json", s->dir);
-    status = bn_buf_check(&path, err);
+    if (status == BN_OK) status = bn_buf_check(&path, err);
     if (status == BN_OK) status = bn_file_make_folders(path.data, err);
     if (status == BN_OK) status = bn_json_write_file(doc, path.data, err);
     if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);

@@ -44,6 +44,7 @@ BN_MUST_CHECK bn_status bn_suite_part(struct bn_suite_run *s, size_t i, bn_error
 /* targets.c: judges the models of the report by the targets; sets missed. Appends to list, and to the table,
  * which has the columns of bn_suite_target_heads. */
 extern const char *const bn_suite_target_heads[];
-void bn_suite_targets(struct bn_suite_run *s, bn_json *list, struct bn_table *table);
+BN_MUST_CHECK bn_status bn_suite_targets(struct bn_suite_run *s, bn_json *list, struct bn_table *table,
+                                         bn_error *err);
 
 #endif

@@ -529,7 +529,7 @@ bn_status bn_bench_measure(struct bn_bench_measurement *m, bn_error *err)
     BN_TRY(take_samples(m, err));
     BN_TRY(bn_bench_score_take(m, err));
     BN_TRY(bn_bench_run_series(m, err));
-    return bn_bench_targets_judge(m, &m->series, err);
+    return bn_bench_targets_judge(m, err);
 }
 
 static void release(struct bn_bench_measurement *m)

@@ -22,6 +22,7 @@
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/check.h"
+#include "tools/bench/target.h"
 #include "tools/cli/progress.h"
 
 #define BN_BENCH_NAME 64u /* of a configuration, with the NUL */
@@ -130,17 +131,6 @@ struct bn_bench_score {
     int32_t *ids;
     size_t n_ids;
     struct bn_score score; /* n is 0 without --score */
-};
-
-/* A value that a run has to reach (targets.c). */
-struct bn_bench_target {
-    const char *text; /* as typed */
-    const struct bn_bench_quantity *quantity;
-    char words[48];       /* that the test must have, too */
-    bool least;           /* at least wanted, else at most */
-    double wanted, found; /* in the unit of the quantity; found is NaN without data */
-    char test[80];        /* the worst test; empty without one */
-    bool met;
 };
 
 /* Bytes that one token reads, by where they are. */
@@ -264,8 +254,7 @@ void bn_bench_text_release(struct bn_bench_measurement *m);
 /* Reads --target. BN_ERR_ARG, with a hint, for one that is not understood. */
 BN_MUST_CHECK bn_status bn_bench_targets_read(struct bn_bench_measurement *m, bn_error *err);
 /* Judges them by the series of the run. */
-BN_MUST_CHECK bn_status bn_bench_targets_judge(struct bn_bench_measurement *m,
-                                               const struct bn_series_list *all, bn_error *err);
+BN_MUST_CHECK bn_status bn_bench_targets_judge(struct bn_bench_measurement *m, bn_error *err);
 void bn_bench_targets_print(const struct bn_bench_measurement *m);
 void bn_bench_targets_put(const struct bn_bench_measurement *m, bn_json *doc);
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads targets and judges them by series.
+ */
+#include "tools/bench/target.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/stats/interval.h"
+#include "lab/stats/summary.h"
+
+static const struct bn_bench_quantity QUANTITIES[] = {
+    {"decode", "decode", "ns_per_token", "tok/s", false},
+    {"prompt", "prompt", "ns_per_token", "tok/s", false},
+    {"generate", "generate", "ns_per_token", "tok/s", false},
+    {"first-token", "prompt|generate", "first_token_ns", "ns", false},
+    {"token", "decode|generate", "token_ns", "ns", false},
+    {"token-p95", "decode|generate", "token_ns", "ns", true},
+    {"token-jitter", "decode|generate", "token_jitter_ns", "ns", false},
+    {"token-spread", "decode|generate", "token_spread_ns", "ns", false},
+    {"tokenize", "tokenize", "tokenize_ns_per_token", "tok/s", false},
+    {"load", "load", "load_ns", "ns", false},
+    {"memory", "process", "peak_rss_bytes", "bytes", false},
+    {"energy", "decode|prompt|generate", "joules_per_token", "J", false},
+    {"accuracy", "score", "accuracy", "1", false},
+    {"perplexity", "score", "perplexity", "1", false},
+    {"nll", "score", "nll", "nats/token", false},
+};
+
+static const struct {
+    const char *unit, *written;
+    double factor;
+} UNITS[] = {
+    {"tok/s", "", 1},         {"tok/s", "tok/s", 1}, {"ns", "ns", 1},          {"ns", "us", 1e3},
+    {"ns", "ms", 1e6},        {"ns", "s", 1e9},      {"bytes", "B", 1},        {"bytes", "kB", 1e3},
+    {"bytes", "MB", 1e6},     {"bytes", "GB", 1e9},  {"bytes", "KiB", 0x1p10}, {"bytes", "MiB", 0x1p20},
+    {"bytes", "GiB", 0x1p30}, {"J", "J", 1},         {"J", "mJ", 1e-3},        {"1", "", 1},
+    {"1", "%", 0.01},         {"nats/token", "", 1},
+};
+
+/* ---- reading ---- */
+
+static bool read_amount(const char *text, const char *unit, double *out)
+{
+    char *end;
+    double x = strtod(text, &end);
+    if (end == text || !isfinite(x) || x < 0) return false;
+    end += strspn(end, " ");
+    for (size_t i = 0; i < BN_ARRAY_LEN(UNITS); i++) {
+        if (strcmp(UNITS[i].unit, unit) != 0 || strcmp(UNITS[i].written, end) != 0) continue;
+        *out = x * UNITS[i].factor;
+        return true;
+    }
+    return false;
+}
+
+static bool is_named(const struct bn_bench_quantity *q, const char *name, size_t n)
+{
+    return strlen(q->name) == n && memcmp(q->name, name, n) == 0;
+}
+
+static bn_status unknown(const char *text, bn_error *err)
+{
+    char names[256] = "";
+    size_t len = 0;
+    for (size_t i = 0; i < BN_ARRAY_LEN(QUANTITIES); i++)
+        len +=
+            (size_t)snprintf(names + len, sizeof names - len, "%s%s", i > 0 ? ", " : "", QUANTITIES[i].name);
+    bn_fail(err, BN_ERR_ARG, "--target '%.60s': unknown name", text);
+    bn_error_hint(err, "names: %s", names);
+    return BN_ERR_ARG;
+}
+
+static void hint_units(const struct bn_bench_quantity *q, bn_error *err)
+{
+    char units[96] = "";
+    size_t len = 0;
+    for (size_t i = 0; i < BN_ARRAY_LEN(UNITS); i++)
+        if (strcmp(UNITS[i].unit, q->unit) == 0 && UNITS[i].written[0] != '\0')
+            len += (size_t)snprintf(units + len, sizeof units - len, "%s%s", len > 0 ? ", " : "",
+                                    UNITS[i].written);
+    bn_error_hint(err, units[0] != '\0' ? "units of %s: %s" : "%s has no unit%s", q->name, units);
+}
+
+bn_status bn_bench_target_read(struct bn_bench_target *t, const char *text, bn_error *err)
+{
+    size_t n_left = strcspn(text, "<>"), n_name = strcspn(text, " <>"), q = 0;
+    const char *sign = text + n_left;
+    *t = (struct bn_bench_target){.text = text, .least = *sign == '>', .found = (double)NAN};
+    if (*sign == '\0' || sign[1] != '=')
+        return bn_fail(err, BN_ERR_ARG, "--target '%.60s': expected NAME>=VALUE or NAME<=VALUE", text);
+    while (q < BN_ARRAY_LEN(QUANTITIES) && !is_named(&QUANTITIES[q], text, n_name))
+        q++;
+    if (q == BN_ARRAY_LEN(QUANTITIES)) return unknown(text, err);
+    t->quantity = &QUANTITIES[q];
+    t->unit = t->quantity->unit;
+    if (n_left - n_name >= sizeof t->words)
+        return bn_fail(err, BN_ERR_ARG, "--target '%.60s': the name is too long", text);
+    snprintf(t->words, sizeof t->words, "%.*s", (int)(n_left - n_name), text + n_name);
+    if (read_amount(sign + 2, QUANTITIES[q].unit, &t->wanted)) return BN_OK;
+    bn_fail(err, BN_ERR_ARG, "--target '%.60s': '%.40s' is not an amount with its unit", text, sign + 2);
+    hint_units(&QUANTITIES[q], err);
+    return BN_ERR_ARG;
+}
+
+/* ---- judging ---- */
+
+/* Is the word, of n bytes, one of those in the text, which are separated by this character? */
+static bool has_word(const char *text, char between, const char *word, size_t n)
+{
+    const char ends[] = {between, '\0'};
+    for (const char *at = text;; at += strcspn(at, ends) + 1) {
+        size_t its = strcspn(at, ends);
+        if (its == n && memcmp(at, word, n) == 0) return true;
+        if (at[its] == '\0') return false;
+    }
+}
+
+static bool is_meant(const struct bn_bench_target *t, const struct bn_series *s)
+{
+    if (strcmp(s->metric, t->quantity->metric) != 0 ||
+        !has_word(t->quantity->tests, '|', s->test, strcspn(s->test, " ")))
+        return false;
+    if (strstr(s->test, " busy=") != NULL && strstr(t->words, "busy=") == NULL) return false;
+    for (const char *at = t->words + strspn(t->words, " "); *at != '\0'; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " ");
+        if (!has_word(s->test, ' ', at, n)) return false;
+        at += n;
+    }
+    return true;
+}
+
+/* The value of a series and its interval, in the unit of the quantity. NaN when there are too few samples for
+ * the quantile; the interval is then the value, as it is of exact series and of few samples. */
+static bn_status measure(struct bn_interval *out, const struct bn_bench_quantity *q,
+                         const struct bn_series *s, double confidence, bn_error *err)
+{
+    double x = (double)NAN;
+    if (q->p95)
+        (void)bn_quantile(&x, s->samples, s->n, 0.95);
+    else if (isnan(x = bn_median(s->samples, s->n)))
+        return bn_nomem(err); /* every series has a median */
+    *out = (struct bn_interval){.estimate = x, .low = x, .high = x};
+    if (!q->p95 && !s->exact) {
+        struct bn_interval interval;
+        BN_TRY(bn_interval_median(&interval, s->samples, s->n, confidence, err));
+        if (isfinite(interval.low) && isfinite(interval.high)) *out = interval;
+    }
+    if (strcmp(q->unit, "tok/s") != 0) return BN_OK;
+    *out =
+        (struct bn_interval){.estimate = 1e9 / out->estimate, .low = 1e9 / out->high, .high = 1e9 / out->low};
+    return BN_OK;
+}
+
+/* NaN does not. */
+static bool meets(const struct bn_bench_target *t, double x)
+{
+    return t->least ? x >= t->wanted : x <= t->wanted;
+}
+
+static enum bn_target_verdict verdict_of(const struct bn_bench_target *t, const struct bn_interval *found)
+{
+    if (isnan(found->estimate)) return BN_TARGET_NO_DATA;
+    bool low = meets(t, found->low), high = meets(t, found->high);
+    return low && high ? BN_TARGET_MET : low || high ? BN_TARGET_UNDECIDED : BN_TARGET_MISSED;
+}
+
+bn_status bn_bench_target_judge(struct bn_bench_target *t, const struct bn_series_list *all,
+                                double confidence, bn_error *err)
+{
+    struct bn_interval worst = {.estimate = (double)NAN};
+    bool known = true;
+    t->test[0] = '\0';
+    for (size_t k = 0; k < all->n && known; k++) {
+        struct bn_interval x;
+        if (!is_meant(t, &all->list[k])) continue;
+        BN_TRY(measure(&x, t->quantity, &all->list[k], confidence, err));
+        known = !isnan(x.estimate);
+        if (known && !isnan(worst.estimate) &&
+            (t->least ? x.estimate >= worst.estimate : x.estimate <= worst.estimate))
+            continue;
+        worst = x;
+        snprintf(t->test, sizeof t->test, "%.79s", all->list[k].test);
+    }
+    t->found = worst.estimate;
+    t->met = meets(t, t->found);
+    t->verdict = verdict_of(t, &worst);
+    return BN_OK;
+}
