@@ -41,7 +41,7 @@ refused 'a list as the file' 'line 1: expected a section' '- framework'
 refused 'an empty value' 'line 2: an empty value' 'framework:' '  seed:'
 refused 'an empty file' 'the file has no sections' ''
 refused 'what is not YAML' 'line [23]: not YAML' 'framework:' '  seed: [1'
-refused 'another confidence' 'line 2: framework.confidence_level: 0.9: expected 0.95' 'framework:' '  confidence_level: 0.9'
+refused 'a confidence in per cent' 'line 2: framework.confidence_level must be between 0.51 and 0.9999' 'framework:' '  confidence_level: 95'
 refused 'an upload' 'line 2: reporting.upload_results: true' 'reporting:' '  upload_results: true'
 refused 'a page without charts' 'line 2: reporting.charts: false' 'reporting:' '  charts: false'
 refused 'a duplicate model' "inference.models: 'a' is a duplicate" 'inference:' '  models: [a, a]'
@@ -53,6 +53,9 @@ status 2 '--dry-run prints no document' suite --dry-run --json "$tmp/suite.yaml"
 
 # ---- what a file runs ----
 
+config 'framework:' '  confidence_level: 0.9' '  parts: [run, memory]'
+says 0 'the level of intervals is passed on' '^bn-bench run --json --confidence 90 >' suite --dry-run "$tmp/suite.yaml"
+says 0 'to run alone' '^bn-bench memory --json >' suite --dry-run "$tmp/suite.yaml"
 says 0 'the example of the repository is valid' "^bn-bench run --json --reps 6 .*>run-built-in.json" \
     suite --dry-run baselines/suite.yaml
 cat >"$tmp/published.yaml" <<'YAML'
@@ -84,7 +87,7 @@ reporting:
 YAML
 suite --dry-run "$tmp/published.yaml" >"$tmp/plan"
 check 'a published file is understood: run' has "$tmp/plan" \
-    '^bn-bench run --json --reps 1000 --warmup 100 --n-prompt 512,1024,2048,4096 --concurrent 1,8,16,32,64 >run-built-in.json$'
+    '^bn-bench run --json --reps 1000 --warmup 100 --confidence 95 --n-prompt 512,1024,2048,4096 --concurrent 1,8,16,32,64 >run-built-in.json$'
 check 'a published file is understood: quant' has "$tmp/plan" \
     '^bn-bench quant --json --shape 1024x1024 --shape 2048x2048 --shape 4096x4096 >quant.json$'
 check 'it has four parts' equal "$(wc -l <"$tmp/plan")" 4

@@ -28,8 +28,9 @@ const struct bn_plan_key bn_plan_keys[] = {
      BN_PLAN_RUN, "--reps", false},
     {KEY("framework.warmup_iterations", "warm-up", .arg = "N", BN_TO_U32_AUTO(FIELDS, any_count, 0, 1000)),
      BN_PLAN_RUN, "--warmup", false},
-    {KEY("framework.confidence_level", "of intervals", .arg = "N", BN_TO_F64(FIELDS, confidence, 0.5, 1)), 0,
-     NULL, false},
+    {KEY("framework.confidence_level", "of intervals", .arg = "N",
+         BN_TO_F64(FIELDS, confidence, 0.51, 0.9999)),
+     BN_PLAN_RUN, "--confidence", false},
     {KEY("framework.timeout_seconds", "of each part", .arg = "N", BN_TO_F64(FIELDS, timeout, 1, 1e6)), 0,
      NULL, false},
     {KEY("framework.min_time_seconds", "of each row", .arg = "N", BN_TO_F64(FIELDS, any_float, 0, 3600)),
@@ -149,9 +150,6 @@ static bn_status check_fields(const struct bn_plan *plan, bn_error *err)
 {
     const FIELDS *f = plan->fields;
     char typed[BN_TYPED];
-    if (f->confidence > 0 && (f->confidence < 0.95 || f->confidence > 0.95))
-        return bn_fail(err, BN_ERR_FORMAT, "%s: %g: expected 0.95, the level of every interval",
-                       bn_args_typed(&plan->args, &f->confidence, typed), f->confidence);
     if (f->upload == 0)
         return bn_hint(bn_fail(err, BN_ERR_FORMAT, "%s: true: bn-bench opens no connection",
                                bn_args_typed(&plan->args, &f->upload, typed)),

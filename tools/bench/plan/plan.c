@@ -22,6 +22,15 @@ static bn_status push(struct bn_plan_part *part, const char *text, bn_error *err
     return BN_OK;
 }
 
+/* The level of intervals is a share in the file, and in per cent on the command line. */
+static void put_value(struct bn_buf *list, const struct bn_plan *plan, const struct bn_value *v)
+{
+    if (strcmp(v->option->name, "framework.confidence_level") == 0)
+        bn_buf_printf(list, "%.12g", 100 * plan->fields->confidence);
+    else
+        bn_buf_printf(list, "%s%s", list->len > 0 ? "," : "", v->text);
+}
+
 /* The option of a key with its values: each, or all in one list. */
 static bn_status push_key(struct bn_plan_part *part, const struct bn_plan *plan,
                           const struct bn_plan_key *key, bn_error *err)
@@ -31,7 +40,7 @@ static bn_status push_key(struct bn_plan_part *part, const struct bn_plan *plan,
     for (size_t i = 0; i < plan->args.n_values && status == BN_OK; i++) {
         const struct bn_value *v = &plan->args.values[i];
         if (v->option != &key->option) continue;
-        bn_buf_printf(&list, "%s%s", list.len > 0 ? "," : "", v->text);
+        put_value(&list, plan, v);
         if (!key->each) continue;
         status = push(part, key->pass, err);
         if (status == BN_OK) status = push(part, v->text, err);
