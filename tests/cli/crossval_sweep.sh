@@ -41,6 +41,22 @@ says 1 "a suite with a failure is not recorded" 'runs pass' sweep "$tmp/bad.json
 check "no file is written" test ! -e "$tmp/none.jsonl"
 says 1 "a wrong reference is found" '^      oracle --fault silu: differ from rung first; ffn_act of layer 0' \
     sweep "$tmp/two.jsonl" --ref 'oracle --fault silu'
+echo "echo x >>$tmp/starts; exec $xval serve" >"$tmp/once.sh"
+says 0 "a reference answers all prompts" '^6 of 6 runs pass$' sweep "$tmp/two.jsonl" --ref "sh $tmp/once.sh" --seeds 1,2
+check "it is started once" equal "$(wc -l <"$tmp/starts")" 1
+echo "$xval serve; exit 3" >"$tmp/end.sh"
+says 1 "a reference that fails at its end" "^FAIL  sh .* failed at its end: " sweep "$tmp/two.jsonl" --ref "sh $tmp/end.sh"
+says 1 "as JSON" '"failed_at_the_end": \[$' sweep "$tmp/two.jsonl" --ref "sh $tmp/end.sh" --json
+# It ends in its second answer; it is started again for the next prompt.
+cat >"$tmp/dies.py" <<PY
+import os, subprocess, sys
+if os.path.exists("$tmp/died"): os.execv("$xval", ["$xval", "serve"])
+serve = subprocess.Popen(["$xval", "serve"], stdin=0, stdout=subprocess.PIPE)
+os.write(1, serve.stdout.read(10))
+open("$tmp/died", "w").close()
+serve.kill()
+PY
+says 1 "a reference that breaks fails one prompt" '^1 of 2 runs pass$' sweep "$tmp/two.jsonl" --ref "python3 $tmp/dies.py"
 says 1 "a reference that fails" 'failed' sweep "$tmp/two.jsonl" --ref 'exit 1'
 says 1 "one wrong reference of two" '^0 of 2 runs pass$' sweep "$tmp/two.jsonl" --ref oracle --ref 'oracle --fault silu'
 tiny=fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf

@@ -119,6 +119,7 @@ struct bn_crossval {
     char thresholds_sha[BN_SHA256_HEX];
     struct bn_xref refs[BN_XREFS_MAX];
     size_t n_refs;
+    bool keep_refs; /* they go on running after a comparison, for the next prompt */
     struct bn_xthree three;
 };
 
@@ -131,7 +132,7 @@ BN_MUST_CHECK bn_status bn_crossval_open_model(struct bn_crossval *x, const stru
 /* Sets the prompt of a model that is open: n_bytes of text, or, when text is NULL, n ids. */
 BN_MUST_CHECK bn_status bn_crossval_set_prompt(struct bn_crossval *x, const char *text, size_t n_bytes,
                                                const int32_t *ids, size_t n, bn_error *err);
-/* Releases the prompt, all results and the references; the model stays open. */
+/* Releases the prompt and all results; the model stays open. References end, unless they are kept and work. */
 void bn_crossval_reset(struct bn_crossval *x);
 /* Logits of the prompt, then the steps. */
 BN_MUST_CHECK bn_status bn_crossval_evaluate(struct bn_crossval *x, bn_error *err);
@@ -149,6 +150,8 @@ BN_MUST_CHECK bn_status bn_xref_note(struct bn_xref *ref, bn_status status, cons
 /* Asks it to end; a failure there is one. */
 void bn_xref_finish(struct bn_xref *ref);
 void bn_xref_end(struct bn_xref *ref);
+/* Releases its results. A process that works goes on running, and bn_xref_start uses it again. */
+void bn_xref_reset(struct bn_xref *ref);
 const char *bn_xref_label(const struct bn_xref *ref);
 /* Its logits of the first n ids, n x n_vocab, allocated. */
 BN_MUST_CHECK bn_status bn_xref_logits(struct bn_crossval *x, struct bn_xref *ref, size_t n, float **logits,

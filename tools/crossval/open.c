@@ -166,7 +166,9 @@ bn_status bn_crossval_open(struct bn_crossval *x, const struct bn_args *args, bn
 
 void bn_crossval_reset(struct bn_crossval *x)
 {
-    for (size_t i = 0; i < x->n_refs; i++) {
+    for (size_t i = 0; i < x->n_refs && x->keep_refs; i++)
+        bn_xref_reset(&x->refs[i]);
+    for (size_t i = 0; i < BN_XREFS_MAX && !x->keep_refs; i++) {
         bn_xref_end(&x->refs[i]);
         x->refs[i] = (struct bn_xref){0};
     }
@@ -186,6 +188,7 @@ void bn_crossval_reset(struct bn_crossval *x)
 
 void bn_crossval_close(struct bn_crossval *x)
 {
+    x->keep_refs = false;
     bn_crossval_reset(x);
     bn_buf_release(&x->limits);
     bn_free(x->located);

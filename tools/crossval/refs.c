@@ -165,7 +165,7 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
         if (stat(ref->folder, &st) == 0 && !S_ISDIR(st.st_mode)) ref->info.can = BN_CAN_LOGITS;
         if (access(ref->folder, R_OK) != 0)
             status = bn_fail_in(&why, BN_ERR_NOT_FOUND, ref->folder, "no such file or folder");
-    } else {
+    } else if (ref->process == NULL) {
         status = start_process(x, ref, &why);
     }
     if (status == BN_OK && ref->info.n_vocab != x->n_vocab)
@@ -197,6 +197,22 @@ void bn_xref_end(struct bn_xref *ref)
     bn_bisection_release(&ref->trace);
     ref->logits = NULL;
     ref->rows = NULL;
+}
+
+void bn_xref_reset(struct bn_xref *ref)
+{
+    struct bn_xref kept = {.given = ref->given,
+                           .command = ref->command,
+                           .model = ref->model,
+                           .process = ref->process,
+                           .info = ref->info};
+    bool keep = ref->process != NULL && !ref->broken;
+    if (keep) {
+        ref->process = NULL;
+        ref->command = NULL;
+    }
+    bn_xref_end(ref);
+    *ref = keep ? kept : (struct bn_xref){0};
 }
 
 /* ---- asking ---- */

@@ -29,6 +29,7 @@ struct sweep {
     size_t n, n_good, n_line;
     bn_json *line; /* the one in work */
     char name[80];
+    bool badly_ended; /* a reference */
 };
 
 /* ---- one line of the file ---- */
@@ -217,6 +218,24 @@ static bn_status run_line(struct sweep *s, const char *text, size_t n, bn_error 
 
 /* ---- the command ---- */
 
+/* References answer all prompts, and then have to end in good order. */
+static void end_references(struct sweep *s, bn_json *doc)
+{
+    bn_json *list = bn_json_put_array(doc, "failed_at_the_end");
+    for (size_t i = 0; i < s->x.options->refs.n && i < BN_XREFS_MAX; i++) {
+        struct bn_xref *ref = &s->x.refs[i];
+        if (ref->process == NULL) continue;
+        bn_xref_finish(ref);
+        if (!ref->broken) continue;
+        bn_json *o = bn_json_add_object(list);
+        bn_json_put_string(o, "reference", bn_xref_label(ref));
+        bn_json_put_text(o, "reason", ref->failure.msg);
+        s->badly_ended = true;
+        if (!s->x.args->json)
+            printf("FAIL  %s failed at its end: %s\n", bn_xref_label(ref), ref->failure.msg);
+    }
+}
+
 static bn_status run_lines(struct sweep *s, bn_error *err)
 {
     s->text.max = MAX_PROMPTS_BYTES;
@@ -235,7 +254,8 @@ static bn_status run_lines(struct sweep *s, bn_error *err)
 
 static bn_status finish(struct sweep *s, struct bn_args *args, bn_json *doc, bn_error *err)
 {
-    args->exit_code = s->n > 0 && s->n_good == s->n ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
+    end_references(s, doc);
+    args->exit_code = s->n > 0 && s->n_good == s->n && !s->badly_ended ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
     if (args->json) {
         bn_json_put_u64(doc, "runs", s->n);
         bn_json_put_u64(doc, "passed", s->n_good);
@@ -263,6 +283,7 @@ bn_status bn_crossval_sweep(struct bn_args *args, bn_error *err)
     bn_json *doc = NULL;
     bn_status status = bn_crossval_open_model(&s->x, args, err);
     if (status == BN_OK) {
+        s->x.keep_refs = true;
         doc = bn_crossval_document(&s->x, SWEEP_SCHEMA, "sweep");
         s->results = bn_json_put_array(doc, "results");
         status = run_lines(s, err);
