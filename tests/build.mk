@@ -23,6 +23,10 @@ $(OUT)/tests/unit/hub/test_hub: $(call obj,tools/download/show.c)
 $(OUT)/tests/unit/tools/test_convert $(OUT)/tests/fuzz/fuzz_safetensors $(OUT)/tests/fuzz/replay_fuzz_safetensors: \
     $(call obj,tools/convert/*.c)
 
+# The configuration files of bn-bench suite.
+$(OUT)/tests/fuzz/fuzz_suite $(OUT)/tests/fuzz/replay_fuzz_suite: \
+    $(patsubst %,$(OUT)/tools/bench/plan/%.o,keys plan yaml) $(CLI_LIB)
+
 # Files that have names of every kind, and a call chain without frame pointers, for the names of addresses.
 SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)
 $(OUT)/tests/symbols/pie: LINKED := -fPIE -pie

@@ -58,6 +58,9 @@ struct bn_agent_log {
     _Atomic(uint32_t) notes;     /* bits of enum bn_agent_note */
 };
 
+/* Where the first record is. */
+#define BN_AGENT_FIRST ((sizeof(struct bn_agent_log) + 63) & ~(uint64_t)63)
+
 enum bn_agent_record_kind { BN_AGENT_SAMPLE = 1, BN_AGENT_NAME, BN_AGENT_MAPS };
 
 /* Records lie at multiples of 8 and are as long. */

@@ -45,5 +45,10 @@ extern const struct bn_record_ops bn_record_perf;
 bn_status bn_perf_refuse(bn_error *err, int sys_errno, bool system);
 /* timers.c: BN_RECORD_TIMER, BN_RECORD_ITIMER */
 extern const struct bn_record_ops bn_record_timers;
+/* agent_log.c: adds what the log of their library holds, n_bytes with its header, a multiple of 8, aligned to
+ * 8. It may hold anything, and change meanwhile. */
+struct bn_agent_log;
+BN_MUST_CHECK bn_status bn_agent_log_read(bn_recording *out, const struct bn_agent_log *log, size_t n_bytes,
+                                          bn_error *err);
 
 #endif

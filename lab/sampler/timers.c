@@ -105,7 +105,7 @@ static bn_status open_log(struct timers *t, const struct bn_record_options *o, b
                                                 : BN_AGENT_THREAD_CPU;
     t->log->dump_bytes = o->dump_bytes;
     t->log->late = !t->is_self;
-    atomic_store(&t->log->used, (sizeof *t->log + 63) & ~(uint64_t)63);
+    atomic_store(&t->log->used, BN_AGENT_FIRST);
     return BN_OK;
 }
 
@@ -217,81 +217,7 @@ static bn_status open_program(void **state, pid_t *pid, const struct bn_record_o
     return status;
 }
 
-/* ---- reading the log: a program may have written anything to it ---- */
-
-static bn_status take_sample(bn_recording *out, const struct bn_agent_sample *at, size_t n_bytes,
-                             bn_error *err)
-{
-    struct bn_agent_sample own;
-    if (n_bytes < sizeof own) return BN_OK;
-    memcpy(&own, at, sizeof own);
-    size_t room = (n_bytes - sizeof own) / sizeof(uint64_t),
-           registers = own.n_dump > 0 ? BN_AGENT_REGISTERS : 0;
-    if (own.n_chain > BN_AGENT_DEPTH || own.n_dump > 65528 ||
-        own.n_chain + registers + own.n_dump / sizeof(uint64_t) > room)
-        return BN_OK;
-    if (out->n_samples == BN_RECORDING_MAX_SAMPLES) {
-        out->delivery.lost++;
-        return BN_OK;
-    }
-    const uint64_t *chain = (const uint64_t *)(at + 1);
-    struct bn_sample sample = {.time_ns = own.record.time_ns,
-                               .weight = own.weight_ns,
-                               .pid = own.record.pid,
-                               .tid = own.record.tid,
-                               .n_chain = (uint16_t)own.n_chain,
-                               .flags = own.flags & (BN_SAMPLE_CUT | BN_SAMPLE_DUMP_CUT),
-                               .n_dump = own.n_dump & ~7u};
-    bool has_dump = own.n_dump > 0;
-    return bn_recording_add_sample(out, &sample, chain, has_dump ? chain + own.n_chain + registers : NULL,
-                                   has_dump ? chain + own.n_chain : NULL, err);
-}
-
-static bn_status take_name(bn_recording *out, const struct bn_agent_name *at, size_t n_bytes, bn_error *err)
-{
-    struct bn_agent_name own;
-    if (n_bytes < sizeof own) return BN_OK;
-    memcpy(&own, at, sizeof own);
-    own.name[sizeof own.name - 1] = '\0';
-    return bn_recording_add_thread(out, own.record.time_ns, own.record.pid, own.record.tid, own.name, err);
-}
-
-static bn_status take_maps(bn_recording *out, const struct bn_agent_maps *at, size_t n_bytes, bn_error *err)
-{
-    struct bn_agent_maps own;
-    if (n_bytes < sizeof own) return BN_OK;
-    memcpy(&own, at, sizeof own);
-    if (own.n_text > n_bytes - sizeof own) return BN_OK;
-    return bn_recording_add_maps(out, own.record.pid, own.record.time_ns, (const char *)(at + 1), own.n_text,
-                                 err);
-}
-
-static bn_status take_record(bn_recording *out, const void *at, uint32_t kind, size_t n_bytes, bn_error *err)
-{
-    if (kind == BN_AGENT_SAMPLE) return take_sample(out, at, n_bytes, err);
-    if (kind == BN_AGENT_NAME) return take_name(out, at, n_bytes, err);
-    if (kind == BN_AGENT_MAPS) return take_maps(out, at, n_bytes, err);
-    return BN_OK;
-}
-
-static bn_status read_log(bn_recording *out, const struct timers *t, bn_error *err)
-{
-    uint64_t end = atomic_load(&t->log->used);
-    if (end > t->log_bytes) end = t->log_bytes;
-    for (uint64_t at = (sizeof *t->log + 63) & ~(uint64_t)63; at + sizeof(struct bn_agent_record) <= end;) {
-        const struct bn_agent_record *record = (const void *)((const char *)t->log + at);
-        bool marked = atomic_load_explicit(&record->mark, memory_order_acquire) == bn_agent_mark(at);
-        /* Read once: a program may still write to it. */
-        uint32_t n_bytes = *(const volatile uint32_t *)&record->n_bytes;
-        if (!marked || n_bytes < sizeof *record || n_bytes % 8 != 0 || n_bytes > end - at) {
-            at += 8;
-            continue;
-        }
-        BN_TRY(take_record(out, record, record->kind, n_bytes, err));
-        at += n_bytes;
-    }
-    return BN_OK;
-}
+/* ---- ending ---- */
 
 static void put_note(struct bn_delivery *delivery, uint32_t notes)
 {
@@ -334,7 +260,7 @@ static bn_status stop_timers(void *state, bn_recording *out, bn_error *err)
     out->delivery.cpu_known = used > agent;
     out->delivery.cpu_ns = used > agent ? used - agent : 0;
     put_note(&out->delivery, atomic_load(&t->log->notes));
-    return read_log(out, t, err);
+    return bn_agent_log_read(out, t->log, t->log_bytes, err);
 }
 
 const struct bn_record_ops bn_record_timers = {open_self, open_program, stop_timers, close_timers};
