@@ -16,6 +16,7 @@
 #include "tools/cli/print_json.h"
 #include "tools/crossval/setup.h"
 
+#define DETAIL_WIDTH 36u               /* of the table in 80 columns */
 #define LEAST_DISK ((uint64_t)2 << 30) /* a tree, its build and some margin */
 
 /* One line of the result. */
@@ -88,7 +89,7 @@ static void check_oracle(struct reference_doctor *d)
     c->good = bn_program_near(path, "", "bn-reference") ||
               bn_program_near(path, "crossval/", "bn-reference") ||
               bn_program_near(path, "../libexec/bn/", "bn-reference");
-    snprintf(c->detail, sizeof c->detail, "%.190s", c->good ? path : "bn-reference was not found");
+    snprintf(c->detail, sizeof c->detail, "%.290s", c->good ? path : "bn-reference was not found");
     d->n_usable += c->good;
 }
 
@@ -140,12 +141,16 @@ static bn_status print_text(const struct reference_doctor *d, bn_error *err)
     bn_table_begin(&t, HEADS, "lllln");
     for (size_t i = 0; i < d->n; i++) {
         const struct requirement *c = &d->list[i];
-        bn_table_row(&t, c->good ? "ok" : "bad");
+        bool fits = strlen(c->detail) <= DETAIL_WIDTH; /* else it is a note */
+        bn_table_row(&t, c->good && fits ? "ok" : "bad");
         bn_table_text(&t, c->name);
         bn_table_text(&t, c->good ? "yes" : "NO");
         bn_table_text(&t, c->needed_for);
-        bn_table_printf(&t, "%.36s", c->detail);
-        if (!c->good) bn_table_printf(&t, "%s; remedy: %s", c->detail, c->remedy);
+        bn_table_text(&t, fits ? c->detail : "see below");
+        if (!c->good)
+            bn_table_printf(&t, "%s; remedy: %s", c->detail, c->remedy);
+        else if (!fits)
+            bn_table_text(&t, c->detail);
     }
     bn_table_put_text(&text, &t);
     bn_table_release(&t);
