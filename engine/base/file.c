@@ -234,6 +234,17 @@ bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn
     return bn_file_write_parts(path, &whole, 1, err);
 }
 
+bool bn_file_user_path(char *out, size_t room, const char *variable, const char *in_home, const char *below)
+{
+    const char *folder = getenv(variable), *home = getenv("HOME");
+    int n = 0;
+    if (folder != NULL && folder[0] == '/')
+        n = snprintf(out, room, "%s/%s", folder, below);
+    else if (home != NULL && home[0] == '/')
+        n = snprintf(out, room, "%s/%s/%s", home, in_home, below);
+    return n > 0 && (size_t)n < room;
+}
+
 bn_status bn_file_make_folders(const char *path, bn_error *err)
 {
     char part[PATH_MAX];

@@ -27,6 +27,11 @@ BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_er
  * a writer. */
 BN_MUST_CHECK bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *err);
 
+/* A path in a folder of this user, by the XDG Base Directory Specification: FOLDER/below, where FOLDER is the
+ * value of a variable ("XDG_CACHE_HOME"), else one in HOME (".cache"). Values that are not absolute are ignored.
+ * False when neither is set, or the path does not fit. */
+bool bn_file_user_path(char *out, size_t room, const char *variable, const char *in_home, const char *below);
+
 /* Makes the folders of a path, up to its last slash, that do not exist. */
 BN_MUST_CHECK bn_status bn_file_make_folders(const char *path, bn_error *err);
 

@@ -54,15 +54,15 @@ bn_status bn_hub_cache_root(char **out, bn_error *err)
 {
     static const struct {
         const char *variable, *below;
-    } PLACES[] = {{"HF_HUB_CACHE", ""},
-                  {"HF_HOME", "/hub"},
-                  {"XDG_CACHE_HOME", "/huggingface/hub"},
-                  {"HOME", "/.cache/huggingface/hub"}};
+    } PLACES[] = {{"HF_HUB_CACHE", ""}, {"HF_HOME", "/hub"}};
+    char path[MAX_PATH];
     for (size_t i = 0; i < BN_ARRAY_LEN(PLACES); i++) {
         const char *folder = getenv(PLACES[i].variable);
         if (folder != NULL && folder[0] != '\0') return make_path(out, err, "%s%s", folder, PLACES[i].below);
     }
     *out = NULL;
+    if (bn_file_user_path(path, sizeof path, "XDG_CACHE_HOME", ".cache", "huggingface/hub"))
+        return make_path(out, err, "%s", path);
     return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND,
                            "no cache folder: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME are not set"),
                    err, "set HF_HUB_CACHE, or give a folder with --to");
@@ -70,13 +70,10 @@ bn_status bn_hub_cache_root(char **out, bn_error *err)
 
 bool bn_hub_state_path(char out[BN_HUB_PATH_MAX], const char *name)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    int n = 0;
-    if (state != NULL && state[0] != '\0')
-        n = snprintf(out, BN_HUB_PATH_MAX, "%s/bn/%s", state, name);
-    else if (home != NULL && home[0] != '\0')
-        n = snprintf(out, BN_HUB_PATH_MAX, "%s/.local/state/bn/%s", home, name);
-    return n > 0 && (size_t)n < BN_HUB_PATH_MAX;
+    char below[256];
+    int n = snprintf(below, sizeof below, "bn/%s", name);
+    return n > 0 && (size_t)n < sizeof below &&
+           bn_file_user_path(out, BN_HUB_PATH_MAX, "XDG_STATE_HOME", ".local/state", below);
 }
 
 /* ---- finding ---- */

@@ -150,6 +150,8 @@ echo >>"$(echo "$refs"/plain-*/bn-bridge-plain)"
 says 0 "doctor names a reference that cannot be used" 'unusable: plain; remedy: bn-crossval' "$xval" doctor
 mkdir -p "$tmp/alone/bin"
 cp "$xval" "$tmp/alone/bin/bn-crossval"
+[ ! -x "$(dirname "$xval")/crossval/bn-reference" ] ||
+    says 0 "doctor shows the whole path of the oracle" '^ +oracle: /.*/crossval/bn-reference$' "$xval" doctor
 says 1 "without any reference doctor ends with 1" 'no reference can be used' \
     env XDG_CACHE_HOME="$tmp/empty" PATH="$tmp/alone/bin" "$tmp/alone/bin/bn-crossval" doctor
 says 1 "and names what is missing, and how to get it" 'cmake: not found; remedy: apt-get install cmake' \

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "lab/kit/tree.h"
 #include "lab/report/table.h"
@@ -29,9 +30,7 @@ bn_status bn_stored_join(char out[PATH_MAX], const char *folder, const char *nam
 
 bn_status bn_stored_root(char out[PATH_MAX], bn_error *err)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache != NULL && cache[0] == '/') return bn_stored_join(out, cache, "bn/reference", err);
-    if (home != NULL && home[0] == '/') return bn_stored_join(out, home, ".cache/bn/reference", err);
+    if (bn_file_user_path(out, PATH_MAX, "XDG_CACHE_HOME", ".cache", "bn/reference")) return BN_OK;
     return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "XDG_CACHE_HOME and HOME are not set to absolute paths"),
                    err, "set XDG_CACHE_HOME to the folder for caches");
 }

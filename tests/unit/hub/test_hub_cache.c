@@ -204,6 +204,14 @@ static void test_cache_root(void **state)
         unsetenv(VARIABLES[i]);
     }
     assert_int_equal(bn_hub_cache_root(&root, NULL), BN_ERR_NOT_FOUND);
+    setenv("XDG_CACHE_HOME", "relative", 1); /* ignored, as its specification says */
+    assert_int_equal(bn_hub_cache_root(&root, NULL), BN_ERR_NOT_FOUND);
+    setenv("HOME", "/d", 1);
+    assert_int_equal(bn_hub_cache_root(&root, NULL), BN_OK);
+    assert_string_equal(root, WANT[3]);
+    bn_free(root);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
 }
 
 /* ---- lock files, locks, pins ---- */
