@@ -26,6 +26,7 @@ document.addEventListener("DOMContentLoaded", function () {
         rows.forEach(function (row) { body.appendChild(row); });
       });
     });
+    if (15 > rows.length) return; // fewer rows are seen at once
     var label = document.createElement("label"), input = document.createElement("input");
     label.className = "filter";
     label.textContent = "Show tests and metrics with ";
