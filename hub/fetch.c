@@ -124,6 +124,7 @@ static bn_status identify(struct work *w, bn_error *err)
     snprintf(f->repo, sizeof f->repo, "%s", w->ref.repo);
     snprintf(f->file, sizeof f->file, "%s", w->ref.file);
     snprintf(f->revision, sizeof f->revision, "%s", w->ref.revision);
+    if (f->pin && f->sha256 == NULL) snprintf(w->pin_key, sizeof w->pin_key, "hf:%s:%s", f->repo, f->file);
     return BN_OK;
 }
 

@@ -23,6 +23,7 @@ struct bn_hub_fetch {
     uint64_t limit_rate;
     bool force, no_wait; /* no_wait: fail when another process downloads it */
     bool dry_run;        /* resolve, and download nothing */
+    bool pin; /* a digest of first use for a file of a repository, as names of the registry have it */
     bn_transfer_fn fn;
     void *user;
 

@@ -165,6 +165,12 @@ tok 0 'the tokenizer of a repository' 'acme/tok: 512 tokens, 6 of them special' 
 check 'its paths are all of standard output' equal "$(cat out)" "$tmp/cache/models--acme--tok/snapshots/$commit/tokenizer.json
 $tmp/cache/models--acme--tok/snapshots/$commit/tokenizer_config.json"
 tok 0 'a name: the repository of the variant that has one' '/models--acme--tok/' two
+check 'its digest is recorded' grep -q '"hf:acme/tok:tokenizer.json"' "$tmp/state/bn/pins.json"
+tok 0 'and in the document' "\"sha256\": \"$(sha256sum <root/good.json | cut -c1-64)\"" two --json
+tokenizer more.json config.json -
+tok 5 'another file under that name is refused' 'tokenizer.json: sha256 is ' two --to other
+tok 0 'a repository has no recorded digest' '513 tokens' acme/tok --to other
+tokenizer good.json config.json -
 tok 0 '--to' '^to/tokenizer.json' acme/tok --to to
 tok 0 '--check: it fits' 'acme/tok fits the model: 512 tokens' acme/tok --check "$model"
 tok 0 '--json' '"fits": true' acme/tok --check "$model" --json

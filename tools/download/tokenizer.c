@@ -68,6 +68,8 @@ static bn_status get_file(struct tokenizer *t, const char *repo, const char *rev
     bn_json_put_string(o, "file", file);
     bn_json_put_string(o, "path", f->path);
     bn_json_put_text(o, "commit", f->commit);
+    const char *sha256 = f->from_cache ? f->sha256_wanted : f->transfer.digest;
+    bn_json_put_string(o, "sha256", sha256[0] != '\0' ? sha256 : NULL);
     if (!t->args->json) printf("%s\n", f->path);
     return BN_OK;
 }
@@ -80,7 +82,8 @@ static bn_status get_repo(struct tokenizer *t, const char *repo, const char *rev
     return BN_OK;
 }
 
-/* The repositories of a model's variants in turn: one with a GGUF file often has no tokenizer. */
+/* The repositories of a model's variants in turn: one with a GGUF file often has no tokenizer. Digests of
+ * first use are recorded, as for the model itself. */
 static bn_status get_name(struct tokenizer *t, const struct bn_hub_reference *ref, bn_error *why,
                           bn_error *err)
 {
@@ -89,6 +92,7 @@ static bn_status get_name(struct tokenizer *t, const struct bn_hub_reference *re
     const struct bn_hub_file *file;
     BN_TRY(bn_hub_registry_open(&registry, err));
     bn_status status = bn_hub_registry_look_up(&model, &file, registry, ref->name, ref->variant, err);
+    t->fetch.pin = true;
     for (size_t i = 0; status == BN_OK && i < model->n_files && t->n_files == 0; i++) {
         bool seen = false;
         for (size_t k = 0; k < i && !seen; k++)
