@@ -37,6 +37,11 @@ for kernel in i2s_gemv t5_gemv tq2_gemv i2s_gemm tq2_gemm f16_gemm i8_gemm attn_
     relu2_mul add; do
     ok "$kernel is timed" has out "^${kernel}_ref "
 done
+for kind in gelu:pair-gemma3-q2_0-v331-w8-p2 silu:nano-minicpm-q2_0-v331-longrope-tied; do
+    "$bin/bn-bench" kernels "${fast[@]}" -m "fixtures/${kind#*:}-42.gguf" -t 1 --filter mul >"$tmp/own"
+    ok "the activation of the model is timed: ${kind%:*}" has own "^${kind%:*}_mul_"
+    ok 'no other one' has_not own '^relu2_mul'
+done
 ok 'attention has three contexts' lines '^attn_values_ref .* ctx=(128|1024|4096) ' 3
 ok 'plain C is compared with no limit' lines '_ref .* %' 0
 run kernels "${fast[@]}" -t 1,2,2 --filter add

@@ -77,6 +77,7 @@ run 0 "quant: a kernel of every instruction set" "${small[@]}" --isa all --filte
 has '^activations int8 16x256 quantize_ref t=1 ' "the reference is one"
 run 0 "quant: what formats preserve" "${small[@]}" --filter quality
 has '^TQ1_0 +256 +1\.6875 ' "bits with their scales"
+has '^PTQ1_0 +128 +1\.7500 ' "of Bonsai's formats, too"
 has '^T5 .* not timed$' "a speed that was not measured is not printed"
 run 0 "quant: a model" "${small[@]}" --filter model
 has '16 of 16 rows of logits are bit-identical' "its logits do not change"
@@ -87,7 +88,7 @@ perplexity() {
         awk '$2 ~ /^(as|layers|embedding)$/ { print $1, $(NF - 2) }'
 }
 perplexity fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf >"$tmp/i2_s"
-check "quant: perplexity in each format" equal "$(cut -d' ' -f1 "$tmp/i2_s" | xargs)" 'file T5 TQ2_0 TQ1_0 Q8_0 Q4_0'
+check "quant: perplexity in each format" equal "$(cut -d' ' -f1 "$tmp/i2_s" | xargs)" 'file T5 TQ2_0 TQ1_0 Q2_0 PQ2_0 PTQ1_0 Q8_0 Q4_0'
 of() { awk -v name="$1" '$1 == name { print $2 }' "$tmp/i2_s"; }
 check "a lossless format: the same perplexity" equal "$(of T5)" "$(of file)"
 check "a lossy one: another" test "$(of Q4_0)" != "$(of file)"
@@ -95,6 +96,11 @@ check "a lossy one: another" test "$(of Q4_0)" != "$(of file)"
 for format in tq1_0 tq2_0; do
     check "a converted model is the model of that format: $format" equal \
         "$(perplexity "fixtures/tiny-bitnet-b1.58-$format-v320-42.gguf" | awk '$1 == "file" { print $2 }')" "$(of "${format^^}")"
+done
+for format in q2_0 pq2_0 ptq1_0; do
+    "${bench%bn-bench}bn-convert" -q fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf --to $format -o "$tmp/$format.gguf" >/dev/null
+    check "and that of bn-convert: $format" equal \
+        "$(perplexity "$tmp/$format.gguf" | awk '$1 == "file" { print $2 }')" "$(of "${format^^}")"
 done
 says 0 "rows that are not whole blocks have a reason" 'rows of [0-9]+ weights are not whole blocks of TQ2_0' \
     "$bench" quant -q --json --min-time 0 -t 1 --shape 16x256 --filter perplexity --text "$tmp/text" -m "$nano"

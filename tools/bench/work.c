@@ -192,6 +192,7 @@ static bool make_data(struct bn_bench_work *w)
     case BN_KERNEL_RMSNORM:
     case BN_KERNEL_RELU2_MUL:
     case BN_KERNEL_SILU_MUL:
+    case BN_KERNEL_GELU_MUL:
         return make_floats(w, each, each, &state) && make_out(w, each * f, false, &state);
     case BN_KERNEL_GROUPED_GEMV:
     case BN_KERNEL_GROUPED_GEMM:
@@ -335,6 +336,9 @@ static void call_row(const struct bn_bench_work *w, const struct bn_kernels *ker
         break;
     case BN_KERNEL_SILU_MUL:
         kernels->silu_mul(y, x, w->x2 + row * k, k);
+        break;
+    case BN_KERNEL_GELU_MUL:
+        kernels->gelu_mul(y, x, w->x2 + row * k, k);
         break;
     default:
         kernels->add(y, x, k);

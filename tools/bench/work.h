@@ -12,7 +12,7 @@
 /* The sizes of a model that matter to kernels. */
 struct bn_bench_shape {
     uint32_t n_embd, n_ff, n_head, n_head_kv, head_dim, n_vocab;
-    bool silu; /* the activation; else the squared ReLU */
+    enum bn_kernel activation; /* the slot of the function between gate and up */
 };
 
 struct bn_bench_case {

@@ -359,6 +359,9 @@ static void bits_count_scales_and_padding(void **state)
                 {"T5", 1.6 + 8 * 4 / (640.0 * 2560)},
                 {"TQ2_0", 66 / 32.0},
                 {"TQ1_0", 54 / 32.0},
+                {"Q2_0", 2.25},
+                {"PQ2_0", 2.125},
+                {"PTQ1_0", 1.75},
                 {"Q4_1", 5},
                 {"Q8_0", 8.5},
                 {"F16", 16}};
@@ -491,7 +494,7 @@ static void wrong_kernels_are_caught(void **state)
     wrong.f32_to_f16 = truncating_f16;
     assert_int_equal(bn_quant_prepare(&d, ROWS, K, &err), BN_OK);
     check_caught(&d, BN_QUANTISE, 1, &wrong);
-    check_caught(&d, BN_QUANTISE, 6, &wrong);
+    check_caught(&d, BN_QUANTISE, BN_QUANT_FORMATS - 1, &wrong);
     check_caught(&d, BN_QUANTISE_ACTIVATIONS, 0, &wrong);
     bn_quant_release(&d);
 }

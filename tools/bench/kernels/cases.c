@@ -152,8 +152,8 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
     by_rows(&l, BN_KERNEL_RMSNORM, shape->n_embd, 2);
     by_rows(&l, BN_KERNEL_QUANTIZE, shape->n_embd, 1);
     by_rows(&l, BN_KERNEL_QUANTIZE16, round_up(shape->n_embd, BN_BENCH_GROUP), 1);
-    by_rows(&l, shape->silu ? BN_KERNEL_SILU_MUL : BN_KERNEL_RELU2_MUL, shape->n_ff, 2);
-    if (shape->silu) l.cases[l.n - 1].no_limit = true; /* exponentials */
+    by_rows(&l, shape->activation, shape->n_ff, 2);
+    l.cases[l.n - 1].no_limit = shape->activation != BN_KERNEL_RELU2_MUL; /* exponentials */
     by_rows(&l, BN_KERNEL_ADD, shape->n_embd, 2);
     return l.n;
 }

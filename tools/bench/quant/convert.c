@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Encodes the tensors of a model again. Ternary codes are copied, not quantised, so that only scales can change:
- * TQ1_0 and TQ2_0 store them in binary16. Q8_0 and Q4_0 round the embedding.
+ * formats with blocks store them in binary16. Q8_0 and Q4_0 round the embedding.
  */
 #include "tools/bench/quant/convert.h"
 
@@ -18,22 +18,40 @@
 
 /* ---- tensors ---- */
 
-/* 256 codes of I2_S as a block with its own scale. */
+static void pack_block(uint8_t *out, const int8_t *values, uint32_t type, uint16_t scale)
+{
+    switch (type) {
+    case BN_TYPE_TQ2_0:
+        bn_pack_tq2(out, values, scale);
+        break;
+    case BN_TYPE_TQ1_0:
+        bn_pack_tq1(out, values, scale);
+        break;
+    case BN_TYPE_PTQ1_0:
+        bn_pack_ptq1(out, values, scale);
+        break;
+    default: /* Q2_0, PQ2_0 */
+        bn_pack_q2(out, values, bn_type_info(type)->block, scale);
+    }
+}
+
+/* Codes of I2_S as blocks with a scale each, which is the tensor's. Blocks divide 256. */
 static void put_ternary(struct bn_buf *out, const struct bn_gguf_tensor *t, uint32_t type)
 {
     int8_t values[BN_TQ2_BLOCK];
     uint8_t block[BN_TQ2_BLOCK_BYTES];
-    size_t n = (size_t)(t->ne[0] * t->ne[1]);
+    const struct bn_type_info *info = bn_type_info(type);
+    size_t n = (size_t)(t->ne[0] * t->ne[1]), part;
     float scale;
     memcpy(&scale, t->data + n / 4, sizeof scale);
-    for (size_t i = 0; i < n; i += BN_TQ2_BLOCK) {
-        bn_unpack_i2s(values, t->data + i / 4);
-        bn_unpack_i2s(values + BN_I2S_BLOCK, t->data + i / 4 + BN_I2S_BLOCK / 4);
-        if (type == BN_TYPE_TQ2_0)
-            bn_pack_tq2(block, values, bn_quant_narrow(scale));
-        else
-            bn_pack_tq1(block, values, bn_quant_narrow(scale));
-        bn_buf_append(out, block, type == BN_TYPE_TQ2_0 ? BN_TQ2_BLOCK_BYTES : BN_TQ1_BLOCK_BYTES);
+    for (size_t i = 0; i < n; i += part) {
+        part = bn_min_size(n - i, BN_TQ2_BLOCK);
+        for (size_t at = 0; at < part; at += BN_I2S_BLOCK)
+            bn_unpack_i2s(values + at, t->data + (i + at) / 4);
+        for (size_t at = 0; at < part; at += info->block) {
+            pack_block(block, values + at, type, bn_quant_narrow(scale));
+            bn_buf_append(out, block, (size_t)info->block_bytes);
+        }
     }
 }
 

@@ -11,6 +11,8 @@
 
 #define MAX_ROW_CODES 4096u /* bytes of I2_S codes of a row, on the stack: 16384 weights */
 #define Q4_1_BYTES 20u
+#define Q2_BLOCK 64u
+#define PQ2_BLOCK 128u
 
 /* ---- scalars ---- */
 
@@ -95,49 +97,66 @@ static void decode_i2s(const struct bn_quant_job *j, size_t row)
     }
 }
 
-/* ---- TQ2_0 and TQ1_0: blocks of 256 with a binary16 scale each ---- */
+/* ---- blocks with a binary16 scale each ---- */
 
 typedef void (*pack_block)(uint8_t *out, const int8_t *values, uint16_t scale);
 typedef uint16_t (*unpack_block)(int8_t *values, const uint8_t *block);
 
-static void encode_blocks(const struct bn_quant_job *j, size_t row, pack_block pack, size_t block_bytes)
+static void encode_blocks(const struct bn_quant_job *j, size_t row, pack_block pack)
 {
-    int8_t codes[BN_TQ2_BLOCK];
+    int8_t codes[BN_TQ2_BLOCK]; /* the largest */
+    size_t n = j->format->block;
     const float *w = j->w + row * j->k;
     uint8_t *out = packed_row(j, row);
-    for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, out += block_bytes) {
-        uint16_t half = bn_quant_narrow(mean_abs(w + i, BN_TQ2_BLOCK));
-        to_codes(codes, w + i, BN_TQ2_BLOCK, bn_quant_widen(half));
+    for (size_t i = 0; i < j->k; i += n, out += j->format->block_bytes) {
+        uint16_t half = bn_quant_narrow(mean_abs(w + i, n));
+        to_codes(codes, w + i, n, bn_quant_widen(half));
         pack(out, codes, half);
     }
 }
 
-static void decode_blocks(const struct bn_quant_job *j, size_t row, unpack_block unpack, size_t block_bytes)
+static void decode_blocks(const struct bn_quant_job *j, size_t row, unpack_block unpack)
 {
     int8_t codes[BN_TQ2_BLOCK];
+    size_t n = j->format->block;
     const uint8_t *in = packed_row(j, row);
-    for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, in += block_bytes) {
+    for (size_t i = 0; i < j->k; i += n, in += j->format->block_bytes) {
         uint16_t half = unpack(codes, in);
-        from_codes(j->back + row * j->k + i, codes, BN_TQ2_BLOCK, bn_quant_widen(half));
+        from_codes(j->back + row * j->k + i, codes, n, bn_quant_widen(half));
     }
 }
 
-static void encode_tq2(const struct bn_quant_job *j, size_t row)
+static void pack_q2(uint8_t *out, const int8_t *values, uint16_t scale)
 {
-    encode_blocks(j, row, bn_pack_tq2, BN_TQ2_BLOCK_BYTES);
+    bn_pack_q2(out, values, Q2_BLOCK, scale);
 }
-static void decode_tq2(const struct bn_quant_job *j, size_t row)
+static uint16_t unpack_q2(int8_t *values, const uint8_t *block)
 {
-    decode_blocks(j, row, bn_unpack_tq2, BN_TQ2_BLOCK_BYTES);
+    return bn_unpack_q2(values, block, Q2_BLOCK);
 }
-static void encode_tq1(const struct bn_quant_job *j, size_t row)
+static void pack_pq2(uint8_t *out, const int8_t *values, uint16_t scale)
 {
-    encode_blocks(j, row, bn_pack_tq1, BN_TQ1_BLOCK_BYTES);
+    bn_pack_q2(out, values, PQ2_BLOCK, scale);
 }
-static void decode_tq1(const struct bn_quant_job *j, size_t row)
+static uint16_t unpack_pq2(int8_t *values, const uint8_t *block)
 {
-    decode_blocks(j, row, bn_unpack_tq1, BN_TQ1_BLOCK_BYTES);
+    return bn_unpack_q2(values, block, PQ2_BLOCK);
 }
+
+#define BLOCKS(name, pack, unpack)                                      \
+    static void encode_##name(const struct bn_quant_job *j, size_t row) \
+    {                                                                   \
+        encode_blocks(j, row, pack);                                    \
+    }                                                                   \
+    static void decode_##name(const struct bn_quant_job *j, size_t row) \
+    {                                                                   \
+        decode_blocks(j, row, unpack);                                  \
+    }
+BLOCKS(tq2, bn_pack_tq2, bn_unpack_tq2)
+BLOCKS(tq1, bn_pack_tq1, bn_unpack_tq1)
+BLOCKS(q2, pack_q2, unpack_q2)
+BLOCKS(pq2, pack_pq2, unpack_pq2)
+BLOCKS(ptq1, bn_pack_ptq1, bn_unpack_ptq1)
 
 /* ---- T5: made from a row of I2_S codes, as the engine does at load ---- */
 
@@ -260,6 +279,10 @@ static const struct bn_quant_format FORMATS[] = {
      PLAIN},
     {"TQ2_0", "256", true, false, BN_TQ2_BLOCK, BN_TQ2_BLOCK_BYTES, 0, encode_tq2, decode_tq2, PLAIN, PLAIN},
     {"TQ1_0", "256", true, false, BN_TQ2_BLOCK, BN_TQ1_BLOCK_BYTES, 0, encode_tq1, decode_tq1, PLAIN, PLAIN},
+    {"Q2_0", "64", true, false, Q2_BLOCK, 2 + Q2_BLOCK / 4, 0, encode_q2, decode_q2, PLAIN, PLAIN},
+    {"PQ2_0", "128", true, false, PQ2_BLOCK, 2 + PQ2_BLOCK / 4, 0, encode_pq2, decode_pq2, PLAIN, PLAIN},
+    {"PTQ1_0", "128", true, false, BN_PTQ1_BLOCK, BN_PTQ1_BLOCK_BYTES, 0, encode_ptq1, decode_ptq1, PLAIN,
+     PLAIN},
     {"Q4_1", "32", false, false, 32, Q4_1_BYTES, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN},
     {"Q8_0", "32", false, false, 32, BN_Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN,
      BN_KERNEL_Q8_0_TO_F32},

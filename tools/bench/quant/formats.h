@@ -40,7 +40,7 @@ struct bn_quant_format {
 
 /* The i-th, NULL past the end. */
 const struct bn_quant_format *bn_quant_format(size_t i);
-#define BN_QUANT_FORMATS 7u
+#define BN_QUANT_FORMATS 10u
 
 /* Sum of |w| of a row, in binary64. */
 double bn_quant_row_sum(const float *w, size_t k);

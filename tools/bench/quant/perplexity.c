@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The perplexity of the model on a text, in each format that this engine runs: its own, T5, and copies of the
- * file with the ternary layers in TQ2_0 or TQ1_0, or the embedding (and a tied head) in Q8_0 or Q4_0. The text is
+ * file with the ternary layers in blocks (TQ2_0, TQ1_0, Q2_0, PQ2_0, PTQ1_0), or the embedding (and a tied head) in Q8_0 or Q4_0. The text is
  * cut into windows; each token but the first of a window is scored.
  */
 #include <math.h>
@@ -32,9 +32,11 @@ struct form {
 };
 #define KEEP BN_CONVERT_KEEP
 static const struct form FORMS[] = {
-    {"file", "as stored", false, {KEEP, KEEP}},         {"T5", "layers", true, {KEEP, KEEP}},
-    {"TQ2_0", "layers", false, {BN_TYPE_TQ2_0, KEEP}},  {"TQ1_0", "layers", false, {BN_TYPE_TQ1_0, KEEP}},
-    {"Q8_0", "embedding", false, {KEEP, BN_TYPE_Q8_0}}, {"Q4_0", "embedding", false, {KEEP, BN_TYPE_Q4_0}},
+    {"file", "as stored", false, {KEEP, KEEP}},          {"T5", "layers", true, {KEEP, KEEP}},
+    {"TQ2_0", "layers", false, {BN_TYPE_TQ2_0, KEEP}},   {"TQ1_0", "layers", false, {BN_TYPE_TQ1_0, KEEP}},
+    {"Q2_0", "layers", false, {BN_TYPE_Q2_0, KEEP}},     {"PQ2_0", "layers", false, {BN_TYPE_PQ2_0, KEEP}},
+    {"PTQ1_0", "layers", false, {BN_TYPE_PTQ1_0, KEEP}}, {"Q8_0", "embedding", false, {KEEP, BN_TYPE_Q8_0}},
+    {"Q4_0", "embedding", false, {KEEP, BN_TYPE_Q4_0}},
 };
 
 /* ---- scoring ---- */
