@@ -26,6 +26,8 @@ enum TensorType : std::uint32_t {
     F16 = 1,
     Q4_0 = 2,
     Q8_0 = 8,
+    Q4_K = 12,
+    Q5_K = 13,
     Q6_K = 14,
     BF16 = 30,
     TQ1_0 = 34,

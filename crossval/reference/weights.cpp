@@ -55,6 +55,26 @@ double q6_k(const std::uint8_t *block, std::size_t i)
     return half_to_double(read_u16(block + 208)) * scale * (low + 16 * high - 32);
 }
 
+// Q4_K, Q5_K, 256 elements in eight groups of 32: binary16 d and m, 12 bytes with a scale and an offset of six bits
+// for each group, in Q5_K 32 bytes of fifth bits, then 128 bytes of low nibbles. The first four groups have their
+// scales in bytes 0..3 and their offsets in bytes 4..7, both in the low six bits; the others have the low nibbles of
+// both in bytes 8..11, scales first, and the upper bits above the six of the first groups. Two groups share 32 bytes
+// of nibbles, the first the low ones. The fifth bit of element l of group g is bit g of byte l. Value d * scale * q -
+// m * offset.
+double k_quant(const std::uint8_t *block, std::size_t i, bool five)
+{
+    const std::uint8_t *packed = block + 4, *nibbles = block + (five ? 48 : 16);
+    const std::size_t g = i / 32, l = i % 32;
+    int scale = packed[g] & 63, offset = packed[g + 4] & 63;
+    if (g >= 4) {
+        scale = (packed[g + 4] & 15) + 16 * (packed[g - 4] >> 6);
+        offset = (packed[g + 4] >> 4) + 16 * (packed[g] >> 6);
+    }
+    int q = nibbles[g / 2 * 32 + l] >> (g % 2 == 0 ? 0 : 4) & 15;
+    if (five) q += 16 * (block[16 + l] >> g & 1);
+    return half_to_double(read_u16(block)) * scale * q - half_to_double(read_u16(block + 2)) * offset;
+}
+
 // I2_S: the matrix is one flat run of elements; 128 consecutive ones take 32 bytes, and byte p of these holds
 // elements p, 32 + p, 64 + p, 96 + p, the first in the highest two bits. Codes 0, 1, 2 are -1, 0, +1.
 int i2_s_code(const std::uint8_t *data, std::uint64_t element)
@@ -138,6 +158,10 @@ Format format_of(const Tensor &t, bool group_64)
         return {32, 18};
     case Q8_0:
         return {32, 34};
+    case Q4_K:
+        return {256, 144};
+    case Q5_K:
+        return {256, 176};
     case Q6_K:
         return {256, 210};
     case TQ1_0:
@@ -294,6 +318,12 @@ std::vector<double> Matrix::floats(std::size_t row) const
             break;
         case Q8_0:
             out[i] = q8_0(p + i / 32 * 34, i % 32);
+            break;
+        case Q4_K:
+            out[i] = k_quant(p + i / 256 * 144, i % 256, false);
+            break;
+        case Q5_K:
+            out[i] = k_quant(p + i / 256 * 176, i % 256, true);
             break;
         default: // Q6_K: format_of refuses all other types
             out[i] = q6_k(p + i / 256 * 210, i % 256);

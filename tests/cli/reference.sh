@@ -84,6 +84,13 @@ op decode "142 128 0 62 $(hex "$codes")" "$weights"
 op decode "42 128 0 62 $(hex "$codes")" "$weights"
 op decode "42 64 0 62 $(hex "${codes:0:32}")" "$(echo "$weights" | cut -d' ' -f1-64)"
 op decode "42 64 0 60 $(hex ffffffffffffffffffffffffffffffff)" "$(yes 2 | head -n 64 | tr '\n' ' ')"
+# Q4_K and Q5_K by hand: d = 1, m = 1/2, scales 1 2 3 4 17 3 5 7, offsets 5 6 7 8 34 4 6 8; nibbles 3 and 10; fifth bits of
+# groups 1 and 6.
+k_head="0 60 0 56 65 2 3 4 133 6 7 8 33 67 101 135"
+k_values() { awk -v five="$1" 'BEGIN { split("1 2 3 4 17 3 5 7", s); split("5 6 7 8 34 4 6 8", m)
+    for (i = 0; i < 256; i++) { g = int(i / 32) + 1; q = g % 2 ? 3 : 10; if (five && (g == 2 || g == 7)) q += 16; printf "%g ", s[g] * q - m[g] / 2 } }'; }
+op decode "12 256 $k_head $(yes 163 | head -n 128 | tr '\n' ' ')" "$(k_values 0)"
+op decode "13 256 $k_head $(yes 66 | head -n 32 | tr '\n' ' ') $(yes 163 | head -n 128 | tr '\n' ' ')" "$(k_values 1)"
 status 4 "the unused ternary code is refused" sh -c "echo 35 256 $(bytes 66 64) | $ref op decode"
 status 4 "an incomplete block is refused" sh -c "echo 2 64 $(bytes 18 0) | $ref op decode"
 status 9 "an unknown type is refused" sh -c "echo 38 256 $(bytes 66 64) | $ref op decode"
