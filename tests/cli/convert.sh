@@ -238,7 +238,7 @@ refuse_own fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf longer 9 'a con
 
 # SentencePiece in a tokenizer.json.
 spm=fixtures/tokenizers/nano-tokenizer-spm-42.gguf
-for change in strings pairs metaspace; do
+for change in strings pairs metaspace model; do
     folder $llama trits "spm=$spm" $change
     check "a SentencePiece vocabulary ($change)" to "$tmp/folder" i2_s
     check "has the tokens of the original" equal "$(ids "$tmp/i2_s.gguf")" "$(ids $spm)"
@@ -247,6 +247,16 @@ folder $llama trits "spm=$spm" noprefix
 to "$tmp/folder" i2_s >/dev/null
 tokens() { "$out/bn-run" tokenize -q -m "$1" --no-bos --ids -p "$2"; }
 check "without a blank before the text" equal "$(tokens "$tmp/i2_s.gguf" ' the cat')" "$(tokens $spm 'the cat')"
+folder $llama trits "spm=$spm" model noprefix
+to "$tmp/folder" i2_s >/dev/null
+check "nor in a tokenizer.model" equal "$(tokens "$tmp/i2_s.gguf" ' the cat')" "$(tokens $spm 'the cat')"
+folder $llama trits "spm=$spm" model unigram
+says 9 "a tokenizer.model that is not BPE is refused" 'tokenizer.model: the kind of the model is 1, expected 2' to "$tmp/folder" i2_s
+folder $llama trits "spm=$spm" model charsmap
+says 9 "and one that replaces characters" 'its normaliser is not supported' to "$tmp/folder" i2_s
+folder $llama trits "spm=$spm" model
+truncate -s 5000 "$tmp/folder/tokenizer.model"
+says 4 "and one that is cut off" 'tokenizer.model: the field is damaged or cut off \(at byte' to "$tmp/folder" i2_s
 for change in badmerge nfkc; do
     folder $llama trits "spm=$spm" $change
     case $change in badmerge) pattern='merge 0 makes no token' code=4 ;; *) pattern='normalizer and the pre_tokenizer' code=9 ;; esac

@@ -268,6 +268,22 @@ function spm_json(k) {
             merges: has('pairs') ? pairs.map((p) => p.parts) : pairs.map((p) => p.parts.join(' '))}};
 }
 
+// The same as SentencePiece's own file: fields of protocol buffers.
+function spm_model(k) {
+    const varint = (n) => (n < 128 ? [n] : [n % 128 + 128, ...varint(Math.floor(n / 128))]);
+    const bytes = (number, content) => [...varint(number * 8 + 2), ...varint(content.length), ...content];
+    const flag = (number, n) => [...varint(number * 8), ...varint(n)];
+    const pieces = k['tokenizer.ggml.tokens'].flatMap((text, id) => {
+        const score = Buffer.alloc(4);
+        score.writeFloatLE(k['tokenizer.ggml.scores'][id]);
+        return bytes(1, [...bytes(1, [...Buffer.from(text)]), 2 * 8 + 5, ...score,
+            ...flag(3, k['tokenizer.ggml.token_type'][id])]);
+    });
+    return Buffer.from([...pieces, ...bytes(2, flag(3, has('unigram') ? 1 : 2)),
+        ...bytes(3, [...bytes(1, [...Buffer.from('identity')]), ...(has('charsmap') ? bytes(2, [1, 2, 3]) : []),
+            ...flag(3, has('noprefix') ? 0 : 1), ...flag(4, 0)])]);
+}
+
 const types = keys['tokenizer.ggml.token_type'], vocab = {}, added = [];
 keys['tokenizer.ggml.tokens'].forEach((text, id) => {
     if (types[id] === 1) vocab[text] = id;
@@ -291,6 +307,10 @@ json('tokenizer.json', vocabulary ? spm_json(vocabulary) : {
         fuse_unk: false, byte_fallback: false, ignore_merges: !has('qwen'), vocab,
         merges: has('pairs') ? merges.map((m) => m.split(' ')) : merges},
 });
+if (has('model')) {
+    fs.writeFileSync(`${dir}/tokenizer.model`, spm_model(vocabulary));
+    fs.rmSync(`${dir}/tokenizer.json`);
+}
 json('tokenizer_config.json', {bos_token: vocabulary?.['tokenizer.ggml.tokens'][vocabulary['tokenizer.ggml.bos_token_id']], add_bos_token: keys['tokenizer.ggml.add_bos_token'] ?? true,
     add_eos_token: keys['tokenizer.ggml.add_eos_token'],
     chat_template: has('template') ? '{{ messages }}' : undefined});

@@ -13,6 +13,7 @@
 #include "tools/convert/folder.h"
 
 #define FILE_NAME "tokenizer.json"
+#define MODEL_NAME "tokenizer.model"
 #define KEY "tokenizer.ggml."
 #define SCORE_UNUSED (-10000.0f)
 
@@ -291,13 +292,8 @@ static bn_status put_template(struct keys *k, bn_error *err)
     return BN_OK;
 }
 
-static bn_status make_keys(struct keys *k, bn_error *err)
+static bn_status make_keys(struct keys *k, const char *pre, bool spm, bool prefix, bn_error *err)
 {
-    const char *pre = "default";
-    bool spm, prefix = false;
-    BN_TRY(check_kind(k, &spm, err));
-    BN_TRY(put_all_added(k, err));
-    BN_TRY(spm ? bn_cv_vocab_spm(&k->v, &prefix, err) : find_rule(k, &pre, err));
     find_special(k);
     read_post_processor(k);
     bn_gguf_put_str(k->w, KEY "model", spm ? "llama" : "gpt2", spm ? 5 : 4);
@@ -308,15 +304,47 @@ static bn_status make_keys(struct keys *k, bn_error *err)
     return put_template(k, err);
 }
 
+static bn_status from_json(struct keys *k, const struct bn_file_map *map, bn_error *err)
+{
+    const char *pre = "default";
+    bool spm, prefix = false;
+    BN_TRY(bn_cv_vocab_read(&k->v, (const char *)map->data, map->n_bytes, err));
+    BN_TRY(check_kind(k, &spm, err));
+    BN_TRY(put_all_added(k, err));
+    BN_TRY(spm ? bn_cv_vocab_spm(&k->v, &prefix, err) : find_rule(k, &pre, err));
+    return make_keys(k, pre, spm, prefix, err);
+}
+
+/* With the tokens that were added later: tokenizer_config.json has them, in older folders added_tokens.json. */
+static bn_status from_model(struct keys *k, const struct bn_file_map *map, bn_error *err)
+{
+    bool prefix;
+    bn_json *later = NULL;
+    BN_TRY(bn_cv_vocab_model(&k->v, map->data, map->n_bytes, &prefix, err));
+    BN_TRY(bn_cv_folder_json(k->f, "added_tokens.json", false, &later, err));
+    bn_status status = BN_OK;
+    for (const bn_json *e = bn_json_first(later); e != NULL && status == BN_OK; e = bn_json_next(e)) {
+        const char *text = bn_json_name(e);
+        uint64_t id = UINT64_MAX;
+        (void)bn_json_u64(e, &id);
+        status = bn_cv_vocab_put(&k->v, id, text, strlen(text),
+                                 looks_special(text) ? BN_CV_TOKEN_CONTROL : BN_CV_TOKEN_USER, err);
+    }
+    bn_json_free(later);
+    if (status == BN_OK) status = put_all_added(k, err);
+    return status == BN_OK ? make_keys(k, "default", true, prefix, err) : status;
+}
+
 bn_status bn_cv_folder_vocab(struct bn_cv_folder *f, bn_error *err)
 {
     struct keys k = {.f = f, .w = &f->plan->keys, .v.n = (size_t)f->n_vocab};
-    size_t input;
-    BN_TRY(bn_cv_folder_input(f, FILE_NAME, true, &input, err));
-    const struct bn_file_map *map = &f->plan->inputs[input].map;
-    bn_status status = bn_cv_vocab_read(&k.v, (const char *)map->data, map->n_bytes, err);
-    if (status == BN_OK) status = make_keys(&k, err);
+    size_t json, model = SIZE_MAX;
+    BN_TRY(bn_cv_folder_input(f, FILE_NAME, false, &json, err));
+    if (json == SIZE_MAX) BN_TRY(bn_cv_folder_input(f, MODEL_NAME, false, &model, err));
+    if (json == SIZE_MAX && model == SIZE_MAX) return bn_cv_folder_input(f, FILE_NAME, true, &json, err);
+    const struct bn_file_map *map = &f->plan->inputs[json != SIZE_MAX ? json : model].map;
+    bn_status status = (json != SIZE_MAX ? from_json : from_model)(&k, map, err);
     bn_cv_vocab_release(&k.v);
-    if (status != BN_OK) bn_error_name(err, FILE_NAME);
+    if (status != BN_OK) bn_error_name(err, json != SIZE_MAX ? FILE_NAME : MODEL_NAME);
     return status;
 }

@@ -35,6 +35,12 @@ struct bn_cv_vocab {
 
 /* vocab_json.c: reads the text of a tokenizer.json; v->n is set, the rest zero. */
 BN_MUST_CHECK bn_status bn_cv_vocab_read(struct bn_cv_vocab *v, const char *text, size_t n, bn_error *err);
+/* Memory for the tokens of an empty vocabulary; the readers call it. */
+BN_MUST_CHECK bn_status bn_cv_vocab_open(struct bn_cv_vocab *v, bn_error *err);
+/* vocab_model.c: reads a tokenizer.model of SentencePiece instead, with its scores. *prefix as in bn_cv_vocab_spm.
+ * BN_ERR_UNSUPPORTED for a model that is not BPE, and for one that changes the text before. */
+BN_MUST_CHECK bn_status bn_cv_vocab_model(struct bn_cv_vocab *v, const void *data, size_t n, bool *prefix,
+                                          bn_error *err);
 /* vocab_spm.c, for a vocabulary of characters with byte tokens (SentencePiece BPE): the score of a token is minus the
  * number of the first merge that makes it; *prefix: a blank comes before the text. BN_ERR_UNSUPPORTED when the text
  * is prepared in another way. */

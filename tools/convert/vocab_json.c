@@ -178,13 +178,19 @@ static bn_status read_all(struct reader *r)
     return bn_fail(r->scan.err, BN_ERR_FORMAT, "the model has no vocab or no merges");
 }
 
+bn_status bn_cv_vocab_open(struct bn_cv_vocab *v, bn_error *err)
+{
+    v->texts.max = v->merges.max = MAX_TEXTS;
+    v->tokens = bn_alloc(v->n, sizeof *v->tokens);
+    return v->tokens != NULL ? BN_OK : bn_nomem(err);
+}
+
 bn_status bn_cv_vocab_read(struct bn_cv_vocab *v, const char *text, size_t n, bn_error *err)
 {
     struct reader r = {.v = v, .scan = {.text = text, .n = n, .err = err}};
     r.name.max = r.text.max = MAX_STRING;
-    v->texts.max = v->merges.max = MAX_TEXTS;
-    v->tokens = bn_alloc(v->n, sizeof *v->tokens);
-    bn_status status = v->tokens != NULL ? read_all(&r) : bn_nomem(err);
+    bn_status status = bn_cv_vocab_open(v, err);
+    if (status == BN_OK) status = read_all(&r);
     bn_buf_release(&r.name);
     bn_buf_release(&r.text);
     return status;
