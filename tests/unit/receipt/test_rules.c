@@ -285,6 +285,7 @@ static const struct fault MANY[] = {
     {"isa,", P "machine.arch", "\"aarch64\"", P "resolved.isa", "\"avx2\""},
     {"isa,", P "machine.arch", "\"x86_64\"", P "resolved.isa", "\"neon\""},
     {"isa,", P "resolved.isa", "\"avx2\"", P "machine.cpu_flags", "[\"ssse3\"]"},
+    {"isa,", P "resolved.isa", "\"amx\"", P "machine.cpu_flags", "[\"avx512f\", \"avx512_vbmi\"]"},
     {"fields,", P "machine", "", NULL, NULL},
     {"environment,", P "machine", "{}", NULL, NULL},
     {"environment,", P "environment", "{}", NULL, NULL},
