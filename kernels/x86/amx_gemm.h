@@ -11,6 +11,9 @@
  * on the stack meanwhile. The second tile of rows repeats rows that exist where there are fewer, and the last tile
  * of tokens begins early enough to be full: its first tokens are computed twice, to the same bits.
  */
+#ifndef BN_KERNELS_X86_AMX_GEMM_H
+#define BN_KERNELS_X86_AMX_GEMM_H
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -151,7 +154,7 @@ static size_t batch_of(size_t n, size_t act_bytes)
  * them are `each` bytes apart, from `first` on. */
 static bool are_even(size_t *stride, const int8_t *const *first, size_t each, size_t n)
 {
-    uintptr_t at[2];
+    uintptr_t at[2] = {0};
     for (size_t j = 0; j < n; j++) {
         uintptr_t row;
         memcpy(&row, (const uint8_t *)first + j * each, sizeof row);
@@ -428,3 +431,5 @@ void AMX(grouped_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const s
     }
     TILES_RELEASE();
 }
+
+#endif

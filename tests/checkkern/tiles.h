@@ -2,7 +2,7 @@
  *
  * tiles.h - the tile operations of kernels/x86/tiles.h in plain C, after Intel's description of the instructions:
  * what they compute, what they clear, and when they fault. A #UD is SIGILL here, a #GP is SIGSEGV; checkkern catches
- * both. Included by one file, since the tiles are static.
+ * both. Each file that includes this has tiles of its own, and each thread of it.
  */
 #ifndef CHECKKERN_TILES_H
 #define CHECKKERN_TILES_H
@@ -27,7 +27,7 @@ enum tile_fault {
     N_TILE_FAULTS
 };
 
-static struct {
+static _Thread_local struct {
     bool configured;
     struct tile_config config;
     uint8_t row[8][16][64];
