@@ -387,6 +387,10 @@ uint32_t bn_sequence_shared(const bn_sequence *sequence, const int32_t *tokens, 
 /* Shortens it to those; as bn_session_keep. */
 uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens);
 
+/* As bn_sequence_keep, and what another sequence of the same session has in addition is copied from it. */
+uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_sequence *from,
+                           const int32_t *tokens, size_t n_tokens);
+
 /* Tokens that follow those of one sequence. */
 typedef struct bn_batch_part {
     bn_sequence *sequence;

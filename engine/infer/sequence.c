@@ -84,6 +84,30 @@ uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n
     return sequence->position;
 }
 
+/* The keys and values, and the tokens, of positions first ... end - 1. */
+static void copy_positions(const bn_hparams *hp, struct bn_sequence *to, const struct bn_sequence *from,
+                           size_t first, size_t end)
+{
+    size_t d = hp->head_dim, n_heads = (size_t)hp->n_layer * hp->n_head_kv;
+    for (size_t i = 0; i < n_heads; i++) {
+        size_t at = (i * to->n_ctx + first) * d, other = (i * from->n_ctx + first) * d;
+        memcpy(to->k_cache + at, from->k_cache + other, (end - first) * d * sizeof *to->k_cache);
+        memcpy(to->v_cache + at, from->v_cache + other, (end - first) * d * sizeof *to->v_cache);
+    }
+    memcpy(to->tokens + first, from->tokens + first, (end - first) * sizeof *to->tokens);
+}
+
+uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_sequence *from,
+                           const int32_t *tokens, size_t n_tokens)
+{
+    uint32_t own = bn_sequence_keep(to, tokens, n_tokens);
+    uint32_t n = bn_sequence_shared(from, tokens, bn_min_size(n_tokens, to->n_ctx));
+    if (n <= own) return own;
+    copy_positions(&session->model->hp, to, from, own, n);
+    to->position = n;
+    return n;
+}
+
 static bn_status check_parts(const struct bn_session *s, const bn_batch_part *parts, size_t n_parts,
                              bn_error *err)
 {

@@ -172,6 +172,30 @@ static void bad_counts_are_refused(void **state)
     bn_session_close(s);
 }
 
+static void sequences_share_what_one_has_evaluated(void **state)
+{
+    struct fixture *f = *state;
+    bn_session *s = open_session(f->model, 64, 16);
+    bn_sequence *from = bn_session_sequence(s), *to = NULL, *brief = NULL;
+    assert_int_equal(bn_sequence_open(&to, s, 50, NULL), BN_OK);
+    assert_int_equal(bn_sequence_open(&brief, s, 9, NULL), BN_OK);
+    eval(s, f->ids, 0, N_IDS, f->want);
+    assert_int_equal(bn_sequence_share(s, to, from, f->ids, 10), 10);
+    assert_int_equal(bn_sequence_share(s, to, from, f->ids, N_IDS - 1), N_IDS - 1);
+    const bn_batch_part last = {to, f->ids + N_IDS - 1, 1, BN_LOGITS_LAST};
+    assert_int_equal(bn_session_eval_batch(s, &last, 1, 0, f->got, NULL), BN_OK);
+    same_logits(f);
+    /* What the sequence has itself counts, too, and the room that it has is the limit. */
+    assert_int_equal(bn_sequence_truncate(from, 3, NULL), BN_OK);
+    assert_int_equal(bn_sequence_share(s, to, from, f->ids, 20), 20);
+    assert_int_equal(bn_sequence_share(s, brief, to, f->ids, 20), 9);
+    f->ids[0] ^= 1;
+    assert_int_equal(bn_sequence_share(s, brief, to, f->ids, 20), 0);
+    bn_sequence_close(to);
+    bn_sequence_close(brief);
+    bn_session_close(s);
+}
+
 /* ---- files that are refused ---- */
 
 /* A small timeline in memory, which tests spoil. */
@@ -411,6 +435,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_depend_on_tokens_only, setup, teardown),
         cmocka_unit_test_setup_teardown(the_version_names_the_arithmetic, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_counts_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(sequences_share_what_one_has_evaluated, setup, teardown),
         cmocka_unit_test_setup_teardown(every_truncation_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(every_changed_byte_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(right_checksums_open_no_door, setup, teardown),
