@@ -79,6 +79,22 @@ check 'a conversation reads its cache' said 'prompt cache: [1-9][0-9]* of'
 check 'and gets the same answers' cmp "$tmp/out" "$tmp/answer"
 check 'a later turn evaluates only what is new' said 'prompt [0-9]+ tokens \([1-9][0-9]* cached\)'
 
+# ---- many prompts that begin alike ----
+
+for end in 'one' 'two' 'three, and more' 'four'; do printf '"%s %s"\n' "$speech" "$end"; done >"$tmp/lines"
+"$bin/bn-run" -m "$model" --batch-file "$tmp/lines" -n 6 --sequences 3 --receipts "$tmp/many" -v >"$tmp/out" 2>"$tmp/err"
+cp "$tmp/out" "$tmp/answer"
+check 'what they share is evaluated once' said 'all prompts begin with the same 2[0-9] tokens'
+check 'and is cached for each of them' test "$(grep -cE '"cached_tokens":2[0-9]' "$tmp/out")" -eq 4
+run -p "$speech two" -n 6 --receipt "$tmp/without"
+check 'an answer has the chain that it has alone' same_chain "$tmp/without" "$tmp/many/1.json"
+check 'its receipt replays' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/many/1.json"
+for i in 1 2; do
+    "$bin/bn-run" -m "$model" --batch-file "$tmp/lines" -n 6 --prompt-cache "$tmp/shared" >"$tmp/out" 2>"$tmp/err"
+done
+check 'a prompt cache keeps what they share' said 'prompt cache: 2[0-9] of'
+check 'and the answers are the same' cmp "$tmp/out" "$tmp/answer"
+
 # ---- what is refused ----
 
 other=fixtures/nano-bitnet-b1.58-i2_s-42.gguf

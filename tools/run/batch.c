@@ -16,6 +16,7 @@
 #include "tools/cli/text.h"
 
 #define DEFAULT_SEQUENCES 8u
+#define LEAST_SHARED 4u /* tokens that are worth a pass of their own */
 
 /* One place in the batch: a timeline, and the request that it works on. */
 struct lane {
@@ -116,6 +117,12 @@ static bn_status print_ended(struct job *job, bn_error *err)
 
 /* ---- all of them ---- */
 
+/* Tokens of a prompt that may come from a timeline: all but the last, whose logits are needed. */
+static size_t reusable(const struct bn_run_request *q)
+{
+    return q->gen.n_prompt > 0 ? q->gen.n_prompt - 1 : 0;
+}
+
 /* The free lane whose timeline shares most with the prompt. */
 static struct lane *choose_lane(struct job *job, const struct bn_run_request *q)
 {
@@ -124,13 +131,46 @@ static struct lane *choose_lane(struct job *job, const struct bn_run_request *q)
     for (size_t i = 0; i < job->n_lanes; i++) {
         struct lane *lane = &job->lanes[i];
         if (lane->request != NULL) continue;
-        uint32_t shared = bn_sequence_shared(lane->sequence, q->ids, q->gen.n_prompt - 1);
+        uint32_t shared = bn_sequence_shared(lane->sequence, q->ids, reusable(q));
         if (best == NULL || shared > most) {
             best = lane;
             most = shared;
         }
     }
     return best;
+}
+
+/* The lane, busy or free, whose timeline shares most with the prompt. */
+static const struct lane *find_source(const struct job *job, const struct bn_run_request *q)
+{
+    const struct lane *best = &job->lanes[0];
+    uint32_t most = 0;
+    for (size_t i = 0; i < job->n_lanes; i++) {
+        uint32_t shared = bn_sequence_shared(job->lanes[i].sequence, q->ids, reusable(q));
+        if (shared > most) best = &job->lanes[i];
+        if (shared > most) most = shared;
+    }
+    return best;
+}
+
+/* What all prompts begin with is evaluated once, before the first of them, or read from the prompt cache. */
+static bn_status share_beginning(struct job *job, bn_error *err)
+{
+    const struct bn_run_request *first = &job->requests.list[0];
+    bn_session *s = job->engine.session;
+    size_t n = job->requests.n > 1 ? reusable(first) : 0, n_cached = 0;
+    for (size_t i = 1; i < job->requests.n; i++) {
+        const struct bn_run_request *q = &job->requests.list[i];
+        size_t most = bn_min_size(n, reusable(q));
+        for (n = 0; n < most && q->ids[n] == first->ids[n];)
+            n++;
+    }
+    if (n < LEAST_SHARED) return BN_OK;
+    BN_TRY(bn_run_cache_load(job->args, s, first->ids, n + 1, &n_cached, err));
+    if (n > n_cached)
+        BN_TRY(bn_session_eval(s, first->ids + n_cached, n - n_cached, BN_LOGITS_NONE, NULL, err));
+    bn_report_note(1, "all prompts begin with the same %zu token%s", n, bn_cli_s(n));
+    return bn_run_cache_save(job->args, s, n, n_cached, err);
 }
 
 static bn_status start(struct job *job, bn_error *err)
@@ -141,7 +181,8 @@ static bn_status start(struct job *job, bn_error *err)
         if (lane == NULL) return BN_OK;
         q->gen.on_token = on_token;
         q->gen.user = q;
-        q->gen.n_cached = bn_sequence_keep(lane->sequence, q->ids, q->gen.n_prompt - 1);
+        q->gen.n_cached = bn_sequence_share(job->engine.session, lane->sequence,
+                                            find_source(job, q)->sequence, q->ids, reusable(q));
         BN_TRY(bn_scheduler_add(job->scheduler, lane->sequence, &q->gen, err));
         lane->request = q;
         job->n_started++;
@@ -204,7 +245,6 @@ static bn_status check(struct bn_args *args, bn_error *err)
                   {"--receipt", o->receipt != NULL},
                   {"--trace", o->trace != NULL},
                   {"--profile", o->profile != NULL},
-                  {"--prompt-cache", o->prompt_cache != NULL},
                   {"--assert-greedy", o->assert_greedy},
                   {"--timing", o->timing}};
     for (size_t i = 0; i < BN_ARRAY_LEN(SINGLE); i++)
@@ -232,11 +272,13 @@ bn_status bn_run_batch(struct bn_args *args, bn_error *err)
 {
     struct job job = {.args = args, .o = args->fields};
     BN_TRY(check(args, err));
+    BN_TRY(bn_run_cache_check(args, err));
     if (job.o->receipts != NULL) BN_TRY(make_folder(job.o->receipts, err));
     BN_TRY(bn_run_open(&job.engine, args, BN_REPACK_AUTO, err));
     bn_cli_catch_interrupt();
     bn_status status = bn_run_requests_read(&job.requests, job.o->batch_file, args, &job.engine, err);
     if (status == BN_OK) status = open_lanes(&job, err);
+    if (status == BN_OK) status = share_beginning(&job, err);
     if (status == BN_OK) status = run(&job, err);
     bn_scheduler_close(job.scheduler);
     for (size_t i = 1; i < job.n_lanes; i++)
