@@ -123,11 +123,11 @@ size_t bn_drafter_draft(struct bn_drafter *d, int32_t *history, size_t n_history
 /* ---- when to draft ---- */
 
 #define SHARE (1.0 / 64.0) /* of a pass of one token, which drafts may lose */
-#define MOST_BUDGET 4.0
-#define LEAST_BUDGET (-32.0)
-#define FIRST_PLAIN 4u    /* passes of one token that are measured before the first draft */
-#define MOST_DRAFTS 64u   /* passes with drafts until one of one token is measured again */
-#define STEP (1.0 / 16.0) /* by which one value moves a mean, at most */
+#define MOST_BUDGET 4.0    /* so that a text which cannot be drafted is noticed soon */
+#define LEAST_BUDGET -32.0 /* so that drafts are tried again in any case */
+#define FIRST_PLAIN 4u     /* passes of one token that are measured before the first draft */
+#define MOST_DRAFTS 64u    /* passes with drafts until one of one token is measured again */
+#define STEP (1.0 / 16.0)  /* by which one value moves a mean, at most */
 
 size_t bn_draft_pace_length(const struct bn_draft_pace *pace)
 {

@@ -9,8 +9,8 @@
 
 #include "infer/session.h"
 
-#define BN_DRAFT_MOST 16u /* tokens of a draft, unless the request says something else */
-#define BN_DRAFT_MOST_EVER 64u
+#define BN_DRAFT_MOST 16u      /* tokens of a draft, unless the request says something else */
+#define BN_DRAFT_MOST_EVER 64u /* whatever it says */
 
 /* ---- drafts ---- */
 
@@ -38,6 +38,8 @@ size_t bn_draft_ngram(int32_t *history, size_t n_history, size_t n);
 /* The next random numbers of s are those of `other`. Defined in sampler.c. */
 void bn_sampler_follow(bn_sampler *s, const bn_sampler *other);
 
+#define BN_DRAFT_CLASSES 8u
+
 /* ---- when to draft; apart from its clock, so that tests can drive it ---- */
 
 /* A budget, in passes of one token. Each such pass adds a 64th. A pass with a draft adds the tokens that it gave, less
@@ -46,15 +48,14 @@ void bn_sampler_follow(bn_sampler *s, const bn_sampler *other);
  *
  * Other programs delay single passes tenfold. So times are means that one value moves by little, and a drafted token
  * counts first as a pass of its own at most, which it would be without drafts. */
-#define BN_DRAFT_CLASSES 8u
 struct bn_draft_pace {
-    bool always;     /* regardless of the time */
-    uint32_t most;   /* longest draft */
-    uint32_t length; /* of the next one: twice as long after a draft that was right, else as it was right */
+    bool always;                /* regardless of the time */
+    uint32_t most;              /* longest draft */
+    uint32_t length;            /* of the next one: doubled by a draft that was right, halved by another */
     uint32_t n_plain, n_drafts; /* passes of one token; passes with drafts since the last one of them */
     double plain_ns;            /* of a pass of one token */
-    double each
-        [BN_DRAFT_CLASSES]; /* time of a drafted token in passes of one, for lengths 1, 2-3, 4-7 ...; 0: unknown */
+    /* Time of a drafted token in passes of one token, for drafts of 1, 2 to 3, 4 to 7 ... tokens; 0: unknown. */
+    double each[BN_DRAFT_CLASSES];
     double budget;
 };
 
