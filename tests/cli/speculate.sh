@@ -23,13 +23,15 @@ for sampling in '--temp 0' '--temp 0.8' '--temp 0.9 --top-k 30 --top-p 0.95 --mi
     run $sampling --receipt "$tmp/plain$i"
     cp "$tmp/out" "$tmp/answer"
     for how in '--speculate ngram' '--speculate ngram --draft-always' "--draft $model --draft-always --draft-max 5" \
-        "--draft $model --batch 3 --draft-always"; do
+        "--draft $model --batch 3 --draft-always" '--speculate ngram --draft-always --repack always'; do
         # shellcheck disable=SC2086 # words
         run $sampling $how --receipt "$tmp/receipt"
         check "$sampling $how: the answer is the same" cmp "$tmp/out" "$tmp/answer"
         check "$sampling $how: so is the chain" same_chain "$tmp/plain$i" "$tmp/receipt"
         check "$sampling $how: its receipt replays without drafts" replays "$tmp/receipt"
     done
+    # shellcheck disable=SC2086 # words
+    run $sampling --draft "$model" --draft-always --receipt "$tmp/receipt"
     check "$sampling: the model drafts for itself without a mistake" \
         equal "$(member drafted "$tmp/receipt")" "$(member accepted "$tmp/receipt")"
     check "$sampling: the receipt of a plain run has no drafts" test -z "$(member drafted "$tmp/plain$i")"
