@@ -91,6 +91,21 @@ const char *bn_kernel_slot_name(enum bn_kernel slot)
     return (unsigned)slot < BN_KERNEL_COUNT ? NAME[slot] : NULL;
 }
 
+#define SLOT_NAMES(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, amx, neon) {BN_KERNEL_##number, #slot},
+
+bool bn_kernel_is(const char *name, enum bn_kernel slot)
+{
+    static const struct {
+        enum bn_kernel slot;
+        const char *name;
+    } ALL[] = {BN_KERNEL_TABLE(SLOT_NAMES) BN_KERNEL_RETIRED(SLOT_NAMES)};
+    for (size_t i = 0; i < sizeof ALL / sizeof ALL[0]; i++) {
+        size_t n = strlen(ALL[i].name);
+        if (ALL[i].slot == slot && strncmp(name, ALL[i].name, n) == 0 && name[n] == '_') return true;
+    }
+    return false;
+}
+
 #define SLOT_CODE(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, amx, neon) \
     case BN_KERNEL_##number:                                                      \
         return (bn_kernel_code)kernels->slot;
@@ -105,7 +120,8 @@ bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel 
     return NULL;
 }
 
-#define NAMES(set) [BN_SET_##set] = {BN_KERNEL_TABLE(NAME_##set)}
+#define NAMES(set) [BN_SET_##set] = {BN_KERNEL_TABLE(NAME_##set) BN_KERNEL_RETIRED(NAME_##set)}
+#define N_NAMES (BN_KERNEL_COUNT + BN_KERNEL_RETIRED(ONE))
 #define NAME_ref(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, amx, neon) #slot "_ref",
 #define NAME_avx2(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, amx, neon) #slot "_" #avx2,
 #define NAME_avxvnni(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, amx, neon) #slot "_" #avxvnni,
@@ -142,11 +158,11 @@ bool bn_kernels_is_set(const char *isa)
 
 bool bn_kernels_set_has(const char *isa, const char *name)
 {
-    static const char *const TABLE[N_SETS][BN_KERNEL_COUNT] = {
+    static const char *const TABLE[N_SETS][N_NAMES] = {
         NAMES(ref),        NAMES(avx2), NAMES(avxvnni), NAMES(avx512vnni),
         NAMES(avx512vbmi), NAMES(amx),  NAMES(neon)};
     size_t set = find_set(isa);
-    for (size_t slot = 0; slot < BN_KERNEL_COUNT && set < N_SETS; slot++)
-        if (strcmp(TABLE[set][slot], name) == 0) return true;
+    for (size_t i = 0; i < N_NAMES && set < N_SETS; i++)
+        if (strcmp(TABLE[set][i], name) == 0) return true;
     return false;
 }

@@ -21,12 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Blocks in elements. I2_S: 32 bytes; byte p holds elements p, 32+p, 64+p, 96+p, high bits first. TQ2: 64
- * bytes of codes, then a binary16 scale; byte 32h+m holds elements 128h+m, +32, +64, +96 of half h, low bits
- * first. */
+/* Elements of a block of I2_S: 32 bytes; byte p holds elements p, 32+p, 64+p, 96+p, high bits first. */
 #define BN_I2S_BLOCK 128u
-#define BN_TQ2_BLOCK 256u
-#define BN_TQ2_BLOCK_BYTES 66u
 
 /* T5 is this library's own packing in memory, 1.6 bits a weight, of the same codes as I2_S: 64 bytes hold 320
  * elements; byte p is the sum over d = 0 ... 4 of code(64d + p) times 1, 3, 9, 27, 84. (84 and not 81: a
@@ -47,7 +43,7 @@ struct bn_ternary {
     const uint8_t *codes;
     size_t rows, k; /* k is a multiple of the block */
     size_t row_bytes;
-    float scale;   /* I2_S: of the whole matrix. TQ2: unused, each block has its own */
+    float scale;   /* of the whole matrix */
     bool streamed; /* the model is larger than the caches, so these codes come from memory: a hint, no more */
 };
 
@@ -104,8 +100,6 @@ struct bn_kv {
 enum bn_kernel {
     BN_KERNEL_I2S_GEMV,
     BN_KERNEL_I2S_GEMM,
-    BN_KERNEL_TQ2_GEMV,
-    BN_KERNEL_TQ2_GEMM,
     BN_KERNEL_T5_GEMV,
     BN_KERNEL_T5_PACK,
     BN_KERNEL_I8_GEMM,
@@ -151,10 +145,6 @@ struct bn_kernels {
     void (*i2s_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
     /* The same for n rows of activations: y[j * ldy + r]. */
     void (*i2s_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
-    /* y[r] = acc / x->scale, where acc runs over the blocks b in ascending order from 0:
-     * acc = fma((float)t_b, d_b, acc), t_b the exact sum of block b, d_b its scale widened from binary16. */
-    void (*tq2_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
-    void (*tq2_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
     /* y[r] = acc / x->scale, where acc runs over the groups g in ascending order from 0: acc = fma(d_g, (float)t_g *
      * step_g, acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. */
     void (*grouped_gemv)(float *y, const struct bn_grouped *w, const struct bn_act16 *x);
@@ -255,12 +245,15 @@ const char *bn_kernels_lacks(const struct bn_kernels *kernels);
 const struct bn_kernels *bn_kernels_find(const char *isa);
 /* The slot's name without the instruction set, "i2s_gemv". */
 const char *bn_kernel_slot_name(enum bn_kernel slot);
+/* Is "i2s_gemv_avx2" a kernel of this slot, or of one of an earlier version that it replaced? */
+bool bn_kernel_is(const char *name, enum bn_kernel slot);
 /* The function in a slot, for those who look at its machine code; it is called through the slot only. */
 typedef void (*bn_kernel_code)(void);
 bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel slot);
 /* Whether isa names an instruction set, of this build or of another. */
 bool bn_kernels_is_set(const char *isa);
-/* Does the table of an instruction set name this kernel? Of any set, whether it is in this build or not. */
+/* Does the table of an instruction set name this kernel, or did it in an earlier version? Of any set, whether it is in
+ * this build or not. */
 bool bn_kernels_set_has(const char *isa, const char *name);
 
 /* The reference table, from which the others start. */

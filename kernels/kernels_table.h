@@ -14,8 +14,6 @@
     /* slot          number         avx2  avxvnni  avx512vnni  avx512vbmi  amx         neon */      \
     X(i2s_gemv,     I2S_GEMV,      avx2, avxvnni, avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(i2s_gemm,     I2S_GEMM,      avx2, avxvnni, avx512vnni, avx512vnni, amx,        neon)         \
-    X(tq2_gemv,     TQ2_GEMV,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
-    X(tq2_gemm,     TQ2_GEMM,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(t5_gemv,      T5_GEMV,       ref,  ref,     ref,        avx512vbmi, avx512vbmi, ref)          \
     X(t5_pack,      T5_PACK,       ref,  ref,     ref,        avx512vbmi, avx512vbmi, ref)          \
     X(i8_gemm,      I8_GEMM,       avx2, avxvnni, avx512vnni, avx512vnni, avx512vnni, neon)         \
@@ -45,6 +43,13 @@
     X(quantize16,   QUANTIZE16,    avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(gelu_mul,     GELU_MUL,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(to_plane,     TO_PLANE,      avx2, avx2,    avx2,       avx2,       avx2,       neon)
+
+/* Slots of earlier versions, which receipts name, in the same columns. The number is that of the slot that does their
+ * work now. */
+#define BN_KERNEL_RETIRED(X)                                                                        \
+    X(tq2_gemv,     GROUPED_GEMV,  avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
+    X(tq2_gemm,     GROUPED_GEMM,  avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
+    X(i8_gemv,      I8_GEMM,       avx2, avxvnni, avx512vnni, avx512vnni, avx512vnni, neon)
 /* clang-format on */
 
 /* Every function of every instruction set has the type of its slot; one that does not exist is never used. */

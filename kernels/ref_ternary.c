@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference of the integer kernels: I2_S, TQ2 and T5 matrices times int8 activations, the making of those
+ * The reference of the integer kernels: I2_S and T5 matrices times int8 activations, the making of those
  * activations, and 8-bit matrices times 16-bit vectors. Plain C, written to be read; sums of integers are
  * exact, so the others may add in any order.
  */
@@ -35,36 +35,6 @@ void bn_i2s_gemm_ref(float *y, size_t ldy, const struct bn_ternary *w, const str
 {
     for (size_t j = 0; j < n; j++)
         bn_i2s_gemv_ref(y + j * ldy, w, &x[j]);
-}
-
-/* Sum of (code - 1) * q over one 256-element block of TQ2. */
-static int32_t tq2_block(const uint8_t *codes, const int8_t *q)
-{
-    int32_t sum = 0;
-    for (size_t half = 0; half < 2; half++)
-        for (size_t m = 0; m < 32; m++)
-            for (size_t n = 0; n < 4; n++)
-                sum += ((codes[32 * half + m] >> (2 * n) & 3) - 1) * q[128 * half + 32 * n + m];
-    return sum;
-}
-
-void bn_tq2_gemv_ref(float *y, const struct bn_ternary *w, const struct bn_act *x)
-{
-    for (size_t r = 0; r < w->rows; r++) {
-        const uint8_t *block = w->codes + r * w->row_bytes;
-        float acc = 0.0f;
-        for (size_t i = 0; i < w->k; i += BN_TQ2_BLOCK, block += BN_TQ2_BLOCK_BYTES) {
-            float d = bn_ref_widen_f16(bn_load_u16(block + 64));
-            acc = fmaf((float)tq2_block(block, x->q + i), d, acc);
-        }
-        y[r] = acc / x->scale;
-    }
-}
-
-void bn_tq2_gemm_ref(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
-{
-    for (size_t j = 0; j < n; j++)
-        bn_tq2_gemv_ref(y + j * ldy, w, &x[j]);
 }
 
 void bn_t5_gemv_ref(float *y, const struct bn_ternary *w, const struct bn_act *x)

@@ -164,44 +164,34 @@ void bn_next_inputs(const struct pass *p, const char *op, uint32_t layer, const 
 
 /* ---- products ---- */
 
-static void multiply(const struct pass *p, enum bn_kernel slot, const struct bn_ternary *w,
-                     const struct bn_act *act, float *y, size_t ldy)
+/* y = W act for a part of a matrix of one scale. Returns the slot that runs. */
+static enum bn_kernel multiply(const struct pass *p, const struct bn_ternary *w, bool packed,
+                               const struct bn_act *act, float *y, size_t ldy)
 {
-    if (slot == BN_KERNEL_T5_GEMV)
+    if (w->rows > 0 && packed)
         p->kernels->t5_gemv(y, w, act);
-    else if (slot == BN_KERNEL_TQ2_GEMV)
-        p->kernels->tq2_gemv(y, w, act);
-    else if (slot == BN_KERNEL_I2S_GEMV)
+    else if (w->rows > 0 && p->n == 1)
         p->kernels->i2s_gemv(y, w, act);
-    else if (slot == BN_KERNEL_TQ2_GEMM)
-        p->kernels->tq2_gemm(y, ldy, w, act, p->n);
-    else
+    else if (w->rows > 0)
         p->kernels->i2s_gemm(y, ldy, w, act, p->n);
-}
-
-/* The slot for a linear layer that is not in tiles. */
-static enum bn_kernel slot_of(const struct bn_linear *lin, bool single, bool packed)
-{
-    if (packed) return BN_KERNEL_T5_GEMV;
-    if (lin->form == BN_FORM_TQ2) return single ? BN_KERNEL_TQ2_GEMV : BN_KERNEL_TQ2_GEMM;
-    return single ? BN_KERNEL_I2S_GEMV : BN_KERNEL_I2S_GEMM;
+    return packed ? BN_KERNEL_T5_GEMV : p->n == 1 ? BN_KERNEL_I2S_GEMV : BN_KERNEL_I2S_GEMM;
 }
 
 size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float *y)
 {
     size_t from, to, ldy = lin->w.rows;
     my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
-    bool single = p->n == 1, packed = single && lin->packed.codes != NULL;
+    bool packed = p->n == 1 && lin->packed.codes != NULL;
     struct bn_ternary part = packed ? lin->packed : lin->w;
-    enum bn_kernel slot = slot_of(lin, single, packed);
+    enum bn_kernel slot;
     part.rows = to - from;
     kernel_begin(p);
     if (lin->form == BN_FORM_GROUPED) {
         struct bn_grouped tiles = bn_grouped_part(&lin->grouped, from, to);
         slot = multiply_grouped(p, &tiles, p->s->act16 + own_row(p), y + from, ldy, p->n);
-    } else if (part.rows > 0) {
+    } else {
         part.codes += from * part.row_bytes;
-        multiply(p, slot, &part, p->s->act + own_row(p), y + from, ldy);
+        slot = multiply(p, &part, packed, p->s->act + own_row(p), y + from, ldy);
     }
     kernel_end(p, slot, part.rows * part.row_bytes, shape(part.rows, lin->k, p->n));
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)

@@ -32,7 +32,8 @@ struct job {
     struct bn_grouped *out;
     /* False when the group holds something else. block: where it starts in the file. */
     bool (*read)(const struct job *job, const uint8_t *block, struct group *group);
-    size_t block_bytes;      /* of a group in the file */
+    size_t block_bytes; /* of a group in the file */
+    bool refuse_code3;
     _Atomic uint64_t bad_at; /* lowest bad row, UINT64_MAX for none */
 };
 
@@ -66,8 +67,8 @@ static bool read_tq1(const struct job *job, const uint8_t *block, struct group *
 
 static bool read_tq2(const struct job *job, const uint8_t *block, struct group *group)
 {
-    (void)job;
     group->scale = bn_codes_of_tq2(group->codes, block);
+    if (job->refuse_code3 && job->m->kernels->has_code3(block, BN_TQ2_BLOCK / 4)) return false;
     return is_finite_half(group->scale);
 }
 
@@ -177,8 +178,8 @@ static bn_status fail_row(const struct job *job, uint64_t row, bn_error *err)
 {
     uint64_t offset = job->t->offset + row * (job->t->n_bytes / job->out->rows);
     if (job->read != read_floats)
-        return bn_fail_at(err, BN_ERR_FORMAT, offset, NULL, "row %llu holds a scale that is not finite",
-                          (unsigned long long)row);
+        return bn_fail_at(err, BN_ERR_FORMAT, offset, NULL, "row %llu holds %sa scale that is not finite",
+                          (unsigned long long)row, job->refuse_code3 ? "the code 3 or " : "");
     bn_fail_at(err, BN_ERR_UNSUPPORTED, offset, NULL,
                "row %llu has a group of %u weights that are not all -s, 0 or +s with a binary16 s",
                (unsigned long long)row, FLOAT_GROUP);
@@ -187,10 +188,11 @@ static bn_status fail_row(const struct job *job, uint64_t row, bn_error *err)
 }
 
 bn_status bn_grouped_prepare(struct bn_model *m, struct bn_linear *lin, const struct bn_gguf_tensor *t,
-                             bn_error *err)
+                             bool skip_code_check, bn_error *err)
 {
     struct bn_grouped *out = &lin->grouped;
     size_t rows = lin->w.rows, group = bn_grouped_size(t->type);
+    if (m->group == 0 && lin != &m->head_linear) m->group = (uint32_t)group;
     if (group == 0 || (lin != &m->head_linear && group != m->group)) {
         const struct bn_type_info *info = bn_type_info(t->type);
         bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,
@@ -217,6 +219,8 @@ bn_status bn_grouped_prepare(struct bn_model *m, struct bn_linear *lin, const st
     out->codes = codes;
     out->scales = scales;
     struct job job = {.m = m, .t = t, .out = out};
+    /* Where activations have 8 bits, the code 3 is a damaged file, as in I2_S; else it is the weight +2. */
+    job.refuse_code3 = t->type == BN_TYPE_TQ2_0 && !m->wide && !skip_code_check;
     choose_reader(&job);
     atomic_store(&job.bad_at, UINT64_MAX);
     /* More threads are faster from about a megabyte on. */

@@ -14,7 +14,6 @@
 /* How the weights of a linear layer lie in memory. */
 enum bn_form {
     BN_FORM_I2S,     /* as in the file: codes with one scale */
-    BN_FORM_TQ2,     /* TQ2_0 blocks: as in the file, or made of TQ1_0 */
     BN_FORM_GROUPED, /* tiles with a scale for each group, a copy */
 };
 
@@ -93,7 +92,7 @@ struct bn_model {
     uint64_t ternary_bytes, head_bytes; /* that one token reads: of the file, or of tiles */
     uint64_t packed_bytes;              /* of the T5 copies, 0 without */
     uint64_t ternary_weights;
-    uint32_t group; /* of linear layers in tiles; 0: none are in tiles */
+    uint32_t group; /* weights that share a scale in linear layers in tiles; 0: none are in tiles */
     bool wide;      /* activations have 16 bits and a step for each group; else 8 bits and a step a row */
     bool streamed;  /* larger than the caches */
     bool no_weights;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ternary values -1, 0, +1 into the block formats and back, in plain C, one block at a time. The layouts are
- * described in ternary.c and kernels.h. Making and checking files needs these; decoding reads the packed
+ * Ternary values -1, 0, +1 into the block formats and back, in plain C, one block at a time. The layouts of
+ * I2_S and T5 are described in kernels.h. Making and checking files needs these; decoding reads the packed
  * forms as they are.
  */
 #ifndef BN_MODEL_PACK_H
@@ -9,6 +9,10 @@
 
 #include "kernels/kernels.h"
 
+/* TQ2_0: blocks of 256 in 64 bytes and a binary16 scale, element 128h + 32n + m in byte 32h + m at bits 2n. TQ1_0:
+ * the same in 48 + 4 bytes of five and four trits each, and the scale. */
+#define BN_TQ2_BLOCK 256u
+#define BN_TQ2_BLOCK_BYTES 66u
 #define BN_TQ1_BLOCK_BYTES 54u
 #define BN_PTQ1_BLOCK 128u
 #define BN_PTQ1_BLOCK_BYTES 28u

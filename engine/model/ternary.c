@@ -73,25 +73,6 @@ static void check_i2s_row(struct scan *scan, size_t r)
     if (scan->model->kernels->has_code3(w->codes + r * w->row_bytes, w->row_bytes)) mark_bad(scan, r);
 }
 
-static float block_scale(const struct bn_model *m, const uint8_t *bytes)
-{
-    float d;
-    uint16_t half;
-    memcpy(&half, bytes, sizeof half);
-    m->kernels->f16_to_f32(&d, &half, 1);
-    return d;
-}
-
-static void check_tq2_row(struct scan *scan, size_t r)
-{
-    const struct bn_ternary *w = &scan->linear->w;
-    for (size_t b = 0; b < w->k / BN_TQ2_BLOCK; b++) {
-        const uint8_t *block = w->codes + r * w->row_bytes + b * BN_TQ2_BLOCK_BYTES;
-        if (!isfinite(block_scale(scan->model, block + 64)) || scan->model->kernels->has_code3(block, 64))
-            mark_bad(scan, r);
-    }
-}
-
 static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, const struct bn_gguf_tensor *t,
                              bool skip, bn_error *err)
 {
@@ -110,35 +91,6 @@ static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, co
                "row %zu holds the code 3, which is not a weight", bad);
     bn_error_hint(err, "the file is damaged or packed in another layout");
     return BN_ERR_FORMAT;
-}
-
-static bn_status check_tq2(const struct bn_model *m, const struct bn_linear *lin,
-                           const struct bn_gguf_tensor *t, bool skip, bn_error *err)
-{
-    struct scan scan = {.model = m, .linear = lin, .tensor = t};
-    size_t bad = skip ? SIZE_MAX : scan_rows(&scan, check_tq2_row);
-    if (bad == SIZE_MAX) return BN_OK;
-    return bn_fail_at(err, BN_ERR_FORMAT, t->offset + bad * (t->n_bytes / lin->w.rows), NULL,
-                      "row %zu holds the code 3 or a scale that is not finite", bad);
-}
-
-/* ---- TQ1_0 to TQ2_0 ---- */
-
-static void tq1_to_tq2_block(uint8_t *out, const uint8_t *in)
-{
-    int8_t values[BN_TQ2_BLOCK];
-    uint16_t scale = bn_unpack_tq1(values, in);
-    bn_pack_tq2(out, values, scale);
-}
-
-static void tq1_row(struct scan *scan, size_t r)
-{
-    const struct bn_ternary *w = &scan->linear->w;
-    size_t n_blocks = w->k / BN_TQ2_BLOCK;
-    const uint8_t *in = scan->tensor->data + r * n_blocks * BN_TQ1_BLOCK_BYTES;
-    uint8_t *out = (uint8_t *)(uintptr_t)w->codes + r * w->row_bytes;
-    for (size_t b = 0; b < n_blocks; b++)
-        tq1_to_tq2_block(out + b * BN_TQ2_BLOCK_BYTES, in + b * BN_TQ1_BLOCK_BYTES);
 }
 
 /* ---- floats to I2_S ---- */
@@ -210,26 +162,20 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
                              bool skip, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(t->type);
-    if (m->group != 0) return bn_grouped_prepare(m, lin, t, err);
+    if (m->wide) return bn_grouped_prepare(m, lin, t, skip, err);
     switch (t->type) {
     case BN_TYPE_I2_S:
         return prepare_i2s(m, lin, t, skip, err);
     case BN_TYPE_TQ2_0:
     case BN_TYPE_TQ1_0:
-        lin->form = BN_FORM_TQ2;
-        lin->w.k = lin->k;
-        lin->w.row_bytes = lin->k / BN_TQ2_BLOCK * BN_TQ2_BLOCK_BYTES;
-        lin->w.codes = t->data;
-        if (t->type == BN_TYPE_TQ1_0) {
-            struct scan scan = {.model = m, .linear = lin, .tensor = t};
-            lin->w.codes = bn_model_own(m, lin->w.rows, lin->w.row_bytes);
-            if (lin->w.codes == NULL) return bn_nomem(err);
-            scan_rows(&scan, tq1_row);
-        }
-        return check_tq2(m, lin, t, skip, err);
+    case BN_TYPE_Q2_0:
+    case BN_TYPE_PQ2_0:
+    case BN_TYPE_PTQ1_0:
+        return bn_grouped_prepare(m, lin, t, skip, err);
     case BN_TYPE_F32:
     case BN_TYPE_F16:
     case BN_TYPE_BF16:
+        if (m->group == bn_grouped_size(t->type)) return bn_grouped_prepare(m, lin, t, skip, err);
         return prepare_floats(m, lin, t, err);
     default:
         bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,

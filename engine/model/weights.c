@@ -131,7 +131,7 @@ static bn_status bind_head(struct bn_model *m, bn_error *err)
     if (!bn_matrix_is_ternary(&m->head)) return BN_OK;
     m->head_linear = (struct bn_linear){
         .k = m->head.k, .rotation = rotation, .extra_scale = 1.0f, .w = {.rows = m->head.rows}};
-    bn_status status = bn_grouped_prepare(m, &m->head_linear, bn_gguf_find_tensor(&m->gguf, name), err);
+    bn_status status = bn_grouped_prepare(m, &m->head_linear, bn_gguf_find_tensor(&m->gguf, name), true, err);
     if (status != BN_OK) bn_error_name(err, name);
     m->head_bytes =
         (uint64_t)m->head.rows * m->head_linear.w.row_bytes; /* tiles can be larger than the file's */
@@ -282,8 +282,7 @@ static bn_status choose_activations(struct bn_model *m, bn_error *err)
             return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, KEY,
                               "weights of one scale cannot have int16-group");
     }
-    bool blocks = t->type == BN_TYPE_Q2_0 || t->type == BN_TYPE_PQ2_0 || t->type == BN_TYPE_PTQ1_0;
-    if (m->wide || blocks) m->group = bn_grouped_size(t->type);
+    if (m->wide) m->group = bn_grouped_size(t->type);
     return BN_OK;
 }
 

@@ -10,10 +10,10 @@
  *
  * Products of many tokens unpack eight rows to bytes first and use them for all tokens.
  */
+#include <string.h>
+
 #include "kernels/kernels_table.h"
 #include "kernels/x86/avx512.h"
-
-#include <string.h>
 
 /* ---- I2_S, one token ---- */
 
@@ -253,111 +253,6 @@ void bn_i2s_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, co
                                       _mm512_mul_ps(t, _mm512_set1_ps(w->scale)));
             }
         }
-    }
-}
-
-/* ---- TQ2 ---- */
-
-#define TQ2_ROWS 16u
-#define TQ2_TOKENS 32u /* whose sums of 16 rows are kept while their blocks are gone through */
-
-/* The activations of one block in the order of its codes, and minus their sum, spread over the lanes. */
-INLINE __m512i tq2_acts(__m512i act[4], const int8_t *q)
-{
-    __m512i sum = _mm512_setzero_si512();
-    for (size_t g = 0; g < 4; g++) {
-        act[g] = join256(load256(q + 32 * g), load256(q + 128 + 32 * g));
-        sum = dot4(sum, _mm512_set1_epi8(1), act[g]);
-    }
-    return _mm512_sub_epi32(_mm512_setzero_si512(), sum);
-}
-
-INLINE void tq2_unpack(__m512i out[4], const uint8_t *block)
-{
-    const __m512i three = _mm512_set1_epi8(3);
-    __m512i codes = load512(block);
-    out[0] = codes & three;
-    out[1] = _mm512_srli_epi16(codes, 2) & three;
-    out[2] = _mm512_srli_epi16(codes, 4) & three;
-    out[3] = _mm512_srli_epi16(codes, 6) & three;
-}
-
-/* 16 rows for n <= TQ2_TOKENS tokens; y is that of the first row and token. */
-static void tq2_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t row, const struct bn_act *x,
-                     size_t n)
-{
-    __m512i codes[TQ2_ROWS][4];
-    __m512 acc[TQ2_TOKENS];
-    uint16_t scale[TQ2_ROWS];
-    const uint8_t *rows[TQ2_ROWS];
-    size_t left = w->rows - row;
-    for (size_t r = 0; r < TQ2_ROWS; r++)
-        rows[r] = w->codes + (r < left ? row + r : w->rows - 1) * w->row_bytes;
-    for (size_t j = 0; j < n; j++)
-        acc[j] = _mm512_setzero_ps();
-    for (size_t i = 0; i < w->k; i += BN_TQ2_BLOCK) {
-        for (size_t r = 0; r < TQ2_ROWS; r++) {
-            tq2_unpack(codes[r], rows[r]);
-            scale[r] = (uint16_t)(rows[r][64] | rows[r][65] << 8);
-            rows[r] += BN_TQ2_BLOCK_BYTES;
-        }
-        __m512 d = _mm512_cvtph_ps(load256(scale));
-        for (size_t j = 0; j < n; j++) {
-            __m512i act[4], part[TQ2_ROWS];
-            __m512i minus = tq2_acts(act, x[j].q + i);
-            for (size_t r = 0; r < TQ2_ROWS; r++) {
-                part[r] = dot4(minus, codes[r][0], act[0]);
-                for (size_t g = 1; g < 4; g++)
-                    part[r] = dot4(part[r], codes[r][g], act[g]);
-            }
-            acc[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum_each(part)), d, acc[j]);
-        }
-    }
-    __mmask16 store = (__mmask16)(left < TQ2_ROWS ? (1u << left) - 1u : 0xFFFFu);
-    for (size_t j = 0; j < n; j++)
-        _mm512_mask_storeu_ps(y + j * ldy, store, _mm512_div_ps(acc[j], _mm512_set1_ps(x[j].scale)));
-}
-
-/* 16 rows for one token: the codes are used where they are unpacked. */
-static void tq2_rows_once(float *y, const struct bn_ternary *w, size_t row, const struct bn_act *x)
-{
-    __m512 acc = _mm512_setzero_ps();
-    const uint8_t *rows[TQ2_ROWS];
-    size_t left = w->rows - row;
-    for (size_t r = 0; r < TQ2_ROWS; r++)
-        rows[r] = w->codes + (r < left ? row + r : w->rows - 1) * w->row_bytes;
-    for (size_t i = 0, at = 0; i < w->k; i += BN_TQ2_BLOCK, at += BN_TQ2_BLOCK_BYTES) {
-        __m512i act[4], part[TQ2_ROWS];
-        __m512i minus = tq2_acts(act, x->q + i);
-        uint16_t scale[TQ2_ROWS];
-        for (size_t r = 0; r < TQ2_ROWS; r++) {
-            __m512i codes[4];
-            _mm_prefetch((const char *)rows[r] + at + TQ2_ROWS * w->row_bytes, _MM_HINT_T0);
-            tq2_unpack(codes, rows[r] + at);
-            part[r] = minus;
-            for (size_t g = 0; g < 4; g++)
-                part[r] = dot4(part[r], codes[g], act[g]);
-            memcpy(&scale[r], rows[r] + at + 64, sizeof scale[r]);
-        }
-        acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum_each(part)), _mm512_cvtph_ps(load256(scale)), acc);
-    }
-    _mm512_mask_storeu_ps(y + row, (__mmask16)(left < TQ2_ROWS ? (1u << left) - 1u : 0xFFFFu),
-                          _mm512_div_ps(acc, _mm512_set1_ps(x->scale)));
-}
-
-void bn_tq2_gemv_avx512vnni(float *y, const struct bn_ternary *w, const struct bn_act *x)
-{
-    for (size_t row = 0; row < w->rows; row += TQ2_ROWS)
-        tq2_rows_once(y, w, row, x);
-}
-
-void bn_tq2_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
-                            size_t n)
-{
-    for (size_t j = 0; j < n; j += TQ2_TOKENS) {
-        size_t batch = n - j < TQ2_TOKENS ? n - j : TQ2_TOKENS;
-        for (size_t row = 0; row < w->rows; row += TQ2_ROWS)
-            tq2_rows(y + j * ldy + row, ldy, w, row, x + j, batch);
     }
 }
 

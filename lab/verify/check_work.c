@@ -124,14 +124,6 @@ bool bn_check_kernel_stats(const struct bn_rules_input *in, struct bn_rule_resul
     return bn_rule_pass(out, "%zu kernels, each counted", bn_json_size(stats));
 }
 
-/* Whether name is a kernel of slot: "slot_isa". */
-static bool is_slot(const char *name, enum bn_kernel slot)
-{
-    const char *base = bn_kernel_slot_name(slot);
-    size_t n = strlen(base);
-    return strncmp(name, base, n) == 0 && name[n] == '_';
-}
-
 struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, const enum bn_kernel *slots,
                                            size_t n_slots)
 {
@@ -142,7 +134,7 @@ struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, cons
         bool wanted = n_slots == 0;
         (void)bn_json_string(bn_json_get(e, "name"), &name);
         for (size_t i = 0; i < n_slots; i++)
-            if (is_slot(name, slots[i])) wanted = true;
+            if (bn_kernel_is(name, slots[i])) wanted = true;
         struct {
             const char *name;
             uint64_t *sum;
@@ -320,23 +312,21 @@ static bool read_packed(const struct bn_rules_input *in, const struct shape *s, 
 }
 
 /* The type of the first layer's query matrix and the activations say which kernels ran: those of tiles with a
- * scale for each group for 16 bits and for the types of such groups; else those of blocks with a scale each
- * (TQ1_0 becomes TQ2_0 in memory), or those of one scale. */
+ * scale for each group for 16 bits and for the types of such groups, else those of one scale. */
 static bool type_fits(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel GROUPED[] = {BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM},
-                                BLOCKED[] = {BN_KERNEL_TQ2_GEMV, BN_KERNEL_TQ2_GEMM},
                                 PLAIN[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV};
+    static const char *const TYPES[] = {"TQ1_0", "TQ2_0", "Q2_0", "PQ2_0", "PTQ1_0"};
     const char *type = NULL, *activations = "int8-token";
     char quoted[80];
     if (!bn_json_string(bn_json_path(in->receipt->predicate, "model.quantization"), &type)) return true;
     (void)bn_json_string(bn_json_path(in->receipt->predicate, "model.activations"), &activations);
-    bool wide = strncmp(activations, "int16-g", 7) == 0, blocked = strncmp(type, "TQ", 2) == 0;
-    bool tiled =
-        wide || strcmp(type, "Q2_0") == 0 || strcmp(type, "PQ2_0") == 0 || strcmp(type, "PTQ1_0") == 0;
-    struct bn_receipt_work done = tiled     ? bn_receipt_work_sum(in, GROUPED, 2)
-                                  : blocked ? bn_receipt_work_sum(in, BLOCKED, 2)
-                                            : bn_receipt_work_sum(in, PLAIN, 3);
+    bool tiled = strncmp(activations, "int16-g", 7) == 0;
+    for (size_t i = 0; i < BN_ARRAY_LEN(TYPES); i++)
+        tiled |= strcmp(type, TYPES[i]) == 0;
+    struct bn_receipt_work done =
+        tiled ? bn_receipt_work_sum(in, GROUPED, 2) : bn_receipt_work_sum(in, PLAIN, 3);
     if (done.calls > 0) return true;
     return bn_rule_fail(out, "model.quantization is \"%s\", and no kernel for it ran",
                         bn_rule_quote(quoted, type));
@@ -344,9 +334,8 @@ static bool type_fits(const struct bn_rules_input *in, struct bn_rule_result *ou
 
 bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV,    BN_KERNEL_I2S_GEMM, BN_KERNEL_TQ2_GEMV,
-                                           BN_KERNEL_TQ2_GEMM,    BN_KERNEL_T5_GEMV,  BN_KERNEL_GROUPED_GEMV,
-                                           BN_KERNEL_GROUPED_GEMM};
+    static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV,
+                                           BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM};
     struct effort e = {0};
     uint64_t packed;
     if (!read_effort(in, &e, out) || !read_packed(in, &e.shape, &packed, out)) return false;
@@ -545,7 +534,7 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
 {
     static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
                                 NEVER[] = {BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3,
-                                           BN_KERNEL_EXP};
+                                           BN_KERNEL_EXP, BN_KERNEL_TO_PLANE};
     struct effort e = {0};
     if (!read_effort(in, &e, out)) return false;
     const struct shape s = e.shape;
@@ -567,6 +556,7 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
         return false;
     if (!embedding_agrees(in, &e, out)) return false;
     if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
-        return bn_rule_fail(out, "residual, t5_pack, has_code3 and exp are not called by a generation");
+        return bn_rule_fail(out,
+                            "residual, t5_pack, has_code3, exp and to_plane are not counted in a generation");
     return bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * I2_S and TQ2 products, the quantisation of activations, the search for code 3. The truth decodes the two
- * layouts by a decoder of its own and sums in int64.
+ * I2_S products, the quantisation of activations, the search for code 3. The truth decodes the layout by a decoder of
+ * its own and sums in int64.
  */
 #include "checkkern.h"
 
@@ -23,8 +23,6 @@ struct shape {
     bool uneven; /* and 4 more after every third of them */
     enum codes codes;
     enum acts acts;
-    enum ck_values scales; /* of TQ2 blocks */
-    bool tq2;
 };
 
 static uint8_t code_byte(struct ck *ck, enum codes codes)
@@ -38,16 +36,11 @@ static uint8_t code_byte(struct ck *ck, enum codes codes)
 
 static void make_matrix(struct ck *ck, struct ck_call *call, const struct shape *s, size_t copies)
 {
-    size_t blocks = s->k / (s->tq2 ? BN_TQ2_BLOCK : BN_I2S_BLOCK);
-    size_t row = blocks * (s->tq2 ? BN_TQ2_BLOCK_BYTES : BN_I2S_BLOCK / 4);
-    size_t stride = row + s->pad, all = s->rows * stride - s->pad;
+    size_t stride = s->k / 4 + s->pad, all = s->rows * stride - s->pad;
     uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->offset + copies * all);
     codes += s->offset;
     for (size_t i = 0; i < copies * all; i++)
         codes[i] = code_byte(ck, s->codes);
-    for (size_t r = 0; s->tq2 && r < copies * s->rows; r++)
-        for (size_t b = 0; b < blocks; b++)
-            ck_fill_f16(ck, codes + r * stride + b * BN_TQ2_BLOCK_BYTES + 64, 1, s->scales);
     call->weights = codes;
     call->n_copies = copies;
     call->copy_bytes = all;
@@ -107,7 +100,7 @@ static bool make_product(struct ck *ck, struct ck_call *call, const struct shape
     return true;
 }
 
-static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm, bool tq2)
+static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm)
 {
     static const struct {
         size_t rows, k, n;
@@ -123,7 +116,7 @@ static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, b
                 {2560, 6912, 64, false, "2560x6912 n=64"},
                 {768, 768, 64, false, "768x768 n=64"}};
     if (index >= (gemm ? COUNT(GEMM) : COUNT(GEMV))) return false;
-    struct shape s = {.codes = CODES_TERNARY, .acts = ACTS_RANDOM, .scales = CK_ORDINARY, .tq2 = tq2};
+    struct shape s = {.codes = CODES_TERNARY, .acts = ACTS_RANDOM};
     s.rows = gemm ? GEMM[index].rows : GEMV[index].rows;
     s.k = gemm ? GEMM[index].k : GEMV[index].k;
     s.n = gemm ? GEMM[index].n : 1;
@@ -138,22 +131,16 @@ static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, b
     return true;
 }
 
-/* TQ2 has blocks of 256. */
-static size_t some_k(bool tq2, unsigned i)
-{
-    static const size_t K[2][5] = {{128, 256, 384, 2560, 6912}, {256, 512, 768, 2560, 6912}};
-    return K[tq2][i];
-}
+static const size_t SOME_K[] = {128, 256, 384, 2560, 6912};
 
-static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm, bool tq2)
+static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm)
 {
     static const size_t LONG_K = (size_t)1 << 20;
-    struct shape s = {.rows = 5, .n = gemm ? 9 : 1, .tq2 = tq2, .scales = CK_ORDINARY};
+    struct shape s = {.rows = 5, .n = gemm ? 9 : 1};
     if (index < N_CODES * N_ACTS * 2) {
         s.codes = index % N_CODES;
         s.acts = index / N_CODES % N_ACTS;
-        s.k = index < N_CODES * N_ACTS ? 2560 : tq2 ? 4352 : 4224;
-        s.scales = index % (CK_ANY_FINITE + 1);
+        s.k = index < N_CODES * N_ACTS ? 2560 : 4224;
     } else if (index < N_CODES * N_ACTS * 2 + 3) {
         s.codes = index % 3 == 0 ? CODES_ANY : CODES_3;
         s.acts = index % 3 == 2 ? ACTS_MINUS : ACTS_PLUS;
@@ -166,29 +153,24 @@ static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index,
     return make_product(ck, call, &s);
 }
 
-static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool gemm,
-                          bool tq2)
+static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool gemm)
 {
     static const struct {
         size_t rows, k, n;
     } LARGE[] = {{17, 512, 1},   {33, 768, 1},   {100, 2560, 1}, {37, 768, 67},  {133, 256, 35},
                  {1100, 512, 7}, {9, 2560, 17},  {9, 6912, 17},  {24, 2560, 64}, {3, 256, 130},
                  {33, 768, 265}, {3, 6912, 137}, {65, 1280, 49}};
-    struct shape s = {.codes = index % 3 == 0 ? CODES_ANY : CODES_TERNARY,
-                      .acts = ACTS_RANDOM,
-                      .scales = CK_ORDINARY,
-                      .n = 1,
-                      .tq2 = tq2};
+    struct shape s = {.codes = index % 3 == 0 ? CODES_ANY : CODES_TERNARY, .acts = ACTS_RANDOM, .n = 1};
     unsigned regular = gemm ? 4 * 9 * 17 : 5 * 9;
-    if (class == CK_BENCH) return bench_product(ck, call, index, gemm, tq2);
-    if (class == CK_EXTREMES) return extreme_product(ck, call, index, gemm, tq2);
+    if (class == CK_BENCH) return bench_product(ck, call, index, gemm);
+    if (class == CK_EXTREMES) return extreme_product(ck, call, index, gemm);
     if (class == CK_LAYOUT) {
         static const size_t PAD[] = {0, 1, 3, 7, 32, 64}, OFFSET[] = {0, 1, 5, 31};
         if (index >= 72) return false;
         s.pad = PAD[index % 6];
         s.offset = OFFSET[index / 6 % 4];
         s.rows = 1 + index % 9;
-        s.k = some_k(tq2, index % 4);
+        s.k = SOME_K[index % 4];
         s.n = gemm ? 1 + index % 23 : 1;
         s.ldy_pad = gemm ? index % 3 : 0;
         s.gap = index % 5 * 16;
@@ -196,7 +178,7 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
         ck->guard_before = index % 2 == 0;
     } else if (index < regular) {
         s.rows = 1 + index % 9;
-        s.k = gemm ? some_k(tq2, index / 9 % 4) : some_k(tq2, index / 9);
+        s.k = gemm ? SOME_K[index / 9 % 4] : SOME_K[index / 9];
         s.n = gemm ? 1 + index / 36 : 1;
         if (gemm && s.k == 2560) s.k = 1280;
     } else {
@@ -210,22 +192,12 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
 
 static bool setup_i2s_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
-    return setup_product(ck, call, class, index, false, false);
+    return setup_product(ck, call, class, index, false);
 }
 
 static bool setup_i2s_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
-    return setup_product(ck, call, class, index, true, false);
-}
-
-static bool setup_tq2_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_product(ck, call, class, index, false, true);
-}
-
-static bool setup_tq2_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_product(ck, call, class, index, true, true);
+    return setup_product(ck, call, class, index, true);
 }
 
 static struct bn_ternary matrix_of(const struct ck_call *call)
@@ -247,29 +219,11 @@ static void invoke_i2s_gemm(const struct bn_kernels *kernels, const struct ck_ca
     kernels->i2s_gemm(call->out, call->ldy, &w, call->act, call->n);
 }
 
-static void invoke_tq2_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    struct bn_ternary w = matrix_of(call);
-    kernels->tq2_gemv(call->out, &w, call->act);
-}
-
-static void invoke_tq2_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    struct bn_ternary w = matrix_of(call);
-    kernels->tq2_gemm(call->out, call->ldy, &w, call->act, call->n);
-}
-
 /* Weight of element i of a row: -1, 0, 1, or 2 for code 3. */
 static int i2s_weight(const uint8_t *row, size_t i)
 {
     size_t block = i / 128, in = i % 128;
     return (row[block * 32 + in % 32] >> (6 - 2 * (in / 32)) & 3) - 1;
-}
-
-static int tq2_weight(const uint8_t *row, size_t i)
-{
-    size_t block = i / 256, half = i % 256 / 128, in = i % 128;
-    return (row[block * 66 + half * 32 + in % 32] >> (2 * (in / 32)) & 3) - 1;
 }
 
 static bool truth_i2s(struct ck *ck, const struct ck_call *call)
@@ -282,28 +236,6 @@ static bool truth_i2s(struct ck *ck, const struct ck_call *call)
                 t += i2s_weight(call->weights + r * call->w.row_bytes, i) * call->act[j].q[i];
             double want = (double)t / (double)call->act[j].scale * (double)call->w.scale;
             if (!ck_near(ck, "product", j * call->ldy + r, y[j * call->ldy + r], want, fabs(want) * 0x1p-22))
-                return false;
-        }
-    return true;
-}
-
-static bool truth_tq2(struct ck *ck, const struct ck_call *call)
-{
-    const float *y = call->out;
-    for (size_t j = 0; j < call->n; j++)
-        for (size_t r = 0; r < call->w.rows; r++) {
-            const uint8_t *row = call->weights + r * call->w.row_bytes;
-            double sum = 0, size = 0;
-            for (size_t b = 0; b < call->w.k / 256; b++) {
-                int64_t t = 0;
-                for (size_t i = 256 * b; i < 256 * (b + 1); i++)
-                    t += tq2_weight(row, i) * call->act[j].q[i];
-                sum += (double)t * ck_half(row + 66 * b + 64);
-                size += fabs((double)t * ck_half(row + 66 * b + 64));
-            }
-            double scale = (double)call->act[j].scale;
-            double tolerance = size / scale * 0x1p-24 * ((double)(call->w.k / 256) + 2) + 1e-44;
-            if (!ck_near(ck, "product", j * call->ldy + r, y[j * call->ldy + r], sum / scale, tolerance))
                 return false;
         }
     return true;
@@ -423,8 +355,6 @@ static bool truth_has_code3(struct ck *ck, const struct ck_call *call)
 const struct ck_slot CK_TERNARY[] = {
     {BN_KERNEL_I2S_GEMV, setup_i2s_gemv, invoke_i2s_gemv, truth_i2s},
     {BN_KERNEL_I2S_GEMM, setup_i2s_gemm, invoke_i2s_gemm, truth_i2s},
-    {BN_KERNEL_TQ2_GEMV, setup_tq2_gemv, invoke_tq2_gemv, truth_tq2},
-    {BN_KERNEL_TQ2_GEMM, setup_tq2_gemm, invoke_tq2_gemm, truth_tq2},
     {BN_KERNEL_QUANTIZE, setup_quantize, invoke_quantize, truth_quantize},
     {BN_KERNEL_HAS_CODE3, setup_has_code3, invoke_has_code3, truth_has_code3},
     {BN_KERNEL_COUNT, NULL, NULL, NULL},

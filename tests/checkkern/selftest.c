@@ -61,7 +61,7 @@ static void drops_last_row(float *y, size_t ldy, const struct bn_ternary *w, con
 {
     struct bn_ternary fewer = *w;
     if (w->rows % 4 == 3) fewer.rows--;
-    bn_kernels_ref.tq2_gemm(y, ldy, &fewer, x, n);
+    bn_kernels_ref.i2s_gemm(y, ldy, &fewer, x, n);
 }
 
 static void reciprocal(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
@@ -407,7 +407,7 @@ struct fault {
     X("i2s_gemv that ignores row_bytes", I2S_GEMV, false, i2s_gemv, ignores_row_bytes)                      \
     X("i2s_gemm without the last token", I2S_GEMM, false, i2s_gemm, drops_last_token)                       \
     X("i2s_gemm with a combined scale", I2S_GEMM, false, i2s_gemm, reciprocal)                              \
-    X("tq2_gemm without a last row", TQ2_GEMM, false, tq2_gemm, drops_last_row)                             \
+    X("i2s_gemm without a last row", I2S_GEMM, false, i2s_gemm, drops_last_row)                             \
     X("t5_gemv of five plain digits", T5_GEMV, false, t5_gemv, plain_digits)                                \
     X("t5_pack without a last digit", T5_PACK, false, t5_pack, packs_one_short)                             \
     X("i8_gemm that rounds each plane", I8_GEMM, false, i8_gemm, rounds_planes)                             \
@@ -442,7 +442,7 @@ static const struct fault FAULT_LIST[] = {
     /* What another reference gets wrong in the integers, the independent computation sees too. */
     {"a reference i2s_gemv with another code map", BN_KERNEL_I2S_GEMV, true, put_wrong_map},
     {"a reference i2s_gemm without the last token", BN_KERNEL_I2S_GEMM, true, put_drops_last_token},
-    {"a reference tq2_gemm without a last row", BN_KERNEL_TQ2_GEMM, true, put_drops_last_row},
+    {"a reference i2s_gemm without a last row", BN_KERNEL_I2S_GEMM, true, put_drops_last_row},
     {"a reference quantize that rounds ties away", BN_KERNEL_QUANTIZE, true, put_rounds_away},
     {"a reference grouped_gemm without the last token", BN_KERNEL_GROUPED_GEMM, true,
      put_grouped_drops_token},

@@ -32,7 +32,7 @@ run kernels "${fast[@]}" -t 1 --isa all
 ok 'kernels succeeds' ended 0
 ok 'it names the machine first' grep -qE '^machine ' <(head -n 1 "$tmp/out")
 ok 'it measures reading' has out '^reads 64 KiB +1 +[0-9.]+ GB/s'
-for kernel in i2s_gemv t5_gemv tq2_gemv i2s_gemm tq2_gemm f16_gemm i8_gemm attn_scores attn_values softmax rmsnorm quantize \
+for kernel in i2s_gemv t5_gemv i2s_gemm f16_gemm i8_gemm attn_scores attn_values softmax rmsnorm quantize \
     grouped_gemv grouped_gemm quantize16 \
     relu2_mul add; do
     ok "$kernel is timed" has out "^${kernel}_ref "

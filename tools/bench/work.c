@@ -74,13 +74,6 @@ static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
     case BN_KERNEL_I2S_GEMM:
         fill_codes(w->pool, c->weights_bytes, state);
         break;
-    case BN_KERNEL_TQ2_GEMV:
-    case BN_KERNEL_TQ2_GEMM:
-        for (size_t at = 0; at < c->weights_bytes; at += BN_TQ2_BLOCK_BYTES) {
-            fill_codes(w->pool + at, BN_TQ2_BLOCK_BYTES - 2, state);
-            fill_halves(w->pool + at + BN_TQ2_BLOCK_BYTES - 2, 1, state);
-        }
-        break;
     case BN_KERNEL_T5_GEMV:
         if (!fill_t5(w->pool, c, state)) return false;
         break;
@@ -127,9 +120,10 @@ static bool make_planes(struct bn_bench_work *w, size_t n, uint64_t *state)
     return true;
 }
 
+/* Rows of activations for tiles, of 16 or of 8 bits. */
 static bool make_acts16(struct bn_bench_work *w, size_t n, uint64_t *state)
 {
-    size_t k = w->c->k, groups = k / BN_BENCH_GROUP;
+    size_t k = w->c->k, group = w->c->group, groups = k / group;
     w->q = bn_alloc_aligned(2 * n * k, 1);
     w->act16 = bn_alloc_aligned(n, sizeof *w->act16);
     w->steps = bn_alloc_aligned(n * groups, sizeof *w->steps);
@@ -138,11 +132,17 @@ static bool make_acts16(struct bn_bench_work *w, size_t n, uint64_t *state)
     if (w->q == NULL || w->act16 == NULL || w->steps == NULL || w->sums == NULL || w->x == NULL) return false;
     for (size_t j = 0; j < n; j++) {
         int8_t *high = w->q + 2 * j * k, *low = high + k;
-        float *step = w->steps + j * groups;
-        int32_t *sum = w->sums + j * groups;
+        float *step = w->steps + j * groups, scale = 1.0f;
+        int32_t *sum = w->sums + j * groups, total;
         fill_floats(w->x, k, state);
-        bn_kernels_ref.quantize16(high, low, step, sum, w->x, k, BN_BENCH_GROUP);
-        w->act16[j] = (struct bn_act16){high, low, step, sum, 1.0f};
+        if (w->c->narrow) {
+            bn_kernels_ref.quantize(high, &scale, &total, w->x, k);
+            bn_kernels_ref.to_plane(low, sum, high, k, group);
+            high = NULL;
+        } else {
+            bn_kernels_ref.quantize16(high, low, step, sum, w->x, k, group);
+        }
+        w->act16[j] = (struct bn_act16){high, low, step, sum, scale};
     }
     return true;
 }
@@ -196,7 +196,7 @@ static bool make_data(struct bn_bench_work *w)
         return make_floats(w, each, each, &state) && make_out(w, each * f, false, &state);
     case BN_KERNEL_GROUPED_GEMV:
     case BN_KERNEL_GROUPED_GEMM:
-        w->grouped = (struct bn_grouped){.k = c->k, .group = BN_BENCH_GROUP, .streamed = c->streamed};
+        w->grouped = (struct bn_grouped){.k = c->k, .group = c->group, .streamed = c->streamed};
         return make_acts16(w, c->n, &state) && make_out(w, all * f, false, &state);
     case BN_KERNEL_QUANTIZE16:
         return make_floats(w, each, 0, &state) &&
@@ -267,14 +267,8 @@ static void call_product(const struct bn_bench_work *w, const struct bn_kernels 
     case BN_KERNEL_T5_GEMV:
         kernels->t5_gemv(y, &part, w->act);
         break;
-    case BN_KERNEL_TQ2_GEMV:
-        kernels->tq2_gemv(y, &part, w->act);
-        break;
     case BN_KERNEL_I2S_GEMM:
         kernels->i2s_gemm(y, c->rows, &part, w->act, c->n);
-        break;
-    case BN_KERNEL_TQ2_GEMM:
-        kernels->tq2_gemm(y, c->rows, &part, w->act, c->n);
         break;
     case BN_KERNEL_I8_GEMM:
         kernels->i8_gemm(y, c->rows, (const int8_t *)weights + from * c->k, to - from, c->k, w->planes, c->n);

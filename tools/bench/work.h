@@ -21,6 +21,8 @@ struct bn_bench_case {
     size_t rows, k, n;    /* weights: rows x k times n vectors. Attention: heads, head_dim, positions. Else:
                              rows of k values */
     size_t n_kv;          /* attention: heads of the cache */
+    size_t group;         /* weights that share a scale, of grouped_* */
+    bool narrow;          /* grouped_*: activations of 8 bits */
     size_t weights_bytes; /* of one copy of what is not written */
     size_t copies;        /* used in turn, so that they come from memory; 1: from a cache */
     bool streamed;        /* there may be several copies */
@@ -41,7 +43,7 @@ struct bn_bench_case {
  * Weights that are used in turn take about set_bytes; when that is more than cache_bytes they come from
  * memory. */
 #define BN_BENCH_CASES 64u
-#define BN_BENCH_GROUP 128u /* weights that share a scale */
+#define BN_BENCH_GROUP 128u /* of quantize16 */
 size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *shape, size_t set_bytes,
                       size_t cache_bytes);
 

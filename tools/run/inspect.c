@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "gguf/gguf.h"
 #include "model/model.h"
+#include "model/pack.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/run/run.h"

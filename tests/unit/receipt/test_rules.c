@@ -346,6 +346,38 @@ static void another_version_excuses_no_unknown_kernel(void **state)
     bn_json_free(root);
 }
 
+/* Receipts name kernels that later versions replaced: they verify, but for kernels that no version had. */
+static void kernels_of_earlier_versions_are_known(void **state)
+{
+    (void)state;
+    static const char *const CASES[][3] = {{"tq2_gemv_ref", "tq2_gemm_ref", ""},
+                                           {"grouped_gemv_ref", "grouped_gemm_ref", ""},
+                                           {"tq2_gemv_ref", "tq2_gemm_avx2", "kernels-known"},
+                                           {"tq2_gemv_ref", "tq3_gemm_ref", "kernels-known,kernel-work"}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        bn_json *root = load("fixtures/receipts/statement.json");
+        struct bn_rules_input in = {0};
+        struct bn_rules_report report;
+        char names[400], first[40], second[40];
+        snprintf(first, sizeof first, "\"%s\"", CASES[i][0]);
+        snprintf(second, sizeof second, "\"%s\"", CASES[i][1]);
+        snprintf(
+            names, sizeof names,
+            "[%s,%s,\"quantize_ref\",\"rmsnorm_ref\",\"rope_neox_ref\",\"attn_scores_ref\",\"softmax_ref\","
+            "\"attn_values_ref\",\"relu2_mul_ref\",\"add_ref\",\"f16_gemm_ref\",\"f32_to_f16_ref\","
+            "\"f16_to_f32_ref\"]",
+            first, second);
+        edit(root, P "model.quantization", "\"TQ2_0\"");
+        edit(root, P "kernels", names);
+        edit(root, M "kernel_stats.0.name", first);
+        edit(root, M "kernel_stats.1.name", second);
+        assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
+        run_rules(root, &in, &report);
+        assert_string_equal(failures(&report), CASES[i][2]);
+        bn_json_free(root);
+    }
+}
+
 /* Limits by name, where there is nothing else. */
 static void suspicious_rates_need_data(void **state)
 {
@@ -485,6 +517,7 @@ int main(void)
         cmocka_unit_test(each_fault_fails_its_own_rule),
         cmocka_unit_test(faults_that_several_rules_see),
         cmocka_unit_test(another_version_excuses_no_unknown_kernel),
+        cmocka_unit_test(kernels_of_earlier_versions_are_known),
         cmocka_unit_test(suspicious_rates_need_data),
         cmocka_unit_test(each_missing_field_is_noticed),
         cmocka_unit_test(short_memory_is_no_verdict),

@@ -41,8 +41,6 @@ static void set_weights(const struct list *l, struct bn_bench_case *c, size_t by
 static void ternary(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n, bool streamed)
 {
     size_t block = BN_I2S_BLOCK, block_bytes = BN_I2S_BLOCK / 4;
-    if (slot == BN_KERNEL_TQ2_GEMV || slot == BN_KERNEL_TQ2_GEMM)
-        block = BN_TQ2_BLOCK, block_bytes = BN_TQ2_BLOCK_BYTES;
     if (slot == BN_KERNEL_T5_GEMV) block = BN_T5_BLOCK, block_bytes = BN_T5_BLOCK_BYTES;
     size_t padded = round_up(k, block);
     struct bn_bench_case *c = append(l, slot, rows, padded, n);
@@ -51,16 +49,22 @@ static void ternary(struct list *l, enum bn_kernel slot, size_t rows, size_t k, 
     snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, padded, n);
 }
 
-/* A product of weights with a scale for each group: tiles of codes, then their scales. */
-static void grouped(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n, bool streamed)
+/* A product of weights with a scale for each group: tiles of codes, then their scales. Activations have 16 bits, with
+ * groups as in PQ2_0, or 8 bits, with groups as in TQ2_0. */
+static void grouped(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n, bool streamed,
+                    bool wide)
 {
-    size_t padded = round_up(k, BN_BENCH_GROUP);
+    size_t group = wide ? BN_BENCH_GROUP : 2 * BN_BENCH_GROUP, padded = round_up(k, group);
     struct bn_bench_case *c = append(l, slot, rows, padded, n);
-    size_t tile = BN_TILE_ROWS * (padded / 4 + padded / BN_BENCH_GROUP * sizeof(uint16_t));
+    size_t tile = BN_TILE_ROWS * (padded / 4 + padded / group * sizeof(uint16_t));
+    c->group = group;
+    c->narrow = !wide;
     set_weights(l, c, round_up(round_up(rows, BN_TILE_ROWS) / BN_TILE_ROWS * tile, BN_ALIGNMENT), streamed);
     c->macs = (double)rows * (double)padded * (double)n;
-    c->int8_macs = 2 * c->macs; /* both planes */
-    snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, padded, n);
+    c->int8_macs = wide ? 2 * c->macs : c->macs; /* one or two planes */
+    int at = snprintf(c->shape, sizeof c->shape, "%zux%zu", rows, padded);
+    if (n > 1) at += snprintf(c->shape + at, sizeof c->shape - (size_t)at, " n=%zu", n);
+    if (!wide) snprintf(c->shape + at, sizeof c->shape - (size_t)at, " 8bit");
 }
 
 static void ternary_cases(struct list *l)
@@ -68,7 +72,7 @@ static void ternary_cases(struct list *l)
     const struct bn_bench_shape *s = l->shape;
     size_t embd = s->n_embd, ff = s->n_ff, q = (size_t)s->n_head * s->head_dim;
     size_t kv = (size_t)s->n_head_kv * s->head_dim;
-    static const size_t BATCH[] = {4, 32, 128}, TOKENS[] = {2, 4, 8, 16, 32, 128};
+    static const size_t TOKENS[] = {2, 4, 8, 16, 32, 128};
     ternary(l, BN_KERNEL_I2S_GEMV, q, embd, 1, true);
     ternary(l, BN_KERNEL_I2S_GEMV, kv, embd, 1, true);
     ternary(l, BN_KERNEL_I2S_GEMV, ff, embd, 1, true);
@@ -77,16 +81,15 @@ static void ternary_cases(struct list *l)
     ternary(l, BN_KERNEL_T5_GEMV, ff, embd, 1, true);
     ternary(l, BN_KERNEL_T5_GEMV, embd, ff, 1, true);
     ternary(l, BN_KERNEL_T5_GEMV, kv, embd, 1, false);
-    ternary(l, BN_KERNEL_TQ2_GEMV, ff, embd, 1, true);
     for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
         ternary(l, BN_KERNEL_I2S_GEMM, ff, embd, TOKENS[i], true);
-    for (size_t i = 0; i < BN_ARRAY_LEN(BATCH); i++)
-        ternary(l, BN_KERNEL_TQ2_GEMM, ff, embd, BATCH[i], true);
-    grouped(l, BN_KERNEL_GROUPED_GEMV, ff, embd, 1, true);
-    grouped(l, BN_KERNEL_GROUPED_GEMV, embd, ff, 1, true);
-    grouped(l, BN_KERNEL_GROUPED_GEMV, kv, embd, 1, false);
-    for (size_t i = 0; i < BN_ARRAY_LEN(BATCH); i++)
-        grouped(l, BN_KERNEL_GROUPED_GEMM, ff, embd, BATCH[i], true);
+    for (unsigned wide = 0; wide < 2; wide++) {
+        grouped(l, BN_KERNEL_GROUPED_GEMV, ff, embd, 1, true, wide);
+        grouped(l, BN_KERNEL_GROUPED_GEMV, embd, ff, 1, true, wide);
+        grouped(l, BN_KERNEL_GROUPED_GEMV, kv, embd, 1, false, wide);
+        for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
+            grouped(l, BN_KERNEL_GROUPED_GEMM, ff, embd, TOKENS[i], true, wide);
+    }
 }
 
 /* The part of the head that fits into the set, for n tokens. */

@@ -193,16 +193,11 @@ static void count_row(const struct bn_linear *lin, size_t row, uint64_t counts[3
         count_tiled_row(&lin->grouped, row, counts);
         return;
     }
-    int8_t values[BN_TQ2_BLOCK];
+    int8_t values[BN_I2S_BLOCK];
     const uint8_t *in = lin->w.codes + row * lin->w.row_bytes;
-    bool blocked = lin->form == BN_FORM_TQ2;
-    size_t block = blocked ? BN_TQ2_BLOCK : BN_I2S_BLOCK;
-    for (size_t i = 0; i < lin->k; i += block) {
-        if (blocked)
-            (void)bn_unpack_tq2(values, in + i / block * BN_TQ2_BLOCK_BYTES);
-        else
-            bn_unpack_i2s(values, in + i / 4);
-        for (size_t j = 0; j < bn_min_size(block, lin->k - i); j++)
+    for (size_t i = 0; i < lin->k; i += BN_I2S_BLOCK) {
+        bn_unpack_i2s(values, in + i / 4);
+        for (size_t j = 0; j < bn_min_size(BN_I2S_BLOCK, lin->k - i); j++)
             counts[values[j] + 1 < 3 ? values[j] + 1 : 2]++;
     }
 }

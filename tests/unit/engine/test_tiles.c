@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Models whose weights are brought into tiles: damage is refused or not, as the activations demand, and a model may
+ * have layers of one scale beside layers in tiles.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "model/model.h"
+#include "model/pack.h"
+#include "tests/unit/unit.h"
+
+#define BITNET "fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf"
+#define QWEN "fixtures/micro-qwen3-tq2_0-v331-yarn-42.gguf"
+#define TENSOR "blk.0.attn_k.weight"
+#define N_TOKENS 7u
+
+/* A copy of a file, and the tensor to edit in it. */
+struct file {
+    struct bn_buf text;
+    uint8_t *bytes, *data, *type;
+    size_t n_values;
+};
+
+static struct file load(const char *path)
+{
+    struct file f = {.text = {.max = 64u << 20}};
+    bn_model *model = NULL;
+    assert_int_equal(bn_file_read(path, &f.text, NULL), BN_OK);
+    f.bytes = bn_alloc_aligned(f.text.len, 1);
+    assert_non_null(f.bytes);
+    memcpy(f.bytes, f.text.data, f.text.len);
+    assert_int_equal(bn_model_open_memory(&model, f.bytes, f.text.len, path, NULL, NULL), BN_OK);
+    const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&model->gguf, TENSOR);
+    assert_int_equal(t->type, BN_TYPE_TQ2_0);
+    f.data = f.bytes + t->offset;
+    f.n_values = (size_t)(t->ne[0] * t->ne[1]);
+    f.type = f.bytes + t->info_offset + 8 + strlen(TENSOR) + 4 + 2 * sizeof(uint64_t);
+    assert_int_equal(*f.type, BN_TYPE_TQ2_0);
+    bn_model_close(model);
+    return f;
+}
+
+static void release(struct file *f)
+{
+    bn_free(f->bytes);
+    bn_buf_release(&f->text);
+}
+
+static bn_status reopen(const struct file *f, const bn_model_options *options, bn_error *err)
+{
+    bn_model *model = NULL;
+    *err = (bn_error){0};
+    bn_status status = bn_model_open_memory(&model, f->bytes, f->text.len, "model", options, err);
+    bn_model_close(model);
+    return status;
+}
+
+static void the_code_3_is_refused_with_8_bits(void **state)
+{
+    (void)state;
+    const bn_model_options unchecked = {.skip_code_check = true};
+    bn_error err;
+    struct file f = load(BITNET);
+    f.data[BN_TQ2_BLOCK_BYTES + 5] |= 0x30;
+    assert_int_equal(reopen(&f, NULL, &err), BN_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "row 1 holds the code 3"));
+    assert_int_equal(reopen(&f, &unchecked, &err), BN_OK);
+    release(&f);
+    f = load(QWEN); /* there it is the weight +2 */
+    f.data[5] |= 0x30;
+    assert_int_equal(reopen(&f, NULL, &err), BN_OK);
+    release(&f);
+}
+
+static void scales_must_be_finite(void **state)
+{
+    (void)state;
+    static const char *const PATHS[] = {BITNET, QWEN};
+    bn_error err;
+    for (size_t i = 0; i < BN_ARRAY_LEN(PATHS); i++) {
+        struct file f = load(PATHS[i]);
+        f.data[64] = 0;
+        f.data[65] = 0x7C;
+        assert_int_equal(reopen(&f, NULL, &err), BN_ERR_FORMAT);
+        assert_non_null(strstr(err.msg, "a scale that is not finite"));
+        release(&f);
+    }
+}
+
+/* All logits of a few tokens, n_batch of them at once. */
+static float *logits_of(bn_model *model, uint32_t n_batch)
+{
+    static const int32_t IDS[N_TOKENS] = {5, 9, 200, 31, 7, 7, 100};
+    const bn_session_options options = {.n_threads = 2, .exact_threads = true, .n_batch = n_batch};
+    bn_session *session = NULL;
+    float *logits = bn_alloc(N_TOKENS * bn_model_hparams(model)->n_vocab, sizeof *logits);
+    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
+    assert_int_equal(bn_session_eval(session, IDS, N_TOKENS, BN_LOGITS_ALL, logits, NULL), BN_OK);
+    bn_session_close(session);
+    return logits;
+}
+
+/* One matrix of the model becomes I2_S: other logits, which are the same bits every way. */
+static void one_scale_beside_tiles(void **state)
+{
+    (void)state;
+    struct file f = load(BITNET);
+    bn_model *model = NULL;
+    assert_int_equal(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL), BN_OK);
+    size_t n_bytes = N_TOKENS * bn_model_hparams(model)->n_vocab * sizeof(float);
+    float *before = logits_of(model, N_TOKENS), scale = 3.0f;
+    bn_model_close(model);
+    int8_t *values = bn_alloc(f.n_values, 1);
+    for (size_t i = 0; i < f.n_values; i += BN_TQ2_BLOCK)
+        (void)bn_unpack_tq2(values + i, f.data + i / BN_TQ2_BLOCK * BN_TQ2_BLOCK_BYTES);
+    for (size_t i = 0; i < f.n_values; i += BN_I2S_BLOCK)
+        bn_pack_i2s(f.data + i / 4, values + i);
+    memcpy(f.data + f.n_values / 4, &scale, sizeof scale);
+    *f.type = BN_TYPE_I2_S;
+    assert_int_equal(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL), BN_OK);
+    assert_int_equal(model->layers[0].k.form, BN_FORM_I2S);
+    assert_int_equal(model->layers[0].q.form, BN_FORM_GROUPED);
+    float *mixed = logits_of(model, N_TOKENS);
+    assert_int_not_equal(memcmp(mixed, before, n_bytes), 0);
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
+        if (!bn_kernels_supported(bn_kernels_built(i))) continue;
+        model->kernels = bn_kernels_built(i);
+        for (uint32_t n_batch = 1; n_batch <= N_TOKENS; n_batch += 3) {
+            float *again = logits_of(model, n_batch);
+            assert_memory_equal(again, mixed, n_bytes);
+            bn_free(again);
+        }
+    }
+    bn_model_close(model);
+    bn_free(mixed);
+    bn_free(before);
+    bn_free(values);
+    release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_code_3_is_refused_with_8_bits),
+        cmocka_unit_test(scales_must_be_finite),
+        cmocka_unit_test(one_scale_beside_tiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
