@@ -129,6 +129,7 @@ typedef bool (*bn_progress_fn)(void *user, uint32_t done, uint32_t total);
 
 typedef struct bn_model_options {
     bn_repack repack;
+    bool repack_later;       /* opening makes no copies; calls of bn_model_repack do */
     bool no_mmap;            /* read the file into memory instead of mapping it */
     bool no_weights;         /* keys and vocabulary only, as bn-run tokenize needs; evaluation is refused */
     bool skip_code_check;    /* do not scan the weights for the unused code 3 */
@@ -192,6 +193,10 @@ BN_MUST_CHECK bn_status bn_model_open_memory(bn_model **out, const void *data, s
                                              const char *name, const bn_model_options *options,
                                              bn_error *err);
 void bn_model_close(bn_model *model);
+/* After opening with repack_later: makes a part of the copies, on all cores. They are complete after 16 calls or
+ * fewer; false when nothing is left to do. Call it after each token that was generated: then the first one does not
+ * wait for copies. No session of the model may evaluate meanwhile. When memory is short, a copy is not made. */
+bool bn_model_repack(bn_model *model);
 
 const bn_hparams *bn_model_hparams(const bn_model *model);
 /* NULL when the file has no vocabulary. */

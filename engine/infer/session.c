@@ -70,7 +70,7 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->wanted, 1, s->n_batch, sizeof *s->wanted);
     if (s->model->hadamard.block != 0)
         take(a, &s->rotated, bn_act_padded(widest), s->n_threads, sizeof *s->rotated);
-    if (s->model->screen.q == NULL) return;
+    if (!s->model->repacking.head) return;
     size_t n_vectors = s->n_threads > BN_SCREEN_VECTORS ? s->n_threads : BN_SCREEN_VECTORS;
     take(a, &s->screen_vectors, 1, n_vectors, sizeof *s->screen_vectors);
     take(a, &s->screen_x, (size_t)2 * hp->n_embd, n_vectors, 1);

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-#define BN_LOADING_HEAD_PARTS 8u
+#define BN_LOADING_HEAD_PARTS 16u
 
 struct bn_loading {
     const bn_model_options *options;

@@ -62,6 +62,16 @@ struct bn_screen {
     float *step, *size, *rest; /* size: norm of the row itself, at least */
 };
 
+/* The copies that repack.h makes, in steps: parts of the head, then layers. Each copy is used when it is complete. */
+struct bn_repacking {
+    bool head, ternary; /* which are wanted */
+    bool later;         /* the head of the file is in use meanwhile */
+    uint32_t n_done, n_steps;
+    struct bn_screen screen;
+    uint8_t *codes; /* T5 of all layers */
+    uint64_t n_packed, codes_bytes;
+};
+
 struct bn_layer {
     const float *attn_norm, *ffn_norm; /* n_embd */
     const float *post_attn_norm,
@@ -76,6 +86,7 @@ struct bn_model {
     struct bn_matrix embd, head;
     struct bn_linear head_linear; /* a ternary head; its form is BN_FORM_GROUPED, or there is none (rows 0) */
     struct bn_screen screen;
+    struct bn_repacking repacking;
     const float *output_norm;
     struct bn_hadamard hadamard;
     struct bn_rotation embd_rotation; /* of rows of the embedding, which are rotated back */

@@ -24,54 +24,73 @@ static bool wants_t5(const struct bn_model *m, const struct bn_linear *lin, cons
            (fast || options->repack == BN_REPACK_ALWAYS);
 }
 
-struct packing {
-    const struct bn_model *m;
-    size_t first, end; /* linears */
-};
-
-static void pack_share(void *arg, unsigned thread, unsigned n_threads)
+/* All layers are packed, or none is. */
+static void plan_ternary(struct bn_model *m, const bn_model_options *options)
 {
-    const struct packing *job = arg;
-    const struct bn_model *m = job->m;
-    for (size_t i = job->first; i < job->end; i++) {
-        const struct bn_linear *lin = bn_model_linear(m, i);
-        size_t from, to;
-        bn_team_share(lin->w.rows, BN_ROW_GRAIN, thread, n_threads, &from, &to);
-        for (size_t r = from; r < to; r++)
-            m->kernels->t5_pack((uint8_t *)(uintptr_t)lin->packed.codes + r * lin->packed.row_bytes,
-                                lin->w.codes + r * lin->w.row_bytes, lin->w.k);
-    }
-}
-
-/* All layers' codes are one block of memory, so that huge pages fit. */
-static bn_status pack_ternary(struct bn_model *m, struct bn_loading *loading, bn_error *err)
-{
-    uint64_t bytes = 0;
-    size_t n_linears = bn_model_n_linears(m), in_layer = n_linears / m->hp.n_layer;
+    struct bn_repacking *r = &m->repacking;
+    size_t n_linears = bn_model_n_linears(m);
     for (size_t i = 0; i < n_linears; i++) {
         struct bn_linear *lin = bn_model_linear(m, i);
-        if (!wants_t5(m, lin, loading->options)) return BN_OK; /* all or none */
+        if (!wants_t5(m, lin, options)) return;
         size_t blocks = (lin->w.k + BN_T5_BLOCK - 1) / BN_T5_BLOCK;
         lin->packed = lin->w;
         lin->packed.k = blocks * BN_T5_BLOCK;
         lin->packed.row_bytes = blocks * BN_T5_BLOCK_BYTES;
         lin->packed.codes = NULL;
-        bytes += (uint64_t)lin->w.rows * lin->packed.row_bytes;
+        r->codes_bytes += (uint64_t)lin->w.rows * lin->packed.row_bytes;
     }
-    uint8_t *codes = bn_model_own(m, (size_t)bytes, 1);
-    if (codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the weights");
-    bn_mem_advise_huge(codes, (size_t)bytes);
-    m->packed_bytes = bytes;
-    for (size_t i = 0; i < n_linears; i++) {
+    r->ternary = n_linears > 0;
+}
+
+static uint64_t packed_bytes(const struct bn_linear *lin)
+{
+    return (uint64_t)lin->packed.rows * lin->packed.row_bytes;
+}
+
+/* Linears first .. end go to codes. */
+struct packing {
+    const struct bn_model *m;
+    size_t first, end;
+    uint8_t *codes;
+};
+
+static void pack_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    const struct packing *job = arg;
+    uint8_t *codes = job->codes;
+    for (size_t i = job->first; i < job->end; i++) {
+        const struct bn_linear *lin = bn_model_linear(job->m, i);
+        size_t from, to;
+        bn_team_share(lin->w.rows, BN_ROW_GRAIN, thread, n_threads, &from, &to);
+        for (size_t r = from; r < to; r++)
+            job->m->kernels->t5_pack(codes + r * lin->packed.row_bytes, lin->w.codes + r * lin->w.row_bytes,
+                                     lin->w.k);
+        codes += packed_bytes(lin);
+    }
+}
+
+/* All layers' codes are one block of memory, so that huge pages fit. */
+static bn_status pack_layer(struct bn_model *m, uint32_t layer, bn_error *err)
+{
+    struct bn_repacking *r = &m->repacking;
+    size_t in_layer = bn_model_n_linears(m) / m->hp.n_layer;
+    if (layer == 0) {
+        r->codes = bn_model_own(m, (size_t)r->codes_bytes, 1);
+        if (r->codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the weights");
+        bn_mem_advise_huge(r->codes, (size_t)r->codes_bytes);
+    }
+    struct packing job = {m, layer * in_layer, (layer + 1) * in_layer, r->codes + r->n_packed};
+    bn_team_once(bn_team_cores(), pack_share, &job);
+    for (size_t i = job.first; i < job.end; i++)
+        r->n_packed += packed_bytes(bn_model_linear(m, i));
+    if (layer + 1 < m->hp.n_layer) return BN_OK;
+    const uint8_t *codes = r->codes;
+    for (size_t i = 0; i < bn_model_n_linears(m); i++) {
         struct bn_linear *lin = bn_model_linear(m, i);
         lin->packed.codes = codes;
-        codes += lin->w.rows * lin->packed.row_bytes;
+        codes += packed_bytes(lin);
     }
-    for (size_t i = 0; i < n_linears; i += in_layer) {
-        struct packing job = {m, i, i + in_layer};
-        bn_team_once(bn_team_cores(), pack_share, &job);
-        BN_TRY(bn_loading_step(loading, err));
-    }
+    m->packed_bytes = r->codes_bytes;
     return BN_OK;
 }
 
@@ -88,7 +107,7 @@ static float norm_above(double sum, size_t n)
 
 static void screen_row(const struct bn_model *m, size_t r, float *row)
 {
-    const struct bn_screen *screen = &m->screen;
+    const struct bn_screen *screen = &m->repacking.screen;
     int8_t *q = screen->q + r * m->head.k;
     float scale;
     int32_t sum;
@@ -111,7 +130,7 @@ struct screening {
     size_t first, end; /* rows of the head */
 };
 
-/* Rows of the file that were read are given back: the copy takes their place. */
+/* Rows of the file that were read are given back, unless they are in use: the copy takes their place. */
 static void screen_share(void *arg, unsigned thread, unsigned n_threads)
 {
     const struct screening *job = arg;
@@ -122,40 +141,76 @@ static void screen_share(void *arg, unsigned thread, unsigned n_threads)
         size_t n = bn_min_size(FORGET_ROWS, job->first + to - r);
         for (size_t i = r; i < r + n; i++)
             screen_row(job->m, i, job->rows + (size_t)thread * head->k);
-        bn_file_map_forget(&job->m->map, head->data + r * head->row_bytes, n * head->row_bytes);
+        if (!job->m->repacking.later)
+            bn_file_map_forget(&job->m->map, head->data + r * head->row_bytes, n * head->row_bytes);
     }
 }
 
-static bn_status make_screen(struct bn_model *m, struct bn_loading *loading, bn_error *err)
+static bn_status allocate_screen(struct bn_model *m, bn_error *err)
 {
+    size_t rows = m->head.rows;
+    float *norms = bn_model_own(m, rows, 3 * sizeof *norms);
+    int8_t *q = bn_model_own(m, rows, m->head.k);
+    if (norms == NULL || q == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the head");
+    bn_mem_advise_huge(q, rows * m->head.k);
+    m->repacking.screen = (struct bn_screen){q, norms, norms + rows, norms + 2 * rows};
+    return BN_OK;
+}
+
+static bn_status screen_part(struct bn_model *m, uint32_t part, bn_error *err)
+{
+    const struct bn_matrix *head = &m->head;
     unsigned n_threads = bn_team_cores();
-    struct screening job = {m, bn_alloc_aligned((size_t)n_threads * m->head.k, sizeof(float)), 0, 0};
-    float *norms = bn_model_own(m, m->head.rows, 3 * sizeof *norms);
-    int8_t *q = bn_model_own(m, m->head.rows, m->head.k);
-    bn_status status = BN_OK;
-    if (job.rows == NULL || norms == NULL || q == NULL) {
-        status = bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the head");
-    } else {
-        bn_mem_advise_huge(q, m->head.rows * m->head.k);
-        m->screen = (struct bn_screen){q, norms, norms + m->head.rows, norms + 2 * m->head.rows};
-        for (uint32_t part = 1; part <= BN_LOADING_HEAD_PARTS && status == BN_OK; part++) {
-            job.end = (size_t)((uint64_t)m->head.rows * part / BN_LOADING_HEAD_PARTS);
-            bn_team_once(n_threads, screen_share, &job);
-            job.first = job.end;
-            status = bn_loading_step(loading, err);
-        }
-    }
+    if (part == 0) BN_TRY(allocate_screen(m, err));
+    struct screening job = {m, bn_alloc_aligned((size_t)n_threads * head->k, sizeof(float)),
+                            (size_t)((uint64_t)head->rows * part / BN_LOADING_HEAD_PARTS),
+                            (size_t)((uint64_t)head->rows * (part + 1) / BN_LOADING_HEAD_PARTS)};
+    if (job.rows == NULL) return bn_nomem(err);
+    bn_team_once(n_threads, screen_share, &job);
     bn_free(job.rows);
-    return status;
+    if (part + 1 < BN_LOADING_HEAD_PARTS) return BN_OK;
+    m->screen = m->repacking.screen;
+    if (m->repacking.later) bn_file_map_forget(&m->map, head->data, head->rows * head->row_bytes);
+    return BN_OK;
+}
+
+/* ---- steps ---- */
+
+static void plan(struct bn_model *m, const bn_model_options *options)
+{
+    struct bn_repacking *r = &m->repacking;
+    if (options->repack == BN_REPACK_NEVER) return;
+    if (options->repack == BN_REPACK_AUTO && !m->streamed) return;
+    r->later = options->repack_later;
+    /* A head of 8 bits or fewer gains nothing. */
+    r->head = m->head.k <= SCREEN_MAX_K && m->head.row_bytes >= 2 * m->head.k;
+    plan_ternary(m, options);
+    r->n_steps = (r->head ? BN_LOADING_HEAD_PARTS : 0) + (r->ternary ? m->hp.n_layer : 0);
+}
+
+static bn_status make_step(struct bn_model *m, bn_error *err)
+{
+    struct bn_repacking *r = &m->repacking;
+    uint32_t of_head = r->head ? BN_LOADING_HEAD_PARTS : 0, step = r->n_done++;
+    return step < of_head ? screen_part(m, step, err) : pack_layer(m, step - of_head, err);
 }
 
 bn_status bn_repack_model(struct bn_model *m, struct bn_loading *loading, bn_error *err)
 {
-    const bn_model_options *options = loading->options;
-    if (options->repack == BN_REPACK_NEVER) return BN_OK;
-    if (options->repack == BN_REPACK_AUTO && !m->streamed) return BN_OK;
-    BN_TRY(pack_ternary(m, loading, err));
-    /* A head of 8 bits or fewer gains nothing. */
-    if (m->head.k > SCREEN_MAX_K || m->head.row_bytes < 2 * m->head.k) return BN_OK;
-    return make_screen(m, loading, err);
+    plan(m, loading->options);
+    while (!m->repacking.later && m->repacking.n_done < m->repacking.n_steps) {
+        BN_TRY(make_step(m, err));
+        BN_TRY(bn_loading_step(loading, err));
+    }
+    return BN_OK;
+}
+
+#define CALLS 16u /* of bn_model_repack */
+
+bool bn_model_repack(bn_model *m)
+{
+    struct bn_repacking *r = &m->repacking;
+    for (uint32_t i = 0; i < r->n_steps; i += CALLS)
+        if (r->n_done < r->n_steps && make_step(m, NULL) != BN_OK) r->n_done = r->n_steps;
+    return r->n_done < r->n_steps;
 }

@@ -15,7 +15,8 @@
 #include "model/loading.h"
 #include "model/model.h"
 
-/* Makes the copies that the options ask for. The weights must be bound. BN_ERR_NOMEM, BN_ERR_CANCELLED. */
+/* Makes the copies that the options ask for, unless calls of bn_model_repack are to make them. The weights must be
+ * bound. BN_ERR_NOMEM, BN_ERR_CANCELLED. */
 BN_MUST_CHECK bn_status bn_repack_model(struct bn_model *m, struct bn_loading *loading, bn_error *err);
 
 #endif

@@ -193,6 +193,15 @@ static void put_fallbacks(struct build *b, bn_json *resolved)
     }
 }
 
+/* Of the packed weights when a pass used them; they may have become complete too late. */
+static uint64_t used_packed_bytes(const struct build *b)
+{
+    const char *name = b->model->kernels->name[BN_KERNEL_T5_GEMV];
+    for (size_t i = 0; i < b->gen->n_kernels; i++)
+        if (strcmp(b->gen->kernels[i].name, name) == 0) return b->model->packed_bytes;
+    return 0;
+}
+
 static bn_status put_resolved(struct build *b, bn_json *predicate)
 {
     bn_json *resolved = bn_json_put_object(predicate, "resolved");
@@ -206,7 +215,7 @@ static bn_status put_resolved(struct build *b, bn_json *predicate)
         BN_TRY(bn_tokenizer_digest(b->tok, hex, b->err));
         bn_json_put_string(resolved, "tokenizer_sha256", hex);
     }
-    bn_json_put_u64(resolved, "packed_bytes", b->model->packed_bytes);
+    bn_json_put_u64(resolved, "packed_bytes", used_packed_bytes(b));
     put_fallbacks(b, resolved);
     put_program(b, resolved);
     return BN_OK;

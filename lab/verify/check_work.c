@@ -297,18 +297,27 @@ static bool agrees(const char *what, uint64_t claimed, uint64_t want, struct bn_
     return bn_rule_fail(out, "%s: %llu are claimed, it must be %llu", what, (ull)claimed, (ull)want);
 }
 
-/* Bytes of ternary weights that a pass of one token reads: of the packed copies when there are any. */
-static bool read_packed(const struct bn_rules_input *in, const struct shape *s, uint64_t *bytes,
-                        struct bn_rule_result *out)
+/* Bytes of ternary weights that all passes read. The kernel for packed weights says which passes of one token had
+ * them: copies can be made while tokens are generated. */
+static bool ternary_bytes(const struct bn_rules_input *in, const struct effort *e, uint64_t *bytes,
+                          struct bn_rule_result *out)
 {
-    uint64_t packed = 0;
-    *bytes = s->ternary_bytes;
-    if (bn_json_path(in->receipt->predicate, "resolved.packed_bytes") == NULL) return true;
-    if (!bn_rule_u64(in, "resolved.packed_bytes", &packed, out)) return false;
-    if (packed == 0) return true;
-    *bytes = packed;
-    if (packed >= s->ternary_weights / 5) return true;
-    return bn_rule_fail(out, "%llu weights in %llu packed bytes", (ull)s->ternary_weights, (ull)packed);
+    static const enum bn_kernel PACKED[] = {BN_KERNEL_T5_GEMV};
+    const struct shape *s = &e->shape;
+    uint64_t packed = 0, calls = bn_receipt_work_sum(in, PACKED, 1).calls, each = times(7, s->n_layer);
+    uint64_t n = each > 0 ? calls / each : 0;
+    *bytes = times(e->work.passes, s->ternary_bytes);
+    if (bn_json_path(in->receipt->predicate, "resolved.packed_bytes") != NULL &&
+        !bn_rule_u64(in, "resolved.packed_bytes", &packed, out))
+        return false;
+    if (calls == 0 && packed == 0) return true;
+    if (packed < s->ternary_weights / 5)
+        return bn_rule_fail(out, "%llu weights in %llu packed bytes", (ull)s->ternary_weights, (ull)packed);
+    if (calls != times(n, each) || n > e->work.single || (n == 0 && e->work.single > 0))
+        return bn_rule_fail(out, "%llu calls of t5_gemv, not %llu for each of at most %llu tokens",
+                            (ull)calls, (ull)each, (ull)e->work.single);
+    *bytes = plus(times(n, packed), times(e->work.passes - n, s->ternary_bytes));
+    return true;
 }
 
 /* The type of the first layer's query matrix and the activations say which kernels ran: those of tiles with a
@@ -337,12 +346,11 @@ bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
     static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV,
                                            BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM};
     struct effort e = {0};
-    uint64_t packed;
-    if (!read_effort(in, &e, out) || !read_packed(in, &e.shape, &packed, out)) return false;
+    uint64_t bytes;
+    if (!read_effort(in, &e, out) || !ternary_bytes(in, &e, &bytes, out)) return false;
     const struct shape *s = &e.shape;
     struct bn_receipt_work done = bn_receipt_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
     const bn_work *w = &e.work;
-    uint64_t bytes = plus(times(w->single, packed), times(w->passes - w->single, s->ternary_bytes));
     uint64_t heads = is_ternary_head(s) ? w->heads : 0, head_passes = heads > 0 ? w->head_passes : 0;
     uint64_t ops = plus(times(w->tokens, s->ternary_weights), times(heads, s->n_vocab * s->n_embd));
     if (!agrees("multiply-adds of the ternary kernels", done.ops, ops, out) ||

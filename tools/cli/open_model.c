@@ -50,7 +50,10 @@ bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn
     bn_model_options with = {0};
     *out = NULL;
     if (options != NULL) with = *options;
-    if (args->repack != 0) with.repack = REPACK[args->repack]; /* auto leaves the command's own choice */
+    if (args->repack != 0) { /* auto leaves the command's own choice */
+        with.repack = REPACK[args->repack];
+        with.repack_later = false;
+    }
     if (args->isa != NULL) BN_TRY(bn_isa_select(args->isa, err));
     if (path == NULL)
         return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,

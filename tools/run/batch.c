@@ -209,6 +209,7 @@ static bn_status run(struct job *job, bn_error *err)
     while (job->n_printed < job->requests.n) {
         BN_TRY(start(job, err));
         BN_TRY(bn_scheduler_step(job->scheduler, err));
+        bn_model_repack(job->engine.model);
         while ((ended = bn_scheduler_take(job->scheduler)) != NULL)
             BN_TRY(finish(job, ended, err));
         BN_TRY(print_ended(job, err));

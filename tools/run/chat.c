@@ -111,6 +111,7 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     if (to > chat->n_shown)
         bn_run_answer_print(&chat->printer, chat->answer.data + chat->n_shown, to - chat->n_shown);
     chat->n_shown = to;
+    bn_model_repack(chat->engine.model);
     return !ended && bn_cli_interrupted() == 0;
 }
 

@@ -32,6 +32,7 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     (void)id;
     bn_buf_append(&job->text, text, n_bytes);
     if (job->stream) bn_run_answer_print(&job->answer, text, n_bytes);
+    bn_model_repack(job->engine.model);
     return bn_cli_interrupted() == 0;
 }
 

@@ -25,7 +25,7 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
 {
     const struct bn_run_options *o = args->fields;
     bn_session_options options = {.n_ctx = o->n_ctx, .n_batch = o->n_batch, .n_threads = o->n_threads};
-    bn_model_options with = {.repack = repack};
+    bn_model_options with = {.repack = repack, .repack_later = true};
     uint64_t start = bn_clock_ns();
     *engine = (struct bn_run_engine){0};
     BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));

@@ -64,7 +64,7 @@ struct bn_run_engine {
     uint64_t load_ns;
 };
 
-/* --model, --isa, then --threads, --ctx, --batch. */
+/* --model, --isa, then --threads, --ctx, --batch. The copies of BN_REPACK_AUTO are left to bn_model_repack. */
 BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args,
                                     bn_repack repack, bn_error *err);
 void bn_run_close(struct bn_run_engine *engine);

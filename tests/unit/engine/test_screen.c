@@ -208,6 +208,87 @@ static void a_damaged_head_row_is_an_error(void **state)
     bn_free(logits);
 }
 
+/* ---- copies that are made between tokens ---- */
+
+#define N_LATER 24u
+
+/* Evaluates N_LATER tokens and makes copies after each; compares the best logits with those of all. Returns the number
+ * of calls of bn_model_repack that left something to do. */
+static unsigned evaluate_and_repack(bn_model *model, bn_model *plain, bn_screen_stat *stat)
+{
+    bn_session_options options = {.n_threads = 2, .exact_threads = true, .n_ctx = N_LATER};
+    bn_session *session = NULL, *reference = NULL;
+    size_t n_vocab = model->hp.n_vocab;
+    unsigned calls = 0;
+    float *full = bn_alloc(n_vocab, sizeof *full), *best = bn_alloc(n_vocab, sizeof *best);
+    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
+    assert_int_equal(bn_session_open(&reference, plain, &options, NULL), BN_OK);
+    for (size_t i = 0; i < N_LATER; i++) {
+        int32_t id = token(i, n_vocab);
+        assert_int_equal(bn_session_eval(reference, &id, 1, BN_LOGITS_LAST, full, NULL), BN_OK);
+        assert_int_equal(bn_session_eval_best(session, &id, 1, 8, best, NULL), BN_OK);
+        assert_int_equal(count_wrong(full, best, n_vocab, 8), 0);
+        calls += bn_model_repack(model);
+    }
+    *stat = bn_session_screen_stat(session);
+    bn_session_close(session);
+    bn_session_close(reference);
+    bn_free(full);
+    bn_free(best);
+    return calls;
+}
+
+static bn_model *open_for_later(void)
+{
+    bn_model_options options = {.repack = BN_REPACK_ALWAYS, .repack_later = true};
+    bn_model *model = NULL;
+    assert_int_equal(bn_model_open(&model, MODEL, &options, NULL), BN_OK);
+    assert_null(model->screen.q);
+    assert_null(bn_model_linear(model, 0)->packed.codes);
+    return model;
+}
+
+static void copies_are_made_between_tokens(void **state)
+{
+    (void)state;
+    bn_model *model = open_for_later(), *now = open_model(MODEL, BN_REPACK_ALWAYS);
+    bn_model *plain = open_model(MODEL, BN_REPACK_NEVER);
+    bn_screen_stat stat;
+    unsigned calls = evaluate_and_repack(model, plain, &stat);
+    assert_true(calls > 0 && calls < 16);
+    assert_true(stat.full > 1 && stat.full <= 16);
+    assert_int_equal(stat.full + stat.screened, N_LATER);
+    assert_int_equal(model->packed_bytes, now->packed_bytes);
+    assert_memory_equal(model->screen.q, now->screen.q, model->head.rows * model->head.k);
+    for (size_t i = 0; i < bn_model_n_linears(model); i++) {
+        const struct bn_ternary *a = &bn_model_linear(model, i)->packed,
+                                *b = &bn_model_linear(now, i)->packed;
+        assert_memory_equal(a->codes, b->codes, a->rows * a->row_bytes);
+    }
+    assert_false(bn_model_repack(model) || bn_model_repack(now) || bn_model_repack(plain));
+    bn_model_close(model);
+    bn_model_close(now);
+    bn_model_close(plain);
+}
+
+/* When memory is short, the weights stay as they are, and no result changes. */
+static void without_memory_there_is_no_copy(void **state)
+{
+    (void)state;
+    bn_model *plain = open_model(MODEL, BN_REPACK_NEVER);
+    bn_screen_stat stat;
+    for (uint64_t n = 1; n <= 3; n++) {
+        bn_model *model = open_for_later();
+        bn_mem_fail_after(n);
+        assert_false(bn_model_repack(model));
+        bn_mem_fail_after(0);
+        assert_int_equal(evaluate_and_repack(model, plain, &stat), 0);
+        assert_int_equal(stat.full, N_LATER);
+        bn_model_close(model);
+    }
+    bn_model_close(plain);
+}
+
 /* ---- planted faults ---- */
 
 static void rows_shifted(struct bn_model *m)
@@ -299,6 +380,8 @@ int main(void)
         cmocka_unit_test(larger_wishes_and_traces_take_the_full_product),
         cmocka_unit_test(a_head_that_cannot_be_screened),
         cmocka_unit_test(a_damaged_head_row_is_an_error),
+        cmocka_unit_test(copies_are_made_between_tokens),
+        cmocka_unit_test(without_memory_there_is_no_copy),
         cmocka_unit_test(planted_faults_are_seen),
         cmocka_unit_test(reach_of_samplers),
         cmocka_unit_test(samplers_see_no_difference),

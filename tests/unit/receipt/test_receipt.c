@@ -324,6 +324,60 @@ static void a_receipt_says_what_was_drafted(void **state)
     release(&run);
 }
 
+static bool repack(void *user, int32_t id, const char *text, size_t n_bytes)
+{
+    (void)id, (void)text, (void)n_bytes;
+    bn_model_repack(user);
+    return true;
+}
+
+/* Whether a changed number of bytes is seen. */
+static bool sees_packed_bytes(bn_json *statement, uint64_t bytes)
+{
+    struct bn_receipt receipt;
+    bn_json_put_u64((bn_json *)(uintptr_t)bn_json_path(statement, "predicate.resolved"), "packed_bytes",
+                    bytes);
+    assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
+    open_text(&receipt, statement);
+    bool seen = !verifies(&receipt);
+    bn_receipt_release(&receipt);
+    return seen;
+}
+
+/* Some tokens were computed from the file's weights, the others from the copies. */
+static void copies_made_between_tokens_are_in_the_receipt(void **state)
+{
+    (void)state;
+    static const bn_model_options LATER = {.no_mmap = true, .repack = BN_REPACK_ALWAYS, .repack_later = true};
+    bn_model *own = NULL;
+    bn_session_options options = {.n_ctx = 64, .n_threads = 2};
+    struct run run = {.gen = {.prompt = PROMPT,
+                              .n_prompt = BN_ARRAY_LEN(PROMPT),
+                              .n_predict = 30,
+                              .sampling = BN_SAMPLER_OPTIONS_INIT,
+                              .on_token = repack,
+                              .want_chain = true}};
+    assert_int_equal(bn_model_open(&own, MODEL, &LATER, NULL), BN_OK);
+    run.gen.user = own;
+    assert_int_equal(bn_session_open(&run.session, own, &options, NULL), BN_OK);
+    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(own), &run.gen, NULL), BN_OK);
+    run.in = (struct bn_receipt_input){.model = own, .session = run.session, .generation = &run.gen};
+    bn_json *statement = build(&run);
+    struct bn_buf text;
+    to_text(bn_json_path(statement, "predicate.measurement"), false, &text);
+    assert_non_null(strstr(text.data, "i2s_gemv_"));
+    assert_non_null(strstr(text.data, "t5_gemv_"));
+    bn_buf_release(&text);
+    bn_screen_stat screen = bn_session_screen_stat(run.session);
+    assert_true(screen.full > 0 && screen.screened > 0 && screen.full + screen.screened == 30);
+    assert_false(sees_packed_bytes(statement, own->packed_bytes));
+    assert_true(sees_packed_bytes(statement, own->packed_bytes + 1));
+    assert_true(sees_packed_bytes(statement, 0));
+    bn_json_free(statement);
+    release(&run);
+    bn_model_close(own);
+}
+
 static void without_evidence_there_is_no_receipt(void **state)
 {
     (void)state;
@@ -655,6 +709,7 @@ int main(void)
         cmocka_unit_test(more_threads_than_heads_give_a_receipt),
         cmocka_unit_test(a_receipt_says_what_was_cached),
         cmocka_unit_test(a_receipt_says_what_was_drafted),
+        cmocka_unit_test(copies_made_between_tokens_are_in_the_receipt),
         cmocka_unit_test(without_evidence_there_is_no_receipt),
         cmocka_unit_test(short_memory_gives_no_receipt),
         cmocka_unit_test(replay_sees_any_difference),
