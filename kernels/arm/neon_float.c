@@ -85,18 +85,27 @@ INLINE void dot_all(float *dot, const uint8_t *w, size_t stride, size_t rows, co
         dot_rows(dot + r, w + r * stride, stride, 1, x, k, half);
 }
 
+#define BLOCK_ROWS 16u /* that all vectors use before the next rows: they stay in the cache */
+
+INLINE void gemm(float *y, size_t ldy, const uint8_t *w, size_t stride, size_t rows, size_t k, const float *x,
+                 size_t ldx, size_t n, const bool half)
+{
+    for (size_t r = 0; r < rows; r += BLOCK_ROWS)
+        for (size_t j = 0; j < n; j++)
+            dot_all(y + j * ldy + r, w + r * stride, stride, rows - r < BLOCK_ROWS ? rows - r : BLOCK_ROWS,
+                    x + j * ldx, k, half);
+}
+
 void bn_f16_gemm_neon(float *y, size_t ldy, const uint16_t *w, size_t rows, size_t k, const float *x,
                       size_t ldx, size_t n)
 {
-    for (size_t j = 0; j < n; j++)
-        dot_all(y + j * ldy, (const void *)w, 2 * k, rows, x + j * ldx, k, true);
+    gemm(y, ldy, (const void *)w, 2 * k, rows, k, x, ldx, n, true);
 }
 
 void bn_f32_gemm_neon(float *y, size_t ldy, const float *w, size_t rows, size_t k, const float *x, size_t ldx,
                       size_t n)
 {
-    for (size_t j = 0; j < n; j++)
-        dot_all(y + j * ldy, (const void *)w, 4 * k, rows, x + j * ldx, k, false);
+    gemm(y, ldy, (const void *)w, 4 * k, rows, k, x, ldx, n, false);
 }
 
 /* ---- attention ---- */

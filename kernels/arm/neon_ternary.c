@@ -61,7 +61,9 @@ void bn_i2s_gemv_neon(float *y, const struct bn_ternary *w, const struct bn_act 
         i2s_tile(y, 0, w, x, row, 1, 1);
 }
 
-void bn_i2s_gemm_neon(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+#define BLOCK_ROWS 16u /* that all tokens use before the next rows: their codes stay in the cache */
+
+static void i2s_block(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
     size_t j = 0;
     for (; j + TILE <= n; j += TILE) {
@@ -72,6 +74,16 @@ void bn_i2s_gemm_neon(float *y, size_t ldy, const struct bn_ternary *w, const st
     }
     for (; j < n; j++)
         bn_i2s_gemv_neon(y + j * ldy, w, x + j);
+}
+
+void bn_i2s_gemm_neon(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+{
+    for (size_t row = 0; row < w->rows; row += BLOCK_ROWS) {
+        struct bn_ternary block = *w;
+        block.codes += row * w->row_bytes;
+        block.rows = w->rows - row < BLOCK_ROWS ? w->rows - row : BLOCK_ROWS;
+        i2s_block(y + row, ldy, &block, x, n);
+    }
 }
 
 /* ---- 8-bit weights ---- */

@@ -100,8 +100,8 @@ INLINE void store_some(float *y, __m128 v, size_t n)
         y[i] = lane[i];
 }
 
-INLINE void gemm(float *y, size_t ldy, const uint8_t *w, size_t rows, size_t k, const float *x, size_t ldx,
-                 size_t n, const bool half)
+INLINE void gemm_rows(float *y, size_t ldy, const uint8_t *w, size_t rows, size_t k, const float *x,
+                      size_t ldx, size_t n, const bool half)
 {
     size_t j = 0, stride = k * (half ? 2 : 4);
     for (; j + 2 <= n; j += 2)
@@ -117,6 +117,16 @@ INLINE void gemm(float *y, size_t ldy, const uint8_t *w, size_t rows, size_t k, 
     for (size_t r = 0; r < rows && j < n; r += 4)
         store_some(y + j * ldy + r,
                    dot_rows(w + r * stride, stride, rows - r, x + j * ldx, k, 4 * stride, half), rows - r);
+}
+
+#define BLOCK_ROWS 16u /* that all vectors use before the next rows: they stay in the cache */
+
+INLINE void gemm(float *y, size_t ldy, const uint8_t *w, size_t rows, size_t k, const float *x, size_t ldx,
+                 size_t n, const bool half)
+{
+    size_t block = n == 1 ? rows : BLOCK_ROWS, row_bytes = k * (half ? 2 : 4);
+    for (size_t r = 0; r < rows; r += block)
+        gemm_rows(y + r, ldy, w + r * row_bytes, rows - r < block ? rows - r : block, k, x, ldx, n, half);
 }
 
 void bn_f16_gemm_avx2(float *y, size_t ldy, const uint16_t *w, size_t rows, size_t k, const float *x,

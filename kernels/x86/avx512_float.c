@@ -157,7 +157,7 @@ static void f16_stream(float *y, const uint16_t *w, size_t rows, size_t k, const
 
 /* Up to four rows times up to four vectors: 128-bit lane j of the result holds the rows of token j. */
 INLINE __m512 dot_four_by_four(struct rows w, size_t n_rows, const float *x, size_t ldx, size_t n, size_t k,
-                               const bool half)
+                               size_t ahead, const bool half)
 {
     const uint8_t *row[4];
     const float *token[4];
@@ -166,31 +166,45 @@ INLINE __m512 dot_four_by_four(struct rows w, size_t n_rows, const float *x, siz
         row[i] = w.at + (i < n_rows ? i : n_rows - 1) * w.stride;
         token[i] = x + (i < n ? i : n - 1) * ldx;
     }
-    dot_lanes(acc, row, 4, token, 4, k, 0, half);
+    dot_lanes(acc, row, 4, token, 4, k, ahead, half);
     return fold16(acc);
+}
+
+#define BLOCK_ROWS 16u /* of a matrix, which all vectors use before the next rows: they stay in the cache */
+
+/* Rows of a block, a multiple of four but for the last block, times two to four vectors, of which there are n_groups
+ * such groups. Each group prefetches its share of the next block, so that memory is busy all the time. */
+INLINE void gemm_block(float *y, size_t ldy, struct rows w, size_t rows, size_t k, const float *x, size_t ldx,
+                       size_t tokens, size_t group, size_t n_groups, const bool half)
+{
+    for (size_t r = 0; r < rows; r += 4) {
+        struct rows from = {w.at + r * w.stride, w.stride};
+        size_t count = rows - r < 4 ? rows - r : 4;
+        size_t ahead = r / 4 % n_groups == group ? BLOCK_ROWS * w.stride : 0;
+        __m512 dots = dot_four_by_four(from, count, x, ldx, tokens, k, ahead, half);
+        float lane[16];
+        _mm512_storeu_ps(lane, dots);
+        for (size_t t = 0; t < tokens; t++)
+            memcpy(y + t * ldy + r, lane + 4 * t, count == 4 ? 4 * sizeof *y : count * sizeof *y);
+    }
 }
 
 INLINE void gemm(float *y, size_t ldy, struct rows w, size_t rows, size_t k, const float *x, size_t ldx,
                  size_t n, const bool half)
 {
-    size_t j = 0;
-    for (; n - j >= 2; j += n - j < 4 ? n - j : 4) {
-        size_t tokens = n - j < 4 ? n - j : 4;
-        for (size_t r = 0; r < rows; r += 4) {
+    size_t n_groups = n / 4 + (n % 4 > 1);
+    for (size_t row = 0; row < rows; row += BLOCK_ROWS) {
+        size_t end = rows - row < BLOCK_ROWS ? rows : row + BLOCK_ROWS, j = 0;
+        struct rows block = {w.at + row * w.stride, w.stride};
+        for (; n - j >= 2; j += n - j < 4 ? n - j : 4)
+            gemm_block(y + j * ldy + row, ldy, block, end - row, k, x + j * ldx, ldx, n - j < 4 ? n - j : 4,
+                       j / 4, n_groups, half);
+        for (size_t r = row; r < end && j < n; r += 8) {
             struct rows from = {w.at + r * w.stride, w.stride};
-            size_t count = rows - r < 4 ? rows - r : 4;
-            __m512 dots = dot_four_by_four(from, count, x + j * ldx, ldx, tokens, k, half);
-            float lane[16];
-            _mm512_storeu_ps(lane, dots);
-            for (size_t t = 0; t < tokens; t++)
-                memcpy(y + (j + t) * ldy + r, lane + 4 * t, count * sizeof *y);
+            size_t count = end - r < 8 ? end - r : 8;
+            _mm256_mask_storeu_ps(y + j * ldy + r, (__mmask8)first16(count),
+                                  dot_eight(from, count, x + j * ldx, k, half));
         }
-    }
-    for (size_t r = 0; r < rows && j < n; r += 8) {
-        struct rows from = {w.at + r * w.stride, w.stride};
-        size_t count = rows - r < 8 ? rows - r : 8;
-        _mm256_mask_storeu_ps(y + j * ldy + r, (__mmask8)first16(count),
-                              dot_eight(from, count, x + j * ldx, k, half));
     }
 }
 
