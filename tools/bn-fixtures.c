@@ -26,7 +26,7 @@ struct options {
 
 static const struct bn_option GEN[] = {
     BN_OPTION("size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
-              .arg = "nano|pair|micro|tiny|deep|small|medium|2b|bonsai-1.7b|bonsai-4b|bonsai-8b",
+              .arg = "nano|pair|micro|tiny|deep|small|medium|270m|0.6b|2b|bonsai-1.7b|bonsai-4b|bonsai-8b",
               .group = "Model", .preset = "tiny", BN_TO_TEXT(struct options, size)),
     BN_OPTION("arch", "architecture [qwen3 for bonsai-*, else bitnet-b1.58]",
               .arg = "bitnet-b1.58|bitnet|llama|qwen3|gemma3|minicpm", .group = "Model",
