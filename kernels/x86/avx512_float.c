@@ -314,9 +314,8 @@ INLINE __m512 exp16(__m512 x)
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(BN_EXP_C2));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    __m512i power = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(j), _mm512_set1_epi32(127)), 23);
-    __mmask16 small = _mm512_cmp_ps_mask(x, _mm512_set1_ps(BN_EXP_MIN), _CMP_LT_OQ);
-    return _mm512_mask_mul_ps(_mm512_setzero_ps(), (__mmask16)~small, p, _mm512_castsi512_ps(power));
+    __mmask16 counts = _mm512_cmp_ps_mask(x, _mm512_set1_ps(BN_EXP_MIN), _CMP_NLT_UQ); /* NaN too */
+    return _mm512_maskz_scalef_ps(counts, p, j);
 }
 
 void bn_exp_avx512vnni(float *y, const float *x, size_t n)
@@ -352,21 +351,43 @@ INLINE __m512d add_terms(__m512d sum, __m512 v, __mmask16 here)
     return _mm512_mask_add_pd(sum, (__mmask8)(here >> 8), sum, widen_high(v));
 }
 
+/* The largest of n >= 1 values; several chains hide the latency of max. */
+static float largest(const float *x, size_t n)
+{
+    __m512 max[4];
+    size_t i = 0;
+    for (size_t c = 0; c < 4; c++)
+        max[c] = _mm512_set1_ps(x[0]);
+    for (; i + 64 <= n; i += 64)
+        for (size_t c = 0; c < 4; c++)
+            max[c] = _mm512_max_ps(max[c], _mm512_loadu_ps(x + i + 16 * c));
+    for (; i < n; i += 16)
+        max[0] =
+            _mm512_mask_max_ps(max[0], first16(n - i), max[0], _mm512_maskz_loadu_ps(first16(n - i), x + i));
+    return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(max[0], max[1]), _mm512_max_ps(max[2], max[3])));
+}
+
 void bn_softmax_avx512vnni(float *x, size_t n)
 {
-    __m512 max = _mm512_set1_ps(x[0]);
+    __m512 max = _mm512_set1_ps(largest(x, n));
     __m512d sum = _mm512_setzero_pd();
-    for (size_t i = 0; i < n; i += 16)
-        max = _mm512_mask_max_ps(max, first16(n - i), max, _mm512_maskz_loadu_ps(first16(n - i), x + i));
-    max = _mm512_set1_ps(_mm512_reduce_max_ps(max));
-    for (size_t i = 0; i < n; i += 16) {
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m512 e = exp16(_mm512_sub_ps(_mm512_loadu_ps(x + i), max));
+        _mm512_storeu_ps(x + i, e);
+        sum = _mm512_add_pd(sum, _mm512_cvtps_pd(_mm256_loadu_ps(x + i)));
+        sum = _mm512_add_pd(sum, _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8)));
+    }
+    if (i < n) {
         __mmask16 here = first16(n - i);
         __m512 e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(here, x + i), max));
         _mm512_mask_storeu_ps(x + i, here, e);
         sum = add_terms(sum, e, here);
     }
     __m512 factor = _mm512_set1_ps((float)(1.0 / fold8(sum)));
-    for (size_t i = 0; i < n; i += 16) {
+    for (i = 0; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(x + i, _mm512_mul_ps(_mm512_loadu_ps(x + i), factor));
+    if (i < n) {
         __mmask16 here = first16(n - i);
         _mm512_mask_storeu_ps(x + i, here, _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), factor));
     }
