@@ -90,7 +90,21 @@ static inline size_t bn_in_plane(size_t i)
     return i / 16 * 16 + i % 4 * 4 + i % 16 / 4;
 }
 
-/* The keys or the values of one head: n_pos rows of head_dim binary16 values, ld apart. */
+/* The keys of one head, in binary16. Sixteen positions make a tile, in which element i of all of them lies side by
+ * side: a vector has a position in each lane. Tiles are read to their ends. */
+#define BN_KEY_TILE 16u
+struct bn_keys {
+    const uint16_t *tiles;
+    size_t n_pos, head_dim;
+};
+
+/* Where element i of position p is in the tiles. */
+static inline size_t bn_in_keys(size_t p, size_t i, size_t head_dim)
+{
+    return (p / BN_KEY_TILE * head_dim + i) * BN_KEY_TILE + p % BN_KEY_TILE;
+}
+
+/* The values of one head: n_pos rows of head_dim binary16 values, ld apart. */
 struct bn_kv {
     const uint16_t *rows;
     size_t ld, n_pos, head_dim;
@@ -186,9 +200,9 @@ struct bn_kernels {
      * a' = a*cos - b*sin, b' = a*sin + b*cos, three roundings each. cos and sin have n_rot/2 values. */
     void (*rope_neox)(float *x, const float *cos, const float *sin, size_t n_rot);
     void (*rope_norm)(float *x, const float *cos, const float *sin, size_t n_rot);
-    /* For n queries (heads that share these keys) j: s[j * lds + p] = dot(q_j, k_p) * factor, q rows ldq
-     * apart; the dot is a lane sum over 16 lanes by fma (lane = fma(q, k, lane)). */
-    void (*attn_scores)(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_kv *k,
+    /* For n queries (of heads and tokens that share these keys) j: s[j * lds + p] = dot(q_j, k_p) * factor, q rows
+     * ldq apart; the dot is a lane sum over 16 lanes by fma (lane = fma(q, k, lane)). */
+    void (*attn_scores)(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_keys *k,
                         float factor);
     /* In place: m = max; e = exp(x - m) by the exp slot; sum = lane sum of e in binary64 over 8 lanes;
      * x = e * (float)(1.0 / sum). n >= 1. */

@@ -84,12 +84,18 @@ void bn_rope_norm_ref(float *x, const float *cos, const float *sin, size_t n_rot
         rotate(&x[2 * i], &x[2 * i + 1], cos[i], sin[i]);
 }
 
-void bn_attn_scores_ref(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_kv *k,
+void bn_attn_scores_ref(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_keys *k,
                         float factor)
 {
     for (size_t j = 0; j < n; j++)
-        for (size_t p = 0; p < k->n_pos; p++)
-            s[j * lds + p] = dot_f16(k->rows + p * k->ld, q + j * ldq, k->head_dim) * factor;
+        for (size_t p = 0; p < k->n_pos; p++) {
+            float lane[16] = {0};
+            for (size_t i = 0; i < k->head_dim; i++) {
+                float key = bn_ref_widen_f16(k->tiles[bn_in_keys(p, i, k->head_dim)]);
+                lane[i % 16] = fmaf(key, q[j * ldq + i], lane[i % 16]);
+            }
+            s[j * lds + p] = fold16(lane) * factor;
+        }
 }
 
 void bn_softmax_ref(float *x, size_t n)

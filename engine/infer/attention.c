@@ -27,11 +27,17 @@ static void norm_heads(const struct pass *p, uint32_t layer, size_t from, size_t
     stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, hp->head_dim, 1));
 }
 
-/* Where the first position of a KV head is in the caches of a sequence. */
+/* Where a KV head begins in the caches of a sequence. */
 static size_t cache_row(const struct pass *p, const struct bn_sequence *sequence, uint32_t layer,
                         size_t kv_head)
 {
-    return (layer * p->m->hp.n_head_kv + kv_head) * sequence->n_ctx * p->m->hp.head_dim;
+    return (layer * p->m->hp.n_head_kv + kv_head) * bn_cache_rows(sequence->n_ctx) * p->m->hp.head_dim;
+}
+
+/* The rows of this thread for a tile of queries. */
+static float *tile_rows(const struct pass *p)
+{
+    return p->s->queries + (size_t)p->thread * 2 * BN_QUERIES * p->m->hp.head_dim;
 }
 
 /* Rotates q and k, and stores k and v, for this thread's (token, head) pairs. */
@@ -56,14 +62,17 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     }
     stage_end(p, rope, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, shape(to - from, hp->n_rot, 1));
     struct bn_brick_timer store = stage_begin(p, BN_BRICK_KV_STORE);
+    uint16_t *key = (uint16_t *)(void *)tile_rows(p);
     for (size_t i = from; i < to; i++) {
         size_t token = i / n_heads, head = i % n_heads;
         if (head < hp->n_head) continue;
         size_t kv = head - hp->n_head, row = (token * n_kv + kv) * d;
         const struct bn_row *at = &s->rows[token];
-        size_t cell = cache_row(p, at->sequence, layer, kv) + at->position * d;
-        p->kernels->f32_to_f16(at->sequence->k_cache + cell, s->k + row, d);
-        p->kernels->f32_to_f16(at->sequence->v_cache + cell, s->v + row, d);
+        size_t cell = cache_row(p, at->sequence, layer, kv);
+        p->kernels->f32_to_f16(at->sequence->v_cache + cell + at->position * d, s->v + row, d);
+        p->kernels->f32_to_f16(key, s->k + row, d);
+        for (size_t e = 0; e < d; e++)
+            at->sequence->k_cache[cell + bn_in_keys(at->position, e, d)] = key[e];
         n_stored++;
     }
     stage_end(p, store, BN_KERNEL_F32_TO_F16, n_stored * d * 4, shape(n_stored, d, 2));
@@ -71,50 +80,136 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     bn_trace_layer(p, "k_rope", layer, s->k, n_kv * d);
 }
 
-/* n query heads of one token that share a KV head, from the head'th on: scores, softmax, values. */
-static void attend(const struct pass *p, uint32_t layer, size_t token, size_t head, size_t n)
+/* The queries of a KV head are counted token by token, and within a token head by head. A tile is a run of them that
+ * belong to one sequence. */
+struct tile {
+    uint32_t layer;
+    size_t kv_head, first, n;
+    const struct bn_sequence *sequence;
+    float *scores;    /* rows of bn_score_row */
+    size_t first_pos; /* of the scores: that of a tile of keys */
+};
+
+/* Positions from..to. */
+struct span {
+    size_t from, to;
+};
+
+static size_t group_of(const struct pass *p)
+{
+    return p->m->hp.n_head / p->m->hp.n_head_kv;
+}
+
+/* What query j of a tile attends to. */
+static struct span visible(const struct pass *p, const struct tile *t, size_t j)
+{
+    size_t to = (size_t)p->s->rows[(t->first + j) / group_of(p)].position + 1, window = p->m->hp.window;
+    return (struct span){bn_is_local(&p->m->hp, t->layer) && to > window ? to - window : 0, to};
+}
+
+/* Its row in q or att. */
+static float *query_row(const struct pass *p, const struct tile *t, size_t j, float *x)
+{
+    size_t group = group_of(p), token = (t->first + j) / group;
+    return x + (token * p->m->hp.n_head + t->kv_head * group + (t->first + j) % group) * p->m->hp.head_dim;
+}
+
+/* Adds the values of the positions `at` to the rows of n queries from query j on. */
+static void add_values(const struct pass *p, const struct tile *t, float *y, size_t j, size_t n,
+                       struct span at)
+{
+    size_t d = p->m->hp.head_dim, ld = bn_score_row(p->s);
+    if (at.from >= at.to) return;
+    size_t row = cache_row(p, t->sequence, t->layer, t->kv_head) + at.from * d;
+    struct bn_kv v = {t->sequence->v_cache + row, d, at.to - at.from, d};
+    p->kernels->attn_values(y + j * d, d, t->scores + j * ld + at.from - t->first_pos, ld, n, &v);
+}
+
+/* y = sums of values. Positions come in ascending order: those that every query sees are added for all of them at once,
+ * the ones before and after those token by token. */
+static void attend_values(const struct pass *p, const struct tile *t, float *y)
+{
+    struct span first = visible(p, t, 0), last = visible(p, t, t->n - 1);
+    struct span all = {last.from, first.to > last.from ? first.to : last.from};
+    size_t group = group_of(p), n;
+    memset(y, 0, t->n * p->m->hp.head_dim * sizeof *y);
+    for (size_t j = 0; j < t->n; j += n) {
+        struct span at = visible(p, t, j);
+        n = bn_min_size(group - (t->first + j) % group, t->n - j);
+        add_values(p, t, y, j, n, (struct span){at.from, bn_min_size(at.to, all.from)});
+    }
+    add_values(p, t, y, 0, t->n, all);
+    for (size_t j = 0; j < t->n; j += n) {
+        n = bn_min_size(group - (t->first + j) % group, t->n - j);
+        add_values(p, t, y, j, n, (struct span){all.to, visible(p, t, j).to});
+    }
+}
+
+/* Scores, softmax, values of a tile. Scores of positions that a query does not see are computed and not used. */
+static void attend(const struct pass *p, const struct tile *t)
 {
     struct bn_session *s = p->s;
     const bn_hparams *hp = &p->m->hp;
-    const struct bn_sequence *sequence = s->rows[token].sequence;
-    size_t d = hp->head_dim, n_pos = s->rows[token].position + 1, row = (token * hp->n_head + head) * d,
-           hidden = 0;
-    if (bn_is_local(hp, layer) && n_pos > hp->window) hidden = n_pos - hp->window;
-    n_pos -= hidden;
-    size_t at = cache_row(p, sequence, layer, head / (hp->n_head / hp->n_head_kv)) + hidden * d;
-    struct bn_kv k = {sequence->k_cache + at, d, n_pos, d}, v = {sequence->v_cache + at, d, n_pos, d};
-    float *scores = s->scores + (size_t)p->thread * BN_QUERIES * s->n_ctx;
+    struct span first = visible(p, t, 0), last = visible(p, t, t->n - 1);
+    size_t d = hp->head_dim, ld = bn_score_row(s), n_bytes = (last.to - first.from) * d * 2, n_pairs = 0;
+    bool gathered = first.to != last.to; /* the heads of one token are neighbours in q and att */
+    float *q = gathered ? tile_rows(p) : query_row(p, t, 0, s->q);
+    float *y = gathered ? q + BN_QUERIES * d : query_row(p, t, 0, s->att);
+    for (size_t j = 0; j < t->n; j++) {
+        struct span at = visible(p, t, j);
+        n_pairs += at.to - at.from;
+        if (gathered) memcpy(q + j * d, query_row(p, t, j, s->q), d * sizeof *q);
+    }
+    size_t row = cache_row(p, t->sequence, t->layer, t->kv_head) + t->first_pos * d;
+    struct bn_keys k = {t->sequence->k_cache + row, last.to - t->first_pos, d};
     struct bn_brick_timer part = part_begin(p, BN_BRICK_ATTENTION_SCORE);
     kernel_begin(p);
-    p->kernels->attn_scores(scores, s->n_ctx, s->q + row, d, n, &k, hp->attn_scale);
-    kernel_end(p, BN_KERNEL_ATTN_SCORES, n_pos * d * 2, shape(n_pos, d, n));
-    brick_end(part, n * n_pos);
+    p->kernels->attn_scores(t->scores, ld, q, d, t->n, &k, hp->attn_scale);
+    kernel_end(p, BN_KERNEL_ATTN_SCORES, n_bytes, shape(n_pairs, d, 1));
+    brick_end(part, n_pairs);
     part = part_begin(p, BN_BRICK_ATTENTION_SOFTMAX);
     kernel_begin(p);
-    for (size_t j = 0; j < n; j++)
-        p->kernels->softmax(scores + j * s->n_ctx, n_pos);
-    kernel_end(p, BN_KERNEL_SOFTMAX, 0, shape(1, n_pos, n));
-    brick_end(part, n * n_pos);
+    for (size_t j = 0; j < t->n; j++) {
+        struct span at = visible(p, t, j);
+        p->kernels->softmax(t->scores + j * ld + at.from - t->first_pos, at.to - at.from);
+    }
+    kernel_end(p, BN_KERNEL_SOFTMAX, 0, shape(n_pairs, 1, 1));
+    brick_end(part, n_pairs);
     part = part_begin(p, BN_BRICK_ATTENTION_OUTPUT);
-    memset(s->att + row, 0, n * d * sizeof *s->att);
     kernel_begin(p);
-    p->kernels->attn_values(s->att + row, d, scores, s->n_ctx, n, &v);
-    kernel_end(p, BN_KERNEL_ATTN_VALUES, n_pos * d * 2, shape(n_pos, d, n));
-    brick_end(part, n * d);
+    attend_values(p, t, y);
+    kernel_end(p, BN_KERNEL_ATTN_VALUES, n_bytes, shape(n_pairs, d, 1));
+    for (size_t j = 0; gathered && j < t->n; j++)
+        memcpy(query_row(p, t, j, s->att), y + j * d, d * sizeof *y);
+    brick_end(part, t->n * d);
 }
 
-/* Causal attention for this thread's (token, head) pairs; query heads share the KV heads in equal groups. */
+/* The tile that begins with a query, of at most n. */
+static struct tile tile_at(const struct pass *p, uint32_t layer, size_t query, size_t n)
+{
+    const struct bn_row *rows = p->s->rows;
+    size_t group = group_of(p), of_head = p->n * group, first = query % of_head, token = first / group;
+    struct tile t = {layer, query / of_head, first, group - first % group, rows[token].sequence, NULL, 0};
+    size_t most = bn_min_size(bn_min_size(n, of_head - first), BN_QUERIES);
+    while (t.n < most && rows[(first + t.n) / group].sequence == t.sequence)
+        t.n += group;
+    t.n = bn_min_size(t.n, most);
+    t.scores = p->s->scores + (size_t)p->thread * BN_QUERIES * bn_score_row(p->s);
+    t.first_pos = visible(p, &t, 0).from / BN_KEY_TILE * BN_KEY_TILE;
+    return t;
+}
+
+/* Causal attention for this thread's queries; query heads share the KV heads in equal groups. */
 static void attention(const struct pass *p, uint32_t layer)
 {
-    size_t n_head = p->m->hp.n_head, group = n_head / p->m->hp.n_head_kv, from, to;
-    my_share(p, p->n * n_head, 1, &from, &to);
+    size_t from, to;
+    my_share(p, p->n * p->m->hp.n_head, 1, &from, &to);
     uint64_t elements = (to - from) * p->m->hp.head_dim;
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_ATTENTION);
     while (from < to) {
-        size_t head = from % n_head, n = bn_min_size(to - from, group - head % group);
-        n = bn_min_size(n, BN_QUERIES);
-        attend(p, layer, from / n_head, head, n);
-        from += n;
+        struct tile t = tile_at(p, layer, from, to - from);
+        attend(p, &t);
+        from += t.n;
     }
     brick_end(brick, elements);
 }

@@ -9,7 +9,7 @@ bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32
 {
     uint64_t n_cache, per_position = (uint64_t)hp->n_layer * hp->n_head_kv * hp->head_dim;
     *sequence = (struct bn_sequence){.n_ctx = n_ctx};
-    if (!bn_mul_ok(per_position, n_ctx, &n_cache)) return false;
+    if (!bn_mul_ok(per_position, bn_cache_rows(n_ctx), &n_cache)) return false;
     sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
     sequence->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->v_cache);
     sequence->tokens = bn_alloc_aligned(n_ctx, sizeof *sequence->tokens);

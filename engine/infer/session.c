@@ -63,7 +63,8 @@ static void lay_out(struct bn_session *s, struct arena *a)
         take(a, &s->act_step, bn_act_padded(widest) / BN_MIN_GROUP, n_rows, sizeof *s->act_step);
         take(a, &s->act_sum, bn_act_padded(widest) / BN_MIN_GROUP, n_rows, sizeof *s->act_sum);
     }
-    take(a, &s->scores, (size_t)s->n_ctx * BN_QUERIES, s->n_threads, sizeof *s->scores);
+    take(a, &s->scores, bn_score_row(s) * BN_QUERIES, s->n_threads, sizeof *s->scores);
+    take(a, &s->queries, (size_t)hp->head_dim * 2 * BN_QUERIES, s->n_threads, sizeof *s->queries);
     take(a, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);
     take(a, &s->hidden, hp->n_embd, s->n_batch, sizeof *s->hidden);
     take(a, &s->rows, 1, s->n_batch, sizeof *s->rows);

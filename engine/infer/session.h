@@ -13,16 +13,24 @@
 #include "stamp/counters.h"
 #include "stamp/profiler.h"
 
-#define BN_QUERIES 4u         /* heads of one token whose attention is computed together */
+#define BN_QUERIES 32u        /* of heads and tokens that share keys: their attention is computed together */
 #define BN_SCREEN_MAX 1024u   /* largest n_best that is screened for */
 #define BN_SCREEN_VECTORS 16u /* rows of logits that are screened together */
 
 struct bn_sequence {
     uint32_t n_ctx;
-    uint32_t position;           /* tokens in the timeline */
-    int32_t *tokens;             /* n_ctx */
-    uint16_t *k_cache, *v_cache; /* binary16: [layer][kv head][n_ctx][head_dim] */
+    uint32_t position; /* tokens in the timeline */
+    int32_t *tokens;   /* n_ctx */
+    /* Binary16: [layer][kv head][bn_cache_rows / BN_KEY_TILE] tiles of keys, [layer][kv head][bn_cache_rows][head_dim]
+     * values. */
+    uint16_t *k_cache, *v_cache;
 };
+
+/* Positions that n_ctx tokens take in a cache: whole tiles of keys. */
+static inline size_t bn_cache_rows(uint32_t n_ctx)
+{
+    return ((size_t)n_ctx + BN_KEY_TILE - 1) / BN_KEY_TILE * BN_KEY_TILE;
+}
 
 /* One token of the batch in flight. Rows of one sequence are neighbours, in the order of their positions. */
 struct bn_row {
@@ -62,7 +70,9 @@ struct bn_session {
     struct bn_act16 *act16;
     float *act_step;
     int32_t *act_sum;
-    float *scores;   /* n_threads times BN_QUERIES rows of n_ctx */
+    float *scores; /* n_threads times BN_QUERIES rows of bn_score_row */
+    float
+        *queries; /* n_threads times BN_QUERIES rows of head_dim of q, then as many of att: a tile of them */
     float *head_row; /* n_threads rows of n_embd: one row of a quantised head in floats */
     float *hidden;   /* n_batch x n_embd: after the final norm */
     size_t n_hidden; /* rows of hidden that the last evaluation filled */
@@ -100,6 +110,12 @@ struct bn_session {
         atomic_bool bad_row;        /* an embedding row or the hidden state is not finite */
     } run;
 };
+
+/* Room for the scores of one query. It is no power of two, so that rows lie in different sets of the caches. */
+static inline size_t bn_score_row(const struct bn_session *s)
+{
+    return bn_cache_rows(s->n_ctx) + BN_KEY_TILE;
+}
 
 /* From now on the session records its work in the profile; NULL detaches it. The profile outlives the session
  * or is detached first. The results are the same bits with and without one. BN_ERR_ARG when it has fewer

@@ -19,10 +19,11 @@
 
 _Static_assert(sizeof(struct bn_state_header) == 64, "the header has no padding");
 
-/* Head i of all layers: where its keys or values of position 0 lie. Those of the next positions follow. */
+/* Head i of all layers: its tiles of keys, or its rows of values. */
 static uint16_t *head_cache(const struct bn_session *s, size_t i, bool values)
 {
-    return (values ? s->own.v_cache : s->own.k_cache) + i * s->own.n_ctx * s->model->hp.head_dim;
+    return (values ? s->own.v_cache : s->own.k_cache) +
+           i * bn_cache_rows(s->own.n_ctx) * s->model->hp.head_dim;
 }
 
 static size_t n_heads(const struct bn_session *s)
@@ -114,19 +115,28 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
         return bn_fail(err, BN_ERR_ARG, "cannot save %u tokens, the timeline has %u", n_tokens,
                        s->own.position);
     BN_TRY(header_of(s, n_tokens, &header, err));
-    size_t n = 0, row = (size_t)n_tokens * s->model->hp.head_dim * sizeof(uint16_t);
+    size_t n = 0, d = s->model->hp.head_dim, n_values = n_tokens * d, row = n_values * sizeof(uint16_t);
     struct bn_file_part *parts = bn_alloc(2 * n_heads(s) + 3, sizeof *parts);
-    if (parts == NULL) return bn_nomem(err);
+    uint16_t *keys = bn_alloc(n_heads(s), row); /* in rows, as files have them */
+    if (parts == NULL || keys == NULL) {
+        bn_free(parts);
+        bn_free(keys);
+        return bn_nomem(err);
+    }
     parts[n++] = (struct bn_file_part){&header, sizeof header};
     parts[n++] = (struct bn_file_part){s->own.tokens, n_tokens * sizeof *s->own.tokens};
     for (size_t i = 0; i < n_heads(s); i++) {
-        parts[n++] = (struct bn_file_part){head_cache(s, i, false), row};
+        uint16_t *rows = keys + i * n_values;
+        for (size_t at = 0; at < n_values; at++)
+            rows[at] = head_cache(s, i, false)[bn_in_keys(at / d, at % d, d)];
+        parts[n++] = (struct bn_file_part){rows, row};
         parts[n++] = (struct bn_file_part){head_cache(s, i, true), row};
     }
     bn_status status = sum_parts(parts, n, hex, err);
     parts[n++] = (struct bn_file_part){hex, BN_STATE_SUM_BYTES};
     if (status == BN_OK) status = bn_file_write_parts(path, parts, n, err);
     bn_free(parts);
+    bn_free(keys);
     return status;
 }
 
@@ -197,9 +207,13 @@ static bn_status check(struct bn_session *s, const unsigned char *bytes, size_t 
 static void copy_rows(struct bn_session *s, const unsigned char *rows, size_t n, size_t from, size_t to)
 {
     size_t d = s->model->hp.head_dim, bytes = d * sizeof(uint16_t);
-    for (size_t i = 0; i < 2 * n_heads(s); i++)
-        memcpy(head_cache(s, i / 2, i % 2 == 1) + from * d, rows + (i * n + from) * bytes,
-               (to - from) * bytes);
+    for (size_t i = 0; i < n_heads(s); i++) {
+        const unsigned char *keys = rows + 2 * i * n * bytes, *values = keys + n * bytes;
+        for (size_t at = from * d; at < to * d; at++)
+            memcpy(head_cache(s, i, false) + bn_in_keys(at / d, at % d, d), keys + at * sizeof(uint16_t),
+                   sizeof(uint16_t));
+        memcpy(head_cache(s, i, true) + from * d, values + from * bytes, (to - from) * bytes);
+    }
 }
 
 bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes, const char *name,

@@ -108,49 +108,6 @@ void bn_f32_gemm_neon(float *y, size_t ldy, const float *w, size_t rows, size_t 
     gemm(y, ldy, (const void *)w, 4 * k, rows, k, x, ldx, n, false);
 }
 
-/* ---- attention ---- */
-
-void bn_attn_scores_neon(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_kv *k,
-                         float factor)
-{
-    for (size_t j = 0; j < n; j++, s += lds) {
-        dot_all(s, (const void *)k->rows, 2 * k->ld, k->n_pos, q + j * ldq, k->head_dim, true);
-        for (size_t p = 0; p < k->n_pos; p++)
-            s[p] *= factor;
-    }
-}
-
-/* n (a constant) registers of y. */
-INLINE void add_values(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos, const size_t n)
-{
-    float32x4_t acc[8];
-    for (size_t i = 0; i < n; i++)
-        acc[i] = vld1q_f32(y + 4 * i);
-    for (size_t p = 0; p < n_pos; p++, v += ld)
-        for (size_t i = 0; i < n; i++)
-            acc[i] = vfmaq_n_f32(acc[i], load_half((const void *)(v + 4 * i)), s[p]);
-    for (size_t i = 0; i < n; i++)
-        vst1q_f32(y + 4 * i, acc[i]);
-}
-
-static void one_row_of_values(float *y, const float *s, const struct bn_kv *v)
-{
-    size_t d = 0;
-    for (; d + 32 <= v->head_dim; d += 32)
-        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 8);
-    for (; d + 4 <= v->head_dim; d += 4)
-        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 1);
-    for (; d < v->head_dim; d++)
-        for (size_t p = 0; p < v->n_pos; p++)
-            y[d] = fmaf(s[p], bn_ref_widen_f16(v->rows[p * v->ld + d]), y[d]);
-}
-
-void bn_attn_values_neon(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
-{
-    for (size_t j = 0; j < n; j++)
-        one_row_of_values(y + j * ldy, s + j * lds, v);
-}
-
 /* ---- exp and what needs it ---- */
 
 INLINE float32x4_t exp4(float32x4_t x)

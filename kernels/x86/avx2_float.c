@@ -141,53 +141,6 @@ void bn_f32_gemm_avx2(float *y, size_t ldy, const float *w, size_t rows, size_t 
     gemm(y, ldy, (const void *)w, rows, k, x, ldx, n, false);
 }
 
-/* ---- attention ---- */
-
-void bn_attn_scores_avx2(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_kv *k,
-                         float factor)
-{
-    for (size_t j = 0; j < n; j++)
-        for (size_t p = 0; p < k->n_pos; p += 4) {
-            __m128 dots = dot_rows((const void *)(k->rows + p * k->ld), 2 * k->ld, k->n_pos - p, q + j * ldq,
-                                   k->head_dim, 0, true);
-            store_some(s + j * lds + p, _mm_mul_ps(dots, _mm_set1_ps(factor)), k->n_pos - p);
-        }
-}
-
-/* n (a constant) registers of y. */
-INLINE void add_values(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos, const size_t n)
-{
-    __m256 acc[8];
-    for (size_t i = 0; i < n; i++)
-        acc[i] = _mm256_loadu_ps(y + 8 * i);
-    for (size_t p = 0; p < n_pos; p++, v += ld) {
-        __m256 weight = _mm256_broadcast_ss(s + p);
-        for (size_t i = 0; i < n; i++)
-            acc[i] =
-                _mm256_fmadd_ps(weight, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(v + 8 * i))), acc[i]);
-    }
-    for (size_t i = 0; i < n; i++)
-        _mm256_storeu_ps(y + 8 * i, acc[i]);
-}
-
-static void one_row_of_values(float *y, const float *s, const struct bn_kv *v)
-{
-    size_t d = 0;
-    for (; d + 64 <= v->head_dim; d += 64)
-        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 8);
-    for (; d + 8 <= v->head_dim; d += 8)
-        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 1);
-    for (; d < v->head_dim; d++)
-        for (size_t p = 0; p < v->n_pos; p++)
-            y[d] = fmaf(s[p], bn_ref_widen_f16(v->rows[p * v->ld + d]), y[d]);
-}
-
-void bn_attn_values_avx2(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
-{
-    for (size_t j = 0; j < n; j++)
-        one_row_of_values(y + j * ldy, s + j * lds, v);
-}
-
 /* ---- exp and what needs it ---- */
 
 INLINE __m256 exp8(__m256 x)

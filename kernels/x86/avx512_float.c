@@ -102,17 +102,6 @@ INLINE void dot_lanes(__m512 *acc, const uint8_t *const row[], const size_t n_ro
     }
 }
 
-/* Up to 16 rows times one vector. */
-INLINE __m512 dot_sixteen(struct rows w, size_t n_rows, const float *x, size_t k, const bool half)
-{
-    const uint8_t *row[16];
-    __m512 acc[16];
-    for (size_t r = 0; r < 16; r++)
-        row[r] = w.at + (r < n_rows ? r : n_rows - 1) * w.stride;
-    dot_lanes(acc, row, 16, &x, 1, k, 0, half);
-    return fold16(acc);
-}
-
 /* Up to eight rows times one vector, for matrices that come from memory. Lanes 4i and 4i + 1 of the folded
  * register hold rows i and i + 4. */
 INLINE __m256 dot_eight(struct rows w, size_t n_rows, const float *x, size_t k, const bool half)
@@ -221,81 +210,6 @@ void bn_f32_gemm_avx512vnni(float *y, size_t ldy, const float *w, size_t rows, s
                             size_t ldx, size_t n)
 {
     gemm(y, ldy, (struct rows){(const void *)w, 4 * k}, rows, k, x, ldx, n, false);
-}
-
-/* ---- attention ---- */
-
-static void scores_of_one(float *s, const float *q, const struct bn_kv *k)
-{
-    for (size_t p = 0; p < k->n_pos; p += 16) {
-        struct rows from = {(const void *)(k->rows + p * k->ld), 2 * k->ld};
-        size_t count = k->n_pos - p < 16 ? k->n_pos - p : 16;
-        _mm512_mask_storeu_ps(s + p, first16(count), dot_sixteen(from, count, q, k->head_dim, true));
-    }
-}
-
-/* Keys are widened once for four queries. */
-void bn_attn_scores_avx512vnni(float *s, size_t lds, const float *q, size_t ldq, size_t n,
-                               const struct bn_kv *k, float factor)
-{
-    struct rows keys = {(const void *)k->rows, 2 * k->ld};
-    if (n == 1)
-        scores_of_one(s, q, k);
-    else
-        gemm(s, lds, keys, k->n_pos, k->head_dim, q, ldq, n, true);
-    for (size_t j = 0; j < n; j++)
-        for (size_t p = 0; p < k->n_pos; p += 16) {
-            __mmask16 here = first16(k->n_pos - p);
-            float *at = s + j * lds + p;
-            _mm512_mask_storeu_ps(at, here,
-                                  _mm512_mul_ps(_mm512_maskz_loadu_ps(here, at), _mm512_set1_ps(factor)));
-        }
-}
-
-/* n_q rows of y, n registers of each (constants, at most 16 together); the last register has only the lanes
- * of here. Values are widened once for all rows. */
-INLINE void add_values(float *y, size_t ldy, const float *s, size_t lds, const size_t n_q, const uint16_t *v,
-                       const struct bn_kv *kv, const size_t n, __mmask16 here)
-{
-    __m512 acc[16];
-    for (size_t j = 0; j < n_q; j++)
-        for (size_t i = 0; i < n; i++)
-            acc[j * n + i] = _mm512_maskz_loadu_ps(i + 1 < n ? first16(16) : here, y + j * ldy + 16 * i);
-    for (size_t p = 0; p < kv->n_pos; p++, v += kv->ld) {
-        __m512 value[8];
-        for (size_t i = 0; i < n; i++)
-            value[i] = i + 1 < n ? load_weights((const void *)v, 16 * i, true)
-                                 : load_last_weights((const void *)v, 16 * i, here, true);
-        for (size_t j = 0; j < n_q; j++)
-            for (size_t i = 0; i < n; i++)
-                acc[j * n + i] = _mm512_fmadd_ps(_mm512_set1_ps(s[j * lds + p]), value[i], acc[j * n + i]);
-    }
-    for (size_t j = 0; j < n_q; j++)
-        for (size_t i = 0; i < n; i++)
-            _mm512_mask_storeu_ps(y + j * ldy + 16 * i, i + 1 < n ? first16(16) : here, acc[j * n + i]);
-}
-
-/* n_q is a constant. */
-INLINE void values_of(float *y, size_t ldy, const float *s, size_t lds, const size_t n_q,
-                      const struct bn_kv *v)
-{
-    const size_t n = n_q == 1 ? 8 : 4;
-    size_t d = 0;
-    for (; d + 16 * n <= v->head_dim; d += 16 * n)
-        add_values(y + d, ldy, s, lds, n_q, v->rows + d, v, n, first16(16));
-    for (; d < v->head_dim; d += 16)
-        add_values(y + d, ldy, s, lds, n_q, v->rows + d, v, 1, first16(v->head_dim - d));
-}
-
-void bn_attn_values_avx512vnni(float *y, size_t ldy, const float *s, size_t lds, size_t n,
-                               const struct bn_kv *v)
-{
-    size_t j = 0;
-    for (; j + 4 <= n; j += 4)
-        values_of(y + j * ldy, ldy, s + j * lds, lds, 4, v);
-    for (; j + 2 <= n; j += 2)
-        values_of(y + j * ldy, ldy, s + j * lds, lds, 2, v);
-    if (j < n) values_of(y + j * ldy, ldy, s + j * lds, lds, 1, v);
 }
 
 /* ---- exp and what needs it ---- */

@@ -13,6 +13,7 @@
  */
 #include <stdio.h>
 
+#include "infer/session.h"
 #include "kernels/kernels.h"
 #include "lab/verify/checks.h"
 
@@ -380,13 +381,12 @@ bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_res
     if (!read_effort(in, &e, out)) return false;
     struct bn_receipt_work scores = bn_receipt_work_sum(in, SCORES, 1),
                            values = bn_receipt_work_sum(in, VALUES, 1);
-    uint64_t want = times(attended(&e), e.shape.head_dim), group = e.shape.n_head / e.shape.n_head_kv;
+    uint64_t want = times(attended(&e), e.shape.head_dim);
     if (!agrees("multiply-adds of attn_scores", scores.ops, want, out) ||
         !agrees("multiply-adds of attn_values", values.ops, want, out))
         return false;
-    /* Two bytes a value, which as many heads as share it may read together. */
-    if (scores.bytes != values.bytes || scores.bytes / 2 > want ||
-        scores.bytes / 2 < want / (group == 0 ? 1 : group))
+    /* Two bytes a value, which a tile of queries may read together. */
+    if (scores.bytes != values.bytes || scores.bytes / 2 > want || scores.bytes / 2 < want / BN_QUERIES)
         return bn_rule_fail(out, "%llu and %llu bytes for %llu multiply-adds", (ull)scores.bytes,
                             (ull)values.bytes, (ull)want);
     return bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);

@@ -40,18 +40,20 @@ static double tolerance(struct sum s, size_t n)
 static bool pick_attn(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index,
                       enum ck_values *values)
 {
-    static const size_t HEAD[] = {32, 64, 80, 96, 100, 128, 256, 20, 16, 17, 1, 15, 120};
+    /* No common factor, so that all pairs occur. The kernels widen blocks of 128 values and of 512 and 256 keys. */
+    static const size_t HEAD[] = {32, 64, 80, 96, 100, 128, 256, 20, 16, 17, 1, 15, 120, 260, 520};
+    static const size_t QUERIES[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 32, 33, 16};
     size_t n_pos = 1 + index / COUNT(HEAD);
     *values = CK_ORDINARY;
     call->k = HEAD[index % COUNT(HEAD)];
     call->ld = call->k;
-    call->rows = 1 + index % 7; /* queries */
+    call->rows = QUERIES[index % COUNT(QUERIES)];
     if (class == CK_BENCH) {
-        static const size_t POSITIONS[] = {64, 1024};
-        if (index >= 2 * COUNT(POSITIONS)) return false;
-        n_pos = POSITIONS[index / 2];
+        static const size_t POSITIONS[] = {64, 1024}, BENCH_QUERIES[] = {1, 4, 32};
+        if (index >= COUNT(BENCH_QUERIES) * COUNT(POSITIONS)) return false;
+        n_pos = POSITIONS[index / COUNT(BENCH_QUERIES)];
         call->k = call->ld = 128;
-        call->rows = index % 2 == 0 ? 1 : 4;
+        call->rows = BENCH_QUERIES[index % COUNT(BENCH_QUERIES)];
     } else if (class == CK_EXTREMES) {
         if (index >= COUNT(HEAD) * CK_N_VALUES) return false;
         *values = index / (unsigned)COUNT(HEAD);
@@ -78,7 +80,9 @@ static bool setup_attn(struct ck *ck, struct ck_call *call, enum ck_class class,
     call->ldx = n_in + index % 3;
     call->ldy = n_out + index % 4;
     call->a = ck_floats(ck, (call->rows - 1) * call->ldx + n_in, values);
-    call->weights = (const uint8_t *)ck_halves(ck, (call->n - 1) * call->ld + call->k, values);
+    size_t n_tiles = (call->n + BN_KEY_TILE - 1) / BN_KEY_TILE;
+    size_t n_halves = scores ? n_tiles * BN_KEY_TILE * call->k : (call->n - 1) * call->ld + call->k;
+    call->weights = (const uint8_t *)ck_halves(ck, n_halves, values);
     size_t n_all = (call->rows - 1) * call->ldy + n_out;
     float *y = ck_buffer(ck, CK_OUT, CK_FLOATS, n_all * sizeof *y);
     ck_fill_f32(ck, y, n_all, values);
@@ -103,20 +107,15 @@ static bool setup_attn_values(struct ck *ck, struct ck_call *call, enum ck_class
     return setup_attn(ck, call, class, index, false);
 }
 
-static struct bn_kv kv_of(const struct ck_call *call)
-{
-    return (struct bn_kv){(const void *)call->weights, call->ld, call->n, call->k};
-}
-
 static void invoke_attn_scores(const struct bn_kernels *kernels, const struct ck_call *call)
 {
-    struct bn_kv k = kv_of(call);
+    struct bn_keys k = {(const void *)call->weights, call->n, call->k};
     kernels->attn_scores(call->out, call->ldy, call->a, call->ldx, call->rows, &k, call->f);
 }
 
 static void invoke_attn_values(const struct bn_kernels *kernels, const struct ck_call *call)
 {
-    struct bn_kv v = kv_of(call);
+    struct bn_kv v = {(const void *)call->weights, call->ld, call->n, call->k};
     kernels->attn_values(call->out, call->ldy, call->a, call->ldx, call->rows, &v);
 }
 
@@ -126,8 +125,14 @@ static bool truth_attn_scores(struct ck *ck, const struct ck_call *call)
     for (size_t i = 0; i < call->rows * call->n; i++) {
         size_t j = i / call->n, p = i % call->n;
         const float *s = (const float *)call->out + j * call->ldy;
-        struct sum d =
-            dot(call->weights + 2 * p * call->ld, (const float *)call->a + j * call->ldx, call->k, true);
+        struct sum d = {0};
+        for (size_t e = 0; e < call->k; e++) {
+            size_t at = (p / 16 * call->k + e) * 16 + p % 16;
+            double product =
+                ck_half(call->weights + 2 * at) * (double)((const float *)call->a)[j * call->ldx + e];
+            d.value += product;
+            d.size += fabs(product);
+        }
         if (d.size > 3e38) continue;
         double want = d.value * factor;
         if (!ck_near(ck, "score", i, s[p], want, tolerance(d, call->k) * factor + fabs(want) * EPS + 1e-44))

@@ -388,6 +388,46 @@ static void rounds_twice(double *size, double *rest, const float *x, const int8_
     *rest = lane[0];
 }
 
+/* Row after row of each tile, as values lie. */
+static void scores_of_rows(float *s, size_t lds, const float *q, size_t ldq, size_t n,
+                           const struct bn_keys *k, float factor)
+{
+    size_t tile = BN_KEY_TILE * k->head_dim;
+    for (size_t p = 0; p < k->n_pos; p++) {
+        uint16_t keys[BN_KEY_TILE * 1024];
+        for (size_t i = 0; i < k->head_dim; i++)
+            keys[i * BN_KEY_TILE] = k->tiles[p / BN_KEY_TILE * tile + p % BN_KEY_TILE * k->head_dim + i];
+        struct bn_keys one = {keys, 1, k->head_dim};
+        bn_kernels_ref.attn_scores(s + p, lds, q, ldq, n, &one, factor);
+    }
+}
+
+/* Wrong in the last query of more than one full set of eight. */
+static void scores_drop_query(float *s, size_t lds, const float *q, size_t ldq, size_t n,
+                              const struct bn_keys *k, float factor)
+{
+    bn_kernels_ref.attn_scores(s, lds, q, ldq, n > 8 && n % 8 == 1 ? n - 1 : n, k, factor);
+}
+
+static void scores_of_whole_tiles(float *s, size_t lds, const float *q, size_t ldq, size_t n,
+                                  const struct bn_keys *k, float factor)
+{
+    struct bn_keys whole = {k->tiles, (k->n_pos + BN_KEY_TILE - 1) / BN_KEY_TILE * BN_KEY_TILE, k->head_dim};
+    bn_kernels_ref.attn_scores(s, lds, q, ldq, n, &whole, factor);
+}
+
+/* The second half of the positions before the first one. */
+static void values_in_halves(float *y, size_t ldy, const float *s, size_t lds, size_t n,
+                             const struct bn_kv *v)
+{
+    struct bn_kv first = *v, second = *v;
+    first.n_pos = v->n_pos / 2;
+    second.n_pos = v->n_pos - first.n_pos;
+    second.rows = v->rows + first.n_pos * v->ld;
+    bn_kernels_ref.attn_values(y, ldy, s + first.n_pos, lds, n, &second);
+    bn_kernels_ref.attn_values(y, ldy, s, lds, n, &first);
+}
+
 struct fault {
     const char *text;
     enum bn_kernel slot;
@@ -425,6 +465,10 @@ struct fault {
     X("quantize that rounds ties away", QUANTIZE, false, quantize, rounds_away)                             \
     X("rmsnorm in another order", RMSNORM, false, rmsnorm, other_order)                                     \
     X("rope with contracted products", ROPE_NEOX, false, rope_neox, contracts)                              \
+    X("attn_scores of keys in rows", ATTN_SCORES, false, attn_scores, scores_of_rows)                       \
+    X("attn_scores without a last query", ATTN_SCORES, false, attn_scores, scores_drop_query)               \
+    X("attn_scores of whole tiles", ATTN_SCORES, false, attn_scores, scores_of_whole_tiles)                 \
+    X("attn_values in another order", ATTN_VALUES, false, attn_values, values_in_halves)                    \
     X("add that writes beyond the end", ADD, false, add, writes_beyond)                                     \
     X("add that writes before the start", ADD, false, add, writes_before)                                   \
     X("add that reads beyond the end", ADD, false, add, reads_beyond)                                       \
@@ -450,6 +494,7 @@ static const struct fault FAULT_LIST[] = {
     {"a reference grouped_gemv with other scales", BN_KERNEL_GROUPED_GEMV, true, put_grouped_neighbour},
     {"a reference to_plane in plain order", BN_KERNEL_TO_PLANE, true, put_plane_in_plain_order},
     {"a reference quantize16 in plain order", BN_KERNEL_QUANTIZE16, true, put_quantize16_plain_order},
+    {"a reference attn_scores of keys in rows", BN_KERNEL_ATTN_SCORES, true, put_scores_of_rows},
     {"a reference f32_to_f16 that flushes subnormals", BN_KERNEL_F32_TO_F16, true, put_truncates},
     {"a reference exp without the cap", BN_KERNEL_EXP, true, put_libm_exp},
 };

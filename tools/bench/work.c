@@ -290,11 +290,13 @@ static void call_heads(const struct bn_bench_work *w, const struct bn_kernels *k
         return;
     }
     const uint16_t *cache = (const uint16_t *)(const void *)w->pool;
-    struct bn_kv kv = {cache + head / (c->rows / c->n_kv) * c->n * c->k, c->k, c->n, c->k};
+    cache += head / (c->rows / c->n_kv) * c->n * c->k;
+    struct bn_keys keys = {cache, c->n, c->k};
+    struct bn_kv values = {cache, c->k, c->n, c->k};
     if (c->slot == BN_KERNEL_ATTN_SCORES)
-        kernels->attn_scores(out + head * c->n, c->n, w->x + head * c->k, c->k, n, &kv, 0.125f);
+        kernels->attn_scores(out + head * c->n, c->n, w->x + head * c->k, c->k, n, &keys, 0.125f);
     else
-        kernels->attn_values(out + head * c->k, c->k, w->x + head * c->n, c->n, n, &kv);
+        kernels->attn_values(out + head * c->k, c->k, w->x + head * c->n, c->n, n, &values);
 }
 
 /* Both planes of all rows, then the steps and the sums of each row. */

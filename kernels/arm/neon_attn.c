@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention for AArch64: attn.h with vectors of 4 values.
+ */
+#include "kernels/kernels_table.h"
+
+#include <arm_neon.h>
+
+#define VEC 4u
+#define SCORE_TILES 1u
+#define SCORE_QUERIES 2u
+#define WIDE_QUERIES SIZE_MAX
+#define VALUE_SUMS 16u
+#define VALUE_QUERIES 4u
+
+typedef float32x4_t vec;
+
+static inline vec vec_load(const float *at)
+{
+    return vld1q_f32(at);
+}
+
+static inline void vec_store(float *at, vec v)
+{
+    vst1q_f32(at, v);
+}
+
+static inline vec vec_set1(float x)
+{
+    return vdupq_n_f32(x);
+}
+
+static inline vec vec_add(vec a, vec b)
+{
+    return vaddq_f32(a, b);
+}
+
+static inline vec vec_mul(vec a, vec b)
+{
+    return vmulq_f32(a, b);
+}
+
+static inline vec vec_fma(vec a, vec b, vec c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
+/* Any alignment. */
+static inline vec vec_widen(const uint16_t *at)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8((const void *)at)));
+}
+
+#include "kernels/attn.h"
+
+void bn_attn_scores_neon(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_keys *k,
+                         float factor)
+{
+    attn_scores(s, lds, q, ldq, n, k, factor);
+}
+
+void bn_attn_values_neon(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
+{
+    attn_values(y, ldy, s, lds, n, v);
+}
