@@ -89,10 +89,14 @@ static void copy_positions(const bn_hparams *hp, struct bn_sequence *to, const s
                            size_t first, size_t end)
 {
     size_t d = hp->head_dim, n_heads = (size_t)hp->n_layer * hp->n_head_kv;
+    /* Whole tiles of keys: the positions before are the same in both, those after are not in use. */
+    size_t tile = first / BN_KEY_TILE * BN_KEY_TILE, tiles_end = bn_cache_rows((uint32_t)end);
     for (size_t i = 0; i < n_heads; i++) {
-        size_t at = (i * to->n_ctx + first) * d, other = (i * from->n_ctx + first) * d;
-        memcpy(to->k_cache + at, from->k_cache + other, (end - first) * d * sizeof *to->k_cache);
-        memcpy(to->v_cache + at, from->v_cache + other, (end - first) * d * sizeof *to->v_cache);
+        size_t at = i * bn_cache_rows(to->n_ctx) * d, other = i * bn_cache_rows(from->n_ctx) * d;
+        memcpy(to->k_cache + at + tile * d, from->k_cache + other + tile * d,
+               (tiles_end - tile) * d * sizeof *to->k_cache);
+        memcpy(to->v_cache + at + first * d, from->v_cache + other + first * d,
+               (end - first) * d * sizeof *to->v_cache);
     }
     memcpy(to->tokens + first, from->tokens + first, (end - first) * sizeof *to->tokens);
 }
