@@ -2,7 +2,7 @@
  *
  * Products of ternary weights that have a scale for each group, and activations of 16 or 8 bits, for AVX2, and
  * for AVX2 with VNNI. Two registers, the halves, hold four weights of each row of a tile. The method is that
- * of avx512_grouped.c for one and for many tokens.
+ * of avx512_grouped.c, but that one token is computed like a few.
  *
  * vpmaddubsw of AVX2 multiplies codes 0..3 with the bytes of a plane and adds pairs: at most 2 * 3 * 128 = 768,
  * so 32 of them, those of 128 weights of a row, stay within 24576 in a lane of int16. vpdpbusd of VNNI adds
@@ -18,6 +18,7 @@
 #define UNPACKED 512u  /* elements of a row that are unpacked at once: 8 KiB for a tile */
 #define MAX_TOKENS 96u /* that share an unpacked tile */
 #define MOST_TOKENS 6u /* of tokens_at_once */
+#define FEW 8u         /* tokens for which unpacking to memory does not pay */
 
 /* ---- the two instruction sets ---- */
 
@@ -89,54 +90,100 @@ INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, const 
     }
 }
 
-/* ---- one token ---- */
+/* ---- a few tokens ---- */
 
-/* One group of a tile: the exact sums of its rows. Codes at the even and at the odd pairs of bits have sums of
- * their own: additions that need not wait for each other, and half a group's products in each. */
-INLINE void group_of_tile(__m256i t[2], const uint8_t *codes, const struct bn_act16 *x, size_t g,
-                          size_t group, const bool wide, const bool vnni)
+/* Products of one plane that have sums of their own while n tokens are multiplied: those of one token are divided,
+ * so that additions need not wait for each other. */
+INLINE size_t ways_of(size_t n, const bool wide, const bool vnni)
 {
-    __m256i highs[2][2], lows[2][2];
-    for (size_t h = 0; h < 2; h++)
-        for (size_t odd = 0; odd < 2; odd++)
-            highs[h][odd] = lows[h][odd] = _mm256_setzero_si256();
-    for (size_t i = g * group; i < (g + 1) * group; i += 16) {
-        _mm_prefetch((const char *)codes + 4 * i + AHEAD, _MM_HINT_T0);
+    return n > 1 ? 1 : vnni && !wide ? 4 : 2;
+}
+
+/* t[j] += the products of a tile and n tokens (a constant), len weights of each row from the first'th on, as many as
+ * span_of. The codes are unpacked in registers, once for all tokens. */
+INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const struct bn_act16 *x,
+                         size_t first, size_t len, const size_t n, const bool wide, const bool vnni)
+{
+    const size_t ways = ways_of(n, wide, vnni);
+    __m256i highs[MOST_TOKENS][2][4], lows[MOST_TOKENS][2][4];
+    const int8_t *high[MOST_TOKENS], *low[MOST_TOKENS];
+    for (size_t j = 0; j < n; j++) {
+        high[j] = x[j].high;
+        low[j] = x[j].low;
+        for (size_t h = 0; h < 2; h++)
+            for (size_t way = 0; way < ways; way++)
+                highs[j][h][way] = lows[j][h][way] = _mm256_setzero_si256();
+    }
+    for (size_t i = first; i < first + len; i += 16) {
         __m256i v[2] = {load256(codes + 4 * i), load256(codes + 4 * i + 32)};
-        for (int p = 0; p < 4; p++) {
-            __m256i low = repeat4(x->low + i + 4 * p), high = wide ? repeat4(x->high + i + 4 * p) : low;
-            for (size_t h = 0; h < 2; h++) {
-                __m256i u = mask(_mm256_srli_epi16(v[h], 2 * p), 3);
-                if (wide) highs[h][p % 2] = dot(highs[h][p % 2], u, high, vnni);
-                lows[h][p % 2] = dot(lows[h][p % 2], u, low, vnni);
+        __asm__("" : "+x"(v[0]), "+x"(v[1])); /* loaded once */
+        _mm_prefetch((const char *)codes + 4 * i + AHEAD, _MM_HINT_T0);
+        for (size_t p = 0; p < 4; p++) {
+            __m256i u[2] = {mask(v[0], 3), mask(v[1], 3)};
+            for (size_t j = 0; j < n; j++) {
+                __m256i act = repeat4(low[j] + i + 4 * p);
+                for (size_t h = 0; h < 2; h++)
+                    lows[j][h][p % ways] = dot(lows[j][h][p % ways], u[h], act, vnni);
+                if (wide) act = repeat4(high[j] + i + 4 * p);
+                for (size_t h = 0; wide && h < 2; h++)
+                    highs[j][h][p % ways] = dot(highs[j][h][p % ways], u[h], act, vnni);
             }
+            for (size_t h = 0; h < 2; h++)
+                v[h] = _mm256_srli_epi16(v[h], 2);
         }
     }
-    for (size_t h = 0; h < 2; h++) {
-        t[h] = _mm256_add_epi32(widen(lows[h][0], vnni), widen(lows[h][1], vnni));
-        t[h] = _mm256_sub_epi32(t[h], _mm256_set1_epi32(x->sum[g]));
-        if (!wide) continue;
-        __m256i all_high = _mm256_add_epi32(widen(highs[h][0], vnni), widen(highs[h][1], vnni));
-        t[h] = _mm256_add_epi32(t[h], _mm256_slli_epi32(all_high, 8));
+    for (size_t j = 0; j < n; j++)
+        for (size_t h = 0; h < 2; h++)
+            for (size_t way = 0; way < ways; way++) {
+                t[j][h] = _mm256_add_epi32(t[j][h], widen(lows[j][h][way], vnni));
+                if (!wide) continue;
+                __m256i product = _mm256_slli_epi32(widen(highs[j][h][way], vnni), 8);
+                t[j][h] = _mm256_add_epi32(t[j][h], product);
+            }
+}
+
+/* A tile for n tokens (a constant). */
+INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t tile,
+                     const size_t n, const bool wide, const bool vnni)
+{
+    const size_t n_groups = w->k / w->group, span = span_of(w->group, vnni);
+    const uint8_t *codes = w->codes + tile * 4 * w->k;
+    const uint16_t *scales = w->scales + tile * n_groups * ROWS;
+    __m256 acc[MOST_TOKENS][2];
+    for (size_t j = 0; j < n; j++)
+        acc[j][0] = acc[j][1] = _mm256_setzero_ps();
+    for (size_t g = 0; g < n_groups; g++, scales += ROWS) {
+        __m256i t[MOST_TOKENS][2];
+        for (size_t j = 0; j < n; j++)
+            t[j][0] = t[j][1] = _mm256_set1_epi32(-x[j].sum[g]);
+        for (size_t i = g * w->group; i < (g + 1) * w->group; i += span)
+            span_of_tile(t, codes, x, i, span, n, wide, vnni);
+        for (size_t j = 0; j < n; j++)
+            for (size_t h = 0; h < 2; h++)
+                acc[j][h] =
+                    _mm256_fmadd_ps(widened(scales + 8 * h), scaled(t[j][h], x[j].step + g, wide), acc[j][h]);
     }
+    for (size_t j = 0; j < n; j++)
+        store_tile(y + j * ldy, w, tile, acc[j], &x[j]);
 }
 
 INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide,
                          const bool vnni)
 {
-    size_t n_groups = w->k / w->group;
-    for (size_t tile = 0; tile * ROWS < w->rows; tile++) {
-        const uint8_t *codes = w->codes + tile * 4 * w->k;
-        const uint16_t *scales = w->scales + tile * n_groups * ROWS;
-        __m256 acc[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-        for (size_t g = 0; g < n_groups; g++, scales += ROWS) {
-            __m256i t[2];
-            group_of_tile(t, codes, x, g, w->group, wide, vnni);
-            for (size_t h = 0; h < 2; h++)
-                acc[h] = _mm256_fmadd_ps(widened(scales + 8 * h), scaled(t[h], x->step + g, wide), acc[h]);
-        }
-        store_tile(y, w, tile, acc, x);
-    }
+    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
+        tile_for(y, 0, w, x, tile, 1, wide, vnni);
+}
+
+/* A tile for n tokens, four at a time, or two of 16 bits: as many as have their sums in registers. */
+INLINE void tile_for_few(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
+                         size_t tile, const bool wide, const bool vnni)
+{
+    const size_t most = wide ? 2 : 4;
+    for (; n >= most; n -= most, x += most, y += most * ldy)
+        tile_for(y, ldy, w, x, tile, most, wide, vnni);
+    if (n == 3) tile_for(y, ldy, w, x, tile, 3, false, vnni);
+    if (n == 2) tile_for(y, ldy, w, x, tile, 2, false, vnni);
+    if (n == 1) tile_for(y, ldy, w, x, tile, 1, wide, vnni);
 }
 
 /* ---- many tokens ---- */
@@ -173,12 +220,13 @@ INLINE void add_span(__m256i sums[MOST_TOKENS][2], const __m256i (*codes)[2], co
     __m256i part[MOST_TOKENS][2];
     for (size_t j = 0; j < n; j++)
         part[j][0] = part[j][1] = _mm256_setzero_si256();
-    for (size_t i = first; i < first + len; i += 4, codes++)
-        for (size_t j = 0; j < n; j++) {
-            __m256i act = repeat4(plane[j] + i);
-            for (size_t h = 0; h < 2; h++)
-                part[j][h] = dot(part[j][h], (*codes)[h], act, vnni);
-        }
+    for (size_t i = first; i < first + len; i += 16)
+        for (size_t p = 0; p < 4; p++, codes++)
+            for (size_t j = 0; j < n; j++) {
+                __m256i act = repeat4(plane[j] + i + 4 * p);
+                for (size_t h = 0; h < 2; h++)
+                    part[j][h] = dot(part[j][h], (*codes)[h], act, vnni);
+            }
     for (size_t j = 0; j < n; j++)
         for (size_t h = 0; h < 2; h++)
             sums[j][h] = _mm256_add_epi32(sums[j][h], widen(part[j][h], vnni));
@@ -239,11 +287,9 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, co
 INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
                          const bool wide, const bool vnni)
 {
-    if (n == 1) {
-        grouped_gemv(y, w, x, wide, vnni);
-        return;
-    }
-    for (size_t j = 0; j < n; j += MAX_TOKENS)
+    for (size_t tile = 0; n <= FEW && tile * ROWS < w->rows; tile++)
+        tile_for_few(y, ldy, w, x, n, tile, wide, vnni);
+    for (size_t j = 0; n > FEW && j < n; j += MAX_TOKENS)
         for (size_t tile = 0; tile * ROWS < w->rows; tile++)
             tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < MAX_TOKENS ? n - j : MAX_TOKENS, tile, wide,
                             vnni);
