@@ -143,6 +143,7 @@ enum bn_kernel {
     BN_KERNEL_QUANTIZE16,
     BN_KERNEL_GELU_MUL,
     BN_KERNEL_TO_PLANE,
+    BN_KERNEL_ROTATE,
     BN_KERNEL_COUNT
 };
 
@@ -226,6 +227,11 @@ struct bn_kernels {
      * r = fma(-j, 0.693145752f, x); r = fma(-j, 1.42860677e-6f, r); a polynomial of degree 6 in r by Horner
      * with fma, coefficients 1/720, 1/120, 1/24, 1/6, 1/2, 1, 1; times 2^j. y may be x. */
     void (*exp)(float *y, const float *x, size_t n);
+
+    /* In place: x = H (s * x), or with `back` x = s * (H x), for each block of a power of two from 2 to 65536 values.
+     * s: n signs of +1 or -1, or NULL. H is the fast Walsh-Hadamard transform: for half = 1, 2, 4 ... block / 2, each
+     * a at i and b at i + half become a + b and a - b; then one product by (float)(1 / sqrt(block)). */
+    void (*rotate)(float *x, const float *signs, size_t n, size_t block, bool back);
 
     /* ---- float matrices: the head, and rows of the embedding ---- */
 

@@ -42,7 +42,8 @@
     X(grouped_gemm, GROUPED_GEMM,  avx2, avxvnni, avx512vnni, avx512vnni, amx,        neon)         \
     X(quantize16,   QUANTIZE16,    avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(gelu_mul,     GELU_MUL,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
-    X(to_plane,     TO_PLANE,      avx2, avx2,    avx2,       avx2,       avx2,       neon)
+    X(to_plane,     TO_PLANE,      avx2, avx2,    avx2,       avx2,       avx2,       neon)         \
+    X(rotate,       ROTATE,        avx2, avx2,    avx2,       avx2,       avx2,       ref)
 
 /* Slots of earlier versions, which receipts name, in the same columns. The number is that of the slot that does their
  * work now. */

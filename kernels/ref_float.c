@@ -170,3 +170,22 @@ void bn_f32_gemm_ref(float *y, size_t ldy, const float *w, size_t rows, size_t k
         for (size_t r = 0; r < rows; r++)
             y[j * ldy + r] = dot_f32((const uint8_t *)w + 4 * r * k, x + j * ldx, k);
 }
+
+void bn_rotate_ref(float *x, const float *signs, size_t n, size_t block, bool back)
+{
+    float factor = (float)(1.0 / sqrt((double)block));
+    for (size_t i = 0; !back && signs != NULL && i < n; i++)
+        x[i] *= signs[i];
+    for (size_t first = 0; first < n; first += block)
+        for (size_t half = 1; half < block; half *= 2)
+            for (size_t i = first; i < first + block; i += 2 * half)
+                for (size_t k = i; k < i + half; k++) {
+                    float a = x[k], b = x[k + half];
+                    x[k] = a + b;
+                    x[k + half] = a - b;
+                }
+    for (size_t i = 0; i < n; i++)
+        x[i] *= factor;
+    for (size_t i = 0; back && signs != NULL && i < n; i++)
+        x[i] *= signs[i];
+}

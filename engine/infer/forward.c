@@ -42,7 +42,8 @@ static void embed(const struct pass *p)
     for (size_t j = from; j < to; j++) {
         float *x = p->s->x + j * e->k;
         bn_matrix_row(p->kernels, e, (size_t)p->s->rows[j].token, x);
-        if (p->m->embd_rotation.block != 0) bn_rotate(&p->m->embd_rotation, x, e->k, true);
+        if (p->m->embd_rotation.block != 0)
+            p->kernels->rotate(x, p->m->embd_rotation.signs, e->k, p->m->embd_rotation.block, true);
         for (size_t i = 0; p->m->hp.embd_scale != 1.0f && i < e->k; i++)
             x[i] *= p->m->hp.embd_scale;
         if (!bn_all_finite(x, e->k)) p->s->run.bad_row = true;

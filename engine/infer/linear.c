@@ -98,7 +98,7 @@ const float *bn_rotated(const struct pass *p, const struct bn_linear *next, cons
     if (next->rotation.block == 0) return x;
     float *row = p->s->rotated + (size_t)p->thread * bn_act_padded(width);
     memcpy(row, x, width * sizeof *row);
-    bn_rotate(&next->rotation, row, width, false);
+    p->kernels->rotate(row, next->rotation.signs, width, next->rotation.block, false);
     return row;
 }
 

@@ -4,7 +4,6 @@
  */
 #include "model/hadamard.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -210,28 +209,4 @@ bn_status bn_hadamard_of(const struct bn_hadamard *h, const char *name, size_t w
     if (h->n_widths == 0 || out->signs != NULL) return BN_OK;
     return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name,
                       "is rotated, and prism.hadamard.sign_widths has no signs for %zu values", width);
-}
-
-static void apply_signs(const float *signs, float *x, size_t n)
-{
-    for (size_t i = 0; signs != NULL && i < n; i++)
-        x[i] *= signs[i];
-}
-
-void bn_rotate(const struct bn_rotation *rotation, float *x, size_t n, bool back)
-{
-    size_t block = rotation->block;
-    float factor = (float)(1.0 / sqrt((double)block));
-    if (!back) apply_signs(rotation->signs, x, n);
-    for (size_t first = 0; first < n; first += block)
-        for (size_t half = 1; half < block; half *= 2)
-            for (size_t i = first; i < first + block; i += 2 * half)
-                for (size_t k = i; k < i + half; k++) {
-                    float a = x[k], b = x[k + half];
-                    x[k] = a + b;
-                    x[k + half] = a - b;
-                }
-    for (size_t i = 0; i < n; i++)
-        x[i] *= factor;
-    if (back) apply_signs(rotation->signs, x, n);
 }

@@ -28,7 +28,7 @@ struct bn_hadamard {
 BN_MUST_CHECK bn_status bn_hadamard_read(struct bn_hadamard *h, const struct bn_gguf *gguf, bn_error *err);
 void bn_hadamard_release(struct bn_hadamard *h);
 
-/* How the inputs of a layer are rotated before its product. */
+/* How the inputs of a layer are rotated before its product, by the slot rotate of the kernels. */
 struct bn_rotation {
     uint32_t block;     /* 0: not at all */
     const float *signs; /* NULL: all +1 */
@@ -37,9 +37,5 @@ struct bn_rotation {
 /* The rotation for inputs of `width` values of the tensor `name`. BN_ERR_FORMAT when the keys do not cover it. */
 BN_MUST_CHECK bn_status bn_hadamard_of(const struct bn_hadamard *h, const char *name, size_t width,
                                        struct bn_rotation *out, bn_error *err);
-
-/* x = H (s * x), or with `back` x = s * (H x), in place, n values in blocks. The sums are those of the fast
- * transform, in binary32 from neighbours to halves; then one product by 1 / sqrt(block), exact for powers of 4. */
-void bn_rotate(const struct bn_rotation *rotation, float *x, size_t n, bool back);
 
 #endif

@@ -354,3 +354,47 @@ void bn_add_avx2(float *y, const float *x, size_t n)
     for (; i < n; i++)
         y[i] += x[i];
 }
+
+/* ---- rotation ---- */
+
+/* Eight values after the halves 1, 2 and 4: to each the one at the other place of its pair is added, minus itself where
+ * it is the second. */
+INLINE __m256 rotate_eight(__m256 x)
+{
+    const __m256 second1 = _mm256_setr_ps(0.0f, -0.0f, 0.0f, -0.0f, 0.0f, -0.0f, 0.0f, -0.0f),
+                 second2 = _mm256_setr_ps(0.0f, 0.0f, -0.0f, -0.0f, 0.0f, 0.0f, -0.0f, -0.0f),
+                 second4 = _mm256_setr_ps(0.0f, 0.0f, 0.0f, 0.0f, -0.0f, -0.0f, -0.0f, -0.0f);
+    x = _mm256_add_ps(_mm256_permute_ps(x, 0xB1), _mm256_xor_ps(x, second1));
+    x = _mm256_add_ps(_mm256_permute_ps(x, 0x4E), _mm256_xor_ps(x, second2));
+    return _mm256_add_ps(_mm256_permute2f128_ps(x, x, 1), _mm256_xor_ps(x, second4));
+}
+
+/* x times signs, eight values at a time. */
+INLINE void apply_signs(float *x, const float *signs, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8)
+        _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_loadu_ps(signs + i)));
+}
+
+void bn_rotate_avx2(float *x, const float *signs, size_t n, size_t block, bool back)
+{
+    if (block < 8) {
+        bn_rotate_ref(x, signs, n, block, back);
+        return;
+    }
+    const __m256 factor = _mm256_set1_ps((float)(1.0 / sqrt((double)block)));
+    if (!back && signs != NULL) apply_signs(x, signs, n);
+    for (size_t i = 0; i < n; i += 8)
+        _mm256_storeu_ps(x + i, rotate_eight(_mm256_loadu_ps(x + i)));
+    for (size_t first = 0; first < n; first += block)
+        for (size_t half = 8; half < block; half *= 2)
+            for (size_t i = first; i < first + block; i += 2 * half)
+                for (size_t k = i; k < i + half; k += 8) {
+                    __m256 a = _mm256_loadu_ps(x + k), b = _mm256_loadu_ps(x + k + half);
+                    _mm256_storeu_ps(x + k, _mm256_add_ps(a, b));
+                    _mm256_storeu_ps(x + k + half, _mm256_sub_ps(a, b));
+                }
+    for (size_t i = 0; i < n; i += 8)
+        _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), factor));
+    if (back && signs != NULL) apply_signs(x, signs, n);
+}

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define EPS 0x1p-24 /* half a unit in the last place, relative */
 
@@ -328,6 +329,68 @@ static bool truth_add(struct ck *ck, const struct ck_call *call)
     return true;
 }
 
+/* ---- rotate ---- */
+
+/* Blocks of 2 to 1024, with and without signs, there and back. rows: back. */
+static bool setup_rotate(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    size_t block = (size_t)2 << index % 10, blocks = 1 + index / 40 % 3;
+    enum ck_values values = CK_ORDINARY;
+    bool with_signs = index / 10 % 2 == 0;
+    if (class == CK_BENCH) {
+        if (index > 0) return false;
+        block = 128;
+        blocks = 16;
+    } else if (class == CK_EXTREMES) {
+        if (index >= CK_N_VALUES * 10) return false;
+        values = index / 10;
+    } else if (index >= 120) {
+        return false;
+    }
+    size_t n = block * blocks;
+    ck->guard_before = class == CK_LAYOUT;
+    call->a = ck_floats(ck, n, values);
+    float *signs = ck_buffer(ck, CK_IN, CK_FLOATS, n * sizeof *signs);
+    for (size_t i = 0; i < n; i++)
+        signs[i] = ck_below(ck, 2) == 0 ? 1.0f : -1.0f;
+    call->b = with_signs ? signs : NULL;
+    call->n = n;
+    call->k = block;
+    call->rows = index / 20 % 2;
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, n * sizeof(float));
+    call->bytes = 4.0 * (double)n;
+    snprintf(call->text, sizeof call->text, "n=%zu block=%zu back=%zu %s", n, block, call->rows,
+             ck_values_name(values));
+    return true;
+}
+
+static void invoke_rotate(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    memcpy(call->out, call->a, call->n * sizeof(float));
+    kernels->rotate(call->out, call->b, call->n, call->k, call->rows == 1);
+}
+
+/* Row r and column c of the matrix have the sign of the number of common bits of r and c. */
+static bool truth_rotate(struct ck *ck, const struct ck_call *call)
+{
+    const float *x = call->a, *signs = call->b, *y = call->out;
+    bool back = call->rows == 1;
+    for (size_t i = 0; i < call->n; i++) {
+        double sum = 0, size = 0;
+        for (size_t c = 0; c < call->k; c++) {
+            size_t at = i / call->k * call->k + c;
+            double v = (double)x[at] * (!back && signs != NULL ? (double)signs[at] : 1.0);
+            sum += __builtin_popcountll(i % call->k & c) % 2 == 0 ? v : -v;
+            size += fabs(v);
+        }
+        if (size > 0x1p127) continue; /* a part of the sum may overflow */
+        if (back && signs != NULL) sum *= (double)signs[i];
+        if (!ck_near(ck, "value", i, y[i], sum / sqrt((double)call->k), size * 12 * EPS + 1e-44))
+            return false;
+    }
+    return true;
+}
+
 const struct ck_slot CK_FLOAT[] = {
     {BN_KERNEL_RMSNORM, setup_rmsnorm, invoke_rmsnorm, truth_rmsnorm},
     {BN_KERNEL_ROPE_NEOX, setup_rope, invoke_rope_neox, truth_rope_neox},
@@ -338,5 +401,6 @@ const struct ck_slot CK_FLOAT[] = {
     {BN_KERNEL_SILU_MUL, setup_pair, invoke_silu_mul, truth_silu_mul},
     {BN_KERNEL_GELU_MUL, setup_pair, invoke_gelu_mul, truth_gelu_mul},
     {BN_KERNEL_ADD, setup_pair, invoke_add, truth_add},
+    {BN_KERNEL_ROTATE, setup_rotate, invoke_rotate, truth_rotate},
     {BN_KERNEL_COUNT, NULL, NULL, NULL},
 };

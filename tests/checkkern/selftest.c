@@ -322,6 +322,13 @@ static void plane_in_plain_order(int8_t *plane, int32_t *sum, const int8_t *q, s
     memcpy(plane, q, n);
 }
 
+/* Signs after the transform in both directions. */
+static void rotates_back(float *x, const float *signs, size_t n, size_t block, bool back)
+{
+    (void)back;
+    bn_kernels_ref.rotate(x, signs, n, block, true);
+}
+
 /* The reference's planes and sums of values that were rounded before, ties away from zero. */
 static void quantize16_rounds_away(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x,
                                    size_t n, size_t group)
@@ -463,6 +470,7 @@ struct fault {
     X("quantize16 in plain order", QUANTIZE16, false, quantize16, quantize16_plain_order)                   \
     X("residual without fma", RESIDUAL, false, residual, rounds_twice)                                      \
     X("quantize that rounds ties away", QUANTIZE, false, quantize, rounds_away)                             \
+    X("rotate with signs on the other side", ROTATE, false, rotate, rotates_back)                           \
     X("rmsnorm in another order", RMSNORM, false, rmsnorm, other_order)                                     \
     X("rope with contracted products", ROPE_NEOX, false, rope_neox, contracts)                              \
     X("attn_scores of keys in rows", ATTN_SCORES, false, attn_scores, scores_of_rows)                       \
@@ -493,6 +501,7 @@ static const struct fault FAULT_LIST[] = {
     {"a reference grouped_gemv without the sums", BN_KERNEL_GROUPED_GEMV, true, put_grouped_without_sums},
     {"a reference grouped_gemv with other scales", BN_KERNEL_GROUPED_GEMV, true, put_grouped_neighbour},
     {"a reference to_plane in plain order", BN_KERNEL_TO_PLANE, true, put_plane_in_plain_order},
+    {"a reference rotate with signs on the other side", BN_KERNEL_ROTATE, true, put_rotates_back},
     {"a reference quantize16 in plain order", BN_KERNEL_QUANTIZE16, true, put_quantize16_plain_order},
     {"a reference attn_scores of keys in rows", BN_KERNEL_ATTN_SCORES, true, put_scores_of_rows},
     {"a reference f32_to_f16 that flushes subnormals", BN_KERNEL_F32_TO_F16, true, put_truncates},

@@ -3,6 +3,7 @@
  * The keys of rotated files: what is read, what is refused, and the transform itself.
  */
 #include "base/buf.h"
+#include "kernels/kernels.h"
 #include "model/hadamard.h"
 #include "tests/unit/unit.h"
 
@@ -125,14 +126,14 @@ static void the_transform(void **state)
     for (size_t c = 0; c < 8; c++) {
         float x[8] = {0};
         x[c] = 2.0f;
-        bn_rotate(&rotation, x, 8, false);
+        bn_kernels_ref.rotate(x, rotation.signs, 8, rotation.block, false);
         for (size_t r = 0; r < 8; r++) {
             float want = r / 4 != c / 4                                       ? 0.0f
                          : __builtin_popcount((unsigned)(r & c & 3)) % 2 == 0 ? 1.0f
                                                                               : -1.0f;
             assert_true(x[r] == want * SIGNS[c]);
         }
-        bn_rotate(&rotation, x, 8, true);
+        bn_kernels_ref.rotate(x, rotation.signs, 8, rotation.block, true);
         for (size_t r = 0; r < 8; r++)
             assert_true(x[r] == (r == c ? 2.0f : 0.0f));
     }
