@@ -30,58 +30,84 @@ INLINE __m256i sum_each(const __m256i v[8])
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-/* ---- I2_S, one token ---- */
+/* ---- I2_S, few tokens ---- */
 
 #define AHEAD 8192u /* bytes from weights to the place to prefetch meanwhile */
 #define SPAN (5 * BN_I2S_BLOCK)
+#define FEW_TOKENS 4u
+#define FEW_ROWS 16u /* that all tokens use before the next rows: their codes stay in the cache */
 
 /* A block's codes give four fields by one shift, two as they are and two four times too high; in five blocks
  * there are ten additions to either sum. Joined they are at most 10 * 762 * 2. */
-INLINE void i2s_add(__m256i *ones, __m256i *fours, __m256i codes, const int8_t *q)
+INLINE void i2s_add(__m256i *ones, __m256i *fours, const __m256i fields[4], const int8_t *q)
 {
-    __m256i upper = _mm256_srli_epi16(codes, 4);
-    *ones = add_pairs(*ones, mask(codes, 3), load256(q + 96));
-    *fours = add_pairs(*fours, mask(codes, 12), load256(q + 64));
-    *ones = add_pairs(*ones, mask(upper, 3), load256(q + 32));
-    *fours = add_pairs(*fours, mask(upper, 12), load256(q));
+    *ones = add_pairs(*ones, fields[0], load256(q + 96));
+    *fours = add_pairs(*fours, fields[1], load256(q + 64));
+    *ones = add_pairs(*ones, fields[2], load256(q + 32));
+    *fours = add_pairs(*fours, fields[3], load256(q));
 }
 
-/* n rows (a constant, at most 8) of one token. */
-INLINE void i2s_rows(float *y, const struct bn_ternary *w, const struct bn_act *x, size_t row, const size_t n)
+/* rows times n tokens (constants whose product is at most 4). */
+INLINE void i2s_rows(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
+                     const size_t rows, const size_t n)
 {
     const uint8_t *codes = w->codes + row * w->row_bytes;
     __m256i sum[8];
-    for (size_t r = 0; r < 8; r++)
-        sum[r] = _mm256_setzero_si256();
+    for (size_t v = 0; v < 8; v++)
+        sum[v] = _mm256_setzero_si256();
     for (size_t begin = 0; begin < w->k; begin += SPAN) {
         size_t end = w->k - begin < SPAN ? w->k : begin + SPAN;
-        __m256i ones[8], fours[8];
-        for (size_t r = 0; r < n; r++) {
-            ones[r] = fours[r] = _mm256_setzero_si256();
+        __m256i ones[4], fours[4];
+        for (size_t v = 0; v < rows * n; v++)
+            ones[v] = fours[v] = _mm256_setzero_si256();
+        for (size_t r = 0; r < rows; r++)
             for (size_t i = 0; i < SPAN / 4; i += 64)
                 _mm_prefetch((const char *)codes + r * w->row_bytes + begin / 4 + i + AHEAD, _MM_HINT_T0);
-        }
         for (size_t i = begin; i < end; i += BN_I2S_BLOCK)
-            for (size_t r = 0; r < n; r++)
-                i2s_add(&ones[r], &fours[r], load256(codes + r * w->row_bytes + i / 4), x->q + i);
-        for (size_t r = 0; r < n; r++) {
-            __m256i both = _mm256_add_epi16(ones[r], _mm256_srai_epi16(fours[r], 2));
-            sum[r] = _mm256_add_epi32(sum[r], widen(both));
+            for (size_t r = 0; r < rows; r++) {
+                __m256i low = load256(codes + r * w->row_bytes + i / 4), high = _mm256_srli_epi16(low, 4);
+                __m256i fields[4] = {mask(low, 3), mask(low, 12), mask(high, 3), mask(high, 12)};
+                for (size_t j = 0; j < n; j++)
+                    i2s_add(&ones[rows * j + r], &fours[rows * j + r], fields, x[j].q + i);
+            }
+        for (size_t v = 0; v < rows * n; v++) {
+            __m256i both = _mm256_add_epi16(ones[v], _mm256_srai_epi16(fours[v], 2));
+            sum[v] = _mm256_add_epi32(sum[v], widen(both));
         }
     }
     int32_t t[8];
     _mm256_storeu_si256((void *)t, sum_each(sum));
-    for (size_t r = 0; r < n; r++)
-        y[row + r] = (float)(t[r] - x->sum) / x->scale * w->scale;
+    for (size_t j = 0; j < n; j++)
+        for (size_t r = 0; r < rows; r++)
+            y[j * ldy + row + r] = (float)(t[rows * j + r] - x[j].sum) / x[j].scale * w->scale;
+}
+
+/* Rows begin .. end for four, two or one token. */
+INLINE void i2s_some(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t begin,
+                     size_t end, const size_t n)
+{
+    size_t row = begin;
+    for (; row + 4 / n <= end; row += 4 / n)
+        i2s_rows(y, ldy, w, x, row, 4 / n, n);
+    for (; row < end; row++)
+        i2s_rows(y, ldy, w, x, row, 1, n);
 }
 
 void bn_i2s_gemv_avx2(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
-    size_t row = 0;
-    for (; row + 4 <= w->rows; row += 4)
-        i2s_rows(y, w, x, row, 4);
-    for (; row < w->rows; row++)
-        i2s_rows(y, w, x, row, 1);
+    i2s_some(y, 0, w, x, 0, w->rows, 1);
+}
+
+static void i2s_few(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+{
+    for (size_t row = 0; row < w->rows; row += FEW_ROWS) {
+        size_t end = w->rows - row < FEW_ROWS ? w->rows : row + FEW_ROWS, j = 0;
+        for (; n - j >= 4; j += 4)
+            i2s_some(y + j * ldy, ldy, w, x + j, row, end, 4);
+        for (; n - j >= 2; j += 2)
+            i2s_some(y + j * ldy, ldy, w, x + j, row, end, 2);
+        if (j < n) i2s_some(y + j * ldy, ldy, w, x + j, row, end, 1);
+    }
 }
 
 /* ---- I2_S, many tokens ---- */
@@ -128,6 +154,8 @@ void bn_i2s_gemm_avx2(float *y, size_t ldy, const struct bn_ternary *w, const st
 {
     if (n == 1)
         bn_i2s_gemv_avx2(y, w, x);
+    else if (n <= FEW_TOKENS)
+        i2s_few(y, ldy, w, x, n);
     else
         i2s_many(y, ldy, w, x, n, i2s_chunk);
 }
