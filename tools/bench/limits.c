@@ -193,6 +193,12 @@ struct bn_bench_macs bn_bench_macs_of(const struct bn_kernels *kernels, const ch
     return (struct bn_bench_macs){0};
 }
 
+bool bn_bench_reads_cache(const struct bn_kernels *kernels, const char *name)
+{
+    return strcmp(kernels->name[BN_KERNEL_ATTN_SCORES], name) == 0 ||
+           strcmp(kernels->name[BN_KERNEL_ATTN_VALUES], name) == 0;
+}
+
 /* The rate of a limit, 0 when it was not measured or has no loop. */
 static double rate_of(const struct bn_bench_limits *limits, struct bn_bench_limit wanted)
 {

@@ -54,6 +54,9 @@ struct bn_bench_macs {
 };
 struct bn_bench_macs bn_bench_macs_of(const struct bn_kernels *kernels, const char *name);
 
+/* Does this kernel read the KV cache? */
+bool bn_bench_reads_cache(const struct bn_kernels *kernels, const char *name);
+
 /* What bounds a case. */
 struct bn_bench_bound {
     const char *what;              /* "memory", "cache", "arithmetic"; NULL without a limit */

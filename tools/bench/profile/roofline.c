@@ -67,8 +67,7 @@ static bn_status add_kernel(struct table *table, const struct bn_kernels *kernel
         row->mixed = row->mixed || (row->arithmetic != NO_MACS && row->arithmetic != kind);
         row->arithmetic = kind;
     }
-    if (strcmp(node->name, kernels->name[BN_KERNEL_ATTN_SCORES]) == 0 ||
-        strcmp(node->name, kernels->name[BN_KERNEL_ATTN_VALUES]) == 0) {
+    if (bn_bench_reads_cache(kernels, node->name)) {
         double set = (double)node->bytes / (double)table->n_tokens;
         row->is_attention = true;
         if (set > row->set_bytes) row->set_bytes = set;

@@ -69,7 +69,8 @@ struct job {
 
 /* ---- the work and its limits ---- */
 
-/* All samples of a test do the same work. */
+/* All samples of a test do the same work. The tokens of a prompt read the KV cache one after the other: it then
+ * comes from the processor's caches, and the limit of memory does not apply to it. */
 static void count_work(const struct job *job, struct row *row)
 {
     const struct bn_bench_config *c = row->config;
@@ -80,7 +81,8 @@ static void count_work(const struct job *job, struct row *row)
     for (size_t i = 0; i < c->n_kernels && tokens > 0; i++) {
         const bn_kernel_stat *k = &c->kernels[i];
         struct bn_bench_macs macs = bn_bench_macs_of(job->m.model->kernels, k->name);
-        row->work.bytes += (double)k->bytes / tokens;
+        if (c->decode || !bn_bench_reads_cache(job->m.model->kernels, k->name))
+            row->work.bytes += (double)k->bytes / tokens;
         row->work.int8_macs += (double)macs.int8 * (double)k->ops / tokens;
         row->work.float_macs += (double)macs.floats * (double)k->ops / tokens;
     }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "infer/session.h"
+#include "tools/bench/limits.h"
 #include "tools/bench/run/run.h"
 
 /* ---- counters ---- */
@@ -71,16 +72,13 @@ static void add_up(struct bn_bench_config *config, const struct stats *stats)
 static bn_status read_since(bn_session *session, struct stats *before, uint32_t depth, uint64_t *bytes,
                             uint64_t *cache, bn_error *err)
 {
-    static const enum bn_kernel CACHE[] = {BN_KERNEL_ATTN_SCORES, BN_KERNEL_ATTN_VALUES};
     struct stats stats;
     read_stats(&stats, session);
     subtract(&stats, before);
     *bytes = *cache = 0;
     for (size_t i = 0; i < stats.n; i++) {
         *bytes += stats.list[i].bytes;
-        for (size_t k = 0; k < BN_ARRAY_LEN(CACHE); k++)
-            if (strcmp(session->model->kernels->name[CACHE[k]], stats.list[i].name) == 0)
-                *cache += stats.list[i].bytes;
+        if (bn_bench_reads_cache(session->model->kernels, stats.list[i].name)) *cache += stats.list[i].bytes;
     }
     read_stats(before, session);
     return bn_session_truncate(session, depth, err);
