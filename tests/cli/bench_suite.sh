@@ -109,6 +109,13 @@ check 'the report has the models by size' has "$tmp/results/performance-report.h
 check 'and their plot' has "$tmp/results/performance-report.html" 'aria-label="rate of decoding over the parameters'
 check 'and is well-formed' xmllint --noout "$tmp/results/performance-report.html"
 
+cp "$tmp/suite.yaml" "$tmp/first.yaml"
+config 'framework:' '  parts: run' '  iterations: 2' '  warmup_iterations: 0' 'inference:' "  models: [$nano, $other]" \
+    '  sequence_lengths: 4' '  decode_lengths: 2' '  busy_processes: 1' 'hardware:' '  threads: 1'
+says 0 'rates next to busy processes have a column' '^model +params +decode +next to busy +prompt' suite -q -o "$tmp/busy" "$tmp/suite.yaml"
+mv "$tmp/first.yaml" "$tmp/suite.yaml"
+check 'without them there is none' has "$tmp/first" '^model +params +decode +prompt +first token$'
+
 # ---- what did not change is reused ----
 
 suite -q -o "$tmp/results" "$tmp/suite.yaml" >"$tmp/second"

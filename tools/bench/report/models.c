@@ -119,15 +119,20 @@ static void begin_row(struct bn_table *t, const struct bn_report_model *m)
     bn_buf_release(&name);
 }
 
+/* The column of busy processes is there when some model was measured next to them. */
 void bn_report_fill_models(struct bn_table *t, const struct bn_report *r)
 {
-    static const char *const HEADS[] = {"model", "params", "decode", "next to busy", "prompt", "first token"};
-    bn_table_begin(t, HEADS, "lrrrrr");
+    static const char *const HEADS[] = {"model", "params", "decode", "prompt", "first token"};
+    static const char *const ALL[] = {"model", "params", "decode", "next to busy", "prompt", "first token"};
+    bool busy = false;
+    for (size_t i = 0; i < r->n_models; i++)
+        busy = busy || r->models[i].busy != NULL;
+    bn_table_begin(t, busy ? ALL : HEADS, busy ? "lrrrrr" : "lrrrr");
     for (size_t i = 0; i < r->n_models && bn_report_has_models(r); i++) {
         const struct bn_report_model *m = &r->models[i];
         begin_row(t, m);
         put_rate(t, m->decode);
-        put_rate(t, m->busy);
+        if (busy) put_rate(t, m->busy);
         put_rate(t, m->prompt);
         bn_table_value(t, m->first_token_ns, "ns");
     }
