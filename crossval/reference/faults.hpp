@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Deliberate mistakes, for tests that must detect them. Each has a name on the command line.
+// Deliberate mistakes, for tests that must detect them. main.cpp has their names.
 #ifndef REFERENCE_FAULTS_HPP
 #define REFERENCE_FAULTS_HPP
-
-#include <string>
 
 #include "hadamard.hpp"
 #include "weights.hpp"
@@ -49,10 +47,6 @@ struct Faults {
     HadamardFault hadamard;
     WeightFault weights;
 };
-
-// Turns the fault of this name ("rope-norm") on, or throws Usage. fault_names() is for help texts.
-void plant(Faults &faults, const std::string &name);
-std::string fault_names();
 
 } // namespace ref
 
