@@ -454,7 +454,6 @@ int main(void)
         cmocka_unit_test(every_field_is_documented),
         cmocka_unit_test(a_receipt_says_what_ran),
         cmocka_unit_test(more_threads_than_heads_give_a_receipt),
-        cmocka_unit_test(copies_made_between_tokens_are_in_the_receipt),
         cmocka_unit_test(without_evidence_there_is_no_receipt),
         cmocka_unit_test(short_memory_gives_no_receipt),
         cmocka_unit_test(replay_sees_any_difference),

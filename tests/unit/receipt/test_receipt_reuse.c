@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Receipts of generations that did less work than their tokens: prompts from a file, and drafted tokens.
+ * Receipts of generations whose work is not that of their tokens alone: prompts from a file, drafted tokens, copies of
+ * weights that are made meanwhile.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <unistd.h>
@@ -196,6 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receipt_says_what_was_cached),
         cmocka_unit_test(a_receipt_says_what_was_drafted),
+        cmocka_unit_test(copies_made_between_tokens_are_in_the_receipt),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
