@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lab/host/bandwidth.h"
 #include "lab/report/units.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
@@ -64,6 +65,7 @@ struct job {
     struct bn_bench_limits limits;
     struct bn_bench_reads reads; /* of the first session */
     const char *source;          /* where a token's bytes come from */
+    size_t set_bytes;            /* whose read bandwidth is the limit */
     struct row *rows;            /* m.n_configs */
 };
 
@@ -75,7 +77,7 @@ static void count_work(const struct job *job, struct row *row)
 {
     const struct bn_bench_config *c = row->config;
     double tokens = 0;
-    row->work = (struct bn_bench_case){.source = job->source, .hot_bytes = (size_t)job->m.token_bytes};
+    row->work = (struct bn_bench_case){.source = job->source, .hot_bytes = job->set_bytes};
     for (size_t i = 0; i < c->n_samples; i++)
         tokens += (double)c->samples[i].evaluated;
     for (size_t i = 0; i < c->n_kernels && tokens > 0; i++) {
@@ -178,6 +180,7 @@ static bn_status measure(struct job *job, bn_error *err)
     BN_TRY(bn_bench_prepare_run(&job->m, err));
     const struct bn_bench_config *first = &job->m.configs[0];
     BN_TRY(bn_bench_learn_reads(&job->m, first->session, first->depth, &job->reads, err));
+    job->set_bytes = bn_min_size((size_t)job->m.token_bytes, BN_BANDWIDTH_MAX_BYTES);
     job->source = job->m.token_bytes > job->m.machine.cache_l3_bytes ? "memory" : "cache";
     job->limits.budget_ns = (uint64_t)(o->min_time * 1e9);
     for (size_t t = 0; t < o->threads.n; t++)
@@ -342,7 +345,7 @@ static bn_status put_document(struct job *job, bn_error *err)
     bn_json_put_u64(token, "weight_bytes", job->reads.weights);
     bn_json_put_u64(token, "head_bytes", job->reads.head);
     bn_json_put_u64(token, "cache_bytes", job->reads.cache);
-    bn_json_put_u64(token, "set_bytes", m->token_bytes);
+    bn_json_put_u64(token, "set_bytes", job->set_bytes);
     bn_bench_limits_put(bn_json_put_array(doc, "limits"), &job->limits);
     bn_json *results = bn_json_put_array(doc, "results");
     for (size_t i = 0; i < m->n_configs; i++)
