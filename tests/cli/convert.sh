@@ -236,6 +236,19 @@ refuse_own $gemma bidirectional 9 'use_bidirectional_attention is not supported'
 refuse_own $gemma types 9 'the types of the layers do not repeat: layer 1'
 refuse_own fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf longer 9 'a context of 512 tokens, more than the original 64'
 
+# Two bits with scales and biases, as MLX stores them.
+bonsai=fixtures/nano-qwen3-pq2_0-v331-yarn-tied-42.gguf
+folder $bonsai mlx yarn-of-bonsai
+check "words of MLX" to "$tmp/folder" pq2_0
+check "have the logits of the original" equal "$(digest "$tmp/pq2_0.gguf")" "$(digest $bonsai)"
+refuse_mlx() { # CHANGE STATUS PATTERN
+    folder $bonsai mlx yarn-of-bonsai "$1"
+    says "$2" "refused: $1" "$3" "$convert" "$tmp/folder" --to pq2_0 -o "$tmp/no.gguf"
+}
+refuse_mlx bias 9 'row 0, column 0: the bias .* is not minus the scale'
+refuse_mlx group32 9 'no quantization of 2 bits with a group_size of 64 or more'
+refuse_mlx unsaid 9 'no quantization of 2 bits'
+
 # SentencePiece in a tokenizer.json.
 spm=fixtures/tokenizers/nano-tokenizer-spm-42.gguf
 for change in strings pairs metaspace model; do

@@ -2,7 +2,7 @@
 // Writes a model of a GGUF file as a folder of the Hugging Face hub: config.json, tokenizer.json, safetensors.
 //   folder.mjs MODEL.gguf DIR LAYOUT [CHANGE...]
 // LAYOUT: multiply or divide (four rows a byte, weight_scale), trits (binary32, -s 0 +s), masters (binary32 whose
-// mean magnitude is the scale), shards (trits in two files). CHANGE: a fault to plant, or a variant; spm=FILE: the
+// mean magnitude is the scale), shards (trits in two files), mlx (two bits, scales and biases: of PQ2_0 files). CHANGE: a fault to plant, or a variant; spm=FILE: the
 // vocabulary of that GGUF file, SentencePiece.
 import fs from 'node:fs';
 
@@ -46,14 +46,15 @@ const half = (bits) => {
     return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 };
 
-// Values -1, 0, 1 of a tensor in I2_S or Q2_0, and its scale or the scale of each 64.
+// Values -1, 0, 1 of a tensor in I2_S, Q2_0 or PQ2_0, and its scale or the scale of each 64 or 128.
 function trits(t) {
     const n = t.ne[0] * t.ne[1], values = new Int8Array(n), from = data + t.offset;
-    if (t.type === 42) {
-        const scales = Array.from({length: n / 64}, (_, b) => half(file.readUInt16LE(from + 18 * b)));
+    if (t.type === 42 || t.type === 142) {
+        const group = t.type === 42 ? 64 : 128, size = 2 + group / 4;
+        const halves = Array.from({length: n / group}, (_, b) => file.readUInt16LE(from + size * b));
         for (let i = 0; i < n; i++)
-            values[i] = (file[from + 18 * Math.floor(i / 64) + 2 + Math.floor(i % 64 / 4)] >> 2 * (i % 4) & 3) - 1;
-        return {values, scales};
+            values[i] = (file[from + size * Math.floor(i / group) + 2 + Math.floor(i % group / 4)] >> 2 * (i % 4) & 3) - 1;
+        return {values, group, halves, scales: halves.map(half)};
     }
     for (let i = 0; i < n; i++) {
         const j = i % 128;
@@ -77,9 +78,19 @@ function put(name, dtype, shape, bytes) { entries.push({name, dtype, shape, byte
 const floats = (values) => Buffer.from(Float32Array.from(values).buffer);
 
 function linear(name, t, heads) {
-    const [columns, rows] = t.ne, {values: stored, scale, scales} = trits(t);
+    const [columns, rows] = t.ne, {values: stored, scale, scales, group, halves: bits} = trits(t);
+    if (layout === 'mlx') {
+        const words = new Uint32Array(rows * columns / 16), by_groups = [rows, columns / group];
+        stored.forEach((v, i) => { words[i >> 4] |= (v + 1) << 2 * (i % 16); });
+        const biases = bits.map((h) => h ^ 0x8000);
+        if (has('bias')) biases[0] ^= 1;
+        put(`${name}.weight`, 'U32', [rows, columns / 16], Buffer.from(words.buffer));
+        put(`${name}.scales`, 'F16', by_groups, Buffer.from(Uint16Array.from(bits).buffer));
+        put(`${name}.biases`, 'F16', by_groups, Buffer.from(Uint16Array.from(biases).buffer));
+        return;
+    }
     if (scales) {
-        const weights = Float32Array.from(stored, (v, i) => v * scales[Math.floor(i / 64)]);
+        const weights = Float32Array.from(stored, (v, i) => v * scales[Math.floor(i / group)]);
         put(`${name}.weight`, 'F32', [rows, columns], floats(heads ? halves(weights, columns, heads) : weights));
         return;
     }
@@ -126,7 +137,7 @@ for (const [name, t] of Object.entries(tensors)) {
         : part === 'attn_k' ? key('attention.head_count_kv') : 0;
     const n = t.ne.reduce((a, b) => a * b);
     const values = (size, get) => Array.from({length: n}, (_, i) => get(data + t.offset + size * i));
-    if (t.type === 36 || t.type === 42) linear(to, t, heads);
+    if (t.type === 36 || t.type === 42 || t.type === 142) linear(to, t, heads);
     else if (arch === 'gemma3' && t.ne.length === 1 && !part.endsWith('_norm_in') && !has('unshifted')) // 1 + w
         put(`${to}.weight`, 'F32', t.ne, floats((t.type === 1 ? values(2, (p) => half(file.readUInt16LE(p)))
             : values(4, (p) => file.readFloatLE(p))).map((w) => w - 1)));
@@ -222,7 +233,13 @@ if (arch === 'gemma3') {
     if (has('types')) config.layer_types = ['full_attention', 'sliding_attention'];
     if (has('bidirectional')) config.use_bidirectional_attention = true;
 }
-if (has('unsaid')) delete config.quantization_config;
+if (layout === 'mlx') config.quantization = {group_size: has('group32') ? 32 : 128, bits: 2};
+if (has('unsaid')) {
+    delete config.quantization_config;
+    delete config.quantization;
+}
+if (has('yarn-of-bonsai')) config.rope_scaling = {rope_type: 'yarn', factor: key('rope.scaling.factor'),
+    original_max_position_embeddings: key('rope.scaling.original_context_length')};
 if (has('yarn')) config.rope_scaling = {rope_type: 'yarn', factor: 4, original_max_position_embeddings: 64};
 if (has('parameters')) {
     config.rope_parameters = {rope_type: 'yarn', rope_theta: config.rope_theta, factor: 4,

@@ -4,8 +4,8 @@
  * stored. Every tensor that the architecture has must be there in its shape, and every tensor that is there must
  * have a place: what is unknown could change the result.
  *
- * A linear layer is stored as bytes with four rows each and a weight_scale, as floats that are ternary, or as the
- * float masters of a model trained with ternary weights. Floats that are ternary in groups of 64 are not masters:
+ * A linear layer is stored as bytes with four rows each and a weight_scale, as words of MLX, as floats that are
+ * ternary, or as the float masters of a model trained with ternary weights. Floats that are ternary in groups of 64 are not masters:
  * their mean magnitude would be too small a scale.
  */
 #include <math.h>
@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "tools/convert/folder.h"
+#include "tools/convert/rows.h"
 #include "tools/convert/write.h"
 
 enum width { W_EMBD, W_Q, W_KV, W_FF, W_HEAD, W_VOCAB };
@@ -157,12 +158,62 @@ static bn_status add_norm(struct bn_cv_folder *f, const struct found *found, con
                : fail(f, found, BN_ERR_UNSUPPORTED, "a norm must be floats", err);
 }
 
-/* The embedding or the head: ternary when its values are, else as it is. */
-static bn_status add_table(struct bn_cv_folder *f, const struct found *found, const char *name, bn_error *err)
+/* ---- MLX: words of 32 bits with 16 codes, scales and biases of groups ---- */
+
+static bool is_words(const struct found *found)
 {
-    BN_TRY(check_shape(f, found, 2, f->n_vocab, f->n_embd, err));
+    return found->t->type == BN_ST_U32;
+}
+
+static bn_status find_group(const struct bn_cv_folder *f, const struct found *weight, uint32_t *group,
+                            bn_error *err)
+{
+    const bn_json *q = bn_json_get(f->config, "quantization");
+    uint64_t bits = 0, size = 0;
+    if (!bn_json_u64(bn_json_get(q, "bits"), &bits) || !bn_json_u64(bn_json_get(q, "group_size"), &size) ||
+        bits != 2 || size % BN_CV_GROUP != 0 || size == 0 || size > 1024)
+        return fail(
+            f, weight, BN_ERR_UNSUPPORTED,
+            "words of 32 bits, and no quantization of 2 bits with a group_size of 64 or more in config.json",
+            err);
+    *group = (uint32_t)size;
+    return BN_OK;
+}
+
+/* name: without .weight. t has the sizes of the result. */
+static bn_status add_words(struct bn_cv_folder *f, const struct found *weight, const char *name,
+                           struct bn_cv_tensor *t, bn_error *err)
+{
+    static const char *const LISTS[] = {".scales", ".biases"};
+    struct found found[2];
+    uint32_t types[2];
+    BN_TRY(find_group(f, weight, &t->group, err));
+    BN_TRY(check_shape(f, weight, 2, t->ne[1], t->ne[0] / 16, err));
+    if (t->ne[0] % t->group != 0)
+        return fail(f, weight, BN_ERR_UNSUPPORTED, "the rows are not a whole number of groups", err);
+    for (size_t i = 0; i < 2; i++) {
+        if (!find(f, name, LISTS[i], &found[i]))
+            return fail(f, weight, BN_ERR_FORMAT, "words of 32 bits without scales and biases", err);
+        BN_TRY(check_shape(f, &found[i], 2, t->ne[1], t->ne[0] / t->group, err));
+        if (!float_type(found[i].t->type, &types[i]) || types[i] != types[0])
+            return fail(f, &found[i], BN_ERR_FORMAT, "scales and biases must be floats of one type", err);
+    }
+    t->kind = BN_CV_WORDS;
+    t->from = types[0];
+    t->to = f->plan->target->type;
+    t->scales = found[0].t->data;
+    t->biases = found[1].t->data;
+    return BN_OK;
+}
+
+/* The embedding or the head: ternary when its values are, else as it is. */
+static bn_status add_table(struct bn_cv_folder *f, const struct found *found, const char *from,
+                           const char *name, bn_error *err)
+{
     struct bn_cv_tensor *t;
     BN_TRY(add(f, found, name, f->n_vocab, f->n_embd, &t, err));
+    if (is_words(found)) return add_words(f, found, from, t, err);
+    BN_TRY(check_shape(f, found, 2, f->n_vocab, f->n_embd, err));
     if (!float_type(found->t->type, &t->from))
         return fail(f, found, BN_ERR_UNSUPPORTED, "the embedding and the head must be floats", err);
     bool ternary;
@@ -215,7 +266,7 @@ static bn_status add_linear(struct bn_cv_folder *f, size_t i, const struct found
     bool packed = found->t->type == BN_ST_U8;
     if (packed && rows % 4 != 0)
         return fail(f, found, BN_ERR_FORMAT, "the rows cannot be packed four to a byte", err);
-    BN_TRY(check_shape(f, found, 2, packed ? rows / 4 : rows, columns, err));
+    if (!is_words(found)) BN_TRY(check_shape(f, found, 2, packed ? rows / 4 : rows, columns, err));
     struct bn_cv_tensor *t;
     BN_TRY(add(f, found, part, rows, columns, &t, err));
     t->to = f->plan->target->type;
@@ -223,6 +274,7 @@ static bn_status add_linear(struct bn_cv_folder *f, size_t i, const struct found
         t->heads = (uint32_t)f->n_head;
     if (f->arch->interleaved && strcmp(LAYER[i].part, "attn_k") == 0) t->heads = (uint32_t)f->n_head_kv;
     if (packed) return add_packed(f, found, name, t, err);
+    if (is_words(found)) return add_words(f, found, name, t, err);
     if (!float_type(found->t->type, &t->from))
         return fail(f, found, BN_ERR_UNSUPPORTED, "a linear layer must be U8, F16, BF16 or F32", err);
     bool ternary = true;
@@ -265,7 +317,7 @@ static bn_status add_head(struct bn_cv_folder *f, bn_error *err)
     if (f->arch->sub_norms && there && !tied)
         return fail(f, &found, BN_ERR_UNSUPPORTED, "a head of its own is not supported in BitNet models",
                     err);
-    if (there && !tied) return add_table(f, &found, "output", err);
+    if (there && !tied) return add_table(f, &found, "lm_head", "output", err);
     if (there || tied || !said || f->input_norms) return BN_OK;
     return missing("lm_head", err);
 }
@@ -289,7 +341,7 @@ bn_status bn_cv_folder_tensors(struct bn_cv_folder *f, bn_error *err)
 {
     struct found found;
     if (!find(f, "embed_tokens", ".weight", &found)) return missing("embed_tokens", err);
-    BN_TRY(add_table(f, &found, "token_embd", err));
+    BN_TRY(add_table(f, &found, "embed_tokens", "token_embd", err));
     for (uint64_t layer = 0; layer < f->n_layer; layer++)
         for (size_t i = 0; i < BN_ARRAY_LEN(LAYER); i++)
             if (is_wanted(f, LAYER[i].when)) BN_TRY(add_part(f, layer, i, err));

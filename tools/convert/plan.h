@@ -37,6 +37,7 @@ enum bn_cv_kind {
     BN_CV_MASTER, /* floats to be ternarised by their mean magnitude */
     BN_CV_PACKED, /* bytes with four rows each: row i rows/4 + r is in bits 2i of row r, code = value + 1 */
     BN_CV_FLOATS, /* floats, widened to F32 */
+    BN_CV_WORDS,  /* MLX: two bits each, first the lowest of a 32-bit word; weight = scale * code + bias */
 };
 
 struct bn_cv_tensor {
@@ -53,7 +54,9 @@ struct bn_cv_tensor {
     float scale;        /* I2_S, BN_CV_PACKED: of the tensor; BN_CV_MASTER: found before writing */
     float target_scale; /* I2_S as the result: the one scale, found before writing */
     float add;          /* BN_CV_FLOATS: is added to each value */
-    uint32_t heads;     /* not 0: rows of each head are interleaved, as NORM rope wants them */
+    const unsigned char *scales, *biases; /* BN_CV_WORDS: of the type `from`, one for each `group` codes */
+    uint32_t group;
+    uint32_t heads; /* not 0: rows of each head are interleaved, as NORM rope wants them */
 };
 
 struct bn_cv_input {

@@ -16,6 +16,7 @@ static const char *const WEIGHT_SCALE[] = {"auto", "multiply", "divide"};
 static const char *const KINDS[] = {
     [BN_CV_COPY] = "copied",       [BN_CV_BLOCKS] = "repacked", [BN_CV_TRITS] = "packed from floats",
     [BN_CV_MASTER] = "ternarised", [BN_CV_PACKED] = "repacked", [BN_CV_FLOATS] = "widened",
+    [BN_CV_WORDS] = "repacked",
 };
 
 static void put_tensors(bn_json *doc, const struct bn_cv_plan *plan)

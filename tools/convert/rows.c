@@ -138,6 +138,35 @@ static bool read_packed(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_s
     return true;
 }
 
+/* The i-th float of a list in the type `from`. */
+static float float_at(const struct bn_cv_tensor *t, const unsigned char *list, uint64_t i)
+{
+    float value;
+    if (t->from == BN_TYPE_F32)
+        memcpy(&value, list + 4 * i, sizeof value);
+    else
+        (t->from == BN_TYPE_F16 ? bn_kernels_ref.f16_to_f32 : bn_kernels_ref.bf16_to_f32)(&value,
+                                                                                          list + 2 * i, 1);
+    return value;
+}
+
+static bool read_words(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s)
+{
+    size_t k = (size_t)t->ne[0];
+    uint64_t row = bn_cv_source_row(t, r);
+    const unsigned char *in = t->data + row * (k / 4);
+    for (size_t i = 0; i < k; i += BN_CV_GROUP) {
+        uint64_t g = (row * k + i) / t->group;
+        float scale = float_at(t, t->scales, g), bias = float_at(t, t->biases, g);
+        if (!isfinite(scale)) return fault(s, BN_CV_NOT_FINITE, r, i, (double)scale, 0);
+        if (bias != -scale) return fault(s, BN_CV_BIAS, r, i, (double)bias, (double)scale);
+        s->scales[i / BN_CV_GROUP] = scale;
+        for (size_t j = i; j < i + BN_CV_GROUP; j++)
+            s->values[j] = (int8_t)((in[j / 4] >> (2 * (j % 4)) & 3) - 1);
+    }
+    return true;
+}
+
 bool bn_cv_read_row(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s)
 {
     switch (t->kind) {
@@ -149,6 +178,8 @@ bool bn_cv_read_row(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scrat
         return read_master(t, r, s);
     case BN_CV_PACKED:
         return read_packed(t, r, s);
+    case BN_CV_WORDS:
+        return read_words(t, r, s);
     case BN_CV_COPY:
     case BN_CV_FLOATS:
         break;
@@ -306,6 +337,9 @@ bn_status bn_cv_fail_note(const struct bn_cv_plan *plan, const struct bn_cv_tens
                                   "%s: %.9g is not a binary16 number, which %s needs (the nearest is %.9g)",
                                   at, note->a, info->name, note->b),
                        err, "i2_s has a binary32 scale; --round-scales rounds, and records by how much");
+    case BN_CV_BIAS:
+        return bn_fail_in(err, unsupported, where,
+                          "%s: the bias %.9g is not minus the scale %.9g: not ternary", at, note->a, note->b);
     case BN_CV_NOT_POSITIVE:
         return bn_fail_in(err, unsupported, where, "%s: the scale %.9g of %s must be positive", at, note->a,
                           info->name);

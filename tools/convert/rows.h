@@ -21,6 +21,7 @@ enum bn_cv_fault {
     BN_CV_NOT_TERNARY,  /* a float that is not -s, 0, +s; a: it, b: s */
     BN_CV_TWO_SCALES,   /* a and b in one block of the target */
     BN_CV_NOT_HALF,     /* the scale a is not a binary16 number; b: the nearest one */
+    BN_CV_BIAS,         /* a is not minus the scale b, so that the codes are not -1, 0, 1 times it */
     BN_CV_NOT_POSITIVE, /* the scale a of a tensor that needs a positive one */
 };
 
