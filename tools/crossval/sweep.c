@@ -219,7 +219,7 @@ static bn_status run_line(struct sweep *s, const char *text, size_t n, bn_error 
 /* ---- the command ---- */
 
 /* References answer all prompts, and then have to end in good order. */
-static void end_references(struct sweep *s, bn_json *doc)
+static bn_status end_references(struct sweep *s, bn_json *doc, bn_error *err)
 {
     bn_json *list = bn_json_put_array(doc, "failed_at_the_end");
     for (size_t i = 0; i < s->x.options->refs.n && i < BN_XREFS_MAX; i++) {
@@ -227,6 +227,7 @@ static void end_references(struct sweep *s, bn_json *doc)
         if (ref->process == NULL) continue;
         bn_xref_finish(ref);
         if (!ref->broken) continue;
+        if (ref->failure.code == BN_ERR_NOMEM) return bn_nomem(err); /* ours: nothing was found out */
         bn_json *o = bn_json_add_object(list);
         bn_json_put_string(o, "reference", bn_xref_label(ref));
         bn_json_put_text(o, "reason", ref->failure.msg);
@@ -234,6 +235,7 @@ static void end_references(struct sweep *s, bn_json *doc)
         if (!s->x.args->json)
             printf("FAIL  %s failed at its end: %s\n", bn_xref_label(ref), ref->failure.msg);
     }
+    return BN_OK;
 }
 
 static bn_status run_lines(struct sweep *s, bn_error *err)
@@ -254,7 +256,7 @@ static bn_status run_lines(struct sweep *s, bn_error *err)
 
 static bn_status finish(struct sweep *s, struct bn_args *args, bn_json *doc, bn_error *err)
 {
-    end_references(s, doc);
+    BN_TRY(end_references(s, doc, err));
     args->exit_code = s->n > 0 && s->n_good == s->n && !s->badly_ended ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
     if (args->json) {
         bn_json_put_u64(doc, "runs", s->n);
