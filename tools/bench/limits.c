@@ -13,6 +13,7 @@
 #include "kernels/peak.h"
 #include "lab/host/bandwidth.h"
 #include "lab/report/units.h"
+#include "model/model.h"
 #include "tools/bench/bench.h"
 
 #define MEMORY_BYTES ((size_t)16 << 20) /* sets from this size on are measured longer: memory is noisy */
@@ -176,20 +177,21 @@ bn_status bn_bench_limits_peaks(struct bn_bench_limits *limits, const struct bn_
 
 /* ---- bounds ---- */
 
-struct bn_bench_macs bn_bench_macs_of(const struct bn_kernels *kernels, const char *name)
+struct bn_bench_macs bn_bench_macs_of(const bn_model *model, const char *name)
 {
-    static const struct {
+    const unsigned planes = model->wide ? 2 : 1; /* of activations for weights in tiles */
+    const struct {
         enum bn_kernel slot;
         struct bn_bench_macs macs;
     } KNOWN[] = {
-        {BN_KERNEL_I2S_GEMV, {1, 0}},     {BN_KERNEL_I2S_GEMM, {1, 0}},
-        {BN_KERNEL_T5_GEMV, {1, 0}},      {BN_KERNEL_I8_GEMM, {2, 0}}, /* two planes of bytes */
-        {BN_KERNEL_GROUPED_GEMV, {2, 0}}, {BN_KERNEL_GROUPED_GEMM, {2, 0}},
-        {BN_KERNEL_F16_GEMM, {0, 1}},     {BN_KERNEL_F32_GEMM, {0, 1}},
-        {BN_KERNEL_ATTN_SCORES, {0, 1}},  {BN_KERNEL_ATTN_VALUES, {0, 1}},
+        {BN_KERNEL_I2S_GEMV, {1, 0}},          {BN_KERNEL_I2S_GEMM, {1, 0}},
+        {BN_KERNEL_T5_GEMV, {1, 0}},           {BN_KERNEL_I8_GEMM, {2, 0}}, /* two planes of bytes */
+        {BN_KERNEL_GROUPED_GEMV, {planes, 0}}, {BN_KERNEL_GROUPED_GEMM, {planes, 0}},
+        {BN_KERNEL_F16_GEMM, {0, 1}},          {BN_KERNEL_F32_GEMM, {0, 1}},
+        {BN_KERNEL_ATTN_SCORES, {0, 1}},       {BN_KERNEL_ATTN_VALUES, {0, 1}},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
-        if (strcmp(kernels->name[KNOWN[i].slot], name) == 0) return KNOWN[i].macs;
+        if (strcmp(model->kernels->name[KNOWN[i].slot], name) == 0) return KNOWN[i].macs;
     return (struct bn_bench_macs){0};
 }
 

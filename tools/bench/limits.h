@@ -52,7 +52,7 @@ BN_MUST_CHECK bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, 
 struct bn_bench_macs {
     unsigned int8, floats;
 };
-struct bn_bench_macs bn_bench_macs_of(const struct bn_kernels *kernels, const char *name);
+struct bn_bench_macs bn_bench_macs_of(const bn_model *model, const char *name);
 
 /* Does this kernel read the KV cache? */
 bool bn_bench_reads_cache(const struct bn_kernels *kernels, const char *name);

@@ -257,7 +257,7 @@ static void quantising_is_complete(void **state)
     assert_true(bn_json_size(operations) >= 2 * 7 + 1);
     for (const bn_json *r = bn_json_first(operations); r != NULL; r = bn_json_next(r))
         check_operation(r, &series);
-    assert_int_equal(bn_json_size(quality), 7);
+    assert_int_equal(bn_json_size(quality), 10);
     for (const bn_json *q = bn_json_first(quality); q != NULL; q = bn_json_next(q))
         check_format(q, &series);
     const bn_json *choices = bn_json_get(doc, "tradeoff");

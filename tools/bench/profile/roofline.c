@@ -54,11 +54,10 @@ static struct row *find_row(struct table *table, const char *name)
     return &table->rows[table->n++];
 }
 
-static bn_status add_kernel(struct table *table, const struct bn_kernels *kernels,
-                            const struct bn_graph_node *node, const struct bn_graph_node *brick,
-                            bn_error *err)
+static bn_status add_kernel(struct table *table, const bn_model *model, const struct bn_graph_node *node,
+                            const struct bn_graph_node *brick, bn_error *err)
 {
-    const struct bn_bench_macs each = bn_bench_macs_of(kernels, node->name);
+    const struct bn_bench_macs each = bn_bench_macs_of(model, node->name);
     enum arithmetic kind = each.int8 > 0 ? INT8_MACS : each.floats > 0 ? FLOAT_MACS : NO_MACS;
     struct row *row = find_row(table, brick->name);
     if (row == NULL) return bn_nomem(err);
@@ -67,7 +66,7 @@ static bn_status add_kernel(struct table *table, const struct bn_kernels *kernel
         row->mixed = row->mixed || (row->arithmetic != NO_MACS && row->arithmetic != kind);
         row->arithmetic = kind;
     }
-    if (bn_bench_reads_cache(kernels, node->name)) {
+    if (bn_bench_reads_cache(model->kernels, node->name)) {
         double set = (double)node->bytes / (double)table->n_tokens;
         row->is_attention = true;
         if (set > row->set_bytes) row->set_bytes = set;
@@ -92,7 +91,7 @@ static bn_status add_pass(struct table *table, const struct bn_bench_profile *p,
     for (uint32_t i = 0; i < graph.n_nodes && status == BN_OK; i++) {
         const struct bn_graph_node *node = &graph.node[i];
         if (node->kind == BN_NODE_KERNEL && graph.node[node->parent].kind == BN_NODE_BRICK)
-            status = add_kernel(table, p->model->kernels, node, &graph.node[node->parent], err);
+            status = add_kernel(table, p->model, node, &graph.node[node->parent], err);
     }
     for (uint32_t i = 0; i < graph.n_nodes && status == BN_OK; i++)
         for (size_t r = 0; graph.node[i].kind == BN_NODE_BRICK && r < table->n; r++)

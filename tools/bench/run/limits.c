@@ -82,7 +82,7 @@ static void count_work(const struct job *job, struct row *row)
         tokens += (double)c->samples[i].evaluated;
     for (size_t i = 0; i < c->n_kernels && tokens > 0; i++) {
         const bn_kernel_stat *k = &c->kernels[i];
-        struct bn_bench_macs macs = bn_bench_macs_of(job->m.model->kernels, k->name);
+        struct bn_bench_macs macs = bn_bench_macs_of(job->m.model, k->name);
         if (c->decode || !bn_bench_reads_cache(job->m.model->kernels, k->name))
             row->work.bytes += (double)k->bytes / tokens;
         row->work.int8_macs += (double)macs.int8 * (double)k->ops / tokens;
