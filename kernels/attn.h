@@ -29,7 +29,9 @@
 #define TILE_VECS (BN_KEY_TILE / VEC)
 #define BLOCK_VECS (SCORE_TILES * TILE_VECS)
 #define WIDE_VALUES 8192u /* of keys: a block of heads of up to 256 elements */
-#define ROWS 256u         /* of values, which stay in the second-level cache while all queries use them */
+#define LINE 32u          /* binary16 values in a cache line */
+#define ROWS_AHEAD 16u /* of values: to prefetch for few queries, whose values most likely come from memory */
+#define ROWS 256u      /* of values, which stay in the second-level cache while all queries use them */
 
 /* The first n < VEC values; the others are zero, or are not stored. */
 INLINE vec load_some(const float *at, size_t n)
@@ -61,6 +63,7 @@ struct keys {
     const uint16_t *half;
     const float *wide; /* NULL: not widened */
     size_t tile, dim;
+    size_t ahead; /* from this block to the one to prefetch meanwhile; 0: none */
 };
 
 /* Adds the products of element i of n_q queries and n_vecs vectors of positions to acc[j * n_vecs + v]. */
@@ -88,6 +91,12 @@ INLINE void two_lanes(vec *sum, const struct keys *k, const size_t n_vecs, const
     for (size_t a = 0; a < n_q * n_vecs; a++)
         sum[a] = other[a] = vec_set1(0.0f);
     for (; i + 8 < k->dim; i += 16) {
+        /* Two elements share a cache line. */
+        for (size_t v = 0; lane % 2 == 0 && k->ahead > 0 && v < n_vecs; v += TILE_VECS) {
+            const uint16_t *half = k->half + k->ahead + v / TILE_VECS * k->tile + i * BN_KEY_TILE;
+            __builtin_prefetch(half);
+            __builtin_prefetch(half + 8 * BN_KEY_TILE);
+        }
         add_element(sum, k, n_vecs, is_wide, q, ldq, n_q, i);
         add_element(other, k, n_vecs, is_wide, q, ldq, n_q, i + 8);
     }
@@ -139,9 +148,10 @@ INLINE void attn_scores(float *s, size_t lds, const float *q, size_t ldq, size_t
 {
     const size_t block = SCORE_TILES * BN_KEY_TILE;
     float wide[WIDE_VALUES] __attribute__((aligned(64)));
-    struct keys k = {keys->tiles, wide, BN_KEY_TILE * keys->head_dim, keys->head_dim};
+    struct keys k = {keys->tiles, wide, BN_KEY_TILE * keys->head_dim, keys->head_dim, 0};
     const bool is_wide = n >= WIDE_QUERIES && block * k.dim <= WIDE_VALUES;
     size_t p = 0;
+    if (n <= SCORE_QUERIES) k.ahead = SCORE_TILES * k.tile; /* most likely the keys come from memory */
     for (; keys->n_pos - p > block - BN_KEY_TILE && p < keys->n_pos;
          p += block, k.half += SCORE_TILES * k.tile)
         if (is_wide) {
@@ -171,6 +181,8 @@ INLINE void some_values(float *y, size_t ldy, const float *s, size_t lds, const 
             acc[j * n_vecs + v] = whole ? vec_load(y + j * ldy + v * VEC) : load_some(y + j * ldy, n_here);
     for (size_t p = 0; p < n_rows; p++, row += ld) {
         vec value[16];
+        for (size_t v = 0; n_q < 8 && n_vecs > 1 && v < n_vecs; v += LINE / VEC)
+            __builtin_prefetch(row + ROWS_AHEAD * ld + v * VEC);
         for (size_t v = 0; v < n_vecs; v++)
             value[v] = whole ? vec_widen(row + v * VEC) : widen_some(row, n_here);
         for (size_t j = 0; j < n_q; j++) {

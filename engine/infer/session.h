@@ -111,7 +111,7 @@ struct bn_session {
     } run;
 };
 
-/* Room for the scores of one query. It is no power of two, so that rows lie in different sets of the caches. */
+/* Values of a row of scores. The row after it begins in another set of the caches, whatever n_ctx is. */
 static inline size_t bn_score_row(const struct bn_session *s)
 {
     return bn_cache_rows(s->n_ctx) + BN_KEY_TILE;
