@@ -515,13 +515,17 @@ static void options_that_exclude_each_other(void **state)
                                          .arch = BN_FIXTURE_QWEN3,
                                          .format = BN_TYPE_PQ2_0,
                                          .hadamard = 64};
-    struct bn_fixture_spec bad[5] = {good, good, good, good, good};
+    struct bn_fixture_spec bad[7] = {good, good, good, good, good, good, good}, tied = good;
     assert_int_equal(bn_fixture_check(&good, NULL), BN_OK);
     bad[0].group = 64; /* smaller than the block */
     bad[1].hadamard = 128;
-    bad[2].tied = true;
+    bad[2].arch = BN_FIXTURE_GEMMA3;
     bad[3].tokenizer = "x";
     bad[4].head_width = 63;
+    bad[5].period = 2;
+    bad[6].long_rope = true;
+    tied.tied = true; /* a rotated embedding can be the head */
+    assert_int_equal(bn_fixture_check(&tied, NULL), BN_OK);
     for (size_t i = 0; i < BN_ARRAY_LEN(bad); i++)
         assert_int_equal(bn_fixture_check(&bad[i], NULL), BN_ERR_ARG);
 }
