@@ -91,7 +91,8 @@ const char *bn_kernel_slot_name(enum bn_kernel slot)
     return (unsigned)slot < BN_KERNEL_COUNT ? NAME[slot] : NULL;
 }
 
-#define SLOT_NAMES(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, amx, neon) {BN_KERNEL_##number, #slot},
+#define SLOT_NAMES(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, amx, neon) \
+    {BN_KERNEL_##number, #slot},
 
 bool bn_kernel_is(const char *name, enum bn_kernel slot)
 {
@@ -158,9 +159,9 @@ bool bn_kernels_is_set(const char *isa)
 
 bool bn_kernels_set_has(const char *isa, const char *name)
 {
-    static const char *const TABLE[N_SETS][N_NAMES] = {
-        NAMES(ref),        NAMES(avx2), NAMES(avxvnni), NAMES(avx512vnni),
-        NAMES(avx512vbmi), NAMES(amx),  NAMES(neon)};
+    static const char *const TABLE[N_SETS][N_NAMES] = {NAMES(ref),        NAMES(avx2),       NAMES(avxvnni),
+                                                       NAMES(avx512vnni), NAMES(avx512vbmi), NAMES(amx),
+                                                       NAMES(neon)};
     size_t set = find_set(isa);
     for (size_t i = 0; i < N_NAMES && set < N_SETS; i++)
         if (strcmp(TABLE[set][i], name) == 0) return true;

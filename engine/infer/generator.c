@@ -129,7 +129,7 @@ static double log_sum_of(struct bn_generator *g, const float *logits)
     g->session->model->kernels->exp(g->weights, g->weights, n_vocab);
     for (size_t i = 0; i < n_vocab; i++)
         sum += (double)g->weights[i];
-    return (double)most + log(sum);
+    return sum > 0.0 ? (double)most + log(sum) : (double)most; /* it is at least 1 */
 }
 
 /* ---- text and stop texts ---- */

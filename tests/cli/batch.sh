@@ -94,13 +94,13 @@ refused() {
     [ $status -ne 0 ] && [ ! -s "$tmp/out" ] && said "$pattern"
 }
 check 'a line that is not JSON is named' refused 'line 2: ' '"a"' 'b'
-check 'a number is no prompt' refused 'line 1: not a JSON string or object' 7
+check 'a number is not a prompt' refused 'line 1: not a JSON string or object' 7
 check 'a line without a prompt' refused 'line 1: 0 of prompt, messages and tokens' '{"n_predict": 3}'
 check 'a line with two' refused '2 of prompt, messages and tokens' '{"prompt": "a", "tokens": [1]}'
 check 'a member that nobody knows' refused 'unknown member "tempreature"' '{"prompt": "a", "tempreature": 1}'
 check 'a number out of range' refused 'top_p is not a number from 0 to 1' '{"prompt": "a", "top_p": 2}'
 check 'a fraction of a token' refused 'n_predict is not a whole number' '{"prompt": "a", "n_predict": 1.5}'
-check 'a stop that is no text' refused 'stop is not a text or a list of texts' '{"prompt": "a", "stop": [1]}'
+check 'a stop that is not a text' refused 'stop is not a text or a list of texts' '{"prompt": "a", "stop": [1]}'
 check 'an id outside the vocabulary' refused 'token 0 is 99999999' '{"tokens": [99999999]}'
 check 'messages without a template' refused 'messages need a chat template' \
     '{"messages": [{"role": "user", "content": "a"}]}'

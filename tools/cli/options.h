@@ -167,9 +167,9 @@ struct bn_command {
     const char *text;     /* paragraphs for the help, with blank lines between them; may be NULL */
     const char *synopsis; /* what follows program and command name; several forms on several lines */
     const struct bn_option *options[12]; /* tables, shown in this order */
-    bool json;                          /* takes --json */
-    size_t min_operands, max_operands;  /* operands are what is left besides options */
-    const char *operand;                /* what messages call one: "FILE"; needed when there may be some */
+    bool json;                           /* takes --json */
+    size_t min_operands, max_operands;   /* operands are what is left besides options */
+    const char *operand;                 /* what messages call one: "FILE"; needed when there may be some */
     bool operand_is_text; /* of a default command: "bn-run 'To be'". A single word, which may be a misspelt
                            * command, is refused unless the command is named or "--" comes before it */
     struct bn_example examples[8];

@@ -141,12 +141,13 @@ static bool read_packed(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_s
 /* The i-th float of a list in the type `from`. */
 static float float_at(const struct bn_cv_tensor *t, const unsigned char *list, uint64_t i)
 {
-    float value;
+    float value = 0.0f;
     if (t->from == BN_TYPE_F32)
         memcpy(&value, list + 4 * i, sizeof value);
+    else if (t->from == BN_TYPE_F16)
+        bn_kernels_ref.f16_to_f32(&value, list + 2 * i, 1);
     else
-        (t->from == BN_TYPE_F16 ? bn_kernels_ref.f16_to_f32 : bn_kernels_ref.bf16_to_f32)(&value,
-                                                                                          list + 2 * i, 1);
+        bn_kernels_ref.bf16_to_f32(&value, list + 2 * i, 1);
     return value;
 }
 
