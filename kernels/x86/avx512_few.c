@@ -80,24 +80,32 @@ INLINE __m512i sum_tile(const uint8_t *codes, size_t step, size_t k, const __m51
     return sum_each(sum);
 }
 
-/* Rows begin .. end for a group; tile_rows and n are those of the group, as constants. Rows that are too few for a
- * tile are taken alone, as a tile of equal rows. */
-INLINE void multiply(float *y, size_t ldy, const struct bn_ternary *w, size_t begin, size_t end,
-                     const struct group *g, const size_t tile_rows, const size_t n)
+/* Multiplies tiles of `rows` rows from row begin on, while they end before `end`; returns the row after them. A tile of
+ * one row has it several times. rows, tile_rows and n are constants, so that no call is made to store results. */
+INLINE size_t multiply(float *y, size_t ldy, const struct bn_ternary *w, size_t begin, size_t end,
+                       const struct group *g, const size_t rows, const size_t tile_rows, const size_t n)
 {
     const __m512i minus = load512(g->minus);
     const __m512 scale = _mm512_loadu_ps(g->scale);
-    for (size_t row = begin, rows; row < end; row += rows) {
-        const bool full = end - row >= tile_rows;
+    size_t row = begin;
+    for (; row + rows <= end; row += rows) {
         float out[16];
-        rows = full ? tile_rows : 1;
         __m512i sum =
-            sum_tile(w->codes + row * w->row_bytes, full ? w->row_bytes : 0, w->k, g->act, tile_rows, n);
+            sum_tile(w->codes + row * w->row_bytes, rows > 1 ? w->row_bytes : 0, w->k, g->act, tile_rows, n);
         __m512 t = _mm512_div_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(sum, minus)), scale);
         _mm512_storeu_ps(out, _mm512_mul_ps(t, _mm512_set1_ps(w->scale)));
-        for (size_t j = 0; j < g->n; j++) /* sizes are constants, so that no call is made */
-            memcpy(y + j * ldy + row, out + tile_rows * j, full ? tile_rows * sizeof *y : sizeof *y);
+        for (size_t j = 0; j < n; j++)
+            if (j < g->n) memcpy(y + j * ldy + row, out + tile_rows * j, rows * sizeof *y);
     }
+    return row;
+}
+
+/* All rows begin .. end; those that are too few for a tile one by one. */
+INLINE void multiply_all(float *y, size_t ldy, const struct bn_ternary *w, size_t begin, size_t end,
+                         const struct group *g, const size_t tile_rows, const size_t n)
+{
+    size_t row = multiply(y, ldy, w, begin, end, g, tile_rows, tile_rows, n);
+    multiply(y, ldy, w, row, end, g, 1, tile_rows, n);
 }
 
 static void multiply_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t begin, size_t end,
@@ -105,16 +113,16 @@ static void multiply_rows(float *y, size_t ldy, const struct bn_ternary *w, size
 {
     switch ((g->n + 1) / 2) {
     case 1:
-        multiply(y, ldy, w, begin, end, g, 4, 2);
+        multiply_all(y, ldy, w, begin, end, g, 4, 2);
         break;
     case 2:
-        multiply(y, ldy, w, begin, end, g, 4, 4);
+        multiply_all(y, ldy, w, begin, end, g, 4, 4);
         break;
     case 3:
-        multiply(y, ldy, w, begin, end, g, 2, 6);
+        multiply_all(y, ldy, w, begin, end, g, 2, 6);
         break;
     default:
-        multiply(y, ldy, w, begin, end, g, 2, 8);
+        multiply_all(y, ldy, w, begin, end, g, 2, 8);
         break;
     }
 }
