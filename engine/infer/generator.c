@@ -31,7 +31,7 @@ struct bn_generator {
     bn_eval_timing timing;      /* of the passes of this step */
     struct bn_drafter *drafter; /* NULL: no drafts are wanted */
     struct bn_draft_pace pace;
-    uint64_t pass_start;
+    uint64_t pass_start; /* processor time of the thread: other programs do not lengthen it */
     /* What the session did before. */
     bn_work work;
     bn_screen_stat screen;
@@ -289,7 +289,7 @@ static size_t draft(struct bn_generator *g, size_t n)
 bn_batch_part bn_generator_next(struct bn_generator *g, size_t n, size_t most_drafts)
 {
     size_t pending = g->n_history - g->n_evaluated, n_drafted = 0;
-    g->pass_start = bn_clock_ns();
+    g->pass_start = bn_clock_thread_cpu_ns();
     if (g->drafter != NULL && g->gen->n_ids > 0) n_drafted = draft(g, bn_min_size(n - pending, most_drafts));
     return (bn_batch_part){g->sequence, g->history + g->n_evaluated, bn_min_size(pending, n) + n_drafted,
                            pending > n     ? BN_LOGITS_NONE
@@ -342,7 +342,7 @@ static void account_drafts(struct bn_generator *g, size_t n_drafted, size_t n_ac
     stat->passes += n_drafted > 0;
     stat->drafted += n_drafted;
     stat->accepted += n_accepted;
-    bn_draft_pace_account(&g->pace, n_drafted, n_accepted + 1, bn_clock_ns() - g->pass_start);
+    bn_draft_pace_account(&g->pace, n_drafted, n_accepted + 1, bn_clock_thread_cpu_ns() - g->pass_start);
 }
 
 void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const float *logits,

@@ -123,17 +123,37 @@ size_t bn_drafter_draft(struct bn_drafter *d, int32_t *history, size_t n_history
 /* ---- when to draft ---- */
 
 #define SHARE (1.0 / 64.0) /* of a pass of one token, which drafts may lose */
-#define MOST_BUDGET 4.0    /* so that a text which cannot be drafted is noticed soon */
+#define MOST_BUDGET 8.0    /* so that a text which cannot be drafted is noticed soon */
 #define LEAST_BUDGET -32.0 /* so that drafts are tried again in any case */
 #define FIRST_PLAIN 4u     /* passes of one token that are measured before the first draft */
 #define MOST_DRAFTS 64u    /* passes with drafts until one of one token is measured again */
 #define STEP (1.0 / 16.0)  /* by which one value moves a mean, at most */
 
+/* The mean for drafts of n tokens. */
+static size_t class_of(size_t n)
+{
+    size_t class = 0;
+    while (n >> (class + 1) > 0 && class + 1 < BN_DRAFT_CLASSES)
+        class += 1;
+    return class;
+}
+
+/* What a drafted token will take: as the last time, or as in shorter drafts, or at first as a pass of its own. */
+static double expected_each(const struct bn_draft_pace *pace, size_t n)
+{
+    for (size_t class = class_of(n) + 1; class -- > 0;)
+        if (pace->each[class] > 0.0) return pace->each[class];
+    return 1.0;
+}
+
 size_t bn_draft_pace_length(const struct bn_draft_pace *pace)
 {
     if (pace->always) return pace->most;
-    bool wait = pace->n_plain < FIRST_PLAIN || pace->n_drafts >= MOST_DRAFTS || pace->budget < 0.0;
-    return wait ? 0 : pace->length;
+    if (pace->n_plain < FIRST_PLAIN || pace->n_drafts >= MOST_DRAFTS || pace->budget < 0.0) return 0;
+    size_t n = pace->length;
+    while (n > 1 && expected_each(pace, n) * (double)n > pace->budget + 1.0)
+        n /= 2;
+    return n;
 }
 
 static double clamp(double x, double least, double most)
@@ -156,11 +176,9 @@ static void account_plain(struct bn_draft_pace *pace, double ns)
 
 static void account_draft(struct bn_draft_pace *pace, size_t n_drafted, size_t n_tokens, double ns)
 {
-    size_t shorter = n_tokens > n_drafted / 2 ? n_tokens : n_drafted / 2, class = 0;
+    size_t shorter = n_tokens > n_drafted / 2 ? n_tokens : n_drafted / 2;
     size_t length = n_tokens == n_drafted + 1 ? 2 * n_drafted : shorter > 0 ? shorter : 1;
-    while (n_drafted >> (class + 1) > 0 && class + 1 < BN_DRAFT_CLASSES)
-        class ++;
-    double *each = &pace->each[class];
+    double *each = &pace->each[class_of(n_drafted)];
     if (pace->plain_ns > 0.0) {
         double now = clamp((ns / pace->plain_ns - 1.0) / (double)n_drafted, 1e-6, 4.0);
         *each += *each == 0.0 ? clamp(now, 0.0, 1.0) : clamp((now - *each) / 4.0, -STEP, STEP);

@@ -43,11 +43,13 @@ void bn_sampler_follow(bn_sampler *s, const bn_sampler *other);
 /* ---- when to draft; apart from its clock, so that tests can drive it ---- */
 
 /* A budget, in passes of one token. Each such pass adds a 64th. A pass with a draft adds the tokens that it gave, less
- * its own time. Drafts are made while the budget is not negative. So drafts that do not pay take at most a 64th of the
- * time, and are tried again rarely; drafts that pay are always made.
+ * its own time. Drafts are made while the budget is not negative. A draft is no longer than the
+ * budget can lose. So drafts that do not pay take at most a 64th of the time, and are tried again rarely; drafts that
+ * pay become long.
  *
- * Other programs delay single passes tenfold. So times are means that one value moves by little, and a drafted token
- * counts first as a pass of its own at most, which it would be without drafts. */
+ * Times are those of the processor: on a busy machine other programs delay single passes tenfold, and long ones more
+ * often. They are means that one value moves by little, and a drafted token counts first as a pass of its own at most,
+ * which it would be without drafts. */
 struct bn_draft_pace {
     bool always;                /* regardless of the time */
     uint32_t most;              /* longest draft */

@@ -395,7 +395,7 @@ static void nothing_is_drafted_before_the_first_measurements(void **state)
         assert_int_equal(bn_draft_pace_length(&pace), 0);
         bn_draft_pace_account(&pace, 0, 1, PLAIN_NS);
     }
-    assert_int_equal(bn_draft_pace_length(&pace), 2);
+    assert_int_equal(bn_draft_pace_length(&pace), 1);
     /* Single tokens are measured now and then, even while drafts are right. */
     for (int i = 0; i < 64; i++) {
         assert_true(bn_draft_pace_length(&pace) > 0);
