@@ -7,12 +7,13 @@
 #define BN_BENCH_WORK_H
 
 #include "base/mem.h"
+#include "bn.h"
 #include "kernels/kernels.h"
 
 /* The sizes of a model that matter to kernels. */
 struct bn_bench_shape {
     uint32_t n_embd, n_ff, n_head, n_head_kv, head_dim, n_vocab;
-    enum bn_kernel activation; /* the slot of the function between gate and up */
+    bn_activation activation; /* between gate and up */
 };
 
 struct bn_bench_case {

@@ -142,6 +142,9 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
 {
     struct list l = {.cases = list, .set_bytes = set_bytes, .cache_bytes = cache_bytes, .shape = shape};
     static const size_t CONTEXT[] = {128, 1024, 4096}, TOKENS[] = {1, 2, 4, 8, 16};
+    static const enum bn_kernel SLOTS[] = {[BN_ACTIVATION_RELU2] = BN_KERNEL_RELU2_MUL,
+                                           [BN_ACTIVATION_SILU] = BN_KERNEL_SILU_MUL,
+                                           [BN_ACTIVATION_GELU] = BN_KERNEL_GELU_MUL};
     ternary_cases(&l);
     for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
         head(&l, BN_KERNEL_F16_GEMM, sizeof(uint16_t), TOKENS[i]);
@@ -155,8 +158,8 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
     by_rows(&l, BN_KERNEL_RMSNORM, shape->n_embd, 2);
     by_rows(&l, BN_KERNEL_QUANTIZE, shape->n_embd, 1);
     by_rows(&l, BN_KERNEL_QUANTIZE16, round_up(shape->n_embd, BN_BENCH_GROUP), 1);
-    by_rows(&l, shape->activation, shape->n_ff, 2);
-    l.cases[l.n - 1].no_limit = shape->activation != BN_KERNEL_RELU2_MUL; /* exponentials */
+    by_rows(&l, SLOTS[shape->activation], shape->n_ff, 2);
+    l.cases[l.n - 1].no_limit = shape->activation != BN_ACTIVATION_RELU2; /* exponentials */
     by_rows(&l, BN_KERNEL_ADD, shape->n_embd, 2);
     return l.n;
 }

@@ -64,19 +64,11 @@ const struct bn_option bn_bench_kernels_options[] = {
 /* ---- options ---- */
 
 /* Microsoft's BitNet b1.58 2B4T. */
-static const struct bn_bench_shape DEFAULT_SHAPE = {.n_embd = 2560,
-                                                    .n_ff = 6912,
-                                                    .n_head = 20,
-                                                    .n_head_kv = 5,
-                                                    .head_dim = 128,
-                                                    .n_vocab = 128256,
-                                                    .activation = BN_KERNEL_RELU2_MUL};
+static const struct bn_bench_shape DEFAULT_SHAPE = {
+    .n_embd = 2560, .n_ff = 6912, .n_head = 20, .n_head_kv = 5, .head_dim = 128, .n_vocab = 128256};
 
 static bn_status choose_shape(struct job *job, bn_error *err)
 {
-    static const enum bn_kernel SLOTS[] = {[BN_ACTIVATION_RELU2] = BN_KERNEL_RELU2_MUL,
-                                           [BN_ACTIVATION_SILU] = BN_KERNEL_SILU_MUL,
-                                           [BN_ACTIVATION_GELU] = BN_KERNEL_GELU_MUL};
     const char *path = job->suite.args->model;
     bn_model_options options = {.no_weights = true};
     bn_model *model = NULL;
@@ -88,8 +80,8 @@ static bn_status choose_shape(struct job *job, bn_error *err)
     bn_free(file);
     BN_TRY(status);
     const bn_hparams *hp = bn_model_hparams(model);
-    job->shape = (struct bn_bench_shape){hp->n_embd,   hp->n_ff,    hp->n_head,           hp->n_head_kv,
-                                         hp->head_dim, hp->n_vocab, SLOTS[hp->activation]};
+    job->shape = (struct bn_bench_shape){hp->n_embd,   hp->n_ff,    hp->n_head,    hp->n_head_kv,
+                                         hp->head_dim, hp->n_vocab, hp->activation};
     bn_model_close(model);
     return BN_OK;
 }
