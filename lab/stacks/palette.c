@@ -18,7 +18,8 @@ struct rule {
 /* "*" matches any text, also none. Names are those of this engine's functions in kernels/ and engine/, of
  * its bricks and kernel slots, of the C library, of OpenMP libraries, and of Linux. */
 static const struct rule RULES[] = {
-    {BN_CLASS_QUANTIZE, "*quantize* *Quantize* *quantise* *quant_row* *t5_pack* *repack* *dequant*"},
+    {BN_CLASS_QUANTIZE, "*quantize* *Quantize* *quantise* *quant_row* *t5_pack* *repack* *dequant* "
+                        "*to_plane* *rotate*"},
     {BN_CLASS_ATTENTION, "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope*"},
     {BN_CLASS_MULTIPLY, "*gemv* *gemm* *vec_dot* *dot_f16* *dot_f32* *matmul* *mul_mat* *dot_product* i2s_* "
                         "tq2_* tq1_* t5_* i8_* f16_stream *Projection LmHead HeadScreen bn_head* "
