@@ -62,9 +62,9 @@ struct bn_session {
     float *att;       /* q_dim */
     float *gate, *up; /* n_ff */
     float *y;         /* n_embd: what a layer's half adds to x */
-    /* The inputs of linear layers, padded to the block: of 8 bits with one scale a row, or of 16 bits in two
-     * planes with a step for each group. */
-    int8_t *act_q, *act_low; /* the 8 bits, or the high ones; the low ones: NULL without 16 bits */
+    /* The inputs of linear layers, padded to the block: of 8 bits with one scale a row, for weights in tiles in a
+     * plane as well, or of 16 bits in two planes with a step for each group. */
+    int8_t *act_q, *act_low; /* the 8 bits, or the high plane; the low plane: NULL without weights in tiles */
     float *rotated;          /* n_threads rows of the widest layer input; NULL unless the model is rotated */
     struct bn_act *act;
     struct bn_act16 *act16;
