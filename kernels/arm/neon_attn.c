@@ -13,43 +13,14 @@
 #define VALUE_SUMS 16u
 #define VALUE_QUERIES 4u
 
-typedef float32x4_t vec;
-
-static inline vec vec_load(const float *at)
-{
-    return vld1q_f32(at);
-}
-
-static inline void vec_store(float *at, vec v)
-{
-    vst1q_f32(at, v);
-}
-
-static inline vec vec_set1(float x)
-{
-    return vdupq_n_f32(x);
-}
-
-static inline vec vec_add(vec a, vec b)
-{
-    return vaddq_f32(a, b);
-}
-
-static inline vec vec_mul(vec a, vec b)
-{
-    return vmulq_f32(a, b);
-}
-
-static inline vec vec_fma(vec a, vec b, vec c)
-{
-    return vfmaq_f32(c, a, b);
-}
-
-/* Any alignment. */
-static inline vec vec_widen(const uint16_t *at)
-{
-    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8((const void *)at)));
-}
+#define vec float32x4_t
+#define vec_load vld1q_f32
+#define vec_store vst1q_f32
+#define vec_set1 vdupq_n_f32
+#define vec_add vaddq_f32
+#define vec_mul vmulq_f32
+#define vec_fma(a, b, c) vfmaq_f32(c, a, b)
+#define vec_widen(at) vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8((const void *)(at))))
 
 #include "kernels/attn.h"
 

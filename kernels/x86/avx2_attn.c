@@ -13,42 +13,14 @@
 #define VALUE_SUMS 8u
 #define VALUE_QUERIES 4u
 
-typedef __m256 vec;
-
-static inline vec vec_load(const float *at)
-{
-    return _mm256_loadu_ps(at);
-}
-
-static inline void vec_store(float *at, vec v)
-{
-    _mm256_storeu_ps(at, v);
-}
-
-static inline vec vec_set1(float x)
-{
-    return _mm256_set1_ps(x);
-}
-
-static inline vec vec_add(vec a, vec b)
-{
-    return _mm256_add_ps(a, b);
-}
-
-static inline vec vec_mul(vec a, vec b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-static inline vec vec_fma(vec a, vec b, vec c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-static inline vec vec_widen(const uint16_t *at)
-{
-    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)at));
-}
+#define vec __m256
+#define vec_load _mm256_loadu_ps
+#define vec_store _mm256_storeu_ps
+#define vec_set1 _mm256_set1_ps
+#define vec_add _mm256_add_ps
+#define vec_mul _mm256_mul_ps
+#define vec_fma _mm256_fmadd_ps
+#define vec_widen(at) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(at)))
 
 #include "kernels/attn.h"
 

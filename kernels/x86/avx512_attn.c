@@ -13,42 +13,14 @@
 #define VALUE_SUMS 16u
 #define VALUE_QUERIES 8u
 
-typedef __m512 vec;
-
-static inline vec vec_load(const float *at)
-{
-    return _mm512_loadu_ps(at);
-}
-
-static inline void vec_store(float *at, vec v)
-{
-    _mm512_storeu_ps(at, v);
-}
-
-static inline vec vec_set1(float x)
-{
-    return _mm512_set1_ps(x);
-}
-
-static inline vec vec_add(vec a, vec b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-static inline vec vec_mul(vec a, vec b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-static inline vec vec_fma(vec a, vec b, vec c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-static inline vec vec_widen(const uint16_t *at)
-{
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)at));
-}
+#define vec __m512
+#define vec_load _mm512_loadu_ps
+#define vec_store _mm512_storeu_ps
+#define vec_set1 _mm512_set1_ps
+#define vec_add _mm512_add_ps
+#define vec_mul _mm512_mul_ps
+#define vec_fma _mm512_fmadd_ps
+#define vec_widen(at) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(at)))
 
 #include "kernels/attn.h"
 
