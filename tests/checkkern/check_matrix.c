@@ -40,7 +40,7 @@ static double tolerance(struct sum s, size_t n)
 static bool pick_attn(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index,
                       enum ck_values *values)
 {
-    /* No common factor, so that all pairs occur. The kernels widen blocks of 128 values and of 512 and 256 keys. */
+    /* No common factor, so that all pairs occur. Keys of more than 256 elements are never widened in memory. */
     static const size_t HEAD[] = {32, 64, 80, 96, 100, 128, 256, 20, 16, 17, 1, 15, 120, 260, 520};
     static const size_t QUERIES[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 32, 33, 16};
     size_t n_pos = 1 + index / COUNT(HEAD);
