@@ -20,9 +20,9 @@
  * Promises: the library never prints, exits or aborts on input. Every function that can fail returns a
  * bn_status and takes a bn_error last, which may be NULL; the first error set is kept. Handles are released
  * by their _close function, which accepts NULL; a returned pointer to const is borrowed and lives as long as
- * its parent. A model is immutable (but for bn_model_repack) and may be used by several threads; a session by one. The same
- * tokens give the same logits, bit for bit, on every instruction set, with any number of threads and however
- * the tokens are split into calls (docs/explain/numerics.md).
+ * its parent. A model is immutable, but for bn_model_repack, and may be used by several threads; a session by
+ * one at a time. The same tokens give the same logits, bit for bit, on every instruction set, with any number
+ * of threads and however the tokens are split into calls (docs/explain/numerics.md).
  */
 #ifndef BN_H
 #define BN_H
