@@ -620,6 +620,9 @@ size_t bn_scheduler_n_running(const bn_scheduler *scheduler);
 /* One pass: a token for each generation that has evaluated its prompt, and pieces of the other prompts. An error is one
  * of the model or a cancelled session: then all generations have failed. */
 BN_MUST_CHECK bn_status bn_scheduler_step(bn_scheduler *scheduler, bn_error *err);
+/* Ends a generation with the reason BN_STOP_CALLER, also while its prompt is evaluated; bn_scheduler_take returns it. What
+ * it had chosen stays. Not from on_token, which returns false instead. Nothing for one that has ended. */
+void bn_scheduler_cancel(bn_scheduler *scheduler, const bn_generation *generation);
 /* A generation that has ended, which the scheduler forgets; NULL: none has. */
 bn_generation *bn_scheduler_take(bn_scheduler *scheduler);
 

@@ -328,11 +328,18 @@ static void end(struct bn_generator *g)
 {
     bn_generation *gen = g->gen;
     g->ended = true;
-    flush_text(g, gen->ids[gen->n_ids - 1]);
+    if (gen->n_ids > 0) flush_text(g, gen->ids[gen->n_ids - 1]);
     gen->total_ns = bn_clock_ns() - g->start;
     gen->decode_ns = gen->total_ns - gen->prefill_ns;
     put_work(g);
     if (gen->want_chain) bn_hex(gen->chain, g->link, sizeof g->link);
+}
+
+void bn_generator_cancel(struct bn_generator *g)
+{
+    if (g->ended) return;
+    g->gen->reason = BN_STOP_CALLER;
+    end(g);
 }
 
 /* After a pass of one token and n_drafted others, of which n_accepted were chosen. */

@@ -36,4 +36,7 @@ bn_batch_part bn_generator_next(struct bn_generator *g, size_t n, size_t most_dr
 void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const float *logits,
                        const float *hidden);
 
+/* Ends it now, whatever is pending. */
+void bn_generator_cancel(struct bn_generator *g);
+
 #endif

@@ -85,6 +85,12 @@ size_t bn_scheduler_n_running(const bn_scheduler *sched)
     return sched->n;
 }
 
+void bn_scheduler_cancel(bn_scheduler *sched, const bn_generation *gen)
+{
+    for (size_t i = 0; i < sched->n; i++)
+        if (bn_generator_generation(sched->generators[i]) == gen) bn_generator_cancel(sched->generators[i]);
+}
+
 bn_generation *bn_scheduler_take(bn_scheduler *sched)
 {
     for (size_t i = 0; i < sched->n; i++) {

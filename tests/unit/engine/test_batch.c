@@ -285,6 +285,62 @@ static void generations_are_the_same_alone_and_together(void **state)
     bn_model_close(model);
 }
 
+/* One is cancelled while its prompt is evaluated, one while it generates: the third gets what it gets alone, and the
+ * sequence of a cancelled one has a beginning of its tokens. */
+static void a_cancelled_generation_ends_alone(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    bn_scheduler *sched = NULL;
+    bn_sequence *sequences[3];
+    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 1};
+    int32_t ids[64];
+    bn_generation gens[3];
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
+        ids[i] = (int32_t)(i + 40);
+    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 3, &err), BN_OK);
+    for (size_t k = 0; k < 3; k++) {
+        gens[k] = make_request(ids, k);
+        gens[k].n_predict = 12;
+        if (k == 2) gens[k].n_prompt = 40;
+        assert_int_equal(bn_sequence_open(&sequences[k], session, 0, &err), BN_OK);
+        assert_int_equal(bn_scheduler_add(sched, sequences[k], &gens[k], &err), BN_OK);
+    }
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    assert_null(bn_scheduler_take(sched));
+    bn_scheduler_cancel(sched, &gens[2]);
+    assert_ptr_equal(bn_scheduler_take(sched), &gens[2]);
+    assert_int_equal(gens[2].reason, BN_STOP_CALLER);
+    assert_int_equal(gens[2].n_ids, 0);
+    assert_in_range(bn_sequence_shared(sequences[2], gens[2].prompt, 40), 1, 39);
+    bn_scheduler_cancel(sched, &gens[1]);
+    bn_scheduler_cancel(sched, &gens[1]); /* again: it has ended */
+    assert_ptr_equal(bn_scheduler_take(sched), &gens[1]);
+    assert_int_equal(gens[1].reason, BN_STOP_CALLER);
+    assert_in_range(gens[1].n_ids, 1, 11);
+    assert_int_equal(bn_scheduler_n_running(sched), 1);
+    while (bn_scheduler_take(sched) == NULL)
+        assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    bn_scheduler_cancel(sched, &gens[0]); /* it was taken */
+    bn_generation alone = make_request(ids, 0);
+    alone.n_predict = 12;
+    assert_int_equal(bn_generate(session, NULL, &alone, &err), BN_OK);
+    assert_string_equal(gens[0].chain, alone.chain);
+    bn_generation_release(&alone);
+    bn_scheduler_close(sched);
+    for (size_t k = 0; k < 3; k++) {
+        bn_generation_release(&gens[k]);
+        bn_sequence_close(sequences[k]);
+    }
+    bn_session_close(session);
+    bn_model_close(model);
+}
+
 static void a_scheduler_refuses_what_it_cannot_run(void **state)
 {
     (void)state;
@@ -319,6 +375,7 @@ int main(void)
         cmocka_unit_test(the_test_sees_another_sequence),
         cmocka_unit_test(bad_batches_change_nothing),
         cmocka_unit_test(generations_are_the_same_alone_and_together),
+        cmocka_unit_test(a_cancelled_generation_ends_alone),
         cmocka_unit_test(a_scheduler_refuses_what_it_cannot_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
