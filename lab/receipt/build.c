@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "build_info.h"
-#include "lab/host/git.h"
 #include "lab/host/machine.h"
 #include "lab/kit/program.h"
 #include "lab/receipt/receipt.h"
@@ -23,7 +22,8 @@ struct build {
     const struct bn_model *model;
     const bn_tokenizer *tok;
     struct bn_machine machine;
-    char model_sha256[BN_SHA256_HEX], ids_sha256[BN_SHA256_HEX];
+    struct bn_receipt_facts *facts;
+    char ids_sha256[BN_SHA256_HEX];
     bn_error *err;
 };
 
@@ -103,7 +103,7 @@ static void put_model(struct build *b, bn_json *predicate)
     const char *name = b->in->model_name;
     bn_json *model = bn_json_put_object(predicate, "model");
     bn_json_put_string(model, "path", name == NULL || b->in->show_path ? name : bn_receipt_base_name(name));
-    bn_json_put_string(model, "sha256", b->model_sha256);
+    bn_json_put_string(model, "sha256", b->facts->model_sha256);
     bn_json_put_u64(model, "bytes", m->n_bytes);
     bn_json_put_string(model, "arch", hp->arch);
     bn_json_put_string(model, "quantization", bn_receipt_quantization(m));
@@ -159,14 +159,11 @@ static bn_status put_request(struct build *b, bn_json *predicate)
 static void put_program(struct build *b, bn_json *resolved)
 {
     bn_json *program = bn_json_put_object(resolved, "program");
-    char path[PATH_MAX], hex[BN_SHA256_HEX];
+    char path[PATH_MAX];
     bn_program_path(path);
     bn_json_put_text(program, "name", bn_receipt_base_name(path));
     bn_json_put_string(program, "version", bn_version());
-    if (bn_sha256_file("/proc/self/exe", hex, NULL) == BN_OK)
-        bn_json_put_string(program, "sha256", hex);
-    else
-        bn_json_put_null(program, "sha256");
+    bn_json_put_text(program, "sha256", b->facts->program_sha256);
     bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
     bn_json_put_string(program, "commit", stamped ? BN_BUILD_COMMIT : NULL);
     if (stamped)
@@ -202,23 +199,17 @@ static uint64_t used_packed_bytes(const struct build *b)
     return 0;
 }
 
-static bn_status put_resolved(struct build *b, bn_json *predicate)
+static void put_resolved(struct build *b, bn_json *predicate)
 {
     bn_json *resolved = bn_json_put_object(predicate, "resolved");
-    char hex[BN_SHA256_HEX];
     bn_json_put_string(resolved, "isa", b->model->kernels->isa);
     bn_json_put_u64(resolved, "threads", bn_session_n_threads(b->in->session));
     bn_json_put_u64(resolved, "ctx", bn_session_n_ctx(b->in->session));
     bn_json_put_u64(resolved, "batch", bn_session_n_batch(b->in->session));
-    bn_json_put_null(resolved, "tokenizer_sha256");
-    if (b->tok != NULL) {
-        BN_TRY(bn_tokenizer_digest(b->tok, hex, b->err));
-        bn_json_put_string(resolved, "tokenizer_sha256", hex);
-    }
+    bn_json_put_text(resolved, "tokenizer_sha256", b->facts->tokenizer_sha256);
     bn_json_put_u64(resolved, "packed_bytes", used_packed_bytes(b));
     put_fallbacks(b, resolved);
     put_program(b, resolved);
-    return BN_OK;
 }
 
 static bn_status put_result(struct build *b, bn_json *predicate)
@@ -337,10 +328,8 @@ static bn_status put_predicate(struct build *b, bn_json *statement)
     put_environment(b, predicate);
     put_model(b, predicate);
     BN_TRY(put_request(b, predicate));
-    BN_TRY(put_resolved(b, predicate));
-    struct bn_git git;
-    bn_git_read(&git, b->in->folder == NULL ? "." : b->in->folder);
-    bn_git_put(bn_json_put_object(predicate, "git"), &git);
+    put_resolved(b, predicate);
+    bn_git_put(bn_json_put_object(predicate, "git"), &b->facts->git);
     BN_TRY(put_result(b, predicate));
     BN_TRY(put_measurement(b, predicate));
     bn_machine_put(bn_json_put_object(predicate, "machine"), &b->machine);
@@ -366,20 +355,35 @@ static bn_status check_input(const struct bn_receipt_input *in, bn_error *err)
     return BN_OK;
 }
 
+static bn_status read_facts(struct build *b)
+{
+    struct bn_receipt_facts *facts = b->facts;
+    if (facts->known) return BN_OK;
+    BN_TRY(bn_sha256_hex(b->model->bytes, b->model->n_bytes, facts->model_sha256, b->err));
+    if (bn_sha256_file("/proc/self/exe", facts->program_sha256, NULL) != BN_OK)
+        facts->program_sha256[0] = '\0';
+    if (b->tok != NULL) BN_TRY(bn_tokenizer_digest(b->tok, facts->tokenizer_sha256, b->err));
+    bn_git_read(&facts->git, b->in->folder == NULL ? "." : b->in->folder);
+    facts->known = true;
+    return BN_OK;
+}
+
 bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *input, bn_error *err)
 {
     *statement = NULL;
     BN_TRY(check_input(input, err));
+    struct bn_receipt_facts own = {0};
     struct build b = {.in = input, .gen = input->generation, .model = input->model, .err = err};
+    b.facts = input->facts != NULL ? input->facts : &own;
     b.tok = bn_model_tokenizer(input->model);
     bn_machine_read(&b.machine);
-    BN_TRY(bn_sha256_hex(b.model->bytes, b.model->n_bytes, b.model_sha256, err));
+    BN_TRY(read_facts(&b));
     BN_TRY(bn_receipt_ids_digest(b.gen->ids, b.gen->n_ids, b.ids_sha256, err));
     bn_json *root = bn_json_new_object();
     bn_json_put_string(root, "_type", BN_RECEIPT_STATEMENT_TYPE);
     bn_json *subjects = bn_json_put_array(root, "subject");
     put_subject(subjects, input->model_name == NULL ? "model" : bn_receipt_base_name(input->model_name),
-                b.model_sha256);
+                b.facts->model_sha256);
     put_subject(subjects, "tokens", b.ids_sha256);
     bn_json_put_string(root, "predicateType", BN_RECEIPT_PREDICATE_TYPE);
     bn_status status = put_predicate(&b, root);

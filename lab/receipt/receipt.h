@@ -19,12 +19,21 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "bn.h"
+#include "lab/host/git.h"
 
 #define BN_RECEIPT_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
 #define BN_RECEIPT_PREDICATE_TYPE "https://bn.invalid/inference-receipt/v1"
 #define BN_RECEIPT_PAYLOAD_TYPE "application/vnd.in-toto+json"
 #define BN_RECEIPT_SCHEMA_VERSION "1.0.0"
 #define BN_RECEIPT_MAX_STOPS 1024u /* each costs time with each token */
+
+/* What stays the same while a program runs; zeroed, it is read for the first receipt and used for the later ones. For
+ * programs that write many: hashing a model takes a second for each gigabyte. */
+struct bn_receipt_facts {
+    bool known;
+    char model_sha256[BN_SHA256_HEX], program_sha256[BN_SHA256_HEX], tokenizer_sha256[BN_SHA256_HEX];
+    struct bn_git git;
+};
 
 /* Borrowed. NULL and 0 mean "not asked for" or "not known" unless said otherwise. */
 struct bn_receipt_input {
@@ -51,6 +60,8 @@ struct bn_receipt_input {
     bool show_text;     /* of prompt and answer */
     bool show_path;     /* of the model */
     const char *folder; /* whose git commit is stamped; NULL: the working folder */
+
+    struct bn_receipt_facts *facts; /* NULL: all are read for this receipt; one struct for each model */
 };
 
 /* Builds the statement; the caller frees it. BN_ERR_ARG when no kernel was counted, nothing was generated, or

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
+#include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
@@ -18,20 +19,14 @@
 #define DEFAULT_SEQUENCES 8u
 #define LEAST_SHARED 4u /* tokens that are worth a pass of their own */
 
-/* One place in the batch: a timeline, and the request that it works on. */
-struct lane {
-    bn_sequence *sequence;
-    struct bn_run_request *request; /* NULL: free */
-};
-
 struct job {
     const struct bn_args *args;
     const struct bn_run_options *o;
     struct bn_run_engine engine;
     struct bn_run_requests requests;
-    struct bn_scheduler *scheduler;
-    struct lane *lanes;
-    size_t n_lanes, n_started, n_printed, n_tokens;
+    struct bn_receipt_facts facts;
+    struct bn_lanes lanes;
+    size_t n_started, n_printed, n_tokens;
 };
 
 /* ---- one answer ---- */
@@ -63,6 +58,7 @@ static bn_status write_receipt(struct job *job, const struct bn_run_request *q, 
         .n_threads = o->n_threads,
         .n_ctx = o->n_ctx,
         .n_batch = o->n_batch,
+        .facts = &job->facts,
     };
     if ((size_t)snprintf(path, sizeof path, "%s/%zu.json", o->receipts, index) >= sizeof path)
         return bn_fail(err, BN_ERR_ARG, "the name of the folder for receipts is too long");
@@ -106,8 +102,8 @@ static bn_status print_ended(struct job *job, bn_error *err)
 {
     for (; job->n_printed < job->n_started; job->n_printed++) {
         struct bn_run_request *q = &job->requests.list[job->n_printed];
-        for (size_t i = 0; i < job->n_lanes; i++)
-            if (job->lanes[i].request == q) return BN_OK;
+        for (size_t i = 0; i < job->lanes.n; i++)
+            if (job->lanes.list[i].gen == &q->gen) return BN_OK;
         BN_TRY(print_line(q, job->n_printed, err));
         bn_generation_release(&q->gen);
         bn_buf_release(&q->answer);
@@ -121,36 +117,6 @@ static bn_status print_ended(struct job *job, bn_error *err)
 static size_t reusable(const struct bn_run_request *q)
 {
     return q->gen.n_prompt > 0 ? q->gen.n_prompt - 1 : 0;
-}
-
-/* The free lane whose timeline shares most with the prompt. */
-static struct lane *choose_lane(struct job *job, const struct bn_run_request *q)
-{
-    struct lane *best = NULL;
-    uint32_t most = 0;
-    for (size_t i = 0; i < job->n_lanes; i++) {
-        struct lane *lane = &job->lanes[i];
-        if (lane->request != NULL) continue;
-        uint32_t shared = bn_sequence_shared(lane->sequence, q->ids, reusable(q));
-        if (best == NULL || shared > most) {
-            best = lane;
-            most = shared;
-        }
-    }
-    return best;
-}
-
-/* The lane, busy or free, whose timeline shares most with the prompt. */
-static const struct lane *find_source(const struct job *job, const struct bn_run_request *q)
-{
-    const struct lane *best = &job->lanes[0];
-    uint32_t most = 0;
-    for (size_t i = 0; i < job->n_lanes; i++) {
-        uint32_t shared = bn_sequence_shared(job->lanes[i].sequence, q->ids, reusable(q));
-        if (shared > most) best = &job->lanes[i];
-        if (shared > most) most = shared;
-    }
-    return best;
 }
 
 /* What all prompts begin with is evaluated once, before the first of them, or read from the prompt cache. */
@@ -175,31 +141,21 @@ static bn_status share_beginning(struct job *job, bn_error *err)
 
 static bn_status start(struct job *job, bn_error *err)
 {
-    while (job->n_started < job->requests.n) {
+    for (; job->n_started < job->requests.n && job->lanes.n_busy < job->lanes.n; job->n_started++) {
         struct bn_run_request *q = &job->requests.list[job->n_started];
-        struct lane *lane = choose_lane(job, q);
-        if (lane == NULL) return BN_OK;
         q->gen.on_token = on_token;
         q->gen.user = q;
-        q->gen.n_cached = bn_sequence_share(job->engine.session, lane->sequence,
-                                            find_source(job, q)->sequence, q->ids, reusable(q));
-        BN_TRY(bn_scheduler_add(job->scheduler, lane->sequence, &q->gen, err));
-        lane->request = q;
-        job->n_started++;
+        BN_TRY(bn_lanes_start(&job->lanes, &q->gen, 0, err));
     }
     return BN_OK;
 }
 
 static bn_status finish(struct job *job, const bn_generation *gen, bn_error *err)
 {
-    for (size_t i = 0; i < job->n_lanes; i++) {
-        struct bn_run_request *q = job->lanes[i].request;
-        if (q == NULL || &q->gen != gen) continue;
-        job->lanes[i].request = NULL;
-        job->n_tokens += gen->n_ids;
-        if (job->o->receipts != NULL) return write_receipt(job, q, (size_t)(q - job->requests.list), err);
-    }
-    return BN_OK;
+    const struct bn_run_request *q = gen->user;
+    job->n_tokens += gen->n_ids;
+    if (job->o->receipts == NULL) return BN_OK;
+    return write_receipt(job, q, (size_t)(q - job->requests.list), err);
 }
 
 static bn_status run(struct job *job, bn_error *err)
@@ -208,16 +164,16 @@ static bn_status run(struct job *job, bn_error *err)
     const bn_generation *ended;
     while (job->n_printed < job->requests.n) {
         BN_TRY(start(job, err));
-        BN_TRY(bn_scheduler_step(job->scheduler, err));
+        BN_TRY(bn_lanes_step(&job->lanes, err));
         bn_model_repack(job->engine.model);
-        while ((ended = bn_scheduler_take(job->scheduler)) != NULL)
+        while ((ended = bn_lanes_take(&job->lanes)) != NULL)
             BN_TRY(finish(job, ended, err));
         BN_TRY(print_ended(job, err));
     }
     uint64_t ns = bn_clock_ns() - begin;
     bn_report_note(0, "%zu prompt%s, %zu tokens generated at %.1f tok/s, up to %zu at a time",
                    job->requests.n, bn_cli_s(job->requests.n), job->n_tokens, bn_run_rate(job->n_tokens, ns),
-                   job->n_lanes);
+                   job->lanes.n);
     bn_run_note_kernels(job->engine.session);
     return BN_OK;
 }
@@ -225,14 +181,8 @@ static bn_status run(struct job *job, bn_error *err)
 static bn_status open_lanes(struct job *job, bn_error *err)
 {
     uint32_t wanted = job->o->n_sequences != 0 ? job->o->n_sequences : DEFAULT_SEQUENCES;
-    size_t most = bn_min_size(bn_min_size(wanted, job->requests.n), bn_session_n_batch(job->engine.session));
-    job->lanes = bn_alloc(most, sizeof *job->lanes);
-    if (job->lanes == NULL) return bn_nomem(err);
-    job->lanes[job->n_lanes++].sequence = bn_session_sequence(job->engine.session);
-    for (; job->n_lanes < most; job->n_lanes++)
-        BN_TRY(bn_sequence_open(&job->lanes[job->n_lanes].sequence, job->engine.session, 0, err));
-    return bn_scheduler_open(&job->scheduler, job->engine.session, bn_model_tokenizer(job->engine.model),
-                             (uint32_t)most, err);
+    return bn_lanes_open(&job->lanes, job->engine.session, bn_model_tokenizer(job->engine.model),
+                         bn_min_size(wanted, job->requests.n), err);
 }
 
 static bn_status check(struct bn_args *args, bn_error *err)
@@ -281,10 +231,7 @@ bn_status bn_run_batch(struct bn_args *args, bn_error *err)
     if (status == BN_OK) status = open_lanes(&job, err);
     if (status == BN_OK) status = share_beginning(&job, err);
     if (status == BN_OK) status = run(&job, err);
-    bn_scheduler_close(job.scheduler);
-    for (size_t i = 1; i < job.n_lanes; i++)
-        bn_sequence_close(job.lanes[i].sequence);
-    bn_free(job.lanes);
+    bn_lanes_close(&job.lanes);
     bn_run_requests_release(&job.requests);
     bn_run_close(&job.engine);
     return status;

@@ -3,11 +3,11 @@
  * Reads the requests of bn-run --batch-file. A line is a JSON string, the prompt, or an object with a prompt, messages
  * or tokens, and options of its own (docs/howto/run-many-prompts.md).
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tools/cli/batch/lanes.h"
 #include "tools/cli/text.h"
 #include "tools/run/batch.h"
 
@@ -93,67 +93,6 @@ static bn_status take_tokens(struct bn_run_request *q, const bn_json *list, bn_e
 
 /* ---- options of a line ---- */
 
-struct number {
-    const char *name;
-    double least, most;
-    bool whole;
-};
-
-static const struct number NUMBERS[] = {
-    {"n_predict", 1, 1u << 24, true},
-    {"temperature", 0, 100, false},
-    {"top_k", 0, 1u << 20, true},
-    {"top_p", 0, 1, false},
-    {"min_p", 0, 1, false},
-    {"repeat_penalty", 1, 100, false},
-    {"seed", 0, 9007199254740991, true},
-};
-
-static void set_number(bn_generation *gen, size_t i, double value)
-{
-    switch (i) {
-    case 0:
-        gen->n_predict = (uint32_t)value;
-        break;
-    case 1:
-        gen->sampling.temperature = (float)value;
-        break;
-    case 2:
-        gen->sampling.top_k = (uint32_t)value;
-        break;
-    case 3:
-        gen->sampling.top_p = (float)value;
-        break;
-    case 4:
-        gen->sampling.min_p = (float)value;
-        break;
-    case 5:
-        gen->sampling.repeat_penalty = (float)value;
-        break;
-    default:
-        gen->sampling.seed = (uint64_t)value;
-        break;
-    }
-}
-
-/* False when there is no such option. */
-static bool take_number(bn_generation *gen, const bn_json *member, bn_status *status, bn_error *err)
-{
-    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++) {
-        const struct number *n = &NUMBERS[i];
-        double value;
-        if (strcmp(bn_json_name(member), n->name) != 0) continue;
-        if (!bn_json_number(member, &value) || value < n->least || value > n->most ||
-            (n->whole && value != floor(value)))
-            *status = bn_fail(err, BN_ERR_FORMAT, "%s is not a%s number from %.0f to %.0f", n->name,
-                              n->whole ? " whole" : "", n->least, n->most);
-        else
-            set_number(gen, i, value);
-        return true;
-    }
-    return false;
-}
-
 /* The texts of the line, or those of --stop; then those of the template. */
 static bn_status take_stops(struct reading *r, struct bn_run_request *q, const bn_json *stop, bn_error *err)
 {
@@ -188,7 +127,7 @@ static bn_status take_object(struct reading *r, struct bn_run_request *q, bn_err
     for (const bn_json *m = bn_json_first(q->line); m != NULL; m = bn_json_next(m)) {
         bn_status status = BN_OK;
         const char *name = bn_json_name(m);
-        if (take_number(&q->gen, m, &status, err)) {
+        if (bn_request_number(&q->gen, m, &status, err)) {
             BN_TRY(status);
         } else if (strcmp(name, "stop") == 0) {
             stop = m;

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Chooses sequences for generations so that a prompt finds its beginning where it was evaluated before.
+ */
+#include "tools/cli/batch/lanes.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+static bn_status open_scheduler(struct bn_lanes *lanes, bn_error *err)
+{
+    if (lanes->scheduler != NULL) return BN_OK;
+    return bn_scheduler_open(&lanes->scheduler, lanes->session, lanes->tok, (uint32_t)lanes->n, err);
+}
+
+bn_status bn_lanes_open(struct bn_lanes *lanes, bn_session *session, const bn_tokenizer *tok, size_t most,
+                        bn_error *err)
+{
+    *lanes = (struct bn_lanes){.session = session, .tok = tok};
+    most = bn_min_size(most, bn_session_n_batch(session));
+    lanes->list = bn_alloc(most, sizeof *lanes->list);
+    if (lanes->list == NULL) return bn_nomem(err);
+    lanes->list[lanes->n++].sequence = bn_session_sequence(session);
+    for (; lanes->n < most; lanes->n++)
+        BN_TRY(bn_sequence_open(&lanes->list[lanes->n].sequence, session, 0, err));
+    return open_scheduler(lanes, err);
+}
+
+void bn_lanes_close(struct bn_lanes *lanes)
+{
+    bn_scheduler_close(lanes->scheduler);
+    for (size_t i = 1; i < lanes->n; i++)
+        bn_sequence_close(lanes->list[i].sequence);
+    bn_free(lanes->list);
+    *lanes = (struct bn_lanes){0};
+}
+
+/* Tokens of the prompt that a lane has: all but the last at most, whose logits are needed. */
+static uint32_t shared(const struct bn_lane *lane, const bn_generation *gen, uint32_t tenant)
+{
+    if (lane->tenant != tenant || gen->n_prompt == 0) return 0;
+    return bn_sequence_shared(lane->sequence, gen->prompt, gen->n_prompt - 1);
+}
+
+/* The lane that has most of the prompt; free lanes only, or all of them. */
+static struct bn_lane *choose(struct bn_lanes *lanes, const bn_generation *gen, uint32_t tenant, bool is_free)
+{
+    struct bn_lane *best = NULL;
+    uint32_t most = 0;
+    for (size_t i = 0; i < lanes->n; i++) {
+        struct bn_lane *lane = &lanes->list[i];
+        if (is_free && lane->gen != NULL) continue;
+        uint32_t n = shared(lane, gen, tenant);
+        if (best == NULL || n > most) {
+            best = lane;
+            most = n;
+        }
+    }
+    return best;
+}
+
+bn_status bn_lanes_start(struct bn_lanes *lanes, bn_generation *gen, uint32_t tenant, bn_error *err)
+{
+    struct bn_lane *lane = choose(lanes, gen, tenant, true);
+    if (lane == NULL) return bn_fail(err, BN_ERR_LIMIT, "all %zu lanes are busy", lanes->n);
+    BN_TRY(open_scheduler(lanes, err));
+    if (lane->tenant != tenant) BN_TRY(bn_sequence_truncate(lane->sequence, 0, err));
+    lane->tenant = tenant;
+    const struct bn_lane *source = choose(lanes, gen, tenant, false);
+    if (source->tenant != tenant) source = lane;
+    gen->n_cached = bn_sequence_share(lanes->session, lane->sequence, source->sequence, gen->prompt,
+                                      gen->n_prompt > 0 ? gen->n_prompt - 1 : 0);
+    BN_TRY(bn_scheduler_add(lanes->scheduler, lane->sequence, gen, err));
+    lane->gen = gen;
+    lanes->n_busy++;
+    return BN_OK;
+}
+
+bn_status bn_lanes_step(struct bn_lanes *lanes, bn_error *err)
+{
+    bn_status status = bn_scheduler_step(lanes->scheduler, err);
+    if (status == BN_OK) return BN_OK;
+    bn_scheduler_close(lanes->scheduler);
+    lanes->scheduler = NULL; /* until the next generation starts */
+    lanes->n_busy = 0;
+    for (size_t i = 0; i < lanes->n; i++)
+        lanes->list[i].gen = NULL;
+    return status;
+}
+
+bn_generation *bn_lanes_take(struct bn_lanes *lanes)
+{
+    if (lanes->n_busy == 0) return NULL;
+    bn_generation *gen = bn_scheduler_take(lanes->scheduler);
+    for (size_t i = 0; gen != NULL && i < lanes->n; i++)
+        if (lanes->list[i].gen == gen) {
+            lanes->list[i].gen = NULL;
+            lanes->n_busy--;
+        }
+    return gen;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Places for generations that run at the same time: each has a sequence, which keeps its tokens for the next prompt that
+ * begins with them. What bn-run --batch-file and bn-serve share.
+ */
+#ifndef BN_CLI_BATCH_LANES_H
+#define BN_CLI_BATCH_LANES_H
+
+#include "base/json.h"
+#include "bn.h"
+
+struct bn_lane {
+    bn_sequence *sequence;
+    const bn_generation *gen; /* NULL: free */
+    uint32_t tenant;          /* whose tokens the sequence holds */
+};
+
+struct bn_lanes {
+    bn_session *session;
+    const bn_tokenizer *tok;
+    bn_scheduler *scheduler;
+    struct bn_lane *list;
+    size_t n, n_busy;
+};
+
+/* `most` lanes, at most as many as the session's batch has tokens. The first one is the session's own sequence.
+ * tok may be NULL. Released by bn_lanes_close, after an error too. */
+BN_MUST_CHECK bn_status bn_lanes_open(struct bn_lanes *lanes, bn_session *session, const bn_tokenizer *tok,
+                                      size_t most, bn_error *err);
+void bn_lanes_close(struct bn_lanes *lanes);
+/* Starts a generation, whose n_cached it sets, on the free lane that has most of the prompt; what another lane has in
+ * addition is copied. Tokens of other tenants are not used: the time of an answer would disclose them. A lane is free:
+ * n_busy < n. After an error nothing has changed but the sequence of a free lane. */
+BN_MUST_CHECK bn_status bn_lanes_start(struct bn_lanes *lanes, bn_generation *gen, uint32_t tenant,
+                                       bn_error *err);
+/* One pass; after an error all lanes are free, and the results of all generations are released. */
+BN_MUST_CHECK bn_status bn_lanes_step(struct bn_lanes *lanes, bn_error *err);
+/* A generation that has ended, whose lane is free again; NULL: none has. */
+bn_generation *bn_lanes_take(struct bn_lanes *lanes);
+
+/* A member of a request that sets a number: n_predict, temperature, top_k, top_p, min_p, repeat_penalty, seed. False
+ * when its name is none of these. *status is BN_ERR_FORMAT for a value that is not in the range. */
+bool bn_request_number(bn_generation *gen, const bn_json *member, bn_status *status, bn_error *err);
+
+#endif
