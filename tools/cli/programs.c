@@ -7,9 +7,15 @@
 #include <stddef.h>
 
 const struct bn_program_name bn_program_names[] = {
-    {"download", BN_SUMMARY_DOWNLOAD}, {"convert", BN_SUMMARY_CONVERT},
-    {"run", BN_SUMMARY_RUN},           {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
-    {"bench", BN_SUMMARY_BENCH},       {"flamegraph", BN_SUMMARY_FLAMEGRAPH},
-    {"crossval", BN_SUMMARY_CROSSVAL}, {"fixtures", BN_SUMMARY_FIXTURES},
-    {"git", BN_SUMMARY_GIT},           {NULL, NULL},
+    {"download", BN_SUMMARY_DOWNLOAD},
+    {"convert", BN_SUMMARY_CONVERT},
+    {"run", BN_SUMMARY_RUN},
+    {"serve", BN_SUMMARY_SERVE},
+    {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
+    {"bench", BN_SUMMARY_BENCH},
+    {"flamegraph", BN_SUMMARY_FLAMEGRAPH},
+    {"crossval", BN_SUMMARY_CROSSVAL},
+    {"fixtures", BN_SUMMARY_FIXTURES},
+    {"git", BN_SUMMARY_GIT},
+    {NULL, NULL},
 };

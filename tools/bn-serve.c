@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-serve: answers requests in the form of OpenAI's API, several at a time, each with a receipt. This file has the
+ * options; the parts are in serve/.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/programs.h"
+#include "tools/cli/report.h"
+#include "tools/cli/text.h"
+#include "tools/serve/serve.h"
+
+static const struct bn_option OPTIONS[] = {
+    BN_OPTION_MODEL,
+    BN_OPTION("template", "chat template; auto: the model's own", .rare = true,
+              .arg = "auto|instruct|llama3-chat|bitnet|chatml|qwen3|qwen35|falcon3", .group = "Model",
+              .preset = "auto", BN_TO_TEXT(struct bn_serve_options, template_name)),
+    BN_OPTION_THREADS_TO(struct bn_serve_options, n_threads),
+    BN_OPTION_ISA,
+    BN_OPTION_REPACK,
+    BN_OPTION("ctx", "context of each sequence [the model's, up to 4096]", .arg = "N", .group = "Machine",
+              BN_TO_U32(struct bn_serve_options, n_ctx, 2, 1u << 24)),
+    BN_OPTION("batch", "evaluate N tokens together [128]", .rare = true, .arg = "N", .group = "Machine",
+              BN_TO_U32(struct bn_serve_options, n_batch, 1, 4096)),
+    BN_OPTION("sequences", "answers at a time", .arg = "N", .group = "Machine", .preset = "8",
+              BN_TO_U32(struct bn_serve_options, n_sequences, 1, 256)),
+    BN_OPTION("host", "address to listen on", .arg = "ADDRESS", .group = "Network", .preset = "127.0.0.1",
+              BN_TO_TEXT(struct bn_serve_options, host)),
+    BN_OPTION("port", "port to listen on; 0: any free one", .arg = "N", .group = "Network", .preset = "8080",
+              .env = "BN_PORT", BN_TO_U32(struct bn_serve_options, port, 0, 65535)),
+    BN_OPTION("allow-host", "another name in the Host header, e.g. of a proxy", .arg = "NAME", .rare = true,
+              .group = "Network", .repeatable = true, BN_TO_TEXTS(struct bn_serve_options, allow_hosts)),
+    BN_OPTION("api-key-file", "accept only requests with a key from FILE", .arg = "FILE", .group = "Network",
+              BN_TO_TEXT(struct bn_serve_options, key_file)),
+    BN_OPTION("receipts", "write receipts to DIR [kept in memory]", .arg = "DIR", .group = "Evidence",
+              BN_TO_TEXT(struct bn_serve_options, receipts)),
+    BN_OPTION("max-receipts", "keep the last N receipts", .arg = "N", .rare = true, .group = "Evidence",
+              .preset = "1000", BN_TO_U32(struct bn_serve_options, n_receipts, 1, 1000000)),
+    BN_OPTION("max-queue", "answers that may wait; more get status 429", .arg = "N", .group = "Limits",
+              .preset = "64", BN_TO_U32(struct bn_serve_options, max_queue, 1, 65536)),
+    BN_OPTION("max-tokens", "most tokens of an answer [the context]", .arg = "N", .group = "Limits",
+              BN_TO_U32(struct bn_serve_options, max_tokens, 1, 1u << 24)),
+    BN_OPTION("max-body", "largest request in bytes, e.g. 4M", .arg = "N", .rare = true, .group = "Limits",
+              .preset = "1M", BN_TO_BYTES(struct bn_serve_options, max_body_bytes)),
+    BN_OPTION("max-connections", "open connections", .arg = "N", .rare = true, .group = "Limits",
+              .preset = "256", BN_TO_U32(struct bn_serve_options, max_connections, 1, 65536)),
+    BN_OPTION("timeout", "close a connection that sends no request for this time", .arg = "TIME",
+              .rare = true, .group = "Limits", .preset = "60s",
+              BN_TO_SECONDS(struct bn_serve_options, timeout_s)),
+    BN_OPTION("grace", "time for running answers to end after SIGTERM", .arg = "TIME", .rare = true,
+              .group = "Limits", .preset = "30s", BN_TO_SECONDS(struct bn_serve_options, grace_s)),
+    {0},
+};
+
+/* Beyond this machine a key is needed. */
+static bn_status check(const struct bn_serve_options *o, bn_error *err)
+{
+    struct in_addr v4;
+    struct in6_addr v6, loopback = IN6ADDR_LOOPBACK_INIT;
+    bool is_v4 = inet_pton(AF_INET, o->host, &v4) == 1, is_v6 = inet_pton(AF_INET6, o->host, &v6) == 1;
+    if (!is_v4 && !is_v6)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "--host is not an address of IPv4 or IPv6"), err,
+                       "--host 127.0.0.1");
+    bool local = is_v4 ? (ntohl(v4.s_addr) >> 24) == 127 : memcmp(&v6, &loopback, sizeof v6) == 0;
+    if (!local && o->key_file == NULL)
+        return bn_hint(
+            bn_fail(err, BN_ERR_ARG, "--host %s lets other machines connect without a key", o->host), err,
+            "--api-key-file FILE");
+    if (o->max_body_bytes == 0 || o->max_body_bytes > BN_JSON_MAX_BYTES)
+        return bn_fail(err, BN_ERR_ARG, "--max-body is not from 1 to 8M");
+    if (o->timeout_s == 0 || o->timeout_s > 86400)
+        return bn_fail(err, BN_ERR_ARG, "--timeout is not from 1s to 1d");
+    return BN_OK;
+}
+
+static bn_status open_engine(struct bn_server *s, bn_error *err)
+{
+    const struct bn_serve_options *o = s->o;
+    bn_session_options options = {.n_ctx = o->n_ctx, .n_batch = o->n_batch, .n_threads = o->n_threads};
+    bn_model_options with = {.repack = BN_REPACK_AUTO, .repack_later = true};
+    uint64_t start = bn_clock_ns();
+    BN_TRY(bn_cli_open_model(&s->model, s->args, &with, err));
+    BN_TRY(bn_cli_tokenizer(s->model, &s->tok, err));
+    (void)bn_template_from_name(o->template_name, &s->tmpl);
+    s->tmpl = bn_template_resolve(s->tmpl, s->tok);
+    BN_TRY(bn_session_open(&s->session, s->model, &options, err));
+    BN_TRY(bn_lanes_open(&s->lanes, s->session, s->tok, o->n_sequences, err));
+    s->load_ns = bn_clock_ns() - start;
+    bn_cli_warn_threads(s->session, o->n_threads);
+    return BN_OK;
+}
+
+/* The last part of the model's name. */
+static void name_model(struct bn_server *s)
+{
+    const char *name = bn_receipt_base_name(bn_cli_model_name(s->args));
+    bn_escape(s->model_id, sizeof s->model_id, name, strlen(name));
+    snprintf(s->fingerprint, sizeof s->fingerprint, "bn-%s", bn_version());
+}
+
+static bn_status make_folder(const char *path, bn_error *err)
+{
+    struct bn_buf inside = {.max = 4096};
+    bn_buf_printf(&inside, "%s/", path);
+    bn_status status = bn_buf_check(&inside, err);
+    if (status == BN_OK) status = bn_file_make_folders(inside.data, err);
+    if (status == BN_OK && access(path, W_OK) != 0)
+        status = bn_fail_in(err, BN_ERR_IO, path, "cannot write there");
+    bn_buf_release(&inside);
+    return status;
+}
+
+static bn_status start(struct bn_server *s, bn_error *err)
+{
+    const struct bn_serve_options *o = s->o;
+    if (o->key_file != NULL) BN_TRY(bn_keys_read(s, o->key_file, err));
+    if (o->receipts != NULL) BN_TRY(make_folder(o->receipts, err));
+    s->n_clients = (size_t)o->max_queue + o->n_sequences + 1;
+    s->clients = bn_alloc(s->n_clients, sizeof *s->clients);
+    s->receipts = bn_alloc(o->n_receipts, sizeof *s->receipts);
+    if (s->clients == NULL || s->receipts == NULL) return bn_nomem(err);
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->wake < 0) return bn_fail(err, BN_ERR_IO, "no event descriptor");
+    name_model(s);
+    BN_TRY(open_engine(s, err));
+    bn_cli_catch_interrupt();
+    BN_TRY(bn_http_start(s, err));
+    bool v6 = strchr(o->host, ':') != NULL;
+    printf("bn-serve: http://%s%s%s:%u\n", v6 ? "[" : "", o->host, v6 ? "]" : "", bn_http_port(s->http));
+    fflush(stdout);
+    bn_report_note(1, "model %s, template %s, %zu sequences of %u tokens", s->model_id,
+                   bn_template_name(s->tmpl), s->lanes.n, bn_session_n_ctx(s->session));
+    return BN_OK;
+}
+
+static bn_status serve(struct bn_args *args, bn_error *err)
+{
+    struct bn_server *s = bn_alloc(1, sizeof *s);
+    if (s == NULL) return bn_nomem(err);
+    *s = (struct bn_server){.args = args, .o = args->fields, .wake = -1, .created_s = (uint64_t)bn_clock_utc()};
+    pthread_mutex_init(&s->lock, NULL);
+    bn_status status = check(s->o, err);
+    if (status == BN_OK) status = start(s, err);
+    if (status == BN_OK) status = bn_engine_run(s, err);
+    bn_http_stop(s->http);
+    bn_lanes_close(&s->lanes);
+    bn_session_close(s->session);
+    bn_model_close(s->model);
+    if (s->receipts != NULL) bn_receipts_release(s);
+    bn_free(s->clients);
+    bn_free(s->keys);
+    if (s->wake >= 0) close(s->wake);
+    pthread_mutex_destroy(&s->lock);
+    bn_free(s);
+    return status;
+}
+
+static const struct bn_command COMMANDS[] = {
+    {.name = "",
+     .summary = BN_SUMMARY_SERVE,
+     .text =
+         "Answers requests in the form of OpenAI's API: /v1/chat/completions, /v1/completions, /v1/models, "
+         "and /v1/receipts/ID, /tokenize, /detokenize, /health, /metrics. Answers are generated several at "
+         "a time. Each is the one that its request gets alone, and has a receipt, named by the header "
+         "X-BN-Receipt, which bn-verify-receipt --replay proves.\n\nThe address is printed when the model "
+         "is open. SIGINT and SIGTERM end the server: answers that run are finished, new requests are "
+         "refused. TLS is the work of a proxy.",
+     .synopsis = "[-m MODEL] [--port N] [--api-key-file FILE]",
+     .options = {OPTIONS},
+     .bytes = sizeof(struct bn_serve_options),
+     .run = serve,
+     .examples = {{"bn-serve", "the built-in model on http://127.0.0.1:8080"},
+                  {"bn-serve -m model.gguf --receipts receipts", "write receipts to files"},
+                  {"curl http://127.0.0.1:8080/v1/completions \\\n"
+                   "    -H 'Content-Type: application/json' -d '{\"prompt\": \"ROMEO:\"}'",
+                   "ask it"}}},
+    {0},
+};
+
+static const struct bn_program PROGRAM = {
+    .name = "bn-serve",
+    .summary = BN_SUMMARY_SERVE,
+    .text = "Serves a model to programs that use OpenAI's API.",
+    .commands = COMMANDS,
+    .see_also = "bn-run(1), bn-verify-receipt(1), bn(7)",
+};
+
+int main(int argc, char **argv)
+{
+    return bn_cli_main(&PROGRAM, argc, argv);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The thread that generates. Between two passes it starts what waits, looks for clients that left, and hands on what has
+ * ended. It never waits for a client.
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "tools/cli/report.h"
+#include "tools/serve/serve.h"
+
+#define SECOND 1000000000u
+#define PING_NS (10u * (uint64_t)SECOND) /* of silence */
+#define MAX_RETRY_S 120u
+
+/* ---- called by the HTTP thread ---- */
+
+/* When there may be room, by the mean time of a request. */
+static unsigned retry_after(const struct bn_server *s)
+{
+    const struct bn_histogram *h = &s->metrics.request;
+    double mean = h->n > 0 ? h->sum / (double)h->n : 1.0;
+    double seconds = mean * (double)s->n_waiting / (double)s->lanes.n;
+    return seconds < 1.0 ? 1 : seconds > MAX_RETRY_S ? MAX_RETRY_S : (unsigned)seconds;
+}
+
+static bool enter(struct bn_server *s, struct bn_job *job, struct bn_reply *reply)
+{
+    if (s->stopping) {
+        reply->retry_after_s = 1;
+        bn_reply_error(reply, 503, NULL, NULL, "the server is stopping");
+        return false;
+    }
+    if (s->n_running + s->n_waiting + job->n_choices > s->o->max_queue + s->lanes.n ||
+        !bn_queue_enter(s, job->client)) {
+        s->metrics.n_rejected++;
+        reply->retry_after_s = retry_after(s);
+        bn_reply_error(reply, 429, NULL, "queue_full", "%zu answers are waiting already", s->n_waiting);
+        return false;
+    }
+    struct bn_job **end = &s->jobs;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = job;
+    job->n_owners++;
+    job->written_ns = bn_clock_ns();
+    s->n_waiting += job->n_choices;
+    s->metrics.n_jobs++;
+    return true;
+}
+
+bool bn_engine_submit(struct bn_server *s, struct bn_job *job, struct bn_reply *reply)
+{
+    uint64_t one = 1;
+    bn_answer_start(job);
+    pthread_mutex_lock(&s->lock);
+    bool entered = enter(s, job, reply);
+    pthread_mutex_unlock(&s->lock);
+    ssize_t written = write(s->wake, &one, sizeof one);
+    (void)written;
+    return entered;
+}
+
+/* ---- the end of a job ---- */
+
+static void finish_job(struct bn_server *s, struct bn_job *job)
+{
+    if (!job->dropped) bn_answer_end(job);
+    pthread_mutex_lock(&s->lock);
+    struct bn_job **at = &s->jobs;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    s->metrics.n_jobs_done++;
+    s->metrics.n_left += job->dropped;
+    bn_metrics_observe(&s->metrics.request, bn_clock_ns() - job->since_ns);
+    job->done = true;
+    bn_http_resume(job);
+    bn_queue_leave(s, job->client);
+    bn_job_release(job);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void keep_receipt(struct bn_server *s, struct bn_choice *c)
+{
+    bn_error err = {0};
+    if (bn_receipts_keep(s, c, &err) != BN_OK) bn_report_warning("no receipt %s: %s", c->receipt, err.msg);
+}
+
+/* May free the job. */
+static void end_choice(struct bn_server *s, struct bn_choice *c)
+{
+    struct bn_job *job = c->job;
+    c->ended = true;
+    if (!job->dropped) {
+        keep_receipt(s, c);
+        bn_answer_choice_end(c);
+    }
+    pthread_mutex_lock(&s->lock);
+    s->n_running -= c->started;
+    s->n_waiting -= !c->started;
+    s->metrics.n_generations += c->started;
+    s->metrics.prompt_tokens += c->started ? c->gen.n_prompt : 0;
+    s->metrics.cached_tokens += c->started ? c->gen.n_cached : 0;
+    s->metrics.generated_tokens += c->gen.n_ids;
+    bn_queue_account(s, job->client, c->gen.n_ids);
+    pthread_mutex_unlock(&s->lock);
+    if (++job->n_ended == job->n_choices) finish_job(s, job);
+}
+
+/* Its client left, or it failed: what runs is cancelled, what waits is dropped. May free the job. */
+static void drop_job(struct bn_server *s, struct bn_job *job)
+{
+    size_t n_choices = job->n_choices, n_waiting = 0;
+    job->dropped = true;
+    for (size_t i = 0; i < n_choices; i++) {
+        struct bn_choice *c = &job->choices[i];
+        if (c->started && !c->ended) bn_scheduler_cancel(s->lanes.scheduler, &c->gen);
+        n_waiting += !c->started && !c->ended;
+    }
+    for (size_t i = 0; i < n_choices && n_waiting > 0; i++) {
+        struct bn_choice *c = &job->choices[i];
+        if (c->started || c->ended) continue;
+        n_waiting--; /* the last one may free the job */
+        end_choice(s, c);
+    }
+}
+
+static void fail_job(struct bn_server *s, struct bn_job *job, unsigned status, const char *message)
+{
+    if (job->dropped) return;
+    bn_answer_failed(job, status, message);
+    drop_job(s, job);
+}
+
+/* ---- a pass ---- */
+
+static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
+{
+    struct bn_choice *c = user;
+    struct bn_job *job = c->job;
+    (void)id;
+    if (c->gen.n_ids > c->n_seen) {
+        uint64_t now = bn_clock_ns();
+        struct bn_metrics *m = &job->server->metrics;
+        pthread_mutex_lock(&job->server->lock);
+        if (c->n_seen == 0)
+            bn_metrics_observe(&m->first_token, now - job->since_ns);
+        else
+            bn_metrics_observe(&m->next_token, now - c->last_ns);
+        pthread_mutex_unlock(&job->server->lock);
+        c->last_ns = now;
+        c->n_seen = c->gen.n_ids;
+    }
+    bn_buf_append(&c->answer, text, n_bytes);
+    if (!job->dropped) bn_answer_token(c);
+    return true;
+}
+
+/* The next choice that may start; it counts as running. */
+static struct bn_choice *take_waiting(struct bn_server *s)
+{
+    struct bn_choice *c = NULL;
+    pthread_mutex_lock(&s->lock);
+    if (s->lanes.n_busy < s->lanes.n) c = bn_queue_next(s);
+    if (c != NULL) {
+        c->started = true;
+        s->n_waiting--;
+        s->n_running++;
+        bn_queue_account(s, c->job->client, c->gen.n_prompt);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return c;
+}
+
+static void start_waiting(struct bn_server *s)
+{
+    struct bn_choice *c;
+    while ((c = take_waiting(s)) != NULL) {
+        bn_error err = {0};
+        c->gen.on_token = on_token;
+        c->gen.user = c;
+        if (bn_lanes_start(&s->lanes, &c->gen, c->job->tenant, &err) == BN_OK) continue;
+        bn_answer_failed(c->job, 500, err.msg);
+        c->job->dropped = true; /* the sweep drops the rest of it */
+        end_choice(s, c);
+    }
+}
+
+/* The job after this one; NULL: the first. */
+static struct bn_job *next_job(struct bn_server *s, const struct bn_job *job)
+{
+    pthread_mutex_lock(&s->lock);
+    struct bn_job *next = job != NULL ? job->next : s->jobs;
+    pthread_mutex_unlock(&s->lock);
+    return next;
+}
+
+/* A pass failed: all that ran has failed. */
+static void fail_all(struct bn_server *s, const char *message)
+{
+    for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
+        size_t n_choices = job->n_choices, n_running = 0;
+        next = next_job(s, job);
+        for (size_t i = 0; i < n_choices; i++)
+            n_running += job->choices[i].started && !job->choices[i].ended;
+        if (n_running == 0) continue;
+        if (!job->dropped) bn_answer_failed(job, 500, message);
+        job->dropped = true;
+        for (size_t i = 0; i < n_choices && n_running > 0; i++) {
+            struct bn_choice *c = &job->choices[i];
+            if (!c->started || c->ended) continue;
+            n_running--;
+            end_choice(s, c);
+        }
+    }
+}
+
+static void pass(struct bn_server *s)
+{
+    bn_error err = {0};
+    const bn_generation *ended;
+    if (bn_lanes_step(&s->lanes, &err) != BN_OK) {
+        bn_report_warning("a pass failed: %s", err.msg);
+        fail_all(s, err.msg);
+        return;
+    }
+    bn_model_repack(s->model);
+    pthread_mutex_lock(&s->lock);
+    s->metrics.n_passes++;
+    pthread_mutex_unlock(&s->lock);
+    while ((ended = bn_lanes_take(&s->lanes)) != NULL)
+        end_choice(s, ended->user);
+}
+
+/* ---- clients ---- */
+
+/* Whether the client has closed its connection; libmicrohttpd does not look while it is suspended. Under the lock, so
+ * that the descriptor is still the connection's. */
+static bool has_left(const struct bn_job *job)
+{
+    struct pollfd p = {.fd = job->fd, .events = POLLRDHUP};
+    if (job->gone) return true;
+    return job->fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+static void sweep(struct bn_server *s)
+{
+    for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
+        next = next_job(s, job);
+        pthread_mutex_lock(&s->lock);
+        bool left = has_left(job);
+        job->gone = left;
+        if (left) bn_http_resume(job); /* the connection ends */
+        bool silent = job->stream && !left && !job->dropped && bn_clock_ns() - job->written_ns > PING_NS;
+        pthread_mutex_unlock(&s->lock);
+        if (silent) bn_answer_ping(job);
+        if (left || job->dropped) drop_job(s, job);
+    }
+}
+
+static void wait_for_work(struct bn_server *s)
+{
+    struct pollfd p = {.fd = s->wake, .events = POLLIN};
+    uint64_t count;
+    if (poll(&p, 1, 1000) > 0) {
+        ssize_t n = read(s->wake, &count, sizeof count);
+        (void)n;
+    }
+}
+
+/* ---- the loop ---- */
+
+/* Refuses what waits; what runs may end. */
+static void begin_stop(struct bn_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    pthread_mutex_unlock(&s->lock);
+    bn_http_quiesce(s->http);
+    for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
+        bool started = false;
+        next = next_job(s, job);
+        for (size_t i = 0; i < job->n_choices; i++)
+            started = started || job->choices[i].started;
+        if (!started) fail_job(s, job, 503, "the server is stopping");
+    }
+    bn_report_note(0, "stopping; a second signal ends the running answers");
+}
+
+static void fail_rest(struct bn_server *s)
+{
+    for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
+        next = next_job(s, job);
+        fail_job(s, job, 503, "the server is stopping");
+    }
+}
+
+bn_status bn_engine_run(struct bn_server *s, bn_error *err)
+{
+    uint64_t stop_ns = 0, swept_ns = 0;
+    (void)err;
+    while (!s->stopping || next_job(s, NULL) != NULL) {
+        uint64_t now = bn_clock_ns();
+        if (!s->stopping && bn_cli_interrupted() != 0) {
+            begin_stop(s);
+            stop_ns = now + s->o->grace_s * SECOND;
+        }
+        if (s->stopping && now > stop_ns) fail_rest(s);
+        start_waiting(s);
+        if (s->lanes.n_busy > 0)
+            pass(s);
+        else if (next_job(s, NULL) == NULL && !s->stopping)
+            wait_for_work(s);
+        sweep(s);
+        if (now - swept_ns < SECOND) continue;
+        swept_ns = now;
+        bn_http_drop_slow(s->http);
+    }
+    return BN_OK;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Replies: documents, and errors in OpenAI's form.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "tools/serve/serve.h"
+
+const char *bn_reply_error_type(unsigned status)
+{
+    switch (status) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 404:
+        return "not_found_error";
+    case 429:
+        return "rate_limit_error";
+    default:
+        return status >= 500 ? "server_error" : "invalid_request_error";
+    }
+}
+
+bn_json *bn_reply_error_document(unsigned status, const char *param, const char *code, const char *message)
+{
+    bn_json *document = bn_json_new_object();
+    bn_json *error = bn_json_put_object(document, "error");
+    bn_json_put_string(error, "message", message);
+    bn_json_put_string(error, "type", bn_reply_error_type(status));
+    bn_json_put_string(error, "param", param);
+    bn_json_put_string(error, "code", code);
+    return document;
+}
+
+void bn_reply_json(struct bn_reply *reply, bn_json *document)
+{
+    reply->body.max = BN_SERVE_MAX_ANSWER_BYTES;
+    if (reply->status == 0) reply->status = 200;
+    if (bn_json_write_line(document, true, &reply->body, NULL) != BN_OK) {
+        reply->status = 500;
+        reply->body.len = 0;
+    }
+    bn_json_free(document);
+}
+
+void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
+                    const char *fmt, ...)
+{
+    char message[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    if (reply->status != 0) return;
+    reply->status = status;
+    bn_reply_json(reply, bn_reply_error_document(status, param, code, message));
+}
+
+void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err)
+{
+    char place[48] = "";
+    bool theirs = err->code == BN_ERR_ARG || err->code == BN_ERR_FORMAT || err->code == BN_ERR_LIMIT ||
+                  err->code == BN_ERR_UNSUPPORTED;
+    bool at = err->code == BN_ERR_FORMAT && err->offset != BN_NO_OFFSET && err->offset != 0;
+    if (at) snprintf(place, sizeof place, " (at byte %llu)", (unsigned long long)err->offset);
+    bn_reply_error(reply,
+                   theirs                      ? 400
+                   : err->code == BN_ERR_NOMEM ? 503
+                                               : 500,
+                   param, NULL, "%s%s%s%s", err->msg, place, err->hint[0] != '\0' ? "; " : "", err->hint);
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Turns a body into a job. Members that are unknown are ignored, as OpenAI's servers do; those that would change the
+ * answer and are not supported are refused by name. null is the same as a member that is not there.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/error.h"
+#include "tools/serve/serve.h"
+
+#define DEFAULT_TOKENS 16u /* of /v1/completions, as OpenAI's */
+
+struct parsing {
+    struct bn_server *server;
+    struct bn_job *job;
+    struct bn_reply *reply;
+    bn_generation gen; /* numbers of the request */
+    uint32_t n_choices_each;
+};
+
+static bool is_given(const bn_json *value)
+{
+    return value != NULL && bn_json_kind(value) != BN_JSON_NULL;
+}
+
+static const bn_json *get(const struct parsing *p, const char *name)
+{
+    const bn_json *value = bn_json_get(p->job->body, name);
+    return is_given(value) ? value : NULL;
+}
+
+static bool refuse(struct parsing *p, const char *name, const char *what)
+{
+    bn_reply_error(p->reply, 400, name, NULL, "%s %s", name, what);
+    return false;
+}
+
+/* ---- what is not supported ---- */
+
+/* Values with which a member changes nothing. */
+static bool is_neutral(const char *name, const bn_json *value)
+{
+    double number;
+    bool flag;
+    const char *text = "";
+    if (bn_json_kind(value) == BN_JSON_ARRAY || bn_json_kind(value) == BN_JSON_OBJECT) {
+        if (strcmp(name, "response_format") == 0)
+            return bn_json_string(bn_json_get(value, "type"), &text) && strcmp(text, "text") == 0;
+        if (strcmp(name, "modalities") == 0)
+            return bn_json_size(value) == 1 && bn_json_string(bn_json_first(value), &text) &&
+                   strcmp(text, "text") == 0;
+        return bn_json_size(value) == 0;
+    }
+    if (bn_json_number(value, &number)) return number == (strcmp(name, "best_of") == 0 ? 1.0 : 0.0);
+    if (bn_json_bool(value, &flag)) return !flag;
+    if (!bn_json_string(value, &text)) return false;
+    return text[0] == '\0' || ((strcmp(name, "tool_choice") == 0 || strcmp(name, "function_call") == 0) &&
+                               (strcmp(text, "none") == 0 || strcmp(text, "auto") == 0));
+}
+
+static bool check_unsupported(struct parsing *p)
+{
+    static const char *const NAMES[] = {
+        "tools",  "tool_choice", "functions",  "function_call", "response_format",  "modalities",
+        "audio",  "logit_bias",  "best_of",    "echo",          "presence_penalty", "frequency_penalty",
+        "suffix", "grammar",     "json_schema"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        const bn_json *value = get(p, NAMES[i]);
+        if (value != NULL && !is_neutral(NAMES[i], value)) return refuse(p, NAMES[i], "is not supported");
+    }
+    return true;
+}
+
+/* ---- prompts ---- */
+
+static bool failed(struct parsing *p, const char *name, const bn_error *err)
+{
+    bn_reply_failed(p->reply, name, err);
+    return false;
+}
+
+static bool add_text(struct parsing *p, const char *text)
+{
+    bn_error err = {0};
+    struct bn_prompt *prompt = &p->job->prompts[p->job->n_prompts++];
+    prompt->n_bytes = strlen(text);
+    prompt->text = bn_strndup(text, prompt->n_bytes);
+    if (prompt->text == NULL) {
+        (void)bn_nomem(&err);
+        return failed(p, NULL, &err);
+    }
+    if (bn_tokenize(p->server->tok, text, prompt->n_bytes, BN_TOKENIZE_BOS, &prompt->ids, &prompt->n_ids,
+                    &err) != BN_OK)
+        return failed(p, "prompt", &err);
+    return prompt->n_ids > 0 || refuse(p, "prompt", "has no tokens");
+}
+
+static bool add_ids(struct parsing *p, const bn_json *list)
+{
+    struct bn_prompt *prompt = &p->job->prompts[p->job->n_prompts++];
+    prompt->ids = bn_alloc(bn_json_size(list), sizeof *prompt->ids);
+    if (prompt->ids == NULL) return refuse(p, "prompt", "needs more memory than there is");
+    for (const bn_json *v = bn_json_first(list); v != NULL; v = bn_json_next(v)) {
+        uint64_t id;
+        if (!bn_json_u64(v, &id) || id >= bn_tokenizer_n_vocab(p->server->tok))
+            return refuse(p, "prompt", "has something that is not a token id of this model");
+        prompt->ids[prompt->n_ids++] = (int32_t)id;
+    }
+    return true;
+}
+
+/* A text, tokens, or a list of these. */
+static bool take_prompts(struct parsing *p)
+{
+    const bn_json *prompt = get(p, "prompt");
+    const char *text;
+    double number;
+    if (prompt == NULL) return refuse(p, "prompt", "is missing");
+    if (bn_json_string(prompt, &text)) return add_text(p, text);
+    if (bn_json_kind(prompt) != BN_JSON_ARRAY || bn_json_size(prompt) == 0)
+        return refuse(p, "prompt", "is not a text or a list");
+    if (bn_json_number(bn_json_first(prompt), &number)) return add_ids(p, prompt);
+    if (bn_json_size(prompt) > BN_SERVE_MAX_CHOICES) return refuse(p, "prompt", "has more than 16 texts");
+    for (const bn_json *v = bn_json_first(prompt); v != NULL; v = bn_json_next(v)) {
+        bool is_list = bn_json_kind(v) == BN_JSON_ARRAY && bn_json_size(v) > 0;
+        if (!is_list && !bn_json_string(v, &text))
+            return refuse(p, "prompt", "is not a list of texts or of tokens");
+        if (!(is_list ? add_ids(p, v) : add_text(p, text))) return false;
+    }
+    return true;
+}
+
+/* The content of a message: a text, or parts that are texts. */
+static bool take_content(struct parsing *p, const bn_json *content, struct bn_buf *out)
+{
+    const char *text = "";
+    if (bn_json_kind(content) == BN_JSON_ARRAY) {
+        for (const bn_json *part = bn_json_first(content); part != NULL; part = bn_json_next(part)) {
+            if (!bn_json_text_is(part, "type", "text") || !bn_json_string(bn_json_get(part, "text"), &text))
+                return refuse(p, "messages", "has a content that is not text");
+            bn_buf_puts(out, text);
+        }
+    } else if (is_given(content)) {
+        if (!bn_json_string(content, &text)) return refuse(p, "messages", "has a content that is not text");
+        bn_buf_puts(out, text);
+    }
+    bn_buf_append(out, "", 1);
+    return true;
+}
+
+static bool take_role(struct parsing *p, const bn_json *message, bn_message *out)
+{
+    const char *role = bn_json_text_of(message, "role");
+    static const char *const ROLES[] = {"system", "user", "assistant"};
+    if (is_given(bn_json_get(message, "tool_calls")))
+        return refuse(p, "messages", "has tool_calls, which are not supported");
+    if (strcmp(role, "developer") == 0) role = "system";
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROLES); i++)
+        if (strcmp(role, ROLES[i]) == 0) out->role = ROLES[i];
+    return out->role != NULL ||
+           refuse(p, "messages", "has a role other than system, developer, user and assistant");
+}
+
+static bool encode(struct parsing *p, const bn_message *messages, size_t n)
+{
+    bn_error err = {0};
+    struct bn_prompt *prompt = &p->job->prompts[p->job->n_prompts++];
+    bn_template tmpl = p->server->tmpl;
+    bn_status status = bn_template_render(tmpl, messages, n, &prompt->text, &prompt->n_bytes, &err);
+    if (status == BN_OK)
+        status = bn_template_encode(tmpl, p->server->tok, messages, n, &prompt->ids, &prompt->n_ids, &err);
+    return status == BN_OK || failed(p, "messages", &err);
+}
+
+static bool take_messages(struct parsing *p)
+{
+    const bn_json *list = get(p, "messages");
+    size_t n = list != NULL && bn_json_kind(list) == BN_JSON_ARRAY ? bn_json_size(list) : 0, i = 0;
+    if (list == NULL) return refuse(p, "messages", "is missing");
+    if (n == 0 || n > BN_SERVE_MAX_MESSAGES)
+        return refuse(p, "messages", "is not a list of 1 to 1024 messages");
+    if (p->server->tmpl == BN_TEMPLATE_RAW)
+        return refuse(p, "messages",
+                      "need a chat template, which this model does not have (bn-serve --template)");
+    bn_message *messages = bn_alloc(n, sizeof *messages);
+    size_t *at = bn_alloc(n, sizeof *at);
+    struct bn_buf texts = {.max = BN_JSON_MAX_BYTES + n};
+    bool good = messages != NULL && at != NULL;
+    for (const bn_json *m = bn_json_first(list); m != NULL && good; m = bn_json_next(m), i++) {
+        at[i] = texts.len;
+        good = take_role(p, m, &messages[i]) && take_content(p, bn_json_get(m, "content"), &texts);
+    }
+    if (texts.failed) good = refuse(p, "messages", "need more memory than there is");
+    for (i = 0; i < n && good; i++)
+        messages[i].content = texts.data + at[i];
+    good = good && encode(p, messages, n);
+    bn_buf_release(&texts);
+    bn_free(messages);
+    bn_free(at);
+    return good || refuse(p, "messages", "could not be read");
+}
+
+/* ---- numbers and flags ---- */
+
+/* A whole number of this range, which is left alone when it is not given. */
+static bool take_whole(struct parsing *p, const char *name, uint64_t least, uint64_t most, uint32_t *out)
+{
+    const bn_json *value = get(p, name);
+    uint64_t number;
+    char what[80];
+    if (value == NULL) return true;
+    snprintf(what, sizeof what, "is not a whole number from %llu to %llu", (unsigned long long)least,
+             (unsigned long long)most);
+    if (!bn_json_u64(value, &number) || number < least || number > most) return refuse(p, name, what);
+    *out = (uint32_t)number;
+    return true;
+}
+
+static bool take_flag(struct parsing *p, const char *name, bool *out)
+{
+    const bn_json *value = get(p, name);
+    return value == NULL || bn_json_bool(value, out) || refuse(p, name, "is not true or false");
+}
+
+static bool take_sampling(struct parsing *p)
+{
+    bn_error err = {0};
+    bn_status status = BN_OK;
+    for (const bn_json *m = bn_json_first(p->job->body); m != NULL; m = bn_json_next(m)) {
+        if (!is_given(m)) continue;
+        if (strcmp(bn_json_name(m), "seed") == 0) {
+            if (!bn_receipt_seed(m, &p->gen.sampling.seed))
+                return refuse(p, "seed", "is not a whole number from 0 to 2^53 - 1, or a text of digits");
+        } else if (bn_request_number(&p->gen, m, &status, &err) && status != BN_OK) {
+            return failed(p, bn_json_name(m), &err);
+        }
+    }
+    return true;
+}
+
+static bool take_logprobs(struct parsing *p)
+{
+    struct bn_job *job = p->job;
+    if (!job->chat) {
+        job->want_logprobs = get(p, "logprobs") != NULL;
+        return take_whole(p, "logprobs", 0, BN_SERVE_MAX_TOP, &job->n_top);
+    }
+    if (!take_flag(p, "logprobs", &job->want_logprobs)) return false;
+    if (get(p, "top_logprobs") != NULL && !job->want_logprobs)
+        return refuse(p, "top_logprobs", "needs logprobs: true");
+    return take_whole(p, "top_logprobs", 0, BN_SERVE_MAX_TOP, &job->n_top);
+}
+
+static bool add_stop(struct parsing *p, const bn_json *value)
+{
+    const char *text;
+    if (!bn_json_string(value, &text) || text[0] == '\0' || strlen(text) > BN_SERVE_MAX_STOP_BYTES)
+        return refuse(p, "stop", "is not a text of 1 to 256 bytes, or a list of these");
+    if (p->job->n_stops == BN_SERVE_MAX_STOPS) return refuse(p, "stop", "has more than 16 texts");
+    p->job->stops[p->job->n_stops++] = text;
+    return true;
+}
+
+/* Those of the request, then those of the template. */
+static bool take_stops(struct parsing *p)
+{
+    struct bn_job *job = p->job;
+    const bn_json *stop = get(p, "stop");
+    if (stop != NULL && bn_json_kind(stop) != BN_JSON_ARRAY && !add_stop(p, stop)) return false;
+    if (stop != NULL && bn_json_kind(stop) == BN_JSON_ARRAY)
+        for (const bn_json *v = bn_json_first(stop); v != NULL; v = bn_json_next(v))
+            if (!add_stop(p, v)) return false;
+    const char *text;
+    for (size_t i = 0; job->chat && (text = bn_template_stop(p->server->tmpl, i)) != NULL; i++)
+        if (job->n_stops < BN_ARRAY_LEN(job->stops)) job->stops[job->n_stops++] = text;
+    return true;
+}
+
+static bool take_options(struct parsing *p)
+{
+    struct bn_job *job = p->job;
+    const bn_json *stream_options = get(p, "stream_options");
+    p->n_choices_each = 1;
+    if (!take_flag(p, "stream", &job->stream) || !take_sampling(p) || !take_logprobs(p) || !take_stops(p) ||
+        !take_whole(p, "n", 1, BN_SERVE_MAX_N, &p->n_choices_each) ||
+        !take_whole(p, "max_tokens", 1, 1u << 24, &p->gen.n_predict) ||
+        !take_whole(p, "max_completion_tokens", 1, 1u << 24, &p->gen.n_predict))
+        return false;
+    job->include_usage = stream_options != NULL && bn_json_flag_of(stream_options, "include_usage");
+    return true;
+}
+
+/* ---- choices ---- */
+
+static bool check_length(struct parsing *p, const struct bn_prompt *prompt)
+{
+    uint32_t n_ctx = bn_session_n_ctx(p->server->session);
+    if (prompt->n_ids < n_ctx) return true;
+    const char *name = p->job->chat ? "messages" : "prompt";
+    bn_reply_error(
+        p->reply, 400, name, "context_length_exceeded",
+        "This model's maximum context length is %u tokens. However, your %s resulted in %zu tokens. "
+        "Please reduce the length of the %s.",
+        n_ctx, name, prompt->n_ids, name);
+    return false;
+}
+
+static void make_choice(struct parsing *p, struct bn_prompt *prompt, uint32_t i)
+{
+    struct bn_job *job = p->job;
+    const struct bn_serve_options *o = p->server->o;
+    size_t index = job->n_choices++;
+    struct bn_choice *c = &job->choices[index];
+    uint32_t room = bn_session_n_ctx(p->server->session) - (uint32_t)prompt->n_ids + 1;
+    *c = (struct bn_choice){.job = job, .text = prompt->text, .n_text_bytes = prompt->n_bytes, .gen = p->gen};
+    c->answer.max = BN_SERVE_MAX_ANSWER_BYTES;
+    c->gen.prompt = prompt->ids;
+    c->gen.n_prompt = prompt->n_ids;
+    if (c->gen.n_predict == 0) c->gen.n_predict = job->chat ? room : DEFAULT_TOKENS;
+    if (o->max_tokens != 0 && c->gen.n_predict > o->max_tokens) c->gen.n_predict = o->max_tokens;
+    if (c->gen.n_predict > room) c->gen.n_predict = room;
+    c->gen.sampling.seed += i;
+    c->gen.stops = job->stops;
+    c->gen.n_stops = job->n_stops;
+    c->gen.want_chain = true;
+    c->gen.want_logprobs = job->want_logprobs;
+    c->gen.n_top = job->want_logprobs ? job->n_top : 0;
+    if (p->n_choices_each * job->n_prompts == 1)
+        snprintf(c->receipt, sizeof c->receipt, "%s", job->id);
+    else
+        snprintf(c->receipt, sizeof c->receipt, "%s-%zu", job->id, index);
+}
+
+static bool make_choices(struct parsing *p)
+{
+    struct bn_job *job = p->job;
+    if (job->n_prompts * p->n_choices_each > BN_SERVE_MAX_CHOICES)
+        return refuse(p, "n", "times the number of prompts is more than 16");
+    for (size_t k = 0; k < job->n_prompts; k++) {
+        if (!check_length(p, &job->prompts[k])) return false;
+        for (uint32_t i = 0; i < p->n_choices_each; i++)
+            make_choice(p, &job->prompts[k], i);
+    }
+    return true;
+}
+
+static bool take_body(struct parsing *p, const char *body, size_t n)
+{
+    bn_error err = {0};
+    unsigned char id[(BN_SERVE_ID - 1) / 2];
+    uint64_t seed;
+    if (bn_json_parse(&p->job->body, body, n, &err) != BN_OK) return failed(p, NULL, &err);
+    if (bn_json_kind(p->job->body) != BN_JSON_OBJECT) {
+        bn_reply_error(p->reply, 400, NULL, NULL, "the body is not a JSON object");
+        return false;
+    }
+    if (getrandom(id, sizeof id, 0) != sizeof id || getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+        bn_reply_error(p->reply, 500, NULL, NULL, "the system gives no random numbers");
+        return false;
+    }
+    bn_hex(p->job->id, id, sizeof id);
+    p->gen.sampling = (bn_sampler_options)BN_SAMPLER_OPTIONS_INIT;
+    p->gen.sampling.temperature = 1.0f; /* OpenAI's */
+    p->gen.sampling.seed = seed >> 12;
+    return check_unsupported(p) && take_options(p) && (p->job->chat ? take_messages(p) : take_prompts(p)) &&
+           make_choices(p);
+}
+
+bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n, bool chat,
+                  struct bn_reply *reply)
+{
+    struct parsing p = {.server = server, .reply = reply};
+    *out = NULL;
+    p.job = bn_alloc(1, sizeof *p.job);
+    if (p.job == NULL) {
+        bn_reply_error(reply, 503, NULL, NULL, "out of memory");
+        return false;
+    }
+    *p.job =
+        (struct bn_job){.server = server, .chat = chat, .fd = -1, .n_owners = 1, .since_ns = bn_clock_ns()};
+    p.job->created_s = (uint64_t)bn_clock_utc();
+    p.job->reply.body.max = BN_SERVE_MAX_ANSWER_BYTES;
+    if (take_body(&p, body, n)) {
+        *out = p.job;
+        return true;
+    }
+    bn_job_release(p.job);
+    return false;
+}
+
+void bn_job_release(struct bn_job *job)
+{
+    if (--job->n_owners > 0) return;
+    for (size_t i = 0; i < job->n_choices; i++) {
+        bn_generation_release(&job->choices[i].gen);
+        bn_buf_release(&job->choices[i].answer);
+    }
+    for (size_t i = 0; i < job->n_prompts; i++) {
+        bn_free(job->prompts[i].text);
+        bn_free(job->prompts[i].ids);
+    }
+    bn_buf_release(&job->reply.body);
+    bn_json_free(job->body);
+    bn_free(job);
+}

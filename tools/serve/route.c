@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The addresses of the server, and those that need no engine. None of them reads a file whose name a client chose.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "tools/serve/serve.h"
+
+/* ---- what is answered at once ---- */
+
+static void health(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    (void)request;
+    pthread_mutex_lock(&s->lock);
+    bool stopping = s->stopping;
+    pthread_mutex_unlock(&s->lock);
+    bn_json *document = bn_json_new_object();
+    bn_json_put_string(document, "status", stopping ? "stopping" : "ok");
+    reply->status = stopping ? 503 : 200;
+    bn_reply_json(reply, document);
+}
+
+static void models(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    (void)request;
+    bn_json *document = bn_json_new_object();
+    bn_json_put_string(document, "object", "list");
+    bn_json *model = bn_json_add_object(bn_json_put_array(document, "data"));
+    bn_json_put_string(model, "id", s->model_id);
+    bn_json_put_string(model, "object", "model");
+    bn_json_put_u64(model, "created", s->created_s);
+    bn_json_put_string(model, "owned_by", "bn");
+    bn_json_put_u64(model, "max_model_len", bn_session_n_ctx(s->session));
+    bn_json_put_string(model, "template", bn_template_name(s->tmpl));
+    bn_reply_json(reply, document);
+}
+
+static void metrics(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    (void)request;
+    reply->body.max = 1u << 20;
+    reply->type = "text/plain; version=0.0.4; charset=utf-8";
+    reply->status = 200;
+    bn_metrics_write(s, &reply->body);
+}
+
+static bool parse(bn_json **body, const struct bn_request *request, struct bn_reply *reply)
+{
+    bn_error err = {0};
+    if (bn_json_parse(body, request->body, request->n_bytes, &err) == BN_OK) {
+        if (bn_json_kind(*body) == BN_JSON_OBJECT) return true;
+        bn_fail(&err, BN_ERR_FORMAT, "the body is not a JSON object");
+    }
+    bn_reply_failed(reply, NULL, &err);
+    return false;
+}
+
+static void tokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    bn_json *body = NULL;
+    bn_error err = {0};
+    const char *text = NULL;
+    bool add_special = false;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    if (parse(&body, request, reply)) {
+        (void)bn_json_bool(bn_json_get(body, "add_special"), &add_special);
+        if (!bn_json_string(bn_json_get(body, "content"), &text)) {
+            bn_reply_error(reply, 400, "content", NULL, "content is not a text");
+        } else if (bn_tokenize(s->tok, text, strlen(text), add_special ? BN_TOKENIZE_BOS : 0, &ids, &n,
+                               &err) != BN_OK) {
+            bn_reply_failed(reply, "content", &err);
+        } else {
+            bn_json *document = bn_json_new_object();
+            bn_json_put_ids(document, "tokens", ids, n);
+            bn_reply_json(reply, document);
+        }
+    }
+    bn_free(ids);
+    bn_json_free(body);
+}
+
+static bool take_ids(const bn_json *list, int32_t **ids, size_t *n)
+{
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return false;
+    *ids = bn_alloc(bn_json_size(list), sizeof **ids);
+    for (const bn_json *v = bn_json_first(list); v != NULL && *ids != NULL; v = bn_json_next(v)) {
+        uint64_t id;
+        if (!bn_json_u64(v, &id) || id > INT32_MAX) return false;
+        (*ids)[(*n)++] = (int32_t)id;
+    }
+    return *ids != NULL;
+}
+
+static void detokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    bn_json *body = NULL;
+    bn_error err = {0};
+    int32_t *ids = NULL;
+    char *text = NULL;
+    size_t n = 0, n_bytes = 0;
+    if (parse(&body, request, reply)) {
+        const bn_json *list = bn_json_get(body, "tokens");
+        if (list == NULL || !take_ids(list, &ids, &n)) {
+            bn_reply_error(reply, 400, "tokens", NULL, "tokens is not a list of token ids");
+        } else if (bn_detokenize(s->tok, ids, n, false, &text, &n_bytes, &err) != BN_OK) {
+            bn_reply_failed(reply, "tokens", &err);
+        } else {
+            bn_json *document = bn_json_new_object();
+            bn_json_put_string(document, "content", text);
+            bn_reply_json(reply, document);
+        }
+    }
+    bn_free(ids);
+    bn_free(text);
+    bn_json_free(body);
+}
+
+#define RECEIPTS "/v1/receipts/"
+
+static void receipt(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    reply->body.max = BN_SERVE_MAX_ANSWER_BYTES;
+    if (bn_receipts_find(s, request->path + sizeof RECEIPTS - 1, request->tenant, &reply->body))
+        reply->status = 200;
+    else
+        bn_reply_error(reply, 404, NULL, NULL,
+                       "no such receipt: it was never made, or was dropped for newer ones");
+}
+
+/* ---- the table ---- */
+
+static const struct route {
+    const char *path;
+    bool get, is_prefix, is_public;
+    bool generates, chat;
+    void (*answer)(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply);
+} ROUTES[] = {
+    {.path = "/health", .get = true, .is_public = true, .answer = health},
+    {.path = "/metrics", .get = true, .answer = metrics},
+    {.path = "/v1/models", .get = true, .answer = models},
+    {.path = RECEIPTS, .get = true, .is_prefix = true, .answer = receipt},
+    {.path = "/tokenize", .answer = tokenize},
+    {.path = "/detokenize", .answer = detokenize},
+    {.path = "/v1/completions", .generates = true},
+    {.path = "/v1/chat/completions", .generates = true, .chat = true},
+};
+
+static const struct route *find(const char *path)
+{
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROUTES); i++) {
+        const struct route *r = &ROUTES[i];
+        if (r->is_prefix ? strncmp(path, r->path, strlen(r->path)) == 0 : strcmp(path, r->path) == 0)
+            return r;
+    }
+    return NULL;
+}
+
+bool bn_route_check(struct bn_reply *reply, const char *method, const char *path, bool *needs_key)
+{
+    const struct route *r = find(path);
+    if (r == NULL) {
+        bn_reply_error(reply, 404, NULL, NULL,
+                       "no such address; there are /v1/chat/completions, /v1/completions, "
+                       "/v1/models, /v1/receipts/ID, /tokenize, /detokenize, /health, "
+                       "/metrics");
+        return false;
+    }
+    *needs_key = !r->is_public;
+    if (r->get ? strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 : strcmp(method, "POST") == 0)
+        return true;
+    reply->allow = r->get ? "GET, HEAD" : "POST";
+    bn_reply_error(reply, 405, NULL, NULL, "%s takes %s", r->path, reply->allow);
+    return false;
+}
+
+void bn_route(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply,
+              struct bn_job **job)
+{
+    const struct route *r = find(request->path);
+    if (r == NULL) {
+        bn_reply_error(reply, 404, NULL, NULL, "no such address");
+    } else if (!r->generates) {
+        r->answer(s, request, reply);
+    } else if (bn_job_parse(job, s, request->body, request->n_bytes, r->chat, reply)) {
+        (*job)->tenant = request->tenant;
+        (*job)->client = request->client;
+    }
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-serve: what its parts share. Two threads: one reads and answers HTTP (http.c; requests are parsed there, and their
+ * prompts turned into tokens), the other owns the session and generates (engine.c). They meet in jobs, under one lock.
+ */
+#ifndef BN_SERVE_SERVE_H
+#define BN_SERVE_SERVE_H
+
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "bn.h"
+#include "lab/receipt/receipt.h"
+#include "tools/cli/batch/lanes.h"
+#include "tools/cli/options.h"
+
+#define BN_SERVE_MAX_CHOICES 16u
+#define BN_SERVE_MAX_N 8u
+#define BN_SERVE_MAX_MESSAGES 1024u
+#define BN_SERVE_MAX_STOPS 16u
+#define BN_SERVE_MAX_STOP_BYTES 256u
+#define BN_SERVE_MAX_TOP 20u
+#define BN_SERVE_MAX_KEYS 64u
+#define BN_SERVE_MAX_ANSWER_BYTES (64u << 20)
+#define BN_SERVE_ID 33u /* hexadecimal digits and a NUL */
+
+struct bn_serve_options {
+    uint32_t n_threads, n_ctx, n_batch, n_sequences; /* 0: not given */
+    const char *template_name;
+    const char *host;
+    uint32_t port;
+    struct bn_texts allow_hosts;
+    const char *key_file, *receipts;
+    uint32_t n_receipts, max_queue, max_tokens, max_connections;
+    uint64_t max_body_bytes, timeout_s, grace_s;
+};
+
+/* ---- replies ---- */
+
+/* What a handler answers; the body is JSON unless type says otherwise. */
+struct bn_reply {
+    unsigned status; /* HTTP's */
+    const char *type;
+    const char *allow;      /* header Allow of 405 */
+    unsigned retry_after_s; /* 0: no such header */
+    struct bn_buf body;
+};
+/* An error in OpenAI's form; param and code may be NULL. A reply that has a status keeps it. */
+void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
+                    const char *fmt, ...) BN_PRINTF(5, 6);
+/* The same of an error of a function; BN_ERR_ARG, _FORMAT, _LIMIT and _UNSUPPORTED are the client's. */
+void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err);
+/* Takes a document, which it frees. */
+void bn_reply_json(struct bn_reply *reply, bn_json *document);
+/* "invalid_request_error" and so on, for a status of HTTP. */
+const char *bn_reply_error_type(unsigned status);
+/* The object {"error": {...}}, to be freed by the caller. */
+bn_json *bn_reply_error_document(unsigned status, const char *param, const char *code, const char *message);
+
+/* ---- jobs ---- */
+
+struct bn_job;
+struct bn_server;
+
+/* One answer to one prompt. */
+struct bn_choice {
+    struct bn_job *job;
+    const char *text; /* the prompt, its template applied; NULL: tokens were given */
+    size_t n_text_bytes;
+    bn_generation gen;
+    bool started, ended;
+    char receipt[BN_SERVE_ID + 4];
+    struct bn_buf answer; /* not streamed: all of it; streamed: what has not been sent */
+    size_t n_shown;       /* tokens whose log-probabilities were sent */
+    size_t n_text;        /* bytes of text before those that come */
+    size_t n_seen;        /* tokens that were counted */
+    uint64_t last_ns;     /* of the last token */
+};
+
+struct bn_prompt {
+    char *text;
+    size_t n_bytes;
+    int32_t *ids;
+    size_t n_ids;
+};
+
+/* One request to generate. What the first part holds does not change once the job is submitted. */
+struct bn_job {
+    struct bn_server *server;
+    bool chat, stream, include_usage, want_logprobs;
+    uint32_t n_top;
+    char id[BN_SERVE_ID];
+    uint64_t created_s, since_ns;
+    bn_json *body;
+    struct bn_prompt prompts[BN_SERVE_MAX_CHOICES];
+    struct bn_choice choices[BN_SERVE_MAX_CHOICES];
+    size_t n_prompts, n_choices;
+    const char *stops[BN_SERVE_MAX_STOPS + 8];
+    size_t n_stops;
+    uint32_t tenant; /* number of the key, 0 without keys */
+    uint64_t client; /* who waits in the fair queue: the key, else the address */
+    int fd;          /* of the connection */
+
+    /* Under the server's lock. */
+    struct bn_job *next;
+    struct bn_reply reply; /* streamed: its body is what the client has not got */
+    size_t n_sent;
+    uint64_t written_ns; /* when something was last added */
+    bool done;           /* nothing more will be added */
+    bool gone;           /* the client left */
+    bool suspended;      /* the connection waits for more */
+    void *connection;
+    unsigned n_owners;
+
+    /* Of the engine's thread. */
+    size_t n_ended;
+    bool dropped; /* its client left, or it failed: what comes is not for anybody */
+};
+
+/* Parses a body; false: the reply says why not. The caller owns the job, one owner. */
+bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n, bool chat,
+                  struct bn_reply *reply);
+/* Gives up one ownership, under the lock; the last one frees it. */
+void bn_job_release(struct bn_job *job);
+
+/* answer.c: what is generated, as documents. Streamed: before all, a token came, a choice has ended. */
+void bn_answer_start(struct bn_job *job);
+void bn_answer_token(struct bn_choice *choice);
+void bn_answer_choice_end(struct bn_choice *choice);
+/* All choices have ended; it failed; a comment keeps the connection alive. */
+void bn_answer_end(struct bn_job *job);
+void bn_answer_failed(struct bn_job *job, unsigned status, const char *message);
+void bn_answer_ping(struct bn_job *job);
+
+/* ---- the engine ---- */
+
+struct bn_client {
+    uint64_t client, n_tokens; /* that it got */
+    uint32_t n_jobs;
+};
+
+/* Answers of past requests; receipts.c. */
+struct bn_receipt_entry {
+    char id[BN_SERVE_ID + 4];
+    uint32_t tenant;
+    struct bn_buf text; /* empty when it is in a file */
+};
+
+#define BN_SERVE_BUCKETS 12u
+struct bn_histogram {
+    uint64_t counts[BN_SERVE_BUCKETS + 1], n;
+    double sum;
+};
+
+struct bn_metrics {
+    uint64_t responses[6]; /* by the first digit of the status */
+    uint64_t n_jobs, n_jobs_done, n_rejected, n_left;
+    uint64_t prompt_tokens, cached_tokens, generated_tokens, n_passes, n_generations;
+    struct bn_histogram first_token, next_token, request;
+};
+
+struct bn_server {
+    const struct bn_args *args;
+    const struct bn_serve_options *o;
+    bn_model *model;
+    bn_session *session;
+    const bn_tokenizer *tok;
+    bn_template tmpl;
+    char model_id[200], fingerprint[80];
+    uint64_t load_ns, created_s;
+    char (*keys)[BN_SHA256_HEX]; /* digests */
+    size_t n_keys;
+    struct bn_receipt_facts facts;
+    struct bn_lanes lanes;
+    struct bn_http *http;
+    int wake; /* an eventfd: the engine has work */
+
+    pthread_mutex_t lock; /* of what follows */
+    struct bn_job *jobs;  /* in the order of their coming, waiting and running */
+    size_t n_waiting;     /* choices that have not started */
+    size_t n_running;     /* choices that have */
+    size_t n_exchanges;   /* requests that are being read or answered */
+    bool stopping;
+    struct bn_client *clients;
+    size_t n_clients;
+    struct bn_receipt_entry *receipts; /* a ring of o->n_receipts */
+    size_t next_receipt, receipt_bytes;
+    struct bn_metrics metrics;
+};
+
+/* Hands a job to the engine, which becomes an owner; false: the reply says why not. */
+bool bn_engine_submit(struct bn_server *server, struct bn_job *job, struct bn_reply *reply);
+/* Generates until a signal comes and what runs has ended, or the grace period is over. */
+BN_MUST_CHECK bn_status bn_engine_run(struct bn_server *server, bn_error *err);
+
+/* The choice to start next: of the client that got the fewest tokens; NULL: none waits. Under the lock. */
+struct bn_choice *bn_queue_next(struct bn_server *server);
+/* A client's number of jobs grows or shrinks; it got tokens. Under the lock. */
+bool bn_queue_enter(struct bn_server *server, uint64_t client);
+void bn_queue_leave(struct bn_server *server, uint64_t client);
+void bn_queue_account(struct bn_server *server, uint64_t client, uint64_t n_tokens);
+
+/* Keeps the receipt of a choice that has ended; called without the lock. */
+BN_MUST_CHECK bn_status bn_receipts_keep(struct bn_server *server, struct bn_choice *choice, bn_error *err);
+/* Appends the text of a receipt; false: there is none of this name for this tenant. */
+bool bn_receipts_find(struct bn_server *server, const char *id, uint32_t tenant, struct bn_buf *out);
+void bn_receipts_release(struct bn_server *server);
+
+void bn_metrics_observe(struct bn_histogram *histogram, uint64_t ns);
+void bn_metrics_write(struct bn_server *server, struct bn_buf *out);
+
+/* ---- HTTP ---- */
+
+/* keys.c: reads the file of keys. */
+BN_MUST_CHECK bn_status bn_keys_read(struct bn_server *server, const char *path, bn_error *err);
+/* The number of a key, counted from 1; 0: it is none of them. The time does not depend on its bytes. */
+uint32_t bn_keys_find(const struct bn_server *server, const char *key);
+
+/* A request whose body has come. */
+struct bn_request {
+    const char *method, *path;
+    const char *body;
+    size_t n_bytes;
+    uint32_t tenant;
+    uint64_t client;
+};
+/* Whether there is such an address and it takes this method; *needs_key: whether a key is asked for. */
+bool bn_route_check(struct bn_reply *reply, const char *method, const char *path, bool *needs_key);
+/* Answers it, or makes a job of it. */
+void bn_route(struct bn_server *server, const struct bn_request *request, struct bn_reply *reply,
+              struct bn_job **job);
+
+BN_MUST_CHECK bn_status bn_http_start(struct bn_server *server, bn_error *err);
+uint16_t bn_http_port(const struct bn_http *http);
+/* Accepts no more connections. */
+void bn_http_quiesce(struct bn_http *http);
+void bn_http_stop(struct bn_http *http);
+/* Something was added to a job, or it is done: its connection goes on. Under the lock. */
+void bn_http_resume(struct bn_job *job);
+/* Closes connections that have not sent a request in time. */
+void bn_http_drop_slow(struct bn_http *http);
+
+#endif
