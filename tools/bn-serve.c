@@ -146,7 +146,8 @@ static bn_status serve(struct bn_args *args, bn_error *err)
 {
     struct bn_server *s = bn_alloc(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);
-    *s = (struct bn_server){.args = args, .o = args->fields, .wake = -1, .created_s = (uint64_t)bn_clock_utc()};
+    *s = (struct bn_server){
+        .args = args, .o = args->fields, .wake = -1, .created_s = (uint64_t)bn_clock_utc()};
     pthread_mutex_init(&s->lock, NULL);
     bn_status status = check(s->o, err);
     if (status == BN_OK) status = start(s, err);
@@ -179,10 +180,7 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct bn_serve_options),
      .run = serve,
      .examples = {{"bn-serve", "the built-in model on http://127.0.0.1:8080"},
-                  {"bn-serve -m model.gguf --receipts receipts", "write receipts to files"},
-                  {"curl http://127.0.0.1:8080/v1/completions \\\n"
-                   "    -H 'Content-Type: application/json' -d '{\"prompt\": \"ROMEO:\"}'",
-                   "ask it"}}},
+                  {"bn-serve -m model.gguf --receipts receipts", "write receipts to files"}}},
     {0},
 };
 
