@@ -32,7 +32,7 @@ for file in "$out"/bn-* "$out"/crossval/bn-reference "$out"/libbn-sampler.so; do
     # The oracle is C++: perhaps it calls no function that has a checked form.
     [ -z "$plain" ] || [ "$name" = bn-reference ] || check "$name calls checked functions of the C library" checked_calls "$file"
 done
-# SECURITY.md: bn-download alone opens connections.
+# SECURITY.md: bn-download alone opens connections; bn-serve accepts them, by libmicrohttpd.
 talks() { undefined "$1" | grep -qE '(curl_[a-z_]+|socket|connect|getaddrinfo|git_(remote|clone|submodule|transport)[a-z_]*)(@|$)'; }
 silent() { ! talks "$1"; }
 check "bn-download calls functions of the network" talks "$out/bn-download"
@@ -49,6 +49,15 @@ for name in bn-run bn-bench bn-verify-receipt bn-crossval bn-flamegraph bn-fixtu
     check "$name loads no library of the network" no_network "$out/$name"
 done
 check "bn-run loads at most 8 libraries" few "$out/bn-run" 8
+for file in "$out"/bn "$out"/bn-*; do
+    [ -x "$file" ] || continue
+    name=$(basename "$file")
+    if [ "$name" = bn-serve ]; then
+        check "$name loads libmicrohttpd" bash -c "ldd '$file' | grep -q microhttpd"
+    else
+        check "$name does not load libmicrohttpd" bash -c "! ldd '$file' | grep -q microhttpd"
+    fi
+done
 check "bn-download loads libcurl, as this test can see" bash -c "ldd '$out/bn-download' | grep -q libcurl"
 if [ "$(uname -m)" = x86_64 ]; then
     check "indirect jumps land where they may: bn-run" landing_pads "$out/bn-run" 500
