@@ -23,6 +23,9 @@ $(OUT)/tests/unit/hub/test_hub: $(call obj,tools/download/show.c)
 $(OUT)/tests/unit/tools/test_convert $(OUT)/tests/fuzz/fuzz_safetensors $(OUT)/tests/fuzz/replay_fuzz_safetensors: \
     $(call obj,tools/convert/*.c)
 
+# The fair queue of bn-serve.
+$(OUT)/tests/unit/tools/test_serve_queue: $(OUT)/tools/serve/queue.o
+
 # The configuration files of bn-bench suite.
 $(OUT)/tests/fuzz/fuzz_suite $(OUT)/tests/fuzz/replay_fuzz_suite: \
     $(patsubst %,$(OUT)/tools/bench/plan/%.o,keys plan yaml) $(CLI_LIB)

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fair queue of bn-serve: a client that asks much does not delay one that asks little, and nobody saves up.
+ */
+#include "tests/unit/unit.h"
+#include "tools/serve/serve.h"
+
+#define N_CLIENTS 3u
+
+struct fixture {
+    struct bn_server server;
+    struct bn_client clients[N_CLIENTS];
+    struct bn_job jobs[8];
+    size_t n_jobs;
+};
+
+static void open_queue(struct fixture *f)
+{
+    *f = (struct fixture){0};
+    f->server.clients = f->clients;
+    f->server.n_clients = N_CLIENTS;
+}
+
+/* A job with a number of choices at the end of the queue. */
+static struct bn_job *add(struct fixture *f, uint64_t client, size_t n_choices)
+{
+    struct bn_job *job = &f->jobs[f->n_jobs++], **end = &f->server.jobs;
+    *job = (struct bn_job){.client = client, .n_choices = n_choices};
+    for (size_t i = 0; i < n_choices; i++)
+        job->choices[i].job = job;
+    assert_true(bn_queue_enter(&f->server, client));
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = job;
+    return job;
+}
+
+/* Starts the next choice, which gets this many tokens; returns its client, 0 for none. */
+static uint64_t start(struct fixture *f, uint64_t n_tokens)
+{
+    struct bn_choice *c = bn_queue_next(&f->server);
+    if (c == NULL) return 0;
+    c->started = true;
+    bn_queue_account(&f->server, c->job->client, n_tokens);
+    return c->job->client;
+}
+
+static void the_client_with_the_fewest_tokens_is_next(void **state)
+{
+    (void)state;
+    struct fixture *f = test_malloc(sizeof *f);
+    open_queue(f);
+    assert_int_equal(start(f, 1), 0);
+    add(f, 7, 4);
+    assert_int_equal(start(f, 100), 7);
+    add(f, 8, 2); /* begins with the count of 7 */
+    assert_int_equal(start(f, 100), 7);
+    assert_int_equal(start(f, 10), 8);
+    assert_int_equal(start(f, 10), 8);
+    assert_int_equal(start(f, 10), 7);
+    test_free(f);
+}
+
+static void a_client_that_paused_has_saved_nothing(void **state)
+{
+    (void)state;
+    struct fixture *f = test_malloc(sizeof *f);
+    open_queue(f);
+    add(f, 7, 1);
+    assert_int_equal(start(f, 5), 7);
+    bn_queue_leave(&f->server, 7);
+    add(f, 8, 4);
+    assert_int_equal(start(f, 1000), 8);
+    add(f, 7, 3); /* as much as 8 has: the order of their coming decides */
+    assert_int_equal(start(f, 1), 8);
+    assert_int_equal(start(f, 2), 7);
+    assert_int_equal(start(f, 2), 8);
+    test_free(f);
+}
+
+static void jobs_that_were_dropped_do_not_start(void **state)
+{
+    (void)state;
+    struct fixture *f = test_malloc(sizeof *f);
+    open_queue(f);
+    add(f, 7, 2)->dropped = true;
+    add(f, 8, 1)->choices[0].ended = true;
+    assert_int_equal(start(f, 1), 0);
+    add(f, 9, 1);
+    assert_int_equal(start(f, 1), 9);
+    test_free(f);
+}
+
+static void the_table_of_clients_has_an_end(void **state)
+{
+    (void)state;
+    struct fixture *f = test_malloc(sizeof *f);
+    open_queue(f);
+    for (uint64_t client = 1; client <= N_CLIENTS; client++)
+        add(f, client, 1);
+    assert_false(bn_queue_enter(&f->server, 99));
+    assert_true(bn_queue_enter(&f->server, 2)); /* it is known */
+    bn_queue_leave(&f->server, 1);
+    assert_true(bn_queue_enter(&f->server, 99));
+    test_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_client_with_the_fewest_tokens_is_next),
+        cmocka_unit_test(a_client_that_paused_has_saved_nothing),
+        cmocka_unit_test(jobs_that_were_dropped_do_not_start),
+        cmocka_unit_test(the_table_of_clients_has_an_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
