@@ -94,6 +94,7 @@ static bn_status open_engine(struct bn_server *s, bn_error *err)
     s->tmpl = bn_template_resolve(s->tmpl, s->tok);
     BN_TRY(bn_session_open(&s->session, s->model, &options, err));
     BN_TRY(bn_lanes_open(&s->lanes, s->session, s->tok, o->n_sequences, err));
+    BN_TRY(bn_receipt_read_facts(&s->facts, s->model, NULL, err));
     s->load_ns = bn_clock_ns() - start;
     bn_cli_warn_threads(s->session, o->n_threads);
     return BN_OK;

@@ -20,7 +20,6 @@ struct build {
     const struct bn_receipt_input *in;
     const struct bn_generation *gen;
     const struct bn_model *model;
-    const bn_tokenizer *tok;
     struct bn_machine machine;
     struct bn_receipt_facts *facts;
     char ids_sha256[BN_SHA256_HEX];
@@ -221,7 +220,8 @@ static bn_status put_result(struct build *b, bn_json *predicate)
     bn_json_put_u64(result, "prompt_tokens", gen->n_prompt);
     bn_json_put_ids(result, "ids", gen->ids, gen->n_ids);
     bn_json_put_string(result, "ids_sha256", b->ids_sha256);
-    if (b->tok != NULL) BN_TRY(bn_detokenize(b->tok, gen->ids, gen->n_ids, false, &text, &n_bytes, b->err));
+    const bn_tokenizer *tok = bn_model_tokenizer(b->model);
+    if (tok != NULL) BN_TRY(bn_detokenize(tok, gen->ids, gen->n_ids, false, &text, &n_bytes, b->err));
     bn_status status = put_text(b, result, "text", "text_sha256", text, n_bytes);
     bn_free(text);
     bn_json_put_string(result, "stop_reason", bn_stop_reason_name(gen->reason));
@@ -355,15 +355,16 @@ static bn_status check_input(const struct bn_receipt_input *in, bn_error *err)
     return BN_OK;
 }
 
-static bn_status read_facts(struct build *b)
+bn_status bn_receipt_read_facts(struct bn_receipt_facts *facts, const bn_model *model, const char *folder,
+                                bn_error *err)
 {
-    struct bn_receipt_facts *facts = b->facts;
+    const bn_tokenizer *tok = bn_model_tokenizer(model);
     if (facts->known) return BN_OK;
-    BN_TRY(bn_sha256_hex(b->model->bytes, b->model->n_bytes, facts->model_sha256, b->err));
+    BN_TRY(bn_sha256_hex(model->bytes, model->n_bytes, facts->model_sha256, err));
     if (bn_sha256_file("/proc/self/exe", facts->program_sha256, NULL) != BN_OK)
         facts->program_sha256[0] = '\0';
-    if (b->tok != NULL) BN_TRY(bn_tokenizer_digest(b->tok, facts->tokenizer_sha256, b->err));
-    bn_git_read(&facts->git, b->in->folder == NULL ? "." : b->in->folder);
+    if (tok != NULL) BN_TRY(bn_tokenizer_digest(tok, facts->tokenizer_sha256, err));
+    bn_git_read(&facts->git, folder == NULL ? "." : folder);
     facts->known = true;
     return BN_OK;
 }
@@ -375,9 +376,8 @@ bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *i
     struct bn_receipt_facts own = {0};
     struct build b = {.in = input, .gen = input->generation, .model = input->model, .err = err};
     b.facts = input->facts != NULL ? input->facts : &own;
-    b.tok = bn_model_tokenizer(input->model);
     bn_machine_read(&b.machine);
-    BN_TRY(read_facts(&b));
+    BN_TRY(bn_receipt_read_facts(b.facts, b.model, input->folder, err));
     BN_TRY(bn_receipt_ids_digest(b.gen->ids, b.gen->n_ids, b.ids_sha256, err));
     bn_json *root = bn_json_new_object();
     bn_json_put_string(root, "_type", BN_RECEIPT_STATEMENT_TYPE);

@@ -27,8 +27,8 @@
 #define BN_RECEIPT_SCHEMA_VERSION "1.0.0"
 #define BN_RECEIPT_MAX_STOPS 1024u /* each costs time with each token */
 
-/* What stays the same while a program runs; zeroed, it is read for the first receipt and used for the later ones. For
- * programs that write many: hashing a model takes a second for each gigabyte. */
+/* What stays the same while a program runs, for programs that write many receipts: hashing a model takes a second for
+ * each gigabyte. Zeroed, it is read for the first receipt, or before by bn_receipt_read_facts. */
 struct bn_receipt_facts {
     bool known;
     char model_sha256[BN_SHA256_HEX], program_sha256[BN_SHA256_HEX], tokenizer_sha256[BN_SHA256_HEX];
@@ -64,6 +64,9 @@ struct bn_receipt_input {
     struct bn_receipt_facts *facts; /* NULL: all are read for this receipt; one struct for each model */
 };
 
+/* Reads them unless they are known; folder as in the input. */
+BN_MUST_CHECK bn_status bn_receipt_read_facts(struct bn_receipt_facts *facts, const bn_model *model,
+                                              const char *folder, bn_error *err);
 /* Builds the statement; the caller frees it. BN_ERR_ARG when no kernel was counted, nothing was generated, or
  * the prompt followed other tokens: there is no receipt without evidence. */
 BN_MUST_CHECK bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *input,
