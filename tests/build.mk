@@ -23,6 +23,10 @@ $(OUT)/tests/unit/hub/test_hub: $(call obj,tools/download/show.c)
 $(OUT)/tests/unit/tools/test_convert $(OUT)/tests/fuzz/fuzz_safetensors $(OUT)/tests/fuzz/replay_fuzz_safetensors: \
     $(call obj,tools/convert/*.c)
 
+# Bodies of requests to bn-serve.
+$(OUT)/tests/fuzz/fuzz_request $(OUT)/tests/fuzz/replay_fuzz_request: \
+    $(patsubst %,$(OUT)/tools/serve/%.o,reply request) $(CLI_LIB)
+
 # The fair queue of bn-serve.
 $(OUT)/tests/unit/tools/test_serve_queue: $(OUT)/tools/serve/queue.o
 
