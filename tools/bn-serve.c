@@ -134,9 +134,9 @@ static bn_status start(struct bn_server *s, bn_error *err)
     name_model(s);
     BN_TRY(open_engine(s, err));
     bn_cli_catch_interrupt();
-    BN_TRY(bn_http_start(s, err));
+    BN_TRY(bn_listener_start(s, err));
     bool v6 = strchr(o->host, ':') != NULL;
-    printf("bn-serve: http://%s%s%s:%u\n", v6 ? "[" : "", o->host, v6 ? "]" : "", bn_http_port(s->http));
+    printf("bn-serve: http://%s%s%s:%u\n", v6 ? "[" : "", o->host, v6 ? "]" : "", bn_listener_port(s->http));
     fflush(stdout);
     bn_report_note(1, "model %s, template %s, %zu sequences of %u tokens", s->model_id,
                    bn_template_name(s->tmpl), s->lanes.n, bn_session_n_ctx(s->session));
@@ -153,7 +153,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_status status = check(s->o, err);
     if (status == BN_OK) status = start(s, err);
     if (status == BN_OK) status = bn_engine_run(s, err);
-    bn_http_stop(s->http);
+    bn_listener_stop(s->http);
     bn_lanes_close(&s->lanes);
     bn_session_close(s->session);
     bn_model_close(s->model);

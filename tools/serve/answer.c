@@ -176,7 +176,7 @@ static void append(struct bn_job *job, const char *before, const struct bn_buf *
     bn_buf_puts(body, "\n\n");
     if (body->failed) job->gone = true;
     job->written_ns = bn_clock_ns();
-    bn_http_resume(job);
+    bn_listener_resume(job);
     pthread_mutex_unlock(&job->server->lock);
 }
 

@@ -77,9 +77,9 @@ static void finish_job(struct bn_server *s, struct bn_job *job)
     *at = job->next;
     s->metrics.n_jobs_done++;
     s->metrics.n_left += job->dropped;
-    bn_metrics_observe(&s->metrics.request, bn_clock_ns() - job->since_ns);
+    bn_serve_metrics_observe(&s->metrics.request, bn_clock_ns() - job->since_ns);
     job->done = true;
-    bn_http_resume(job);
+    bn_listener_resume(job);
     bn_queue_leave(s, job->client);
     bn_job_release(job);
     pthread_mutex_unlock(&s->lock);
@@ -146,12 +146,12 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     (void)id;
     if (c->gen.n_ids > c->n_seen) {
         uint64_t now = bn_clock_ns();
-        struct bn_metrics *m = &job->server->metrics;
+        struct bn_serve_metrics *m = &job->server->metrics;
         pthread_mutex_lock(&job->server->lock);
         if (c->n_seen == 0)
-            bn_metrics_observe(&m->first_token, now - job->since_ns);
+            bn_serve_metrics_observe(&m->first_token, now - job->since_ns);
         else
-            bn_metrics_observe(&m->next_token, now - c->last_ns);
+            bn_serve_metrics_observe(&m->next_token, now - c->last_ns);
         pthread_mutex_unlock(&job->server->lock);
         c->last_ns = now;
         c->n_seen = c->gen.n_ids;
@@ -255,7 +255,7 @@ static void sweep(struct bn_server *s)
         pthread_mutex_lock(&s->lock);
         bool left = has_left(job);
         job->gone = left;
-        if (left) bn_http_resume(job); /* the connection ends */
+        if (left) bn_listener_resume(job); /* the connection ends */
         bool silent = job->stream && !left && !job->dropped && bn_clock_ns() - job->written_ns > PING_NS;
         pthread_mutex_unlock(&s->lock);
         if (silent) bn_answer_ping(job);
@@ -281,7 +281,7 @@ static void begin_stop(struct bn_server *s)
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
     pthread_mutex_unlock(&s->lock);
-    bn_http_quiesce(s->http);
+    bn_listener_quiesce(s->http);
     for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
         bool started = false;
         next = next_job(s, job);
@@ -319,7 +319,7 @@ bn_status bn_engine_run(struct bn_server *s, bn_error *err)
         sweep(s);
         if (now - swept_ns < SECOND) continue;
         swept_ns = now;
-        bn_http_drop_slow(s->http);
+        bn_listener_drop_slow(s->http);
     }
     return BN_OK;
 }

@@ -32,16 +32,16 @@ struct link {
     uint64_t since_ns; /* when it began to wait for a request; 0 while one is answered */
 };
 
-struct bn_http {
+struct bn_listener {
     struct bn_server *server;
     struct MHD_Daemon *daemon;
     struct link links; /* a ring, under the server's lock */
-    int listener;      /* after bn_http_quiesce; -1 before */
+    int closed;        /* the socket, after bn_listener_quiesce; -1 before */
 };
 
 /* A request that is being read or answered. */
 struct exchange {
-    struct bn_http *http;
+    struct bn_listener *http;
     struct bn_buf body;
     struct bn_job *job; /* NULL: not one to generate */
     struct bn_reply refusal;
@@ -160,7 +160,7 @@ static enum MHD_Result send_job(struct exchange *x, struct MHD_Connection *c)
     return gone ? MHD_NO : send_reply(x, c, &job->reply, job);
 }
 
-void bn_http_resume(struct bn_job *job)
+void bn_listener_resume(struct bn_job *job)
 {
     if (!job->suspended || job->connection == NULL) return;
     job->suspended = false;
@@ -294,7 +294,7 @@ static uint64_t address_of(struct MHD_Connection *c)
     return hash;
 }
 
-static void set_waiting(struct bn_http *http, struct MHD_Connection *c, bool waits)
+static void set_waiting(struct bn_listener *http, struct MHD_Connection *c, bool waits)
 {
     struct link *link = link_of(c);
     pthread_mutex_lock(&http->server->lock);
@@ -302,7 +302,7 @@ static void set_waiting(struct bn_http *http, struct MHD_Connection *c, bool wai
     pthread_mutex_unlock(&http->server->lock);
 }
 
-static enum MHD_Result begin(struct bn_http *http, struct MHD_Connection *c, const char *method,
+static enum MHD_Result begin(struct bn_listener *http, struct MHD_Connection *c, const char *method,
                              const char *path, void **state)
 {
     struct headers h = {0};
@@ -370,7 +370,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *c, const char *p
 
 static void completed(void *cls, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode code)
 {
-    struct bn_http *http = cls;
+    struct bn_listener *http = cls;
     struct bn_server *s = http->server;
     struct exchange *x = *state;
     (void)code;
@@ -399,7 +399,7 @@ static void completed(void *cls, struct MHD_Connection *c, void **state, enum MH
 static void connection_changed(void *cls, struct MHD_Connection *c, void **state,
                                enum MHD_ConnectionNotificationCode code)
 {
-    struct bn_http *http = cls;
+    struct bn_listener *http = cls;
     struct link *link = *state;
     if (code == MHD_CONNECTION_NOTIFY_STARTED && (link = bn_alloc(1, sizeof *link)) != NULL) {
         pthread_mutex_lock(&http->server->lock);
@@ -417,7 +417,7 @@ static void connection_changed(void *cls, struct MHD_Connection *c, void **state
     }
 }
 
-void bn_http_drop_slow(struct bn_http *http)
+void bn_listener_drop_slow(struct bn_listener *http)
 {
     uint64_t now = bn_clock_ns(), most = http->server->o->timeout_s * 1000000000u;
     pthread_mutex_lock(&http->server->lock);
@@ -426,7 +426,8 @@ void bn_http_drop_slow(struct bn_http *http)
     pthread_mutex_unlock(&http->server->lock);
 }
 
-static struct MHD_Daemon *start_daemon(struct bn_http *http, const struct sockaddr *address, unsigned flags)
+static struct MHD_Daemon *start_daemon(struct bn_listener *http, const struct sockaddr *address,
+                                       unsigned flags)
 {
     const struct bn_serve_options *o = http->server->o;
     return MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_SOCK_ADDR, address,
@@ -437,15 +438,15 @@ static struct MHD_Daemon *start_daemon(struct bn_http *http, const struct sockad
                             MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 }
 
-bn_status bn_http_start(struct bn_server *s, bn_error *err)
+bn_status bn_listener_start(struct bn_server *s, bn_error *err)
 {
     const struct bn_serve_options *o = s->o;
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)o->port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)o->port)};
-    struct bn_http *http = bn_alloc(1, sizeof *http);
+    struct bn_listener *http = bn_alloc(1, sizeof *http);
     sigset_t signals, before;
     if (http == NULL) return bn_nomem(err);
-    *http = (struct bn_http){.server = s, .listener = -1};
+    *http = (struct bn_listener){.server = s, .closed = -1};
     http->links.next = http->links.prev = &http->links;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
     bool is_v4 = inet_pton(AF_INET, o->host, &v4.sin_addr) == 1;
@@ -471,23 +472,23 @@ bn_status bn_http_start(struct bn_server *s, bn_error *err)
     return BN_OK;
 }
 
-uint16_t bn_http_port(const struct bn_http *http)
+uint16_t bn_listener_port(const struct bn_listener *http)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);
     return info != NULL ? info->port : 0;
 }
 
-void bn_http_quiesce(struct bn_http *http)
+void bn_listener_quiesce(struct bn_listener *http)
 {
-    if (http->listener < 0) http->listener = MHD_quiesce_daemon(http->daemon);
+    if (http->closed < 0) http->closed = MHD_quiesce_daemon(http->daemon);
 }
 
 /* Replies are sent before connections are closed, for some seconds at most. */
-void bn_http_stop(struct bn_http *http)
+void bn_listener_stop(struct bn_listener *http)
 {
     if (http == NULL) return;
     struct bn_server *s = http->server;
-    bn_http_quiesce(http);
+    bn_listener_quiesce(http);
     for (unsigned i = 0; i < 200; i++) {
         pthread_mutex_lock(&s->lock);
         size_t n = s->n_exchanges;
@@ -496,6 +497,6 @@ void bn_http_stop(struct bn_http *http)
         poll(NULL, 0, 10);
     }
     MHD_stop_daemon(http->daemon);
-    if (http->listener >= 0) close(http->listener);
+    if (http->closed >= 0) close(http->closed);
     bn_free(http);
 }

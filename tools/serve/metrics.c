@@ -7,7 +7,7 @@
 static const double LIMITS[BN_SERVE_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                 0.5,   1,    2.5,   10,   30,  120};
 
-void bn_metrics_observe(struct bn_histogram *histogram, uint64_t ns)
+void bn_serve_metrics_observe(struct bn_histogram *histogram, uint64_t ns)
 {
     double seconds = (double)ns / 1e9;
     size_t i = 0;
@@ -37,10 +37,10 @@ static void put_histogram(struct bn_buf *out, const char *name, const char *help
                   (unsigned long long)h->n, name, h->sum, name, (unsigned long long)h->n);
 }
 
-void bn_metrics_write(struct bn_server *s, struct bn_buf *out)
+void bn_serve_metrics_write(struct bn_server *s, struct bn_buf *out)
 {
     pthread_mutex_lock(&s->lock);
-    struct bn_metrics m = s->metrics;
+    struct bn_serve_metrics m = s->metrics;
     pthread_mutex_unlock(&s->lock);
     bn_buf_puts(
         out, "# HELP bn_responses_total responses by class of status\n# TYPE bn_responses_total counter\n");

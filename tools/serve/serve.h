@@ -153,7 +153,7 @@ struct bn_histogram {
     double sum;
 };
 
-struct bn_metrics {
+struct bn_serve_metrics {
     uint64_t responses[6]; /* by the first digit of the status */
     uint64_t n_jobs, n_jobs_done, n_rejected, n_left;
     uint64_t prompt_tokens, cached_tokens, generated_tokens, n_passes, n_generations;
@@ -173,7 +173,7 @@ struct bn_server {
     size_t n_keys;
     struct bn_receipt_facts facts;
     struct bn_lanes lanes;
-    struct bn_http *http;
+    struct bn_listener *http;
     int wake; /* an eventfd: the engine has work */
 
     pthread_mutex_t lock; /* of what follows */
@@ -186,7 +186,7 @@ struct bn_server {
     size_t n_clients;
     struct bn_receipt_entry *receipts; /* a ring of o->n_receipts */
     size_t next_receipt, receipt_bytes;
-    struct bn_metrics metrics;
+    struct bn_serve_metrics metrics;
 };
 
 /* Hands a job to the engine, which becomes an owner; false: the reply says why not. */
@@ -207,8 +207,8 @@ BN_MUST_CHECK bn_status bn_receipts_keep(struct bn_server *server, struct bn_cho
 bool bn_receipts_find(struct bn_server *server, const char *id, uint32_t tenant, struct bn_buf *out);
 void bn_receipts_release(struct bn_server *server);
 
-void bn_metrics_observe(struct bn_histogram *histogram, uint64_t ns);
-void bn_metrics_write(struct bn_server *server, struct bn_buf *out);
+void bn_serve_metrics_observe(struct bn_histogram *histogram, uint64_t ns);
+void bn_serve_metrics_write(struct bn_server *server, struct bn_buf *out);
 
 /* ---- HTTP ---- */
 
@@ -231,14 +231,14 @@ bool bn_route_check(struct bn_reply *reply, const char *method, const char *path
 void bn_route(struct bn_server *server, const struct bn_request *request, struct bn_reply *reply,
               struct bn_job **job);
 
-BN_MUST_CHECK bn_status bn_http_start(struct bn_server *server, bn_error *err);
-uint16_t bn_http_port(const struct bn_http *http);
+BN_MUST_CHECK bn_status bn_listener_start(struct bn_server *server, bn_error *err);
+uint16_t bn_listener_port(const struct bn_listener *http);
 /* Accepts no more connections. */
-void bn_http_quiesce(struct bn_http *http);
-void bn_http_stop(struct bn_http *http);
+void bn_listener_quiesce(struct bn_listener *http);
+void bn_listener_stop(struct bn_listener *http);
 /* Something was added to a job, or it is done: its connection goes on. Under the lock. */
-void bn_http_resume(struct bn_job *job);
+void bn_listener_resume(struct bn_job *job);
 /* Closes connections that have not sent a request in time. */
-void bn_http_drop_slow(struct bn_http *http);
+void bn_listener_drop_slow(struct bn_listener *http);
 
 #endif
