@@ -289,9 +289,9 @@ check: ## run every test; the last line counts them
 
 reference: $(REFERENCE) ## the independent oracle and the comparison of logits
 
-crossval-npm: $(PROGRAMS) $(REFERENCE) ## compare the engine with llama.cpp (node-llama-cpp from npm)
+crossval-npm: $(PROGRAMS) $(REFERENCE) ## compare with llama.cpp, serve OpenAI's client (packages from npm)
 	@export OUT=$(OUT) BN_BRIDGE_DIR=$(OUT)/crossval; BN_NPM_INSTALL=1 tests/cli/crossval_npm.sh && \
-	  tests/cli/convert_npm.sh && tests/cli/embed.sh
+	  tests/cli/convert_npm.sh && tests/cli/embed.sh && BN_NPM_INSTALL=1 tests/cli/serve_npm.sh
 
 # Engines of llama.cpp's family, against trees that are built already: README of crossval/bridges/llama.cpp.
 BRIDGE_DIRS = $(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR)
