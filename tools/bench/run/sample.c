@@ -52,10 +52,10 @@ static void subtract(struct stats *after, struct stats *before)
     after->n = kept;
 }
 
-static void add_up(struct bn_bench_config *config, const struct stats *stats)
+static void add_up(struct bn_bench_config *config, const struct bn_generation *gen)
 {
-    for (size_t i = 0; i < stats->n; i++) {
-        const bn_kernel_stat *a = &stats->list[i];
+    for (size_t i = 0; i < gen->n_kernels; i++) {
+        const bn_kernel_stat *a = &gen->kernels[i];
         bn_kernel_stat *sum = find_stat(config->kernels, config->n_kernels, a->name);
         if (sum == NULL) {
             sum = &config->kernels[config->n_kernels++];
@@ -128,18 +128,17 @@ bn_status bn_bench_digest(const struct bn_bench_measurement *m, const bn_session
     return BN_OK;
 }
 
-/* Records a generation, the first of those that ran together; stats has the counters of all. */
+/* Records a generation, the first of those that ran together; its kernels are those of all their passes. */
 static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_config *c,
-                      struct bn_bench_sample *s, const struct bn_generation *gen, const struct stats *stats,
-                      bn_error *err)
+                      struct bn_bench_sample *s, const struct bn_generation *gen, bn_error *err)
 {
     s->ns = c->decode ? gen->decode_ns : c->answer > 0 ? gen->total_ns : gen->prefill_ns;
     s->total_ns = gen->total_ns;
     s->first_token_ns = gen->token_ns[0];
     s->evaluated = (gen->n_prompt + bn_bench_n_times(c)) * c->n_sequences;
-    for (size_t i = 0; i < stats->n; i++) {
-        s->bytes += stats->list[i].bytes;
-        s->ops += stats->list[i].ops;
+    for (size_t i = 0; i < gen->n_kernels; i++) {
+        s->bytes += gen->kernels[i].bytes;
+        s->ops += gen->kernels[i].ops;
     }
     BN_TRY(bn_bench_digest(m, c->session, gen, s->output, err));
     BN_TRY(bn_array_grow(&c->samples, &c->room, c->n_samples + 1, sizeof *c->samples, err));
@@ -149,7 +148,7 @@ static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_conf
         if (s->token_ns == NULL) return bn_nomem(err);
         memcpy(s->token_ns, gen->token_ns + 1, n_times * sizeof *s->token_ns);
     }
-    add_up(c, stats);
+    add_up(c, gen);
     c->samples[c->n_samples++] = *s;
     return BN_OK;
 }
@@ -226,7 +225,6 @@ static void release_together(struct together *all)
 bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *c, uint32_t round,
                         double bandwidth, bn_error *err)
 {
-    struct stats before, after;
     struct bn_noise then, now;
     struct bn_bench_sample s = {.round = round, .bandwidth = bandwidth};
     struct together all = {bn_alloc(c->n_sequences, sizeof *all.list), c->n_sequences};
@@ -236,7 +234,6 @@ bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *
         bn_bench_ask(m, c, &all.list[i]);
         bn_bench_watch(&all.list[i], &until_ns);
     }
-    read_stats(&before, c->session);
     bn_bench_usage_begin(m, &s.usage);
     bn_noise_read(&then);
     uint64_t start = bn_clock_ns();
@@ -244,12 +241,10 @@ bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *
     bn_status status = run_together(m, c, &all, err);
     bn_noise_read(&now);
     bn_bench_usage_end(m, &s.usage);
-    read_stats(&after, c->session);
-    subtract(&after, &before);
     s.start_ns = start - m->start_ns;
     s.noise = bn_noise_since(&then, &now);
     if (status == BN_OK) status = judge(m, c, &all.list[0], err);
-    if (status == BN_OK && c->verdict == BN_BENCH_VALID) status = book(m, c, &s, &all.list[0], &after, err);
+    if (status == BN_OK && c->verdict == BN_BENCH_VALID) status = book(m, c, &s, &all.list[0], err);
     release_together(&all);
     for (size_t i = 0; i < all.n && status == BN_OK; i++)
         status = bn_sequence_truncate(sequence_of(c, i), c->depth, err);
