@@ -23,6 +23,22 @@ static bool verifies_with_cached(bn_json *statement, size_t n)
     return ok;
 }
 
+/* The receipt of a run, which has the form of the schema, verifies and replays. */
+static bn_json *build_good(struct run *run)
+{
+    bn_json *schema = load("ci/schemas/receipt.schema.json"), *statement = build(run);
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    conforms(schema, bn_json_get(statement, "predicate"), "");
+    open_text(&receipt, statement);
+    assert_true(verifies(&receipt));
+    assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
+    assert_true(result.same && result.chain);
+    bn_receipt_release(&receipt);
+    bn_json_free(schema);
+    return statement;
+}
+
 /* The work of a receipt is that of the tokens which were evaluated; the tokens and the chain are those of all. */
 static void a_receipt_says_what_was_cached(void **state)
 {
@@ -48,21 +64,12 @@ static void a_receipt_says_what_was_cached(void **state)
     assert_string_equal(run.gen.chain, whole.gen.chain);
     run.in.session = run.session;
     run.in.generation = &run.gen;
-    bn_json *schema = load("ci/schemas/receipt.schema.json"), *statement = build(&run);
-    conforms(schema, bn_json_get(statement, "predicate"), "");
-    struct bn_receipt receipt;
-    struct bn_replay_result result;
-    open_text(&receipt, statement);
-    assert_true(verifies(&receipt));
-    assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
-    assert_true(result.same && result.chain);
-    bn_receipt_release(&receipt);
+    bn_json *statement = build_good(&run);
     assert_true(verifies_with_cached(statement, n_kept));
     assert_false(verifies_with_cached(statement, SIZE_MAX));
     assert_false(verifies_with_cached(statement, n_kept - 1));
     assert_false(verifies_with_cached(statement, n_kept + 1));
     bn_json_free(statement);
-    bn_json_free(schema);
     release(&run);
     release(&whole);
 }
@@ -106,15 +113,7 @@ static void a_receipt_says_what_was_drafted(void **state)
     const bn_work *w = &run.gen.work;
     assert_true(d->passes > 1 && d->accepted > 0 && d->accepted < d->drafted);
     run.in = (struct bn_receipt_input){.model = model, .session = run.session, .generation = &run.gen};
-    bn_json *schema = load("ci/schemas/receipt.schema.json"), *statement = build(&run);
-    conforms(schema, bn_json_get(statement, "predicate"), "");
-    struct bn_receipt receipt;
-    struct bn_replay_result result;
-    open_text(&receipt, statement);
-    assert_true(verifies(&receipt));
-    assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
-    assert_true(result.same && result.chain);
-    bn_receipt_release(&receipt);
+    bn_json *statement = build_good(&run);
     assert_true(verifies_with(statement, "drafts", "drafted", d->drafted));
     assert_false(verifies_with(statement, "drafts", "drafted", d->drafted + 1));
     assert_false(verifies_with(statement, "drafts", "drafted", d->accepted - 1));
@@ -130,11 +129,11 @@ static void a_receipt_says_what_was_drafted(void **state)
     assert_false(verifies_with(statement, "work", "heads", w->heads + 1));
     bn_json_remove((bn_json *)(uintptr_t)bn_json_path(statement, "predicate.measurement"), "drafts");
     assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
+    struct bn_receipt receipt;
     open_text(&receipt, statement);
     assert_false(verifies(&receipt));
     bn_receipt_release(&receipt);
     bn_json_free(statement);
-    bn_json_free(schema);
     release(&run);
 }
 
