@@ -617,6 +617,10 @@ BN_MUST_CHECK bn_status bn_scheduler_add(bn_scheduler *scheduler, bn_sequence *s
                                          bn_generation *generation, bn_error *err);
 /* Generations that were added and not taken. */
 size_t bn_scheduler_n_running(const bn_scheduler *scheduler);
+/* Limits the pieces of prompts, so that a pass with them takes at most this many times as long as one without, by the
+ * times that were measured; 0, as at the beginning: pieces fill the batch. The results are the same. Passes in which no
+ * generation has evaluated its prompt are not limited. */
+void bn_scheduler_set_slowdown(bn_scheduler *scheduler, double slowdown);
 /* One pass: a token for each generation that has evaluated its prompt, and pieces of the other prompts. An error is one
  * of the model or a cancelled session: then all generations have failed. */
 BN_MUST_CHECK bn_status bn_scheduler_step(bn_scheduler *scheduler, bn_error *err);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The scheduler: several generations at once, each on a sequence of its own. One pass evaluates a token of each that
- * has its prompt, and fills what is left of the batch with pieces of prompts, first come, first served. bn_generate is
- * the case of one generation.
+ * has its prompt, and pieces of the other prompts, as long as the budget allows (budget.h). Prompts share it in equal
+ * parts, so that a short one does not wait for a long one. bn_generate is the case of one generation.
  */
+#include "base/clock.h"
 #include "base/error.h"
+#include "infer/budget.h"
 #include "infer/generator.h"
 #include "infer/speculate.h"
 
@@ -19,6 +21,7 @@ struct bn_scheduler {
     size_t n_parts;
     float *logits; /* n_rows of them: for each generation, and for the drafts of one */
     size_t n_rows;
+    struct bn_budget budget; /* of pieces of prompts */
 };
 
 /* Makes room for rows of logits, whose contents do not stay. */
@@ -47,7 +50,7 @@ bn_status bn_scheduler_open(bn_scheduler **out, bn_session *session, const bn_to
     sched->running = bn_alloc(most, sizeof(struct bn_generator *));
     sched->parts = bn_alloc(most, sizeof *sched->parts);
     bool failed = sched->generators == NULL || sched->running == NULL || sched->parts == NULL;
-    if (failed || make_rows(sched, most, NULL) != BN_OK) {
+    if (!bn_budget_open(&sched->budget, most) || failed || make_rows(sched, most, NULL) != BN_OK) {
         bn_scheduler_close(sched);
         return bn_nomem(err);
     }
@@ -67,7 +70,13 @@ void bn_scheduler_close(bn_scheduler *sched)
     bn_free(sched->running);
     bn_free(sched->parts);
     bn_free(sched->logits);
+    bn_budget_close(&sched->budget);
     bn_free(sched);
+}
+
+void bn_scheduler_set_slowdown(bn_scheduler *sched, double slowdown)
+{
+    sched->budget.slowdown = slowdown;
 }
 
 bn_status bn_scheduler_add(bn_scheduler *sched, bn_sequence *sequence, bn_generation *gen, bn_error *err)
@@ -106,40 +115,68 @@ bn_generation *bn_scheduler_take(bn_scheduler *sched)
     return NULL;
 }
 
-/* Gives the generations that have their prompt, or those that do not have it, a share of the room in the batch. */
-static size_t add_parts(struct bn_scheduler *sched, bool have_prompt, size_t room)
+static void add_part(struct bn_scheduler *sched, struct bn_generator *g, size_t room)
 {
-    for (size_t i = 0; i < sched->n && room > 0; i++) {
-        struct bn_generator *g = sched->generators[i];
-        if (bn_generator_has_ended(g) || bn_generator_has_prompt(g) != have_prompt) continue;
-        /* Several generations fill a pass without drafts. */
-        bn_batch_part part = bn_generator_next(g, room, sched->n == 1 ? sched->n_rows - 1 : 0);
-        sched->running[sched->n_parts] = g;
-        sched->parts[sched->n_parts++] = part;
-        room -= part.n_tokens;
-    }
-    return room;
+    /* Several generations fill a pass without drafts. */
+    sched->parts[sched->n_parts] = bn_generator_next(g, room, sched->n == 1 ? sched->n_rows - 1 : 0);
+    sched->running[sched->n_parts++] = g;
 }
 
-bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
+/* Whether it takes part in a pass, as an answer that runs or as a prompt. */
+static bool takes_part(const struct bn_generator *g, bool have_prompt)
+{
+    return !bn_generator_has_ended(g) && bn_generator_has_prompt(g) == have_prompt;
+}
+
+/* Chooses the parts of the next pass; returns the tokens of answers among them, drafts included. */
+static size_t choose_parts(struct bn_scheduler *sched, size_t *n_answers, size_t *n_pieces)
+{
+    size_t room = sched->session->n_batch, n_prompts = 0;
+    sched->n_parts = *n_answers = *n_pieces = 0;
+    for (size_t i = 0; i < sched->n; i++) {
+        n_prompts += takes_part(sched->generators[i], false);
+        if (!takes_part(sched->generators[i], true)) continue;
+        add_part(sched, sched->generators[i], room - *n_answers);
+        *n_answers += sched->parts[sched->n_parts - 1].n_tokens;
+    }
+    room = bn_budget_tokens(&sched->budget, *n_answers, room - *n_answers);
+    for (size_t i = 0; i < sched->n && room > 0; i++) {
+        if (!takes_part(sched->generators[i], false)) continue;
+        add_part(sched, sched->generators[i], (room + n_prompts - 1) / n_prompts);
+        room -= sched->parts[sched->n_parts - 1].n_tokens;
+        *n_pieces += sched->parts[sched->n_parts - 1].n_tokens;
+        n_prompts--;
+    }
+    return *n_answers + *n_pieces;
+}
+
+static bn_status evaluate(struct bn_scheduler *sched, size_t n_answers, size_t n_pieces, bn_error *err)
 {
     struct bn_session *s = sched->session;
-    size_t n_best = 0, row = 0, n_vocab = s->model->hp.n_vocab;
-    sched->n_parts = 0;
-    add_parts(sched, false, add_parts(sched, true, s->n_batch));
-    if (sched->n_parts == 0) return BN_OK;
+    size_t n_best = 0;
     for (size_t i = 0; i < sched->n_parts; i++) {
         bn_generator_join(sched->running[i], sched->n_parts);
         size_t wanted = bn_generator_n_best(sched->running[i]);
         if (wanted > n_best) n_best = wanted;
     }
     if (s->cancel != NULL && s->cancel(s->cancel_user)) return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
+    /* Processor time: other programs do not lengthen it. */
+    uint64_t start = bn_clock_thread_cpu_ns();
     BN_TRY(bn_session_eval_batch(s, sched->parts, sched->n_parts, n_best, sched->logits, err));
+    bn_budget_account(&sched->budget, n_answers, n_pieces, bn_clock_thread_cpu_ns() - start);
+    return BN_OK;
+}
+
+bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
+{
+    size_t n_answers, n_pieces, row = 0, n_vocab = sched->session->model->hp.n_vocab;
+    if (choose_parts(sched, &n_answers, &n_pieces) == 0) return BN_OK;
+    BN_TRY(evaluate(sched, n_answers, n_pieces, err));
     for (size_t i = 0; i < sched->n_parts; i++) {
         const bn_batch_part *part = &sched->parts[i];
         bool wanted = part->which != BN_LOGITS_NONE;
         bn_generator_take(sched->running[i], part, wanted ? sched->logits + row * n_vocab : NULL,
-                          wanted ? bn_session_hidden_row(s, row) : NULL);
+                          wanted ? bn_session_hidden_row(sched->session, row) : NULL);
         row += part->which == BN_LOGITS_ALL ? part->n_tokens : wanted;
     }
     return BN_OK;

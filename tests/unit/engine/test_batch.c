@@ -224,7 +224,7 @@ static bn_generation make_request(const int32_t *ids, size_t k)
 }
 
 /* Runs the requests with at most three at a time, so that some wait and take the place of those that end. */
-static void run_scheduled(bn_session *session, bn_generation *gens)
+static void run_scheduled(bn_session *session, bn_generation *gens, double slowdown)
 {
     bn_error err = {0};
     bn_scheduler *sched = NULL;
@@ -233,6 +233,7 @@ static void run_scheduled(bn_session *session, bn_generation *gens)
     for (size_t i = 1; i < BN_ARRAY_LEN(sequences); i++)
         assert_int_equal(bn_sequence_open(&sequences[i], session, 0, &err), BN_OK);
     assert_int_equal(bn_scheduler_open(&sched, session, NULL, 3, &err), BN_OK);
+    bn_scheduler_set_slowdown(sched, slowdown);
     size_t n_started = 0;
     do {
         for (size_t i = 0; i < BN_ARRAY_LEN(sequences) && n_started < N_GENERATIONS; i++) {
@@ -252,23 +253,14 @@ static void run_scheduled(bn_session *session, bn_generation *gens)
         bn_sequence_close(sequences[i]);
 }
 
-static void generations_are_the_same_alone_and_together(void **state)
+/* Together they give what each gives alone. */
+static void check_together(bn_session *session, const int32_t *ids, double slowdown)
 {
-    (void)state;
     bn_error err = {0};
-    bn_model *model = NULL;
-    bn_session *session = NULL;
-    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 2, .exact_threads = true};
-    int32_t ids[64];
-    uint64_t random = 3;
     bn_generation together[N_GENERATIONS];
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
-    for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
-        ids[i] = (int32_t)next_random(&random, bn_model_hparams(model)->n_vocab);
     for (size_t k = 0; k < N_GENERATIONS; k++)
         together[k] = make_request(ids, k);
-    run_scheduled(session, together);
+    run_scheduled(session, together, slowdown);
     for (size_t k = 0; k < N_GENERATIONS; k++) {
         bn_generation alone = make_request(ids, k);
         assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
@@ -281,6 +273,57 @@ static void generations_are_the_same_alone_and_together(void **state)
         bn_generation_release(&alone);
         bn_generation_release(&together[k]);
     }
+}
+
+static void generations_are_the_same_alone_and_together(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 2, .exact_threads = true};
+    int32_t ids[64];
+    uint64_t random = 3;
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
+        ids[i] = (int32_t)next_random(&random, bn_model_hparams(model)->n_vocab);
+    check_together(session, ids, 0.0);
+    check_together(session, ids, 1.0); /* pieces of one token */
+    check_together(session, ids, 2.5);
+    bn_session_close(session);
+    bn_model_close(model);
+}
+
+/* Prompts share what a pass has for them: the short one does not wait for the long one, which came first. */
+static void a_short_prompt_does_not_wait_for_a_long_one(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    bn_scheduler *sched = NULL;
+    bn_sequence *second = NULL;
+    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 1};
+    int32_t ids[64] = {0};
+    bn_generation large = {.prompt = ids, .n_prompt = 60, .n_predict = 1},
+                  small = {.prompt = ids, .n_prompt = 8, .n_predict = 1};
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    assert_int_equal(bn_sequence_open(&second, session, 0, &err), BN_OK);
+    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 2, &err), BN_OK);
+    assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &large, &err), BN_OK);
+    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    assert_int_equal(bn_session_position(session), 8); /* alone, it gets the whole batch */
+    assert_int_equal(bn_scheduler_add(sched, second, &small, &err), BN_OK);
+    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    assert_int_equal(bn_session_position(session), 12);
+    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    assert_ptr_equal(bn_scheduler_take(sched), &small);
+    assert_null(bn_scheduler_take(sched));
+    bn_scheduler_close(sched);
+    bn_generation_release(&small);
+    bn_sequence_close(second);
     bn_session_close(session);
     bn_model_close(model);
 }
@@ -375,6 +418,7 @@ int main(void)
         cmocka_unit_test(the_test_sees_another_sequence),
         cmocka_unit_test(bad_batches_change_nothing),
         cmocka_unit_test(generations_are_the_same_alone_and_together),
+        cmocka_unit_test(a_short_prompt_does_not_wait_for_a_long_one),
         cmocka_unit_test(a_cancelled_generation_ends_alone),
         cmocka_unit_test(a_scheduler_refuses_what_it_cannot_run),
     };
