@@ -624,6 +624,20 @@ void bn_scheduler_set_slowdown(bn_scheduler *scheduler, double slowdown);
 /* One pass: a token for each generation that has evaluated its prompt, and pieces of the other prompts. An error is one
  * of the model or a cancelled session: then all generations have failed. */
 BN_MUST_CHECK bn_status bn_scheduler_step(bn_scheduler *scheduler, bn_error *err);
+/* An embedding that a scheduler evaluates next to generations, in their passes. */
+typedef struct bn_embedding bn_embedding;
+
+/* Prepares to evaluate one text as the whole timeline of a sequence of its own. The results and the errors are those of
+ * bn_session_embed. The tokens, the sequence and the vector, which gets the result, outlive it. */
+BN_MUST_CHECK bn_status bn_embedding_open(bn_embedding **out, bn_session *session, bn_sequence *sequence,
+                                          const int32_t *tokens, size_t n_tokens,
+                                          const bn_embed_options *options, float *vector, bn_error *err);
+void bn_embedding_close(bn_embedding *embedding);
+/* The passes that follow evaluate this embedding too, in pieces as those of prompts; NULL: none any more. It belongs to
+ * the caller. */
+void bn_scheduler_embed(bn_scheduler *scheduler, bn_embedding *embedding);
+/* Whether it has been evaluated; false when there is none. */
+bool bn_scheduler_has_embedded(const bn_scheduler *scheduler);
 /* Ends a generation with the reason BN_STOP_CALLER, also while its prompt is evaluated; bn_scheduler_take returns it. What
  * it had chosen stays. Not from on_token, which returns false instead. Nothing for one that has ended. */
 void bn_scheduler_cancel(bn_scheduler *scheduler, const bn_generation *generation);

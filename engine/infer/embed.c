@@ -19,78 +19,136 @@ static void put_vector(float *x, const double *values, size_t n, bool as_is)
         x[i] = (float)(values[i] / length);
 }
 
-/* A text that is being pooled. */
-struct pooling {
+struct bn_embedding {
+    bn_session *session;
+    struct bn_sequence *sequence;
+    const int32_t *tokens;
+    size_t n_tokens, n_done;
+    size_t n_joined; /* tokens in the batch in flight */
     bn_pooling kind;
     bool as_is;
-    size_t n_embd, n_tokens;
+    size_t n_embd;
     double *sum; /* n_embd */
     float *out;
 };
 
 /* The rows of hidden states of `n` tokens from position `first` on. */
-static void pool(struct pooling *p, const float *rows, size_t first, size_t n)
+static void pool(struct bn_embedding *e, const float *rows, size_t first, size_t n)
 {
-    for (size_t j = 0; j < n; j++, rows += p->n_embd) {
-        bool none = p->kind == BN_POOLING_NONE, mean = p->kind == BN_POOLING_MEAN;
-        size_t wanted = p->kind == BN_POOLING_FIRST ? 0 : p->n_tokens - 1;
+    for (size_t j = 0; j < n; j++, rows += e->n_embd) {
+        bool none = e->kind == BN_POOLING_NONE, mean = e->kind == BN_POOLING_MEAN;
+        size_t wanted = e->kind == BN_POOLING_FIRST ? 0 : e->n_tokens - 1;
         if (!none && !mean && first + j != wanted) continue;
-        for (size_t i = 0; i < p->n_embd; i++)
-            p->sum[i] = (double)rows[i] + (mean ? p->sum[i] : 0.0);
-        if (none) put_vector(p->out + (first + j) * p->n_embd, p->sum, p->n_embd, p->as_is);
+        for (size_t i = 0; i < e->n_embd; i++)
+            e->sum[i] = (double)rows[i] + (mean ? e->sum[i] : 0.0);
+        if (none) put_vector(e->out + (first + j) * e->n_embd, e->sum, e->n_embd, e->as_is);
     }
 }
 
-static void finish(struct pooling *p)
+static void finish(struct bn_embedding *e)
 {
-    if (p->kind == BN_POOLING_NONE) return;
-    for (size_t i = 0; p->kind == BN_POOLING_MEAN && i < p->n_embd; i++)
-        p->sum[i] /= (double)p->n_tokens;
-    put_vector(p->out, p->sum, p->n_embd, p->as_is);
+    if (e->kind == BN_POOLING_NONE) return;
+    for (size_t i = 0; e->kind == BN_POOLING_MEAN && i < e->n_embd; i++)
+        e->sum[i] /= (double)e->n_tokens;
+    put_vector(e->out, e->sum, e->n_embd, e->as_is);
 }
 
-/* The tokens after the first `done`. */
-static bn_status evaluate(struct bn_session *s, const int32_t *tokens, size_t done, struct pooling *p,
-                          bn_error *err)
+/* Tokens of the batch in flight before the first whose hidden state is wanted. */
+static size_t first_wanted(const struct bn_embedding *e)
 {
-    while (done < p->n_tokens) {
-        size_t batch = bn_min_size(p->n_tokens - done, s->n_batch);
-        bool last = done + batch == p->n_tokens, only_last = p->kind == BN_POOLING_LAST;
-        size_t first = !only_last ? 0 : last ? batch - 1 : batch;
-        if (s->cancel != NULL && s->cancel(s->cancel_user))
-            return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
-        bn_batch_start(s);
-        bn_batch_add(s, &s->own, tokens + done, batch, first);
-        BN_TRY(bn_forward(s, 0, NULL, err));
-        pool(p, s->hidden, done + first, batch - first);
-        done += batch;
+    if (e->kind != BN_POOLING_LAST) return 0;
+    return e->n_done + e->n_joined == e->n_tokens ? e->n_joined - 1 : e->n_joined;
+}
+
+size_t bn_embedding_join(bn_embedding *e, size_t n)
+{
+    struct bn_session *s = e->session;
+    size_t n_heads = s->run.n_heads;
+    e->n_joined = bn_min_size(n, e->n_tokens - e->n_done);
+    if (e->n_joined == 0) return 0;
+    bn_batch_add(s, e->sequence, e->tokens + e->n_done, e->n_joined, first_wanted(e));
+    s->run.n_heads = n_heads;
+    return e->n_joined;
+}
+
+void bn_embedding_take(bn_embedding *e)
+{
+    struct bn_session *s = e->session;
+    size_t first = first_wanted(e), n = e->n_joined - first;
+    if (e->n_joined == 0) return;
+    pool(e, s->hidden + (s->run.n_wanted - n) * e->n_embd, e->n_done + first, n);
+    e->n_done += e->n_joined;
+    e->n_joined = 0;
+    if (bn_embedding_is_done(e)) finish(e);
+}
+
+bool bn_embedding_is_done(const bn_embedding *e)
+{
+    return e->n_done == e->n_tokens;
+}
+
+static bn_status choose_pooling(bn_pooling *kind, const bn_hparams *hp, bn_error *err)
+{
+    if (*kind == BN_POOLING_FILE) *kind = hp->pooling;
+    if (*kind != BN_POOLING_FILE) return BN_OK;
+    bn_fail(err, BN_ERR_UNSUPPORTED,
+            "the model's file names no pooling: %s.pooling_type is not there or unknown", hp->arch);
+    bn_error_hint(err, "choose one, for example --pooling mean or --pooling last");
+    return BN_ERR_UNSUPPORTED;
+}
+
+bn_status bn_embedding_open(bn_embedding **out, bn_session *s, bn_sequence *sequence, const int32_t *tokens,
+                            size_t n_tokens, const bn_embed_options *options, float *vector, bn_error *err)
+{
+    static const bn_embed_options defaults = {0};
+    const bn_hparams *hp = &s->model->hp;
+    *out = NULL;
+    if (options == NULL) options = &defaults;
+    bn_pooling kind = options->pooling;
+    BN_TRY(choose_pooling(&kind, hp, err));
+    /* The other poolings read the hidden state of every token, or of the first. */
+    size_t shared = kind == BN_POOLING_LAST && n_tokens > 0 ? n_tokens - 1 : 0;
+    size_t kept = bn_sequence_keep(sequence, tokens, shared);
+    BN_TRY(bn_session_check_tokens(s, sequence, tokens + kept, n_tokens - kept, err));
+    struct bn_embedding *e = bn_alloc(1, sizeof *e);
+    if (e == NULL) return bn_nomem(err);
+    *e = (struct bn_embedding){.session = s,
+                               .sequence = sequence,
+                               .tokens = tokens,
+                               .n_tokens = n_tokens,
+                               .n_done = kept,
+                               .kind = kind,
+                               .as_is = options->as_is,
+                               .n_embd = hp->n_embd,
+                               .sum = bn_alloc(hp->n_embd, sizeof *e->sum),
+                               .out = vector};
+    if (e->sum == NULL) {
+        bn_embedding_close(e);
+        return bn_nomem(err);
     }
-    finish(p);
+    *out = e;
     return BN_OK;
+}
+
+void bn_embedding_close(bn_embedding *e)
+{
+    if (e == NULL) return;
+    bn_free(e->sum);
+    bn_free(e);
 }
 
 bn_status bn_session_embed(bn_session *s, const int32_t *tokens, size_t n_tokens,
                            const bn_embed_options *options, float *out, bn_error *err)
 {
-    static const bn_embed_options defaults = {0};
-    const bn_hparams *hp = &s->model->hp;
-    if (options == NULL) options = &defaults;
-    struct pooling p = {options->pooling, options->as_is, hp->n_embd, n_tokens, NULL, out};
-    if (p.kind == BN_POOLING_FILE) p.kind = hp->pooling;
-    if (p.kind == BN_POOLING_FILE) {
-        bn_fail(err, BN_ERR_UNSUPPORTED,
-                "the model's file names no pooling: %s.pooling_type is not there or unknown", hp->arch);
-        bn_error_hint(err, "choose one, for example --pooling mean or --pooling last");
-        return BN_ERR_UNSUPPORTED;
-    }
-    /* The other poolings read the hidden state of every token, or of the first. */
-    size_t shared = p.kind == BN_POOLING_LAST && n_tokens > 0 ? n_tokens - 1 : 0;
-    size_t kept = bn_session_keep(s, tokens, shared);
-    BN_TRY(bn_session_check_tokens(s, &s->own, tokens + kept, n_tokens - kept, err));
-    p.sum = bn_alloc(hp->n_embd, sizeof *p.sum);
-    if (p.sum == NULL) return bn_nomem(err);
-    bn_status status = evaluate(s, tokens, kept, &p, err);
-    bn_free(p.sum);
+    bn_embedding *e = NULL;
+    bn_status status = BN_OK;
+    s->n_hidden = 0;
+    BN_TRY(bn_embedding_open(&e, s, &s->own, tokens, n_tokens, options, out, err));
+    while (status == BN_OK && !bn_embedding_is_done(e))
+        status = s->cancel != NULL && s->cancel(s->cancel_user)
+                     ? bn_fail(err, BN_ERR_CANCELLED, "cancelled")
+                     : bn_session_eval_parts(s, NULL, 0, 0, NULL, e, s->n_batch, err);
+    bn_embedding_close(e);
     if (status != BN_OK) s->own.position = 0;
     return status;
 }

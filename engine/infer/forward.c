@@ -79,7 +79,7 @@ static void head(const struct pass *p)
         bn_screen_head(p);
     else
         bn_head(p);
-    bn_trace_rows(p, "logits", -1, s->run.logits, s->wanted, s->run.n_wanted, p->m->head.rows);
+    bn_trace_rows(p, "logits", -1, s->run.logits, s->wanted, s->run.n_heads, p->m->head.rows);
     meet(p);
 }
 
@@ -106,7 +106,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     if (s->run.n_wanted > 0) {
         final_norm(p);
         meet(p);
-        if (s->run.logits != NULL) head(p);
+        if (s->run.logits != NULL && s->run.n_heads > 0) head(p);
     }
     if (thread == 0) {
         s->timing.embed_ns += t1 - t0;
@@ -119,7 +119,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
 void bn_batch_start(struct bn_session *s)
 {
     s->run.n = 0;
-    s->run.n_wanted = 0;
+    s->run.n_wanted = s->run.n_heads = 0;
     s->n_hidden = 0;
 }
 
@@ -130,6 +130,7 @@ void bn_batch_add(struct bn_session *s, struct bn_sequence *sequence, const int3
         if (i >= first_wanted) s->wanted[s->run.n_wanted++] = (uint32_t)s->run.n;
         s->rows[s->run.n++] = (struct bn_row){sequence, sequence->position + (uint32_t)i, tokens[i]};
     }
+    s->run.n_heads = s->run.n_wanted;
 }
 
 /* After a pass: the sequences and the counters move on. */
@@ -152,7 +153,7 @@ static void account(struct bn_session *s, size_t n_logits)
 
 bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_error *err)
 {
-    size_t n_logits = logits != NULL ? s->run.n_wanted : 0;
+    size_t n_logits = logits != NULL ? s->run.n_heads : 0;
     s->run.logits = logits;
     s->run.n_best = n_best;
     s->run.n_rescored = 0;

@@ -43,7 +43,7 @@ void bn_head(const struct pass *p)
 {
     struct bn_session *s = p->s;
     const struct bn_matrix *h = &p->m->head;
-    size_t n = s->run.n_wanted, from, to;
+    size_t n = s->run.n_heads, from, to;
     my_share(p, h->rows, BN_ROW_GRAIN, &from, &to);
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_LM_HEAD);
     kernel_begin(p);

@@ -2,7 +2,8 @@
  *
  * The scheduler: several generations at once, each on a sequence of its own. One pass evaluates a token of each that
  * has its prompt, and pieces of the other prompts, as long as the budget allows (budget.h). Prompts share it in equal
- * parts, so that a short one does not wait for a long one. bn_generate is the case of one generation.
+ * parts, so that a short one does not wait for a long one. One text may be embedded in the same passes; it counts as one
+ * more prompt. bn_generate is the case of one generation.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,6 +23,7 @@ struct bn_scheduler {
     float *logits; /* n_rows of them: for each generation, and for the drafts of one */
     size_t n_rows;
     struct bn_budget budget; /* of pieces of prompts */
+    bn_embedding *embedding; /* NULL: none */
 };
 
 /* Makes room for rows of logits, whose contents do not stay. */
@@ -128,50 +130,73 @@ static bool takes_part(const struct bn_generator *g, bool have_prompt)
     return !bn_generator_has_ended(g) && bn_generator_has_prompt(g) == have_prompt;
 }
 
-/* Chooses the parts of the next pass; returns the tokens of answers among them, drafts included. */
-static size_t choose_parts(struct bn_scheduler *sched, size_t *n_answers, size_t *n_pieces)
+void bn_scheduler_embed(bn_scheduler *sched, bn_embedding *embedding)
 {
-    size_t room = sched->session->n_batch, n_prompts = 0;
-    sched->n_parts = *n_answers = *n_pieces = 0;
+    sched->embedding = embedding;
+}
+
+bool bn_scheduler_has_embedded(const bn_scheduler *sched)
+{
+    return sched->embedding != NULL && bn_embedding_is_done(sched->embedding);
+}
+
+/* Tokens of a pass. */
+struct shares {
+    size_t n_answers; /* of answers that run, with their drafts */
+    size_t n_embed;   /* the most of a text to be embedded */
+};
+
+/* Chooses the parts of the next pass; false: there is nothing to do. */
+static bool choose_parts(struct bn_scheduler *sched, struct shares *shares)
+{
+    bool embeds = sched->embedding != NULL && !bn_embedding_is_done(sched->embedding);
+    size_t room = sched->session->n_batch, n_prompts = embeds;
+    *shares = (struct shares){0};
+    sched->n_parts = 0;
     for (size_t i = 0; i < sched->n; i++) {
         n_prompts += takes_part(sched->generators[i], false);
         if (!takes_part(sched->generators[i], true)) continue;
-        add_part(sched, sched->generators[i], room - *n_answers);
-        *n_answers += sched->parts[sched->n_parts - 1].n_tokens;
+        add_part(sched, sched->generators[i], room - shares->n_answers);
+        shares->n_answers += sched->parts[sched->n_parts - 1].n_tokens;
     }
-    room = bn_budget_tokens(&sched->budget, *n_answers, room - *n_answers);
+    if (n_prompts == 0) return sched->n_parts > 0;
+    room = bn_budget_tokens(&sched->budget, shares->n_answers, room - shares->n_answers);
     for (size_t i = 0; i < sched->n && room > 0; i++) {
         if (!takes_part(sched->generators[i], false)) continue;
         add_part(sched, sched->generators[i], (room + n_prompts - 1) / n_prompts);
         room -= sched->parts[sched->n_parts - 1].n_tokens;
-        *n_pieces += sched->parts[sched->n_parts - 1].n_tokens;
         n_prompts--;
     }
-    return *n_answers + *n_pieces;
+    if (embeds) shares->n_embed = room;
+    return sched->n_parts > 0 || shares->n_embed > 0;
 }
 
-static bn_status evaluate(struct bn_scheduler *sched, size_t n_answers, size_t n_pieces, bn_error *err)
+static bn_status evaluate(struct bn_scheduler *sched, const struct shares *shares, bn_error *err)
 {
     struct bn_session *s = sched->session;
+    bn_embedding *embedding = shares->n_embed > 0 ? sched->embedding : NULL;
     size_t n_best = 0;
     for (size_t i = 0; i < sched->n_parts; i++) {
-        bn_generator_join(sched->running[i], sched->n_parts);
+        bn_generator_join(sched->running[i], sched->n_parts + (embedding != NULL));
         size_t wanted = bn_generator_n_best(sched->running[i]);
         if (wanted > n_best) n_best = wanted;
     }
     if (s->cancel != NULL && s->cancel(s->cancel_user)) return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
     /* Processor time: other programs do not lengthen it. */
     uint64_t start = bn_clock_thread_cpu_ns();
-    BN_TRY(bn_session_eval_batch(s, sched->parts, sched->n_parts, n_best, sched->logits, err));
-    bn_budget_account(&sched->budget, n_answers, n_pieces, bn_clock_thread_cpu_ns() - start);
+    BN_TRY(bn_session_eval_parts(s, sched->parts, sched->n_parts, n_best, sched->logits, embedding,
+                                 shares->n_embed, err));
+    bn_budget_account(&sched->budget, shares->n_answers, s->run.n - shares->n_answers,
+                      bn_clock_thread_cpu_ns() - start);
     return BN_OK;
 }
 
 bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
 {
-    size_t n_answers, n_pieces, row = 0, n_vocab = sched->session->model->hp.n_vocab;
-    if (choose_parts(sched, &n_answers, &n_pieces) == 0) return BN_OK;
-    BN_TRY(evaluate(sched, n_answers, n_pieces, err));
+    struct shares shares;
+    size_t row = 0, n_vocab = sched->session->model->hp.n_vocab;
+    if (!choose_parts(sched, &shares)) return BN_OK;
+    BN_TRY(evaluate(sched, &shares, err));
     for (size_t i = 0; i < sched->n_parts; i++) {
         const bn_batch_part *part = &sched->parts[i];
         bool wanted = part->which != BN_LOGITS_NONE;

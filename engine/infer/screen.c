@@ -37,9 +37,9 @@ void bn_screen_account(struct bn_session *s)
         return;
     }
     s->screen.screened++;
-    s->screen.heads += s->run.n_wanted;
+    s->screen.heads += s->run.n_heads;
     s->screen.rows += s->run.n_rescored;
-    if (s->run.n_rescored / s->run.n_wanted > s->model->head.rows / WORTHWHILE) s->screen_off = true;
+    if (s->run.n_rescored / s->run.n_heads > s->model->head.rows / WORTHWHILE) s->screen_off = true;
 }
 
 /* ---- the hidden state in 16-bit integers ---- */
@@ -227,8 +227,8 @@ static void screen_vectors(const struct pass *p, size_t first, size_t n)
 
 void bn_screen_head(const struct pass *p)
 {
-    for (size_t first = 0; first < p->s->run.n_wanted; first += BN_SCREEN_VECTORS) {
+    for (size_t first = 0; first < p->s->run.n_heads; first += BN_SCREEN_VECTORS) {
         if (first > 0) meet(p); /* the planes and heaps of the vectors before are not needed any more */
-        screen_vectors(p, first, bn_min_size(BN_SCREEN_VECTORS, p->s->run.n_wanted - first));
+        screen_vectors(p, first, bn_min_size(BN_SCREEN_VECTORS, p->s->run.n_heads - first));
     }
 }

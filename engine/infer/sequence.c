@@ -130,10 +130,10 @@ static bn_status check_parts(const struct bn_session *s, const bn_batch_part *pa
     return n_tokens > 0 ? BN_OK : bn_fail(err, BN_ERR_ARG, "no tokens to evaluate");
 }
 
-bn_status bn_session_eval_batch(bn_session *s, const bn_batch_part *parts, size_t n_parts, size_t n_best,
-                                float *logits, bn_error *err)
+bn_status bn_session_eval_parts(bn_session *s, const bn_batch_part *parts, size_t n_parts, size_t n_best,
+                                float *logits, bn_embedding *e, size_t n, bn_error *err)
 {
-    BN_TRY(check_parts(s, parts, n_parts, err));
+    if (e == NULL || n_parts > 0) BN_TRY(check_parts(s, parts, n_parts, err));
     uint64_t start = bn_clock_ns();
     s->timing = (bn_eval_timing){0};
     bn_batch_start(s);
@@ -144,7 +144,15 @@ bn_status bn_session_eval_batch(bn_session *s, const bn_batch_part *parts, size_
                                                        : part->n_tokens;
         bn_batch_add(s, part->sequence, part->tokens, part->n_tokens, first);
     }
+    if (e != NULL) (void)bn_embedding_join(e, n);
     BN_TRY(bn_forward(s, n_best, logits, err));
+    if (e != NULL) bn_embedding_take(e);
     s->timing.total_ns = bn_clock_ns() - start;
     return BN_OK;
+}
+
+bn_status bn_session_eval_batch(bn_session *s, const bn_batch_part *parts, size_t n_parts, size_t n_best,
+                                float *logits, bn_error *err)
+{
+    return bn_session_eval_parts(s, parts, n_parts, n_best, logits, NULL, 0, err);
 }

@@ -103,7 +103,8 @@ struct bn_session {
     struct {
         size_t n;        /* rows of the batch */
         size_t n_wanted; /* rows that go on to the final norm */
-        float *logits;   /* n_wanted rows of n_vocab; NULL: only hidden states are wanted */
+        size_t n_heads;  /* the first of them, which go on to the head; the others are embedded */
+        float *logits;   /* n_heads rows of n_vocab; NULL: only hidden states are wanted */
         size_t n_best;   /* of the logits that matter; 0: all */
         atomic_size_t n_rescored;
         struct bn_brick_timer team; /* starting the team, then joining it */
@@ -149,5 +150,16 @@ void bn_batch_start(struct bn_session *s);
 void bn_batch_add(struct bn_session *s, struct bn_sequence *sequence, const int32_t *tokens, size_t n,
                   size_t first_wanted);
 BN_MUST_CHECK bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_error *err);
+
+/* bn_session_eval_batch with a piece of an embedding, n tokens at most, in the same pass. e may be NULL. */
+BN_MUST_CHECK bn_status bn_session_eval_parts(struct bn_session *s, const bn_batch_part *parts,
+                                              size_t n_parts, size_t n_best, float *logits,
+                                              struct bn_embedding *e, size_t n, bn_error *err);
+
+/* embed.c: adds the next tokens to the batch, n at most, after all other parts; returns how many. */
+size_t bn_embedding_join(struct bn_embedding *e, size_t n);
+/* The batch was evaluated. */
+void bn_embedding_take(struct bn_embedding *e);
+bool bn_embedding_is_done(const struct bn_embedding *e);
 
 #endif

@@ -295,6 +295,58 @@ static void generations_are_the_same_alone_and_together(void **state)
     bn_model_close(model);
 }
 
+/* A text that is embedded in the passes of two generations: all get the bits that they get alone. */
+static void an_embedding_and_generations_do_not_change_each_other(void **state)
+{
+    static const bn_pooling POOLINGS[] = {BN_POOLING_MEAN, BN_POOLING_LAST, BN_POOLING_FIRST};
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 2};
+    int32_t ids[64];
+    float *want, *got;
+    for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
+        ids[i] = (int32_t)(i * 7 + 40);
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    size_t n_embd = bn_model_hparams(model)->n_embd;
+    want = bn_alloc(n_embd, sizeof *want);
+    got = bn_alloc(n_embd, sizeof *got);
+    for (size_t k = 0; k < BN_ARRAY_LEN(POOLINGS); k++) {
+        bn_embed_options how = {.pooling = POOLINGS[k]};
+        bn_scheduler *sched = NULL;
+        bn_embedding *embedding = NULL;
+        bn_sequence *own = NULL;
+        bn_generation gen = make_request(ids, 3), alone = make_request(ids, 3);
+        assert_int_equal(bn_session_embed(session, ids, 50, &how, want, &err), BN_OK);
+        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
+        assert_int_equal(bn_sequence_open(&own, session, 0, &err), BN_OK);
+        assert_int_equal(bn_scheduler_open(&sched, session, NULL, 1, &err), BN_OK);
+        assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &gen, &err), BN_OK);
+        assert_int_equal(bn_embedding_open(&embedding, session, own, ids, 50, &how, got, &err), BN_OK);
+        bn_scheduler_set_slowdown(sched, k == 0 ? 1.0 : 0.0);
+        bn_scheduler_embed(sched, embedding);
+        while (!bn_scheduler_has_embedded(sched) || bn_scheduler_take(sched) == NULL)
+            assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+        assert_memory_equal(got, want, n_embd * sizeof *got);
+        assert_int_equal(gen.n_together, 2);
+        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
+        assert_int_equal(bn_generate(session, NULL, &alone, &err), BN_OK);
+        assert_string_equal(gen.chain, alone.chain);
+        bn_embedding_close(embedding);
+        bn_scheduler_close(sched);
+        bn_generation_release(&gen);
+        bn_generation_release(&alone);
+        bn_sequence_close(own);
+        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
+    }
+    bn_free(want);
+    bn_free(got);
+    bn_session_close(session);
+    bn_model_close(model);
+}
+
 /* Prompts share what a pass has for them: the short one does not wait for the long one, which came first. */
 static void a_short_prompt_does_not_wait_for_a_long_one(void **state)
 {
@@ -418,6 +470,7 @@ int main(void)
         cmocka_unit_test(the_test_sees_another_sequence),
         cmocka_unit_test(bad_batches_change_nothing),
         cmocka_unit_test(generations_are_the_same_alone_and_together),
+        cmocka_unit_test(an_embedding_and_generations_do_not_change_each_other),
         cmocka_unit_test(a_short_prompt_does_not_wait_for_a_long_one),
         cmocka_unit_test(a_cancelled_generation_ends_alone),
         cmocka_unit_test(a_scheduler_refuses_what_it_cannot_run),
