@@ -33,6 +33,9 @@ static const struct bn_option OPTIONS[] = {
               BN_TO_U32(struct bn_serve_options, n_batch, 1, 4096)),
     BN_OPTION("sequences", "answers at a time", .arg = "N", .group = "Machine", .preset = "8",
               BN_TO_U32(struct bn_serve_options, n_sequences, 1, 256)),
+    BN_OPTION("pooling", "how tokens become one vector; file: as the model says", .rare = true,
+              .group = "Machine", .arg = "file|none|mean|first|last", .preset = "file",
+              BN_TO_CHOICE(struct bn_serve_options, pooling)),
     BN_OPTION("host", "address to listen on", .arg = "ADDRESS", .group = "Network", .preset = "127.0.0.1",
               BN_TO_TEXT(struct bn_serve_options, host)),
     BN_OPTION("port", "port to listen on; 0: any free one", .arg = "N", .group = "Network", .preset = "8080",
@@ -49,6 +52,11 @@ static const struct bn_option OPTIONS[] = {
               .preset = "64", BN_TO_U32(struct bn_serve_options, max_queue, 1, 65536)),
     BN_OPTION("max-tokens", "most tokens of an answer [the context]", .arg = "N", .group = "Limits",
               BN_TO_U32(struct bn_serve_options, max_tokens, 1, 1u << 24)),
+    BN_OPTION("max-slowdown", "how much prompts may slow running answers; 0: no limit", .arg = "FACTOR",
+              .rare = true, .group = "Limits", .preset = "2.5",
+              BN_TO_F64(struct bn_serve_options, max_slowdown, 0, 1000)),
+    BN_OPTION("max-time", "longest time of an answer, the queue included [no limit]", .arg = "TIME",
+              .group = "Limits", BN_TO_SECONDS(struct bn_serve_options, max_time_s)),
     BN_OPTION("max-body", "largest request in bytes, e.g. 4M", .arg = "N", .rare = true, .group = "Limits",
               .preset = "1M", BN_TO_BYTES(struct bn_serve_options, max_body_bytes)),
     BN_OPTION("max-connections", "open connections", .arg = "N", .rare = true, .group = "Limits",
@@ -94,6 +102,8 @@ static bn_status open_engine(struct bn_server *s, bn_error *err)
     s->tmpl = bn_template_resolve(s->tmpl, s->tok);
     BN_TRY(bn_session_open(&s->session, s->model, &options, err));
     BN_TRY(bn_lanes_open(&s->lanes, s->session, s->tok, o->n_sequences, err));
+    s->lanes.slowdown = o->max_slowdown;
+    BN_TRY(bn_sequence_open(&s->embedding, s->session, 0, err));
     BN_TRY(bn_receipt_read_facts(&s->facts, s->model, NULL, err));
     s->load_ns = bn_clock_ns() - start;
     bn_cli_warn_threads(s->session, o->n_threads);
@@ -155,6 +165,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     if (status == BN_OK) status = bn_engine_run(s, err);
     bn_listener_stop(s->http);
     bn_lanes_close(&s->lanes);
+    bn_sequence_close(s->embedding);
     bn_session_close(s->session);
     bn_model_close(s->model);
     if (s->receipts != NULL) bn_receipts_release(s);
@@ -170,8 +181,8 @@ static const struct bn_command COMMANDS[] = {
     {.name = "",
      .summary = BN_SUMMARY_SERVE,
      .text =
-         "Answers requests in the form of OpenAI's API: /v1/chat/completions, /v1/completions, /v1/models, "
-         "and /v1/receipts/ID, /tokenize, /detokenize, /health, /metrics. Answers are generated several at "
+         "Answers requests in the form of OpenAI's API: /v1/chat/completions, /v1/completions, "
+         "/v1/embeddings, /v1/models, and /v1/receipts/ID, /tokenize, /detokenize, /health, /metrics. Answers are generated several at "
          "a time. Each is the one that its request gets alone, and has a receipt, named by the header "
          "X-BN-Receipt, which bn-verify-receipt --replay proves.\n\nThe address is printed when the model "
          "is open. SIGINT and SIGTERM end the server: answers that run are finished, new requests are "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes as the body of a request to generate: what is refused has an error of OpenAI's form, what is accepted is
+ * Any bytes as the body of a request to generate or to embed: what is refused has an error of OpenAI's form, what is accepted is
  * within the limits.
  */
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void hold(bool ok)
 
 static struct bn_server *open_server(void)
 {
-    static struct bn_serve_options options = {.max_tokens = 20};
+    static struct bn_serve_options options = {.max_tokens = 20, .pooling = BN_POOLING_MEAN};
     static struct bn_server server = {.o = &options, .tmpl = BN_TEMPLATE_INSTRUCT};
     const struct bn_session_options with = {.n_ctx = N_CTX, .n_batch = 8, .n_threads = 1};
     if (server.session == NULL) {
@@ -53,6 +53,19 @@ static void check_refusal(const struct bn_reply *reply)
     bn_json_free(document);
 }
 
+static void parse_as_embeddings(struct bn_server *server, const char *data, size_t size)
+{
+    struct bn_reply reply = {0};
+    struct bn_job *job = NULL;
+    if (bn_embed_parse(&job, server, data, size, &reply)) {
+        hold(job->n_choices == 1 && job->choices[0].gen.n_prompt >= 1);
+        bn_job_release(job);
+    } else {
+        check_refusal(&reply);
+    }
+    bn_buf_release(&reply.body);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bn_server *server = open_server();
@@ -67,5 +80,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         bn_buf_release(&reply.body);
     }
+    parse_as_embeddings(server, (const char *)data, size);
     return 0;
 }

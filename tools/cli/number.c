@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses numbers strictly; see number.h.
+ * Parses numbers strictly, and writes binary32 numbers; see number.h.
  */
 #define _GNU_SOURCE /* strtod_l: a locale set by a library must not move the decimal point */
 #include "tools/cli/number.h"
 
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,4 +84,14 @@ bool bn_number_scaled(const char *text, const struct bn_unit *units, size_t n_un
     if (!bn_number_u64(text, n, &value) || __builtin_mul_overflow(value, factor, &value)) return false;
     *out = value;
     return true;
+}
+
+void bn_number_put_f32(struct bn_buf *out, float x)
+{
+    char text[32];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)x);
+        if (strtof(text, NULL) == x) break;
+    }
+    bn_buf_puts(out, text);
 }

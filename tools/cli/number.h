@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Numbers as people type them, read strictly: the whole text is the number, nothing before or after it, no
- * overflow, the same in every locale.
+ * overflow, the same in every locale. And binary32 numbers as text.
  */
 #ifndef BN_CLI_NUMBER_H
 #define BN_CLI_NUMBER_H
@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/buf.h"
 
 /* Decimal digits only. */
 bool bn_number_u64(const char *text, size_t n, uint64_t *out);
@@ -24,5 +26,8 @@ struct bn_unit {
 };
 /* A whole number, alone or with one of the letters. */
 bool bn_number_scaled(const char *text, const struct bn_unit *units, size_t n_units, uint64_t *out);
+
+/* Appends the fewest digits that read back as the same binary32. */
+void bn_number_put_f32(struct bn_buf *out, float x);
 
 #endif

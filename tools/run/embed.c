@@ -4,12 +4,12 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "lab/report/table.h"
+#include "tools/cli/number.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/run.h"
@@ -33,23 +33,12 @@ struct batch {
 
 /* ---- output ---- */
 
-/* The fewest digits that read back as the same binary32. */
-static void put_float(struct bn_buf *out, float x)
-{
-    char text[32];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x) break;
-    }
-    bn_buf_puts(out, text);
-}
-
 static void put_floats(struct bn_buf *out, const float *x, size_t n)
 {
     bn_buf_putc(out, '[');
     for (size_t i = 0; i < n; i++) {
         if (i > 0) bn_buf_putc(out, ',');
-        put_float(out, x[i]);
+        bn_number_put_f32(out, x[i]);
     }
     bn_buf_putc(out, ']');
 }

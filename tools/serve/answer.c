@@ -13,7 +13,10 @@
 
 static const char *finish_reason(const bn_generation *gen)
 {
-    return gen->reason == BN_STOP_LENGTH || gen->reason == BN_STOP_CONTEXT ? "length" : "stop";
+    /* BN_STOP_CALLER: the time of --max-time is over. */
+    bool is_cut = gen->reason == BN_STOP_LENGTH || gen->reason == BN_STOP_CONTEXT ||
+                  gen->reason == BN_STOP_CALLER;
+    return is_cut ? "length" : "stop";
 }
 
 static bn_json *new_document(const struct bn_job *job)
@@ -269,8 +272,8 @@ void bn_answer_failed(struct bn_job *job, unsigned status, const char *message)
         return;
     }
     bn_reply_error(&reply, status, NULL, NULL, "%s", message);
-    reply.retry_after_s = status == 503;
     pthread_mutex_lock(&job->server->lock);
+    reply.retry_after_s = status == 429 ? bn_engine_retry_after(job->server) : status == 503;
     job->reply = reply;
     pthread_mutex_unlock(&job->server->lock);
 }

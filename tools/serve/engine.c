@@ -19,8 +19,8 @@
 
 /* ---- called by the HTTP thread ---- */
 
-/* When there may be room, by the mean time of a request. */
-static unsigned retry_after(const struct bn_server *s)
+/* By the mean time of a request. */
+unsigned bn_engine_retry_after(const struct bn_server *s)
 {
     const struct bn_histogram *h = &s->metrics.request;
     double mean = h->n > 0 ? h->sum / (double)h->n : 1.0;
@@ -35,10 +35,13 @@ static bool enter(struct bn_server *s, struct bn_job *job, struct bn_reply *repl
         bn_reply_error(reply, 503, NULL, NULL, "the server is stopping");
         return false;
     }
-    if (s->n_running + s->n_waiting + job->n_choices > s->o->max_queue + s->lanes.n ||
-        !bn_queue_enter(s, job->client)) {
+    /* The last quarter of the queue is for clients that have nothing in it. */
+    uint64_t room = (uint64_t)s->o->max_queue + s->lanes.n;
+    if (bn_queue_knows(s, job->client)) room -= s->o->max_queue / 4;
+    if (s->n_running + s->n_waiting + job->n_choices > room ||
+        !bn_queue_enter(s, job->client, bn_clock_ns())) {
         s->metrics.n_rejected++;
-        reply->retry_after_s = retry_after(s);
+        reply->retry_after_s = bn_engine_retry_after(s);
         bn_reply_error(reply, 429, NULL, "queue_full", "%zu answers are waiting already", s->n_waiting);
         return false;
     }
@@ -69,7 +72,10 @@ bool bn_engine_submit(struct bn_server *s, struct bn_job *job, struct bn_reply *
 
 static void finish_job(struct bn_server *s, struct bn_job *job)
 {
-    if (!job->dropped) bn_answer_end(job);
+    if (!job->dropped && job->embed != NULL)
+        bn_embed_answer(job);
+    else if (!job->dropped)
+        bn_answer_end(job);
     pthread_mutex_lock(&s->lock);
     struct bn_job **at = &s->jobs;
     while (*at != job)
@@ -96,18 +102,22 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
 {
     struct bn_job *job = c->job;
     c->ended = true;
-    if (!job->dropped) {
+    if (s->embeds == job) {
+        bn_embed_stop(job);
+        s->embeds = NULL;
+    }
+    if (!job->dropped && job->embed == NULL) {
         keep_receipt(s, c);
         bn_answer_choice_end(c);
     }
     pthread_mutex_lock(&s->lock);
     s->n_running -= c->started;
     s->n_waiting -= !c->started;
-    s->metrics.n_generations += c->started;
+    s->metrics.n_generations += c->started && job->embed == NULL;
     s->metrics.prompt_tokens += c->started ? c->gen.n_prompt : 0;
     s->metrics.cached_tokens += c->started ? c->gen.n_cached : 0;
     s->metrics.generated_tokens += c->gen.n_ids;
-    bn_queue_account(s, job->client, c->gen.n_ids);
+    bn_queue_account(s, job->client, c->gen.n_ids, bn_clock_ns());
     pthread_mutex_unlock(&s->lock);
     if (++job->n_ended == job->n_choices) finish_job(s, job);
 }
@@ -161,20 +171,37 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     return true;
 }
 
+static bool may_start(struct bn_server *s, const struct bn_choice *c)
+{
+    if (c->job->embed != NULL) return s->embeds == NULL;
+    return s->lanes.n_busy < s->lanes.n && !bn_lanes_should_wait(&s->lanes, &c->gen, c->job->tenant);
+}
+
 /* The next choice that may start; it counts as running. */
 static struct bn_choice *take_waiting(struct bn_server *s)
 {
-    struct bn_choice *c = NULL;
+    uint64_t now = bn_clock_ns();
     pthread_mutex_lock(&s->lock);
-    if (s->lanes.n_busy < s->lanes.n) c = bn_queue_next(s);
+    struct bn_choice *c = s->n_waiting > 0 ? bn_queue_next(s, now, may_start) : NULL;
     if (c != NULL) {
         c->started = true;
         s->n_waiting--;
         s->n_running++;
-        bn_queue_account(s, c->job->client, c->gen.n_prompt);
+        bn_queue_account(s, c->job->client, c->gen.n_prompt, now);
     }
     pthread_mutex_unlock(&s->lock);
     return c;
+}
+
+static bn_status start_choice(struct bn_server *s, struct bn_choice *c, bn_error *err)
+{
+    if (c->job->embed != NULL) {
+        s->embeds = c->job;
+        return bn_embed_start(c->job, err);
+    }
+    c->gen.on_token = on_token;
+    c->gen.user = c;
+    return bn_lanes_start(&s->lanes, &c->gen, c->job->tenant, err);
 }
 
 static void start_waiting(struct bn_server *s)
@@ -182,9 +209,7 @@ static void start_waiting(struct bn_server *s)
     struct bn_choice *c;
     while ((c = take_waiting(s)) != NULL) {
         bn_error err = {0};
-        c->gen.on_token = on_token;
-        c->gen.user = c;
-        if (bn_lanes_start(&s->lanes, &c->gen, c->job->tenant, &err) == BN_OK) continue;
+        if (start_choice(s, c, &err) == BN_OK) continue;
         bn_answer_failed(c->job, 500, err.msg);
         c->job->dropped = true; /* the sweep drops the rest of it */
         end_choice(s, c);
@@ -220,6 +245,20 @@ static void fail_all(struct bn_server *s, const char *message)
     }
 }
 
+/* What became of the texts that are being embedded. */
+static void advance_embeds(struct bn_server *s)
+{
+    bn_error err = {0};
+    bool done = false;
+    struct bn_job *job = s->embeds;
+    if (job == NULL) return;
+    if (bn_embed_advance(job, &done, &err) != BN_OK) {
+        if (!job->dropped) bn_answer_failed(job, 500, err.msg);
+        job->dropped = true;
+    }
+    if (done || job->dropped) end_choice(s, &job->choices[0]);
+}
+
 static void pass(struct bn_server *s)
 {
     bn_error err = {0};
@@ -235,6 +274,7 @@ static void pass(struct bn_server *s)
     pthread_mutex_unlock(&s->lock);
     while ((ended = bn_lanes_take(&s->lanes)) != NULL)
         end_choice(s, ended->user);
+    advance_embeds(s);
 }
 
 /* ---- clients ---- */
@@ -248,18 +288,36 @@ static bool has_left(const struct bn_job *job)
     return job->fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+/* The time of --max-time is over. What was generated is the answer, if there is a token of each choice. */
+static void end_late(struct bn_server *s, struct bn_job *job)
+{
+    bool has_tokens = job->embed == NULL;
+    for (size_t i = 0; i < job->n_choices; i++)
+        has_tokens = has_tokens && job->choices[i].gen.n_ids > 0;
+    if (!has_tokens) {
+        fail_job(s, job, 429, "no answer within the time that this server allows (--max-time)");
+        return;
+    }
+    for (size_t i = 0; i < job->n_choices; i++)
+        if (!job->choices[i].ended) bn_scheduler_cancel(s->lanes.scheduler, &job->choices[i].gen);
+}
+
 static void sweep(struct bn_server *s)
 {
+    uint64_t now = bn_clock_ns(), most = s->o->max_time_s * SECOND;
     for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
         next = next_job(s, job);
         pthread_mutex_lock(&s->lock);
         bool left = has_left(job);
         job->gone = left;
         if (left) bn_listener_resume(job); /* the connection ends */
-        bool silent = job->stream && !left && !job->dropped && bn_clock_ns() - job->written_ns > PING_NS;
+        bool silent = job->stream && !left && !job->dropped && now > job->written_ns + PING_NS;
         pthread_mutex_unlock(&s->lock);
         if (silent) bn_answer_ping(job);
-        if (left || job->dropped) drop_job(s, job);
+        if (left || job->dropped)
+            drop_job(s, job);
+        else if (most > 0 && now > job->since_ns + most)
+            end_late(s, job);
     }
 }
 
@@ -312,7 +370,7 @@ bn_status bn_engine_run(struct bn_server *s, bn_error *err)
         }
         if (s->stopping && now > stop_ns) fail_rest(s);
         start_waiting(s);
-        if (s->lanes.n_busy > 0)
+        if (s->lanes.n_busy > 0 || s->embeds != NULL)
             pass(s);
         else if (next_job(s, NULL) == NULL && !s->stopping)
             wait_for_work(s);

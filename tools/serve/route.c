@@ -134,7 +134,7 @@ static void receipt(struct bn_server *s, const struct bn_request *request, struc
 static const struct route {
     const char *path;
     bool get, is_prefix, is_public;
-    bool generates, chat;
+    bool generates, chat, embeds;
     void (*answer)(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply);
 } ROUTES[] = {
     {.path = "/health", .get = true, .is_public = true, .answer = health},
@@ -145,6 +145,7 @@ static const struct route {
     {.path = "/detokenize", .answer = detokenize},
     {.path = "/v1/completions", .generates = true},
     {.path = "/v1/chat/completions", .generates = true, .chat = true},
+    {.path = "/v1/embeddings", .embeds = true},
 };
 
 static const struct route *find(const char *path)
@@ -163,7 +164,7 @@ bool bn_route_check(struct bn_reply *reply, const char *method, const char *path
     if (r == NULL) {
         bn_reply_error(reply, 404, NULL, NULL,
                        "no such address; there are /v1/chat/completions, /v1/completions, "
-                       "/v1/models, /v1/receipts/ID, /tokenize, /detokenize, /health, "
+                       "/v1/embeddings, /v1/models, /v1/receipts/ID, /tokenize, /detokenize, /health, "
                        "/metrics");
         return false;
     }
@@ -181,9 +182,10 @@ void bn_route(struct bn_server *s, const struct bn_request *request, struct bn_r
     const struct route *r = find(request->path);
     if (r == NULL) {
         bn_reply_error(reply, 404, NULL, NULL, "no such address");
-    } else if (!r->generates) {
+    } else if (!r->generates && !r->embeds) {
         r->answer(s, request, reply);
-    } else if (bn_job_parse(job, s, request->body, request->n_bytes, r->chat, reply)) {
+    } else if (r->embeds ? bn_embed_parse(job, s, request->body, request->n_bytes, reply)
+                         : bn_job_parse(job, s, request->body, request->n_bytes, r->chat, reply)) {
         (*job)->tenant = request->tenant;
         (*job)->client = request->client;
     }

@@ -33,7 +33,9 @@ struct bn_serve_options {
     struct bn_texts allow_hosts;
     const char *key_file, *receipts;
     uint32_t n_receipts, max_queue, max_tokens, max_connections;
-    uint64_t max_body_bytes, timeout_s, grace_s;
+    uint64_t max_body_bytes, timeout_s, grace_s, max_time_s;
+    double max_slowdown;
+    int pooling;
 };
 
 /* ---- replies ---- */
@@ -78,6 +80,8 @@ struct bn_choice {
     uint64_t last_ns;     /* of the last token */
 };
 
+struct bn_embed; /* embeddings.c */
+
 struct bn_prompt {
     char *text;
     size_t n_bytes;
@@ -98,9 +102,10 @@ struct bn_job {
     size_t n_prompts, n_choices;
     const char *stops[BN_SERVE_MAX_STOPS + 8];
     size_t n_stops;
-    uint32_t tenant; /* number of the key, 0 without keys */
-    uint64_t client; /* who waits in the fair queue: the key, else the address */
-    int fd;          /* of the connection */
+    struct bn_embed *embed; /* texts to embed, as the one choice; NULL: text is generated */
+    uint32_t tenant;        /* number of the key, 0 without keys */
+    uint64_t client;        /* who waits in the fair queue: the key, else the address */
+    int fd;                 /* of the connection */
 
     /* Under the server's lock. */
     struct bn_job *next;
@@ -121,6 +126,18 @@ struct bn_job {
 /* Parses a body; false: the reply says why not. The caller owns the job, one owner. */
 bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n, bool chat,
                   struct bn_reply *reply);
+/* embeddings.c: the same of a body for /v1/embeddings. */
+bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n,
+                    struct bn_reply *reply);
+/* Begins to embed the texts of a job, between the passes of the lanes; no other job is being embedded. */
+BN_MUST_CHECK bn_status bn_embed_start(struct bn_job *job, bn_error *err);
+/* After a pass: whether all texts of the job are embedded; goes on to the next one. */
+BN_MUST_CHECK bn_status bn_embed_advance(struct bn_job *job, bool *done, bn_error *err);
+/* Nothing is evaluated for the job any more. */
+void bn_embed_stop(struct bn_job *job);
+/* Makes the answer. */
+void bn_embed_answer(struct bn_job *job);
+void bn_embed_release(struct bn_embed *embed);
 /* Gives up one ownership, under the lock; the last one frees it. */
 void bn_job_release(struct bn_job *job);
 
@@ -135,8 +152,10 @@ void bn_answer_ping(struct bn_job *job);
 
 /* ---- the engine ---- */
 
+#define BN_SERVE_TOKEN_NS 10000000u /* of waiting, which counts as a token less in the fair queue */
 struct bn_client {
     uint64_t client, n_tokens; /* that it got */
+    uint64_t served_ns;        /* when it got some, or came */
     uint32_t n_jobs;
 };
 
@@ -173,6 +192,9 @@ struct bn_server {
     size_t n_keys;
     struct bn_receipt_facts facts;
     struct bn_lanes lanes;
+    bn_sequence *embedding; /* the sequence of texts that are embedded */
+    uint32_t embedding_tenant;
+    struct bn_job *embeds; /* the job whose texts are being embedded; of the engine's thread */
     struct bn_listener *http;
     int wake; /* an eventfd: the engine has work */
 
@@ -189,17 +211,22 @@ struct bn_server {
     struct bn_serve_metrics metrics;
 };
 
+/* Seconds after which there may be room in the queue. Under the lock. */
+unsigned bn_engine_retry_after(const struct bn_server *server);
 /* Hands a job to the engine, which becomes an owner; false: the reply says why not. */
 bool bn_engine_submit(struct bn_server *server, struct bn_job *job, struct bn_reply *reply);
 /* Generates until a signal comes and what runs has ended, or the grace period is over. */
 BN_MUST_CHECK bn_status bn_engine_run(struct bn_server *server, bn_error *err);
 
-/* The choice to start next: of the client that got the fewest tokens; NULL: none waits. Under the lock. */
-struct bn_choice *bn_queue_next(struct bn_server *server);
-/* A client's number of jobs grows or shrinks; it got tokens. Under the lock. */
-bool bn_queue_enter(struct bn_server *server, uint64_t client);
+/* The choice to start next, of those that may: of the client that got the fewest tokens, its age considered; NULL: none.
+ * may_start may be NULL. Under the lock, as the next ones. */
+struct bn_choice *bn_queue_next(struct bn_server *server, uint64_t now_ns,
+                                bool (*may_start)(struct bn_server *server, const struct bn_choice *choice));
+/* A client's number of jobs grows or shrinks; it got tokens; it has jobs. */
+bool bn_queue_enter(struct bn_server *server, uint64_t client, uint64_t now_ns);
 void bn_queue_leave(struct bn_server *server, uint64_t client);
-void bn_queue_account(struct bn_server *server, uint64_t client, uint64_t n_tokens);
+void bn_queue_account(struct bn_server *server, uint64_t client, uint64_t n_tokens, uint64_t now_ns);
+bool bn_queue_knows(struct bn_server *server, uint64_t client);
 
 /* Keeps the receipt of a choice that has ended; called without the lock. */
 BN_MUST_CHECK bn_status bn_receipts_keep(struct bn_server *server, struct bn_choice *choice, bn_error *err);

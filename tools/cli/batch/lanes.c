@@ -7,10 +7,14 @@
 #include "base/error.h"
 #include "base/mem.h"
 
+#define WORTH_WAITING 16u /* tokens that need not be evaluated */
+
 static bn_status open_scheduler(struct bn_lanes *lanes, bn_error *err)
 {
-    if (lanes->scheduler != NULL) return BN_OK;
-    return bn_scheduler_open(&lanes->scheduler, lanes->session, lanes->tok, (uint32_t)lanes->n, err);
+    if (lanes->scheduler == NULL)
+        BN_TRY(bn_scheduler_open(&lanes->scheduler, lanes->session, lanes->tok, (uint32_t)lanes->n, err));
+    bn_scheduler_set_slowdown(lanes->scheduler, lanes->slowdown);
+    return BN_OK;
 }
 
 bn_status bn_lanes_open(struct bn_lanes *lanes, bn_session *session, const bn_tokenizer *tok, size_t most,
@@ -73,6 +77,30 @@ bn_status bn_lanes_start(struct bn_lanes *lanes, bn_generation *gen, uint32_t te
     BN_TRY(bn_scheduler_add(lanes->scheduler, lane->sequence, gen, err));
     lane->gen = gen;
     lanes->n_busy++;
+    return BN_OK;
+}
+
+bool bn_lanes_should_wait(const struct bn_lanes *lanes, const bn_generation *gen, uint32_t tenant)
+{
+    uint32_t now = 0;
+    size_t later = 0, most = gen->n_prompt > 0 ? gen->n_prompt - 1 : 0;
+    for (size_t i = 0; i < lanes->n; i++) {
+        const struct bn_lane *lane = &lanes->list[i];
+        uint32_t n_shared = shared(lane, gen, tenant);
+        if (n_shared > now) now = n_shared;
+        if (lane->gen == NULL || lane->tenant != tenant) continue;
+        size_t n = 0, end = bn_min_size(most, lane->gen->n_prompt);
+        while (n < end && gen->prompt[n] == lane->gen->prompt[n])
+            n++;
+        if (n > later) later = n;
+    }
+    return later >= (size_t)now + WORTH_WAITING;
+}
+
+bn_status bn_lanes_embed(struct bn_lanes *lanes, bn_embedding *embedding, bn_error *err)
+{
+    BN_TRY(open_scheduler(lanes, err));
+    bn_scheduler_embed(lanes->scheduler, embedding);
     return BN_OK;
 }
 

@@ -21,6 +21,7 @@ struct bn_lanes {
     bn_scheduler *scheduler;
     struct bn_lane *list;
     size_t n, n_busy;
+    double slowdown; /* of bn_scheduler_set_slowdown; set by the caller */
 };
 
 /* `most` lanes, at most as many as the session's batch has tokens. The first one is the session's own sequence.
@@ -33,6 +34,10 @@ void bn_lanes_close(struct bn_lanes *lanes);
  * n_busy < n. After an error nothing has changed but the sequence of a free lane. */
 BN_MUST_CHECK bn_status bn_lanes_start(struct bn_lanes *lanes, bn_generation *gen, uint32_t tenant,
                                        bn_error *err);
+/* Whether a busy lane will soon have evaluated more of this prompt than any lane has now: waiting for it saves work. */
+bool bn_lanes_should_wait(const struct bn_lanes *lanes, const bn_generation *gen, uint32_t tenant);
+/* The passes that follow evaluate this embedding too. */
+BN_MUST_CHECK bn_status bn_lanes_embed(struct bn_lanes *lanes, bn_embedding *embedding, bn_error *err);
 /* One pass; after an error all lanes are free, and the results of all generations are released. */
 BN_MUST_CHECK bn_status bn_lanes_step(struct bn_lanes *lanes, bn_error *err);
 /* A generation that has ended, whose lane is free again; NULL: none has. */

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * /v1/embeddings: texts or tokens in, vectors out. Each text comes in as a prompt does, in the passes of the answers
+ * that run, and has the vector of bn-run embed to the bit. One request is evaluated at a time, text after text.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/error.h"
+#include "tools/cli/number.h"
+#include "tools/serve/serve.h"
+
+#define MAX_TEXTS 2048u
+#define FLOAT_BYTES 16u /* most bytes of a number in JSON, with the comma */
+
+struct text {
+    int32_t *ids;
+    size_t n_ids;
+};
+
+struct bn_embed {
+    struct text *texts;
+    size_t n_texts, n_done, n_tokens;
+    size_t n_embd;
+    bool base64;
+    float *vectors; /* n_texts times n_embd */
+    bn_embedding *embedding;
+};
+
+struct parsing {
+    struct bn_server *server;
+    struct bn_job *job;
+    struct bn_embed *embed;
+    struct bn_reply *reply;
+};
+
+/* ---- the request ---- */
+
+static bool refuse(struct parsing *p, const char *name, const char *what)
+{
+    bn_reply_error(p->reply, 400, name, NULL, "%s %s", name, what);
+    return false;
+}
+
+static bool failed(struct parsing *p, const char *name, bn_error *err)
+{
+    bn_reply_failed(p->reply, name, err);
+    return false;
+}
+
+static bool no_memory(struct parsing *p)
+{
+    bn_error err = {0};
+    (void)bn_nomem(&err);
+    return failed(p, NULL, &err);
+}
+
+static bool take_length(struct parsing *p, const struct text *text)
+{
+    uint32_t n_ctx = bn_session_n_ctx(p->server->session);
+    p->embed->n_tokens += text->n_ids;
+    if (text->n_ids == 0) return refuse(p, "input", "has a text without tokens");
+    if (text->n_ids <= n_ctx) return true;
+    bn_reply_error(
+        p->reply, 400, "input", "context_length_exceeded",
+        "This model's maximum context length is %u tokens. However, your input has a text of %zu tokens. "
+        "Please reduce the length of the input.",
+        n_ctx, text->n_ids);
+    return false;
+}
+
+static bool add_text(struct parsing *p, const char *text)
+{
+    bn_error err = {0};
+    struct text *t = &p->embed->texts[p->embed->n_texts++];
+    if (text[0] == '\0') return refuse(p, "input", "has an empty text");
+    if (bn_tokenize(p->server->tok, text, strlen(text), BN_TOKENIZE_BOS, &t->ids, &t->n_ids, &err) != BN_OK)
+        return failed(p, "input", &err);
+    return take_length(p, t);
+}
+
+static bool add_ids(struct parsing *p, const bn_json *list)
+{
+    struct text *t = &p->embed->texts[p->embed->n_texts++];
+    t->ids = bn_alloc(bn_json_size(list), sizeof *t->ids);
+    if (t->ids == NULL) return no_memory(p);
+    for (const bn_json *v = bn_json_first(list); v != NULL; v = bn_json_next(v)) {
+        uint64_t id;
+        if (!bn_json_u64(v, &id) || id >= bn_tokenizer_n_vocab(p->server->tok))
+            return refuse(p, "input", "has something that is not a token id of this model");
+        t->ids[t->n_ids++] = (int32_t)id;
+    }
+    return take_length(p, t);
+}
+
+static bool add(struct parsing *p, const bn_json *value)
+{
+    const char *text;
+    if (bn_json_string(value, &text)) return add_text(p, text);
+    if (bn_json_kind(value) == BN_JSON_ARRAY) return add_ids(p, value);
+    return refuse(p, "input", "is not a list of texts or of lists of tokens");
+}
+
+/* A text, a list of tokens, or a list of these. */
+static bool take_input(struct parsing *p)
+{
+    const bn_json *input = bn_json_get(p->job->body, "input");
+    double number;
+    bool is_list = input != NULL && bn_json_kind(input) == BN_JSON_ARRAY, is_one = !is_list;
+    size_t n = is_list ? bn_json_size(input) : 1;
+    if (input == NULL || bn_json_kind(input) == BN_JSON_NULL) return refuse(p, "input", "is missing");
+    if (n == 0) return refuse(p, "input", "is an empty list");
+    if (is_list && bn_json_number(bn_json_first(input), &number)) is_one = true;
+    if (is_one) n = 1;
+    if (n > MAX_TEXTS) return refuse(p, "input", "has more than 2048 texts");
+    if (n * p->embed->n_embd * FLOAT_BYTES > BN_SERVE_MAX_ANSWER_BYTES)
+        return refuse(p, "input", "has so many texts that the answer is larger than 64 MiB");
+    p->embed->texts = bn_alloc(n, sizeof *p->embed->texts);
+    p->embed->vectors = bn_alloc(n * p->embed->n_embd, sizeof *p->embed->vectors);
+    if (p->embed->texts == NULL || p->embed->vectors == NULL) return no_memory(p);
+    if (is_one) return add(p, input);
+    for (const bn_json *v = bn_json_first(input); v != NULL; v = bn_json_next(v))
+        if (!add(p, v)) return false;
+    return true;
+}
+
+static bool take_options(struct parsing *p)
+{
+    const bn_json *form = bn_json_get(p->job->body, "encoding_format");
+    const bn_json *length = bn_json_get(p->job->body, "dimensions");
+    uint64_t n = p->embed->n_embd;
+    bool has_form = form != NULL && bn_json_kind(form) != BN_JSON_NULL;
+    bool has_length = length != NULL && bn_json_kind(length) != BN_JSON_NULL;
+    const char *name = "float";
+    if (has_form &&
+        (!bn_json_string(form, &name) || (strcmp(name, "float") != 0 && strcmp(name, "base64") != 0)))
+        return refuse(p, "encoding_format", "is not \"float\" or \"base64\"");
+    p->embed->base64 = strcmp(name, "base64") == 0;
+    if (!has_length || (bn_json_u64(length, &n) && n == p->embed->n_embd)) return true;
+    bn_reply_error(p->reply, 400, "dimensions", NULL,
+                   "dimensions is not %zu, the length of this model's vectors, which cannot be shortened",
+                   p->embed->n_embd);
+    return false;
+}
+
+static bn_pooling pooling_of(const struct bn_server *s)
+{
+    return s->o->pooling != BN_POOLING_FILE ? (bn_pooling)s->o->pooling : bn_model_hparams(s->model)->pooling;
+}
+
+static bool check_model(struct parsing *p)
+{
+    bn_pooling pooling = pooling_of(p->server);
+    if (pooling != BN_POOLING_FILE && pooling != BN_POOLING_NONE) return true;
+    bn_reply_error(
+        p->reply, 400, "model", NULL,
+        "the model's file does not say how tokens become one vector; start bn-serve with --pooling mean "
+        "or --pooling last");
+    return false;
+}
+
+static bool take_body(struct parsing *p, const char *body, size_t n)
+{
+    bn_error err = {0};
+    unsigned char id[(BN_SERVE_ID - 1) / 2];
+    if (bn_json_parse(&p->job->body, body, n, &err) != BN_OK) return failed(p, NULL, &err);
+    if (bn_json_kind(p->job->body) != BN_JSON_OBJECT) {
+        bn_reply_error(p->reply, 400, NULL, NULL, "the body is not a JSON object");
+        return false;
+    }
+    if (getrandom(id, sizeof id, 0) != sizeof id) {
+        bn_reply_error(p->reply, 500, NULL, NULL, "the system gives no random numbers");
+        return false;
+    }
+    bn_hex(p->job->id, id, sizeof id);
+    p->embed->n_embd = bn_model_hparams(p->server->model)->n_embd;
+    return check_model(p) && take_options(p) && take_input(p);
+}
+
+bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n,
+                    struct bn_reply *reply)
+{
+    struct parsing p = {server, bn_alloc(1, sizeof *p.job), bn_alloc(1, sizeof *p.embed), reply};
+    *out = NULL;
+    if (p.job == NULL || p.embed == NULL) {
+        bn_free(p.job);
+        bn_free(p.embed);
+        return no_memory(&p);
+    }
+    *p.job = (struct bn_job){.server = server,
+                             .embed = p.embed,
+                             .fd = -1,
+                             .n_owners = 1,
+                             .n_choices = 1,
+                             .since_ns = bn_clock_ns()};
+    p.job->choices[0].job = p.job;
+    p.job->reply.body.max = BN_SERVE_MAX_ANSWER_BYTES;
+    *p.embed = (struct bn_embed){0};
+    if (!take_body(&p, body, n)) {
+        bn_job_release(p.job);
+        return false;
+    }
+    p.job->choices[0].gen.n_prompt = p.embed->n_tokens;
+    *out = p.job;
+    return true;
+}
+
+void bn_embed_release(struct bn_embed *e)
+{
+    if (e == NULL) return;
+    for (size_t i = 0; i < e->n_texts; i++)
+        bn_free(e->texts[i].ids);
+    bn_free(e->texts);
+    bn_free(e->vectors);
+    bn_embedding_close(e->embedding);
+    bn_free(e);
+}
+
+/* ---- passes ---- */
+
+static bn_status next_text(struct bn_job *job, bn_error *err)
+{
+    struct bn_server *s = job->server;
+    struct bn_embed *e = job->embed;
+    const struct text *text = &e->texts[e->n_done];
+    bn_embed_options options = {.pooling = pooling_of(s)};
+    BN_TRY(bn_embedding_open(&e->embedding, s->session, s->embedding, text->ids, text->n_ids, &options,
+                             e->vectors + e->n_done * e->n_embd, err));
+    return bn_lanes_embed(&s->lanes, e->embedding, err);
+}
+
+bn_status bn_embed_start(struct bn_job *job, bn_error *err)
+{
+    struct bn_server *s = job->server;
+    /* The time of an answer would disclose the texts of other tenants. */
+    if (s->embedding_tenant != job->tenant) BN_TRY(bn_sequence_truncate(s->embedding, 0, err));
+    s->embedding_tenant = job->tenant;
+    return next_text(job, err);
+}
+
+void bn_embed_stop(struct bn_job *job)
+{
+    bn_scheduler *scheduler = job->server->lanes.scheduler; /* NULL after a pass that failed */
+    if (scheduler != NULL) bn_scheduler_embed(scheduler, NULL);
+    bn_embedding_close(job->embed->embedding);
+    job->embed->embedding = NULL;
+}
+
+bn_status bn_embed_advance(struct bn_job *job, bool *done, bn_error *err)
+{
+    struct bn_embed *e = job->embed;
+    *done = false;
+    if (!bn_scheduler_has_embedded(job->server->lanes.scheduler)) return BN_OK;
+    bn_embed_stop(job);
+    *done = ++e->n_done == e->n_texts;
+    return *done ? BN_OK : next_text(job, err);
+}
+
+/* ---- the answer ---- */
+
+static void put_vector(struct bn_buf *out, const struct bn_embed *e, size_t i)
+{
+    const float *x = e->vectors + i * e->n_embd;
+    if (e->base64) {
+        bn_buf_putc(out, '"');
+        bn_base64_encode(out, x, e->n_embd * sizeof *x); /* every target is little endian */
+        bn_buf_putc(out, '"');
+        return;
+    }
+    for (size_t k = 0; k < e->n_embd; k++) {
+        bn_buf_putc(out, k == 0 ? '[' : ',');
+        bn_number_put_f32(out, x[k]);
+    }
+    bn_buf_putc(out, ']');
+}
+
+void bn_embed_answer(struct bn_job *job)
+{
+    const struct bn_embed *e = job->embed;
+    struct bn_reply reply = {.status = 200, .body.max = BN_SERVE_MAX_ANSWER_BYTES};
+    struct bn_buf *out = &reply.body;
+    bn_buf_puts(out, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; i < e->n_texts; i++) {
+        bn_buf_printf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i > 0 ? "," : "", i);
+        put_vector(out, e, i);
+        bn_buf_putc(out, '}');
+    }
+    bn_buf_puts(out, "],\"model\":");
+    bn_json_write_string(out, job->server->model_id);
+    bn_buf_printf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}\n", e->n_tokens,
+                  e->n_tokens);
+    if (out->failed) {
+        bn_buf_release(out);
+        reply = (struct bn_reply){0};
+        bn_reply_error(&reply, 503, NULL, NULL, "out of memory");
+    }
+    pthread_mutex_lock(&job->server->lock);
+    job->reply = reply;
+    pthread_mutex_unlock(&job->server->lock);
+}
