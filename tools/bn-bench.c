@@ -123,6 +123,27 @@ static const struct bn_command COMMANDS[] = {
                    "the critical path, and what a faster brick would change"},
                   {"bn-bench profile --graph chrome --pass all >trace.json", "for ui.perfetto.dev"},
                   {"bn-bench profile --check profile.json", "check that a profile was measured"}}},
+    {.name = "serve",
+     .summary = "load a server of OpenAI's API, and show what its clients see",
+     .text = "Sends the same streamed requests to /v1/completions with each number of clients, and shows the "
+             "time to the first token, the times between tokens (gaps), the rate of all answers, and "
+             "failures. Requests follow from the seed, so the answers under each load are compared: by the "
+             "chain of bn-serve, else by the text. --rate sends requests at the times of a Poisson process "
+             "in place of a number of clients. --interrupt sends one long prompt while all clients are "
+             "answered, and shows the gaps meanwhile.\n\nThe URL is plain HTTP to an address or localhost. "
+             "The exit code is 1 when a request failed or when answers differ.",
+     .synopsis = "URL [--clients LIST] [--rate N] [--prompt N] [--tokens N] [--interrupt N]",
+     .options = {bn_bench_serve_options},
+     .json = true,
+     .min_operands = 1,
+     .max_operands = 1,
+     .operand = "URL",
+     .bytes = sizeof(struct bn_bench_options),
+     .run = bn_bench_serve,
+     .examples = {{"bn-bench serve http://127.0.0.1:8080 --clients 1,2,4,8", "rates and latencies"},
+                  {"bn-bench serve http://127.0.0.1:8080 --clients 4 --interrupt 2048",
+                   "how much a long prompt delays answers that run"},
+                  {"bn-bench serve http://127.0.0.1:8080 --rate 2 --requests 100", "an open loop"}}},
     {.name = "doctor",
      .summary = "show what this machine can measure, and its limits",
      .text = "Tries each source of measurement: clocks, counters, timers, energy, pages, quotas, "

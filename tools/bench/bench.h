@@ -69,6 +69,10 @@ struct bn_bench_options {
     uint32_t last, least;
     /* report */
     const char *format, *output, *dir;
+    /* serve */
+    struct bn_list clients;
+    double rate; /* requests a second; 0: not given */
+    uint32_t n_requests, n_shared, n_interrupt;
     /* suite */
     bool force, dry_run;
 };
@@ -120,7 +124,7 @@ extern const struct bn_option bn_bench_run_options[], bn_bench_limits_options[],
     bn_bench_memory_options[], bn_bench_quant_options[], bn_bench_profile_options[],
     bn_bench_profile_graph_options[], bn_bench_doctor_options[], bn_bench_ab_options[],
     bn_bench_baseline_options[], bn_bench_trend_options[], bn_bench_report_options[],
-    bn_bench_suite_command_options[];
+    bn_bench_suite_command_options[], bn_bench_serve_options[];
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
 bn_status bn_bench_limits_command(struct bn_args *args, bn_error *err);
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
@@ -133,6 +137,7 @@ bn_status bn_bench_compare(struct bn_args *args, bn_error *err);
 bn_status bn_bench_baseline(struct bn_args *args, bn_error *err);
 bn_status bn_bench_trend(struct bn_args *args, bn_error *err);
 bn_status bn_bench_report(struct bn_args *args, bn_error *err);
+bn_status bn_bench_serve(struct bn_args *args, bn_error *err);
 bn_status bn_bench_suite(struct bn_args *args, bn_error *err);
 
 #endif
