@@ -75,6 +75,16 @@ BN_MUST_CHECK bn_status bn_receipt_build(bn_json **statement, const struct bn_re
 BN_MUST_CHECK bn_status bn_receipt_write(const char *path, const struct bn_receipt_input *input,
                                          bn_error *err);
 
+/* ---- signing ---- */
+
+#define BN_KEY_MAX_BYTES 4096u /* of the file of a key */
+
+/* Reads a private key; the caller closes it. BN_ERR_AUTH when others may read the file. */
+BN_MUST_CHECK bn_status bn_key_read_file(struct bn_key **key, const char *path, bn_error *err);
+/* Appends the envelope around the canonical text of a statement. */
+BN_MUST_CHECK bn_status bn_receipt_sign(struct bn_buf *envelope, const bn_json *statement,
+                                        const struct bn_key *key, bn_error *err);
+
 /* ---- shared by building and checking ---- */
 
 /* sha256 over the canonical text of a statement without its member receipt_sha256. */

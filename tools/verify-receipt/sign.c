@@ -17,7 +17,6 @@
 #include "lab/receipt/receipt.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
-#define MAX_KEY_BYTES 4096u
 #define MAX_PATH_BYTES 4096u
 
 static void wipe(struct bn_buf *buf)
@@ -26,29 +25,12 @@ static void wipe(struct bn_buf *buf)
     bn_buf_release(buf);
 }
 
-/* The whole room at once: growing would leave copies behind. */
+/* The whole room at once: growing would leave copies. */
 static bn_status secret_buffer(struct bn_buf *buf, bn_error *err)
 {
     *buf = (struct bn_buf){
-        .max = MAX_KEY_BYTES, .room = MAX_KEY_BYTES + 1, .data = bn_alloc(MAX_KEY_BYTES + 1, 1)};
+        .max = BN_KEY_MAX_BYTES, .room = BN_KEY_MAX_BYTES + 1, .data = bn_alloc(BN_KEY_MAX_BYTES + 1, 1)};
     return buf->data == NULL ? bn_nomem(err) : BN_OK;
-}
-
-static bn_status read_private_key(struct bn_key **key, const char *path, bn_error *err)
-{
-    struct stat st;
-    struct bn_buf pem;
-    *key = NULL;
-    if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot open");
-    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return bn_hint(bn_fail_in(err, BN_ERR_AUTH, path, "others may read this private key"), err,
-                       "chmod 600, and think about who has read it");
-    BN_TRY(secret_buffer(&pem, err));
-    bn_status status = bn_file_read(path, &pem, err);
-    if (status == BN_OK) status = bn_key_read_private(key, pem.data, pem.len, err);
-    wipe(&pem);
-    bn_error_name(err, path);
-    return status;
 }
 
 /* The integrity of what is signed has to hold; whatever else a verifier demands is up to the verifier. */
@@ -65,17 +47,6 @@ static bn_status check_integrity(const struct bn_receipt *receipt, bn_error *err
     return BN_OK;
 }
 
-static bn_status wrap(struct bn_buf *envelope, const struct bn_receipt *receipt, const struct bn_key *key,
-                      bn_error *err)
-{
-    struct bn_buf payload = {.max = BN_JSON_MAX_BYTES};
-    bn_status status = bn_json_write(receipt->statement, true, &payload, err);
-    if (status == BN_OK)
-        status = bn_envelope_sign(envelope, key, BN_RECEIPT_PAYLOAD_TYPE, payload.data, payload.len, err);
-    bn_buf_release(&payload);
-    return status;
-}
-
 bn_status bn_verify_sign(struct bn_args *args, bn_error *err)
 {
     static const struct bn_verify_keys none = {0};
@@ -90,8 +61,8 @@ bn_status bn_verify_sign(struct bn_args *args, bn_error *err)
         status = bn_fail(err, BN_ERR_ARG, "only an unsigned statement can be signed");
     if (status == BN_OK) status = check_integrity(&receipt, err);
     bn_error_name(err, path);
-    if (status == BN_OK) status = read_private_key(&key, key_path, err);
-    if (status == BN_OK) status = wrap(&envelope, &receipt, key, err);
+    if (status == BN_OK) status = bn_key_read_file(&key, key_path, err);
+    if (status == BN_OK) status = bn_receipt_sign(&envelope, receipt.statement, key, err);
     if (status == BN_OK && out != NULL) status = bn_file_write_atomic(out, envelope.data, envelope.len, err);
     if (status == BN_OK && out == NULL) fwrite(envelope.data, 1, envelope.len, stdout);
     bn_buf_release(&envelope);
@@ -124,7 +95,7 @@ bn_status bn_verify_keygen(struct bn_args *args, bn_error *err)
     const char *path = ((const struct bn_verify_options *)args->fields)->output;
     char public_path[MAX_PATH_BYTES], id[17] = "";
     struct bn_key *key = NULL;
-    struct bn_buf private_pem, public_pem = {.max = MAX_KEY_BYTES};
+    struct bn_buf private_pem, public_pem = {.max = BN_KEY_MAX_BYTES};
     if (path == NULL) return bn_fail(err, BN_ERR_ARG, "keygen needs --output NAME");
     int n = snprintf(public_path, sizeof public_path, "%s.pub", path);
     if (n < 0 || (size_t)n >= sizeof public_path) return bn_fail(err, BN_ERR_ARG, "the name is too long");
