@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
@@ -46,8 +45,14 @@ static const struct bn_option OPTIONS[] = {
               BN_TO_TEXT(struct bn_serve_options, key_file)),
     BN_OPTION("receipts", "write receipts to DIR [kept in memory]", .arg = "DIR", .group = "Evidence",
               BN_TO_TEXT(struct bn_serve_options, receipts)),
+    BN_OPTION("sign", "sign receipts with an Ed25519 private key (PEM)", .arg = "FILE", .group = "Evidence",
+              BN_TO_TEXT(struct bn_serve_options, sign)),
     BN_OPTION("max-receipts", "keep the last N receipts", .arg = "N", .rare = true, .group = "Evidence",
-              .preset = "1000", BN_TO_U32(struct bn_serve_options, n_receipts, 1, 1000000)),
+              .preset = "100000", BN_TO_U32(struct bn_serve_options, n_receipts, 1, 1000000)),
+    BN_OPTION("receipts-size", "drop the oldest above N bytes [1G; in memory 64M]", .arg = "N", .rare = true,
+              .group = "Evidence", BN_TO_BYTES(struct bn_serve_options, receipts_bytes)),
+    BN_OPTION("receipts-age", "drop those older than TIME, e.g. 30d [never]", .arg = "TIME", .rare = true,
+              .group = "Evidence", BN_TO_SECONDS(struct bn_serve_options, receipts_age_s)),
     BN_OPTION("max-queue", "answers that may wait; more get status 429", .arg = "N", .group = "Limits",
               .preset = "64", BN_TO_U32(struct bn_serve_options, max_queue, 1, 65536)),
     BN_OPTION("max-tokens", "most tokens of an answer [the context]", .arg = "N", .group = "Limits",
@@ -118,27 +123,15 @@ static void name_model(struct bn_server *s)
     snprintf(s->fingerprint, sizeof s->fingerprint, "bn-%s", bn_version());
 }
 
-static bn_status make_folder(const char *path, bn_error *err)
-{
-    struct bn_buf inside = {.max = 4096};
-    bn_buf_printf(&inside, "%s/", path);
-    bn_status status = bn_buf_check(&inside, err);
-    if (status == BN_OK) status = bn_file_make_folders(inside.data, err);
-    if (status == BN_OK && access(path, W_OK) != 0)
-        status = bn_fail_in(err, BN_ERR_IO, path, "cannot write there");
-    bn_buf_release(&inside);
-    return status;
-}
-
 static bn_status start(struct bn_server *s, bn_error *err)
 {
     const struct bn_serve_options *o = s->o;
     if (o->key_file != NULL) BN_TRY(bn_keys_read(s, o->key_file, err));
-    if (o->receipts != NULL) BN_TRY(make_folder(o->receipts, err));
+    if (o->sign != NULL) BN_TRY(bn_key_read_file(&s->sign_key, o->sign, err));
+    BN_TRY(bn_receipts_open(s, err));
     s->n_clients = (size_t)o->max_queue + o->n_sequences + 1;
     s->clients = bn_alloc(s->n_clients, sizeof *s->clients);
-    s->receipts = bn_alloc(o->n_receipts, sizeof *s->receipts);
-    if (s->clients == NULL || s->receipts == NULL) return bn_nomem(err);
+    if (s->clients == NULL) return bn_nomem(err);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake < 0) return bn_fail(err, BN_ERR_IO, "no event descriptor");
     name_model(s);
@@ -164,13 +157,14 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     if (status == BN_OK) status = start(s, err);
     if (status == BN_OK) status = bn_engine_run(s, err);
     bn_listener_stop(s->http);
+    bn_receipts_close(s);
     bn_lanes_close(&s->lanes);
     bn_sequence_close(s->embedding);
     bn_session_close(s->session);
     bn_model_close(s->model);
-    if (s->receipts != NULL) bn_receipts_release(s);
     bn_free(s->clients);
     bn_free(s->keys);
+    bn_key_close(s->sign_key);
     if (s->wake >= 0) close(s->wake);
     pthread_mutex_destroy(&s->lock);
     bn_free(s);

@@ -4,52 +4,12 @@
 # shellcheck disable=SC2317 # functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-model=fixtures/shakespeare-5m-i2_s.gguf
+# shellcheck source=tests/serve/server.sh
+. tests/serve/server.sh
 key=0123456789abcdef-key
 other_key=fedcba9876543210-key
-server=''
-stop_server() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null
-    [ -z "$server" ] || wait "$server" 2>/dev/null
-    server=''
-}
-finish() { stop_server; tap_end; }
-trap finish EXIT
-# start ARGUMENTS...: a server on a free port; sets $url and $port
-start() {
-    stop_server
-    : >"$tmp/address"
-    "$bin/bn-serve" -m "$model" --port 0 --template instruct -t 1 "$@" >"$tmp/address" 2>"$tmp/log" &
-    server=$!
-    wait_for grep -q http "$tmp/address" || { cat "$tmp/log"; exit 1; }
-    url=$(grep -oE 'http://.*' "$tmp/address")
-    port=${url##*:}
-}
-# ask PATH BODY CURL-ARGUMENTS...: leaves the reply in $tmp/reply, headers in $tmp/headers, prints the status
-ask() {
-    local path=$1 body=$2
-    shift 2
-    curl -sS -m 120 -o "$tmp/reply" -D "$tmp/headers" -w '%{http_code}' -H 'Content-Type: application/json' \
-        "$@" ${body:+-d "$body"} "$url$path"
-}
-# replies STATUS PATTERN PATH BODY CURL-ARGUMENTS...
-replies() {
-    local want=$1 pattern=$2 got
-    shift 2
-    got=$(ask "$@")
-    [ "$got" = "$want" ] && grep -qE -- "$pattern" "$tmp/reply" && return 0
-    echo "status $got, expected $want and $pattern in:"
-    cat "$tmp/reply"
-    return 1
-}
-# value EXPRESSION FILE: of the JSON document d
-value() { python3 -c "import json,sys; d = json.load(open(sys.argv[1])); print($1)" "$2"; }
-header() { sed -n "s/^$1: \\(.*\\)\\r\$/\\1/Ip" "$tmp/headers"; }
-metric() { curl -sS -m 60 "$url/metrics" | sed -n "s/^$1 //p"; }
-metric_is() { equal "$(metric "$1")" "$2"; }
 
 start --receipts "$tmp/receipts" --max-queue 40 --sequences 6 --batch 32 --max-body 64K --timeout 2s
 

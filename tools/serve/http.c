@@ -81,7 +81,7 @@ static enum MHD_Result send_reply(struct exchange *x, struct MHD_Connection *c, 
                                         body->len > 0 ? MHD_RESPMEM_MUST_COPY : MHD_RESPMEM_PERSISTENT);
     if (response == NULL) return MHD_NO;
     add_header(response, "Content-Type", reply->type != NULL ? reply->type : "application/json");
-    add_header(response, "Cache-Control", "no-store");
+    add_header(response, "Cache-Control", reply->cache != NULL ? reply->cache : "no-store");
     add_header(response, "X-Content-Type-Options", "nosniff");
     if (reply->allow != NULL) add_header(response, "Allow", reply->allow);
     if (reply->status == 500) add_header(response, "X-Should-Retry", "false");

@@ -3,6 +3,7 @@
  * The keys of clients. Digests are compared, all of them each time: the time of a refusal says nothing about a key.
  */
 #define _GNU_SOURCE
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -59,4 +60,18 @@ uint32_t bn_keys_find(const struct bn_server *s, const char *key)
         found |= same * (i + 1);
     }
     return found <= s->n_keys ? found : 0;
+}
+
+bn_status bn_keys_owner(const struct bn_server *s, uint32_t tenant, uint64_t *owner, bn_error *err)
+{
+    char digest[BN_SHA256_HEX];
+    struct bn_buf text = {.max = 256};
+    bn_buf_printf(&text, "bn-serve receipts of %s", s->keys[tenant - 1]);
+    bn_status status = bn_buf_check(&text, err);
+    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, digest, err);
+    bn_buf_release(&text);
+    if (status != BN_OK) return status;
+    digest[16] = '\0';
+    *owner = strtoull(digest, NULL, 16);
+    return BN_OK;
 }

@@ -24,6 +24,24 @@ static void put_counter(struct bn_buf *out, const char *name, const char *help, 
                   (unsigned long long)value);
 }
 
+static void put_gauge(struct bn_buf *out, const char *name, const char *help, uint64_t value)
+{
+    bn_buf_printf(out, "# HELP bn_%s %s\n# TYPE bn_%s gauge\nbn_%s %llu\n", name, help, name, name,
+                  (unsigned long long)value);
+}
+
+static void put_receipts(struct bn_buf *out, const struct bn_receipts_stats *stats)
+{
+    put_counter(out, "receipts_total", "receipts that were made", stats->n_made);
+    put_counter(out, "receipts_lost_total", "receipts lost because too many waited for the disk",
+                stats->n_lost);
+    put_counter(out, "receipts_write_failures_total", "attempts to write receipts that failed",
+                stats->n_failures);
+    put_gauge(out, "receipts", "receipts that are kept", stats->n);
+    put_gauge(out, "receipts_bytes", "bytes of receipts that are kept", stats->n_bytes);
+    put_gauge(out, "receipts_waiting", "of them, those that wait to be written", stats->n_waiting);
+}
+
 static void put_histogram(struct bn_buf *out, const char *name, const char *help,
                           const struct bn_histogram *h)
 {
@@ -42,6 +60,7 @@ void bn_serve_metrics_write(struct bn_server *s, struct bn_buf *out)
     pthread_mutex_lock(&s->lock);
     struct bn_serve_metrics m = s->metrics;
     pthread_mutex_unlock(&s->lock);
+    struct bn_receipts_stats receipts = bn_receipts_stats(s);
     bn_buf_puts(
         out, "# HELP bn_responses_total responses by class of status\n# TYPE bn_responses_total counter\n");
     for (unsigned i = 2; i < 6; i++)
@@ -56,6 +75,7 @@ void bn_serve_metrics_write(struct bn_server *s, struct bn_buf *out)
     put_counter(out, "cached_tokens_total", "of them, those that were not evaluated again", m.cached_tokens);
     put_counter(out, "generated_tokens_total", "tokens that were generated", m.generated_tokens);
     put_counter(out, "passes_total", "passes over the model", m.n_passes);
+    put_receipts(out, &receipts);
     put_histogram(out, "first_token_seconds", "from the request to its first token", &m.first_token);
     put_histogram(out, "next_token_seconds", "between two tokens of an answer", &m.next_token);
     put_histogram(out, "request_seconds", "from the request to the end of its answer", &m.request);

@@ -1,54 +1,274 @@
 /* SPDX-License-Identifier: MIT
  *
- * The receipts of the last answers: in files of a folder, or in memory within a bound. A name is found in the list of
- * those that this server made; no path comes from a client.
+ * The list of receipts: a ring, the oldest first, and a table of their names. A receipt is found in the list; no path comes
+ * from a client.
+ *
+ * With a folder, a new receipt waits in the list with its text until the writer's thread has written it: the thread that
+ * generates never waits for a disk. When a disk fails, receipts wait, and the writer tries again; what waits is bounded,
+ * and those that come when it is full are lost, which is counted. Only the writer removes entries then.
  */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "tools/cli/default_model.h"
-#include "tools/serve/serve.h"
+#include "tools/cli/report.h"
+#include "tools/serve/receipts.h"
 
-#define MAX_MEMORY_BYTES (64u << 20) /* of all receipts */
+#define MAX_WAITING 4096u
+#define MAX_WAITING_BYTES (64u << 20)
+#define MEMORY_BYTES ((uint64_t)64 << 20) /* of all receipts without a folder */
+#define FOLDER_BYTES ((uint64_t)1 << 30)
+#define RETRY_S 1  /* after a failure */
+#define PATROL_S 5 /* between two looks for those that are too old */
 
-static bool path_of(const struct bn_server *s, const char *id, char path[4096])
+struct bn_receipts {
+    const struct bn_serve_options *o;
+    uint64_t max_bytes;
+    uint64_t owners[BN_SERVE_MAX_KEYS];
+    int lock_fd;
+    pthread_t writer;
+    bool has_writer;
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t work;
+    bool stopping, losing;
+    struct bn_receipt_entry *ring;
+    uint32_t *heads; /* of the table: an entry of the ring plus 1 */
+    uint64_t room, n_heads;
+    uint64_t first, written, end; /* counted from the start: those from written on wait for the writer */
+    struct bn_receipts_stats stats;
+};
+
+static struct bn_receipt_entry *at(const struct bn_receipts *r, uint64_t i)
 {
-    return (size_t)snprintf(path, 4096, "%s/%s.json", s->o->receipts, id) < 4096;
+    return &r->ring[i % r->room];
 }
 
-/* Under the lock. */
-static void drop(struct bn_server *s, struct bn_receipt_entry *entry)
+/* ---- the list, under the lock ---- */
+
+static uint32_t *head_of(const struct bn_receipts *r, const char *id)
 {
-    char path[4096];
+    uint64_t hash = 14695981039346656037u;
+    for (; *id != '\0'; id++)
+        hash = (hash ^ (unsigned char)*id) * 1099511628211u;
+    return &r->heads[hash & (r->n_heads - 1)];
+}
+
+static void append(struct bn_receipts *r, const struct bn_receipt_entry *entry)
+{
+    uint32_t *head = head_of(r, entry->id);
+    *at(r, r->end) = *entry;
+    at(r, r->end)->next = *head;
+    *head = (uint32_t)(r->end % r->room) + 1;
+    r->end++;
+    r->stats.n++;
+    r->stats.n_bytes += entry->n_bytes;
+}
+
+/* Takes an entry out of the table; its place in the ring stays until it is the first. */
+static void forget(struct bn_receipts *r, struct bn_receipt_entry *entry)
+{
     if (entry->id[0] == '\0') return;
-    if (s->o->receipts != NULL && path_of(s, entry->id, path)) (void)unlink(path);
-    s->receipt_bytes -= entry->text.len;
+    uint32_t *link = head_of(r, entry->id);
+    while (&r->ring[*link - 1] != entry)
+        link = &r->ring[*link - 1].next;
+    *link = entry->next;
+    r->stats.n--;
+    r->stats.n_bytes -= entry->n_bytes;
     bn_buf_release(&entry->text);
     *entry = (struct bn_receipt_entry){0};
 }
 
-static void insert(struct bn_server *s, const struct bn_choice *c, const struct bn_buf *text)
+static bool is_old(const struct bn_receipts *r, const struct bn_receipt_entry *entry)
 {
-    pthread_mutex_lock(&s->lock);
-    struct bn_receipt_entry *entry = &s->receipts[s->next_receipt % s->o->n_receipts];
-    drop(s, entry);
-    entry->tenant = c->job->tenant;
-    snprintf(entry->id, sizeof entry->id, "%s", c->receipt);
-    entry->text = *text;
-    s->receipt_bytes += text->len;
-    s->next_receipt++;
-    for (size_t i = 0; i + 1 < s->o->n_receipts && s->receipt_bytes > MAX_MEMORY_BYTES; i++)
-        drop(s, &s->receipts[(s->next_receipt + i) % s->o->n_receipts]);
-    pthread_mutex_unlock(&s->lock);
+    return r->o->receipts_age_s != 0 && bn_clock_utc() - entry->made_s > (int64_t)r->o->receipts_age_s;
 }
 
-bn_status bn_receipts_keep(struct bn_server *s, struct bn_choice *c, bn_error *err)
+/* Whether the first entry goes; `most` are allowed. */
+static bool is_over(const struct bn_receipts *r, uint64_t most)
+{
+    const struct bn_receipt_entry *entry = at(r, r->first);
+    return entry->id[0] == '\0' || r->stats.n > most || r->stats.n_bytes > r->max_bytes || is_old(r, entry);
+}
+
+/* Removes the oldest ones, down to the bounds. Those that wait for the writer stay. */
+static void trim(struct bn_receipts *r)
 {
     char path[4096];
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    while (r->first < (r->has_writer ? r->written : r->end) && is_over(r, r->o->n_receipts)) {
+        struct bn_receipt_entry *entry = at(r, r->first++);
+        bool is_file = r->o->receipts != NULL && entry->id[0] != '\0' &&
+                       bn_receipts_path(path, r->o->receipts, entry, NULL) == BN_OK;
+        forget(r, entry);
+        if (!is_file) continue;
+        pthread_mutex_unlock(&r->lock);
+        (void)unlink(path);
+        pthread_mutex_lock(&r->lock);
+    }
+}
+
+/* ---- the writer ---- */
+
+/* What became of a batch. */
+static void take_result(struct bn_receipts *r, size_t n_done, bn_status status, const bn_error *err)
+{
+    for (size_t i = 0; i < n_done; i++) {
+        struct bn_receipt_entry *entry = at(r, r->written++);
+        r->stats.n_waiting_bytes -= entry->text.len;
+        bn_buf_release(&entry->text);
+        entry->text = (struct bn_buf){0};
+    }
+    r->stats.n_waiting = r->end - r->written;
+    if (status != BN_OK) {
+        r->stats.n_failures++;
+        if (!r->stats.failing) bn_report_warning("receipts wait in memory: %s: %s", err->where, err->msg);
+    } else if (r->stats.failing) {
+        bn_report_note(0, "receipts are written again");
+    }
+    r->stats.failing = status != BN_OK;
+}
+
+static void write_batch(struct bn_receipts *r)
+{
+    const struct bn_receipt_entry *entries[BN_RECEIPTS_BATCH];
+    size_t n = bn_min_size((size_t)(r->end - r->written), BN_RECEIPTS_BATCH), n_done = 0;
+    bn_error err = {0};
+    for (size_t i = 0; i < n; i++)
+        entries[i] = at(r, r->written + i);
+    pthread_mutex_unlock(&r->lock);
+    bn_status status = bn_receipts_folder_write(r->o->receipts, entries, n, &n_done, &err);
+    pthread_mutex_lock(&r->lock);
+    take_result(r, n_done, status, &err);
+}
+
+/* Until there is work, or it is time to try again or to look for those that are too old. */
+static void wait_for_work(struct bn_receipts *r)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += r->stats.failing ? RETRY_S : PATROL_S;
+    while (!r->stopping && (r->stats.failing || r->written == r->end))
+        if (pthread_cond_timedwait(&r->work, &r->lock, &until) != 0) break;
+}
+
+/* At the end what waits is tried once more. */
+static void *write_all(void *user)
+{
+    struct bn_receipts *r = user;
+    bool last = false;
+    pthread_mutex_lock(&r->lock);
+    while (!last) {
+        last = r->stopping;
+        do {
+            if (r->written < r->end) write_batch(r);
+            trim(r);
+        } while (r->written < r->end && !r->stats.failing);
+        wait_for_work(r);
+    }
+    uint64_t n_left = r->end - r->written;
+    pthread_mutex_unlock(&r->lock);
+    if (n_left > 0) bn_report_warning("receipts that were not written: %llu", (unsigned long long)n_left);
+    return NULL;
+}
+
+/* Signals are for the main thread. */
+static bn_status start_writer(struct bn_receipts *r, bn_error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int why = pthread_create(&r->writer, NULL, write_all, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    r->has_writer = why == 0;
+    return why == 0 ? BN_OK : bn_fail_errno(err, why, "thread", "cannot start");
+}
+
+/* ---- opening and closing ---- */
+
+static bn_status read_folder(struct bn_receipts *r, size_t n_owners, bn_error *err)
+{
+    struct bn_receipt_entry *list = NULL;
+    size_t n = 0;
+    BN_TRY(bn_receipts_folder_open(r->o->receipts, r->owners, n_owners, &r->lock_fd, err));
+    BN_TRY(bn_receipts_folder_list(r->o->receipts, &list, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        r->written = r->end + 1;
+        append(r, &list[i]);
+        trim(r);
+    }
+    bn_free(list);
+    return start_writer(r, err);
+}
+
+static bn_status allocate(struct bn_receipts *r, bn_error *err)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->work, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&r->lock, NULL);
+    r->room = (uint64_t)r->o->n_receipts + MAX_WAITING;
+    for (r->n_heads = 64; r->n_heads < r->room;)
+        r->n_heads *= 2;
+    r->ring = bn_alloc(r->room, sizeof *r->ring);
+    r->heads = bn_alloc(r->n_heads, sizeof *r->heads);
+    return r->ring != NULL && r->heads != NULL ? BN_OK : bn_nomem(err);
+}
+
+bn_status bn_receipts_open(struct bn_server *s, bn_error *err)
+{
+    struct bn_receipts *r = s->receipts = bn_alloc(1, sizeof *r);
+    if (r == NULL) return bn_nomem(err);
+    r->o = s->o;
+    r->lock_fd = -1;
+    r->max_bytes = s->o->receipts_bytes != 0 ? s->o->receipts_bytes
+                   : s->o->receipts != NULL  ? FOLDER_BYTES
+                                             : MEMORY_BYTES;
+    BN_TRY(allocate(r, err));
+    for (size_t i = 0; i < s->n_keys; i++)
+        BN_TRY(bn_keys_owner(s, (uint32_t)i + 1, &r->owners[i], err));
+    if (s->o->receipts == NULL) return BN_OK;
+    pthread_mutex_lock(&r->lock);
+    bn_status status = read_folder(r, s->n_keys, err);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+/* Files stay. */
+void bn_receipts_close(struct bn_server *s)
+{
+    struct bn_receipts *r = s->receipts;
+    if (r == NULL) return;
+    if (r->has_writer) {
+        pthread_mutex_lock(&r->lock);
+        r->stopping = true;
+        pthread_cond_signal(&r->work);
+        pthread_mutex_unlock(&r->lock);
+        pthread_join(r->writer, NULL);
+    }
+    if (r->lock_fd >= 0) close(r->lock_fd);
+    for (uint64_t i = r->first; r->ring != NULL && i < r->end; i++)
+        bn_buf_release(&at(r, i)->text);
+    pthread_cond_destroy(&r->work);
+    pthread_mutex_destroy(&r->lock);
+    bn_free(r->ring);
+    bn_free(r->heads);
+    bn_free(r);
+}
+
+/* ---- keeping and finding ---- */
+
+static bn_status build(struct bn_server *s, const struct bn_choice *c, struct bn_buf *text, bn_error *err)
+{
     bn_json *statement = NULL;
     struct bn_receipt_input in = {
         .model = s->model,
@@ -67,45 +287,84 @@ bn_status bn_receipts_keep(struct bn_server *s, struct bn_choice *c, bn_error *e
         .facts = &s->facts,
     };
     BN_TRY(bn_receipt_build(&statement, &in, err));
-    bn_status status = bn_json_write(statement, false, &text, err);
+    bn_status status = s->sign_key != NULL ? bn_receipt_sign(text, statement, s->sign_key, err)
+                                           : bn_json_write_line(statement, false, text, err);
     bn_json_free(statement);
-    bn_buf_putc(&text, '\n');
-    if (status == BN_OK) status = bn_buf_check(&text, err);
-    if (status == BN_OK && s->o->receipts != NULL) {
-        status = path_of(s, c->receipt, path)
-                     ? bn_file_write_atomic(path, text.data, text.len, err)
-                     : bn_fail(err, BN_ERR_ARG, "the name of the folder is too long");
-        bn_buf_release(&text);
-        text = (struct bn_buf){0};
-    }
-    if (status == BN_OK)
-        insert(s, c, &text);
-    else
-        bn_buf_release(&text);
     return status;
+}
+
+/* Room for one more. */
+static bool has_room(const struct bn_receipts *r, size_t n_bytes)
+{
+    return r->end - r->first < r->room && r->end - r->written < MAX_WAITING &&
+           r->stats.n_waiting_bytes + n_bytes <= MAX_WAITING_BYTES;
+}
+
+/* Takes the text of the entry. The warning comes once for each time that receipts are lost. */
+static void keep(struct bn_receipts *r, struct bn_receipt_entry *entry)
+{
+    pthread_mutex_lock(&r->lock);
+    if (!r->has_writer) r->written = r->end; /* nothing waits */
+    bool fits = has_room(r, entry->text.len);
+    if (fits) {
+        append(r, entry);
+        r->stats.n_made++;
+    } else {
+        bn_buf_release(&entry->text);
+        r->stats.n_lost++;
+    }
+    if (!fits && !r->losing) bn_report_warning("receipts are lost: too many wait to be written");
+    r->losing = !fits;
+    if (r->has_writer) {
+        r->stats.n_waiting = r->end - r->written;
+        r->stats.n_waiting_bytes += entry->text.len;
+        pthread_cond_signal(&r->work);
+    } else {
+        trim(r);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+bn_status bn_receipts_keep(struct bn_server *s, struct bn_choice *c, bn_error *err)
+{
+    struct bn_receipt_entry entry = {.made_s = bn_clock_utc(), .text.max = BN_JSON_MAX_BYTES};
+    bn_status status = build(s, c, &entry.text, err);
+    if (status != BN_OK) {
+        bn_buf_release(&entry.text);
+        return status;
+    }
+    entry.n_bytes = entry.text.len;
+    entry.owner = c->job->tenant != 0 ? s->receipts->owners[c->job->tenant - 1] : 0;
+    snprintf(entry.id, sizeof entry.id, "%s", c->receipt);
+    keep(s->receipts, &entry);
+    return BN_OK;
 }
 
 bool bn_receipts_find(struct bn_server *s, const char *id, uint32_t tenant, struct bn_buf *out)
 {
-    char path[4096];
-    bool found = false;
-    pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < s->o->n_receipts && id[0] != '\0' && !found; i++) {
-        const struct bn_receipt_entry *entry = &s->receipts[i];
-        if (entry->tenant != tenant || strcmp(entry->id, id) != 0) continue;
-        found = true;
-        bn_buf_append(out, bn_buf_text(&entry->text), entry->text.len);
-        if (s->o->receipts != NULL)
-            found = path_of(s, entry->id, path) && bn_file_read_regular(path, out, NULL) == BN_OK;
-    }
-    pthread_mutex_unlock(&s->lock);
+    struct bn_receipts *r = s->receipts;
+    char path[4096] = "";
+    uint64_t owner = tenant != 0 ? r->owners[tenant - 1] : 0;
+    const struct bn_receipt_entry *entry = NULL;
+    if (id[0] == '\0') return false;
+    pthread_mutex_lock(&r->lock);
+    for (uint32_t i = *head_of(r, id); i != 0 && entry == NULL; i = r->ring[i - 1].next)
+        if (r->ring[i - 1].owner == owner && strcmp(r->ring[i - 1].id, id) == 0) entry = &r->ring[i - 1];
+    bool found = entry != NULL && !is_old(r, entry);
+    if (found && entry->text.len > 0)
+        bn_buf_append(out, entry->text.data, entry->text.len);
+    else if (found)
+        found = bn_receipts_path(path, r->o->receipts, entry, NULL) == BN_OK;
+    pthread_mutex_unlock(&r->lock);
+    if (found && path[0] != '\0') found = bn_file_read_regular(path, out, NULL) == BN_OK;
     return found && !out->failed;
 }
 
-/* Files stay. */
-void bn_receipts_release(struct bn_server *s)
+struct bn_receipts_stats bn_receipts_stats(struct bn_server *s)
 {
-    for (size_t i = 0; i < s->o->n_receipts; i++)
-        bn_buf_release(&s->receipts[i].text);
-    bn_free(s->receipts);
+    struct bn_receipts *r = s->receipts;
+    pthread_mutex_lock(&r->lock);
+    struct bn_receipts_stats stats = r->stats;
+    pthread_mutex_unlock(&r->lock);
+    return stats;
 }

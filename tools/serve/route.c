@@ -122,11 +122,13 @@ static void detokenize(struct bn_server *s, const struct bn_request *request, st
 static void receipt(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     reply->body.max = BN_SERVE_MAX_ANSWER_BYTES;
-    if (bn_receipts_find(s, request->path + sizeof RECEIPTS - 1, request->tenant, &reply->body))
-        reply->status = 200;
-    else
+    if (!bn_receipts_find(s, request->path + sizeof RECEIPTS - 1, request->tenant, &reply->body)) {
         bn_reply_error(reply, 404, NULL, NULL,
                        "no such receipt: it was never made, or was dropped for newer ones");
+        return;
+    }
+    reply->status = 200;
+    reply->cache = "private, max-age=86400, immutable"; /* a receipt never changes */
 }
 
 /* ---- the table ---- */

@@ -23,7 +23,8 @@
 #define BN_SERVE_MAX_TOP 20u
 #define BN_SERVE_MAX_KEYS 64u
 #define BN_SERVE_MAX_ANSWER_BYTES (64u << 20)
-#define BN_SERVE_ID 33u /* hexadecimal digits and a NUL */
+#define BN_SERVE_ID 33u                    /* hexadecimal digits and a NUL */
+#define BN_SERVE_RECEIPT (BN_SERVE_ID + 4) /* ID or ID-N */
 
 struct bn_serve_options {
     uint32_t n_threads, n_ctx, n_batch, n_sequences; /* 0: not given */
@@ -31,7 +32,8 @@ struct bn_serve_options {
     const char *host;
     uint32_t port;
     struct bn_texts allow_hosts;
-    const char *key_file, *receipts;
+    const char *key_file, *receipts, *sign;
+    uint64_t receipts_bytes, receipts_age_s; /* 0: by where they are kept; for ever */
     uint32_t n_receipts, max_queue, max_tokens, max_connections;
     uint64_t max_body_bytes, timeout_s, grace_s, max_time_s;
     double max_slowdown;
@@ -45,6 +47,7 @@ struct bn_reply {
     unsigned status; /* HTTP's */
     const char *type;
     const char *allow;      /* header Allow of 405 */
+    const char *cache;      /* header Cache-Control; NULL: no-store */
     unsigned retry_after_s; /* 0: no such header */
     struct bn_buf body;
 };
@@ -72,7 +75,7 @@ struct bn_choice {
     size_t n_text_bytes;
     bn_generation gen;
     bool started, ended;
-    char receipt[BN_SERVE_ID + 4];
+    char receipt[BN_SERVE_RECEIPT];
     struct bn_buf answer; /* not streamed: all of it; streamed: what has not been sent */
     size_t n_shown;       /* tokens whose log-probabilities were sent */
     size_t n_text;        /* bytes of text before those that come */
@@ -159,13 +162,6 @@ struct bn_client {
     uint32_t n_jobs;
 };
 
-/* Answers of past requests; receipts.c. */
-struct bn_receipt_entry {
-    char id[BN_SERVE_ID + 4];
-    uint32_t tenant;
-    struct bn_buf text; /* empty when it is in a file */
-};
-
 #define BN_SERVE_BUCKETS 12u
 struct bn_histogram {
     uint64_t counts[BN_SERVE_BUCKETS + 1], n;
@@ -190,7 +186,9 @@ struct bn_server {
     uint64_t load_ns, created_s;
     char (*keys)[BN_SHA256_HEX]; /* digests */
     size_t n_keys;
+    struct bn_key *sign_key; /* of receipts; NULL: they are not signed */
     struct bn_receipt_facts facts;
+    struct bn_receipts *receipts;
     struct bn_lanes lanes;
     bn_sequence *embedding; /* the sequence of texts that are embedded */
     uint32_t embedding_tenant;
@@ -206,8 +204,6 @@ struct bn_server {
     bool stopping;
     struct bn_client *clients;
     size_t n_clients;
-    struct bn_receipt_entry *receipts; /* a ring of o->n_receipts */
-    size_t next_receipt, receipt_bytes;
     struct bn_serve_metrics metrics;
 };
 
@@ -228,11 +224,24 @@ void bn_queue_leave(struct bn_server *server, uint64_t client);
 void bn_queue_account(struct bn_server *server, uint64_t client, uint64_t n_tokens, uint64_t now_ns);
 bool bn_queue_knows(struct bn_server *server, uint64_t client);
 
+/* ---- receipts ---- */
+
+struct bn_receipts_stats {
+    uint64_t n, n_bytes;                 /* that are kept now */
+    uint64_t n_waiting, n_waiting_bytes; /* of them, those that are not in their files yet */
+    uint64_t n_made, n_lost, n_failures; /* so far; attempts to write that failed */
+    bool failing;                        /* the last attempt did */
+};
+
+/* Reads the folder of receipts, if there is one, and starts the thread that writes there. Released by
+ * bn_receipts_close, after an error too, which writes what waits. */
+BN_MUST_CHECK bn_status bn_receipts_open(struct bn_server *server, bn_error *err);
+void bn_receipts_close(struct bn_server *server);
 /* Keeps the receipt of a choice that has ended; called without the lock. */
 BN_MUST_CHECK bn_status bn_receipts_keep(struct bn_server *server, struct bn_choice *choice, bn_error *err);
 /* Appends the text of a receipt; false: there is none of this name for this tenant. */
 bool bn_receipts_find(struct bn_server *server, const char *id, uint32_t tenant, struct bn_buf *out);
-void bn_receipts_release(struct bn_server *server);
+struct bn_receipts_stats bn_receipts_stats(struct bn_server *server);
 
 void bn_serve_metrics_observe(struct bn_histogram *histogram, uint64_t ns);
 void bn_serve_metrics_write(struct bn_server *server, struct bn_buf *out);
@@ -243,6 +252,9 @@ void bn_serve_metrics_write(struct bn_server *server, struct bn_buf *out);
 BN_MUST_CHECK bn_status bn_keys_read(struct bn_server *server, const char *path, bn_error *err);
 /* The number of a key, counted from 1; 0: it is none of them. The time does not depend on its bytes. */
 uint32_t bn_keys_find(const struct bn_server *server, const char *key);
+/* A number that stands for a key in the names of files: it stays the same when the file of keys changes. */
+BN_MUST_CHECK bn_status bn_keys_owner(const struct bn_server *server, uint32_t tenant, uint64_t *owner,
+                                      bn_error *err);
 
 /* A request whose body has come. */
 struct bn_request {
