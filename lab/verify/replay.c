@@ -12,23 +12,23 @@
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
-struct replay {
+struct bn_replay {
     const bn_json *predicate;
     struct bn_generation gen;
     int32_t *prompt, *stop_ids, *want;
     const char **stops;
     size_t n_want;
-    const char *reason, *chain; /* claimed; chain may be NULL */
+    const char *reason, *chain; /* claimed */
     uint32_t n_ctx;
-    bn_error *err;
+    bn_error *err; /* of the call that runs */
 };
 
-static bn_status missing(const struct replay *r, const char *path)
+static bn_status missing(const struct bn_replay *r, const char *path)
 {
     return bn_fail_in(r->err, BN_ERR_FORMAT, path, "needed for a replay, and missing or malformed");
 }
 
-static bn_status read_u32(const struct replay *r, const char *path, uint32_t *out)
+static bn_status read_u32(const struct bn_replay *r, const char *path, uint32_t *out)
 {
     uint64_t value;
     if (!bn_json_u64(bn_json_path(r->predicate, path), &value) || value > UINT32_MAX) return missing(r, path);
@@ -36,7 +36,7 @@ static bn_status read_u32(const struct replay *r, const char *path, uint32_t *ou
     return BN_OK;
 }
 
-static bn_status read_f32(const struct replay *r, const char *path, float *out)
+static bn_status read_f32(const struct bn_replay *r, const char *path, float *out)
 {
     double value;
     if (!bn_json_number(bn_json_path(r->predicate, path), &value)) return missing(r, path);
@@ -44,7 +44,7 @@ static bn_status read_f32(const struct replay *r, const char *path, float *out)
     return BN_OK;
 }
 
-static bn_status read_ids(const struct replay *r, const char *path, int32_t **ids, size_t *n)
+static bn_status read_ids(const struct bn_replay *r, const char *path, int32_t **ids, size_t *n)
 {
     const bn_json *list = bn_json_path(r->predicate, path);
     if (bn_json_kind(list) != BN_JSON_ARRAY) return missing(r, path);
@@ -60,7 +60,7 @@ static bn_status read_ids(const struct replay *r, const char *path, int32_t **id
     return BN_OK;
 }
 
-static bn_status read_stops(struct replay *r)
+static bn_status read_stops(struct bn_replay *r)
 {
     const bn_json *list = bn_json_path(r->predicate, "request.stops");
     if (bn_json_kind(list) != BN_JSON_ARRAY) return missing(r, "request.stops");
@@ -77,7 +77,7 @@ static bn_status read_stops(struct replay *r)
     return BN_OK;
 }
 
-static bn_status read_request(struct replay *r)
+static bn_status read_request(struct bn_replay *r)
 {
     bn_sampler_options *s = &r->gen.sampling;
     BN_TRY(read_ids(r, "request.prompt_ids", &r->prompt, &r->gen.n_prompt));
@@ -107,7 +107,7 @@ static bn_status read_request(struct replay *r)
 }
 
 /* A claimed text next to what this model gives; NULL: the receipt must have null. */
-static bool text_claim_differs(const struct replay *r, const char *path, const char *actual,
+static bool text_claim_differs(const struct bn_replay *r, const char *path, const char *actual,
                                struct bn_replay_result *out)
 {
     const char *claimed = NULL;
@@ -119,7 +119,7 @@ static bool text_claim_differs(const struct replay *r, const char *path, const c
 }
 
 /* A model without a vocabulary has no tokenizer and gives no text. */
-static bn_status tokenizer_differs(const struct replay *r, const bn_tokenizer *tok, bool *differs,
+static bn_status tokenizer_differs(const struct bn_replay *r, const bn_tokenizer *tok, bool *differs,
                                    struct bn_replay_result *out)
 {
     char hex[BN_SHA256_HEX];
@@ -128,13 +128,13 @@ static bn_status tokenizer_differs(const struct replay *r, const bn_tokenizer *t
     return BN_OK;
 }
 
-static bn_status text_differs(const struct replay *r, const bn_tokenizer *tok, bool *differs,
-                              struct bn_replay_result *out)
+static bn_status text_differs(const struct bn_replay *r, const bn_tokenizer *tok, const bn_generation *gen,
+                              bool *differs, struct bn_replay_result *out)
 {
     char *text = NULL, hex[BN_SHA256_HEX];
     size_t n;
     if (tok != NULL) {
-        BN_TRY(bn_detokenize(tok, r->gen.ids, r->gen.n_ids, false, &text, &n, r->err));
+        BN_TRY(bn_detokenize(tok, gen->ids, gen->n_ids, false, &text, &n, r->err));
         bn_status status = bn_sha256_hex(text, n, hex, r->err);
         bn_free(text);
         BN_TRY(status);
@@ -143,23 +143,22 @@ static bn_status text_differs(const struct replay *r, const bn_tokenizer *tok, b
     return BN_OK;
 }
 
-static bn_status model_differs(const struct replay *r, const struct bn_model *model, bool *differs,
+static bn_status model_differs(const struct bn_replay *r, const char *sha256, bool *differs,
                                struct bn_replay_result *out)
 {
     const char *claimed = NULL;
-    char hex[BN_SHA256_HEX];
     if (!bn_json_string(bn_json_path(r->predicate, "model.sha256"), &claimed))
         return missing(r, "model.sha256");
-    BN_TRY(bn_sha256_hex(model->bytes, model->n_bytes, hex, r->err));
-    *differs = strcmp(hex, claimed) != 0;
+    *differs = strcmp(sha256, claimed) != 0;
     if (*differs)
         snprintf(out->reason, sizeof out->reason, "the model has sha256 %.16s..., the receipt's is %.16s...",
-                 hex, claimed);
+                 sha256, claimed);
     return BN_OK;
 }
 
 /* The shape that the rules about work have computed with, against the model itself. */
-static bool shape_differs(const struct replay *r, const struct bn_model *model, struct bn_replay_result *out)
+static bool shape_differs(const struct bn_replay *r, const struct bn_model *model,
+                          struct bn_replay_result *out)
 {
     const bn_hparams *hp = &model->hp;
     const struct {
@@ -201,11 +200,10 @@ static bool shape_differs(const struct replay *r, const struct bn_model *model, 
            text_claim_differs(r, "model.quantization", bn_receipt_quantization(model), out);
 }
 
-/* Compares what came with what is claimed. A generation that its caller ended is compared as far as it went.
+/* Compares what was generated with what is claimed. A generation that its caller ended is compared as far as it went.
  */
-static void compare(const struct replay *r, struct bn_replay_result *out)
+static void compare(const struct bn_replay *r, const bn_generation *gen, struct bn_replay_result *out)
 {
-    const struct bn_generation *gen = &r->gen;
     bool was_cancelled = strcmp(r->reason, bn_stop_reason_name(BN_STOP_CALLER)) == 0;
     size_t i = 0;
     while (i < gen->n_ids && i < r->n_want && gen->ids[i] == r->want[i])
@@ -220,54 +218,102 @@ static void compare(const struct replay *r, struct bn_replay_result *out)
     else if (!was_cancelled && strcmp(bn_stop_reason_name(gen->reason), r->reason) != 0)
         snprintf(out->reason, sizeof out->reason, "it stopped for \"%s\", the receipt has another reason",
                  bn_stop_reason_name(gen->reason));
-    else if (r->chain != NULL && strcmp(gen->chain, r->chain) != 0)
+    else if (strcmp(gen->chain, r->chain) != 0)
         snprintf(out->reason, sizeof out->reason,
                  "the same tokens, but the chain of digests differs: %.16s... here", gen->chain);
     else
         out->same = true;
-    out->chain = r->chain != NULL;
+    out->chain = true;
 }
 
-static bn_status run(struct replay *r, const bn_model *model, uint32_t n_threads, uint32_t n_batch,
-                     struct bn_replay_result *out)
+/* ---- the parts ---- */
+
+/* No more work than the receipt itself claims, and one token to see that it would go on. A generation that its caller
+ * ended is ended at the same token. */
+static void limit_work(struct bn_replay *r)
 {
-    const bn_tokenizer *tok = bn_model_tokenizer(model);
-    bn_session *session = NULL;
-    bool differs = false;
-    if (model->map.mapped)
-        return bn_fail(r->err, BN_ERR_ARG, "a replay needs a model whose file is read, not mapped");
-    BN_TRY(read_request(r));
-    BN_TRY(model_differs(r, model, &differs, out));
-    if (differs) return BN_OK;
-    bn_session_options options = {.n_ctx = r->n_ctx, .n_batch = n_batch, .n_threads = n_threads};
-    BN_TRY(tokenizer_differs(r, tok, &differs, out));
-    if (differs || shape_differs(r, model, out)) return BN_OK;
-    /* No more work than the receipt itself claims to have done, and one token to see that it would go on. A
-     * generation that its caller ended is ended at the same token. */
     bool was_cancelled = strcmp(r->reason, bn_stop_reason_name(BN_STOP_CALLER)) == 0;
     size_t most = r->n_want + (was_cancelled ? 0 : 1);
     if (r->gen.n_predict > most) r->gen.n_predict = (uint32_t)most;
-    BN_TRY(bn_session_open(&session, model, &options, r->err));
-    bn_status status = bn_generate(session, tok, &r->gen, r->err);
-    bn_session_close(session);
-    BN_TRY(status);
-    compare(r, out);
+}
+
+bn_status bn_replay_open(struct bn_replay **out, const struct bn_receipt *receipt, bn_error *err)
+{
+    struct bn_replay *r = *out = bn_alloc(1, sizeof *r);
+    if (r == NULL) return bn_nomem(err);
+    *r = (struct bn_replay){.predicate = receipt->predicate, .err = err};
+    BN_TRY(read_request(r));
+    limit_work(r);
+    return BN_OK;
+}
+
+void bn_replay_close(struct bn_replay *r)
+{
+    if (r == NULL) return;
+    bn_free(r->prompt);
+    bn_free(r->stop_ids);
+    bn_free(r->want);
+    bn_free(r->stops);
+    bn_free(r);
+}
+
+const bn_generation *bn_replay_request(const struct bn_replay *r)
+{
+    return &r->gen;
+}
+
+bn_status bn_replay_check_model(struct bn_replay *r, const bn_model *model, const char *sha256, bool *same,
+                                struct bn_replay_result *out, bn_error *err)
+{
+    bool differs = false;
+    r->err = err;
+    BN_TRY(model_differs(r, sha256, &differs, out));
+    if (!differs) BN_TRY(tokenizer_differs(r, bn_model_tokenizer(model), &differs, out));
+    *same = !differs && !shape_differs(r, model, out);
+    return BN_OK;
+}
+
+bn_status bn_replay_compare(struct bn_replay *r, const bn_model *model, const bn_generation *gen,
+                            struct bn_replay_result *out, bn_error *err)
+{
+    bool differs = false;
+    r->err = err;
+    compare(r, gen, out);
     if (!out->same) return BN_OK;
-    BN_TRY(text_differs(r, tok, &differs, out));
+    BN_TRY(text_differs(r, bn_model_tokenizer(model), gen, &differs, out));
     out->same = !differs;
     return BN_OK;
+}
+
+/* ---- the whole ---- */
+
+static bn_status run(struct bn_replay *r, const bn_model *model, uint32_t n_threads, uint32_t n_batch,
+                     struct bn_replay_result *out, bn_error *err)
+{
+    bn_session *session = NULL;
+    char hex[BN_SHA256_HEX];
+    bool same;
+    BN_TRY(bn_sha256_hex(model->bytes, model->n_bytes, hex, err));
+    BN_TRY(bn_replay_check_model(r, model, hex, &same, out, err));
+    if (!same) return BN_OK;
+    bn_session_options options = {.n_ctx = r->n_ctx, .n_batch = n_batch, .n_threads = n_threads};
+    BN_TRY(bn_session_open(&session, model, &options, err));
+    bn_status status = bn_generate(session, bn_model_tokenizer(model), &r->gen, err);
+    bn_session_close(session);
+    if (status == BN_OK) status = bn_replay_compare(r, model, &r->gen, out, err);
+    bn_generation_release(&r->gen);
+    return status;
 }
 
 bn_status bn_receipt_replay(const struct bn_receipt *receipt, const bn_model *model, uint32_t n_threads,
                             uint32_t n_batch, struct bn_replay_result *result, bn_error *err)
 {
-    struct replay r = {.predicate = receipt->predicate, .err = err};
+    struct bn_replay *r = NULL;
     *result = (struct bn_replay_result){0};
-    bn_status status = run(&r, model, n_threads, n_batch, result);
-    bn_generation_release(&r.gen);
-    bn_free(r.prompt);
-    bn_free(r.stop_ids);
-    bn_free(r.want);
-    bn_free(r.stops);
+    if (model->map.mapped)
+        return bn_fail(err, BN_ERR_ARG, "a replay needs a model whose file is read, not mapped");
+    bn_status status = bn_replay_open(&r, receipt, err);
+    if (status == BN_OK) status = run(r, model, n_threads, n_batch, result, err);
+    bn_replay_close(r);
     return status;
 }

@@ -17,4 +17,23 @@ BN_MUST_CHECK bn_status bn_receipt_replay(const struct bn_receipt *receipt, cons
                                           uint32_t n_threads, uint32_t n_batch,
                                           struct bn_replay_result *result, bn_error *err);
 
+/* ---- the parts, for a caller that generates itself ---- */
+
+/* The request of a receipt, which outlives it. Closed by bn_replay_close, after an error too. */
+struct bn_replay;
+BN_MUST_CHECK bn_status bn_replay_open(struct bn_replay **out, const struct bn_receipt *receipt,
+                                       bn_error *err);
+void bn_replay_close(struct bn_replay *replay);
+/* What is to be generated; its texts and tokens are the replay's. */
+const bn_generation *bn_replay_request(const struct bn_replay *replay);
+/* Whether the receipt names this model, whose digest is given, with its tokenizer and shape; result->reason says what
+ * differs. */
+BN_MUST_CHECK bn_status bn_replay_check_model(struct bn_replay *replay, const bn_model *model,
+                                              const char *sha256, bool *same, struct bn_replay_result *result,
+                                              bn_error *err);
+/* Compares a generation that has ended with the receipt. */
+BN_MUST_CHECK bn_status bn_replay_compare(struct bn_replay *replay, const bn_model *model,
+                                          const bn_generation *gen, struct bn_replay_result *result,
+                                          bn_error *err);
+
 #endif
