@@ -135,6 +135,8 @@ static bn_status start(struct bn_server *s, bn_error *err)
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake < 0) return bn_fail(err, BN_ERR_IO, "no event descriptor");
     name_model(s);
+    for (unsigned i = 0; i < BN_SERVE_PAGES; i++)
+        BN_TRY(bn_serve_page_build(&s->pages[i], (enum bn_serve_page_name)i, err));
     BN_TRY(open_engine(s, err));
     bn_cli_catch_interrupt();
     BN_TRY(bn_listener_start(s, err));
@@ -152,6 +154,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     if (s == NULL) return bn_nomem(err);
     *s = (struct bn_server){
         .args = args, .o = args->fields, .wake = -1, .created_s = (uint64_t)bn_clock_utc()};
+    s->opened_ns = bn_clock_ns();
     pthread_mutex_init(&s->lock, NULL);
     bn_status status = check(s->o, err);
     if (status == BN_OK) status = start(s, err);
@@ -162,6 +165,8 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_sequence_close(s->embedding);
     bn_session_close(s->session);
     bn_model_close(s->model);
+    for (unsigned i = 0; i < BN_SERVE_PAGES; i++)
+        bn_serve_page_release(&s->pages[i]);
     bn_free(s->clients);
     bn_free(s->keys);
     bn_key_close(s->sign_key);

@@ -14,8 +14,8 @@
 static const char *finish_reason(const bn_generation *gen)
 {
     /* BN_STOP_CALLER: the time of --max-time is over. */
-    bool is_cut = gen->reason == BN_STOP_LENGTH || gen->reason == BN_STOP_CONTEXT ||
-                  gen->reason == BN_STOP_CALLER;
+    bool is_cut =
+        gen->reason == BN_STOP_LENGTH || gen->reason == BN_STOP_CONTEXT || gen->reason == BN_STOP_CALLER;
     return is_cut ? "length" : "stop";
 }
 
@@ -257,6 +257,10 @@ void bn_answer_end(struct bn_job *job)
     for (size_t i = 0; i < job->n_choices; i++)
         put_choice(choices, &job->choices[i]);
     put_usage(document, job);
+    if (job->replaying != NULL) {
+        bn_json_free(document);
+        document = bn_replay_document(job);
+    }
     bn_reply_json(&reply, document);
     pthread_mutex_lock(&job->server->lock);
     job->reply = reply;

@@ -101,13 +101,15 @@ static void keep_receipt(struct bn_server *s, struct bn_choice *c)
 static void end_choice(struct bn_server *s, struct bn_choice *c)
 {
     struct bn_job *job = c->job;
+    pthread_mutex_lock(&s->lock);
     c->ended = true;
+    pthread_mutex_unlock(&s->lock);
     if (s->embeds == job) {
         bn_embed_stop(job);
         s->embeds = NULL;
     }
     if (!job->dropped && job->embed == NULL) {
-        keep_receipt(s, c);
+        if (job->replaying == NULL) keep_receipt(s, c);
         bn_answer_choice_end(c);
     }
     pthread_mutex_lock(&s->lock);
@@ -116,7 +118,7 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
     s->metrics.n_generations += c->started && job->embed == NULL;
     s->metrics.prompt_tokens += c->started ? c->gen.n_prompt : 0;
     s->metrics.cached_tokens += c->started ? c->gen.n_cached : 0;
-    s->metrics.generated_tokens += c->gen.n_ids;
+    bn_status_end(c);
     bn_queue_account(s, job->client, c->gen.n_ids, bn_clock_ns());
     pthread_mutex_unlock(&s->lock);
     if (++job->n_ended == job->n_choices) finish_job(s, job);
@@ -154,18 +156,9 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     struct bn_choice *c = user;
     struct bn_job *job = c->job;
     (void)id;
-    if (c->gen.n_ids > c->n_seen) {
-        uint64_t now = bn_clock_ns();
-        struct bn_serve_metrics *m = &job->server->metrics;
-        pthread_mutex_lock(&job->server->lock);
-        if (c->n_seen == 0)
-            bn_serve_metrics_observe(&m->first_token, now - job->since_ns);
-        else
-            bn_serve_metrics_observe(&m->next_token, now - c->last_ns);
-        pthread_mutex_unlock(&job->server->lock);
-        c->last_ns = now;
-        c->n_seen = c->gen.n_ids;
-    }
+    pthread_mutex_lock(&job->server->lock);
+    bn_status_tokens(c, bn_clock_ns());
+    pthread_mutex_unlock(&job->server->lock);
     bn_buf_append(&c->answer, text, n_bytes);
     if (!job->dropped) bn_answer_token(c);
     return true;
@@ -271,6 +264,7 @@ static void pass(struct bn_server *s)
     bn_model_repack(s->model);
     pthread_mutex_lock(&s->lock);
     s->metrics.n_passes++;
+    bn_status_pass(s);
     pthread_mutex_unlock(&s->lock);
     while ((ended = bn_lanes_take(&s->lanes)) != NULL)
         end_choice(s, ended->user);

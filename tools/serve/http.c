@@ -68,7 +68,7 @@ static void add_names(struct MHD_Response *response, const struct bn_job *job)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
                                  job->choices[i].receipt);
     add_header(response, "X-Request-Id", job->id);
-    add_header(response, "X-BN-Receipt", names);
+    if (names[0] != '\0') add_header(response, "X-BN-Receipt", names);
 }
 
 static enum MHD_Result send_reply(struct exchange *x, struct MHD_Connection *c, const struct bn_reply *reply,
@@ -83,6 +83,7 @@ static enum MHD_Result send_reply(struct exchange *x, struct MHD_Connection *c, 
     add_header(response, "Content-Type", reply->type != NULL ? reply->type : "application/json");
     add_header(response, "Cache-Control", reply->cache != NULL ? reply->cache : "no-store");
     add_header(response, "X-Content-Type-Options", "nosniff");
+    if (reply->policy != NULL) add_header(response, "Content-Security-Policy", reply->policy);
     if (reply->allow != NULL) add_header(response, "Allow", reply->allow);
     if (reply->status == 500) add_header(response, "X-Should-Retry", "false");
     if (reply->status == 401) add_header(response, "WWW-Authenticate", "Bearer");

@@ -14,7 +14,7 @@ void bn_serve_metrics_observe(struct bn_histogram *histogram, uint64_t ns)
     while (i < BN_SERVE_BUCKETS && seconds > LIMITS[i])
         i++;
     histogram->counts[i]++;
-    histogram->n++;
+    histogram->last[histogram->n++ % BN_SERVE_LAST] = (float)seconds;
     histogram->sum += seconds;
 }
 
@@ -74,6 +74,8 @@ void bn_serve_metrics_write(struct bn_server *s, struct bn_buf *out)
     put_counter(out, "prompt_tokens_total", "tokens of prompts", m.prompt_tokens);
     put_counter(out, "cached_tokens_total", "of them, those that were not evaluated again", m.cached_tokens);
     put_counter(out, "generated_tokens_total", "tokens that were generated", m.generated_tokens);
+    put_counter(out, "evaluated_tokens_total", "tokens of prompts and answers that were evaluated",
+                m.evaluated_tokens);
     put_counter(out, "passes_total", "passes over the model", m.n_passes);
     put_receipts(out, &receipts);
     put_histogram(out, "first_token_seconds", "from the request to its first token", &m.first_token);

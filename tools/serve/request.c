@@ -405,6 +405,7 @@ void bn_job_release(struct bn_job *job)
         bn_free(job->prompts[i].ids);
     }
     bn_embed_release(job->embed);
+    bn_replay_release(job->replaying);
     bn_buf_release(&job->reply.body);
     bn_json_free(job->body);
     bn_free(job);

@@ -118,6 +118,7 @@ static void detokenize(struct bn_server *s, const struct bn_request *request, st
 }
 
 #define RECEIPTS "/v1/receipts/"
+#define REPLAY "/replay"
 
 static void receipt(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
@@ -129,19 +130,72 @@ static void receipt(struct bn_server *s, const struct bn_request *request, struc
     }
     reply->status = 200;
     reply->cache = "private, max-age=86400, immutable"; /* a receipt never changes */
+    if (!bn_receipts_find(s, request->path + sizeof RECEIPTS - 1, request->tenant, &reply->body)) {
+        bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
+        return;
+    }
+    reply->status = 200;
+    reply->cache = "private, max-age=86400, immutable"; /* a receipt never changes */
+}
+
+/* POST RECEIPTS ID/replay */
+static bool make_replay(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply,
+                        struct bn_job **job)
+{
+    char id[BN_SERVE_ID + 4];
+    const char *name = request->path + sizeof RECEIPTS - 1;
+    size_t n = strlen(name) - (sizeof REPLAY - 1);
+    if (n < sizeof id) {
+        memcpy(id, name, n);
+        id[n] = '\0';
+        return bn_replay_job(job, s, id, request->tenant, reply);
+    }
+    bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
+    return false;
+}
+
+static void status(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    bn_reply_json(reply, bn_status_document(s, request->tenant));
+}
+
+static void send_page(struct bn_server *s, enum bn_serve_page_name name, struct bn_reply *reply)
+{
+    const struct bn_serve_page *page = &s->pages[name];
+    reply->status = 200;
+    reply->type = "text/html; charset=utf-8";
+    reply->policy = page->policy;
+    reply->body.max = page->html.max;
+    bn_buf_append(&reply->body, bn_buf_text(&page->html), page->html.len);
+}
+
+static void chat_page(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    (void)request;
+    send_page(s, BN_SERVE_CHAT, reply);
+}
+
+static void dashboard_page(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    (void)request;
+    send_page(s, BN_SERVE_DASHBOARD, reply);
 }
 
 /* ---- the table ---- */
 
 static const struct route {
-    const char *path;
+    const char *path, *suffix; /* suffix: a prefix, something, and this */
     bool get, is_prefix, is_public;
     bool generates, chat, embeds;
     void (*answer)(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply);
 } ROUTES[] = {
     {.path = "/health", .get = true, .is_public = true, .answer = health},
+    {.path = "/", .get = true, .is_public = true, .answer = chat_page},
+    {.path = "/dashboard", .get = true, .is_public = true, .answer = dashboard_page},
+    {.path = "/v1/status", .get = true, .answer = status},
     {.path = "/metrics", .get = true, .answer = metrics},
     {.path = "/v1/models", .get = true, .answer = models},
+    {.path = RECEIPTS, .suffix = REPLAY, .generates = true},
     {.path = RECEIPTS, .get = true, .is_prefix = true, .answer = receipt},
     {.path = "/tokenize", .answer = tokenize},
     {.path = "/detokenize", .answer = detokenize},
@@ -150,13 +204,18 @@ static const struct route {
     {.path = "/v1/embeddings", .embeds = true},
 };
 
+static bool is_at(const struct route *r, const char *path)
+{
+    size_t n = strlen(path), n_path = strlen(r->path), n_suffix = r->suffix != NULL ? strlen(r->suffix) : 0;
+    if (!r->is_prefix && r->suffix == NULL) return strcmp(path, r->path) == 0;
+    if (strncmp(path, r->path, n_path) != 0) return false;
+    return r->suffix == NULL || (n > n_path + n_suffix && strcmp(path + n - n_suffix, r->suffix) == 0);
+}
+
 static const struct route *find(const char *path)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(ROUTES); i++) {
-        const struct route *r = &ROUTES[i];
-        if (r->is_prefix ? strncmp(path, r->path, strlen(r->path)) == 0 : strcmp(path, r->path) == 0)
-            return r;
-    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROUTES); i++)
+        if (is_at(&ROUTES[i], path)) return &ROUTES[i];
     return NULL;
 }
 
@@ -166,8 +225,8 @@ bool bn_route_check(struct bn_reply *reply, const char *method, const char *path
     if (r == NULL) {
         bn_reply_error(reply, 404, NULL, NULL,
                        "no such address; there are /v1/chat/completions, /v1/completions, "
-                       "/v1/embeddings, /v1/models, /v1/receipts/ID, /tokenize, /detokenize, /health, "
-                       "/metrics");
+                       "/v1/embeddings, /v1/models, /v1/receipts/ID, /v1/receipts/ID/replay, /v1/status, "
+                       "/tokenize, /detokenize, /health, /metrics");
         return false;
     }
     *needs_key = !r->is_public;
@@ -186,6 +245,8 @@ void bn_route(struct bn_server *s, const struct bn_request *request, struct bn_r
         bn_reply_error(reply, 404, NULL, NULL, "no such address");
     } else if (!r->generates && !r->embeds) {
         r->answer(s, request, reply);
+    } else if (r->suffix != NULL) {
+        if (make_replay(s, request, reply, job)) (*job)->client = request->client;
     } else if (r->embeds ? bn_embed_parse(job, s, request->body, request->n_bytes, reply)
                          : bn_job_parse(job, s, request->body, request->n_bytes, r->chat, reply)) {
         (*job)->tenant = request->tenant;

@@ -14,6 +14,7 @@
 #include "lab/receipt/receipt.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/options.h"
+#include "tools/serve/page/page.h"
 
 #define BN_SERVE_MAX_CHOICES 16u
 #define BN_SERVE_MAX_N 8u
@@ -32,7 +33,7 @@ struct bn_serve_options {
     const char *host;
     uint32_t port;
     struct bn_texts allow_hosts;
-    const char *key_file, *receipts, *sign;
+    const char *key_file, *receipts, *sign, *dashboard;
     uint64_t receipts_bytes, receipts_age_s; /* 0: by where they are kept; for ever */
     uint32_t n_receipts, max_queue, max_tokens, max_connections;
     uint64_t max_body_bytes, timeout_s, grace_s, max_time_s;
@@ -48,6 +49,7 @@ struct bn_reply {
     const char *type;
     const char *allow;      /* header Allow of 405 */
     const char *cache;      /* header Cache-Control; NULL: no-store */
+    const char *policy;     /* header Content-Security-Policy; NULL: none */
     unsigned retry_after_s; /* 0: no such header */
     struct bn_buf body;
 };
@@ -79,8 +81,13 @@ struct bn_choice {
     struct bn_buf answer; /* not streamed: all of it; streamed: what has not been sent */
     size_t n_shown;       /* tokens whose log-probabilities were sent */
     size_t n_text;        /* bytes of text before those that come */
-    size_t n_seen;        /* tokens that were counted */
-    uint64_t last_ns;     /* of the last token */
+
+    /* Under the server's lock, for counters and /v1/status. */
+    size_t n_seen;           /* tokens that were counted */
+    uint64_t last_ns;        /* of the last token */
+    uint32_t lane, position; /* its sequence, and the tokens that this holds after the last pass */
+    bool placed;             /* lane and position are known */
+    double first_token_s;
 };
 
 struct bn_embed; /* embeddings.c */
@@ -96,6 +103,7 @@ struct bn_prompt {
 struct bn_job {
     struct bn_server *server;
     bool chat, stream, include_usage, want_logprobs;
+    struct bn_replaying *replaying; /* not NULL: a receipt is generated again; replay.c */
     uint32_t n_top;
     char id[BN_SERVE_ID];
     uint64_t created_s, since_ns;
@@ -153,6 +161,13 @@ void bn_answer_end(struct bn_job *job);
 void bn_answer_failed(struct bn_job *job, unsigned status, const char *message);
 void bn_answer_ping(struct bn_job *job);
 
+/* replay.c: makes a job that generates a receipt again; false: the reply says why not, or that it needs no generating. */
+bool bn_replay_job(struct bn_job **out, struct bn_server *server, const char *receipt, uint32_t tenant,
+                   struct bn_reply *reply);
+/* The verdict, when the job has ended; frees. */
+bn_json *bn_replay_document(struct bn_job *job);
+void bn_replay_release(struct bn_replaying *replaying);
+
 /* ---- the engine ---- */
 
 #define BN_SERVE_TOKEN_NS 10000000u /* of waiting, which counts as a token less in the fair queue */
@@ -163,16 +178,37 @@ struct bn_client {
 };
 
 #define BN_SERVE_BUCKETS 12u
+#define BN_SERVE_LAST 512u
 struct bn_histogram {
     uint64_t counts[BN_SERVE_BUCKETS + 1], n;
     double sum;
+    float last[BN_SERVE_LAST]; /* seconds of the last ones, a ring */
 };
 
 struct bn_serve_metrics {
     uint64_t responses[6]; /* by the first digit of the status */
     uint64_t n_jobs, n_jobs_done, n_rejected, n_left;
     uint64_t prompt_tokens, cached_tokens, generated_tokens, n_passes, n_generations;
+    uint64_t evaluated_tokens; /* of prompts and answers, after each pass */
     struct bn_histogram first_token, next_token, request;
+};
+
+/* status.c: what /v1/status reports besides the counters. */
+#define BN_SERVE_ENDED 32u
+#define BN_SERVE_STRANGERS 256u
+struct bn_ended {
+    char receipt[BN_SERVE_ID + 4];
+    const char *reason; /* of finishing */
+    uint32_t tenant, client;
+    uint64_t n_prompt, n_cached, n_ids;
+    int64_t at_s; /* UTC */
+    double first_token_s, total_s, decode_s;
+};
+struct bn_status_log {
+    struct bn_ended ended[BN_SERVE_ENDED]; /* a ring */
+    size_t n_ended;
+    uint64_t clients[BN_SERVE_STRANGERS]; /* those seen without keys; their numbers are the places */
+    size_t n_clients;
 };
 
 struct bn_server {
@@ -183,7 +219,8 @@ struct bn_server {
     const bn_tokenizer *tok;
     bn_template tmpl;
     char model_id[200], fingerprint[80];
-    uint64_t load_ns, created_s;
+    uint64_t load_ns, created_s, opened_ns;
+    struct bn_serve_page pages[BN_SERVE_PAGES];
     char (*keys)[BN_SHA256_HEX]; /* digests */
     size_t n_keys;
     struct bn_key *sign_key; /* of receipts; NULL: they are not signed */
@@ -205,6 +242,8 @@ struct bn_server {
     struct bn_client *clients;
     size_t n_clients;
     struct bn_serve_metrics metrics;
+    struct bn_status_log log;
+    uint32_t n_replays;
 };
 
 /* Seconds after which there may be room in the queue. Under the lock. */
@@ -242,9 +281,17 @@ BN_MUST_CHECK bn_status bn_receipts_keep(struct bn_server *server, struct bn_cho
 /* Appends the text of a receipt; false: there is none of this name for this tenant. */
 bool bn_receipts_find(struct bn_server *server, const char *id, uint32_t tenant, struct bn_buf *out);
 struct bn_receipts_stats bn_receipts_stats(struct bn_server *server);
+#define BN_SERVE_NO_RECEIPT "no such receipt: it was never made, or was dropped for newer ones"
 
 void bn_serve_metrics_observe(struct bn_histogram *histogram, uint64_t ns);
 void bn_serve_metrics_write(struct bn_server *server, struct bn_buf *out);
+
+/* Under the lock: a pass has moved the sequences on; a choice got tokens; it has ended. */
+void bn_status_pass(struct bn_server *server);
+void bn_status_tokens(struct bn_choice *choice, uint64_t now_ns);
+void bn_status_end(struct bn_choice *choice);
+/* The document of /v1/status. It does not wait for the engine. */
+bn_json *bn_status_document(struct bn_server *server, uint32_t tenant);
 
 /* ---- HTTP ---- */
 

@@ -1,0 +1,428 @@
+// The chat: conversations in localStorage, one key each, messages, settings. One answer is streamed at a time; it goes on when
+// another conversation is opened.
+
+const STORE = "bn.chat.";
+const DEFAULTS = {system: "", temperature: "0.7", top_p: "0.95", top_k: "40", min_p: "0", seed: "", max_tokens: ""};
+const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens"];
+const CONTINUATION_TOKENS = 128; // of a base model, which rarely ends by itself
+
+let model = {name: "", chat: true, known: false};
+let settings = Object.assign({}, DEFAULTS);
+let conversation = null;
+let running = null; // {conversation, answer, controller}
+const shown = new WeakMap(); // of messages: their elements
+
+// ---- storage ----
+
+function keep(key, value) {
+  try {
+    localStorage.setItem(key, JSON.stringify(value));
+  } catch (e) {
+    notify("The browser's storage is full or switched off: this is not kept.");
+  }
+}
+
+function stored(key) {
+  try { return JSON.parse(localStorage.getItem(key)); } catch (e) { return null; }
+}
+
+function storedConversations() {
+  const all = [];
+  for (let i = 0; i < localStorage.length; i++) {
+    const found = localStorage.key(i).startsWith(STORE) ? stored(localStorage.key(i)) : null;
+    if (found && Array.isArray(found.messages)) all.push(found);
+  }
+  return all.sort((a, b) => b.updated - a.updated);
+}
+
+function saveConversation(c) {
+  if (c.messages.length === 0 || c.removed) return;
+  c.updated = Date.now();
+  keep(STORE + c.id, c);
+}
+
+function newConversation() {
+  const id = Date.now().toString(36) + Math.random().toString(36).slice(2, 8);
+  return {id, title: "", updated: Date.now(), system: settings.system, messages: []};
+}
+
+function titleOf(text) {
+  const line = text.trim().split("\n")[0];
+  return line.length > 60 ? line.slice(0, 57) + "\u2026" : line;
+}
+
+// ---- the list of conversations ----
+
+function showList() {
+  const list = find("#conversations");
+  list.replaceChildren(...storedConversations().map(c => {
+    const open = button(c.title || "Untitled", () => { openConversation(c.id); showSide(false); }, {"aria-current": c.id === conversation.id});
+    const remove = button("\u2715", () => removeConversation(c), {class: "icon remove", "aria-label": "Delete \u201c" + c.title + "\u201d", title: "Delete"});
+    return el("li", {}, open, remove);
+  }));
+}
+
+function openConversation(id) {
+  const found = running && running.conversation.id === id ? running.conversation : stored(STORE + id);
+  if (!found) return;
+  // A page that was closed while an answer came.
+  const last = found.messages[found.messages.length - 1];
+  if (last && last.role === "assistant" && !last.finish && !last.error && !(running && running.answer === last)) last.stopped = true;
+  conversation = found;
+  showConversation();
+}
+
+function removeConversation(c) {
+  if (running && running.conversation.id === c.id) {
+    running.conversation.removed = true;
+    running.controller.abort();
+  }
+  localStorage.removeItem(STORE + c.id);
+  if (conversation.id === c.id) {
+    conversation = newConversation();
+    showConversation();
+  }
+  showList();
+  notify("Deleted.", "Undo", () => { keep(STORE + c.id, c); showList(); });
+}
+
+function startNew() {
+  conversation = newConversation();
+  showConversation();
+  showSide(false);
+  find("#prompt").focus();
+}
+
+function exportAll() {
+  const all = storedConversations();
+  if (all.length === 0) { notify("There are no conversations yet."); return; }
+  const document_ = {format: "bn.conversations/1", exported: new Date().toISOString(), model: model.name, conversations: all};
+  saveFile("conversations.json", JSON.stringify(document_, null, 2) + "\n");
+}
+
+function showSide(open) {
+  document.body.classList.toggle("side-open", open);
+  find("#menu").setAttribute("aria-expanded", String(open));
+}
+
+// ---- messages ----
+
+// Whether the end of the messages is in view; then it stays there.
+const atEnd = () => { const s = find("#scroll"); return s.scrollHeight - s.scrollTop - s.clientHeight < 80; };
+function toEnd() { const s = find("#scroll"); s.scrollTop = s.scrollHeight; }
+
+function showConversation() {
+  const log = find("#log");
+  log.replaceChildren(...conversation.messages.map(messageElement));
+  log.setAttribute("aria-busy", String(running !== null && running.conversation === conversation));
+  find("#empty").hidden = conversation.messages.length > 0;
+  document.title = (conversation.title || "Chat") + " - bn-serve";
+  showList();
+  showRunning();
+  toEnd();
+}
+
+function messageElement(message) {
+  const mine = message.role === "user";
+  const parts = {text: el("div", {class: "text"}), figures: el("span", {class: "figures"}), actions: el("span", {class: "actions"}),
+    panel: el("section", {class: "receipt", "aria-label": "Receipt", hidden: true})};
+  parts.article = el("article", {class: "message " + (mine ? "mine" : "answer")},
+    el("h3", {class: "hidden"}, mine ? "You" : model.name || "Answer"), parts.text,
+    el("div", {class: "meta"}, parts.figures, parts.actions), parts.panel);
+  shown.set(message, parts);
+  if (mine) showPrompt(message, parts);
+  else showAnswer(message);
+  return parts.article;
+}
+
+function showPrompt(message, parts) {
+  const copy = button("Copy", () => copyText(message.content, copy), {class: "link"});
+  parts.text.replaceChildren(message.content);
+  parts.actions.replaceChildren(button("Edit", () => editMessage(message), {class: "link edit"}), copy);
+}
+
+// Thoughts are folded; an answer without any text yet shows that it is being made.
+function showText(answer, parts, live) {
+  const split = splitThoughts(answer.content);
+  let thoughts = parts.text.querySelector(":scope > details"), body = parts.text.querySelector(":scope > .body");
+  if (!body) parts.text.replaceChildren(body = el("div", {class: "body"}));
+  if (split.thoughts && !thoughts) parts.text.prepend(thoughts = el("details", {class: "thoughts"}, el("summary"), el("div")));
+  if (thoughts) {
+    thoughts.firstElementChild.textContent = split.thinking && live ? "Thinking\u2026" : "Thoughts";
+    thoughts.lastElementChild.textContent = split.thoughts;
+  }
+  parts.article.classList.toggle("waiting", live && answer.content === "");
+  if (answer.plain) body.textContent = answer.content;
+  else putMarkdown(body, split.answer);
+  body.classList.toggle("plain", Boolean(answer.plain));
+}
+
+function showAnswer(answer) {
+  const parts = shown.get(answer), live = running !== null && running.answer === answer;
+  if (!parts) return;
+  showText(answer, parts, live);
+  parts.figures.textContent = live ? "" : figuresOf(answer);
+  const old = parts.article.querySelector(".error");
+  if (old) old.remove();
+  if (answer.error) {
+    parts.text.after(el("div", {class: "error", role: "alert"}, el("p", {}, answer.error.message), answer.error.hint ? el("p", {class: "soft"}, answer.error.hint) : null));
+  }
+  parts.actions.replaceChildren(...(live ? [] : actionsOf(answer, parts)));
+}
+
+function actionsOf(answer, parts) {
+  const copy = button("Copy", () => copyText(splitThoughts(answer.content).answer, copy), {class: "link"}), actions = [];
+  if (answer.content !== "") actions.push(copy);
+  actions.push(button(answer.error ? "Try again" : "Regenerate", () => regenerate(answer), {class: "link"}));
+  if (answer.plain && answer.content !== "") actions.push(button("Continue", () => continueText(answer), {class: "link"}));
+  if (answer.receipt && !answer.error) {
+    const toggle = button("Verify", () => {
+      parts.panel.hidden = !parts.panel.hidden;
+      toggle.setAttribute("aria-expanded", String(!parts.panel.hidden));
+      if (!parts.panel.hidden) verify(parts.panel, answer);
+    }, {class: "link", "aria-expanded": "false"});
+    actions.push(toggle);
+  }
+  return actions;
+}
+
+// ---- answers ----
+
+function bodyOf(c, upTo) {
+  const body = {model: model.name};
+  for (const name of NUMBERS) {
+    const value = settings[name].trim();
+    if (value === "" || !Number.isFinite(Number(value))) continue;
+    body[name] = name === "seed" ? value : Number(value);
+  }
+  if (!model.chat) {
+    body.prompt = c.messages[upTo - 1].content;
+    if (body.max_tokens === undefined) body.max_tokens = CONTINUATION_TOKENS;
+    return body;
+  }
+  body.messages = c.messages.slice(0, upTo).filter(m => m.role === "user" || (m.content !== "" && !m.error)).map(m => ({role: m.role, content: m.content}));
+  if (c.system.trim() !== "") body.messages.unshift({role: "system", content: c.system});
+  return body;
+}
+
+// Answers the last message of the conversation on the page.
+async function answerLast() {
+  const c = conversation, answer = {role: "assistant", content: "", plain: !model.chat};
+  const controller = new AbortController();
+  c.messages.push(answer);
+  running = {conversation: c, answer, controller};
+  find("#log").append(messageElement(answer));
+  find("#empty").hidden = true;
+  find("#log").setAttribute("aria-busy", "true");
+  showRunning();
+  toEnd();
+  await receive(c, answer, controller.signal);
+  saveConversation(c);
+  running = null;
+  find("#log").setAttribute("aria-busy", "false");
+  showAnswer(answer);
+  showList();
+  showRunning();
+  if (conversation === c && atEnd()) toEnd();
+  find("#said").textContent = answer.error ? "" : answer.stopped ? "The answer was stopped." : "The answer is complete.";
+}
+
+// Draws at most once a frame, and saves at most once a second.
+async function receive(c, answer, signal) {
+  let drawing = false, saved = Date.now();
+  const progress = () => {
+    if (drawing) return;
+    drawing = true;
+    requestAnimationFrame(() => {
+      const follow = atEnd();
+      drawing = false;
+      if (running && running.answer === answer && shown.has(answer)) showText(answer, shown.get(answer), true);
+      if (conversation === c && follow) toEnd();
+      if (Date.now() - saved > 1000) { saved = Date.now(); saveConversation(c); }
+    });
+  };
+  saveConversation(c);
+  showList();
+  try {
+    if (!model.known) await readModel();
+    answer.plain = !model.chat;
+    await stream(model.chat ? "/v1/chat/completions" : "/v1/completions", bodyOf(c, c.messages.indexOf(answer)), answer, signal, progress);
+  } catch (e) {
+    if (e.name === "AbortError") answer.stopped = true;
+    else answer.error = {message: e.message, hint: e.hint || ""};
+  }
+}
+
+function showRunning() {
+  const here = running !== null;
+  find("#send").hidden = here;
+  find("#stop").hidden = !here;
+}
+
+function send(text) {
+  if (running) { notify("An answer is being generated. Stop it first, or wait."); return false; }
+  if (conversation.title === "") conversation.title = titleOf(text);
+  const message = {role: "user", content: text};
+  conversation.messages.push(message);
+  find("#log").append(messageElement(message));
+  answerLast();
+  return true;
+}
+
+function stop() {
+  if (!running) return;
+  running.controller.abort();
+  find("#prompt").focus();
+}
+
+// The messages from this one on are replaced.
+function cutAt(message) {
+  const at = conversation.messages.indexOf(message);
+  for (const m of conversation.messages.splice(at)) shown.get(m).article.remove();
+}
+
+function regenerate(answer) {
+  if (running) return;
+  cutAt(answer);
+  answerLast();
+}
+
+function continueText(answer) {
+  const prompt = conversation.messages[conversation.messages.indexOf(answer) - 1].content, input = find("#prompt");
+  input.value = prompt + answer.content;
+  fit(input);
+  input.focus();
+}
+
+function editMessage(message) {
+  const parts = shown.get(message);
+  if (running) { notify("An answer is being generated. Stop it first, or wait."); return; }
+  const input = el("textarea", {"aria-label": "Edit your message", rows: "3"});
+  const close = () => { parts.article.classList.remove("editing"); showPrompt(message, parts); };
+  const accept = () => {
+    const text = input.value.trim() === "" ? "" : input.value;
+    if (text === "" || running) return;
+    if (conversation.messages[0] === message) conversation.title = titleOf(text);
+    cutAt(message);
+    send(text);
+    find("#prompt").focus();
+  };
+  input.value = message.content;
+  input.addEventListener("keydown", event => {
+    if (event.key === "Escape") { event.stopPropagation(); close(); find("#prompt").focus(); }
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); accept(); }
+  });
+  input.addEventListener("input", () => fit(input));
+  parts.article.classList.add("editing");
+  parts.text.replaceChildren(input);
+  parts.actions.replaceChildren(button("Cancel", close, {class: "link"}), button("Send", accept, {class: "primary"}));
+  fit(input);
+  input.focus();
+}
+
+// ---- settings ----
+
+function fillSettings() {
+  for (const name of NUMBERS) find("#" + name).value = settings[name];
+  find("#system").value = conversation.system;
+  find("#system-field").hidden = !model.chat;
+  find("#max-help").textContent = model.chat ? "empty: until the answer ends" : "empty: " + CONTINUATION_TOKENS;
+}
+
+function takeSettings() {
+  for (const name of NUMBERS) if (find("#" + name).validity.valid) settings[name] = find("#" + name).value;
+  settings.system = conversation.system = find("#system").value;
+  keep("bn.settings", settings);
+  saveConversation(conversation);
+}
+
+// ---- the model ----
+
+async function readModel() {
+  const found = (await requestJson("/v1/models")).data[0];
+  model = {name: found.id, chat: found.template !== "raw", known: true};
+  find("#model").textContent = found.id;
+  find("#about").textContent = (model.chat ? "Template " + found.template : "Base model") + " \u00b7 context of " + count(found.max_model_len, "token");
+  find("#empty-title").textContent = model.chat ? "Ask " + found.id : "Continue a text";
+  find("#empty-text").textContent = model.chat ? "Conversations stay in this browser." :
+    "This is a base model: it has no chat template, so it does not answer questions. It continues the text that you write. " +
+    "To chat with it all the same, start bn-serve with --template instruct.";
+  find("#prompt-label").textContent = model.chat ? "Message" : "Text to continue";
+  find("#prompt").placeholder = model.chat ? "Message" : "Write the beginning of a text";
+}
+
+async function showModel() {
+  try {
+    await readModel();
+    document.documentElement.dataset.ready = "yes";
+  } catch (e) {
+    find("#about").textContent = e.message;
+    find("#empty-title").textContent = "No connection";
+    find("#empty-text").replaceChildren(e.message + " " + (e.hint || ""), el("br"), button("Try again", showModel, {class: "link"}));
+  }
+}
+
+// ---- the page ----
+
+function fit(input) {
+  if (!CSS.supports("field-sizing", "content")) input.rows = Math.min(10, Math.max(1, input.value.split("\n").length));
+}
+
+function onKey(event) {
+  if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
+    if (document.body.classList.contains("side-open")) showSide(false);
+    else stop();
+  }
+}
+
+function onPromptKey(event) {
+  const input = event.target, touch = matchMedia("(pointer: coarse)").matches;
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !touch) {
+    event.preventDefault();
+    find("#composer").requestSubmit();
+  }
+  if (event.key === "ArrowUp" && input.value === "" && !running) {
+    const last = conversation.messages.filter(m => m.role === "user").pop();
+    if (last) { event.preventDefault(); editMessage(last); }
+  }
+}
+
+function submit(event) {
+  const input = find("#prompt");
+  event.preventDefault();
+  if (input.value.trim() === "" || !send(input.value)) return;
+  input.value = "";
+  fit(input);
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  const dialog = find("#settings"), scroll = find("#scroll");
+  settings = Object.assign({}, DEFAULTS, stored("bn.settings"));
+  conversation = newConversation();
+  const latest = storedConversations()[0];
+  if (latest && location.hash !== "#new") openConversation(latest.id);
+  else showConversation();
+  find("#composer").addEventListener("submit", submit);
+  find("#prompt").addEventListener("keydown", onPromptKey);
+  find("#prompt").addEventListener("input", event => fit(event.target));
+  find("#stop").addEventListener("click", stop);
+  find("#new").addEventListener("click", startNew);
+  find("#export").addEventListener("click", exportAll);
+  find("#menu").addEventListener("click", () => showSide(true));
+  find("#hide").addEventListener("click", () => showSide(false));
+  find("#veil").addEventListener("click", () => showSide(false));
+  find("#open-settings").addEventListener("click", () => { fillSettings(); dialog.showModal(); });
+  find("#settings-form").addEventListener("input", takeSettings);
+  find("#reset").addEventListener("click", () => {
+    settings = Object.assign({}, DEFAULTS);
+    conversation.system = "";
+    fillSettings();
+    takeSettings();
+  });
+  dialog.addEventListener("click", event => { if (event.target === dialog) dialog.close(); });
+  scroll.addEventListener("scroll", () => { find("#latest").hidden = atEnd(); });
+  find("#latest").addEventListener("click", toEnd);
+  addEventListener("keydown", onKey);
+  addEventListener("storage", showList);
+  showModel();
+});

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the server does now: /v1/status, which the dashboard polls. The engine writes what changes under the lock, after each
+ * pass; a reader copies it and never waits for a pass. Clients are numbers: those of their keys, else in the order of
+ * their first request.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "infer/session.h"
+#include "lab/host/machine.h"
+#include "lab/stats/summary.h"
+#include "tools/serve/serve.h"
+
+/* ---- written by the engine ---- */
+
+void bn_status_pass(struct bn_server *s)
+{
+    for (size_t i = 0; i < s->lanes.n; i++) {
+        const struct bn_lane *lane = &s->lanes.list[i];
+        if (lane->gen == NULL) continue;
+        struct bn_choice *c = lane->gen->user;
+        uint32_t position = bn_sequence_position(lane->sequence);
+        if (!c->placed) c->position = (uint32_t)c->gen.n_cached;
+        if (position > c->position) s->metrics.evaluated_tokens += position - c->position;
+        c->placed = true;
+        c->lane = (uint32_t)i;
+        c->position = position;
+    }
+}
+
+void bn_status_tokens(struct bn_choice *c, uint64_t now_ns)
+{
+    struct bn_serve_metrics *m = &c->job->server->metrics;
+    if (c->gen.n_ids <= c->n_seen) return;
+    if (c->n_seen == 0) {
+        c->first_token_s = (double)(now_ns - c->job->since_ns) / 1e9;
+        bn_serve_metrics_observe(&m->first_token, now_ns - c->job->since_ns);
+    } else {
+        bn_serve_metrics_observe(&m->next_token, now_ns - c->last_ns);
+    }
+    m->generated_tokens += c->gen.n_ids - c->n_seen;
+    c->last_ns = now_ns;
+    c->n_seen = c->gen.n_ids;
+}
+
+/* The number of a client that has no key; 0 when there were too many. */
+static uint32_t number_of(struct bn_status_log *log, uint64_t client)
+{
+    size_t i = 0;
+    while (i < log->n_clients && log->clients[i] != client)
+        i++;
+    if (i == BN_SERVE_STRANGERS) return 0;
+    if (i == log->n_clients) log->clients[log->n_clients++] = client;
+    return (uint32_t)i + 1;
+}
+
+static uint32_t client_of(struct bn_server *s, const struct bn_job *job)
+{
+    return s->n_keys > 0 ? (uint32_t)job->client : number_of(&s->log, job->client);
+}
+
+void bn_status_end(struct bn_choice *c)
+{
+    const struct bn_job *job = c->job;
+    struct bn_server *s = job->server;
+    struct bn_ended *e = &s->log.ended[s->log.n_ended++ % BN_SERVE_ENDED];
+    s->metrics.generated_tokens += c->gen.n_ids - c->n_seen;
+    *e = (struct bn_ended){
+        .reason = job->dropped             ? "cancelled"
+                  : job->replaying != NULL ? "replay"
+                                           : bn_stop_reason_name(c->gen.reason),
+        .tenant = job->tenant,
+        .client = client_of(s, job),
+        .n_prompt = c->gen.n_prompt,
+        .n_cached = c->started ? c->gen.n_cached : 0,
+        .n_ids = c->gen.n_ids,
+        .at_s = bn_clock_utc(),
+        .first_token_s = c->first_token_s,
+        .total_s = (double)(bn_clock_ns() - job->since_ns) / 1e9,
+        .decode_s = (double)c->gen.decode_ns / 1e9,
+    };
+    if (!job->dropped) snprintf(e->receipt, sizeof e->receipt, "%s", c->receipt);
+}
+
+/* ---- the document ---- */
+
+static void put_seconds(bn_json *object, const char *name, double value)
+{
+    if (value > 0)
+        bn_json_put_number(object, name, value);
+    else
+        bn_json_put_null(object, name);
+}
+
+/* Percentiles of the last ones. */
+static void put_latency(bn_json *parent, const char *name, const struct bn_histogram *h)
+{
+    double values[BN_SERVE_LAST];
+    size_t n = h->n < BN_SERVE_LAST ? (size_t)h->n : BN_SERVE_LAST;
+    bn_json *o = bn_json_put_object(parent, name);
+    for (size_t i = 0; i < n; i++)
+        values[i] = (double)h->last[i];
+    bn_sort(values, n);
+    bn_json_put_u64(o, "n", h->n);
+    bn_json_put_number(o, "p50", n > 0 ? bn_sorted_quantile(values, n, 0.5) : (double)NAN);
+    bn_json_put_number(o, "p95", n > 0 ? bn_sorted_quantile(values, n, 0.95) : (double)NAN);
+    bn_json_put_number(o, "p99", n > 0 ? bn_sorted_quantile(values, n, 0.99) : (double)NAN);
+    bn_json_put_number(o, "max", n > 0 ? values[n - 1] : (double)NAN);
+}
+
+static void put_model(bn_json *d, const struct bn_server *s)
+{
+    bn_json *model = bn_json_put_object(d, "model");
+    bn_json_put_string(model, "id", s->model_id);
+    bn_json_put_string(model, "template", bn_template_name(s->tmpl));
+    bn_json_put_text(model, "sha256", s->facts.model_sha256);
+    bn_json_put_u64(model, "n_ctx", bn_session_n_ctx(s->session));
+    bn_json_put_u64(model, "sequences", s->lanes.n);
+    bn_json_put_u64(model, "threads", bn_session_n_threads(s->session));
+    bn_json_put_u64(model, "max_queue", s->o->max_queue);
+}
+
+static void put_counters(bn_json *d, const struct bn_serve_metrics *m)
+{
+    bn_json *o = bn_json_put_object(d, "counters");
+    bn_json_put_u64(o, "jobs", m->n_jobs);
+    bn_json_put_u64(o, "jobs_ended", m->n_jobs_done);
+    bn_json_put_u64(o, "jobs_cancelled", m->n_left);
+    bn_json_put_u64(o, "jobs_rejected", m->n_rejected);
+    bn_json_put_u64(o, "generations", m->n_generations);
+    bn_json_put_u64(o, "prompt_tokens", m->prompt_tokens);
+    bn_json_put_u64(o, "cached_tokens", m->cached_tokens);
+    bn_json_put_u64(o, "evaluated_tokens", m->evaluated_tokens);
+    bn_json_put_u64(o, "generated_tokens", m->generated_tokens);
+    bn_json_put_u64(o, "passes", m->n_passes);
+    bn_json_put_u64(o, "errors", m->responses[5]);
+    bn_json *latency = bn_json_put_object(d, "latency_s");
+    put_latency(latency, "first_token", &m->first_token);
+    put_latency(latency, "next_token", &m->next_token);
+    put_latency(latency, "request", &m->request);
+}
+
+static void put_memory(bn_json *d, const struct bn_server *s, uint64_t receipt_bytes)
+{
+    bn_json *memory = bn_json_put_object(d, "memory_bytes");
+    bn_json_put_count(memory, "resident", bn_machine_status_bytes("VmRSS"));
+    bn_json_put_count(memory, "peak", bn_machine_peak_rss_bytes());
+    bn_json_put_u64(memory, "contexts", bn_session_memory(s->session).kv_bytes * s->lanes.n);
+    bn_json_put_u64(memory, "receipts", receipt_bytes);
+}
+
+static void put_sequence(bn_json *list, struct bn_server *s, const struct bn_choice *c)
+{
+    bn_json *o = bn_json_add_object(list);
+    bn_json_put_u64(o, "sequence", c->lane);
+    bn_json_put_u64(o, "client", client_of(s, c->job));
+    bn_json_put_string(o, "state", c->n_seen > 0 ? "answer" : "prompt");
+    bn_json_put_u64(o, "position", c->position);
+    bn_json_put_u64(o, "prompt_tokens", c->gen.n_prompt);
+    bn_json_put_u64(o, "generated_tokens", c->n_seen);
+    bn_json_put_u64(o, "most_tokens", c->gen.n_predict);
+    bn_json_put_number(o, "age_s", (double)(bn_clock_ns() - c->job->since_ns) / 1e9);
+}
+
+/* The newest first. A receipt is named to its owner only. */
+static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tenant)
+{
+    bn_json *list = bn_json_put_array(d, "requests");
+    for (size_t i = 0; i < BN_SERVE_ENDED && i < log->n_ended; i++) {
+        const struct bn_ended *e = &log->ended[(log->n_ended - 1 - i) % BN_SERVE_ENDED];
+        bn_json *o = bn_json_add_object(list);
+        bn_json_put_u64(o, "number", log->n_ended - i);
+        bn_json_put_u64(o, "ended", (uint64_t)e->at_s);
+        bn_json_put_u64(o, "client", e->client);
+        bn_json_put_u64(o, "prompt_tokens", e->n_prompt);
+        bn_json_put_u64(o, "cached_tokens", e->n_cached);
+        bn_json_put_u64(o, "generated_tokens", e->n_ids);
+        put_seconds(o, "first_token_s", e->first_token_s);
+        put_seconds(o, "total_s", e->total_s);
+        put_seconds(o, "tokens_per_s",
+                    e->n_ids > 1 && e->decode_s > 0 ? (double)(e->n_ids - 1) / e->decode_s : 0);
+        bn_json_put_string(o, "end", e->reason);
+        bn_json_put_text(o, "receipt", e->tenant == tenant ? e->receipt : NULL);
+    }
+}
+
+bn_json *bn_status_document(struct bn_server *s, uint32_t tenant)
+{
+    bn_json *d = bn_json_new_object();
+    struct bn_receipts_stats receipts = bn_receipts_stats(s);
+    pthread_mutex_lock(&s->lock);
+    struct bn_serve_metrics m = s->metrics;
+    struct bn_status_log log = s->log;
+    bn_json_put_string(d, "object", "bn.status");
+    bn_json_put_string(d, "version", bn_version());
+    bn_json_put_string(d, "state", s->stopping ? "stopping" : "ok");
+    bn_json_put_u64(d, "started", s->created_s);
+    bn_json_put_number(d, "uptime_s", (double)(bn_clock_ns() - s->opened_ns) / 1e9);
+    bn_json *queue = bn_json_put_object(d, "queue");
+    bn_json_put_u64(queue, "waiting", s->n_waiting);
+    bn_json_put_u64(queue, "running", s->n_running);
+    bn_json *sequences = bn_json_put_array(d, "sequences");
+    for (const struct bn_job *job = s->jobs; job != NULL; job = job->next)
+        for (size_t i = 0; i < job->n_choices; i++)
+            if (job->choices[i].started && !job->choices[i].ended && job->choices[i].placed)
+                put_sequence(sequences, s, &job->choices[i]);
+    pthread_mutex_unlock(&s->lock);
+    put_model(d, s);
+    put_counters(d, &m);
+    put_memory(d, s, s->o->receipts != NULL ? receipts.n_waiting_bytes : receipts.n_bytes);
+    put_ended(d, &log, tenant);
+    return d;
+}
