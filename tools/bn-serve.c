@@ -43,6 +43,8 @@ static const struct bn_option OPTIONS[] = {
               .group = "Network", .repeatable = true, BN_TO_TEXTS(struct bn_serve_options, allow_hosts)),
     BN_OPTION("api-key-file", "accept only requests with a key from FILE", .arg = "FILE", .group = "Network",
               BN_TO_TEXT(struct bn_serve_options, key_file)),
+    BN_OPTION("dashboard", "show the benchmarks in DIR on /dashboard", .arg = "DIR", .group = "Evidence",
+              BN_TO_TEXT(struct bn_serve_options, dashboard)),
     BN_OPTION("receipts", "write receipts to DIR [kept in memory]", .arg = "DIR", .group = "Evidence",
               BN_TO_TEXT(struct bn_serve_options, receipts)),
     BN_OPTION("sign", "sign receipts with an Ed25519 private key (PEM)", .arg = "FILE", .group = "Evidence",
@@ -129,6 +131,7 @@ static bn_status start(struct bn_server *s, bn_error *err)
     if (o->key_file != NULL) BN_TRY(bn_keys_read(s, o->key_file, err));
     if (o->sign != NULL) BN_TRY(bn_key_read_file(&s->sign_key, o->sign, err));
     BN_TRY(bn_receipts_open(s, err));
+    if (o->dashboard != NULL) BN_TRY(bn_benchmarks_open(&s->benchmarks, o->dashboard, err));
     s->n_clients = (size_t)o->max_queue + o->n_sequences + 1;
     s->clients = bn_alloc(s->n_clients, sizeof *s->clients);
     if (s->clients == NULL) return bn_nomem(err);
@@ -167,6 +170,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_model_close(s->model);
     for (unsigned i = 0; i < BN_SERVE_PAGES; i++)
         bn_serve_page_release(&s->pages[i]);
+    bn_benchmarks_close(&s->benchmarks);
     bn_free(s->clients);
     bn_free(s->keys);
     bn_key_close(s->sign_key);

@@ -181,6 +181,44 @@ static void dashboard_page(struct bn_server *s, const struct bn_request *request
     send_page(s, BN_SERVE_DASHBOARD, reply);
 }
 
+static void benchmarks(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    bn_error err = {0};
+    (void)request;
+    reply->body.max = BN_SERVE_MAX_ANSWER_BYTES;
+    if (s->benchmarks.folder == NULL)
+        bn_reply_error(reply, 404, NULL, NULL,
+                       "no folder of benchmarks: bn-serve --dashboard FOLDER names one");
+    else if (bn_benchmarks_write(&s->benchmarks, &reply->body, &err) == BN_OK)
+        reply->status = 200;
+    else
+        bn_reply_error(reply, 500, NULL, NULL, "%s", err.msg);
+}
+
+#define REPORTS "/dashboard/reports/"
+
+/* A report is a page of others: it is shown without an origin of its own, and loads nothing. */
+static void report(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    const char *number = request->path + sizeof REPORTS - 1;
+    size_t n_digits = strspn(number, "0123456789"), at = 0;
+    bn_error err = {0};
+    for (size_t i = 0; i < n_digits && n_digits < 8; i++)
+        at = at * 10 + (size_t)(number[i] - '0');
+    bool is_number = n_digits > 0 && n_digits < 8 && number[n_digits] == '\0';
+    reply->body.max = BN_JSON_MAX_BYTES;
+    if (!is_number || bn_benchmarks_report(&s->benchmarks, at, &reply->body, &reply->type, &err) != BN_OK) {
+        reply->body.len = 0;
+        reply->type = NULL;
+        bn_reply_error(reply, 404, NULL, NULL, "no such report");
+        return;
+    }
+    reply->status = 200;
+    reply->policy =
+        "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src "
+        "'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+}
+
 /* ---- the table ---- */
 
 static const struct route {
@@ -193,6 +231,8 @@ static const struct route {
     {.path = "/", .get = true, .is_public = true, .answer = chat_page},
     {.path = "/dashboard", .get = true, .is_public = true, .answer = dashboard_page},
     {.path = "/v1/status", .get = true, .answer = status},
+    {.path = "/v1/benchmarks", .get = true, .answer = benchmarks},
+    {.path = REPORTS, .get = true, .is_prefix = true, .answer = report},
     {.path = "/metrics", .get = true, .answer = metrics},
     {.path = "/v1/models", .get = true, .answer = models},
     {.path = RECEIPTS, .suffix = REPLAY, .generates = true},

@@ -14,6 +14,7 @@
 #include "lab/receipt/receipt.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/options.h"
+#include "tools/serve/benchmarks.h"
 #include "tools/serve/page/page.h"
 
 #define BN_SERVE_MAX_CHOICES 16u
@@ -221,7 +222,8 @@ struct bn_server {
     char model_id[200], fingerprint[80];
     uint64_t load_ns, created_s, opened_ns;
     struct bn_serve_page pages[BN_SERVE_PAGES];
-    char (*keys)[BN_SHA256_HEX]; /* digests */
+    struct bn_benchmarks benchmarks; /* of the HTTP thread */
+    char (*keys)[BN_SHA256_HEX];     /* digests */
     size_t n_keys;
     struct bn_key *sign_key; /* of receipts; NULL: they are not signed */
     struct bn_receipt_facts facts;

@@ -197,6 +197,7 @@ bn_json *bn_status_document(struct bn_server *s, uint32_t tenant)
     bn_json_put_string(d, "version", bn_version());
     bn_json_put_string(d, "state", s->stopping ? "stopping" : "ok");
     bn_json_put_u64(d, "started", s->created_s);
+    bn_json_put_bool(d, "benchmarks", s->benchmarks.folder != NULL);
     bn_json_put_number(d, "uptime_s", (double)(bn_clock_ns() - s->opened_ns) / 1e9);
     bn_json *queue = bn_json_put_object(d, "queue");
     bn_json_put_u64(queue, "waiting", s->n_waiting);

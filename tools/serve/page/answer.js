@@ -34,7 +34,7 @@ async function stream(path, body, answer, signal, progress) {
     answer.rate = tokens > 1 && lastAt > firstAt ? (tokens - 1) / (lastAt - firstAt) * 1000 : undefined;
   };
   for await (const event of eventsOf(response)) {
-    if (event.error) throw new Failure(event.error.message, "", event.error.code);
+    if (event.error) throw new Failure(sentence(event.error.message), "", event.error.code);
     const choice = event.choices[0];
     const text = choice ? choice.text || choice.delta && choice.delta.content || "" : "";
     if (text !== "") {
@@ -111,6 +111,7 @@ async function verify(panel, answer) {
     const result = await requestJson("/v1/receipts/" + answer.receipt + "/replay", {body: {}});
     const facts = showVerdict(panel, answer, result, (performance.now() - start) / 1000);
     await addReceipt(panel, facts, answer);
+    panel.scrollIntoView({block: "nearest"});
   } catch (e) {
     panel.classList.add("bad");
     panel.append(el("h4", {}, "Could not verify"), el("p", {}, e.message + " " + (e.hint || "")));

@@ -103,17 +103,20 @@ const UNREACHABLE = ["The server cannot be reached.", "Check that bn-serve is st
 
 function hintOf(status, code, retryAfter) {
   if (code === "context_length_exceeded") return "Start a new conversation, or edit an earlier message to shorten this one.";
-  if (status === 429) return "The server is busy." + (retryAfter ? " There may be room in " + retryAfter + " s." : "");
+  if (status === 429) return retryAfter ? " There may be room in " + retryAfter + " s." : "";
   if (status === 503) return "Try again when the server has started.";
   if (status === 404) return "The server keeps the receipts of its last answers only.";
   return "";
 }
 
+const sentence = text => text.slice(0, 1).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+
 async function failureOf(response) {
   let error = {};
   try { error = (await response.json()).error || {}; } catch (e) { /* no document */ }
-  return new Failure(error.message || "The server answered with status " + response.status + ".",
-    hintOf(response.status, error.code, response.headers.get("Retry-After")), response.status, error.code);
+  const said = sentence(error.message || "the server answered with status " + response.status);
+  const hint = hintOf(response.status, error.code, response.headers.get("Retry-After"));
+  return response.status === 429 ? new Failure("The server is busy.", said + hint, 429, error.code) : new Failure(said, hint, response.status, error.code);
 }
 
 // A response of the server with a status below 400; otherwise a Failure, or the AbortError of the signal.

@@ -1,1 +1,159 @@
-/* later */
+// The live view: polls /v1/status once a second, while the page is visible. Rates are differences of two answers over the
+// server's own time, so they do not depend on when a poll arrives.
+
+const SPAN_S = 180, FIRST_SPAN_S = 60, EVERY_MS = 1000, SMOOTH = 4;
+
+let polls = []; // {at, status} of the last minutes, by the server's clock
+let timer = 0, paused = false, failures = 0;
+let plots = null;
+
+const latest = () => polls.length ? polls[polls.length - 1].status : null;
+
+// The change of a counter per second, between a poll and the one `back` before it.
+function rateAt(i, name, back) {
+  const j = Math.max(0, i - back), time = polls[i].at - polls[j].at;
+  return time > 0 ? (polls[i].status.counters[name] - polls[j].status.counters[name]) / time : NaN;
+}
+
+const promptRate = (i, back) => Math.max(0, rateAt(i, "evaluated_tokens", back) - rateAt(i, "generated_tokens", back));
+const valuesOf = read => polls.map((poll, i) => read(poll.status, i));
+
+// ---- tiles ----
+
+function tile(name, value, ...notes) {
+  return el("div", {class: "tile"}, el("dt", {}, name), el("dd", {}, el("b", {}, value), ...notes.map(note => el("span", {}, note))));
+}
+
+const tail = latency => latency.n ? "p95 " + seconds(latency.p95) + ", p99 " + seconds(latency.p99) : "none yet";
+
+function showTiles(s) {
+  const i = polls.length - 1, c = s.counters, l = s.latency_s, cached = c.prompt_tokens > 0 ? c.cached_tokens / c.prompt_tokens * 100 : NaN;
+  find("#tiles").replaceChildren(
+    tile("Generation", (i > 0 ? digits(Math.round(rateAt(i, "generated_tokens", SMOOTH) * 10) / 10) : "\u2013") + " tok/s", count(c.generated_tokens, "token") + " since the start"),
+    tile("Prompts", (i > 0 ? digits(Math.round(promptRate(i, SMOOTH) * 10) / 10) : "\u2013") + " tok/s", count(c.prompt_tokens, "token") + " since the start"),
+    tile("Running", s.queue.running + " of " + s.model.sequences, s.queue.waiting + " waiting, at most " + s.model.max_queue),
+    tile("Time to first token", l.first_token.n ? seconds(l.first_token.p50) : "\u2013", tail(l.first_token)),
+    tile("Between tokens", l.next_token.n ? seconds(l.next_token.p50) : "\u2013", tail(l.next_token)),
+    tile("Cache hits", Number.isFinite(cached) ? digits(Math.round(cached * 10) / 10) + " %" : "\u2013", "of the prompts' tokens"),
+    tile("Memory", bytes(s.memory_bytes.resident), "peak " + bytes(s.memory_bytes.peak) + ", contexts " + bytes(s.memory_bytes.contexts)),
+    tile("Requests", c.jobs_ended.toLocaleString("en"), c.jobs_rejected + " refused, " + c.jobs_cancelled + " cancelled, " + count(c.errors, "error")));
+}
+
+// ---- plots ----
+
+const LINES = [
+  {title: "Tokens per second", format: value => digits(Math.round(value * 10) / 10), series: () => [
+    {name: "generated", mark: "a", values: valuesOf((s, i) => i ? rateAt(i, "generated_tokens", 2) : NaN)},
+    {name: "of prompts", mark: "b", values: valuesOf((s, i) => i ? promptRate(i, 2) : NaN)}]},
+  {title: "Requests", format: digits, series: () => [
+    {name: "running", mark: "a", values: valuesOf(s => s.queue.running)},
+    {name: "waiting", mark: "b", values: valuesOf(s => s.queue.waiting)}]},
+  {title: "Time between tokens", format: seconds, series: () => [
+    {name: "p50", mark: "a", values: valuesOf(s => s.latency_s.next_token.n ? s.latency_s.next_token.p50 : NaN)},
+    {name: "p99", mark: "b", values: valuesOf(s => s.latency_s.next_token.n ? s.latency_s.next_token.p99 : NaN)}]},
+  {title: "Tokens per pass", format: value => digits(Math.round(value * 10) / 10), series: () => [
+    {name: "evaluated together", mark: "a", values: valuesOf((s, i) => i && rateAt(i, "passes", 2) > 0 ? rateAt(i, "evaluated_tokens", 2) / rateAt(i, "passes", 2) : NaN)}]},
+];
+
+// One row for each ten seconds.
+function rowsOf(line) {
+  const series = line.series(), rows = [["Seconds ago", ...series.map(s => s.name)]], end = polls.length ? polls[polls.length - 1].at : 0;
+  for (let i = polls.length - 1; i >= 0; i -= 10) rows.push([digits(Math.round(end - polls[i].at)), ...series.map(s => line.format(s.values[i]))]);
+  return rows;
+}
+
+function showPlots() {
+  if (!plots) {
+    plots = LINES.map(line => newFigure(line.title, () => rowsOf(line)));
+    find("#plots").append(...plots.map(plot => plot.figure));
+  }
+  const end = polls[polls.length - 1].at, ages = polls.map(poll => end - poll.at);
+  const span = ages[0] > FIRST_SPAN_S ? SPAN_S : FIRST_SPAN_S;
+  LINES.forEach((line, i) => drawLines(plots[i], span, ages, line.series(), line.format));
+}
+
+// ---- tables ----
+
+const cell = (text, attributes) => el("td", attributes, text);
+const clientName = n => n === 0 ? "other" : String(n);
+
+function showSequences(s) {
+  const rows = s.sequences.slice().sort((a, b) => a.sequence - b.sequence), n_ctx = s.model.n_ctx;
+  find("#sequences tbody").replaceChildren(...rows.map(q => el("tr", {}, el("th", {scope: "row"}, String(q.sequence + 1)),
+    cell(q.state === "prompt" ? "reading the prompt" : "answering", {class: "left " + q.state}), cell(clientName(q.client)),
+    el("td", {class: "left"}, el("progress", {max: n_ctx, value: q.position, "aria-label": "Context used"}), " " + q.position.toLocaleString("en") + " of " + n_ctx.toLocaleString("en")),
+    cell(q.prompt_tokens.toLocaleString("en")), cell(q.generated_tokens.toLocaleString("en")), cell(seconds(q.age_s)))));
+  find("#sequences").hidden = rows.length === 0;
+  const free = s.model.sequences - rows.length;
+  find("#free").textContent = rows.length === 0 ? "All " + count(s.model.sequences, "sequence") + " are free." : free > 0 ? count(free, "sequence") + (free === 1 ? " is free." : " are free.") : "";
+}
+
+const ENDS = {length: "token limit", end: "end of answer", stop: "stop text", string: "stop text", id: "stop token", context: "context full", cancelled: "cancelled", caller: "cancelled", replay: "replay"};
+
+function showRequests(s) {
+  find("#requests tbody").replaceChildren(...s.requests.map(r => el("tr", {}, el("th", {scope: "row"}, new Date(r.ended * 1000).toLocaleTimeString("en-GB")),
+    cell(clientName(r.client)), ...[r.prompt_tokens, r.cached_tokens, r.generated_tokens].map(n => cell(n.toLocaleString("en"))),
+    cell(seconds(r.first_token_s ?? NaN)), cell(seconds(r.total_s ?? NaN)), cell(digits(r.tokens_per_s ?? NaN)),
+    cell(ENDS[r.end] || r.end, {class: "left" + (r.end === "cancelled" ? " prompt" : "")}))));
+  find("#requests").hidden = s.requests.length === 0;
+  find("#no-requests").hidden = s.requests.length > 0;
+}
+
+// ---- polling ----
+
+function setState(text, kind) {
+  find("#state").className = "state " + kind;
+  if (find("#state").textContent !== text) find("#state").textContent = text;
+}
+
+function take(status) {
+  const before = latest();
+  // Another start of the server counts from zero.
+  if (before && (before.started !== status.started || before.counters.passes > status.counters.passes)) polls = [];
+  polls.push({at: status.uptime_s, status});
+  while (polls.length > 1 && polls[polls.length - 1].at - polls[0].at > SPAN_S) polls.shift();
+}
+
+function show() {
+  const s = latest();
+  find("#about").textContent = s.model.id + " \u00b7 " + (s.model.template === "raw" ? "base model" : "template " + s.model.template) + " \u00b7 " + count(s.model.threads, "thread") + " \u00b7 context of " + count(s.model.n_ctx, "token");
+  find("#foot").textContent = "bn-serve " + s.version + ", up " + seconds(s.uptime_s) + ". Percentiles are of the last 512 events; rates are of the last seconds. Clients are numbers.";
+  showTiles(s);
+  showPlots();
+  showSequences(s);
+  showRequests(s);
+  document.documentElement.dataset.polls = String(Number(document.documentElement.dataset.polls || 0) + 1);
+}
+
+async function poll() {
+  clearTimeout(timer);
+  if (paused || document.hidden) return;
+  try {
+    take(await requestJson("/v1/status"));
+    failures = 0;
+    find("#problem").hidden = true;
+    setState(latest().state === "ok" ? "Live" : "The server is stopping", latest().state === "ok" ? "live" : "late");
+    show();
+  } catch (e) {
+    failures++;
+    setState("No connection", "late");
+    find("#problem").hidden = false;
+    find("#problem").textContent = e.message + " " + (e.hint || "");
+    if (e.status === 401) { setPaused(true); return; }
+  }
+  timer = setTimeout(poll, failures ? Math.min(10000, EVERY_MS * 2 ** Math.min(failures, 4)) : EVERY_MS);
+}
+
+function setPaused(on) {
+  paused = on;
+  find("#pause").textContent = on ? "Resume" : "Pause";
+  find("#pause").setAttribute("aria-pressed", String(on));
+  if (on) { clearTimeout(timer); setState("Paused", ""); } else poll();
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  find("#pause").addEventListener("click", () => setPaused(!paused));
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+  addEventListener("resize", () => { if (latest()) showPlots(); redrawHistory(); });
+  poll().then(showHistory);
+});
