@@ -126,7 +126,8 @@ class Page:
         self.call("Emulation.setTouchEmulationEnabled", enabled=touch)
 
     def dark(self, on):
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if on else "light"}])
+        self.call("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": "dark" if on else "light"}, {"name": "prefers-reduced-motion", "value": "reduce"}])
 
     def go(self, url):
         self.call("Page.navigate", url=url)
@@ -180,8 +181,14 @@ class Page:
 
     def answer(self, pattern, status, headers, body):
         """The next request to an address with this pattern gets this reply instead of the server's."""
+        if not self.replies:
+            self.call("Fetch.enable", patterns=[{"urlPattern": pattern}])
         self.replies.append((status, headers, body))
-        self.call("Fetch.enable", patterns=[{"urlPattern": pattern}])
+
+    def answer_no_more(self):
+        self.replies.clear()
+        self.call("Fetch.disable")
+        self.fills.clear()
 
     def fill(self):
         while self.fills:

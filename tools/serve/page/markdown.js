@@ -68,11 +68,13 @@ function putInline(parent, text) {
       flush(at);
       parent.append(el("code", {}, text.slice(at + n, end).replace(/^ (.*[^ ].*) $/s, "$1")));
       at = plain = end + n;
-    } else if (!noBold && text.startsWith("**", at) && /\S/.test(text[at + 2] || " ")) {
-      const end = text.indexOf("**", at + 3);
-      noBold = end < 0;
+    } else if (text[at] === "*") {
+      let n = 1;
+      while (text[at + n] === "*") n++;
+      const opens = n === 2 && !noBold && /\S/.test(text[at + 2] || " "), end = opens ? text.indexOf("**", at + 3) : -1;
+      noBold = noBold || (opens && end < 0);
       if (end < 0 || /\s/.test(text[end - 1])) {
-        at += 2;
+        at += n;
         continue;
       }
       flush(at);
