@@ -125,6 +125,10 @@ model opens "$qwen3" "$first=<think>" "$third=</think>"
 shown -u NO_COLOR "$bin/bn-run" -q -m "$tmp/opens.gguf" -p hello -n 4
 check 'a block that the model opens is dimmed from its tag on' has "$tmp/shown" $'\e[2m<think>'
 check 'to its end' has "$tmp/shown" $'</think>\e[0m'
+# The first token is one character of two bytes.
+model accent "$qwen3" "$first=é"
+shown -u NO_COLOR "$bin/bn-run" -q -m "$tmp/accent.gguf" -p hello -n 4
+check 'a character at the beginning of an answer is not split' has "$tmp/shown" 'é'
 
 # ---- receipts ----
 

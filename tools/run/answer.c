@@ -59,26 +59,30 @@ void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl)
     write_all(DIM, strlen(DIM));
 }
 
-/* Takes one more byte and decides, when that is possible, whether the answer begins with a think block. */
-static void hold(struct bn_run_answer *answer, char c)
+/* Takes one more byte while the answer may still begin with a think block; false when it does not. That byte is
+ * left to what prints the rest, so that no character is split. */
+static bool hold(struct bn_run_answer *answer, char c)
 {
-    answer->held[answer->n_held++] = c;
-    size_t n_open = strlen(OPEN), from = 0;
-    while (from < answer->n_held && strchr(" \t\r\n", answer->held[from]) != NULL)
-        from++;
-    size_t n = answer->n_held - from;
-    bool same = memcmp(answer->held + from, OPEN, n < n_open ? n : n_open) == 0;
-    if (same && n < n_open && answer->n_held < sizeof answer->held) return;
-    answer->place = same && n == n_open ? BN_RUN_IN_THOUGHTS : BN_RUN_AFTER_THOUGHTS;
-    if (answer->place == BN_RUN_IN_THOUGHTS) write_all(DIM, strlen(DIM));
+    bool blank = answer->n_matched == 0 && strchr(" \t\r\n", c) != NULL;
+    bool fits = answer->n_held < sizeof answer->held && (blank || c == OPEN[answer->n_matched]);
+    if (fits) {
+        answer->held[answer->n_held++] = c;
+        answer->n_matched += !blank;
+        if (answer->n_matched < strlen(OPEN)) return true;
+        write_all(DIM, strlen(DIM));
+    }
+    answer->place = fits ? BN_RUN_IN_THOUGHTS : BN_RUN_AFTER_THOUGHTS;
     bn_run_print(answer->held, answer->n_held);
-    answer->n_held = 0;
+    answer->n_held = answer->n_matched = 0;
+    return fits;
 }
 
 void bn_run_answer_print(struct bn_run_answer *answer, const char *text, size_t n)
 {
-    for (; n > 0 && answer->place == BN_RUN_BEFORE_THOUGHTS; n--)
-        hold(answer, *text++);
+    while (n > 0 && answer->place == BN_RUN_BEFORE_THOUGHTS && hold(answer, *text)) {
+        text++;
+        n--;
+    }
     if (answer->place == BN_RUN_IN_THOUGHTS) {
         size_t i = 0;
         while (i < n && answer->n_matched < strlen(CLOSE)) {
