@@ -273,6 +273,16 @@ void bn_json_put_number(bn_json *object, const char *name, double value)
     if (object != NULL) put(object, name, number_of_double(value));
 }
 
+void bn_json_put_f32(bn_json *object, const char *name, float value)
+{
+    char text[40];
+    int digits = 1;
+    do
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+    while (strtof(text, NULL) != value && digits++ < 9);
+    bn_json_put_number(object, name, strtod(text, NULL));
+}
+
 void bn_json_put_bool(bn_json *object, const char *name, bool value)
 {
     if (object != NULL) put(object, name, cJSON_CreateBool(value));

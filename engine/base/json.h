@@ -85,6 +85,8 @@ bn_json *bn_json_put_array(bn_json *object, const char *name);
 void bn_json_put_string(bn_json *object, const char *name, const char *value); /* NULL writes null */
 void bn_json_put_u64(bn_json *object, const char *name, uint64_t value);       /* from 2^53 on, a string */
 void bn_json_put_number(bn_json *object, const char *name, double value);      /* not finite writes null */
+/* The shortest decimal that gives this binary32 back: 0.7 is written as 0.7. */
+void bn_json_put_f32(bn_json *object, const char *name, float value);
 void bn_json_put_bool(bn_json *object, const char *name, bool value);
 void bn_json_put_null(bn_json *object, const char *name);
 void bn_json_put_text(bn_json *object, const char *name, const char *text); /* NULL and "" write null */

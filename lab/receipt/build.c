@@ -5,7 +5,6 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -25,17 +24,6 @@ struct build {
     char ids_sha256[BN_SHA256_HEX];
     bn_error *err;
 };
-
-/* The shortest decimal that gives this binary32 back, so that 0.7 is written as 0.7. */
-static void put_float(bn_json *object, const char *name, float value)
-{
-    char text[40];
-    int digits = 1;
-    do
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-    while (strtof(text, NULL) != value && digits++ < 9);
-    bn_json_put_number(object, name, strtod(text, NULL));
-}
 
 static bn_status put_ids_digest(bn_json *object, const char *name, const int32_t *ids, size_t n,
                                 bn_error *err)
@@ -135,11 +123,11 @@ static bn_status put_request(struct build *b, bn_json *predicate)
     bn_json_put_ids(request, "prompt_ids", gen->prompt, gen->n_prompt);
     BN_TRY(put_ids_digest(request, "prompt_ids_sha256", gen->prompt, gen->n_prompt, b->err));
     bn_json_put_u64(request, "n_predict", gen->n_predict);
-    put_float(request, "temperature", gen->sampling.temperature);
+    bn_json_put_f32(request, "temperature", gen->sampling.temperature);
     bn_json_put_u64(request, "top_k", gen->sampling.top_k);
-    put_float(request, "top_p", gen->sampling.top_p);
-    put_float(request, "min_p", gen->sampling.min_p);
-    put_float(request, "repeat_penalty", gen->sampling.repeat_penalty);
+    bn_json_put_f32(request, "top_p", gen->sampling.top_p);
+    bn_json_put_f32(request, "min_p", gen->sampling.min_p);
+    bn_json_put_f32(request, "repeat_penalty", gen->sampling.repeat_penalty);
     bn_json_put_u64(request, "repeat_last", gen->sampling.repeat_last);
     bn_json_put_u64(request, "seed", gen->sampling.seed);
     bn_json_put_ids(request, "stop_ids", gen->stop_ids, gen->n_stop_ids);
