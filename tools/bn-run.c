@@ -139,6 +139,10 @@ static const struct bn_option CHAT[] = {
               BN_TO_TEXT(struct bn_args, prompt), .shared = true),
     BN_OPTION("n-predict", "at most N tokens per answer [no limit]", .letter = 'n', .arg = "N",
               .group = "Sampling", BN_TO_U32_ALL(struct bn_run_options, n_predict, 1, 1u << 24)),
+    BN_OPTION("receipts", "write DIR/0.json, DIR/1.json, ...: one for each answer", .rare = true,
+              .arg = "DIR", .group = "Evidence", BN_TO_TEXT(struct bn_run_options, receipts)),
+    BN_OPTION("no-history", "do not read or write the history of messages", .rare = true, .group = "Input",
+              .env = "BN_NO_HISTORY", BN_TO_BOOL(struct bn_run_options, no_history)),
     {0},
 };
 
@@ -225,18 +229,21 @@ static const struct bn_command COMMANDS[] = {
     {.name = "chat",
      .summary = "chat interactively",
      .text =
-         "Reads one message per line from standard input and answers each. On a terminal, lines can "
-         "be edited and recalled; Ctrl-C stops an answer, Ctrl-D ends the program, and /help lists "
-         "the commands. A line that begins with // is a message that begins with /.\n\nWhen the "
-         "context is full, the oldest turns are dropped; the system message stays. A base model, "
-         "which has no chat template, continues the text; its answer ends at an empty line.\n\nThe thoughts "
-         "that a model writes before its answer are dimmed on a terminal, and are not part of the "
-         "following turns. --think off makes models of the Qwen family answer at once.",
+         "Answers messages until the input ends. On a terminal a message is one line, or several with Alt-Enter, "
+         "a \\ at the end of a line, or between two \"\"\"; /help lists the commands, Ctrl-C stops an answer, and "
+         "Ctrl-D ends the program. In a pipe each line is a message, and only answers go to standard output.\n\n"
+         "When the context is full, the oldest turns are dropped; the system message stays. A base model, "
+         "which has no chat template, continues the text; its answer ends at an empty line. Thoughts that a "
+         "model writes before its answer are not part of the following turns.\n\n"
+         "With --json each line of input is a text, a command or {\"content\": TEXT}, and each line of output is "
+         "one JSON object.",
      .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
      .options = {OPEN, REPACK, TEMPLATE, CACHE, CHAT, SAMPLING, DRAFT},
+     .json = true,
      .bytes = sizeof(struct bn_run_options),
      .run = bn_run_chat,
-     .examples = {{"bn-run chat -m model.gguf --temp 0.7", "chat with a model"}}},
+     .examples = {{"bn-run chat -m model.gguf --temp 0.7", "chat with a model"},
+                  {"bn-run chat -m model.gguf <questions.txt >answers.txt", "answer a file, line by line"}}},
     {.name = "tokenize",
      .summary = "turn text into tokens",
      .text = "The final newline of a file is part of the text.",

@@ -1,25 +1,15 @@
 #!/usr/bin/env bash
-# bn-run chat: answers of any length, a full context, commands; and on a terminal the line editor, Ctrl-C and Ctrl-D. TAP on
-# standard output.
+# bn-run chat in a pipe: answers of any length, a full context, messages of several lines, commands, saved conversations,
+# receipts. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-pty=$bin/tests/pty/pty
 # chat INPUT ARGUMENTS...: leaves $status, $tmp/out and $tmp/err.
 chat() {
     printf '%b' "$1" | "$bin/bn-run" chat "${@:2}" >"$tmp/out" 2>"$tmp/err"
     status=$?
-}
-# typed SCRIPT [-o] ARGUMENTS...: the output of the terminal goes to $tmp/out, with line ends as in files.
-typed() {
-    local script=$1 option=()
-    shift
-    [ "${1:-}" != -o ] || { option=(-o); shift; }
-    printf '%s\n' "$script" | "$pty" "${option[@]}" "$bin/bn-run" chat "$@" >"$tmp/raw" 2>"$tmp/err"
-    status=$?
-    tr -d '\r' <"$tmp/raw" >"$tmp/out"
 }
 ended() { [ "$status" -eq "$1" ] || { echo "status $status, not $1"; cat "$tmp/out" "$tmp/err"; return 1; }; }
 printed() { equal "$(cat "$tmp/out")" "$1"; }
@@ -74,6 +64,39 @@ check 'without a hint' hasnt "$tmp/err" hint
 check 'the next one is answered' equal "$(answers)" 1
 check 'in a pipe the exit status says so' ended 4
 
+chat "$words\n$words $words $words $words $words\n/stats\n" --ctx 64 -n 4
+check 'and does not cost the conversation its turns' has "$tmp/err" '1 turn, '
+# The answer is cut where the context ends. Then a fourth of the context is free, so that one more turn drops nothing.
+chat "$words\n$words\n$words\n$words\nhello\n" -v --ctx 80 -n 2
+check 'what is dropped makes room for more than one turn' equal "$(grep -c 'dropped the ' "$tmp/err")" 1
+check 'so that the turn after it evaluates only what is new' has <(tail -n 1 "$tmp/err") 'cached)'
+
+# ---- messages of several lines ----
+
+chat 'one\\\ntwo\n' -n 7
+cp "$tmp/out" "$tmp/wanted"
+chat '' -p 'one
+two' -n 7
+check 'a backslash at the end of a line continues the message' same "$tmp/wanted" "$tmp/out"
+for block in '"""one\ntwo"""\n' '"""\none\ntwo\n"""\n' '  """one\ntwo\n"""  \n' '"""one\ntwo'; do
+    chat "$block" -n 7
+    check "a block is one message: $block" same "$tmp/wanted" "$tmp/out"
+done
+chat '"""one""" two\n"""\n' -n 7
+cp "$tmp/out" "$tmp/wanted"
+chat '' -p 'one""" two' -n 7
+check 'a block ends at the end of a line' same "$tmp/wanted" "$tmp/out"
+chat '"""/bye"""\nhello\n' -n 2
+check 'and is never a command' equal "$(wc -l <"$tmp/out")" 2
+chat '/system """Be\nbrief."""\n/show\n' -q
+check 'a command takes a block' has "$tmp/err" 'system message: Be
+brief.'
+head -c 1100000 /dev/zero | tr '\0' a >"$tmp/huge"
+"$bin/bn-run" chat -q -n 1 <"$tmp/huge" >"$tmp/out" 2>"$tmp/err"
+status=$?
+check 'a message of more than a MiB is refused' has "$tmp/err" 'error: a message has more than 1048576 bytes'
+check 'with the exit status of a limit' ended 4
+
 # ---- commands ----
 
 chat '/foo\n/bye now\n/cler\n' -q
@@ -109,66 +132,105 @@ chat 'hello\n/regen\n' -n 12 --temp 1 --seed 5
 check 'with the next seed' same "$tmp/out" "$tmp/wanted"
 chat 'hello\n/stats\n' -n 4
 check '/stats shows the context and the speed' has "$tmp/err" '1 turn, '
-
-# ---- on a terminal ----
-
-typed 'expect Ctrl-D ends
-expect > 
-send \x04'
-check 'Ctrl-D at the prompt ends with 0' ended 0
-check 'the greeting names the model' has "$tmp/out" 'shakespeare-5m-i2_s.gguf, template raw'
-check 'and says what a base model does' has "$tmp/out" 'this is a base model: it continues text'
-check 'the prompt of the shell begins on a line of its own' equal "$(tail -c 1 "$tmp/out" | od -An -c | tr -d ' ')" '\n'
-typed 'send \x04'
-check 'one that is typed too early counts too' ended 0
-typed 'expect Ctrl-D ends
-expect > 
-send \x03'
-check 'Ctrl-C at the prompt ends with 130' ended 130
-check 'on a line of its own too' equal "$(tail -c 1 "$tmp/out" | od -An -c | tr -d ' ')" '\n'
-
-chat 'ROMEO:\nROMEO:\n' -n 7
+for seed in 5 6; do
+    chat 'hello\n' -n 12 --temp 1 --seed "$seed"
+    cat "$tmp/out"
+done >"$tmp/wanted"
+chat 'hello\n/retry\n' -n 12 --temp 1 --seed 5
+check '/retry is the same' same "$tmp/out" "$tmp/wanted"
+chat 'hello\nworld\n/undo\nworld\n/undo\n/undo\n/undo\nhello\n' -n 6
+check '/undo removes the last message and its answer' equal "$(sed -n 2p "$tmp/out")" "$(sed -n 3p "$tmp/out")"
+check 'down to none' equal "$(sed -n 1p "$tmp/out")" "$(sed -n 4p "$tmp/out")"
+check 'then it warns' has "$tmp/err" 'warning: there is no turn yet'
+chat '/set temperature 1\n/set seed 5\n/set n-predict 12\n/set top-k 40\nhello\n'
 cp "$tmp/out" "$tmp/wanted"
-# A typing error, corrected with the left arrow; then the previous line, by the up arrow.
-typed 'expect Ctrl-D ends
-expect > 
-send ROMO:\e[D\e[DE
-expect E
-send \n
-expect \n> 
-send \e[A
-expect ROMEO:
-send \n
-expect > 
-send /bye\n' -o -n 7
-check 'lines are edited' ended 0
-sed '1,/^-- output$/d' "$tmp/out" >"$tmp/answers"
-check 'and recalled' same "$tmp/answers" "$tmp/wanted"
+chat 'hello\n' --temp 1 --seed 5 -n 12 --top-k 40
+check '/set sets what the options set' same "$tmp/wanted" "$tmp/out"
+chat '/set temp 1.5\n/set max_tokens 9\n/set\n/set n_predict -1\n/set\n' -q
+check '/set lists the values' has "$tmp/err" 'temperature    1.5 '
+check 'by other names, too' has "$tmp/err" 'n_predict      9 '
+check 'and -1 is no limit' has "$tmp/err" 'n_predict      -1 '
+chat '/set temperature 101\n' -q
+check 'a value out of its range is an error' has "$tmp/err" 'error: temperature is not a number from 0 to 100'
+chat '/set seed x\n' -q
+check 'so is one that is not a number' has "$tmp/err" "error: seed takes a number (got 'x')"
+chat '/set tempreature 1\n' -q
+check 'and an unknown name, with a hint' has "$tmp/err" 'did you mean /set temperature?'
+check 'with the exit status of a usage error' ended 2
+chat '/save\n' -q
+check 'a command without its text is an error' has "$tmp/err" 'error: the command /save needs FILE'
+chat '/usr/bin/env is a path\n' -q
+check 'a line that is not meant as a command gets a hint' has "$tmp/err" 'hint: //usr/bin/env says it to the model'
+chat '/?\n' -q
+check '/? lists the commands' has "$tmp/err" '/regen'
+check 'in at most 80 columns' equal "$(awk 'length > 80' "$tmp/err")" ''
+chat 'hello\n/show chat\n' -n 3 -q
+check '/show chat prints the conversation' has "$tmp/err" "assistant: $(sed 's/^//' "$tmp/out")"
 
-# No process reads the pipe of the answer, so the answer cannot have ended when Ctrl-C is typed.
-typed 'expect Ctrl-D ends
-expect > 
-send hello\n
-begun
-send \x03
-drain
-expect > 
-send /stats\n
-expect 1 turn
-expect > 
-send /bye\n' -o --template instruct
-check 'Ctrl-C stops an answer, and the program continues' ended 0
-sed '1,/^-- output$/d' "$tmp/out" >"$tmp/answers"
-chat 'hello\n' --template instruct
-check 'the answer is shorter' test "$(wc -c <"$tmp/answers")" -lt "$(wc -c <"$tmp/out")"
-check 'nothing of it is lost' equal "$(tr -d '\n' <"$tmp/answers")" \
-    "$(head -c "$(($(wc -c <"$tmp/answers") + 9))" "$tmp/out" | tr -d '\n' | head -c "$(tr -d '\n' <"$tmp/answers" | wc -c)")"
-typed 'expect Ctrl-D ends
-expect > 
-send hello\n
-begun
-send \x03
-drain
-expect > 
-send \x03' -o --template instruct
-check 'a second Ctrl-C, at the prompt, ends with 130' ended 130
+# ---- saved conversations ----
+
+chat "hello\nworld\n/save $tmp/talk.json\nagain\n" -n 6 --temp 1 --system 'Be brief.'
+cp "$tmp/out" "$tmp/wanted"
+check '/save reports what it saved' has "$tmp/err" "saved 2 turns to $tmp/talk.json"
+chat "/load $tmp/talk.json\nagain\n"
+check '/load continues a conversation as if it had not ended' same "$tmp/out" <(tail -n +3 "$tmp/wanted")
+check 'and reports it' has "$tmp/err" 'loaded 2 turns'
+check 'its messages have the form of the API' equal \
+    "$(python3 -c 'import json, sys; print([m["role"] for m in json.load(open(sys.argv[1]))["messages"]])' "$tmp/talk.json")" \
+    "['system', 'user', 'assistant', 'user', 'assistant']"
+echo precious >"$tmp/precious"
+chat "hello\n/save $tmp/precious\n" -n 2
+check '/save does not replace a file of another kind' equal "$(cat "$tmp/precious")" precious
+check 'but is an error' ended 2
+chat "hello\n/save $tmp/talk.json\n" -n 2
+check 'a saved conversation is replaced' ended 0
+chat "/save $tmp/none/talk.json\n"
+check 'a folder that does not exist is an error' ended 3
+chat "one\n/load $tmp/none.json\n/stats\n" -n 2
+check 'a file that does not exist is one, too' has "$tmp/err" "$tmp/none.json"
+check 'and changes nothing' has "$tmp/err" '1 turn, '
+HOME=$tmp chat 'hello\n/save ~/home.json  \n' -n 2
+check 'a name can begin with the home folder' test -s "$tmp/home.json"
+# edit PYTHON: a saved conversation, changed.
+edit() { python3 -c "import json, sys
+c = json.load(open(sys.argv[1]))
+$1
+json.dump(c, open(sys.argv[2], 'w'))" "$tmp/talk.json" "$tmp/edited.json"; }
+# refused TITLE MESSAGE PYTHON
+refused() {
+    edit "$3"
+    chat "one\n/load $tmp/edited.json\n/stats\n" -n 2
+    check "$1 is refused" has "$tmp/err" "$2"
+    check 'and leaves the conversation as it was' has "$tmp/err" '1 turn, '
+}
+refused "another model's conversation" 'a conversation with another model, other.gguf of ' 'c["model"]["name"] = "other.gguf"'
+check 'with a hint' has "$tmp/err" 'hint: /load --any FILE continues it with this model'
+chat "/load --any $tmp/edited.json\n/stats\n" -n 2
+check 'which works' has "$tmp/err" '1 turn, '
+refused 'a file with another model of the same name' 'a conversation with another model' 'c["model"]["bytes"] += 1'
+refused 'another document' 'its schema is not bn.chat/1' 'c["schema"] = "bn.run/1"'
+refused 'a conversation without its last answer' 'the last message is not an answer' 'c["messages"].pop()'
+refused 'an unknown role' 'message 1 is not one of the role user' 'c["messages"][0]["role"] = "tool"'
+refused 'a message without a text' 'message 2 is not one of the role assistant' 'c["messages"][1]["content"] = 3'
+refused 'an unknown setting' 'unknown setting "tmp"' 'c["settings"]["tmp"] = 1'
+refused 'a setting out of range' 'top_p is not a number' 'c["settings"]["top_p"] = 2'
+refused 'an unknown template' 'its template is unknown' 'c["template"] = "x"'
+
+# ---- receipts ----
+
+# The second answer of a conversation, which reuses what the first one evaluated; then one after a turn was dropped.
+chat "/receipt\nhello\nworld\n/receipt $tmp/second.json\n" -n 6 --temp 1
+check '/receipt before any answer is a warning' has "$tmp/err" 'there is no answer yet'
+check 'later it writes one' has "$tmp/err" "wrote $tmp/second.json"
+check 'which can be replayed' "$bin/bn-verify-receipt" --replay "$tmp/second.json"
+sed -E 's/("ids": \[)[[:space:]]*[0-9]+/\14/' "$tmp/second.json" >"$tmp/forged.json"
+status 5 'a forged one cannot' "$bin/bn-verify-receipt" --replay "$tmp/forged.json"
+chat "$words\n$words\nThe king\n" --ctx 40 -n 4 --receipts "$tmp/receipts"
+check '--receipts writes one for each answer' equal "$(cd "$tmp/receipts" && echo -- *)" '-- 0.json 1.json 2.json'
+check 'the context was full' has "$tmp/err" 'dropped the oldest turn'
+for i in 0 1 2; do
+    check "receipt $i can be replayed" "$bin/bn-verify-receipt" --replay "$tmp/receipts/$i.json"
+done
+cd "$tmp" || exit 1
+chat 'hello\n/receipt\n/receipt\n' -n 4
+check 'without a name it takes one that is free' test -s receipt.json -a -s receipt-2.json

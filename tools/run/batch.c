@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "lab/receipt/receipt.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
@@ -207,24 +206,12 @@ static bn_status check(struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
-/* Before the run, so that a folder that cannot be made costs no time. */
-static bn_status make_folder(const char *path, bn_error *err)
-{
-    struct bn_buf inside = {.max = BN_RUN_MAX_TEXT_BYTES};
-    bn_buf_printf(&inside, "%s/", path);
-    bn_status status = bn_buf_check(&inside, err);
-    if (status == BN_OK) status = bn_file_make_folders(inside.data, err);
-    if (status == BN_OK) status = bn_run_check_folder(inside.data, err);
-    bn_buf_release(&inside);
-    return status;
-}
-
 bn_status bn_run_batch(struct bn_args *args, bn_error *err)
 {
     struct job job = {.args = args, .o = args->fields};
     BN_TRY(check(args, err));
     BN_TRY(bn_run_cache_check(args, err));
-    if (job.o->receipts != NULL) BN_TRY(make_folder(job.o->receipts, err));
+    if (job.o->receipts != NULL) BN_TRY(bn_run_make_folder(job.o->receipts, err));
     BN_TRY(bn_run_open(&job.engine, args, BN_REPACK_AUTO, err));
     bn_cli_catch_interrupt();
     bn_status status = bn_run_requests_read(&job.requests, job.o->batch_file, args, &job.engine, err);

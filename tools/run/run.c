@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
@@ -142,6 +143,17 @@ bn_status bn_run_check_folder(const char *path, bn_error *err)
     folder[n] = '\0';
     if (access(n > 0 ? folder : ".", W_OK) != 0) return bn_fail_errno(err, errno, path, "cannot write there");
     return BN_OK;
+}
+
+bn_status bn_run_make_folder(const char *path, bn_error *err)
+{
+    struct bn_buf inside = {.max = BN_RUN_MAX_TEXT_BYTES};
+    bn_buf_printf(&inside, "%s/", path);
+    bn_status status = bn_buf_check(&inside, err);
+    if (status == BN_OK) status = bn_file_make_folders(inside.data, err);
+    if (status == BN_OK) status = bn_run_check_folder(inside.data, err);
+    bn_buf_release(&inside);
+    return status;
 }
 
 bn_sampler_options bn_run_sampling(const struct bn_args *args)

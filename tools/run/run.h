@@ -38,10 +38,11 @@ struct bn_run_options {
     bool assert_greedy, timing, kernels, strict;
     uint32_t n_top;
     const char *receipt, *profile;
-    const char *batch_file, *receipts; /* --batch-file: its input, the folder for receipts */
+    const char *batch_file, *receipts; /* --batch-file: its input; the folder for receipts, also of chat */
     uint32_t n_sequences;              /* 0: not given */
     bool logprobs;
     int profile_level; /* layer, brick, kernel */
+    bool no_history;   /* chat */
     /* generate, logits */
     const char *trace;
     /* tokenize, detokenize */
@@ -90,6 +91,9 @@ void bn_run_prompt_release(struct bn_run_prompt *prompt);
 
 /* Reports before the run, not after it, that a file cannot be written. */
 BN_MUST_CHECK bn_status bn_run_check_folder(const char *path, bn_error *err);
+
+/* Makes a folder that does not exist, and reports when no file can be written in it. */
+BN_MUST_CHECK bn_status bn_run_make_folder(const char *path, bn_error *err);
 
 /* --prompt-cache, --prompt-cache-all, --prompt-cache-ro: whether they fit together; */
 BN_MUST_CHECK bn_status bn_run_cache_check(const struct bn_args *args, bn_error *err);
@@ -161,15 +165,6 @@ BN_MUST_CHECK bn_status bn_run_profile_start(bn_prof **out, const struct bn_args
 BN_MUST_CHECK bn_status bn_run_profile_write(bn_prof *prof, const char *path, const struct bn_args *args,
                                              const struct bn_run_engine *engine,
                                              const struct bn_generation *gen, bn_error *err);
-
-/* line.c: lines of a conversation, on a terminal with editing and a history (libedit), else as they come. */
-struct bn_run_lines;
-/* on_terminal: standard input and standard error are a terminal; a prompt is shown on the latter. */
-BN_MUST_CHECK bn_status bn_run_lines_open(struct bn_run_lines **out, bool on_terminal, bn_error *err);
-/* The next line of standard input, without its newline. False at the end of the input, or when a signal came
- * that bn_cli_catch_interrupt catches. */
-bool bn_run_lines_next(struct bn_run_lines *lines, struct bn_buf *line);
-void bn_run_lines_close(struct bn_run_lines *lines);
 
 /* generate with --batch-file, batch.c. */
 bn_status bn_run_batch(struct bn_args *args, bn_error *err);

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lines of standard input. On a terminal, libedit edits them; this is the one file that includes it. Added to its
+ * emacs keys: Alt-Enter begins a new line in a message, the arrows move in messages of several lines and else in
+ * the history, Tab completes commands and names of files, and pasted text is inserted without being sent
+ * (bracketed paste). A terminal that cannot move its cursor (TERM=dumb) gets a prompt and no editing.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <histedit.h>
+#include <locale.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "base/error.h"
+#include "tools/cli/report.h"
+#include "tools/run/chat/chat.h"
+
+#define HISTORY_LINES 1000
+#define LOOK_MS 200 /* how often a line that is being typed looks for a signal */
+/* libedit puts the line being typed aside in a buffer of this size when an older one is recalled. */
+#define LIBEDIT_LINE 1024
+
+#define PASTE_ON "\033[?2004h"
+#define PASTE_OFF "\033[?2004l"
+#define PASTE_END L"\033[201~"
+
+struct bn_lines {
+    EditLine *edit; /* NULL when input is not from a terminal */
+    History *history;
+    bool can_move; /* the cursor: keys, arrows, paste */
+    bool keep_history, had_text;
+    const char *prompt;
+    unsigned short rows, columns;
+};
+
+static struct bn_lines *lines_of(EditLine *edit)
+{
+    void *lines = NULL;
+    el_get(edit, EL_CLIENTDATA, &lines);
+    return lines;
+}
+
+static char *prompt(EditLine *edit)
+{
+    return (char *)(uintptr_t)lines_of(edit)->prompt;
+}
+
+/* ---- characters ---- */
+
+/* Redraws the line when the terminal has another size. */
+static void follow_size(struct bn_lines *lines)
+{
+    struct winsize size;
+    if (!lines->can_move || ioctl(STDIN_FILENO, TIOCGWINSZ, &size) != 0) return;
+    bool changed = size.ws_row != lines->rows || size.ws_col != lines->columns;
+    bool known = lines->rows != 0;
+    lines->rows = size.ws_row;
+    lines->columns = size.ws_col;
+    if (!changed || !known) return;
+    el_resize(lines->edit);
+    fputs("\r\033[J", stderr);
+    el_set(lines->edit, EL_REFRESH);
+}
+
+/* One character of the terminal; -1 when a signal came. Any thread may have taken the signal, and at any
+ * time, so that waiting for input cannot rely on being interrupted by it. */
+static int read_character(EditLine *edit, wchar_t *out)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    struct bn_lines *lines = lines_of(edit);
+    mbstate_t state = {0};
+    for (;;) {
+        char byte;
+        if (bn_cli_interrupted() != 0) {
+            const LineInfoW *line = el_wline(edit);
+            lines->had_text = line->lastchar > line->buffer;
+            if (lines->can_move) {
+                el_cursor(edit, (int)(line->lastchar - line->cursor));
+                el_set(edit, EL_REFRESH);
+            }
+            return -1;
+        }
+        int ready = poll(&input, 1, LOOK_MS);
+        follow_size(lines);
+        if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+        ssize_t n = ready > 0 ? read(STDIN_FILENO, &byte, 1) : -1;
+        if (n <= 0) return (int)n;
+        /* What the terminal makes of a Ctrl-D that was typed before libedit set it to single characters. */
+        if (byte == '\0' && lines->can_move) byte = '\004';
+        size_t done = mbrtowc(out, &byte, 1, &state);
+        if (done == (size_t)-1) state = (mbstate_t){0}; /* not UTF-8: leave it out */
+        if (done <= 1) return 1;
+    }
+}
+
+/* ---- keys ---- */
+
+static unsigned char key_newline(EditLine *edit, int key)
+{
+    (void)key;
+    return el_insertstr(edit, "\n") == 0 ? CC_REFRESH : CC_ERROR;
+}
+
+/* Cursor keys: within the message, else the key that libedit has for the history. */
+static unsigned char key_up(EditLine *edit, int key)
+{
+    (void)key;
+    const LineInfoW *line = el_wline(edit);
+    const wchar_t *row = line->cursor;
+    while (row > line->buffer && row[-1] != L'\n')
+        row--;
+    if (row == line->buffer) {
+        if (line->lastchar - line->buffer >= LIBEDIT_LINE) return CC_ERROR;
+        el_push(edit, "\030\020");
+        return CC_NORM;
+    }
+    const wchar_t *above = row - 1;
+    while (above > line->buffer && above[-1] != L'\n')
+        above--;
+    const wchar_t *to = above + (line->cursor - row);
+    if (to > row - 1) to = row - 1;
+    el_cursor(edit, (int)(to - line->cursor));
+    return CC_REFRESH;
+}
+
+static unsigned char key_down(EditLine *edit, int key)
+{
+    (void)key;
+    const LineInfoW *line = el_wline(edit);
+    const wchar_t *row = line->cursor, *below = line->cursor;
+    while (row > line->buffer && row[-1] != L'\n')
+        row--;
+    while (below < line->lastchar && *below != L'\n')
+        below++;
+    if (below == line->lastchar) {
+        el_push(edit, "\030\016");
+        return CC_NORM;
+    }
+    const wchar_t *to = ++below;
+    while (to < line->lastchar && *to != L'\n' && to - below < line->cursor - row)
+        to++;
+    el_cursor(edit, (int)(to - line->cursor));
+    return CC_REFRESH;
+}
+
+/* What a terminal pastes, up to its closing mark, as it is but for control characters. */
+static unsigned char key_paste(EditLine *edit, int key)
+{
+    const size_t n_end = wcslen(PASTE_END);
+    size_t n = 0, room = 0;
+    wchar_t *text = NULL, c;
+    bool closed = false;
+    (void)key;
+    while (!closed && n < BN_CHAT_MAX_INPUT && el_wgetc(edit, &c) == 1) {
+        if (bn_array_grow(&text, &room, n + 2, sizeof *text, NULL) != BN_OK) break;
+        text[n++] = c == L'\r' ? L'\n' : c;
+        closed = n >= n_end && wmemcmp(text + n - n_end, PASTE_END, n_end) == 0;
+    }
+    if (closed) n -= n_end;
+    size_t n_kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == L'\n' || text[i] == L'\t' || (text[i] >= L' ' && text[i] != 0x7f))
+            text[n_kept++] = text[i];
+    bool done = n_kept > 0;
+    if (done) {
+        text[n_kept] = L'\0';
+        done = el_winsertstr(edit, text) == 0;
+    }
+    bn_free(text);
+    return done ? CC_REFRESH : CC_ERROR;
+}
+
+/* ---- completion ---- */
+
+/* The longest common beginning of all words that can continue what is typed, or a list of them. */
+static unsigned char complete_word(EditLine *edit, const char *line, const char *typed)
+{
+    size_t n_typed = strlen(typed), n_found = 0, n_same = 0;
+    const char *first = NULL, *word;
+    bool is_file;
+    for (size_t i = 0; (word = bn_chat_word(line, i, &is_file)) != NULL; i++) {
+        if (strncmp(word, typed, n_typed) != 0) continue;
+        if (n_found++ == 0) {
+            first = word;
+            n_same = strlen(word);
+        }
+        while (strncmp(word, first, n_same) != 0)
+            n_same--;
+    }
+    if (n_found == 0) return CC_ERROR;
+    struct bn_buf rest = {.max = 256};
+    bn_buf_append(&rest, first + n_typed, n_same - n_typed);
+    if (n_found == 1) bn_buf_putc(&rest, ' ');
+    if (rest.len > 0) el_insertstr(edit, bn_buf_text(&rest));
+    bool added = rest.len > 0;
+    bn_buf_release(&rest);
+    if (added) return CC_REFRESH;
+    fputc('\n', stderr);
+    for (size_t i = 0; (word = bn_chat_word(line, i, &is_file)) != NULL; i++)
+        if (strncmp(word, typed, n_typed) == 0) fprintf(stderr, "%s  ", word);
+    fputc('\n', stderr);
+    return CC_REDISPLAY;
+}
+
+static unsigned char key_complete(EditLine *edit, int key)
+{
+    char typed[256];
+    bool is_file = false;
+    const LineInfo *line = el_line(edit);
+    size_t n = (size_t)(line->cursor - line->buffer);
+    if (line->cursor != line->lastchar || n == 0 || n >= sizeof typed || line->buffer[0] != '/')
+        return CC_ERROR;
+    memcpy(typed, line->buffer, n);
+    typed[n] = '\0';
+    (void)bn_chat_word(typed, 0, &is_file);
+    if (is_file) return _el_fn_complete(edit, key);
+    const char *blank = strrchr(typed, ' ');
+    return complete_word(edit, typed, blank != NULL ? blank + 1 : typed);
+}
+
+/* ---- opening ---- */
+
+static void bind_keys(EditLine *edit)
+{
+    static const struct {
+        const char *name, *help;
+        unsigned char (*key)(EditLine *edit, int key);
+        const char *keys[4];
+    } KEYS[] = {
+        {"bn-newline", "begin a new line", key_newline, {"\033\r", "\033\n"}},
+        {"bn-up", "up, or the message before", key_up, {"\033[A", "\033OA", "\020"}},
+        {"bn-down", "down, or the message after", key_down, {"\033[B", "\033OB", "\016"}},
+        {"bn-paste", "insert what is pasted", key_paste, {"\033[200~"}},
+        {"bn-complete", "complete a command", key_complete, {"\t"}},
+    };
+    el_set(edit, EL_BIND, "\030\020", "ed-prev-history", NULL);
+    el_set(edit, EL_BIND, "\030\016", "ed-next-history", NULL);
+    for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
+        el_set(edit, EL_ADDFN, KEYS[i].name, KEYS[i].help, KEYS[i].key);
+        for (size_t k = 0; k < 4 && KEYS[i].keys[k] != NULL; k++)
+            el_set(edit, EL_BIND, KEYS[i].keys[k], KEYS[i].name, NULL);
+    }
+}
+
+static void add_entry(void *user, const char *text)
+{
+    struct bn_lines *lines = user;
+    HistEvent event;
+    history(lines->history, &event, H_ENTER, text);
+}
+
+static bn_status open_editor(struct bn_lines *lines, bn_error *err)
+{
+    HistEvent event;
+    const char *term = getenv("TERM");
+    lines->can_move = term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
+    /* libedit reads characters by the locale. Models write UTF-8 whatever the locale says. */
+    if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) (void)setlocale(LC_CTYPE, "");
+    lines->history = history_init();
+    lines->edit = el_init("bn-run", stdin, stderr, stderr);
+    if (lines->history == NULL || lines->edit == NULL) return bn_nomem(err);
+    history(lines->history, &event, H_SETSIZE, HISTORY_LINES);
+    history(lines->history, &event, H_SETUNIQUE, 1);
+    el_set(lines->edit, EL_CLIENTDATA, lines);
+    el_set(lines->edit, EL_PROMPT, prompt);
+    el_set(lines->edit, EL_EDITOR, "emacs");
+    el_set(lines->edit, EL_HIST, history, lines->history);
+    el_set(lines->edit, EL_GETCFN, read_character);
+    el_set(lines->edit, EL_EDITMODE, lines->can_move ? 1 : 0);
+    bind_keys(lines->edit);
+    if (lines->keep_history) bn_history_read(add_entry, lines);
+    return BN_OK;
+}
+
+bn_status bn_lines_open(struct bn_lines **out, bool edit, bool keep_history, bn_error *err)
+{
+    struct bn_lines *lines = bn_alloc(1, sizeof *lines);
+    *out = lines;
+    if (lines == NULL) return bn_nomem(err);
+    lines->keep_history = keep_history;
+    if (!edit || open_editor(lines, err) == BN_OK) return BN_OK;
+    bn_lines_close(lines);
+    *out = NULL;
+    return BN_ERR_NOMEM;
+}
+
+/* ---- lines ---- */
+
+static enum bn_input next_edited(struct bn_lines *lines, struct bn_buf *line)
+{
+    int n = 0;
+    lines->had_text = false;
+    el_resize(lines->edit); /* the terminal may have changed its size since the last line */
+    /* Before the prompt: what is typed from then on is not echoed twice. */
+    if (lines->can_move) el_set(lines->edit, EL_PREP_TERM, 1);
+    if (lines->can_move) fputs(PASTE_ON, stderr);
+    const char *text = el_gets(lines->edit, &n);
+    if (lines->can_move) fputs(PASTE_OFF, stderr);
+    if (bn_cli_interrupted() != 0) {
+        fputs(lines->can_move ? "^C\n" : "\n", stderr);
+        return BN_INPUT_INTERRUPTED;
+    }
+    if (text == NULL || n <= 0) return BN_INPUT_END;
+    bn_buf_append(line, text, (size_t)n - (text[n - 1] == '\n'));
+    return BN_INPUT_TEXT;
+}
+
+enum bn_input bn_lines_next(struct bn_lines *lines, const char *text, struct bn_buf *line)
+{
+    int c;
+    size_t n = 0;
+    lines->prompt = text;
+    fflush(stdout);
+    if (lines->edit != NULL) return next_edited(lines, line);
+    for (; (c = getchar()) != EOF && c != '\n'; n++)
+        bn_buf_putc(line, (char)c);
+    if (bn_cli_interrupted() != 0) return BN_INPUT_INTERRUPTED;
+    return c != EOF || n > 0 ? BN_INPUT_TEXT : BN_INPUT_END;
+}
+
+bool bn_lines_had_text(const struct bn_lines *lines)
+{
+    return lines->had_text;
+}
+
+void bn_lines_remember(struct bn_lines *lines, const char *text)
+{
+    HistEvent event;
+    if (lines->edit == NULL || text[strspn(text, " \t\n")] == '\0') return;
+    bool again = history(lines->history, &event, H_FIRST) == 0 && strcmp(event.str, text) == 0;
+    add_entry(lines, text);
+    if (lines->keep_history && !again) bn_history_append(text);
+}
+
+void bn_lines_close(struct bn_lines *lines)
+{
+    if (lines == NULL) return;
+    if (lines->edit != NULL) el_end(lines->edit);
+    if (lines->history != NULL) history_end(lines->history);
+    bn_free(lines);
+}

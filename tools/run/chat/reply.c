@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Answers of a conversation. Every turn renders the whole conversation and evaluates only what is new: the tokens
+ * that the timeline already begins with are kept. When the conversation does not fit into the context, its oldest
+ * turns are dropped, and the rest is evaluated again. What is evaluated is always what a receipt of the answer
+ * shows, so each answer can be replayed by itself.
+ *
+ * A model without a chat template (raw) only continues text; its answer ends at the first empty line. The
+ * template drops the think blocks of earlier answers.
+ */
+#define _GNU_SOURCE /* memmem */
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/report.h"
+#include "tools/cli/text.h"
+#include "tools/run/chat/chat.h"
+
+/* ---- the prompt ---- */
+
+/* The conversation without its n oldest messages. */
+static size_t view(bn_message *out, const struct bn_turns *turns, size_t n)
+{
+    size_t first = turns->n_system + n;
+    memcpy(out, turns->list, turns->n_system * sizeof *out);
+    memcpy(out + turns->n_system, turns->list + first, (turns->n - first) * sizeof *out);
+    return turns->n - n;
+}
+
+static void note_dropped(size_t n)
+{
+    if (n == 1) bn_report_note(0, "the context is full: dropped the oldest turn");
+    if (n > 1) bn_report_note(0, "the context is full: dropped the %zu oldest turns", n);
+}
+
+/* Room for an answer is a fourth of the context, or what it takes at most. When turns must be dropped, another
+ * fourth is freed, so that the next turns only evaluate what is new. */
+static bn_status encode_within(struct bn_chat *chat, bn_message *messages, size_t *n_messages, size_t *n_ids,
+                               bn_error *err)
+{
+    struct bn_last_answer *last = &chat->last;
+    size_t n_ctx = bn_session_n_ctx(chat->engine.session), n_dropped = 0, oldest = 0;
+    size_t most = n_ctx - bn_min_size(chat->asked.n_predict, n_ctx / 4);
+    for (;;) {
+        *n_messages = view(messages, &chat->turns, n_dropped);
+        BN_TRY(bn_template_encode(chat->tmpl, chat->tok, messages, *n_messages, &last->prompt, n_ids, err));
+        if (*n_ids <= most || (oldest = bn_turns_oldest(&chat->turns, n_dropped)) == 0) break;
+        bn_free(last->prompt);
+        last->prompt = NULL;
+        if (n_dropped == 0) most -= n_ctx / 4;
+        n_dropped += oldest;
+        last->n_dropped++;
+    }
+    if (*n_ids > n_ctx)
+        return bn_fail(err, BN_ERR_LIMIT, "message too long: %zu tokens%s, the context holds %zu", *n_ids,
+                       chat->turns.n_system > 0 ? " with the system message" : "", n_ctx);
+    note_dropped(last->n_dropped);
+    bn_turns_drop(&chat->turns, n_dropped);
+    return BN_OK;
+}
+
+/* The tokens of the prompt, and its text for a receipt. */
+static bn_status encode(struct bn_chat *chat, size_t *n_ids, bn_error *err)
+{
+    struct bn_last_answer *last = &chat->last;
+    size_t n = 0;
+    bn_message *messages = bn_alloc(BN_CHAT_MAX_MESSAGES, sizeof *messages);
+    if (messages == NULL) return bn_nomem(err);
+    bn_status status = encode_within(chat, messages, &n, n_ids, err);
+    if (status == BN_OK)
+        status = bn_template_render(chat->tmpl, messages, n, &last->text, &last->n_text_bytes, err);
+    last->tmpl = chat->tmpl;
+    bn_free(messages);
+    return status;
+}
+
+/* ---- the answer ---- */
+
+/* Cuts the answer at the first empty line after some text. */
+static bool ends_paragraph(struct bn_buf *answer)
+{
+    size_t from = 0, n = answer->len;
+    const char *text = answer->data;
+    while (from < n && (text[from] == '\n' || text[from] == ' '))
+        from++;
+    const char *end = from < n ? memmem(text + from, n - from, "\n\n", 2) : NULL;
+    if (end != NULL) answer->len = (size_t)(end - text);
+    return end != NULL;
+}
+
+/* Line feeds are printed when something follows them: an answer ends with exactly one. */
+static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
+{
+    struct bn_chat *chat = user;
+    (void)id;
+    bn_buf_append(&chat->answer, text, n_bytes);
+    bool ended = chat->tmpl == BN_TEMPLATE_RAW && ends_paragraph(&chat->answer);
+    size_t to = chat->answer.len;
+    while (to > chat->n_shown && chat->answer.data[to - 1] == '\n')
+        to--;
+    if (to > chat->n_shown && !chat->args->json)
+        bn_run_answer_print(&chat->printer, chat->answer.data + chat->n_shown, to - chat->n_shown);
+    chat->n_shown = to;
+    bn_model_repack(chat->engine.model);
+    chat->last.stopped = bn_cli_interrupted() != 0;
+    return !ended && !chat->last.stopped;
+}
+
+static bn_status generate(struct bn_chat *chat, size_t n_ids, bn_error *err)
+{
+    struct bn_last_answer *last = &chat->last;
+    struct bn_generation *gen = &last->gen;
+    bn_session *session = chat->engine.session;
+    size_t n_stops = 0;
+    for (; n_stops < BN_ARRAY_LEN(last->stops); n_stops++)
+        if ((last->stops[n_stops] = bn_template_stop(chat->tmpl, n_stops)) == NULL) break;
+    if (!chat->loaded)
+        BN_TRY(bn_run_cache_load(chat->args, session, last->prompt, n_ids, &chat->n_loaded, err));
+    chat->loaded = true;
+    *gen =
+        (struct bn_generation){.prompt = last->prompt,
+                               .n_prompt = n_ids,
+                               .n_cached = n_ids > 0 ? bn_session_keep(session, last->prompt, n_ids - 1) : 0,
+                               .n_predict = bn_run_at_most(chat->asked.n_predict, session),
+                               .sampling = chat->asked.sampling,
+                               .stops = last->stops,
+                               .n_stops = n_stops,
+                               .want_chain = true,
+                               .on_token = on_token,
+                               .user = chat,
+                               .draft = bn_run_draft(chat->args, &chat->engine)};
+    if (chat->tmpl == BN_TEMPLATE_QWEN35) bn_buf_puts(&chat->answer, "<think>\n");
+    chat->n_shown = chat->answer.len;
+    bn_run_answer_start(&chat->printer, chat->tmpl);
+    bn_status status = bn_generate(session, chat->tok, gen, err);
+    bn_run_answer_end(&chat->printer);
+    last->known = status == BN_OK;
+    return status;
+}
+
+/* "[27 tokens, 41.2 tok/s | prompt 134, 120 reused, 310 tok/s | context 15 %]" */
+static void print_stats(const struct bn_chat *chat)
+{
+    const struct bn_generation *gen = &chat->last.gen;
+    size_t n_new = gen->n_prompt - gen->n_cached;
+    uint64_t percent =
+        (uint64_t)bn_session_position(chat->engine.session) * 100 / bn_session_n_ctx(chat->engine.session);
+    bool color = bn_report_color(stderr);
+    fprintf(stderr, "%s[%s%zu token%s", color ? "\033[2m" : "",
+            chat->last.stopped              ? "stopped after "
+            : gen->reason == BN_STOP_LENGTH ? "cut after "
+                                            : "",
+            gen->n_ids, bn_cli_s(gen->n_ids));
+    if (gen->n_ids > 1) fprintf(stderr, ", %.1f tok/s", bn_run_rate(gen->n_ids - 1, gen->decode_ns));
+    fprintf(stderr, " | prompt %zu", gen->n_prompt);
+    if (gen->n_cached > 0) fprintf(stderr, ", %zu reused", gen->n_cached);
+    if (n_new > 1) fprintf(stderr, ", %.0f tok/s", bn_run_rate(n_new, gen->prefill_ns));
+    fprintf(stderr, " | context %llu %%]%s\n", (unsigned long long)percent, color ? "\033[0m" : "");
+}
+
+static bn_status write_receipt_of_answer(struct bn_chat *chat, bn_error *err)
+{
+    struct bn_buf path = {.max = 4096};
+    if (chat->o->receipts == NULL) return BN_OK;
+    bn_buf_printf(&path, "%s/%zu.json", chat->o->receipts, chat->n_receipts++);
+    bn_status status = bn_buf_check(&path, err);
+    if (status == BN_OK) status = bn_chat_receipt(chat, path.data, err);
+    bn_buf_release(&path);
+    return status;
+}
+
+static bn_status finish(struct bn_chat *chat, bn_error *err)
+{
+    const struct bn_generation *gen = &chat->last.gen;
+    char rates[BN_RUN_RATES];
+    if (!chat->args->json) bn_run_print("\n", 1);
+    if (gen->reason == BN_STOP_CONTEXT)
+        bn_report_note(0, "the answer is cut: the context of %u tokens is full",
+                       bn_session_n_ctx(chat->engine.session));
+    if (chat->show_stats)
+        print_stats(chat);
+    else
+        bn_report_note(1, "%s", bn_run_rates(rates, gen));
+    bn_run_note_drafts(gen, 1);
+    BN_TRY(bn_buf_check(&chat->answer, err));
+    BN_TRY(bn_turns_add(&chat->turns, "assistant", bn_buf_text(&chat->answer), chat->n_shown, err));
+    BN_TRY(write_receipt_of_answer(chat, err));
+    return chat->args->json ? bn_chat_put_answer(chat, err) : BN_OK;
+}
+
+/* A message that cannot be answered is forgotten. */
+static bn_status give_up(struct bn_chat *chat, bn_status why, bn_error *err)
+{
+    bn_error wrong = *err;
+    *err = (bn_error){0};
+    bn_turns_pop(&chat->turns);
+    if (why == BN_ERR_LIMIT) return bn_chat_reject(chat, &wrong, err);
+    if (chat->on_terminal) bn_report_note(0, "stopped before the answer began; the message is forgotten");
+    return BN_OK;
+}
+
+/* Answers the last message. */
+static bn_status answer(struct bn_chat *chat, bn_error *err)
+{
+    size_t n_ids = 0;
+    bn_chat_forget_answer(chat);
+    bn_status status = encode(chat, &n_ids, err);
+    if (status == BN_OK) status = generate(chat, n_ids, err);
+    if (status == BN_OK) {
+        status = finish(chat, err);
+    } else if (status == BN_ERR_LIMIT || status == BN_ERR_CANCELLED) {
+        status = give_up(chat, status, err);
+    }
+    bn_buf_release(&chat->answer);
+    /* At a terminal the first Ctrl-C stops the answer, not the program. */
+    if (chat->on_terminal && bn_cli_interrupted() == SIGINT) {
+        chat->ctrl_c = true;
+        bn_cli_forget_interrupt();
+    }
+    return status;
+}
+
+bn_status bn_chat_say(struct bn_chat *chat, const char *text, bn_error *err)
+{
+    BN_TRY(bn_turns_add(&chat->turns, "user", text, strlen(text), err));
+    return answer(chat, err);
+}
+
+bn_status bn_chat_again(struct bn_chat *chat, bn_error *err)
+{
+    bn_turns_pop(&chat->turns);
+    return answer(chat, err);
+}
+
+void bn_chat_forget_answer(struct bn_chat *chat)
+{
+    struct bn_last_answer *last = &chat->last;
+    if (last->known) bn_generation_release(&last->gen);
+    bn_free(last->prompt);
+    bn_free(last->text);
+    *last = (struct bn_last_answer){0};
+}
+
+/* ---- its receipt ---- */
+
+bn_status bn_chat_receipt(struct bn_chat *chat, const char *path, bn_error *err)
+{
+    const struct bn_last_answer *last = &chat->last;
+    struct bn_receipt_input in = {
+        .model = chat->engine.model,
+        .session = chat->engine.session,
+        .generation = &last->gen,
+        .model_name = bn_cli_model_name(chat->args),
+        .prompt = last->text,
+        .n_prompt_bytes = last->n_text_bytes,
+        .template_name = bn_template_name(last->tmpl),
+        .thinking = bn_template_thinking(last->tmpl),
+        .isa = chat->args->isa,
+        .load_ns = chat->engine.load_ns,
+        .n_threads = chat->o->n_threads,
+        .n_ctx = chat->o->n_ctx,
+        .n_batch = chat->o->n_batch,
+        .facts = &chat->facts,
+    };
+    return bn_receipt_write(path, &in, err);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Conversations in files, bn.chat/1: the name and the size of the model, the template, the settings, and the
+ * messages in the form of OpenAI's API.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "model/model.h"
+#include "tools/cli/batch/lanes.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/report.h"
+#include "tools/cli/text.h"
+#include "tools/run/chat/chat.h"
+
+#define SCHEMA "bn.chat/1"
+
+static const char *model_name(const struct bn_chat *chat)
+{
+    return bn_receipt_base_name(bn_cli_model_name(chat->args));
+}
+
+static uint64_t model_bytes(const struct bn_chat *chat)
+{
+    return chat->engine.model->n_bytes;
+}
+
+/* ---- writing ---- */
+
+static bn_json *document(const struct bn_chat *chat)
+{
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", SCHEMA);
+    bn_json *model = bn_json_put_object(doc, "model");
+    bn_json_put_string(model, "name", model_name(chat));
+    bn_json_put_u64(model, "bytes", model_bytes(chat));
+    bn_json_put_string(doc, "template", bn_template_name(chat->tmpl));
+    bn_chat_put_numbers(bn_json_put_object(doc, "settings"), &chat->asked);
+    bn_json *messages = bn_json_put_array(doc, "messages");
+    for (size_t i = 0; i < chat->turns.n; i++) {
+        bn_json *m = bn_json_add_object(messages);
+        bn_json_put_string(m, "role", chat->turns.list[i].role);
+        bn_json_put_string(m, "content", chat->turns.list[i].content);
+    }
+    return doc;
+}
+
+/* Whether a file is there that is not a conversation: a mistyped name must not cost a model. */
+static bn_status check_free(const char *path, bn_error *err)
+{
+    bn_json *old = NULL;
+    if (access(path, F_OK) != 0) return BN_OK;
+    bool ours = bn_json_read_file(&old, path, NULL) == BN_OK && bn_json_text_is(old, "schema", SCHEMA);
+    bn_json_free(old);
+    if (ours) return BN_OK;
+    return bn_fail_in(err, BN_ERR_ARG, path,
+                      "the file exists and is not a conversation; choose another name");
+}
+
+bn_status bn_chat_save(struct bn_chat *chat, const char *path, bn_error *err)
+{
+    BN_TRY(check_free(path, err));
+    bn_json *doc = document(chat);
+    bn_status status = bn_json_write_file(doc, path, err);
+    bn_json_free(doc);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static const char *role_at(const bn_json *messages, size_t i)
+{
+    return bn_json_text_of(bn_json_at(messages, i), "role");
+}
+
+static bn_status read_messages(struct bn_turns *turns, const bn_json *messages, bn_error *err)
+{
+    size_t n = bn_json_size(messages);
+    const char *content;
+    if (bn_json_kind(messages) != BN_JSON_ARRAY || n >= BN_CHAT_MAX_MESSAGES)
+        return bn_fail(err, BN_ERR_FORMAT, "messages is not a list of at most %u messages",
+                       BN_CHAT_MAX_MESSAGES - 1);
+    size_t first = n > 0 && strcmp(role_at(messages, 0), "system") == 0;
+    if ((n - first) % 2 != 0) return bn_fail(err, BN_ERR_FORMAT, "the last message is not an answer");
+    const bn_json *m = bn_json_first(messages);
+    for (size_t i = 0; i < n; i++, m = bn_json_next(m)) {
+        const char *role = i < first ? "system" : (i - first) % 2 == 0 ? "user" : "assistant";
+        if (!bn_json_text_is(m, "role", role) || !bn_json_string(bn_json_get(m, "content"), &content))
+            return bn_fail(err, BN_ERR_FORMAT, "message %zu is not one of the role %s with a content", i + 1,
+                           role);
+        if (i < first)
+            BN_TRY(bn_turns_set_system(turns, content, err));
+        else
+            BN_TRY(bn_turns_add(turns, role, content, strlen(content), err));
+    }
+    return BN_OK;
+}
+
+static bn_status read_settings(struct bn_generation *asked, const bn_json *settings, bn_error *err)
+{
+    if (bn_json_get(settings, "n_predict") == NULL) asked->n_predict = UINT32_MAX;
+    for (const bn_json *m = bn_json_first(settings); m != NULL; m = bn_json_next(m)) {
+        bn_status status = BN_OK;
+        char quoted[40];
+        const char *name = bn_json_name(m);
+        if (name == NULL || !bn_request_number(asked, m, &status, err))
+            return bn_fail(
+                err, BN_ERR_FORMAT, "unknown setting \"%s\"",
+                bn_escape(quoted, sizeof quoted, name != NULL ? name : "", name != NULL ? strlen(name) : 0));
+        BN_TRY(status);
+    }
+    return BN_OK;
+}
+
+static bn_status check_document(const struct bn_chat *chat, const bn_json *doc, bool any, bool *same,
+                                bn_error *err)
+{
+    char name[120];
+    const char *saved = bn_json_text_of(doc, "model.name");
+    uint64_t bytes = 0;
+    if (!bn_json_text_is(doc, "schema", SCHEMA))
+        return bn_fail(err, BN_ERR_FORMAT, "not a conversation: its schema is not " SCHEMA);
+    (void)bn_json_u64(bn_json_path(doc, "model.bytes"), &bytes);
+    *same = strcmp(saved, model_name(chat)) == 0 && bytes == model_bytes(chat);
+    if (*same || any) return BN_OK;
+    bn_fail(err, BN_ERR_MISMATCH,
+            "a conversation with another model, %s of %.1f MB; this one is %s of %.1f MB",
+            bn_escape(name, sizeof name, saved, strlen(saved)), (double)bytes / 1e6, model_name(chat),
+            (double)model_bytes(chat) / 1e6);
+    bn_error_hint(err, "/load --any FILE continues it with this model");
+    return BN_ERR_MISMATCH;
+}
+
+static bn_status take(struct bn_chat *chat, struct bn_turns *turns, const bn_json *doc, bool any,
+                      bn_error *err)
+{
+    bool same = false;
+    bn_template tmpl = chat->tmpl;
+    struct bn_generation asked = chat->asked;
+    BN_TRY(check_document(chat, doc, any, &same, err));
+    BN_TRY(read_messages(turns, bn_json_get(doc, "messages"), err));
+    BN_TRY(read_settings(&asked, bn_json_get(doc, "settings"), err));
+    if (same && (!bn_template_from_name(bn_json_text_of(doc, "template"), &tmpl) || tmpl == BN_TEMPLATE_AUTO))
+        return bn_fail(err, BN_ERR_FORMAT, "its template is unknown");
+    struct bn_turns before = chat->turns;
+    chat->turns = *turns;
+    *turns = before;
+    chat->tmpl = tmpl;
+    chat->asked = asked;
+    bn_chat_forget_answer(chat);
+    return BN_OK;
+}
+
+bn_status bn_chat_load(struct bn_chat *chat, const char *path, bool any, bn_error *err)
+{
+    bn_json *doc = NULL;
+    BN_TRY(bn_json_read_file(&doc, path, err));
+    struct bn_turns *turns = bn_alloc(1, sizeof *turns);
+    bn_status status = turns != NULL ? take(chat, turns, doc, any, err) : bn_nomem(err);
+    if (status != BN_OK) bn_error_name(err, path);
+    if (turns != NULL) bn_turns_release(turns);
+    bn_free(turns);
+    bn_json_free(doc);
+    return status;
+}

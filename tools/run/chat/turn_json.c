@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * --json: one line in, one line out. A line is an object with the content of a message, a command, or a text. What
+ * comes out is an object: an answer, the command that was obeyed, or an error. docs/howto/chat.md lists the
+ * members.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "tools/cli/batch/lanes.h"
+#include "tools/cli/report.h"
+#include "tools/run/chat/chat.h"
+
+static bn_status put_line(struct bn_chat *chat, bn_json *line, bn_error *err)
+{
+    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
+    if (chat->id != NULL) bn_json_put_copy(line, "id", chat->id);
+    bn_status status = bn_json_write_line(line, true, &out, err);
+    if (status == BN_OK) {
+        bn_report_json_began();
+        fwrite(out.data, 1, out.len, stdout);
+        fflush(stdout);
+    }
+    chat->replied = true;
+    bn_buf_release(&out);
+    bn_json_free(line);
+    return status;
+}
+
+bn_status bn_chat_put_answer(struct bn_chat *chat, bn_error *err)
+{
+    const struct bn_generation *gen = &chat->last.gen;
+    size_t n_new = gen->n_prompt - gen->n_cached, n_after = gen->n_ids > 0 ? gen->n_ids - 1 : 0;
+    bn_json *line = bn_json_new_object();
+    bn_json_put_u64(line, "turn", bn_turns_count(&chat->turns));
+    bn_json_put_string(line, "text", chat->turns.list[chat->turns.n - 1].content);
+    bn_json_put_string(line, "stop", bn_stop_reason_name(gen->reason));
+    bn_json_put_ids(line, "ids", gen->ids, gen->n_ids);
+    bn_json_put_string(line, "chain", gen->chain);
+    bn_json_put_u64(line, "seed", gen->sampling.seed);
+    bn_json_put_u64(line, "prompt_tokens", gen->n_prompt);
+    bn_json_put_u64(line, "cached_tokens", gen->n_cached);
+    if (chat->last.n_dropped > 0) bn_json_put_u64(line, "dropped_turns", chat->last.n_dropped);
+    bn_json_put_u64(line, "prefill_ns", gen->prefill_ns);
+    bn_json_put_u64(line, "decode_ns", gen->decode_ns);
+    bn_json_put_u64(line, "total_ns", gen->total_ns);
+    bn_json_put_number(line, "prefill_tokens_per_second", bn_run_rate(n_new, gen->prefill_ns));
+    bn_json_put_number(line, "decode_tokens_per_second", bn_run_rate(n_after, gen->decode_ns));
+    return put_line(chat, line, err);
+}
+
+bn_status bn_chat_put_error(struct bn_chat *chat, const bn_error *what, bn_error *err)
+{
+    bn_json *line = bn_json_new_object(), *e = bn_json_put_object(line, "error");
+    bn_json_put_string(e, "status", bn_status_name(what->code));
+    bn_json_put_u64(e, "exit", bn_status_exit(what->code));
+    bn_json_put_string(e, "message", what->msg);
+    if (what->where[0] != '\0') bn_json_put_string(e, "where", what->where);
+    if (what->hint[0] != '\0') bn_json_put_string(e, "hint", what->hint);
+    return put_line(chat, line, err);
+}
+
+static bn_status put_command(struct bn_chat *chat, const char *command, bn_error *err)
+{
+    bn_json *line = bn_json_new_object();
+    bn_json_put_string(line, "command", command);
+    return put_line(chat, line, err);
+}
+
+/* ---- reading ---- */
+
+/* The members of an object: content, id, and the numbers of a request. */
+static bn_status read_object(const bn_json *object, const char **content, struct bn_generation *asked,
+                             bn_error *err)
+{
+    for (const bn_json *m = bn_json_first(object); m != NULL; m = bn_json_next(m)) {
+        bn_status status = BN_OK;
+        const char *name = bn_json_name(m);
+        char quoted[80];
+        if (bn_request_number(asked, m, &status, err))
+            BN_TRY(status);
+        else if (strcmp(name, "content") == 0 && !bn_json_string(m, content))
+            return bn_fail(err, BN_ERR_FORMAT, "content is not a text");
+        else if (strcmp(name, "content") != 0 && strcmp(name, "id") != 0)
+            return bn_fail(err, BN_ERR_FORMAT, "unknown member \"%s\"",
+                           bn_escape(quoted, sizeof quoted, name, strlen(name)));
+    }
+    return *content != NULL ? BN_OK : bn_fail(err, BN_ERR_FORMAT, "the object has no content");
+}
+
+/* What the object sets counts for its answer alone. */
+static bn_status say_object(struct bn_chat *chat, const bn_json *object, bn_error *err)
+{
+    struct bn_generation before = chat->asked;
+    const char *content = NULL;
+    bn_error wrong = {0};
+    bn_status status = BN_OK;
+    chat->id = bn_json_get(object, "id");
+    if (read_object(object, &content, &chat->asked, &wrong) == BN_OK)
+        status = bn_chat_say(chat, content, err);
+    else
+        status = bn_chat_reject(chat, &wrong, err);
+    chat->asked = before;
+    chat->id = NULL;
+    return status;
+}
+
+bn_status bn_chat_take_json(struct bn_chat *chat, const char *line, bn_error *err)
+{
+    bn_error wrong = {0};
+    bn_json *object = NULL;
+    bn_status status = BN_OK;
+    chat->replied = false;
+    if (line[0] == '{') {
+        if (bn_json_parse(&object, line, strlen(line), &wrong) == BN_OK)
+            status = say_object(chat, object, err);
+        else
+            status = bn_chat_reject(chat, &wrong, err);
+        bn_json_free(object);
+    } else if (line[0] == '/' && line[1] != '/') {
+        status = bn_chat_obey(chat, line, err);
+    } else {
+        status = bn_chat_say(chat, line[0] == '/' ? line + 1 : line, err);
+    }
+    if (status == BN_OK && !chat->replied && bn_cli_interrupted() == 0) status = put_command(chat, line, err);
+    return status;
+}
