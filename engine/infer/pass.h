@@ -92,6 +92,7 @@ static inline void kernel_end(const struct pass *p, enum bn_kernel kernel, uint6
     bn_counters_end(&p->s->counters[p->thread], p->thread, kernel, bytes, ops);
     if (bn_prof_wanted(p->trail)) {
         p->trail->bytes += bytes;
+        bn_prof_count_ops(p->trail, ops);
         if (bn_prof_wanted(p->kernel_trail)) bn_prof_add_kernel(p->kernel_trail, kernel, bytes, &shape);
     }
 }

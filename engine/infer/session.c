@@ -297,7 +297,8 @@ bn_status bn_session_set_profile(bn_session *s, bn_prof *prof, bn_error *err)
                        s->n_threads);
     if (prof != NULL) prof->kernel_names = s->model->kernels->name;
     s->prof = prof;
-    bn_team_set_exact(s->team, s->is_exact || prof != NULL); /* a profile has every thread in every pass */
+    /* A profile that is kept has every thread in every pass. */
+    bn_team_set_exact(s->team, s->is_exact || (prof != NULL && prof->watch == NULL));
     return BN_OK;
 }
 

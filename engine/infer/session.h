@@ -97,7 +97,7 @@ struct bn_session {
 
     struct bn_team *team;
     char model_sum[BN_CHECKSUM_HEX]; /* of the model's file; empty until a saved timeline needs it */
-    bool is_exact;                   /* as requested; with a profile the team always is */
+    bool is_exact;                   /* as requested; with a profile that is kept it always is */
 
     /* The evaluation in flight, read by all threads. */
     struct {

@@ -125,6 +125,12 @@ void bn_prof_set_clock(bn_prof *prof, bn_prof_clock_fn fake, void *user)
     if (fake == NULL) start_clock(prof);
 }
 
+void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user)
+{
+    prof->watch = watch;
+    prof->watch_user = user;
+}
+
 void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode)
 {
     prof->mode = mode;
@@ -347,16 +353,29 @@ void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uin
 
 void bn_prof_end_pass(bn_prof *prof)
 {
-    if (bn_prof_on(prof) && prof->passes_dropped == 0)
-        prof->passes[prof->n_passes - 1].end = bn_prof_now(prof);
+    if (!bn_prof_on(prof)) return;
+    if (prof->passes_dropped == 0) prof->passes[prof->n_passes - 1].end = bn_prof_now(prof);
+    if (prof->watch != NULL) prof->watch(prof->watch_user, prof);
+}
+
+void bn_prof_fold(bn_prof *prof)
+{
+    for (unsigned t = 0; t < prof->n_threads; t++)
+        while (prof->trails[t].n_folded < prof->trails[t].n)
+            fold_one(&prof->trails[t]);
+}
+
+void bn_prof_forget_events(bn_prof *prof)
+{
+    for (unsigned t = 0; t < prof->n_threads; t++)
+        prof->trails[t].n = prof->trails[t].n_folded = 0;
+    prof->n_passes = 0;
 }
 
 void bn_prof_finalize(bn_prof *prof, uint64_t end_ns)
 {
     if (prof->finalized) return;
-    for (unsigned t = 0; t < prof->n_threads; t++)
-        while (prof->trails[t].n_folded < prof->trails[t].n)
-            fold_one(&prof->trails[t]);
+    bn_prof_fold(prof);
     prof->wall_ns = end_ns;
     prof->finalized = true;
 }

@@ -12,6 +12,9 @@
  * not read; with all others events are recorded, and bn_prof_finalize sums them up. A document names the
  * mode.
  *
+ * A profile is kept or watched. A kept one holds every event from its epoch to its end. A watched one calls
+ * a function after each pass, which adds the events to the sums and forgets them: it never becomes full.
+ *
  *     inclusive  from begin to end
  *     exclusive  that without the bricks inside; kernels are a view of their own and take nothing away
  *     wall       from bn_prof_reset_epoch to bn_prof_finalize, the same for each thread
@@ -70,6 +73,7 @@ struct bn_brick_stats {
     uint64_t inclusive_ns, exclusive_ns;
     uint64_t min_ns, max_ns; /* of one event, inclusive */
     uint64_t elements, bytes;
+    uint64_t ops; /* of the kernels in it; 0 in a profile that was read from a document */
 };
 
 struct bn_prof_kernel_stats {
@@ -96,6 +100,9 @@ struct bn_prof_trail {
     struct bn_prof_kernel_stats kernels[BN_KERNEL_COUNT];
 };
 
+/* Called on the first thread after each pass, while no brick runs. */
+typedef void (*bn_prof_watch_fn)(void *user, bn_prof *prof);
+
 /* Reads a clock in place of the processor's, for tests: nanoseconds. */
 typedef uint64_t (*bn_prof_clock_fn)(void *user);
 
@@ -107,6 +114,8 @@ struct bn_prof {
     struct bn_tick_clock clock;
     bn_prof_clock_fn fake_clock;
     void *fake_user;
+    bn_prof_watch_fn watch; /* NULL: the profile is kept */
+    void *watch_user;
     uint64_t resolution; /* ticks that two readings in a row differ by, in the median */
     uint64_t epoch;      /* ticks */
     uint64_t wall_ns;    /* 0 until bn_prof_finalize */
@@ -140,6 +149,8 @@ uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, u
 BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err);
 void bn_prof_close(bn_prof *prof);
 void bn_prof_set_clock(bn_prof *prof, bn_prof_clock_fn fake, void *user);
+/* From now on the profile is watched. Before it is attached to a session. */
+void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user);
 void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode);
 void bn_prof_enable(bn_prof *prof);
 void bn_prof_disable(bn_prof *prof);
@@ -198,6 +209,12 @@ static inline void bn_prof_begin_kernel(struct bn_prof_trail *trail)
 {
     trail->kernel_begin = bn_prof_now(trail->prof);
 }
+/* Adds the operations of a kernel to the innermost brick that is open. */
+static inline void bn_prof_count_ops(struct bn_prof_trail *trail, uint64_t ops)
+{
+    if (trail->depth > 0 && trail->depth <= BN_PROF_DEPTH)
+        trail->bricks[trail->open[trail->depth - 1].brick].ops += ops;
+}
 /* The kernel that began at trail->kernel_begin ends. */
 void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
                         const struct bn_prof_shape *shape);
@@ -226,6 +243,10 @@ void bn_prof_end_pass(bn_prof *prof);
 
 /* ---- results; asked for while no brick runs ---- */
 
+/* Sums up what is pending, and goes on measuring. */
+void bn_prof_fold(bn_prof *prof);
+/* Forgets all events and passes; the sums stay. Events until the next pass belong to none. */
+void bn_prof_forget_events(bn_prof *prof);
 /* Sums up what is pending; the wall time ends at end_ns. A second call changes nothing. */
 void bn_prof_finalize(bn_prof *prof, uint64_t end_ns);
 /* Events that are not summed up yet. */

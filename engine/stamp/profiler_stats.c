@@ -35,6 +35,7 @@ const char *bn_prof_kernel_name(const bn_prof *prof, unsigned kernel)
 
 static void add_brick(struct bn_brick_stats *sum, const struct bn_brick_stats *b)
 {
+    sum->ops += b->ops;
     if (b->count == 0) return;
     if (sum->count == 0 || b->min_ns < sum->min_ns) sum->min_ns = b->min_ns;
     if (b->max_ns > sum->max_ns) sum->max_ns = b->max_ns;
