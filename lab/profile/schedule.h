@@ -52,6 +52,24 @@ double bn_schedule_parallelism(const struct bn_schedule *schedule);
 
 /* ---- showing it (schedule_text.c) ---- */
 
+/* The sums of the leaves in bricks of one name; leaves in no brick have their own name. */
+struct bn_schedule_row {
+    const char *name;                    /* borrowed from the graph */
+    uint64_t path_ns, work_ns, slack_ns; /* slack: the most that one has */
+};
+
+struct bn_schedule_table {
+    struct bn_schedule_row *rows; /* longest on the path first */
+    size_t n;
+    uint64_t span_ns, wait_ns; /* from the first begin to the last end; of all threads */
+};
+BN_MUST_CHECK bn_status bn_schedule_table_open(struct bn_schedule_table *out,
+                                               const struct bn_schedule *schedule,
+                                               const struct bn_graph *graph, bn_error *err);
+void bn_schedule_table_close(struct bn_schedule_table *table);
+/* NULL when no leaf has this name. */
+const struct bn_schedule_row *bn_schedule_table_find(const struct bn_schedule_table *table, const char *name);
+
 /* Appends a table for people: length, work, waiting, and what each brick has on the path. */
 void bn_schedule_report(struct bn_buf *out, const struct bn_schedule *schedule, const struct bn_graph *graph);
 /* Puts the same, the path as numbers of nodes, and the slack of every leaf. */

@@ -4,19 +4,8 @@
  */
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "lab/profile/schedule.h"
-
-/* What the leaves in bricks of one name have together; leaves in no brick go by their own name. */
-struct row {
-    const char *name;
-    uint64_t path_ns, work_ns, slack_ns; /* slack: the most that one has */
-};
-
-struct table {
-    struct row *rows;
-    size_t n;
-    uint64_t span_ns, wait_ns; /* from the first begin to the last end; of all threads */
-};
 
 /* The innermost brick around a leaf, else the leaf. */
 static const char *row_name(const struct bn_graph *graph, uint32_t id)
@@ -27,29 +16,42 @@ static const char *row_name(const struct bn_graph *graph, uint32_t id)
     return name != NULL ? name : bn_node_kind_name(graph->node[id].kind);
 }
 
-static struct row *find_row(struct table *table, const char *name)
+const struct bn_schedule_row *bn_schedule_table_find(const struct bn_schedule_table *table, const char *name)
 {
     for (size_t i = 0; i < table->n; i++)
         if (strcmp(table->rows[i].name, name) == 0) return &table->rows[i];
-    table->rows[table->n] = (struct row){.name = name};
+    return NULL;
+}
+
+static struct bn_schedule_row *find_row(struct bn_schedule_table *table, const char *name)
+{
+    const struct bn_schedule_row *row = bn_schedule_table_find(table, name);
+    if (row != NULL) return &table->rows[row - table->rows];
+    table->rows[table->n] = (struct bn_schedule_row){.name = name};
     return &table->rows[table->n++];
 }
 
 /* Longest on the path first, then longest work, then by name. */
 static int by_length(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
+    const struct bn_schedule_row *x = a, *y = b;
     if (x->path_ns != y->path_ns) return x->path_ns > y->path_ns ? -1 : 1;
     if (x->work_ns != y->work_ns) return x->work_ns > y->work_ns ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
-/* False when memory is short. */
-static bool make_table(struct table *table, const struct bn_schedule *s, const struct bn_graph *graph)
+void bn_schedule_table_close(struct bn_schedule_table *table)
+{
+    bn_free(table->rows);
+    *table = (struct bn_schedule_table){0};
+}
+
+bn_status bn_schedule_table_open(struct bn_schedule_table *table, const struct bn_schedule *s,
+                                 const struct bn_graph *graph, bn_error *err)
 {
     uint64_t first = UINT64_MAX, last = 0;
-    *table = (struct table){.rows = bn_alloc(s->n_leaves, sizeof *table->rows)};
-    if (table->rows == NULL) return false;
+    *table = (struct bn_schedule_table){.rows = bn_alloc(s->n_leaves, sizeof *table->rows)};
+    if (table->rows == NULL) return bn_nomem(err);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct bn_graph_node *node = &graph->node[i];
         if (!node->timed) continue;
@@ -57,7 +59,7 @@ static bool make_table(struct table *table, const struct bn_schedule *s, const s
         if (node->begin_ns + node->ns > last) last = node->begin_ns + node->ns;
         if (node->kind == BN_NODE_WAIT) table->wait_ns += node->ns;
         if (!s->slot[i].leaf || node->kind == BN_NODE_MEETING) continue;
-        struct row *row = find_row(table, row_name(graph, i));
+        struct bn_schedule_row *row = find_row(table, row_name(graph, i));
         row->work_ns += s->slot[i].ns;
         if (s->slot[i].slack > row->slack_ns) row->slack_ns = s->slot[i].slack;
     }
@@ -66,7 +68,7 @@ static bool make_table(struct table *table, const struct bn_schedule *s, const s
             find_row(table, row_name(graph, s->path[i]))->path_ns += s->slot[s->path[i]].ns;
     if (last > first) table->span_ns = last - first;
     qsort(table->rows, table->n, sizeof *table->rows, by_length);
-    return true;
+    return BN_OK;
 }
 
 static double percent(uint64_t part, uint64_t whole)
@@ -81,8 +83,8 @@ static double us(uint64_t ns)
 
 void bn_schedule_report(struct bn_buf *out, const struct bn_schedule *s, const struct bn_graph *graph)
 {
-    struct table table;
-    if (!make_table(&table, s, graph)) {
+    struct bn_schedule_table table;
+    if (bn_schedule_table_open(&table, s, graph, NULL) != BN_OK) {
         out->failed = true;
         return;
     }
@@ -95,11 +97,11 @@ void bn_schedule_report(struct bn_buf *out, const struct bn_schedule *s, const s
     bn_buf_printf(out, "\n%-20s %12s %6s %12s %14s\n", "brick", "on path, us", "%", "work, us",
                   "most slack, us");
     for (size_t i = 0; i < table.n; i++) {
-        const struct row *r = &table.rows[i];
+        const struct bn_schedule_row *r = &table.rows[i];
         bn_buf_printf(out, "%-20s %12.1f %6.1f %12.1f %14.1f\n", r->name, us(r->path_ns),
                       percent(r->path_ns, s->path_ns), us(r->work_ns), us(r->slack_ns));
     }
-    bn_free(table.rows);
+    bn_schedule_table_close(&table);
 }
 
 static void put_leaves(bn_json *object, const struct bn_schedule *s)
@@ -119,8 +121,8 @@ static void put_leaves(bn_json *object, const struct bn_schedule *s)
 
 void bn_schedule_put(bn_json *object, const struct bn_schedule *s, const struct bn_graph *graph)
 {
-    struct table table;
-    bool made = make_table(&table, s, graph);
+    struct bn_schedule_table table;
+    bool made = bn_schedule_table_open(&table, s, graph, NULL) == BN_OK;
     bn_json *from = bn_json_put_array(object, "from"); /* what it was computed from */
     bn_json_add_string(from, "nodes");
     bn_json_add_string(from, "edges");
@@ -142,6 +144,6 @@ void bn_schedule_put(bn_json *object, const struct bn_schedule *s, const struct 
         bn_json_put_u64(brick, "work_ns", table.rows[i].work_ns);
         bn_json_put_u64(brick, "most_slack_ns", table.rows[i].slack_ns);
     }
-    bn_free(table.rows);
+    bn_schedule_table_close(&table);
     put_leaves(object, s);
 }
