@@ -14,6 +14,7 @@ static const struct bn_option OPEN[] = {
               BN_TO_U32(struct bn_run_options, n_ctx, 1, 1u << 24)),
     BN_OPTION("batch", "evaluate N tokens of the prompt together [128]", .rare = true, .arg = "N",
               .group = "Machine", BN_TO_U32(struct bn_run_options, n_batch, 1, 4096)),
+    BN_OPTIONS_LIVE(struct bn_run_options, live),
     {0},
 };
 

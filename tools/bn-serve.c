@@ -71,6 +71,7 @@ static const struct bn_option OPTIONS[] = {
     BN_OPTION("timeout", "close a connection that sends no request for this time", .arg = "TIME",
               .rare = true, .group = "Limits", .preset = "60s",
               BN_TO_SECONDS(struct bn_serve_options, timeout_s)),
+    BN_OPTIONS_LIVE(struct bn_serve_options, live),
     BN_OPTION("grace", "time for running answers to end after SIGTERM", .arg = "TIME", .rare = true,
               .group = "Limits", .preset = "30s", BN_TO_SECONDS(struct bn_serve_options, grace_s)),
     {0},
@@ -108,6 +109,7 @@ static bn_status open_engine(struct bn_server *s, bn_error *err)
     (void)bn_template_from_name(o->template_name, &s->tmpl);
     s->tmpl = bn_template_resolve(s->tmpl, s->tok);
     BN_TRY(bn_session_open(&s->session, s->model, &options, err));
+    BN_TRY(bn_cli_live_open(&s->live, s->args, &o->live, s->session, err));
     BN_TRY(bn_lanes_open(&s->lanes, s->session, s->tok, o->n_sequences, err));
     s->lanes.slowdown = o->max_slowdown;
     BN_TRY(bn_sequence_open(&s->embedding, s->session, 0, err));
@@ -166,6 +168,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_receipts_close(s);
     bn_lanes_close(&s->lanes);
     bn_sequence_close(s->embedding);
+    bn_live_close(s->live);
     bn_session_close(s->session);
     bn_model_close(s->model);
     for (unsigned i = 0; i < BN_SERVE_PAGES; i++)

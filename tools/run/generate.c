@@ -267,6 +267,8 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
     if (o->receipts != NULL || o->n_sequences != 0)
         return bn_fail(err, BN_ERR_ARG, "%s needs --batch-file FILE",
                        o->receipts != NULL ? "--receipts" : "--sequences");
+    if (o->profile != NULL && (o->live.on || o->live.file != NULL))
+        return bn_fail(err, BN_ERR_ARG, "--profile cannot be combined with --live");
     if (o->logprobs && !args->json) return bn_fail(err, BN_ERR_ARG, "--logprobs needs --json");
     if (o->n_top > 0 && !args->json) return bn_fail(err, BN_ERR_ARG, "--show-top needs --json");
     if (o->strict && args->model == NULL) return bn_fail(err, BN_ERR_ARG, "--strict: no model is named");

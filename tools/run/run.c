@@ -33,6 +33,7 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
     bn_status status = bn_session_open(&engine->session, engine->model, &options, err);
     if (status == BN_OK) status = bn_run_draft_open(engine, args, err);
     engine->load_ns = bn_clock_ns() - start;
+    if (status == BN_OK) status = bn_cli_live_open(&engine->live, args, &o->live, engine->session, err);
     if (status != BN_OK) {
         bn_run_close(engine);
         return status;
@@ -53,6 +54,7 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
 void bn_run_close(struct bn_run_engine *engine)
 {
     bn_run_draft_close(engine);
+    bn_live_close(engine->live);
     bn_session_close(engine->session);
     bn_model_close(engine->model);
     *engine = (struct bn_run_engine){0};

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "bn.h"
 #include "stamp/profiler.h"
+#include "tools/cli/live/live.h"
 #include "tools/cli/options.h"
 
 #define BN_RUN_MAX_TEXT_BYTES (1u << 30) /* of a prompt or text file */
@@ -20,6 +21,7 @@ enum bn_run_think { BN_RUN_THINK_AUTO, BN_RUN_THINK_ON, BN_RUN_THINK_OFF };
 /* The options of all commands; each has some of them. */
 struct bn_run_options {
     uint32_t n_threads, n_ctx, n_batch; /* 0: not given */
+    struct bn_cli_live live;
     const char *prompt_cache;
     bool cache_all, cache_ro;
     bn_draft_kind speculate; /* none or ngram */
@@ -62,6 +64,7 @@ struct bn_run_engine {
     bn_session *session;
     bn_model *draft_model; /* NULL: none is asked for */
     bn_session *draft;
+    struct bn_live *live; /* NULL without --live */
     uint64_t load_ns;
 };
 

@@ -315,6 +315,15 @@ static void sweep(struct bn_server *s)
     }
 }
 
+static void publish_load(struct bn_server *s)
+{
+    if (s->live == NULL) return;
+    pthread_mutex_lock(&s->lock);
+    struct bn_live_load load = {s->lanes.n, s->n_running, s->n_waiting, s->metrics.n_generations};
+    pthread_mutex_unlock(&s->lock);
+    bn_live_set_load(s->live, &load);
+}
+
 static void wait_for_work(struct bn_server *s)
 {
     struct pollfd p = {.fd = s->wake, .events = POLLIN};
@@ -364,6 +373,7 @@ bn_status bn_engine_run(struct bn_server *s, bn_error *err)
         }
         if (s->stopping && now > stop_ns) fail_rest(s);
         start_waiting(s);
+        publish_load(s);
         if (s->lanes.n_busy > 0 || s->embeds != NULL)
             pass(s);
         else if (next_job(s, NULL) == NULL && !s->stopping)

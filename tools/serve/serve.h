@@ -13,6 +13,7 @@
 #include "bn.h"
 #include "lab/receipt/receipt.h"
 #include "tools/cli/batch/lanes.h"
+#include "tools/cli/live/live.h"
 #include "tools/cli/options.h"
 #include "tools/serve/benchmarks.h"
 #include "tools/serve/page/page.h"
@@ -40,6 +41,7 @@ struct bn_serve_options {
     uint64_t max_body_bytes, timeout_s, grace_s, max_time_s;
     double max_slowdown;
     int pooling;
+    struct bn_cli_live live;
 };
 
 /* ---- replies ---- */
@@ -232,6 +234,7 @@ struct bn_server {
     bn_sequence *embedding; /* the sequence of texts that are embedded */
     uint32_t embedding_tenant;
     struct bn_job *embeds; /* the job whose texts are being embedded; of the engine's thread */
+    struct bn_live *live;  /* NULL without --live */
     struct bn_listener *http;
     int wake; /* an eventfd: the engine has work */
 

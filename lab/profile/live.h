@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A live profile: a process publishes what its profiler measures, and another one shows it while it runs.
+ *
+ * The process writes to a small file that is mapped into its memory, FOLDER/PID, where FOLDER is
+ * XDG_RUNTIME_DIR/bn, else /run/bn for root and /tmp/bn-UID for others. Only this user can read it. The file
+ * holds sums since the process was opened, and the events of one recent pass. It is locked (flock) for as long
+ * as the process runs, and removed when the process closes it.
+ *
+ * Readers do not trust the file: everything in it is checked before it is used, and it is read, not mapped,
+ * so that a file which becomes shorter is an error and not a signal.
+ */
+#ifndef BN_PROFILE_LIVE_H
+#define BN_PROFILE_LIVE_H
+
+#include "stamp/profiler.h"
+
+#define BN_LIVE_PATH 4096u /* room for a path */
+
+/* Sums over the passes since the profile was opened, and the times of the last one. */
+struct bn_live_counts {
+    uint64_t updated_ns; /* CLOCK_MONOTONIC */
+    uint64_t wall_ns;    /* since the profile was opened */
+    uint64_t n_passes, n_tokens, n_logits;
+    uint64_t passes_ns; /* inside passes */
+    uint64_t dropped;   /* events that were not measured */
+};
+
+/* What a program that runs several sequences does besides passes. 0 sequences: it does not say. */
+struct bn_live_load {
+    uint64_t n_sequences, n_running, n_waiting;
+    uint64_t n_answers; /* that have ended */
+};
+
+/* ---- publishing (live_write.c) ---- */
+
+struct bn_live;
+
+struct bn_live_options {
+    const char *path; /* NULL: FOLDER/PID */
+    enum bn_prof_level level;
+    const char *program, *model, *isa;
+};
+
+/* Attaches a watched profile to a session and publishes it after each pass; the bits of the results do not
+ * change. A live profile of a process that has ended is replaced. BN_ERR_ARG when the file is another one, or
+ * when a process publishes there. */
+BN_MUST_CHECK bn_status bn_live_open(struct bn_live **out, bn_session *session,
+                                     const struct bn_live_options *options, bn_error *err);
+/* Detaches the profile and removes the file; before the session is closed. NULL is accepted. */
+void bn_live_close(struct bn_live *live);
+/* Publishes the load; by the thread that runs passes, while none runs. NULL is accepted. */
+void bn_live_set_load(struct bn_live *live, const struct bn_live_load *load);
+
+/* ---- reading (live_read.c) ---- */
+
+struct bn_live_snapshot {
+    uint32_t pid;
+    enum bn_prof_level level;
+    int64_t started_utc;
+    uint64_t started_ns, read_ns; /* CLOCK_MONOTONIC: when the profile was opened, and when it was read */
+    char program[32], model[160], isa[24];
+    bool has_ended; /* the process has ended, or has closed the file */
+    uint32_t n_threads, n_bricks;
+    char names[BN_BRICK_MAX][32];
+    enum bn_brick_category categories[BN_BRICK_MAX];
+    char kernel_names[BN_KERNEL_COUNT][40];
+    const char *kernel_list[BN_KERNEL_COUNT]; /* the same, which `pass` refers to */
+    struct bn_live_counts counts;
+    struct bn_live_load load;
+    struct bn_brick_stats bricks[BN_BRICK_MAX];
+    struct bn_prof_kernel_stats kernels[BN_KERNEL_COUNT];
+    uint64_t bricks_ns, wait_ns; /* of all threads */
+    uint64_t pass_number;        /* of the pass in `pass`, from 1 on */
+    bn_prof *pass;               /* a finalized profile of one pass; NULL: there is none yet */
+};
+
+struct bn_live_reader;
+
+/* Opens a file. BN_ERR_NOT_FOUND when there is none, BN_ERR_FORMAT when it is not a live profile,
+ * BN_ERR_UNSUPPORTED when another version of bn wrote it. */
+BN_MUST_CHECK bn_status bn_live_attach(struct bn_live_reader **out, const char *path, bn_error *err);
+void bn_live_detach(struct bn_live_reader *reader);
+/* A consistent snapshot, which stays where it is until it is released by bn_live_release. BN_ERR_FORMAT when the file is damaged, or its writer
+ * was killed while it wrote; then *out is empty. */
+BN_MUST_CHECK bn_status bn_live_read(struct bn_live_snapshot *out, struct bn_live_reader *reader,
+                                     bn_error *err);
+void bn_live_release(struct bn_live_snapshot *snapshot);
+
+/* ---- where files are (live_files.c) ---- */
+
+/* FOLDER/name; with make, the folder is made if it is not there. BN_ERR_IO when it is not private to this
+ * user. */
+BN_MUST_CHECK bn_status bn_live_path(char out[BN_LIVE_PATH], const char *name, bool make, bn_error *err);
+/* The process numbers of the programs that publish now, in increasing order; *list is freed by bn_free. Files
+ * of processes that have ended are left out. */
+BN_MUST_CHECK bn_status bn_live_list(uint32_t **list, size_t *n, bn_error *err);
+/* Removes the files of processes that have ended without removing theirs. */
+void bn_live_remove_ended(void);
+/* Whether the writer of an open file has ended. */
+bool bn_live_writer_ended(int fd);
+
+#endif

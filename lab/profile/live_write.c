@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Publishes a live profile: after each pass the sums, and from time to time the events of the pass. The cost of
+ * a pass grows with its events, not with the time that passed; nothing is allocated and no reader is waited
+ * for. The bits of results do not depend on it.
+ */
+#define _DEFAULT_SOURCE /* flock */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "infer/session.h"
+#include "lab/profile/live_page.h"
+
+#define EVENTS_NS 20000000u   /* the events of a pass are copied this often at most */
+#define MAX_ROOM (1u << 19)   /* events of a thread in memory: 28 MiB */
+#define MAX_EVENTS (1u << 15) /* events of a thread in the file */
+#define TOKENS_IN_FILE 8u     /* rows of a pass whose events fit into the file at the level of kernels */
+
+struct bn_live {
+    bn_prof *prof;
+    bn_session *session;
+    struct bn_live_head *head;
+    struct bn_live_body *body;
+    struct bn_live_thread *threads;
+    struct bn_prof_event *events;
+    uint64_t n_bytes;
+    uint64_t copied_ns; /* when events were last copied, since the epoch */
+    int fd;
+    char path[BN_LIVE_PATH];
+    bool named; /* the file has its name */
+};
+
+/* ---- writing ---- */
+
+static uint64_t begin_write(struct bn_live_body *body)
+{
+    uint64_t sequence = atomic_load_explicit(&body->sequence, memory_order_relaxed);
+    atomic_store_explicit(&body->sequence, sequence + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    return sequence + 2;
+}
+
+static void end_write(struct bn_live_body *body, uint64_t sequence)
+{
+    atomic_store_explicit(&body->sequence, sequence, memory_order_release);
+}
+
+/* Whether the events of all threads fit into the file. */
+static bool fits(const struct bn_live *live)
+{
+    for (unsigned t = 0; t < live->prof->n_threads; t++)
+        if (live->prof->trails[t].n > live->head->max_events) return false;
+    return live->prof->n_passes == 1;
+}
+
+static void copy_events(struct bn_live *live)
+{
+    for (unsigned t = 0; t < live->prof->n_threads; t++) {
+        const struct bn_prof_trail *trail = &live->prof->trails[t];
+        memcpy(live->events + (size_t)t * live->head->max_events, trail->events,
+               trail->n * sizeof *trail->events);
+        live->threads[t].n_events = trail->n;
+    }
+    live->body->pass_number = live->body->counts.n_passes;
+    live->body->pass = live->prof->passes[0];
+}
+
+static void copy_sums(struct bn_live *live, uint64_t now)
+{
+    const bn_prof *prof = live->prof;
+    struct bn_live_counts *c = &live->body->counts;
+    const struct bn_prof_pass *pass = &prof->passes[0];
+    c->updated_ns = bn_clock_ns();
+    c->wall_ns = now;
+    c->n_passes++;
+    c->n_tokens += pass->n_tokens;
+    c->n_logits += pass->n_logits;
+    c->passes_ns += now - bn_prof_ns(prof, pass->begin);
+    c->dropped = bn_prof_dropped(prof);
+    for (unsigned i = 0; i < prof->n_bricks; i++)
+        live->body->bricks[i] = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
+    for (unsigned k = 0; prof->level == BN_PROF_KERNEL && k < BN_KERNEL_COUNT; k++)
+        live->body->kernels[k] = bn_prof_kernel_stats(prof, (enum bn_kernel)k, BN_PROF_ALL_THREADS);
+    for (unsigned t = 0; t < prof->n_threads; t++) {
+        const struct bn_prof_trail *trail = &prof->trails[t];
+        live->threads[t].bricks_ns = trail->inside_ns[0]; /* what all its bricks took */
+        live->threads[t].wait_ns = trail->bricks[BN_BRICK_BARRIER_WAIT].exclusive_ns;
+    }
+}
+
+/* After each pass. */
+static void publish(void *user, bn_prof *prof)
+{
+    struct bn_live *live = user;
+    if (prof->n_passes == 1) {
+        uint64_t now = bn_prof_ns(prof, prof->passes[0].end);
+        bn_prof_fold(prof);
+        uint64_t sequence = begin_write(live->body);
+        copy_sums(live, now);
+        if ((live->copied_ns == 0 || now - live->copied_ns > EVENTS_NS) && fits(live)) {
+            copy_events(live);
+            live->copied_ns = now;
+        }
+        end_write(live->body, sequence);
+    }
+    bn_prof_forget_events(prof);
+}
+
+void bn_live_set_load(struct bn_live *live, const struct bn_live_load *load)
+{
+    if (live == NULL || memcmp(&live->body->load, load, sizeof *load) == 0) return;
+    uint64_t sequence = begin_write(live->body);
+    live->body->load = *load;
+    end_write(live->body, sequence);
+}
+
+/* ---- the file ---- */
+
+/* What is there may be replaced when it is the live profile of a process that has ended. */
+static bn_status check_target(const char *path, bn_error *err)
+{
+    char magic[8] = {0};
+    bn_status status = BN_OK;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno == ENOENT ? BN_OK : bn_fail_errno(err, errno, path, "cannot open");
+    if (read(fd, magic, sizeof magic) != (ssize_t)sizeof magic || memcmp(magic, BN_LIVE_MAGIC, 8) != 0)
+        status = bn_fail_in(err, BN_ERR_ARG, path, "exists and is not a live profile");
+    else if (!bn_live_writer_ended(fd))
+        status = bn_fail_in(err, BN_ERR_ARG, path, "another process publishes its profile there");
+    close(fd);
+    return status;
+}
+
+/* Makes the file under another name, locked: a reader sees it when it is complete. */
+static bn_status map_file(struct bn_live *live, char temp[BN_LIVE_PATH + BN_TEMP_SUFFIX_BYTES], bn_error *err)
+{
+    BN_TRY(bn_file_temp_name(temp, BN_LIVE_PATH + BN_TEMP_SUFFIX_BYTES, live->path, err));
+    live->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (live->fd < 0) return bn_fail_errno(err, errno, live->path, "cannot create");
+    int failed = posix_fallocate(live->fd, 0, (off_t)live->n_bytes);
+    if (failed != 0) return bn_fail_errno(err, failed, live->path, "cannot reserve space");
+    if (flock(live->fd, LOCK_EX | LOCK_NB) != 0) return bn_fail_errno(err, errno, live->path, "cannot lock");
+    void *map = mmap(NULL, (size_t)live->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, live->fd, 0);
+    if (map == MAP_FAILED) return bn_fail_errno(err, errno, live->path, "cannot map");
+    live->head = map;
+    live->body = (struct bn_live_body *)(live->head + 1);
+    live->threads = (struct bn_live_thread *)(live->body + 1);
+    live->events = (struct bn_prof_event *)(live->threads + live->prof->n_threads);
+    return BN_OK;
+}
+
+static void copy_text(char *out, size_t room, const char *text)
+{
+    size_t n = bn_min_size(strlen(text), room - 1);
+    memcpy(out, text, n);
+    out[n] = '\0';
+}
+
+static void fill_head(struct bn_live *live, const struct bn_live_options *o, uint32_t max_events)
+{
+    struct bn_live_head *h = live->head;
+    const bn_prof *prof = live->prof;
+    *h = (struct bn_live_head){
+        .version = BN_LIVE_VERSION,
+        .head_bytes = sizeof *h,
+        .body_bytes = sizeof *live->body,
+        .thread_bytes = sizeof *live->threads,
+        .event_bytes = sizeof *live->events,
+        .n_threads = prof->n_threads,
+        .max_events = max_events,
+        .n_bricks = prof->n_bricks,
+        .n_kernels = BN_KERNEL_COUNT,
+        .level = prof->level,
+        .pid = (uint32_t)getpid(),
+        .started_utc = bn_clock_utc(),
+        .started_ns = bn_clock_ns(),
+        .ns_per_tick = prof->clock.ns_per_tick,
+        .epoch = prof->epoch,
+    };
+    memcpy(h->magic, BN_LIVE_MAGIC, sizeof h->magic);
+    copy_text(h->program, sizeof h->program, o->program);
+    copy_text(h->model, sizeof h->model, o->model);
+    copy_text(h->isa, sizeof h->isa, o->isa);
+    for (unsigned i = 0; i < prof->n_bricks; i++) {
+        copy_text(h->bricks[i], sizeof h->bricks[i], bn_prof_brick_name(prof, i));
+        h->categories[i] = (uint8_t)bn_prof_brick_category(prof, i);
+    }
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
+        copy_text(h->kernels[k], sizeof h->kernels[k], bn_prof_kernel_name(prof, k));
+    live->body->counts.updated_ns = bn_clock_ns();
+}
+
+static bn_status choose_path(struct bn_live *live, const char *path, bn_error *err)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%u", (unsigned)getpid());
+    if (path == NULL) {
+        BN_TRY(bn_live_path(live->path, name, true, err));
+        bn_live_remove_ended();
+        return BN_OK;
+    }
+    if (strlen(path) >= sizeof live->path) return bn_fail(err, BN_ERR_ARG, "the path is too long");
+    copy_text(live->path, sizeof live->path, path);
+    return check_target(live->path, err);
+}
+
+static bn_status make_file(struct bn_live *live, const struct bn_live_options *o, bn_error *err)
+{
+    char temp[BN_LIVE_PATH + BN_TEMP_SUFFIX_BYTES];
+    uint64_t n_tokens = bn_min_size(live->session->n_batch, TOKENS_IN_FILE);
+    uint64_t max = bn_prof_room_for(&live->session->model->hp, o->level, 1, n_tokens) + 4 * n_tokens;
+    if (max > MAX_EVENTS) max = MAX_EVENTS;
+    while ((live->n_bytes = bn_live_bytes(live->prof->n_threads, max)) == 0)
+        max /= 2;
+    BN_TRY(choose_path(live, o->path, err));
+    bn_status status = map_file(live, temp, err);
+    if (status == BN_OK) {
+        fill_head(live, o, (uint32_t)max);
+        live->named = rename(temp, live->path) == 0;
+        if (!live->named) status = bn_fail_errno(err, errno, live->path, "cannot create");
+    }
+    if (status != BN_OK && live->fd >= 0) unlink(temp);
+    return status;
+}
+
+static bn_status attach(struct bn_live *live, const struct bn_live_options *o, bn_error *err)
+{
+    uint64_t n_batch = live->session->n_batch;
+    /* One pass, and what follows it: two events for each of its tokens. */
+    uint64_t room = bn_prof_room_for(&live->session->model->hp, o->level, 1, n_batch) + 4 * n_batch + 64;
+    struct bn_prof_options options = {.level = o->level,
+                                      .mode = BN_PROF_IMMEDIATE,
+                                      .n_threads = live->session->n_threads,
+                                      .n_events = (size_t)(room < MAX_ROOM ? room : MAX_ROOM),
+                                      .n_passes = 2};
+    BN_TRY(bn_prof_open(&live->prof, &options, err));
+    bn_prof_set_watch(live->prof, publish, live);
+    BN_TRY(bn_session_set_profile(live->session, live->prof, err));
+    bn_prof_enable(live->prof);
+    bn_prof_reset_epoch(live->prof);
+    return make_file(live, o, err);
+}
+
+bn_status bn_live_open(struct bn_live **out, bn_session *session, const struct bn_live_options *options,
+                       bn_error *err)
+{
+    *out = NULL;
+    struct bn_live *live = bn_alloc(1, sizeof *live);
+    if (live == NULL) return bn_nomem(err);
+    live->fd = -1;
+    live->session = session;
+    bn_status status = attach(live, options, err);
+    if (status == BN_OK)
+        *out = live;
+    else
+        bn_live_close(live);
+    return status;
+}
+
+/* Whether the name still leads to this file. */
+static bool is_ours(const struct bn_live *live)
+{
+    struct stat named, open_file;
+    return live->named && lstat(live->path, &named) == 0 && fstat(live->fd, &open_file) == 0 &&
+           named.st_dev == open_file.st_dev && named.st_ino == open_file.st_ino;
+}
+
+void bn_live_close(struct bn_live *live)
+{
+    if (live == NULL) return;
+    bn_status detached = bn_session_set_profile(live->session, NULL, NULL); /* cannot fail */
+    (void)detached;
+    bn_prof_close(live->prof);
+    if (is_ours(live)) unlink(live->path);
+    if (live->head != NULL) munmap(live->head, (size_t)live->n_bytes);
+    if (live->fd >= 0) close(live->fd);
+    bn_free(live);
+}
