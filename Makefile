@@ -59,7 +59,7 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -pthread $(HARDEN_LD)
-PACKAGES := libcrypto libmicrohttpd libcjson libpcre2-8 libcurl libelf libdw libedit yaml-0.1 $(if $(filter 0,$(GIT)),,libgit2)
+PACKAGES := libcrypto libmicrohttpd libcjson libpcre2-8 libcurl libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
 # Asked when something is linked, which may be after `make deps` installed it.
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.

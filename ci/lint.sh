@@ -42,7 +42,8 @@ rules=$(
 [ -z "$rules" ] || { echo "$rules" >&2; bad=1; }
 for pair in 'cjson/cJSON:engine/base/json.c' 'openssl/:engine/base/digest.c' 'git2:tools/git/repository.c' \
     'pcre2:engine/tokenizer/pretokenize.c' 'curl/:hub/net/http.c' 'microhttpd\.h:tools/serve/http.c' \
-    '(libelf|gelf)\.h:lab/profile/code.c' '(dwarf|elfutils/)[a-z./]*:lab/symbols/dwfl.h' 'histedit\.h:tools/run/chat/line.c' 'yaml\.h:tools/bench/plan/yaml.c'; do
+    '(libelf|gelf)\.h:lab/profile/code.c' '(dwarf|elfutils/)[a-z./]*:lab/symbols/dwfl.h' 'histedit\.h:tools/run/chat/line.c' 'yaml\.h:tools/bench/plan/yaml.c' \
+    'n?curses[a-z]*\.h:tools/bench/top/screen.c'; do
     others=$(grep -lE "#include <${pair%%:*}" -r engine kernels lab hub tools 2>/dev/null | grep -vx "${pair##*:}")
     [ -z "$others" ] || complain "only ${pair##*:} may include <${pair%%:*}>: $others"
 done
