@@ -144,6 +144,26 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench serve http://127.0.0.1:8080 --clients 4 --interrupt 2048",
                    "how much a long prompt delays answers that run"},
                   {"bn-bench serve http://127.0.0.1:8080 --rate 2 --requests 100", "an open loop"}}},
+    {.name = "top",
+     .summary = "show where the time of a running program goes",
+     .text = "bn-run and bn-serve publish their profile when they are started with --live. This command "
+             "shows the only one that runs now, the one of a process number, or a file. Each row is a brick "
+             "of the forward pass or a category of bricks: its percentage of the time of all bricks, its "
+             "time in a pass, its events, what it reads and computes in a second, its percentage of the "
+             "critical path, and its slack.\n\nOn a terminal the screen refreshes; ? lists the keys. "
+             "Elsewhere one frame of text follows the other until the program ends. With --json each "
+             "refresh is a document on a line of its own.",
+     .synopsis = "[PID|FILE] [-i MS] [--once] [--pass] [--budget FILE]\n--list",
+     .options = {bn_bench_top_options},
+     .json = true,
+     .max_operands = 1,
+     .operand = "PID|FILE",
+     .bytes = sizeof(struct bn_bench_options),
+     .run = bn_bench_top,
+     .examples = {{"bn-serve --live", "in one terminal"},
+                  {"bn-bench top", "in another one"},
+                  {"bn-bench top --once", "one frame, since the program was started"},
+                  {"bn-bench top 4711 --json -i 500", "two documents in a second"}}},
     {.name = "doctor",
      .summary = "show what this machine can measure, and its limits",
      .text = "Tries each source of measurement: clocks, counters, timers, energy, pages, quotas, "

@@ -22,6 +22,7 @@ struct bn_live_counts {
     uint64_t updated_ns; /* CLOCK_MONOTONIC */
     uint64_t wall_ns;    /* since the profile was opened */
     uint64_t n_passes, n_tokens, n_logits;
+    uint64_t n_parts;   /* threads that took part, added up over the passes */
     uint64_t passes_ns; /* inside passes */
     uint64_t dropped;   /* events that were not measured */
 };

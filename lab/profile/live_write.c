@@ -91,6 +91,7 @@ static void copy_sums(struct bn_live *live, uint64_t now)
         live->body->kernels[k] = bn_prof_kernel_stats(prof, (enum bn_kernel)k, BN_PROF_ALL_THREADS);
     for (unsigned t = 0; t < prof->n_threads; t++) {
         const struct bn_prof_trail *trail = &prof->trails[t];
+        c->n_parts += trail->n > 0;
         live->threads[t].bricks_ns = trail->inside_ns[0]; /* what all its bricks took */
         live->threads[t].wait_ns = trail->bricks[BN_BRICK_BARRIER_WAIT].exclusive_ns;
     }

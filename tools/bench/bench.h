@@ -67,6 +67,10 @@ struct bn_bench_options {
     bool allow_dirty, allow_stale, allow_contended;
     const char *suite, *machine, *name, *test, *metric; /* metric: ab, too */
     uint32_t last, least;
+    /* top */
+    bool once, of_pass, list_live;
+    uint32_t interval_ms;
+    const char *budget;
     /* report */
     const char *format, *output, *dir;
     /* serve */
@@ -124,7 +128,7 @@ extern const struct bn_option bn_bench_run_options[], bn_bench_limits_options[],
     bn_bench_memory_options[], bn_bench_quant_options[], bn_bench_profile_options[],
     bn_bench_profile_graph_options[], bn_bench_doctor_options[], bn_bench_ab_options[],
     bn_bench_baseline_options[], bn_bench_trend_options[], bn_bench_report_options[],
-    bn_bench_suite_command_options[], bn_bench_serve_options[];
+    bn_bench_suite_command_options[], bn_bench_serve_options[], bn_bench_top_options[];
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
 bn_status bn_bench_limits_command(struct bn_args *args, bn_error *err);
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
@@ -139,5 +143,6 @@ bn_status bn_bench_trend(struct bn_args *args, bn_error *err);
 bn_status bn_bench_report(struct bn_args *args, bn_error *err);
 bn_status bn_bench_serve(struct bn_args *args, bn_error *err);
 bn_status bn_bench_suite(struct bn_args *args, bn_error *err);
+bn_status bn_bench_top(struct bn_args *args, bn_error *err);
 
 #endif

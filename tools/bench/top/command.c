@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench top: shows where the time of a running program goes. On a terminal it is a screen that refreshes;
+ * elsewhere, and on terminals that cannot move the cursor, one frame of text follows the other.
+ */
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "tools/bench/top/top.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+
+const struct bn_option bn_bench_top_options[] = {
+    BN_OPTION("once", "print one frame as text, and end", .group = "Output",
+              BN_TO_BOOL(struct bn_bench_options, once)),
+    BN_OPTION("interval", "milliseconds between two refreshes", .letter = 'i', .arg = "MS", .group = "Output",
+              .preset = "1000", BN_TO_U32(struct bn_bench_options, interval_ms, 50, 3600000)),
+    BN_OPTION("pass", "begin with the tree of the last pass", .group = "Output",
+              BN_TO_BOOL(struct bn_bench_options, of_pass)),
+    BN_OPTION("ascii", "draw bars with ASCII characters only", .group = "Output",
+              BN_TO_BOOL(struct bn_bench_options, ascii)),
+    BN_OPTION("budget", "compare with the times of a document of bn-bench profile", .arg = "FILE",
+              .group = "Output", BN_TO_TEXT(struct bn_bench_options, budget)),
+    BN_OPTION("list", "list the programs that publish their profile", .group = "Output",
+              BN_TO_BOOL(struct bn_bench_options, list_live)),
+    {0},
+};
+
+/* ---- --list ---- */
+
+static void list_one(struct bn_table *table, uint32_t pid)
+{
+    struct bn_live_reader *reader = NULL;
+    struct bn_live_snapshot snapshot;
+    char path[BN_LIVE_PATH], name[16];
+    snprintf(name, sizeof name, "%u", pid);
+    if (bn_live_path(path, name, false, NULL) != BN_OK || bn_live_attach(&reader, path, NULL) != BN_OK)
+        return; /* it ended meanwhile */
+    if (bn_live_read(&snapshot, reader, NULL) == BN_OK) {
+        bn_table_row(table, "");
+        bn_table_printf(table, "%u", pid);
+        bn_table_text(table, snapshot.program);
+        bn_table_text(table, snapshot.model);
+        bn_table_count(table, snapshot.n_threads);
+        bn_table_count(table, snapshot.counts.n_passes);
+        bn_live_release(&snapshot);
+    }
+    bn_live_detach(reader);
+}
+
+static bn_status print_list(bn_error *err)
+{
+    static const char *const HEADS[] = {"pid", "program", "model", "threads", "passes"};
+    struct bn_table table;
+    uint32_t *list = NULL;
+    size_t n = 0;
+    BN_TRY(bn_live_list(&list, &n, err));
+    bn_table_begin(&table, HEADS, "lllrr");
+    for (size_t i = 0; i < n; i++)
+        list_one(&table, list[i]);
+    bn_free(list);
+    return bn_bench_print_table(&table, err);
+}
+
+/* ---- text ---- */
+
+/* Blocks are drawn where the locale has them. */
+static bool has_blocks(const struct bn_bench_options *o)
+{
+    return !o->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+static bn_status print_frame(const struct bn_top *top, bn_error *err)
+{
+    struct bn_buf text = {.max = (size_t)1 << 22};
+    struct bn_top_frame frame = {79, has_blocks(top->o)};
+    bn_top_put_frame(&text, top, &frame);
+    return bn_bench_print_text(&text, err);
+}
+
+static bn_status print_document(const struct bn_top *top, bool one, bn_error *err)
+{
+    bn_json *doc = bn_top_document(top);
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    if (one) {
+        bn_status status = bn_cli_print_json(doc, err);
+        bn_json_free(doc);
+        return status;
+    }
+    bn_report_json_began();
+    bn_status status = bn_json_write_line(doc, true, &text, err);
+    bn_json_free(doc);
+    if (status == BN_OK) return bn_bench_print_text(&text, err);
+    bn_buf_release(&text);
+    return status;
+}
+
+static void wait_for_refresh(uint32_t ms)
+{
+    struct timespec pause = {ms / 1000, (long)(ms % 1000) * 1000000};
+    if (bn_cli_interrupted() == 0) nanosleep(&pause, NULL);
+}
+
+/* Frames or documents until the process ends. */
+static bn_status print_all(struct bn_top *top, bn_error *err)
+{
+    const struct bn_bench_options *o = top->o;
+    for (bool first = true; bn_cli_interrupted() == 0; first = false) {
+        if (!first && !top->args->json) puts("");
+        BN_TRY(top->args->json ? print_document(top, o->once, err) : print_frame(top, err));
+        if (fflush(stdout) != 0 || ferror(stdout)) return BN_OK; /* the exit code tells */
+        if (o->once || top->state == BN_TOP_ENDED) return BN_OK;
+        wait_for_refresh(o->interval_ms);
+        BN_TRY(bn_top_refresh(top, err));
+    }
+    return BN_OK;
+}
+
+/* ---- the command ---- */
+
+static bn_status show(struct bn_top *top, bn_error *err)
+{
+    bool shown = false;
+    if (!top->o->once && !top->args->json) BN_TRY(bn_top_screen(top, &shown, err));
+    return shown ? BN_OK : print_all(top, err);
+}
+
+bn_status bn_bench_top(struct bn_args *args, bn_error *err)
+{
+    struct bn_top top = {.args = args, .o = args->fields};
+    if (top.o->list_live) return print_list(err);
+    setlocale(LC_CTYPE, ""); /* which characters the terminal has; numbers stay as they are */
+    top.view.since_start = top.o->once;
+    top.view.of_pass = top.o->of_pass;
+    bn_cli_catch_interrupt();
+    bn_status status = bn_top_open(&top, err);
+    if (status == BN_OK) status = show(&top, err);
+    bn_top_close(&top);
+    if (status == BN_OK && bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
+    return status;
+}

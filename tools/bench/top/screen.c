@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench top on a terminal, by ncurses: colours where there are some, keys, folding, any size of the window.
+ * The terminal is as it was before when the user quits or a signal ends the program. Only this file includes
+ * ncurses.h.
+ */
+#define _GNU_SOURCE
+#define NCURSES_WIDECHAR 1
+#include <langinfo.h>
+#include <ncurses.h>
+#include <stdlib.h>
+#include <term.h>
+#undef columns /* term.h has macros of such names */
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "tools/bench/top/top.h"
+#include "tools/cli/report.h"
+
+struct screen {
+    struct bn_top *top;
+    struct bn_top_frame frame;
+    bool has_colors;
+    size_t cursor, first; /* the selected row, and the first one that is shown */
+    size_t page;          /* rows that fit */
+    uint64_t next_ns;     /* when to refresh */
+    bool ends;
+};
+
+/* ---- drawing ---- */
+
+static const short COLORS_OF[BN_CATEGORY_COUNT] = {COLOR_CYAN, COLOR_GREEN, COLOR_YELLOW, COLOR_MAGENTA,
+                                                   COLOR_BLUE};
+
+static void start_colors(struct screen *s)
+{
+    s->has_colors = bn_report_color(stdout) && has_colors() && start_color() == OK;
+    if (!s->has_colors) return;
+    short background = use_default_colors() == OK ? -1 : COLOR_BLACK;
+    for (short c = 0; c < (short)BN_CATEGORY_COUNT; c++)
+        init_pair((short)(c + 1), COLORS_OF[c], background);
+}
+
+static void draw(const struct screen *s, int y, const struct bn_top_line *line, bool selected)
+{
+    attr_t attributes = line->style == BN_TOP_HEAD || line->style == BN_TOP_WARNING ? A_BOLD : A_NORMAL;
+    if (line->style == BN_TOP_TITLE || selected) attributes = A_REVERSE;
+    size_t n = strlen(line->text), at = bn_min_size(line->bar_at, n),
+           end = bn_min_size(line->bar_at + line->bar_bytes, n);
+    move(y, 0);
+    attr_set(attributes, 0, NULL);
+    addnstr(line->text, (int)at);
+    if (s->has_colors && line->has_row && !selected) attr_set(A_NORMAL, (short)(line->category + 1), NULL);
+    addnstr(line->text + at, (int)(end - at));
+    attr_set(attributes, 0, NULL);
+    addstr(line->text + end);
+    if (line->style == BN_TOP_TITLE || selected)
+        for (int x = getcurx(stdscr); x < (int)s->frame.columns && getcury(stdscr) == y; x++)
+            addch(' ');
+    attr_set(A_NORMAL, 0, NULL);
+    clrtoeol();
+}
+
+static void draw_help(const struct screen *s)
+{
+    struct bn_top_line line = {.style = BN_TOP_PLAIN};
+    for (int y = 0; bn_top_help[y] != NULL && y + 1 < LINES; y++) {
+        snprintf(line.text, sizeof line.text, "%.*s", (int)s->frame.columns, bn_top_help[y]);
+        draw(s, y, &line, false);
+    }
+}
+
+/* Keeps the selected row on the screen. */
+static void scroll_to_cursor(struct screen *s)
+{
+    size_t n = s->top->rows.n;
+    if (s->cursor >= n) s->cursor = n > 0 ? n - 1 : 0;
+    if (s->cursor < s->first) s->first = s->cursor;
+    if (s->page > 0 && s->cursor >= s->first + s->page) s->first = s->cursor - s->page + 1;
+    if (s->page > 0 && n > s->page && s->first > n - s->page) s->first = n - s->page;
+    if (n <= s->page) s->first = 0;
+}
+
+static void draw_tree(struct screen *s)
+{
+    struct bn_top_line head[BN_TOP_HEAD_LINES], line;
+    int y = 0;
+    bn_top_put_head(head, s->top, &s->frame);
+    for (; y < (int)BN_TOP_HEAD_LINES && y < LINES; y++)
+        draw(s, y, &head[y], false);
+    s->page = LINES > y + 1 ? (size_t)(LINES - y - 1) : 0;
+    scroll_to_cursor(s);
+    for (size_t i = 0; i < s->page && s->first + i < s->top->rows.n; i++) {
+        bn_top_put_row(&line, s->top, &s->frame, &s->top->rows.list[s->first + i]);
+        draw(s, y++, &line, s->first + i == s->cursor);
+    }
+}
+
+static void redraw(struct screen *s)
+{
+    struct bn_top_line keys;
+    /* The last column stays free: some terminals scroll when the last cell of the screen is written. */
+    s->frame.columns = COLS > 1 ? (size_t)COLS - 1 : 1;
+    if (s->frame.columns > 200) s->frame.columns = 200;
+    erase();
+    if (s->top->view.shows_help)
+        draw_help(s);
+    else
+        draw_tree(s);
+    bn_top_put_keys(&keys, s->top, &s->frame);
+    if (LINES > 1) draw(s, LINES - 1, &keys, false);
+    refresh();
+}
+
+/* ---- keys ---- */
+
+/* Folds a row, unfolds it, or either. */
+enum fold { FOLD, UNFOLD, EITHER };
+
+static void fold(struct screen *s, enum fold how)
+{
+    if (s->cursor >= s->top->rows.n) return;
+    const struct bn_top_row *row = &s->top->rows.list[s->cursor];
+    if (row->has_children && (how == EITHER || (how == UNFOLD) == row->is_folded)) {
+        bn_top_toggle(&s->top->view, row->key);
+    } else if (how == FOLD) { /* a leaf: to the row around it */
+        unsigned depth = row->depth;
+        while (s->cursor > 0 && s->top->rows.list[s->cursor].depth >= depth)
+            s->cursor--;
+    }
+}
+
+static void move_cursor(struct screen *s, int key)
+{
+    size_t n = s->top->rows.n, page = s->page > 0 ? s->page : 1;
+    if (key == KEY_UP && s->cursor > 0) s->cursor--;
+    if (key == KEY_DOWN) s->cursor++;
+    if (key == KEY_PPAGE) s->cursor -= bn_min_size(s->cursor, page);
+    if (key == KEY_NPAGE) s->cursor += page;
+    if (key == KEY_HOME) s->cursor = 0;
+    if (key == KEY_END) s->cursor = n;
+    if (s->cursor >= n) s->cursor = n > 0 ? n - 1 : 0;
+}
+
+static void press(struct screen *s, int key)
+{
+    struct bn_top_view *view = &s->top->view;
+    bool help = view->shows_help;
+    view->shows_help = false;
+    switch (key) {
+    case 'q':
+        s->ends = !help;
+        break;
+    case 'p':
+    case ' ':
+        view->is_paused = !view->is_paused;
+        break;
+    case 's':
+        view->sort = (enum bn_top_sort)((view->sort + 1) % BN_TOP_SORTS);
+        break;
+    case 'c':
+        view->since_start = !view->since_start;
+        break;
+    case '\t':
+        view->of_pass = !view->of_pass;
+        break;
+    case '?':
+    case 'h':
+        view->shows_help = !help;
+        break;
+    case KEY_LEFT:
+        fold(s, FOLD);
+        break;
+    case KEY_RIGHT:
+        fold(s, UNFOLD);
+        break;
+    case '\n':
+    case '\r':
+    case KEY_ENTER:
+        fold(s, EITHER);
+        break;
+    default:
+        move_cursor(s, key);
+        break;
+    }
+    bn_top_remake(s->top);
+}
+
+/* ---- the loop ---- */
+
+/* Milliseconds until the next refresh. */
+static int patience(const struct screen *s, uint64_t now)
+{
+    return s->next_ns > now ? (int)((s->next_ns - now + 999999) / 1000000) : 0;
+}
+
+static bn_status step(struct screen *s, bn_error *err)
+{
+    uint64_t now = bn_clock_ns();
+    if (now >= s->next_ns) {
+        if (!s->top->view.is_paused) BN_TRY(bn_top_refresh(s->top, err));
+        s->next_ns = now + (uint64_t)s->top->o->interval_ms * 1000000u;
+        redraw(s);
+    }
+    timeout(patience(s, now));
+    int key = getch();
+    if (key == ERR) { /* time is up, a signal came, or the terminal is gone */
+        if (bn_clock_ns() < s->next_ns && bn_cli_interrupted() == 0 && !isatty(STDIN_FILENO)) s->ends = true;
+        return BN_OK;
+    }
+    if (key != KEY_RESIZE) press(s, key);
+    redraw(s);
+    return BN_OK;
+}
+
+static bool can(const char *capability)
+{
+    const char *sequence = tigetstr(capability);
+    return sequence != NULL && sequence != (char *)-1;
+}
+
+/* NULL when the terminal cannot show a screen. ncurses would end the program when it cannot. */
+static SCREEN *open_screen(void)
+{
+    const char *term = getenv("TERM");
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || term == NULL || term[0] == '\0') return NULL;
+    int failed = 0;
+    if (setupterm(term, STDOUT_FILENO, &failed) != OK || !can("clear") || !can("cup")) return NULL;
+    return newterm(NULL, stdout, stdin);
+}
+
+bn_status bn_top_screen(struct bn_top *top, bool *shown, bn_error *err)
+{
+    struct screen s = {.top = top};
+    bn_status status = BN_OK;
+    SCREEN *screen = open_screen();
+    *shown = screen != NULL;
+    if (screen == NULL) return BN_OK;
+    s.frame.utf8 = !top->o->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    set_escdelay(25);
+    cbreak();
+    noecho();
+    nonl();
+    keypad(stdscr, TRUE);
+    curs_set(0);
+    start_colors(&s);
+    while (status == BN_OK && !s.ends && bn_cli_interrupted() == 0)
+        status = step(&s, err);
+    endwin();
+    delscreen(screen);
+    return status;
+}
