@@ -2,7 +2,7 @@
 #
 # CC, CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS belong to the user; what the project needs is in BN_*. Objects go to
 # build/<variant>, so that different builds do not mix. V=1 shows commands, WERROR=1 makes warnings errors,
-# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1 and GIT=0 (no libgit2) are variants. File lists are
+# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1, GIT=0 (no libgit2) and BLAS=0 (no bn-train) are variants. File lists are
 # sorted wildcards: a new file is built because it lies in its folder.
 
 CC ?= gcc
@@ -60,6 +60,8 @@ BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -pthread $(HARDEN_LD)
 PACKAGES := libcrypto libmicrohttpd libcjson libpcre2-8 libcurl libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
+# bn-train is built where OpenBLAS is.
+BLAS ?= $(if $(shell $(PKG_CONFIG) --exists openblas 2>/dev/null && echo yes),1,0)
 # Asked when something is linked, which may be after `make deps` installed it.
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.
@@ -102,6 +104,9 @@ $(OUT)/kernels/x86/avxvnni_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mavxvnni
 $(OUT)/kernels/x86/avx512_%.o: KERNEL_FLAGS := $(KERNEL_ALL) $(AVX512)
 $(OUT)/kernels/x86/avx512vbmi_%.o: KERNEL_FLAGS := $(KERNEL_ALL) $(AVX512) -mavx512vbmi
 $(OUT)/kernels/arm/neon_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -march=armv8.2-a+dotprod
+# Training: loops over elements, and the one file that includes the BLAS.
+$(OUT)/train/%.o: KERNEL_FLAGS := $(KERNEL_ALL)
+$(OUT)/train/gemm.o $(OUT)/train64/gemm.o: BN_CPPFLAGS += $(shell $(PKG_CONFIG) --cflags openblas 2>/dev/null)
 
 # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -119,22 +124,25 @@ SONAME := libbn.so.$(firstword $(subst ., ,$(VERSION)))
 SHARED := $(OUT)/libbn.so.$(VERSION)
 LAB := $(OUT)/libbnlab.a
 HUB := $(OUT)/libbnhub.a
+TRAIN := $(OUT)/libbntrain.a
 LIBS := $(HUB) $(LAB) $(LIB)
 LIB_OBJ := $(call obj,engine/*/*.[cS]) $(KERNEL_OBJ)
 LAB_OBJ := $(filter-out $(OUT)/lab/sampler/preload%,$(call obj,lab/*/*.[cS]))
 HUB_OBJ := $(call obj,hub/*.[cS] hub/*/*.[cS])
+TRAIN_OBJ := $(call obj,train/*.c)
 
-TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
+TOOLS := $(filter-out $(if $(filter 0,$(BLAS)),bn-train),$(patsubst tools/%.c,%,$(call src,tools/bn*.c)))
 PROGRAMS := $(TOOLS:%=$(OUT)/%)
 CLI_OBJ := $(call obj,tools/cli/*.[cS] tools/cli/*/*.[cS])
 CLI_LIB := $(OUT)/libcli.a
-UNIT_TESTS := $(patsubst %.c,$(OUT)/%,$(call src,tests/unit/*/*.c))
+UNIT_TESTS := $(patsubst %.c,$(OUT)/%,$(filter-out $(if $(filter 0,$(BLAS)),tests/unit/train/%),\
+    $(call src,tests/unit/*/*.c)))
 CHECKKERN := $(OUT)/tests/checkkern/checkkern
 REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/fuzz/%,$(call src,tests/fuzz/fuzz_*.c))
 REPLAYS := $(patsubst $(OUT)/tests/fuzz/%,$(OUT)/tests/fuzz/replay_%,$(FUZZERS))
-C_FILES := $(call src,$(foreach d,engine kernels lab hub tools tests examples,\
+C_FILES := $(call src,$(foreach d,engine kernels lab hub train tools tests examples,\
     $(d)/*.[ch] $(d)/*/*.[ch] $(d)/*/*/*.[ch]))
 
 .SUFFIXES:
@@ -147,6 +155,9 @@ C_FILES := $(call src,$(foreach d,engine kernels lab hub tools tests examples,\
 ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-reference)
 
 all: $(LIBS) $(SHARED) $(PROGRAMS) $(ORACLE) ## library and programs (the default)
+ifeq ($(BLAS),0)
+	@echo "note: bn-train is not built: openblas not found by $(PKG_CONFIG) (Debian: libopenblas-dev)" >&2
+endif
 
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | sort | \
@@ -191,8 +202,9 @@ $(call obj,lab/receipt/*.c tools/cli/*.c tools/cli/program/*.c tools/crossval/*.
 $(LIB): $(LIB_OBJ)
 $(LAB): $(LAB_OBJ)
 $(HUB): $(HUB_OBJ)
+$(TRAIN): $(TRAIN_OBJ)
 $(CLI_LIB): $(CLI_OBJ)
-$(LIBS) $(CLI_LIB):
+$(LIBS) $(TRAIN) $(CLI_LIB):
 	$(SAY) AR $@
 	$(Q)rm -f $@; $(AR) rcsD $@ $^
 
@@ -239,11 +251,14 @@ $(OUT)/lab/sampler/sampler_library.o: BN_CPPFLAGS += -Wa,-I$(OUT)
 
 # A program is tools/bn-x.c, what lies in tools/x/, and what it uses of the things that all programs share.
 define program
-$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,$(foreach d,tools/$(1:bn-%=%),$(d)/*.[cS] $(d)/*/*.[cS])) $(CLI_LIB) $(LIBS)
+$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,$(foreach d,tools/$(1:bn-%=%),$(d)/*.[cS] $(d)/*/*.[cS])) \
+    $(if $(filter bn-train,$(1)),$(TRAIN)) $(CLI_LIB) $(LIBS)
 	$$(SAY) LD $$@
 	$$(Q)$$(LINK)
 endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
+BLAS_LIBS = $(shell $(PKG_CONFIG) --libs openblas)
+$(OUT)/bn-train: BN_LDLIBS += $(BLAS_LIBS)
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 $(OUT)/hub/names/registry_data.o: hub/names/registry.json

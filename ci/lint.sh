@@ -8,17 +8,17 @@ complain() { echo "lint: $*" >&2; bad=1; }
 c_files() { git ls-files --cached --others --exclude-standard "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done | sort; }
 
 # shellcheck disable=SC2046
-clang-format --dry-run -Werror $(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'tools/*.[ch]' 'tests/*.[ch]' 'examples/*.c' 'crossval/*.[ch]pp') 2>&1 | head -n 20
+clang-format --dry-run -Werror $(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'train/*.[ch]' 'tools/*.[ch]' 'tests/*.[ch]' 'examples/*.c' 'crossval/*.[ch]pp') 2>&1 | head -n 20
 [ "${PIPESTATUS[0]}" -eq 0 ] || complain "clang-format differs (make format)"
 
 # shellcheck disable=SC2046
 cppcheck --quiet --enable=warning,portability --inline-suppr --error-exitcode=1 --std=c11 -j2 -Iengine -I. \
     --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --suppress=unknownMacro \
-    $(c_files 'engine/*.c' 'kernels/*.c' 'lab/*.c' 'hub/*.c' 'tools/*.c') || complain "cppcheck"
+    $(c_files 'engine/*.c' 'kernels/*.c' 'lab/*.c' 'hub/*.c' 'train/*.c' 'tools/*.c') || complain "cppcheck"
 # shellcheck disable=SC2046
 shellcheck -x $(c_files '*.sh' .ci/run) || complain "shellcheck"
 
-# Include rules: kernels <- engine <- lab, hub <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, base <- stamp <- infer.
+# Include rules: kernels <- engine <- lab, hub, train <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, base <- stamp <- infer.
 may() { # folder, allowed first path parts of its quoted includes
     local f
     for f in $(c_files "$1/*.[ch]"); do
@@ -35,6 +35,7 @@ rules=$(
     may engine/infer 'bn\.h|base/|gguf/|tokenizer/|model/|stamp/|infer/|kernels/kernels\.h'
     may lab 'bn\.h|base/|gguf/|tokenizer/|model/|stamp/|infer/|lab/|build_info\.h|kernels/(kernels|peak)\.h'
     may hub 'bn\.h|base/|gguf/|hub/'
+    may train 'bn\.h|base/|gguf/|tokenizer/|model/|infer/|kernels/kernels\.h|train/'
     # The reference is independent: only its own folder.
     grep -HnE '^#include "[^"]*(/|\.h")' crossval/reference/*.[ch]pp crossval/compare/*.[ch]pp 2>/dev/null |
         while read -r line; do echo "lint: include rule: $line"; done
@@ -42,9 +43,9 @@ rules=$(
 [ -z "$rules" ] || { echo "$rules" >&2; bad=1; }
 for pair in 'cjson/cJSON:engine/base/json.c' 'openssl/:engine/base/digest.c' 'git2:tools/git/repository.c' \
     'pcre2:engine/tokenizer/pretokenize.c' 'curl/:hub/net/http.c' 'microhttpd\.h:tools/serve/http.c' \
-    '(libelf|gelf)\.h:lab/profile/code.c' '(dwarf|elfutils/)[a-z./]*:lab/symbols/dwfl.h' 'histedit\.h:tools/run/chat/line.c' 'yaml\.h:tools/bench/plan/yaml.c' \
+    '(libelf|gelf)\.h:lab/profile/code.c' 'cblas\.h:train/gemm.c' '(dwarf|elfutils/)[a-z./]*:lab/symbols/dwfl.h' 'histedit\.h:tools/run/chat/line.c' 'yaml\.h:tools/bench/plan/yaml.c' \
     'n?curses[a-z]*\.h:tools/bench/top/screen.c'; do
-    others=$(grep -lE "#include <${pair%%:*}" -r engine kernels lab hub tools 2>/dev/null | grep -vx "${pair##*:}")
+    others=$(grep -lE "#include <${pair%%:*}" -r engine kernels lab hub train tools 2>/dev/null | grep -vx "${pair##*:}")
     [ -z "$others" ] || complain "only ${pair##*:} may include <${pair%%:*}>: $others"
 done
 # Folders include one another in one direction: tsort(1) names the members of a circle.
@@ -54,7 +55,7 @@ circles=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'to
     tsort 2>&1 >/dev/null | sed 's/^tsort: //')
 [ -z "$circles" ] || complain "folders include each other in a circle: $(echo "$circles" | paste -sd ' ')"
 # A struct, enum or union has one definition.
-tags=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'tools/*.[ch]' | xargs grep -hoE '^(typedef )?(struct|enum|union) bn_[a-z0-9_]+ \{' |
+tags=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'train/*.[ch]' 'tools/*.[ch]' | xargs grep -hoE '^(typedef )?(struct|enum|union) bn_[a-z0-9_]+ \{' |
     grep -oE 'bn_[a-z0-9_]+' | sort | uniq -d)
 [ -z "$tags" ] || complain "tags that are defined twice: $(echo "$tags" | paste -sd ' ')"
 ci/wording.sh >&2 || complain "wording (ci/words.txt)"
@@ -62,10 +63,10 @@ ci/wording.sh >&2 || complain "wording (ci/words.txt)"
 long=$(c_files '*.md' | grep -vE '^docs/(reference/bn|baselines/)' | xargs awk 'length > 100 && !/^    / && !/^\|/ && !/^\[?!\[/ && !/^ *<?https?:/ { print FILENAME ":" FNR }')
 [ -z "$long" ] || complain "lines of more than 100 characters: $(echo "$long" | paste -sd ' ')"
 # preload_exec.c is outside of both: it is not in the library, and wraps functions of the C library in other programs.
-banned=$(grep -nEr --include='*.c' '\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|alloca|atoi|atol|atof|system|rand|srand)\(' engine kernels tools | grep -v '^lab/sampler/preload_exec\.c:')
+banned=$(grep -nEr --include='*.c' '\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|alloca|atoi|atol|atof|system|rand|srand)\(' engine kernels train tools | grep -v '^lab/sampler/preload_exec\.c:')
 [ -z "$banned" ] || complain "banned functions: $banned"
 # The library's memory goes through base/mem.h, and it never prints or exits.
-raw=$(grep -nEr --include='*.c' '\b(malloc|calloc|realloc|free|exit|abort|printf|puts)\(' engine lab hub | grep -vE '^(engine/base/(mem|digest)|lab/sampler/preload_exec)\.c:|^[^:]*:[0-9]*: *\*')
+raw=$(grep -nEr --include='*.c' '\b(malloc|calloc|realloc|free|exit|abort|printf|puts)\(' engine lab hub train | grep -vE '^(engine/base/(mem|digest)|lab/sampler/preload_exec)\.c:|^[^:]*:[0-9]*: *\*')
 [ -z "$raw" ] || complain "the library allocates by bn_alloc and does not print: $raw"
 if [ -x "${OUT:-build/gcc}/bn" ]; then
     ci/docs.sh check "${OUT:-build/gcc}" docs >&2 || complain "make docs writes them"

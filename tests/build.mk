@@ -27,6 +27,18 @@ $(OUT)/tests/unit/tools/test_convert $(OUT)/tests/fuzz/fuzz_safetensors $(OUT)/t
 $(OUT)/tests/fuzz/fuzz_request $(OUT)/tests/fuzz/replay_fuzz_request: \
     $(patsubst %,$(OUT)/tools/serve/%.o,reply request embeddings replay receipts) $(CLI_LIB)
 
+# Training; and in binary64, where finite differences check the gradients.
+TRAIN64_OBJ := $(patsubst %,$(OUT)/train64/%.o,gemm ops ops_attention weights pass)
+$(OUT)/train64/%.o: train/%.c $(OUT)/flags Makefile
+	$(SAY) CC $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DBN_TRAIN_F64 $(ALL_CFLAGS) -c -o $@ $<
+TRAIN_TESTS := $(patsubst %.c,$(OUT)/%,$(call src,tests/unit/train/*.c))
+$(OUT)/tests/unit/train/test_gradients: $(TRAIN64_OBJ)
+$(OUT)/tests/unit/train/test_gradients.o: BN_CPPFLAGS += -DBN_TRAIN_F64
+$(filter-out %/test_gradients,$(TRAIN_TESTS)): $(TRAIN_OBJ)
+$(TRAIN_TESTS): BN_LDLIBS += $(BLAS_LIBS)
+
 # The fair queue of bn-serve.
 $(OUT)/tests/unit/tools/test_serve_queue: $(OUT)/tools/serve/queue.o
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The only file that includes the BLAS.
+ */
+#include "train/gemm.h"
+
+#include <cblas.h>
+#include <string.h>
+
+#ifdef BN_TRAIN_F64
+#define GEMM cblas_dgemm
+#else
+#define GEMM cblas_sgemm
+#endif
+
+void bn_gemm(bn_real *c, size_t ldc, size_t m, size_t n, size_t k, bn_real alpha, struct bn_mat a,
+             struct bn_mat b, bn_real beta)
+{
+    GEMM(CblasRowMajor, a.turned ? CblasTrans : CblasNoTrans, b.turned ? CblasTrans : CblasNoTrans,
+         (blasint)m, (blasint)n, (blasint)k, alpha, a.at, (blasint)a.ld, b.at, (blasint)b.ld, beta, c,
+         (blasint)ldc);
+}
+
+void bn_blas_start(void)
+{
+    openblas_set_num_threads(1);
+}
+
+const char *bn_blas_library(void)
+{
+    return openblas_get_config();
+}
+
+const char *bn_blas_core(void)
+{
+    return openblas_get_corename();
+}
+
+/* The library knows processors by their model numbers, and takes a newer one for a very old one. */
+const char *bn_blas_better_core(void)
+{
+#if defined(__x86_64__)
+    static const char *const WITH_AVX512[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+    static const char *const WITH_AVX2[] = {"Haswell", "Zen"};
+    const char *core = bn_blas_core();
+    for (size_t i = 0; i < sizeof WITH_AVX512 / sizeof WITH_AVX512[0]; i++)
+        if (strcmp(core, WITH_AVX512[i]) == 0) return NULL;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+        return "SKYLAKEX";
+    for (size_t i = 0; i < sizeof WITH_AVX2 / sizeof WITH_AVX2[0]; i++)
+        if (strcmp(core, WITH_AVX2[i]) == 0) return NULL;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "HASWELL";
+#endif
+    return NULL;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Operations on rows: norm, quantisers, linear layers, activation functions, loss. Attention is in ops_attention.c.
+ * In binary32 the forward functions are the engine's kernels, so they round as bn-run does.
+ */
+#include "train/ops.h"
+
+#include "infer/rope.h"
+#include "train/gemm.h"
+
+/* ---- element by element ---- */
+
+void bn_op_exp(const struct bn_kernels *k, bn_real *y, const bn_real *x, size_t n)
+{
+#ifdef BN_TRAIN_F64
+    (void)k;
+    for (size_t i = 0; i < n; i++)
+        y[i] = bn_rope_exp(x[i]);
+#else
+    k->exp(y, x, n);
+#endif
+}
+
+BN_WIDE void bn_op_add(bn_real *y, const bn_real *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+BN_WIDE void bn_op_scale(bn_real *y, const bn_real *x, bn_real factor, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] * factor;
+}
+
+/* ---- norm ---- */
+
+/* 1 / rms(x). */
+BN_WIDE static bn_real inverse_rms(const bn_real *x, size_t n, bn_real eps)
+{
+    bn_real lane[BN_LANES] = {0};
+    size_t i = 0;
+    for (; i + BN_LANES <= n; i += BN_LANES)
+        for (size_t j = 0; j < BN_LANES; j++)
+            lane[j] += x[i + j] * x[i + j];
+    for (; i < n; i++)
+        lane[i % BN_LANES] += x[i] * x[i];
+    return (bn_real)1 / bn_real_sqrt(bn_fold(lane) / (bn_real)n + eps);
+}
+
+void bn_op_norm(const struct bn_kernels *k, bn_real *y, const bn_real *x, const bn_real *w, size_t rows,
+                size_t n, bn_real eps)
+{
+    for (size_t r = 0; r < rows; r++, x += n, y += n) {
+#ifdef BN_TRAIN_F64
+        (void)k;
+        bn_real inverse = inverse_rms(x, n, eps);
+        for (size_t i = 0; i < n; i++)
+            y[i] = x[i] * inverse * w[i];
+#else
+        k->rmsnorm(y, x, w, n, eps);
+#endif
+    }
+}
+
+/* With g = dy * w: the sum of g * x; dw += dy * x * inverse. */
+BN_WIDE static bn_real norm_row_sums(bn_real *restrict dw, const bn_real *dy, const bn_real *x,
+                                     const bn_real *w, bn_real inverse, size_t n)
+{
+    bn_real lane[BN_LANES] = {0};
+    size_t i = 0;
+    for (; i + BN_LANES <= n; i += BN_LANES)
+        for (size_t j = 0; j < BN_LANES; j++) {
+            bn_real product = dy[i + j] * x[i + j];
+            lane[j] += product * w[i + j];
+            dw[i + j] += product * inverse;
+        }
+    for (; i < n; i++) {
+        lane[i % BN_LANES] += dy[i] * x[i] * w[i];
+        dw[i] += dy[i] * x[i] * inverse;
+    }
+    return bn_fold(lane);
+}
+
+BN_WIDE static void norm_row_back(bn_real *dx, bool add, const bn_real *dy, const bn_real *x,
+                                  const bn_real *w, bn_real inverse, bn_real pull, size_t n)
+{
+    if (add)
+        for (size_t i = 0; i < n; i++)
+            dx[i] += dy[i] * w[i] * inverse - x[i] * pull;
+    else
+        for (size_t i = 0; i < n; i++)
+            dx[i] = dy[i] * w[i] * inverse - x[i] * pull;
+}
+
+void bn_op_norm_back(bn_real *dx, bool add, bn_real *dw, const bn_real *dy, const bn_real *x,
+                     const bn_real *w, size_t rows, size_t n, bn_real eps)
+{
+    for (size_t r = 0; r < rows; r++, dx += n, dy += n, x += n) {
+        bn_real inverse = inverse_rms(x, n, eps);
+        bn_real sum = norm_row_sums(dw, dy, x, w, inverse, n);
+        norm_row_back(dx, add, dy, x, w, inverse, sum * inverse * inverse * inverse / (bn_real)n, n);
+    }
+}
+
+/* ---- quantisers ---- */
+
+/* The largest magnitude; the order of comparisons cannot change it. */
+BN_WIDE static bn_real largest(const bn_real *x, size_t n)
+{
+    bn_real lane[BN_LANES] = {0}, most = 0;
+    size_t i = 0;
+    for (; i + BN_LANES <= n; i += BN_LANES)
+        for (size_t j = 0; j < BN_LANES; j++) {
+            bn_real size = bn_real_abs(x[i + j]);
+            lane[j] = size > lane[j] ? size : lane[j];
+        }
+    for (size_t j = 0; j < BN_LANES; j++)
+        most = lane[j] > most ? lane[j] : most;
+    for (; i < n; i++)
+        most = bn_real_abs(x[i]) > most ? bn_real_abs(x[i]) : most;
+    return most;
+}
+
+BN_WIDE static void quantise_row(bn_real *q, const bn_real *x, bn_real scale, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        q[i] = x[i] * scale + BN_REAL_ROUNDER - BN_REAL_ROUNDER;
+}
+
+void bn_op_quantise(bn_real *q, bn_real *scale, const bn_real *x, size_t rows, size_t n)
+{
+    for (size_t r = 0; r < rows; r++, q += n, x += n) {
+        double most = (double)largest(x, n);
+        scale[r] = (bn_real)(127.0 / (most > 1e-5 ? most : 1e-5));
+        quantise_row(q, x, scale[r], n);
+    }
+}
+
+BN_WIDE double bn_op_sum_abs(const bn_real *w, size_t n)
+{
+    double lane[BN_LANES] = {0};
+    size_t i = 0;
+    for (; i + BN_LANES <= n; i += BN_LANES)
+        for (size_t j = 0; j < BN_LANES; j++)
+            lane[j] += (double)bn_real_abs(w[i + j]);
+    for (; i < n; i++)
+        lane[i % BN_LANES] += (double)bn_real_abs(w[i]);
+    for (size_t half = BN_LANES / 2; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
+BN_WIDE void bn_op_ternarise(bn_real *t, const bn_real *w, bn_real s, bn_real unit, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bn_real x = w[i] / s;
+        x = x < -1 ? -1 : x > 1 ? 1 : x;
+        t[i] = (x + BN_REAL_ROUNDER - BN_REAL_ROUNDER) * unit;
+    }
+}
+
+/* ---- linear layers ---- */
+
+BN_WIDE static void unscale_row(bn_real *y, bn_real scale, bn_real s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] / scale * s;
+}
+
+void bn_op_linear(bn_real *y, const struct bn_op_input *in, const struct bn_op_matrix *w)
+{
+    bn_gemm(y, w->n_out, in->rows, w->n_out, w->n_in, 1, bn_mat(in->x, in->n), bn_mat_turned(w->t, w->n_in),
+            0);
+    if (in->scale == NULL && w->s == 1) return;
+    for (size_t r = 0; r < in->rows; r++)
+        unscale_row(y + r * w->n_out, in->scale != NULL ? in->scale[r] : 1, w->s, w->n_out);
+}
+
+void bn_op_linear_back(bn_real *dx, bool add, bn_real *dw, const bn_real *dy, const struct bn_op_input *in,
+                       const struct bn_op_matrix *w, bn_real *scratch)
+{
+    bn_gemm(dx, w->n_in, in->rows, w->n_in, w->n_out, w->s, bn_mat(dy, w->n_out), bn_mat(w->t, w->n_in),
+            add ? 1 : 0);
+    if (in->scale != NULL) {
+        for (size_t r = 0; r < in->rows; r++)
+            bn_op_scale(scratch + r * w->n_out, dy + r * w->n_out, 1 / in->scale[r], w->n_out);
+        dy = scratch;
+    }
+    bn_gemm(dw, w->n_in, w->n_out, w->n_in, in->rows, 1, bn_mat_turned(dy, w->n_out), bn_mat(in->x, in->n),
+            1);
+}
+
+/* ---- activation functions ---- */
+
+BN_WIDE void bn_op_relu2(bn_real *y, const bn_real *gate, const bn_real *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bn_real g = gate[i] > 0 ? gate[i] : 0;
+        y[i] = g * g * up[i];
+    }
+}
+
+BN_WIDE void bn_op_relu2_back(bn_real *dgate, bn_real *dup, const bn_real *dy, const bn_real *gate,
+                              const bn_real *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bn_real g = gate[i] > 0 ? gate[i] : 0, u = up[i], d = dy[i];
+        dup[i] = d * (g * g);
+        dgate[i] = d * u * (2 * g);
+    }
+}
+
+BN_WIDE static void negate(bn_real *y, const bn_real *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = -x[i];
+}
+
+void bn_op_silu(const struct bn_kernels *k, bn_real *y, const bn_real *gate, const bn_real *up, size_t n)
+{
+    negate(y, gate, n);
+    bn_op_exp(k, y, y, n);
+    for (size_t i = 0; i < n; i++)
+        y[i] = gate[i] / (1 + y[i]) * up[i];
+}
+
+BN_WIDE static void silu_back(bn_real *dgate, bn_real *dup, const bn_real *dy, const bn_real *gate,
+                              const bn_real *up, const bn_real *e, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bn_real g = gate[i], u = up[i], d = dy[i], sigmoid = 1 / (1 + e[i]);
+        dup[i] = d * (g * sigmoid);
+        dgate[i] = d * u * (sigmoid * (1 + g * (1 - sigmoid)));
+    }
+}
+
+void bn_op_silu_back(const struct bn_kernels *k, bn_real *dgate, bn_real *dup, const bn_real *dy,
+                     const bn_real *gate, const bn_real *up, bn_real *scratch, size_t n)
+{
+    negate(scratch, gate, n);
+    bn_op_exp(k, scratch, scratch, n);
+    silu_back(dgate, dup, dy, gate, up, scratch, n);
+}
+
+/* ---- softmax and loss ---- */
+
+BN_WIDE static bn_real greatest(const bn_real *x, size_t n)
+{
+    bn_real lane[BN_LANES], most = x[0];
+    size_t i = 0;
+    for (size_t j = 0; j < BN_LANES; j++)
+        lane[j] = x[0];
+    for (; i + BN_LANES <= n; i += BN_LANES)
+        for (size_t j = 0; j < BN_LANES; j++)
+            lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+    for (size_t j = 0; j < BN_LANES; j++)
+        most = lane[j] > most ? lane[j] : most;
+    for (; i < n; i++)
+        most = x[i] > most ? x[i] : most;
+    return most;
+}
+
+BN_WIDE static void subtract(bn_real *x, bn_real c, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] -= c;
+}
+
+double bn_op_exp_row(const struct bn_kernels *k, bn_real *x, size_t n)
+{
+    subtract(x, greatest(x, n), n);
+    bn_op_exp(k, x, x, n);
+    return bn_op_sum_abs(x, n); /* none is negative */
+}
+
+double bn_op_cross_entropy(const struct bn_kernels *k, bn_real *logits, size_t n, size_t target, bool back)
+{
+    double of_target = (double)logits[target] - (double)greatest(logits, n);
+    double sum = bn_op_exp_row(k, logits, n);
+    if (back) {
+        bn_op_scale(logits, logits, (bn_real)(1.0 / sum), n);
+        logits[target] -= 1;
+    }
+    return bn_rope_log(sum) - of_target;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The type of numbers in training: binary32, or binary64 in the build that checks gradients against finite
+ * differences (BN_TRAIN_F64). Both are built from the same sources.
+ *
+ * Sums have a fixed order: over BN_LANES lanes (term i goes to lane i mod BN_LANES, lanes are folded by halves), or in
+ * the order of rows. Nothing depends on the number of threads.
+ */
+#ifndef BN_TRAIN_REAL_H
+#define BN_TRAIN_REAL_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef BN_TRAIN_F64
+typedef double bn_real;
+/* x + this - this is x rounded to nearest even, for |x| < 2^51. */
+#define BN_REAL_ROUNDER 6755399441055744.0
+#define bn_real_abs fabs
+#define bn_real_sqrt sqrt
+#else
+typedef float bn_real;
+/* The same for |x| < 2^22. */
+#define BN_REAL_ROUNDER 12582912.0f
+#define bn_real_abs fabsf
+#define bn_real_sqrt sqrtf
+#endif
+
+#define BN_LANES 16u
+
+/* A loop over elements is compiled for several instruction sets; no operation is fused, so all give the same bits.
+ * Sanitizers run before the function is chosen, so their builds have one. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_UNDEFINED__)
+#define BN_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define BN_WIDE
+#endif
+
+/* The lanes of a sum, folded by halves. */
+static inline bn_real bn_fold(bn_real lane[BN_LANES])
+{
+    for (size_t half = BN_LANES / 2; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
+#endif
