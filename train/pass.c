@@ -139,6 +139,11 @@ void bn_pass_close(struct bn_pass *pass)
     bn_free(pass);
 }
 
+uint64_t bn_pass_bytes(const struct bn_pass *pass)
+{
+    return bn_mem_size(pass->arena);
+}
+
 /* ---- pieces of a layer ---- */
 
 static const bn_real *master(const struct bn_pass *pass, uint32_t param)

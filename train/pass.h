@@ -14,6 +14,7 @@ struct bn_pass;
 BN_MUST_CHECK bn_status bn_pass_open(struct bn_pass **out, const struct bn_weights *w, size_t n_sequences,
                                      bool back, bn_error *err);
 void bn_pass_close(struct bn_pass *pass);
+uint64_t bn_pass_bytes(const struct bn_pass *pass);
 
 #define BN_NO_TARGET (-1)
 /* The sum over the tokens of the negative log likelihood of their targets, in nats; tokens whose target is

@@ -153,15 +153,22 @@ struct ternarise {
     atomic_size_t next;
 };
 
+/* The mean of |w|, at least 1e-5, rounded to binary16: so every type of file stores the same scale. */
+static bn_real scale_of(const bn_real *w, size_t n)
+{
+    double mean = bn_op_sum_abs(w, n) / (double)n;
+    float scale = (float)(mean > 1e-5 ? mean : 1e-5);
+    uint16_t half;
+    bn_kernels_ref.f32_to_f16(&half, &scale, 1);
+    bn_kernels_ref.f16_to_f32(&scale, &half, 1);
+    return (bn_real)scale;
+}
+
 static void ternarise_groups(struct bn_weights *w, const struct bn_param *p)
 {
     for (size_t at = p->at; at < p->at + p->rows * p->cols; at += w->group) {
-        bn_real s = (bn_real)(bn_op_sum_abs(w->master + at, w->group) / (double)w->group);
-        uint16_t half;
-        float stored = (float)(s > (bn_real)1e-5 ? s : (bn_real)1e-5);
-        bn_kernels_ref.f32_to_f16(&half, &stored, 1); /* the files' scales are binary16 */
-        bn_kernels_ref.f16_to_f32(&stored, &half, 1);
-        bn_op_ternarise(w->ternary + at, w->master + at, (bn_real)stored, (bn_real)stored, w->group);
+        bn_real s = scale_of(w->master + at, w->group);
+        bn_op_ternarise(w->ternary + at, w->master + at, s, s, w->group);
     }
 }
 
@@ -179,8 +186,7 @@ static void ternarise_param(struct bn_weights *w, size_t i)
         ternarise_groups(w, p);
         return;
     }
-    double mean = bn_op_sum_abs(w->master + p->at, n) / (double)n;
-    w->scale[i] = (bn_real)(mean > 1e-5 ? mean : 1e-5);
+    w->scale[i] = scale_of(w->master + p->at, n);
     bn_op_ternarise(w->ternary + p->at, w->master + p->at, w->scale[i], 1, n);
 }
 

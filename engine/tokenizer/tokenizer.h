@@ -17,6 +17,10 @@ BN_MUST_CHECK bn_status bn_tokenizer_open(bn_tokenizer **out, const struct bn_gg
                                           bn_error *err);
 void bn_tokenizer_close(bn_tokenizer *tok);
 
+/* The GPT-2 alphabet: printable Latin-1 characters are themselves, the 68 other bytes are U+0100.. in order.
+ */
+void bn_alphabet_encode(struct bn_buf *out, const char *bytes, size_t n);
+
 /* The vocabulary of a tiktoken rank file ("base64 rank" lines), as GGUF keys want it. */
 struct bn_rank_vocab {
     size_t n_tokens, n_merges;

@@ -130,10 +130,7 @@ static inline bool bn_type_is_hidden(uint8_t type)
 
 /* ---- what differs between the kinds ---- */
 
-/* The GPT-2 alphabet: printable Latin-1 characters are themselves, the 68 other bytes are U+0100.. in order.
- */
-void bn_alphabet_encode(struct bn_buf *out, const char *bytes, size_t n);
-/* Decodes it into out (room for n bytes); false when text has other characters, and *n_out is then undefined.
+/* Decodes the GPT-2 alphabet into out (room for n bytes); false when text has other characters, and *n_out is then undefined.
  */
 bool bn_alphabet_decode(const char *text, size_t n, char *out, size_t *n_out);
 

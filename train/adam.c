@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * AdamW and its schedule. Parameters are updated in fixed blocks, which threads take in any order.
+ */
+#include "train/adam.h"
+
+#include "base/mem.h"
+#include "infer/rope.h"
+
+#define BLOCK 16384u
+#define NORM_BLOCKS 256u
+
+/* ---- schedule ---- */
+
+static bool second_stage(const struct bn_schedule *s, uint32_t step)
+{
+    return step >= s->stage_2 * s->n_steps;
+}
+
+double bn_schedule_rate(const struct bn_schedule *s, uint32_t step)
+{
+    double left = 1.0 - (double)step / s->n_steps, rate = second_stage(s, step) ? s->rate_2 : s->rate;
+    double rise = step < s->warm_up ? (double)(step + 1) / (s->warm_up + 1) : 1.0;
+    return rate * left * rise;
+}
+
+double bn_schedule_decay(const struct bn_schedule *s, uint32_t step)
+{
+    return second_stage(s, step) ? s->decay_2 : s->decay;
+}
+
+/* ---- norm ---- */
+
+struct norm {
+    const bn_real *grad;
+    size_t n, block;
+    double sums[NORM_BLOCKS];
+    atomic_size_t next;
+};
+
+BN_WIDE static double sum_squares(const bn_real *x, size_t n)
+{
+    double lane[BN_LANES] = {0};
+    size_t i = 0;
+    for (; i + BN_LANES <= n; i += BN_LANES)
+        for (size_t j = 0; j < BN_LANES; j++)
+            lane[j] += (double)x[i + j] * (double)x[i + j];
+    for (; i < n; i++)
+        lane[i % BN_LANES] += (double)x[i] * (double)x[i];
+    for (size_t half = BN_LANES / 2; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
+static void norm_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct norm *m = arg;
+    (void)thread, (void)n_threads;
+    for (size_t i; (i = atomic_fetch_add(&m->next, 1)) < NORM_BLOCKS;) {
+        size_t from = bn_min_size(i * m->block, m->n);
+        m->sums[i] = sum_squares(m->grad + from, bn_min_size(m->block, m->n - from));
+    }
+}
+
+double bn_gradient_norm(const bn_real *grad, size_t n, struct bn_team *team)
+{
+    struct norm m = {.grad = grad, .n = n, .block = (n + NORM_BLOCKS - 1) / NORM_BLOCKS};
+    double sum = 0;
+    bn_team_run(team, norm_share, &m);
+    for (size_t i = 0; i < NORM_BLOCKS; i++)
+        sum += m.sums[i];
+    return sqrt(sum);
+}
+
+/* ---- update ---- */
+
+struct update {
+    struct bn_weights *w;
+    bn_real *m, *v;
+    const bn_real *grad;
+    bn_real factor, rate, shrink; /* shrink: 1 - rate * decay */
+    bn_real beta_1, beta_2, unbias_1, unbias_2, epsilon;
+    atomic_size_t next;
+    size_t n_blocks;
+};
+
+BN_WIDE static void update_block(const struct update *u, bn_real shrink, size_t from, size_t n)
+{
+    bn_real *restrict w = u->w->master + from, *restrict m = u->m + from, *restrict v = u->v + from;
+    const bn_real *restrict grad = u->grad + from;
+    const bn_real factor = u->factor, rate = u->rate, beta_1 = u->beta_1, beta_2 = u->beta_2,
+                  unbias_1 = u->unbias_1, unbias_2 = u->unbias_2, epsilon = u->epsilon;
+    for (size_t i = 0; i < n; i++) {
+        bn_real g = grad[i] * factor;
+        bn_real m1 = m[i] * beta_1 + g * (1 - beta_1), v1 = v[i] * beta_2 + g * g * (1 - beta_2);
+        m[i] = m1;
+        v[i] = v1;
+        w[i] = w[i] * shrink - rate * (m1 * unbias_1 / (bn_real_sqrt(v1 * unbias_2) + epsilon));
+    }
+}
+
+/* The block's part of each parameter. */
+static void update_range(const struct update *u, size_t from, size_t end)
+{
+    for (size_t i = 0; i < u->w->n_params; i++) {
+        const struct bn_param *p = &u->w->params[i];
+        size_t a = p->at > from ? p->at : from, b = bn_min_size(p->at + p->rows * p->cols, end);
+        if (a < b) update_block(u, p->kind == BN_PARAM_TERNARY ? u->shrink : 1, a, b - a);
+    }
+}
+
+static void update_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct update *u = arg;
+    (void)thread, (void)n_threads;
+    for (size_t i; (i = atomic_fetch_add(&u->next, 1)) < u->n_blocks;)
+        update_range(u, i * BLOCK, bn_min_size((i + 1) * BLOCK, u->w->n_values));
+}
+
+/* beta^n without libm; 0 when it is too small to matter. */
+static double power(double beta, double n)
+{
+    double log = beta > 0 ? n * bn_rope_log(beta) : -1e9;
+    return log > -600 ? bn_rope_exp(log) : 0;
+}
+
+void bn_adam_step(struct bn_weights *w, bn_real *moment_1, bn_real *moment_2, const bn_real *grad,
+                  double factor, double norm, const struct bn_schedule *s, uint32_t step,
+                  struct bn_team *team)
+{
+    double rate = bn_schedule_rate(s, step), n = (double)step + 1;
+    if (s->clip > 0 && norm > s->clip) factor *= s->clip / norm;
+    struct update u = {.w = w,
+                       .m = moment_1,
+                       .v = moment_2,
+                       .grad = grad,
+                       .factor = (bn_real)factor,
+                       .rate = (bn_real)rate,
+                       .shrink = (bn_real)(1 - rate * bn_schedule_decay(s, step)),
+                       .beta_1 = (bn_real)s->beta_1,
+                       .beta_2 = (bn_real)s->beta_2,
+                       .unbias_1 = (bn_real)(1 / (1 - power(s->beta_1, n))),
+                       .unbias_2 = (bn_real)(1 / (1 - power(s->beta_2, n))),
+                       .epsilon = (bn_real)s->epsilon,
+                       .n_blocks = (w->n_values + BLOCK - 1) / BLOCK};
+    bn_team_run(team, update_share, &u);
+    bn_weights_ternarise(w, team);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Writes and reads checkpoints.
+ */
+#include "train/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static const char MAGIC[8] = {'B', 'N', 'T', 'R', 'A', 'I', 'N', '1'};
+
+struct head {
+    char magic[8];
+    uint64_t n_document, n_tokenizer, n_curve, n_array; /* bytes; n_array: of one */
+};
+
+/* ---- settings ---- */
+
+/* The numbers of the settings, by the names of their members. */
+struct number {
+    const char *name;
+    enum { U32, U64, F32, F64 } type;
+    size_t at;
+};
+#define NUMBER(name, type, field)                             \
+    {                                                         \
+        name, type, offsetof(struct bn_train_settings, field) \
+    }
+static const struct number NUMBERS[] = {
+    NUMBER("vocabulary", U32, hp.n_vocab),
+    NUMBER("context", U32, hp.n_ctx),
+    NUMBER("width", U32, hp.n_embd),
+    NUMBER("layers", U32, hp.n_layer),
+    NUMBER("ffn", U32, hp.n_ff),
+    NUMBER("heads", U32, hp.n_head),
+    NUMBER("kv_heads", U32, hp.n_head_kv),
+    NUMBER("head_width", U32, hp.head_dim),
+    NUMBER("rope_base", F32, hp.rope_base),
+    NUMBER("rms_eps", F32, hp.rms_eps),
+    NUMBER("group", U32, group),
+    NUMBER("seed", U64, seed),
+    NUMBER("micro_batches", U32, n_micro),
+    NUMBER("slices", U32, n_slices),
+    NUMBER("windows_per_slice", U32, n_sequences),
+    NUMBER("late", F64, late),
+    NUMBER("steps", U32, schedule.n_steps),
+    NUMBER("warm_up", U32, schedule.warm_up),
+    NUMBER("stage_2", F64, schedule.stage_2),
+    NUMBER("rate", F64, schedule.rate),
+    NUMBER("rate_2", F64, schedule.rate_2),
+    NUMBER("decay", F64, schedule.decay),
+    NUMBER("decay_2", F64, schedule.decay_2),
+    NUMBER("beta_1", F64, schedule.beta_1),
+    NUMBER("beta_2", F64, schedule.beta_2),
+    NUMBER("epsilon", F64, schedule.epsilon),
+    NUMBER("clip", F64, schedule.clip),
+};
+
+void bn_train_settings_put(bn_json *object, const struct bn_train_settings *settings)
+{
+    bn_json_put_string(object, "architecture", settings->hp.arch);
+    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++) {
+        const void *at = (const char *)settings + NUMBERS[i].at;
+        if (NUMBERS[i].type == U32) bn_json_put_u64(object, NUMBERS[i].name, *(const uint32_t *)at);
+        if (NUMBERS[i].type == U64) bn_json_put_u64(object, NUMBERS[i].name, *(const uint64_t *)at);
+        if (NUMBERS[i].type == F32) bn_json_put_number(object, NUMBERS[i].name, (double)*(const float *)at);
+        if (NUMBERS[i].type == F64) bn_json_put_number(object, NUMBERS[i].name, *(const double *)at);
+    }
+}
+
+static bool get_number(struct bn_train_settings *settings, const struct number *n, const bn_json *value)
+{
+    void *at = (char *)settings + n->at;
+    uint64_t whole = 0;
+    double number = 0;
+    bool is_whole = bn_json_u64(value, &whole), is_number = bn_json_number(value, &number);
+    switch (n->type) {
+    case U32:
+        if (is_whole && whole <= UINT32_MAX) *(uint32_t *)at = (uint32_t)whole;
+        return is_whole && whole <= UINT32_MAX;
+    case U64:
+        if (is_whole) *(uint64_t *)at = whole;
+        return is_whole;
+    case F32:
+        *(float *)at = (float)number;
+        return is_number;
+    case F64:
+        *(double *)at = number;
+        return is_number;
+    }
+    return false;
+}
+
+bn_status bn_train_settings_get(struct bn_train_settings *settings, const bn_json *object, bn_error *err)
+{
+    *settings = (struct bn_train_settings){0};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++)
+        if (!get_number(settings, &NUMBERS[i], bn_json_get(object, NUMBERS[i].name)))
+            return bn_fail(err, BN_ERR_FORMAT, "the setting '%s' is missing or has the wrong type",
+                           NUMBERS[i].name);
+    return bn_train_architecture(&settings->hp, bn_json_text_of(object, "architecture"), err);
+}
+
+/* ---- writing ---- */
+
+static bn_status digest_parts(const struct bn_file_part *parts, size_t n,
+                              unsigned char digest[BN_SHA256_BYTES], bn_error *err)
+{
+    struct bn_sha256 *sha;
+    BN_TRY(bn_sha256_open(&sha, err));
+    for (size_t i = 0; i < n; i++)
+        bn_sha256_update(sha, parts[i].bytes, parts[i].n);
+    bn_sha256_take(sha, digest);
+    bn_sha256_close(sha);
+    return BN_OK;
+}
+
+static bn_status write_parts(const char *path, const struct bn_trainer *t, const struct bn_buf *text,
+                             struct bn_str tokenizer, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct head head = {.n_document = text->len,
+                        .n_tokenizer = tokenizer.len,
+                        .n_curve = t->curve.n * sizeof *t->curve.points,
+                        .n_array = t->weights.n_values * sizeof *t->weights.master};
+    unsigned char digest[BN_SHA256_BYTES];
+    memcpy(head.magic, MAGIC, sizeof MAGIC);
+    struct bn_file_part parts[] = {{&head, sizeof head},
+                                   {text->data, text->len},
+                                   {tokenizer.ptr, tokenizer.len},
+                                   {t->curve.points, head.n_curve},
+                                   {t->weights.master, head.n_array},
+                                   {t->moment_1, head.n_array},
+                                   {t->moment_2, head.n_array},
+                                   {digest, sizeof digest}};
+    BN_TRY(digest_parts(parts, BN_ARRAY_LEN(parts) - 1, digest, err));
+    bn_hex(hex, digest, sizeof digest);
+    return bn_file_write_parts(path, parts, BN_ARRAY_LEN(parts), err);
+}
+
+bn_status bn_checkpoint_write(const char *path, const struct bn_trainer *t, bn_json *document,
+                              struct bn_str tokenizer, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_json_put_string(document, "schema", BN_CHECKPOINT_SCHEMA);
+    bn_train_settings_put(bn_json_put_object(document, "settings"), &t->settings);
+    bn_json_put_u64(document, "step", t->step);
+    bn_status status = bn_json_write_line(document, true, &text, err);
+    /* So that what follows is aligned. */
+    while (status == BN_OK && (text.len + tokenizer.len) % 64 != 24 && !text.failed)
+        bn_buf_putc(&text, ' ');
+    if (status == BN_OK) status = bn_buf_check(&text, err);
+    if (status == BN_OK) status = write_parts(path, t, &text, tokenizer, hex, err);
+    bn_buf_release(&text);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static bn_status check_sizes(const struct bn_file_map *map, const struct head *head, bn_error *err)
+{
+    uint64_t arrays, n = sizeof *head + BN_SHA256_BYTES;
+    bool fits = bn_mul_ok(3, head->n_array, &arrays) && bn_add_ok(n, head->n_document, &n) &&
+                bn_add_ok(n, head->n_tokenizer, &n) && bn_add_ok(n, head->n_curve, &n) &&
+                bn_add_ok(n, arrays, &n);
+    if (!fits || n != map->n_bytes || head->n_curve % sizeof(struct bn_train_point) != 0 ||
+        head->n_array % 64 != 0 || (sizeof *head + head->n_document + head->n_tokenizer) % 64 != 0)
+        return bn_fail(err, BN_ERR_FORMAT, "the sizes in the checkpoint's head do not match its length");
+    return BN_OK;
+}
+
+static bn_status check_digest(struct bn_checkpoint *c, bn_error *err)
+{
+    char stored[BN_SHA256_HEX];
+    size_t n = c->map.n_bytes - BN_SHA256_BYTES;
+    BN_TRY(bn_sha256_hex(c->map.data, n, c->sha256, err));
+    bn_hex(stored, c->map.data + n, BN_SHA256_BYTES);
+    if (strcmp(stored, c->sha256) != 0)
+        return bn_fail(err, BN_ERR_INTEGRITY,
+                       "the checkpoint is damaged: its digest is %.12s, expected %.12s", c->sha256, stored);
+    return BN_OK;
+}
+
+static bn_status read_all(struct bn_checkpoint *c, bn_error *err)
+{
+    struct head head;
+    uint64_t step = 0;
+    if (c->map.n_bytes < sizeof head + BN_SHA256_BYTES || memcmp(c->map.data, MAGIC, sizeof MAGIC) != 0)
+        return bn_fail(err, BN_ERR_FORMAT, "the file is not a checkpoint of bn-train");
+    memcpy(&head, c->map.data, sizeof head);
+    BN_TRY(check_sizes(&c->map, &head, err));
+    BN_TRY(check_digest(c, err));
+    const unsigned char *at = c->map.data + sizeof head;
+    BN_TRY(bn_json_parse(&c->document, (const char *)at, head.n_document, err));
+    if (!bn_json_text_is(c->document, "schema", BN_CHECKPOINT_SCHEMA) ||
+        !bn_json_u64(bn_json_get(c->document, "step"), &step) || step > UINT32_MAX)
+        return bn_fail(err, BN_ERR_FORMAT, "the checkpoint's document has another schema");
+    BN_TRY(bn_train_settings_get(&c->settings, bn_json_get(c->document, "settings"), err));
+    c->step = (uint32_t)step;
+    at += head.n_document;
+    c->tokenizer = (struct bn_str){(const char *)at, head.n_tokenizer};
+    at += head.n_tokenizer;
+    c->points = (const void *)at;
+    c->n_points = head.n_curve / sizeof *c->points;
+    c->arrays = (const void *)(at + head.n_curve);
+    c->n_values = head.n_array / sizeof *c->arrays;
+    return BN_OK;
+}
+
+bn_status bn_checkpoint_open(struct bn_checkpoint *c, const char *path, bn_error *err)
+{
+    *c = (struct bn_checkpoint){0};
+    BN_TRY(bn_file_map_open(&c->map, path, false, err));
+    bn_status status = read_all(c, err);
+    if (status == BN_OK) return BN_OK;
+    bn_error_name(err, path);
+    bn_checkpoint_close(c);
+    return status;
+}
+
+void bn_checkpoint_close(struct bn_checkpoint *c)
+{
+    bn_json_free(c->document);
+    bn_file_map_close(&c->map);
+    *c = (struct bn_checkpoint){0};
+}
+
+bn_status bn_checkpoint_restore(const struct bn_checkpoint *c, struct bn_trainer *t, bn_error *err)
+{
+    const size_t n = c->n_values, n_bytes = n * sizeof(bn_real);
+    if (n != t->weights.n_values || sizeof(bn_real) != sizeof *c->arrays)
+        return bn_fail(err, BN_ERR_FORMAT, "the checkpoint has %zu values, the model %zu", n,
+                       t->weights.n_values);
+    memcpy(t->weights.master, c->arrays, n_bytes);
+    memcpy(t->moment_1, c->arrays + n, n_bytes);
+    memcpy(t->moment_2, c->arrays + 2 * n, n_bytes);
+    t->step = c->step;
+    t->curve.n = 0;
+    for (size_t i = 0; i < c->n_points; i++)
+        BN_TRY(bn_train_curve_add(&t->curve, c->points[i], err));
+    bn_weights_ternarise(&t->weights, t->team);
+    return BN_OK;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Steps and validations: threads take micro-batches, or windows, in order.
+ */
+#include "train/trainer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "train/gemm.h"
+#include "train/pass.h"
+#include "train/tree.h"
+
+/* ---- opening ---- */
+
+bn_status bn_train_architecture(bn_hparams *hp, const char *name, bn_error *err)
+{
+    bool bitnet = strcmp(name, "bitnet-b1.58") == 0;
+    if (!bitnet && strcmp(name, "qwen3") != 0)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "the architecture '%.40s' cannot be trained", name), err,
+                       "bitnet-b1.58, qwen3");
+    snprintf(hp->arch, sizeof hp->arch, "%s", name);
+    hp->activation = bitnet ? BN_ACTIVATION_RELU2 : BN_ACTIVATION_SILU;
+    hp->sub_norms = bitnet;
+    hp->head_norms = !bitnet;
+    hp->tied_head = true;
+    hp->rope = BN_ROPE_NEOX;
+    hp->n_rot = hp->head_dim;
+    hp->rope_scale = hp->embd_scale = hp->residual_scale = hp->logit_scale = 1;
+    return BN_OK;
+}
+
+static bn_status check_settings(const struct bn_train_settings *s, bn_error *err)
+{
+    if (s->n_micro == 0 || s->n_slices == 0 || s->n_sequences == 0 || s->schedule.n_steps == 0)
+        return bn_fail(err, BN_ERR_ARG, "a run needs steps of at least one window");
+    return BN_OK;
+}
+
+static bn_status open_threads(struct bn_trainer *t, unsigned n_threads, bn_error *err)
+{
+    t->team = bn_team_open(n_threads, true);
+    if (t->team == NULL) return bn_nomem(err);
+    t->passes = bn_alloc(bn_team_size(t->team), sizeof *t->passes);
+    if (t->passes == NULL) return bn_nomem(err);
+    for (unsigned i = 0; i < bn_team_size(t->team); i++)
+        BN_TRY(bn_pass_open(&t->passes[i], &t->weights, t->settings.n_sequences, true, err));
+    return bn_tree_open(&t->tree, t->settings.n_micro, t->weights.n_values, err);
+}
+
+bn_status bn_trainer_open(struct bn_trainer *t, const struct bn_train_settings *settings, unsigned n_threads,
+                          bn_error *err)
+{
+    *t = (struct bn_trainer){.settings = *settings};
+    BN_TRY(check_settings(settings, err));
+    bn_blas_start();
+    BN_TRY(bn_weights_open(&t->weights, &settings->hp, settings->group, err));
+    t->moment_1 = bn_alloc_aligned(t->weights.n_values, sizeof *t->moment_1);
+    t->moment_2 = bn_alloc_aligned(t->weights.n_values, sizeof *t->moment_2);
+    bn_status status =
+        t->moment_1 != NULL && t->moment_2 != NULL ? open_threads(t, n_threads, err) : bn_nomem(err);
+    if (status == BN_OK) {
+        bn_weights_start(&t->weights, settings->seed);
+        bn_weights_ternarise(&t->weights, t->team);
+    } else {
+        bn_trainer_close(t);
+    }
+    return status;
+}
+
+void bn_trainer_close(struct bn_trainer *t)
+{
+    for (unsigned i = 0; t->passes != NULL && i < bn_team_size(t->team); i++)
+        bn_pass_close(t->passes[i]);
+    bn_free(t->passes);
+    bn_tree_close(t->tree);
+    bn_team_close(t->team);
+    bn_free(t->moment_1);
+    bn_free(t->moment_2);
+    bn_free(t->curve.points);
+    bn_weights_close(&t->weights);
+    *t = (struct bn_trainer){0};
+}
+
+struct bn_train_memory bn_trainer_memory(const struct bn_trainer *t)
+{
+    struct bn_train_memory m = {.weights = 4 * (uint64_t)t->weights.n_values * sizeof(bn_real),
+                                .gradients = bn_tree_bytes(t->tree)};
+    for (unsigned i = 0; i < bn_team_size(t->team); i++)
+        m.activations += bn_pass_bytes(t->passes[i]);
+    return m;
+}
+
+uint64_t bn_train_step_tokens(const struct bn_train_settings *s)
+{
+    return (uint64_t)s->n_micro * s->n_slices * s->n_sequences * s->hp.n_ctx;
+}
+
+/* ---- a step ---- */
+
+static uint32_t late_from(const struct bn_train_settings *s)
+{
+    return s->late < 1 ? (uint32_t)(s->late * s->schedule.n_steps) : s->schedule.n_steps;
+}
+
+bool bn_trainer_is_late(const struct bn_trainer *t)
+{
+    return t->step >= late_from(&t->settings);
+}
+
+/* What the threads of a step share. */
+struct step {
+    struct bn_trainer *t;
+    const struct bn_corpus *corpus;
+    uint64_t first; /* number of the step's first window */
+    double *losses; /* of each micro-batch */
+    int32_t *ids;   /* for each thread, tokens and targets of a slice */
+    atomic_size_t next;
+    atomic_bool failed;
+};
+
+static double run_slice(const struct step *s, unsigned thread, uint64_t window, bn_real *grad)
+{
+    const struct bn_train_settings *settings = &s->t->settings;
+    size_t T = settings->hp.n_ctx, n = settings->n_sequences * T;
+    int32_t *tokens = s->ids + 2 * thread * n, *targets = tokens + n;
+    for (size_t i = 0; i < settings->n_sequences; i++)
+        bn_corpus_window(s->corpus, T, settings->seed, window + i, tokens + i * T, targets + i * T);
+    return bn_pass_run(s->t->passes[thread], tokens, targets, grad);
+}
+
+static void step_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct step *s = arg;
+    const struct bn_train_settings *settings = &s->t->settings;
+    (void)n_threads;
+    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < settings->n_micro;) {
+        bn_real *grad = bn_tree_take(s->t->tree);
+        if (grad == NULL) {
+            atomic_store(&s->failed, true);
+            return;
+        }
+        double loss = 0;
+        for (uint64_t j = 0; j < settings->n_slices; j++)
+            loss +=
+                run_slice(s, thread, s->first + (i * settings->n_slices + j) * settings->n_sequences, grad);
+        s->losses[i] = loss;
+        bn_tree_done(s->t->tree, i, grad);
+    }
+}
+
+/* The mean loss and the sum of the gradients. */
+static bn_status run_step(struct bn_trainer *t, const struct bn_corpus *corpus, uint64_t first, double *loss,
+                          bn_real **grad, bn_error *err)
+{
+    const struct bn_train_settings *settings = &t->settings;
+    size_t n = (size_t)settings->n_sequences * settings->hp.n_ctx;
+    struct step s = {.t = t, .corpus = corpus, .first = first};
+    s.losses = bn_alloc(settings->n_micro, sizeof *s.losses);
+    s.ids = bn_alloc(2 * bn_team_size(t->team) * n, sizeof *s.ids);
+    bn_status status = s.losses != NULL && s.ids != NULL ? BN_OK : bn_nomem(err);
+    if (status == BN_OK) bn_team_run(t->team, step_share, &s);
+    if (atomic_load(&s.failed)) status = bn_nomem(err);
+    double sum = 0;
+    for (uint32_t i = 0; i < settings->n_micro && status == BN_OK; i++)
+        sum += s.losses[i];
+    *loss = sum / (double)bn_train_step_tokens(settings);
+    *grad = status == BN_OK ? bn_tree_sum(t->tree) : NULL;
+    bn_free(s.losses);
+    bn_free(s.ids);
+    return status;
+}
+
+bn_status bn_trainer_step(struct bn_trainer *t, const struct bn_corpus *main, const struct bn_corpus *late,
+                          bool *finite, bn_error *err)
+{
+    const struct bn_train_settings *s = &t->settings;
+    uint32_t first = bn_trainer_is_late(t) ? late_from(s) : 0;
+    const struct bn_corpus *corpus = bn_trainer_is_late(t) && late != NULL ? late : main;
+    double loss, factor = 1.0 / (double)bn_train_step_tokens(s);
+    bn_real *grad;
+    uint64_t begin = bn_clock_ns();
+    BN_TRY(run_step(t, corpus, (uint64_t)(t->step - first) * s->n_micro * s->n_slices * s->n_sequences, &loss,
+                    &grad, err));
+    uint64_t between = bn_clock_ns();
+    double norm = bn_gradient_norm(grad, t->weights.n_values, t->team) * factor;
+    *finite = isfinite(loss) && isfinite(norm);
+    if (*finite)
+        bn_adam_step(&t->weights, t->moment_1, t->moment_2, grad, factor, norm, &s->schedule, t->step++,
+                     t->team);
+    bn_tree_give(t->tree, grad);
+    t->loss_ns += between - begin;
+    t->update_ns += bn_clock_ns() - between;
+    return bn_train_curve_add(&t->curve, (struct bn_train_point){t->step + (*finite ? 0 : 1), loss, norm},
+                              err);
+}
+
+bn_status bn_train_curve_add(struct bn_train_curve *curve, struct bn_train_point point, bn_error *err)
+{
+    BN_TRY(bn_array_grow(&curve->points, &curve->room, curve->n + 1, sizeof *curve->points, err));
+    curve->points[curve->n++] = point;
+    return BN_OK;
+}
+
+/* ---- validation ---- */
+
+struct scoring {
+    struct bn_trainer *t;
+    const int32_t *ids;
+    size_t n_ids, n_slices;
+    double *nats;    /* of each slice */
+    int32_t *inputs; /* for each thread, tokens and targets of a slice */
+    atomic_size_t next;
+};
+
+/* The windows of a slice; what is beyond the text has no target. Returns the sum of their losses. */
+static double score_slice(const struct scoring *s, unsigned thread, size_t slice)
+{
+    const struct bn_train_settings *settings = &s->t->settings;
+    size_t T = settings->hp.n_ctx, n = settings->n_sequences * T, from = slice * n;
+    int32_t *tokens = s->inputs + 2 * thread * n, *targets = tokens + n;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = from + i;
+        tokens[i] = at < s->n_ids ? s->ids[at] : 0;
+        targets[i] = (i + 1) % T != 0 && at + 1 < s->n_ids ? s->ids[at + 1] : BN_NO_TARGET;
+    }
+    return bn_pass_run(s->t->passes[thread], tokens, targets, NULL);
+}
+
+static void score_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct scoring *s = arg;
+    (void)n_threads;
+    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < s->n_slices;)
+        s->nats[i] = score_slice(s, thread, i);
+}
+
+bn_status bn_trainer_score(struct bn_trainer *t, const int32_t *ids, size_t n_ids, struct bn_train_score *out,
+                           bn_error *err)
+{
+    size_t T = t->settings.hp.n_ctx, n = (size_t)t->settings.n_sequences * T, windows = (n_ids + T - 1) / T;
+    struct scoring s = {.t = t, .ids = ids, .n_ids = n_ids, .n_slices = (n_ids + n - 1) / n};
+    *out = (struct bn_train_score){.n_scored = n_ids - windows};
+    s.nats = bn_alloc(s.n_slices, sizeof *s.nats);
+    s.inputs = bn_alloc(2 * bn_team_size(t->team) * n, sizeof *s.inputs);
+    bn_status status = s.nats != NULL && s.inputs != NULL ? BN_OK : bn_nomem(err);
+    if (status == BN_OK) bn_team_run(t->team, score_share, &s);
+    for (size_t i = 0; i < s.n_slices && status == BN_OK; i++)
+        out->nats += s.nats[i];
+    bn_free(s.nats);
+    bn_free(s.inputs);
+    return status;
+}
