@@ -14,6 +14,7 @@ const struct bn_program_name bn_program_names[] = {
     {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
     {"bench", BN_SUMMARY_BENCH},
     {"flamegraph", BN_SUMMARY_FLAMEGRAPH},
+    {"train", BN_SUMMARY_TRAIN},
     {"crossval", BN_SUMMARY_CROSSVAL},
     {"fixtures", BN_SUMMARY_FIXTURES},
     {"git", BN_SUMMARY_GIT},

@@ -13,6 +13,7 @@
 #define BN_SUMMARY_FLAMEGRAPH "show where the time goes, and what a change did"
 #define BN_SUMMARY_DOWNLOAD "download models, complete and verified"
 #define BN_SUMMARY_CONVERT "convert models to GGUF, and between ternary types"
+#define BN_SUMMARY_TRAIN "train a ternary model on text"
 #define BN_SUMMARY_CROSSVAL "compare the engine with other engines"
 #define BN_SUMMARY_FIXTURES "make and verify models, golden outputs and bad inputs"
 #define BN_SUMMARY_GIT "show the git stamp of a directory"

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-train: trains ternary models on text, with checkpoints and a record of the run; learns vocabularies; writes model
+ * files from checkpoints.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "lab/host/machine.h"
+#include "tools/cli/programs.h"
+#include "tools/cli/provenance.h"
+#include "tools/cli/report.h"
+#include "tools/train/train.h"
+#include "train/gemm.h"
+
+#define PRE_HELP "rule that splits text (tokenizer.ggml.pre)"
+
+static const struct bn_option TEXTS[] = {
+    BN_OPTION("text", "train on FILE; FILE:3 counts it 3 times", .arg = "FILE", .group = "Text",
+              .repeatable = true, BN_TO_TEXTS(struct bn_train_options, texts)),
+    BN_OPTION("validation", "measure perplexity on FILE", .arg = "FILE", .group = "Text", .repeatable = true,
+              BN_TO_TEXTS(struct bn_train_options, validations)),
+    BN_OPTION("late-text", "text for the end of the run, in place of --text", .arg = "FILE", .group = "Text",
+              .repeatable = true, .rare = true, BN_TO_TEXTS(struct bn_train_options, late_texts)),
+    BN_OPTION("late", "share of the steps before --late-text", .arg = "X", .group = "Text", .preset = "0.8",
+              .rare = true, BN_TO_F64(struct bn_train_options, late, 0, 1)),
+    BN_OPTION("tokenizer", "take the vocabulary of a GGUF file", .arg = "FILE", .group = "Text",
+              BN_TO_TEXT(struct bn_train_options, tokenizer)),
+    BN_OPTION("vocab", "else learn one of N tokens from the texts", .arg = "N", .group = "Text",
+              .preset = "2048", BN_TO_U32(struct bn_train_options, vocab, 258, 65536)),
+    BN_OPTION("pre", PRE_HELP, .arg = "NAME", .group = "Text", .preset = "llama-bpe", .rare = true,
+              BN_TO_TEXT(struct bn_train_options, pre)),
+    {0},
+};
+
+static const struct bn_option SHAPE[] = {
+    BN_OPTION("arch", "architecture", .arg = "bitnet-b1.58|qwen3", .group = "Model", .preset = "bitnet-b1.58",
+              .rare = true, BN_TO_CHOICE(struct bn_train_options, arch)),
+    BN_OPTION("group", "weights that share a scale; 0: a whole matrix", .arg = "0|64|128|256",
+              .group = "Model", .rare = true, .preset = "0", BN_TO_CHOICE(struct bn_train_options, group)),
+    BN_OPTION("layers", "number of layers", .arg = "N", .group = "Model", .preset = "6",
+              BN_TO_U32(struct bn_train_options, layers, 1, 512)),
+    BN_OPTION("width", "width of the residual stream", .arg = "N", .group = "Model", .preset = "256",
+              BN_TO_U32(struct bn_train_options, width, 64, 65536)),
+    BN_OPTION("ffn", "width of the feed-forward layers [3 times --width]", .arg = "N", .group = "Model",
+              BN_TO_U32(struct bn_train_options, ffn, 64, 262144)),
+    BN_OPTION("heads", "heads of queries [one per 64 of --width]", .arg = "N", .group = "Model",
+              BN_TO_U32(struct bn_train_options, heads, 1, 1024)),
+    BN_OPTION("kv-heads", "heads of keys and values [half of --heads]", .arg = "N", .group = "Model",
+              BN_TO_U32(struct bn_train_options, kv_heads, 1, 1024)),
+    BN_OPTION("context", "tokens of a training window", .arg = "N", .group = "Model", .preset = "256",
+              BN_TO_U32(struct bn_train_options, context, 8, 65536)),
+    BN_OPTION("rope-base", "base of the rotary angles", .arg = "X", .group = "Model", .preset = "10000",
+              .rare = true, BN_TO_F64(struct bn_train_options, rope_base, 100, 1e8)),
+    {0},
+};
+
+static const struct bn_option STEPS[] = {
+    BN_OPTION("steps", "number of steps", .arg = "N", .group = "Run", .preset = "1000",
+              BN_TO_U32(struct bn_train_options, steps, 1, 100000000)),
+    BN_OPTION("batch", "tokens of a step", .arg = "N", .group = "Run", .preset = "8192",
+              BN_TO_U32(struct bn_train_options, batch, 8, 1u << 30)),
+    BN_OPTION("micro-batch", "tokens of a micro-batch, one thread's work", .arg = "N", .group = "Run",
+              .preset = "2048", .rare = true, BN_TO_U32(struct bn_train_options, micro_batch, 8, 1u << 30)),
+    BN_OPTION("rate", "learning rate at the beginning", .arg = "X", .group = "Run", .preset = "0.0015",
+              BN_TO_F64(struct bn_train_options, rate, 0, 10)),
+    BN_OPTION("rate-2", "learning rate of stage 2, if it began at once", .arg = "X", .group = "Run",
+              .preset = "0.001", .rare = true, BN_TO_F64(struct bn_train_options, rate_2, 0, 10)),
+    BN_OPTION("stage-2", "share of the steps before stage 2", .arg = "X", .group = "Run", .preset = "0.5",
+              .rare = true, BN_TO_F64(struct bn_train_options, stage_2, 0, 1)),
+    BN_OPTION("warm-up", "steps in which the rate rises", .arg = "N", .group = "Run", .preset = "100",
+              .rare = true, BN_TO_U32(struct bn_train_options, warm_up, 0, 1000000)),
+    BN_OPTION("decay", "weight decay of stage 1", .arg = "X", .group = "Run", .preset = "0.1", .rare = true,
+              BN_TO_F64(struct bn_train_options, decay, 0, 100)),
+    BN_OPTION("decay-2", "weight decay of stage 2", .arg = "X", .group = "Run", .preset = "0", .rare = true,
+              BN_TO_F64(struct bn_train_options, decay_2, 0, 100)),
+    BN_OPTION("beta-1", "Adam's average of gradients", .arg = "X", .group = "Run", .preset = "0.9",
+              .rare = true, BN_TO_F64(struct bn_train_options, beta_1, 0, 0.9999)),
+    BN_OPTION("beta-2", "Adam's average of squares", .arg = "X", .group = "Run", .preset = "0.95",
+              .rare = true, BN_TO_F64(struct bn_train_options, beta_2, 0, 0.99999)),
+    BN_OPTION("clip", "largest norm of the gradient; 0: any", .arg = "X", .group = "Run", .preset = "1",
+              .rare = true, BN_TO_F64(struct bn_train_options, clip, 0, 1e9)),
+    BN_OPTION("seed", "seed of first weights and of the order of windows", .arg = "N", .group = "Run",
+              .preset = "42", BN_TO_U64(struct bn_train_options, seed, 0, 9e15)),
+    BN_OPTION("save-every", "steps between checkpoints", .arg = "N", .group = "Run", .preset = "100",
+              BN_TO_U32(struct bn_train_options, save_every, 1, 100000000)),
+    BN_OPTION("validate-every", "steps between validations", .arg = "N", .group = "Run", .preset = "100",
+              BN_TO_U32(struct bn_train_options, validate_every, 1, 100000000)),
+    {0},
+};
+
+static const struct bn_option RUN[] = {
+    BN_OPTION("output", "folder of checkpoint, model and record", .letter = 'o', .arg = "DIR", .group = "Run",
+              BN_TO_TEXT(struct bn_train_options, output)),
+    BN_OPTION("until", "stop after step N, with a checkpoint", .arg = "N", .group = "Run", .rare = true,
+              BN_TO_U32(struct bn_train_options, until, 1, 100000000)),
+    BN_OPTION("time-limit", "stop after this time, with a checkpoint", .arg = "TIME", .group = "Run",
+              BN_TO_SECONDS(struct bn_train_options, time_limit)),
+    BN_OPTION_THREADS_TO(struct bn_train_options, threads),
+    {0},
+};
+
+#define FILE_OPTIONS(type_)                                                                                \
+    BN_OPTION("type", "type of the ternary weights", .arg = BN_TRAIN_TYPES, .group = "Model file",         \
+              .preset = "i2_s", BN_TO_CHOICE(type_, file.type)),                                           \
+        BN_OPTION("embedding", "type of the embedding", .arg = BN_TRAIN_EMBEDDINGS, .group = "Model file", \
+                  .preset = "f16", BN_TO_CHOICE(type_, file.embedding)),                                   \
+        BN_OPTION("name", "name of the model (general.name)", .arg = "TEXT", .group = "Model file",        \
+                  .preset = "bn-train", BN_TO_TEXT(type_, file.name)),                                     \
+        BN_OPTION("model-ctx", "context that the file states [that of training]", .arg = "N",              \
+                  .group = "Model file", .rare = true, BN_TO_U32(type_, file.ctx, 1, 1u << 24))
+
+static const struct bn_option MODEL_FILE[] = {FILE_OPTIONS(struct bn_train_options), {0}};
+static const struct bn_option EXPORT[] = {
+    BN_OPTION("output", "write the model to FILE", .letter = 'o', .arg = "FILE",
+              BN_TO_TEXT(struct bn_train_export_options, output)),
+    FILE_OPTIONS(struct bn_train_export_options),
+    {0},
+};
+
+static const struct bn_option TOKENIZER[] = {
+    BN_OPTION("text", "learn from FILE; FILE:3 counts it 3 times", .arg = "FILE", .repeatable = true,
+              BN_TO_TEXTS(struct bn_train_tokenizer_options, texts)),
+    BN_OPTION("vocab", "number of tokens", .arg = "N", .preset = "2048",
+              BN_TO_U32(struct bn_train_tokenizer_options, vocab, 258, 65536)),
+    BN_OPTION("output", "write the vocabulary to FILE (GGUF)", .letter = 'o', .arg = "FILE",
+              BN_TO_TEXT(struct bn_train_tokenizer_options, output)),
+    BN_OPTION("special", "special token; the first ends texts [<|endoftext|>]", .arg = "TEXT",
+              .repeatable = true, BN_TO_TEXTS(struct bn_train_tokenizer_options, specials)),
+    BN_OPTION("pre", PRE_HELP, .arg = "NAME", .preset = "llama-bpe",
+              BN_TO_TEXT(struct bn_train_tokenizer_options, pre)),
+    BN_OPTION("name", "name of the vocabulary (general.name)", .arg = "TEXT", .preset = "vocabulary",
+              .rare = true, BN_TO_TEXT(struct bn_train_tokenizer_options, name)),
+    {0},
+};
+
+static bn_status missing(struct bn_args *args, const char *what, const char *hint, bn_error *err)
+{
+    args->want_usage = true;
+    return bn_hint(bn_fail(err, BN_ERR_ARG, "no %s is given", what), err, "%s", hint);
+}
+
+/* ---- tokenizer ---- */
+
+static bn_status tokenizer(struct bn_args *args, bn_error *err)
+{
+    const struct bn_train_tokenizer_options *o = args->fields;
+    struct bn_buf file = {0};
+    char hex[BN_SHA256_HEX];
+    if (o->texts.n == 0) return missing(args, "text", "--text FILE", err);
+    if (o->output == NULL) return missing(args, "output", "-o FILE", err);
+    bn_cli_catch_interrupt();
+    bn_status status = bn_train_learn(&file, o, args->quiet, err);
+    if (status == BN_OK) status = bn_sha256_hex(file.data, file.len, hex, err);
+    if (status == BN_OK) status = bn_file_write_atomic(o->output, file.data, file.len, err);
+    if (status == BN_OK) printf("%s  %s\n", hex, o->output);
+    bn_buf_release(&file);
+    return status;
+}
+
+/* ---- train ---- */
+
+static bn_status read_vocabulary(struct bn_train_run *run, bn_error *err)
+{
+    const struct bn_train_options *o = run->options;
+    struct bn_buf *file = &run->texts.tokenizer_file;
+    file->max = (size_t)1 << 32;
+    if (o->tokenizer != NULL) {
+        BN_TRY(bn_file_read(o->tokenizer, file, err));
+    } else {
+        struct bn_train_tokenizer_options learn = {.texts = o->texts, .vocab = o->vocab, .pre = o->pre};
+        BN_TRY(bn_train_learn(file, &learn, run->args->quiet, err));
+    }
+    bn_status status = bn_train_open_vocabulary(&run->texts, err);
+    if (status != BN_OK && o->tokenizer != NULL) bn_error_name(err, o->tokenizer);
+    return status;
+}
+
+static bn_status make_settings(const struct bn_train_run *run, struct bn_train_settings *s, bn_error *err)
+{
+    static const char *const ARCHS[] = {"bitnet-b1.58", "qwen3"};
+    static const uint32_t GROUPS[] = {0, 64, 128, 256};
+    const struct bn_train_options *o = run->options;
+    uint32_t heads = o->heads != 0 ? o->heads : o->width >= 64 ? o->width / 64 : 1;
+    *s = (struct bn_train_settings){
+        .group = GROUPS[o->group], .seed = o->seed, .late = o->late_texts.n > 0 ? o->late : 1};
+    s->hp = (bn_hparams){.n_vocab = run->texts.n_vocab,
+                         .n_ctx = o->context,
+                         .n_embd = o->width,
+                         .n_layer = o->layers,
+                         .n_ff = o->ffn != 0 ? o->ffn : 3 * o->width,
+                         .n_head = heads,
+                         .n_head_kv = o->kv_heads != 0 ? o->kv_heads
+                                      : heads % 2 == 0 ? heads / 2
+                                                       : heads,
+                         .head_dim = o->width / heads,
+                         .rms_eps = 1e-5f,
+                         .rope_base = (float)o->rope_base};
+    s->schedule = (struct bn_schedule){o->steps,   o->warm_up, o->stage_2, o->rate, o->rate_2, o->decay,
+                                       o->decay_2, o->beta_1,  o->beta_2,  1e-8,    o->clip};
+    /* A slice has about 512 tokens: enough for fast products, few enough for the caches. */
+    uint32_t micro = o->micro_batch < o->batch ? o->micro_batch : o->batch;
+    s->n_sequences = o->context < 512 && 512 % o->context == 0 && micro % 512 == 0 ? 512 / o->context : 1;
+    uint32_t slice = s->n_sequences * o->context;
+    if (micro % slice != 0 || o->batch % micro != 0)
+        return bn_hint(bn_fail(err, BN_ERR_ARG,
+                               "%u tokens a step are not whole micro-batches of %u tokens, or these not "
+                               "whole windows of %u",
+                               o->batch, micro, o->context),
+                       err, "--batch %u --micro-batch %u", 16 * o->context, 4 * o->context);
+    s->n_slices = micro / slice;
+    s->n_micro = o->batch / micro;
+    return bn_train_architecture(&s->hp, ARCHS[o->arch], err);
+}
+
+/* What a checkpoint says about the run besides its settings. */
+static bn_status describe(struct bn_train_run *run, const bn_json *data, bn_error *err)
+{
+    bn_json *scratch = bn_json_new_object();
+    struct bn_machine machine;
+    char hex[BN_SHA256_HEX];
+    bn_machine_read(&machine);
+    bn_cli_put_provenance(scratch, &machine);
+    bn_json_put_copy(run->document, "program", bn_json_get(scratch, "program"));
+    bn_json_free(scratch);
+    bn_json *o = bn_json_put_object(run->document, "library");
+    bn_json_put_string(o, "name", bn_blas_library());
+    bn_json_put_string(o, "core", bn_blas_core());
+    bn_json_put_copy(run->document, "data", data);
+    o = bn_json_put_object(run->document, "corpus");
+    bn_json_put_string(o, "tokens_sha256", run->texts.main.sha256);
+    bn_json_put_string(o, "late_tokens_sha256", run->texts.late.sha256);
+    bn_json_put_string(o, "validation_tokens_sha256", run->texts.validation.sha256);
+    BN_TRY(bn_sha256_hex(run->texts.tokenizer_file.data, run->texts.tokenizer_file.len, hex, err));
+    bn_json_put_string(o, "tokenizer_sha256", hex);
+    bn_json_put_u64(run->document, "save_every", run->options->save_every);
+    bn_json_put_u64(run->document, "validate_every", run->options->validate_every);
+    return bn_json_is_complete(run->document) ? BN_OK : bn_nomem(err);
+}
+
+static void report_model(const struct bn_train_run *run)
+{
+    const struct bn_weights *w = &run->trainer.weights;
+    bn_report_note(
+        0, "%u layers of %u, vocabulary %u: %.2f M ternary weights, %.2f M in the embedding; %u %s",
+        w->hp.n_layer, w->hp.n_embd, w->hp.n_vocab, (double)bn_weights_count(w, BN_PARAM_TERNARY) * 1e-6,
+        (double)bn_weights_count(w, BN_PARAM_EMBEDDING) * 1e-6, bn_team_size(run->trainer.team),
+        bn_team_size(run->trainer.team) == 1 ? "thread" : "threads");
+    bn_report_note(0, "%.2f M tokens of text, %.1f epochs; products by %s", (double)run->texts.main.n * 1e-6,
+                   (double)run->trainer.settings.schedule.n_steps *
+                       (double)bn_train_step_tokens(&run->trainer.settings) / (double)run->texts.main.n,
+                   bn_blas_core());
+}
+
+static bn_status check_corpora(const struct bn_train_run *run, bn_error *err)
+{
+    size_t n = run->trainer.settings.hp.n_ctx;
+    if (bn_corpus_windows(&run->texts.main, n) == 0 ||
+        (run->texts.late.n > 0 && bn_corpus_windows(&run->texts.late, n) == 0))
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "a text of %zu tokens is too short for windows of %zu tokens",
+                               run->texts.late.n > 0 ? run->texts.late.n : run->texts.main.n, n),
+                       err, "a longer text, or a smaller --context");
+    return BN_OK;
+}
+
+static bn_status start(struct bn_train_run *run, bn_error *err)
+{
+    struct bn_train_settings settings;
+    const struct bn_train_options *o = run->options;
+    BN_TRY(read_vocabulary(run, err));
+    bn_json *data = bn_json_new_array();
+    bn_status status = bn_train_read_texts(&run->texts, &run->texts.main, "text", &o->texts, data, err);
+    if (status == BN_OK)
+        status = bn_train_read_texts(&run->texts, &run->texts.late, "late", &o->late_texts, data, err);
+    if (status == BN_OK)
+        status = bn_train_read_texts(&run->texts, &run->texts.validation, "validation", &o->validations, data,
+                                     err);
+    run->document = bn_json_new_object();
+    if (status == BN_OK) status = run->document != NULL ? describe(run, data, err) : bn_nomem(err);
+    bn_json_free(data);
+    if (status == BN_OK) status = make_settings(run, &settings, err);
+    if (status == BN_OK)
+        status =
+            bn_trainer_open(&run->trainer, &settings, o->threads != 0 ? o->threads : bn_team_cores(), err);
+    if (status == BN_OK) bn_train_settings_put(bn_json_put_object(run->document, "settings"), &settings);
+    return status == BN_OK ? check_corpora(run, err) : status;
+}
+
+static bn_status train(struct bn_args *args, bn_error *err)
+{
+    const struct bn_train_options *o = args->fields;
+    struct bn_train_run run = {.args = args, .options = o};
+    char path[PATH_MAX];
+    if (o->texts.n == 0) return missing(args, "text", "--text FILE", err);
+    if (o->output == NULL) return missing(args, "output folder", "-o DIR", err);
+    snprintf(path, sizeof path, "%s/" BN_CHECKPOINT_NAME, o->output);
+    if (access(path, F_OK) == 0)
+        return bn_hint(bn_fail_in(err, BN_ERR_ARG, path, "the folder has the checkpoint of a run"), err,
+                       "bn-train resume -o %s continues it; another -o starts a new run", o->output);
+    BN_TRY(bn_file_make_folders(path, err));
+    bn_status status = start(&run, err);
+    if (status == BN_OK) {
+        report_model(&run);
+        status = bn_train_run(&run, err);
+    }
+    bn_train_run_release(&run);
+    return status;
+}
+
+/* ---- resume ---- */
+
+static bn_status continue_run(struct bn_train_run *run, const struct bn_checkpoint *c, bn_error *err)
+{
+    const char *core = bn_json_text_of(c->document, "library.core");
+    run->texts.tokenizer_file.max = (size_t)1 << 32;
+    bn_buf_append(&run->texts.tokenizer_file, c->tokenizer.ptr, c->tokenizer.len);
+    BN_TRY(bn_buf_check(&run->texts.tokenizer_file, err));
+    BN_TRY(bn_train_open_vocabulary(&run->texts, err));
+    BN_TRY(bn_train_reread_texts(&run->texts, bn_json_get(c->document, "data"), err));
+    BN_TRY(bn_trainer_open(&run->trainer, &c->settings,
+                           run->options->threads != 0 ? run->options->threads : bn_team_cores(), err));
+    BN_TRY(bn_checkpoint_restore(c, &run->trainer, err));
+    run->document = bn_json_new_object();
+    for (const bn_json *m = bn_json_first(c->document); m != NULL; m = bn_json_next(m))
+        bn_json_put_copy(run->document, bn_json_name(m), m);
+    memcpy(run->sha256, c->sha256, sizeof run->sha256);
+    run->saved = true;
+    run->saved_step = c->step;
+    if (strcmp(core, bn_blas_core()) != 0)
+        bn_report_warning(
+            "the run began with the products of core type %s; those of %s differ in their last bits", core,
+            bn_blas_core());
+    return bn_json_is_complete(run->document) ? check_corpora(run, err) : bn_nomem(err);
+}
+
+static bn_status resume(struct bn_args *args, bn_error *err)
+{
+    const struct bn_train_options *o = args->fields;
+    struct bn_train_run run = {.args = args, .options = o};
+    struct bn_checkpoint checkpoint;
+    char path[PATH_MAX];
+    if (o->output == NULL) return missing(args, "output folder", "-o DIR", err);
+    snprintf(path, sizeof path, "%s/" BN_CHECKPOINT_NAME, o->output);
+    BN_TRY(bn_checkpoint_open(&checkpoint, path, err));
+    bn_status status = continue_run(&run, &checkpoint, err);
+    bn_checkpoint_close(&checkpoint);
+    if (status == BN_OK) {
+        report_model(&run);
+        status = bn_train_run(&run, err);
+    }
+    bn_train_run_release(&run);
+    return status;
+}
+
+/* ---- export ---- */
+
+static bn_status export(struct bn_args *args, bn_error *err)
+{
+    const struct bn_train_export_options *o = args->fields;
+    struct bn_checkpoint c;
+    struct bn_weights w;
+    struct stat st;
+    char path[PATH_MAX], hex[BN_SHA256_HEX];
+    if (o->output == NULL) return missing(args, "output", "-o FILE", err);
+    bool folder = stat(args->operands[0], &st) == 0 && S_ISDIR(st.st_mode);
+    snprintf(path, sizeof path, "%s%s", args->operands[0], folder ? "/" BN_CHECKPOINT_NAME : "");
+    BN_TRY(bn_checkpoint_open(&c, path, err));
+    bn_status status = bn_weights_open(&w, &c.settings.hp, c.settings.group, err);
+    if (status == BN_OK && w.n_values != c.n_values)
+        status = bn_fail_in(err, BN_ERR_FORMAT, path, "the checkpoint has %zu values, its settings give %zu",
+                            c.n_values, w.n_values);
+    if (status == BN_OK) {
+        memcpy(w.master, c.arrays, c.n_values * sizeof *w.master);
+        bn_weights_ternarise(&w, NULL);
+        status = bn_train_write_model(o->output, &w, c.tokenizer, &o->file, hex, err);
+        bn_weights_close(&w);
+    }
+    if (status == BN_OK) printf("%s  %s\n", hex, o->output);
+    bn_checkpoint_close(&c);
+    return status;
+}
+
+/* ---- the program ---- */
+
+static const struct bn_command COMMANDS[] = {
+    {.name = "train",
+     .summary = "train a model on text",
+     .text =
+         "Trains a ternary model from random weights: ternary weights with a scale for each matrix, activations of 8 "
+         "bits, straight-through gradients (BitNet b1.58). DIR gets checkpoint.bntrain, which 'resume' continues, and "
+         "at the end model.gguf, training.json (the record) and loss.svg.\n\nThe same options, texts and program give "
+         "the same bits, with any number of threads and with any interruptions.",
+     .synopsis = "--text FILE... -o DIR [--validation FILE]",
+     .options = {TEXTS, SHAPE, STEPS, RUN, MODEL_FILE},
+     .json = true,
+     .bytes = sizeof(struct bn_train_options),
+     .run = train,
+     .examples = {{"bn-train train --text book.txt --steps 200 -o run", "a small model"},
+                  {"bn-train train --text a.txt:2 --text b.txt --validation c.txt -o run",
+                   "several texts, one twice"}}},
+    {.name = "resume",
+     .summary = "continue a run from its checkpoint",
+     .text = "The texts that the checkpoint names have to be there with the same digests.",
+     .synopsis = "-o DIR [-t THREADS]",
+     .options = {RUN, MODEL_FILE},
+     .json = true,
+     .bytes = sizeof(struct bn_train_options),
+     .run = resume,
+     .examples = {{"bn-train resume -o run", "continue until the last step"}}},
+    {.name = "export",
+     .summary = "write a checkpoint's model as a GGUF file",
+     .text = "CHECKPOINT is a file, or the folder of a run. All types store the same weights.",
+     .synopsis = "CHECKPOINT -o FILE [--type TYPE]",
+     .options = {EXPORT},
+     .min_operands = 1,
+     .max_operands = 1,
+     .operand = "CHECKPOINT",
+     .bytes = sizeof(struct bn_train_export_options),
+     .run = export,
+     .examples = {{"bn-train export run -o small.gguf --type tq1_0", "for llama.cpp too"}}},
+    {.name = "tokenizer",
+     .summary = "learn a vocabulary from text",
+     .text =
+         "Byte-pair encoding over bytes. The result is a GGUF file without tensors, which 'train --tokenizer' and "
+         "'bn-run tokenize' take. It depends on the texts alone, and not on their order.",
+     .synopsis = "--text FILE... -o FILE [--vocab N]",
+     .options = {TOKENIZER},
+     .bytes = sizeof(struct bn_train_tokenizer_options),
+     .run = tokenizer,
+     .examples = {{"bn-train tokenizer --text book.txt --vocab 4096 -o vocabulary.gguf", "4096 tokens"}}},
+    {0},
+};
+
+static const struct bn_program PROGRAM = {
+    .name = "bn-train",
+    .summary = BN_SUMMARY_TRAIN,
+    .text =
+        "Trains ternary (1.58-bit, BitNet) language models on the processor, and writes them as GGUF files.",
+    .commands = COMMANDS,
+    .exits = {{"1", "the loss became infinite or not a number; the last checkpoint is kept"},
+              {"3", "a text or the checkpoint does not exist"},
+              {"4", "malformed checkpoint or vocabulary"},
+              {"5", "the checkpoint is damaged, or a text has changed since the run began"},
+              {"8", "the disk is full, or a file cannot be written"},
+              {"9", "the type cannot store the weights"},
+              {"130", "interrupted; a checkpoint was written"}},
+    .environment = {{"OPENBLAS_CORETYPE", "code that the BLAS uses [the fastest that the processor runs]"}},
+    .see_also = "bn-run(1), bn-convert(1), bn(7)",
+};
+
+/* The BLAS chooses its code when it is loaded, and does not know newer processors; then the program starts again with
+ * a better choice. */
+static void choose_core(char **argv)
+{
+    const char *core = bn_blas_better_core();
+    if (core == NULL || getenv("OPENBLAS_CORETYPE") != NULL) return;
+    if (setenv("OPENBLAS_CORETYPE", core, 1) == 0) execv("/proc/self/exe", argv);
+}
+
+int main(int argc, char **argv)
+{
+    choose_core(argv);
+    return bn_cli_main(&PROGRAM, argc, argv);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a run leaves besides checkpoints: the model file, the record (training.json), and the loss curve (loss.svg).
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/host/machine.h"
+#include "lab/report/plot.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/provenance.h"
+#include "tools/train/train.h"
+#include "train/gemm.h"
+
+double bn_train_bits_per_byte(const struct bn_corpus *validation, double loss)
+{
+    return loss * (double)validation->n / (double)validation->n_bytes / 0.69314718055994531;
+}
+
+bn_status bn_train_write_model(const char *path, const struct bn_weights *w, struct bn_str tokenizer,
+                               const struct bn_train_file *file, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    static const uint32_t TYPES[] = {BN_TYPE_I2_S, BN_TYPE_TQ2_0, BN_TYPE_TQ1_0,
+                                     BN_TYPE_Q2_0, BN_TYPE_PQ2_0, BN_TYPE_PTQ1_0};
+    static const uint32_t EMBEDDINGS[] = {BN_TYPE_F16, BN_TYPE_Q8_0};
+    struct bn_export how = {.type = TYPES[file->type],
+                            .embedding = EMBEDDINGS[file->embedding],
+                            .name = file->name,
+                            .n_ctx = file->ctx};
+    struct bn_buf out = {.max = (size_t)1 << 36};
+    bn_status status = bn_export_gguf(&out, w, tokenizer, &how, err);
+    if (status == BN_OK) status = bn_sha256_hex(out.data, out.len, hex, err);
+    if (status == BN_OK) status = bn_file_write_atomic(path, out.data, out.len, err);
+    bn_buf_release(&out);
+    return status;
+}
+
+/* ---- training.json ---- */
+
+static void put_curve(bn_json *doc, const struct bn_train_run *run)
+{
+    bn_json *steps = bn_json_put_array(doc, "losses"), *validations = bn_json_put_array(doc, "validations");
+    for (size_t i = 0; i < run->trainer.curve.n; i++) {
+        const struct bn_train_point *p = &run->trainer.curve.points[i];
+        bn_json *o = bn_json_add_object(p->norm < 0 ? validations : steps);
+        bn_json_put_u64(o, "step", (uint64_t)p->step);
+        bn_json_put_number(o, "loss", p->loss);
+        if (!(p->norm < 0)) bn_json_put_number(o, "gradient_norm", p->norm);
+        if (!(p->norm < 0)) continue;
+        bn_json_put_number(o, "perplexity", exp(p->loss));
+        bn_json_put_number(o, "bits_per_byte", bn_train_bits_per_byte(&run->texts.validation, p->loss));
+    }
+}
+
+static void put_result(bn_json *doc, const struct bn_train_run *run, const char *model_sha256)
+{
+    const struct bn_trainer *t = &run->trainer;
+    bn_json *o = bn_json_put_object(doc, "result");
+    bn_json_put_bool(o, "complete", t->step == t->settings.schedule.n_steps);
+    bn_json_put_u64(o, "step", t->step);
+    bn_json_put_u64(o, "tokens", t->step * bn_train_step_tokens(&t->settings));
+    bn_json_put_string(o, "checkpoint_sha256", run->sha256);
+    bn_json_put_text(o, "model_sha256", model_sha256);
+}
+
+static void put_memory(bn_json *doc, const struct bn_trainer *t)
+{
+    struct bn_train_memory memory = bn_trainer_memory(t);
+    bn_json *o = bn_json_put_object(doc, "memory");
+    bn_json_put_u64(o, "weights_bytes", memory.weights);
+    bn_json_put_u64(o, "gradients_bytes", memory.gradients);
+    bn_json_put_u64(o, "activations_bytes", memory.activations);
+}
+
+static bn_json *make_record(const struct bn_train_run *run, const char *model_sha256)
+{
+    struct bn_machine machine;
+    bn_json *doc = bn_json_new_object();
+    bn_machine_read(&machine);
+    bn_json_put_string(doc, "schema", BN_TRAIN_SCHEMA);
+    bn_cli_put_provenance(doc, &machine);
+    bn_json_put_copy(doc, "library", bn_json_get(run->document, "library"));
+    bn_json_put_copy(doc, "settings", bn_json_get(run->document, "settings"));
+    bn_json_put_copy(doc, "data", bn_json_get(run->document, "data"));
+    bn_json_put_copy(doc, "corpus", bn_json_get(run->document, "corpus"));
+    bn_json_put_u64(doc, "threads", bn_team_size(run->trainer.team));
+    put_memory(doc, &run->trainer);
+    put_result(doc, run, model_sha256);
+    put_curve(doc, run);
+    return doc;
+}
+
+/* ---- loss.svg ---- */
+
+static const char STYLE[] =
+    "<style>svg{background:#fff;font:12px sans-serif}.grid{stroke:#ddd}.axis{stroke:#888}text{fill:#333}"
+    "text.y{text-anchor:end}text.x{text-anchor:middle}polyline,path{fill:none}.steps{stroke:#8ab4d8}"
+    ".validation{stroke:#c0392b;stroke-width:2}</style>\n";
+
+struct line {
+    double *x, *y;
+    size_t n;
+};
+
+/* Points of one kind; of many steps the mean of neighbours is drawn. */
+static bn_status pick(struct line *line, const struct bn_train_curve *curve, bool validation, bn_error *err)
+{
+    size_t each = validation ? 1 : 1 + curve->n / 400, k = 0;
+    line->x = bn_alloc(curve->n, sizeof *line->x);
+    line->y = bn_alloc(curve->n, sizeof *line->y);
+    line->n = 0;
+    if (line->x == NULL || line->y == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < curve->n; i++) {
+        const struct bn_train_point *p = &curve->points[i];
+        if ((p->norm < 0) != validation) continue;
+        if (k == 0) line->x[line->n] = line->y[line->n] = 0;
+        line->x[line->n] += p->step / (double)each;
+        line->y[line->n] += p->loss / (double)each;
+        if (++k < each) continue;
+        k = 0;
+        line->n++;
+    }
+    return BN_OK;
+}
+
+static void draw(struct bn_buf *out, const struct line *steps, const struct line *validation)
+{
+    struct bn_plot plot = bn_plot_of(280);
+    double low = HUGE_VAL, high = -HUGE_VAL, last = 1;
+    for (int which = 0; which < 2; which++) {
+        const struct line *l = which == 0 ? steps : validation;
+        for (size_t i = 0; i < l->n; i++) {
+            if (isfinite(l->y[i])) bn_plot_include(&low, &high, l->y[i]);
+            last = fmax(last, l->x[i]);
+        }
+    }
+    if (!(low < high)) low = 0, high = 1;
+    bn_plot_round(&low, &high, 6);
+    plot.y0 = low, plot.y1 = high, plot.x0 = 0, plot.x1 = last;
+    plot.whole_x = true;
+    bn_plot_begin(out, &plot, "loss by step");
+    bn_buf_puts(out, STYLE);
+    bn_plot_y_axis(out, &plot);
+    bn_plot_x_axis(out, &plot, "step");
+    bn_plot_y_label(out, "loss, nats a token: training (blue), validation (red)");
+    bn_plot_line(out, &plot, "steps", steps->x, steps->y, steps->n);
+    bn_plot_line(out, &plot, "validation", validation->x, validation->y, validation->n);
+    bn_plot_end(out);
+}
+
+static bn_status write_svg(const char *path, const struct bn_train_curve *curve, bn_error *err)
+{
+    struct line steps = {0}, validation = {0};
+    struct bn_buf out = {.max = 16u << 20};
+    bn_status status = pick(&steps, curve, false, err);
+    if (status == BN_OK) status = pick(&validation, curve, true, err);
+    if (status == BN_OK) {
+        draw(&out, &steps, &validation);
+        status = bn_buf_check(&out, err);
+    }
+    if (status == BN_OK) status = bn_file_write_atomic(path, out.data, out.len, err);
+    bn_free(steps.x), bn_free(steps.y), bn_free(validation.x), bn_free(validation.y);
+    bn_buf_release(&out);
+    return status;
+}
+
+bn_status bn_train_write_record(const struct bn_train_run *run, const char *model_sha256, bn_error *err)
+{
+    char path[PATH_MAX];
+    bn_json *doc = make_record(run, model_sha256);
+    if (doc == NULL) return bn_nomem(err);
+    snprintf(path, sizeof path, "%s/training.json", run->options->output);
+    bn_status status = bn_json_write_file(doc, path, err);
+    if (status == BN_OK && run->args->json) status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    BN_TRY(status);
+    snprintf(path, sizeof path, "%s/loss.svg", run->options->output);
+    return write_svg(path, &run->trainer.curve, err);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The loop of a run: steps, validations and checkpoints at fixed step numbers, so that an interrupted run leaves the
+ * same files as one that was not.
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "lab/report/units.h"
+#include "tools/cli/report.h"
+#include "tools/train/train.h"
+#include "train/pass.h"
+
+/* ---- messages ---- */
+
+static double rate_of(const struct bn_train_run *run)
+{
+    double seconds = (double)(bn_clock_ns() - run->began_ns) * 1e-9;
+    uint64_t tokens = (run->trainer.step - run->began_step) * bn_train_step_tokens(&run->trainer.settings);
+    return seconds > 0 ? (double)tokens / seconds : 0;
+}
+
+/* "step 120/1000  loss 3.214  5.1k tok/s  ETA 4:16" */
+static void report_step(const struct bn_train_run *run, const char *what, double loss)
+{
+    const struct bn_trainer *t = &run->trainer;
+    uint32_t n = t->settings.schedule.n_steps;
+    char rate[BN_UNITS_ROOM], time[BN_PROGRESS_TIME_ROOM];
+    double tokens = (double)(n - t->step) * (double)bn_train_step_tokens(&t->settings), speed = rate_of(run);
+    bn_report_note(0, "step %u/%u  %s %.4f  %s  ETA %s", t->step, n, what, loss,
+                   bn_units_text(rate, speed, "tok/s"),
+                   bn_progress_time(time, speed > 0 ? (uint64_t)(tokens / speed) : 0));
+}
+
+static double last_loss(const struct bn_train_curve *curve)
+{
+    for (size_t i = curve->n; i-- > 0;)
+        if (!(curve->points[i].norm < 0)) return curve->points[i].loss;
+    return NAN;
+}
+
+/* ---- validations and checkpoints ---- */
+
+static bn_status validate(struct bn_train_run *run, bn_error *err)
+{
+    struct bn_trainer *t = &run->trainer;
+    const struct bn_corpus *v = &run->texts.validation;
+    struct bn_train_score score;
+    if (v->n < 2) return BN_OK;
+    BN_TRY(bn_trainer_score(t, v->ids, v->n, &score, err));
+    double loss = score.nats / (double)score.n_scored;
+    BN_TRY(bn_train_curve_add(&t->curve, (struct bn_train_point){t->step, loss, -1}, err));
+    bn_report_note(0, "step %u/%u  validation %.4f  perplexity %.3f  %.4f bits per byte", t->step,
+                   t->settings.schedule.n_steps, loss, exp(loss), bn_train_bits_per_byte(v, loss));
+    return BN_OK;
+}
+
+static bn_status save(struct bn_train_run *run, bn_error *err)
+{
+    char path[PATH_MAX];
+    const struct bn_buf *file = &run->texts.tokenizer_file;
+    if (run->saved && run->saved_step == run->trainer.step) return BN_OK;
+    snprintf(path, sizeof path, "%s/" BN_CHECKPOINT_NAME, run->options->output);
+    BN_TRY(bn_checkpoint_write(path, &run->trainer, run->document, (struct bn_str){file->data, file->len},
+                               run->sha256, err));
+    run->saved = true;
+    run->saved_step = run->trainer.step;
+    return BN_OK;
+}
+
+/* ---- the loop ---- */
+
+static bool is_time(const struct bn_train_run *run, uint32_t every)
+{
+    return every != 0 && run->trainer.step % every == 0;
+}
+
+static bool limit_reached(const struct bn_train_run *run)
+{
+    const struct bn_train_options *o = run->options;
+    uint64_t seconds = (bn_clock_ns() - run->began_ns) / 1000000000u;
+    return (o->until != 0 && run->trainer.step >= o->until) ||
+           (o->time_limit != 0 && seconds >= o->time_limit);
+}
+
+static bn_status after_step(struct bn_train_run *run, uint32_t report_every, bn_error *err)
+{
+    bool last = run->trainer.step == run->trainer.settings.schedule.n_steps;
+    if (is_time(run, report_every) && !last) report_step(run, "loss", last_loss(&run->trainer.curve));
+    if (last || is_time(run, (uint32_t)bn_json_number_of(run->document, "validate_every")))
+        BN_TRY(validate(run, err));
+    if (last || is_time(run, (uint32_t)bn_json_number_of(run->document, "save_every")))
+        BN_TRY(save(run, err));
+    return BN_OK;
+}
+
+static bn_status loop(struct bn_train_run *run, struct bn_progress *bar, bn_error *err)
+{
+    struct bn_trainer *t = &run->trainer;
+    const uint32_t n = t->settings.schedule.n_steps;
+    const struct bn_corpus *late = run->texts.late.n > 0 ? &run->texts.late : NULL;
+    uint32_t report_every = bar->on ? 0 : n / 100 + 1;
+    char label[96], rate[BN_UNITS_ROOM];
+    while (t->step < n && bn_cli_interrupted() == 0 && !limit_reached(run)) {
+        bool finite = true;
+        BN_TRY(bn_trainer_step(t, &run->texts.main, late, &finite, err));
+        if (!finite) {
+            run->failed = true;
+            return BN_OK;
+        }
+        snprintf(label, sizeof label, "loss %.3f  %s", last_loss(&t->curve),
+                 bn_units_text(rate, rate_of(run), "tok/s"));
+        bar->label = label;
+        if (is_time(run, (uint32_t)bn_json_number_of(run->document, "validate_every")))
+            bn_progress_clear(bar);
+        BN_TRY(after_step(run, report_every, err));
+        bn_progress_show(bar, t->step);
+    }
+    bar->label = "";
+    return save(run, err);
+}
+
+static void summarise(const struct bn_train_run *run)
+{
+    const struct bn_trainer *t = &run->trainer;
+    double flop = bn_pass_flop(&t->weights) * rate_of(run);
+    uint64_t all = t->loss_ns + t->update_ns;
+    char rate[BN_UNITS_ROOM];
+    if (t->step == run->began_step) return;
+    bn_report_note(0, "%s, %.1f GFLOP/s; %.1f %% of the time in the optimiser",
+                   bn_units_text(rate, rate_of(run), "tok/s"), flop * 1e-9,
+                   all > 0 ? 100.0 * (double)t->update_ns / (double)all : 0.0);
+}
+
+static bn_status write_results(struct bn_train_run *run, bn_error *err)
+{
+    const struct bn_trainer *t = &run->trainer;
+    const struct bn_buf *file = &run->texts.tokenizer_file;
+    char path[PATH_MAX], hex[BN_SHA256_HEX] = "";
+    if (t->step == t->settings.schedule.n_steps && !run->failed) {
+        snprintf(path, sizeof path, "%s/model.gguf", run->options->output);
+        BN_TRY(bn_train_write_model(path, &t->weights, (struct bn_str){file->data, file->len},
+                                    &run->options->file, hex, err));
+        if (!run->args->json) printf("%s  %s\n", hex, path);
+    }
+    return bn_train_write_record(run, hex, err);
+}
+
+bn_status bn_train_run(struct bn_train_run *run, bn_error *err)
+{
+    struct bn_trainer *t = &run->trainer;
+    struct bn_progress bar;
+    run->began_ns = bn_clock_ns();
+    run->began_step = t->step;
+    bn_cli_catch_interrupt();
+    bn_progress_begin(&bar, "", t->settings.schedule.n_steps, run->args->quiet);
+    bn_status status = loop(run, &bar, err);
+    bn_progress_clear(&bar);
+    BN_TRY(status);
+    summarise(run);
+    BN_TRY(write_results(run, err));
+    if (run->failed) {
+        run->args->exit_code = BN_EXIT_NEGATIVE;
+        bn_report_note(0, "step %u: the loss is not finite (%g); the run ends. The last checkpoint is kept",
+                       t->step + 1, last_loss(&t->curve));
+    } else if (t->step < t->settings.schedule.n_steps) {
+        if (bn_cli_interrupted() != 0) run->args->exit_code = 128 + bn_cli_interrupted();
+        bn_report_note(0, "stopped after step %u of %u; continue with: bn-train resume -o %s", t->step,
+                       t->settings.schedule.n_steps, run->options->output);
+    }
+    return BN_OK;
+}
+
+void bn_train_run_release(struct bn_train_run *run)
+{
+    bn_trainer_close(&run->trainer);
+    bn_train_texts_release(&run->texts);
+    bn_json_free(run->document);
+}

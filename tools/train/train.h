@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The commands of bn-train share: options, the texts of a run, and the run itself.
+ */
+#ifndef BN_TOOLS_TRAIN_H
+#define BN_TOOLS_TRAIN_H
+
+#include "tools/cli/options.h"
+#include "tools/cli/progress.h"
+#include "train/checkpoint.h"
+#include "train/export.h"
+
+#define BN_TRAIN_TYPES "i2_s|tq2_0|tq1_0|q2_0|pq2_0|ptq1_0"
+#define BN_TRAIN_EMBEDDINGS "f16|q8_0"
+#define BN_TRAIN_SCHEMA "bn.training/1"
+#define BN_CHECKPOINT_NAME "checkpoint.bntrain"
+
+/* Options of the model file, in the order of the lists above. */
+struct bn_train_file {
+    int type, embedding;
+    const char *name;
+    uint32_t ctx;
+};
+
+/* Options of train and resume; resume has some of them. */
+struct bn_train_options {
+    struct bn_texts texts, late_texts, validations;
+    const char *tokenizer, *output;
+    uint32_t vocab;
+    const char *pre;
+    int arch, group;
+    uint32_t layers, width, heads, kv_heads, ffn, context;
+    double rope_base;
+    uint32_t steps, batch, micro_batch, warm_up;
+    uint64_t seed;
+    double rate, rate_2, decay, decay_2, stage_2, beta_1, beta_2, clip, late;
+    uint32_t save_every, validate_every, until;
+    uint64_t time_limit;
+    uint32_t threads;
+    struct bn_train_file file;
+};
+
+struct bn_train_tokenizer_options {
+    struct bn_texts texts, specials;
+    uint32_t vocab;
+    const char *pre, *output, *name;
+};
+
+struct bn_train_export_options {
+    const char *output;
+    struct bn_train_file file;
+};
+
+/* ---- texts ---- */
+
+/* A file as the user typed it, "FILE" or "FILE:TIMES". */
+struct bn_train_text {
+    char *path;
+    uint32_t times;
+};
+BN_MUST_CHECK bn_status bn_train_text_parse(struct bn_train_text *text, const char *typed, bn_error *err);
+/* Reads it; buf is emptied first. */
+BN_MUST_CHECK bn_status bn_train_text_read(const struct bn_train_text *text, struct bn_buf *buf,
+                                           bn_error *err);
+
+/* The tokens of a run: what it is trained on, late in the run too, and what it is validated with. */
+struct bn_train_texts {
+    struct bn_corpus main, late, validation;
+    bn_tokenizer *tokenizer;
+    uint32_t n_vocab;
+    struct bn_buf tokenizer_file; /* GGUF */
+};
+/* Learns a vocabulary from the texts. */
+BN_MUST_CHECK bn_status bn_train_learn(struct bn_buf *file, const struct bn_train_tokenizer_options *o,
+                                       bool quiet, bn_error *err);
+/* Opens a vocabulary that is in texts->tokenizer_file. */
+BN_MUST_CHECK bn_status bn_train_open_vocabulary(struct bn_train_texts *texts, bn_error *err);
+/* Reads the texts of one role ("text", "late", "validation") into a corpus, and appends them to `data`, an array of
+ * the run's document; or, when the array has them, checks their digests. */
+BN_MUST_CHECK bn_status bn_train_read_texts(struct bn_train_texts *texts, struct bn_corpus *corpus,
+                                            const char *role, const struct bn_texts *typed, bn_json *data,
+                                            bn_error *err);
+/* Reads the texts that a checkpoint names again. */
+BN_MUST_CHECK bn_status bn_train_reread_texts(struct bn_train_texts *texts, const bn_json *data,
+                                              bn_error *err);
+void bn_train_texts_release(struct bn_train_texts *texts);
+
+/* ---- the run ---- */
+
+struct bn_train_run {
+    struct bn_args *args;
+    const struct bn_train_options *options;
+    struct bn_trainer trainer;
+    struct bn_train_texts texts;
+    bn_json *document; /* of checkpoints */
+    char sha256[BN_SHA256_HEX];
+    uint32_t saved_step;
+    bool saved, failed; /* failed: loss or gradient were not finite */
+    uint64_t began_ns;
+    uint32_t began_step;
+};
+/* Steps until the end, a limit or an interruption; with checkpoints, validations and files in the output folder. */
+BN_MUST_CHECK bn_status bn_train_run(struct bn_train_run *run, bn_error *err);
+void bn_train_run_release(struct bn_train_run *run);
+
+/* Writes the model file; hex is its digest. */
+BN_MUST_CHECK bn_status bn_train_write_model(const char *path, const struct bn_weights *w,
+                                             struct bn_str tokenizer, const struct bn_train_file *file,
+                                             char hex[BN_SHA256_HEX], bn_error *err);
+/* Writes training.json and loss.svg in the output folder; model_sha256 may be "". Prints the document with --json. */
+BN_MUST_CHECK bn_status bn_train_write_record(const struct bn_train_run *run, const char *model_sha256,
+                                              bn_error *err);
+/* Bits per byte of the validation text for a mean loss in nats a token. */
+double bn_train_bits_per_byte(const struct bn_corpus *validation, double loss);
+
+#endif
