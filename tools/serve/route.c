@@ -124,13 +124,6 @@ static void receipt(struct bn_server *s, const struct bn_request *request, struc
 {
     reply->body.max = BN_SERVE_MAX_ANSWER_BYTES;
     if (!bn_receipts_find(s, request->path + sizeof RECEIPTS - 1, request->tenant, &reply->body)) {
-        bn_reply_error(reply, 404, NULL, NULL,
-                       "no such receipt: it was never made, or was dropped for newer ones");
-        return;
-    }
-    reply->status = 200;
-    reply->cache = "private, max-age=86400, immutable"; /* a receipt never changes */
-    if (!bn_receipts_find(s, request->path + sizeof RECEIPTS - 1, request->tenant, &reply->body)) {
         bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
         return;
     }
