@@ -287,7 +287,9 @@ bn_status bn_tokenizer_open(bn_tokenizer **out, const struct bn_gguf *gguf, cons
     struct bn_tokenizer *tok = bn_alloc(1, sizeof *tok);
     if (tok == NULL) return bn_nomem(err);
     tok->kind = bn_str_equal(model, "gpt2") ? BN_VOCAB_GPT2 : BN_VOCAB_SPM;
-    bn_status status = build(tok, gguf, tokens, arch != NULL ? arch : "", err);
+    tok->trie = bn_alloc(1, sizeof *tok->trie);
+    bn_status status =
+        tok->trie != NULL ? build(tok, gguf, tokens, arch != NULL ? arch : "", err) : bn_nomem(err);
     if (status != BN_OK) {
         bn_tokenizer_close(tok);
         return status;
@@ -307,6 +309,8 @@ void bn_tokenizer_close(bn_tokenizer *tok)
     bn_free(tok->slots);
     bn_free(tok->merges);
     bn_free(tok->special);
+    if (tok->trie != NULL) bn_trie_close(atomic_load(tok->trie));
+    bn_free(tok->trie);
     bn_free(tok);
 }
 

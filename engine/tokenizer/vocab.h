@@ -10,8 +10,11 @@
 #ifndef BN_MODEL_VOCAB_H
 #define BN_MODEL_VOCAB_H
 
+#include <stdatomic.h>
+
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/trie.h"
 
 #define BN_MAX_VOCAB (1u << 20)
 #define BN_MAX_TEXT_BYTES ((size_t)1 << 30) /* of one call to bn_tokenize */
@@ -79,6 +82,8 @@ struct bn_tokenizer {
     size_t n_special;
     uint32_t special_from[257]; /* first index of those that start with this byte or a greater one */
     bool user_first[256];       /* some user-defined one starts with this byte */
+
+    struct bn_trie *_Atomic *trie; /* made when it is asked for: the one thing that changes */
 };
 
 /* ---- lookup ---- */
