@@ -208,9 +208,9 @@ $(LIBS) $(TRAIN) $(CLI_LIB):
 	$(SAY) AR $@
 	$(Q)rm -f $@; $(AR) rcsD $@ $^
 
-# JSON is for the laboratory and the programs.
-SHARED_PACKAGES := libcrypto libpcre2-8
-$(SHARED): engine/bn.map $(filter-out $(OUT)/engine/base/json%,$(LIB_OBJ))
+# What the library itself needs.
+SHARED_PACKAGES := libcrypto libpcre2-8 libcjson
+$(SHARED): engine/bn.map $(LIB_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) -shared $(filter-out -pie,$(BN_LDFLAGS)) $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) \
 	    -Wl,--version-script=engine/bn.map $(if $(SAN),,-Wl,-z,defs) -o $@ $(filter %.o,$^) \
