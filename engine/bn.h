@@ -429,7 +429,9 @@ typedef struct bn_screen_stat {
     uint64_t screened; /* passes whose head was screened */
     uint64_t full;     /* passes whose head was computed row by row */
     uint64_t heads;    /* rows of logits of the screened passes */
-    uint64_t rows;     /* head rows that screening left to be computed */
+    uint64_t rows;     /* head rows that screening left to be computed, or that were computed again */
+    uint64_t
+        again; /* calls that computed the rows a grammar allows, since none of the best ones was allowed */
 } bn_screen_stat;
 
 bn_screen_stat bn_session_screen_stat(const bn_session *session);
@@ -491,6 +493,23 @@ size_t bn_sampler_reach(const bn_sampler *sampler);
 /* Chooses the next token from n_vocab logits (left unchanged) and the last n_recent tokens. */
 int32_t bn_sampler_next(bn_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent);
 
+/* ---- Grammars: output of a given form ---- */
+
+/* What a generation may say. Immutable: any number of generations may share one, and each of them applies it to its own
+ * text. The logits of tokens that cannot come next are minus infinity before the sampler's penalty, temperature, top-k,
+ * top-p and min-p; the chain and log-probabilities are those of all tokens. Limits: docs/reference/grammar.md. */
+typedef struct bn_grammar bn_grammar;
+
+/* From GBNF, llama.cpp's notation; its rule "root" is the whole text. BN_ERR_FORMAT names the line and the reason, or a
+ * rule that begins with itself or repeats nothing; BN_ERR_LIMIT: it is too large. */
+BN_MUST_CHECK bn_status bn_grammar_open_gbnf(bn_grammar **out, const char *text, size_t n_bytes,
+                                             bn_error *err);
+/* From a JSON Schema: JSON text that is valid under it, on one line. {"type": "object"} is any object.
+ * BN_ERR_UNSUPPORTED names a keyword that is not supported and its place. */
+BN_MUST_CHECK bn_status bn_grammar_open_json_schema(bn_grammar **out, const char *schema, size_t n_bytes,
+                                                    bn_error *err);
+void bn_grammar_close(bn_grammar *grammar);
+
 /* ---- Generation ---- */
 
 typedef enum bn_stop_reason {
@@ -500,9 +519,11 @@ typedef enum bn_stop_reason {
     BN_STOP_STRING,  /* one of stops appeared in the text */
     BN_STOP_CONTEXT, /* the timeline is full */
     BN_STOP_CALLER,  /* on_token returned false */
+    BN_STOP_GRAMMAR, /* the text is complete: the grammar permits no more */
+    BN_STOP_STUCK, /* no token of the vocabulary continues the text under the grammar, or a limit was reached */
     BN_STOP_REASON_COUNT
 } bn_stop_reason;
-/* "length", "stop_id", "end", "stop", "context", "cancelled". */
+/* "length", "stop_id", "end", "stop", "context", "cancelled", "grammar", "stuck". */
 const char *bn_stop_reason_name(bn_stop_reason reason);
 
 /* Nanoseconds that one generated token took, by phase. */
@@ -556,12 +577,13 @@ typedef struct bn_generation {
     size_t n_stop_ids;
     const char *const *stops; /* texts */
     size_t n_stops;
-    bool ignore_end;      /* end-of-generation tokens do not stop */
-    bool want_chain;      /* compute chain, which receipts hold */
-    bool want_logprobs;   /* compute logprobs; every logit is then computed */
-    uint32_t n_top;       /* keep that many of the best tokens of each step in top, at most 1000 */
-    bn_token_fn on_token; /* may be NULL */
-    void *user;           /* handed to on_token */
+    const bn_grammar *grammar; /* NULL: any text */
+    bool ignore_end;           /* end-of-generation tokens do not stop */
+    bool want_chain;           /* compute chain, which receipts hold */
+    bool want_logprobs;        /* compute logprobs; every logit is then computed */
+    uint32_t n_top;            /* keep that many of the best tokens of each step in top, at most 1000 */
+    bn_token_fn on_token;      /* may be NULL */
+    void *user;                /* handed to on_token */
     bn_draft_options draft;
 
     /* What was generated; released by bn_generation_release. */

@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/error.h"
+#include "grammar/grammar.h"
 #include "infer/chain.h"
+#include "infer/constrain.h"
 #include "infer/generator.h"
 #include "infer/speculate.h"
 
@@ -21,9 +23,10 @@ struct bn_generator {
     const bn_tokenizer *tok;
     bn_generation *gen;
     bn_sampler *sampler;
-    size_t n_best;    /* logits that the sampler and the chain use */
-    int32_t *history; /* prompt and generated tokens */
-    float *weights;   /* n_vocab: for log-probabilities */
+    struct bn_constraint *constraint; /* NULL: the request has no grammar */
+    size_t n_best;                    /* logits that the sampler and the chain use */
+    int32_t *history;                 /* prompt and generated tokens */
+    float *weights;                   /* n_vocab: for log-probabilities */
     size_t n_history, n_evaluated;
     uint32_t base; /* where the prompt begins in the timeline */
     bool ended;
@@ -48,8 +51,9 @@ struct bn_generator {
 const char *bn_stop_reason_name(bn_stop_reason reason)
 {
     static const char *const NAMES[BN_STOP_REASON_COUNT] = {
-        [BN_STOP_LENGTH] = "length", [BN_STOP_ID] = "stop_id",      [BN_STOP_END] = "end",
-        [BN_STOP_STRING] = "stop",   [BN_STOP_CONTEXT] = "context", [BN_STOP_CALLER] = "cancelled",
+        [BN_STOP_LENGTH] = "length",   [BN_STOP_ID] = "stop_id",      [BN_STOP_END] = "end",
+        [BN_STOP_STRING] = "stop",     [BN_STOP_CONTEXT] = "context", [BN_STOP_CALLER] = "cancelled",
+        [BN_STOP_GRAMMAR] = "grammar", [BN_STOP_STUCK] = "stuck",
     };
     return (unsigned)reason < BN_STOP_REASON_COUNT ? NAMES[reason] : "unknown";
 }
@@ -76,8 +80,7 @@ static void put_f32(struct bn_sha256 *sha, float x)
     put_u32(sha, bits);
 }
 
-/* Fills top with the best logits, best first, ties by id; returns how many there are: at most "most". */
-static size_t best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most)
+size_t bn_best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most)
 {
     size_t n = 0;
     for (size_t i = 0; i < n_vocab; i++) {
@@ -95,7 +98,7 @@ static void chain_step(struct bn_generator *g, const float *logits, const float 
 {
     const bn_hparams *hp = bn_model_hparams(g->session->model);
     bn_candidate top[BN_CHAIN_TOP];
-    size_t n_top = best_logits(logits, hp->n_vocab, top, BN_CHAIN_TOP);
+    size_t n_top = bn_best_logits(logits, hp->n_vocab, top, BN_CHAIN_TOP);
     bn_sha256_update(g->sha, g->link, sizeof g->link);
     put_u32(g->sha, position(g) - 1);
     bn_sha256_update(g->sha, hidden, hp->n_embd * sizeof *hidden); /* every target is little endian */
@@ -111,7 +114,7 @@ static void keep_top(struct bn_generator *g, const float *logits)
 {
     bn_generation *gen = g->gen;
     bn_candidate *row = gen->top + gen->n_ids * gen->n_top;
-    size_t n = best_logits(logits, bn_model_hparams(g->session->model)->n_vocab, row, gen->n_top);
+    size_t n = bn_best_logits(logits, bn_model_hparams(g->session->model)->n_vocab, row, gen->n_top);
     for (; n < gen->n_top; n++)
         row[n] = (bn_candidate){-1, 0.0f};
 }
@@ -216,6 +219,10 @@ static bool emit(struct bn_generator *g, int32_t id)
 {
     bn_generation *gen = g->gen;
     if (stops_at_id(g, id) || !take_text(g, id)) return false;
+    if (g->constraint != NULL && bn_constraint_is_complete(g->constraint)) {
+        gen->reason = BN_STOP_GRAMMAR;
+        return false;
+    }
     if (gen->n_ids == gen->n_predict) {
         gen->reason = BN_STOP_LENGTH;
         return false;
@@ -233,8 +240,14 @@ static bool choose(struct bn_generator *g, const float *logits, const float *hid
     bn_generation *gen = g->gen;
     uint64_t start = bn_clock_ns();
     struct bn_brick_timer sampling = bn_prof_start_brick(g->session->prof, BN_BRICK_SAMPLING);
-    int32_t id = bn_sampler_next(g->sampler, logits, g->history, g->n_history);
+    int32_t id = g->constraint != NULL ? bn_constraint_choose(g->constraint, g->sampler, logits, hidden,
+                                                              g->n_best, g->history, g->n_history)
+                                       : bn_sampler_next(g->sampler, logits, g->history, g->n_history);
     bn_prof_stop_brick(sampling, 1);
+    if (id < 0) {
+        gen->reason = BN_STOP_STUCK;
+        return false;
+    }
     uint64_t done = bn_clock_ns();
     struct bn_brick_timer rest = bn_prof_start_brick(g->session->prof, BN_BRICK_EMIT);
     if (gen->want_chain) chain_step(g, logits, hidden, id);
@@ -318,7 +331,8 @@ static void put_work(struct bn_generator *g)
     gen->screen = (bn_screen_stat){.screened = s->screen.screened - g->screen.screened,
                                    .full = s->screen.full - g->screen.full,
                                    .heads = s->screen.heads - g->screen.heads,
-                                   .rows = s->screen.rows - g->screen.rows};
+                                   .rows = s->screen.rows - g->screen.rows,
+                                   .again = s->screen.again - g->screen.again};
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
         gen->n_kernels +=
             bn_session_kernel_since(s, g->counters, (enum bn_kernel)k, &gen->kernels[gen->n_kernels]);
@@ -415,6 +429,7 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     memcpy(g->history, gen->prompt, gen->n_prompt * sizeof *g->history);
     g->n_history = gen->n_prompt;
     BN_TRY(bn_sampler_open(&g->sampler, &gen->sampling, n_vocab, err));
+    BN_TRY(bn_constraint_open(&g->constraint, gen, g->session, g->tok, err));
     BN_TRY(bn_drafter_open(&g->drafter, gen, g->session->model, err));
     uint32_t most = bn_draft_most(&gen->draft);
     g->pace =
@@ -425,6 +440,11 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     if (!gen->want_chain) return BN_OK;
     BN_TRY(bn_sha256_open(&g->sha, err));
     bn_sha256_update(g->sha, "bn.chain/1", 10);
+    if (gen->grammar != NULL) {
+        const char *kind = bn_grammar_kind_name(gen->grammar->kind);
+        bn_sha256_update(g->sha, kind, strlen(kind));
+        bn_sha256_update(g->sha, gen->grammar->sha256, strlen(gen->grammar->sha256));
+    }
     bn_sha256_take(g->sha, g->link);
     return BN_OK;
 }
@@ -490,6 +510,7 @@ void bn_generator_close(struct bn_generator *g)
     if (g == NULL) return;
     bn_sha256_close(g->sha);
     bn_sampler_close(g->sampler);
+    bn_constraint_close(g->constraint);
     bn_drafter_close(g->drafter);
     bn_free(g->history);
     bn_free(g->weights);

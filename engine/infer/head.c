@@ -2,6 +2,9 @@
  *
  * The head: logits from the hidden state, row by row.
  */
+#include <math.h>
+
+#include "infer/constrain.h"
 #include "infer/pass.h"
 #include "model/rows.h"
 
@@ -51,4 +54,41 @@ void bn_head(const struct pass *p)
     kernel_end(p, bn_head_slot(p->m, n), (to - from) * (p->m->head_bytes / h->rows),
                shape(to - from, h->k, n));
     brick_end(brick, (to - from) * n);
+}
+
+/* ---- some rows, after the pass ---- */
+
+struct masked_head {
+    bn_session *s;
+    const float *hidden;
+    const uint64_t *mask;
+    float *logits;
+    atomic_size_t n_rows;
+};
+
+static void run_masked(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct masked_head *job = arg;
+    struct pass pass = pass_of(job->s, thread, n_threads);
+    const struct bn_matrix *h = &pass.m->head;
+    size_t from, to, n_rows = 0;
+    pass.trail = pass.brick_trail = pass.kernel_trail = NULL; /* it is a part of choosing a token */
+    my_share(&pass, h->rows, BN_ROW_GRAIN, &from, &to);
+    kernel_begin(&pass);
+    for (size_t r = from; r < to; r++) {
+        job->logits[r] = -INFINITY;
+        if ((job->mask[r >> 6] >> (r & 63) & 1) == 0) continue;
+        bn_head_rows(&pass, r, r + 1, job->hidden, 1, job->logits);
+        n_rows++;
+    }
+    kernel_end(&pass, bn_head_slot(pass.m, 1), n_rows * h->row_bytes, shape(n_rows, h->k, 1));
+    atomic_fetch_add(&job->n_rows, n_rows);
+}
+
+void bn_head_masked(bn_session *s, const float *hidden, const uint64_t *mask, float *logits)
+{
+    struct masked_head job = {.s = s, .hidden = hidden, .mask = mask, .logits = logits};
+    bn_team_run(s->team, run_masked, &job);
+    s->screen.again++;
+    s->screen.rows += atomic_load(&job.n_rows);
 }

@@ -177,7 +177,7 @@ static int32_t draw_best(struct bn_sampler *s, double sum)
         /* The i-th best is at n - 1 - i after it was popped. */
         if (n - left <= n_kept) (void)pop(s->heap, &left);
         double weight = (double)s->weight[s->heap[n - 1 - n_kept].id];
-        if (n_kept > 0 && weight < floor) break;
+        if (n_kept > 0 && (weight < floor || weight == 0.0)) break; /* 0: it cannot be drawn */
         kept += weight;
         n_kept++;
     }

@@ -14,6 +14,7 @@ struct bn_run_request {
     size_t n_bytes;
     int32_t *ids;
     const char **stops;
+    bn_grammar *grammar; /* of the line; NULL: that of all, or none */
     struct bn_generation gen;
     struct bn_buf answer;
 };
@@ -22,6 +23,7 @@ struct bn_run_requests {
     struct bn_run_request *list;
     size_t n;
     bn_template tmpl;
+    bn_grammar *grammar; /* of lines without one; NULL: none */
 };
 
 /* Reads the lines of a file ("-": standard input). What a line leaves out is as the command line says. An error names

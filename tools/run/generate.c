@@ -21,8 +21,9 @@ struct job {
     struct bn_generation gen;
     bn_prof *prof; /* of --profile */
     const char **stops;
-    struct bn_buf text; /* what was generated */
-    bool stream;        /* show it as it comes */
+    bn_grammar *grammar; /* NULL: none */
+    struct bn_buf text;  /* what was generated */
+    bool stream;         /* show it as it comes */
     struct bn_run_answer answer;
 };
 
@@ -70,6 +71,8 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     BN_TRY(bn_run_cache_check(args, err));
     BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, true, err));
     BN_TRY(collect_stops(job, args, err));
+    BN_TRY(bn_run_grammar(&job->grammar, args, err));
+    gen->grammar = job->grammar;
     gen->sampling = bn_run_sampling(args);
     bn_run_note_sampling(job->prompt.tmpl, &gen->sampling);
     gen->n_predict = bn_run_at_most(gen->n_predict, job->engine.session);
@@ -251,6 +254,9 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     BN_TRY(bn_run_cache_save(args, job->engine.session, gen->n_prompt, gen->n_cached, err));
     if (o->strict && bn_report_n_warnings() > 0) args->exit_code = BN_EXIT_NEGATIVE;
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
+    if (gen->reason == BN_STOP_STUCK)
+        return bn_fail(err, BN_ERR_LIMIT, "no token continues the text under the grammar, after %zu tokens",
+                       gen->n_ids);
     return BN_OK;
 }
 
@@ -284,6 +290,7 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
     bn_run_prompt_release(&job.prompt);
     bn_buf_release(&job.text);
     bn_free(job.stops);
+    bn_grammar_close(job.grammar);
     bn_run_close(&job.engine);
     bn_prof_close(job.prof);
     return status;

@@ -127,7 +127,7 @@ static bn_status take_object(struct reading *r, struct bn_run_request *q, bn_err
     for (const bn_json *m = bn_json_first(q->line); m != NULL; m = bn_json_next(m)) {
         bn_status status = BN_OK;
         const char *name = bn_json_name(m);
-        if (bn_request_number(&q->gen, m, &status, err)) {
+        if (bn_request_number(&q->gen, m, &status, err) || bn_request_grammar(&q->grammar, m, &status, err)) {
             BN_TRY(status);
         } else if (strcmp(name, "stop") == 0) {
             stop = m;
@@ -173,6 +173,7 @@ static bn_status take_line(struct reading *r, struct bn_run_request *q, const ch
     } else {
         return bn_fail(err, BN_ERR_FORMAT, "not a JSON string or object");
     }
+    q->gen.grammar = q->grammar != NULL ? q->grammar : r->requests->grammar;
     q->gen.prompt = q->ids;
     q->gen.n_predict = bn_run_at_most(q->gen.n_predict, r->engine->session);
     uint32_t n_ctx = bn_session_n_ctx(r->engine->session),
@@ -219,7 +220,8 @@ bn_status bn_run_requests_read(struct bn_run_requests *requests, const char *pat
     r.tok = bn_model_tokenizer(engine->model);
     *requests = (struct bn_run_requests){.tmpl = BN_TEMPLATE_RAW};
     if (r.tok != NULL) BN_TRY(bn_run_template(&requests->tmpl, args, r.tok, err));
-    bn_status status = bn_file_read(path, &input, err);
+    bn_status status = bn_run_grammar(&requests->grammar, args, err);
+    if (status == BN_OK) status = bn_file_read(path, &input, err);
     if (status == BN_OK) status = take_lines(&r, &input, err);
     bn_buf_release(&input);
     return status;
@@ -233,8 +235,10 @@ void bn_run_requests_release(struct bn_run_requests *requests)
         bn_free(q->text);
         bn_free(q->ids);
         bn_free(q->stops);
+        bn_grammar_close(q->grammar);
         bn_generation_release(&q->gen);
         bn_buf_release(&q->answer);
     }
     bn_free(requests->list);
+    bn_grammar_close(requests->grammar);
 }

@@ -165,6 +165,25 @@ bn_sampler_options bn_run_sampling(const struct bn_args *args)
     return sampling;
 }
 
+bn_status bn_run_grammar(bn_grammar **out, const struct bn_args *args, bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    const char *path = o->grammar != NULL ? o->grammar : o->json_schema;
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    *out = NULL;
+    if (path == NULL) return BN_OK;
+    if (o->grammar != NULL && o->json_schema != NULL)
+        return bn_fail(err, BN_ERR_ARG, "--grammar cannot be combined with --json-schema");
+    bn_status status = bn_file_read(path, &text, err);
+    if (status == BN_OK) {
+        status = o->grammar != NULL ? bn_grammar_open_gbnf(out, bn_buf_text(&text), text.len, err)
+                                    : bn_grammar_open_json_schema(out, bn_buf_text(&text), text.len, err);
+        if (status != BN_OK) bn_error_name(err, path);
+    }
+    bn_buf_release(&text);
+    return status;
+}
+
 uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session)
 {
     uint32_t n_ctx = bn_session_n_ctx(session), most = 1u << 24;

@@ -40,6 +40,7 @@ struct bn_run_options {
     bool assert_greedy, timing, kernels, strict;
     uint32_t n_top;
     const char *receipt, *profile;
+    const char *grammar, *json_schema; /* files */
     const char *batch_file, *receipts; /* --batch-file: its input; the folder for receipts, also of chat */
     uint32_t n_sequences;              /* 0: not given */
     bool logprobs;
@@ -115,6 +116,9 @@ void bn_run_draft_close(struct bn_run_engine *engine);
 bn_draft_options bn_run_draft(const struct bn_args *args, const struct bn_run_engine *engine);
 /* and a note about what it did. */
 void bn_run_note_drafts(const struct bn_generation *gen, unsigned level);
+
+/* --grammar, --json-schema: NULL in *out when neither is given; the caller closes it. */
+BN_MUST_CHECK bn_status bn_run_grammar(bn_grammar **out, const struct bn_args *args, bn_error *err);
 
 /* --temp, --top-k, --top-p, --min-p, --repeat-penalty, --seed. */
 bn_sampler_options bn_run_sampling(const struct bn_args *args);

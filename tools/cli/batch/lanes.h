@@ -46,5 +46,10 @@ bn_generation *bn_lanes_take(struct bn_lanes *lanes);
 /* A member of a request that sets a number: n_predict, temperature, top_k, top_p, min_p, repeat_penalty, seed. False
  * when its name is none of these. *status is BN_ERR_FORMAT for a value that is not in the range. */
 bool bn_request_number(bn_generation *gen, const bn_json *member, bn_status *status, bn_error *err);
+/* The same for a member that sets the grammar: "grammar" (GBNF) or "json_schema". The caller closes *out, which is NULL
+ * before. */
+bool bn_request_grammar(bn_grammar **out, const bn_json *member, bn_status *status, bn_error *err);
+/* The grammar of a JSON Schema that was read as a part of something else. */
+BN_MUST_CHECK bn_status bn_request_schema(bn_grammar **out, const bn_json *schema, bn_error *err);
 
 #endif

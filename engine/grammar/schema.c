@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Translates a JSON Schema: checks the keywords of each part, and writes it by its types. JSON is nested at most 64
+ * deep, which bounds the recursion; references become rules, which are written one after the other.
+ */
+#include "grammar/schema.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+
+/* What a value without a schema is made of. A string has no escapes of surrogates, so that a character is one. */
+static const char BASE[] =
+    "plain ::= [^\"\\\\\\x00-\\x1F]\n"
+    "hex ::= [0-9a-fA-F]\n"
+    "char ::= plain | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" ([0-9a-ce-fA-CE-F] hex | [dD] [0-7]) hex hex)\n"
+    "string ::= \"\\\"\" char* \"\\\"\"\n"
+    "fraction ::= \".\" [0-9]{1,15}\n"
+    "integer ::= \"0\" | \"-\"? [1-9] [0-9]{0,14}\n"
+    "number ::= \"-\"? (\"0\" | [1-9] [0-9]{0,14}) fraction? ([eE] [-+]? [0-9]{1,2})?\n"
+    "boolean ::= \"true\" | \"false\"\n"
+    "scalar ::= string | number | boolean | \"null\"\n";
+
+static void put_any(struct bn_buf *out)
+{
+    bn_buf_printf(out,
+                  "any%u ::= scalar | \"{\" " BN_SCHEMA_BLANK " \"}\" | \"[\" " BN_SCHEMA_BLANK " \"]\"\n",
+                  BN_SCHEMA_ANY_DEPTH);
+    for (unsigned i = 0; i < BN_SCHEMA_ANY_DEPTH; i++) {
+        bn_buf_printf(out, "any%u ::= scalar | object%u | array%u\n", i, i, i);
+        bn_buf_printf(out, "member%u ::= string \":\" " BN_SCHEMA_BLANK " any%u\n", i, i + 1);
+        bn_buf_printf(out,
+                      "object%u ::= \"{\" " BN_SCHEMA_BLANK " (member%u (\",\" " BN_SCHEMA_BLANK
+                      " member%u)* " BN_SCHEMA_BLANK ")? \"}\"\n",
+                      i, i, i);
+        bn_buf_printf(out,
+                      "array%u ::= \"[\" " BN_SCHEMA_BLANK " (any%u (\",\" " BN_SCHEMA_BLANK
+                      " any%u)* " BN_SCHEMA_BLANK ")? \"]\"\n",
+                      i, i + 1, i + 1);
+    }
+}
+
+/* ---- places and messages ---- */
+
+size_t bn_schema_enter(struct bn_schema *s, const char *member)
+{
+    size_t mark = s->n_place, room = sizeof s->place - s->n_place;
+    int n = snprintf(s->place + s->n_place, room, "/%.60s", member);
+    s->n_place += n > 0 && (size_t)n < room ? (size_t)n : 0;
+    s->place[s->n_place] = '\0';
+    return mark;
+}
+
+void bn_schema_leave(struct bn_schema *s, size_t mark)
+{
+    s->n_place = mark;
+    s->place[mark] = '\0';
+}
+
+bn_status bn_schema_refuse(struct bn_schema *s, const char *keyword, const char *what)
+{
+    char shown[64];
+    return bn_fail_in(s->err, BN_ERR_UNSUPPORTED, s->place, "the keyword \"%s\" %s",
+                      bn_escape(shown, sizeof shown, keyword, strlen(keyword)), what);
+}
+
+void bn_schema_put_literal(struct bn_buf *e, const char *text, size_t n)
+{
+    bn_buf_putc(e, '"');
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c < 0x20)
+            bn_buf_printf(e, "\\x%02X", c);
+        else if (c == '"' || c == '\\')
+            bn_buf_printf(e, "\\%c", c);
+        else
+            bn_buf_putc(e, text[i]);
+    }
+    bn_buf_putc(e, '"');
+}
+
+uint32_t bn_schema_new_rule(struct bn_schema *s)
+{
+    return s->n_rules++;
+}
+
+/* ---- keywords ---- */
+
+static const struct keyword {
+    const char *name;
+    unsigned types; /* that it is about; 0: it says nothing about values */
+} KEYWORDS[] = {
+    {"title", 0},
+    {"description", 0},
+    {"default", 0},
+    {"examples", 0},
+    {"example", 0},
+    {"deprecated", 0},
+    {"readOnly", 0},
+    {"writeOnly", 0},
+    {"$comment", 0},
+    {"$schema", 0},
+    {"$id", 0},
+    {"id", 0},
+    {"$anchor", 0},
+    {"$defs", 0},
+    {"definitions", 0},
+    {"contentMediaType", 0},
+    {"contentEncoding", 0},
+    {"type", BN_TYPE_ANY},
+    {"enum", BN_TYPE_ANY},
+    {"const", BN_TYPE_ANY},
+    {"$ref", BN_TYPE_ANY},
+    {"anyOf", BN_TYPE_ANY},
+    {"oneOf", BN_TYPE_ANY},
+    {"allOf", BN_TYPE_ANY},
+    {"properties", BN_TYPE_OBJECT},
+    {"required", BN_TYPE_OBJECT},
+    {"additionalProperties", BN_TYPE_OBJECT},
+    {"items", BN_TYPE_ARRAY},
+    {"prefixItems", BN_TYPE_ARRAY},
+    {"minItems", BN_TYPE_ARRAY},
+    {"maxItems", BN_TYPE_ARRAY},
+    {"uniqueItems", BN_TYPE_ARRAY},
+    {"minLength", BN_TYPE_STRING},
+    {"maxLength", BN_TYPE_STRING},
+    {"pattern", BN_TYPE_STRING},
+    {"format", BN_TYPE_STRING},
+    {"minimum", BN_TYPE_NUMBER},
+    {"maximum", BN_TYPE_NUMBER},
+    {"exclusiveMinimum", BN_TYPE_NUMBER},
+    {"exclusiveMaximum", BN_TYPE_NUMBER},
+};
+
+static const struct keyword *find_keyword(const char *name)
+{
+    static const struct keyword EXTENSION = {"x-", 0};
+    for (size_t i = 0; i < BN_ARRAY_LEN(KEYWORDS); i++)
+        if (strcmp(KEYWORDS[i].name, name) == 0) return &KEYWORDS[i];
+    return strncmp(name, "x-", 2) == 0 ? &EXTENSION : NULL;
+}
+
+bool bn_schema_is_annotation(const char *keyword)
+{
+    const struct keyword *k = find_keyword(keyword);
+    return k != NULL && k->types == 0;
+}
+
+static bn_status check_keywords(struct bn_schema *s, const bn_json *schema)
+{
+    bool flag = true;
+    for (const bn_json *m = bn_json_first(schema); m != NULL; m = bn_json_next(m))
+        if (find_keyword(bn_json_name(m)) == NULL)
+            return bn_schema_refuse(s, bn_json_name(m), "is not supported");
+    const bn_json *unique = bn_json_get(schema, "uniqueItems");
+    if (unique != NULL && (!bn_json_bool(unique, &flag) || flag))
+        return bn_schema_refuse(s, "uniqueItems", "is not supported");
+    return BN_OK;
+}
+
+/* The keyword is the only one of the part but for annotations and one other. */
+static bn_status check_alone(struct bn_schema *s, const bn_json *schema, const char *keyword,
+                             const char *other)
+{
+    for (const bn_json *m = bn_json_first(schema); m != NULL; m = bn_json_next(m)) {
+        const char *name = bn_json_name(m);
+        char what[64];
+        if (strcmp(name, keyword) == 0 || strcmp(name, other) == 0 || bn_schema_is_annotation(name)) continue;
+        snprintf(what, sizeof what, "is not supported beside \"%s\"", keyword);
+        return bn_schema_refuse(s, name, what);
+    }
+    return BN_OK;
+}
+
+bn_status bn_schema_count(struct bn_schema *s, const bn_json *schema, const char *keyword, uint32_t *out)
+{
+    const bn_json *value = bn_json_get(schema, keyword);
+    uint64_t count;
+    if (value == NULL) return BN_OK;
+    if (!bn_json_u64(value, &count) || count > BN_GRAMMAR_MAX_REPEAT)
+        return bn_schema_refuse(s, keyword, "is not a whole number from 0 to 1000000");
+    *out = (uint32_t)count;
+    return BN_OK;
+}
+
+/* ---- types ---- */
+
+static unsigned type_by_name(const char *name)
+{
+    static const struct {
+        const char *name;
+        unsigned type;
+    } NAMES[] = {{"null", BN_TYPE_NULL},     {"boolean", BN_TYPE_BOOLEAN}, {"integer", BN_TYPE_INTEGER},
+                 {"number", BN_TYPE_NUMBER}, {"string", BN_TYPE_STRING},   {"array", BN_TYPE_ARRAY},
+                 {"object", BN_TYPE_OBJECT}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
+        if (strcmp(NAMES[i].name, name) == 0) return NAMES[i].type;
+    return 0;
+}
+
+unsigned bn_schema_type_of(const bn_json *value)
+{
+    static const unsigned TYPES[] = {[BN_JSON_NULL] = BN_TYPE_NULL,       [BN_JSON_BOOL] = BN_TYPE_BOOLEAN,
+                                     [BN_JSON_NUMBER] = BN_TYPE_FRACTION, [BN_JSON_STRING] = BN_TYPE_STRING,
+                                     [BN_JSON_ARRAY] = BN_TYPE_ARRAY,     [BN_JSON_OBJECT] = BN_TYPE_OBJECT};
+    double x;
+    if (bn_json_number(value, &x) && x > -1e300 && x < 1e300 && x == (double)(int64_t)x)
+        return BN_TYPE_INTEGER;
+    return TYPES[bn_json_kind(value)];
+}
+
+bn_status bn_schema_types(struct bn_schema *s, const bn_json *schema, unsigned *types)
+{
+    const bn_json *type = bn_json_get(schema, "type");
+    const char *name;
+    unsigned one;
+    *types = 0;
+    if (bn_json_string(type, &name)) {
+        *types = type_by_name(name);
+        return *types != 0 ? BN_OK : bn_schema_refuse(s, "type", "is not the name of a type");
+    }
+    if (type != NULL) {
+        if (bn_json_kind(type) != BN_JSON_ARRAY || bn_json_size(type) == 0)
+            return bn_schema_refuse(s, "type", "is not the name of a type or a list of them");
+        for (const bn_json *v = bn_json_first(type); v != NULL; v = bn_json_next(v)) {
+            one = bn_json_string(v, &name) ? type_by_name(name) : 0;
+            if (one == 0) return bn_schema_refuse(s, "type", "is not a list of the names of types");
+            *types |= one;
+        }
+        return BN_OK;
+    }
+    for (const bn_json *m = bn_json_first(schema); m != NULL; m = bn_json_next(m)) {
+        const struct keyword *k = find_keyword(bn_json_name(m));
+        if (k != NULL && k->types != BN_TYPE_ANY) *types |= k->types;
+    }
+    if (*types == 0) *types = BN_TYPE_ANY;
+    return BN_OK;
+}
+
+static bn_status put_type(struct bn_schema *s, const bn_json *schema, unsigned type, struct bn_buf *e)
+{
+    switch (type) {
+    case BN_TYPE_NULL:
+        bn_buf_puts(e, "\"null\"");
+        return BN_OK;
+    case BN_TYPE_BOOLEAN:
+        bn_buf_puts(e, "boolean");
+        return BN_OK;
+    case BN_TYPE_INTEGER:
+        return bn_schema_put_number(s, schema, true, e);
+    case BN_TYPE_NUMBER:
+        return bn_schema_put_number(s, schema, false, e);
+    case BN_TYPE_STRING:
+        return bn_schema_put_string(s, schema, e);
+    case BN_TYPE_ARRAY:
+        return bn_schema_put_array(s, schema, e);
+    default:
+        return bn_schema_put_object(s, schema, e);
+    }
+}
+
+static bn_status put_types(struct bn_schema *s, const bn_json *schema, struct bn_buf *e)
+{
+    static const unsigned EACH[] = {BN_TYPE_NULL,   BN_TYPE_BOOLEAN, BN_TYPE_NUMBER, BN_TYPE_INTEGER,
+                                    BN_TYPE_STRING, BN_TYPE_ARRAY,   BN_TYPE_OBJECT};
+    unsigned types;
+    BN_TRY(bn_schema_types(s, schema, &types));
+    if (types == BN_TYPE_ANY && bn_json_get(schema, "type") == NULL) {
+        bn_buf_puts(e, "any0");
+        return BN_OK;
+    }
+    const char *before = "(";
+    for (size_t i = 0; i < BN_ARRAY_LEN(EACH); i++) {
+        if ((types & EACH[i]) != EACH[i]) continue;
+        types &= ~EACH[i];
+        bn_buf_puts(e, before);
+        BN_TRY(put_type(s, schema, EACH[i], e));
+        before = " | ";
+    }
+    bn_buf_putc(e, ')');
+    return BN_OK;
+}
+
+/* ---- a part ---- */
+
+bn_status bn_schema_put(struct bn_schema *s, const bn_json *schema, struct bn_buf *e)
+{
+    static const char *const CHOICES[] = {"anyOf", "oneOf"};
+    bool allowed;
+    if (e->failed) return bn_buf_check(e, s->err);
+    if (bn_json_bool(schema, &allowed)) {
+        if (!allowed)
+            return bn_fail_in(s->err, BN_ERR_UNSUPPORTED, s->place, "the schema false allows no value");
+        bn_buf_puts(e, "any0");
+        return BN_OK;
+    }
+    if (schema == NULL || bn_json_kind(schema) != BN_JSON_OBJECT)
+        return bn_fail_in(s->err, BN_ERR_FORMAT, s->place, "a schema is not an object, true or false");
+    BN_TRY(check_keywords(s, schema));
+    if (bn_json_get(schema, "$ref") != NULL) {
+        BN_TRY(check_alone(s, schema, "$ref", "$ref"));
+        return bn_schema_put_ref(s, bn_json_get(schema, "$ref"), e);
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(CHOICES); i++)
+        if (bn_json_get(schema, CHOICES[i]) != NULL) {
+            BN_TRY(check_alone(s, schema, CHOICES[i], CHOICES[i]));
+            return bn_schema_put_choice(s, schema, CHOICES[i], e);
+        }
+    if (bn_json_get(schema, "const") != NULL || bn_json_get(schema, "enum") != NULL) {
+        BN_TRY(check_alone(s, schema, bn_json_get(schema, "const") != NULL ? "const" : "enum", "type"));
+        return bn_schema_put_values(s, schema, e);
+    }
+    const bn_json *all = bn_json_get(schema, "allOf");
+    if (all != NULL && bn_json_kind(all) == BN_JSON_ARRAY && bn_json_size(all) == 1 &&
+        check_alone(&(struct bn_schema){0}, schema, "allOf", "allOf") == BN_OK) {
+        size_t mark = bn_schema_enter(s, "allOf/0");
+        BN_TRY(bn_schema_put(s, bn_json_first(all), e));
+        bn_schema_leave(s, mark);
+        return BN_OK;
+    }
+    if (all != NULL) return bn_schema_put_object(s, schema, e);
+    return put_types(s, schema, e);
+}
+
+bn_status bn_schema_put_rule(struct bn_schema *s, const bn_json *schema, struct bn_buf *e)
+{
+    uint32_t rule = bn_schema_new_rule(s);
+    struct bn_buf body = {.max = BN_GRAMMAR_MAX_GBNF};
+    bn_status status = bn_schema_put(s, schema, &body);
+    if (status == BN_OK) status = bn_buf_check(&body, s->err);
+    if (status == BN_OK) bn_buf_printf(s->out, "s%u ::= ", rule);
+    if (status == BN_OK) bn_buf_append(s->out, body.data, body.len);
+    bn_buf_puts(s->out, "\n");
+    bn_buf_release(&body);
+    bn_buf_printf(e, "s%u", rule);
+    return status;
+}
+
+static bn_status put_root(struct bn_schema *s)
+{
+    struct bn_buf body = {.max = BN_GRAMMAR_MAX_GBNF};
+    bn_status status = bn_schema_put(s, s->root, &body);
+    if (status == BN_OK) status = bn_buf_check(&body, s->err);
+    bn_buf_puts(s->out, "root ::= ");
+    bn_buf_puts(s->out, bn_buf_text(&body));
+    bn_buf_puts(s->out, "\n");
+    for (size_t i = 0; i < s->n_refs && status == BN_OK; i++) {
+        body.len = 0;
+        snprintf(s->place, sizeof s->place, "%s", s->ref_places[i]);
+        s->n_place = strlen(s->place);
+        status = bn_schema_put(s, s->refs[i], &body);
+        if (status == BN_OK) status = bn_buf_check(&body, s->err);
+        bn_buf_printf(s->out, "r%zu ::= ", i);
+        bn_buf_puts(s->out, bn_buf_text(&body));
+        bn_buf_puts(s->out, "\n");
+    }
+    bn_buf_release(&body);
+    return status;
+}
+
+bn_status bn_schema_translate(const char *schema, size_t n_bytes, struct bn_buf *out, bn_error *err)
+{
+    bn_json *root = NULL;
+    struct bn_schema s = {.out = out, .err = err, .place = "#", .n_place = 1};
+    BN_TRY(bn_json_parse(&root, schema, n_bytes, err));
+    s.root = root;
+    bn_buf_puts(out, BASE);
+    put_any(out);
+    bn_status status = put_root(&s);
+    bn_json_free(root);
+    bn_free(s.refs);
+    bn_free(s.ref_places);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Chooses tokens under a grammar: the logits of those that cannot come next are minus infinity, then the sampler chooses
+ * as it always does. The result is that of masking the whole vocabulary; the mask is made only when the best tokens are
+ * not allowed, or when the sampler draws. Of a screened head, whose best logits alone are known, the rows that are
+ * allowed are computed when the best ones do not suffice. So nothing depends on how the logits came about.
+ */
+#ifndef BN_INFER_CONSTRAIN_H
+#define BN_INFER_CONSTRAIN_H
+
+#include "infer/session.h"
+
+struct bn_constraint;
+
+/* NULL in *out when the request has no grammar. */
+BN_MUST_CHECK bn_status bn_constraint_open(struct bn_constraint **out, const bn_generation *gen,
+                                           bn_session *session, const bn_tokenizer *tok, bn_error *err);
+void bn_constraint_close(struct bn_constraint *c);
+/* The token that comes next, which the text then has; -1: there is none, or a limit was reached. logits: of all tokens,
+ * or the n_best best ones and others, the rest -INFINITY; hidden: what they were computed from. */
+int32_t bn_constraint_choose(struct bn_constraint *c, bn_sampler *sampler, const float *logits,
+                             const float *hidden, size_t n_best, const int32_t *recent, size_t n_recent);
+/* The text is complete, and nothing can follow it. */
+bool bn_constraint_is_complete(const struct bn_constraint *c);
+
+/* Computes the rows of the head that the mask has for a hidden state, and sets the others to -INFINITY. For a head that
+ * is screened. Defined in head.c. */
+void bn_head_masked(bn_session *s, const float *hidden, const uint64_t *mask, float *logits);
+
+#endif
