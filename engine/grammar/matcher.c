@@ -20,7 +20,6 @@
 #define HARD_PLACES (1u << 21)
 #define MAX_STEPS (1u << 24) /* places visited in one call */
 #define MASK_BYTES (8u << 20)
-#define VISITED (2u * BN_MATCHER_MAX_PLACES)
 
 #define NO_FRAME 0u /* the bottom of a stack */
 #define LOOP_FRAME 0x80000000u
@@ -40,6 +39,12 @@ struct place {
 struct state {
     uint32_t first, n, mask; /* places; the mask's number + 1, 0: none */
     bool accepts;
+};
+
+/* A slot of the table of places that were visited. */
+struct visit {
+    struct place place;
+    uint32_t round; /* in which it was written */
 };
 
 /* A hash table of numbers + 1. */
@@ -66,10 +71,10 @@ struct bn_matcher {
     uint32_t now; /* the state of the text */
 
     /* While a state is made. */
-    struct place *work, *found;
+    struct place *work, *found; /* half as many as there are slots */
     size_t n_work, n_found, n_visited;
-    struct place visited[VISITED];
-    uint32_t visited_in[VISITED]; /* the round in which the slot was written */
+    struct visit *visited; /* n_slots, a power of two */
+    size_t n_slots;
     uint32_t round;
     bool accepts, too_large;
     uint32_t n_steps;
@@ -185,24 +190,57 @@ static void begin_state(struct bn_matcher *m)
     m->n_work = m->n_found = m->n_visited = 0;
     m->accepts = m->too_large = false;
     if (++m->round == 0) { /* once in 2^32 */
-        memset(m->visited_in, 0, sizeof m->visited_in);
+        memset(m->visited, 0, m->n_slots * sizeof *m->visited);
         m->round = 1;
     }
+}
+
+/* The slot of a place, or the one where it belongs. */
+static struct visit *find_visit(const struct bn_matcher *m, struct visit *slots, size_t n_slots,
+                                struct place place)
+{
+    size_t at = (size_t)mix(place.node, place.frame) & (n_slots - 1);
+    for (; slots[at].round == m->round; at = (at + 1) & (n_slots - 1))
+        if (slots[at].place.node == place.node && slots[at].place.frame == place.frame) break;
+    return &slots[at];
+}
+
+/* Room for twice as many places. */
+static bool grow_visits(struct bn_matcher *m)
+{
+    size_t n_slots = m->n_slots > 0 ? 2 * m->n_slots : 64;
+    struct visit *slots = bn_alloc(n_slots, sizeof *slots);
+    struct place *work = bn_realloc(m->work, n_slots / 2, sizeof *work);
+    if (work != NULL) m->work = work;
+    struct place *found = bn_realloc(m->found, n_slots / 2, sizeof *found);
+    if (found != NULL) m->found = found;
+    if (slots == NULL || work == NULL || found == NULL) {
+        bn_free(slots);
+        fail(m);
+        return false;
+    }
+    for (size_t i = 0; i < m->n_slots; i++)
+        if (m->visited[i].round == m->round)
+            *find_visit(m, slots, n_slots, m->visited[i].place) = m->visited[i];
+    bn_free(m->visited);
+    m->visited = slots;
+    m->n_slots = n_slots;
+    return true;
 }
 
 /* A place from which the end can be reached is looked at once. */
 static void visit(struct bn_matcher *m, uint32_t node, uint32_t frame)
 {
+    struct place place = {node, frame};
     if (!m->g->nodes[node].live || m->failed) return;
-    size_t at = (size_t)mix(node, frame) & (VISITED - 1);
-    for (; m->visited_in[at] == m->round; at = (at + 1) & (VISITED - 1))
-        if (m->visited[at].node == node && m->visited[at].frame == frame) return;
+    struct visit *slot = find_visit(m, m->visited, m->n_slots, place);
+    if (slot->round == m->round) return;
     if (++m->n_steps > MAX_STEPS) fail(m);
     if (m->n_visited == BN_MATCHER_MAX_PLACES) m->too_large = true;
     if (m->too_large || m->failed) return;
-    m->n_visited++;
-    m->visited_in[at] = m->round;
-    m->visited[at] = m->work[m->n_work++] = (struct place){node, frame};
+    *slot = (struct visit){place, m->round};
+    m->work[m->n_work++] = place;
+    if (2 * ++m->n_visited >= m->n_slots) (void)grow_visits(m);
 }
 
 /* A repetition that was done `count` times. */
@@ -500,9 +538,7 @@ bn_status bn_matcher_open(struct bn_matcher **out, const bn_grammar *grammar, co
     m->mask_words = (n_vocab + 63) / 64;
     m->max_masks = MASK_BYTES / (8 * m->mask_words) + 1;
     m->ends = bn_alloc(n_ends, sizeof *m->ends);
-    m->work = bn_alloc(BN_MATCHER_MAX_PLACES, sizeof *m->work);
-    m->found = bn_alloc(BN_MATCHER_MAX_PLACES, sizeof *m->found);
-    bn_status status = m->ends == NULL || m->work == NULL || m->found == NULL ? bn_nomem(err) : BN_OK;
+    bn_status status = m->ends == NULL || !grow_visits(m) ? bn_nomem(err) : BN_OK;
     for (size_t i = 0; i < n_ends && status == BN_OK; i++)
         if (ends[i] >= 0 && (size_t)ends[i] < n_vocab && !is_end(m, ends[i])) m->ends[m->n_ends++] = ends[i];
     if (status == BN_OK) status = bn_tokenizer_trie(tok, &m->trie, err);
@@ -528,5 +564,6 @@ void bn_matcher_close(struct bn_matcher *m)
     bn_free(m->state_table.slots);
     bn_free(m->work);
     bn_free(m->found);
+    bn_free(m->visited);
     bn_free(m);
 }
