@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "build_info.h"
+#include "grammar/grammar.h"
 #include "lab/host/machine.h"
 #include "lab/kit/program.h"
 #include "lab/receipt/receipt.h"
@@ -114,6 +115,16 @@ static void put_model(struct build *b, bn_json *predicate)
     bn_json_put_u64(model, "head_bytes", m->head_bytes);
 }
 
+/* With its text, also when texts are not shown: a replay needs it. */
+static void put_grammar(bn_json *request, const struct bn_grammar *grammar)
+{
+    if (grammar == NULL) return;
+    bn_json *object = bn_json_put_object(request, "grammar");
+    bn_json_put_string(object, "kind", bn_grammar_kind_name(grammar->kind));
+    bn_json_put_string(object, "text_sha256", grammar->sha256);
+    bn_json_put_string(object, "text", grammar->text);
+}
+
 static bn_status put_request(struct build *b, bn_json *predicate)
 {
     const struct bn_receipt_input *in = b->in;
@@ -133,6 +144,7 @@ static bn_status put_request(struct build *b, bn_json *predicate)
     bn_json_put_ids(request, "stop_ids", gen->stop_ids, gen->n_stop_ids);
     bn_json_put_texts(request, "stops", gen->stops, gen->n_stops);
     bn_json_put_bool(request, "ignore_end", gen->ignore_end);
+    put_grammar(request, gen->grammar);
     bn_json_put_string(request, "template", in->template_name);
     if (in->thinking != BN_THINKING_NONE) bn_json_put_bool(request, "think", in->thinking == BN_THINKING_ON);
     bn_json_put_string(request, "isa", in->isa);
@@ -285,6 +297,7 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     bn_json_put_u64(head, "full", gen->screen.full);
     bn_json_put_u64(head, "heads", gen->screen.heads);
     bn_json_put_u64(head, "rows", gen->screen.rows);
+    if (gen->screen.again > 0) bn_json_put_u64(head, "again", gen->screen.again);
     put_work(gen, bn_json_put_object(measurement, "work"));
     if (gen->drafts.passes > 0) put_drafts(&gen->drafts, bn_json_put_object(measurement, "drafts"));
     bn_json_put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());

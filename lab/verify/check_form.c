@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "grammar/grammar.h"
 #include "lab/receipt/receipt.h"
 #include "lab/verify/checks.h"
 
@@ -128,6 +129,7 @@ bool bn_check_ids_digest(const struct bn_rules_input *in, struct bn_rule_result 
 bool bn_check_text_digests(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const char *const PAIRS[][2] = {{"request.prompt", "request.prompt_sha256"},
+                                           {"request.grammar.text", "request.grammar.text_sha256"},
                                            {"result.text", "result.text_sha256"}};
     unsigned n = 0;
     for (size_t i = 0; i < BN_ARRAY_LEN(PAIRS); i++) {
@@ -263,7 +265,7 @@ bool bn_check_request_fields(const struct bn_rules_input *in, struct bn_rule_res
         "prompt_sha256", "prompt", "prompt_ids", "prompt_ids_sha256", "n_predict",   "temperature",
         "top_k",         "top_p",  "min_p",      "repeat_penalty",    "repeat_last", "seed",
         "stop_ids",      "stops",  "ignore_end", "template",          "isa",         "threads",
-        "ctx",           "batch",  "think",
+        "ctx",           "batch",  "think",      "grammar",
     };
     const bn_json *request = bn_rule_claim(in, "request", out);
     char quoted[80];
@@ -279,5 +281,11 @@ bool bn_check_request_fields(const struct bn_rules_input *in, struct bn_rule_res
     bool think;
     if (bn_json_get(request, "think") != NULL && !bn_json_bool(bn_json_get(request, "think"), &think))
         return bn_rule_fail(out, "request.think is not true or false");
+    const bn_json *grammar = bn_json_get(request, "grammar");
+    enum bn_grammar_kind kind;
+    if (grammar != NULL &&
+        (bn_json_size(grammar) != 3 || !bn_grammar_kind_from_name(bn_json_text_of(grammar, "kind"), &kind) ||
+         bn_json_get(grammar, "text") == NULL || bn_json_get(grammar, "text_sha256") == NULL))
+        return bn_rule_fail(out, "request.grammar is not an object of a known kind, text_sha256 and text");
     return bn_rule_pass(out, "%zu fields, all known", bn_json_size(request));
 }

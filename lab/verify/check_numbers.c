@@ -106,6 +106,8 @@ static bool check_reason(const struct bn_rules_input *in, enum bn_stop_reason re
         return bn_rule_fail(out, "stopped at an end-of-text token, which request.ignore_end rules out");
     if (reason == BN_STOP_STRING && bn_json_size(bn_json_path(p, "request.stops")) == 0)
         return bn_rule_fail(out, "stopped at a text, but request.stops is empty");
+    if ((reason == BN_STOP_GRAMMAR || reason == BN_STOP_STUCK) && bn_json_path(p, "request.grammar") == NULL)
+        return bn_rule_fail(out, "stopped by a grammar, but there is no request.grammar");
     return bn_rule_pass(out, "%s", bn_stop_reason_name(reason));
 }
 

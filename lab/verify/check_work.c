@@ -406,8 +406,11 @@ static bool read_screen(const struct bn_rules_input *in, const struct effort *e,
     if (bn_json_path(in->receipt->predicate, "measurement.screen.heads") != NULL &&
         !bn_rule_u64(in, "measurement.screen.heads", &screen->heads, out))
         return false;
+    if (bn_json_path(in->receipt->predicate, "measurement.screen.again") != NULL &&
+        !bn_rule_u64(in, "measurement.screen.again", &screen->again, out))
+        return false;
     if (plus(screen->full, screen->screened) == e->work.head_passes && screen->screened <= screen->heads &&
-        plus(screen->heads, screen->full) <= e->work.heads)
+        screen->again <= screen->heads && plus(screen->heads, screen->full) <= e->work.heads)
         return true;
     return bn_rule_fail(out, "%llu passes screened (%llu heads) and %llu in full, of %llu (%llu heads)",
                         (ull)screen->screened, (ull)screen->heads, (ull)screen->full,
@@ -438,7 +441,8 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
                            screened = bn_receipt_work_sum(in, SCREEN, 1);
     /* Many heads of one pass are screened in several calls. */
     uint64_t i8_calls = within(screened.calls, screen.screened, screen.heads);
-    uint64_t head_calls = within(full.calls, e.work.head_passes, e.work.heads);
+    uint64_t head_calls =
+        plus(within(full.calls - screen.again, e.work.head_passes, e.work.heads), screen.again);
     const struct {
         const char *what;
         uint64_t claimed, want;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "grammar/grammar.h"
 #include "lab/receipt/receipt.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
@@ -17,6 +18,7 @@ struct bn_replay {
     struct bn_generation gen;
     int32_t *prompt, *stop_ids, *want;
     const char **stops;
+    bn_grammar *grammar;
     size_t n_want;
     const char *reason, *chain; /* claimed */
     uint32_t n_ctx;
@@ -77,6 +79,20 @@ static bn_status read_stops(struct bn_replay *r)
     return BN_OK;
 }
 
+static bn_status read_grammar(struct bn_replay *r)
+{
+    const bn_json *grammar = bn_json_path(r->predicate, "request.grammar");
+    enum bn_grammar_kind kind;
+    const char *text;
+    if (grammar == NULL) return BN_OK;
+    if (!bn_grammar_kind_from_name(bn_json_text_of(grammar, "kind"), &kind) ||
+        !bn_json_string(bn_json_get(grammar, "text"), &text))
+        return missing(r, "request.grammar");
+    BN_TRY(bn_grammar_open(&r->grammar, kind, text, strlen(text), r->err));
+    r->gen.grammar = r->grammar;
+    return BN_OK;
+}
+
 static bn_status read_request(struct bn_replay *r)
 {
     bn_sampler_options *s = &r->gen.sampling;
@@ -84,6 +100,7 @@ static bn_status read_request(struct bn_replay *r)
     BN_TRY(read_ids(r, "request.stop_ids", &r->stop_ids, &r->gen.n_stop_ids));
     BN_TRY(read_ids(r, "result.ids", &r->want, &r->n_want));
     BN_TRY(read_stops(r));
+    BN_TRY(read_grammar(r));
     BN_TRY(read_u32(r, "request.n_predict", &r->gen.n_predict));
     BN_TRY(read_f32(r, "request.temperature", &s->temperature));
     BN_TRY(read_u32(r, "request.top_k", &s->top_k));
@@ -254,6 +271,7 @@ void bn_replay_close(struct bn_replay *r)
     bn_free(r->stop_ids);
     bn_free(r->want);
     bn_free(r->stops);
+    bn_grammar_close(r->grammar);
     bn_free(r);
 }
 
