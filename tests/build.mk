@@ -25,7 +25,7 @@ $(OUT)/tests/unit/tools/test_convert $(OUT)/tests/fuzz/fuzz_safetensors $(OUT)/t
 
 # Bodies of requests to bn-serve.
 $(OUT)/tests/fuzz/fuzz_request $(OUT)/tests/fuzz/replay_fuzz_request: \
-    $(patsubst %,$(OUT)/tools/serve/%.o,reply request embeddings replay receipts) $(CLI_LIB)
+    $(patsubst %,$(OUT)/tools/serve/%.o,reply request embeddings) $(CLI_LIB)
 
 # Training; and in binary64, where finite differences check the gradients.
 TRAIN64_OBJ := $(patsubst %,$(OUT)/train64/%.o,gemm ops ops_attention weights pass)

@@ -257,7 +257,7 @@ void bn_answer_end(struct bn_job *job)
     for (size_t i = 0; i < job->n_choices; i++)
         put_choice(choices, &job->choices[i]);
     put_usage(document, job);
-    if (job->replaying != NULL) {
+    if (job->replay != NULL) {
         bn_json_free(document);
         document = bn_replay_document(job);
     }

@@ -109,7 +109,7 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
         s->embeds = NULL;
     }
     if (!job->dropped && job->embed == NULL) {
-        if (job->replaying == NULL) keep_receipt(s, c);
+        if (job->replay == NULL) keep_receipt(s, c);
         bn_answer_choice_end(c);
     }
     pthread_mutex_lock(&s->lock);

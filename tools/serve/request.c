@@ -405,7 +405,8 @@ void bn_job_release(struct bn_job *job)
         bn_free(job->prompts[i].ids);
     }
     bn_embed_release(job->embed);
-    bn_replay_release(job->replaying);
+    bn_replay_close(job->replay);
+    bn_receipt_release(&job->receipt);
     bn_buf_release(&job->reply.body);
     bn_json_free(job->body);
     bn_free(job);

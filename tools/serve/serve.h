@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "bn.h"
 #include "lab/receipt/receipt.h"
+#include "lab/verify/replay.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/live/live.h"
 #include "tools/cli/options.h"
@@ -106,7 +107,6 @@ struct bn_prompt {
 struct bn_job {
     struct bn_server *server;
     bool chat, stream, include_usage, want_logprobs;
-    struct bn_replaying *replaying; /* not NULL: a receipt is generated again; replay.c */
     uint32_t n_top;
     char id[BN_SERVE_ID];
     uint64_t created_s, since_ns;
@@ -120,6 +120,12 @@ struct bn_job {
     uint32_t tenant;        /* number of the key, 0 without keys */
     uint64_t client;        /* who waits in the fair queue: the key, else the address */
     int fd;                 /* of the connection */
+
+    /* Not NULL: a receipt is generated again; replay.c. */
+    struct bn_replay *replay;
+    char replay_of[BN_SERVE_ID + 4];
+    struct bn_receipt receipt;
+    struct bn_replay_result replayed;
 
     /* Under the server's lock. */
     struct bn_job *next;
@@ -167,9 +173,8 @@ void bn_answer_ping(struct bn_job *job);
 /* replay.c: makes a job that generates a receipt again; false: the reply says why not, or that it needs no generating. */
 bool bn_replay_job(struct bn_job **out, struct bn_server *server, const char *receipt, uint32_t tenant,
                    struct bn_reply *reply);
-/* The verdict, when the job has ended; frees. */
+/* The verdict, when the job has ended. */
 bn_json *bn_replay_document(struct bn_job *job);
-void bn_replay_release(struct bn_replaying *replaying);
 
 /* ---- the engine ---- */
 

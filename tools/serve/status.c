@@ -68,9 +68,9 @@ void bn_status_end(struct bn_choice *c)
     struct bn_ended *e = &s->log.ended[s->log.n_ended++ % BN_SERVE_ENDED];
     s->metrics.generated_tokens += c->gen.n_ids - c->n_seen;
     *e = (struct bn_ended){
-        .reason = job->dropped             ? "cancelled"
-                  : job->replaying != NULL ? "replay"
-                                           : bn_stop_reason_name(c->gen.reason),
+        .reason = job->dropped          ? "cancelled"
+                  : job->replay != NULL ? "replay"
+                                        : bn_stop_reason_name(c->gen.reason),
         .tenant = job->tenant,
         .client = client_of(s, job),
         .n_prompt = c->gen.n_prompt,
