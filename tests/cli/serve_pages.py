@@ -34,6 +34,23 @@ CONTRAST = """(() => {
 })()"""
 
 
+# Answers come as the server sends them up to a number of bytes, and do not go on before they are stopped, however fast the
+# server is.
+HOLD = """globalThis.realFetch = fetch;
+globalThis.fetch = async (path, options) => {
+    const response = await realFetch(path, options);
+    if (!path.includes("completions")) return response;
+    const reader = response.body.getReader();
+    let room = 5000;
+    return new Response(new ReadableStream({async pull(out) {
+        const {done, value} = room > 0 ? await reader.read() : {done: true};
+        if (done) await new Promise((_, fail) => options.signal.addEventListener("abort", () => fail(new DOMException("stopped", "AbortError"))));
+        out.enqueue(value.slice(0, room));
+        room -= value.length;
+    }}), {headers: response.headers});
+};"""
+
+
 def check(title, good, found=""):
     print(("pass " if good else "fail ") + title, flush=True)
     if not good:
@@ -149,9 +166,10 @@ def chat(browser, url):
     page.wait(f"{LAST}.querySelector('.receipt').dataset.verdict === 'failed'")
     check("a text that is not the receipt's is not verified", "not the one on this page" in page.js(f"{LAST}.querySelector('.receipt').textContent"))
 
+    page.js(HOLD)
     settings(page, max_tokens="900")
     send(page, "Tell me a long story")
-    page.wait(f"{BUSY} && {LAST}.querySelector('.body').textContent.length > 40")
+    page.wait(f"{BUSY} && {LAST}.querySelector('.body').textContent.length > 10")
     check("an answer comes in pieces", True)
     check("while it comes there is a button that stops it", page.js("document.querySelector('#send').hidden && !document.querySelector('#stop').hidden"))
     page.click("#stop")
@@ -160,10 +178,11 @@ def chat(browser, url):
     page.wait("fetch('/v1/status').then(r => r.json()).then(s => s.queue.running === 0)", "the work ends too")
     check("and the work for it ends", True)
     send(page, "Another long story")
-    page.wait(f"{BUSY} && {LAST}.querySelector('.body').textContent.length > 40")
+    page.wait(f"{BUSY} && {LAST}.querySelector('.body').textContent.length > 10")
     page.press("Escape")
     page.wait(f"!({BUSY})")
     check("Escape stops it too", True)
+    page.js("globalThis.fetch = realFetch")
 
     settings(page, max_tokens="4")
     page.js("document.querySelector('#prompt').focus()")
