@@ -188,17 +188,19 @@ static const struct bn_command COMMANDS[] = {
      .summary = BN_SUMMARY_SERVE,
      .text =
          "Answers requests in the form of OpenAI's API: /v1/chat/completions, /v1/completions, "
-         "/v1/embeddings, /v1/models, and /v1/receipts/ID, /tokenize, /detokenize, /health, /metrics. Answers are generated several at "
-         "a time. Each is the one that its request gets alone, and has a receipt, named by the header "
-         "X-BN-Receipt, which bn-verify-receipt --replay proves.\n\nThe address is printed when the model "
-         "is open. SIGINT and SIGTERM end the server: answers that run are finished, new requests are "
-         "refused. TLS is the work of a proxy.",
+         "/v1/embeddings, /v1/models, and /v1/receipts/ID, /v1/status, /tokenize, /detokenize, /health, /metrics. A browser gets a "
+         "chat at / and live figures at /dashboard. Answers are generated several at a time. Each is the "
+         "one that its request gets alone, and has a receipt, named by the header X-BN-Receipt, which "
+         "bn-verify-receipt --replay proves.\n\nThe address is printed when the model is open. SIGINT and "
+         "SIGTERM end the server: answers that run are finished, new requests are refused. TLS is the "
+         "work of a proxy.",
      .synopsis = "[-m MODEL] [--port N] [--api-key-file FILE]",
      .options = {OPTIONS},
      .bytes = sizeof(struct bn_serve_options),
      .run = serve,
      .examples = {{"bn-serve", "the built-in model on http://127.0.0.1:8080"},
-                  {"bn-serve -m model.gguf --receipts receipts", "write receipts to files"}}},
+                  {"bn-serve -m model.gguf --receipts receipts", "write receipts to files"},
+                  {"bn-serve --dashboard baselines", "show saved benchmarks on /dashboard"}}},
     {0},
 };
 

@@ -87,6 +87,7 @@ function showVerdict(panel, answer, result, elapsed) {
     shown ? "The receipt replays, but its text is not the one on this page." : "The replay does not agree with the receipt: " + result.reason + ".";
   panel.classList.add(good ? "good" : "bad");
   panel.dataset.verdict = good ? "verified" : "failed";
+  find("#said").textContent = good ? "The answer is verified." : "The answer is not verified.";
   panel.replaceChildren(el("h4", {}, good ? "Verified" : "Not verified"), el("p", {}, said));
   return el("dl", {}, ...fact("Receipt", answer.receipt), ...fact("Chain", answer.chain), ...fact("Seed", String(answer.seed)),
     ...fact("Model", result.model), ...fact("Time of the replay", seconds(elapsed)));

@@ -16,15 +16,25 @@ function button(text, action, attributes) {
   return element;
 }
 
+// The browser's storage; where it is switched off, one that ends with the page.
+function storageOf(name) {
+  try {
+    return globalThis[name];
+  } catch (e) {
+    const map = new Map();
+    return {getItem: key => map.has(key) ? map.get(key) : null, setItem: (key, value) => map.set(key, value), removeItem: key => map.delete(key),
+      key: i => [...map.keys()][i], get length() { return map.size; }};
+  }
+}
+
+const local = storageOf("localStorage"), session = storageOf("sessionStorage");
 const find = selector => document.querySelector(selector);
 
 // ---- theme ----
 
-// Absent: as the system has it.
-const storedTheme = () => { try { return localStorage.getItem("bn.theme"); } catch (e) { return null; } };
-
+// Without a stored one, as the system has it.
 function showTheme() {
-  const theme = storedTheme();
+  const theme = local.getItem("bn.theme");
   if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
   else delete document.documentElement.dataset.theme;
 }
@@ -44,12 +54,9 @@ function labelTheme() {
 function switchTheme() {
   const wanted = isDark() ? "light" : "dark";
   const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  try {
-    if (wanted === system) localStorage.removeItem("bn.theme");
-    else localStorage.setItem("bn.theme", wanted);
-  } catch (e) { /* not kept */ }
-  if (wanted === system) delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = wanted;
+  if (wanted === system) local.removeItem("bn.theme");
+  else local.setItem("bn.theme", wanted);
+  showTheme();
   labelTheme();
 }
 
@@ -58,7 +65,7 @@ showTheme();
 // ---- key ----
 
 let asking = null;
-const storedKey = () => { try { return sessionStorage.getItem("bn.key") || ""; } catch (e) { return ""; } };
+const storedKey = () => session.getItem("bn.key") || "";
 
 // Asks for the key of the server; several requests share one dialog. False: it was cancelled.
 function askKey(wrong) {
@@ -75,7 +82,7 @@ function askKey(wrong) {
     let given = false;
     form.addEventListener("submit", event => {
       event.preventDefault();
-      try { sessionStorage.setItem("bn.key", input.value.trim()); } catch (e) { /* asked again */ }
+      session.setItem("bn.key", input.value.trim());
       given = true;
       dialog.close();
     });

@@ -16,20 +16,20 @@ const shown = new WeakMap(); // of messages: their elements
 
 function keep(key, value) {
   try {
-    localStorage.setItem(key, JSON.stringify(value));
+    local.setItem(key, JSON.stringify(value));
   } catch (e) {
-    notify("The browser's storage is full or switched off: this is not kept.");
+    notify("The browser's storage is full: this is not kept. Delete old conversations.");
   }
 }
 
 function stored(key) {
-  try { return JSON.parse(localStorage.getItem(key)); } catch (e) { return null; }
+  try { return JSON.parse(local.getItem(key)); } catch (e) { return null; }
 }
 
 function storedConversations() {
   const all = [];
-  for (let i = 0; i < localStorage.length; i++) {
-    const found = localStorage.key(i).startsWith(STORE) ? stored(localStorage.key(i)) : null;
+  for (let i = 0; i < local.length; i++) {
+    const found = local.key(i).startsWith(STORE) ? stored(local.key(i)) : null;
     if (found && Array.isArray(found.messages)) all.push(found);
   }
   return all.sort((a, b) => b.updated - a.updated);
@@ -77,7 +77,7 @@ function removeConversation(c) {
     running.conversation.removed = true;
     running.controller.abort();
   }
-  localStorage.removeItem(STORE + c.id);
+  local.removeItem(STORE + c.id);
   if (conversation.id === c.id) {
     conversation = newConversation();
     showConversation();
@@ -90,7 +90,7 @@ function startNew() {
   conversation = newConversation();
   showConversation();
   showSide(false);
-  find("#prompt").focus();
+  focusPrompt();
 }
 
 function exportAll() {
@@ -117,9 +117,15 @@ function showConversation() {
   log.setAttribute("aria-busy", String(running !== null && running.conversation === conversation));
   find("#empty").hidden = conversation.messages.length > 0;
   document.title = (conversation.title || "Chat") + " - bn-serve";
+  showAbout();
   showList();
   showRunning();
   toEnd();
+}
+
+function showAbout() {
+  const kind = model.chat ? "Template " + model.template : "Base model", system = model.chat && conversation.system.trim() !== "";
+  if (model.known) find("#about").textContent = kind + " \u00b7 context of " + count(model.context, "token") + (system ? " \u00b7 system prompt" : "");
 }
 
 function messageElement(message) {
@@ -161,7 +167,7 @@ function showAnswer(answer) {
   const parts = shown.get(answer), live = running !== null && running.answer === answer;
   if (!parts) return;
   showText(answer, parts, live);
-  parts.figures.textContent = live ? "" : figuresOf(answer);
+  parts.figures.textContent = figuresOf(answer);
   const old = parts.article.querySelector(".error");
   if (old) old.remove();
   if (answer.error) {
@@ -236,7 +242,10 @@ async function receive(c, answer, signal) {
     requestAnimationFrame(() => {
       const follow = atEnd();
       drawing = false;
-      if (running && running.answer === answer && shown.has(answer)) showText(answer, shown.get(answer), true);
+      if (running && running.answer === answer && shown.has(answer)) {
+        showText(answer, shown.get(answer), true);
+        shown.get(answer).figures.textContent = figuresOf(answer);
+      }
       if (conversation === c && follow) toEnd();
       if (Date.now() - saved > 1000) { saved = Date.now(); saveConversation(c); }
     });
@@ -272,7 +281,12 @@ function send(text) {
 function stop() {
   if (!running) return;
   running.controller.abort();
-  find("#prompt").focus();
+  focusPrompt();
+}
+
+// Not on a phone, where the keyboard would open.
+function focusPrompt() {
+  if (!matchMedia("(pointer: coarse)").matches) find("#prompt").focus();
 }
 
 // The messages from this one on are replaced.
@@ -285,6 +299,7 @@ function regenerate(answer) {
   if (running) return;
   cutAt(answer);
   answerLast();
+  focusPrompt();
 }
 
 function continueText(answer) {
@@ -305,7 +320,7 @@ function editMessage(message) {
     if (conversation.messages[0] === message) conversation.title = titleOf(text);
     cutAt(message);
     send(text);
-    find("#prompt").focus();
+    focusPrompt();
   };
   input.value = message.content;
   input.addEventListener("keydown", event => {
@@ -334,15 +349,16 @@ function takeSettings() {
   settings.system = conversation.system = find("#system").value;
   keep("bn.settings", settings);
   saveConversation(conversation);
+  showAbout();
 }
 
 // ---- the model ----
 
 async function readModel() {
   const found = (await requestJson("/v1/models")).data[0];
-  model = {name: found.id, chat: found.template !== "raw", known: true};
+  model = {name: found.id, chat: found.template !== "raw", template: found.template, context: found.max_model_len, known: true};
   find("#model").textContent = found.id;
-  find("#about").textContent = (model.chat ? "Template " + found.template : "Base model") + " \u00b7 context of " + count(found.max_model_len, "token");
+  showAbout();
   find("#empty-title").textContent = model.chat ? "Ask " + found.id : "Continue a text";
   find("#empty-text").textContent = model.chat ? "Conversations stay in this browser." :
     "This is a base model: it has no chat template, so it does not answer questions. It continues the text that you write. " +
@@ -425,4 +441,5 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("keydown", onKey);
   addEventListener("storage", showList);
   showModel();
+  focusPrompt();
 });

@@ -35,23 +35,23 @@ function showTiles(s) {
     tile("Time to first token", l.first_token.n ? seconds(l.first_token.p50) : "\u2013", tail(l.first_token)),
     tile("Between tokens", l.next_token.n ? seconds(l.next_token.p50) : "\u2013", tail(l.next_token)),
     tile("Cache hits", Number.isFinite(cached) ? digits(Math.round(cached * 10) / 10) + " %" : "\u2013", "of the prompts' tokens"),
-    tile("Memory", bytes(s.memory_bytes.resident), "peak " + bytes(s.memory_bytes.peak) + ", contexts " + bytes(s.memory_bytes.contexts)),
+    tile("Memory", bytes(s.memory_bytes.resident), "peak " + bytes(s.memory_bytes.peak) + ", contexts up to " + bytes(s.memory_bytes.contexts)),
     tile("Requests", c.jobs_ended.toLocaleString("en"), c.jobs_rejected + " refused, " + c.jobs_cancelled + " cancelled, " + count(c.errors, "error")));
 }
 
 // ---- plots ----
 
 const LINES = [
-  {title: "Tokens per second", format: value => digits(Math.round(value * 10) / 10), series: () => [
+  {title: "Tokens per second", whole: true, format: value => digits(Math.round(value * 10) / 10), series: () => [
     {name: "generated", mark: "a", values: valuesOf((s, i) => i ? rateAt(i, "generated_tokens", 2) : NaN)},
     {name: "of prompts", mark: "b", values: valuesOf((s, i) => i ? promptRate(i, 2) : NaN)}]},
-  {title: "Requests", format: digits, series: () => [
+  {title: "Requests", whole: true, format: digits, series: () => [
     {name: "running", mark: "a", values: valuesOf(s => s.queue.running)},
     {name: "waiting", mark: "b", values: valuesOf(s => s.queue.waiting)}]},
   {title: "Time between tokens", format: seconds, series: () => [
     {name: "p50", mark: "a", values: valuesOf(s => s.latency_s.next_token.n ? s.latency_s.next_token.p50 : NaN)},
     {name: "p99", mark: "b", values: valuesOf(s => s.latency_s.next_token.n ? s.latency_s.next_token.p99 : NaN)}]},
-  {title: "Tokens per pass", format: value => digits(Math.round(value * 10) / 10), series: () => [
+  {title: "Tokens per pass", whole: true, format: value => digits(Math.round(value * 10) / 10), series: () => [
     {name: "evaluated together", mark: "a", values: valuesOf((s, i) => i && rateAt(i, "passes", 2) > 0 ? rateAt(i, "evaluated_tokens", 2) / rateAt(i, "passes", 2) : NaN)}]},
 ];
 
@@ -69,7 +69,7 @@ function showPlots() {
   }
   const end = polls[polls.length - 1].at, ages = polls.map(poll => end - poll.at);
   const span = ages[0] > FIRST_SPAN_S ? SPAN_S : FIRST_SPAN_S;
-  LINES.forEach((line, i) => drawLines(plots[i], span, ages, line.series(), line.format));
+  LINES.forEach((line, i) => drawLines(plots[i], span, ages, line.series(), line.format, line.whole));
 }
 
 // ---- tables ----

@@ -11,12 +11,12 @@ function svg(name, attributes, ...children) {
   return element;
 }
 
-// From 0, or around the values, in steps of 1, 2 or 5.
-function ticksOf(low, high, fromZero) {
+// From 0, or around the values, in steps of 1, 2 or 5 times a power of ten; of counts, at least 1.
+function ticksOf(low, high, fromZero, whole) {
   if (fromZero) low = Math.min(0, low);
   if (!(high > low)) high = low + (low === 0 ? 1 : Math.abs(low) * 0.1);
   const rough = (high - low) / 4, power = Math.pow(10, Math.floor(Math.log10(rough)));
-  const step = [1, 2, 5, 10].map(n => n * power).find(s => s >= rough);
+  const step = [1, 2, 5, 10].map(n => n * power).find(s => s >= rough && (s >= 1 || !whole)) || 1;
   const ticks = [];
   for (let tick = Math.floor(low / step); tick <= Math.ceil(high / step); tick++) ticks.push(tick * step);
   return ticks;
@@ -45,9 +45,9 @@ function frameOf(width, ticks, format) {
 }
 
 // Lines: series is [{name, mark, values}], of the same length as ages, which count back in seconds.
-function drawLines(plot, span, ages, series, format) {
+function drawLines(plot, span, ages, series, format, whole) {
   const width = Math.max(260, plot.place.clientWidth), all = series.flatMap(s => s.values).filter(Number.isFinite);
-  const ticks = ticksOf(0, Math.max(...all, 0), true), {y, parts, left} = frameOf(width, ticks, format);
+  const ticks = ticksOf(0, Math.max(...all, 0), true, whole), {y, parts, left} = frameOf(width, ticks, format);
   const x = age => width - RIGHT - age / span * (width - left - RIGHT);
   for (let age = 0; age <= span; age += span / 3) {
     parts.push(svg("text", {x: x(age), y: PLOT_HEIGHT - 8, class: age === 0 ? "end" : age === span ? "start" : "x"}, age === 0 ? "now" : "\u2212" + (age < 60 ? age + " s" : age / 60 + " min")));
