@@ -32,15 +32,19 @@ for file in "$out"/bn-* "$out"/crossval/bn-reference "$out"/libbn-sampler.so; do
     # The oracle is C++: perhaps it calls no function that has a checked form.
     [ -z "$plain" ] || [ "$name" = bn-reference ] || check "$name calls checked functions of the C library" checked_calls "$file"
 done
-# SECURITY.md: bn-download alone opens connections; bn-serve accepts them, by libmicrohttpd.
+# SECURITY.md: bn-download opens connections, and bn-bench serve, in one file; bn-serve accepts them, by libmicrohttpd.
 talks() { undefined "$1" | grep -qE '(curl_[a-z_]+|socket|connect|getaddrinfo|git_(remote|clone|submodule|transport)[a-z_]*)(@|$)'; }
 silent() { ! talks "$1"; }
 check "bn-download calls functions of the network" talks "$out/bn-download"
 for file in "$out"/bn "$out"/bn-*; do
-    if [ -x "$file" ] && [ "$(basename "$file")" != bn-download ]; then
-        check "$(basename "$file") calls no function of the network" silent "$file"
-    fi
+    case $(basename "$file") in
+    bn-download | bn-bench) ;;
+    *) [ ! -x "$file" ] || check "$(basename "$file") calls no function of the network" silent "$file" ;;
+    esac
 done
+talking_objects() { for o in "$out"/tools/bn-bench.o "$out"/tools/bench/*.o "$out"/tools/bench/*/*.o; do ! objects_talk "$o" || basename "$o"; done; }
+objects_talk() { nm -u "$1" | grep -qE ' (curl_[a-z_]+|socket|connect|getaddrinfo)$'; }
+check "of bn-bench, one file opens connections" equal "$(talking_objects)" client.o
 # They load few libraries, and none that opens connections. Libraries of the C library and of sanitizers do not count.
 loaded() { ldd "$1" | awk '{ print $1 }' | grep -vE '^(linux-vdso|libc|libm|libpthread|libdl|lib[a-z]+san)\.so|ld-linux'; }
 few() { [ "$(loaded "$1" | wc -l)" -le "$2" ] || { loaded "$1"; return 1; }; }

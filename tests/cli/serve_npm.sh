@@ -23,7 +23,7 @@ finish() {
 trap finish EXIT
 key=0123456789abcdef-key
 echo "$key" >"$tmp/keys"
-"$bin/bn-serve" -m fixtures/shakespeare-5m-i2_s.gguf --port 0 --template instruct --api-key-file "$tmp/keys" \
+"$bin/bn-serve" -m fixtures/shakespeare-5m-i2_s.gguf --port 0 --template instruct --pooling mean --api-key-file "$tmp/keys" \
     >"$tmp/address" 2>"$tmp/log" &
 server=$!
 wait_for grep -q http "$tmp/address"
@@ -35,4 +35,4 @@ while read -r verdict title; do
     *) not_ok "$verdict $title" ;;
     esac
 done <"$tmp/results"
-check 'all were run' equal "$status $(grep -c ^pass "$tmp/results")" '0 11'
+check 'all were run' equal "$status $(grep -c ^pass "$tmp/results")" '0 12'

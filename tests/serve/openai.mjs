@@ -71,6 +71,16 @@ await test('a text is completed', async () => {
     assert.deepEqual(choices.map((c) => c.index), [0, 1, 2, 3]);
     for (const { text, logprobs } of choices) assert.equal(logprobs.tokens.join(''), text);
 });
+await test('texts are embedded, as base64 and as numbers', async () => {
+    const input = ['Who is there?', 'A friend.'];
+    const { data, usage } = await client.embeddings.create({ model: 'bn', input });
+    const plain = await client.embeddings.create({ model: 'bn', input, encoding_format: 'float' });
+    assert.deepEqual(data.map((d) => d.embedding), plain.data.map((d) => [...new Float32Array(d.embedding)]));
+    assert.ok(Math.abs(data[0].embedding.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5);
+    assert.equal(usage.prompt_tokens, usage.total_tokens);
+    await assert.rejects(client.embeddings.create({ model: 'bn', input, dimensions: 3 }),
+        refused(400, (e) => e.param === 'dimensions'));
+});
 await test('an error names the member', async () => {
     await assert.rejects(client.chat.completions.create({ ...ask, temperature: -1 }),
         refused(400, (e) => e instanceof OpenAI.BadRequestError && e.param === 'temperature'));

@@ -118,7 +118,7 @@ static bool take_input(struct parsing *p)
     if (is_one) n = 1;
     if (n > MAX_TEXTS) return refuse(p, "input", "has more than 2048 texts");
     if (n * p->embed->n_embd * FLOAT_BYTES > BN_SERVE_MAX_ANSWER_BYTES)
-        return refuse(p, "input", "has so many texts that the answer is larger than 64 MiB");
+        return refuse(p, "input", "has too many texts: the answer would be larger than 64 MiB");
     p->embed->texts = bn_alloc(n, sizeof *p->embed->texts);
     p->embed->vectors = bn_alloc(n * p->embed->n_embd, sizeof *p->embed->vectors);
     if (p->embed->texts == NULL || p->embed->vectors == NULL) return no_memory(p);
