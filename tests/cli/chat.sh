@@ -149,7 +149,7 @@ check '/set sets what the options set' same "$tmp/wanted" "$tmp/out"
 chat '/set temp 1.5\n/set max_tokens 9\n/set\n/set n_predict -1\n/set\n' -q
 check '/set lists the values' has "$tmp/err" 'temperature    1.5 '
 check 'by other names, too' has "$tmp/err" 'n_predict      9 '
-check 'and -1 is no limit' has "$tmp/err" 'n_predict      -1 '
+check 'and -1 is unlimited' has "$tmp/err" 'n_predict      -1 '
 chat '/set temperature 101\n' -q
 check 'a value out of its range is an error' has "$tmp/err" 'error: temperature is not a number from 0 to 100'
 chat '/set seed x\n' -q

@@ -21,15 +21,32 @@ bn_status bn_chat_reject(struct bn_chat *chat, const bn_error *wrong, bn_error *
     return chat->args->json ? bn_chat_put_error(chat, wrong, err) : BN_OK;
 }
 
+static const char *shown_name(const struct bn_chat *chat, char out[200])
+{
+    const char *name = bn_receipt_base_name(bn_cli_model_name(chat->args));
+    return bn_escape(out, 200, name, strlen(name));
+}
+
+/* A large model takes seconds. The line is replaced by what is printed next. */
+static bn_status open_engine(struct bn_chat *chat, bn_error *err)
+{
+    char name[200];
+    bool note = chat->on_terminal && !chat->args->quiet && bn_report_color(stderr);
+    if (note) fprintf(stderr, "opening %s ...\r", shown_name(chat, name));
+    bn_status status = bn_run_open(&chat->engine, chat->args, BN_REPACK_AUTO, err);
+    if (note) fputs("\033[K", stderr);
+    return status;
+}
+
 static void greet(const struct bn_chat *chat)
 {
     char name[200];
-    const char *model = bn_cli_model_name(chat->args);
-    bn_report_note(0, "%s, template %s, context of %u tokens",
-                   bn_escape(name, sizeof name, model, strlen(model)), bn_template_name(chat->tmpl),
-                   bn_session_n_ctx(chat->engine.session));
+    bn_report_note(0, "%s, template %s, context of %u tokens", shown_name(chat, name),
+                   bn_template_name(chat->tmpl), bn_session_n_ctx(chat->engine.session));
     if (bn_template_resolve(BN_TEMPLATE_AUTO, chat->tok) == BN_TEMPLATE_RAW)
         bn_report_note(0, "this is a base model: it continues text and does not answer questions");
+    if (chat->args->model == NULL)
+        bn_report_note(0, "bn-download bitnet-b1.58-2b-4t gets a model that answers");
     bn_report_note(0, "/help lists the commands, Ctrl-D ends");
 }
 
@@ -124,7 +141,7 @@ bn_status bn_run_chat(struct bn_args *args, bn_error *err)
     chat->answer.max = 1u << 24;
     chat->on_terminal = !args->json && isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
     chat->show_stats = chat->on_terminal && !args->quiet;
-    bn_status status = bn_run_open(&chat->engine, args, BN_REPACK_AUTO, err);
+    bn_status status = open_engine(chat, err);
     if (status == BN_OK) status = prepare(chat, err);
     bn_cli_catch_interrupt();
     if (status == BN_OK) status = converse(chat, err);

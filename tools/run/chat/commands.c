@@ -155,10 +155,12 @@ static bn_status do_receipt(struct bn_chat *chat, const char *text, bn_error *er
     }
     bn_status status = text[0] != '\0' ? file_name(&path, text, &wrong) : free_name(&path, &wrong);
     if (status == BN_OK) status = bn_chat_receipt(chat, path.data, &wrong);
-    if (status == BN_OK)
-        bn_report_note(0, "wrote %s; bn-verify-receipt --replay%s%s %s checks it", path.data,
-                       chat->args->model != NULL ? " --model " : "",
-                       chat->args->model != NULL ? chat->args->model : "", path.data);
+    if (status == BN_OK) {
+        const char *model = chat->args->model;
+        bn_report_note(0, "wrote %s; this replays it:", path.data);
+        bn_report_note(0, "  bn-verify-receipt --replay%s%s %s", model != NULL ? " --model " : "",
+                       model != NULL ? model : "", path.data);
+    }
     bn_buf_release(&path);
     return status == BN_OK ? BN_OK : bn_chat_reject(chat, &wrong, err);
 }

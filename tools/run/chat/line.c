@@ -67,6 +67,19 @@ static void follow_size(struct bn_lines *lines)
     el_set(lines->edit, EL_REFRESH);
 }
 
+/* Moves below the line when the cursor is not in its last row. */
+static void leave_line(const struct bn_lines *lines, const LineInfoW *line)
+{
+    size_t column = 0, n_rows = 0;
+    for (const wchar_t *c = line->cursor; c < line->lastchar; c++) {
+        bool wraps = *c == L'\n' || (lines->columns > 0 && ++column == lines->columns);
+        if (wraps) column = 0;
+        n_rows += wraps;
+    }
+    for (size_t i = 0; n_rows > 0 && i <= n_rows; i++)
+        fputc('\n', stderr);
+}
+
 /* One character of the terminal; -1 when a signal came. Any thread may have taken the signal, and at any
  * time, so that waiting for input cannot rely on being interrupted by it. */
 static int read_character(EditLine *edit, wchar_t *out)
@@ -79,10 +92,7 @@ static int read_character(EditLine *edit, wchar_t *out)
         if (bn_cli_interrupted() != 0) {
             const LineInfoW *line = el_wline(edit);
             lines->had_text = line->lastchar > line->buffer;
-            if (lines->can_move) {
-                el_cursor(edit, (int)(line->lastchar - line->cursor));
-                el_set(edit, EL_REFRESH);
-            }
+            if (lines->can_move) leave_line(lines, line);
             return -1;
         }
         int ready = poll(&input, 1, LOOK_MS);

@@ -19,7 +19,7 @@ enum setting { N_PREDICT, TEMPERATURE, TOP_K, TOP_P, MIN_P, REPEAT_PENALTY, SEED
 static const struct {
     const char *name, *alias, *help;
 } SETTINGS[] = {
-    [N_PREDICT] = {"n_predict", "max_tokens", "at most N tokens per answer; -1: no limit"},
+    [N_PREDICT] = {"n_predict", "max_tokens", "at most N tokens per answer; -1: unlimited"},
     [TEMPERATURE] = {"temperature", "temp", "0: always the most likely token"},
     [TOP_K] = {"top_k", NULL, "sample from the K most likely tokens; 0: from all"},
     [TOP_P] = {"top_p", NULL, "sample from the top tokens of total probability P"},
