@@ -61,6 +61,8 @@ sed 's/"sha256": "./"sha256": "x/; s/"key": "./"key": "x/' "$tmp/bench.json" >"$
 survives "bn-run generate" 0 "$run" -m "$model" --tokens 1,2 -n 4
 survives "bn-run generate --receipt" 0 "$run" -m "$model" --tokens 1,2 -n 4 --receipt o.json
 survives "bn-run chat" 0 "$run" chat -m "$model" -n 2
+survives "bn-run chat -p" 0 "$run" chat -p ROMEO: -n 2
+survives "bn-run chat --json" 0 "$run" chat -p ROMEO: -n 2 --json --receipts receipts
 survives "bn-run tokenize" 0 "$run" tokenize -p 'ROMEO: what?'
 survives "bn-run detokenize" 0 "$run" detokenize --tokens 845,25
 survives "bn-run score" 0 "$run" score -m "$model" --tokens 1,2,3,4

@@ -110,14 +110,14 @@ static int read_character(EditLine *edit, wchar_t *out)
 
 /* ---- keys ---- */
 
-static unsigned char key_newline(EditLine *edit, int key)
+static unsigned char key_newline(EditLine *edit, wint_t key)
 {
     (void)key;
     return el_insertstr(edit, "\n") == 0 ? CC_REFRESH : CC_ERROR;
 }
 
 /* Cursor keys: within the message, else the key that libedit has for the history. */
-static unsigned char key_up(EditLine *edit, int key)
+static unsigned char key_up(EditLine *edit, wint_t key)
 {
     (void)key;
     const LineInfoW *line = el_wline(edit);
@@ -138,7 +138,7 @@ static unsigned char key_up(EditLine *edit, int key)
     return CC_REFRESH;
 }
 
-static unsigned char key_down(EditLine *edit, int key)
+static unsigned char key_down(EditLine *edit, wint_t key)
 {
     (void)key;
     const LineInfoW *line = el_wline(edit);
@@ -159,7 +159,7 @@ static unsigned char key_down(EditLine *edit, int key)
 }
 
 /* What a terminal pastes, up to its closing mark, as it is but for control characters. */
-static unsigned char key_paste(EditLine *edit, int key)
+static unsigned char key_paste(EditLine *edit, wint_t key)
 {
     const size_t n_end = wcslen(PASTE_END);
     size_t n = 0, room = 0;
@@ -217,7 +217,7 @@ static unsigned char complete_word(EditLine *edit, const char *line, const char 
     return CC_REDISPLAY;
 }
 
-static unsigned char key_complete(EditLine *edit, int key)
+static unsigned char key_complete(EditLine *edit, wint_t key)
 {
     char typed[256];
     bool is_file = false;
@@ -228,7 +228,7 @@ static unsigned char key_complete(EditLine *edit, int key)
     memcpy(typed, line->buffer, n);
     typed[n] = '\0';
     (void)bn_chat_word(typed, 0, &is_file);
-    if (is_file) return _el_fn_complete(edit, key);
+    if (is_file) return _el_fn_complete(edit, (int)key);
     const char *blank = strrchr(typed, ' ');
     return complete_word(edit, typed, blank != NULL ? blank + 1 : typed);
 }
@@ -238,22 +238,23 @@ static unsigned char key_complete(EditLine *edit, int key)
 static void bind_keys(EditLine *edit)
 {
     static const struct {
-        const char *name, *help;
-        unsigned char (*key)(EditLine *edit, int key);
-        const char *keys[4];
+        const wchar_t *name, *help;
+        unsigned char (*key)(EditLine *edit, wint_t key);
+        const wchar_t *keys[4];
     } KEYS[] = {
-        {"bn-newline", "begin a new line", key_newline, {"\033\r", "\033\n"}},
-        {"bn-up", "up, or the message before", key_up, {"\033[A", "\033OA", "\020"}},
-        {"bn-down", "down, or the message after", key_down, {"\033[B", "\033OB", "\016"}},
-        {"bn-paste", "insert what is pasted", key_paste, {"\033[200~"}},
-        {"bn-complete", "complete a command", key_complete, {"\t"}},
+        {L"bn-newline", L"begin a new line", key_newline, {L"\033\r", L"\033\n"}},
+        {L"bn-up", L"up, or the message before", key_up, {L"\033[A", L"\033OA", L"\020"}},
+        {L"bn-down", L"down, or the message after", key_down, {L"\033[B", L"\033OB", L"\016"}},
+        {L"bn-paste", L"insert what is pasted", key_paste, {L"\033[200~"}},
+        {L"bn-complete", L"complete a command", key_complete, {L"\t"}},
     };
     el_set(edit, EL_BIND, "\030\020", "ed-prev-history", NULL);
     el_set(edit, EL_BIND, "\030\016", "ed-next-history", NULL);
     for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
-        el_set(edit, EL_ADDFN, KEYS[i].name, KEYS[i].help, KEYS[i].key);
+        /* el_set would lose the memory of its copies of the texts. */
+        el_wset(edit, EL_ADDFN, KEYS[i].name, KEYS[i].help, KEYS[i].key);
         for (size_t k = 0; k < 4 && KEYS[i].keys[k] != NULL; k++)
-            el_set(edit, EL_BIND, KEYS[i].keys[k], KEYS[i].name, NULL);
+            el_wset(edit, EL_BIND, KEYS[i].keys[k], KEYS[i].name, NULL);
     }
 }
 

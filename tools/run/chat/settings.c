@@ -153,9 +153,10 @@ bn_status bn_chat_show(struct bn_chat *chat, const char *text, bn_error *err)
         bn_fail(&wrong, BN_ERR_ARG, "the command /show takes chat, or no text");
         return bn_chat_reject(chat, &wrong, err);
     } else {
-        fprintf(stderr, "model %s, template %s, %u threads\n",
-                bn_escape(name, sizeof name, model, strlen(model)), bn_template_name(chat->tmpl),
-                bn_session_n_threads(chat->engine.session));
+        uint32_t n_threads = bn_session_n_threads(chat->engine.session);
+        fprintf(stderr, "model %s, template %s, %u thread%s\n",
+                bn_escape(name, sizeof name, model, strlen(model)), bn_template_name(chat->tmpl), n_threads,
+                bn_cli_s(n_threads));
         fprintf(stderr, "%zu turn%s, %u of %u tokens of the context\n", n_turns, bn_cli_s(n_turns),
                 bn_session_position(chat->engine.session), bn_session_n_ctx(chat->engine.session));
         if (chat->turns.n_system > 0) {
