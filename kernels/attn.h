@@ -30,8 +30,10 @@
 #define BLOCK_VECS (SCORE_TILES * TILE_VECS)
 #define WIDE_VALUES 8192u /* of keys: a block of heads of up to 256 elements */
 #define LINE 32u          /* binary16 values in a cache line */
-#define ROWS_AHEAD 16u /* of values: to prefetch for few queries, whose values most likely come from memory */
-#define ROWS 256u      /* of values, which stay in the second-level cache while all queries use them */
+#define FEW_QUERIES 4u    /* whose keys and values most likely come from memory */
+#define FEW_ROWS 32u      /* of values that are used at once for a few queries, */
+#define ROWS 256u         /* and for more, which stay in the second-level cache while all queries use them */
+#define ROWS_AHEAD 16u    /* from there to the first-level cache */
 
 /* The first n < VEC values; the others are zero, or are not stored. */
 INLINE vec load_some(const float *at, size_t n)
@@ -63,7 +65,8 @@ struct keys {
     const uint16_t *half;
     const float *wide; /* NULL: not widened */
     size_t tile, dim;
-    size_t ahead; /* from this block to the one to prefetch meanwhile; 0: none */
+    const uint16_t *ahead; /* what to prefetch next, in the order of addresses */
+    size_t step;           /* of it for each tile and element of a query; 0: nothing is prefetched */
 };
 
 /* Adds the products of element i of n_q queries and n_vecs vectors of positions to acc[j * n_vecs + v]. */
@@ -83,7 +86,7 @@ INLINE void add_element(vec *acc, const struct keys *k, const size_t n_vecs, con
 }
 
 /* sum = lanes `lane` and lane + 8 of those dot products, folded. */
-INLINE void two_lanes(vec *sum, const struct keys *k, const size_t n_vecs, const bool is_wide, const float *q,
+INLINE void two_lanes(vec *sum, struct keys *k, const size_t n_vecs, const bool is_wide, const float *q,
                       size_t ldq, const size_t n_q, size_t lane)
 {
     vec other[SCORE_QUERIES * BLOCK_VECS];
@@ -91,12 +94,8 @@ INLINE void two_lanes(vec *sum, const struct keys *k, const size_t n_vecs, const
     for (size_t a = 0; a < n_q * n_vecs; a++)
         sum[a] = other[a] = vec_set1(0.0f);
     for (; i + 8 < k->dim; i += 16) {
-        /* Two elements share a cache line. */
-        for (size_t v = 0; lane % 2 == 0 && k->ahead > 0 && v < n_vecs; v += TILE_VECS) {
-            const uint16_t *half = k->half + k->ahead + v / TILE_VECS * k->tile + i * BN_KEY_TILE;
-            __builtin_prefetch(half);
-            __builtin_prefetch(half + 8 * BN_KEY_TILE);
-        }
+        for (size_t v = 0; !is_wide && k->step > 0 && v < n_vecs; v += TILE_VECS, k->ahead += k->step)
+            __builtin_prefetch(k->ahead);
         add_element(sum, k, n_vecs, is_wide, q, ldq, n_q, i);
         add_element(other, k, n_vecs, is_wide, q, ldq, n_q, i + 8);
     }
@@ -106,9 +105,8 @@ INLINE void two_lanes(vec *sum, const struct keys *k, const size_t n_vecs, const
 }
 
 /* Scores of n_q queries and the positions of n_vecs vectors (constants), of which the first n_pos count. */
-INLINE void some_scores(float *s, size_t lds, const float *q, size_t ldq, const size_t n_q,
-                        const struct keys *k, const size_t n_vecs, const bool is_wide, size_t n_pos,
-                        float factor)
+INLINE void some_scores(float *s, size_t lds, const float *q, size_t ldq, const size_t n_q, struct keys *k,
+                        const size_t n_vecs, const bool is_wide, size_t n_pos, float factor)
 {
     /* In this order two sums that are folded first are neighbours, then two pairs, then the rest. */
     static const uint8_t LANE[8] = {0, 4, 2, 6, 1, 5, 3, 7};
@@ -132,13 +130,26 @@ INLINE void some_scores(float *s, size_t lds, const float *q, size_t ldq, const 
         }
 }
 
+/* Of the next block of keys, while SCORE_QUERIES queries from j on of n use this one. */
+INLINE void prefetch_share(const struct keys *k, size_t j, size_t n)
+{
+    const size_t block = SCORE_TILES * k->tile;
+    const uint16_t *end = k->half + block + block / n * (j + SCORE_QUERIES);
+    for (const uint16_t *line = k->half + block + block / n * j; line < end; line += LINE)
+        __builtin_prefetch(line, 0, 2);
+}
+
 /* Of all n queries. */
-INLINE void block_scores(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct keys *k,
+INLINE void block_scores(float *s, size_t lds, const float *q, size_t ldq, size_t n, struct keys *k,
                          const size_t n_vecs, const bool is_wide, size_t n_pos, float factor)
 {
     size_t j = 0;
-    for (; j + SCORE_QUERIES <= n; j += SCORE_QUERIES)
+    for (; j + SCORE_QUERIES <= n; j += SCORE_QUERIES) {
+        if (is_wide) prefetch_share(k, j, n);
         some_scores(s + j * lds, lds, q + j * ldq, ldq, SCORE_QUERIES, k, n_vecs, is_wide, n_pos, factor);
+    }
+    for (; SCORE_QUERIES > 2 && j + 2 <= n; j += 2)
+        some_scores(s + j * lds, lds, q + j * ldq, ldq, 2, k, n_vecs, is_wide, n_pos, factor);
     for (; j < n; j++)
         some_scores(s + j * lds, lds, q + j * ldq, ldq, 1, k, n_vecs, is_wide, n_pos, factor);
 }
@@ -148,10 +159,11 @@ INLINE void attn_scores(float *s, size_t lds, const float *q, size_t ldq, size_t
 {
     const size_t block = SCORE_TILES * BN_KEY_TILE;
     float wide[WIDE_VALUES] __attribute__((aligned(64)));
-    struct keys k = {keys->tiles, wide, BN_KEY_TILE * keys->head_dim, keys->head_dim, 0};
+    const size_t tile = BN_KEY_TILE * keys->head_dim;
+    struct keys k = {keys->tiles, wide, tile, keys->head_dim, keys->tiles + SCORE_TILES * tile, 0};
     const bool is_wide = n >= WIDE_QUERIES && block * k.dim <= WIDE_VALUES;
     size_t p = 0;
-    if (n <= SCORE_QUERIES) k.ahead = SCORE_TILES * k.tile; /* most likely the keys come from memory */
+    if (n <= FEW_QUERIES) k.step = LINE / ((n + SCORE_QUERIES - 1) / SCORE_QUERIES);
     for (; keys->n_pos - p > block - BN_KEY_TILE && p < keys->n_pos;
          p += block, k.half += SCORE_TILES * k.tile)
         if (is_wide) {
@@ -170,9 +182,10 @@ INLINE void attn_scores(float *s, size_t lds, const float *q, size_t ldq, size_t
 /* ---- values ---- */
 
 /* Adds n_rows rows of values to n_q rows of y, of which n_vecs vectors are here (constants); of a single vector
- * only the first n_here values. */
+ * only the first n_here values. For a few queries as much from `ahead` on is prefetched, in the order of addresses. */
 INLINE void some_values(float *y, size_t ldy, const float *s, size_t lds, const size_t n_q,
-                        const uint16_t *row, size_t ld, size_t n_rows, const size_t n_vecs, size_t n_here)
+                        const uint16_t *row, size_t ld, size_t n_rows, const uint16_t *ahead, const bool few,
+                        const size_t n_vecs, size_t n_here)
 {
     const bool whole = n_vecs > 1 || n_here >= VEC;
     vec acc[32];
@@ -181,8 +194,8 @@ INLINE void some_values(float *y, size_t ldy, const float *s, size_t lds, const 
             acc[j * n_vecs + v] = whole ? vec_load(y + j * ldy + v * VEC) : load_some(y + j * ldy, n_here);
     for (size_t p = 0; p < n_rows; p++, row += ld) {
         vec value[16];
-        for (size_t v = 0; n_q < 8 && n_vecs > 1 && v < n_vecs; v += LINE / VEC)
-            __builtin_prefetch(row + ROWS_AHEAD * ld + v * VEC);
+        for (size_t v = 0; whole && v < n_vecs; v += LINE / VEC, ahead += LINE)
+            __builtin_prefetch(few ? ahead : row + ROWS_AHEAD * ld + v * VEC);
         for (size_t v = 0; v < n_vecs; v++)
             value[v] = whole ? vec_widen(row + v * VEC) : widen_some(row, n_here);
         for (size_t j = 0; j < n_q; j++) {
@@ -200,30 +213,42 @@ INLINE void some_values(float *y, size_t ldy, const float *s, size_t lds, const 
         }
 }
 
-/* n_q queries (a constant) and n_rows rows. */
+/* n_q queries (a constant) and n_rows rows. Few queries prefetch the next rows, a share with each part of the rows. */
 INLINE void row_values(float *y, size_t ldy, const float *s, size_t lds, const size_t n_q,
-                       const uint16_t *row, const struct bn_kv *v, size_t n_rows)
+                       const uint16_t *row, const struct bn_kv *v, size_t n_rows, const bool few)
 {
     const size_t n_vecs = VALUE_SUMS / n_q < 8 ? VALUE_SUMS / n_q : 8;
     size_t d = 0;
     for (; d + n_vecs * VEC <= v->head_dim; d += n_vecs * VEC)
-        some_values(y + d, ldy, s, lds, n_q, row + d, v->ld, n_rows, n_vecs, VEC);
+        some_values(y + d, ldy, s, lds, n_q, row + d, v->ld, n_rows, row + n_rows * (v->ld + d), few, n_vecs,
+                    VEC);
     for (; d < v->head_dim; d += VEC)
-        some_values(y + d, ldy, s, lds, n_q, row + d, v->ld, n_rows, 1, v->head_dim - d);
+        some_values(y + d, ldy, s, lds, n_q, row + d, v->ld, n_rows, row, false, 1, v->head_dim - d);
+}
+
+/* Of all n queries. */
+INLINE void block_values(float *y, size_t ldy, const float *s, size_t lds, size_t n, const uint16_t *row,
+                         const struct bn_kv *v, size_t n_rows, const bool few)
+{
+    size_t j = 0;
+    for (; VALUE_QUERIES >= 8 && !few && j + 8 <= n; j += 8)
+        row_values(y + j * ldy, ldy, s + j * lds, lds, 8, row, v, n_rows, few);
+    for (; j + 4 <= n; j += 4)
+        row_values(y + j * ldy, ldy, s + j * lds, lds, 4, row, v, n_rows, few);
+    for (; j + 2 <= n; j += 2)
+        row_values(y + j * ldy, ldy, s + j * lds, lds, 2, row, v, n_rows, few);
+    if (j < n) row_values(y + j * ldy, ldy, s + j * lds, lds, 1, row, v, n_rows, few);
 }
 
 INLINE void attn_values(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
 {
-    for (size_t p = 0; p < v->n_pos; p += ROWS) {
-        size_t n_rows = v->n_pos - p < ROWS ? v->n_pos - p : ROWS, j = 0;
-        const uint16_t *row = v->rows + p * v->ld;
-        for (; VALUE_QUERIES >= 8 && j + 8 <= n; j += 8)
-            row_values(y + j * ldy, ldy, s + j * lds + p, lds, 8, row, v, n_rows);
-        for (; j + 4 <= n; j += 4)
-            row_values(y + j * ldy, ldy, s + j * lds + p, lds, 4, row, v, n_rows);
-        for (; j + 2 <= n; j += 2)
-            row_values(y + j * ldy, ldy, s + j * lds + p, lds, 2, row, v, n_rows);
-        if (j < n) row_values(y + j * ldy, ldy, s + j * lds + p, lds, 1, row, v, n_rows);
+    const size_t rows = n <= FEW_QUERIES ? FEW_ROWS : ROWS;
+    for (size_t p = 0; p < v->n_pos; p += rows) {
+        size_t n_rows = v->n_pos - p < rows ? v->n_pos - p : rows;
+        if (n <= FEW_QUERIES)
+            block_values(y, ldy, s + p, lds, n, v->rows + p * v->ld, v, n_rows, true);
+        else
+            block_values(y, ldy, s + p, lds, n, v->rows + p * v->ld, v, n_rows, false);
     }
 }
 
