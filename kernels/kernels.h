@@ -110,6 +110,19 @@ struct bn_kv {
     size_t ld, n_pos, head_dim;
 };
 
+/* The gated delta rule for some columns of one head, and several tokens after each other (Yang et al., "Gated delta
+ * networks", 2024). Row t of q, k, v and o begins t times its distance after row 0. */
+struct bn_delta {
+    float *state; /* d rows of `columns` values, ld apart: changed */
+    size_t d, columns, ld;
+    const float *q, *k; /* d values of each token */
+    const float *v;     /* `columns` of each */
+    float *o;
+    size_t ld_qk, ld_v, ld_o;
+    const float *decay, *beta; /* one of each token */
+    size_t ld_gate;
+};
+
 /* The slots; the order is that of the names in receipts. */
 enum bn_kernel {
     BN_KERNEL_I2S_GEMV,
@@ -144,6 +157,9 @@ enum bn_kernel {
     BN_KERNEL_GELU_MUL,
     BN_KERNEL_TO_PLANE,
     BN_KERNEL_ROTATE,
+    BN_KERNEL_SIGMOID_MUL,
+    BN_KERNEL_CONV_SILU,
+    BN_KERNEL_DELTA,
     BN_KERNEL_COUNT
 };
 
@@ -221,12 +237,22 @@ struct bn_kernels {
     /* y = (gate / (1 + exp(-u))) * up by the exp slot, u = gate * fma(gate * gate, 0.0713548163f, 1.59576912f): GELU
      * in its tanh form, since 1 + tanh(z) = 2 / (1 + exp(-2z)). y may be gate or up. */
     void (*gelu_mul)(float *y, const float *gate, const float *up, size_t n);
+    /* y = x / (1 + exp(-gate)) by the exp slot. y may be x or gate. */
+    void (*sigmoid_mul)(float *y, const float *x, const float *gate, size_t n);
+    /* A convolution of each column over the rows x[0] ... x[taps - 1], then SiLU: c = 0; c = c + w[t * n + i] * x[t][i]
+     * for ascending t, two roundings each; y[i] = c / (1 + exp(-c)) by the exp slot. */
+    void (*conv_silu)(float *y, const float *w, const float *const *x, size_t taps, size_t n);
     /* y += x. */
     void (*add)(float *y, const float *x, size_t n);
     /* y = exp(x), our own: x < -87 gives 0, x > 88 counts as 88, a NaN stays one; j = rint(x * 1.44269504f);
      * r = fma(-j, 0.693145752f, x); r = fma(-j, 1.42860677e-6f, r); a polynomial of degree 6 in r by Horner
      * with fma, coefficients 1/720, 1/120, 1/24, 1/6, 1/2, 1, 1; times 2^j. y may be x. */
     void (*exp)(float *y, const float *x, size_t n);
+
+    /* n tokens in order; each on every column j by itself: S_ij = S_ij * decay; p = sum over ascending i, from 0, of
+     * fma(S_ij, k_i, p); u = beta * (v_j - p); S_ij = fma(k_i, u, S_ij); o_j = sum over ascending i, from 0, of
+     * fma(S_ij, q_i, o_j). */
+    void (*delta)(const struct bn_delta *at, size_t n);
 
     /* In place: x = H (s * x), or with `back` x = s * (H x), for each block of a power of two from 2 to 65536 values.
      * s: n signs of +1 or -1, or NULL. H is the fast Walsh-Hadamard transform: for half = 1, 2, 4 ... block / 2, each

@@ -43,7 +43,10 @@
     X(quantize16,   QUANTIZE16,    avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(gelu_mul,     GELU_MUL,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(to_plane,     TO_PLANE,      avx2, avx2,    avx2,       avx2,       avx2,       neon)         \
-    X(rotate,       ROTATE,        avx2, avx2,    avx2,       avx2,       avx2,       ref)
+    X(rotate,       ROTATE,        avx2, avx2,    avx2,       avx2,       avx2,       ref)          \
+    X(sigmoid_mul,  SIGMOID_MUL,   avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
+    X(conv_silu,    CONV_SILU,     avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
+    X(delta,        DELTA,         avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)
 
 /* Slots of earlier versions, which receipts name, in the same columns. The number is that of the slot that does their
  * work now. */

@@ -143,6 +143,46 @@ void bn_gelu_mul_ref(float *y, const float *gate, const float *up, size_t n)
         y[i] = bn_ref_gelu(gate[i]) * up[i];
 }
 
+void bn_sigmoid_mul_ref(float *y, const float *x, const float *gate, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] / (1.0f + bn_ref_exp(-gate[i]));
+}
+
+void bn_conv_silu_ref(float *y, const float *w, const float *const *x, size_t taps, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float c = 0.0f;
+        for (size_t t = 0; t < taps; t++)
+            c = c + w[t * n + i] * x[t][i];
+        y[i] = c / (1.0f + bn_ref_exp(-c));
+    }
+}
+
+/* Column j and token t. */
+static void delta_column(const struct bn_delta *at, size_t t, size_t j)
+{
+    const float *q = at->q + t * at->ld_qk, *k = at->k + t * at->ld_qk;
+    float *state = at->state + j, predicted = 0.0f, o = 0.0f;
+    for (size_t i = 0; i < at->d; i++) {
+        state[i * at->ld] *= at->decay[t * at->ld_gate];
+        predicted = fmaf(state[i * at->ld], k[i], predicted);
+    }
+    float u = at->beta[t * at->ld_gate] * (at->v[t * at->ld_v + j] - predicted);
+    for (size_t i = 0; i < at->d; i++) {
+        state[i * at->ld] = fmaf(k[i], u, state[i * at->ld]);
+        o = fmaf(state[i * at->ld], q[i], o);
+    }
+    at->o[t * at->ld_o + j] = o;
+}
+
+void bn_delta_ref(const struct bn_delta *at, size_t n)
+{
+    for (size_t t = 0; t < n; t++)
+        for (size_t j = 0; j < at->columns; j++)
+            delta_column(at, t, j);
+}
+
 void bn_add_ref(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attention for AArch64: attn.h with vectors of 4 values.
+ * Attention and the delta rule for AArch64: attn.h and delta.h with vectors of 4 values.
  */
 #include "kernels/kernels_table.h"
 
@@ -18,11 +18,13 @@
 #define vec_store vst1q_f32
 #define vec_set1 vdupq_n_f32
 #define vec_add vaddq_f32
+#define vec_sub vsubq_f32
 #define vec_mul vmulq_f32
 #define vec_fma(a, b, c) vfmaq_f32(c, a, b)
 #define vec_widen(at) vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8((const void *)(at))))
 
 #include "kernels/attn.h"
+#include "kernels/delta.h"
 
 void bn_attn_scores_neon(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_keys *k,
                          float factor)
@@ -33,4 +35,9 @@ void bn_attn_scores_neon(float *s, size_t lds, const float *q, size_t ldq, size_
 void bn_attn_values_neon(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
 {
     attn_values(y, ldy, s, lds, n, v);
+}
+
+void bn_delta_neon(const struct bn_delta *at, size_t n)
+{
+    delta(at, n);
 }

@@ -262,6 +262,11 @@ static void invoke_silu_mul(const struct bn_kernels *kernels, const struct ck_ca
     kernels->silu_mul(call->out, call->a, call->b, call->n);
 }
 
+static void invoke_sigmoid_mul(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->sigmoid_mul(call->out, call->a, call->b, call->n);
+}
+
 static void invoke_gelu_mul(const struct bn_kernels *kernels, const struct ck_call *call)
 {
     kernels->gelu_mul(call->out, call->a, call->b, call->n);
@@ -325,6 +330,17 @@ static bool truth_add(struct ck *ck, const struct ck_call *call)
     for (size_t i = 0; i < call->n; i++) {
         double want = (double)x[i] + (call->rows == 0 ? second(call, i) : (double)x[i]);
         if (!ck_near(ck, "value", i, y[i], want, fabs(want) * EPS)) return false;
+    }
+    return true;
+}
+
+static bool truth_sigmoid_mul(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out, *x = call->c;
+    for (size_t i = 0; i < call->n; i++) {
+        double gate = second(call, i), want = (double)x[i] / (1 + exp(-gate));
+        if (gate < -80) continue; /* exp is capped there */
+        if (!ck_near(ck, "value", i, y[i], want, fabs(want) * 16 * EPS + 1e-44)) return false;
     }
     return true;
 }
@@ -400,6 +416,7 @@ const struct ck_slot CK_FLOAT[] = {
     {BN_KERNEL_RELU2_MUL, setup_pair, invoke_relu2_mul, truth_relu2_mul},
     {BN_KERNEL_SILU_MUL, setup_pair, invoke_silu_mul, truth_silu_mul},
     {BN_KERNEL_GELU_MUL, setup_pair, invoke_gelu_mul, truth_gelu_mul},
+    {BN_KERNEL_SIGMOID_MUL, setup_pair, invoke_sigmoid_mul, truth_sigmoid_mul},
     {BN_KERNEL_ADD, setup_pair, invoke_add, truth_add},
     {BN_KERNEL_ROTATE, setup_rotate, invoke_rotate, truth_rotate},
     {BN_KERNEL_COUNT, NULL, NULL, NULL},

@@ -15,8 +15,8 @@
 #define FNV_START 0xCBF29CE484222325u
 #define QUICK_STEP 7u /* has no factor in common with the cycles of rows, tokens and sizes */
 
-static const struct ck_slot *const FAMILY[] = {CK_TERNARY, CK_PACKED, CK_GROUPED,
-                                               CK_FLOAT,   CK_MATRIX, CK_CONVERT};
+static const struct ck_slot *const FAMILY[] = {CK_TERNARY, CK_PACKED,  CK_GROUPED,  CK_FLOAT,
+                                               CK_MATRIX,  CK_CONVERT, CK_RECURRENT};
 static const char *const CLASS_NAME[] = {"shapes", "extremes", "layout"};
 
 struct options {

@@ -67,7 +67,8 @@ struct ck_slot {
 };
 
 /* Tables that end with a slot whose setup is NULL. */
-extern const struct ck_slot CK_TERNARY[], CK_PACKED[], CK_GROUPED[], CK_FLOAT[], CK_MATRIX[], CK_CONVERT[];
+extern const struct ck_slot CK_TERNARY[], CK_PACKED[], CK_GROUPED[], CK_FLOAT[], CK_MATRIX[], CK_CONVERT[],
+    CK_RECURRENT[];
 
 /* ---- buffers.c ---- */
 

@@ -435,6 +435,55 @@ static void values_in_halves(float *y, size_t ldy, const float *s, size_t lds, s
     bn_kernels_ref.attn_values(y, ldy, s, lds, n, &first);
 }
 
+/* What comes out before the state takes the token in. */
+static void delta_reads_before(const struct bn_delta *at, size_t n)
+{
+    for (size_t t = 0; t < n; t++)
+        for (size_t j = 0; j < at->columns; j++) {
+            float o = 0.0f;
+            for (size_t i = 0; i < at->d; i++)
+                o = fmaf(at->state[i * at->ld + j] * at->decay[t * at->ld_gate], at->q[t * at->ld_qk + i], o);
+            struct bn_delta one = *at;
+            one.state += j;
+            one.columns = 1;
+            one.q += t * at->ld_qk;
+            one.k += t * at->ld_qk;
+            one.v += t * at->ld_v + j;
+            one.o += t * at->ld_o + j;
+            one.decay += t * at->ld_gate;
+            one.beta += t * at->ld_gate;
+            bn_kernels_ref.delta(&one, 1);
+            at->o[t * at->ld_o + j] = o;
+        }
+}
+
+/* With one rounding for a product and its sum. */
+static void conv_by_fma(float *y, const float *w, const float *const *x, size_t taps, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float c = 0.0f, e;
+        for (size_t t = 0; t < taps; t++)
+            c = fmaf(w[t * n + i], x[t][i], c);
+        float minus = -c;
+        bn_kernels_ref.exp(&e, &minus, 1);
+        y[i] = c / (1.0f + e);
+    }
+}
+
+/* The newest row first. */
+static void conv_backwards(float *y, const float *w, const float *const *x, size_t taps, size_t n)
+{
+    const float *rows[8];
+    for (size_t t = 0; t < taps; t++)
+        rows[t] = x[taps - 1 - t];
+    bn_kernels_ref.conv_silu(y, w, rows, taps, n);
+}
+
+static void sigmoid_of_x(float *y, const float *x, const float *gate, size_t n)
+{
+    bn_kernels_ref.sigmoid_mul(y, gate, x, n);
+}
+
 struct fault {
     const char *text;
     enum bn_kernel slot;
@@ -485,6 +534,10 @@ struct fault {
     X("relu2_mul of a gate of -0", RELU2_MUL, false, relu2_mul, keeps_minus_zero)                           \
     X("f32_to_f16 that flushes subnormals", F32_TO_F16, false, f32_to_f16, truncates)                       \
     X("exp of libm", EXP, false, exp, libm_exp)                                                             \
+    X("delta that is read before its update", DELTA, false, delta, delta_reads_before)                      \
+    X("conv_silu with one rounding", CONV_SILU, false, conv_silu, conv_by_fma)                              \
+    X("conv_silu of rows in reverse", CONV_SILU, false, conv_silu, conv_backwards)                          \
+    X("sigmoid_mul of the other factor", SIGMOID_MUL, false, sigmoid_mul, sigmoid_of_x)                     \
     X("f32_gemm with four lanes", F32_GEMM, false, f32_gemm, adds_by_fours)
 FAULTS(FAULT)
 
@@ -505,6 +558,8 @@ static const struct fault FAULT_LIST[] = {
     {"a reference quantize16 in plain order", BN_KERNEL_QUANTIZE16, true, put_quantize16_plain_order},
     {"a reference attn_scores of keys in rows", BN_KERNEL_ATTN_SCORES, true, put_scores_of_rows},
     {"a reference f32_to_f16 that flushes subnormals", BN_KERNEL_F32_TO_F16, true, put_truncates},
+    {"a reference delta that is read before its update", BN_KERNEL_DELTA, true, put_delta_reads_before},
+    {"a reference conv_silu of rows in reverse", BN_KERNEL_CONV_SILU, true, put_conv_backwards},
     {"a reference exp without the cap", BN_KERNEL_EXP, true, put_libm_exp},
 };
 
