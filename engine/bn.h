@@ -158,6 +158,14 @@ struct bn_yarn {
     float beta_fast, beta_slow; /* turns in the context before: pairs above are fast, below slow */
 };
 
+/* Recurrent layers in place of attention (gated delta rule: Yang et al., 2024). They keep a state of a fixed size. */
+struct bn_recurrence {
+    uint32_t n_taps;   /* tokens that the convolution reads; 0: the model has no such layers */
+    uint32_t head_dim; /* of keys and of values */
+    uint32_t n_key_heads, n_value_heads; /* value head h reads key head h modulo n_key_heads */
+    uint64_t layers[8];                  /* layer i is recurrent: bit i % 64 of layers[i / 64] */
+};
+
 /* The hyper-parameters. Lengths are counts of elements. */
 typedef struct bn_hparams {
     char arch[32];
@@ -182,7 +190,10 @@ typedef struct bn_hparams {
     uint32_t window; /* positions that a local layer attends to, its own included; 0: no layer is local */
     uint32_t period; /* every layer is local whose number is not one less than a multiple of this */
     float local_rope_base; /* of local layers, without scaling */
-    bn_pooling pooling;    /* how the file makes one vector of a text; BN_POOLING_FILE: it does not say */
+    bool
+        gated_heads; /* attn_q has a gate for each element of a head; its sigmoid multiplies what comes out */
+    struct bn_recurrence recurrence;
+    bn_pooling pooling; /* how the file makes one vector of a text; BN_POOLING_FILE: it does not say */
 } bn_hparams;
 
 /* Opens a GGUF file. options may be NULL. On failure *out is NULL. */

@@ -239,9 +239,9 @@ struct bn_kernels {
     void (*gelu_mul)(float *y, const float *gate, const float *up, size_t n);
     /* y = x / (1 + exp(-gate)) by the exp slot. y may be x or gate. */
     void (*sigmoid_mul)(float *y, const float *x, const float *gate, size_t n);
-    /* A convolution of each column over the rows x[0] ... x[taps - 1], then SiLU: c = 0; c = c + w[t * n + i] * x[t][i]
+    /* A convolution of each column over the rows x[0] ... x[taps - 1], then SiLU: c = 0; c = c + w[t * ldw + i] * x[t][i]
      * for ascending t, two roundings each; y[i] = c / (1 + exp(-c)) by the exp slot. */
-    void (*conv_silu)(float *y, const float *w, const float *const *x, size_t taps, size_t n);
+    void (*conv_silu)(float *y, const float *w, size_t ldw, const float *const *x, size_t taps, size_t n);
     /* y += x. */
     void (*add)(float *y, const float *x, size_t n);
     /* y = exp(x), our own: x < -87 gives 0, x > 88 counts as 88, a NaN stays one; j = rint(x * 1.44269504f);

@@ -149,12 +149,12 @@ void bn_sigmoid_mul_ref(float *y, const float *x, const float *gate, size_t n)
         y[i] = x[i] / (1.0f + bn_ref_exp(-gate[i]));
 }
 
-void bn_conv_silu_ref(float *y, const float *w, const float *const *x, size_t taps, size_t n)
+void bn_conv_silu_ref(float *y, const float *w, size_t ldw, const float *const *x, size_t taps, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float c = 0.0f;
         for (size_t t = 0; t < taps; t++)
-            c = c + w[t * n + i] * x[t][i];
+            c = c + w[t * ldw + i] * x[t][i];
         y[i] = c / (1.0f + bn_ref_exp(-c));
     }
 }

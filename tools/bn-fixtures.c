@@ -25,11 +25,13 @@ struct options {
 /* ---- gen ---- */
 
 static const struct bn_option GEN[] = {
-    BN_OPTION("size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
-              .arg = "nano|pair|micro|tiny|deep|small|medium|270m|0.6b|2b|bonsai-1.7b|bonsai-4b|bonsai-8b",
-              .group = "Model", .preset = "tiny", BN_TO_TEXT(struct options, size)),
+    BN_OPTION(
+        "size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
+        .arg =
+            "nano|pair|quad|micro|tiny|deep|small|medium|270m|0.6b|2b|bonsai-1.7b|bonsai-4b|bonsai-8b|bonsai-27b",
+        .group = "Model", .preset = "tiny", BN_TO_TEXT(struct options, size)),
     BN_OPTION("arch", "architecture [qwen3 for bonsai-*, else bitnet-b1.58]",
-              .arg = "bitnet-b1.58|bitnet|llama|qwen3|gemma3|minicpm", .group = "Model",
+              .arg = "bitnet-b1.58|bitnet|llama|qwen3|qwen35|gemma3|minicpm", .group = "Model",
               BN_TO_TEXT(struct options, arch)),
     BN_OPTION("format", "storage of the matrices [q2_0 for bonsai-*, else i2_s]",
               .arg = "i2_s|tq2_0|tq1_0|q2_0|q2_0-g128|pq2_0|ptq1_0|f16|f32", .group = "Model",

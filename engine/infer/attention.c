@@ -13,6 +13,22 @@ static float *head_row(const struct pass *p, size_t i)
                              : p->s->k + (token * hp->n_head_kv + head - hp->n_head) * hp->head_dim;
 }
 
+/* The queries of a token, or their gates, where each head has both after each other. */
+static float *gated_row(const struct pass *p, size_t token, size_t head, bool gate)
+{
+    const bn_hparams *hp = &p->m->hp;
+    return p->s->mix + ((token * hp->n_head + head) * 2 + gate) * hp->head_dim;
+}
+
+static void take_queries(const struct pass *p, size_t from, size_t to)
+{
+    size_t n_head = p->m->hp.n_head, n_heads = n_head + p->m->hp.n_head_kv;
+    for (size_t i = from; i < to; i++)
+        if (i % n_heads < n_head)
+            memcpy(head_row(p, i), gated_row(p, i / n_heads, i % n_heads, false),
+                   p->m->hp.head_dim * sizeof(float));
+}
+
 /* Normalises each of those heads by itself. */
 static void norm_heads(const struct pass *p, uint32_t layer, size_t from, size_t to)
 {
@@ -31,7 +47,8 @@ static void norm_heads(const struct pass *p, uint32_t layer, size_t from, size_t
 static size_t cache_row(const struct pass *p, const struct bn_sequence *sequence, uint32_t layer,
                         size_t kv_head)
 {
-    return (layer * p->m->hp.n_head_kv + kv_head) * bn_cache_rows(sequence->n_ctx) * p->m->hp.head_dim;
+    return (p->m->layers[layer].nth * (size_t)p->m->hp.n_head_kv + kv_head) * bn_cache_rows(sequence->n_ctx) *
+           p->m->hp.head_dim;
 }
 
 /* The rows of this thread for a tile of queries. */
@@ -53,6 +70,7 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     void (*rotate)(float *, const float *, const float *, size_t) =
         neox ? p->kernels->rope_neox : p->kernels->rope_norm;
     my_share(p, p->n * n_heads, 1, &from, &to);
+    if (hp->gated_heads) take_queries(p, from, to);
     if (hp->head_norms) norm_heads(p, layer, from, to);
     struct bn_brick_timer rope = stage_begin(p, BN_BRICK_ROPE_EMBEDDING);
     for (size_t i = from; i < to; i++) {
@@ -145,6 +163,22 @@ static void attend_values(const struct pass *p, const struct tile *t, float *y)
     }
 }
 
+/* What came out of the heads of a tile times the sigmoid of their gates. */
+static void gate(const struct pass *p, const struct tile *t)
+{
+    size_t d = p->m->hp.head_dim, group = group_of(p);
+    struct bn_brick_timer part = part_begin(p, BN_BRICK_HEAD_GATE);
+    kernel_begin(p);
+    for (size_t j = 0; j < t->n; j++) {
+        size_t query = t->first + j;
+        float *y = query_row(p, t, j, p->s->att);
+        p->kernels->sigmoid_mul(y, y, gated_row(p, query / group, t->kv_head * group + query % group, true),
+                                d);
+    }
+    kernel_end(p, BN_KERNEL_SIGMOID_MUL, 0, shape(t->n, d, 1));
+    brick_end(part, t->n * d);
+}
+
 /* Scores, softmax, values of a tile. Scores of positions that a query does not see are computed and not used. */
 static void attend(const struct pass *p, const struct tile *t)
 {
@@ -209,6 +243,7 @@ static void attention(const struct pass *p, uint32_t layer)
     while (from < to) {
         struct tile t = tile_at(p, layer, from, to - from);
         attend(p, &t);
+        if (p->m->hp.gated_heads) gate(p, &t);
         from += t.n;
     }
     brick_end(brick, elements);
@@ -223,7 +258,7 @@ static void make_qkv(const struct pass *p, uint32_t n, const float *inputs)
         const struct bn_linear *lin;
         float *out;
         const char *norm, *op;
-    } PARTS[] = {{&l->q, s->q, "attn_q_norm_in", "q"},
+    } PARTS[] = {{&l->q, p->m->hp.gated_heads ? s->mix : s->q, "attn_q_norm_in", "q"},
                  {&l->k, s->k, "attn_k_norm_in", "k"},
                  {&l->v, s->v, "attn_v_norm_in", "v"}};
     bn_prepare_inputs(p, PARTS[0].norm, n, inputs, s->norm_in, PARTS[0].lin);

@@ -149,6 +149,6 @@ bn_status bn_session_embed(bn_session *s, const int32_t *tokens, size_t n_tokens
                      ? bn_fail(err, BN_ERR_CANCELLED, "cancelled")
                      : bn_session_eval_parts(s, NULL, 0, 0, NULL, e, s->n_batch, err);
     bn_embedding_close(e);
-    if (status != BN_OK) s->own.position = 0;
+    if (status != BN_OK) bn_sequence_rewind(&s->own, 0);
     return status;
 }

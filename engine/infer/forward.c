@@ -98,7 +98,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     uint64_t t1 = bn_clock_ns();
     for (uint32_t n = 0; n < p->m->hp.n_layer; n++) {
         struct bn_brick_timer layer = layer_begin(&pass, n);
-        bn_layer_attention(p, n);
+        (p->m->layers[n].is_recurrent ? bn_layer_recurrent : bn_layer_attention)(p, n);
         bn_layer_ffn(p, n);
         layer_end(&pass, layer);
     }
@@ -139,8 +139,13 @@ static void account(struct bn_session *s, size_t n_logits)
     uint32_t window = s->model->hp.window;
     for (size_t j = 0; j < s->run.n; j++) {
         uint32_t n_pos = s->rows[j].position + 1;
-        s->rows[j].sequence->position = n_pos;
-        s->rows[j].sequence->tokens[n_pos - 1] = s->rows[j].token;
+        struct bn_sequence *sequence = s->rows[j].sequence;
+        sequence->position = n_pos;
+        sequence->tokens[n_pos - 1] = s->rows[j].token;
+        if (n_pos == sequence->keep_at) {
+            sequence->kept_at = n_pos;
+            sequence->keep_at = BN_NOWHERE;
+        }
         s->work.attended += n_pos;
         if (window != 0) s->work.attended_local += n_pos < window ? n_pos : window;
     }
@@ -164,6 +169,9 @@ bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_erro
     bn_prof_stop_brick(s->run.team, 0);
     bn_prof_end_pass(s->prof);
     if (s->run.bad_row) {
+        for (size_t j = 0; j < s->run.n; j++)
+            if (j == 0 || s->rows[j].sequence != s->rows[j - 1].sequence)
+                bn_sequence_spoil(s->rows[j].sequence);
         bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or after it",
                 s->rows[0].position);
         bn_error_hint(err, "the model's weights are damaged");

@@ -497,6 +497,7 @@ bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_s
         bn_generation_release(gen);
         return status;
     }
+    bn_sequence_mark(sequence, sequence->position + (uint32_t)(gen->n_prompt - gen->n_cached) - 1);
     gen->n_before = g->base;
     gen->n_ids = gen->n_kernels = 0;
     gen->n_together = 0;

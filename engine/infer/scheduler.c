@@ -215,7 +215,7 @@ bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generatio
     bn_status status = bn_scheduler_add(sched, &session->own, gen, err);
     while (status == BN_OK && bn_scheduler_take(sched) == NULL)
         status = bn_scheduler_step(sched, err);
-    if (status != BN_OK && gen->n_ids == 0) session->own.position = before;
+    if (status != BN_OK && gen->n_ids == 0) bn_sequence_rewind(&session->own, before);
     bn_scheduler_close(sched);
     return status;
 }

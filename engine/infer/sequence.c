@@ -5,15 +5,27 @@
 #include "base/error.h"
 #include "infer/session.h"
 
+/* KV heads of all layers. */
+static size_t n_kv_heads(const bn_hparams *hp)
+{
+    return (size_t)(hp->n_layer - bn_hparams_n_recurrent(hp, hp->n_layer)) * hp->n_head_kv;
+}
+
 bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32_t n_ctx)
 {
-    uint64_t n_cache, per_position = (uint64_t)hp->n_layer * hp->n_head_kv * hp->head_dim;
-    *sequence = (struct bn_sequence){.n_ctx = n_ctx};
+    uint32_t n_recurrent = bn_hparams_n_recurrent(hp, hp->n_layer);
+    uint64_t n_cache, per_position = (uint64_t)n_kv_heads(hp) * hp->head_dim;
+    *sequence = (struct bn_sequence){.n_ctx = n_ctx, .kept_at = BN_NOWHERE, .keep_at = BN_NOWHERE};
     if (!bn_mul_ok(per_position, bn_cache_rows(n_ctx), &n_cache)) return false;
     sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
     sequence->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->v_cache);
     sequence->tokens = bn_alloc_aligned(n_ctx, sizeof *sequence->tokens);
-    return sequence->k_cache != NULL && sequence->v_cache != NULL && sequence->tokens != NULL;
+    if (sequence->k_cache == NULL || sequence->v_cache == NULL || sequence->tokens == NULL) return false;
+    if (n_recurrent == 0) return true;
+    sequence->n_state = n_recurrent * bn_layer_state(hp);
+    sequence->state = bn_alloc_aligned(sequence->n_state, sizeof *sequence->state);
+    sequence->kept = bn_alloc_aligned(sequence->n_state, sizeof *sequence->kept);
+    return sequence->state != NULL && sequence->kept != NULL;
 }
 
 void bn_sequence_release(struct bn_sequence *sequence)
@@ -21,6 +33,45 @@ void bn_sequence_release(struct bn_sequence *sequence)
     bn_free(sequence->k_cache);
     bn_free(sequence->v_cache);
     bn_free(sequence->tokens);
+    bn_free(sequence->state);
+    bn_free(sequence->kept);
+}
+
+static bool is_recurrent(const struct bn_sequence *sequence)
+{
+    return sequence->state != NULL;
+}
+
+uint32_t bn_sequence_rewind(struct bn_sequence *sequence, uint32_t n_tokens)
+{
+    if (n_tokens >= sequence->position) return sequence->position;
+    if (n_tokens < sequence->kept_at) sequence->kept_at = BN_NOWHERE;
+    sequence->keep_at = BN_NOWHERE;
+    sequence->position = n_tokens;
+    if (!is_recurrent(sequence)) return n_tokens;
+    sequence->position = sequence->kept_at != BN_NOWHERE ? sequence->kept_at : 0;
+    if (sequence->position > 0)
+        memcpy(sequence->state, sequence->kept, sequence->n_state * sizeof *sequence->state);
+    else
+        memset(sequence->state, 0, sequence->n_state * sizeof *sequence->state);
+    return sequence->position;
+}
+
+void bn_sequence_spoil(struct bn_sequence *sequence)
+{
+    if (!is_recurrent(sequence)) return;
+    sequence->position++; /* the state is of some token more */
+    bn_sequence_rewind(sequence, sequence->position - 1);
+}
+
+void bn_sequence_mark(struct bn_sequence *sequence, uint32_t n_tokens)
+{
+    if (!is_recurrent(sequence) || n_tokens == sequence->kept_at) return;
+    sequence->keep_at = n_tokens;
+    if (n_tokens != sequence->position) return;
+    memcpy(sequence->kept, sequence->state, sequence->n_state * sizeof *sequence->state);
+    sequence->kept_at = n_tokens;
+    sequence->keep_at = BN_NOWHERE;
 }
 
 bn_status bn_sequence_open(bn_sequence **out, const bn_session *session, uint32_t n_ctx, bn_error *err)
@@ -66,7 +117,12 @@ bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_erro
 {
     if (n_tokens > sequence->position)
         return bn_fail(err, BN_ERR_ARG, "the timeline has %u tokens, not %u", sequence->position, n_tokens);
-    sequence->position = n_tokens;
+    bool known = n_tokens == sequence->position || n_tokens == sequence->kept_at || n_tokens == 0;
+    if (is_recurrent(sequence) && !known)
+        return bn_fail(err, BN_ERR_UNSUPPORTED,
+                       "a model with recurrent layers cannot go back from token %u to token %u",
+                       sequence->position, n_tokens);
+    bn_sequence_rewind(sequence, n_tokens);
     return BN_OK;
 }
 
@@ -80,15 +136,14 @@ uint32_t bn_sequence_shared(const bn_sequence *sequence, const int32_t *tokens, 
 
 uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens)
 {
-    sequence->position = bn_sequence_shared(sequence, tokens, n_tokens);
-    return sequence->position;
+    return bn_sequence_rewind(sequence, bn_sequence_shared(sequence, tokens, n_tokens));
 }
 
 /* The keys and values, and the tokens, of positions first ... end - 1. */
 static void copy_positions(const bn_hparams *hp, struct bn_sequence *to, const struct bn_sequence *from,
                            size_t first, size_t end)
 {
-    size_t d = hp->head_dim, n_heads = (size_t)hp->n_layer * hp->n_head_kv;
+    size_t d = hp->head_dim, n_heads = n_kv_heads(hp);
     /* Whole tiles of keys: the positions before are the same in both, those after are not in use. */
     size_t tile = first / BN_KEY_TILE * BN_KEY_TILE, tiles_end = bn_cache_rows((uint32_t)end);
     for (size_t i = 0; i < n_heads; i++) {
@@ -106,8 +161,12 @@ uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_
 {
     uint32_t own = bn_sequence_keep(to, tokens, n_tokens);
     uint32_t n = bn_sequence_shared(from, tokens, bn_min_size(n_tokens, to->n_ctx));
+    bool now = n == from->position;
+    if (is_recurrent(from) && !now) n = n >= from->kept_at ? from->kept_at : 0;
     if (n <= own) return own;
     copy_positions(&session->model->hp, to, from, own, n);
+    if (is_recurrent(from))
+        memcpy(to->state, now ? from->state : from->kept, to->n_state * sizeof *to->state);
     to->position = n;
     return n;
 }

@@ -36,7 +36,9 @@ static void lay_out(struct bn_session *s, struct arena *a)
     const bn_hparams *hp = &s->model->hp;
     size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
     size_t widest = hp->n_embd > hp->n_ff ? hp->n_embd : hp->n_ff;
-    if (q_dim > widest) widest = q_dim;
+    size_t inner = bn_hparams_inner(hp), mixed = bn_hparams_mixed(hp);
+    size_t out = q_dim > inner ? q_dim : inner;
+    if (out > widest) widest = out;
     size_t n_rows = s->n_batch > s->n_threads ? s->n_batch : s->n_threads;
     take(a, &s->counters, 1, s->n_threads, sizeof *s->counters);
     take(a, &s->rope_cos, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_cos);
@@ -51,7 +53,14 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->q, q_dim, s->n_batch, sizeof *s->q);
     take(a, &s->k, kv_dim, s->n_batch, sizeof *s->k);
     take(a, &s->v, kv_dim, s->n_batch, sizeof *s->v);
-    take(a, &s->att, q_dim, s->n_batch, sizeof *s->att);
+    take(a, &s->att, out, s->n_batch, sizeof *s->att);
+    if (hp->gated_heads) take(a, &s->mix, 2 * q_dim > mixed ? 2 * q_dim : mixed, s->n_batch, sizeof *s->mix);
+    if (inner > 0) {
+        take(a, &s->conv, mixed, s->n_batch, sizeof *s->conv);
+        take(a, &s->z, inner, s->n_batch, sizeof *s->z);
+        take(a, &s->decay, hp->recurrence.n_value_heads, s->n_batch, sizeof *s->decay);
+        take(a, &s->beta, hp->recurrence.n_value_heads, s->n_batch, sizeof *s->beta);
+    }
     take(a, &s->gate, hp->n_ff, s->n_batch, sizeof *s->gate);
     take(a, &s->up, hp->n_ff, s->n_batch, sizeof *s->up);
     take(a, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
@@ -156,7 +165,8 @@ void bn_session_close(bn_session *s)
 
 struct bn_session_memory bn_session_memory(const bn_session *s)
 {
-    return (struct bn_session_memory){bn_mem_size(s->own.k_cache) + bn_mem_size(s->own.v_cache),
+    return (struct bn_session_memory){bn_mem_size(s->own.k_cache) + bn_mem_size(s->own.v_cache) +
+                                          bn_mem_size(s->own.state) + bn_mem_size(s->own.kept),
                                       bn_mem_size(s->arena) + bn_mem_size(s->own.tokens),
                                       bn_mem_size(s) + bn_team_bytes(s->team)};
 }
@@ -204,7 +214,7 @@ static bn_status eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits 
                                ? bn_fail(err, BN_ERR_CANCELLED, "cancelled")
                                : bn_forward(s, n_best, logits, err);
         if (status != BN_OK) {
-            s->own.position = before;
+            bn_sequence_rewind(&s->own, before);
             return status;
         }
         if (which == BN_LOGITS_ALL) logits += batch * s->model->hp.n_vocab;

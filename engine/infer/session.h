@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "base/team.h"
+#include "model/hparams.h"
 #include "model/model.h"
 #include "stamp/counters.h"
 #include "stamp/profiler.h"
@@ -24,7 +25,14 @@ struct bn_sequence {
     /* Binary16: [layer][kv head][bn_cache_rows / BN_KEY_TILE] tiles of keys, [layer][kv head][bn_cache_rows][head_dim]
      * values. */
     uint16_t *k_cache, *v_cache;
+    /* The state of recurrent layers, which cannot be shortened: [layer]{n_taps - 1 rows of q, k and v before their
+     * convolution, the newest last; [value head][head_dim][head_dim]}, n_state values in all. It is kept at one more
+     * place: kept is that of the first kept_at tokens. */
+    size_t n_state;
+    float *state, *kept;
+    uint32_t kept_at, keep_at; /* keep_at: the place that a pass keeps when it comes by; BN_NOWHERE: none */
 };
+#define BN_NOWHERE UINT32_MAX
 
 /* Positions that n_ctx tokens take in a cache: whole tiles of keys. */
 static inline size_t bn_cache_rows(uint32_t n_ctx)
@@ -61,7 +69,11 @@ struct bn_session {
     float *q, *k, *v; /* q_dim, kv_dim, kv_dim */
     float *att;       /* q_dim */
     float *gate, *up; /* n_ff */
-    float *y;         /* n_embd: what a layer's half adds to x */
+    float *
+        mix; /* queries with their gates, or q, k and v of a recurrent layer, before their convolution in conv */
+    float *conv, *z;     /* of recurrent layers; z: the gate of the output */
+    float *decay, *beta; /* of recurrent layers: one for each head */
+    float *y;            /* n_embd: what a layer's half adds to x */
     /* The inputs of linear layers, padded to the block: of 8 bits with one scale a row, for weights in tiles in a
      * plane as well, or of 16 bits in two planes with a step for each group. */
     int8_t *act_q, *act_low; /* the 8 bits, or the high plane; the low plane: NULL without weights in tiles */
@@ -129,6 +141,24 @@ struct bn_session_memory {
 };
 struct bn_session_memory bn_session_memory(const bn_session *s);
 
+/* Values of the state of a recurrent layer: rows of the convolution, and then matrices. */
+static inline size_t bn_conv_state(const bn_hparams *hp)
+{
+    return (hp->recurrence.n_taps - 1) * bn_hparams_mixed(hp);
+}
+
+static inline size_t bn_layer_state(const bn_hparams *hp)
+{
+    return bn_conv_state(hp) + bn_hparams_inner(hp) * hp->recurrence.head_dim;
+}
+
+/* Makes the timeline the longest one of at most n_tokens whose state is known, and returns its length: n_tokens, or with
+ * recurrent layers the place that was kept, or 0. */
+uint32_t bn_sequence_rewind(struct bn_sequence *sequence, uint32_t n_tokens);
+/* The state after n_tokens, which come next or are those of now, is kept. */
+void bn_sequence_mark(struct bn_sequence *sequence, uint32_t n_tokens);
+/* After a pass that failed: the state is not that of the timeline. */
+void bn_sequence_spoil(struct bn_sequence *sequence);
 /* Takes the memory of an empty sequence; false when there is none. */
 bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32_t n_ctx);
 /* Gives it back. */

@@ -63,6 +63,9 @@ bn_status bn_drafter_open(struct bn_drafter **out, const bn_generation *gen, con
 {
     const bn_draft_options *o = &gen->draft;
     *out = NULL;
+    if (o->kind != BN_DRAFT_NONE && model->hp.recurrence.n_taps != 0)
+        return bn_fail(err, BN_ERR_UNSUPPORTED,
+                       "a model with recurrent layers cannot take back tokens, so drafts are not supported");
     if (o->most > BN_DRAFT_MOST_EVER)
         return bn_fail(err, BN_ERR_ARG, "cannot draft %u tokens, at most %u", o->most, BN_DRAFT_MOST_EVER);
     if (o->kind == BN_DRAFT_NONE) return BN_OK;

@@ -40,7 +40,7 @@ void bn_project(const struct pass *p, enum bn_brick brick, const struct bn_linea
 /* x += y, or rmsnorm(y) * norm when there is a norm. No barrier follows. */
 void bn_add_residual(const struct pass *p, const char *op, uint32_t layer, const float *norm);
 
-/* ---- attention.c, ffn.c ---- */
+/* ---- attention.c, recurrent.c, ffn.c ---- */
 
 /* Whether a layer attends to the last positions only. */
 static inline bool bn_is_local(const bn_hparams *hp, uint32_t layer)
@@ -48,8 +48,9 @@ static inline bool bn_is_local(const bn_hparams *hp, uint32_t layer)
     return hp->window != 0 && (layer + 1) % hp->period != 0;
 }
 
-/* The two halves of layer n: each reads and changes the residual stream. */
+/* The two halves of layer n: each reads and changes the residual stream. A recurrent layer has no attention. */
 void bn_layer_attention(const struct pass *p, uint32_t n);
+void bn_layer_recurrent(const struct pass *p, uint32_t n);
 void bn_layer_ffn(const struct pass *p, uint32_t n);
 
 #endif

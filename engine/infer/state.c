@@ -83,6 +83,8 @@ static bn_status header_of(struct bn_session *s, uint32_t n_tokens, struct bn_st
 {
     const bn_hparams *hp = &s->model->hp;
     const char *model;
+    if (s->own.state != NULL)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "the state of recurrent layers cannot be saved");
     BN_TRY(bn_state_model_sum(s, &model, err));
     *header = (struct bn_state_header){.version = BN_STATE_VERSION,
                                        .n_tokens = n_tokens,

@@ -117,8 +117,8 @@ static bn_status read_signs(struct bn_hadamard *h, const struct bn_gguf *gguf, b
 
 static bool is_linear_name(struct bn_str name)
 {
-    static const char *const PARTS[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
-                                        "ffn_gate", "ffn_up", "ffn_down"};
+    static const char *const PARTS[] = {"attn_q", "attn_k",   "attn_v",   "attn_output", "ffn_gate",
+                                        "ffn_up", "ffn_down", "attn_qkv", "attn_gate",   "ssm_out"};
     if (bn_str_equal(name, "output.weight")) return true;
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++) {
         char tail[32];
@@ -180,6 +180,8 @@ bn_status bn_hadamard_read(struct bn_hadamard *h, const struct bn_gguf *gguf, bn
     if (!found) return BN_OK;
     BN_TRY(read_block(h, gguf, err));
     BN_TRY(read_signs(h, gguf, err));
+    bn_status status = bn_gguf_bool(gguf, KEY("gdn_v_grouped"), &h->grouped_heads, err);
+    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
     return read_names(h, gguf, err);
 }
 

@@ -20,6 +20,7 @@ struct bn_hadamard {
     float *signs[BN_HADAMARD_WIDTHS]; /* +1 or -1, widths[i] of them */
     const struct bn_gguf_kv *names;   /* the tensors that are rotated */
     bool embedding;                   /* token_embd.weight is */
+    bool grouped_heads; /* inputs of ssm_out: value heads of one key head lie together before the transform */
 };
 
 /* Reads and checks the keys; all zero when the file has none. BN_ERR_UNSUPPORTED for a version, transform, axis

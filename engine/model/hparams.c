@@ -112,6 +112,83 @@ static bn_status read_minicpm(bn_hparams *hp, const struct bn_gguf *gguf, bn_err
     return BN_OK;
 }
 
+/* Which layers are recurrent: as a list says, or all but each interval-th one. */
+static bn_status read_recurrent_layers(bn_hparams *hp, const struct bn_gguf *gguf, uint32_t n_all,
+                                       bn_error *err)
+{
+    char key[96];
+    uint32_t interval = 4;
+    const struct bn_gguf_kv *list = NULL;
+    bn_status status =
+        bn_gguf_array(gguf, key_of(key, hp->arch, "attention.recurrent_layers"), BN_GGUF_BOOL, &list, err);
+    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    if (list != NULL && list->n != n_all)
+        return bn_fail_at(err, BN_ERR_FORMAT, list->offset, key,
+                          "%llu values, expected one for each of %u layers", (unsigned long long)list->n,
+                          n_all);
+    BN_TRY(read_u32(gguf, hp->arch, "full_attention_interval", 1, BN_MAX_LAYERS, &interval, err));
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        if (list != NULL ? list->value[i] != 0 : (i + 1) % interval != 0)
+            hp->recurrence.layers[i / 64] |= 1ull << i % 64;
+    return BN_OK;
+}
+
+/* Qwen3.5: layers with the gated delta rule, and attention with gates in every fourth one. Layers that predict further
+ * tokens come after the others and are not computed. */
+static bn_status read_qwen35(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    struct bn_recurrence *r = &hp->recurrence;
+    uint32_t n_all = hp->n_layer, n_next = 0, inner = 0;
+    const struct {
+        const char *suffix;
+        uint32_t max, *out;
+    } KEYS[] = {{"ssm.conv_kernel", BN_MAX_TAPS, &r->n_taps},
+                {"ssm.state_size", 4096, &r->head_dim},
+                {"ssm.group_count", 4096, &r->n_key_heads},
+                {"ssm.time_step_rank", 4096, &r->n_value_heads},
+                {"ssm.inner_size", 1u << 20, &inner}};
+    char key[96];
+    for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
+        BN_TRY(read_u32(gguf, hp->arch, KEYS[i].suffix, 1, KEYS[i].max, KEYS[i].out, err));
+        if (*KEYS[i].out == 0)
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, KEYS[i].suffix),
+                              "missing key");
+    }
+    if (r->n_value_heads % r->n_key_heads != 0)
+        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "ssm.group_count"),
+                          "%u does not divide the %u heads of values", r->n_key_heads, r->n_value_heads);
+    if ((uint64_t)r->n_value_heads * r->head_dim != inner)
+        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "ssm.inner_size"),
+                          "%u is not %u heads of %u elements", inner, r->n_value_heads, r->head_dim);
+    BN_TRY(read_u32(gguf, hp->arch, "nextn_predict_layers", 0, n_all - 1, &n_next, err));
+    hp->n_layer -= n_next;
+    hp->gated_heads = true;
+    return read_recurrent_layers(hp, gguf, n_all, err);
+}
+
+bool bn_hparams_is_recurrent(const bn_hparams *hp, uint32_t layer)
+{
+    return (hp->recurrence.layers[layer / 64] >> layer % 64 & 1) != 0;
+}
+
+uint32_t bn_hparams_n_recurrent(const bn_hparams *hp, uint32_t n)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++)
+        found += bn_hparams_is_recurrent(hp, i);
+    return found;
+}
+
+size_t bn_hparams_inner(const bn_hparams *hp)
+{
+    return (size_t)hp->recurrence.n_value_heads * hp->recurrence.head_dim;
+}
+
+size_t bn_hparams_mixed(const bn_hparams *hp)
+{
+    return bn_hparams_inner(hp) + (size_t)2 * hp->recurrence.n_key_heads * hp->recurrence.head_dim;
+}
+
 /* The architectures: how each differs from the others. CONTRIBUTING.md says how to add one. The C++ reference runs
  * bitnet-b1.58 with SiLU since 2026; the model was trained with the squared ReLU. */
 static const struct arch {
@@ -132,6 +209,7 @@ static const struct arch {
     {"gemma3", BN_ACTIVATION_GELU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .post_norms = true,
      .read_own = read_gemma3},
     {"minicpm", BN_ACTIVATION_SILU, BN_ROPE_NORM, FLOAT, .read_own = read_minicpm},
+    {"qwen35", BN_ACTIVATION_SILU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .read_own = read_qwen35},
 };
 
 static const struct arch *arch_of(struct bn_str name)
@@ -183,7 +261,7 @@ static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error 
                bn_escape(shown, sizeof shown, name.ptr, name.len));
     bn_error_hint(
         err,
-        "known: bitnet-b1.58, bitnet-25, bitnet, and llama, qwen3, gemma3 and minicpm with ternary linear layers");
+        "known: bitnet-b1.58, bitnet-25, bitnet, and llama, qwen3, qwen35, gemma3 and minicpm with ternary layers");
     return BN_ERR_UNSUPPORTED;
 }
 

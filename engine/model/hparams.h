@@ -9,9 +9,17 @@
 
 #define BN_MAX_LAYERS 512u
 #define BN_MAX_VOCAB (1u << 20)
+#define BN_MAX_TAPS 8u
 
 /* Reads all hyper-parameters and checks the type and range of each, then the rules between them. */
 BN_MUST_CHECK bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err);
+
+/* Whether a layer is recurrent, and how many of the first n layers are. */
+bool bn_hparams_is_recurrent(const bn_hparams *hp, uint32_t layer);
+uint32_t bn_hparams_n_recurrent(const bn_hparams *hp, uint32_t n);
+/* Elements of q, k and v of a recurrent layer together, and of its output. */
+size_t bn_hparams_mixed(const bn_hparams *hp);
+size_t bn_hparams_inner(const bn_hparams *hp);
 
 /* Whether the linear layers of such a model, stored in a type, get activations of 16 bits with a step for each
  * group, and not of 8 bits with a step a row: models that were not trained with the latter. */

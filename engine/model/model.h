@@ -72,12 +72,25 @@ struct bn_repacking {
     uint64_t n_packed, codes_bytes;
 };
 
+/* What a recurrent layer has in place of q, k and v. */
+struct bn_recurrent {
+    struct bn_linear mix, z;    /* n_embd to q, k and v in one row; n_embd to the gate of the output */
+    const float *conv;          /* n_taps rows of a weight for each element of mix, the oldest token first */
+    const float *alpha, *beta;  /* n_value_heads rows of n_embd: decay, and share of the new value */
+    const float *a, *dt, *norm; /* n_value_heads: rate and bias of the decay; head_dim */
+    bool
+        grouped; /* the inputs of o are in the order [key head][value head of it], not [value head of it][key head] */
+};
+
 struct bn_layer {
+    bool is_recurrent;
+    uint32_t nth; /* among the layers of its kind: where it keeps keys and values, or its state */
     const float *attn_norm, *ffn_norm; /* n_embd */
     const float *post_attn_norm,
         *post_ffn_norm;           /* n_embd, of what a half adds; NULL when the model has none */
     const float *q_norm, *k_norm; /* head_dim, of every head; NULL when the model has none */
-    struct bn_linear q, k, v, o, gate, up, down;
+    struct bn_linear q, k, v, o, gate, up, down; /* recurrent: no q, k, v, whose rows are 0 */
+    struct bn_recurrent recurrent;
 };
 
 struct bn_model {
@@ -109,7 +122,8 @@ struct bn_model {
     bool no_weights;
 };
 
-/* All ternary layers of a model, in the order of computing: n_layer times 7. */
+/* All ternary layers of a model, in the order of computing: n_layer times 7. A recurrent layer has mix, z and one without
+ * rows in place of q, k and v. */
 static inline size_t bn_model_n_linears(const struct bn_model *m)
 {
     return (size_t)m->hp.n_layer * 7;
@@ -119,6 +133,7 @@ static inline struct bn_linear *bn_model_linear(const struct bn_model *m, size_t
 {
     struct bn_layer *l = &m->layers[i / 7];
     struct bn_linear *all[7] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+    if (l->is_recurrent && i % 7 < 2) return i % 7 == 0 ? &l->recurrent.mix : &l->recurrent.z;
     return all[i % 7];
 }
 

@@ -209,11 +209,99 @@ static bn_status check_alike(uint32_t layer, const char *names, const struct bn_
                       "some of %s of layer %u are rotated and some are not", names, layer);
 }
 
-static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
+/* The attention half of an ordinary layer. */
+static bn_status bind_attention(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
 {
     const bn_hparams *hp = &m->hp;
     struct bn_layer *l = &m->layers[n];
     size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
+    const struct part parts[] = {
+        {"attn_q", NULL, hp->gated_heads ? 2 * q_dim : q_dim, hp->n_embd, &l->q, false},
+        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k, false},
+        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v, false},
+        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o, true},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
+        BN_TRY(bind_linear(m, n, &parts[i], skip, err));
+    return check_alike(n, "attn_q, attn_k and attn_v", &l->q, &l->k, &l->v, err);
+}
+
+/* A small matrix that is multiplied in floats, widened into a copy. */
+static bn_status bind_floats(struct bn_model *m, const char *name, size_t rows, size_t k, const float **out,
+                             bn_error *err)
+{
+    struct bn_matrix matrix;
+    BN_TRY(bind_matrix(m, name, rows, k, &matrix, err));
+    float *copy = bn_model_own(m, rows * k, sizeof *copy);
+    if (copy == NULL) return bn_nomem(err);
+    for (size_t r = 0; r < rows; r++) {
+        bn_matrix_row(m->kernels, &matrix, r, copy + r * k);
+        if (!bn_all_finite(copy + r * k, k))
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "row %zu is not finite", r);
+    }
+    *out = copy;
+    return BN_OK;
+}
+
+/* The weights of the convolution lie together for each element in the file, for each tap here. */
+static bn_status bind_convolution(struct bn_model *m, uint32_t n, const float **out, bn_error *err)
+{
+    const float *stored = NULL;
+    size_t width = bn_hparams_mixed(&m->hp), taps = m->hp.recurrence.n_taps;
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.ssm_conv1d.weight", n);
+    BN_TRY(bind_floats(m, name, width, taps, &stored, err));
+    float *copy = bn_model_own(m, width * taps, sizeof *copy);
+    if (copy == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < width; i++)
+        for (size_t t = 0; t < taps; t++)
+            copy[t * width + i] = stored[i * taps + t];
+    *out = copy;
+    return BN_OK;
+}
+
+/* What a recurrent layer has in place of attention. */
+static bn_status bind_recurrent(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
+{
+    const bn_hparams *hp = &m->hp;
+    struct bn_layer *l = &m->layers[n];
+    struct bn_recurrent *r = &l->recurrent;
+    size_t inner = bn_hparams_inner(hp), n_heads = hp->recurrence.n_value_heads;
+    const struct part parts[] = {
+        {"attn_qkv", NULL, bn_hparams_mixed(hp), hp->n_embd, &r->mix, false},
+        {"attn_gate", NULL, inner, hp->n_embd, &r->z, false},
+        {"ssm_out", NULL, hp->n_embd, inner, &l->o, true},
+    };
+    const struct {
+        const char *suffix;
+        size_t n;
+        const float **out;
+    } vectors[] = {{"ssm_a", n_heads, &r->a},
+                   {"ssm_dt.bias", n_heads, &r->dt},
+                   {"ssm_norm.weight", hp->recurrence.head_dim, &r->norm}};
+    char name[64];
+    for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
+        BN_TRY(bind_linear(m, n, &parts[i], skip, err));
+    for (size_t i = 0; i < BN_ARRAY_LEN(vectors); i++) {
+        snprintf(name, sizeof name, "blk.%u.%s", n, vectors[i].suffix);
+        BN_TRY(bind_vector(m, name, vectors[i].n, vectors[i].out, err));
+    }
+    snprintf(name, sizeof name, "blk.%u.ssm_alpha.weight", n);
+    BN_TRY(bind_floats(m, name, n_heads, hp->n_embd, &r->alpha, err));
+    snprintf(name, sizeof name, "blk.%u.ssm_beta.weight", n);
+    BN_TRY(bind_floats(m, name, n_heads, hp->n_embd, &r->beta, err));
+    r->grouped = m->hadamard.grouped_heads;
+    BN_TRY(bind_convolution(m, n, &r->conv, err));
+    return check_alike(n, "attn_qkv and attn_gate", &r->mix, &r->z, &r->z, err);
+}
+
+static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
+{
+    const bn_hparams *hp = &m->hp;
+    struct bn_layer *l = &m->layers[n];
+    uint32_t n_recurrent = bn_hparams_n_recurrent(hp, n);
+    l->is_recurrent = bn_hparams_is_recurrent(hp, n);
+    l->nth = l->is_recurrent ? n_recurrent : n - n_recurrent;
     const struct {
         const char *part;
         size_t n;
@@ -221,29 +309,25 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
         bool wanted;
     } vectors[] = {
         {"attn_norm", hp->n_embd, &l->attn_norm, true},
-        {"ffn_norm", hp->n_embd, &l->ffn_norm, true},
+        {hp->recurrence.n_taps != 0 ? "post_attention_norm" : "ffn_norm", hp->n_embd, &l->ffn_norm, true},
         {"post_attention_norm", hp->n_embd, &l->post_attn_norm, hp->post_norms},
         {"post_ffw_norm", hp->n_embd, &l->post_ffn_norm, hp->post_norms},
-        {"attn_q_norm", hp->head_dim, &l->q_norm, hp->head_norms},
-        {"attn_k_norm", hp->head_dim, &l->k_norm, hp->head_norms},
+        {"attn_q_norm", hp->head_dim, &l->q_norm, hp->head_norms && !l->is_recurrent},
+        {"attn_k_norm", hp->head_dim, &l->k_norm, hp->head_norms && !l->is_recurrent},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(vectors); i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%u.%s.weight", n, vectors[i].part);
         if (vectors[i].wanted) BN_TRY(bind_vector(m, name, vectors[i].n, vectors[i].out, err));
     }
+    BN_TRY((l->is_recurrent ? bind_recurrent : bind_attention)(m, n, skip, err));
     const struct part parts[] = {
-        {"attn_q", NULL, q_dim, hp->n_embd, &l->q, false},
-        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k, false},
-        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v, false},
-        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o, true},
         {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate, false},
         {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up, false},
         {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down, true},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
         BN_TRY(bind_linear(m, n, &parts[i], skip, err));
-    BN_TRY(check_alike(n, "attn_q, attn_k and attn_v", &l->q, &l->k, &l->v, err));
     return check_alike(n, "ffn_gate and ffn_up", &l->gate, &l->up, &l->up, err);
 }
 
@@ -263,12 +347,13 @@ static void mark_streamed(struct bn_model *m)
     m->head_linear.grouped.streamed = m->streamed;
 }
 
-/* The query matrix of the first layer tells how weights and activations are stored, unless the key
+/* The first matrix of the first layer tells how weights and activations are stored, unless the key
  * bn.activations of a converted file says what the model was trained with. */
 static bn_status choose_activations(struct bn_model *m, bn_error *err)
 {
     static const char KEY[] = BN_ACTIVATIONS_KEY;
-    const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, "blk.0.attn_q.weight");
+    const struct bn_gguf_tensor *t = bn_gguf_find_tensor(
+        &m->gguf, bn_hparams_is_recurrent(&m->hp, 0) ? "blk.0.attn_qkv.weight" : "blk.0.attn_q.weight");
     struct bn_str text;
     if (t == NULL) return BN_OK; /* an error of its own follows */
     m->wide = bn_hparams_wide_activations(&m->hp, t->type);

@@ -218,19 +218,19 @@ void bn_sigmoid_mul_neon(float *y, const float *x, const float *gate, size_t n)
     bn_sigmoid_mul_ref(y + i, x + i, gate + i, n - i);
 }
 
-void bn_conv_silu_neon(float *y, const float *w, const float *const *x, size_t taps, size_t n)
+void bn_conv_silu_neon(float *y, const float *w, size_t ldw, const float *const *x, size_t taps, size_t n)
 {
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
         float32x4_t c = vdupq_n_f32(0.0f);
         for (size_t t = 0; t < taps; t++)
-            c = vaddq_f32(c, vmulq_f32(vld1q_f32(w + t * n + i), vld1q_f32(x[t] + i)));
+            c = vaddq_f32(c, vmulq_f32(vld1q_f32(w + t * ldw + i), vld1q_f32(x[t] + i)));
         vst1q_f32(y + i, vdivq_f32(c, vaddq_f32(vdupq_n_f32(1.0f), exp4(vnegq_f32(c)))));
     }
     for (; i < n; i++) {
         float c = 0.0f;
         for (size_t t = 0; t < taps; t++)
-            c = c + w[t * n + i] * x[t][i];
+            c = c + w[t * ldw + i] * x[t][i];
         y[i] = c / (1.0f + bn_ref_exp(-c));
     }
 }

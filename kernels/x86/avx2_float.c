@@ -247,20 +247,20 @@ void bn_sigmoid_mul_avx2(float *y, const float *x, const float *gate, size_t n)
     bn_sigmoid_mul_ref(y + i, x + i, gate + i, n - i);
 }
 
-void bn_conv_silu_avx2(float *y, const float *w, const float *const *x, size_t taps, size_t n)
+void bn_conv_silu_avx2(float *y, const float *w, size_t ldw, const float *const *x, size_t taps, size_t n)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
         __m256 c = _mm256_setzero_ps();
         for (size_t t = 0; t < taps; t++)
-            c = _mm256_add_ps(c, _mm256_mul_ps(_mm256_loadu_ps(w + t * n + i), _mm256_loadu_ps(x[t] + i)));
+            c = _mm256_add_ps(c, _mm256_mul_ps(_mm256_loadu_ps(w + t * ldw + i), _mm256_loadu_ps(x[t] + i)));
         __m256 e = exp8(_mm256_xor_ps(c, _mm256_set1_ps(-0.0f)));
         _mm256_storeu_ps(y + i, _mm256_div_ps(c, _mm256_add_ps(_mm256_set1_ps(1.0f), e)));
     }
     for (; i < n; i++) {
         float c = 0.0f;
         for (size_t t = 0; t < taps; t++)
-            c = c + w[t * n + i] * x[t][i];
+            c = c + w[t * ldw + i] * x[t][i];
         y[i] = c / (1.0f + bn_ref_exp(-c));
     }
 }

@@ -328,13 +328,14 @@ void bn_sigmoid_mul_avx512vnni(float *y, const float *x, const float *gate, size
     }
 }
 
-void bn_conv_silu_avx512vnni(float *y, const float *w, const float *const *x, size_t taps, size_t n)
+void bn_conv_silu_avx512vnni(float *y, const float *w, size_t ldw, const float *const *x, size_t taps,
+                             size_t n)
 {
     for (size_t i = 0; i < n; i += 16) {
         __mmask16 here = first16(n - i);
         __m512 c = _mm512_setzero_ps();
         for (size_t t = 0; t < taps; t++)
-            c = _mm512_add_ps(c, _mm512_mul_ps(_mm512_maskz_loadu_ps(here, w + t * n + i),
+            c = _mm512_add_ps(c, _mm512_mul_ps(_mm512_maskz_loadu_ps(here, w + t * ldw + i),
                                                _mm512_maskz_loadu_ps(here, x[t] + i)));
         __m512 e = exp16(_mm512_xor_ps(c, _mm512_set1_ps(-0.0f)));
         _mm512_mask_storeu_ps(y + i, here, _mm512_div_ps(c, _mm512_add_ps(_mm512_set1_ps(1.0f), e)));

@@ -10,7 +10,7 @@
 #define EPS 0x1p-24 /* half a unit in the last place, relative */
 #define MAX_TAPS 6u
 
-/* ---- conv_silu: k taps over rows of n values, which lie ld apart at b; a: the weights ---- */
+/* ---- conv_silu: k taps over rows of n values, which lie ld apart at b; a: the weights, ldx apart ---- */
 
 static bool setup_conv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
@@ -31,7 +31,8 @@ static bool setup_conv(struct ck *ck, struct ck_call *call, enum ck_class class,
     }
     ck->guard_before = class == CK_LAYOUT;
     call->ld = call->n + (class == CK_LAYOUT ? 3 : 0);
-    call->a = ck_floats(ck, call->k * call->n, CK_ORDINARY);
+    call->ldx = call->n + (class == CK_LAYOUT ? index % 4 : 0);
+    call->a = ck_floats(ck, (call->k - 1) * call->ldx + call->n, CK_ORDINARY);
     call->b = ck_floats(ck, (call->k - 1) * call->ld + call->n, values);
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, call->n * sizeof(float));
     call->bytes = 4.0 * (double)(call->k * call->n);
@@ -44,7 +45,7 @@ static void invoke_conv(const struct bn_kernels *kernels, const struct ck_call *
     const float *rows[MAX_TAPS];
     for (size_t t = 0; t < call->k; t++)
         rows[t] = (const float *)call->b + t * call->ld;
-    kernels->conv_silu(call->out, call->a, rows, call->k, call->n);
+    kernels->conv_silu(call->out, call->a, call->ldx, rows, call->k, call->n);
 }
 
 static bool truth_conv(struct ck *ck, const struct ck_call *call)
@@ -53,7 +54,7 @@ static bool truth_conv(struct ck *ck, const struct ck_call *call)
     for (size_t i = 0; i < call->n; i++) {
         double c = 0, size = 0;
         for (size_t t = 0; t < call->k; t++) {
-            double part = (double)w[t * call->n + i] * (double)x[t * call->ld + i];
+            double part = (double)w[t * call->ldx + i] * (double)x[t * call->ld + i];
             c += part;
             size += fabs(part);
         }

@@ -458,12 +458,12 @@ static void delta_reads_before(const struct bn_delta *at, size_t n)
 }
 
 /* With one rounding for a product and its sum. */
-static void conv_by_fma(float *y, const float *w, const float *const *x, size_t taps, size_t n)
+static void conv_by_fma(float *y, const float *w, size_t ldw, const float *const *x, size_t taps, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float c = 0.0f, e;
         for (size_t t = 0; t < taps; t++)
-            c = fmaf(w[t * n + i], x[t][i], c);
+            c = fmaf(w[t * ldw + i], x[t][i], c);
         float minus = -c;
         bn_kernels_ref.exp(&e, &minus, 1);
         y[i] = c / (1.0f + e);
@@ -471,12 +471,12 @@ static void conv_by_fma(float *y, const float *w, const float *const *x, size_t 
 }
 
 /* The newest row first. */
-static void conv_backwards(float *y, const float *w, const float *const *x, size_t taps, size_t n)
+static void conv_backwards(float *y, const float *w, size_t ldw, const float *const *x, size_t taps, size_t n)
 {
     const float *rows[8];
     for (size_t t = 0; t < taps; t++)
         rows[t] = x[taps - 1 - t];
-    bn_kernels_ref.conv_silu(y, w, rows, taps, n);
+    bn_kernels_ref.conv_silu(y, w, ldw, rows, taps, n);
 }
 
 static void sigmoid_of_x(float *y, const float *x, const float *gate, size_t n)
