@@ -25,7 +25,7 @@ const MODELS = [
     {size: "micro", arch: "llama", format: "tq1_0", vocab: 331, group: 256},
     {size: "pair", arch: "gemma3", format: "f16", vocab: 331, window: 8, period: 2},
     {size: "nano", arch: "minicpm", format: "q2_0", vocab: 331, tied: true, "long-rope": true},
-    {size: "quad", arch: "qwen35", format: "q2_0", vocab: 331, tied: true}
+    {size: "quad", arch: "qwen35", format: "f16", vocab: 331, embedding: "f16"}
 ];
 const PROMPT = Array.from({length: 37}, (_, i) => ((i + 1) * 151 + 7) % 256);
 const N_TOP = 5;
