@@ -112,7 +112,7 @@ static void the_unknown_is_refused(void **state)
     REFUSED(BN_ERR_FORMAT, "sign_values", k.n_signs = 7);
     REFUSED(BN_ERR_FORMAT, "sign_values", k.n_signs = 9);
     REFUSED(BN_ERR_FORMAT, "weight_names", k.names[1] = k.names[0]);
-    REFUSED(BN_ERR_UNSUPPORTED, "weight_names", k.names[1] = "blk.0.ssm_out.weight");
+    REFUSED(BN_ERR_UNSUPPORTED, "weight_names", k.names[1] = "blk.0.ssm_alpha.weight");
     REFUSED(BN_ERR_UNSUPPORTED, "inverse_weight_names", k.inverse = "output.weight");
     REFUSED(BN_ERR_FORMAT, "weight_names", k.no_names = true);
 }
