@@ -27,6 +27,11 @@ static void the_fixture_verifies(void **state)
     "{\"generations\":" generations ",\"passes\":2,\"single\":0,\"tokens\":" tokens \
     ",\"head_passes\":2,\"heads\":" heads ",\"attended\":" attended ",\"attended_local\":0}"
 
+/* request.grammar; the digest is that of "abc". */
+#define GRAMMAR(kind, text)                   \
+    "{\"kind\":\"" kind "\",\"text\":\"" text \
+    "\",\"text_sha256\":\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}"
+
 static const struct fault FAULTS[] = {
     /* subjects */
     {"subject", "subject", "[]", NULL, NULL},
@@ -71,6 +76,11 @@ static const struct fault FAULTS[] = {
     {"request-fields", P "request.logit_bias", "{}", NULL, NULL},
     {"request-fields", P "request.Seed", "42", NULL, NULL},
     {"request-fields", P "request.think", "1", NULL, NULL},
+    {"request-fields", P "request.grammar", GRAMMAR("lark", "abc"), NULL, NULL},
+    {"request-fields", P "request.grammar", "{\"kind\":\"gbnf\"}", NULL, NULL},
+    {"text-digest", P "request.grammar", GRAMMAR("gbnf", "abd"), NULL, NULL},
+    {"stop-reason", P "result.stop_reason", "\"grammar\"", NULL, NULL},
+    {"stop-reason", P "result.stop_reason", "\"stuck\"", NULL, NULL},
     {"timestamp", P "timestamp", "\"2025-12-31T23:59:59Z\"", NULL, NULL},
     /* fields that no other rule reads */
     {"fields", P "machine.kernel", "7", NULL, NULL},

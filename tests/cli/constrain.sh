@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# bn-run --grammar and --json-schema: complete answers are of the given form, for many schemas and seeds; what is not
+# supported is named; receipts replay the grammar, and refuse an edited one. TAP on standard output.
+# shellcheck disable=SC2317,SC2016 # functions are called through check; $ref is not a variable
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+run() { "$bin/bn-run" -p 'ROMEO:' "$@" >"$tmp/out" 2>"$tmp/err"; }
+said() { grep -qE -- "$1" "$tmp/err" || { cat "$tmp/err"; return 1; }; }
+
+# ---- grammars ----
+
+cat >"$tmp/list.gbnf" <<'END'
+# names, with a number each
+root ::= item (", " item){1,2} "."
+item ::= [A-Z] [a-z]{1,5} " " [0-9]
+END
+run --grammar "$tmp/list.gbnf" -n 100
+check 'an answer is of the grammar' grep -qE '^[A-Z][a-z]{1,5} [0-9](, [A-Z][a-z]{1,5} [0-9]){1,2}\.$' "$tmp/out"
+check 'and ends with it' said 'stopped: grammar'
+run --grammar "$tmp/list.gbnf" -n 3
+check 'a short one says that it was cut' said 'stopped: length'
+run --grammar "$tmp/list.gbnf" --temp 1.5 --seed 4 -n 100
+check 'so is one that was drawn' grep -qE '^[A-Z][a-z]{1,5} [0-9](, [A-Z][a-z]{1,5} [0-9]){1,2}\.$' "$tmp/out"
+for how in '--threads 1 --isa ref' '--repack always' '--speculate ngram --draft-always' '--batch 1'; do
+    cp "$tmp/out" "$tmp/first"
+    # shellcheck disable=SC2086 # words
+    run --grammar "$tmp/list.gbnf" --temp 1.5 --seed 4 -n 100 $how
+    check "the answer is the same with $how" cmp "$tmp/out" "$tmp/first"
+done
+
+# ---- what is refused ----
+
+# refuses STATUS PATTERN TEXT OPTION
+refuses() {
+    printf '%s' "$3" >"$tmp/bad"
+    says "$1" "refused: ${3//$'\n'/ }" "$2" "$bin/bn-run" -p x "$4" "$tmp/bad"
+}
+refuses 4 'line 2: the rule b is not defined' $'root ::= "a"\na ::= b' --grammar
+refuses 4 'the rule list begins with itself' $'root ::= list\nlist ::= list "," "a" | "a"' --grammar
+refuses 4 'the rule root repeats something that may be empty' 'root ::= ("a"?)*' --grammar
+refuses 9 '#/properties/a: the keyword "not" is not supported' '{"type":"object","properties":{"a":{"not":{}}}}' --json-schema
+refuses 9 '"patternProperties" is not supported' '{"patternProperties":{"^x":{}}}' --json-schema
+refuses 9 '#/items: the keyword "format" is not one of date' '{"type":"array","items":{"type":"string","format":"iri"}}' --json-schema
+refuses 9 '"uniqueItems" is not supported' '{"type":"array","uniqueItems":true}' --json-schema
+refuses 9 '"multipleOf" is not supported' '{"type":"integer","multipleOf":3}' --json-schema
+refuses 9 '"pattern" has a group that is not supported at byte 2' '{"type":"string","pattern":"^(?=a)b$"}' --json-schema
+refuses 9 '"pattern" has an escape that is not supported' '{"type":"string","pattern":"(a)\\1"}' --json-schema
+refuses 9 '"minimum" is supported for type "number" only when' '{"type":"number","minimum":0.5}' --json-schema
+refuses 9 '"minimum" leaves no number' '{"type":"integer","minimum":5,"maximum":4}' --json-schema
+refuses 9 'branches exclude each other; 0 and 1 do not' '{"oneOf":[{"type":"number"},{"type":"integer"}]}' --json-schema
+refuses 9 '"properties" is not supported beside "anyOf"' '{"properties":{},"anyOf":[{}]}' --json-schema
+refuses 9 '"additionalProperties" is not supported in "allOf"' '{"allOf":[{"additionalProperties":false},{}]}' --json-schema
+refuses 9 '\$ref" is not a pointer inside' '{"$ref":"https://example.org/x"}' --json-schema
+refuses 9 '\$ref" names a part that the schema does not have' '{"$ref":"#/$defs/x"}' --json-schema
+refuses 4 'begins with itself' '{"$ref":"#"}' --json-schema
+refuses 4 'matches no text' '{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}' --json-schema
+refuses 9 'allows no value' '{"enum":[]}' --json-schema
+refuses 4 'JSON' '{"type":' --json-schema
+says 2 'one form at a time' 'cannot be combined' "$bin/bn-run" -p x --grammar "$tmp/bad" --json-schema "$tmp/bad"
+says 3 'a grammar that is not there' 'no-such' "$bin/bn-run" -p x --grammar "$tmp/no-such"
+
+# ---- many schemas and seeds ----
+
+python=''
+for candidate in /usr/bin/python3 python3; do
+    [ -n "$python" ] || ! "$candidate" -c 'import jsonschema; jsonschema.Draft202012Validator' 2>/dev/null || python=$candidate
+done
+if [ -n "$python" ]; then
+    "$python" tests/cli/constrain_schemas.py ask 10 >"$tmp/in"
+    "$bin/bn-run" -q --batch-file "$tmp/in" --receipts "$tmp/receipts" >"$tmp/answers" 2>"$tmp/err"
+    check 'each complete answer is valid under its schema' "$python" tests/cli/constrain_schemas.py check "$tmp/answers" 10
+    "$python" tests/cli/constrain_schemas.py plant "$tmp/answers" >"$tmp/planted"
+    status 1 'a bracket that was edited is found' "$python" tests/cli/constrain_schemas.py check "$tmp/planted" 10
+    for i in 1 121 333; do
+        status 0 "the receipt of answer $i replays it alone" "$bin/bn-verify-receipt" --replay "$tmp/receipts/$i.json"
+    done
+else
+    skip 'each complete answer is valid under its schema' 'python3-jsonschema is not installed'
+fi
+printf '%s\n' '"a"' '{"prompt": "b", "grammar": "root ::= [x]{3}"}' '{"prompt": "c", "json_schema": {"const": 5}}' >"$tmp/in"
+"$bin/bn-run" -q --grammar "$tmp/list.gbnf" --batch-file "$tmp/in" -n 60 >"$tmp/out" 2>"$tmp/err"
+check 'a line has the grammar of the command line' grep -qE '^.*"index":0,.*"stop":"grammar","text":"[A-Z]' "$tmp/out"
+check 'or its own' grep -qE '"index":1,.*"text":"xxx"' "$tmp/out"
+check 'or its own schema' grep -qE '"index":2,.*"text":"5"' "$tmp/out"
+echo '{"prompt": "c", "json_schema": {"const": 5}, "grammar": "root ::= [x]"}' >"$tmp/in"
+says 2 'but not both' 'line 1: .*one is allowed' "$bin/bn-run" --batch-file "$tmp/in"
+
+# ---- receipts ----
+
+run --grammar "$tmp/list.gbnf" -n 100 --repack always --receipt "$tmp/r.json"
+status 0 'a receipt replays under its grammar' "$bin/bn-verify-receipt" --replay "$tmp/r.json"
+check 'and names it' grep -q '"kind": "gbnf"' "$tmp/r.json"
+sed 's/{1,2} /{1,3} /' "$tmp/r.json" >"$tmp/edited.json"
+status 5 'an edited grammar is refused' "$bin/bn-verify-receipt" "$tmp/edited.json"
+# As its maker would: with the digests of the edited text.
+if [ -n "$python" ]; then
+    # reseal FILE STATEMENT: the receipt after a statement of Python on d, sealed again
+    reseal() {
+        "$python" - "$1" "$2" <<'END'
+import hashlib, json, sys
+d = json.load(open(sys.argv[1]))
+g = d["predicate"]["request"]["grammar"]
+sha256 = lambda text: hashlib.sha256(text.encode()).hexdigest()
+exec(sys.argv[2])
+d.pop("receipt_sha256")
+d["receipt_sha256"] = sha256(json.dumps(d, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+print(json.dumps(d, indent=2, ensure_ascii=False))
+END
+    }
+    reseal "$tmp/r.json" 'pass' >"$tmp/edited.json"
+    status 0 'a receipt that is sealed again replays' "$bin/bn-verify-receipt" --replay "$tmp/edited.json"
+    reseal "$tmp/r.json" 'g["text"] = g["text"].replace("{1,2}", "{1,3}")' >"$tmp/edited.json"
+    says 5 'an edited text has another digest' 'FAIL  text-digest .*request.grammar' "$bin/bn-verify-receipt" "$tmp/edited.json"
+    reseal "$tmp/r.json" 'g["text"] = g["text"].replace("{1,2}", "{1,3}"); g["text_sha256"] = sha256(g["text"])' >"$tmp/edited.json"
+    says 1 'with its digest it has another chain' 'FAIL  replay .*chain|FAIL  replay' "$bin/bn-verify-receipt" --replay "$tmp/edited.json"
+    reseal "$tmp/r.json" 'del d["predicate"]["request"]["grammar"]' >"$tmp/edited.json"
+    says 1 'without the grammar the reason does not fit' 'FAIL  stop-reason' "$bin/bn-verify-receipt" "$tmp/edited.json"
+fi
