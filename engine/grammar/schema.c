@@ -60,8 +60,10 @@ void bn_schema_leave(struct bn_schema *s, size_t mark)
 bn_status bn_schema_refuse(struct bn_schema *s, const char *keyword, const char *what)
 {
     char shown[64];
-    return bn_fail_in(s->err, BN_ERR_UNSUPPORTED, s->place, "the keyword \"%s\" %s",
-                      bn_escape(shown, sizeof shown, keyword, strlen(keyword)), what);
+    char place[sizeof s->place + 16];
+    bn_escape(place, sizeof place, s->place, s->n_place);
+    return bn_fail(s->err, BN_ERR_UNSUPPORTED, "the keyword \"%s\" of %s %s",
+                   bn_escape(shown, sizeof shown, keyword, strlen(keyword)), place, what);
 }
 
 void bn_schema_put_literal(struct bn_buf *e, const char *text, size_t n)
@@ -290,12 +292,13 @@ bn_status bn_schema_put(struct bn_schema *s, const bn_json *schema, struct bn_bu
     if (e->failed) return bn_buf_check(e, s->err);
     if (bn_json_bool(schema, &allowed)) {
         if (!allowed)
-            return bn_fail_in(s->err, BN_ERR_UNSUPPORTED, s->place, "the schema false allows no value");
+            return bn_fail(s->err, BN_ERR_UNSUPPORTED, "the schema %s is false, which allows no value",
+                           s->place);
         bn_buf_puts(e, "any0");
         return BN_OK;
     }
     if (schema == NULL || bn_json_kind(schema) != BN_JSON_OBJECT)
-        return bn_fail_in(s->err, BN_ERR_FORMAT, s->place, "a schema is not an object, true or false");
+        return bn_fail(s->err, BN_ERR_FORMAT, "the schema %s is not an object, true or false", s->place);
     BN_TRY(check_keywords(s, schema));
     if (bn_json_get(schema, "$ref") != NULL) {
         BN_TRY(check_alone(s, schema, "$ref", "$ref"));

@@ -48,7 +48,7 @@ struct bn_schema {
 /* Goes one member deeper; returns the mark that bn_schema_leave takes. */
 size_t bn_schema_enter(struct bn_schema *s, const char *member);
 void bn_schema_leave(struct bn_schema *s, size_t mark);
-/* BN_ERR_UNSUPPORTED for a keyword of the part: "the keyword "x" <what>". */
+/* BN_ERR_UNSUPPORTED for a keyword of the part: "the keyword "x" of <place> <what>". */
 bn_status bn_schema_refuse(struct bn_schema *s, const char *keyword, const char *what);
 
 /* Appends an expression for a schema. */

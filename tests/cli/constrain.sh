@@ -41,20 +41,20 @@ refuses() {
 refuses 4 'line 2: the rule b is not defined' $'root ::= "a"\na ::= b' --grammar
 refuses 4 'the rule list begins with itself' $'root ::= list\nlist ::= list "," "a" | "a"' --grammar
 refuses 4 'the rule root repeats something that may be empty' 'root ::= ("a"?)*' --grammar
-refuses 9 '#/properties/a: the keyword "not" is not supported' '{"type":"object","properties":{"a":{"not":{}}}}' --json-schema
-refuses 9 '"patternProperties" is not supported' '{"patternProperties":{"^x":{}}}' --json-schema
-refuses 9 '#/items: the keyword "format" is not one of date' '{"type":"array","items":{"type":"string","format":"iri"}}' --json-schema
-refuses 9 '"uniqueItems" is not supported' '{"type":"array","uniqueItems":true}' --json-schema
-refuses 9 '"multipleOf" is not supported' '{"type":"integer","multipleOf":3}' --json-schema
-refuses 9 '"pattern" has a group that is not supported at byte 2' '{"type":"string","pattern":"^(?=a)b$"}' --json-schema
-refuses 9 '"pattern" has an escape that is not supported' '{"type":"string","pattern":"(a)\\1"}' --json-schema
-refuses 9 '"minimum" is supported for type "number" only when' '{"type":"number","minimum":0.5}' --json-schema
-refuses 9 '"minimum" leaves no number' '{"type":"integer","minimum":5,"maximum":4}' --json-schema
+refuses 9 'the keyword "not" of #/properties/a is not supported' '{"type":"object","properties":{"a":{"not":{}}}}' --json-schema
+refuses 9 '"patternProperties" of # is not supported' '{"patternProperties":{"^x":{}}}' --json-schema
+refuses 9 'the keyword "format" of #/items is not one of date' '{"type":"array","items":{"type":"string","format":"iri"}}' --json-schema
+refuses 9 '"uniqueItems" of # is not supported' '{"type":"array","uniqueItems":true}' --json-schema
+refuses 9 '"multipleOf" of # is not supported' '{"type":"integer","multipleOf":3}' --json-schema
+refuses 9 '"pattern" of # has a group that is not supported at byte 2' '{"type":"string","pattern":"^(?=a)b$"}' --json-schema
+refuses 9 '"pattern" of # has an escape that is not supported' '{"type":"string","pattern":"(a)\\1"}' --json-schema
+refuses 9 '"minimum" of # is supported for type "number" only when' '{"type":"number","minimum":0.5}' --json-schema
+refuses 9 '"minimum" of # leaves no number' '{"type":"integer","minimum":5,"maximum":4}' --json-schema
 refuses 9 'branches exclude each other; 0 and 1 do not' '{"oneOf":[{"type":"number"},{"type":"integer"}]}' --json-schema
-refuses 9 '"properties" is not supported beside "anyOf"' '{"properties":{},"anyOf":[{}]}' --json-schema
-refuses 9 '"additionalProperties" is not supported in "allOf"' '{"allOf":[{"additionalProperties":false},{}]}' --json-schema
-refuses 9 '\$ref" is not a pointer inside' '{"$ref":"https://example.org/x"}' --json-schema
-refuses 9 '\$ref" names a part that the schema does not have' '{"$ref":"#/$defs/x"}' --json-schema
+refuses 9 '"properties" of # is not supported beside "anyOf"' '{"properties":{},"anyOf":[{}]}' --json-schema
+refuses 9 '"additionalProperties" of # is not supported in "allOf"' '{"allOf":[{"additionalProperties":false},{}]}' --json-schema
+refuses 9 '\$ref" of # is not a pointer inside' '{"$ref":"https://example.org/x"}' --json-schema
+refuses 9 '\$ref" of # names a part that the schema does not have' '{"$ref":"#/$defs/x"}' --json-schema
 refuses 4 'begins with itself' '{"$ref":"#"}' --json-schema
 refuses 4 'matches no text' '{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}' --json-schema
 refuses 9 'allows no value' '{"enum":[]}' --json-schema
@@ -119,3 +119,49 @@ END
     reseal "$tmp/r.json" 'del d["predicate"]["request"]["grammar"]' >"$tmp/edited.json"
     says 1 'without the grammar the reason does not fit' 'FAIL  stop-reason' "$bin/bn-verify-receipt" "$tmp/edited.json"
 fi
+
+# ---- the server ----
+
+server=''
+finish() {
+    [ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
+    tap_end
+}
+trap finish EXIT
+"$bin/bn-serve" -m fixtures/shakespeare-5m-i2_s.gguf --port 0 --template instruct -t 1 >"$tmp/address" 2>"$tmp/log" &
+server=$!
+wait_for grep -q http "$tmp/address"
+url=$(grep -oE 'http://.*' "$tmp/address")
+# ask STATUS PATTERN MEMBERS: a chat with these members
+ask() {
+    local got most='"max_tokens": 200,'
+    [[ $3 != *max_tokens* ]] || most=''
+    got=$(curl -sS -m 120 -o "$tmp/reply" -D "$tmp/headers" -w '%{http_code}' -H 'Content-Type: application/json' \
+        -d "{\"messages\": [{\"role\": \"user\", \"content\": \"Who?\"}], \"seed\": 3, $most $3}" "$url/v1/chat/completions")
+    [ "$got" = "$1" ] && grep -qE -- "$2" "$tmp/reply" && return 0
+    echo "status $got, expected $1 and $2 in:"
+    cat "$tmp/reply"
+    return 1
+}
+schema='{"type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "s": {"enum": ["x", "y"]}}, "required": ["n", "s"]}'
+check 'json_schema as OpenAI has it' ask 200 '"content":"\{ ?\\"n\\": ?[1-9], ?\\"s\\": ?\\"[xy]\\" ?\}"' \
+    "\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", \"strict\": true, \"schema\": $schema}}"
+check 'ends with the reason stop' grep -q '"finish_reason":"stop"' "$tmp/reply"
+curl -sS -m 60 -o "$tmp/r.json" "$url/v1/receipts/$(sed -n 's/^X-BN-Receipt: \(.*\)\r$/\1/Ip' "$tmp/headers")"
+status 0 'and its receipt replays alone' "$bin/bn-verify-receipt" --replay "$tmp/r.json"
+check 'with the schema' grep -q '"kind": "json_schema"' "$tmp/r.json"
+check 'json_object' ask 200 '"content":"\{' '"response_format": {"type": "json_object"}, "max_tokens": 12'
+check 'a schema as llama-server has it' ask 200 '"content":"[1-9]"' '"json_schema": {"type": "integer", "minimum": 1, "maximum": 9}'
+check 'a grammar' ask 200 '"content":"(yes|no)"' '"grammar": "root ::= \"yes\" | \"no\""'
+check 'streamed' ask 200 '"content":"(y|n|yes|no)"' '"grammar": "root ::= \"yes\" | \"no\"", "stream": true'
+check 'an answer that is cut' ask 200 '"finish_reason":"length"' '"grammar": "root ::= \"a\"{50}", "max_tokens": 3'
+check 'a keyword that is not supported is 400, with its place' \
+    ask 400 'the keyword \\"not\\" of #/properties/a is not supported.*"param":"json_schema"' '"json_schema": {"properties": {"a": {"not": {}}}}'
+check 'so is one of response_format' ask 400 '"param":"response_format.json_schema.schema"' \
+    '"response_format": {"type": "json_schema", "json_schema": {"schema": {"contains": {}}}}'
+check 'a schema that is missing' ask 400 '"param":"response_format.json_schema.schema"' '"response_format": {"type": "json_schema"}'
+check 'an unknown type' ask 400 '"param":"response_format.type"' '"response_format": {"type": "xml"}'
+check 'a grammar that is wrong' ask 400 'the rule x is not defined.*"param":"grammar"' '"grammar": "root ::= x"'
+check 'a grammar of the empty text' ask 400 'empty text only.*"param":"grammar"' '"grammar": "root ::= \"\""'
+check 'two forms at once' ask 400 'one is allowed' '"grammar": "root ::= [a]", "json_schema": {}'
+check 'members that change nothing' ask 200 '"choices"' '"grammar": "", "json_schema": null, "response_format": {"type": "text"}, "max_tokens": 2'

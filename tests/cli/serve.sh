@@ -29,7 +29,7 @@ check 'a request needs a prompt' replies 400 '"param":"prompt"' /v1/completions 
 check 'a chat needs messages' replies 400 '"param":"messages"' /v1/chat/completions '{"prompt": "a"}'
 check 'a message needs a role' replies 400 'a role other than' /v1/chat/completions \
     '{"messages": [{"role": "wizard", "content": "a"}]}'
-for member in '"tools": [{"type": "function"}]' '"response_format": {"type": "json_object"}' '"echo": true' \
+for member in '"tools": [{"type": "function"}]' '"echo": true' \
     '"presence_penalty": 0.5' '"logit_bias": {"1": 2}' '"best_of": 3' '"suffix": "x"'; do
     name=${member#\"}
     name=${name%%\"*}

@@ -14,8 +14,8 @@
 static const char *finish_reason(const bn_generation *gen)
 {
     /* BN_STOP_CALLER: the time of --max-time is over. */
-    bool is_cut =
-        gen->reason == BN_STOP_LENGTH || gen->reason == BN_STOP_CONTEXT || gen->reason == BN_STOP_CALLER;
+    bool is_cut = gen->reason == BN_STOP_LENGTH || gen->reason == BN_STOP_CONTEXT ||
+                  gen->reason == BN_STOP_CALLER || gen->reason == BN_STOP_STUCK;
     return is_cut ? "length" : "stop";
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/error.h"
+#include "grammar/matcher.h"
 #include "tools/serve/serve.h"
 
 #define DEFAULT_TOKENS 16u /* of /v1/completions, as OpenAI's */
@@ -49,8 +50,6 @@ static bool is_neutral(const char *name, const bn_json *value)
     bool flag;
     const char *text = "";
     if (bn_json_kind(value) == BN_JSON_ARRAY || bn_json_kind(value) == BN_JSON_OBJECT) {
-        if (strcmp(name, "response_format") == 0)
-            return bn_json_string(bn_json_get(value, "type"), &text) && strcmp(text, "text") == 0;
         if (strcmp(name, "modalities") == 0)
             return bn_json_size(value) == 1 && bn_json_string(bn_json_first(value), &text) &&
                    strcmp(text, "text") == 0;
@@ -66,9 +65,8 @@ static bool is_neutral(const char *name, const bn_json *value)
 static bool check_unsupported(struct parsing *p)
 {
     static const char *const NAMES[] = {
-        "tools",  "tool_choice", "functions",  "function_call", "response_format",  "modalities",
-        "audio",  "logit_bias",  "best_of",    "echo",          "presence_penalty", "frequency_penalty",
-        "suffix", "grammar",     "json_schema"};
+        "tools",      "tool_choice", "functions", "function_call",    "modalities",        "audio",
+        "logit_bias", "best_of",     "echo",      "presence_penalty", "frequency_penalty", "suffix"};
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
         const bn_json *value = get(p, NAMES[i]);
         if (value != NULL && !is_neutral(NAMES[i], value)) return refuse(p, NAMES[i], "is not supported");
@@ -281,13 +279,77 @@ static bool take_stops(struct parsing *p)
     return true;
 }
 
+/* ---- the form of the answer ---- */
+
+/* Also whether an answer can begin, so that the engine's thread has no errors to report; the tree of tokens is made by
+ * the first request that needs it. */
+static bool open_grammar(struct parsing *p, const char *name, const bn_json *schema, const char *text)
+{
+    bn_error err = {0};
+    struct bn_matcher *matcher = NULL;
+    bn_status status;
+    if (p->job->grammar != NULL)
+        return refuse(p, name, "is one of several forms of the answer; one is allowed");
+    status = text != NULL ? bn_grammar_open_gbnf(&p->job->grammar, text, strlen(text), &err)
+                          : bn_request_schema(&p->job->grammar, schema, &err);
+    if (status == BN_OK)
+        status = bn_matcher_open(&matcher, p->job->grammar, p->server->tok,
+                                 bn_tokenizer_n_vocab(p->server->tok), NULL, 0, &err);
+    bn_matcher_close(matcher);
+    return status == BN_OK || failed(p, name, &err);
+}
+
+static bool open_any_object(struct parsing *p)
+{
+    bn_json *schema = bn_json_new_object();
+    bn_json_put_string(schema, "type", "object");
+    bool good = open_grammar(p, "response_format", schema, NULL);
+    bn_json_free(schema);
+    return good;
+}
+
+/* OpenAI's {"type": "json_schema", "json_schema": {"schema": ...}}; llama-server's has the schema beside its type. A
+ * schema is always enforced, strict or not. */
+static bool take_response_format(struct parsing *p, const bn_json *format)
+{
+    const char *type = bn_json_text_of(format, "type");
+    const bn_json *outer = bn_json_get(format, "json_schema"), *inner = bn_json_get(outer, "schema");
+    bool strict;
+    if (strcmp(type, "text") == 0) return true;
+    if (strcmp(type, "json_object") == 0 && !is_given(bn_json_get(format, "schema")))
+        return open_any_object(p);
+    if (strcmp(type, "json_object") == 0)
+        return open_grammar(p, "response_format.schema", bn_json_get(format, "schema"), NULL);
+    if (strcmp(type, "json_schema") != 0)
+        return refuse(p, "response_format.type", "is not text, json_object or json_schema");
+    if (is_given(bn_json_get(outer, "strict")) && !bn_json_bool(bn_json_get(outer, "strict"), &strict))
+        return refuse(p, "response_format.json_schema.strict", "is not true or false");
+    if (is_given(inner)) return open_grammar(p, "response_format.json_schema.schema", inner, NULL);
+    if (is_given(bn_json_get(format, "schema")))
+        return open_grammar(p, "response_format.schema", bn_json_get(format, "schema"), NULL);
+    return refuse(p, "response_format.json_schema.schema", "is missing");
+}
+
+static bool take_form(struct parsing *p)
+{
+    const bn_json *format = get(p, "response_format"), *grammar = get(p, "grammar"),
+                  *schema = get(p, "json_schema");
+    const char *text;
+    if (grammar != NULL) {
+        if (!bn_json_string(grammar, &text)) return refuse(p, "grammar", "is not a text");
+        if (text[0] != '\0' && !open_grammar(p, "grammar", NULL, text)) return false;
+    }
+    if (schema != NULL && !open_grammar(p, "json_schema", schema, NULL)) return false;
+    return format == NULL || take_response_format(p, format);
+}
+
 static bool take_options(struct parsing *p)
 {
     struct bn_job *job = p->job;
     const bn_json *stream_options = get(p, "stream_options");
     p->n_choices_each = 1;
     if (!take_flag(p, "stream", &job->stream) || !take_sampling(p) || !take_logprobs(p) || !take_stops(p) ||
-        !take_whole(p, "n", 1, BN_SERVE_MAX_N, &p->n_choices_each) ||
+        !take_form(p) || !take_whole(p, "n", 1, BN_SERVE_MAX_N, &p->n_choices_each) ||
         !take_whole(p, "max_tokens", 1, 1u << 24, &p->gen.n_predict) ||
         !take_whole(p, "max_completion_tokens", 1, 1u << 24, &p->gen.n_predict))
         return false;
@@ -327,6 +389,7 @@ static void make_choice(struct parsing *p, struct bn_prompt *prompt, uint32_t i)
     c->gen.sampling.seed += i;
     c->gen.stops = job->stops;
     c->gen.n_stops = job->n_stops;
+    c->gen.grammar = job->grammar;
     c->gen.want_chain = true;
     c->gen.want_logprobs = job->want_logprobs;
     c->gen.n_top = job->want_logprobs ? job->n_top : 0;
@@ -408,6 +471,7 @@ void bn_job_release(struct bn_job *job)
     bn_replay_close(job->replay);
     bn_receipt_release(&job->receipt);
     bn_buf_release(&job->reply.body);
+    bn_grammar_close(job->grammar);
     bn_json_free(job->body);
     bn_free(job);
 }

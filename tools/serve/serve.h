@@ -116,6 +116,7 @@ struct bn_job {
     size_t n_prompts, n_choices;
     const char *stops[BN_SERVE_MAX_STOPS + 8];
     size_t n_stops;
+    bn_grammar *grammar;    /* NULL: any text */
     struct bn_embed *embed; /* texts to embed, as the one choice; NULL: text is generated */
     uint32_t tenant;        /* number of the key, 0 without keys */
     uint64_t client;        /* who waits in the fair queue: the key, else the address */
