@@ -41,10 +41,15 @@ static const struct bn_option OPTIONS[] = {
               .env = "BN_PORT", BN_TO_U32(struct bn_serve_options, port, 0, 65535)),
     BN_OPTION("allow-host", "another name in the Host header, e.g. of a proxy", .arg = "NAME", .rare = true,
               .group = "Network", .repeatable = true, BN_TO_TEXTS(struct bn_serve_options, allow_hosts)),
+    BN_OPTION("cors", "accept requests of pages from ORIGIN, e.g. http://localhost:3000", .arg = "ORIGIN",
+              .rare = true, .group = "Network", .repeatable = true,
+              BN_TO_TEXTS(struct bn_serve_options, cors)),
     BN_OPTION("api-key-file", "accept only requests with a key from FILE", .arg = "FILE", .group = "Network",
               BN_TO_TEXT(struct bn_serve_options, key_file)),
     BN_OPTION("dashboard", "show the benchmarks in DIR on /dashboard", .arg = "DIR", .group = "Evidence",
               BN_TO_TEXT(struct bn_serve_options, dashboard)),
+    BN_OPTION("log", "print a line for each request to standard error", .group = "Evidence",
+              BN_TO_BOOL(struct bn_serve_options, log)),
     BN_OPTION("receipts", "write receipts to DIR [kept in memory]", .arg = "DIR", .group = "Evidence",
               BN_TO_TEXT(struct bn_serve_options, receipts)),
     BN_OPTION("sign", "sign receipts with an Ed25519 private key (PEM)", .arg = "FILE", .group = "Evidence",
@@ -68,7 +73,9 @@ static const struct bn_option OPTIONS[] = {
               .preset = "1M", BN_TO_BYTES(struct bn_serve_options, max_body_bytes)),
     BN_OPTION("max-connections", "open connections", .arg = "N", .rare = true, .group = "Limits",
               .preset = "256", BN_TO_U32(struct bn_serve_options, max_connections, 1, 65536)),
-    BN_OPTION("timeout", "close a connection that sends no request for this time", .arg = "TIME",
+    BN_OPTION("max-per-address", "connections of one address [64; this machine: any]", .arg = "N",
+              .rare = true, .group = "Limits", BN_TO_U32(struct bn_serve_options, max_per_address, 1, 65536)),
+    BN_OPTION("timeout", "time to send a request, and to begin to read its answer", .arg = "TIME",
               .rare = true, .group = "Limits", .preset = "60s",
               BN_TO_SECONDS(struct bn_serve_options, timeout_s)),
     BN_OPTIONS_LIVE(struct bn_serve_options, live),
@@ -91,6 +98,11 @@ static bn_status check(const struct bn_serve_options *o, bn_error *err)
         return bn_hint(
             bn_fail(err, BN_ERR_ARG, "--host %s lets other machines connect without a key", o->host), err,
             "--api-key-file FILE");
+    for (size_t i = 0; i < o->cors.n; i++)
+        if (!bn_head_is_origin(o->cors.list[i]))
+            return bn_hint(
+                bn_fail(err, BN_ERR_ARG, "--cors %.80s is not the origin of a page", o->cors.list[i]), err,
+                "SCHEME://HOST or SCHEME://HOST:PORT in lower case, without a path");
     if (o->max_body_bytes == 0 || o->max_body_bytes > BN_JSON_MAX_BYTES)
         return bn_fail(err, BN_ERR_ARG, "--max-body is not from 1 to 8M");
     if (o->timeout_s == 0 || o->timeout_s > 86400)

@@ -157,6 +157,7 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     struct bn_job *job = c->job;
     (void)id;
     pthread_mutex_lock(&job->server->lock);
+    if (job->first_ns == 0 && c->gen.n_ids > 0) job->first_ns = bn_clock_ns();
     bn_status_tokens(c, bn_clock_ns());
     pthread_mutex_unlock(&job->server->lock);
     bn_buf_append(&c->answer, text, n_bytes);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * HTTP by libmicrohttpd 0.9.75, one thread. The only file that includes it. What that version does not check is checked
- * here: one Host header with a name that is known, no foreign origin, no second length of the body, the time until a
- * request is complete. A connection that waits for the engine is suspended; libmicrohttpd does not see then that the
- * client leaves, which the engine looks for (engine.c).
+ * HTTP by libmicrohttpd 0.9.75, one thread. The only file that includes it. What that version does not check is checked in
+ * head.c, and here: the time until a request is complete and until its answer is read, the bytes that wait for clients
+ * that do not read, the number of connections of one address. A connection that waits for the engine is suspended;
+ * libmicrohttpd does not see then that the client leaves, which the engine looks for (engine.c).
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,14 +22,22 @@
 #include "base/error.h"
 #include "tools/serve/serve.h"
 
-#define CONNECTION_BYTES (32u << 10) /* of headers; more get status 431 */
+#define CONNECTION_BYTES (64u << 10) /* of headers; head.c takes half of it, libmicrohttpd refuses more */
 #define READ_BYTES (32u << 10)       /* of a stream at a time */
+#define LEAST_RATE (64u << 10)       /* bytes per second that a client reads at least, after the timeout */
+#define SEND_BYTES (128 << 10)       /* that the system keeps for a client; it doubles them */
+#define MAX_UNREAD_BYTES (64u << 20) /* of all streams */
+#define DISCARDED 4u                 /* bodies up to this many times the limit are read, then refused */
+#define PER_ADDRESS 64u
+#define SECOND 1000000000u
 
 /* A connection, from its beginning to its end. */
 struct link {
     struct link *next, *prev;
     int fd;
-    uint64_t since_ns; /* when it began to wait for a request; 0 while one is answered */
+    uint64_t address;
+    uint64_t deadline_ns; /* of the request, then of reading its answer; 0: not known yet */
+    struct exchange *exchange;
 };
 
 struct bn_listener {
@@ -42,15 +50,13 @@ struct bn_listener {
 /* A request that is being read or answered. */
 struct exchange {
     struct bn_listener *http;
+    bool begun;
+    struct bn_head head;
     struct bn_buf body;
-    struct bn_job *job; /* NULL: not one to generate */
-    struct bn_reply refusal;
-    uint32_t tenant;
-};
-
-struct headers {
-    const char *host, *origin, *type, *length, *key;
-    unsigned n_host, n_length, n_coding;
+    uint64_t n_received;
+    struct bn_reply reply; /* a refusal, or what needs no engine */
+    struct bn_job *job;    /* NULL: not one to generate */
+    struct bn_log_entry log;
 };
 
 /* ---- sending ---- */
@@ -60,43 +66,98 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
     (void)MHD_add_response_header(response, name, value);
 }
 
-static void add_names(struct MHD_Response *response, const struct bn_job *job)
+/* What scripts of other origins may do. The list of headers is what OpenAI's client for browsers sends. */
+static void add_cors(const struct exchange *x, struct MHD_Response *response)
 {
-    char names[BN_SERVE_MAX_CHOICES * (BN_SERVE_ID + 8)] = "";
+    if (x->head.permitted == NULL) return;
+    add_header(response, "Access-Control-Allow-Origin", x->head.permitted);
+    add_header(response, "Access-Control-Expose-Headers",
+               "X-BN-Receipt, X-Request-Id, Retry-After, X-Should-Retry");
+    if (!x->head.is_preflight) return;
+    add_header(response, "Access-Control-Allow-Methods", "GET, POST");
+    add_header(response, "Access-Control-Allow-Headers",
+               "Authorization, Content-Type, X-Api-Key, OpenAI-Beta, OpenAI-Organization, OpenAI-Project, "
+               "Idempotency-Key, X-Stainless-Arch, X-Stainless-Async, X-Stainless-Custom-Poll-Interval, "
+               "X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
+               "X-Stainless-Poll-Helper, X-Stainless-Raw-Response, X-Stainless-Read-Timeout, "
+               "X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, "
+               "X-Stainless-Timeout");
+    add_header(response, "Access-Control-Max-Age", "600");
+}
+
+/* The headers of all answers, and the names of the receipts. */
+static void add_common(const struct exchange *x, struct MHD_Response *response)
+{
+    const struct bn_job *job = x->job;
+    char names[BN_SERVE_MAX_CHOICES * (BN_SERVE_RECEIPT + 2)] = "";
     size_t used = 0;
-    for (size_t i = 0; i < job->n_choices; i++)
+    add_header(response, "X-Content-Type-Options", "nosniff");
+    add_header(response, "X-Request-Id", x->log.id);
+    if (x->http->server->o->cors.n > 0) add_header(response, "Vary", "Origin");
+    add_cors(x, response);
+    for (size_t i = 0; job != NULL && i < job->n_choices; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
                                  job->choices[i].receipt);
-    add_header(response, "X-Request-Id", job->id);
     if (names[0] != '\0') add_header(response, "X-BN-Receipt", names);
 }
 
-static enum MHD_Result send_reply(struct exchange *x, struct MHD_Connection *c, const struct bn_reply *reply,
-                                  const struct bn_job *job)
+/* OpenAI's clients try again when they are told to; only these statuses can change. */
+static void add_retry(const struct bn_reply *reply, struct MHD_Response *response)
 {
+    bool again = reply->status == 429 || reply->status == 503;
     char seconds[16];
-    const struct bn_buf *body = &reply->body;
+    if (reply->status < 400) return;
+    add_header(response, "X-Should-Retry", again ? "true" : "false");
+    if (!again) return;
+    snprintf(seconds, sizeof seconds, "%u", reply->retry_after_s > 0 ? reply->retry_after_s : 1);
+    add_header(response, "Retry-After", seconds);
+}
+
+static struct link *link_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+/* Counts an answer. From now on the client has to read it; of a stream, when its end is known. */
+static void count_answer(struct exchange *x, struct MHD_Connection *c, unsigned status, size_t n_bytes,
+                         bool is_stream)
+{
+    struct bn_server *s = x->http->server;
+    struct link *link = link_of(c);
+    x->log.status = status;
+    x->log.n_bytes = n_bytes;
+    pthread_mutex_lock(&s->lock);
+    s->metrics.responses[status / 100 % 6]++;
+    if (link != NULL)
+        link->deadline_ns =
+            is_stream ? 0 : bn_clock_ns() + (s->o->timeout_s + n_bytes / LEAST_RATE) * (uint64_t)SECOND;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The reply stays until the request is completed. */
+static enum MHD_Result send_reply(struct exchange *x, struct MHD_Connection *c, struct bn_reply *reply)
+{
+    struct bn_buf *body = &reply->body;
+    if (body->failed) {
+        reply->status = 500;
+        body->len = 0;
+    }
     struct MHD_Response *response =
-        MHD_create_response_from_buffer(body->failed ? 0 : body->len, body->data,
-                                        body->len > 0 ? MHD_RESPMEM_MUST_COPY : MHD_RESPMEM_PERSISTENT);
+        MHD_create_response_from_buffer(body->len, body->data, MHD_RESPMEM_PERSISTENT);
     if (response == NULL) return MHD_NO;
-    add_header(response, "Content-Type", reply->type != NULL ? reply->type : "application/json");
+    if (!x->head.is_preflight)
+        add_header(response, "Content-Type", reply->type != NULL ? reply->type : "application/json");
     add_header(response, "Cache-Control", reply->cache != NULL ? reply->cache : "no-store");
-    add_header(response, "X-Content-Type-Options", "nosniff");
+    if (reply->cache != NULL) add_header(response, "Vary", "Authorization, X-Api-Key");
     if (reply->policy != NULL) add_header(response, "Content-Security-Policy", reply->policy);
     if (reply->allow != NULL) add_header(response, "Allow", reply->allow);
-    if (reply->status == 500) add_header(response, "X-Should-Retry", "false");
     if (reply->status == 401) add_header(response, "WWW-Authenticate", "Bearer");
-    if (reply->retry_after_s > 0) {
-        snprintf(seconds, sizeof seconds, "%u", reply->retry_after_s);
-        add_header(response, "Retry-After", seconds);
-    }
-    if (job != NULL) add_names(response, job);
-    enum MHD_Result result = MHD_queue_response(c, body->failed ? 500 : reply->status, response);
+    add_retry(reply, response);
+    add_common(x, response);
+    count_answer(x, c, reply->status, body->len, false);
+    enum MHD_Result result = MHD_queue_response(c, reply->status, response);
     MHD_destroy_response(response);
-    pthread_mutex_lock(&x->http->server->lock);
-    x->http->server->metrics.responses[reply->status / 100 % 6]++;
-    pthread_mutex_unlock(&x->http->server->lock);
     return result;
 }
 
@@ -114,6 +175,7 @@ static ssize_t read_stream(void *cls, uint64_t position, char *out, size_t room)
     if (n > 0) {
         memcpy(out, body->data + job->n_sent, n);
         job->n_sent += n;
+        x->log.n_bytes += n;
         if (job->n_sent == body->len) body->len = job->n_sent = 0;
     } else if (job->gone) {
         result = MHD_CONTENT_READER_END_WITH_ERROR;
@@ -135,13 +197,10 @@ static enum MHD_Result send_stream(struct exchange *x, struct MHD_Connection *c)
     add_header(response, "Content-Type", "text/event-stream; charset=utf-8");
     add_header(response, "Cache-Control", "no-cache");
     add_header(response, "X-Accel-Buffering", "no");
-    add_header(response, "X-Content-Type-Options", "nosniff");
-    add_names(response, x->job);
+    add_common(x, response);
+    count_answer(x, c, 200, 0, true);
     enum MHD_Result result = MHD_queue_response(c, 200, response);
     MHD_destroy_response(response);
-    pthread_mutex_lock(&x->http->server->lock);
-    x->http->server->metrics.responses[2]++;
-    pthread_mutex_unlock(&x->http->server->lock);
     return result;
 }
 
@@ -158,7 +217,7 @@ static enum MHD_Result send_job(struct exchange *x, struct MHD_Connection *c)
     }
     pthread_mutex_unlock(lock);
     if (wait) return MHD_YES;
-    return gone ? MHD_NO : send_reply(x, c, &job->reply, job);
+    return gone ? MHD_NO : send_reply(x, c, &job->reply);
 }
 
 void bn_listener_resume(struct bn_job *job)
@@ -168,111 +227,7 @@ void bn_listener_resume(struct bn_job *job)
     MHD_resume_connection(job->connection);
 }
 
-/* ---- checking ---- */
-
-static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    struct headers *h = cls;
-    (void)kind;
-    if (value == NULL) value = "";
-    if (strcasecmp(name, "Host") == 0) {
-        h->host = value;
-        h->n_host++;
-    } else if (strcasecmp(name, "Content-Length") == 0) {
-        h->length = value;
-        h->n_length++;
-    } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
-        h->n_coding++;
-    } else if (strcasecmp(name, "Origin") == 0) {
-        h->origin = value;
-    } else if (strcasecmp(name, "Content-Type") == 0) {
-        h->type = value;
-    } else if (strcasecmp(name, "X-Api-Key") == 0) {
-        h->key = value;
-    } else if (strcasecmp(name, "Authorization") == 0 && strncasecmp(value, "Bearer ", 7) == 0) {
-        h->key = value + 7 + strspn(value + 7, " ");
-    }
-    return MHD_YES;
-}
-
-/* A page of another site can make a browser send requests here under the name of that site (DNS rebinding). So the name
- * is an address, localhost, or one that the command line gives. */
-static bool knows_host(const struct bn_serve_options *o, const char *host)
-{
-    char name[128];
-    unsigned char address[16];
-    const char *end = host[0] == '[' ? strchr(host, ']') : strchr(host, ':');
-    size_t from = host[0] == '[', n = end != NULL ? (size_t)(end - host) : strlen(host);
-    const char *port = end != NULL && host[0] == '[' ? end + 1 : end;
-    if (n <= from || n - from >= sizeof name || (from == 1 && end == NULL)) return false;
-    if (port != NULL && *port != '\0' && (*port != ':' || strspn(port + 1, "0123456789") != strlen(port + 1)))
-        return false;
-    memcpy(name, host + from, n - from);
-    name[n - from] = '\0';
-    if (from == 1) return inet_pton(AF_INET6, name, address) == 1;
-    if (strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, address) == 1) return true;
-    for (size_t i = 0; i < o->allow_hosts.n; i++)
-        if (strcasecmp(name, o->allow_hosts.list[i]) == 0) return true;
-    return false;
-}
-
-static bool same_origin(const struct headers *h)
-{
-    const char *name = strncmp(h->origin, "http://", 7) == 0    ? h->origin + 7
-                       : strncmp(h->origin, "https://", 8) == 0 ? h->origin + 8
-                                                                : "";
-    return strcasecmp(name, h->host) == 0;
-}
-
-static bool is_json(const char *type)
-{
-    static const char JSON[] = "application/json";
-    size_t n = sizeof JSON - 1;
-    return type != NULL && strncasecmp(type, JSON, n) == 0 &&
-           (type[n] == '\0' || strchr("; \t", type[n]) != NULL);
-}
-
-static void check_framing(const struct bn_serve_options *o, const struct headers *h, struct bn_reply *reply)
-{
-    size_t n_digits = h->length != NULL ? strspn(h->length, "0123456789") : 0;
-    if (h->n_length > 1 || h->n_coding > 1 || (h->n_length > 0 && h->n_coding > 0))
-        bn_reply_error(reply, 400, NULL, NULL, "the request states the length of its body twice");
-    else if (h->length != NULL && (n_digits == 0 || h->length[n_digits] != '\0'))
-        bn_reply_error(reply, 400, NULL, NULL, "Content-Length is not a number");
-    else if (h->length != NULL && (n_digits > 18 || strtoull(h->length, NULL, 10) > o->max_body_bytes))
-        bn_reply_error(reply, 413, NULL, NULL, "the body has more than %llu bytes",
-                       (unsigned long long)o->max_body_bytes);
-}
-
-/* What can be refused before the body is read. */
-static void check_headers(struct exchange *x, const struct headers *h, const char *method, const char *path)
-{
-    const struct bn_server *s = x->http->server;
-    struct bn_reply *reply = &x->refusal;
-    bool needs_key = true;
-    check_framing(s->o, h, reply);
-    if (reply->status != 0) return;
-    if (h->n_host != 1 || !knows_host(s->o, h->host))
-        bn_reply_error(reply, h->n_host > 1 ? 400 : 403, NULL, NULL,
-                       "the header Host does not name this server; --allow-host NAME permits a name");
-    else if (h->origin != NULL && !same_origin(h))
-        bn_reply_error(reply, 403, NULL, NULL, "requests of pages from other origins are not accepted");
-    else if (!bn_route_check(reply, method, path, &needs_key))
-        return;
-    else if (s->n_keys > 0 && needs_key && (h->key == NULL || (x->tenant = bn_keys_find(s, h->key)) == 0))
-        bn_reply_error(reply, 401, NULL, "invalid_api_key", "%s",
-                       h->key == NULL ? "no key: send the header Authorization: Bearer KEY" : "wrong key");
-    else if (strcmp(method, "POST") == 0 && !is_json(h->type))
-        bn_reply_error(reply, 415, NULL, NULL, "Content-Type is not application/json");
-}
-
 /* ---- requests ---- */
-
-static struct link *link_of(struct MHD_Connection *c)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info != NULL ? info->socket_context : NULL;
-}
 
 static int fd_of(struct MHD_Connection *c)
 {
@@ -280,93 +235,156 @@ static int fd_of(struct MHD_Connection *c)
     return info != NULL ? info->connect_fd : -1;
 }
 
-static uint64_t address_of(struct MHD_Connection *c)
+static const struct sockaddr *address_of(struct MHD_Connection *c)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return info != NULL ? info->client_addr : NULL;
+}
+
+static const void *bytes_of(const struct sockaddr *address)
+{
+    return address->sa_family == AF_INET6
+               ? (const void *)&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr
+               : (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr;
+}
+
+/* A number for an address of IPv4, or for the network of one of IPv6: who has one of its addresses has all of them. */
+static uint64_t number_of(const struct sockaddr *address)
+{
     uint64_t hash = 14695981039346656037u;
-    if (info == NULL || info->client_addr == NULL) return hash;
-    const struct sockaddr *address = info->client_addr;
-    bool v6 = address->sa_family == AF_INET6;
-    const void *bytes = v6 ? (const void *)&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr
-                           : (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr;
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < (v6 ? 16u : 4u); i++)
+    const unsigned char *at = address != NULL ? bytes_of(address) : NULL;
+    size_t n = address == NULL ? 0 : address->sa_family == AF_INET6 ? 8 : 4;
+    for (size_t i = 0; i < n; i++)
         hash = (hash ^ at[i]) * 1099511628211u;
     return hash;
 }
 
-static void set_waiting(struct bn_listener *http, struct MHD_Connection *c, bool waits)
+/* The request has come, and its deadline with it: what follows is up to the engine. */
+static void stop_clock(struct exchange *x, struct MHD_Connection *c)
 {
     struct link *link = link_of(c);
-    pthread_mutex_lock(&http->server->lock);
-    if (link != NULL) link->since_ns = waits ? bn_clock_ns() : 0;
-    pthread_mutex_unlock(&http->server->lock);
+    pthread_mutex_lock(&x->http->server->lock);
+    if (link != NULL) link->deadline_ns = 0;
+    pthread_mutex_unlock(&x->http->server->lock);
 }
 
-static enum MHD_Result begin(struct bn_listener *http, struct MHD_Connection *c, const char *method,
-                             const char *path, void **state)
+static bool make_id(char id[BN_SERVE_ID])
 {
-    struct headers h = {0};
+    unsigned char bytes[(BN_SERVE_ID - 1) / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return false;
+    bn_hex(id, bytes, sizeof bytes);
+    return true;
+}
+
+/* libmicrohttpd has the first line of a request; what is returned is *state of handle. */
+static void *begin_line(void *cls, const char *target, struct MHD_Connection *c)
+{
+    struct bn_listener *http = cls;
     struct exchange *x = bn_alloc(1, sizeof *x);
-    if (x == NULL) return MHD_NO;
+    (void)c;
+    if (x == NULL) return NULL;
     *x = (struct exchange){.http = http, .body.max = http->server->o->max_body_bytes};
-    *state = x;
-    pthread_mutex_lock(&http->server->lock);
-    http->server->n_exchanges++;
-    pthread_mutex_unlock(&http->server->lock);
-    (void)MHD_get_connection_values(c, MHD_HEADER_KIND, take_header, &h);
-    check_headers(x, &h, method, path);
-    /* A short body is read before it is refused: then the client reads the reply. */
-    bool has_body = (h.length != NULL && strcmp(h.length, "0") != 0) || h.n_coding > 0;
-    if (x->refusal.status == 0 || (has_body && x->refusal.status != 413 && x->refusal.status != 400))
-        return MHD_YES;
-    set_waiting(http, c, false);
-    return send_reply(x, c, &x->refusal, NULL);
+    bn_head_target(&x->head, target != NULL ? target : "");
+    return x;
+}
+
+static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    bn_head_take(cls, name, value);
+    return MHD_YES;
+}
+
+/* The headers have come. A short body is read before it is refused: then the client reads the reply. */
+static enum MHD_Result begin(struct exchange *x, struct MHD_Connection *c, const char *path,
+                             const char *method, const char *version)
+{
+    struct bn_server *s = x->http->server;
+    struct bn_head *head = &x->head;
+    struct link *link = link_of(c);
+    const union MHD_ConnectionInfo *size =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (link == NULL || !make_id(x->log.id)) return MHD_NO;
+    x->begun = true;
+    x->log.since_ns = bn_clock_ns();
+    bn_log_set(&x->log, method, path);
+    pthread_mutex_lock(&s->lock);
+    s->n_exchanges++;
+    link->exchange = x;
+    pthread_mutex_unlock(&s->lock);
+    head->n_bytes = size != NULL ? size->header_size : 0;
+    head->is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
+    (void)MHD_get_connection_values(c, MHD_HEADER_KIND, take_header, head);
+    bn_head_check(s, head, method, path, &x->reply);
+    unsigned status = x->reply.status;
+    bool unclear = status == 400 || status == 414 || status == 431 || status == 501;
+    bool large = head->n_body > DISCARDED * s->o->max_body_bytes;
+    if (status == 0 || (head->has_body && !unclear && !large && head->expect == NULL)) return MHD_YES;
+    return send_reply(x, c, &x->reply);
+}
+
+static enum MHD_Result take_body(struct exchange *x, const char *data, size_t n)
+{
+    uint64_t most = x->http->server->o->max_body_bytes;
+    x->n_received += n;
+    if (x->reply.status == 0) bn_buf_append(&x->body, data, n);
+    if (x->body.full)
+        bn_reply_too_large(&x->reply, most);
+    else if (x->body.failed)
+        bn_reply_error(&x->reply, 503, NULL, NULL, "out of memory");
+    return x->n_received > DISCARDED * most ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result answer(struct exchange *x, struct MHD_Connection *c, const char *method,
                               const char *path)
 {
     struct bn_server *s = x->http->server;
-    struct bn_reply reply = {0};
     struct bn_job *job = NULL;
-    struct bn_request request = {method, path, bn_buf_text(&x->body), x->body.len, x->tenant, 0};
-    request.client = x->tenant != 0 ? x->tenant : address_of(c);
-    set_waiting(x->http, c, false);
-    if (x->refusal.status != 0) return send_reply(x, c, &x->refusal, NULL);
-    bn_route(s, &request, &reply, &job);
-    enum MHD_Result result;
-    if (job != NULL) {
-        job->connection = c;
-        job->fd = fd_of(c);
-        x->job = job;
-        if (!bn_engine_submit(s, job, &reply)) {
-            x->job = NULL;
-            pthread_mutex_lock(&s->lock);
-            bn_job_release(job);
-            pthread_mutex_unlock(&s->lock);
-        }
+    struct bn_request request = {method, path, bn_buf_text(&x->body), x->body.len, x->head.tenant, 0};
+    request.client = x->head.tenant != 0 ? x->head.tenant : number_of(address_of(c));
+    stop_clock(x, c);
+    if (x->reply.status == 0) bn_route(s, &request, &x->reply, &job);
+    if (job == NULL) return send_reply(x, c, &x->reply);
+    job->connection = c;
+    job->fd = fd_of(c);
+    if (!bn_engine_submit(s, job, &x->reply)) {
+        pthread_mutex_lock(&s->lock);
+        bn_job_release(job);
+        pthread_mutex_unlock(&s->lock);
+        return send_reply(x, c, &x->reply);
     }
-    if (x->job == NULL)
-        result = send_reply(x, c, &reply, NULL);
-    else
-        result = job->stream ? send_stream(x, c) : send_job(x, c);
-    bn_buf_release(&reply.body);
-    return result;
+    pthread_mutex_lock(&s->lock);
+    x->job = job;
+    pthread_mutex_unlock(&s->lock);
+    memcpy(x->log.id, job->id, sizeof x->log.id);
+    return job->stream ? send_stream(x, c) : send_job(x, c);
 }
 
 static enum MHD_Result handle(void *cls, struct MHD_Connection *c, const char *path, const char *method,
                               const char *version, const char *data, size_t *n, void **state)
 {
     struct exchange *x = *state;
-    (void)version;
-    if (x == NULL) return begin(cls, c, method, path, state);
+    (void)cls;
+    if (x == NULL) return MHD_NO;
+    if (!x->begun) return begin(x, c, path, method, version);
     if (*n > 0) {
-        bn_buf_append(&x->body, data, *n);
+        size_t n_bytes = *n;
         *n = 0;
-        return x->body.failed ? MHD_NO : MHD_YES; /* a body of chunks that is too long ends the connection */
+        return take_body(x, data, n_bytes);
     }
     return x->job != NULL ? send_job(x, c) : answer(x, c, method, path);
+}
+
+static void write_log(const struct exchange *x, struct MHD_Connection *c, bool ok)
+{
+    struct bn_log_entry entry = x->log;
+    const struct sockaddr *address = address_of(c);
+    if (address == NULL ||
+        inet_ntop(address->sa_family, bytes_of(address), entry.from, sizeof entry.from) == NULL)
+        snprintf(entry.from, sizeof entry.from, "-");
+    entry.tenant = x->head.tenant;
+    entry.left = !ok;
+    bn_log_write(&entry, x->job);
 }
 
 static void completed(void *cls, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode code)
@@ -374,9 +392,10 @@ static void completed(void *cls, struct MHD_Connection *c, void **state, enum MH
     struct bn_listener *http = cls;
     struct bn_server *s = http->server;
     struct exchange *x = *state;
-    (void)code;
+    struct link *link = link_of(c);
+    *state = NULL;
     if (x == NULL) return;
-    set_waiting(http, c, true);
+    if (x->begun && s->o->log) write_log(x, c, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     pthread_mutex_lock(&s->lock);
     if (x->job != NULL) {
         x->job->gone = x->job->gone || !x->job->done;
@@ -384,15 +403,18 @@ static void completed(void *cls, struct MHD_Connection *c, void **state, enum MH
         x->job->fd = -1;
         bn_job_release(x->job);
     }
-    s->n_exchanges--;
+    s->n_exchanges -= x->begun;
+    if (link != NULL) {
+        link->deadline_ns = bn_clock_ns() + s->o->timeout_s * SECOND;
+        link->exchange = NULL;
+    }
     pthread_mutex_unlock(&s->lock);
     uint64_t one = 1;
     ssize_t written = write(s->wake, &one, sizeof one);
     (void)written;
     bn_buf_release(&x->body);
-    bn_buf_release(&x->refusal.body);
+    bn_buf_release(&x->reply.body);
     bn_free(x);
-    *state = NULL;
 }
 
 /* ---- connections ---- */
@@ -401,29 +423,78 @@ static void connection_changed(void *cls, struct MHD_Connection *c, void **state
                                enum MHD_ConnectionNotificationCode code)
 {
     struct bn_listener *http = cls;
+    struct bn_server *s = http->server;
     struct link *link = *state;
     if (code == MHD_CONNECTION_NOTIFY_STARTED && (link = bn_alloc(1, sizeof *link)) != NULL) {
-        pthread_mutex_lock(&http->server->lock);
-        *link = (struct link){http->links.next, &http->links, fd_of(c), bn_clock_ns()};
+        const int room = SEND_BYTES;
+        (void)setsockopt(fd_of(c), SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+        pthread_mutex_lock(&s->lock);
+        *link = (struct link){http->links.next,
+                              &http->links,
+                              fd_of(c),
+                              number_of(address_of(c)),
+                              bn_clock_ns() + s->o->timeout_s * SECOND,
+                              NULL};
         link->next->prev = link->prev->next = link;
-        pthread_mutex_unlock(&http->server->lock);
+        s->metrics.n_connections++;
+        pthread_mutex_unlock(&s->lock);
         *state = link;
     } else if (code == MHD_CONNECTION_NOTIFY_CLOSED && link != NULL) {
-        pthread_mutex_lock(&http->server->lock);
+        pthread_mutex_lock(&s->lock);
         link->next->prev = link->prev;
         link->prev->next = link->next;
-        pthread_mutex_unlock(&http->server->lock);
+        s->metrics.n_connections--;
+        pthread_mutex_unlock(&s->lock);
         bn_free(link);
         *state = NULL;
     }
 }
 
+/* Whether an address gets one more connection. Without --max-per-address, this machine has no limit: a proxy on it brings
+ * all clients from one address. */
+static enum MHD_Result accept_address(void *cls, const struct sockaddr *address, socklen_t n)
+{
+    struct bn_listener *http = cls;
+    struct bn_server *s = http->server;
+    static const unsigned char loopback6[16] = {[15] = 1};
+    const unsigned char *at = bytes_of(address);
+    bool local = address->sa_family == AF_INET6 ? memcmp(at, loopback6, 16) == 0 : at[0] == 127;
+    uint64_t number = number_of(address);
+    uint32_t n_open = 0, most = s->o->max_per_address;
+    (void)n;
+    if (most == 0) most = local ? UINT32_MAX : PER_ADDRESS;
+    pthread_mutex_lock(&s->lock);
+    for (const struct link *link = http->links.next; link != &http->links; link = link->next)
+        n_open += link->address == number;
+    s->metrics.n_refused += n_open >= most;
+    pthread_mutex_unlock(&s->lock);
+    return n_open < most ? MHD_YES : MHD_NO;
+}
+
+/* What a client of a stream has not read. */
+static size_t unread(const struct link *link)
+{
+    const struct bn_job *job = link->exchange != NULL ? link->exchange->job : NULL;
+    return job != NULL && job->stream ? job->reply.body.len - job->n_sent : 0;
+}
+
 void bn_listener_drop_slow(struct bn_listener *http)
 {
-    uint64_t now = bn_clock_ns(), most = http->server->o->timeout_s * 1000000000u;
+    uint64_t now = bn_clock_ns(), timeout_s = http->server->o->timeout_s, sum = 0;
+    struct link *most = NULL;
     pthread_mutex_lock(&http->server->lock);
-    for (struct link *link = http->links.next; link != &http->links; link = link->next)
-        if (link->since_ns != 0 && now - link->since_ns > most) shutdown(link->fd, SHUT_RDWR);
+    for (struct link *link = http->links.next; link != &http->links; link = link->next) {
+        size_t n = unread(link);
+        sum += n;
+        if (n > 0 && (most == NULL || n > unread(most))) most = link;
+        if (n > 0 && link->deadline_ns == 0 && link->exchange->job->done)
+            link->deadline_ns = now + (timeout_s + n / LEAST_RATE) * SECOND;
+        if (link->deadline_ns != 0 && now > link->deadline_ns) shutdown(link->fd, SHUT_RDWR);
+    }
+    if (sum > MAX_UNREAD_BYTES) {
+        most->exchange->job->gone = true;
+        shutdown(most->fd, SHUT_RDWR);
+    }
     pthread_mutex_unlock(&http->server->lock);
 }
 
@@ -431,12 +502,12 @@ static struct MHD_Daemon *start_daemon(struct bn_listener *http, const struct so
                                        unsigned flags)
 {
     const struct bn_serve_options *o = http->server->o;
-    return MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_SOCK_ADDR, address,
-                            MHD_OPTION_NOTIFY_COMPLETED, completed, http, MHD_OPTION_NOTIFY_CONNECTION,
-                            connection_changed, http, MHD_OPTION_CONNECTION_LIMIT, o->max_connections,
+    return MHD_start_daemon(flags, 0, accept_address, http, handle, http, MHD_OPTION_SOCK_ADDR, address,
+                            MHD_OPTION_URI_LOG_CALLBACK, begin_line, http, MHD_OPTION_NOTIFY_COMPLETED,
+                            completed, http, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, http,
+                            MHD_OPTION_CONNECTION_LIMIT, o->max_connections,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->timeout_s,
-                            MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->timeout_s, MHD_OPTION_END);
 }
 
 bn_status bn_listener_start(struct bn_server *s, bn_error *err)

@@ -77,6 +77,9 @@ void bn_serve_metrics_write(struct bn_server *s, struct bn_buf *out)
     put_counter(out, "evaluated_tokens_total", "tokens of prompts and answers that were evaluated",
                 m.evaluated_tokens);
     put_counter(out, "passes_total", "passes over the model", m.n_passes);
+    put_gauge(out, "connections", "open connections", m.n_connections);
+    put_counter(out, "connections_refused_total", "connections refused because their address has too many",
+                m.n_refused);
     put_receipts(out, &receipts);
     put_histogram(out, "first_token_seconds", "from the request to its first token", &m.first_token);
     put_histogram(out, "next_token_seconds", "between two tokens of an answer", &m.next_token);

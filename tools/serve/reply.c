@@ -59,6 +59,12 @@ void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, 
     bn_reply_json(reply, bn_reply_error_document(status, param, code, message));
 }
 
+void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes)
+{
+    bn_reply_error(reply, 413, NULL, NULL, "the body has more than %llu bytes",
+                   (unsigned long long)max_bytes);
+}
+
 void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err)
 {
     char place[48] = "";

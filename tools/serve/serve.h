@@ -35,7 +35,9 @@ struct bn_serve_options {
     const char *template_name;
     const char *host;
     uint32_t port;
-    struct bn_texts allow_hosts;
+    struct bn_texts allow_hosts, cors;
+    bool log;
+    uint32_t max_per_address; /* 0: by the address */
     const char *key_file, *receipts, *sign, *dashboard;
     uint64_t receipts_bytes, receipts_age_s; /* 0: by where they are kept; for ever */
     uint32_t n_receipts, max_queue, max_tokens, max_connections;
@@ -60,6 +62,7 @@ struct bn_reply {
 /* An error in OpenAI's form; param and code may be NULL. A reply that has a status keeps it. */
 void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
                     const char *fmt, ...) BN_PRINTF(5, 6);
+void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes);
 /* The same of an error of a function; BN_ERR_ARG, _FORMAT, _LIMIT and _UNSUPPORTED are the client's. */
 void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err);
 /* Takes a document, which it frees. */
@@ -133,6 +136,7 @@ struct bn_job {
     struct bn_reply reply; /* streamed: its body is what the client has not got */
     size_t n_sent;
     uint64_t written_ns; /* when something was last added */
+    uint64_t first_ns;   /* when the first token came; 0: none has */
     bool done;           /* nothing more will be added */
     bool gone;           /* the client left */
     bool suspended;      /* the connection waits for more */
@@ -197,6 +201,7 @@ struct bn_histogram {
 struct bn_serve_metrics {
     uint64_t responses[6]; /* by the first digit of the status */
     uint64_t n_jobs, n_jobs_done, n_rejected, n_left;
+    uint64_t n_connections, n_refused; /* open now; refused because their address has too many */
     uint64_t prompt_tokens, cached_tokens, generated_tokens, n_passes, n_generations;
     uint64_t evaluated_tokens; /* of prompts and answers, after each pass */
     struct bn_histogram first_token, next_token, request;
@@ -314,6 +319,41 @@ uint32_t bn_keys_find(const struct bn_server *server, const char *key);
 BN_MUST_CHECK bn_status bn_keys_owner(const struct bn_server *server, uint32_t tenant, uint64_t *owner,
                                       bn_error *err);
 
+/* head.c: what precedes the body of a request. Texts are borrowed. */
+struct bn_head {
+    bool is_old;    /* HTTP/1.0 */
+    size_t n_bytes; /* of all of it */
+    size_t n_target;
+    bool bad_target, bad_name;
+    const char *twice; /* a header that may be given once, and is not */
+    const char *host, *origin, *type, *length, *coding, *authorization, *key, *asked_method, *expect;
+    /* What bn_head_check finds. */
+    bool has_body, is_preflight;
+    uint64_t n_body;       /* by Content-Length */
+    uint32_t tenant;       /* number of the key, 0 without keys */
+    const char *permitted; /* the origin, when it is one of --cors */
+};
+/* The target as it came, before its escapes are decoded. */
+void bn_head_target(struct bn_head *head, const char *target);
+void bn_head_take(struct bn_head *head, const char *name, const char *value);
+/* Leaves reply->status 0 when the body may come. */
+void bn_head_check(const struct bn_server *server, struct bn_head *head, const char *method, const char *path,
+                   struct bn_reply *reply);
+/* Whether a text is the origin of a page: SCHEME://HOST or SCHEME://HOST:PORT. */
+bool bn_head_is_origin(const char *text);
+
+/* log.c: a line of the access log. */
+struct bn_log_entry {
+    char id[BN_SERVE_ID], method[12], path[96], from[48];
+    uint32_t tenant;
+    unsigned status; /* 0: none was sent */
+    uint64_t since_ns, n_bytes;
+    bool left; /* before the answer was sent */
+};
+void bn_log_set(struct bn_log_entry *entry, const char *method, const char *path);
+/* job NULL: nothing was generated. Sizes and times only, no text. */
+void bn_log_write(const struct bn_log_entry *entry, const struct bn_job *job);
+
 /* A request whose body has come. */
 struct bn_request {
     const char *method, *path;
@@ -335,7 +375,8 @@ void bn_listener_quiesce(struct bn_listener *http);
 void bn_listener_stop(struct bn_listener *http);
 /* Something was added to a job, or it is done: its connection goes on. Under the lock. */
 void bn_listener_resume(struct bn_job *job);
-/* Closes connections that have not sent a request in time. */
+/* Closes connections that have not sent a request or read an answer in time, and the one that reads least when too much
+ * waits to be read. */
 void bn_listener_drop_slow(struct bn_listener *http);
 
 #endif
