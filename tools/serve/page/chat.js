@@ -157,7 +157,7 @@ function showText(answer, parts, live) {
     thoughts.firstElementChild.textContent = split.thinking && live ? "Thinking\u2026" : "Thoughts";
     thoughts.lastElementChild.textContent = split.thoughts;
   }
-  parts.article.classList.toggle("waiting", live && answer.content === "");
+  parts.article.classList.toggle("waiting", live && split.answer === "");
   if (answer.plain) body.textContent = answer.content;
   else putMarkdown(body, split.answer);
   body.classList.toggle("plain", Boolean(answer.plain));
@@ -416,7 +416,7 @@ document.addEventListener("DOMContentLoaded", () => {
   settings = Object.assign({}, DEFAULTS, stored("bn.settings"));
   conversation = newConversation();
   const latest = storedConversations()[0];
-  if (latest && location.hash !== "#new") openConversation(latest.id);
+  if (latest) openConversation(latest.id);
   else showConversation();
   find("#composer").addEventListener("submit", submit);
   find("#prompt").addEventListener("keydown", onPromptKey);
