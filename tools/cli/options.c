@@ -253,7 +253,18 @@ static bn_status unknown_command(const struct bn_args *args, const char *word, b
     return BN_ERR_ARG;
 }
 
-/* Sets args->command and returns the place of its word. */
+/* "help" and "help COMMAND" are --help, in a program that has no command of that name. */
+static bn_status take_help(struct parser *p, int at)
+{
+    struct bn_args *args = p->args;
+    const char *word = at + 1 < p->argc && p->argv[at + 1][0] != '-' ? p->argv[at + 1] : NULL;
+    args->want_help = true;
+    if (word == NULL) return BN_OK;
+    args->command = bn_table_command(args->program, word, strlen(word));
+    return args->command != NULL ? BN_OK : unknown_command(args, word, p->err);
+}
+
+/* Sets args->command and the place of its word. */
 static bn_status choose_command(struct parser *p, int *place)
 {
     const struct bn_program *program = p->args->program;
@@ -269,6 +280,7 @@ static bn_status choose_command(struct parser *p, int *place)
         p->args->command = named;
         return BN_OK;
     }
+    if (strcmp(word, "help") == 0) return take_help(p, at);
     if (usual != NULL && usual->max_operands > 0 && !(usual->operand_is_text && is_plain_word(word)))
         return BN_OK;
     return unknown_command(p->args, word, p->err);
@@ -318,6 +330,7 @@ bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, 
     int place;
     bn_program_check(program);
     BN_TRY(choose_command(&p, &place));
+    if (args->want_help) return BN_OK;
     /* Without a command only the common options can be meant; the first command's tables have those. */
     static const struct bn_command none = {.name = "", .json = true};
     args->n_options = bn_table_options(args->command != NULL ? args->command : &none, args->options);

@@ -27,6 +27,7 @@ static struct {
 } state = {.program = "bn"};
 
 static volatile sig_atomic_t interrupted;
+static const char *volatile last_words;
 
 /* ---- safe text ---- */
 
@@ -169,8 +170,22 @@ static void set_interrupt_handler(void (*handler)(int))
 
 static void on_interrupt(int number)
 {
-    interrupted = number;
+    if (interrupted == 0 && last_words != NULL) {
+        interrupted = number;
+        return;
+    }
     set_interrupt_handler(SIG_DFL);
+    if (interrupted != 0) {
+        ssize_t ignored = write(STDERR_FILENO, last_words, strlen(last_words));
+        (void)ignored;
+        raise(number); /* taken when this function returns */
+    }
+    interrupted = number;
+}
+
+void bn_cli_last_words(const char *text)
+{
+    last_words = text;
 }
 
 void bn_cli_catch_interrupt(void)

@@ -41,6 +41,8 @@ void bn_report_json_began(void);
 
 /* From now on the first SIGINT or SIGTERM only sets a flag; the second one ends the process as usual. */
 void bn_cli_catch_interrupt(void);
+/* What the second one prints on standard error before it ends the process, such as the end of a colour: a literal. */
+void bn_cli_last_words(const char *text);
 /* Forgets the signal that came, and catches the next one: for a program that goes on after Ctrl-C. */
 void bn_cli_forget_interrupt(void);
 /* The number of the signal that came, 0 while none did. A command that stopped for it sets

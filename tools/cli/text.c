@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tools/cli/fields.h"
 
 /* A terminal or /dev/null gives no text; a pipe, a file or a socket does. */
 static bool input_is_piped(void)
@@ -35,6 +36,12 @@ static bn_status find_text(struct source *source, const struct bn_args *args, bo
         if (argument == NULL) return bn_fail(err, BN_ERR_ARG, "%s and %s both give a text", prompt, file);
         return bn_fail(err, BN_ERR_ARG, "%s and the argument both give a text",
                        source->text != NULL ? prompt : file);
+    }
+    if (argument != NULL && access(argument, F_OK) == 0) {
+        struct bn_quoted name = bn_fields_quote(argument, strlen(argument));
+        bn_fail(err, BN_ERR_ARG, "'%s' is a file, not a text", name.text);
+        bn_error_hint(err, "-m MODEL selects a model, -f FILE reads a text, -p TEXT gives one");
+        return BN_ERR_ARG;
     }
     if (argument != NULL) source->text = argument;
     if (source->text == NULL && source->file == NULL && input_is_piped()) source->file = "-";

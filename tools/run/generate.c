@@ -31,6 +31,7 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
 {
     struct job *job = user;
     (void)id;
+    job->engine.answering = true;
     bn_buf_append(&job->text, text, n_bytes);
     if (job->stream) bn_run_answer_print(&job->answer, text, n_bytes);
     bn_model_repack(job->engine.model);

@@ -17,8 +17,8 @@
 /* Ctrl-C while a long prompt is evaluated. */
 static bool is_interrupted(void *user)
 {
-    (void)user;
-    return bn_cli_interrupted() != 0;
+    const struct bn_run_engine *engine = user;
+    return !engine->answering && bn_cli_interrupted() != 0;
 }
 
 bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_repack repack,
@@ -38,7 +38,7 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
         bn_run_close(engine);
         return status;
     }
-    bn_session_set_cancel(engine->session, is_interrupted, NULL);
+    bn_session_set_cancel(engine->session, is_interrupted, engine);
     bn_cli_warn_threads(engine->session, options.n_threads);
     bn_run_note_model(args, engine->model);
     uint32_t n_threads = bn_session_n_threads(engine->session);

@@ -67,6 +67,8 @@ struct bn_run_engine {
     bn_session *draft;
     struct bn_live *live; /* NULL without --live */
     uint64_t load_ns;
+    bool
+        answering; /* the first token is there: Ctrl-C ends the answer by on_token, and no longer the evaluation */
 };
 
 /* --model, --isa, then --threads, --ctx, --batch. The copies of BN_REPACK_AUTO are left to bn_model_repack. */

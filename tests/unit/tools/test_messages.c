@@ -344,6 +344,39 @@ static void the_second_interrupt_ends_the_process(void **state)
     assert_int_equal(WTERMSIG(status), SIGINT);
 }
 
+static int child_last_words(void)
+{
+    bn_cli_catch_interrupt();
+    bn_cli_last_words("plain again\n");
+    raise(SIGINT);
+    if (bn_cli_interrupted() != SIGINT) return 99;
+    raise(SIGINT);
+    return 98;
+}
+
+static int child_forgets(void)
+{
+    bn_cli_catch_interrupt();
+    bn_cli_last_words("too early\n");
+    for (int i = 0; i < 3; i++) {
+        raise(SIGINT);
+        if (bn_cli_interrupted() != SIGINT) return 99;
+        bn_cli_forget_interrupt();
+    }
+    return bn_cli_interrupted();
+}
+
+static void last_words_come_before_the_end_only(void **state)
+{
+    (void)state;
+    int status = run(child_last_words, NULL);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGINT);
+    assert_string_equal(err_text, "plain again\n");
+    exits(child_forgets, 0);
+    assert_string_equal(err_text, "");
+}
+
 static int child_colors(void)
 {
     setenv("TERM", "xterm", 1);
@@ -374,6 +407,7 @@ int main(void)
         cmocka_unit_test(closed_descriptors_are_not_given_to_files),
         cmocka_unit_test(a_file_that_shrinks_gives_a_message),
         cmocka_unit_test(the_second_interrupt_ends_the_process),
+        cmocka_unit_test(last_words_come_before_the_end_only),
         cmocka_unit_test(colours_and_columns_of_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,7 +192,8 @@ static void operands_and_commands(void **state)
 static void help_and_version_win_over_what_follows(void **state)
 {
     (void)state;
-    static const char *const LINES[] = {"-h", "--help", "-q -h --nonsense", "-t 3 --help=", "show --help"};
+    static const char *const LINES[] = {
+        "-h", "--help", "-q -h --nonsense", "-t 3 --help=", "show --help", "help", "help show", "-q help"};
     struct bn_args args;
     bn_error err;
     for (size_t i = 0; i < BN_ARRAY_LEN(LINES); i++) {

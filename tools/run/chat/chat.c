@@ -106,6 +106,7 @@ static bn_status converse(struct bn_chat *chat, bn_error *err)
     struct bn_lines *lines = NULL;
     const char *first = chat->args->prompt;
     if (chat->on_terminal) greet(chat);
+    if (chat->on_terminal) bn_cli_last_words(bn_report_color(stderr) ? "\033[0m\n" : "\n");
     BN_TRY(bn_lines_open(&lines, chat->on_terminal, !chat->o->no_history, err));
     bn_status status = BN_OK;
     if (first != NULL) {
@@ -134,6 +135,13 @@ static bn_status prepare(struct bn_chat *chat, bn_error *err)
 
 bn_status bn_run_chat(struct bn_args *args, bn_error *err)
 {
+    if (args->n_operands > 0) {
+        char word[80];
+        bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'",
+                bn_escape(word, sizeof word, args->operands[0], strlen(args->operands[0])));
+        bn_error_hint(err, "-m MODEL selects a model, -p TEXT is the first message");
+        return BN_ERR_ARG;
+    }
     struct bn_chat *chat = bn_alloc(1, sizeof *chat);
     if (chat == NULL) return bn_nomem(err);
     chat->args = args;

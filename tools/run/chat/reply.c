@@ -96,6 +96,7 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
 {
     struct bn_chat *chat = user;
     (void)id;
+    chat->engine.answering = true;
     bn_buf_append(&chat->answer, text, n_bytes);
     bool ended = chat->tmpl == BN_TEMPLATE_RAW && ends_paragraph(&chat->answer);
     size_t to = chat->answer.len;
@@ -134,6 +135,7 @@ static bn_status generate(struct bn_chat *chat, size_t n_ids, bn_error *err)
                                .draft = bn_run_draft(chat->args, &chat->engine)};
     if (chat->tmpl == BN_TEMPLATE_QWEN35) bn_buf_puts(&chat->answer, "<think>\n");
     chat->n_shown = chat->answer.len;
+    chat->engine.answering = false;
     bn_run_answer_start(&chat->printer, chat->tmpl);
     bn_status status = bn_generate(session, chat->tok, gen, err);
     bn_run_answer_end(&chat->printer);
