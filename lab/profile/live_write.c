@@ -33,6 +33,7 @@ struct bn_live {
     struct bn_prof_event *events;
     uint64_t n_bytes;
     uint64_t copied_ns; /* when events were last copied, since the epoch */
+    bool copies_next;   /* the events of the next pass */
     int fd;
     char path[BN_LIVE_PATH];
     bool named; /* the file has its name */
@@ -106,10 +107,13 @@ static void publish(void *user, bn_prof *prof)
         bn_prof_fold(prof);
         uint64_t sequence = begin_write(live->body);
         copy_sums(live, now);
-        if ((live->copied_ns == 0 || now - live->copied_ns > EVENTS_NS) && fits(live)) {
+        if (live->copies_next && fits(live)) {
             copy_events(live);
             live->copied_ns = now;
         }
+        /* The one that is due is not copied but the one after it: the pass that runs at a moment is longer than
+         * others in the mean. */
+        live->copies_next = now - live->copied_ns > EVENTS_NS || live->body->pass_number == 0;
         end_write(live->body, sequence);
     }
     bn_prof_forget_events(prof);
@@ -258,6 +262,7 @@ bn_status bn_live_open(struct bn_live **out, bn_session *session, const struct b
     if (live == NULL) return bn_nomem(err);
     live->fd = -1;
     live->session = session;
+    live->copies_next = true;
     bn_status status = attach(live, options, err);
     if (status == BN_OK)
         *out = live;

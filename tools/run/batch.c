@@ -149,6 +149,14 @@ static bn_status start(struct job *job, bn_error *err)
     return BN_OK;
 }
 
+static void publish_load(const struct job *job)
+{
+    const struct bn_lanes *lanes = &job->lanes;
+    struct bn_live_load load = {lanes->n, lanes->n_busy, job->requests.n - job->n_started,
+                                job->n_started - lanes->n_busy};
+    bn_live_set_load(job->engine.live, &load);
+}
+
 static bn_status finish(struct job *job, const bn_generation *gen, bn_error *err)
 {
     const struct bn_run_request *q = gen->user;
@@ -163,6 +171,7 @@ static bn_status run(struct job *job, bn_error *err)
     const bn_generation *ended;
     while (job->n_printed < job->requests.n) {
         BN_TRY(start(job, err));
+        publish_load(job);
         BN_TRY(bn_lanes_step(&job->lanes, err));
         bn_model_repack(job->engine.model);
         while ((ended = bn_lanes_take(&job->lanes)) != NULL)

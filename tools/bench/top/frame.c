@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/report/units.h"
 #include "tools/bench/top/top.h"
+#include "tools/cli/progress.h"
 
 /* ---- numbers ---- */
 
@@ -53,7 +53,7 @@ enum column { NAME, SHARE, BAR, TIME, COUNT, BYTES, OPS, PATH, SLACK, BUDGET, N_
 static const struct {
     const char *head;
     size_t width;
-} COLUMNS[N_COLUMNS] = {{"brick", 20}, {"share", 6}, {"", 4},     {"time", 6},  {"count", 5},
+} COLUMNS[N_COLUMNS] = {{"brick", 22}, {"share", 6}, {"", 4},     {"time", 6},  {"count", 5},
                         {"GB/s", 5},   {"Gop/s", 5}, {"path", 5}, {"slack", 6}, {"budget", 6}};
 
 /* Columns that are left out first come first. */
@@ -66,6 +66,10 @@ static void choose_columns(size_t width[N_COLUMNS], const struct bn_top *top, si
     for (size_t i = 0; i < N_COLUMNS; i++) {
         width[i] = i == BUDGET && (!top->budget.given || top->view.of_pass) ? 0 : COLUMNS[i].width;
         sum += width[i] > 0 ? width[i] + 1 : 0;
+    }
+    if (columns >= 100) { /* the names of kernels */
+        width[NAME] += 8;
+        sum += 8;
     }
     for (size_t i = 0; i < BN_ARRAY_LEN(NARROW) && sum > columns; i++) {
         sum -= width[NARROW[i]] > 0 ? width[NARROW[i]] + 1 : 0;
@@ -133,10 +137,9 @@ static void put_process(struct bn_buf *out, const struct bn_top *top)
     uint64_t end = s->has_ended ? s->counts.updated_ns : s->read_ns;
     uint64_t up = end > s->started_ns ? (end - s->started_ns) / 1000000000u : 0;
     const char *slash = strrchr(s->model, '/');
-    bn_buf_printf(out, "%s %u  %s  %llu:%02u:%02u  %s  %s  ", s->program, s->pid, state_text(top),
-                  (unsigned long long)(up / 3600), (unsigned)(up / 60 % 60), (unsigned)(up % 60),
-                  slash != NULL ? slash + 1 : s->model, s->isa);
-    bn_units_count(out, s->n_threads, "thread");
+    char time[BN_PROGRESS_TIME_ROOM];
+    bn_buf_printf(out, "%s %u  %s  %s  %s  %s x%u", s->program, s->pid, state_text(top),
+                  bn_progress_time(time, up), slash != NULL ? slash + 1 : s->model, s->isa, s->n_threads);
 }
 
 static void put_rate(struct bn_buf *out, const char *name, double n, double seconds, const char *unit)
@@ -296,6 +299,8 @@ const char *const bn_top_help[] = {
     "left       fold the row; right: unfold it; enter: either",
     "?          this help",
     "",
+    "x2         the number of threads; output: tokens whose logits were computed",
+    "busy       time in passes; waiting: of all bricks, at barriers",
     "time       of a pass, mean over the threads; count: events on all threads",
     "GB/s       weights and cache that were read, by all threads together",
     "Gop/s      multiply-adds, or elements of kernels without them",

@@ -50,8 +50,8 @@ bn_status bn_top_open(struct bn_top *top, bn_error *err)
     top->now = bn_alloc(1, sizeof *top->now);
     top->rows.list = bn_alloc(BN_TOP_ROWS, sizeof *top->rows.list);
     if (top->now == NULL || top->rows.list == NULL) return bn_nomem(err);
-    BN_TRY(find_file(path, args->n_operands > 0 ? args->operands[0] : NULL, err));
-    bn_status status = bn_live_attach(&top->reader, path, err);
+    bn_status status = find_file(path, args->n_operands > 0 ? args->operands[0] : NULL, err);
+    if (status == BN_OK) status = bn_live_attach(&top->reader, path, err);
     if (status == BN_ERR_NOT_FOUND) bn_error_hint(err, NONE_HINT);
     return status == BN_OK ? bn_top_refresh(top, err) : status;
 }

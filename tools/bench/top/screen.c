@@ -189,10 +189,13 @@ static void press(struct screen *s, int key)
 
 /* ---- the loop ---- */
 
-/* Milliseconds until the next refresh. */
+#define PATIENCE_MS 200u /* ncurses goes on waiting when a signal comes */
+
+/* Milliseconds to wait for a key. */
 static int patience(const struct screen *s, uint64_t now)
 {
-    return s->next_ns > now ? (int)((s->next_ns - now + 999999) / 1000000) : 0;
+    uint64_t ms = s->next_ns > now ? (s->next_ns - now + 999999) / 1000000 : 0;
+    return (int)(ms < PATIENCE_MS ? ms : PATIENCE_MS);
 }
 
 static bn_status step(struct screen *s, bn_error *err)
