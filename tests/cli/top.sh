@@ -154,7 +154,7 @@ done
 check 'a window of any size' screen <<'EOF'
 wait QkvProjection
 size 12 40
-wait ^q quit  p pause  s sort: time  c sinc$
+wait ^q quit  p pause  s sort: time  c since$
 size 50 132
 wait RmsNorm
 wait tab pass
