@@ -233,20 +233,28 @@ static struct tile tile_at(const struct pass *p, uint32_t layer, size_t query, s
     return t;
 }
 
-/* Causal attention for this thread's queries; query heads share the KV heads in equal groups. */
-static void attention(const struct pass *p, uint32_t layer)
+static void attend_queries(const struct pass *p, uint32_t layer, size_t from, size_t to)
 {
-    size_t from, to;
-    my_share(p, p->n * p->m->hp.n_head, 1, &from, &to);
-    uint64_t elements = (to - from) * p->m->hp.head_dim;
-    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_ATTENTION);
     while (from < to) {
         struct tile t = tile_at(p, layer, from, to - from);
         attend(p, &t);
         if (p->m->hp.gated_heads) gate(p, &t);
         from += t.n;
     }
-    brick_end(brick, elements);
+}
+
+/* Causal attention for this thread's queries; query heads share the KV heads in equal groups. A thread and the next
+ * may share a KV head: it is the first of both, so that its cache is read from memory once. */
+static void attention(const struct pass *p, uint32_t layer)
+{
+    size_t from, to, of_head = p->n * group_of(p);
+    my_share(p, p->n * p->m->hp.n_head, 1, &from, &to);
+    size_t shared = p->thread % 2 == 0 ? to / of_head * of_head : from;
+    if (shared < from) shared = from;
+    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_ATTENTION);
+    attend_queries(p, layer, shared, to);
+    attend_queries(p, layer, from, shared);
+    brick_end(brick, (to - from) * p->m->hp.head_dim);
 }
 
 /* q, k and v, which share their inputs unless each has a norm of its own. */

@@ -11,13 +11,14 @@
 
 #define GROUP_TOKENS 8u    /* that share an unpacked register */
 #define BLOCK_ROWS 16u     /* that one group of tokens uses before the next: their codes stay in the cache */
+#define ACT_BYTES 24576u   /* of activations that stay in a first-level cache of 32 KiB */
 #define STREAM_AHEAD 8192u /* bytes from a row to the place to prefetch meanwhile */
 
-/* Up to GROUP_TOKENS tokens. Arrays of 16 are of the sums of a tile: row r and token j in lane tile_rows j + r. */
+/* Up to GROUP_TOKENS tokens. */
 struct group {
-    size_t n, tile_rows;
-    int32_t minus[16]; /* the sums of the activations: codes are too large by 1 */
-    float scale[16];
+    size_t n;
+    int32_t minus[GROUP_TOKENS]; /* the sums of the activations: codes are too large by 1 */
+    float scale[GROUP_TOKENS];
     __m512i act[FEW_MAX_K / 64 * GROUP_TOKENS]; /* in the order in which add_codes reads them */
 };
 
@@ -27,11 +28,9 @@ static void set_group(struct group *g, const struct bn_act *x, size_t n, size_t 
 {
     __m512i *out = g->act;
     g->n = n;
-    g->tile_rows = n <= 4 ? 4 : 2;
-    for (size_t v = 0; v < 16; v++) {
-        const struct bn_act *token = &x[v / g->tile_rows < n ? v / g->tile_rows : n - 1];
-        g->minus[v] = token->sum;
-        g->scale[v] = token->scale;
+    for (size_t j = 0; j < n; j++) {
+        g->minus[j] = x[j].sum;
+        g->scale[j] = x[j].scale;
     }
     for (size_t i = 0; i < k; i += 256)
         for (size_t field = 0; field < 4; field++)
@@ -58,83 +57,117 @@ INLINE void add_codes(__m512i sum[16], const __m512i codes[4], const __m512i *ac
     }
 }
 
-/* The totals of a tile, whose rows begin at codes, step bytes apart. */
-INLINE __m512i sum_tile(const uint8_t *codes, size_t step, size_t k, const __m512i *act, const size_t rows,
-                        const size_t n)
+/* The totals over len elements of a tile, whose rows begin at codes, step bytes apart. Prefetches as many bytes of
+ * weights from `ahead` on. */
+INLINE __m512i sum_tile(const uint8_t *codes, size_t step, size_t len, const __m512i *act,
+                        const uint8_t *ahead, const size_t rows, const size_t n)
 {
     __m512i sum[16], part[4];
-    const char *ahead = (const char *)codes + STREAM_AHEAD;
     for (size_t v = 0; v < 16; v++)
         sum[v] = _mm512_setzero_si512();
     size_t i = 0;
-    for (; i + 256 <= k; i += 256, codes += 64, act += 4 * n) {
+    for (; i + 256 <= len; i += 256, codes += 64, act += 4 * n) {
         for (size_t r = 0; r < rows; r++, ahead += 64) { /* line by line, as memory likes it */
-            _mm_prefetch(ahead, _MM_HINT_T0);
+            _mm_prefetch((const char *)ahead, _MM_HINT_T0);
             part[r] = load512(codes + r * step);
         }
         add_codes(sum, part, act, rows, n);
     }
-    for (size_t r = 0; r < rows && i < k; r++)
+    for (size_t r = 0; r < rows && i < len; r++)
         part[r] = _mm512_zextsi256_si512(load256(codes + r * step));
-    if (i < k) add_codes(sum, part, act, rows, n);
+    if (i < len) add_codes(sum, part, act, rows, n);
     return sum_each(sum);
 }
 
-/* Multiplies tiles of `rows` rows from row begin on, while they end before `end`; returns the row after them. A tile of
- * one row has it several times. rows, tile_rows and n are constants, so that no call is made to store results. */
-INLINE size_t multiply(float *y, size_t ldy, const struct bn_ternary *w, size_t begin, size_t end,
-                       const struct group *g, const size_t rows, const size_t tile_rows, const size_t n)
+/* A block of rows, and what is summed of it: a tile of tile_rows rows is one vector, as is a tile of one row. */
+struct block {
+    const uint8_t *codes;
+    size_t row_bytes, n_rows, k;
+    size_t
+        chunk; /* elements that are summed before the next ones, so that their activations stay in the cache */
+    __m512i total[BLOCK_ROWS / 2];
+};
+
+/* Adds the elements i ... of all rows. tile_rows and n are constants. */
+INLINE void sum_chunk(struct block *b, const struct group *g, size_t i, const size_t tile_rows,
+                      const size_t n)
 {
-    const __m512i minus = load512(g->minus);
-    const __m512 scale = _mm512_loadu_ps(g->scale);
-    size_t row = begin;
-    for (; row + rows <= end; row += rows) {
-        float out[16];
-        __m512i sum =
-            sum_tile(w->codes + row * w->row_bytes, rows > 1 ? w->row_bytes : 0, w->k, g->act, tile_rows, n);
-        __m512 t = _mm512_div_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(sum, minus)), scale);
-        _mm512_storeu_ps(out, _mm512_mul_ps(t, _mm512_set1_ps(w->scale)));
+    size_t len = b->k - i < b->chunk ? b->k - i : b->chunk, row = 0, t = 0;
+    const uint8_t *codes = b->codes + i / 4;
+    const uint8_t *ahead = b->chunk < b->k ? b->codes + BLOCK_ROWS * b->row_bytes + BLOCK_ROWS * (i / 4)
+                                           : b->codes + STREAM_AHEAD;
+    for (; row + tile_rows <= b->n_rows; row += tile_rows, t++, ahead += tile_rows * len / 4)
+        b->total[t] = add32(b->total[t], sum_tile(codes + row * b->row_bytes, b->row_bytes, len,
+                                                  g->act + i / 64 * n, ahead, tile_rows, n));
+    for (; row < b->n_rows; row++, t++) /* too few for a tile: each as a tile of equal rows */
+        b->total[t] = add32(b->total[t], sum_tile(codes + row * b->row_bytes, 0, len, g->act + i / 64 * n,
+                                                  ahead, tile_rows, n));
+}
+
+/* y[j * ldy + r] = row r times token j. All tiles are converted at once, so that none waits for a division. */
+INLINE void multiply(float *y, size_t ldy, struct block *b, float factor, const struct group *g,
+                     const size_t tile_rows, const size_t n)
+{
+    int32_t sum[GROUP_TOKENS][BLOCK_ROWS], lane[16];
+    for (size_t t = 0; t < BLOCK_ROWS / 2; t++)
+        b->total[t] = _mm512_setzero_si512();
+    for (size_t i = 0; i < b->k; i += b->chunk)
+        sum_chunk(b, g, i, tile_rows, n);
+    size_t row = 0, t = 0;
+    for (; row + tile_rows <= b->n_rows; row += tile_rows) {
+        _mm512_storeu_si512(lane, b->total[t++]);
         for (size_t j = 0; j < n; j++)
-            if (j < g->n) memcpy(y + j * ldy + row, out + tile_rows * j, rows * sizeof *y);
+            memcpy(&sum[j][row], lane + tile_rows * j, tile_rows * sizeof *lane);
     }
-    return row;
+    for (; row < b->n_rows; row++) {
+        _mm512_storeu_si512(lane, b->total[t++]);
+        for (size_t j = 0; j < n; j++)
+            sum[j][row] = lane[tile_rows * j];
+    }
+    for (size_t j = 0; j < g->n; j++) {
+        __m512i minus = _mm512_set1_epi32(g->minus[j]);
+        __m512 v = _mm512_cvtepi32_ps(_mm512_sub_epi32(load512(sum[j]), minus));
+        v = _mm512_mul_ps(_mm512_div_ps(v, _mm512_set1_ps(g->scale[j])), _mm512_set1_ps(factor));
+        _mm512_mask_storeu_ps(y + j * ldy, (__mmask16)((1u << b->n_rows) - 1u), v);
+    }
 }
 
-/* All rows begin .. end; those that are too few for a tile one by one. */
-INLINE void multiply_all(float *y, size_t ldy, const struct bn_ternary *w, size_t begin, size_t end,
-                         const struct group *g, const size_t tile_rows, const size_t n)
-{
-    size_t row = multiply(y, ldy, w, begin, end, g, tile_rows, tile_rows, n);
-    multiply(y, ldy, w, row, end, g, 1, tile_rows, n);
-}
-
-static void multiply_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t begin, size_t end,
-                          const struct group *g)
+static void multiply_block(float *y, size_t ldy, struct block *b, float factor, const struct group *g)
 {
     switch ((g->n + 1) / 2) {
     case 1:
-        multiply_all(y, ldy, w, begin, end, g, 4, 2);
+        multiply(y, ldy, b, factor, g, 4, 2);
         break;
     case 2:
-        multiply_all(y, ldy, w, begin, end, g, 4, 4);
+        multiply(y, ldy, b, factor, g, 4, 4);
         break;
     case 3:
-        multiply_all(y, ldy, w, begin, end, g, 2, 6);
+        multiply(y, ldy, b, factor, g, 2, 6);
         break;
     default:
-        multiply_all(y, ldy, w, begin, end, g, 2, 8);
+        multiply(y, ldy, b, factor, g, 2, 8);
         break;
     }
+}
+
+/* A part of k elements, in whole registers, of which the activations of n tokens take at most ACT_BYTES. */
+static size_t chunk_of(size_t k, size_t n)
+{
+    size_t n_chunks = (k * n + ACT_BYTES - 1) / ACT_BYTES;
+    return ((k + n_chunks - 1) / n_chunks + 255) / 256 * 256;
 }
 
 void bn_i2s_few_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
     struct group group[FEW_TOKENS / GROUP_TOKENS];
-    size_t n_groups = n > GROUP_TOKENS ? 2 : 1, half = (n + n_groups - 1) / n_groups;
+    size_t n_groups = (n + GROUP_TOKENS - 1) / GROUP_TOKENS, each = (n + n_groups - 1) / n_groups;
     for (size_t g = 0; g < n_groups; g++)
-        set_group(&group[g], x + g * half, g == 0 ? half : n - half, w->k);
-    for (size_t row = 0; row < w->rows; row += BLOCK_ROWS)
+        set_group(&group[g], x + g * each, n - g * each < each ? n - g * each : each, w->k);
+    struct block block = {.row_bytes = w->row_bytes, .k = w->k, .chunk = chunk_of(w->k, (each + 1) / 2 * 2)};
+    for (size_t row = 0; row < w->rows; row += BLOCK_ROWS) {
+        block.codes = w->codes + row * w->row_bytes;
+        block.n_rows = w->rows - row < BLOCK_ROWS ? w->rows - row : BLOCK_ROWS;
         for (size_t g = 0; g < n_groups; g++)
-            multiply_rows(y + g * half * ldy, ldy, w, row,
-                          row + BLOCK_ROWS < w->rows ? row + BLOCK_ROWS : w->rows, &group[g]);
+            multiply_block(y + g * each * ldy + row, ldy, &block, w->scale, &group[g]);
+    }
 }

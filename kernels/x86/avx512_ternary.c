@@ -336,37 +336,52 @@ INLINE void i8_add(__m512i sum[16], const int8_t *w, size_t step, const struct b
     }
 }
 
-/* The results of a tile, whose rows begin at w, step apart. For each line of weights that are used, the lines from
+/* The totals of a tile, whose rows begin at w, step apart. With each vector of weights n_ahead (a constant) places from
  * *ahead on are prefetched, by bytes of `stride`. */
-INLINE __m256 i8_tile(const int8_t *w, size_t step, size_t k, const struct i8_group *g, const char **ahead,
-                      size_t stride, const size_t rows, const size_t n)
+INLINE __m512i i8_tile(const int8_t *w, size_t step, size_t k, const struct i8_group *g, const char **ahead,
+                       size_t stride, const size_t n_ahead, const size_t rows, const size_t n)
 {
     __m512i sum[16];
     for (size_t v = 0; v < 16; v++)
         sum[v] = _mm512_setzero_si512();
     size_t i = 0;
     for (; i + 64 <= k; i += 64) {
-        for (size_t r = 0; r < rows; r++, *ahead += stride)
+        for (size_t r = 0; r < n_ahead; r++, *ahead += stride)
             _mm_prefetch(*ahead, _MM_HINT_T1);
         i8_add(sum, w, step, g->x, i, true, 0, rows, n);
     }
     if (i < k) i8_add(sum, w, step, g->x, i, false, ((__mmask64)1 << (k - i)) - 1, rows, n);
-    __m512i totals = sum_each(sum);
+    return sum_each(sum);
+}
+
+/* The results of a tile from its totals. */
+INLINE __m256 i8_convert(__m512i totals, const struct i8_group *g)
+{
     __m512i highs = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(totals));
     __m512i lows = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(totals, 1));
     __m512i dots = _mm512_add_epi64(_mm512_slli_epi64(highs, 8), lows);
     return _mm512_cvtepi64_ps(_mm512_sub_epi64(dots, load512(g->minus)));
 }
 
-/* Rows that are too few for a tile are taken alone, as a tile of equal rows. */
+/* Rows that are too few for a tile are taken alone, as a tile of equal rows. All tiles of a block are summed before they
+ * are converted, so that none waits for its totals. */
 INLINE void i8_rows(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k, const struct i8_group *g,
-                    const char *ahead, size_t stride, const size_t tile_rows, const size_t n)
+                    const char *ahead, size_t stride, const size_t n_ahead, const size_t tile_rows,
+                    const size_t n)
 {
+    __m512i totals[I8_ROWS / 2 + 1];
+    size_t t = 0;
+    for (size_t r = 0, step; r < rows; r += step) {
+        const bool full = rows - r >= tile_rows;
+        step = full ? tile_rows : 1;
+        totals[t++] = i8_tile(w + r * k, full ? k : 0, k, g, &ahead, stride, n_ahead, tile_rows, n);
+    }
+    t = 0;
     for (size_t r = 0, step; r < rows; r += step) {
         const bool full = rows - r >= tile_rows;
         float out[8];
         step = full ? tile_rows : 1;
-        _mm256_storeu_ps(out, i8_tile(w + r * k, full ? k : 0, k, g, &ahead, stride, tile_rows, n));
+        _mm256_storeu_ps(out, i8_convert(totals[t++], g));
         for (size_t j = 0; j < g->n; j++) /* sizes are constants, so that no call is made */
             memcpy(y + j * ldy + r, out + tile_rows * j, full ? tile_rows * sizeof *y : sizeof *y);
     }
@@ -386,9 +401,11 @@ static void i8_many(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k
             const char *ahead = (const char *)w + (r + I8_ROWS) * k + I8_ROWS * k / n_groups * g;
             float *out = y + g * I8_GROUP * ldy + r;
             if (group[g].tile_rows == 4)
-                i8_rows(out, ldy, w + r * k, count, k, &group[g], ahead, 64 / n_groups, 4, 2);
+                i8_rows(out, ldy, w + r * k, count, k, &group[g], ahead, 64 / n_groups, 4, 4, 2);
+            else if (n_groups == 1)
+                i8_rows(out, ldy, w + r * k, count, k, &group[g], ahead, 64, 2, 2, 4);
             else
-                i8_rows(out, ldy, w + r * k, count, k, &group[g], ahead, 64 / n_groups, 2, 4);
+                i8_rows(out, ldy, w + r * k, count, k, &group[g], ahead, 128 / n_groups, 1, 2, 4);
         }
     }
 }
