@@ -157,9 +157,9 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
 {
     static const struct {
         size_t rows, k, n;
-    } LARGE[] = {{17, 512, 1},   {33, 768, 1},   {100, 2560, 1}, {37, 768, 67},  {133, 256, 35},
-                 {1100, 512, 7}, {9, 2560, 17},  {9, 6912, 17},  {24, 2560, 64}, {3, 256, 130},
-                 {33, 768, 265}, {3, 6912, 137}, {65, 1280, 49}};
+    } LARGE[] = {{17, 512, 1},   {33, 768, 1},  {100, 2560, 1}, {37, 768, 67}, {133, 256, 35}, {1100, 512, 7},
+                 {9, 2560, 17},  {9, 6912, 17}, {24, 2560, 64}, {3, 256, 130}, {33, 768, 265}, {3, 6912, 137},
+                 {65, 1280, 49}, {37, 6912, 8}, {35, 6912, 4},  {18, 6912, 14}};
     struct shape s = {.codes = index % 3 == 0 ? CODES_ANY : CODES_TERNARY, .acts = ACTS_RANDOM, .n = 1};
     unsigned regular = gemm ? 4 * 9 * 17 : 5 * 9;
     if (class == CK_BENCH) return bench_product(ck, call, index, gemm);
