@@ -347,12 +347,28 @@ static void put_vocabulary(struct bn_gguf_writer *w, const struct bn_learner *l,
     bn_gguf_put_u32(w, "tokenizer.ggml.eos_token_id", n_learned);
 }
 
+/* Readers want a shape: the smallest one. */
+static void put_shape(struct bn_gguf_writer *w, uint32_t n_vocab)
+{
+    bn_gguf_put_u32(w, "bitnet-b1.58.vocab_size", n_vocab);
+    bn_gguf_put_u32(w, "bitnet-b1.58.context_length", 128);
+    bn_gguf_put_u32(w, "bitnet-b1.58.embedding_length", 128);
+    bn_gguf_put_u32(w, "bitnet-b1.58.block_count", 1);
+    bn_gguf_put_u32(w, "bitnet-b1.58.feed_forward_length", 128);
+    bn_gguf_put_u32(w, "bitnet-b1.58.rope.dimension_count", 64);
+    bn_gguf_put_u32(w, "bitnet-b1.58.attention.head_count", 2);
+    bn_gguf_put_u32(w, "bitnet-b1.58.attention.head_count_kv", 2);
+    bn_gguf_put_f32(w, "bitnet-b1.58.attention.layer_norm_rms_epsilon", 1e-5f);
+    bn_gguf_put_f32(w, "bitnet-b1.58.rope.freq_base", 10000);
+}
+
 bn_status bn_learner_gguf(struct bn_buf *out, const struct bn_learner *l, const char *name,
                           const char *const *specials, size_t n, bn_error *err)
 {
     struct bn_gguf_writer w = {.kv.max = BN_GGUF_MAX_META_BYTES, .infos.max = BN_GGUF_MAX_META_BYTES};
     bn_gguf_put_str(&w, "general.architecture", "bitnet-b1.58", 12);
     bn_gguf_put_str(&w, "general.name", name, strlen(name));
+    put_shape(&w, 256 + (uint32_t)(l->n_merges + n));
     put_vocabulary(&w, l, specials, n);
     bn_status status = bn_gguf_write_head(&w, out, err);
     bn_gguf_writer_release(&w);
