@@ -163,22 +163,6 @@ static void attend_values(const struct pass *p, const struct tile *t, float *y)
     }
 }
 
-/* What came out of the heads of a tile times the sigmoid of their gates. */
-static void gate(const struct pass *p, const struct tile *t)
-{
-    size_t d = p->m->hp.head_dim, group = group_of(p);
-    struct bn_brick_timer part = part_begin(p, BN_BRICK_HEAD_GATE);
-    kernel_begin(p);
-    for (size_t j = 0; j < t->n; j++) {
-        size_t query = t->first + j;
-        float *y = query_row(p, t, j, p->s->att);
-        p->kernels->sigmoid_mul(y, y, gated_row(p, query / group, t->kv_head * group + query % group, true),
-                                d);
-    }
-    kernel_end(p, BN_KERNEL_SIGMOID_MUL, 0, shape(t->n, d, 1));
-    brick_end(part, t->n * d);
-}
-
 /* Scores, softmax, values of a tile. Scores of positions that a query does not see are computed and not used. */
 static void attend(const struct pass *p, const struct tile *t)
 {
@@ -233,12 +217,24 @@ static struct tile tile_at(const struct pass *p, uint32_t layer, size_t query, s
     return t;
 }
 
+/* What came out of a thread's heads times the sigmoid of their gates. */
+static void gate_heads(const struct pass *p, size_t from, size_t to)
+{
+    size_t d = p->m->hp.head_dim, group = group_of(p), of_head = p->n * group;
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_HEAD_GATE);
+    for (size_t i = from; i < to; i++) {
+        size_t token = i % of_head / group, head = i / of_head * group + i % group;
+        float *y = p->s->att + (token * p->m->hp.n_head + head) * d;
+        p->kernels->sigmoid_mul(y, y, gated_row(p, token, head, true), d);
+    }
+    stage_end(p, brick, BN_KERNEL_SIGMOID_MUL, 0, shape(to - from, d, 1));
+}
+
 static void attend_queries(const struct pass *p, uint32_t layer, size_t from, size_t to)
 {
     while (from < to) {
         struct tile t = tile_at(p, layer, from, to - from);
         attend(p, &t);
-        if (p->m->hp.gated_heads) gate(p, &t);
         from += t.n;
     }
 }
@@ -255,6 +251,7 @@ static void attention(const struct pass *p, uint32_t layer)
     attend_queries(p, layer, shared, to);
     attend_queries(p, layer, from, shared);
     brick_end(brick, (to - from) * p->m->hp.head_dim);
+    if (p->m->hp.gated_heads) gate_heads(p, from, to);
 }
 
 /* q, k and v, which share their inputs unless each has a norm of its own. */

@@ -231,6 +231,13 @@ static void update(const struct pass *p, const struct bn_layer *l)
               shape(p->n * d, to - from, 3));
 }
 
+/* The output of head i, counted over the batch. */
+static float *head_out(const struct pass *p, const struct bn_recurrent *r, size_t i)
+{
+    size_t d = p->m->hp.recurrence.head_dim, n_heads = p->m->hp.recurrence.n_value_heads;
+    return p->s->att + (i / n_heads * n_heads + place_of(p, r, i % n_heads)) * d;
+}
+
 static void gate(const struct pass *p, const struct bn_recurrent *r)
 {
     const bn_hparams *hp = &p->m->hp;
@@ -238,8 +245,13 @@ static void gate(const struct pass *p, const struct bn_recurrent *r)
     my_share(p, p->n * n_heads, 1, &from, &to);
     struct bn_brick_timer brick = stage_begin(p, BN_BRICK_HEAD_GATE);
     for (size_t i = from; i < to; i++) {
-        float *row = p->s->att + (i / n_heads * n_heads + place_of(p, r, i % n_heads)) * d;
+        float *row = head_out(p, r, i);
         p->kernels->rmsnorm(row, row, r->norm, d, hp->rms_eps);
+    }
+    kernel_end(p, BN_KERNEL_RMSNORM, 0, shape(to - from, d, 1));
+    kernel_begin(p);
+    for (size_t i = from; i < to; i++) {
+        float *row = head_out(p, r, i);
         p->kernels->silu_mul(row, p->s->z + i * d, row, d);
     }
     stage_end(p, brick, BN_KERNEL_SILU_MUL, 0, shape(to - from, d, 1));

@@ -13,6 +13,7 @@
 #include "lab/host/machine.h"
 #include "lab/kit/program.h"
 #include "lab/receipt/receipt.h"
+#include "model/hparams.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -109,6 +110,14 @@ static void put_model(struct build *b, bn_json *predicate)
     if (hp->window != 0) {
         bn_json_put_u64(model, "window", hp->window);
         bn_json_put_u64(model, "local_layers", hp->n_layer - hp->n_layer / hp->period);
+    }
+    if (hp->recurrence.n_taps != 0) {
+        bn_json *recurrence = bn_json_put_object(model, "recurrence");
+        bn_json_put_u64(recurrence, "layers", bn_hparams_n_recurrent(hp, hp->n_layer));
+        bn_json_put_u64(recurrence, "taps", hp->recurrence.n_taps);
+        bn_json_put_u64(recurrence, "head_dim", hp->recurrence.head_dim);
+        bn_json_put_u64(recurrence, "key_heads", hp->recurrence.n_key_heads);
+        bn_json_put_u64(recurrence, "value_heads", hp->recurrence.n_value_heads);
     }
     bn_json_put_u64(model, "ternary_weights", m->ternary_weights);
     bn_json_put_u64(model, "ternary_bytes", m->ternary_bytes);

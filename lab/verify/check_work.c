@@ -13,58 +13,17 @@
  */
 #include <stdio.h>
 
-#include "infer/session.h"
 #include "kernels/kernels.h"
-#include "lab/verify/checks.h"
-
-typedef unsigned long long ull;
-
-/* ---- the shape ---- */
-
-struct shape {
-    uint64_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, n_rot, n_vocab, ternary_weights,
-        ternary_bytes, head_bytes, bytes;
-    uint64_t window, local_layers; /* 0: none */
-};
-
-/* Every number is positive and below 2^32, products of a few of them are done in double or checked. */
-static bool read_shape(const struct bn_rules_input *in, struct shape *s, struct bn_rule_result *out)
-{
-    const struct {
-        const char *path;
-        uint64_t *value;
-    } FIELDS[] = {
-        {"model.n_embd", &s->n_embd}, {"model.n_layer", &s->n_layer},     {"model.n_ff", &s->n_ff},
-        {"model.n_head", &s->n_head}, {"model.n_head_kv", &s->n_head_kv}, {"model.head_dim", &s->head_dim},
-        {"model.n_rot", &s->n_rot},   {"model.n_vocab", &s->n_vocab},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
-        if (!bn_rule_u64(in, FIELDS[i].path, FIELDS[i].value, out)) return false;
-        if (*FIELDS[i].value > 0 && *FIELDS[i].value < 1u << 20) continue;
-        if (FIELDS[i].value == &s->n_vocab && *FIELDS[i].value > 0 && *FIELDS[i].value < 1u << 30) continue;
-        return bn_rule_fail(out, "%s is %llu", FIELDS[i].path, (ull)*FIELDS[i].value);
-    }
-    if (bn_json_path(in->receipt->predicate, "model.window") != NULL &&
-        (!bn_rule_u64(in, "model.window", &s->window, out) ||
-         !bn_rule_u64(in, "model.local_layers", &s->local_layers, out)))
-        return false;
-    if (s->local_layers > s->n_layer || s->window > 1u << 24 || (s->local_layers > 0 && s->window == 0))
-        return bn_rule_fail(out, "%llu of %llu layers attend to the last %llu tokens", (ull)s->local_layers,
-                            (ull)s->n_layer, (ull)s->window);
-    return bn_rule_u64(in, "model.ternary_weights", &s->ternary_weights, out) &&
-           bn_rule_u64(in, "model.ternary_bytes", &s->ternary_bytes, out) &&
-           bn_rule_u64(in, "model.head_bytes", &s->head_bytes, out) &&
-           bn_rule_u64(in, "model.bytes", &s->bytes, out);
-}
+#include "lab/verify/effort.h"
 
 /* A head of fewer than four bits a weight is ternary: the kernels of linear layers multiply it. */
-static bool is_ternary_head(const struct shape *s)
+static bool is_ternary_head(const struct bn_shape *s)
 {
     return s->head_bytes < s->n_vocab * s->n_embd / 2; /* below 2^50 */
 }
 
 /* The head is a matrix of the file, of ternary weights or in a type of half a byte to four bytes a weight. */
-static bool head_fits(const struct shape *s)
+static bool head_fits(const struct bn_shape *s)
 {
     uint64_t weights = s->n_vocab * s->n_embd;
     return s->head_bytes % s->n_vocab == 0 && s->head_bytes >= weights / 5 && s->head_bytes <= 4 * weights;
@@ -72,14 +31,18 @@ static bool head_fits(const struct shape *s)
 
 bool bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    struct shape s = {0};
-    if (!read_shape(in, &s, out)) return false;
+    struct bn_shape s = {0};
+    if (!bn_shape_read(in, &s, out)) return false;
     uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim, layer, weights;
     if (s.n_head % s.n_head_kv != 0 || s.n_rot > s.head_dim)
         return bn_rule_fail(out, "%llu heads on %llu, %llu of %llu elements rotated", (ull)s.n_head,
                             (ull)s.n_head_kv, (ull)s.n_rot, (ull)s.head_dim);
-    bool fits = bn_mul_ok(s.n_embd, 2 * (q_dim + kv_dim) + 3 * s.n_ff, &layer) &&
-                bn_mul_ok(layer, s.n_layer, &weights);
+    uint64_t mixer =
+        (s.recurrence.layers > 0 ? 3 : 2) * q_dim + 2 * kv_dim; /* recurrent models have gates besides q */
+    uint64_t rows = bn_plus(bn_times(s.attention_layers, mixer),
+                            bn_times(s.recurrence.layers, s.recurrence.mixed + 2 * s.recurrence.inner));
+    bool fits =
+        bn_mul_ok(3 * s.n_ff, s.n_layer, &layer) && bn_mul_ok(s.n_embd, bn_plus(rows, layer), &weights);
     if (!fits || weights != s.ternary_weights)
         return bn_rule_fail(out, "a model of this shape does not have %llu ternary weights",
                             (ull)s.ternary_weights);
@@ -160,164 +123,32 @@ bool bn_check_kernel_time(const struct bn_rules_input *in, struct bn_rule_result
     return bn_rule_pass(out, "%.1f %% of the time in kernels", 100.0 * (double)ns / (double)total);
 }
 
-/* The work that a receipt claims: on which shape, and how often. */
-struct effort {
-    struct shape shape;
-    bn_work work;
-};
-
-/* Pairs of one of the first n tokens and one that it attends to: one of the last w, its own included. n and w are
- * below 2^31. */
-static uint64_t pairs(uint64_t n, uint64_t w)
+/* Linear layers: seven in a layer, six in a recurrent one. */
+static uint64_t linears(const struct bn_shape *s)
 {
-    return n <= w ? n * (n + 1) / 2 : w * (w + 1) / 2 + (n - w) * w;
-}
-
-#define LONGEST_DRAFT 64u
-
-/* measurement.drafts: of D drafted tokens in N passes A were right. Each of these saved a pass, and each of the others
- * is one more token and one more row of logits, at some position after the prompt. */
-static bool add_drafts(const struct bn_rules_input *in, const struct shape *s, uint64_t prompt, uint64_t end,
-                       bn_work *least, bn_work *most, struct bn_rule_result *out)
-{
-    uint64_t passes, drafted, accepted, w = s->window;
-    if (bn_json_path(in->receipt->predicate, "measurement.drafts") == NULL) return true;
-    if (!bn_rule_u64(in, "measurement.drafts.passes", &passes, out)) return false;
-    if (!bn_rule_u64(in, "measurement.drafts.drafted", &drafted, out)) return false;
-    if (!bn_rule_u64(in, "measurement.drafts.accepted", &accepted, out)) return false;
-    uint64_t decode = least->heads - 1; /* passes after the prompt without drafts */
-    if (accepted > drafted || passes > drafted || drafted / LONGEST_DRAFT > passes || accepted > decode ||
-        passes > decode - accepted || drafted - accepted >= 1u << 30)
-        return bn_rule_fail(out, "%llu tokens drafted in %llu of %llu passes, %llu accepted", (ull)drafted,
-                            (ull)passes, (ull)decode, (ull)accepted);
-    uint64_t wrong = drafted - accepted, first = prompt + 1, last = end + LONGEST_DRAFT;
-    least->passes -= accepted;
-    least->head_passes -= accepted;
-    least->single -= accepted + passes;
-    least->tokens += wrong;
-    least->heads += wrong;
-    *most = *least;
-    least->attended += wrong * first; /* below 2^62 */
-    most->attended += wrong * last;
-    if (w == 0) return true;
-    least->attended_local += wrong * (first < w ? first : w);
-    most->attended_local += wrong * (last < w ? last : w);
-    return true;
-}
-
-/* What this generation needs by itself, at least and at most. */
-static bool read_own(const struct bn_rules_input *in, const struct shape *s, bn_work *own, bn_work *most,
-                     struct bn_rule_result *out)
-{
-    uint64_t prompt, generated, batch, cached;
-    if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return false;
-    if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return false;
-    if (!bn_rule_u64(in, "resolved.batch", &batch, out)) return false;
-    if (prompt == 0 || generated == 0 || batch == 0 || prompt >= 1u << 30 || generated >= 1u << 30)
-        return bn_rule_fail(out, "%llu prompt tokens, %llu generated ones, batches of %llu", (ull)prompt,
-                            (ull)generated, (ull)batch);
-    if (!bn_rule_cached(in, prompt, &cached, out)) return false;
-    uint64_t fresh = prompt - cached, end = prompt + generated - 1;
-    *own = (bn_work){.passes = fresh / batch + (fresh % batch != 0) + generated - 1,
-                     .single = generated - 1 + (batch == 1 ? fresh : fresh % batch == 1),
-                     .tokens = end - cached,
-                     .head_passes = generated,
-                     .heads = generated,
-                     .attended = pairs(end, end) - pairs(cached, end),
-                     .attended_local = s->window > 0 ? pairs(end, s->window) - pairs(cached, s->window) : 0};
-    *most = *own;
-    return add_drafts(in, s, prompt, end, own, most, out);
-}
-
-/* Whether the passes can be what a receipt says. */
-static bool is_possible(const bn_work *w, struct bn_rule_result *out)
-{
-    if (w->single <= w->passes && w->passes <= w->tokens && w->head_passes <= w->passes &&
-        w->head_passes <= w->heads && w->heads <= w->tokens)
-        return true;
-    return bn_rule_fail(out, "measurement.work: %llu tokens in %llu passes, %llu heads in %llu",
-                        (ull)w->tokens, (ull)w->passes, (ull)w->heads, (ull)w->head_passes);
-}
-
-/* measurement.work; a receipt without it is of a generation by itself. */
-static bool read_effort(const struct bn_rules_input *in, struct effort *e, struct bn_rule_result *out)
-{
-    bn_work *w = &e->work, most = {0};
-    uint64_t generations = 1;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
-    if (!read_shape(in, &e->shape, out) || !read_own(in, &e->shape, w, &most, out)) return false;
-    if (bn_json_path(in->receipt->predicate, "measurement.work") == NULL)
-        return w->attended == most.attended || bn_rule_fail(out, "drafts, and no measurement.work");
-    if (!bn_rule_u64(in, "measurement.work.generations", &generations, out)) return false;
-    const struct {
-        const char *path;
-        uint64_t *value, most;
-        bool at_least; /* also when there are other generations */
-    } FIELDS[] = {
-        {"measurement.work.passes", &w->passes, most.passes, false},
-        {"measurement.work.single", &w->single, most.single, false},
-        {"measurement.work.tokens", &w->tokens, most.tokens, true},
-        {"measurement.work.head_passes", &w->head_passes, most.head_passes, true},
-        {"measurement.work.heads", &w->heads, most.heads, true},
-        {"measurement.work.attended", &w->attended, most.attended, true},
-        {"measurement.work.attended_local", &w->attended_local, most.attended_local, true},
-    };
-    bool alone = generations < 2;
-    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
-        uint64_t least = *FIELDS[i].value, claimed;
-        if (!bn_rule_u64(in, FIELDS[i].path, &claimed, out)) return false;
-        if ((claimed < least && (alone || FIELDS[i].at_least)) || (claimed > FIELDS[i].most && alone))
-            return bn_rule_fail(out, "%s is %llu, it must be %s%llu", FIELDS[i].path, (ull)claimed,
-                                alone && least == FIELDS[i].most ? ""
-                                : claimed < least                ? "at least "
-                                                                 : "at most ",
-                                claimed < least ? (ull)least : (ull)FIELDS[i].most);
-        *FIELDS[i].value = claimed;
-    }
-    return is_possible(w, out);
-}
-
-/* Products and sums of claims stay at UINT64_MAX once they exceed a number. */
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-    return bn_mul_ok(a, b, &product) ? product : UINT64_MAX;
-}
-
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-    return bn_add_ok(a, b, &sum) ? sum : UINT64_MAX;
-}
-
-/* Compares one number with what it must be. */
-static bool agrees(const char *what, uint64_t claimed, uint64_t want, struct bn_rule_result *out)
-{
-    if (want == UINT64_MAX) return bn_rule_fail(out, "%s: more than a number can hold", what);
-    if (claimed == want) return true;
-    return bn_rule_fail(out, "%s: %llu are claimed, it must be %llu", what, (ull)claimed, (ull)want);
+    return 7 * s->attention_layers + 6 * s->recurrence.layers;
 }
 
 /* Bytes of ternary weights that all passes read. The kernel for packed weights says which passes of one token had
  * them: copies can be made while tokens are generated. */
-static bool ternary_bytes(const struct bn_rules_input *in, const struct effort *e, uint64_t *bytes,
+static bool ternary_bytes(const struct bn_rules_input *in, const struct bn_effort *e, uint64_t *bytes,
                           struct bn_rule_result *out)
 {
     static const enum bn_kernel PACKED[] = {BN_KERNEL_T5_GEMV};
-    const struct shape *s = &e->shape;
-    uint64_t packed = 0, calls = bn_receipt_work_sum(in, PACKED, 1).calls, each = times(7, s->n_layer);
+    const struct bn_shape *s = &e->shape;
+    uint64_t packed = 0, calls = bn_receipt_work_sum(in, PACKED, 1).calls, each = linears(s);
     uint64_t n = each > 0 ? calls / each : 0;
-    *bytes = times(e->work.passes, s->ternary_bytes);
+    *bytes = bn_times(e->work.passes, s->ternary_bytes);
     if (bn_json_path(in->receipt->predicate, "resolved.packed_bytes") != NULL &&
         !bn_rule_u64(in, "resolved.packed_bytes", &packed, out))
         return false;
     if (calls == 0 && packed == 0) return true;
     if (packed < s->ternary_weights / 5)
         return bn_rule_fail(out, "%llu weights in %llu packed bytes", (ull)s->ternary_weights, (ull)packed);
-    if (calls != times(n, each) || n > e->work.single || (n == 0 && e->work.single > 0))
+    if (calls != bn_times(n, each) || n > e->work.single || (n == 0 && e->work.single > 0))
         return bn_rule_fail(out, "%llu calls of t5_gemv, not %llu for each of at most %llu tokens",
                             (ull)calls, (ull)each, (ull)e->work.single);
-    *bytes = plus(times(n, packed), times(e->work.passes - n, s->ternary_bytes));
+    *bytes = bn_plus(bn_times(n, packed), bn_times(e->work.passes - n, s->ternary_bytes));
     return true;
 }
 
@@ -346,44 +177,35 @@ bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
 {
     static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV,
                                            BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM};
-    struct effort e = {0};
+    struct bn_effort e = {0};
     uint64_t bytes;
-    if (!read_effort(in, &e, out) || !ternary_bytes(in, &e, &bytes, out)) return false;
-    const struct shape *s = &e.shape;
+    if (!bn_effort_read(in, &e, out) || !ternary_bytes(in, &e, &bytes, out)) return false;
+    const struct bn_shape *s = &e.shape;
     struct bn_receipt_work done = bn_receipt_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
     const bn_work *w = &e.work;
     uint64_t heads = is_ternary_head(s) ? w->heads : 0, head_passes = heads > 0 ? w->head_passes : 0;
-    uint64_t ops = plus(times(w->tokens, s->ternary_weights), times(heads, s->n_vocab * s->n_embd));
-    if (!agrees("multiply-adds of the ternary kernels", done.ops, ops, out) ||
-        !agrees("calls of the ternary kernels", done.calls,
-                plus(times(w->passes, 7 * s->n_layer), head_passes), out) ||
-        !agrees("bytes of the ternary kernels", done.bytes, plus(bytes, times(head_passes, s->head_bytes)),
-                out) ||
+    uint64_t ops = bn_plus(bn_times(w->tokens, s->ternary_weights), bn_times(heads, s->n_vocab * s->n_embd));
+    if (!bn_agrees("multiply-adds of the ternary kernels", done.ops, ops, out) ||
+        !bn_agrees("calls of the ternary kernels", done.calls,
+                   bn_plus(bn_times(w->passes, linears(s)), head_passes), out) ||
+        !bn_agrees("bytes of the ternary kernels", done.bytes,
+                   bn_plus(bytes, bn_times(head_passes, s->head_bytes)), out) ||
         !type_fits(in, out))
         return false;
     return bn_rule_pass(out, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops,
                         (ull)w->tokens, (ull)w->passes);
 }
 
-/* Pairs of a token and one that it attends to, over all heads of all layers. */
-static uint64_t attended(const struct effort *e)
-{
-    uint64_t local = e->shape.local_layers;
-    return times(
-        plus(times(e->work.attended, e->shape.n_layer - local), times(e->work.attended_local, local)),
-        e->shape.n_head);
-}
-
 bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel SCORES[] = {BN_KERNEL_ATTN_SCORES}, VALUES[] = {BN_KERNEL_ATTN_VALUES};
-    struct effort e = {0};
-    if (!read_effort(in, &e, out)) return false;
+    struct bn_effort e = {0};
+    if (!bn_effort_read(in, &e, out)) return false;
     struct bn_receipt_work scores = bn_receipt_work_sum(in, SCORES, 1),
                            values = bn_receipt_work_sum(in, VALUES, 1);
-    uint64_t want = times(attended(&e), e.shape.head_dim);
-    if (!agrees("multiply-adds of attn_scores", scores.ops, want, out) ||
-        !agrees("multiply-adds of attn_values", values.ops, want, out))
+    uint64_t want = bn_times(bn_attended(&e), e.shape.head_dim);
+    if (!bn_agrees("multiply-adds of attn_scores", scores.ops, want, out) ||
+        !bn_agrees("multiply-adds of attn_values", values.ops, want, out))
         return false;
     /* Two bytes a value, which a tile of queries may read together. */
     if (scores.bytes != values.bytes || scores.bytes / 2 > want || scores.bytes / 2 < want / BN_QUERIES)
@@ -393,7 +215,7 @@ bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_res
 }
 
 /* How the logits came about; without a claim, every head was computed row by row. */
-static bool read_screen(const struct bn_rules_input *in, const struct effort *e, bn_screen_stat *screen,
+static bool read_screen(const struct bn_rules_input *in, const struct bn_effort *e, bn_screen_stat *screen,
                         struct bn_rule_result *out)
 {
     *screen = (bn_screen_stat){.full = e->work.head_passes};
@@ -409,8 +231,8 @@ static bool read_screen(const struct bn_rules_input *in, const struct effort *e,
     if (bn_json_path(in->receipt->predicate, "measurement.screen.again") != NULL &&
         !bn_rule_u64(in, "measurement.screen.again", &screen->again, out))
         return false;
-    if (plus(screen->full, screen->screened) == e->work.head_passes && screen->screened <= screen->heads &&
-        screen->again <= screen->heads && plus(screen->heads, screen->full) <= e->work.heads)
+    if (bn_plus(screen->full, screen->screened) == e->work.head_passes && screen->screened <= screen->heads &&
+        screen->again <= screen->heads && bn_plus(screen->heads, screen->full) <= e->work.heads)
         return true;
     return bn_rule_fail(out, "%llu passes screened (%llu heads) and %llu in full, of %llu (%llu heads)",
                         (ull)screen->screened, (ull)screen->heads, (ull)screen->full,
@@ -423,14 +245,28 @@ static uint64_t within(uint64_t n, uint64_t least, uint64_t most)
     return n >= least && n <= most ? n : least;
 }
 
+/* Takes from the work of the head what the gates of recurrent layers need, which is done by the same kernel. */
+static bool without_gates(const struct bn_effort *e, struct bn_receipt_work *full)
+{
+    uint64_t calls = bn_times(e->work.passes, e->shape.recurrence.layers);
+    uint64_t weights = 2 * e->shape.recurrence.value_heads * e->shape.n_embd;
+    uint64_t ops = bn_times(bn_times(e->work.tokens, e->shape.recurrence.layers), weights);
+    uint64_t bytes = bn_times(calls, weights * sizeof(float));
+    if (full->calls < calls || full->ops < ops || full->bytes < bytes) return false;
+    full->calls -= calls;
+    full->ops -= ops;
+    full->bytes -= bytes;
+    return true;
+}
+
 bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel FULL[] = {BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM},
                                 SCREEN[] = {BN_KERNEL_I8_GEMM};
-    struct effort e = {0};
+    struct bn_effort e = {0};
     bn_screen_stat screen;
-    if (!read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return false;
-    const struct shape *s = &e.shape;
+    if (!bn_effort_read(in, &e, out) || !read_screen(in, &e, &screen, out)) return false;
+    const struct bn_shape *s = &e.shape;
     bool ternary = is_ternary_head(s);
     uint64_t in_full = ternary ? 0 : e.work.heads - screen.heads; /* heads */
     if (ternary && screen.screened > 0)
@@ -439,136 +275,30 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     if (ternary) screen.full = 0; /* its work is that of the ternary kernels */
     struct bn_receipt_work full = bn_receipt_work_sum(in, FULL, 2),
                            screened = bn_receipt_work_sum(in, SCREEN, 1);
+    if (!without_gates(&e, &full))
+        return bn_rule_fail(out, "recurrent layers multiply two small matrices in f32_gemm, and it did less");
     /* Many heads of one pass are screened in several calls. */
     uint64_t i8_calls = within(screened.calls, screen.screened, screen.heads);
     uint64_t head_calls =
-        plus(within(full.calls - screen.again, e.work.head_passes, e.work.heads), screen.again);
+        bn_plus(within(full.calls - screen.again, e.work.head_passes, e.work.heads), screen.again);
     const struct {
         const char *what;
         uint64_t claimed, want;
     } COUNTS[] = {
         {"multiply-adds of the head", full.ops,
-         times(plus(times(in_full, s->n_vocab), screen.rows), s->n_embd)},
+         bn_times(bn_plus(bn_times(in_full, s->n_vocab), screen.rows), s->n_embd)},
         {"calls of the head", full.calls, ternary ? 0 : head_calls},
         {"bytes of the head", full.bytes,
-         plus(times(screen.full, s->head_bytes), times(screen.rows, s->head_bytes / s->n_vocab))},
+         bn_plus(bn_times(screen.full, s->head_bytes), bn_times(screen.rows, s->head_bytes / s->n_vocab))},
         {"calls of i8_gemm", screened.calls, i8_calls},
-        {"multiply-adds of i8_gemm", screened.ops, times(screen.heads, s->n_vocab * s->n_embd)},
-        {"bytes of i8_gemm", screened.bytes, times(i8_calls, s->n_vocab * (s->n_embd + SCREEN_ROW_BYTES))},
+        {"multiply-adds of i8_gemm", screened.ops, bn_times(screen.heads, s->n_vocab * s->n_embd)},
+        {"bytes of i8_gemm", screened.bytes, bn_times(i8_calls, s->n_vocab * (s->n_embd + SCREEN_ROW_BYTES))},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(COUNTS); i++)
-        if (!agrees(COUNTS[i].what, COUNTS[i].claimed, COUNTS[i].want, out)) return false;
+        if (!bn_agrees(COUNTS[i].what, COUNTS[i].claimed, COUNTS[i].want, out)) return false;
     if (ternary) return bn_rule_pass(out, "%llu ternary heads", (ull)e.work.heads);
     if (screen.screened > 0)
         return bn_rule_pass(out, "%llu heads screened, %llu of their rows computed, %llu heads in full",
                             (ull)screen.heads, (ull)screen.rows, (ull)in_full);
     return bn_rule_pass(out, "%llu heads in full", (ull)in_full);
-}
-
-/* ---- everything else ---- */
-
-/* What one kind of kernel must have done. */
-struct part {
-    const char *what;
-    enum bn_kernel slots[3];
-    size_t n_slots;
-    uint64_t width;   /* elements a token and layer */
-    uint64_t calls;   /* a pass and layer */
-    uint64_t n_bytes; /* an element */
-    uint64_t once;    /* elements of each pass that ends in the head, which is one more call */
-};
-
-static bool part_agrees(const struct bn_rules_input *in, const struct effort *e, const struct part *part,
-                        struct bn_rule_result *out)
-{
-    char what[64];
-    uint64_t n_layer = e->shape.n_layer;
-    struct bn_receipt_work done = bn_receipt_work_sum(in, part->slots, part->n_slots);
-    uint64_t elements =
-        plus(times(times(e->work.tokens, n_layer), part->width), times(e->work.heads, part->once));
-    snprintf(what, sizeof what, "elements of %s", part->what);
-    if (!agrees(what, done.ops, elements, out)) return false;
-    snprintf(what, sizeof what, "bytes of %s", part->what);
-    if (!agrees(what, done.bytes, times(elements, part->n_bytes), out)) return false;
-    snprintf(what, sizeof what, "calls of %s", part->what);
-    return agrees(
-        what, done.calls,
-        plus(times(e->work.passes, part->calls * n_layer), part->once > 0 ? e->work.head_passes : 0), out);
-}
-
-/* The rows of the embedding are widened, unless they are stored in binary32. */
-static bool embedding_agrees(const struct bn_rules_input *in, const struct effort *e,
-                             struct bn_rule_result *out)
-{
-    static const enum bn_kernel WIDEN[] = {BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32,
-                                           BN_KERNEL_Q6_K_TO_F32, BN_KERNEL_Q4_0_TO_F32};
-    struct bn_receipt_work done = bn_receipt_work_sum(in, WIDEN, BN_ARRAY_LEN(WIDEN));
-    uint64_t want = times(e->work.tokens, e->shape.n_embd);
-    if (done.calls == 0) return true;
-    if (!agrees("calls of the embedding", done.calls, e->work.passes, out)) return false;
-    if (!agrees("elements of the embedding", done.ops, want, out)) return false;
-    if (done.bytes >= want / 2 && done.bytes / 2 <= want) return true;
-    return bn_rule_fail(out, "%llu elements of the embedding in %llu bytes", (ull)want, (ull)done.bytes);
-}
-
-/* The norms of a layer: calls, and elements of a token. */
-struct norms {
-    uint64_t calls, width;
-    bool each_input; /* of each linear layer, so that each quantises its own inputs */
-};
-
-/* Two are before attention and the feed-forward part. An architecture may add: one of all heads of q and k; two
- * inside those parts, or one of the inputs of each of the seven linear layers; two of what the parts add. The number
- * of calls tells them apart; with another number the claim is compared with the first row. */
-static struct norms norms_of(const struct shape *s, const struct effort *e, uint64_t calls)
-{
-    uint64_t q_dim = s->n_head * s->head_dim, kv_dim = s->n_head_kv * s->head_dim;
-    uint64_t heads = q_dim + kv_dim, subs = q_dim + s->n_ff, inputs = 5 * s->n_embd + subs,
-             post = 2 * s->n_embd;
-    const struct norms ROWS[] = {
-        {4, subs, false},
-        {2, 0, false},
-        {3, heads, false},
-        {5, heads + post, false},
-        {9, inputs, true},
-        {10, inputs + heads, true},
-        {12, inputs + heads + post, true},
-    };
-    struct norms norms = ROWS[0];
-    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
-        if (calls == plus(times(e->work.passes, ROWS[i].calls * s->n_layer), e->work.head_passes))
-            norms = ROWS[i];
-    norms.width += 2 * s->n_embd;
-    return norms;
-}
-
-bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
-{
-    static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
-                                NEVER[] = {BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK,  BN_KERNEL_HAS_CODE3,
-                                           BN_KERNEL_EXP,      BN_KERNEL_TO_PLANE, BN_KERNEL_ROTATE};
-    struct effort e = {0};
-    if (!read_effort(in, &e, out)) return false;
-    const struct shape s = e.shape;
-    uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
-    struct norms n = norms_of(&s, &e, bn_receipt_work_sum(in, NORM, 1).calls);
-    uint64_t inputs = (n.each_input ? 5 : 2) * s.n_embd + q_dim + s.n_ff;
-    const struct part PARTS[] = {
-        {"quantize", {BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16}, 2, inputs, n.each_input ? 7 : 4, 0, 0},
-        {"rmsnorm", {BN_KERNEL_RMSNORM}, 1, n.width, n.calls, 0, s.n_embd},
-        {"rope", {BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM}, 2, (s.n_head + s.n_head_kv) * s.n_rot, 1, 0, 0},
-        {"the activation", {BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL, BN_KERNEL_GELU_MUL}, 3, s.n_ff, 1, 0, 0},
-        {"add", {BN_KERNEL_ADD}, 1, 2 * s.n_embd, 2, 0, 0},
-        {"f32_to_f16", {BN_KERNEL_F32_TO_F16}, 1, 2 * kv_dim, 1, 2, 0},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
-        if (!part_agrees(in, &e, &PARTS[i], out)) return false;
-    static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
-    if (!agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, attended(&e), out))
-        return false;
-    if (!embedding_agrees(in, &e, out)) return false;
-    if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
-        return bn_rule_fail(
-            out, "residual, t5_pack, has_code3, exp, to_plane and rotate are not counted in a generation");
-    return bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "grammar/grammar.h"
 #include "lab/receipt/receipt.h"
+#include "model/hparams.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -197,6 +198,11 @@ static bool shape_differs(const struct bn_replay *r, const struct bn_model *mode
         {"model.ternary_bytes", model->ternary_bytes, false},
         {"model.head_bytes", model->head_bytes, false},
         {"model.window", hp->window, true},
+        {"model.recurrence.layers", bn_hparams_n_recurrent(hp, hp->n_layer), true},
+        {"model.recurrence.taps", hp->recurrence.n_taps, true},
+        {"model.recurrence.head_dim", hp->recurrence.head_dim, true},
+        {"model.recurrence.key_heads", hp->recurrence.n_key_heads, true},
+        {"model.recurrence.value_heads", hp->recurrence.n_value_heads, true},
         {"model.local_layers", hp->window != 0 ? hp->n_layer - hp->n_layer / hp->period : 0, true},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rule about the work of the small kernels: norms, positions, activations, sums.
+ */
+#include <stdio.h>
+
+#include "kernels/kernels.h"
+#include "lab/verify/effort.h"
+
+/* What one kind of kernel must have done. */
+struct part {
+    const char *what;
+    enum bn_kernel slots[3];
+    size_t n_slots;
+    uint64_t width;   /* elements of a token, in all layers */
+    uint64_t calls;   /* of a pass */
+    uint64_t n_bytes; /* an element */
+    uint64_t once;    /* elements of each pass that ends in the head, which is one more call */
+};
+
+static bool part_agrees(const struct bn_rules_input *in, const struct bn_effort *e, const struct part *part,
+                        struct bn_rule_result *out)
+{
+    char what[64];
+    struct bn_receipt_work done = bn_receipt_work_sum(in, part->slots, part->n_slots);
+    uint64_t elements = bn_plus(bn_times(e->work.tokens, part->width), bn_times(e->work.heads, part->once));
+    snprintf(what, sizeof what, "elements of %s", part->what);
+    if (!bn_agrees(what, done.ops, elements, out)) return false;
+    snprintf(what, sizeof what, "bytes of %s", part->what);
+    if (!bn_agrees(what, done.bytes, bn_times(elements, part->n_bytes), out)) return false;
+    snprintf(what, sizeof what, "calls of %s", part->what);
+    return bn_agrees(what, done.calls,
+                     bn_plus(bn_times(e->work.passes, part->calls), part->once > 0 ? e->work.head_passes : 0),
+                     out);
+}
+
+/* The rows of the embedding are widened, unless they are stored in binary32. */
+static bool embedding_agrees(const struct bn_rules_input *in, const struct bn_effort *e,
+                             struct bn_rule_result *out)
+{
+    static const enum bn_kernel WIDEN[] = {BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32,
+                                           BN_KERNEL_Q6_K_TO_F32, BN_KERNEL_Q4_0_TO_F32};
+    struct bn_receipt_work done = bn_receipt_work_sum(in, WIDEN, BN_ARRAY_LEN(WIDEN));
+    uint64_t want = bn_times(e->work.tokens, e->shape.n_embd);
+    if (done.calls == 0) return true;
+    if (!bn_agrees("calls of the embedding", done.calls, e->work.passes, out)) return false;
+    if (!bn_agrees("elements of the embedding", done.ops, want, out)) return false;
+    if (done.bytes >= want / 2 && done.bytes / 2 <= want) return true;
+    return bn_rule_fail(out, "%llu elements of the embedding in %llu bytes", (ull)want, (ull)done.bytes);
+}
+
+/* The norms of all layers: calls, and elements of a token. */
+struct norms {
+    uint64_t calls, width;
+    bool each_input; /* of each linear layer, so that each quantises its own inputs */
+};
+
+/* Two are before attention and the feed-forward part. An architecture may add: one of all heads of q and k; two
+ * inside those parts, or one of the inputs of each of the seven linear layers; two of what the parts add. The number
+ * of calls tells them apart; with another number the claim is compared with the first row. */
+static struct norms norms_of(const struct bn_shape *s, const struct bn_effort *e, uint64_t calls)
+{
+    uint64_t q_dim = s->n_head * s->head_dim, kv_dim = s->n_head_kv * s->head_dim;
+    uint64_t heads = q_dim + kv_dim, subs = q_dim + s->n_ff, inputs = 5 * s->n_embd + subs,
+             post = 2 * s->n_embd;
+    const struct norms ROWS[] = {
+        {4, subs, false},
+        {2, 0, false},
+        {3, heads, false},
+        {5, heads + post, false},
+        {9, inputs, true},
+        {10, inputs + heads, true},
+        {12, inputs + heads + post, true},
+    };
+    uint64_t n_recurrent = s->recurrence.layers;
+    if (n_recurrent > 0) /* of the heads of both kinds of layers, besides the two */
+        return (struct norms){3 * s->n_layer,
+                              s->n_layer * 2 * s->n_embd + s->attention_layers * heads +
+                                  n_recurrent * s->recurrence.inner,
+                              false};
+    struct norms norms = ROWS[0];
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
+        if (calls == bn_plus(bn_times(e->work.passes, ROWS[i].calls * s->n_layer), e->work.head_passes))
+            norms = ROWS[i];
+    norms.width = (norms.width + 2 * s->n_embd) * s->n_layer;
+    norms.calls *= s->n_layer;
+    return norms;
+}
+
+/* The gated delta rule: three multiply-adds for each element of the state and each token. The state is read and written
+ * once for each sequence of a pass, so at most once for each token. */
+static bool delta_agrees(const struct bn_rules_input *in, const struct bn_effort *e,
+                         struct bn_rule_result *out)
+{
+    static const enum bn_kernel DELTA[] = {BN_KERNEL_DELTA};
+    struct bn_receipt_work done = bn_receipt_work_sum(in, DELTA, 1);
+    uint64_t n_layers = e->shape.recurrence.layers;
+    uint64_t state = bn_times(n_layers, e->shape.recurrence.inner * e->shape.recurrence.head_dim);
+    if (!bn_agrees("multiply-adds of delta", done.ops, bn_times(e->work.tokens, 3 * state), out) ||
+        !bn_agrees("calls of delta", done.calls, bn_times(e->work.passes, n_layers), out))
+        return false;
+    if (done.bytes >= bn_times(e->work.passes, 8 * state) &&
+        done.bytes <= bn_times(e->work.tokens, 8 * state))
+        return true;
+    return bn_rule_fail(out, "delta: %llu bytes for %llu passes", (ull)done.bytes, (ull)e->work.passes);
+}
+
+bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
+                                NEVER[] = {BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK,  BN_KERNEL_HAS_CODE3,
+                                           BN_KERNEL_EXP,      BN_KERNEL_TO_PLANE, BN_KERNEL_ROTATE};
+    struct bn_effort e = {0};
+    if (!bn_effort_read(in, &e, out)) return false;
+    const struct bn_shape s = e.shape;
+    uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
+    struct norms n = norms_of(&s, &e, bn_receipt_work_sum(in, NORM, 1).calls);
+    uint64_t n_all = s.n_layer, n_attend = s.attention_layers, n_recur = s.recurrence.layers;
+    uint64_t mixed = s.recurrence.mixed, inner = s.recurrence.inner;
+    uint64_t inputs =
+        n_all * ((n.each_input ? 5 : 2) * s.n_embd + s.n_ff) + n_attend * q_dim + n_recur * inner;
+    const struct part PARTS[] = {
+        {"quantize",
+         {BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16},
+         2,
+         inputs,
+         n_all * (n.each_input ? 7 : 4),
+         0,
+         0},
+        {"rmsnorm", {BN_KERNEL_RMSNORM}, 1, n.width, n.calls, 0, s.n_embd},
+        {"rope",
+         {BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM},
+         2,
+         n_attend * (s.n_head + s.n_head_kv) * s.n_rot,
+         n_attend,
+         0,
+         0},
+        {"the activation",
+         {BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL, BN_KERNEL_GELU_MUL},
+         3,
+         n_all * s.n_ff + n_recur * inner,
+         n_all + n_recur,
+         0,
+         0},
+        {"add", {BN_KERNEL_ADD}, 1, n_all * 2 * s.n_embd, n_all * 2, 0, 0},
+        {"f32_to_f16", {BN_KERNEL_F32_TO_F16}, 1, n_attend * 2 * kv_dim, n_attend, 2, 0},
+        {"sigmoid_mul",
+         {BN_KERNEL_SIGMOID_MUL},
+         1,
+         n_recur > 0 ? n_attend * q_dim : 0,
+         n_recur > 0 ? n_attend : 0,
+         0,
+         0},
+        {"conv_silu", {BN_KERNEL_CONV_SILU}, 1, n_recur * mixed * s.recurrence.taps, n_recur, 0, 0},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
+        if (!part_agrees(in, &e, &PARTS[i], out)) return false;
+    static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
+    if (!bn_agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, bn_attended(&e), out))
+        return false;
+    if (!embedding_agrees(in, &e, out) || !delta_agrees(in, &e, out)) return false;
+    if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
+        return bn_rule_fail(
+            out, "residual, t5_pack, has_code3, exp, to_plane and rotate are not counted in a generation");
+    return bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);
+}
