@@ -98,8 +98,27 @@ static bn_status rule_stamps(const struct audit *a, bn_error *err)
 
 #define ANY UINT32_MAX /* number of bricks */
 
-/* Bricks that each layer of each pass has on each thread. */
-static unsigned wanted_in_layer(const struct audit *a, unsigned brick)
+/* Those in which layers of hybrid models differ from others; ANY: they do not. */
+static unsigned wanted_in_hybrid(const struct bn_prof_network *n, size_t layer, unsigned brick)
+{
+    bool recurrent = (n->recurrent[layer / 64 % BN_ARRAY_LEN(n->recurrent)] >> layer % 64 & 1) != 0;
+    switch (brick) {
+    case BN_BRICK_ROPE_EMBEDDING:
+    case BN_BRICK_KV_STORE:
+    case BN_BRICK_ATTENTION:
+        return !recurrent;
+    case BN_BRICK_CONVOLUTION:
+    case BN_BRICK_DELTA_RULE:
+        return recurrent;
+    case BN_BRICK_HEAD_GATE:
+        return 1;
+    default:
+        return ANY;
+    }
+}
+
+/* Bricks that each layer of each pass has on each thread. A recurrent layer normalises heads, too. */
+static unsigned wanted_in_layer(const struct audit *a, size_t layer, unsigned brick)
 {
     static const unsigned char COUNTS[BN_BRICK_KNOWN] = {
         [BN_BRICK_RMS_NORM] = 2,       [BN_BRICK_ACTIVATION_QUANTIZE] = 4, [BN_BRICK_RESIDUAL_ADD] = 2,
@@ -109,9 +128,11 @@ static unsigned wanted_in_layer(const struct audit *a, unsigned brick)
     };
     bool inside = a->prof->level >= BN_PROF_BRICK;
     if (brick == BN_BRICK_LAYER) return !inside;
-    if (COUNTS[brick] == 0) return ANY;
-    if (!inside) return 0;
     const struct bn_prof_network *n = &a->network;
+    unsigned of_kind = n->has_recurrent ? wanted_in_hybrid(n, layer, brick) : ANY;
+    if (COUNTS[brick] == 0 && of_kind == ANY) return ANY;
+    if (!inside) return 0;
+    if (of_kind != ANY) return of_kind;
     if (brick == BN_BRICK_RMS_NORM)
         return 2u + 2u * n->sub_norms + n->head_norms + 7u * n->input_norms + 2u * n->post_norms;
     if (brick == BN_BRICK_ACTIVATION_QUANTIZE && n->input_norms) return 7;
@@ -135,7 +156,7 @@ static bn_status check_counts(const struct audit *a, unsigned thread, const uint
         size_t layer = row % n_rows;
         for (unsigned b = 0; b < BN_BRICK_KNOWN; b++) {
             unsigned wanted =
-                layer < a->network.n_layers ? wanted_in_layer(a, b) : wanted_outside(pass, b, thread);
+                layer < a->network.n_layers ? wanted_in_layer(a, layer, b) : wanted_outside(pass, b, thread);
             if (wanted == ANY || wanted == found[b]) continue;
             if (layer < a->network.n_layers)
                 return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu, layer %zu: %u times %s, not %u",

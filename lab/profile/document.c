@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/hparams.h"
 
 /* The columns of an event, in order. */
 #define COLUMNS(X) \
@@ -245,6 +246,9 @@ bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *
     bn_json_put_bool(net, "head_norms", network->head_norms);
     bn_json_put_bool(net, "input_norms", network->input_norms);
     bn_json_put_bool(net, "post_norms", network->post_norms);
+    bn_json *recurrent = network->recurrence.n_taps != 0 ? bn_json_put_array(net, "recurrent") : NULL;
+    for (uint32_t i = 0; recurrent != NULL && i < network->n_layer; i++)
+        if (bn_hparams_is_recurrent(network, i)) bn_json_add_u64(recurrent, i);
     bn_json_put_u64(profile, "wall_ns", prof->wall_ns);
     bn_json_put_u64(profile, "dropped", bn_prof_dropped(prof));
     put_bricks(profile, prof);
@@ -337,17 +341,25 @@ static bn_status read_head(struct reader *r, struct bn_prof_network *network)
     network->head_norms = bn_json_flag_of(p, "network.head_norms"); /* older documents have no such models */
     network->input_norms = bn_json_flag_of(p, "network.input_norms");
     network->post_norms = bn_json_flag_of(p, "network.post_norms");
+    const bn_json *recurrent = bn_json_path(p, "network.recurrent");
+    network->has_recurrent = recurrent != NULL;
+    for (const bn_json *e = bn_json_first(recurrent); e != NULL; e = bn_json_next(e)) {
+        uint64_t layer;
+        if (!bn_json_u64(e, &layer) || layer >= n_layers || layer / 64 >= BN_ARRAY_LEN(network->recurrent))
+            return malformed(r, "network.recurrent");
+        network->recurrent[layer / 64] |= 1ull << layer % 64;
+    }
     if (!bn_json_u64(bn_json_get(p, "wall_ns"), &r->prof->wall_ns)) return malformed(r, "wall_ns");
     if (!bn_json_u64(bn_json_get(p, "dropped"), &r->prof->passes_dropped)) return malformed(r, "dropped");
     return BN_OK;
 }
 
-/* The known bricks have the names and categories that this program knows. */
+/* The known bricks have the names and categories that this program knows; older documents end after the first ones. */
 static bn_status read_bricks(struct reader *r)
 {
     const bn_json *array = bn_json_get(r->profile, "bricks");
     size_t n = bn_json_size(array);
-    if (n < BN_BRICK_KNOWN || n > BN_BRICK_MAX) return malformed(r, "list of bricks");
+    if (n <= BN_BRICK_EMIT || n > BN_BRICK_MAX) return malformed(r, "list of bricks");
     for (unsigned i = 0; i < n; i++) {
         const char *name;
         unsigned category;
@@ -361,7 +373,7 @@ static bn_status read_bricks(struct reader *r)
         else if (strcmp(name, bn_brick_name(i)) != 0 || category != bn_brick_category(i))
             return malformed(r, "list of bricks");
     }
-    return r->prof->n_bricks == n ? BN_OK : malformed(r, "list of bricks");
+    return r->prof->n_bricks == n || n < BN_BRICK_KNOWN ? BN_OK : malformed(r, "list of bricks");
 }
 
 static bn_status read_passes(struct reader *r)
