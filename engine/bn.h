@@ -358,14 +358,17 @@ uint32_t bn_session_n_ctx(const bn_session *session);
 uint32_t bn_session_n_batch(const bn_session *session);
 /* Threads that evaluations run on at most; fewer than asked for when the system refused some. */
 uint32_t bn_session_n_threads(const bn_session *session);
-/* Shortens the timeline to its first n_tokens; 0 starts afresh. */
+/* Shortens the timeline to its first n_tokens; 0 starts afresh. The state of recurrent layers cannot be shortened. It is
+ * known of the whole timeline and before the last token of the last prompt: BN_ERR_UNSUPPORTED for other lengths. */
 BN_MUST_CHECK bn_status bn_session_truncate(bn_session *session, uint32_t n_tokens, bn_error *err);
 /* Shortens the timeline to the longest beginning that it shares with these tokens, and returns its length. Give a
  * prompt without its last token, which is evaluated for the logits after it. */
 uint32_t bn_session_keep(bn_session *session, const int32_t *tokens, size_t n_tokens);
+/* The longest beginning of at most n_tokens that the timeline can be shortened to: n_tokens, but see above. */
+uint32_t bn_session_known(const bn_session *session, uint32_t n_tokens);
 /* Writes the first n_tokens of the timeline with their keys and values to a file (docs/reference/prompt-cache.md),
  * atomically. The first call of a session reads the whole model to compute a checksum. BN_ERR_ARG for more tokens
- * than the timeline has, or none. */
+ * than the timeline has, or none; BN_ERR_UNSUPPORTED when the state of recurrent layers after them is not known. */
 BN_MUST_CHECK bn_status bn_session_save(bn_session *session, uint32_t n_tokens, const char *path,
                                         bn_error *err);
 /* Sets the timeline to the longest beginning of these tokens that the file or the timeline itself holds; *n_kept is
@@ -400,7 +403,7 @@ uint32_t bn_sequence_n_ctx(const bn_sequence *sequence);
 BN_MUST_CHECK bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_error *err);
 /* How many tokens at the beginning it has in common with these. */
 uint32_t bn_sequence_shared(const bn_sequence *sequence, const int32_t *tokens, size_t n_tokens);
-/* Shortens it to those; as bn_session_keep. */
+/* Shortens it to those; as bn_session_keep. With recurrent layers it may become shorter. */
 uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens);
 
 /* As bn_sequence_keep, and what another sequence of the same session has in addition is copied from it. */

@@ -5,16 +5,10 @@
 #include "base/error.h"
 #include "infer/session.h"
 
-/* KV heads of all layers. */
-static size_t n_kv_heads(const bn_hparams *hp)
-{
-    return (size_t)(hp->n_layer - bn_hparams_n_recurrent(hp, hp->n_layer)) * hp->n_head_kv;
-}
-
 bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32_t n_ctx)
 {
     uint32_t n_recurrent = bn_hparams_n_recurrent(hp, hp->n_layer);
-    uint64_t n_cache, per_position = (uint64_t)n_kv_heads(hp) * hp->head_dim;
+    uint64_t n_cache, per_position = (uint64_t)bn_kv_heads(hp) * hp->head_dim;
     *sequence = (struct bn_sequence){.n_ctx = n_ctx, .kept_at = BN_NOWHERE, .keep_at = BN_NOWHERE};
     if (!bn_mul_ok(per_position, bn_cache_rows(n_ctx), &n_cache)) return false;
     sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
@@ -143,7 +137,7 @@ uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n
 static void copy_positions(const bn_hparams *hp, struct bn_sequence *to, const struct bn_sequence *from,
                            size_t first, size_t end)
 {
-    size_t d = hp->head_dim, n_heads = n_kv_heads(hp);
+    size_t d = hp->head_dim, n_heads = bn_kv_heads(hp);
     /* Whole tiles of keys: the positions before are the same in both, those after are not in use. */
     size_t tile = first / BN_KEY_TILE * BN_KEY_TILE, tiles_end = bn_cache_rows((uint32_t)end);
     for (size_t i = 0; i < n_heads; i++) {

@@ -253,6 +253,14 @@ uint32_t bn_session_keep(bn_session *s, const int32_t *tokens, size_t n_tokens)
     return bn_sequence_keep(&s->own, tokens, n_tokens);
 }
 
+uint32_t bn_session_known(const bn_session *s, uint32_t n_tokens)
+{
+    const struct bn_sequence *own = &s->own;
+    if (n_tokens >= own->position) return own->position;
+    if (own->state == NULL) return n_tokens;
+    return own->kept_at <= n_tokens ? own->kept_at : 0;
+}
+
 uint32_t bn_session_position(const bn_session *s)
 {
     return s->own.position;

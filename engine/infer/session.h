@@ -141,6 +141,12 @@ struct bn_session_memory {
 };
 struct bn_session_memory bn_session_memory(const bn_session *s);
 
+/* KV heads of all layers. */
+static inline size_t bn_kv_heads(const bn_hparams *hp)
+{
+    return (size_t)(hp->n_layer - bn_hparams_n_recurrent(hp, hp->n_layer)) * hp->n_head_kv;
+}
+
 /* Values of the state of a recurrent layer: rows of the convolution, and then matrices. */
 static inline size_t bn_conv_state(const bn_hparams *hp)
 {

@@ -28,7 +28,7 @@ static uint16_t *head_cache(const struct bn_session *s, size_t i, bool values)
 
 static size_t n_heads(const struct bn_session *s)
 {
-    return (size_t)s->model->hp.n_layer * s->model->hp.n_head_kv;
+    return bn_kv_heads(&s->model->hp);
 }
 
 /* ---- the model's checksum: of the checksums of its pieces, which threads compute side by side ---- */
@@ -83,8 +83,6 @@ static bn_status header_of(struct bn_session *s, uint32_t n_tokens, struct bn_st
 {
     const bn_hparams *hp = &s->model->hp;
     const char *model;
-    if (s->own.state != NULL)
-        return bn_fail(err, BN_ERR_UNSUPPORTED, "the state of recurrent layers cannot be saved");
     BN_TRY(bn_state_model_sum(s, &model, err));
     *header = (struct bn_state_header){.version = BN_STATE_VERSION,
                                        .n_tokens = n_tokens,
@@ -116,9 +114,14 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
     if (n_tokens == 0 || n_tokens > s->own.position)
         return bn_fail(err, BN_ERR_ARG, "cannot save %u tokens, the timeline has %u", n_tokens,
                        s->own.position);
+    const float *state = n_tokens == s->own.position ? s->own.state : s->own.kept;
+    if (bn_session_known(s, n_tokens) != n_tokens)
+        return bn_fail(err, BN_ERR_UNSUPPORTED,
+                       "the state of recurrent layers after %u tokens is not known, only after %u", n_tokens,
+                       s->own.position);
     BN_TRY(header_of(s, n_tokens, &header, err));
     size_t n = 0, d = s->model->hp.head_dim, n_values = n_tokens * d, row = n_values * sizeof(uint16_t);
-    struct bn_file_part *parts = bn_alloc(2 * n_heads(s) + 3, sizeof *parts);
+    struct bn_file_part *parts = bn_alloc(2 * n_heads(s) + 4, sizeof *parts);
     uint16_t *keys = bn_alloc(n_heads(s), row); /* in rows, as files have them */
     if (parts == NULL || keys == NULL) {
         bn_free(parts);
@@ -134,6 +137,7 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
         parts[n++] = (struct bn_file_part){rows, row};
         parts[n++] = (struct bn_file_part){head_cache(s, i, true), row};
     }
+    if (state != NULL) parts[n++] = (struct bn_file_part){state, s->own.n_state * sizeof *state};
     bn_status status = sum_parts(parts, n, hex, err);
     parts[n++] = (struct bn_file_part){hex, BN_STATE_SUM_BYTES};
     if (status == BN_OK) status = bn_file_write_parts(path, parts, n, err);
@@ -200,6 +204,8 @@ static bn_status check(struct bn_session *s, const unsigned char *bytes, size_t 
     BN_TRY(header_of(s, found->n_tokens, &want, err));
     BN_TRY(check_model(found, &want, name, err));
     uint64_t each = bn_session_token_bytes(s), room = n - sizeof *found - BN_STATE_SUM_BYTES;
+    uint64_t state = s->own.n_state * sizeof(float);
+    room = room >= state ? room - state : UINT64_MAX;
     if (found->n_tokens > 0 && room % each == 0 && room / each == found->n_tokens) return BN_OK;
     return bn_fail_in(err, BN_ERR_FORMAT, name, "%llu bytes for %u tokens, each takes %llu",
                       (unsigned long long)room, found->n_tokens, (unsigned long long)each);
@@ -229,10 +235,17 @@ bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes,
     while (n < most && memcmp(saved + n * sizeof *tokens, &tokens[n], sizeof *tokens) == 0)
         n++;
     size_t own = bn_session_keep(s, tokens, n_tokens);
-    if (n > own) {
+    /* The state is that of all tokens of the file. */
+    bool usable = s->own.state == NULL || n == header.n_tokens;
+    if (n > own && usable) {
         copy_rows(s, saved + header.n_tokens * sizeof *tokens, header.n_tokens, own, n);
         memcpy(s->own.tokens + own, tokens + own, (n - own) * sizeof *tokens);
         s->own.position = (uint32_t)n;
+        if (s->own.state != NULL)
+            memcpy(s->own.state,
+                   (const unsigned char *)bytes + n_bytes - BN_STATE_SUM_BYTES -
+                       s->own.n_state * sizeof *s->own.state,
+                   s->own.n_state * sizeof *s->own.state);
     }
     *n_kept = s->own.position;
     return BN_OK;

@@ -12,8 +12,8 @@
 #define BN_STATE_VERSION 1u
 
 /* The beginning of a file. All numbers are little endian. Then come the tokens (4 bytes each), then for each head of
- * each layer the keys and then the values of all tokens (2 bytes a number), then a checksum of all that: 32
- * hexadecimal digits, as the model's. */
+ * each layer the keys and then the values of all tokens (2 bytes a number), then the state of recurrent layers
+ * after the last token (binary32), then a checksum of all that: 32 hexadecimal digits, as the model's. */
 struct bn_state_header {
     char magic[8]; /* BN_STATE_MAGIC */
     uint32_t version, n_tokens;

@@ -40,7 +40,7 @@ bn_status bn_run_cache_save(const struct bn_args *args, bn_session *session, siz
                             bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
-    if (o->cache_all) n_tokens = bn_session_position(session);
+    n_tokens = o->cache_all ? bn_session_position(session) : bn_session_known(session, (uint32_t)n_tokens);
     /* The last token of a prompt is always evaluated, so a file that lacks only this one is as good. */
     if (o->prompt_cache == NULL || o->cache_ro || n_tokens <= n_cached + 1) return BN_OK;
     BN_TRY(bn_session_save(session, (uint32_t)n_tokens, o->prompt_cache, err));
