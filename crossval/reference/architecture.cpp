@@ -39,6 +39,7 @@ Architecture::Architecture(const Gguf &file, const Faults &faults) : name(file.t
     read_rotation(file, faults);
     if (name == "gemma3") read_gemma(file, faults);
     if (name == "minicpm") read_minicpm(file, faults);
+    if (name == "qwen35") read_qwen35(file);
     if (faults.no_embd_scale) embedding_scale = 1;
     if (faults.embd_scale) embedding_scale *= std::sqrt(static_cast<double>(n_embd));
     if (faults.no_sqrt) score_size = 1;
@@ -49,7 +50,8 @@ void Architecture::choose(const Gguf &file, const Faults &faults)
 {
     const bool b158 = name == "bitnet-b1.58" || name == "bitnet-25", gemma = name == "gemma3";
     eight_bits = always_tied = b158 || name == "bitnet";
-    float_training = name == "qwen3" || gemma || name == "minicpm";
+    const bool hybrid = name == "qwen35";
+    float_training = name == "qwen3" || gemma || hybrid || name == "minicpm";
     if (!eight_bits && !float_training && name != "llama") throw Unsupported("architecture '" + name + "'");
     rope_style =
         (name == "llama" || name == "minicpm") != faults.rope_norm ? RopeStyle::Norm : RopeStyle::Neox;
@@ -57,7 +59,7 @@ void Architecture::choose(const Gguf &file, const Faults &faults)
     if (faults.silu) activation = activation == Activation::Silu ? Activation::Relu2 : Activation::Silu;
     if (faults.gelu_erf && activation == Activation::Gelu) activation = Activation::GeluErf;
     sub_norms = eight_bits && !faults.no_sub_norm;
-    head_norms = (name == "qwen3" || gemma) && !faults.no_head_norm;
+    head_norms = (name == "qwen3" || gemma || hybrid) && !faults.no_head_norm;
     post_norms = gemma && !faults.no_post_norm;
     if (!eight_bits && (file.find("blk.0.attn_sub_norm.weight") || file.find("blk.0.ffn_sub_norm.weight")))
         throw Unsupported("inner norms in a file of architecture '" + name + "'");
@@ -92,7 +94,8 @@ void Architecture::read_rotation(const Gguf &file, const Faults &faults)
     const auto real = [&](const std::string &suffix, double otherwise) {
         return file.real(key("rope." + suffix), otherwise);
     };
-    const std::size_t n_rot = static_cast<std::size_t>(file.integer(key("rope.dimension_count"), head_dim));
+    std::size_t n_rot = static_cast<std::size_t>(file.integer(key("rope.dimension_count"), head_dim));
+    if (faults.rope_all) n_rot = head_dim;
     if (n_rot == 0 || n_rot % 2 != 0 || n_rot > head_dim) throw Malformed("rope.dimension_count");
     const double base = real("freq_base", 10000.0) * (faults.rope_base ? 0.5 : 1);
     const std::string scaling = file.text(key("rope.scaling.type"), "none");
@@ -155,6 +158,35 @@ void Architecture::read_minicpm(const Gguf &file, const Faults &faults)
     if (!(logit_divisor > 0)) throw Malformed("key '" + key("logit_scale") + "' is not positive");
     if (faults.no_depth_scale) residual_scale = 1;
     if (faults.logit_scale) logit_divisor = 1 / logit_divisor;
+}
+
+// Qwen3.5. Layers that predict further tokens come last and belong to another graph. A list of flags says which layers
+// are recurrent; without it, every fourth layer attends, or every one of another interval.
+void Architecture::read_qwen35(const Gguf &file)
+{
+    const auto size = [&](const char *suffix) {
+        const std::uint64_t n = file.integer(key(suffix));
+        if (n == 0 || n > 1 << 20) throw Malformed("key '" + key(suffix) + "' is out of range");
+        return static_cast<std::size_t>(n);
+    };
+    const std::size_t all = n_layers,
+                      further = static_cast<std::size_t>(file.integer(key("nextn_predict_layers"), 0));
+    const std::size_t interval = static_cast<std::size_t>(file.integer(key("full_attention_interval"), 4));
+    taps = size("ssm.conv_kernel");
+    state_dim = size("ssm.state_size");
+    key_heads = size("ssm.group_count");
+    value_heads = size("ssm.time_step_rank");
+    gated_heads = true;
+    if (further >= all || interval == 0) throw Malformed("the number of layers");
+    if (value_heads % key_heads != 0 || size("ssm.inner_size") != value_heads * state_dim)
+        throw Malformed("the sizes of the heads of recurrent layers");
+    n_layers = all - further;
+    const std::string list = key("attention.recurrent_layers");
+    const std::vector<std::int64_t> flags =
+        file.has(list) ? file.integers(list) : std::vector<std::int64_t>{};
+    if (!flags.empty() && flags.size() != all) throw Malformed("key '" + list + "' has the wrong length");
+    for (std::size_t i = 0; i < n_layers; i++)
+        recurrent.push_back(flags.empty() ? (i + 1) % interval != 0 : flags[i] != 0);
 }
 
 } // namespace ref

@@ -9,12 +9,15 @@
 //   gemma3                    as qwen3 with GELU; embeddings times the root of their length; norms after attention
 //                             and feed-forward; most layers see the last positions only, with another rotation
 //   minicpm                   as llama; embeddings, the halves of a layer and the logits are multiplied
+//   qwen35                    as qwen3, but most layers have the gated delta rule in place of attention (recurrent.cpp),
+//                             and the heads of the others have gates
 //
 // Any of them that has no inner norms may have a norm of the inputs of each linear layer (embedding models).
 #ifndef REFERENCE_ARCHITECTURE_HPP
 #define REFERENCE_ARCHITECTURE_HPP
 
 #include <string>
+#include <vector>
 
 #include "faults.hpp"
 #include "gguf.hpp"
@@ -43,6 +46,10 @@ struct Architecture {
     double embedding_scale = 1;
     double residual_scale = 1; // of what attention and feed-forward add
     double logit_divisor = 1;
+    // qwen35: layers with the gated delta rule, their sizes
+    std::vector<bool> recurrent;
+    std::size_t taps = 0, state_dim = 0, key_heads = 0, value_heads = 0;
+    bool gated_heads = false; // attn_q has a gate after each head
     bool sub_norms = false, head_norms = false, post_norms = false, input_norms = false;
     bool always_tied = false;    // the head is the embedding even when there is another
     bool eight_bits = false;     // activations had eight bits in training, whatever the type of the weights
@@ -55,6 +62,16 @@ struct Architecture {
         return window != 0 && (layer + 1) % period != 0;
     }
 
+    bool is_recurrent(std::size_t layer) const
+    {
+        return layer < recurrent.size() && recurrent[layer];
+    }
+    // Elements of q, k and v of such a layer together.
+    std::size_t mixed() const
+    {
+        return (2 * key_heads + value_heads) * state_dim;
+    }
+
   private:
     std::string key(const std::string &suffix) const
     {
@@ -65,6 +82,7 @@ struct Architecture {
     void read_rotation(const Gguf &file, const Faults &faults);
     void read_gemma(const Gguf &file, const Faults &faults);
     void read_minicpm(const Gguf &file, const Faults &faults);
+    void read_qwen35(const Gguf &file);
 };
 
 } // namespace ref

@@ -44,6 +44,13 @@ struct Faults {
     bool one_input_norm = false; // k and v take the normed inputs of q, up those of gate
     bool long_factors = false;   // LongRoPE with the factors for long texts
     bool no_factors = false;     // frequencies are not divided
+    // of qwen35
+    bool grouped_heads = false; // value head j belongs to key head j / (value heads of a key head)
+    bool late_update = false;   // the state is read before it takes the token in
+    bool no_key_root = false;   // q is not divided by the root of its size
+    bool gate_halves = false;   // the gates are the second half of attn_q
+    bool rope_all = false;      // the whole head is rotated
+    bool unordered_out = false; // the inputs of a transformed ssm_out are in the order of the heads
     HadamardFault hadamard;
     WeightFault weights;
 };

@@ -268,6 +268,7 @@ std::uint64_t Gguf::integer(const std::string &key) const
 {
     const Value &v = value(key);
     if (const auto *u = std::get_if<std::uint64_t>(&v)) return *u;
+    if (const auto *b = std::get_if<bool>(&v)) return *b;
     if (const auto *i = std::get_if<std::int64_t>(&v); i != nullptr && *i >= 0)
         return static_cast<std::uint64_t>(*i);
     throw Malformed("key '" + key + "' is not a count");
@@ -304,6 +305,8 @@ std::vector<std::int64_t> Gguf::integers(const std::string &key) const
             out.push_back(*i);
         else if (const auto *u = std::get_if<std::uint64_t>(&v); u != nullptr && *u <= INT64_MAX)
             out.push_back(static_cast<std::int64_t>(*u));
+        else if (const auto *b = std::get_if<bool>(&v))
+            out.push_back(*b);
         else
             throw Malformed("key '" + key + "' is not an array of integers");
     }

@@ -192,6 +192,13 @@ Step Graph::rope_step(const std::string &norm, const std::string &output, const 
             false,
             [this, n_heads, d, weight, ahead, &rotation](const std::vector<const Table *> &in) {
                 Table y = *in[0];
+                if (y.cols != n_heads * d) { // each head has a gate
+                    y = Table(in[0]->rows, n_heads * d);
+                    for (std::size_t at = 0; at < n_heads * y.rows; at++) {
+                        const double *from = in[0]->at(at / n_heads) + place_in_q(at % n_heads, false);
+                        std::copy(from, from + d, y.at(at / n_heads) + at % n_heads * d);
+                    }
+                }
                 for (std::size_t at = 0; at < n_heads * y.rows; at++) {
                     const std::size_t p = at / n_heads;
                     double *head = y.at(p) + at % n_heads * d;
@@ -206,6 +213,12 @@ Step Graph::rope_step(const std::string &norm, const std::string &output, const 
                 }
                 return y;
             }};
+}
+
+std::size_t Graph::place_in_q(std::size_t head, bool gate) const
+{
+    const std::size_t at = options_.faults.gate_halves ? head + (gate ? arch_.n_head : 0) : 2 * head + gate;
+    return at * arch_.head_dim;
 }
 
 // What one head of queries sees: the positions up to its own, or the last of them in a local layer.
@@ -228,7 +241,7 @@ Row Graph::attend(const Table &q, const Table &k, const Table &v, std::size_t po
 Step Graph::attention_step(const std::string &prefix, bool local) const
 {
     return {prefix + "attn_out",
-            {prefix + "q_rope", prefix + "k_rope", prefix + "v"},
+            {prefix + "q_rope", prefix + "k_rope", prefix + "v", prefix + "q"},
             arch_.n_head * arch_.head_dim,
             false,
             [this, local](const std::vector<const Table *> &in) {
@@ -240,7 +253,10 @@ Step Graph::attention_step(const std::string &prefix, bool local) const
                 Table out(q.rows, q.cols);
                 for (std::size_t p = 0; p < q.rows; p++)
                     for (std::size_t h = 0; h < arch_.n_head; h++) {
-                        const Row head = attend(q, k, v, p, h, local);
+                        Row head = attend(q, k, v, p, h, local);
+                        const double *gate = in[3]->at(p) + (arch_.gated_heads ? place_in_q(h, true) : 0);
+                        for (std::size_t i = 0; arch_.gated_heads && i < head.size(); i++)
+                            head[i] /= 1 + std::exp(-gate[i]);
                         std::copy(head.begin(), head.end(), out.at(p) + h * arch_.head_dim);
                     }
                 return out;
@@ -314,7 +330,8 @@ void Graph::attention_half(std::vector<Step> &s, std::size_t layer, const std::s
     for (const char *name : {"q", "k", "v"}) {
         const std::string part = std::string("attn_") + name;
         const std::string inputs = normed_inputs(s, layer, part, L + "attn_norm", n);
-        s.push_back(linear_step(blk + part, L + name, inputs, *name == 'q' ? n_q : n_kv, n));
+        const std::size_t n_of_q = arch_.gated_heads ? 2 * n_q : n_q;
+        s.push_back(linear_step(blk + part, L + name, inputs, *name == 'q' ? n_of_q : n_kv, n));
         if (*name != 'k' || !options_.faults.swap_k) continue;
         s.back().apply = [plain = s.back().apply, d, n_heads = arch_.n_head_kv](const auto &in) {
             Table k = plain(in);
@@ -346,7 +363,8 @@ void Graph::feed_forward_half(std::vector<Step> &s, std::size_t layer) const
     const std::string blk = "blk." + std::to_string(layer) + ".", L = "L" + std::to_string(layer) + ".";
     const std::size_t n = arch_.n_embd, n_ff = arch_.n_ff;
     const bool swap = options_.faults.swap_ffn;
-    s.push_back(norm_step(blk + "ffn_norm", L + "ffn_norm", L + "attn_res", n));
+    s.push_back(norm_step(blk + (arch_.gated_heads ? "post_attention_norm" : "ffn_norm"), L + "ffn_norm",
+                          L + "attn_res", n));
     std::string inputs = normed_inputs(s, layer, "ffn_gate", L + "ffn_norm", n);
     s.push_back(linear_step(blk + (swap ? "ffn_up" : "ffn_gate"), L + "gate", inputs, n_ff, n));
     inputs = normed_inputs(s, layer, "ffn_up", L + "ffn_norm", n);
@@ -367,7 +385,11 @@ void Graph::feed_forward_half(std::vector<Step> &s, std::size_t layer) const
 std::vector<Step> Graph::layer_steps(std::size_t layer) const
 {
     std::vector<Step> steps;
-    attention_half(steps, layer, layer == 0 ? "G.embd" : "L" + std::to_string(layer - 1) + ".ffn_res");
+    const std::string x = layer == 0 ? "G.embd" : "L" + std::to_string(layer - 1) + ".ffn_res";
+    if (arch_.is_recurrent(layer))
+        recurrent_half(steps, layer, x);
+    else
+        attention_half(steps, layer, x);
     feed_forward_half(steps, layer);
     return steps;
 }

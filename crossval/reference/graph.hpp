@@ -100,6 +100,7 @@ class Graph
 
   private:
     struct Linear;
+    struct Recurrent;
     Linear linear(const std::string &name, std::size_t n_out, std::size_t n_in) const;
     // factor: of the outputs, once more after the layer's own.
     Step linear_step(const std::string &tensor, const std::string &output, const std::string &input,
@@ -110,12 +111,20 @@ class Graph
                    std::size_t n_heads, bool local) const;
     bool eight_bits(const Matrix &weight) const;
     Step attention_step(const std::string &prefix, bool local) const;
+    // Without the gates of heads: where a head of queries, or its gate, is in a row of attn_q.
+    std::size_t place_in_q(std::size_t head, bool gate) const;
     Row attend(const Table &q, const Table &k, const Table &v, std::size_t position, std::size_t head,
                bool local) const;
     Step activation_step(const std::string &prefix) const;
     Step sum_step(const std::string &output, const std::string &a, const std::string &b, std::size_t n) const;
     Table apply_linear(const Linear &layer, const Table &x) const;
     void attention_half(std::vector<Step> &steps, std::size_t layer, const std::string &x) const;
+    // recurrent.cpp
+    Step convolution_step(const std::string &blk, const std::string &prefix) const;
+    Step delta_step(const std::string &blk, const std::string &prefix) const;
+    void run_head(const Recurrent &w, std::size_t head, const Table &c, const Table &h, Table &out) const;
+    Row gate_heads(const Recurrent &w, const Row &o, const Row &z) const;
+    void recurrent_half(std::vector<Step> &steps, std::size_t layer, const std::string &x) const;
     void feed_forward_half(std::vector<Step> &steps, std::size_t layer) const;
     // The name of the inputs of a linear layer: of their norm, which is appended, when the model has such norms.
     std::string normed_inputs(std::vector<Step> &steps, std::size_t layer, const std::string &part,

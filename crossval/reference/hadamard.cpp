@@ -47,7 +47,9 @@ Hadamard::Hadamard(const Gguf &file, HadamardFault fault) : fault_(fault)
             throw Unsupported("the inverse transform of '" + name + "'");
         inverse_ = true;
     }
+    grouped_heads_ = file.integer(prefix + "gdn_v_grouped", 0) != 0;
     if (fault_.ignored) {
+        grouped_heads_ = false;
         names_.clear();
         inverse_ = false;
     }

@@ -50,6 +50,11 @@ class Hadamard
     {
         return names_.size();
     }
+    // qwen35: the inputs of ssm_out keep the value heads of a key head together.
+    bool grouped_heads() const
+    {
+        return grouped_heads_;
+    }
     Row input(const Row &x, As as) const;     // H S x
     Row embedding(const Row &z, As as) const; // S H z
 
@@ -60,7 +65,7 @@ class Hadamard
 
     HadamardFault fault_;
     std::size_t block_ = 0;
-    bool inverse_ = false;
+    bool inverse_ = false, grouped_heads_ = false;
     std::set<std::string> names_;
     std::map<std::size_t, Row> signs_;
 };

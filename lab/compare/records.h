@@ -19,6 +19,9 @@ enum bn_op {
     BN_AT_K,
     BN_AT_ATTN_V_NORM_IN,
     BN_AT_V,
+    BN_AT_MIX, /* of recurrent layers, which have none of q, k and v */
+    BN_AT_Z,
+    BN_AT_CONV,
     BN_AT_Q_ROPE,
     BN_AT_K_ROPE,
     BN_AT_ATTN_OUT,
