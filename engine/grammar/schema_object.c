@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Objects and arrays. The members of an object come in the order of the schema; those that are not required may be left
- * out. Other members come after them, under names that are none of theirs. Without additionalProperties there are no
+ * out. Other members come after them and have other names. Without additionalProperties there are no
  * others, unless the schema declares no member at all.
  *
  * An object of k declared members is a chain of rules: at member i, nothing has been written yet (a), or something has
@@ -189,7 +189,7 @@ static bn_status put_group(struct bn_schema *s, const char *const *names, struct
     return bn_buf_check(out, s->err);
 }
 
-/* A name that is none of those declared, with its quotes. */
+/* A name that no declared member has, with its quotes. */
 static bn_status put_other_name(struct bn_schema *s, const struct object *o, struct bn_buf *e)
 {
     const char **names = bn_alloc(o->n, sizeof *names);

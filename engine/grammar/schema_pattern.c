@@ -2,7 +2,7 @@
  *
  * Regular expressions of "pattern", as far as they are regular: characters, ., classes, \d \w \s, groups, |, * + ? and
  * counts, ^ and $ at the ends of alternatives. A side without an anchor may have any text. Where engines differ, what
- * all of them take is written: \D, \W and \S are ASCII characters, . is no line end.
+ * all of them take is written: \D, \W and \S are ASCII characters, . is not a line end.
  *
  * The characters are those of the string's value; in JSON, quotes, backslashes and control characters are escapes.
  */
@@ -61,7 +61,7 @@ static bool add_class(struct pattern *p, char letter)
     return letter == 'd' || letter == 'w' || letter == 's';
 }
 
-/* Writes one character of the set, or, negated, one outside of it, which is no control character then. */
+/* Writes one character of the set; negated, one outside of it that is not a control character. */
 static bn_status put_set(struct pattern *p, bool negated)
 {
     static const char SHORT[] = "\b\t\n\f\r", LETTERS[] = "btnfr";
