@@ -130,3 +130,9 @@ $(DENY_PERF): tests/sampled/deny_perf.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -o $@ $<
 run-tests: $(DENY_PERF)
+
+# A long run of bn-serve, outside of `make check`.
+SOAK_REQUESTS ?= 10000
+.PHONY: soak-serve
+soak-serve: $(OUT)/bn-serve
+	@python3 tests/soak/serve.py $(OUT) fixtures/nano-bitnet-b1.58-i2_s-42.gguf $(SOAK_REQUESTS)

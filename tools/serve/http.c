@@ -478,6 +478,13 @@ static size_t unread(const struct link *link)
     return job != NULL && job->stream ? job->reply.body.len - job->n_sent : 0;
 }
 
+/* libmicrohttpd does not notice an end that comes together with bytes. */
+static bool has_hung_up(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0;
+}
+
 void bn_listener_drop_slow(struct bn_listener *http)
 {
     uint64_t now = bn_clock_ns(), timeout_s = http->server->o->timeout_s, sum = 0;
@@ -489,7 +496,8 @@ void bn_listener_drop_slow(struct bn_listener *http)
         if (n > 0 && (most == NULL || n > unread(most))) most = link;
         if (n > 0 && link->deadline_ns == 0 && link->exchange->job->done)
             link->deadline_ns = now + (timeout_s + n / LEAST_RATE) * SECOND;
-        if (link->deadline_ns != 0 && now > link->deadline_ns) shutdown(link->fd, SHUT_RDWR);
+        bool has_left = link->exchange == NULL && has_hung_up(link->fd);
+        if (link->deadline_ns != 0 && (has_left || now > link->deadline_ns)) shutdown(link->fd, SHUT_RDWR);
     }
     if (sum > MAX_UNREAD_BYTES) {
         most->exchange->job->gone = true;

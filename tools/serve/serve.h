@@ -375,8 +375,8 @@ void bn_listener_quiesce(struct bn_listener *http);
 void bn_listener_stop(struct bn_listener *http);
 /* Something was added to a job, or it is done: its connection goes on. Under the lock. */
 void bn_listener_resume(struct bn_job *job);
-/* Closes connections that have not sent a request or read an answer in time, and the one that reads least when too much
- * waits to be read. */
+/* Closes connections that have not sent a request or read an answer in time, those whose client left before a request, and
+ * the one that reads least when too much waits to be read. */
 void bn_listener_drop_slow(struct bn_listener *http);
 
 #endif
