@@ -75,7 +75,7 @@ struct bn_bench_options {
     const char *format, *output, *dir;
     /* serve */
     struct bn_list clients;
-    double rate; /* requests a second; 0: not given */
+    double rate, temperature; /* requests a second, 0: not given; of answers */
     uint32_t n_requests, n_shared, n_interrupt;
     /* suite */
     bool force, dry_run;

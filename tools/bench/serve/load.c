@@ -48,9 +48,10 @@ static void put_request(struct bn_buf *body, const struct bn_load_plan *plan, si
     put_words(body, plan->seed, n_shared);
     put_words(body, plan->seed + (index + 1) * UINT64_C(0x9E3779B9), n_words - n_shared);
     bn_buf_printf(body,
-                  "\",\"max_tokens\":%u,\"temperature\":0.8,\"seed\":%llu,\"stream\":true,"
+                  "\",\"max_tokens\":%u,\"temperature\":%g,\"seed\":%llu,\"stream\":true,"
                   "\"stream_options\":{\"include_usage\":true},\"ignore_eos\":true}",
-                  interrupts ? 1 : plan->n_tokens, (unsigned long long)((plan->seed + index) & 0xFFFFFFFFu));
+                  interrupts ? 1 : plan->n_tokens, plan->temperature,
+                  (unsigned long long)((plan->seed + index) & 0xFFFFFFFFu));
 }
 
 /* ---- the loop ---- */

@@ -15,6 +15,7 @@ struct bn_load_plan {
     uint32_t n_requests;
     uint32_t n_prompt, n_shared; /* words; those at the beginning that all prompts share */
     uint32_t n_tokens;
+    double temperature;
     uint32_t n_interrupt; /* words of a prompt that comes while others are answered; 0: none */
     uint64_t seed;
     uint64_t timeout_ns; /* of a load */

@@ -29,6 +29,8 @@ const struct bn_option bn_bench_serve_options[] = {
               BN_TO_U32(struct bn_bench_options, n_shared, 0, 100000)),
     BN_OPTION("tokens", "most tokens of each answer", .arg = "N", .group = "Load", .preset = "64",
               BN_TO_U32(struct bn_bench_options, n_predict, 1, 100000)),
+    BN_OPTION("temperature", "of the answers; 0: always the most likely token", .arg = "X", .group = "Load",
+              .preset = "0", BN_TO_F64(struct bn_bench_options, temperature, 0, 100)),
     BN_OPTION("interrupt", "send a prompt of N words while all clients are answered", .arg = "N",
               .group = "Load", BN_TO_U32(struct bn_bench_options, n_interrupt, 1, 100000)),
     BN_OPTION("seed", "of prompts, answers and times", .arg = "N", .group = "Load", .preset = "1",
@@ -217,6 +219,7 @@ static bn_status prepare(struct job *job, bn_error *err)
     job->plan.n_shared = o->n_shared;
     job->plan.n_tokens = o->n_predict;
     job->plan.n_interrupt = o->n_interrupt;
+    job->plan.temperature = o->temperature;
     job->plan.seed = o->seed;
     job->plan.timeout_ns = (uint64_t)(o->timeout * 1e9);
     size_t n_lists = o->clients.n > 0 ? o->clients.n : BN_ARRAY_LEN(both);
@@ -240,6 +243,7 @@ static void put_settings(struct job *job)
     bn_json_put_u64(settings, "shared_words", job->o->n_shared);
     bn_json_put_u64(settings, "tokens", job->o->n_predict);
     bn_json_put_count(settings, "interrupt_words", job->o->n_interrupt);
+    bn_json_put_number(settings, "temperature", job->o->temperature);
     bn_json_put_u64(settings, "seed", job->o->seed);
 }
 
