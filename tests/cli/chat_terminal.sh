@@ -51,6 +51,9 @@ send \x03"
 check 'Ctrl-C at the prompt ends with 130, when it is pressed twice' ended 130
 check 'on a line of its own too' equal "$(tail -c 1 "$tmp/out" | od -An -c | tr -d ' ')" '\n'
 typed "$at
+send \x03\x03"
+check 'also when it is pressed twice at once' ended 130
+typed "$at
 send nonsense
 expect nonsense
 send \x03

@@ -71,7 +71,9 @@ static bn_status take_message(struct bn_chat *chat, const struct bn_buf *message
 static void take_interrupt(struct bn_chat *chat, bool had_text)
 {
     bool again = chat->ctrl_c && !had_text;
-    if (!chat->on_terminal || bn_cli_interrupted() != SIGINT || again) {
+    bool other = bn_cli_interrupted() != 0 && bn_cli_interrupted() != SIGINT;
+    if (!chat->on_terminal || other || again) {
+        chat->args->exit_code = 128 + SIGINT;
         chat->ended = true;
         return;
     }

@@ -145,8 +145,8 @@ enum bn_input bn_chat_input(struct bn_lines *lines, bool one_line, struct bn_buf
 
 /* edit: on a terminal, with editing and a history, and a prompt on standard error. keep_history: in a file. */
 BN_MUST_CHECK bn_status bn_lines_open(struct bn_lines **out, bool edit, bool keep_history, bn_error *err);
-/* Appends the next line without its newline. END at the end of the input; INTERRUPTED when a signal came that
- * bn_cli_catch_interrupt catches. */
+/* Appends the next line without its newline. END at the end of the input; INTERRUPTED by Ctrl-C, or when a signal
+ * came that bn_cli_catch_interrupt catches. */
 enum bn_input bn_lines_next(struct bn_lines *lines, const char *prompt, struct bn_buf *line);
 /* Whether the line that was interrupted had any text. */
 bool bn_lines_had_text(const struct bn_lines *lines);

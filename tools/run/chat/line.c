@@ -33,7 +33,8 @@ struct bn_lines {
     EditLine *edit; /* NULL when input is not from a terminal */
     History *history;
     bool can_move; /* the cursor: keys, arrows, paste */
-    bool keep_history, had_text;
+    bool keep_history;
+    bool had_text, ctrl_c; /* of the line that was interrupted */
     const char *prompt;
     unsigned short rows, columns;
 };
@@ -67,9 +68,10 @@ static void follow_size(struct bn_lines *lines)
     el_set(lines->edit, EL_REFRESH);
 }
 
-/* Moves below the line when the cursor is not in its last row. */
-static void leave_line(const struct bn_lines *lines, const LineInfoW *line)
+/* Ends the line that is being typed: moves below it when the cursor is not in its last row. */
+static int interrupt_line(struct bn_lines *lines)
 {
+    const LineInfoW *line = el_wline(lines->edit);
     size_t column = 0, n_rows = 0;
     for (const wchar_t *c = line->cursor; c < line->lastchar; c++) {
         bool wraps = *c == L'\n' || (lines->columns > 0 && ++column == lines->columns);
@@ -78,9 +80,11 @@ static void leave_line(const struct bn_lines *lines, const LineInfoW *line)
     }
     for (size_t i = 0; n_rows > 0 && i <= n_rows; i++)
         fputc('\n', stderr);
+    lines->had_text = line->lastchar > line->buffer;
+    return -1;
 }
 
-/* One character of the terminal; -1 when a signal came. Any thread may have taken the signal, and at any
+/* One character of the terminal; -1 for Ctrl-C, which is a key while a line is edited, and for a signal. Any thread may have taken the signal, and at any
  * time, so that waiting for input cannot rely on being interrupted by it. */
 static int read_character(EditLine *edit, wchar_t *out)
 {
@@ -89,12 +93,7 @@ static int read_character(EditLine *edit, wchar_t *out)
     mbstate_t state = {0};
     for (;;) {
         char byte;
-        if (bn_cli_interrupted() != 0) {
-            const LineInfoW *line = el_wline(edit);
-            lines->had_text = line->lastchar > line->buffer;
-            if (lines->can_move) leave_line(lines, line);
-            return -1;
-        }
+        if (bn_cli_interrupted() != 0) return interrupt_line(lines);
         int ready = poll(&input, 1, LOOK_MS);
         follow_size(lines);
         if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
@@ -102,6 +101,8 @@ static int read_character(EditLine *edit, wchar_t *out)
         if (n <= 0) return (int)n;
         /* What the terminal makes of a Ctrl-D that was typed before libedit set it to single characters. */
         if (byte == '\0' && lines->can_move) byte = '\004';
+        lines->ctrl_c = byte == '\003' && lines->can_move;
+        if (lines->ctrl_c) return interrupt_line(lines);
         size_t done = mbrtowc(out, &byte, 1, &state);
         if (done == (size_t)-1) state = (mbstate_t){0}; /* not UTF-8: leave it out */
         if (done <= 1) return 1;
@@ -305,14 +306,18 @@ bn_status bn_lines_open(struct bn_lines **out, bool edit, bool keep_history, bn_
 static enum bn_input next_edited(struct bn_lines *lines, struct bn_buf *line)
 {
     int n = 0;
-    lines->had_text = false;
+    lines->had_text = lines->ctrl_c = false;
     el_resize(lines->edit); /* the terminal may have changed its size since the last line */
-    /* Before the prompt: what is typed from then on is not echoed twice. */
-    if (lines->can_move) el_set(lines->edit, EL_PREP_TERM, 1);
-    if (lines->can_move) fputs(PASTE_ON, stderr);
+    /* Before the prompt: what is typed from then on is not echoed twice. Ctrl-C is a key, since a second signal would
+     * end the program without giving the terminal back as it was. */
+    if (lines->can_move) {
+        el_set(lines->edit, EL_PREP_TERM, 1);
+        el_wset(lines->edit, EL_SETTY, L"-d", L"intr=", NULL);
+        fputs(PASTE_ON, stderr);
+    }
     const char *text = el_gets(lines->edit, &n);
     if (lines->can_move) fputs(PASTE_OFF, stderr);
-    if (bn_cli_interrupted() != 0) {
+    if (lines->ctrl_c || bn_cli_interrupted() != 0) {
         fputs(lines->can_move ? "^C\n" : "\n", stderr);
         return BN_INPUT_INTERRUPTED;
     }
