@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Any bytes in place of some of a live profile: its head, its sums, its events. A refusal has a message. A file
+ * that is accepted gives a graph with a critical path, or a reason why not.
+ */
+#define _GNU_SOURCE /* memfd_create */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "lab/profile/graph_profile.h"
+#include "lab/profile/live_page.h"
+#include "lab/profile/schedule.h"
+#include "tests/fuzz/fuzz.h"
+
+#define N_THREADS 2u
+#define MAX_EVENTS 8u
+
+static void hold(bool ok)
+{
+    if (!ok) abort();
+}
+
+struct page {
+    struct bn_live_head head;
+    struct bn_live_body body;
+    struct bn_live_thread threads[N_THREADS];
+    struct bn_prof_event events[N_THREADS][MAX_EVENTS];
+};
+_Static_assert(sizeof(struct page) % 8 == 0, "a file without gaps");
+
+/* Two threads that start, compute a brick and meet. */
+static void make_page(struct page *p)
+{
+    *p = (struct page){
+        .head = {.version = BN_LIVE_VERSION,
+                 .head_bytes = sizeof p->head,
+                 .body_bytes = sizeof p->body,
+                 .thread_bytes = sizeof p->threads[0],
+                 .event_bytes = sizeof p->events[0][0],
+                 .n_threads = N_THREADS,
+                 .max_events = MAX_EVENTS,
+                 .n_bricks = BN_BRICK_KNOWN,
+                 .n_kernels = BN_KERNEL_COUNT,
+                 .level = BN_PROF_KERNEL,
+                 .pid = 1,
+                 .ns_per_tick = 1,
+                 .program = "bn-run",
+                 .model = "model"},
+        .body = {.counts = {.n_passes = 1, .n_tokens = 1}, .pass_number = 1, .pass = {0, 50, 0, 1, 1}}};
+    memcpy(p->head.magic, BN_LIVE_MAGIC, sizeof p->head.magic);
+    for (unsigned t = 0; t < N_THREADS; t++) {
+        static const struct bn_prof_event EVENTS[] = {
+            {.begin = 5,
+             .end = 20,
+             .kernel = BN_KERNEL_I2S_GEMV,
+             .brick = BN_BRICK_UP_PROJECTION,
+             .depth = 1},
+            {.begin = 4, .end = 21, .kernel = BN_PROF_NO_KERNEL, .brick = BN_BRICK_UP_PROJECTION},
+            {.begin = 21, .end = 25, .kernel = BN_PROF_NO_KERNEL, .brick = BN_BRICK_BARRIER_WAIT},
+            {.begin = 25, .end = 45, .kernel = BN_PROF_NO_KERNEL, .brick = BN_BRICK_LM_HEAD, .layer = -1}};
+        memcpy(p->events[t], EVENTS, sizeof EVENTS);
+        p->threads[t].n_events = BN_ARRAY_LEN(EVENTS);
+    }
+}
+
+static void make_graph(const bn_prof *prof)
+{
+    struct bn_graph graph;
+    struct bn_schedule schedule = {0};
+    bn_error err = {0};
+    bn_graph_open(&graph, 0);
+    bn_status status = bn_graph_add_profile(&graph, prof, NULL, 0, 1, &err);
+    if (status == BN_OK) status = bn_graph_finish(&graph, &err);
+    if (status == BN_OK) status = bn_schedule_open(&schedule, &graph, NULL, &err);
+    hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
+    bn_schedule_close(&schedule);
+    bn_graph_close(&graph);
+}
+
+/* The input is pieces: two bytes of a place, one of a length, and what is written there. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct page page;
+    struct bn_live_reader *reader = NULL;
+    struct bn_live_snapshot *s = bn_alloc(1, sizeof *s);
+    bn_error err = {0};
+    char path[40];
+    make_page(&page);
+    for (size_t at = 0; at + 3 < size;) {
+        size_t place = ((size_t)data[at] | (size_t)data[at + 1] << 8) % sizeof page, n = data[at + 2];
+        at += 3;
+        n = bn_min_size(n, bn_min_size(size - at, sizeof page - place));
+        memcpy((unsigned char *)&page + place, data + at, n);
+        at += n;
+    }
+    atomic_store(&page.body.sequence, atomic_load(&page.body.sequence) & ~(uint64_t)1); /* else it waits */
+    int fd = memfd_create("live", MFD_CLOEXEC);
+    hold(s != NULL && fd >= 0 && write(fd, &page, sizeof page) == (ssize_t)sizeof page);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    bn_status status = bn_live_attach(&reader, path, &err);
+    if (status == BN_OK) status = bn_live_read(s, reader, &err);
+    hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
+    if (status == BN_OK && s->pass != NULL) make_graph(s->pass);
+    if (status == BN_OK) bn_live_release(s);
+    bn_live_detach(reader);
+    bn_free(s);
+    close(fd);
+    return 0;
+}
