@@ -83,7 +83,7 @@ struct bn_live_reader;
 BN_MUST_CHECK bn_status bn_live_attach(struct bn_live_reader **out, const char *path, bn_error *err);
 void bn_live_detach(struct bn_live_reader *reader);
 /* A consistent snapshot, which stays where it is until it is released by bn_live_release. BN_ERR_FORMAT when the file is damaged, or its writer
- * was killed while it wrote; then *out is empty. */
+ * was killed while it wrote; then only has_ended holds. */
 BN_MUST_CHECK bn_status bn_live_read(struct bn_live_snapshot *out, struct bn_live_reader *reader,
                                      bn_error *err);
 void bn_live_release(struct bn_live_snapshot *snapshot);

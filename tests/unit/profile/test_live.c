@@ -305,7 +305,7 @@ static void last_state_stays(void **state)
 #define AT_EVENT(member) \
     EVENT + offsetof(struct bn_prof_event, member), sizeof((struct bn_prof_event *)0)->member
 
-/* Writes `value` into so many bytes of the file. */
+/* Writes `value` into these bytes of the file. */
 static const struct fault {
     const char *what;
     size_t at, n;
@@ -409,6 +409,25 @@ static void detects_damage(void **state)
     assert_int_equal(try_to_read(folder, &err), BN_ERR_FORMAT);
     snprintf(path, sizeof path, "%s/no such file", folder);
     assert_int_equal(try_to_read(path, &err), BN_ERR_NOT_FOUND);
+}
+
+/* A writer that was killed in the middle of an update has ended, as the reader reports. */
+static void notices_a_killed_writer(void **state)
+{
+    struct bn_buf good;
+    struct bn_live_reader *reader;
+    struct bn_live_snapshot s;
+    char path[BN_LIVE_PATH];
+    (void)state;
+    make_file(&good);
+    good.data[BODY] |= 1;
+    snprintf(path, sizeof path, "%s/odd", folder);
+    write_file(path, good.data, good.len);
+    assert_int_equal(bn_live_attach(&reader, path, NULL), BN_OK);
+    assert_int_equal(bn_live_read(&s, reader, NULL), BN_ERR_FORMAT);
+    assert_true(s.has_ended);
+    bn_live_detach(reader);
+    bn_buf_release(&good);
 }
 
 /* A file that becomes shorter while it is open is an error, not a signal. */
@@ -520,11 +539,12 @@ static void reads_whole_updates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(publishes_sums),   cmocka_unit_test(never_becomes_full),
-        cmocka_unit_test(keeps_the_bits),   cmocka_unit_test(pass_has_a_graph),
-        cmocka_unit_test(tells_who_runs),   cmocka_unit_test(needs_a_private_folder),
-        cmocka_unit_test(last_state_stays), cmocka_unit_test(detects_damage),
-        cmocka_unit_test(notices_a_cut),    cmocka_unit_test(reads_whole_updates),
+        cmocka_unit_test(publishes_sums),          cmocka_unit_test(never_becomes_full),
+        cmocka_unit_test(keeps_the_bits),          cmocka_unit_test(pass_has_a_graph),
+        cmocka_unit_test(tells_who_runs),          cmocka_unit_test(needs_a_private_folder),
+        cmocka_unit_test(last_state_stays),        cmocka_unit_test(detects_damage),
+        cmocka_unit_test(notices_a_killed_writer), cmocka_unit_test(notices_a_cut),
+        cmocka_unit_test(reads_whole_updates),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

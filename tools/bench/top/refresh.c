@@ -94,9 +94,14 @@ bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
     bn_error why = {0};
     if (next == NULL) return bn_nomem(err);
     if (bn_live_read(next, top->reader, &why) != BN_OK) {
+        bool has_ended = next->has_ended;
         bn_free(next);
         snprintf(top->trouble, sizeof top->trouble, "%s", why.msg);
-        if (top->now->pid != 0) return BN_OK; /* what was read before is still shown */
+        if (top->now->pid != 0) { /* what was read before is still shown */
+            top->now->has_ended = has_ended;
+            top->state = state_of(top->now);
+            return BN_OK;
+        }
         if (err != NULL) *err = why;
         return why.code;
     }
