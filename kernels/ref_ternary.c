@@ -57,11 +57,12 @@ void bn_t5_pack_ref(uint8_t *out, const uint8_t *codes, size_t k)
 {
     static const uint8_t WEIGHT[5] = {1, 3, 9, 27, 84};
     memset(out, 0, (k + BN_T5_BLOCK - 1) / BN_T5_BLOCK * BN_T5_BLOCK_BYTES);
-    for (size_t i = 0; i < k; i++) {
-        unsigned code = codes[i / 128 * 32 + i % 32] >> (6 - 2 * (i % 128 / 32)) & 3u;
-        size_t in = i % BN_T5_BLOCK;
-        uint8_t *byte = out + i / BN_T5_BLOCK * BN_T5_BLOCK_BYTES + in % 64;
-        *byte = (uint8_t)(*byte + code * WEIGHT[in / 64]);
+    for (size_t i = 0; i < k; i += 32) { /* 32 bytes of codes have 32 elements in each field, and so has T5 */
+        const uint8_t *from = codes + i / BN_I2S_BLOCK * 32;
+        uint8_t *byte = out + i / BN_T5_BLOCK * BN_T5_BLOCK_BYTES + i % 64;
+        unsigned weight = WEIGHT[i % BN_T5_BLOCK / 64], shift = 6 - 2 * (unsigned)(i % BN_I2S_BLOCK / 32);
+        for (size_t p = 0; p < 32; p++)
+            byte[p] = (uint8_t)(byte[p] + (from[p] >> shift & 3u) * weight);
     }
 }
 
