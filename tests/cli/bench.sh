@@ -43,6 +43,7 @@ for kind in gelu:pair-gemma3-q2_0-v331-w8-p2 silu:nano-minicpm-q2_0-v331-longrop
     ok 'no other one' has_not own '^relu2_mul'
 done
 ok 'attention has three contexts' lines '^attn_values_ref .* ctx=(128|1024|4096) ' 3
+ok 'attention of a prompt has 32 queries' lines '^attn_(scores|values)_ref .*32 queries ctx=2048 ' 2
 ok 'plain C is compared with no limit' lines '_ref .* %' 0
 run kernels "${fast[@]}" -t 1,2,2 --filter add
 ok 'threads are counted once' lines '^add_' 2

@@ -108,11 +108,15 @@ static void head(struct list *l, enum bn_kernel slot, size_t each, size_t n)
     snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, k, n);
 }
 
-/* All heads of one token over a context, as in one layer. */
-static void attention(struct list *l, enum bn_kernel slot, size_t n_pos)
+#define TILE_QUERIES 32u /* of each head of the cache: as a prompt has at once */
+#define TILE_CONTEXT 2048u
+
+/* Some queries for each head of the cache over a context, as in one layer. 0: all heads of one token. */
+static void attention(struct list *l, enum bn_kernel slot, size_t n_pos, size_t queries)
 {
     const struct bn_bench_shape *s = l->shape;
-    struct bn_bench_case *c = append(l, slot, s->n_head, s->head_dim, n_pos);
+    size_t rows = queries > 0 ? queries * s->n_head_kv : s->n_head;
+    struct bn_bench_case *c = append(l, slot, rows, s->head_dim, n_pos);
     c->n_kv = s->n_head_kv;
     if (slot == BN_KERNEL_SOFTMAX) {
         c->bytes = (double)(c->rows * n_pos * sizeof(float));
@@ -125,7 +129,10 @@ static void attention(struct list *l, enum bn_kernel slot, size_t n_pos)
     c->hot_each = true;
     c->bytes = (double)c->weights_bytes;
     c->macs = c->float_macs = (double)(c->rows * n_pos * c->k);
-    snprintf(c->shape, sizeof c->shape, "%zu/%zu heads ctx=%zu", c->rows, c->n_kv, n_pos);
+    if (queries > 0)
+        snprintf(c->shape, sizeof c->shape, "%zu queries ctx=%zu", queries, n_pos);
+    else
+        snprintf(c->shape, sizeof c->shape, "%zu/%zu heads ctx=%zu", c->rows, c->n_kv, n_pos);
 }
 
 /* Kernels that take values in and give as many out; inputs: arrays that one call reads. */
@@ -151,10 +158,12 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
     for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
         head(&l, BN_KERNEL_I8_GEMM, 1, TOKENS[i]);
     for (size_t i = 0; i < BN_ARRAY_LEN(CONTEXT); i++) {
-        attention(&l, BN_KERNEL_ATTN_SCORES, CONTEXT[i]);
-        attention(&l, BN_KERNEL_SOFTMAX, CONTEXT[i]);
-        attention(&l, BN_KERNEL_ATTN_VALUES, CONTEXT[i]);
+        attention(&l, BN_KERNEL_ATTN_SCORES, CONTEXT[i], 0);
+        attention(&l, BN_KERNEL_SOFTMAX, CONTEXT[i], 0);
+        attention(&l, BN_KERNEL_ATTN_VALUES, CONTEXT[i], 0);
     }
+    attention(&l, BN_KERNEL_ATTN_SCORES, TILE_CONTEXT, TILE_QUERIES);
+    attention(&l, BN_KERNEL_ATTN_VALUES, TILE_CONTEXT, TILE_QUERIES);
     by_rows(&l, BN_KERNEL_RMSNORM, shape->n_embd, 2);
     by_rows(&l, BN_KERNEL_QUANTIZE, shape->n_embd, 1);
     by_rows(&l, BN_KERNEL_QUANTIZE16, round_up(shape->n_embd, BN_BENCH_GROUP), 1);
