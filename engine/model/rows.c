@@ -137,19 +137,19 @@ void bn_matrix_row(const struct bn_kernels *kernels, const struct bn_matrix *mat
  * this is done for each row of activations. */
 bool bn_all_finite(const float *x, size_t n)
 {
-    typedef float lanes __attribute__((vector_size(16)));
+    typedef float lanes __attribute__((vector_size(32)));
     lanes a = {0}, b = {0}, u, v;
     float sum = 0.0f;
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
+    for (; i + 16 <= n; i += 16) {
         memcpy(&u, x + i, sizeof u);
-        memcpy(&v, x + i + 4, sizeof v);
+        memcpy(&v, x + i + 8, sizeof v);
         a += u * 0.0f;
         b += v * 0.0f;
     }
     for (; i < n; i++)
         sum += x[i] * 0.0f;
-    for (unsigned k = 0; k < 4; k++)
+    for (unsigned k = 0; k < 8; k++)
         sum += a[k] + b[k];
     return sum == 0.0f;
 }
