@@ -19,7 +19,8 @@
 #include <math.h>
 #include <string.h>
 
-#define BLOCK 16u /* rows that are computed together */
+#define BLOCK 16u  /* rows that are computed together */
+#define PART 4096u /* rows whose products and bounds stay in the second-level cache for all vectors */
 
 bool bn_screen_wanted(const struct bn_session *s)
 {
@@ -132,14 +133,12 @@ static void bound_block(const struct bn_screen *screen, const struct bn_screen_v
         bound_rows(screen, x, y, r, n, lower, upper);
 }
 
-/* The n_best largest lower bounds of this thread's rows; y has the products. */
+/* Adds the lower bounds of some rows to the n_best largest ones in the heap; y has the products. */
 static void keep_best(const struct pass *p, const struct bn_screen_vector *x, const float *y, size_t from,
                       size_t to, float *heap)
 {
     size_t n_best = p->s->run.n_best;
     float lower[BLOCK], upper[BLOCK];
-    for (size_t i = 0; i < n_best; i++)
-        heap[i] = -INFINITY;
     for (size_t r = from; r < to; r += BLOCK) {
         size_t n = bn_min_size(BLOCK, to - r);
         bound_block(&p->m->screen, x, y, r, n, lower, upper);
@@ -208,10 +207,16 @@ static void screen_vectors(const struct pass *p, size_t first, size_t n)
     const struct bn_screen_vector *x = quantize_vectors(p, first, n);
     for (size_t j = 0; j < n; j++)
         planes[j] = x[j].planes;
-    kernel_begin(p);
-    p->kernels->i8_gemm(y + from, head->rows, p->m->screen.q + from * k, to - from, k, planes, n);
     for (size_t j = 0; j < n; j++)
-        keep_best(p, &x[j], y + j * head->rows, from, to, heap_of(p, p->thread, j));
+        for (size_t i = 0; i < s->run.n_best; i++)
+            heap_of(p, p->thread, j)[i] = -INFINITY;
+    kernel_begin(p);
+    for (size_t r = from, end; r < to; r = end) {
+        end = bn_min_size(r + PART, to);
+        p->kernels->i8_gemm(y + r, head->rows, p->m->screen.q + r * k, end - r, k, planes, n);
+        for (size_t j = 0; j < n; j++)
+            keep_best(p, &x[j], y + j * head->rows, r, end, heap_of(p, p->thread, j));
+    }
     kernel_end(p, BN_KERNEL_I8_GEMM, (to - from) * (k + 3 * sizeof(float)), shape(to - from, k, n));
     brick_end(brick, (to - from) * n);
     meet(p);
