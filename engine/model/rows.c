@@ -137,19 +137,26 @@ void bn_matrix_row(const struct bn_kernels *kernels, const struct bn_matrix *mat
  * this is done for each row of activations. */
 bool bn_all_finite(const float *x, size_t n)
 {
-    typedef float lanes __attribute__((vector_size(32)));
-    lanes a = {0}, b = {0}, u, v;
+    typedef float lanes __attribute__((vector_size(16)));
+    lanes a = {0}, b = {0}, c = {0}, d = {0}, v; /* four chains hide the latency of additions */
     float sum = 0.0f;
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        memcpy(&u, x + i, sizeof u);
-        memcpy(&v, x + i + 8, sizeof v);
-        a += u * 0.0f;
+        memcpy(&v, x + i, sizeof v);
+        a += v * 0.0f;
+        memcpy(&v, x + i + 4, sizeof v);
         b += v * 0.0f;
+        memcpy(&v, x + i + 8, sizeof v);
+        c += v * 0.0f;
+        memcpy(&v, x + i + 12, sizeof v);
+        d += v * 0.0f;
     }
+    a += b;
+    c += d;
+    a += c;
     for (; i < n; i++)
         sum += x[i] * 0.0f;
-    for (unsigned k = 0; k < 8; k++)
-        sum += a[k] + b[k];
+    for (unsigned k = 0; k < 4; k++)
+        sum += a[k];
     return sum == 0.0f;
 }
