@@ -214,22 +214,35 @@ void bn_f32_gemm_avx512vnni(float *y, size_t ldy, const float *w, size_t rows, s
 
 /* ---- exp and what needs it ---- */
 
+/* x[i] = exp(x[i]) for up to four vectors; n is a constant. Each step is done for all of them, since one chain of
+ * dependent instructions takes several times as long as its work. */
+INLINE void exp_each(__m512 *x, const size_t n)
+{
+    static const float C[] = {BN_EXP_C5, BN_EXP_C4, BN_EXP_C3, BN_EXP_C2, 1.0f, 1.0f};
+    __m512 j[4], r[4], p[4];
+    for (size_t i = 0; i < n; i++) {
+        /* min returns its second operand for a NaN, which then reaches the result. */
+        r[i] = _mm512_min_ps(_mm512_set1_ps(BN_EXP_MAX), x[i]);
+        j[i] = _mm512_roundscale_ps(_mm512_mul_ps(r[i], _mm512_set1_ps(BN_EXP_LOG2E)), 0);
+        p[i] = _mm512_set1_ps(BN_EXP_C6);
+    }
+    for (size_t i = 0; i < n; i++)
+        r[i] = _mm512_fnmadd_ps(j[i], _mm512_set1_ps(BN_EXP_LN2_HIGH), r[i]);
+    for (size_t i = 0; i < n; i++)
+        r[i] = _mm512_fnmadd_ps(j[i], _mm512_set1_ps(BN_EXP_LN2_LOW), r[i]);
+    for (size_t c = 0; c < sizeof C / sizeof *C; c++)
+        for (size_t i = 0; i < n; i++)
+            p[i] = _mm512_fmadd_ps(p[i], r[i], _mm512_set1_ps(C[c]));
+    for (size_t i = 0; i < n; i++) {
+        __mmask16 counts = _mm512_cmp_ps_mask(x[i], _mm512_set1_ps(BN_EXP_MIN), _CMP_NLT_UQ); /* NaN too */
+        x[i] = _mm512_maskz_scalef_ps(counts, p[i], j[i]);
+    }
+}
+
 INLINE __m512 exp16(__m512 x)
 {
-    /* min returns its second operand for a NaN, which then reaches the result. */
-    __m512 v = _mm512_min_ps(_mm512_set1_ps(BN_EXP_MAX), x);
-    __m512 j = _mm512_roundscale_ps(_mm512_mul_ps(v, _mm512_set1_ps(BN_EXP_LOG2E)), 0);
-    __m512 r = _mm512_fnmadd_ps(j, _mm512_set1_ps(BN_EXP_LN2_HIGH), v);
-    r = _mm512_fnmadd_ps(j, _mm512_set1_ps(BN_EXP_LN2_LOW), r);
-    __m512 p = _mm512_set1_ps(BN_EXP_C6);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(BN_EXP_C5));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(BN_EXP_C4));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(BN_EXP_C3));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(BN_EXP_C2));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    __mmask16 counts = _mm512_cmp_ps_mask(x, _mm512_set1_ps(BN_EXP_MIN), _CMP_NLT_UQ); /* NaN too */
-    return _mm512_maskz_scalef_ps(counts, p, j);
+    exp_each(&x, 1);
+    return x;
 }
 
 void bn_exp_avx512vnni(float *y, const float *x, size_t n)
@@ -286,13 +299,17 @@ void bn_softmax_avx512vnni(float *x, size_t n)
     __m512 max = _mm512_set1_ps(largest(x, n));
     __m512d sum = _mm512_setzero_pd();
     size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        __m512 e = exp16(_mm512_sub_ps(_mm512_loadu_ps(x + i), max));
-        _mm512_storeu_ps(x + i, e);
-        sum = _mm512_add_pd(sum, _mm512_cvtps_pd(_mm256_loadu_ps(x + i)));
-        sum = _mm512_add_pd(sum, _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8)));
+    for (; i + 64 <= n; i += 64) {
+        __m512 e[4];
+        for (size_t v = 0; v < 4; v++)
+            e[v] = _mm512_sub_ps(_mm512_loadu_ps(x + i + 16 * v), max);
+        exp_each(e, 4);
+        for (size_t v = 0; v < 4; v++)
+            _mm512_storeu_ps(x + i + 16 * v, e[v]);
+        for (size_t v = 0; v < 8; v++)
+            sum = _mm512_add_pd(sum, _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8 * v)));
     }
-    if (i < n) {
+    for (; i < n; i += 16) {
         __mmask16 here = first16(n - i);
         __m512 e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(here, x + i), max));
         _mm512_mask_storeu_ps(x + i, here, e);
