@@ -37,7 +37,7 @@ check 'the order of texts does not matter' cmp "$tmp/ab.gguf" "$tmp/ba.gguf"
 check 'FILE:2 counts a text twice' cmp "$tmp/twice.gguf" "$tmp/aab.gguf"
 head -c 3000 /dev/urandom | tr -d '\0' >"$tmp/bytes"
 check 'any bytes come back from tokens' bash -c "'$run' tokenize -m '$tmp/v.gguf' -f '$tmp/bytes' --ids | tr ' ' , |
-    xargs -I{} '$run' detokenize -m '$tmp/v.gguf' {} >'$tmp/again'; cmp '$tmp/bytes' '$tmp/again'"
+    xargs -I{} '$run' detokenize -m '$tmp/v.gguf' --tokens {} >'$tmp/again'; cmp '$tmp/bytes' '$tmp/again'"
 says 0 'a short text gives a smaller vocabulary, with a warning' 'give [0-9]+ tokens' \
     "$train" tokenizer --text "$tmp/held-out" --vocab 60000 -o "$tmp/short.gguf"
 says 2 'an unknown splitting rule' "unknown splitting rule 'x'" "$train" tokenizer --text "$tmp/a" --pre x -o "$tmp/x.gguf"
@@ -73,7 +73,8 @@ check 'and ends' "$train" resume -q -t 3 -o "$tmp/parts"
 check 'with the same checkpoint' cmp "$tmp/one/checkpoint.bntrain" "$tmp/parts/checkpoint.bntrain"
 check 'another seed gives another one' bash -c "'$train' train -q ${shape[*]} ${steps[*]} --seed 43 -o '$tmp/seed' &&
     ! cmp -s '$tmp/one/model.gguf' '$tmp/seed/model.gguf'"
-begin -o "$tmp/interrupted" --steps 100000 >"$tmp/log" 2>&1 &
+# A shell starts background commands without SIGINT.
+env --default-signal=INT "$train" train -q "${shape[@]}" "${steps[@]}" -o "$tmp/interrupted" --steps 100000 >"$tmp/log" 2>&1 &
 wait_for test -e "$tmp/interrupted/checkpoint.bntrain"
 kill -INT $! && wait $!
 check 'an interruption ends the run by its signal' equal $? 130
@@ -131,7 +132,7 @@ says 2 'a folder with a run is not overwritten' 'has the checkpoint of a run' be
 says 2 'a batch of broken windows' 'not whole' begin --batch 500 -o "$tmp/x"
 says 2 'a width that no type stores' 'expected a multiple of 128' begin --width 192 -o "$tmp/x"
 says 2 'no text' 'no text is given' "$train" train -o "$tmp/x"
-says 2 'a text shorter than a window' 'too short' "$train" train --text "$tmp/held-out" --tokenizer "$tmp/v.gguf" --context 16384 --batch 16384 \
+says 2 'a text shorter than a window' 'too short' "$train" train --text "$tmp/held-out" --tokenizer "$tmp/v.gguf" --context 16384 --batch 16384 --micro-batch 16384 \
     --layers 1 --width 128 -o "$tmp/x"
 says 3 'a text that does not exist' 'nothing-here' "$train" train --text "$tmp/nothing-here" -o "$tmp/x"
 says 4 'a file that is not a checkpoint' 'not a checkpoint' "$train" export "$tmp/v.gguf" -o "$tmp/x.gguf"
