@@ -28,6 +28,7 @@ struct pass {
     const struct bn_growth *growth;
     struct bn_bisection *out;
     size_t n_rows;
+    bool recurrent;              /* the layer has no attention */
     double *errors[BN_AT_COUNT]; /* n_rows each: of this layer; BN_AT_EMBD: of what enters it */
     bn_error *err;
 };
@@ -35,10 +36,12 @@ struct pass {
 /* The error that row r of an operation is handed. */
 static double handed(const struct pass *p, enum bn_op op, size_t r)
 {
+    static const enum bn_op OF_RECURRENT[3] = {BN_AT_Z, BN_AT_CONV, BN_AT_ATTN_NORM};
     double e = 0;
-    const enum bn_op *inputs = bn_op_inputs(op);
+    const enum bn_op *inputs = op == BN_AT_ATTN_OUT && p->recurrent ? OF_RECURRENT : bn_op_inputs(op);
     for (size_t i = 0; i < 3 && inputs[i] != BN_AT_COUNT; i++) {
-        bool all_before = op == BN_AT_ATTN_OUT && inputs[i] != BN_AT_Q_ROPE;
+        bool all_before =
+            op == BN_AT_CONV || (op == BN_AT_ATTN_OUT && inputs[i] != BN_AT_Q_ROPE && inputs[i] != BN_AT_Z);
         for (size_t from = all_before ? 0 : r; from <= r; from++)
             e = fmax(e, p->errors[inputs[i]][from]);
     }
@@ -116,6 +119,7 @@ static void count(struct bn_bisection *out, const struct bn_finding *f)
 static bn_status visit(struct pass *p, enum bn_op op, int32_t layer)
 {
     const struct bn_record *a = bn_records_find(p->a, op, layer), *b = bn_records_find(p->b, op, layer);
+    if (op == BN_AT_MIX) p->recurrent = a != NULL || b != NULL;
     if (a == NULL && b == NULL) {
         assume(p, op, bn_op_kind_of(op) != BN_OP_NORM);
         return BN_OK;

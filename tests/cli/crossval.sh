@@ -93,6 +93,13 @@ fault no-inverse "$m" 'embd outside the layers'
 fault no-signs "$m" 'embd outside the layers'
 fault signs-after "$m" 'q of layer 0'
 fault head-unrotated "$m" 'logits outside the layers'
+m=fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf
+for fault in grouped-heads late-update no-key-root unordered-out; do
+    fault $fault "$m" 'attn_out of layer 0'
+done
+fault gate-halves "$m" 'q_rope of layer 3'
+fault rope-all "$m" 'q_rope of layer 3'
+fault signs-after "$m" 'mix of layer 0'
 says 1 "a norm of inputs that was left out is named" 'its input attn_q_norm_in was not sent' \
     "$xval" ladder -q -m fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf --tokens $ids --ref 'oracle --fault no-input-norm'
 says 1 "a norm that was left out is named" 'its input attn_sub_norm was not sent' \
