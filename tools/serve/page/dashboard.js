@@ -129,11 +129,13 @@ async function poll() {
   clearTimeout(timer);
   if (paused || document.hidden) return;
   try {
+    const first = !latest();
     take(await requestJson("/v1/status"));
     failures = 0;
     find("#problem").hidden = true;
     setState(latest().state === "ok" ? "Live" : "The server is stopping", latest().state === "ok" ? "live" : "late");
     show();
+    if (first) showHistory();
   } catch (e) {
     failures++;
     setState("No connection", "late");
@@ -155,5 +157,5 @@ document.addEventListener("DOMContentLoaded", () => {
   find("#pause").addEventListener("click", () => setPaused(!paused));
   document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
   addEventListener("resize", () => { if (latest()) showPlots(); redrawHistory(); });
-  poll().then(showHistory);
+  poll();
 });

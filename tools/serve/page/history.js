@@ -58,7 +58,6 @@ function showReports() {
 
 async function showHistory() {
   const note = find("#history-note");
-  if (!latest()) return;
   if (!latest().benchmarks) {
     note.replaceChildren("Start the server with ", el("code", {}, "bn-serve --dashboard FOLDER"), " to see saved runs of bn-bench here.");
     return;
