@@ -30,6 +30,7 @@
 
 struct frame {
     uint32_t place, count, parent;
+    uint32_t near; /* the frame that no token can tell from this one */
 };
 
 struct place {
@@ -38,6 +39,7 @@ struct place {
 
 struct state {
     uint32_t first, n, mask; /* places; the mask's number + 1, 0: none */
+    uint32_t near;           /* the state with the same mask + 1, 0: not known */
     bool accepts;
 };
 
@@ -111,7 +113,8 @@ static uint64_t hash_state(const struct bn_matcher *m, uint32_t i)
 
 static bool same_frame(const struct bn_matcher *m, uint32_t a, uint32_t b)
 {
-    return memcmp(&m->frames[a], &m->frames[b], sizeof *m->frames) == 0;
+    const struct frame *x = &m->frames[a], *y = &m->frames[b];
+    return x->place == y->place && x->count == y->count && x->parent == y->parent;
 }
 
 static bool same_state(const struct bn_matcher *m, uint32_t a, uint32_t b)
@@ -172,15 +175,40 @@ static bool make_room(struct bn_matcher *m, void *list, size_t *room, size_t n, 
     return false;
 }
 
+/* A count that is as good for the next token: one token repeats a body at most as often as it has bytes, so a limit that
+ * is further away does not matter. */
+static uint32_t near_count(const struct bn_matcher *m, uint32_t place, uint32_t count)
+{
+    uint32_t far = m->trie->depth + 2;
+    if ((place & LOOP_FRAME) == 0) return count;
+    const struct bn_loop *loop = &m->g->loops[place & ~LOOP_FRAME];
+    if (count < loop->min) return loop->min - count > far ? loop->min - far : count;
+    return loop->max != BN_GRAMMAR_UNLIMITED && loop->max - count >= far ? loop->min : count;
+}
+
+static uint32_t push_frame(struct bn_matcher *m, uint32_t place, uint32_t count, uint32_t parent);
+
+/* For a frame that is new. The nearest frame of a nearest frame is itself. */
+static void find_near(struct bn_matcher *m, uint32_t frame)
+{
+    struct frame f = m->frames[frame];
+    uint32_t count = near_count(m, f.place, f.count), parent = m->frames[f.parent].near;
+    bool is_near = count == f.count && parent == f.parent;
+    uint32_t near = is_near ? frame : push_frame(m, f.place, count, parent);
+    m->frames[frame].near = near;
+}
+
 static uint32_t push_frame(struct bn_matcher *m, uint32_t place, uint32_t count, uint32_t parent)
 {
     if (!make_room(m, &m->frames, &m->frames_room, m->n_frames + 1, sizeof *m->frames, HARD_FRAMES))
         return NO_FRAME;
     uint32_t mine = (uint32_t)m->n_frames;
-    m->frames[mine] = (struct frame){place, count, parent};
+    m->frames[mine] = (struct frame){place, count, parent, mine};
     uint32_t found = intern(m, &m->frame_table, mine, hash_frame, same_frame);
-    m->n_frames += found == mine;
-    return found;
+    if (found != mine || m->failed) return found;
+    m->n_frames++;
+    find_near(m, mine);
+    return mine;
 }
 
 /* ---- making a state ---- */
@@ -319,7 +347,7 @@ static uint32_t end_state(struct bn_matcher *m)
     qsort(m->found, m->n_found, sizeof *m->found, by_place);
     if (m->n_found > 0) memcpy(m->places + m->n_places, m->found, m->n_found * sizeof *m->found);
     uint32_t mine = (uint32_t)m->n_states;
-    m->states[mine] = (struct state){(uint32_t)m->n_places, (uint32_t)m->n_found, 0, m->accepts};
+    m->states[mine] = (struct state){(uint32_t)m->n_places, (uint32_t)m->n_found, 0, 0, m->accepts};
     uint32_t state = intern(m, &m->state_table, mine, hash_state, same_state);
     if (m->failed) return DEAD;
     if (state == mine) {
@@ -365,16 +393,22 @@ static void forget(struct bn_matcher *m)
     }
     for (uint32_t k = 0; k < now.n; k++)
         number[m->places[now.first + k].frame] = 1;
-    for (size_t i = m->n_frames; i-- > 1;)
-        if (number[i] != 0) number[m->frames[i].parent] = 1;
+    for (unsigned round = 0; round < 2; round++) { /* those of the state, then those that are near */
+        for (size_t i = m->n_frames; i-- > 1;)
+            if (number[i] != 0) number[m->frames[i].parent] = 1;
+        for (size_t i = 1; i < m->n_frames; i++)
+            if (number[i] != 0) number[m->frames[i].near] = 1;
+    }
     uint32_t n = 1;
     number[NO_FRAME] = NO_FRAME;
     for (uint32_t i = 1; i < m->n_frames; i++) {
         if (number[i] == 0) continue;
         struct frame f = m->frames[i];
-        m->frames[n] = (struct frame){f.place, f.count, number[f.parent]};
+        m->frames[n] = (struct frame){f.place, f.count, number[f.parent], f.near};
         number[i] = n++;
     }
+    for (uint32_t i = 1; i < n; i++)
+        m->frames[i].near = number[m->frames[i].near];
     m->n_frames = n;
     clear_table(&m->frame_table);
     for (uint32_t i = 1; i < n; i++)
@@ -384,7 +418,7 @@ static void forget(struct bn_matcher *m)
         m->places[k].frame = number[m->places[k].frame];
     qsort(m->places, now.n, sizeof *m->places, by_place);
     bn_free(number);
-    m->states[0] = (struct state){0, now.n, 0, now.accepts};
+    m->states[0] = (struct state){0, now.n, 0, 0, now.accepts};
     m->n_places = now.n;
     m->n_states = 1;
     m->n_masks = 0;
@@ -450,11 +484,27 @@ bool bn_matcher_take_bytes(struct bn_matcher *m, const char *bytes, size_t n)
     return entry != DEAD;
 }
 
-static void make_mask(struct bn_matcher *m, uint64_t *mask)
+/* The state that has the same mask as the current one, whatever its counts are. */
+static uint32_t near_state(struct bn_matcher *m)
+{
+    if (m->states[m->now].near != 0) return m->states[m->now].near - 1;
+    struct state now = m->states[m->now];
+    begin_state(m);
+    m->accepts = now.accepts;
+    for (uint32_t k = 0; k < now.n; k++)
+        visit(m, m->places[now.first + k].node, m->frames[m->places[now.first + k].frame].near);
+    uint32_t entry = end_state(m);
+    if (entry == DEAD) return m->now;
+    m->states[m->now].near = entry - 1;
+    return entry - 2;
+}
+
+/* The mask of a state. */
+static void make_mask(struct bn_matcher *m, uint32_t state, uint64_t *mask)
 {
     const struct bn_trie_node *nodes = m->trie->nodes;
     uint32_t path[BN_TRIE_MAX_DEPTH + 1];
-    path[0] = m->now;
+    path[0] = state;
     memset(mask, 0, m->mask_words * sizeof *mask);
     for (size_t i = 0; i < m->trie->n_nodes && !m->failed;) {
         const struct bn_trie_node *node = &nodes[i];
@@ -479,7 +529,8 @@ const uint64_t *bn_matcher_mask(struct bn_matcher *m)
 {
     begin_call(m);
     if (m->failed) return NULL;
-    if (m->states[m->now].mask == 0) {
+    uint32_t state = near_state(m);
+    if (m->states[state].mask == 0) {
         if (m->n_masks == m->max_masks) {
             for (size_t i = 0; i < m->n_states; i++)
                 m->states[i].mask = 0;
@@ -488,10 +539,10 @@ const uint64_t *bn_matcher_mask(struct bn_matcher *m)
         if (!make_room(m, &m->masks, &m->masks_room, (m->n_masks + 1) * m->mask_words, sizeof *m->masks,
                        SIZE_MAX))
             return NULL;
-        make_mask(m, m->masks + m->n_masks * m->mask_words);
-        m->states[m->now].mask = (uint32_t)++m->n_masks;
+        make_mask(m, state, m->masks + m->n_masks * m->mask_words);
+        m->states[state].mask = (uint32_t)++m->n_masks;
     }
-    return m->failed ? NULL : m->masks + (m->states[m->now].mask - 1) * m->mask_words;
+    return m->failed ? NULL : m->masks + (m->states[state].mask - 1) * m->mask_words;
 }
 
 bool bn_matcher_accepts(const struct bn_matcher *m)

@@ -58,6 +58,7 @@ static bn_status add_tokens(struct bn_trie *trie, const struct bn_tokenizer *tok
                 .token = -1, .depth = (uint16_t)depth, .byte = (unsigned char)text.ptr[depth]};
         }
         trie->nodes[trie->n_nodes - 1].token = (int32_t)ids[i];
+        if (text.len > trie->depth) trie->depth = (uint32_t)text.len;
         before = text;
     }
     while (n_open > 0)

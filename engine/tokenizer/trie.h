@@ -20,6 +20,7 @@ struct bn_trie_node {
 struct bn_trie {
     struct bn_trie_node *nodes;
     size_t n_nodes;
+    uint32_t depth; /* bytes of the longest token */
 };
 
 /* Made by the first call; it lives as long as the tokenizer. Any number of threads may call this. */

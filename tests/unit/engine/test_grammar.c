@@ -349,6 +349,9 @@ static void masks_are_those_of_trying_every_token(void **state)
         "root ::= (\"the \" | \"then \" | \"there\" \"fore\"? \" \"){1,3} [.!]",
         "root ::= (\"\xc3\xa9\" | \"\xc3\xa8\" | \"\xf0\x9f\x98\x80\"){2,4}",
         "root ::= .{1,12}",
+        "root ::= [a-z ]{60,900} \"!\"", /* limits that are far, and near */
+        "root ::= ([a-z ]{2,400} \"!\"){0,40} | ([a-e]{0,30} \" \"){200,}",
+        "root ::= [a-z ]{1,14} \"!\"",
         "root ::= \"(\" root \")\" | \"[\" root \"]\" | \"to be \" root | \"x\"",
     };
     uint64_t random = 3;

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Any bytes as a grammar, or, when they begin with {, as a JSON Schema. What is accepted is followed for some tokens:
+ * each token of a mask may come next, one that is not in it may not, and what was allowed can go on or end. A schema
+ * that is accepted has a translation that parses.
+ */
+#include <stdlib.h>
+
+#include "grammar/matcher.h"
+#include "tests/fuzz/fuzz.h"
+
+#define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
+#define N_STEPS 12u
+
+static void hold(bool ok)
+{
+    if (!ok) abort();
+}
+
+static const bn_tokenizer *tokenizer(void)
+{
+    static bn_model *model;
+    const bn_model_options options = {.no_weights = true};
+    if (model == NULL) hold(bn_model_open(&model, MODEL, &options, NULL) == BN_OK);
+    return bn_model_tokenizer(model);
+}
+
+static bool has(const uint64_t *mask, size_t id)
+{
+    return (mask[id / 64] >> (id % 64) & 1) != 0;
+}
+
+/* A token of the mask that the step and the bytes choose; -1: there is none. */
+static int32_t choose(const uint64_t *mask, size_t n_vocab, size_t seed)
+{
+    for (size_t i = 0; i < n_vocab; i++)
+        if (has(mask, (i + seed) % n_vocab)) return (int32_t)((i + seed) % n_vocab);
+    return -1;
+}
+
+static void follow(const bn_grammar *g, const uint8_t *data, size_t size)
+{
+    const bn_tokenizer *tok = tokenizer();
+    size_t n_vocab = bn_tokenizer_n_vocab(tok);
+    int32_t end = bn_tokenizer_eos(tok);
+    struct bn_matcher *m = NULL;
+    if (bn_matcher_open(&m, g, tok, n_vocab, &end, 1, NULL) != BN_OK) return;
+    for (size_t step = 0; step < N_STEPS; step++) {
+        size_t seed = (size_t)data[step % size] * 7919u + step * 31u;
+        const uint64_t *mask = bn_matcher_mask(m);
+        if (mask == NULL) break;
+        int32_t id = choose(mask, n_vocab, seed), other = (int32_t)(seed % n_vocab);
+        hold(id >= 0 || !bn_matcher_accepts(m) || bn_matcher_is_complete(m));
+        bool may = has(mask, (size_t)other);
+        hold(bn_matcher_allows(m, other) == may || bn_matcher_has_failed(m));
+        if (id < 0 || id == end) break;
+        hold(bn_matcher_take(m, id) || bn_matcher_has_failed(m));
+    }
+    bn_matcher_close(m);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    bn_grammar *g = NULL;
+    bn_error err = {0};
+    enum bn_grammar_kind kind = size > 0 && data[0] == '{' ? BN_GRAMMAR_JSON_SCHEMA : BN_GRAMMAR_GBNF;
+    bn_status status = bn_grammar_open(&g, kind, (const char *)data, size, &err);
+    if (status == BN_OK) {
+        follow(g, data, size);
+    } else {
+        hold(g == NULL && err.msg[0] != '\0');
+        /* What a schema is translated to has no mistakes but those of its references and patterns. */
+        hold(kind == BN_GRAMMAR_GBNF || strstr(err.msg, "expected") == NULL);
+    }
+    bn_grammar_close(g);
+    return 0;
+}
