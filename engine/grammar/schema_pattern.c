@@ -7,6 +7,7 @@
  * The characters are those of the string's value; in JSON, quotes, backslashes and control characters are escapes.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -249,6 +250,8 @@ static bn_status take_count(struct pattern *p, const char **end)
     if (*at == ',') {
         size_t more = strspn(++at, "0123456789");
         if (more > 6) return refuse(p, "has a count that is too large");
+        if (more > 0 && strtoul(at, NULL, 10) < strtoul(p->at + 1, NULL, 10))
+            return refuse(p, "has a count whose maximum is below its minimum");
         at += more;
     }
     if (*at != '}') return refuse(p, "has a count that is not {m}, {m,} or {m,n}");
