@@ -2,7 +2,7 @@
  *
  * The budget of pieces of prompts. The time of a pass grows at most in proportion to its tokens, because each pass reads
  * the weights once. So a piece that is changed in the proportion of the time wanted to the time taken never makes a pass
- * too long, and comes near the time wanted after a few passes.
+ * too long, and comes near the time wanted after some passes.
  */
 #include "infer/budget.h"
 
@@ -52,5 +52,7 @@ void bn_budget_account(struct bn_budget *b, size_t n_answers, size_t n_tokens, u
     double wanted = pass->plain_ns * b->slowdown, tokens = (double)n_tokens * wanted / (double)ns;
     /* The end of a prompt is short, and does not show that more is too long. */
     if ((double)ns <= wanted && tokens < pass->tokens) return;
+    /* Up by half of the way: a pass that was short by chance changes less. */
+    if (tokens > pass->tokens && pass->tokens > 0.0) tokens = (tokens + pass->tokens) / 2.0;
     pass->tokens = tokens < 1.0 ? 1.0 : tokens;
 }

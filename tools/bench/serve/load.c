@@ -16,8 +16,8 @@
 #include "base/random.h"
 #include "tools/cli/report.h"
 
-#define MAX_OPEN 1000u   /* connections at a time */
-#define LEAST_RUNNING 4u /* tokens of each answer before the interrupting prompt comes */
+#define MAX_OPEN 1000u    /* connections at a time */
+#define LEAST_RUNNING 16u /* tokens of each answer before the interrupting prompt comes */
 
 /* ---- requests ---- */
 
