@@ -31,6 +31,11 @@ check 'the id of an object comes back' holds '"id" not in o[0] and o[1]["id"] ==
 check 'the second turn reuses the first one' holds 'o[1]["cached_tokens"] > 0'
 chain() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["predicate"]["result"]["chain"])' "$1"; }
 check 'the chain is that of the receipt' holds "[x['chain'] for x in o] == ['$(chain "$tmp/receipts/0.json")', '$(chain "$tmp/receipts/1.json")']"
+check 'whose prompt is the whole conversation' python3 -c 'import hashlib, json, sys
+o = [json.loads(line) for line in open(sys.argv[1])]
+text = "hello\n" + o[0]["text"] + "\nworld"
+assert hashlib.sha256(text.encode()).hexdigest() == json.load(open(sys.argv[2]))["predicate"]["request"]["prompt_sha256"]' \
+    "$tmp/out" "$tmp/receipts/1.json"
 check 'which can be replayed' "$bin/bn-verify-receipt" --replay "$tmp/receipts/1.json"
 cp "$tmp/out" "$tmp/json"
 printf 'hello\nworld\n' | "$bin/bn-run" chat -q -n 6 >"$tmp/plain"
