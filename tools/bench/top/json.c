@@ -31,7 +31,8 @@ static void put_bricks(bn_json *object, const struct bn_top *top, const struct b
         double budget = top->budget.ns[i];
         if (top->budget.given)
             bn_json_put_finite(o, "of_budget",
-                               budget > 0 ? (double)b->inclusive_ns / (double)b->count / budget : (double)NAN,
+                               budget > 0 ? (double)b->inclusive_ns / (double)b->count / budget
+                                          : BN_TOP_UNKNOWN,
                                "the document has no such brick");
     }
 }

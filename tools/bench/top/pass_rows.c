@@ -77,14 +77,14 @@ static void add_node(struct maker *m, uint32_t id, unsigned depth, uint64_t pare
         .key = key_of(parent, name, place),
         .depth = depth,
         .category = category_of(m, node->name, category),
-        .share = m->pass_ns > 0 ? ns / m->pass_ns : (double)NAN,
+        .share = m->pass_ns > 0 ? ns / m->pass_ns : BN_TOP_UNKNOWN,
         .ns = ns,
         .count = node->kind == BN_NODE_PASS ? (double)node->elements : 1,
-        .bytes_per_s = node->bytes > 0 && ns > 0 ? (double)node->bytes * 1e9 / ns : (double)NAN,
-        .ops_per_s = node->ops > 0 && ns > 0 ? (double)node->ops * 1e9 / ns : (double)NAN,
-        .path = NAN,
-        .slack_ns = NAN,
-        .budget = NAN};
+        .bytes_per_s = node->bytes > 0 && ns > 0 ? (double)node->bytes * 1e9 / ns : BN_TOP_UNKNOWN,
+        .ops_per_s = node->ops > 0 && ns > 0 ? (double)node->ops * 1e9 / ns : BN_TOP_UNKNOWN,
+        .path = BN_TOP_UNKNOWN,
+        .slack_ns = BN_TOP_UNKNOWN,
+        .budget = BN_TOP_UNKNOWN};
     snprintf(row->name, sizeof row->name, "%s", node->kind == BN_NODE_PASS ? "Pass" : name);
     if (node->kind == BN_NODE_PASS) row->key = 1;
     add_leaves(row, m, id);

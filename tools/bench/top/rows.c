@@ -36,7 +36,7 @@ void bn_top_toggle(struct bn_top_view *view, uint64_t key)
 
 static double ratio(double part, double whole)
 {
-    return whole > 0 ? part / whole : (double)NAN;
+    return whole > 0 ? part / whole : BN_TOP_UNKNOWN;
 }
 
 static struct bn_top_row *add_row(struct bn_top_rows *out, const char *name, uint64_t key)
@@ -44,11 +44,11 @@ static struct bn_top_row *add_row(struct bn_top_rows *out, const char *name, uin
     struct bn_top_row *row = &out->list[out->n++];
     *row = (struct bn_top_row){.key = key,
                                .category = BN_CATEGORY_OTHER,
-                               .bytes_per_s = NAN,
-                               .ops_per_s = NAN,
-                               .path = NAN,
-                               .slack_ns = NAN,
-                               .budget = NAN};
+                               .bytes_per_s = BN_TOP_UNKNOWN,
+                               .ops_per_s = BN_TOP_UNKNOWN,
+                               .path = BN_TOP_UNKNOWN,
+                               .slack_ns = BN_TOP_UNKNOWN,
+                               .budget = BN_TOP_UNKNOWN};
     snprintf(row->name, sizeof row->name, "%s", name);
     return row;
 }
@@ -71,7 +71,7 @@ static double per_pass(const struct maker *m, uint64_t ns)
 static double rate(const struct maker *m, uint64_t n, uint64_t ns)
 {
     double threads = ratio((double)m->window->counts.n_parts, (double)m->window->counts.n_passes);
-    return n > 0 ? ratio((double)n * 1e9 * threads, (double)ns) : (double)NAN;
+    return n > 0 ? ratio((double)n * 1e9 * threads, (double)ns) : BN_TOP_UNKNOWN;
 }
 
 static void set_path(struct bn_top_row *row, const struct maker *m, const char *name)

@@ -7,6 +7,8 @@
 #ifndef BN_BENCH_TOP_H
 #define BN_BENCH_TOP_H
 
+#include <math.h>
+
 #include "lab/profile/graph_profile.h"
 #include "lab/profile/live.h"
 #include "lab/profile/schedule.h"
@@ -49,7 +51,8 @@ BN_MUST_CHECK bn_status bn_top_budget_read(struct bn_top_budget *out, const char
 enum bn_top_sort { BN_TOP_BY_TIME, BN_TOP_BY_ORDER, BN_TOP_BY_PATH, BN_TOP_BY_SLACK, BN_TOP_SORTS };
 extern const char *const bn_top_sort_names[BN_TOP_SORTS];
 
-/* Numbers that are not known are NaN. */
+#define BN_TOP_UNKNOWN ((double)NAN) /* a number that is not known */
+
 struct bn_top_row {
     char name[64];
     uint64_t key; /* the same row has the same key in the next refresh */
