@@ -262,10 +262,14 @@ void bn_i2s_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, co
  * taken away at the end. Bound: 255 * 128 * 2^16 is below 2^31. */
 INLINE int64_t sum_planes(const struct bn_planes *x, size_t k)
 {
-    int64_t sum = 0;
-    for (size_t i = 0; i < k; i++)
-        sum += 256 * x->high[i] + x->low[i];
-    return sum;
+    const __m512i ones = _mm512_set1_epi8(1);
+    __m512i high = _mm512_setzero_si512(), low = high;
+    for (size_t i = 0; i < k; i += 64) {
+        __mmask64 here = k - i < 64 ? ((__mmask64)1 << (k - i)) - 1 : ~(__mmask64)0;
+        high = dot4(high, ones, _mm512_maskz_loadu_epi8(here, x->high + i));
+        low = dot4(low, ones, _mm512_maskz_loadu_epi8(here, x->low + i));
+    }
+    return 256 * (int64_t)_mm512_reduce_add_epi32(high) + _mm512_reduce_add_epi32(low);
 }
 
 static void i8_one(float *y, const int8_t *w, size_t rows, size_t k, const struct bn_planes *x)
