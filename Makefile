@@ -148,7 +148,7 @@ C_FILES := $(call src,$(foreach d,engine kernels lab hub train tools tests examp
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo reference bridges crossval-npm check run-tests run-lint fuzz fuzz-run fuzz-replay test lint \
+.PHONY: all help deps demo reference bridges crossval-npm train-kills check run-tests run-lint fuzz fuzz-run fuzz-replay test lint \
     docs format check-headers bench cover repro dist packages install install-files uninstall clean distclean FORCE
 
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
@@ -308,6 +308,9 @@ reference: $(REFERENCE) ## the independent oracle and the comparison of logits
 crossval-npm: $(PROGRAMS) $(REFERENCE) ## compare with llama.cpp, serve OpenAI's client (packages from npm)
 	@export OUT=$(OUT) BN_BRIDGE_DIR=$(OUT)/crossval; BN_NPM_INSTALL=1 tests/cli/crossval_npm.sh && \
 	  tests/cli/convert_npm.sh && tests/cli/embed.sh && BN_NPM_INSTALL=1 tests/cli/serve_npm.sh
+
+train-kills: $(PROGRAMS) ## kill a training run 200 times at random moments; its checkpoint survives
+	@BN_KILLS=200 OUT=$(OUT) tests/cli/train.sh
 
 # Engines of llama.cpp's family, against trees that are built already: README of crossval/bridges/llama.cpp.
 BRIDGE_DIRS = $(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR)

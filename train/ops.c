@@ -105,37 +105,38 @@ void bn_op_norm_back(bn_real *dx, bool add, bn_real *dw, const bn_real *dy, cons
 
 /* ---- quantisers ---- */
 
-/* The largest magnitude; the order of comparisons cannot change it. */
-BN_WIDE static bn_real largest(const bn_real *x, size_t n)
+#ifdef BN_TRAIN_F64
+void bn_op_quantise(const struct bn_kernels *k, bn_real *q, bn_real *scale, struct bn_act *acts, int8_t *q8,
+                    const bn_real *x, size_t rows, size_t n)
 {
-    bn_real lane[BN_LANES] = {0}, most = 0;
-    size_t i = 0;
-    for (; i + BN_LANES <= n; i += BN_LANES)
-        for (size_t j = 0; j < BN_LANES; j++) {
-            bn_real size = bn_real_abs(x[i + j]);
-            lane[j] = size > lane[j] ? size : lane[j];
-        }
-    for (size_t j = 0; j < BN_LANES; j++)
-        most = lane[j] > most ? lane[j] : most;
-    for (; i < n; i++)
-        most = bn_real_abs(x[i]) > most ? bn_real_abs(x[i]) : most;
-    return most;
-}
-
-BN_WIDE static void quantise_row(bn_real *q, const bn_real *x, bn_real scale, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        q[i] = x[i] * scale + BN_REAL_ROUNDER - BN_REAL_ROUNDER;
-}
-
-void bn_op_quantise(bn_real *q, bn_real *scale, const bn_real *x, size_t rows, size_t n)
-{
+    (void)k, (void)acts, (void)q8;
     for (size_t r = 0; r < rows; r++, q += n, x += n) {
-        double most = (double)largest(x, n);
-        scale[r] = (bn_real)(127.0 / (most > 1e-5 ? most : 1e-5));
-        quantise_row(q, x, scale[r], n);
+        bn_real most = 1e-5;
+        for (size_t i = 0; i < n; i++)
+            most = fabs(x[i]) > most ? fabs(x[i]) : most;
+        scale[r] = 127.0 / most;
+        for (size_t i = 0; i < n; i++)
+            q[i] = x[i] * scale[r] + BN_REAL_ROUNDER - BN_REAL_ROUNDER;
     }
 }
+#else
+BN_WIDE static void widen_row(bn_real *y, const int8_t *q, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = (bn_real)q[i];
+}
+
+void bn_op_quantise(const struct bn_kernels *k, bn_real *q, bn_real *scale, struct bn_act *acts, int8_t *q8,
+                    const bn_real *x, size_t rows, size_t n)
+{
+    for (size_t r = 0; r < rows; r++, q += n, q8 += n, x += n) {
+        acts[r].q = q8;
+        k->quantize(q8, &acts[r].scale, &acts[r].sum, x, n);
+        scale[r] = acts[r].scale;
+        widen_row(q, q8, n);
+    }
+}
+#endif
 
 BN_WIDE double bn_op_sum_abs(const bn_real *w, size_t n)
 {
@@ -169,8 +170,19 @@ BN_WIDE static void unscale_row(bn_real *y, bn_real scale, bn_real s, size_t n)
         y[i] = y[i] / scale * s;
 }
 
-void bn_op_linear(bn_real *y, const struct bn_op_input *in, const struct bn_op_matrix *w)
+void bn_op_linear(const struct bn_kernels *k, bn_real *y, const struct bn_op_input *in,
+                  const struct bn_op_matrix *w)
 {
+#ifdef BN_TRAIN_F64
+    (void)k;
+#else
+    if (in->acts != NULL && w->codes != NULL) {
+        struct bn_ternary packed = {
+            .codes = w->codes, .rows = w->n_out, .k = w->n_in, .row_bytes = w->n_in / 4, .scale = w->s};
+        k->i2s_gemm(y, w->n_out, &packed, in->acts, in->rows);
+        return;
+    }
+#endif
     bn_gemm(y, w->n_out, in->rows, w->n_out, w->n_in, 1, bn_mat(in->x, in->n), bn_mat_turned(w->t, w->n_in),
             0);
     if (in->scale == NULL && w->s == 1) return;

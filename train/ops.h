@@ -34,8 +34,10 @@ void bn_op_norm_back(bn_real *dx, bool add, bn_real *dw, const bn_real *dy, cons
 
 /* ---- quantisers ---- */
 
-/* For each row: scale = 127 / max(|x|, 1e-5); q = x * scale, rounded to nearest even: integers. q may be x. */
-void bn_op_quantise(bn_real *q, bn_real *scale, const bn_real *x, size_t rows, size_t n);
+/* For each row: scale = 127 / max(|x|, 1e-5); q = x * scale, rounded to nearest even: integers. q may be x. In
+ * binary32 acts get the same rows in 8 bits, in the memory of q8. */
+void bn_op_quantise(const struct bn_kernels *k, bn_real *q, bn_real *scale, struct bn_act *acts, int8_t *q8,
+                    const bn_real *x, size_t rows, size_t n);
 /* The sum of |w|, of a block. */
 double bn_op_sum_abs(const bn_real *w, size_t n);
 /* t = clamp(round(w / s), -1, 1) * unit. */
@@ -47,16 +49,20 @@ void bn_op_ternarise(bn_real *t, const bn_real *w, bn_real s, bn_real unit, size
 struct bn_op_input {
     const bn_real *x, *scale; /* scale may be NULL */
     size_t rows, n;
+    const struct bn_act *acts; /* the same rows in 8 bits; NULL: none */
 };
 /* n_out rows of n_in weights t * s. */
 struct bn_op_matrix {
     const bn_real *t;
     bn_real s;
     size_t n_out, n_in;
+    const uint8_t *codes; /* t as I2_S codes; NULL: none */
 };
 
-/* y (rows of n_out) = x w^T. Products of integers are exact; the scales come after: (t / scale) * s. */
-void bn_op_linear(bn_real *y, const struct bn_op_input *in, const struct bn_op_matrix *w);
+/* y (rows of n_out) = x w^T. Products of integers are exact, so the engine's integer kernel gives the bits of the float
+ * product; the scales come after: (t / scale) * s. */
+void bn_op_linear(const struct bn_kernels *k, bn_real *y, const struct bn_op_input *in,
+                  const struct bn_op_matrix *w);
 /* dx = dy w, or added; dw += dy^T x. scratch has the size of dy. */
 void bn_op_linear_back(bn_real *dx, bool add, bn_real *dw, const bn_real *dy, const struct bn_op_input *in,
                        const struct bn_op_matrix *w, bn_real *scratch);

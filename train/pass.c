@@ -30,9 +30,11 @@ struct bn_pass {
     struct kept *layers; /* one when nothing is kept: all layers use it */
     bn_real *x, *dx;     /* the residual stream and its gradient */
     bn_real *hidden, *dhidden, *logits;
-    bn_real *a, *b; /* scratch: rows of the widest layer */
-    bn_real *c;     /* scratch: twice as much */
-    bn_real *pairs; /* scratch of attention */
+    bn_real *a, *b;      /* scratch: rows of the widest layer */
+    bn_real *c;          /* scratch: twice as much */
+    bn_real *pairs;      /* scratch of attention */
+    struct bn_act *acts; /* the rows that were quantised last, in q8 */
+    int8_t *q8;
     bn_real *arena;
 };
 
@@ -119,7 +121,9 @@ bn_status bn_pass_open(struct bn_pass **out, const struct bn_weights *w, size_t 
         pass->arena = c.at = bn_alloc_aligned(c.used, sizeof *pass->arena);
         bn_mem_advise_huge(pass->arena, c.used * sizeof *pass->arena);
     }
-    if (pass->arena == NULL) {
+    pass->acts = bn_alloc(pass->rows, sizeof *pass->acts);
+    pass->q8 = bn_alloc_aligned(pass->rows, wide(&w->hp));
+    if (pass->arena == NULL || pass->acts == NULL || pass->q8 == NULL) {
         bn_pass_close(pass);
         return bn_nomem(err);
     }
@@ -136,6 +140,8 @@ void bn_pass_close(struct bn_pass *pass)
     if (pass == NULL) return;
     bn_free(pass->layers);
     bn_free(pass->arena);
+    bn_free(pass->acts);
+    bn_free(pass->q8);
     bn_free(pass);
 }
 
@@ -154,7 +160,8 @@ static const bn_real *master(const struct bn_pass *pass, uint32_t param)
 static struct bn_op_matrix matrix(const struct bn_pass *pass, uint32_t param)
 {
     const struct bn_param *p = &pass->w->params[param];
-    return (struct bn_op_matrix){pass->w->ternary + p->at, pass->w->scale[param], p->rows, p->cols};
+    return (struct bn_op_matrix){pass->w->ternary + p->at, pass->w->scale[param], p->rows, p->cols,
+                                 pass->w->codes + p->at / 4};
 }
 
 static bool quantises(const struct bn_pass *pass)
@@ -164,7 +171,8 @@ static bool quantises(const struct bn_pass *pass)
 
 static struct bn_op_input input(const struct bn_pass *pass, const bn_real *x, const bn_real *scale, size_t n)
 {
-    return (struct bn_op_input){x, quantises(pass) ? scale : NULL, pass->rows, n};
+    return (struct bn_op_input){x, quantises(pass) ? scale : NULL, pass->rows, n,
+                                quantises(pass) ? pass->acts : NULL};
 }
 
 /* The input of a linear layer: x after the norm (none when it is 0), quantised. */
@@ -176,13 +184,13 @@ static void make_input(const struct bn_pass *pass, bn_real *in, bn_real *scale, 
         bn_op_norm(w->kernels, in, x, master(pass, norm), pass->rows, n, (bn_real)w->hp.rms_eps);
     else if (in != x)
         memcpy(in, x, pass->rows * n * sizeof *in);
-    if (quantises(pass)) bn_op_quantise(in, scale, in, pass->rows, n);
+    if (quantises(pass)) bn_op_quantise(w->kernels, in, scale, pass->acts, pass->q8, in, pass->rows, n);
 }
 
 static void linear(const struct bn_pass *pass, bn_real *y, const struct bn_op_input *in, uint32_t param)
 {
     struct bn_op_matrix m = matrix(pass, param);
-    bn_op_linear(y, in, &m);
+    bn_op_linear(pass->w->kernels, y, in, &m);
 }
 
 static struct bn_op_heads heads(const struct bn_pass *pass)

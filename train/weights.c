@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "infer/rope.h"
 #include "model/model.h"
+#include "model/pack.h"
 #include "train/ops.h"
 
 /* ---- the table ---- */
@@ -76,6 +77,7 @@ static bn_status allocate(struct bn_weights *w, bn_error *err)
     size_t n_angles = (size_t)w->hp.n_ctx * (w->hp.head_dim / 2);
     w->master = bn_alloc_aligned(w->n_values, sizeof *w->master);
     w->ternary = bn_alloc_aligned(w->n_values, sizeof *w->ternary);
+    w->codes = bn_alloc_aligned(w->n_values / 4, 1);
     w->scale = bn_alloc(w->n_params, sizeof *w->scale);
     w->cos = bn_alloc_aligned(n_angles, sizeof *w->cos);
     w->sin = bn_alloc_aligned(n_angles, sizeof *w->sin);
@@ -119,6 +121,7 @@ void bn_weights_close(struct bn_weights *w)
     bn_free(w->layers);
     bn_free(w->master);
     bn_free(w->ternary);
+    bn_free(w->codes);
     bn_free(w->scale);
     bn_free(w->cos);
     bn_free(w->sin);
@@ -172,6 +175,17 @@ static void ternarise_groups(struct bn_weights *w, const struct bn_param *p)
     }
 }
 
+/* Of n ternary values, a multiple of the block. */
+static void pack(uint8_t *codes, const bn_real *t, size_t n)
+{
+    for (size_t at = 0; at < n; at += BN_I2S_BLOCK, codes += BN_I2S_BLOCK / 4) {
+        int8_t values[BN_I2S_BLOCK];
+        for (size_t i = 0; i < BN_I2S_BLOCK; i++)
+            values[i] = (int8_t)t[at + i];
+        bn_pack_i2s(codes, values);
+    }
+}
+
 static void ternarise_param(struct bn_weights *w, size_t i)
 {
     const struct bn_param *p = &w->params[i];
@@ -188,6 +202,7 @@ static void ternarise_param(struct bn_weights *w, size_t i)
     }
     w->scale[i] = scale_of(w->master + p->at, n);
     bn_op_ternarise(w->ternary + p->at, w->master + p->at, w->scale[i], 1, n);
+    pack(w->codes + p->at / 4, w->ternary + p->at, n);
 }
 
 static void ternarise_share(void *arg, unsigned thread, unsigned n_threads)

@@ -96,9 +96,9 @@ enum { N_OUT = 24 };
 static double linear(void *with)
 {
     struct two *t = with;
-    struct bn_op_input in = {t->x, NULL, ROWS, N};
-    struct bn_op_matrix m = {t->w, 0.37, N_OUT, N};
-    bn_op_linear(t->y, &in, &m);
+    struct bn_op_input in = {.x = t->x, .rows = ROWS, .n = N};
+    struct bn_op_matrix m = {.t = t->w, .s = 0.37, .n_out = N_OUT, .n_in = N};
+    bn_op_linear(NULL, t->y, &in, &m);
     return weighted(t->y, t->dy, ROWS * N_OUT);
 }
 
@@ -107,8 +107,8 @@ static void test_linear(void **unused)
     (void)unused;
     static struct two t;
     fill(t.x, ROWS * N), fill(t.w, N_OUT * N), fill(t.dy, ROWS * N_OUT);
-    struct bn_op_input in = {t.x, NULL, ROWS, N};
-    struct bn_op_matrix m = {t.w, 0.37, N_OUT, N};
+    struct bn_op_input in = {.x = t.x, .rows = ROWS, .n = N};
+    struct bn_op_matrix m = {.t = t.w, .s = 0.37, .n_out = N_OUT, .n_in = N};
     bn_op_linear_back(t.dx, false, t.dw, t.dy, &in, &m, t.scratch);
     assert_close(linear, &t, t.x, t.dx, ROWS * N);
     /* The gradient is that of the weight itself, t * s; that of t is s times as large. */
@@ -126,10 +126,10 @@ static void test_straight_through(void **unused)
     fill(t.x, ROWS * N), fill(t.w, N_OUT * N), fill(t.dy, ROWS * N_OUT);
     double s = bn_op_sum_abs(t.w, N_OUT * N) / (N_OUT * N);
     bn_op_ternarise(codes, t.w, s, 1, N_OUT * N);
-    bn_op_quantise(q, scale, t.x, ROWS, N);
-    struct bn_op_input in = {q, scale, ROWS, N};
-    struct bn_op_matrix m = {codes, s, N_OUT, N};
-    bn_op_linear(t.y, &in, &m);
+    bn_op_quantise(NULL, q, scale, NULL, NULL, t.x, ROWS, N);
+    struct bn_op_input in = {.x = q, .scale = scale, .rows = ROWS, .n = N};
+    struct bn_op_matrix m = {.t = codes, .s = s, .n_out = N_OUT, .n_in = N};
+    bn_op_linear(NULL, t.y, &in, &m);
     bn_op_linear_back(t.dx, false, t.dw, t.dy, &in, &m, t.scratch);
     for (size_t r = 0; r < ROWS; r++) {
         double amax = 0;
