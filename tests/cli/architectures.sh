@@ -33,7 +33,8 @@ replays() { "$bin/bn-verify-receipt" --replay -m "$1" "$tmp/receipt"; }
 
 inputs=(attn_q_norm_in attn_k_norm_in attn_v_norm_in attn_output_norm_in ffn_gate_norm_in ffn_up_norm_in ffn_down_norm_in)
 for kind in "gemma3:--format tq2_0 --window 8:post_attention_norm post_ffw_norm" "gemma3:--format i2_s --input-norms:${inputs[*]}" \
-    "qwen3:--format i2_s --input-norms:${inputs[*]}" "qwen3:--format q2_0:attn_norm" "minicpm:--format tq2_0:attn_norm"; do
+    "qwen3:--format i2_s --input-norms:${inputs[*]}" "qwen3:--format q2_0:attn_norm" "minicpm:--format tq2_0:attn_norm" \
+    "qwen35:--size quad --format q2_0:mix z conv attn_out" "qwen35:--size quad --format ptq1_0 --hadamard 64 --tied:mix z conv attn_out"; do
     IFS=: read -r arch options stages <<<"$kind"
     # shellcheck disable=SC2086 # words
     model=$(generate --size tiny --arch "$arch" $options)
