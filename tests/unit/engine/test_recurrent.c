@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Models with recurrent layers: their state cannot be shortened, so each way to reuse a beginning gives the bits of an
+ * Models with recurrent layers: their keys; their state cannot be shortened, so each way to reuse a beginning gives the bits of an
  * evaluation from the start, or is refused.
  */
 #define _GNU_SOURCE /* mkstemp */
@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "infer/session.h"
+#include "model/hparams.h"
 #include "tests/unit/unit.h"
 
 #define MODEL "fixtures/quad-qwen35-q2_0-v331-tied-42.gguf"
@@ -185,6 +186,106 @@ static void drafts_are_refused(void **state)
     bn_generation_release(&gen);
 }
 
+/* ---- the keys ---- */
+
+#define N_LAYERS 8u
+
+struct keys {
+    uint32_t blocks, taps, state, key_heads, value_heads, inner, interval, next;
+    const unsigned char *list; /* of flags; NULL: none */
+    uint64_t n_list;
+};
+#define GOOD ((struct keys){N_LAYERS, 4, 64, 2, 4, 256, 0, 0, NULL, 0})
+
+static bn_status read_keys(const struct keys *k, bn_hparams *hp, bn_error *err)
+{
+    const struct {
+        const char *key;
+        uint32_t value;
+    } NUMBERS[] = {{"qwen35.context_length", 512},
+                   {"qwen35.embedding_length", 128},
+                   {"qwen35.block_count", k->blocks},
+                   {"qwen35.feed_forward_length", 256},
+                   {"qwen35.attention.head_count", 2},
+                   {"qwen35.ssm.conv_kernel", k->taps},
+                   {"qwen35.ssm.state_size", k->state},
+                   {"qwen35.ssm.group_count", k->key_heads},
+                   {"qwen35.ssm.time_step_rank", k->value_heads},
+                   {"qwen35.ssm.inner_size", k->inner},
+                   {"qwen35.full_attention_interval", k->interval},
+                   {"qwen35.nextn_predict_layers", k->next}};
+    struct bn_gguf_writer w = {.kv.max = 1 << 16, .infos.max = 1 << 16};
+    struct bn_buf head = {.max = 1 << 16};
+    struct bn_gguf gguf;
+    bn_gguf_put_str(&w, "general.architecture", "qwen35", 6);
+    bn_gguf_put_f32(&w, "qwen35.attention.layer_norm_rms_epsilon", 1e-6f);
+    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++)
+        if (NUMBERS[i].value != 0) bn_gguf_put_u32(&w, NUMBERS[i].key, NUMBERS[i].value);
+    if (k->list != NULL) {
+        bn_gguf_put_array(&w, "qwen35.attention.recurrent_layers", BN_GGUF_BOOL, k->n_list);
+        bn_buf_append(&w.kv, k->list, k->n_list);
+    }
+    assert_int_equal(bn_gguf_write_head(&w, &head, err), BN_OK);
+    assert_int_equal(bn_gguf_open(&gguf, head.data, head.len, err), BN_OK);
+    bn_status status = bn_hparams_read(hp, &gguf, err);
+    bn_gguf_close(&gguf);
+    bn_buf_release(&head);
+    bn_gguf_writer_release(&w);
+    return status;
+}
+
+static void keys_say_which_layers_are_recurrent(void **state)
+{
+    static const unsigned char LIST[N_LAYERS] = {0, 1, 1, 0, 1, 0, 0, 1};
+    bn_hparams hp;
+    bn_error err = {0};
+    struct keys k = GOOD;
+    (void)state;
+    assert_int_equal(read_keys(&k, &hp, &err), BN_OK);
+    assert_int_equal(bn_hparams_n_recurrent(&hp, hp.n_layer), 6);
+    assert_false(bn_hparams_is_recurrent(&hp, 3));
+    assert_int_equal(bn_hparams_mixed(&hp), 512);
+    assert_int_equal(bn_hparams_inner(&hp), 256);
+    k.interval = 3;
+    assert_int_equal(read_keys(&k, &hp, &err), BN_OK);
+    for (uint32_t i = 0; i < N_LAYERS; i++)
+        assert_int_equal(bn_hparams_is_recurrent(&hp, i), (i + 1) % 3 != 0);
+    k.list = LIST; /* is preferred to the interval */
+    k.n_list = N_LAYERS;
+    assert_int_equal(read_keys(&k, &hp, &err), BN_OK);
+    for (uint32_t i = 0; i < N_LAYERS; i++)
+        assert_int_equal(bn_hparams_is_recurrent(&hp, i), LIST[i]);
+    k.next = 1; /* the last layer predicts further tokens */
+    assert_int_equal(read_keys(&k, &hp, &err), BN_OK);
+    assert_int_equal(hp.n_layer, N_LAYERS - 1);
+    assert_int_equal(bn_hparams_n_recurrent(&hp, hp.n_layer), 3);
+}
+
+#define REFUSED(key_, ...)                                              \
+    do {                                                                \
+        struct keys k = GOOD;                                           \
+        bn_hparams hp;                                                  \
+        bn_error err = {0};                                             \
+        __VA_ARGS__;                                                    \
+        assert_int_equal(read_keys(&k, &hp, &err), BN_ERR_FORMAT);      \
+        if (strstr(err.where, key_) == NULL) fail_msg("%s", err.where); \
+    } while (0)
+
+static void impossible_keys_are_refused(void **state)
+{
+    static const unsigned char LIST[N_LAYERS] = {0};
+    (void)state;
+    REFUSED("ssm.conv_kernel", k.taps = 0);
+    REFUSED("ssm.conv_kernel", k.taps = BN_MAX_TAPS + 1);
+    REFUSED("ssm.state_size", k.state = 0);
+    REFUSED("ssm.group_count", k.key_heads = 3);
+    REFUSED("ssm.time_step_rank", k.value_heads = 5000);
+    REFUSED("ssm.inner_size", k.inner = 255);
+    REFUSED("full_attention_interval", k.interval = BN_MAX_LAYERS + 1);
+    REFUSED("nextn_predict_layers", k.next = N_LAYERS);
+    REFUSED("attention.recurrent_layers", k.list = LIST, k.n_list = N_LAYERS - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +295,8 @@ int main(void)
         cmocka_unit_test(sequences_copy_a_known_state),
         cmocka_unit_test(files_have_the_state),
         cmocka_unit_test(drafts_are_refused),
+        cmocka_unit_test(keys_say_which_layers_are_recurrent),
+        cmocka_unit_test(impossible_keys_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
