@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "gguf/gguf.h"
+#include "infer/session.h"
 #include "model/model.h"
 #include "model/pack.h"
 #include "tools/cli/default_model.h"
@@ -254,6 +255,12 @@ static const char *const POOLINGS[] = {[BN_POOLING_FILE] = "",
                                        [BN_POOLING_FIRST] = "first",
                                        [BN_POOLING_LAST] = "last"};
 
+/* Of the recurrent layers of a sequence. */
+static uint64_t state_bytes(const bn_hparams *hp)
+{
+    return bn_hparams_n_recurrent(hp, hp->n_layer) * bn_layer_state(hp) * sizeof(float);
+}
+
 static void put_model(const struct bn_model *m, bn_json *doc)
 {
     const bn_hparams *hp = &m->hp;
@@ -275,6 +282,10 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     bn_json_put_u64(model, "hadamard_block", m->hadamard.block);
     bn_json_put_bool(model, "input_norms", hp->input_norms);
     if (hp->window != 0) bn_json_put_u64(model, "window", hp->window);
+    if (hp->recurrence.n_taps != 0) {
+        bn_json_put_u64(model, "recurrent_layers", bn_hparams_n_recurrent(hp, hp->n_layer));
+        bn_json_put_u64(model, "state_bytes", state_bytes(hp));
+    }
     if (hp->pooling != BN_POOLING_FILE) bn_json_put_string(model, "pooling", POOLINGS[hp->pooling]);
     bn_json_put_bool(model, "tied_head", hp->tied_head);
     char activations[BN_ACTIVATIONS_BYTES];
@@ -305,6 +316,10 @@ static void print_model(const struct bn_model *m)
     if (hp->window != 0)
         printf("%u of %u layers attend to the last %u tokens\n", hp->n_layer - hp->n_layer / hp->period,
                hp->n_layer, hp->window);
+    if (hp->recurrence.n_taps != 0)
+        printf("%u of %u layers are recurrent: %u heads of %u, a state of %.1f MB for each sequence\n",
+               bn_hparams_n_recurrent(hp, hp->n_layer), hp->n_layer, hp->recurrence.n_value_heads,
+               hp->recurrence.head_dim, (double)state_bytes(hp) / 1e6);
     if (hp->pooling != BN_POOLING_FILE) printf("embeddings: pooling %s\n", POOLINGS[hp->pooling]);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "infer/session.h"
 #include "lab/stats/changepoint.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/run/run.h"
@@ -137,7 +138,7 @@ size_t bn_bench_collect_spread(const struct bn_bench_measurement *m, const struc
 uint64_t bn_bench_kv_bytes(const bn_model *model)
 {
     const bn_hparams *hp = bn_model_hparams(model);
-    return 2ull * sizeof(uint16_t) * hp->n_layer * hp->n_head_kv * hp->head_dim;
+    return 2ull * sizeof(uint16_t) * bn_kv_heads(hp) * hp->head_dim;
 }
 
 bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err)
