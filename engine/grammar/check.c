@@ -233,7 +233,7 @@ static void find_classes(bn_grammar *g)
     g->n_classes = 1;
     memset(g->class_of, 0, sizeof g->class_of);
     for (size_t s = 0; s < g->n_sets && g->n_classes < 256; s++) {
-        int split[256]; /* the new class of members of an old one */
+        int split[256] = {0}; /* the new class of members of an old one */
         unsigned n_in[256] = {0}, n_all[256] = {0};
         for (unsigned b = 0; b < 256; b++) {
             n_all[g->class_of[b]]++;

@@ -41,7 +41,7 @@ static bn_status add_tokens(struct bn_trie *trie, const struct bn_tokenizer *tok
                             size_t n_ids, bn_error *err)
 {
     size_t room = 0;
-    uint32_t open[BN_TRIE_MAX_DEPTH + 1]; /* the node of each depth on the path */
+    uint32_t open[BN_TRIE_MAX_DEPTH + 1] = {0}; /* the node of each depth on the path */
     size_t n_open = 0;
     struct bn_str before = {"", 0};
     for (size_t i = 0; i < n_ids; i++) {
