@@ -657,8 +657,8 @@ size_t bn_scheduler_n_running(const bn_scheduler *scheduler);
  * times that were measured; 0, as at the beginning: pieces fill the batch. The results are the same. Passes in which no
  * generation has evaluated its prompt are not limited. */
 void bn_scheduler_set_slowdown(bn_scheduler *scheduler, double slowdown);
-/* One pass: a token for each generation that has evaluated its prompt, and pieces of the other prompts. An error is one
- * of the model or a cancelled session: then all generations have failed. */
+/* One pass: a token for each generation that has evaluated its prompt, and pieces of the other prompts and of the text
+ * that is embedded. An error is one of the model or a cancelled session: then all generations have failed. */
 BN_MUST_CHECK bn_status bn_scheduler_step(bn_scheduler *scheduler, bn_error *err);
 /* An embedding that a scheduler evaluates next to generations, in their passes. */
 typedef struct bn_embedding bn_embedding;
