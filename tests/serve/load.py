@@ -383,6 +383,19 @@ def _():
         assert cached[1] > n - 20, f'{cached} of {n}'
 
 
+@test('a short request between two turns does not take the place of a conversation')
+def _():
+    with Server('--sequences', '3') as server:
+        messages = [{'role': 'user', 'content': LONG * 20}]
+        first = complete(server, '/v1/chat/completions', messages=messages, max_tokens=8).json()
+        for title in ('A title, please', 'The king'):
+            complete(server, prompt=title, max_tokens=4).text()
+        messages += [first['choices'][0]['message'], {'role': 'user', 'content': 'And then?'}]
+        second = complete(server, '/v1/chat/completions', messages=messages, max_tokens=8).json()
+        cached = second['usage']['prompt_tokens_details']['cached_tokens']
+        assert cached >= first['usage']['prompt_tokens'] - 10, f"{cached} of {first['usage']['prompt_tokens']}"
+
+
 # ---- embeddings ----
 
 def vectors_of_bn_run(texts):

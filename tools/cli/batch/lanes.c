@@ -46,36 +46,46 @@ static uint32_t shared(const struct bn_lane *lane, const bn_generation *gen, uin
     return bn_sequence_shared(lane->sequence, gen->prompt, gen->n_prompt - 1);
 }
 
-/* The lane that has most of the prompt; free lanes only, or all of them. */
-static struct bn_lane *choose(struct bn_lanes *lanes, const bn_generation *gen, uint32_t tenant, bool is_free)
+/* The lane that has most of the prompt, free or busy. */
+static const struct bn_lane *choose_source(const struct bn_lanes *lanes, const bn_generation *gen,
+                                           uint32_t tenant)
 {
-    struct bn_lane *best = NULL;
-    uint32_t most = 0;
+    const struct bn_lane *best = &lanes->list[0];
+    for (size_t i = 1; i < lanes->n; i++)
+        if (shared(&lanes->list[i], gen, tenant) > shared(best, gen, tenant)) best = &lanes->list[i];
+    return best;
+}
+
+/* A free lane: of those that lose no tokens, the one that has most of the prompt; else the one whose tokens were used
+ * least recently. So a short request does not take the lane of a conversation. */
+static struct bn_lane *choose_free(struct bn_lanes *lanes, const bn_generation *gen, uint32_t tenant)
+{
+    struct bn_lane *best = NULL, *oldest = NULL;
     for (size_t i = 0; i < lanes->n; i++) {
         struct bn_lane *lane = &lanes->list[i];
-        if (is_free && lane->gen != NULL) continue;
+        if (lane->gen != NULL) continue;
+        if (oldest == NULL || lane->last_use < oldest->last_use) oldest = lane;
         uint32_t n = shared(lane, gen, tenant);
-        if (best == NULL || n > most) {
-            best = lane;
-            most = n;
-        }
+        if (n < bn_sequence_position(lane->sequence)) continue;
+        if (best == NULL || n > shared(best, gen, tenant)) best = lane;
     }
-    return best;
+    return best != NULL ? best : oldest;
 }
 
 bn_status bn_lanes_start(struct bn_lanes *lanes, bn_generation *gen, uint32_t tenant, bn_error *err)
 {
-    struct bn_lane *lane = choose(lanes, gen, tenant, true);
+    struct bn_lane *lane = choose_free(lanes, gen, tenant);
     if (lane == NULL) return bn_fail(err, BN_ERR_LIMIT, "all %zu lanes are busy", lanes->n);
     BN_TRY(open_scheduler(lanes, err));
     if (lane->tenant != tenant) BN_TRY(bn_sequence_truncate(lane->sequence, 0, err));
     lane->tenant = tenant;
-    const struct bn_lane *source = choose(lanes, gen, tenant, false);
+    const struct bn_lane *source = choose_source(lanes, gen, tenant);
     if (source->tenant != tenant) source = lane;
     gen->n_cached = bn_sequence_share(lanes->session, lane->sequence, source->sequence, gen->prompt,
                                       gen->n_prompt > 0 ? gen->n_prompt - 1 : 0);
     BN_TRY(bn_scheduler_add(lanes->scheduler, lane->sequence, gen, err));
     lane->gen = gen;
+    lane->last_use = ++lanes->n_starts;
     lanes->n_busy++;
     return BN_OK;
 }

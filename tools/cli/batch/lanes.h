@@ -13,6 +13,7 @@ struct bn_lane {
     bn_sequence *sequence;
     const bn_generation *gen; /* NULL: free */
     uint32_t tenant;          /* whose tokens the sequence holds */
+    uint64_t last_use;        /* the number of the start */
 };
 
 struct bn_lanes {
@@ -21,6 +22,7 @@ struct bn_lanes {
     bn_scheduler *scheduler;
     struct bn_lane *list;
     size_t n, n_busy;
+    uint64_t n_starts;
     double slowdown; /* of bn_scheduler_set_slowdown; set by the caller */
 };
 
@@ -29,8 +31,8 @@ struct bn_lanes {
 BN_MUST_CHECK bn_status bn_lanes_open(struct bn_lanes *lanes, bn_session *session, const bn_tokenizer *tok,
                                       size_t most, bn_error *err);
 void bn_lanes_close(struct bn_lanes *lanes);
-/* Starts a generation, whose n_cached it sets, on the free lane that has most of the prompt; what another lane has in
- * addition is copied. Tokens of other tenants are not used: the time of an answer would disclose them. A lane is free:
+/* Starts a generation, whose n_cached it sets, on a free lane; what another lane has of the prompt in addition is
+ * copied. A lane whose tokens the prompt continues is preferred, then the one that was used least recently. Tokens of other tenants are not used: the time of an answer would disclose them. A lane is free:
  * n_busy < n. After an error nothing has changed but the sequence of a free lane. */
 BN_MUST_CHECK bn_status bn_lanes_start(struct bn_lanes *lanes, bn_generation *gen, uint32_t tenant,
                                        bn_error *err);
