@@ -23,9 +23,11 @@ $(OUT)/tests/unit/hub/test_hub: $(call obj,tools/download/show.c)
 $(OUT)/tests/unit/tools/test_convert $(OUT)/tests/fuzz/fuzz_safetensors $(OUT)/tests/fuzz/replay_fuzz_safetensors: \
     $(call obj,tools/convert/*.c)
 
-# Bodies of requests to bn-serve.
+# Requests to bn-serve: bodies, heads.
 $(OUT)/tests/fuzz/fuzz_request $(OUT)/tests/fuzz/replay_fuzz_request: \
     $(patsubst %,$(OUT)/tools/serve/%.o,reply request embeddings) $(CLI_LIB)
+$(OUT)/tests/fuzz/fuzz_head $(OUT)/tests/fuzz/replay_fuzz_head: \
+    $(patsubst %,$(OUT)/tools/serve/%.o,head keys reply) $(CLI_LIB)
 
 # Training; and in binary64, where finite differences check the gradients.
 TRAIN64_OBJ := $(patsubst %,$(OUT)/train64/%.o,gemm ops ops_attention weights pass)

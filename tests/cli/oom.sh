@@ -111,3 +111,22 @@ survives "bn-verify-receipt --replay" 0 "$verify" --model "$model" --replay r.js
 survives "bn-verify-receipt --diff" 0 "$verify" --diff r.json r.json
 survives "bn-verify-receipt sign" 0 "$verify" sign --key key -o signed.json r.json
 survives "bn-verify-receipt of an envelope" 0 "$verify" --public-key key.pub --require-signature envelope.json
+# A server that is asked, with some of memory's failures at its start and some while it answers.
+serves() { # NAME MODE: serve.sh sets what oom.so reads, so that only the server's allocations count
+    local bad='' total at code
+    total=$(cat "$tmp/serve/count")
+    for ((at = total / positions / 2 + 1; at <= total; at += total * 4 / positions + 1)); do
+        rm -rf "$tmp/serve/receipts"
+        BN_SERVE_OOM=$2=$at timeout 120 tests/oom/serve.sh "$(bn serve)" "$model" "$tmp/serve" "$tmp/key" >/dev/null 2>&1
+        code=$?
+        [ $code -eq 0 ] || [ $code -eq 10 ] || bad+="$2=$at: exit $code: $(tail -n 1 "$tmp/serve/log" | cut -c 1-150)"$'\n'
+    done
+    if [ -z "$bad" ]; then ok "$1 ($total allocations)"; else not_ok "$1 ($total allocations)" "$bad"; fi
+}
+mkdir "$tmp/serve"
+echo 0123456789abcdef >"$tmp/serve/keys"
+export BN_SERVE_PRELOAD=$library
+check "bn-serve ends well with memory enough" env BN_OOM_COUNT="$tmp/serve/count" tests/oom/serve.sh "$(bn serve)" "$model" \
+    "$tmp/serve" "$tmp/key"
+serves "bn-serve, a failure" AT
+serves "bn-serve, no memory from then on" FROM

@@ -33,8 +33,7 @@ static void put_gauge(struct bn_buf *out, const char *name, const char *help, ui
 static void put_receipts(struct bn_buf *out, const struct bn_receipts_stats *stats)
 {
     put_counter(out, "receipts_total", "receipts that were made", stats->n_made);
-    put_counter(out, "receipts_lost_total", "receipts lost because too many waited for the disk",
-                stats->n_lost);
+    put_counter(out, "receipts_lost_total", "receipts lost for lack of memory, or of a disk", stats->n_lost);
     put_counter(out, "receipts_write_failures_total", "attempts to write receipts that failed",
                 stats->n_failures);
     put_gauge(out, "receipts", "receipts that are kept", stats->n);

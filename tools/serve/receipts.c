@@ -331,6 +331,9 @@ bn_status bn_receipts_keep(struct bn_server *s, struct bn_choice *c, bn_error *e
     bn_status status = build(s, c, &entry.text, err);
     if (status != BN_OK) {
         bn_buf_release(&entry.text);
+        pthread_mutex_lock(&s->receipts->lock);
+        s->receipts->stats.n_lost++;
+        pthread_mutex_unlock(&s->receipts->lock);
         return status;
     }
     entry.n_bytes = entry.text.len;
