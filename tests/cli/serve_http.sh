@@ -82,6 +82,8 @@ check 'a length with a sign' cut "${post}Content-Length: +2\\r\\n\\r\\n{}"
 check 'a chunk with a bad size' cut "${post}Transfer-Encoding: chunked\\r\\n\\r\\nxyz\\r\\n\\r\\n"
 check 'headers above 64 KiB' cut "GET /health HTTP/1.1\\r\\n${host}X: $(printf '%70000s' x)\\r\\n\\r\\n"
 check 'a header without a colon' cut "GET /health HTTP/1.1\\r\\n${host}nonsense\\r\\n\\r\\n"
+check 'an address in a message is refused, not fetched' replies 400 '"param":"messages"' /v1/chat/completions \
+    '{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/"}}]}]}'
 check 'two requests in one piece are both answered' equal "$(python3 tests/serve/raw.py "$port" \
     "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nGET /v1/models HTTP/1.1\\r\\n$host\\r\\n" | grep -c '^HTTP/1.1 200')" 2
 
