@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -53,16 +54,31 @@ static char *prompt(EditLine *edit)
 
 /* ---- characters ---- */
 
-/* Redraws the line when the terminal has another size. */
-static void follow_size(struct bn_lines *lines)
+/* Characters come one at a time and are not echoed. Ctrl-C is one of them, since a second signal would end the
+ * program without giving the terminal back as it was. */
+static void take_terminal(struct bn_lines *lines)
 {
+    el_set(lines->edit, EL_PREP_TERM, 1);
+    el_wset(lines->edit, EL_SETTY, L"-d", L"intr=", NULL);
+    fputs(PASTE_ON, stderr);
+}
+
+/* Redraws the line when the terminal has another size, and when a shell set it to lines, after Ctrl-Z and fg. */
+static void follow_terminal(struct bn_lines *lines)
+{
+    struct termios mode;
     struct winsize size;
     if (!lines->can_move || ioctl(STDIN_FILENO, TIOCGWINSZ, &size) != 0) return;
     bool changed = size.ws_row != lines->rows || size.ws_col != lines->columns;
     bool known = lines->rows != 0;
+    bool taken = tcgetattr(STDIN_FILENO, &mode) != 0 || (mode.c_lflag & ICANON) == 0;
     lines->rows = size.ws_row;
     lines->columns = size.ws_col;
-    if (!changed || !known) return;
+    if (taken && !(changed && known)) return;
+    if (!taken) {
+        el_set(lines->edit, EL_PREP_TERM, 0);
+        take_terminal(lines);
+    }
     el_resize(lines->edit);
     fputs("\r\033[J", stderr);
     el_set(lines->edit, EL_REFRESH);
@@ -84,8 +100,8 @@ static int interrupt_line(struct bn_lines *lines)
     return -1;
 }
 
-/* One character of the terminal; -1 for Ctrl-C, which is a key while a line is edited, and for a signal. Any thread may have taken the signal, and at any
- * time, so that waiting for input cannot rely on being interrupted by it. */
+/* One character of the terminal; -1 for Ctrl-C, which is a key while a line is edited, and for a signal. Any thread may
+ * have taken the signal, and at any time, so that waiting for input cannot rely on being interrupted by it. */
 static int read_character(EditLine *edit, wchar_t *out)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -95,7 +111,7 @@ static int read_character(EditLine *edit, wchar_t *out)
         char byte;
         if (bn_cli_interrupted() != 0) return interrupt_line(lines);
         int ready = poll(&input, 1, LOOK_MS);
-        follow_size(lines);
+        follow_terminal(lines);
         if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
         ssize_t n = ready > 0 ? read(STDIN_FILENO, &byte, 1) : -1;
         if (n <= 0) return (int)n;
@@ -308,13 +324,8 @@ static enum bn_input next_edited(struct bn_lines *lines, struct bn_buf *line)
     int n = 0;
     lines->had_text = lines->ctrl_c = false;
     el_resize(lines->edit); /* the terminal may have changed its size since the last line */
-    /* Before the prompt: what is typed from then on is not echoed twice. Ctrl-C is a key, since a second signal would
-     * end the program without giving the terminal back as it was. */
-    if (lines->can_move) {
-        el_set(lines->edit, EL_PREP_TERM, 1);
-        el_wset(lines->edit, EL_SETTY, L"-d", L"intr=", NULL);
-        fputs(PASTE_ON, stderr);
-    }
+    /* Before the prompt: what is typed from then on is not echoed twice. */
+    if (lines->can_move) take_terminal(lines);
     const char *text = el_gets(lines->edit, &n);
     if (lines->can_move) fputs(PASTE_OFF, stderr);
     if (lines->ctrl_c || bn_cli_interrupted() != 0) {
