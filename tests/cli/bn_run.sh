@@ -156,3 +156,8 @@ is 'the best tokens of each step' 0 "$(run -p ROMEO: -n 3 --json | tr -d ' \n' |
 tells 'are part of the document only' 2 'error: --show-top needs --json' bn_run -p x --show-top 2
 is 'a seed from the environment' 0 "$(run -p x -n 5 --temp 1 --seed 7)" env BITNET_SEED=7 "$bin/bn-run" -q -p x -n 5 --temp 1
 is 'which an option precedes' 0 "$(run -p x -n 5 --temp 1 --seed 7)" env BITNET_SEED=8 "$bin/bn-run" -q -p x -n 5 --temp 1 --seed 7
+tells 'a PROMPT that is the name of a file is refused' 2 "error: 'fixtures/shakespeare-5m-i2_s.gguf' is a file, not a text" \
+    "$bin/bn-run" fixtures/shakespeare-5m-i2_s.gguf
+is 'but not by -p' 0 "$(printf README.md | "$bin/bn-run" -q -n 5 -f -)" "$bin/bn-run" -q -n 5 -p README.md
+tells 'chat has no argument, and names the options that are meant' 2 'hint: -m MODEL selects a model' "$bin/bn-run" chat model.gguf
+is 'help COMMAND is COMMAND --help' 0 "$("$bin/bn-run" chat --help)" "$bin/bn-run" help chat

@@ -32,7 +32,7 @@ BN_MUST_CHECK bn_status bn_turns_set_system(struct bn_turns *turns, const char *
 size_t bn_turns_count(const struct bn_turns *turns);
 /* Removes the last message. */
 void bn_turns_pop(struct bn_turns *turns);
-/* Removes the last n messages, or the n oldest after the system message. */
+/* Removes the n oldest messages after the system message. */
 void bn_turns_drop(struct bn_turns *turns, size_t n);
 /* Messages of the oldest turn after the first n_before ones; 0 when only the newest turn would be left. */
 size_t bn_turns_oldest(const struct bn_turns *turns, size_t n_before);
@@ -92,7 +92,7 @@ BN_MUST_CHECK bn_status bn_chat_reject(struct bn_chat *chat, const bn_error *wro
 
 /* ---- reply.c ---- */
 
-/* Answers a message; the last message once more. A message that is too long, or that is interrupted before its
+/* Answers a message; or the last one once more. A message that is too long, or that is interrupted before its
  * answer begins, is reported and forgotten. */
 BN_MUST_CHECK bn_status bn_chat_say(struct bn_chat *chat, const char *text, bn_error *err);
 BN_MUST_CHECK bn_status bn_chat_again(struct bn_chat *chat, bn_error *err);
@@ -104,8 +104,8 @@ BN_MUST_CHECK bn_status bn_chat_receipt(struct bn_chat *chat, const char *path, 
 
 /* Obeys "/word text". */
 BN_MUST_CHECK bn_status bn_chat_obey(struct bn_chat *chat, const char *line, bn_error *err);
-/* The i-th command, setting or other word that can follow at[n] at its place in a line; NULL past the end.
- * *is_file: names of files can follow. For completion. */
+/* For completion: the i-th word that can be at the end of a line, a command or the first word of its text; NULL past the
+ * end. *is_file: it is the name of a file. */
 const char *bn_chat_word(const char *line, size_t i, bool *is_file);
 
 /* ---- settings.c ---- */

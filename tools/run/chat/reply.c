@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
@@ -42,7 +41,7 @@ static bn_status encode_within(struct bn_chat *chat, bn_message *messages, size_
                                bn_error *err)
 {
     struct bn_last_answer *last = &chat->last;
-    size_t n_ctx = bn_session_n_ctx(chat->engine.session), n_dropped = 0, oldest = 0;
+    size_t n_ctx = bn_session_n_ctx(chat->engine.session), n_dropped = 0, oldest;
     size_t most = n_ctx - bn_min_size(chat->asked.n_predict, n_ctx / 4);
     for (;;) {
         *n_messages = view(messages, &chat->turns, n_dropped);

@@ -3,15 +3,12 @@
  * Conversations in files, bn.chat/1: the name and the size of the model, the template, the settings, and the
  * messages in the form of OpenAI's API.
  */
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "model/model.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/report.h"
-#include "tools/cli/text.h"
 #include "tools/run/chat/chat.h"
 
 #define SCHEMA "bn.chat/1"
