@@ -146,13 +146,14 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench serve http://127.0.0.1:8080 --rate 2 --requests 100", "an open loop"}}},
     {.name = "top",
      .summary = "show where the time of a running program goes",
-     .text = "bn-run and bn-serve publish their profile when they are started with --live. This command "
-             "shows the only one that runs now, the one of a process number, or a file. Each row is a brick "
-             "of the forward pass or a category of bricks: its percentage of the time of all bricks, its "
-             "time in a pass, its events, what it reads and computes in a second, its percentage of the "
-             "critical path, and its slack.\n\nOn a terminal the screen refreshes; ? lists the keys. "
-             "Elsewhere one frame of text follows the other until the program ends. With --json each "
-             "refresh is a document on a line of its own.",
+     .text =
+         "bn-run and bn-serve publish their profile when they are started with --live. Without an "
+         "argument, this command shows the only program that publishes; a process number or a file "
+         "selects one. A row is a brick of the forward pass or a category of bricks: its percentage of "
+         "the time of all bricks, its time in a pass, the number of its events, what it reads and "
+         "computes per second, its percentage of the critical path, and its slack.\n\nOn a terminal the screen refreshes; ? lists the keys. "
+         "In a pipe, one frame of text follows the other until the program ends. With --json each "
+         "refresh is a document on a line of its own.",
      .synopsis = "[PID|FILE] [-i MS] [--once] [--pass] [--budget FILE]\n--list",
      .options = {bn_bench_top_options},
      .json = true,

@@ -83,6 +83,8 @@ check 'a process number selects' shows QkvProjection "$pid" --once
 check 'so does a path' shows QkvProjection "$tmp/run/bn/$pid" --once
 check '--list names it' shows "^$pid +bn-run generate" --list
 
+says 2 'the list is not a document' '--list is not a form of --json' "$bin/bn-bench" top --list --json
+
 # ---- documents ----
 top --once --json
 check 'a document is bn.live/1' holds "d['schema'] == 'bn.live/1' and d['pid'] == $pid and d['state'] == 'running'"

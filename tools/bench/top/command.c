@@ -22,8 +22,8 @@ const struct bn_option bn_bench_top_options[] = {
               BN_TO_BOOL(struct bn_bench_options, of_pass)),
     BN_OPTION("ascii", "draw bars with ASCII characters only", .group = "Output",
               BN_TO_BOOL(struct bn_bench_options, ascii)),
-    BN_OPTION("budget", "compare with the times of a document of bn-bench profile", .arg = "FILE",
-              .group = "Output", BN_TO_TEXT(struct bn_bench_options, budget)),
+    BN_OPTION("budget", "compare with a document of bn-bench profile", .arg = "FILE", .group = "Output",
+              BN_TO_TEXT(struct bn_bench_options, budget)),
     BN_OPTION("list", "list the programs that publish their profile", .group = "Output",
               BN_TO_BOOL(struct bn_bench_options, list_live)),
     {0},
@@ -131,6 +131,7 @@ static bn_status show(struct bn_top *top, bn_error *err)
 bn_status bn_bench_top(struct bn_args *args, bn_error *err)
 {
     struct bn_top top = {.args = args, .o = args->fields};
+    if (top.o->list_live && args->json) return bn_fail(err, BN_ERR_ARG, "--list is not a form of --json");
     if (top.o->list_live) return print_list(err);
     setlocale(LC_CTYPE, ""); /* which characters the terminal has; numbers stay as they are */
     top.view.since_start = top.o->once;

@@ -15,12 +15,12 @@ struct bn_cli_live {
 };
 
 /* The three options; `field` is a struct bn_cli_live. */
-#define BN_OPTIONS_LIVE(type, field)                                                                  \
-    BN_OPTION("live", "show where the time goes in 'bn-bench top'", .rare = true, .group = "Profile", \
-              BN_TO_BOOL(type, field.on)),                                                            \
-        BN_OPTION("live-file", "the same through FILE [one in XDG_RUNTIME_DIR/bn]", .arg = "FILE",    \
-                  .rare = true, .group = "Profile", BN_TO_TEXT(type, field.file)),                    \
-        BN_OPTION("live-level", "detail of --live", .arg = "layer|brick|kernel", .rare = true,        \
+#define BN_OPTIONS_LIVE(type, field)                                                                       \
+    BN_OPTION("live", "publish where the time goes, for 'bn-bench top'", .rare = true, .group = "Profile", \
+              BN_TO_BOOL(type, field.on)),                                                                 \
+        BN_OPTION("live-file", "the same, in FILE [XDG_RUNTIME_DIR/bn/PID]", .arg = "FILE", .rare = true,  \
+                  .group = "Profile", BN_TO_TEXT(type, field.file)),                                       \
+        BN_OPTION("live-level", "detail of --live", .arg = "layer|brick|kernel", .rare = true,             \
                   .group = "Profile", .preset = "brick", BN_TO_CHOICE(type, field.level))
 
 /* Publishes the profile of a session when that is asked for; else *out is NULL. Closed by bn_live_close before

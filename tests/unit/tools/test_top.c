@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench top without a process: the numbers of rows, differences of snapshots, folding, sorting, and lines
+ * that fit into any number of columns.
+ */
+#include "base/error.h"
+#include "tests/unit/unit.h"
+#include "tools/bench/top/top.h"
+
+static struct bn_top_row list[BN_TOP_ROWS];
+
+/* Two threads, ten passes in one second: three bricks. */
+static void make_snapshot(struct bn_live_snapshot *s)
+{
+    *s = (struct bn_live_snapshot){.pid = 42,
+                                   .level = BN_PROF_BRICK,
+                                   .program = "bn-run",
+                                   .model = "folder/model.gguf",
+                                   .isa = "ref",
+                                   .started_ns = 1000000000,
+                                   .read_ns = 2000000000,
+                                   .n_threads = 2,
+                                   .n_bricks = BN_BRICK_KNOWN};
+    s->counts = (struct bn_live_counts){.updated_ns = 1900000000,
+                                        .wall_ns = 900000000,
+                                        .n_passes = 10,
+                                        .n_tokens = 25,
+                                        .n_logits = 10,
+                                        .n_parts = 20,
+                                        .passes_ns = 500000000};
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
+        snprintf(s->names[i], sizeof s->names[i], "%s", bn_brick_name(i));
+        s->categories[i] = bn_brick_category(i);
+    }
+    s->bricks[BN_BRICK_UP_PROJECTION] = (struct bn_brick_stats){
+        .count = 40, .inclusive_ns = 40000, .exclusive_ns = 40000, .bytes = 200000, .ops = 800000};
+    s->bricks[BN_BRICK_DOWN_PROJECTION] =
+        (struct bn_brick_stats){.count = 20, .inclusive_ns = 20000, .exclusive_ns = 20000};
+    s->bricks[BN_BRICK_LM_HEAD] =
+        (struct bn_brick_stats){.count = 20, .inclusive_ns = 140000, .exclusive_ns = 140000};
+    s->bricks_ns = 200000;
+}
+
+static void make_top(struct bn_top *top, struct bn_live_snapshot *s)
+{
+    make_snapshot(s);
+    *top = (struct bn_top){.now = s, .rows = {.list = list}};
+    bn_top_window(&top->window, s, NULL);
+    bn_top_remake(top);
+}
+
+/* The row of this name; an empty one when there is none. */
+static const struct bn_top_row *row(const struct bn_top *top, const char *name)
+{
+    static const struct bn_top_row none;
+    for (size_t i = 0; i < top->rows.n; i++)
+        if (strcmp(top->rows.list[i].name, name) == 0) return &top->rows.list[i];
+    return &none;
+}
+
+static void near(double got, double expected)
+{
+    assert_true(got > expected * (1 - 1e-12) && got < expected * (1 + 1e-12));
+}
+
+static void rows_have_the_numbers(void **state)
+{
+    struct bn_live_snapshot s;
+    struct bn_top top;
+    (void)state;
+    make_top(&top, &s);
+    assert_int_equal(top.rows.n, 5); /* Head, LmHead, FFN, UpProjection, DownProjection */
+    assert_string_equal(top.rows.list[0].name, "Head");
+    const struct bn_top_row *up = row(&top, "UpProjection"), *ffn = row(&top, "FFN");
+    near(up->share, 0.2);
+    near(up->ns, 2000); /* 40000 ns over 20 parts */
+    near(up->count, 40);
+    near(up->bytes_per_s, 200000 / 40e-6 * 2); /* of both threads */
+    near(up->ops_per_s, 800000 / 40e-6 * 2);
+    assert_true(isnan(up->path) && isnan(up->slack_ns) && isnan(up->budget));
+    near(ffn->share, 0.3);
+    near(ffn->ns, 3000);
+    near(ffn->count, 60);
+    near(ffn->ops_per_s, up->ops_per_s); /* of the bricks that compute */
+    assert_true(isnan(row(&top, "DownProjection")->bytes_per_s));
+    assert_string_equal(row(&top, "RmsNorm")->name, ""); /* it did not run */
+}
+
+static void rows_compare_with_a_budget(void **state)
+{
+    struct bn_live_snapshot s;
+    struct bn_top top;
+    (void)state;
+    make_top(&top, &s);
+    top.budget = (struct bn_top_budget){.given = true};
+    top.budget.ns[BN_BRICK_UP_PROJECTION] = 800; /* now 1000 */
+    bn_top_remake(&top);
+    near(row(&top, "UpProjection")->budget, 1.25);
+    assert_true(isnan(row(&top, "DownProjection")->budget));
+}
+
+static void windows_are_differences(void **state)
+{
+    struct bn_live_snapshot before, now;
+    struct bn_top_window w;
+    (void)state;
+    make_snapshot(&before);
+    now = before;
+    now.read_ns += 1000000000;
+    now.counts.updated_ns += 1000000000;
+    now.counts.n_passes += 4;
+    now.counts.n_tokens += 4;
+    now.counts.passes_ns += 200000000;
+    now.bricks[BN_BRICK_LM_HEAD].count += 8;
+    now.bricks[BN_BRICK_LM_HEAD].exclusive_ns += 5000;
+    now.bricks[BN_BRICK_UP_PROJECTION].exclusive_ns = 7; /* a damaged file: sums cannot fall */
+    bn_top_window(&w, &now, &before);
+    near(w.seconds, 1);
+    assert_int_equal(w.counts.n_passes, 4);
+    assert_int_equal(w.bricks[BN_BRICK_LM_HEAD].count, 8);
+    assert_int_equal(w.bricks[BN_BRICK_LM_HEAD].exclusive_ns, 5000);
+    assert_int_equal(w.bricks[BN_BRICK_UP_PROJECTION].exclusive_ns, 0);
+    /* A pass that began before the last refresh. */
+    now.counts.passes_ns = before.counts.passes_ns + 3000000000;
+    bn_top_window(&w, &now, &before);
+    near(w.seconds, 3);
+    /* After a rest only the time since the last refresh counts. */
+    now = before;
+    now.read_ns += 1000000000;
+    now.counts.updated_ns += 60000000000;
+    bn_top_window(&w, &now, &before);
+    near(w.seconds, 1);
+    /* The time of a process that has ended stops with its last pass. */
+    now = before;
+    now.read_ns += 60000000000;
+    now.has_ended = true;
+    bn_top_window(&w, &now, NULL);
+    near(w.seconds, 0.9);
+}
+
+static void rows_fold_and_sort(void **state)
+{
+    struct bn_live_snapshot s;
+    struct bn_top top;
+    (void)state;
+    make_top(&top, &s);
+    uint64_t key = row(&top, "FFN")->key;
+    bn_top_toggle(&top.view, key);
+    bn_top_remake(&top);
+    assert_int_equal(top.rows.n, 3);
+    assert_true(row(&top, "FFN")->is_folded);
+    bn_top_toggle(&top.view, key);
+    top.view.sort = BN_TOP_BY_ORDER;
+    bn_top_remake(&top);
+    assert_int_equal(top.rows.n, 5);
+    assert_string_equal(top.rows.list[0].name, "FFN");
+    assert_string_equal(top.rows.list[1].name, "UpProjection");
+    assert_string_equal(top.rows.list[2].name, "DownProjection");
+    /* More keys than there is room for change nothing. */
+    for (uint64_t k = 1; k < 2 * BN_TOP_KEYS; k++)
+        bn_top_toggle(&top.view, k << 32);
+    assert_int_equal(top.view.n_toggled, BN_TOP_KEYS);
+}
+
+/* Characters: bytes that do not continue one. */
+static size_t characters(const char *text)
+{
+    size_t n = 0;
+    for (; *text != '\0'; text++)
+        n += ((unsigned char)*text & 0xC0u) != 0x80u;
+    return n;
+}
+
+static void lines_fit(void **state)
+{
+    struct bn_live_snapshot s;
+    struct bn_top top;
+    struct bn_top_line head[BN_TOP_HEAD_LINES], line;
+    (void)state;
+    make_top(&top, &s);
+    top.budget.given = true;
+    memset(s.model, 'm', sizeof s.model - 1);
+    s.load = (struct bn_live_load){UINT64_MAX, UINT64_MAX, UINT64_MAX, 0};
+    s.counts.dropped = UINT64_MAX;
+    snprintf(top.trouble, sizeof top.trouble, "%0200d", 1);
+    for (size_t i = 0; i < top.rows.n; i++) { /* numbers that a damaged file may have */
+        struct bn_top_row *r = &top.rows.list[i];
+        r->ns = i % 2 == 0 ? 1e300 : -1;
+        r->count = r->bytes_per_s = r->ops_per_s = r->slack_ns = r->path = r->budget =
+            i % 2 == 0 ? 1e300 : 1e-300;
+        r->share = i % 2 == 0 ? 1e300 : -1e300;
+    }
+    for (size_t columns = 1; columns <= 200; columns++)
+        for (unsigned utf8 = 0; utf8 < 2; utf8++) {
+            struct bn_top_frame frame = {columns, utf8 != 0};
+            bn_top_put_head(head, &top, &frame);
+            for (size_t i = 0; i < BN_TOP_HEAD_LINES; i++)
+                assert_true(characters(head[i].text) <= columns);
+            for (size_t i = 0; i < top.rows.n; i++) {
+                bn_top_put_row(&line, &top, &frame, &top.rows.list[i]);
+                assert_true(characters(line.text) <= columns);
+            }
+            bn_top_put_keys(&line, &top, &frame);
+            assert_true(characters(line.text) <= columns);
+        }
+}
+
+static void a_line_is_as_expected(void **state)
+{
+    struct bn_live_snapshot s;
+    struct bn_top top;
+    struct bn_top_line head[BN_TOP_HEAD_LINES], line;
+    struct bn_top_frame frame = {79, false};
+    (void)state;
+    make_top(&top, &s);
+    bn_top_put_head(head, &top, &frame);
+    assert_string_equal(head[0].text, "bn-run 42  running  0:01  model.gguf  ref x2");
+    assert_string_equal(head[1].text, "output 10.0 tok/s  prompt 15.0 tok/s  10.0 passes/s");
+    assert_string_equal(head[2].text, "busy 50.0%  pass 50.0ms, 2.50 tok  waiting 0.0%");
+    assert_string_equal(head[3].text, "");
+    bn_top_put_row(&line, &top, &frame, row(&top, "UpProjection"));
+    assert_string_equal(line.text,
+                        "  UpProjection          20.0% ##         2.00us    40    10    40     -      -");
+    bn_top_put_row(&line, &top, &frame, row(&top, "FFN"));
+    assert_string_equal(line.text,
+                        "- FFN                   30.0% ###        3.00us    60    10    40     -      -");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_have_the_numbers),
+        cmocka_unit_test(rows_compare_with_a_budget),
+        cmocka_unit_test(windows_are_differences),
+        cmocka_unit_test(rows_fold_and_sort),
+        cmocka_unit_test(lines_fit),
+        cmocka_unit_test(a_line_is_as_expected),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
