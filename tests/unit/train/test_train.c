@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The parts of training that are not arithmetic on rows: order of windows, tree of gradients, schedule, optimiser, and
+ * the bits of whole steps.
+ */
+#include "tests/unit/unit.h"
+
+#include "base/random.h"
+#include "train/checkpoint.h"
+#include "train/gemm.h"
+#include "train/ops.h"
+#include "train/trainer.h"
+#include "train/tree.h"
+
+static uint64_t state = 11;
+
+/* ---- windows ---- */
+
+static void every_index_occurs_once(void **unused)
+{
+    (void)unused;
+    for (uint64_t n = 1; n < 300; n += n < 20 ? 1 : 37) {
+        unsigned char seen[300] = {0};
+        for (uint64_t i = 0; i < n; i++) {
+            uint64_t at = bn_permute(i, n, 5);
+            assert_true(at < n && !seen[at]);
+            seen[at] = 1;
+        }
+    }
+    size_t same = 0;
+    for (uint64_t i = 0; i < 256; i++)
+        same += bn_permute(i, 256, 5) == bn_permute(i, 256, 6);
+    assert_true(same < 32);
+}
+
+static void windows_are_parts_of_the_text(void **unused)
+{
+    (void)unused;
+    enum { N = 1000, T = 16 };
+    static int32_t ids[N];
+    for (int32_t i = 0; i < N; i++)
+        ids[i] = i;
+    struct bn_corpus c = {.ids = ids, .n = N};
+    size_t n = bn_corpus_windows(&c, T);
+    unsigned char seen[N] = {0};
+    int32_t tokens[T], targets[T], first = -1;
+    assert_int_equal(n, (N - T - 1) / T);
+    for (uint64_t index = 0; index < 3 * n; index++) {
+        if (index % n == 0) memset(seen, 0, sizeof seen);
+        bn_corpus_window(&c, T, 9, index, tokens, targets);
+        for (int i = 0; i < T; i++) {
+            assert_int_equal(tokens[i], tokens[0] + i);
+            assert_int_equal(targets[i], tokens[i] + 1);
+            assert_true(targets[i] < N && !seen[tokens[i]]);
+            seen[tokens[i]] = 1;
+        }
+        if (index == 0) first = tokens[0];
+    }
+    bn_corpus_window(&c, T, 9, 0, tokens, targets);
+    assert_int_equal(tokens[0], first);
+    c.n = 2 * T;
+    assert_int_equal(bn_corpus_windows(&c, T), 0);
+}
+
+/* ---- tree ---- */
+
+enum { VALUES = 32 };
+
+/* The sum of n leaves that are done in some order. */
+static void sum_leaves(float sum[VALUES], size_t n, uint64_t order)
+{
+    struct bn_tree *tree;
+    assert_int_equal(bn_tree_open(&tree, n, VALUES, NULL), BN_OK);
+    for (size_t i = 0; i < n; i++) {
+        size_t leaf = (size_t)bn_permute(i, n, order);
+        float *buffer = bn_tree_take(tree);
+        for (size_t j = 0; j < VALUES; j++)
+            buffer[j] += 1.0f / (float)(1 + leaf * 7 + j);
+        bn_tree_done(tree, leaf, buffer);
+    }
+    float *total = bn_tree_sum(tree);
+    memcpy(sum, total, VALUES * sizeof *sum);
+    bn_tree_give(tree, total);
+    bn_tree_close(tree);
+}
+
+static void sums_do_not_depend_on_the_order(void **unused)
+{
+    (void)unused;
+    for (size_t n = 1; n < 20; n++) {
+        float sum[VALUES], other[VALUES];
+        double exact = 0;
+        sum_leaves(sum, n, 1);
+        for (size_t leaf = 0; leaf < n; leaf++)
+            exact += 1.0 / (double)(1 + leaf * 7);
+        assert_true(fabs((double)sum[0] - exact) < 1e-5);
+        for (uint64_t order = 2; order < 12; order++) {
+            sum_leaves(other, n, order);
+            assert_memory_equal(sum, other, sizeof sum);
+        }
+    }
+}
+
+/* ---- schedule and optimiser ---- */
+
+static void the_rate_has_two_stages(void **unused)
+{
+    (void)unused;
+    struct bn_schedule s = {
+        .n_steps = 1000, .warm_up = 99, .stage_2 = 0.5, .rate = 2, .rate_2 = 1, .decay = 0.1};
+    assert_true(fabs(bn_schedule_rate(&s, 0) - 0.02) < 1e-12);
+    assert_true(fabs(bn_schedule_rate(&s, 99) - 2 * 0.901) < 1e-12);
+    assert_true(fabs(bn_schedule_rate(&s, 499) - 2 * 0.501) < 1e-12);
+    assert_true(fabs(bn_schedule_rate(&s, 500) - 0.5) < 1e-12);
+    assert_true(fabs(bn_schedule_rate(&s, 999) - 0.001) < 1e-12);
+    assert_true(bn_schedule_decay(&s, 499) > 0 && bn_schedule_decay(&s, 500) == 0);
+}
+
+static struct bn_train_settings settings(void)
+{
+    struct bn_train_settings s = {.seed = 4, .n_micro = 3, .n_slices = 2, .n_sequences = 2, .late = 1};
+    s.hp = (bn_hparams){.n_vocab = 50,
+                        .n_ctx = 16,
+                        .n_embd = 128,
+                        .n_layer = 2,
+                        .n_ff = 256,
+                        .n_head = 2,
+                        .n_head_kv = 1,
+                        .head_dim = 64,
+                        .rms_eps = 1e-5f,
+                        .rope_base = 10000};
+    s.schedule = (struct bn_schedule){.n_steps = 8,
+                                      .stage_2 = 0.5,
+                                      .rate = 0.003,
+                                      .rate_2 = 0.002,
+                                      .decay = 0.1,
+                                      .beta_1 = 0.9,
+                                      .beta_2 = 0.95,
+                                      .epsilon = 1e-8,
+                                      .clip = 0.5};
+    assert_int_equal(bn_train_architecture(&s.hp, "bitnet-b1.58", NULL), BN_OK);
+    return s;
+}
+
+/* AdamW by its definition, in binary64. */
+static void a_step_is_that_of_adamw(void **unused)
+{
+    (void)unused;
+    struct bn_train_settings s = settings();
+    struct bn_trainer t;
+    assert_int_equal(bn_trainer_open(&t, &s, 2, NULL), BN_OK);
+    size_t n = t.weights.n_values;
+    float *grad = bn_alloc_aligned(n, sizeof *grad);
+    double *w = bn_alloc(n, 8), *m = bn_alloc(n, 8), *v = bn_alloc(n, 8);
+    for (size_t i = 0; i < n; i++)
+        w[i] = (double)t.weights.master[i];
+    for (uint32_t step = 0; step < 3; step++) {
+        double sum = 0;
+        for (size_t i = 0; i < n; i++) {
+            grad[i] = (float)(int32_t)(bn_splitmix64(&state) >> 40) * 0x1p-30f;
+            sum += (double)grad[i] * (double)grad[i];
+        }
+        double norm = bn_gradient_norm(grad, n, t.team), clip = 0.25 * norm > 0.5 ? 0.5 / (0.25 * norm) : 1;
+        assert_true(fabs(norm / sqrt(sum) - 1) < 1e-12);
+        bn_adam_step(&t.weights, t.moment_1, t.moment_2, grad, 0.25, 0.25 * norm, &s.schedule, step, t.team);
+        for (size_t p = 0; p < t.weights.n_params; p++) {
+            const struct bn_param *of = &t.weights.params[p];
+            double decay = of->kind == BN_PARAM_TERNARY ? bn_schedule_decay(&s.schedule, step) : 0;
+            for (size_t i = of->at; i < of->at + of->rows * of->cols; i++) {
+                double g = (double)grad[i] * 0.25 * clip, rate = bn_schedule_rate(&s.schedule, step);
+                m[i] = 0.9 * m[i] + 0.1 * g;
+                v[i] = 0.95 * v[i] + 0.05 * g * g;
+                w[i] -= rate *
+                        (m[i] / (1 - pow(0.9, step + 1)) / (sqrt(v[i] / (1 - pow(0.95, step + 1))) + 1e-8) +
+                         decay * w[i]);
+                assert_true(fabs(w[i] - (double)t.weights.master[i]) < 1e-6);
+            }
+        }
+    }
+    bn_free(grad), bn_free(w), bn_free(m), bn_free(v);
+    bn_trainer_close(&t);
+}
+
+/* ---- the integer kernel and the float product ---- */
+
+static void integer_products_have_the_bits_of_float_products(void **unused)
+{
+    (void)unused;
+    struct bn_train_settings s = settings();
+    struct bn_weights w;
+    enum { ROWS = 7, N = 128, OUT = 256 };
+    static float x[ROWS * N], q[ROWS * N], scale[ROWS], y[ROWS * OUT], z[ROWS * OUT];
+    static int8_t q8[ROWS * N];
+    struct bn_act acts[ROWS];
+    assert_int_equal(bn_weights_open(&w, &s.hp, 0, NULL), BN_OK);
+    bn_weights_start(&w, 1);
+    bn_weights_ternarise(&w, NULL);
+    for (size_t i = 0; i < ROWS * N; i++)
+        x[i] = (float)(int32_t)bn_splitmix64(&state);
+    bn_op_quantise(w.kernels, q, scale, acts, q8, x, ROWS, N);
+    const struct bn_param *p = &w.params[w.layers[1].gate];
+    struct bn_op_input in = {.x = q, .scale = scale, .rows = ROWS, .n = N};
+    struct bn_op_matrix m = {.t = w.ternary + p->at, .s = w.scale[w.layers[1].gate], .n_out = OUT, .n_in = N};
+    bn_op_linear(w.kernels, y, &in, &m);
+    in.acts = acts;
+    m.codes = w.codes + p->at / 4;
+    bn_op_linear(w.kernels, z, &in, &m);
+    assert_memory_equal(y, z, sizeof y);
+    bn_weights_close(&w);
+}
+
+/* ---- whole steps ---- */
+
+static void digest_of_run(char hex[BN_SHA256_HEX], unsigned n_threads, uint32_t n_micro)
+{
+    static int32_t ids[900];
+    struct bn_corpus c = {.ids = ids, .n = 900};
+    struct bn_train_settings s = settings();
+    struct bn_trainer t;
+    bool finite = true;
+    for (size_t i = 0; i < 900; i++)
+        ids[i] = (int32_t)(i * i % 47);
+    s.n_micro = n_micro;
+    assert_int_equal(bn_trainer_open(&t, &s, n_threads, NULL), BN_OK);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(bn_trainer_step(&t, &c, NULL, &finite, NULL), BN_OK);
+    assert_true(finite && t.curve.n == 8 && t.curve.points[7].loss < t.curve.points[0].loss);
+    assert_int_equal(bn_sha256_hex(t.weights.master, t.weights.n_values * sizeof(float), hex, NULL), BN_OK);
+    bn_trainer_close(&t);
+}
+
+static void threads_do_not_change_a_bit(void **unused)
+{
+    (void)unused;
+    char one[BN_SHA256_HEX], more[BN_SHA256_HEX];
+    digest_of_run(one, 1, 3);
+    for (unsigned n = 2; n <= 4; n++) {
+        digest_of_run(more, n, 3);
+        assert_string_equal(one, more);
+    }
+    /* Micro-batches define the run. */
+    digest_of_run(more, 1, 4);
+    assert_string_not_equal(one, more);
+}
+
+static void settings_survive_json(void **unused)
+{
+    (void)unused;
+    struct bn_train_settings s = settings(), back;
+    bn_json *object = bn_json_new_object();
+    bn_train_settings_put(object, &s);
+    assert_int_equal(bn_train_settings_get(&back, object, NULL), BN_OK);
+    assert_memory_equal(&s.schedule, &back.schedule, sizeof s.schedule);
+    assert_int_equal(s.hp.n_ff, back.hp.n_ff);
+    assert_true(s.hp.rms_eps == back.hp.rms_eps && s.seed == back.seed);
+    bn_json_remove(object, "rate");
+    assert_int_equal(bn_train_settings_get(&back, object, NULL), BN_ERR_FORMAT);
+    bn_json_free(object);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_index_occurs_once),
+        cmocka_unit_test(windows_are_parts_of_the_text),
+        cmocka_unit_test(sums_do_not_depend_on_the_order),
+        cmocka_unit_test(the_rate_has_two_stages),
+        cmocka_unit_test(a_step_is_that_of_adamw),
+        cmocka_unit_test(integer_products_have_the_bits_of_float_products),
+        cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(settings_survive_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
