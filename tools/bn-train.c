@@ -202,8 +202,8 @@ static bn_status make_settings(const struct bn_train_run *run, struct bn_train_s
                          .head_dim = o->width / heads,
                          .rms_eps = 1e-5f,
                          .rope_base = (float)o->rope_base};
-    s->schedule = (struct bn_schedule){o->steps,   o->warm_up, o->stage_2, o->rate, o->rate_2, o->decay,
-                                       o->decay_2, o->beta_1,  o->beta_2,  1e-8,    o->clip};
+    s->schedule = (struct bn_train_schedule){o->steps,   o->warm_up, o->stage_2, o->rate, o->rate_2, o->decay,
+                                             o->decay_2, o->beta_1,  o->beta_2,  1e-8,    o->clip};
     /* A slice has about 512 tokens: enough for fast products, few enough for the caches. */
     uint32_t micro = o->micro_batch < o->batch ? o->micro_batch : o->batch;
     s->n_sequences = o->context < 512 && 512 % o->context == 0 && micro % 512 == 0 ? 512 / o->context : 1;

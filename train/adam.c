@@ -12,19 +12,19 @@
 
 /* ---- schedule ---- */
 
-static bool second_stage(const struct bn_schedule *s, uint32_t step)
+static bool second_stage(const struct bn_train_schedule *s, uint32_t step)
 {
     return step >= s->stage_2 * s->n_steps;
 }
 
-double bn_schedule_rate(const struct bn_schedule *s, uint32_t step)
+double bn_schedule_rate(const struct bn_train_schedule *s, uint32_t step)
 {
     double left = 1.0 - (double)step / s->n_steps, rate = second_stage(s, step) ? s->rate_2 : s->rate;
     double rise = step < s->warm_up ? (double)(step + 1) / (s->warm_up + 1) : 1.0;
     return rate * left * rise;
 }
 
-double bn_schedule_decay(const struct bn_schedule *s, uint32_t step)
+double bn_schedule_decay(const struct bn_train_schedule *s, uint32_t step)
 {
     return second_stage(s, step) ? s->decay_2 : s->decay;
 }
@@ -126,7 +126,7 @@ static double power(double beta, double n)
 }
 
 void bn_adam_step(struct bn_weights *w, bn_real *moment_1, bn_real *moment_2, const bn_real *grad,
-                  double factor, double norm, const struct bn_schedule *s, uint32_t step,
+                  double factor, double norm, const struct bn_train_schedule *s, uint32_t step,
                   struct bn_team *team)
 {
     double rate = bn_schedule_rate(s, step), n = (double)step + 1;

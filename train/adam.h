@@ -9,7 +9,7 @@
 
 #include "train/weights.h"
 
-struct bn_schedule {
+struct bn_train_schedule {
     uint32_t n_steps, warm_up;
     double stage_2; /* where stage two begins, as a share of the steps */
     double rate, rate_2, decay, decay_2;
@@ -18,15 +18,15 @@ struct bn_schedule {
 };
 
 /* Of step 0 ... n_steps - 1. */
-double bn_schedule_rate(const struct bn_schedule *s, uint32_t step);
-double bn_schedule_decay(const struct bn_schedule *s, uint32_t step);
+double bn_schedule_rate(const struct bn_train_schedule *s, uint32_t step);
+double bn_schedule_decay(const struct bn_train_schedule *s, uint32_t step);
 
 /* Euclid's norm, in binary64 over fixed blocks. */
 double bn_gradient_norm(const bn_real *grad, size_t n, struct bn_team *team);
 /* One step: the gradient times `factor` (1 / tokens), clipped; norm is that of factor * grad. Decay applies to ternary
  * matrices. Then the ternary copies are made again. */
 void bn_adam_step(struct bn_weights *w, bn_real *moment_1, bn_real *moment_2, const bn_real *grad,
-                  double factor, double norm, const struct bn_schedule *s, uint32_t step,
+                  double factor, double norm, const struct bn_train_schedule *s, uint32_t step,
                   struct bn_team *team);
 
 #endif

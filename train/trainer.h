@@ -21,7 +21,7 @@ struct bn_train_settings {
     uint64_t seed;
     uint32_t n_micro, n_slices, n_sequences;
     double late; /* the share of the steps after which the late corpus is used; 1: never */
-    struct bn_schedule schedule;
+    struct bn_train_schedule schedule;
 };
 
 /* One point of the loss curve: after a step, or a validation. */

@@ -2,6 +2,7 @@
  *
  * What a run leaves besides checkpoints: the model file, the record (training.json), and the loss curve (loss.svg).
  */
+#define _POSIX_C_SOURCE 200809L
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

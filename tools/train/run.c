@@ -3,6 +3,7 @@
  * The loop of a run: steps, validations and checkpoints at fixed step numbers, so that an interrupted run leaves the
  * same files as one that was not.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ static double last_loss(const struct bn_train_curve *curve)
 {
     for (size_t i = curve->n; i-- > 0;)
         if (!(curve->points[i].norm < 0)) return curve->points[i].loss;
-    return NAN;
+    return (double)NAN;
 }
 
 /* ---- validations and checkpoints ---- */

@@ -106,7 +106,7 @@ static void sums_do_not_depend_on_the_order(void **unused)
 static void the_rate_has_two_stages(void **unused)
 {
     (void)unused;
-    struct bn_schedule s = {
+    struct bn_train_schedule s = {
         .n_steps = 1000, .warm_up = 99, .stage_2 = 0.5, .rate = 2, .rate_2 = 1, .decay = 0.1};
     assert_true(fabs(bn_schedule_rate(&s, 0) - 0.02) < 1e-12);
     assert_true(fabs(bn_schedule_rate(&s, 99) - 2 * 0.901) < 1e-12);
@@ -129,15 +129,15 @@ static struct bn_train_settings settings(void)
                         .head_dim = 64,
                         .rms_eps = 1e-5f,
                         .rope_base = 10000};
-    s.schedule = (struct bn_schedule){.n_steps = 8,
-                                      .stage_2 = 0.5,
-                                      .rate = 0.003,
-                                      .rate_2 = 0.002,
-                                      .decay = 0.1,
-                                      .beta_1 = 0.9,
-                                      .beta_2 = 0.95,
-                                      .epsilon = 1e-8,
-                                      .clip = 0.5};
+    s.schedule = (struct bn_train_schedule){.n_steps = 8,
+                                            .stage_2 = 0.5,
+                                            .rate = 0.003,
+                                            .rate_2 = 0.002,
+                                            .decay = 0.1,
+                                            .beta_1 = 0.9,
+                                            .beta_2 = 0.95,
+                                            .epsilon = 1e-8,
+                                            .clip = 0.5};
     assert_int_equal(bn_train_architecture(&s.hp, "bitnet-b1.58", NULL), BN_OK);
     return s;
 }
