@@ -18,7 +18,7 @@ cppcheck --quiet --enable=warning,portability --inline-suppr --error-exitcode=1 
 # shellcheck disable=SC2046
 shellcheck -x $(c_files '*.sh' .ci/run) || complain "shellcheck"
 
-# Include rules: kernels <- engine <- lab, hub, train <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, tokenizer <- grammar <- infer, base <- stamp <- infer.
+# Include rules: kernels <- engine <- lab, hub, train <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, tokenizer <- grammar <- generate, infer <- generate, base <- stamp <- infer.
 may() { # folder, allowed first path parts of its quoted includes
     local f
     for f in $(c_files "$1/*.[ch]"); do
@@ -33,8 +33,9 @@ rules=$(
     may engine/grammar 'bn\.h|base/|tokenizer/|grammar/'
     may engine/model 'bn\.h|base/|gguf/|tokenizer/|model/|kernels/kernels\.h'
     may engine/stamp 'bn\.h|base/|stamp/|kernels/kernels\.h'
-    may engine/infer 'bn\.h|base/|gguf/|tokenizer/|grammar/|model/|stamp/|infer/|kernels/kernels\.h'
-    may lab 'bn\.h|base/|gguf/|tokenizer/|grammar/|model/|stamp/|infer/|lab/|build_info\.h|kernels/(kernels|peak)\.h'
+    may engine/infer 'bn\.h|base/|gguf/|tokenizer/|model/|stamp/|infer/|kernels/kernels\.h'
+    may engine/generate 'bn\.h|base/|gguf/|tokenizer/|grammar/|model/|stamp/|infer/|generate/|kernels/kernels\.h'
+    may lab 'bn\.h|base/|gguf/|tokenizer/|grammar/|model/|stamp/|infer/|generate/|lab/|build_info\.h|kernels/(kernels|peak)\.h'
     may hub 'bn\.h|base/|gguf/|hub/'
     may train 'bn\.h|base/|gguf/|tokenizer/|model/|infer/|kernels/kernels\.h|train/'
     # The reference is independent: only its own folder.
@@ -52,7 +53,7 @@ done
 # Folders include one another in one direction: tsort(1) names the members of a circle.
 circles=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'tools/*/*.[ch]' |
     xargs grep -HoE '^#include "[a-z_/0-9-]+/' |
-    sed -E 's,^(([^/]*/)+)[^/]*:#include "(.*),\1 \3,; s, (base|gguf|tokenizer|grammar|model|stamp|infer)/, engine/\1/,' | sort -u | awk '$1 != $2' |
+    sed -E 's,^(([^/]*/)+)[^/]*:#include "(.*),\1 \3,; s, (base|gguf|tokenizer|grammar|model|stamp|infer|generate)/, engine/\1/,' | sort -u | awk '$1 != $2' |
     tsort 2>&1 >/dev/null | sed 's/^tsort: //')
 [ -z "$circles" ] || complain "folders include each other in a circle: $(echo "$circles" | paste -sd ' ')"
 # A struct, enum or union has one definition.

@@ -4,7 +4,6 @@
  */
 #include <math.h>
 
-#include "infer/constrain.h"
 #include "infer/pass.h"
 #include "model/rows.h"
 

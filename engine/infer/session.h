@@ -178,6 +178,10 @@ BN_MUST_CHECK bn_status bn_session_check_tokens(const struct bn_session *s,
                                                 const struct bn_sequence *sequence, const int32_t *tokens,
                                                 size_t n, bn_error *err);
 
+/* Computes the rows of the head that the mask has for a hidden state, and sets the others to -INFINITY. For a head that
+ * is screened. Defined in head.c. */
+void bn_head_masked(bn_session *s, const float *hidden, const uint64_t *mask, float *logits);
+
 /* One batch through the network. It begins with bn_batch_start; bn_batch_add adds tokens that follow those of a
  * sequence, of which the rows from first_wanted on are wanted; bn_forward evaluates all. The sequences move on by their
  * tokens. The rows wanted go through the head, unless logits is NULL: then only hidden states are made. n_best logits

@@ -3,8 +3,8 @@
  * One generation as a state machine: it says which tokens are to be evaluated next, and takes the logits that come
  * back. So whoever evaluates may do that for one generation or for many in one pass (scheduler.c).
  */
-#ifndef BN_INFER_GENERATOR_H
-#define BN_INFER_GENERATOR_H
+#ifndef BN_GENERATE_GENERATOR_H
+#define BN_GENERATE_GENERATOR_H
 
 #include "infer/session.h"
 

@@ -4,8 +4,8 @@
  * sampler goes over the rows of logits in order, exactly as it does over those of single tokens; the first token that
  * differs from the draft ends the pass. So the tokens and all bits are those without speculation.
  */
-#ifndef BN_INFER_SPECULATE_H
-#define BN_INFER_SPECULATE_H
+#ifndef BN_GENERATE_SPECULATE_H
+#define BN_GENERATE_SPECULATE_H
 
 #include "infer/session.h"
 

@@ -9,8 +9,8 @@
  * of all tokens. Under a grammar the chain starts as sha256("bn.chain/1" kind digest): "gbnf" or "json_schema", and the
  * digest of the grammar's text in hexadecimal.
  */
-#ifndef BN_INFER_CHAIN_H
-#define BN_INFER_CHAIN_H
+#ifndef BN_GENERATE_CHAIN_H
+#define BN_GENERATE_CHAIN_H
 
 #include "bn.h"
 

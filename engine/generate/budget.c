@@ -4,7 +4,7 @@
  * the weights once. So a piece that is changed in the proportion of the time wanted to the time taken never makes a pass
  * too long, and comes near the time wanted after some passes.
  */
-#include "infer/budget.h"
+#include "generate/budget.h"
 
 #define REFRESH 16u /* passes with pieces, after which one without them is measured */
 #define FIRST 4.0   /* tokens of the first piece, whose time is unknown */

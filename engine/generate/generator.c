@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/error.h"
+#include "generate/chain.h"
+#include "generate/constrain.h"
+#include "generate/generator.h"
+#include "generate/speculate.h"
 #include "grammar/grammar.h"
-#include "infer/chain.h"
-#include "infer/constrain.h"
-#include "infer/generator.h"
-#include "infer/speculate.h"
 
 #define BN_TOP_MAX 1000u
 

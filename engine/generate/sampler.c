@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "infer/speculate.h"
+#include "generate/speculate.h"
 #include "model/model.h"
 
 struct candidate {

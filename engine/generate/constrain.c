@@ -2,14 +2,14 @@
  *
  * See constrain.h.
  */
-#include "infer/constrain.h"
+#include "generate/constrain.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "generate/chain.h"
 #include "grammar/matcher.h"
-#include "infer/chain.h"
 
 struct bn_constraint {
     bn_session *session;

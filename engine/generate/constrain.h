@@ -5,8 +5,8 @@
  * not allowed, or when the sampler draws. Of a screened head, whose best logits alone are known, the rows that are
  * allowed are computed when the best ones do not suffice. So nothing depends on how the logits came about.
  */
-#ifndef BN_INFER_CONSTRAIN_H
-#define BN_INFER_CONSTRAIN_H
+#ifndef BN_GENERATE_CONSTRAIN_H
+#define BN_GENERATE_CONSTRAIN_H
 
 #include "infer/session.h"
 
@@ -22,9 +22,5 @@ int32_t bn_constraint_choose(struct bn_constraint *c, bn_sampler *sampler, const
                              const float *hidden, size_t n_best, const int32_t *recent, size_t n_recent);
 /* The text is complete, and nothing can follow it. */
 bool bn_constraint_is_complete(const struct bn_constraint *c);
-
-/* Computes the rows of the head that the mask has for a hidden state, and sets the others to -INFINITY. For a head that
- * is screened. Defined in head.c. */
-void bn_head_masked(bn_session *s, const float *hidden, const uint64_t *mask, float *logits);
 
 #endif

@@ -4,8 +4,8 @@
  * `slowdown` times as long as a pass without them. Both times are measured, for each number of answers. The rule changes
  * times only, never a result.
  */
-#ifndef BN_INFER_BUDGET_H
-#define BN_INFER_BUDGET_H
+#ifndef BN_GENERATE_BUDGET_H
+#define BN_GENERATE_BUDGET_H
 
 #include "base/mem.h"
 

@@ -7,9 +7,9 @@
  */
 #include "base/clock.h"
 #include "base/error.h"
-#include "infer/budget.h"
-#include "infer/generator.h"
-#include "infer/speculate.h"
+#include "generate/budget.h"
+#include "generate/generator.h"
+#include "generate/speculate.h"
 
 struct bn_scheduler {
     bn_session *session;
