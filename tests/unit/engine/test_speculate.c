@@ -247,6 +247,36 @@ static void every_end_is_the_same(void **state)
 }
 
 /* A draft model whose context is shorter drafts as long as it can. */
+/* A generation that is cancelled between two drafts has a beginning of its tokens, and its sequence holds these only. */
+static void a_cancelled_generation_keeps_no_drafts(void **state)
+{
+    const struct fixture *f = *state;
+    for (int n_steps = 1; n_steps < 8; n_steps++) {
+        bn_scheduler *sched = NULL;
+        bn_session *s = open_session(f->model, N_CTX, 16);
+        bn_generation gen = request(f, 0), whole = request(f, 0);
+        assert_int_equal(bn_generate(s, NULL, &whole, NULL), BN_OK);
+        assert_int_equal(bn_session_truncate(s, 0, NULL), BN_OK);
+        assert_int_equal(bn_scheduler_open(&sched, s, NULL, 1, NULL), BN_OK);
+        assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(s), &gen, NULL), BN_OK);
+        for (int i = 0; i < n_steps; i++)
+            assert_int_equal(bn_scheduler_step(sched, NULL), BN_OK);
+        bn_scheduler_cancel(sched, &gen);
+        assert_ptr_equal(bn_scheduler_take(sched), &gen);
+        assert_int_equal(gen.reason, BN_STOP_CALLER);
+        assert_true(gen.n_ids < whole.n_ids);
+        if (gen.n_ids > 0) {
+            assert_memory_equal(gen.ids, whole.ids, gen.n_ids * sizeof *gen.ids);
+            assert_int_equal(bn_session_position(s), gen.n_prompt + gen.n_ids - 1);
+            assert_int_equal(bn_session_keep(s, gen.prompt, gen.n_prompt), gen.n_prompt);
+        }
+        bn_scheduler_close(sched);
+        bn_generation_release(&gen);
+        bn_generation_release(&whole);
+        bn_session_close(s);
+    }
+}
+
 static void a_short_draft_context_is_no_error(void **state)
 {
     struct fixture *f = *state;
@@ -413,6 +443,7 @@ int main(void)
         cmocka_unit_test(ngrams_change_nothing),
         cmocka_unit_test(a_draft_model_changes_nothing),
         cmocka_unit_test(every_end_is_the_same),
+        cmocka_unit_test(a_cancelled_generation_keeps_no_drafts),
         cmocka_unit_test(a_short_draft_context_is_no_error),
         cmocka_unit_test(drafts_that_do_not_fit_are_refused),
         cmocka_unit_test(short_memory_is_survived),
