@@ -31,7 +31,7 @@ start() {
 ask() {
     local path=$1 body=$2
     shift 2
-    curl -sS -m 120 -o "$tmp/reply" -D "$tmp/headers" -w '%{http_code}' -H 'Content-Type: application/json' \
+    curl -sS -m 300 -o "$tmp/reply" -D "$tmp/headers" -w '%{http_code}' -H 'Content-Type: application/json' \
         "$@" ${body:+-d "$body"} "$url$path"
 }
 replies() {
