@@ -131,6 +131,11 @@ void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user)
     prof->watch_user = user;
 }
 
+void bn_prof_skip(bn_prof *prof, uint32_t n)
+{
+    prof->n_skip = n;
+}
+
 void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode)
 {
     prof->mode = mode;
@@ -179,6 +184,8 @@ void bn_prof_reset_epoch(bn_prof *prof)
             (struct bn_prof_trail){.prof = prof, .events = trail->events, .room = trail->room, .layer = -1};
     }
     prof->n_passes = 0;
+    prof->n_skip = 0;
+    prof->rests = false;
     prof->passes_dropped = 0;
     prof->wall_ns = 0;
     prof->finalized = false;
@@ -343,6 +350,8 @@ void bn_prof_record_deferred(bn_prof *prof, unsigned thread, unsigned brick, uin
 void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits)
 {
     if (!bn_prof_on(prof)) return;
+    prof->rests = prof->n_skip > 0;
+    prof->n_skip -= prof->rests;
     if (prof->n_passes == prof->passes_room) {
         prof->passes_dropped++;
         return;

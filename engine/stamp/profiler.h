@@ -116,6 +116,8 @@ struct bn_prof {
     void *fake_user;
     bn_prof_watch_fn watch; /* NULL: the profile is kept */
     void *watch_user;
+    uint32_t n_skip;     /* passes from the next one on that are not measured */
+    bool rests;          /* nor is what happens now */
     uint64_t resolution; /* ticks that two readings in a row differ by, in the median */
     uint64_t epoch;      /* ticks */
     uint64_t wall_ns;    /* 0 until bn_prof_finalize */
@@ -149,6 +151,9 @@ uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, u
 BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err);
 void bn_prof_close(bn_prof *prof);
 void bn_prof_set_clock(bn_prof *prof, bn_prof_clock_fn fake, void *user);
+/* The next n passes, and what follows each of them, are not measured; their begin and end are. For watchers
+ * that would cost too much of the time of short passes. */
+void bn_prof_skip(bn_prof *prof, uint32_t n);
 /* From now on the profile is watched. Before it is attached to a session. */
 void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user);
 void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode);
@@ -191,7 +196,7 @@ _Static_assert(sizeof(struct bn_brick_timer) <= 32, "a timer is small");
 /* A thread's trail, NULL when nothing is to be measured, which bn_prof_start and _stop accept. */
 static inline struct bn_prof_trail *bn_prof_trail(bn_prof *prof, unsigned thread)
 {
-    return bn_prof_on(prof) && thread < prof->n_threads ? &prof->trails[thread] : NULL;
+    return bn_prof_on(prof) && !prof->rests && thread < prof->n_threads ? &prof->trails[thread] : NULL;
 }
 
 void bn_prof_open_brick(struct bn_prof_trail *trail, unsigned brick);

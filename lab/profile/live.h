@@ -22,9 +22,10 @@ struct bn_live_counts {
     uint64_t updated_ns; /* CLOCK_MONOTONIC */
     uint64_t wall_ns;    /* since the profile was opened */
     uint64_t n_passes, n_tokens, n_logits;
-    uint64_t n_parts;   /* threads that took part, added up over the passes */
-    uint64_t passes_ns; /* inside passes */
-    uint64_t dropped;   /* events that were not measured */
+    uint64_t n_measured; /* passes whose bricks were measured; of short passes not all are */
+    uint64_t n_parts;    /* threads that took part, added up over these passes */
+    uint64_t passes_ns;  /* inside passes */
+    uint64_t dropped;    /* events that were not measured */
 };
 
 /* What a program that runs several sequences does besides passes. 0 sequences: it does not say. */

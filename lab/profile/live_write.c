@@ -24,6 +24,12 @@
 #define MAX_EVENTS (1u << 15) /* events of a thread in the file */
 #define TOKENS_IN_FILE 8u     /* rows of a pass whose events fit into the file at the level of kernels */
 
+/* What measuring takes: readings of the clock that take as long as an event, and what a pass takes besides. */
+#define READINGS_PER_EVENT 5
+#define PUBLISH_NS 400
+#define MOST_OVERHEAD 0.005 /* of the time; passes that are left out take some, too */
+#define MOST_SKIPPED 100
+
 struct bn_live {
     bn_prof *prof;
     bn_session *session;
@@ -34,6 +40,8 @@ struct bn_live {
     uint64_t n_bytes;
     uint64_t copied_ns; /* when events were last copied, since the epoch */
     bool copies_next;   /* the events of the next pass */
+    double median_ns;   /* of a pass, of late */
+    uint32_t random;
     int fd;
     char path[BN_LIVE_PATH];
     bool named; /* the file has its name */
@@ -74,17 +82,23 @@ static void copy_events(struct bn_live *live)
     live->body->pass = live->prof->passes[0];
 }
 
-static void copy_sums(struct bn_live *live, uint64_t now)
+static void count_pass(struct bn_live *live, uint64_t now, uint64_t pass_ns)
 {
-    const bn_prof *prof = live->prof;
     struct bn_live_counts *c = &live->body->counts;
-    const struct bn_prof_pass *pass = &prof->passes[0];
+    const struct bn_prof_pass *pass = &live->prof->passes[0];
     c->updated_ns = bn_clock_ns();
     c->wall_ns = now;
     c->n_passes++;
     c->n_tokens += pass->n_tokens;
     c->n_logits += pass->n_logits;
-    c->passes_ns += now - bn_prof_ns(prof, pass->begin);
+    c->passes_ns += pass_ns;
+}
+
+static void copy_sums(struct bn_live *live)
+{
+    const bn_prof *prof = live->prof;
+    struct bn_live_counts *c = &live->body->counts;
+    c->n_measured++;
     c->dropped = bn_prof_dropped(prof);
     for (unsigned i = 0; i < prof->n_bricks; i++)
         live->body->bricks[i] = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
@@ -98,23 +112,55 @@ static void copy_sums(struct bn_live *live, uint64_t now)
     }
 }
 
+/* The sums, and from time to time the events, of a pass that was measured. */
+static void copy_pass(struct bn_live *live, uint64_t now)
+{
+    copy_sums(live);
+    if (live->copies_next && fits(live)) {
+        copy_events(live);
+        live->copied_ns = now;
+    }
+    /* The one that is due is not copied but the one after it: the pass that runs at a moment is longer than
+     * others in the mean. */
+    live->copies_next = now - live->copied_ns > EVENTS_NS || live->body->pass_number == 0;
+}
+
+/* The median of late: one pass in which the thread did not run must not count for many. */
+static void follow_median(struct bn_live *live, double pass_ns)
+{
+    if (live->body->counts.n_passes == 0)
+        live->median_ns = pass_ns;
+    else
+        live->median_ns *= pass_ns > live->median_ns ? 1.125 : 0.875;
+}
+
+/* Leaves passes out when measuring all of them would take more than 1 % of the time. Their number varies, so
+ * that it does not follow a rhythm of the passes. */
+static void choose_skip(struct bn_live *live)
+{
+    const bn_prof *prof = live->prof;
+    double reading = (double)prof->resolution * prof->clock.ns_per_tick;
+    double cost = (double)prof->trails[0].n * READINGS_PER_EVENT * reading + PUBLISH_NS;
+    double skip = cost / (MOST_OVERHEAD * live->median_ns) - 1;
+    if (skip < 1) return;
+    uint32_t most = skip < MOST_SKIPPED ? (uint32_t)skip : MOST_SKIPPED;
+    live->random = live->random * 1664525u + 1013904223u;
+    bn_prof_skip(live->prof, most / 2 + (live->random >> 16) % (most + 1));
+}
+
 /* After each pass. */
 static void publish(void *user, bn_prof *prof)
 {
     struct bn_live *live = user;
     if (prof->n_passes == 1) {
-        uint64_t now = bn_prof_ns(prof, prof->passes[0].end);
+        uint64_t now = bn_prof_ns(prof, prof->passes[0].end), begin = bn_prof_ns(prof, prof->passes[0].begin);
+        follow_median(live, (double)(now - begin));
         bn_prof_fold(prof);
         uint64_t sequence = begin_write(live->body);
-        copy_sums(live, now);
-        if (live->copies_next && fits(live)) {
-            copy_events(live);
-            live->copied_ns = now;
-        }
-        /* The one that is due is not copied but the one after it: the pass that runs at a moment is longer than
-         * others in the mean. */
-        live->copies_next = now - live->copied_ns > EVENTS_NS || live->body->pass_number == 0;
+        count_pass(live, now, now - begin);
+        if (!prof->rests) copy_pass(live, now);
         end_write(live->body, sequence);
+        if (!prof->rests) choose_skip(live);
     }
     bn_prof_forget_events(prof);
 }

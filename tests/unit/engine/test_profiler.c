@@ -320,9 +320,36 @@ static void f109_elapsed_time_never_goes_back(void **state)
     bn_prof_close(w.prof);
 }
 
+/* Passes that are skipped, and what follows them, leave a begin and an end and no bricks. */
+static void skips_passes(void **state)
+{
+    struct fake fake = {0};
+    bn_prof *prof = open_prof(&fake, BN_PROF_IMMEDIATE, 1, 64);
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        bn_prof_begin_pass(prof, i, 1, 1);
+        work(prof, &fake, BN_BRICK_RMS_NORM, 10);
+        bn_prof_end_pass(prof);
+        if (i == 0) bn_prof_skip(prof, 2);
+        work(prof, &fake, BN_BRICK_SAMPLING, 5);
+    }
+    assert_int_equal(prof->n_passes, 4);
+    assert_int_equal(prof->passes[2].begin, 30);
+    assert_int_equal(prof->passes[2].end, 40);
+    bn_prof_fold(prof);
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, 2);
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_SAMPLING, 0).count, 2);
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).exclusive_ns, 20);
+    bn_prof_forget_events(prof);
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, 2); /* the sums stay */
+    assert_int_equal(prof->n_passes, 0);
+    bn_prof_close(prof);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(skips_passes),
         cmocka_unit_test(f101_fifteen_bricks_have_fixed_numbers),
         cmocka_unit_test(f102_each_has_its_category),
         cmocka_unit_test(names_are_interned_before_measuring),

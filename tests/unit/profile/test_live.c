@@ -122,13 +122,15 @@ static void publishes_sums(void **state)
     assert_int_equal(s.counts.n_passes, 4);
     assert_int_equal(s.counts.n_tokens, 8);
     assert_int_equal(s.counts.n_logits, 4);
-    assert_int_equal(s.counts.n_parts, 4);
+    uint64_t n = s.counts.n_measured; /* of short passes not all are measured */
+    assert_true(n >= 1 && n <= 4);
+    assert_int_equal(s.counts.n_parts, n);
     assert_int_equal(s.counts.dropped, 0);
     assert_int_equal(s.load.n_running, 3);
     assert_int_equal(s.load.n_waiting, 2);
-    assert_int_equal(s.bricks[BN_BRICK_EMBEDDING].count, 4);
-    assert_int_equal(s.bricks[BN_BRICK_LM_HEAD].count, 4);
-    assert_int_equal(s.bricks[BN_BRICK_DOWN_PROJECTION].count, 4 * bn_model_hparams(r.model)->n_layer);
+    assert_int_equal(s.bricks[BN_BRICK_EMBEDDING].count, n);
+    assert_int_equal(s.bricks[BN_BRICK_LM_HEAD].count, n);
+    assert_int_equal(s.bricks[BN_BRICK_DOWN_PROJECTION].count, n * bn_model_hparams(r.model)->n_layer);
     assert_true(s.bricks[BN_BRICK_DOWN_PROJECTION].ops > 0);
     assert_true(s.bricks_ns > 0 && s.bricks_ns <= s.counts.wall_ns);
     assert_true(s.counts.passes_ns <= s.counts.wall_ns);
@@ -154,11 +156,11 @@ static void never_becomes_full(void **state)
     read_now(&s, path);
     assert_int_equal(s.counts.n_passes, 400);
     assert_int_equal(s.counts.dropped, 0);
-    assert_int_equal(s.bricks[BN_BRICK_LM_HEAD].count, 400);
+    assert_int_equal(s.bricks[BN_BRICK_LM_HEAD].count, s.counts.n_measured);
     uint64_t n_kernels = 0;
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
         n_kernels += s.kernels[k].count;
-    assert_true(n_kernels > 400);
+    assert_true(n_kernels > 10 * s.counts.n_measured);
     bn_live_release(&s);
     close_run(&r);
 }

@@ -26,6 +26,7 @@ static void make_snapshot(struct bn_live_snapshot *s)
                                         .n_passes = 10,
                                         .n_tokens = 25,
                                         .n_logits = 10,
+                                        .n_measured = 10,
                                         .n_parts = 20,
                                         .passes_ns = 500000000};
     for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {

@@ -190,6 +190,11 @@ static void put_note(struct bn_buf *out, const struct bn_top *top)
         bn_buf_printf(out, "no tree: %s", top->pass.why.msg);
     } else if (top->now->counts.n_passes == 0) {
         bn_buf_puts(out, "no pass has run yet");
+    } else if (top->now->counts.n_measured < top->now->counts.n_passes) {
+        const struct bn_live_counts *c = &top->now->counts;
+        char room[16];
+        bn_buf_printf(out, "passes are short: %s of them are measured",
+                      short_percent(room, (double)c->n_measured / (double)c->n_passes));
     }
 }
 

@@ -58,6 +58,7 @@ static void put_window(bn_json *doc, const char *name, const struct bn_top *top,
     bn_json *o = bn_json_put_object(doc, name);
     bn_json_put_number(o, "seconds", w->seconds);
     bn_json_put_u64(o, "passes", w->counts.n_passes);
+    bn_json_put_u64(o, "measured_passes", w->counts.n_measured);
     bn_json_put_u64(o, "tokens", w->counts.n_tokens);
     bn_json_put_u64(o, "output_tokens", w->counts.n_logits);
     bn_json_put_u64(o, "passes_ns", w->counts.passes_ns);

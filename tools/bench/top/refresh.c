@@ -107,7 +107,7 @@ bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
     }
     top->trouble[0] = '\0';
     bool is_first = top->now->pid == 0;
-    if (is_first || next->counts.n_passes != top->now->counts.n_passes)
+    if (is_first || next->counts.n_measured != top->now->counts.n_measured)
         bn_top_window(&top->window, next, is_first ? NULL : top->now);
     bn_top_pass_close(&top->pass); /* its names are in the snapshot */
     bn_live_release(top->now);

@@ -70,7 +70,7 @@ static double per_pass(const struct maker *m, uint64_t ns)
 /* Of all threads that took part; NaN for a rate of nothing. */
 static double rate(const struct maker *m, uint64_t n, uint64_t ns)
 {
-    double threads = ratio((double)m->window->counts.n_parts, (double)m->window->counts.n_passes);
+    double threads = ratio((double)m->window->counts.n_parts, (double)m->window->counts.n_measured);
     return n > 0 ? ratio((double)n * 1e9 * threads, (double)ns) : BN_TOP_UNKNOWN;
 }
 

@@ -29,6 +29,7 @@ static void subtract(struct bn_top_window *w, const struct bn_live_snapshot *pas
     c->wall_ns = rise(c->wall_ns, past->counts.wall_ns);
     c->n_passes = rise(c->n_passes, past->counts.n_passes);
     c->n_tokens = rise(c->n_tokens, past->counts.n_tokens);
+    c->n_measured = rise(c->n_measured, past->counts.n_measured);
     c->n_parts = rise(c->n_parts, past->counts.n_parts);
     c->n_logits = rise(c->n_logits, past->counts.n_logits);
     c->passes_ns = rise(c->passes_ns, past->counts.passes_ns);
