@@ -30,7 +30,7 @@ static struct premises premises_of(const bn_grammar *g, uint32_t i, bool empty)
 {
     const struct bn_node *node = &g->nodes[i];
     struct premises p = {.of = {node->next, 0}, .n = 1};
-    switch ((enum bn_node_kind)node->kind) {
+    switch ((enum bn_grammar_node_kind)node->kind) {
     case BN_NODE_JUMP:
         break;
     case BN_NODE_SET:

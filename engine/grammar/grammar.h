@@ -24,7 +24,7 @@
 #define BN_GRAMMAR_MAX_REPEAT 1000000u  /* of {m,n} */
 #define BN_GRAMMAR_UNLIMITED UINT32_MAX /* a repetition without a maximum */
 
-enum bn_node_kind {
+enum bn_grammar_node_kind {
     BN_NODE_JUMP,   /* to next; check.c removes them from all paths */
     BN_NODE_SET,    /* a byte of set `what`, then next */
     BN_NODE_SPLIT,  /* next or `what` */
@@ -35,7 +35,7 @@ enum bn_node_kind {
 };
 
 struct bn_node {
-    uint8_t kind; /* enum bn_node_kind */
+    uint8_t kind; /* enum bn_grammar_node_kind */
     bool live;    /* the end can be reached from here */
     uint32_t next, what;
 };
@@ -101,7 +101,7 @@ struct bn_range {
     uint32_t from, to; /* code points */
 };
 
-BN_MUST_CHECK bn_status bn_grammar_add_node(bn_grammar *g, enum bn_node_kind kind, uint32_t next,
+BN_MUST_CHECK bn_status bn_grammar_add_node(bn_grammar *g, enum bn_grammar_node_kind kind, uint32_t next,
                                             uint32_t what, uint32_t *out, bn_error *err);
 /* The set's number, the same for equal sets. */
 BN_MUST_CHECK bn_status bn_grammar_add_set(bn_grammar *g, const struct bn_byte_set *set, uint32_t *out,

@@ -291,7 +291,7 @@ static void expand(struct bn_matcher *m, struct place at)
     const bn_grammar *g = m->g;
     const struct bn_node *node = &g->nodes[at.node];
     struct frame top = m->frames[at.frame];
-    switch ((enum bn_node_kind)node->kind) {
+    switch ((enum bn_grammar_node_kind)node->kind) {
     case BN_NODE_SET:
         m->found[m->n_found++] = at;
         break;

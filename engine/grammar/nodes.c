@@ -9,7 +9,7 @@
 #define SET_SLOTS (2u * BN_GRAMMAR_MAX_SETS) /* powers of two: the tables are at most half full */
 #define RULE_SLOTS (2u * BN_GRAMMAR_MAX_RULES)
 
-bn_status bn_grammar_add_node(bn_grammar *g, enum bn_node_kind kind, uint32_t next, uint32_t what,
+bn_status bn_grammar_add_node(bn_grammar *g, enum bn_grammar_node_kind kind, uint32_t next, uint32_t what,
                               uint32_t *out, bn_error *err)
 {
     if (g->n_nodes == BN_GRAMMAR_MAX_NODES)

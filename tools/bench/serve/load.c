@@ -57,7 +57,7 @@ static void put_request(struct bn_buf *body, const struct bn_load_plan *plan, si
 /* ---- the loop ---- */
 
 struct loop {
-    struct bn_load *load;
+    struct bn_serve_load *load;
     const struct bn_load_plan *plan;
     struct bn_buf body;
     struct pollfd polls[MAX_OPEN + 1];
@@ -118,7 +118,7 @@ static void start_due(struct loop *l)
 static void turn(struct loop *l)
 {
     size_t n = 0;
-    struct bn_load *load = l->load;
+    struct bn_serve_load *load = l->load;
     for (size_t i = 0; i < load->n_runs && n <= MAX_OPEN; i++) {
         struct bn_client_run *run = &load->runs[i];
         if (!is_open(run)) continue;
@@ -178,7 +178,7 @@ static bn_status run_all(struct loop *l, bn_error *err)
 
 /* ---- figures ---- */
 
-static bool take(struct bn_load *load)
+static bool take(struct bn_serve_load *load)
 {
     size_t n_gaps = 1;
     for (size_t i = 0; i < load->n_runs; i++)
@@ -190,7 +190,7 @@ static bool take(struct bn_load *load)
     return load->first != NULL && load->per_token != NULL && load->gaps != NULL && load->meanwhile != NULL;
 }
 
-static void add_run(struct bn_load *load, const struct bn_client_run *run, const struct bn_client_run *extra)
+static void add_run(struct bn_serve_load *load, const struct bn_client_run *run, const struct bn_client_run *extra)
 {
     bool failed = run->state != BN_CLIENT_ENDED || run->reason[0] != '\0' || run->n_at == 0;
     load->n_failed += failed;
@@ -213,7 +213,7 @@ static void add_run(struct bn_load *load, const struct bn_client_run *run, const
     }
 }
 
-bn_status bn_load_run(struct bn_load *load, const struct bn_load_plan *plan, bn_error *err)
+bn_status bn_load_run(struct bn_serve_load *load, const struct bn_load_plan *plan, bn_error *err)
 {
     struct loop *l = bn_alloc(1, sizeof *l);
     load->n_runs = (size_t)plan->n_requests + 1;
@@ -235,7 +235,7 @@ bn_status bn_load_run(struct bn_load *load, const struct bn_load_plan *plan, bn_
     return status;
 }
 
-void bn_load_release(struct bn_load *load)
+void bn_load_release(struct bn_serve_load *load)
 {
     for (size_t i = 0; load->runs != NULL && i < load->n_runs; i++)
         bn_client_close(&load->runs[i]);
@@ -244,10 +244,10 @@ void bn_load_release(struct bn_load *load)
     bn_free(load->per_token);
     bn_free(load->gaps);
     bn_free(load->meanwhile);
-    *load = (struct bn_load){0};
+    *load = (struct bn_serve_load){0};
 }
 
-size_t bn_load_compare(const struct bn_load *a, const struct bn_load *b, size_t *n_same)
+size_t bn_load_compare(const struct bn_serve_load *a, const struct bn_serve_load *b, size_t *n_same)
 {
     size_t n = 0;
     *n_same = 0;

@@ -22,7 +22,7 @@ struct bn_load_plan {
 };
 
 /* One load. */
-struct bn_load {
+struct bn_serve_load {
     uint32_t n_clients;         /* 0: open loop */
     double rate;                /* requests a second, in the open loop */
     struct bn_client_run *runs; /* n_requests, and the interrupting one */
@@ -36,9 +36,9 @@ struct bn_load {
 };
 
 /* Runs it. Requests that fail are counted. Released by bn_load_release, after an error too. */
-BN_MUST_CHECK bn_status bn_load_run(struct bn_load *load, const struct bn_load_plan *plan, bn_error *err);
-void bn_load_release(struct bn_load *load);
+BN_MUST_CHECK bn_status bn_load_run(struct bn_serve_load *load, const struct bn_load_plan *plan, bn_error *err);
+void bn_load_release(struct bn_serve_load *load);
 /* Requests that both have answered, and of them, those with the same answer. */
-size_t bn_load_compare(const struct bn_load *a, const struct bn_load *b, size_t *n_same);
+size_t bn_load_compare(const struct bn_serve_load *a, const struct bn_serve_load *b, size_t *n_same);
 
 #endif

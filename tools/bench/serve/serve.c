@@ -48,7 +48,7 @@ struct job {
     struct bn_args *args;
     struct bn_bench_options *o;
     struct bn_load_plan plan;
-    struct bn_load *loads;
+    struct bn_serve_load *loads;
     size_t n_loads;
     struct bn_buf key;
     struct bn_series_list series;
@@ -63,7 +63,7 @@ static double ms(const double *ns, size_t n, double p)
     return value;
 }
 
-static void name_load(const struct bn_load *load, char *name, size_t n)
+static void name_load(const struct bn_serve_load *load, char *name, size_t n)
 {
     if (load->n_clients > 0)
         snprintf(name, n, "%u", load->n_clients);
@@ -73,7 +73,7 @@ static void name_load(const struct bn_load *load, char *name, size_t n)
 
 /* ---- the document ---- */
 
-static bn_status add_series(struct job *job, const struct bn_load *load, const char *metric,
+static bn_status add_series(struct job *job, const struct bn_serve_load *load, const char *metric,
                             const double *samples, size_t n, bn_error *err)
 {
     char test[80], name[24];
@@ -84,7 +84,7 @@ static bn_status add_series(struct job *job, const struct bn_load *load, const c
     return n > 0 ? bn_series_add(&job->series, &series, err) : BN_OK;
 }
 
-static void put_failures(bn_json *list, const struct bn_load *load)
+static void put_failures(bn_json *list, const struct bn_serve_load *load)
 {
     for (size_t i = 0; i < load->n_runs; i++) {
         const struct bn_client_run *run = &load->runs[i];
@@ -96,7 +96,7 @@ static void put_failures(bn_json *list, const struct bn_load *load)
     }
 }
 
-static bn_status put_load(struct job *job, const struct bn_load *load, bn_json *all, bn_error *err)
+static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_json *all, bn_error *err)
 {
     const struct bn_client_run *extra = &load->runs[load->n_runs - 1];
     bn_json *o = bn_json_add_object(all);
@@ -136,7 +136,7 @@ static bn_status print_table(const struct job *job, bn_error *err)
     char name[24];
     bn_table_begin(&table, HEADS, "lrrrrrrrrr");
     for (size_t i = 0; i < job->n_loads; i++) {
-        const struct bn_load *load = &job->loads[i];
+        const struct bn_serve_load *load = &job->loads[i];
         name_load(load, name, sizeof name);
         bn_table_row(&table, load->n_failed > 0 ? "bad" : "");
         bn_table_text(&table, name);
@@ -157,7 +157,7 @@ static void print_interrupts(const struct job *job)
 {
     char name[24];
     for (size_t i = 0; job->o->n_interrupt > 0 && i < job->n_loads; i++) {
-        const struct bn_load *load = &job->loads[i];
+        const struct bn_serve_load *load = &job->loads[i];
         const struct bn_client_run *extra = &load->runs[load->n_runs - 1];
         double median = ms(load->gaps, load->n_gaps, 0.5), p99 = ms(load->meanwhile, load->n_meanwhile, 0.99);
         name_load(load, name, sizeof name);
@@ -228,7 +228,7 @@ static bn_status prepare(struct job *job, bn_error *err)
     if (job->loads == NULL) return bn_nomem(err);
     job->n_loads = n;
     for (size_t i = 0; i < n; i++)
-        job->loads[i] = (struct bn_load){
+        job->loads[i] = (struct bn_serve_load){
             .n_clients = o->rate > 0.0 ? 0 : (o->clients.n > 0 ? o->clients.list[i] : both[i]),
             .rate = o->rate};
     return BN_OK;
