@@ -425,6 +425,33 @@ static void ends_and_control_tokens(void **state)
     bn_grammar_close(g);
 }
 
+/* Each allocation fails once: that is the error, and nothing is lost. */
+static void memory_may_be_short(void **state)
+{
+    (void)state;
+    static const char SCHEMA[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"oneOf\":[{\"const\":1},{\"type\":\"string\",\"pattern\":"
+        "\"^a{2}$\"}]},\"b\":{\"type\":\"array\",\"prefixItems\":[{\"$ref\":\"#\"}]}},\"additionalProperties\":true}";
+    uint64_t before = bn_mem_stats().bytes_now;
+    bool whole = false;
+    unsigned n = 0;
+    while (!whole && n < 5000) {
+        bn_grammar *g = NULL;
+        struct bn_matcher *m = NULL;
+        bn_mem_fail_after(++n);
+        bn_status status = bn_grammar_open_json_schema(&g, SCHEMA, strlen(SCHEMA), NULL);
+        if (status == BN_OK) status = bn_matcher_open(&m, g, tok, bn_tokenizer_n_vocab(tok), NULL, 0, NULL);
+        if (status == BN_OK) whole = bn_matcher_mask(m) != NULL && bn_matcher_take_bytes(m, "{\"a\":", 5);
+        bn_mem_fail_after(0);
+        assert_true(status == BN_OK || status == BN_ERR_NOMEM);
+        assert_true(status != BN_OK || whole || bn_matcher_has_failed(m));
+        bn_matcher_close(m);
+        bn_grammar_close(g);
+    }
+    assert_true(whole && n > 20);
+    assert_int_equal(bn_mem_stats().bytes_now, before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +463,7 @@ int main(void)
         cmocka_unit_test(masks_are_those_of_trying_every_token),
         cmocka_unit_test(forgetting_changes_nothing),
         cmocka_unit_test(ends_and_control_tokens),
+        cmocka_unit_test(memory_may_be_short),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
