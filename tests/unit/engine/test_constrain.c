@@ -258,6 +258,21 @@ static void reasons_are_told_apart(void **state)
     assert_string_equal(bn_stop_reason_name(BN_STOP_STUCK), "stuck");
 }
 
+/* A byte that leads to too many places is not allowed, so nothing is; that is a reason, not an error of the engine. */
+static void nothing_allowed_is_a_reason(void **state)
+{
+    (void)state;
+    char text[200];
+    struct bn_buf grammar = {.max = 1u << 20};
+    bn_buf_puts(&grammar, "root ::= \"a\" (\"b\"");
+    for (unsigned i = 0; i < BN_MATCHER_MAX_PLACES; i++)
+        bn_buf_puts(&grammar, "|\"b\"");
+    bn_buf_puts(&grammar, ")");
+    assert_int_equal(reason_of(grammar.data, false, 20, text, sizeof text), BN_STOP_STUCK);
+    assert_string_equal(text, "");
+    bn_buf_release(&grammar);
+}
+
 /* A grammar needs text, and something to say. */
 static void bad_requests_are_refused(void **state)
 {
@@ -339,8 +354,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_masking_before_the_sampler), cmocka_unit_test(a_wrong_mask_is_seen),
-        cmocka_unit_test(reasons_are_told_apart),           cmocka_unit_test(bad_requests_are_refused),
-        cmocka_unit_test(the_chain_names_the_grammar),      cmocka_unit_test(neighbours_change_nothing),
+        cmocka_unit_test(reasons_are_told_apart),           cmocka_unit_test(nothing_allowed_is_a_reason),
+        cmocka_unit_test(bad_requests_are_refused),         cmocka_unit_test(the_chain_names_the_grammar),
+        cmocka_unit_test(neighbours_change_nothing),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
