@@ -83,11 +83,6 @@ struct bn_matcher {
     bool failed;
 };
 
-static void fail(struct bn_matcher *m)
-{
-    m->failed = true;
-}
-
 /* ---- hash tables ---- */
 
 static uint64_t mix(uint64_t h, uint64_t x)
@@ -150,7 +145,7 @@ static bool grow_table(struct bn_matcher *m, struct table *t, hash_fn hash)
 static uint32_t intern(struct bn_matcher *m, struct table *t, uint32_t i, hash_fn hash, same_fn same)
 {
     if (2 * (t->n + 1) > t->size && !grow_table(m, t, hash)) {
-        fail(m);
+        m->failed = true;
         return i;
     }
     size_t at = (size_t)hash(m, i) & (t->size - 1);
@@ -171,7 +166,7 @@ static bool make_room(struct bn_matcher *m, void *list, size_t *room, size_t n, 
 {
     if (n <= *room) return true;
     if (n <= most && bn_array_grow(list, room, n, each, NULL) == BN_OK) return true;
-    fail(m);
+    m->failed = true;
     return false;
 }
 
@@ -244,7 +239,7 @@ static bool grow_visits(struct bn_matcher *m)
     if (found != NULL) m->found = found;
     if (slots == NULL || work == NULL || found == NULL) {
         bn_free(slots);
-        fail(m);
+        m->failed = true;
         return false;
     }
     for (size_t i = 0; i < m->n_slots; i++)
@@ -263,7 +258,7 @@ static void visit(struct bn_matcher *m, uint32_t node, uint32_t frame)
     if (!m->g->nodes[node].live || m->failed) return;
     struct visit *slot = find_visit(m, m->visited, m->n_slots, place);
     if (slot->round == m->round) return;
-    if (++m->n_steps > MAX_STEPS) fail(m);
+    if (++m->n_steps > MAX_STEPS) m->failed = true;
     if (m->n_visited == BN_MATCHER_MAX_PLACES) m->too_large = true;
     if (m->too_large || m->failed) return;
     *slot = (struct visit){place, m->round};
@@ -291,38 +286,21 @@ static void expand(struct bn_matcher *m, struct place at)
     const bn_grammar *g = m->g;
     const struct bn_node *node = &g->nodes[at.node];
     struct frame top = m->frames[at.frame];
-    switch ((enum bn_grammar_node_kind)node->kind) {
-    case BN_NODE_SET:
-        m->found[m->n_found++] = at;
-        break;
-    case BN_NODE_JUMP:
-        visit(m, node->next, at.frame);
-        break;
-    case BN_NODE_SPLIT:
-        visit(m, node->next, at.frame);
-        visit(m, node->what, at.frame);
-        break;
-    case BN_NODE_CALL:
-        visit(m, g->rules[node->what].entry,
-              g->nodes[node->next].kind == BN_NODE_RETURN ? at.frame
-                                                          : push_frame(m, node->next, 0, at.frame));
-        break;
-    case BN_NODE_RETURN:
-        if (at.frame == NO_FRAME)
-            m->accepts = true;
-        else
-            visit(m, top.place, top.parent);
-        break;
-    case BN_NODE_LOOP:
-        visit_loop(m, node->what, 0, at.frame);
-        break;
-    case BN_NODE_AGAIN:
-        if (g->loops[node->what].counted)
-            visit_loop(m, node->what, top.count + 1, top.parent);
-        else
-            visit_loop(m, node->what, 1, at.frame);
-        break;
+    if (node->kind == BN_NODE_SET) m->found[m->n_found++] = at;
+    if (node->kind == BN_NODE_JUMP || node->kind == BN_NODE_SPLIT) visit(m, node->next, at.frame);
+    if (node->kind == BN_NODE_SPLIT) visit(m, node->what, at.frame);
+    if (node->kind == BN_NODE_CALL) {
+        bool is_last = g->nodes[node->next].kind == BN_NODE_RETURN;
+        visit(m, g->rules[node->what].entry, is_last ? at.frame : push_frame(m, node->next, 0, at.frame));
     }
+    if (node->kind == BN_NODE_RETURN && at.frame == NO_FRAME) m->accepts = true;
+    if (node->kind == BN_NODE_RETURN && at.frame != NO_FRAME) visit(m, top.place, top.parent);
+    if (node->kind == BN_NODE_LOOP) visit_loop(m, node->what, 0, at.frame);
+    if (node->kind != BN_NODE_AGAIN) return;
+    if (g->loops[node->what].counted)
+        visit_loop(m, node->what, top.count + 1, top.parent);
+    else
+        visit_loop(m, node->what, 1, at.frame);
 }
 
 static int by_place(const void *a, const void *b)
@@ -388,7 +366,7 @@ static void forget(struct bn_matcher *m)
     struct state now = m->states[m->now];
     uint32_t *number = bn_alloc(m->n_frames, sizeof *number);
     if (number == NULL) {
-        fail(m);
+        m->failed = true;
         return;
     }
     for (uint32_t k = 0; k < now.n; k++)
@@ -452,9 +430,12 @@ static uint32_t follow(struct bn_matcher *m, const char *bytes, size_t n)
     return m->failed ? DEAD : entry;
 }
 
+/* The same after a token; one that ends the text leaves the state as it is. */
 static uint32_t follow_token(struct bn_matcher *m, int32_t id)
 {
     const char *bytes;
+    begin_call(m);
+    if (is_end(m, id)) return bn_matcher_accepts(m) ? m->now + 2 : DEAD;
     if (m->failed || !bn_trie_has(m->tok, id)) return DEAD;
     size_t n = bn_token_bytes(m->tok, id, &bytes);
     return follow(m, bytes, n);
@@ -462,15 +443,11 @@ static uint32_t follow_token(struct bn_matcher *m, int32_t id)
 
 bool bn_matcher_allows(struct bn_matcher *m, int32_t id)
 {
-    begin_call(m);
-    if (is_end(m, id)) return !m->failed && m->states[m->now].accepts;
     return follow_token(m, id) != DEAD;
 }
 
 bool bn_matcher_take(struct bn_matcher *m, int32_t id)
 {
-    begin_call(m);
-    if (is_end(m, id)) return !m->failed && m->states[m->now].accepts;
     uint32_t entry = follow_token(m, id);
     if (entry != DEAD) m->now = entry - 2;
     return entry != DEAD;
