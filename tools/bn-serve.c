@@ -110,6 +110,20 @@ static bn_status check(const struct bn_serve_options *o, bn_error *err)
     return BN_OK;
 }
 
+/* A template whose marks the vocabulary lacks is refused at the start, not at the first chat. */
+static bn_status choose_template(struct bn_server *s, bn_error *err)
+{
+    const bn_message hello = {"user", "hello"};
+    int32_t *ids = NULL;
+    size_t n_ids;
+    (void)bn_template_from_name(s->o->template_name, &s->tmpl);
+    s->tmpl = bn_template_resolve(s->tmpl, s->tok);
+    if (s->tmpl == BN_TEMPLATE_RAW) return BN_OK;
+    bn_status status = bn_template_encode(s->tmpl, s->tok, &hello, 1, &ids, &n_ids, err);
+    bn_free(ids);
+    return status;
+}
+
 static bn_status open_engine(struct bn_server *s, bn_error *err)
 {
     const struct bn_serve_options *o = s->o;
@@ -118,8 +132,7 @@ static bn_status open_engine(struct bn_server *s, bn_error *err)
     uint64_t start = bn_clock_ns();
     BN_TRY(bn_cli_open_model(&s->model, s->args, &with, err));
     BN_TRY(bn_cli_tokenizer(s->model, &s->tok, err));
-    (void)bn_template_from_name(o->template_name, &s->tmpl);
-    s->tmpl = bn_template_resolve(s->tmpl, s->tok);
+    BN_TRY(choose_template(s, err));
     BN_TRY(bn_session_open(&s->session, s->model, &options, err));
     BN_TRY(bn_cli_live_open(&s->live, s->args, &o->live, s->session, err));
     BN_TRY(bn_lanes_open(&s->lanes, s->session, s->tok, o->n_sequences, err));

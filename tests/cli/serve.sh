@@ -249,6 +249,7 @@ stop_server
 
 says 2 'other machines need a key' 'api-key-file' "$bin/bn-serve" --host 0.0.0.0
 says 2 'a host is an address' 'not an address' "$bin/bn-serve" --host example.com
+says 9 'a template needs its marks in the vocabulary' 'no token <.im_start' "$bin/bn-serve" --port 0 --template chatml
 echo short >"$tmp/short"
 says 4 'a key is long' 'fewer than 16' "$bin/bn-serve" --port 0 --api-key-file "$tmp/short"
 start
