@@ -20,7 +20,8 @@ struct rule {
 static const struct rule RULES[] = {
     {BN_CLASS_QUANTIZE, "*quantize* *Quantize* *quantise* *quant_row* *t5_pack* *repack* *dequant* "
                         "*to_plane* *rotate*"},
-    {BN_CLASS_ATTENTION, "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope*"},
+    {BN_CLASS_ATTENTION, "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope* "
+                         "*delta* DeltaRule *conv_silu* Convolution HeadGate *sigmoid*"},
     {BN_CLASS_MULTIPLY, "*gemv* *gemm* *vec_dot* *dot_f16* *dot_f32* *matmul* *mul_mat* *dot_product* i2s_* "
                         "tq2_* tq1_* t5_* i8_* f16_stream *Projection LmHead HeadScreen bn_head* "
                         "bn_screen_*"},

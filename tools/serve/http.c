@@ -125,9 +125,9 @@ static void count_answer(struct exchange *x, struct MHD_Connection *c, unsigned 
 {
     struct bn_server *s = x->http->server;
     struct link *link = link_of(c);
-    x->log.status = status;
     x->log.n_bytes = n_bytes;
     pthread_mutex_lock(&s->lock);
+    x->log.status = status; /* under the lock: bn_listener_drop_slow reads it */
     s->metrics.responses[status / 100 % 6]++;
     if (link != NULL)
         link->deadline_ns =
@@ -496,7 +496,8 @@ void bn_listener_drop_slow(struct bn_listener *http)
         if (n > 0 && (most == NULL || n > unread(most))) most = link;
         if (n > 0 && link->deadline_ns == 0 && link->exchange->job->done)
             link->deadline_ns = now + (timeout_s + n / LEAST_RATE) * SECOND;
-        bool has_left = link->exchange == NULL && has_hung_up(link->fd);
+        bool is_incomplete = link->exchange == NULL || link->exchange->log.status == 0; /* the request */
+        bool has_left = is_incomplete && has_hung_up(link->fd);
         if (link->deadline_ns != 0 && (has_left || now > link->deadline_ns)) shutdown(link->fd, SHUT_RDWR);
     }
     if (sum > MAX_UNREAD_BYTES) {
