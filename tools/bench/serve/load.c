@@ -190,7 +190,8 @@ static bool take(struct bn_serve_load *load)
     return load->first != NULL && load->per_token != NULL && load->gaps != NULL && load->meanwhile != NULL;
 }
 
-static void add_run(struct bn_serve_load *load, const struct bn_client_run *run, const struct bn_client_run *extra)
+static void add_run(struct bn_serve_load *load, const struct bn_client_run *run,
+                    const struct bn_client_run *extra)
 {
     bool failed = run->state != BN_CLIENT_ENDED || run->reason[0] != '\0' || run->n_at == 0;
     load->n_failed += failed;

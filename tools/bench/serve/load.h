@@ -36,7 +36,8 @@ struct bn_serve_load {
 };
 
 /* Runs it. Requests that fail are counted. Released by bn_load_release, after an error too. */
-BN_MUST_CHECK bn_status bn_load_run(struct bn_serve_load *load, const struct bn_load_plan *plan, bn_error *err);
+BN_MUST_CHECK bn_status bn_load_run(struct bn_serve_load *load, const struct bn_load_plan *plan,
+                                    bn_error *err);
 void bn_load_release(struct bn_serve_load *load);
 /* Requests that both have answered, and of them, those with the same answer. */
 size_t bn_load_compare(const struct bn_serve_load *a, const struct bn_serve_load *b, size_t *n_same);
