@@ -84,8 +84,17 @@ await test('texts are embedded, as base64 and as numbers', async () => {
 await test('an error names the member', async () => {
     await assert.rejects(client.chat.completions.create({ ...ask, temperature: -1 }),
         refused(400, (e) => e instanceof OpenAI.BadRequestError && e.param === 'temperature'));
-    await assert.rejects(client.chat.completions.create({ ...ask, response_format: { type: 'json_object' } }),
-        refused(400, (e) => e.param === 'response_format'));
+    const schema = { type: 'strange' };
+    await assert.rejects(
+        client.chat.completions.create({ ...ask, response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } }),
+        refused(400, (e) => e.param.startsWith('response_format')));
+});
+await test('a schema constrains the answer', async () => {
+    const schema = { type: 'object', properties: { age: { type: 'integer', minimum: 0, maximum: 99 } }, required: ['age'], additionalProperties: false };
+    const { choices } = await client.chat.completions.create(
+        { ...ask, max_tokens: 60, response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema } } });
+    const { age } = JSON.parse(choices[0].message.content);
+    assert.ok(Number.isInteger(age) && age >= 0 && age <= 99);
 });
 await test('a wrong key is refused', async () => {
     await assert.rejects(client.withOptions({ apiKey: 'wrong' }).models.list(),
