@@ -4,26 +4,12 @@
 # shellcheck disable=SC2317 # functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-server=''
-stop_server() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null
-    [ -z "$server" ] || wait "$server" 2>/dev/null
-    server=''
-}
-finish() { stop_server; tap_end; }
-trap finish EXIT
-# start ARGUMENTS...: a server on a free port; sets $url
-start() {
-    stop_server
-    : >"$tmp/address"
-    "$bin/bn-serve" --port 0 -t 1 "$@" >"$tmp/address" 2>"$tmp/log" &
-    server=$!
-    wait_for grep -q http "$tmp/address" || { cat "$tmp/log"; exit 1; }
-    url=$(grep -oE 'http://.*' "$tmp/address")
-}
+# shellcheck source=tests/serve/server.sh
+. tests/serve/server.sh
+# shellcheck disable=SC2034 # read by start
+defaults=()
 # use PART ARGUMENTS...: a part of serve_pages.py
 use() {
     local verdict title n=0 said=$tmp/said

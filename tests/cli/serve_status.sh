@@ -4,41 +4,14 @@
 # shellcheck disable=SC2317 # functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
+# shellcheck source=tests/serve/server.sh
+. tests/serve/server.sh
+# shellcheck disable=SC2034 # read by start
+defaults=()
 key=0123456789abcdef-key
 other_key=fedcba9876543210-key
-server=''
-stop_server() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null
-    [ -z "$server" ] || wait "$server" 2>/dev/null
-    server=''
-}
-finish() { stop_server; tap_end; }
-trap finish EXIT
-# start ARGUMENTS...: a server on a free port; sets $url
-start() {
-    stop_server
-    : >"$tmp/address"
-    "$bin/bn-serve" --port 0 -t 1 "$@" >"$tmp/address" 2>"$tmp/log" &
-    server=$!
-    wait_for grep -q http "$tmp/address" || { cat "$tmp/log"; exit 1; }
-    url=$(grep -oE 'http://.*' "$tmp/address")
-}
-# replies STATUS PATTERN PATH BODY CURL-ARGUMENTS...: leaves the reply in $tmp/reply, headers in $tmp/headers
-replies() {
-    local want=$1 pattern=$2 path=$3 body=$4 got
-    shift 4
-    got=$(curl -sS -m 120 -o "$tmp/reply" -D "$tmp/headers" -w '%{http_code}' -H 'Content-Type: application/json' "$@" ${body:+-d "$body"} "$url$path")
-    [ "$got" = "$want" ] && grep -qE -- "$pattern" "$tmp/reply" && return 0
-    echo "status $got, expected $want and $pattern in:"
-    cat "$tmp/reply"
-    return 1
-}
-# value EXPRESSION FILE: of the JSON document d
-value() { python3 -c "import json,sys; d = json.load(open(sys.argv[1])); print($1)" "$2"; }
-header() { sed -n "s/^$1: \\(.*\\)\\r\$/\\1/Ip" "$tmp/headers"; }
 # change NAME PYTHON: a receipt in its file; d is the statement, p its predicate. Its digest of itself is made again.
 change() {
     python3 - "$tmp/receipts/$1.json" "$2" <<'END'

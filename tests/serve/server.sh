@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by tests/cli/serve*.sh after tests/tap.sh: a bn-serve to ask, which is ended when the script is.
 #
-#   start ARGUMENTS...                             a server on a free port; sets $server, $url and $port
+#   start ARGUMENTS...                             a server on a free port, with $defaults before them; sets $server, $url, $port
 #   stop_server                                    ends it by SIGTERM
 #   ask PATH BODY CURL-ARGUMENTS...                leaves the reply in $tmp/reply, headers in $tmp/headers, prints the status
 #   replies STATUS PATTERN PATH BODY CURL-ARGUMENTS...     for check
@@ -10,6 +10,7 @@
 #   metric NAME, metric_is NAME VALUE
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 model=fixtures/shakespeare-5m-i2_s.gguf
+defaults=(-m "$model" --template instruct)
 server='' url='' port=''
 stop_server() {
     [ -z "$server" ] || kill "$server" 2>/dev/null
@@ -22,7 +23,7 @@ trap finish EXIT
 start() {
     stop_server
     : >"$tmp/address"
-    "$bin/bn-serve" -m "$model" --port 0 --template instruct -t 1 "$@" >"$tmp/address" 2>"$tmp/log" &
+    "$bin/bn-serve" "${defaults[@]}" --port 0 -t 1 "$@" >"$tmp/address" 2>"$tmp/log" &
     server=$!
     wait_for grep -q http "$tmp/address" || { cat "$tmp/log"; exit 1; }
     url=$(grep -oE 'http://.*' "$tmp/address")
