@@ -4,6 +4,7 @@
 # tap_end in it.
 #
 #   ok TITLE, not_ok TITLE WHY..., skip TITLE REASON
+#   verdicts FILE                      the tests of another program: lines of "pass TITLE", or another word and what went wrong
 #   check TITLE COMMAND...             passes when the command exits with 0; its output is shown when it does not
 #   status N TITLE COMMAND...          passes when it exits with N
 #   says N TITLE PATTERN COMMAND...    passes when it exits with N and its output matches PATTERN, an extended regular expression
@@ -28,6 +29,15 @@ not_ok() {
     [ $# -eq 0 ] || printf '%s\n' "$*" | tail -n 20 | cut -c 1-600 | sed 's/^/# /'
 }
 skip() { tap_n=$((tap_n + 1)); echo "ok $tap_n - $1 # SKIP $2"; }
+verdicts() {
+    local verdict title
+    while read -r verdict title; do
+        case $verdict in
+        pass) ok "$title" ;;
+        *) not_ok "$verdict $title" ;;
+        esac
+    done <"$1"
+}
 check() {
     local title=$1 said
     shift

@@ -7,10 +7,5 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 . tests/tap.sh
 timeout 1200 python3 tests/serve/load.py "$bin" fixtures/shakespeare-5m-i2_s.gguf "$tmp" >"$tmp/results" 2>&1
 status=$?
-while read -r verdict title; do
-    case $verdict in
-    pass) ok "$title" ;;
-    *) not_ok "$verdict $title" ;;
-    esac
-done <"$tmp/results"
+verdicts "$tmp/results"
 check 'all were run' equal "$status $(wc -l <"$tmp/results")" '0 21'

@@ -29,10 +29,5 @@ server=$!
 wait_for grep -q http "$tmp/address"
 timeout 300 node "$client/openai.mjs" "$(grep -oE 'http://.*' "$tmp/address")" "$key" >"$tmp/results" 2>&1
 status=$?
-while read -r verdict title; do
-    case $verdict in
-    pass) ok "$title" ;;
-    *) not_ok "$verdict $title" ;;
-    esac
-done <"$tmp/results"
+verdicts "$tmp/results"
 check 'all were run' equal "$status $(grep -c ^pass "$tmp/results")" '0 13'
