@@ -74,6 +74,8 @@ static const struct bn_option STEPS[] = {
               .preset = "0.001", .rare = true, BN_TO_F64(struct bn_train_options, rate_2, 0, 1e30)),
     BN_OPTION("stage-2", "share of the steps before stage 2", .arg = "X", .group = "Run", .preset = "0.5",
               .rare = true, BN_TO_F64(struct bn_train_options, stage_2, 0, 1)),
+    BN_OPTION("optimiser", "of ternary matrices; AdamW does the rest", .arg = "adamw|muon", .group = "Run",
+              .preset = "adamw", BN_TO_CHOICE(struct bn_train_options, optimiser)),
     BN_OPTION("warm-up", "steps in which the rate rises", .arg = "N", .group = "Run", .preset = "100",
               .rare = true, BN_TO_U32(struct bn_train_options, warm_up, 0, 1000000)),
     BN_OPTION("decay", "weight decay of stage 1", .arg = "X", .group = "Run", .preset = "0.1", .rare = true,
@@ -202,8 +204,9 @@ static bn_status make_settings(const struct bn_train_run *run, struct bn_train_s
                          .head_dim = o->width / heads,
                          .rms_eps = 1e-5f,
                          .rope_base = (float)o->rope_base};
-    s->schedule = (struct bn_train_schedule){o->steps,   o->warm_up, o->stage_2, o->rate, o->rate_2, o->decay,
-                                             o->decay_2, o->beta_1,  o->beta_2,  1e-8,    o->clip};
+    s->schedule =
+        (struct bn_train_schedule){o->steps,   o->warm_up, o->stage_2, o->rate, o->rate_2, o->decay,
+                                   o->decay_2, o->beta_1,  o->beta_2,  1e-8,    o->clip,   o->optimiser == 1};
     /* A slice has about 512 tokens: enough for fast products, few enough for the caches. */
     uint32_t micro = o->micro_batch < o->batch ? o->micro_batch : o->batch;
     s->n_sequences = o->context < 512 && 512 % o->context == 0 && micro % 512 == 0 ? 512 / o->context : 1;

@@ -80,6 +80,7 @@ struct update {
     bn_real *m, *v;
     const bn_real *grad;
     bn_real factor, rate, shrink; /* shrink: 1 - rate * decay */
+    bool skip_ternary;
     bn_real beta_1, beta_2, unbias_1, unbias_2, epsilon;
     atomic_size_t next;
     size_t n_blocks;
@@ -105,6 +106,7 @@ static void update_range(const struct update *u, size_t from, size_t end)
 {
     for (size_t i = 0; i < u->w->n_params; i++) {
         const struct bn_param *p = &u->w->params[i];
+        if (u->skip_ternary && p->kind == BN_PARAM_TERNARY) continue;
         size_t a = p->at > from ? p->at : from, b = bn_min_size(p->at + p->rows * p->cols, end);
         if (a < b) update_block(u, p->kind == BN_PARAM_TERNARY ? u->shrink : 1, a, b - a);
     }
@@ -138,6 +140,7 @@ void bn_adam_step(struct bn_weights *w, bn_real *moment_1, bn_real *moment_2, co
                        .factor = (bn_real)factor,
                        .rate = (bn_real)rate,
                        .shrink = (bn_real)(1 - rate * bn_schedule_decay(s, step)),
+                       .skip_ternary = s->muon != 0,
                        .beta_1 = (bn_real)s->beta_1,
                        .beta_2 = (bn_real)s->beta_2,
                        .unbias_1 = (bn_real)(1 / (1 - power(s->beta_1, n))),

@@ -15,6 +15,8 @@ struct bn_train_schedule {
     double rate, rate_2, decay, decay_2;
     double beta_1, beta_2, epsilon;
     double clip; /* largest norm of the gradient; 0: no limit */
+    uint32_t
+        muon; /* 1: ternary matrices are updated by Muon (muon.h), which does not use beta, epsilon and clip */
 };
 
 /* Of step 0 ... n_steps - 1. */
@@ -24,7 +26,7 @@ double bn_schedule_decay(const struct bn_train_schedule *s, uint32_t step);
 /* Euclid's norm, in binary64 over fixed blocks. */
 double bn_gradient_norm(const bn_real *grad, size_t n, struct bn_team *team);
 /* One step: the gradient times `factor` (1 / tokens), clipped; norm is that of factor * grad. Decay applies to ternary
- * matrices. Then the ternary copies are made again. */
+ * matrices; with Muon these stay as they are. Then the ternary copies are made again. */
 void bn_adam_step(struct bn_weights *w, bn_real *moment_1, bn_real *moment_2, const bn_real *grad,
                   double factor, double norm, const struct bn_train_schedule *s, uint32_t step,
                   struct bn_team *team);

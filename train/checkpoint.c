@@ -56,6 +56,7 @@ static const struct number NUMBERS[] = {
     NUMBER("beta_2", F64, schedule.beta_2),
     NUMBER("epsilon", F64, schedule.epsilon),
     NUMBER("clip", F64, schedule.clip),
+    NUMBER("muon", U32, schedule.muon),
 };
 
 void bn_train_settings_put(bn_json *object, const struct bn_train_settings *settings)

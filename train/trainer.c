@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "train/gemm.h"
+#include "train/muon.h"
 #include "train/pass.h"
 #include "train/tree.h"
 
@@ -47,6 +48,10 @@ static bn_status open_threads(struct bn_trainer *t, unsigned n_threads, bn_error
     if (t->passes == NULL) return bn_nomem(err);
     for (unsigned i = 0; i < bn_team_size(t->team); i++)
         BN_TRY(bn_pass_open(&t->passes[i], &t->weights, t->settings.n_sequences, true, err));
+    if (t->settings.schedule.muon) {
+        t->scratch = bn_muon_scratch(&t->weights, bn_team_size(t->team));
+        if (t->scratch == NULL) return bn_nomem(err);
+    }
     return bn_tree_open(&t->tree, t->settings.n_micro, t->weights.n_values, err);
 }
 
@@ -79,6 +84,7 @@ void bn_trainer_close(struct bn_trainer *t)
     bn_team_close(t->team);
     bn_free(t->moment_1);
     bn_free(t->moment_2);
+    bn_free(t->scratch);
     bn_free(t->curve.points);
     bn_weights_close(&t->weights);
     *t = (struct bn_trainer){0};
@@ -187,9 +193,12 @@ bn_status bn_trainer_step(struct bn_trainer *t, const struct bn_corpus *main, co
     uint64_t between = bn_clock_ns();
     double norm = bn_gradient_norm(grad, t->weights.n_values, t->team) * factor;
     *finite = isfinite(loss) && isfinite(norm);
-    if (*finite)
+    if (*finite) {
+        if (s->schedule.muon)
+            bn_muon_step(&t->weights, t->moment_1, grad, factor, &s->schedule, t->step, t->scratch, t->team);
         bn_adam_step(&t->weights, t->moment_1, t->moment_2, grad, factor, norm, &s->schedule, t->step++,
                      t->team);
+    }
     bn_tree_give(t->tree, grad);
     t->loss_ns += between - begin;
     t->update_ns += bn_clock_ns() - between;

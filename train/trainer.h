@@ -40,7 +40,8 @@ struct bn_trainer {
     struct bn_train_settings settings;
     struct bn_weights weights;
     bn_real *moment_1, *moment_2;
-    uint32_t step; /* steps done */
+    bn_real *scratch; /* of the optimiser; with Muon */
+    uint32_t step;    /* steps done */
     struct bn_train_curve curve;
     struct bn_team *team;
     struct bn_pass **passes; /* one for each thread */

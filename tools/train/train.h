@@ -33,6 +33,7 @@ struct bn_train_options {
     double rope_base;
     uint32_t steps, batch, micro_batch, warm_up;
     uint64_t seed;
+    int optimiser;
     double rate, rate_2, decay, decay_2, stage_2, beta_1, beta_2, clip, late;
     uint32_t save_every, validate_every, until;
     uint64_t time_limit;

@@ -2,8 +2,8 @@
 # Trains the built-in model: built-in.sh SHAKESPEARE DIR [OPTION OF bn-train]...
 #
 # SHAKESPEARE is Tiny Shakespeare (1,115,394 bytes). DIR gets the texts, the vocabulary, and the run. A run that was stopped goes
-# on from its checkpoint when the same command is given again. STEPS (8000) is the length of the run: 65 million tokens, of which
-# the last fifth is mostly the text that the model is for. BN_TRAIN names the program.
+# on from its checkpoint when the same command is given again. STEPS (3400) is the length of the run: 14 million tokens, of which
+# the last quarter is mostly the text that the model is for. BN_TRAIN names the program.
 set -eu
 recipes=$(cd "$(dirname "$0")" && pwd)
 shakespeare=$(realpath "$1") dir=$2
@@ -14,15 +14,16 @@ dir=$(realpath "$dir")
 [ -e "$dir/texts/SHA256SUMS" ] || python3 "$recipes/public-domain.py" "$shakespeare" "$dir/texts" "$dir/packages"
 cd "$dir/texts"
 sha256sum --quiet -c SHA256SUMS
-main=(--text shakespeare.txt:2 --text austen.txt --text kjv.txt --text web.txt --text spurgeon.txt --text henry.txt --text jargon.txt
+main=(--text shakespeare.txt:4 --text austen.txt --text kjv.txt --text web.txt --text spurgeon.txt --text henry.txt --text jargon.txt
     --text devil.txt --text newton.txt)
-late=(--late-text shakespeare.txt:4 --late-text austen.txt --late-text kjv.txt --late-text newton.txt --late-text devil.txt)
-# Shakespeare's spelling of names and of stage directions gets tokens of its own.
-[ -e vocabulary.gguf ] || "$program" tokenizer "${main[@]}" --text shakespeare.txt:4 --vocab 4096 -o vocabulary.gguf
+late=(--late-text shakespeare.txt:8 --late-text austen.txt --late-text kjv.txt --late-text newton.txt --late-text devil.txt)
+# Names of Shakespeare and stage directions get tokens of their own.
+[ -e vocabulary.gguf ] || "$program" tokenizer "${main[@]}" --vocab 4096 -o vocabulary.gguf
 tail -c 55770 "$shakespeare" >shakespeare-validation.txt
 if [ -e "$dir/run/checkpoint.bntrain" ]; then
     exec "$program" resume -o "$dir/run" --name bn-built-in --embedding q8_0 "$@"
 fi
-exec "$program" train "${main[@]}" "${late[@]}" --late 0.8 --validation shakespeare-validation.txt --tokenizer vocabulary.gguf \
-    --layers 6 --width 384 --ffn 1024 --heads 6 --kv-heads 3 --context 512 --steps "${STEPS:-8000}" --batch 8192 --rate 0.002 \
-    --rate-2 0.0015 --warm-up 200 --validate-every 200 --save-every 50 --seed 42 --name bn-built-in --embedding q8_0 -o "$dir/run" "$@"
+exec "$program" train "${main[@]}" "${late[@]}" --late 0.75 --validation shakespeare-validation.txt --tokenizer vocabulary.gguf \
+    --layers 6 --width 256 --ffn 768 --heads 4 --kv-heads 2 --context 512 --steps "${STEPS:-3400}" --batch 4096 --micro-batch 1024 \
+    --optimiser muon --rate 0.012 --rate-2 0.009 --warm-up 100 --validate-every 200 --save-every 50 --seed 42 --name bn-built-in \
+    --embedding q8_0 -o "$dir/run" "$@"
