@@ -2,7 +2,7 @@
 # Trains the built-in model: built-in.sh SHAKESPEARE DIR [OPTION OF bn-train]...
 #
 # SHAKESPEARE is Tiny Shakespeare (1,115,394 bytes). DIR gets the texts, the vocabulary, and the run. A run that was stopped goes
-# on from its checkpoint when the same command is given again. STEPS (3400) is the length of the run: 14 million tokens, of which
+# on from its checkpoint when the same command is given again. STEPS (2600) is the length of the run: 10.6 million tokens, of which
 # the last quarter is mostly the text that the model is for. BN_TRAIN names the program.
 set -eu
 recipes=$(cd "$(dirname "$0")" && pwd)
@@ -24,6 +24,6 @@ if [ -e "$dir/run/checkpoint.bntrain" ]; then
     exec "$program" resume -o "$dir/run" --name bn-built-in --embedding q8_0 "$@"
 fi
 exec "$program" train "${main[@]}" "${late[@]}" --late 0.75 --validation shakespeare-validation.txt --tokenizer vocabulary.gguf \
-    --layers 6 --width 256 --ffn 768 --heads 4 --kv-heads 2 --context 512 --steps "${STEPS:-3400}" --batch 4096 --micro-batch 1024 \
+    --layers 6 --width 256 --ffn 768 --heads 4 --kv-heads 2 --context 512 --steps "${STEPS:-2600}" --batch 4096 --micro-batch 1024 \
     --optimiser muon --rate 0.012 --rate-2 0.009 --warm-up 100 --validate-every 200 --save-every 50 --seed 42 --name bn-built-in \
     --embedding q8_0 -o "$dir/run" "$@"
