@@ -2,8 +2,8 @@
 #
 # CC, CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS belong to the user; what the project needs is in BN_*. Objects go to
 # build/<variant>, so that different builds do not mix. V=1 shows commands, WERROR=1 makes warnings errors,
-# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1, GIT=0 (no libgit2) and BLAS=0 (no bn-train) are variants. File lists are
-# sorted wildcards: a new file is built because it lies in its folder.
+# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1, GIT=0 (no libgit2), BLAS=0 (no bn-train) and MPI=0 (no bn-mpi.so) are variants.
+# File lists are sorted wildcards: a new file is built because it lies in its folder.
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -62,6 +62,9 @@ BN_LDFLAGS := -pthread $(HARDEN_LD)
 PACKAGES := libcrypto libmicrohttpd libcjson libpcre2-8 libcurl libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
 # bn-train is built where OpenBLAS is.
 BLAS ?= $(if $(shell $(PKG_CONFIG) --exists openblas 2>/dev/null && echo yes),1,0)
+# bn-mpi.so is built where MPI is; programs load it under mpirun.
+MPI_PACKAGE := $(firstword $(foreach p,ompi-c mpich,$(if $(shell $(PKG_CONFIG) --exists $(p) 2>/dev/null && echo yes),$(p))))
+MPI ?= $(if $(MPI_PACKAGE),1,0)
 # Asked when something is linked, which may be after `make deps` installed it.
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.
@@ -117,7 +120,8 @@ KERNEL_DIR_x86_64 := kernels/x86
 KERNEL_DIR_aarch64 := kernels/arm
 KERNEL_SRC := $(call src,kernels/*.c $(KERNEL_DIR_$(ARCH):%=%/*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
-# libbn.a runs models. libbnlab.a measures, proves and compares; libbnhub.a downloads. Only libbn.a is installed.
+# libbn.a runs models. libbnlab.a measures, proves and compares; libbnhub.a downloads; libbnmpi.a joins processes. Only
+# libbn.a is installed.
 # preload*.c is for other programs, not for ours: it is in the library that bn-flamegraph gives them.
 LIB := $(OUT)/libbn.a
 SONAME := libbn.so.$(firstword $(subst ., ,$(VERSION)))
@@ -125,11 +129,14 @@ SHARED := $(OUT)/libbn.so.$(VERSION)
 LAB := $(OUT)/libbnlab.a
 HUB := $(OUT)/libbnhub.a
 TRAIN := $(OUT)/libbntrain.a
-LIBS := $(HUB) $(LAB) $(LIB)
+RANKS := $(OUT)/libbnmpi.a
+PLUGIN := $(if $(filter 0,$(MPI)),,$(OUT)/bn-mpi.so)
+LIBS := $(HUB) $(RANKS) $(LAB) $(LIB)
 LIB_OBJ := $(call obj,engine/*/*.[cS]) $(KERNEL_OBJ)
 LAB_OBJ := $(filter-out $(OUT)/lab/sampler/preload%,$(call obj,lab/*/*.[cS]))
 HUB_OBJ := $(call obj,hub/*.[cS] hub/*/*.[cS])
 TRAIN_OBJ := $(call obj,train/*.c)
+RANKS_OBJ := $(filter-out $(OUT)/mpi/plugin.o,$(call obj,mpi/*.c))
 
 TOOLS := $(filter-out $(if $(filter 0,$(BLAS)),bn-train),$(patsubst tools/%.c,%,$(call src,tools/bn*.c)))
 PROGRAMS := $(TOOLS:%=$(OUT)/%)
@@ -142,7 +149,7 @@ REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/fuzz/%,$(call src,tests/fuzz/fuzz_*.c))
 REPLAYS := $(patsubst $(OUT)/tests/fuzz/%,$(OUT)/tests/fuzz/replay_%,$(FUZZERS))
-C_FILES := $(call src,$(foreach d,engine kernels lab hub train tools tests examples,\
+C_FILES := $(call src,$(foreach d,engine kernels lab hub mpi train tools tests examples,\
     $(d)/*.[ch] $(d)/*/*.[ch] $(d)/*/*/*.[ch]))
 
 .SUFFIXES:
@@ -154,7 +161,7 @@ C_FILES := $(call src,$(foreach d,engine kernels lab hub train tools tests examp
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
 ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-reference)
 
-all: $(LIBS) $(SHARED) $(PROGRAMS) $(ORACLE) ## library and programs (the default)
+all: $(LIBS) $(SHARED) $(PROGRAMS) $(PLUGIN) $(ORACLE) ## library and programs (the default)
 ifeq ($(BLAS),0)
 	@echo "note: bn-train is not built: openblas not found by $(PKG_CONFIG) (Debian: libopenblas-dev)" >&2
 endif
@@ -202,6 +209,7 @@ $(call obj,lab/receipt/*.c tools/cli/*.c tools/cli/program/*.c tools/crossval/*.
 $(LIB): $(LIB_OBJ)
 $(LAB): $(LAB_OBJ)
 $(HUB): $(HUB_OBJ)
+$(RANKS): $(RANKS_OBJ)
 $(TRAIN): $(TRAIN_OBJ)
 $(CLI_LIB): $(CLI_OBJ)
 $(LIBS) $(TRAIN) $(CLI_LIB):
@@ -248,6 +256,15 @@ $(SAMPLER): $(SAMPLER_OBJ)
 	$(Q)$(CC) -shared -Wl,-s $(filter-out -pie,$(HARDEN_LD)) $(LDFLAGS) -o $@ $^ -lpthread -ldl
 $(OUT)/lab/sampler/sampler_library.o: $(SAMPLER)
 $(OUT)/lab/sampler/sampler_library.o: BN_CPPFLAGS += -Wa,-I$(OUT)
+
+# The one file that includes mpi.h. Programs that mpirun started load it.
+$(OUT)/bn-mpi.so: mpi/plugin.c $(OUT)/flags Makefile
+	$(SAY) LD $@
+	@mkdir -p $(OUT)/mpi
+	$(Q)$(CC) -shared -I. $(CPPFLAGS) -std=c11 $(filter-out -Wcast-qual -Wpedantic -Wstrict-prototypes,$(WARNINGS)) \
+	    $(if $(WERROR),-Werror) $(CFLAGS) -fPIC $(HARDEN) -fvisibility=hidden -ffile-prefix-map="$(CURDIR)=." -MMD -MP \
+	    -MF $(OUT)/mpi/plugin.d $(filter-out -pie,$(HARDEN_LD)) $(LDFLAGS) -o $@ $< \
+	    $(shell $(PKG_CONFIG) --cflags --libs $(MPI_PACKAGE))
 
 # A program is tools/bn-x.c, what lies in tools/x/, and what it uses of the things that all programs share.
 define program
@@ -319,7 +336,7 @@ bridges: ## bridges to the engines in BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CP
 	@$(foreach d,$(BRIDGE_DIRS),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
-run-tests: $(PROGRAMS) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
+run-tests: $(PROGRAMS) $(PLUGIN) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(CLI_TESTS) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
 
 test: check
@@ -380,6 +397,7 @@ install-files:
 	for f in $(DOCS) $(EXAMPLES); do $(INSTALL) -D -m 644 $$f $(DESTDIR)$(DOCDIR)/$$f || exit 1; done
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/libbn.a
 	$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)
+	$(if $(PLUGIN),$(INSTALL) -D -m 755 $(PLUGIN) $(DESTDIR)$(LIBDIR)/bn/bn-mpi.so)
 	ln -sf libbn.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME); ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libbn.so
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(file >$(OUT)/bn.pc,$(PC))
@@ -393,7 +411,7 @@ install-files:
 
 uninstall: ## remove what install wrote
 	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(addprefix $(DESTDIR)$(LIBDIR)/,libbn.a libbn.so $(SONAME) \
-	    $(notdir $(SHARED)) pkgconfig/bn.pc) $(DESTDIR)$(INCLUDEDIR)/bn.h \
+	    $(notdir $(SHARED)) bn/bn-mpi.so pkgconfig/bn.pc) $(DESTDIR)$(INCLUDEDIR)/bn.h \
 	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
 	    $(TOOLS:%=$(FISHDIR)/%.fish) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference
 	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCS) $(EXAMPLES))

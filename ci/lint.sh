@@ -8,17 +8,17 @@ complain() { echo "lint: $*" >&2; bad=1; }
 c_files() { git ls-files --cached --others --exclude-standard "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done | sort; }
 
 # shellcheck disable=SC2046
-clang-format --dry-run -Werror $(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'train/*.[ch]' 'tools/*.[ch]' 'tests/*.[ch]' 'examples/*.c' 'crossval/*.[ch]pp') 2>&1 | head -n 20
+clang-format --dry-run -Werror $(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'mpi/*.[ch]' 'train/*.[ch]' 'tools/*.[ch]' 'tests/*.[ch]' 'examples/*.c' 'crossval/*.[ch]pp') 2>&1 | head -n 20
 [ "${PIPESTATUS[0]}" -eq 0 ] || complain "clang-format differs (make format)"
 
 # shellcheck disable=SC2046
 cppcheck --quiet --enable=warning,portability --inline-suppr --error-exitcode=1 --std=c11 -j2 -Iengine -I. \
     --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --suppress=unknownMacro \
-    $(c_files 'engine/*.c' 'kernels/*.c' 'lab/*.c' 'hub/*.c' 'train/*.c' 'tools/*.c') || complain "cppcheck"
+    $(c_files 'engine/*.c' 'kernels/*.c' 'lab/*.c' 'hub/*.c' 'mpi/*.c' 'train/*.c' 'tools/*.c') || complain "cppcheck"
 # shellcheck disable=SC2046
 shellcheck -x $(c_files '*.sh' .ci/run) || complain "shellcheck"
 
-# Include rules: kernels <- engine <- lab, hub, train <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, tokenizer <- grammar <- generate, infer <- generate, base <- stamp <- infer.
+# Include rules: kernels <- engine <- lab, hub, mpi, train <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, tokenizer <- grammar <- generate, infer <- generate, base <- stamp <- infer.
 may() { # folder, allowed first path parts of its quoted includes
     local f
     for f in $(c_files "$1/*.[ch]"); do
@@ -38,6 +38,7 @@ rules=$(
     may lab 'bn\.h|base/|gguf/|tokenizer/|grammar/|model/|stamp/|infer/|generate/|lab/|build_info\.h|kernels/(kernels|peak)\.h'
     may hub 'bn\.h|base/|gguf/|hub/'
     may train 'bn\.h|base/|gguf/|tokenizer/|model/|infer/|kernels/kernels\.h|train/'
+    may mpi 'base/|lab/kit/|mpi/'
     # The reference is independent: only its own folder.
     grep -HnE '^#include "[^"]*(/|\.h")' crossval/reference/*.[ch]pp crossval/compare/*.[ch]pp 2>/dev/null |
         while read -r line; do echo "lint: include rule: $line"; done
@@ -46,8 +47,8 @@ rules=$(
 for pair in 'cjson/cJSON:engine/base/json.c' 'openssl/:engine/base/digest.c' 'git2:tools/git/repository.c' \
     'pcre2:engine/tokenizer/pretokenize.c' 'curl/:hub/net/http.c' 'microhttpd\.h:tools/serve/http.c' \
     '(libelf|gelf)\.h:lab/profile/code.c' 'cblas\.h:train/gemm.c' '(dwarf|elfutils/)[a-z./]*:lab/symbols/dwfl.h' 'histedit\.h:tools/run/chat/line.c' 'yaml\.h:tools/bench/plan/yaml.c' \
-    'n?curses[a-z]*\.h:tools/bench/top/screen.c'; do
-    others=$(grep -lE "#include <${pair%%:*}" -r engine kernels lab hub train tools 2>/dev/null | grep -vx "${pair##*:}")
+    'n?curses[a-z]*\.h:tools/bench/top/screen.c' 'mpi\.h:mpi/plugin.c'; do
+    others=$(grep -lE "#include <${pair%%:*}" -r engine kernels lab hub mpi train tools 2>/dev/null | grep -vx "${pair##*:}")
     [ -z "$others" ] || complain "only ${pair##*:} may include <${pair%%:*}>: $others"
 done
 # Folders include one another in one direction: tsort(1) names the members of a circle.
@@ -57,7 +58,7 @@ circles=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'to
     tsort 2>&1 >/dev/null | sed 's/^tsort: //')
 [ -z "$circles" ] || complain "folders include each other in a circle: $(echo "$circles" | paste -sd ' ')"
 # A struct, enum or union has one definition.
-tags=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'train/*.[ch]' 'tools/*.[ch]' | xargs grep -hoE '^(typedef )?(struct|enum|union) bn_[a-z0-9_]+ \{' |
+tags=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'mpi/*.[ch]' 'train/*.[ch]' 'tools/*.[ch]' | xargs grep -hoE '^(typedef )?(struct|enum|union) bn_[a-z0-9_]+ \{' |
     grep -oE 'bn_[a-z0-9_]+' | sort | uniq -d)
 [ -z "$tags" ] || complain "tags that are defined twice: $(echo "$tags" | paste -sd ' ')"
 ci/wording.sh >&2 || complain "wording (ci/words.txt)"
@@ -65,7 +66,7 @@ ci/wording.sh >&2 || complain "wording (ci/words.txt)"
 long=$(c_files '*.md' | grep -vE '^docs/(reference/bn|baselines/)' | xargs awk 'length > 100 && !/^    / && !/^\|/ && !/^\[?!\[/ && !/^ *<?https?:/ { print FILENAME ":" FNR }')
 [ -z "$long" ] || complain "lines of more than 100 characters: $(echo "$long" | paste -sd ' ')"
 # preload_exec.c is outside of both: it is not in the library, and wraps functions of the C library in other programs.
-banned=$(grep -nEr --include='*.c' '\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|alloca|atoi|atol|atof|system|rand|srand)\(' engine kernels train tools | grep -v '^lab/sampler/preload_exec\.c:')
+banned=$(grep -nEr --include='*.c' '\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|alloca|atoi|atol|atof|system|rand|srand)\(' engine kernels mpi train tools | grep -v '^lab/sampler/preload_exec\.c:')
 [ -z "$banned" ] || complain "banned functions: $banned"
 # The library's memory goes through base/mem.h, and it never prints or exits.
 raw=$(grep -nEr --include='*.c' '\b(malloc|calloc|realloc|free|exit|abort|printf|puts)\(' engine lab hub train | grep -vE '^(engine/base/(mem|digest)|lab/sampler/preload_exec)\.c:|^[^:]*:[0-9]*: *\*')

@@ -137,6 +137,13 @@ $(DENY_PERF): tests/sampled/deny_perf.c $(OUT)/flags
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -o $@ $<
 run-tests: $(DENY_PERF)
 
+# The calls of ranks, and the faults of ranks, under mpirun.
+RANKS_TEST := $(OUT)/tests/mpi/ranks
+$(RANKS_TEST): $(OUT)/tests/mpi/ranks.o $(CLI_LIB) $(LIBS)
+	$(SAY) LD $@
+	$(Q)$(LINK)
+run-tests: $(RANKS_TEST)
+
 # A long run of bn-serve, outside of `make check`.
 SOAK_REQUESTS ?= 10000
 .PHONY: soak-serve

@@ -52,6 +52,10 @@ no_network() { ! loaded "$1" | grep -E 'curl|git2|ssh|krb5|http|tls|ssl'; }
 for name in bn-run bn-bench bn-verify-receipt bn-crossval bn-flamegraph bn-fixtures; do
     check "$name loads no library of the network" no_network "$out/$name"
 done
+for file in "$out"/bn "$out"/bn-*; do
+    [ ! -x "$file" ] || [ "$(basename "$file")" = bn-mpi.so ] ||
+        check "$(basename "$file") does not load MPI" bash -c "! ldd '$file' | grep -q libmpi"
+done
 check "bn-run loads at most 8 libraries" few "$out/bn-run" 8
 for file in "$out"/bn "$out"/bn-*; do
     [ -x "$file" ] || continue

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Loads bn-mpi.so and makes the calls of struct bn_ranks from its messages. A call begins all of its messages, then
+ * tests them until they are complete or the time limit is over; a waiting rank leaves its core to others.
+ */
+#define _GNU_SOURCE
+#include "mpi/ranks.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "lab/kit/program.h"
+#include "mpi/link.h"
+
+#define CHUNK_BYTES ((size_t)256 << 20) /* the largest message */
+#define YIELD_NS 10000000u              /* a rank that waits for longer sleeps between tests */
+
+/* ---- messages ---- */
+
+static bn_status mpi_failed(struct bn_mpi *m, bn_error *err)
+{
+    char reason[BN_MPI_ERROR_BYTES] = "";
+    m->plugin->reason(reason);
+    return bn_fail(err, BN_ERR_NETWORK, "MPI: %s", reason);
+}
+
+/* Slot 2 i receives piece i, slot 2 i + 1 sends it. */
+static bool begin_piece(struct bn_mpi *m, unsigned i, size_t at)
+{
+    const struct bn_mpi_piece *p = &m->pieces[i];
+    size_t n_send = p->n_send > at ? bn_min_size(p->n_send - at, CHUNK_BYTES) : 0;
+    size_t n_receive = p->n_receive > at ? bn_min_size(p->n_receive - at, CHUNK_BYTES) : 0;
+    if (n_receive > 0 &&
+        m->plugin->receive(2 * i, p->peer, BN_TAG_DATA, p->receive + at, (int)n_receive) != 0)
+        return false;
+    if (n_send > 0 && m->plugin->send(2 * i + 1, p->peer, BN_TAG_DATA, p->send + at, (int)n_send) != 0)
+        return false;
+    m->traffic.bytes_sent += n_send;
+    m->traffic.bytes_received += n_receive;
+    m->traffic.messages_sent += n_send > 0;
+    return true;
+}
+
+static bn_status too_late(struct bn_mpi *m, unsigned n_pieces, bn_error *err)
+{
+    unsigned i = 0;
+    while (i + 1 < n_pieces && m->plugin->test(2 * i, 2) == 1)
+        i++;
+    return bn_hint(
+        bn_fail(err, BN_ERR_NETWORK, "rank %u is alive, but did not come to its next exchange in %u seconds",
+                m->pieces[i].peer, (unsigned)(m->timeout_ns / 1000000000u)),
+        err, "BN_RANK_TIMEOUT=%u gives it more time", (unsigned)(m->timeout_ns / 1000000000u) * 10);
+}
+
+/* Between two tests. */
+static void rest(uint64_t waited_ns)
+{
+    const struct timespec nap = {.tv_nsec = 20000};
+    if (waited_ns < YIELD_NS)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
+}
+
+static bn_status wait_pieces(struct bn_mpi *m, unsigned n_pieces, bn_error *err)
+{
+    const uint64_t begin = bn_clock_ns();
+    for (;;) {
+        pthread_mutex_lock(&m->lock);
+        int done = m->plugin->test(0, 2 * n_pieces);
+        uint64_t waited = done == 0 ? bn_clock_ns() - begin : 0;
+        bn_status status = BN_OK;
+        if (done < 0) status = mpi_failed(m, err);
+        if (m->timeout_ns != 0 && waited > m->timeout_ns) status = too_late(m, n_pieces, err);
+        pthread_mutex_unlock(&m->lock);
+        if (done != 0 || status != BN_OK) return status;
+        rest(waited);
+    }
+}
+
+/* Moves m->pieces. */
+static bn_status transfer(struct bn_mpi *m, unsigned n_pieces, bn_error *err)
+{
+    const uint64_t begin = bn_clock_ns();
+    size_t most = 0;
+    bn_status status = BN_OK;
+    for (unsigned i = 0; i < n_pieces; i++) {
+        const struct bn_mpi_piece *p = &m->pieces[i];
+        most = p->n_send > most ? p->n_send : most;
+        most = p->n_receive > most ? p->n_receive : most;
+    }
+    for (size_t at = 0; at < most && status == BN_OK; at += CHUNK_BYTES) {
+        pthread_mutex_lock(&m->lock);
+        for (unsigned i = 0; i < n_pieces && status == BN_OK; i++)
+            if (!begin_piece(m, i, at)) status = mpi_failed(m, err);
+        pthread_mutex_unlock(&m->lock);
+        if (status == BN_OK) status = wait_pieces(m, n_pieces, err);
+    }
+    m->traffic.ns += bn_clock_ns() - begin;
+    return status;
+}
+
+/* ---- the calls ---- */
+
+static bn_status gather(void *context, void *data, const size_t *edges, bn_error *err)
+{
+    struct bn_mpi *m = context;
+    char *bytes = data;
+    unsigned n = 0;
+    for (unsigned i = 0; i < m->count; i++)
+        if (i != m->index)
+            m->pieces[n++] =
+                (struct bn_mpi_piece){i, bytes + edges[m->index], bytes + edges[i],
+                                      edges[m->index + 1] - edges[m->index], edges[i + 1] - edges[i]};
+    return transfer(m, n, err);
+}
+
+static bn_status exchange(void *context, unsigned peer, const void *send, void *receive, size_t n,
+                          bn_error *err)
+{
+    struct bn_mpi *m = context;
+    m->pieces[0] = (struct bn_mpi_piece){peer, send, receive, n, n};
+    return transfer(m, 1, err);
+}
+
+/* A binomial tree: counted from the root, rank v receives from v without its lowest bit that is set, and sends to v plus
+ * each lower bit. */
+static bn_status broadcast(void *context, unsigned root, void *data, size_t n, bn_error *err)
+{
+    struct bn_mpi *m = context;
+    unsigned v = (m->index + m->count - root) % m->count, bit = 1, n_pieces = 0;
+    while (bit < m->count && (v & bit) == 0)
+        bit *= 2;
+    if (v != 0) {
+        m->pieces[0] =
+            (struct bn_mpi_piece){.peer = (v - bit + root) % m->count, .receive = data, .n_receive = n};
+        BN_TRY(transfer(m, 1, err));
+    }
+    while ((bit /= 2) > 0)
+        if (v + bit < m->count)
+            m->pieces[n_pieces++] =
+                (struct bn_mpi_piece){.peer = (v + bit + root) % m->count, .send = data, .n_send = n};
+    return transfer(m, n_pieces, err);
+}
+
+static void end_all(void *context, int code)
+{
+    struct bn_mpi *m = context;
+    pthread_mutex_lock(&m->lock);
+    m->plugin->abort(code);
+    _Exit(code);
+}
+
+/* ---- opening ---- */
+
+/* Whether a launcher of MPI started this process as one of several. */
+static bool was_launched(void)
+{
+    static const char *const SIZES[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(SIZES); i++) {
+        const char *size = getenv(SIZES[i]);
+        if (size != NULL) return strtol(size, NULL, 10) > 1;
+    }
+    return getenv("PMIX_RANK") != NULL;
+}
+
+static bn_status load(struct bn_mpi *m, bn_error *err)
+{
+    char path[PATH_MAX];
+    if (!bn_program_near(path, "", "bn-mpi.so") && !bn_program_near(path, "../lib/bn/", "bn-mpi.so"))
+        return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED,
+                               "mpirun started this program, but bn-mpi.so is not installed with it"),
+                       err, "install MPI (Debian: libopenmpi-dev) and build again");
+    /* Open MPI's components look for its symbols globally. */
+    m->library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (m->library == NULL)
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, path, "the plug-in cannot be loaded: %s", dlerror());
+    m->plugin = dlsym(m->library, BN_MPI_PLUGIN_SYMBOL);
+    if (m->plugin == NULL || m->plugin->version != BN_MPI_PLUGIN_VERSION)
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, path, "the plug-in is of version %u, expected %u",
+                          m->plugin != NULL ? m->plugin->version : 0, BN_MPI_PLUGIN_VERSION);
+    return BN_OK;
+}
+
+/* Seconds of a variable. */
+static bn_status read_limit(uint64_t *ns, const char *name, unsigned preset, bn_error *err)
+{
+    const char *value = getenv(name);
+    char *end;
+    *ns = preset * UINT64_C(1000000000);
+    if (value == NULL || value[0] == '\0') return BN_OK;
+    unsigned long seconds = strtoul(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || seconds > 1000000)
+        return bn_fail(err, BN_ERR_ARG, "%s is '%.40s', expected seconds, 0 to 1000000", name, value);
+    *ns = seconds * UINT64_C(1000000000);
+    return BN_OK;
+}
+
+static bn_status join(struct bn_mpi *m, bn_error *err)
+{
+    char reason[BN_MPI_ERROR_BYTES] = "";
+    int threads = 0;
+    BN_TRY(read_limit(&m->timeout_ns, "BN_RANK_TIMEOUT", 600, err));
+    BN_TRY(read_limit(&m->heartbeat.silence_ns, "BN_RANK_SILENCE", 8, err));
+    BN_TRY(load(m, err));
+    if (m->plugin->start(&m->index, &m->count, &threads, reason) != 0)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "MPI does not start: %s", reason);
+    m->pieces = bn_alloc(m->count, sizeof *m->pieces);
+    if (m->pieces == NULL) return bn_nomem(err);
+    if (threads == 0 || m->count == 1) m->heartbeat.silence_ns = 0;
+    /* Other machines may have other variables. */
+    BN_TRY(broadcast(m, 0, &m->timeout_ns, sizeof m->timeout_ns, err));
+    BN_TRY(broadcast(m, 0, &m->heartbeat.silence_ns, sizeof m->heartbeat.silence_ns, err));
+    return bn_mpi_heartbeat_begin(m, err);
+}
+
+/* MPI cannot be loaded twice in one process, so the library stays. */
+static void release(struct bn_mpi *m)
+{
+    pthread_mutex_destroy(&m->lock);
+    bn_free(m->pieces);
+    bn_free(m);
+}
+
+bn_status bn_ranks_open(struct bn_ranks *ranks, int (*lost)(const bn_error *err), bn_error *err)
+{
+    *ranks = (struct bn_ranks){.count = 1};
+    if (!was_launched()) return BN_OK;
+    struct bn_mpi *m = bn_alloc(1, sizeof *m);
+    if (m == NULL) return bn_nomem(err);
+    pthread_mutex_init(&m->lock, NULL);
+    m->heartbeat.lost = lost;
+    bn_status status = join(m, err);
+    if (status != BN_OK) {
+        release(m);
+        return status;
+    }
+    *ranks = (struct bn_ranks){m->index, m->count, m, &m->traffic, gather, exchange, broadcast, end_all};
+    return BN_OK;
+}
+
+void bn_ranks_close(struct bn_ranks *ranks)
+{
+    struct bn_mpi *m = ranks->context;
+    bn_error ignored = {0};
+    char received;
+    if (m == NULL) return;
+    /* The others may take long, but not without heartbeats. */
+    m->timeout_ns = 0;
+    for (unsigned i = 0; i + 1 < m->count; i++)
+        m->pieces[i] = (struct bn_mpi_piece){i < m->index ? i : i + 1, "", &received, 1, 1};
+    bn_status met = transfer(m, m->count - 1, &ignored);
+    if (met == BN_OK) {
+        bn_mpi_heartbeat_end(m);
+        m->plugin->finish();
+        release(m);
+    }
+    *ranks = (struct bn_ranks){.count = 1};
+}
