@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Trains the built-in model: built-in.sh SHAKESPEARE DIR [OPTION OF bn-train]...
+# Trains the built-in model: built-in.sh DIR [OPTION OF bn-train]...
 #
-# SHAKESPEARE is Tiny Shakespeare (1,115,394 bytes). DIR gets the texts, the vocabulary, and the run. A run that was stopped goes
-# on from its checkpoint when the same command is given again. STEPS (2600) is the length of the run: 10.6 million tokens, of which
-# the last quarter is mostly the text that the model is for. BN_TRAIN names the program.
+# DIR gets the texts, the vocabulary, and the run. A run that was stopped goes on from its checkpoint when the same command is given
+# again. STEPS (2600) is the length of the run: 10.6 million tokens, of which the last quarter is mostly the text that the model is
+# for. BN_TRAIN names the program.
 set -eu
 recipes=$(cd "$(dirname "$0")" && pwd)
-shakespeare=$(realpath "$1") dir=$2
-shift 2
+dir=$1
+shift
 program=$(realpath "${BN_TRAIN:-$recipes/../../build/gcc/bn-train}")
 mkdir -p "$dir/texts"
 dir=$(realpath "$dir")
-[ -e "$dir/texts/SHA256SUMS" ] || python3 "$recipes/public-domain.py" "$shakespeare" "$dir/texts" "$dir/packages"
+[ -e "$dir/texts/SHA256SUMS" ] || python3 "$recipes/public-domain.py" "$dir/texts" "$dir/packages"
 cd "$dir/texts"
 sha256sum --quiet -c SHA256SUMS
 main=(--text shakespeare.txt:4 --text austen.txt --text kjv.txt --text web.txt --text spurgeon.txt --text henry.txt --text jargon.txt
@@ -19,7 +19,7 @@ main=(--text shakespeare.txt:4 --text austen.txt --text kjv.txt --text web.txt -
 late=(--late-text shakespeare.txt:8 --late-text austen.txt --late-text kjv.txt --late-text newton.txt --late-text devil.txt)
 # Names of Shakespeare and stage directions get tokens of their own.
 [ -e vocabulary.gguf ] || "$program" tokenizer "${main[@]}" --vocab 4096 -o vocabulary.gguf
-tail -c 55770 "$shakespeare" >shakespeare-validation.txt
+cp "$recipes/../../fixtures/validation.txt" shakespeare-validation.txt
 if [ -e "$dir/run/checkpoint.bntrain" ]; then
     exec "$program" resume -o "$dir/run" --name bn-built-in --embedding q8_0 "$@"
 fi
