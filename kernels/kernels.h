@@ -54,12 +54,26 @@ struct bn_ternary {
  * [tile][k / group][16 rows] in binary16. The rows after the last one are zeros. */
 #define BN_TILE_ROWS 16u
 #define BN_MIN_GROUP 64u
+#define BN_MAX_GROUP 256u
+
+/* How the rows of a file hold such weights: blocks with a binary16 scale, one after the other. The digits of TQ1 and
+ * PTQ1 are to base 3, five in a byte (engine/model/pack.h). */
+enum bn_blocks {
+    BN_BLOCKS_Q2,   /* Q2_0, PQ2_0: the scale, then group / 4 bytes of codes in the order of a tile's rows */
+    BN_BLOCKS_TQ2,  /* 64 bytes, then the scale: weight 128h + 32n + m in byte 32h + m at bits 2n */
+    BN_BLOCKS_TQ1,  /* 52 bytes, then the scale: weights n d + m are digits d of n bytes m; n = 32, 16, 4 */
+    BN_BLOCKS_PTQ1, /* 26 bytes, then the scale: the same with n = 16, 8, 2 */
+};
+
 struct bn_grouped {
-    const uint8_t *codes;
+    const uint8_t *codes; /* NULL: only the rows of the file are there */
     const uint16_t *scales;
     size_t rows, k; /* k is a multiple of group */
     size_t group;   /* weights that share a scale: 64, 128 or 256 */
     bool streamed;  /* as above */
+    enum bn_blocks blocks;
+    const uint8_t *stored; /* the rows of the file, row_bytes apart */
+    size_t row_bytes;
 };
 
 /* One row of activations for those. 16 bits, as quantize16 makes them: q = 256 high + low. 8 bits, as quantize and
@@ -160,6 +174,7 @@ enum bn_kernel {
     BN_KERNEL_SIGMOID_MUL,
     BN_KERNEL_CONV_SILU,
     BN_KERNEL_DELTA,
+    BN_KERNEL_TO_TILES,
     BN_KERNEL_COUNT
 };
 
@@ -187,6 +202,9 @@ struct bn_kernels {
      * high = (q - low) / 256, in the order of bn_act16. n is a multiple of group; x is finite. */
     void (*quantize16)(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x, size_t n,
                        size_t group);
+    /* All rows of w, as a file stores them, into tiles of their own: ceil(rows / 16) times 4k bytes of codes, and as
+     * many scales. codes is 64-byte aligned. */
+    void (*to_tiles)(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w);
     /* A row of quantize in the order of bn_act16, and its sum over each group. n is a multiple of group. */
     void (*to_plane)(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group);
     /* The bits of i2s_gemv, from codes in T5; bytes that no packing makes have a 3 as

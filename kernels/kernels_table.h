@@ -46,7 +46,8 @@
     X(rotate,       ROTATE,        avx2, avx2,    avx2,       avx2,       avx2,       ref)          \
     X(sigmoid_mul,  SIGMOID_MUL,   avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
     X(conv_silu,    CONV_SILU,     avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
-    X(delta,        DELTA,         avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)
+    X(delta,        DELTA,         avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)         \
+    X(to_tiles,     TO_TILES,      avx2, avx2,    avx512vnni, avx512vnni, avx512vnni, neon)
 
 /* Slots of earlier versions, which receipts name, in the same columns. The number is that of the slot that does their
  * work now. */

@@ -177,6 +177,42 @@ static enum bn_kernel multiply(const struct pass *p, const struct bn_ternary *w,
     return packed ? BN_KERNEL_T5_GEMV : p->n == 1 ? BN_KERNEL_I2S_GEMV : BN_KERNEL_I2S_GEMM;
 }
 
+static void multiply_tiles(const struct pass *p, const struct bn_grouped *tiles, const struct bn_act16 *act,
+                           float *y, size_t ldy, size_t n)
+{
+    if (n == 1)
+        p->kernels->grouped_gemv(y, tiles, act);
+    else
+        p->kernels->grouped_gemm(y, ldy, tiles, act, n);
+}
+
+#define FEW 8u /* tokens whose product is bound by the reading of the weights */
+
+/* Rows of the file become tiles in the scratch memory of the thread: one tile at a time for a few tokens, so that it
+ * stays in the nearest cache; many for many tokens, whose activations are read again for each piece. */
+enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped *part,
+                                   const struct bn_act16 *act, float *y, size_t ldy, size_t n)
+{
+    const struct bn_session *s = p->s;
+    enum bn_kernel slot = n == 1 ? BN_KERNEL_GROUPED_GEMV : BN_KERNEL_GROUPED_GEMM;
+    size_t one = bn_tiles_bytes(part, 1), each = n == 1 ? 1 : n <= FEW ? 2 : s->tile_bytes / one;
+    if (each * one > s->tile_bytes) each = 1;
+    if (part->codes != NULL && part->rows > 0) multiply_tiles(p, part, act, y, ldy, n);
+    if (part->codes != NULL) return slot;
+    for (size_t r = 0; r < part->rows; r += each * BN_TILE_ROWS) {
+        size_t rows = bn_min_size(each * BN_TILE_ROWS, part->rows - r);
+        struct bn_grouped tiles = bn_grouped_part(part, r, r + rows);
+        uint8_t *codes = s->tiles + (size_t)p->thread * s->tile_bytes;
+        uint16_t *scales = (uint16_t *)(void *)(codes + each * BN_TILE_ROWS * (part->k / 4));
+        p->kernels->to_tiles(codes, scales, &tiles);
+        tiles.codes = codes;
+        tiles.scales = scales;
+        tiles.streamed = false;
+        multiply_tiles(p, &tiles, act, y + r, ldy, n);
+    }
+    return slot;
+}
+
 size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float *y)
 {
     size_t from, to, ldy = lin->w.rows;
@@ -188,7 +224,7 @@ size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float
     kernel_begin(p);
     if (lin->form == BN_FORM_GROUPED) {
         struct bn_grouped tiles = bn_grouped_part(&lin->grouped, from, to);
-        slot = multiply_grouped(p, &tiles, p->s->act16 + own_row(p), y + from, ldy, p->n);
+        slot = bn_multiply_grouped(p, &tiles, p->s->act16 + own_row(p), y + from, ldy, p->n);
     } else {
         part.codes += from * part.row_bytes;
         slot = multiply(p, &part, packed, p->s->act + own_row(p), y + from, ldy);

@@ -134,14 +134,9 @@ static inline void meet(const struct pass *p)
 /* Row j of the activations for linear layers with 16 bits. Rows that are not finite are set to zero. */
 void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t width, size_t group,
                        bool finite);
-/* y = W act for a part of a matrix in tiles and n rows of activations. Returns the slot that runs. */
-static inline enum bn_kernel multiply_grouped(const struct pass *p, const struct bn_grouped *part,
-                                              const struct bn_act16 *act, float *y, size_t ldy, size_t n)
-{
-    if (part->rows > 0 && n == 1) p->kernels->grouped_gemv(y, part, act);
-    if (part->rows > 0 && n > 1) p->kernels->grouped_gemm(y, ldy, part, act, n);
-    return n == 1 ? BN_KERNEL_GROUPED_GEMV : BN_KERNEL_GROUPED_GEMM;
-}
+/* y = W act for a part of a matrix with a scale for each group and n rows of activations. Returns the slot that runs. */
+enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped *part,
+                                   const struct bn_act16 *act, float *y, size_t ldy, size_t n);
 
 /* Rows from..to of the head times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y);

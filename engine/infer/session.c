@@ -31,6 +31,27 @@ static void take(struct arena *a, void *p, size_t n, size_t times, size_t each)
             bn_round_up_ok(bytes, BN_ALIGNMENT, &bytes) && bn_add_ok(a->used, bytes, &a->used);
 }
 
+#define TILES_BYTES ((size_t)1 << 20) /* of a second-level cache or the next one, for each thread */
+
+static size_t wanted_tiles(const struct bn_linear *lin)
+{
+    const struct bn_grouped *w = &lin->grouped;
+    if (lin->form != BN_FORM_GROUPED || lin->w.rows == 0 || w->codes != NULL) return 0;
+    size_t all = bn_tiles_bytes(w, w->rows), one = bn_tiles_bytes(w, 1);
+    return all < TILES_BYTES ? all : one > TILES_BYTES ? one : TILES_BYTES;
+}
+
+/* The most that a product needs which reads the rows of the file. */
+static size_t tile_bytes(const struct bn_model *m)
+{
+    size_t most = wanted_tiles(&m->head_linear);
+    for (size_t i = 0; i < bn_model_n_linears(m); i++) {
+        size_t wanted = wanted_tiles(bn_model_linear(m, i));
+        if (wanted > most) most = wanted;
+    }
+    return (most + BN_ALIGNMENT - 1) / BN_ALIGNMENT * BN_ALIGNMENT;
+}
+
 static void lay_out(struct bn_session *s, struct arena *a)
 {
     const bn_hparams *hp = &s->model->hp;
@@ -72,6 +93,8 @@ static void lay_out(struct bn_session *s, struct arena *a)
         take(a, &s->act_step, bn_act_padded(widest) / BN_MIN_GROUP, n_rows, sizeof *s->act_step);
         take(a, &s->act_sum, bn_act_padded(widest) / BN_MIN_GROUP, n_rows, sizeof *s->act_sum);
     }
+    s->tile_bytes = tile_bytes(s->model);
+    if (s->tile_bytes > 0) take(a, &s->tiles, s->tile_bytes, s->n_threads, 1);
     take(a, &s->scores, bn_score_row(s) * BN_QUERIES, s->n_threads, sizeof *s->scores);
     take(a, &s->queries, (size_t)hp->head_dim * 2 * BN_QUERIES, s->n_threads, sizeof *s->queries);
     take(a, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);

@@ -14,7 +14,7 @@
 /* How the weights of a linear layer lie in memory. */
 enum bn_form {
     BN_FORM_I2S,     /* as in the file: codes with one scale */
-    BN_FORM_GROUPED, /* tiles with a scale for each group, a copy */
+    BN_FORM_GROUPED, /* with a scale for each group: as in the file, or a copy in tiles */
 };
 
 /* A ternary linear layer y = W x. */
@@ -38,12 +38,22 @@ static inline size_t bn_act_padded(size_t k)
     return (k + every - 1) / every * every;
 }
 
+/* Bytes of rows in tiles. */
+static inline size_t bn_tiles_bytes(const struct bn_grouped *w, size_t rows)
+{
+    size_t padded = (rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS;
+    return padded * (w->k / 4 + w->k / w->group * sizeof(uint16_t));
+}
+
 /* Rows from..to of it; from is a multiple of BN_TILE_ROWS. */
 static inline struct bn_grouped bn_grouped_part(const struct bn_grouped *w, size_t from, size_t to)
 {
     struct bn_grouped part = *w;
-    part.codes += from * (w->k / 4);
-    part.scales += from * (w->k / w->group);
+    if (w->codes != NULL) {
+        part.codes += from * (w->k / 4);
+        part.scales += from * (w->k / w->group);
+    }
+    part.stored += from * w->row_bytes;
     part.rows = to - from;
     return part;
 }
@@ -64,7 +74,7 @@ struct bn_screen {
 
 /* The copies that repack.h makes, in steps: parts of the head, then layers. Each copy is used when it is complete. */
 struct bn_repacking {
-    bool head, ternary; /* which are wanted */
+    bool head, ternary, tiles; /* which are wanted */
     bool later;         /* the head of the file is in use meanwhile */
     uint32_t n_done, n_steps;
     struct bn_screen screen;

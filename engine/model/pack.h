@@ -30,11 +30,6 @@ uint16_t bn_unpack_q2(int8_t *values, const uint8_t *block, size_t n);
 /* PTQ1_0: 128 weights to base 3 in 24 + 2 bytes, then the scale. */
 void bn_pack_ptq1(uint8_t out[BN_PTQ1_BLOCK_BYTES], const int8_t values[BN_PTQ1_BLOCK], uint16_t scale);
 uint16_t bn_unpack_ptq1(int8_t values[BN_PTQ1_BLOCK], const uint8_t block[BN_PTQ1_BLOCK_BYTES]);
-/* The codes of such blocks in the order of Q2_0, 64, 32 and 64 bytes; returns the scale. For copies of whole
- * models: eight weights at a time. */
-uint16_t bn_codes_of_tq2(uint8_t *codes, const uint8_t block[BN_TQ2_BLOCK_BYTES]);
-uint16_t bn_codes_of_ptq1(uint8_t *codes, const uint8_t block[BN_PTQ1_BLOCK_BYTES]);
-uint16_t bn_codes_of_tq1(uint8_t *codes, const uint8_t block[BN_TQ1_BLOCK_BYTES]);
 /* What the t5_pack slot packs. */
 void bn_unpack_t5(int8_t values[BN_T5_BLOCK], const uint8_t block[BN_T5_BLOCK_BYTES]);
 

@@ -94,6 +94,68 @@ static bn_status pack_layer(struct bn_model *m, uint32_t layer, bn_error *err)
     return BN_OK;
 }
 
+/* ---- tiles ---- */
+
+/* Digits to base 3 are slow to take apart for each token. */
+static bool wants_tiles(const struct bn_model *m, const struct bn_linear *lin, const bn_model_options *options)
+{
+    const struct bn_grouped *w = &lin->grouped;
+    if (lin->form != BN_FORM_GROUPED || lin->w.rows == 0) return false;
+    bool slow = w->blocks == BN_BLOCKS_TQ1 || w->blocks == BN_BLOCKS_PTQ1;
+    return options->repack == BN_REPACK_ALWAYS || slow || !m->streamed;
+}
+
+struct tiling {
+    const struct bn_model *m;
+    const struct bn_grouped *w;
+    uint8_t *codes;
+    uint16_t *scales;
+};
+
+static void tile_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    const struct tiling *job = arg;
+    const struct bn_grouped *w = job->w;
+    size_t from, to;
+    bn_team_share(w->rows, BN_TILE_ROWS, thread, n_threads, &from, &to);
+    struct bn_grouped part = bn_grouped_part(w, from, to);
+    job->m->kernels->to_tiles(job->codes + from * (w->k / 4), job->scales + from * (w->k / w->group), &part);
+}
+
+static bn_status make_tiles(struct bn_model *m, struct bn_linear *lin, bn_error *err)
+{
+    struct bn_grouped *w = &lin->grouped;
+    if (lin->form != BN_FORM_GROUPED || lin->w.rows == 0 || w->codes != NULL) return BN_OK;
+    size_t padded = (w->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS;
+    struct tiling job = {m, w, bn_model_own(m, padded, w->k / 4),
+                         bn_model_own(m, padded, w->k / w->group * sizeof *w->scales)};
+    if (job.codes == NULL || job.scales == NULL)
+        return bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the weights");
+    bn_mem_advise_huge(job.codes, padded * (w->k / 4));
+    bn_team_once(bn_tiles_bytes(w, w->rows) < 1u << 20 ? 1 : bn_team_cores(), tile_share, &job);
+    w->scales = job.scales;
+    w->codes = job.codes;
+    bn_file_map_forget(&m->map, w->stored, w->rows * w->row_bytes);
+    return BN_OK;
+}
+
+/* The head comes with the last layer. */
+static bn_status tile_layer(struct bn_model *m, uint32_t layer, bn_error *err)
+{
+    size_t in_layer = bn_model_n_linears(m) / m->hp.n_layer;
+    for (size_t i = layer * in_layer; i < (layer + 1) * in_layer; i++)
+        BN_TRY(make_tiles(m, bn_model_linear(m, i), err));
+    return layer + 1 < m->hp.n_layer ? BN_OK : make_tiles(m, &m->head_linear, err);
+}
+
+static void plan_tiles(struct bn_model *m, const bn_model_options *options)
+{
+    struct bn_repacking *r = &m->repacking;
+    r->tiles = wants_tiles(m, &m->head_linear, options);
+    for (size_t i = 0; !r->tiles && i < bn_model_n_linears(m); i++)
+        r->tiles = wants_tiles(m, bn_model_linear(m, i), options);
+}
+
 /* ---- the head ---- */
 
 #define FORGET_ROWS 256u
@@ -180,19 +242,25 @@ static void plan(struct bn_model *m, const bn_model_options *options)
 {
     struct bn_repacking *r = &m->repacking;
     if (options->repack == BN_REPACK_NEVER) return;
-    if (options->repack == BN_REPACK_AUTO && !m->streamed) return;
     r->later = options->repack_later;
-    /* A head of 8 bits or fewer gains nothing. */
-    r->head = m->head.k <= SCREEN_MAX_K && m->head.row_bytes >= 2 * m->head.k;
-    plan_ternary(m, options);
-    r->n_steps = (r->head ? BN_LOADING_HEAD_PARTS : 0) + (r->ternary ? m->hp.n_layer : 0);
+    plan_tiles(m, options);
+    if (options->repack == BN_REPACK_ALWAYS || m->streamed) {
+        /* A head of 8 bits or fewer gains nothing. */
+        r->head = m->head.k <= SCREEN_MAX_K && m->head.row_bytes >= 2 * m->head.k;
+        plan_ternary(m, options);
+    }
+    if (r->ternary) r->tiles = false; /* of the head at most */
+    r->n_steps = (r->head ? BN_LOADING_HEAD_PARTS : 0) + (r->ternary ? m->hp.n_layer : 0) +
+                 (r->tiles ? m->hp.n_layer : 0);
 }
 
 static bn_status make_step(struct bn_model *m, bn_error *err)
 {
     struct bn_repacking *r = &m->repacking;
-    uint32_t of_head = r->head ? BN_LOADING_HEAD_PARTS : 0, step = r->n_done++;
-    return step < of_head ? screen_part(m, step, err) : pack_layer(m, step - of_head, err);
+    uint32_t step = r->n_done++, of_head = r->head ? BN_LOADING_HEAD_PARTS : 0;
+    if (step < of_head) return screen_part(m, step, err);
+    step -= of_head;
+    return r->ternary ? pack_layer(m, step, err) : tile_layer(m, step, err);
 }
 
 bn_status bn_repack_model(struct bn_model *m, struct bn_loading *loading, bn_error *err)

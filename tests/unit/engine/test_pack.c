@@ -66,35 +66,12 @@ static void code_three_is_two(void **state)
     assert_memory_equal(values, ((const int8_t[]){-1, 0, 1, 2}), 4);
 }
 
-/* The codes of whole blocks are those of the values, one by one; any bytes make a block. */
-static void codes_of_blocks(void **state)
-{
-    (void)state;
-    uint32_t random = 1;
-    for (unsigned round = 0; round < 200; round++) {
-        uint8_t block[BN_TQ2_BLOCK_BYTES], codes[64], want[2 + 64];
-        int8_t values[BN_TQ2_BLOCK];
-        for (size_t i = 0; i < sizeof block; i++)
-            block[i] = (uint8_t)((random = random * 1664525u + 1013904223u) >> 24);
-        assert_int_equal(bn_codes_of_tq2(codes, block), bn_unpack_tq2(values, block));
-        bn_pack_q2(want, values, 256, 0);
-        assert_memory_equal(codes, want + 2, 64);
-        assert_int_equal(bn_codes_of_tq1(codes, block), bn_unpack_tq1(values, block));
-        bn_pack_q2(want, values, 256, 0);
-        assert_memory_equal(codes, want + 2, 64);
-        assert_int_equal(bn_codes_of_ptq1(codes, block), bn_unpack_ptq1(values, block));
-        bn_pack_q2(want, values, 128, 0);
-        assert_memory_equal(codes, want + 2, 32);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_blocks),
         cmocka_unit_test(constant_blocks),
         cmocka_unit_test(code_three_is_two),
-        cmocka_unit_test(codes_of_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

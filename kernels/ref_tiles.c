@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reference of to_tiles: ternary weights from the blocks of a file into tiles. Plain C, written to be read.
+ */
+#include "kernels/blocks.h"
+#include "kernels/kernels_table.h"
+
+/* Digit d of a byte that holds five digits to base 3 as ceil(number * 256 / 243), the first one most significant. */
+static unsigned digit(unsigned byte, size_t d)
+{
+    for (; d > 0; d--)
+        byte = byte * 3 % 256;
+    return byte * 3 / 256;
+}
+
+/* Weight i where three runs of n bytes have five digits, five digits and four digits: the d'th n weights of a run are
+ * its digits d. */
+static unsigned base3_code(const uint8_t *block, size_t i, size_t n)
+{
+    const size_t bytes[3] = {n, n / 2, n / 8};
+    size_t run = i < 5 * bytes[0] ? 0 : i < 5 * (bytes[0] + bytes[1]) ? 1 : 2;
+    for (size_t before = 0; before < run; before++) {
+        i -= 5 * bytes[before];
+        block += bytes[before];
+    }
+    return digit(block[i % bytes[run]], i / bytes[run]);
+}
+
+static unsigned code_of(enum bn_blocks blocks, const uint8_t *block, size_t i)
+{
+    switch (blocks) {
+    case BN_BLOCKS_Q2:
+        return block[2 + i / 4] >> (2 * (i % 4)) & 3u;
+    case BN_BLOCKS_TQ2:
+        return block[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32)) & 3u;
+    case BN_BLOCKS_TQ1:
+        return base3_code(block, i, 32);
+    case BN_BLOCKS_PTQ1:
+    default:
+        return base3_code(block, i, 16);
+    }
+}
+
+void bn_to_tiles_ref(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+{
+    size_t n_groups = w->k / w->group, n_tiles = (w->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS;
+    size_t block_bytes = bn_block_bytes(w);
+    for (size_t r = 0; r < n_tiles * BN_TILE_ROWS; r++) {
+        size_t tile = r / BN_TILE_ROWS, row = r % BN_TILE_ROWS;
+        uint8_t *out = codes + tile * 4 * w->k + 4 * row;
+        for (size_t i = 0; i < w->k; i += 4) {
+            unsigned packed = 0;
+            for (size_t p = 0; p < 4 && r < w->rows; p++) {
+                const uint8_t *block = w->stored + r * w->row_bytes + i / w->group * block_bytes;
+                packed |= code_of(w->blocks, block, i % w->group + p) << (2 * p);
+            }
+            out[i / 16 * 64 + i % 16 / 4] = (uint8_t)packed;
+        }
+        for (size_t g = 0; g < n_groups; g++)
+            scales[(tile * n_groups + g) * BN_TILE_ROWS + row] =
+                r < w->rows ? bn_block_scale(w, w->stored + r * w->row_bytes + g * block_bytes) : 0;
+    }
+}
