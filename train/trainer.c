@@ -12,6 +12,7 @@
 #include "train/gemm.h"
 #include "train/muon.h"
 #include "train/pass.h"
+#include "train/ranks.h"
 #include "train/tree.h"
 
 /* ---- opening ---- */
@@ -81,6 +82,7 @@ void bn_trainer_close(struct bn_trainer *t)
         bn_pass_close(t->passes[i]);
     bn_free(t->passes);
     bn_tree_close(t->tree);
+    bn_train_ranks_close(t->ranks);
     bn_team_close(t->team);
     bn_free(t->moment_1);
     bn_free(t->moment_2);
@@ -94,6 +96,7 @@ struct bn_train_memory bn_trainer_memory(const struct bn_trainer *t)
 {
     struct bn_train_memory m = {.weights = 4 * (uint64_t)t->weights.n_values * sizeof(bn_real),
                                 .gradients = bn_tree_bytes(t->tree)};
+    if (t->ranks != NULL) m.gradients += bn_tree_bytes(t->ranks->slices);
     for (unsigned i = 0; i < bn_team_size(t->team); i++)
         m.activations += bn_pass_bytes(t->passes[i]);
     return m;
@@ -124,6 +127,7 @@ struct step {
     double *losses; /* of each micro-batch */
     int32_t *ids;   /* for each thread, tokens and targets of a slice */
     atomic_size_t next;
+    size_t end; /* of this rank's micro-batches */
     atomic_bool failed;
 };
 
@@ -142,7 +146,7 @@ static void step_share(void *arg, unsigned thread, unsigned n_threads)
     struct step *s = arg;
     const struct bn_train_settings *settings = &s->t->settings;
     (void)n_threads;
-    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < settings->n_micro;) {
+    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < s->end;) {
         bn_real *grad = bn_tree_take(s->t->tree);
         if (grad == NULL) {
             atomic_store(&s->failed, true);
@@ -157,6 +161,17 @@ static void step_share(void *arg, unsigned thread, unsigned n_threads)
     }
 }
 
+/* The losses and gradients of all ranks. */
+static bn_status combine(struct bn_trainer *t, double *losses, uint64_t begin_ns, bn_real **grad,
+                         bn_error *err)
+{
+    if (t->ranks != NULL)
+        return bn_train_ranks_sum(t->ranks, t->tree, losses, t->settings.n_micro, bn_clock_ns() - begin_ns,
+                                  grad, err);
+    *grad = bn_tree_sum(t->tree);
+    return BN_OK;
+}
+
 /* The mean loss and the sum of the gradients. */
 static bn_status run_step(struct bn_trainer *t, const struct bn_corpus *corpus, uint64_t first, double *loss,
                           bn_real **grad, bn_error *err)
@@ -164,16 +179,20 @@ static bn_status run_step(struct bn_trainer *t, const struct bn_corpus *corpus, 
     const struct bn_train_settings *settings = &t->settings;
     size_t n = (size_t)settings->n_sequences * settings->hp.n_ctx;
     struct step s = {.t = t, .corpus = corpus, .first = first};
+    size_t first_micro;
+    uint64_t begin = bn_clock_ns();
+    bn_train_ranks_part(t->ranks, settings->n_micro, &first_micro, &s.end);
+    atomic_store(&s.next, first_micro);
     s.losses = bn_alloc(settings->n_micro, sizeof *s.losses);
     s.ids = bn_alloc(2 * bn_team_size(t->team) * n, sizeof *s.ids);
     bn_status status = s.losses != NULL && s.ids != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) bn_team_run(t->team, step_share, &s);
     if (atomic_load(&s.failed)) status = bn_nomem(err);
+    if (status == BN_OK) status = combine(t, s.losses, begin, grad, err);
     double sum = 0;
     for (uint32_t i = 0; i < settings->n_micro && status == BN_OK; i++)
         sum += s.losses[i];
     *loss = sum / (double)bn_train_step_tokens(settings);
-    *grad = status == BN_OK ? bn_tree_sum(t->tree) : NULL;
     bn_free(s.losses);
     bn_free(s.ids);
     return status;
@@ -186,8 +205,9 @@ bn_status bn_trainer_step(struct bn_trainer *t, const struct bn_corpus *main, co
     uint32_t first = bn_trainer_is_late(t) ? late_from(s) : 0;
     const struct bn_corpus *corpus = bn_trainer_is_late(t) && late != NULL ? late : main;
     double loss, factor = 1.0 / (double)bn_train_step_tokens(s);
-    bn_real *grad;
+    bn_real *grad = NULL;
     uint64_t begin = bn_clock_ns();
+    BN_TRY(bn_train_ranks_lead(t, BN_TRAIN_STEP, 0, err));
     BN_TRY(run_step(t, corpus, (uint64_t)(t->step - first) * s->n_micro * s->n_slices * s->n_sequences, &loss,
                     &grad, err));
     uint64_t between = bn_clock_ns();
@@ -218,9 +238,9 @@ bn_status bn_train_curve_add(struct bn_train_curve *curve, struct bn_train_point
 struct scoring {
     struct bn_trainer *t;
     const int32_t *ids;
-    size_t n_ids, n_slices;
-    double *nats;    /* of each slice */
-    int32_t *inputs; /* for each thread, tokens and targets of a slice */
+    size_t n_ids, end; /* of this rank's slices */
+    double *nats;      /* of each slice */
+    int32_t *inputs;   /* for each thread, tokens and targets of a slice */
     atomic_size_t next;
 };
 
@@ -242,7 +262,7 @@ static void score_share(void *arg, unsigned thread, unsigned n_threads)
 {
     struct scoring *s = arg;
     (void)n_threads;
-    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < s->n_slices;)
+    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < s->end;)
         s->nats[i] = score_slice(s, thread, i);
 }
 
@@ -250,13 +270,18 @@ bn_status bn_trainer_score(struct bn_trainer *t, const int32_t *ids, size_t n_id
                            bn_error *err)
 {
     size_t T = t->settings.hp.n_ctx, n = (size_t)t->settings.n_sequences * T, windows = (n_ids + T - 1) / T;
-    struct scoring s = {.t = t, .ids = ids, .n_ids = n_ids, .n_slices = (n_ids + n - 1) / n};
+    size_t n_slices = (n_ids + n - 1) / n, first;
+    struct scoring s = {.t = t, .ids = ids, .n_ids = n_ids};
+    BN_TRY(bn_train_ranks_lead(t, BN_TRAIN_SCORE, n_ids, err));
+    bn_train_ranks_part(t->ranks, n_slices, &first, &s.end);
+    atomic_store(&s.next, first);
     *out = (struct bn_train_score){.n_scored = n_ids - windows};
-    s.nats = bn_alloc(s.n_slices, sizeof *s.nats);
+    s.nats = bn_alloc(n_slices, sizeof *s.nats);
     s.inputs = bn_alloc(2 * bn_team_size(t->team) * n, sizeof *s.inputs);
     bn_status status = s.nats != NULL && s.inputs != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) bn_team_run(t->team, score_share, &s);
-    for (size_t i = 0; i < s.n_slices && status == BN_OK; i++)
+    if (status == BN_OK) status = bn_train_ranks_gather(t->ranks, s.nats, n_slices, err);
+    for (size_t i = 0; i < n_slices && status == BN_OK; i++)
         out->nats += s.nats[i];
     bn_free(s.nats);
     bn_free(s.inputs);

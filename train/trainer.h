@@ -4,8 +4,7 @@
  *
  * A step is n_micro micro-batches; each is n_slices slices of n_sequences windows. One thread computes a micro-batch
  * from beginning to end, and gradients are added along a fixed binary tree whose leaves are the micro-batches. So the
- * settings define every bit of the run, and the number of threads does not: a process could compute an aligned part of
- * the tree just as well.
+ * settings define every bit of the run, and the numbers of threads and of ranks (ranks.h) do not.
  */
 #ifndef BN_TRAIN_TRAINER_H
 #define BN_TRAIN_TRAINER_H
@@ -46,7 +45,8 @@ struct bn_trainer {
     struct bn_team *team;
     struct bn_pass **passes; /* one for each thread */
     struct bn_tree *tree;
-    uint64_t loss_ns, update_ns; /* time in passes, and in norm, optimiser and ternarising */
+    struct bn_train_ranks *ranks; /* NULL: alone */
+    uint64_t loss_ns, update_ns;  /* time in passes, and in norm, optimiser and ternarising */
 };
 
 /* Sets what the architecture decides: "bitnet-b1.58" or "qwen3". Sizes are there already. */

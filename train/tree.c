@@ -99,7 +99,11 @@ static bn_real *meet(struct bn_tree *tree, size_t node, bn_real *buffer)
 
 void bn_tree_done(struct bn_tree *tree, size_t leaf, bn_real *buffer)
 {
-    size_t node = tree->base + leaf;
+    bn_tree_put(tree, tree->base + leaf, buffer);
+}
+
+void bn_tree_put(struct bn_tree *tree, size_t node, bn_real *buffer)
+{
     for (; node > 1; node /= 2) {
         if (!exists(tree, node ^ 1)) continue;
         bn_real *other = meet(tree, node, buffer);
@@ -110,11 +114,37 @@ void bn_tree_done(struct bn_tree *tree, size_t leaf, bn_real *buffer)
     tree->ready[1] = buffer;
 }
 
+bn_real *bn_tree_get(struct bn_tree *tree, size_t node)
+{
+    bn_real *sum = tree->ready[node];
+    tree->ready[node] = NULL;
+    return sum;
+}
+
 bn_real *bn_tree_sum(struct bn_tree *tree)
 {
-    bn_real *sum = tree->ready[1];
-    tree->ready[1] = NULL;
-    return sum;
+    return bn_tree_get(tree, 1);
+}
+
+/* Adds the parts below a node whose leaves begin at `leaf` and would be n. */
+static void find_parts(const struct bn_tree *tree, size_t node, size_t leaf, size_t n, size_t first,
+                       size_t end, size_t *nodes, size_t *n_nodes)
+{
+    size_t last = bn_min_size(leaf + n, tree->n_leaves);
+    if (leaf >= end || last <= first || leaf >= last) return;
+    if (leaf >= first && last <= end) {
+        nodes[(*n_nodes)++] = node;
+        return;
+    }
+    find_parts(tree, 2 * node, leaf, n / 2, first, end, nodes, n_nodes);
+    find_parts(tree, 2 * node + 1, leaf + n / 2, n / 2, first, end, nodes, n_nodes);
+}
+
+size_t bn_tree_parts(const struct bn_tree *tree, size_t first, size_t end, size_t nodes[BN_TREE_PARTS])
+{
+    size_t n_nodes = 0;
+    find_parts(tree, 1, 0, tree->base, first, end, nodes, &n_nodes);
+    return n_nodes;
 }
 
 uint64_t bn_tree_bytes(const struct bn_tree *tree)
