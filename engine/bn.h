@@ -166,10 +166,17 @@ struct bn_recurrence {
     uint64_t layers[8];                  /* layer i is recurrent: bit i % 64 of layers[i / 64] */
 };
 
+/* Experts in place of one feed-forward part: a router chooses some of them for each token. */
+struct bn_experts {
+    uint32_t n, n_used; /* n is 0: the model has none */
+    float limit;        /* the gate is at most this, and up is between this and its negative; INFINITY: any */
+};
+
 /* The hyper-parameters. Lengths are counts of elements. */
 typedef struct bn_hparams {
     char arch[32];
-    uint32_t n_vocab, n_ctx, n_embd, n_layer, n_ff, n_head, n_head_kv;
+    uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv;
+    uint32_t n_ff;     /* of one expert, where the model has experts */
     uint32_t head_dim; /* n_embd / n_head unless the file says otherwise */
     uint32_t n_rot;    /* leading elements of a head that are rotated */
     float rms_eps;
@@ -188,11 +195,13 @@ typedef struct bn_hparams {
     float logit_scale;    /* multiplies logits */
     float attn_scale;     /* multiplies dot products of queries and keys: 1 / sqrt(head_dim) as a rule */
     uint32_t window; /* positions that a local layer attends to, its own included; 0: no layer is local */
-    uint32_t period; /* every layer is local whose number is not one less than a multiple of this */
-    float local_rope_base; /* of local layers, without scaling */
+    uint64_t local_layers[8]; /* with a window, layer i is local: bit i % 64 of local_layers[i / 64] */
+    float local_rope_base;    /* of local layers, without scaling */
+    bool rope_is_local;       /* only local layers rotate */
     bool
         gated_heads; /* attn_q has a gate for each element of a head; its sigmoid multiplies what comes out */
     struct bn_recurrence recurrence;
+    struct bn_experts experts;
     bn_pooling pooling; /* how the file makes one vector of a text; BN_POOLING_FILE: it does not say */
 } bn_hparams;
 
@@ -459,6 +468,7 @@ typedef struct bn_work {
     uint64_t heads;          /* rows of logits */
     uint64_t attended;       /* pairs of a token and one that it attends to, in a layer */
     uint64_t attended_local; /* the same in a local layer; 0 without such layers */
+    uint64_t experts;        /* that a pass read, over all layers and passes; 0 without experts */
 } bn_work;
 
 /* One intermediate tensor, shown to a trace callback while it is alive: rows x cols floats. */

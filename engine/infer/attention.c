@@ -64,7 +64,7 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     const bn_hparams *hp = &p->m->hp;
     size_t d = hp->head_dim, half = hp->n_rot / 2, n_kv = hp->n_head_kv, n_heads = hp->n_head + n_kv;
     size_t from, to, n_stored = 0;
-    bool local = bn_is_local(hp, layer);
+    bool local = bn_hparams_is_local(hp, layer);
     const float *cos = local ? s->local_cos : s->rope_cos, *sin = local ? s->local_sin : s->rope_sin;
     bool neox = hp->rope == BN_ROPE_NEOX;
     void (*rotate)(float *, const float *, const float *, size_t) =
@@ -73,12 +73,14 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     if (hp->gated_heads) take_queries(p, from, to);
     if (hp->head_norms) norm_heads(p, layer, from, to);
     struct bn_brick_timer rope = stage_begin(p, BN_BRICK_ROPE_EMBEDDING);
-    for (size_t i = from; i < to; i++) {
+    bool rotated = local || !hp->rope_is_local;
+    for (size_t i = from; rotated && i < to; i++) {
         size_t at = s->rows[i / n_heads].position * half;
         float *row = head_row(p, i);
         rotate(row, cos + at, sin + at, hp->n_rot);
     }
-    stage_end(p, rope, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, shape(to - from, hp->n_rot, 1));
+    stage_end(p, rope, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0,
+              shape(rotated ? to - from : 0, hp->n_rot, 1));
     struct bn_brick_timer store = stage_begin(p, BN_BRICK_KV_STORE);
     uint16_t *key = (uint16_t *)(void *)tile_rows(p);
     for (size_t i = from; i < to; i++) {
@@ -122,7 +124,7 @@ static size_t group_of(const struct pass *p)
 static struct span visible(const struct pass *p, const struct tile *t, size_t j)
 {
     size_t to = (size_t)p->s->rows[(t->first + j) / group_of(p)].position + 1, window = p->m->hp.window;
-    return (struct span){bn_is_local(&p->m->hp, t->layer) && to > window ? to - window : 0, to};
+    return (struct span){bn_hparams_is_local(&p->m->hp, t->layer) && to > window ? to - window : 0, to};
 }
 
 /* Its row in q or att. */

@@ -19,6 +19,7 @@
  *     gemma3: x * sqrt(n_embd) at the start; Wo a and Wdown m are normalised before the sums (post_attention_norm,
  *         post_ffw_norm); local layers attend to the last positions only and rotate with another base
  *     minicpm: the embedding, Wo a, Wdown m and the logits are multiplied by constants
+ *     maple: a router chooses some of many feed-forward parts for each token (experts.c); only local layers rotate
  *
  * Every stage divides rows of the batch, heads, or rows of a matrix among the threads, never a sum, and ends
  * with a barrier where another thread's results are read next. So neither the number of threads nor the size
@@ -99,7 +100,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     for (uint32_t n = 0; n < p->m->hp.n_layer; n++) {
         struct bn_brick_timer layer = layer_begin(&pass, n);
         (p->m->layers[n].is_recurrent ? bn_layer_recurrent : bn_layer_attention)(p, n);
-        bn_layer_ffn(p, n);
+        (p->m->hp.experts.n != 0 ? bn_layer_experts : bn_layer_ffn)(p, n);
         layer_end(&pass, layer);
     }
     uint64_t t2 = bn_clock_ns();
@@ -154,6 +155,7 @@ static void account(struct bn_session *s, size_t n_logits)
     s->work.tokens += s->run.n;
     s->work.head_passes += n_logits > 0;
     s->work.heads += n_logits;
+    s->work.experts += s->run.n_experts;
 }
 
 bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_error *err)
@@ -162,6 +164,7 @@ bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_erro
     s->run.logits = logits;
     s->run.n_best = n_best;
     s->run.n_rescored = 0;
+    s->run.n_experts = 0;
     s->run.bad_row = false;
     bn_prof_begin_pass(s->prof, s->rows[0].position, (uint32_t)s->run.n, (uint32_t)n_logits);
     s->run.team = bn_prof_start_brick(s->prof, BN_BRICK_TEAM);

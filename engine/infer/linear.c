@@ -69,10 +69,22 @@ void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t wi
     memset(row.sum, 0, width / group * sizeof *row.sum);
 }
 
-/* One row of activations. Rows that are not finite end the evaluation with an error; until then they are zero,
- * since the kernels that follow count on sums that a row of int8 can have. */
-static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width, bool finite)
+const float *bn_rotated(const struct pass *p, const struct bn_linear *next, const float *x, size_t width)
 {
+    if (next->rotation.block == 0) return x;
+    float *row = p->s->rotated + (size_t)p->thread * bn_act_padded(width);
+    memcpy(row, x, width * sizeof *row);
+    p->kernels->rotate(row, next->rotation.signs, width, next->rotation.block, false);
+    return row;
+}
+
+/* Rows that are not finite end the evaluation with an error; until then they are zero, since the kernels that follow
+ * count on sums that a row of int8 can have. */
+void bn_quantize_row(const struct pass *p, size_t j, const float *x, const struct bn_linear *next,
+                     bool finite)
+{
+    size_t width = next->k;
+    x = bn_rotated(p, next, x, width);
     if (p->m->wide) {
         bn_quantize_row16(p, j, x, width, p->m->group, finite);
         return;
@@ -91,15 +103,6 @@ static void quantize_row(const struct pass *p, size_t j, const float *x, size_t 
     if (p->m->group == 0) return;
     p->kernels->to_plane(row.low, row.sum, row.q, row.padded, p->m->group);
     p->s->act16[j] = (struct bn_act16){.low = row.low, .sum = row.sum, .scale = act->scale};
-}
-
-const float *bn_rotated(const struct pass *p, const struct bn_linear *next, const float *x, size_t width)
-{
-    if (next->rotation.block == 0) return x;
-    float *row = p->s->rotated + (size_t)p->thread * bn_act_padded(width);
-    memcpy(row, x, width * sizeof *row);
-    p->kernels->rotate(row, next->rotation.signs, width, next->rotation.block, false);
-    return row;
 }
 
 /* The first row of the normalised activations that this thread reads: a single token is normalised and
@@ -149,7 +152,7 @@ void bn_prepare_inputs(const struct pass *p, const char *op, uint32_t layer, con
     if (!finite) p->s->run.bad_row = true;
     kernel_begin(p);
     for (size_t j = from; j < to; j++)
-        quantize_row(p, own + j, bn_rotated(p, next, in + j * width, width), width, finite);
+        bn_quantize_row(p, own + j, in + j * width, next, finite);
     kernel_end(p, p->m->wide ? BN_KERNEL_QUANTIZE16 : BN_KERNEL_QUANTIZE, 0, work);
     brick_end(brick, (uint64_t)work.rows * work.cols * work.n);
     if (p->n > 1) meet(p);

@@ -52,6 +52,27 @@ static size_t tile_bytes(const struct bn_model *m)
     return (most + BN_ALIGNMENT - 1) / BN_ALIGNMENT * BN_ALIGNMENT;
 }
 
+static void lay_out_experts(struct bn_session *s, struct arena *a, size_t n_rows)
+{
+    const struct bn_experts *experts = &s->model->hp.experts;
+    size_t n_pairs = (size_t)n_rows * experts->n_used;
+    if (experts->n == 0) return;
+    take(a, &s->router, experts->n, s->n_batch, sizeof *s->router);
+    take(a, &s->probabilities, experts->n, n_rows, sizeof *s->probabilities);
+    take(a, &s->pair_weights, 1, n_pairs, sizeof *s->pair_weights);
+    take(a, &s->pair_experts, 1, n_pairs, sizeof *s->pair_experts);
+    take(a, &s->expert_y, s->model->hp.n_embd, s->n_batch, sizeof *s->expert_y);
+    take(a, &s->routes, 1, s->n_threads, sizeof *s->routes);
+    for (uint32_t t = 0; t < s->n_threads; t++) {
+        struct bn_route route = {0};
+        take(a, &route.first, 1, (size_t)experts->n + 1, sizeof *route.first);
+        take(a, &route.tokens, s->n_batch, experts->n_used, sizeof *route.tokens);
+        take(a, &route.weights, s->n_batch, experts->n_used, sizeof *route.weights);
+        take(a, &route.act, 1, s->n_batch, sizeof *route.act);
+        if (a->base != NULL) s->routes[t] = route;
+    }
+}
+
 static void lay_out(struct bn_session *s, struct arena *a)
 {
     const bn_hparams *hp = &s->model->hp;
@@ -61,6 +82,10 @@ static void lay_out(struct bn_session *s, struct arena *a)
     size_t out = q_dim > inner ? q_dim : inner;
     if (out > widest) widest = out;
     size_t n_rows = s->n_batch > s->n_threads ? s->n_batch : s->n_threads;
+    size_t hidden = bn_hparams_hidden(hp), per_row = hidden / hp->n_ff;
+    /* A row of activations has the widest input, or the inputs of down of all experts of a token. */
+    size_t padded = bn_act_padded(widest);
+    if (bn_act_padded(hp->n_ff) * per_row > padded) padded = bn_act_padded(hp->n_ff) * per_row;
     take(a, &s->counters, 1, s->n_threads, sizeof *s->counters);
     take(a, &s->rope_cos, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_cos);
     take(a, &s->rope_sin, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_sin);
@@ -82,19 +107,20 @@ static void lay_out(struct bn_session *s, struct arena *a)
         take(a, &s->decay, hp->recurrence.n_value_heads, s->n_batch, sizeof *s->decay);
         take(a, &s->beta, hp->recurrence.n_value_heads, s->n_batch, sizeof *s->beta);
     }
-    take(a, &s->gate, hp->n_ff, s->n_batch, sizeof *s->gate);
-    take(a, &s->up, hp->n_ff, s->n_batch, sizeof *s->up);
+    take(a, &s->gate, hidden, s->n_batch, sizeof *s->gate);
+    take(a, &s->up, hidden, s->n_batch, sizeof *s->up);
     take(a, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
-    take(a, &s->act_q, bn_act_padded(widest), n_rows, 1);
-    take(a, &s->act, 1, n_rows, sizeof *s->act);
+    take(a, &s->act_q, padded, n_rows, 1);
+    take(a, &s->act, per_row, n_rows, sizeof *s->act);
     if (s->model->group != 0 || s->model->head_linear.w.rows != 0) {
-        take(a, &s->act_low, bn_act_padded(widest), n_rows, 1);
-        take(a, &s->act16, 1, n_rows, sizeof *s->act16);
-        take(a, &s->act_step, bn_act_padded(widest) / BN_MIN_GROUP, n_rows, sizeof *s->act_step);
-        take(a, &s->act_sum, bn_act_padded(widest) / BN_MIN_GROUP, n_rows, sizeof *s->act_sum);
+        take(a, &s->act_low, padded, n_rows, 1);
+        take(a, &s->act16, per_row, n_rows, sizeof *s->act16);
+        take(a, &s->act_step, padded / BN_MIN_GROUP, n_rows, sizeof *s->act_step);
+        take(a, &s->act_sum, padded / BN_MIN_GROUP, n_rows, sizeof *s->act_sum);
     }
     s->tile_bytes = tile_bytes(s->model);
     if (s->tile_bytes > 0) take(a, &s->tiles, s->tile_bytes, s->n_threads, 1);
+    lay_out_experts(s, a, n_rows);
     take(a, &s->scores, bn_score_row(s) * BN_QUERIES, s->n_threads, sizeof *s->scores);
     take(a, &s->queries, (size_t)hp->head_dim * 2 * BN_QUERIES, s->n_threads, sizeof *s->queries);
     take(a, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);

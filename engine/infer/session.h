@@ -40,6 +40,13 @@ static inline size_t bn_cache_rows(uint32_t n_ctx)
     return ((size_t)n_ctx + BN_KEY_TILE - 1) / BN_KEY_TILE * BN_KEY_TILE;
 }
 
+/* The pairs of a batch, ordered by expert and then by token: those of expert e are first[e] ... first[e + 1] - 1. */
+struct bn_route {
+    uint32_t *first, *tokens; /* n_experts + 1; one for each pair */
+    float *weights;
+    struct bn_act16 *act; /* room for a row of activations of each token */
+};
+
 /* One token of the batch in flight. Rows of one sequence are neighbours, in the order of their positions. */
 struct bn_row {
     struct bn_sequence *sequence;
@@ -68,12 +75,18 @@ struct bn_session {
     float *norm_in; /* the same after the norm of one layer's inputs; NULL unless the model has such norms */
     float *q, *k, *v; /* q_dim, kv_dim, kv_dim */
     float *att;       /* q_dim */
-    float *gate, *up; /* n_ff */
+    float *gate, *up; /* n_ff, of each expert of a token */
     float *
         mix; /* queries with their gates, or q, k and v of a recurrent layer, before their convolution in conv */
     float *conv, *z;     /* of recurrent layers; z: the gate of the output */
     float *decay, *beta; /* of recurrent layers: one for each head */
     float *y;            /* n_embd: what a layer's half adds to x */
+    /* Of layers with experts: logits, and probabilities. A pair is a token and an expert of it; n_used pairs a token. */
+    float *router, *probabilities; /* n_experts each */
+    float *pair_weights; /* of the experts that each token uses, in ascending order of their numbers: */
+    uint32_t *pair_experts;
+    struct bn_route *routes; /* n_threads */
+    float *expert_y;         /* n_embd: what one expert makes of its tokens */
     /* The inputs of linear layers, padded to the block: of 8 bits with one scale a row, for weights in tiles in a
      * plane as well, or of 16 bits in two planes with a step for each group. */
     int8_t *act_q, *act_low; /* the 8 bits, or the high plane; the low plane: NULL without weights in tiles */
@@ -121,6 +134,7 @@ struct bn_session {
         float *logits;   /* n_heads rows of n_vocab; NULL: only hidden states are wanted */
         size_t n_best;   /* of the logits that matter; 0: all */
         atomic_size_t n_rescored;
+        uint64_t n_experts;         /* that were read, over all layers */
         struct bn_brick_timer team; /* starting the team, then joining it */
         atomic_bool bad_row;        /* an embedding row or the hidden state is not finite */
     } run;

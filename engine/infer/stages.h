@@ -30,6 +30,9 @@ const float *bn_norm_rows(const struct pass *p, const char *op, uint32_t layer, 
  * quantises them. `in` is what bn_norm_rows returned, or rows that all threads see. */
 void bn_prepare_inputs(const struct pass *p, const char *op, uint32_t layer, const float *in, float *out,
                        const struct bn_linear *next);
+/* One row of activations at place j, which `next` reads. */
+void bn_quantize_row(const struct pass *p, size_t j, const float *x, const struct bn_linear *next,
+                     bool finite);
 /* The same in place of the inputs of another layer, after all threads have read those. */
 void bn_next_inputs(const struct pass *p, const char *op, uint32_t layer, const float *in,
                     const struct bn_linear *next);
@@ -40,17 +43,13 @@ void bn_project(const struct pass *p, enum bn_brick brick, const struct bn_linea
 /* x += y, or rmsnorm(y) * norm when there is a norm. No barrier follows. */
 void bn_add_residual(const struct pass *p, const char *op, uint32_t layer, const float *norm);
 
-/* ---- attention.c, recurrent.c, ffn.c ---- */
-
-/* Whether a layer attends to the last positions only. */
-static inline bool bn_is_local(const bn_hparams *hp, uint32_t layer)
-{
-    return hp->window != 0 && (layer + 1) % hp->period != 0;
-}
+/* ---- attention.c, recurrent.c, ffn.c, experts.c ---- */
 
 /* The two halves of layer n: each reads and changes the residual stream. A recurrent layer has no attention. */
 void bn_layer_attention(const struct pass *p, uint32_t n);
 void bn_layer_recurrent(const struct pass *p, uint32_t n);
 void bn_layer_ffn(const struct pass *p, uint32_t n);
+/* The second half of a layer with experts. */
+void bn_layer_experts(const struct pass *p, uint32_t n);
 
 #endif

@@ -68,6 +68,29 @@ static bn_status refuse_unless(const bn_hparams *hp, const struct bn_gguf *gguf,
                       "%g is not supported", (double)value);
 }
 
+static void set_layer(uint64_t *layers, uint32_t i)
+{
+    layers[i / 64] |= 1ull << i % 64;
+}
+
+static bool has_layer(const uint64_t *layers, uint32_t i)
+{
+    return (layers[i / 64] >> i % 64 & 1) != 0;
+}
+
+/* A list with a value of one type for each of n layers. */
+static bn_status read_list(const bn_hparams *hp, const struct bn_gguf *gguf, const char *suffix,
+                           enum bn_gguf_type type, uint32_t n, const struct bn_gguf_kv **out, bn_error *err)
+{
+    char key[96];
+    bn_status status = bn_gguf_array(gguf, key_of(key, hp->arch, suffix), type, out, err);
+    if (status == BN_OK && (*out)->n != n)
+        return bn_fail_at(err, BN_ERR_FORMAT, (*out)->offset, key,
+                          "%llu values, expected one for each of %u layers", (unsigned long long)(*out)->n,
+                          n);
+    return status;
+}
+
 /* Gemma 3. Queries are scaled by 1 / sqrt(head_dim), but those of 27B by the share of a head in the width.
  * llama.cpp tells that model by its 62 layers. */
 static bn_status read_gemma3(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
@@ -91,11 +114,14 @@ static bn_status read_gemma3(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
     hp->attn_scale = 1.0f / sqrtf((float)size);
     BN_TRY(refuse_unless(hp, gguf, "attn_logit_softcapping", 0.0f, err));
     BN_TRY(refuse_unless(hp, gguf, "final_logit_softcapping", 0.0f, err));
+    uint32_t period = 6;
     hp->local_rope_base = 10000.0f;
-    hp->period = 6;
     BN_TRY(read_float(gguf, hp->arch, "rope.freq_base_swa", false, 1.0f, &hp->local_rope_base, err));
     BN_TRY(read_u32(gguf, hp->arch, "attention.sliding_window", 0, 1u << 24, &hp->window, err));
-    return read_u32(gguf, hp->arch, "attention.sliding_window_pattern", 1, BN_MAX_LAYERS, &hp->period, err);
+    BN_TRY(read_u32(gguf, hp->arch, "attention.sliding_window_pattern", 1, BN_MAX_LAYERS, &period, err));
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        if ((i + 1) % period != 0) set_layer(hp->local_layers, i);
+    return BN_OK;
 }
 
 /* MiniCPM, with the keys of llama.cpp's converter. Files without them are of the first models, whose logits are those
@@ -116,20 +142,13 @@ static bn_status read_minicpm(bn_hparams *hp, const struct bn_gguf *gguf, bn_err
 static bn_status read_recurrent_layers(bn_hparams *hp, const struct bn_gguf *gguf, uint32_t n_all,
                                        bn_error *err)
 {
-    char key[96];
     uint32_t interval = 4;
     const struct bn_gguf_kv *list = NULL;
-    bn_status status =
-        bn_gguf_array(gguf, key_of(key, hp->arch, "attention.recurrent_layers"), BN_GGUF_BOOL, &list, err);
+    bn_status status = read_list(hp, gguf, "attention.recurrent_layers", BN_GGUF_BOOL, n_all, &list, err);
     if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
-    if (list != NULL && list->n != n_all)
-        return bn_fail_at(err, BN_ERR_FORMAT, list->offset, key,
-                          "%llu values, expected one for each of %u layers", (unsigned long long)list->n,
-                          n_all);
     BN_TRY(read_u32(gguf, hp->arch, "full_attention_interval", 1, BN_MAX_LAYERS, &interval, err));
     for (uint32_t i = 0; i < hp->n_layer; i++)
-        if (list != NULL ? list->value[i] != 0 : (i + 1) % interval != 0)
-            hp->recurrence.layers[i / 64] |= 1ull << i % 64;
+        if (list != NULL ? list->value[i] != 0 : (i + 1) % interval != 0) set_layer(hp->recurrence.layers, i);
     return BN_OK;
 }
 
@@ -166,9 +185,120 @@ static bn_status read_qwen35(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
     return read_recurrent_layers(hp, gguf, n_all, err);
 }
 
+/* The limit of gate and up, as one value or as a list in which all layers have the same. */
+static bn_status read_limit(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    static const char SUFFIX[] = "swiglu_clamp_exp";
+    char key[96];
+    const struct bn_gguf_kv *kv = bn_gguf_find(gguf, key_of(key, hp->arch, SUFFIX));
+    float limit = 7.0f, other;
+    if (kv == NULL || kv->type != BN_GGUF_ARRAY) {
+        BN_TRY(read_float(gguf, hp->arch, SUFFIX, false, 0.0f, &limit, err));
+    } else {
+        BN_TRY(read_list(hp, gguf, SUFFIX, BN_GGUF_F32, hp->n_layer, &kv, err));
+        memcpy(&limit, kv->value, sizeof limit);
+        for (uint32_t i = 1; i < hp->n_layer; i++) {
+            memcpy(&other, kv->value + i * sizeof other, sizeof other);
+            if (other != limit)
+                return bn_fail_at(err, BN_ERR_UNSUPPORTED, kv->offset, key,
+                                  "%g in layer %u and %g in layer 0", (double)other, i, (double)limit);
+        }
+        if (!(limit >= 0.0f))
+            return bn_fail_at(err, BN_ERR_FORMAT, kv->offset, key, "%g is not a limit", (double)limit);
+    }
+    hp->experts.limit = limit > 1e-6f ? limit : INFINITY; /* as llama.cpp tells that there is none */
+    return BN_OK;
+}
+
+static bn_status read_local_layers(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    static const char SUFFIX[] = "attention.sliding_window_pattern";
+    const struct bn_gguf_kv *list = NULL;
+    bn_status status = read_list(hp, gguf, SUFFIX, BN_GGUF_BOOL, hp->n_layer, &list, err);
+    char key[96];
+    if (status == BN_ERR_NOT_FOUND)
+        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, SUFFIX), "missing key");
+    BN_TRY(status);
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        if (list->value[i] != 0) set_layer(hp->local_layers, i);
+    return BN_OK;
+}
+
+/* What a file may say of the choice of experts that would be another computation. */
+static bn_status check_choice(const bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    uint32_t n_shared = 0, softmax = 1;
+    bool is_normed = true;
+    char key[96];
+    BN_TRY(read_u32(gguf, hp->arch, "expert_shared_count", 0, 0, &n_shared, err));
+    BN_TRY(read_u32(gguf, hp->arch, "expert_gating_func", 1, 1, &softmax, err));
+    bn_status status = bn_gguf_bool(gguf, key_of(key, hp->arch, "expert_weights_norm"), &is_normed, err);
+    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    if (!is_normed)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
+                          "weights of experts that are not normalised are not supported");
+    if (hp->input_norms || hp->yarn.factor > 0.0f || hp->rope_scale != 1.0f)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, NULL, "%s with %s is not supported",
+                          hp->arch, hp->input_norms ? "norms of inputs" : "scaled positions");
+    return refuse_unless(hp, gguf, "expert_weights_scale", 1.0f, err);
+}
+
+/* Maple: a router chooses experts. Local layers rotate a part of each head, the others do not rotate. */
+static bn_status read_maple(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    const struct {
+        const char *suffix;
+        uint32_t max, *out;
+    } KEYS[] = {{"expert_count", BN_MAX_EXPERTS, &hp->experts.n},
+                {"expert_used_count", BN_MAX_EXPERTS, &hp->experts.n_used},
+                {"expert_feed_forward_length", 1u << 20, &hp->n_ff},
+                {"attention.sliding_window", 1u << 24, &hp->window}};
+    char key[96];
+    hp->n_ff = 0;
+    for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
+        BN_TRY(read_u32(gguf, hp->arch, KEYS[i].suffix, 1, KEYS[i].max, KEYS[i].out, err));
+        if (*KEYS[i].out == 0)
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, KEYS[i].suffix),
+                              "missing key");
+    }
+    if (hp->experts.n_used > hp->experts.n)
+        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "expert_used_count"),
+                          "%u of %u experts", hp->experts.n_used, hp->experts.n);
+    BN_TRY(read_local_layers(hp, gguf, err));
+    BN_TRY(read_limit(hp, gguf, err));
+    hp->rope_is_local = true;
+    hp->local_rope_base = hp->rope_base;
+    BN_TRY(read_float(gguf, hp->arch, "rope.freq_base_swa", false, 1.0f, &hp->local_rope_base, err));
+    BN_TRY(read_u32(gguf, hp->arch, "rope.dimension_count_swa", 2, hp->head_dim / 2 * 2, &hp->n_rot, err));
+    return check_choice(hp, gguf, err);
+}
+
+bool bn_hparams_is_local(const bn_hparams *hp, uint32_t layer)
+{
+    return hp->window != 0 && has_layer(hp->local_layers, layer);
+}
+
+uint32_t bn_hparams_n_local(const bn_hparams *hp)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        found += bn_hparams_is_local(hp, i);
+    return found;
+}
+
+uint32_t bn_hparams_n_rotated(const bn_hparams *hp)
+{
+    return hp->rope_is_local ? bn_hparams_n_local(hp) : hp->n_layer - bn_hparams_n_recurrent(hp, hp->n_layer);
+}
+
+size_t bn_hparams_hidden(const bn_hparams *hp)
+{
+    return (size_t)hp->n_ff * (hp->experts.n != 0 ? hp->experts.n_used : 1);
+}
+
 bool bn_hparams_is_recurrent(const bn_hparams *hp, uint32_t layer)
 {
-    return (hp->recurrence.layers[layer / 64] >> layer % 64 & 1) != 0;
+    return has_layer(hp->recurrence.layers, layer);
 }
 
 uint32_t bn_hparams_n_recurrent(const bn_hparams *hp, uint32_t n)
@@ -210,6 +340,7 @@ static const struct arch {
      .read_own = read_gemma3},
     {"minicpm", BN_ACTIVATION_SILU, BN_ROPE_NORM, FLOAT, .read_own = read_minicpm},
     {"qwen35", BN_ACTIVATION_SILU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .read_own = read_qwen35},
+    {"maple", BN_ACTIVATION_SILU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .read_own = read_maple},
 };
 
 static const struct arch *arch_of(struct bn_str name)
@@ -229,7 +360,7 @@ static const struct {
     {"context_length", FIELD(n_ctx), true, 1, 1u << 24},
     {"embedding_length", FIELD(n_embd), true, 1, 1u << 20},
     {"block_count", FIELD(n_layer), true, 1, BN_MAX_LAYERS},
-    {"feed_forward_length", FIELD(n_ff), true, 1, 1u << 20},
+    {"feed_forward_length", FIELD(n_ff), false, 1, 1u << 20},
     {"attention.head_count", FIELD(n_head), true, 1, 4096},
     {"attention.head_count_kv", FIELD(n_head_kv), false, 1, 4096},
     {"attention.key_length", FIELD(head_dim), false, 2, 4096},
@@ -261,7 +392,7 @@ static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error 
                bn_escape(shown, sizeof shown, name.ptr, name.len));
     bn_error_hint(
         err,
-        "known: bitnet-b1.58, bitnet-25, bitnet, and llama, qwen3, qwen35, gemma3 and minicpm with ternary layers");
+        "known: bitnet-b1.58, bitnet-25, bitnet, and llama, qwen3, qwen35, gemma3, minicpm and maple with ternary layers");
     return BN_ERR_UNSUPPORTED;
 }
 
@@ -431,7 +562,11 @@ bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *
     BN_TRY(check_heads(hp, gguf, err));
     hp->attn_scale = 1.0f / sqrtf((float)hp->head_dim);
     const struct arch *arch = arch_of((struct bn_str){hp->arch, strlen(hp->arch)});
-    return arch->read_own != NULL ? arch->read_own(hp, gguf, err) : BN_OK;
+    if (arch->read_own != NULL) BN_TRY(arch->read_own(hp, gguf, err));
+    if (hp->n_ff > 0) return BN_OK;
+    char key[96];
+    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "feed_forward_length"),
+                      "missing key");
 }
 
 bool bn_hparams_wide_activations(const bn_hparams *hp, uint32_t type)

@@ -10,9 +10,18 @@
 #define BN_MAX_LAYERS 512u
 #define BN_MAX_VOCAB (1u << 20)
 #define BN_MAX_TAPS 8u
+#define BN_MAX_EXPERTS 4096u
 
 /* Reads all hyper-parameters and checks the type and range of each, then the rules between them. */
 BN_MUST_CHECK bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err);
+
+/* Whether a layer attends to the last positions only, and how many of all layers do. */
+bool bn_hparams_is_local(const bn_hparams *hp, uint32_t layer);
+uint32_t bn_hparams_n_local(const bn_hparams *hp);
+/* Layers with attention that rotate their heads. */
+uint32_t bn_hparams_n_rotated(const bn_hparams *hp);
+/* Elements between the halves of a feed-forward part that a token has: of all experts that it uses. */
+size_t bn_hparams_hidden(const bn_hparams *hp);
 
 /* Whether a layer is recurrent, and how many of the first n layers are. */
 bool bn_hparams_is_recurrent(const bn_hparams *hp, uint32_t layer);

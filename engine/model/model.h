@@ -92,6 +92,7 @@ struct bn_recurrent {
         grouped; /* the inputs of o are in the order [key head][value head of it], not [value head of it][key head] */
 };
 
+/* A layer with experts has the rows of all of them, one expert after the other, in each of gate, up and down. */
 struct bn_layer {
     bool is_recurrent;
     uint32_t nth; /* among the layers of its kind: where it keeps keys and values, or its state */
@@ -101,6 +102,7 @@ struct bn_layer {
     const float *q_norm, *k_norm; /* head_dim, of every head; NULL when the model has none */
     struct bn_linear q, k, v, o, gate, up, down; /* recurrent: no q, k, v, whose rows are 0 */
     struct bn_recurrent recurrent;
+    const float *router; /* a row of n_embd for each expert; NULL without experts */
 };
 
 struct bn_model {
@@ -124,8 +126,9 @@ struct bn_model {
     void **copies; /* packed or converted weights */
     size_t n_copies;
     uint64_t ternary_bytes, head_bytes; /* that one token reads: of the file, or of tiles */
+    uint64_t expert_bytes;              /* of ternary_bytes, those of one expert */
     uint64_t packed_bytes;              /* of the T5 copies, 0 without */
-    uint64_t ternary_weights;
+    uint64_t ternary_weights;           /* that one token reads */
     uint32_t group; /* weights that share a scale in linear layers in tiles; 0: none are in tiles */
     bool wide;      /* activations have 16 bits and a step for each group; else 8 bits and a step a row */
     bool streamed;  /* larger than the caches */

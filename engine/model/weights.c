@@ -15,16 +15,19 @@
 #include "model/hparams.h"
 #include "model/rows.h"
 
-static bn_status find(const struct bn_model *m, const char *name, uint64_t ne0, uint64_t ne1,
+static bn_status find(const struct bn_model *m, const char *name, uint64_t ne0, uint64_t ne1, uint64_t ne2,
                       const struct bn_gguf_tensor **out, bn_error *err)
 {
     const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, name);
     if (t == NULL) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "missing tensor");
-    if (t->ne[0] != ne0 || t->ne[1] != ne1 || t->ne[2] != 1 || t->ne[3] != 1)
-        return bn_fail_at(
-            err, BN_ERR_FORMAT, t->info_offset, name, "shape %llu x %llu x %llu x %llu, expected %llu x %llu",
-            (unsigned long long)t->ne[0], (unsigned long long)t->ne[1], (unsigned long long)t->ne[2],
-            (unsigned long long)t->ne[3], (unsigned long long)ne0, (unsigned long long)ne1);
+    char third[24] = "";
+    if (ne2 != 1) snprintf(third, sizeof third, " x %llu", (unsigned long long)ne2);
+    if (t->ne[0] != ne0 || t->ne[1] != ne1 || t->ne[2] != ne2 || t->ne[3] != 1)
+        return bn_fail_at(err, BN_ERR_FORMAT, t->info_offset, name,
+                          "shape %llu x %llu x %llu x %llu, expected %llu x %llu%s",
+                          (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
+                          (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], (unsigned long long)ne0,
+                          (unsigned long long)ne1, third);
     *out = t;
     return BN_OK;
 }
@@ -40,7 +43,7 @@ static bn_status unreadable(const struct bn_gguf_tensor *t, const char *name, co
 static bn_status bind_vector(struct bn_model *m, const char *name, size_t n, const float **out, bn_error *err)
 {
     const struct bn_gguf_tensor *t = NULL;
-    BN_TRY(find(m, name, n, 1, &t, err));
+    BN_TRY(find(m, name, n, 1, 1, &t, err));
     const float *values = NULL;
     if (t->type == BN_TYPE_F32) {
         values = (const float *)(const void *)t->data;
@@ -63,7 +66,7 @@ static bn_status bind_matrix(struct bn_model *m, const char *name, size_t rows, 
                              struct bn_matrix *out, bn_error *err)
 {
     const struct bn_gguf_tensor *t = NULL;
-    BN_TRY(find(m, name, k, rows, &t, err));
+    BN_TRY(find(m, name, k, rows, 1, &t, err));
     switch (t->type) {
     case BN_TYPE_F32:
     case BN_TYPE_F16:
@@ -158,8 +161,20 @@ struct part {
     const char *name, *sub_norm;
     size_t rows, k;
     struct bn_linear *out;
-    bool adds; /* to the residual stream */
+    bool adds;       /* to the residual stream */
+    bool of_experts; /* a matrix of this shape for each expert */
 };
+
+/* The rows of all experts make one matrix, so that the tiles of an expert follow those of the one before it. */
+static bn_status check_experts(const struct bn_model *m, const struct bn_gguf_tensor *t, const char *name,
+                               size_t rows, bn_error *err)
+{
+    if (t->type == BN_TYPE_I2_S || rows % BN_TILE_ROWS != 0)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
+                          "experts of %zu rows stored as %s are not supported", rows,
+                          bn_type_info(t->type)->name);
+    return m->hp.residual_scale == 1.0f ? BN_OK : bn_fail(err, BN_ERR_UNSUPPORTED, "scaled experts");
+}
 
 /* blk.N.<part>.weight, and blk.N.<part>.scale where there is one. */
 static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct part *p, bool skip_code_check,
@@ -167,6 +182,7 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct pa
 {
     const char *part = p->name;
     struct bn_linear *out = p->out;
+    uint64_t n = p->of_experts ? m->hp.experts.n : 1, n_read = p->of_experts ? m->hp.experts.n_used : 1;
     size_t rows = p->rows, k = p->k;
     char name[64];
     const struct bn_gguf_tensor *t = NULL;
@@ -175,16 +191,18 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct pa
         return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
                           "a linear layer with a bias is not supported");
     snprintf(name, sizeof name, "blk.%u.%s.weight", layer, part);
-    BN_TRY(find(m, name, k, rows, &t, err));
-    *out = (struct bn_linear){.k = k, .extra_scale = 1.0f, .w = {.rows = rows, .scale = 1.0f}};
+    BN_TRY(find(m, name, k, rows, n, &t, err));
+    if (p->of_experts) BN_TRY(check_experts(m, t, name, rows, err));
+    *out = (struct bn_linear){.k = k, .extra_scale = 1.0f, .w = {.rows = rows * n, .scale = 1.0f}};
     bn_status status = bn_ternary_prepare(m, out, t, skip_code_check, err);
     if (status != BN_OK) {
         bn_error_name(err, name);
         return status;
     }
     BN_TRY(bn_hadamard_of(&m->hadamard, name, k, &out->rotation, err));
-    m->ternary_bytes += (uint64_t)out->w.rows * out->w.row_bytes;
-    m->ternary_weights += (uint64_t)rows * k;
+    m->ternary_bytes += n_read * rows * out->w.row_bytes;
+    m->ternary_weights += n_read * rows * k;
+    if (p->of_experts) m->expert_bytes += (uint64_t)rows * out->w.row_bytes;
     BN_TRY(bind_input_norm(m, layer, part, p->sub_norm, out, err));
     if (p->adds && m->hp.residual_scale != 1.0f) {
         out->extra_scale = m->hp.residual_scale;
@@ -216,30 +234,33 @@ static bn_status bind_attention(struct bn_model *m, uint32_t n, bool skip, bn_er
     struct bn_layer *l = &m->layers[n];
     size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
     const struct part parts[] = {
-        {"attn_q", NULL, hp->gated_heads ? 2 * q_dim : q_dim, hp->n_embd, &l->q, false},
-        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k, false},
-        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v, false},
-        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o, true},
+        {"attn_q", NULL, hp->gated_heads ? 2 * q_dim : q_dim, hp->n_embd, &l->q, false, false},
+        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k, false, false},
+        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v, false, false},
+        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o, true, false},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
         BN_TRY(bind_linear(m, n, &parts[i], skip, err));
     return check_alike(n, "attn_q, attn_k and attn_v", &l->q, &l->k, &l->v, err);
 }
 
-/* A small matrix that is multiplied in floats, widened into a copy. */
+/* A small matrix that is multiplied in floats: in place when stored as F32, else widened into a copy. */
 static bn_status bind_floats(struct bn_model *m, const char *name, size_t rows, size_t k, const float **out,
                              bn_error *err)
 {
     struct bn_matrix matrix;
     BN_TRY(bind_matrix(m, name, rows, k, &matrix, err));
-    float *copy = bn_model_own(m, rows * k, sizeof *copy);
-    if (copy == NULL) return bn_nomem(err);
-    for (size_t r = 0; r < rows; r++) {
-        bn_matrix_row(m->kernels, &matrix, r, copy + r * k);
-        if (!bn_all_finite(copy + r * k, k))
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "row %zu is not finite", r);
+    *out = (const float *)(const void *)matrix.data;
+    if (matrix.type != BN_TYPE_F32) {
+        float *copy = bn_model_own(m, rows * k, sizeof *copy);
+        if (copy == NULL) return bn_nomem(err);
+        for (size_t r = 0; r < rows; r++)
+            bn_matrix_row(m->kernels, &matrix, r, copy + r * k);
+        *out = copy;
     }
-    *out = copy;
+    for (size_t r = 0; r < rows; r++)
+        if (!bn_all_finite(*out + r * k, k))
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "row %zu is not finite", r);
     return BN_OK;
 }
 
@@ -268,9 +289,9 @@ static bn_status bind_recurrent(struct bn_model *m, uint32_t n, bool skip, bn_er
     struct bn_recurrent *r = &l->recurrent;
     size_t inner = bn_hparams_inner(hp), n_heads = hp->recurrence.n_value_heads;
     const struct part parts[] = {
-        {"attn_qkv", NULL, bn_hparams_mixed(hp), hp->n_embd, &r->mix, false},
-        {"attn_gate", NULL, inner, hp->n_embd, &r->z, false},
-        {"ssm_out", NULL, hp->n_embd, inner, &l->o, true},
+        {"attn_qkv", NULL, bn_hparams_mixed(hp), hp->n_embd, &r->mix, false, false},
+        {"attn_gate", NULL, inner, hp->n_embd, &r->z, false, false},
+        {"ssm_out", NULL, hp->n_embd, inner, &l->o, true, false},
     };
     const struct {
         const char *suffix;
@@ -293,6 +314,34 @@ static bn_status bind_recurrent(struct bn_model *m, uint32_t n, bool skip, bn_er
     r->grouped = m->hadamard.grouped_heads;
     BN_TRY(bind_convolution(m, n, &r->conv, err));
     return check_alike(n, "attn_qkv and attn_gate", &r->mix, &r->z, &r->z, err);
+}
+
+/* The router, and gate, up and down of all experts. */
+static bn_status bind_experts(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
+{
+    static const char *const OTHERS[] = {
+        "exp_probs_b.bias",      "ffn_gate_inp.bias",   "ffn_gate_shexp.weight", "ffn_up_shexp.weight",
+        "ffn_down_shexp.weight", "ffn_gate_exps.scale", "ffn_up_exps.scale",     "ffn_down_exps.scale"};
+    const bn_hparams *hp = &m->hp;
+    struct bn_layer *l = &m->layers[n];
+    char name[64];
+    for (size_t i = 0; i < BN_ARRAY_LEN(OTHERS); i++) {
+        snprintf(name, sizeof name, "blk.%u.%s", n, OTHERS[i]);
+        const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, name);
+        if (t != NULL)
+            return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
+                              "biases and scales of experts, and shared experts, are not supported");
+    }
+    snprintf(name, sizeof name, "blk.%u.ffn_gate_inp.weight", n);
+    BN_TRY(bind_floats(m, name, hp->experts.n, hp->n_embd, &l->router, err));
+    const struct part parts[] = {
+        {"ffn_gate_exps", NULL, hp->n_ff, hp->n_embd, &l->gate, .of_experts = true},
+        {"ffn_up_exps", NULL, hp->n_ff, hp->n_embd, &l->up, .of_experts = true},
+        {"ffn_down_exps", NULL, hp->n_embd, hp->n_ff, &l->down, .of_experts = true},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
+        BN_TRY(bind_linear(m, n, &parts[i], skip, err));
+    return check_alike(n, "ffn_gate_exps and ffn_up_exps", &l->gate, &l->up, &l->up, err);
 }
 
 static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
@@ -321,10 +370,11 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
         if (vectors[i].wanted) BN_TRY(bind_vector(m, name, vectors[i].n, vectors[i].out, err));
     }
     BN_TRY((l->is_recurrent ? bind_recurrent : bind_attention)(m, n, skip, err));
+    if (hp->experts.n != 0) return bind_experts(m, n, skip, err);
     const struct part parts[] = {
-        {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate, false},
-        {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up, false},
-        {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down, true},
+        {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate, false, false},
+        {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up, false, false},
+        {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down, true, false},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
         BN_TRY(bind_linear(m, n, &parts[i], skip, err));

@@ -24,35 +24,36 @@ enum bn_brick_category {
 };
 
 /* X(constant, name, category, other names that mean it) */
-#define BN_BRICKS(X)                                                                \
-    X(RMS_NORM, "RmsNorm", NORM, "norm")                                            \
-    X(LAYER_NORM, "LayerNorm", NORM, "")                                            \
-    X(QKV_PROJECTION, "QkvProjection", ATTENTION, "qkv")                            \
-    X(ROPE_EMBEDDING, "RopeEmbedding", ATTENTION, "rope")                           \
-    X(ATTENTION_SCORE, "AttentionScore", ATTENTION, "score")                        \
-    X(ATTENTION_SOFTMAX, "AttentionSoftmax", ATTENTION, "softmax")                  \
-    X(ATTENTION_OUTPUT, "AttentionOutput", ATTENTION, "values")                     \
-    X(OUTPUT_PROJECTION, "OutputProjection", ATTENTION, "oproj")                    \
-    X(GATE_PROJECTION, "GateProjection", FFN, "gate")                               \
-    X(UP_PROJECTION, "UpProjection", FFN, "up")                                     \
-    X(ACTIVATION, "Activation", FFN, "silu gelu relu relu2")                        \
-    X(DOWN_PROJECTION, "DownProjection", FFN, "down")                               \
-    X(EMBEDDING, "Embedding", HEAD, "embed")                                        \
-    X(LM_HEAD, "LmHead", HEAD, "head")                                              \
-    X(SAMPLING, "Sampling", OTHER, "sample")                                        \
-    /* ---- additional bricks of a ternary network and of this engine ---- */       \
-    X(ACTIVATION_QUANTIZE, "ActivationQuantize", OTHER, "quantize") /* to int8 */   \
-    X(KV_STORE, "KvStore", ATTENTION, "kv")                                         \
-    X(ATTENTION, "Attention", ATTENTION, "") /* all of a thread's heads */          \
-    X(RESIDUAL_ADD, "ResidualAdd", OTHER, "residual")                               \
-    X(HEAD_SCREEN, "HeadScreen", HEAD, "screen") /* bounds of all logits */         \
-    X(BARRIER_WAIT, "BarrierWait", OTHER, "barrier")                                \
-    X(TEAM, "Team", OTHER, "")   /* starting the threads of a pass, and joining */  \
-    X(LAYER, "Layer", OTHER, "") /* a whole layer; at the level of layers only */   \
-    X(EMIT, "Emit", OTHER, "")   /* a token's digest and its text, to the caller */ \
-    X(CONVOLUTION, "Convolution", ATTENTION, "conv")                                \
-    X(DELTA_RULE, "DeltaRule", ATTENTION, "delta")                                  \
-    X(HEAD_GATE, "HeadGate", ATTENTION, "") /* gates of heads, and norms of recurrent ones */
+#define BN_BRICKS(X)                                                                             \
+    X(RMS_NORM, "RmsNorm", NORM, "norm")                                                         \
+    X(LAYER_NORM, "LayerNorm", NORM, "")                                                         \
+    X(QKV_PROJECTION, "QkvProjection", ATTENTION, "qkv")                                         \
+    X(ROPE_EMBEDDING, "RopeEmbedding", ATTENTION, "rope")                                        \
+    X(ATTENTION_SCORE, "AttentionScore", ATTENTION, "score")                                     \
+    X(ATTENTION_SOFTMAX, "AttentionSoftmax", ATTENTION, "softmax")                               \
+    X(ATTENTION_OUTPUT, "AttentionOutput", ATTENTION, "values")                                  \
+    X(OUTPUT_PROJECTION, "OutputProjection", ATTENTION, "oproj")                                 \
+    X(GATE_PROJECTION, "GateProjection", FFN, "gate")                                            \
+    X(UP_PROJECTION, "UpProjection", FFN, "up")                                                  \
+    X(ACTIVATION, "Activation", FFN, "silu gelu relu relu2")                                     \
+    X(DOWN_PROJECTION, "DownProjection", FFN, "down")                                            \
+    X(EMBEDDING, "Embedding", HEAD, "embed")                                                     \
+    X(LM_HEAD, "LmHead", HEAD, "head")                                                           \
+    X(SAMPLING, "Sampling", OTHER, "sample")                                                     \
+    /* ---- additional bricks of a ternary network and of this engine ---- */                    \
+    X(ACTIVATION_QUANTIZE, "ActivationQuantize", OTHER, "quantize") /* to int8 */                \
+    X(KV_STORE, "KvStore", ATTENTION, "kv")                                                      \
+    X(ATTENTION, "Attention", ATTENTION, "") /* all of a thread's heads */                       \
+    X(RESIDUAL_ADD, "ResidualAdd", OTHER, "residual")                                            \
+    X(HEAD_SCREEN, "HeadScreen", HEAD, "screen") /* bounds of all logits */                      \
+    X(BARRIER_WAIT, "BarrierWait", OTHER, "barrier")                                             \
+    X(TEAM, "Team", OTHER, "")   /* starting the threads of a pass, and joining */               \
+    X(LAYER, "Layer", OTHER, "") /* a whole layer; at the level of layers only */                \
+    X(EMIT, "Emit", OTHER, "")   /* a token's digest and its text, to the caller */              \
+    X(CONVOLUTION, "Convolution", ATTENTION, "conv")                                             \
+    X(DELTA_RULE, "DeltaRule", ATTENTION, "delta")                                               \
+    X(HEAD_GATE, "HeadGate", ATTENTION, "")    /* gates of heads, and norms of recurrent ones */ \
+    X(ROUTER, "Router", FFN, "router experts") /* the choice of experts */
 
 enum bn_brick {
 #define X(constant, name, category, aliases) BN_BRICK_##constant,

@@ -109,7 +109,7 @@ static void put_model(struct build *b, bn_json *predicate)
     bn_json_put_u64(model, "n_rot", hp->n_rot);
     if (hp->window != 0) {
         bn_json_put_u64(model, "window", hp->window);
-        bn_json_put_u64(model, "local_layers", hp->n_layer - hp->n_layer / hp->period);
+        bn_json_put_u64(model, "local_layers", bn_hparams_n_local(hp));
     }
     if (hp->recurrence.n_taps != 0) {
         bn_json *recurrence = bn_json_put_object(model, "recurrence");

@@ -203,7 +203,7 @@ static bool shape_differs(const struct bn_replay *r, const struct bn_model *mode
         {"model.recurrence.head_dim", hp->recurrence.head_dim, true},
         {"model.recurrence.key_heads", hp->recurrence.n_key_heads, true},
         {"model.recurrence.value_heads", hp->recurrence.n_value_heads, true},
-        {"model.local_layers", hp->window != 0 ? hp->n_layer - hp->n_layer / hp->period : 0, true},
+        {"model.local_layers", bn_hparams_n_local(hp), true},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
         uint64_t claimed = 0;

@@ -261,6 +261,14 @@ static uint64_t state_bytes(const bn_hparams *hp)
     return bn_hparams_n_recurrent(hp, hp->n_layer) * bn_layer_state(hp) * sizeof(float);
 }
 
+/* Of all experts, where bn_model counts those that one token uses. */
+static uint64_t all_weights(const struct bn_model *m)
+{
+    const bn_hparams *hp = &m->hp;
+    uint64_t n_unused = hp->experts.n - hp->experts.n_used;
+    return m->ternary_weights + n_unused * 3 * hp->n_ff * hp->n_embd * hp->n_layer;
+}
+
 static void put_model(const struct bn_model *m, bn_json *doc)
 {
     const bn_hparams *hp = &m->hp;
@@ -282,6 +290,11 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     bn_json_put_u64(model, "hadamard_block", m->hadamard.block);
     bn_json_put_bool(model, "input_norms", hp->input_norms);
     if (hp->window != 0) bn_json_put_u64(model, "window", hp->window);
+    if (hp->experts.n != 0) {
+        bn_json_put_u64(model, "experts", hp->experts.n);
+        bn_json_put_u64(model, "experts_used", hp->experts.n_used);
+        bn_json_put_u64(model, "ternary_weights_per_token", m->ternary_weights);
+    }
     if (hp->recurrence.n_taps != 0) {
         bn_json_put_u64(model, "recurrent_layers", bn_hparams_n_recurrent(hp, hp->n_layer));
         bn_json_put_u64(model, "state_bytes", state_bytes(hp));
@@ -290,7 +303,7 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     bn_json_put_bool(model, "tied_head", hp->tied_head);
     char activations[BN_ACTIVATIONS_BYTES];
     bn_json_put_string(model, "activations", bn_model_activations(m, activations));
-    bn_json_put_u64(model, "ternary_weights", m->ternary_weights);
+    bn_json_put_u64(model, "ternary_weights", all_weights(m));
     bn_json_put_u64(model, "bytes_per_token", m->ternary_bytes + m->head_bytes);
 }
 
@@ -305,7 +318,7 @@ static void print_model(const struct bn_model *m)
            hp->sub_norms    ? "sub-norms"
            : hp->head_norms ? "norms of heads"
                             : "no sub-norms",
-           hp->tied_head ? "tied" : "own", (double)m->ternary_weights / 1e6,
+           hp->tied_head ? "tied" : "own", (double)all_weights(m) / 1e6,
            (double)(m->ternary_bytes + m->head_bytes) / 1e6);
     char activations[BN_ACTIVATIONS_BYTES];
     printf("activations %s", bn_model_activations(m, activations));
@@ -314,8 +327,11 @@ static void print_model(const struct bn_model *m)
     putchar('\n');
     if (hp->input_norms) puts("a norm of the inputs of each linear layer");
     if (hp->window != 0)
-        printf("%u of %u layers attend to the last %u tokens\n", hp->n_layer - hp->n_layer / hp->period,
-               hp->n_layer, hp->window);
+        printf("%u of %u layers attend to the last %u tokens\n", bn_hparams_n_local(hp), hp->n_layer,
+               hp->window);
+    if (hp->experts.n != 0)
+        printf("%u experts, %u for each token, which multiplies %.1f M of the weights\n", hp->experts.n,
+               hp->experts.n_used, (double)m->ternary_weights / 1e6);
     if (hp->recurrence.n_taps != 0)
         printf("%u of %u layers are recurrent: %u heads of %u, a state of %.1f MB for each sequence\n",
                bn_hparams_n_recurrent(hp, hp->n_layer), hp->n_layer, hp->recurrence.n_value_heads,

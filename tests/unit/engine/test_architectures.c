@@ -77,7 +77,8 @@ static void gemma3_keys(void **state)
     assert_int_equal(hp.window, 0);
     assert_int_equal(read_with(&hp, "gemma3", 64, "attention.sliding_window", 0, 100, &err), BN_OK);
     assert_int_equal(hp.window, 100);
-    assert_int_equal(hp.period, 6);
+    for (uint32_t i = 0; i < hp.n_layer; i++)
+        assert_int_equal(bn_hparams_is_local(&hp, i), i % 6 != 5);
     near(hp.local_rope_base, 10000);
     assert_int_equal(read_with(&hp, "gemma3", 64, "attention.query_pre_attn_scalar", 64, 0, &err), BN_OK);
     assert_int_equal(read_with(&hp, "gemma3", 64, "attention.query_pre_attn_scalar", 128, 0, &err),
@@ -89,7 +90,8 @@ static void gemma3_keys(void **state)
     assert_int_equal(read_with(&hp, "gemma3", 64, "query_pre_attn_scalar", 0, 32, &err), BN_ERR_UNSUPPORTED);
     err = (bn_error){0};
     assert_int_equal(read_with(&hp, "gemma3", 64, "attention.sliding_window_pattern", 0, 3, &err), BN_OK);
-    assert_int_equal(hp.period, 3);
+    for (uint32_t i = 0; i < hp.n_layer; i++)
+        assert_int_equal(hp.local_layers[0] >> i & 1, i % 3 != 2);
     assert_int_equal(read_with(&hp, "gemma3", 64, "rope.freq_base_swa", 50000, 0, &err), BN_OK);
     near(hp.local_rope_base, 50000);
     assert_int_equal(read_with(&hp, "gemma3", 64, "final_logit_softcapping", 0, 0, &err), BN_OK);
