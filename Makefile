@@ -155,7 +155,7 @@ C_FILES := $(call src,$(foreach d,engine kernels lab hub mpi train tools tests e
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo reference bridges crossval-npm train-kills check run-tests run-lint fuzz fuzz-run fuzz-replay test lint \
+.PHONY: all help deps demo reference bridges crossval-npm train-kills retrain-check check run-tests run-lint fuzz fuzz-run fuzz-replay test lint \
     docs format check-headers bench cover repro dist packages install install-files uninstall clean distclean FORCE
 
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
@@ -328,6 +328,9 @@ crossval-npm: $(PROGRAMS) $(REFERENCE) ## compare with llama.cpp, serve OpenAI's
 
 train-kills: $(PROGRAMS) ## kill a training run 200 times at random moments; its checkpoint survives
 	@BN_KILLS=200 OUT=$(OUT) tests/cli/train.sh
+
+retrain-check: $(PROGRAMS) ## repeat the first steps of the built-in model's training; the bits must be the recorded ones
+	@BN_TRAIN=$(OUT)/bn-train train/recipes/retrain-check.sh
 
 # Engines of llama.cpp's family, against trees that are built already: README of crossval/bridges/llama.cpp.
 BRIDGE_DIRS = $(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR)

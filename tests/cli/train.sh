@@ -73,6 +73,14 @@ check 'and ends' "$train" resume -q -t 3 -o "$tmp/parts"
 check 'with the same checkpoint' cmp "$tmp/one/checkpoint.bntrain" "$tmp/parts/checkpoint.bntrain"
 check 'another seed gives another one' bash -c "'$train' train -q ${shape[*]} ${steps[*]} --seed 43 -o '$tmp/seed' &&
     ! cmp -s '$tmp/one/model.gguf' '$tmp/seed/model.gguf'"
+check 'the parts of a run are the beginning of the whole' python3 train/recipes/same-start.py "$tmp/one/training.json" "$tmp/parts/training.json"
+sed '0,/"loss": [0-9]/s//&1/' "$tmp/one/training.json" >"$tmp/edited.json"
+says 1 'another loss is not' 'step 1: ' python3 train/recipes/same-start.py "$tmp/edited.json" "$tmp/parts/training.json"
+says 3 'runs with other settings are not compared' 'settings.seed: 43, recorded 42' \
+    python3 train/recipes/same-start.py "$tmp/one/training.json" "$tmp/seed/training.json"
+check 'muon' begin --optimiser muon -t 2 -o "$tmp/muon"
+check 'gives the same checkpoint with one thread' bash -c "'$train' train -q ${shape[*]} ${steps[*]} --optimiser muon -t 1 --until 9 \
+    -o '$tmp/muon1' && '$train' resume -q -o '$tmp/muon1' && cmp '$tmp/muon/checkpoint.bntrain' '$tmp/muon1/checkpoint.bntrain'"
 # A shell starts background commands without SIGINT.
 env --default-signal=INT "$train" train -q "${shape[@]}" "${steps[@]}" -o "$tmp/interrupted" --steps 100000 >"$tmp/log" 2>&1 &
 wait_for test -e "$tmp/interrupted/checkpoint.bntrain"

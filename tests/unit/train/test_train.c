@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "train/checkpoint.h"
 #include "train/gemm.h"
+#include "train/muon.h"
 #include "train/ops.h"
 #include "train/trainer.h"
 #include "train/tree.h"
@@ -181,6 +182,84 @@ static void a_step_is_that_of_adamw(void **unused)
     bn_trainer_close(&t);
 }
 
+/* Newton-Schulz by its definition, in binary64, on rows x cols values with rows <= cols. */
+static void make_orthogonal(double *x, size_t rows, size_t cols)
+{
+    double *s = bn_alloc(rows * rows, 8), *t = bn_alloc(rows * rows, 8), *y = bn_alloc(rows * cols, 8),
+           norm = 0;
+    for (size_t i = 0; i < rows * cols; i++)
+        norm += x[i] * x[i];
+    for (size_t i = 0; i < rows * cols; i++)
+        x[i] /= sqrt(norm);
+    for (int round = 0; round < 5; round++) {
+        for (size_t i = 0; i < rows * rows; i++) {
+            s[i] = 0;
+            for (size_t k = 0; k < cols; k++)
+                s[i] += x[i / rows * cols + k] * x[i % rows * cols + k];
+        }
+        for (size_t i = 0; i < rows * rows; i++) {
+            t[i] = -4.7750 * s[i];
+            for (size_t k = 0; k < rows; k++)
+                t[i] += 2.0315 * s[i / rows * rows + k] * s[k * rows + i % rows];
+        }
+        for (size_t i = 0; i < rows * cols; i++) {
+            y[i] = 3.4445 * x[i];
+            for (size_t k = 0; k < rows; k++)
+                y[i] += t[i / cols * rows + k] * x[k * cols + i % cols];
+        }
+        memcpy(x, y, rows * cols * sizeof *x);
+    }
+    bn_free(s), bn_free(t), bn_free(y);
+}
+
+/* The value of a matrix at i when it lies with its shorter side as rows. */
+static size_t turned(const struct bn_param *p, size_t i)
+{
+    return p->rows <= p->cols ? i : i % p->rows * p->cols + i / p->rows;
+}
+
+static void a_step_is_that_of_muon(void **unused)
+{
+    (void)unused;
+    struct bn_train_settings s = settings();
+    struct bn_trainer t;
+    s.schedule.muon = 1;
+    assert_int_equal(bn_trainer_open(&t, &s, 2, NULL), BN_OK);
+    size_t n = t.weights.n_values;
+    float *grad = bn_alloc_aligned(n, sizeof *grad), *before = bn_alloc(n, sizeof *before);
+    double *m = bn_alloc(n, 8), *x = bn_alloc(128 * 256, 8);
+    for (uint32_t step = 0; step < 2; step++) {
+        double rate = bn_schedule_rate(&s.schedule, step), decay = bn_schedule_decay(&s.schedule, step);
+        for (size_t i = 0; i < n; i++) {
+            grad[i] = (float)(int32_t)(bn_splitmix64(&state) >> 40) * 0x1p-30f;
+            m[i] = 0.95 * m[i] + (double)grad[i] * 0.25;
+            before[i] = t.weights.master[i];
+        }
+        bn_muon_step(&t.weights, t.moment_1, grad, 0.25, &s.schedule, step, t.scratch, t.team);
+        for (size_t p = 0; p < t.weights.n_params; p++) {
+            const struct bn_param *of = &t.weights.params[p];
+            size_t size = of->rows * of->cols, rows = bn_min_size(of->rows, of->cols);
+            if (of->kind != BN_PARAM_TERNARY) {
+                assert_memory_equal(before + of->at, t.weights.master + of->at, size * sizeof *before);
+                continue;
+            }
+            for (size_t i = 0; i < size; i++) {
+                size_t at = of->at + turned(of, i);
+                x[i] = (double)grad[at] * 0.25 + 0.95 * m[at];
+            }
+            make_orthogonal(x, rows, size / rows);
+            for (size_t i = 0; i < size; i++) {
+                size_t at = of->at + turned(of, i);
+                double want =
+                    (double)before[at] * (1 - rate * decay) - rate * 0.2 * sqrt((double)(size / rows)) * x[i];
+                assert_true(fabs(want - (double)t.weights.master[at]) < 1e-6);
+            }
+        }
+    }
+    bn_free(grad), bn_free(before), bn_free(m), bn_free(x);
+    bn_trainer_close(&t);
+}
+
 /* ---- the integer kernel and the float product ---- */
 
 static void integer_products_have_the_bits_of_float_products(void **unused)
@@ -211,7 +290,7 @@ static void integer_products_have_the_bits_of_float_products(void **unused)
 
 /* ---- whole steps ---- */
 
-static void digest_of_run(char hex[BN_SHA256_HEX], unsigned n_threads, uint32_t n_micro)
+static void digest_of_run(char hex[BN_SHA256_HEX], unsigned n_threads, uint32_t n_micro, bool muon)
 {
     static int32_t ids[900];
     struct bn_corpus c = {.ids = ids, .n = 900};
@@ -221,6 +300,7 @@ static void digest_of_run(char hex[BN_SHA256_HEX], unsigned n_threads, uint32_t 
     for (size_t i = 0; i < 900; i++)
         ids[i] = (int32_t)(i * i % 47);
     s.n_micro = n_micro;
+    s.schedule.muon = muon;
     assert_int_equal(bn_trainer_open(&t, &s, n_threads, NULL), BN_OK);
     for (int i = 0; i < 8; i++)
         assert_int_equal(bn_trainer_step(&t, &c, NULL, &finite, NULL), BN_OK);
@@ -233,14 +313,16 @@ static void threads_do_not_change_a_bit(void **unused)
 {
     (void)unused;
     char one[BN_SHA256_HEX], more[BN_SHA256_HEX];
-    digest_of_run(one, 1, 3);
-    for (unsigned n = 2; n <= 4; n++) {
-        digest_of_run(more, n, 3);
-        assert_string_equal(one, more);
+    for (int muon = 0; muon < 2; muon++) {
+        digest_of_run(one, 1, 3, muon);
+        for (unsigned n = 2; n <= 4; n++) {
+            digest_of_run(more, n, 3, muon);
+            assert_string_equal(one, more);
+        }
+        /* Micro-batches define the run. */
+        digest_of_run(more, 1, 4, muon);
+        assert_string_not_equal(one, more);
     }
-    /* Micro-batches define the run. */
-    digest_of_run(more, 1, 4);
-    assert_string_not_equal(one, more);
 }
 
 static void settings_survive_json(void **unused)
@@ -266,6 +348,7 @@ int main(void)
         cmocka_unit_test(sums_do_not_depend_on_the_order),
         cmocka_unit_test(the_rate_has_two_stages),
         cmocka_unit_test(a_step_is_that_of_adamw),
+        cmocka_unit_test(a_step_is_that_of_muon),
         cmocka_unit_test(integer_products_have_the_bits_of_float_products),
         cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(settings_survive_json),
