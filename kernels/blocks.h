@@ -148,9 +148,10 @@ INLINE void whole_tile(uint8_t *codes, uint16_t *scales, const struct bn_grouped
                        const enum bn_blocks blocks)
 {
     size_t block_bytes = bn_block_bytes(w), piece = BN_TILE_ROWS * block_bytes;
+    size_t fetched = !w->streamed ? 0 : w->ahead != NULL ? piece / 2 : piece;
     const uint8_t *next = rows + BN_TILE_ROWS * w->row_bytes;
-    for (size_t i = 0; i < w->k; i += w->group, rows += block_bytes, next += piece) {
-        for (size_t at = 0; w->streamed && at < piece; at += 64)
+    for (size_t i = 0; i < w->k; i += w->group, rows += block_bytes, next += fetched) {
+        for (size_t at = 0; at < fetched; at += 64)
             __builtin_prefetch(next + at, 0, 2);
         tile_block(codes, scales, w, rows, blocks, block_bytes);
         codes += 4 * w->group;

@@ -74,6 +74,8 @@ struct bn_grouped {
     enum bn_blocks blocks;
     const uint8_t *stored; /* the rows of the file, row_bytes apart */
     size_t row_bytes;
+    const uint8_t
+        *ahead; /* where these codes do not come from memory: what is needed next, as many bytes; a hint */
 };
 
 /* One row of activations for those. 16 bits, as quantize16 makes them: q = 256 high + low. 8 bits, as quantize and

@@ -207,6 +207,7 @@ enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped
         struct bn_grouped tiles = bn_grouped_part(part, r, r + rows);
         uint8_t *codes = s->tiles + (size_t)p->thread * s->tile_bytes;
         uint16_t *scales = (uint16_t *)(void *)(codes + each * BN_TILE_ROWS * (part->k / 4));
+        if (n == 1) tiles.ahead = tiles.stored + (rows + rows / 2) * part->row_bytes;
         p->kernels->to_tiles(codes, scales, &tiles);
         tiles.codes = codes;
         tiles.scales = scales;

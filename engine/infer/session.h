@@ -95,7 +95,8 @@ struct bn_session {
     struct bn_act16 *act16;
     float *act_step;
     int32_t *act_sum;
-    uint8_t *tiles; /* n_threads times tile_bytes: rows of the file on the way to a product; NULL without such */
+    uint8_t
+        *tiles; /* n_threads times tile_bytes: rows of the file on the way to a product; NULL without such */
     size_t tile_bytes;
     float *scores; /* n_threads times BN_QUERIES rows of bn_score_row */
     float

@@ -75,7 +75,7 @@ struct bn_screen {
 /* The copies that repack.h makes, in steps: parts of the head, then layers. Each copy is used when it is complete. */
 struct bn_repacking {
     bool head, ternary, tiles; /* which are wanted */
-    bool later;         /* the head of the file is in use meanwhile */
+    bool later;                /* the head of the file is in use meanwhile */
     uint32_t n_done, n_steps;
     struct bn_screen screen;
     uint8_t *codes; /* T5 of all layers */

@@ -97,7 +97,8 @@ static bn_status pack_layer(struct bn_model *m, uint32_t layer, bn_error *err)
 /* ---- tiles ---- */
 
 /* Digits to base 3 are slow to take apart for each token. */
-static bool wants_tiles(const struct bn_model *m, const struct bn_linear *lin, const bn_model_options *options)
+static bool wants_tiles(const struct bn_model *m, const struct bn_linear *lin,
+                        const bn_model_options *options)
 {
     const struct bn_grouped *w = &lin->grouped;
     if (lin->form != BN_FORM_GROUPED || lin->w.rows == 0) return false;

@@ -406,10 +406,96 @@ static bool truth_to_plane(struct ck *ck, const struct ck_call *call)
     return true;
 }
 
+/* ---- tiles from the rows of a file ---- */
+
+static const struct stored {
+    enum bn_blocks blocks;
+    size_t group, bytes, scale_at;
+} STORED[] = {{BN_BLOCKS_Q2, 128, 34, 0},   {BN_BLOCKS_Q2, 64, 18, 0},     {BN_BLOCKS_TQ2, 256, 66, 64},
+              {BN_BLOCKS_TQ1, 256, 54, 52}, {BN_BLOCKS_PTQ1, 128, 28, 26}, {BN_BLOCKS_Q2, 256, 66, 0}};
+
+static bool setup_to_tiles(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    static const size_t ROWS[] = {16, 1, 15, 17, 32, 40}, GROUPS[] = {1, 2, 3, 7};
+    static const int VALUE[] = {0x00, 0xFF, 0x55, 0xAA};
+    const struct stored *s = &STORED[index % COUNT(STORED)];
+    size_t rows = 33, groups = 5;
+    index /= COUNT(STORED);
+    if (class == CK_BENCH) {
+        if (index > 0) return false;
+        rows = 256;
+        groups = 5120 / s->group;
+    } else if (class == CK_EXTREMES) {
+        if (index >= COUNT(VALUE)) return false;
+    } else {
+        if (index >= COUNT(ROWS) * COUNT(GROUPS)) return false;
+        rows = ROWS[index % COUNT(ROWS)];
+        groups = GROUPS[index / COUNT(ROWS)];
+    }
+    size_t gap = class == CK_LAYOUT ? 6 : 0, row_bytes = groups * s->bytes + gap;
+    size_t tiles = (rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS;
+    ck->guard_before = class == CK_LAYOUT;
+    uint8_t *stored = ck_buffer(ck, CK_IN, CK_BYTES, (rows - 1) * row_bytes + groups * s->bytes);
+    for (size_t i = 0; i < (rows - 1) * row_bytes + groups * s->bytes; i++)
+        stored[i] = (uint8_t)(class == CK_EXTREMES ? VALUE[index] : (int)ck_below(ck, 256));
+    call->grouped = (struct bn_grouped){.rows = rows, .k = groups * s->group, .group = s->group};
+    call->grouped.blocks = s->blocks;
+    call->grouped.stored = stored;
+    call->grouped.row_bytes = row_bytes;
+    call->grouped.streamed = ck_below(ck, 2) == 1;
+    call->out = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * 4 * call->grouped.k);
+    call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * groups * BN_TILE_ROWS * sizeof(uint16_t));
+    call->bytes = (double)(rows * row_bytes);
+    call->n = (size_t)(s - STORED);
+    snprintf(call->text, sizeof call->text, "%zux%zu/%zu blocks=%d", rows, call->grouped.k, s->group,
+             (int)s->blocks);
+    return true;
+}
+
+static void invoke_to_tiles(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->to_tiles(call->out, call->out2, &call->grouped);
+}
+
+/* Digit d of a byte to base 3 is the integer part of byte * 3^(d + 1) / 256, modulo 3. */
+static unsigned true_code(const struct stored *s, const uint8_t *block, unsigned i)
+{
+    static const unsigned POW3[] = {3, 9, 27, 81, 243};
+    if (s->blocks == BN_BLOCKS_Q2) return block[2 + i / 4] >> 2 * (i & 3) & 3u;
+    if (s->blocks == BN_BLOCKS_TQ2) return block[(i >> 7) * 32 + (i & 31)] >> 2 * (i >> 5 & 3) & 3u;
+    unsigned n = s->blocks == BN_BLOCKS_TQ1 ? 32 : 16, at = 0;
+    if (i >= 5 * n) i -= 5 * n, at += n, n /= 2;
+    if (at > 0 && i >= 5 * n) i -= 5 * n, at += n, n /= 4;
+    return block[at + i % n] * POW3[i / n] / 256 % 3;
+}
+
+static bool truth_to_tiles(struct ck *ck, const struct ck_call *call)
+{
+    const struct stored *s = &STORED[call->n];
+    const struct bn_grouped *w = &call->grouped;
+    const uint8_t *codes = call->out, *scales = call->out2;
+    size_t padded = (w->rows + 15) / 16 * 16, groups = w->k / s->group;
+    for (size_t r = 0; r < padded; r++)
+        for (size_t i = 0; i < w->k; i++) {
+            const uint8_t *block = w->stored + r * w->row_bytes + i / s->group * s->bytes;
+            const uint8_t *scale = scales + 2 * ((r / 16 * groups + i / s->group) * 16 + r % 16);
+            unsigned byte = codes[r / 16 * 4 * w->k + i / 16 * 64 + r % 16 * 4 + i / 4 % 4];
+            unsigned want = r < w->rows ? true_code(s, block, (unsigned)(i % s->group)) : 0;
+            if ((byte >> 2 * (i % 4) & 3u) != want)
+                return ck_wrong(ck, "weight %zu of row %zu is %u, expected %u", i, r,
+                                byte >> 2 * (i % 4) & 3u, want);
+            for (size_t b = 0; b < 2; b++)
+                if (scale[b] != (r < w->rows ? block[s->scale_at + b] : 0))
+                    return ck_wrong(ck, "the scale of weight %zu of row %zu is wrong", i, r);
+        }
+    return true;
+}
+
 const struct ck_slot CK_GROUPED[] = {
     {BN_KERNEL_GROUPED_GEMV, setup_gemv, invoke_gemv, truth_product},
     {BN_KERNEL_GROUPED_GEMM, setup_gemm, invoke_gemm, truth_product},
     {BN_KERNEL_QUANTIZE16, setup_quantize16, invoke_quantize16, truth_quantize16},
     {BN_KERNEL_TO_PLANE, setup_to_plane, invoke_to_plane, truth_to_plane},
+    {BN_KERNEL_TO_TILES, setup_to_tiles, invoke_to_tiles, truth_to_tiles},
     {BN_KERNEL_COUNT, NULL, NULL, NULL},
 };

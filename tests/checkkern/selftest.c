@@ -322,6 +322,14 @@ static void plane_in_plain_order(int8_t *plane, int32_t *sum, const int8_t *q, s
     memcpy(plane, q, n);
 }
 
+/* TQ2_0 read as TQ1_0. */
+static void tiles_of_other_blocks(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+{
+    struct bn_grouped other = *w;
+    if (w->blocks == BN_BLOCKS_TQ2 && w->group == 256) other.blocks = BN_BLOCKS_TQ1;
+    bn_kernels_ref.to_tiles(codes, scales, &other);
+}
+
 /* Signs after the transform in both directions. */
 static void rotates_back(float *x, const float *signs, size_t n, size_t block, bool back)
 {
@@ -515,6 +523,7 @@ struct fault {
     X("grouped_gemv whose sums wrap", GROUPED_GEMV, false, grouped_gemv, grouped_wraps)                     \
     X("grouped_gemv with a reciprocal of the scale", GROUPED_GEMV, false, grouped_gemv, grouped_reciprocal) \
     X("to_plane in plain order", TO_PLANE, false, to_plane, plane_in_plain_order)                           \
+    X("to_tiles of another layout", TO_TILES, false, to_tiles, tiles_of_other_blocks)                       \
     X("quantize16 that rounds ties away", QUANTIZE16, false, quantize16, quantize16_rounds_away)            \
     X("quantize16 in plain order", QUANTIZE16, false, quantize16, quantize16_plain_order)                   \
     X("residual without fma", RESIDUAL, false, residual, rounds_twice)                                      \
@@ -554,6 +563,7 @@ static const struct fault FAULT_LIST[] = {
     {"a reference grouped_gemv without the sums", BN_KERNEL_GROUPED_GEMV, true, put_grouped_without_sums},
     {"a reference grouped_gemv with other scales", BN_KERNEL_GROUPED_GEMV, true, put_grouped_neighbour},
     {"a reference to_plane in plain order", BN_KERNEL_TO_PLANE, true, put_plane_in_plain_order},
+    {"a reference to_tiles of another layout", BN_KERNEL_TO_TILES, true, put_tiles_of_other_blocks},
     {"a reference rotate with signs on the other side", BN_KERNEL_ROTATE, true, put_rotates_back},
     {"a reference quantize16 in plain order", BN_KERNEL_QUANTIZE16, true, put_quantize16_plain_order},
     {"a reference attn_scores of keys in rows", BN_KERNEL_ATTN_SCORES, true, put_scores_of_rows},
