@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "train/gemm.h"
 #include "train/ops.h"
@@ -36,6 +37,8 @@ struct bn_pass {
     struct bn_act *acts; /* the rows that were quantised last, in q8 */
     int8_t *q8;
     bn_real *arena;
+    struct bn_pass_times times;
+    uint64_t since_ns; /* the time before it is in times */
 };
 
 /* ---- memory ---- */
@@ -147,7 +150,22 @@ void bn_pass_close(struct bn_pass *pass)
 
 uint64_t bn_pass_bytes(const struct bn_pass *pass)
 {
-    return bn_mem_size(pass->arena);
+    return bn_mem_size(pass->arena) + bn_mem_size(pass->acts) + bn_mem_size(pass->q8);
+}
+
+/* ---- time ---- */
+
+struct bn_pass_times bn_pass_times(const struct bn_pass *pass)
+{
+    return pass->times;
+}
+
+/* Adds the time since the last call. */
+static void lap(struct bn_pass *pass, uint64_t *ns)
+{
+    uint64_t now = bn_clock_ns();
+    *ns += now - pass->since_ns;
+    pass->since_ns = now;
 }
 
 /* ---- pieces of a layer ---- */
@@ -299,9 +317,11 @@ static double run_head(struct bn_pass *pass, const int32_t *targets, bn_real *gr
                 loss += bn_op_cross_entropy(pass->w->kernels, row, V, (size_t)target, grad != NULL);
         }
         if (grad == NULL) continue;
+        lap(pass, &pass->times.forward_ns);
         bn_gemm(pass->dhidden + from * d, d, rows, d, V, 1, bn_mat(pass->logits, V), bn_mat(table, d), 0);
         bn_gemm(grad + pass->w->params[0].at, d, V, d, rows, 1, bn_mat_turned(pass->logits, V),
                 bn_mat(hidden, d), 1);
+        lap(pass, &pass->times.backward_ns);
     }
     return loss;
 }
@@ -404,6 +424,8 @@ double bn_pass_run(struct bn_pass *pass, const int32_t *tokens, const int32_t *t
     const bn_hparams *hp = &w->hp;
     uint32_t final = (uint32_t)w->n_params - 1;
     size_t R = pass->rows, d = hp->n_embd;
+    pass->times = (struct bn_pass_times){0};
+    pass->since_ns = bn_clock_ns();
     embed(pass, tokens);
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         struct kept *l = &pass->layers[i];
@@ -413,13 +435,17 @@ double bn_pass_run(struct bn_pass *pass, const int32_t *tokens, const int32_t *t
     }
     bn_op_norm(w->kernels, pass->hidden, pass->x, master(pass, final), R, d, (bn_real)hp->rms_eps);
     double loss = run_head(pass, targets, grad);
-    if (grad == NULL) return loss;
+    if (grad == NULL) {
+        lap(pass, &pass->times.forward_ns);
+        return loss;
+    }
     norm_back(pass, pass->dx, false, pass->dhidden, pass->x, final, R, d, grad);
     for (uint32_t i = hp->n_layer; i-- > 0;) {
         backward_ffn(pass, &w->layers[i], &pass->layers[i], grad);
         backward_attention(pass, &w->layers[i], &pass->layers[i], grad);
     }
     embed_back(pass, tokens, grad);
+    lap(pass, &pass->times.backward_ns);
     return loss;
 }
 

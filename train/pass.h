@@ -22,7 +22,14 @@ uint64_t bn_pass_bytes(const struct bn_pass *pass);
  * only. */
 double bn_pass_run(struct bn_pass *pass, const int32_t *tokens, const int32_t *targets, bn_real *grad);
 
-/* Floating-point operations of a token, forward and backward, by 6 N + 12 L S d for the matrices' weights N. */
+/* The time of the last run. */
+struct bn_pass_times {
+    uint64_t forward_ns, backward_ns;
+};
+struct bn_pass_times bn_pass_times(const struct bn_pass *pass);
+
+/* Floating-point operations of a token, forward and backward, by 6 N + 12 L S d for the matrices' weights N: a third
+ * of them is the forward pass. */
 double bn_pass_flop(const struct bn_weights *w);
 
 #endif

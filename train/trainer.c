@@ -94,8 +94,12 @@ void bn_trainer_close(struct bn_trainer *t)
 
 struct bn_train_memory bn_trainer_memory(const struct bn_trainer *t)
 {
-    struct bn_train_memory m = {.weights = 4 * (uint64_t)t->weights.n_values * sizeof(bn_real),
-                                .gradients = bn_tree_bytes(t->tree)};
+    struct bn_train_memory m = {
+        .masters = bn_mem_size(t->weights.master),
+        .moments = bn_mem_size(t->moment_1) + bn_mem_size(t->moment_2),
+        .ternary = bn_mem_size(t->weights.ternary) + bn_mem_size(t->weights.codes),
+        .gradients = bn_tree_bytes(t->tree),
+    };
     if (t->ranks != NULL) m.gradients += bn_tree_bytes(t->ranks->slices);
     for (unsigned i = 0; i < bn_team_size(t->team); i++)
         m.activations += bn_pass_bytes(t->passes[i]);
@@ -123,9 +127,10 @@ bool bn_trainer_is_late(const struct bn_trainer *t)
 struct step {
     struct bn_trainer *t;
     const struct bn_corpus *corpus;
-    uint64_t first; /* number of the step's first window */
-    double *losses; /* of each micro-batch */
-    int32_t *ids;   /* for each thread, tokens and targets of a slice */
+    uint64_t first;               /* number of the step's first window */
+    double *losses;               /* of each micro-batch */
+    int32_t *ids;                 /* for each thread, tokens and targets of a slice */
+    struct bn_train_times *times; /* of each thread */
     atomic_size_t next;
     size_t end; /* of this rank's micro-batches */
     atomic_bool failed;
@@ -138,26 +143,47 @@ static double run_slice(const struct step *s, unsigned thread, uint64_t window, 
     int32_t *tokens = s->ids + 2 * thread * n, *targets = tokens + n;
     for (size_t i = 0; i < settings->n_sequences; i++)
         bn_corpus_window(s->corpus, T, settings->seed, window + i, tokens + i * T, targets + i * T);
-    return bn_pass_run(s->t->passes[thread], tokens, targets, grad);
+    double loss = bn_pass_run(s->t->passes[thread], tokens, targets, grad);
+    struct bn_pass_times of = bn_pass_times(s->t->passes[thread]);
+    s->times[thread].forward_ns += of.forward_ns;
+    s->times[thread].backward_ns += of.backward_ns;
+    return loss;
+}
+
+/* Micro-batch i; its gradient is added to those of the others. */
+static void run_micro_batch(struct step *s, unsigned thread, size_t i)
+{
+    const struct bn_train_settings *settings = &s->t->settings;
+    uint64_t *ns = &s->times[thread].reduce_ns, begin = bn_clock_ns();
+    bn_real *grad = bn_tree_take(s->t->tree);
+    if (grad == NULL) {
+        atomic_store(&s->failed, true);
+        return;
+    }
+    *ns += bn_clock_ns() - begin;
+    s->losses[i] = 0;
+    for (uint64_t j = 0; j < settings->n_slices; j++)
+        s->losses[i] +=
+            run_slice(s, thread, s->first + (i * settings->n_slices + j) * settings->n_sequences, grad);
+    begin = bn_clock_ns();
+    bn_tree_done(s->t->tree, i, grad);
+    *ns += bn_clock_ns() - begin;
 }
 
 static void step_share(void *arg, unsigned thread, unsigned n_threads)
 {
     struct step *s = arg;
-    const struct bn_train_settings *settings = &s->t->settings;
     (void)n_threads;
-    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < s->end;) {
-        bn_real *grad = bn_tree_take(s->t->tree);
-        if (grad == NULL) {
-            atomic_store(&s->failed, true);
-            return;
-        }
-        double loss = 0;
-        for (uint64_t j = 0; j < settings->n_slices; j++)
-            loss +=
-                run_slice(s, thread, s->first + (i * settings->n_slices + j) * settings->n_sequences, grad);
-        s->losses[i] = loss;
-        bn_tree_done(s->t->tree, i, grad);
+    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < s->end;)
+        run_micro_batch(s, thread, i);
+}
+
+static void add_times(struct bn_trainer *t, const struct bn_train_times *of_threads)
+{
+    for (unsigned i = 0; i < bn_team_size(t->team); i++) {
+        t->times.forward_ns += of_threads[i].forward_ns;
+        t->times.backward_ns += of_threads[i].backward_ns;
+        t->times.reduce_ns += of_threads[i].reduce_ns;
     }
 }
 
@@ -185,8 +211,12 @@ static bn_status run_step(struct bn_trainer *t, const struct bn_corpus *corpus, 
     atomic_store(&s.next, first_micro);
     s.losses = bn_alloc(settings->n_micro, sizeof *s.losses);
     s.ids = bn_alloc(2 * bn_team_size(t->team) * n, sizeof *s.ids);
-    bn_status status = s.losses != NULL && s.ids != NULL ? BN_OK : bn_nomem(err);
-    if (status == BN_OK) bn_team_run(t->team, step_share, &s);
+    s.times = bn_alloc(bn_team_size(t->team), sizeof *s.times);
+    bn_status status = s.losses != NULL && s.ids != NULL && s.times != NULL ? BN_OK : bn_nomem(err);
+    if (status == BN_OK) {
+        bn_team_run(t->team, step_share, &s);
+        add_times(t, s.times);
+    }
     if (atomic_load(&s.failed)) status = bn_nomem(err);
     if (status == BN_OK) status = combine(t, s.losses, begin, grad, err);
     double sum = 0;
@@ -195,6 +225,7 @@ static bn_status run_step(struct bn_trainer *t, const struct bn_corpus *corpus, 
     *loss = sum / (double)bn_train_step_tokens(settings);
     bn_free(s.losses);
     bn_free(s.ids);
+    bn_free(s.times);
     return status;
 }
 
@@ -220,8 +251,8 @@ bn_status bn_trainer_step(struct bn_trainer *t, const struct bn_corpus *main, co
                      t->team);
     }
     bn_tree_give(t->tree, grad);
-    t->loss_ns += between - begin;
-    t->update_ns += bn_clock_ns() - between;
+    t->times.passes_ns += between - begin;
+    t->times.optimiser_ns += bn_clock_ns() - between;
     return bn_train_curve_add(&t->curve, (struct bn_train_point){t->step + (*finite ? 0 : 1), loss, norm},
                               err);
 }

@@ -35,6 +35,13 @@ struct bn_train_curve {
     size_t n, room;
 };
 
+/* Where the time of steps goes. */
+struct bn_train_times {
+    uint64_t forward_ns, backward_ns, reduce_ns; /* of all threads together; reduce: adding gradients */
+    uint64_t passes_ns;                          /* by the clock: all passes, until the last thread is done */
+    uint64_t optimiser_ns;                       /* by the clock: norm, update and ternarising */
+};
+
 struct bn_trainer {
     struct bn_train_settings settings;
     struct bn_weights weights;
@@ -46,7 +53,7 @@ struct bn_trainer {
     struct bn_pass **passes; /* one for each thread */
     struct bn_tree *tree;
     struct bn_train_ranks *ranks; /* NULL: alone */
-    uint64_t loss_ns, update_ns;  /* time in passes, and in norm, optimiser and ternarising */
+    struct bn_train_times times;  /* of all steps so far */
 };
 
 /* Sets what the architecture decides: "bitnet-b1.58" or "qwen3". Sizes are there already. */
@@ -56,9 +63,9 @@ BN_MUST_CHECK bn_status bn_train_architecture(bn_hparams *hp, const char *name, 
 BN_MUST_CHECK bn_status bn_trainer_open(struct bn_trainer *t, const struct bn_train_settings *settings,
                                         unsigned n_threads, bn_error *err);
 void bn_trainer_close(struct bn_trainer *t);
-/* Bytes of masters and moments, of gradients, of activations. */
+/* Bytes by purpose. Gradients are the buffers so far; activations include what passes compute with. */
 struct bn_train_memory {
-    uint64_t weights, gradients, activations;
+    uint64_t masters, moments, ternary, gradients, activations;
 };
 struct bn_train_memory bn_trainer_memory(const struct bn_trainer *t);
 /* Tokens of one step. */

@@ -71,7 +71,7 @@ static void put_memory(bn_json *doc, const struct bn_trainer *t)
 {
     struct bn_train_memory memory = bn_trainer_memory(t);
     bn_json *o = bn_json_put_object(doc, "memory");
-    bn_json_put_u64(o, "weights_bytes", memory.weights);
+    bn_json_put_u64(o, "weights_bytes", memory.masters + memory.moments + memory.ternary);
     bn_json_put_u64(o, "gradients_bytes", memory.gradients);
     bn_json_put_u64(o, "activations_bytes", memory.activations);
 }

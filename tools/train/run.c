@@ -130,12 +130,12 @@ static void summarise(const struct bn_train_run *run)
 {
     const struct bn_trainer *t = &run->trainer;
     double flop = bn_pass_flop(&t->weights) * rate_of(run);
-    uint64_t all = t->loss_ns + t->update_ns;
+    uint64_t all = t->times.passes_ns + t->times.optimiser_ns;
     char rate[BN_UNITS_ROOM];
     if (t->step == run->began_step) return;
     bn_report_note(0, "%s, %.1f GFLOP/s; %.1f %% of the time in the optimiser",
                    bn_units_text(rate, rate_of(run), "tok/s"), flop * 1e-9,
-                   all > 0 ? 100.0 * (double)t->update_ns / (double)all : 0.0);
+                   all > 0 ? 100.0 * (double)t->times.optimiser_ns / (double)all : 0.0);
 }
 
 static bn_status write_results(struct bn_train_run *run, bn_error *err)
