@@ -171,7 +171,10 @@ static bn_status read_hello(struct bn_reference *ref, bn_error *err)
 bn_status bn_reference_start(struct bn_reference **out, const struct bn_reference_options *options,
                              bn_error *err)
 {
-    struct bn_child_options child = {options->command, options->cancelled, options->on_stderr, options->user};
+    struct bn_child_options child = {.command = options->command,
+                                     .cancelled = options->cancelled,
+                                     .on_stderr = options->on_stderr,
+                                     .user = options->user};
     struct bn_reference *ref = *out = bn_alloc(1, sizeof *ref);
     if (ref == NULL) return bn_nomem(err);
     ref->timeout_ns = options->timeout_ns;

@@ -54,7 +54,8 @@ static void keep_tail(void *user, int fd, const char *bytes, size_t n)
 
 bn_status bn_child_start(struct bn_child **out, const struct bn_child_options *options, bn_error *err)
 {
-    const char *const argv[] = {"/bin/sh", "-c", options->command, NULL};
+    const char *const shell[] = {"/bin/sh", "-c", options->command, NULL};
+    const char *const *argv = options->argv != NULL ? options->argv : shell;
     const char *const pipes[3] = {NULL, NULL, NULL};
     struct bn_child *child = *out = bn_alloc(1, sizeof *child);
     if (child == NULL) return bn_nomem(err);
@@ -107,10 +108,15 @@ static bn_status gone(struct bn_child *child, const char *when, bn_error *err)
     return bn_fail(err, BN_ERR_MISMATCH, "ended with status %d %s", code, when);
 }
 
+void bn_child_end_input(struct bn_child *child)
+{
+    bn_running_close(&child->run, 0);
+}
+
 bn_status bn_child_finish(struct bn_child *child, uint64_t deadline, bn_error *err)
 {
     char more;
-    bn_running_close(&child->run, 0);
+    bn_child_end_input(child);
     if (child->failed) return bn_fail(err, BN_ERR_MISMATCH, "failed before");
     if (!ends(child, deadline)) return bn_fail(err, BN_ERR_MISMATCH, "did not end when it was asked to");
     if (child->run.wait_status != 0) return gone(child, "when it was closed", err);

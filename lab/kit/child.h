@@ -13,7 +13,8 @@
 struct bn_child;
 
 struct bn_child_options {
-    const char *command;     /* for /bin/sh -c */
+    const char *command;     /* for /bin/sh -c; not used when there is an argv */
+    const char *const *argv; /* ends with NULL; without a shell */
     bool (*cancelled)(void); /* called when a signal interrupts a wait; NULL: the wait goes on */
     void (*on_stderr)(void *user, const char *bytes, size_t n); /* gets its standard error; may be NULL */
     void *user;
@@ -33,6 +34,8 @@ BN_MUST_CHECK bn_status bn_child_read(struct bn_child *child, void *bytes, size_
 BN_MUST_CHECK bn_status bn_child_read_line(struct bn_child *child, struct bn_buf *line, uint64_t deadline,
                                            bn_error *err);
 
+/* Closes its input; what it sends then can still be read. */
+void bn_child_end_input(struct bn_child *child);
 /* Closes its input and waits for it to end; BN_ERR_MISMATCH unless it ends in time, with status 0 and without
  * further output. */
 BN_MUST_CHECK bn_status bn_child_finish(struct bn_child *child, uint64_t deadline, bn_error *err);
