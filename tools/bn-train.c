@@ -61,13 +61,18 @@ static const struct bn_option SHAPE[] = {
     {0},
 };
 
+#define OPTION_BATCH                                                                     \
+    BN_OPTION("batch", "tokens of a step", .arg = "N", .group = "Run", .preset = "8192", \
+              BN_TO_U32(struct bn_train_options, batch, 8, 1u << 30))
+#define OPTION_MICRO_BATCH                                                                             \
+    BN_OPTION("micro-batch", "tokens of a micro-batch, one thread's work", .arg = "N", .group = "Run", \
+              .preset = "2048", .rare = true, BN_TO_U32(struct bn_train_options, micro_batch, 8, 1u << 30))
+
 static const struct bn_option STEPS[] = {
     BN_OPTION("steps", "number of steps", .arg = "N", .group = "Run", .preset = "1000",
               BN_TO_U32(struct bn_train_options, steps, 1, 100000000)),
-    BN_OPTION("batch", "tokens of a step", .arg = "N", .group = "Run", .preset = "8192",
-              BN_TO_U32(struct bn_train_options, batch, 8, 1u << 30)),
-    BN_OPTION("micro-batch", "tokens of a micro-batch, one thread's work", .arg = "N", .group = "Run",
-              .preset = "2048", .rare = true, BN_TO_U32(struct bn_train_options, micro_batch, 8, 1u << 30)),
+    OPTION_BATCH,
+    OPTION_MICRO_BATCH,
     BN_OPTION("rate", "learning rate at the beginning", .arg = "X", .group = "Run", .preset = "0.0015",
               BN_TO_F64(struct bn_train_options, rate, 0, 1e30)),
     BN_OPTION("rate-2", "learning rate of stage 2, if it began at once", .arg = "X", .group = "Run",
@@ -117,6 +122,17 @@ static const struct bn_option RUN[] = {
                   .preset = "bn-train", BN_TO_TEXT(type_, file.name)),                                     \
         BN_OPTION("model-ctx", "context that the file states [that of training]", .arg = "N",              \
                   .group = "Model file", .rare = true, BN_TO_U32(type_, file.ctx, 1, 1u << 24))
+
+static const struct bn_option BENCH[] = {
+    BN_OPTION("vocab", "number of tokens", .arg = "N", .group = "Model", .preset = "4096",
+              BN_TO_U32(struct bn_train_options, vocab, 2, 1u << 20)),
+    OPTION_BATCH,
+    OPTION_MICRO_BATCH,
+    BN_OPTION("seed", "seed of weights and tokens", .arg = "N", .group = "Run", .preset = "42",
+              BN_TO_U64(struct bn_train_options, seed, 0, 9e15)),
+    BN_OPTION_THREADS_TO(struct bn_train_options, threads),
+    {0},
+};
 
 static const struct bn_option MODEL_FILE[] = {FILE_OPTIONS(struct bn_train_options), {0}};
 static const struct bn_option EXPORT[] = {
@@ -184,44 +200,6 @@ static bn_status read_vocabulary(struct bn_train_run *run, bn_error *err)
     return status;
 }
 
-static bn_status make_settings(const struct bn_train_run *run, struct bn_train_settings *s, bn_error *err)
-{
-    static const char *const ARCHS[] = {"bitnet-b1.58", "qwen3"};
-    static const uint32_t GROUPS[] = {0, 64, 128, 256};
-    const struct bn_train_options *o = run->options;
-    uint32_t heads = o->heads != 0 ? o->heads : o->width >= 64 ? o->width / 64 : 1;
-    *s = (struct bn_train_settings){
-        .group = GROUPS[o->group], .seed = o->seed, .late = o->late_texts.n > 0 ? o->late : 1};
-    s->hp = (bn_hparams){.n_vocab = run->texts.n_vocab,
-                         .n_ctx = o->context,
-                         .n_embd = o->width,
-                         .n_layer = o->layers,
-                         .n_ff = o->ffn != 0 ? o->ffn : 3 * o->width,
-                         .n_head = heads,
-                         .n_head_kv = o->kv_heads != 0 ? o->kv_heads
-                                      : heads % 2 == 0 ? heads / 2
-                                                       : heads,
-                         .head_dim = o->width / heads,
-                         .rms_eps = 1e-5f,
-                         .rope_base = (float)o->rope_base};
-    s->schedule =
-        (struct bn_train_schedule){o->steps,   o->warm_up, o->stage_2, o->rate, o->rate_2, o->decay,
-                                   o->decay_2, o->beta_1,  o->beta_2,  1e-8,    o->clip,   o->optimiser == 1};
-    /* A slice has about 512 tokens: enough for fast products, few enough for the caches. */
-    uint32_t micro = o->micro_batch < o->batch ? o->micro_batch : o->batch;
-    s->n_sequences = o->context < 512 && 512 % o->context == 0 && micro % 512 == 0 ? 512 / o->context : 1;
-    uint32_t slice = s->n_sequences * o->context;
-    if (micro % slice != 0 || o->batch % micro != 0)
-        return bn_hint(bn_fail(err, BN_ERR_ARG,
-                               "%u tokens a step are not whole micro-batches of %u tokens, or these not "
-                               "whole windows of %u",
-                               o->batch, micro, o->context),
-                       err, "--batch %u --micro-batch %u", 16 * o->context, 4 * o->context);
-    s->n_slices = micro / slice;
-    s->n_micro = o->batch / micro;
-    return bn_train_architecture(&s->hp, ARCHS[o->arch], err);
-}
-
 /* What a checkpoint says about the run besides its settings. */
 static bn_status describe(struct bn_train_run *run, const bn_json *data, bn_error *err)
 {
@@ -287,7 +265,7 @@ static bn_status start(struct bn_train_run *run, bn_error *err)
     run->document = bn_json_new_object();
     if (status == BN_OK) status = run->document != NULL ? describe(run, data, err) : bn_nomem(err);
     bn_json_free(data);
-    if (status == BN_OK) status = make_settings(run, &settings, err);
+    if (status == BN_OK) status = bn_train_settings(&settings, o, run->texts.n_vocab, err);
     if (status == BN_OK)
         status =
             bn_trainer_open(&run->trainer, &settings, o->threads != 0 ? o->threads : bn_team_cores(), err);
@@ -427,6 +405,17 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct bn_train_export_options),
      .run = export,
      .examples = {{"bn-train export run -o small.gguf --type tq1_0", "for llama.cpp too"}}},
+    {.name = "bench",
+     .summary = "time steps, for bn-bench train",
+     .text =
+         "Prints a line of JSON that describes the run. Then it does a step for each line of standard input and "
+         "prints its times. At the end of the input it prints the memory and the digest of the weights. The text "
+         "is random tokens. 'bn-bench train' runs this command and computes statistics.",
+     .synopsis = "[--layers N] [--width N] [--batch N] [-t THREADS]",
+     .options = {SHAPE, BENCH},
+     .bytes = sizeof(struct bn_train_options),
+     .run = bn_train_bench,
+     .examples = {{"yes '' | head -n 3 | bn-train bench", "the times of 3 steps"}}},
     {.name = "tokenizer",
      .summary = "learn a vocabulary from text",
      .text =

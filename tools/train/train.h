@@ -52,6 +52,13 @@ struct bn_train_export_options {
     struct bn_train_file file;
 };
 
+/* The settings of a run; the vocabulary is known by now. BN_ERR_ARG for sizes that do not fit together. */
+BN_MUST_CHECK bn_status bn_train_settings(struct bn_train_settings *s, const struct bn_train_options *o,
+                                          uint32_t n_vocab, bn_error *err);
+
+/* The command "bench". */
+bn_status bn_train_bench(struct bn_args *args, bn_error *err);
+
 /* ---- texts ---- */
 
 /* A file as the user typed it, "FILE" or "FILE:TIMES". */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-train bench: steps over random tokens, and the raw times of each. The statistics are those of bn-bench train, which
+ * runs this program and so does not link the BLAS.
+ *
+ * Lines of JSON on standard output: the run; a step for each line of standard input; at its end memory and digest.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "lab/host/machine.h"
+#include "tools/cli/provenance.h"
+#include "tools/train/train.h"
+#include "train/gemm.h"
+#include "train/pass.h"
+
+#define SCHEMA "bn.training-bench/1"
+#define MOST_STEPS 1000000u
+
+/* Prints a document as one line at once, and releases it. */
+static bn_status print(bn_json *doc, bn_error *err)
+{
+    struct bn_buf line = {.max = 1u << 20};
+    bn_status status = bn_json_write_line(doc, true, &line, err);
+    if (status == BN_OK) fwrite(line.data, 1, line.len, stdout);
+    fflush(stdout);
+    bn_buf_release(&line);
+    bn_json_free(doc);
+    return status;
+}
+
+static bn_status print_run(const struct bn_trainer *t, bn_error *err)
+{
+    struct bn_machine machine;
+    bn_json *doc = bn_json_new_object(), *scratch = bn_json_new_object();
+    bn_json_put_string(doc, "schema", SCHEMA);
+    bn_machine_read(&machine);
+    bn_cli_put_provenance(scratch, &machine);
+    bn_json_put_copy(doc, "program", bn_json_get(scratch, "program"));
+    bn_json_free(scratch);
+    bn_json *o = bn_json_put_object(doc, "library");
+    bn_json_put_string(o, "name", bn_blas_library());
+    bn_json_put_string(o, "core", bn_blas_core());
+    bn_train_settings_put(bn_json_put_object(doc, "settings"), &t->settings);
+    o = bn_json_put_object(doc, "parameters");
+    bn_json_put_u64(o, "ternary", bn_weights_count(&t->weights, BN_PARAM_TERNARY));
+    bn_json_put_u64(o, "embedding", bn_weights_count(&t->weights, BN_PARAM_EMBEDDING));
+    bn_json_put_u64(o, "norms", bn_weights_count(&t->weights, BN_PARAM_NORM));
+    bn_json_put_u64(doc, "threads", bn_team_size(t->team));
+    bn_json_put_number(doc, "flop_per_token", bn_pass_flop(&t->weights));
+    return print(doc, err);
+}
+
+/* One step. */
+static bn_status print_step(struct bn_trainer *t, const struct bn_corpus *corpus, bn_error *err)
+{
+    const struct bn_train_times before = t->times;
+    bool finite = true;
+    uint64_t begin = bn_clock_ns();
+    BN_TRY(bn_trainer_step(t, corpus, NULL, &finite, err));
+    uint64_t ns = bn_clock_ns() - begin;
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_u64(doc, "ns", ns);
+    bn_json_put_u64(doc, "forward_ns", t->times.forward_ns - before.forward_ns);
+    bn_json_put_u64(doc, "backward_ns", t->times.backward_ns - before.backward_ns);
+    bn_json_put_u64(doc, "reduce_ns", t->times.reduce_ns - before.reduce_ns);
+    bn_json_put_u64(doc, "passes_ns", t->times.passes_ns - before.passes_ns);
+    bn_json_put_u64(doc, "optimiser_ns", t->times.optimiser_ns - before.optimiser_ns);
+    bn_json_put_number(doc, "loss", t->curve.points[t->curve.n - 1].loss);
+    return print(doc, err);
+}
+
+static bn_status print_end(const struct bn_trainer *t, bn_error *err)
+{
+    char hex[BN_SHA256_HEX];
+    struct bn_train_memory memory = bn_trainer_memory(t);
+    BN_TRY(bn_sha256_hex(t->weights.master, t->weights.n_values * sizeof *t->weights.master, hex, err));
+    bn_json *doc = bn_json_new_object(), *o = bn_json_put_object(doc, "memory");
+    bn_json_put_u64(o, "masters_bytes", memory.masters);
+    bn_json_put_u64(o, "moments_bytes", memory.moments);
+    bn_json_put_u64(o, "ternary_bytes", memory.ternary);
+    bn_json_put_u64(o, "gradients_bytes", memory.gradients);
+    bn_json_put_u64(o, "activations_bytes", memory.activations);
+    bn_json_put_u64(o, "peak_rss_bytes", bn_machine_peak_rss_bytes());
+    bn_json_put_string(doc, "weights_sha256", hex);
+    return print(doc, err);
+}
+
+/* Random tokens for several steps. */
+static bn_status make_corpus(struct bn_corpus *c, const struct bn_train_settings *s, bn_error *err)
+{
+    uint64_t state = s->seed;
+    c->n = 4 * (size_t)bn_train_step_tokens(s) + s->hp.n_ctx + 1;
+    c->ids = bn_alloc(c->n, sizeof *c->ids);
+    if (c->ids == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < c->n; i++)
+        c->ids[i] = (int32_t)(bn_splitmix64(&state) % s->hp.n_vocab);
+    return BN_OK;
+}
+
+static bn_status steps(struct bn_trainer *t, const struct bn_corpus *corpus, bn_error *err)
+{
+    BN_TRY(print_run(t, err));
+    for (int c; (c = getchar()) != EOF;)
+        if (c == '\n') BN_TRY(print_step(t, corpus, err));
+    return print_end(t, err);
+}
+
+bn_status bn_train_bench(struct bn_args *args, bn_error *err)
+{
+    struct bn_train_options *o = args->fields;
+    struct bn_train_settings settings;
+    struct bn_trainer trainer;
+    struct bn_corpus corpus = {0};
+    /* The schedule does not change the time of a step. */
+    o->steps = MOST_STEPS;
+    o->rate = o->rate_2 = 0.001;
+    o->beta_1 = 0.9;
+    o->beta_2 = 0.95;
+    o->clip = 1;
+    BN_TRY(bn_train_settings(&settings, o, o->vocab, err));
+    BN_TRY(bn_trainer_open(&trainer, &settings, o->threads != 0 ? o->threads : bn_team_cores(), err));
+    bn_status status = make_corpus(&corpus, &settings, err);
+    if (status == BN_OK) status = steps(&trainer, &corpus, err);
+    bn_corpus_release(&corpus);
+    bn_trainer_close(&trainer);
+    return status;
+}
