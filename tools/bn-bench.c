@@ -123,6 +123,24 @@ static const struct bn_command COMMANDS[] = {
                    "the critical path, and what a faster brick would change"},
                   {"bn-bench profile --graph chrome --pass all >trace.json", "for ui.perfetto.dev"},
                   {"bn-bench profile --check profile.json", "check that a profile was measured"}}},
+    {.name = "train",
+     .summary = "time the phases of a training step",
+     .text =
+         "Trains models of random weights on random tokens with bn-train, and shows the time of a step and of its "
+         "phases: forward, backward, reduce (adding gradients), wait (of threads that are done) and optimiser. "
+         "Next to them are operations a second, by 6 N + 12 L S d for a token, and their percentage of the float "
+         "peak, which is measured before each round. Then follow tok/s, memory, and how the rate grows with "
+         "threads, batch and context.\n\nEach combination of the lists is a process; they take turns step by "
+         "step. A result is INVALID, and the exit code 1, when its phases are longer than the step, when weights "
+         "or losses differ between thread counts, or when a rate is above the peak.",
+     .synopsis = "[--shape LAYERSxWIDTH[xFFN]]... [--context LIST] [--batch LIST] [-t LIST]",
+     .options = {bn_bench_train_options},
+     .json = true,
+     .bytes = sizeof(struct bn_bench_options),
+     .run = bn_bench_train,
+     .examples = {{"bn-bench train", "6 layers of 256, with 1 thread and with all cores"},
+                  {"bn-bench train --shape 6x384 --context 256,512 -t 2", "another model, two lengths"},
+                  {"bn-bench train --json >train.json", "every sample"}}},
     {.name = "serve",
      .summary = "load a server of OpenAI's API, and show what its clients see",
      .text = "Sends the same streamed requests to /v1/completions with each number of clients, and shows the "

@@ -36,6 +36,8 @@ struct bn_units_scale bn_units_scale(const char *unit, double value)
         {"bytes/s", 0, {1, "B/s"}},
         {"MAC/s", 1e9, {1e-9, "GMAC/s"}},
         {"MAC/s", 1e6, {1e-6, "MMAC/s"}},
+        {"FLOP/s", 1e9, {1e-9, "GFLOP/s"}},
+        {"FLOP/s", 1e6, {1e-6, "MFLOP/s"}},
         {"ops/s", 1e9, {1e-9, "Gop/s"}},
         {"ops/s", 1e6, {1e-6, "Mop/s"}},
         {"1/s", 1e9, {1e-9, "G/s"}},

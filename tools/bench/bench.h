@@ -77,6 +77,10 @@ struct bn_bench_options {
     struct bn_list clients;
     double rate, temperature; /* requests a second, 0: not given; of answers */
     uint32_t n_requests, n_shared, n_interrupt;
+    /* train */
+    struct bn_list contexts;
+    uint32_t vocab, micro_batch;
+    int arch, group; /* of the lists in train.c */
     /* suite */
     bool force, dry_run;
 };
@@ -128,7 +132,8 @@ extern const struct bn_option bn_bench_run_options[], bn_bench_limits_options[],
     bn_bench_memory_options[], bn_bench_quant_options[], bn_bench_profile_options[],
     bn_bench_profile_graph_options[], bn_bench_doctor_options[], bn_bench_ab_options[],
     bn_bench_baseline_options[], bn_bench_trend_options[], bn_bench_report_options[],
-    bn_bench_suite_command_options[], bn_bench_serve_options[], bn_bench_top_options[];
+    bn_bench_suite_command_options[], bn_bench_serve_options[], bn_bench_top_options[],
+    bn_bench_train_options[];
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
 bn_status bn_bench_limits_command(struct bn_args *args, bn_error *err);
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
@@ -144,5 +149,6 @@ bn_status bn_bench_report(struct bn_args *args, bn_error *err);
 bn_status bn_bench_serve(struct bn_args *args, bn_error *err);
 bn_status bn_bench_suite(struct bn_args *args, bn_error *err);
 bn_status bn_bench_top(struct bn_args *args, bn_error *err);
+bn_status bn_bench_train(struct bn_args *args, bn_error *err);
 
 #endif

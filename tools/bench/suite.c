@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What bn-bench kernels, memory and quant share. The document is always built; --json decides whether it or
+ * What bn-bench kernels, memory, quant and train share. The document is always built; --json decides whether it or
  * the text is printed.
  */
 #include "tools/bench/suite.h"
@@ -35,10 +35,10 @@ bn_status bn_suite_open_model(const struct bn_suite *s, bn_repack repack, bn_mod
 }
 
 /* The rows that need the model come last, so it is tried first. */
-static bn_status try_model(const struct bn_suite *s, const char *command, bn_error *err)
+static bn_status try_model(const struct bn_suite *s, bool wanted, bn_error *err)
 {
     bn_model *model = NULL;
-    if (strcmp(command, "kernels") == 0) return BN_OK; /* which take only the shapes of a model */
+    if (!wanted) return BN_OK;
     BN_TRY(bn_suite_open_model(s, BN_REPACK_NEVER, &model, err));
     bn_model_close(model);
     return BN_OK;
@@ -46,16 +46,18 @@ static bn_status try_model(const struct bn_suite *s, const char *command, bn_err
 
 bn_status bn_suite_open(struct bn_suite *s, struct bn_args *args, const char *command, bn_error *err)
 {
+    /* kernels take only the shapes of a model, and train makes its own. */
+    bool opens_model = strcmp(command, "kernels") != 0 && strcmp(command, "train") != 0;
     *s = (struct bn_suite){.args = args, .o = args->fields};
     s->min_ns = (uint64_t)(s->o->min_time * 1e9);
     s->limits.budget_ns = s->min_ns < 50000000u ? s->min_ns : 50000000u;
     BN_TRY(bn_bench_threads(&s->o->threads, err));
-    BN_TRY(try_model(s, command, err));
+    BN_TRY(try_model(s, opens_model, err));
     bn_machine_read(&s->machine);
     bn_busy_read(&s->before);
     bn_clock_measure_default(&s->clock);
     s->doc = bn_bench_document(command, &s->machine);
-    if (strcmp(command, "kernels") != 0 || s->args->model != NULL) s->model = bn_cli_put_model(s->doc, args);
+    if (opens_model || s->args->model != NULL) s->model = bn_cli_put_model(s->doc, args);
     bn_json *settings = s->settings = bn_json_put_object(s->doc, "settings");
     bn_json_put_string(settings, "model", s->args->model);
     bn_json_put_string(settings, "filter", s->o->filter);

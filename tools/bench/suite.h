@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What bn-bench kernels, memory and quant have in common: rows of samples that pass the checks (check.h) or
+ * What bn-bench kernels, memory, quant and train have in common: rows of samples that pass the checks (check.h) or
  * are marked invalid, one document, one exit code.
  */
 #ifndef BN_BENCH_SUITE_H

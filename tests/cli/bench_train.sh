@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# bn-bench train: its document and what reads it, the same bits for each number of threads, and faults that it has to find,
+# planted by another program in the place of bn-train. TAP on standard output. No test depends on the speed of the machine.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=$(cd "${OUT:-build/gcc}" && pwd)
+unset BN_MODEL BN_ISA BN_THREADS
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+bench=$out/bn-bench
+small=(train -q --shape 1x128 --vocab 300 --context 32 --micro-batch 128)
+
+# ---- faults ----
+# A program that answers as bn-train does: $tmp/step is a step, $tmp/end-T what it says at its end with T threads.
+mkdir "$tmp/bin"
+ln "$bench" "$tmp/bin/bn-bench" 2>/dev/null || cp "$bench" "$tmp/bin/bn-bench"
+alone=$tmp/bin/bn-bench
+says 9 'without bn-train there is a message' 'bn-train is not next to this program' "$alone" "${small[@]}"
+cat >"$tmp/bin/bn-train" <<'END'
+#!/bin/sh
+for word; do case $word in --threads=*) t=${word#*=} ;; esac; done
+cd "${0%/bin/*}" || exit 1
+cat run
+while read -r _; do n=$((n + 1)); sed "s/NOISE/$n/g" "step-$t"; done
+cat "end-$t"
+END
+chmod +x "$tmp/bin/bn-train"
+plant() { # PASSES FORWARD BACKWARD STEP LOSS WEIGHTS-OF-2-THREADS
+    cat >"$tmp/run" <<END
+{"schema": "bn.training-bench/1", "flop_per_token": 1000000, "library": {"core": "X", "name": "Y"}, "parameters": {}, "settings": {"heads": 1, "head_width": 64}, "threads": 1}
+END
+    for t in 1 2; do
+        echo "{\"ns\": $4NOISE, \"passes_ns\": $1, \"forward_ns\": $2, \"backward_ns\": $3, \"reduce_ns\": 1000000, \"optimiser_ns\": 10000000, \"loss\": $5}" >"$tmp/step-$t"
+        echo '{"memory": {"masters_bytes": 1, "moments_bytes": 1, "ternary_bytes": 1, "gradients_bytes": 1, "activations_bytes": 1, "peak_rss_bytes": 1}, "weights_sha256": "abc"}' >"$tmp/end-$t"
+    done
+    sed -i "s/abc/$6/" "$tmp/end-2"
+}
+planted() { # STATUS TITLE PATTERN ARGUMENTS...
+    local want=$1 title=$2 pattern=$3
+    shift 3
+    says "$want" "$title" "$pattern" "$alone" train --shape 1x128 --context 32 --batch 256 -r 3 --warmup 0 "$@"
+}
+plant 800000000 200000000 400000000 90000000 5.5 abc
+planted 0 'a result without a fault' '^step 1x128x384 c=32 b=256 t=1 +900' -t 1
+planted 0 'the phases of two threads are divided by two' '^backward .* t=2 +200' -t 2
+plant 500000000 200000000 400000000 90000000 5.5 abc
+planted 1 'phases longer than the passes' 'INVALID: .*the phases take 601000000 ns, more than the 500000000 ns of the passes' -t 1
+plant 8000000000 200000000 400000000 90000000 5.5 abc
+planted 1 'passes longer than the step' 'INVALID: .*passes and optimiser take 8010000000 ns' -t 1
+plant 800000000 200000000 400000000 90000000 null abc
+planted 1 'a loss that is not a number' 'INVALID: .*the loss is not finite' -t 1
+plant 800000000 200000000 400000000 90000000 5.5 def
+planted 1 'weights that depend on the number of threads' 'INVALID: .*the weights are def, with t=1 they are abc' -t 1,2
+planted 0 'which one number does not show' '^step .* t=2 ' -t 2
+plant 800000000 200000000 400000000 90000000 5.5 abc
+sed -i s/5.5/5.25/ "$tmp/step-2"
+planted 1 'a loss that depends on it' 'INVALID: .*step 1: the loss is 5.25, with t=1 it is 5.5' -t 1,2
+plant 800000000 200000000 1000 90000000 5.5 abc
+planted 1 'a rate above the float peak' 'INVALID: .*more than 1.05 times the measured peak' -t 1
+echo '{"ns": 5}' >"$tmp/step-1"
+planted 4 'a step without its times' 'a step has no forward_ns' -t 1
+echo '{"schema": "x"}' >"$tmp/run"
+planted 4 'another schema' "the schema is 'x', expected bn.training-bench/1" -t 1
+printf '#!/bin/sh\nexit 3\n' >"$tmp/bin/bn-train"
+planted 1 'a program that ends' 'bn-train: ended with status 3' -t 1
+
+# ---- options ----
+for shape in 6 6x 6x128x x128 6x128x384x2 0x128 -1x128 6X128; do
+    says 2 "an invalid shape: $shape" "error: --shape: " "$bench" train "--shape=$shape"
+done
+status 2 'no steps' "$bench" "${small[@]}" -r 0
+
+# ---- a measurement ----
+[ -x "$out/bn-train" ] || { skip 'a measurement' 'bn-train was not built: no OpenBLAS'; exit 0; }
+says 2 'a shape that bn-train refuses' 'bn-train: the width is 100, expected a multiple of 128' "$bench" train -q --shape 1x100 -t 1
+says 2 'a duplicate test' 'duplicate' "$bench" "${small[@]}" --shape 1x128x384 -t 1
+measure() { "$bench" "${small[@]}" -r 3 --warmup 1 -t 1,2 --batch 256,512 --json >"$tmp/$1.json"; }
+check 'a document' measure a
+check 'has what it promises' python3 - "$tmp/a.json" <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d['command'] == 'train' and d['invalid_rows'] == 0 and len(d['results']) == 4
+series = {(s['test'], s['metric']): s for s in d['series']}
+for r in d['results']:
+    samples = [s for s in r['samples'] if not s['warmup']]
+    assert len(r['samples']) == 4 and len(samples) == 3
+    for s in r['samples']:
+        busy = s['forward_ns'] + s['backward_ns'] + s['reduce_ns']
+        assert 0 < busy <= r['threads'] * s['passes_ns']
+        assert s['passes_ns'] + s['optimiser_ns'] <= s['ns']
+    names = [p['phase'] for p in r['phases']]
+    assert names == ['forward', 'backward', 'reduce', 'optimiser', 'step'], names
+    for p in r['phases']:
+        assert p['valid'] and p['samples_ns'] == series[p['test'], 'ns_per_step']['samples']
+    assert r['phases'][-1]['samples_ns'] == [s['ns'] for s in samples]
+    for p in r['phases'][:2] + r['phases'][-1:]:
+        share = p['share_of_peak']
+        assert share is None or 0 < share['median'] < 2, share
+        flop = r['flop_per_token'] * r['batch'] * {'forward': 1 / 3, 'backward': 2 / 3, 'step': 1}[p['phase']]
+        assert abs(p['flop_per_second']['max'] * min(p['samples_ns']) / 1e9 / flop - 1) < 1e-9
+    assert abs(r['tokens_per_second']['max'] * min(r['phases'][-1]['samples_ns']) / 1e9 / r['batch'] - 1) < 1e-6
+    m, n = r['memory'], sum(r['parameters'].values())
+    assert 4 * n <= m['masters_bytes'] < 4 * n + 64 * 30 and m['moments_bytes'] == 2 * m['masters_bytes']
+    assert sum(v for k, v in m.items() if k != 'peak_rss_bytes') < m['peak_rss_bytes']
+    assert r['library']['core'] and len(r['weights_sha256']) == 64
+by = {r['name']: r for r in d['results']}
+assert len({r['weights_sha256'] for r in d['results']}) == 2 # one for each batch
+pairs = {(p['by'], p['ratio']) for p in d['scaling']}
+assert pairs == {('threads', 2), ('batch', 2)}, pairs
+for p in d['scaling']:
+    rate = [by[p[k]]['batch'] / sorted(by[p[k]]['phases'][-1]['samples_ns'])[1] for k in ('name', 'base')]
+    assert abs(p['speedup'] * rate[1] / rate[0] - 1) < 1e-9
+    assert ('efficiency' in p) == (p['by'] == 'threads')
+END
+check 'another document' measure b
+"$bench" compare "$tmp/a.json" "$tmp/b.json" >"$tmp/compared" 2>&1
+check 'compare pairs their series' grep -q 'step 1x128x384 c=32 b=512 t=2' "$tmp/compared"
+check 'report reads them' "$bench" report --format html -o "$tmp/report.html" "$tmp/a.json" "$tmp/b.json"
+check 'and shows the phases' grep -q 'backward 1x128x384 c=32 b=512 t=2' "$tmp/report.html"
+check 'baseline saves it' "$bench" baseline save main "$tmp/a.json" --ledger "$tmp/ledger" --allow-dirty --allow-stale --allow-contended --reason test
+says 0 'and trend lists it' 'optimiser 1x128x384' "$bench" trend --ledger "$tmp/ledger"
+says 0 'the tables fit 80 columns' '^step ' bash -c "'$bench' ${small[*]} -r 3 --batch 256 -t 1 >'$tmp/table' && cat '$tmp/table'"
+check 'all of them' awk 'length > 80 && !/^machine/ { print; bad = 1 } END { exit bad }' "$tmp/table"
+for head in 'a step' 'rate ' 'memory, MiB'; do check "table: $head" grep -q "^$head" "$tmp/table"; done

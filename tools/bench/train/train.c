@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench train: the command. Each combination of the lists is a process of bn-train; in each round every one does a
+ * step, in turn, and the float peak is measured before. So a change of the machine affects all of them.
+ */
+#include "tools/bench/train/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/team.h"
+#include "tools/cli/number.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/report.h"
+
+#define PEAK_NS 20000000u /* for a measurement of the float peak */
+#define TOKENS_PER_THREAD 2048u
+#define MOST_THREADS 16u /* numbers of threads */
+
+#define ARCHS "bitnet-b1.58|qwen3"
+#define GROUPS "0|64|128|256"
+
+const struct bn_option bn_bench_train_options[] = {
+    BN_OPTION("shape", "layers, width, feed-forward width [6x256x768]", .arg = "LxWIDTH[xFFN]",
+              .group = "Model", .repeatable = true, BN_TO_TEXTS(struct bn_bench_options, shapes)),
+    BN_OPTION("vocab", "number of tokens in the vocabulary", .arg = "N", .group = "Model", .preset = "4096",
+              BN_TO_U32(struct bn_bench_options, vocab, 2, 1u << 20)),
+    BN_OPTION("arch", "architecture", .arg = ARCHS, .group = "Model", .preset = "bitnet-b1.58", .rare = true,
+              BN_TO_CHOICE(struct bn_bench_options, arch)),
+    BN_OPTION("group", "weights that share a scale; 0: a whole matrix", .arg = GROUPS, .group = "Model",
+              .preset = "0", .rare = true, BN_TO_CHOICE(struct bn_bench_options, group)),
+    BN_OPTION("context", "tokens of a training window", .arg = "LIST", .group = "Tests", .preset = "256",
+              BN_TO_LIST(struct bn_bench_options, contexts, 8, 65536)),
+    BN_OPTION("batch", "tokens of a step [2048 for each thread]", .arg = "LIST", .group = "Tests",
+              BN_TO_LIST(struct bn_bench_options, batches, 8, 1u << 30)),
+    BN_OPTION("micro-batch", "tokens of a micro-batch, one thread's work", .arg = "N", .group = "Tests",
+              .preset = "2048", .rare = true, BN_TO_U32(struct bn_bench_options, micro_batch, 8, 1u << 30)),
+    BN_OPTION("reps", "steps of each test that count", .letter = 'r', .arg = "N", .group = "Tests",
+              .preset = "20", BN_TO_U32(struct bn_bench_options, reps, 1, 1000)),
+    BN_OPTION("warmup", "steps before them", .arg = "N", .group = "Tests", .preset = "2", .rare = true,
+              BN_TO_U32(struct bn_bench_options, warmup, 0, 1000)),
+    BN_OPTION("seed", "seed of weights and tokens", .arg = "N", .group = "Tests", .preset = "42",
+              .rare = true, BN_TO_U64(struct bn_bench_options, seed, 0, 9e15)),
+    BN_BENCH_THREADS,
+    {0},
+};
+
+struct job {
+    struct bn_suite suite;
+    struct bn_train_shape *shapes;
+    size_t n_shapes;
+    struct bn_train_result *list;
+    size_t n;
+    struct bn_progress progress;
+};
+
+/* ---- the combinations ---- */
+
+/* "6x256", "6x256x1024". */
+static bn_status read_shape(struct bn_train_shape *shape, const char *typed, bn_error *err)
+{
+    uint64_t part[3] = {0};
+    const char *at = typed;
+    size_t n = 0;
+    bool valid = true, more = true;
+    while (valid && more && n < 3) {
+        size_t digits = strcspn(at, "x");
+        valid = bn_number_u64(at, digits, &part[n]) && part[n] > 0 && part[n] <= 65536;
+        more = at[digits] == 'x';
+        at += digits + more;
+        n++;
+    }
+    if (!valid || more || n < 2)
+        return bn_hint(
+            bn_fail(err, BN_ERR_ARG, "--shape: '%.40s' is not LAYERSxWIDTH or LAYERSxWIDTHxFFN", typed), err,
+            "--shape 6x256");
+    *shape = (struct bn_train_shape){(uint32_t)part[0], (uint32_t)part[1],
+                                     (uint32_t)(n == 3 ? part[2] : 3 * part[1])};
+    return BN_OK;
+}
+
+static bn_status read_shapes(struct job *job, bn_error *err)
+{
+    static const char *const PRESET[] = {"6x256"};
+    const struct bn_texts *typed = &job->suite.o->shapes;
+    const char *const *list = typed->n > 0 ? (const char *const *)typed->list : PRESET;
+    job->n_shapes = typed->n > 0 ? typed->n : 1;
+    job->shapes = bn_alloc(job->n_shapes, sizeof *job->shapes);
+    if (job->shapes == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < job->n_shapes; i++)
+        BN_TRY(read_shape(&job->shapes[i], list[i], err));
+    return BN_OK;
+}
+
+static bn_status preset_batches(struct bn_bench_options *o, bn_error *err)
+{
+    uint32_t most = 1;
+    if (o->batches.n > 0) return BN_OK;
+    o->batches.list = bn_alloc(1, sizeof *o->batches.list);
+    if (o->batches.list == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < o->threads.n; i++)
+        if (o->threads.list[i] > most) most = o->threads.list[i];
+    o->batches.list[o->batches.n++] = TOKENS_PER_THREAD * most;
+    return BN_OK;
+}
+
+static bool same_shape(const struct bn_train_shape *a, const struct bn_train_shape *b)
+{
+    return a->layers == b->layers && a->width == b->width && a->ffn == b->ffn;
+}
+
+static bn_status add_result(struct job *job, const struct bn_train_shape *shape, uint32_t context,
+                            uint32_t batch, uint32_t threads, bn_error *err)
+{
+    const struct bn_bench_options *o = job->suite.o;
+    struct bn_train_result *r = &job->list[job->n];
+    *r = (struct bn_train_result){.shape = *shape, .context = context, .batch = batch, .n_threads = threads};
+    snprintf(r->name, sizeof r->name, "%ux%ux%u c=%u b=%u t=%u", shape->layers, shape->width, shape->ffn,
+             context, batch, threads);
+    r->n_warmup = o->warmup;
+    r->n = o->warmup + o->reps;
+    r->samples = bn_alloc(r->n, sizeof *r->samples);
+    if (r->samples == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < job->n && r->like == NULL; i++) {
+        const struct bn_train_result *other = &job->list[i];
+        if (other->context != context || other->batch != batch || !same_shape(&other->shape, shape)) continue;
+        if (other->n_threads == threads)
+            return bn_fail(err, BN_ERR_ARG, "the test '%s' is a duplicate", r->name);
+        r->like = other;
+    }
+    job->n++;
+    return BN_OK;
+}
+
+static bn_status combine(struct job *job, bn_error *err)
+{
+    const struct bn_bench_options *o = job->suite.o;
+    size_t n = job->n_shapes * o->contexts.n * o->batches.n * o->threads.n;
+    job->list = bn_alloc(n, sizeof *job->list);
+    if (job->list == NULL) return bn_nomem(err);
+    for (size_t s = 0; s < job->n_shapes; s++)
+        for (size_t c = 0; c < o->contexts.n; c++)
+            for (size_t b = 0; b < o->batches.n; b++)
+                for (size_t t = 0; t < o->threads.n; t++)
+                    BN_TRY(add_result(job, &job->shapes[s], o->contexts.list[c], o->batches.list[b],
+                                      o->threads.list[t], err));
+    return BN_OK;
+}
+
+/* ---- processes ---- */
+
+/* The word of a list "a|b|c". */
+static void put_word(char *out, size_t room, const char *option, const char *list, int i)
+{
+    for (; i > 0; i--)
+        list = strchr(list, '|') + 1;
+    snprintf(out, room, "--%s=%.*s", option, (int)strcspn(list, "|"), list);
+}
+
+static bn_status start(struct bn_train_result *r, const struct bn_bench_options *o, bn_error *err)
+{
+    char words[11][48];
+    const char *arguments[12] = {0};
+    size_t n = 0;
+    put_word(words[n++], sizeof words[0], "arch", ARCHS, o->arch);
+    put_word(words[n++], sizeof words[0], "group", GROUPS, o->group);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } NUMBERS[] = {{"layers", r->shape.layers}, {"width", r->shape.width},       {"ffn", r->shape.ffn},
+                   {"vocab", o->vocab},         {"context", r->context},         {"batch", r->batch},
+                   {"threads", r->n_threads},   {"micro-batch", o->micro_batch}, {"seed", o->seed}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++)
+        snprintf(words[n++], sizeof words[0], "--%s=%llu", NUMBERS[i].name,
+                 (unsigned long long)NUMBERS[i].value);
+    for (size_t i = 0; i < n; i++)
+        arguments[i] = words[i];
+    BN_TRY(bn_trainee_start(&r->trainee, arguments, err));
+    const bn_json *run = r->trainee.run;
+    r->flop = bn_json_number_of(run, "flop_per_token");
+    double pairs = 12.0 * r->shape.layers * r->context * bn_json_number_of(run, "settings.heads") *
+                   bn_json_number_of(run, "settings.head_width");
+    r->least_flop = r->flop - pairs / 2;
+    if (!(r->least_flop > 0)) return bn_fail(err, BN_ERR_FORMAT, "bn-train did not describe the run");
+    return BN_OK;
+}
+
+/* ---- rounds ---- */
+
+static bn_status measure_peak(unsigned n_threads, uint64_t budget_ns, double *flop, bn_error *err)
+{
+    struct bn_bench_limit limit = {
+        .kind = BN_LIMIT_FLOAT, .n_threads = n_threads, .kernels = bn_kernels_find("auto")};
+    BN_TRY(bn_bench_limit_measure(&limit, budget_ns, err));
+    *flop = 2 * limit.rate;
+    return BN_OK;
+}
+
+/* The peak of each number of threads in a round. */
+static bn_status measure_peaks(struct job *job, size_t round, bn_error *err)
+{
+    for (size_t i = 0; i < job->n; i++) {
+        struct bn_train_result *r = &job->list[i];
+        double peak = 0;
+        for (size_t k = 0; k < i && peak <= 0; k++)
+            if (job->list[k].n_threads == r->n_threads) peak = job->list[k].samples[round].peak;
+        if (peak <= 0) BN_TRY(measure_peak(r->n_threads, PEAK_NS, &peak, err));
+        r->samples[round].peak = peak;
+        r->most_peak = fmax(r->most_peak, peak);
+    }
+    return BN_OK;
+}
+
+static bn_status run_rounds(struct job *job, bn_error *err)
+{
+    size_t n_rounds = job->list[0].n;
+    for (size_t round = 0; round < n_rounds; round++) {
+        BN_TRY(measure_peaks(job, round, err));
+        for (size_t i = 0; i < job->n; i++) {
+            struct bn_train_result *r = &job->list[round % 2 == 0 ? i : job->n - 1 - i];
+            bn_progress_show(&job->progress, round * job->n + i);
+            BN_TRY(bn_trainee_step(&r->trainee, &r->samples[round].step, err));
+        }
+    }
+    return BN_OK;
+}
+
+/* A peak that a rate exceeds was disturbed: it is measured again, longer, before a result is refused. */
+static bn_status confirm_peaks(struct job *job, bn_error *err)
+{
+    char why[160];
+    for (size_t i = 0; i < job->n; i++)
+        for (unsigned k = 0; k < 3 && bn_train_refuses(why, &job->list[i]) != NULL; k++) {
+            double peak = 0;
+            BN_TRY(measure_peak(job->list[i].n_threads, 10 * PEAK_NS, &peak, err));
+            job->list[i].most_peak = fmax(job->list[i].most_peak, peak);
+        }
+    return BN_OK;
+}
+
+/* ---- the command ---- */
+
+static void put_settings(struct job *job)
+{
+    const struct bn_bench_options *o = job->suite.o;
+    bn_json *s = job->suite.settings, *shapes = bn_json_put_array(s, "shapes");
+    char text[64];
+    for (size_t i = 0; i < job->n_shapes; i++) {
+        snprintf(text, sizeof text, "%ux%ux%u", job->shapes[i].layers, job->shapes[i].width,
+                 job->shapes[i].ffn);
+        bn_json_add_string(shapes, text);
+    }
+    bn_json_put_u64(s, "vocab", o->vocab);
+    bn_bench_put_list(s, "context", &o->contexts);
+    bn_bench_put_list(s, "batch", &o->batches);
+    bn_json_put_u64(s, "micro_batch", o->micro_batch);
+    bn_json_put_u64(s, "reps", o->reps);
+    bn_json_put_u64(s, "warmup", o->warmup);
+    bn_json_put_u64(s, "seed", o->seed);
+    put_word(text, sizeof text, "arch", ARCHS, o->arch);
+    bn_json_put_string(s, "arch", strchr(text, '=') + 1);
+    put_word(text, sizeof text, "group", GROUPS, o->group);
+    bn_json_put_string(s, "group", strchr(text, '=') + 1);
+}
+
+static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
+{
+    BN_TRY(bn_suite_open(&job->suite, args, "train", err));
+    BN_TRY(read_shapes(job, err));
+    BN_TRY(preset_batches(job->suite.o, err));
+    BN_TRY(combine(job, err));
+    put_settings(job);
+    bn_cli_catch_interrupt();
+    for (size_t i = 0; i < job->n; i++)
+        BN_TRY(start(&job->list[i], job->suite.o, err));
+    bn_progress_begin(&job->progress, "train", job->n * job->list[0].n, args->quiet);
+    bn_status status = run_rounds(job, err);
+    bn_progress_clear(&job->progress);
+    for (size_t i = 0; i < job->n && status == BN_OK; i++)
+        status = bn_trainee_finish(&job->list[i].trainee, err);
+    if (status == BN_OK) status = confirm_peaks(job, err);
+    return status == BN_OK ? bn_train_report(&job->suite, job->list, job->n, err) : status;
+}
+
+bn_status bn_bench_train(struct bn_args *args, bn_error *err)
+{
+    struct job *job = bn_alloc(1, sizeof *job);
+    if (job == NULL) return bn_nomem(err);
+    bn_status status = run(job, args, err);
+    for (size_t i = 0; i < job->n; i++)
+        bn_trainee_close(&job->list[i].trainee);
+    status = bn_suite_finish(&job->suite, status, err);
+    for (size_t i = 0; i < job->n; i++)
+        bn_free(job->list[i].samples);
+    bn_free(job->list);
+    bn_free(job->shapes);
+    bn_free(job);
+    return status;
+}
