@@ -130,12 +130,14 @@ static void summarise(const struct bn_train_run *run)
 {
     const struct bn_trainer *t = &run->trainer;
     double flop = bn_pass_flop(&t->weights) * rate_of(run);
-    uint64_t all = t->times.passes_ns + t->times.optimiser_ns;
+    const struct bn_train_times *times = &t->times;
+    double all = (double)(times->passes_ns + times->optimiser_ns) * bn_team_size(t->team);
     char rate[BN_UNITS_ROOM];
-    if (t->step == run->began_step) return;
-    bn_report_note(0, "%s, %.1f GFLOP/s; %.1f %% of the time in the optimiser",
+    if (t->step == run->began_step || !(all > 0)) return;
+    bn_report_note(0, "%s, %.1f GFLOP/s; %.1f %% forward, %.1f %% backward, %.1f %% optimiser",
                    bn_units_text(rate, rate_of(run), "tok/s"), flop * 1e-9,
-                   all > 0 ? 100.0 * (double)t->times.optimiser_ns / (double)all : 0.0);
+                   100 * (double)times->forward_ns / all, 100 * (double)times->backward_ns / all,
+                   100 * (double)times->optimiser_ns * bn_team_size(t->team) / all);
 }
 
 static bn_status write_results(struct bn_train_run *run, bn_error *err)
