@@ -26,7 +26,9 @@ Hadamard::Hadamard(const Gguf &file, HadamardFault fault) : fault_(fault)
 {
     if (!file.has_prefix(prefix)) return;
     const std::uint64_t version = file.integer(prefix + "version");
-    if (version != 1) throw Unsupported("key '" + prefix + "version' is " + std::to_string(version));
+    const bool tied = file.integer(prefix + "tied_output", 0) != 0;
+    if (version != (tied ? 2 : 1))
+        throw Unsupported("key '" + prefix + "version' is " + std::to_string(version));
     expect(file, "transform", "normalized-sylvester-walsh-hadamard");
     expect(file, "axis", "input-last-dimension");
     block_ = static_cast<std::size_t>(file.integer(prefix + "block_size"));

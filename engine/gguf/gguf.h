@@ -119,10 +119,10 @@ void bn_gguf_put_u32(struct bn_gguf_writer *w, const char *key, uint32_t value);
 void bn_gguf_put_f32(struct bn_gguf_writer *w, const char *key, float value);
 void bn_gguf_put_bool(struct bn_gguf_writer *w, const char *key, bool value);
 void bn_gguf_put_str(struct bn_gguf_writer *w, const char *key, const char *value, size_t n_bytes);
-/* Starts an array; then n elements follow by bn_buf_append(&w->kv, ...), strings by bn_gguf_put_element_str.
- */
+/* Starts an array; then n elements follow by bn_buf_append(&w->kv, ...) or the functions after this one. */
 void bn_gguf_put_array(struct bn_gguf_writer *w, const char *key, enum bn_gguf_type element, uint64_t n);
 void bn_gguf_put_element_str(struct bn_gguf_writer *w, const char *value, size_t n_bytes);
+void bn_gguf_put_element_i32(struct bn_gguf_writer *w, int32_t value);
 /* Declares the next tensor. A shape or type that bn_type_bytes refuses makes bn_gguf_write_head fail. */
 void bn_gguf_put_tensor(struct bn_gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
                         const uint64_t *ne);

@@ -71,6 +71,11 @@ void bn_gguf_put_element_str(struct bn_gguf_writer *w, const char *value, size_t
     put_text(&w->kv, value, n_bytes);
 }
 
+void bn_gguf_put_element_i32(struct bn_gguf_writer *w, int32_t value)
+{
+    put_le(&w->kv, (uint32_t)value, 4);
+}
+
 uint64_t bn_gguf_padding(const struct bn_gguf_writer *w, uint64_t n)
 {
     uint64_t alignment = w->alignment != 0 ? w->alignment : BN_GGUF_DEFAULT_ALIGNMENT;

@@ -39,11 +39,26 @@ static bn_status expect_text(const struct bn_gguf *gguf, const char *key, const 
     return fail(gguf, BN_ERR_UNSUPPORTED, key, what, err);
 }
 
+/* Version 2 says that a rotated embedding is the head too, as it is in version 1 without output.weight. */
+static bn_status check_version(const struct bn_gguf *gguf, uint32_t version, bn_error *err)
+{
+    bool tied = false;
+    bn_status status = bn_gguf_bool(gguf, KEY("tied_output"), &tied, err);
+    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    if (version != 1 && version != 2)
+        return fail(gguf, BN_ERR_UNSUPPORTED, KEY("version"), "not version 1 or 2", err);
+    if (tied != (version == 2))
+        return fail(gguf, BN_ERR_FORMAT, KEY("tied_output"),
+                    tied ? "needs version 2" : "missing in version 2", err);
+    if (!tied || bn_gguf_find_tensor(gguf, "output.weight") == NULL) return BN_OK;
+    return fail(gguf, BN_ERR_FORMAT, KEY("tied_output"), "true, and the file has output.weight", err);
+}
+
 static bn_status read_block(struct bn_hadamard *h, const struct bn_gguf *gguf, bn_error *err)
 {
     uint32_t version = 0, block = 0;
     BN_TRY(missing(bn_gguf_u32(gguf, KEY("version"), &version, err), KEY("version"), err));
-    if (version != 1) return fail(gguf, BN_ERR_UNSUPPORTED, KEY("version"), "not version 1", err);
+    BN_TRY(check_version(gguf, version, err));
     BN_TRY(expect_text(gguf, KEY("transform"), "normalized-sylvester-walsh-hadamard", err));
     BN_TRY(expect_text(gguf, KEY("axis"), "input-last-dimension", err));
     BN_TRY(missing(bn_gguf_u32(gguf, KEY("block_size"), &block, err), KEY("block_size"), err));

@@ -12,6 +12,7 @@
 /* What a file says; each test changes one thing. */
 struct keys {
     uint32_t version, block, width;
+    bool tied, head; /* tied_output; the file has output.weight */
     const char *transform, *axis, *mode, *names[2], *inverse;
     int32_t sign; /* of the first value; the others are 1 */
     uint32_t n_signs;
@@ -60,10 +61,14 @@ static bn_status read_keys(const struct keys *k, struct bn_hadamard *h, bn_error
     }
     bn_gguf_put_array(&w, "prism.hadamard.inverse_weight_names", BN_GGUF_STRING, 1);
     bn_gguf_put_element_str(&w, k->inverse, strlen(k->inverse));
+    if (k->tied) bn_gguf_put_bool(&w, "prism.hadamard.tied_output", true);
+    if (k->head) bn_gguf_put_tensor(&w, "output.weight", BN_TYPE_F32, 1, (const uint64_t[]){8});
     bn_gguf_close(&gguf);
     bn_buf_release(&bytes);
     bytes = (struct bn_buf){.max = ROOM};
     assert_int_equal(bn_gguf_write_head(&w, &bytes, err), BN_OK);
+    for (size_t i = 0; k->head && i < 32; i++)
+        bn_buf_putc(&bytes, '\0'); /* its values */
     bn_gguf_writer_release(&w);
     assert_int_equal(bn_gguf_open(&gguf, bytes.data, bytes.len, err), BN_OK);
     return bn_hadamard_read(h, &gguf, err);
@@ -99,10 +104,27 @@ static void keys_are_read(void **state)
         bn_hadamard_release(&h);                            \
     } while (0)
 
+/* A rotated embedding that is the head too. */
+static void a_tied_head(void **state)
+{
+    (void)state;
+    struct keys k = GOOD;
+    struct bn_hadamard h;
+    bn_error err = {0};
+    k.version = 2;
+    k.tied = true;
+    assert_int_equal(read_keys(&k, &h, &err), BN_OK);
+    assert_true(h.embedding);
+    bn_hadamard_release(&h);
+}
+
 static void the_unknown_is_refused(void **state)
 {
     (void)state;
-    REFUSED(BN_ERR_UNSUPPORTED, "version", k.version = 2);
+    REFUSED(BN_ERR_UNSUPPORTED, "version", k.version = 3);
+    REFUSED(BN_ERR_FORMAT, "tied_output", k.version = 2);
+    REFUSED(BN_ERR_FORMAT, "tied_output", k.tied = true);
+    REFUSED(BN_ERR_FORMAT, "tied_output", k.version = 2, k.tied = true, k.head = true);
     REFUSED(BN_ERR_UNSUPPORTED, "transform", k.transform = "cosine");
     REFUSED(BN_ERR_UNSUPPORTED, "axis", k.axis = "output");
     REFUSED(BN_ERR_UNSUPPORTED, "sign_mode", k.mode = "random");
@@ -143,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_are_read),
+        cmocka_unit_test(a_tied_head),
         cmocka_unit_test(the_unknown_is_refused),
         cmocka_unit_test(the_transform),
     };
