@@ -20,7 +20,7 @@
 #include "tools/cli/programs.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"
-#include "tools/convert/record.h"
+#include "tools/convert/write.h"
 
 static const struct bn_option OPTIONS[] = {
     BN_OPTION("to", "type of the ternary weights in the result", .arg = BN_CV_TARGETS,
@@ -125,6 +125,9 @@ static bn_status list_plan(const struct convert *c, bn_error *err)
     if (status == BN_OK) fputs(bn_buf_text(&text), stdout);
     if (status == BN_OK)
         printf("%zu tensors, %s\n", c->plan.n_tensors, bn_units_text(size, (double)total, "bytes"));
+    if (status == BN_OK && c->plan.n_vision + c->plan.n_next > 0)
+        printf("left out: %zu tensors of the vision tower, %zu of layers that predict further tokens\n",
+               c->plan.n_vision, c->plan.n_next);
     bn_buf_release(&text);
     return status;
 }

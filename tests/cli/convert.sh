@@ -186,6 +186,11 @@ folder $llama trits llama3
 says 0 "the scaling of Llama 3 is a tensor" 'rope_freqs.weight +32 ' "$convert" "$tmp/folder" --to i2_s --dry-run
 folder $llama trits qwen
 check "Qwen's rule is recognised" bash -c "'$convert' '$tmp/folder' --to i2_s -o '$tmp/q.gguf' && grep -qa 'tokenizer.ggml.pre.\{12\}qwen2' '$tmp/q.gguf'"
+folder $llama trits falcon
+check "the rule of Falcon is recognised" bash -c "'$convert' '$tmp/folder' --to i2_s -o '$tmp/q.gguf' && grep -qa 'tokenizer.ggml.pre.\{12\}falcon_e' '$tmp/q.gguf'"
+folder $llama trits falcon digits
+says 9 "but not with another one for digits" '--pre NAME: falcon3 for Falcon3' to "$tmp/folder" i2_s
+check "for which a name can be given" to "$tmp/folder" i2_s --pre falcon3
 folder $llama trits end
 to "$tmp/folder" i2_s >/dev/null
 key() { "$out/bn-run" inspect --json -m "$tmp/i2_s.gguf" | python3 -c "
@@ -305,7 +310,7 @@ refuse path shards 4 'is not a .safetensors name'
 check "no output appeared" bash -c "! ls '$tmp'/no.gguf* 2>/dev/null"
 folder $llama trits
 echo '{}' >"$tmp/folder/hadamard_packing.json"
-says 9 "a folder with rotated weights is refused" 'rotated weights are not converted' to "$tmp/folder" i2_s
+says 9 "an unknown hadamard_packing.json is refused" 'hadamard_packing.json: schema_version is not 1, 2 or 3' to "$tmp/folder" i2_s
 rm "$tmp/folder/hadamard_packing.json"
 truncate -s -1 "$tmp/folder/model.safetensors"
 says 4 "a file that is cut off" 'model.safetensors: .*is not within .*\(at byte' to "$tmp/folder" i2_s

@@ -316,7 +316,11 @@ const END = {type: 'TemplateProcessing', pair: [], special_tokens: {},
 json('tokenizer.json', vocabulary ? spm_json(vocabulary) : {
     version: '1.0', truncation: null, padding: null, added_tokens: added,
     normalizer: has('qwen') ? {type: 'NFC'} : null,
-    pre_tokenizer: {type: 'Sequence', pretokenizers: [
+    pre_tokenizer: has('falcon') ? {type: 'Sequence', pretokenizers: [
+        {type: 'Punctuation', behavior: 'Contiguous'},
+        {type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true},
+        {type: 'Split', pattern: {Regex: has('digits') ? '[0-9][0-9][0-9]' : '[0-9]'}, behavior: 'Isolated', invert: false}]}
+    : {type: 'Sequence', pretokenizers: [
         {type: 'Split', pattern: {Regex: has('regex') ? '\\w+' : REGEX}, behavior: 'Isolated', invert: false},
         {type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false}]},
     post_processor: has('end') ? END : null, decoder: {type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true},

@@ -24,6 +24,8 @@ static const struct bn_cv_arch ARCHS[] = {
      .rope_theta = 1e6, .norm_shift = 1.0f, .put_own = bn_cv_gemma3_keys},
     {"minicpm", NULL, "minicpm", "silu", .interleaved = true, .rope_theta = 1e4,
      .put_own = bn_cv_minicpm_keys},
+    {"qwen35", NULL, "qwen3_5_text", "silu", .head_norms = true, .hybrid = true, .norm_shift = 1.0f,
+     .put_own = bn_cv_qwen35_keys},
 };
 
 static const char *text(const bn_json *object, const char *name)
@@ -31,12 +33,18 @@ static const char *text(const bn_json *object, const char *name)
     return bn_json_text_of(object, name);
 }
 
+const bn_json *bn_cv_folder_setting(const struct bn_cv_folder *f, const char *name)
+{
+    const bn_json *value = bn_json_get(f->config, name);
+    return value != NULL ? value : bn_json_get(f->root, name);
+}
+
 static bn_status find_arch(struct bn_cv_folder *f, bn_error *err)
 {
     const char *class_name = "", *type = text(f->config, "model_type");
     const char *activation = text(f->config, "hidden_act");
     if (activation[0] == '\0') activation = text(f->config, "hidden_activation");
-    (void)bn_json_string(bn_json_at(bn_json_get(f->config, "architectures"), 0), &class_name);
+    (void)bn_json_string(bn_json_at(bn_json_get(f->root, "architectures"), 0), &class_name);
     for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++) {
         const struct bn_cv_arch *a = &ARCHS[i];
         if (a->class_name != NULL && strcasecmp(a->class_name, class_name) != 0) continue;
@@ -50,13 +58,13 @@ static bn_status find_arch(struct bn_cv_folder *f, bn_error *err)
         bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
                    "the architecture '%.60s' (model_type '%.40s', hidden_act '%.20s') is not supported",
                    class_name, type, activation),
-        err, "supported are BitNetForCausalLM, Qwen3, Llama, Gemma 3 and MiniCPM");
+        err, "supported are BitNetForCausalLM, Qwen3, Qwen3.5, Llama, Gemma 3 and MiniCPM");
 }
 
 /* ---- numbers ---- */
 
-static bn_status number(const struct bn_cv_folder *f, const char *name, bool required, uint64_t *out,
-                        bn_error *err)
+bn_status bn_cv_folder_number(const struct bn_cv_folder *f, const char *name, bool required, uint64_t *out,
+                              bn_error *err)
 {
     const bn_json *value = bn_json_get(f->config, name);
     if (!required && (value == NULL || bn_json_kind(value) == BN_JSON_NULL)) return BN_OK;
@@ -67,34 +75,47 @@ static bn_status number(const struct bn_cv_folder *f, const char *name, bool req
 
 static bn_status read_sizes(struct bn_cv_folder *f, bn_error *err)
 {
-    BN_TRY(number(f, "hidden_size", true, &f->n_embd, err));
-    BN_TRY(number(f, "num_hidden_layers", true, &f->n_layer, err));
-    BN_TRY(number(f, "intermediate_size", true, &f->n_ff, err));
-    BN_TRY(number(f, "num_attention_heads", true, &f->n_head, err));
-    BN_TRY(number(f, "vocab_size", true, &f->n_vocab, err));
-    BN_TRY(number(f, "max_position_embeddings", true, &f->n_ctx, err));
+    BN_TRY(bn_cv_folder_number(f, "hidden_size", true, &f->n_embd, err));
+    BN_TRY(bn_cv_folder_number(f, "num_hidden_layers", true, &f->n_layer, err));
+    BN_TRY(bn_cv_folder_number(f, "intermediate_size", true, &f->n_ff, err));
+    BN_TRY(bn_cv_folder_number(f, "num_attention_heads", true, &f->n_head, err));
+    BN_TRY(bn_cv_folder_number(f, "vocab_size", true, &f->n_vocab, err));
+    BN_TRY(bn_cv_folder_number(f, "max_position_embeddings", true, &f->n_ctx, err));
     f->n_head_kv = f->n_head;
-    BN_TRY(number(f, "num_key_value_heads", false, &f->n_head_kv, err));
-    BN_TRY(number(f, "head_dim", false, &f->head_dim, err));
-    if (f->n_layer > 1024) return bn_fail_in(err, BN_ERR_LIMIT, CONFIG, "num_hidden_layers is over 1024");
+    BN_TRY(bn_cv_folder_number(f, "num_key_value_heads", false, &f->n_head_kv, err));
+    BN_TRY(bn_cv_folder_number(f, "head_dim", false, &f->head_dim, err));
+    if (f->n_layer > BN_CV_MAX_LAYERS)
+        return bn_fail_in(err, BN_ERR_LIMIT, CONFIG, "num_hidden_layers is over %u", BN_CV_MAX_LAYERS);
     if (f->head_dim != 0) return BN_OK;
     f->head_dim = f->n_embd / f->n_head;
     if (f->n_embd % f->n_head == 0) return BN_OK;
     return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "num_attention_heads does not divide hidden_size");
 }
 
+/* How much of each head is rotated: all of it, but in hybrids. */
+static bn_status read_rotated(struct bn_cv_folder *f, bn_error *err)
+{
+    double share = f->arch->hybrid ? 0.25 : 1.0;
+    (void)bn_json_number(bn_json_path(f->config, "rope_parameters.partial_rotary_factor"), &share);
+    (void)bn_json_number(bn_json_get(f->config, "partial_rotary_factor"), &share);
+    if (share > 0.0 && share <= 1.0) f->n_rot = (uint64_t)((double)f->head_dim * share);
+    if (f->arch->hybrid && f->n_rot >= 2 && f->n_rot % 2 == 0) return BN_OK;
+    if (!f->arch->hybrid && share >= 1.0 && share <= 1.0) return BN_OK;
+    return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
+                      f->arch->hybrid ? "partial_rotary_factor %g does not give an even number of elements"
+                                      : "partial_rotary_factor %g is not supported, only 1",
+                      share);
+}
+
 /* Settings that change the graph, and that no key of these architectures describes. */
 static bn_status refuse_others(const struct bn_cv_folder *f, bn_error *err)
 {
-    double share = 1.0;
-    (void)bn_json_number(bn_json_path(f->config, "rope_parameters.partial_rotary_factor"), &share);
-    (void)bn_json_number(bn_json_get(f->config, "partial_rotary_factor"), &share);
-    if (share < 1.0 || share > 1.0)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                          "partial_rotary_factor %g is not supported, only 1", share);
     if (bn_json_flag_of(f->config, "use_sliding_window"))
         return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "use_sliding_window is not supported");
-    return BN_OK;
+    if (bn_json_get(f->root, "hadamard") == NULL || f->rotation != NULL) return BN_OK;
+    return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
+                              "it describes rotated weights, and there is no hadamard_packing.json"),
+                   err, "convert the GGUF file of the model, whose keys describe the rotation");
 }
 
 /* ---- the two meanings of weight_scale ---- */
@@ -103,7 +124,7 @@ static bn_status refuse_others(const struct bn_cv_folder *f, bn_error *err)
  * in quantization_config; BitLinear is the default. */
 static bn_status read_quantization(struct bn_cv_folder *f, bn_error *err)
 {
-    const bn_json *q = bn_json_get(f->config, "quantization_config");
+    const bn_json *q = bn_cv_folder_setting(f, "quantization_config");
     const char *method = text(q, "quant_method"), *class_name = text(q, "linear_class");
     f->bitnet = strcmp(method, "bitnet") == 0;
     if (method[0] != '\0' && !f->bitnet)
@@ -185,7 +206,7 @@ static bn_status put_keys(struct bn_cv_folder *f, bn_error *err)
     put(f, "attention.head_count_kv", f->n_head_kv);
     put(f, "attention.key_length", f->head_dim);
     put(f, "attention.value_length", f->head_dim);
-    put(f, "rope.dimension_count", f->head_dim);
+    put(f, "rope.dimension_count", f->n_rot);
     BN_TRY(put_epsilon(f, err));
     BN_TRY(bn_cv_folder_rope(f, err));
     if (f->arch->put_own != NULL) BN_TRY(f->arch->put_own(f, err));
@@ -195,8 +216,12 @@ static bn_status put_keys(struct bn_cv_folder *f, bn_error *err)
 bn_status bn_cv_folder_config(struct bn_cv_folder *f, bn_error *err)
 {
     size_t input;
+    const bn_json *part = bn_json_get(f->root, "text_config");
+    f->config = part != NULL && bn_json_kind(part) == BN_JSON_OBJECT ? part : f->root;
     BN_TRY(find_arch(f, err));
+    f->norm_shift = f->arch->norm_shift;
     BN_TRY(read_sizes(f, err));
+    BN_TRY(read_rotated(f, err));
     BN_TRY(refuse_others(f, err));
     BN_TRY(read_quantization(f, err));
     const char *probe = "model.layers.0.self_attn.q_proj.norm.weight";

@@ -2,7 +2,8 @@
  *
  * Keys that only one architecture has. gemma3: as transformers' Gemma3TextConfig, in both of its spellings: layer i is
  * local unless i + 1 is a multiple of the period; older files name the period, newer ones the type of each layer.
- * minicpm: the factors of MiniCPM, as llama.cpp's converter writes them.
+ * minicpm: the factors of MiniCPM, as llama.cpp's converter writes them. qwen35: the sizes of the recurrent layers of
+ * Qwen3.5, and which layers they are.
  */
 #include <math.h>
 #include <stdio.h>
@@ -130,4 +131,85 @@ bn_status bn_cv_minicpm_keys(struct bn_cv_folder *f, bn_error *err)
     put_f32(f, "residual_scale", values[1] / sqrt((double)f->n_layer));
     put_f32(f, "logit_scale", (double)f->n_embd / values[2]);
     return BN_OK;
+}
+
+/* ---- qwen35 ---- */
+
+/* The sections of positions in pictures; texts have the same position in all of them. */
+static bn_status put_sections(struct bn_cv_folder *f, bn_error *err)
+{
+    static const uint64_t PRESET[] = {11, 11, 10, 0};
+    const bn_json *list = bn_json_path(f->config, "rope_parameters.mrope_section");
+    char key[128];
+    if (!is_given(list)) list = bn_json_path(f->config, "rope_scaling.mrope_section");
+    if (is_given(list) && (bn_json_size(list) < 3 || bn_json_size(list) > 4))
+        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "mrope_section does not have 3 or 4 numbers");
+    snprintf(key, sizeof key, "%s.rope.dimension_sections", f->arch->name);
+    bn_gguf_put_array(&f->plan->keys, key, BN_GGUF_I32, BN_ARRAY_LEN(PRESET));
+    for (size_t i = 0; i < BN_ARRAY_LEN(PRESET); i++) {
+        uint64_t n = is_given(list) ? 0 : PRESET[i];
+        if (i < bn_json_size(list) && (!bn_json_u64(bn_json_at(list, i), &n) || n > f->n_rot))
+            return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "mrope_section: number %zu is not from 0 to %llu",
+                              i, (unsigned long long)f->n_rot);
+        bn_gguf_put_element_i32(&f->plan->keys, (int32_t)n);
+    }
+    return BN_OK;
+}
+
+/* Each interval-th layer has attention, or the layers that layer_types names. */
+static bn_status put_layers(struct bn_cv_folder *f, bn_error *err)
+{
+    const bn_json *types = bn_json_get(f->config, "layer_types"), *e = bn_json_first(types);
+    uint64_t interval = 4, first = f->n_layer;
+    bool repeats = true;
+    char key[128];
+    BN_TRY(bn_cv_folder_number(f, "full_attention_interval", false, &interval, err));
+    if (is_given(types) && bn_json_size(types) != f->n_layer)
+        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "layer_types does not have one type for each layer");
+    for (uint64_t i = 0; i < f->n_layer; i++, e = e != NULL ? bn_json_next(e) : NULL) {
+        const char *type = (i + 1) % interval == 0 ? "full_attention" : "linear_attention";
+        if (is_given(types)) type = "";
+        (void)bn_json_string(e, &type);
+        f->recurrent.layers[i] = strcmp(type, "linear_attention") == 0;
+        if (!f->recurrent.layers[i] && strcmp(type, "full_attention") != 0)
+            return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "the type '%.40s' of a layer is not supported",
+                              type);
+        if (!f->recurrent.layers[i] && i < first) first = i;
+        repeats &= f->recurrent.layers[i] == ((i + 1) % (first + 1) != 0);
+    }
+    if (repeats) {
+        put_u32(f, "full_attention_interval", first + 1);
+        return BN_OK;
+    }
+    snprintf(key, sizeof key, "%s.attention.recurrent_layers", f->arch->name);
+    bn_gguf_put_array(&f->plan->keys, key, BN_GGUF_BOOL, f->n_layer);
+    bn_buf_append(&f->plan->keys.kv, f->recurrent.layers, (size_t)f->n_layer);
+    return BN_OK;
+}
+
+bn_status bn_cv_qwen35_keys(struct bn_cv_folder *f, bn_error *err)
+{
+    uint64_t value_dim = 0;
+    bool gate = true;
+    BN_TRY(bn_cv_folder_number(f, "linear_conv_kernel_dim", true, &f->recurrent.n_taps, err));
+    BN_TRY(bn_cv_folder_number(f, "linear_key_head_dim", true, &f->recurrent.head_dim, err));
+    BN_TRY(bn_cv_folder_number(f, "linear_value_head_dim", true, &value_dim, err));
+    BN_TRY(bn_cv_folder_number(f, "linear_num_key_heads", true, &f->recurrent.n_key, err));
+    BN_TRY(bn_cv_folder_number(f, "linear_num_value_heads", true, &f->recurrent.n_value, err));
+    (void)bn_json_bool(bn_json_get(f->config, "attn_output_gate"), &gate);
+    if (!gate) return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "attn_output_gate false is not supported");
+    if (value_dim != f->recurrent.head_dim)
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
+                          "linear_value_head_dim %llu is not linear_key_head_dim %llu",
+                          (unsigned long long)value_dim, (unsigned long long)f->recurrent.head_dim);
+    if (f->recurrent.n_value % f->recurrent.n_key != 0)
+        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG,
+                          "linear_num_key_heads does not divide linear_num_value_heads");
+    put_u32(f, "ssm.conv_kernel", f->recurrent.n_taps);
+    put_u32(f, "ssm.state_size", f->recurrent.head_dim);
+    put_u32(f, "ssm.group_count", f->recurrent.n_key);
+    put_u32(f, "ssm.time_step_rank", f->recurrent.n_value);
+    put_u32(f, "ssm.inner_size", f->recurrent.n_value * f->recurrent.head_dim);
+    BN_TRY(put_sections(f, err));
+    return put_layers(f, err);
 }

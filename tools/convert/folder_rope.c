@@ -89,7 +89,7 @@ static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double 
 {
     static const double TAU = 6.283185307179586;
     double factor, low, high, original;
-    size_t n = (size_t)f->head_dim / 2;
+    size_t n = (size_t)f->n_rot / 2;
     BN_TRY(positive(rope, "factor", 8, &factor, err));
     BN_TRY(positive(rope, "low_freq_factor", 1, &low, err));
     BN_TRY(positive(rope, "high_freq_factor", 4, &high, err));
@@ -101,7 +101,7 @@ static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double 
     f->plan->owned = bn_alloc(n, sizeof *f->plan->owned);
     if (f->plan->owned == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++) {
-        double wave = TAU * pow(theta, 2.0 * (double)i / (double)f->head_dim);
+        double wave = TAU * pow(theta, 2.0 * (double)i / (double)f->n_rot);
         f->plan->owned[i] = (float)llama3_divisor(wave, factor, low, high, original);
     }
     own(t, "rope_freqs.weight", f->plan->owned, n);
@@ -127,7 +127,7 @@ static bn_status add_long_rope(struct bn_cv_folder *f, const bn_json *rope, bn_e
 {
     static const char *const NAMES[] = {"long_factor", "short_factor"};
     static const char *const TENSORS[] = {"rope_factors_long.weight", "rope_factors_short.weight"};
-    size_t n = (size_t)f->head_dim / 2;
+    size_t n = (size_t)f->n_rot / 2;
     char key[128];
     double original;
     BN_TRY(positive(rope, "original_max_position_embeddings", (double)f->n_ctx, &original, err));

@@ -17,8 +17,18 @@
 #include "tools/convert/rows.h"
 #include "tools/convert/write.h"
 
-enum width { W_EMBD, W_Q, W_KV, W_FF, W_HEAD, W_VOCAB };
-enum when { ALWAYS, SUB_NORMS, HEAD_NORMS, INPUT_NORMS, POST_NORMS, NO_POST_NORMS };
+enum width { W_EMBD, W_Q, W_GATED_Q, W_KV, W_FF, W_HEAD, W_VOCAB };
+enum when {
+    ALWAYS,
+    ATTENTION,
+    RECURRENT,
+    SUB_NORMS,
+    HEAD_NORMS,
+    INPUT_NORMS,
+    POST_NORMS,
+    NO_FFN_NORM,
+    FFN_NORM
+};
 
 /* A layer in the order of the result; columns 0: a norm. */
 static const struct {
@@ -32,16 +42,17 @@ static const struct {
     {"self_attn.q_proj.norm", NULL, "attn_q_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
     {"self_attn.k_proj.norm", NULL, "attn_k_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
     {"self_attn.v_proj.norm", NULL, "attn_v_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
-    {"self_attn.q_proj", NULL, "attn_q", W_Q, W_EMBD, true, ALWAYS},
-    {"self_attn.k_proj", NULL, "attn_k", W_KV, W_EMBD, true, ALWAYS},
-    {"self_attn.v_proj", NULL, "attn_v", W_KV, W_EMBD, true, ALWAYS},
+    {"self_attn.q_proj", NULL, "attn_q", W_GATED_Q, W_EMBD, true, ATTENTION},
+    {"self_attn.k_proj", NULL, "attn_k", W_KV, W_EMBD, true, ATTENTION},
+    {"self_attn.v_proj", NULL, "attn_v", W_KV, W_EMBD, true, ATTENTION},
     {"self_attn.q_norm", NULL, "attn_q_norm", W_HEAD, W_EMBD, false, HEAD_NORMS},
     {"self_attn.k_norm", NULL, "attn_k_norm", W_HEAD, W_EMBD, false, HEAD_NORMS},
     {"self_attn.attn_sub_norm", "self_attn.inner_attn_ln", "attn_sub_norm", W_Q, W_EMBD, false, SUB_NORMS},
     {"self_attn.o_proj.norm", NULL, "attn_output_norm_in", W_Q, W_EMBD, false, INPUT_NORMS},
-    {"self_attn.o_proj", NULL, "attn_output", W_EMBD, W_Q, true, ALWAYS},
-    {"post_attention_layernorm", NULL, "post_attention_norm", W_EMBD, W_EMBD, false, POST_NORMS},
-    {"post_attention_layernorm", NULL, "ffn_norm", W_EMBD, W_EMBD, false, NO_POST_NORMS},
+    {"self_attn.o_proj", NULL, "attn_output", W_EMBD, W_Q, true, ATTENTION},
+    {NULL, NULL, NULL, W_EMBD, W_EMBD, false, RECURRENT}, /* folder_recurrent.c */
+    {"post_attention_layernorm", NULL, "post_attention_norm", W_EMBD, W_EMBD, false, NO_FFN_NORM},
+    {"post_attention_layernorm", NULL, "ffn_norm", W_EMBD, W_EMBD, false, FFN_NORM},
     {"pre_feedforward_layernorm", NULL, "ffn_norm", W_EMBD, W_EMBD, false, POST_NORMS},
     {"mlp.gate_proj.norm", NULL, "ffn_gate_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
     {"mlp.up_proj.norm", NULL, "ffn_up_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
@@ -56,81 +67,105 @@ static const struct {
 static uint64_t width_of(const struct bn_cv_folder *f, enum width w)
 {
     const uint64_t widths[] = {
-        [W_EMBD] = f->n_embd, [W_Q] = f->n_head * f->head_dim, [W_KV] = f->n_head_kv * f->head_dim,
-        [W_FF] = f->n_ff,     [W_HEAD] = f->head_dim,          [W_VOCAB] = f->n_vocab,
+        [W_EMBD] = f->n_embd,
+        [W_Q] = f->n_head * f->head_dim,
+        [W_KV] = f->n_head_kv * f->head_dim,
+        [W_FF] = f->n_ff,
+        [W_HEAD] = f->head_dim,
+        [W_VOCAB] = f->n_vocab,
+        [W_GATED_Q] = f->n_head * f->head_dim * (f->arch->hybrid ? 2 : 1),
     };
     return widths[w];
 }
 
-static bool is_wanted(const struct bn_cv_folder *f, enum when when)
+static bool is_wanted(const struct bn_cv_folder *f, uint64_t layer, enum when when)
 {
+    const bool recurrent = f->recurrent.layers[layer] != 0;
     const bool wanted[] = {
         [ALWAYS] = true,
+        [ATTENTION] = !recurrent,
+        [RECURRENT] = recurrent,
         [SUB_NORMS] = f->arch->sub_norms,
-        [HEAD_NORMS] = f->arch->head_norms,
+        [HEAD_NORMS] = f->arch->head_norms && !recurrent,
         [INPUT_NORMS] = f->input_norms,
         [POST_NORMS] = f->arch->post_norms,
-        [NO_POST_NORMS] = !f->arch->post_norms,
+        [NO_FFN_NORM] = f->arch->post_norms || f->arch->hybrid,
+        [FFN_NORM] = !f->arch->post_norms && !f->arch->hybrid,
     };
     return wanted[when];
 }
 
 /* ---- finding ---- */
 
-struct found {
-    const struct bn_st_tensor *t;
-    size_t input;
-};
+/* Longer ones first. Models that also see have their text part under another name in transformers and in MLX. */
+static const char *const PREFIXES[] = {"model.language_model.", "language_model.model.", "language_model.",
+                                       "model.", ""};
 
-/* "<name><suffix>", with and without "model." before it. */
-static bool find(struct bn_cv_folder *f, const char *name, const char *suffix, struct found *found)
+const char *bn_cv_folder_plain(const char *name)
 {
-    char full[160];
-    snprintf(full, sizeof full, "model.%s%s", name, suffix);
-    found->t = bn_cv_folder_take(f, full, &found->input);
-    if (found->t == NULL) found->t = bn_cv_folder_take(f, full + strlen("model."), &found->input);
+    for (size_t i = 0; i < BN_ARRAY_LEN(PREFIXES); i++)
+        if (strncmp(name, PREFIXES[i], strlen(PREFIXES[i])) == 0) return name + strlen(PREFIXES[i]);
+    return name;
+}
+
+bool bn_cv_folder_find(struct bn_cv_folder *f, const char *name, const char *suffix,
+                       struct bn_cv_found *found)
+{
+    char full[192];
+    found->t = NULL;
+    for (size_t i = 0; i < BN_ARRAY_LEN(PREFIXES) && found->t == NULL; i++) {
+        snprintf(full, sizeof full, "%s%s%s", PREFIXES[i], name, suffix);
+        found->t = bn_cv_folder_take(f, full, &found->input);
+    }
     return found->t != NULL;
 }
 
-static bn_status fail(const struct bn_cv_folder *f, const struct found *found, bn_status code,
-                      const char *what, bn_error *err)
+bn_status bn_cv_folder_fail(const struct bn_cv_folder *f, const struct bn_cv_found *found, bn_status code,
+                            const char *what, bn_error *err)
 {
     char where[600];
     snprintf(where, sizeof where, "%s: %s", f->plan->inputs[found->input].name, found->t->name);
     return bn_fail_at(err, code, found->t->info_offset, where, "%s", what);
 }
 
-/* n_dims sizes, rows first. */
-static bn_status check_shape(const struct bn_cv_folder *f, const struct found *found, uint32_t n_dims,
-                             uint64_t rows, uint64_t columns, bn_error *err)
+bn_status bn_cv_folder_shape(const struct bn_cv_folder *f, const struct bn_cv_found *found, uint32_t n_dims,
+                             const uint64_t *sizes, bn_error *err)
 {
-    char what[160];
+    char what[200];
     const struct bn_st_tensor *t = found->t;
-    if (t->n_dims == n_dims && t->dims[0] == rows && (n_dims == 1 || t->dims[1] == columns)) return BN_OK;
+    bool same = t->n_dims == n_dims;
+    for (uint32_t d = 0; d < n_dims && same; d++)
+        same = t->dims[d] == sizes[d];
+    if (same) return BN_OK;
     int at = snprintf(what, sizeof what, "the shape is ");
     for (uint32_t d = 0; d < t->n_dims && d < 4; d++)
         at += snprintf(what + at, sizeof what - (size_t)at, "%s%llu", d > 0 ? " x " : "",
                        (unsigned long long)t->dims[d]);
-    if (n_dims == 1)
-        snprintf(what + at, sizeof what - (size_t)at, ", expected %llu", (unsigned long long)rows);
-    else
-        snprintf(what + at, sizeof what - (size_t)at, ", expected %llu x %llu", (unsigned long long)rows,
-                 (unsigned long long)columns);
-    return fail(f, found, BN_ERR_FORMAT, what, err);
+    for (uint32_t d = 0; d < n_dims && d < 4; d++)
+        at += snprintf(what + at, sizeof what - (size_t)at, "%s%llu", d > 0 ? " x " : ", expected ",
+                       (unsigned long long)sizes[d]);
+    return bn_cv_folder_fail(f, found, BN_ERR_FORMAT, what, err);
 }
 
-static bool float_type(enum bn_st_type type, uint32_t *out)
+static bn_status check_shape(const struct bn_cv_folder *f, const struct bn_cv_found *found, uint32_t n_dims,
+                             uint64_t rows, uint64_t columns, bn_error *err)
+{
+    return bn_cv_folder_shape(f, found, n_dims, (const uint64_t[]){rows, columns}, err);
+}
+
+bool bn_cv_float_type(enum bn_st_type type, uint32_t *out)
 {
     *out = type == BN_ST_F32 ? BN_TYPE_F32 : type == BN_ST_F16 ? BN_TYPE_F16 : BN_TYPE_BF16;
     return type == BN_ST_F32 || type == BN_ST_F16 || type == BN_ST_BF16;
 }
 
-static bn_status add(struct bn_cv_folder *f, const struct found *found, const char *name, uint64_t rows,
-                     uint64_t columns, struct bn_cv_tensor **out, bn_error *err)
+bn_status bn_cv_folder_add(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *name,
+                           uint64_t rows, uint64_t columns, struct bn_cv_tensor **out, bn_error *err)
 {
     BN_TRY(bn_cv_add_tensor(f->plan, out, err));
     struct bn_cv_tensor *t = *out;
-    snprintf(t->name, sizeof t->name, "%s.weight", name);
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->source = found->t->name;
     t->n_dims = columns > 0 ? 2 : 1;
     t->ne[0] = columns > 0 ? columns : rows;
     t->ne[1] = columns > 0 ? rows : 1;
@@ -141,11 +176,20 @@ static bn_status add(struct bn_cv_folder *f, const struct found *found, const ch
     return BN_OK;
 }
 
+/* The same with the name part.weight. */
+static bn_status add(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *part, uint64_t rows,
+                     uint64_t columns, struct bn_cv_tensor **out, bn_error *err)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.weight", part);
+    return bn_cv_folder_add(f, found, name, rows, columns, out, err);
+}
+
 /* ---- norms, tables ---- */
 
 /* shift: Gemma's norms multiply by 1 + w, but those of inputs, which are BitNet's, by w. */
-static bn_status add_norm(struct bn_cv_folder *f, const struct found *found, const char *name, uint64_t n,
-                          float shift, bn_error *err)
+static bn_status add_norm(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *name,
+                          uint64_t n, float shift, bn_error *err)
 {
     BN_TRY(check_shape(f, found, 1, n, 0, err));
     struct bn_cv_tensor *t;
@@ -153,26 +197,26 @@ static bn_status add_norm(struct bn_cv_folder *f, const struct found *found, con
     t->kind = BN_CV_FLOATS;
     t->to = BN_TYPE_F32;
     t->add = shift;
-    return float_type(found->t->type, &t->from)
+    return bn_cv_float_type(found->t->type, &t->from)
                ? BN_OK
-               : fail(f, found, BN_ERR_UNSUPPORTED, "a norm must be floats", err);
+               : bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED, "a norm must be floats", err);
 }
 
 /* ---- MLX: words of 32 bits with 16 codes, scales and biases of groups ---- */
 
-static bool is_words(const struct found *found)
+static bool is_words(const struct bn_cv_found *found)
 {
     return found->t->type == BN_ST_U32;
 }
 
-static bn_status find_group(const struct bn_cv_folder *f, const struct found *weight, uint32_t *group,
+static bn_status find_group(const struct bn_cv_folder *f, const struct bn_cv_found *weight, uint32_t *group,
                             bn_error *err)
 {
-    const bn_json *q = bn_json_get(f->config, "quantization");
+    const bn_json *q = bn_cv_folder_setting(f, "quantization");
     uint64_t bits = 0, size = 0;
     if (!bn_json_u64(bn_json_get(q, "bits"), &bits) || !bn_json_u64(bn_json_get(q, "group_size"), &size) ||
         bits != 2 || size % BN_CV_GROUP != 0 || size == 0 || size > 1024)
-        return fail(
+        return bn_cv_folder_fail(
             f, weight, BN_ERR_UNSUPPORTED,
             "words of 32 bits, and no quantization of 2 bits with a group_size of 64 or more in config.json",
             err);
@@ -181,22 +225,25 @@ static bn_status find_group(const struct bn_cv_folder *f, const struct found *we
 }
 
 /* name: without .weight. t has the sizes of the result. */
-static bn_status add_words(struct bn_cv_folder *f, const struct found *weight, const char *name,
-                           struct bn_cv_tensor *t, bn_error *err)
+static bn_status add_words(struct bn_cv_folder *f, const struct bn_cv_found *weight, const char *name,
+                           struct bn_cv_tensor *t, uint64_t n_source, bn_error *err)
 {
     static const char *const LISTS[] = {".scales", ".biases"};
-    struct found found[2];
+    struct bn_cv_found found[2];
     uint32_t types[2];
     BN_TRY(find_group(f, weight, &t->group, err));
-    BN_TRY(check_shape(f, weight, 2, t->ne[1], t->ne[0] / 16, err));
+    BN_TRY(check_shape(f, weight, 2, n_source, t->ne[0] / 16, err));
     if (t->ne[0] % t->group != 0)
-        return fail(f, weight, BN_ERR_UNSUPPORTED, "the rows are not a whole number of groups", err);
+        return bn_cv_folder_fail(f, weight, BN_ERR_UNSUPPORTED, "the rows are not a whole number of groups",
+                                 err);
     for (size_t i = 0; i < 2; i++) {
-        if (!find(f, name, LISTS[i], &found[i]))
-            return fail(f, weight, BN_ERR_FORMAT, "words of 32 bits without scales and biases", err);
-        BN_TRY(check_shape(f, &found[i], 2, t->ne[1], t->ne[0] / t->group, err));
-        if (!float_type(found[i].t->type, &types[i]) || types[i] != types[0])
-            return fail(f, &found[i], BN_ERR_FORMAT, "scales and biases must be floats of one type", err);
+        if (!bn_cv_folder_find(f, name, LISTS[i], &found[i]))
+            return bn_cv_folder_fail(f, weight, BN_ERR_FORMAT, "words of 32 bits without scales and biases",
+                                     err);
+        BN_TRY(check_shape(f, &found[i], 2, n_source, t->ne[0] / t->group, err));
+        if (!bn_cv_float_type(found[i].t->type, &types[i]) || types[i] != types[0])
+            return bn_cv_folder_fail(f, &found[i], BN_ERR_FORMAT,
+                                     "scales and biases must be floats of one type", err);
     }
     t->kind = BN_CV_WORDS;
     t->from = types[0];
@@ -207,15 +254,16 @@ static bn_status add_words(struct bn_cv_folder *f, const struct found *weight, c
 }
 
 /* The embedding or the head: ternary when its values are, else as it is. */
-static bn_status add_table(struct bn_cv_folder *f, const struct found *found, const char *from,
+static bn_status add_table(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *from,
                            const char *name, bn_error *err)
 {
     struct bn_cv_tensor *t;
     BN_TRY(add(f, found, name, f->n_vocab, f->n_embd, &t, err));
-    if (is_words(found)) return add_words(f, found, from, t, err);
+    if (is_words(found)) return add_words(f, found, from, t, f->n_vocab, err);
     BN_TRY(check_shape(f, found, 2, f->n_vocab, f->n_embd, err));
-    if (!float_type(found->t->type, &t->from))
-        return fail(f, found, BN_ERR_UNSUPPORTED, "the embedding and the head must be floats", err);
+    if (!bn_cv_float_type(found->t->type, &t->from))
+        return bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED, "the embedding and the head must be floats",
+                                 err);
     bool ternary;
     BN_TRY(bn_cv_is_ternary(t, &ternary, err));
     t->kind = ternary ? BN_CV_TRITS : BN_CV_COPY;
@@ -226,16 +274,16 @@ static bn_status add_table(struct bn_cv_folder *f, const struct found *found, co
 /* ---- linear layers ---- */
 
 static bn_status read_scale(struct bn_cv_folder *f, const char *name, struct bn_cv_tensor *t,
-                            const struct found *weight, bn_error *err)
+                            const struct bn_cv_found *weight, bn_error *err)
 {
-    struct found scale;
+    struct bn_cv_found scale;
     uint32_t type;
     float value = 0;
-    if (!find(f, name, ".weight_scale", &scale))
-        return fail(f, weight, BN_ERR_FORMAT, "packed bytes without a weight_scale", err);
+    if (!bn_cv_folder_find(f, name, ".weight_scale", &scale))
+        return bn_cv_folder_fail(f, weight, BN_ERR_FORMAT, "packed bytes without a weight_scale", err);
     bool one = scale.t->n_dims == 0 || (scale.t->n_dims == 1 && scale.t->dims[0] == 1);
-    if (!one || !float_type(scale.t->type, &type))
-        return fail(f, &scale, BN_ERR_FORMAT, "a weight_scale is not one float", err);
+    if (!one || !bn_cv_float_type(scale.t->type, &type))
+        return bn_cv_folder_fail(f, &scale, BN_ERR_FORMAT, "a weight_scale is not one float", err);
     if (type == BN_TYPE_F32)
         memcpy(&value, scale.t->data, sizeof value);
     else
@@ -243,44 +291,55 @@ static bn_status read_scale(struct bn_cv_folder *f, const char *name, struct bn_
                                                                                        1);
     t->scale = f->divides ? 1.0f / value : value;
     if (value > 0.0f && isfinite(value) && isfinite(t->scale)) return BN_OK;
-    return fail(f, &scale, BN_ERR_FORMAT, "the weight_scale is not a positive number", err);
+    return bn_cv_folder_fail(f, &scale, BN_ERR_FORMAT, "the weight_scale is not a positive number", err);
 }
 
-static bn_status add_packed(struct bn_cv_folder *f, const struct found *found, const char *name,
+static bn_status add_packed(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *name,
                             struct bn_cv_tensor *t, bn_error *err)
 {
     if (!f->bitnet && f->plan->options->weight_scale == 0)
-        return bn_hint(fail(f, found, BN_ERR_UNSUPPORTED,
-                            "packed bytes, and no quantization_config with quant_method bitnet says what "
-                            "weight_scale means",
-                            err),
-                       err, "--weight-scale multiply or divide, as the program that made the model does");
+        return bn_hint(
+            bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED,
+                              "packed bytes, and no quantization_config with quant_method bitnet says what "
+                              "weight_scale means",
+                              err),
+            err, "--weight-scale multiply or divide, as the program that made the model does");
     t->kind = BN_CV_PACKED;
     return read_scale(f, name, t, found, err);
 }
 
-static bn_status add_linear(struct bn_cv_folder *f, size_t i, const struct found *found, const char *name,
-                            const char *part, bn_error *err)
+bn_status bn_cv_folder_linear(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *name,
+                              const char *part, uint64_t rows, uint64_t columns, uint64_t n_source,
+                              struct bn_cv_tensor **out, bn_error *err)
 {
-    uint64_t rows = width_of(f, LAYER[i].rows), columns = width_of(f, LAYER[i].columns);
     bool packed = found->t->type == BN_ST_U8;
-    if (packed && rows % 4 != 0)
-        return fail(f, found, BN_ERR_FORMAT, "the rows cannot be packed four to a byte", err);
-    if (!is_words(found)) BN_TRY(check_shape(f, found, 2, packed ? rows / 4 : rows, columns, err));
+    if (packed && (rows % 4 != 0 || n_source != rows))
+        return bn_cv_folder_fail(f, found, BN_ERR_FORMAT, "the rows cannot be packed four to a byte", err);
+    if (!is_words(found)) BN_TRY(check_shape(f, found, 2, packed ? rows / 4 : n_source, columns, err));
     struct bn_cv_tensor *t;
-    BN_TRY(add(f, found, part, rows, columns, &t, err));
+    BN_TRY(add(f, found, part, rows, columns, out, err));
+    t = *out;
     t->to = f->plan->target->type;
-    if (f->arch->interleaved && LAYER[i].rows == W_Q && LAYER[i].columns == W_EMBD)
-        t->heads = (uint32_t)f->n_head;
-    if (f->arch->interleaved && strcmp(LAYER[i].part, "attn_k") == 0) t->heads = (uint32_t)f->n_head_kv;
     if (packed) return add_packed(f, found, name, t, err);
-    if (is_words(found)) return add_words(f, found, name, t, err);
-    if (!float_type(found->t->type, &t->from))
-        return fail(f, found, BN_ERR_UNSUPPORTED, "a linear layer must be U8, F16, BF16 or F32", err);
+    if (is_words(found)) return add_words(f, found, name, t, n_source, err);
+    if (!bn_cv_float_type(found->t->type, &t->from))
+        return bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED, "a linear layer must be U8, F16, BF16 or F32",
+                                 err);
     bool ternary = true;
     if (f->arch->masters || f->bitnet || f->input_norms || f->plan->options->ternarise)
         BN_TRY(bn_cv_is_ternary(t, &ternary, err));
     t->kind = ternary ? BN_CV_TRITS : BN_CV_MASTER;
+    return BN_OK;
+}
+
+static bn_status add_linear(struct bn_cv_folder *f, size_t i, const struct bn_cv_found *found,
+                            const char *name, const char *part, bn_error *err)
+{
+    uint64_t rows = width_of(f, LAYER[i].rows), columns = width_of(f, LAYER[i].columns);
+    struct bn_cv_tensor *t;
+    BN_TRY(bn_cv_folder_linear(f, found, name, part, rows, columns, rows, &t, err));
+    if (f->arch->interleaved && strcmp(LAYER[i].part, "attn_q") == 0) t->heads = (uint32_t)f->n_head;
+    if (f->arch->interleaved && strcmp(LAYER[i].part, "attn_k") == 0) t->heads = (uint32_t)f->n_head_kv;
     return BN_OK;
 }
 
@@ -294,59 +353,91 @@ static bn_status missing(const char *name, bn_error *err)
 static bn_status add_part(struct bn_cv_folder *f, uint64_t layer, size_t i, bn_error *err)
 {
     char name[96], part[64];
-    struct found found;
+    struct bn_cv_found found;
+    if (LAYER[i].name == NULL) return bn_cv_folder_recurrent(f, layer, err);
     snprintf(name, sizeof name, "layers.%llu.%s", (unsigned long long)layer, LAYER[i].name);
     snprintf(part, sizeof part, "blk.%llu.%s", (unsigned long long)layer, LAYER[i].part);
-    bool there = find(f, name, ".weight", &found);
+    bool there = bn_cv_folder_find(f, name, ".weight", &found);
     if (!there && LAYER[i].other != NULL) {
         snprintf(name, sizeof name, "layers.%llu.%s", (unsigned long long)layer, LAYER[i].other);
-        there = find(f, name, ".weight", &found);
+        there = bn_cv_folder_find(f, name, ".weight", &found);
     }
     if (!there) return missing(name, err);
     if (LAYER[i].linear) return add_linear(f, i, &found, name, part, err);
-    float shift = LAYER[i].when == INPUT_NORMS ? 0.0f : f->arch->norm_shift;
+    float shift = LAYER[i].when == INPUT_NORMS ? 0.0f : f->norm_shift;
     return add_norm(f, &found, part, width_of(f, LAYER[i].rows), shift, err);
 }
 
 /* Without tie_word_embeddings the model is tied when it has no head. An embedding model needs none. */
 static bn_status add_head(struct bn_cv_folder *f, bn_error *err)
 {
-    struct found found;
-    bool tied = false, said = bn_json_bool(bn_json_get(f->config, "tie_word_embeddings"), &tied);
-    bool there = find(f, "lm_head", ".weight", &found);
+    struct bn_cv_found found;
+    bool tied = false, said = bn_json_bool(bn_cv_folder_setting(f, "tie_word_embeddings"), &tied);
+    bool there = bn_cv_folder_find(f, "lm_head", ".weight", &found);
     if (f->arch->sub_norms && there && !tied)
-        return fail(f, &found, BN_ERR_UNSUPPORTED, "a head of its own is not supported in BitNet models",
-                    err);
+        return bn_cv_folder_fail(f, &found, BN_ERR_UNSUPPORTED,
+                                 "a head of its own is not supported in BitNet models", err);
     if (there && !tied) return add_table(f, &found, "lm_head", "output", err);
     if (there || tied || !said || f->input_norms) return BN_OK;
     return missing("lm_head", err);
 }
 
+static bool begins(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* Tensors that texts do not need: a vision tower, and layers that predict further tokens. */
+static bool is_left_out(struct bn_cv_folder *f, const char *name)
+{
+    const char *plain = bn_cv_folder_plain(name);
+    bool vision = begins(plain, "visual.") || begins(plain, "vision_tower."), next = begins(plain, "mtp.");
+    f->plan->n_vision += f->arch->hybrid && vision;
+    f->plan->n_next += f->arch->hybrid && next;
+    return f->arch->hybrid && (vision || next);
+}
+
 /* Every tensor must have a place. Tables of frequencies, which old files have, follow from config.json. */
-static bn_status check_used(const struct bn_cv_folder *f, bn_error *err)
+static bn_status check_used(struct bn_cv_folder *f, bn_error *err)
 {
     static const char FREQUENCIES[] = ".rotary_emb.inv_freq";
     for (size_t s = 0; s < f->n_shards; s++)
         for (size_t i = 0; i < f->shards[s].st.n; i++) {
-            struct found found = {&f->shards[s].st.tensors[i], f->shards[s].input};
+            struct bn_cv_found found = {&f->shards[s].st.tensors[i], f->shards[s].input};
             size_t n = strlen(found.t->name), tail = sizeof FREQUENCIES - 1;
-            if (f->shards[s].used[i] || (n > tail && strcmp(found.t->name + n - tail, FREQUENCIES) == 0))
+            if (f->shards[s].used[i] || (n > tail && strcmp(found.t->name + n - tail, FREQUENCIES) == 0) ||
+                is_left_out(f, found.t->name))
                 continue;
-            return fail(f, &found, BN_ERR_UNSUPPORTED, "the architecture has no such tensor", err);
+            return bn_cv_folder_fail(f, &found, BN_ERR_UNSUPPORTED, "the architecture has no such tensor",
+                                     err);
         }
     return BN_OK;
 }
 
+/* MLX stores the taps of the convolution before its one channel, and has added 1 to the norms. */
+static void find_norm_shift(struct bn_cv_folder *f)
+{
+    struct bn_cv_found found;
+    char name[64];
+    for (uint64_t layer = 0; layer < f->n_layer && f->arch->hybrid; layer++) {
+        snprintf(name, sizeof name, "layers.%llu.linear_attn.conv1d", (unsigned long long)layer);
+        if (!bn_cv_folder_find(f, name, ".weight", &found)) continue;
+        if (found.t->n_dims == 3 && found.t->dims[2] == 1 && f->recurrent.n_taps > 1) f->norm_shift = 0.0f;
+        return;
+    }
+}
+
 bn_status bn_cv_folder_tensors(struct bn_cv_folder *f, bn_error *err)
 {
-    struct found found;
-    if (!find(f, "embed_tokens", ".weight", &found)) return missing("embed_tokens", err);
+    struct bn_cv_found found;
+    find_norm_shift(f);
+    if (!bn_cv_folder_find(f, "embed_tokens", ".weight", &found)) return missing("embed_tokens", err);
     BN_TRY(add_table(f, &found, "embed_tokens", "token_embd", err));
     for (uint64_t layer = 0; layer < f->n_layer; layer++)
         for (size_t i = 0; i < BN_ARRAY_LEN(LAYER); i++)
-            if (is_wanted(f, LAYER[i].when)) BN_TRY(add_part(f, layer, i, err));
-    if (!find(f, "norm", ".weight", &found)) return missing("norm", err);
-    BN_TRY(add_norm(f, &found, "output_norm", f->n_embd, f->arch->norm_shift, err));
+            if (is_wanted(f, layer, LAYER[i].when)) BN_TRY(add_part(f, layer, i, err));
+    if (!bn_cv_folder_find(f, "norm", ".weight", &found)) return missing("norm", err);
+    BN_TRY(add_norm(f, &found, "output_norm", f->n_embd, f->norm_shift, err));
     BN_TRY(add_head(f, err));
     return check_used(f, err);
 }

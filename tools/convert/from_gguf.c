@@ -36,6 +36,7 @@ static bn_status keep_activations(struct bn_cv_plan *plan, bn_error *err)
     struct bn_str text;
     bn_hparams hp = {0};
     snprintf(hp.arch, sizeof hp.arch, "%.31s", plan->arch);
+    if (first == NULL) first = bn_gguf_find_tensor(&plan->gguf, "blk.0.attn_qkv.weight"); /* recurrent */
     if (first == NULL) return BN_OK;
     bool wide = bn_hparams_wide_activations(&hp, first->type);
     bn_status status = bn_gguf_str(&plan->gguf, BN_ACTIVATIONS_KEY, &text, err);

@@ -36,12 +36,20 @@ enum bn_cv_kind {
     BN_CV_TRITS,  /* floats that are -s, 0 or +s in each group of 64 */
     BN_CV_MASTER, /* floats to be ternarised by their mean magnitude */
     BN_CV_PACKED, /* bytes with four rows each: row i rows/4 + r is in bits 2i of row r, code = value + 1 */
-    BN_CV_FLOATS, /* floats, widened to F32 */
+    BN_CV_FLOATS, /* floats, widened to F32 or as they are */
     BN_CV_WORDS,  /* MLX: two bits each, first the lowest of a 32-bit word; weight = scale * code + bias */
+};
+
+/* Where n rows (or columns) of the result come from. They are heads of `size` rows; head h is the value head
+ * h / n_key of the key head h % n_key, and its rows in the source begin at base + h % n_key * per_key + h / n_key * per_value. */
+struct bn_cv_order {
+    uint64_t n; /* 0: not in use, the order is that of the source */
+    uint64_t size, n_key, base, per_key, per_value;
 };
 
 struct bn_cv_tensor {
     char name[BN_GGUF_MAX_NAME_BYTES + 1]; /* in the result */
+    const char *source; /* its name in safetensors, as long as the folder is open; NULL: none */
     enum bn_cv_kind kind;
     uint32_t from, to; /* enum bn_type; from means nothing for BN_CV_PACKED */
     uint32_t n_dims;
@@ -54,9 +62,11 @@ struct bn_cv_tensor {
     float scale;        /* I2_S, BN_CV_PACKED: of the tensor; BN_CV_MASTER: found before writing */
     float target_scale; /* I2_S as the result: the one scale, found before writing */
     float add;          /* BN_CV_FLOATS: is added to each value */
+    bool decay;         /* BN_CV_FLOATS: each value x becomes -exp(x) */
     const unsigned char *scales, *biases; /* BN_CV_WORDS: of the type `from`, one for each `group` codes */
     uint32_t group;
     uint32_t heads; /* not 0: rows of each head are interleaved, as NORM rope wants them */
+    struct bn_cv_order rows[3], columns; /* rows: one after the other */
 };
 
 struct bn_cv_input {
@@ -75,6 +85,8 @@ struct bn_cv_plan {
     struct bn_gguf_writer keys;
     struct bn_gguf gguf; /* of a GGUF source */
     float *owned;        /* values of a tensor that the plan computed */
+    size_t n_vision,
+        n_next; /* tensors that are left out: of a vision tower, of layers that predict further tokens */
     char arch[64];
 };
 

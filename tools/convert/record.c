@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes and checks records of conversions; see record.h.
+ * Makes and checks records of conversions; write.h says what they hold.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "tools/convert/record.h"
+#include "tools/convert/write.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -57,6 +57,9 @@ bn_json *bn_cv_record(const struct bn_cv_plan *plan, const struct bn_cv_result *
     bn_json_put_string(options, "name", plan->options->name);
     bn_json_put_string(doc, "arch", plan->arch);
     put_tensors(doc, plan);
+    bn_json *left_out = bn_json_put_object(doc, "left_out");
+    bn_json_put_u64(left_out, "vision", plan->n_vision);
+    bn_json_put_u64(left_out, "next_tokens", plan->n_next);
     if (result == NULL) return doc;
     bn_json_put_number(doc, "largest_scale_change", result->worst);
     bn_json *output = bn_json_put_object(doc, "output");

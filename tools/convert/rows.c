@@ -16,9 +16,23 @@ uint64_t bn_cv_n_rows(const struct bn_cv_tensor *t)
     return t->ne[1] * t->ne[2] * t->ne[3];
 }
 
+static uint64_t ordered(const struct bn_cv_order *o, uint64_t i)
+{
+    uint64_t head = i / o->size;
+    return o->base + head % o->n_key * o->per_key + head / o->n_key * o->per_value + i % o->size;
+}
+
+uint64_t bn_cv_source_column(const struct bn_cv_tensor *t, uint64_t i)
+{
+    return t->columns.n == 0 ? i : ordered(&t->columns, i);
+}
+
 /* A head of d rows: the pairs (i, i + d/2) of the source become (2i, 2i + 1). */
 uint64_t bn_cv_source_row(const struct bn_cv_tensor *t, uint64_t r)
 {
+    uint64_t first = 0;
+    for (size_t i = 0; i < BN_ARRAY_LEN(t->rows); first += t->rows[i++].n)
+        if (r - first < t->rows[i].n) return ordered(&t->rows[i], r - first);
     if (t->heads == 0) return r;
     uint64_t d = bn_cv_n_rows(t) / t->heads, head = r / d, i = r % d;
     return head * d + i % 2 * (d / 2) + i / 2;
@@ -41,16 +55,22 @@ static float widen_half(uint16_t half)
 
 /* ---- reading ---- */
 
+/* n floats of the source from the one with the number `at`. */
+static void widen(const struct bn_cv_tensor *t, uint64_t at, float *out, size_t n)
+{
+    if (t->from == BN_TYPE_F32)
+        memcpy(out, t->data + at * 4, n * 4);
+    else if (t->from == BN_TYPE_F16)
+        bn_kernels_ref.f16_to_f32(out, t->data + at * 2, n);
+    else
+        bn_kernels_ref.bf16_to_f32(out, t->data + at * 2, n);
+}
+
 void bn_cv_widen_row(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s)
 {
-    size_t k = (size_t)t->ne[0];
-    uint64_t at = bn_cv_source_row(t, r) * k;
-    if (t->from == BN_TYPE_F32)
-        memcpy(s->floats, t->data + at * 4, k * 4);
-    else if (t->from == BN_TYPE_F16)
-        bn_kernels_ref.f16_to_f32(s->floats, t->data + at * 2, k);
-    else
-        bn_kernels_ref.bf16_to_f32(s->floats, t->data + at * 2, k);
+    size_t k = (size_t)t->ne[0], piece = t->columns.n == 0 ? k : (size_t)t->columns.size;
+    for (size_t i = 0; i < k; i += piece)
+        widen(t, bn_cv_source_row(t, r) * k + bn_cv_source_column(t, i), s->floats + i, piece);
 }
 
 /* One block at `in`; returns its scale. */
@@ -131,7 +151,7 @@ static bool read_packed(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_s
     const unsigned char *in = t->data + row % quarter * k;
     unsigned shift = 2 * (unsigned)(row / quarter);
     for (size_t i = 0; i < k; i++) {
-        s->values[i] = (int8_t)((in[i] >> shift & 3) - 1);
+        s->values[i] = (int8_t)((in[bn_cv_source_column(t, i)] >> shift & 3) - 1);
         if (s->values[i] > 1) return fault(s, BN_CV_CODE_3, r, i, 0, 0);
     }
     fill(s->scales, k / BN_CV_GROUP, t->scale);
@@ -157,13 +177,14 @@ static bool read_words(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_sc
     uint64_t row = bn_cv_source_row(t, r);
     const unsigned char *in = t->data + row * (k / 4);
     for (size_t i = 0; i < k; i += BN_CV_GROUP) {
-        uint64_t g = (row * k + i) / t->group;
+        size_t from = (size_t)bn_cv_source_column(t, i); /* of a whole group: heads are as large or larger */
+        uint64_t g = (row * k + from) / t->group;
         float scale = float_at(t, t->scales, g), bias = float_at(t, t->biases, g);
         if (!isfinite(scale)) return fault(s, BN_CV_NOT_FINITE, r, i, (double)scale, 0);
         if (bias != -scale) return fault(s, BN_CV_BIAS, r, i, (double)bias, (double)scale);
         s->scales[i / BN_CV_GROUP] = scale;
-        for (size_t j = i; j < i + BN_CV_GROUP; j++)
-            s->values[j] = (int8_t)((in[j / 4] >> (2 * (j % 4)) & 3) - 1);
+        for (size_t j = 0; j < BN_CV_GROUP; j++)
+            s->values[i + j] = (int8_t)((in[(from + j) / 4] >> (2 * (j % 4)) & 3) - 1);
     }
     return true;
 }

@@ -41,8 +41,9 @@ struct bn_cv_scratch {
 
 /* Rows of a tensor: the product of all dimensions but the first. */
 uint64_t bn_cv_n_rows(const struct bn_cv_tensor *t);
-/* The row of the source that row r of the result comes from. */
+/* The row and the column of the source that those of the result come from. */
 uint64_t bn_cv_source_row(const struct bn_cv_tensor *t, uint64_t r);
+uint64_t bn_cv_source_column(const struct bn_cv_tensor *t, uint64_t i);
 /* Row r to s->values and s->scales. */
 bool bn_cv_read_row(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s);
 /* The row in s to out, in the type t->to. */

@@ -122,7 +122,7 @@ static void find_special(struct keys *k)
         const char *text = token_text(bn_json_get(k->f->settings, name));
         k->id[i] = text != NULL ? find_added(k, text) : -1;
         snprintf(name, sizeof name, "%s_token_id", SPECIAL[i].name);
-        if (k->id[i] < 0 && bn_json_u64(bn_json_get(k->f->config, name), &id) && id < k->v.n)
+        if (k->id[i] < 0 && bn_json_u64(bn_cv_folder_setting(k->f, name), &id) && id < k->v.n)
             k->id[i] = (int64_t)id;
     }
 }
@@ -182,16 +182,31 @@ static bool is_byte_level(const bn_json *p, bool with_regex)
     return bn_json_text_is(p, "type", "ByteLevel") && regex == with_regex && !prefix;
 }
 
+/* A split by this expression, whose matches are pieces. */
+static bool is_split(const bn_json *p, const char *regex)
+{
+    return bn_json_text_is(p, "type", "Split") && bn_json_text_is(p, "behavior", "Isolated") &&
+           !bn_json_flag_of(p, "invert") && bn_json_text_is(bn_json_get(p, "pattern"), "Regex", regex);
+}
+
+/* The rule that bitnet.cpp has for Falcon-E: runs of punctuation, then that of GPT-2, then single digits. */
+static bool is_falcon(const bn_json *list)
+{
+    const bn_json *first = bn_json_at(list, 0);
+    return bn_json_size(list) == 3 && bn_json_text_is(first, "type", "Punctuation") &&
+           bn_json_text_is(first, "behavior", "Contiguous") && is_byte_level(bn_json_at(list, 1), true) &&
+           is_split(bn_json_at(list, 2), "[0-9]");
+}
+
 static const char *rule_of(const bn_json *p)
 {
-    const bn_json *list = bn_json_get(p, "pretokenizers"), *split = bn_json_at(list, 0);
+    const bn_json *list = bn_json_get(p, "pretokenizers");
     if (is_byte_level(p, true)) return "gpt-2";
-    if (!bn_json_text_is(p, "type", "Sequence") || bn_json_size(list) != 2) return NULL;
-    if (!bn_json_text_is(split, "type", "Split") || !bn_json_text_is(split, "behavior", "Isolated") ||
-        bn_json_flag_of(split, "invert") || !is_byte_level(bn_json_at(list, 1), false))
-        return NULL;
+    if (!bn_json_text_is(p, "type", "Sequence")) return NULL;
+    if (is_falcon(list)) return "falcon_e";
+    if (bn_json_size(list) != 2 || !is_byte_level(bn_json_at(list, 1), false)) return NULL;
     for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++)
-        if (bn_json_text_is(bn_json_get(split, "pattern"), "Regex", RULES[i].regex)) return RULES[i].pre;
+        if (is_split(bn_json_at(list, 0), RULES[i].regex)) return RULES[i].pre;
     return NULL;
 }
 
@@ -209,7 +224,7 @@ static bn_status find_rule(const struct keys *k, const char **pre, bn_error *err
     *pre = rule_of(k->v.pre_tokenizer);
     if (*pre != NULL) return BN_OK;
     return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, FILE_NAME,
-                              "the pre_tokenizer is not one of llama-bpe, qwen2, qwen35 and gpt-2"),
+                              "the pre_tokenizer is not one of llama-bpe, qwen2, qwen35, falcon_e and gpt-2"),
                    err, "--pre NAME: falcon3 for Falcon3, falcon_e for Falcon-E");
 }
 
@@ -252,10 +267,8 @@ static void put_tokens(struct keys *k, bool spm)
     for (size_t i = 0; spm && i < v->n; i++)
         put_float(&k->w->kv, v->tokens[i].score);
     bn_gguf_put_array(k->w, KEY "token_type", BN_GGUF_I32, v->n);
-    for (size_t i = 0; i < v->n; i++) {
-        const unsigned char bytes[4] = {(unsigned char)v->tokens[i].type, 0, 0, 0};
-        bn_buf_append(&k->w->kv, bytes, sizeof bytes);
-    }
+    for (size_t i = 0; i < v->n; i++)
+        bn_gguf_put_element_i32(k->w, (int32_t)v->tokens[i].type);
     if (spm) return;
     bn_gguf_put_array(k->w, KEY "merges", BN_GGUF_STRING, v->n_merges);
     bn_buf_append(&k->w->kv, v->merges.data, v->merges.len);

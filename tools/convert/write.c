@@ -79,11 +79,16 @@ bn_status bn_cv_is_ternary(const struct bn_cv_tensor *t, bool *ternary, bn_error
 
 /* ---- rows on several threads ---- */
 
-static void widen(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s, unsigned char *out)
+static void put_floats(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s, unsigned char *out)
 {
+    if (t->to == t->from && t->columns.n == 0 && t->add == 0.0f && !t->decay) {
+        size_t n = (size_t)t->ne[0] * bn_type_info(t->from)->block_bytes;
+        memcpy(out, t->data + bn_cv_source_row(t, r) * n, n);
+        return;
+    }
     bn_cv_widen_row(t, r, s);
     for (size_t i = 0; i < (size_t)t->ne[0]; i++) {
-        float value = s->floats[i] + t->add;
+        float value = t->decay ? (float)-exp((double)s->floats[i]) : s->floats[i] + t->add;
         memcpy(out + 4 * i, &value, 4);
     }
 }
@@ -108,7 +113,7 @@ static void work(void *arg, unsigned thread, unsigned n_threads)
         if (job->out == NULL)
             job->sums[i] = magnitudes(job->t, r, s);
         else if (job->t->kind == BN_CV_FLOATS)
-            widen(job->t, r, s, job->out + i * job->row_bytes);
+            put_floats(job->t, r, s, job->out + i * job->row_bytes);
         else if (bn_cv_read_row(job->t, r, s))
             (void)bn_cv_pack_row(job->t, r, job->plan->options->round_scales, s,
                                  job->out + i * job->row_bytes);
