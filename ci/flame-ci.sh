@@ -11,12 +11,13 @@
 #     FLAME_OUT          folder for the artefacts (build/flame): recordings, head.svg, diff.svg, diff.txt
 #     FLAME_OPTIONS      of bn-flamegraph record (-n 64)
 #
-# Exit status: 0 nothing grew, 1 a function grew or there is no data, 3 no such commit, 10 a commit does not build.
+# Exit status: 0 nothing grew, 1 a function grew or there is no data, 2 usage, 3 no such commit, 10 a commit does not build.
 set -u
 cd "$(dirname "$0")/.." || exit 10
 script=flame-ci
 # shellcheck source=ci/commits.sh
 . ci/commits.sh
+case ${1:-} in -*) complain "usage: ci/flame-ci.sh [BASE]" && exit 2 ;; esac
 if [ $# -gt 0 ]; then base=$(commit_of "$1") || exit; else base=$(base_commit) || exit 1; fi
 head=$(commit_of HEAD) || exit
 out=${FLAME_OUT:-build/flame} runs=${FLAME_RUNS:-5}

@@ -135,4 +135,8 @@ says 1 'one that grew by ten points fails' 'FAILED.*work|work.*FAILED|status 1; 
 check 'by the comparison, not for lack of data' grep -q '1 with significantly more self' build/flame/diff.txt
 says 1 'without a recording it fails' 'no recording of head' flame_of main main~1
 says 3 'a commit that does not exist' 'no such commit' flame none
+rm -rf build/flame
+says 0 '--help prints the usage' 'ci/flame-ci.sh \[BASE\]' flame --help
+says 2 'an unknown option is refused' 'usage: ci/flame-ci.sh' flame --runs
+check 'and nothing is recorded' test ! -e build/flame
 check 'nothing is left' equal "$(git worktree list | wc -l)" 1
