@@ -127,6 +127,9 @@ typedef enum bn_repack {
  * False cancels: opening fails with BN_ERR_CANCELLED. */
 typedef bool (*bn_progress_fn)(void *user, uint32_t done, uint32_t total);
 
+/* Processes that run one model together, each a part of its rows: base/ranks.h in the source tree. */
+struct bn_ranks;
+
 typedef struct bn_model_options {
     bn_repack repack;
     bool repack_later;       /* opening makes no copies; calls of bn_model_repack do */
@@ -135,6 +138,8 @@ typedef struct bn_model_options {
     bool skip_code_check;    /* do not scan the weights for the unused code 3 */
     bn_progress_fn progress; /* may be NULL */
     void *user;              /* handed to progress */
+    /* NULL: this process computes all rows. Else it maps and copies only its own; it outlives the model. */
+    const struct bn_ranks *ranks;
 } bn_model_options;
 
 typedef enum bn_activation { BN_ACTIVATION_RELU2, BN_ACTIVATION_SILU, BN_ACTIVATION_GELU } bn_activation;
@@ -471,6 +476,14 @@ typedef struct bn_work {
     uint64_t experts;        /* that a pass read, over all layers and passes; 0 without experts */
 } bn_work;
 
+/* What ranks exchanged while they evaluated. */
+typedef struct bn_rank_stat {
+    uint32_t ranks;     /* 0: the model is not divided */
+    uint64_t exchanges; /* in which each rank gets what the others computed */
+    uint64_t bytes;     /* that each rank has after them: its own piece and those of the others */
+    uint64_t ns;        /* that the first rank spent in them, waiting included */
+} bn_rank_stat;
+
 /* One intermediate tensor, shown to a trace callback while it is alive: rows x cols floats. */
 typedef struct bn_trace_record {
     const char *op;    /* "embd", "attn_norm", "q", ..., "logits" */
@@ -632,6 +645,7 @@ typedef struct bn_generation {
     bn_work work;
     bn_screen_stat screen;
     bn_draft_stat drafts;
+    bn_rank_stat ranks;
     bn_kernel_stat *kernels; /* n_kernels that were called, in the order of bn_session_kernel_stat */
     size_t n_kernels;
 } bn_generation;

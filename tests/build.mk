@@ -6,7 +6,7 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
 	$(Q)$(LINK) -lcmocka
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/tools/test_fixtures $(OUT)/tests/unit/engine/test_gguf_bad \
-$(OUT)/tests/unit/engine/test_architectures: $(call obj,tools/fixtures/*.c)
+$(OUT)/tests/unit/engine/test_architectures $(OUT)/tests/unit/engine/test_divided: $(call obj,tools/fixtures/*.c)
 # What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
 $(addprefix $(OUT)/tests/unit/tools/,test_bench test_bench_check test_ab test_suites): \
     $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])

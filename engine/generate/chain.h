@@ -16,8 +16,4 @@
 
 #define BN_CHAIN_TOP 32u
 
-/* Fills top with the best logits, best first, ties by id; returns how many there are: at most `most`. Defined in
- * generator.c. */
-size_t bn_best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most);
-
 #endif

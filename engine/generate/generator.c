@@ -38,6 +38,7 @@ struct bn_generator {
     /* What the session did before. */
     bn_work work;
     bn_screen_stat screen;
+    bn_rank_stat ranks;
     struct bn_counter counters[BN_KERNEL_COUNT];
     struct bn_sha256 *sha;
     unsigned char link[BN_SHA256_BYTES];
@@ -78,20 +79,6 @@ static void put_f32(struct bn_sha256 *sha, float x)
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     put_u32(sha, bits);
-}
-
-size_t bn_best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < n_vocab; i++) {
-        if (n == most && !(logits[i] > top[n - 1].logit)) continue;
-        if (n < most) n++;
-        size_t at = n - 1;
-        for (; at > 0 && logits[i] > top[at - 1].logit; at--)
-            top[at] = top[at - 1];
-        top[at] = (bn_candidate){(int32_t)i, logits[i]};
-    }
-    return n;
 }
 
 static void chain_step(struct bn_generator *g, const float *logits, const float *hidden, int32_t token)
@@ -321,6 +308,13 @@ static void put_work(struct bn_generator *g)
     bn_generation *gen = g->gen;
     const struct bn_session *s = g->session;
     bn_work work = s->work;
+    bn_session_tally(g->session);
+    bn_screen_stat screen = bn_session_screen_stat(s);
+    bn_rank_stat ranks = bn_session_rank_stat(s);
+    gen->ranks = (bn_rank_stat){.ranks = ranks.ranks,
+                                .exchanges = ranks.exchanges - g->ranks.exchanges,
+                                .bytes = ranks.bytes - g->ranks.bytes,
+                                .ns = ranks.ns - g->ranks.ns};
     gen->work = (bn_work){.passes = work.passes - g->work.passes,
                           .single = work.single - g->work.single,
                           .tokens = work.tokens - g->work.tokens,
@@ -328,11 +322,11 @@ static void put_work(struct bn_generator *g)
                           .heads = work.heads - g->work.heads,
                           .attended = work.attended - g->work.attended,
                           .attended_local = work.attended_local - g->work.attended_local};
-    gen->screen = (bn_screen_stat){.screened = s->screen.screened - g->screen.screened,
-                                   .full = s->screen.full - g->screen.full,
-                                   .heads = s->screen.heads - g->screen.heads,
-                                   .rows = s->screen.rows - g->screen.rows,
-                                   .again = s->screen.again - g->screen.again};
+    gen->screen = (bn_screen_stat){.screened = screen.screened - g->screen.screened,
+                                   .full = screen.full - g->screen.full,
+                                   .heads = screen.heads - g->screen.heads,
+                                   .rows = screen.rows - g->screen.rows,
+                                   .again = screen.again - g->screen.again};
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
         gen->n_kernels +=
             bn_session_kernel_since(s, g->counters, (enum bn_kernel)k, &gen->kernels[gen->n_kernels]);
@@ -481,6 +475,7 @@ bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_s
                                    gen->n_prompt - gen->n_cached, err));
     struct bn_generator *g = bn_alloc(1, sizeof *g);
     if (g == NULL) return bn_nomem(err);
+    bn_session_tally(session);
     *g = (struct bn_generator){.session = session,
                                .sequence = sequence,
                                .tok = tok,
@@ -488,9 +483,10 @@ bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_s
                                .n_evaluated = gen->n_cached,
                                .base = sequence->position - (uint32_t)gen->n_cached,
                                .work = session->work,
-                               .screen = session->screen};
+                               .screen = bn_session_screen_stat(session),
+                               .ranks = bn_session_rank_stat(session)};
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        g->counters[k] = bn_counters_sum(session->counters, session->n_threads, (enum bn_kernel)k);
+        g->counters[k] = bn_session_counter(session, (enum bn_kernel)k);
     bn_status status = prepare(g, err);
     if (status != BN_OK) {
         bn_generator_close(g);

@@ -204,7 +204,7 @@ bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
                           wanted ? bn_session_hidden_row(sched->session, row) : NULL);
         row += part->which == BN_LOGITS_ALL ? part->n_tokens : wanted;
     }
-    return BN_OK;
+    return bn_session_check_link(sched->session, err);
 }
 
 bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generation *gen, bn_error *err)

@@ -4,13 +4,37 @@
  */
 #include "infer/stages.h"
 
-/* Head i of q and k, counted over the batch; for each token the KV heads come after the others. */
+static size_t group_of(const struct pass *p)
+{
+    return p->m->hp.n_head / p->m->hp.n_head_kv;
+}
+
+/* A head of q or k of a token in the batch. */
+struct head {
+    size_t token, index; /* index: among all heads of q, or of k */
+    bool is_q;
+};
+
+/* Heads of q and k of each token that this rank computes. */
+static size_t heads_of_token(const struct pass *p)
+{
+    return p->m->kv_heads.n * (group_of(p) + 1);
+}
+
+/* Head i of those, counted over the batch; for each token the KV heads come after the others. */
+static struct head head_at(const struct pass *p, size_t i)
+{
+    size_t n_q = p->m->kv_heads.n * group_of(p), n_heads = heads_of_token(p), at = i % n_heads;
+    return at < n_q ? (struct head){i / n_heads, p->m->kv_heads.first * group_of(p) + at, true}
+                    : (struct head){i / n_heads, p->m->kv_heads.first + at - n_q, false};
+}
+
 static float *head_row(const struct pass *p, size_t i)
 {
     const bn_hparams *hp = &p->m->hp;
-    size_t n_heads = hp->n_head + hp->n_head_kv, token = i / n_heads, head = i % n_heads;
-    return head < hp->n_head ? p->s->q + (token * hp->n_head + head) * hp->head_dim
-                             : p->s->k + (token * hp->n_head_kv + head - hp->n_head) * hp->head_dim;
+    struct head head = head_at(p, i);
+    return head.is_q ? p->s->q + (head.token * hp->n_head + head.index) * hp->head_dim
+                     : p->s->k + (head.token * hp->n_head_kv + head.index) * hp->head_dim;
 }
 
 /* The queries of a token, or their gates, where each head has both after each other. */
@@ -22,11 +46,12 @@ static float *gated_row(const struct pass *p, size_t token, size_t head, bool ga
 
 static void take_queries(const struct pass *p, size_t from, size_t to)
 {
-    size_t n_head = p->m->hp.n_head, n_heads = n_head + p->m->hp.n_head_kv;
-    for (size_t i = from; i < to; i++)
-        if (i % n_heads < n_head)
-            memcpy(head_row(p, i), gated_row(p, i / n_heads, i % n_heads, false),
+    for (size_t i = from; i < to; i++) {
+        struct head head = head_at(p, i);
+        if (head.is_q)
+            memcpy(head_row(p, i), gated_row(p, head.token, head.index, false),
                    p->m->hp.head_dim * sizeof(float));
+    }
 }
 
 /* Normalises each of those heads by itself. */
@@ -37,17 +62,17 @@ static void norm_heads(const struct pass *p, uint32_t layer, size_t from, size_t
     struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RMS_NORM);
     for (size_t i = from; i < to; i++) {
         float *row = head_row(p, i);
-        bool is_q = i % (hp->n_head + hp->n_head_kv) < hp->n_head;
-        p->kernels->rmsnorm(row, row, is_q ? l->q_norm : l->k_norm, hp->head_dim, hp->rms_eps);
+        p->kernels->rmsnorm(row, row, head_at(p, i).is_q ? l->q_norm : l->k_norm, hp->head_dim, hp->rms_eps);
     }
     stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, hp->head_dim, 1));
 }
 
-/* Where a KV head begins in the caches of a sequence. */
+/* Where a KV head of this rank begins in the caches of a sequence. */
 static size_t cache_row(const struct pass *p, const struct bn_sequence *sequence, uint32_t layer,
                         size_t kv_head)
 {
-    return (p->m->layers[layer].nth * (size_t)p->m->hp.n_head_kv + kv_head) * bn_cache_rows(sequence->n_ctx) *
+    const struct bn_slice *heads = &p->m->kv_heads;
+    return (p->m->layers[layer].nth * heads->n + kv_head - heads->first) * bn_cache_rows(sequence->n_ctx) *
            p->m->hp.head_dim;
 }
 
@@ -62,20 +87,20 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
 {
     struct bn_session *s = p->s;
     const bn_hparams *hp = &p->m->hp;
-    size_t d = hp->head_dim, half = hp->n_rot / 2, n_kv = hp->n_head_kv, n_heads = hp->n_head + n_kv;
+    size_t d = hp->head_dim, half = hp->n_rot / 2, n_kv = hp->n_head_kv;
     size_t from, to, n_stored = 0;
     bool local = bn_hparams_is_local(hp, layer);
     const float *cos = local ? s->local_cos : s->rope_cos, *sin = local ? s->local_sin : s->rope_sin;
     bool neox = hp->rope == BN_ROPE_NEOX;
     void (*rotate)(float *, const float *, const float *, size_t) =
         neox ? p->kernels->rope_neox : p->kernels->rope_norm;
-    my_share(p, p->n * n_heads, 1, &from, &to);
+    my_share(p, p->n * heads_of_token(p), 1, &from, &to);
     if (hp->gated_heads) take_queries(p, from, to);
     if (hp->head_norms) norm_heads(p, layer, from, to);
     struct bn_brick_timer rope = stage_begin(p, BN_BRICK_ROPE_EMBEDDING);
     bool rotated = local || !hp->rope_is_local;
     for (size_t i = from; rotated && i < to; i++) {
-        size_t at = s->rows[i / n_heads].position * half;
+        size_t at = s->rows[head_at(p, i).token].position * half;
         float *row = head_row(p, i);
         rotate(row, cos + at, sin + at, hp->n_rot);
     }
@@ -84,11 +109,11 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     struct bn_brick_timer store = stage_begin(p, BN_BRICK_KV_STORE);
     uint16_t *key = (uint16_t *)(void *)tile_rows(p);
     for (size_t i = from; i < to; i++) {
-        size_t token = i / n_heads, head = i % n_heads;
-        if (head < hp->n_head) continue;
-        size_t kv = head - hp->n_head, row = (token * n_kv + kv) * d;
-        const struct bn_row *at = &s->rows[token];
-        size_t cell = cache_row(p, at->sequence, layer, kv);
+        struct head head = head_at(p, i);
+        if (head.is_q) continue;
+        size_t row = (head.token * n_kv + head.index) * d;
+        const struct bn_row *at = &s->rows[head.token];
+        size_t cell = cache_row(p, at->sequence, layer, head.index);
         p->kernels->f32_to_f16(at->sequence->v_cache + cell + at->position * d, s->v + row, d);
         p->kernels->f32_to_f16(key, s->k + row, d);
         for (size_t e = 0; e < d; e++)
@@ -114,11 +139,6 @@ struct tile {
 struct span {
     size_t from, to;
 };
-
-static size_t group_of(const struct pass *p)
-{
-    return p->m->hp.n_head / p->m->hp.n_head_kv;
-}
 
 /* What query j of a tile attends to. */
 static struct span visible(const struct pass *p, const struct tile *t, size_t j)
@@ -204,12 +224,18 @@ static void attend(const struct pass *p, const struct tile *t)
     brick_end(part, t->n * d);
 }
 
-/* The tile that begins with a query, of at most n. */
+/* The tile that begins with a query, of at most n. Queries are counted over the KV heads of this rank. */
 static struct tile tile_at(const struct pass *p, uint32_t layer, size_t query, size_t n)
 {
     const struct bn_row *rows = p->s->rows;
     size_t group = group_of(p), of_head = p->n * group, first = query % of_head, token = first / group;
-    struct tile t = {layer, query / of_head, first, group - first % group, rows[token].sequence, NULL, 0};
+    struct tile t = {layer,
+                     p->m->kv_heads.first + query / of_head,
+                     first,
+                     group - first % group,
+                     rows[token].sequence,
+                     NULL,
+                     0};
     size_t most = bn_min_size(bn_min_size(n, of_head - first), BN_QUERIES);
     while (t.n < most && rows[(first + t.n) / group].sequence == t.sequence)
         t.n += group;
@@ -225,7 +251,7 @@ static void gate_heads(const struct pass *p, size_t from, size_t to)
     size_t d = p->m->hp.head_dim, group = group_of(p), of_head = p->n * group;
     struct bn_brick_timer brick = stage_begin(p, BN_BRICK_HEAD_GATE);
     for (size_t i = from; i < to; i++) {
-        size_t token = i % of_head / group, head = i / of_head * group + i % group;
+        size_t token = i % of_head / group, head = (p->m->kv_heads.first + i / of_head) * group + i % group;
         float *y = p->s->att + (token * p->m->hp.n_head + head) * d;
         p->kernels->sigmoid_mul(y, y, gated_row(p, token, head, true), d);
     }
@@ -246,7 +272,7 @@ static void attend_queries(const struct pass *p, uint32_t layer, size_t from, si
 static void attention(const struct pass *p, uint32_t layer)
 {
     size_t from, to, of_head = p->n * group_of(p);
-    my_share(p, p->n * p->m->hp.n_head, 1, &from, &to);
+    my_share(p, p->m->kv_heads.n * of_head, 1, &from, &to);
     size_t shared = p->thread % 2 == 0 ? to / of_head * of_head : from;
     if (shared < from) shared = from;
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_ATTENTION);
@@ -282,7 +308,7 @@ static void make_qkv(const struct pass *p, uint32_t n, const float *inputs)
     }
     brick_end(brick, n_made);
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
-        bn_trace_layer(p, PARTS[i].op, n, PARTS[i].out, PARTS[i].lin->w.rows);
+        bn_trace_layer(p, PARTS[i].op, n, PARTS[i].out, PARTS[i].lin->rows);
 }
 
 void bn_layer_attention(const struct pass *p, uint32_t n)
@@ -296,9 +322,9 @@ void bn_layer_attention(const struct pass *p, uint32_t n)
     meet(p);
     attention(p, n);
     bn_trace_layer(p, "attn_out", n, s->att, l->o.k);
-    meet(p);
+    meet_ranks(p, s->att, l->o.k, bn_model_query_grain(p->m));
     bn_prepare_inputs(p, hp->sub_norms ? "attn_sub_norm" : "attn_output_norm_in", n, s->att, s->norm, &l->o);
-    bn_project(p, BN_BRICK_OUTPUT_PROJECTION, &l->o, s->y);
+    bn_project_all(p, BN_BRICK_OUTPUT_PROJECTION, &l->o, s->y);
     bn_trace_layer(p, "attn_o", n, s->y, hp->n_embd);
     bn_add_residual(p, "post_attention_norm", n, l->post_attn_norm);
     bn_trace_layer(p, "attn_res", n, s->x, hp->n_embd);

@@ -27,6 +27,7 @@
  */
 #include "base/error.h"
 #include "base/team.h"
+#include "infer/exchange.h"
 #include "infer/screen.h"
 #include "infer/stages.h"
 #include "model/rows.h"
@@ -49,8 +50,9 @@ static void embed(const struct pass *p)
             x[i] *= p->m->hp.embd_scale;
         if (!bn_all_finite(x, e->k)) p->s->run.bad_row = true;
     }
+    struct bn_prof_shape work = counted_once(p, shape(to - from, e->k, 1));
     if (bn_matrix_slot(e) != BN_KERNEL_COUNT)
-        kernel_end(p, bn_matrix_slot(e), (to - from) * e->row_bytes, shape(to - from, e->k, 1));
+        kernel_end(p, bn_matrix_slot(e), work.rows * e->row_bytes, work);
     brick_end(brick, (to - from) * e->k);
 }
 
@@ -65,11 +67,11 @@ static void final_norm(const struct pass *p)
         p->kernels->rmsnorm(hidden, s->x + s->wanted[j] * embd, p->m->output_norm, embd, p->m->hp.rms_eps);
         bool finite = bn_all_finite(hidden, embd);
         if (!finite) s->run.bad_row = true;
-        if (p->m->head_linear.w.rows != 0)
+        if (p->m->head_linear.rows != 0)
             bn_quantize_row16(p, j, bn_rotated(p, &p->m->head_linear, hidden, embd), embd,
                               p->m->head_linear.grouped.group, finite);
     }
-    stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, embd, 1));
+    stage_end(p, brick, BN_KERNEL_RMSNORM, 0, counted_once(p, shape(to - from, embd, 1)));
     bn_trace_rows(p, "output_norm", -1, s->hidden, s->wanted, n, embd);
 }
 
@@ -81,7 +83,10 @@ static void head(const struct pass *p)
     else
         bn_head(p);
     bn_trace_rows(p, "logits", -1, s->run.logits, s->wanted, s->run.n_heads, p->m->head.rows);
-    meet(p);
+    if (p->m->ranks == NULL)
+        meet(p);
+    else
+        bn_exchange_logits(p);
 }
 
 /* ---- the pass ---- */
@@ -166,11 +171,13 @@ bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_erro
     s->run.n_rescored = 0;
     s->run.n_experts = 0;
     s->run.bad_row = false;
+    if (s->link != NULL) BN_TRY(bn_lead_pass(s, err));
     bn_prof_begin_pass(s->prof, s->rows[0].position, (uint32_t)s->run.n, (uint32_t)n_logits);
     s->run.team = bn_prof_start_brick(s->prof, BN_BRICK_TEAM);
     bn_team_run(s->team, run, s);
     bn_prof_stop_brick(s->run.team, 0);
     bn_prof_end_pass(s->prof);
+    BN_TRY(bn_session_check_link(s, err));
     if (s->run.bad_row) {
         for (size_t j = 0; j < s->run.n; j++)
             if (j == 0 || s->rows[j].sequence != s->rows[j - 1].sequence)

@@ -4,12 +4,13 @@
  */
 #include <math.h>
 
+#include "infer/exchange.h"
 #include "infer/pass.h"
 #include "model/rows.h"
 
 static bool is_ternary(const struct bn_model *m)
 {
-    return m->head_linear.w.rows != 0;
+    return m->head_linear.rows != 0;
 }
 
 enum bn_kernel bn_head_slot(const struct bn_model *m, size_t n)
@@ -24,7 +25,8 @@ void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hid
 {
     const struct bn_matrix *h = &p->m->head;
     if (is_ternary(p->m)) {
-        struct bn_grouped part = bn_grouped_part(&p->m->head_linear.grouped, from, to);
+        size_t first = p->m->vocab.first;
+        struct bn_grouped part = bn_grouped_part(&p->m->head_linear.grouped, from - first, to - first);
         bn_multiply_grouped(p, &part, p->s->act16, y + from, h->rows, n);
     } else if (h->type == BN_TYPE_F16) {
         const uint16_t *w = (const uint16_t *)(const void *)h->data + from * h->k;
@@ -40,19 +42,42 @@ void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hid
         if (!bn_all_finite(y + j * h->rows + from, to - from)) p->s->run.bad_row = true;
 }
 
+void bn_my_vocab(const struct pass *p, size_t *from, size_t *to)
+{
+    my_share(p, p->m->vocab.n, BN_ROW_GRAIN, from, to);
+    *from += p->m->vocab.first;
+    *to += p->m->vocab.first;
+}
+
 /* logits = head hidden for the rows wanted. */
 void bn_head(const struct pass *p)
 {
     struct bn_session *s = p->s;
     const struct bn_matrix *h = &p->m->head;
     size_t n = s->run.n_heads, from, to;
-    my_share(p, h->rows, BN_ROW_GRAIN, &from, &to);
+    bn_my_vocab(p, &from, &to);
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_LM_HEAD);
     kernel_begin(p);
     bn_head_rows(p, from, to, s->hidden, n, s->run.logits);
     kernel_end(p, bn_head_slot(p->m, n), (to - from) * (p->m->head_bytes / h->rows),
                shape(to - from, h->k, n));
     brick_end(brick, (to - from) * n);
+}
+
+/* ---- the best ones ---- */
+
+size_t bn_best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_vocab; i++) {
+        if (n == most && !(logits[i] > top[n - 1].logit)) continue;
+        if (n < most) n++;
+        size_t at = n - 1;
+        for (; at > 0 && logits[i] > top[at - 1].logit; at--)
+            top[at] = top[at - 1];
+        top[at] = (bn_candidate){(int32_t)i, logits[i]};
+    }
+    return n;
 }
 
 /* ---- some rows, after the pass ---- */
@@ -72,7 +97,7 @@ static void run_masked(void *arg, unsigned thread, unsigned n_threads)
     const struct bn_matrix *h = &pass.m->head;
     size_t from, to, n_rows = 0;
     pass.trail = pass.brick_trail = pass.kernel_trail = NULL; /* it is a part of choosing a token */
-    my_share(&pass, h->rows, BN_ROW_GRAIN, &from, &to);
+    bn_my_vocab(&pass, &from, &to);
     kernel_begin(&pass);
     for (size_t r = from; r < to; r++) {
         job->logits[r] = -INFINITY;
@@ -87,7 +112,9 @@ static void run_masked(void *arg, unsigned thread, unsigned n_threads)
 void bn_head_masked(bn_session *s, const float *hidden, const uint64_t *mask, float *logits)
 {
     struct masked_head job = {.s = s, .hidden = hidden, .mask = mask, .logits = logits};
+    if (bn_model_leads(s->model)) bn_lead_masked(s, hidden, mask);
     bn_team_run(s->team, run_masked, &job);
+    if (s->link != NULL) bn_exchange_row(s, logits);
     s->screen.again++;
     s->screen.rows += atomic_load(&job.n_rows);
 }

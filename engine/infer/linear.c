@@ -123,7 +123,7 @@ static void my_rows(const struct pass *p, size_t *from, size_t *to)
 /* What this thread adds to the counters: a single token counts once. */
 static struct bn_prof_shape row_work(const struct pass *p, size_t from, size_t to, size_t width)
 {
-    return shape(p->n > 1 || p->thread == 0 ? to - from : 0, width, 1);
+    return counted_once(p, shape(p->n > 1 || p->thread == 0 ? to - from : 0, width, 1));
 }
 
 const float *bn_norm_rows(const struct pass *p, const char *op, uint32_t layer, const float *in, float *out,
@@ -219,24 +219,25 @@ enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped
 
 size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float *y)
 {
-    size_t from, to, ldy = lin->w.rows;
+    size_t from, to, ldy = lin->rows;
     my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
     bool packed = p->n == 1 && lin->packed.codes != NULL;
     struct bn_ternary part = packed ? lin->packed : lin->w;
     enum bn_kernel slot;
+    float *mine = y + lin->first + from;
     part.rows = to - from;
     kernel_begin(p);
     if (lin->form == BN_FORM_GROUPED) {
         struct bn_grouped tiles = bn_grouped_part(&lin->grouped, from, to);
-        slot = bn_multiply_grouped(p, &tiles, p->s->act16 + own_row(p), y + from, ldy, p->n);
+        slot = bn_multiply_grouped(p, &tiles, p->s->act16 + own_row(p), mine, ldy, p->n);
     } else {
         part.codes += from * part.row_bytes;
-        slot = multiply(p, &part, packed, p->s->act + own_row(p), y + from, ldy);
+        slot = multiply(p, &part, packed, p->s->act + own_row(p), mine, ldy);
     }
     kernel_end(p, slot, part.rows * part.row_bytes, shape(part.rows, lin->k, p->n));
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
-        for (size_t r = from; r < to; r++)
-            y[j * ldy + r] *= lin->extra_scale;
+        for (size_t r = 0; r < part.rows; r++)
+            mine[j * ldy + r] *= lin->extra_scale;
     return part.rows * p->n;
 }
 
@@ -244,6 +245,12 @@ void bn_project(const struct pass *p, enum bn_brick brick, const struct bn_linea
 {
     struct bn_brick_timer timer = brick_begin(p, brick);
     brick_end(timer, bn_multiply_rows(p, lin, y));
+}
+
+void bn_project_all(const struct pass *p, enum bn_brick brick, const struct bn_linear *lin, float *y)
+{
+    bn_project(p, brick, lin, y);
+    if (p->m->ranks != NULL) bn_exchange(p, y, lin->rows, BN_ROW_GRAIN, p->n);
 }
 
 /* Without a norm by the shares in which bn_multiply_rows wrote y, so that no barrier is needed. A norm needs whole
@@ -265,5 +272,5 @@ void bn_add_residual(const struct pass *p, const char *op, uint32_t layer, const
     struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RESIDUAL_ADD);
     for (size_t j = first; j < end; j++)
         p->kernels->add(p->s->x + j * width + from, y + j * width + from, to - from);
-    stage_end(p, brick, BN_KERNEL_ADD, 0, shape(1, to - from, end - first));
+    stage_end(p, brick, BN_KERNEL_ADD, 0, counted_once(p, shape(1, to - from, end - first)));
 }

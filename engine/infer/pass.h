@@ -102,6 +102,13 @@ static inline struct bn_prof_shape shape(size_t rows, size_t cols, size_t n)
     return (struct bn_prof_shape){(uint32_t)rows, (uint32_t)cols, (uint32_t)n};
 }
 
+/* The shape of work that every rank does: it counts on the first one. */
+static inline struct bn_prof_shape counted_once(const struct pass *p, struct bn_prof_shape work)
+{
+    if (bn_model_follows(p->m)) work.rows = 0;
+    return work;
+}
+
 /* Around a stage of one kernel: stamps its brick and its kernel with one test. */
 static inline struct bn_brick_timer stage_begin(const struct pass *p, enum bn_brick brick)
 {
@@ -131,6 +138,20 @@ static inline void meet(const struct pass *p)
     brick_end(timer, 0);
 }
 
+/* All threads meet, then each rank has all of n rows of data: `width` values each, of which it computed a slice
+ * (bn_model_slice). Nothing but the barrier when the model is not divided. Defined in exchange.c. */
+void bn_exchange(const struct pass *p, float *data, size_t width, size_t grain, size_t n);
+static inline void meet_ranks(const struct pass *p, float *data, size_t width, size_t grain)
+{
+    if (p->m->ranks == NULL)
+        meet(p);
+    else
+        bn_exchange(p, data, width, grain, p->n);
+}
+
+/* The logits that matter come to the first rank. A stage, called by all threads. */
+void bn_exchange_logits(const struct pass *p);
+
 /* Row j of the activations for linear layers with 16 bits. Rows that are not finite are set to zero. */
 void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t width, size_t group,
                        bool finite);
@@ -138,8 +159,10 @@ void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t wi
 enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped *part,
                                    const struct bn_act16 *act, float *y, size_t ldy, size_t n);
 
-/* Rows from..to of the head times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */
+/* Rows from..to of the head, which are of this rank, times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y);
+/* This thread's share of the rows of the head that are of this rank. */
+void bn_my_vocab(const struct pass *p, size_t *from, size_t *to);
 /* The slot that multiplies there, for n rows. */
 enum bn_kernel bn_head_slot(const struct bn_model *m, size_t n);
 /* The whole head for the rows of the batch that want logits; a stage, called by all threads. */

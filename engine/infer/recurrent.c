@@ -270,12 +270,12 @@ void bn_layer_recurrent(const struct pass *p, uint32_t n)
     n_made += bn_multiply_rows(p, &r->z, s->z);
     multiply_gates(p, r, inputs);
     brick_end(brick, n_made);
-    bn_trace_layer(p, "mix", n, s->mix, r->mix.w.rows);
-    bn_trace_layer(p, "z", n, s->z, r->z.w.rows);
+    bn_trace_layer(p, "mix", n, s->mix, r->mix.rows);
+    bn_trace_layer(p, "z", n, s->z, r->z.rows);
     meet(p);
     make_gates(p, r);
     convolve(p, l);
-    bn_trace_layer(p, "conv", n, s->conv, r->mix.w.rows);
+    bn_trace_layer(p, "conv", n, s->conv, r->mix.rows);
     meet(p);
     normalise_heads(p);
     meet(p);

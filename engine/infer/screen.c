@@ -40,7 +40,7 @@ void bn_screen_account(struct bn_session *s)
     s->screen.screened++;
     s->screen.heads += s->run.n_heads;
     s->screen.rows += s->run.n_rescored;
-    if (s->run.n_rescored / s->run.n_heads > s->model->head.rows / WORTHWHILE) s->screen_off = true;
+    if (s->run.n_rescored / s->run.n_heads > s->model->vocab.n / WORTHWHILE) s->screen_off = true;
 }
 
 /* ---- the hidden state in 16-bit integers ---- */
@@ -110,14 +110,14 @@ static float *heap_of(const struct pass *p, unsigned thread, size_t vector)
     return p->s->screen_best + ((size_t)thread * (BN_SCREEN_VECTORS + 1) + vector) * BN_SCREEN_MAX;
 }
 
-/* Bounds of n rows from the products in y. Inline, so that whole blocks are done in vectors. */
+/* Bounds of n rows from the products in y; r: the first row of the screen. Inline, so that whole blocks are done in vectors. */
 static inline __attribute__((always_inline)) void bound_rows(const struct bn_screen *screen,
                                                              const struct bn_screen_vector *x, const float *y,
                                                              size_t r, size_t n, float lower[BLOCK],
                                                              float upper[BLOCK])
 {
     for (size_t i = 0; i < n; i++) {
-        float middle = screen->step[r + i] * x->unit * y[r + i];
+        float middle = screen->step[r + i] * x->unit * y[i];
         float error = screen->size[r + i] * x->of_size + screen->rest[r + i] * x->of_rest;
         lower[i] = middle - error;
         upper[i] = middle + error;
@@ -133,7 +133,7 @@ static void bound_block(const struct bn_screen *screen, const struct bn_screen_v
         bound_rows(screen, x, y, r, n, lower, upper);
 }
 
-/* Adds the lower bounds of some rows to the n_best largest ones in the heap; y has the products. */
+/* Adds the lower bounds of some rows of the head to the n_best largest ones in the heap; y has the products. */
 static void keep_best(const struct pass *p, const struct bn_screen_vector *x, const float *y, size_t from,
                       size_t to, float *heap)
 {
@@ -141,7 +141,7 @@ static void keep_best(const struct pass *p, const struct bn_screen_vector *x, co
     float lower[BLOCK], upper[BLOCK];
     for (size_t r = from; r < to; r += BLOCK) {
         size_t n = bn_min_size(BLOCK, to - r);
-        bound_block(&p->m->screen, x, y, r, n, lower, upper);
+        bound_block(&p->m->screen, x, y + r, r - p->m->vocab.first, n, lower, upper);
         for (size_t i = 0; i < n; i++)
             if (lower[i] > heap[0]) replace_least(heap, n_best, lower[i]);
     }
@@ -181,7 +181,7 @@ static size_t rescore(const struct pass *p, const struct bn_screen_vector *x, co
     float lower[BLOCK], upper[BLOCK];
     for (size_t r = from; r < to; r += BLOCK) {
         size_t n = bn_min_size(BLOCK, to - r);
-        bound_block(&p->m->screen, x, y, r, n, lower, upper);
+        bound_block(&p->m->screen, x, y + r, r - p->m->vocab.first, n, lower, upper);
         for (size_t i = 0; i < n; i++) {
             y[r + i] = -INFINITY;
             if (upper[i] < floor) continue;
@@ -202,7 +202,7 @@ static void screen_vectors(const struct pass *p, size_t first, size_t n)
     struct bn_planes planes[BN_SCREEN_VECTORS];
     float *y = s->run.logits + first * head->rows;
     size_t k = head->k, from, to, n_rows = 0;
-    my_share(p, head->rows, BN_ROW_GRAIN, &from, &to);
+    bn_my_vocab(p, &from, &to);
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_HEAD_SCREEN);
     const struct bn_screen_vector *x = quantize_vectors(p, first, n);
     for (size_t j = 0; j < n; j++)
@@ -213,7 +213,8 @@ static void screen_vectors(const struct pass *p, size_t first, size_t n)
     kernel_begin(p);
     for (size_t r = from, end; r < to; r = end) {
         end = bn_min_size(r + PART, to);
-        p->kernels->i8_gemm(y + r, head->rows, p->m->screen.q + r * k, end - r, k, planes, n);
+        p->kernels->i8_gemm(y + r, head->rows, p->m->screen.q + (r - p->m->vocab.first) * k, end - r, k,
+                            planes, n);
         for (size_t j = 0; j < n; j++)
             keep_best(p, &x[j], y + j * head->rows, r, end, heap_of(p, p->thread, j));
     }

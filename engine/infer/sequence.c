@@ -3,12 +3,13 @@
  * Sequences: timelines of tokens with a KV cache of their own, and the evaluation of several in one pass.
  */
 #include "base/error.h"
-#include "infer/session.h"
+#include "infer/exchange.h"
 
-bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32_t n_ctx)
+bool bn_sequence_take(struct bn_sequence *sequence, const bn_model *model, uint32_t n_ctx)
 {
+    const bn_hparams *hp = &model->hp;
     uint32_t n_recurrent = bn_hparams_n_recurrent(hp, hp->n_layer);
-    uint64_t n_cache, per_position = (uint64_t)bn_kv_heads(hp) * hp->head_dim;
+    uint64_t n_cache, per_position = (uint64_t)bn_own_kv_heads(model) * hp->head_dim;
     *sequence = (struct bn_sequence){.n_ctx = n_ctx, .kept_at = BN_NOWHERE, .keep_at = BN_NOWHERE};
     if (!bn_mul_ok(per_position, bn_cache_rows(n_ctx), &n_cache)) return false;
     sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
@@ -77,10 +78,11 @@ bn_status bn_sequence_open(bn_sequence **out, const bn_session *session, uint32_
                        session->n_ctx);
     struct bn_sequence *sequence = bn_alloc(1, sizeof *sequence);
     if (sequence == NULL) return bn_nomem(err);
-    if (!bn_sequence_take(sequence, &session->model->hp, n_ctx)) {
+    if (!bn_sequence_take(sequence, session->model, n_ctx)) {
         bn_sequence_close(sequence);
         return bn_fail(err, BN_ERR_NOMEM, "no memory for a sequence of %u tokens", n_ctx);
     }
+    sequence->number = bn_lead_sequence(session, n_ctx);
     *out = sequence;
     return BN_OK;
 }
@@ -133,11 +135,11 @@ uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n
     return bn_sequence_rewind(sequence, bn_sequence_shared(sequence, tokens, n_tokens));
 }
 
-/* The keys and values, and the tokens, of positions first ... end - 1. */
-static void copy_positions(const bn_hparams *hp, struct bn_sequence *to, const struct bn_sequence *from,
-                           size_t first, size_t end)
+void bn_sequence_copy(const bn_session *session, struct bn_sequence *to, const struct bn_sequence *from,
+                      size_t first, size_t end)
 {
-    size_t d = hp->head_dim, n_heads = bn_kv_heads(hp);
+    size_t d = session->model->hp.head_dim, n_heads = bn_own_kv_heads(session->model);
+    bn_lead_copy(session, to, from, first, end);
     /* Whole tiles of keys: the positions before are the same in both, those after are not in use. */
     size_t tile = first / BN_KEY_TILE * BN_KEY_TILE, tiles_end = bn_cache_rows((uint32_t)end);
     for (size_t i = 0; i < n_heads; i++) {
@@ -158,7 +160,7 @@ uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_
     bool now = n == from->position;
     if (is_recurrent(from) && !now) n = n >= from->kept_at ? from->kept_at : 0;
     if (n <= own) return own;
-    copy_positions(&session->model->hp, to, from, own, n);
+    bn_sequence_copy(session, to, from, own, n);
     if (is_recurrent(from))
         memcpy(to->state, now ? from->state : from->kept, to->n_state * sizeof *to->state);
     to->position = n;

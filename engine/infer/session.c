@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/team.h"
+#include "infer/exchange.h"
 #include "infer/rope.h"
 
 #define DEFAULT_CTX 4096u
@@ -73,6 +74,20 @@ static void lay_out_experts(struct bn_session *s, struct arena *a, size_t n_rows
     }
 }
 
+/* The link to other ranks is at the arena's end while that is counted. */
+static void lay_out_link(struct bn_session *s, struct arena *a, size_t widest)
+{
+    struct bn_link scratch;
+    size_t n_ranks = s->model->ranks->count;
+    take(a, &s->link, 1, 1, sizeof *s->link);
+    struct bn_link *link = a->base != NULL ? s->link : &scratch;
+    take(a, &link->edges, n_ranks + 1, 1, sizeof *link->edges);
+    take(a, &link->wire, widest, s->n_batch, sizeof *link->wire);
+    take(a, &link->tallies, n_ranks, 1, sizeof *link->tallies);
+    take(a, &link->heads, n_ranks, 1 + BN_CANDIDATES_MAX, sizeof *link->heads);
+    take(a, &link->orders, s->n_batch, sizeof(struct bn_order_row) + sizeof(uint32_t), 1);
+}
+
 static void lay_out(struct bn_session *s, struct arena *a)
 {
     const bn_hparams *hp = &s->model->hp;
@@ -112,7 +127,7 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
     take(a, &s->act_q, padded, n_rows, 1);
     take(a, &s->act, per_row, n_rows, sizeof *s->act);
-    if (s->model->group != 0 || s->model->head_linear.w.rows != 0) {
+    if (s->model->group != 0 || s->model->head_linear.rows != 0) {
         take(a, &s->act_low, padded, n_rows, 1);
         take(a, &s->act16, per_row, n_rows, sizeof *s->act16);
         take(a, &s->act_step, padded / BN_MIN_GROUP, n_rows, sizeof *s->act_step);
@@ -129,6 +144,7 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->wanted, 1, s->n_batch, sizeof *s->wanted);
     if (s->model->hadamard.block != 0)
         take(a, &s->rotated, bn_act_padded(widest), s->n_threads, sizeof *s->rotated);
+    if (s->model->ranks != NULL) lay_out_link(s, a, widest);
     if (!s->model->repacking.head) return;
     size_t n_vectors = s->n_threads > BN_SCREEN_VECTORS ? s->n_threads : BN_SCREEN_VECTORS;
     take(a, &s->screen_vectors, 1, n_vectors, sizeof *s->screen_vectors);
@@ -144,7 +160,7 @@ static bool take_all(struct bn_session *s)
     lay_out(s, &arena);
     if (!arena.ok) return false;
     s->arena = bn_alloc_aligned((size_t)arena.used, 1);
-    if (s->arena == NULL || !bn_sequence_take(&s->own, &s->model->hp, s->n_ctx)) return false;
+    if (s->arena == NULL || !bn_sequence_take(&s->own, s->model, s->n_ctx)) return false;
     bn_mem_advise_huge(s->arena, (size_t)arena.used);
     arena = (struct arena){s->arena, 0, true};
     lay_out(s, &arena);
@@ -206,8 +222,13 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
 void bn_session_close(bn_session *s)
 {
     if (s == NULL) return;
+    bn_lead_end(s);
     bn_team_close(s->team);
     bn_sequence_release(&s->own);
+    if (s->link != NULL && s->link->sequences != NULL)
+        for (uint32_t i = 0; i < s->link->n_sequences; i++)
+            bn_sequence_close(s->link->sequences[i]);
+    if (s->link != NULL) bn_free(s->link->sequences);
     bn_free(s->arena);
     bn_free(s);
 }
@@ -287,7 +308,9 @@ bn_status bn_session_eval_best(bn_session *s, const int32_t *tokens, size_t n, s
 
 bn_screen_stat bn_session_screen_stat(const bn_session *s)
 {
-    return s->screen;
+    bn_screen_stat stat = s->screen;
+    if (s->link != NULL) stat.rows += s->link->others.screen_rows;
+    return stat;
 }
 
 bn_status bn_session_truncate(bn_session *s, uint32_t n_tokens, bn_error *err)
@@ -369,10 +392,31 @@ bn_status bn_session_set_profile(bn_session *s, bn_prof *prof, bn_error *err)
     return BN_OK;
 }
 
+struct bn_counter bn_session_counter(const struct bn_session *s, enum bn_kernel k)
+{
+    struct bn_counter sum = bn_counters_sum(s->counters, s->n_threads, k);
+    if (s->link != NULL) bn_counter_join(&sum, &s->link->others.kernel[k]);
+    return sum;
+}
+
+void bn_session_tally(struct bn_session *s)
+{
+    bn_exchange_tallies(s);
+}
+
+bn_rank_stat bn_session_rank_stat(const struct bn_session *s)
+{
+    bn_rank_stat stat = {0};
+    if (s->link == NULL) return stat;
+    stat = s->link->stat;
+    stat.ranks = s->model->ranks->count;
+    return stat;
+}
+
 bool bn_session_kernel_since(const struct bn_session *s, const struct bn_counter *before, enum bn_kernel k,
                              bn_kernel_stat *out)
 {
-    struct bn_counter sum = bn_counters_sum(s->counters, s->n_threads, k),
+    struct bn_counter sum = bn_session_counter(s, k),
                       past = before != NULL ? before[k] : (struct bn_counter){0};
     uint64_t ns = (uint64_t)((double)(sum.ticks - past.ticks) * s->counters[0].clock.ns_per_tick);
     *out = (bn_kernel_stat){s->model->kernels->name[k], sum.calls - past.calls, ns, sum.bytes - past.bytes,

@@ -20,9 +20,10 @@
 
 struct bn_sequence {
     uint32_t n_ctx;
+    uint32_t number;   /* by which ranks know it: 0 for the session's own */
     uint32_t position; /* tokens in the timeline */
     int32_t *tokens;   /* n_ctx */
-    /* Binary16: [layer][kv head][bn_cache_rows / BN_KEY_TILE] tiles of keys, [layer][kv head][bn_cache_rows][head_dim]
+    /* Of the KV heads that this process computes, binary16: [layer][kv head][bn_cache_rows / BN_KEY_TILE] tiles of keys, [layer][kv head][bn_cache_rows][head_dim]
      * values. */
     uint16_t *k_cache, *v_cache;
     /* The state of recurrent layers, which cannot be shortened: [layer]{n_taps - 1 rows of q, k and v before their
@@ -123,6 +124,7 @@ struct bn_session {
     bn_cancel_fn cancel;
     void *cancel_user;
 
+    struct bn_link *link; /* to other ranks: exchange.h; NULL when the model is not divided */
     struct bn_team *team;
     char model_sum[BN_CHECKSUM_HEX]; /* of the model's file; empty until a saved timeline needs it */
     bool is_exact;                   /* as requested; with a profile that is kept it always is */
@@ -158,10 +160,21 @@ struct bn_session_memory {
 };
 struct bn_session_memory bn_session_memory(const bn_session *s);
 
-/* KV heads of all layers. */
+/* Layers with attention. */
+static inline size_t bn_attention_layers(const bn_hparams *hp)
+{
+    return hp->n_layer - bn_hparams_n_recurrent(hp, hp->n_layer);
+}
+
+/* KV heads of all layers; and those that this process computes. */
 static inline size_t bn_kv_heads(const bn_hparams *hp)
 {
-    return (size_t)(hp->n_layer - bn_hparams_n_recurrent(hp, hp->n_layer)) * hp->n_head_kv;
+    return bn_attention_layers(hp) * hp->n_head_kv;
+}
+
+static inline size_t bn_own_kv_heads(const bn_model *m)
+{
+    return bn_attention_layers(&m->hp) * m->kv_heads.n;
 }
 
 /* Values of the state of a recurrent layer: rows of the convolution, and then matrices. */
@@ -183,9 +196,20 @@ void bn_sequence_mark(struct bn_sequence *sequence, uint32_t n_tokens);
 /* After a pass that failed: the state is not that of the timeline. */
 void bn_sequence_spoil(struct bn_sequence *sequence);
 /* Takes the memory of an empty sequence; false when there is none. */
-bool bn_sequence_take(struct bn_sequence *sequence, const bn_hparams *hp, uint32_t n_ctx);
+bool bn_sequence_take(struct bn_sequence *sequence, const bn_model *model, uint32_t n_ctx);
+/* Copies the keys, the values and the tokens of positions first ... end - 1; those before are the same in both. */
+void bn_sequence_copy(const bn_session *session, struct bn_sequence *to, const struct bn_sequence *from,
+                      size_t first, size_t end);
 /* Gives it back. */
 void bn_sequence_release(struct bn_sequence *sequence);
+/* What kernel k did since the session was opened: all threads, and the other ranks when they were last asked. */
+struct bn_counter bn_session_counter(const struct bn_session *s, enum bn_kernel k);
+/* Asks the other ranks for their counters; nothing when the model is not divided. */
+void bn_session_tally(struct bn_session *s);
+/* The first failure of an exchange with other ranks, or BN_OK. */
+BN_MUST_CHECK bn_status bn_session_check_link(const struct bn_session *s, bn_error *err);
+/* What it exchanged with other ranks. */
+bn_rank_stat bn_session_rank_stat(const struct bn_session *s);
 /* What kernel k did since `before`, which has BN_KERNEL_COUNT sums of an earlier moment; NULL: since the session was
  * opened. False when it was not called. */
 bool bn_session_kernel_since(const struct bn_session *s, const struct bn_counter *before, enum bn_kernel k,
@@ -194,6 +218,10 @@ bool bn_session_kernel_since(const struct bn_session *s, const struct bn_counter
 BN_MUST_CHECK bn_status bn_session_check_tokens(const struct bn_session *s,
                                                 const struct bn_sequence *sequence, const int32_t *tokens,
                                                 size_t n, bn_error *err);
+
+/* Fills top with the best logits, best first, ties by id; returns how many there are: at most `most`. Defined in
+ * head.c. */
+size_t bn_best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most);
 
 /* Computes the rows of the head that the mask has for a hidden state, and sets the others to -INFINITY. For a head that
  * is screened. Defined in head.c. */

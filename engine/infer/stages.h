@@ -36,10 +36,12 @@ void bn_quantize_row(const struct pass *p, size_t j, const float *x, const struc
 /* The same in place of the inputs of another layer, after all threads have read those. */
 void bn_next_inputs(const struct pass *p, const char *op, uint32_t layer, const float *in,
                     const struct bn_linear *next);
-/* y = W x for this thread's rows of W and the inputs prepared. Returns the number of values. No barrier. */
+/* y = W x for this thread's rows of this rank's slice of W and the inputs prepared. Returns the number of values. No barrier. */
 size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float *y);
 /* The same as a brick of its own. */
 void bn_project(const struct pass *p, enum bn_brick brick, const struct bn_linear *lin, float *y);
+/* The same for the rows of all ranks; with ranks all threads meet. */
+void bn_project_all(const struct pass *p, enum bn_brick brick, const struct bn_linear *lin, float *y);
 /* x += y, or rmsnorm(y) * norm when there is a norm. No barrier follows. */
 void bn_add_residual(const struct pass *p, const char *op, uint32_t layer, const float *norm);
 

@@ -28,7 +28,7 @@ static uint16_t *head_cache(const struct bn_session *s, size_t i, bool values)
 
 static size_t n_heads(const struct bn_session *s)
 {
-    return bn_kv_heads(&s->model->hp);
+    return bn_own_kv_heads(s->model);
 }
 
 /* ---- the model's checksum: of the checksums of its pieces, which threads compute side by side ---- */
@@ -107,10 +107,18 @@ static bn_status sum_parts(const struct bn_file_part *parts, size_t n, char hex[
     return BN_OK;
 }
 
+/* Each rank has the keys and values of its own heads. */
+static bn_status refuse_ranks(const struct bn_session *s, bn_error *err)
+{
+    if (s->model->ranks == NULL) return BN_OK;
+    return bn_fail(err, BN_ERR_UNSUPPORTED, "a prompt cache cannot be used with ranks");
+}
+
 bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn_error *err)
 {
     struct bn_state_header header;
     char hex[BN_CHECKSUM_HEX];
+    BN_TRY(refuse_ranks(s, err));
     if (n_tokens == 0 || n_tokens > s->own.position)
         return bn_fail(err, BN_ERR_ARG, "cannot save %u tokens, the timeline has %u", n_tokens,
                        s->own.position);
@@ -256,6 +264,7 @@ bn_status bn_session_load(bn_session *s, const char *path, const int32_t *tokens
 {
     struct bn_file_map map;
     *n_kept = 0;
+    BN_TRY(refuse_ranks(s, err));
     BN_TRY(bn_file_map_open(&map, path, false, err));
     bn_status status = map.n_bytes > 0
                            ? bn_state_read(s, map.data, map.n_bytes, path, tokens, n_tokens, n_kept, err)

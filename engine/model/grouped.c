@@ -26,8 +26,9 @@ struct job {
     const struct bn_model *m;
     const struct bn_gguf_tensor *t;
     const struct bn_grouped *w;
-    uint8_t *packed;    /* floats: their rows in Q2_0 */
-    size_t block_bytes; /* of a group in the file */
+    uint8_t *packed;      /* floats: their rows in Q2_0 */
+    size_t first, n_rows; /* of the tensor: the first row of w; all */
+    size_t block_bytes;   /* of a group in the file */
     bool refuse_code3;
     _Atomic uint64_t bad_at; /* lowest bad row, UINT64_MAX for none */
 };
@@ -63,7 +64,7 @@ static bool pack_floats(const struct job *job, uint8_t *out, const uint8_t *bloc
 static bool take_row(const struct job *job, size_t r)
 {
     size_t n_groups = job->w->k / job->w->group;
-    const uint8_t *block = job->t->data + r * n_groups * job->block_bytes;
+    const uint8_t *block = job->t->data + (job->first + r) * n_groups * job->block_bytes;
     for (size_t g = 0; g < n_groups; g++, block += job->block_bytes) {
         bool good = job->packed == NULL
                         ? is_good_block(job, block)
@@ -137,7 +138,8 @@ static enum bn_blocks blocks_of(uint32_t type)
 
 static bn_status fail_row(const struct job *job, uint64_t row, bn_error *err)
 {
-    uint64_t offset = job->t->offset + row * (job->t->n_bytes / job->w->rows);
+    row += job->first;
+    uint64_t offset = job->t->offset + row * (job->t->n_bytes / job->n_rows);
     if (job->packed == NULL)
         return bn_fail_at(err, BN_ERR_FORMAT, offset, NULL, "row %llu holds %sa scale that is not finite",
                           (unsigned long long)row, job->refuse_code3 ? "the code 3 or " : "");
@@ -178,7 +180,7 @@ bn_status bn_grouped_prepare(struct bn_model *m, struct bn_linear *lin, const st
     const struct bn_type_info *info = bn_type_info(t->type);
     size_t rows = lin->w.rows, group = bn_grouped_size(t->type), n_groups = lin->k / group;
     bool is_float = info->block == 1;
-    struct job job = {.m = m, .t = t, .w = &lin->grouped};
+    struct job job = {.m = m, .t = t, .w = &lin->grouped, .first = lin->first, .n_rows = lin->rows};
     job.block_bytes = (size_t)info->block_bytes * (group / info->block);
     /* Where activations have 8 bits, the code 3 is a damaged file, as in I2_S; else it is the weight +2. */
     job.refuse_code3 = t->type == BN_TYPE_TQ2_0 && !m->wide && !skip_code_check;
@@ -187,7 +189,7 @@ bn_status bn_grouped_prepare(struct bn_model *m, struct bn_linear *lin, const st
     lin->w.row_bytes = lin->k / 4 + n_groups * 2;
     lin->grouped = (struct bn_grouped){.rows = rows, .k = lin->k, .group = group};
     lin->grouped.blocks = blocks_of(t->type);
-    lin->grouped.stored = t->data;
+    lin->grouped.stored = t->data + lin->first * n_groups * job.block_bytes;
     lin->grouped.row_bytes = n_groups * job.block_bytes;
     if (is_float) {
         lin->grouped.row_bytes = n_groups * FLOAT_BLOCK_BYTES;

@@ -28,6 +28,26 @@ static bn_status check_vocab(struct bn_model *m, bn_error *err)
     return BN_OK;
 }
 
+/* What this rank computes, and whether the model can be divided. */
+static bn_status divide(struct bn_model *m, const struct bn_ranks *ranks, bn_error *err)
+{
+    const bn_hparams *hp = &m->hp;
+    m->ranks = ranks;
+    m->kv_heads = bn_model_slice(m, hp->n_head_kv, 1);
+    m->vocab = bn_model_slice(m, hp->n_vocab, BN_ROW_GRAIN);
+    if (ranks == NULL) return BN_OK;
+    if (hp->recurrence.n_taps != 0)
+        return bn_fail(err, BN_ERR_UNSUPPORTED,
+                       "a model with recurrent layers cannot be divided among ranks");
+    if (hp->experts.n != 0)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "a model with experts cannot be divided among ranks");
+    if (ranks->count <= hp->n_head_kv) return BN_OK;
+    bn_fail(err, BN_ERR_UNSUPPORTED, "the model has %u KV heads, which cannot be divided among %u ranks",
+            hp->n_head_kv, ranks->count);
+    bn_error_hint(err, "use at most %u ranks", hp->n_head_kv);
+    return BN_ERR_UNSUPPORTED;
+}
+
 static bn_status open_bytes(struct bn_model *m, const bn_model_options *options, bn_error *err)
 {
     BN_TRY(bn_isa_kernels(&m->kernels, err));
@@ -36,6 +56,7 @@ static bn_status open_bytes(struct bn_model *m, const bn_model_options *options,
     bn_status status = bn_tokenizer_open(&m->tokenizer, &m->gguf, m->hp.arch, err);
     if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
     BN_TRY(check_vocab(m, err));
+    BN_TRY(divide(m, options->ranks, err));
     m->no_weights = options->no_weights;
     if (m->no_weights) return BN_OK;
     struct bn_loading loading = {options, 0, 2 * m->hp.n_layer + BN_LOADING_HEAD_PARTS};
@@ -98,6 +119,19 @@ void bn_model_close(bn_model *m)
     bn_gguf_close(&m->gguf);
     bn_file_map_close(&m->map);
     bn_free(m);
+}
+
+uint64_t bn_model_resident_bytes(const bn_model *m)
+{
+    uint64_t bytes = m->head_linear.rows == 0 ? (uint64_t)m->vocab.n * m->head.row_bytes : 0;
+    for (size_t i = 0; i < m->n_copies; i++)
+        bytes += bn_mem_size(m->copies[i]);
+    for (size_t i = 0; i < bn_model_n_linears(m); i++) {
+        const struct bn_ternary *w = &bn_model_linear(m, i)->w;
+        bool in_file = w->codes >= m->bytes && w->codes < m->bytes + m->n_bytes;
+        if (in_file) bytes += (uint64_t)w->rows * w->row_bytes;
+    }
+    return bytes;
 }
 
 const bn_hparams *bn_model_hparams(const bn_model *m)

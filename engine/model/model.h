@@ -6,7 +6,10 @@
 #ifndef BN_MODEL_MODEL_H
 #define BN_MODEL_MODEL_H
 
+#include "base/digest.h"
 #include "base/file.h"
+#include "base/ranks.h"
+#include "base/team.h"
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
 #include "model/hadamard.h"
@@ -17,9 +20,16 @@ enum bn_form {
     BN_FORM_GROUPED, /* with a scale for each group: as in the file, or a copy in tiles */
 };
 
-/* A ternary linear layer y = W x. */
+/* Rows first to first + n - 1 of a matrix: those that this process computes. */
+struct bn_slice {
+    size_t first, n;
+};
+
+/* A ternary linear layer y = W x. Of a model that is divided among ranks, w, grouped and packed have only the rows
+ * of this rank: row r of them is row first + r of W. */
 struct bn_linear {
     enum bn_form form;
+    size_t rows, first; /* of W; the first one of w */
     struct bn_ternary
         w; /* w.k is padded to the block. BN_FORM_GROUPED: only the sizes; the weights are in grouped */
     struct bn_grouped grouped;
@@ -78,8 +88,8 @@ struct bn_repacking {
     bool later;                /* the head of the file is in use meanwhile */
     uint32_t n_done, n_steps;
     struct bn_screen screen;
-    uint8_t *codes; /* T5 of all layers */
-    uint64_t n_packed, codes_bytes;
+    uint8_t *codes;                                  /* T5 of all layers */
+    uint64_t n_packed, codes_bytes, all_codes_bytes; /* of this rank, of all */
 };
 
 /* What a recurrent layer has in place of q, k and v. */
@@ -110,6 +120,8 @@ struct bn_model {
     struct bn_layer *layers;
     struct bn_matrix embd, head;
     struct bn_linear head_linear; /* a ternary head; its form is BN_FORM_GROUPED, or there is none (rows 0) */
+    const struct bn_ranks *ranks; /* NULL: the model is not divided */
+    struct bn_slice kv_heads, vocab; /* of this rank; vocab: rows of the head, and of the screen */
     struct bn_screen screen;
     struct bn_repacking repacking;
     const float *output_norm;
@@ -125,6 +137,7 @@ struct bn_model {
     struct bn_gguf gguf;
     void **copies; /* packed or converted weights */
     size_t n_copies;
+    /* Of all ranks together: */
     uint64_t ternary_bytes, head_bytes; /* that one token reads: of the file, or of tiles */
     uint64_t expert_bytes;              /* of ternary_bytes, those of one expert */
     uint64_t packed_bytes;              /* of the T5 copies, 0 without */
@@ -134,6 +147,31 @@ struct bn_model {
     bool streamed;  /* larger than the caches */
     bool no_weights;
 };
+
+/* The part of n rows that this process computes. Rows that are neighbours stay together in numbers of `grain`. */
+static inline struct bn_slice bn_model_slice(const struct bn_model *m, size_t n, size_t grain)
+{
+    size_t from = 0, to = n;
+    if (m->ranks != NULL) bn_team_share(n, grain, m->ranks->index, m->ranks->count, &from, &to);
+    return (struct bn_slice){from, to - from};
+}
+
+/* Rows of the matrix of queries that belong to one KV head: they stay with one rank. */
+static inline size_t bn_model_query_grain(const struct bn_model *m)
+{
+    return (size_t)m->hp.n_head / m->hp.n_head_kv * m->hp.head_dim;
+}
+
+/* Whether this process gives the orders (model/orders.h), and whether it follows them. */
+static inline bool bn_model_leads(const struct bn_model *m)
+{
+    return m->ranks != NULL && m->ranks->index == 0;
+}
+
+static inline bool bn_model_follows(const struct bn_model *m)
+{
+    return m->ranks != NULL && m->ranks->index != 0;
+}
 
 /* All ternary layers of a model, in the order of computing: n_layer times 7. A recurrent layer has mix, z and one without
  * rows in place of q, k and v. */
@@ -149,6 +187,12 @@ static inline struct bn_linear *bn_model_linear(const struct bn_model *m, size_t
     if (l->is_recurrent && i % 7 < 2) return i % 7 == 0 ? &l->recurrent.mix : &l->recurrent.z;
     return all[i % 7];
 }
+
+/* Bytes of the weights that evaluating reads in this process: its rows of the file, and its copies. */
+uint64_t bn_model_resident_bytes(const struct bn_model *m);
+
+/* The SHA-256 of the file. With ranks all of them compute it: BN_ERR_INTEGRITY when one has another file. */
+BN_MUST_CHECK bn_status bn_model_digest(const struct bn_model *m, char hex[BN_SHA256_HEX], bn_error *err);
 
 #define BN_ACTIVATIONS_BYTES 16u
 /* How the inputs of linear layers are stored: "int8-token", or "int16-g128" with a step for each group of 128. */

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/team.h"
+#include "model/orders.h"
 #include "model/rows.h"
 #include "model/weights.h"
 
@@ -38,6 +39,7 @@ static void plan_ternary(struct bn_model *m, const bn_model_options *options)
         lin->packed.row_bytes = blocks * BN_T5_BLOCK_BYTES;
         lin->packed.codes = NULL;
         r->codes_bytes += (uint64_t)lin->w.rows * lin->packed.row_bytes;
+        r->all_codes_bytes += (uint64_t)lin->rows * lin->packed.row_bytes;
     }
     r->ternary = n_linears > 0;
 }
@@ -90,7 +92,7 @@ static bn_status pack_layer(struct bn_model *m, uint32_t layer, bn_error *err)
         lin->packed.codes = codes;
         codes += packed_bytes(lin);
     }
-    m->packed_bytes = r->codes_bytes;
+    m->packed_bytes = r->all_codes_bytes;
     return BN_OK;
 }
 
@@ -168,6 +170,7 @@ static float norm_above(double sum, size_t n)
     return nextafterf((float)(sqrt(sum + (double)n * 1e-36) * (1.0 + 1e-6)), INFINITY);
 }
 
+/* Row r of the screen. */
 static void screen_row(const struct bn_model *m, size_t r, float *row)
 {
     const struct bn_screen *screen = &m->repacking.screen;
@@ -175,7 +178,7 @@ static void screen_row(const struct bn_model *m, size_t r, float *row)
     float scale;
     int32_t sum;
     double size, rest;
-    bn_matrix_row(m->kernels, &m->head, r, row);
+    bn_matrix_row(m->kernels, &m->head, m->vocab.first + r, row);
     if (!bn_all_finite(row, m->head.k)) { /* damaged: it is computed with every head */
         screen->size[r] = screen->rest[r] = INFINITY;
         return;
@@ -190,7 +193,7 @@ static void screen_row(const struct bn_model *m, size_t r, float *row)
 struct screening {
     struct bn_model *m;
     float *rows;       /* one for each thread */
-    size_t first, end; /* rows of the head */
+    size_t first, end; /* rows of the screen */
 };
 
 /* Rows of the file that were read are given back, unless they are in use: the copy takes their place. */
@@ -205,13 +208,14 @@ static void screen_share(void *arg, unsigned thread, unsigned n_threads)
         for (size_t i = r; i < r + n; i++)
             screen_row(job->m, i, job->rows + (size_t)thread * head->k);
         if (!job->m->repacking.later)
-            bn_file_map_forget(&job->m->map, head->data + r * head->row_bytes, n * head->row_bytes);
+            bn_file_map_forget(&job->m->map, head->data + (job->m->vocab.first + r) * head->row_bytes,
+                               n * head->row_bytes);
     }
 }
 
 static bn_status allocate_screen(struct bn_model *m, bn_error *err)
 {
-    size_t rows = m->head.rows;
+    size_t rows = m->vocab.n;
     float *norms = bn_model_own(m, rows, 3 * sizeof *norms);
     int8_t *q = bn_model_own(m, rows, m->head.k);
     if (norms == NULL || q == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the head");
@@ -226,8 +230,8 @@ static bn_status screen_part(struct bn_model *m, uint32_t part, bn_error *err)
     unsigned n_threads = bn_team_cores();
     if (part == 0) BN_TRY(allocate_screen(m, err));
     struct screening job = {m, bn_alloc_aligned((size_t)n_threads * head->k, sizeof(float)),
-                            (size_t)((uint64_t)head->rows * part / BN_LOADING_HEAD_PARTS),
-                            (size_t)((uint64_t)head->rows * (part + 1) / BN_LOADING_HEAD_PARTS)};
+                            (size_t)((uint64_t)m->vocab.n * part / BN_LOADING_HEAD_PARTS),
+                            (size_t)((uint64_t)m->vocab.n * (part + 1) / BN_LOADING_HEAD_PARTS)};
     if (job.rows == NULL) return bn_nomem(err);
     bn_team_once(n_threads, screen_share, &job);
     bn_free(job.rows);
@@ -276,9 +280,13 @@ bn_status bn_repack_model(struct bn_model *m, struct bn_loading *loading, bn_err
 
 #define CALLS 16u /* of bn_model_repack */
 
+/* All ranks make the same copies before the same pass, so that their counters fit together. */
 bool bn_model_repack(bn_model *m)
 {
     struct bn_repacking *r = &m->repacking;
+    struct bn_order order = {.kind = BN_ORDER_REPACK};
+    if (r->n_done < r->n_steps && bn_model_leads(m) && bn_order_broadcast(m, &order, NULL) != BN_OK)
+        return false;
     for (uint32_t i = 0; i < r->n_steps; i += CALLS)
         if (r->n_done < r->n_steps && make_step(m, NULL) != BN_OK) r->n_done = r->n_steps;
     return r->n_done < r->n_steps;

@@ -76,10 +76,10 @@ static void check_i2s_row(struct scan *scan, size_t r)
 static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, const struct bn_gguf_tensor *t,
                              bool skip, bn_error *err)
 {
-    lin->w.codes = t->data;
     lin->w.k = lin->k;
     lin->w.row_bytes = lin->k / 4;
-    uint64_t n_codes = (uint64_t)lin->w.rows * lin->w.row_bytes;
+    lin->w.codes = t->data + lin->first * lin->w.row_bytes;
+    uint64_t n_codes = (uint64_t)lin->rows * lin->w.row_bytes;
     memcpy(&lin->w.scale, t->data + n_codes, sizeof lin->w.scale);
     if (!isfinite(lin->w.scale) || lin->w.scale <= 0.0f)
         return bn_fail_at(err, BN_ERR_FORMAT, t->offset + n_codes, NULL, "scale %g is not a positive number",
@@ -87,6 +87,7 @@ static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, co
     struct scan scan = {.model = m, .linear = lin, .tensor = t};
     size_t bad = skip ? SIZE_MAX : scan_rows(&scan, check_i2s_row);
     if (bad == SIZE_MAX) return BN_OK;
+    bad += lin->first;
     bn_fail_at(err, BN_ERR_FORMAT, t->offset + bad * lin->w.row_bytes, NULL,
                "row %zu holds the code 3, which is not a weight", bad);
     bn_error_hint(err, "the file is damaged or packed in another layout");
@@ -97,6 +98,7 @@ static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, co
 
 #define FLOAT_CHUNK 512u
 
+/* row: of the tensor. */
 static void widen(const struct scan *scan, float *out, size_t row, size_t from, size_t n)
 {
     const struct bn_gguf_tensor *t = scan->tensor;
@@ -112,7 +114,7 @@ static void pack_float_row(struct scan *scan, size_t r)
     memset(out, 0, w->row_bytes);
     for (size_t from = 0; from < w->k; from += FLOAT_CHUNK) {
         size_t n = from < scan->linear->k ? bn_min_size(FLOAT_CHUNK, scan->linear->k - from) : 0;
-        widen(scan, values, r, from, n);
+        widen(scan, values, scan->linear->first + r, from, n);
         for (size_t i = 0; i < bn_min_size(FLOAT_CHUNK, w->k - from); i++) {
             float v = i < n ? values[i] : 0.0f;
             unsigned code = v == scan->scale ? 2u : v == -scan->scale ? 0u : 1u;
@@ -123,11 +125,11 @@ static void pack_float_row(struct scan *scan, size_t r)
     }
 }
 
-/* The magnitude of the first weight that is not zero; 1 when all are. */
+/* The magnitude of the first weight of the tensor that is not zero; 1 when all are. */
 static float first_magnitude(const struct scan *scan)
 {
     float values[FLOAT_CHUNK];
-    for (size_t r = 0; r < scan->linear->w.rows; r++)
+    for (size_t r = 0; r < scan->linear->rows; r++)
         for (size_t from = 0; from < scan->linear->k; from += FLOAT_CHUNK) {
             size_t n = bn_min_size(FLOAT_CHUNK, scan->linear->k - from);
             widen(scan, values, r, from, n);
@@ -150,7 +152,8 @@ static bn_status prepare_floats(struct bn_model *m, struct bn_linear *lin, const
         return bn_fail_at(err, BN_ERR_FORMAT, t->offset, NULL, "a weight is not finite");
     size_t bad = scan_rows(&scan, pack_float_row);
     if (bad == SIZE_MAX) return BN_OK;
-    bn_fail_at(err, BN_ERR_UNSUPPORTED, t->offset + bad * (t->n_bytes / lin->w.rows), NULL,
+    bad += lin->first;
+    bn_fail_at(err, BN_ERR_UNSUPPORTED, t->offset + bad * (t->n_bytes / lin->rows), NULL,
                "row %zu has a weight that is not -s, 0 or +s with s = %g", bad, (double)scan.scale);
     bn_error_hint(err, "this engine runs ternary linear layers only");
     return BN_ERR_UNSUPPORTED;

@@ -132,8 +132,12 @@ static bn_status bind_head(struct bn_model *m, bn_error *err)
     if (rotation.block != 0 && !bn_matrix_is_ternary(&m->head))
         return bn_fail(err, BN_ERR_UNSUPPORTED, "%s is rotated and not ternary", name);
     if (!bn_matrix_is_ternary(&m->head)) return BN_OK;
-    m->head_linear = (struct bn_linear){
-        .k = m->head.k, .rotation = rotation, .extra_scale = 1.0f, .w = {.rows = m->head.rows}};
+    m->head_linear = (struct bn_linear){.k = m->head.k,
+                                        .rotation = rotation,
+                                        .extra_scale = 1.0f,
+                                        .rows = m->head.rows,
+                                        .first = m->vocab.first,
+                                        .w = {.rows = m->vocab.n}};
     bn_status status = bn_grouped_prepare(m, &m->head_linear, bn_gguf_find_tensor(&m->gguf, name), true, err);
     if (status != BN_OK) bn_error_name(err, name);
     m->head_bytes =
@@ -162,6 +166,7 @@ struct part {
     size_t rows, k;
     struct bn_linear *out;
     bool adds;       /* to the residual stream */
+    size_t grain;    /* rows that stay with one rank; 0: those that stay with one thread */
     bool of_experts; /* a matrix of this shape for each expert */
 };
 
@@ -193,7 +198,12 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct pa
     snprintf(name, sizeof name, "blk.%u.%s.weight", layer, part);
     BN_TRY(find(m, name, k, rows, n, &t, err));
     if (p->of_experts) BN_TRY(check_experts(m, t, name, rows, err));
-    *out = (struct bn_linear){.k = k, .extra_scale = 1.0f, .w = {.rows = rows * n, .scale = 1.0f}};
+    struct bn_slice slice = bn_model_slice(m, rows * n, p->grain != 0 ? p->grain : BN_ROW_GRAIN);
+    *out = (struct bn_linear){.k = k,
+                              .extra_scale = 1.0f,
+                              .rows = rows * n,
+                              .first = slice.first,
+                              .w = {.rows = slice.n, .scale = 1.0f}};
     bn_status status = bn_ternary_prepare(m, out, t, skip_code_check, err);
     if (status != BN_OK) {
         bn_error_name(err, name);
@@ -233,11 +243,12 @@ static bn_status bind_attention(struct bn_model *m, uint32_t n, bool skip, bn_er
     const bn_hparams *hp = &m->hp;
     struct bn_layer *l = &m->layers[n];
     size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
+    size_t gates = hp->gated_heads ? 2 : 1;
     const struct part parts[] = {
-        {"attn_q", NULL, hp->gated_heads ? 2 * q_dim : q_dim, hp->n_embd, &l->q, false, false},
-        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k, false, false},
-        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v, false, false},
-        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o, true, false},
+        {"attn_q", NULL, gates * q_dim, hp->n_embd, &l->q, false, gates * bn_model_query_grain(m), false},
+        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k, false, hp->head_dim, false},
+        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v, false, hp->head_dim, false},
+        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o, true, 0, false},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
         BN_TRY(bind_linear(m, n, &parts[i], skip, err));
@@ -289,9 +300,9 @@ static bn_status bind_recurrent(struct bn_model *m, uint32_t n, bool skip, bn_er
     struct bn_recurrent *r = &l->recurrent;
     size_t inner = bn_hparams_inner(hp), n_heads = hp->recurrence.n_value_heads;
     const struct part parts[] = {
-        {"attn_qkv", NULL, bn_hparams_mixed(hp), hp->n_embd, &r->mix, false, false},
-        {"attn_gate", NULL, inner, hp->n_embd, &r->z, false, false},
-        {"ssm_out", NULL, hp->n_embd, inner, &l->o, true, false},
+        {"attn_qkv", NULL, bn_hparams_mixed(hp), hp->n_embd, &r->mix, false, 0, false},
+        {"attn_gate", NULL, inner, hp->n_embd, &r->z, false, 0, false},
+        {"ssm_out", NULL, hp->n_embd, inner, &l->o, true, 0, false},
     };
     const struct {
         const char *suffix;
@@ -372,9 +383,9 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
     BN_TRY((l->is_recurrent ? bind_recurrent : bind_attention)(m, n, skip, err));
     if (hp->experts.n != 0) return bind_experts(m, n, skip, err);
     const struct part parts[] = {
-        {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate, false, false},
-        {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up, false, false},
-        {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down, true, false},
+        {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate, false, 0, false},
+        {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up, false, 0, false},
+        {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down, true, 0, false},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
         BN_TRY(bind_linear(m, n, &parts[i], skip, err));
@@ -389,7 +400,8 @@ static void mark_streamed(struct bn_model *m)
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     if (cache <= 0) cache = 16 << 20;                 /* unknown */
     if (cache > LARGEST_CACHE) cache = LARGEST_CACHE; /* virtual machines report what many of them share */
-    m->streamed = m->ternary_bytes + m->head_bytes > (uint64_t)cache;
+    uint64_t n_ranks = m->ranks != NULL ? m->ranks->count : 1;
+    m->streamed = (m->ternary_bytes + m->head_bytes) / n_ranks > (uint64_t)cache;
     for (size_t i = 0; i < bn_model_n_linears(m); i++) {
         struct bn_linear *lin = bn_model_linear(m, i);
         lin->w.streamed = lin->grouped.streamed = m->streamed;

@@ -21,7 +21,7 @@ BN_MUST_CHECK bn_status bn_ternary_prepare(struct bn_model *model, struct bn_lin
 
 /* Weights that share a scale in this type as a model keeps it in tiles: 64, 128 or 256; 0 for other types. */
 uint32_t bn_grouped_size(uint32_t type);
-/* Brings one tensor into tiles with a scale for each group; linear->k and linear->w.rows are set. BN_ERR_FORMAT
+/* Brings one tensor into tiles with a scale for each group; linear->k, its rows and its first row are set. BN_ERR_FORMAT
  * names the first row whose scale is not finite, or that has a code 3 where the format has none,
  * BN_ERR_UNSUPPORTED the first that is not ternary. */
 BN_MUST_CHECK bn_status bn_grouped_prepare(struct bn_model *model, struct bn_linear *linear,

@@ -53,7 +53,8 @@ enum bn_brick_category {
     X(CONVOLUTION, "Convolution", ATTENTION, "conv")                                             \
     X(DELTA_RULE, "DeltaRule", ATTENTION, "delta")                                               \
     X(HEAD_GATE, "HeadGate", ATTENTION, "")    /* gates of heads, and norms of recurrent ones */ \
-    X(ROUTER, "Router", FFN, "router experts") /* the choice of experts */
+    X(ROUTER, "Router", FFN, "router experts") /* the choice of experts */                       \
+    X(EXCHANGE, "Exchange", OTHER, "")         /* between ranks */
 
 enum bn_brick {
 #define X(constant, name, category, aliases) BN_BRICK_##constant,

@@ -9,11 +9,8 @@ struct bn_counter bn_counters_sum(const struct bn_counters *counters, unsigned n
 {
     struct bn_counter sum = {0};
     for (unsigned t = 0; t < n_threads; t++) {
-        const struct bn_counter *c = &counters[t].kernel[kernel];
-        if (c->calls > sum.calls) sum.calls = c->calls;
-        sum.ticks += c->ticks;
-        sum.bytes += c->bytes;
-        sum.ops += c->ops;
+        bn_counter_join(&sum, &counters[t].kernel[kernel]);
+        sum.ticks += counters[t].kernel[kernel].ticks;
     }
     return sum;
 }

@@ -14,6 +14,14 @@ struct bn_counter {
     uint64_t calls, ticks, bytes, ops;
 };
 
+/* Adds what others did of the same operations: of calls the largest, of time that of the first. */
+static inline void bn_counter_join(struct bn_counter *sum, const struct bn_counter *part)
+{
+    if (part->calls > sum->calls) sum->calls = part->calls;
+    sum->bytes += part->bytes;
+    sum->ops += part->ops;
+}
+
 /* One thread's. The padding keeps two threads' counters off one cache line. */
 struct bn_counters {
     struct bn_counter kernel[BN_KERNEL_COUNT];
