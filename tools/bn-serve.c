@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/programs.h"
+#include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/serve/serve.h"
@@ -130,6 +131,7 @@ static bn_status open_engine(struct bn_server *s, bn_error *err)
     bn_session_options options = {.n_ctx = o->n_ctx, .n_batch = o->n_batch, .n_threads = o->n_threads};
     bn_model_options with = {.repack = BN_REPACK_AUTO, .repack_later = true};
     uint64_t start = bn_clock_ns();
+    BN_TRY(bn_cli_refuse_ranks("bn-serve", err));
     BN_TRY(bn_cli_open_model(&s->model, s->args, &with, err));
     BN_TRY(bn_cli_tokenizer(s->model, &s->tok, err));
     BN_TRY(choose_template(s, err));

@@ -174,7 +174,7 @@ void bn_exchange_tallies(struct bn_session *s)
     if (link == NULL) return;
     const struct bn_ranks *ranks = s->model->ranks;
     struct bn_tally *mine = &link->tallies[ranks->index];
-    bn_rank_stat stat = link->stat; /* this is no part of evaluating */
+    bn_rank_stat stat = link->stat; /* without this exchange */
     if (bn_model_leads(s->model)) bn_exchange_message(s, &order, sizeof order);
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
         mine->kernel[k] = bn_counters_sum(s->counters, s->n_threads, (enum bn_kernel)k);

@@ -274,6 +274,14 @@ static void put_drafts(const bn_draft_stat *drafts, bn_json *object)
     bn_json_put_u64(object, "accepted", drafts->accepted);
 }
 
+static void put_ranks(const bn_rank_stat *ranks, bn_json *object)
+{
+    bn_json_put_u64(object, "count", ranks->ranks);
+    bn_json_put_u64(object, "exchanges", ranks->exchanges);
+    bn_json_put_u64(object, "bytes", ranks->bytes);
+    bn_json_put_u64(object, "ns", ranks->ns);
+}
+
 static bn_status put_measurement(struct build *b, bn_json *predicate)
 {
     const struct bn_generation *gen = b->gen;
@@ -309,6 +317,7 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     if (gen->screen.again > 0) bn_json_put_u64(head, "again", gen->screen.again);
     put_work(gen, bn_json_put_object(measurement, "work"));
     if (gen->drafts.passes > 0) put_drafts(&gen->drafts, bn_json_put_object(measurement, "drafts"));
+    if (gen->ranks.ranks > 0) put_ranks(&gen->ranks, bn_json_put_object(measurement, "ranks"));
     bn_json_put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());
     bn_json_put_count(measurement, "bandwidth_probe_bytes_per_s", b->in->bandwidth_bytes_per_s);
     return BN_OK;
@@ -370,7 +379,7 @@ bn_status bn_receipt_read_facts(struct bn_receipt_facts *facts, const bn_model *
 {
     const bn_tokenizer *tok = bn_model_tokenizer(model);
     if (facts->known) return BN_OK;
-    BN_TRY(bn_sha256_hex(model->bytes, model->n_bytes, facts->model_sha256, err));
+    BN_TRY(bn_model_digest(model, facts->model_sha256, err));
     if (bn_sha256_file("/proc/self/exe", facts->program_sha256, NULL) != BN_OK)
         facts->program_sha256[0] = '\0';
     if (tok != NULL) BN_TRY(bn_tokenizer_digest(tok, facts->tokenizer_sha256, err));

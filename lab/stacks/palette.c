@@ -28,7 +28,7 @@ static const struct rule RULES[] = {
     {BN_CLASS_NORM, "*rmsnorm* *rms_norm* *layernorm* *layer_norm* RmsNorm LayerNorm "
                     "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
     {BN_CLASS_WAIT,
-     "*barrier* Barrier* Team *futex* *nanosleep* poll __poll ppoll epoll_wait epoll_pwait select pselect "
+     "*barrier* Barrier* Exchange bn_exchange* Team *futex* *nanosleep* poll __poll ppoll epoll_wait epoll_pwait select pselect "
      "*sched_yield* *sem_wait* *cond_wait* *cond_timedwait* *lock_wait* *pthread_join* wait4 waitpid"},
     {BN_CLASS_SYNC, "*GOMP_* *gomp_* *[libgomp* bn_team_* *pthread_* *mutex* *lll_lock* *clone clone3 "
                     "*sem_post* start_thread"},

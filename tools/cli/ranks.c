@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "infer/follow.h"
 #include "mpi/ranks.h"
 #include "tools/cli/report.h"
 
@@ -33,4 +34,46 @@ bn_status bn_cli_ranks_close(struct bn_ranks *ranks, bn_status status, bn_error 
     }
     bn_ranks_close(ranks);
     return status;
+}
+
+/* ---- commands that lead the other ranks ---- */
+
+static struct bn_ranks joined; /* of the command that runs; count 0: none */
+static bool agreed;
+
+const struct bn_ranks *bn_cli_ranks(void)
+{
+    return joined.count > 1 ? &joined : NULL;
+}
+
+bn_status bn_cli_agree(const bn_session *session, bn_status status, bn_error *err)
+{
+    if (bn_cli_ranks() == NULL) return status;
+    agreed = true;
+    return bn_session_agree(&joined, session, status, err);
+}
+
+bn_status bn_cli_run_divided(struct bn_args *args, bn_error *err)
+{
+    agreed = false;
+    BN_TRY(bn_cli_ranks_open(&joined, err));
+    bn_status status = (joined.index == 0 ? args->command->run : args->command->follow)(args, err);
+    if (bn_cli_ranks() != NULL && !agreed) {
+        bn_error ended = {.code = BN_ERR_CANCELLED};
+        bn_status other =
+            bn_cli_agree(NULL, status != BN_OK ? status : BN_ERR_CANCELLED, status != BN_OK ? err : &ended);
+        if (status != BN_OK) status = other;
+    }
+    return bn_cli_ranks_close(&joined, status, err);
+}
+
+bn_status bn_cli_refuse_ranks(const char *what, bn_error *err)
+{
+    struct bn_ranks ranks;
+    BN_TRY(bn_cli_ranks_open(&ranks, err));
+    bn_status status =
+        ranks.count < 2
+            ? BN_OK
+            : bn_fail(err, BN_ERR_UNSUPPORTED, "%s runs as one process, not as %u ranks", what, ranks.count);
+    return bn_cli_ranks_close(&ranks, status, err);
 }

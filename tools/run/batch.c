@@ -221,7 +221,7 @@ bn_status bn_run_batch(struct bn_args *args, bn_error *err)
     BN_TRY(check(args, err));
     BN_TRY(bn_run_cache_check(args, err));
     if (job.o->receipts != NULL) BN_TRY(bn_run_make_folder(job.o->receipts, err));
-    BN_TRY(bn_run_open(&job.engine, args, BN_REPACK_AUTO, err));
+    BN_TRY(bn_run_open(&job.engine, args, err));
     bn_cli_catch_interrupt();
     bn_status status = bn_run_requests_read(&job.requests, job.o->batch_file, args, &job.engine, err);
     if (status == BN_OK) status = open_lanes(&job, err);

@@ -16,6 +16,7 @@ bn_status bn_run_cache_check(const struct bn_args *args, bn_error *err)
                        o->cache_ro ? "--prompt-cache-ro" : "--prompt-cache-all");
     if (o->cache_all && o->cache_ro)
         return bn_fail(err, BN_ERR_ARG, "--prompt-cache-all and --prompt-cache-ro exclude each other");
+    if (o->prompt_cache != NULL) BN_TRY(bn_run_need_all("--prompt-cache", err));
     return o->prompt_cache != NULL && !o->cache_ro ? bn_run_check_folder(o->prompt_cache, err) : BN_OK;
 }
 

@@ -219,7 +219,7 @@ bn_status bn_run_embed(struct bn_args *args, bn_error *err)
     struct batch b = {.o = o, .keep = o->raw != NULL || o->similarity};
     b.line.max = b.prompt.max = b.vectors.max = b.labels.max = most;
     BN_TRY(check(args, err));
-    BN_TRY(bn_run_open(&b.engine, args, BN_REPACK_NEVER, err));
+    BN_TRY(bn_run_open(&b.engine, args, err));
     bn_status status = bn_cli_tokenizer(b.engine.model, &b.tok, err);
     const bn_hparams *hp = bn_model_hparams(b.engine.model);
     b.n_embd = hp->n_embd;

@@ -101,6 +101,7 @@ static void print_summary(const struct job *job)
     bn_report_note(0, "%s, %s, %u thread%s; stopped: %s", bn_run_rates(rates, gen), bn_isa_name(), n_threads,
                    bn_cli_s(n_threads), bn_stop_reason_name(gen->reason));
     bn_run_note_drafts(gen, 0);
+    bn_run_note_ranks(gen);
     bn_run_note_kernels(job->engine.session);
 }
 
@@ -261,10 +262,6 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
-/* Making the copies of a 2B model takes what they save in 10 to 150 tokens: the less free memory, the longer
- * (docs/explain/performance.md). */
-#define REPACK_TOKENS 64u
-
 bn_status bn_run_generate(struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
@@ -280,8 +277,8 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
     if (o->n_top > 0 && !args->json) return bn_fail(err, BN_ERR_ARG, "--show-top needs --json");
     if (o->strict && args->model == NULL) return bn_fail(err, BN_ERR_ARG, "--strict: no model is named");
     job.gen.n_predict = o->n_predict;
-    BN_TRY(bn_run_open(&job.engine, args,
-                       job.gen.n_predict < REPACK_TOKENS ? BN_REPACK_NEVER : BN_REPACK_AUTO, err));
+    if (o->profile != NULL) BN_TRY(bn_run_need_all("--profile", err));
+    BN_TRY(bn_run_open(&job.engine, args, err));
     bn_cli_catch_interrupt();
     bn_status status = prepare(&job, args, err);
     if (status == BN_OK && o->strict && bn_report_n_warnings() > 0)

@@ -52,7 +52,7 @@ bn_status bn_run_logits(struct bn_args *args, bn_error *err)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "no output is named"), err,
                        "add -o FILE, --digest or --trace DIR");
     BN_TRY(bn_cli_text_check(args, &o->tokens, err));
-    BN_TRY(bn_run_open(&engine, args, BN_REPACK_NEVER, err));
+    BN_TRY(bn_run_open(&engine, args, err));
     bn_status status = bn_run_prompt(&prompt, args, engine.model, false, err);
     if (status == BN_OK) {
         status = evaluate(args, &engine, &prompt, err);

@@ -58,6 +58,16 @@ void bn_run_note_kernels(const bn_session *session)
                        k.calls == 1 ? " " : "s", (double)k.ns / 1e6);
 }
 
+void bn_run_note_ranks(const struct bn_generation *gen)
+{
+    const bn_rank_stat *r = &gen->ranks;
+    if (r->ranks == 0 || gen->work.tokens == 0 || gen->total_ns == 0) return;
+    double n_tokens = (double)gen->work.tokens;
+    bn_report_note(0, "%u ranks: %.3g MB per token in %llu exchanges, %.1f %% of the time", r->ranks,
+                   (double)r->bytes / 1e6 / n_tokens, (unsigned long long)r->exchanges,
+                   100.0 * (double)r->ns / (double)gen->total_ns);
+}
+
 double bn_run_rate(size_t n, uint64_t ns)
 {
     return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;

@@ -10,7 +10,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "infer/follow.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
@@ -21,16 +23,60 @@ static bool is_interrupted(void *user)
     return !engine->answering && bn_cli_interrupted() != 0;
 }
 
-bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_repack repack,
-                      bn_error *err)
+/* Making the copies of a 2B model takes what they save in 10 to 150 tokens: the less free memory, the longer
+ * (docs/explain/performance.md). */
+#define REPACK_TOKENS 64u
+
+static bn_repack choose_repack(const struct bn_args *args)
+{
+    const struct bn_run_options *o = args->fields;
+    if (args->command->run == bn_run_chat) return BN_REPACK_AUTO;
+    bool many = o->batch_file != NULL || o->n_predict >= REPACK_TOKENS;
+    return args->command->run == bn_run_generate && many ? BN_REPACK_AUTO : BN_REPACK_NEVER;
+}
+
+static bn_status open_session(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
     bn_session_options options = {.n_ctx = o->n_ctx, .n_batch = o->n_batch, .n_threads = o->n_threads};
-    bn_model_options with = {.repack = repack, .repack_later = true};
+    bn_model_options with = {.repack = choose_repack(args), .repack_later = true, .ranks = bn_cli_ranks()};
+    BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));
+    return bn_session_open(&engine->session, engine->model, &options, err);
+}
+
+bn_status bn_run_follow(struct bn_args *args, bn_error *err)
+{
+    struct bn_run_engine engine = {0};
+    bn_status status = open_session(&engine, args, err);
+    status = bn_cli_agree(engine.session, status, err);
+    if (status == BN_OK) status = bn_session_follow(engine.session, engine.model, err);
+    bn_run_close(&engine);
+    return status;
+}
+
+bn_status bn_run_need_all(const char *option, bn_error *err)
+{
+    if (bn_cli_ranks() == NULL) return BN_OK;
+    return bn_fail(err, BN_ERR_UNSUPPORTED, "%s needs the whole model in one process, not %u ranks", option,
+                   bn_cli_ranks()->count);
+}
+
+/* This process has a part of the weights. */
+static void note_ranks(const struct bn_run_engine *engine)
+{
+    const struct bn_ranks *ranks = bn_cli_ranks();
+    if (ranks != NULL)
+        bn_report_note(1, "%u ranks; this one has %.1f MB of weights", ranks->count,
+                       (double)bn_model_resident_bytes(engine->model) / 1e6);
+}
+
+bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
     uint64_t start = bn_clock_ns();
     *engine = (struct bn_run_engine){0};
-    BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));
-    bn_status status = bn_session_open(&engine->session, engine->model, &options, err);
+    bn_status status = open_session(engine, args, err);
+    status = bn_cli_agree(engine->session, status, err);
     if (status == BN_OK) status = bn_run_draft_open(engine, args, err);
     engine->load_ns = bn_clock_ns() - start;
     if (status == BN_OK) status = bn_cli_live_open(&engine->live, args, &o->live, engine->session, err);
@@ -39,8 +85,9 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
         return status;
     }
     bn_session_set_cancel(engine->session, is_interrupted, engine);
-    bn_cli_warn_threads(engine->session, options.n_threads);
+    bn_cli_warn_threads(engine->session, o->n_threads);
     bn_run_note_model(args, engine->model);
+    note_ranks(engine);
     uint32_t n_threads = bn_session_n_threads(engine->session);
     bn_report_note(1,
                    "%u thread%s, instruction set %s, context of %u tokens, batches of %u, opened in %.1f ms",

@@ -71,9 +71,13 @@ struct bn_run_engine {
         answering; /* the first token is there: Ctrl-C ends the answer by on_token, and no longer the evaluation */
 };
 
-/* --model, --isa, then --threads, --ctx, --batch. The copies of BN_REPACK_AUTO are left to bn_model_repack. */
-BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args,
-                                    bn_repack repack, bn_error *err);
+/* --model, --isa, then --threads, --ctx, --batch. The copies of BN_REPACK_AUTO, which commands that generate make, are
+ * left to bn_model_repack. Under mpirun the other ranks open theirs meanwhile. */
+BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err);
+/* What these do. */
+bn_status bn_run_follow(struct bn_args *args, bn_error *err);
+/* For options that need all rows in one process: BN_ERR_UNSUPPORTED with ranks. */
+BN_MUST_CHECK bn_status bn_run_need_all(const char *option, bn_error *err);
 void bn_run_close(struct bn_run_engine *engine);
 
 /* --template and --think. BN_ERR_ARG when thinking is asked of a template that has none. */
@@ -133,6 +137,9 @@ uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session);
 void bn_run_note_model(const struct bn_args *args, const bn_model *model);
 void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *sampling);
 void bn_run_note_kernels(const bn_session *session);
+
+/* With ranks: what a token exchanged, and how long that took. */
+void bn_run_note_ranks(const struct bn_generation *gen);
 
 /* "prompt 3 tokens at 310.4 tok/s, then 1 token": a rate needs two tokens. Returns out. */
 #define BN_RUN_RATES 128u

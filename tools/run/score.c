@@ -80,7 +80,7 @@ bn_status bn_run_score(struct bn_args *args, bn_error *err)
     struct bn_run_prompt prompt;
     const struct bn_run_options *o = args->fields;
     BN_TRY(bn_cli_text_check(args, &o->tokens, err));
-    BN_TRY(bn_run_open(&engine, args, BN_REPACK_NEVER, err));
+    BN_TRY(bn_run_open(&engine, args, err));
     bn_cli_catch_interrupt();
     bn_status status = bn_run_prompt(&prompt, args, engine.model, false, err);
     if (status == BN_OK) {

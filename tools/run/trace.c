@@ -33,6 +33,7 @@ bn_status bn_run_trace_start(struct bn_run_trace *trace, bn_session *session, co
                              bn_error *err)
 {
     *trace = (struct bn_run_trace){0};
+    BN_TRY(bn_run_need_all("--trace", err));
     int n = snprintf(trace->folder, sizeof trace->folder, "%s", folder);
     if (n < 0 || (size_t)n >= sizeof trace->folder)
         return bn_fail_errno(err, ENAMETOOLONG, folder, "cannot write");

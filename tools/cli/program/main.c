@@ -6,6 +6,7 @@
 #include "tools/cli/options.h"
 #include "tools/cli/program/dump.h"
 #include "tools/cli/program/help.h"
+#include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 
 static bn_status run(const struct bn_program *program, struct bn_args *args, int argc, char **argv,
@@ -24,7 +25,7 @@ static bn_status run(const struct bn_program *program, struct bn_args *args, int
         bn_help_version(stdout, program);
         return BN_OK;
     }
-    return args->command->run(args, err);
+    return args->command->follow != NULL ? bn_cli_run_divided(args, err) : args->command->run(args, err);
 }
 
 int bn_cli_main(const struct bn_program *program, int argc, char **argv)

@@ -33,7 +33,7 @@ static bn_status open_engine(struct bn_chat *chat, bn_error *err)
     char name[200];
     bool note = chat->on_terminal && !chat->args->quiet && bn_report_color(stderr);
     if (note) fprintf(stderr, "opening %s ...\r", shown_name(chat, name));
-    bn_status status = bn_run_open(&chat->engine, chat->args, BN_REPACK_AUTO, err);
+    bn_status status = bn_run_open(&chat->engine, chat->args, err);
     if (note) fputs("\033[K", stderr);
     return status;
 }
