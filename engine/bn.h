@@ -224,6 +224,8 @@ void bn_model_close(bn_model *model);
 bool bn_model_repack(bn_model *model);
 
 const bn_hparams *bn_model_hparams(const bn_model *model);
+/* Bytes of the state of recurrent layers of one sequence; 0: the model has none. */
+uint64_t bn_model_state_bytes(const bn_model *model);
 /* NULL when the file has no vocabulary. */
 const bn_tokenizer *bn_model_tokenizer(const bn_model *model);
 
@@ -329,6 +331,9 @@ typedef struct bn_session_options {
      * cores: for tests and measurements. Otherwise it runs on fewer while cores are taken, which is faster
      * then. The results are the same bits. */
     bool exact_threads;
+    /* Memory for snapshots of recurrent layers, whose state cannot be shortened (bn_sequence_mark), of all sequences.
+     * 0: six times bn_model_state_bytes. Less than one snapshot: none. Without recurrent layers none is taken. */
+    uint64_t snapshot_bytes;
 } bn_session_options;
 
 typedef enum bn_logits {
@@ -372,13 +377,14 @@ uint32_t bn_session_n_ctx(const bn_session *session);
 uint32_t bn_session_n_batch(const bn_session *session);
 /* Threads that evaluations run on at most; fewer than asked for when the system refused some. */
 uint32_t bn_session_n_threads(const bn_session *session);
-/* Shortens the timeline to its first n_tokens; 0 starts afresh. The state of recurrent layers cannot be shortened. It is
- * known of the whole timeline and before the last token of the last prompt: BN_ERR_UNSUPPORTED for other lengths. */
+/* Shortens the timeline to its first n_tokens; 0 starts afresh. With recurrent layers the tokens after the snapshot before
+ * this place are evaluated again, with the errors of an evaluation; then the timeline may be shorter. */
 BN_MUST_CHECK bn_status bn_session_truncate(bn_session *session, uint32_t n_tokens, bn_error *err);
-/* Shortens the timeline to the longest beginning that it shares with these tokens, and returns its length. Give a
- * prompt without its last token, which is evaluated for the logits after it. */
+/* Shortens the timeline to the longest beginning that it shares with these tokens, and returns its length. With recurrent
+ * layers it is that of the snapshot before. Give a prompt without its last token, which is evaluated for the logits
+ * after it. */
 uint32_t bn_session_keep(bn_session *session, const int32_t *tokens, size_t n_tokens);
-/* The longest beginning of at most n_tokens that the timeline can be shortened to: n_tokens, but see above. */
+/* The longest beginning of at most n_tokens that is known: n_tokens, or with recurrent layers the length of a snapshot. */
 uint32_t bn_session_known(const bn_session *session, uint32_t n_tokens);
 /* Writes the first n_tokens of the timeline with their keys and values to a file (docs/reference/prompt-cache.md),
  * atomically. The first call of a session reads the whole model to compute a checksum. BN_ERR_ARG for more tokens
@@ -403,9 +409,9 @@ const float *bn_session_hidden(const bn_session *session);
  * would get alone. */
 typedef struct bn_sequence bn_sequence;
 
-/* An empty timeline for sessions of this session's model; n_ctx: most tokens, at most the session's; 0: the session's.
- * Closed by the caller. */
-BN_MUST_CHECK bn_status bn_sequence_open(bn_sequence **out, const bn_session *session, uint32_t n_ctx,
+/* An empty timeline for this session; n_ctx: most tokens, at most the session's; 0: the session's. Closed by the caller,
+ * and not used after the session was closed. */
+BN_MUST_CHECK bn_status bn_sequence_open(bn_sequence **out, bn_session *session, uint32_t n_ctx,
                                          bn_error *err);
 void bn_sequence_close(bn_sequence *sequence);
 /* The session's own, which is closed with it. */
@@ -413,12 +419,18 @@ bn_sequence *bn_session_sequence(bn_session *session);
 /* Tokens in the timeline, and the most that it may have. */
 uint32_t bn_sequence_position(const bn_sequence *sequence);
 uint32_t bn_sequence_n_ctx(const bn_sequence *sequence);
-/* Shortens the timeline to its first n_tokens; 0 starts afresh. */
+/* As bn_session_truncate. */
 BN_MUST_CHECK bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_error *err);
 /* How many tokens at the beginning it has in common with these. */
 uint32_t bn_sequence_shared(const bn_sequence *sequence, const int32_t *tokens, size_t n_tokens);
-/* Shortens it to those; as bn_session_keep. With recurrent layers it may become shorter. */
+/* Shortens it to those; as bn_session_keep. */
 uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens);
+/* As bn_session_known. */
+uint32_t bn_sequence_known(const bn_sequence *sequence, uint32_t n_tokens);
+/* A snapshot of recurrent layers is made when the timeline has n_tokens: now, or when a pass comes by. Call it for places
+ * where the timeline may be shortened later. Generations do this at the ends of messages and of the prompt, and
+ * prompts every 256 tokens. When the memory for snapshots is full, those are dropped that save little. */
+void bn_sequence_mark(bn_sequence *sequence, uint32_t n_tokens);
 
 /* As bn_sequence_keep, and what another sequence of the same session has in addition is copied from it. */
 uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_sequence *from,

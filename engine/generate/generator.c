@@ -16,6 +16,7 @@
 #include "grammar/grammar.h"
 
 #define BN_TOP_MAX 1000u
+#define NEAR 16u /* tokens; evaluating this many again takes little */
 
 struct bn_generator {
     bn_session *session;
@@ -34,7 +35,8 @@ struct bn_generator {
     bn_eval_timing timing;      /* of the passes of this step */
     struct bn_drafter *drafter; /* NULL: no drafts are wanted */
     struct bn_draft_pace pace;
-    uint64_t pass_start; /* processor time of the thread: other programs do not lengthen it */
+    struct bn_trial *trial; /* for passes with drafts; NULL without recurrent layers */
+    uint64_t pass_start;    /* processor time of the thread: other programs do not lengthen it */
     /* What the session did before. */
     bn_work work;
     bn_screen_stat screen;
@@ -291,6 +293,7 @@ bn_batch_part bn_generator_next(struct bn_generator *g, size_t n, size_t most_dr
     size_t pending = g->n_history - g->n_evaluated, n_drafted = 0;
     g->pass_start = bn_clock_thread_cpu_ns();
     if (g->drafter != NULL && g->gen->n_ids > 0) n_drafted = draft(g, bn_min_size(n - pending, most_drafts));
+    g->sequence->trial = n_drafted > 0 ? g->trial : NULL;
     return (bn_batch_part){g->sequence, g->history + g->n_evaluated, bn_min_size(pending, n) + n_drafted,
                            pending > n     ? BN_LOGITS_NONE
                            : n_drafted > 0 ? BN_LOGITS_ALL
@@ -380,7 +383,7 @@ void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const 
         g->timing = (bn_eval_timing){0};
         g->since = bn_clock_ns();
     }
-    g->sequence->position = position(g);
+    bn_sequence_settle(g->sequence, position(g));
     if (row > 0 && !is_prompt) account_drafts(g, n_rows - 1, row - 1);
     if (!go_on) end(g);
 }
@@ -426,6 +429,7 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     BN_TRY(bn_constraint_open(&g->constraint, gen, g->session, g->tok, err));
     BN_TRY(bn_drafter_open(&g->drafter, gen, g->session->model, err));
     uint32_t most = bn_draft_most(&gen->draft);
+    if (most > 0) BN_TRY(bn_trial_open(&g->trial, &g->session->model->hp, (size_t)most + 1, err));
     g->pace =
         (struct bn_draft_pace){.always = gen->draft.always, .most = most, .length = most < 2 ? most : 2};
     g->n_best = gen->want_logprobs ? SIZE_MAX : bn_sampler_reach(g->sampler);
@@ -466,6 +470,22 @@ static bn_status check_request(const bn_generation *gen, const bn_sequence *sequ
     return BN_OK;
 }
 
+/* Where the next prompt may leave this one: after messages, and before the last token. A template puts some tokens after the
+ * last message, so that both are near each other; then one is enough. */
+static void mark_places(const struct bn_generator *g)
+{
+    const bn_generation *gen = g->gen;
+    size_t last = gen->n_prompt, n_marked = 0;
+    for (size_t i = last - 1; i > 0 && g->tok != NULL; i--) {
+        if (!bn_token_is_end(g->tok, gen->prompt[i - 1]) || (n_marked > 0 && last - i < NEAR)) continue;
+        if (n_marked == 0 && last - i > NEAR) bn_sequence_mark(g->sequence, g->base + (uint32_t)last - 1);
+        if (i >= gen->n_cached) bn_sequence_mark(g->sequence, g->base + (uint32_t)i);
+        last = i;
+        n_marked++;
+    }
+    if (n_marked == 0) bn_sequence_mark(g->sequence, g->base + (uint32_t)gen->n_prompt - 1);
+}
+
 bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_sequence *sequence,
                             const bn_tokenizer *tok, bn_generation *gen, bn_error *err)
 {
@@ -493,7 +513,7 @@ bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_s
         bn_generation_release(gen);
         return status;
     }
-    bn_sequence_mark(sequence, sequence->position + (uint32_t)(gen->n_prompt - gen->n_cached) - 1);
+    mark_places(g);
     gen->n_before = g->base;
     gen->n_ids = gen->n_kernels = 0;
     gen->n_together = 0;
@@ -505,6 +525,8 @@ bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_s
 void bn_generator_close(struct bn_generator *g)
 {
     if (g == NULL) return;
+    g->sequence->trial = NULL;
+    bn_trial_close(g->trial);
     bn_sha256_close(g->sha);
     bn_sampler_close(g->sampler);
     bn_constraint_close(g->constraint);

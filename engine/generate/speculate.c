@@ -63,9 +63,6 @@ bn_status bn_drafter_open(struct bn_drafter **out, const bn_generation *gen, con
 {
     const bn_draft_options *o = &gen->draft;
     *out = NULL;
-    if (o->kind != BN_DRAFT_NONE && model->hp.recurrence.n_taps != 0)
-        return bn_fail(err, BN_ERR_UNSUPPORTED,
-                       "a model with recurrent layers cannot take back tokens, so drafts are not supported");
     if (o->most > BN_DRAFT_MOST_EVER)
         return bn_fail(err, BN_ERR_ARG, "cannot draft %u tokens, at most %u", o->most, BN_DRAFT_MOST_EVER);
     if (o->kind == BN_DRAFT_NONE) return BN_OK;
@@ -105,6 +102,7 @@ static size_t draft_by_model(struct bn_drafter *d, int32_t *history, size_t n_hi
 {
     size_t done = bn_session_keep(d->session, history, n_history - 1), n_drafted = 0;
     bn_sampler_follow(d->sampler, sampler);
+    bn_sequence_mark(&d->session->own, (uint32_t)n_history); /* the next draft begins there, or after it */
     for (; n_drafted < n; n_drafted++) {
         size_t end = n_history + n_drafted;
         if (bn_session_eval_best(d->session, history + done, end - done, d->n_best, d->logits, NULL) != BN_OK)

@@ -139,6 +139,16 @@ void bn_batch_add(struct bn_session *s, struct bn_sequence *sequence, const int3
     s->run.n_heads = s->run.n_wanted;
 }
 
+/* Calls a function for each sequence of the batch with its number of tokens. */
+static void for_sequences(struct bn_session *s, void (*call)(struct bn_sequence *sequence, uint32_t n))
+{
+    for (size_t j = 0, n; j < s->run.n; j += n) {
+        for (n = 1; j + n < s->run.n && s->rows[j + n].sequence == s->rows[j].sequence;)
+            n++;
+        call(s->rows[j].sequence, (uint32_t)n);
+    }
+}
+
 /* After a pass: the sequences and the counters move on. */
 static void account(struct bn_session *s, size_t n_logits)
 {
@@ -148,13 +158,10 @@ static void account(struct bn_session *s, size_t n_logits)
         struct bn_sequence *sequence = s->rows[j].sequence;
         sequence->position = n_pos;
         sequence->tokens[n_pos - 1] = s->rows[j].token;
-        if (n_pos == sequence->keep_at) {
-            sequence->kept_at = n_pos;
-            sequence->keep_at = BN_NOWHERE;
-        }
         s->work.attended += n_pos;
         if (window != 0) s->work.attended_local += n_pos < window ? n_pos : window;
     }
+    for_sequences(s, bn_sequence_end_pass);
     s->work.passes++;
     s->work.single += s->run.n == 1;
     s->work.tokens += s->run.n;
@@ -172,6 +179,7 @@ bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_erro
     s->run.n_experts = 0;
     s->run.bad_row = false;
     if (s->link != NULL) BN_TRY(bn_lead_pass(s, err));
+    for_sequences(s, bn_sequence_begin_pass);
     bn_prof_begin_pass(s->prof, s->rows[0].position, (uint32_t)s->run.n, (uint32_t)n_logits);
     s->run.team = bn_prof_start_brick(s->prof, BN_BRICK_TEAM);
     bn_team_run(s->team, run, s);
@@ -179,9 +187,7 @@ bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_erro
     bn_prof_end_pass(s->prof);
     BN_TRY(bn_session_check_link(s, err));
     if (s->run.bad_row) {
-        for (size_t j = 0; j < s->run.n; j++)
-            if (j == 0 || s->rows[j].sequence != s->rows[j - 1].sequence)
-                bn_sequence_spoil(s->rows[j].sequence);
+        for_sequences(s, bn_sequence_fail_pass);
         bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or after it",
                 s->rows[0].position);
         bn_error_hint(err, "the model's weights are damaged");

@@ -14,6 +14,7 @@
  */
 #include <math.h>
 
+#include "base/error.h"
 #include "infer/stages.h"
 
 #define CHUNK 64u /* of heads, and of columns */
@@ -22,18 +23,15 @@
 struct run {
     struct bn_sequence *sequence;
     size_t first, n;
-    size_t n_kept; /* after how many of them the state is kept; 0: it is not */
+    uint32_t position; /* of the first */
 };
 
 static struct run run_at(const struct pass *p, size_t first)
 {
     const struct bn_row *rows = p->s->rows;
-    struct run run = {.sequence = rows[first].sequence, .first = first};
+    struct run run = {.sequence = rows[first].sequence, .first = first, .position = rows[first].position};
     while (first + run.n < p->n && rows[first + run.n].sequence == run.sequence)
         run.n++;
-    uint32_t position = rows[first].position, keep_at = run.sequence->keep_at;
-    if (keep_at != BN_NOWHERE && keep_at > position && keep_at - position <= run.n)
-        run.n_kept = keep_at - position;
     return run;
 }
 
@@ -104,6 +102,13 @@ static void keep_rows(const struct pass *p, const struct run *run, float *state,
                columns * sizeof *to);
 }
 
+/* Row j of what a trial keeps of the layer: the rows of all recurrent layers, n_rows of each, width values in a row. */
+static float *tried_row(const struct bn_trial *trial, float *rows, const struct bn_layer *l, size_t j,
+                        size_t width)
+{
+    return rows + ((size_t)l->nth * trial->n_rows + j) * width;
+}
+
 static void convolve_run(const struct pass *p, const struct bn_layer *l, const struct run *run, size_t from,
                          size_t columns)
 {
@@ -117,8 +122,29 @@ static void convolve_run(const struct pass *p, const struct bn_layer *l, const s
         p->kernels->conv_silu(p->s->conv + (run->first + j) * width + from, l->recurrent.conv + from, width,
                               rows, taps, columns);
     }
-    if (run->n_kept > 0) keep_rows(p, run, state, run->sequence->kept + at, run->n_kept, from, columns);
-    keep_rows(p, run, state, state, run->n, from, columns);
+    const struct bn_sequence *sequence = run->sequence;
+    struct bn_trial *trial = sequence->trial;
+    for (size_t i = 0; i < sequence->n_taken; i++)
+        keep_rows(p, run, state, sequence->taken[i]->state + at, sequence->taken[i]->n_tokens - run->position,
+                  from, columns);
+    if (trial == NULL) keep_rows(p, run, state, state, run->n, from, columns);
+    for (size_t j = 0; trial != NULL && j < run->n; j++)
+        memcpy(tried_row(trial, trial->mix, l, j, width) + from, mix_row(p, run, state, (ptrdiff_t)j) + from,
+               columns * sizeof *state);
+}
+
+/* The gates of a trial are kept as its rows are. Few values: the first thread copies them. */
+static void keep_gates(const struct pass *p, const struct bn_layer *l)
+{
+    size_t n_heads = p->m->hp.recurrence.n_value_heads;
+    for (size_t j = 0; p->thread == 0 && j < p->n; j++) {
+        const struct bn_row *row = &p->s->rows[j];
+        const struct bn_trial *trial = row->sequence->trial;
+        if (trial == NULL) continue;
+        size_t nth = row->position - trial->position, bytes = n_heads * sizeof(float);
+        memcpy(tried_row(trial, trial->decay, l, nth, n_heads), p->s->decay + j * n_heads, bytes);
+        memcpy(tried_row(trial, trial->beta, l, nth, n_heads), p->s->beta + j * n_heads, bytes);
+    }
 }
 
 static void convolve(const struct pass *p, const struct bn_layer *l)
@@ -175,7 +201,26 @@ static size_t place_of(const struct pass *p, const struct bn_recurrent *r, size_
     return r->grouped ? head % n_keys * each + head / n_keys : head;
 }
 
-/* Columns of one value head. */
+static void copy_columns(float *to, size_t ld_to, const float *from, size_t ld_from, size_t d, size_t n)
+{
+    for (size_t i = 0; i < d; i++)
+        memcpy(to + i * ld_to, from + i * ld_from, n * sizeof *to);
+}
+
+/* Updates the columns with the next n tokens, and returns n. */
+static size_t update_columns(const struct pass *p, struct bn_delta *w, size_t n)
+{
+    if (n > 0) p->kernels->delta(w, n);
+    w->q += n * w->ld_qk;
+    w->k += n * w->ld_qk;
+    w->v += n * w->ld_v;
+    w->o += n * w->ld_o;
+    w->decay += n * w->ld_gate;
+    w->beta += n * w->ld_gate;
+    return n;
+}
+
+/* Columns of one value head. The columns of a trial are updated in a copy, which is not written back. */
 static void update_head(const struct pass *p, const struct bn_layer *l, const struct run *run, size_t head,
                         size_t from, size_t columns)
 {
@@ -184,8 +229,9 @@ static void update_head(const struct pass *p, const struct bn_layer *l, const st
            n_heads = hp->recurrence.n_value_heads;
     size_t width = bn_hparams_mixed(hp), inner = bn_hparams_inner(hp);
     size_t at = l->nth * bn_layer_state(hp) + bn_conv_state(hp) + head * d * d + from;
+    const struct bn_sequence *sequence = run->sequence;
     const float *mixed = p->s->conv + run->first * width;
-    struct bn_delta w = {.state = run->sequence->state + at,
+    struct bn_delta w = {.state = sequence->state + at,
                          .d = d,
                          .columns = columns,
                          .ld = d,
@@ -199,19 +245,17 @@ static void update_head(const struct pass *p, const struct bn_layer *l, const st
                          .decay = p->s->decay + run->first * n_heads + head,
                          .beta = p->s->beta + run->first * n_heads + head,
                          .ld_gate = n_heads};
-    size_t n = run->n_kept;
-    if (n > 0) {
-        p->kernels->delta(&w, n);
-        for (size_t i = 0; i < d; i++)
-            memcpy(run->sequence->kept + at + i * d, w.state + i * d, columns * sizeof *w.state);
-        w.q += n * width;
-        w.k += n * width;
-        w.v += n * width;
-        w.o += n * inner;
-        w.decay += n * n_heads;
-        w.beta += n * n_heads;
+    if (sequence->trial != NULL) {
+        w.state = p->s->tried + p->thread * d * d;
+        w.ld = columns;
+        copy_columns(w.state, w.ld, sequence->state + at, d, d, columns);
     }
-    if (n < run->n) p->kernels->delta(&w, run->n - n);
+    size_t n_done = 0;
+    for (size_t i = 0; i < sequence->n_taken; i++) {
+        n_done += update_columns(p, &w, sequence->taken[i]->n_tokens - run->position - n_done);
+        copy_columns(sequence->taken[i]->state + at, d, w.state, w.ld, d, columns);
+    }
+    update_columns(p, &w, run->n - n_done);
 }
 
 static void update(const struct pass *p, const struct bn_layer *l)
@@ -277,6 +321,7 @@ void bn_layer_recurrent(const struct pass *p, uint32_t n)
     convolve(p, l);
     bn_trace_layer(p, "conv", n, s->conv, r->mix.rows);
     meet(p);
+    keep_gates(p, l);
     normalise_heads(p);
     meet(p);
     update(p, l);
@@ -290,4 +335,85 @@ void bn_layer_recurrent(const struct pass *p, uint32_t n)
     bn_add_residual(p, "post_attention_norm", n, NULL);
     bn_trace_layer(p, "attn_res", n, s->x, hp->n_embd);
     meet(p);
+}
+
+/* ---- tokens that are taken back ---- */
+
+bn_status bn_trial_open(struct bn_trial **out, const bn_hparams *hp, size_t n_rows, bn_error *err)
+{
+    size_t n = bn_hparams_n_recurrent(hp, hp->n_layer) * n_rows, n_heads = hp->recurrence.n_value_heads;
+    *out = NULL;
+    if (n == 0) return BN_OK;
+    struct bn_trial *trial = bn_alloc(1, sizeof *trial);
+    if (trial == NULL) return bn_nomem(err);
+    *trial = (struct bn_trial){.n_rows = n_rows,
+                               .mix = bn_alloc_aligned(n, bn_hparams_mixed(hp) * sizeof(float)),
+                               .decay = bn_alloc_aligned(n, n_heads * sizeof(float)),
+                               .beta = bn_alloc_aligned(n, n_heads * sizeof(float))};
+    *out = trial;
+    if (trial->mix != NULL && trial->decay != NULL && trial->beta != NULL) return BN_OK;
+    bn_trial_close(trial);
+    *out = NULL;
+    return bn_nomem(err);
+}
+
+void bn_trial_close(struct bn_trial *trial)
+{
+    if (trial == NULL) return;
+    bn_free(trial->mix);
+    bn_free(trial->decay);
+    bn_free(trial->beta);
+    bn_free(trial);
+}
+
+/* Each thread takes the columns that it convolves, so that no thread waits before that. */
+static void take_rows(const struct pass *p, const struct bn_trial *trial, const struct bn_layer *l)
+{
+    size_t width = bn_hparams_mixed(&p->m->hp), n_heads = p->m->hp.recurrence.n_value_heads, from, to;
+    my_share(p, width, BN_ROW_GRAIN, &from, &to);
+    for (size_t j = 0; j < p->n; j++)
+        memcpy(p->s->mix + j * width + from, tried_row(trial, trial->mix, l, j, width) + from,
+               (to - from) * sizeof(float));
+    if (p->thread != 0) return;
+    memcpy(p->s->decay, tried_row(trial, trial->decay, l, 0, n_heads), p->n * n_heads * sizeof(float));
+    memcpy(p->s->beta, tried_row(trial, trial->beta, l, 0, n_heads), p->n * n_heads * sizeof(float));
+}
+
+struct settling {
+    struct bn_session *session;
+    const struct bn_trial *trial;
+};
+
+/* The stages between the products, on the kept rows: the same operations on the same values. */
+static void settle(void *arg, unsigned thread, unsigned n_threads)
+{
+    const struct settling *job = arg;
+    struct pass pass = pass_of(job->session, thread, n_threads);
+    const struct pass *p = &pass;
+    pass.trail = pass.brick_trail = pass.kernel_trail = NULL; /* a profile is of passes */
+    for (uint32_t i = 0; i < p->m->hp.n_layer; i++) {
+        const struct bn_layer *l = &p->m->layers[i];
+        if (!l->is_recurrent) continue;
+        take_rows(p, job->trial, l);
+        convolve(p, l);
+        meet(p);
+        normalise_heads(p);
+        meet(p);
+        update(p, l);
+        meet(p);
+    }
+}
+
+void bn_sequence_settle(struct bn_sequence *sequence, uint32_t n_tokens)
+{
+    struct bn_session *s = sequence->session;
+    struct settling job = {s, sequence->trial};
+    sequence->position = n_tokens;
+    sequence->trial = NULL;
+    if (job.trial == NULL || n_tokens == job.trial->position) return;
+    s->run.n = n_tokens - job.trial->position;
+    for (uint32_t j = 0; j < s->run.n; j++)
+        s->rows[j] =
+            (struct bn_row){sequence, job.trial->position + j, sequence->tokens[job.trial->position + j]};
+    bn_team_run(s->team, settle, &job);
 }

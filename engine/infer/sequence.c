@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sequences: timelines of tokens with a KV cache of their own, and the evaluation of several in one pass.
+ * Sequences: timelines of tokens with a KV cache of their own and the state of recurrent layers, and the evaluation of
+ * several in one pass.
  */
 #include "base/error.h"
 #include "infer/exchange.h"
 
-bool bn_sequence_take(struct bn_sequence *sequence, const bn_model *model, uint32_t n_ctx)
+uint64_t bn_model_state_bytes(const bn_model *model)
 {
-    const bn_hparams *hp = &model->hp;
-    uint32_t n_recurrent = bn_hparams_n_recurrent(hp, hp->n_layer);
-    uint64_t n_cache, per_position = (uint64_t)bn_own_kv_heads(model) * hp->head_dim;
-    *sequence = (struct bn_sequence){.n_ctx = n_ctx, .kept_at = BN_NOWHERE, .keep_at = BN_NOWHERE};
+    return bn_hparams_n_recurrent(&model->hp, model->hp.n_layer) * bn_layer_state(&model->hp) * sizeof(float);
+}
+
+bool bn_sequence_take(struct bn_sequence *sequence, struct bn_session *session, uint32_t n_ctx)
+{
+    const bn_hparams *hp = &session->model->hp;
+    uint64_t n_cache, per_position = (uint64_t)bn_own_kv_heads(session->model) * hp->head_dim;
+    *sequence = (struct bn_sequence){
+        .session = session, .n_ctx = n_ctx, .n_state = bn_model_state_bytes(session->model) / sizeof(float)};
     if (!bn_mul_ok(per_position, bn_cache_rows(n_ctx), &n_cache)) return false;
     sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
     sequence->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->v_cache);
     sequence->tokens = bn_alloc_aligned(n_ctx, sizeof *sequence->tokens);
     if (sequence->k_cache == NULL || sequence->v_cache == NULL || sequence->tokens == NULL) return false;
-    if (n_recurrent == 0) return true;
-    sequence->n_state = n_recurrent * bn_layer_state(hp);
+    if (sequence->n_state == 0) return true;
+    sequence->lineage = ++session->n_lineages;
     sequence->state = bn_alloc_aligned(sequence->n_state, sizeof *sequence->state);
-    sequence->kept = bn_alloc_aligned(sequence->n_state, sizeof *sequence->kept);
-    return sequence->state != NULL && sequence->kept != NULL;
+    return sequence->state != NULL;
 }
 
 void bn_sequence_release(struct bn_sequence *sequence)
@@ -29,47 +34,123 @@ void bn_sequence_release(struct bn_sequence *sequence)
     bn_free(sequence->v_cache);
     bn_free(sequence->tokens);
     bn_free(sequence->state);
-    bn_free(sequence->kept);
 }
 
-static bool is_recurrent(const struct bn_sequence *sequence)
+/* ---- the state of recurrent layers ---- */
+
+static void copy_state(float *to, const float *from, const struct bn_sequence *sequence)
 {
-    return sequence->state != NULL;
+    memcpy(to, from, sequence->n_state * sizeof *to);
+}
+
+uint32_t bn_sequence_known(const bn_sequence *sequence, uint32_t n_tokens)
+{
+    if (n_tokens >= sequence->position) return sequence->position;
+    if (!bn_sequence_is_recurrent(sequence)) return n_tokens;
+    const struct bn_snapshot *s = bn_snapshots_find(&sequence->session->snapshots, sequence, n_tokens);
+    return s != NULL ? s->n_tokens : 0;
+}
+
+/* The state after the first n_tokens, which is known; NULL: zeros. */
+static const float *known_state(const struct bn_sequence *sequence, uint32_t n_tokens)
+{
+    struct bn_snapshots *pool = &sequence->session->snapshots;
+    if (n_tokens == sequence->position) return sequence->state;
+    struct bn_snapshot *s = bn_snapshots_find(pool, sequence, n_tokens);
+    if (s == NULL) return NULL;
+    bn_snapshots_touch(pool, s);
+    return s->state;
 }
 
 uint32_t bn_sequence_rewind(struct bn_sequence *sequence, uint32_t n_tokens)
 {
     if (n_tokens >= sequence->position) return sequence->position;
-    if (n_tokens < sequence->kept_at) sequence->kept_at = BN_NOWHERE;
-    sequence->keep_at = BN_NOWHERE;
+    n_tokens = bn_sequence_known(sequence, n_tokens);
+    const float *state = bn_sequence_is_recurrent(sequence) ? known_state(sequence, n_tokens) : NULL;
+    sequence->n_marks = 0;
     sequence->position = n_tokens;
-    if (!is_recurrent(sequence)) return n_tokens;
-    sequence->position = sequence->kept_at != BN_NOWHERE ? sequence->kept_at : 0;
-    if (sequence->position > 0)
-        memcpy(sequence->state, sequence->kept, sequence->n_state * sizeof *sequence->state);
+    if (!bn_sequence_is_recurrent(sequence)) return n_tokens;
+    if (state != NULL)
+        copy_state(sequence->state, state, sequence);
     else
         memset(sequence->state, 0, sequence->n_state * sizeof *sequence->state);
-    return sequence->position;
+    if (n_tokens == 0) sequence->lineage = ++sequence->session->n_lineages;
+    return n_tokens;
 }
 
-void bn_sequence_spoil(struct bn_sequence *sequence)
+void bn_sequence_mark(bn_sequence *sequence, uint32_t n_tokens)
 {
-    if (!is_recurrent(sequence)) return;
+    struct bn_snapshots *pool = &sequence->session->snapshots;
+    size_t n = sequence->n_marks, at = 0;
+    if (pool->n == 0 || n_tokens < sequence->position || n_tokens == 0) return;
+    if (n_tokens == sequence->position) {
+        struct bn_snapshot *s = bn_snapshots_find(pool, sequence, n_tokens);
+        if (s != NULL && s->n_tokens == n_tokens) return;
+        s = bn_snapshots_reserve(pool, n_tokens);
+        copy_state(s->state, sequence->state, sequence);
+        bn_snapshots_fill(pool, s, sequence);
+        return;
+    }
+    while (at < n && sequence->marks[at] < n_tokens)
+        at++;
+    if (n == BN_MARKS || (at < n && sequence->marks[at] == n_tokens)) return;
+    memmove(&sequence->marks[at + 1], &sequence->marks[at], (n - at) * sizeof *sequence->marks);
+    sequence->marks[at] = n_tokens;
+    sequence->n_marks++;
+}
+
+/* The last place comes first, since there may be fewer snapshots than places. */
+void bn_sequence_begin_pass(struct bn_sequence *sequence, uint32_t n)
+{
+    struct bn_snapshots *pool = &sequence->session->snapshots;
+    uint32_t end = sequence->position + n, every = n > 1 ? end / BN_SNAPSHOT_EVERY * BN_SNAPSHOT_EVERY : 0;
+    sequence->n_taken = 0;
+    if (sequence->trial != NULL) sequence->trial->position = sequence->position;
+    if (sequence->trial != NULL || pool->n == 0) return;
+    if (every > sequence->position) bn_sequence_mark(sequence, every);
+    for (size_t i = sequence->n_marks; i-- > 0;) {
+        if (sequence->marks[i] > end) continue;
+        struct bn_snapshot *s = bn_snapshots_reserve(pool, sequence->marks[i]);
+        if (s == NULL) break;
+        memmove(&sequence->taken[1], sequence->taken, sequence->n_taken * sizeof(struct bn_snapshot *));
+        sequence->taken[0] = s;
+        sequence->n_taken++;
+    }
+}
+
+static void pass_marks(struct bn_sequence *sequence)
+{
+    size_t n = 0;
+    while (n < sequence->n_marks && sequence->marks[n] <= sequence->position)
+        n++;
+    sequence->n_marks -= n;
+    memmove(sequence->marks, &sequence->marks[n], sequence->n_marks * sizeof *sequence->marks);
+}
+
+void bn_sequence_end_pass(struct bn_sequence *sequence, uint32_t n)
+{
+    (void)n; /* the timeline has them now */
+    for (size_t i = 0; i < sequence->n_taken; i++)
+        bn_snapshots_fill(&sequence->session->snapshots, sequence->taken[i], sequence);
+    sequence->n_taken = 0;
+    pass_marks(sequence);
+}
+
+/* The state is not that of the timeline, unless the pass was a trial. */
+void bn_sequence_fail_pass(struct bn_sequence *sequence, uint32_t n)
+{
+    (void)n;
+    for (size_t i = 0; i < sequence->n_taken; i++)
+        bn_snapshots_drop(sequence->taken[i]);
+    sequence->n_taken = 0;
+    if (!bn_sequence_is_recurrent(sequence) || sequence->trial != NULL) return;
     sequence->position++; /* the state is of some token more */
     bn_sequence_rewind(sequence, sequence->position - 1);
 }
 
-void bn_sequence_mark(struct bn_sequence *sequence, uint32_t n_tokens)
-{
-    if (!is_recurrent(sequence) || n_tokens == sequence->kept_at) return;
-    sequence->keep_at = n_tokens;
-    if (n_tokens != sequence->position) return;
-    memcpy(sequence->kept, sequence->state, sequence->n_state * sizeof *sequence->state);
-    sequence->kept_at = n_tokens;
-    sequence->keep_at = BN_NOWHERE;
-}
+/* ---- sequences ---- */
 
-bn_status bn_sequence_open(bn_sequence **out, const bn_session *session, uint32_t n_ctx, bn_error *err)
+bn_status bn_sequence_open(bn_sequence **out, bn_session *session, uint32_t n_ctx, bn_error *err)
 {
     *out = NULL;
     if (n_ctx == 0) n_ctx = session->n_ctx;
@@ -78,7 +159,7 @@ bn_status bn_sequence_open(bn_sequence **out, const bn_session *session, uint32_
                        session->n_ctx);
     struct bn_sequence *sequence = bn_alloc(1, sizeof *sequence);
     if (sequence == NULL) return bn_nomem(err);
-    if (!bn_sequence_take(sequence, session->model, n_ctx)) {
+    if (!bn_sequence_take(sequence, session, n_ctx)) {
         bn_sequence_close(sequence);
         return bn_fail(err, BN_ERR_NOMEM, "no memory for a sequence of %u tokens", n_ctx);
     }
@@ -109,17 +190,28 @@ uint32_t bn_sequence_n_ctx(const bn_sequence *sequence)
     return sequence->n_ctx;
 }
 
+/* Evaluates tokens again that the timeline had, up to n_tokens. */
+static bn_status evaluate_again(struct bn_sequence *sequence, uint32_t n_tokens, bn_error *err)
+{
+    struct bn_session *s = sequence->session;
+    while (sequence->position < n_tokens) {
+        size_t n = bn_min_size(n_tokens - sequence->position, s->n_batch);
+        if (s->cancel != NULL && s->cancel(s->cancel_user))
+            return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
+        bn_batch_start(s);
+        bn_batch_add(s, sequence, sequence->tokens + sequence->position, n, n);
+        BN_TRY(bn_forward(s, 0, NULL, err));
+    }
+    return BN_OK;
+}
+
 bn_status bn_sequence_truncate(bn_sequence *sequence, uint32_t n_tokens, bn_error *err)
 {
     if (n_tokens > sequence->position)
         return bn_fail(err, BN_ERR_ARG, "the timeline has %u tokens, not %u", sequence->position, n_tokens);
-    bool known = n_tokens == sequence->position || n_tokens == sequence->kept_at || n_tokens == 0;
-    if (is_recurrent(sequence) && !known)
-        return bn_fail(err, BN_ERR_UNSUPPORTED,
-                       "a model with recurrent layers cannot go back from token %u to token %u",
-                       sequence->position, n_tokens);
-    bn_sequence_rewind(sequence, n_tokens);
-    return BN_OK;
+    if (bn_sequence_rewind(sequence, n_tokens) == n_tokens) return BN_OK;
+    bn_sequence_mark(sequence, n_tokens); /* it may be wanted again */
+    return evaluate_again(sequence, n_tokens, err);
 }
 
 uint32_t bn_sequence_shared(const bn_sequence *sequence, const int32_t *tokens, size_t n_tokens)
@@ -157,13 +249,13 @@ uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_
 {
     uint32_t own = bn_sequence_keep(to, tokens, n_tokens);
     uint32_t n = bn_sequence_shared(from, tokens, bn_min_size(n_tokens, to->n_ctx));
-    bool now = n == from->position;
-    if (is_recurrent(from) && !now) n = n >= from->kept_at ? from->kept_at : 0;
+    n = bn_sequence_known(from, n);
     if (n <= own) return own;
     bn_sequence_copy(session, to, from, own, n);
-    if (is_recurrent(from))
-        memcpy(to->state, now ? from->state : from->kept, to->n_state * sizeof *to->state);
     to->position = n;
+    if (!bn_sequence_is_recurrent(from)) return n;
+    copy_state(to->state, known_state(from, n), to);
+    to->lineage = from->lineage;
     return n;
 }
 

@@ -121,6 +121,8 @@ static void lay_out(struct bn_session *s, struct arena *a)
         take(a, &s->z, inner, s->n_batch, sizeof *s->z);
         take(a, &s->decay, hp->recurrence.n_value_heads, s->n_batch, sizeof *s->decay);
         take(a, &s->beta, hp->recurrence.n_value_heads, s->n_batch, sizeof *s->beta);
+        take(a, &s->tried, (size_t)hp->recurrence.head_dim * hp->recurrence.head_dim, s->n_threads,
+             sizeof *s->tried);
     }
     take(a, &s->gate, hidden, s->n_batch, sizeof *s->gate);
     take(a, &s->up, hidden, s->n_batch, sizeof *s->up);
@@ -153,14 +155,16 @@ static void lay_out(struct bn_session *s, struct arena *a)
          sizeof *s->screen_best);
 }
 
-/* The KV cache stays outside: most of it may never be touched. */
-static bool take_all(struct bn_session *s)
+/* The KV cache and snapshots stay outside: most of them may never be touched. */
+static bool take_all(struct bn_session *s, uint64_t snapshot_bytes)
 {
     struct arena arena = {NULL, 0, true};
     lay_out(s, &arena);
     if (!arena.ok) return false;
     s->arena = bn_alloc_aligned((size_t)arena.used, 1);
-    if (s->arena == NULL || !bn_sequence_take(&s->own, s->model, s->n_ctx)) return false;
+    if (s->arena == NULL || !bn_sequence_take(&s->own, s, s->n_ctx) ||
+        !bn_snapshots_open(&s->snapshots, snapshot_bytes, s->own.n_state, s->n_ctx))
+        return false;
     bn_mem_advise_huge(s->arena, (size_t)arena.used);
     arena = (struct arena){s->arena, 0, true};
     lay_out(s, &arena);
@@ -198,7 +202,8 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
     s->n_ctx = choose(options->n_ctx, choose(model->hp.n_ctx, 1, DEFAULT_CTX), model->hp.n_ctx);
     s->n_batch = choose(options->n_batch, choose(s->n_ctx, 1, DEFAULT_BATCH), MAX_BATCH);
     s->n_threads = choose_threads(options);
-    s->team = take_all(s) ? bn_team_open(s->n_threads, options->exact_threads) : NULL;
+    s->team =
+        take_all(s, options->snapshot_bytes) ? bn_team_open(s->n_threads, options->exact_threads) : NULL;
     if (s->team == NULL) {
         bn_fail(err, BN_ERR_NOMEM, "no memory for a context of %u tokens", s->n_ctx);
         bn_session_close(s);
@@ -229,6 +234,7 @@ void bn_session_close(bn_session *s)
         for (uint32_t i = 0; i < s->link->n_sequences; i++)
             bn_sequence_close(s->link->sequences[i]);
     if (s->link != NULL) bn_free(s->link->sequences);
+    bn_snapshots_close(&s->snapshots);
     bn_free(s->arena);
     bn_free(s);
 }
@@ -236,7 +242,7 @@ void bn_session_close(bn_session *s)
 struct bn_session_memory bn_session_memory(const bn_session *s)
 {
     return (struct bn_session_memory){bn_mem_size(s->own.k_cache) + bn_mem_size(s->own.v_cache) +
-                                          bn_mem_size(s->own.state) + bn_mem_size(s->own.kept),
+                                          bn_mem_size(s->own.state) + bn_snapshots_bytes(&s->snapshots),
                                       bn_mem_size(s->arena) + bn_mem_size(s->own.tokens),
                                       bn_mem_size(s) + bn_team_bytes(s->team)};
 }
@@ -274,6 +280,7 @@ static bn_status eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits 
     uint64_t start = bn_clock_ns();
     s->timing = (bn_eval_timing){0};
     s->n_hidden = 0;
+    if (n > s->n_batch && s->cancel != NULL) bn_sequence_mark(&s->own, before);
     for (size_t done = 0; done < n;) {
         size_t batch = bn_min_size(n - done, s->n_batch);
         bool last = done + batch == n;
@@ -327,10 +334,7 @@ uint32_t bn_session_keep(bn_session *s, const int32_t *tokens, size_t n_tokens)
 
 uint32_t bn_session_known(const bn_session *s, uint32_t n_tokens)
 {
-    const struct bn_sequence *own = &s->own;
-    if (n_tokens >= own->position) return own->position;
-    if (own->state == NULL) return n_tokens;
-    return own->kept_at <= n_tokens ? own->kept_at : 0;
+    return bn_sequence_known(&s->own, n_tokens);
 }
 
 uint32_t bn_session_position(const bn_session *s)

@@ -9,16 +9,19 @@
 
 #include "base/digest.h"
 #include "base/team.h"
+#include "infer/snapshots.h"
 #include "model/hparams.h"
 #include "model/model.h"
 #include "stamp/counters.h"
 #include "stamp/profiler.h"
 
 #define BN_QUERIES 32u        /* of heads and tokens that share keys: their attention is computed together */
+#define BN_MARKS 8u           /* places at which a sequence is yet to make snapshots */
 #define BN_SCREEN_MAX 1024u   /* largest n_best that is screened for */
 #define BN_SCREEN_VECTORS 16u /* rows of logits that are screened together */
 
 struct bn_sequence {
+    struct bn_session *session; /* for which it was opened */
     uint32_t n_ctx;
     uint32_t number;   /* by which ranks know it: 0 for the session's own */
     uint32_t position; /* tokens in the timeline */
@@ -27,13 +30,25 @@ struct bn_sequence {
      * values. */
     uint16_t *k_cache, *v_cache;
     /* The state of recurrent layers, which cannot be shortened: [layer]{n_taps - 1 rows of q, k and v before their
-     * convolution, the newest last; [value head][head_dim][head_dim]}, n_state values in all. It is kept at one more
-     * place: kept is that of the first kept_at tokens. */
+     * convolution, the newest last; [value head][head_dim][head_dim]}, n_state values in all. */
     size_t n_state;
-    float *state, *kept;
-    uint32_t kept_at, keep_at; /* keep_at: the place that a pass keeps when it comes by; BN_NOWHERE: none */
+    float *state;
+    uint64_t lineage;         /* of its snapshots: a new number when it begins again */
+    uint32_t marks[BN_MARKS]; /* lengths that come next, ascending, at which a snapshot is made */
+    size_t n_marks;
+    struct bn_snapshot *taken[BN_MARKS + 1]; /* those that the pass in flight makes, ascending */
+    size_t n_taken;
+    struct bn_trial *trial; /* not NULL: the tokens of the pass in flight may be taken back */
 };
-#define BN_NOWHERE UINT32_MAX
+
+/* What the state of recurrent layers is updated with by tokens that may be taken back. Their pass leaves the state as it
+ * was; bn_sequence_settle updates it with those tokens that stay. */
+struct bn_trial {
+    uint32_t position;   /* of the first token */
+    size_t n_rows;       /* for which there is room */
+    float *mix;          /* [layer][row]: q, k and v before their convolution */
+    float *decay, *beta; /* [layer][row][value head] */
+};
 
 /* Positions that n_ctx tokens take in a cache: whole tiles of keys. */
 static inline size_t bn_cache_rows(uint32_t n_ctx)
@@ -65,7 +80,9 @@ struct bn_session {
     const struct bn_model *model;
     uint32_t n_ctx, n_batch, n_threads; /* n_ctx: the most that a sequence may have */
     struct bn_sequence own;             /* the session's own timeline */
-    void *arena;                        /* everything below */
+    struct bn_snapshots snapshots;      /* of all sequences */
+    uint64_t n_lineages;
+    void *arena; /* everything below */
 
     float *rope_cos, *rope_sin;   /* [n_ctx][n_rot / 2] */
     float *local_cos, *local_sin; /* the same of local layers; NULL without such layers */
@@ -92,6 +109,7 @@ struct bn_session {
      * plane as well, or of 16 bits in two planes with a step for each group. */
     int8_t *act_q, *act_low; /* the 8 bits, or the high plane; the low plane: NULL without weights in tiles */
     float *rotated;          /* n_threads rows of the widest layer input; NULL unless the model is rotated */
+    float *tried;            /* n_threads matrices of recurrent layers; NULL without such layers */
     struct bn_act *act;
     struct bn_act16 *act16;
     float *act_step;
@@ -188,20 +206,32 @@ static inline size_t bn_layer_state(const bn_hparams *hp)
     return bn_conv_state(hp) + bn_hparams_inner(hp) * hp->recurrence.head_dim;
 }
 
+static inline bool bn_sequence_is_recurrent(const struct bn_sequence *sequence)
+{
+    return sequence->state != NULL;
+}
+
 /* Makes the timeline the longest one of at most n_tokens whose state is known, and returns its length: n_tokens, or with
- * recurrent layers the place that was kept, or 0. */
+ * recurrent layers that of a snapshot, or 0. */
 uint32_t bn_sequence_rewind(struct bn_sequence *sequence, uint32_t n_tokens);
-/* The state after n_tokens, which come next or are those of now, is kept. */
-void bn_sequence_mark(struct bn_sequence *sequence, uint32_t n_tokens);
-/* After a pass that failed: the state is not that of the timeline. */
-void bn_sequence_spoil(struct bn_sequence *sequence);
+/* Before a pass over the next n tokens: reserves the snapshots that it makes. After it, and after one that failed. */
+void bn_sequence_begin_pass(struct bn_sequence *sequence, uint32_t n);
+void bn_sequence_end_pass(struct bn_sequence *sequence, uint32_t n);
+void bn_sequence_fail_pass(struct bn_sequence *sequence, uint32_t n);
 /* Takes the memory of an empty sequence; false when there is none. */
-bool bn_sequence_take(struct bn_sequence *sequence, const bn_model *model, uint32_t n_ctx);
+bool bn_sequence_take(struct bn_sequence *sequence, struct bn_session *session, uint32_t n_ctx);
 /* Copies the keys, the values and the tokens of positions first ... end - 1; those before are the same in both. */
 void bn_sequence_copy(const bn_session *session, struct bn_sequence *to, const struct bn_sequence *from,
                       size_t first, size_t end);
 /* Gives it back. */
 void bn_sequence_release(struct bn_sequence *sequence);
+
+/* Takes the memory of a trial of n_rows tokens; NULL in *out for models without recurrent layers. */
+BN_MUST_CHECK bn_status bn_trial_open(struct bn_trial **out, const bn_hparams *hp, size_t n_rows,
+                                      bn_error *err);
+void bn_trial_close(struct bn_trial *trial);
+/* After a pass: the timeline has n_tokens, and what a trial evaluated after them is taken back. Defined in recurrent.c. */
+void bn_sequence_settle(struct bn_sequence *sequence, uint32_t n_tokens);
 /* What kernel k did since the session was opened: all threads, and the other ranks when they were last asked. */
 struct bn_counter bn_session_counter(const struct bn_session *s, enum bn_kernel k);
 /* Asks the other ranks for their counters; nothing when the model is not divided. */

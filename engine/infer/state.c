@@ -84,12 +84,13 @@ static bn_status header_of(struct bn_session *s, uint32_t n_tokens, struct bn_st
     const bn_hparams *hp = &s->model->hp;
     const char *model;
     BN_TRY(bn_state_model_sum(s, &model, err));
-    *header = (struct bn_state_header){.version = BN_STATE_VERSION,
-                                       .n_tokens = n_tokens,
-                                       .n_layer = hp->n_layer,
-                                       .n_head_kv = hp->n_head_kv,
-                                       .head_dim = hp->head_dim,
-                                       .kv_type = BN_TYPE_F16};
+    *header = (struct bn_state_header){
+        .version = bn_sequence_is_recurrent(&s->own) ? BN_STATE_RECURRENT_VERSION : BN_STATE_VERSION,
+        .n_tokens = n_tokens,
+        .n_layer = hp->n_layer,
+        .n_head_kv = hp->n_head_kv,
+        .head_dim = hp->head_dim,
+        .kv_type = BN_TYPE_F16};
     memcpy(header->magic, BN_STATE_MAGIC, sizeof header->magic);
     memcpy(header->model, model, sizeof header->model);
     return BN_OK;
@@ -114,6 +115,37 @@ static bn_status refuse_ranks(const struct bn_session *s, bn_error *err)
     return bn_fail(err, BN_ERR_UNSUPPORTED, "a prompt cache cannot be used with ranks");
 }
 
+/* The parts of a file before its checksum. */
+static size_t collect(const struct bn_session *s, const struct bn_state_header *header, uint16_t *keys,
+                      struct bn_file_part *parts)
+{
+    const struct bn_sequence *own = &s->own;
+    size_t n = 0, d = s->model->hp.head_dim, n_values = header->n_tokens * d,
+           row = n_values * sizeof(uint16_t), state = own->n_state * sizeof *own->state;
+    parts[n++] = (struct bn_file_part){header, sizeof *header};
+    parts[n++] = (struct bn_file_part){own->tokens, header->n_tokens * sizeof *own->tokens};
+    for (size_t i = 0; i < n_heads(s); i++) {
+        uint16_t *rows = keys + i * n_values;
+        for (size_t at = 0; at < n_values; at++)
+            rows[at] = head_cache(s, i, false)[bn_in_keys(at / d, at % d, d)];
+        parts[n++] = (struct bn_file_part){rows, row};
+        parts[n++] = (struct bn_file_part){head_cache(s, i, true), row};
+    }
+    if (!bn_sequence_is_recurrent(own)) return n;
+    const struct bn_snapshot *at = NULL;
+    bool ends = false; /* one of the snapshots has all tokens */
+    while ((at = bn_snapshots_next(&s->snapshots, own, at != NULL ? at->n_tokens : 0, header->n_tokens)) !=
+           NULL) {
+        parts[n++] = (struct bn_file_part){&at->n_tokens, sizeof at->n_tokens};
+        parts[n++] = (struct bn_file_part){at->state, state};
+        ends = at->n_tokens == header->n_tokens;
+    }
+    if (ends) return n;
+    parts[n++] = (struct bn_file_part){&header->n_tokens, sizeof header->n_tokens};
+    parts[n++] = (struct bn_file_part){own->state, state};
+    return n;
+}
+
 bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn_error *err)
 {
     struct bn_state_header header;
@@ -122,30 +154,20 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
     if (n_tokens == 0 || n_tokens > s->own.position)
         return bn_fail(err, BN_ERR_ARG, "cannot save %u tokens, the timeline has %u", n_tokens,
                        s->own.position);
-    const float *state = n_tokens == s->own.position ? s->own.state : s->own.kept;
     if (bn_session_known(s, n_tokens) != n_tokens)
         return bn_fail(err, BN_ERR_UNSUPPORTED,
                        "the state of recurrent layers after %u tokens is not known, only after %u", n_tokens,
-                       s->own.position);
+                       bn_session_known(s, n_tokens));
     BN_TRY(header_of(s, n_tokens, &header, err));
-    size_t n = 0, d = s->model->hp.head_dim, n_values = n_tokens * d, row = n_values * sizeof(uint16_t);
-    struct bn_file_part *parts = bn_alloc(2 * n_heads(s) + 4, sizeof *parts);
-    uint16_t *keys = bn_alloc(n_heads(s), row); /* in rows, as files have them */
+    struct bn_file_part *parts = bn_alloc(2 * n_heads(s) + 2 * s->snapshots.n + 5, sizeof *parts);
+    uint16_t *keys = bn_alloc(n_heads(s) * n_tokens,
+                              s->model->hp.head_dim * sizeof *keys); /* in rows, as files have them */
     if (parts == NULL || keys == NULL) {
         bn_free(parts);
         bn_free(keys);
         return bn_nomem(err);
     }
-    parts[n++] = (struct bn_file_part){&header, sizeof header};
-    parts[n++] = (struct bn_file_part){s->own.tokens, n_tokens * sizeof *s->own.tokens};
-    for (size_t i = 0; i < n_heads(s); i++) {
-        uint16_t *rows = keys + i * n_values;
-        for (size_t at = 0; at < n_values; at++)
-            rows[at] = head_cache(s, i, false)[bn_in_keys(at / d, at % d, d)];
-        parts[n++] = (struct bn_file_part){rows, row};
-        parts[n++] = (struct bn_file_part){head_cache(s, i, true), row};
-    }
-    if (state != NULL) parts[n++] = (struct bn_file_part){state, s->own.n_state * sizeof *state};
+    size_t n = collect(s, &header, keys, parts);
     bn_status status = sum_parts(parts, n, hex, err);
     parts[n++] = (struct bn_file_part){hex, BN_STATE_SUM_BYTES};
     if (status == BN_OK) status = bn_file_write_parts(path, parts, n, err);
@@ -193,6 +215,44 @@ static bn_status check_model(const struct bn_state_header *found, const struct b
         want->head_dim, want->kv_type);
 }
 
+/* Bytes of one state of recurrent layers, with the number of its tokens. */
+static size_t state_bytes(const struct bn_session *s)
+{
+    return sizeof(uint32_t) + s->own.n_state * sizeof *s->own.state;
+}
+
+static uint32_t load_u32(const unsigned char *bytes)
+{
+    uint32_t x;
+    memcpy(&x, bytes, sizeof x);
+    return x;
+}
+
+/* Whether the tokens and the states fill the file, and each state is of some of the tokens. */
+static bn_status check_size(const struct bn_session *s, const unsigned char *bytes, size_t n,
+                            const struct bn_state_header *found, const char *name, bn_error *err)
+{
+    uint64_t each = bn_session_token_bytes(s), room = n - sizeof *found - BN_STATE_SUM_BYTES,
+             tokens = each * found->n_tokens;
+    bool fits = found->n_tokens > 0 && tokens <= room;
+    uint64_t rest = fits ? room - tokens : 0, last = 0;
+    if (bn_sequence_is_recurrent(&s->own))
+        fits = fits && rest > 0 && rest % state_bytes(s) == 0;
+    else
+        fits = fits && rest == 0;
+    if (!fits)
+        return bn_fail_in(err, BN_ERR_FORMAT, name, "%llu bytes for %u tokens, each takes %llu",
+                          (unsigned long long)room, found->n_tokens, (unsigned long long)each);
+    for (size_t at = n - BN_STATE_SUM_BYTES - rest; at < n - BN_STATE_SUM_BYTES; at += state_bytes(s)) {
+        uint32_t place = load_u32(bytes + at);
+        if (place <= last || place > found->n_tokens)
+            return bn_fail_in(err, BN_ERR_FORMAT, name, "a state after %u of %u tokens", place,
+                              found->n_tokens);
+        last = place;
+    }
+    return BN_OK;
+}
+
 /* Whether the bytes are a timeline of this session's model, from the outside to the inside. */
 static bn_status check(struct bn_session *s, const unsigned char *bytes, size_t n, const char *name,
                        struct bn_state_header *found, bn_error *err)
@@ -202,21 +262,17 @@ static bn_status check(struct bn_session *s, const unsigned char *bytes, size_t 
         return bn_fail_in(err, BN_ERR_FORMAT, name, "not a prompt cache");
     memcpy(found, bytes, sizeof *found);
     BN_TRY(check_sum(bytes, n, name, err));
-    if (found->version != BN_STATE_VERSION) {
+    BN_TRY(header_of(s, found->n_tokens, &want, err));
+    bool known = found->version == BN_STATE_VERSION || found->version == BN_STATE_RECURRENT_VERSION;
+    if (known) BN_TRY(check_model(found, &want, name, err));
+    if (found->version != want.version) {
         bn_fail_in(err, BN_ERR_UNSUPPORTED, name,
                    "a prompt cache of version %u, this program reads version %u", found->version,
-                   BN_STATE_VERSION);
+                   want.version);
         bn_error_hint(err, "delete the file; it is made again");
         return BN_ERR_UNSUPPORTED;
     }
-    BN_TRY(header_of(s, found->n_tokens, &want, err));
-    BN_TRY(check_model(found, &want, name, err));
-    uint64_t each = bn_session_token_bytes(s), room = n - sizeof *found - BN_STATE_SUM_BYTES;
-    uint64_t state = s->own.n_state * sizeof(float);
-    room = room >= state ? room - state : UINT64_MAX;
-    if (found->n_tokens > 0 && room % each == 0 && room / each == found->n_tokens) return BN_OK;
-    return bn_fail_in(err, BN_ERR_FORMAT, name, "%llu bytes for %u tokens, each takes %llu",
-                      (unsigned long long)room, found->n_tokens, (unsigned long long)each);
+    return check_size(s, bytes, n, found, name, err);
 }
 
 /* Copies the positions from..to of a file of n tokens, whose first keys are at rows, into the cache. */
@@ -232,6 +288,28 @@ static void copy_rows(struct bn_session *s, const unsigned char *rows, size_t n,
     }
 }
 
+/* The states of the file become snapshots, up to the last of at most n tokens, which becomes the state. */
+static void take_states(struct bn_session *s, const unsigned char *states, const unsigned char *end,
+                        uint32_t n)
+{
+    struct bn_sequence *own = &s->own;
+    for (; states < end && load_u32(states) <= n; states += state_bytes(s)) {
+        own->position = load_u32(states);
+        memcpy(own->state, states + sizeof(uint32_t), own->n_state * sizeof *own->state);
+        bn_sequence_mark(own, own->position);
+    }
+}
+
+/* Tokens of the last state of at most n; 0: there is none. */
+static uint32_t last_state(const struct bn_session *s, const unsigned char *states, const unsigned char *end,
+                           uint32_t n)
+{
+    uint32_t last = 0;
+    for (; states < end && load_u32(states) <= n; states += state_bytes(s))
+        last = load_u32(states);
+    return last;
+}
+
 bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes, const char *name,
                         const int32_t *tokens, size_t n_tokens, uint32_t *n_kept, bn_error *err)
 {
@@ -239,21 +317,19 @@ bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes,
     const unsigned char *saved = (const unsigned char *)bytes + sizeof header;
     *n_kept = 0;
     BN_TRY(check(s, bytes, n_bytes, name, &header, err));
+    const unsigned char *states = saved + header.n_tokens * bn_session_token_bytes(s),
+                        *end = (const unsigned char *)bytes + n_bytes - BN_STATE_SUM_BYTES;
     size_t most = bn_min_size(bn_min_size(n_tokens, header.n_tokens), s->own.n_ctx), n = 0;
     while (n < most && memcmp(saved + n * sizeof *tokens, &tokens[n], sizeof *tokens) == 0)
         n++;
+    bool is_recurrent = bn_sequence_is_recurrent(&s->own);
+    if (is_recurrent) n = last_state(s, states, end, (uint32_t)n);
     size_t own = bn_session_keep(s, tokens, n_tokens);
-    /* The state is that of all tokens of the file. */
-    bool usable = s->own.state == NULL || n == header.n_tokens;
-    if (n > own && usable) {
+    if (n > own) {
         copy_rows(s, saved + header.n_tokens * sizeof *tokens, header.n_tokens, own, n);
         memcpy(s->own.tokens + own, tokens + own, (n - own) * sizeof *tokens);
+        if (is_recurrent) take_states(s, states, end, (uint32_t)n);
         s->own.position = (uint32_t)n;
-        if (s->own.state != NULL)
-            memcpy(s->own.state,
-                   (const unsigned char *)bytes + n_bytes - BN_STATE_SUM_BYTES -
-                       s->own.n_state * sizeof *s->own.state,
-                   s->own.n_state * sizeof *s->own.state);
     }
     *n_kept = s->own.position;
     return BN_OK;

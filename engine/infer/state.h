@@ -7,13 +7,15 @@
 
 #include "infer/session.h"
 
-/* Raise it when the format changes, and when a change of the arithmetic gives other keys or values
+/* Raise them when the format changes, and when a change of the arithmetic gives other keys or values
  * (docs/explain/numerics.md): a file of another version is refused. */
 #define BN_STATE_VERSION 1u
+#define BN_STATE_RECURRENT_VERSION 2u /* of models with recurrent layers: with their states */
 
 /* The beginning of a file. All numbers are little endian. Then come the tokens (4 bytes each), then for each head of
- * each layer the keys and then the values of all tokens (2 bytes a number), then the state of recurrent layers
- * after the last token (binary32), then a checksum of all that: 32 hexadecimal digits, as the model's. */
+ * each layer the keys and then the values of all tokens (2 bytes a number), then states of recurrent layers: each is a
+ * number of tokens (4 bytes) and the state after them (binary32), ascending; then a checksum of all that: 32 hexadecimal
+ * digits, as the model's. */
 struct bn_state_header {
     char magic[8]; /* BN_STATE_MAGIC */
     uint32_t version, n_tokens;

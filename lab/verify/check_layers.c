@@ -87,22 +87,27 @@ static struct norms norms_of(const struct bn_shape *s, const struct bn_effort *e
     return norms;
 }
 
-/* The gated delta rule: three multiply-adds for each element of the state and each token. The state is read and written
- * once for each sequence of a pass, so at most once for each token. */
-static bool delta_agrees(const struct bn_rules_input *in, const struct bn_effort *e,
-                         struct bn_rule_result *out)
+/* The stages of recurrent layers that update their state: the convolution, and three multiply-adds of the gated delta rule
+ * for each element of the state and each token. The state is read and written once for each sequence of a pass, so at most
+ * once for each token. */
+static bool updates_agree(const struct bn_rules_input *in, const struct bn_effort *e,
+                          struct bn_rule_result *out)
 {
-    static const enum bn_kernel DELTA[] = {BN_KERNEL_DELTA};
-    struct bn_receipt_work done = bn_receipt_work_sum(in, DELTA, 1);
-    uint64_t n_layers = e->shape.recurrence.layers;
+    static const enum bn_kernel DELTA[] = {BN_KERNEL_DELTA}, CONV[] = {BN_KERNEL_CONV_SILU};
+    struct bn_receipt_work delta = bn_receipt_work_sum(in, DELTA, 1), conv = bn_receipt_work_sum(in, CONV, 1);
+    uint64_t passes = bn_plus(e->work.passes, e->updates),
+             tokens = bn_plus(e->work.tokens, e->updated_tokens);
+    uint64_t n_layers = e->shape.recurrence.layers, calls = bn_times(passes, n_layers);
     uint64_t state = bn_times(n_layers, e->shape.recurrence.inner * e->shape.recurrence.head_dim);
-    if (!bn_agrees("multiply-adds of delta", done.ops, bn_times(e->work.tokens, 3 * state), out) ||
-        !bn_agrees("calls of delta", done.calls, bn_times(e->work.passes, n_layers), out))
+    uint64_t taps = bn_times(n_layers, e->shape.recurrence.mixed * e->shape.recurrence.taps);
+    if (!bn_agrees("multiply-adds of delta", delta.ops, bn_times(tokens, 3 * state), out) ||
+        !bn_agrees("calls of delta", delta.calls, calls, out) ||
+        !bn_agrees("elements of conv_silu", conv.ops, bn_times(tokens, taps), out) ||
+        !bn_agrees("calls of conv_silu", conv.calls, calls, out) ||
+        !bn_agrees("bytes of conv_silu", conv.bytes, 0, out))
         return false;
-    if (done.bytes >= bn_times(e->work.passes, 8 * state) &&
-        done.bytes <= bn_times(e->work.tokens, 8 * state))
-        return true;
-    return bn_rule_fail(out, "delta: %llu bytes for %llu passes", (ull)done.bytes, (ull)e->work.passes);
+    if (delta.bytes >= bn_times(passes, 8 * state) && delta.bytes <= bn_times(tokens, 8 * state)) return true;
+    return bn_rule_fail(out, "delta: %llu bytes for %llu passes", (ull)delta.bytes, (ull)passes);
 }
 
 bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
@@ -116,7 +121,7 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
     struct norms n = norms_of(&s, &e, bn_receipt_work_sum(in, NORM, 1).calls);
     uint64_t n_all = s.n_layer, n_attend = s.attention_layers, n_recur = s.recurrence.layers;
-    uint64_t mixed = s.recurrence.mixed, inner = s.recurrence.inner;
+    uint64_t inner = s.recurrence.inner;
     uint64_t inputs =
         n_all * ((n.each_input ? 5 : 2) * s.n_embd + s.n_ff) + n_attend * q_dim + n_recur * inner;
     const struct part PARTS[] = {
@@ -151,14 +156,13 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
          n_recur > 0 ? n_attend : 0,
          0,
          0},
-        {"conv_silu", {BN_KERNEL_CONV_SILU}, 1, n_recur * mixed * s.recurrence.taps, n_recur, 0, 0},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
         if (!part_agrees(in, &e, &PARTS[i], out)) return false;
     static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
     if (!bn_agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, bn_attended(&e), out))
         return false;
-    if (!embedding_agrees(in, &e, out) || !delta_agrees(in, &e, out)) return false;
+    if (!embedding_agrees(in, &e, out) || !updates_agree(in, &e, out)) return false;
     if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
         return bn_rule_fail(
             out, "residual, t5_pack, has_code3, exp, to_plane and rotate are not counted in a generation");

@@ -95,8 +95,9 @@ static uint64_t pairs(uint64_t n, uint64_t w)
 /* measurement.drafts: of D drafted tokens in N passes A were right. Each of these saved a pass, and each of the others
  * is one more token and one more row of logits, at some position after the prompt. */
 static bool add_drafts(const struct bn_rules_input *in, const struct bn_shape *s, uint64_t prompt,
-                       uint64_t end, bn_work *least, bn_work *most, struct bn_rule_result *out)
+                       uint64_t end, struct bn_effort *e, bn_work *most, struct bn_rule_result *out)
 {
+    bn_work *least = &e->work;
     uint64_t passes, drafted, accepted, w = s->window;
     if (bn_json_path(in->receipt->predicate, "measurement.drafts") == NULL) return true;
     if (!bn_rule_u64(in, "measurement.drafts.passes", &passes, out)) return false;
@@ -108,6 +109,8 @@ static bool add_drafts(const struct bn_rules_input *in, const struct bn_shape *s
         return bn_rule_fail(out, "%llu tokens drafted in %llu of %llu passes, %llu accepted", (ull)drafted,
                             (ull)passes, (ull)decode, (ull)accepted);
     uint64_t wrong = drafted - accepted, first = prompt + 1, last = end + LONGEST_DRAFT;
+    e->updates = passes;
+    e->updated_tokens = passes + accepted;
     least->passes -= accepted;
     least->head_passes -= accepted;
     least->single -= accepted + passes;
@@ -123,9 +126,11 @@ static bool add_drafts(const struct bn_rules_input *in, const struct bn_shape *s
 }
 
 /* What this generation needs by itself, at least and at most. */
-static bool read_own(const struct bn_rules_input *in, const struct bn_shape *s, bn_work *own, bn_work *most,
+static bool read_own(const struct bn_rules_input *in, struct bn_effort *e, bn_work *most,
                      struct bn_rule_result *out)
 {
+    const struct bn_shape *s = &e->shape;
+    bn_work *own = &e->work;
     uint64_t prompt, generated, batch, cached;
     if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return false;
     if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return false;
@@ -143,7 +148,7 @@ static bool read_own(const struct bn_rules_input *in, const struct bn_shape *s, 
                      .attended = pairs(end, end) - pairs(cached, end),
                      .attended_local = s->window > 0 ? pairs(end, s->window) - pairs(cached, s->window) : 0};
     *most = *own;
-    return add_drafts(in, s, prompt, end, own, most, out);
+    return add_drafts(in, s, prompt, end, e, most, out);
 }
 
 /* Whether the passes can be what a receipt says. */
@@ -161,7 +166,7 @@ bool bn_effort_read(const struct bn_rules_input *in, struct bn_effort *e, struct
     bn_work *w = &e->work, most = {0};
     uint64_t generations = 1;
     if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
-    if (!bn_shape_read(in, &e->shape, out) || !read_own(in, &e->shape, w, &most, out)) return false;
+    if (!bn_shape_read(in, &e->shape, out) || !read_own(in, e, &most, out)) return false;
     if (bn_json_path(in->receipt->predicate, "measurement.work") == NULL)
         return w->attended == most.attended || bn_rule_fail(out, "drafts, and no measurement.work");
     if (!bn_rule_u64(in, "measurement.work.generations", &generations, out)) return false;

@@ -26,6 +26,9 @@ struct bn_shape {
 struct bn_effort {
     struct bn_shape shape;
     bn_work work;
+    /* Passes with drafts leave the state of recurrent layers as it was; then their first token and the drafted ones that
+     * were right update it. */
+    uint64_t updates, updated_tokens;
 };
 
 /* Reads the shape: false, with the reason, when a number is missing or impossible. */

@@ -255,12 +255,6 @@ static const char *const POOLINGS[] = {[BN_POOLING_FILE] = "",
                                        [BN_POOLING_FIRST] = "first",
                                        [BN_POOLING_LAST] = "last"};
 
-/* Of the recurrent layers of a sequence. */
-static uint64_t state_bytes(const bn_hparams *hp)
-{
-    return bn_hparams_n_recurrent(hp, hp->n_layer) * bn_layer_state(hp) * sizeof(float);
-}
-
 /* Of all experts, where bn_model counts those that one token uses. */
 static uint64_t all_weights(const struct bn_model *m)
 {
@@ -297,7 +291,7 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     }
     if (hp->recurrence.n_taps != 0) {
         bn_json_put_u64(model, "recurrent_layers", bn_hparams_n_recurrent(hp, hp->n_layer));
-        bn_json_put_u64(model, "state_bytes", state_bytes(hp));
+        bn_json_put_u64(model, "state_bytes", bn_model_state_bytes(m));
     }
     if (hp->pooling != BN_POOLING_FILE) bn_json_put_string(model, "pooling", POOLINGS[hp->pooling]);
     bn_json_put_bool(model, "tied_head", hp->tied_head);
@@ -335,7 +329,7 @@ static void print_model(const struct bn_model *m)
     if (hp->recurrence.n_taps != 0)
         printf("%u of %u layers are recurrent: %u heads of %u, a state of %.1f MB for each sequence\n",
                bn_hparams_n_recurrent(hp, hp->n_layer), hp->n_layer, hp->recurrence.n_value_heads,
-               hp->recurrence.head_dim, (double)state_bytes(hp) / 1e6);
+               hp->recurrence.head_dim, (double)bn_model_state_bytes(m) / 1e6);
     if (hp->pooling != BN_POOLING_FILE) printf("embeddings: pooling %s\n", POOLINGS[hp->pooling]);
 }
 
