@@ -595,7 +595,8 @@ typedef bool (*bn_token_fn)(void *user, int32_t id, const char *text, size_t n_b
 typedef enum bn_draft_kind {
     BN_DRAFT_NONE,
     BN_DRAFT_NGRAM, /* what followed the last few tokens where they occurred before */
-    BN_DRAFT_MODEL  /* what a smaller model would choose */
+    BN_DRAFT_MODEL, /* what a smaller model would choose */
+    BN_DRAFT_GIVEN  /* an answer that the caller expects, such as the one of a receipt */
 } bn_draft_kind;
 
 typedef struct bn_draft_options {
@@ -605,6 +606,8 @@ typedef struct bn_draft_options {
     bn_session *session;
     uint32_t most; /* longest draft, at most 64; 0: 16 */
     bool always;   /* for tests: draft even while drafts are measured to cost more time than they save */
+    const int32_t *given; /* BN_DRAFT_GIVEN: all tokens of the answer; borrowed. Several such generations share passes */
+    size_t n_given;
 } bn_draft_options;
 
 typedef struct bn_draft_stat {
@@ -621,6 +624,7 @@ typedef struct bn_generation {
     size_t n_prompt;
     size_t n_cached;    /* first tokens of the prompt that the timeline already ends with; below n_prompt */
     uint32_t n_predict; /* most tokens to generate, 1 to 2^24 */
+    uint32_t n_ctx;     /* most tokens of the timeline; 0, or more than the sequence has room for: its room */
     bn_sampler_options sampling;
     const int32_t *stop_ids;
     size_t n_stop_ids;

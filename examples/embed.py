@@ -25,12 +25,13 @@ TokenFunction = c.CFUNCTYPE(c.c_bool, c.c_void_p, c.c_int32, c.POINTER(c.c_char)
 
 
 class Draft(c.Structure):
-    _fields_ = [("kind", c.c_int), ("session", c.c_void_p), ("most", c.c_uint32), ("always", c.c_bool)]
+    _fields_ = [("kind", c.c_int), ("session", c.c_void_p), ("most", c.c_uint32), ("always", c.c_bool),
+                ("given", c.c_void_p), ("n_given", c.c_size_t)]
 
 
 class Generation(c.Structure):
     _fields_ = [("prompt", c.POINTER(c.c_int32)), ("n_prompt", c.c_size_t), ("n_cached", c.c_size_t),
-                ("n_predict", c.c_uint32), ("sampling", Sampling), ("stop_ids", c.c_void_p),
+                ("n_predict", c.c_uint32), ("n_ctx", c.c_uint32), ("sampling", Sampling), ("stop_ids", c.c_void_p),
                 ("n_stop_ids", c.c_size_t), ("stops", c.POINTER(c.c_char_p)), ("n_stops", c.c_size_t),
                 ("grammar", c.c_void_p), ("ignore_end", c.c_bool), ("want_chain", c.c_bool), ("want_logprobs", c.c_bool),
                 ("n_top", c.c_uint32), ("on_token", TokenFunction), ("user", c.c_void_p), ("draft", Draft),

@@ -67,6 +67,12 @@ static uint32_t position(const struct bn_generator *g)
     return g->base + (uint32_t)g->n_evaluated;
 }
 
+/* The most tokens that the timeline may have. */
+static uint32_t limit_of(const bn_generation *gen, const bn_sequence *sequence)
+{
+    return gen->n_ctx != 0 && gen->n_ctx < sequence->n_ctx ? gen->n_ctx : sequence->n_ctx;
+}
+
 /* ---- the chain of digests ---- */
 
 static void put_u32(struct bn_sha256 *sha, uint32_t v)
@@ -216,7 +222,7 @@ static bool emit(struct bn_generator *g, int32_t id)
         gen->reason = BN_STOP_LENGTH;
         return false;
     }
-    if (position(g) == g->sequence->n_ctx) {
+    if (position(g) == limit_of(gen, g->sequence)) {
         gen->reason = BN_STOP_CONTEXT;
         return false;
     }
@@ -283,7 +289,7 @@ static size_t draft(struct bn_generator *g, size_t n)
 {
     const bn_generation *gen = g->gen;
     n = bn_min_size(n, bn_draft_pace_length(&g->pace));
-    n = bn_min_size(n, g->sequence->n_ctx - position(g) - 1);
+    n = bn_min_size(n, limit_of(gen, g->sequence) - position(g) - 1);
     n = bn_min_size(n, gen->n_predict - gen->n_ids - 1);
     return bn_drafter_draft(g->drafter, g->history, g->n_history, n, g->sampler);
 }
@@ -463,6 +469,9 @@ static bn_status check_request(const bn_generation *gen, const bn_sequence *sequ
     if (gen->n_cached >= gen->n_prompt || !ends_with(sequence, gen->prompt, gen->n_cached))
         return bn_fail(err, BN_ERR_ARG, "the timeline does not end with the first %zu of %zu prompt tokens",
                        gen->n_cached, gen->n_prompt);
+    if (gen->n_ctx != 0 && gen->n_prompt - gen->n_cached + sequence->position > gen->n_ctx)
+        return bn_fail(err, BN_ERR_LIMIT, "prompt too long: %zu tokens after %u, at most %u are wanted",
+                       gen->n_prompt - gen->n_cached, sequence->position, gen->n_ctx);
     if (gen->n_predict == 0 || gen->n_predict > 1u << 24)
         return bn_fail(err, BN_ERR_ARG, "cannot generate %u tokens", gen->n_predict);
     if (gen->n_top > BN_TOP_MAX)

@@ -81,11 +81,28 @@ void bn_scheduler_set_slowdown(bn_scheduler *sched, double slowdown)
     sched->budget.slowdown = slowdown;
 }
 
+/* Rows of logits that a generation needs in a pass with others. Several generations fill a pass without drafts, except
+ * those that are surely right. */
+static size_t rows_of(const bn_generation *gen)
+{
+    return gen->draft.kind == BN_DRAFT_GIVEN ? bn_draft_most(&gen->draft) + 1 : 1;
+}
+
+/* Rows for one more generation, alone or with the others. */
+static size_t rows_with(const struct bn_scheduler *sched, const bn_generation *gen)
+{
+    size_t alone = bn_draft_most(&gen->draft) + 1, together = rows_of(gen);
+    for (size_t i = 0; i < sched->n; i++)
+        together += rows_of(bn_generator_generation(sched->generators[i]));
+    together = bn_min_size(together, sched->session->n_batch);
+    return alone > together ? alone : together;
+}
+
 bn_status bn_scheduler_add(bn_scheduler *sched, bn_sequence *sequence, bn_generation *gen, bn_error *err)
 {
     if (sched->n == sched->most)
         return bn_fail(err, BN_ERR_LIMIT, "%zu generations are running, which is the most", sched->n);
-    BN_TRY(make_rows(sched, bn_draft_most(&gen->draft) + 1, err));
+    BN_TRY(make_rows(sched, rows_with(sched, gen), err));
     BN_TRY(bn_generator_open(&sched->generators[sched->n], sched->session, sequence, sched->tok, gen, err));
     sched->n++;
     return BN_OK;
@@ -119,8 +136,8 @@ bn_generation *bn_scheduler_take(bn_scheduler *sched)
 
 static void add_part(struct bn_scheduler *sched, struct bn_generator *g, size_t room)
 {
-    /* Several generations fill a pass without drafts. */
-    sched->parts[sched->n_parts] = bn_generator_next(g, room, sched->n == 1 ? sched->n_rows - 1 : 0);
+    size_t drafts = sched->n == 1 ? sched->n_rows - 1 : rows_of(bn_generator_generation(g)) - 1;
+    sched->parts[sched->n_parts] = bn_generator_next(g, room, drafts);
     sched->running[sched->n_parts++] = g;
 }
 
@@ -150,13 +167,18 @@ struct shares {
 static bool choose_parts(struct bn_scheduler *sched, struct shares *shares)
 {
     bool embeds = sched->embedding != NULL && !bn_embedding_is_done(sched->embedding);
-    size_t room = sched->session->n_batch, n_prompts = embeds;
+    size_t room = sched->session->n_batch, n_prompts = embeds, n_left = embeds;
     *shares = (struct shares){0};
     sched->n_parts = 0;
     for (size_t i = 0; i < sched->n; i++) {
         n_prompts += takes_part(sched->generators[i], false);
+        n_left += !bn_generator_has_ended(sched->generators[i]);
+    }
+    for (size_t i = 0; i < sched->n; i++) {
         if (!takes_part(sched->generators[i], true)) continue;
-        add_part(sched, sched->generators[i], room - shares->n_answers);
+        /* Drafts leave room for the others. */
+        add_part(sched, sched->generators[i], (room - shares->n_answers + n_left - 1) / n_left);
+        n_left--;
         shares->n_answers += sched->parts[sched->n_parts - 1].n_tokens;
     }
     if (n_prompts == 0) return sched->n_parts > 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Drafts of tokens, by n-grams of the text itself (prompt look-up, Saxena 2023) or by a smaller model (Leviathan et
- * al. 2023), and the rule by which drafts are made. Whether a draft is right is decided by the generator.
+ * Drafts of tokens, by n-grams of the text itself (prompt look-up, Saxena 2023), by a smaller model (Leviathan et al.
+ * 2023) or from an answer that is expected, and the rule by which drafts are made. Whether a draft is right is decided by the generator.
  */
 #include "generate/speculate.h"
 
@@ -37,6 +37,8 @@ size_t bn_draft_ngram(int32_t *history, size_t n_history, size_t n)
 
 struct bn_drafter {
     bn_draft_kind kind;
+    const int32_t *given; /* the answer that is expected */
+    size_t n_given, n_prompt;
     bn_session *session;
     bn_sampler *sampler; /* with the options of the generation's */
     size_t n_best;
@@ -71,9 +73,13 @@ bn_status bn_drafter_open(struct bn_drafter **out, const bn_generation *gen, con
     if (o->kind == BN_DRAFT_MODEL) BN_TRY(check_vocabulary(o->session->model, model, err));
     struct bn_drafter *d = bn_alloc(1, sizeof *d);
     if (d == NULL) return bn_nomem(err);
-    *d = (struct bn_drafter){.kind = o->kind, .session = o->session};
+    *d = (struct bn_drafter){.kind = o->kind,
+                             .given = o->given,
+                             .n_given = o->n_given,
+                             .n_prompt = gen->n_prompt,
+                             .session = o->session};
     *out = d;
-    if (o->kind == BN_DRAFT_NGRAM) return BN_OK;
+    if (o->kind != BN_DRAFT_MODEL) return BN_OK;
     d->logits = bn_alloc_aligned(model->hp.n_vocab, sizeof *d->logits);
     bn_status status = d->logits != NULL
                            ? bn_sampler_open(&d->sampler, &gen->sampling, model->hp.n_vocab, err)
@@ -93,6 +99,16 @@ void bn_drafter_close(struct bn_drafter *d)
     bn_sampler_close(d->sampler);
     bn_free(d->logits);
     bn_free(d);
+}
+
+/* The answer that is expected, as long as the newest token is the expected one. */
+static size_t draft_given(const struct bn_drafter *d, int32_t *history, size_t n_history, size_t n)
+{
+    size_t done = n_history - d->n_prompt;
+    if (done == 0 || done > d->n_given || history[n_history - 1] != d->given[done - 1]) return 0;
+    n = bn_min_size(n, d->n_given - done);
+    memcpy(history + n_history, d->given + done, n * sizeof *history);
+    return n;
 }
 
 /* Where two models would choose alike, they do so with the same random number: with the sampler's own next ones, a
@@ -117,6 +133,7 @@ size_t bn_drafter_draft(struct bn_drafter *d, int32_t *history, size_t n_history
                         const bn_sampler *sampler)
 {
     if (n == 0) return 0;
+    if (d->kind == BN_DRAFT_GIVEN) return draft_given(d, history, n_history, n);
     return d->kind == BN_DRAFT_NGRAM ? bn_draft_ngram(history, n_history, n)
                                      : draft_by_model(d, history, n_history, n, sampler);
 }

@@ -14,6 +14,8 @@
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
+#define LONGEST_DRAFT 64u /* claimed tokens of one generation in one pass */
+
 struct bn_replay {
     const bn_json *predicate;
     struct bn_generation gen;
@@ -22,8 +24,7 @@ struct bn_replay {
     bn_grammar *grammar;
     size_t n_want;
     const char *reason, *chain; /* claimed */
-    uint32_t n_ctx;
-    bn_error *err; /* of the call that runs */
+    bn_error *err;              /* of the call that runs */
 };
 
 static bn_status missing(const struct bn_replay *r, const char *path)
@@ -111,7 +112,7 @@ static bn_status read_request(struct bn_replay *r)
     BN_TRY(read_u32(r, "request.repeat_last", &s->repeat_last));
     if (!bn_receipt_seed(bn_json_path(r->predicate, "request.seed"), &s->seed))
         return missing(r, "request.seed");
-    BN_TRY(read_u32(r, "resolved.ctx", &r->n_ctx));
+    BN_TRY(read_u32(r, "resolved.ctx", &r->gen.n_ctx));
     if (!bn_json_bool(bn_json_path(r->predicate, "request.ignore_end"), &r->gen.ignore_end))
         return missing(r, "request.ignore_end");
     if (!bn_json_string(bn_json_path(r->predicate, "result.stop_reason"), &r->reason))
@@ -286,6 +287,12 @@ const bn_generation *bn_replay_request(const struct bn_replay *r)
     return &r->gen;
 }
 
+uint32_t bn_replay_n_ctx(const struct bn_replay *r)
+{
+    size_t n = r->gen.n_prompt + r->gen.n_predict;
+    return n < r->gen.n_ctx ? (uint32_t)n : r->gen.n_ctx;
+}
+
 bn_status bn_replay_check_model(struct bn_replay *r, const bn_model *model, const char *sha256, bool *same,
                                 struct bn_replay_result *out, bn_error *err)
 {
@@ -294,6 +301,9 @@ bn_status bn_replay_check_model(struct bn_replay *r, const bn_model *model, cons
     BN_TRY(model_differs(r, sha256, &differs, out));
     if (!differs) BN_TRY(tokenizer_differs(r, bn_model_tokenizer(model), &differs, out));
     *same = !differs && !shape_differs(r, model, out);
+    if (*same && r->gen.n_ctx > model->hp.n_ctx)
+        return bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u",
+                       r->gen.n_ctx, model->hp.n_ctx);
     return BN_OK;
 }
 
@@ -311,6 +321,16 @@ bn_status bn_replay_compare(struct bn_replay *r, const bn_model *model, const bn
 
 /* ---- the whole ---- */
 
+void bn_replay_expect(const struct bn_replay *r, const bn_model *model, bn_generation *gen)
+{
+    if (model->hp.recurrence.n_taps != 0) return;
+    gen->draft = (bn_draft_options){.kind = BN_DRAFT_GIVEN,
+                                    .always = true,
+                                    .most = LONGEST_DRAFT,
+                                    .given = r->want,
+                                    .n_given = r->n_want};
+}
+
 static bn_status run(struct bn_replay *r, const bn_model *model, uint32_t n_threads, uint32_t n_batch,
                      struct bn_replay_result *out, bn_error *err)
 {
@@ -320,8 +340,9 @@ static bn_status run(struct bn_replay *r, const bn_model *model, uint32_t n_thre
     BN_TRY(bn_sha256_hex(model->bytes, model->n_bytes, hex, err));
     BN_TRY(bn_replay_check_model(r, model, hex, &same, out, err));
     if (!same) return BN_OK;
-    bn_session_options options = {.n_ctx = r->n_ctx, .n_batch = n_batch, .n_threads = n_threads};
+    bn_session_options options = {.n_ctx = bn_replay_n_ctx(r), .n_batch = n_batch, .n_threads = n_threads};
     BN_TRY(bn_session_open(&session, model, &options, err));
+    bn_replay_expect(r, model, &r->gen);
     bn_status status = bn_generate(session, bn_model_tokenizer(model), &r->gen, err);
     bn_session_close(session);
     if (status == BN_OK) status = bn_replay_compare(r, model, &r->gen, out, err);

@@ -26,6 +26,11 @@ BN_MUST_CHECK bn_status bn_replay_open(struct bn_replay **out, const struct bn_r
 void bn_replay_close(struct bn_replay *replay);
 /* What is to be generated; its texts and tokens are the replay's. */
 const bn_generation *bn_replay_request(const struct bn_replay *replay);
+/* The tokens that its timeline needs room for: fewer than the receipt's context when it did not fill that. */
+uint32_t bn_replay_n_ctx(const struct bn_replay *replay);
+/* Makes the claimed tokens the drafts of a generation of that request, so that one pass evaluates many of them. They are
+ * compared as they would be one after the other. Nothing for a model that cannot take back a token. */
+void bn_replay_expect(const struct bn_replay *replay, const bn_model *model, bn_generation *generation);
 /* Whether the receipt names this model, whose digest is given, with its tokenizer and shape; result->reason says what
  * differs. */
 BN_MUST_CHECK bn_status bn_replay_check_model(struct bn_replay *replay, const bn_model *model,

@@ -295,6 +295,85 @@ static void generations_are_the_same_alone_and_together(void **state)
     bn_model_close(model);
 }
 
+/* With the right answers as drafts, all together: fewer passes, the same results; also with wrong ones. */
+static void given_answers_change_nothing_but_the_passes(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    bn_session_options options = {.n_ctx = 64, .n_batch = 16, .n_threads = 2, .exact_threads = true};
+    int32_t ids[64];
+    uint64_t random = 3, n_drafted = 0;
+    bn_generation alone[N_GENERATIONS], with[N_GENERATIONS];
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
+        ids[i] = (int32_t)next_random(&random, bn_model_hparams(model)->n_vocab);
+    for (size_t k = 0; k < N_GENERATIONS; k++) {
+        alone[k] = make_request(ids, k);
+        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
+        assert_int_equal(bn_generate(session, NULL, &alone[k], &err), BN_OK);
+    }
+    for (int wrong = 0; wrong < 2; wrong++) {
+        for (size_t k = 0; k < N_GENERATIONS; k++) {
+            with[k] = make_request(ids, k);
+            with[k].draft = (bn_draft_options){.kind = BN_DRAFT_GIVEN,
+                                               .always = true,
+                                               .most = 64,
+                                               .given = alone[wrong ? (k + 1) % N_GENERATIONS : k].ids,
+                                               .n_given = alone[wrong ? (k + 1) % N_GENERATIONS : k].n_ids};
+        }
+        run_scheduled(session, with, 0.0);
+        for (size_t k = 0; k < N_GENERATIONS; k++) {
+            assert_int_equal(with[k].reason, alone[k].reason);
+            assert_int_equal(with[k].n_ids, alone[k].n_ids);
+            assert_memory_equal(with[k].ids, alone[k].ids, alone[k].n_ids * sizeof *alone[k].ids);
+            assert_string_equal(with[k].chain, alone[k].chain);
+            if (!wrong) assert_int_equal(with[k].drafts.accepted, with[k].drafts.drafted);
+            n_drafted += wrong ? 0 : with[k].drafts.drafted;
+            bn_generation_release(&with[k]);
+        }
+    }
+    assert_true(n_drafted > 20);
+    for (size_t k = 0; k < N_GENERATIONS; k++)
+        bn_generation_release(&alone[k]);
+    bn_session_close(session);
+    bn_model_close(model);
+}
+
+/* A generation that asks for a short timeline ends as in a session with that context. */
+static void a_generation_may_limit_its_timeline(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    bn_model *model = NULL;
+    bn_session *session = NULL, *small = NULL;
+    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 1}, short_one = options;
+    const int32_t ids[] = {5, 6, 7, 8, 9};
+    bn_generation gen = {.prompt = ids, .n_prompt = 5, .n_predict = 40, .n_ctx = 12, .want_chain = true},
+                  want = gen;
+    short_one.n_ctx = 12;
+    want.n_ctx = 0;
+    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    assert_int_equal(bn_session_open(&small, model, &short_one, &err), BN_OK);
+    assert_int_equal(bn_generate(session, NULL, &gen, &err), BN_OK);
+    assert_int_equal(bn_generate(small, NULL, &want, &err), BN_OK);
+    assert_int_equal(want.reason, BN_STOP_CONTEXT);
+    assert_int_equal(gen.reason, BN_STOP_CONTEXT);
+    assert_int_equal(gen.n_ids, want.n_ids);
+    assert_string_equal(gen.chain, want.chain);
+    bn_generation_release(&gen);
+    bn_generation_release(&want);
+    assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
+    gen.n_ctx = 4;
+    assert_int_equal(bn_generate(session, NULL, &gen, &err), BN_ERR_LIMIT);
+    bn_session_close(small);
+    bn_session_close(session);
+    bn_model_close(model);
+}
+
 /* A text that is embedded in the passes of two generations: all get the bits that they get alone. */
 static void an_embedding_and_generations_do_not_change_each_other(void **state)
 {
@@ -470,6 +549,8 @@ int main(void)
         cmocka_unit_test(the_test_sees_another_sequence),
         cmocka_unit_test(bad_batches_change_nothing),
         cmocka_unit_test(generations_are_the_same_alone_and_together),
+        cmocka_unit_test(given_answers_change_nothing_but_the_passes),
+        cmocka_unit_test(a_generation_may_limit_its_timeline),
         cmocka_unit_test(an_embedding_and_generations_do_not_change_each_other),
         cmocka_unit_test(a_short_prompt_does_not_wait_for_a_long_one),
         cmocka_unit_test(a_cancelled_generation_ends_alone),
