@@ -15,6 +15,16 @@ static const struct bn_option RECEIPT[] = {
     {0},
 };
 
+static const struct bn_option BATCH[] = {
+    BN_OPTION("batch", "check all receipts of a folder or list (-: stdin)", .arg = "PATH", .group = "Batch",
+              BN_TO_TEXT(struct bn_verify_options, batch)),
+    BN_OPTION("sequences", "replay N receipts at a time", .arg = "N", .group = "Batch", .preset = "16",
+              BN_TO_U32(struct bn_verify_options, n_sequences, 1, 1024)),
+    BN_OPTION("junit", "also write the results as JUnit XML", .arg = "FILE", .group = "Batch",
+              BN_TO_TEXT(struct bn_verify_options, junit)),
+    {0},
+};
+
 static const struct bn_option SIGNATURE[] = {
     BN_OPTION("public-key", "require a signature by this Ed25519 key (PEM)", .arg = "FILE",
               .group = "Signature", .repeatable = true, BN_TO_TEXTS(struct bn_verify_options, keys)),
@@ -44,12 +54,14 @@ static const struct bn_option DEMANDS[] = {
 };
 
 static const struct bn_option REPLAY[] = {
-    BN_OPTION_MODEL,
+    BN_OPTION("model", "GGUF file or downloaded model [the built-in model]", .letter = 'm', .arg = "MODEL",
+              .group = "Model", .env = "BN_MODEL", .repeatable = true,
+              BN_TO_TEXTS(struct bn_verify_options, models)),
     BN_OPTION("replay", "run the request again and compare every token", .group = "Replay",
               BN_TO_BOOL(struct bn_verify_options, replay)),
     BN_OPTION_ISA,
     BN_OPTION_THREADS_TO(struct bn_verify_options, n_threads),
-    BN_OPTION("batch", "evaluate N tokens of the prompt together", .rare = true, .arg = "N",
+    BN_OPTION("prompt-batch", "evaluate N tokens of the prompt together", .rare = true, .arg = "N",
               .group = "Machine", BN_TO_U32(struct bn_verify_options, n_batch, 1, 4096)),
     {0},
 };
@@ -77,8 +89,9 @@ static const struct bn_command COMMANDS[] = {
              "generated again). The signature is checked before anything inside is read. "
              "--validate-performance compares the bytes per second with what this machine's memory delivers; "
              "on a busy machine it may be undecided (exit 9).",
-     .synopsis = "[FILE] [--policy FILE] [--public-key FILE] [--model FILE] [--replay]\nFILE --diff OTHER",
-     .options = {RECEIPT, SIGNATURE, DEMANDS, REPLAY},
+     .synopsis = "[FILE] [--policy FILE] [--public-key FILE] [--model FILE] [--replay]\nFILE --diff OTHER\n"
+                 "--batch DIR-OR-LIST [--replay] [--junit FILE] [--json]",
+     .options = {RECEIPT, BATCH, SIGNATURE, DEMANDS, REPLAY},
      .json = true,
      .max_operands = 1,
      .operand = "FILE",
@@ -90,7 +103,9 @@ static const struct bn_command COMMANDS[] = {
                    "replay on other kernels; the result must be the same"},
                   {"bn-verify-receipt --policy ci/receipt-policy.json",
                    "what CI does with ci/inference.json"},
-                  {"bn-verify-receipt r.json --diff other.json", "show the differences between two runs"}}},
+                  {"bn-verify-receipt r.json --diff other.json", "show the differences between two runs"},
+                  {"bn-verify-receipt --batch receipts --replay --junit r.xml",
+                   "check and replay all receipts of a folder"}}},
     {.name = "sign",
      .summary = "wrap a receipt into a signed envelope",
      .text = "The envelope is DSSE 1.0.2 around the canonical statement, signed with Ed25519. A receipt "

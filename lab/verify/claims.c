@@ -32,10 +32,8 @@ const struct bn_claim *bn_claims_at(size_t i)
 bool bn_claim_holds(const struct bn_claim *claim, const struct bn_rules_report *report)
 {
     size_t n = 0;
-    for (; n < BN_ARRAY_LEN(claim->rules) && claim->rules[n] != NULL; n++) {
-        const struct bn_rule *rule = bn_rules_find(claim->rules[n]);
-        if (rule == NULL || report->results[rule - bn_rules_at(0)].verdict != BN_VERDICT_PASS) return false;
-    }
+    for (; n < BN_ARRAY_LEN(claim->rules) && claim->rules[n] != NULL; n++)
+        if (bn_rules_result(report, claim->rules[n])->verdict != BN_VERDICT_PASS) return false;
     return n > 0 && report->verified;
 }
 

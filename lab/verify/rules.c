@@ -28,6 +28,13 @@ const struct bn_rule *bn_rules_find(const char *id)
     return NULL;
 }
 
+const struct bn_rule_result *bn_rules_result(const struct bn_rules_report *report, const char *id)
+{
+    static const struct bn_rule_result none = {0};
+    const struct bn_rule *rule = bn_rules_find(id);
+    return rule != NULL ? &report->results[rule - RULES] : &none;
+}
+
 const char *bn_rule_level_name(enum bn_rule_level level)
 {
     static const char *const NAMES[BN_LEVEL_COUNT] = {"integrity", "consistency", "replay"};
@@ -60,8 +67,7 @@ static void run_rule(const struct bn_rule *rule, const struct bn_rules_input *in
 /* Were the kernels of a statement compared with the table, or is that rule switched off? */
 static bool kernels_unknown(const struct bn_rules_report *report, const struct bn_receipt *r)
 {
-    size_t i = (size_t)(bn_rules_find("kernels-known") - RULES);
-    return r->statement != NULL && report->results[i].verdict == BN_VERDICT_SKIP;
+    return r->statement != NULL && bn_rules_result(report, "kernels-known")->verdict == BN_VERDICT_SKIP;
 }
 
 /* Nothing that failed: the highest level of which something passed, without a gap. */

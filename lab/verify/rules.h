@@ -89,6 +89,8 @@ BN_MUST_CHECK bn_status bn_rules_run(struct bn_rules_report *report, const struc
 /* The rate at which a receipt claims to have read memory, which a measurement must reach; 0 without counters.
  */
 uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt);
+/* The result of a rule by its id. */
+const struct bn_rule_result *bn_rules_result(const struct bn_rules_report *report, const char *id);
 /* The first rule that failed or, when none did, that is undecided; bn_rules_at gives it. SIZE_MAX for none.
  */
 size_t bn_rules_first_bad(const struct bn_rules_report *report);

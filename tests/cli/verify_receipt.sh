@@ -56,7 +56,7 @@ expect 0 - "it verifies, and replays" a.json --replay --max-age 1h
 judged "its speed is not refused" a.json --validate-performance
 for isa in ref auto; do
     for threads in 1 3; do
-        expect 0 - "it replays on $isa with $threads threads" a.json --replay --isa $isa --threads $threads --batch 2
+        expect 0 - "it replays on $isa with $threads threads" a.json --replay --isa $isa --threads $threads --prompt-batch 2
     done
 done
 "$bin/bn-run" -q -p 'To be, or not' -n 12 --isa ref --threads 1 --batch 3 --receipt b.json >b.txt

@@ -49,14 +49,14 @@ static bn_status check_integrity(const struct bn_receipt *receipt, bn_error *err
 
 bn_status bn_verify_sign(struct bn_args *args, bn_error *err)
 {
-    static const struct bn_verify_keys none = {0};
+    const struct bn_receipt_keys none = {.threshold = 1};
     const struct bn_verify_options *o = args->fields;
     const char *path = args->operands[0], *key_path = o->key, *out = o->output;
     struct bn_receipt receipt = {0};
     struct bn_key *key = NULL;
     struct bn_buf envelope = {.max = BN_JSON_MAX_BYTES};
     if (key_path == NULL) return bn_fail(err, BN_ERR_ARG, "sign needs --key FILE");
-    bn_status status = bn_verify_read(&receipt, path, &none, 1, false, err);
+    bn_status status = bn_verify_read(&receipt, path, &none, err);
     if (status == BN_OK && receipt.form != BN_RECEIPT_STATEMENT)
         status = bn_fail(err, BN_ERR_ARG, "only an unsigned statement can be signed");
     if (status == BN_OK) status = check_integrity(&receipt, err);

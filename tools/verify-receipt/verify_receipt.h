@@ -5,6 +5,8 @@
 #ifndef BN_VERIFY_RECEIPT_H
 #define BN_VERIFY_RECEIPT_H
 
+#include "base/file.h"
+#include "lab/host/machine.h"
 #include "lab/verify/diff.h"
 #include "lab/verify/rules.h"
 #include "tools/cli/options.h"
@@ -13,11 +15,15 @@
 struct bn_verify_options {
     /* verify */
     const char *path, *other, *policy;
-    struct bn_texts keys; /* --public-key */
+    struct bn_texts keys;   /* --public-key */
+    struct bn_texts models; /* none: the built-in model */
     bool require_signature, unverified, require_gpu_kernels, require_quantized_kernels;
     bool validate_performance, allow_corrections, replay;
     uint64_t max_age_s;
     uint32_t n_threads, n_batch; /* 0: not given */
+    /* verify --batch */
+    const char *batch, *junit;
+    uint32_t n_sequences;
     /* sign, keygen */
     const char *key, *output;
 };
@@ -28,10 +34,62 @@ struct bn_verify_keys {
     size_t n;
 };
 
+/* ---- check.c ---- */
+
+/* A model that receipts may name: the bytes that are hashed are those that are replayed. */
+struct bn_verify_model {
+    const char *name; /* as --model gave it */
+    bool is_default;
+    struct bn_file_map map;
+    const unsigned char *bytes;
+    size_t n_bytes;
+    char sha256[BN_SHA256_HEX];
+};
+
+/* The best rate at which this machine read a number of bytes with a number of threads. */
+struct bn_verify_probe {
+    uint64_t bytes, threads, best;
+};
+
+/* What is common to the receipts of one command. */
+struct bn_verify {
+    const struct bn_args *args;
+    const struct bn_verify_options *options;
+    struct bn_verify_keys keys;
+    struct bn_receipt_policy policy;
+    struct bn_machine machine;
+    struct bn_verify_model *models; /* NULL: not opened yet */
+    size_t n_models;
+    struct bn_verify_probe probe;
+};
+
+/* One receipt and what was found. Zeroed except path; the receipt is released by the caller. */
+struct bn_verify_subject {
+    const char *path;
+    struct bn_receipt receipt;
+    const struct bn_verify_model *model;
+    bool wants_replay; /* all else holds, and the model is here */
+    struct bn_replay_result replay;
+    struct bn_rules_input input;
+    struct bn_rules_report report;
+};
+
+/* Reads policy and keys. bn_verify_close follows, after an error too. */
+BN_MUST_CHECK bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_error *err);
+void bn_verify_close(struct bn_verify *v);
+/* Opens the models of --model, once; bn_verify_check does so when it needs them. */
+BN_MUST_CHECK bn_status bn_verify_open_models(struct bn_verify *v, bn_error *err);
+/* Reads a receipt from its path, or from the text, and runs all rules. With wants_replay the caller sets s->replay and
+ * calls bn_verify_finish. */
+BN_MUST_CHECK bn_status bn_verify_check(struct bn_verify *v, struct bn_verify_subject *s,
+                                        const struct bn_str *text, bn_error *err);
+BN_MUST_CHECK bn_status bn_verify_finish(struct bn_verify_subject *s, bn_error *err);
+/* A replay that was not possible. */
+void bn_verify_refuse(struct bn_verify_subject *s, const bn_error *why);
+
 /* Reads and opens a receipt. */
 BN_MUST_CHECK bn_status bn_verify_read(struct bn_receipt *receipt, const char *path,
-                                       const struct bn_verify_keys *keys, uint64_t threshold, bool unverified,
-                                       bn_error *err);
+                                       const struct bn_receipt_keys *keys, bn_error *err);
 
 /* print.c: what was found, as text or as the document of --json. */
 BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *path,
@@ -39,6 +97,9 @@ BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *
                                         const struct bn_rules_report *report, bn_error *err);
 BN_MUST_CHECK bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
                                              const struct bn_receipt *right, bn_error *err);
+
+/* batch.c: --batch. */
+BN_MUST_CHECK bn_status bn_verify_batch(struct bn_args *args, struct bn_verify *v, bn_error *err);
 
 /* The commands. */
 bn_status bn_verify_verify(struct bn_args *args, bn_error *err);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-verify-receipt --batch: many receipts, each checked as it is alone, several replayed in one pass over the weights.
+ *
+ * source.c finds the receipts, pipeline.c checks and replays them, results.c writes what was found, batch.c connects
+ * them. Memory does not grow with the number of receipts.
+ */
+#ifndef BN_VERIFY_BATCH_H
+#define BN_VERIFY_BATCH_H
+
+#include "tools/verify-receipt/verify_receipt.h"
+
+/* ---- source.c ---- */
+
+/* A receipt to be checked: a file, or a line of a file. */
+struct bn_verify_item {
+    char *file;
+    uint64_t line;      /* 0: the whole file */
+    struct bn_buf text; /* of the line; empty for a file */
+    bool too_long;      /* the line exceeds the limit of a receipt, and was skipped */
+};
+void bn_verify_item_release(struct bn_verify_item *item);
+
+/* A folder, a list of paths, or lines of JSON ("-": standard input). */
+struct bn_verify_source;
+BN_MUST_CHECK bn_status bn_verify_source_open(struct bn_verify_source **out, const char *path, bn_error *err);
+void bn_verify_source_close(struct bn_verify_source *source);
+/* The next one, released by the caller; *more is false at the end. */
+BN_MUST_CHECK bn_status bn_verify_source_next(struct bn_verify_source *source, struct bn_verify_item *item,
+                                              bool *more, bn_error *err);
+/* How many there are; 0 when that is not known before they are read. */
+BN_MUST_CHECK bn_status bn_verify_source_count(const char *path, uint64_t *n, bn_error *err);
+
+/* ---- pipeline.c ---- */
+
+enum bn_verify_outcome {
+    BN_OUTCOME_VERIFIED,
+    BN_OUTCOME_REFUSED,
+    BN_OUTCOME_UNDECIDED,
+    BN_OUTCOME_ERROR, /* it could not be read, or is not a receipt */
+    BN_OUTCOME_COUNT
+};
+const char *bn_verify_outcome_name(enum bn_verify_outcome outcome);
+
+/* What was found about one receipt. No pointers: ranks send it to each other as it is. */
+struct bn_verify_result {
+    enum bn_verify_outcome outcome;
+    int exit_code; /* that bn-verify-receipt has for it alone */
+    bool bound, claimable, replayed;
+    char level[16]; /* "none" too */
+    char rule[32];  /* the first one that failed or is undecided; "" without */
+    char reason[sizeof(((struct bn_rule_result *)0)->reason) + 128];
+    char model_sha256[BN_SHA256_HEX]; /* as the receipt names it; "" without */
+    uint64_t n_passed, n_tokens;      /* rules; tokens that a replay gave again */
+    uint64_t check_ns, replay_ns;
+};
+
+/* Where receipts come from and results go. next is called for one item after the other, done once for each, in the
+ * same order. */
+struct bn_verify_feed {
+    bn_status (*next)(void *user, struct bn_verify_item *item, bool *more, bn_error *err);
+    bn_status (*done)(void *user, const struct bn_verify_item *item, const struct bn_verify_result *result,
+                      bn_error *err);
+    void *user;
+};
+struct bn_verify_pipeline;
+BN_MUST_CHECK bn_status bn_verify_pipeline_open(struct bn_verify_pipeline **out, struct bn_verify *v,
+                                                bn_error *err);
+void bn_verify_pipeline_close(struct bn_verify_pipeline *pipeline);
+/* Until the feed ends or an interruption. A receipt that cannot be checked is a result; an error is one of the
+ * verifier. */
+BN_MUST_CHECK bn_status bn_verify_pipeline_run(struct bn_verify_pipeline *pipeline,
+                                               const struct bn_verify_feed *feed, bn_error *err);
+
+/* ---- engine.c: replays on one model ---- */
+
+struct bn_verify_engine;
+/* One receipt that is replayed; the caller's until bn_verify_engine_take returns it. */
+struct bn_verify_replay {
+    struct bn_verify_subject *subject;
+    void *user; /* the caller's */
+    struct bn_replay *request;
+    bn_generation gen;
+    uint64_t began_ns;
+};
+BN_MUST_CHECK bn_status bn_verify_engine_open(struct bn_verify_engine **out, const struct bn_verify *v,
+                                              const struct bn_verify_model *model, bn_error *err);
+void bn_verify_engine_close(struct bn_verify_engine *engine);
+/* Begins a replay. *state: WAIT when there is no place now; ENDED when it was refused without generating. */
+enum bn_replay_state { BN_REPLAY_WAITS, BN_REPLAY_RUNS, BN_REPLAY_ENDED };
+BN_MUST_CHECK bn_status bn_verify_engine_start(struct bn_verify_engine *engine, struct bn_verify_replay *r,
+                                               enum bn_replay_state *state, bn_error *err);
+bool bn_verify_engine_is_busy(const struct bn_verify_engine *engine);
+/* One pass over the weights for all that run. */
+BN_MUST_CHECK bn_status bn_verify_engine_step(struct bn_verify_engine *engine, bn_error *err);
+/* One that has ended, compared with its receipt; NULL: none has. */
+BN_MUST_CHECK bn_status bn_verify_engine_take(struct bn_verify_engine *engine, struct bn_verify_replay **out,
+                                              bn_error *err);
+void bn_verify_replay_release(struct bn_verify_replay *r);
+
+/* ---- results.c ---- */
+
+/* Standard output and --junit. */
+struct bn_verify_results;
+BN_MUST_CHECK bn_status bn_verify_results_open(struct bn_verify_results **out, const struct bn_verify *v,
+                                               bn_error *err);
+BN_MUST_CHECK bn_status bn_verify_results_add(struct bn_verify_results *results,
+                                              const struct bn_verify_item *item,
+                                              const struct bn_verify_result *result, bn_error *err);
+/* The summary, the file of --junit, and the exit code. */
+BN_MUST_CHECK bn_status bn_verify_results_finish(struct bn_verify_results *results, int *exit_code,
+                                                 bn_error *err);
+uint64_t bn_verify_results_n(const struct bn_verify_results *results);
+void bn_verify_results_close(struct bn_verify_results *results);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Checks one receipt by every rule, with the keys, the policy and the models that the command line gives.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "lab/host/bandwidth.h"
+#include "lab/verify/replay.h"
+#include "tools/cli/default_model.h"
+#include "tools/verify-receipt/verify_receipt.h"
+
+#define MAX_KEY_BYTES 65536u
+#define PROBE_NS 200000000u
+#define PROBES 8u
+#define MAX_PROBE_THREADS 256u
+
+/* ---- keys and files ---- */
+
+/* A key that is there already is not kept: a threshold counts different keys. */
+static bn_status add_key(struct bn_verify_keys *keys, const char *path, bn_error *err)
+{
+    struct bn_buf pem = {.max = MAX_KEY_BYTES};
+    struct bn_key *key = NULL;
+    char id[17], other[17];
+    bn_status status = bn_file_read(path, &pem, err);
+    if (status == BN_OK) status = bn_key_read_public(&key, bn_buf_text(&pem), pem.len, err);
+    bn_buf_release(&pem);
+    if (status == BN_OK) status = bn_key_id(key, id, err);
+    bool known = false;
+    for (size_t i = 0; i < keys->n && status == BN_OK; i++) {
+        status = bn_key_id(keys->list[i], other, err);
+        if (strcmp(id, other) == 0) known = true;
+    }
+    if (status == BN_OK && !known && keys->n == BN_ENVELOPE_MAX_KEYS)
+        status = bn_fail(err, BN_ERR_LIMIT, "more than %u public keys", BN_ENVELOPE_MAX_KEYS);
+    if (status == BN_OK && !known)
+        keys->list[keys->n++] = key;
+    else
+        bn_key_close(key);
+    bn_error_name(err, path);
+    return status;
+}
+
+static void close_keys(struct bn_verify_keys *keys)
+{
+    for (size_t i = 0; i < keys->n; i++)
+        bn_key_close(keys->list[i]);
+    *keys = (struct bn_verify_keys){0};
+}
+
+static bn_status open_keys(struct bn_verify_keys *keys, const struct bn_args *args, bn_error *err)
+{
+    const struct bn_verify_options *o = args->fields;
+    *keys = (struct bn_verify_keys){0};
+    for (size_t i = 0; i < o->keys.n; i++) {
+        bn_status status = add_key(keys, o->keys.list[i], err);
+        if (status != BN_OK) {
+            close_keys(keys);
+            return status;
+        }
+    }
+    return BN_OK;
+}
+
+bn_status bn_verify_read(struct bn_receipt *receipt, const char *path, const struct bn_receipt_keys *keys,
+                         bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_status status = bn_file_read(path, &text, err);
+    if (status == BN_OK) status = bn_receipt_open(receipt, bn_buf_text(&text), text.len, keys, err);
+    bn_buf_release(&text);
+    bn_error_name(err, path);
+    return status;
+}
+
+/* Not merely by its environment variable, which a policy outranks. */
+static bool on_command_line(const struct bn_args *args, const char *name)
+{
+    for (size_t i = 0; i < args->n_values; i++)
+        if (strcmp(args->values[i].option->name, name) == 0 && args->values[i].env == NULL) return true;
+    return false;
+}
+
+static bn_status read_policy(struct bn_receipt_policy *policy, const struct bn_args *args, bn_error *err)
+{
+    const struct bn_verify_options *o = args->fields;
+    const char *path = o->policy;
+    if (o->require_signature && o->keys.n == 0)
+        return bn_fail(err, BN_ERR_ARG, "--require-signature needs --public-key FILE");
+    bn_receipt_policy_defaults(policy);
+    if (path != NULL) {
+        struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+        bn_status status = bn_file_read(path, &text, err);
+        if (status == BN_OK) status = bn_receipt_policy_read(policy, bn_buf_text(&text), text.len, err);
+        bn_buf_release(&text);
+        bn_error_name(err, path);
+        BN_TRY(status);
+    }
+    policy->require_gpu_kernels |= o->require_gpu_kernels;
+    policy->require_quantized_kernels |= o->require_quantized_kernels;
+    policy->validate_performance |= o->validate_performance;
+    policy->require_signature |= o->keys.n > 0;
+    if (o->allow_corrections && (path == NULL || on_command_line(args, "allow-corrections")))
+        policy->allow_corrections = true;
+    if (bn_args_given(args, &o->max_age_s)) policy->max_age_s = o->max_age_s;
+    return BN_OK;
+}
+
+/* ---- models ---- */
+
+/* For a replay the bytes are copied, so that nobody can write to them any more. */
+static bn_status open_model(struct bn_verify_model *m, const char *name, bool copy, bn_error *err)
+{
+    char *file = NULL;
+    m->name = name == NULL ? BN_DEFAULT_MODEL_NAME : name;
+    m->is_default = name == NULL;
+    m->bytes = bn_default_model_data;
+    m->n_bytes = (size_t)bn_default_model_bytes;
+    if (name != NULL) {
+        BN_TRY(bn_cli_model_path(&file, name, err));
+        bn_status status = bn_file_map_open(&m->map, file, copy, err);
+        bn_free(file);
+        BN_TRY(status);
+        m->bytes = m->map.data;
+        m->n_bytes = m->map.n_bytes;
+    }
+    return bn_sha256_hex(m->bytes, m->n_bytes, m->sha256, err);
+}
+
+bn_status bn_verify_open_models(struct bn_verify *v, bn_error *err)
+{
+    size_t n = v->options->models.n == 0 ? 1 : v->options->models.n;
+    if (v->models != NULL) return BN_OK;
+    v->models = bn_alloc(n, sizeof *v->models);
+    if (v->models == NULL) return bn_nomem(err);
+    for (; v->n_models < n; v->n_models++) {
+        const char *name = v->options->models.n == 0 ? NULL : v->options->models.list[v->n_models];
+        bn_status status = open_model(&v->models[v->n_models], name, v->options->replay, err);
+        if (status == BN_OK) continue;
+        bn_file_map_close(&v->models[v->n_models].map);
+        return status;
+    }
+    return BN_OK;
+}
+
+/* The model that the receipt names by its digest; the first one when there is none. */
+static const struct bn_verify_model *choose_model(const struct bn_verify *v, const struct bn_receipt *receipt)
+{
+    for (size_t i = 0; i < v->n_models; i++)
+        if (bn_json_text_is(receipt->predicate, "model.sha256", v->models[i].sha256)) return &v->models[i];
+    return &v->models[0];
+}
+
+/* ---- opening and closing ---- */
+
+bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_error *err)
+{
+    *v = (struct bn_verify){.args = args, .options = args->fields};
+    BN_TRY(read_policy(&v->policy, args, err));
+    bn_machine_read(&v->machine);
+    return open_keys(&v->keys, args, err);
+}
+
+void bn_verify_close(struct bn_verify *v)
+{
+    for (size_t i = 0; i < v->n_models; i++)
+        bn_file_map_close(&v->models[i].map);
+    bn_free(v->models);
+    close_keys(&v->keys);
+    bn_receipt_policy_release(&v->policy);
+    *v = (struct bn_verify){0};
+}
+
+/* ---- the verification ---- */
+
+/* Reads memory the way the receipt's run did: as many bytes at a time as one token reads, as many threads.
+ * What other programs take away is gained back by trying again; the best rate counts, also that of earlier receipts
+ * of the same kind. */
+static uint64_t probe_bandwidth(struct bn_verify *v, const struct bn_receipt *receipt)
+{
+    uint64_t ternary = 0, head = 0, threads = 0;
+    struct bn_verify_probe *probe = &v->probe;
+    if (!v->policy.validate_performance || v->policy.bandwidth_bytes_per_s > 0) return 0;
+    if (!bn_json_u64(bn_json_path(receipt->predicate, "model.ternary_bytes"), &ternary) ||
+        !bn_json_u64(bn_json_path(receipt->predicate, "model.head_bytes"), &head) ||
+        !bn_json_u64(bn_json_path(receipt->predicate, "resolved.threads"), &threads))
+        return 0;
+    if (threads > MAX_PROBE_THREADS) threads = MAX_PROBE_THREADS;
+    if (probe->bytes != ternary + head || probe->threads != threads)
+        *probe = (struct bn_verify_probe){ternary + head, threads, 0};
+    double wanted = (double)bn_rules_claimed_bandwidth(receipt) * 100;
+    for (unsigned i = 0; i < PROBES && (double)probe->best * (double)v->policy.bandwidth_percent < wanted;
+         i++) {
+        uint64_t rate = bn_bandwidth_probe((size_t)probe->bytes, (unsigned)threads, PROBE_NS);
+        if (rate > probe->best) probe->best = rate;
+    }
+    return probe->best;
+}
+
+/* Everything holds but the replay itself, which a policy may demand and which has not been made yet. */
+static bool rest_holds(const struct bn_rules_report *report)
+{
+    const struct bn_rule_result *replay = bn_rules_result(report, "replay");
+    return report->n_failed == (size_t)(replay->verdict == BN_VERDICT_FAIL);
+}
+
+/* A replay is worth its time only when the rest holds. */
+static bn_status check_replay(const struct bn_verify *v, struct bn_verify_subject *s, bn_error *err)
+{
+    if (!v->options->replay || !rest_holds(&s->report)) return BN_OK;
+    if (s->receipt.statement == NULL)
+        snprintf(s->replay.reason, sizeof s->replay.reason, "a bare predicate has no request to run again");
+    else if (bn_rules_result(&s->report, "model")->verdict != BN_VERDICT_PASS)
+        snprintf(s->replay.reason, sizeof s->replay.reason, "there is no model to run it on (--model FILE)");
+    else {
+        s->wants_replay = true;
+        return BN_OK;
+    }
+    return bn_verify_finish(s, err);
+}
+
+bn_status bn_verify_check(struct bn_verify *v, struct bn_verify_subject *s, const struct bn_str *text,
+                          bn_error *err)
+{
+    const struct bn_key *list[BN_ENVELOPE_MAX_KEYS] = {0};
+    for (size_t i = 0; i < v->keys.n; i++)
+        list[i] = v->keys.list[i];
+    const struct bn_receipt_keys keys = {list, v->keys.n, (size_t)v->policy.signature_threshold,
+                                         v->options->unverified};
+    if (text != NULL)
+        BN_TRY(bn_receipt_open(&s->receipt, text->ptr, text->len, &keys, err));
+    else
+        BN_TRY(bn_verify_read(&s->receipt, s->path, &keys, err));
+    s->input = (struct bn_rules_input){
+        .receipt = &s->receipt,
+        .policy = &v->policy,
+        .now_utc = bn_clock_utc(),
+        .cpu_model = v->machine.cpu_model[0] == '\0' ? NULL : v->machine.cpu_model,
+    };
+    if (s->receipt.root != NULL) {
+        BN_TRY(bn_verify_open_models(v, err));
+        s->model = choose_model(v, &s->receipt);
+        s->input.model_sha256 = s->model->sha256;
+        s->input.model_is_default = s->model->is_default;
+        s->input.bandwidth_bytes_per_s = probe_bandwidth(v, &s->receipt);
+    }
+    BN_TRY(bn_rules_run(&s->report, &s->input, err));
+    return check_replay(v, s, err);
+}
+
+bn_status bn_verify_finish(struct bn_verify_subject *s, bn_error *err)
+{
+    s->input.replay = &s->replay;
+    return bn_rules_run(&s->report, &s->input, err);
+}
+
+void bn_verify_refuse(struct bn_verify_subject *s, const bn_error *why)
+{
+    s->replay.same = false;
+    snprintf(s->replay.reason, sizeof s->replay.reason, "%.90s%s%.100s", why->where,
+             why->where[0] == '\0' ? "" : ": ", why->msg);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The results of a batch: on standard output a line for each receipt that was not verified and a summary, or a line of
+ * JSON for each receipt; and a JUnit file, written next to its name and renamed when it is complete. A line is written at
+ * once, so that a killed program leaves complete lines.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "lab/report/html.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/report.h"
+#include "tools/cli/text.h"
+#include "tools/verify-receipt/batch.h"
+
+#define MAX_LINE_BYTES (1u << 20)
+#define MAX_PATH_BYTES 4096u
+
+struct bn_verify_results {
+    const struct bn_verify *v;
+    uint64_t n[BN_OUTCOME_COUNT], n_all, n_tokens, n_replayed, began_ns;
+    int junit_fd; /* -1: none */
+    FILE *junit;
+    char junit_temp[MAX_PATH_BYTES + BN_TEMP_SUFFIX_BYTES];
+    struct bn_progress bar;
+    char label[64];
+};
+
+/* ---- JUnit ---- */
+
+/* The counts are known at the end and have a fixed width, so that they are written over those of the beginning. */
+static bn_status write_head(const struct bn_verify_results *r, bn_error *err)
+{
+    double seconds = (double)(bn_clock_ns() - r->began_ns) / 1e9;
+    if (fprintf(r->junit,
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bn-verify-receipt\">\n"
+                "  <testsuite name=\"receipts\" tests=\"%012llu\" failures=\"%012llu\" errors=\"%012llu\" "
+                "skipped=\"%012llu\" time=\"%016.3f\">\n",
+                (unsigned long long)r->n_all, (unsigned long long)r->n[BN_OUTCOME_REFUSED],
+                (unsigned long long)r->n[BN_OUTCOME_ERROR], (unsigned long long)r->n[BN_OUTCOME_UNDECIDED],
+                seconds) > 0)
+        return BN_OK;
+    return bn_fail_errno(err, errno, r->v->options->junit, "cannot write");
+}
+
+static bn_status open_junit(struct bn_verify_results *r, bn_error *err)
+{
+    const char *path = r->v->options->junit;
+    if (path == NULL) return BN_OK;
+    if (strlen(path) >= MAX_PATH_BYTES) return bn_fail(err, BN_ERR_ARG, "the name of --junit is too long");
+    BN_TRY(bn_file_temp_open(&r->junit_fd, r->junit_temp, sizeof r->junit_temp, path, 0666, err));
+    r->junit = fdopen(r->junit_fd, "w");
+    if (r->junit == NULL) return bn_fail_errno(err, errno, path, "cannot write");
+    return write_head(r, err);
+}
+
+static bn_status put_case(struct bn_verify_results *r, const char *name,
+                          const struct bn_verify_result *result, bn_error *err)
+{
+    static const char *const WORDS[BN_OUTCOME_COUNT] = {"", "failure", "skipped", "error"};
+    struct bn_buf out = {.max = MAX_LINE_BYTES};
+    bn_html(&out, "    <testcase classname=\"bn-verify-receipt\" name=\"%s\" time=\"", name);
+    bn_buf_printf(&out, "%.6f\"", (double)(result->check_ns + result->replay_ns) / 1e9);
+    if (result->outcome == BN_OUTCOME_VERIFIED)
+        bn_html(&out, "/>\n");
+    else
+        bn_html(&out, "><%s type=\"%s\" message=\"%s\"/></testcase>\n", WORDS[result->outcome],
+                result->rule[0] != '\0' ? result->rule : "receipt", result->reason);
+    bn_status status = bn_buf_check(&out, err);
+    if (status == BN_OK && fwrite(out.data, 1, out.len, r->junit) != out.len)
+        status = bn_fail_errno(err, errno, r->v->options->junit, "cannot write");
+    bn_buf_release(&out);
+    return status;
+}
+
+static bn_status finish_junit(struct bn_verify_results *r, bn_error *err)
+{
+    const char *path = r->v->options->junit;
+    if (r->junit == NULL) return BN_OK;
+    fputs("  </testsuite>\n</testsuites>\n", r->junit);
+    rewind(r->junit);
+    BN_TRY(write_head(r, err));
+    if (fflush(r->junit) != 0 || ferror(r->junit) != 0 || fsync(r->junit_fd) != 0)
+        return bn_fail_errno(err, errno, path, "cannot write");
+    if (rename(r->junit_temp, path) != 0) return bn_fail_errno(err, errno, path, "cannot rename");
+    r->junit_temp[0] = '\0';
+    return BN_OK;
+}
+
+/* ---- lines ---- */
+
+bn_status bn_verify_results_open(struct bn_verify_results **out, const struct bn_verify *v, bn_error *err)
+{
+    struct bn_verify_results *r = *out = bn_alloc(1, sizeof *r);
+    uint64_t total = 0;
+    if (r == NULL) return bn_nomem(err);
+    *r = (struct bn_verify_results){.v = v, .junit_fd = -1, .began_ns = bn_clock_ns()};
+    BN_TRY(open_junit(r, err));
+    bn_progress_begin(&r->bar, "receipts", 0, v->args->quiet);
+    if (r->bar.on) BN_TRY(bn_verify_source_count(v->options->batch, &total, err));
+    r->bar.total = total;
+    return BN_OK;
+}
+
+/* "receipts/7.json", "all.jsonl:17" */
+static bn_status put_name(struct bn_buf *out, const struct bn_verify_item *item, bn_error *err)
+{
+    char escaped[MAX_PATH_BYTES];
+    bn_buf_puts(out, bn_escape(escaped, sizeof escaped, item->file, strlen(item->file)));
+    if (item->line > 0) bn_buf_printf(out, ":%llu", (unsigned long long)item->line);
+    return bn_buf_check(out, err);
+}
+
+static bn_status put_json(struct bn_buf *out, uint64_t index, const struct bn_verify_item *item,
+                          const struct bn_verify_result *result, bn_error *err)
+{
+    bn_json *line = bn_json_new_object();
+    bn_json_put_u64(line, "index", index);
+    bn_json_put_string(line, "file", item->file);
+    if (item->line > 0) bn_json_put_u64(line, "line", item->line);
+    bn_json_put_string(line, "verdict", bn_verify_outcome_name(result->outcome));
+    bn_json_put_bool(line, "verified", result->outcome == BN_OUTCOME_VERIFIED);
+    bn_json_put_bool(line, "bound", result->bound);
+    bn_json_put_bool(line, "claimable", result->claimable);
+    bn_json_put_string(line, "level", result->level);
+    bn_json_put_u64(line, "exit_code", (uint64_t)result->exit_code);
+    bn_json_put_text(line, "rule", result->rule);
+    bn_json_put_text(line, "reason", result->reason);
+    bn_json_put_text(line, "model_sha256", result->model_sha256);
+    bn_json_put_u64(line, "check_ns", result->check_ns);
+    bn_json_put_bool(line, "replayed", result->replayed);
+    if (result->replayed) bn_json_put_u64(line, "replay_ns", result->replay_ns);
+    if (result->replayed) bn_json_put_u64(line, "replayed_tokens", result->n_tokens);
+    bn_status status = bn_json_write_line(line, true, out, err);
+    bn_json_free(line);
+    return status;
+}
+
+static void put_text(struct bn_buf *out, const char *name, const struct bn_verify_result *result)
+{
+    static const char *const WORDS[BN_OUTCOME_COUNT] = {"verified", "REFUSED", "UNDECIDED", "ERROR"};
+    bn_buf_printf(out, "%s: %s", name, WORDS[result->outcome]);
+    if (result->outcome == BN_OUTCOME_VERIFIED)
+        bn_buf_printf(out, ", level: %s", result->level);
+    else if (result->rule[0] != '\0')
+        bn_buf_printf(out, ", rule %s: %s", result->rule, result->reason);
+    else
+        bn_buf_printf(out, ": %s", result->reason);
+    bn_buf_putc(out, '\n');
+}
+
+static bn_status print(struct bn_verify_results *r, const struct bn_verify_item *item, const char *name,
+                       const struct bn_verify_result *result, bn_error *err)
+{
+    const struct bn_args *args = r->v->args;
+    struct bn_buf out = {.max = MAX_LINE_BYTES};
+    bn_status status = BN_OK;
+    if (args->json)
+        status = put_json(&out, r->n_all, item, result, err);
+    else if (args->verbose > 0 || result->outcome != BN_OUTCOME_VERIFIED)
+        put_text(&out, name, result);
+    if (status == BN_OK) status = bn_buf_check(&out, err);
+    if (status == BN_OK && out.len > 0) {
+        bn_progress_clear(&r->bar);
+        bn_report_json_began();
+        fwrite(out.data, 1, out.len, stdout); /* bytes that are lost are noticed when the program ends */
+        fflush(stdout);
+    }
+    bn_buf_release(&out);
+    return status;
+}
+
+bn_status bn_verify_results_add(struct bn_verify_results *r, const struct bn_verify_item *item,
+                                const struct bn_verify_result *result, bn_error *err)
+{
+    struct bn_buf name = {.max = 2 * MAX_PATH_BYTES};
+    bn_status status = put_name(&name, item, err);
+    if (status == BN_OK) status = print(r, item, bn_buf_text(&name), result, err);
+    if (status == BN_OK && r->junit != NULL) status = put_case(r, bn_buf_text(&name), result, err);
+    bn_buf_release(&name);
+    r->n[result->outcome]++;
+    r->n_all++;
+    r->n_tokens += result->n_tokens;
+    r->n_replayed += result->replayed;
+    if (r->bar.total == 0)
+        snprintf(r->label, sizeof r->label, "receipts: %llu", (unsigned long long)r->n_all);
+    if (r->bar.total == 0) r->bar.label = r->label;
+    bn_progress_show(&r->bar, r->n_all);
+    return status;
+}
+
+/* ---- the end ---- */
+
+static void put_count(struct bn_buf *out, uint64_t n, const char *what)
+{
+    if (n > 0) bn_buf_printf(out, ", %llu %s", (unsigned long long)n, what);
+}
+
+static bn_status print_summary(struct bn_verify_results *r, bn_error *err)
+{
+    double seconds = (double)(bn_clock_ns() - r->began_ns) / 1e9;
+    struct bn_buf out = {.max = MAX_LINE_BYTES};
+    bn_buf_printf(&out, "%llu receipt%s: %llu verified", (unsigned long long)r->n_all, bn_cli_s(r->n_all),
+                  (unsigned long long)r->n[BN_OUTCOME_VERIFIED]);
+    put_count(&out, r->n[BN_OUTCOME_REFUSED], "refused");
+    put_count(&out, r->n[BN_OUTCOME_UNDECIDED], "undecided");
+    put_count(&out, r->n[BN_OUTCOME_ERROR], "not readable as receipts");
+    bn_buf_printf(&out, "; %.1f s, %.1f receipts/s", seconds, (double)r->n_all / seconds);
+    if (r->n_replayed > 0) bn_buf_printf(&out, ", %.1f replayed tok/s", (double)r->n_tokens / seconds);
+    BN_TRY(bn_buf_check(&out, err));
+    if (r->v->args->json)
+        bn_report_note(0, "%s", bn_buf_text(&out));
+    else if (!r->v->args->quiet)
+        puts(bn_buf_text(&out));
+    bn_buf_release(&out);
+    return BN_OK;
+}
+
+bn_status bn_verify_results_finish(struct bn_verify_results *r, int *exit_code, bn_error *err)
+{
+    bn_progress_clear(&r->bar);
+    *exit_code = r->n[BN_OUTCOME_REFUSED] + r->n[BN_OUTCOME_ERROR] > 0 ? BN_EXIT_NEGATIVE
+                 : r->n[BN_OUTCOME_UNDECIDED] > 0                      ? BN_EXIT_UNSUPPORTED
+                                                                       : BN_EXIT_OK;
+    BN_TRY(finish_junit(r, err));
+    return print_summary(r, err);
+}
+
+uint64_t bn_verify_results_n(const struct bn_verify_results *r)
+{
+    return r->n_all;
+}
+
+void bn_verify_results_close(struct bn_verify_results *r)
+{
+    if (r == NULL) return;
+    bn_progress_clear(&r->bar);
+    if (r->junit != NULL)
+        fclose(r->junit);
+    else if (r->junit_fd >= 0)
+        close(r->junit_fd);
+    if (r->junit_temp[0] != '\0') (void)unlink(r->junit_temp);
+    bn_free(r);
+}
