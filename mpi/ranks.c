@@ -206,7 +206,7 @@ static bn_status join(struct bn_mpi *m, bn_error *err)
     char reason[BN_MPI_ERROR_BYTES] = "";
     int threads = 0;
     BN_TRY(read_limit(&m->timeout_ns, "BN_RANK_TIMEOUT", 600, err));
-    BN_TRY(read_limit(&m->heartbeat.silence_ns, "BN_RANK_SILENCE", 8, err));
+    BN_TRY(read_limit(&m->heartbeat.silence_ns, "BN_RANK_SILENCE", 7, err));
     BN_TRY(load(m, err));
     if (m->plugin->start(&m->index, &m->count, &threads, reason) != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "MPI does not start: %s", reason);

@@ -4,7 +4,7 @@
  * it loads bn-mpi.so, which is next to the program or in ../lib/bn.
  *
  * MPI itself waits for ever for a rank that is stopped. Here each rank sends a heartbeat to the next one twice a second,
- * by a thread of its own, also while it computes. A rank whose predecessor is silent for BN_RANK_SILENCE seconds [8]
+ * by a thread of its own, also while it computes. A rank whose predecessor is silent for BN_RANK_SILENCE seconds [7]
  * ends all ranks. A rank that is alive but does not come to its next call is given BN_RANK_TIMEOUT seconds [600]; then
  * the call fails. 0 turns a limit off.
  */
