@@ -228,10 +228,12 @@ static bn_status describe(struct bn_train_run *run, const bn_json *data, bn_erro
 static void report_model(const struct bn_train_run *run)
 {
     const struct bn_weights *w = &run->trainer.weights;
+    char ranks[32] = "";
+    if (run->ranks.count > 1) snprintf(ranks, sizeof ranks, "%u ranks, ", run->ranks.count);
     bn_report_note(
-        0, "%u layers of %u, vocabulary %u: %.2f M ternary weights, %.2f M in the embedding; %u %s",
+        0, "%u layers of %u, vocabulary %u: %.2f M ternary weights, %.2f M in the embedding; %s%u %s",
         w->hp.n_layer, w->hp.n_embd, w->hp.n_vocab, (double)bn_weights_count(w, BN_PARAM_TERNARY) * 1e-6,
-        (double)bn_weights_count(w, BN_PARAM_EMBEDDING) * 1e-6, bn_team_size(run->trainer.team),
+        (double)bn_weights_count(w, BN_PARAM_EMBEDDING) * 1e-6, ranks, bn_team_size(run->trainer.team),
         bn_team_size(run->trainer.team) == 1 ? "thread" : "threads");
     bn_report_note(0, "%.2f M tokens of text, %.1f epochs; products by %s", (double)run->texts.main.n * 1e-6,
                    (double)run->trainer.settings.schedule.n_steps *
@@ -267,31 +269,50 @@ static bn_status start(struct bn_train_run *run, bn_error *err)
     bn_json_free(data);
     if (status == BN_OK) status = bn_train_settings(&settings, o, run->texts.n_vocab, err);
     if (status == BN_OK)
-        status =
-            bn_trainer_open(&run->trainer, &settings, o->threads != 0 ? o->threads : bn_team_cores(), err);
+        status = bn_trainer_open(&run->trainer, &settings, bn_cli_ranks_threads(o->threads), err);
     if (status == BN_OK) bn_train_settings_put(bn_json_put_object(run->document, "settings"), &settings);
     return status == BN_OK ? check_corpora(run, err) : status;
 }
 
-static bn_status train(struct bn_args *args, bn_error *err)
+/* The run that is ready begins on all ranks. */
+static bn_status begin(struct bn_train_run *run, bn_error *err)
 {
-    const struct bn_train_options *o = args->fields;
-    struct bn_train_run run = {.args = args, .options = o};
+    report_model(run);
+    BN_TRY(bn_train_lead(run, err));
+    return bn_train_run(run, err);
+}
+
+/* Runs a command on rank 0, which may be the only one. */
+static bn_status on_ranks(struct bn_args *args, bn_status (*command)(struct bn_train_run *run, bn_error *err),
+                          bn_error *err)
+{
+    struct bn_train_run run = {.args = args, .options = args->fields};
+    struct bn_ranks ranks;
+    BN_TRY(bn_cli_ranks_open(&ranks, err));
+    run.ranks = ranks;
+    bn_status status = ranks.index == 0 ? command(&run, err) : bn_train_follow(&run, err);
+    bn_train_run_release(&run);
+    return bn_cli_ranks_close(&ranks, status, err);
+}
+
+static bn_status train_leader(struct bn_train_run *run, bn_error *err)
+{
+    const struct bn_train_options *o = run->options;
     char path[PATH_MAX];
-    if (o->texts.n == 0) return missing(args, "text", "--text FILE", err);
-    if (o->output == NULL) return missing(args, "output folder", "-o DIR", err);
+    if (o->texts.n == 0) return missing(run->args, "text", "--text FILE", err);
+    if (o->output == NULL) return missing(run->args, "output folder", "-o DIR", err);
     snprintf(path, sizeof path, "%s/" BN_CHECKPOINT_NAME, o->output);
     if (access(path, F_OK) == 0)
         return bn_hint(bn_fail_in(err, BN_ERR_ARG, path, "the folder has the checkpoint of a run"), err,
                        "bn-train resume -o %s continues it; another -o starts a new run", o->output);
     BN_TRY(bn_file_make_folders(path, err));
-    bn_status status = start(&run, err);
-    if (status == BN_OK) {
-        report_model(&run);
-        status = bn_train_run(&run, err);
-    }
-    bn_train_run_release(&run);
-    return status;
+    BN_TRY(start(run, err));
+    return begin(run, err);
+}
+
+static bn_status train(struct bn_args *args, bn_error *err)
+{
+    return on_ranks(args, train_leader, err);
 }
 
 /* ---- resume ---- */
@@ -304,8 +325,7 @@ static bn_status continue_run(struct bn_train_run *run, const struct bn_checkpoi
     BN_TRY(bn_buf_check(&run->texts.tokenizer_file, err));
     BN_TRY(bn_train_open_vocabulary(&run->texts, err));
     BN_TRY(bn_train_reread_texts(&run->texts, bn_json_get(c->document, "data"), err));
-    BN_TRY(bn_trainer_open(&run->trainer, &c->settings,
-                           run->options->threads != 0 ? run->options->threads : bn_team_cores(), err));
+    BN_TRY(bn_trainer_open(&run->trainer, &c->settings, bn_cli_ranks_threads(run->options->threads), err));
     BN_TRY(bn_checkpoint_restore(c, &run->trainer, err));
     run->document = bn_json_new_object();
     for (const bn_json *m = bn_json_first(c->document); m != NULL; m = bn_json_next(m))
@@ -320,23 +340,22 @@ static bn_status continue_run(struct bn_train_run *run, const struct bn_checkpoi
     return bn_json_is_complete(run->document) ? check_corpora(run, err) : bn_nomem(err);
 }
 
-static bn_status resume(struct bn_args *args, bn_error *err)
+static bn_status resume_leader(struct bn_train_run *run, bn_error *err)
 {
-    const struct bn_train_options *o = args->fields;
-    struct bn_train_run run = {.args = args, .options = o};
+    const struct bn_train_options *o = run->options;
     struct bn_checkpoint checkpoint;
     char path[PATH_MAX];
-    if (o->output == NULL) return missing(args, "output folder", "-o DIR", err);
+    if (o->output == NULL) return missing(run->args, "output folder", "-o DIR", err);
     snprintf(path, sizeof path, "%s/" BN_CHECKPOINT_NAME, o->output);
     BN_TRY(bn_checkpoint_open(&checkpoint, path, err));
-    bn_status status = continue_run(&run, &checkpoint, err);
+    bn_status status = continue_run(run, &checkpoint, err);
     bn_checkpoint_close(&checkpoint);
-    if (status == BN_OK) {
-        report_model(&run);
-        status = bn_train_run(&run, err);
-    }
-    bn_train_run_release(&run);
-    return status;
+    return status == BN_OK ? begin(run, err) : status;
+}
+
+static bn_status resume(struct bn_args *args, bn_error *err)
+{
+    return on_ranks(args, resume_leader, err);
 }
 
 /* ---- export ---- */
@@ -376,7 +395,8 @@ static const struct bn_command COMMANDS[] = {
          "Trains a ternary model from random weights: ternary weights with a scale for each matrix, activations of 8 "
          "bits, straight-through gradients (BitNet b1.58). DIR gets checkpoint.bntrain, which 'resume' continues, and "
          "at the end model.gguf, training.json (the record) and loss.svg.\n\nThe same options, texts and program give "
-         "the same bits, with any number of threads and with any interruptions.",
+         "the same bits, with any number of threads and with any interruptions.\n\nUnder mpirun the processes share "
+         "each step, with the same bits again. Rank 0 reads and writes all files.",
      .synopsis = "--text FILE... -o DIR [--validation FILE]",
      .options = {TEXTS, SHAPE, STEPS, RUN, MODEL_FILE},
      .json = true,
@@ -384,7 +404,8 @@ static const struct bn_command COMMANDS[] = {
      .run = train,
      .examples = {{"bn-train train --text book.txt --steps 200 -o run", "a small model"},
                   {"bn-train train --text a.txt:2 --text b.txt --validation c.txt -o run",
-                   "several texts, one twice"}}},
+                   "several texts, one twice"},
+                  {"mpirun -np 4 --hostfile hosts bn-train train --text a.txt -o run", "on four machines"}}},
     {.name = "resume",
      .summary = "continue a run from its checkpoint",
      .text = "The texts that the checkpoint names have to be there with the same digests.",
@@ -439,10 +460,13 @@ static const struct bn_program PROGRAM = {
               {"3", "a text or the checkpoint does not exist"},
               {"4", "malformed checkpoint or vocabulary"},
               {"5", "the checkpoint is damaged, or a text has changed since the run began"},
+              {"6", "a rank of an MPI run does not answer"},
               {"8", "the disk is full, or a file cannot be written"},
-              {"9", "the type cannot store the weights"},
+              {"9", "the type cannot store the weights; mpirun without bn-mpi.so"},
               {"130", "interrupted; a checkpoint was written"}},
-    .environment = {{"OPENBLAS_CORETYPE", "code that the BLAS uses [the fastest that the processor runs]"}},
+    .environment = {{"OPENBLAS_CORETYPE", "code that the BLAS uses [the fastest that the processor runs]"},
+                    {"BN_RANK_SILENCE", "seconds without a heartbeat that end an MPI run [7]; 0: any"},
+                    {"BN_RANK_TIMEOUT", "seconds that ranks wait for a rank that is alive [600]; 0: any"}},
     .see_also = "bn-run(1), bn-convert(1), bn(7)",
 };
 

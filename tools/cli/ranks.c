@@ -6,8 +6,11 @@
 #include "tools/cli/ranks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/team.h"
 #include "infer/follow.h"
 #include "mpi/ranks.h"
 #include "tools/cli/report.h"
@@ -34,6 +37,19 @@ bn_status bn_cli_ranks_close(struct bn_ranks *ranks, bn_status status, bn_error 
     }
     bn_ranks_close(ranks);
     return status;
+}
+
+unsigned bn_cli_ranks_threads(unsigned asked)
+{
+    static const char *const NEIGHBOURS[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+    unsigned long cores = bn_team_cores(), n = 1;
+    if (asked != 0) return asked;
+    for (size_t i = 0; i < BN_ARRAY_LEN(NEIGHBOURS) && n == 1; i++) {
+        const char *value = getenv(NEIGHBOURS[i]);
+        if (value != NULL) n = strtoul(value, NULL, 10);
+    }
+    bool bound = cores < (unsigned long)sysconf(_SC_NPROCESSORS_ONLN);
+    return bound || n <= 1 ? (unsigned)cores : n < cores ? (unsigned)(cores / n) : 1;
 }
 
 /* ---- commands that lead the other ranks ---- */

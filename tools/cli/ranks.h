@@ -15,6 +15,10 @@ BN_MUST_CHECK bn_status bn_cli_ranks_open(struct bn_ranks *ranks, bn_error *err)
  * ends here: the error is printed, and all ranks end with its exit code. Returns the status. */
 bn_status bn_cli_ranks_close(struct bn_ranks *ranks, bn_status status, bn_error *err);
 
+/* Threads of a rank: `asked`, or when that is 0 its part of the cores that it shares with other ranks of its machine.
+ * A rank that mpirun bound to some cores takes these. */
+unsigned bn_cli_ranks_threads(unsigned asked);
+
 /* Runs a command that has `follow`: on the first rank its run, on the others its follow, which open the same model and
  * agree. A command that ends before that tells the others, so that all end with its error. */
 BN_MUST_CHECK bn_status bn_cli_run_divided(struct bn_args *args, bn_error *err);

@@ -76,6 +76,19 @@ static void put_memory(bn_json *doc, const struct bn_trainer *t)
     bn_json_put_u64(o, "activations_bytes", memory.activations);
 }
 
+static void put_ranks(bn_json *doc, const struct bn_train_run *run)
+{
+    bn_json *o = bn_json_put_object(doc, "ranks");
+    bn_json_put_u64(o, "count", run->ranks.count);
+    if (run->trainer.ranks == NULL) return;
+    struct bn_train_shares s = bn_train_shares(&run->trainer);
+    bn_json_put_number(o, "exchange_share", s.exchange);
+    bn_json_put_number(o, "wait_share", s.wait);
+    bn_json_put_number(o, "load_balance", s.balance);
+    bn_json_put_number(o, "bytes_sent_per_step", s.bytes);
+    bn_json_put_number(o, "messages_sent_per_step", s.messages);
+}
+
 static bn_json *make_record(const struct bn_train_run *run, const char *model_sha256)
 {
     struct bn_machine machine;
@@ -88,6 +101,7 @@ static bn_json *make_record(const struct bn_train_run *run, const char *model_sh
     bn_json_put_copy(doc, "data", bn_json_get(run->document, "data"));
     bn_json_put_copy(doc, "corpus", bn_json_get(run->document, "corpus"));
     bn_json_put_u64(doc, "threads", bn_team_size(run->trainer.team));
+    put_ranks(doc, run);
     put_memory(doc, &run->trainer);
     put_result(doc, run, model_sha256);
     put_curve(doc, run);

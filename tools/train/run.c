@@ -16,6 +16,7 @@
 #include "tools/cli/report.h"
 #include "tools/train/train.h"
 #include "train/pass.h"
+#include "train/ranks.h"
 
 /* ---- messages ---- */
 
@@ -138,6 +139,13 @@ static void summarise(const struct bn_train_run *run)
                    bn_units_text(rate, rate_of(run), "tok/s"), flop * 1e-9,
                    100 * (double)times->forward_ns / all, 100 * (double)times->backward_ns / all,
                    100 * (double)times->optimiser_ns * bn_team_size(t->team) / all);
+    if (t->ranks == NULL) return;
+    struct bn_train_shares s = bn_train_shares(t);
+    bn_report_note(0,
+                   "%u ranks: %.1f %% of the time exchanging gradients, %.1f %% waiting; load %.2f (slowest "
+                   "rank over mean); %s sent by a rank in a step",
+                   run->ranks.count, 100 * s.exchange, 100 * s.wait, s.balance,
+                   bn_units_text(rate, s.bytes, "B"));
 }
 
 static bn_status write_results(struct bn_train_run *run, bn_error *err)
@@ -165,6 +173,7 @@ bn_status bn_train_run(struct bn_train_run *run, bn_error *err)
     bn_status status = loop(run, &bar, err);
     bn_progress_clear(&bar);
     BN_TRY(status);
+    BN_TRY(bn_trainer_finish(t, err));
     summarise(run);
     BN_TRY(write_results(run, err));
     if (run->failed) {

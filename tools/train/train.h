@@ -7,6 +7,7 @@
 
 #include "tools/cli/options.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/ranks.h"
 #include "train/checkpoint.h"
 #include "train/export.h"
 
@@ -98,6 +99,7 @@ void bn_train_texts_release(struct bn_train_texts *texts);
 struct bn_train_run {
     struct bn_args *args;
     const struct bn_train_options *options;
+    struct bn_ranks ranks;
     struct bn_trainer trainer;
     struct bn_train_texts texts;
     bn_json *document; /* of checkpoints */
@@ -110,6 +112,20 @@ struct bn_train_run {
 /* Steps until the end, a limit or an interruption; with checkpoints, validations and files in the output folder. */
 BN_MUST_CHECK bn_status bn_train_run(struct bn_train_run *run, bn_error *err);
 void bn_train_run_release(struct bn_train_run *run);
+
+/* Rank 0, when its trainer is ready: gives the other ranks what they need. Nothing for one rank. */
+BN_MUST_CHECK bn_status bn_train_lead(struct bn_train_run *run, bn_error *err);
+/* The other ranks: the whole run. */
+BN_MUST_CHECK bn_status bn_train_follow(struct bn_train_run *run, bn_error *err);
+
+/* What the ranks of a run cost, as rank 0 saw it. */
+struct bn_train_shares {
+    double exchange, wait;  /* shares of the time: sending gradients, waiting for slower ranks */
+    double balance;         /* time of the slowest rank over the mean of all; 1 is best */
+    double bytes, messages; /* that a rank sends in a step */
+};
+/* For a trainer that is one of several. */
+struct bn_train_shares bn_train_shares(const struct bn_trainer *t);
 
 /* Writes the model file; hex is its digest. */
 BN_MUST_CHECK bn_status bn_train_write_model(const char *path, const struct bn_weights *w,
