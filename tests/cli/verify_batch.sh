@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bn-verify-receipt --batch: every receipt has the verdict that it has alone, however many are replayed at a time; a damaged
+# bn-verify-receipt --batch: every receipt has the verdict that it has alone, however many are replayed at a time, and on several
+# ranks; a damaged
 # one costs only itself; lines, JUnit and exit status agree. TAP on standard output.
 # shellcheck disable=SC2317 # functions are called through check
 set -u
@@ -7,6 +8,9 @@ cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
+out=$bin
+# shellcheck source=tests/mpi/mpirun.sh
+. tests/mpi/mpirun.sh
 unset BN_MODEL BN_ISA BN_THREADS BITNET_ALLOW_CORRECTIONS SOURCE_DATE_EPOCH
 verify=$bin/bn-verify-receipt
 model=$PWD/fixtures/shakespeare-5m-i2_s.gguf
@@ -104,6 +108,25 @@ for arguments in '--isa ref --threads 1' '--threads 3 --prompt-batch 16' '--prom
     # shellcheck disable=SC2086 # options are words
     status 0 "with $arguments too" "$verify" --batch "$all/a" --replay $arguments
 done
+
+# ---- ranks ----
+
+if has_mpi; then
+    for n in 2 3; do
+        mpi $n "$verify" --batch "$all" --replay --json --sequences 2 --junit ranks.xml >lines 2>err
+        check "$n ranks: the exit status tells that some failed" equal $? 1
+        member lines file exit_code rule | sed 's/^\(.*pipe.json\) .*/\1 8/' | LC_ALL=C sort >together
+        check 'each receipt has the verdict that it has alone' cmp alone together
+        check 'in order' equal "$(member lines index | tr '\n' ' ')" "$(seq -s ' ' 0 $((n_files - 1))) "
+        check 'one JUnit file has all' equal "$(grep -c '<testcase ' ranks.xml)" "$n_files"
+    done
+    find "$all/a" -name '*.json' | mpi 2 "$verify" --batch - --replay >lines 2>err
+    check 'rank 0 reads standard input' grep -q '^10 receipts: 10 verified' lines
+    says 3 'a model that is missing ends all ranks' 'nothing.gguf' mpi 2 "$verify" --batch "$all" -m nothing.gguf
+    says 3 'no receipts are an error' 'no receipts' mpi 2 "$verify" --batch /dev/null
+else
+    skip 'ranks' 'mpirun or bn-mpi.so is missing'
+fi
 
 # ---- models ----
 

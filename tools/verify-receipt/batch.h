@@ -3,11 +3,12 @@
  * bn-verify-receipt --batch: many receipts, each checked as it is alone, several replayed in one pass over the weights.
  *
  * source.c finds the receipts, pipeline.c checks and replays them, results.c writes what was found, batch.c connects
- * them. Memory does not grow with the number of receipts.
+ * them, ranks.c divides them among processes. Memory does not grow with the number of receipts.
  */
 #ifndef BN_VERIFY_BATCH_H
 #define BN_VERIFY_BATCH_H
 
+#include "base/ranks.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 /* ---- source.c ---- */
@@ -47,6 +48,7 @@ struct bn_verify_result {
     enum bn_verify_outcome outcome;
     int exit_code; /* that bn-verify-receipt has for it alone */
     bool bound, claimable, replayed;
+    bool present;   /* for ranks.c */
     char level[16]; /* "none" too */
     char rule[32];  /* the first one that failed or is undecided; "" without */
     char reason[sizeof(((struct bn_rule_result *)0)->reason) + 128];
@@ -112,5 +114,13 @@ BN_MUST_CHECK bn_status bn_verify_results_finish(struct bn_verify_results *resul
                                                  bn_error *err);
 uint64_t bn_verify_results_n(const struct bn_verify_results *results);
 void bn_verify_results_close(struct bn_verify_results *results);
+
+/* ---- ranks.c ---- */
+
+/* All receipts, divided among the ranks; source and results are those of rank 0, NULL on the others. */
+BN_MUST_CHECK bn_status bn_verify_ranks_run(const struct bn_ranks *ranks, uint32_t n_sequences,
+                                            struct bn_verify_pipeline *pipeline,
+                                            struct bn_verify_source *source,
+                                            struct bn_verify_results *results, bn_error *err);
 
 #endif

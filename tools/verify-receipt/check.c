@@ -159,6 +159,7 @@ static const struct bn_verify_model *choose_model(const struct bn_verify *v, con
 bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_error *err)
 {
     *v = (struct bn_verify){.args = args, .options = args->fields};
+    v->n_threads = v->options->n_threads;
     BN_TRY(read_policy(&v->policy, args, err));
     bn_machine_read(&v->machine);
     return open_keys(&v->keys, args, err);

@@ -13,7 +13,7 @@
 #define LEAST_CTX 512u
 
 struct bn_verify_engine {
-    const struct bn_verify_options *options;
+    const struct bn_verify *v;
     const struct bn_verify_model *source;
     bn_model *model;
     bn_session *session; /* NULL: none is open */
@@ -40,9 +40,10 @@ static bn_status open_session(struct bn_verify_engine *e, uint32_t wanted, bn_er
         n_ctx *= 2;
     n_ctx = n_ctx < most ? n_ctx : most;
     bn_session_options with = {
-        .n_ctx = n_ctx, .n_batch = e->options->n_batch, .n_threads = e->options->n_threads};
+        .n_ctx = n_ctx, .n_batch = e->v->options->n_batch, .n_threads = e->v->n_threads};
     BN_TRY(bn_session_open(&e->session, e->model, &with, err));
-    BN_TRY(bn_lanes_open(&e->lanes, e->session, bn_model_tokenizer(e->model), e->options->n_sequences, err));
+    BN_TRY(
+        bn_lanes_open(&e->lanes, e->session, bn_model_tokenizer(e->model), e->v->options->n_sequences, err));
     e->n_ctx = n_ctx;
     return BN_OK;
 }
@@ -53,7 +54,7 @@ bn_status bn_verify_engine_open(struct bn_verify_engine **out, const struct bn_v
     const bn_model_options with = {.repack = BN_REPACK_AUTO, .repack_later = true};
     struct bn_verify_engine *e = *out = bn_alloc(1, sizeof *e);
     if (e == NULL) return bn_nomem(err);
-    *e = (struct bn_verify_engine){.options = v->options, .source = model};
+    *e = (struct bn_verify_engine){.v = v, .source = model};
     BN_TRY(bn_isa_select(v->args->isa, err));
     return bn_model_open_memory(&e->model, model->bytes, model->n_bytes, model->name, &with, err);
 }

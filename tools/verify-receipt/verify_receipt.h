@@ -61,6 +61,7 @@ struct bn_verify {
     struct bn_verify_model *models; /* NULL: not opened yet */
     size_t n_models;
     struct bn_verify_probe probe;
+    uint32_t n_threads; /* that replay; 0: one for each core */
 };
 
 /* One receipt and what was found. Zeroed except path; the receipt is released by the caller. */
