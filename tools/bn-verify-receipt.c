@@ -59,6 +59,8 @@ static const struct bn_option REPLAY[] = {
               BN_TO_TEXTS(struct bn_verify_options, models)),
     BN_OPTION("replay", "run the request again and compare every token", .group = "Replay",
               BN_TO_BOOL(struct bn_verify_options, replay)),
+    BN_OPTION("replay-steps", "steps of a training run to repeat", .arg = "N", .group = "Replay",
+              .preset = "4", .rare = true, BN_TO_U32(struct bn_verify_options, n_replay_steps, 1, 100000000)),
     BN_OPTION_ISA,
     BN_OPTION_THREADS_TO(struct bn_verify_options, n_threads),
     BN_OPTION("prompt-batch", "evaluate N tokens of the prompt together", .rare = true, .arg = "N",
@@ -71,6 +73,11 @@ static const struct bn_option SIGN[] = {
               BN_TO_TEXT(struct bn_verify_options, key)),
     BN_OPTION("output", "write the envelope to FILE, not to standard output", .letter = 'o', .arg = "FILE",
               BN_TO_TEXT(struct bn_verify_options, output)),
+    {0},
+};
+
+static const struct bn_option RULES[] = {
+    BN_OPTION("training", "the rules of training.json", BN_TO_BOOL(struct bn_verify_options, training)),
     {0},
 };
 
@@ -104,6 +111,8 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-verify-receipt --policy ci/receipt-policy.json",
                    "what CI does with ci/inference.json"},
                   {"bn-verify-receipt r.json --diff other.json", "show the differences between two runs"},
+                  {"bn-verify-receipt run/training.json --replay",
+                   "check the record of a training run and repeat its first steps"},
                   {"bn-verify-receipt --batch receipts --replay --junit r.xml",
                    "check and replay all receipts of a folder"}}},
     {.name = "sign",
@@ -127,9 +136,10 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-verify-receipt keygen -o bn.key", "keep bn.key; give bn.key.pub to verifiers"}}},
     {.name = "rules",
      .summary = "list the rules",
-     .synopsis = "",
-     .options = {0},
+     .synopsis = "[--training]",
+     .options = {RULES},
      .json = true,
+     .bytes = sizeof(struct bn_verify_options),
      .run = bn_verify_rules},
     {0},
 };

@@ -26,6 +26,7 @@ static bn_status look_inside(struct bn_receipt *r, bool may_be_bare, bn_error *e
     if (bn_json_get(r->root, "_type") == NULL && bn_json_get(r->root, "predicateType") == NULL &&
         may_be_bare) {
         r->predicate = r->root;
+        if (bn_json_text_is(r->root, "schema", BN_TRAINING_SCHEMA)) r->form = BN_RECEIPT_TRAINING;
         return BN_OK;
     }
     if (!bn_json_string(bn_json_get(r->root, "_type"), &type) || strcmp(type, BN_RECEIPT_STATEMENT_TYPE) != 0)

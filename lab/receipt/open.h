@@ -9,7 +9,13 @@
 
 #include "lab/receipt/envelope.h"
 
-enum bn_receipt_form { BN_RECEIPT_BARE, BN_RECEIPT_STATEMENT, BN_RECEIPT_ENVELOPE };
+enum bn_receipt_form {
+    BN_RECEIPT_BARE,
+    BN_RECEIPT_STATEMENT,
+    BN_RECEIPT_ENVELOPE,
+    BN_RECEIPT_TRAINING /* the record of a training run, training.json of bn-train; not bound by anything */
+};
+#define BN_TRAINING_SCHEMA "bn.training/1"
 
 struct bn_receipt {
     enum bn_receipt_form form;

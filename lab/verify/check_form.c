@@ -172,12 +172,13 @@ bool bn_check_form(const struct bn_rules_input *in, struct bn_rule_result *out)
     static const char *const NAMES[] = {
         [BN_RECEIPT_BARE] = "a bare predicate",
         [BN_RECEIPT_STATEMENT] = "an unsigned statement",
+        [BN_RECEIPT_TRAINING] = "the record of a training run",
         [BN_RECEIPT_ENVELOPE] = "a signed envelope",
     };
     enum bn_receipt_form form = in->receipt->form;
-    bool accepted = form == BN_RECEIPT_BARE        ? in->policy->accept_bare
-                    : form == BN_RECEIPT_STATEMENT ? in->policy->accept_statement
-                                                   : in->policy->accept_envelope;
+    bool accepted = form == BN_RECEIPT_BARE || form == BN_RECEIPT_TRAINING ? in->policy->accept_bare
+                    : form == BN_RECEIPT_STATEMENT                         ? in->policy->accept_statement
+                                                                           : in->policy->accept_envelope;
     if (accepted) return bn_rule_pass(out, "%s", NAMES[form]);
     return bn_rule_fail(out, "%s, which the policy does not accept", NAMES[form]);
 }

@@ -6,12 +6,18 @@
 
 #include "base/error.h"
 #include "lab/verify/checks.h"
+#include "lab/verify/training.h"
 
 #define INTEGRITY BN_LEVEL_INTEGRITY
 
 static const struct bn_rule RULES[] = {
 #define X(id, name, level, demand) {id, demand, BN_LEVEL_##level, bn_check_##name},
     BN_RULES(X)
+#undef X
+};
+static const struct bn_rule TRAINING[] = {
+#define X(id, name, level, demand) {id, demand, BN_LEVEL_##level, bn_check_##name},
+    BN_TRAINING_RULES(X)
 #undef X
 };
 _Static_assert(BN_ARRAY_LEN(RULES) <= BN_RULES_MAX, "a report has room for every rule");
@@ -21,18 +27,29 @@ const struct bn_rule *bn_rules_at(size_t i)
     return i < BN_ARRAY_LEN(RULES) ? &RULES[i] : NULL;
 }
 
+const struct bn_rule *bn_rules_training_at(size_t i)
+{
+    return i < BN_ARRAY_LEN(TRAINING) ? &TRAINING[i] : NULL;
+}
+
+static const struct bn_rule *find(const struct bn_rule *rules, size_t n, const char *id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(rules[i].id, id) == 0) return &rules[i];
+    return NULL;
+}
+
 const struct bn_rule *bn_rules_find(const char *id)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++)
-        if (strcmp(RULES[i].id, id) == 0) return &RULES[i];
-    return NULL;
+    const struct bn_rule *rule = find(RULES, BN_ARRAY_LEN(RULES), id);
+    return rule != NULL ? rule : find(TRAINING, BN_ARRAY_LEN(TRAINING), id);
 }
 
 const struct bn_rule_result *bn_rules_result(const struct bn_rules_report *report, const char *id)
 {
     static const struct bn_rule_result none = {0};
-    const struct bn_rule *rule = bn_rules_find(id);
-    return rule != NULL ? &report->results[rule - RULES] : &none;
+    const struct bn_rule *rule = find(report->rules, report->n_rules, id);
+    return rule != NULL ? &report->results[rule - report->rules] : &none;
 }
 
 const char *bn_rule_level_name(enum bn_rule_level level)
@@ -75,7 +92,8 @@ static void judge(struct bn_rules_report *report, const struct bn_rules_input *i
                   const size_t *passed)
 {
     const struct bn_receipt *r = in->receipt;
-    const struct bn_rule_result *signature = &report->results[0], *self = &report->results[1];
+    const struct bn_rule_result *signature = bn_rules_result(report, "signature"),
+                                *self = bn_rules_result(report, "self-digest");
     report->verified = report->n_failed == 0 && report->n_undecided == 0;
     report->bound = r->root != NULL &&
                     (signature->verdict == BN_VERDICT_PASS || self->verdict == BN_VERDICT_PASS) &&
@@ -94,23 +112,26 @@ static void judge(struct bn_rules_report *report, const struct bn_rules_input *i
 bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_input *in, bn_error *err)
 {
     size_t failed[BN_LEVEL_COUNT] = {0}, passed[BN_LEVEL_COUNT] = {0};
-    *report = (struct bn_rules_report){0};
-    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++) {
+    bool training = in->receipt->form == BN_RECEIPT_TRAINING;
+    const struct bn_rule *rules = training ? TRAINING : RULES;
+    *report = (struct bn_rules_report){.rules = rules,
+                                       .n_rules = training ? BN_ARRAY_LEN(TRAINING) : BN_ARRAY_LEN(RULES)};
+    for (size_t i = 0; i < report->n_rules; i++) {
         struct bn_rule_result *out = &report->results[i];
         bool unread = i > 0 && in->receipt->root == NULL;
-        if (unread || (RULES[i].level != INTEGRITY && failed[INTEGRITY] > 0))
+        if (unread || (rules[i].level != INTEGRITY && failed[INTEGRITY] > 0))
             bn_rule_skip(out, "not reached");
         else
-            run_rule(&RULES[i], in, out);
+            run_rule(&rules[i], in, out);
         if (out->status != BN_OK) {
             bn_status status = out->status;
             *report = (struct bn_rules_report){0};
-            return bn_fail(err, status, "rule %s could not be checked: %s", RULES[i].id,
+            return bn_fail(err, status, "rule %s could not be checked: %s", rules[i].id,
                            status == BN_ERR_NOMEM ? "out of memory" : bn_status_name(status));
         }
-        failed[out->no_data ? BN_LEVEL_CONSISTENCY : RULES[i].level] +=
+        failed[out->no_data ? BN_LEVEL_CONSISTENCY : rules[i].level] +=
             out->verdict == BN_VERDICT_FAIL || out->verdict == BN_VERDICT_UNDECIDED;
-        passed[RULES[i].level] += out->verdict == BN_VERDICT_PASS;
+        passed[rules[i].level] += out->verdict == BN_VERDICT_PASS;
         report->n_failed += out->verdict == BN_VERDICT_FAIL;
         report->n_passed += out->verdict == BN_VERDICT_PASS;
         report->n_skipped += out->verdict == BN_VERDICT_SKIP;
@@ -123,7 +144,7 @@ bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_inp
 size_t bn_rules_first_bad(const struct bn_rules_report *report)
 {
     enum bn_receipt_verdict wanted = report->n_failed > 0 ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED;
-    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++)
+    for (size_t i = 0; i < report->n_rules; i++)
         if (report->results[i].verdict == wanted) return i;
     return SIZE_MAX;
 }

@@ -31,6 +31,8 @@ enum bn_receipt_verdict {
 };
 const char *bn_verdict_name(enum bn_receipt_verdict verdict);
 
+struct bn_training_files; /* training.h */
+
 /* The result of a replay, see replay.h. */
 struct bn_replay_result {
     bool same;
@@ -49,6 +51,7 @@ struct bn_rules_input {
     const char *cpu_model;                 /* of this machine; NULL when unknown */
     uint64_t bandwidth_bytes_per_s;        /* the best rate measured here; 0: not measured */
     const struct bn_replay_result *replay; /* NULL: not asked for */
+    const struct bn_training_files *files; /* of a training run; NULL: not looked for */
 };
 
 struct bn_rule_result {
@@ -67,11 +70,15 @@ struct bn_rule {
 
 #define BN_RULES_MAX 64u
 
-/* The i-th rule, NULL past the end; and by id, NULL when there is none. */
+/* The i-th rule of receipts of generations, NULL past the end; of records of training runs; and by id, NULL when there
+ * is none. */
 const struct bn_rule *bn_rules_at(size_t i);
+const struct bn_rule *bn_rules_training_at(size_t i);
 const struct bn_rule *bn_rules_find(const char *id);
 
 struct bn_rules_report {
+    const struct bn_rule *rules; /* n_rules that ran */
+    size_t n_rules;
     struct bn_rule_result results[BN_RULES_MAX]; /* in the order of the table */
     size_t n_passed, n_failed, n_skipped, n_undecided;
     bool verified;            /* nothing failed, nothing is undecided */
@@ -91,7 +98,7 @@ BN_MUST_CHECK bn_status bn_rules_run(struct bn_rules_report *report, const struc
 uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt);
 /* The result of a rule by its id. */
 const struct bn_rule_result *bn_rules_result(const struct bn_rules_report *report, const char *id);
-/* The first rule that failed or, when none did, that is undecided; bn_rules_at gives it. SIZE_MAX for none.
+/* The first rule that failed or, when none did, that is undecided: report->rules[it]. SIZE_MAX for none.
  */
 size_t bn_rules_first_bad(const struct bn_rules_report *report);
 

@@ -223,6 +223,24 @@ static bn_status check_replay(const struct bn_verify *v, struct bn_verify_subjec
     return bn_verify_finish(s, err);
 }
 
+/* The record of a training run: a model that was given takes the place of the one next to it. */
+static bn_status check_training(struct bn_verify *v, struct bn_verify_subject *s, bn_error *err)
+{
+    const bn_json *record = s->receipt.predicate;
+    const char *model = NULL;
+    if (v->options->models.n > 0) BN_TRY(bn_verify_open_models(v, err));
+    for (size_t i = 0; i < v->n_models && v->options->models.n > 0; i++)
+        if (i == 0 || bn_json_text_is(record, "result.model_sha256", v->models[i].sha256))
+            model = v->models[i].sha256;
+    BN_TRY(bn_training_files_read(&s->files, record, s->path, model, err));
+    s->input.files = &s->files;
+    BN_TRY(bn_rules_run(&s->report, &s->input, err));
+    if (!v->options->replay || !rest_holds(&s->report)) return BN_OK;
+    BN_TRY(bn_training_repeat(record, s->path, v->options->n_replay_steps, v->options->n_threads, &s->replay,
+                              err));
+    return bn_verify_finish(s, err);
+}
+
 bn_status bn_verify_check(struct bn_verify *v, struct bn_verify_subject *s, const struct bn_str *text,
                           bn_error *err)
 {
@@ -241,6 +259,7 @@ bn_status bn_verify_check(struct bn_verify *v, struct bn_verify_subject *s, cons
         .now_utc = bn_clock_utc(),
         .cpu_model = v->machine.cpu_model[0] == '\0' ? NULL : v->machine.cpu_model,
     };
+    if (s->receipt.form == BN_RECEIPT_TRAINING) return check_training(v, s, err);
     if (s->receipt.root != NULL) {
         BN_TRY(bn_verify_open_models(v, err));
         s->model = choose_model(v, &s->receipt);

@@ -102,9 +102,11 @@ static void conclude(struct job *job)
     r->n_tokens = job->subject.replay.n_tokens;
     snprintf(r->level, sizeof r->level, "%s", report->reached ? bn_rule_level_name(report->level) : "none");
     snprintf(r->model_sha256, sizeof r->model_sha256, "%s",
-             bn_json_text_of(job->subject.receipt.predicate, "model.sha256"));
+             bn_json_text_of(job->subject.receipt.predicate, job->subject.receipt.form == BN_RECEIPT_TRAINING
+                                                                 ? "result.model_sha256"
+                                                                 : "model.sha256"));
     if (bad != SIZE_MAX) {
-        snprintf(r->rule, sizeof r->rule, "%s", bn_rules_at(bad)->id);
+        snprintf(r->rule, sizeof r->rule, "%s", report->rules[bad].id);
         snprintf(r->reason, sizeof r->reason, "%s", report->results[bad].reason);
     }
     job->done = true;

@@ -12,7 +12,7 @@
 
 static const char *form_name(enum bn_receipt_form form)
 {
-    static const char *const NAMES[] = {"bare", "statement", "envelope"};
+    static const char *const NAMES[] = {"bare", "statement", "envelope", "training"};
     return (unsigned)form < BN_ARRAY_LEN(NAMES) ? NAMES[form] : "?";
 }
 
@@ -33,11 +33,11 @@ static void print_rules(const struct bn_args *args, const struct bn_rules_report
 {
     bool color = bn_report_color(stdout);
     static const char *const COLORS[BN_VERDICT_COUNT] = {"\033[2m", "\033[32m", "\033[31m", "\033[33m"};
-    for (size_t i = 0; bn_rules_at(i) != NULL; i++) {
+    for (size_t i = 0; i < report->n_rules; i++) {
         const struct bn_rule_result *r = &report->results[i];
         if (args->verbose == 0 && !is_bad(r->verdict)) continue;
         printf("%s%s%s  %-21s %s\n", color ? COLORS[r->verdict] : "", bn_verdict_name(r->verdict),
-               color ? "\033[0m" : "", bn_rules_at(i)->id, r->reason);
+               color ? "\033[0m" : "", report->rules[i].id, r->reason);
     }
 }
 
@@ -95,7 +95,7 @@ static void print_summary(const struct bn_receipt *receipt)
     const bn_json *p = receipt->predicate;
     uint64_t tokens;
     double rate;
-    if (p == NULL) return;
+    if (p == NULL || receipt->form == BN_RECEIPT_TRAINING) return;
     printf("%zu kernels", bn_json_size(bn_json_get(p, "kernels")));
     print_claim(p, "schema", "schema_version");
     print_claim(p, "path", "compute_path");
@@ -127,7 +127,7 @@ static bn_json *make_document(const char *path, const struct bn_receipt *receipt
     bn_json_put_bool(doc, "claimable", bn_claimable(report));
     bn_json *claims = bn_json_put_array(doc, "claims");
     const struct bn_claim *c;
-    for (size_t i = 0; (c = bn_claims_at(i)) != NULL; i++) {
+    for (size_t i = 0; receipt->form != BN_RECEIPT_TRAINING && (c = bn_claims_at(i)) != NULL; i++) {
         bn_json *claim = bn_json_add_object(claims);
         bool holds = bn_claim_holds(c, report);
         bn_json_put_string(claim, "id", c->id);
@@ -136,11 +136,11 @@ static bn_json *make_document(const char *path, const struct bn_receipt *receipt
         bn_json_put_text(claim, "missing", holds ? NULL : c->missing);
     }
     bn_json *rules = bn_json_put_array(doc, "rules");
-    for (size_t i = 0; bn_rules_at(i) != NULL; i++) {
+    for (size_t i = 0; i < report->n_rules; i++) {
         bn_json *rule = bn_json_add_object(rules);
         static const char *const VERDICTS[BN_VERDICT_COUNT] = {"skip", "pass", "fail", "undecided"};
-        bn_json_put_string(rule, "id", bn_rules_at(i)->id);
-        bn_json_put_string(rule, "level", bn_rule_level_name(bn_rules_at(i)->level));
+        bn_json_put_string(rule, "id", report->rules[i].id);
+        bn_json_put_string(rule, "level", bn_rule_level_name(report->rules[i].level));
         bn_json_put_string(rule, "verdict", VERDICTS[report->results[i].verdict]);
         bn_json_put_string(rule, "reason", report->results[i].reason);
     }
@@ -159,7 +159,8 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
     if (!args->quiet || !report->verified) print_verdict(args, path, receipt, report);
     print_rules(args, report);
     if (!args->quiet && report->verified) print_summary(receipt);
-    if (!args->quiet && report->verified && args->verbose > 0) print_claims(report);
+    if (!args->quiet && report->verified && args->verbose > 0 && receipt->form != BN_RECEIPT_TRAINING)
+        print_claims(report);
     return BN_OK;
 }
 
@@ -224,17 +225,23 @@ bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *le
 
 /* ---- rules ---- */
 
-bn_status bn_verify_rules(struct bn_args *args, bn_error *err)
+static void put_rules(const struct bn_rule *(*at)(size_t i), bn_json *list)
 {
-    bn_json *list = args->json ? bn_json_new_array() : NULL;
-    for (size_t i = 0; bn_rules_at(i) != NULL; i++) {
-        const struct bn_rule *rule = bn_rules_at(i);
+    for (size_t i = 0; at(i) != NULL; i++) {
+        const struct bn_rule *rule = at(i);
         bn_json *entry = bn_json_add_object(list);
         bn_json_put_string(entry, "id", rule->id);
         bn_json_put_string(entry, "level", bn_rule_level_name(rule->level));
         bn_json_put_string(entry, "demand", rule->demand);
-        if (!args->json) printf("%-21s %-12s %s\n", rule->id, bn_rule_level_name(rule->level), rule->demand);
+        if (list == NULL) printf("%-21s %-12s %s\n", rule->id, bn_rule_level_name(rule->level), rule->demand);
     }
+}
+
+bn_status bn_verify_rules(struct bn_args *args, bn_error *err)
+{
+    const struct bn_verify_options *o = args->fields;
+    bn_json *list = args->json ? bn_json_new_array() : NULL;
+    put_rules(o->training ? bn_rules_training_at : bn_rules_at, list);
     bn_status status = args->json ? bn_cli_print_json(list, err) : BN_OK;
     bn_json_free(list);
     return status;

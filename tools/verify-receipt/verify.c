@@ -42,7 +42,7 @@ static bn_status must_hold(const struct bn_verify_subject *s, bn_error *err)
     bn_status status = s->report.exit_code == BN_EXIT_INTEGRITY  ? BN_ERR_INTEGRITY
                        : s->report.exit_code == BN_EXIT_NEGATIVE ? BN_ERR_MISMATCH
                                                                  : BN_ERR_UNSUPPORTED;
-    bn_fail_in(err, status, s->path, "not compared: rule %s: %.180s", bn_rules_at(i)->id,
+    bn_fail_in(err, status, s->path, "not compared: rule %s: %.180s", s->report.rules[i].id,
                s->report.results[i].reason);
     char path[120];
     bn_error_hint(err, "bn-verify-receipt %s", bn_escape(path, sizeof path, s->path, strlen(s->path)));

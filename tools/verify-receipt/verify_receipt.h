@@ -9,6 +9,7 @@
 #include "lab/host/machine.h"
 #include "lab/verify/diff.h"
 #include "lab/verify/rules.h"
+#include "lab/verify/training.h"
 #include "tools/cli/options.h"
 
 /* The options of all commands; each has some of them. */
@@ -24,6 +25,8 @@ struct bn_verify_options {
     /* verify --batch */
     const char *batch, *junit;
     uint32_t n_sequences;
+    uint32_t n_replay_steps; /* of a training run */
+    bool training;           /* rules */
     /* sign, keygen */
     const char *key, *output;
 };
@@ -71,6 +74,7 @@ struct bn_verify_subject {
     const struct bn_verify_model *model;
     bool wants_replay; /* all else holds, and the model is here */
     struct bn_replay_result replay;
+    struct bn_training_files files;
     struct bn_rules_input input;
     struct bn_rules_report report;
 };

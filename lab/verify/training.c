@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds the files of a training run, and repeats its first steps by starting bn-train.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "lab/verify/training.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "lab/kit/process.h"
+#include "lab/kit/program.h"
+#include "lab/kit/tree.h"
+
+#define MAX_ARGUMENTS 4096u
+#define MAX_OUTPUT (1u << 16)
+
+/* ---- files ---- */
+
+/* `name` in the folder of the record. */
+static bool beside(char out[PATH_MAX], const char *record, const char *name)
+{
+    const char *slash = strrchr(record, '/');
+    int n = slash == NULL ? snprintf(out, PATH_MAX, "%s", name)
+                          : snprintf(out, PATH_MAX, "%.*s/%s", (int)(slash - record), record, name);
+    return n >= 0 && n < PATH_MAX;
+}
+
+static bool is_file(const char *path, uint64_t *n_bytes)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    *n_bytes = (uint64_t)st.st_size;
+    return true;
+}
+
+/* Where a text is now: where the run read it, or the same path or name next to the record. */
+static bool find_text(char out[PATH_MAX], const char *record, const char *named, uint64_t *n_bytes)
+{
+    const char *slash = strrchr(named, '/');
+    if (snprintf(out, PATH_MAX, "%s", named) < PATH_MAX && is_file(out, n_bytes)) return true;
+    if (named[0] != '/' && beside(out, record, named) && is_file(out, n_bytes)) return true;
+    return beside(out, record, slash == NULL ? named : slash + 1) && is_file(out, n_bytes);
+}
+
+static bn_status check_text(struct bn_training_files *files, const bn_json *text, const char *record,
+                            bn_error *err)
+{
+    char path[PATH_MAX], hex[BN_SHA256_HEX], name[80];
+    uint64_t n_bytes = 0, claimed = 0;
+    const char *named = bn_json_text_of(text, "path");
+    files->n_texts++;
+    if (!find_text(path, record, named, &n_bytes)) return BN_OK;
+    files->n_texts_here++;
+    bn_escape(name, sizeof name, named, strlen(named));
+    /* Another length is another text: nothing needs to be read. */
+    if (!bn_json_u64(bn_json_get(text, "bytes"), &claimed) || claimed != n_bytes) {
+        snprintf(files->changed, sizeof files->changed, "%s has %llu bytes, the record has another number",
+                 name, (unsigned long long)n_bytes);
+        return BN_OK;
+    }
+    BN_TRY(bn_sha256_file(path, hex, err));
+    if (!bn_json_text_is(text, "sha256", hex))
+        snprintf(files->changed, sizeof files->changed, "%s has sha256 %.16s..., the record has another",
+                 name, hex);
+    return BN_OK;
+}
+
+/* The digest of a checkpoint is that of all before its last 32 bytes, which are the digest. */
+static bn_status read_checkpoint(struct bn_training_files *files, const char *path, bn_error *err)
+{
+    struct bn_file_map map;
+    BN_TRY(bn_file_map_open(&map, path, false, err));
+    bn_status status = map.n_bytes > BN_SHA256_BYTES ? bn_sha256_hex(map.data, map.n_bytes - BN_SHA256_BYTES,
+                                                                     files->checkpoint_sha256, err)
+                                                     : BN_OK;
+    bn_file_map_close(&map);
+    return status;
+}
+
+bn_status bn_training_files_read(struct bn_training_files *files, const bn_json *record, const char *path,
+                                 const char *model_sha256, bn_error *err)
+{
+    char file[PATH_MAX];
+    uint64_t n_bytes;
+    *files = (struct bn_training_files){0};
+    if (model_sha256 != NULL)
+        memcpy(files->model_sha256, model_sha256, sizeof files->model_sha256);
+    else if (beside(file, path, "model.gguf") && is_file(file, &n_bytes))
+        BN_TRY(bn_sha256_file(file, files->model_sha256, err));
+    if (beside(file, path, "checkpoint.bntrain") && is_file(file, &n_bytes))
+        BN_TRY(read_checkpoint(files, file, err));
+    const bn_json *data = bn_json_get(record, "data");
+    for (const bn_json *o = bn_json_first(data); o != NULL; o = bn_json_next(o))
+        BN_TRY(check_text(files, o, path, err));
+    return BN_OK;
+}
+
+/* ---- the command of the first steps ---- */
+
+struct repeat {
+    const bn_json *record;
+    const char *path;
+    uint32_t n_steps, n_threads;
+    char folder[PATH_MAX]; /* temporary */
+    const char **argv;
+    char **owned; /* the arguments that were made */
+    size_t n, n_owned;
+    struct bn_replay_result *result;
+};
+
+static bn_status add(struct repeat *r, const char *argument, bn_error *err)
+{
+    if (r->n + 1 >= MAX_ARGUMENTS) return bn_fail(err, BN_ERR_LIMIT, "the record names too many texts");
+    char *copy = bn_strndup(argument, strlen(argument));
+    if (copy == NULL) return bn_nomem(err);
+    r->owned[r->n_owned++] = copy;
+    r->argv[r->n++] = copy;
+    return BN_OK;
+}
+
+static bn_status add_option(struct repeat *r, const char *option, const char *value, bn_error *err)
+{
+    BN_TRY(add(r, option, err));
+    return add(r, value, err);
+}
+
+static bn_status add_number(struct repeat *r, const char *option, double value, bn_error *err)
+{
+    struct bn_buf text = {.max = 64};
+    bn_json_write_number(&text, value);
+    bn_status status = bn_buf_check(&text, err);
+    if (status == BN_OK) status = add_option(r, option, bn_buf_text(&text), err);
+    bn_buf_release(&text);
+    return status;
+}
+
+static bn_status add_settings(struct repeat *r, bn_error *err)
+{
+    static const char *const SETTINGS[][2] = {
+        {"--arch", "architecture"}, {"--group", "group"},     {"--layers", "layers"},
+        {"--width", "width"},       {"--ffn", "ffn"},         {"--heads", "heads"},
+        {"--kv-heads", "kv_heads"}, {"--context", "context"}, {"--rope-base", "rope_base"},
+        {"--steps", "steps"},       {"--rate", "rate"},       {"--rate-2", "rate_2"},
+        {"--stage-2", "stage_2"},   {"--warm-up", "warm_up"}, {"--decay", "decay"},
+        {"--decay-2", "decay_2"},   {"--beta-1", "beta_1"},   {"--beta-2", "beta_2"},
+        {"--clip", "clip"},         {"--seed", "seed"},       {"--late", "late"}};
+    const bn_json *s = bn_json_get(r->record, "settings");
+    for (size_t i = 0; i < BN_ARRAY_LEN(SETTINGS); i++) {
+        const char *text = bn_json_text_of(s, SETTINGS[i][1]);
+        if (text[0] != '\0')
+            BN_TRY(add_option(r, SETTINGS[i][0], text, err));
+        else
+            BN_TRY(add_number(r, SETTINGS[i][0], bn_json_number_of(s, SETTINGS[i][1]), err));
+    }
+    double micro = bn_json_number_of(s, "slices") * bn_json_number_of(s, "windows_per_slice") *
+                   bn_json_number_of(s, "context");
+    BN_TRY(add_number(r, "--micro-batch", micro, err));
+    return add_number(r, "--batch", micro * bn_json_number_of(s, "micro_batches"), err);
+}
+
+/* The texts, in their order. Validations change no step. */
+static bn_status add_texts(struct repeat *r, bn_error *err)
+{
+    const bn_json *data = bn_json_get(r->record, "data");
+    for (const bn_json *o = bn_json_first(data); o != NULL; o = bn_json_next(o)) {
+        char path[PATH_MAX], text[PATH_MAX + 32];
+        uint64_t n_bytes;
+        const char *named = bn_json_text_of(o, "path");
+        if (bn_json_text_is(o, "role", "validation")) continue;
+        if (!find_text(path, r->path, named, &n_bytes))
+            return bn_fail_in(err, BN_ERR_NOT_FOUND, named, "the text is not at hand");
+        snprintf(text, sizeof text, "%s:%.0f", path, bn_json_number_of(o, "times"));
+        BN_TRY(add_option(r, bn_json_text_is(o, "role", "late") ? "--late-text" : "--text", text, err));
+    }
+    return BN_OK;
+}
+
+static bn_status make_command(struct repeat *r, bn_error *err)
+{
+    char program[PATH_MAX], text[PATH_MAX];
+    const char *core = bn_json_text_of(r->record, "library.core");
+    uint64_t n_bytes;
+    if (!bn_program_near(program, "", "bn-train"))
+        return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "bn-train is not next to this program"), err,
+                       "build it where OpenBLAS is");
+    BN_TRY(add(r, "env", err));
+    snprintf(text, sizeof text, "OPENBLAS_CORETYPE=%.64s", core);
+    if (core[0] != '\0') BN_TRY(add(r, text, err));
+    BN_TRY(add(r, program, err));
+    BN_TRY(add_option(r, "train", "-q", err));
+    BN_TRY(add_texts(r, err));
+    BN_TRY(add_settings(r, err));
+    if (beside(text, r->path, "model.gguf") && is_file(text, &n_bytes))
+        BN_TRY(add_option(r, "--tokenizer", text, err));
+    else
+        BN_TRY(add_number(r, "--vocab", bn_json_number_of(r->record, "settings.vocabulary"), err));
+    BN_TRY(add_number(r, "--until", r->n_steps, err));
+    if (r->n_threads != 0) BN_TRY(add_number(r, "--threads", r->n_threads, err));
+    return add_option(r, "-o", r->folder, err);
+}
+
+/* ---- the comparison ---- */
+
+static void differs(struct repeat *r, const char *what)
+{
+    snprintf(r->result->reason, sizeof r->result->reason, "%s", what);
+}
+
+static bn_status same_member(const bn_json *a, const bn_json *b, const char *path, bool *same, bn_error *err)
+{
+    char ours[BN_SHA256_HEX], theirs[BN_SHA256_HEX];
+    const bn_json *x = bn_json_path(a, path), *y = bn_json_path(b, path);
+    *same = x != NULL && y != NULL;
+    if (!*same) return BN_OK;
+    BN_TRY(bn_json_digest(x, ours, err));
+    BN_TRY(bn_json_digest(y, theirs, err));
+    *same = strcmp(ours, theirs) == 0;
+    return BN_OK;
+}
+
+/* Numbers are written with the digits that give their bits back, so equal numbers are equal bits. */
+static bn_status compare(struct repeat *r, const bn_json *again, bn_error *err)
+{
+    bool same;
+    BN_TRY(same_member(r->record, again, "settings", &same, err));
+    if (!same) return differs(r, "this bn-train cannot run the settings of the record"), BN_OK;
+    BN_TRY(same_member(r->record, again, "corpus.tokens_sha256", &same, err));
+    if (!same) return differs(r, "the texts gave other tokens"), BN_OK;
+    const bn_json *theirs = bn_json_first(bn_json_get(r->record, "losses"));
+    const bn_json *ours = bn_json_first(bn_json_get(again, "losses"));
+    for (; ours != NULL; ours = bn_json_next(ours), theirs = bn_json_next(theirs)) {
+        double a = bn_json_number_of(ours, "loss"), b = bn_json_number_of(theirs, "loss");
+        double x = bn_json_number_of(ours, "gradient_norm"), y = bn_json_number_of(theirs, "gradient_norm");
+        if (!(a == b && x == y)) {
+            snprintf(r->result->reason, sizeof r->result->reason,
+                     "step %zu has loss %.17g and gradient norm %.17g here, the record %.17g and %.17g",
+                     r->result->n_tokens + 1, a, x, b, y);
+            return BN_OK;
+        }
+        r->result->n_tokens++;
+    }
+    r->result->same = r->result->n_tokens > 0;
+    if (!r->result->same) differs(r, "bn-train made no step");
+    return BN_OK;
+}
+
+static bn_status run(struct repeat *r, bn_error *err)
+{
+    struct bn_buf errors = {.max = MAX_OUTPUT};
+    struct bn_process process;
+    struct bn_process_options with = {.errors = &errors};
+    char how[96], path[PATH_MAX];
+    bn_json *again = NULL;
+    with.argv = r->argv;
+    bn_status status = make_command(r, err);
+    if (status == BN_OK) status = bn_process_run(&process, &with, err);
+    if (status == BN_OK && (process.end != BN_PROCESS_EXITED || process.code != 0)) {
+        bn_process_describe(how, sizeof how, &process);
+        status = bn_fail(err, BN_ERR_MISMATCH, "bn-train %s: %.120s", how, bn_buf_text(&errors));
+    }
+    bn_buf_release(&errors);
+    if (status == BN_OK && snprintf(path, sizeof path, "%s/training.json", r->folder) >= (int)sizeof path)
+        status = bn_fail(err, BN_ERR_LIMIT, "the name of the temporary folder is too long");
+    if (status == BN_OK) status = bn_json_read_file(&again, path, err);
+    if (status == BN_OK) status = compare(r, again, err);
+    bn_json_free(again);
+    return status;
+}
+
+bn_status bn_training_repeat(const bn_json *record, const char *path, uint32_t n_steps, uint32_t n_threads,
+                             struct bn_replay_result *result, bn_error *err)
+{
+    const char *temp = getenv("TMPDIR");
+    struct repeat r = {
+        .record = record, .path = path, .n_steps = n_steps, .n_threads = n_threads, .result = result};
+    bn_error why = {0};
+    *result = (struct bn_replay_result){0};
+    snprintf(r.folder, sizeof r.folder, "%s/bn-repeat-XXXXXX",
+             temp != NULL && temp[0] != '\0' ? temp : "/tmp");
+    r.argv = bn_alloc(MAX_ARGUMENTS, sizeof *r.argv);
+    r.owned = bn_alloc(MAX_ARGUMENTS, sizeof *r.owned);
+    bn_status status = r.argv != NULL && r.owned != NULL ? BN_OK : bn_nomem(&why);
+    bool made = status == BN_OK && mkdtemp(r.folder) != NULL;
+    if (status == BN_OK && !made) status = bn_fail(&why, BN_ERR_IO, "cannot make a temporary folder");
+    if (status == BN_OK) status = run(&r, &why);
+    bn_status removed = made ? bn_tree_remove(r.folder, &why) : BN_OK;
+    if (status == BN_OK) status = removed;
+    for (size_t i = 0; i < r.n_owned; i++)
+        bn_free(r.owned[i]);
+    bn_free(r.owned);
+    bn_free(r.argv);
+    if (status == BN_ERR_NOMEM) return bn_fail(err, status, "%s", why.msg);
+    if (status != BN_OK)
+        snprintf(result->reason, sizeof result->reason, "%.60s%s%.130s", why.where,
+                 why.where[0] == '\0' ? "" : ": ", why.msg);
+    return BN_OK;
+}

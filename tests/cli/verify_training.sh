@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# bn-verify-receipt with the record of a training run: each planted fault fails the rule that it is for, and the first steps
+# are repeated with the same bits. TAP on standard output.
+# shellcheck disable=SC2317 # functions are called through check
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+unset BN_MODEL BN_THREADS SOURCE_DATE_EPOCH
+train=$bin/bn-train verify=$bin/bn-verify-receipt
+[ -x "$train" ] || { skip 'bn-train' 'it was not built: no OpenBLAS'; exit; }
+head -c 30000 fixtures/validation.txt >"$tmp/text"
+head -c 20000 fixtures/validation.txt | tail -c 9000 >"$tmp/late"
+tail -c 4000 fixtures/validation.txt >"$tmp/held-out"
+cd "$tmp" || exit 1
+run=(--vocab 300 --layers 1 --width 128 --context 32 --batch 256 --micro-batch 64 --steps 12 --warm-up 3 --rate 0.0037 --rate-2 0.003
+    --clip 0.9 --seed 7)
+"$train" train -q --text text:2 --late-text late --late 0.5 --validation held-out "${run[@]}" --validate-every 4 -o run || exit 1
+
+# rule RULE STATUS ARGUMENTS...: the receipt is refused by this rule first
+rule() {
+    local want=$1 code=$2 out
+    shift 2
+    out=$("$verify" "$@" 2>&1)
+    equal "$? $(sed -n 's/^FAIL  \([a-z-]*\).*/\1/p' <<<"$out" | head -1)" "$code $want" || { echo "$out"; return 1; }
+}
+# changed PYTHON: a copy of the run whose record was changed
+changed() {
+    rm -rf bad && cp -r run bad
+    python3 -c 'import json, sys
+d = json.load(open("run/training.json"))
+exec(sys.argv[1])
+json.dump(d, open("bad/training.json", "w"))' "$1"
+}
+
+says 0 'the record verifies' '^run/training.json: verified, level: consistency' "$verify" run/training.json -v
+says 0 'model, checkpoint and texts are compared' 'pass  training-texts .* 3 of 3 texts' "$verify" run/training.json -v
+says 0 'the first steps are repeated' 'pass  replay .* the first 3 steps gave the same bits' \
+    "$verify" run/training.json --replay --replay-steps 3 -v
+says 0 'all steps, the late text included, on 2 threads' 'the first 12 steps' "$verify" run/training.json --replay --replay-steps 50 -t 2 -v
+says 0 '--json names the form' '"form": "training"' "$verify" run/training.json --json
+check 'nothing is left in the temporary folder' equal "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'bn-repeat-*' -newer text | wc -l)" 0
+
+changed 'd["losses"][1]["loss"] *= 1 + 1e-15'
+check 'a loss that differs in its last bits fails the replay' rule replay 1 bad/training.json --replay
+check 'and nothing else' rule '' 0 bad/training.json
+changed 'd["settings"]["rate"] = 0.003'
+check 'so does another learning rate' rule replay 1 bad/training.json --replay
+changed 'd["losses"][5]["loss"] = None'
+check 'a loss that is not finite' rule training-losses 1 bad/training.json
+changed 'del d["losses"][5]'
+check 'a step that is missing' rule training-losses 1 bad/training.json
+changed 'd["losses"].pop()'
+check 'a last step that is missing' rule training-losses 1 bad/training.json
+changed 'd["result"]["tokens"] += 1'
+check 'a number of tokens that steps do not give' rule training-steps 1 bad/training.json
+changed 'd["result"]["complete"] = False'
+check 'a contradiction about the end' rule training-steps 1 bad/training.json
+changed 'd["validations"][-1]["bits_per_byte"] *= 0.999'
+check 'bits per byte that do not follow from the loss' rule training-validations 1 bad/training.json
+changed 'd["validations"][0]["perplexity"] += 0.01'
+check 'a perplexity that does not' rule training-validations 1 bad/training.json
+changed 'd["data"] = []'
+check 'no texts' rule training-texts 5 bad/training.json
+changed ''
+printf 'x' | dd of=bad/model.gguf bs=1 seek=40000 conv=notrunc 2>/dev/null
+check 'another model' rule training-model 5 bad/training.json
+check 'unless it is named' rule '' 0 bad/training.json -m run/model.gguf
+changed ''
+printf 'x' | dd of=bad/checkpoint.bntrain bs=1 seek=40000 conv=notrunc 2>/dev/null
+check 'another checkpoint' rule training-checkpoint 5 bad/training.json
+changed ''
+rm bad/model.gguf bad/checkpoint.bntrain
+says 0 'files that are not at hand are skipped' 'skip  training-model .* not at hand' "$verify" bad/training.json -v
+check 'a policy can require them' rule training-model 1 bad/training.json --policy <(echo '{"require": ["training-model"]}')
+check 'a policy can list models' rule training-origin 1 run/training.json --policy \
+    <(echo "{\"model_sha256\": [\"$(printf '%064d' 0)\"]}")
+check 'a record is not a signed receipt' rule signature 5 run/training.json --policy <(echo '{"require_signature": true}')
+cp run/training.json run/again.json
+echo '{"schema": "bn.training/1"}' >run/short.json
+says 1 'a batch may have records' '^3 receipts: 2 verified, 1 refused' "$verify" --batch run --replay --replay-steps 1
+rm run/again.json run/short.json
+tr a b <text >other && mv other text
+check 'a text that changed' rule training-texts 5 run/training.json
+echo x >>text
+check 'a text of another length' rule training-texts 5 run/training.json
+rm text
+check 'without a text nothing can be repeated' rule replay 1 run/training.json --replay
+"$train" train -q --text late "${run[@]}" --rate 1e30 --clip 0 --warm-up 0 -o nan >out 2>&1
+check 'the record of a run that diverged' rule training-steps 1 nan/training.json
+rules=$("$verify" rules --training | awk '{print $1}')
+missing=$(for r in $rules; do grep -qF "\`$r\`" "$OLDPWD/docs/reference/receipt.md" || echo "$r"; done)
+check 'every rule is in docs/reference/receipt.md' equal "$missing" ''
