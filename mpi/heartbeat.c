@@ -81,7 +81,7 @@ static void end_all(const struct beats *b, bool silent)
         m->plugin->reason(reason);
         bn_fail(&err, BN_ERR_NETWORK, "a heartbeat failed: %s", reason);
     }
-    m->plugin->abort(m->heartbeat.lost(&err));
+    m->plugin->end_all(m->heartbeat.lost(&err));
 }
 
 static void wait_period(struct bn_mpi *m, bool ending)

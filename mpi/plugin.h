@@ -26,7 +26,7 @@ struct bn_mpi_plugin {
     /* Leaves; all ranks call it. */
     void (*finish)(void);
     /* Ends all ranks with this exit code. */
-    void (*abort)(int code);
+    void (*end_all)(int code);
 };
 
 /* The one symbol of bn-mpi.so. */

@@ -152,7 +152,7 @@ static void end_all(void *context, int code)
 {
     struct bn_mpi *m = context;
     pthread_mutex_lock(&m->lock);
-    m->plugin->abort(code);
+    m->plugin->end_all(code);
     _Exit(code);
 }
 
