@@ -48,10 +48,10 @@ check 'a run without mpirun has one rank' equal "$(member one/training.json 'd["
 
 # ---- faults ----
 rank_of_run() { # number, folder
-    local pid
-    for pid in $(pgrep -x bn-train); do
-        if tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q " $2 \$" &&
-            tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then echo "$pid"; fi
+    local at
+    for at in /proc/[0-9]*; do
+        if [ "$(cat "$at/comm")" = bn-train ] && tr '\0' ' ' <"$at/cmdline" | grep -q " $2 \$" &&
+            tr '\0' '\n' <"$at/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then basename "$at"; fi
     done 2>/dev/null
 }
 # Sends a signal to rank 1 of 3 after the first checkpoint; then the status of mpirun.
