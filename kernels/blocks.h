@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * blocks.h - ternary weights from the blocks of a file into tiles (to_tiles in kernels.h), for the files of this folder.
- * The sizes of blocks, the codes of a block in the order of Q2_0 eight at a time, and with LANES the transposition of
- * sixteen rows by vectors of LANES times 16 bytes.
+ * The sizes of blocks, the codes of a block in the order of Q2_0 eight at a time (unless CODES_OF_BLOCKS says that faster
+ * functions are there), and with LANES the transposition of sixteen rows by vectors of LANES times 16 bytes.
  *
  * Rows lie one after the other in a file, so the sixteen rows of a tile are one piece of memory. The piece of the next
  * tile is prefetched at the rate at which this one is read.
@@ -82,6 +82,8 @@ INLINE void codes_of_base3(uint8_t *codes, const uint8_t *block, size_t n)
         put_eight(codes, load_eight(last + i));
 }
 
+#ifndef CODES_OF_BLOCKS
+
 INLINE void codes_of_tq2(uint8_t *codes, const uint8_t *block)
 {
     for (size_t half = 0; half < 64; half += 32)
@@ -89,6 +91,13 @@ INLINE void codes_of_tq2(uint8_t *codes, const uint8_t *block)
             for (size_t m = 0; m < 32; m += 8, codes += 2)
                 put_eight(codes, load_eight(block + half + m) >> (2 * n) & 0x0303030303030303u);
 }
+
+INLINE void codes_of_ptq1(uint8_t *codes, const uint8_t *block)
+{
+    codes_of_base3(codes, block, 16);
+}
+
+#endif
 
 /* The codes of a block: in the file, or at `room`. */
 INLINE const uint8_t *codes_of_block(uint8_t *room, enum bn_blocks blocks, const uint8_t *block)
@@ -104,7 +113,7 @@ INLINE const uint8_t *codes_of_block(uint8_t *room, enum bn_blocks blocks, const
         return room;
     case BN_BLOCKS_PTQ1:
     default:
-        codes_of_base3(room, block, 16);
+        codes_of_ptq1(room, block);
         return room;
     }
 }

@@ -6,12 +6,16 @@
 #include "tools/cli/options.h"
 #include "tools/run/run.h"
 
+#define OPTION_CTX                                                                                       \
+    BN_OPTION("ctx", "context size in tokens [the model's, up to 4096]", .arg = "N", .group = "Machine", \
+              BN_TO_U32(struct bn_run_options, n_ctx, 1, 1u << 24))
+
 static const struct bn_option OPEN[] = {
     BN_OPTION_MODEL,
     BN_OPTION_THREADS_TO(struct bn_run_options, n_threads),
     BN_OPTION_ISA,
-    BN_OPTION("ctx", "context size in tokens [the model's, up to 4096]", .arg = "N", .group = "Machine",
-              BN_TO_U32(struct bn_run_options, n_ctx, 1, 1u << 24)),
+    OPTION_CTX,
+    BN_OPTION_MAX_MEMORY,
     BN_OPTION("batch", "evaluate N tokens of the prompt together [128]", .rare = true, .arg = "N",
               .group = "Machine", BN_TO_U32(struct bn_run_options, n_batch, 1, 4096)),
     BN_OPTIONS_LIVE(struct bn_run_options, live),
@@ -209,6 +213,8 @@ static const struct bn_option EMBED[] = {
 static const struct bn_option INSPECT[] = {
     BN_OPTION("limits", "print the limits for model files, and nothing else", .group = "Output",
               BN_TO_BOOL(struct bn_run_options, limits)),
+    OPTION_CTX,
+    BN_OPTION_MAX_MEMORY,
     {0},
 };
 
@@ -306,9 +312,11 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-run embed -m embedding.gguf -f texts.txt --similarity", "how alike the lines are"}}},
     {.name = "inspect",
      .summary = "show what is in a model file",
-     .text = "Shows keys, tensors with their statistics, and whether this engine runs the model. A file "
-             "that does not run is shown as far as it can be read, and the exit code gives the reason.",
-     .synopsis = "[-m MODEL]",
+     .text =
+         "Shows the memory that the model needs and that this machine has, the keys, the tensors with their "
+         "statistics, and whether this engine runs the model. A file that does not run is shown as far "
+         "as it can be read, and the exit code gives the reason.",
+     .synopsis = "[-m MODEL] [--ctx N]",
      .options = {VOCABULARY, INSPECT},
      .json = true,
      .bytes = sizeof(struct bn_run_options),

@@ -27,6 +27,7 @@ static const struct bn_option OPTIONS[] = {
     BN_OPTION_THREADS_TO(struct bn_serve_options, n_threads),
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
+    BN_OPTION_MAX_MEMORY,
     BN_OPTION("ctx", "context of each sequence [the model's, up to 4096]", .arg = "N", .group = "Machine",
               BN_TO_U32(struct bn_serve_options, n_ctx, 2, 1u << 24)),
     BN_OPTION("batch", "evaluate N tokens together [128]", .rare = true, .arg = "N", .group = "Machine",

@@ -6,6 +6,12 @@
 #include "base/error.h"
 #include "infer/exchange.h"
 
+uint64_t bn_sequence_cache_bytes(const bn_model *model, uint32_t n_ctx)
+{
+    return (uint64_t)bn_own_kv_heads(model) * model->hp.head_dim * bn_cache_rows(n_ctx) * 2 *
+           sizeof(uint16_t);
+}
+
 uint64_t bn_model_state_bytes(const bn_model *model)
 {
     return bn_hparams_n_recurrent(&model->hp, model->hp.n_layer) * bn_layer_state(&model->hp) * sizeof(float);

@@ -155,15 +155,29 @@ static void lay_out(struct bn_session *s, struct arena *a)
          sizeof *s->screen_best);
 }
 
+/* Without the threads. UINT64_MAX: more than can be counted. */
+static struct bn_session_memory memory_of(struct bn_session *s)
+{
+    struct arena arena = {NULL, 0, true};
+    lay_out(s, &arena);
+    uint64_t one = bn_model_state_bytes(s->model),
+             state = one + bn_snapshots_plan(s->snapshot_bytes, one / sizeof(float), s->n_ctx);
+    return (struct bn_session_memory){
+        .kv_bytes = bn_sequence_cache_bytes(s->model, s->n_ctx) + state,
+        .state_bytes = state,
+        .scratch_bytes = arena.ok ? arena.used + s->n_ctx * sizeof(int32_t) : UINT64_MAX,
+    };
+}
+
 /* The KV cache and snapshots stay outside: most of them may never be touched. */
-static bool take_all(struct bn_session *s, uint64_t snapshot_bytes)
+static bool take_all(struct bn_session *s)
 {
     struct arena arena = {NULL, 0, true};
     lay_out(s, &arena);
     if (!arena.ok) return false;
     s->arena = bn_alloc_aligned((size_t)arena.used, 1);
     if (s->arena == NULL || !bn_sequence_take(&s->own, s, s->n_ctx) ||
-        !bn_snapshots_open(&s->snapshots, snapshot_bytes, s->own.n_state, s->n_ctx))
+        !bn_snapshots_open(&s->snapshots, s->snapshot_bytes, s->own.n_state, s->n_ctx))
         return false;
     bn_mem_advise_huge(s->arena, (size_t)arena.used);
     arena = (struct arena){s->arena, 0, true};
@@ -184,6 +198,38 @@ static uint32_t choose_threads(const bn_session_options *options)
     return choose(options->n_threads, cores, options->exact_threads ? MAX_THREADS : cores);
 }
 
+static void choose_sizes(struct bn_session *s, const bn_model *model, const bn_session_options *options)
+{
+    s->model = model;
+    s->n_ctx = choose(options->n_ctx, choose(model->hp.n_ctx, 1, DEFAULT_CTX), model->hp.n_ctx);
+    s->n_batch = choose(options->n_batch, choose(s->n_ctx, 1, DEFAULT_BATCH), MAX_BATCH);
+    s->n_threads = choose_threads(options);
+    s->snapshot_bytes = options->snapshot_bytes;
+}
+
+struct bn_session_memory bn_session_plan(const bn_model *model, const bn_session_options *options,
+                                         uint32_t *n_ctx)
+{
+    struct bn_session s = {0};
+    choose_sizes(&s, model, options);
+    *n_ctx = s.n_ctx;
+    return memory_of(&s);
+}
+
+/* Before anything is taken: else the system may find out when the memory is touched, and end the process. */
+static bn_status check_room(struct bn_session *s, bn_error *err)
+{
+    struct bn_session_memory need = memory_of(s);
+    uint64_t left = bn_mem_available(), all = UINT64_MAX;
+    if (bn_add_ok(need.kv_bytes, need.scratch_bytes, &all) && all <= left) return BN_OK;
+    bn_fail(err, BN_ERR_NOMEM,
+            "no memory for a context of %u tokens: the cache takes %.1f MB, the scratch memory %.1f MB, and "
+            "%.1f MB are available",
+            s->n_ctx, (double)need.kv_bytes / 1e6, (double)need.scratch_bytes / 1e6, (double)left / 1e6);
+    bn_error_hint(err, "use a smaller context (--ctx) or batch (--batch), or end other programs");
+    return BN_ERR_NOMEM;
+}
+
 bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_session_options *options,
                           bn_error *err)
 {
@@ -198,12 +244,13 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
     }
     struct bn_session *s = bn_alloc_aligned(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);
-    s->model = model;
-    s->n_ctx = choose(options->n_ctx, choose(model->hp.n_ctx, 1, DEFAULT_CTX), model->hp.n_ctx);
-    s->n_batch = choose(options->n_batch, choose(s->n_ctx, 1, DEFAULT_BATCH), MAX_BATCH);
-    s->n_threads = choose_threads(options);
-    s->team =
-        take_all(s, options->snapshot_bytes) ? bn_team_open(s->n_threads, options->exact_threads) : NULL;
+    choose_sizes(s, model, options);
+    bn_status room = check_room(s, err);
+    if (room != BN_OK) {
+        bn_free(s);
+        return room;
+    }
+    s->team = take_all(s) ? bn_team_open(s->n_threads, options->exact_threads) : NULL;
     if (s->team == NULL) {
         bn_fail(err, BN_ERR_NOMEM, "no memory for a context of %u tokens", s->n_ctx);
         bn_session_close(s);
@@ -241,10 +288,12 @@ void bn_session_close(bn_session *s)
 
 struct bn_session_memory bn_session_memory(const bn_session *s)
 {
-    return (struct bn_session_memory){bn_mem_size(s->own.k_cache) + bn_mem_size(s->own.v_cache) +
-                                          bn_mem_size(s->own.state) + bn_snapshots_bytes(&s->snapshots),
-                                      bn_mem_size(s->arena) + bn_mem_size(s->own.tokens),
-                                      bn_mem_size(s) + bn_team_bytes(s->team)};
+    uint64_t state = bn_mem_size(s->own.state) + bn_snapshots_bytes(&s->snapshots);
+    return (struct bn_session_memory){.kv_bytes =
+                                          bn_mem_size(s->own.k_cache) + bn_mem_size(s->own.v_cache) + state,
+                                      .state_bytes = state,
+                                      .scratch_bytes = bn_mem_size(s->arena) + bn_mem_size(s->own.tokens),
+                                      .handle_bytes = bn_mem_size(s) + bn_team_bytes(s->team)};
 }
 
 bn_status bn_session_check_tokens(const struct bn_session *s, const struct bn_sequence *sequence,

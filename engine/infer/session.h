@@ -80,6 +80,7 @@ struct bn_session {
     const struct bn_model *model;
     uint32_t n_ctx, n_batch, n_threads; /* n_ctx: the most that a sequence may have */
     struct bn_sequence own;             /* the session's own timeline */
+    uint64_t snapshot_bytes;            /* as requested */
     struct bn_snapshots snapshots;      /* of all sequences */
     uint64_t n_lineages;
     void *arena; /* everything below */
@@ -172,11 +173,16 @@ static inline size_t bn_score_row(const struct bn_session *s)
  * threads. */
 BN_MUST_CHECK bn_status bn_session_set_profile(bn_session *session, bn_prof *prof, bn_error *err);
 
-/* Bytes that a session allocated, by purpose. */
+/* Bytes of a session, by purpose. kv_bytes has everything that grows with sequences: state_bytes are a part of it. */
 struct bn_session_memory {
-    uint64_t kv_bytes, scratch_bytes, handle_bytes;
+    uint64_t kv_bytes, state_bytes, scratch_bytes, handle_bytes;
 };
+/* What it allocated. */
 struct bn_session_memory bn_session_memory(const bn_session *s);
+/* What a session will allocate, but for its handles; *n_ctx is its context. scratch_bytes is UINT64_MAX when the sizes
+ * cannot be counted. */
+struct bn_session_memory bn_session_plan(const bn_model *model, const bn_session_options *options,
+                                         uint32_t *n_ctx);
 
 /* Layers with attention. */
 static inline size_t bn_attention_layers(const bn_hparams *hp)
@@ -218,6 +224,8 @@ uint32_t bn_sequence_rewind(struct bn_sequence *sequence, uint32_t n_tokens);
 void bn_sequence_begin_pass(struct bn_sequence *sequence, uint32_t n);
 void bn_sequence_end_pass(struct bn_sequence *sequence, uint32_t n);
 void bn_sequence_fail_pass(struct bn_sequence *sequence, uint32_t n);
+/* Bytes of the keys and values of n_ctx tokens that this process has. */
+uint64_t bn_sequence_cache_bytes(const bn_model *model, uint32_t n_ctx);
 /* Takes the memory of an empty sequence; false when there is none. */
 bool bn_sequence_take(struct bn_sequence *sequence, struct bn_session *session, uint32_t n_ctx);
 /* Copies the keys, the values and the tokens of positions first ... end - 1; those before are the same in both. */

@@ -9,10 +9,25 @@
 #define DEFAULT_SNAPSHOTS 6u
 #define MOST_SNAPSHOTS 256u
 
+static uint64_t each_bytes(size_t n_state, uint32_t n_ctx)
+{
+    return (uint64_t)n_state * sizeof(float) + (uint64_t)n_ctx * sizeof(int32_t);
+}
+
+static size_t number(uint64_t bytes, size_t n_state, uint32_t n_ctx)
+{
+    if (n_state == 0) return 0;
+    return bytes == 0 ? DEFAULT_SNAPSHOTS : bn_min_size(bytes / each_bytes(n_state, n_ctx), MOST_SNAPSHOTS);
+}
+
+uint64_t bn_snapshots_plan(uint64_t bytes, size_t n_state, uint32_t n_ctx)
+{
+    return number(bytes, n_state, n_ctx) * each_bytes(n_state, n_ctx);
+}
+
 bool bn_snapshots_open(struct bn_snapshots *pool, uint64_t bytes, size_t n_state, uint32_t n_ctx)
 {
-    uint64_t each = (uint64_t)n_state * sizeof(float) + (uint64_t)n_ctx * sizeof(int32_t);
-    size_t n = bytes == 0 ? DEFAULT_SNAPSHOTS : bn_min_size(bytes / each, MOST_SNAPSHOTS);
+    size_t n = number(bytes, n_state, n_ctx);
     *pool = (struct bn_snapshots){0};
     if (n_state == 0) return true;
     pool->list = bn_alloc(n, sizeof *pool->list);

@@ -33,6 +33,8 @@ struct bn_snapshots {
  * there is no memory. */
 bool bn_snapshots_open(struct bn_snapshots *pool, uint64_t bytes, size_t n_state, uint32_t n_ctx);
 void bn_snapshots_close(struct bn_snapshots *pool);
+/* Bytes that it will take. */
+uint64_t bn_snapshots_plan(uint64_t bytes, size_t n_state, uint32_t n_ctx);
 uint64_t bn_snapshots_bytes(const struct bn_snapshots *pool);
 
 /* The shortest snapshot of more than `after` tokens, and of at most n_tokens, that is of the sequence; NULL: there is none. */

@@ -86,10 +86,12 @@ struct bn_screen {
 struct bn_repacking {
     bool head, ternary, tiles; /* which are wanted */
     bool later;                /* the head of the file is in use meanwhile */
+    bool no_room;              /* memory is short: nothing is copied */
     uint32_t n_done, n_steps;
     struct bn_screen screen;
-    uint8_t *codes;                                  /* T5 of all layers */
-    uint64_t n_packed, codes_bytes, all_codes_bytes; /* of this rank, of all */
+    uint8_t *codes; /* T5 of all layers */
+    uint64_t n_packed, codes_bytes, tiles_bytes;
+    uint64_t all_codes_bytes; /* of all ranks */
 };
 
 /* What a recurrent layer has in place of q, k and v. */

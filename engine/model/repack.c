@@ -98,14 +98,10 @@ static bn_status pack_layer(struct bn_model *m, uint32_t layer, bn_error *err)
 
 /* ---- tiles ---- */
 
-/* Digits to base 3 are slow to take apart for each token. */
-static bool wants_tiles(const struct bn_model *m, const struct bn_linear *lin,
-                        const bn_model_options *options)
+static uint64_t tiles_bytes(const struct bn_linear *lin)
 {
-    const struct bn_grouped *w = &lin->grouped;
-    if (lin->form != BN_FORM_GROUPED || lin->w.rows == 0) return false;
-    bool slow = w->blocks == BN_BLOCKS_TQ1 || w->blocks == BN_BLOCKS_PTQ1;
-    return options->repack == BN_REPACK_ALWAYS || slow || !m->streamed;
+    bool tiled = lin->form == BN_FORM_GROUPED && lin->w.rows != 0;
+    return tiled ? bn_tiles_bytes(&lin->grouped, lin->grouped.rows) : 0;
 }
 
 struct tiling {
@@ -151,12 +147,13 @@ static bn_status tile_layer(struct bn_model *m, uint32_t layer, bn_error *err)
     return layer + 1 < m->hp.n_layer ? BN_OK : make_tiles(m, &m->head_linear, err);
 }
 
-static void plan_tiles(struct bn_model *m, const bn_model_options *options)
+static void plan_tiles(struct bn_model *m)
 {
     struct bn_repacking *r = &m->repacking;
-    r->tiles = wants_tiles(m, &m->head_linear, options);
-    for (size_t i = 0; !r->tiles && i < bn_model_n_linears(m); i++)
-        r->tiles = wants_tiles(m, bn_model_linear(m, i), options);
+    r->tiles_bytes = tiles_bytes(&m->head_linear);
+    for (size_t i = 0; i < bn_model_n_linears(m); i++)
+        r->tiles_bytes += tiles_bytes(bn_model_linear(m, i));
+    r->tiles = r->tiles_bytes > 0;
 }
 
 /* ---- the head ---- */
@@ -243,18 +240,34 @@ static bn_status screen_part(struct bn_model *m, uint32_t part, bn_error *err)
 
 /* ---- steps ---- */
 
+uint64_t bn_repack_bytes(const struct bn_model *m)
+{
+    const struct bn_repacking *r = &m->repacking;
+    uint64_t head = r->head ? (uint64_t)m->head.rows * (m->head.k + 3 * sizeof(float)) : 0;
+    return head + (r->ternary ? r->codes_bytes : 0) + (r->tiles ? r->tiles_bytes : 0);
+}
+
+/* Beside the file, which is read meanwhile, and with an eighth more for everything else. */
+static bool has_room(const struct bn_model *m)
+{
+    uint64_t bytes = bn_repack_bytes(m);
+    return bytes + bytes / 8 + m->n_bytes <= bn_mem_available();
+}
+
 static void plan(struct bn_model *m, const bn_model_options *options)
 {
     struct bn_repacking *r = &m->repacking;
     if (options->repack == BN_REPACK_NEVER) return;
     r->later = options->repack_later;
-    plan_tiles(m, options);
+    plan_tiles(m);
     if (options->repack == BN_REPACK_ALWAYS || m->streamed) {
         /* A head of 8 bits or fewer gains nothing. */
         r->head = m->head.k <= SCREEN_MAX_K && m->head.row_bytes >= 2 * m->head.k;
         plan_ternary(m, options);
     }
     if (r->ternary) r->tiles = false; /* of the head at most */
+    r->no_room = options->repack == BN_REPACK_AUTO && bn_repack_bytes(m) > 0 && !has_room(m);
+    if (r->no_room) return;
     r->n_steps = (r->head ? BN_LOADING_HEAD_PARTS : 0) + (r->ternary ? m->hp.n_layer : 0) +
                  (r->tiles ? m->hp.n_layer : 0);
 }

@@ -25,6 +25,8 @@ static inline __m256i load_lanes(const uint8_t *at, size_t stride)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(at)), load128(at + stride), 1);
 }
 
+#include "kernels/x86/codes.h"
+
 #include "kernels/blocks.h"
 
 void bn_to_tiles_avx2(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)

@@ -28,6 +28,8 @@ static inline __m512i load_lanes(const uint8_t *at, size_t stride)
     return _mm512_inserti32x4(v, load128(at + 3 * stride), 3);
 }
 
+#include "kernels/x86/codes.h"
+
 #include "kernels/blocks.h"
 
 void bn_to_tiles_avx512vnni(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)

@@ -54,6 +54,7 @@ bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn
         with.repack = REPACK[args->repack];
         with.repack_later = false;
     }
+    if (args->max_memory != 0) bn_mem_set_budget(args->max_memory);
     if (args->isa != NULL) BN_TRY(bn_isa_select(args->isa, err));
     if (path == NULL)
         return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,

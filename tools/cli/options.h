@@ -222,6 +222,7 @@ struct bn_args {
     const char *model; /* NULL: the built-in model */
     const char *isa;
     int repack;                /* auto, never, always */
+    uint64_t max_memory;       /* 0: what is available */
     const char *prompt, *file; /* the text; NULL: not given */
 
     bool want_help, want_version; /* the rest of the command line was not parsed */
@@ -250,6 +251,10 @@ struct bn_args {
     BN_OPTION("repack", "faster copies of the weights in memory; same results", .rare = true, \
               .arg = "auto|never|always", .group = "Machine", .preset = "auto",               \
               BN_TO_CHOICE(struct bn_args, repack), .shared = true)
+#define BN_OPTION_MAX_MEMORY                                                                    \
+    BN_OPTION("max-memory", "memory to use at most, e.g. 8G [what is available]", .rare = true, \
+              .arg = "SIZE", .group = "Machine", .env = "BN_MAX_MEMORY",                        \
+              BN_TO_BYTES(struct bn_args, max_memory), .shared = true)
 #define BN_OPTION_PROMPT                                                            \
     BN_OPTION("prompt", "the text", .letter = 'p', .arg = "TEXT", .group = "Input", \
               BN_TO_TEXT(struct bn_args, prompt), .shared = true)

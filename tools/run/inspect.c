@@ -368,12 +368,14 @@ bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
     bn_json_put_u64(doc, "bytes", file.gguf.n_bytes);
     bn_model *model = NULL;
     bn_error refused = {0};
-    bn_status status = bn_cli_open_model(&model, args, NULL, &refused);
+    static const bn_model_options copies = {.repack = BN_REPACK_AUTO, .repack_later = true};
+    bn_status status = bn_cli_open_model(&model, args, &copies, &refused);
     bn_json_put_bool(doc, "runs_here", status == BN_OK);
     if (status == BN_OK && doc != NULL)
         put_model(model, doc);
     else if (status == BN_OK)
         print_model(model);
+    if (status == BN_OK) status = bn_run_show_memory(model, args, doc, &refused);
     print_keys(&file.gguf, doc);
     print_tensors(&file.gguf, doc);
     if (doc != NULL && bn_cli_print_json(doc, err) != BN_OK) status = err->code;

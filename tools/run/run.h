@@ -195,6 +195,8 @@ bn_status bn_run_detokenize(struct bn_args *args, bn_error *err);
 bn_status bn_run_score(struct bn_args *args, bn_error *err);
 bn_status bn_run_logits(struct bn_args *args, bn_error *err);
 bn_status bn_run_embed(struct bn_args *args, bn_error *err);
+/* What the model needs and what the machine has: a table, or with doc a member "memory". Defined in memory.c. */
+bn_status bn_run_show_memory(const bn_model *model, const struct bn_args *args, bn_json *doc, bn_error *err);
 bn_status bn_run_inspect(struct bn_args *args, bn_error *err);
 
 #endif
