@@ -19,7 +19,7 @@ struct rule {
  * its bricks and kernel slots, of the C library, of OpenMP libraries, and of Linux. */
 static const struct rule RULES[] = {
     {BN_CLASS_QUANTIZE, "*quantize* *Quantize* *quantise* *quant_row* *t5_pack* *repack* *dequant* "
-                        "*to_plane* *rotate*"},
+                        "*to_plane* *to_tiles* *rotate*"},
     {BN_CLASS_ATTENTION, "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope* "
                          "*delta* DeltaRule *conv_silu* Convolution HeadGate *sigmoid*"},
     {BN_CLASS_MULTIPLY, "*gemv* *gemm* *vec_dot* *dot_f16* *dot_f32* *matmul* *mul_mat* *dot_product* i2s_* "

@@ -114,7 +114,8 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
 {
     static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
                                 NEVER[] = {BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK,  BN_KERNEL_HAS_CODE3,
-                                           BN_KERNEL_EXP,      BN_KERNEL_TO_PLANE, BN_KERNEL_ROTATE};
+                                           BN_KERNEL_EXP,      BN_KERNEL_TO_PLANE, BN_KERNEL_ROTATE,
+                                           BN_KERNEL_TO_TILES};
     struct bn_effort e = {0};
     if (!bn_effort_read(in, &e, out)) return false;
     const struct bn_shape s = e.shape;
@@ -165,6 +166,7 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     if (!embedding_agrees(in, &e, out) || !updates_agree(in, &e, out)) return false;
     if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
         return bn_rule_fail(
-            out, "residual, t5_pack, has_code3, exp, to_plane and rotate are not counted in a generation");
+            out,
+            "residual, t5_pack, has_code3, exp, to_plane, to_tiles and rotate are not counted in a generation");
     return bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);
 }

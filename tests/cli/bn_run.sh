@@ -98,6 +98,12 @@ tells 'which shows the usage in short' 2 'Usage: bn-run [generate]' run -n 3
 tells 'two texts' 2 'error: -p and -f both give a text' bn_run -p x -f y
 tells 'an empty name of a model' 2 'error: -m: empty model name' bn_run -m '' -p x
 tells 'in inspect too' 2 'error: --model: empty model name' bn_run inspect --model=
+bn_run inspect --ctx 200 --max-memory 1M >"$tmp/inspected"
+is 'inspect says what does not fit' 0 1 grep -c '^The context does not fit into memory' "$tmp/inspected"
+is 'inspect counts the context' 0 1 grep -c '^keys and values of 200 tokens ' "$tmp/inspected"
+is 'in JSON too' 0 '"verdict": "no"' grep -o '"verdict": "no"' <(bn_run inspect --json --max-memory 1M)
+is 'what fits' 0 1 grep -c '^The model fits' <(bn_run inspect)
+tells 'a context that does not fit' 10 'are available' bn_run -p x -n 1 --max-memory 1M
 tells 'an option of llama.cpp is not help' 2 'here: bn-run -m hf:microsoft/bitnet' bn_run -hf microsoft/bitnet
 tells 'an unknown option that begins like a hidden one' 2 "error: unknown option '--dump-logit-steps'" bn_run --dump-logit-steps 4 -p x
 tells 'a prompt that is too long' 4 'error: prompt too long: 6 tokens, the context holds 2' bn_run -p 'ROMEO: ROMEO:' --ctx 2

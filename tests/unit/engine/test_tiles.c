@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Models whose weights are brought into tiles: damage is refused or not, as the activations demand, and a model may
+ * Models whose weights have a scale for each group: damage is refused or not, as the activations demand, and a model may
  * have layers of one scale beside layers in tiles.
  */
 #include "base/error.h"
 #include "base/mem.h"
 #include "model/model.h"
 #include "model/pack.h"
+#include "model/repack.h"
 #include "tests/unit/unit.h"
 
 #define BITNET "fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf"
@@ -138,12 +139,78 @@ static void one_scale_beside_tiles(void **state)
     release(&f);
 }
 
+/* Copies in tiles, and the rows of the file: the same bits with every instruction set. */
+static void tiles_and_rows_of_the_file(void **state)
+{
+    (void)state;
+    static const char *const PATHS[] = {BITNET, QWEN, "fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf",
+                                        "fixtures/tiny-bitnet-b1.58-tq1_0-v320-42.gguf",
+                                        "fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf"};
+    const bn_model_options copy = {.repack = BN_REPACK_ALWAYS};
+    for (size_t f = 0; f < BN_ARRAY_LEN(PATHS); f++) {
+        bn_model *in_file = NULL, *in_tiles = NULL;
+        assert_int_equal(bn_model_open(&in_file, PATHS[f], NULL, NULL), BN_OK);
+        assert_int_equal(bn_model_open(&in_tiles, PATHS[f], &copy, NULL), BN_OK);
+        assert_null(bn_model_linear(in_file, 3)->grouped.codes);
+        assert_non_null(bn_model_linear(in_tiles, 3)->grouped.codes);
+        size_t n_bytes = N_TOKENS * bn_model_hparams(in_file)->n_vocab * sizeof(float);
+        float *want = logits_of(in_tiles, N_TOKENS);
+        for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
+            if (!bn_kernels_supported(bn_kernels_built(i))) continue;
+            in_file->kernels = bn_kernels_built(i);
+            for (uint32_t n_batch = 1; n_batch <= N_TOKENS; n_batch += 3) {
+                float *got = logits_of(in_file, n_batch);
+                assert_memory_equal(got, want, n_bytes);
+                bn_free(got);
+            }
+        }
+        bn_model_close(in_file);
+        bn_model_close(in_tiles);
+        bn_free(want);
+    }
+}
+
+/* The budget is what the process may use in all. */
+static void nothing_is_copied_when_memory_is_short(void **state)
+{
+    (void)state;
+    const bn_model_options now = {.repack = BN_REPACK_AUTO}, always = {.repack = BN_REPACK_ALWAYS};
+    const bn_session_options context = {.n_ctx = 512};
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    bn_error err = {0};
+    assert_int_equal(bn_model_open(&model, QWEN, &now, NULL), BN_OK);
+    uint64_t copies = bn_repack_bytes(model);
+    assert_true(copies > 0);
+    assert_non_null(bn_model_linear(model, 2)->grouped.codes);
+    bn_model_close(model);
+    bn_mem_set_budget(bn_mem_stats().bytes_now + copies + 65536); /* and not the file */
+    assert_int_equal(bn_model_open(&model, QWEN, &now, NULL), BN_OK);
+    assert_int_equal(bn_repack_bytes(model), copies);
+    assert_null(bn_model_linear(model, 2)->grouped.codes);
+    assert_false(bn_model_repack(model));
+    assert_null(bn_model_linear(model, 2)->grouped.codes);
+    bn_model_close(model);
+    assert_int_equal(bn_model_open(&model, QWEN, &always, NULL), BN_OK);
+    assert_non_null(bn_model_linear(model, 2)->grouped.codes);
+    bn_mem_set_budget(1000);
+    assert_int_equal(bn_session_open(&session, model, &context, &err), BN_ERR_NOMEM);
+    assert_non_null(strstr(err.msg, "no memory for a context of 512 tokens: the cache takes"));
+    assert_non_null(strstr(err.hint, "--ctx"));
+    bn_mem_set_budget(0);
+    assert_int_equal(bn_session_open(&session, model, &context, NULL), BN_OK);
+    bn_session_close(session);
+    bn_model_close(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_code_3_is_refused_with_8_bits),
         cmocka_unit_test(scales_must_be_finite),
         cmocka_unit_test(one_scale_beside_tiles),
+        cmocka_unit_test(tiles_and_rows_of_the_file),
+        cmocka_unit_test(nothing_is_copied_when_memory_is_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

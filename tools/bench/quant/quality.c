@@ -179,20 +179,27 @@ void bn_quant_calibration(struct bn_suite *s, const struct bn_quant_data *d)
 
 /* ---- a model ---- */
 
-static void count_tiled_row(const struct bn_grouped *w, size_t row, uint64_t counts[3])
+static bn_status count_grouped(const struct bn_model *m, const struct bn_linear *lin, uint64_t counts[3],
+                               bn_error *err)
 {
-    for (size_t i = 0; i < w->k; i++) {
-        unsigned code = bn_grouped_code(w, row, i);
-        counts[code < 3 ? code : 2]++;
+    uint8_t *room = bn_alloc_aligned(bn_tiles_bytes(&lin->grouped, 1), 1);
+    if (room == NULL) return bn_nomem(err);
+    for (size_t r = 0; r < lin->w.rows; r += BN_TILE_ROWS) {
+        size_t n = bn_min_size(BN_TILE_ROWS, lin->w.rows - r);
+        struct bn_grouped tile = bn_grouped_part(&lin->grouped, r, r + n);
+        m->kernels->to_tiles(room, (uint16_t *)(void *)(room + BN_TILE_ROWS * (tile.k / 4)), &tile);
+        tile.codes = room;
+        for (size_t i = 0; i < n * tile.k; i++) {
+            unsigned code = bn_grouped_code(&tile, i / tile.k, i % tile.k);
+            counts[code < 3 ? code : 2]++;
+        }
     }
+    bn_free(room);
+    return BN_OK;
 }
 
 static void count_row(const struct bn_linear *lin, size_t row, uint64_t counts[3])
 {
-    if (lin->form == BN_FORM_GROUPED) {
-        count_tiled_row(&lin->grouped, row, counts);
-        return;
-    }
     int8_t values[BN_I2S_BLOCK];
     const uint8_t *in = lin->w.codes + row * lin->w.row_bytes;
     for (size_t i = 0; i < lin->k; i += BN_I2S_BLOCK) {
@@ -282,15 +289,24 @@ bn_status bn_quant_model(struct bn_suite *s, bn_error *err)
     bn_model *m = NULL;
     uint64_t counts[3] = {0};
     BN_TRY(bn_suite_open_model(s, BN_REPACK_NEVER, &m, err));
-    for (size_t i = 0; i < bn_model_n_linears(m); i++)
-        for (size_t r = 0; r < bn_model_linear(m, i)->w.rows; r++)
-            count_row(bn_model_linear(m, i), r, counts);
+    bn_status status = BN_OK;
+    for (size_t i = 0; i < bn_model_n_linears(m) && status == BN_OK; i++) {
+        const struct bn_linear *lin = bn_model_linear(m, i);
+        bool grouped = lin->form == BN_FORM_GROUPED;
+        if (grouped) status = count_grouped(m, lin, counts, err);
+        for (size_t r = 0; !grouped && r < lin->w.rows; r++)
+            count_row(lin, r, counts);
+    }
+    if (status != BN_OK) {
+        bn_model_close(m);
+        return status;
+    }
     put_stored(m, counts, s->model);
     s->n_valid++;
     bn_suite_print(s, "\n%-12s %s: entropy %.4f bits per weight, %.1f %% zeros\n", "model",
                    bn_cli_model_name(s->args), bn_entropy_bits(counts, 3),
                    100.0 * (double)counts[1] / (double)(counts[0] + counts[1] + counts[2]));
-    bn_status status = compare_logits(s, m, s->model, err);
+    status = compare_logits(s, m, s->model, err);
     bn_json_put_unavailable(s->model, "perplexity_change", "the member perplexity has it, with --text");
     bn_model_close(m);
     return status;
