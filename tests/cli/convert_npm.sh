@@ -44,3 +44,17 @@ done
 node tests/convert/folder.mjs "$source" "$tmp/folder" trits qwen3
 node tests/convert/forward.mjs "$tmp/folder" "$ids" >"$tmp/alone.f32"
 status 1 "a model without YaRN has other logits" agree 0.99 30 0.8
+
+# A folder of qwen35 gives the bits of its GGUF file (convert_hybrid.sh). Here llama.cpp reads its keys and tensors.
+if command -v python3 >/dev/null; then
+    python3 tests/convert/hybrid_folder.py fixtures/quad-qwen35-q2_0-v331-tied-42.gguf "$tmp/hybrid"
+    for type in f32 q2_0; do
+        check "qwen35: $type" "$bin/bn-convert" -q "$tmp/hybrid" --to $type -o "$tmp/$type.gguf"
+        check "llama.cpp computes it" peer "$tmp/$type.gguf" "$tmp/peer.f32"
+        "$bin/bn-run" logits -q -m "$tmp/$type.gguf" --tokens "$ids" --all -o "$tmp/engine.f32"
+        case $type in f32) limits=(--max-kl 1e-5 --max-abs 0.1) ;; *) limits=(--max-kl 0.004 --min-cosine 0.99) ;; esac
+        check "as the engine does" "$bin/crossval/bn-compare-logits" "$tmp/engine.f32" "$tmp/peer.f32" --vocab 331 "${limits[@]}"
+    done
+else
+    skip "folders of qwen35" "python3 is not installed"
+fi

@@ -96,11 +96,12 @@ opens() { good "\"op\": \"open\", \"model\": \"$1\", \"threads\": 1"; }
 runs() { opens "$1" && peer_logits "$2"; }
 compare() { "$bin/crossval/bn-compare-logits" "$1" "$2" --vocab 331 "${@:3}"; }
 kld() { compare "$1" "$2" | grep -oE 'kl_mean=.*' | cut -d= -f2; }
+floats=(--max-kl 1e-6 --max-abs 0.02) near=(--max-kl 0.002 --min-cosine 0.998)
 # exact TITLE MODEL F32-MODEL: leaves the results in peer.f32, f32.f32, oracle.f32, engine.f32
 exact() {
     check "$1: llama.cpp runs the F32 model" runs "$3" "$tmp/f32.f32"
     oracle_logits "$2" "$tmp/oracle.f32"
-    check "$1: the reference is llama.cpp's F32" compare "$tmp/f32.f32" "$tmp/oracle.f32" --max-kl 1e-6 --max-abs 0.02
+    check "$1: the reference is llama.cpp's F32" compare "$tmp/f32.f32" "$tmp/oracle.f32" "${floats[@]}"
     engine_logits "$2" "$tmp/engine.f32"
     check "$1: this engine is the reference ($(kld "$tmp/engine.f32" "$tmp/oracle.f32"))" \
         compare "$tmp/engine.f32" "$tmp/oracle.f32" --max-kl 1e-6 --max-abs 0.02
@@ -109,7 +110,7 @@ ternary() { # TITLE MODEL F32-MODEL: also the ternary file in llama.cpp
     local theirs ours
     exact "$@"
     check "$1: llama.cpp runs the ternary model" runs "$2" "$tmp/peer.f32"
-    check "$1: it is near the reference" compare "$tmp/peer.f32" "$tmp/oracle.f32" --max-kl 0.002 --min-cosine 0.998
+    check "$1: it is near the reference" compare "$tmp/peer.f32" "$tmp/oracle.f32" "${near[@]}"
     theirs=$(kld "$tmp/peer.f32" "$tmp/oracle.f32") ours=$(kld "$tmp/engine.f32" "$tmp/oracle.f32")
     check "$1: this engine is ten times closer (mean KLD $ours; llama.cpp $theirs)" \
         awk "BEGIN { exit !($theirs > 0 && $ours * 10 < $theirs) }"
@@ -121,6 +122,19 @@ for fault in no-yarn no-magnitude width-64 no-head-norm neighbour rope-norm; do
     oracle_logits "$q2" "$tmp/fault.f32" --fault $fault
     check "qwen3: $fault in the reference is found" fails compare "$tmp/peer.f32" "$tmp/fault.f32" --max-kl 0.002
 done
+# Three layers with the gated delta rule to one of attention. llama.cpp computes the rule for blocks of tokens, and the state keeps
+# what was rounded before: more than above, far less than a fault.
+floats=(--max-kl 1e-5 --max-abs 0.1) near=(--max-kl 0.004 --min-cosine 0.99)
+hybrid=(--size quad --arch qwen35 --tied)
+recurrent=$(made "${hybrid[@]}" --format q2_0)
+ternary "qwen35 q2_0" "$recurrent" "$(made "${hybrid[@]}" --format f32 --group 64)"
+for fault in grouped-heads late-update no-key-root gate-halves rope-all no-head-norm; do
+    oracle_logits "$recurrent" "$tmp/fault.f32" --fault $fault
+    check "qwen35: $fault in the reference is found ($(kld "$tmp/f32.f32" "$tmp/fault.f32"))" fails compare "$tmp/f32.f32" "$tmp/fault.f32" "${floats[@]}"
+done
+exact "qwen35 with a Hadamard transform" "$(made --size quad --arch qwen35 --format ptq1_0 --hadamard 64)" \
+    "$(made --size quad --arch qwen35 --format f32 --hadamard 64)"
+floats=(--max-kl 1e-6 --max-abs 0.02) near=(--max-kl 0.002 --min-cosine 0.998)
 for format in tq2_0 tq1_0; do
     ternary "qwen3 $format" "$(made --size micro --arch qwen3 --yarn --format $format)" \
         "$(made --size micro --arch qwen3 --yarn --format f32 --group 256)"

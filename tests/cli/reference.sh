@@ -172,7 +172,7 @@ faults fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf no-embd-scale window no-wind
 faults fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf no-embd-scale no-depth-scale logit-scale long-factors no-factors
 faults fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf no-input-norm one-input-norm
 faults fixtures/quad-qwen35-q2_0-v331-tied-42.gguf grouped-heads late-update no-key-root gate-halves rope-all no-head-norm
-faults fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf unordered-out no-hadamard
+faults fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf unordered-out no-hadamard no-signs signs-after no-inverse grouped-heads
 hybrid=fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf
 "$ref" logits -m $hybrid --tokens "$ids37" --all --kv f64 -o "$tmp/hybrid.f32"
 "$ref" logits -m "$(made --size quad --arch qwen35 --format f32 --hadamard 64)" --tokens "$ids37" --all --kv f64 -o "$tmp/plain.f32"
