@@ -114,7 +114,8 @@ static void keep_top(struct bn_generator *g, const float *logits)
         row[n] = (bn_candidate){-1, 0.0f};
 }
 
-/* The logarithm of the sum of exp(logit): exp by the kernel, the sum in binary64 in the order of tokens. */
+/* The logarithm of the sum of exp(logit): exp by the kernel, the sum in binary64 in the order of tokens. So it has the
+ * same bits on every machine, as exp of libm would not. */
 static double log_sum_of(struct bn_generator *g, const float *logits)
 {
     size_t n_vocab = g->session->model->hp.n_vocab;
