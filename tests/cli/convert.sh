@@ -290,6 +290,8 @@ says 0 "and after another conversion" 'int8-token' activations "$tmp/again.gguf"
 "$convert" fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf --to f16 -o "$tmp/wide.gguf" >/dev/null 2>&1
 says 0 "16-bit ones stay in floats" 'int16-g64' activations "$tmp/wide.gguf"
 check "and no key is needed" bash -c "! grep -qa bn.activations '$tmp/wide.gguf'"
+says 9 "nor for qwen35" 'need 16 bits.*I2_S' \
+    "$convert" fixtures/quad-qwen35-q2_0-v331-tied-42.gguf --to i2_s -o "$tmp/no.gguf"
 says 9 "I2_S has 8-bit activations only" 'need 16 bits.*I2_S' \
     "$convert" fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf --to i2_s -o "$tmp/no.gguf"
 

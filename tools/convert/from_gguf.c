@@ -79,6 +79,19 @@ static bn_status read_scale(struct bn_cv_tensor *t, bn_error *err)
                       (double)t->scale);
 }
 
+/* Does the tensor belong to a layer that predicts further tokens? Those come after the others, and need not be ternary. */
+static bool predicts(const struct bn_cv_plan *plan, const char *name)
+{
+    char key[96];
+    uint32_t n_layers = 0, n_next = 0;
+    unsigned layer;
+    snprintf(key, sizeof key, "%s.block_count", plan->arch);
+    bool counted = bn_gguf_u32(&plan->gguf, key, &n_layers, NULL) == BN_OK;
+    snprintf(key, sizeof key, "%s.nextn_predict_layers", plan->arch);
+    counted = counted && bn_gguf_u32(&plan->gguf, key, &n_next, NULL) == BN_OK;
+    return counted && n_next < n_layers && sscanf(name, "blk.%u.", &layer) == 1 && layer >= n_layers - n_next;
+}
+
 static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from, bool floats, bn_error *err)
 {
     struct bn_cv_tensor *t;
@@ -96,7 +109,8 @@ static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from,
         t->kind = BN_CV_BLOCKS;
     } else if (floats && is_float(from->type) && from->type != plan->target->type && from->n_dims > 1) {
         bool wanted = bn_cv_is_linear(t->name);
-        if (strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0)
+        if (strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0 ||
+            (wanted && predicts(plan, t->name)))
             BN_TRY(bn_cv_is_ternary(t, &wanted, err));
         if (wanted) t->kind = BN_CV_TRITS;
         bool ternary = true;

@@ -3,7 +3,9 @@
  * bn-convert: hostile safetensors headers with the byte offset of the fault, JSON without a tree, rows of
  * every ternary type to every other, and what a type cannot store.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <math.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "model/pack.h"
@@ -399,6 +401,65 @@ static void interleaved_heads(void **state)
         assert_int_equal(bn_cv_source_row(&t, r), WANT[r]);
 }
 
+/* Two key heads with two value heads each, of two rows: q as it is, then the values, whose heads g = 0 1 2 3 of the
+ * source are wanted as 0 2 1 3. The columns of another tensor are ordered in the same way. */
+static void value_heads(void **state)
+{
+    (void)state;
+    struct bn_cv_tensor t = {
+        .ne = {K, 12, 1, 1},
+        .rows = {{.n = 4, .size = 2, .n_key = 2, .per_key = 2},
+                 {.n = 8, .size = 2, .n_key = 2, .base = 4, .per_key = 4, .per_value = 2}},
+        .columns = {.n = K, .size = K / 4, .n_key = 2, .per_key = K / 2, .per_value = K / 4}};
+    static const uint64_t WANT[12] = {0, 1, 2, 3, 4, 5, 8, 9, 6, 7, 10, 11};
+    for (uint64_t r = 0; r < 12; r++)
+        assert_int_equal(bn_cv_source_row(&t, r), WANT[r]);
+    for (uint64_t head = 0; head < 4; head++)
+        assert_int_equal(bn_cv_source_column(&t, head * K / 4 + 1), WANT[4 + 2 * head] * K / 8 - K / 2 + 1);
+}
+
+/* A file of floats: the layer that predicts further tokens is copied when it is not ternary, another one is refused later. */
+static enum bn_cv_kind kind_of_last(uint32_t n_next)
+{
+    char path[] = "/tmp/bn-convert-XXXXXX";
+    struct bn_gguf_writer w = {.kv = {.max = 1u << 16}, .infos = {.max = 1u << 16}};
+    struct bn_buf file = {.max = 1u << 20};
+    const struct bn_cv_options options = {0};
+    struct bn_cv_plan plan = {.options = &options, .target = &bn_cv_targets[3]};
+    bn_error err = {0};
+    plan.keys.kv.max = plan.keys.infos.max = 1u << 16;
+    bn_gguf_put_str(&w, "general.architecture", "qwen35", 6);
+    bn_gguf_put_u32(&w, "qwen35.block_count", 2);
+    bn_gguf_put_u32(&w, "qwen35.nextn_predict_layers", n_next);
+    bn_gguf_put_tensor(&w, "blk.0.ffn_up.weight", BN_TYPE_F32, 2, (const uint64_t[]){64, 1});
+    bn_gguf_put_tensor(&w, "blk.1.ffn_up.weight", BN_TYPE_F32, 2, (const uint64_t[]){64, 1});
+    assert_int_equal(bn_gguf_write_head(&w, &file, &err), BN_OK);
+    for (size_t i = 0; i < 128; i++) {
+        float value = i < 64 ? 1.0f : (float)i;
+        bn_buf_append(&file, &value, sizeof value);
+    }
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, file.data, file.len), file.len);
+    close(fd);
+    assert_int_equal(bn_cv_from_gguf(&plan, path, &err), BN_OK);
+    unlink(path);
+    assert_int_equal(plan.n_tensors, 2);
+    assert_int_equal(plan.tensors[0].kind, BN_CV_TRITS);
+    enum bn_cv_kind kind = plan.tensors[1].kind;
+    bn_cv_release(&plan);
+    bn_gguf_writer_release(&w);
+    bn_buf_release(&file);
+    return kind;
+}
+
+static void further_tokens(void **state)
+{
+    (void)state;
+    assert_int_equal(kind_of_last(1), BN_CV_COPY);
+    assert_int_equal(kind_of_last(0), BN_CV_TRITS);
+}
+
 /* Half to even, as the models were trained: 0.5 becomes 0, 1.5 is clamped. */
 static void masters(void **state)
 {
@@ -432,6 +493,7 @@ int main(void)
         cmocka_unit_test(two_scales),        cmocka_unit_test(zeros),
         cmocka_unit_test(codes_and_scales),  cmocka_unit_test(packed_rows),
         cmocka_unit_test(interleaved_heads), cmocka_unit_test(masters),
+        cmocka_unit_test(value_heads),       cmocka_unit_test(further_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
