@@ -280,17 +280,22 @@ BN_WIDE static void subtract(bn_real *x, bn_real c, size_t n)
         x[i] -= c;
 }
 
-double bn_op_exp_row(const struct bn_kernels *k, bn_real *x, size_t n)
+static double exp_row(const struct bn_kernels *k, bn_real *x, size_t n, bn_real most)
 {
-    subtract(x, greatest(x, n), n);
+    subtract(x, most, n);
     bn_op_exp(k, x, x, n);
     return bn_op_sum_abs(x, n); /* none is negative */
 }
 
+double bn_op_exp_row(const struct bn_kernels *k, bn_real *x, size_t n)
+{
+    return exp_row(k, x, n, greatest(x, n));
+}
+
 double bn_op_cross_entropy(const struct bn_kernels *k, bn_real *logits, size_t n, size_t target, bool back)
 {
-    double of_target = (double)logits[target] - (double)greatest(logits, n);
-    double sum = bn_op_exp_row(k, logits, n);
+    bn_real most = greatest(logits, n);
+    double of_target = (double)logits[target] - (double)most, sum = exp_row(k, logits, n, most);
     if (back) {
         bn_op_scale(logits, logits, (bn_real)(1.0 / sum), n);
         logits[target] -= 1;

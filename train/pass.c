@@ -13,6 +13,7 @@
 #include "train/ops.h"
 
 #define HEAD_ROWS 256u /* rows whose logits are in memory at a time */
+#define BLOCK_ROWS 16u /* rows that go through several loops while they are in the first caches */
 
 /* What a layer keeps of a slice. */
 struct kept {
@@ -193,16 +194,33 @@ static struct bn_op_input input(const struct bn_pass *pass, const bn_real *x, co
                                 quantises(pass) ? pass->acts : NULL};
 }
 
-/* The input of a linear layer: x after the norm (none when it is 0), quantised. */
+/* Rows of the input of a linear layer, from row r on: x after the norm (none when it is 0), quantised. x begins with
+ * these rows, in and scale with row 0. */
+static void make_rows(const struct bn_pass *pass, bn_real *in, bn_real *scale, const bn_real *x,
+                      uint32_t norm, size_t n, size_t r, size_t rows)
+{
+    const struct bn_weights *w = pass->w;
+    in += r * n;
+    if (norm != 0)
+        bn_op_norm(w->kernels, in, x, master(pass, norm), rows, n, (bn_real)w->hp.rms_eps);
+    else if (in != x)
+        memcpy(in, x, rows * n * sizeof *in);
+    if (quantises(pass))
+        bn_op_quantise(w->kernels, in, scale + r, pass->acts + r, pass->q8 + r * n, in, rows, n);
+}
+
+/* Rows of the block that begins at row r. */
+static size_t block_rows(const struct bn_pass *pass, size_t r)
+{
+    return bn_min_size(BLOCK_ROWS, pass->rows - r);
+}
+
+/* All rows. */
 static void make_input(const struct bn_pass *pass, bn_real *in, bn_real *scale, const bn_real *x,
                        uint32_t norm, size_t n)
 {
-    const struct bn_weights *w = pass->w;
-    if (norm != 0)
-        bn_op_norm(w->kernels, in, x, master(pass, norm), pass->rows, n, (bn_real)w->hp.rms_eps);
-    else if (in != x)
-        memcpy(in, x, pass->rows * n * sizeof *in);
-    if (quantises(pass)) bn_op_quantise(w->kernels, in, scale, pass->acts, pass->q8, in, pass->rows, n);
+    for (size_t r = 0; r < pass->rows; r += BLOCK_ROWS)
+        make_rows(pass, in, scale, x + r * n, norm, n, r, block_rows(pass, r));
 }
 
 static void linear(const struct bn_pass *pass, bn_real *y, const struct bn_op_input *in, uint32_t param)
@@ -217,13 +235,13 @@ static struct bn_op_heads heads(const struct bn_pass *pass)
     return (struct bn_op_heads){hp->n_head, hp->n_head_kv, hp->head_dim, hp->n_ctx};
 }
 
-static void activate(const struct bn_pass *pass, bn_real *y, const struct kept *l)
+/* Of n values. */
+static void activate(const struct bn_pass *pass, bn_real *y, const bn_real *gate, const bn_real *up, size_t n)
 {
-    size_t n = pass->rows * pass->w->hp.n_ff;
     if (pass->w->hp.activation == BN_ACTIVATION_RELU2)
-        bn_op_relu2(y, l->gate, l->up, n);
+        bn_op_relu2(y, gate, up, n);
     else
-        bn_op_silu(pass->w->kernels, y, l->gate, l->up, n);
+        bn_op_silu(pass->w->kernels, y, gate, up, n);
 }
 
 /* ---- forward ---- */
@@ -280,8 +298,11 @@ static void forward_ffn(const struct bn_pass *pass, const struct bn_layer_params
     struct bn_op_input in = input(pass, l->ffn_in, l->ffn_scale, hp->n_embd);
     linear(pass, l->gate, &in, p->gate);
     linear(pass, l->up, &in, p->up);
-    activate(pass, pass->a, l);
-    make_input(pass, l->down_in, l->down_scale, pass->a, p->ffn_sub_norm, hp->n_ff);
+    for (size_t r = 0, f = hp->n_ff; r < pass->rows; r += BLOCK_ROWS) {
+        size_t rows = block_rows(pass, r);
+        activate(pass, pass->a, l->gate + r * f, l->up + r * f, rows * f);
+        make_rows(pass, l->down_in, l->down_scale, pass->a, p->ffn_sub_norm, f, r, rows);
+    }
     in = input(pass, l->down_in, l->down_scale, hp->n_ff);
     linear(pass, x, &in, p->down);
     bn_op_add(x, l->x_mid, pass->rows * hp->n_embd);
@@ -354,6 +375,24 @@ static void norm_back(const struct bn_pass *pass, bn_real *dx, bool add, const b
         memcpy(dx, dy, rows * n * sizeof *dx);
 }
 
+/* From the gradient of the input of down to those of gate and up, in their places. dy is overwritten. */
+static void activation_back(const struct bn_pass *pass, const struct bn_layer_params *p, struct kept *l,
+                            bn_real *dy, bn_real *grad)
+{
+    const struct bn_kernels *k = pass->w->kernels;
+    size_t f = pass->w->hp.n_ff;
+    for (size_t r = 0; r < pass->rows; r += BLOCK_ROWS) {
+        size_t rows = block_rows(pass, r), n = rows * f;
+        bn_real *gate = l->gate + r * f, *up = l->up + r * f, *d = dy + r * f;
+        if (p->ffn_sub_norm != 0) activate(pass, pass->b, gate, up, n);
+        norm_back(pass, d, false, d, pass->b, p->ffn_sub_norm, rows, f, grad);
+        if (pass->w->hp.activation == BN_ACTIVATION_RELU2)
+            bn_op_relu2_back(gate, up, d, gate, up, n);
+        else
+            bn_op_silu_back(k, gate, up, d, gate, up, pass->b, n);
+    }
+}
+
 /* dx: the gradient of the layer's output, which becomes that of x_mid. */
 static void backward_ffn(const struct bn_pass *pass, const struct bn_layer_params *p, struct kept *l,
                          bn_real *grad)
@@ -362,12 +401,7 @@ static void backward_ffn(const struct bn_pass *pass, const struct bn_layer_param
     size_t R = pass->rows, f = hp->n_ff, d = hp->n_embd;
     struct bn_op_input in = input(pass, l->down_in, l->down_scale, f);
     linear_back(pass, pass->a, false, pass->dx, &in, p->down, pass->b, grad);
-    if (p->ffn_sub_norm != 0) activate(pass, pass->b, l);
-    norm_back(pass, pass->a, false, pass->a, pass->b, p->ffn_sub_norm, R, f, grad);
-    if (hp->activation == BN_ACTIVATION_RELU2)
-        bn_op_relu2_back(l->gate, l->up, pass->a, l->gate, l->up, R * f);
-    else
-        bn_op_silu_back(pass->w->kernels, l->gate, l->up, pass->a, l->gate, l->up, pass->b, R * f);
+    activation_back(pass, p, l, pass->a, grad);
     in = input(pass, l->ffn_in, l->ffn_scale, d);
     linear_back(pass, pass->a, false, l->gate, &in, p->gate, pass->b, grad);
     linear_back(pass, pass->a, true, l->up, &in, p->up, pass->b, grad);
