@@ -68,6 +68,8 @@ bn_status bn_trainer_open(struct bn_trainer *t, const struct bn_train_settings *
     bn_status status =
         t->moment_1 != NULL && t->moment_2 != NULL ? open_threads(t, n_threads, err) : bn_nomem(err);
     if (status == BN_OK) {
+        bn_mem_advise_huge(t->moment_1, t->weights.n_values * sizeof *t->moment_1);
+        bn_mem_advise_huge(t->moment_2, t->weights.n_values * sizeof *t->moment_2);
         bn_weights_start(&t->weights, settings->seed);
         bn_weights_ternarise(&t->weights, t->team);
     } else {

@@ -63,10 +63,12 @@ bn_real *bn_tree_take(struct bn_tree *tree)
     else
         tree->n_buffers++;
     pthread_mutex_unlock(&tree->lock);
-    if (buffer != NULL)
+    if (buffer != NULL) {
         memset(buffer, 0, tree->n_values * sizeof *buffer);
-    else
-        buffer = bn_alloc_aligned(tree->n_values, sizeof *buffer);
+        return buffer;
+    }
+    buffer = bn_alloc_aligned(tree->n_values, sizeof *buffer);
+    if (buffer != NULL) bn_mem_advise_huge(buffer, tree->n_values * sizeof *buffer);
     return buffer;
 }
 

@@ -85,6 +85,8 @@ static bn_status allocate(struct bn_weights *w, bn_error *err)
     bool short_of =
         w->master == NULL || w->ternary == NULL || w->scale == NULL || w->cos == NULL || w->sin == NULL;
     if (!short_of && angles != NULL) {
+        bn_mem_advise_huge(w->master, w->n_values * sizeof *w->master);
+        bn_mem_advise_huge(w->ternary, w->n_values * sizeof *w->ternary);
         bn_rope_table(angles, angles + n_angles, w->hp.n_ctx, &w->hp, NULL);
         for (size_t i = 0; i < n_angles; i++) {
             w->cos[i] = (bn_real)angles[i];
