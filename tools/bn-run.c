@@ -18,6 +18,8 @@ static const struct bn_option OPEN[] = {
     BN_OPTION_MAX_MEMORY,
     BN_OPTION("batch", "evaluate N tokens of the prompt together [128]", .rare = true, .arg = "N",
               .group = "Machine", BN_TO_U32(struct bn_run_options, n_batch, 1, 4096)),
+    BN_OPTION("snapshots", "memory for earlier recurrent states [6 states]", .rare = true, .arg = "SIZE",
+              .group = "Machine", BN_TO_BYTES(struct bn_run_options, snapshot_bytes)),
     BN_OPTIONS_LIVE(struct bn_run_options, live),
     {0},
 };

@@ -32,6 +32,8 @@ static const struct bn_option OPTIONS[] = {
               BN_TO_U32(struct bn_serve_options, n_ctx, 2, 1u << 24)),
     BN_OPTION("batch", "evaluate N tokens together [128]", .rare = true, .arg = "N", .group = "Machine",
               BN_TO_U32(struct bn_serve_options, n_batch, 1, 4096)),
+    BN_OPTION("snapshots", "memory for earlier recurrent states [sequences + 4 states]", .rare = true,
+              .arg = "SIZE", .group = "Machine", BN_TO_BYTES(struct bn_serve_options, snapshot_bytes)),
     BN_OPTION("sequences", "answers at a time", .arg = "N", .group = "Machine", .preset = "8",
               BN_TO_U32(struct bn_serve_options, n_sequences, 1, 256)),
     BN_OPTION("pooling", "how tokens become one vector; file: as the model says", .rare = true,
@@ -129,13 +131,19 @@ static bn_status choose_template(struct bn_server *s, bn_error *err)
 static bn_status open_engine(struct bn_server *s, bn_error *err)
 {
     const struct bn_serve_options *o = s->o;
-    bn_session_options options = {.n_ctx = o->n_ctx, .n_batch = o->n_batch, .n_threads = o->n_threads};
+    bn_session_options options = {.n_ctx = o->n_ctx,
+                                  .n_batch = o->n_batch,
+                                  .n_threads = o->n_threads,
+                                  .snapshot_bytes = o->snapshot_bytes};
     bn_model_options with = {.repack = BN_REPACK_AUTO, .repack_later = true};
     uint64_t start = bn_clock_ns();
     BN_TRY(bn_cli_refuse_ranks("bn-serve", err));
     BN_TRY(bn_cli_open_model(&s->model, s->args, &with, err));
     BN_TRY(bn_cli_tokenizer(s->model, &s->tok, err));
     BN_TRY(choose_template(s, err));
+    /* Each conversation needs one; the others serve what several have in common. */
+    if (options.snapshot_bytes == 0)
+        options.snapshot_bytes = (o->n_sequences + 4ull) * bn_model_state_bytes(s->model);
     BN_TRY(bn_session_open(&s->session, s->model, &options, err));
     BN_TRY(bn_cli_live_open(&s->live, s->args, &o->live, s->session, err));
     BN_TRY(bn_lanes_open(&s->lanes, s->session, s->tok, o->n_sequences, err));

@@ -485,15 +485,13 @@ static bn_status check_request(const bn_generation *gen, const bn_sequence *sequ
 static void mark_places(const struct bn_generator *g)
 {
     const bn_generation *gen = g->gen;
-    size_t last = gen->n_prompt, n_marked = 0;
-    for (size_t i = last - 1; i > 0 && g->tok != NULL; i--) {
-        if (!bn_token_is_end(g->tok, gen->prompt[i - 1]) || (n_marked > 0 && last - i < NEAR)) continue;
-        if (n_marked == 0 && last - i > NEAR) bn_sequence_mark(g->sequence, g->base + (uint32_t)last - 1);
+    size_t last = 0;
+    for (size_t i = gen->n_prompt - 1; i > 0 && g->tok != NULL; i--) {
+        if (!bn_token_is_end(g->tok, gen->prompt[i - 1])) continue;
+        if (last == 0) last = i;
         if (i >= gen->n_cached) bn_sequence_mark(g->sequence, g->base + (uint32_t)i);
-        last = i;
-        n_marked++;
     }
-    if (n_marked == 0) bn_sequence_mark(g->sequence, g->base + (uint32_t)gen->n_prompt - 1);
+    if (last + NEAR < gen->n_prompt) bn_sequence_mark(g->sequence, g->base + (uint32_t)gen->n_prompt - 1);
 }
 
 bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_sequence *sequence,

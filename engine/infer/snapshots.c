@@ -9,27 +9,23 @@
 #define DEFAULT_SNAPSHOTS 6u
 #define MOST_SNAPSHOTS 256u
 
-static uint64_t each_bytes(size_t n_state, uint32_t n_ctx)
-{
-    return (uint64_t)n_state * sizeof(float) + (uint64_t)n_ctx * sizeof(int32_t);
-}
-
-static size_t number(uint64_t bytes, size_t n_state, uint32_t n_ctx)
+/* The tokens take little beside a state and are not counted. */
+static size_t number(uint64_t bytes, size_t n_state)
 {
     if (n_state == 0) return 0;
-    return bytes == 0 ? DEFAULT_SNAPSHOTS : bn_min_size(bytes / each_bytes(n_state, n_ctx), MOST_SNAPSHOTS);
+    return bytes == 0 ? DEFAULT_SNAPSHOTS : bn_min_size(bytes / (n_state * sizeof(float)), MOST_SNAPSHOTS);
 }
 
 uint64_t bn_snapshots_plan(uint64_t bytes, size_t n_state, uint32_t n_ctx)
 {
-    return number(bytes, n_state, n_ctx) * each_bytes(n_state, n_ctx);
+    return number(bytes, n_state) * (n_state * sizeof(float) + (uint64_t)n_ctx * sizeof(int32_t));
 }
 
 bool bn_snapshots_open(struct bn_snapshots *pool, uint64_t bytes, size_t n_state, uint32_t n_ctx)
 {
-    size_t n = number(bytes, n_state, n_ctx);
     *pool = (struct bn_snapshots){0};
-    if (n_state == 0) return true;
+    size_t n = number(bytes, n_state);
+    if (n == 0) return true;
     pool->list = bn_alloc(n, sizeof *pool->list);
     if (pool->list == NULL) return false;
     for (pool->n = n; n > 0; n--) {

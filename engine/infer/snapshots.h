@@ -29,7 +29,7 @@ struct bn_snapshots {
     uint64_t clock; /* of uses */
 };
 
-/* As many as `bytes` hold, 0: the default number; none for models without recurrent layers (n_state is 0). False when
+/* As many states as `bytes` hold, 0: the default number; none for models without recurrent layers (n_state is 0). False when
  * there is no memory. */
 bool bn_snapshots_open(struct bn_snapshots *pool, uint64_t bytes, size_t n_state, uint32_t n_ctx);
 void bn_snapshots_close(struct bn_snapshots *pool);

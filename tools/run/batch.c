@@ -132,6 +132,7 @@ static bn_status share_beginning(struct job *job, bn_error *err)
     }
     if (n < LEAST_SHARED) return BN_OK;
     BN_TRY(bn_run_cache_load(job->args, s, first->ids, n + 1, &n_cached, err));
+    bn_sequence_mark(bn_session_sequence(s), (uint32_t)n);
     if (n > n_cached)
         BN_TRY(bn_session_eval(s, first->ids + n_cached, n - n_cached, BN_LOGITS_NONE, NULL, err));
     bn_report_note(1, "all prompts begin with the same %zu token%s", n, bn_cli_s(n));

@@ -38,7 +38,10 @@ static bn_repack choose_repack(const struct bn_args *args)
 static bn_status open_session(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
-    bn_session_options options = {.n_ctx = o->n_ctx, .n_batch = o->n_batch, .n_threads = o->n_threads};
+    bn_session_options options = {.n_ctx = o->n_ctx,
+                                  .n_batch = o->n_batch,
+                                  .n_threads = o->n_threads,
+                                  .snapshot_bytes = o->snapshot_bytes};
     bn_model_options with = {.repack = choose_repack(args), .repack_later = true, .ranks = bn_cli_ranks()};
     BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));
     return bn_session_open(&engine->session, engine->model, &options, err);
@@ -95,6 +98,10 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
                    bn_session_n_batch(engine->session), (double)engine->load_ns / 1e6);
     bn_report_note(1, "a token takes %.1f kB in a prompt cache",
                    (double)bn_session_token_bytes(engine->session) / 1e3);
+    uint64_t state = bn_model_state_bytes(engine->model);
+    if (state > 0)
+        bn_report_note(1, "a state of recurrent layers takes %.1f MB, and each snapshot of it",
+                       (double)state / 1e6);
     return BN_OK;
 }
 

@@ -21,6 +21,7 @@ enum bn_run_think { BN_RUN_THINK_AUTO, BN_RUN_THINK_ON, BN_RUN_THINK_OFF };
 /* The options of all commands; each has some of them. */
 struct bn_run_options {
     uint32_t n_threads, n_ctx, n_batch; /* 0: not given */
+    uint64_t snapshot_bytes;            /* 0: not given */
     struct bn_cli_live live;
     const char *prompt_cache;
     bool cache_all, cache_ro;

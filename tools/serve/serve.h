@@ -32,6 +32,7 @@
 
 struct bn_serve_options {
     uint32_t n_threads, n_ctx, n_batch, n_sequences; /* 0: not given */
+    uint64_t snapshot_bytes;                         /* 0: not given */
     const char *template_name;
     const char *host;
     uint32_t port;

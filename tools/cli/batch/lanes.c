@@ -39,11 +39,12 @@ void bn_lanes_close(struct bn_lanes *lanes)
     *lanes = (struct bn_lanes){0};
 }
 
-/* Tokens of the prompt that a lane has: all but the last at most, whose logits are needed. */
+/* Tokens of the prompt that can be taken from a lane: all but the last at most, whose logits are needed. */
 static uint32_t shared(const struct bn_lane *lane, const bn_generation *gen, uint32_t tenant)
 {
     if (lane->tenant != tenant || gen->n_prompt == 0) return 0;
-    return bn_sequence_shared(lane->sequence, gen->prompt, gen->n_prompt - 1);
+    return bn_sequence_known(lane->sequence,
+                             bn_sequence_shared(lane->sequence, gen->prompt, gen->n_prompt - 1));
 }
 
 /* The lane that has most of the prompt, free or busy. */
@@ -90,19 +91,28 @@ bn_status bn_lanes_start(struct bn_lanes *lanes, bn_generation *gen, uint32_t te
     return BN_OK;
 }
 
+/* The tokens that a lane will have of the prompt when it has evaluated its own. */
+static size_t shared_later(const struct bn_lane *lane, const bn_generation *gen, uint32_t tenant)
+{
+    size_t n = 0, end = gen->n_prompt > 0 ? gen->n_prompt - 1 : 0;
+    if (lane->gen == NULL || lane->tenant != tenant) return 0;
+    end = bn_min_size(end, lane->gen->n_prompt);
+    while (n < end && gen->prompt[n] == lane->gen->prompt[n])
+        n++;
+    /* The state there would be lost; once the lane has passed it, a snapshot before it counts. */
+    if (n >= WORTH_WAITING) bn_sequence_mark(lane->sequence, (uint32_t)n);
+    return bn_sequence_position(lane->sequence) < n ? n : 0;
+}
+
 bool bn_lanes_should_wait(const struct bn_lanes *lanes, const bn_generation *gen, uint32_t tenant)
 {
     uint32_t now = 0;
-    size_t later = 0, most = gen->n_prompt > 0 ? gen->n_prompt - 1 : 0;
+    size_t later = 0;
     for (size_t i = 0; i < lanes->n; i++) {
-        const struct bn_lane *lane = &lanes->list[i];
-        uint32_t n_shared = shared(lane, gen, tenant);
-        if (n_shared > now) now = n_shared;
-        if (lane->gen == NULL || lane->tenant != tenant) continue;
-        size_t n = 0, end = bn_min_size(most, lane->gen->n_prompt);
-        while (n < end && gen->prompt[n] == lane->gen->prompt[n])
-            n++;
-        if (n > later) later = n;
+        uint32_t n_now = shared(&lanes->list[i], gen, tenant);
+        size_t n_later = shared_later(&lanes->list[i], gen, tenant);
+        if (n_now > now) now = n_now;
+        if (n_later > later) later = n_later;
     }
     return later >= (size_t)now + WORTH_WAITING;
 }
