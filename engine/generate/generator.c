@@ -331,7 +331,8 @@ static void put_work(struct bn_generator *g)
                           .head_passes = work.head_passes - g->work.head_passes,
                           .heads = work.heads - g->work.heads,
                           .attended = work.attended - g->work.attended,
-                          .attended_local = work.attended_local - g->work.attended_local};
+                          .attended_local = work.attended_local - g->work.attended_local,
+                          .experts = work.experts - g->work.experts};
     gen->screen = (bn_screen_stat){.screened = screen.screened - g->screen.screened,
                                    .full = screen.full - g->screen.full,
                                    .heads = screen.heads - g->screen.heads,

@@ -254,6 +254,22 @@ static void sum_experts(const struct pass *p, const struct bn_linear *down, cons
     stage_end(p, brick, slot, n_rows * down->w.row_bytes, shape(n_made, down->k, 1));
 }
 
+/* The inputs of down, the experts of each token after each other. up, which is not read any more, takes them. */
+static void trace_activation(const struct pass *p, uint32_t n, const struct bn_route *route)
+{
+    size_t k = p->m->hp.experts.n_used, n_ff = p->m->hp.n_ff;
+    const uint32_t *chosen = p->s->pair_experts + own_row(p) * k;
+    if (p->s->trace == NULL) return;
+    for (uint32_t e = 0; e < p->m->hp.experts.n && p->thread == 0; e++)
+        for (size_t i = route->first[e]; i < route->first[e + 1]; i++) {
+            size_t to = route->tokens[i] * k;
+            while (chosen[to] != e)
+                to++;
+            memcpy(p->s->up + to * n_ff, p->s->gate + i * n_ff, n_ff * sizeof(float));
+        }
+    bn_trace_layer(p, "ffn_act", n, p->s->up, k * n_ff);
+}
+
 void bn_layer_experts(const struct pass *p, uint32_t n)
 {
     struct bn_session *s = p->s;
@@ -272,6 +288,7 @@ void bn_layer_experts(const struct pass *p, uint32_t n)
     project(p, BN_BRICK_UP_PROJECTION, &l->up, route, s->up);
     activate(p, route);
     meet(p);
+    trace_activation(p, n, route);
     quantize_pairs(p, &l->down);
     sum_experts(p, &l->down, route);
     bn_trace_layer(p, "down", n, s->y, hp->n_embd);

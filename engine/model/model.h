@@ -141,7 +141,7 @@ struct bn_model {
     size_t n_copies;
     /* Of all ranks together: */
     uint64_t ternary_bytes, head_bytes; /* that one token reads: of the file, or of tiles */
-    uint64_t expert_bytes;              /* of ternary_bytes, those of one expert */
+    uint64_t expert_bytes;              /* of ternary_bytes, those of one expert of one layer */
     uint64_t packed_bytes;              /* of the T5 copies, 0 without */
     uint64_t ternary_weights;           /* that one token reads */
     uint32_t group; /* weights that share a scale in linear layers in tiles; 0: none are in tiles */

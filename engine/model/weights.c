@@ -212,7 +212,6 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct pa
     BN_TRY(bn_hadamard_of(&m->hadamard, name, k, &out->rotation, err));
     m->ternary_bytes += n_read * rows * out->w.row_bytes;
     m->ternary_weights += n_read * rows * k;
-    if (p->of_experts) m->expert_bytes += (uint64_t)rows * out->w.row_bytes;
     BN_TRY(bind_input_norm(m, layer, part, p->sub_norm, out, err));
     if (p->adds && m->hp.residual_scale != 1.0f) {
         out->extra_scale = m->hp.residual_scale;
@@ -352,6 +351,8 @@ static bn_status bind_experts(struct bn_model *m, uint32_t n, bool skip, bn_erro
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
         BN_TRY(bind_linear(m, n, &parts[i], skip, err));
+    m->expert_bytes = (uint64_t)hp->n_ff * (l->gate.w.row_bytes + l->up.w.row_bytes) +
+                      (uint64_t)hp->n_embd * l->down.w.row_bytes;
     return check_alike(n, "ffn_gate_exps and ffn_up_exps", &l->gate, &l->up, &l->up, err);
 }
 

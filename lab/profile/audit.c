@@ -130,6 +130,7 @@ static unsigned wanted_in_layer(const struct audit *a, size_t layer, unsigned br
     if (brick == BN_BRICK_LAYER) return !inside;
     const struct bn_prof_network *n = &a->network;
     unsigned of_kind = n->has_recurrent ? wanted_in_hybrid(n, layer, brick) : ANY;
+    if (brick == BN_BRICK_ROUTER) return inside && n->has_experts ? 3 : 0; /* logits, choice, order */
     if (COUNTS[brick] == 0 && of_kind == ANY) return ANY;
     if (!inside) return 0;
     if (of_kind != ANY) return of_kind;

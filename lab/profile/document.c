@@ -246,6 +246,7 @@ bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *
     bn_json_put_bool(net, "head_norms", network->head_norms);
     bn_json_put_bool(net, "input_norms", network->input_norms);
     bn_json_put_bool(net, "post_norms", network->post_norms);
+    if (network->experts.n != 0) bn_json_put_bool(net, "experts", true);
     bn_json *recurrent = network->recurrence.n_taps != 0 ? bn_json_put_array(net, "recurrent") : NULL;
     for (uint32_t i = 0; recurrent != NULL && i < network->n_layer; i++)
         if (bn_hparams_is_recurrent(network, i)) bn_json_add_u64(recurrent, i);
@@ -341,6 +342,7 @@ static bn_status read_head(struct reader *r, struct bn_prof_network *network)
     network->head_norms = bn_json_flag_of(p, "network.head_norms"); /* older documents have no such models */
     network->input_norms = bn_json_flag_of(p, "network.input_norms");
     network->post_norms = bn_json_flag_of(p, "network.post_norms");
+    network->has_experts = bn_json_flag_of(p, "network.experts");
     const bn_json *recurrent = bn_json_path(p, "network.recurrent");
     network->has_recurrent = recurrent != NULL;
     for (const bn_json *e = bn_json_first(recurrent); e != NULL; e = bn_json_next(e)) {

@@ -23,6 +23,7 @@ BN_MUST_CHECK bn_status bn_prof_put_summary(bn_json *profile, const bn_prof *pro
 struct bn_prof_network {
     uint32_t n_layers;
     bool sub_norms, head_norms, input_norms, post_norms; /* as in bn_hparams */
+    bool has_experts;
     bool has_recurrent;
     uint64_t recurrent[8]; /* as in struct bn_recurrence */
 };

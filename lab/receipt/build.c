@@ -111,6 +111,13 @@ static void put_model(struct build *b, bn_json *predicate)
         bn_json_put_u64(model, "window", hp->window);
         bn_json_put_u64(model, "local_layers", bn_hparams_n_local(hp));
     }
+    if (hp->rope_is_local) bn_json_put_u64(model, "rotated_layers", bn_hparams_n_rotated(hp));
+    if (hp->experts.n != 0) {
+        bn_json *experts = bn_json_put_object(model, "experts");
+        bn_json_put_u64(experts, "count", hp->experts.n);
+        bn_json_put_u64(experts, "used", hp->experts.n_used);
+        bn_json_put_u64(experts, "bytes", m->expert_bytes);
+    }
     if (hp->recurrence.n_taps != 0) {
         bn_json *recurrence = bn_json_put_object(model, "recurrence");
         bn_json_put_u64(recurrence, "layers", bn_hparams_n_recurrent(hp, hp->n_layer));
@@ -254,7 +261,7 @@ static bn_status put_samples(struct build *b, bn_json *measurement)
     return BN_OK;
 }
 
-static void put_work(const bn_generation *gen, bn_json *object)
+static void put_work(const bn_generation *gen, bool has_experts, bn_json *object)
 {
     const bn_work *work = &gen->work;
     bn_json_put_u64(object, "generations", gen->n_together);
@@ -265,6 +272,7 @@ static void put_work(const bn_generation *gen, bn_json *object)
     bn_json_put_u64(object, "heads", work->heads);
     bn_json_put_u64(object, "attended", work->attended);
     bn_json_put_u64(object, "attended_local", work->attended_local);
+    if (has_experts) bn_json_put_u64(object, "experts", work->experts);
 }
 
 static void put_drafts(const bn_draft_stat *drafts, bn_json *object)
@@ -315,7 +323,7 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     bn_json_put_u64(head, "heads", gen->screen.heads);
     bn_json_put_u64(head, "rows", gen->screen.rows);
     if (gen->screen.again > 0) bn_json_put_u64(head, "again", gen->screen.again);
-    put_work(gen, bn_json_put_object(measurement, "work"));
+    put_work(gen, b->model->hp.experts.n != 0, bn_json_put_object(measurement, "work"));
     if (gen->drafts.passes > 0) put_drafts(&gen->drafts, bn_json_put_object(measurement, "drafts"));
     if (gen->ranks.ranks > 0) put_ranks(&gen->ranks, bn_json_put_object(measurement, "ranks"));
     bn_json_put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());

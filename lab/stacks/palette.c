@@ -22,9 +22,10 @@ static const struct rule RULES[] = {
                         "*to_plane* *to_tiles* *rotate*"},
     {BN_CLASS_ATTENTION, "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope* "
                          "*delta* DeltaRule *conv_silu* Convolution HeadGate *sigmoid*"},
-    {BN_CLASS_MULTIPLY, "*gemv* *gemm* *vec_dot* *dot_f16* *dot_f32* *matmul* *mul_mat* *dot_product* i2s_* "
-                        "tq2_* tq1_* t5_* i8_* f16_stream *Projection LmHead HeadScreen bn_head* "
-                        "bn_screen_*"},
+    {BN_CLASS_MULTIPLY,
+     "*gemv* *gemm* *vec_dot* *dot_f16* *dot_f32* *matmul* *mul_mat* *dot_product* i2s_* "
+     "tq2_* tq1_* t5_* i8_* f16_stream *Projection Router multiply_router* LmHead HeadScreen bn_head* "
+     "bn_screen_*"},
     {BN_CLASS_NORM, "*rmsnorm* *rms_norm* *layernorm* *layer_norm* RmsNorm LayerNorm "
                     "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
     {BN_CLASS_WAIT,

@@ -124,7 +124,7 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     uint64_t n_all = s.n_layer, n_attend = s.attention_layers, n_recur = s.recurrence.layers;
     uint64_t inner = s.recurrence.inner;
     uint64_t inputs =
-        n_all * ((n.each_input ? 5 : 2) * s.n_embd + s.n_ff) + n_attend * q_dim + n_recur * inner;
+        n_all * ((n.each_input ? 5 : 2) * s.n_embd + s.hidden) + n_attend * q_dim + n_recur * inner;
     const struct part PARTS[] = {
         {"quantize",
          {BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16},
@@ -137,14 +137,14 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
         {"rope",
          {BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM},
          2,
-         n_attend * (s.n_head + s.n_head_kv) * s.n_rot,
+         s.rotated_layers * (s.n_head + s.n_head_kv) * s.n_rot,
          n_attend,
          0,
          0},
         {"the activation",
          {BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL, BN_KERNEL_GELU_MUL},
          3,
-         n_all * s.n_ff + n_recur * inner,
+         n_all * s.hidden + n_recur * inner,
          n_all + n_recur,
          0,
          0},
@@ -161,7 +161,9 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
         if (!part_agrees(in, &e, &PARTS[i], out)) return false;
     static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
-    if (!bn_agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, bn_attended(&e), out))
+    uint64_t routed = bn_times(e.work.tokens, n_all * s.experts.n); /* probabilities of experts */
+    if (!bn_agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops,
+                   bn_plus(bn_attended(&e), routed), out))
         return false;
     if (!embedding_agrees(in, &e, out) || !updates_agree(in, &e, out)) return false;
     if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)

@@ -42,7 +42,7 @@ bool bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result
     uint64_t rows = bn_plus(bn_times(s.attention_layers, mixer),
                             bn_times(s.recurrence.layers, s.recurrence.mixed + 2 * s.recurrence.inner));
     bool fits =
-        bn_mul_ok(3 * s.n_ff, s.n_layer, &layer) && bn_mul_ok(s.n_embd, bn_plus(rows, layer), &weights);
+        bn_mul_ok(3 * s.hidden, s.n_layer, &layer) && bn_mul_ok(s.n_embd, bn_plus(rows, layer), &weights);
     if (!fits || weights != s.ternary_weights)
         return bn_rule_fail(out, "a model of this shape does not have %llu ternary weights",
                             (ull)s.ternary_weights);
@@ -138,7 +138,11 @@ static bool ternary_bytes(const struct bn_rules_input *in, const struct bn_effor
     const struct bn_shape *s = &e->shape;
     uint64_t packed = 0, calls = bn_receipt_work_sum(in, PACKED, 1).calls, each = linears(s);
     uint64_t n = each > 0 ? calls / each : 0;
-    *bytes = bn_times(e->work.passes, s->ternary_bytes);
+    uint64_t of_experts = bn_times(s->n_layer, s->experts.used * s->experts.bytes);
+    if (of_experts > s->ternary_bytes)
+        return bn_rule_fail(out, "experts of %llu bytes among %llu", (ull)of_experts, (ull)s->ternary_bytes);
+    *bytes = bn_plus(bn_times(e->work.passes, s->ternary_bytes - of_experts),
+                     bn_times(e->work.experts, s->experts.bytes));
     if (bn_json_path(in->receipt->predicate, "resolved.packed_bytes") != NULL &&
         !bn_rule_u64(in, "resolved.packed_bytes", &packed, out))
         return false;
@@ -245,12 +249,15 @@ static uint64_t within(uint64_t n, uint64_t least, uint64_t most)
     return n >= least && n <= most ? n : least;
 }
 
-/* Takes from the work of the head what the gates of recurrent layers need, which is done by the same kernel. */
+/* Takes from the work of the head what small matrices of layers need, which is done by the same kernel: the gates of
+ * recurrent layers, or the routers of experts. */
 static bool without_gates(const struct bn_effort *e, struct bn_receipt_work *full)
 {
-    uint64_t calls = bn_times(e->work.passes, e->shape.recurrence.layers);
-    uint64_t weights = 2 * e->shape.recurrence.value_heads * e->shape.n_embd;
-    uint64_t ops = bn_times(bn_times(e->work.tokens, e->shape.recurrence.layers), weights);
+    const struct bn_shape *s = &e->shape;
+    uint64_t layers = s->experts.n > 0 ? s->n_layer : s->recurrence.layers;
+    uint64_t calls = bn_times(e->work.passes, layers);
+    uint64_t weights = (s->experts.n > 0 ? s->experts.n : 2 * s->recurrence.value_heads) * s->n_embd;
+    uint64_t ops = bn_times(bn_times(e->work.tokens, layers), weights);
     uint64_t bytes = bn_times(calls, weights * sizeof(float));
     if (full->calls < calls || full->ops < ops || full->bytes < bytes) return false;
     full->calls -= calls;
@@ -276,7 +283,7 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     struct bn_receipt_work full = bn_receipt_work_sum(in, FULL, 2),
                            screened = bn_receipt_work_sum(in, SCREEN, 1);
     if (!without_gates(&e, &full))
-        return bn_rule_fail(out, "recurrent layers multiply two small matrices in f32_gemm, and it did less");
+        return bn_rule_fail(out, "layers multiply small matrices in f32_gemm, and it did less");
     /* Many heads of one pass are screened in several calls. */
     uint64_t i8_calls = within(screened.calls, screen.screened, screen.heads);
     uint64_t head_calls =

@@ -33,6 +33,33 @@ static bool read_recurrence(const struct bn_rules_input *in, struct bn_shape *s,
     return true;
 }
 
+/* Experts, which some models have in place of one feed-forward part, and layers without rotation. Numbers stay below
+ * 2^32. */
+static bool read_experts(const struct bn_rules_input *in, struct bn_shape *s, struct bn_rule_result *out)
+{
+    s->rotated_layers = s->attention_layers;
+    s->hidden = s->n_ff;
+    if (bn_json_path(in->receipt->predicate, "model.rotated_layers") != NULL &&
+        !bn_rule_u64(in, "model.rotated_layers", &s->rotated_layers, out))
+        return false;
+    if (s->rotated_layers > s->attention_layers)
+        return bn_rule_fail(out, "%llu of %llu layers rotate", (ull)s->rotated_layers,
+                            (ull)s->attention_layers);
+    if (bn_json_path(in->receipt->predicate, "model.experts") == NULL) return true;
+    if (!bn_rule_u64(in, "model.experts.count", &s->experts.n, out) ||
+        !bn_rule_u64(in, "model.experts.used", &s->experts.used, out) ||
+        !bn_rule_u64(in, "model.experts.bytes", &s->experts.bytes, out))
+        return false;
+    uint64_t weights = 3 * s->n_ff * s->n_embd; /* below 2^42 */
+    if (s->experts.used == 0 || s->experts.used > s->experts.n || s->experts.n > 1u << 12)
+        return bn_rule_fail(out, "%llu of %llu experts are used", (ull)s->experts.used, (ull)s->experts.n);
+    if (s->experts.bytes < weights / 5 || s->experts.bytes / 8 > weights)
+        return bn_rule_fail(out, "experts of %llu weights in %llu bytes", (ull)weights,
+                            (ull)s->experts.bytes);
+    s->hidden = s->n_ff * s->experts.used;
+    return true;
+}
+
 /* Every number is positive and below 2^32, products of a few of them are done in double or checked. */
 bool bn_shape_read(const struct bn_rules_input *in, struct bn_shape *s, struct bn_rule_result *out)
 {
@@ -57,7 +84,7 @@ bool bn_shape_read(const struct bn_rules_input *in, struct bn_shape *s, struct b
     if (s->local_layers > s->n_layer || s->window > 1u << 24 || (s->local_layers > 0 && s->window == 0))
         return bn_rule_fail(out, "%llu of %llu layers attend to the last %llu tokens", (ull)s->local_layers,
                             (ull)s->n_layer, (ull)s->window);
-    if (!read_recurrence(in, s, out)) return false;
+    if (!read_recurrence(in, s, out) || !read_experts(in, s, out)) return false;
     return bn_rule_u64(in, "model.ternary_weights", &s->ternary_weights, out) &&
            bn_rule_u64(in, "model.ternary_bytes", &s->ternary_bytes, out) &&
            bn_rule_u64(in, "model.head_bytes", &s->head_bytes, out) &&
@@ -161,6 +188,23 @@ static bool is_possible(const bn_work *w, struct bn_rule_result *out)
                         (ull)w->tokens, (ull)w->passes, (ull)w->heads, (ull)w->head_passes);
 }
 
+/* A token reads as many experts as it uses. Tokens of a pass may share some. */
+static bool read_expert_work(const struct bn_rules_input *in, struct bn_effort *e, struct bn_rule_result *out)
+{
+    const struct bn_shape *s = &e->shape;
+    const bn_work *w = &e->work;
+    if (s->experts.n == 0) return true;
+    if (!bn_rule_u64(in, "measurement.work.experts", &e->work.experts, out)) return false;
+    uint64_t of_single = bn_times(w->single, s->experts.used),
+             of_others = bn_times(w->tokens - w->single, s->experts.used),
+             all = bn_times(w->passes - w->single, s->experts.n);
+    uint64_t least = bn_times(s->n_layer, bn_times(w->passes, s->experts.used));
+    uint64_t most = bn_times(s->n_layer, bn_plus(of_single, of_others < all ? of_others : all));
+    if (w->experts >= least && w->experts <= most) return true;
+    return bn_rule_fail(out, "measurement.work.experts is %llu, it must be from %llu to %llu",
+                        (ull)w->experts, (ull)least, (ull)most);
+}
+
 bool bn_effort_read(const struct bn_rules_input *in, struct bn_effort *e, struct bn_rule_result *out)
 {
     bn_work *w = &e->work, most = {0};
@@ -168,7 +212,8 @@ bool bn_effort_read(const struct bn_rules_input *in, struct bn_effort *e, struct
     if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
     if (!bn_shape_read(in, &e->shape, out) || !read_own(in, e, &most, out)) return false;
     if (bn_json_path(in->receipt->predicate, "measurement.work") == NULL)
-        return w->attended == most.attended || bn_rule_fail(out, "drafts, and no measurement.work");
+        return (w->attended == most.attended && e->shape.experts.n == 0) ||
+               bn_rule_fail(out, "drafts or experts, and no measurement.work");
     if (!bn_rule_u64(in, "measurement.work.generations", &generations, out)) return false;
     const struct {
         const char *path;
@@ -195,7 +240,7 @@ bool bn_effort_read(const struct bn_rules_input *in, struct bn_effort *e, struct
                                 claimed < least ? (ull)least : (ull)FIELDS[i].most);
         *FIELDS[i].value = claimed;
     }
-    return is_possible(w, out);
+    return is_possible(w, out) && read_expert_work(in, e, out);
 }
 
 uint64_t bn_attended(const struct bn_effort *e)

@@ -20,6 +20,11 @@ struct bn_shape {
         uint64_t mixed, inner; /* elements of q, k and v together, and of the output */
     } recurrence;              /* layers: 0 without */
     uint64_t attention_layers; /* the others */
+    uint64_t rotated_layers;   /* of these, those that rotate */
+    struct {
+        uint64_t n, used, bytes; /* n: 0 without; bytes: of one expert of one layer */
+    } experts;
+    uint64_t hidden; /* n_ff, of all experts that a token uses */
 };
 
 /* The work that a receipt claims: on which shape, and how often. */

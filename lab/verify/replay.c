@@ -205,6 +205,10 @@ static bool shape_differs(const struct bn_replay *r, const struct bn_model *mode
         {"model.recurrence.key_heads", hp->recurrence.n_key_heads, true},
         {"model.recurrence.value_heads", hp->recurrence.n_value_heads, true},
         {"model.local_layers", bn_hparams_n_local(hp), true},
+        {"model.rotated_layers", hp->rope_is_local ? bn_hparams_n_rotated(hp) : 0, true},
+        {"model.experts.count", hp->experts.n, true},
+        {"model.experts.used", hp->experts.n_used, true},
+        {"model.experts.bytes", model->expert_bytes, true},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
         uint64_t claimed = 0;
