@@ -40,6 +40,7 @@ Architecture::Architecture(const Gguf &file, const Faults &faults) : name(file.t
     if (name == "gemma3") read_gemma(file, faults);
     if (name == "minicpm") read_minicpm(file, faults);
     if (name == "qwen35") read_qwen35(file);
+    if (name == "maple") read_maple(file, faults);
     if (faults.no_embd_scale) embedding_scale = 1;
     if (faults.embd_scale) embedding_scale *= std::sqrt(static_cast<double>(n_embd));
     if (faults.no_sqrt) score_size = 1;
@@ -51,7 +52,7 @@ void Architecture::choose(const Gguf &file, const Faults &faults)
     const bool b158 = name == "bitnet-b1.58" || name == "bitnet-25", gemma = name == "gemma3";
     eight_bits = always_tied = b158 || name == "bitnet";
     const bool hybrid = name == "qwen35";
-    float_training = name == "qwen3" || gemma || hybrid || name == "minicpm";
+    float_training = name == "qwen3" || gemma || hybrid || name == "minicpm" || name == "maple";
     if (!eight_bits && !float_training && name != "llama") throw Unsupported("architecture '" + name + "'");
     rope_style =
         (name == "llama" || name == "minicpm") != faults.rope_norm ? RopeStyle::Norm : RopeStyle::Neox;
@@ -59,7 +60,7 @@ void Architecture::choose(const Gguf &file, const Faults &faults)
     if (faults.silu) activation = activation == Activation::Silu ? Activation::Relu2 : Activation::Silu;
     if (faults.gelu_erf && activation == Activation::Gelu) activation = Activation::GeluErf;
     sub_norms = eight_bits && !faults.no_sub_norm;
-    head_norms = (name == "qwen3" || gemma || hybrid) && !faults.no_head_norm;
+    head_norms = (name == "qwen3" || gemma || hybrid || name == "maple") && !faults.no_head_norm;
     post_norms = gemma && !faults.no_post_norm;
     if (!eight_bits && (file.find("blk.0.attn_sub_norm.weight") || file.find("blk.0.ffn_sub_norm.weight")))
         throw Unsupported("inner norms in a file of architecture '" + name + "'");
@@ -79,7 +80,7 @@ void Architecture::read_sizes(const Gguf &file)
     };
     n_layers = count("block_count");
     n_embd = count("embedding_length");
-    n_ff = count("feed_forward_length");
+    n_ff = count(name == "maple" ? "expert_feed_forward_length" : "feed_forward_length");
     n_head = count("attention.head_count");
     n_head_kv = count_or("attention.head_count_kv", n_head);
     head_dim = count_or("attention.key_length", n_embd / n_head);
@@ -112,7 +113,8 @@ void Architecture::read_rotation(const Gguf &file, const Faults &faults)
     if (divisors != nullptr && !faults.no_factors) factors = dense_vector(*divisors);
     if (!factors.empty() && factors.size() != n_rot / 2)
         throw Malformed("tensor '" + divisors->name + "' has the wrong size");
-    local_rotation.frequencies = rope_frequencies(n_rot, real("freq_base_swa", 10000.0), 1, {});
+    local_rotation.frequencies =
+        rope_frequencies(n_rot, real("freq_base_swa", name == "maple" ? base : 10000.0), 1, {});
     if (scaling != "yarn" || faults.no_yarn) {
         const double scale = scaling == "linear" ? 1 / real("scaling.factor", 1.0) : 1;
         rotation.frequencies = rope_frequencies(n_rot, base, scale, factors);
@@ -187,6 +189,25 @@ void Architecture::read_qwen35(const Gguf &file)
     if (!flags.empty() && flags.size() != all) throw Malformed("key '" + list + "' has the wrong length");
     for (std::size_t i = 0; i < n_layers; i++)
         recurrent.push_back(flags.empty() ? (i + 1) % interval != 0 : flags[i] != 0);
+}
+
+// Maple. A flag for each layer says whether it is local. The limit is 7 in files that do not have it.
+void Architecture::read_maple(const Gguf &file, const Faults &faults)
+{
+    const std::string limits = key("swiglu_clamp_exp"), flags = key("attention.sliding_window_pattern");
+    experts = static_cast<std::size_t>(file.integer(key("expert_count")));
+    experts_used = static_cast<std::size_t>(file.integer(key("expert_used_count")));
+    window = static_cast<std::size_t>(file.integer(key("attention.sliding_window")));
+    expert_limit = 7;
+    if (file.has(limits)) expert_limit = file.reals(limits).at(0);
+    if (experts == 0 || experts > 4096 || experts_used == 0 || experts_used > experts || window == 0)
+        throw Malformed("the numbers of experts, or the window");
+    for (const std::int64_t flag : file.integers(flags))
+        local.push_back(flag != 0);
+    if (local.size() != n_layers) throw Malformed("key '" + flags + "' has the wrong length");
+    rope_is_local = !faults.rope_global;
+    if (faults.window) window++;
+    if (faults.no_window) window = 1 << 24;
 }
 
 } // namespace ref

@@ -11,6 +11,8 @@
 //   minicpm                   as llama; embeddings, the halves of a layer and the logits are multiplied
 //   qwen35                    as qwen3, but most layers have the gated delta rule in place of attention (recurrent.cpp),
 //                             and the heads of the others have gates
+//   maple                     as qwen3, but only local layers rotate, and the others see all positions; a router chooses
+//                             some of many feed-forward parts for each token (experts.cpp)
 //
 // Any of them that has no inner norms may have a norm of the inputs of each linear layer (embedding models).
 #ifndef REFERENCE_ARCHITECTURE_HPP
@@ -49,7 +51,12 @@ struct Architecture {
     // qwen35: layers with the gated delta rule, their sizes
     std::vector<bool> recurrent;
     std::size_t taps = 0, state_dim = 0, key_heads = 0, value_heads = 0;
-    bool gated_heads = false; // attn_q has a gate after each head
+    // maple: experts of a layer and of a token, the limit of gate and up, which layers are local
+    std::size_t experts = 0, experts_used = 0;
+    double expert_limit = 0;
+    std::vector<bool> local;
+    bool rope_is_local = false; // only local layers rotate
+    bool gated_heads = false;   // attn_q has a gate after each head
     bool sub_norms = false, head_norms = false, post_norms = false, input_norms = false;
     bool always_tied = false;    // the head is the embedding even when there is another
     bool eight_bits = false;     // activations had eight bits in training, whatever the type of the weights
@@ -59,6 +66,7 @@ struct Architecture {
     Architecture(const Gguf &file, const Faults &faults);
     bool is_local(std::size_t layer) const
     {
+        if (!local.empty()) return local[layer];
         return window != 0 && (layer + 1) % period != 0;
     }
 
@@ -83,6 +91,7 @@ struct Architecture {
     void read_gemma(const Gguf &file, const Faults &faults);
     void read_minicpm(const Gguf &file, const Faults &faults);
     void read_qwen35(const Gguf &file);
+    void read_maple(const Gguf &file, const Faults &faults);
 };
 
 } // namespace ref

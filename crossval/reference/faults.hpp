@@ -51,6 +51,13 @@ struct Faults {
     bool gate_halves = false;   // the gates are the second half of attn_q
     bool rope_all = false;      // the whole head is rotated
     bool unordered_out = false; // the inputs of a transformed ssm_out are in the order of the heads
+    // of maple
+    bool unnormed_experts = false; // weights of experts are not divided by their sum
+    bool swap_weights = false;     // weights are in the order of their size, experts in that of their numbers
+    bool first_expert = false;     // one expert takes all of the weight
+    bool router_input = false;     // the router reads the residual stream without its norm
+    bool no_limit = false;         // gate and up have no limit
+    bool rope_global = false;      // all layers rotate
     HadamardFault hadamard;
     WeightFault weights;
 };

@@ -313,6 +313,17 @@ std::vector<std::int64_t> Gguf::integers(const std::string &key) const
     return out;
 }
 
+std::vector<double> Gguf::reals(const std::string &key) const
+{
+    std::vector<double> out;
+    for (const Value &v : array(key)) {
+        const auto *x = std::get_if<double>(&v);
+        if (x == nullptr) throw Malformed("key '" + key + "' is not an array of floating-point numbers");
+        out.push_back(*x);
+    }
+    return out;
+}
+
 std::vector<std::string> Gguf::texts(const std::string &key) const
 {
     std::vector<std::string> out;

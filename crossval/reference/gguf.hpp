@@ -69,6 +69,7 @@ class Gguf
     double real(const std::string &key, double otherwise) const;
     // Arrays. An empty one has no type, so it is an array of any.
     std::vector<std::int64_t> integers(const std::string &key) const;
+    std::vector<double> reals(const std::string &key) const;
     std::vector<std::string> texts(const std::string &key) const;
 
   private:

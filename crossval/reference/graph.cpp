@@ -185,12 +185,13 @@ Step Graph::rope_step(const std::string &norm, const std::string &output, const 
         if (weight.size() != d) throw Malformed("tensor '" + norm + ".weight' has the wrong size");
     }
     const std::size_t ahead = options_.faults.position && n_heads == arch_.n_head ? 1 : 0;
+    const bool rotated = local || !arch_.rope_is_local;
     const Rotation &rotation = local ? arch_.local_rotation : arch_.rotation;
     return {output,
             {input},
             n_heads * d,
             false,
-            [this, n_heads, d, weight, ahead, &rotation](const std::vector<const Table *> &in) {
+            [this, n_heads, d, weight, ahead, rotated, &rotation](const std::vector<const Table *> &in) {
                 Table y = *in[0];
                 if (y.cols != n_heads * d) { // each head has a gate
                     y = Table(in[0]->rows, n_heads * d);
@@ -206,6 +207,7 @@ Step Graph::rope_step(const std::string &norm, const std::string &output, const 
                         const Row normed = rmsnorm(Row(head, head + d), weight, arch_.eps);
                         std::copy(normed.begin(), normed.end(), head);
                     }
+                    if (!rotated) continue;
                     rope(head, rotation.frequencies, static_cast<double>(p + ahead), arch_.rope_style);
                     // Elements after the rotated ones keep their size.
                     for (std::size_t i = 0; i < 2 * rotation.frequencies.size(); i++)
@@ -390,7 +392,10 @@ std::vector<Step> Graph::layer_steps(std::size_t layer) const
         recurrent_half(steps, layer, x);
     else
         attention_half(steps, layer, x);
-    feed_forward_half(steps, layer);
+    if (arch_.experts > 0)
+        expert_half(steps, layer);
+    else
+        feed_forward_half(steps, layer);
     return steps;
 }
 

@@ -101,6 +101,7 @@ class Graph
   private:
     struct Linear;
     struct Recurrent;
+    struct Choice;
     Linear linear(const std::string &name, std::size_t n_out, std::size_t n_in) const;
     // factor: of the outputs, once more after the layer's own.
     Step linear_step(const std::string &tensor, const std::string &output, const std::string &input,
@@ -125,6 +126,13 @@ class Graph
     void run_head(const Recurrent &w, std::size_t head, const Table &c, const Table &h, Table &out) const;
     Row gate_heads(const Recurrent &w, const Row &o, const Row &z) const;
     void recurrent_half(std::vector<Step> &steps, std::size_t layer, const std::string &x) const;
+    // experts.cpp
+    Choice choose_experts(const Row &logits) const;
+    double expert_dot(const Matrix &w, std::size_t r, const Row &x) const;
+    Step router_step(const std::string &blk, const std::string &prefix) const;
+    Step expert_step(const std::string &blk, const std::string &prefix) const;
+    Step expert_sum_step(const std::string &blk, const std::string &prefix) const;
+    void expert_half(std::vector<Step> &steps, std::size_t layer) const;
     void feed_forward_half(std::vector<Step> &steps, std::size_t layer) const;
     // The name of the inputs of a linear layer: of their norm, which is appended, when the model has such norms.
     std::string normed_inputs(std::vector<Step> &steps, std::size_t layer, const std::string &part,

@@ -41,6 +41,8 @@ static const struct {
     [BN_AT_POST_ATTENTION_NORM] = {"post_attention_norm", BN_OP_NORM, {BN_AT_ATTN_O, NONE, NONE}},
     [BN_AT_ATTN_RES] = {"attn_res", BN_OP_SUM, {BN_AT_EMBD, BN_AT_POST_ATTENTION_NORM, NONE}},
     [BN_AT_FFN_NORM] = {"ffn_norm", BN_OP_NORM, {BN_AT_ATTN_RES, NONE, NONE}},
+    [BN_AT_ROUTER] = {"router", BN_OP_LINEAR, {BN_AT_FFN_NORM, NONE, NONE}},
+    [BN_AT_EXPERT_WEIGHTS] = {"expert_weights", BN_OP_ACT, {BN_AT_ROUTER, NONE, NONE}},
     [BN_AT_FFN_GATE_NORM_IN] = {"ffn_gate_norm_in", BN_OP_NORM, {BN_AT_FFN_NORM, NONE, NONE}},
     [BN_AT_GATE] = {"gate", BN_OP_LINEAR, {BN_AT_FFN_GATE_NORM_IN, NONE, NONE}},
     [BN_AT_FFN_UP_NORM_IN] = {"ffn_up_norm_in", BN_OP_NORM, {BN_AT_FFN_NORM, NONE, NONE}},

@@ -31,6 +31,8 @@ enum bn_op {
     BN_AT_POST_ATTENTION_NORM,
     BN_AT_ATTN_RES,
     BN_AT_FFN_NORM,
+    BN_AT_ROUTER, /* of layers with experts, which have neither of gate and up */
+    BN_AT_EXPERT_WEIGHTS,
     BN_AT_FFN_GATE_NORM_IN,
     BN_AT_GATE,
     BN_AT_FFN_UP_NORM_IN,
