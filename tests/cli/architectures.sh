@@ -34,7 +34,8 @@ replays() { "$bin/bn-verify-receipt" --replay -m "$1" "$tmp/receipt"; }
 inputs=(attn_q_norm_in attn_k_norm_in attn_v_norm_in attn_output_norm_in ffn_gate_norm_in ffn_up_norm_in ffn_down_norm_in)
 for kind in "gemma3:--format tq2_0 --window 8:post_attention_norm post_ffw_norm" "gemma3:--format i2_s --input-norms:${inputs[*]}" \
     "qwen3:--format i2_s --input-norms:${inputs[*]}" "qwen3:--format q2_0:attn_norm" "minicpm:--format tq2_0:attn_norm" \
-    "qwen35:--size quad --format q2_0:mix z conv attn_out" "qwen35:--size quad --format ptq1_0 --hadamard 64 --tied:mix z conv attn_out"; do
+    "qwen35:--size quad --format q2_0:mix z conv attn_out" "qwen35:--size quad --format ptq1_0 --hadamard 64 --tied:mix z conv attn_out" \
+    "maple:--size duo --format tq2_0:router expert_weights ffn_act down" "maple:--size quad --format q2_0:router expert_weights"; do
     IFS=: read -r arch options stages <<<"$kind"
     # shellcheck disable=SC2086 # words
     model=$(generate --size tiny --arch "$arch" $options)
@@ -44,6 +45,17 @@ for kind in "gemma3:--format tq2_0 --window 8:post_attention_norm post_ffw_norm"
     check "$arch $options: a receipt is written" receipt "$model"
     check "$arch $options: it replays" replays "$model"
 done
+
+# A pass of several tokens reads each expert once: no more than there are, no fewer than one token uses.
+model=$(generate --size duo --arch maple --format tq2_0)
+check "a receipt with experts is written" receipt "$model"
+check "it states them" grep -qE '"count": 6,' "$tmp/receipt"
+read_experts=$(sed -n 's/^ *"experts": \([0-9]*\),*$/\1/p' "$tmp/receipt")
+passes=$(sed -n '/"work": {/,/}/s/^ *"passes": \([0-9]*\),$/\1/p' "$tmp/receipt")
+tokens=$(sed -n '/"work": {/,/}/s/^ *"tokens": \([0-9]*\),$/\1/p' "$tmp/receipt")
+check "it counts the experts that were read" test "$read_experts" -ge $((2 * 2 * passes)) -a "$read_experts" -lt $((2 * 2 * tokens))
+sed "s/\"experts\": $read_experts/\"experts\": $((read_experts - 1))/" "$tmp/receipt" >"$tmp/fewer"
+says 1 "a receipt that counts one expert fewer is refused" 'bytes of the ternary kernels' "$bin/bn-verify-receipt" -m "$model" "$tmp/fewer"
 
 # The window and the layers that have it decide how much attention there is.
 model=$(generate --size tiny --arch gemma3 --format tq2_0 --window 8)

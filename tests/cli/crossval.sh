@@ -100,6 +100,14 @@ done
 fault gate-halves "$m" 'q_rope of layer 3'
 fault rope-all "$m" 'q_rope of layer 3'
 fault signs-after "$m" 'mix of layer 0'
+m=fixtures/duo-maple-tq2_0-v331-42.gguf
+fault router-input "$m" 'router of layer 0'
+fault unnormed-experts "$m" 'expert_weights of layer 0'
+fault swap-weights "$m" 'expert_weights of layer 0'
+fault first-expert "$m" 'expert_weights of layer 0'
+fault no-limit "$m" 'ffn_act of layer 0'
+fault no-window "$m" 'attn_out of layer 0'
+fault rope-global "$m" 'q_rope of layer 1'
 says 1 "a norm of inputs that was left out is named" 'its input attn_q_norm_in was not sent' \
     "$xval" ladder -q -m fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf --tokens $ids --ref 'oracle --fault no-input-norm'
 says 1 "a norm that was left out is named" 'its input attn_sub_norm was not sent' \

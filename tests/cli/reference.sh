@@ -173,6 +173,7 @@ faults fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf no-embd-scale no-de
 faults fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf no-input-norm one-input-norm
 faults fixtures/quad-qwen35-q2_0-v331-tied-42.gguf grouped-heads late-update no-key-root gate-halves rope-all no-head-norm
 faults fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf unordered-out no-hadamard no-signs signs-after no-inverse grouped-heads
+faults fixtures/duo-maple-tq2_0-v331-42.gguf router-input unnormed-experts swap-weights first-expert no-limit rope-global
 hybrid=fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf
 "$ref" logits -m $hybrid --tokens "$ids37" --all --kv f64 -o "$tmp/hybrid.f32"
 "$ref" logits -m "$(made --size quad --arch qwen35 --format f32 --hadamard 64)" --tokens "$ids37" --all --kv f64 -o "$tmp/plain.f32"
