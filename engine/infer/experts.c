@@ -171,11 +171,7 @@ static void project(const struct pass *p, enum bn_brick kind, const struct bn_li
         struct bn_grouped part =
             bn_grouped_part(&lin->grouped, at.expert * n_ff + at.from, at.expert * n_ff + at.to);
         const struct bn_act16 *act = gather(p, route, &at);
-        float *to = y + at.first * n_ff + at.from;
-        if (p->n == 1)
-            p->kernels->grouped_gemv(to, &part, act);
-        else
-            p->kernels->grouped_gemm(to, n_ff, &part, act, at.n);
+        multiply_grouped(p, &part, act, y + at.first * n_ff + at.from, n_ff, at.n);
         n_rows += part.rows;
         n_made += part.rows * at.n;
     }
@@ -239,10 +235,7 @@ static void sum_experts(const struct pass *p, const struct bn_linear *down, cons
         if (n == 0) continue;
         struct bn_grouped part = bn_grouped_part(&down->grouped, e * embd + from, e * embd + to);
         const struct bn_act16 *act = p->s->act16 + own + first;
-        if (p->n == 1)
-            p->kernels->grouped_gemv(made, &part, act);
-        else
-            p->kernels->grouped_gemm(made, width, &part, act, n);
+        multiply_grouped(p, &part, act, made, width, n);
         for (size_t i = 0; i < n; i++) {
             float *y = p->s->y + route->tokens[first + i] * embd + from, weight = route->weights[first + i];
             for (size_t r = 0; r < width; r++)

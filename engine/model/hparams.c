@@ -227,19 +227,33 @@ static bn_status read_local_layers(bn_hparams *hp, const struct bn_gguf *gguf, b
 /* What a file may say of the choice of experts that would be another computation. */
 static bn_status check_choice(const bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
-    uint32_t n_shared = 0, softmax = 1;
+    const struct {
+        const char *suffix;
+        uint32_t harmless;
+        const char *what;
+    } KEYS[] = {{"expert_shared_count", 0, "shared experts are"},
+                {"expert_gating_func", 1, "a choice by another function than softmax is"},
+                {"expert_group_count", 0, "groups of experts are"}};
     bool is_normed = true;
     char key[96];
-    BN_TRY(read_u32(gguf, hp->arch, "expert_shared_count", 0, 0, &n_shared, err));
-    BN_TRY(read_u32(gguf, hp->arch, "expert_gating_func", 1, 1, &softmax, err));
+    for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
+        uint32_t value = KEYS[i].harmless;
+        BN_TRY(read_u32(gguf, hp->arch, KEYS[i].suffix, 0, UINT32_MAX, &value, err));
+        if (value != KEYS[i].harmless)
+            return bn_fail_at(err, BN_ERR_UNSUPPORTED,
+                              key_offset(gguf, key_of(key, hp->arch, KEYS[i].suffix)), key,
+                              "%u: %s not supported", value, KEYS[i].what);
+    }
     bn_status status = bn_gguf_bool(gguf, key_of(key, hp->arch, "expert_weights_norm"), &is_normed, err);
     if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
     if (!is_normed)
         return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
                           "weights of experts that are not normalised are not supported");
-    if (hp->input_norms || hp->yarn.factor > 0.0f || hp->rope_scale != 1.0f)
-        return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, NULL, "%s with %s is not supported",
-                          hp->arch, hp->input_norms ? "norms of inputs" : "scaled positions");
+    if (hp->input_norms)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "norms of inputs are not supported in %s", hp->arch);
+    if (hp->yarn.factor > 0.0f || hp->rope_scale != 1.0f)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, key_of(key, hp->arch, "rope.scaling.factor"),
+                          "scaled positions are not supported in %s", hp->arch);
     return refuse_unless(hp, gguf, "expert_weights_scale", 1.0f, err);
 }
 

@@ -47,7 +47,7 @@ for kind in bitnet:tq2_0 bitnet:tq1_0 bitnet:f16 llama:tq2_0 llama:tq1_0 llama:f
 done
 # Seven layers, so that one of gemma3 is not local. Both programs compute F16 matrices in floats or nearly so.
 close=(--vocab "$vocab" --min-cosine 0.9999 --min-argmax 36 --max-abs 0.05)
-for kind in "deep:gemma3:" "deep:gemma3:--window 16" "deep:gemma3:--window 8 --period 3" "small:minicpm:" "small:minicpm:--long-rope" "deep:qwen3:--embedding f16" "quad:qwen35:--embedding f16"; do
+for kind in "deep:gemma3:" "deep:gemma3:--window 16" "deep:gemma3:--window 8 --period 3" "small:minicpm:" "small:minicpm:--long-rope" "deep:qwen3:--embedding f16" "quad:qwen35:--embedding f16" "quad:maple:"; do
     IFS=: read -r size arch options <<<"$kind"
     # shellcheck disable=SC2086 # words
     model=$("$bin/bn-fixtures" gen -q --size "$size" --vocab $vocab --arch "$arch" --format f16 $options -o "$tmp" | sed 's/^[0-9a-f]*  //')

@@ -19,6 +19,28 @@
 
 static bool long_rope; /* the next model has this kind of scaling */
 
+/* The keys that each maple model has, but one. */
+static const char *without;
+
+static void put_maple(struct bn_gguf_writer *w)
+{
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } KEYS[] = {{"maple.expert_count", 16},
+                {"maple.expert_used_count", 4},
+                {"maple.expert_feed_forward_length", 64},
+                {"maple.attention.sliding_window", 32}};
+    static const char PATTERN[] = "maple.attention.sliding_window_pattern";
+    for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++)
+        if (without == NULL || strcmp(without, KEYS[i].key) != 0)
+            bn_gguf_put_u32(w, KEYS[i].key, KEYS[i].value);
+    if (without != NULL && strcmp(without, PATTERN) == 0) return;
+    bn_gguf_put_array(w, PATTERN, BN_GGUF_BOOL, LAYERS);
+    for (uint32_t i = 0; i < LAYERS; i++)
+        bn_buf_putc(&w->kv, i % 5 != 3);
+}
+
 /* Reads the keys of a model of 4 heads with one key more. */
 static bn_status read_with(bn_hparams *hp, const char *arch, uint32_t head_dim, const char *suffix, float f32,
                            uint32_t u32, bn_error *err)
@@ -46,6 +68,7 @@ static bn_status read_with(bn_hparams *hp, const char *arch, uint32_t head_dim, 
     bn_gguf_put_u32(&w, key, head_dim);
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
     bn_gguf_put_f32(&w, key, 1e-6f);
+    if (strcmp(arch, "maple") == 0) put_maple(&w);
     snprintf(key, sizeof key, "%s.rope.scaling.type", arch);
     if (long_rope) bn_gguf_put_str(&w, key, "longrope", 8);
     snprintf(key, sizeof key, "%s.%s", arch, suffix != NULL ? suffix : "");
@@ -98,6 +121,59 @@ static void gemma3_keys(void **state)
     assert_int_equal(read_with(&hp, "gemma3", 64, "final_logit_softcapping", 30, 0, &err),
                      BN_ERR_UNSUPPORTED);
     assert_string_equal(err.where, "gemma3.final_logit_softcapping");
+}
+
+static void maple_keys(void **state)
+{
+    static const char *const REQUIRED[] = {
+        "maple.expert_count", "maple.expert_used_count", "maple.expert_feed_forward_length",
+        "maple.attention.sliding_window", "maple.attention.sliding_window_pattern"};
+    static const struct {
+        const char *suffix;
+        uint32_t u32;
+        float f32;
+    } OTHERS[] = {{"expert_shared_count", 1, 0},
+                  {"expert_gating_func", 2, 0},
+                  {"expert_group_count", 2, 0},
+                  {"expert_weights_scale", 0, 2.5f},
+                  {"rope.scaling.factor", 0, 4}};
+    bn_hparams hp;
+    bn_error err = {0};
+    (void)state;
+    assert_int_equal(read_with(&hp, "maple", 64, "rope.dimension_count", 0, 32, &err), BN_OK);
+    assert_int_equal(hp.experts.n, 16);
+    assert_int_equal(hp.experts.n_used, 4);
+    assert_int_equal(hp.n_ff, 64); /* of an expert, not feed_forward_length */
+    assert_int_equal(hp.n_rot, 32);
+    near(hp.experts.limit, 7);
+    assert_true(hp.head_norms && hp.rope_is_local && !hp.sub_norms);
+    for (uint32_t i = 0; i < hp.n_layer; i++)
+        assert_int_equal(bn_hparams_is_local(&hp, i), i % 5 != 3);
+    assert_int_equal(bn_hparams_n_local(&hp), LAYERS - 2);
+    assert_int_equal(bn_hparams_n_rotated(&hp), LAYERS - 2);
+    assert_int_equal(bn_hparams_hidden(&hp), 4 * 64);
+    near(hp.local_rope_base, hp.rope_base);
+    assert_int_equal(read_with(&hp, "maple", 64, "rope.freq_base_swa", 500, 0, &err), BN_OK);
+    near(hp.local_rope_base, 500);
+    assert_int_equal(read_with(&hp, "maple", 64, "rope.dimension_count_swa", 0, 48, &err), BN_OK);
+    assert_int_equal(hp.n_rot, 48);
+    assert_int_equal(read_with(&hp, "maple", 64, "swiglu_clamp_exp", 3, 0, &err), BN_OK);
+    near(hp.experts.limit, 3);
+    assert_int_equal(read_with(&hp, "maple", 64, "swiglu_clamp_exp", 0, 0, &err), BN_OK);
+    assert_true(isinf(hp.experts.limit));
+    for (size_t i = 0; i < BN_ARRAY_LEN(OTHERS); i++) {
+        err = (bn_error){0};
+        assert_int_equal(read_with(&hp, "maple", 64, OTHERS[i].suffix, OTHERS[i].f32, OTHERS[i].u32, &err),
+                         BN_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.where, OTHERS[i].suffix));
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(REQUIRED); i++) {
+        without = REQUIRED[i];
+        err = (bn_error){0};
+        assert_int_equal(read_with(&hp, "maple", 64, NULL, 0, 0, &err), BN_ERR_FORMAT);
+        assert_string_equal(err.where, REQUIRED[i]);
+    }
+    without = NULL;
 }
 
 static void minicpm_keys(void **state)
@@ -343,6 +419,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gemma3_keys),
         cmocka_unit_test(minicpm_keys),
+        cmocka_unit_test(maple_keys),
         cmocka_unit_test(long_rope_keys),
         cmocka_unit_test(pooling_keys),
         cmocka_unit_test(k_rows),
