@@ -171,17 +171,25 @@ static void project(const struct pass *p, enum bn_brick kind, const struct bn_li
         struct bn_grouped part =
             bn_grouped_part(&lin->grouped, at.expert * n_ff + at.from, at.expert * n_ff + at.to);
         const struct bn_act16 *act = gather(p, route, &at);
-        multiply_grouped(p, &part, act, y + at.first * n_ff + at.from, n_ff, at.n);
+        bn_multiply_grouped(p, &part, act, y + at.first * n_ff + at.from, n_ff, at.n);
         n_rows += part.rows;
         n_made += part.rows * at.n;
     }
     stage_end(p, brick, slot, n_rows * lin->w.row_bytes, shape(n_made, lin->k, 1));
 }
 
+static void limit_both(float *gate, float *up, size_t n, float limit)
+{
+    for (size_t i = 0; i < n; i++) {
+        gate[i] = gate[i] > limit ? limit : gate[i];
+        up[i] = up[i] > limit ? limit : up[i];
+        up[i] = up[i] < -limit ? -limit : up[i];
+    }
+}
+
 static void activate(const struct pass *p, const struct bn_route *route)
 {
     size_t n_ff = p->m->hp.n_ff, n_made = 0;
-    float limit = p->m->hp.experts.limit;
     struct walk walk = begin_walk(p, route);
     struct piece at;
     struct bn_brick_timer brick = stage_begin(p, BN_BRICK_ACTIVATION);
@@ -189,11 +197,7 @@ static void activate(const struct pass *p, const struct bn_route *route)
         for (size_t i = at.first; i < at.first + at.n; i++) {
             float *gate = p->s->gate + i * n_ff + at.from, *up = p->s->up + i * n_ff + at.from;
             size_t n = at.to - at.from;
-            for (size_t r = 0; r < n; r++) {
-                gate[r] = gate[r] > limit ? limit : gate[r];
-                up[r] = up[r] > limit ? limit : up[r];
-                up[r] = up[r] < -limit ? -limit : up[r];
-            }
+            limit_both(gate, up, n, p->m->hp.experts.limit);
             p->kernels->silu_mul(gate, gate, up, n);
             n_made += n;
         }
@@ -218,6 +222,13 @@ static void quantize_pairs(const struct pass *p, const struct bn_linear *down)
     if (p->n > 1) meet(p);
 }
 
+/* y += weight x, with a rounding for the product and one for the sum. */
+static void add_weighted(float *y, const float *x, float weight, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] + weight * x[i];
+}
+
 /* y = the weighted sum of what the experts of each token make, for this thread's rows. */
 static void sum_experts(const struct pass *p, const struct bn_linear *down, const struct bn_route *route)
 {
@@ -235,11 +246,10 @@ static void sum_experts(const struct pass *p, const struct bn_linear *down, cons
         if (n == 0) continue;
         struct bn_grouped part = bn_grouped_part(&down->grouped, e * embd + from, e * embd + to);
         const struct bn_act16 *act = p->s->act16 + own + first;
-        multiply_grouped(p, &part, act, made, width, n);
+        bn_multiply_grouped(p, &part, act, made, width, n);
         for (size_t i = 0; i < n; i++) {
             float *y = p->s->y + route->tokens[first + i] * embd + from, weight = route->weights[first + i];
-            for (size_t r = 0; r < width; r++)
-                y[r] = y[r] + weight * made[i * width + r];
+            add_weighted(y, made + i * width, weight, width);
         }
         n_rows += width;
         n_made += width * n;

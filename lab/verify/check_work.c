@@ -182,7 +182,7 @@ bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
     static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV,
                                            BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM};
     struct bn_effort e = {0};
-    uint64_t bytes;
+    uint64_t bytes = 0;
     if (!bn_effort_read(in, &e, out) || !ternary_bytes(in, &e, &bytes, out)) return false;
     const struct bn_shape *s = &e.shape;
     struct bn_receipt_work done = bn_receipt_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
