@@ -263,6 +263,13 @@ static uint64_t all_weights(const struct bn_model *m)
     return m->ternary_weights + n_unused * 3 * hp->n_ff * hp->n_embd * hp->n_layer;
 }
 
+/* Ternary weights, the head, and the routers of experts. */
+static uint64_t token_bytes(const struct bn_model *m)
+{
+    uint64_t routers = (uint64_t)m->hp.experts.n * m->hp.n_embd * m->hp.n_layer * sizeof(float);
+    return m->ternary_bytes + m->head_bytes + routers;
+}
+
 static void put_model(const struct bn_model *m, bn_json *doc)
 {
     const bn_hparams *hp = &m->hp;
@@ -298,7 +305,7 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     char activations[BN_ACTIVATIONS_BYTES];
     bn_json_put_string(model, "activations", bn_model_activations(m, activations));
     bn_json_put_u64(model, "ternary_weights", all_weights(m));
-    bn_json_put_u64(model, "bytes_per_token", m->ternary_bytes + m->head_bytes);
+    bn_json_put_u64(model, "bytes_per_token", token_bytes(m));
 }
 
 static void print_model(const struct bn_model *m)
@@ -312,8 +319,7 @@ static void print_model(const struct bn_model *m)
            hp->sub_norms    ? "sub-norms"
            : hp->head_norms ? "norms of heads"
                             : "no sub-norms",
-           hp->tied_head ? "tied" : "own", (double)all_weights(m) / 1e6,
-           (double)(m->ternary_bytes + m->head_bytes) / 1e6);
+           hp->tied_head ? "tied" : "own", (double)all_weights(m) / 1e6, (double)token_bytes(m) / 1e6);
     char activations[BN_ACTIVATIONS_BYTES];
     printf("activations %s", bn_model_activations(m, activations));
     if (hp->yarn.factor > 0.0f) printf(", context extended %g-fold by YaRN", (double)hp->yarn.factor);
