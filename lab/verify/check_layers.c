@@ -110,6 +110,28 @@ static bool updates_agree(const struct bn_rules_input *in, const struct bn_effor
     return bn_rule_fail(out, "delta: %llu bytes for %llu passes", (ull)delta.bytes, (ull)passes);
 }
 
+/* Ranks have whole KV heads, and exchange four rows in each layer of each pass: those of attention, of its output, of the
+ * activation, of the down projection. */
+static bool ranks_agree(const struct bn_rules_input *in, const struct bn_effort *e,
+                        struct bn_rule_result *out)
+{
+    const struct bn_shape *s = &e->shape;
+    uint64_t count, exchanges, bytes, row = s->n_head * s->head_dim + 2 * s->n_embd + s->n_ff;
+    if (bn_json_path(in->receipt->predicate, "measurement.ranks") == NULL) return true;
+    if (!bn_rule_u64(in, "measurement.ranks.count", &count, out) ||
+        !bn_rule_u64(in, "measurement.ranks.exchanges", &exchanges, out) ||
+        !bn_rule_u64(in, "measurement.ranks.bytes", &bytes, out))
+        return false;
+    if (count == 0 || count > s->n_head_kv || s->recurrence.layers > 0)
+        return bn_rule_fail(out, "%llu KV heads cannot be divided among %llu ranks", (ull)s->n_head_kv,
+                            (ull)count);
+    if (exchanges >= bn_times(e->work.passes, 4 * s->n_layer) &&
+        bytes >= bn_times(bn_times(e->work.tokens, s->n_layer), row * sizeof(float)))
+        return true;
+    return bn_rule_fail(out, "%llu bytes in %llu exchanges are too few for ranks", (ull)bytes,
+                        (ull)exchanges);
+}
+
 bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
@@ -165,7 +187,8 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     if (!bn_agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops,
                    bn_plus(bn_attended(&e), routed), out))
         return false;
-    if (!embedding_agrees(in, &e, out) || !updates_agree(in, &e, out)) return false;
+    if (!embedding_agrees(in, &e, out) || !updates_agree(in, &e, out) || !ranks_agree(in, &e, out))
+        return false;
     if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
         return bn_rule_fail(
             out,
