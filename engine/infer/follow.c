@@ -323,7 +323,9 @@ static bn_status obey(struct follower *f, const struct bn_order *order)
         bn_model_repack(f->m);
         return BN_OK;
     case BN_ORDER_DIGEST: /* the first rank reports a difference */
-        return bn_model_digest(f->m, hex, NULL) != BN_ERR_NETWORK ? BN_OK : bn_fail(f->err, BN_ERR_NETWORK, "no digests");
+        return bn_model_digest(f->m, hex, NULL) != BN_ERR_NETWORK
+                   ? BN_OK
+                   : bn_fail(f->err, BN_ERR_NETWORK, "no digests");
     default:
         return impossible(f);
     }

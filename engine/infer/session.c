@@ -77,7 +77,7 @@ static void lay_out_experts(struct bn_session *s, struct arena *a, size_t n_rows
 /* The link to other ranks is at the arena's end while that is counted. */
 static void lay_out_link(struct bn_session *s, struct arena *a, size_t widest)
 {
-    struct bn_link scratch;
+    struct bn_link scratch = {0};
     size_t n_ranks = s->model->ranks->count;
     take(a, &s->link, 1, 1, sizeof *s->link);
     struct bn_link *link = a->base != NULL ? s->link : &scratch;
