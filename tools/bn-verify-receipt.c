@@ -9,7 +9,7 @@
 
 static const struct bn_option RECEIPT[] = {
     BN_OPTION("path", "the receipt, when no operand names it", .arg = "FILE", .group = "Receipt",
-              .preset = "ci/inference.json", BN_TO_TEXT(struct bn_verify_options, path)),
+              .rare = true, .preset = "ci/inference.json", BN_TO_TEXT(struct bn_verify_options, path)),
     BN_OPTION("diff", "compare with another receipt; both must verify", .arg = "OTHER", .group = "Receipt",
               BN_TO_TEXT(struct bn_verify_options, other)),
     {0},
@@ -45,8 +45,8 @@ static const struct bn_option DEMANDS[] = {
               BN_TO_BOOL(struct bn_verify_options, require_quantized_kernels)),
     BN_OPTION("validate-performance", "check the speed against this machine's bandwidth", .rare = true,
               .group = "Demands", BN_TO_BOOL(struct bn_verify_options, validate_performance)),
-    BN_OPTION("max-age", "refuse older receipts, e.g. 90s, 15m, 36h, 7d", .arg = "DUR", .group = "Demands",
-              BN_TO_SECONDS(struct bn_verify_options, max_age_s)),
+    BN_OPTION("max-age", "refuse older receipts, e.g. 90s, 15m, 36h, 7d", .arg = "DUR", .rare = true,
+              .group = "Demands", BN_TO_SECONDS(struct bn_verify_options, max_age_s)),
     BN_OPTION("allow-corrections", "accept corrected weights; with --policy only as option", .rare = true,
               .group = "Demands", .env = "BITNET_ALLOW_CORRECTIONS",
               BN_TO_BOOL(struct bn_verify_options, allow_corrections)),
@@ -97,7 +97,7 @@ static const struct bn_command COMMANDS[] = {
              "--validate-performance compares the bytes per second with what this machine's memory delivers; "
              "on a busy machine it may be undecided (exit 9).",
      .synopsis = "[FILE] [--policy FILE] [--public-key FILE] [--model FILE] [--replay]\nFILE --diff OTHER\n"
-                 "--batch DIR-OR-LIST [--replay] [--junit FILE] [--json]",
+                 "--batch DIR-OR-LIST [--replay] [--json]",
      .options = {RECEIPT, BATCH, SIGNATURE, DEMANDS, REPLAY},
      .json = true,
      .max_operands = 1,

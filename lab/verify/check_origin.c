@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rules about the origin of a receipt, and about its replay.
+ * Rules about the origin of a receipt, about parity with references, and about its replay.
  */
 #include "lab/verify/checks.h"
+
+typedef unsigned long long ull;
 
 bool bn_check_model_allowed(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -77,8 +79,100 @@ bool bn_check_git(const struct bn_rules_input *in, struct bn_rule_result *out)
         return bn_rule_fail(out, "it was not run in a committed tree");
     if (!known) return bn_rule_pass(out, "no repository");
     return bn_rule_pass(out, "commit %.12s, %llu changed files", commit == NULL ? "none" : commit,
-                        (unsigned long long)n_changed);
+                        (ull)n_changed);
 }
+
+/* ---- parity ----
+ *
+ * The comparison with reference engines that bn-crossval puts into a receipt. In a statement it must say what was
+ * compared, and that this was the receipt's model and prompt. In a bare predicate of another tool there is only a
+ * status. */
+
+/* Every rung passed, or was skipped by a reference that cannot do it. */
+static bool rungs_agree(const bn_json *reference)
+{
+    const bn_json *rungs = bn_json_get(reference, "rungs");
+    const char *state = NULL;
+    for (const bn_json *r = bn_json_first(rungs); r != NULL; r = bn_json_next(r))
+        if (!bn_json_string(r, &state) || (strcmp(state, "pass") != 0 && strcmp(state, "skip") != 0))
+            return false;
+    return bn_json_kind(rungs) == BN_JSON_OBJECT;
+}
+
+/* Each reference agreed, and together they compared as many values as are claimed. */
+static bool references_agree(const bn_json *parity, struct bn_rule_result *out)
+{
+    const bn_json *list = bn_json_get(parity, "references");
+    const char *result = NULL, *name = NULL;
+    uint64_t compared = 0, sum = 0, of_one = 0;
+    char quoted[80];
+    for (const bn_json *r = bn_json_first(list); r != NULL; r = bn_json_next(r)) {
+        if (!bn_json_string(bn_json_get(r, "result"), &result) || strcmp(result, "agree") != 0)
+            return bn_rule_fail(out, "parity is ok, and a reference's result is \"%s\"",
+                                bn_rule_quote(quoted, result == NULL ? "?" : result));
+        if (!bn_json_string(bn_json_get(r, "name"), &name) || !rungs_agree(r) ||
+            !bn_json_u64(bn_json_get(r, "compared"), &of_one) || of_one == 0 || !bn_add_ok(sum, of_one, &sum))
+            return bn_rule_fail(
+                out, "a reference of parity without a name, a count of values, or rungs that passed");
+    }
+    if (bn_json_u64(bn_json_get(parity, "compared"), &compared) && compared > 0 && compared == sum)
+        return true;
+    return bn_rule_fail(out, "parity is ok, and %llu values were compared, %llu by its references",
+                        (ull)compared, (ull)sum);
+}
+
+/* A digest of the block next to the receipt's own. */
+static bool same_digest(const struct bn_rules_input *in, const bn_json *parity, const char *name,
+                        const char *path, const char *what, struct bn_rule_result *out)
+{
+    const char *compared = NULL, *own = NULL;
+    if (!bn_rule_digest(in, path, &own, out)) return false;
+    if (bn_json_string(bn_json_get(parity, name), &compared) && strcmp(compared, own) == 0) return true;
+    return bn_rule_fail(
+        out, compared == NULL ? "parity.%s is missing" : "parity.%s is not that of this receipt: %s", name,
+        what);
+}
+
+static bool comparison_holds(const struct bn_rules_input *in, const bn_json *parity,
+                             struct bn_rule_result *out)
+{
+    const char *thresholds = NULL;
+    uint64_t tokens = 0, prompt = 0;
+    if (!bn_json_text_is(parity, "schema", "bn.parity/1"))
+        return bn_rule_fail(out, "parity is ok, and does not say what was compared (schema bn.parity/1)");
+    if (!references_agree(parity, out)) return false;
+    if (!same_digest(in, parity, "model_sha256", "model.sha256", "another model was compared", out) ||
+        !same_digest(in, parity, "prompt_ids_sha256", "request.prompt_ids_sha256",
+                     "another prompt was compared", out))
+        return false;
+    if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return false;
+    bool counted = bn_json_u64(bn_json_get(parity, "tokens"), &tokens) && tokens == prompt;
+    bool limited =
+        bn_json_string(bn_json_get(parity, "thresholds_sha256"), &thresholds) && bn_is_sha256(thresholds);
+    if (!counted)
+        return bn_rule_fail(out, "parity is of %llu tokens, the prompt has %llu", (ull)tokens, (ull)prompt);
+    return limited || bn_rule_fail(out, "parity.thresholds_sha256 is not a digest");
+}
+
+bool bn_check_parity(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const char *status = NULL;
+    char quoted[80];
+    const bn_json *parity = bn_json_get(in->receipt->predicate, "parity");
+    bool bare = in->receipt->statement == NULL;
+    if (parity == NULL || bn_json_kind(parity) == BN_JSON_NULL)
+        return bn_rule_skip(out, "parity is not claimed");
+    if (!bn_json_string(bn_json_get(parity, "status"), &status))
+        return bn_rule_fail(out, "parity has no status");
+    if (strcmp(status, "ok") != 0 &&
+        !(bare && (strcmp(status, "rust_only") == 0 || strcmp(status, "warn") == 0)))
+        return bn_rule_fail(out, "parity is \"%s\"", bn_rule_quote(quoted, status));
+    if (bare) return bn_rule_pass(out, "%s, as another tool says", status);
+    return comparison_holds(in, parity, out) && bn_rule_pass(out, "%s with %zu references", status,
+                                                             bn_json_size(bn_json_get(parity, "references")));
+}
+
+/* ---- replay ---- */
 
 bool bn_check_replay(const struct bn_rules_input *in, struct bn_rule_result *out)
 {

@@ -34,8 +34,8 @@ struct bn_verify_pipeline {
 
 const char *bn_verify_outcome_name(enum bn_verify_outcome outcome)
 {
-    static const char *const NAMES[BN_OUTCOME_COUNT] = {"verified", "refused", "undecided", "error"};
-    return (unsigned)outcome < BN_OUTCOME_COUNT ? NAMES[outcome] : "?";
+    static const char *const NAMES[BN_BATCH_COUNT] = {"verified", "refused", "undecided", "error"};
+    return (unsigned)outcome < BN_BATCH_COUNT ? NAMES[outcome] : "?";
 }
 
 bn_status bn_verify_pipeline_open(struct bn_verify_pipeline **out, struct bn_verify *v, bn_error *err)
@@ -83,9 +83,9 @@ void bn_verify_pipeline_close(struct bn_verify_pipeline *p)
 
 static enum bn_verify_outcome outcome_of(const struct bn_rules_report *report)
 {
-    return report->verified       ? BN_OUTCOME_VERIFIED
-           : report->n_failed > 0 ? BN_OUTCOME_REFUSED
-                                  : BN_OUTCOME_UNDECIDED;
+    return report->verified       ? BN_BATCH_VERIFIED
+           : report->n_failed > 0 ? BN_BATCH_REFUSED
+                                  : BN_BATCH_UNDECIDED;
 }
 
 /* The rules have run for the last time. */
@@ -117,7 +117,7 @@ static void conclude(struct job *job)
 static void conclude_error(struct job *job, const bn_error *why)
 {
     struct bn_verify_result *r = &job->result;
-    r->outcome = BN_OUTCOME_ERROR;
+    r->outcome = BN_BATCH_ERROR;
     r->exit_code = (int)bn_status_exit(why->code);
     snprintf(r->level, sizeof r->level, "none");
     if (why->offset == BN_NO_OFFSET || why->offset == 0)
