@@ -606,7 +606,7 @@ typedef struct bn_draft_options {
     bn_session *session;
     uint32_t most; /* longest draft, at most 64; 0: 16 */
     bool always;   /* for tests: draft even while drafts are measured to cost more time than they save */
-    const int32_t *given; /* BN_DRAFT_GIVEN: all tokens of the answer; borrowed. Several such generations share passes */
+    const int32_t *given; /* BN_DRAFT_GIVEN: the answer; borrowed. Several such generations share passes */
     size_t n_given;
 } bn_draft_options;
 

@@ -136,6 +136,12 @@ status 0 'two models are known by their digests' "$verify" --batch <(printf '%s\
 status 0 'also for one receipt' "$verify" "$all/other.json" --replay -m "$model" -m flipped.gguf
 status 3 'a model that is not there ends the batch' "$verify" --batch "$all" -m nothing.gguf
 
+# A model with recurrent layers cannot take back a token: its replays have no drafts.
+recurrent=$("$bin/bn-fixtures" gen --size quad --arch qwen35 --format q2_0 -o recurrent | awk '{print $2}')
+for i in 1 2 3 4 5; do echo "{\"tokens\": [5, 6, $i], \"n_predict\": 12, \"temperature\": 0.7, \"seed\": $i}"; done >in
+"$bin/bn-run" -q -m "$recurrent" --batch-file in --receipts recurrent/receipts >out
+says 0 'a model with recurrent layers' '^5 receipts: 5 verified' "$verify" --batch recurrent/receipts --replay --sequences 3 -m "$recurrent"
+
 # ---- lists and lines ----
 
 status 0 'a list of paths' "$verify" --batch <(find "$all/a" -name '*.json') --replay
