@@ -123,12 +123,12 @@ static bn_status add_result(struct job *job, const struct bn_train_shape *shape,
     r->n = o->warmup + o->reps;
     r->samples = bn_alloc(r->n, sizeof *r->samples);
     if (r->samples == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < job->n && r->like == NULL; i++) {
+    for (size_t i = 0; i < job->n; i++) {
         const struct bn_train_result *other = &job->list[i];
         if (other->context != context || other->batch != batch || !same_shape(&other->shape, shape)) continue;
         if (other->n_threads == threads)
             return bn_fail(err, BN_ERR_ARG, "the test '%s' is a duplicate", r->name);
-        r->like = other;
+        if (r->like == NULL) r->like = other;
     }
     job->n++;
     return BN_OK;
