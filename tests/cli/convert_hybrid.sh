@@ -58,6 +58,10 @@ folder $plain
 sed -i 's/"qwen3_5_text"/"qwen3_5_moe_text"/' "$tmp/folder/config.json"
 says 9 "experts are refused" "model_type 'qwen3_5_moe_text'" "$convert" "$tmp/folder" --to q2_0 --dry-run
 
+folder $plain
+sed -i 's/"model_type": "qwen3_5", "text_config"/"model_type": "prism_hadamard_qwen35", "text_config"/' "$tmp/folder/config.json"
+says 9 "and so are rotated models of MLX" "model_type 'prism_hadamard_qwen35'" "$convert" "$tmp/folder" --to q2_0 --dry-run
+
 # Rotated weights: hadamard_packing.json becomes keys, out_proj keeps its order.
 for changes in '' text; do
     # shellcheck disable=SC2086 # words

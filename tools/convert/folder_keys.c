@@ -217,7 +217,8 @@ bn_status bn_cv_folder_config(struct bn_cv_folder *f, bn_error *err)
 {
     size_t input;
     const bn_json *part = bn_json_get(f->root, "text_config");
-    f->config = part != NULL && bn_json_kind(part) == BN_JSON_OBJECT ? part : f->root;
+    bool sees = bn_json_text_is(f->root, "model_type", "qwen3_5") && bn_json_kind(part) == BN_JSON_OBJECT;
+    f->config = sees ? part : f->root;
     BN_TRY(find_arch(f, err));
     f->norm_shift = f->arch->norm_shift;
     BN_TRY(read_sizes(f, err));
