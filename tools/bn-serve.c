@@ -24,6 +24,8 @@ static const struct bn_option OPTIONS[] = {
     BN_OPTION("template", "chat template; auto: the model's own", .rare = true,
               .arg = "auto|instruct|llama3-chat|bitnet|chatml|qwen3|qwen35|falcon3", .group = "Model",
               .preset = "auto", BN_TO_TEXT(struct bn_serve_options, template_name)),
+    BN_OPTION("think", "think before answering; auto: the template's default", .arg = "auto|on|off",
+              .group = "Model", .preset = "auto", .rare = true, BN_TO_CHOICE(struct bn_serve_options, think)),
     BN_OPTION_THREADS_TO(struct bn_serve_options, n_threads),
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
@@ -122,6 +124,7 @@ static bn_status choose_template(struct bn_server *s, bn_error *err)
     size_t n_ids;
     (void)bn_template_from_name(s->o->template_name, &s->tmpl);
     s->tmpl = bn_template_resolve(s->tmpl, s->tok);
+    BN_TRY(bn_cli_set_thinking(&s->tmpl, s->o->think, err));
     if (s->tmpl == BN_TEMPLATE_RAW) return BN_OK;
     bn_status status = bn_template_encode(s->tmpl, s->tok, &hello, 1, &ids, &n_ids, err);
     bn_free(ids);

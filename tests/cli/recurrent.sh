@@ -63,7 +63,7 @@ run --system "$text $text" -p 'two three' -n 4 --receipt "$tmp/r2" "${none[@]}"
 check 'with the same chain' same_chain "$tmp/r1" "$tmp/r2"
 check 'and its receipt replays' replays "$tmp/r1"
 run --system "$text $text" -p 'one' -n 4 --prompt-cache "$tmp/other" "${none[@]}"
-check 'without snapshots nothing is saved, which is no error' test ! -e "$tmp/other"
+check 'without snapshots no file is made' test ! -e "$tmp/other"
 
 # ---- batches ----
 
@@ -116,7 +116,11 @@ for kind in with without; do
         reused >>"$tmp/$kind.reused"
     done
 done
+start --think off --receipts "$tmp/served"
+check 'a server can be told not to think' turn 2
+check 'its receipt has the choice' grep -rq '"qwen35-no-think"' "$tmp/served"
 stop_server
+says 2 'but a template that cannot think is refused' 'has no thinking' "$bin/bn-serve" --port 0 --think on
 check 'the answers are the same' cmp "$tmp/with.chains" "$tmp/without.chains"
 check 'each turn reuses the one before' equal "$(awk 'NR > 1 && $1 > 40' "$tmp/with.reused" | wc -l)" 3
 check 'without snapshots none does' equal "$(awk '$1 > 0' "$tmp/without.reused" | wc -l)" 0

@@ -79,6 +79,16 @@ bn_status bn_cli_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_e
     return BN_ERR_UNSUPPORTED;
 }
 
+bn_status bn_cli_set_thinking(bn_template *tmpl, enum bn_cli_think think, bn_error *err)
+{
+    if (think == BN_CLI_THINK_AUTO) return BN_OK;
+    *tmpl = bn_template_set_thinking(*tmpl, think == BN_CLI_THINK_ON);
+    if (think == BN_CLI_THINK_OFF || bn_template_thinking(*tmpl) == BN_THINKING_ON) return BN_OK;
+    bn_fail(err, BN_ERR_ARG, "--think on: the template %s has no thinking", bn_template_name(*tmpl));
+    bn_error_hint(err, "the templates qwen3 and qwen35 have it; --template selects one");
+    return BN_ERR_ARG;
+}
+
 const char *bn_cli_s(uint64_t n)
 {
     return n == 1 ? "" : "s";

@@ -20,6 +20,11 @@ BN_MUST_CHECK bn_status bn_cli_text_check(struct bn_args *args, const struct bn_
 /* The vocabulary of a model; an error with advice when its file has none. */
 BN_MUST_CHECK bn_status bn_cli_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_error *err);
 
+/* --think. */
+enum bn_cli_think { BN_CLI_THINK_AUTO, BN_CLI_THINK_ON, BN_CLI_THINK_OFF };
+/* The form of the template that thinks, or does not. BN_ERR_ARG when thinking is asked of a template that has none. */
+BN_MUST_CHECK bn_status bn_cli_set_thinking(bn_template *tmpl, enum bn_cli_think think, bn_error *err);
+
 /* "s" for every number but 1. */
 const char *bn_cli_s(uint64_t n);
 

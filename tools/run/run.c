@@ -120,12 +120,7 @@ bn_status bn_run_template(bn_template *out, const struct bn_args *args, const bn
     const struct bn_run_options *o = args->fields;
     (void)bn_template_from_name(o->template_name, out);
     *out = bn_template_resolve(*out, tok);
-    if (o->think == BN_RUN_THINK_AUTO) return BN_OK;
-    *out = bn_template_set_thinking(*out, o->think == BN_RUN_THINK_ON);
-    if (o->think == BN_RUN_THINK_OFF || bn_template_thinking(*out) == BN_THINKING_ON) return BN_OK;
-    bn_fail(err, BN_ERR_ARG, "--think on: the template %s has no thinking", bn_template_name(*out));
-    bn_error_hint(err, "the templates qwen3 and qwen35 have it; --template selects one");
-    return BN_ERR_ARG;
+    return bn_cli_set_thinking(out, o->think, err);
 }
 
 size_t bn_run_messages(bn_message messages[2], const struct bn_args *args, const struct bn_run_prompt *prompt)
@@ -156,7 +151,7 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
     const struct bn_run_options *o = args->fields;
     *prompt = (struct bn_run_prompt){.tmpl = BN_TEMPLATE_RAW};
     if (o->tokens.n > 0) {
-        bool wrapped = o->system != NULL || o->think != BN_RUN_THINK_AUTO ||
+        bool wrapped = o->system != NULL || o->think != BN_CLI_THINK_AUTO ||
                        (o->template_name != NULL && bn_args_given(args, &o->template_name));
         if (args->prompt != NULL || args->file != NULL || args->n_operands > 0 || wrapped)
             return bn_fail(err, BN_ERR_ARG,

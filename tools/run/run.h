@@ -13,10 +13,9 @@
 #include "stamp/profiler.h"
 #include "tools/cli/live/live.h"
 #include "tools/cli/options.h"
+#include "tools/cli/text.h"
 
 #define BN_RUN_MAX_TEXT_BYTES (1u << 30) /* of a prompt or text file */
-
-enum bn_run_think { BN_RUN_THINK_AUTO, BN_RUN_THINK_ON, BN_RUN_THINK_OFF };
 
 /* The options of all commands; each has some of them. */
 struct bn_run_options {
@@ -30,7 +29,7 @@ struct bn_run_options {
     uint32_t draft_max; /* 0: not given */
     bool draft_always;
     const char *system, *template_name;
-    enum bn_run_think think;
+    enum bn_cli_think think;
     struct bn_id_list tokens;
     uint32_t n_predict; /* UINT32_MAX: no limit; 0 (chat): not given */
     bn_sampler_options sampling;

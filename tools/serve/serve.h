@@ -16,6 +16,7 @@
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/live/live.h"
 #include "tools/cli/options.h"
+#include "tools/cli/text.h"
 #include "tools/serve/benchmarks.h"
 #include "tools/serve/page/page.h"
 
@@ -33,6 +34,7 @@
 struct bn_serve_options {
     uint32_t n_threads, n_ctx, n_batch, n_sequences; /* 0: not given */
     uint64_t snapshot_bytes;                         /* 0: not given */
+    enum bn_cli_think think;
     const char *template_name;
     const char *host;
     uint32_t port;
