@@ -395,9 +395,10 @@ static void files(void **state)
 {
     (void)state;
     for (unsigned arch = 0; arch < BN_FIXTURE_ARCH_COUNT; arch++) {
-        struct bn_fixture_spec spec = {.size = bn_fixture_size_find("nano"),
+        bool maple = arch == BN_FIXTURE_MAPLE; /* experts need whole blocks of groups */
+        struct bn_fixture_spec spec = {.size = bn_fixture_size_find(maple ? "duo" : "nano"),
                                        .arch = (enum bn_fixture_arch)arch,
-                                       .format = BN_TYPE_I2_S,
+                                       .format = maple ? BN_TYPE_TQ2_0 : BN_TYPE_I2_S,
                                        .seed = 7};
         struct bn_buf a, b;
         struct bn_sink sa = memory_sink(&a), sb = memory_sink(&b);
@@ -409,7 +410,8 @@ static void files(void **state)
         assert_memory_equal(a.data, b.data, a.len);
         assert_int_equal(bn_gguf_open(&gguf, a.data, a.len, &err), BN_OK);
         bool bitnet = arch == BN_FIXTURE_BITNET || arch == BN_FIXTURE_BITNET_B158;
-        bool gemma = arch == BN_FIXTURE_GEMMA3, heads = gemma || arch == BN_FIXTURE_QWEN3;
+        bool gemma = arch == BN_FIXTURE_GEMMA3;
+        bool heads = gemma || arch == BN_FIXTURE_QWEN3 || maple;
         assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.attn_sub_norm.weight") != NULL, bitnet);
         assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.attn_q_norm.weight") != NULL, heads);
         assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.post_ffw_norm.weight") != NULL, gemma);
