@@ -38,9 +38,9 @@ class Generation(c.Structure):
                 ("ids", c.POINTER(c.c_int32)), ("token_ns", c.c_void_p), ("steps", c.c_void_p), ("top", c.c_void_p), ("logprobs", c.c_void_p),
                 ("log_sums", c.c_void_p), ("n_ids", c.c_size_t), ("reason", c.c_int), ("prefill_ns", c.c_uint64),
                 ("decode_ns", c.c_uint64), ("total_ns", c.c_uint64), ("chain", c.c_char * 65),
-                ("n_before", c.c_uint32), ("n_together", c.c_uint32), ("work", c.c_uint64 * 7),
-                ("screen", c.c_uint64 * 5), ("drafts", c.c_uint64 * 3), ("kernels", c.c_void_p),
-                ("n_kernels", c.c_size_t)]
+                ("n_before", c.c_uint32), ("n_together", c.c_uint32), ("work", c.c_uint64 * 8),
+                ("screen", c.c_uint64 * 5), ("drafts", c.c_uint64 * 3), ("ranks", c.c_uint64 * 4),
+                ("kernels", c.c_void_p), ("n_kernels", c.c_size_t)]
 
 
 bn = c.CDLL(os.environ.get("BN_LIBRARY", "libbn.so.0"))

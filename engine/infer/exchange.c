@@ -173,7 +173,7 @@ void bn_exchange_tallies(struct bn_session *s)
     struct bn_order order = {.kind = BN_ORDER_TALLY};
     if (link == NULL) return;
     const struct bn_ranks *ranks = s->model->ranks;
-    struct bn_tally *mine = &link->tallies[ranks->index];
+    struct bn_rank_tally *mine = &link->tallies[ranks->index];
     bn_rank_stat stat = link->stat; /* without this exchange */
     if (bn_model_leads(s->model)) bn_exchange_message(s, &order, sizeof order);
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
@@ -181,7 +181,7 @@ void bn_exchange_tallies(struct bn_session *s)
     mine->screen_rows = s->screen.rows;
     gather_equal(s, link->tallies, sizeof *mine);
     link->stat = stat;
-    link->others = (struct bn_tally){0};
+    link->others = (struct bn_rank_tally){0};
     for (unsigned i = 0; i < ranks->count; i++) {
         if (i == ranks->index) continue;
         link->others.screen_rows += link->tallies[i].screen_rows;

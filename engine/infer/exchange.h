@@ -15,7 +15,7 @@
 #define BN_CANDIDATES_MAX 4096u /* logits of a pass that are sent as such, for each rank */
 
 /* Counters of a session. */
-struct bn_tally {
+struct bn_rank_tally {
     struct bn_counter kernel[BN_KERNEL_COUNT];
     uint64_t screen_rows;
 };
@@ -25,17 +25,17 @@ struct bn_link {
     bn_rank_stat stat;
     bn_error err; /* the first failure; no exchange follows it */
     bool failed;
-    bool agreed;            /* the other ranks follow, or this one does */
-    struct bn_tally others; /* of the other ranks, when they were last asked */
+    bool agreed;                 /* the other ranks follow, or this one does */
+    struct bn_rank_tally others; /* of the other ranks, when they were last asked */
     /* The sequences that the first rank opened: their number there, themselves on the others. */
     uint32_t n_sequences;
     struct bn_sequence **sequences;
     /* Scratch memory, in the session's arena. */
-    size_t *edges;              /* one more than ranks */
-    float *wire;                /* rows of a batch, rank after rank */
-    struct bn_tally *tallies;   /* one for each rank */
-    struct bn_candidate *heads; /* 1 + BN_CANDIDATES_MAX for each rank */
-    uint32_t *orders;           /* rows of a batch and rows wanted */
+    size_t *edges;                 /* one more than ranks */
+    float *wire;                   /* rows of a batch, rank after rank */
+    struct bn_rank_tally *tallies; /* one for each rank */
+    struct bn_candidate *heads;    /* 1 + BN_CANDIDATES_MAX for each rank */
+    uint32_t *orders;              /* rows of a batch and rows wanted */
 };
 
 /* A row of logits of which each rank has its slice; called by one thread. */
