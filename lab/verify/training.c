@@ -335,6 +335,7 @@ static bn_status add_settings(struct repeat *r, bn_error *err)
         else
             BN_TRY(add_number(r, SETTINGS[i][0], bn_json_number_of(s, SETTINGS[i][1]), err));
     }
+    if (bn_json_number_of(s, "muon") != 0) BN_TRY(add_option(r, "--optimiser", "muon", err));
     double micro = bn_json_number_of(s, "slices") * bn_json_number_of(s, "windows_per_slice") *
                    bn_json_number_of(s, "context");
     BN_TRY(add_number(r, "--micro-batch", micro, err));

@@ -39,6 +39,8 @@ says 0 'model, checkpoint and texts are compared' 'pass  training-texts .* 3 of 
 says 0 'the first steps are repeated' 'pass  replay .* the first 3 steps gave the same bits' \
     "$verify" run/training.json --replay --replay-steps 3 -v
 says 0 'all steps, the late text included, on 2 threads' 'the first 12 steps' "$verify" run/training.json --replay --replay-steps 50 -t 2 -v
+"$train" train -q --text text:2 "${run[@]}" --optimiser muon -o muon || exit 1
+says 0 'steps of Muon are repeated' 'the first 3 steps gave the same bits' "$verify" muon/training.json --replay --replay-steps 3 -v
 says 0 '--json names the form' '"form": "training"' "$verify" run/training.json --json
 check 'nothing is left in the temporary folder' equal "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'bn-repeat-*' -newer text | wc -l)" 0
 

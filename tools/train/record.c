@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "lab/host/machine.h"
+#include "lab/receipt/open.h"
 #include "lab/report/plot.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
@@ -94,7 +95,7 @@ static bn_json *make_record(const struct bn_train_run *run, const char *model_sh
     struct bn_machine machine;
     bn_json *doc = bn_json_new_object();
     bn_machine_read(&machine);
-    bn_json_put_string(doc, "schema", BN_TRAIN_SCHEMA);
+    bn_json_put_string(doc, "schema", BN_TRAINING_SCHEMA);
     bn_cli_put_provenance(doc, &machine);
     bn_json_put_copy(doc, "library", bn_json_get(run->document, "library"));
     bn_json_put_copy(doc, "settings", bn_json_get(run->document, "settings"));

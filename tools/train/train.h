@@ -13,7 +13,6 @@
 
 #define BN_TRAIN_TYPES "i2_s|tq2_0|tq1_0|q2_0|pq2_0|ptq1_0"
 #define BN_TRAIN_EMBEDDINGS "f16|q8_0"
-#define BN_TRAIN_SCHEMA "bn.training/1"
 #define BN_CHECKPOINT_NAME "checkpoint.bntrain"
 
 /* Options of the model file, in the order of the lists above. */
