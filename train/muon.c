@@ -52,7 +52,8 @@ BN_WIDE static bn_real look_ahead(bn_real *restrict x, bn_real *restrict moment,
     bn_real lane[BN_LANES] = {0};
     for (size_t i = 0; i < n; i += BN_LANES) /* n is a multiple: sides of matrices are */
         for (size_t j = 0; j < BN_LANES; j++) {
-            bn_real g = grad[i + j] * factor, m = moment[i + j] * MOMENTUM + g, ahead = g + m * MOMENTUM;
+            bn_real g = grad[i + j] * factor, m = bn_settled(moment[i + j] * MOMENTUM + g),
+                    ahead = g + m * MOMENTUM;
             moment[i + j] = m;
             x[i + j] = ahead;
             lane[j] += ahead * ahead;

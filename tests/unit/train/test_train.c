@@ -218,6 +218,30 @@ static size_t turned(const struct bn_param *p, size_t i)
     return p->rows <= p->cols ? i : i % p->rows * p->cols + i / p->rows;
 }
 
+/* Averages without gradients end as 0, not as denormal numbers. */
+static void averages_settle(void **unused)
+{
+    (void)unused;
+    for (int muon = 0; muon < 2; muon++) {
+        struct bn_train_settings s = settings();
+        struct bn_trainer t;
+        s.schedule.muon = (uint32_t)muon;
+        assert_int_equal(bn_trainer_open(&t, &s, 1, NULL), BN_OK);
+        size_t n = t.weights.n_values;
+        float *grad = bn_alloc_aligned(n, sizeof *grad);
+        memset(grad, 0, n * sizeof *grad);
+        const float starts[] = {1e-38f, -1e-30f, 9e-21f, -1e-19f, 1};
+        for (size_t i = 0; i < n; i++)
+            t.moment_1[i] = starts[i % 5];
+        bn_adam_step(&t.weights, t.moment_1, t.moment_2, grad, 1, 0, &s.schedule, 0, t.team);
+        if (muon) bn_muon_step(&t.weights, t.moment_1, grad, 1, &s.schedule, 0, t.scratch, t.team);
+        for (size_t i = 0; i < n; i++)
+            assert_true(i % 5 < 3 ? t.moment_1[i] == 0 : t.moment_1[i] != 0);
+        bn_free(grad);
+        bn_trainer_close(&t);
+    }
+}
+
 static void a_step_is_that_of_muon(void **unused)
 {
     (void)unused;
@@ -348,6 +372,7 @@ int main(void)
         cmocka_unit_test(sums_do_not_depend_on_the_order),
         cmocka_unit_test(the_rate_has_two_stages),
         cmocka_unit_test(a_step_is_that_of_adamw),
+        cmocka_unit_test(averages_settle),
         cmocka_unit_test(a_step_is_that_of_muon),
         cmocka_unit_test(integer_products_have_the_bits_of_float_products),
         cmocka_unit_test(threads_do_not_change_a_bit),
