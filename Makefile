@@ -277,7 +277,7 @@ $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 BLAS_LIBS = $(shell $(PKG_CONFIG) --libs openblas)
 $(OUT)/bn-train: BN_LDLIBS += $(BLAS_LIBS)
 # The default model; a program carries it when it calls bn_cli_open_model.
-$(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
+$(OUT)/tools/cli/default_model.o: fixtures/built-in-i2_s.gguf
 $(OUT)/hub/names/registry_data.o: hub/names/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/crossval/bridge.o: $(call src,crossval/bridges/llama.cpp/*)

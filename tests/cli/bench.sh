@@ -111,7 +111,7 @@ done
 run run -p 4 -n 3 -d 0,5 -t 1 -r 2
 ok 'run succeeds' ended 0
 ok 'it has a line for each test' lines '^(prompt|decode) +[0-9]' 4
-ok 'of the built-in model' has out '^model +shakespeare-5m-i2_s.gguf, opened in '
+ok 'of the built-in model' has out '^model +built-in-i2_s.gguf, opened in '
 ok 'and no p95 of six tokens' has out '^decode +3 +0 +1 .* - +[0-9.]+ +[0-9]+ %$'
 ok 'the table has no batches where there is one' lines '^test +tokens +depth +t +tok/s ' 1
 run run -p 4,9 -n 2 -b 2,128 -t 1 -r 6 --warmup 1 -q

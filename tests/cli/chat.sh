@@ -6,9 +6,10 @@ cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
+model=$PWD/fixtures/shakespeare-5m-i2_s.gguf
 # chat INPUT ARGUMENTS...: leaves $status, $tmp/out and $tmp/err.
 chat() {
-    printf '%b' "$1" | "$bin/bn-run" chat "${@:2}" >"$tmp/out" 2>"$tmp/err"
+    printf '%b' "$1" | "$bin/bn-run" chat -m "$model" "${@:2}" >"$tmp/out" 2>"$tmp/err"
     status=$?
 }
 ended() { [ "$status" -eq "$1" ] || { echo "status $status, not $1"; cat "$tmp/out" "$tmp/err"; return 1; }; }
@@ -20,18 +21,18 @@ same() { [ "$(cat "$1")" = "$(cat "$2")" ] || diff "$1" "$2"; }
 # ---- answers ----
 
 chat 'hello\n'
-check 'an answer ends at the end of its paragraph' printed "$("$bin/bn-run" -q -p hello -n 60 | sed '/^$/q')"
+check 'an answer ends at the end of its paragraph' printed "$("$bin/bn-run" -q -m "$model" -p hello -n 60 | sed '/^$/q')"
 chat 'hello\n' --template instruct --ctx 300
 check 'without an end of the turn the context ends it' has "$tmp/err" 'the answer is cut: the context of 300 tokens is full'
 check 'which is longer than the limit of generate' test "$(wc -c <"$tmp/out")" -gt 300
 chat 'hello\n' -n 3
-check '-n limits it' printed "$("$bin/bn-run" -q -p hello -n 3)"
+check '-n limits it' printed "$("$bin/bn-run" -q -m "$model" -p hello -n 3)"
 chat 'hello\n' -n -1
-check '-n -1 does not' printed "$("$bin/bn-run" -q -p hello -n 60 | sed '/^$/q')"
+check '-n -1 does not' printed "$("$bin/bn-run" -q -m "$model" -p hello -n 60 | sed '/^$/q')"
 chat 'hello\n' -n -2
 check 'other negative limits are refused' has "$tmp/err" '-n must be -1 or between 1 and'
 chat '' -p hello -n 3
-check '-p is the first message' printed "$("$bin/bn-run" -q -p hello -n 3)"
+check '-p is the first message' printed "$("$bin/bn-run" -q -m "$model" -p hello -n 3)"
 
 # ---- the context is full ----
 
@@ -50,7 +51,7 @@ check 'without the first turn the answer is another one' test "$(tail -n 1 "$tmp
 check 'two answers without an empty line' equal "$(wc -l <"$tmp/out")" 3
 sed -n 3p "$tmp/out" >"$tmp/dropped"
 second=$(sed -n 2p "$tmp/out")
-"$bin/bn-run" -q -n 1 -p "$words
+"$bin/bn-run" -q -m "$model" -n 1 -p "$words
 $second
 The king" >"$tmp/wanted"
 check 'after that the answers are those of the rest alone' same "$tmp/dropped" "$tmp/wanted"
@@ -68,7 +69,7 @@ chat "$words\n$words $words $words $words $words\n/stats\n" --ctx 64 -n 4
 check 'and does not cost the conversation its turns' has "$tmp/err" '1 turn, '
 # Without the room for several turns, each of the last 12 would drop one and evaluate all others again.
 for _ in {1..16}; do echo "$words"; done >"$tmp/turns"
-"$bin/bn-run" chat -v --ctx 80 -n 2 <"$tmp/turns" >/dev/null 2>"$tmp/err"
+"$bin/bn-run" chat -m "$model" -v --ctx 80 -n 2 <"$tmp/turns" >/dev/null 2>"$tmp/err"
 check 'what is dropped makes room for more than one turn' test "$(grep -c 'dropped the ' "$tmp/err")" -le 8
 check 'so that the turns after it evaluate only what is new' test "$(grep -c 'cached)' "$tmp/err")" -ge 8
 
@@ -93,7 +94,7 @@ chat '/system """Be\nbrief."""\n/show\n' -q
 check 'a command takes a block' has "$tmp/err" 'system message: Be
 brief.'
 head -c 1100000 /dev/zero | tr '\0' a >"$tmp/huge"
-"$bin/bn-run" chat -q -n 1 <"$tmp/huge" >"$tmp/out" 2>"$tmp/err"
+"$bin/bn-run" chat -m "$model" -q -n 1 <"$tmp/huge" >"$tmp/out" 2>"$tmp/err"
 status=$?
 check 'a message of more than a MiB is refused' has "$tmp/err" 'error: a message has more than 1048576 bytes'
 check 'with the exit status of a limit' ended 4
@@ -107,7 +108,7 @@ check 'a misspelt one gets a hint' has "$tmp/err" 'did you mean /clear?'
 check 'a command without a text gets none' has "$tmp/err" 'the command /bye takes no text'
 check 'in a pipe the exit status is that of a usage error' ended 2
 chat '//foo\n' -n 5
-check 'two slashes send a line that begins with one' printed "$("$bin/bn-run" -q -p /foo -n 5)"
+check 'two slashes send a line that begins with one' printed "$("$bin/bn-run" -q -m "$model" -p /foo -n 5)"
 for word in /bye /exit /quit; do
     chat "$word\nhello\n" -q
     check "$word ends the conversation" printed ''
@@ -119,7 +120,7 @@ check '/help lists the commands' has "$tmp/err" '/clear'
 chat '/system Be brief.\nhello\n/clear\nhello\n' -n 6
 head -n 1 "$tmp/out" >"$tmp/system"
 tail -n 1 "$tmp/out" >"$tmp/kept"
-"$bin/bn-run" -q -n 6 --system 'Be brief.' -p hello >"$tmp/wanted"
+"$bin/bn-run" -q -m "$model" -n 6 --system 'Be brief.' -p hello >"$tmp/wanted"
 check '/system sets the system message' same "$tmp/system" "$tmp/wanted"
 check 'and /clear keeps it' same "$tmp/kept" "$tmp/wanted"
 chat '/regen\nhello\n/regen\n' -n 4
@@ -223,14 +224,14 @@ refused 'an unknown template' 'its template is unknown' 'c["template"] = "x"'
 chat "/receipt\nhello\nworld\n/receipt $tmp/second.json\n" -n 6 --temp 1
 check '/receipt before any answer is a warning' has "$tmp/err" 'there is no answer yet'
 check 'later it writes one' has "$tmp/err" "wrote $tmp/second.json"
-check 'which can be replayed' "$bin/bn-verify-receipt" --replay "$tmp/second.json"
+check 'which can be replayed' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/second.json"
 sed -E 's/("ids": \[)[[:space:]]*[0-9]+/\14/' "$tmp/second.json" >"$tmp/forged.json"
-status 5 'a forged one cannot' "$bin/bn-verify-receipt" --replay "$tmp/forged.json"
+status 5 'a forged one cannot' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/forged.json"
 chat "$words\n$words\nThe king\n" --ctx 40 -n 4 --receipts "$tmp/receipts"
 check '--receipts writes one for each answer' equal "$(cd "$tmp/receipts" && echo -- *)" '-- 0.json 1.json 2.json'
 check 'the context was full' has "$tmp/err" 'dropped the oldest turn'
 for i in 0 1 2; do
-    check "receipt $i can be replayed" "$bin/bn-verify-receipt" --replay "$tmp/receipts/$i.json"
+    check "receipt $i can be replayed" "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/receipts/$i.json"
 done
 cd "$tmp" || exit 1
 chat 'hello\n/receipt\n/receipt\n' -n 4

@@ -10,9 +10,10 @@ if ! command -v python3 >/dev/null; then
     skip "turns in JSON" "python3 is not installed"
     exit 0
 fi
+model=fixtures/shakespeare-5m-i2_s.gguf
 # chat INPUT ARGUMENTS...: leaves $status, $tmp/out and $tmp/err.
 chat() {
-    printf '%b' "$1" | "$bin/bn-run" chat --json "${@:2}" >"$tmp/out" 2>"$tmp/err"
+    printf '%b' "$1" | "$bin/bn-run" chat --json -m "$model" "${@:2}" >"$tmp/out" 2>"$tmp/err"
     status=$?
 }
 # holds CONDITION: of the list of objects that came out, o.
@@ -36,9 +37,9 @@ o = [json.loads(line) for line in open(sys.argv[1])]
 text = "hello\n" + o[0]["text"] + "\nworld"
 assert hashlib.sha256(text.encode()).hexdigest() == json.load(open(sys.argv[2]))["predicate"]["request"]["prompt_sha256"]' \
     "$tmp/out" "$tmp/receipts/1.json"
-check 'which can be replayed' "$bin/bn-verify-receipt" --replay "$tmp/receipts/1.json"
+check 'which can be replayed' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/receipts/1.json"
 cp "$tmp/out" "$tmp/json"
-printf 'hello\nworld\n' | "$bin/bn-run" chat -q -n 6 >"$tmp/plain"
+printf 'hello\nworld\n' | "$bin/bn-run" chat -q -m "$model" -n 6 >"$tmp/plain"
 check 'the texts are those without --json' equal \
     "$(python3 -c 'import json, sys
 for line in open(sys.argv[1]): print(json.loads(line)["text"])' "$tmp/json")" "$(cat "$tmp/plain")"

@@ -38,7 +38,7 @@ typed 'expect Ctrl-D ends
 expect > 
 send \x04'
 check 'Ctrl-D at the prompt ends with 0' ended 0
-check 'the greeting names the model' has "$tmp/out" 'shakespeare-5m-i2_s.gguf, template raw'
+check 'the greeting names the model' has "$tmp/out" 'built-in-i2_s.gguf, template raw'
 check 'and says what a base model does' has "$tmp/out" 'this is a base model: it continues text'
 check 'the prompt of the shell begins on a line of its own' equal "$(tail -c 1 "$tmp/out" | od -An -c | tr -d ' ')" '\n'
 typed 'send \x04'

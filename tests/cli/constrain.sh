@@ -7,7 +7,8 @@ cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-run() { "$bin/bn-run" -p 'ROMEO:' "$@" >"$tmp/out" 2>"$tmp/err"; }
+model=fixtures/shakespeare-5m-i2_s.gguf
+run() { "$bin/bn-run" -m "$model" -p 'ROMEO:' "$@" >"$tmp/out" 2>"$tmp/err"; }
 said() { grep -qE -- "$1" "$tmp/err" || { cat "$tmp/err"; return 1; }; }
 
 # ---- grammars ----
@@ -70,18 +71,18 @@ for candidate in /usr/bin/python3 python3; do
 done
 if [ -n "$python" ]; then
     "$python" tests/cli/constrain_schemas.py ask 10 >"$tmp/in"
-    "$bin/bn-run" -q --batch-file "$tmp/in" --receipts "$tmp/receipts" >"$tmp/answers" 2>"$tmp/err"
+    "$bin/bn-run" -q -m "$model" --batch-file "$tmp/in" --receipts "$tmp/receipts" >"$tmp/answers" 2>"$tmp/err"
     check 'each complete answer is valid under its schema' "$python" tests/cli/constrain_schemas.py check "$tmp/answers" 10
     "$python" tests/cli/constrain_schemas.py plant "$tmp/answers" >"$tmp/planted"
     status 1 'a bracket that was edited is found' "$python" tests/cli/constrain_schemas.py check "$tmp/planted" 10
     for i in 1 121 333; do
-        status 0 "the receipt of answer $i replays it alone" "$bin/bn-verify-receipt" --replay "$tmp/receipts/$i.json"
+        status 0 "the receipt of answer $i replays it alone" "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/receipts/$i.json"
     done
 else
     skip 'each complete answer is valid under its schema' 'python3-jsonschema is not installed'
 fi
 printf '%s\n' '"a"' '{"prompt": "b", "grammar": "root ::= [x]{3}"}' '{"prompt": "c", "json_schema": {"const": 5}}' >"$tmp/in"
-"$bin/bn-run" -q --grammar "$tmp/list.gbnf" --batch-file "$tmp/in" -n 60 >"$tmp/out" 2>"$tmp/err"
+"$bin/bn-run" -q -m "$model" --grammar "$tmp/list.gbnf" --batch-file "$tmp/in" -n 60 >"$tmp/out" 2>"$tmp/err"
 check 'a line has the grammar of the command line' grep -qE '^.*"index":0,.*"stop":"grammar","text":"[A-Z]' "$tmp/out"
 check 'or its own' grep -qE '"index":1,.*"text":"xxx"' "$tmp/out"
 check 'or its own schema' grep -qE '"index":2,.*"text":"5"' "$tmp/out"
@@ -91,7 +92,7 @@ says 2 'but not both' 'line 1: .*one is allowed' "$bin/bn-run" --batch-file "$tm
 # ---- receipts ----
 
 run --grammar "$tmp/list.gbnf" -n 100 --repack always --receipt "$tmp/r.json"
-status 0 'a receipt replays under its grammar' "$bin/bn-verify-receipt" --replay "$tmp/r.json"
+status 0 'a receipt replays under its grammar' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/r.json"
 check 'and names it' grep -q '"kind": "gbnf"' "$tmp/r.json"
 sed 's/{1,2} /{1,3} /' "$tmp/r.json" >"$tmp/edited.json"
 status 5 'an edited grammar is refused' "$bin/bn-verify-receipt" "$tmp/edited.json"
@@ -111,11 +112,11 @@ print(json.dumps(d, indent=2, ensure_ascii=False))
 END
     }
     reseal "$tmp/r.json" 'pass' >"$tmp/edited.json"
-    status 0 'a receipt that is sealed again replays' "$bin/bn-verify-receipt" --replay "$tmp/edited.json"
+    status 0 'a receipt that is sealed again replays' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/edited.json"
     reseal "$tmp/r.json" 'g["text"] = g["text"].replace("{1,2}", "{1,3}")' >"$tmp/edited.json"
     says 5 'an edited text has another digest' 'FAIL  text-digest .*request.grammar' "$bin/bn-verify-receipt" "$tmp/edited.json"
     reseal "$tmp/r.json" 'g["text"] = g["text"].replace("{1,2}", "{1,3}"); g["text_sha256"] = sha256(g["text"])' >"$tmp/edited.json"
-    says 1 'with its digest it has another chain' 'FAIL  replay .*chain|FAIL  replay' "$bin/bn-verify-receipt" --replay "$tmp/edited.json"
+    says 1 'with its digest it has another chain' 'FAIL  replay .*chain|FAIL  replay' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/edited.json"
     reseal "$tmp/r.json" 'del d["predicate"]["request"]["grammar"]' >"$tmp/edited.json"
     says 1 'without the grammar the reason does not fit' 'FAIL  stop-reason' "$bin/bn-verify-receipt" "$tmp/edited.json"
 fi
@@ -148,7 +149,7 @@ check 'json_schema as OpenAI has it' ask 200 '"content":"\{ ?\\"n\\": ?[1-9], ?\
     "\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\", \"strict\": true, \"schema\": $schema}}"
 check 'ends with the reason stop' grep -q '"finish_reason":"stop"' "$tmp/reply"
 curl -sS -m 60 -o "$tmp/r.json" "$url/v1/receipts/$(sed -n 's/^X-BN-Receipt: \(.*\)\r$/\1/Ip' "$tmp/headers")"
-status 0 'and its receipt replays alone' "$bin/bn-verify-receipt" --replay "$tmp/r.json"
+status 0 'and its receipt replays alone' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/r.json"
 check 'with the schema' grep -q '"kind": "json_schema"' "$tmp/r.json"
 check 'json_object' ask 200 '"content":"\{' '"response_format": {"type": "json_object"}, "max_tokens": 12'
 check 'a schema as llama-server has it' ask 200 '"content":"[1-9]"' '"json_schema": {"type": "integer", "minimum": 1, "maximum": 9}'

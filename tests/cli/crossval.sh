@@ -166,7 +166,7 @@ says 1 "a reference that cannot tokenize: no data is a failure" 'NOTHING was com
 limit=600
 broken() {
     local text got
-    text=$("$xval" ladder -q --tokens 1,2,3 --timeout "$limit" --ref "$3" 2>&1 </dev/null); got=$?
+    text=$("$xval" ladder -q -m $model --tokens 1,2,3 --timeout "$limit" --ref "$3" 2>&1 </dev/null); got=$?
     if [ $got -eq 1 ] && grep -qE "$2" <<<"$text" && ! grep -q '^agree' <<<"$text"; then ok "$1"; else not_ok "$1" "status $got: $text"; fi
 }
 open="read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2048,\"n_ctx\":512}'"
@@ -224,14 +224,14 @@ says 1 "thresholds that no reference meets" 'BROKEN' "$xval" ladder --tokens 1,2
 
 # ---- dumps ----
 
-"$out/bn-run" logits --tokens $ids --all -o "$tmp/own.f32" --trace "$tmp/own"
-says 0 "a dump of logits agrees" '^agree: 24 tokens' "$xval" ladder -q --tokens $ids --ref "dump:$tmp/own.f32"
-says 0 "a dump of a trace agrees to the bit" '^agree: 24 tokens' "$xval" trace -q --exact --tokens $ids --ref "dump:$tmp/own"
-says 1 "a dump of other tokens has another length" 'bytes of logits, not 3 rows' "$xval" logits -q --tokens 1,2,3 --ref "dump:$tmp/own.f32"
+"$out/bn-run" logits -m $model --tokens $ids --all -o "$tmp/own.f32" --trace "$tmp/own"
+says 0 "a dump of logits agrees" '^agree: 24 tokens' "$xval" ladder -q -m $model --tokens $ids --ref "dump:$tmp/own.f32"
+says 0 "a dump of a trace agrees to the bit" '^agree: 24 tokens' "$xval" trace -q -m $model --exact --tokens $ids --ref "dump:$tmp/own"
+says 1 "a dump of other tokens has another length" 'bytes of logits, not 3 rows' "$xval" logits -q -m $model --tokens 1,2,3 --ref "dump:$tmp/own.f32"
 "$out/crossval/bn-reference" trace -m $model --tokens $ids --fault rope-norm -o "$tmp/norm"
-says 1 "a fault in a dump is found" 'q_rope of layer 0 is the first' "$xval" logits -q --tokens $ids --ref "dump:$tmp/norm"
+says 1 "a fault in a dump is found" 'q_rope of layer 0 is the first' "$xval" logits -q -m $model --tokens $ids --ref "dump:$tmp/norm"
 printf '\000\000\200\077' | dd of="$tmp/own/L3.up.f32" bs=4 seek=5 conv=notrunc status=none
-says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the first' "$xval" trace -q --exact --tokens $ids --ref "dump:$tmp/own"
+says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the first' "$xval" trace -q -m $model --exact --tokens $ids --ref "dump:$tmp/own"
 
 # ---- JSON, JUnit ----
 
@@ -244,19 +244,19 @@ says 0 "parity is ok when all agree" '"status": "ok"' "$xval" ladder --json --to
 
 # ---- receipts ----
 
-"$out/bn-run" -q -p 'ROMEO:' -n 4 --receipt "$tmp/receipt.json" >/dev/null
-says 0 "a receipt takes the result" '^agree' "$xval" ladder -q -p 'ROMEO:' --ref oracle --receipt "$tmp/receipt.json"
+"$out/bn-run" -q -m $model -p 'ROMEO:' -n 4 --receipt "$tmp/receipt.json" >/dev/null
+says 0 "a receipt takes the result" '^agree' "$xval" ladder -q -m $model -p 'ROMEO:' --ref oracle --receipt "$tmp/receipt.json"
 says 0 "and is verified with it" 'pass +parity +ok' "$out/bn-verify-receipt" -v "$tmp/receipt.json"
 cp "$tmp/receipt.json" "$tmp/before.json"
 says 1 "the result of another prompt is not put into it" 'about another prompt than the one compared: the ids have sha256 [0-9a-f]+\.\.\. and' \
-    "$xval" ladder -q --tokens 845 --ref oracle --receipt "$tmp/receipt.json"
-says 1 "the hint names the tokens of its prompt" '^hint: --tokens 845,25$' "$xval" ladder -q --tokens 25,845 --ref oracle --receipt "$tmp/receipt.json"
+    "$xval" ladder -q -m $model --tokens 845 --ref oracle --receipt "$tmp/receipt.json"
+says 1 "the hint names the tokens of its prompt" '^hint: --tokens 845,25$' "$xval" ladder -q -m $model --tokens 25,845 --ref oracle --receipt "$tmp/receipt.json"
 check "and it is as it was" cmp "$tmp/before.json" "$tmp/receipt.json"
 cp "$tmp/receipt.json" "$tmp/bad.json"
-says 1 "a receipt with a result that differs" 'DIFFERS' "$xval" ladder -q -p 'ROMEO:' --ref 'oracle --fault silu' --receipt "$tmp/bad.json"
+says 1 "a receipt with a result that differs" 'DIFFERS' "$xval" ladder -q -m $model -p 'ROMEO:' --ref 'oracle --fault silu' --receipt "$tmp/bad.json"
 says 1 "is refused" 'FAIL +parity +parity is "diverged"' "$out/bn-verify-receipt" "$tmp/bad.json"
 sed 's/"tokens_generated": 4/"tokens_generated": 5/' "$tmp/receipt.json" >"$tmp/forged.json"
 says 5 "a receipt that was edited is not sealed again" 'its own digest does not hold' \
-    "$xval" ladder -q --tokens $ids --ref oracle --receipt "$tmp/forged.json"
+    "$xval" ladder -q -m $model --tokens $ids --ref oracle --receipt "$tmp/forged.json"
 says 1 "a receipt of another model" 'about another model' "$xval" ladder -q -m $tiny --tokens $ids --ref oracle --receipt "$tmp/receipt.json"
 

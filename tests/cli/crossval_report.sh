@@ -14,7 +14,7 @@ has_not() { if grep -qE -- "$3" "$2"; then not_ok "$1" "$(grep -nE -- "$3" "$2")
 # well_formed TITLE FILE: as XML, so every SVG in it too; and as HTML, whose checker is older than SVG in HTML
 well_formed() {
     local text
-    text=$(xmllint --noout "$2" 2>&1; xmllint --html --noout "$2" 2>&1 | grep error | grep -vE 'Tag (svg|path|circle|rect|text) invalid')
+    text=$(xmllint --noout "$2" 2>&1; xmllint --html --noout "$2" 2>&1 | grep ' error : ' | grep -vE 'Tag (svg|path|circle|rect|text) invalid')
     if [ -z "$text" ]; then ok "$1 is well-formed"; else not_ok "$1 is well-formed" "$text"; fi
     # Names of namespaces are only names; nothing is downloaded from there.
     text=$(sed 's/xmlns="[^"]*"//g' "$2" | grep -nEi '(src|href|action|data|srcset|poster)="?[^#"]|url\(|@import|<(script|link|iframe|object|embed|img|base|form)')
@@ -54,7 +54,7 @@ has "the policy forbids loading" "$tmp/pass.html" "default-src 'none'"
 for fact in '<th scope="row">commit</th>' '<th scope="row">machine</th>' '<th scope="row">command</th>' '<th scope="row">model sha256</th>' bn-reference; do
     has "provenance: $fact" "$tmp/pass.html" "$fact"
 done
-has "the model's digest" "$tmp/pass.html" "$(sha256sum fixtures/shakespeare-5m-i2_s.gguf | cut -c 1-64)"
+has "the model's digest" "$tmp/pass.html" "$(sha256sum fixtures/built-in-i2_s.gguf | cut -c 1-64)"
 for plot in 'aria-label="Direction of the logits' 'aria-label="Largest difference' 'aria-label="logits of both sides' 'aria-label="nrmse of every' 'aria-label="what each operation'; do
     has "plot: $plot" "$tmp/pass.html" "$plot"
 done
@@ -137,7 +137,7 @@ says 1 "bench: a capable reference is measured, another one is skipped" '"status
     "$xval" bench --json --ref oracle --ref bn -p 4 -n 0 --reps 2 --threads 1
 says 1 "bench: one that fails" 'not measured: .*vocabulary of 5' "$xval" bench --ref tests/protocol/toy_reference.sh -p 4 -n 2 --reps 2
 hello='{"id":1,"ok":true,"protocol":"bn.reference/1","name":"c","version":"1","commit":null,"capabilities":["bench"]}'
-says 1 "bench: an answer without times" 'not measured: .*has no prompt_ns' "$xval" bench -p 4 -n 2 --reps 2 --timeout 600 \
+says 1 "bench: an answer without times" 'not measured: .*has no prompt_ns' "$xval" bench -m fixtures/shakespeare-5m-i2_s.gguf -p 4 -n 2 --reps 2 --timeout 600 \
     --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2048,\"n_ctx\":512}'; read x; echo '{\"id\":3,\"ok\":true,\"prompt_ns\":0}'; cat >/dev/null"
 
 # The gate. The ratios are beyond what any machine measures.

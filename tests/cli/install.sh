@@ -14,7 +14,7 @@ case $variant in gcc | clang) ;; *)
 esac
 check "make install" env -u MAKEFLAGS -u MFLAGS make -s "CC=$variant" "BUILD=$(dirname "${OUT:-build/gcc}")" install-files \
     "DESTDIR=$tmp" PREFIX=/usr
-model=$root/fixtures/shakespeare-5m-i2_s.gguf
+model=$root/fixtures/built-in-i2_s.gguf
 PATH=$tmp/usr/bin:/usr/bin:/bin
 mkdir "$tmp/empty"
 cd "$tmp/empty" || exit 1

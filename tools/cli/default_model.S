@@ -4,5 +4,5 @@
  */
 #include "base/embed.h"
 
-EMBED(bn_default_model_data, bn_default_model_bytes, "fixtures/shakespeare-5m-i2_s.gguf")
+EMBED(bn_default_model_data, bn_default_model_bytes, "fixtures/built-in-i2_s.gguf")
 EMBED_END

@@ -8,10 +8,10 @@
 
 #include "tools/cli/options.h"
 
-/* The bytes of fixtures/shakespeare-5m-i2_s.gguf, 64-byte aligned. */
+/* The bytes of fixtures/built-in-i2_s.gguf, 64-byte aligned. */
 extern const unsigned char bn_default_model_data[];
 extern const uint64_t bn_default_model_bytes;
-#define BN_DEFAULT_MODEL_NAME "shakespeare-5m-i2_s.gguf"
+#define BN_DEFAULT_MODEL_NAME "built-in-i2_s.gguf"
 
 /* Selects the instruction set args->isa, then opens args->model, or the built-in model. args->repack wins over
  * options->repack; options may be NULL. */
