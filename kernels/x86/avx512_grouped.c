@@ -75,7 +75,7 @@ INLINE void unpack(__m512i out[4], const uint8_t *codes)
 /* ---- one token ---- */
 
 /* The exact sums of group g of a tile, whose elements begin with the first'th. */
-INLINE __m512i group_of_tile(const uint8_t *codes, const uint8_t *ahead, const size_t half,
+INLINE __m512i group_of_tile(const uint8_t *codes, const uint8_t *ahead, int halve,
                              const struct bn_act16 *x, size_t g, size_t first, size_t group, const bool wide)
 {
     __m512i highs[4], lows[4]; /* times 1, 4, 16, 64 */
@@ -83,7 +83,7 @@ INLINE __m512i group_of_tile(const uint8_t *codes, const uint8_t *ahead, const s
         highs[p] = lows[p] = _mm512_setzero_si512();
     for (size_t i = first; i < first + group; i += 16) {
         __m512i v = load512(codes + 4 * i);
-        _mm_prefetch((const char *)ahead + 4 * i / half, _MM_HINT_T0);
+        _mm_prefetch((const char *)ahead + (4 * i >> halve), _MM_HINT_T0);
         for (size_t p = 0; p < 4; p++) {
             __m512i u = v & _mm512_set1_epi8((char)(3 << 2 * p));
             if (wide) highs[p] = dot4_at(highs[p], u, x->high + i + 4 * p);
@@ -105,10 +105,10 @@ INLINE void gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x,
         const uint8_t *codes = w->codes + tile * 4 * w->k;
         const uint16_t *scales = w->scales + tile * n_groups * ROWS;
         const uint8_t *ahead = w->ahead != NULL ? w->ahead + tile * 4 * w->k : codes + STREAM_AHEAD;
-        size_t half = w->ahead != NULL ? 2 : 1;
+        int halve = w->ahead != NULL;
         __m512 acc = _mm512_setzero_ps();
         for (size_t g = 0; g < n_groups; g++) {
-            __m512i t = group_of_tile(codes, ahead, half, x, g, g * w->group, w->group, wide);
+            __m512i t = group_of_tile(codes, ahead, halve, x, g, g * w->group, w->group, wide);
             acc = _mm512_fmadd_ps(widened(scales + g * ROWS), scaled(t, x->step + g, wide), acc);
         }
         store_tile(y, w, tile, acc, x);
