@@ -5,7 +5,8 @@
  * functions are there), and with LANES the transposition of sixteen rows by vectors of LANES times 16 bytes.
  *
  * Rows lie one after the other in a file, so the sixteen rows of a tile are one piece of memory. The piece of the next
- * tile is prefetched at the rate at which this one is read.
+ * tile is prefetched at the rate at which this one is read. A product of one token takes a group of sixteen rows at a
+ * time, so that its codes stay in the nearest cache.
  */
 #ifndef BN_KERNELS_BLOCKS_H
 #define BN_KERNELS_BLOCKS_H
@@ -32,11 +33,18 @@ static inline uint16_t bn_block_scale(const struct bn_grouped *w, const uint8_t 
     return (uint16_t)(at[0] | at[1] << 8);
 }
 
+/* The code of weight i in row r of the file, slowly (ref_tiles.c). */
+unsigned bn_stored_code(const struct bn_grouped *w, size_t r, size_t i);
+
 #endif
 
 #ifdef LANES
 
+#ifndef INLINE
 #define INLINE static inline __attribute__((always_inline))
+#endif
+/* The address stays in a register: gcc 12 computes each of sixteen rows anew otherwise. */
+#define KEEP(pointer) __asm__("" : "+r"(pointer))
 
 /* ---- codes of a block in the order of Q2_0: four in a byte, the first in the low bits ---- */
 
@@ -120,12 +128,29 @@ INLINE const uint8_t *codes_of_block(uint8_t *room, enum bn_blocks blocks, const
 
 /* ---- sixteen rows ---- */
 
-/* 64 weights of the rows at `rows`, `stride` apart. Lane l of a vector has a row of the l'th four. */
-INLINE void transpose(uint8_t *out, const uint8_t *rows, size_t stride)
+/* Where the next block of sixteen rows begins: every fourth row, and the bytes from it to the next three. */
+struct blocks_at {
+    const uint8_t *fourth[4];
+    size_t to_row[4];
+};
+
+INLINE struct blocks_at blocks_at(const uint8_t *first, size_t stride)
 {
-    for (size_t r = 0; r < BN_TILE_ROWS; r += 4 * LANES, rows += 4 * LANES * stride) {
-        vec a = load_lanes(rows, 4 * stride), b = load_lanes(rows + stride, 4 * stride);
-        vec c = load_lanes(rows + 2 * stride, 4 * stride), d = load_lanes(rows + 3 * stride, 4 * stride);
+    struct blocks_at at;
+    for (size_t i = 0; i < 4; i++) {
+        at.fourth[i] = first + 4 * i * stride;
+        at.to_row[i] = i * stride;
+    }
+    return at;
+}
+
+/* 64 weights of each row, from byte i on. Lane l of a vector has a row of the l'th four. */
+INLINE void transpose(uint8_t *out, const struct blocks_at *at, size_t i)
+{
+    for (size_t r = 0; r < BN_TILE_ROWS; r += 4 * LANES) {
+        const uint8_t *const *four = at->fourth + r / 4;
+        vec a = load_lanes(four, i), b = load_lanes(four, i + at->to_row[1]);
+        vec c = load_lanes(four, i + at->to_row[2]), d = load_lanes(four, i + at->to_row[3]);
         vec ab = low32(a, b), cd = low32(c, d), ab2 = high32(a, b), cd2 = high32(c, d);
         vec_store(out + 4 * r, low64(ab, cd));
         vec_store(out + 64 + 4 * r, high64(ab, cd));
@@ -135,72 +160,97 @@ INLINE void transpose(uint8_t *out, const uint8_t *rows, size_t stride)
 }
 
 /* A block of each of sixteen rows. */
-INLINE void tile_block(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w, const uint8_t *block,
-                       const enum bn_blocks blocks, size_t block_bytes)
+INLINE void tile_blocks(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w,
+                        const struct blocks_at *at, const enum bn_blocks blocks, size_t block_bytes)
 {
-    uint8_t room[BN_TILE_ROWS][BN_MAX_GROUP / 4];
-    const uint8_t *rows = block + 2;
-    size_t stride = w->row_bytes, at_scale = blocks == BN_BLOCKS_Q2 ? 0 : block_bytes - 2;
-    for (size_t r = 0; blocks != BN_BLOCKS_Q2 && r < BN_TILE_ROWS; r++)
-        (void)codes_of_block(room[r], blocks, block + r * stride);
+    size_t at_scale = blocks == BN_BLOCKS_Q2 ? 0 : block_bytes - 2;
     for (size_t r = 0; r < BN_TILE_ROWS; r++)
-        memcpy(scales + r, block + r * stride + at_scale, sizeof *scales);
-    if (blocks != BN_BLOCKS_Q2) {
-        rows = room[0];
-        stride = sizeof room[0];
+        memcpy(scales + r, at->fourth[r / 4] + at->to_row[r % 4] + at_scale, sizeof *scales);
+    if (blocks == BN_BLOCKS_Q2) {
+        for (size_t i = 0; i < w->group / 4; i += 16, codes += 256)
+            transpose(codes, at, 2 + i);
+        return;
     }
+    uint8_t room[BN_TILE_ROWS][BN_MAX_GROUP / 4];
+    const struct blocks_at unpacked = blocks_at(room[0], sizeof room[0]);
+    for (size_t r = 0; r < BN_TILE_ROWS; r++)
+        (void)codes_of_block(room[r], blocks, at->fourth[r / 4] + at->to_row[r % 4]);
     for (size_t i = 0; i < w->group / 4; i += 16, codes += 256)
-        transpose(codes, rows + i, stride);
+        transpose(codes, &unpacked, i);
 }
 
-INLINE void whole_tile(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w, const uint8_t *rows,
-                       const enum bn_blocks blocks)
+/* The last tile has fewer rows; the others are zero. */
+INLINE void tile_few_blocks(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w,
+                            const uint8_t *block, const enum bn_blocks blocks, size_t n_rows)
 {
-    size_t block_bytes = bn_block_bytes(w), piece = BN_TILE_ROWS * block_bytes;
-    size_t fetched = !w->streamed ? 0 : w->ahead != NULL ? piece / 2 : piece;
-    const uint8_t *next = rows + BN_TILE_ROWS * w->row_bytes;
-    for (size_t i = 0; i < w->k; i += w->group, rows += block_bytes, next += fetched) {
-        for (size_t at = 0; at < fetched; at += 64)
-            __builtin_prefetch(next + at, 0, 2);
-        tile_block(codes, scales, w, rows, blocks, block_bytes);
-        codes += 4 * w->group;
-        scales += BN_TILE_ROWS;
+    uint8_t room[BN_MAX_GROUP / 4];
+    memset(codes, 0, BN_TILE_ROWS * w->group / 4);
+    memset(scales, 0, BN_TILE_ROWS * sizeof *scales);
+    for (size_t r = 0; r < n_rows; r++, block += w->row_bytes) {
+        const uint8_t *from = codes_of_block(room, blocks, block);
+        scales[r] = bn_block_scale(w, block);
+        for (size_t i = 0; i < w->group / 16; i++)
+            memcpy(codes + i * 64 + 4 * r, from + 4 * i, 4);
     }
 }
 
-/* The last tile has fewer rows. */
-INLINE void part_of_tile(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w, const uint8_t *rows,
-                         size_t n_rows)
+/* The rows of a tile, group by group. */
+struct stored_tile {
+    const uint8_t *block, *next; /* of the first row; of the piece to prefetch */
+    struct blocks_at at;
+    size_t n_rows, block_bytes, fetched;
+};
+
+INLINE struct stored_tile stored_tile(const struct bn_grouped *w, size_t tile)
 {
-    size_t block_bytes = bn_block_bytes(w), n_groups = w->k / w->group;
-    uint8_t room[BN_MAX_GROUP / 4];
-    memset(codes, 0, BN_TILE_ROWS * w->k / 4);
-    memset(scales, 0, n_groups * BN_TILE_ROWS * sizeof *scales);
-    for (size_t r = 0; r < n_rows; r++, rows += w->row_bytes)
-        for (size_t g = 0; g < n_groups; g++) {
-            const uint8_t *from = codes_of_block(room, w->blocks, rows + g * block_bytes);
-            scales[g * BN_TILE_ROWS + r] = bn_block_scale(w, rows + g * block_bytes);
-            for (size_t i = 0; i < w->group / 16; i++)
-                memcpy(codes + (g * w->group / 16 + i) * 64 + 4 * r, from + 4 * i, 4);
-        }
+    const uint8_t *first = w->stored + tile * BN_TILE_ROWS * w->row_bytes;
+    size_t block_bytes = bn_block_bytes(w);
+    return (struct stored_tile){.block = first,
+                                .next = first + BN_TILE_ROWS * w->row_bytes,
+                                .at = blocks_at(first, w->row_bytes),
+                                .n_rows = w->rows - tile * BN_TILE_ROWS,
+                                .block_bytes = block_bytes,
+                                .fetched = w->streamed ? BN_TILE_ROWS * block_bytes : 0};
+}
+
+/* Groups of other blocks than Q2_0, or of the last tile. */
+__attribute__((noinline)) static void tile_other_group(uint8_t *codes, uint16_t *scales,
+                                                       const struct bn_grouped *w,
+                                                       const struct stored_tile *t)
+{
+    if (t->n_rows < BN_TILE_ROWS)
+        tile_few_blocks(codes, scales, w, t->block, w->blocks, t->n_rows);
+    else if (w->blocks == BN_BLOCKS_TQ2)
+        tile_blocks(codes, scales, w, &t->at, BN_BLOCKS_TQ2, t->block_bytes);
+    else if (w->blocks == BN_BLOCKS_TQ1)
+        tile_blocks(codes, scales, w, &t->at, BN_BLOCKS_TQ1, t->block_bytes);
+    else
+        tile_blocks(codes, scales, w, &t->at, BN_BLOCKS_PTQ1, t->block_bytes);
+}
+
+/* The next group: 4 * group bytes of codes, 64-byte aligned, and sixteen scales. */
+INLINE void next_group(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w, struct stored_tile *t)
+{
+    for (size_t i = 0; i < t->fetched; i += 64)
+        __builtin_prefetch(t->next + i, 0, 2);
+    if (w->blocks == BN_BLOCKS_Q2 && t->n_rows >= BN_TILE_ROWS)
+        tile_blocks(codes, scales, w, &t->at, BN_BLOCKS_Q2, t->block_bytes);
+    else
+        tile_other_group(codes, scales, w, t);
+    t->next += t->fetched;
+    t->block += t->block_bytes;
+    for (size_t i = 0; i < 4; i++) {
+        t->at.fourth[i] += t->block_bytes;
+        KEEP(t->at.fourth[i]);
+    }
 }
 
 INLINE void to_tiles(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
 {
-    for (size_t r = 0; r < w->rows; r += BN_TILE_ROWS) {
-        const uint8_t *rows = w->stored + r * w->row_bytes;
-        if (w->rows - r < BN_TILE_ROWS)
-            part_of_tile(codes, scales, w, rows, w->rows - r);
-        else if (w->blocks == BN_BLOCKS_Q2)
-            whole_tile(codes, scales, w, rows, BN_BLOCKS_Q2);
-        else if (w->blocks == BN_BLOCKS_TQ2)
-            whole_tile(codes, scales, w, rows, BN_BLOCKS_TQ2);
-        else if (w->blocks == BN_BLOCKS_TQ1)
-            whole_tile(codes, scales, w, rows, BN_BLOCKS_TQ1);
-        else
-            whole_tile(codes, scales, w, rows, BN_BLOCKS_PTQ1);
-        codes += BN_TILE_ROWS * w->k / 4;
-        scales += w->k / w->group * BN_TILE_ROWS;
+    for (size_t tile = 0; tile * BN_TILE_ROWS < w->rows; tile++) {
+        struct stored_tile from = stored_tile(w, tile);
+        for (size_t i = 0; i < w->k; i += w->group, codes += 4 * w->group, scales += BN_TILE_ROWS)
+            next_group(codes, scales, w, &from);
     }
 }
 

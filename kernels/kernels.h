@@ -74,8 +74,6 @@ struct bn_grouped {
     enum bn_blocks blocks;
     const uint8_t *stored; /* the rows of the file, row_bytes apart */
     size_t row_bytes;
-    const uint8_t
-        *ahead; /* where these codes do not come from memory: what is needed next, as many bytes; a hint */
 };
 
 /* One row of activations for those. 16 bits, as quantize16 makes them: q = 256 high + low. 8 bits, as quantize and
@@ -194,9 +192,10 @@ struct bn_kernels {
     /* The same for n rows of activations: y[j * ldy + r]. */
     void (*i2s_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
     /* y[r] = acc / x->scale, where acc runs over the groups g in ascending order from 0: acc = fma(d_g, (float)t_g *
-     * step_g, acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. */
+     * step_g, acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. Without
+     * tiles (w->codes is NULL) it reads the rows of the file. */
     void (*grouped_gemv)(float *y, const struct bn_grouped *w, const struct bn_act16 *x);
-    /* The same for n rows of activations, all of 16 bits or all of 8: y[j * ldy + r]. */
+    /* The same for n rows of activations, all of 16 bits or all of 8, from tiles: y[j * ldy + r]. */
     void (*grouped_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
                          size_t n);
     /* For each group of x: amax = max(2^-100, max |x|); p = the largest power of two <= amax; step = p / 8192;

@@ -3,6 +3,7 @@
  * The reference of the kernels for ternary weights with a scale for each group: products with activations of 16
  * or 8 bits, and the making of those. Plain C, written to be read.
  */
+#include "kernels/blocks.h"
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
 
@@ -13,22 +14,27 @@ static int32_t group_sum(const struct bn_grouped *w, size_t r, size_t first, con
     for (size_t i = first; i < first + w->group; i++) {
         size_t at = bn_in_plane(i);
         int32_t q = x->high != NULL ? 256 * x->high[at] + x->low[at] : x->low[at];
-        sum += ((int32_t)bn_grouped_code(w, r, i) - 1) * q;
+        unsigned code = w->codes != NULL ? bn_grouped_code(w, r, i) : bn_stored_code(w, r, i);
+        sum += ((int32_t)code - 1) * q;
     }
     return sum;
+}
+
+static uint16_t scale_of(const struct bn_grouped *w, size_t r, size_t g)
+{
+    if (w->codes == NULL) return bn_block_scale(w, w->stored + r * w->row_bytes + g * bn_block_bytes(w));
+    return w->scales[(r / BN_TILE_ROWS * (w->k / w->group) + g) * BN_TILE_ROWS + r % BN_TILE_ROWS];
 }
 
 void bn_grouped_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
 {
     size_t n_groups = w->k / w->group;
     for (size_t r = 0; r < w->rows; r++) {
-        size_t tile = r / BN_TILE_ROWS, row = r % BN_TILE_ROWS;
-        const uint16_t *scales = w->scales + tile * n_groups * BN_TILE_ROWS + row;
         float acc = 0.0f;
         for (size_t g = 0; g < n_groups; g++) {
             float t = (float)group_sum(w, r, g * w->group, x);
             if (x->high != NULL) t *= x->step[g];
-            acc = fmaf(bn_ref_widen_f16(scales[g * BN_TILE_ROWS]), t, acc);
+            acc = fmaf(bn_ref_widen_f16(scale_of(w, r, g)), t, acc);
         }
         y[r] = acc / x->scale;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference of to_tiles: ternary weights from the blocks of a file into tiles. Plain C, written to be read.
+ * The references of to_tiles and of a code in a block: ternary weights from the blocks of a file into tiles. Plain C, written to be read.
  */
 #include "kernels/blocks.h"
 #include "kernels/kernels_table.h"
@@ -41,6 +41,12 @@ static unsigned code_of(enum bn_blocks blocks, const uint8_t *block, size_t i)
     }
 }
 
+unsigned bn_stored_code(const struct bn_grouped *w, size_t r, size_t i)
+{
+    const uint8_t *row = w->stored + r * w->row_bytes;
+    return code_of(w->blocks, row + i / w->group * bn_block_bytes(w), i % w->group);
+}
+
 void bn_to_tiles_ref(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
 {
     size_t n_groups = w->k / w->group, n_tiles = (w->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS;
@@ -50,10 +56,8 @@ void bn_to_tiles_ref(uint8_t *codes, uint16_t *scales, const struct bn_grouped *
         uint8_t *out = codes + tile * 4 * w->k + 4 * row;
         for (size_t i = 0; i < w->k; i += 4) {
             unsigned packed = 0;
-            for (size_t p = 0; p < 4 && r < w->rows; p++) {
-                const uint8_t *block = w->stored + r * w->row_bytes + i / w->group * block_bytes;
-                packed |= code_of(w->blocks, block, i % w->group + p) << (2 * p);
-            }
+            for (size_t p = 0; p < 4 && r < w->rows; p++)
+                packed |= bn_stored_code(w, r, i + p) << (2 * p);
             out[i / 16 * 64 + i % 16 / 4] = (uint8_t)packed;
         }
         for (size_t g = 0; g < n_groups; g++)

@@ -191,23 +191,24 @@ static void multiply_tiles(const struct pass *p, const struct bn_grouped *tiles,
 
 #define FEW 8u /* tokens whose product is bound by the reading of the weights */
 
-/* Rows of the file become tiles in the scratch memory of the thread: one tile at a time for a few tokens, so that it
- * stays in the nearest cache; many for many tokens, whose activations are read again for each piece. */
+/* Without tiles one token is multiplied with the rows of the file. For more, rows become tiles in the scratch memory
+ * of the thread: two tiles at a time for a few tokens, so that they stay in the nearest cache; many for many tokens,
+ * whose activations are read again for each piece. */
 enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped *part,
                                    const struct bn_act16 *act, float *y, size_t ldy, size_t n)
 {
     const struct bn_session *s = p->s;
     enum bn_kernel slot = n == 1 ? BN_KERNEL_GROUPED_GEMV : BN_KERNEL_GROUPED_GEMM;
-    size_t one = bn_tiles_bytes(part, 1), each = n == 1 ? 1 : n <= FEW ? 2 : s->tile_bytes / one;
+    size_t one = bn_tiles_bytes(part, 1), each = n <= FEW ? 2 : s->tile_bytes / one;
     if (each * one > s->tile_bytes) each = 1;
-    if (part->codes != NULL && part->rows > 0) multiply_tiles(p, part, act, y, ldy, n);
-    if (part->codes != NULL) return slot;
+    bool whole = part->codes != NULL || n == 1;
+    if (whole && part->rows > 0) multiply_tiles(p, part, act, y, ldy, n);
+    if (whole) return slot;
     for (size_t r = 0; r < part->rows; r += each * BN_TILE_ROWS) {
         size_t rows = bn_min_size(each * BN_TILE_ROWS, part->rows - r);
         struct bn_grouped tiles = bn_grouped_part(part, r, r + rows);
         uint8_t *codes = s->tiles + (size_t)p->thread * s->tile_bytes;
         uint16_t *scales = (uint16_t *)(void *)(codes + each * BN_TILE_ROWS * (part->k / 4));
-        if (n == 1) tiles.ahead = tiles.stored + (rows + rows / 2) * part->row_bytes;
         p->kernels->to_tiles(codes, scales, &tiles);
         tiles.codes = codes;
         tiles.scales = scales;

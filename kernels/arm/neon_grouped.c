@@ -12,6 +12,19 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Rows of a file: blocks.h with vectors of 16 bytes. */
+#define LANES 1u
+
+#define vec uint32x4_t
+#define vec_store(at, v) vst1q_u8(at, vreinterpretq_u8_u32(v))
+#define load_lanes(at, i) vreinterpretq_u32_u8(vld1q_u8(*(at) + (i)))
+#define low32 vzip1q_u32
+#define high32 vzip2q_u32
+#define low64(a, b) vreinterpretq_u32_u64(vzip1q_u64(vreinterpretq_u64_u32(a), vreinterpretq_u64_u32(b)))
+#define high64(a, b) vreinterpretq_u32_u64(vzip2q_u64(vreinterpretq_u64_u32(a), vreinterpretq_u64_u32(b)))
+
+#include "kernels/blocks.h"
+
 #define ROWS BN_TILE_ROWS
 
 /* The four codes of 16 bytes, the one in the low bits first. */
@@ -60,28 +73,40 @@ INLINE void store_rows(float *y, const struct bn_grouped *w, size_t row, float32
 #define BATCH_TOKENS 32u /* whose activations stay in a second-level cache while they meet all tiles */
 
 /* n_quarters of a tile from quarter `first` on for n tokens, constants whose product is at most 8: each code is
- * unpacked once for all tokens, and the sums of both planes fit the registers. */
+ * unpacked once for all tokens, and the sums of both planes fit the registers. `stored` (a constant): from the rows of
+ * a file. */
 INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                          size_t tile, size_t first, const size_t n_quarters, const size_t n, const bool wide)
+                          size_t tile, const bool stored, size_t first, const size_t n_quarters,
+                          const size_t n, const bool wide)
 {
-    const uint8_t *codes = w->codes + tile * 4 * w->k + 16 * first;
-    const uint16_t *scales = w->scales + tile * (w->k / w->group) * ROWS + 4 * first;
+    const uint8_t *codes = stored ? NULL : w->codes + tile * 4 * w->k + 16 * first;
+    const uint16_t *scales = stored ? NULL : w->scales + tile * (w->k / w->group) * ROWS + 4 * first;
+    uint8_t room[4 * BN_MAX_GROUP];
+    uint16_t room_of_scales[ROWS];
+    struct stored_tile from;
+    if (stored) from = stored_tile(w, tile);
     float32x4_t acc[TOKENS][4];
     for (size_t j = 0; j < n; j++)
         for (size_t c = 0; c < n_quarters; c++)
             acc[j][c] = vdupq_n_f32(0.0f);
-    for (size_t i = 0, g = 0; i < w->k; g++, scales += ROWS) {
+    for (size_t g = 0; g < w->k / w->group; g++, codes += 4 * w->group, scales += ROWS) {
+        if (stored) {
+            codes = room + 16 * first;
+            scales = room_of_scales + 4 * first;
+            next_group(room, room_of_scales, w, &from);
+        }
+        const size_t begin = g * w->group;
         int32x4_t high[TOKENS][4], low[TOKENS][4];
         for (size_t j = 0; j < n; j++)
             for (size_t c = 0; c < n_quarters; c++)
                 high[j][c] = low[j][c] = vdupq_n_s32(0);
-        for (size_t end = i + w->group; i < end; i += 16)
+        for (size_t i = 0; i < w->group; i += 16)
             for (size_t c = 0; c < n_quarters; c++) {
                 int8x16_t four[4];
                 unpack(four, vld1q_u8(codes + 4 * i + 16 * c));
                 for (size_t j = 0; j < n; j++) {
-                    if (wide) high[j][c] = dot_sixteen(high[j][c], four, vld1q_s8(x[j].high + i));
-                    low[j][c] = dot_sixteen(low[j][c], four, vld1q_s8(x[j].low + i));
+                    if (wide) high[j][c] = dot_sixteen(high[j][c], four, vld1q_s8(x[j].high + begin + i));
+                    low[j][c] = dot_sixteen(low[j][c], four, vld1q_s8(x[j].low + begin + i));
                 }
             }
         for (size_t j = 0; j < n; j++)
@@ -95,8 +120,10 @@ INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, cons
 
 INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide)
 {
-    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
-        some_quarters(y, 0, w, x, tile, 0, 4, 1, wide);
+    for (size_t tile = 0; w->codes != NULL && tile * ROWS < w->rows; tile++)
+        some_quarters(y, 0, w, x, tile, false, 0, 4, 1, wide);
+    for (size_t tile = 0; w->codes == NULL && tile * ROWS < w->rows; tile++)
+        some_quarters(y, 0, w, x, tile, true, 0, 4, 1, wide);
 }
 
 INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
@@ -105,9 +132,9 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, co
     size_t j = 0;
     for (; j + TOKENS <= n; j += TOKENS)
         for (size_t first = 0; first < 4; first += 2)
-            some_quarters(y + j * ldy, ldy, w, x + j, tile, first, 2, TOKENS, wide);
+            some_quarters(y + j * ldy, ldy, w, x + j, tile, false, first, 2, TOKENS, wide);
     for (; j < n; j++)
-        some_quarters(y + j * ldy, ldy, w, x + j, tile, 0, 4, 1, wide);
+        some_quarters(y + j * ldy, ldy, w, x + j, tile, false, 0, 4, 1, wide);
 }
 
 INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
@@ -185,4 +212,9 @@ void bn_to_plane_neon(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, si
         }
         *sum++ = vaddvq_s32(total);
     }
+}
+
+void bn_to_tiles_neon(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+{
+    to_tiles(codes, scales, w);
 }

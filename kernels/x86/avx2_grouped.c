@@ -8,10 +8,36 @@
  * so 32 of them, those of 128 weights of a row, stay within 24576 in a lane of int16. vpdpbusd of VNNI adds
  * four products to an int32.
  *
+ * Tiles are made of the rows of a file by blocks.h: all of them, or for the product of one token a group at a time.
+ *
  * `wide` (16 bits, two planes) and `vnni` are constants wherever they are passed on.
  */
 #include "kernels/ref.h"
 #include "kernels/x86/avx2.h"
+
+/* Rows of a file: blocks.h with vectors of 32 bytes. */
+#define LANES 2u
+
+#define vec __m256i
+#define vec_store(at, v) _mm256_storeu_si256((void *)(at), v)
+#define low32 _mm256_unpacklo_epi32
+#define high32 _mm256_unpackhi_epi32
+#define low64 _mm256_unpacklo_epi64
+#define high64 _mm256_unpackhi_epi64
+
+INLINE __m128i load128(const uint8_t *at)
+{
+    return _mm_loadu_si128((const void *)at);
+}
+
+INLINE __m256i load_lanes(const uint8_t *const at[LANES], size_t i)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(at[0] + i)), load128(at[1] + i), 1);
+}
+
+#include "kernels/x86/codes.h"
+
+#include "kernels/blocks.h"
 
 #define ROWS BN_TILE_ROWS
 #define AHEAD 8192u    /* bytes from codes in use to those to prefetch */
@@ -99,8 +125,8 @@ INLINE size_t ways_of(size_t n, const bool wide, const bool vnni)
     return n > 1 ? 1 : vnni && !wide ? 4 : 2;
 }
 
-/* t[j] += the products of a tile and n tokens (a constant), len weights of each row from the first'th on, as many as
- * span_of. The codes are unpacked in registers, once for all tokens. */
+/* t[j] += the products of a tile and n tokens (a constant), len weights of each row from the first'th on, whose codes
+ * are there, as many as span_of. The codes are unpacked in registers, once for all tokens. */
 INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const struct bn_act16 *x,
                          size_t first, size_t len, const size_t n, const bool wide, const bool vnni)
 {
@@ -114,10 +140,10 @@ INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const 
             for (size_t way = 0; way < ways; way++)
                 highs[j][h][way] = lows[j][h][way] = _mm256_setzero_si256();
     }
-    for (size_t i = first; i < first + len; i += 16) {
-        __m256i v[2] = {load256(codes + 4 * i), load256(codes + 4 * i + 32)};
+    for (size_t i = first; i < first + len; i += 16, codes += 64) {
+        __m256i v[2] = {load256(codes), load256(codes + 32)};
         __asm__("" : "+x"(v[0]), "+x"(v[1])); /* loaded once */
-        _mm_prefetch((const char *)codes + 4 * i + AHEAD, _MM_HINT_T0);
+        _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T0);
         for (size_t p = 0; p < 4; p++) {
             __m256i u[2] = {mask(v[0], 3), mask(v[1], 3)};
             for (size_t j = 0; j < n; j++) {
@@ -142,22 +168,31 @@ INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const 
             }
 }
 
-/* A tile for n tokens (a constant). */
+/* A tile for n tokens (a constant); `stored` (a constant): from the rows of a file. */
 INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t tile,
-                     const size_t n, const bool wide, const bool vnni)
+                     const bool stored, const size_t n, const bool wide, const bool vnni)
 {
     const size_t n_groups = w->k / w->group, span = span_of(w->group, vnni);
-    const uint8_t *codes = w->codes + tile * 4 * w->k;
-    const uint16_t *scales = w->scales + tile * n_groups * ROWS;
+    const uint8_t *codes = stored ? NULL : w->codes + tile * 4 * w->k;
+    const uint16_t *scales = stored ? NULL : w->scales + tile * n_groups * ROWS;
+    __m256i room[4 * BN_MAX_GROUP / sizeof(__m256i)];
+    uint16_t room_of_scales[ROWS];
+    struct stored_tile from;
+    if (stored) from = stored_tile(w, tile);
     __m256 acc[MOST_TOKENS][2];
     for (size_t j = 0; j < n; j++)
         acc[j][0] = acc[j][1] = _mm256_setzero_ps();
-    for (size_t g = 0; g < n_groups; g++, scales += ROWS) {
+    for (size_t g = 0; g < n_groups; g++, codes += 4 * w->group, scales += ROWS) {
+        if (stored) {
+            codes = (const uint8_t *)room;
+            scales = room_of_scales;
+            next_group((uint8_t *)room, room_of_scales, w, &from);
+        }
         __m256i t[MOST_TOKENS][2];
         for (size_t j = 0; j < n; j++)
             t[j][0] = t[j][1] = _mm256_set1_epi32(-x[j].sum[g]);
-        for (size_t i = g * w->group; i < (g + 1) * w->group; i += span)
-            span_of_tile(t, codes, x, i, span, n, wide, vnni);
+        for (size_t i = 0; i < w->group; i += span)
+            span_of_tile(t, codes + 4 * i, x, g * w->group + i, span, n, wide, vnni);
         for (size_t j = 0; j < n; j++)
             for (size_t h = 0; h < 2; h++)
                 acc[j][h] =
@@ -170,8 +205,10 @@ INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const str
 INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide,
                          const bool vnni)
 {
-    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
-        tile_for(y, 0, w, x, tile, 1, wide, vnni);
+    for (size_t tile = 0; w->codes != NULL && tile * ROWS < w->rows; tile++)
+        tile_for(y, 0, w, x, tile, false, 1, wide, vnni);
+    for (size_t tile = 0; w->codes == NULL && tile * ROWS < w->rows; tile++)
+        tile_for(y, 0, w, x, tile, true, 1, wide, vnni);
 }
 
 /* A tile for n tokens, four at a time, or two of 16 bits: as many as have their sums in registers. */
@@ -180,10 +217,10 @@ INLINE void tile_for_few(float *y, size_t ldy, const struct bn_grouped *w, const
 {
     const size_t most = wide ? 2 : 4;
     for (; n >= most; n -= most, x += most, y += most * ldy)
-        tile_for(y, ldy, w, x, tile, most, wide, vnni);
-    if (n == 3) tile_for(y, ldy, w, x, tile, 3, false, vnni);
-    if (n == 2) tile_for(y, ldy, w, x, tile, 2, false, vnni);
-    if (n == 1) tile_for(y, ldy, w, x, tile, 1, wide, vnni);
+        tile_for(y, ldy, w, x, tile, false, most, wide, vnni);
+    if (n == 3) tile_for(y, ldy, w, x, tile, false, 3, false, vnni);
+    if (n == 2) tile_for(y, ldy, w, x, tile, false, 2, false, vnni);
+    if (n == 1) tile_for(y, ldy, w, x, tile, false, 1, wide, vnni);
 }
 
 /* ---- many tokens ---- */
@@ -390,4 +427,9 @@ void bn_to_plane_avx2(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, si
         }
         *sum++ = total_of(widen(total, false));
     }
+}
+
+void bn_to_tiles_avx2(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+{
+    to_tiles(codes, scales, w);
 }

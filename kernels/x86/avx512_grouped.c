@@ -12,11 +12,40 @@
  * Products of a few tokens unpack the codes of two tiles in registers and multiply them with all tokens. Products
  * of many tokens unpack a chunk of four tiles to bytes in memory first and use it for all tokens.
  *
+ * Tiles are made of the rows of a file by blocks.h: all of them, or for the product of one token a group at a time.
+ *
  * `wide` (16 bits, two planes) is a constant wherever it is passed on.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
 #include "kernels/x86/avx512.h"
+
+/* Rows of a file: blocks.h with vectors of 64 bytes. */
+#define LANES 4u
+
+#define vec __m512i
+#define vec_store _mm512_storeu_si512
+#define low32 _mm512_unpacklo_epi32
+#define high32 _mm512_unpackhi_epi32
+#define low64 _mm512_unpacklo_epi64
+#define high64 _mm512_unpackhi_epi64
+
+INLINE __m128i load128(const uint8_t *at)
+{
+    return _mm_loadu_si128((const void *)at);
+}
+
+INLINE __m512i load_lanes(const uint8_t *const at[LANES], size_t i)
+{
+    __m512i v = _mm512_castsi128_si512(load128(at[0] + i));
+    v = _mm512_inserti32x4(v, load128(at[1] + i), 1);
+    v = _mm512_inserti32x4(v, load128(at[2] + i), 2);
+    return _mm512_inserti32x4(v, load128(at[3] + i), 3);
+}
+
+#include "kernels/x86/codes.h"
+
+#include "kernels/blocks.h"
 
 #define ROWS BN_TILE_ROWS
 #define STREAM_AHEAD 8192u /* bytes; see avx512_ternary.c */
@@ -74,20 +103,22 @@ INLINE void unpack(__m512i out[4], const uint8_t *codes)
 
 /* ---- one token ---- */
 
-/* The exact sums of group g of a tile, whose elements begin with the first'th. */
-INLINE __m512i group_of_tile(const uint8_t *codes, const uint8_t *ahead, int halve,
-                             const struct bn_act16 *x, size_t g, size_t first, size_t group, const bool wide)
+/* The exact sums of group g of a tile, whose codes are there. Those `ahead` bytes further are prefetched, unless this
+ * is 0. */
+INLINE __m512i group_of_tile(const uint8_t *codes, size_t ahead, const struct bn_act16 *x, size_t g,
+                             size_t group, const bool wide)
 {
     __m512i highs[4], lows[4]; /* times 1, 4, 16, 64 */
+    const int8_t *high = wide ? x->high + g * group : NULL, *low = x->low + g * group;
     for (size_t p = 0; p < 4; p++)
         highs[p] = lows[p] = _mm512_setzero_si512();
-    for (size_t i = first; i < first + group; i += 16) {
+    for (size_t i = 0; i < group; i += 16) {
         __m512i v = load512(codes + 4 * i);
-        _mm_prefetch((const char *)ahead + (4 * i >> halve), _MM_HINT_T0);
+        if (ahead > 0) _mm_prefetch((const char *)codes + 4 * i + ahead, _MM_HINT_T0);
         for (size_t p = 0; p < 4; p++) {
             __m512i u = v & _mm512_set1_epi8((char)(3 << 2 * p));
-            if (wide) highs[p] = dot4_at(highs[p], u, x->high + i + 4 * p);
-            lows[p] = dot4_at(lows[p], u, x->low + i + 4 * p);
+            if (wide) highs[p] = dot4_at(highs[p], u, high + i + 4 * p);
+            lows[p] = dot4_at(lows[p], u, low + i + 4 * p);
         }
     }
     for (size_t p = 0; wide && p < 4; p++)
@@ -97,6 +128,12 @@ INLINE __m512i group_of_tile(const uint8_t *codes, const uint8_t *ahead, int hal
     return _mm512_sub_epi32(t, _mm512_set1_epi32(x->sum[g]));
 }
 
+INLINE __m512 add_group(__m512 acc, __m512i t, const uint16_t *scales, const struct bn_act16 *x, size_t g,
+                        const bool wide)
+{
+    return _mm512_fmadd_ps(widened(scales), scaled(t, x->step + g, wide), acc);
+}
+
 /* The tiles lie one after the other, so the whole matrix is read in the order of its addresses. */
 INLINE void gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide)
 {
@@ -104,23 +141,48 @@ INLINE void gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x,
     for (size_t tile = 0; tile * ROWS < w->rows; tile++) {
         const uint8_t *codes = w->codes + tile * 4 * w->k;
         const uint16_t *scales = w->scales + tile * n_groups * ROWS;
-        const uint8_t *ahead = w->ahead != NULL ? w->ahead + tile * 4 * w->k : codes + STREAM_AHEAD;
-        int halve = w->ahead != NULL;
         __m512 acc = _mm512_setzero_ps();
+        for (size_t g = 0; g < n_groups; g++, codes += 4 * w->group, scales += ROWS)
+            acc =
+                add_group(acc, group_of_tile(codes, STREAM_AHEAD, x, g, w->group, wide), scales, x, g, wide);
+        store_tile(y, w, tile, acc, x);
+    }
+}
+
+/* The same from the rows of a file. The next group is brought into a tile while this one is multiplied. */
+INLINE void gemv_stored(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide)
+{
+    __m512i room[2][4 * BN_MAX_GROUP / sizeof(__m512i)];
+    uint16_t scales[2][ROWS];
+    size_t n_groups = w->k / w->group;
+    for (size_t tile = 0; tile * ROWS < w->rows; tile++) {
+        struct stored_tile from = stored_tile(w, tile);
+        __m512 acc = _mm512_setzero_ps();
+        next_group((uint8_t *)room[0], scales[0], w, &from);
         for (size_t g = 0; g < n_groups; g++) {
-            __m512i t = group_of_tile(codes, ahead, halve, x, g, g * w->group, w->group, wide);
-            acc = _mm512_fmadd_ps(widened(scales + g * ROWS), scaled(t, x->step + g, wide), acc);
+            size_t this = g % 2, next = 1 - this;
+            if (g + 1 < n_groups) next_group((uint8_t *)room[next], scales[next], w, &from);
+            __m512i t = group_of_tile((const uint8_t *)room[this], 0, x, g, w->group, wide);
+            acc = add_group(acc, t, scales[this], x, g, wide);
         }
         store_tile(y, w, tile, acc, x);
     }
 }
 
+INLINE void any_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide)
+{
+    if (w->codes != NULL)
+        gemv(y, w, x, wide);
+    else
+        gemv_stored(y, w, x, wide);
+}
+
 void bn_grouped_gemv_avx512vnni(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
 {
     if (x->high != NULL)
-        gemv(y, w, x, true);
+        any_gemv(y, w, x, true);
     else
-        gemv(y, w, x, false);
+        any_gemv(y, w, x, false);
 }
 
 /* ---- a few tokens ---- */
@@ -387,4 +449,9 @@ void bn_quantize16_avx512vnni(int8_t *high, int8_t *low, float *step, int32_t *s
         *step++ = power / 8192.0f;
         *sum++ = _mm512_reduce_add_epi32(total);
     }
+}
+
+void bn_to_tiles_avx512vnni(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+{
+    to_tiles(codes, scales, w);
 }

@@ -24,6 +24,7 @@ struct shape {
     size_t rows, groups, group, n, ldy_pad, copies;
     size_t gap;           /* bytes between planes */
     bool uneven;          /* and 64 more after every third token */
+    bool may_be_stored;   /* as rows of a file */
     int codes, high, low; /* a fixed value, or one of those above */
     enum ck_values scales;
     enum steps steps;
@@ -31,8 +32,8 @@ struct shape {
 
 static const size_t GROUP[] = {128, 64, 256};
 
-/* Tiles of codes, and of scales, for each copy. */
-static void make_matrix(struct ck *ck, struct ck_call *call, const struct shape *s)
+/* Tiles of codes, and of scales, for each copy. Returns the codes. */
+static uint8_t *make_matrix(struct ck *ck, struct ck_call *call, const struct shape *s)
 {
     size_t tiles = (s->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS, k = s->groups * s->group;
     size_t bytes = tiles * 4 * k, halves = tiles * s->groups * BN_TILE_ROWS;
@@ -48,7 +49,64 @@ static void make_matrix(struct ck *ck, struct ck_call *call, const struct shape 
     call->grouped = (struct bn_grouped){.codes = codes, .rows = s->rows, .k = k, .group = s->group};
     call->grouped.scales = ck_halves(ck, s->copies * halves, s->scales);
     call->grouped.streamed = s->copies > 1 || ck_below(ck, 2) == 1; /* both ways give the same bits */
+    return codes;
 }
+
+/* ---- rows of a file ---- */
+
+static const struct stored {
+    enum bn_blocks blocks;
+    size_t group, bytes, scale_at;
+} STORED[] = {{BN_BLOCKS_Q2, 128, 34, 0},   {BN_BLOCKS_Q2, 64, 18, 0},     {BN_BLOCKS_TQ2, 256, 66, 64},
+              {BN_BLOCKS_TQ1, 256, 54, 52}, {BN_BLOCKS_PTQ1, 128, 28, 26}, {BN_BLOCKS_Q2, 256, 66, 0}};
+
+/* Digit d of a byte to base 3 is the integer part of byte * 3^(d + 1) / 256, modulo 3. */
+static unsigned true_code(const struct stored *s, const uint8_t *block, unsigned i)
+{
+    static const unsigned POW3[] = {3, 9, 27, 81, 243};
+    if (s->blocks == BN_BLOCKS_Q2) return block[2 + i / 4] >> 2 * (i & 3) & 3u;
+    if (s->blocks == BN_BLOCKS_TQ2) return block[(i >> 7) * 32 + (i & 31)] >> 2 * (i >> 5 & 3) & 3u;
+    unsigned n = s->blocks == BN_BLOCKS_TQ1 ? 32 : 16, at = 0;
+    if (i >= 5 * n) i -= 5 * n, at += n, n /= 2;
+    if (at > 0 && i >= 5 * n) i -= 5 * n, at += n, n /= 4;
+    return block[at + i % n] * POW3[i / n] / 256 % 3;
+}
+
+/* Puts the code of weight i in row r of the first copy. */
+static void put_code(uint8_t *codes, size_t k, size_t r, size_t i, unsigned code)
+{
+    uint8_t *byte = codes + r / 16 * 4 * k + i / 16 * 64 + r % 16 * 4 + i / 4 % 4;
+    *byte = (uint8_t)((*byte & ~(3u << 2 * (i % 4))) | code << 2 * (i % 4));
+}
+
+/* The matrix as rows of a file, with which the kernels then compute. Rows of Q2_0 get the codes of the tiles; those of
+ * other blocks are random, and the tiles get their codes. */
+static void make_stored(struct ck *ck, struct ck_call *call, uint8_t *codes, const struct shape *s)
+{
+    const struct stored *of = &STORED[ck_below(ck, COUNT(STORED))];
+    while (of->group != s->group || (s->codes != ANY && s->codes != TERNARY && of->blocks != BN_BLOCKS_Q2))
+        of = &STORED[ck_below(ck, COUNT(STORED))];
+    struct bn_grouped *w = &call->grouped;
+    size_t row_bytes = s->groups * of->bytes;
+    uint8_t *stored = ck_buffer(ck, CK_IN, CK_BYTES, s->rows * row_bytes);
+    for (size_t i = 0; i < s->rows * row_bytes; i++)
+        stored[i] = (uint8_t)ck_below(ck, 256);
+    for (size_t r = 0; r < s->rows; r++)
+        for (size_t i = 0; i < w->k; i++) {
+            uint8_t *block = stored + r * row_bytes + i / s->group * of->bytes;
+            unsigned at = (unsigned)(i % s->group), shift = 2 * (at & 3), code = bn_grouped_code(w, r, i);
+            memcpy(block + of->scale_at, &w->scales[(r / 16 * s->groups + i / s->group) * 16 + r % 16], 2);
+            if (of->blocks == BN_BLOCKS_Q2)
+                block[2 + at / 4] = (uint8_t)((block[2 + at / 4] & ~(3u << shift)) | code << shift);
+            else
+                put_code(codes, w->k, r, i, true_code(of, block, at));
+        }
+    w->blocks = of->blocks;
+    w->stored = stored;
+    w->row_bytes = row_bytes;
+}
+
+/* ---- products ---- */
 
 /* Where the plane of token j begins. */
 static size_t plane_at(const struct shape *s, size_t j)
@@ -105,7 +163,8 @@ static bool make_product(struct ck *ck, struct ck_call *call, const struct shape
     snprintf(call->text, sizeof call->text, "%zux%zu/%zu n=%zu codes=%d high=%d low=%d scales=%d steps=%d",
              s->rows, s->groups * s->group, s->group, s->n, s->codes, s->high, s->low, (int)s->scales,
              (int)s->steps);
-    make_matrix(ck, call, s);
+    uint8_t *codes = make_matrix(ck, call, s);
+    if (s->may_be_stored && ck_below(ck, 2) == 1) make_stored(ck, call, codes, s);
     make_acts(ck, call, s);
     call->ldy = s->rows + s->ldy_pad;
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, ((s->n - 1) * call->ldy + s->rows) * sizeof(float));
@@ -151,6 +210,7 @@ static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index,
                      HIGH[] = {-128, 0, 127, ANY, NARROW};
     enum { PLANES = COUNT(CODE) * COUNT(HIGH) * COUNT(LOW) * COUNT(GROUP) };
     struct shape s = {.rows = 19, .groups = 5, .n = gemm ? 9 : 1, .copies = 1, .scales = CK_ORDINARY};
+    s.may_be_stored = !gemm;
     s.codes = s.high = s.low = ANY;
     if (index < PLANES) {
         s.codes = CODE[index % 5];
@@ -183,7 +243,8 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
     unsigned regular = gemm ? 20 * 3 * 4 : COUNT(ROWS) * COUNT(GROUPS) * COUNT(GROUP);
     if (class == CK_BENCH) return bench_product(ck, call, index, gemm);
     if (class == CK_EXTREMES) return extreme_product(ck, call, index, gemm);
-    struct shape s = {.high = index % 2 == 1 ? NARROW : ANY, .low = ANY, .copies = 1, .n = 1};
+    struct shape s = {
+        .may_be_stored = !gemm, .high = index % 2 == 1 ? NARROW : ANY, .low = ANY, .copies = 1, .n = 1};
     index /= 2;
     s.codes = index % 3 == 0 ? ANY : TERNARY;
     s.rows = ROWS[(gemm ? 5 * index : index) % COUNT(ROWS)];
@@ -219,13 +280,13 @@ static bool setup_gemm(struct ck *ck, struct ck_call *call, enum ck_class class,
     return setup_product(ck, call, class, index, true);
 }
 
-/* The copy of the weights that the call names. */
+/* The copy of the weights that the call names, or the rows of the file. */
 static struct bn_grouped matrix_of(const struct ck_call *call)
 {
     struct bn_grouped w = call->grouped;
     size_t copy = (size_t)(call->weights - w.codes) / call->copy_bytes;
     w.scales += copy * (call->copy_bytes * 4 / w.group);
-    w.codes = call->weights;
+    w.codes = w.stored != NULL ? NULL : call->weights;
     return w;
 }
 
@@ -408,12 +469,6 @@ static bool truth_to_plane(struct ck *ck, const struct ck_call *call)
 
 /* ---- tiles from the rows of a file ---- */
 
-static const struct stored {
-    enum bn_blocks blocks;
-    size_t group, bytes, scale_at;
-} STORED[] = {{BN_BLOCKS_Q2, 128, 34, 0},   {BN_BLOCKS_Q2, 64, 18, 0},     {BN_BLOCKS_TQ2, 256, 66, 64},
-              {BN_BLOCKS_TQ1, 256, 54, 52}, {BN_BLOCKS_PTQ1, 128, 28, 26}, {BN_BLOCKS_Q2, 256, 66, 0}};
-
 static bool setup_to_tiles(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     static const size_t ROWS[] = {16, 1, 15, 17, 32, 40}, GROUPS[] = {1, 2, 3, 7};
@@ -455,18 +510,6 @@ static bool setup_to_tiles(struct ck *ck, struct ck_call *call, enum ck_class cl
 static void invoke_to_tiles(const struct bn_kernels *kernels, const struct ck_call *call)
 {
     kernels->to_tiles(call->out, call->out2, &call->grouped);
-}
-
-/* Digit d of a byte to base 3 is the integer part of byte * 3^(d + 1) / 256, modulo 3. */
-static unsigned true_code(const struct stored *s, const uint8_t *block, unsigned i)
-{
-    static const unsigned POW3[] = {3, 9, 27, 81, 243};
-    if (s->blocks == BN_BLOCKS_Q2) return block[2 + i / 4] >> 2 * (i & 3) & 3u;
-    if (s->blocks == BN_BLOCKS_TQ2) return block[(i >> 7) * 32 + (i & 31)] >> 2 * (i >> 5 & 3) & 3u;
-    unsigned n = s->blocks == BN_BLOCKS_TQ1 ? 32 : 16, at = 0;
-    if (i >= 5 * n) i -= 5 * n, at += n, n /= 2;
-    if (at > 0 && i >= 5 * n) i -= 5 * n, at += n, n /= 4;
-    return block[at + i % n] * POW3[i / n] / 256 % 3;
 }
 
 static bool truth_to_tiles(struct ck *ck, const struct ck_call *call)

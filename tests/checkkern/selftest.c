@@ -208,9 +208,25 @@ static void grouped_drops_token(float *y, size_t ldy, const struct bn_grouped *w
     bn_kernels_ref.grouped_gemm(y, ldy, w, x, n - 1);
 }
 
+/* TQ2_0 read as TQ1_0. */
+static void grouped_of_other_blocks(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    struct bn_grouped other = *w;
+    if (w->codes == NULL && w->blocks == BN_BLOCKS_TQ2) other.blocks = BN_BLOCKS_TQ1;
+    bn_kernels_ref.grouped_gemv(y, &other, x);
+}
+
+/* The faults below are those of tiles. */
+static bool in_rows(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    if (w->codes == NULL) bn_kernels_ref.grouped_gemv(y, w, x);
+    return w->codes == NULL;
+}
+
 /* Takes the scales of the group before, but for the first. */
 static void grouped_neighbour(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
 {
+    if (in_rows(y, w, x)) return;
     struct bn_grouped one = *w;
     struct bn_act16 part = *x;
     one.k = w->group;
@@ -257,6 +273,7 @@ static float step_of(const struct bn_act16 *x, size_t g)
 
 static void grouped_without_sums(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
 {
+    if (in_rows(y, w, x)) return;
     size_t groups = w->k / w->group;
     for (size_t r = 0; r < w->rows; r++) {
         y[r] = 0.0f;
@@ -272,6 +289,7 @@ static void grouped_without_sums(float *y, const struct bn_grouped *w, const str
 /* Adds 256 times the one plane and the other to the result, one after the other. */
 static void grouped_rounds_planes(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
 {
+    if (in_rows(y, w, x)) return;
     size_t groups = w->k / w->group;
     for (size_t r = 0; r < w->rows; r++) {
         y[r] = 0.0f;
@@ -288,6 +306,7 @@ static void grouped_rounds_planes(float *y, const struct bn_grouped *w, const st
 /* Adds in int16 over the whole group: right unless many codes of 3 meet values at the limit. */
 static void grouped_wraps(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
 {
+    if (in_rows(y, w, x)) return;
     size_t groups = w->k / w->group;
     for (size_t r = 0; r < w->rows; r++) {
         const uint8_t *tile = w->codes + r / 16 * 4 * w->k;
@@ -522,6 +541,7 @@ struct fault {
     X("grouped_gemv that rounds each plane", GROUPED_GEMV, grouped_gemv, grouped_rounds_planes)      \
     X("grouped_gemv whose sums wrap", GROUPED_GEMV, grouped_gemv, grouped_wraps)                     \
     X("grouped_gemv with a reciprocal of the scale", GROUPED_GEMV, grouped_gemv, grouped_reciprocal) \
+    X("grouped_gemv of rows of another layout", GROUPED_GEMV, grouped_gemv, grouped_of_other_blocks) \
     X("to_plane in plain order", TO_PLANE, to_plane, plane_in_plain_order)                           \
     X("to_tiles of another layout", TO_TILES, to_tiles, tiles_of_other_blocks)                       \
     X("quantize16 that rounds ties away", QUANTIZE16, quantize16, quantize16_rounds_away)            \
