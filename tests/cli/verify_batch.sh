@@ -13,7 +13,7 @@ out=$bin
 . tests/mpi/mpirun.sh
 unset BN_MODEL BN_ISA BN_THREADS BITNET_ALLOW_CORRECTIONS SOURCE_DATE_EPOCH
 verify=$bin/bn-verify-receipt
-model=$PWD/fixtures/shakespeare-5m-i2_s.gguf
+model=$PWD/fixtures/built-in-i2_s.gguf
 all=$tmp/all
 cd "$tmp" || exit 1
 

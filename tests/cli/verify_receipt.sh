@@ -84,7 +84,7 @@ has a.json '"To be' && false
 result "without --receipt-text the prompt is not in it" $(($? == 0))
 
 # ---- what a substitution looks like: sealed again, so only the matter itself is wrong ----
-model=$OLDPWD/fixtures/shakespeare-5m-i2_s.gguf
+model=$OLDPWD/fixtures/built-in-i2_s.gguf
 cp "$model" same.gguf
 expect 0 - "the same model under another name is the same model" a.json --model same.gguf --replay
 cp "$model" flipped.gguf
