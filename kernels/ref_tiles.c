@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The references of to_tiles and of a code in a block: ternary weights from the blocks of a file into tiles. Plain C, written to be read.
+ * The references of to_tiles and of a code in a block. Plain C, written to be read.
  */
 #include "kernels/blocks.h"
 #include "kernels/kernels_table.h"

@@ -120,10 +120,11 @@ INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, cons
 
 INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide)
 {
-    for (size_t tile = 0; w->codes != NULL && tile * ROWS < w->rows; tile++)
-        some_quarters(y, 0, w, x, tile, false, 0, 4, 1, wide);
-    for (size_t tile = 0; w->codes == NULL && tile * ROWS < w->rows; tile++)
-        some_quarters(y, 0, w, x, tile, true, 0, 4, 1, wide);
+    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
+        if (w->codes != NULL)
+            some_quarters(y, 0, w, x, tile, false, 0, 4, 1, wide);
+        else
+            some_quarters(y, 0, w, x, tile, true, 0, 4, 1, wide);
 }
 
 INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,

@@ -205,10 +205,11 @@ INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const str
 INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide,
                          const bool vnni)
 {
-    for (size_t tile = 0; w->codes != NULL && tile * ROWS < w->rows; tile++)
-        tile_for(y, 0, w, x, tile, false, 1, wide, vnni);
-    for (size_t tile = 0; w->codes == NULL && tile * ROWS < w->rows; tile++)
-        tile_for(y, 0, w, x, tile, true, 1, wide, vnni);
+    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
+        if (w->codes != NULL)
+            tile_for(y, 0, w, x, tile, false, 1, wide, vnni);
+        else
+            tile_for(y, 0, w, x, tile, true, 1, wide, vnni);
 }
 
 /* A tile for n tokens, four at a time, or two of 16 bits: as many as have their sums in registers. */
