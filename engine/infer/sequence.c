@@ -163,6 +163,12 @@ bn_status bn_sequence_open(bn_sequence **out, bn_session *session, uint32_t n_ct
     if (n_ctx > session->n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "a sequence of %u tokens is too long, the session allows %u", n_ctx,
                        session->n_ctx);
+    uint64_t need = bn_sequence_cache_bytes(session->model, n_ctx) + bn_model_state_bytes(session->model);
+    uint64_t left = bn_mem_available();
+    if (need > left)
+        return bn_fail(err, BN_ERR_NOMEM,
+                       "no memory for a sequence of %u tokens: it takes %.1f MB, and %.1f MB are available",
+                       n_ctx, (double)need / 1e6, (double)left / 1e6);
     struct bn_sequence *sequence = bn_alloc(1, sizeof *sequence);
     if (sequence == NULL) return bn_nomem(err);
     if (!bn_sequence_take(sequence, session, n_ctx)) {

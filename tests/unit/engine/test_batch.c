@@ -185,6 +185,11 @@ static void bad_batches_change_nothing(void **state)
     assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
     assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
     assert_int_equal(bn_sequence_open(&too_long, session, 33, &err), BN_ERR_LIMIT);
+    bn_mem_set_budget(1000);
+    err = (bn_error){0};
+    assert_int_equal(bn_sequence_open(&too_long, session, 32, &err), BN_ERR_NOMEM);
+    assert_non_null(strstr(err.msg, "are available"));
+    bn_mem_set_budget(0);
     assert_int_equal(bn_sequence_open(&other, session, 4, &err), BN_OK);
     bn_sequence *own = bn_session_sequence(session);
     const bn_batch_part twice[] = {{own, ids, 1, BN_LOGITS_NONE}, {own, ids, 1, BN_LOGITS_NONE}},
