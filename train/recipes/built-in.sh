@@ -2,7 +2,7 @@
 # Trains the built-in model: built-in.sh DIR [OPTION OF bn-train]...
 #
 # DIR gets the texts, the vocabulary, and the run. When the same command is given again, a run that was stopped continues from its
-# checkpoint. STEPS (3200) is the length of the run: 13.1 million tokens. The last quarter is mostly the text that the model is for.
+# checkpoint. STEPS (2600) is the length of the run: 10.6 million tokens. The last quarter is mostly the text that the model is for.
 # BN_TRAIN names the program.
 set -eu
 recipes=$(cd "$(dirname "$0")" && pwd)
@@ -24,6 +24,6 @@ if [ -e "$dir/run/checkpoint.bntrain" ]; then
     exec "$program" resume -o "$dir/run" --name built-in --model-ctx 1024 "$@"
 fi
 exec "$program" train "${main[@]}" "${late[@]}" --late 0.75 --validation shakespeare-validation.txt --tokenizer vocabulary.gguf \
-    --layers 6 --width 256 --ffn 768 --heads 4 --kv-heads 2 --context 512 --steps "${STEPS:-3200}" --batch 4096 --micro-batch 1024 \
+    --layers 6 --width 256 --ffn 768 --heads 4 --kv-heads 2 --context 512 --steps "${STEPS:-2600}" --batch 4096 --micro-batch 1024 \
     --optimiser muon --rate 0.012 --rate-2 0.009 --warm-up 100 --validate-every 200 --save-every 50 --seed 42 --name built-in \
     --model-ctx 1024 -o "$dir/run" "$@"
