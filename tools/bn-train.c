@@ -139,6 +139,9 @@ static const struct bn_option EXPORT[] = {
     BN_OPTION("output", "write the model to FILE", .letter = 'o', .arg = "FILE",
               BN_TO_TEXT(struct bn_train_export_options, output)),
     FILE_OPTIONS(struct bn_train_export_options),
+    BN_OPTION("temperature", "divide the logits by T, for a model that is too sure", .arg = "T",
+              .group = "Model file", .preset = "1",
+              BN_TO_F64(struct bn_train_export_options, file.temperature, 0.1, 10)),
     {0},
 };
 
@@ -417,7 +420,9 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-train resume -o run", "continue until the last step"}}},
     {.name = "export",
      .summary = "write a checkpoint's model as a GGUF file",
-     .text = "CHECKPOINT is a file, or the folder of a run. All types store the same weights.",
+     .text =
+         "CHECKPOINT is a file, or the folder of a run. All types store the same weights. A model that has read its "
+         "texts several times is too sure of what comes next: --temperature divides its logits.",
      .synopsis = "CHECKPOINT -o FILE [--type TYPE]",
      .options = {EXPORT},
      .min_operands = 1,

@@ -169,13 +169,16 @@ static void put_q8(struct bn_buf *out, const float *x)
 }
 
 static bn_status put_floats(struct bn_buf *out, const struct bn_weights *w, const struct bn_param *p,
-                            uint32_t type)
+                            const struct bn_export *how)
 {
+    const uint32_t type = type_of(p, how);
+    const bool last_norm = strcmp(p->name, "output_norm.weight") == 0;
+    const double divisor = last_norm && how->temperature > 0 ? how->temperature : 1;
     for (size_t i = 0; i < p->rows * p->cols; i += type == BN_TYPE_Q8_0 ? Q8_BLOCK : 1) {
         float block[Q8_BLOCK];
         uint16_t half;
         for (size_t j = 0; j < (type == BN_TYPE_Q8_0 ? Q8_BLOCK : 1); j++)
-            block[j] = (float)w->master[p->at + i + j];
+            block[j] = (float)((double)w->master[p->at + i + j] / divisor);
         bn_kernels_ref.f32_to_f16(&half, block, 1);
         if (type == BN_TYPE_Q8_0) put_q8(out, block);
         if (type == BN_TYPE_F16) bn_buf_append(out, &half, sizeof half);
@@ -210,7 +213,7 @@ static bn_status put_data(struct bn_buf *out, struct bn_gguf_writer *writer, con
         if (w->params[i].kind == BN_PARAM_TERNARY)
             status = put_ternary(out, w, i, how->type, err);
         else
-            status = put_floats(out, w, &w->params[i], type_of(&w->params[i], how));
+            status = put_floats(out, w, &w->params[i], how);
         bn_buf_append(out, ZEROS, (size_t)bn_gguf_padding(writer, out->len - before));
     }
     return status;

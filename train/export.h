@@ -15,6 +15,7 @@ struct bn_export {
     uint32_t embedding; /* F16 or Q8_0 */
     const char *name;   /* general.name */
     uint32_t n_ctx;     /* the context that the file states; 0: the training window */
+    double temperature; /* logits are divided by it, by the gains of the last norm; 0: 1 */
 };
 /* Appends the file's bytes to out. BN_ERR_UNSUPPORTED when the type cannot store the weights: a scale for each matrix
  * or group has to be that of whole blocks. */

@@ -124,6 +124,12 @@ for type in i2_s tq2_0 tq1_0 q2_0 pq2_0 ptq1_0; do
 done
 check 'bn-convert makes the same weights of i2_s' bash -c "'$out/bn-convert' -q '$tmp/i2_s.gguf' --to tq2_0 -o '$tmp/c.gguf' &&
     [ \$(\"$run\" logits -q -m '$tmp/c.gguf' --tokens 1,2,3 --digest) = \$(\"$run\" logits -q -m '$tmp/tq2_0.gguf' --tokens 1,2,3 --digest) ]"
+logits() { "$run" logits -q -m "$1" --tokens 1,2,3 -o "$2"; }
+check 'a temperature' "$train" export "$tmp/wide" --temperature 2 -o "$tmp/cool.gguf"
+check 'divides the logits' bash -c "$(declare -f logits); run='$run'; logits '$tmp/i2_s.gguf' '$tmp/warm' && logits '$tmp/cool.gguf' '$tmp/cool' &&
+    python3 -c 'import array, sys
+warm, cool = (array.array(\"f\", open(name, \"rb\").read()) for name in sys.argv[1:])
+assert len(warm) > 0 and list(warm) == [2 * x for x in cool]' '$tmp/warm' '$tmp/cool'"
 check 'an embedding in q8_0' "$train" export "$tmp/wide" --embedding q8_0 -o "$tmp/q8.gguf"
 check 'is smaller' bash -c "[ \$(stat -c %s '$tmp/q8.gguf') -lt \$(stat -c %s '$tmp/i2_s.gguf') ]"
 check 'and has the perplexity of the trainer' near "$(engine "$tmp/q8.gguf")" "$trained"

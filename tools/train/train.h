@@ -20,6 +20,7 @@ struct bn_train_file {
     int type, embedding;
     const char *name;
     uint32_t ctx;
+    double temperature; /* 0: as trained */
 };
 
 /* Options of train and resume; resume has some of them. */
