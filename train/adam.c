@@ -94,8 +94,7 @@ BN_WIDE static void update_block(const struct update *u, bn_real shrink, size_t 
                   unbias_1 = u->unbias_1, unbias_2 = u->unbias_2, epsilon = u->epsilon;
     for (size_t i = 0; i < n; i++) {
         bn_real g = grad[i] * factor;
-        bn_real m1 = bn_settled(m[i] * beta_1 + g * (1 - beta_1)),
-                v1 = v[i] * beta_2 + g * g * (1 - beta_2);
+        bn_real m1 = bn_settled(m[i] * beta_1 + g * (1 - beta_1)), v1 = v[i] * beta_2 + g * g * (1 - beta_2);
         m[i] = m1;
         v[i] = v1;
         w[i] = w[i] * shrink - rate * (m1 * unbias_1 / (bn_real_sqrt(v1 * unbias_2) + epsilon));
