@@ -24,5 +24,5 @@ status=0
 "$bin/bn-verify-receipt" -q "$tmp/forged.json" >/dev/null 2>&1 || status=$?
 [ "$status" -ne 0 ] || { echo "the forged receipt passed" >&2; exit 1; }
 echo " 8. forged    a receipt with an edited speed is refused (exit $status)"
-echo " 9. score     $("$bin/bn-run" score -q --tokens "$(cat fixtures/validation-ids-256.txt)" | tr '\n' ';' | cut -d';' -f2)"
+echo " 9. score     $("$bin/bn-run" score -q -f fixtures/validation.txt | tr '\n' ';' | cut -d';' -f2)"
 echo "10. yours     $bin/bn-run -p 'Your text' -n 64 --receipt receipt.json"
