@@ -14,6 +14,7 @@
  */
 #include "kernels/ref.h"
 #include "kernels/x86/avx2.h"
+#include "kernels/x86/codes.h"
 
 /* Rows of a file: blocks.h with vectors of 32 bytes. */
 #define LANES 2u
@@ -25,17 +26,10 @@
 #define low64 _mm256_unpacklo_epi64
 #define high64 _mm256_unpackhi_epi64
 
-INLINE __m128i load128(const uint8_t *at)
-{
-    return _mm_loadu_si128((const void *)at);
-}
-
 INLINE __m256i load_lanes(const uint8_t *const at[LANES], size_t i)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(at[0] + i)), load128(at[1] + i), 1);
 }
-
-#include "kernels/x86/codes.h"
 
 #include "kernels/blocks.h"
 

@@ -19,6 +19,7 @@
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
 #include "kernels/x86/avx512.h"
+#include "kernels/x86/codes.h"
 
 /* Rows of a file: blocks.h with vectors of 64 bytes. */
 #define LANES 4u
@@ -30,11 +31,6 @@
 #define low64 _mm512_unpacklo_epi64
 #define high64 _mm512_unpackhi_epi64
 
-INLINE __m128i load128(const uint8_t *at)
-{
-    return _mm_loadu_si128((const void *)at);
-}
-
 INLINE __m512i load_lanes(const uint8_t *const at[LANES], size_t i)
 {
     __m512i v = _mm512_castsi128_si512(load128(at[0] + i));
@@ -42,8 +38,6 @@ INLINE __m512i load_lanes(const uint8_t *const at[LANES], size_t i)
     v = _mm512_inserti32x4(v, load128(at[2] + i), 2);
     return _mm512_inserti32x4(v, load128(at[3] + i), 3);
 }
-
-#include "kernels/x86/codes.h"
 
 #include "kernels/blocks.h"
 

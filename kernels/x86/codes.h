@@ -8,6 +8,11 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+static inline __m128i load128(const uint8_t *at)
+{
+    return _mm_loadu_si128((const void *)at);
+}
+
 /* Four codes of one byte each to one byte, in each lane of 32 bits. */
 static inline __m256i four_codes(__m256i codes)
 {
@@ -47,8 +52,8 @@ static inline void codes_of_ptq1(uint8_t *codes, const uint8_t *block)
 {
     const __m256i three = _mm256_set1_epi16(3), upper = _mm256_set1_epi16((short)0xFF00);
     const __m128i last = _mm_setr_epi8(-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0);
-    __m128i end = _mm_and_si128(_mm_srli_si128(_mm_loadu_si128((const void *)(block + 12)), 4), last);
-    __m256i v = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)block)), end, 1);
+    __m128i end = _mm_and_si128(_mm_srli_si128(load128(block + 12), 4), last);
+    __m256i v = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(block)), end, 1);
     __m256i even = _mm256_slli_epi16(v, 8), odd = _mm256_and_si256(v, upper), bytes[5];
     for (int d = 0; d < 5; d++) {
         __m256i high = _mm256_slli_epi16(_mm256_mulhi_epu16(odd, three), 8);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Think blocks, on the built-in model with a few tokens renamed to the marks of ChatML, so that its answers have a think block:
+# Think blocks, on a small model with a few tokens renamed to the marks of ChatML, so that its answers have a think block:
 # the prompts of both Qwen forms, --think, /think, the history of a conversation, the terminal, receipts. TAP on standard output.
 # shellcheck disable=SC2317 # functions are called through check
 set -u
