@@ -61,6 +61,7 @@ circles=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'to
 tags=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'mpi/*.[ch]' 'train/*.[ch]' 'tools/*.[ch]' | xargs grep -hoE '^(typedef )?(struct|enum|union) bn_[a-z0-9_]+ \{' |
     grep -oE 'bn_[a-z0-9_]+' | sort | uniq -d)
 [ -z "$tags" ] || complain "tags that are defined twice: $(echo "$tags" | paste -sd ' ')"
+ci/evidence.sh >&2 || complain "committed measurements are not of the present models"
 ci/wording.sh >&2 || complain "wording (ci/words.txt)"
 # Lines of documents: at most 100 characters outside of tables, pictures and links; generated pages are as they come.
 long=$(c_files '*.md' | grep -vE '^docs/(reference/bn|baselines/)' | xargs awk 'length > 100 && !/^    / && !/^\|/ && !/^\[?!\[/ && !/^ *<?https?:/ { print FILENAME ":" FNR }')
