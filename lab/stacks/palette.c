@@ -76,7 +76,7 @@ static const struct rule RULES[] = {
                     "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
     {BN_CLASS_WAIT,
      "*barrier* Barrier* Exchange bn_exchange* Team *futex* *nanosleep* poll __poll ppoll epoll_wait epoll_pwait select pselect "
-     "*sched_yield* *sem_wait* *cond_wait* *cond_timedwait* *lock_wait* *pthread_join* wait4 waitpid"},
+     "spin_until_changed *sched_yield* *sem_wait* *cond_wait* *cond_timedwait* *lock_wait* *pthread_join* wait4 waitpid"},
     {BN_CLASS_SYNC, "*GOMP_* *gomp_* *[libgomp* bn_team_* *pthread_* *mutex* *lll_lock* *clone clone3 "
                     "*sem_post* start_thread"},
     {BN_CLASS_MEMORY,
@@ -97,7 +97,7 @@ static const struct rule OWN_RULES[] = {
                         "grouped_* unpack_chunk divide bn_peak_fma* bn_peak_int8* bn_peak_of"},
     {BN_CLASS_NORM, "norm final_norm activate exp"},
     {BN_CLASS_MEMORY, "embed bn_peak_read* bn_peak_stream* read_plain run_stream"},
-    {BN_CLASS_WAIT, "spin_until_changed team_wait*"},
+    {BN_CLASS_WAIT, "team_wait*"},
     {BN_CLASS_SYNC, "team_*"},
 };
 

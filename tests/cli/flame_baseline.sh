@@ -101,6 +101,13 @@ cp -r $dir first
 status 0 'again' baseline
 check 'the same recordings give the same bytes' diff -r first $dir
 
+# ---- a busy machine ----
+sed 's/"sampler":/"others":{"wall_ns":1e9,"cpus":2,"used_cpus":1.25,"stolen_cpus":0},"sampler":/' $dir/phase2_1tok.json >busy.json
+says 0 'a recording next to other work says so in its table' '^busy machine: other processes used 1.2 of 2 CPUs during the run$' \
+    "$bn" text busy.json
+says 0 'and below its title' 'busy machine: other processes used 1.2 of 2 CPUs' "$bn" render busy.json -o -
+lacks 'one on an idle machine does not' 'busy machine' "$bn" text $dir/phase2_1tok.json
+
 # ---- beside the timing document ----
 timing() { # MODEL ISA
     cat >timing.md <<END
@@ -247,6 +254,7 @@ if "$bn" doctor -q >/dev/null 2>&1; then
         check "$f: facts have names, not members" test -z "$(grep -E '^\| .*_(ns|milli|bytes) \|' "real/$f.md")"
         check "$f: what it shows, in five sentences" equal "$(sed -n '/^## What this shows/,/^## What was/p' "real/$f.md" | grep -c '^- ')" 5
         check "$f: the time and the limit are measured" grep -qE '^- .*reads [0-9.]+ .?i?B of weights and cache in [0-9.]+ [mun]?s, [0-9.]+ .?B/s, which is [0-9.]+ % of the [0-9.]+ .B/s measured on this machine\.$' "real/$f.md"
+        check "$f: what other processes used is known" grep -qE '^\| CPUs used by other processes \| [0-9.e-]+ \|$' "real/$f.md"
         check "$f: they are below the picture" grep -q '>Matrix multiplication takes ' "real/$f.svg"
         share=$(sed -nE 's/^\| matrix multiplication \| ([0-9.]+) % \|$/\1/p' "real/$f.md")
         check "$f: page and picture have the same shares" grep -q ">matrix multiplication $share %<" "real/$f.svg"

@@ -29,6 +29,7 @@ struct job {
     double user_s; /* of all runs */
     struct bn_delivery_sum delivery;
     struct bn_symbols_counts symbols;
+    struct bn_busy before;
 };
 
 static bool interrupted(void)
@@ -127,6 +128,7 @@ static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn
             memcpy(d->refused, refused, sizeof refused);
     }
     bn_flamegraph_warn(&job->delivery.delivery);
+    bn_flamegraph_put_others(out->stacks->about, &job->before);
     warn_of_gaps(job);
     return BN_OK;
 }
@@ -163,6 +165,7 @@ static void begin_about(struct job *job, bn_json *about)
     char now[21];
     bn_clock_format(bn_clock_utc(), now);
     bn_json_put_string(about, "created", now);
+    bn_busy_read(&job->before);
     bn_json *command = bn_json_put_array(about, "command");
     for (size_t i = 0; job->argv[i] != NULL; i++)
         bn_json_add_string(command, job->argv[i]);

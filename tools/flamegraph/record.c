@@ -115,6 +115,24 @@ static void note_tier(const struct bn_delivery *d)
     bn_buf_release(&why);
 }
 
+void bn_flamegraph_describe_others(char out[BN_FLAMEGRAPH_OTHERS_ROOM], const bn_json *about)
+{
+    const struct bn_others others = bn_others_read(about);
+    out[0] = '\0';
+    if (bn_others_disturb(&others)) bn_others_describe(out, BN_FLAMEGRAPH_OTHERS_ROOM, &others);
+}
+
+void bn_flamegraph_put_others(bn_json *about, const struct bn_busy *then)
+{
+    struct bn_busy now;
+    char text[BN_FLAMEGRAPH_OTHERS_ROOM];
+    bn_busy_read(&now);
+    const struct bn_others others = bn_busy_others(then, &now);
+    bn_others_put(about, &others);
+    bn_flamegraph_describe_others(text, about);
+    if (text[0] != '\0') bn_report_warning("%s: threads waited more than on an idle machine", text);
+}
+
 void bn_flamegraph_warn(const struct bn_delivery *d)
 {
     note_tier(d);

@@ -58,6 +58,7 @@ static void names_have_classes(void **state)
         {BN_FRAME_BRICK, "BarrierWait", BN_CLASS_WAIT},
         {BN_FRAME_CODE, "bn_team_barrier", BN_CLASS_WAIT},
         {BN_FRAME_CODE, "futex_wait", BN_CLASS_WAIT},
+        {BN_FRAME_CODE, "spin_until_changed", BN_CLASS_WAIT},
         {BN_FRAME_CODE, "__sched_yield", BN_CLASS_WAIT}, /* a thread that has nothing to do but wait */
         {BN_FRAME_CODE, "clock_nanosleep", BN_CLASS_WAIT},
         {BN_FRAME_CODE, "poll", BN_CLASS_WAIT},
