@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds bn-flamegraph and records the two baseline workloads: pictures, pages and an index in docs/baselines/perf/flamegraphs.
 #
-#     ci/phase2-flamegraph.sh [MODEL [TOKENIZER [DIR]]] [OPTIONS]
+#     ci/phase2-flamegraph.sh [MODEL [DIR]] [OPTIONS]
 #
 # Arguments and options are those of bn-flamegraph baseline, which searches for a model when none is named. "-" means an
 # argument that is not given. Installs nothing and needs no privilege. Environment variables: BITNET_SKIP_BUILD=1 (do not

@@ -89,7 +89,7 @@ BN_MUST_CHECK bn_status bn_flamegraph_read_operands(bn_stacks **out, const struc
 BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bool picture,
                                            bn_error *err);
 /* A usage error when the ending of --output names another format than the one that is written. Folded text
- * may be named .txt. */
+ * may be named .txt, and all formats in JSON .json. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_format written,
                                                  bn_error *err);
 /* A usage error when --callers is given with a format that lists self times: inverted stacks end in the
