@@ -210,18 +210,6 @@ static int run_interval_timer(bool on)
     return setitimer(ITIMER_PROF, &timer, NULL) == 0 ? 0 : errno;
 }
 
-/* Whether the program uses for itself what we use. */
-static bool is_taken(void)
-{
-    struct sigaction now;
-    struct itimerval timer;
-    if (sigaction(bn_agent.signal, NULL, &now) == 0 && now.sa_sigaction != bn_agent_on_signal) return true;
-    if (bn_agent.log->clock != BN_AGENT_ITIMER || bn_agent.paused) return false;
-    uint64_t us = (bn_agent.log->period_ns + 999) / 1000;
-    return getitimer(ITIMER_PROF, &timer) == 0 &&
-           (uint64_t)timer.it_interval.tv_sec * 1000000u + (uint64_t)timer.it_interval.tv_usec < us;
-}
-
 static void account(void)
 {
     uint64_t now = bn_agent_clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -235,7 +223,7 @@ static void silence(void)
     atomic_store(&bn_agent.active, false);
     while (atomic_load(&bn_agent.inside) > 0)
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 100000}, NULL);
-    if (bn_agent.log->clock == BN_AGENT_ITIMER && !is_taken()) (void)run_interval_timer(false);
+    if (bn_agent.log->clock == BN_AGENT_ITIMER) (void)run_interval_timer(false);
     unsigned n = atomic_load(&bn_agent.n_slots);
     for (unsigned i = 0; i < n; i++)
         if (atomic_load(&bn_agent.slots[i].tid) != 0) remove_thread(&bn_agent.slots[i]);
@@ -245,10 +233,6 @@ static void look_around(unsigned round, bool *calm)
 {
     if (scan(false, round % SCANS_A_LOOK == 0, calm) != 0) bn_agent_note(BN_AGENT_TIMER_REFUSED);
     if (atomic_exchange(&bn_agent.maps_wanted, false) || round % SCANS_A_SNAPSHOT == 0) bn_agent_note_maps();
-    if (round == 1 && bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late != 0 && !bn_agent.paused)
-        (void)run_interval_timer(true);
-    else if (is_taken())
-        bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
     account();
 }
 
@@ -289,7 +273,7 @@ static void snapshot(void)
 
 void bn_agent_snapshot(void)
 {
-    if (bn_agent.log == NULL) return;
+    if (bn_agent.log == NULL || (uint32_t)getpid() != bn_agent.pid) return;
     is_ours(true);
     snapshot();
     is_ours(false);
@@ -328,8 +312,7 @@ static int start(const char **what)
     *what = "timer_create";
     if ((failed = scan(true, true, &calm)) != 0) return failed;
     *what = "setitimer";
-    if (bn_agent.log->clock == BN_AGENT_ITIMER && (failed = run_interval_timer(bn_agent.log->late == 0)) != 0)
-        return failed;
+    if (bn_agent.log->clock == BN_AGENT_ITIMER && (failed = run_interval_timer(true)) != 0) return failed;
     bn_agent_note_maps();
     *what = "pthread_create";
     sigfillset(&all);
@@ -378,7 +361,6 @@ int bn_agent_begin(struct bn_agent_log *log, bool (*unread)(void), const char **
     bn_agent.text_digest = bn_agent.watcher_ns = 0;
     bn_agent.code[0].n = bn_agent.code[1].n = 0;
     atomic_store(&bn_agent.maps_wanted, false);
-    bn_agent.paused = false;
     bn_agent.signal = 0;
     atomic_store(&bn_agent.stop, false);
     atomic_store(&bn_agent.n_slots, 0);
@@ -407,34 +389,4 @@ void bn_agent_end(void)
     silence();
     remove_handler();
     release();
-}
-
-void bn_agent_forked(void)
-{
-    struct bn_agent_log *log = bn_agent.log;
-    bool (*unread)(void) = bn_agent.unread;
-    const char *what;
-    if (log == NULL) return;
-    /* The other threads, the watcher and the timers stayed behind; of the handler nothing runs here. */
-    atomic_store(&bn_agent.inside, 0);
-    atomic_store(&bn_agent.active, false);
-    (void)sigaction(bn_agent.signal, &bn_agent.before, NULL);
-    release();
-    if (unread == NULL || !unread()) (void)bn_agent_begin(log, unread, &what);
-}
-
-void bn_agent_pause(bool pause)
-{
-    if (bn_agent.log == NULL || bn_agent.log->clock != BN_AGENT_ITIMER || bn_agent.given_up) return;
-    if (!atomic_load(&bn_agent.active) || (uint32_t)getpid() != bn_agent.pid) return;
-    bn_agent.paused = pause;
-    (void)run_interval_timer(!pause);
-}
-
-void bn_agent_give_up(int signal)
-{
-    if (bn_agent.log == NULL || bn_agent.log->clock != BN_AGENT_ITIMER || signal != bn_agent.signal) return;
-    bn_agent_pause(true);
-    bn_agent.given_up = true;
-    bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
 }

@@ -69,7 +69,6 @@ extern struct bn_agent_state {
     struct sigaction before;
     int signal;
     uint32_t pid;
-    bool paused, given_up;
 } bn_agent;
 
 static inline uint64_t bn_agent_clock_ns(clockid_t clock)
