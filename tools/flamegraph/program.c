@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -93,12 +92,6 @@ static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, s
         bn_process_describe(text, sizeof text, &process);
         if (process.end != BN_PROCESS_EXITED || process.code != 0)
             bn_report_warning("%.200s %s", job->argv[0], text);
-        if (process.end == BN_PROCESS_SIGNALLED && process.code == SIGABRT &&
-            recording.delivery.tier >= BN_RECORD_TIMER)
-            bn_report_warning(
-                "the sampler's own thread may be the reason: programs that change the privileges of a "
-                "single thread, as setpriv does, cannot be recorded by --sampler %s",
-                bn_record_tier_name(recording.delivery.tier));
         status = resolve(job, out, &recording, run, err);
     }
     bn_recording_release(&recording);
