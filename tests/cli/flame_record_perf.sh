@@ -88,7 +88,7 @@ if [ "$clock" -eq 1 ]; then
     check "copies of stacks are unwound" some 50 --unwind auto -o dwarf.json -- "$split"
     check "they were copied" grep -q -E '"dump_bytes":[1-9]' dwarf.json
 else
-    skip "recording by perf events" "refused: $(grep -oE '"clock":"[^"]*' probe.json)"
+    skip "recording by perf events" "perf events are refused here"
 fi
 
 # ---- another user ----
