@@ -174,7 +174,7 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-flamegraph",
     .summary = BN_SUMMARY_FLAMEGRAPH,
-    .text = "Samples a generation or any program with the best sampler that works here, without privileges, "
+    .text = "Samples a generation, or where perf events are permitted any program, without privileges, "
             "and draws the stacks as flame graphs. Every picture says how it was recorded.",
     .commands = COMMANDS,
     .exits = {{"1", "a change over the limit, disagreement, or a recording without samples"},
