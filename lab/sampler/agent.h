@@ -37,9 +37,9 @@ enum bn_agent_clock {
 
 /* What was noticed: bits of bn_agent_log.notes. */
 enum bn_agent_note {
-    BN_AGENT_READ_DENIED = 2,    /* process_vm_readv is: stacks were read where they were known to lie */
-    BN_AGENT_THREADS_UNSEEN = 4, /* /proc/self/task cannot be read, or there are more than can be kept */
-    BN_AGENT_TIMER_REFUSED = 8,  /* timer_create for some thread */
+    BN_AGENT_READ_DENIED = 2,     /* process_vm_readv is: stacks were read where they were known to lie */
+    BN_AGENT_THREADS_UNSEEN = 4,  /* /proc/self/task cannot be read, or there are more than can be kept */
+    BN_AGENT_TIMER_REFUSED = 8,   /* timer_create for some thread */
     BN_AGENT_SIGNAL_BLOCKED = 16, /* some thread blocks the signal */
 };
 

@@ -190,7 +190,8 @@ static bn_status open_program(void **state, pid_t *pid, const struct bn_record_o
         return bn_fail(err, BN_ERR_UNSUPPORTED, "the interval timer records this process only");
     if (!may_start(argv[0]))
         return bn_fail(err, BN_ERR_UNSUPPORTED,
-                       "%.200s is not a program of bn; other programs can be recorded by perf events only", argv[0]);
+                       "%.200s is not a program of bn; other programs can be recorded by perf events only",
+                       argv[0]);
     BN_TRY(open_timers(&t, options, false, err));
     snprintf(t->name, sizeof t->name, "%s", argv[0]);
     t->cpu_before_ns = cpu_used(false);

@@ -3,8 +3,8 @@
  * The files of `bn-flamegraph baseline`: pictures, pages and documents, an index of them, and copies in the
  * archive. All are made in memory and checked before one is written.
  */
-#include <math.h>
 #include <glob.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -87,8 +87,8 @@ static void read_timing(struct bn_flamegraph_page *page, struct timing *t, bn_er
     const char *path = page->timing_path, *end = strrchr(path, '.');
     char sha[80], pattern[4096];
     snprintf(sha, sizeof sha, "sha256 %.64s", bn_json_text_of(page->stacks->about, "model.sha256"));
-    snprintf(pattern, sizeof pattern, "%.*s*%s", (int)(end != NULL ? (size_t)(end - path) : strlen(path)), path,
-             end != NULL ? end : "");
+    snprintf(pattern, sizeof pattern, "%.*s*%s", (int)(end != NULL ? (size_t)(end - path) : strlen(path)),
+             path, end != NULL ? end : "");
     t->text.max = MAX_TIMING_BYTES;
     if (glob(pattern, 0, NULL, &t->found) != 0) t->found.gl_pathc = 0;
     for (size_t i = 0; i < t->found.gl_pathc && strlen(sha) > 70; i++) {

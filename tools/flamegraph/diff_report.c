@@ -162,7 +162,10 @@ void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *r)
         bn_buf_printf(out, "FAILED: the total gained %.2f %%, more than %g", gain, limit);
     } else {
         bool blind = r->misses > r->fail_above; /* a gain over the limit may have been missed */
-        bn_buf_printf(out, "%s: no significant gain over %g %s", !blind ? "PASSED" : r->strict ? "FAILED" : "UNDECIDED",
+        bn_buf_printf(out, "%s: no significant gain over %g %s",
+                      !blind      ? "PASSED"
+                      : r->strict ? "FAILED"
+                                  : "UNDECIDED",
                       limit, unit_of(r));
         if (blind) bn_buf_printf(out, ", but changes under %.2f are not detectable", 100 * r->misses);
     }

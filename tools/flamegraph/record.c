@@ -344,10 +344,11 @@ bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
                            : bn_flamegraph_record_model(&recorded, args, &o->work, err);
     if (status == BN_ERR_UNSUPPORTED) {
         explain(args);
-        bn_error_hint(err, args->n_operands > 0
-                               ? "bn-flamegraph doctor shows what perf events need; a recording of perf is drawn by: "
-                                 "perf script | bn-flamegraph render -o run.svg"
-                               : "bn-flamegraph doctor shows what changes that");
+        bn_error_hint(
+            err, args->n_operands > 0
+                     ? "bn-flamegraph doctor shows what perf events need; a recording of perf is drawn by: "
+                       "perf script | bn-flamegraph render -o run.svg"
+                     : "bn-flamegraph doctor shows what changes that");
     }
     if (status == BN_OK) judge(args, recorded.stacks, &write);
     if (status == BN_OK && write) status = write_all(args, recorded.stacks, err);

@@ -287,8 +287,11 @@ bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
 {
     struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES};
     const struct bn_flamegraph_options *o = args->fields;
-    struct listing l = {
-        .by_total = o->order == ORDER_TOTAL, .tree = o->tree, .top = o->top, .min = o->min / 100, .inverted = o->picture.callers};
+    struct listing l = {.by_total = o->order == ORDER_TOTAL,
+                        .tree = o->tree,
+                        .top = o->top,
+                        .min = o->min / 100,
+                        .inverted = o->picture.callers};
     bn_stacks *stacks = NULL;
     BN_TRY(bn_flamegraph_check_name(args, args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT, err));
     if (!l.tree) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));

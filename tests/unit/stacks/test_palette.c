@@ -150,7 +150,8 @@ static void kernels_have_the_class_of_their_slot(void **state)
             if (is == BN_CLASS_OTHER || is != class_of(BN_FRAME_SLOT, set->name[slot]))
                 fail_msg("%s is %s", function, bn_class_name(is));
             size_t n = strlen(bare);
-            bool multiplies = n > 5 && (strcmp(bare + n - 5, "_gemm") == 0 || strcmp(bare + n - 5, "_gemv") == 0);
+            bool multiplies =
+                n > 5 && (strcmp(bare + n - 5, "_gemm") == 0 || strcmp(bare + n - 5, "_gemv") == 0);
             if (multiplies != (is == BN_CLASS_MULTIPLY)) fail_msg("%s is %s", function, bn_class_name(is));
         }
     assert_int_equal(class_of(BN_FRAME_CODE, "exp_of_others"), BN_CLASS_OTHER); /* not a kernel */
@@ -207,7 +208,8 @@ static void parts_do_what_their_callers_do(void **state)
 static void parts_in_kernel_files_do_what_their_callers_do(void **state)
 {
     (void)state;
-    const struct bn_frame kernel = {"bn_i2s_gemm_avx512vnni", "bn-run", "kernels/x86/avx512_ternary.c", 1, BN_FRAME_CODE},
+    const struct bn_frame kernel = {"bn_i2s_gemm_avx512vnni", "bn-run", "kernels/x86/avx512_ternary.c", 1,
+                                    BN_FRAME_CODE},
                           part = {"a_new_part", "bn-run", "kernels/x86/avx512_few.c", 1, BN_FRAME_CODE},
                           foreign = {"a_new_part", "other", "kernels/x86/avx512_few.c", 1, BN_FRAME_CODE};
     for (unsigned i = 0; i < 2; i++) {

@@ -353,16 +353,11 @@ static void a_name_says_its_format(void **state)
     static const struct {
         const char *name;
         enum bn_stacks_format format;
-    } NAMES[] = {{"a.json", BN_STACKS_DOCUMENT},
-                 {"a.speedscope.json", BN_STACKS_SPEEDSCOPE},
-                 {"a.trace.json", BN_STACKS_CHROME},
-                 {"a.pb.gz", BN_STACKS_PPROF},
-                 {"a.folded", BN_STACKS_FOLDED},
-                 {"a.svg", BN_STACKS_SVG},
-                 {"a.txt", BN_STACKS_TEXT},
-                 {".json", BN_STACKS_NO_FORMAT},
-                 {"a.gz", BN_STACKS_NO_FORMAT},
-                 {"svg", BN_STACKS_NO_FORMAT},
+    } NAMES[] = {{"a.json", BN_STACKS_DOCUMENT},     {"a.speedscope.json", BN_STACKS_SPEEDSCOPE},
+                 {"a.trace.json", BN_STACKS_CHROME}, {"a.pb.gz", BN_STACKS_PPROF},
+                 {"a.folded", BN_STACKS_FOLDED},     {"a.svg", BN_STACKS_SVG},
+                 {"a.txt", BN_STACKS_TEXT},          {".json", BN_STACKS_NO_FORMAT},
+                 {"a.gz", BN_STACKS_NO_FORMAT},      {"svg", BN_STACKS_NO_FORMAT},
                  {"", BN_STACKS_NO_FORMAT}};
     (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
