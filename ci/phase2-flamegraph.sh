@@ -7,7 +7,7 @@
 # Arguments and options are those of bn-flamegraph baseline, which searches for a model when none is named. "-" means an
 # argument that is not given. --committed records what the repository has: the built-in model and a random model of the
 # 2B shape (ci/phase2-2b.sh). Installs nothing and needs no privilege. Environment variables: BITNET_SKIP_BUILD=1 (do not
-# build), BITNET_SEED, BITNET_FLAMEGRAPH_TOOL (auto, cycles, clock, timer, itimer; names of other programs mean auto),
+# build), BITNET_SEED, BITNET_FLAMEGRAPH_TOOL (auto, cycles, clock, timer; names of other programs mean auto),
 # BN_MODEL, BN_THREADS, OUT (build/gcc).
 set -euo pipefail
 cd "$(dirname "$0")/.."

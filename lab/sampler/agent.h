@@ -32,7 +32,6 @@
 enum bn_agent_clock {
     BN_AGENT_THREAD_CPU, /* a timer of each thread; processor time */
     BN_AGENT_MONOTONIC,  /* a timer of each thread; wall time. Interrupts calls that sleep */
-    BN_AGENT_ITIMER,     /* ITIMER_PROF, whichever thread is met; processor time */
 };
 
 /* What was noticed: bits of bn_agent_log.notes. */

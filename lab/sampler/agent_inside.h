@@ -26,7 +26,7 @@
 struct bn_agent_thread {
     _Atomic(int) tid;   /* 0: free */
     _Atomic(bool) ours; /* it runs the agent's code now, which is not sampled */
-    bool seen, named, has_timer, blocks;
+    bool seen, named, blocks;
     uint32_t scans;
     timer_t timer;
     uint64_t since_ns;

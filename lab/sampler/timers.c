@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two tiers (see tier.h): timers of each thread, and the interval timer of the process. The agent (agent.h)
+ * The tier of timers (see tier.h), one for each thread. The agent (agent.h)
  * samples this process, or a program of bn, which joins the recording (join.c). Other programs are recorded by
  * perf events only. The log is memory with a descriptor of this process: a program opens it as
  * /proc/PID/fd/N, which no longer leads to it after this recording.
@@ -92,9 +92,7 @@ static bn_status open_log(struct timers *t, const struct bn_record_options *o, b
     t->log->version = BN_AGENT_VERSION;
     t->log->size = t->log_bytes;
     t->log->period_ns = o->period_ns;
-    t->log->clock = o->tier == BN_RECORD_ITIMER ? BN_AGENT_ITIMER
-                    : o->kind == BN_RECORD_WALL ? BN_AGENT_MONOTONIC
-                                                : BN_AGENT_THREAD_CPU;
+    t->log->clock = o->kind == BN_RECORD_WALL ? BN_AGENT_MONOTONIC : BN_AGENT_THREAD_CPU;
     t->log->dump_bytes = o->dump_bytes;
     atomic_store(&t->log->used, BN_AGENT_FIRST);
     return BN_OK;
@@ -185,9 +183,6 @@ static bn_status open_program(void **state, pid_t *pid, const struct bn_record_o
                               const char *const *argv, const int fds[3], bn_error *err)
 {
     struct timers *t;
-    /* An interval timer outlives exec, and its signal would end what runs then. */
-    if (options->tier == BN_RECORD_ITIMER)
-        return bn_fail(err, BN_ERR_UNSUPPORTED, "the interval timer records this process only");
     if (!may_start(argv[0]))
         return bn_fail(err, BN_ERR_UNSUPPORTED,
                        "%.200s is not a program of bn; other programs can be recorded by perf events only",

@@ -113,14 +113,14 @@ if "$deny" EPERM perf_event_open true; then
     check "it is recorded all the same" record_split EPERM "$deny" EPERM perf_event_open
     for error in EPERM EACCES ENOSYS; do
         [ $error = EPERM ] || longer 60 "$deny" $error perf_event_open "$flame" record -o $error.json -- "$split" >$error.own 2>&1
-        check "$error: by timers" grep -qE '"tier":"i?timer"' $error.json
+        check "$error: by timers" grep -qE '"tier":"timer"' $error.json
         check "$error: and it says why" grep -qE "\"clock\":\"$error: " $error.json
     done
     check "shares are right by timers" shares_of EPERM
-    all=perf_event_open,timer_create,setitimer
-    says 9 "everything is refused: each way says why" "warning: itimer: " "$deny" EPERM $all "$flame" record -o none.json -- "$split" 10
+    all=perf_event_open,timer_create
+    says 9 "everything is refused: each way says why" "warning: timer: " "$deny" EPERM $all "$flame" record -o none.json -- "$split" 10
     check "and nothing is written" test ! -e none.json
-    says 9 "doctor: nothing works" "^sampler itimer +no" "$deny" EPERM $all "$flame" doctor
+    says 9 "doctor: nothing works" "^sampler timer +no" "$deny" EPERM $all "$flame" doctor
     says 9 "the way that was asked for is refused" "error: clock: EPERM: .*PERFMON" "$deny" EPERM perf_event_open \
         "$flame" record --sampler clock -o none.json -- "$split" 10
 else

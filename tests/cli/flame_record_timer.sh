@@ -44,20 +44,20 @@ if [ ! -s timer.json ]; then
     skip "programs recorded by timers" "they are refused here"
     exit 0
 fi
-all=perf_event_open,timer_create,setitimer
+all=perf_event_open,timer_create
 if "$sampled/deny_perf" EPERM perf_event_open true; then
     check "perf events are refused: the timer is chosen" "$sampled/deny_perf" EACCES perf_event_open \
         "$flame" record --allow-empty -o auto.json -- "$sampled/split" 60
     check "it says so" equal "$(member tier auto.json)" timer
     says 0 "the user is told why" 'sampler: timer; unavailable: cycles, clock: EACCES: ' "$sampled/deny_perf" EACCES perf_event_open \
         "$flame" record --allow-empty -o told.json -- "$sampled/split" 60
-    says 0 "and that fewer samples came" "warning: got [0-9]+ of [0-9]+ samples: timer samples at kernel ticks" \
+    says 0 "and that fewer samples came" "warning: got [0-9]+ of [0-9]+ samples: timers fire at kernel ticks" \
         longer 200 "$sampled/deny_perf" EACCES perf_event_open "$flame" record -F 20000 -o told.json -- "$sampled/split"
     # Periods that are long beside any machine's ticks.
     lacks "unless it did" 'warning: got [0-9]+ of' "$sampled/deny_perf" EACCES perf_event_open \
         "$flame" record -F 4 -o told.json -- "$sampled/split" 1300
     check "of which there are some" test "$(samples told.json)" -ge 2
-    says 9 "nothing works: the error names the ways" 'error: no sampler works: cycles, clock, timer and itimer are unavailable$' \
+    says 9 "nothing works: the error names the ways" 'error: no sampler works: cycles, clock and timer are unavailable$' \
         "$sampled/deny_perf" EPERM $all "$flame" record -F 20000 -o none.json -- "$sampled/split" 10
     check "the reasons stand before it, once" equal "$(grep -c 'EPERM: ' tap)" 1
     check "and why" grep -qE '"refused":\{"clock":"EACCES: .*"cycles":"EACCES: ' auto.json
@@ -80,8 +80,8 @@ check "wall time is recorded" recorded 100 wall --kind wall --sampler timer -- "
 # shellcheck disable=SC2016 # awk's own
 check "a thread that sleeps has as much as one that works" awk '
     /(^|;)busy;/ {busy += $NF} /(^|;)idle;/ {idle += $NF} END {exit !(busy > 0 && idle > 0.5 * busy && idle < 2 * busy)}' wall.folded
-says 9 "the interval timer does not record it" "itimer: it does not record wall" \
-    "$flame" record --kind wall --sampler itimer -o none.json -- "$sampled/split" 10
+says 9 "perf events do not record it" "clock: it does not record wall" \
+    "$flame" record --kind wall --sampler clock -o none.json -- "$sampled/split" 10
 
 # ---- poor stacks ----
 says 0 "stacks that lack callers are told" 'warning: [0-9]+ % of the stacks are incomplete: ' \
@@ -89,9 +89,6 @@ says 0 "stacks that lack callers are told" 'warning: [0-9]+ % of the stacks are 
 lacks "others are not" 'do not reach' recorded 40 good --sampler timer -- "$sampled/split"
 
 # ---- programs ----
-says 9 "the interval timer records this process only" "error: itimer: the interval timer records this process only" \
-    "$flame" record --sampler itimer -o none.json -- "$sampled/split" 20
-check "nothing is written of it" test ! -e none.json
 segv() { "$flame" record --sampler timer -o crash.json -o crash.folded -- "$sampled/crash" "$1" segv; }
 says 0 "a crash is told" "warning: .*/crash was ended by signal 11" longer 200 segv
 check "its samples are kept" grep -q ';before_the_end' crash.folded
