@@ -122,7 +122,6 @@ KERNEL_SRC := $(call src,kernels/*.c $(KERNEL_DIR_$(ARCH):%=%/*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
 # libbn.a runs models. libbnlab.a measures, proves and compares; libbnhub.a downloads; libbnmpi.a joins processes. Only
 # libbn.a is installed.
-# preload*.c is for other programs, not for ours: it is in the library that bn-flamegraph gives them.
 LIB := $(OUT)/libbn.a
 SONAME := libbn.so.$(firstword $(subst ., ,$(VERSION)))
 SHARED := $(OUT)/libbn.so.$(VERSION)
@@ -133,7 +132,7 @@ RANKS := $(OUT)/libbnmpi.a
 PLUGIN := $(if $(filter 0,$(MPI)),,$(OUT)/bn-mpi.so)
 LIBS := $(HUB) $(RANKS) $(LAB) $(LIB)
 LIB_OBJ := $(call obj,engine/*/*.[cS]) $(KERNEL_OBJ)
-LAB_OBJ := $(filter-out $(OUT)/lab/sampler/preload%,$(call obj,lab/*/*.[cS]))
+LAB_OBJ := $(call obj,lab/*/*.[cS])
 HUB_OBJ := $(call obj,hub/*.[cS] hub/*/*.[cS])
 TRAIN_OBJ := $(call obj,train/*.c)
 RANKS_OBJ := $(filter-out $(OUT)/mpi/plugin.o,$(call obj,mpi/*.c))
@@ -241,21 +240,6 @@ Cflags: -I$${includedir}
 endef
 
 LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(BN_LDLIBS) $(LDLIBS)
-
-# The library that takes samples in other programs: needs only the C library, has no sanitizers, binds every symbol
-# when it is loaded. libbnlab.a carries it.
-SAMPLER := $(OUT)/libbn-sampler.so
-SAMPLER_OBJ := $(patsubst %,$(OUT)/lab/sampler/preload/%.o,agent agent_sample agent_proc preload preload_exec)
-$(SAMPLER_OBJ): $(OUT)/lab/sampler/preload/%.o: lab/sampler/%.c $(OUT)/flags Makefile
-	$(SAY) CC $@
-	@mkdir -p $(@D)
-	$(Q)$(CC) -Iengine -I. $(CPPFLAGS) $(CFLAGS) -std=c11 $(WARNINGS) $(if $(WERROR),-Werror) -O2 -g0 \
-	    -fPIC $(HARDEN) -fvisibility=hidden -fno-omit-frame-pointer -ffile-prefix-map="$(CURDIR)=." -MMD -MP -c -o $@ $<
-$(SAMPLER): $(SAMPLER_OBJ)
-	$(SAY) LD $@
-	$(Q)$(CC) -shared -Wl,-s $(filter-out -pie,$(HARDEN_LD)) $(LDFLAGS) -o $@ $^ -lpthread -ldl
-$(OUT)/lab/sampler/sampler_library.o: $(SAMPLER)
-$(OUT)/lab/sampler/sampler_library.o: BN_CPPFLAGS += -Wa,-I$(OUT)
 
 # The one file that includes mpi.h. Programs that mpirun started load it.
 $(OUT)/bn-mpi.so: mpi/plugin.c $(OUT)/flags Makefile

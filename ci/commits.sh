@@ -8,16 +8,19 @@
 #                                builds PROGRAM of COMMIT in $commits_dir/NAME, the log in OUT; exit 10 when it does not build
 #   programs                     where a build has its programs, below its folder
 #
-# With --help such a script prints the comment at its top and ends.
+# With --help anywhere before -- such a script prints the comment at its top and ends.
 #
 # build_commit needs commits_start before it, which makes $commits_dir and removes it at the end.
 complain() { echo "${script:-ci}: $*" >&2; }
-case ${1:-} in
--h | --help)
-    sed -n '2,/^[^#]/ s/^#\( \|$\)//p' "ci/$script.sh"
-    exit 0
-    ;;
-esac
+for argument; do
+    case $argument in
+    --) break ;;
+    -h | --help)
+        sed -n '2,/^[^#]/ s/^#\( \|$\)//p' "ci/$script.sh"
+        exit 0
+        ;;
+    esac
+done
 commit_of() {
     git rev-parse --verify --quiet "$1^{commit}" || {
         complain "no such commit: $1"

@@ -2,17 +2,26 @@
 # Writes docs/baselines/perf/phase2_timing_i2s.md: how long the parts of a decoded token take, measured now, on this machine, with
 # the built programs. Every figure in the document is measured; a missing figure makes the script fail.
 #
-#     ci/phase2-timing.sh [MODEL]
+#     ci/phase2-timing.sh [MODEL | 2b]
 #
-# The default of MODEL is the built-in model. Environment variables: OUT (build/gcc), PHASE2_OUT (the document),
-# PHASE2_TOKENS (128 decoded tokens of a run), PHASE2_THREADS (1).
+# The default of MODEL is the built-in model. 2b is a random model of the 2B shape (ci/phase2-2b.sh), whose document is
+# phase2_timing_i2s-2b.md. Environment variables: OUT (build/gcc), PHASE2_OUT (the document), PHASE2_TOKENS (128 decoded tokens
+# of a run, 32 of 2b), PHASE2_THREADS (1).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 0 ;; esac
 bench=${OUT:-build/gcc}/bn-bench
-document=${PHASE2_OUT:-docs/baselines/perf/phase2_timing_i2s.md}
-tokens=${PHASE2_TOKENS:-128} threads=${PHASE2_THREADS:-1}
+name=phase2_timing_i2s.md tokens=128 threads=${PHASE2_THREADS:-1}
 model=()
-[ $# -eq 0 ] || model=(-m "$1")
+case ${1:-} in
+'') ;;
+2b)
+    second=$(ci/phase2-2b.sh)
+    model=(-m "$second") name=phase2_timing_i2s-2b.md tokens=32
+    ;;
+*) model=(-m "$1") ;;
+esac
+document=${PHASE2_OUT:-docs/baselines/perf/$name} tokens=${PHASE2_TOKENS:-$tokens}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
@@ -104,7 +113,7 @@ mkdir -p "$(dirname "$document")"
     echo
     echo 'Made by:'
     echo
-    echo "    ci/phase2-timing.sh${1:+ MODEL}"
+    case ${1:-} in '' | 2b) echo "    ci/phase2-timing.sh${1:+ $1}" ;; *) echo "    ci/phase2-timing.sh MODEL" ;; esac
 } >"$tmp/document"
 mv "$tmp/document" "$document"
 echo "phase2-timing: $document" >&2

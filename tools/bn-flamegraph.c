@@ -11,9 +11,10 @@ static const struct bn_command COMMANDS[] = {
      .text = "Samples the program after --, or without one a generation in this process. The first sampler "
              "that works is used; the document says why better ones were not. Without a sample no file is "
              "written and the exit status is 1.\n\nFormats by file name: .json (everything), .svg, .folded, "
-             ".txt, .speedscope.json, .firefox.json, .trace.json, .pb.gz, .callgrind. Without --output a "
-             "table of functions is printed.\n\nWhere perf events are not permitted, a library is loaded "
-             "into the program by LD_PRELOAD. Static and set-user-ID programs cannot be recorded this way.",
+             ".txt, .speedscope.json, .trace.json, .pb.gz. Without --output a "
+             "table of functions is printed.\n\nWhere perf events are not permitted, only programs of bn "
+             "can be recorded: they sample themselves. For others use `perf record -g` and "
+             "`perf script | bn-flamegraph render`.",
      .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
      .options = {bn_flamegraph_record_outputs, bn_flamegraph_record_options, bn_flamegraph_workload_options,
                  bn_flamegraph_view_options, bn_flamegraph_picture_options},
@@ -69,11 +70,11 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct bn_flamegraph_options),
      .run = bn_flamegraph_fold},
     {.name = "export",
-     .summary = "convert stacks for speedscope, Firefox Profiler, pprof and others",
+     .summary = "convert stacks for speedscope, pprof and Perfetto",
      .text = "json is the complete document, bn.stacks/1, when no view option is given. The other formats "
              "add all runs up (chrome: one thread per run) and have no tags unless --tags selects "
-             "some.\n\nspeedscope: https://www.speedscope.app. firefox: https://profiler.firefox.com. pprof: "
-             "`pprof -http=: FILE`. chrome: https://ui.perfetto.dev. callgrind: `kcachegrind FILE`.",
+             "some.\n\nspeedscope: https://www.speedscope.app. pprof: "
+             "`pprof -http=: FILE`. chrome: https://ui.perfetto.dev.",
      .synopsis = "[--format FORMAT] [--tags LIST] [--root NAME] [-o FILE] [FILE...]",
      .options = {bn_flamegraph_export_options, bn_flamegraph_output_option, bn_flamegraph_view_options},
      .max_operands = BN_OPERANDS_ANY,
@@ -137,20 +138,20 @@ static const struct bn_command COMMANDS[] = {
              "\n\nThe model is MODEL, --model, "
              "models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf, "
              "models/ggml-model-i2_s.gguf, ./ggml-model-i2_s.gguf, the download bitnet-b1.58-2b-4t or "
-             "the built-in model: the first one found. TOKENIZER is not used: a GGUF file has its own. "
+             "the built-in model: the first one found. "
              "\"-\" omits an argument.",
-     .synopsis = "[MODEL [TOKENIZER [DIR]]] [-m MODEL]... [-t LIST] [--isa LIST] [--archive]\n"
-                 "--redraw [- - DIR]",
+     .synopsis = "[MODEL [DIR]] [-m MODEL]... [-t LIST] [--isa LIST] [--archive]\n"
+                 "--redraw [- DIR]",
      .options = {bn_flamegraph_baseline_options, bn_flamegraph_record_options},
      .json = true,
      .max_operands = 3,
-     .operand = "MODEL, TOKENIZER or DIR",
+     .operand = "MODEL or DIR",
      .bytes = sizeof(struct bn_flamegraph_options),
      .run = bn_flamegraph_baseline,
      .examples = {{"bn-flamegraph baseline", "record with the first model found"},
                   {"bn-flamegraph baseline -m a.gguf -m b.gguf -t 1,2 --isa auto,avx2",
                    "record eight configurations"},
-                  {"bn-flamegraph baseline --archive model.gguf - /tmp/graphs",
+                  {"bn-flamegraph baseline --archive model.gguf /tmp/graphs",
                    "record into another directory and archive a copy"},
                   {"bn-flamegraph baseline --redraw", "draw the existing recordings again"}}},
     {.name = "timeline",
@@ -173,7 +174,7 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-flamegraph",
     .summary = BN_SUMMARY_FLAMEGRAPH,
-    .text = "Samples a generation or any program with the best sampler that works here, without privileges, "
+    .text = "Samples a generation, or where perf events are permitted any program, without privileges, "
             "and draws the stacks as flame graphs. Every picture says how it was recorded.",
     .commands = COMMANDS,
     .exits = {{"1", "a change over the limit, disagreement, or a recording without samples"},

@@ -99,8 +99,7 @@ bn_status bn_stacks_read(bn_stacks **out, const char *path, bn_error *err)
 
 const char *bn_stacks_format_name(enum bn_stacks_format format)
 {
-    static const char *const NAMES[] = {"json",   "folded",    "speedscope", "firefox", "pprof",
-                                        "chrome", "callgrind", "svg",        "text"};
+    static const char *const NAMES[] = {"json", "folded", "speedscope", "pprof", "chrome", "svg", "text"};
     _Static_assert(BN_ARRAY_LEN(NAMES) == BN_STACKS_NO_FORMAT, "a name for each");
     return (unsigned)format < BN_STACKS_NO_FORMAT ? NAMES[format] : "unknown";
 }
@@ -112,12 +111,10 @@ enum bn_stacks_format bn_stacks_format_by_name(const char *path)
         const char *suffix;
         enum bn_stacks_format format;
     } SUFFIXES[] = {{".speedscope.json", BN_STACKS_SPEEDSCOPE},
-                    {".firefox.json", BN_STACKS_FIREFOX},
                     {".trace.json", BN_STACKS_CHROME},
                     {".json", BN_STACKS_DOCUMENT},
                     {".folded", BN_STACKS_FOLDED},
                     {".pb.gz", BN_STACKS_PPROF},
-                    {".callgrind", BN_STACKS_CALLGRIND},
                     {".svg", BN_STACKS_SVG},
                     {".txt", BN_STACKS_TEXT}};
     size_t n = strlen(path);
@@ -133,10 +130,9 @@ typedef bn_status writer(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 bn_status bn_stacks_write(const bn_stacks *stacks, enum bn_stacks_format format, struct bn_buf *out,
                           bn_error *err)
 {
-    static writer *const WRITERS[] = {bn_formats_write_document,   bn_formats_write_folded,
-                                      bn_formats_write_speedscope, bn_formats_write_firefox,
-                                      bn_formats_write_pprof,      bn_formats_write_chrome,
-                                      bn_formats_write_callgrind};
+    static writer *const WRITERS[] = {bn_formats_write_document, bn_formats_write_folded,
+                                      bn_formats_write_speedscope, bn_formats_write_pprof,
+                                      bn_formats_write_chrome};
     _Static_assert(BN_ARRAY_LEN(WRITERS) == BN_STACKS_FORMATS, "a writer for each");
     struct bn_stacks_view view = {.merge_runs = format != BN_STACKS_DOCUMENT && format != BN_STACKS_CHROME,
                                   .drop_modules = format == BN_STACKS_FOLDED};

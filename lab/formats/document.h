@@ -31,10 +31,8 @@ enum bn_stacks_format {
     BN_STACKS_DOCUMENT, /* bn.stacks/1 */
     BN_STACKS_FOLDED,
     BN_STACKS_SPEEDSCOPE,
-    BN_STACKS_FIREFOX,   /* processed profile, https://profiler.firefox.com */
-    BN_STACKS_PPROF,     /* profile.proto, in gzip with stored blocks */
-    BN_STACKS_CHROME,    /* trace events */
-    BN_STACKS_CALLGRIND, /* for KCachegrind */
+    BN_STACKS_PPROF,  /* profile.proto, in gzip with stored blocks */
+    BN_STACKS_CHROME, /* trace events */
     BN_STACKS_FORMATS,
     /* Other files that are made from stacks, but not by bn_stacks_write. */
     BN_STACKS_SVG = BN_STACKS_FORMATS,
@@ -42,8 +40,8 @@ enum bn_stacks_format {
     BN_STACKS_NO_FORMAT
 };
 const char *bn_stacks_format_name(enum bn_stacks_format format); /* "json", "folded", "speedscope", ... */
-/* The format of a file name by its ending: .json, .folded, .speedscope.json, .firefox.json, .pb.gz,
- * .trace.json, .callgrind, .svg, .txt; BN_STACKS_NO_FORMAT for any other. */
+/* The format of a file name by its ending: .json, .folded, .speedscope.json, .pb.gz,
+ * .trace.json, .svg, .txt; BN_STACKS_NO_FORMAT for any other. */
 enum bn_stacks_format bn_stacks_format_by_name(const char *path);
 BN_MUST_CHECK bn_status bn_stacks_write(const bn_stacks *stacks, enum bn_stacks_format format,
                                         struct bn_buf *out, bn_error *err);

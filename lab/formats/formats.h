@@ -64,10 +64,8 @@ bn_status bn_formats_too_large(const bn_stacks *s, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_folded(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_speedscope(const bn_stacks *s, struct bn_buf *out, bn_error *err);
-BN_MUST_CHECK bn_status bn_formats_write_firefox(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_pprof(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 /* With all runs, each as a thread. */
 BN_MUST_CHECK bn_status bn_formats_write_chrome(const bn_stacks *s, struct bn_buf *out, bn_error *err);
-BN_MUST_CHECK bn_status bn_formats_write_callgrind(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 
 #endif

@@ -4,8 +4,7 @@
  * and a thread, the watcher, which looks for new threads every 10 to 40 ms, gives each a timer, and records
  * which files are mapped. Most of its overhead is waking up.
  *
- * A timer's signal is a real-time signal without a handler: programs that profile themselves use SIGPROF,
- * and the interval timer can use no other. All signals are blocked while the handler runs, so that no
+ * A timer's signal is a real-time signal without a handler. All signals are blocked while the handler runs, so that no
  * handler of the program can leave it by longjmp. Timers fire once, and the handler sets them again to a
  * period that varies by a tenth, so a slow handler cannot be overrun by its own timer.
  */
@@ -16,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 
 #include "lab/sampler/agent_inside.h"
 
@@ -87,30 +85,26 @@ static int add_thread(int tid, bool existed)
     slot->random = (uint64_t)tid * 0x9e3779b97f4a7c15u + 1;
     slot->scans = 0;
     slot->seen = true;
-    slot->named = slot->has_timer = slot->blocks = false;
+    slot->named = slot->blocks = false;
     memset(slot->name, 0, sizeof slot->name);
     slot->last_ns = bn_agent_is_wall() ? now : existed ? bn_agent_clock_ns(thread_clock(tid)) : 0;
     atomic_store(&slot->asked, 0);
     atomic_store(&slot->stack_to, 0);
     atomic_store(&slot->ours, tid == bn_agent_thread_id()); /* which is in bn_agent_begin */
-    if (bn_agent.log->clock != BN_AGENT_ITIMER) {
-        struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = bn_agent.signal};
-        event.sigev_notify_thread_id = tid;
-        if (timer_create(bn_agent_is_wall() ? CLOCK_MONOTONIC : thread_clock(tid), &event, &slot->timer) != 0)
-            return errno == EINVAL ? 0 : errno; /* EINVAL: the thread is gone already */
-        slot->has_timer = true;
-    }
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = bn_agent.signal};
+    event.sigev_notify_thread_id = tid;
+    if (timer_create(bn_agent_is_wall() ? CLOCK_MONOTONIC : thread_clock(tid), &event, &slot->timer) != 0)
+        return errno == EINVAL ? 0 : errno; /* EINVAL: the thread is gone already */
     if (i == n) atomic_store(&bn_agent.n_slots, n + 1);
     atomic_store_explicit(&slot->tid, tid, memory_order_release);
-    if (slot->has_timer) bn_agent_set_timer(slot);
+    bn_agent_set_timer(slot);
     return 0;
 }
 
 static void remove_thread(struct bn_agent_thread *slot)
 {
     if (!slot->named && slot->name[0] != '\0') log_name(slot, slot->since_ns);
-    if (slot->has_timer) timer_delete(slot->timer);
-    slot->has_timer = false;
+    timer_delete(slot->timer);
     atomic_store(&slot->tid, 0);
 }
 
@@ -201,27 +195,6 @@ static void is_ours(bool ours)
     if (slot != NULL) atomic_store(&slot->ours, ours);
 }
 
-static int run_interval_timer(bool on)
-{
-    uint64_t us = (bn_agent.log->period_ns + 999) / 1000;
-    struct timeval period = {.tv_sec = (time_t)(us / 1000000u), .tv_usec = (suseconds_t)(us % 1000000u)};
-    struct itimerval timer = {0};
-    if (on) timer.it_interval = timer.it_value = period;
-    return setitimer(ITIMER_PROF, &timer, NULL) == 0 ? 0 : errno;
-}
-
-/* Whether the program uses for itself what we use. */
-static bool is_taken(void)
-{
-    struct sigaction now;
-    struct itimerval timer;
-    if (sigaction(bn_agent.signal, NULL, &now) == 0 && now.sa_sigaction != bn_agent_on_signal) return true;
-    if (bn_agent.log->clock != BN_AGENT_ITIMER || bn_agent.paused) return false;
-    uint64_t us = (bn_agent.log->period_ns + 999) / 1000;
-    return getitimer(ITIMER_PROF, &timer) == 0 &&
-           (uint64_t)timer.it_interval.tv_sec * 1000000u + (uint64_t)timer.it_interval.tv_usec < us;
-}
-
 static void account(void)
 {
     uint64_t now = bn_agent_clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -235,7 +208,6 @@ static void silence(void)
     atomic_store(&bn_agent.active, false);
     while (atomic_load(&bn_agent.inside) > 0)
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 100000}, NULL);
-    if (bn_agent.log->clock == BN_AGENT_ITIMER && !is_taken()) (void)run_interval_timer(false);
     unsigned n = atomic_load(&bn_agent.n_slots);
     for (unsigned i = 0; i < n; i++)
         if (atomic_load(&bn_agent.slots[i].tid) != 0) remove_thread(&bn_agent.slots[i]);
@@ -245,10 +217,6 @@ static void look_around(unsigned round, bool *calm)
 {
     if (scan(false, round % SCANS_A_LOOK == 0, calm) != 0) bn_agent_note(BN_AGENT_TIMER_REFUSED);
     if (atomic_exchange(&bn_agent.maps_wanted, false) || round % SCANS_A_SNAPSHOT == 0) bn_agent_note_maps();
-    if (round == 1 && bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late != 0 && !bn_agent.paused)
-        (void)run_interval_timer(true);
-    else if (is_taken())
-        bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
     account();
 }
 
@@ -289,7 +257,7 @@ static void snapshot(void)
 
 void bn_agent_snapshot(void)
 {
-    if (bn_agent.log == NULL) return;
+    if (bn_agent.log == NULL || (uint32_t)getpid() != bn_agent.pid) return;
     is_ours(true);
     snapshot();
     is_ours(false);
@@ -308,10 +276,8 @@ static int install_handler(void)
     struct sigaction ours = {.sa_sigaction = bn_agent_on_signal,
                              .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
     sigfillset(&ours.sa_mask);
-    bn_agent.signal = SIGPROF;
-    if (bn_agent.log->clock != BN_AGENT_ITIMER)
-        for (bn_agent.signal = SIGRTMAX - 1; bn_agent.signal > SIGRTMIN && has_handler(bn_agent.signal);)
-            bn_agent.signal--;
+    for (bn_agent.signal = SIGRTMAX - 1; bn_agent.signal > SIGRTMIN && has_handler(bn_agent.signal);)
+        bn_agent.signal--;
     if (has_handler(bn_agent.signal)) return EBUSY;
     return sigaction(bn_agent.signal, &ours, &bn_agent.before) == 0 ? 0 : errno;
 }
@@ -327,9 +293,6 @@ static int start(const char **what)
     atomic_store(&bn_agent.active, true);
     *what = "timer_create";
     if ((failed = scan(true, true, &calm)) != 0) return failed;
-    *what = "setitimer";
-    if (bn_agent.log->clock == BN_AGENT_ITIMER && (failed = run_interval_timer(bn_agent.log->late == 0)) != 0)
-        return failed;
     bn_agent_note_maps();
     *what = "pthread_create";
     sigfillset(&all);
@@ -378,7 +341,6 @@ int bn_agent_begin(struct bn_agent_log *log, bool (*unread)(void), const char **
     bn_agent.text_digest = bn_agent.watcher_ns = 0;
     bn_agent.code[0].n = bn_agent.code[1].n = 0;
     atomic_store(&bn_agent.maps_wanted, false);
-    bn_agent.paused = false;
     bn_agent.signal = 0;
     atomic_store(&bn_agent.stop, false);
     atomic_store(&bn_agent.n_slots, 0);
@@ -407,34 +369,4 @@ void bn_agent_end(void)
     silence();
     remove_handler();
     release();
-}
-
-void bn_agent_forked(void)
-{
-    struct bn_agent_log *log = bn_agent.log;
-    bool (*unread)(void) = bn_agent.unread;
-    const char *what;
-    if (log == NULL) return;
-    /* The other threads, the watcher and the timers stayed behind; of the handler nothing runs here. */
-    atomic_store(&bn_agent.inside, 0);
-    atomic_store(&bn_agent.active, false);
-    (void)sigaction(bn_agent.signal, &bn_agent.before, NULL);
-    release();
-    if (unread == NULL || !unread()) (void)bn_agent_begin(log, unread, &what);
-}
-
-void bn_agent_pause(bool pause)
-{
-    if (bn_agent.log == NULL || bn_agent.log->clock != BN_AGENT_ITIMER || bn_agent.given_up) return;
-    if (!atomic_load(&bn_agent.active) || (uint32_t)getpid() != bn_agent.pid) return;
-    bn_agent.paused = pause;
-    (void)run_interval_timer(!pause);
-}
-
-void bn_agent_give_up(int signal)
-{
-    if (bn_agent.log == NULL || bn_agent.log->clock != BN_AGENT_ITIMER || signal != bn_agent.signal) return;
-    bn_agent_pause(true);
-    bn_agent.given_up = true;
-    bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
 }

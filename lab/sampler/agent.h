@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The agent takes samples from within a process, by timers and a signal. It is part of this library, to
- * record this process, and of a library that is loaded into other programs (preload.c). It uses the C
+ * The agent takes samples from within a process, by timers and a signal: this library records its own
+ * process, and each program of bn joins a recording that its environment names (join.c). It uses the C
  * library only and allocates nothing.
  *
  * It writes everything to a *log*, memory shared with the reader, to which processes and threads append
@@ -21,7 +21,8 @@
 #define BN_AGENT_DEPTH 256u                    /* addresses of a sample, at most */
 #define BN_AGENT_REGISTERS 33u                 /* BN_RECORD_REGISTERS */
 #define BN_AGENT_LOG_VARIABLE "BN_SAMPLER_LOG" /* the environment variable with the log's path */
-#define BN_AGENT_LIBRARY "libbn-sampler"       /* what the name of the library's file begins with */
+/* Is in the file of every program that joins a recording; others cannot be recorded by the agent. */
+#define BN_AGENT_PROGRAM "bn program: joins the recording of BN_SAMPLER_LOG"
 
 /* What makes the signal, and what samples weigh.
  *
@@ -31,12 +32,10 @@
 enum bn_agent_clock {
     BN_AGENT_THREAD_CPU, /* a timer of each thread; processor time */
     BN_AGENT_MONOTONIC,  /* a timer of each thread; wall time. Interrupts calls that sleep */
-    BN_AGENT_ITIMER,     /* ITIMER_PROF, whichever thread is met; processor time */
 };
 
 /* What was noticed: bits of bn_agent_log.notes. */
 enum bn_agent_note {
-    BN_AGENT_SIGNAL_TAKEN = 1,    /* the program took our signal or our interval timer for itself */
     BN_AGENT_READ_DENIED = 2,     /* process_vm_readv is: stacks were read where they were known to lie */
     BN_AGENT_THREADS_UNSEEN = 4,  /* /proc/self/task cannot be read, or there are more than can be kept */
     BN_AGENT_TIMER_REFUSED = 8,   /* timer_create for some thread */
@@ -50,7 +49,7 @@ struct bn_agent_log {
     uint64_t period_ns; /* between samples of a thread */
     uint32_t clock;     /* enum bn_agent_clock */
     uint32_t dump_bytes;
-    uint32_t late, unused;       /* late: the interval timer starts with the second scan; preload.c */
+    uint64_t unused;
     _Atomic(uint64_t) used;      /* bytes reserved, this header's too; more than size: it is full */
     _Atomic(uint64_t) dropped;   /* records that had no room */
     _Atomic(uint64_t) agent_ns;  /* processor time of the agents' own threads */
@@ -103,15 +102,11 @@ struct bn_agent_maps {
 int bn_agent_begin(struct bn_agent_log *log, bool (*unread)(void), const char **what);
 /* Ends it; the log is not touched any more. Not for use in a child of fork. */
 void bn_agent_end(void);
-/* Writes the maps and the names of threads as they are now. */
+/* Writes the maps and the names of threads as they are now. Does nothing in a child of fork, which is not
+ * recorded unless it becomes a program that joins. */
 void bn_agent_snapshot(void);
-/* In a child of fork: begins anew, into the same log, unless that is unread. */
-void bn_agent_forked(void);
-/* Stops or restarts what would outlive an exec: the interval timer. Safe in a signal handler, and in a child
- * of vfork, which has no such timer. */
-void bn_agent_pause(bool pause);
-/* The program is about to handle this signal itself: if it is the interval timer's, that one ends, since
- * nobody knows what the program's handler does. Safe in a signal handler. */
-void bn_agent_give_up(int signal);
+/* Joins the recording that BN_AGENT_LOG_VARIABLE names, to the end of the process; does nothing without one. Programs
+ * call it first. */
+void bn_agent_join(void);
 
 #endif

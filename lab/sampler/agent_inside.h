@@ -26,7 +26,7 @@
 struct bn_agent_thread {
     _Atomic(int) tid;   /* 0: free */
     _Atomic(bool) ours; /* it runs the agent's code now, which is not sampled */
-    bool seen, named, has_timer, blocks;
+    bool seen, named, blocks;
     uint32_t scans;
     timer_t timer;
     uint64_t since_ns;
@@ -69,7 +69,6 @@ extern struct bn_agent_state {
     struct sigaction before;
     int signal;
     uint32_t pid;
-    bool paused, given_up;
 } bn_agent;
 
 static inline uint64_t bn_agent_clock_ns(clockid_t clock)

@@ -243,7 +243,7 @@ static void on_tick(int tid, const ucontext_t *context)
         (void)read_memory(slot, at.pc - CODE_BEFORE, at.code, sizeof at.code);
         take_sample(slot, tid, weight, &at, context);
     }
-    if (slot->has_timer) bn_agent_set_timer(slot);
+    bn_agent_set_timer(slot);
 }
 
 void bn_agent_on_signal(int signal, siginfo_t *info, void *context)
@@ -251,7 +251,7 @@ void bn_agent_on_signal(int signal, siginfo_t *info, void *context)
     int error = errno;
     (void)signal;
     atomic_fetch_add(&bn_agent.inside, 1);
-    if (atomic_load(&bn_agent.active) && (info->si_code == SI_TIMER || info->si_code == SI_KERNEL))
+    if (atomic_load(&bn_agent.active) && info->si_code == SI_TIMER)
         on_tick(bn_agent_thread_id(), context);
     atomic_fetch_sub(&bn_agent.inside, 1);
     errno = error;

@@ -30,7 +30,6 @@ static const struct {
     {&bn_record_perf, 1u << BN_RECORD_CPU},
     {&bn_record_perf, 1u << BN_RECORD_CPU | 1u << BN_RECORD_FAULTS},
     {&bn_record_timers, 1u << BN_RECORD_CPU | 1u << BN_RECORD_WALL},
-    {&bn_record_timers, 1u << BN_RECORD_CPU},
 };
 _Static_assert(BN_ARRAY_LEN(TIERS) == BN_RECORD_TIERS, "a row for each");
 

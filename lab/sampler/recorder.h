@@ -16,7 +16,6 @@
  *   cycles     cycles as time   -                -
  *   clock      yes              -                perf's page faults
  *   timer      yes              yes              -
- *   itimer     yes              -                -
  */
 #ifndef BN_SAMPLER_RECORDER_H
 #define BN_SAMPLER_RECORDER_H

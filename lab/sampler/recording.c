@@ -16,7 +16,7 @@
 
 const char *bn_record_tier_name(enum bn_record_tier tier)
 {
-    static const char *const NAMES[] = {"cycles", "clock", "timer", "itimer"};
+    static const char *const NAMES[] = {"cycles", "clock", "timer"};
     _Static_assert(BN_ARRAY_LEN(NAMES) == BN_RECORD_TIERS, "a name for each");
     return (unsigned)tier < BN_RECORD_TIERS ? NAMES[tier] : "none";
 }

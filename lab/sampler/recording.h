@@ -16,10 +16,9 @@ enum bn_record_tier {
     BN_RECORD_CYCLES, /* perf_event_open(2): the processor's cycle counter */
     BN_RECORD_CLOCK,  /* perf_event_open(2): the operating system's clock of the thread; call chains by it */
     BN_RECORD_TIMER,  /* timer_create(2) for each thread, a signal, and a walk over frame pointers */
-    BN_RECORD_ITIMER, /* setitimer(2) for the process: whichever thread the signal meets */
     BN_RECORD_TIERS
 };
-const char *bn_record_tier_name(enum bn_record_tier tier); /* "cycles", "clock", "timer", "itimer" */
+const char *bn_record_tier_name(enum bn_record_tier tier); /* "cycles", "clock", "timer" */
 
 enum bn_record_kind {
     BN_RECORD_CPU,    /* nanoseconds on a processor */

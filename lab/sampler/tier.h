@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ways of sampling as recorder.c sees them: a table of four functions, for two tiers each; options->tier
+ * The ways of sampling as recorder.c sees them: a table of four functions; perf has two tiers, and options->tier
  * says which one. recorder.c tries the tiers in order. BN_ERR_UNSUPPORTED means that a tier does not work here; its message says why and its hint what
  * changes that. Any other error ends the recording.
  *
@@ -43,7 +43,7 @@ extern const struct bn_record_ops bn_record_perf;
 /* Sets err to why perf_event_open failed with this errno, with a hint where one is known. system: the event
  * includes the kernel. Returns BN_ERR_UNSUPPORTED. */
 bn_status bn_perf_refuse(bn_error *err, int sys_errno, bool system);
-/* timers.c: BN_RECORD_TIMER, BN_RECORD_ITIMER */
+/* timers.c: BN_RECORD_TIMER */
 extern const struct bn_record_ops bn_record_timers;
 /* agent_log.c: adds what the log of their library holds, n_bytes with its header, a multiple of 8, aligned to
  * 8. It may hold anything, and change meanwhile. */

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two tiers (see tier.h): timers of each thread, and the interval timer of the process. The agent (agent.h)
- * samples, in this process or, as a library loaded by LD_PRELOAD (library.h), in a program and all that it
- * starts. The log is memory with a descriptor of this process: a program opens it as /proc/PID/fd/N, which
- * stays valid in children and when a program closes all descriptors, and which no longer leads to it after
- * this recording.
+ * The tier of timers (see tier.h), one for each thread. The agent (agent.h)
+ * samples this process, or a program of bn, which joins the recording (join.c). Other programs are recorded by
+ * perf events only. The log is memory with a descriptor of this process: a program opens it as
+ * /proc/PID/fd/N, which no longer leads to it after this recording.
  *
  * The weight of a sample is the processor time (or wall time) that its thread used since the last one:
  * ticks, delays and rates change the resolution, not the sum.
  *
- * Limits, which perf's tiers do not have:
- *
- *     - A program has one more thread, the agent's. If it changes the privileges or namespaces of its first
- *       thread alone, as setpriv and unshare do, the C library's setuid and the like, which act on all
- * threads, abort when they do not end alike in each.
- *     - Another user's program cannot open the log: a process that changes its user and then its program is
- * not recorded from then on. A process that outlives the recording starts nothing with the library.
- *     - Threads that live for less than a scan (10 to 40 ms) are not seen; those that block all signals have
- * no samples, which the note says.
+ * Limits, which perf's tiers do not have: threads that live for less than a scan (10 to 40 ms) are not seen,
+ * and those that block all signals have no samples, which the note says.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,9 +24,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "lab/kit/spawn.h"
 #include "lab/sampler/agent.h"
-#include "lab/sampler/library.h"
 #include "lab/sampler/tier.h"
 
 #define LOG_BYTES (256u << 20)
@@ -100,11 +92,8 @@ static bn_status open_log(struct timers *t, const struct bn_record_options *o, b
     t->log->version = BN_AGENT_VERSION;
     t->log->size = t->log_bytes;
     t->log->period_ns = o->period_ns;
-    t->log->clock = o->tier == BN_RECORD_ITIMER ? BN_AGENT_ITIMER
-                    : o->kind == BN_RECORD_WALL ? BN_AGENT_MONOTONIC
-                                                : BN_AGENT_THREAD_CPU;
+    t->log->clock = o->kind == BN_RECORD_WALL ? BN_AGENT_MONOTONIC : BN_AGENT_THREAD_CPU;
     t->log->dump_bytes = o->dump_bytes;
-    t->log->late = !t->is_self;
     atomic_store(&t->log->used, BN_AGENT_FIRST);
     return BN_OK;
 }
@@ -144,72 +133,64 @@ static bn_status open_self(void **state, const struct bn_record_options *options
 
 /* ---- a program ---- */
 
-static bool has_name(const char *variable, const char *name)
+/* Whether the file of a program joins recordings. One that cannot be read does not. */
+static bool joins(const char *path)
 {
-    size_t n = strlen(name);
-    return strncmp(variable, name, n) == 0 && variable[n] == '=';
+    struct bn_file_map map;
+    bn_error nothing = {0};
+    if (bn_file_map_open(&map, path, false, &nothing) != BN_OK) return false;
+    bool found = memmem(map.data, map.n_bytes, BN_AGENT_PROGRAM, strlen(BN_AGENT_PROGRAM)) != NULL;
+    bn_file_map_close(&map);
+    return found;
 }
 
-/* This process's environment with the library and the log in it. Two texts are written to text; the rest is
- * borrowed. */
-static bn_status make_environment(char ***out, struct bn_buf *text, const struct timers *t,
-                                  const char *library, bn_error *err)
+/* The same for the program that exec finds; one that is not there is for bn_spawn to report. */
+static bool may_start(const char *name)
 {
-    size_t n = 0, kept = 0, log_at;
-    const char *before = getenv("LD_PRELOAD");
-    while (environ[n] != NULL)
-        n++;
-    bool has_others = before != NULL && *before != '\0';
-    bn_buf_printf(text, "LD_PRELOAD=%s%s%s", has_others ? before : "", has_others ? ":" : "", library);
-    bn_buf_putc(text, '\0');
-    log_at = text->len;
-    bn_buf_printf(text, BN_AGENT_LOG_VARIABLE "=/proc/%d/fd/%d", (int)getpid(), t->log_fd);
-    BN_TRY(bn_buf_check(text, err));
-    char **list = bn_alloc(n + 3, sizeof *list);
-    if (list == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < n; i++)
-        if (!has_name(environ[i], "LD_PRELOAD") && !has_name(environ[i], BN_AGENT_LOG_VARIABLE))
-            list[kept++] = environ[i];
-    list[kept++] = text->data;
-    list[kept++] = text->data + log_at;
-    *out = list;
-    return BN_OK;
-}
-
-/* bn_spawn's program gets this process's environment. It is another one for as long as that takes: the same
- * for whoever reads it meanwhile, and two variables more. */
-static bn_status spawn(const struct timers *t, const char *library, pid_t *pid, const char *const *argv,
-                       const int fds[3], bn_error *err)
-{
-    struct bn_buf text = {.max = 1u << 20};
-    char **environment = NULL, **before = environ;
-    bn_status status = make_environment(&environment, &text, t, library, err);
-    if (status == BN_OK) {
-        environ = environment;
-        int failed = bn_spawn(pid, argv, fds);
-        environ = before;
-        if (failed != 0) status = bn_fail_errno(err, failed, argv[0], "cannot start");
+    char path[4096];
+    const char *folders = getenv("PATH");
+    if (strchr(name, '/') != NULL) return access(name, F_OK) != 0 || joins(name);
+    for (const char *at = folders != NULL ? folders : ""; *at != '\0';) {
+        size_t n = strcspn(at, ":");
+        int wrote = snprintf(path, sizeof path, "%.*s%s%s", (int)n, at, n > 0 ? "/" : "", name);
+        if (wrote > 0 && (size_t)wrote < sizeof path && access(path, X_OK) == 0) return joins(path);
+        at += n + (at[n] == ':');
     }
-    bn_free(environment);
-    bn_buf_release(&text);
-    return status;
+    return true;
+}
+
+/* bn_spawn's program gets this process's environment: with the log in it for as long as that takes. */
+static bn_status spawn(const struct timers *t, pid_t *pid, const char *const *argv, const int fds[3],
+                       bn_error *err)
+{
+    char path[48], before[256];
+    const char *old = getenv(BN_AGENT_LOG_VARIABLE);
+    snprintf(before, sizeof before, "%s", old != NULL ? old : "");
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), t->log_fd);
+    if (access(path, R_OK | W_OK) != 0)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s; recorded programs need this path", path,
+                       strerror(errno));
+    if (setenv(BN_AGENT_LOG_VARIABLE, path, 1) != 0) return bn_nomem(err);
+    int failed = bn_spawn(pid, argv, fds);
+    if (old != NULL)
+        (void)setenv(BN_AGENT_LOG_VARIABLE, before, 1);
+    else
+        (void)unsetenv(BN_AGENT_LOG_VARIABLE);
+    return failed != 0 ? bn_fail_errno(err, failed, argv[0], "cannot start") : BN_OK;
 }
 
 static bn_status open_program(void **state, pid_t *pid, const struct bn_record_options *options,
                               const char *const *argv, const int fds[3], bn_error *err)
 {
     struct timers *t;
-    char path[48], library[BN_SAMPLER_PATH_BYTES];
-    BN_TRY(bn_sampler_library_path(library, err));
+    if (!may_start(argv[0]))
+        return bn_fail(err, BN_ERR_UNSUPPORTED,
+                       "%.200s is not a program of bn; other programs can be recorded by perf events only",
+                       argv[0]);
     BN_TRY(open_timers(&t, options, false, err));
     snprintf(t->name, sizeof t->name, "%s", argv[0]);
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), t->log_fd);
-    bn_status status = BN_OK;
-    if (access(path, R_OK | W_OK) != 0)
-        status = bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s; recorded programs need this path", path,
-                         strerror(errno));
     t->cpu_before_ns = cpu_used(false);
-    if (status == BN_OK) status = spawn(t, library, pid, argv, fds, err);
+    bn_status status = spawn(t, pid, argv, fds, err);
     if (status == BN_OK)
         *state = t;
     else
@@ -225,7 +206,6 @@ static void put_note(struct bn_delivery *delivery, uint32_t notes)
         enum bn_agent_note bit;
         const char *text;
     } TEXTS[] = {
-        {BN_AGENT_SIGNAL_TAKEN, "the program uses the sampler's signal or timer for itself"},
         {BN_AGENT_READ_DENIED,
          "process_vm_readv is denied: a thread's first stacks are only its own address"},
         {BN_AGENT_THREADS_UNSEEN, "some threads were not seen"},
@@ -247,15 +227,10 @@ static bn_status stop_timers(void *state, bn_recording *out, bn_error *err)
     struct timers *t = state;
     if (t->is_self && t->is_running) bn_agent_end();
     t->is_running = false;
-    close_fd(&t->log_fd); /* what still runs finds it gone, and gives nobody the library any more */
+    close_fd(&t->log_fd); /* what still runs finds it gone, and stops */
     uint64_t used = cpu_used(t->is_self) - t->cpu_before_ns, agent = atomic_load(&t->log->agent_ns);
-    if (atomic_load(&t->log->processes) == 0) {
-        bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, t->name,
-                   "did not load the sampler: it is statically linked, set-user-ID, or for "
-                   "another architecture");
-        bn_error_hint(err, "timers can only record dynamically linked programs; perf events can record any");
-        return BN_ERR_UNSUPPORTED;
-    }
+    if (atomic_load(&t->log->processes) == 0)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, t->name, "did not join the recording");
     out->delivery.lost += atomic_load(&t->log->dropped);
     out->delivery.cpu_known = used > agent;
     out->delivery.cpu_ns = used > agent ? used - agent : 0;

@@ -1,14 +1,60 @@
 /* SPDX-License-Identifier: MIT
  *
- * Classes of functions by their names, and colours of classes. The first matching rule decides, so special
+ * Classes of functions, and colours of classes. A kernel has the class of its slot in the engine's table of
+ * kernels. Other functions have classes by rules for their names; the first matching rule decides, so special
  * names come first: "rope_and_store" is not a store. A compiler's suffix, as in "dot.constprop.0" and
  * "pass._omp_fn.0", is ignored. A function that contains several classes, such as a layer, has none of them.
+ * tests/unit/stacks/test_palette.c reads the symbols of all objects of kernels/: each has a class.
  */
 #include "lab/stacks/palette.h"
 
 #include <string.h>
 
-/* ---- rules ---- */
+#include "kernels/kernels.h"
+
+/* ---- kernels ---- */
+
+/* Of each slot, and so of each function in it, for every instruction set. */
+static const unsigned char SLOTS[BN_KERNEL_COUNT] = {
+    [BN_KERNEL_I2S_GEMV] = BN_CLASS_MULTIPLY,     [BN_KERNEL_I2S_GEMM] = BN_CLASS_MULTIPLY,
+    [BN_KERNEL_T5_GEMV] = BN_CLASS_MULTIPLY,      [BN_KERNEL_T5_PACK] = BN_CLASS_QUANTIZE,
+    [BN_KERNEL_I8_GEMM] = BN_CLASS_MULTIPLY,      [BN_KERNEL_QUANTIZE] = BN_CLASS_QUANTIZE,
+    [BN_KERNEL_RESIDUAL] = BN_CLASS_QUANTIZE,     [BN_KERNEL_RMSNORM] = BN_CLASS_NORM,
+    [BN_KERNEL_ROPE_NEOX] = BN_CLASS_ATTENTION,   [BN_KERNEL_ROPE_NORM] = BN_CLASS_ATTENTION,
+    [BN_KERNEL_ATTN_SCORES] = BN_CLASS_ATTENTION, [BN_KERNEL_SOFTMAX] = BN_CLASS_ATTENTION,
+    [BN_KERNEL_ATTN_VALUES] = BN_CLASS_ATTENTION, [BN_KERNEL_RELU2_MUL] = BN_CLASS_NORM,
+    [BN_KERNEL_SILU_MUL] = BN_CLASS_NORM,         [BN_KERNEL_ADD] = BN_CLASS_NORM,
+    [BN_KERNEL_F16_GEMM] = BN_CLASS_MULTIPLY,     [BN_KERNEL_F32_GEMM] = BN_CLASS_MULTIPLY,
+    [BN_KERNEL_F32_TO_F16] = BN_CLASS_MEMORY,     [BN_KERNEL_F16_TO_F32] = BN_CLASS_MEMORY,
+    [BN_KERNEL_BF16_TO_F32] = BN_CLASS_MEMORY,    [BN_KERNEL_Q8_0_TO_F32] = BN_CLASS_MEMORY,
+    [BN_KERNEL_Q6_K_TO_F32] = BN_CLASS_MEMORY,    [BN_KERNEL_Q4_0_TO_F32] = BN_CLASS_MEMORY,
+    [BN_KERNEL_HAS_CODE3] = BN_CLASS_QUANTIZE,    [BN_KERNEL_EXP] = BN_CLASS_NORM,
+    [BN_KERNEL_GROUPED_GEMV] = BN_CLASS_MULTIPLY, [BN_KERNEL_GROUPED_GEMM] = BN_CLASS_MULTIPLY,
+    [BN_KERNEL_QUANTIZE16] = BN_CLASS_QUANTIZE,   [BN_KERNEL_GELU_MUL] = BN_CLASS_NORM,
+    [BN_KERNEL_TO_PLANE] = BN_CLASS_QUANTIZE,     [BN_KERNEL_ROTATE] = BN_CLASS_QUANTIZE,
+    [BN_KERNEL_SIGMOID_MUL] = BN_CLASS_ATTENTION, [BN_KERNEL_CONV_SILU] = BN_CLASS_ATTENTION,
+    [BN_KERNEL_DELTA] = BN_CLASS_ATTENTION,       [BN_KERNEL_TO_TILES] = BN_CLASS_QUANTIZE,
+};
+_Static_assert(BN_KERNEL_TO_TILES + 1 == BN_KERNEL_COUNT, "a slot without a class");
+
+/* The class of "i2s_gemv_avx2", also as the function "bn_i2s_gemv_avx2". */
+static bool is_kernel(enum bn_class *is, const char *name, size_t length)
+{
+    char text[64];
+    if (length >= sizeof text) return false;
+    memcpy(text, name, length);
+    text[length] = '\0';
+    const char *kernel = strncmp(text, "bn_", 3) == 0 ? text + 3 : text, *isa = strrchr(kernel, '_');
+    if (isa == NULL || !bn_kernels_is_set(isa + 1)) return false;
+    for (unsigned slot = 0; slot < BN_KERNEL_COUNT; slot++)
+        if (bn_kernel_is(kernel, (enum bn_kernel)slot)) {
+            *is = (enum bn_class)SLOTS[slot];
+            return true;
+        }
+    return false;
+}
+
+/* ---- rules for other names ---- */
 
 struct rule {
     enum bn_class is;
@@ -23,14 +69,14 @@ static const struct rule RULES[] = {
     {BN_CLASS_ATTENTION, "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope* "
                          "*delta* DeltaRule *conv_silu* Convolution HeadGate *sigmoid*"},
     {BN_CLASS_MULTIPLY,
-     "*gemv* *gemm* *vec_dot* *dot_f16* *dot_f32* *matmul* *mul_mat* *dot_product* i2s_* "
-     "tq2_* tq1_* t5_* i8_* f16_stream *Projection Router multiply_router* LmHead HeadScreen bn_head* "
+     "*gemv* *gemm* *vec_dot* *dot_f16* *dot_f32* *matmul* *mul_mat* *dot_product* i2s_* bn_i2s_* "
+     "tq2_* tq1_* t5_* bn_t5_* i8_* bn_i8_* bn_grouped_* f16_stream *Projection Router multiply_router* LmHead HeadScreen bn_head* "
      "bn_screen_*"},
     {BN_CLASS_NORM, "*rmsnorm* *rms_norm* *layernorm* *layer_norm* RmsNorm LayerNorm "
                     "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
     {BN_CLASS_WAIT,
      "*barrier* Barrier* Exchange bn_exchange* Team *futex* *nanosleep* poll __poll ppoll epoll_wait epoll_pwait select pselect "
-     "*sched_yield* *sem_wait* *cond_wait* *cond_timedwait* *lock_wait* *pthread_join* wait4 waitpid"},
+     "spin_until_changed *sched_yield* *sem_wait* *cond_wait* *cond_timedwait* *lock_wait* *pthread_join* wait4 waitpid"},
     {BN_CLASS_SYNC, "*GOMP_* *gomp_* *[libgomp* bn_team_* *pthread_* *mutex* *lll_lock* *clone clone3 "
                     "*sem_post* start_thread"},
     {BN_CLASS_MEMORY,
@@ -42,13 +88,17 @@ static const struct rule RULES[] = {
                       "__GI___* read write __read __write pread64 ioctl"},
 };
 
-/* Names so short that other programs have them for something else: of this engine's own code only. */
+/* Names so short that other programs have them for something else: of this engine's own code only. The parts
+ * of kernels are here that are functions of their own in machine code. */
 static const struct rule OWN_RULES[] = {
+    {BN_CLASS_QUANTIZE, "tile_other_group bn_stored_code base3_code"},
     {BN_CLASS_ATTENTION, "attend scores_of* rotate"},
-    {BN_CLASS_MULTIPLY, "linear project head rescore bound_block fold fold_one fold8 fold16 ffn_down"},
+    {BN_CLASS_MULTIPLY,
+     "linear project head head_at rescore bound_block bound_rows fold fold_one fold8 fold16 ffn_down "
+     "grouped_* unpack_chunk divide bn_peak_fma* bn_peak_int8* bn_peak_of"},
     {BN_CLASS_NORM, "norm final_norm activate exp"},
-    {BN_CLASS_MEMORY, "embed"},
-    {BN_CLASS_WAIT, "spin_until_changed team_wait*"},
+    {BN_CLASS_MEMORY, "embed bn_peak_read* bn_peak_stream* read_plain run_stream"},
+    {BN_CLASS_WAIT, "team_wait*"},
     {BN_CLASS_SYNC, "team_*"},
 };
 
@@ -120,6 +170,7 @@ enum bn_class bn_class_of(const struct bn_frame *frame)
     }
     size_t length = 1 + strcspn(frame->name + (frame->name[0] != '\0'), ".");
     if (frame->name[0] == '[' || frame->name[0] == '\0') length = strlen(frame->name);
+    if (is_kernel(&is, frame->name, length)) return is;
     if (!find_rule(&is, RULES, BN_ARRAY_LEN(RULES), frame->name, length) && is_own(frame))
         (void)find_rule(&is, OWN_RULES, BN_ARRAY_LEN(OWN_RULES), frame->name, length);
     return is;
@@ -127,7 +178,9 @@ enum bn_class bn_class_of(const struct bn_frame *frame)
 
 bool bn_class_is_callers(const struct bn_frame *frame)
 {
-    return frame->kind == BN_FRAME_INLINED && bn_class_of(frame) == BN_CLASS_OTHER;
+    bool part = frame->kind == BN_FRAME_INLINED ||
+                (frame->kind == BN_FRAME_CODE && strncmp(frame->file, "kernels/", 8) == 0 && is_own(frame));
+    return part && bn_class_of(frame) == BN_CLASS_OTHER;
 }
 
 enum bn_class bn_class_at(const bn_stacks *stacks, uint32_t node)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Colours by what a frame does: rules map names to classes. A class has a colour in each palette. A frame has
+ * Colours by what a frame does: the table of kernels and rules for names give classes. A class has a colour in each palette. A frame has
  * the colour of its class, a little lighter or darker by the hash of its name, so that neighbours differ and
  * a function looks the same in every picture.
  *
@@ -28,7 +28,8 @@ enum bn_class {
 const char *bn_class_name(enum bn_class which); /* "quantisation", "matrix multiplication", ... */
 /* Bricks and kernels have the class of their work; the other tags are BN_CLASS_TAG. */
 enum bn_class bn_class_of(const struct bn_frame *frame);
-/* Whether a frame is a part of a function, inlined, whose name has no class: it has that of its caller. */
+/* Whether a frame is a part of a function, inlined or in a file of kernels/, whose name has no class: it has
+ * that of its caller. */
 bool bn_class_is_callers(const struct bn_frame *frame);
 /* The class of a node: parts do what their callers do; system calls and kernel frames under a waiting function
  * are waiting too. */

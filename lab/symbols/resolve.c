@@ -161,12 +161,6 @@ static bool is_around_main(const struct bn_frame *frame)
     return false;
 }
 
-/* The sampler's library in the program: it is between exec and its caller, and begins before main. */
-static bool is_of_sampler(const struct bn_frame *frame)
-{
-    return strncmp(frame->module, BN_AGENT_LIBRARY, strlen(BN_AGENT_LIBRARY)) == 0;
-}
-
 /* *shown: whether it is the program's; else it is the sampler's alone. */
 static bn_status push_chain(struct resolving *r, const struct bn_sample *sample, uint32_t *node, bool *shown,
                             bn_error *err)
@@ -179,7 +173,6 @@ static bn_status push_chain(struct resolving *r, const struct bn_sample *sample,
     for (size_t i = n_chain; i-- > 0;) {
         BN_TRY(bn_symbols_at(r->symbols, sample->pid, chain[i], sample->time_ns,
                              BN_SAMPLE_IS_CALLER(sample, i), i < sample->n_system, &next, &n_next, err));
-        if (is_of_sampler(&next[0])) continue;
         frames = next;
         n = n_next;
         begun = begun || i <= sample->n_system || !is_around_main(&frames[0]);

@@ -101,6 +101,13 @@ cp -r $dir first
 status 0 'again' baseline
 check 'the same recordings give the same bytes' diff -r first $dir
 
+# ---- a busy machine ----
+sed 's/"sampler":/"others":{"wall_ns":1e9,"cpus":2,"used_cpus":1.25,"stolen_cpus":0},"sampler":/' $dir/phase2_1tok.json >busy.json
+says 0 'a recording next to other work says so in its table' '^busy machine: other processes used 1.2 of 2 CPUs during the run$' \
+    "$bn" text busy.json
+says 0 'and below its title' 'busy machine: other processes used 1.2 of 2 CPUs' "$bn" render busy.json -o -
+lacks 'one on an idle machine does not' 'busy machine' "$bn" text $dir/phase2_1tok.json
+
 # ---- beside the timing document ----
 timing() { # MODEL ISA
     cat >timing.md <<END
@@ -125,6 +132,12 @@ check 'layers: there and here' grep -qF '| layers and last norm | 53.65 us | 53.
 timing "${digest/a/b}" avx2
 status 0 'with one of another model' baseline --timing timing.md
 check 'another model is not compared, and why' grep -q 'not compared: `it was measured with another model`' $page
+timing "$digest" avx2
+mv timing.md timing-m.md
+timing "${digest/a/b}" avx2
+status 0 'with one of each model' baseline --timing timing.md
+check 'that of the same model counts' grep -qF '`timing-m.md`: time of one token in decoding.' $page
+rm timing-m.md
 timing "$digest" avx512vbmi
 status 0 'with one of other kernels' baseline --timing timing.md
 check 'other kernels are not compared, and why' grep -q 'not compared: `it was measured with another instruction set`' $page
@@ -213,9 +226,12 @@ finds 'and before that, the argument' 'named\.gguf \(named as MODEL'
 unset BN_MODEL
 operands=(none.gguf - file/graphs)
 says 3 'a model that is not there' 'bn-download' "$bn" baseline "${operands[@]}"
-says 3 'a tokenizer that is not there' 'no such tokenizer' "$bn" baseline mine.gguf none.json file/graphs
+operands=(mine.gguf file/graphs)
+finds 'the folder follows the model' 'mine\.gguf \(named as MODEL'
+says 3 'a tokenizer between them is not used, and it says so' 'warning: ignoring tokenizer.json' "$bn" baseline mine.gguf tokenizer.json file/graphs
 echo '{}' >tokenizer.json
-says 3 'one that is there is not used, and it says so' 'tokenizer.json is not used' "$bn" baseline mine.gguf tokenizer.json file/graphs
+says 0 'also without a folder' 'warning: ignoring tokenizer.json' "$bn" baseline --redraw mine.gguf tokenizer.json first
+check 'once' equal "$(grep -c tokenizer.json "$tmp/tap")" 1
 
 # ---- the doctor names what it judges, and no more ----
 "$bn" doctor -q >doctor.txt 2>/dev/null
@@ -247,13 +263,14 @@ if "$bn" doctor -q >/dev/null 2>&1; then
         check "$f: facts have names, not members" test -z "$(grep -E '^\| .*_(ns|milli|bytes) \|' "real/$f.md")"
         check "$f: what it shows, in five sentences" equal "$(sed -n '/^## What this shows/,/^## What was/p' "real/$f.md" | grep -c '^- ')" 5
         check "$f: the time and the limit are measured" grep -qE '^- .*reads [0-9.]+ .?i?B of weights and cache in [0-9.]+ [mun]?s, [0-9.]+ .?B/s, which is [0-9.]+ % of the [0-9.]+ .B/s measured on this machine\.$' "real/$f.md"
+        check "$f: what other processes used is known" grep -qE '^\| CPUs used by other processes \| [0-9.e-]+ \|$' "real/$f.md"
         check "$f: they are below the picture" grep -q '>Matrix multiplication takes ' "real/$f.svg"
         share=$(sed -nE 's/^\| matrix multiplication \| ([0-9.]+) % \|$/\1/p' "real/$f.md")
         check "$f: page and picture have the same shares" grep -q ">matrix multiplication $share %<" "real/$f.svg"
         check "$f: bricks were measured" grep -qE '^ +[0-9.]+ +[0-9.]+ +[0-9.]+ +UpProjection$' "real/$f.md"
     done
     check 'the index has the time of a pass and its share of the bandwidth' equal "$(grep -cE '^\| \[phase2_.*\| [0-9.]+ [mun]?s \| [0-9.]+ % \|' real/README.md)" 2
-    check 'the command that makes it again' grep -qE '^    bn-flamegraph baseline --runs 2 --duration [0-9.]+ - - real$' real/phase2_1tok.md
+    check 'the command that makes it again' grep -qE '^    bn-flamegraph baseline --runs 2 --duration [0-9.]+ - real$' real/phase2_1tok.md
     cp -r real kept
     head -c 5000 "$model" >cut.gguf
     status 4 'a model that is cut off' record cut.gguf - real
@@ -275,6 +292,10 @@ if "$bn" doctor -q >/dev/null 2>&1; then
     check 'each once' equal "$(grep -c '^| \[phase2_' many/README.md)" 8
     check 'their fingerprints differ' equal "$(grep -oE '`[0-9a-f]{12}` \|$' many/README.md | sort -u | wc -l)" 8
     cp -r many kept_many
+    "$bn" baseline --runs 1 --duration 0.1 -q -m "$nano" - threads >/dev/null 2>&1
+    RAYON_NUM_THREADS=2 "$bn" baseline --runs 1 --duration 0.1 -q -m "$nano" - threads2 >/dev/null 2>&1
+    check 'one thread, unless RAYON_NUM_THREADS says otherwise' equal \
+        "$(grep -h '^| threads | [0-9]* |$' threads/phase2_1tok.md threads2/phase2_1tok.md | tr -d '\n')" '| threads | 1 || threads | 2 |'
     says 0 'again: they are there' 'phase2_1tok-t2 is there with the same fingerprint; --force' many --isa ref,auto -t 1,2
     check 'so nothing is recorded' test -z "$(grep 'recording phase2' "$tmp/tap")"
     check 'and nothing changes' diff -r kept_many many

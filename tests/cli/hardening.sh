@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Protections against exploits in the built programs and the sampler's library, read from the files.
+# Protections against exploits in the built programs, read from the files.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
@@ -21,7 +21,7 @@ tracked() { readelf -nW "$1" | grep -q 'IBT'; }
 
 plain=yes
 case $(basename "$out") in gcc | clang) ;; *) plain= ;; esac
-for file in "$out"/bn-* "$out"/crossval/bn-reference "$out"/libbn-sampler.so; do
+for file in "$out"/bn-* "$out"/crossval/bn-reference; do
     [ -x "$file" ] || continue
     name=$(basename "$file")
     check "$name is position independent" position_independent "$file"
@@ -69,7 +69,6 @@ done
 check "bn-download loads libcurl, as this test can see" bash -c "ldd '$out/bn-download' | grep -q libcurl"
 if [ "$(uname -m)" = x86_64 ]; then
     check "indirect jumps land where they may: bn-run" landing_pads "$out/bn-run" 500
-    check "indirect jumps land where they may: libbn-sampler.so" landing_pads "$out/libbn-sampler.so" 10
     for object in engine/base/json.o kernels/dispatch.o hub/names/registry_data.o; do
         check "$object is marked for indirect branch tracking" tracked "$out/$object"
     done

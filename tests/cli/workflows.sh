@@ -105,14 +105,14 @@ export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t GIT_CO
 cp "$top"/ci/{flame-ci,commits}.sh ci/
 git init -q -b main . && echo build >.gitignore
 printf 'build/gcc/bn-flamegraph: program\n\tmkdir -p build/gcc && cp program $@ && chmod +x $@\n' >Makefile
-version() { # a commit with that many of 10000 samples, and as many as the run's number more, in one function
+version() { # a commit with that many of 10000 (or TOTAL) samples, and some more in each run, in one function
     cat >program <<END
 #!/bin/sh
 [ "\$1" = record ] || exec "$bin/bn-flamegraph" "\$@"
 [ $1 -gt 0 ] || exit 1
 for file; do :; done
 run=\${file%.json} && run=\${run#\${run%?}}
-printf 'main;work %d\nmain;rest %d\n' \$(($1 + 10 * run)) \$((10000 - $1 - 10 * run)) |
+printf 'main;work %d\nmain;rest %d\n' \$(($1 + ${2:-10000} / 1000 * run)) \$((${2:-10000} - $1 - ${2:-10000} / 1000 * run)) |
     "$bin/bn-flamegraph" export -q --format json - -o "\$file"
 END
     git add . && git commit -q -m "$1"
@@ -128,15 +128,20 @@ version 5000
 version 5100
 version 6000
 version 0
-says 0 'a function that grew little' 'status 0; artefacts' flame_of main~2 main~3
+version 10 20
+says 0 'a function that grew little' 'status 0; artefacts' flame_of main~3 main~4
 check 'leaves recordings and pictures' test -s build/flame/base5.json -a -s build/flame/head.svg -a -s build/flame/diff.svg
 check 'and what the comparison says' test -s build/flame/diff.txt
-says 1 'one that grew by ten points fails' 'FAILED.*work|work.*FAILED|status 1; artefacts' flame_of main~1 main~2
+says 1 'one that grew by ten points fails' 'FAILED.*work|work.*FAILED|status 1; artefacts' flame_of main~2 main~3
 check 'by the comparison, not for lack of data' grep -q '1 with significantly more self' build/flame/diff.txt
-says 1 'without a recording it fails' 'no recording of head' flame_of main main~1
+check 'and there is a text for an issue' grep -q 'FAILED: work gained' build/flame/issue.md
+says 1 'without a recording it fails' 'no recording of head' flame_of main~1 main~2
+says 1 'growth that could have been missed is not passed' '^FAILED: no significant gain over 5 points, but changes under' flame_of main main
 says 3 'a commit that does not exist' 'no such commit' flame none
 rm -rf build/flame
 says 0 '--help prints the usage' 'ci/flame-ci.sh \[BASE\]' flame --help
+says 0 'also after a commit' 'ci/flame-ci.sh \[BASE\]' flame main~1 --help
 says 2 'an unknown option is refused' 'usage: ci/flame-ci.sh' flame --runs
+says 2 'so are two commits' 'usage: ci/flame-ci.sh' flame main~2 main~1
 check 'and nothing is recorded' test ! -e build/flame
 check 'nothing is left' equal "$(git worktree list | wc -l)" 1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * deny_perf ERRNO CALLS COMMAND ARGS...: runs a command in which these system calls, with commas between
- * (perf_event_open, timer_create, setitimer, clone3), fail with this error (EPERM, EACCES, ENOSYS), as
+ * (perf_event_open, timer_create, clone3), fail with this error (EPERM, EACCES, ENOSYS), as
  * containers' filters make them fail. Ends with 125 when that cannot be had.
  */
 #include <errno.h>
@@ -26,7 +26,6 @@ static const struct {
     unsigned value;
 } CALLS[] = {{"perf_event_open", SYS_perf_event_open},
              {"timer_create", SYS_timer_create},
-             {"setitimer", SYS_setitimer},
              {"clone3", SYS_clone3}},
   ERRORS[] = {{"EPERM", EPERM}, {"EACCES", EACCES}, {"ENOSYS", ENOSYS}};
 

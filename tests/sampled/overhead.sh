@@ -17,7 +17,7 @@ while getopts r:t: option; do
     esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || set -- cycles clock timer itimer "timer --kind wall"
+[ $# -gt 0 ] || set -- cycles clock timer "timer --kind wall"
 document=$(mktemp --suffix .json) || exit 8
 trap 'rm -f "$document"' EXIT
 for tier; do

@@ -2,6 +2,7 @@
  *
  * What storm loads and unloads.
  */
+#define SAMPLED_LIBRARY
 #include "sampled.h"
 
 uint64_t storm_work(uint64_t turns);

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/flamegraph/baseline.h"
@@ -48,7 +49,7 @@ const struct bn_option bn_flamegraph_baseline_options[] = {
               .group = "Configurations", .env = "BN_MODEL", .repeatable = true,
               BN_TO_TEXTS(struct bn_flamegraph_options, baseline.models)),
     BN_OPTION("threads", "numbers of compute threads, as 1,2", .letter = 't', .arg = "LIST",
-              .group = "Configurations", .env = "BN_THREADS", .preset = "1",
+              .group = "Configurations", .env = "BN_THREADS", .env_too = "RAYON_NUM_THREADS", .preset = "1",
               BN_TO_LIST(struct bn_flamegraph_options, baseline.threads, 1, 1024)),
     BN_OPTION("isa", "instruction sets, as avx2,avx512vnni", .arg = "LIST", .group = "Configurations",
               .env = "BN_ISA", .preset = "auto",
@@ -58,7 +59,7 @@ const struct bn_option bn_flamegraph_baseline_options[] = {
               .preset = "42", BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, 0)),
     BN_OPTION("deterministic", "accepted; always on", .arg = "1|on|true|yes", .env = "BITNET_DETERMINISTIC",
               .preset = "1"),
-    BN_OPTION("timing", "timing document to compare with", .arg = "FILE",
+    BN_OPTION("timing", "timing document; of FILE*.md that of the same model counts", .arg = "FILE",
               .preset = "docs/baselines/perf/phase2_timing_i2s.md",
               BN_TO_TEXT(struct bn_flamegraph_options, baseline.timing)),
     BN_OPTION("archive", "keep a copy in DIR/archives/<date>-<commit>/",
@@ -74,6 +75,21 @@ static const char *operand(const struct bn_args *args, size_t i)
 {
     const char *text = i < args->n_operands ? args->operands[i] : "-";
     return strcmp(text, "-") == 0 ? NULL : text;
+}
+
+/* Scripts for other engines name a tokenizer after the model: a file, or the second of three operands. */
+static const char *tokenizer(const struct bn_args *args)
+{
+    struct stat st;
+    const char *second = operand(args, 1);
+    bool is_file = second != NULL && stat(second, &st) == 0 && S_ISREG(st.st_mode);
+    return args->n_operands > 2 || is_file ? second : NULL;
+}
+
+static const char *folder(const struct bn_args *args)
+{
+    if (args->n_operands > 2) return operand(args, 2);
+    return tokenizer(args) == NULL ? operand(args, 1) : NULL;
 }
 
 /* ---- configurations ---- */
@@ -165,22 +181,13 @@ static bn_status choose_isas(struct choices *c, const char *list, bn_error *err)
     return BN_OK;
 }
 
-static bn_status check_tokenizer(const char *path, bn_error *err)
-{
-    if (path == NULL) return BN_OK;
-    if (access(path, R_OK) != 0)
-        return bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, path, "no such tokenizer");
-    bn_report_warning("%s is not used: the tokenizer in the GGUF file is", path);
-    return BN_OK;
-}
-
 static bn_status choose(struct choices *c, const struct bn_args *args, bn_error *err)
 {
     const struct bn_flamegraph_options *o = args->fields;
     BN_TRY(choose_models(c, args, err));
     BN_TRY(choose_isas(c, o->baseline.isas, err));
     c->threads = o->baseline.threads;
-    return check_tokenizer(operand(args, 1), err);
+    return BN_OK;
 }
 
 static void release_choices(struct choices *c)
@@ -379,9 +386,9 @@ static void put_command(bn_json *about, const struct bn_args *args, const struct
         bn_buf_puts(&line, " --model ");
         put_word(&line, c->models[i]);
     }
-    if (args->n_operands > 2) {
-        bn_buf_puts(&line, " - - ");
-        put_word(&line, args->operands[2]);
+    if (folder(args) != NULL) {
+        bn_buf_puts(&line, " - ");
+        put_word(&line, folder(args));
     }
     if (bn_buf_check(&line, NULL) == BN_OK) bn_json_put_string(about, "command", line.data);
     bn_buf_release(&line);
@@ -444,7 +451,9 @@ bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err)
     struct choices choices = {0};
     if (b == NULL) return bn_nomem(err);
     b->args = args;
-    b->dir = operand(args, 2) != NULL ? operand(args, 2) : DIR_PRESET;
+    b->dir = folder(args) != NULL ? folder(args) : DIR_PRESET;
+    if (tokenizer(args) != NULL)
+        bn_report_warning("ignoring %s: the tokenizer in the GGUF file is used", tokenizer(args));
     bool redraw = ((const struct bn_flamegraph_options *)args->fields)->baseline.redraw;
     bn_status status = redraw ? BN_OK : choose(&choices, args, err);
     if (status == BN_OK) status = list_recordings(b, &choices, err);

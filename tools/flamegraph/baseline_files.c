@@ -3,6 +3,7 @@
  * The files of `bn-flamegraph baseline`: pictures, pages and documents, an index of them, and copies in the
  * archive. All are made in memory and checked before one is written.
  */
+#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -18,6 +19,11 @@
 #include "tools/flamegraph/page.h"
 
 #define MAX_TIMING_BYTES (1u << 20)
+
+struct timing {
+    struct bn_buf text;
+    glob_t found;
+};
 
 static bn_status name_file(struct bn_baseline_file *f, const struct bn_baseline *b, const char *name,
                            const char *end, bn_error *err)
@@ -75,15 +81,43 @@ static void find_before(struct bn_flamegraph_page *page, const struct bn_archive
     }
 }
 
-static bn_status make_files(struct bn_baseline *b, struct bn_baseline_recording *r,
-                            const struct bn_flamegraph_page *timing, bn_error *err)
+/* Of "timing.md" and "timing*.md" the text of the one that was measured with this model, or else of the first. */
+static void read_timing(struct bn_flamegraph_page *page, struct timing *t, bn_error *why)
+{
+    const char *path = page->timing_path, *end = strrchr(path, '.');
+    char sha[80], pattern[4096];
+    snprintf(sha, sizeof sha, "sha256 %.64s", bn_json_text_of(page->stacks->about, "model.sha256"));
+    snprintf(pattern, sizeof pattern, "%.*s*%s", (int)(end != NULL ? (size_t)(end - path) : strlen(path)),
+             path, end != NULL ? end : "");
+    t->text.max = MAX_TIMING_BYTES;
+    if (glob(pattern, 0, NULL, &t->found) != 0) t->found.gl_pathc = 0;
+    for (size_t i = 0; i < t->found.gl_pathc && strlen(sha) > 70; i++) {
+        bn_error nothing = {0};
+        t->text.len = 0;
+        if (bn_file_read(t->found.gl_pathv[i], &t->text, &nothing) != BN_OK || t->text.data == NULL ||
+            strstr(t->text.data, sha) == NULL)
+            continue;
+        page->timing_path = t->found.gl_pathv[i];
+        page->timing_text = t->text.data;
+        return;
+    }
+    t->text.len = 0;
+    page->timing_text = bn_file_read(path, &t->text, why) == BN_OK ? t->text.data : NULL;
+    page->timing_why = why->msg;
+}
+
+static bn_status make_files(struct bn_baseline *b, struct bn_baseline_recording *r, bn_error *err)
 {
     char why[200];
-    struct bn_flamegraph_page page = *timing;
+    const struct bn_flamegraph_options *o = b->args->fields;
+    struct bn_flamegraph_page page = {.timing_path = o->baseline.timing};
+    struct timing timing = {0};
+    bn_error why_not_timed = {0};
     struct bn_archive archive = {0};
     page.name = r->name;
     page.stacks = r->stacks;
     BN_TRY(bn_archive_read(&archive, b->dir, page.name, err));
+    read_timing(&page, &timing, &why_not_timed);
     find_before(&page, &archive, why);
     r->shows.max = BN_FLAMEGRAPH_MAX_BYTES;
     bn_status status = bn_flamegraph_insights(&r->shows, &page, err);
@@ -93,6 +127,8 @@ static bn_status make_files(struct bn_baseline *b, struct bn_baseline_recording 
     if (status == BN_OK)
         status = bn_stacks_write(page.stacks, BN_STACKS_DOCUMENT, &r->files[BN_BASELINE_JSON].bytes, err);
     bn_archive_release(&archive);
+    bn_buf_release(&timing.text);
+    globfree(&timing.found);
     return status;
 }
 
@@ -171,7 +207,7 @@ static bn_status put_readme(struct bn_baseline *b, bn_error *err)
         BN_TRY(put_row(out, &b->list[i], err));
     bn_buf_puts(out,
                 "\nOne pass is a token decoded alone; with one token, the pass over the prompt.\n"
-                "\n## Make them again\n\n    ci/phase2-flamegraph.sh [MODEL] [TOKENIZER] [DIR]\n\n"
+                "\n## Make them again\n\n    ci/phase2-flamegraph.sh [MODEL] [DIR]\n\n"
                 "or, with built programs, `bn-flamegraph baseline`. Each page has the command of its "
                 "recording.\n\n"
                 "## Earlier recordings\n\n`bn-flamegraph baseline --archive` keeps a copy in `archives/`; "
@@ -289,16 +325,10 @@ static bn_status print_document(const struct bn_baseline *b, bn_error *err)
 
 bn_status bn_baseline_write(struct bn_baseline *b, bn_error *err)
 {
-    struct bn_buf timing = {.max = MAX_TIMING_BYTES};
-    bn_error why = {0};
     const struct bn_flamegraph_options *o = b->args->fields;
-    struct bn_flamegraph_page page = {.timing_path = o->baseline.timing, .timing_why = why.msg};
-    if (bn_file_read(page.timing_path, &timing, &why) != BN_OK) bn_buf_release(&timing);
-    page.timing_text = timing.data;
     bn_status status = BN_OK;
     for (size_t i = 0; i < b->n && status == BN_OK; i++)
-        status = make_files(b, &b->list[i], &page, err);
-    bn_buf_release(&timing);
+        status = make_files(b, &b->list[i], err);
     if (status == BN_OK) status = put_readme(b, err);
     for (size_t i = 0; i < b->n && status == BN_OK && o->baseline.archive; i++)
         choose_folder(b, &b->list[i]);

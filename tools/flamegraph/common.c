@@ -159,6 +159,8 @@ bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_fo
     enum bn_stacks_format named = path != NULL ? bn_stacks_format_by_name(path) : BN_STACKS_NO_FORMAT;
     if (named == BN_STACKS_NO_FORMAT || named == written) return BN_OK;
     if (named == BN_STACKS_TEXT && written == BN_STACKS_FOLDED) return BN_OK;
+    if (named == BN_STACKS_DOCUMENT && (written == BN_STACKS_SPEEDSCOPE || written == BN_STACKS_CHROME))
+        return BN_OK;
     bn_fail(err, BN_ERR_ARG, "--output: the name '%.100s' is for %s, but the output is %s", path,
             bn_stacks_format_name(named), bn_stacks_format_name(written));
     if (bn_args_given(args, &o->format) || bn_args_given(args, &o->diff.format))
@@ -176,7 +178,7 @@ bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks
                                       bn_error *err)
 {
     if (!((const struct bn_flamegraph_options *)args->fields)->picture.callers ||
-        (written != BN_STACKS_TEXT && written != BN_STACKS_PPROF && written != BN_STACKS_CALLGRIND))
+        (written != BN_STACKS_TEXT && written != BN_STACKS_PPROF))
         return BN_OK;
     bn_fail(err, BN_ERR_ARG, "--callers: not possible with %s, which lists self times",
             written == BN_STACKS_TEXT ? "the table" : bn_stacks_format_name(written));

@@ -9,7 +9,7 @@
 
 const struct bn_option bn_flamegraph_export_options[] = {
     BN_OPTION("format", "output format [from FILE's name, or speedscope]", .letter = 'f',
-              .arg = "json|folded|speedscope|firefox|pprof|chrome|callgrind",
+              .arg = "json|folded|speedscope|pprof|chrome",
               BN_TO_CHOICE(struct bn_flamegraph_options, format)),
     {0},
 };

@@ -6,6 +6,7 @@
 #define BN_FLAMEGRAPH_FLAMEGRAPH_H
 
 #include "lab/formats/document.h"
+#include "lab/host/busy.h"
 #include "lab/sampler/recorder.h"
 #include "lab/stacks/bricks.h"
 #include "lab/stacks/svg.h"
@@ -88,7 +89,7 @@ BN_MUST_CHECK bn_status bn_flamegraph_read_operands(bn_stacks **out, const struc
 BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bool picture,
                                            bn_error *err);
 /* A usage error when the ending of --output names another format than the one that is written. Folded text
- * may be named .txt. */
+ * may be named .txt, and all formats in JSON .json. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_format written,
                                                  bn_error *err);
 /* A usage error when --callers is given with a format that lists self times: inverted stacks end in the
@@ -125,6 +126,11 @@ extern const struct bn_option bn_flamegraph_record_options[];
 BN_MUST_CHECK bn_status bn_flamegraph_read_sampler(struct bn_record_options *options,
                                                    struct bn_symbols_options *symbols,
                                                    const struct bn_args *args, bn_error *err);
+/* Describes what other processes used since then, in "others", and warns when it disturbed. */
+void bn_flamegraph_put_others(bn_json *about, const struct bn_busy *then);
+/* What a reader must know of that; "" when the machine was idle or it is not known. */
+#define BN_FLAMEGRAPH_OTHERS_ROOM 160u
+void bn_flamegraph_describe_others(char out[BN_FLAMEGRAPH_OTHERS_ROOM], const bn_json *about);
 /* Prints warnings about samplers that were refused and samples that were lost. */
 void bn_flamegraph_warn(const struct bn_delivery *delivery);
 /* What is recorded when no program is named: model, prompt, tokens, threads, seed, level. */

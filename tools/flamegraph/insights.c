@@ -17,6 +17,8 @@
 #define IS_PART 0.4
 /* Share of their time for which threads waited for a processor: above it, times say nothing of limits. */
 #define IS_BUSY 0.1
+/* Share of waiting from which the shares of the rest are given too. */
+#define MUCH_WAITING 0.05
 
 /* A sentence with a reason, which may come from a document: control characters are escaped. */
 static void put_reason(struct bn_buf *out, const char *before, const char *text)
@@ -32,40 +34,60 @@ static void put_percent(struct bn_buf *out, double share)
 
 /* ---- classes ---- */
 
+/* Whether a class is work that could take less time. Functions without a class may be of any. */
+static bool is_work(unsigned class)
+{
+    return class != BN_CLASS_WAIT && class != BN_CLASS_OTHER && class != BN_CLASS_TAG;
+}
+
 static void put_classes(struct bn_buf *out, const double shares[BN_CLASSES])
 {
+    double work = 1 - shares[BN_CLASS_WAIT];
     bn_buf_puts(out, "Matrix multiplication takes ");
     put_percent(out, shares[BN_CLASS_MULTIPLY]);
     bn_buf_puts(out, " of the samples, attention ");
     put_percent(out, shares[BN_CLASS_ATTENTION]);
     bn_buf_puts(out, ", memory (copies and allocation) ");
     put_percent(out, shares[BN_CLASS_MEMORY]);
+    bn_buf_puts(out, ", functions of no class ");
+    put_percent(out, shares[BN_CLASS_OTHER]);
     bn_buf_puts(out, ", waiting ");
     put_percent(out, shares[BN_CLASS_WAIT]);
+    if (shares[BN_CLASS_WAIT] > MUCH_WAITING && work > 0) {
+        bn_buf_puts(out, "; without waiting, matrix multiplication takes ");
+        put_percent(out, shares[BN_CLASS_MULTIPLY] / work);
+    }
     bn_buf_puts(out, ".\n");
 }
 
-static const char *name_of(unsigned class)
+/* The class of work with the largest share, and not except. */
+static unsigned largest(const double shares[BN_CLASSES], unsigned except)
 {
-    return class == BN_CLASS_OTHER ? "other functions" : bn_class_name(class);
+    unsigned most = BN_CLASSES;
+    for (unsigned c = 0; c < BN_CLASSES; c++)
+        if (is_work(c) && c != except && (most == BN_CLASSES || shares[c] > shares[most])) most = c;
+    return most;
 }
 
 /* Amdahl: what takes a share s of the time gives 1 / (1 - s) at most. */
 static void put_next(struct bn_buf *out, const double shares[BN_CLASSES])
 {
-    unsigned first = 0, second = 1;
-    for (unsigned c = 0; c < BN_CLASSES; c++)
-        if (shares[c] > shares[first]) first = c;
-    second = first == 0;
-    for (unsigned c = 0; c < BN_CLASSES; c++)
-        if (c != first && shares[c] > shares[second]) second = c;
+    unsigned first = largest(shares, BN_CLASSES), second = largest(shares, first);
+    unsigned none = shares[BN_CLASS_OTHER] > shares[BN_CLASS_WAIT] ? BN_CLASS_OTHER : BN_CLASS_WAIT;
+    if (shares[none] >= shares[first] && shares[none] > 0) {
+        bn_buf_puts(out, none == BN_CLASS_WAIT ? "Waiting takes " : "Functions of no class take ");
+        put_percent(out, shares[none]);
+        bn_buf_printf(out, ", more than any class of work, so these shares do not show what to improve%s.\n",
+                      none == BN_CLASS_WAIT ? "; record with --threads 1" : "");
+        return;
+    }
     if (!(shares[first] > 0)) return;
-    bn_buf_printf(out, "Without %s, the largest class, the same work would take ", name_of(first));
+    bn_buf_printf(out, "Without %s, the largest class, the same work would take ", bn_class_name(first));
     put_percent(out, 1 - shares[first]);
     bn_buf_puts(out, " of its processor time");
     if (shares[first] < 1) bn_buf_printf(out, " (at most %.1f times as fast)", 1 / (1 - shares[first]));
     if (shares[second] > 0) {
-        bn_buf_printf(out, "; the next limit is %s with ", name_of(second));
+        bn_buf_printf(out, "; the next limit is %s with ", bn_class_name(second));
         put_percent(out, shares[second]);
         bn_buf_printf(out, " (at most %.2f times as fast)", 1 / (1 - shares[second]));
     }

@@ -113,6 +113,7 @@ static const struct fact FACTS[] = {
     {"kernel", {"machine.kernel"}},
     {"frequency governor", {"machine.governor"}},
     {"load average", {"machine.load_milli"}},
+    {"CPUs used by other processes", {"others.used_cpus", "others"}},
     {"sampler", {"sampler.tier"}},
     {"sampling period, requested", {"sampler.asked_period_ns"}},
     {"sampling period, delivered", {"sampler.delivered_period_ns"}},

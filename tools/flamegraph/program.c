@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@ struct job {
     double user_s; /* of all runs */
     struct bn_delivery_sum delivery;
     struct bn_symbols_counts symbols;
+    struct bn_busy before;
 };
 
 static bool interrupted(void)
@@ -92,12 +92,6 @@ static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, s
         bn_process_describe(text, sizeof text, &process);
         if (process.end != BN_PROCESS_EXITED || process.code != 0)
             bn_report_warning("%.200s %s", job->argv[0], text);
-        if (process.end == BN_PROCESS_SIGNALLED && process.code == SIGABRT &&
-            recording.delivery.tier >= BN_RECORD_TIMER)
-            bn_report_warning(
-                "the sampler's own thread may be the reason: programs that change the privileges of a "
-                "single thread, as setpriv does, cannot be recorded by --sampler %s",
-                bn_record_tier_name(recording.delivery.tier));
         status = resolve(job, out, &recording, run, err);
     }
     bn_recording_release(&recording);
@@ -127,6 +121,7 @@ static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn
             memcpy(d->refused, refused, sizeof refused);
     }
     bn_flamegraph_warn(&job->delivery.delivery);
+    bn_flamegraph_put_others(out->stacks->about, &job->before);
     warn_of_gaps(job);
     return BN_OK;
 }
@@ -163,6 +158,7 @@ static void begin_about(struct job *job, bn_json *about)
     char now[21];
     bn_clock_format(bn_clock_utc(), now);
     bn_json_put_string(about, "created", now);
+    bn_busy_read(&job->before);
     bn_json *command = bn_json_put_array(about, "command");
     for (size_t i = 0; job->argv[i] != NULL; i++)
         bn_json_add_string(command, job->argv[i]);

@@ -34,7 +34,7 @@ const struct bn_option bn_flamegraph_record_options[] = {
     BN_OPTION("frequency", "samples per second of each thread, 1 to 20000", .letter = 'F', .arg = "HZ",
               .group = "Sampling", .preset = "991",
               BN_TO_F64(struct bn_flamegraph_options, frequency, 1, 20000)),
-    BN_OPTION("sampler", "how to sample; auto: the first that works", .arg = "auto|cycles|clock|timer|itimer",
+    BN_OPTION("sampler", "how to sample; auto: the first that works", .arg = "auto|cycles|clock|timer",
               .group = "Sampling", .env = "BITNET_FLAMEGRAPH_TOOL", .preset = "auto",
               BN_TO_CHOICE(struct bn_flamegraph_options, sampler)),
     BN_OPTION("unwind", "find callers by unwind tables (auto) or frame pointers (fp)", .rare = true,
@@ -108,11 +108,29 @@ static void note_tier(const struct bn_delivery *d)
     for (unsigned t = 0; t < (unsigned)d->tier; t++)
         put_refusal(&why, d, (unsigned)d->tier, t);
     bool told = bn_buf_check(&why, NULL) == BN_OK && why.len > 0;
-    bool worse = d->tier == BN_RECORD_TIMER || d->tier == BN_RECORD_ITIMER;
+    bool worse = d->tier == BN_RECORD_TIMER;
     if (told && !worse) bn_report_note(1, "not used: %s", why.data);
     bn_report_note(0, "sampler: %s%s%s", bn_record_tier_name(d->tier), told && worse ? "; unavailable: " : "",
                    told && worse ? why.data : "");
     bn_buf_release(&why);
+}
+
+void bn_flamegraph_describe_others(char out[BN_FLAMEGRAPH_OTHERS_ROOM], const bn_json *about)
+{
+    const struct bn_others others = bn_others_read(about);
+    out[0] = '\0';
+    if (bn_others_disturb(&others)) bn_others_describe(out, BN_FLAMEGRAPH_OTHERS_ROOM, &others);
+}
+
+void bn_flamegraph_put_others(bn_json *about, const struct bn_busy *then)
+{
+    struct bn_busy now;
+    char text[BN_FLAMEGRAPH_OTHERS_ROOM];
+    bn_busy_read(&now);
+    const struct bn_others others = bn_busy_others(then, &now);
+    bn_others_put(about, &others);
+    bn_flamegraph_describe_others(text, about);
+    if (text[0] != '\0') bn_report_warning("%s: threads waited more than on an idle machine", text);
 }
 
 void bn_flamegraph_warn(const struct bn_delivery *d)
@@ -237,16 +255,13 @@ static void warn_of_rate(const bn_json *sampler)
     const char *tier = "";
     double asked = 0, came = 0, samples = 0;
     (void)bn_json_string(bn_json_get(sampler, "tier"), &tier);
-    if (strcmp(tier, bn_record_tier_name(BN_RECORD_TIMER)) != 0 &&
-        strcmp(tier, bn_record_tier_name(BN_RECORD_ITIMER)) != 0)
-        return;
+    if (strcmp(tier, bn_record_tier_name(BN_RECORD_TIMER)) != 0) return;
     if (!bn_json_number(bn_json_get(sampler, "asked_period_ns"), &asked) || !(asked > 0) ||
         !bn_json_number(bn_json_get(sampler, "delivered_period_ns"), &came) ||
         !bn_json_number(bn_json_get(sampler, "samples"), &samples) || came < LEAST_OF_ASKED * asked)
         return;
-    bn_report_warning("got %.0f of %.0f samples: %s samples at kernel ticks, about 250 a second "
-                      "on most machines",
-                      samples, samples * came / asked, tier);
+    bn_report_warning("got %.0f of %.0f samples: timers fire at kernel ticks, about 250 a second on most machines",
+                      samples, samples * came / asked);
 }
 
 /* Why the way up ends early, by how callers were looked for. */
@@ -326,7 +341,11 @@ bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
                            : bn_flamegraph_record_model(&recorded, args, &o->work, err);
     if (status == BN_ERR_UNSUPPORTED) {
         explain(args);
-        bn_error_hint(err, "bn-flamegraph doctor shows what changes that");
+        bn_error_hint(
+            err, args->n_operands > 0
+                     ? "bn-flamegraph doctor shows what perf events need; a recording of perf is drawn by: "
+                       "perf script | bn-flamegraph render -o run.svg"
+                     : "bn-flamegraph doctor shows what changes that");
     }
     if (status == BN_OK) judge(args, recorded.stacks, &write);
     if (status == BN_OK && write) status = write_all(args, recorded.stacks, err);

@@ -79,6 +79,8 @@ static void put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
     const bn_json *about = stacks->about;
     const char *tier = bn_json_text_of(about, "sampler.tier"), *commit = NULL;
     const char *cpu = bn_json_text_of(about, "machine.cpu_model");
+    char others[BN_FLAMEGRAPH_OTHERS_ROOM];
+    bn_flamegraph_describe_others(others, about);
     uint64_t samples = bn_stacks_count_samples(stacks);
     if (stacks->what[0] != '\0') bn_buf_printf(out, "%s", stacks->what);
     if (samples > 0)
@@ -89,6 +91,7 @@ static void put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
     if (bn_json_string(bn_json_path(about, "git.commit"), &commit))
         bn_buf_printf(out, ", commit %.12s", commit);
     if (cpu[0] != '\0') bn_buf_printf(out, ", %s", cpu);
+    if (others[0] != '\0') bn_buf_printf(out, "; busy machine: %s", others);
 }
 
 bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, struct bn_svg_options options,

@@ -12,6 +12,7 @@
 #include "tools/flamegraph/flamegraph.h"
 
 #define TOP 25u
+#define LEAST_WAITING 0.005 /* of the time: is said above the table */
 
 const struct bn_option bn_flamegraph_text_options[] = {
     BN_OPTION("top", "number of rows; 0: all", .letter = 'n', .arg = "N", .preset = "25",
@@ -29,7 +30,7 @@ struct listing {
     const bn_stacks *stacks;
     struct bn_hotspots spots;
     uint32_t top;
-    bool by_total, tree;
+    bool by_total, tree, inverted;
     double min; /* share */
     double *totals;
     const char **names; /* of the rows of a table, sorted */
@@ -149,9 +150,13 @@ static bn_status print_table(struct listing *l, struct bn_buf *out, bn_error *er
     return BN_OK;
 }
 
-static void print_head(const struct listing *l, struct bn_buf *out)
+static bn_status print_head(const struct listing *l, struct bn_buf *out, bn_error *err)
 {
     const bn_stacks *s = l->stacks;
+    double shares[BN_CLASSES] = {0};
+    char others[BN_FLAMEGRAPH_OTHERS_ROOM];
+    if (!l->inverted) BN_TRY(bn_class_shares(shares, s, err));
+    bn_flamegraph_describe_others(others, s->about);
     if (strcmp(s->unit, "ns") == 0)
         bn_buf_printf(out, "%.6g s", l->spots.whole / 1e9);
     else
@@ -160,9 +165,13 @@ static void print_head(const struct listing *l, struct bn_buf *out)
     if (l->spots.samples > 0 && strcmp(s->unit, "samples") != 0)
         bn_buf_printf(out, " in %llu samples", (unsigned long long)l->spots.samples);
     if (s->n_runs > 1) bn_buf_printf(out, ", %zu runs", s->n_runs);
+    if (shares[BN_CLASS_WAIT] >= LEAST_WAITING)
+        bn_buf_printf(out, "; %.2f %% of this is waiting", 100 * shares[BN_CLASS_WAIT]);
+    if (others[0] != '\0') bn_buf_printf(out, "\nbusy machine: %s", others);
     bn_buf_puts(out, l->spots.samples > 0 || l->tree ? "\n\n"
                      : s->n_runs > 1                 ? "; +- is from the runs\n\n"
                                      : "; how many samples these are is not known, so there is no +-\n\n");
+    return BN_OK;
 }
 
 /* ---- document ---- */
@@ -253,7 +262,7 @@ static bn_status list(struct listing *l, bool json, struct bn_buf *out, bn_error
     BN_TRY(bn_hotspots(&l->spots, l->stacks, BN_FRAME_ALL, err));
     if (l->by_total && l->spots.n > 0) qsort(l->spots.list, l->spots.n, sizeof *l->spots.list, by_total);
     if (json) return write_document(l, out, err);
-    print_head(l, out);
+    BN_TRY(print_head(l, out, err));
     if (!l->tree) return print_table(l, out, err);
     print_tree(l, out);
     return BN_OK;
@@ -278,8 +287,11 @@ bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
 {
     struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES};
     const struct bn_flamegraph_options *o = args->fields;
-    struct listing l = {
-        .by_total = o->order == ORDER_TOTAL, .tree = o->tree, .top = o->top, .min = o->min / 100};
+    struct listing l = {.by_total = o->order == ORDER_TOTAL,
+                        .tree = o->tree,
+                        .top = o->top,
+                        .min = o->min / 100,
+                        .inverted = o->picture.callers};
     bn_stacks *stacks = NULL;
     BN_TRY(bn_flamegraph_check_name(args, args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT, err));
     if (!l.tree) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));

@@ -47,6 +47,7 @@ struct bn_recorded_work {
     struct bn_work_run *runs;
     size_t n_runs;
     bool scheduling_known;
+    struct bn_busy before; /* the first run */
 };
 
 /* Opens the model, which starts threads: a recorder is opened before. Then warms up. */

@@ -280,6 +280,7 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct bn_recor
     put_workload(about, work);
     put_phases(about, work);
     put_reads(about, work);
+    bn_flamegraph_put_others(about, &work->before);
     bn_recording_put(about, recording);
     BN_TRY(bn_fingerprint_put(about, err));
     BN_TRY(add_samples(out, work, recording, symbols, err));
@@ -298,6 +299,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
     bn_status status = bn_work_open(&work, args, workload, options.period_ns, err);
+    bn_busy_read(&work.before);
     if (status == BN_OK) status = bn_work_run(&work, err);
     if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);
     if (status == BN_OK) bn_flamegraph_warn(&recording.delivery);

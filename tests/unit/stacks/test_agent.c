@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * lab/sampler/timers.c and agent.c: the two tiers that need no perf, in programs whose
+ * lab/sampler/timers.c, agent.c and join.c: timers in programs that join the recording, whose
  * stacks and times are known (tests/sampled). The programs measure themselves, by their own processor time.
  * How many samples a timer takes in that time depends on the machine: it fires at the ticks of the operating
  * system, and next to other programs at few of them. So each program runs until it has enough samples. Shares
@@ -16,10 +16,11 @@ static size_t in_split(const struct run *run)
     return count(run, "seventy", NULL) + count(run, "thirty", NULL);
 }
 
-static void check_split(enum bn_record_tier tier)
+static void a_split_is_found(void **state)
 {
-    struct run run =
-        record_until(60, in_split, tier, CPU(1009000), (const char *const[]){sampled("split"), "@", NULL});
+    (void)state;
+    struct run run = record_until(60, in_split, BN_RECORD_TIMER, CPU(1009000),
+                                  (const char *const[]){sampled("split"), "@", NULL});
     double seventy = said(&run, "seventy_ns"), thirty = said(&run, "thirty_ns");
     size_t a = count(&run, "seventy", NULL), b = count(&run, "thirty", NULL);
     assert_share(a, a + b, seventy / (seventy + thirty));
@@ -32,18 +33,6 @@ static void check_split(enum bn_record_tier tier)
     assert_true(run.recording.delivery.lost == 0);
     assert_string_equal(run.recording.delivery.note, "");
     release(&run);
-}
-
-static void a_split_is_found(void **state)
-{
-    (void)state;
-    check_split(BN_RECORD_TIMER);
-}
-
-static void a_split_is_found_by_the_interval_timer(void **state)
-{
-    (void)state;
-    check_split(BN_RECORD_ITIMER);
 }
 
 static size_t in_bottom(const struct run *run)
@@ -200,52 +189,6 @@ static void a_chain_without_frame_pointers_has_no_root(void **state)
     release(&run);
 }
 
-static size_t of_process(const bn_recording *recording, double pid)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < recording->n_samples; i++)
-        n += recording->samples[i].pid == (uint32_t)pid;
-    return n;
-}
-
-static double weight_of_process(const bn_recording *recording, double pid)
-{
-    double sum = 0;
-    for (size_t i = 0; i < recording->n_samples; i++)
-        if (recording->samples[i].pid == (uint32_t)pid) sum += (double)recording->samples[i].weight;
-    return sum;
-}
-
-/* Of the process of the three that has fewest. */
-static size_t of_each_child(const struct run *run)
-{
-    static const char *const CHILDREN[] = {"first", "second", "other"};
-    size_t least = SIZE_MAX;
-    for (size_t i = 0; i < 3; i++) {
-        size_t n = of_process(&run->recording, said(run, CHILDREN[i]));
-        if (n < least) least = n;
-    }
-    return least;
-}
-
-static void children_are_recorded(void **state)
-{
-    (void)state;
-    struct run run =
-        record_until(20, of_each_child, BN_RECORD_TIMER, CPU(1009000),
-                     (const char *const[]){sampled("fork"), "@", sampled("crash"), "@", "exit", NULL});
-    const bn_recording *r = &run.recording;
-    double ns = said(&run, "ns");
-    assert_int_equal(run.wait_status, 0);
-    assert_near(r, weight_of_process(r, said(&run, "first")), ns, 0.1, 1);
-    assert_near(r, weight_of_process(r, said(&run, "second")), 2 * ns, 0.1, 1);
-    assert_near(r, all_weights(r), (double)r->delivery.cpu_ns, 0.15, 4);
-    /* The rest is how a process begins and ends. */
-    size_t first = of_process(r, said(&run, "first")), in = count(&run, "first_child", NULL);
-    assert_true(in <= first && (double)in >= 0.9 * (double)first);
-    release(&run);
-}
-
 /* Samples taken in a file with that end of its name. */
 static size_t in_file(const struct run *run, const char *file)
 {
@@ -302,10 +245,9 @@ static void a_program_may_become_another(void **state)
 {
     (void)state;
     static const char *const HOW[] = {"execv", "execl"};
-    static const enum bn_record_tier tiers[] = {BN_RECORD_TIMER, BN_RECORD_ITIMER};
-    for (int i = 0; i < 4; i++) {
-        const char *const argv[] = {sampled("crash"), "@", HOW[i / 2], sampled("split"), "@", NULL};
-        struct run run = record_until(5, before_and_after, tiers[i % 2], CPU(1009000), argv);
+    for (int i = 0; i < 2; i++) {
+        const char *const argv[] = {sampled("crash"), "@", HOW[i], sampled("split"), "@", NULL};
+        struct run run = record_until(5, before_and_after, BN_RECORD_TIMER, CPU(1009000), argv);
         assert_int_equal(run.wait_status, 0);
         release(&run);
     }
@@ -340,41 +282,22 @@ static void a_caller_is_not_lost_while_a_frame_is_made(void **state)
     release(&run);
 }
 
-static size_t own_ticks(const struct run *run)
-{
-    return (size_t)said(run, "ticks");
-}
-
-static size_t own_ticks_and_samples(const struct run *run)
-{
-    return own_ticks(run) < run->recording.n_samples ? own_ticks(run) : run->recording.n_samples;
-}
-
-static void a_program_that_profiles_itself_is_left_alone(void **state)
-{
-    (void)state;
-    const char *const argv[] = {sampled("sigprof"), "@", NULL};
-    struct run run = record_until(5, own_ticks_and_samples, BN_RECORD_TIMER, CPU(1009000), argv);
-    assert_string_equal(run.recording.delivery.note, "");
-    release(&run);
-    run = record_until(5, own_ticks, BN_RECORD_ITIMER, CPU(1009000), argv);
-    assert_non_null(strstr(run.recording.delivery.note, "for itself"));
-    release(&run);
-}
-
 static void what_cannot_be_recorded_is_said(void **state)
 {
     (void)state;
     struct run run;
     bn_error err = {0};
     struct bn_record_options o = CPU(1009000);
-    bn_status status =
-        record(&run, BN_RECORD_TIMER, &o, (const char *const[]){sampled("split-static"), "20", NULL}, &err);
-    assert_int_equal(status, BN_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "statically"));
-    release(&run);
-    err = (bn_error){0};
-    status = record(&run, BN_RECORD_TIMER, &o, (const char *const[]){"/nowhere/at/all", NULL}, &err);
+    static const char *const FOREIGN[] = {"/bin/sh", "sh"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(FOREIGN); i++) {
+        const char *const argv[] = {FOREIGN[i], "-c", ": >started", NULL};
+        assert_int_equal(record(&run, BN_RECORD_TIMER, &o, argv, &err), BN_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, "sh is not a program of bn"));
+        assert_int_equal(access("started", F_OK), -1);
+        release(&run);
+        err = (bn_error){0};
+    }
+    bn_status status = record(&run, BN_RECORD_TIMER, &o, (const char *const[]){"/nowhere/at/all", NULL}, &err);
     assert_int_equal(status, BN_ERR_NOT_FOUND);
     release(&run);
 }
@@ -448,13 +371,12 @@ static int make_log(struct bn_agent_log **log, size_t n_bytes, bool sealed)
 /* Processes that write to a log which their environment names. */
 static unsigned writers(const struct bn_agent_log *log, int fd)
 {
-    char preload[4300], variable[64], cpu_ms[] = "1";
-    char *argv[] = {(char *)(uintptr_t)sampled("split"), cpu_ms, NULL}, *env[] = {preload, variable, NULL};
+    char variable[64], cpu_ms[] = "1";
+    char *argv[] = {(char *)(uintptr_t)sampled("split"), cpu_ms, NULL}, *env[] = {variable, NULL};
     int status = 0;
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        snprintf(preload, sizeof preload, "LD_PRELOAD=%s/../../libbn-sampler.so", folder);
         snprintf(variable, sizeof variable, BN_AGENT_LOG_VARIABLE "=/proc/%d/fd/%d", (int)getppid(), fd);
         dup2(open("/dev/null", O_WRONLY), 1);
         execve(argv[0], argv, env);
@@ -497,19 +419,16 @@ int main(void)
     snprintf(folder + strlen(folder), sizeof folder - strlen(folder), "/sampled");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_split_is_found),
-        cmocka_unit_test(a_split_is_found_by_the_interval_timer),
         cmocka_unit_test(a_recursion_has_its_depth),
         cmocka_unit_test(threads_are_told_apart),
         cmocka_unit_test(threads_that_wait_have_their_time),
         cmocka_unit_test(threads_that_start_late_are_found),
         cmocka_unit_test(a_storm_passes),
         cmocka_unit_test(a_chain_without_frame_pointers_has_no_root),
-        cmocka_unit_test(children_are_recorded),
         cmocka_unit_test(what_ends_badly_keeps_its_samples),
         cmocka_unit_test(what_is_loaded_late_is_known),
         cmocka_unit_test(a_program_may_become_another),
         cmocka_unit_test(a_caller_is_not_lost_while_a_frame_is_made),
-        cmocka_unit_test(a_program_that_profiles_itself_is_left_alone),
         cmocka_unit_test(what_cannot_be_recorded_is_said),
         cmocka_unit_test(stacks_are_copied),
         cmocka_unit_test(only_a_recorders_log_is_written),

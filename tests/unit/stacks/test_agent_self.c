@@ -123,12 +123,6 @@ static void this_process_is_recorded(void **state)
     check_self(BN_RECORD_TIMER); /* once more, since the first left a handler */
 }
 
-static void this_process_is_recorded_by_the_interval_timer(void **state)
-{
-    (void)state;
-    check_self(BN_RECORD_ITIMER);
-}
-
 static void one_recording_at_a_time(void **state)
 {
     (void)state;
@@ -136,7 +130,6 @@ static void one_recording_at_a_time(void **state)
     bn_error err = {0};
     struct bn_record_options o = CPU(1009000);
     assert_ok(bn_record_timers.open_self(&first, &o, &err), &err);
-    o.tier = BN_RECORD_ITIMER;
     assert_int_equal(bn_record_timers.open_self(&second, &o, &err), BN_ERR_UNSUPPORTED);
     assert_null(second);
     bn_record_timers.close(first); /* without a stop */
@@ -203,10 +196,6 @@ static int without_timers(void)
     deny(SYS_timer_create);
     if (bn_record_timers.open_self(&state, &o, &err) != BN_ERR_UNSUPPORTED) return 1;
     if (strstr(err.msg, "timer_create: Operation not permitted") == NULL) return 2;
-    err = (bn_error){0};
-    o.tier = BN_RECORD_ITIMER;
-    if (bn_record_timers.open_self(&state, &o, &err) != BN_OK) return 3;
-    bn_record_timers.close(state);
     return 0;
 }
 
@@ -251,7 +240,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(this_process_is_recorded),
-        cmocka_unit_test(this_process_is_recorded_by_the_interval_timer),
         cmocka_unit_test(one_recording_at_a_time),
         cmocka_unit_test(what_is_denied_is_noticed),
         cmocka_unit_test(the_agents_own_time_is_not_sampled),

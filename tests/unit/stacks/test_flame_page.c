@@ -257,7 +257,8 @@ static void timing_documents_are_hostile(void **state)
 /* ---- what it shows ---- */
 
 /* The sentences about a recording whose decoded token reads 1000 bytes in 100 us, of a limit in bytes/s. */
-static char *insights_of(const char *limit, const char *waited, unsigned waiting, const bn_stacks *before)
+static char *insights_with(const char *limit, const char *waited, const char *path, unsigned more,
+                           const bn_stacks *before)
 {
     char about[1200], scheduling[120];
     snprintf(about, sizeof about,
@@ -271,7 +272,7 @@ static char *insights_of(const char *limit, const char *waited, unsigned waiting
     snprintf(scheduling, sizeof scheduling, "{\"scheduling\": {\"cpu_ns\": [900, 800], \"waited_ns\": [%s]}}",
              waited);
     put_about(s->measured, scheduling);
-    if (waiting > 0) add(s, 0, "main;futex_wait", BN_FRAME_CODE, waiting * 1009e3, waiting);
+    if (more > 0) add(s, 0, path, BN_FRAME_CODE, more * 1009e3, more);
     struct bn_flamegraph_page page = {.stacks = s,
                                       .before = before,
                                       .before_name = "2026-11-19-111111111111",
@@ -281,6 +282,11 @@ static char *insights_of(const char *limit, const char *waited, unsigned waiting
     if (bn_flamegraph_insights(&out, &page, &err) != BN_OK) fail_msg("%s", err.msg);
     bn_stacks_close(s);
     return out.data;
+}
+
+static char *insights_of(const char *limit, const char *waited, unsigned waiting, const bn_stacks *before)
+{
+    return insights_with(limit, waited, "main;futex_wait", waiting, before);
 }
 
 static size_t count_lines(const char *text)
@@ -345,6 +351,29 @@ static void shares_and_changes_are_in_sentences(void **state)
     (void)state;
 }
 
+/* Functions of no class, or waiting, are not a class that could be improved. */
+static void what_is_no_work_is_not_the_largest_class(void **state)
+{
+    static const struct {
+        const char *path, *must[2];
+    } CASES[] = {
+        {"main;a_new_function",
+         {"functions of no class 78.6 %, waiting 0.0 %.\n",
+          "Functions of no class take 78.6 %, more than any class of work, so these shares do not show what to improve.\n"}},
+        {"main;spin_until_changed",
+         {"waiting 76.3 %; without waiting, matrix multiplication takes 64.4 %.\n",
+          "Waiting takes 76.3 %, more than any class of work, so these shares do not show what to improve; record with "
+          "--threads 1.\n"}},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        char *text = insights_with("", "0, 0", CASES[i].path, 2000, NULL);
+        must_have(text, CASES[i].must, 2);
+        assert_null(strstr(text, "the largest class"));
+        bn_free(text);
+    }
+    (void)state;
+}
+
 /* Nothing is estimated where nothing was measured. */
 static void unknown_figures_are_not_in_sentences(void **state)
 {
@@ -370,6 +399,7 @@ int main(void)
         cmocka_unit_test(timing_documents_are_hostile),
         cmocka_unit_test(the_limit_follows_from_what_was_measured),
         cmocka_unit_test(shares_and_changes_are_in_sentences),
+        cmocka_unit_test(what_is_no_work_is_not_the_largest_class),
         cmocka_unit_test(unknown_figures_are_not_in_sentences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,11 @@
  * lab/stacks/palette: which names are of which class; that text on every colour can be read; that classes can
  * be told apart, in the palette for colour-blind eyes also by them.
  */
+#define _GNU_SOURCE /* popen */
 #include <math.h>
+#include <stdio.h>
 
+#include "kernels/kernels.h"
 #include "lab/stacks/palette.h"
 #include "stamp/brick.h"
 #include "tests/unit/unit.h"
@@ -55,6 +58,7 @@ static void names_have_classes(void **state)
         {BN_FRAME_BRICK, "BarrierWait", BN_CLASS_WAIT},
         {BN_FRAME_CODE, "bn_team_barrier", BN_CLASS_WAIT},
         {BN_FRAME_CODE, "futex_wait", BN_CLASS_WAIT},
+        {BN_FRAME_CODE, "spin_until_changed", BN_CLASS_WAIT},
         {BN_FRAME_CODE, "__sched_yield", BN_CLASS_WAIT}, /* a thread that has nothing to do but wait */
         {BN_FRAME_CODE, "clock_nanosleep", BN_CLASS_WAIT},
         {BN_FRAME_CODE, "poll", BN_CLASS_WAIT},
@@ -107,6 +111,53 @@ static void short_names_are_of_this_project_only(void **state)
     }
 }
 
+static enum bn_class class_in_program(const char *name)
+{
+    struct bn_frame frame = {name, "bn-run", "", 0, BN_FRAME_CODE};
+    return bn_class_of(&frame);
+}
+
+/* Every function of kernels/ that is one in machine code: kernels and their parts, for all instruction sets. */
+static void every_function_of_kernels_has_a_class(void **state)
+{
+    (void)state;
+    char name[256];
+    size_t n = 0, kernels = 0;
+    assert_int_equal(class_in_program("a_new_part"), BN_CLASS_OTHER); /* what a missing rule looks like */
+    FILE *names = popen("bash tests/symbols/kernels.sh", "r");
+    assert_non_null(names);
+    while (fgets(name, sizeof name, names) != NULL) {
+        name[strcspn(name, "\n")] = '\0';
+        n++;
+        kernels += strcmp(name, "bn_i2s_gemm_ref") == 0;
+        if (class_in_program(name) == BN_CLASS_OTHER) fail_msg("%s of kernels/ has no class", name);
+    }
+    assert_int_equal(pclose(names), 0);
+    assert_true(kernels > 0 && n > BN_KERNEL_COUNT);
+}
+
+/* The class is that of the slot for every instruction set of this build, also as the profiler names it. */
+static void kernels_have_the_class_of_their_slot(void **state)
+{
+    (void)state;
+    const struct bn_kernels *set;
+    for (size_t i = 0; (set = bn_kernels_built(i)) != NULL; i++)
+        for (unsigned slot = 0; slot < BN_KERNEL_COUNT; slot++) {
+            char function[80];
+            const char *bare = bn_kernel_slot_name((enum bn_kernel)slot);
+            snprintf(function, sizeof function, "bn_%s", set->name[slot]);
+            enum bn_class is = class_of(BN_FRAME_CODE, function);
+            if (is == BN_CLASS_OTHER || is != class_of(BN_FRAME_SLOT, set->name[slot]))
+                fail_msg("%s is %s", function, bn_class_name(is));
+            size_t n = strlen(bare);
+            bool multiplies =
+                n > 5 && (strcmp(bare + n - 5, "_gemm") == 0 || strcmp(bare + n - 5, "_gemv") == 0);
+            if (multiplies != (is == BN_CLASS_MULTIPLY)) fail_msg("%s is %s", function, bn_class_name(is));
+        }
+    assert_int_equal(class_of(BN_FRAME_CODE, "exp_of_others"), BN_CLASS_OTHER); /* not a kernel */
+    assert_int_equal(class_of(BN_FRAME_CODE, "add_codes"), BN_CLASS_OTHER);
+}
+
 /* A function that was inlined is of the class that it has where it stands alone. */
 static void inlined_functions_keep_their_class(void **state)
 {
@@ -149,6 +200,25 @@ static void parts_do_what_their_callers_do(void **state)
         assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_INLINED, "widen", NULL), BN_OK);
         assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_INLINED, "widen_more", NULL), BN_OK);
         assert_int_equal(bn_class_at(s, node), IS[i]);
+        bn_stacks_close(s);
+    }
+}
+
+/* A part of a kernel that the rules do not know has the class of the kernel that called it. */
+static void parts_in_kernel_files_do_what_their_callers_do(void **state)
+{
+    (void)state;
+    const struct bn_frame kernel = {"bn_i2s_gemm_avx512vnni", "bn-run", "kernels/x86/avx512_ternary.c", 1,
+                                    BN_FRAME_CODE},
+                          part = {"a_new_part", "bn-run", "kernels/x86/avx512_few.c", 1, BN_FRAME_CODE},
+                          foreign = {"a_new_part", "other", "kernels/x86/avx512_few.c", 1, BN_FRAME_CODE};
+    for (unsigned i = 0; i < 2; i++) {
+        bn_stacks *s = NULL;
+        uint32_t node = BN_STACKS_ROOT;
+        assert_int_equal(bn_stacks_open(&s, "ns", "cpu", NULL), BN_OK);
+        assert_int_equal(bn_stacks_push(s, &node, &kernel, SIZE_MAX, NULL), BN_OK);
+        assert_int_equal(bn_stacks_push(s, &node, i == 0 ? &part : &foreign, SIZE_MAX, NULL), BN_OK);
+        assert_int_equal(bn_class_at(s, node), i == 0 ? BN_CLASS_MULTIPLY : BN_CLASS_OTHER);
         bn_stacks_close(s);
     }
 }
@@ -317,9 +387,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_have_classes),
         cmocka_unit_test(short_names_are_of_this_project_only),
+        cmocka_unit_test(every_function_of_kernels_has_a_class),
+        cmocka_unit_test(kernels_have_the_class_of_their_slot),
         cmocka_unit_test(inlined_functions_keep_their_class),
         cmocka_unit_test(the_kernel_waits_with_its_caller),
         cmocka_unit_test(parts_do_what_their_callers_do),
+        cmocka_unit_test(parts_in_kernel_files_do_what_their_callers_do),
         cmocka_unit_test(every_brick_that_computes_has_a_class),
         cmocka_unit_test(contrast_is_as_defined),
         cmocka_unit_test(text_can_be_read_on_every_colour),

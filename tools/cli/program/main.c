@@ -3,6 +3,7 @@
  * The main function that all programs share; see options.h.
  */
 #include "base/error.h"
+#include "lab/sampler/agent.h"
 #include "tools/cli/options.h"
 #include "tools/cli/program/dump.h"
 #include "tools/cli/program/help.h"
@@ -32,6 +33,7 @@ int bn_cli_main(const struct bn_program *program, int argc, char **argv)
 {
     struct bn_args args;
     bn_error err = {0};
+    bn_agent_join();
     bn_report_start(program->name);
     bn_status status = run(program, &args, argc, argv, &err);
     int exit_code = args.exit_code;
