@@ -65,7 +65,8 @@ def events(text, size=7, end=True):
     """The reply of a model that says this."""
     pieces = [{"choices": [{"index": 0, "delta": {"content": text[i:i + size]}, "finish_reason": None}]} for i in range(0, len(text), size)]
     if end:
-        pieces.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "bn": {"receipt": "0" * 32, "chain": "ab", "seed": 7}}]})
+        pieces.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "bn": {"receipt": "0" * 32, "chain": "ab", "seed": 7, "end": "end"}}],
+                       "timings": {"predicted_per_second": 41.5}})
         pieces.append({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0}}})
     return "".join(f"data: {json.dumps(p)}\n\n" for p in pieces) + ("data: [DONE]\n\n" if end else "")
 

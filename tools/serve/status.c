@@ -23,7 +23,14 @@ void bn_status_pass(struct bn_server *s)
         struct bn_choice *c = lane->gen->user;
         uint32_t position = bn_sequence_position(lane->sequence);
         if (!c->placed) c->position = (uint32_t)c->gen.n_cached;
-        if (position > c->position) s->metrics.evaluated_tokens += position - c->position;
+        /* Those that were cached count when the sequence is placed, the others as they are evaluated. */
+        if (!c->placed) s->metrics.prompt_tokens += c->gen.n_cached;
+        if (!c->placed) s->metrics.cached_tokens += c->gen.n_cached;
+        if (position > c->position) {
+            size_t n_prompt = c->gen.n_prompt;
+            s->metrics.evaluated_tokens += position - c->position;
+            s->metrics.prompt_tokens += bn_min_size(position, n_prompt) - bn_min_size(c->position, n_prompt);
+        }
         c->placed = true;
         c->lane = (uint32_t)i;
         c->position = position;
@@ -70,7 +77,7 @@ void bn_status_end(struct bn_choice *c)
     *e = (struct bn_ended){
         .reason = job->dropped          ? "cancelled"
                   : job->replay != NULL ? "replay"
-                                        : bn_stop_reason_name(c->gen.reason),
+                                        : bn_answer_end_reason(c),
         .tenant = job->tenant,
         .client = client_of(s, job),
         .n_prompt = c->gen.n_prompt,
@@ -79,7 +86,7 @@ void bn_status_end(struct bn_choice *c)
         .at_s = bn_clock_utc(),
         .first_token_s = c->first_token_s,
         .total_s = (double)(bn_clock_ns() - job->since_ns) / 1e9,
-        .decode_s = (double)c->gen.decode_ns / 1e9,
+        .rate = bn_answer_rate(&c->gen),
     };
     if (!job->dropped) snprintf(e->receipt, sizeof e->receipt, "%s", c->receipt);
 }
@@ -115,6 +122,7 @@ static void put_model(bn_json *d, const struct bn_server *s)
     bn_json *model = bn_json_put_object(d, "model");
     bn_json_put_string(model, "id", s->model_id);
     bn_json_put_string(model, "template", bn_template_name(s->tmpl));
+    bn_json_put_bool(model, "base", s->base);
     bn_json_put_text(model, "sha256", s->facts.model_sha256);
     bn_json_put_u64(model, "n_ctx", bn_session_n_ctx(s->session));
     bn_json_put_u64(model, "sequences", s->lanes.n);
@@ -179,8 +187,7 @@ static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tena
         bn_json_put_u64(o, "generated_tokens", e->n_ids);
         put_seconds(o, "first_token_s", e->first_token_s);
         put_seconds(o, "total_s", e->total_s);
-        put_seconds(o, "tokens_per_s",
-                    e->n_ids > 1 && e->decode_s > 0 ? (double)(e->n_ids - 1) / e->decode_s : 0);
+        bn_json_put_number(o, "tokens_per_s", e->rate);
         bn_json_put_string(o, "end", e->reason);
         bn_json_put_text(o, "receipt", e->tenant == tenant ? e->receipt : NULL);
     }
