@@ -242,10 +242,8 @@ static void send_piece(struct bn_choice *c, const char *role, const char *text, 
     else
         bn_json_put_null(choice, "logprobs");
     bn_json_put_string(choice, "finish_reason", ends ? finish_reason(&c->gen) : NULL);
-    if (ends) {
-        put_evidence(choice, c);
-        put_timings(document, &c->gen);
-    }
+    if (ends) put_evidence(choice, c);
+    if (ends) put_timings(document, &c->gen);
     if (job->include_usage) bn_json_put_null(document, "usage");
     send_event(job, document);
 }

@@ -222,8 +222,8 @@ struct bn_ended {
     const char *reason; /* of finishing */
     uint32_t tenant, client;
     uint64_t n_prompt, n_cached, n_ids;
-    int64_t at_s; /* UTC */
-    double first_token_s, total_s, rate; /* rate: tokens per second after the first token; NaN: none */
+    int64_t at_s;                        /* UTC */
+    double first_token_s, total_s, rate; /* rate: tokens a second after the first one; NaN: none */
 };
 struct bn_status_log {
     struct bn_ended ended[BN_SERVE_ENDED]; /* a ring */

@@ -77,6 +77,7 @@ void bn_status_end(struct bn_choice *c)
     *e = (struct bn_ended){
         .reason = job->dropped          ? "cancelled"
                   : job->replay != NULL ? "replay"
+                  : job->embed != NULL  ? "embedded"
                                         : bn_answer_end_reason(c),
         .tenant = job->tenant,
         .client = client_of(s, job),
@@ -84,7 +85,7 @@ void bn_status_end(struct bn_choice *c)
         .n_cached = c->started ? c->gen.n_cached : 0,
         .n_ids = c->gen.n_ids,
         .at_s = bn_clock_utc(),
-        .first_token_s = c->first_token_s,
+        .first_token_s = c->n_seen > 0 ? c->first_token_s : (double)NAN,
         .total_s = (double)(bn_clock_ns() - job->since_ns) / 1e9,
         .rate = bn_answer_rate(&c->gen),
     };
@@ -92,14 +93,6 @@ void bn_status_end(struct bn_choice *c)
 }
 
 /* ---- the document ---- */
-
-static void put_seconds(bn_json *object, const char *name, double value)
-{
-    if (value > 0)
-        bn_json_put_number(object, name, value);
-    else
-        bn_json_put_null(object, name);
-}
 
 /* Percentiles of the last ones. */
 static void put_latency(bn_json *parent, const char *name, const struct bn_histogram *h)
@@ -185,8 +178,8 @@ static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tena
         bn_json_put_u64(o, "prompt_tokens", e->n_prompt);
         bn_json_put_u64(o, "cached_tokens", e->n_cached);
         bn_json_put_u64(o, "generated_tokens", e->n_ids);
-        put_seconds(o, "first_token_s", e->first_token_s);
-        put_seconds(o, "total_s", e->total_s);
+        bn_json_put_number(o, "first_token_s", e->first_token_s);
+        bn_json_put_number(o, "total_s", e->total_s);
         bn_json_put_number(o, "tokens_per_s", e->rate);
         bn_json_put_string(o, "end", e->reason);
         bn_json_put_text(o, "receipt", e->tenant == tenant ? e->receipt : NULL);

@@ -91,7 +91,7 @@ function showSequences(s) {
   find("#free").textContent = rows.length === 0 ? "All " + count(s.model.sequences, "sequence") + " are free." : free > 0 ? count(free, "sequence") + (free === 1 ? " is free." : " are free.") : "";
 }
 
-const ENDS = {length: "token limit", end: "end of answer", stop: "stop text", stop_id: "stop token", context: "context full", grammar: "form complete", stuck: "no token fits"};
+const ENDS = {length: "token limit", end: "end of answer", stop: "stop text", stop_id: "stop token", context: "context full", grammar: "form complete", stuck: "no token fits", embedded: "embedded"};
 
 function showRequests(s) {
   find("#requests tbody").replaceChildren(...s.requests.map(r => el("tr", {}, el("th", {scope: "row"}, new Date(r.ended * 1000).toLocaleTimeString("en-GB")),
