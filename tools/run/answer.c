@@ -59,6 +59,11 @@ void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl, size_t 
     write_all(DIM, strlen(DIM));
 }
 
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xC0) != 0x80;
+}
+
 /* Prints what is held: blanks, and a word. Where it does not fit, a line feed replaces the blanks. Lines of code and of
  * tables are left as they are. */
 static void put_word(struct bn_run_answer *a)
@@ -66,7 +71,7 @@ static void put_word(struct bn_run_answer *a)
     size_t n_word = a->n_held - a->n_blank, width = a->n_blank;
     const char *word = a->held + a->n_blank;
     for (size_t i = 0; i < n_word; i++)
-        width += ((unsigned char)word[i] & 0xC0) != 0x80; /* characters of UTF-8 */
+        width += begins_character(word[i]);
     if (a->column == 0) {
         bool fence = n_word >= 3 && memcmp(word, "```", 3) == 0;
         a->in_code = a->in_code != fence;
@@ -84,9 +89,8 @@ static void put_word(struct bn_run_answer *a)
 static void take(struct bn_run_answer *a, char c)
 {
     size_t n_close = strlen(CLOSE);
-    bool is_first = ((unsigned char)c & 0xC0) != 0x80; /* byte of a character */
-    if (c == '\n' || (c == ' ' && a->n_held > a->n_blank) || (is_first && a->n_held + 4 > sizeof a->held))
-        put_word(a);
+    bool is_full = a->n_held + 4 > sizeof a->held && begins_character(c);
+    if (c == '\n' || (c == ' ' && a->n_held > a->n_blank) || is_full) put_word(a);
     a->held[a->n_held++] = c;
     if (c == '\n') {
         bn_run_print(a->held, 1);
@@ -107,7 +111,8 @@ static void take(struct bn_run_answer *a, char c)
 
 void bn_run_answer_print(struct bn_run_answer *answer, const char *text, size_t n)
 {
-    for (; n > 0 && (answer->columns > 0 || answer->place != BN_RUN_AFTER_THOUGHTS); n--)
+    for (; n > 0 && (answer->columns > 0 || answer->place != BN_RUN_AFTER_THOUGHTS || !begins_character(*text));
+         n--)
         take(answer, *text++);
     if (answer->n_held > 0 && answer->columns == 0) put_word(answer);
     bn_run_print(text, n);
