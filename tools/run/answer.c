@@ -111,7 +111,8 @@ static void take(struct bn_run_answer *a, char c)
 
 void bn_run_answer_print(struct bn_run_answer *answer, const char *text, size_t n)
 {
-    for (; n > 0 && (answer->columns > 0 || answer->place != BN_RUN_AFTER_THOUGHTS || !begins_character(*text));
+    for (;
+         n > 0 && (answer->columns > 0 || answer->place != BN_RUN_AFTER_THOUGHTS || !begins_character(*text));
          n--)
         take(answer, *text++);
     if (answer->n_held > 0 && answer->columns == 0) put_word(answer);

@@ -60,28 +60,23 @@ static void put_usage(bn_json *document, const struct bn_job *job)
     bn_json_put_u64(bn_json_put_object(usage, "prompt_tokens_details"), "cached_tokens", n_cached);
 }
 
-static double per_second(size_t n, uint64_t ns)
+double bn_answer_rate(size_t n, uint64_t ns)
 {
     return n > 0 && ns > 0 ? (double)n * 1e9 / (double)ns : (double)NAN;
-}
-
-double bn_answer_rate(const bn_generation *gen)
-{
-    return per_second(gen->n_ids - (gen->n_ids > 0), gen->decode_ns);
 }
 
 /* What the engine measured, with the names that llama-server has. */
 static void put_timings(bn_json *document, const bn_generation *gen)
 {
-    size_t n_new = gen->n_prompt - gen->n_cached;
+    size_t n_new = gen->n_prompt - gen->n_cached, n_after = gen->n_ids - (gen->n_ids > 0);
     bn_json *timings = bn_json_put_object(document, "timings");
     bn_json_put_u64(timings, "cache_n", gen->n_cached);
     bn_json_put_u64(timings, "prompt_n", n_new);
     bn_json_put_number(timings, "prompt_ms", (double)gen->prefill_ns / 1e6);
-    bn_json_put_number(timings, "prompt_per_second", per_second(n_new, gen->prefill_ns));
+    bn_json_put_number(timings, "prompt_per_second", bn_answer_rate(n_new, gen->prefill_ns));
     bn_json_put_u64(timings, "predicted_n", gen->n_ids);
     bn_json_put_number(timings, "predicted_ms", (double)gen->decode_ns / 1e6);
-    bn_json_put_number(timings, "predicted_per_second", bn_answer_rate(gen));
+    bn_json_put_number(timings, "predicted_per_second", bn_answer_rate(n_after, gen->decode_ns));
 }
 
 /* ---- log-probabilities ---- */

@@ -179,8 +179,8 @@ void bn_answer_failed(struct bn_job *job, unsigned status, const char *message);
 void bn_answer_ping(struct bn_job *job);
 /* Why an answer ended: the name of bn_stop_reason, "context" also where the context alone set the limit. */
 const char *bn_answer_end_reason(const struct bn_choice *choice);
-/* Tokens a second after the first one, as the engine measured them; NaN when there is only one. */
-double bn_answer_rate(const bn_generation *gen);
+/* Tokens a second; NaN when there are none. */
+double bn_answer_rate(size_t n_tokens, uint64_t ns);
 
 /* replay.c: makes a job that generates a receipt again; false: the reply says why not, or that it needs no generating. */
 bool bn_replay_job(struct bn_job **out, struct bn_server *server, const char *receipt, uint32_t tenant,

@@ -87,7 +87,7 @@ void bn_status_end(struct bn_choice *c)
         .at_s = bn_clock_utc(),
         .first_token_s = c->n_seen > 0 ? c->first_token_s : (double)NAN,
         .total_s = (double)(bn_clock_ns() - job->since_ns) / 1e9,
-        .rate = bn_answer_rate(&c->gen),
+        .rate = bn_answer_rate(c->gen.n_ids - (c->gen.n_ids > 0), c->gen.decode_ns),
     };
     if (!job->dropped) snprintf(e->receipt, sizeof e->receipt, "%s", c->receipt);
 }
