@@ -54,8 +54,8 @@ static const struct bn_option LENGTH[] = {
 };
 
 static const struct bn_option SAMPLING[] = {
-    BN_OPTION("temp", "temperature; 0: greedy [0; chat with a base model: 0.7]", .arg = "T",
-              .group = "Sampling", BN_TO_F32(struct bn_run_options, sampling.temperature, 0, 100)),
+    BN_OPTION("temp", "temperature; 0: greedy [0; base model in chat: 0.7]", .arg = "T", .group = "Sampling",
+              BN_TO_F32(struct bn_run_options, sampling.temperature, 0, 100)),
     BN_OPTION("top-k", "sample from the K most likely tokens; 0: from all", .arg = "K", .group = "Sampling",
               .preset = "0", BN_TO_U32(struct bn_run_options, sampling.top_k, 0, 1u << 20)),
     BN_OPTION("top-p", "sample from the top tokens of total probability P", .arg = "P", .group = "Sampling",

@@ -338,6 +338,8 @@ def full(browser, url):
     # Eight turns of these sizes take more than the context holds.
     starts = page.js("conversation.messages.map((m, i) => [m, i]).filter(([m]) => m.role === 'user').map(([, i]) => i)")
     at = page.js("conversation.from")
+    page.js("document.querySelectorAll('.answer .meta')[11].scrollIntoView()")
+    equal("a long conversation scrolls, and not the page around it", page.js("[document.documentElement.scrollHeight - innerHeight, scrollY]"), [0, 0])
     check("whole turns are dropped, several at a time, and several stay", at in starts and 6 <= at <= 20, at)
     page.go(url + "/")
     ready(page)

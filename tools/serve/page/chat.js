@@ -347,7 +347,7 @@ function regenerate(answer) {
   const repeats = answer.seed !== undefined && settings.seed.trim() !== "" && answer.asked === settings.seed.trim();
   const again = repeats ? String(answer.seed + 1) : undefined;
   if (/^0*(\.0*)?$/.test(settings.temperature.trim() || "1")) notify("With temperature 0 the same question gets the same answer.");
-  else if (repeats) notify("Answered again with the next seed, " + again + ".");
+  else if (repeats) notify("Answering again with the next seed, " + again + ".");
   cutAt(answer);
   answerLast(again);
   focusPrompt();
