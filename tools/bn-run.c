@@ -54,8 +54,8 @@ static const struct bn_option LENGTH[] = {
 };
 
 static const struct bn_option SAMPLING[] = {
-    BN_OPTION("temp", "temperature; 0: always the most likely token", .arg = "T", .group = "Sampling",
-              .preset = "0", BN_TO_F32(struct bn_run_options, sampling.temperature, 0, 100)),
+    BN_OPTION("temp", "temperature; 0: greedy [0; base model in chat: 0.7]", .arg = "T", .group = "Sampling",
+              BN_TO_F32(struct bn_run_options, sampling.temperature, 0, 100)),
     BN_OPTION("top-k", "sample from the K most likely tokens; 0: from all", .arg = "K", .group = "Sampling",
               .preset = "0", BN_TO_U32(struct bn_run_options, sampling.top_k, 0, 1u << 20)),
     BN_OPTION("top-p", "sample from the top tokens of total probability P", .arg = "P", .group = "Sampling",
@@ -148,8 +148,8 @@ static const struct bn_option CHAT[] = {
     THINK(false),
     BN_OPTION("prompt", "first message", .letter = 'p', .arg = "TEXT", .group = "Input",
               BN_TO_TEXT(struct bn_args, prompt), .shared = true),
-    BN_OPTION("n-predict", "at most N tokens per answer [no limit]", .letter = 'n', .arg = "N",
-              .group = "Sampling", BN_TO_U32_ALL(struct bn_run_options, n_predict, 1, 1u << 24)),
+    BN_OPTION("n-predict", "at most N tokens per answer [no limit; base model: 128]", .letter = 'n',
+              .arg = "N", .group = "Sampling", BN_TO_U32_ALL(struct bn_run_options, n_predict, 1, 1u << 24)),
     BN_OPTION("receipts", "write DIR/0.json, DIR/1.json, ...: one for each answer", .rare = true,
               .arg = "DIR", .group = "Evidence", BN_TO_TEXT(struct bn_run_options, receipts)),
     BN_OPTION("no-history", "do not read or write the history of messages", .rare = true, .group = "Input",
@@ -247,8 +247,8 @@ static const struct bn_command COMMANDS[] = {
          "a \\ at the end of a line, or between two \"\"\"; /help lists the commands, Ctrl-C stops an answer, and "
          "Ctrl-D ends the program. In a pipe each line is a message, and only answers go to standard output.\n\n"
          "When the context is full, the oldest turns are dropped; the system message stays. A base model, "
-         "which has no chat template, continues the text; its answer ends at an empty line. Thoughts that a "
-         "model writes before its answer are not part of the following turns.\n\n"
+         "which has no chat template, continues the text up to an empty line, by default with at most 128 "
+         "tokens and temperature 0.7. Thoughts before an answer are not part of the following turns.\n\n"
          "With --json each line of input is a text, a command or {\"content\": TEXT}, and each line of output is "
          "one JSON object.",
      .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",

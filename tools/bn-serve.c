@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/ranks.h"
@@ -21,7 +22,7 @@
 
 static const struct bn_option OPTIONS[] = {
     BN_OPTION_MODEL,
-    BN_OPTION("template", "chat template; auto: the model's own", .rare = true,
+    BN_OPTION("template", "chat template; auto: the model's own, else instruct",
               .arg = "auto|instruct|llama3-chat|bitnet|chatml|qwen3|qwen35|falcon3", .group = "Model",
               .preset = "auto", BN_TO_TEXT(struct bn_serve_options, template_name)),
     BN_OPTION("think", "think before answering; auto: the template's default", .arg = "auto|on|off",
@@ -116,7 +117,8 @@ static bn_status check(const struct bn_serve_options *o, bn_error *err)
     return BN_OK;
 }
 
-/* A template whose marks the vocabulary lacks is refused at the start, not at the first chat. */
+/* A model without a template gets one that any vocabulary can write. A template whose marks the vocabulary lacks is refused
+ * at the start, not at the first chat. */
 static bn_status choose_template(struct bn_server *s, bn_error *err)
 {
     const bn_message hello = {"user", "hello"};
@@ -124,8 +126,9 @@ static bn_status choose_template(struct bn_server *s, bn_error *err)
     size_t n_ids;
     (void)bn_template_from_name(s->o->template_name, &s->tmpl);
     s->tmpl = bn_template_resolve(s->tmpl, s->tok);
+    s->base = s->tmpl == BN_TEMPLATE_RAW;
+    if (s->base) s->tmpl = BN_TEMPLATE_INSTRUCT;
     BN_TRY(bn_cli_set_thinking(&s->tmpl, s->o->think, err));
-    if (s->tmpl == BN_TEMPLATE_RAW) return BN_OK;
     bn_status status = bn_template_encode(s->tmpl, s->tok, &hello, 1, &ids, &n_ids, err);
     bn_free(ids);
     return status;
@@ -166,6 +169,27 @@ static void name_model(struct bn_server *s)
     snprintf(s->fingerprint, sizeof s->fingerprint, "bn-%s", bn_version());
 }
 
+/* The address alone goes to standard output, last: a script that reads it can connect. */
+static void greet(const struct bn_server *s)
+{
+    char url[128];
+    bool v6 = strchr(s->o->host, ':') != NULL;
+    snprintf(url, sizeof url, "http://%s%s%s:%u", v6 ? "[" : "", s->o->host, v6 ? "]" : "",
+             bn_listener_port(s->http));
+    bn_report_note(0, "model %s, %.1f MB, template %s, %zu sequences of %u tokens", s->model_id,
+                   (double)s->model->n_bytes / 1e6, bn_template_name(s->tmpl), s->lanes.n,
+                   bn_session_n_ctx(s->session));
+    if (bn_template_resolve(BN_TEMPLATE_AUTO, s->tok) == BN_TEMPLATE_RAW &&
+        bn_model_hparams(s->model)->pooling == BN_POOLING_FILE)
+        bn_report_warning("this is a base model: it continues text and does not answer questions%s",
+                          s->base ? "; chats use --template instruct" : "");
+    bn_report_note(0, "chat       %s/", url);
+    bn_report_note(0, "dashboard  %s/dashboard", url);
+    bn_report_note(0, "API        %s/v1 (the base URL of OpenAI's clients)", url);
+    printf("bn-serve: %s\n", url);
+    fflush(stdout);
+}
+
 static bn_status start(struct bn_server *s, bn_error *err)
 {
     const struct bn_serve_options *o = s->o;
@@ -184,11 +208,7 @@ static bn_status start(struct bn_server *s, bn_error *err)
     BN_TRY(open_engine(s, err));
     bn_cli_catch_interrupt();
     BN_TRY(bn_listener_start(s, err));
-    bool v6 = strchr(o->host, ':') != NULL;
-    printf("bn-serve: http://%s%s%s:%u\n", v6 ? "[" : "", o->host, v6 ? "]" : "", bn_listener_port(s->http));
-    fflush(stdout);
-    bn_report_note(1, "model %s, template %s, %zu sequences of %u tokens", s->model_id,
-                   bn_template_name(s->tmpl), s->lanes.n, bn_session_n_ctx(s->session));
+    greet(s);
     return BN_OK;
 }
 

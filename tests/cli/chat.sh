@@ -7,15 +7,16 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
 model=$PWD/fixtures/shakespeare-5m-i2_s.gguf
-# chat INPUT ARGUMENTS...: leaves $status, $tmp/out and $tmp/err.
+# chat INPUT ARGUMENTS...: leaves $status, $tmp/out and $tmp/err. Without --temp it is greedy.
 chat() {
-    printf '%b' "$1" | "$bin/bn-run" chat -m "$model" "${@:2}" >"$tmp/out" 2>"$tmp/err"
+    printf '%b' "$1" | "$bin/bn-run" chat -m "$model" --temp 0 "${@:2}" >"$tmp/out" 2>"$tmp/err"
     status=$?
 }
 ended() { [ "$status" -eq "$1" ] || { echo "status $status, not $1"; cat "$tmp/out" "$tmp/err"; return 1; }; }
 printed() { equal "$(cat "$tmp/out")" "$1"; }
 has() { grep -qF -- "$2" "$1" || { echo "no '$2' in:"; cat "$1"; return 1; }; }
 hasnt() { ! grep -F -- "$2" "$1"; }
+differ() { ! cmp -s "$1" "$2"; }
 same() { [ "$(cat "$1")" = "$(cat "$2")" ] || diff "$1" "$2"; }
 
 # ---- answers ----
@@ -33,6 +34,24 @@ chat 'hello\n' -n -2
 check 'other negative limits are refused' has "$tmp/err" '-n must be -1 or between 1 and'
 chat '' -p hello -n 3
 check '-p is the first message' printed "$("$bin/bn-run" -q -m "$model" -p hello -n 3)"
+
+# The greedy answer of the base model to this repeats itself until the context is full.
+plain() { echo 'Who is there?' | "$bin/bn-run" chat -m "$model" "$@" >"$tmp/out" 2>"$tmp/err"; }
+plain --temp 0 --json
+check 'an answer of a base model has at most 128 tokens' has "$tmp/out" '"stop":"length"'
+check 'that many' equal "$(grep -o '"ids":\[[^]]*' "$tmp/out" | tr -cd , | wc -c)" 127
+plain -n -1 --temp 0 --ctx 300
+check '-n wins' has "$tmp/err" 'the context of 300 tokens is full'
+plain
+cp "$tmp/out" "$tmp/wanted"
+plain --temp 0.7
+check 'its temperature is 0.7' same "$tmp/out" "$tmp/wanted"
+plain --temp 0
+check '--temp wins' differ "$tmp/out" "$tmp/wanted"
+plain --template instruct -n 9
+cp "$tmp/out" "$tmp/wanted"
+plain --template instruct -n 9 --temp 0
+check 'a chat with a template is greedy' same "$tmp/out" "$tmp/wanted"
 
 # ---- the context is full ----
 

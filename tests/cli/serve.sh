@@ -17,6 +17,13 @@ start --receipts "$tmp/receipts" --max-queue 40 --sequences 6 --batch 32 --max-b
 
 check 'the server is healthy' replies 200 '"status":"ok"' /health ''
 check 'it lists its model' replies 200 '"id":"shakespeare-5m-i2_s.gguf"' /v1/models ''
+check 'one model is served by its name' replies 200 '^\{.*"id":"shakespeare-5m-i2_s.gguf".*"object":"model"' \
+    /v1/models/shakespeare-5m-i2_s.gguf ''
+check 'its name can be escaped' replies 200 '"object":"model"' /v1/models/%73hakespeare-5m-i2_s%2Egguf ''
+for name in gpt-4 shakespeare-5m-i2_s.gguf/x shakespeare ''; do
+    check "the model '$name' is 404" replies 404 '"code":"model_not_found".*this server has shakespeare-5m-i2_s.gguf' "/v1/models/$name" ''
+done
+check 'a model is not changed' replies 405 'takes GET' /v1/models/shakespeare-5m-i2_s.gguf '{}'
 check 'an unknown address is 404' replies 404 '"type":"not_found_error"' /v1/nothing ''
 check 'a path cannot lead to a file' replies 404 'no such receipt' '/v1/receipts/../../../etc/passwd' '' --path-as-is
 check 'nor can an escaped one' replies 404 'no such receipt' '/v1/receipts/%2e%2e%2f%2e%2e%2fetc%2fpasswd' ''
@@ -78,6 +85,15 @@ check 'a chat is answered' replies 200 '"role":"assistant"' /v1/chat/completions
 check 'with log-probabilities of its tokens' equal \
     "$(value '[len(x["top_logprobs"]) for x in d["choices"][0]["logprobs"]["content"]], d["choices"][0]["logprobs"]["content"][0]["logprob"] <= 0' "$tmp/reply")" \
     '[2, 2, 2, 2, 2] True'
+check 'an answer has the times that the engine measured' equal \
+    "$(value '(lambda t: [t["prompt_n"] + t["cache_n"] == d["usage"]["prompt_tokens"], t["predicted_n"], abs(t["predicted_per_second"] * t["predicted_ms"] / 1e3 - 4) < 1e-6, t["prompt_per_second"] > 0])(d["timings"])' "$tmp/reply")" \
+    '[True, 5, True, True]'
+check 'it ended at its limit' equal "$(value 'd["choices"][0]["bn"]["end"]' "$tmp/reply")" length
+check 'a chat without a limit' replies 200 '"role":"assistant"' /v1/chat/completions \
+    '{"messages": [{"role": "user", "content": "Who is there?"}], "temperature": 0}'
+check 'ends when the context is full, which OpenAI calls length' equal \
+    "$(value 'd["choices"][0]["finish_reason"], d["choices"][0]["bn"]["end"], d["usage"]["total_tokens"]' "$tmp/reply")" 'length context 1025'
+check 'one token has no rate' replies 200 '"predicted_n":1,"predicted_per_second":null' /v1/completions '{"prompt": "a", "max_tokens": 1}'
 check 'two prompts, two answers of each' replies 200 '"index":3' /v1/completions \
     '{"prompt": ["ROMEO:", [40, 41]], "n": 2, "max_tokens": 3}'
 check 'each has a receipt' equal "$(header X-BN-Receipt | tr -cd , | wc -c)" 3
@@ -101,6 +117,9 @@ check 'its usage has no choices' grep -qE '"choices":\[\],.*"completion_tokens":
 check 'its receipt is named before it ends' replies 200 '"_type"' "/v1/receipts/$(header X-BN-Receipt)" ''
 ask /v1/chat/completions '{"messages": [{"role": "user", "content": "Who?"}], "max_tokens": 4, "stream": true}' >"$tmp/status"
 check 'a chat begins with a role' equal "$(events "$tmp/reply" | head -1 | grep -o '"role":"assistant"')" '"role":"assistant"'
+check 'its times come with its end' equal \
+    "$(events "$tmp/reply" | python3 -c 'import json,sys
+print([(e["timings"]["predicted_n"], e["choices"][0]["finish_reason"]) for e in map(json.loads, sys.stdin) if "timings" in e])')" "[(4, 'length')]"
 check 'without usage unless it is asked for' equal "$(grep -c usage "$tmp/reply")" 0
 
 # ---- the same answer among others ----
@@ -246,6 +265,31 @@ check 'get a time to try again' test "$(header Retry-After)" -ge 1
 for _ in 1 2; do ask /v1/completions "$request" -H "X-Api-Key: $key" >"$tmp/status"; done
 check 'old receipts are dropped' replies 404 'no such receipt' "/v1/receipts/$name" '' -H "X-Api-Key: $key"
 stop_server
+
+# ---- a model without a chat template, as the built-in one ----
+
+defaults=()
+start --receipts "$tmp/base"
+has_log() { grep -qE -- "$1" "$tmp/log" || { cat "$tmp/log"; return 1; }; }
+check 'the start names the model, its size and its template' has_log 'model built-in-i2_s.gguf, 3\.4 MB, template instruct, 8 sequences of 1024 tokens$'
+check 'it warns that this is a base model, and names the option' has_log 'warning: this is a base model: .*--template instruct$'
+check 'it names the pages' has_log "chat +$url/\$"
+check 'and the dashboard' has_log "dashboard +$url/dashboard\$"
+check 'and the base URL for clients' has_log "API +$url/v1 "
+check 'standard output has the address alone' equal "$(cat "$tmp/address")" "bn-serve: $url"
+check 'a chat is answered all the same' replies 200 '"role":"assistant"' /v1/chat/completions \
+    '{"messages": [{"role": "user", "content": "Who?"}], "max_tokens": 6}'
+name=$(header X-BN-Receipt)
+check 'its receipt states the template' replies 200 '"template": *"instruct"' "/v1/receipts/$name" ''
+check 'and replays' "$bin/bn-verify-receipt" "$tmp/reply" --replay
+check 'clients can know it' replies 200 '"base":true.*"template":"instruct"' /v1/models ''
+start -q
+check 'with -q the start says nothing but the address' equal "$(cat "$tmp/log" "$tmp/address")" "bn-serve: $url"
+start --template instruct
+check 'a template that was asked for needs no advice' has_log 'warning: this is a base model: it continues text and does not answer questions$'
+says 0 '--help shows --template and its values' '--template +?.*auto\|instruct\|' "$bin/bn-serve" --help
+stop_server
+defaults=(-m "$model" --template instruct)
 
 says 2 'other machines need a key' 'api-key-file' "$bin/bn-serve" --host 0.0.0.0
 says 2 'a host is an address' 'not an address' "$bin/bn-serve" --host example.com

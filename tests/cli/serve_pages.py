@@ -65,7 +65,8 @@ def events(text, size=7, end=True):
     """The reply of a model that says this."""
     pieces = [{"choices": [{"index": 0, "delta": {"content": text[i:i + size]}, "finish_reason": None}]} for i in range(0, len(text), size)]
     if end:
-        pieces.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "bn": {"receipt": "0" * 32, "chain": "ab", "seed": 7}}]})
+        pieces.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "bn": {"receipt": "0" * 32, "chain": "ab", "seed": 7, "end": "end"}}],
+                       "timings": {"predicted_per_second": 41.5}})
         pieces.append({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0}}})
     return "".join(f"data: {json.dumps(p)}\n\n" for p in pieces) + ("data: [DONE]\n\n" if end else "")
 
@@ -146,13 +147,24 @@ def chat(browser, url):
     check("with its speed", page.js(f"/^12 tokens . [0-9.,]+ tok.s . first token after /.test({LAST}.querySelector('.figures').textContent)"),
           page.js(f"{LAST}.querySelector('.figures').textContent"))
     equal("the field is empty again", page.js("document.querySelector('#prompt').value"), "")
+    for seed in (8, 9):
+        pick(page, "Regenerate", LAST)
+        page.wait(f"!({BUSY}) && conversation.messages[1].seed === {seed}", f"seed {seed}")
+        check("an answer is made again with the next seed, which is another one", page.js(f"{LAST}.querySelector('.body').textContent") != text)
+        check("which is said", f"seed, {seed}." in page.js("document.querySelector('#notices').textContent"), page.js("document.querySelector('#notices').textContent"))
+    settings(page, seed="7")
+    page.js("conversation.messages[1].asked = ''")
     pick(page, "Regenerate", LAST)
+    page.wait(f"!({BUSY}) && conversation.messages[1].seed === 7")
+    equal("the same seed gives the same answer", page.js(f"{LAST}.querySelector('.body').textContent"), text)
+    settings(page, temperature="0")
+    pick(page, "Regenerate", LAST)
+    page.wait("document.querySelector('#notices').textContent.includes('With temperature 0 the same question gets the same answer.')")
     answered(page, 1)
-    equal("regenerated with the same seed it is the same", page.js(f"{LAST}.querySelector('.body').textContent"), text)
-    settings(page, max_tokens="12", seed="8")
+    check("without a temperature the page says that there is no other answer", True)
+    settings(page, temperature="0.7")
     pick(page, "Regenerate", LAST)
-    page.wait(f"!({BUSY}) && {LAST}.querySelector('.body').textContent !== {json.dumps(text)}")
-    check("with another one it is not", True)
+    page.wait(f"!({BUSY}) && conversation.messages[1].seed === 9")
 
     pick(page, "Verify", LAST)
     page.wait(f"{LAST}.querySelector('.receipt').dataset.verdict && {LAST}.querySelector('.receipt dl')")
@@ -174,7 +186,9 @@ def chat(browser, url):
     check("while it comes there is a button that stops it", page.js("document.querySelector('#send').hidden && !document.querySelector('#stop').hidden"))
     page.click("#stop")
     page.wait(f"!({BUSY})")
-    check("it stops", page.js(f"/stopped$/.test({LAST}.querySelector('.figures').textContent)"), page.js(f"{LAST}.querySelector('.figures').textContent"))
+    figures = page.js(f"{LAST}.querySelector('.figures').textContent")
+    check("it stops", figures.endswith("stopped"), figures)
+    check("without a rate, which the server has not reported", "tok/s" not in figures, figures)
     page.wait("fetch('/v1/status').then(r => r.json()).then(s => s.queue.running === 0)", "the work ends too")
     check("and the work for it ends", True)
     send(page, "Another long story")
@@ -266,6 +280,8 @@ def hostile(browser, url):
           [False, "Hmm <b>", "Four."])
     say(page, 4, "stars", events("*" * 20000 + "`" * 20001 + "#" * 2000 + " " * 20000 + "x", 4000))
     check("marks without an end do not stop the page", page.js(f"{LAST}.querySelector('.body').textContent.length > 60000"))
+    # All events come at once here: a rate by their arrival would be another one.
+    check("the rate is the server's", "9 tokens \u00b7 41.5 tok/s" in page.js(f"{LAST}.querySelector('.figures').textContent"), page.js(f"{LAST}.querySelector('.figures').textContent"))
     clean(page, "hostile")
 
     page.js("try { const s = document.createElement('script'); s.text = 'globalThis.pwned = 1'; document.body.append(s); } catch (e) { globalThis.refused = e.name; }")
@@ -279,9 +295,9 @@ def faults(browser, url):
     page = browser.open(url + "/")
     ready(page)
     cases = (
-        (429, {"Content-Type": "application/json", "Retry-After": "7"}, error("64 answers are waiting already", "queue_full"), "The server is busy.64 answers are waiting already. There may be room in 7 s."),
         (400, {"Content-Type": "application/json"}, error("This model's maximum context length is 9 tokens.", "context_length_exceeded"),
-         "This model's maximum context length is 9 tokens.Start a new conversation, or edit an earlier message to shorten this one."),
+         "This model's maximum context length is 9 tokens.Edit the last message to shorten it."),
+        (429, {"Content-Type": "application/json", "Retry-After": "7"}, error("64 answers are waiting already", "queue_full"), "The server is busy.64 answers are waiting already. There may be room in 7 s."),
         (502, {"Content-Type": "text/html"}, "<html>", "The server answered with status 502."),
         (200, STREAM, events("Half of", end=False), "The connection ended before the answer did.Check that bn-serve is still running, then try again."),
         (200, STREAM, f"data: {error('out of memory')}\n\ndata: [DONE]\n\n", "Out of memory."),
@@ -291,6 +307,8 @@ def faults(browser, url):
         send(page, "Hello")
         answered(page, n + 1)
         equal(f"status {status} is said in words ({want[:24]})", page.js(f"{LAST}.querySelector('.error').textContent"), want)
+    buttons = "[...document.querySelectorAll('.answer')].map(e => [...e.querySelectorAll('.actions button')].some(b => b.textContent === 'Try again'))"
+    equal("a second try is offered where it can help", page.js(buttons), [False, True, True, True, True])
     equal("what came before a fault stays", page.js("[...document.querySelectorAll('.answer .body')].map(e => e.textContent)[3]"), "Half of")
     contrast(page, "errors")
     pick(page, "Try again", LAST)
@@ -298,6 +316,52 @@ def faults(browser, url):
     check("a second try is answered", page.js(f"{LAST}.querySelector('.body').textContent.length > 0"))
     page.click("#stop") if page.js("!document.querySelector('#stop').hidden") else None
     clean(page, "faults", allowed=("Failed to load resource",))
+
+
+def full(browser, url):
+    """A context of 128 tokens."""
+    page = browser.open(url + "/")
+    ready(page)
+    figures = f"{LAST}.querySelector('.figures').textContent"
+    for n in (1, 2):
+        send(page, "Who is there?")
+        answered(page, n)
+        check(f"answer {n} ends with the context, and that is said", page.js(figures).endswith("context full"), page.js(figures))
+        equal("there is a place from which on the conversation is read", page.js("Boolean(document.querySelector('#dropped'))"), n == 2)
+    equal("it is before the second turn", page.js("document.querySelector('#dropped').nextSibling === document.querySelectorAll('.message')[2]"), True)
+    contrast(page, "full")
+    settings(page, max_tokens="6")
+    for n in range(3, 13):
+        send(page, f"A message of a few words, number {n}")
+        answered(page, n)
+    equal("every message is answered", page.js("document.querySelectorAll('.error').length"), 0)
+    # Eight turns of these sizes take more than the context holds.
+    starts = page.js("conversation.messages.map((m, i) => [m, i]).filter(([m]) => m.role === 'user').map(([, i]) => i)")
+    at = page.js("conversation.from")
+    page.js("document.querySelectorAll('.answer .meta')[11].scrollIntoView()")
+    equal("a long conversation scrolls, and not the page around it", page.js("[document.documentElement.scrollHeight - innerHeight, scrollY]"), [0, 0])
+    check("whole turns are dropped, several at a time, and several stay", at in starts and 6 <= at <= 20, at)
+    page.go(url + "/")
+    ready(page)
+    equal("a reload keeps the place", page.js("[conversation.from, [...document.querySelector('#log').children].indexOf(document.querySelector('#dropped'))]"), [at, at])
+    page.answer("*/v1/chat/completions", 400, {"Content-Type": "application/json"}, error("too long", "context_length_exceeded"))
+    send(page, "One more")
+    answered(page, 13)
+    equal("a request that is too long after all drops a turn and is sent again", page.js("[conversation.from, document.querySelectorAll('.error').length]"), [at + 2, 0])
+    send(page, "word " * 200)
+    answered(page, 14)
+    check("a message that is too long alone is refused", "maximum context length is 128 tokens" in page.js(f"{LAST}.querySelector('.error').textContent"), page.js(LAST + ".textContent"))
+    pick(page, "Edit", "[...document.querySelectorAll('.mine')].pop()")
+    page.js("document.querySelector('.editing textarea').value = 'Short'")
+    pick(page, "Send", "document.querySelector('.editing')")
+    answered(page, 14)
+    equal("shortened it is answered", page.js("document.querySelectorAll('.error').length"), 0)
+    page.js("document.querySelector('.mine').scrollIntoView()")
+    pick(page, "Edit", "document.querySelector('.mine')")
+    pick(page, "Send", "document.querySelector('.editing')")
+    answered(page, 1)
+    equal("from its beginning all of it is read again", page.js("[conversation.from, Boolean(document.querySelector('#dropped'))]"), [0, False])
+    clean(page, "full", allowed=("Failed to load resource",))
 
 
 def looks(browser, url):
@@ -377,6 +441,16 @@ def dashboard(browser, url):
     page.wait("document.querySelector('#sequences tbody tr') && document.querySelector('#sequences tbody').textContent === '2reading the prompt4 300 of 1,0245120500 ms'")
     check("sequences are listed", True)
     page.answer_no_more()
+    # The rate changes from poll to poll.
+    figures = """(() => { const number = e => e.textContent.replace(/^[^0-9]*/, '').replace(/ .*/, '');
+        return [[...document.querySelectorAll('.tile b')].slice(0, 2).map(number), [...document.querySelectorAll('#plots .legend')].slice(0, 1).flatMap(e => [...e.querySelectorAll('b')].map(number))]; })()"""
+    for k in range(1, 7):
+        counters = dict(status["counters"], generated_tokens=100 * k * k, prompt_tokens=30 * k * k, cached_tokens=10 * k, passes=10**9 + k)
+        page.answer("*/v1/status", 200, {"Content-Type": "application/json"}, json.dumps(dict(status, started=1, uptime_s=10**6 + k, counters=counters)))
+    page.wait("polls.length === 6 && latest().started === 1", "six polls")
+    equal("a tile and the legend of its plot have the same rates", page.js(figures), [["800", "230"], ["800", "230"]])
+    equal("the tokens of prompts are counted", page.js("document.querySelectorAll('.tile span')[1].textContent"), "1,080 tokens since the start")
+    page.answer_no_more()
     page.click("#pause")
     polls = page.js("document.documentElement.dataset.polls")
     time.sleep(1.5)
@@ -431,7 +505,7 @@ def keys(browser, url, key):
     clean(page, "keys", allowed=("401",))
 
 
-PARTS = {f.__name__: f for f in (chat, conversations, hostile, faults, looks, base, dashboard, history, keys)}
+PARTS = {f.__name__: f for f in (chat, conversations, hostile, faults, full, looks, base, dashboard, history, keys)}
 
 if __name__ == "__main__":
     with Browser() as browser:

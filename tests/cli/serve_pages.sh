@@ -83,6 +83,8 @@ use hostile
 use faults
 use looks
 use dashboard
+start --template instruct --ctx 128
+use full
 start
 use base
 # A chat model: the built-in one, with the marks of ChatML and a template that names them.

@@ -96,6 +96,21 @@ check 'is seen while it runs' wait_for seen
 check 'with its place and its tokens' equal \
     "$(value '[abs(s["prompt_tokens"] + s["generated_tokens"] - 1 - s["position"]) <= 1 and s["most_tokens"] == 1000 and s["sequence"] < 2 for s in d["sequences"]][0]' "$tmp/status")" True
 wait "$busy"
+
+# Tokens of prompts count when they are evaluated, not at the end of the answer: those of the answers that run are in.
+start --sequences 2
+curl -sS -m 300 -o "$tmp/answers" -H 'Content-Type: application/json' "$url/v1/completions" \
+    -d '{"prompt": "And the king of the house said", "max_tokens": 1000, "n": 8}' &
+busy=$!
+check 'answers are seen while they run' wait_for seen
+wait "$busy"
+prompt=$(value 'd["usage"]["prompt_tokens"]' "$tmp/answers")
+check 'the tokens of their prompts count already' equal \
+    "$(value "d['counters']['prompt_tokens'] >= $prompt * (d['counters']['generations'] + sum(s['state'] == 'answer' for s in d['sequences']))" "$tmp/status")" True
+check 'in the end' replies 200 '"object":"bn.status"' /v1/status ''
+check 'all count once' equal "$(value "d['counters']['prompt_tokens'], d['counters']['evaluated_tokens'] - (d['counters']['prompt_tokens'] - d['counters']['cached_tokens']) - (d['counters']['generated_tokens'] - 8)" "$tmp/reply")" "$((8 * prompt)) 0"
+check 'an answer up to the end of the context' replies 200 '"end":"context"' /v1/completions '{"prompt": "a", "max_tokens": 5000}'
+check 'is listed as such' replies 200 '"end":"context"' /v1/status ''
 check 'no folder of benchmarks' replies 404 'dashboard FOLDER' /v1/benchmarks ''
 check 'and no reports' replies 404 'no such report' /dashboard/reports/0 ''
 

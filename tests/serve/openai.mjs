@@ -25,6 +25,13 @@ await test('models are listed', async () => {
     for await (const model of client.models.list()) ids.push(model.id);
     assert.deepEqual(ids, ['shakespeare-5m-i2_s.gguf']);
 });
+await test('one model is retrieved, others are not', async () => {
+    const model = await client.models.retrieve('shakespeare-5m-i2_s.gguf');
+    assert.equal(model.id, 'shakespeare-5m-i2_s.gguf');
+    assert.equal(model.object, 'model');
+    await assert.rejects(client.models.retrieve('gpt-4'),
+        refused(404, (e) => e instanceof OpenAI.NotFoundError && e.code === 'model_not_found'));
+});
 await test('a chat is answered', async () => {
     const { data, response } = await client.chat.completions.create(ask).withResponse();
     whole = data;

@@ -19,6 +19,13 @@ static const char *finish_reason(const bn_generation *gen)
     return is_cut ? "length" : "stop";
 }
 
+/* make_choice() limits an answer to what the context holds, so the engine reports a limit there, too. */
+const char *bn_answer_end_reason(const struct bn_choice *c)
+{
+    bool is_full = c->gen.n_prompt + c->gen.n_ids > bn_session_n_ctx(c->job->server->session);
+    return bn_stop_reason_name(c->gen.reason == BN_STOP_LENGTH && is_full ? BN_STOP_CONTEXT : c->gen.reason);
+}
+
 static bn_json *new_document(const struct bn_job *job)
 {
     bn_json *document = bn_json_new_object();
@@ -51,6 +58,25 @@ static void put_usage(bn_json *document, const struct bn_job *job)
     bn_json_put_u64(usage, "completion_tokens", n_generated);
     bn_json_put_u64(usage, "total_tokens", n_prompt + n_generated);
     bn_json_put_u64(bn_json_put_object(usage, "prompt_tokens_details"), "cached_tokens", n_cached);
+}
+
+double bn_answer_rate(size_t n, uint64_t ns)
+{
+    return n > 0 && ns > 0 ? (double)n * 1e9 / (double)ns : (double)NAN;
+}
+
+/* What the engine measured, with the names that llama-server has. */
+static void put_timings(bn_json *document, const bn_generation *gen)
+{
+    size_t n_new = gen->n_prompt - gen->n_cached, n_after = gen->n_ids - (gen->n_ids > 0);
+    bn_json *timings = bn_json_put_object(document, "timings");
+    bn_json_put_u64(timings, "cache_n", gen->n_cached);
+    bn_json_put_u64(timings, "prompt_n", n_new);
+    bn_json_put_number(timings, "prompt_ms", (double)gen->prefill_ns / 1e6);
+    bn_json_put_number(timings, "prompt_per_second", bn_answer_rate(n_new, gen->prefill_ns));
+    bn_json_put_u64(timings, "predicted_n", gen->n_ids);
+    bn_json_put_number(timings, "predicted_ms", (double)gen->decode_ns / 1e6);
+    bn_json_put_number(timings, "predicted_per_second", bn_answer_rate(n_after, gen->decode_ns));
 }
 
 /* ---- log-probabilities ---- */
@@ -148,6 +174,7 @@ static void put_evidence(bn_json *parent, const struct bn_choice *c)
     bn_json_put_string(bn, "receipt", c->receipt);
     bn_json_put_string(bn, "chain", c->gen.chain);
     bn_json_put_u64(bn, "seed", c->gen.sampling.seed);
+    bn_json_put_string(bn, "end", bn_answer_end_reason(c));
 }
 
 static void put_choice(bn_json *list, struct bn_choice *c)
@@ -211,6 +238,7 @@ static void send_piece(struct bn_choice *c, const char *role, const char *text, 
         bn_json_put_null(choice, "logprobs");
     bn_json_put_string(choice, "finish_reason", ends ? finish_reason(&c->gen) : NULL);
     if (ends) put_evidence(choice, c);
+    if (ends) put_timings(document, &c->gen);
     if (job->include_usage) bn_json_put_null(document, "usage");
     send_event(job, document);
 }
@@ -257,6 +285,7 @@ void bn_answer_end(struct bn_job *job)
     for (size_t i = 0; i < job->n_choices; i++)
         put_choice(choices, &job->choices[i]);
     put_usage(document, job);
+    if (job->n_choices == 1) put_timings(document, &job->choices[0].gen);
     if (job->replay != NULL) {
         bn_json_free(document);
         document = bn_replay_document(job);

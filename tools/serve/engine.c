@@ -116,8 +116,7 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
     s->n_running -= c->started;
     s->n_waiting -= !c->started;
     s->metrics.n_generations += c->started && job->embed == NULL;
-    s->metrics.prompt_tokens += c->started ? c->gen.n_prompt : 0;
-    s->metrics.cached_tokens += c->started ? c->gen.n_cached : 0;
+    if (c->started && job->embed != NULL) s->metrics.prompt_tokens += c->gen.n_prompt;
     bn_status_end(c);
     bn_queue_account(s, job->client, c->gen.n_ids, bn_clock_ns());
     pthread_mutex_unlock(&s->lock);

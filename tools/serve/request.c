@@ -182,9 +182,6 @@ static bool take_messages(struct parsing *p)
     if (list == NULL) return refuse(p, "messages", "is missing");
     if (n == 0 || n > BN_SERVE_MAX_MESSAGES)
         return refuse(p, "messages", "is not a list of 1 to 1024 messages");
-    if (p->server->tmpl == BN_TEMPLATE_RAW)
-        return refuse(p, "messages",
-                      "need a chat template, which this model does not have (bn-serve --template)");
     bn_message *messages = bn_alloc(n, sizeof *messages);
     size_t *at = bn_alloc(n, sizeof *at);
     struct bn_buf texts = {.max = BN_JSON_MAX_BYTES + n};

@@ -21,18 +21,28 @@ static void health(struct bn_server *s, const struct bn_request *request, struct
     bn_reply_json(reply, document);
 }
 
+#define MODELS "/v1/models"
+
+/* The list, or with /ID one model. */
 static void models(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
-    (void)request;
-    bn_json *document = bn_json_new_object();
-    bn_json_put_string(document, "object", "list");
-    bn_json *model = bn_json_add_object(bn_json_put_array(document, "data"));
+    const char *id = request->path + sizeof MODELS - 1;
+    bool is_list = id[0] == '\0';
+    if (!is_list && strcmp(id + 1, s->model_id) != 0) {
+        bn_reply_error(reply, 404, "model", "model_not_found", "no such model; this server has %s",
+                       s->model_id);
+        return;
+    }
+    bn_json *document = bn_json_new_object(), *model = document;
+    if (is_list) bn_json_put_string(document, "object", "list");
+    if (is_list) model = bn_json_add_object(bn_json_put_array(document, "data"));
     bn_json_put_string(model, "id", s->model_id);
     bn_json_put_string(model, "object", "model");
     bn_json_put_u64(model, "created", s->created_s);
     bn_json_put_string(model, "owned_by", "bn");
     bn_json_put_u64(model, "max_model_len", bn_session_n_ctx(s->session));
     bn_json_put_string(model, "template", bn_template_name(s->tmpl));
+    bn_json_put_bool(model, "base", s->base);
     bn_reply_json(reply, document);
 }
 
@@ -152,26 +162,15 @@ static void status(struct bn_server *s, const struct bn_request *request, struct
     bn_reply_json(reply, bn_status_document(s, request->tenant));
 }
 
-static void send_page(struct bn_server *s, enum bn_serve_page_name name, struct bn_reply *reply)
+static void send_page(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
-    const struct bn_serve_page *page = &s->pages[name];
+    bool is_chat = strcmp(request->path, "/") == 0;
+    const struct bn_serve_page *page = &s->pages[is_chat ? BN_SERVE_CHAT : BN_SERVE_DASHBOARD];
     reply->status = 200;
     reply->type = "text/html; charset=utf-8";
     reply->policy = page->policy;
     reply->body.max = page->html.max;
     bn_buf_append(&reply->body, bn_buf_text(&page->html), page->html.len);
-}
-
-static void chat_page(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
-{
-    (void)request;
-    send_page(s, BN_SERVE_CHAT, reply);
-}
-
-static void dashboard_page(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
-{
-    (void)request;
-    send_page(s, BN_SERVE_DASHBOARD, reply);
 }
 
 static void benchmarks(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
@@ -221,13 +220,14 @@ static const struct route {
     void (*answer)(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply);
 } ROUTES[] = {
     {.path = "/health", .get = true, .is_public = true, .answer = health},
-    {.path = "/", .get = true, .is_public = true, .answer = chat_page},
-    {.path = "/dashboard", .get = true, .is_public = true, .answer = dashboard_page},
+    {.path = "/", .get = true, .is_public = true, .answer = send_page},
+    {.path = "/dashboard", .get = true, .is_public = true, .answer = send_page},
     {.path = "/v1/status", .get = true, .answer = status},
     {.path = "/v1/benchmarks", .get = true, .answer = benchmarks},
     {.path = REPORTS, .get = true, .is_prefix = true, .answer = report},
     {.path = "/metrics", .get = true, .answer = metrics},
-    {.path = "/v1/models", .get = true, .answer = models},
+    {.path = MODELS, .get = true, .answer = models},
+    {.path = MODELS "/", .get = true, .is_prefix = true, .answer = models},
     {.path = RECEIPTS, .suffix = REPLAY, .generates = true},
     {.path = RECEIPTS, .get = true, .is_prefix = true, .answer = receipt},
     {.path = "/tokenize", .answer = tokenize},

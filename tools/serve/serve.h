@@ -177,6 +177,10 @@ void bn_answer_choice_end(struct bn_choice *choice);
 void bn_answer_end(struct bn_job *job);
 void bn_answer_failed(struct bn_job *job, unsigned status, const char *message);
 void bn_answer_ping(struct bn_job *job);
+/* Why an answer ended: the name of bn_stop_reason, "context" also where the context alone set the limit. */
+const char *bn_answer_end_reason(const struct bn_choice *choice);
+/* Tokens a second; NaN when there are none. */
+double bn_answer_rate(size_t n_tokens, uint64_t ns);
 
 /* replay.c: makes a job that generates a receipt again; false: the reply says why not, or that it needs no generating. */
 bool bn_replay_job(struct bn_job **out, struct bn_server *server, const char *receipt, uint32_t tenant,
@@ -218,8 +222,8 @@ struct bn_ended {
     const char *reason; /* of finishing */
     uint32_t tenant, client;
     uint64_t n_prompt, n_cached, n_ids;
-    int64_t at_s; /* UTC */
-    double first_token_s, total_s, decode_s;
+    int64_t at_s;                        /* UTC */
+    double first_token_s, total_s, rate; /* rate: tokens a second after the first one; NaN: none */
 };
 struct bn_status_log {
     struct bn_ended ended[BN_SERVE_ENDED]; /* a ring */
@@ -235,6 +239,7 @@ struct bn_server {
     bn_session *session;
     const bn_tokenizer *tok;
     bn_template tmpl;
+    bool base; /* neither the model nor --template has one: tmpl is instruct, and the page continues texts */
     char model_id[200], fingerprint[80];
     uint64_t load_ns, created_s, opened_ns;
     struct bn_serve_page pages[BN_SERVE_PAGES];

@@ -23,7 +23,14 @@ void bn_status_pass(struct bn_server *s)
         struct bn_choice *c = lane->gen->user;
         uint32_t position = bn_sequence_position(lane->sequence);
         if (!c->placed) c->position = (uint32_t)c->gen.n_cached;
-        if (position > c->position) s->metrics.evaluated_tokens += position - c->position;
+        /* Those that were cached count when the sequence is placed, the others as they are evaluated. */
+        if (!c->placed) s->metrics.prompt_tokens += c->gen.n_cached;
+        if (!c->placed) s->metrics.cached_tokens += c->gen.n_cached;
+        if (position > c->position) {
+            size_t n_prompt = c->gen.n_prompt;
+            s->metrics.evaluated_tokens += position - c->position;
+            s->metrics.prompt_tokens += bn_min_size(position, n_prompt) - bn_min_size(c->position, n_prompt);
+        }
         c->placed = true;
         c->lane = (uint32_t)i;
         c->position = position;
@@ -70,29 +77,22 @@ void bn_status_end(struct bn_choice *c)
     *e = (struct bn_ended){
         .reason = job->dropped          ? "cancelled"
                   : job->replay != NULL ? "replay"
-                                        : bn_stop_reason_name(c->gen.reason),
+                  : job->embed != NULL  ? "embedded"
+                                        : bn_answer_end_reason(c),
         .tenant = job->tenant,
         .client = client_of(s, job),
         .n_prompt = c->gen.n_prompt,
         .n_cached = c->started ? c->gen.n_cached : 0,
         .n_ids = c->gen.n_ids,
         .at_s = bn_clock_utc(),
-        .first_token_s = c->first_token_s,
+        .first_token_s = c->n_seen > 0 ? c->first_token_s : (double)NAN,
         .total_s = (double)(bn_clock_ns() - job->since_ns) / 1e9,
-        .decode_s = (double)c->gen.decode_ns / 1e9,
+        .rate = bn_answer_rate(c->gen.n_ids - (c->gen.n_ids > 0), c->gen.decode_ns),
     };
     if (!job->dropped) snprintf(e->receipt, sizeof e->receipt, "%s", c->receipt);
 }
 
 /* ---- the document ---- */
-
-static void put_seconds(bn_json *object, const char *name, double value)
-{
-    if (value > 0)
-        bn_json_put_number(object, name, value);
-    else
-        bn_json_put_null(object, name);
-}
 
 /* Percentiles of the last ones. */
 static void put_latency(bn_json *parent, const char *name, const struct bn_histogram *h)
@@ -115,6 +115,7 @@ static void put_model(bn_json *d, const struct bn_server *s)
     bn_json *model = bn_json_put_object(d, "model");
     bn_json_put_string(model, "id", s->model_id);
     bn_json_put_string(model, "template", bn_template_name(s->tmpl));
+    bn_json_put_bool(model, "base", s->base);
     bn_json_put_text(model, "sha256", s->facts.model_sha256);
     bn_json_put_u64(model, "n_ctx", bn_session_n_ctx(s->session));
     bn_json_put_u64(model, "sequences", s->lanes.n);
@@ -177,10 +178,9 @@ static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tena
         bn_json_put_u64(o, "prompt_tokens", e->n_prompt);
         bn_json_put_u64(o, "cached_tokens", e->n_cached);
         bn_json_put_u64(o, "generated_tokens", e->n_ids);
-        put_seconds(o, "first_token_s", e->first_token_s);
-        put_seconds(o, "total_s", e->total_s);
-        put_seconds(o, "tokens_per_s",
-                    e->n_ids > 1 && e->decode_s > 0 ? (double)(e->n_ids - 1) / e->decode_s : 0);
+        bn_json_put_number(o, "first_token_s", e->first_token_s);
+        bn_json_put_number(o, "total_s", e->total_s);
+        bn_json_put_number(o, "tokens_per_s", e->rate);
         bn_json_put_string(o, "end", e->reason);
         bn_json_put_text(o, "receipt", e->tenant == tenant ? e->receipt : NULL);
     }

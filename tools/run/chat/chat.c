@@ -45,6 +45,9 @@ static void greet(const struct bn_chat *chat)
                    bn_template_name(chat->tmpl), bn_session_n_ctx(chat->engine.session));
     if (bn_template_resolve(BN_TEMPLATE_AUTO, chat->tok) == BN_TEMPLATE_RAW)
         bn_report_note(0, "this is a base model: it continues text and does not answer questions");
+    if (chat->tmpl == BN_TEMPLATE_RAW)
+        bn_report_note(0, "answers are made with -n %d --temp %g", (int)chat->asked.n_predict,
+                       (double)chat->asked.sampling.temperature);
     if (chat->args->model == NULL)
         bn_report_note(0, "bn-download bitnet-b1.58-2b-4t gets a model that answers");
     bn_report_note(0, "/help lists the commands, Ctrl-D ends");
@@ -130,7 +133,10 @@ static bn_status prepare(struct bn_chat *chat, bn_error *err)
     BN_TRY(bn_run_cache_check(chat->args, err));
     if (o->receipts != NULL) BN_TRY(bn_run_make_folder(o->receipts, err));
     chat->asked.sampling = bn_run_sampling(chat->args);
-    chat->asked.n_predict = o->n_predict != 0 ? o->n_predict : UINT32_MAX;
+    /* A base model rarely ends by itself, and repeats itself when greedy. The page of bn-serve has the same numbers. */
+    bool base = chat->tmpl == BN_TEMPLATE_RAW;
+    chat->asked.n_predict = o->n_predict != 0 ? o->n_predict : base ? 128 : UINT32_MAX;
+    if (base && !bn_args_given(chat->args, &o->sampling.temperature)) chat->asked.sampling.temperature = 0.7f;
     bn_run_note_sampling(chat->tmpl, &chat->asked.sampling);
     return bn_turns_set_system(&chat->turns, o->system != NULL ? o->system : "", err);
 }

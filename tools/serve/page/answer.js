@@ -22,37 +22,35 @@ async function* eventsOf(response) {
 }
 
 // Asks, and calls progress() after each piece of text. Returns when the answer has ended; throws as request() does.
-// answer gets content, tokens, promptTokens, cachedTokens, first (seconds to the first token), rate (tokens a second after
-// that), receipt, chain, seed, finish.
+// answer gets content, tokens, promptTokens, cachedTokens, first (seconds to the first token, as they pass here), rate (tokens
+// a second after that, as the server measured them), receipt, chain, seed, finish (why it ended).
 async function stream(path, body, answer, signal, progress) {
   const start = performance.now();
   const response = await request(path, {body: Object.assign({stream: true, stream_options: {include_usage: true}}, body), signal});
-  let firstAt = 0, lastAt = 0, pieces = 0;
-  const measure = tokens => {
-    answer.tokens = tokens;
-    if (firstAt > 0) answer.first = (firstAt - start) / 1000;
-    answer.rate = tokens > 1 && lastAt > firstAt ? (tokens - 1) / (lastAt - firstAt) * 1000 : undefined;
-  };
+  answer.tokens = 0;
   for await (const event of eventsOf(response)) {
     if (event.error) throw new Failure(sentence(event.error.message), "", event.error.code);
     const choice = event.choices[0];
     const text = choice ? choice.text || choice.delta && choice.delta.content || "" : "";
     if (text !== "") {
-      lastAt = performance.now();
-      if (firstAt === 0) firstAt = lastAt;
+      if (answer.first === undefined) answer.first = (performance.now() - start) / 1000;
       answer.content += text;
-      measure(++pieces);
+      answer.tokens++;
       progress();
     }
-    if (choice && choice.bn) Object.assign(answer, {receipt: choice.bn.receipt, chain: choice.bn.chain, seed: choice.bn.seed, finish: choice.finish_reason});
+    if (choice && choice.bn) Object.assign(answer, {receipt: choice.bn.receipt, chain: choice.bn.chain, seed: choice.bn.seed, finish: choice.bn.end});
+    if (event.timings) answer.rate = event.timings.predicted_per_second ?? undefined;
     if (event.usage) {
       answer.promptTokens = event.usage.prompt_tokens;
       answer.cachedTokens = event.usage.prompt_tokens_details.cached_tokens;
-      measure(event.usage.completion_tokens);
+      answer.tokens = event.usage.completion_tokens;
     }
   }
   if (!answer.finish) throw new Failure("The connection ended before the answer did.", UNREACHABLE[1]);
 }
+
+// Ends other than that of the text.
+const ENDED = {length: "ended at the token limit", context: "context full", cancelled: "ended at the time limit"};
 
 // "24 tokens, 41.2 tok/s, first after 0.31 s"
 function figuresOf(answer) {
@@ -61,7 +59,7 @@ function figuresOf(answer) {
   if (answer.rate) parts.push(digits(answer.rate) + " tok/s");
   if (answer.first !== undefined) parts.push("first token after " + seconds(answer.first));
   if (answer.stopped) parts.push("stopped");
-  else if (answer.finish === "length") parts.push("ended at the token limit");
+  else if (ENDED[answer.finish]) parts.push(ENDED[answer.finish]);
   return parts.join(" \u00b7 ");
 }
 

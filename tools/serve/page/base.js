@@ -109,7 +109,7 @@ class Failure extends Error {
 const UNREACHABLE = ["The server cannot be reached.", "Check that bn-serve is still running, then try again."];
 
 function hintOf(status, code, retryAfter) {
-  if (code === "context_length_exceeded") return "Start a new conversation, or edit an earlier message to shorten this one.";
+  if (code === "context_length_exceeded") return "Edit the last message to shorten it.";
   if (status === 429) return retryAfter ? " There may be room in " + retryAfter + " s." : "";
   if (status === 503) return "Try again when the server has started.";
   if (status === 404) return "The server keeps the receipts of its last answers only.";

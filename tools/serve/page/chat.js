@@ -116,11 +116,20 @@ function showConversation() {
   log.replaceChildren(...conversation.messages.map(messageElement));
   log.setAttribute("aria-busy", String(running !== null && running.conversation === conversation));
   find("#empty").hidden = conversation.messages.length > 0;
+  showDropped();
   document.title = (conversation.title || "Chat") + " - bn-serve";
   showAbout();
   showList();
   showRunning();
   toEnd();
+}
+
+// The place from which on the model reads the conversation.
+function showDropped() {
+  const old = find("#dropped"), first = conversation.messages[conversation.from || 0];
+  if (old) old.remove();
+  if (conversation.from && shown.has(first))
+    shown.get(first).article.before(el("p", {id: "dropped", class: "soft"}, "The context is full: the model no longer reads the messages above."));
 }
 
 function showAbout() {
@@ -179,8 +188,9 @@ function showAnswer(answer) {
 function actionsOf(answer, parts) {
   const copy = button("Copy", () => copyText(splitThoughts(answer.content).answer, copy), {class: "link"}), actions = [];
   if (answer.content !== "") actions.push(copy);
-  actions.push(button(answer.error ? "Try again" : "Regenerate", () => regenerate(answer), {class: "link"}));
-  if (answer.plain && answer.content !== "") actions.push(button("Continue", () => continueText(answer), {class: "link"}));
+  if (!answer.error || answer.error.code !== "context_length_exceeded")
+    actions.push(button(answer.error ? "Try again" : "Regenerate", () => regenerate(answer), {class: "link"}));
+  if (answer.plain && answer.content !== "" && answer.finish !== "context") actions.push(button("Continue", () => continueText(answer), {class: "link"}));
   if (answer.receipt && !answer.error) {
     const toggle = button("Verify", () => {
       parts.panel.hidden = !parts.panel.hidden;
@@ -194,26 +204,60 @@ function actionsOf(answer, parts) {
 
 // ---- answers ----
 
+// The messages that are sent: from a turn on that the context has room for.
+const sentOf = (c, upTo) => c.messages.slice(c.from || 0, upTo).filter(m => m.role === "user" || (m.content !== "" && !m.error));
+
+// Leaves out one more turn; false: only the newest is left.
+function dropTurn(c, upTo) {
+  const next = c.messages.findIndex((m, i) => i > (c.from || 0) && i < upTo && m.role === "user");
+  if (next > 0) c.from = next;
+  return next > 0;
+}
+
+// As bn run chat: room for an answer is a fourth of the context, and when turns are dropped for it, another fourth is freed. The
+// number of tokens is estimated by what the last answer had; a request that is too long nevertheless drops another turn.
+function makeRoom(c, upTo) {
+  const most = model.context - Math.min(Number(settings.max_tokens) || Infinity, model.context / 4);
+  const tokens = () => (c.tokensPerChar || 0) * charsOf(c, upTo);
+  if (tokens() > most) while (tokens() > most - model.context / 4 && dropTurn(c, upTo));
+}
+
+const charsOf = (c, upTo) => sentOf(c, upTo).reduce((sum, m) => sum + m.content.length, c.system.length);
+
+async function ask(c, answer, signal, progress) {
+  const at = c.messages.indexOf(answer);
+  if (!model.chat) return stream("/v1/completions", bodyOf(c, at), answer, signal, progress);
+  makeRoom(c, at);
+  for (let again = true; again;) {
+    if (conversation === c) showDropped();
+    again = await stream("/v1/chat/completions", bodyOf(c, at), answer, signal, progress).catch(e => {
+      if (e.code !== "context_length_exceeded" || !dropTurn(c, at)) throw e;
+      return true;
+    });
+  }
+  c.tokensPerChar = (answer.promptTokens + answer.tokens) / charsOf(c, at + 1);
+}
+
 function bodyOf(c, upTo) {
-  const body = {model: model.name};
+  const body = {model: model.name}, again = c.messages[upTo] && c.messages[upTo].again;
   for (const name of NUMBERS) {
     const value = settings[name].trim();
     if (value === "" || !Number.isFinite(Number(value))) continue;
-    body[name] = name === "seed" ? value : Number(value);
+    body[name] = name === "seed" ? again || value : Number(value);
   }
   if (!model.chat) {
     body.prompt = c.messages[upTo - 1].content;
     if (body.max_tokens === undefined) body.max_tokens = CONTINUATION_TOKENS;
     return body;
   }
-  body.messages = c.messages.slice(0, upTo).filter(m => m.role === "user" || (m.content !== "" && !m.error)).map(m => ({role: m.role, content: m.content}));
+  body.messages = sentOf(c, upTo).map(m => ({role: m.role, content: m.content}));
   if (c.system.trim() !== "") body.messages.unshift({role: "system", content: c.system});
   return body;
 }
 
-// Answers the last message of the conversation on the page.
-async function answerLast() {
-  const c = conversation, answer = {role: "assistant", content: "", plain: !model.chat};
+// Answers the last message of the conversation on the page; again: the seed, where that of the settings gave an answer already.
+async function answerLast(again) {
+  const c = conversation, answer = {role: "assistant", content: "", plain: !model.chat, asked: settings.seed.trim(), again};
   const controller = new AbortController();
   c.messages.push(answer);
   running = {conversation: c, answer, controller};
@@ -255,10 +299,10 @@ async function receive(c, answer, signal) {
   try {
     if (!model.known) await readModel();
     answer.plain = !model.chat;
-    await stream(model.chat ? "/v1/chat/completions" : "/v1/completions", bodyOf(c, c.messages.indexOf(answer)), answer, signal, progress);
+    await ask(c, answer, signal, progress);
   } catch (e) {
     if (e.name === "AbortError") answer.stopped = true;
-    else answer.error = {message: e.message, hint: e.hint || ""};
+    else answer.error = {message: e.message, hint: e.hint || "", code: e.code};
   }
 }
 
@@ -293,12 +337,19 @@ function focusPrompt() {
 function cutAt(message) {
   const at = conversation.messages.indexOf(message);
   for (const m of conversation.messages.splice(at)) shown.get(m).article.remove();
+  if (at <= conversation.from) conversation.from = 0;
+  showDropped();
 }
 
+// As /regen of bn-run chat: after an answer with the seed of the settings comes the next seed.
 function regenerate(answer) {
   if (running) return;
+  const repeats = answer.seed !== undefined && settings.seed.trim() !== "" && answer.asked === settings.seed.trim();
+  const again = repeats ? String(answer.seed + 1) : undefined;
+  if (/^0*(\.0*)?$/.test(settings.temperature.trim() || "1")) notify("With temperature 0 the same question gets the same answer.");
+  else if (repeats) notify("Answering again with the next seed, " + again + ".");
   cutAt(answer);
-  answerLast();
+  answerLast(again);
   focusPrompt();
 }
 
@@ -356,13 +407,13 @@ function takeSettings() {
 
 async function readModel() {
   const found = (await requestJson("/v1/models")).data[0];
-  model = {name: found.id, chat: found.template !== "raw", template: found.template, context: found.max_model_len, known: true};
+  model = {name: found.id, chat: !found.base, template: found.template, context: found.max_model_len, known: true};
   find("#model").textContent = found.id;
   showAbout();
   find("#empty-title").textContent = model.chat ? "Ask " + found.id : "Continue a text";
-  find("#empty-text").textContent = model.chat ? "Conversations stay in this browser." :
-    "This is a base model: it has no chat template, so it does not answer questions. It continues the text that you write. " +
-    "To chat with it all the same, start bn-serve with --template instruct.";
+  find("#empty-text").replaceChildren(...(model.chat ? ["Conversations stay in this browser."] :
+    ["This is a base model: it has no chat template, so it does not answer questions. It continues the text that you write. " +
+      "To chat with it all the same, start bn-serve with ", el("code", {}, "--template instruct"), "."]));
   find("#prompt-label").textContent = model.chat ? "Message" : "Text to continue";
   find("#prompt").placeholder = model.chat ? "Message" : "Write the beginning of a text";
 }

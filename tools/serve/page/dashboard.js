@@ -15,7 +15,10 @@ function rateAt(i, name, back) {
   return time > 0 ? (polls[i].status.counters[name] - polls[j].status.counters[name]) / time : NaN;
 }
 
-const promptRate = (i, back) => Math.max(0, rateAt(i, "evaluated_tokens", back) - rateAt(i, "generated_tokens", back));
+// Rates are the same in a tile, in the legend of a plot, and at the end of its line.
+const generatedRate = i => rateAt(i, "generated_tokens", SMOOTH);
+const promptRate = i => rateAt(i, "prompt_tokens", SMOOTH) - rateAt(i, "cached_tokens", SMOOTH);
+const rate = value => value < 10 ? String(Math.round(value * 10) / 10) : digits(value);
 const valuesOf = read => polls.map((poll, i) => read(poll.status, i));
 
 // ---- tiles ----
@@ -29,8 +32,8 @@ const tail = latency => latency.n ? "p95 " + seconds(latency.p95) + ", p99 " + s
 function showTiles(s) {
   const i = polls.length - 1, c = s.counters, l = s.latency_s, cached = c.prompt_tokens > 0 ? c.cached_tokens / c.prompt_tokens * 100 : NaN;
   find("#tiles").replaceChildren(
-    tile("Generation", (i > 0 ? digits(Math.round(rateAt(i, "generated_tokens", SMOOTH) * 10) / 10) : "\u2013") + " tok/s", count(c.generated_tokens, "token") + " since the start"),
-    tile("Prompts", (i > 0 ? digits(Math.round(promptRate(i, SMOOTH) * 10) / 10) : "\u2013") + " tok/s", count(c.prompt_tokens, "token") + " since the start"),
+    tile("Generation", rate(generatedRate(i)) + " tok/s", count(c.generated_tokens, "token") + " since the start"),
+    tile("Prompts", rate(promptRate(i)) + " tok/s", count(c.prompt_tokens, "token") + " since the start"),
     tile("Running", s.queue.running + " of " + s.model.sequences, s.queue.waiting + " waiting, at most " + s.model.max_queue),
     tile("Time to first token", l.first_token.n ? seconds(l.first_token.p50) : "\u2013", tail(l.first_token)),
     tile("Between tokens", l.next_token.n ? seconds(l.next_token.p50) : "\u2013", tail(l.next_token)),
@@ -42,17 +45,17 @@ function showTiles(s) {
 // ---- plots ----
 
 const LINES = [
-  {title: "Tokens per second", whole: true, format: value => digits(Math.round(value * 10) / 10), series: () => [
-    {name: "generated", mark: "a", values: valuesOf((s, i) => i ? rateAt(i, "generated_tokens", 2) : NaN)},
-    {name: "of prompts", mark: "b", values: valuesOf((s, i) => i ? promptRate(i, 2) : NaN)}]},
+  {title: "Tokens per second", whole: true, format: rate, series: () => [
+    {name: "generated", mark: "a", values: valuesOf((s, i) => generatedRate(i))},
+    {name: "of prompts", mark: "b", values: valuesOf((s, i) => promptRate(i))}]},
   {title: "Requests", whole: true, format: digits, series: () => [
     {name: "running", mark: "a", values: valuesOf(s => s.queue.running)},
     {name: "waiting", mark: "b", values: valuesOf(s => s.queue.waiting)}]},
   {title: "Time between tokens", format: seconds, series: () => [
     {name: "p50", mark: "a", values: valuesOf(s => s.latency_s.next_token.n ? s.latency_s.next_token.p50 : NaN)},
     {name: "p99", mark: "b", values: valuesOf(s => s.latency_s.next_token.n ? s.latency_s.next_token.p99 : NaN)}]},
-  {title: "Tokens per pass", whole: true, format: value => digits(Math.round(value * 10) / 10), series: () => [
-    {name: "evaluated together", mark: "a", values: valuesOf((s, i) => i && rateAt(i, "passes", 2) > 0 ? rateAt(i, "evaluated_tokens", 2) / rateAt(i, "passes", 2) : NaN)}]},
+  {title: "Tokens per pass", whole: true, format: rate, series: () => [
+    {name: "evaluated together", mark: "a", values: valuesOf((s, i) => rateAt(i, "passes", SMOOTH) > 0 ? rateAt(i, "evaluated_tokens", SMOOTH) / rateAt(i, "passes", SMOOTH) : NaN)}]},
 ];
 
 // One row for each ten seconds.
@@ -88,7 +91,7 @@ function showSequences(s) {
   find("#free").textContent = rows.length === 0 ? "All " + count(s.model.sequences, "sequence") + " are free." : free > 0 ? count(free, "sequence") + (free === 1 ? " is free." : " are free.") : "";
 }
 
-const ENDS = {length: "token limit", end: "end of answer", stop: "stop text", string: "stop text", id: "stop token", context: "context full", cancelled: "cancelled", caller: "cancelled", replay: "replay"};
+const ENDS = {length: "token limit", end: "end of answer", stop: "stop text", stop_id: "stop token", context: "context full", grammar: "form complete", stuck: "no token fits", embedded: "embedded"};
 
 function showRequests(s) {
   find("#requests tbody").replaceChildren(...s.requests.map(r => el("tr", {}, el("th", {scope: "row"}, new Date(r.ended * 1000).toLocaleTimeString("en-GB")),
@@ -116,7 +119,7 @@ function take(status) {
 
 function show() {
   const s = latest();
-  find("#about").textContent = s.model.id + " \u00b7 " + (s.model.template === "raw" ? "base model" : "template " + s.model.template) + " \u00b7 " + count(s.model.threads, "thread") + " \u00b7 context of " + count(s.model.n_ctx, "token");
+  find("#about").textContent = s.model.id + " \u00b7 " + (s.model.base ? "base model" : "template " + s.model.template) + " \u00b7 " + count(s.model.threads, "thread") + " \u00b7 context of " + count(s.model.n_ctx, "token");
   find("#foot").textContent = "bn-serve " + s.version + ", up " + seconds(s.uptime_s) + ". Percentiles are of the last 512 events; rates are of the last seconds. Clients are numbers.";
   showTiles(s);
   showPlots();
