@@ -103,7 +103,7 @@ static const struct bn_option GENERATE[] = {
     THINK(true),
     BN_OPTION("grammar", "generate only text of this GBNF grammar", .rare = true, .arg = "FILE",
               .group = "Form", BN_TO_TEXT(struct bn_run_options, grammar)),
-    BN_OPTION("json-schema", "generate only JSON that this schema allows", .rare = true, .arg = "FILE",
+    BN_OPTION("json-schema", "generate only JSON of this schema: a file, or {...}", .rare = true, .arg = "SCHEMA",
               .group = "Form", BN_TO_TEXT(struct bn_run_options, json_schema)),
     BN_OPTION("stop", "stop before this text", .rare = true, .arg = "TEXT", .group = "Stopping",
               .repeatable = true, BN_TO_TEXTS(struct bn_run_options, stops)),

@@ -250,6 +250,10 @@ bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generatio
     bn_status status = bn_scheduler_add(sched, &session->own, gen, err);
     while (status == BN_OK && bn_scheduler_take(sched) == NULL)
         status = bn_scheduler_step(sched, err);
+    if (status == BN_OK && gen->stuck == BN_ERR_NOMEM) {
+        bn_generation_release(gen);
+        status = bn_nomem(err);
+    }
     if (status != BN_OK && gen->n_ids == 0) bn_sequence_rewind(&session->own, before);
     bn_scheduler_close(sched);
     return status;
