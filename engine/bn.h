@@ -653,9 +653,9 @@ typedef struct bn_generation {
     bn_status stuck;       /* of BN_STOP_STUCK: BN_OK: no token; BN_ERR_LIMIT, BN_ERR_NOMEM: the grammar */
     uint64_t grammar_cost; /* work on the grammar, in tokens of about the same time */
     uint64_t prefill_ns;   /* evaluating the prompt */
-    uint64_t decode_ns;  /* from then to the last token */
-    uint64_t total_ns;   /* of the whole call */
-    char chain[65];      /* sha256 over all steps in hexadecimal; empty unless want_chain */
+    uint64_t decode_ns;    /* from then to the last token */
+    uint64_t total_ns;     /* of the whole call */
+    char chain[65];        /* sha256 over all steps in hexadecimal; empty unless want_chain */
 
     /* What the session did meanwhile, for this generation and for others in the same passes. */
     uint32_t n_before;   /* tokens that the timeline had before the prompt */

@@ -15,7 +15,7 @@ struct bn_constraint {
     bn_session *session;
     struct bn_matcher *matcher;
     size_t n_vocab;
-    float *masked; /* n_vocab: logits, or the order of those that are known */
+    float *masked;  /* n_vocab: logits, or the order of those that are known */
     uint64_t until; /* steps of the matcher that it may make before it waits */
     bool waits;
 };

@@ -16,8 +16,8 @@ struct bn_constraint;
 BN_MUST_CHECK bn_status bn_constraint_open(struct bn_constraint **out, const bn_generation *gen,
                                            bn_session *session, const bn_tokenizer *tok, bn_error *err);
 void bn_constraint_close(struct bn_constraint *c);
-#define BN_CHOICE_NONE (-1)   /* no token may come next, or it has failed */
-#define BN_CHOICE_WAITS (-2)  /* the steps that it may make are over: it goes on when it is asked again */
+#define BN_CHOICE_NONE (-1)  /* no token may come next, or it has failed */
+#define BN_CHOICE_WAITS (-2) /* the steps that it may make are over: it goes on when it is asked again */
 
 /* The token that comes next, which the text then has, or one of the above. logits: of all tokens, or the n_best best ones
  * and others, the rest -INFINITY; hidden: what they were computed from. Both are the same when it is asked again. */

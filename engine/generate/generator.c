@@ -27,9 +27,9 @@ struct bn_generator {
     struct bn_constraint *constraint; /* NULL: the request has no grammar */
     float *kept;                      /* with it: logits and hidden state of a choice that waits */
     bool waits, owes;
-    size_t n_best;                    /* logits that the sampler and the chain use */
-    int32_t *history;                 /* prompt and generated tokens */
-    float *weights;                   /* n_vocab: for log-probabilities */
+    size_t n_best;    /* logits that the sampler and the chain use */
+    int32_t *history; /* prompt and generated tokens */
+    float *weights;   /* n_vocab: for log-probabilities */
     size_t n_history, n_evaluated;
     uint32_t base; /* where the prompt begins in the timeline */
     bool ended;

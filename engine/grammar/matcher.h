@@ -17,8 +17,7 @@
 
 #include "grammar/grammar.h"
 
-#define BN_MATCHER_MAX_PLACES \
-    32768u /* that are visited to make one state */
+#define BN_MATCHER_MAX_PLACES 32768u /* that are visited to make one state */
 
 struct bn_matcher;
 

@@ -218,10 +218,11 @@ static bn_status add_type(struct bn_schema *s, const bn_json *value, unsigned *t
     unsigned one = bn_json_string(value, &name) ? type_by_name(name) : 0;
     *types |= one;
     if (one != 0) return BN_OK;
-    return bn_fail(s->err, BN_ERR_FORMAT,
-                   "the type of %s is '%s'; it must be null, boolean, integer, number, string, array or object",
-                   bn_escape(place, sizeof place, s->place, s->n_place),
-                   bn_escape(shown, sizeof shown, name, strlen(name)));
+    return bn_fail(
+        s->err, BN_ERR_FORMAT,
+        "the type of %s is '%s'; it must be null, boolean, integer, number, string, array or object",
+        bn_escape(place, sizeof place, s->place, s->n_place),
+        bn_escape(shown, sizeof shown, name, strlen(name)));
 }
 
 bn_status bn_schema_types(struct bn_schema *s, const bn_json *schema, unsigned *types)

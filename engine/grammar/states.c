@@ -112,7 +112,8 @@ bool bn_states_make_room(struct bn_matcher *m, void *list, size_t *room, size_t 
 }
 
 /* The slot of a pair, or the one where it belongs. */
-static struct bn_pair *find_pair(struct bn_pair *slots, size_t n_slots, uint32_t round, uint32_t a, uint32_t b)
+static struct bn_pair *find_pair(struct bn_pair *slots, size_t n_slots, uint32_t round, uint32_t a,
+                                 uint32_t b)
 {
     size_t at = (size_t)mix(a, b) & (n_slots - 1);
     while (slots[at].round == round && (slots[at].a != a || slots[at].b != b))
@@ -238,7 +239,8 @@ static void expand(struct bn_matcher *m, struct bn_place at)
     if (node->kind == BN_NODE_SPLIT) bn_states_visit(m, node->what, at.frame);
     if (node->kind == BN_NODE_CALL) {
         bool is_last = g->nodes[node->next].kind == BN_NODE_RETURN;
-        bn_states_visit(m, g->rules[node->what].entry, is_last ? at.frame : push_frame(m, node->next, 0, at.frame));
+        bn_states_visit(m, g->rules[node->what].entry,
+                        is_last ? at.frame : push_frame(m, node->next, 0, at.frame));
     }
     if (node->kind == BN_NODE_RETURN && at.frame == BN_NO_FRAME) m->accepts = true;
     if (node->kind == BN_NODE_RETURN && at.frame != BN_NO_FRAME) bn_states_visit(m, top.place, top.parent);
@@ -276,8 +278,9 @@ uint32_t bn_states_end(struct bn_matcher *m)
     if (m->status != BN_OK || (m->n_found == 0 && !m->accepts)) return BN_DEAD;
     size_t n_rows = (m->n_states + 1) * m->g->n_classes;
     if (!bn_states_make_room(m, &m->places, &m->places_room, m->n_places + m->n_found, sizeof *m->places,
-                   HARD_PLACES) ||
-        !bn_states_make_room(m, &m->states, &m->states_room, m->n_states + 1, sizeof *m->states, HARD_STATES) ||
+                             HARD_PLACES) ||
+        !bn_states_make_room(m, &m->states, &m->states_room, m->n_states + 1, sizeof *m->states,
+                             HARD_STATES) ||
         !bn_states_make_room(m, &m->rows, &m->rows_room, n_rows, sizeof *m->rows, SIZE_MAX))
         return BN_DEAD;
     if (m->n_found > 0) {
@@ -285,8 +288,8 @@ uint32_t bn_states_end(struct bn_matcher *m)
         memcpy(m->places + m->n_places, m->found, m->n_found * sizeof *m->found);
     }
     uint32_t mine = (uint32_t)m->n_states;
-    m->states[mine] = (struct bn_state){
-        .first = (uint32_t)m->n_places, .n = (uint32_t)m->n_found, .accepts = m->accepts};
+    m->states[mine] =
+        (struct bn_state){.first = (uint32_t)m->n_places, .n = (uint32_t)m->n_found, .accepts = m->accepts};
     uint32_t state = intern(m, &m->state_table, mine, hash_state, same_state);
     if (m->status != BN_OK) return BN_DEAD;
     if (state == mine) {
@@ -354,8 +357,7 @@ void bn_states_forget(struct bn_matcher *m)
         m->places[k].frame = number[m->places[k].frame];
     qsort(m->places, now.n, sizeof *m->places, by_place);
     bn_free(number);
-    m->states[0] = (struct bn_state){
-        .n = now.n, .some = now.some, .many = now.many, .accepts = now.accepts};
+    m->states[0] = (struct bn_state){.n = now.n, .some = now.some, .many = now.many, .accepts = now.accepts};
     m->n_places = now.n;
     m->n_states = 1;
     m->n_masks = 0;

@@ -80,7 +80,7 @@ struct bn_matcher {
 
     /* While a mask is made. */
     struct bn_walk path[BN_TRIE_MAX_DEPTH + 1];
-    size_t n_path; /* 0: none is */
+    size_t n_path;        /* 0: none is */
     struct bn_pairs seen; /* nodes of the tree and states, where there are several */
 
     uint64_t most_merged; /* steps after which places are followed alone */

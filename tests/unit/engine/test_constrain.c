@@ -314,7 +314,8 @@ static bn_grammar *open_dear(void)
     struct bn_buf text = {.max = 1u << 16};
     bn_buf_puts(&text, "root ::= x* \"~\"\nx ::= ");
     for (unsigned i = 2; i < 62; i++)
-        bn_buf_printf(&text, "%s[^%c%c~]{%u}", i > 2 ? " | " : "", 'a' + (int)(i % 26), 'a' + (int)(i * 7 % 26), i);
+        bn_buf_printf(&text, "%s[^%c%c~]{%u}", i > 2 ? " | " : "", 'a' + (int)(i % 26),
+                      'a' + (int)(i * 7 % 26), i);
     bn_grammar *g = open_grammar(text.data);
     bn_buf_release(&text);
     return g;
@@ -383,7 +384,9 @@ static void a_dear_grammar_delays_itself_alone(void **state)
                                   .n_prompt = prompt.n,
                                   .n_predict = i == PLAIN ? 20 : 100,
                                   .sampling = sampler_of(1 + i),
-                                  .grammar = i == PLAIN ? NULL : i == CHEAP ? cheap : dear,
+                                  .grammar = i == PLAIN   ? NULL
+                                             : i == CHEAP ? cheap
+                                                          : dear,
                                   .want_chain = true};
         assert_int_equal(bn_sequence_open(&sequences[i], session, 0, NULL), BN_OK);
         assert_int_equal(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL), BN_OK);
@@ -422,10 +425,14 @@ static void a_dear_grammar_delays_itself_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_masking_before_the_sampler), cmocka_unit_test(a_wrong_mask_is_seen),
-        cmocka_unit_test(reasons_are_told_apart),           cmocka_unit_test(nothing_allowed_is_a_reason),
-        cmocka_unit_test(bad_requests_are_refused),         cmocka_unit_test(the_chain_names_the_grammar),
-        cmocka_unit_test(neighbours_change_nothing),        cmocka_unit_test(a_dear_grammar_delays_itself_alone),
+        cmocka_unit_test(it_is_masking_before_the_sampler),
+        cmocka_unit_test(a_wrong_mask_is_seen),
+        cmocka_unit_test(reasons_are_told_apart),
+        cmocka_unit_test(nothing_allowed_is_a_reason),
+        cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(the_chain_names_the_grammar),
+        cmocka_unit_test(neighbours_change_nothing),
+        cmocka_unit_test(a_dear_grammar_delays_itself_alone),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -374,7 +374,8 @@ static bn_grammar *open_ambiguous(unsigned n)
     struct bn_buf text = {.max = 1u << 16};
     bn_buf_puts(&text, "root ::= x* \"~\"\nx ::= ");
     for (unsigned i = 2; i < n + 2; i++)
-        bn_buf_printf(&text, "%s[^%c%c~]{%u}", i > 2 ? " | " : "", 'a' + (int)(i % 26), 'a' + (int)(i * 7 % 26), i);
+        bn_buf_printf(&text, "%s[^%c%c~]{%u}", i > 2 ? " | " : "", 'a' + (int)(i % 26),
+                      'a' + (int)(i * 7 % 26), i);
     bn_grammar *g = open_grammar(text.data);
     bn_buf_release(&text);
     return g;
@@ -396,7 +397,8 @@ static size_t follow_masks(const bn_grammar *g, uint64_t seed, size_t n_steps, s
             bool bit = (mask[id / 64] >> (id % 64) & 1) != 0;
             if (id % 16 == seed % 16 && bn_matcher_allows(other, (int32_t)id) != bit)
                 *n_wrong += bn_matcher_status(other) == BN_OK;
-            if (bit && (int32_t)id != end && next_random(&seed, (uint32_t)++n) == 0) taken[step] = (int32_t)id;
+            if (bit && (int32_t)id != end && next_random(&seed, (uint32_t)++n) == 0)
+                taken[step] = (int32_t)id;
         }
         bn_matcher_close(other);
         assert_true(n > 0);
@@ -542,7 +544,8 @@ static void memory_may_be_short(void **state)
         bn_mem_fail_after(++n);
         bn_status status = bn_grammar_open_json_schema(&g, SCHEMA, strlen(SCHEMA), NULL);
         if (status == BN_OK) status = bn_matcher_open(&m, g, tok, bn_tokenizer_n_vocab(tok), NULL, 0, NULL);
-        if (status == BN_OK) whole = bn_matcher_mask(m, UINT64_MAX) != NULL && bn_matcher_take_bytes(m, "{\"a\":", 5);
+        if (status == BN_OK)
+            whole = bn_matcher_mask(m, UINT64_MAX) != NULL && bn_matcher_take_bytes(m, "{\"a\":", 5);
         bn_mem_fail_after(0);
         assert_true(status == BN_OK || status == BN_ERR_NOMEM);
         assert_true(status != BN_OK || whole || bn_matcher_status(m) == BN_ERR_NOMEM);
