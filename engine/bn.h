@@ -650,10 +650,12 @@ typedef struct bn_generation {
         *log_sums; /* n_ids: a token with this logit had the log-probability logit - log_sum; NULL likewise */
     size_t n_ids;
     bn_stop_reason reason;
-    uint64_t prefill_ns; /* evaluating the prompt */
-    uint64_t decode_ns;  /* from then to the last token */
-    uint64_t total_ns;   /* of the whole call */
-    char chain[65];      /* sha256 over all steps in hexadecimal; empty unless want_chain */
+    bn_status stuck;       /* of BN_STOP_STUCK: BN_OK: no token; BN_ERR_LIMIT, BN_ERR_NOMEM: the grammar */
+    uint64_t grammar_cost; /* work on the grammar, in tokens of about the same time */
+    uint64_t prefill_ns;   /* evaluating the prompt */
+    uint64_t decode_ns;    /* from then to the last token */
+    uint64_t total_ns;     /* of the whole call */
+    char chain[65];        /* sha256 over all steps in hexadecimal; empty unless want_chain */
 
     /* What the session did meanwhile, for this generation and for others in the same passes. */
     uint32_t n_before;   /* tokens that the timeline had before the prompt */
@@ -698,7 +700,7 @@ size_t bn_scheduler_n_running(const bn_scheduler *scheduler);
  * generation has evaluated its prompt are not limited. */
 void bn_scheduler_set_slowdown(bn_scheduler *scheduler, double slowdown);
 /* One pass: a token for each generation that has evaluated its prompt, and pieces of the other prompts and of the text
- * that is embedded. An error is one of the model or a cancelled session: then all generations have failed. */
+ * that is embedded. A generation whose grammar takes much work sits out passes, also all of them. An error is one of the model or a cancelled session: then all generations have failed. */
 BN_MUST_CHECK bn_status bn_scheduler_step(bn_scheduler *scheduler, bn_error *err);
 /* An embedding that a scheduler evaluates next to generations, in their passes. */
 typedef struct bn_embedding bn_embedding;

@@ -36,7 +36,7 @@ class Generation(c.Structure):
                 ("grammar", c.c_void_p), ("ignore_end", c.c_bool), ("want_chain", c.c_bool), ("want_logprobs", c.c_bool),
                 ("n_top", c.c_uint32), ("on_token", TokenFunction), ("user", c.c_void_p), ("draft", Draft),
                 ("ids", c.POINTER(c.c_int32)), ("token_ns", c.c_void_p), ("steps", c.c_void_p), ("top", c.c_void_p), ("logprobs", c.c_void_p),
-                ("log_sums", c.c_void_p), ("n_ids", c.c_size_t), ("reason", c.c_int), ("prefill_ns", c.c_uint64),
+                ("log_sums", c.c_void_p), ("n_ids", c.c_size_t), ("reason", c.c_int), ("stuck", c.c_int), ("grammar_cost", c.c_uint64), ("prefill_ns", c.c_uint64),
                 ("decode_ns", c.c_uint64), ("total_ns", c.c_uint64), ("chain", c.c_char * 65),
                 ("n_before", c.c_uint32), ("n_together", c.c_uint32), ("work", c.c_uint64 * 8),
                 ("screen", c.c_uint64 * 5), ("drafts", c.c_uint64 * 3), ("ranks", c.c_uint64 * 4),

@@ -15,7 +15,9 @@ struct bn_constraint {
     bn_session *session;
     struct bn_matcher *matcher;
     size_t n_vocab;
-    float *masked; /* n_vocab: logits, or the order of those that are known */
+    float *masked;  /* n_vocab: logits, or the order of those that are known */
+    uint64_t until; /* steps of the matcher that it may make before it waits */
+    bool waits;
 };
 
 /* Tokens that end the generation: those of the vocabulary, and control tokens that the request stops at. */
@@ -71,19 +73,37 @@ static bool is_allowed(const uint64_t *mask, size_t id)
     return (mask[id >> 6] >> (id & 63) & 1) != 0;
 }
 
-/* The best token that is allowed, if it is among the first few that are known; -1: it is not. */
+bool bn_constraint_grant(struct bn_constraint *c, size_t n)
+{
+    uint64_t now = bn_matcher_n_steps(c->matcher), part = bn_matcher_unit(c->matcher) / n;
+    c->until = now < c->until ? now + part : c->until + part; /* what is not used is not saved */
+    return now < c->until;
+}
+
+uint64_t bn_constraint_cost(const struct bn_constraint *c)
+{
+    return bn_matcher_n_steps(c->matcher) / bn_matcher_unit(c->matcher);
+}
+
+bn_status bn_constraint_status(const struct bn_constraint *c)
+{
+    return bn_matcher_status(c->matcher);
+}
+
+/* The best token that is allowed, if it is among the first few that are known, and this takes few steps. */
 static int32_t best_of_first(struct bn_constraint *c, const float *logits, size_t n_best)
 {
     static const size_t STEPS[] = {1, BN_CHAIN_TOP};
     bn_candidate top[BN_CHAIN_TOP];
     size_t done = 0;
+    uint64_t most = bn_matcher_n_steps(c->matcher) + bn_matcher_unit(c->matcher);
     for (size_t k = 0; k < BN_ARRAY_LEN(STEPS); k++) {
         size_t n = bn_best_logits(logits, c->n_vocab, top, bn_min_size(STEPS[k], n_best));
-        for (; done < n; done++)
+        for (; done < n && bn_matcher_n_steps(c->matcher) < most; done++)
             if (top[done].logit > -INFINITY && bn_matcher_allows(c->matcher, top[done].id))
                 return top[done].id;
     }
-    return -1;
+    return BN_CHOICE_NONE;
 }
 
 static int descending(const void *a, const void *b)
@@ -113,12 +133,13 @@ static bool suffices(struct bn_constraint *c, const float *logits, size_t n_best
 static int32_t choose_masked(struct bn_constraint *c, bn_sampler *sampler, const float *logits,
                              const float *hidden, size_t n_best, const int32_t *recent, size_t n_recent)
 {
-    const uint64_t *mask = bn_matcher_mask(c->matcher);
+    const uint64_t *mask = bn_matcher_mask(c->matcher, c->until);
     bool any = false;
-    if (mask == NULL) return -1;
+    c->waits = mask == NULL && bn_constraint_status(c) == BN_OK;
+    if (mask == NULL) return c->waits ? BN_CHOICE_WAITS : BN_CHOICE_NONE;
     for (size_t i = 0; i < (c->n_vocab + 63) / 64; i++)
         any = any || mask[i] != 0;
-    if (!any) return -1;
+    if (!any) return BN_CHOICE_NONE;
     if (!suffices(c, logits, n_best, mask, bn_sampler_reach(sampler))) {
         bn_head_masked(c->session, hidden, mask, c->masked);
     } else {
@@ -132,7 +153,7 @@ int32_t bn_constraint_choose(struct bn_constraint *c, bn_sampler *sampler, const
                              const float *hidden, size_t n_best, const int32_t *recent, size_t n_recent)
 {
     bool greedy = bn_sampler_reach(sampler) == 1;
-    int32_t id = greedy ? best_of_first(c, logits, n_best) : -1;
+    int32_t id = greedy && !c->waits ? best_of_first(c, logits, n_best) : BN_CHOICE_NONE;
     if (id < 0) id = choose_masked(c, sampler, logits, hidden, n_best, recent, n_recent);
-    return id >= 0 && bn_matcher_take(c->matcher, id) ? id : -1;
+    return id < 0 || bn_matcher_take(c->matcher, id) ? id : BN_CHOICE_NONE;
 }

@@ -16,10 +16,18 @@ struct bn_constraint;
 BN_MUST_CHECK bn_status bn_constraint_open(struct bn_constraint **out, const bn_generation *gen,
                                            bn_session *session, const bn_tokenizer *tok, bn_error *err);
 void bn_constraint_close(struct bn_constraint *c);
-/* The token that comes next, which the text then has; -1: there is none, or a limit was reached. logits: of all tokens,
- * or the n_best best ones and others, the rest -INFINITY; hidden: what they were computed from. */
+#define BN_CHOICE_NONE (-1)  /* no token may come next, or it has failed */
+#define BN_CHOICE_WAITS (-2) /* the steps that it may make are over: it goes on when it is asked again */
+
+/* The token that comes next, which the text then has, or one of the above. logits: of all tokens, or the n_best best ones
+ * and others, the rest -INFINITY; hidden: what they were computed from. Both are the same when it is asked again. */
 int32_t bn_constraint_choose(struct bn_constraint *c, bn_sampler *sampler, const float *logits,
                              const float *hidden, size_t n_best, const int32_t *recent, size_t n_recent);
+/* It may make as many steps as an n-th part of a token's work has; false: it owes them from the time before. */
+bool bn_constraint_grant(struct bn_constraint *c, size_t n);
+/* The work so far, in tokens; why it has failed, or BN_OK. */
+uint64_t bn_constraint_cost(const struct bn_constraint *c);
+bn_status bn_constraint_status(const struct bn_constraint *c);
 /* The text is complete, and nothing can follow it. */
 bool bn_constraint_is_complete(const struct bn_constraint *c);
 

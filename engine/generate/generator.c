@@ -25,9 +25,11 @@ struct bn_generator {
     bn_generation *gen;
     bn_sampler *sampler;
     struct bn_constraint *constraint; /* NULL: the request has no grammar */
-    size_t n_best;                    /* logits that the sampler and the chain use */
-    int32_t *history;                 /* prompt and generated tokens */
-    float *weights;                   /* n_vocab: for log-probabilities */
+    float *kept;                      /* with it: logits and hidden state of a choice that waits */
+    bool waits, owes;
+    size_t n_best;    /* logits that the sampler and the chain use */
+    int32_t *history; /* prompt and generated tokens */
+    float *weights;   /* n_vocab: for log-probabilities */
     size_t n_history, n_evaluated;
     uint32_t base; /* where the prompt begins in the timeline */
     bool ended;
@@ -230,7 +232,17 @@ static bool emit(struct bn_generator *g, int32_t id)
     return true;
 }
 
-/* Chooses a token from the logits and records it; false when it is the last. */
+/* Keeps what a choice needs until the generation may make more steps. */
+static void keep_choice(struct bn_generator *g, const float *logits, const float *hidden)
+{
+    const bn_hparams *hp = bn_model_hparams(g->session->model);
+    g->waits = true;
+    if (logits == g->kept) return;
+    memcpy(g->kept, logits, hp->n_vocab * sizeof *logits);
+    memcpy(g->kept + hp->n_vocab, hidden, hp->n_embd * sizeof *hidden);
+}
+
+/* Chooses a token from the logits and records it; false when it is the last. It may wait instead. */
 static bool choose(struct bn_generator *g, const float *logits, const float *hidden)
 {
     bn_generation *gen = g->gen;
@@ -239,9 +251,15 @@ static bool choose(struct bn_generator *g, const float *logits, const float *hid
     int32_t id = g->constraint != NULL ? bn_constraint_choose(g->constraint, g->sampler, logits, hidden,
                                                               g->n_best, g->history, g->n_history)
                                        : bn_sampler_next(g->sampler, logits, g->history, g->n_history);
-    bn_prof_stop_brick(sampling, 1);
+    bn_prof_stop_brick(sampling, id != BN_CHOICE_WAITS);
+    g->waits = false;
+    if (id == BN_CHOICE_WAITS) {
+        keep_choice(g, logits, hidden);
+        return true;
+    }
     if (id < 0) {
         gen->reason = BN_STOP_STUCK;
+        gen->stuck = bn_constraint_status(g->constraint);
         return false;
     }
     uint64_t done = bn_clock_ns();
@@ -258,8 +276,10 @@ static bool choose(struct bn_generator *g, const float *logits, const float *hid
         (bn_step_timing){g->timing.embed_ns, g->timing.layers_ns, g->timing.head_ns, done - start};
     gen->token_ns[gen->n_ids] = done - g->since;
     gen->n_ids++;
+    g->timing = (bn_eval_timing){0};
     bool go_on = emit(g, id);
     bn_prof_stop_brick(rest, 1);
+    g->since = bn_clock_ns();
     return go_on;
 }
 
@@ -350,6 +370,7 @@ static void end(struct bn_generator *g)
     if (gen->n_ids > 0) flush_text(g, gen->ids[gen->n_ids - 1]);
     gen->total_ns = bn_clock_ns() - g->start;
     gen->decode_ns = gen->total_ns - gen->prefill_ns;
+    gen->grammar_cost = g->constraint != NULL ? bn_constraint_cost(g->constraint) : 0;
     put_work(g);
     if (gen->want_chain) bn_hex(gen->chain, g->link, sizeof g->link);
 }
@@ -387,13 +408,29 @@ void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const 
         int32_t drafted = row + 1 < n_rows ? part->tokens[row + 1] : -1; /* where the choice is written */
         g->n_evaluated++;
         go_on = choose(g, logits + row * hp->n_vocab, hidden + row * hp->n_embd);
-        right = g->history[g->n_history - 1] == drafted;
-        g->timing = (bn_eval_timing){0};
-        g->since = bn_clock_ns();
+        right = !g->waits && g->history[g->n_history - 1] == drafted;
     }
     bn_sequence_settle(g->sequence, position(g));
     if (row > 0 && !is_prompt) account_drafts(g, n_rows - 1, row - 1);
     if (!go_on) end(g);
+}
+
+bool bn_generator_has_grammar(const struct bn_generator *g)
+{
+    return g->constraint != NULL;
+}
+
+bool bn_generator_sits_out(const struct bn_generator *g)
+{
+    return g->waits || g->owes;
+}
+
+void bn_generator_prepare(struct bn_generator *g, size_t n)
+{
+    if (g->constraint == NULL || g->ended) return;
+    g->owes = !bn_constraint_grant(g->constraint, n);
+    if (!g->waits || g->owes) return;
+    if (!choose(g, g->kept, g->kept + bn_model_hparams(g->session->model)->n_vocab)) end(g);
 }
 
 /* Memory for log-probabilities, when they are wanted. */
@@ -435,6 +472,8 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     g->n_history = gen->n_prompt;
     BN_TRY(bn_sampler_open(&g->sampler, &gen->sampling, n_vocab, err));
     BN_TRY(bn_constraint_open(&g->constraint, gen, g->session, g->tok, err));
+    if (g->constraint != NULL) g->kept = bn_alloc(n_vocab + g->session->model->hp.n_embd, sizeof *g->kept);
+    if (g->constraint != NULL && g->kept == NULL) return bn_nomem(err);
     BN_TRY(bn_drafter_open(&g->drafter, gen, g->session->model, err));
     uint32_t most = bn_draft_most(&gen->draft);
     if (most > 0) BN_TRY(bn_trial_open(&g->trial, &g->session->model->hp, (size_t)most + 1, err));
@@ -526,6 +565,7 @@ bn_status bn_generator_open(struct bn_generator **out, bn_session *session, bn_s
     gen->n_before = g->base;
     gen->n_ids = gen->n_kernels = 0;
     gen->n_together = 0;
+    gen->stuck = BN_OK;
     g->start = g->since = bn_clock_ns();
     *out = g;
     return BN_OK;
@@ -541,6 +581,7 @@ void bn_generator_close(struct bn_generator *g)
     bn_constraint_close(g->constraint);
     bn_drafter_close(g->drafter);
     bn_free(g->history);
+    bn_free(g->kept);
     bn_free(g->weights);
     bn_free(g->held);
     bn_free(g->fresh);

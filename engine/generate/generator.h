@@ -26,6 +26,12 @@ bool bn_generator_has_prompt(const struct bn_generator *g);
 /* Whether something stopped it. */
 bool bn_generator_has_ended(const struct bn_generator *g);
 
+/* Before a pass: n generations with a grammar share the time for it. Goes on with a choice that waits. */
+void bn_generator_prepare(struct bn_generator *g, size_t n);
+bool bn_generator_has_grammar(const struct bn_generator *g);
+/* Whether it takes no part in the next pass, since it owes work on its grammar or its choice waits. */
+bool bn_generator_sits_out(const struct bn_generator *g);
+
 /* It takes part in a pass with n generations. */
 void bn_generator_join(struct bn_generator *g, size_t n);
 /* The next tokens, at most n of them. The logits of the last one are wanted when it is the last that is pending; those

@@ -3,7 +3,7 @@
  * The scheduler: several generations at once, each on a sequence of its own. One pass evaluates a token of each that
  * has its prompt, and pieces of the other prompts, as long as the budget allows (budget.h). Prompts share it in equal
  * parts, so that a short one does not wait for a long one. One text may be embedded in the same passes; it counts as one
- * more prompt. bn_generate is the case of one generation.
+ * more prompt. A generation whose grammar takes more work than its part of a pass allows sits out passes. bn_generate is the case of one generation.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -144,7 +144,8 @@ static void add_part(struct bn_scheduler *sched, struct bn_generator *g, size_t 
 /* Whether it takes part in a pass, as an answer that runs or as a prompt. */
 static bool takes_part(const struct bn_generator *g, bool have_prompt)
 {
-    return !bn_generator_has_ended(g) && bn_generator_has_prompt(g) == have_prompt;
+    return !bn_generator_has_ended(g) && !bn_generator_sits_out(g) &&
+           bn_generator_has_prompt(g) == have_prompt;
 }
 
 void bn_scheduler_embed(bn_scheduler *sched, bn_embedding *embedding)
@@ -172,7 +173,7 @@ static bool choose_parts(struct bn_scheduler *sched, struct shares *shares)
     sched->n_parts = 0;
     for (size_t i = 0; i < sched->n; i++) {
         n_prompts += takes_part(sched->generators[i], false);
-        n_left += !bn_generator_has_ended(sched->generators[i]);
+        n_left += takes_part(sched->generators[i], true) || takes_part(sched->generators[i], false);
     }
     for (size_t i = 0; i < sched->n; i++) {
         if (!takes_part(sched->generators[i], true)) continue;
@@ -203,7 +204,6 @@ static bn_status evaluate(struct bn_scheduler *sched, const struct shares *share
         size_t wanted = bn_generator_n_best(sched->running[i]);
         if (wanted > n_best) n_best = wanted;
     }
-    if (s->cancel != NULL && s->cancel(s->cancel_user)) return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
     /* Processor time: other programs do not lengthen it. */
     uint64_t start = bn_clock_thread_cpu_ns();
     BN_TRY(bn_session_eval_parts(s, sched->parts, sched->n_parts, n_best, sched->logits, embedding,
@@ -213,10 +213,23 @@ static bn_status evaluate(struct bn_scheduler *sched, const struct shares *share
     return BN_OK;
 }
 
+/* All grammars together take a token's work of a pass. So a grammar that takes more delays its own generation alone. */
+static void prepare_all(struct bn_scheduler *sched)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sched->n; i++)
+        n += bn_generator_has_grammar(sched->generators[i]);
+    for (size_t i = 0; i < sched->n; i++)
+        bn_generator_prepare(sched->generators[i], n);
+}
+
 bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
 {
     struct shares shares;
-    size_t row = 0, n_vocab = sched->session->model->hp.n_vocab;
+    struct bn_session *s = sched->session;
+    size_t row = 0, n_vocab = s->model->hp.n_vocab;
+    if (s->cancel != NULL && s->cancel(s->cancel_user)) return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
+    prepare_all(sched);
     if (!choose_parts(sched, &shares)) return BN_OK;
     BN_TRY(evaluate(sched, &shares, err));
     for (size_t i = 0; i < sched->n_parts; i++) {
@@ -237,6 +250,10 @@ bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generatio
     bn_status status = bn_scheduler_add(sched, &session->own, gen, err);
     while (status == BN_OK && bn_scheduler_take(sched) == NULL)
         status = bn_scheduler_step(sched, err);
+    if (status == BN_OK && gen->stuck == BN_ERR_NOMEM) {
+        bn_generation_release(gen);
+        status = bn_nomem(err);
+    }
     if (status != BN_OK && gen->n_ids == 0) bn_sequence_rewind(&session->own, before);
     bn_scheduler_close(sched);
     return status;

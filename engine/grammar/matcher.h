@@ -3,21 +3,21 @@
  * Follows a grammar through a text, and says which tokens may come next. A token may come when its bytes lead on from
  * what was generated; a token that ends the generation, when the text is complete.
  *
- * The network is made deterministic while it is used: a state is a set of places in the grammar, each with a stack of
- * the rules to return to; states, their successors and their masks over the vocabulary are kept. A mask is made by one
- * walk over the tree of tokens. All results are those of trying every token, which a test does.
+ * The network is made deterministic along the text: a state is a set of places in the grammar, each with a stack of
+ * the rules to return to. States, their successors and their masks over the vocabulary are kept. A mask is made by one
+ * walk over the tree of tokens. It follows each place alone where a byte leads on from several, so that texts which can be
+ * read in many ways do not multiply states. Masks and single tokens follow the same states; all results are those of trying
+ * every token, which a test does.
  *
- * Limits keep a hostile grammar from taking memory and time. A byte that leads to too many places is forbidden. Over
- * the limits of states and stacks in memory, or of steps of one call, and without memory, a matcher has failed and
- * allows nothing.
+ * Limits keep a hostile grammar from taking memory and time. Over one of them, or without memory, a matcher has failed and
+ * allows nothing. They count steps, not time: a text fails on all machines or on none.
  */
 #ifndef BN_GRAMMAR_MATCHER_H
 #define BN_GRAMMAR_MATCHER_H
 
 #include "grammar/grammar.h"
 
-#define BN_MATCHER_MAX_PLACES \
-    32768u /* that are visited to make one state; a byte that leads to more is forbidden */
+#define BN_MATCHER_MAX_PLACES 32768u /* that are visited to make one state */
 
 struct bn_matcher;
 
@@ -30,8 +30,14 @@ void bn_matcher_close(struct bn_matcher *m);
 
 /* Whether a token may come next. */
 bool bn_matcher_allows(struct bn_matcher *m, int32_t id);
-/* A bit for each token that may come next, until the next call of bn_matcher_take; NULL: it has failed. */
-const uint64_t *bn_matcher_mask(struct bn_matcher *m);
+/* A bit for each token that may come next, until the next call of bn_matcher_take. NULL: it has failed, or has made
+ * `until` steps since it was opened; then the next call goes on. */
+const uint64_t *bn_matcher_mask(struct bn_matcher *m, uint64_t until);
+/* The steps that it has made: places that were visited, and parts of the tree of tokens. */
+uint64_t bn_matcher_n_steps(const struct bn_matcher *m);
+/* The steps that count as one token of work: 4096, and one for each bit of a mask. A matcher may make 256 times as many,
+ * and 4 times as many for each token that it takes. */
+uint64_t bn_matcher_unit(const struct bn_matcher *m);
 /* The text goes on by a token that is allowed; false: it is not, and nothing changes. */
 bool bn_matcher_take(struct bn_matcher *m, int32_t id);
 /* The same by bytes. */
@@ -39,7 +45,7 @@ bool bn_matcher_take_bytes(struct bn_matcher *m, const char *bytes, size_t n);
 /* The text matches the grammar; and nothing can follow it. */
 bool bn_matcher_accepts(const struct bn_matcher *m);
 bool bn_matcher_is_complete(const struct bn_matcher *m);
-/* It is over a limit, or memory was short. */
-bool bn_matcher_has_failed(const struct bn_matcher *m);
+/* BN_OK; BN_ERR_LIMIT or BN_ERR_NOMEM: it has failed. */
+bn_status bn_matcher_status(const struct bn_matcher *m);
 
 #endif

@@ -211,26 +211,29 @@ unsigned bn_schema_type_of(const bn_json *value)
     return TYPES[bn_json_kind(value)];
 }
 
+static bn_status add_type(struct bn_schema *s, const bn_json *value, unsigned *types)
+{
+    char shown[80], place[sizeof s->place + 16];
+    const char *name = "not a text";
+    unsigned one = bn_json_string(value, &name) ? type_by_name(name) : 0;
+    *types |= one;
+    if (one != 0) return BN_OK;
+    return bn_fail(
+        s->err, BN_ERR_FORMAT,
+        "the type of %s is '%s'; it must be null, boolean, integer, number, string, array or object",
+        bn_escape(place, sizeof place, s->place, s->n_place),
+        bn_escape(shown, sizeof shown, name, strlen(name)));
+}
+
 bn_status bn_schema_types(struct bn_schema *s, const bn_json *schema, unsigned *types)
 {
     const bn_json *type = bn_json_get(schema, "type");
-    const char *name;
-    unsigned one;
     *types = 0;
-    if (bn_json_string(type, &name)) {
-        *types = type_by_name(name);
-        return *types != 0 ? BN_OK : bn_schema_refuse(s, "type", "is not the name of a type");
-    }
-    if (type != NULL) {
-        if (bn_json_kind(type) != BN_JSON_ARRAY || bn_json_size(type) == 0)
-            return bn_schema_refuse(s, "type", "is not the name of a type or a list of them");
-        for (const bn_json *v = bn_json_first(type); v != NULL; v = bn_json_next(v)) {
-            one = bn_json_string(v, &name) ? type_by_name(name) : 0;
-            if (one == 0) return bn_schema_refuse(s, "type", "is not a list of the names of types");
-            *types |= one;
-        }
-        return BN_OK;
-    }
+    if (type != NULL && (bn_json_kind(type) != BN_JSON_ARRAY || bn_json_size(type) == 0))
+        return add_type(s, type, types);
+    for (const bn_json *v = bn_json_first(type); v != NULL; v = bn_json_next(v))
+        BN_TRY(add_type(s, v, types));
+    if (type != NULL) return BN_OK;
     for (const bn_json *m = bn_json_first(schema); m != NULL; m = bn_json_next(m)) {
         const struct keyword *k = find_keyword(bn_json_name(m));
         if (k != NULL && k->types != BN_TYPE_ANY) *types |= k->types;

@@ -32,6 +32,24 @@ for how in '--threads 1 --isa ref' '--repack always' '--speculate ngram --draft-
     check "the answer is the same with $how" cmp "$tmp/out" "$tmp/first"
 done
 
+run --json-schema '{"type": "integer", "minimum": 10, "maximum": 99}'
+check 'a schema may be the argument itself' grep -qE '^[1-9][0-9]$' "$tmp/out"
+says 4 'and is checked as a file is' '--json-schema: not JSON: .*byte 8' "$bin/bn-run" -p x --json-schema '{"type":'
+
+# ---- limits ----
+
+# Words of each length, each without two letters: a text can be read in very many ways.
+{
+    printf 'root ::= x* "~"\nx ::= '
+    for i in {2..200}; do
+        a=$((i % 26 + 97)) b=$((i * 7 % 26 + 97)) separator=' | '
+        [ "$i" -lt 200 ] || separator=''
+        printf "[^\\x$(printf %x $a)\\x$(printf %x $b)~]{%d}%s" "$i" "$separator"
+    done
+} >"$tmp/dear.gbnf"
+says 4 'too much work on a grammar ends the text and is named' 'the grammar is over a limit of places, states or steps, after [1-9]' \
+    "$bin/bn-run" -m "$model" -p x --temp 1 -n 200 --grammar "$tmp/dear.gbnf"
+
 # ---- what is refused ----
 
 # refuses STATUS PATTERN TEXT OPTION
@@ -42,6 +60,8 @@ refuses() {
 refuses 4 'line 2: the rule b is not defined' $'root ::= "a"\na ::= b' --grammar
 refuses 4 'the rule list begins with itself' $'root ::= list\nlist ::= list "," "a" | "a"' --grammar
 refuses 4 'the rule root repeats something that may be empty' 'root ::= ("a"?)*' --grammar
+refuses 4 "the type of #/properties/a is 'objekt'; it must be null, boolean, .* or object" '{"properties":{"a":{"type":"objekt"}}}' --json-schema
+refuses 4 "the type of # is 'nul'" '{"type":["string","nul"]}' --json-schema
 refuses 9 'the keyword "not" of #/properties/a is not supported' '{"type":"object","properties":{"a":{"not":{}}}}' --json-schema
 refuses 9 '"patternProperties" of # is not supported' '{"patternProperties":{"^x":{}}}' --json-schema
 refuses 9 'the keyword "format" of #/items is not one of date' '{"type":"array","items":{"type":"string","format":"iri"}}' --json-schema

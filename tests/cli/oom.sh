@@ -32,7 +32,8 @@ survives() {
     for mode in AT FROM; do
         at=1
         [ "$mode" = AT ] || at=$((step / 2 + 1)) # the positions of the two rounds interleave
-        for (( ; at <= total; at += step)); do
+        # The last ones too, one by one, where `last` gives their number.
+        for (( ; at <= total; at += at + ${last:-0} < total ? step : 1)); do
             (cd "$tmp" && timeout 60 env "BN_OOM_$mode=$at" LD_PRELOAD="$library" "$@" >"$tmp/said" 2>&1 </dev/null)
             code=$?
             [[ $allowed != *" $code "* ]] || continue
@@ -58,8 +59,11 @@ sed 's/"sha256": "./"sha256": "x/; s/"key": "./"key": "x/' "$tmp/bench.json" >"$
 "$crossval" ladder -q -m "$model" --tokens 1,2 --ref 'bn --isa ref' --json >"$tmp/crossval.json" 2>/dev/null
 "$verify" sign -q --key "$tmp/key" -o "$tmp/envelope.json" "$tmp/r.json" 2>/dev/null
 
+echo 'root ::= ([A-Z] [a-z]{1,5} | "(" root ")"){1,90} "."' >"$tmp/form.gbnf"
 survives "bn-run generate" 0 "$run" -m "$model" --tokens 1,2 -n 4
 survives "bn-run generate --receipt" 0 "$run" -m "$model" --tokens 1,2 -n 4 --receipt o.json
+last=40 survives "bn-run generate --grammar" 0 "$run" -p a -n 4 --temp 1 --grammar form.gbnf
+last=60 survives "bn-run generate --json-schema" 0 "$run" -p a -n 4 --temp 1 --json-schema '{"type": "object"}'
 survives "bn-run chat" 0 "$run" chat -m "$model" -n 2
 survives "bn-run chat -p" 0 "$run" chat -p ROMEO: -n 2
 survives "bn-run chat --json" 0 "$run" chat -p ROMEO: -n 2 --json --receipts receipts

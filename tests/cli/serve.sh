@@ -264,6 +264,23 @@ check 'more answers than may wait' replies 429 'queue_full' /v1/completions \
 check 'get a time to try again' test "$(header Retry-After)" -ge 1
 for _ in 1 2; do ask /v1/completions "$request" -H "X-Api-Key: $key" >"$tmp/status"; done
 check 'old receipts are dropped' replies 404 'no such receipt' "/v1/receipts/$name" '' -H "X-Api-Key: $key"
+
+# ---- clients take turns ----
+
+start --api-key-file "$tmp/keys" --pooling mean
+metric() { curl -sS -m 60 -H "X-Api-Key: $key" "$url/metrics" | sed -n "s/^$1 //p"; }
+check 'a text is embedded' replies 200 '"embedding":\[' /v1/embeddings '{"input": "To be"}' -H "X-Api-Key: $other_key"
+cp "$tmp/reply" "$tmp/vector"
+python3 -c 'print({"input": [[i % 1900 + 40] * 90 for i in range(2000)]})' | tr "'" '"' >"$tmp/texts"
+curl -sS -o /dev/null -H 'Content-Type: application/json' -H "X-Api-Key: $key" -d "@$tmp/texts" "$url/v1/embeddings" 2>/dev/null &
+gone=$!
+check 'many texts of a key are embedded' wait_for accepted
+check 'a text of another key is, too' replies 200 '"embedding":\[' /v1/embeddings '{"input": "To be"}' -H "X-Api-Key: $other_key"
+check 'before them' accepted
+check 'and has the same vector' cmp "$tmp/reply" "$tmp/vector"
+kill "$gone"
+wait "$gone" 2>/dev/null
+check 'those end with their client' wait_for ended
 stop_server
 
 # ---- a model without a chat template, as the built-in one ----

@@ -47,14 +47,14 @@ static void follow(const bn_grammar *g, const uint8_t *data, size_t size)
     if (bn_matcher_open(&m, g, tok, n_vocab, &end, 1, NULL) != BN_OK) return;
     for (size_t step = 0; step < N_STEPS; step++) {
         size_t seed = (size_t)data[step % size] * 7919u + step * 31u;
-        const uint64_t *mask = bn_matcher_mask(m);
+        const uint64_t *mask = bn_matcher_mask(m, UINT64_MAX);
         if (mask == NULL) break;
         int32_t id = choose(mask, n_vocab, seed), other = (int32_t)(seed % n_vocab);
         hold(id >= 0 || !bn_matcher_accepts(m) || bn_matcher_is_complete(m));
         bool may = has(mask, (size_t)other);
-        hold(bn_matcher_allows(m, other) == may || bn_matcher_has_failed(m));
+        hold(bn_matcher_allows(m, other) == may || bn_matcher_status(m) != BN_OK);
         if (id < 0 || id == end) break;
-        hold(bn_matcher_take(m, id) || bn_matcher_has_failed(m));
+        hold(bn_matcher_take(m, id) || bn_matcher_status(m) != BN_OK);
     }
     bn_matcher_close(m);
 }

@@ -33,6 +33,7 @@ ask("POST", "/tokenize", '{"content": "a"}')
 ask("POST", "/detokenize", '{"tokens": [40, 41]}')
 status, body = ask("POST", "/v1/completions", '{"prompt": [[40, 41], [40]], "max_tokens": 3, "logprobs": 1}')
 ask("POST", "/v1/completions", '{"prompt": [40], "max_tokens": 3, "stream": true, "stop": ["x"]}', page)
+ask("POST", "/v1/completions", '{"prompt": [40], "max_tokens": 2, "temperature": 1, "response_format": {"type": "json_object"}}')
 ask("OPTIONS", "/v1/completions", None, {**page, "Access-Control-Request-Method": "POST"})
 try:
     ask("GET", "/v1/receipts/" + json.loads(body)["choices"][0]["bn"]["receipt"])

@@ -161,6 +161,7 @@ static void publish_load(const struct job *job)
 static bn_status finish(struct job *job, const bn_generation *gen, bn_error *err)
 {
     const struct bn_run_request *q = gen->user;
+    if (gen->stuck == BN_ERR_NOMEM) return bn_nomem(err);
     job->n_tokens += gen->n_ids;
     if (job->o->receipts == NULL) return BN_OK;
     return write_receipt(job, q, (size_t)(q - job->requests.list), err);

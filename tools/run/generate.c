@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "lab/receipt/receipt.h"
+#include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -257,8 +258,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     if (o->strict && bn_report_n_warnings() > 0) args->exit_code = BN_EXIT_NEGATIVE;
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
     if (gen->reason == BN_STOP_STUCK)
-        return bn_fail(err, BN_ERR_LIMIT, "no token continues the text under the grammar, after %zu tokens",
-                       gen->n_ids);
+        return bn_fail(err, BN_ERR_LIMIT, "%s, after %zu tokens", bn_request_stuck(gen), gen->n_ids);
     return BN_OK;
 }
 

@@ -223,11 +223,13 @@ bn_status bn_run_grammar(bn_grammar **out, const struct bn_args *args, bn_error 
     if (path == NULL) return BN_OK;
     if (o->grammar != NULL && o->json_schema != NULL)
         return bn_fail(err, BN_ERR_ARG, "--grammar cannot be combined with --json-schema");
-    bn_status status = bn_file_read(path, &text, err);
+    bool is_text = o->grammar == NULL && path[0] == '{'; /* a schema itself */
+    if (is_text) bn_buf_puts(&text, path);
+    bn_status status = is_text ? bn_buf_check(&text, err) : bn_file_read(path, &text, err);
     if (status == BN_OK) {
         status = o->grammar != NULL ? bn_grammar_open_gbnf(out, bn_buf_text(&text), text.len, err)
                                     : bn_grammar_open_json_schema(out, bn_buf_text(&text), text.len, err);
-        if (status != BN_OK) bn_error_name(err, path);
+        if (status != BN_OK) bn_error_name(err, is_text ? "--json-schema" : path);
     }
     bn_buf_release(&text);
     return status;

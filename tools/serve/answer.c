@@ -175,6 +175,7 @@ static void put_evidence(bn_json *parent, const struct bn_choice *c)
     bn_json_put_string(bn, "chain", c->gen.chain);
     bn_json_put_u64(bn, "seed", c->gen.sampling.seed);
     bn_json_put_string(bn, "end", bn_answer_end_reason(c));
+    if (c->gen.reason == BN_STOP_STUCK) bn_json_put_string(bn, "stuck", bn_request_stuck(&c->gen));
 }
 
 static void put_choice(bn_json *list, struct bn_choice *c)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * /v1/embeddings: texts or tokens in, vectors out. Each text comes in as a prompt does, in the passes of the answers
- * that run, and has the vector of bn-run embed to the bit. One request is evaluated at a time, text after text.
+ * that run, and has the vector of bn-run embed to the bit. One text is evaluated at a time. After each, the client that got
+ * the fewest tokens is next.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -222,24 +223,29 @@ void bn_embed_release(struct bn_embed *e)
 
 /* ---- passes ---- */
 
-static bn_status next_text(struct bn_job *job, bn_error *err)
+size_t bn_embed_n_next(const struct bn_job *job)
 {
-    struct bn_server *s = job->server;
-    struct bn_embed *e = job->embed;
-    const struct text *text = &e->texts[e->n_done];
-    bn_embed_options options = {.pooling = pooling_of(s)};
-    BN_TRY(bn_embedding_open(&e->embedding, s->session, s->embedding, text->ids, text->n_ids, &options,
-                             e->vectors + e->n_done * e->n_embd, err));
-    return bn_lanes_embed(&s->lanes, e->embedding, err);
+    const struct bn_embed *e = job->embed;
+    return e->n_done < e->n_texts ? e->texts[e->n_done].n_ids : 0;
+}
+
+bool bn_embed_has_begun(const struct bn_job *job)
+{
+    return job->embed != NULL && job->embed->n_done > 0;
 }
 
 bn_status bn_embed_start(struct bn_job *job, bn_error *err)
 {
     struct bn_server *s = job->server;
+    struct bn_embed *e = job->embed;
+    const struct text *text = &e->texts[e->n_done];
     /* The time of an answer would disclose the texts of other tenants. */
     if (s->embedding_tenant != job->tenant) BN_TRY(bn_sequence_truncate(s->embedding, 0, err));
     s->embedding_tenant = job->tenant;
-    return next_text(job, err);
+    bn_embed_options options = {.pooling = pooling_of(s)};
+    BN_TRY(bn_embedding_open(&e->embedding, s->session, s->embedding, text->ids, text->n_ids, &options,
+                             e->vectors + e->n_done * e->n_embd, err));
+    return bn_lanes_embed(&s->lanes, e->embedding, err);
 }
 
 void bn_embed_stop(struct bn_job *job)
@@ -250,14 +256,12 @@ void bn_embed_stop(struct bn_job *job)
     job->embed->embedding = NULL;
 }
 
-bn_status bn_embed_advance(struct bn_job *job, bool *done, bn_error *err)
+bool bn_embed_advance(struct bn_job *job)
 {
-    struct bn_embed *e = job->embed;
-    *done = false;
-    if (!bn_scheduler_has_embedded(job->server->lanes.scheduler)) return BN_OK;
+    if (!bn_scheduler_has_embedded(job->server->lanes.scheduler)) return false;
     bn_embed_stop(job);
-    *done = ++e->n_done == e->n_texts;
-    return *done ? BN_OK : next_text(job, err);
+    job->embed->n_done++;
+    return true;
 }
 
 /* ---- the answer ---- */

@@ -108,6 +108,10 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
         bn_embed_stop(job);
         s->embeds = NULL;
     }
+    if (!job->dropped && c->gen.stuck == BN_ERR_NOMEM) {
+        bn_answer_failed(job, 503, "out of memory");
+        job->dropped = true; /* the sweep drops the rest of it */
+    }
     if (!job->dropped && job->embed == NULL) {
         if (job->replay == NULL) keep_receipt(s, c);
         bn_answer_choice_end(c);
@@ -118,7 +122,7 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
     s->metrics.n_generations += c->started && job->embed == NULL;
     if (c->started && job->embed != NULL) s->metrics.prompt_tokens += c->gen.n_prompt;
     bn_status_end(c);
-    bn_queue_account(s, job->client, c->gen.n_ids, bn_clock_ns());
+    bn_queue_charge(s, c, bn_clock_ns());
     pthread_mutex_unlock(&s->lock);
     if (++job->n_ended == job->n_choices) finish_job(s, job);
 }
@@ -180,7 +184,8 @@ static struct bn_choice *take_waiting(struct bn_server *s)
         c->started = true;
         s->n_waiting--;
         s->n_running++;
-        bn_queue_account(s, c->job->client, c->gen.n_prompt, now);
+        bn_queue_account(s, c->job->client, c->job->embed != NULL ? bn_embed_n_next(c->job) : c->gen.n_prompt,
+                         now);
     }
     pthread_mutex_unlock(&s->lock);
     return c;
@@ -238,18 +243,21 @@ static void fail_all(struct bn_server *s, const char *message)
     }
 }
 
-/* What became of the texts that are being embedded. */
+/* What became of the text that is being embedded. After it the job waits for its next turn. */
 static void advance_embeds(struct bn_server *s)
 {
-    bn_error err = {0};
-    bool done = false;
     struct bn_job *job = s->embeds;
-    if (job == NULL) return;
-    if (bn_embed_advance(job, &done, &err) != BN_OK) {
-        if (!job->dropped) bn_answer_failed(job, 500, err.msg);
-        job->dropped = true;
+    if (job == NULL || !(bn_embed_advance(job) || job->dropped)) return;
+    if (job->dropped || bn_embed_n_next(job) == 0) {
+        end_choice(s, &job->choices[0]);
+        return;
     }
-    if (done || job->dropped) end_choice(s, &job->choices[0]);
+    s->embeds = NULL;
+    pthread_mutex_lock(&s->lock);
+    job->choices[0].started = false;
+    s->n_waiting++;
+    s->n_running--;
+    pthread_mutex_unlock(&s->lock);
 }
 
 static void pass(struct bn_server *s)
@@ -344,7 +352,7 @@ static void begin_stop(struct bn_server *s)
     pthread_mutex_unlock(&s->lock);
     bn_listener_quiesce(s->http);
     for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
-        bool started = false;
+        bool started = bn_embed_has_begun(job);
         next = next_job(s, job);
         for (size_t i = 0; i < job->n_choices; i++)
             started = started || job->choices[i].started;

@@ -53,6 +53,11 @@ void bn_queue_account(struct bn_server *s, uint64_t client, uint64_t n_tokens, u
     c->served_ns = now_ns;
 }
 
+void bn_queue_charge(struct bn_server *s, const struct bn_choice *c, uint64_t now_ns)
+{
+    bn_queue_account(s, c->job->client, c->gen.n_ids + c->gen.grammar_cost, now_ns);
+}
+
 /* What a client has got, less what it is owed for waiting. */
 static uint64_t count_of(const struct bn_client *c, uint64_t now_ns)
 {

@@ -157,10 +157,13 @@ bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *bod
 /* embeddings.c: the same of a body for /v1/embeddings. */
 bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n,
                     struct bn_reply *reply);
-/* Begins to embed the texts of a job, between the passes of the lanes; no other job is being embedded. */
+/* Tokens of the next text to embed; 0: all are. Whether there was one before. */
+size_t bn_embed_n_next(const struct bn_job *job);
+bool bn_embed_has_begun(const struct bn_job *job);
+/* Begins to embed the next text of a job, in the passes of the lanes; no other job is being embedded. */
 BN_MUST_CHECK bn_status bn_embed_start(struct bn_job *job, bn_error *err);
-/* After a pass: whether all texts of the job are embedded; goes on to the next one. */
-BN_MUST_CHECK bn_status bn_embed_advance(struct bn_job *job, bool *done, bn_error *err);
+/* After a pass: whether the text is embedded; then nothing is evaluated for the job any more. */
+bool bn_embed_advance(struct bn_job *job);
 /* Nothing is evaluated for the job any more. */
 void bn_embed_stop(struct bn_job *job);
 /* Makes the answer. */
@@ -252,7 +255,7 @@ struct bn_server {
     struct bn_lanes lanes;
     bn_sequence *embedding; /* the sequence of texts that are embedded */
     uint32_t embedding_tenant;
-    struct bn_job *embeds; /* the job whose texts are being embedded; of the engine's thread */
+    struct bn_job *embeds; /* the job of which a text is being embedded; of the engine's thread */
     struct bn_live *live;  /* NULL without --live */
     struct bn_listener *http;
     int wake; /* an eventfd: the engine has work */
@@ -285,6 +288,8 @@ struct bn_choice *bn_queue_next(struct bn_server *server, uint64_t now_ns,
 bool bn_queue_enter(struct bn_server *server, uint64_t client, uint64_t now_ns);
 void bn_queue_leave(struct bn_server *server, uint64_t client);
 void bn_queue_account(struct bn_server *server, uint64_t client, uint64_t n_tokens, uint64_t now_ns);
+/* A choice has ended: its client got its tokens, and the work on its grammar. */
+void bn_queue_charge(struct bn_server *server, const struct bn_choice *choice, uint64_t now_ns);
 bool bn_queue_knows(struct bn_server *server, uint64_t client);
 
 /* ---- receipts ---- */

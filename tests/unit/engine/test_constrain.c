@@ -308,17 +308,30 @@ static void the_chain_names_the_grammar(void **state)
     bn_grammar_close(other);
 }
 
+/* A grammar whose texts can be read in very many ways. */
+static bn_grammar *open_dear(void)
+{
+    struct bn_buf text = {.max = 1u << 16};
+    bn_buf_puts(&text, "root ::= x* \"~\"\nx ::= ");
+    for (unsigned i = 2; i < 62; i++)
+        bn_buf_printf(&text, "%s[^%c%c~]{%u}", i > 2 ? " | " : "", 'a' + (int)(i % 26),
+                      'a' + (int)(i * 7 % 26), i);
+    bn_grammar *g = open_grammar(text.data);
+    bn_buf_release(&text);
+    return g;
+}
+
 /* Generations with and without grammars beside each other are those that run alone. */
 static void neighbours_change_nothing(void **state)
 {
     (void)state;
-    enum { N = 4 };
+    enum { N = 5 };
     struct prompt prompt = make_prompt(models[1]);
     bn_session *session = open_session(models[1], 2);
     bn_scheduler *scheduler = NULL;
     bn_sequence *sequences[N];
     bn_grammar *grammars[N] = {open_grammar(GRAMMARS[0]), open_grammar(GRAMMARS[1]), NULL,
-                               open_grammar(GRAMMARS[2])};
+                               open_grammar(GRAMMARS[2]), open_dear()};
     bn_generation gens[N];
     assert_int_equal(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL), BN_OK);
     for (unsigned i = 0; i < N; i++) {
@@ -350,13 +363,76 @@ static void neighbours_change_nothing(void **state)
     bn_free(prompt.ids);
 }
 
+/* A grammar that takes much work delays its own generation: the others get a token in each pass, and all passes together do
+ * no more work on grammars than a token's each, but for what one call does at a time. Its tokens are those that it gets
+ * alone. */
+static void a_dear_grammar_delays_itself_alone(void **state)
+{
+    (void)state;
+    enum { N = 4, PLAIN = N - 1, CHEAP = N - 2 };
+    struct prompt prompt = make_prompt(models[1]);
+    bn_session *session = open_session(models[1], 2);
+    bn_scheduler *scheduler = NULL;
+    bn_sequence *sequences[N];
+    bn_grammar *dear = open_dear(), *cheap = open_grammar(GRAMMARS[1]);
+    bn_generation gens[N];
+    const bn_generation *ended = NULL;
+    size_t n_steps = 0, n_ids[N] = {0};
+    assert_int_equal(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL), BN_OK);
+    for (unsigned i = 0; i < N; i++) {
+        gens[i] = (bn_generation){.prompt = prompt.ids,
+                                  .n_prompt = prompt.n,
+                                  .n_predict = i == PLAIN ? 20 : 100,
+                                  .sampling = sampler_of(1 + i),
+                                  .grammar = i == PLAIN   ? NULL
+                                             : i == CHEAP ? cheap
+                                                          : dear,
+                                  .want_chain = true};
+        assert_int_equal(bn_sequence_open(&sequences[i], session, 0, NULL), BN_OK);
+        assert_int_equal(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL), BN_OK);
+    }
+    for (; ended == NULL; ended = bn_scheduler_take(scheduler), n_steps++)
+        assert_int_equal(bn_scheduler_step(scheduler, NULL), BN_OK);
+    assert_ptr_equal(ended, &gens[PLAIN]);
+    assert_in_range(n_steps, 20, 22);
+    assert_true(gens[CHEAP].n_ids >= 10);
+    for (unsigned i = 0; i < N; i++)
+        n_ids[i] = gens[i].n_ids;
+    for (unsigned i = 0; i < CHEAP; i++)
+        bn_scheduler_cancel(scheduler, &gens[i]);
+    uint64_t cost = gens[0].grammar_cost + gens[1].grammar_cost;
+    assert_in_range(cost, 4, n_steps + 8);
+    bn_scheduler_close(scheduler); /* releases those that run */
+    bn_generation_release(&gens[PLAIN]);
+
+    /* Alone it gets further, by the same tokens, and pays for them. */
+    bn_generation alone = generate(models[0], 1, dear, &gens[0].sampling, false);
+    assert_true(n_ids[0] < alone.n_ids / 2);
+    assert_true(alone.grammar_cost > 4 * alone.n_ids);
+    bn_generation again = generate(models[1], 2, dear, &gens[0].sampling, true);
+    assert_true(same(&again, alone.ids, alone.n_ids));
+    assert_string_equal(again.chain, alone.chain);
+    bn_generation_release(&alone);
+    bn_generation_release(&again);
+    for (unsigned i = 0; i < N; i++)
+        bn_sequence_close(sequences[i]);
+    bn_session_close(session);
+    bn_grammar_close(dear);
+    bn_grammar_close(cheap);
+    bn_free(prompt.ids);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_masking_before_the_sampler), cmocka_unit_test(a_wrong_mask_is_seen),
-        cmocka_unit_test(reasons_are_told_apart),           cmocka_unit_test(nothing_allowed_is_a_reason),
-        cmocka_unit_test(bad_requests_are_refused),         cmocka_unit_test(the_chain_names_the_grammar),
+        cmocka_unit_test(it_is_masking_before_the_sampler),
+        cmocka_unit_test(a_wrong_mask_is_seen),
+        cmocka_unit_test(reasons_are_told_apart),
+        cmocka_unit_test(nothing_allowed_is_a_reason),
+        cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(the_chain_names_the_grammar),
         cmocka_unit_test(neighbours_change_nothing),
+        cmocka_unit_test(a_dear_grammar_delays_itself_alone),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -218,7 +218,7 @@ static void hostile_texts_have_limits(void **state)
         while (n < sizeof text && bn_matcher_take_bytes(m, text, 1))
             n++;
         assert_true(n > 10);
-        if (!bn_matcher_has_failed(m)) assert_non_null(bn_matcher_mask(m));
+        if (bn_matcher_status(m) == BN_OK) assert_non_null(bn_matcher_mask(m, UINT64_MAX));
         bn_matcher_close(m);
         bn_grammar_close(g);
     }
@@ -318,7 +318,7 @@ static size_t walk(const bn_grammar *g, const bn_grammar *claimed, uint64_t *ran
     struct bn_buf text = {.max = 1u << 16};
     size_t n_vocab = bn_tokenizer_n_vocab(tok), n_wrong = 0;
     for (size_t step = 0; step < n_steps && !bn_matcher_is_complete(m); step++) {
-        const uint64_t *mask = bn_matcher_mask(m);
+        const uint64_t *mask = bn_matcher_mask(m, UINT64_MAX);
         int32_t *allowed = bn_alloc(n_vocab, sizeof *allowed);
         size_t n = 0;
         assert_non_null(mask);
@@ -368,6 +368,109 @@ static void masks_are_those_of_trying_every_token(void **state)
     bn_grammar_close(other);
 }
 
+/* A text of this grammar can be read in very many ways: words of each length, each without two letters. */
+static bn_grammar *open_ambiguous(unsigned n)
+{
+    struct bn_buf text = {.max = 1u << 16};
+    bn_buf_puts(&text, "root ::= x* \"~\"\nx ::= ");
+    for (unsigned i = 2; i < n + 2; i++)
+        bn_buf_printf(&text, "%s[^%c%c~]{%u}", i > 2 ? " | " : "", 'a' + (int)(i % 26),
+                      'a' + (int)(i * 7 % 26), i);
+    bn_grammar *g = open_grammar(text.data);
+    bn_buf_release(&text);
+    return g;
+}
+
+/* Follows random tokens of masks, which are all taken. Returns how many there were before the matcher reported that it is over a
+ * limit; *n_wrong: tokens, one of 16, of which the mask reports something else than trying them. */
+static size_t follow_masks(const bn_grammar *g, uint64_t seed, size_t n_steps, size_t *n_wrong)
+{
+    size_t n_vocab = bn_tokenizer_n_vocab(tok), step = 0;
+    int32_t taken[64], end = bn_tokenizer_eos(tok);
+    struct bn_matcher *m = open_matcher(g);
+    for (const uint64_t *mask; step < n_steps && (mask = bn_matcher_mask(m, UINT64_MAX)) != NULL; step++) {
+        struct bn_matcher *other = open_matcher(g);
+        size_t n = 0;
+        for (size_t i = 0; i < step; i++)
+            assert_true(bn_matcher_take(other, taken[i]));
+        for (size_t id = 0; id < n_vocab; id++) {
+            bool bit = (mask[id / 64] >> (id % 64) & 1) != 0;
+            if (id % 16 == seed % 16 && bn_matcher_allows(other, (int32_t)id) != bit)
+                *n_wrong += bn_matcher_status(other) == BN_OK;
+            if (bit && (int32_t)id != end && next_random(&seed, (uint32_t)++n) == 0)
+                taken[step] = (int32_t)id;
+        }
+        bn_matcher_close(other);
+        assert_true(n > 0);
+        if (bn_matcher_take(m, taken[step])) continue;
+        assert_int_equal(bn_matcher_status(m), BN_ERR_LIMIT);
+        break;
+    }
+    bn_matcher_close(m);
+    return step;
+}
+
+/* Where texts can be read in many ways, a mask follows places alone, and still is what single tokens are. */
+static void ambiguous_texts_have_masks(void **state)
+{
+    (void)state;
+    size_t n_wrong = 0;
+    bn_grammar *g = open_grammar("root ::= (\"a\"?.| \"aa\" | [cb]){1,1000} root+| \"j\"");
+    for (uint64_t seed = 1; seed < 4; seed++)
+        assert_true(follow_masks(g, seed, 14, &n_wrong) >= 9);
+    bn_grammar_close(g);
+    g = open_ambiguous(60);
+    for (uint64_t seed = 1; seed < 3; seed++)
+        assert_int_equal(follow_masks(g, seed, 8, &n_wrong), 8);
+    bn_grammar_close(g);
+    g = open_ambiguous(25);
+    assert_int_equal(follow_masks(g, 5, 20, &n_wrong), 20);
+    bn_grammar_close(g);
+    assert_int_equal(n_wrong, 0);
+}
+
+/* A mask that is made in parts is the same and takes the same number of steps. */
+static void a_mask_may_pause(void **state)
+{
+    (void)state;
+    bn_grammar *g = open_ambiguous(40);
+    struct bn_matcher *whole = open_matcher(g), *parts = open_matcher(g);
+    size_t n_pauses = 0, n_words = (bn_tokenizer_n_vocab(tok) + 63) / 64;
+    for (unsigned i = 0; i < 6; i++) {
+        const uint64_t *want = bn_matcher_mask(whole, UINT64_MAX), *mask;
+        assert_non_null(want);
+        while ((mask = bn_matcher_mask(parts, bn_matcher_n_steps(parts) + 1000)) == NULL) {
+            assert_int_equal(bn_matcher_status(parts), BN_OK);
+            n_pauses++;
+        }
+        assert_memory_equal(mask, want, n_words * sizeof *mask);
+        assert_int_equal(bn_matcher_n_steps(parts), bn_matcher_n_steps(whole));
+        assert_true(bn_matcher_take_bytes(whole, "so ", 3) && bn_matcher_take_bytes(parts, "so ", 3));
+    }
+    assert_true(n_pauses > 20);
+    bn_matcher_close(whole);
+    bn_matcher_close(parts);
+    bn_grammar_close(g);
+}
+
+/* The whole work on a text has a limit, which grows with it. */
+static void a_text_has_a_limit_of_steps(void **state)
+{
+    (void)state;
+    bn_grammar *g = open_ambiguous(60);
+    struct bn_matcher *m = open_matcher(g);
+    size_t n = 0;
+    while (n < 1000 && bn_matcher_mask(m, UINT64_MAX) != NULL && bn_matcher_take_bytes(m, "another", 7))
+        n++;
+    assert_int_equal(bn_matcher_status(m), BN_ERR_LIMIT);
+    assert_in_range(n, 4, 500);
+    assert_in_range(bn_matcher_n_steps(m), 256 * bn_matcher_unit(m), (257 + 4 * n) * bn_matcher_unit(m));
+    assert_null(bn_matcher_mask(m, UINT64_MAX));
+    assert_false(bn_matcher_allows(m, bn_tokenizer_eos(tok)));
+    bn_matcher_close(m);
+    bn_grammar_close(g);
+}
+
 /* More states than are kept: the tables are emptied, and nothing changes. */
 static void forgetting_changes_nothing(void **state)
 {
@@ -383,10 +486,10 @@ static void forgetting_changes_nothing(void **state)
         open += down;
         assert_false(bn_matcher_take_bytes(m, "]", 1));
         if (i % 5000 != 0) continue;
-        assert_non_null(bn_matcher_mask(m));
+        assert_non_null(bn_matcher_mask(m, UINT64_MAX));
     }
     assert_false(bn_matcher_accepts(m));
-    assert_false(bn_matcher_has_failed(m));
+    assert_int_equal(bn_matcher_status(m), BN_OK);
     bn_matcher_close(m);
     bn_grammar_close(g);
 }
@@ -441,10 +544,11 @@ static void memory_may_be_short(void **state)
         bn_mem_fail_after(++n);
         bn_status status = bn_grammar_open_json_schema(&g, SCHEMA, strlen(SCHEMA), NULL);
         if (status == BN_OK) status = bn_matcher_open(&m, g, tok, bn_tokenizer_n_vocab(tok), NULL, 0, NULL);
-        if (status == BN_OK) whole = bn_matcher_mask(m) != NULL && bn_matcher_take_bytes(m, "{\"a\":", 5);
+        if (status == BN_OK)
+            whole = bn_matcher_mask(m, UINT64_MAX) != NULL && bn_matcher_take_bytes(m, "{\"a\":", 5);
         bn_mem_fail_after(0);
         assert_true(status == BN_OK || status == BN_ERR_NOMEM);
-        assert_true(status != BN_OK || whole || bn_matcher_has_failed(m));
+        assert_true(status != BN_OK || whole || bn_matcher_status(m) == BN_ERR_NOMEM);
         bn_matcher_close(m);
         bn_grammar_close(g);
     }
@@ -461,6 +565,9 @@ int main(void)
         cmocka_unit_test(hostile_texts_have_limits),
         cmocka_unit_test(it_accepts_what_regular_expressions_accept),
         cmocka_unit_test(masks_are_those_of_trying_every_token),
+        cmocka_unit_test(ambiguous_texts_have_masks),
+        cmocka_unit_test(a_mask_may_pause),
+        cmocka_unit_test(a_text_has_a_limit_of_steps),
         cmocka_unit_test(forgetting_changes_nothing),
         cmocka_unit_test(ends_and_control_tokens),
         cmocka_unit_test(memory_may_be_short),

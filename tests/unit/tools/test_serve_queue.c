@@ -178,6 +178,24 @@ static void what_may_not_start_is_passed_over(void **state)
     test_free(f);
 }
 
+/* A client whose grammar takes much work gets no token for it, and waits as if it had. */
+static void work_on_a_grammar_counts(void **state)
+{
+    (void)state;
+    struct fixture *f = test_malloc(sizeof *f);
+    open_queue(f);
+    struct bn_job *dear = add(f, 7, 3);
+    add(f, 8, 3);
+    assert_int_equal(start(f, 2), 7);
+    assert_int_equal(start(f, 2), 8);
+    dear->choices[0].gen = (bn_generation){.n_ids = 1, .grammar_cost = 100};
+    bn_queue_charge(&f->server, &dear->choices[0], f->now_ns);
+    assert_int_equal(start(f, 60), 8);
+    assert_int_equal(start(f, 60), 8);
+    assert_int_equal(start(f, 1), 7);
+    test_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +206,7 @@ int main(void)
         cmocka_unit_test(an_old_client_is_not_passed_by_new_ones_forever),
         cmocka_unit_test(a_flood_does_not_delay_a_newcomer),
         cmocka_unit_test(what_may_not_start_is_passed_over),
+        cmocka_unit_test(work_on_a_grammar_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

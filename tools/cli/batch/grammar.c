@@ -33,3 +33,10 @@ bool bn_request_grammar(bn_grammar **out, const bn_json *member, bn_status *stat
         *status = bn_fail(err, BN_ERR_FORMAT, "grammar is not a text");
     return true;
 }
+
+const char *bn_request_stuck(const bn_generation *gen)
+{
+    if (gen->stuck == BN_ERR_NOMEM) return "out of memory";
+    return gen->stuck == BN_ERR_LIMIT ? "the grammar is over a limit of places, states or steps"
+                                      : "no token continues the text under the grammar";
+}

@@ -51,6 +51,8 @@ bool bn_request_number(bn_generation *gen, const bn_json *member, bn_status *sta
 /* The same for a member that sets the grammar: "grammar" (GBNF) or "json_schema". The caller closes *out, which is NULL
  * before. */
 bool bn_request_grammar(bn_grammar **out, const bn_json *member, bn_status *status, bn_error *err);
+/* Why a generation ended with BN_STOP_STUCK. */
+const char *bn_request_stuck(const bn_generation *gen);
 /* The grammar of a JSON Schema that was read as a part of something else. */
 BN_MUST_CHECK bn_status bn_request_schema(bn_grammar **out, const bn_json *schema, bn_error *err);
 
