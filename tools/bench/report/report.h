@@ -256,9 +256,6 @@ bn_status bn_report_csv(struct bn_buf *out, const struct bn_report *r, bn_error 
 bn_status bn_report_csv_samples(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_junit(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_benchstat(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_libtest(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_prometheus(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 /* html.c */
 bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 
