@@ -327,12 +327,25 @@ cp "$top"/ci/{bench-gate,bench-ci,commits}.sh ci/
 ln -s "$bin/bn-bench" build/gcc/bn-bench
 git init -q -b main . && echo build >.gitignore
 printf 'build/gcc/bn-bench: program\n\tmkdir -p build/gcc && cp program $@ && chmod +x $@\n' >Makefile
-version() { # level: a commit whose program is that fast
-    document document "$1"
-    { echo '#!/bin/sh' && echo 'cat <<END' && cat document && echo END; } >program
+# LEVEL [TIMES...]: a commit whose program is that fast, and whose times between tokens are these in turn.
+version() {
+    local level=$1
+    shift
+    [ $# -gt 0 ] || set -- 1000
+    # shellcheck disable=SC2016 # the program expands it
+    document document "$level" extra='{"test":"decode","metric":"token_ns","unit":"ns","better":"lower","exact":false,"samples":[$x]},
+        {"test":"decode","metric":"token_jitter_ns","unit":"ns","better":"lower","exact":false,"samples":[70]}'
+    {
+        echo '#!/bin/bash'
+        echo "times=($*)"
+        echo 'n=$(cat "$0.n" 2>/dev/null || echo 0) && x=${times[n % ${#times[@]}]} && echo $((n + 1)) >"$0.n"'
+        echo 'cat <<END' && cat document && echo END
+    } >program
     rm document
-    git add . && git commit -q -m "$1"
+    git add . && git commit -q -m "$level $*"
 }
+version 100 700 1500 900 2100 1100 500 1900 1300
+version 100 1900 600 1700 800 2000 1400 500 900
 version 100
 version 101
 version 130
@@ -344,8 +357,14 @@ check 'and have the verdict' grep -q '"verdict": "REGRESSED"' build/bench-gate/a
 check 'and results for github-action-benchmark' python3 -c "import json; assert json.load(open('build/bench-gate/github-smaller.json'))[0]['value']"
 says 0 'one that is within the margin does' 'status 0; artefacts' gate HEAD~2 HEAD~1
 says 0 'and one that is faster' 'status 0; artefacts' gate HEAD HEAD~1
-says 1 'a gate without data fails' 'no data: every time and rate is inconclusive' gate3 HEAD~2 HEAD~1
+says 1 'a gate without data fails' 'no data: ns_per_token, decode is undecided' gate3 HEAD~2 HEAD~1
 check 'and says so in its artefacts' grep -q '"status": 1' build/bench-gate/gate.json
+says 1 'each metric needs its own data' 'no data: token_ns, decode is undecided' gate HEAD~4 HEAD~3
+check 'others were decided then' grep -q ',token_jitter_ns,ns,SAME,' build/bench-gate/comparisons.csv
+says 1 'a metric that no run has is not decided' 'no data: joules, no run has it is undecided' \
+    env BENCH_METRICS='ns_per_token joules' BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-gate.sh HEAD~2 HEAD~1
+says 0 'what the gate requires can be chosen' 'status 0; artefacts' \
+    env BENCH_METRICS=token_jitter_ns BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-gate.sh HEAD~4 HEAD~3
 nightly() { BENCH_BASE_MANUAL=$1 BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-ci.sh; }
 says 1 'the night after a slower commit fails' 'status 1; artefacts' nightly HEAD~1
 check 'and has an issue to open' equal "$(head -n 1 build/bench-gate/issue.md)" 'performance: critically slower'
