@@ -230,7 +230,7 @@ static void print_row(const struct result *r)
     }
     fflush(stdout);
     if (wrong[0] != '\0')
-        bn_report_warning("%s%s %s: %s", r->valid ? "" : "INVALID: ", name, c->shape, wrong);
+        bn_report_warning("%s%s %s: %s", r->valid ? "implausible: " : "INVALID: ", name, c->shape, wrong);
 }
 
 /* ---- its part of the document ---- */
