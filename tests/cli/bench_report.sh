@@ -123,7 +123,7 @@ status 0 'hostile: its own JSON is JSON' form text "$tmp/run.json"
 form junit -o "$tmp/junit.xml" "$tmp/compare.json"
 check 'JUnit: a regression fails, an undecided comparison is skipped' has "$tmp/junit.xml" 'tests="4" failures="1" errors="0" skipped="1"'
 check 'JUnit is well-formed' xmllint --noout "$tmp/junit.xml"
-says 0 'the page begins with the worst verdict' '<h1>REGRESSED: ns_per_token of decode n=32 d=0 t=2, cost \+5.30 % ' form html "$tmp/compare.json"
+says 0 'the page begins with the worst verdict' '<h1>REGRESSED: ns_per_token of decode n=32 d=0 t=2, \+5.30 % ' form html "$tmp/compare.json"
 says 0 'text says the verdicts first' '^1 REGRESSED, 1 IMPROVED, 1 SAME, 1 INCONCLUSIVE$' form text "$tmp/compare.json"
 says 0 'a p-value is never 0' '> ?&lt;1e-4<' form html "$tmp/compare.json"
 form html -o "$tmp/compare.html" "$tmp/compare.json"
@@ -174,7 +174,7 @@ sed -i 's/"samples": \[/&9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 
 form text -o "$tmp/machines" "$tmp/one.json" "$tmp/two.json"
 sed -n '/^Machines side by side/,/^$/p' "$tmp/machines" >"$tmp/side"
 check 'two machines are side by side' has "$tmp/side" 'B'
-check 'with the medians of both' test "$(grep -cE '^ns_per_token +[0-9.]+ [mu]?s +[0-9.]+ [mu]?s$' "$tmp/side")" -gt 0
+check 'with the medians of both' test "$(grep -cE '^ +ns_per_token +[0-9.]+ [mu]?s +[0-9.]+ [mu]?s$' "$tmp/side")" -gt 0
 check 'none is left out' has_not "$tmp/side" 'not shown'
 
 # ---- files of a build server ----

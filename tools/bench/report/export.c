@@ -72,7 +72,7 @@ bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *
     bn_table_begin(&t, HEADS, "lllllrrrrrrrrrrrrl");
     for (size_t i = 0; i < r->n_comparisons; i++) {
         const struct bn_comparison *c = &r->comparisons[i].c;
-        const struct bn_judgement *j = &c->j;
+        const struct bn_judgement shown = bn_comparison_shown(c), *j = &shown;
         double a, b;
         bn_comparison_sides(c, &a, &b);
         const double values[] = {a, b, j->change, j->low, j->high, j->p, j->q, j->agreement, j->band, j->mde};
@@ -92,7 +92,7 @@ bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *
 
 static void put_case(struct bn_buf *out, const struct bn_report_comparison *c)
 {
-    const struct bn_judgement *j = &c->c.j;
+    const struct bn_judgement shown = bn_comparison_shown(&c->c), *j = &shown;
     bn_html(out, "    <testcase classname=\"%s\" name=\"%s %s\"", c->source->label, c->c.test, c->c.metric);
     if (j->outcome != BN_OUTCOME_REGRESSED && j->outcome != BN_OUTCOME_INCONCLUSIVE) {
         bn_html(out, "/>\n");

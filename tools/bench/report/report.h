@@ -89,7 +89,7 @@ struct bn_report_moment {
 struct bn_report_change {
     size_t at;     /* the first moment after it */
     double p;      /* the p-value of no change, NaN when unknown */
-    double change; /* of the cost: +0.05 is five per cent worse */
+    double change; /* of the figure: +0.05 is five per cent more */
 };
 struct bn_report_trend {
     const struct bn_report_source *source;
