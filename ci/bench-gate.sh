@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Is HEAD slower than BASE? Builds both commits in folders outside the tree, runs their bn-bench in alternation (bn-bench ab),
-# and ends with its verdict. When every time and rate is INCONCLUSIVE, as on a busy machine, the gate has no data and fails.
+# and ends with its verdict. Each metric of BENCH_METRICS must be decided in every test that has it. One that is INCONCLUSIVE, as
+# on a busy machine, or that no run has, is named, and the gate fails: what was decided about others is no data for it.
 #
 #     ci/bench-gate.sh BASE [HEAD] [-- ARGUMENTS of bn-bench run]
 #
@@ -9,13 +10,14 @@
 #
 #     BENCH_ROUNDS   rounds that count (20)
 #     BENCH_MARGIN   change in per cent that does not matter (2)
+#     BENCH_METRICS  what must be decided (ns_per_token token_ns peak_rss_bytes: rate, time between tokens, memory)
 #     BENCH_STRICT   1: fail when any series is inconclusive
-#     BENCH_OUT      folder for the artefacts (build/bench-gate): ab.json, the reports of bn-bench report, and
+#     BENCH_OUT      folder for the artefacts (build/bench-gate): ab.json, comparisons.csv, the reports of bn-bench report, and
 #                    github-smaller.json, github-bigger.json for github-action-benchmark
 #     BENCH_TIMEOUT  for one run (10m)
 #     BENCH_AB       more options of bn-bench ab
 #
-# Exit status: 0 not slower, 1 slower or no data, 2 usage, 3 no such commit, 10 a commit does not build; others are
+# Exit status: 0 not slower, 1 slower or undecided, 2 usage, 3 no such commit, 10 a commit does not build; others are
 # those of bn-bench.
 set -u
 cd "$(dirname "$0")/.." || exit 10
@@ -60,10 +62,18 @@ judge=$commits_dir/head/$programs/bn-bench
 "$judge" "${ab[@]}" -- "$commits_dir/base/$programs/bn-bench" run --json -q "${arguments[@]}" \
     --vs "$commits_dir/head/$programs/bn-bench" run --json -q "${arguments[@]}" >"$out/ab.json"
 verdict=$?
-# The columns are file, test, metric, unit, verdict. Counts the series that are not sizes and that were decided.
-judged=$("$judge" report --format csv-comparisons "$out/ab.json" | awk -F, 'NR > 1 && $4 != "bytes" && $5 != "INCONCLUSIVE"' | wc -l)
-if [ "$verdict" -eq 0 ] && [ "$judged" -eq 0 ]; then
-    complain "no data: every time and rate is inconclusive; use a quieter machine or more rounds (BENCH_ROUNDS)"
+# The columns are file, test, metric, unit, verdict.
+"$judge" report --format csv-comparisons -o "$out/comparisons.csv" "$out/ab.json" || : >"$out/comparisons.csv"
+undecided=()
+for metric in ${BENCH_METRICS:-ns_per_token token_ns peak_rss_bytes}; do
+    rows=$(sed 's/"[^"]*"/a test/g' "$out/comparisons.csv" | awk -F, -v m="$metric" '$3 == m { print $2 ": " $5 }')
+    [ -n "$rows" ] || rows="no run has it: INCONCLUSIVE"
+    while IFS= read -r row; do
+        case $row in *INCONCLUSIVE*) undecided+=("$metric") && complain "no data: $metric, ${row%: *} is undecided" ;; esac
+    done <<<"$rows"
+done
+if [ "$verdict" -eq 0 ] && [ ${#undecided[@]} -gt 0 ]; then
+    complain "use a quieter machine, more rounds (BENCH_ROUNDS), or other metrics (BENCH_METRICS)"
     verdict=1
 fi
 printf '{"base": "%s", "head": "%s", "status": %d}\n' "$base" "$head" "$verdict" >"$out/gate.json"

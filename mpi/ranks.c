@@ -158,15 +158,14 @@ static void end_all(void *context, int code)
 
 /* ---- opening ---- */
 
-/* Whether a launcher of MPI started this process as one of several. */
-static bool was_launched(void)
+unsigned bn_ranks_told(void)
 {
     static const char *const SIZES[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
     for (size_t i = 0; i < BN_ARRAY_LEN(SIZES); i++) {
         const char *size = getenv(SIZES[i]);
-        if (size != NULL) return strtol(size, NULL, 10) > 1;
+        if (size != NULL) return (unsigned)strtoul(size, NULL, 10);
     }
-    return getenv("PMIX_RANK") != NULL;
+    return 0;
 }
 
 static bn_status load(struct bn_mpi *m, bn_error *err)
@@ -230,7 +229,8 @@ static void release(struct bn_mpi *m)
 bn_status bn_ranks_open(struct bn_ranks *ranks, int (*lost)(const bn_error *err), bn_error *err)
 {
     *ranks = (struct bn_ranks){.count = 1};
-    if (!was_launched()) return BN_OK;
+    unsigned told = bn_ranks_told();
+    if (told == 1 || (told == 0 && getenv("PMIX_RANK") == NULL)) return BN_OK;
     struct bn_mpi *m = bn_alloc(1, sizeof *m);
     if (m == NULL) return bn_nomem(err);
     pthread_mutex_init(&m->lock, NULL);

@@ -13,6 +13,8 @@
 
 #include "base/ranks.h"
 
+/* The number of processes that mpirun reports in the environment; 0: it started none, or does not report it. */
+unsigned bn_ranks_told(void);
 /* BN_ERR_UNSUPPORTED when mpirun started this process as one of several and bn-mpi.so cannot be loaded.
  * lost: called by another thread when a rank is silent; it reports the error and returns the exit code by which all
  * ranks end. Calls fail with BN_ERR_NETWORK. */

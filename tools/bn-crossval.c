@@ -144,7 +144,7 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_crossval_ladder,
      .examples =
          {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
-          {"bn-crossval ladder -m model.gguf --ref oracle --ref 'node bridge.mjs' -f text.txt --junit r.xml",
+          {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt --junit r.xml",
            "three engines, and a report for CI"}}},
     {.name = "sweep",
      .summary = "compare many prompts, and check expected tokens",
@@ -237,7 +237,7 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-crossval setup --source ~/src/engine --name engine",
                    "build the tree in a folder; then --ref engine"}}},
     {.name = "refs",
-     .summary = "list the references that were set up",
+     .summary = "list the references that --ref NAME starts",
      .synopsis = "",
      .json = true,
      .run = bn_crossval_refs},

@@ -51,6 +51,7 @@ static const struct bn_command COMMANDS[] = {
      .max_operands = 1,
      .operand = "DIR",
      .run = show,
+     .divides = true, /* for the rank that stamps its results */
      .examples = {{"bn git", "commit, branch and changes of the current directory"},
                   {"bn git --json ~/src/bn", "the same of another repository, as JSON"}}},
     {0},

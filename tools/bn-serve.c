@@ -15,7 +15,6 @@
 #include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/programs.h"
-#include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/serve/serve.h"
@@ -143,7 +142,6 @@ static bn_status open_engine(struct bn_server *s, bn_error *err)
                                   .snapshot_bytes = o->snapshot_bytes};
     bn_model_options with = {.repack = BN_REPACK_AUTO, .repack_later = true};
     uint64_t start = bn_clock_ns();
-    BN_TRY(bn_cli_refuse_ranks("bn-serve", err));
     BN_TRY(bn_cli_open_model(&s->model, s->args, &with, err));
     BN_TRY(bn_cli_tokenizer(s->model, &s->tok, err));
     BN_TRY(choose_template(s, err));

@@ -104,6 +104,7 @@ static const struct bn_command COMMANDS[] = {
      .operand = "FILE",
      .bytes = sizeof(struct bn_verify_options),
      .run = bn_verify_verify,
+     .divides = true, /* --batch */
      .examples = {{"bn-verify-receipt r.json -v", "check a receipt and list every rule"},
                   {"bn-verify-receipt r.json --replay", "check it and run its request again"},
                   {"bn-verify-receipt r.json --replay --isa ref --threads 1",

@@ -60,7 +60,9 @@ static bn_status judge_samples(struct bn_comparison *c, const struct bn_series *
         costs[a->n + i] = bn_series_cost(b, b->samples[i]);
     const struct bn_level *level = bn_levels_find(rules->levels, c->test, c->metric, c->higher);
     double drift = level != NULL ? fmax(rules->drift, level->drift) : rules->drift;
-    bn_status status = bn_judge_samples(&c->j, costs, a->n, costs + a->n, b->n, drift, &rules->judge, err);
+    struct bn_judge_rules judge = rules->judge;
+    judge.higher = c->higher;
+    bn_status status = bn_judge_samples(&c->j, costs, a->n, costs + a->n, b->n, drift, &judge, err);
     bn_free(costs);
     return status;
 }

@@ -213,7 +213,7 @@ static void lay_out(struct text_layout *l, const struct bn_table *t, size_t n_co
             if (wide > l->width[c]) l->width[c] = wide;
         }
     }
-    while (needed > 0 && t->align[needed - 1] != 'l')
+    while (!t->side_by_side && needed > 0 && t->align[needed - 1] != 'l')
         needed--;
     l->end = end_of(l, t, n_cols, 0);
     while (l->end < needed && t->align[l->first] == 'l' && t->align[l->first + 1] != '\0')

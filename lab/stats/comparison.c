@@ -35,6 +35,15 @@ static const struct {
     {"mde", "too few samples for a spread"},
 };
 
+struct bn_judgement bn_comparison_shown(const struct bn_comparison *c)
+{
+    struct bn_judgement j = c->j;
+    j.change = bn_judge_turn(c->j.change, c->higher);
+    j.low = bn_judge_turn(c->higher ? c->j.high : c->j.low, c->higher);
+    j.high = bn_judge_turn(c->higher ? c->j.low : c->j.high, c->higher);
+    return j;
+}
+
 static void numbers_of(const struct bn_judgement *j, double out[N_NUMBERS])
 {
     const double numbers[N_NUMBERS] = {j->change, j->low, j->high, j->p, j->q, j->agreement, j->band, j->mde};
@@ -53,6 +62,7 @@ void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, siz
     bn_json *array = bn_json_put_array(document, "comparisons");
     for (size_t i = 0; i < n; i++) {
         const struct bn_comparison *c = &list[i];
+        struct bn_judgement shown = bn_comparison_shown(c);
         double numbers[N_NUMBERS];
         bn_json *o = bn_json_add_object(array);
         bn_json_put_string(o, "test", c->test);
@@ -65,7 +75,7 @@ void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, siz
         put_side(o, "b", c->n_b, c->median_b);
         bn_json_put_string(o, "verdict", bn_outcome_name(c->j.outcome));
         bn_json_put_string(o, "reason", c->j.reason);
-        numbers_of(&c->j, numbers);
+        numbers_of(&shown, numbers);
         for (size_t k = 0; k < N_NUMBERS; k++)
             bn_json_put_finite(o, NUMBERS[k].name, numbers[k], NUMBERS[k].why);
         bn_json_put_u64(o, "n", c->j.n);
@@ -151,6 +161,7 @@ bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_err
     bool primary = true; /* older documents lack it: all series decided */
     (void)bn_json_bool(bn_json_get(o, "primary"), &primary);
     out->secondary = !primary;
+    out->j = bn_comparison_shown(out); /* of the cost again */
     return BN_OK;
 }
 
@@ -164,7 +175,7 @@ void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b)
     *a = c->median_a;
     *b = c->median_b;
     if (isnan(c->j.p) || !(c->j.change > -1) || !isfinite(c->j.change)) return;
-    double middle = sqrt(*a) * sqrt(*b), ratio = c->higher ? 1 / (1 + c->j.change) : 1 + c->j.change;
+    double middle = sqrt(*a) * sqrt(*b), ratio = 1 + bn_judge_turn(c->j.change, c->higher);
     *a = middle / sqrt(ratio);
     *b = middle * sqrt(ratio);
 }
@@ -207,7 +218,7 @@ static void put_cells(struct bn_table *t, const struct bn_comparison *c, const c
     bn_table_text(t, c->metric);
     bn_table_value(t, a, unit);
     bn_table_value(t, b, unit);
-    bn_table_percent(t, c->j.change, true);
+    bn_table_percent(t, bn_judge_turn(c->j.change, c->higher), true);
     if (c->severity == BN_SEVERITY_NONE)
         bn_table_text(t, bn_outcome_name(c->j.outcome));
     else
@@ -217,11 +228,12 @@ static void put_cells(struct bn_table *t, const struct bn_comparison *c, const c
 void bn_comparison_row(struct bn_table *t, const struct bn_comparison *c, const char *document)
 {
     char low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
-    bool bounded = isfinite(c->j.low) && isfinite(c->j.high);
+    struct bn_judgement j = bn_comparison_shown(c);
+    bool bounded = isfinite(j.low) && isfinite(j.high);
     bn_table_row(t, bn_comparison_kind(c));
     put_cells(t, c, document);
-    bn_table_printf(t, "%s%s%s", bn_units_percent_text(low, c->j.low, true), bounded ? " to " : "",
-                    bounded ? bn_units_percent_text(high, c->j.high, true) : "");
+    bn_table_printf(t, "%s%s%s", bn_units_percent_text(low, j.low, true), bounded ? " to " : "",
+                    bounded ? bn_units_percent_text(high, j.high, true) : "");
     put_p(t, c->j.p);
     bn_table_count(t, c->j.n);
     bn_table_percent(t, c->j.band > 0 ? c->j.band : (double)NAN, false);

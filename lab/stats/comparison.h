@@ -34,6 +34,9 @@ bool bn_comparison_is_memory(const struct bn_comparison *c);
  * series. Where no change was estimated (exact values, single values), these are the medians. */
 void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b);
 
+/* The judgement as it is shown and written: change, low and high are of the figure, as A and B are, not of its cost. */
+struct bn_judgement bn_comparison_shown(const struct bn_comparison *c);
+
 /* Puts the member "comparisons": an array of
  * {"test", "metric", "unit", "better", "exact", "primary", "a": {"n", "median"}, "b": {"n", "median"},
  * "verdict", "reason", "change", "low", "high", "p", "q", "agreement", "band", "mde", "n", "n_needed",

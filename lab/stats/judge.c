@@ -81,15 +81,21 @@ static struct percent percent(double share, bool with_sign)
     return out;
 }
 
-/* "-0.3 % .. +4.1 %" */
+double bn_judge_turn(double change, bool higher)
+{
+    return higher ? 1 / (1 + change) - 1 : change;
+}
+
+/* "-0.3 % .. +4.1 %", of the figure */
 struct range {
     char text[80];
 };
 
-static struct range range(const struct bn_judgement *j)
+static struct range range(const struct bn_judgement *j, const char *to)
 {
     struct range out;
-    snprintf(out.text, sizeof out.text, "%s .. %s", percent(j->low, true).text, percent(j->high, true).text);
+    snprintf(out.text, sizeof out.text, "%s%s%s", percent(bn_judge_turn(j->higher ? j->high : j->low, j->higher), true).text,
+             to, percent(bn_judge_turn(j->higher ? j->low : j->high, j->higher), true).text);
     return out;
 }
 
@@ -146,14 +152,14 @@ static void decide_direction(struct bn_judgement *j, const struct setting *s, en
     const struct bn_judge_rules *r = s->rules;
     if (!(j->p < r->q)) {
         j->n_needed = needed_for_p(j, r->q);
-        bn_judge_reason(j, "%s, but p is %.2g, not below %.2g%s", range(j).text, j->p, r->q,
+        bn_judge_reason(j, "%s, but p is %.2g, not below %.2g%s", range(j, " .. ").text, j->p, r->q,
                         enough(j, s->what).text);
     } else if (j->agreement < r->agreement) {
         bn_judge_reason(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more",
-                        range(j).text, j->agreement * (double)j->n, j->n);
+                        range(j, " .. ").text, j->agreement * (double)j->n, j->n);
     } else {
         j->outcome = outcome;
-        int used = snprintf(j->reason, sizeof j->reason, "%s is beyond %s%s", range(j).text,
+        int used = snprintf(j->reason, sizeof j->reason, "%s is beyond %s%s", range(j, " .. ").text,
                             percent(limit_of(s), false).text, limit_of(s) > r->margin ? s->cause : "");
         if (!isnan(j->agreement) && used > 0 && (size_t)used < sizeof j->reason)
             snprintf(j->reason + used, sizeof j->reason - (size_t)used, "; %.0f of %zu pairs agree in sign",
@@ -165,8 +171,7 @@ static void decide_unclear(struct bn_judgement *j, const struct setting *s)
 {
     bool margin = limit_of(s) <= s->rules->margin;
     j->n_needed = needed(j, s);
-    bn_judge_reason(j, "the change is between %s and %s, %s %s%s", percent(j->low, true).text,
-                    percent(j->high, true).text, margin ? "not clearly within or beyond" : s->limit,
+    bn_judge_reason(j, "the change is between %s, %s %s%s", range(j, " and ").text, margin ? "not clearly within or beyond" : s->limit,
                     percent(limit_of(s), false).text, enough(j, s->what).text);
 }
 
@@ -181,7 +186,7 @@ static void decide(struct bn_judgement *j, const struct setting *s)
         decide_direction(j, s, BN_OUTCOME_IMPROVED);
     } else if (j->low >= -s->within && j->high <= s->within) {
         j->outcome = s->unchanged;
-        bn_judge_reason(j, "%s is within %s%s", range(j).text, percent(s->within, false).text,
+        bn_judge_reason(j, "%s is within %s%s", range(j, " .. ").text, percent(s->within, false).text,
                         s->within > s->rules->margin ? s->cause : "");
     } else {
         decide_unclear(j, s);
@@ -266,7 +271,8 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
     struct bn_signed_rank test;
     double sigma, bias;
     size_t least = least_pairs(rules->confidence);
-    *out = (struct bn_judgement){.n = n, .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN};
+    *out = (struct bn_judgement){.n = n, .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN,
+                                  .higher = rules->higher};
     bn_judge_reason(out, "not judged");
     BN_TRY(check_rules(rules, err));
     BN_TRY(check_finite(d, n, "pair", err));
@@ -345,7 +351,8 @@ bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a
                            double drift, const struct bn_judge_rules *rules, bn_error *err)
 {
     *out = (struct bn_judgement){
-        .n = bn_min_size(n_a, n_b), .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN};
+        .n = bn_min_size(n_a, n_b), .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN,
+        .higher = rules->higher};
     bn_judge_reason(out, "not judged");
     BN_TRY(check_rules(rules, err));
     if (!(drift >= 0)) return bn_fail(err, BN_ERR_ARG, "the drift is negative");
@@ -396,7 +403,7 @@ static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminat
         j->outcome = BN_OUTCOME_INCONCLUSIVE;
         j->n_needed = needed_for_p(j, rules->q);
         bn_judge_reason(j, "%s, but among %zu comparisons such a p is expected by chance (q %.2g)%s",
-                        range(j).text, n_tests, j->q, enough(j, "pairs").text);
+                        range(j, " .. ").text, n_tests, j->q, enough(j, "pairs").text);
     }
 }
 

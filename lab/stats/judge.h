@@ -35,15 +35,17 @@ struct bn_judge_rules {
     double confidence; /* of the interval: 0.95 */
     double q;          /* share of false alarms among the alarms of one session: 0.05 */
     double agreement;  /* share of pairs that have the sign of the change: 0.8 */
+    bool higher;       /* more of the figure is better; reasons name the change of the figure, not of the cost */
 };
 #define BN_JUDGE_RULES_INIT    \
     {                          \
-        0.01, 0.95, 0.05, 0.8, \
+        0.01, 0.95, 0.05, 0.8, false, \
     }
 
 struct bn_judgement {
     enum bn_outcome outcome;
     char reason[200]; /* of the outcome, one line; never empty */
+    bool higher;      /* as in the rules */
     size_t n;         /* pairs; of unpaired samples the smaller number */
     double change;    /* the estimate */
     double low, high; /* its interval; NaN when there are too few pairs for one */
@@ -57,6 +59,9 @@ struct bn_judgement {
                          verdict the margin is added. */
     size_t n_needed;  /* of an inconclusive result: pairs needed in total; 0 when more do not help */
 };
+
+/* The change of the figure of a change of its cost, and the other way round: of a rate, +25 % becomes -20 %. */
+double bn_judge_turn(double change, bool higher);
 
 /* INCONCLUSIVE for this reason, without any number; it is not a test of the session. */
 void bn_judge_none(struct bn_judgement *out, const char *fmt, ...) BN_PRINTF(2, 3);

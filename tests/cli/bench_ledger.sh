@@ -66,6 +66,12 @@ says 0 'they are said not to be taken in turn' 'did not run in turn: changes bel
 says 1 'a large one is a regression, and critical' 'ns_per_token.*REGRESSED \(critical\)' bench compare "$docs/a.json" "$docs/slow.json"
 says 0 'more drift may be allowed' 'STABLE' bench compare --drift 50 "$docs/a.json" "$docs/slow.json"
 says 0 'the other way round it is an improvement' '2 IMPROVED' bench compare "$docs/slow.json" "$docs/a.json"
+says 1 'a rate that fell has a minus' 'tokens_per_second .* -23\.[01] % +REGRESSED' bench compare "$docs/a.json" "$docs/slow.json"
+says 1 'also in the reason' 'tokens_per_second: -23\.[01] % \.\. -23\.[01] % is beyond' bench compare "$docs/a.json" "$docs/slow.json"
+bench compare --json "$docs/a.json" "$docs/slow.json" >"$docs/fell.json" 2>/dev/null
+check 'in JSON' grep -qE '"change": -0\.23' "$docs/fell.json"
+says 0 'and in the report of it' 'tokens_per_second .* -23\.[01] % +REGRESSED' bench report "$docs/fell.json"
+says 0 'the other way round both have the opposite sign' 'tokens_per_second .* \+30\.0 % +IMPROVED' bench compare "$docs/slow.json" "$docs/a.json"
 document "$docs/mild.json" 112
 says 1 'a time per token is judged as a rate: 12 % more is a warning' 'ns_per_token.*REGRESSED \(warning\)$' bench compare "$docs/a.json" "$docs/mild.json"
 document "$docs/worse.json" 120
@@ -163,7 +169,7 @@ points 100 100 >"$docs/points.json"
 says 0 'single values: levels are met at their numbers' 'latency_p50_ms: single values: 25\.0 % worse, above the$' \
     bench compare --fail-on critical "$docs/points.json" <(points 85 125)
 says 1 'a warning is a regression' 'throughput_tokens_per_second: single values: 15\.0 % worse,$' bench compare "$docs/points.json" <(points 85 100)
-says 1 'and exceeded beyond' 'tok/s +84\.90 tok/s +\+17\.8 % +REGRESSED \(critical\)$' bench compare --fail-on critical "$docs/points.json" <(points 84.9 125)
+says 1 'and exceeded beyond' 'tok/s +84\.90 tok/s +-15\.1 % +REGRESSED \(critical\)$' bench compare --fail-on critical "$docs/points.json" <(points 84.9 125)
 says 0 'within the levels they are stable' '^verdict  STABLE$' bench compare --strict "$docs/points.json" <(points 92 115)
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":0.2,"critical_percent":0.5}]}' >"$docs/levels.json"
 says 1 '--thresholds comes before the levels of the list' 'REGRESSED \(critical\)' \
@@ -316,7 +322,7 @@ for accuracy in 0.9987 0.9987 0.9987 0.9927; do
     document "$docs/run.json" 100 binary=$accuracy "extra=$(scored $accuracy)"
     baseline save -q main "$docs/run.json" >/dev/null 2>&1
 done
-says 0 'an accuracy that fell once is a change, with no more runs' 'worse by 0\.604 % since .* run 4 of 4; these values have no noise' \
+says 0 'an accuracy that fell once is a change, with no more runs' 'worse by 0\.601 % since .* run 4 of 4; these values have no noise' \
     bench trend --metric accuracy
 says 0 'in JSON too' '"at": 3' bench trend --json --metric accuracy
 lacks 'what did not change is not one' 'worse|better' bench trend --metric bytes
@@ -327,12 +333,25 @@ cp "$top"/ci/{bench-gate,bench-ci,commits}.sh ci/
 ln -s "$bin/bn-bench" build/gcc/bn-bench
 git init -q -b main . && echo build >.gitignore
 printf 'build/gcc/bn-bench: program\n\tmkdir -p build/gcc && cp program $@ && chmod +x $@\n' >Makefile
-version() { # level: a commit whose program is that fast
-    document document "$1"
-    { echo '#!/bin/sh' && echo 'cat <<END' && cat document && echo END; } >program
+# LEVEL [TIMES...]: a commit whose program is that fast, and whose times between tokens are these in turn.
+version() {
+    local level=$1
+    shift
+    [ $# -gt 0 ] || set -- 1000
+    # shellcheck disable=SC2016 # the program expands it
+    document document "$level" extra='{"test":"decode","metric":"token_ns","unit":"ns","better":"lower","exact":false,"samples":[$x]},
+        {"test":"decode","metric":"token_jitter_ns","unit":"ns","better":"lower","exact":false,"samples":[70]}'
+    {
+        echo '#!/bin/bash'
+        echo "times=($*)"
+        echo 'n=$(cat "$0.n" 2>/dev/null || echo 0) && x=${times[n % ${#times[@]}]} && echo $((n + 1)) >"$0.n"'
+        echo 'cat <<END' && cat document && echo END
+    } >program
     rm document
-    git add . && git commit -q -m "$1"
+    git add . && git commit -q -m "$level $*"
 }
+version 100 700 1500 900 2100 1100 500 1900 1300
+version 100 1900 600 1700 800 2000 1400 500 900
 version 100
 version 101
 version 130
@@ -344,8 +363,14 @@ check 'and have the verdict' grep -q '"verdict": "REGRESSED"' build/bench-gate/a
 check 'and results for github-action-benchmark' python3 -c "import json; assert json.load(open('build/bench-gate/github-smaller.json'))[0]['value']"
 says 0 'one that is within the margin does' 'status 0; artefacts' gate HEAD~2 HEAD~1
 says 0 'and one that is faster' 'status 0; artefacts' gate HEAD HEAD~1
-says 1 'a gate without data fails' 'no data: every time and rate is inconclusive' gate3 HEAD~2 HEAD~1
+says 1 'a gate without data fails' 'no data: ns_per_token, decode is undecided' gate3 HEAD~2 HEAD~1
 check 'and says so in its artefacts' grep -q '"status": 1' build/bench-gate/gate.json
+says 1 'each metric needs its own data' 'no data: token_ns, decode is undecided' gate HEAD~4 HEAD~3
+check 'others were decided then' grep -q ',token_jitter_ns,ns,SAME,' build/bench-gate/comparisons.csv
+says 1 'a metric that no run has is not decided' 'no data: joules, no run has it is undecided' \
+    env BENCH_METRICS='ns_per_token joules' BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-gate.sh HEAD~2 HEAD~1
+says 0 'what the gate requires can be chosen' 'status 0; artefacts' \
+    env BENCH_METRICS=token_jitter_ns BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-gate.sh HEAD~4 HEAD~3
 nightly() { BENCH_BASE_MANUAL=$1 BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-ci.sh; }
 says 1 'the night after a slower commit fails' 'status 1; artefacts' nightly HEAD~1
 check 'and has an issue to open' equal "$(head -n 1 build/bench-gate/issue.md)" 'performance: critically slower'

@@ -104,7 +104,7 @@ check 'the models by size: text' has "$tmp/first" '^nano-bitnet-i2_s-42 +[0-9.]+
 check 'the models by size: memory' has "$tmp/first" '^nano-bitnet-i2_s-42 +[0-9.]+ k +182\.2 KiB +[0-9.]+ MiB +[0-9.]+ %'
 check 'a target that is met' has "$tmp/first" '^peak memory .* met$'
 check 'the documents and the formats of the file, no others' equal "$(cd "$tmp/results" && printf '%s ' *)" \
-    'comparison-results.json memory.json performance-report.html performance-report.json run-nano-bitnet-i2_s-42.json run-nano-llama-i2_s-42.json suite.json system-info.json '
+    'memory.json performance-report.html performance-report.json run-nano-bitnet-i2_s-42.json run-nano-llama-i2_s-42.json suite.json system-info.json '
 check 'the report has the models by size' has "$tmp/results/performance-report.html" '<h2 id="models">Models by size'
 check 'and their plot' has "$tmp/results/performance-report.html" 'aria-label="rate of decoding over the parameters'
 check 'and is well-formed' xmllint --noout "$tmp/results/performance-report.html"

@@ -57,6 +57,9 @@ sed -i s/5.5/5.25/ "$tmp/step-2"
 planted 1 'a loss that depends on it' 'INVALID: .*step 1: the loss is 5.25, with t=1 it is 5.5' -t 1,2
 plant 800000000 200000000 1000 90000000 5.5 abc
 planted 1 'a rate above the float peak' 'INVALID: .*more than 1.05 times the measured peak' -t 1
+plant 800000000 1000 400000000 90000000 5.5 abc
+planted 0 'a forward pass above it is marked' '^ +forward 1x128x384 c=32 b=256 t=1: implausible: it is' -t 1
+planted 0 'in the document too' '"implausible": "it is [0-9.]+ times' -t 1 --json
 echo '{"ns": 5}' >"$tmp/step-1"
 planted 4 'a step without its times' 'a step has no forward_ns' -t 1
 echo '{"schema": "x"}' >"$tmp/run"

@@ -186,9 +186,19 @@ broken "logits that are not numbers" 'sent a logit that is not finite, 0 at posi
 broken "a reference that ends in between" 'ended with status 0 without an answer' "$open; $row; head -c 8192 /dev/zero"
 broken "a reference that is killed" 'ended by signal 9' "$open; kill -9 \$\$"
 broken "an empty trace" 'sent an empty trace' "$open; $row; head -c 8192 /dev/zero; read x; echo '{\"id\":4,\"ok\":true,\"rows\":18,\"cols\":2048,\"floats\":36864}'; head -c 147456 /dev/zero; read x; echo '{\"id\":5,\"ok\":true,\"records\":[],\"floats\":0}'; sleep 100"
-says 1 "one that fails next to one that agrees" '^sh -c .exit 1.: FAILED, no agreement$' \
+says 1 "one that fails next to one that agrees" '^sh -c .exit 1.: FAILED, no agreement: ended with status 1 without an answer$' \
     "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref "sh -c 'exit 1'"
 lacks "then there is no agreement" '^agree' "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref 'exit 1'
+misspelt=$("$xval" ladder -q --tokens 1,2,3 --ref oracel 2>&1)
+check "a misspelt name is one line with a suggestion" equal "$misspelt" \
+    'oracel: FAILED, no agreement: not found: neither a reference that was set up nor a program; did you mean oracle?'
+status 3 "and a status of its own" "$xval" ladder -q --tokens 1,2,3 --ref oracel
+mkdir "$tmp/copied"
+cp "$xval" "$tmp/copied"
+says 3 "the last line says that the oracle is missing" '^oracle: FAILED, no agreement: bn-reference: not found next to bn-crossval' \
+    bash -c "'$tmp/copied/bn-crossval' -q --tokens 1,2,3 --ref oracle | tail -n 1; exit \${PIPESTATUS[0]}"
+lacks "the help has at most 80 columns" '^.{81}' bash -c "for c in '' ladder sweep bench setup; do '$xval' \$c --help; done"
+says 0 "one token is not 1 tokens" '^agree: 1 token, 1 reference$' "$xval" logits -q --tokens 1 --ref bn
 
 # ---- processes that references leave ----
 

@@ -61,6 +61,12 @@ state() { "$xval" refs --json | grep -oE '"state": "[a-z ]*"'; }
 cp -R "$engine" "$tmp/plain"
 rm -r "$tmp/plain/.git" "$tmp/plain/link.c"
 digest=$(cd "$tmp/plain" && find . -name .git -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
+mkdir -p "$tmp/beside/crossval"
+cp "$xval" "$tmp/beside"
+printf '#!/bin/sh\n' >"$tmp/beside/crossval/bn-bridge-node-llama-cpp"
+chmod +x "$tmp/beside/crossval/bn-bridge-node-llama-cpp"
+says 0 "a bridge next to the program is listed" '^node-llama-cpp +ready' "$tmp/beside/bn-crossval" refs
+says 0 "doctor counts it" '^references +yes +--ref NAME +1 of 1 usable' "$tmp/beside/bn-crossval" doctor
 says 0 "nothing is set up at first" 'no reference is set up' "$xval" refs
 says 0 "a folder is built and remembered" '^reference +plain is set up' setup --source "$tmp/plain"
 says 0 "its digest is that of sha256sum" "^digest +$digest, 2 files" setup --source "$tmp/plain"

@@ -5,11 +5,10 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
 xval=$out/bn-crossval
-suite=fixtures/prompts.jsonl
-model=fixtures/shakespeare-5m-i2_s.gguf # its expected tokens are in the suite
+suite=fixtures/prompts.jsonl # its expected tokens are of the built-in model
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-sweep() { "$xval" sweep -m $model --prompts "$@"; }
+sweep() { "$xval" sweep --prompts "$@"; }
 n=$(wc -l <"$suite")
 
 says 0 "the engine computes the expected tokens" "^$n of $n runs pass\$" sweep $suite
@@ -26,6 +25,26 @@ check "a seed gives the same tokens again" equal "$(decoded "$tmp/a.json")" "$(d
 check "two seeds and greedy give different tokens" equal "$(decoded "$tmp/a.json" | sort -u | wc -l)" 6
 says 0 "JSON has the result of each reference" '"result": "agree"' cat "$tmp/a.json"
 says 0 "and the digest of the prompt's ids" '"prompt_ids_sha256": "[0-9a-f]{64}"' cat "$tmp/a.json"
+says 0 "the example of the help" '^36 of 36 runs pass$' sweep $suite --ref oracle --seeds 1,2 -n 2 -q
+check "each line names the built-in model" equal "$(grep -o '"model_sha256":"[0-9a-f]*"' $suite | sort -u)" \
+    "\"model_sha256\":\"$(sha256sum fixtures/built-in-i2_s.gguf | cut -c 1-64)\""
+
+# ---- a value that is rounded to another integer ----
+
+grep '"upper case"' $suite >"$tmp/rounded.jsonl"
+rounded='explained by rounding: v of layer 5 turns a difference of 9\.27e-08 into 0\.00227; 0\.0202 is allowed'
+text=$(sed 's/.*"prompt":"//; s/"}$//' "$tmp/rounded.jsonl")
+says 0 "a difference by rounding is explained by its operation" "^      oracle: $rounded\$" sweep "$tmp/rounded.jsonl" --ref oracle
+says 0 "also as JSON" "\"explained\": \"$rounded\"" sweep "$tmp/rounded.jsonl" --ref oracle --json
+says 0 "ladder and logits explain it" "$rounded" "$xval" logits -p "$text" --ref oracle
+says 0 "its limits are shown as explained" 'max_abs +worst 0\.045.*  explained$' "$xval" -p "$text" --ref oracle
+says 1 "without a trace it is a difference" 'DIFFERS from rung first' "$xval" -p "$text" --ref oracle --trace never
+for fault in silu rope-norm no-sub-norm head-map code-map scale block-64 position rope-base epsilon swap-k swap-ffn \
+    no-residual sees-next no-sqrt head-q8 no-bos; do
+    says 1 "fault $fault is not explained by it" '^0 of 1 runs pass$' sweep "$tmp/rounded.jsonl" -n 1 --ref "oracle --fault $fault"
+done
+says 1 "a limit of 0 requires the same bits" '^0 of 1 runs pass$' \
+    sweep "$tmp/rounded.jsonl" --ref oracle --thresholds <(sed 's/{"max": 0.005}/{"max": 0}/' crossval/thresholds.json)
 
 # ---- recording ----
 

@@ -14,6 +14,14 @@ const char *bn_bench_verdict_name(enum bn_bench_verdict verdict)
     return NAMES[verdict];
 }
 
+const char *bn_bench_implausible(char out[BN_BENCH_REASON], double share)
+{
+    out[0] = '\0';
+    if (share > BN_BENCH_MOST_SHARE)
+        snprintf(out, BN_BENCH_REASON, "it is %.2f times the measured limit", share);
+    return out;
+}
+
 bool bn_bench_believable(const double *ns, size_t n, double step_ns, char reason[BN_BENCH_REASON])
 {
     double least = step_ns * BN_BENCH_LEAST_STEPS;

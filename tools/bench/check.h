@@ -22,6 +22,9 @@ const char *bn_bench_verdict_name(enum bn_bench_verdict verdict);
 /* Implausible: a rate above this multiple of its measured limit. */
 #define BN_BENCH_MOST_SHARE 1.05
 
+/* Of a share of a measured limit: why it is implausible, or "". Returns out. Every command marks its shares with it. */
+const char *bn_bench_implausible(char out[BN_BENCH_REASON], double share);
+
 /* False, with the reason, for samples that are invalid. */
 bool bn_bench_believable(const double *ns, size_t n, double step_ns, char reason[BN_BENCH_REASON]);
 

@@ -176,9 +176,9 @@ struct bn_command {
     size_t bytes; /* size of the struct that its options fill; 0: none */
     /* Returns BN_OK and leaves the exit code in args->exit_code, or an error. */
     bn_status (*run)(struct bn_args *args, bn_error *err);
-    /* What the ranks after the first do while the first one runs the command, under mpirun; NULL: nothing special,
-     * each rank runs it. */
+    /* What the ranks after the first do while the first one runs the command, under mpirun. */
     bn_status (*follow)(struct bn_args *args, bn_error *err);
+    bool divides; /* it joins the ranks itself, or helps one. Without this and follow, mpirun is refused */
 };
 #define BN_OPERANDS_ANY SIZE_MAX
 

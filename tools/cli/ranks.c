@@ -83,13 +83,11 @@ bn_status bn_cli_run_divided(struct bn_args *args, bn_error *err)
     return bn_cli_ranks_close(&joined, status, err);
 }
 
-bn_status bn_cli_refuse_ranks(const char *what, bn_error *err)
+bn_status bn_cli_refuse_ranks(const struct bn_args *args, bn_error *err)
 {
-    struct bn_ranks ranks;
-    BN_TRY(bn_cli_ranks_open(&ranks, err));
-    bn_status status =
-        ranks.count < 2
-            ? BN_OK
-            : bn_fail(err, BN_ERR_UNSUPPORTED, "%s runs as one process, not as %u ranks", what, ranks.count);
-    return bn_cli_ranks_close(&ranks, status, err);
+    const char *command = args->command->name;
+    if (bn_ranks_told() < 2) return BN_OK;
+    return bn_hint(bn_fail(err, BN_ERR_ARG, "mpirun started %u copies, and %s%s%s does not divide its work",
+                           bn_ranks_told(), args->program->name, command[0] != '\0' ? " " : "", command),
+                   err, "run it without mpirun");
 }

@@ -26,7 +26,7 @@ BN_MUST_CHECK bn_status bn_cli_run_divided(struct bn_args *args, bn_error *err);
 const struct bn_ranks *bn_cli_ranks(void);
 /* bn_session_agree; BN_OK for a command that runs alone and could open its session. */
 BN_MUST_CHECK bn_status bn_cli_agree(const bn_session *session, bn_status status, bn_error *err);
-/* BN_ERR_UNSUPPORTED when mpirun started several processes: for what cannot be divided. */
-BN_MUST_CHECK bn_status bn_cli_refuse_ranks(const char *what, bn_error *err);
+/* BN_ERR_ARG when mpirun started several processes: for what does not divide its work. */
+BN_MUST_CHECK bn_status bn_cli_refuse_ranks(const struct bn_args *args, bn_error *err);
 
 #endif

@@ -29,7 +29,7 @@ const char *bn_xstate_name(enum bn_xstate state);
 /* One rung of the ladder against one reference. */
 struct bn_xrung {
     enum bn_xstate state;
-    char reason[400];  /* of anything but a pass */
+    char reason[400];  /* of anything but a pass; of a pass beyond limits: what explains it */
     char hint[300];    /* likely causes */
     size_t n_compared; /* values, tokens; 0 is never a pass */
     struct bn_metrics_sum sum;
@@ -168,6 +168,9 @@ void bn_xrung_likelihood(struct bn_crossval *x, struct bn_xref *ref);
 BN_MUST_CHECK bn_status bn_xrung_mask(struct bn_crossval *x, struct bn_xref *ref, bn_error *err);
 BN_MUST_CHECK bn_status bn_xrung_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, bool exact,
                                        bn_error *err);
+/* Passes a failed rung "first" when a trace of that position shows that an activation was rounded to another integer
+ * and that every operation is within its bound. The limits for any reference must hold. */
+BN_MUST_CHECK bn_status bn_xrung_explain(struct bn_crossval *x, struct bn_xref *ref, bn_error *err);
 /* ladder.c: all rungs against all references. */
 BN_MUST_CHECK bn_status bn_crossval_compare(struct bn_crossval *x, bn_error *err);
 const char *bn_crossval_participant(const struct bn_crossval *x, size_t participant);

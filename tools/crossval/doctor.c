@@ -11,7 +11,6 @@
 #include "base/json.h"
 #include "lab/host/disk.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
 #include "lab/report/table.h"
 #include "tools/cli/print_json.h"
 #include "tools/crossval/setup.h"
@@ -86,9 +85,7 @@ static void check_oracle(struct reference_doctor *d)
     char path[PATH_MAX];
     struct requirement *c =
         add(d, "oracle", "--ref oracle", "make reference, and make install to install it");
-    c->good = bn_program_near(path, "", "bn-reference") ||
-              bn_program_near(path, "crossval/", "bn-reference") ||
-              bn_program_near(path, "../libexec/bn/", "bn-reference");
+    c->good = bn_crossval_find_program("bn-reference", path);
     snprintf(c->detail, sizeof c->detail, "%.290s", c->good ? path : "bn-reference was not found");
     d->n_usable += c->good;
 }
@@ -99,7 +96,7 @@ static void check_stored(struct reference_doctor *d)
     struct requirement *c =
         add(d, "references", "--ref NAME", "bn-crossval setup --source DIR builds one; --force again");
     size_t n_ready = 0, n_good = 0;
-    if (bn_stored_read(&d->stored, &why) != BN_OK) {
+    if (bn_stored_read(&d->stored, &why) != BN_OK || bn_stored_add_bridges(&d->stored, &why) != BN_OK) {
         snprintf(c->detail, sizeof c->detail, "%s", why.msg);
         return;
     }
@@ -116,7 +113,7 @@ static void check_stored(struct reference_doctor *d)
         snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "; unusable: ", s->name);
     }
     c->good = n_good > 0 && n_good == n_ready;
-    snprintf(c->detail, sizeof c->detail, "%zu of %zu that were set up%s", n_good, n_ready, names);
+    snprintf(c->detail, sizeof c->detail, "%zu of %zu usable%s", n_good, n_ready, names);
     d->n_usable += n_good;
 }
 
@@ -146,7 +143,7 @@ static bn_status print_text(const struct reference_doctor *d, bn_error *err)
         bn_table_text(&t, c->name);
         bn_table_text(&t, c->good ? "yes" : "NO");
         bn_table_text(&t, c->needed_for);
-        bn_table_text(&t, fits ? c->detail : "see below");
+        bn_table_text(&t, fits ? c->detail : "noted below");
         if (!c->good)
             bn_table_printf(&t, "%s; remedy: %s", c->detail, c->remedy);
         else if (!fits)

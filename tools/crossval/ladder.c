@@ -156,10 +156,12 @@ static bn_status climb_trace(struct bn_crossval *x, struct bn_xref *ref, unsigne
     const char *when = x->options->trace;
     if (what & CLIMB_TRACE) return bn_xrung_trace(x, ref, x->n_prompt, x->options->exact, err);
     if (when == NULL) return BN_OK; /* the command has no --trace */
+    bool never = strcmp(when, "never") == 0;
+    if (!never) BN_TRY(bn_xrung_explain(x, ref, err));
     bool parted = failed(ref, BN_RUNG_FIRST) || failed(ref, BN_RUNG_POSITIONS) ||
                   failed(ref, BN_RUNG_DECODE) || failed(ref, BN_RUNG_LIKELIHOOD);
     if (strcmp(when, "always") == 0) return bn_xrung_trace(x, ref, x->n_prompt, false, err);
-    if (strcmp(when, "never") == 0 || !parted || ref->broken) return BN_OK;
+    if (never || ref->broken || (!parted && ref->traced == BN_X_NONE)) return BN_OK;
     /* A dump was recorded for the whole prompt. */
     size_t n = ref->folder != NULL ? x->n_prompt : traced_tokens(x, ref);
     BN_TRY(bn_xrung_trace(x, ref, n, false, err));

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/suggest.h"
 #include "lab/kit/program.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
@@ -25,8 +26,7 @@ const char *bn_xref_label(const struct bn_xref *ref)
 
 /* ---- finding ---- */
 
-/* A program next to this one, in crossval/ next to it (a build), or in libexec/bn (installed). */
-static bool find_program(const char *program, char out[PATH_MAX])
+bool bn_crossval_find_program(const char *program, char out[PATH_MAX])
 {
     return bn_program_near(out, "", program) || bn_program_near(out, "crossval/", program) ||
            bn_program_near(out, "../libexec/bn/", program);
@@ -62,11 +62,11 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
     if (!oracle && !bn) BN_TRY(find_stored(name + strlen("bn-bridge-"), path, &stored, err));
     if (bn) {
         bn_program_path(path);
-    } else if (oracle && !find_program("bn-reference", path)) {
+    } else if (oracle && !bn_crossval_find_program("bn-reference", path)) {
         return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, "bn-reference",
                                   "not found next to bn-crossval, nor in libexec/bn"),
                        err, "`make` builds it when there is a C++ compiler, and `make install` installs it");
-    } else if (!oracle && !stored && (strchr(name, '/') != NULL || !find_program(name, path))) {
+    } else if (!oracle && !stored && (strchr(name, '/') != NULL || !bn_crossval_find_program(name, path))) {
         bn_buf_puts(command, given);
         return bn_buf_check(command, err);
     }
@@ -131,6 +131,21 @@ static const char *model_of(const struct bn_crossval *x, const struct bn_xref *r
     return strcmp(path, "-") == 0 ? x->model_path : path;
 }
 
+/* The shell found no program of this name. */
+static void not_found(const char *name, bn_error *why)
+{
+    struct bn_suggestion s = {.typed = name};
+    *why = (bn_error){.offset = BN_NO_OFFSET};
+    (void)bn_fail(why, BN_ERR_NOT_FOUND, "not found: neither a reference that was set up nor a program");
+    bn_suggest(&s, "oracle");
+    bn_suggest(&s, "bn");
+    bn_suggest(&s, "node-llama-cpp");
+    if (s.best != NULL)
+        bn_error_hint(why, "did you mean %s?", s.best);
+    else
+        bn_error_hint(why, "bn-crossval refs lists the references");
+}
+
 static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_error *why)
 {
     struct bn_buf command = {.max = 1u << 16};
@@ -150,6 +165,8 @@ static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_er
         ref->info = *bn_reference_info(ref->process);
     }
     ref->command = command.data;
+    if (status == BN_ERR_NOT_FOUND && ref->process != NULL && strpbrk(ref->given, " /") == NULL)
+        not_found(ref->given, why);
     return status;
 }
 

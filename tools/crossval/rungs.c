@@ -352,6 +352,89 @@ bn_status bn_xrung_mask(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
 
 /* ---- trace ---- */
 
+/* The linear operation that added most to the error of its inputs beyond what it may amplify: that is where an
+ * activation was rounded to another integer. NULL when a trace does not show that, with every operation sent. */
+static const struct bn_finding *find_rounding(const struct bn_xref *ref)
+{
+    const struct bn_bisection *b = &ref->trace;
+    const struct bn_finding *found = NULL;
+    double most = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        const struct bn_finding *f = &b->list[i];
+        const struct bn_growth *g = &ref->limits.growth[bn_op_kind_of(f->op)];
+        double added = f->error - g->gain * f->handed;
+        if (bn_op_kind_of(f->op) != BN_OP_LINEAR || added <= most) continue;
+        most = added;
+        found = f;
+    }
+    return ref->traced == BN_X_PASS && b->n_absent == 0 ? found : NULL;
+}
+
+/* The limits for any reference hold, and none of the others requires the same bits. */
+static bool may_be_rounding(const struct bn_crossval *x, const struct bn_xrung *rung)
+{
+    struct bn_threshold_verdict verdicts[BN_VERDICTS_MAX];
+    size_t n = bn_thresholds_judge(&x->thresholds, BN_RUNG_FIRST, &rung->sum, verdicts);
+    bool may = n > 0 && rung->state == BN_X_FAIL;
+    for (size_t i = 0; i < n; i++)
+        may = may && verdicts[i].holds;
+    for (size_t i = 0; i < rung->n_verdicts; i++)
+        may = may && (rung->verdicts[i].holds || rung->verdicts[i].bound > 0);
+    return may;
+}
+
+static bool all_hold(const struct bn_xref *ref, const float *ours, const float *theirs, size_t n)
+{
+    struct bn_metrics m;
+    struct bn_metrics_sum sum = {0};
+    struct bn_threshold_verdict verdicts[BN_VERDICTS_MAX];
+    bn_metrics_of(&m, ours, theirs, n);
+    bn_metrics_add(&sum, &m, 0, n);
+    size_t i = 0, n_verdicts = bn_thresholds_judge(&ref->limits, BN_RUNG_FIRST, &sum, verdicts);
+    while (i < n_verdicts && verdicts[i].holds)
+        i++;
+    return n_verdicts > 0 && i == n_verdicts;
+}
+
+/* A rounding may hide what the operations after it add, so it is believed only where most other tokens, each alone,
+ * keep the limits of the rung: a rounding is a coincidence of one token, a fault is not. */
+static bn_status most_others_hold(struct bn_crossval *x, struct bn_xref *ref, bool *most, bn_error *err)
+{
+    enum { OTHERS = 7 };
+    size_t n_hold = 0;
+    bn_status status = BN_OK;
+    float *ours = bn_alloc(x->n_vocab, sizeof *ours);
+    if (ours == NULL) return bn_nomem(err);
+    for (size_t i = 1; i <= OTHERS && status == BN_OK && !ref->broken; i++) {
+        int32_t id = (int32_t)(((size_t)x->ids[0] + i * x->n_vocab / (OTHERS + 1)) % x->n_vocab);
+        bn_error why = {0};
+        float *theirs = NULL;
+        status = bn_session_truncate(x->session, 0, err);
+        if (status == BN_OK) status = bn_session_eval(x->session, &id, 1, BN_LOGITS_LAST, ours, err);
+        if (status != BN_OK) break;
+        status = bn_xref_note(ref, bn_reference_logits(ref->process, &id, 1, &theirs, &why), &why, err);
+        n_hold += theirs != NULL && all_hold(ref, ours, theirs, x->n_vocab);
+        bn_free(theirs);
+    }
+    *most = n_hold > OTHERS / 2;
+    bn_free(ours);
+    return status;
+}
+
+bn_status bn_xrung_explain(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+{
+    struct bn_xrung *rung = &ref->rungs[BN_RUNG_FIRST];
+    if (ref->folder != NULL || !may_be_rounding(x, rung)) return BN_OK;
+    BN_TRY(bn_xrung_trace(x, ref, 1, false, err));
+    const struct bn_finding *f = find_rounding(ref);
+    bool most = false;
+    if (f != NULL) BN_TRY(most_others_hold(x, ref, &most, err));
+    if (!most) return BN_OK;
+    return say(rung, BN_X_PASS,
+               "explained by rounding: %s of layer %d turns a difference of %.3g into %.3g; %.3g is allowed",
+               bn_op_name(f->op), (int)f->layer, f->handed, f->error, f->allowed);
+}
+
 static void name_first(struct bn_xref *ref, const struct bn_bisection *b, bool exact)
 {
     size_t at = exact && b->first == b->n ? b->first_bits : b->first;

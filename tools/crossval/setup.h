@@ -36,6 +36,7 @@ struct bn_stored {
     char bridge_sha256[BN_SHA256_HEX];  /* of the bridge's source tree */
     char program_sha256[BN_SHA256_HEX]; /* of the bridge */
     bool ready;
+    bool installed; /* a bridge next to the program, not in the cache: only folder, name and ready are known */
 };
 struct bn_stored_list {
     struct bn_stored *list;
@@ -47,6 +48,10 @@ BN_MUST_CHECK bn_status bn_stored_root(char out[PATH_MAX], bn_error *err);
 /* All that have a readable reference.json, also those that are not ready, by name. Release list with
  * bn_free. */
 BN_MUST_CHECK bn_status bn_stored_read(struct bn_stored_list *all, bn_error *err);
+/* Adds the bridges that are installed next to the program, which --ref NAME starts, too. */
+BN_MUST_CHECK bn_status bn_stored_add_bridges(struct bn_stored_list *all, bn_error *err);
+/* A program next to this one, in crossval/ next to it (a build), or in libexec/bn (installed). */
+bool bn_crossval_find_program(const char *program, char out[PATH_MAX]);
 /* The one of this name that is ready; false when there is none. */
 bool bn_stored_find(struct bn_stored *out, const char *name);
 BN_MUST_CHECK bn_status bn_stored_write(const struct bn_stored *s, bn_error *err);

@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "lab/kit/program.h"
 #include "lab/kit/tree.h"
 #include "lab/report/table.h"
 #include "tools/cli/print_json.h"
@@ -151,6 +153,7 @@ bn_status bn_stored_check(const struct bn_stored *s, bn_error *err)
 {
     char path[PATH_MAX], hex[BN_SHA256_HEX];
     BN_TRY(bn_stored_program(path, s, err));
+    if (s->installed) return BN_OK;
     if (access(path, X_OK) != 0)
         return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, path, "the bridge of this reference is missing"),
                        err, "bn-crossval remove %s, then set it up again", s->name);
@@ -160,6 +163,32 @@ bn_status bn_stored_check(const struct bn_stored *s, bn_error *err)
                               "the bridge has sha256 %.16s..., and %.16s... when it was set up", hex,
                               s->program_sha256),
                    err, "bn-crossval setup with --force builds it again");
+}
+
+bn_status bn_stored_add_bridges(struct bn_stored_list *all, bn_error *err)
+{
+    static const char *const FOLDERS[] = {"", "crossval/", "../libexec/bn/"};
+    static const char PREFIX[] = "bn-bridge-";
+    char own[PATH_MAX], pattern[PATH_MAX + 64];
+    bn_program_path(own);
+    for (size_t i = 0; i < BN_ARRAY_LEN(FOLDERS); i++) {
+        glob_t found;
+        snprintf(pattern, sizeof pattern, "%.*s/%s%s*", (int)(strrchr(own, '/') - own), own, FOLDERS[i], PREFIX);
+        if (glob(pattern, 0, NULL, &found) != 0) continue;
+        bn_status status = BN_OK;
+        for (size_t k = 0; k < found.gl_pathc && status == BN_OK; k++) {
+            const char *slash = strrchr(found.gl_pathv[k], '/');
+            status = bn_array_grow(&all->list, &all->room, all->n + 1, sizeof *all->list, err);
+            if (status != BN_OK || access(found.gl_pathv[k], X_OK) != 0) continue;
+            struct bn_stored *s = &all->list[all->n++];
+            *s = (struct bn_stored){.ready = true, .installed = true};
+            snprintf(s->name, sizeof s->name, "%s", slash + 1 + strlen(PREFIX));
+            snprintf(s->folder, sizeof s->folder, "%.*s", (int)(slash - found.gl_pathv[k]), found.gl_pathv[k]);
+        }
+        globfree(&found);
+        BN_TRY(status);
+    }
+    return BN_OK;
 }
 
 /* ---- refs ---- */
@@ -184,8 +213,8 @@ static bn_status print_refs(const struct bn_stored_list *all, bn_error *err)
         bn_table_text(&t, s->name);
         bn_table_text(&t, state_of(s));
         bn_table_printf(&t, "%.12s", s->commit[0] != '\0' ? s->commit : "-");
-        bn_table_printf(&t, "%.16s", s->digest);
-        bn_table_printf(&t, "%.10s", s->created);
+        bn_table_printf(&t, "%.16s", s->digest[0] != '\0' ? s->digest : "-");
+        bn_table_printf(&t, "%.10s", s->created[0] != '\0' ? s->created : "-");
     }
     bn_table_put_text(&text, &t);
     bn_table_release(&t);
@@ -215,6 +244,7 @@ bn_status bn_crossval_refs(struct bn_args *args, bn_error *err)
 {
     struct bn_stored_list all;
     bn_status status = bn_stored_read(&all, err);
+    if (status == BN_OK) status = bn_stored_add_bridges(&all, err);
     if (status == BN_OK && args->json)
         status = json_refs(&all, err);
     else if (status == BN_OK && all.n == 0)

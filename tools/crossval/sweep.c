@@ -116,6 +116,13 @@ static bn_status check_expected(struct sweep *s, enum expected *found, size_t *a
     return status;
 }
 
+/* Why a first position beyond its limits passed, or "". */
+static const char *explained(const struct bn_xref *ref)
+{
+    const struct bn_xrung *first = &ref->rungs[BN_RUNG_FIRST];
+    return first->state == BN_X_PASS ? first->reason : "";
+}
+
 static void put_reference(bn_json *list, const struct bn_xref *ref)
 {
     bn_json *o = bn_json_add_object(list);
@@ -125,6 +132,7 @@ static void put_reference(bn_json *list, const struct bn_xref *ref)
     bn_json_put_u64(o, "compared", bn_xref_compared(ref));
     bn_json_put_string(o, "parted_at", parted != BN_RUNG_COUNT ? bn_rung_name(parted) : NULL);
     if (parted != BN_RUNG_COUNT) bn_json_put_text(o, "reason", ref->rungs[parted].reason);
+    if (explained(ref)[0] != '\0') bn_json_put_string(o, "explained", explained(ref));
     if (ref->traced == BN_X_FAIL) bn_json_put_string(o, "trace", ref->trace_reason);
 }
 
@@ -160,6 +168,7 @@ static void print_result(const struct sweep *s, enum expected expected, size_t a
     for (size_t i = 0; i < x->n_refs; i++) {
         const struct bn_xref *ref = &x->refs[i];
         enum bn_rung parted = bn_xref_parted(ref);
+        if (explained(ref)[0] != '\0') printf("      %s: %s\n", bn_xref_label(ref), explained(ref));
         if (strcmp(bn_xref_result(ref), "agree") == 0) continue;
         printf("      %s: %s%s%s%s%s\n", bn_xref_label(ref), bn_xref_result(ref),
                parted != BN_RUNG_COUNT ? " from rung " : "",

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "lab/verify/replay.h"
+#include "tools/cli/ranks.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 /* ---- the replay ---- */
@@ -115,6 +116,7 @@ bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
     const struct bn_verify_options *o = args->fields;
     struct bn_verify v = {0};
     BN_TRY(check_options(args, err));
+    if (o->batch == NULL) BN_TRY(bn_cli_refuse_ranks(args, err));
     bn_status status = o->batch != NULL ? bn_verify_batch(args, &v, err) : verify_one(args, &v, err);
     bn_verify_close(&v);
     return status;

@@ -132,6 +132,7 @@ static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn
     const double *a = w->value[BN_AB_A], *b = w->value[BN_AB_B];
     struct bn_judge_rules rules = s->rules;
     const struct bn_level *level = bn_levels_find(&s->levels, c->test, c->metric, c->higher);
+    rules.higher = c->higher;
     if (level != NULL) rules.margin = fmax(rules.margin, level->drift);
     collect(s, w, c, there, &alike);
     c->n_a = there[BN_AB_A];

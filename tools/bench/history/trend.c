@@ -102,15 +102,24 @@ static void confirmation(char *out, size_t room, const struct history *h, const 
         snprintf(out, room, "ci/bench-gate.sh %.12s %.12s", a->commit, b->commit);
 }
 
+/* The change of the figure, in which the shift of a cost's logarithm of a rate has the other sign. */
+static struct bn_interval figure_of(const struct history *h, const struct bn_changepoint *c)
+{
+    bool higher = h->series->higher;
+    return (struct bn_interval){.estimate = bn_judge_turn(expm1(c->shift.estimate), higher),
+                                .low = bn_judge_turn(expm1(higher ? c->shift.high : c->shift.low), higher),
+                                .high = bn_judge_turn(expm1(higher ? c->shift.low : c->shift.high), higher)};
+}
+
 static void print_change(const struct history *h, const struct bn_changepoint *c)
 {
     char confirm[96];
-    double change = expm1(c->shift.estimate);
+    struct bn_interval of = figure_of(h, c);
     confirmation(confirm, sizeof confirm, h, c);
-    printf("    %s by %.*f %%", change > 0 ? "worse" : "better", h->series->exact ? 3 : 1,
-           100 * fabs(change));
-    if (!h->series->exact && isfinite(c->shift.low) && isfinite(c->shift.high))
-        printf(" (%+.1f..%+.1f %%)", 100 * expm1(c->shift.low), 100 * expm1(c->shift.high));
+    printf("    %s by %.*f %%", c->shift.estimate > 0 ? "worse" : "better", h->series->exact ? 3 : 1,
+           100 * fabs(of.estimate));
+    if (!h->series->exact && isfinite(of.low) && isfinite(of.high))
+        printf(" (%+.1f..%+.1f %%)", 100 * of.low, 100 * of.high);
     printf(" since %.10s: run %zu of %zu", known(h->runs[c->at]->created), c->at + 1, h->n);
     if (h->series->exact)
         printf("; these values have no noise\n");
@@ -125,6 +134,7 @@ static void print_change(const struct history *h, const struct bn_changepoint *c
 static void put_change(bn_json *array, const struct history *h, const struct bn_changepoint *c)
 {
     char confirm[96];
+    struct bn_interval of = figure_of(h, c);
     bn_json *o = bn_json_add_object(array);
     bn_json_put_object(o, "unavailable");
     bn_json_put_u64(o, "at", c->at);
@@ -136,9 +146,9 @@ static void put_change(bn_json *array, const struct history *h, const struct bn_
     bn_json_put_finite(o, "p", c->p, "exact values are not tested");
     bn_json_put_u64(o, "n_before", c->n_before);
     bn_json_put_u64(o, "n_after", c->n_after);
-    bn_json_put_number(o, "change", expm1(c->shift.estimate));
-    bn_json_put_finite(o, "change_low", expm1(c->shift.low), "too few runs for an interval");
-    bn_json_put_finite(o, "change_high", expm1(c->shift.high), "too few runs for an interval");
+    bn_json_put_number(o, "change", of.estimate);
+    bn_json_put_finite(o, "change_low", of.low, "too few runs for an interval");
+    bn_json_put_finite(o, "change_high", of.high, "too few runs for an interval");
     bn_json_put_bool(o, "confirmed", false);
     confirmation(confirm, sizeof confirm, h, c);
     bn_json_put_known(o, "confirm", confirm, "the runs do not name two commits");

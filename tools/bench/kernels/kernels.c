@@ -168,9 +168,7 @@ static bn_status find_bound(struct job *job, struct result *r, bn_error *err)
         BN_TRY(bn_bench_limits_measure(&job->suite.limits, r->c, r->kernels, r->n_threads, true, err));
         r->bound = bn_bench_bound(&job->suite.limits, r->c, r->kernels, r->n_threads);
     }
-    if (is_above_limit(r))
-        snprintf(r->implausible, sizeof r->implausible, "it is %.2f times as fast as the measured limit",
-                 r->bound.ns / r->ns.median);
+    if (r->bound.what != NULL) bn_bench_implausible(r->implausible, r->bound.ns / r->ns.median);
     return BN_OK;
 }
 
@@ -232,7 +230,7 @@ static void print_row(const struct result *r)
     }
     fflush(stdout);
     if (wrong[0] != '\0')
-        bn_report_warning("%s%s %s: %s", r->valid ? "" : "INVALID: ", name, c->shape, wrong);
+        bn_report_warning("%s%s %s: %s", r->valid ? "implausible: " : "INVALID: ", name, c->shape, wrong);
 }
 
 /* ---- its part of the document ---- */

@@ -4,6 +4,7 @@
  * format. An operation is compared with the reference on one thread, bit for bit, before and after it is
  * timed; one that differs is INVALID.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static bool is_repeated(const struct quant *q, size_t isa)
 
 static void put_rates(struct quant *q, const struct bn_suite_row *row, bn_json *r)
 {
+    char why[BN_BENCH_REASON];
     const struct bn_quant_op *op = &q->op;
     double weights = (double)op->job.rows * (double)op->job.k, per_second = 1e9 / row->ns.median, roof = 0;
     double packed = op->job.format != NULL ? (double)bn_quant_bytes(op->job.format, op->job.rows, op->job.k)
@@ -57,10 +59,10 @@ static void put_rates(struct quant *q, const struct bn_suite_row *row, bn_json *
     bn_json_put_number(r, "packed_bytes_per_second", packed * per_second);
     bn_json_put_number(r, "logical_bytes_per_second", 2 * weights * per_second);
     bn_json_put_number(r, "bytes_read_per_second", (double)op->read_bytes * per_second);
-    if (bn_bench_limits_read(&q->suite.limits, row->set_bytes, row->n_threads, false, &roof, NULL) == BN_OK)
-        bn_json_put_number(r, "share_of_reading", (double)op->read_bytes * per_second / roof);
-    else
-        bn_json_put_unavailable(r, "share_of_reading", "out of memory");
+    bool known = bn_bench_limits_read(&q->suite.limits, row->set_bytes, row->n_threads, false, &roof, NULL) == BN_OK;
+    double share = known ? (double)op->read_bytes * per_second / roof : (double)NAN;
+    bn_json_put_finite(r, "share_of_reading", share, "out of memory");
+    bn_json_put_known(r, "implausible", bn_bench_implausible(why, share), "there is none");
     bn_suite_put_row(&q->suite, row);
     bn_table_value(&q->suite.table, weights * per_second, "1/s");
 }

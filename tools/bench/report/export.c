@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A report for other programs: CSV (RFC 4180), JUnit XML, the text format of benchstat, lines of Rust's
- * libtest, and the text format of Prometheus. Numbers are exact, as in JSON, with a point in every locale.
+ * A report for other programs: CSV (RFC 4180) and JUnit XML. Numbers are exact, as in JSON, with a point in
+ * every locale.
  */
-#include <math.h>
-
 #include "base/error.h"
-#include "base/utf8.h"
 #include "lab/report/html.h"
 #include "tools/bench/report/report.h"
 
@@ -75,7 +72,7 @@ bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *
     bn_table_begin(&t, HEADS, "lllllrrrrrrrrrrrrl");
     for (size_t i = 0; i < r->n_comparisons; i++) {
         const struct bn_comparison *c = &r->comparisons[i].c;
-        const struct bn_judgement *j = &c->j;
+        const struct bn_judgement shown = bn_comparison_shown(c), *j = &shown;
         double a, b;
         bn_comparison_sides(c, &a, &b);
         const double values[] = {a, b, j->change, j->low, j->high, j->p, j->q, j->agreement, j->band, j->mde};
@@ -95,7 +92,7 @@ bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *
 
 static void put_case(struct bn_buf *out, const struct bn_report_comparison *c)
 {
-    const struct bn_judgement *j = &c->c.j;
+    const struct bn_judgement shown = bn_comparison_shown(&c->c), *j = &shown;
     bn_html(out, "    <testcase classname=\"%s\" name=\"%s %s\"", c->source->label, c->c.test, c->c.metric);
     if (j->outcome != BN_OUTCOME_REGRESSED && j->outcome != BN_OUTCOME_INCONCLUSIVE) {
         bn_html(out, "/>\n");
@@ -150,142 +147,5 @@ bn_status bn_report_junit(struct bn_buf *out, const struct bn_report *r, bn_erro
         bn_html(out, "  </testsuite>\n");
     }
     bn_html(out, "</testsuites>\n");
-    return bn_buf_check(out, err);
-}
-
-/* ---- benchstat and libtest ---- */
-
-/* One word: spaces and characters that are not printable become underscores. */
-static void put_word(struct bn_buf *out, const char *text)
-{
-    for (const char *c = text; *c != '\0';) {
-        size_t n = bn_utf8_length(c, strlen(c));
-        bool plain = n > 1 || (n == 1 && (unsigned char)*c > 0x20 && *c != 0x7F);
-        if (plain)
-            bn_buf_append(out, c, n);
-        else
-            bn_buf_putc(out, '_');
-        c += n > 0 ? n : 1;
-    }
-}
-
-/* benchstat reads "ns/call", not "ns_per_call". */
-static void put_unit(struct bn_buf *out, const char *metric)
-{
-    struct bn_buf word = {.max = out->max};
-    put_word(&word, metric);
-    for (const char *c = word.data != NULL ? word.data : "value"; *c != '\0';) {
-        bool per = strncmp(c, "_per_", 5) == 0;
-        bn_buf_putc(out, per ? '/' : *c == '_' ? '-' : *c);
-        c += per ? 5 : 1;
-    }
-    bn_buf_release(&word);
-}
-
-/* A line "key: value". */
-static void put_key(struct bn_buf *out, const char *key, const char *value)
-{
-    if (value[0] == '\0') return;
-    bn_buf_printf(out, "%s: ", key);
-    for (const char *c = value; *c != '\0'; c++)
-        bn_buf_putc(out, (unsigned char)*c < 0x20 ? ' ' : *c);
-    bn_buf_putc(out, '\n');
-}
-
-bn_status bn_report_benchstat(struct bn_buf *out, const struct bn_report *r, bn_error *err)
-{
-    const struct bn_report_source *source = NULL;
-    for (size_t i = 0; i < r->n_series; i++) {
-        const struct bn_series *s = r->series[i].s;
-        if (r->series[i].source != source) {
-            source = r->series[i].source;
-            put_key(out, "file", source->label);
-            put_key(out, "goos", bn_json_text_of(source->doc, "machine.os"));
-            put_key(out, "goarch", bn_json_text_of(source->doc, "machine.arch"));
-            put_key(out, "cpu", bn_json_text_of(source->doc, "machine.cpu_model"));
-            put_key(out, "commit", bn_json_text_of(source->doc, "program.commit"));
-        }
-        bn_buf_puts(out, "Unit ");
-        put_unit(out, s->metric);
-        bn_buf_printf(out, " better=%s%s\n", s->higher ? "higher" : "lower", s->exact ? " assume=exact" : "");
-        for (size_t k = 0; k < s->n; k++) {
-            bn_buf_puts(out, "Benchmark/");
-            put_word(out, s->test);
-            bn_buf_puts(out, " 1 ");
-            bn_json_write_number(out, s->samples[k]);
-            bn_buf_putc(out, ' ');
-            put_unit(out, s->metric);
-            bn_buf_putc(out, '\n');
-        }
-    }
-    return bn_buf_check(out, err);
-}
-
-/* Times only: the format has no other units. */
-bn_status bn_report_libtest(struct bn_buf *out, const struct bn_report *r, bn_error *err)
-{
-    for (size_t i = 0; i < r->n_series; i++) {
-        const struct bn_report_series *s = &r->series[i];
-        if (strcmp(s->s->unit, "ns") != 0) continue;
-        bn_buf_puts(out, "test ");
-        if (r->n_sources > 1) {
-            put_word(out, s->source->label);
-            bn_buf_puts(out, "::");
-        }
-        put_word(out, s->s->test);
-        bn_buf_puts(out, "::");
-        put_word(out, s->s->metric);
-        bn_buf_puts(out, " ... bench: ");
-        bn_json_write_number(out, s->figure[BN_FIGURE_MEDIAN]);
-        bn_buf_puts(out, " ns/iter (+/- ");
-        bn_json_write_number(out, s->figure[BN_FIGURE_MAD]);
-        bn_buf_puts(out, ")\n");
-    }
-    return bn_buf_check(out, err);
-}
-
-/* ---- Prometheus ---- */
-
-static void put_label(struct bn_buf *out, const char *name, const char *text, const char *end)
-{
-    bn_buf_printf(out, "%s=\"", name);
-    for (const char *c = text; *c != '\0';) {
-        size_t n = bn_utf8_length(c, strlen(c));
-        if (*c == '\\' || *c == '"')
-            bn_buf_printf(out, "\\%c", *c);
-        else if (*c == '\n')
-            bn_buf_puts(out, "\\n");
-        else if (n == 0 || (unsigned char)*c < 0x20)
-            bn_buf_putc(out, '?');
-        else
-            bn_buf_append(out, c, n);
-        c += n > 0 ? n : 1;
-    }
-    bn_buf_printf(out, "\"%s", end);
-}
-
-static void put_gauge(struct bn_buf *out, const struct bn_report *r, const char *name, const char *help,
-                      enum bn_figure which)
-{
-    bn_buf_printf(out, "# HELP bn_bench_%s %s\n# TYPE bn_bench_%s gauge\n", name, help, name);
-    for (size_t i = 0; i < r->n_series; i++) {
-        const struct bn_report_series *s = &r->series[i];
-        if (!isfinite(s->figure[which])) continue;
-        bn_buf_printf(out, "bn_bench_%s{", name);
-        put_label(out, "file", s->source->label, ",");
-        put_label(out, "test", s->s->test, ",");
-        put_label(out, "metric", s->s->metric, ",");
-        put_label(out, "unit", s->s->unit, "} ");
-        bn_json_write_number(out, s->figure[which]);
-        bn_buf_putc(out, '\n');
-    }
-}
-
-bn_status bn_report_prometheus(struct bn_buf *out, const struct bn_report *r, bn_error *err)
-{
-    put_gauge(out, r, "median", "Median of the samples.", BN_FIGURE_MEDIAN);
-    put_gauge(out, r, "median_low", "Lower end of the 95 % interval of the median.", BN_FIGURE_LOW);
-    put_gauge(out, r, "median_high", "Upper end of the 95 % interval of the median.", BN_FIGURE_HIGH);
-    put_gauge(out, r, "mad", "Median of the distances from the median.", BN_FIGURE_MAD);
     return bn_buf_check(out, err);
 }

@@ -54,11 +54,11 @@ static bn_status find(struct bn_report *r, const char *rule, const char *kind, b
 static bn_status judge(struct bn_report *r, const struct bn_comparison *c, bn_error *err)
 {
     char figures[200], change[BN_UNITS_ROOM], low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
-    snprintf(figures, sizeof figures, "%s, interval %s to %s",
-             bn_units_percent_text(change, c->j.change, true), bn_units_percent_text(low, c->j.low, true),
-             bn_units_percent_text(high, c->j.high, true));
+    struct bn_judgement j = bn_comparison_shown(c);
+    snprintf(figures, sizeof figures, "%s, interval %s to %s", bn_units_percent_text(change, j.change, true),
+             bn_units_percent_text(low, j.low, true), bn_units_percent_text(high, j.high, true));
     if (c->j.outcome == BN_OUTCOME_REGRESSED)
-        return find(r, "regressed", "bad", err, "%.200s of %.200s costs more\t%s; %s%s", c->metric, c->test,
+        return find(r, "regressed", "bad", err, "%.200s of %.200s is worse\t%s; %s%s", c->metric, c->test,
                     figures, c->j.reason,
                     c->severity == BN_SEVERITY_CRITICAL  ? "; critical"
                     : c->severity == BN_SEVERITY_WARNING ? "; a warning"
@@ -220,9 +220,10 @@ bn_status bn_report_find(struct bn_report *r, bn_error *err)
         for (size_t k = 0; k < r->trends[i].n_changes; k++) {
             const struct bn_report_trend *t = &r->trends[i];
             const struct bn_report_change *c = &t->changes[k];
-            BN_TRY(find(r, "changed", c->change > 0 ? "bad" : "ok", err,
-                        "%.200s of %.200s changed at %.10s\t%+.1f %% of its cost, entry %zu of %zu",
-                        t->metric, t->test, t->moments[c->at].commit, 100 * c->change, c->at + 1, t->n));
+            BN_TRY(find(r, "changed", (c->change > 0) != t->higher ? "bad" : "ok", err,
+                        "%.200s of %.200s is %s since %.10s\t%+.1f %%, entry %zu of %zu",
+                        t->metric, t->test, (c->change > 0) != t->higher ? "worse" : "better",
+                        t->moments[c->at].commit, 100 * c->change, c->at + 1, t->n));
         }
     return BN_OK;
 }

@@ -279,8 +279,7 @@ bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error
         {"outliers",
          "samples more than 1.5 quartile distances outside the quartiles, severe ones more than 3. They are "
          "labelled; every number includes them"},
-        {"change", "cost of B divided by cost of A, minus 1. The cost of a rate is its reciprocal, so + is "
-                   "always worse"},
+        {"change", "B divided by A, minus 1. The verdict says whether that is better or worse"},
         {"band", "how much A differed from itself in the same session"},
         {"MDE", "minimum detectable effect: the smallest change that is detected with 80 % power"}};
     struct bn_buf title = {.max = 1000};

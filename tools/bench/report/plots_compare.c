@@ -38,7 +38,7 @@ static void draw_end(struct bn_buf *out, double x, double y, double arrow)
 static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_comparison *c,
                             double y)
 {
-    const struct bn_judgement *j = &c->c.j;
+    const struct bn_judgement shown = bn_comparison_shown(&c->c), *j = &shown;
     const char *kind = j->outcome == BN_OUTCOME_IMPROVED              ? "good"
                        : strcmp(bn_comparison_kind(&c->c), "ok") == 0 ? "same"
                                                                       : bn_comparison_kind(&c->c);
@@ -79,22 +79,22 @@ void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
             reach = fmin(1.1 * fabs(r->comparisons[i].c.j.change), 10);
     for (size_t i = 0; i < n; i++) {
         const struct bn_report_comparison *c = &r->comparisons[i];
-        const double ends[] = {c->c.j.low, c->c.j.high, c->c.j.change, c->margin,
-                               -c->margin, c->c.j.band, -c->c.j.band};
+        const struct bn_judgement j = bn_comparison_shown(&c->c);
+        const double ends[] = {j.low, j.high, j.change, c->margin, -c->margin, j.band, -j.band};
         for (size_t k = 0; k < BN_ARRAY_LEN(ends); k++)
             bn_plot_include(&p.x0, &p.x1, 100 * fmin(fmax(ends[k], -reach), reach));
     }
     bn_plot_round(&p.x0, &p.x1, 8);
     p.y1 = 1;
     bn_plot_figure(
-        out, "forest", "Changes of cost from A to B",
-        "Right is worse. The bar is the 95 % interval. Grey: changes that do not matter. Blue: how much A "
+        out, "forest", "Changes from A to B",
+        "Red is worse, green is better. The bar is the 95 % interval. Grey: changes that do not matter. Blue: how much A "
         "differs from itself.");
     bn_plot_begin(out, &p, "changes with their intervals");
     bn_plot_rule_x(out, &p, "grid", 0);
     for (size_t i = 0; i < n; i++)
         draw_comparison(out, &p, &r->comparisons[i], p.top + ROW * (double)i + 28);
-    bn_plot_x_axis(out, &p, "change of cost, %");
+    bn_plot_x_axis(out, &p, "change, %");
     bn_plot_end(out);
     if (n < r->n_comparisons)
         bn_html(out, "<p class=\"what\">The first %zu of %zu; the table has all of them.</p>", n,
@@ -117,13 +117,13 @@ static void draw_moment(struct bn_buf *out, const struct bn_plot *p, const struc
 }
 
 /* The level changed before this entry. */
-static void draw_change(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_change *c,
-                        size_t row)
+static void draw_change(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_trend *t, size_t row)
 {
+    const struct bn_report_change *c = &t->changes[row];
     double x = (double)c->at + 0.5;
     char text[BN_UNITS_ROOM];
     bn_plot_rule_x(out, p, "limit", x);
-    bn_plot_note(out, p, c->change > 0 ? "bad" : "good", x, p->y1, 6, 12 + 16 * (double)(row % 3),
+    bn_plot_note(out, p, (c->change > 0) != t->higher ? "bad" : "good", x, p->y1, 6, 12 + 16 * (double)(row % 3),
                  bn_units_percent_text(text, c->change, true));
 }
 
@@ -160,7 +160,7 @@ void bn_report_plot_trend(struct bn_buf *out, const struct bn_report_trend *t)
     for (size_t i = 0; i < t->n; i++)
         draw_moment(out, &p, t, i, scale.factor);
     for (size_t k = 0; k < t->n_changes; k++)
-        draw_change(out, &p, &t->changes[k], k);
+        draw_change(out, &p, t, k);
     bn_plot_y_label(out, label);
     bn_plot_x_axis(out, &p, "entry");
     bn_plot_end(out);

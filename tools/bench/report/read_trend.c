@@ -95,7 +95,8 @@ static bn_status find_changes(struct bn_report_trend *t, bn_error *err)
     if (status == BN_OK && positive && t->n <= BN_CHANGEPOINT_SAMPLES_MAX)
         status = bn_changepoints(&list, &n, logs, t->n, &rules, err);
     for (size_t i = 0; i < n && status == BN_OK; i++) {
-        struct bn_report_change c = {list[i].at, list[i].p, expm1(list[i].shift.estimate)};
+        struct bn_report_change c = {list[i].at, list[i].p,
+                                     bn_judge_turn(expm1(list[i].shift.estimate), t->higher)};
         if (fabs(c.change) > MARGIN) status = add_change(t, &c, err);
     }
     bn_free(list);

@@ -17,8 +17,7 @@
 const struct bn_option bn_bench_report_options[] = {
     BN_OPTION(
         "format", "output format [text]",
-        .arg = "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|benchstat|libtest|github-"
-               "smaller|github-bigger|prometheus",
+        .arg = "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|github-smaller|github-bigger",
         BN_TO_TEXT(struct bn_bench_options, format)),
     BN_OPTION("output", "output file [standard output]", .letter = 'o', .arg = "FILE",
               BN_TO_TEXT(struct bn_bench_options, output)),
@@ -39,11 +38,8 @@ static const struct named_form {
              {"markdown", bn_report_markdown},
              {"junit", bn_report_junit},
              {"html", bn_report_html},
-             {"benchstat", bn_report_benchstat},
-             {"libtest", bn_report_libtest},
              {"github-smaller", bn_report_github_smaller},
-             {"github-bigger", bn_report_github_bigger},
-             {"prometheus", bn_report_prometheus}};
+             {"github-bigger", bn_report_github_bigger}};
 
 /* What --dir writes. */
 static const struct dir_file {
@@ -83,7 +79,8 @@ bn_status bn_report_write_dir(const struct bn_report *r, const char *dir, const 
 {
     for (size_t i = 0; i < BN_ARRAY_LEN(FILES); i++) {
         struct bn_buf path = {.max = 1u << 16};
-        if (!is_one_of(FILES[i].format, formats)) continue;
+        bool none = FILES[i].form == bn_report_json_comparisons && r->n_comparisons == 0;
+        if (none || !is_one_of(FILES[i].format, formats)) continue;
         bn_buf_printf(&path, "%s/%s", dir, FILES[i].name);
         bn_status status = bn_buf_check(&path, err);
         if (status == BN_OK) status = bn_file_make_folders(path.data, err);

@@ -89,7 +89,7 @@ struct bn_report_moment {
 struct bn_report_change {
     size_t at;     /* the first moment after it */
     double p;      /* the p-value of no change, NaN when unknown */
-    double change; /* of the cost: +0.05 is five per cent worse */
+    double change; /* of the figure: +0.05 is five per cent more */
 };
 struct bn_report_trend {
     const struct bn_report_source *source;
@@ -256,9 +256,6 @@ bn_status bn_report_csv(struct bn_buf *out, const struct bn_report *r, bn_error 
 bn_status bn_report_csv_samples(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_junit(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_benchstat(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_libtest(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_prometheus(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 /* html.c */
 bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 

@@ -90,7 +90,7 @@ static void fill_bricks(struct bn_table *t, const struct bn_report *r)
 /* The first and the last entry of each series, and where its level changed. */
 static void fill_trends(struct bn_table *t, const struct bn_report *r)
 {
-    static const char *const HEADS[] = {"test", "metric", "last", "first", "entries", "changes of cost"};
+    static const char *const HEADS[] = {"test", "metric", "last", "first", "entries", "changes"};
     bn_table_begin(t, HEADS, "llrrrl");
     for (size_t i = 0; i < r->n_trends; i++) {
         const struct bn_report_trend *h = &r->trends[i];
@@ -219,7 +219,8 @@ static bool put_change(struct bn_buf *out, const struct bn_report *r)
     if (worst == NULL) return false;
     bn_buf_printf(out, "%s: %s of %s", bn_outcome_name(worst->j.outcome), worst->metric, worst->test);
     if (isfinite(worst->j.change))
-        bn_buf_printf(out, ", cost %s", bn_units_percent_text(percent, worst->j.change, true));
+        bn_buf_printf(out, ", %s",
+                      bn_units_percent_text(percent, bn_judge_turn(worst->j.change, worst->higher), true));
     if (r->n_comparisons == 1) return true;
     bn_buf_puts(out, " (");
     bn_report_headline(out, r);

@@ -83,7 +83,7 @@ struct bn_bench_config {
     size_t n_kernels;
     enum bn_bench_verdict verdict;
     char reason[160];      /* of a verdict other than BN_BENCH_VALID */
-    char implausible[160]; /* why its speed is implausible; empty when it is plausible */
+    char implausible[BN_BENCH_REASON]; /* why its speed is implausible; empty when it is plausible */
 };
 
 /* Opening the model once. */

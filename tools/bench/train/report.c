@@ -27,6 +27,7 @@ static double rate_of(const struct bn_train_result *r, enum bn_train_phase phase
 static bn_status put_rates(bn_json *o, const struct bn_train_result *r, enum bn_train_phase phase,
                            const uint64_t *ns, double *median_rate, double *median_share, bn_error *err)
 {
+    char why[BN_BENCH_REASON];
     size_t n = r->n - r->n_warmup;
     double *rates = bn_alloc(2 * n, sizeof *rates);
     if (rates == NULL) return bn_nomem(err);
@@ -42,6 +43,7 @@ static bn_status put_rates(bn_json *o, const struct bn_train_result *r, enum bn_
         bn_bench_put_summary(o, "share_of_peak", rates + n, n);
     else
         bn_json_put_unavailable(o, "share_of_peak", NO_PEAK);
+    bn_json_put_known(o, "implausible", bn_bench_implausible(why, *median_share), "there is none");
     bn_free(rates);
     return BN_OK;
 }
@@ -49,6 +51,7 @@ static bn_status put_rates(bn_json *o, const struct bn_train_result *r, enum bn_
 static void put_row(struct bn_suite *s, const struct bn_suite_row *row, const uint64_t *ns, size_t n,
                     double rate, double share)
 {
+    char note[BN_BENCH_REASON];
     double p95 = (double)NAN, *samples = bn_alloc(n, sizeof *samples);
     for (size_t i = 0; i < n && samples != NULL; i++)
         samples[i] = (double)ns[i];
@@ -67,6 +70,7 @@ static void put_row(struct bn_suite *s, const struct bn_suite_row *row, const ui
         bn_table_text(&s->table, "-");
     else
         bn_table_percent(&s->table, share, false);
+    if (bn_bench_implausible(note, share)[0] != '\0') bn_table_printf(&s->table, "implausible: %s", note);
 }
 
 static bn_status put_phase(struct bn_suite *s, struct bn_train_result *r, enum bn_train_phase phase,
@@ -299,14 +303,14 @@ static bn_status print_memory(struct bn_suite *s, const struct bn_train_result *
 
 bn_status bn_train_report(struct bn_suite *s, struct bn_train_result *list, size_t n, bn_error *err)
 {
-    static const char *const HEADS[] = {"a step", "median", "p95", "rate", "of peak"};
+    static const char *const HEADS[] = {"a step", "median", "p95", "rate", "of peak", ""};
     bn_json *all = bn_json_put_array(s->doc, "results");
     const char *name = bn_json_text_of(list[0].trainee.run, "library.name");
     size_t words = strcspn(name, " "); /* name and version */
     if (name[words] == ' ') words += 1 + strcspn(name + words + 1, " ");
     bn_suite_print(s, "products %.*s, %s\n", (int)words, name,
                    bn_json_text_of(list[0].trainee.run, "library.core"));
-    BN_TRY(bn_suite_table(s, HEADS, "lrrrr", err));
+    BN_TRY(bn_suite_table(s, HEADS, "lrrrrn", err));
     for (size_t i = 0; i < n; i++)
         BN_TRY(put_result(s, &list[i], all, err));
     BN_TRY(print_rates(s, list, n, err));

@@ -26,7 +26,9 @@ static bn_status run(const struct bn_program *program, struct bn_args *args, int
         bn_help_version(stdout, program);
         return BN_OK;
     }
-    return args->command->follow != NULL ? bn_cli_run_divided(args, err) : args->command->run(args, err);
+    if (args->command->follow != NULL) return bn_cli_run_divided(args, err);
+    if (!args->command->divides) BN_TRY(bn_cli_refuse_ranks(args, err));
+    return args->command->run(args, err);
 }
 
 int bn_cli_main(const struct bn_program *program, int argc, char **argv)
