@@ -63,6 +63,7 @@ struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, cons
     X("ids-digest", ids_digest, INTEGRITY, "token ids have the claimed digests")                         \
     X("text-digest", text_digests, INTEGRITY, "texts that are shown have the claimed digests")           \
     X("model", model, INTEGRITY, "the model is the one that the verifier has")                           \
+    X(BN_RULE_BOUND, bound_to_run, CONSISTENCY, "a digest, a signature or a replay binds it to a run")   \
     X("form", form, CONSISTENCY, "the policy accepts this form")                                         \
     X("schema-version", schema_version, CONSISTENCY, "schema_version is 1.0.0 or 1.0")                   \
     X("timestamp", timestamp, CONSISTENCY,                                                               \

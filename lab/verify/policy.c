@@ -73,6 +73,8 @@ static bn_status check_list(const bn_json *list, bn_error *err)
         if (rules && bn_rules_find(text) == NULL) {
             return bn_fail_in(err, BN_ERR_FORMAT, text, "there is no rule of this name");
         }
+        if (strcmp(bn_json_name(list), "off") == 0 && strcmp(text, BN_RULE_BOUND) == 0)
+            return bn_fail_in(err, BN_ERR_FORMAT, text, "this rule cannot be switched off");
         if (!rules && !bn_is_sha256(text)) return refuse(list, "64 hex digits are expected", err);
     }
     return BN_OK;
@@ -126,6 +128,12 @@ bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy, const char *t
     if (status == BN_OK) status = check_threshold(policy, err);
     if (status != BN_OK) bn_receipt_policy_release(policy);
     return status;
+}
+
+bool bn_receipt_policy_demands(const struct bn_receipt_policy *p)
+{
+    return p->source != NULL || p->require_signature || p->require_gpu_kernels ||
+           p->require_quantized_kernels || p->validate_performance || p->max_age_s > 0;
 }
 
 void bn_receipt_policy_release(struct bn_receipt_policy *policy)

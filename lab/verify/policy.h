@@ -32,6 +32,8 @@ void bn_receipt_policy_defaults(struct bn_receipt_policy *policy);
  * must not be dropped. */
 BN_MUST_CHECK bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy, const char *text, size_t n,
                                                bn_error *err);
+/* Whether anything is demanded, so that a receipt without data must fail. */
+bool bn_receipt_policy_demands(const struct bn_receipt_policy *policy);
 void bn_receipt_policy_release(struct bn_receipt_policy *policy);
 
 /* Whether text is an element of the list of that name. *n_listed (may be NULL) gets the list's length. */

@@ -31,6 +31,7 @@ BN_MUST_CHECK bn_status bn_training_repeat(const bn_json *record, const char *pa
     X("training-model", training_model, INTEGRITY, "the model file has the digest of the record")           \
     X("training-checkpoint", training_checkpoint, INTEGRITY, "the checkpoint has the digest of the record") \
     X("training-texts", training_texts, INTEGRITY, "the texts have the digests of the record")              \
+    X(BN_RULE_BOUND, bound_to_run, CONSISTENCY, "a signature, a file of the run or a replay binds it")      \
     X("form", form, CONSISTENCY, "the policy accepts this form")                                            \
     X("training-steps", training_steps, CONSISTENCY,                                                        \
       "settings, steps and tokens fit together, and the run is complete")                                   \

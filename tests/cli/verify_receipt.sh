@@ -181,6 +181,8 @@ echo '{"accept_bare": false, "require_signature": true, "require": ["freshness"]
 expect 5 signature "a policy can require signatures" a.json --policy policy.json
 expect 1 freshness "a rule that is required must not skip" signed.json --policy policy.json --public-key key.pub
 expect 0 - "and passes when there is data" signed.json --policy policy.json --public-key key.pub --max-age 1d
+echo '{"off": ["bound-to-run"]}' >policy.json
+expect 4 - "no policy can make a bare predicate a proof" "$OLDPWD/fixtures/receipts/valid-gpu.json" --policy policy.json
 echo '{"off": ["no-such-rule"]}' >policy.json
 expect 4 - "a policy about an unknown rule is refused" a.json --policy policy.json
 echo "{\"model_sha256\": [\"$(printf '%064d' 0)\"]}" >policy.json
@@ -196,20 +198,46 @@ expect 5 signature "a threshold of signatures requires signatures" a.json --poli
 [ $? -eq 1 ] && has out 'FAIL  form'
 result "and refuses what nothing binds" $? "$(cat out)"
 echo '{"accept_bare": false}' >policy.json
-expect 1 form "a policy can refuse bare predicates" "$OLDPWD/fixtures/receipts/valid-cpu.json" --policy policy.json
-BITNET_ALLOW_CORRECTIONS=1 "$verify" -q "$OLDPWD/fixtures/receipts/bad-corrections.json" >/dev/null
-result "BITNET_ALLOW_CORRECTIONS=1 allows corrections" $?
+expect 1 bound-to-run,form "a policy can refuse bare predicates" "$OLDPWD/fixtures/receipts/valid-cpu.json" --policy policy.json
+BITNET_ALLOW_CORRECTIONS=1 "$verify" -q "$OLDPWD/fixtures/receipts/bad-corrections.json" >out
+[ $? -eq 9 ] && ! has out FAIL
+result "BITNET_ALLOW_CORRECTIONS=1 allows corrections" $? "$(cat out)"
 echo '{"allow_corrections": false}' >policy.json
 BITNET_ALLOW_CORRECTIONS=1 "$verify" -q "$OLDPWD/fixtures/receipts/bad-corrections.json" --policy policy.json >out
 [ $? -eq 1 ] && has out 'FAIL  corrections'
 result "but not against a policy" $? "$(cat out)"
-expect 0 - "which the option adds to" "$OLDPWD/fixtures/receipts/bad-corrections.json" --policy policy.json --allow-corrections
+expect 1 bound-to-run "which the option adds to" "$OLDPWD/fixtures/receipts/bad-corrections.json" --policy policy.json --allow-corrections
 expect 1 - "a receipt that is refused alone is not compared" "$OLDPWD/fixtures/receipts/bad-mock-path.json" --diff "$OLDPWD/fixtures/receipts/bad-mock-path.json"
 expect 1 - "nor is it compared with" a.json --diff "$OLDPWD/fixtures/receipts/bad-mock-path.json"
 expect 5 - "nor what was edited" a.json --diff forged.json
 echo '{"accept_statement": false}' >policy.json
 expect 1 - "the policy holds for a comparison, too" a.json --diff a.json --policy policy.json
 expect 0 - "two that verify and replay are compared" a.json --diff b.json --replay
+
+# ---- what nothing binds ----
+bare=$OLDPWD/fixtures/receipts/valid-gpu.json
+"$verify" "$bare" >out
+[ $? -eq 9 ] && has out 'valid-gpu.json: consistent, PROVES NOTHING (bound to no run), level: none' && ! has out verified
+result "a bare predicate without a fault has a verdict of its own" $? "$(cat out)"
+"$verify" "$bare" --json >out
+[ $? -eq 9 ] && has out '"verdict": "unbound"' && has out '"verified": false' && has out '"exit_code": 9'
+result "also in JSON" $? "$(head -n 12 out)"
+expect 1 replay "it cannot be replayed" "$bare" --replay
+expect 9 - "nor compared" "$bare" --diff "$bare"
+mkdir bare && cp "$bare" bare/ && "$verify" --batch bare --junit bare.xml >out
+[ $? -eq 9 ] && has out '0 verified, 1 bound to no run' && has bare.xml 'failures="000000000001"' && has bare.xml '<failure type="bound-to-run"'
+result "a batch counts it apart, and as a failure in JUnit" $? "$(cat out bare.xml)"
+"$verify" --batch bare --require-gpu-kernels >out
+[ $? -eq 1 ] && has out '0 verified, 1 refused'
+result "and refuses it when something is required" $? "$(cat out)"
+python3 -c 'import base64, json
+p = json.load(open("signed.json"))
+s = json.loads(base64.b64decode(p["payload"]))
+del s["receipt_sha256"]
+p["payload"] = base64.b64encode(json.dumps(s).encode()).decode()
+json.dump(p, open("stripped.json", "w"))'
+expect 9 - "an envelope that is read unverified and has no digest is not bound either" stripped.json --unverified
+expect 0 - "unless its request gives the tokens again" stripped.json --unverified --replay
 
 # ---- output ----
 "$verify" a.json --json --replay >out.json 2>err

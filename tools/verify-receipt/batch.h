@@ -34,15 +34,6 @@ BN_MUST_CHECK bn_status bn_verify_source_count(const char *path, uint64_t *n, bn
 
 /* ---- pipeline.c ---- */
 
-enum bn_verify_outcome {
-    BN_BATCH_VERIFIED,
-    BN_BATCH_REFUSED,
-    BN_BATCH_UNDECIDED,
-    BN_BATCH_ERROR, /* it could not be read, or is not a receipt */
-    BN_BATCH_COUNT
-};
-const char *bn_verify_outcome_name(enum bn_verify_outcome outcome);
-
 /* What was found about one receipt. No pointers: ranks send it to each other as it is. */
 struct bn_verify_result {
     enum bn_verify_outcome outcome;

@@ -201,11 +201,13 @@ static uint64_t probe_bandwidth(struct bn_verify *v, const struct bn_receipt *re
     return probe->best;
 }
 
-/* Everything holds but the replay itself, which a policy may demand and which has not been made yet. */
+/* Everything holds but what the replay decides, which a policy may demand and which has not been made yet. */
 static bool rest_holds(const struct bn_rules_report *report)
 {
-    const struct bn_rule_result *replay = bn_rules_result(report, "replay");
-    return report->n_failed == (size_t)(replay->verdict == BN_VERDICT_FAIL);
+    const struct bn_rule_result *replay = bn_rules_result(report, "replay"),
+                                *bound = bn_rules_result(report, BN_RULE_BOUND);
+    return report->n_failed ==
+           (size_t)(replay->verdict == BN_VERDICT_FAIL) + (size_t)(bound->verdict == BN_VERDICT_FAIL);
 }
 
 /* A replay is worth its time only when the rest holds. */

@@ -21,7 +21,7 @@
 
 struct bn_verify_results {
     const struct bn_verify *v;
-    uint64_t n[BN_BATCH_COUNT], n_all, n_tokens, n_replayed, began_ns;
+    uint64_t n[BN_OUTCOME_COUNT], n_all, n_tokens, n_replayed, began_ns;
     int junit_fd; /* -1: none */
     FILE *junit;
     char junit_temp[MAX_PATH_BYTES + BN_TEMP_SUFFIX_BYTES];
@@ -39,8 +39,9 @@ static bn_status write_head(const struct bn_verify_results *r, bn_error *err)
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bn-verify-receipt\">\n"
                 "  <testsuite name=\"receipts\" tests=\"%012llu\" failures=\"%012llu\" errors=\"%012llu\" "
                 "skipped=\"%012llu\" time=\"%016.3f\">\n",
-                (unsigned long long)r->n_all, (unsigned long long)r->n[BN_BATCH_REFUSED],
-                (unsigned long long)r->n[BN_BATCH_ERROR], (unsigned long long)r->n[BN_BATCH_UNDECIDED],
+                (unsigned long long)r->n_all,
+                (unsigned long long)(r->n[BN_OUTCOME_REFUSED] + r->n[BN_OUTCOME_UNBOUND]),
+                (unsigned long long)r->n[BN_OUTCOME_ERROR], (unsigned long long)r->n[BN_OUTCOME_UNDECIDED],
                 seconds) > 0)
         return BN_OK;
     return bn_fail_errno(err, errno, r->v->options->junit, "cannot write");
@@ -60,11 +61,11 @@ static bn_status open_junit(struct bn_verify_results *r, bn_error *err)
 static bn_status put_case(struct bn_verify_results *r, const char *name,
                           const struct bn_verify_result *result, bn_error *err)
 {
-    static const char *const WORDS[BN_BATCH_COUNT] = {"", "failure", "skipped", "error"};
+    static const char *const WORDS[BN_OUTCOME_COUNT] = {"", "failure", "skipped", "failure", "error"};
     struct bn_buf out = {.max = MAX_LINE_BYTES};
     bn_html(&out, "    <testcase classname=\"bn-verify-receipt\" name=\"%s\" time=\"", name);
     bn_buf_printf(&out, "%.6f\"", (double)(result->check_ns + result->replay_ns) / 1e9);
-    if (result->outcome == BN_BATCH_VERIFIED)
+    if (result->outcome == BN_OUTCOME_VERIFIED)
         bn_html(&out, "/>\n");
     else
         bn_html(&out, "><%s type=\"%s\" message=\"%s\"/></testcase>\n", WORDS[result->outcome],
@@ -122,7 +123,7 @@ static bn_status put_json(struct bn_buf *out, uint64_t index, const struct bn_ve
     bn_json_put_string(line, "file", item->file);
     if (item->line > 0) bn_json_put_u64(line, "line", item->line);
     bn_json_put_string(line, "verdict", bn_verify_outcome_name(result->outcome));
-    bn_json_put_bool(line, "verified", result->outcome == BN_BATCH_VERIFIED);
+    bn_json_put_bool(line, "verified", result->outcome == BN_OUTCOME_VERIFIED);
     bn_json_put_bool(line, "bound", result->bound);
     bn_json_put_bool(line, "claimable", result->claimable);
     bn_json_put_string(line, "level", result->level);
@@ -141,9 +142,8 @@ static bn_status put_json(struct bn_buf *out, uint64_t index, const struct bn_ve
 
 static void put_text(struct bn_buf *out, const char *name, const struct bn_verify_result *result)
 {
-    static const char *const WORDS[BN_BATCH_COUNT] = {"verified", "REFUSED", "UNDECIDED", "ERROR"};
-    bn_buf_printf(out, "%s: %s", name, WORDS[result->outcome]);
-    if (result->outcome == BN_BATCH_VERIFIED)
+    bn_buf_printf(out, "%s: %s", name, bn_verify_outcome_text(result->outcome));
+    if (result->outcome == BN_OUTCOME_VERIFIED)
         bn_buf_printf(out, ", level: %s", result->level);
     else if (result->rule[0] != '\0')
         bn_buf_printf(out, ", rule %s: %s", result->rule, result->reason);
@@ -160,7 +160,7 @@ static bn_status print(struct bn_verify_results *r, const struct bn_verify_item 
     bn_status status = BN_OK;
     if (args->json)
         status = put_json(&out, r->n_all, item, result, err);
-    else if (args->verbose > 0 || result->outcome != BN_BATCH_VERIFIED)
+    else if (args->verbose > 0 || result->outcome != BN_OUTCOME_VERIFIED)
         put_text(&out, name, result);
     if (status == BN_OK) status = bn_buf_check(&out, err);
     if (status == BN_OK && out.len > 0) {
@@ -204,10 +204,11 @@ static bn_status print_summary(struct bn_verify_results *r, bn_error *err)
     double seconds = (double)(bn_clock_ns() - r->began_ns) / 1e9;
     struct bn_buf out = {.max = MAX_LINE_BYTES};
     bn_buf_printf(&out, "%llu receipt%s: %llu verified", (unsigned long long)r->n_all, bn_cli_s(r->n_all),
-                  (unsigned long long)r->n[BN_BATCH_VERIFIED]);
-    put_count(&out, r->n[BN_BATCH_REFUSED], "refused");
-    put_count(&out, r->n[BN_BATCH_UNDECIDED], "undecided");
-    put_count(&out, r->n[BN_BATCH_ERROR], "not readable as receipts");
+                  (unsigned long long)r->n[BN_OUTCOME_VERIFIED]);
+    put_count(&out, r->n[BN_OUTCOME_REFUSED], "refused");
+    put_count(&out, r->n[BN_OUTCOME_UNDECIDED], "undecided");
+    put_count(&out, r->n[BN_OUTCOME_UNBOUND], "bound to no run");
+    put_count(&out, r->n[BN_OUTCOME_ERROR], "not readable as receipts");
     bn_buf_printf(&out, "; %.1f s, %.1f receipts/s", seconds, (double)r->n_all / seconds);
     if (r->n_replayed > 0) bn_buf_printf(&out, ", %.1f replayed tok/s", (double)r->n_tokens / seconds);
     BN_TRY(bn_buf_check(&out, err));
@@ -222,9 +223,10 @@ static bn_status print_summary(struct bn_verify_results *r, bn_error *err)
 bn_status bn_verify_results_finish(struct bn_verify_results *r, int *exit_code, bn_error *err)
 {
     bn_progress_clear(&r->bar);
-    *exit_code = r->n[BN_BATCH_REFUSED] + r->n[BN_BATCH_ERROR] > 0 ? BN_EXIT_NEGATIVE
-                 : r->n[BN_BATCH_UNDECIDED] > 0                    ? BN_EXIT_UNSUPPORTED
-                                                                   : BN_EXIT_OK;
+    *exit_code = r->n[BN_OUTCOME_REFUSED] + r->n[BN_OUTCOME_ERROR] > 0 ? BN_EXIT_NEGATIVE
+                 : r->n[BN_OUTCOME_UNDECIDED] + r->n[BN_OUTCOME_UNBOUND] > 0
+                     ? BN_EXIT_UNSUPPORTED
+                     : BN_EXIT_OK;
     BN_TRY(finish_junit(r, err));
     return print_summary(r, err);
 }
