@@ -178,6 +178,7 @@ bool bn_check_replay(const struct bn_rules_input *in, struct bn_rule_result *out
 {
     const struct bn_replay_result *replay = in->replay;
     if (replay == NULL) return bn_rule_skip(out, "not asked for (--replay)");
+    if (replay->undecided != BN_EXIT_OK) return bn_rule_undecided(out, "%s", replay->reason);
     if (!replay->same) return bn_rule_fail(out, "%s", replay->reason);
     if (in->receipt->form == BN_RECEIPT_TRAINING)
         return bn_rule_pass(out, "the first %zu steps gave the same bits", replay->n_tokens);

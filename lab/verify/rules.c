@@ -116,8 +116,10 @@ static void judge(struct bn_rules_report *report, const struct bn_rules_input *i
         report->steps = in->replay->n_tokens;
         (void)bn_json_u64(bn_json_path(r->predicate, "result.step"), &report->all_steps);
     }
+    bool undecided_replay = in->replay != NULL && in->replay->undecided != BN_EXIT_OK;
     report->exit_code = failed[INTEGRITY] > 0     ? BN_EXIT_INTEGRITY
                         : report->n_failed > 0    ? BN_EXIT_NEGATIVE
+                        : undecided_replay        ? in->replay->undecided
                         : report->n_undecided > 0 ? BN_EXIT_UNSUPPORTED
                                                   : BN_EXIT_OK;
 }

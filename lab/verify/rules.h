@@ -36,7 +36,8 @@ struct bn_training_files; /* training.h */
 /* The result of a replay, see replay.h. */
 struct bn_replay_result {
     bool same;
-    size_t n_tokens; /* that were compared */
+    bn_exit undecided; /* not BN_EXIT_OK: memory, time or a program was missing, and nothing is shown */
+    size_t n_tokens;   /* that were compared */
     bool chain;      /* the chain of digests was compared too */
     char reason[200];
 };

@@ -83,6 +83,23 @@ result "control characters of a prompt are escaped in it" $?
 has a.json '"To be' && false
 result "without --receipt-text the prompt is not in it" $(($? == 0))
 
+# A character that leads to more places than a grammar may have is not allowed, so nothing continues the text.
+python3 -c 'print("root ::= [a-z]{9} (\"b\"" + "|\"b\"" * 32768 + ")")' >stuck.gbnf
+for options in '' '--speculate ngram' '--temp 1 --seed 7 --batch 1'; do
+    # shellcheck disable=SC2086 # options are words
+    "$bin/bn-run" -q -p 'ROMEO:' -n 60 --grammar stuck.gbnf $options --receipt stuck.json >stuck.txt 2>&1
+    has stuck.json '"stop_reason": "stuck"'
+    result "an answer ends stuck, with '$options'" $? "$(cat stuck.txt)"
+    expect 0 - "and its receipt replays" stuck.json --replay
+done
+python3 -c 'import json
+for n in 4, 30: print(json.dumps({"prompt": "ROMEO:", "n_predict": n, "temperature": 1, "seed": n, "grammar": open("stuck.gbnf").read()}))' >stuck.in
+"$bin/bn-run" -q --batch-file stuck.in --receipts stuck >stuck.txt 2>&1
+has stuck/1.json '"stop_reason": "stuck"'
+result "an answer ends stuck next to another one" $? "$(cat stuck.txt)"
+"$verify" --batch stuck --replay >out
+result "and both receipts replay" $? "$(cat out)"
+
 # ---- what a substitution looks like: sealed again, so only the matter itself is wrong ----
 model=$OLDPWD/fixtures/built-in-i2_s.gguf
 cp "$model" same.gguf

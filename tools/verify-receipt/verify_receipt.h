@@ -25,8 +25,10 @@ struct bn_verify_options {
     /* verify --batch */
     const char *batch, *junit;
     uint32_t n_sequences;
-    uint32_t n_replay_steps; /* of a training run */
-    bool training;           /* rules */
+    const char *texts;       /* of a training run: their folder */
+    uint32_t n_replay_steps; /* of it */
+    uint64_t timeout_s;
+    bool training; /* rules */
     /* sign, keygen */
     const char *key, *output;
 };
