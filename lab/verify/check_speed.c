@@ -57,20 +57,11 @@ bool bn_check_performance_limits(const struct bn_rules_input *in, struct bn_rule
 
 /* ---- with counters ---- */
 
-/* Threads that can have run at once: no more than the machine has. */
-static uint64_t running_threads(const struct bn_rules_input *in, uint64_t threads)
-{
-    uint64_t online = 0;
-    (void)bn_json_u64(bn_json_path(in->receipt->predicate, "machine.cpus_online"), &online);
-    return online > 0 && online < threads ? online : threads;
-}
-
-/* Processes that shared the work; at most as many as one can count on. */
-static double n_ranks(const struct bn_rules_input *in)
+uint64_t bn_rules_ranks(const struct bn_receipt *receipt)
 {
     uint64_t n = 1;
-    (void)bn_json_u64(bn_json_path(in->receipt->predicate, "measurement.ranks.count"), &n);
-    return n > 1 && n <= 4096 ? (double)n : 1.0;
+    (void)bn_json_u64(bn_json_path(receipt->predicate, "measurement.ranks.count"), &n);
+    return n > 1 && n <= 4096 ? n : 1;
 }
 
 bool bn_check_performance_physical(const struct bn_rules_input *in, struct bn_rule_result *out)
@@ -81,9 +72,8 @@ bool bn_check_performance_physical(const struct bn_rules_input *in, struct bn_ru
         !bn_rule_u64(in, "resolved.threads", &threads, out))
         return false;
     struct bn_receipt_work all = bn_receipt_work_sum(in, NULL, 0);
-    uint64_t running = running_threads(in, threads);
-    double time = (double)total * (double)running * n_ranks(in);
-    if (total == 0 || running == 0 || all.bytes == 0)
+    double time = (double)total * (double)threads * (double)bn_rules_ranks(in->receipt);
+    if (total == 0 || threads == 0 || all.bytes == 0)
         return bn_rule_fail(out, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, (ull)total,
                             (ull)threads);
     if ((double)all.ops > MAX_OPS_PER_NS * time)
@@ -130,7 +120,7 @@ bool bn_check_performance_measured(const struct bn_rules_input *in, struct bn_ru
         return bn_rule_skip(out, "no bytes are claimed; the limits by name apply");
     uint64_t stated = in->policy->bandwidth_bytes_per_s,
              bandwidth = stated > 0 ? stated : choose_bandwidth(in, &source);
-    double limit = (double)bandwidth * (double)in->policy->bandwidth_percent / 100 / 1e9 * n_ranks(in);
+    double limit = (double)bandwidth * (double)in->policy->bandwidth_percent / 100 / 1e9 * (double)bn_rules_ranks(in->receipt);
     double rate = (double)bn_rules_claimed_bandwidth(in->receipt) / 1e9;
     if (!(rate > 0)) return bn_rule_fail(out, "no bytes are claimed");
     if (rate <= limit)

@@ -40,6 +40,9 @@ bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **
 /* Whether a value is an array of texts, or of whole numbers. */
 bool bn_rule_is_list(const bn_json *value, bool of_texts);
 
+/* Processes that shared the work, 1 without; at most as many as one can count on. */
+uint64_t bn_rules_ranks(const struct bn_receipt *receipt);
+
 /* ---- work (check_work.c) ---- */
 
 struct bn_receipt_work {

@@ -243,6 +243,9 @@ bool bn_effort_read(const struct bn_rules_input *in, struct bn_effort *e, struct
                                 claimed < least ? (ull)least : (ull)FIELDS[i].most);
         *FIELDS[i].value = claimed;
     }
+    if (generations == 0 || generations > w->tokens)
+        return bn_rule_fail(out, "measurement.work.generations is %llu, with %llu tokens", (ull)generations,
+                            (ull)w->tokens);
     return is_possible(w, out) && read_expert_work(in, e, out);
 }
 

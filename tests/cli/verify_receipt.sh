@@ -128,6 +128,29 @@ head -c 9437184 /dev/zero | tr '\0' ' ' >large.json
 expect 4 - "9 MB are too much" large.json
 expect 8 - "a folder cannot be read" .
 
+# forge RULES DESCRIPTION RECEIPT CHANGE: a change to the predicate p is refused by these rules
+forge() {
+    python3 "$OLDPWD/tests/cli/forge_receipt.py" "$3" "$4" >forge.json
+    expect "$([ "$1" = - ] && echo 0 || echo 1)" "$1" "$2" forge.json --replay "${@:5}"
+}
+sha() { printf '%s' "$1" | sha256sum | cut -c 1-64; }
+forge - "a receipt that is sealed again is as good" a.json 'p["machine"]["governor"] = "performance"'
+forge resources "1024 threads on fewer processors" a.json 'p["resolved"]["threads"] = 1024; p["environment"]["THREADS"] = "1024"'
+forge machine "a process of one byte" a.json 'p["measurement"]["peak_rss_bytes"] = 1'
+forge git "a number of changed files that is a text" a.json 'p["git"].update(dirty=None, changed_files="x")'
+forge kernel-work,attention-work,head-work,layer-work "no generation" a.json 'p["measurement"]["work"]["generations"] = 0'
+forge kernel-work,attention-work,head-work,layer-work "as many generations as the stars" a.json 'p["measurement"]["work"]["generations"] = 10**12'
+[ "$(uname -m)" != x86_64 ] || "$bin/bn-run" --version | grep -qw avx2 &&
+    "$bin/bn-run" -q -p 'To be' -n 4 --isa avx2 --receipt avx2.json >avx2.txt 2>&1 &&
+    forge isa "an instruction set without the flags of a CPU" avx2.json 'p["machine"]["cpu_flags"] = []'
+forge replay "another prompt for the same tokens" a.json "p['request']['prompt_sha256'] = '$(sha 'To be or not')'"
+forge replay "another template for them" a.json 'p["request"]["template"] = "instruct"'
+forge replay "a template that does not exist" a.json 'p["request"]["template"] = "magic"'
+"$bin/bn-run" -q -p 'To be' --template instruct -n 4 --receipt instruct.json --receipt-text >instruct.txt
+expect 0 - "a templated prompt replays" instruct.json --replay
+forge replay "another text for its tokens" instruct.json "p['request'].update(prompt='To be', prompt_sha256='$(sha 'To be')')"
+forge replay "another template for its text" instruct.json 'p["request"]["template"] = "llama3-chat"'
+
 # ---- keys ----
 "$verify" keygen -o key >id
 result "keygen makes a key" $?
