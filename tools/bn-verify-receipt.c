@@ -104,7 +104,7 @@ static const struct bn_command COMMANDS[] = {
                  "--batch DIR-OR-LIST [--replay] [--json]",
      .options = {RECEIPT, BATCH, SIGNATURE, DEMANDS, REPLAY},
      .json = true,
-     .max_operands = 1,
+     .max_operands = SIZE_MAX,
      .operand = "FILE",
      .bytes = sizeof(struct bn_verify_options),
      .run = bn_verify_verify,
@@ -135,6 +135,7 @@ static const struct bn_command COMMANDS[] = {
      .summary = "make a key pair",
      .synopsis = "-o NAME",
      .options = {KEYGEN},
+     .json = true,
      .bytes = sizeof(struct bn_verify_options),
      .run = bn_verify_keygen,
      .examples = {{"bn-verify-receipt keygen -o bn.key", "keep bn.key; give bn.key.pub to verifiers"}}},
@@ -158,7 +159,7 @@ static const struct bn_program PROGRAM = {
     .commands = COMMANDS,
     .default_command = "verify",
     .exits = {{"1", "the receipt was refused; results differ"},
-              {"9", "--validate-performance is undecided on this machine; no rule failed"},
+              {"9", "no rule failed, and nothing is shown: undecided, or nothing binds it to a run"},
               {"5", "a digest or a signature is wrong"}},
 };
 

@@ -176,8 +176,7 @@ bool bn_check_bound_to_run(const struct bn_rules_input *in, struct bn_rule_resul
     if (other.status != BN_OK) return bn_rule_error(out, other.status);
     if (training && (bn_check_training_model(in, &other) || bn_check_training_checkpoint(in, &other)))
         return bn_rule_pass(out, "by a file of the run");
-    return bn_rule_set(out,
-                       bn_receipt_policy_demands(in->policy) ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED,
+    return bn_rule_set(out, bn_receipt_policy_demands(in->policy) ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED,
                        "nothing binds it to a run: it has neither a signature nor %s",
                        training ? "a file of the run at hand" : "a digest");
 }

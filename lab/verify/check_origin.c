@@ -74,7 +74,8 @@ bool bn_check_git(const struct bn_rules_input *in, struct bn_rule_result *out)
     bool known = bn_json_kind(bn_json_get(git, "dirty")) == BN_JSON_BOOL;
     const bn_json *changed = bn_json_get(git, "changed_files");
     bool counted = bn_json_u64(changed, &n_changed);
-    if (known != counted || (!counted && bn_json_kind(changed) != BN_JSON_NULL) || (counted && dirty != (n_changed > 0)))
+    if (known != counted || (!counted && bn_json_kind(changed) != BN_JSON_NULL) ||
+        (counted && dirty != (n_changed > 0)))
         return bn_rule_fail(out, "git.dirty and git.changed_files contradict each other");
     if (in->policy->require_clean_git && (commit == NULL || dirty))
         return bn_rule_fail(out, "it was not run in a committed tree");

@@ -82,7 +82,8 @@ bool bn_check_isa(const struct bn_rules_input *in, struct bn_rule_result *out)
                             isa);
     if (SETS[i].arch != NULL && arch != NULL && strcmp(arch, SETS[i].arch) != 0)
         return bn_rule_fail(out, "%s on a machine of type \"%s\"", isa, bn_rule_quote(quoted, arch));
-    bool described = bn_json_size(flags) > 0 || bn_json_text_of(in->receipt->predicate, "machine.cpu_model")[0] != '\0';
+    bool described =
+        bn_json_size(flags) > 0 || bn_json_text_of(in->receipt->predicate, "machine.cpu_model")[0] != '\0';
     if (SETS[i].flag != NULL && described && !bn_json_has_text(flags, SETS[i].flag))
         return bn_rule_fail(out, "%s on a CPU without %s", isa, SETS[i].flag);
     return bn_rule_pass(out, "%s on %s", isa, arch == NULL ? "a machine of unknown type" : arch);

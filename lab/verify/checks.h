@@ -125,8 +125,6 @@ struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, cons
       "the other kernels' elements, calls and bytes are those of these tokens")                          \
     X("performance-physical", performance_physical, CONSISTENCY,                                         \
       "a processor can do the claimed work in the time")                                                 \
-    X("performance-limits", performance_limits, CONSISTENCY,                                             \
-      "--validate-performance: a rate without bytes is not suspicious")                                  \
     X("performance-measured", performance_measured, CONSISTENCY,                                         \
       "--validate-performance: memory can deliver that many bytes in that time")                         \
     X("model-allowed", model_allowed, CONSISTENCY, "the policy lists the model")                         \

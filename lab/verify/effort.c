@@ -167,8 +167,7 @@ static bool read_own(const struct bn_rules_input *in, struct bn_effort *e, bn_wo
                             (ull)generated, (ull)batch);
     if (!bn_rule_cached(in, prompt, &cached, out)) return false;
     /* After the last token of a stuck answer, no token could be chosen. */
-    uint64_t choices =
-        generated + bn_json_text_is(in->receipt->predicate, "result.stop_reason", "stuck");
+    uint64_t choices = generated + bn_json_text_is(in->receipt->predicate, "result.stop_reason", "stuck");
     uint64_t fresh = prompt - cached, end = prompt + choices - 1;
     *own = (bn_work){.passes = fresh / batch + (fresh % batch != 0) + choices - 1,
                      .single = choices - 1 + (batch == 1 ? fresh : fresh % batch == 1),

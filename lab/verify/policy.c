@@ -25,17 +25,8 @@ static const struct {
         FLAG(allow_corrections),
 },
   NUMBERS[] = {
-      FLAG(signature_threshold),
-      FLAG(max_age_s),
-      FLAG(clock_skew_s),
-      FLAG(rate_tolerance_milli),
-      FLAG(bandwidth_bytes_per_s),
-      FLAG(bandwidth_percent),
-      FLAG(limit_i2s),
-      FLAG(limit_tl1),
-      FLAG(limit_tl2),
-      FLAG(limit_fp16),
-      FLAG(limit_bf16),
+      FLAG(signature_threshold),   FLAG(max_age_s),         FLAG(clock_skew_s), FLAG(rate_tolerance_milli),
+      FLAG(bandwidth_bytes_per_s), FLAG(bandwidth_percent),
 };
 
 static const char *const LISTS[] = {"model_sha256", "program_sha256", "off", "require"};
@@ -50,11 +41,6 @@ void bn_receipt_policy_defaults(struct bn_receipt_policy *policy)
         .clock_skew_s = 300,
         .rate_tolerance_milli = 10,
         .bandwidth_percent = 150,
-        .limit_i2s = 40,
-        .limit_tl1 = 35,
-        .limit_tl2 = 30,
-        .limit_fp16 = 150,
-        .limit_bf16 = 180,
     };
 }
 

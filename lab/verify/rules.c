@@ -60,9 +60,9 @@ const char *bn_rule_level_name(enum bn_rule_level level)
 
 const char *bn_rules_level(const struct bn_rules_report *report)
 {
-    return !report->reached                      ? "none"
-           : report->steps < report->all_steps   ? "partial"
-                                                 : bn_rule_level_name(report->level);
+    return !report->reached                    ? "none"
+           : report->steps < report->all_steps ? "partial"
+                                               : bn_rule_level_name(report->level);
 }
 
 const char *bn_verdict_name(enum bn_receipt_verdict verdict)

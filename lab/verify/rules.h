@@ -38,7 +38,7 @@ struct bn_replay_result {
     bool same;
     bn_exit undecided; /* not BN_EXIT_OK: memory, time or a program was missing, and nothing is shown */
     size_t n_tokens;   /* that were compared */
-    bool chain;      /* the chain of digests was compared too */
+    bool chain;        /* the chain of digests was compared too */
     char reason[200];
 };
 
@@ -83,11 +83,11 @@ struct bn_rules_report {
     size_t n_rules;
     struct bn_rule_result results[BN_RULES_MAX]; /* in the order of the table */
     size_t n_passed, n_failed, n_skipped, n_undecided;
-    bool verified;            /* nothing failed, nothing is undecided */
-    bool unbound;             /* nothing failed, and nothing binds it to a run: it proves nothing */
-    bool bound;               /* a digest or a signature covers the whole receipt */
-    bool reached;             /* some level was reached: */
-    enum bn_rule_level level; /* the highest one */
+    bool verified;             /* nothing failed, nothing is undecided */
+    bool unbound;              /* nothing failed, and nothing binds it to a run: it proves nothing */
+    bool bound;                /* a digest or a signature covers the whole receipt */
+    bool reached;              /* some level was reached: */
+    enum bn_rule_level level;  /* the highest one */
     uint64_t steps, all_steps; /* of a training run: those that a replay repeated, of all; 0: not repeated */
     bn_exit exit_code; /* 0; 5: a digest or signature does not hold; 1: another rule failed; 9: none did,
                           and one is undecided */

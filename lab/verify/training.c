@@ -31,7 +31,8 @@ static bool find_below(char out[PATH_MAX], const char *folder, const char *name,
     char root[PATH_MAX], joined[PATH_MAX];
     struct stat st;
     int n = snprintf(joined, sizeof joined, "%s/%s", folder, name);
-    if (n < 0 || (size_t)n >= sizeof joined || realpath(folder, root) == NULL || realpath(joined, out) == NULL)
+    if (n < 0 || (size_t)n >= sizeof joined || realpath(folder, root) == NULL ||
+        realpath(joined, out) == NULL)
         return false;
     size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
     if (strncmp(out, root, length) != 0 || out[length] != '/') return false;
@@ -105,8 +106,7 @@ bn_status bn_training_files_read(struct bn_training_files *files, const bn_json 
         memcpy(files->model_sha256, options->model_sha256, sizeof files->model_sha256);
     else if (find_beside(file, options, "model.gguf", &n_bytes))
         BN_TRY(bn_sha256_file(file, files->model_sha256, err));
-    if (find_beside(file, options, "checkpoint.bntrain", &n_bytes))
-        BN_TRY(read_checkpoint(files, file, err));
+    if (find_beside(file, options, "checkpoint.bntrain", &n_bytes)) BN_TRY(read_checkpoint(files, file, err));
     const bn_json *data = bn_json_get(record, "data");
     for (const bn_json *o = bn_json_first(data); o != NULL; o = bn_json_next(o))
         BN_TRY(check_text(files, o, options, err));
@@ -172,30 +172,18 @@ static const struct {
     const char *option, *name;
     double least, most;
 } SETTINGS[] = {
-    {"--group", "group", 0, 256},
-    {"--layers", "layers", 1, 512},
-    {"--width", "width", 64, 65536},
-    {"--ffn", "ffn", 64, 262144},
-    {"--heads", "heads", 1, 1024},
-    {"--kv-heads", "kv_heads", 1, 1024},
-    {"--context", "context", 8, 65536},
-    {"--rope-base", "rope_base", 100, 1e8},
-    {"--steps", "steps", 1, 1e8},
-    {"--rate", "rate", 0, 1e30},
-    {"--rate-2", "rate_2", 0, 1e30},
-    {"--stage-2", "stage_2", 0, 1},
-    {"--warm-up", "warm_up", 0, 1e6},
-    {"--decay", "decay", 0, 100},
-    {"--decay-2", "decay_2", 0, 100},
-    {"--beta-1", "beta_1", 0, 0.9999},
-    {"--beta-2", "beta_2", 0, 0.99999},
-    {"--clip", "clip", 0, 1e9},
-    {"--seed", "seed", 0, 9e15},
-    {"--late", "late", 0, 1},
-    {NULL, "vocabulary", 2, 1 << 24},
-    {NULL, "micro_batches", 1, 65536},
-    {NULL, "slices", 1, 1 << 24},
-    {NULL, "windows_per_slice", 1, 64},
+    {"--group", "group", 0, 256},       {"--layers", "layers", 1, 512},
+    {"--width", "width", 64, 65536},    {"--ffn", "ffn", 64, 262144},
+    {"--heads", "heads", 1, 1024},      {"--kv-heads", "kv_heads", 1, 1024},
+    {"--context", "context", 8, 65536}, {"--rope-base", "rope_base", 100, 1e8},
+    {"--steps", "steps", 1, 1e8},       {"--rate", "rate", 0, 1e30},
+    {"--rate-2", "rate_2", 0, 1e30},    {"--stage-2", "stage_2", 0, 1},
+    {"--warm-up", "warm_up", 0, 1e6},   {"--decay", "decay", 0, 100},
+    {"--decay-2", "decay_2", 0, 100},   {"--beta-1", "beta_1", 0, 0.9999},
+    {"--beta-2", "beta_2", 0, 0.99999}, {"--clip", "clip", 0, 1e9},
+    {"--seed", "seed", 0, 9e15},        {"--late", "late", 0, 1},
+    {NULL, "vocabulary", 2, 1 << 24},   {NULL, "micro_batches", 1, 65536},
+    {NULL, "slices", 1, 1 << 24},       {NULL, "windows_per_slice", 1, 64},
 };
 
 bool bn_check_training_settings(const struct bn_rules_input *in, struct bn_rule_result *out)
@@ -492,9 +480,8 @@ static bn_status run(struct repeat *r, bn_error *err)
 {
     struct bn_buf errors = {.max = MAX_OUTPUT};
     struct bn_process process;
-    struct bn_process_options with = {.errors = &errors,
-                                      .timeout_ns = r->options->timeout_ns,
-                                      .cancelled = r->options->cancelled};
+    struct bn_process_options with = {
+        .errors = &errors, .timeout_ns = r->options->timeout_ns, .cancelled = r->options->cancelled};
     char path[PATH_MAX];
     bn_json *again = NULL;
     with.argv = r->argv;

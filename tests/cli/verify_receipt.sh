@@ -124,9 +124,17 @@ mkdir ci && cp a.json ci/inference.json
 expect 0 - "and is found there"
 expect 0 - "--path names another" --path a.json
 expect 2 - "two operands are too many" a.json b.json
+# hints DESCRIPTION ARGUMENTS...: the error names --batch
+hints() {
+    "$verify" "${@:2}" 2>err
+    [ $? -eq 2 ] && grep -q '^hint: .*--batch FOLDER' err
+    result "$1" $? "$(cat err)"
+}
+hints "and --batch is named" a.json b.json
+hints "also for a folder" ci
 head -c 9437184 /dev/zero | tr '\0' ' ' >large.json
 expect 4 - "9 MB are too much" large.json
-expect 8 - "a folder cannot be read" .
+expect 2 - "a folder is not a receipt" .
 
 # forge RULES DESCRIPTION RECEIPT CHANGE: a change to the predicate p is refused by these rules
 forge() {
@@ -154,6 +162,10 @@ forge replay "another template for its text" instruct.json 'p["request"]["templa
 # ---- keys ----
 "$verify" keygen -o key >id
 result "keygen makes a key" $?
+"$verify" keygen -o key2 --json >id2 && grep -qE '"key_id": "[0-9a-f]{16}"' id2
+result "and names its id in JSON" $? "$(cat id2)"
+grep -qE '^public key id: [0-9a-f]{16}$' id && sed -i 's/.*: //' id
+result "and as text" $? "$(cat id)"
 [ "$(stat -c %a key)" = 600 ] && [ -s key.pub ] && grep -qE '^[0-9a-f]{16}$' id
 result "which others cannot read, with an id" $? "$(ls -l key key.pub; cat id)"
 "$verify" keygen -o key >/dev/null 2>&1 && false

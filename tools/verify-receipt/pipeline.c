@@ -92,6 +92,9 @@ static void conclude(struct job *job)
              bn_json_text_of(job->subject.receipt.predicate, job->subject.receipt.form == BN_RECEIPT_TRAINING
                                                                  ? "result.model_sha256"
                                                                  : "model.sha256"));
+    if (job->subject.receipt.root == NULL ||
+        bn_json_digest(job->subject.receipt.root, r->receipt_sha256, NULL) != BN_OK)
+        r->receipt_sha256[0] = '\0'; /* an envelope that was not opened */
     if (bad != SIZE_MAX) {
         snprintf(r->rule, sizeof r->rule, "%s", report->rules[bad].id);
         snprintf(r->reason, sizeof r->reason, "%s", report->results[bad].reason);

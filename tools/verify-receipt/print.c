@@ -70,7 +70,8 @@ static void print_verdict(const struct bn_args *args, const char *path, const st
     char escaped[200];
     bool unbound = report->verified && !report->bound;
     printf("%s: %s, level: %s%s; ", bn_escape(escaped, sizeof escaped, path, strlen(path)),
-           bn_verify_outcome_text(bn_verify_outcome(report)), bn_rules_level(report), unbound ? " (unbound: an edit would not be noticed)" : "");
+           bn_verify_outcome_text(bn_verify_outcome(report)), bn_rules_level(report),
+           unbound ? " (unbound: an edit would not be noticed)" : "");
     printf("%zu of %zu rules passed", report->n_passed,
            report->n_passed + report->n_failed + report->n_undecided + report->n_skipped);
     print_count(", ", report->n_failed, "failed");

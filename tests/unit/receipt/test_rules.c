@@ -28,7 +28,7 @@ static void the_fixture_verifies(void **state)
     ",\"head_passes\":2,\"heads\":" heads ",\"attended\":" attended ",\"attended_local\":0}"
 
 /* The right one, but for the generations. */
-#define RIGHT_WORK(generations)                                                                        \
+#define RIGHT_WORK(generations)                                                                  \
     "{\"generations\":" generations ",\"passes\":8,\"single\":7,\"tokens\":9,\"head_passes\":8," \
     "\"heads\":8,\"attended\":45,\"attended_local\":0}"
 
