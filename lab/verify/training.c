@@ -171,20 +171,18 @@ static bool number(const struct bn_rules_input *in, const char *path, uint64_t *
 static const struct {
     const char *option, *name;
     double least, most;
-} SETTINGS[] = {
-    {"--group", "group", 0, 256},       {"--layers", "layers", 1, 512},
-    {"--width", "width", 64, 65536},    {"--ffn", "ffn", 64, 262144},
-    {"--heads", "heads", 1, 1024},      {"--kv-heads", "kv_heads", 1, 1024},
-    {"--context", "context", 8, 65536}, {"--rope-base", "rope_base", 100, 1e8},
-    {"--steps", "steps", 1, 1e8},       {"--rate", "rate", 0, 1e30},
-    {"--rate-2", "rate_2", 0, 1e30},    {"--stage-2", "stage_2", 0, 1},
-    {"--warm-up", "warm_up", 0, 1e6},   {"--decay", "decay", 0, 100},
-    {"--decay-2", "decay_2", 0, 100},   {"--beta-1", "beta_1", 0, 0.9999},
-    {"--beta-2", "beta_2", 0, 0.99999}, {"--clip", "clip", 0, 1e9},
-    {"--seed", "seed", 0, 9e15},        {"--late", "late", 0, 1},
-    {NULL, "vocabulary", 2, 1 << 24},   {NULL, "micro_batches", 1, 65536},
-    {NULL, "slices", 1, 1 << 24},       {NULL, "windows_per_slice", 1, 64},
-};
+} SETTINGS[] = {{"--group", "group", 0, 256},       {"--layers", "layers", 1, 512},
+                {"--width", "width", 64, 65536},    {"--ffn", "ffn", 64, 262144},
+                {"--heads", "heads", 1, 1024},      {"--kv-heads", "kv_heads", 1, 1024},
+                {"--context", "context", 8, 65536}, {"--rope-base", "rope_base", 100, 1e8},
+                {"--steps", "steps", 1, 1e8},       {"--rate", "rate", 0, 1e30},
+                {"--rate-2", "rate_2", 0, 1e30},    {"--stage-2", "stage_2", 0, 1},
+                {"--warm-up", "warm_up", 0, 1e6},   {"--decay", "decay", 0, 100},
+                {"--decay-2", "decay_2", 0, 100},   {"--beta-1", "beta_1", 0, 0.9999},
+                {"--beta-2", "beta_2", 0, 0.99999}, {"--clip", "clip", 0, 1e9},
+                {"--seed", "seed", 0, 9e15},        {"--late", "late", 0, 1},
+                {NULL, "vocabulary", 2, 1 << 24},   {NULL, "micro_batches", 1, 65536},
+                {NULL, "slices", 1, 1 << 24},       {NULL, "windows_per_slice", 1, 64}};
 
 bool bn_check_training_settings(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -459,7 +457,7 @@ static bn_status compare(struct repeat *r, const bn_json *again, bn_error *err)
     return BN_OK;
 }
 
-/* What the end of bn-train means, when it made no record: a lack of time, memory or disk is no verdict. */
+/* What the end of bn-train means, when it made no record. A lack of time, memory or disk is not a verdict. */
 static bn_status judge_end(struct repeat *r, const struct bn_process *process, const char *errors,
                            bn_error *err)
 {

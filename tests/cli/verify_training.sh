@@ -167,7 +167,7 @@ case $bin in
     short_memory() { (ulimit -v 200000 && exec timeout 120 "$@"); }
     says 10 'memory that OpenBLAS would ask for for ever' 'not enough memory: OpenBLAS needs' short_memory \
         "$train" train -q --text text "${run[@]}" -o short
-    says 10 'which is no verdict on a record' 'UNDECIDED' short_memory "$verify" run/training.json --replay
+    says 10 'which is not a verdict on a record' 'UNDECIDED' short_memory "$verify" run/training.json --replay
     ;;
 esac
 
