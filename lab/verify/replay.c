@@ -170,8 +170,10 @@ static bn_status gives_prompt(const struct bn_replay *r, const bn_tokenizer *tok
     for (unsigned flags = 0; flags < 4 && !*same; flags++) {
         int32_t *ids = NULL;
         size_t n_ids = 0;
-        BN_TRY(bn_tokenize(tok, text, n, flags, &ids, &n_ids, r->err));
-        *same = n_ids == r->gen.n_prompt && memcmp(ids, r->prompt, n_ids * sizeof *ids) == 0;
+        bn_status status = bn_tokenize(tok, text, n, flags, &ids, &n_ids, r->err);
+        if (status == BN_ERR_NOMEM) return status;
+        *same =
+            status == BN_OK && n_ids == r->gen.n_prompt && memcmp(ids, r->prompt, n_ids * sizeof *ids) == 0;
         bn_free(ids);
     }
     return BN_OK;

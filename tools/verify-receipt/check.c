@@ -239,7 +239,8 @@ static bn_status check_training(struct bn_verify *v, struct bn_verify_subject *s
                                        .texts = v->options->texts,
                                        .n_steps = v->options->n_replay_steps,
                                        .n_threads = v->options->n_threads,
-                                       .timeout_ns = v->options->timeout_s * 1000000000u,
+                                       .timeout_ns =
+                                           bn_min_size(v->options->timeout_s, UINT32_MAX) * 1000000000u,
                                        .cancelled = is_interrupted};
     if (v->options->models.n > 0) BN_TRY(bn_verify_open_models(v, err));
     for (size_t i = 0; i < v->n_models && v->options->models.n > 0; i++)

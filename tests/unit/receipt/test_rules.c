@@ -415,7 +415,7 @@ static void kernels_of_earlier_versions_are_known(void **state)
     }
 }
 
-/* Limits by name, where there is nothing else. */
+/* A gate for speed has nothing to look at in what anyone can write. */
 static void rates_that_nothing_binds_are_refused(void **state)
 {
     (void)state;
