@@ -477,17 +477,20 @@ static const struct bn_program PROGRAM = {
     .see_also = "bn-run(1), bn-convert(1), bn(7)",
 };
 
-/* The BLAS chooses its code when it is loaded, and does not know newer processors; then the program starts again with
- * a better choice. */
-static void choose_core(char **argv)
+/* The BLAS starts threads of its own and chooses its code when it is loaded, and does not know newer processors. The
+ * program starts again with one thread and a better choice. */
+static void set_up_blas(char **argv)
 {
-    const char *core = bn_blas_better_core();
-    if (core == NULL || getenv("OPENBLAS_CORETYPE") != NULL) return;
-    if (setenv("OPENBLAS_CORETYPE", core, 1) == 0) execv("/proc/self/exe", argv);
+    const char *core = getenv("OPENBLAS_CORETYPE") == NULL ? bn_blas_better_core() : NULL;
+    const char *threads = getenv("OPENBLAS_NUM_THREADS");
+    if (core == NULL && threads != NULL && strcmp(threads, "1") == 0) return;
+    if ((core == NULL || setenv("OPENBLAS_CORETYPE", core, 1) == 0) &&
+        setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
+        execv("/proc/self/exe", argv);
 }
 
 int main(int argc, char **argv)
 {
-    choose_core(argv);
+    set_up_blas(argv);
     return bn_cli_main(&PROGRAM, argc, argv);
 }

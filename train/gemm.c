@@ -2,10 +2,14 @@
  *
  * The only file that includes the BLAS.
  */
+#define _DEFAULT_SOURCE
 #include "train/gemm.h"
 
 #include <cblas.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#include "base/mem.h"
 
 #ifdef BN_TRAIN_F64
 #define GEMM cblas_dgemm
@@ -21,9 +25,29 @@ void bn_gemm(bn_real *c, size_t ldc, size_t m, size_t n, size_t k, bn_real alpha
          (blasint)ldc);
 }
 
-void bn_blas_start(void)
+/* For each thread: a buffer of the library (32 << 22 bytes in 0.3.21), and as much for the thread's own allocator. */
+#define THREAD_BYTES ((size_t)256 << 20)
+
+bn_status bn_blas_start(unsigned n_threads, bn_error *err)
 {
+    void **at = bn_alloc(n_threads, sizeof *at);
+    unsigned n = 0;
     openblas_set_num_threads(1);
+    while (at != NULL && n < n_threads &&
+           (at[n] = mmap(NULL, THREAD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) !=
+               MAP_FAILED)
+        n++;
+    bn_status status = BN_OK;
+    if (n < n_threads)
+        status = bn_hint(bn_fail(err, BN_ERR_NOMEM,
+                                 "not enough memory: OpenBLAS needs %zu MiB of address space for each of %u "
+                                 "threads",
+                                 THREAD_BYTES >> 20, n_threads),
+                         err, "fewer --threads, or a higher 'ulimit -v'");
+    while (n > 0)
+        munmap(at[--n], THREAD_BYTES);
+    bn_free(at);
+    return status;
 }
 
 const char *bn_blas_library(void)

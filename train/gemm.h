@@ -6,6 +6,7 @@
 #ifndef BN_TRAIN_GEMM_H
 #define BN_TRAIN_GEMM_H
 
+#include "base/error.h"
 #include "train/real.h"
 
 /* A matrix in rows that are ld values apart. */
@@ -27,8 +28,9 @@ static inline struct bn_mat bn_mat_turned(const bn_real *at, size_t ld)
 void bn_gemm(bn_real *c, size_t ldc, size_t m, size_t n, size_t k, bn_real alpha, struct bn_mat a,
              struct bn_mat b, bn_real beta);
 
-/* Every later call uses one thread. Before the first product. */
-void bn_blas_start(void);
+/* Before the first product: every later call uses one thread. BN_ERR_NOMEM when the buffers that the library takes in
+ * its first call on each of n_threads cannot be had: it would ask for them for ever. */
+BN_MUST_CHECK bn_status bn_blas_start(unsigned n_threads, bn_error *err);
 /* The library's name and version, and the core type whose code it runs: "OpenBLAS 0.3.21 ...", "SkylakeX". */
 const char *bn_blas_library(void);
 const char *bn_blas_core(void);

@@ -53,7 +53,8 @@ static bn_status open_threads(struct bn_trainer *t, unsigned n_threads, bn_error
         t->scratch = bn_muon_scratch(&t->weights, bn_team_size(t->team));
         if (t->scratch == NULL) return bn_nomem(err);
     }
-    return bn_tree_open(&t->tree, t->settings.n_micro, t->weights.n_values, err);
+    BN_TRY(bn_tree_open(&t->tree, t->settings.n_micro, t->weights.n_values, err));
+    return bn_blas_start(bn_team_size(t->team), err);
 }
 
 bn_status bn_trainer_open(struct bn_trainer *t, const struct bn_train_settings *settings, unsigned n_threads,
@@ -61,7 +62,6 @@ bn_status bn_trainer_open(struct bn_trainer *t, const struct bn_train_settings *
 {
     *t = (struct bn_trainer){.settings = *settings};
     BN_TRY(check_settings(settings, err));
-    bn_blas_start();
     BN_TRY(bn_weights_open(&t->weights, &settings->hp, settings->group, err));
     t->moment_1 = bn_alloc_aligned(t->weights.n_values, sizeof *t->moment_1);
     t->moment_2 = bn_alloc_aligned(t->weights.n_values, sizeof *t->moment_2);

@@ -9,11 +9,13 @@
 #include "grammar/grammar.h"
 #include "lab/receipt/receipt.h"
 #include "lab/verify/checks.h"
+#include "lab/verify/training.h"
 
 bool bn_check_signature(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const struct bn_receipt *r = in->receipt;
     uint64_t threshold = in->policy->signature_threshold == 0 ? 1 : in->policy->signature_threshold;
+    out->no_data = r->form == BN_RECEIPT_BARE;
     if (r->form != BN_RECEIPT_ENVELOPE && in->policy->require_signature)
         return bn_rule_fail(out, "a signature is required, and there is none");
     if (r->form != BN_RECEIPT_ENVELOPE) return bn_rule_skip(out, "not signed");
@@ -161,6 +163,22 @@ bool bn_check_model(const struct bn_rules_input *in, struct bn_rule_result *out)
     if (in->model_is_default) return bn_rule_skip(out, "not the built-in model (--model FILE)");
     return bn_rule_fail(out, "the model given has sha256 %.16s..., the receipt's is %.16s...",
                         in->model_sha256, claimed);
+}
+
+/* What nothing binds can be written by hand: it is undecided, and a demand has no data. */
+bool bn_check_bound_to_run(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    struct bn_rule_result other = {0};
+    bool training = in->receipt->form == BN_RECEIPT_TRAINING;
+    if (in->replay != NULL && in->replay->same) return bn_rule_pass(out, "by its replay");
+    if (bn_check_signature(in, &other)) return bn_rule_pass(out, "by its signature");
+    if (!training && bn_check_self_digest(in, &other)) return bn_rule_pass(out, "by its digest");
+    if (other.status != BN_OK) return bn_rule_error(out, other.status);
+    if (training && (bn_check_training_model(in, &other) || bn_check_training_checkpoint(in, &other)))
+        return bn_rule_pass(out, "by a file of the run");
+    return bn_rule_set(out, bn_receipt_policy_demands(in->policy) ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED,
+                       "nothing binds it to a run: it has neither a signature nor %s",
+                       training ? "a file of the run at hand" : "a digest");
 }
 
 /* ---- schema and time ---- */

@@ -116,12 +116,15 @@ static bool ranks_agree(const struct bn_rules_input *in, const struct bn_effort 
                         struct bn_rule_result *out)
 {
     const struct bn_shape *s = &e->shape;
-    uint64_t count, exchanges, bytes, row = s->n_head * s->head_dim + 2 * s->n_embd + s->n_ff;
+    uint64_t count, exchanges, bytes, ns, total, row = s->n_head * s->head_dim + 2 * s->n_embd + s->n_ff;
     if (bn_json_path(in->receipt->predicate, "measurement.ranks") == NULL) return true;
     if (!bn_rule_u64(in, "measurement.ranks.count", &count, out) ||
         !bn_rule_u64(in, "measurement.ranks.exchanges", &exchanges, out) ||
-        !bn_rule_u64(in, "measurement.ranks.bytes", &bytes, out))
+        !bn_rule_u64(in, "measurement.ranks.bytes", &bytes, out) ||
+        !bn_rule_u64(in, "measurement.ranks.ns", &ns, out) ||
+        !bn_rule_u64(in, "measurement.total_ns", &total, out))
         return false;
+    if (ns > total) return bn_rule_fail(out, "ranks exchanged for %llu ns of %llu", (ull)ns, (ull)total);
     if (count == 0 || count > s->n_head_kv || s->recurrence.layers > 0)
         return bn_rule_fail(out, "%llu KV heads cannot be divided among %llu ranks", (ull)s->n_head_kv,
                             (ull)count);

@@ -72,8 +72,10 @@ bool bn_check_git(const struct bn_rules_input *in, struct bn_rule_result *out)
         return false;
     }
     bool known = bn_json_kind(bn_json_get(git, "dirty")) == BN_JSON_BOOL;
-    bool counted = bn_json_u64(bn_json_get(git, "changed_files"), &n_changed);
-    if (known != counted || (counted && dirty != (n_changed > 0)))
+    const bn_json *changed = bn_json_get(git, "changed_files");
+    bool counted = bn_json_u64(changed, &n_changed);
+    if (known != counted || (!counted && bn_json_kind(changed) != BN_JSON_NULL) ||
+        (counted && dirty != (n_changed > 0)))
         return bn_rule_fail(out, "git.dirty and git.changed_files contradict each other");
     if (in->policy->require_clean_git && (commit == NULL || dirty))
         return bn_rule_fail(out, "it was not run in a committed tree");
@@ -178,6 +180,7 @@ bool bn_check_replay(const struct bn_rules_input *in, struct bn_rule_result *out
 {
     const struct bn_replay_result *replay = in->replay;
     if (replay == NULL) return bn_rule_skip(out, "not asked for (--replay)");
+    if (replay->undecided != BN_EXIT_OK) return bn_rule_undecided(out, "%s", replay->reason);
     if (!replay->same) return bn_rule_fail(out, "%s", replay->reason);
     if (in->receipt->form == BN_RECEIPT_TRAINING)
         return bn_rule_pass(out, "the first %zu steps gave the same bits", replay->n_tokens);

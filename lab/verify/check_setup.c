@@ -15,6 +15,7 @@ typedef unsigned long long ull;
 #define MAX_THREADS 1024u
 #define MAX_BATCH 4096u
 #define MAX_PREDICT (1u << 24)
+#define LEAST_RSS (1u << 20) /* less than the C library and any model take */
 
 static bool is_bare(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -81,7 +82,9 @@ bool bn_check_isa(const struct bn_rules_input *in, struct bn_rule_result *out)
                             isa);
     if (SETS[i].arch != NULL && arch != NULL && strcmp(arch, SETS[i].arch) != 0)
         return bn_rule_fail(out, "%s on a machine of type \"%s\"", isa, bn_rule_quote(quoted, arch));
-    if (SETS[i].flag != NULL && bn_json_size(flags) > 0 && !bn_json_has_text(flags, SETS[i].flag))
+    bool described =
+        bn_json_size(flags) > 0 || bn_json_text_of(in->receipt->predicate, "machine.cpu_model")[0] != '\0';
+    if (SETS[i].flag != NULL && described && !bn_json_has_text(flags, SETS[i].flag))
         return bn_rule_fail(out, "%s on a CPU without %s", isa, SETS[i].flag);
     return bn_rule_pass(out, "%s on %s", isa, arch == NULL ? "a machine of unknown type" : arch);
 }
@@ -101,7 +104,7 @@ static bool asked_for(const struct bn_rules_input *in, const char *path, uint64_
 
 bool bn_check_resources(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    uint64_t threads, ctx, batch, most, asked_threads, asked_ctx, asked_batch;
+    uint64_t threads, ctx, batch, most, asked_threads, asked_ctx, asked_batch, online = MAX_THREADS;
     if (is_bare(in, out)) return false;
     if (!bn_rule_u64(in, "resolved.threads", &threads, out) || !bn_rule_u64(in, "resolved.ctx", &ctx, out) ||
         !bn_rule_u64(in, "resolved.batch", &batch, out) || !bn_rule_u64(in, "model.n_ctx", &most, out) ||
@@ -109,8 +112,10 @@ bool bn_check_resources(const struct bn_rules_input *in, struct bn_rule_result *
         !asked_for(in, "request.ctx", &asked_ctx, out) || !asked_for(in, "request.batch", &asked_batch, out))
         return false;
     uint64_t wanted_batch = asked_batch < ctx ? asked_batch : ctx;
-    if (threads == 0 || threads > MAX_THREADS)
-        return bn_rule_fail(out, "%llu threads, 1 to %u are possible", (ull)threads, MAX_THREADS);
+    (void)bn_json_u64(bn_json_path(in->receipt->predicate, "machine.cpus_online"), &online);
+    if (threads == 0 || threads > MAX_THREADS || threads > online)
+        return bn_rule_fail(out, "%llu threads, 1 to %llu are possible", (ull)threads,
+                            (ull)(online < MAX_THREADS ? online : MAX_THREADS));
     if (asked_threads > 0 && threads > asked_threads)
         return bn_rule_fail(out, "%llu threads, %llu were asked for", (ull)threads, (ull)asked_threads);
     if (ctx == 0 || ctx > most)
@@ -226,8 +231,13 @@ bool bn_check_environment(const struct bn_rules_input *in, struct bn_rule_result
 bool bn_check_machine(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *arch, *program;
-    uint64_t page = 0;
+    uint64_t page = 0, memory = UINT64_MAX, peak = LEAST_RSS;
     if (is_bare(in, out)) return false;
+    (void)bn_json_u64(bn_json_path(in->receipt->predicate, "machine.memory_bytes"), &memory);
+    (void)bn_json_u64(bn_json_path(in->receipt->predicate, "measurement.peak_rss_bytes"), &peak);
+    if (peak < LEAST_RSS || peak > memory)
+        return bn_rule_fail(out, "measurement.peak_rss_bytes is %llu, of %llu bytes of memory", (ull)peak,
+                            (ull)memory);
     if (!text_or_null(in, "machine.arch", &arch, out) ||
         !text_or_null(in, "resolved.program.arch", &program, out))
         return false;

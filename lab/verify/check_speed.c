@@ -19,58 +19,11 @@ typedef unsigned long long ull;
 #define MAX_OPS_PER_NS 4096.0
 #define MAX_BYTES_PER_NS 2048.0
 
-/* tokens/s above which a receipt that has nothing but names is not believed. */
-static uint64_t limit_of(const struct bn_rules_input *in, const char *backend)
-{
-    const struct bn_receipt_policy *p = in->policy;
-    const bn_json *list = bn_json_get(in->receipt->predicate, "kernels");
-    uint64_t limit = 0;
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        const char *name = "";
-        (void)bn_json_string(e, &name);
-        uint64_t one = strstr(name, "tl1_") != NULL   ? p->limit_tl1
-                       : strstr(name, "tl2_") != NULL ? p->limit_tl2
-                                                      : 0;
-        if (strstr(name, "i2s_") != NULL || strstr(name, "tq2_") != NULL) one = p->limit_i2s;
-        if (strcmp(backend, "cpu") != 0) one = strstr(name, "bf16") != NULL ? p->limit_bf16 : p->limit_fp16;
-        if (one > limit) limit = one;
-    }
-    return limit;
-}
-
-bool bn_check_performance_limits(const struct bn_rules_input *in, struct bn_rule_result *out)
-{
-    double rate = -1;
-    const char *backend = "cpu";
-    if (!in->policy->validate_performance) return bn_rule_skip(out, "not asked for (--validate-performance)");
-    if (bn_json_path(in->receipt->predicate, "measurement.kernel_stats") != NULL)
-        return bn_rule_skip(out, "the bytes are compared with a rate instead");
-    (void)bn_json_string(bn_json_get(in->receipt->predicate, "backend"), &backend);
-    uint64_t limit = limit_of(in, backend);
-    if (!bn_json_number(bn_json_get(in->receipt->predicate, "tokens_per_second"), &rate) || !(rate >= 0))
-        return bn_rule_fail(out, "no tokens_per_second to look at");
-    if (limit == 0) return bn_rule_fail(out, "no kernel that a limit is known for");
-    if (rate > (double)limit)
-        return bn_rule_fail(out, "%.1f tokens/s are suspicious: more than %llu", rate, (ull)limit);
-    return bn_rule_pass(out, "%.1f tokens/s, at most %llu are believed", rate, (ull)limit);
-}
-
-/* ---- with counters ---- */
-
-/* Threads that can have run at once: no more than the machine has. */
-static uint64_t running_threads(const struct bn_rules_input *in, uint64_t threads)
-{
-    uint64_t online = 0;
-    (void)bn_json_u64(bn_json_path(in->receipt->predicate, "machine.cpus_online"), &online);
-    return online > 0 && online < threads ? online : threads;
-}
-
-/* Processes that shared the work; at most as many as one can count on. */
-static double n_ranks(const struct bn_rules_input *in)
+uint64_t bn_rules_ranks(const struct bn_receipt *receipt)
 {
     uint64_t n = 1;
-    (void)bn_json_u64(bn_json_path(in->receipt->predicate, "measurement.ranks.count"), &n);
-    return n > 1 && n <= 4096 ? (double)n : 1.0;
+    (void)bn_json_u64(bn_json_path(receipt->predicate, "measurement.ranks.count"), &n);
+    return n > 1 && n <= 4096 ? n : 1;
 }
 
 bool bn_check_performance_physical(const struct bn_rules_input *in, struct bn_rule_result *out)
@@ -81,9 +34,8 @@ bool bn_check_performance_physical(const struct bn_rules_input *in, struct bn_ru
         !bn_rule_u64(in, "resolved.threads", &threads, out))
         return false;
     struct bn_receipt_work all = bn_receipt_work_sum(in, NULL, 0);
-    uint64_t running = running_threads(in, threads);
-    double time = (double)total * (double)running * n_ranks(in);
-    if (total == 0 || running == 0 || all.bytes == 0)
+    double time = (double)total * (double)threads * (double)bn_rules_ranks(in->receipt);
+    if (total == 0 || threads == 0 || all.bytes == 0)
         return bn_rule_fail(out, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, (ull)total,
                             (ull)threads);
     if ((double)all.ops > MAX_OPS_PER_NS * time)
@@ -127,10 +79,11 @@ bool bn_check_performance_measured(const struct bn_rules_input *in, struct bn_ru
     if (!in->policy->validate_performance) return bn_rule_skip(out, "not asked for (--validate-performance)");
     if (in->receipt->statement == NULL &&
         bn_json_path(in->receipt->predicate, "measurement.kernel_stats") == NULL)
-        return bn_rule_skip(out, "no bytes are claimed; the limits by name apply");
+        return bn_rule_skip(out, "no bytes are claimed");
     uint64_t stated = in->policy->bandwidth_bytes_per_s,
              bandwidth = stated > 0 ? stated : choose_bandwidth(in, &source);
-    double limit = (double)bandwidth * (double)in->policy->bandwidth_percent / 100 / 1e9 * n_ranks(in);
+    double limit = (double)bandwidth * (double)in->policy->bandwidth_percent / 100 / 1e9 *
+                   (double)bn_rules_ranks(in->receipt);
     double rate = (double)bn_rules_claimed_bandwidth(in->receipt) / 1e9;
     if (!(rate > 0)) return bn_rule_fail(out, "no bytes are claimed");
     if (rate <= limit)

@@ -215,6 +215,14 @@ bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_res
     if (scores.bytes != values.bytes || scores.bytes / 2 > want || scores.bytes / 2 < want / BN_QUERIES)
         return bn_rule_fail(out, "%llu and %llu bytes for %llu multiply-adds", (ull)scores.bytes,
                             (ull)values.bytes, (ull)want);
+    /* A call is of one KV head. Those of the first thread of the first rank are counted, which has its part of them. */
+    uint64_t threads = 1, layers = bn_times(e.work.passes, e.shape.attention_layers);
+    if (!bn_rule_u64(in, "resolved.threads", &threads, out)) return false;
+    uint64_t parts = bn_times(bn_rules_ranks(in->receipt), threads);
+    uint64_t least = bn_times(layers, e.shape.n_head_kv / (parts > 0 ? parts : 1));
+    if (scores.calls != values.calls || scores.calls < least)
+        return bn_rule_fail(out, "%llu and %llu calls, at least %llu are needed", (ull)scores.calls,
+                            (ull)values.calls, (ull)least);
     return bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);
 }
 

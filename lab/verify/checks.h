@@ -40,6 +40,9 @@ bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **
 /* Whether a value is an array of texts, or of whole numbers. */
 bool bn_rule_is_list(const bn_json *value, bool of_texts);
 
+/* Processes that shared the work, 1 without; at most as many as one can count on. */
+uint64_t bn_rules_ranks(const struct bn_receipt *receipt);
+
 /* ---- work (check_work.c) ---- */
 
 struct bn_receipt_work {
@@ -63,6 +66,7 @@ struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, cons
     X("ids-digest", ids_digest, INTEGRITY, "token ids have the claimed digests")                         \
     X("text-digest", text_digests, INTEGRITY, "texts that are shown have the claimed digests")           \
     X("model", model, INTEGRITY, "the model is the one that the verifier has")                           \
+    X(BN_RULE_BOUND, bound_to_run, CONSISTENCY, "a digest, a signature or a replay binds it to a run")   \
     X("form", form, CONSISTENCY, "the policy accepts this form")                                         \
     X("schema-version", schema_version, CONSISTENCY, "schema_version is 1.0.0 or 1.0")                   \
     X("timestamp", timestamp, CONSISTENCY,                                                               \
@@ -121,8 +125,6 @@ struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, cons
       "the other kernels' elements, calls and bytes are those of these tokens")                          \
     X("performance-physical", performance_physical, CONSISTENCY,                                         \
       "a processor can do the claimed work in the time")                                                 \
-    X("performance-limits", performance_limits, CONSISTENCY,                                             \
-      "--validate-performance: a rate without bytes is not suspicious")                                  \
     X("performance-measured", performance_measured, CONSISTENCY,                                         \
       "--validate-performance: memory can deliver that many bytes in that time")                         \
     X("model-allowed", model_allowed, CONSISTENCY, "the policy lists the model")                         \

@@ -166,12 +166,14 @@ static bool read_own(const struct bn_rules_input *in, struct bn_effort *e, bn_wo
         return bn_rule_fail(out, "%llu prompt tokens, %llu generated ones, batches of %llu", (ull)prompt,
                             (ull)generated, (ull)batch);
     if (!bn_rule_cached(in, prompt, &cached, out)) return false;
-    uint64_t fresh = prompt - cached, end = prompt + generated - 1;
-    *own = (bn_work){.passes = fresh / batch + (fresh % batch != 0) + generated - 1,
-                     .single = generated - 1 + (batch == 1 ? fresh : fresh % batch == 1),
+    /* After the last token of a stuck answer, no token could be chosen. */
+    uint64_t choices = generated + bn_json_text_is(in->receipt->predicate, "result.stop_reason", "stuck");
+    uint64_t fresh = prompt - cached, end = prompt + choices - 1;
+    *own = (bn_work){.passes = fresh / batch + (fresh % batch != 0) + choices - 1,
+                     .single = choices - 1 + (batch == 1 ? fresh : fresh % batch == 1),
                      .tokens = end - cached,
-                     .head_passes = generated,
-                     .heads = generated,
+                     .head_passes = choices,
+                     .heads = choices,
                      .attended = pairs(end, end) - pairs(cached, end),
                      .attended_local = s->window > 0 ? pairs(end, s->window) - pairs(cached, s->window) : 0};
     *most = *own;
@@ -240,6 +242,9 @@ bool bn_effort_read(const struct bn_rules_input *in, struct bn_effort *e, struct
                                 claimed < least ? (ull)least : (ull)FIELDS[i].most);
         *FIELDS[i].value = claimed;
     }
+    if (generations == 0 || generations > w->tokens)
+        return bn_rule_fail(out, "measurement.work.generations is %llu, with %llu tokens", (ull)generations,
+                            (ull)w->tokens);
     return is_possible(w, out) && read_expert_work(in, e, out);
 }
 

@@ -25,17 +25,8 @@ static const struct {
         FLAG(allow_corrections),
 },
   NUMBERS[] = {
-      FLAG(signature_threshold),
-      FLAG(max_age_s),
-      FLAG(clock_skew_s),
-      FLAG(rate_tolerance_milli),
-      FLAG(bandwidth_bytes_per_s),
-      FLAG(bandwidth_percent),
-      FLAG(limit_i2s),
-      FLAG(limit_tl1),
-      FLAG(limit_tl2),
-      FLAG(limit_fp16),
-      FLAG(limit_bf16),
+      FLAG(signature_threshold),   FLAG(max_age_s),         FLAG(clock_skew_s), FLAG(rate_tolerance_milli),
+      FLAG(bandwidth_bytes_per_s), FLAG(bandwidth_percent),
 };
 
 static const char *const LISTS[] = {"model_sha256", "program_sha256", "off", "require"};
@@ -50,11 +41,6 @@ void bn_receipt_policy_defaults(struct bn_receipt_policy *policy)
         .clock_skew_s = 300,
         .rate_tolerance_milli = 10,
         .bandwidth_percent = 150,
-        .limit_i2s = 40,
-        .limit_tl1 = 35,
-        .limit_tl2 = 30,
-        .limit_fp16 = 150,
-        .limit_bf16 = 180,
     };
 }
 
@@ -73,6 +59,8 @@ static bn_status check_list(const bn_json *list, bn_error *err)
         if (rules && bn_rules_find(text) == NULL) {
             return bn_fail_in(err, BN_ERR_FORMAT, text, "there is no rule of this name");
         }
+        if (strcmp(bn_json_name(list), "off") == 0 && strcmp(text, BN_RULE_BOUND) == 0)
+            return bn_fail_in(err, BN_ERR_FORMAT, text, "this rule cannot be switched off");
         if (!rules && !bn_is_sha256(text)) return refuse(list, "64 hex digits are expected", err);
     }
     return BN_OK;
@@ -126,6 +114,12 @@ bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy, const char *t
     if (status == BN_OK) status = check_threshold(policy, err);
     if (status != BN_OK) bn_receipt_policy_release(policy);
     return status;
+}
+
+bool bn_receipt_policy_demands(const struct bn_receipt_policy *p)
+{
+    return p->source != NULL || p->require_signature || p->require_gpu_kernels ||
+           p->require_quantized_kernels || p->validate_performance || p->max_age_s > 0;
 }
 
 void bn_receipt_policy_release(struct bn_receipt_policy *policy)

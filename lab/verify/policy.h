@@ -22,8 +22,6 @@ struct bn_receipt_policy {
     uint64_t rate_tolerance_milli;  /* thousandths by which a rate may differ from tokens / time */
     uint64_t bandwidth_bytes_per_s; /* 0: measured here */
     uint64_t bandwidth_percent;     /* of it that a receipt may claim */
-    uint64_t limit_i2s, limit_tl1, limit_tl2, limit_fp16,
-        limit_bf16;  /* tokens/s that are suspicious without bytes */
     bn_json *source; /* owned: the lists model_sha256, program_sha256, off, require; NULL without a file */
 };
 
@@ -32,6 +30,8 @@ void bn_receipt_policy_defaults(struct bn_receipt_policy *policy);
  * must not be dropped. */
 BN_MUST_CHECK bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy, const char *text, size_t n,
                                                bn_error *err);
+/* Whether anything is demanded, so that a receipt without data must fail. */
+bool bn_receipt_policy_demands(const struct bn_receipt_policy *policy);
 void bn_receipt_policy_release(struct bn_receipt_policy *policy);
 
 /* Whether text is an element of the list of that name. *n_listed (may be NULL) gets the list's length. */

@@ -162,6 +162,69 @@ static bn_status text_differs(const struct bn_replay *r, const bn_tokenizer *tok
     return BN_OK;
 }
 
+/* Whether a text has these tokens, with or without the first one and special tokens. */
+static bn_status gives_prompt(const struct bn_replay *r, const bn_tokenizer *tok, const char *text, size_t n,
+                              bool *same)
+{
+    *same = false;
+    for (unsigned flags = 0; flags < 4 && !*same; flags++) {
+        int32_t *ids = NULL;
+        size_t n_ids = 0;
+        bn_status status = bn_tokenize(tok, text, n, flags, &ids, &n_ids, r->err);
+        if (status == BN_ERR_NOMEM) return status;
+        *same =
+            status == BN_OK && n_ids == r->gen.n_prompt && memcmp(ids, r->prompt, n_ids * sizeof *ids) == 0;
+        bn_free(ids);
+    }
+    return BN_OK;
+}
+
+/* Whether the text ends as the template ends what comes before an answer. */
+static bn_status check_template(const struct bn_replay *r, const char *text, size_t n, bool *fits)
+{
+    const bn_message message = {"user", "\1"};
+    bool think = false, known = bn_json_bool(bn_json_path(r->predicate, "request.think"), &think);
+    bn_template tmpl;
+    char *rendered = NULL;
+    size_t n_rendered = 0;
+    *fits = bn_template_from_name(bn_json_text_of(r->predicate, "request.template"), &tmpl) &&
+            tmpl != BN_TEMPLATE_AUTO;
+    if (!*fits || tmpl == BN_TEMPLATE_RAW) return BN_OK;
+    if (known) tmpl = bn_template_set_thinking(tmpl, think);
+    BN_TRY(bn_template_render(tmpl, &message, 1, &rendered, &n_rendered, r->err));
+    const char *end = memchr(rendered, '\1', n_rendered);
+    size_t n_end = end == NULL ? 0 : n_rendered - (size_t)(end + 1 - rendered);
+    *fits = end != NULL && n_end <= n && memcmp(text + n - n_end, end + 1, n_end) == 0;
+    bn_free(rendered);
+    return BN_OK;
+}
+
+/* The prompt's tokens as text, the first of them or not: its digest and its template must be the claimed ones. Some
+ * vocabularies do not give a text back; then nothing is compared. */
+static bn_status prompt_differs(const struct bn_replay *r, const bn_tokenizer *tok, bool *differs,
+                                struct bn_replay_result *out)
+{
+    const char *claimed = bn_json_text_of(r->predicate, "request.prompt_sha256");
+    bool found = false, fits = true, faithful = false;
+    size_t skips = r->gen.n_prompt > 1 && r->prompt[0] == bn_tokenizer_bos(tok) ? 1 : 0;
+    for (size_t skip = 0; skip <= skips && !found && claimed[0] != '\0'; skip++) {
+        char *text = NULL, hex[BN_SHA256_HEX];
+        size_t n = 0;
+        BN_TRY(bn_detokenize(tok, r->prompt + skip, r->gen.n_prompt - skip, true, &text, &n, r->err));
+        bn_status status = bn_sha256_hex(text, n, hex, r->err);
+        found = status == BN_OK && strcmp(hex, claimed) == 0;
+        if (found) status = check_template(r, text, n, &fits);
+        if (status == BN_OK && !found && !faithful) status = gives_prompt(r, tok, text, n, &faithful);
+        bn_free(text);
+        BN_TRY(status);
+    }
+    *differs = !fits || (faithful && !found);
+    if (*differs)
+        snprintf(out->reason, sizeof out->reason, "the prompt's tokens are not those of request.%s",
+                 fits ? "prompt_sha256" : "template");
+    return BN_OK;
+}
+
 static bn_status model_differs(const struct bn_replay *r, const char *sha256, bool *differs,
                                struct bn_replay_result *out)
 {
@@ -304,6 +367,8 @@ bn_status bn_replay_check_model(struct bn_replay *r, const bn_model *model, cons
     r->err = err;
     BN_TRY(model_differs(r, sha256, &differs, out));
     if (!differs) BN_TRY(tokenizer_differs(r, bn_model_tokenizer(model), &differs, out));
+    if (!differs && bn_model_tokenizer(model) != NULL)
+        BN_TRY(prompt_differs(r, bn_model_tokenizer(model), &differs, out));
     *same = !differs && !shape_differs(r, model, out);
     if (*same && r->gen.n_ctx > model->hp.n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u",

@@ -58,6 +58,13 @@ const char *bn_rule_level_name(enum bn_rule_level level)
     return (unsigned)level < BN_LEVEL_COUNT ? NAMES[level] : "none";
 }
 
+const char *bn_rules_level(const struct bn_rules_report *report)
+{
+    return !report->reached                    ? "none"
+           : report->steps < report->all_steps ? "partial"
+                                               : bn_rule_level_name(report->level);
+}
+
 const char *bn_verdict_name(enum bn_receipt_verdict verdict)
 {
     static const char *const NAMES[BN_VERDICT_COUNT] = {"skip", "pass", "FAIL", "undecided"};
@@ -95,16 +102,24 @@ static void judge(struct bn_rules_report *report, const struct bn_rules_input *i
     const struct bn_rule_result *signature = bn_rules_result(report, "signature"),
                                 *self = bn_rules_result(report, "self-digest");
     report->verified = report->n_failed == 0 && report->n_undecided == 0;
+    report->unbound =
+        report->n_failed == 0 && bn_rules_result(report, BN_RULE_BOUND)->verdict == BN_VERDICT_UNDECIDED;
     report->bound = r->root != NULL &&
                     (signature->verdict == BN_VERDICT_PASS || self->verdict == BN_VERDICT_PASS) &&
                     failed[INTEGRITY] == 0;
     for (int level = 0; level < BN_LEVEL_COUNT && failed[level] == 0; level++) {
         if (level != INTEGRITY && (passed[level] == 0 || kernels_unknown(report, r))) break;
-        report->reached = r->root != NULL;
+        report->reached = bn_rules_result(report, BN_RULE_BOUND)->verdict == BN_VERDICT_PASS;
         report->level = (enum bn_rule_level)level;
     }
+    if (r->form == BN_RECEIPT_TRAINING && in->replay != NULL && in->replay->same) {
+        report->steps = in->replay->n_tokens;
+        (void)bn_json_u64(bn_json_path(r->predicate, "result.step"), &report->all_steps);
+    }
+    bool undecided_replay = in->replay != NULL && in->replay->undecided != BN_EXIT_OK;
     report->exit_code = failed[INTEGRITY] > 0     ? BN_EXIT_INTEGRITY
                         : report->n_failed > 0    ? BN_EXIT_NEGATIVE
+                        : undecided_replay        ? in->replay->undecided
                         : report->n_undecided > 0 ? BN_EXIT_UNSUPPORTED
                                                   : BN_EXIT_OK;
 }

@@ -36,8 +36,9 @@ struct bn_training_files; /* training.h */
 /* The result of a replay, see replay.h. */
 struct bn_replay_result {
     bool same;
-    size_t n_tokens; /* that were compared */
-    bool chain;      /* the chain of digests was compared too */
+    bn_exit undecided; /* not BN_EXIT_OK: memory, time or a program was missing, and nothing is shown */
+    size_t n_tokens;   /* that were compared */
+    bool chain;        /* the chain of digests was compared too */
     char reason[200];
 };
 
@@ -69,6 +70,7 @@ struct bn_rule {
 };
 
 #define BN_RULES_MAX 64u
+#define BN_RULE_BOUND "bound-to-run" /* no policy can switch it off */
 
 /* The i-th rule of receipts of generations, NULL past the end; of records of training runs; and by id, NULL when there
  * is none. */
@@ -81,10 +83,12 @@ struct bn_rules_report {
     size_t n_rules;
     struct bn_rule_result results[BN_RULES_MAX]; /* in the order of the table */
     size_t n_passed, n_failed, n_skipped, n_undecided;
-    bool verified;            /* nothing failed, nothing is undecided */
-    bool bound;               /* a digest or a signature covers the whole receipt */
-    bool reached;             /* some level was reached: */
-    enum bn_rule_level level; /* the highest one */
+    bool verified;             /* nothing failed, nothing is undecided */
+    bool unbound;              /* nothing failed, and nothing binds it to a run: it proves nothing */
+    bool bound;                /* a digest or a signature covers the whole receipt */
+    bool reached;              /* some level was reached: */
+    enum bn_rule_level level;  /* the highest one */
+    uint64_t steps, all_steps; /* of a training run: those that a replay repeated, of all; 0: not repeated */
     bn_exit exit_code; /* 0; 5: a digest or signature does not hold; 1: another rule failed; 9: none did,
                           and one is undecided */
 };
@@ -96,6 +100,8 @@ BN_MUST_CHECK bn_status bn_rules_run(struct bn_rules_report *report, const struc
 /* The rate at which a receipt claims to have read memory, which a measurement must reach; 0 without counters.
  */
 uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt);
+/* The name of the level that was reached, "none", or "partial" when not every step was repeated. */
+const char *bn_rules_level(const struct bn_rules_report *report);
 /* The result of a rule by its id. */
 const struct bn_rule_result *bn_rules_result(const struct bn_rules_report *report, const char *id);
 /* The first rule that failed or, when none did, that is undecided: report->rules[it]. SIZE_MAX for none.

@@ -25,52 +25,62 @@ typedef unsigned long long ull;
 
 /* ---- files ---- */
 
-/* `name` in the folder of the record. */
-static bool beside(char out[PATH_MAX], const char *record, const char *name)
+/* The file `name` below a folder, however links and ".." lead there; its path without them. */
+static bool find_below(char out[PATH_MAX], const char *folder, const char *name, uint64_t *n_bytes)
 {
-    const char *slash = strrchr(record, '/');
-    int n = slash == NULL ? snprintf(out, PATH_MAX, "%s", name)
-                          : snprintf(out, PATH_MAX, "%.*s/%s", (int)(slash - record), record, name);
-    return n >= 0 && n < PATH_MAX;
-}
-
-static bool is_file(const char *path, uint64_t *n_bytes)
-{
+    char root[PATH_MAX], joined[PATH_MAX];
     struct stat st;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    int n = snprintf(joined, sizeof joined, "%s/%s", folder, name);
+    if (n < 0 || (size_t)n >= sizeof joined || realpath(folder, root) == NULL ||
+        realpath(joined, out) == NULL)
+        return false;
+    size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
+    if (strncmp(out, root, length) != 0 || out[length] != '/') return false;
+    if (stat(out, &st) != 0 || !S_ISREG(st.st_mode)) return false;
     *n_bytes = (uint64_t)st.st_size;
     return true;
 }
 
-/* Where a text is now: where the run read it, or the same path or name next to the record. */
-static bool find_text(char out[PATH_MAX], const char *record, const char *named, uint64_t *n_bytes)
+static bool find_beside(char out[PATH_MAX], const struct bn_training_options *o, const char *name,
+                        uint64_t *n_bytes)
 {
-    const char *slash = strrchr(named, '/');
-    if (snprintf(out, PATH_MAX, "%s", named) < PATH_MAX && is_file(out, n_bytes)) return true;
-    if (named[0] != '/' && beside(out, record, named) && is_file(out, n_bytes)) return true;
-    return beside(out, record, slash == NULL ? named : slash + 1) && is_file(out, n_bytes);
+    char folder[PATH_MAX];
+    const char *slash = strrchr(o->path, '/');
+    int n = snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - o->path) + 1,
+                     slash == NULL ? "." : o->path);
+    return n >= 0 && (size_t)n < sizeof folder && find_below(out, folder, name, n_bytes);
 }
 
-static bn_status check_text(struct bn_training_files *files, const bn_json *text, const char *record,
-                            bn_error *err)
+/* A text has its path, or only its name, below the folder of texts, or below that of the record. */
+static bool find_text(char out[PATH_MAX], const struct bn_training_options *o, const char *named,
+                      uint64_t *n_bytes)
+{
+    const char *names[] = {named, strrchr(named, '/') == NULL ? named : strrchr(named, '/') + 1};
+    for (size_t i = 0; i < BN_ARRAY_LEN(names); i++)
+        if (o->texts != NULL ? find_below(out, o->texts, names[i], n_bytes)
+                             : find_beside(out, o, names[i], n_bytes))
+            return true;
+    return false;
+}
+
+static bn_status check_text(struct bn_training_files *files, const bn_json *text,
+                            const struct bn_training_options *o, bn_error *err)
 {
     char path[PATH_MAX], hex[BN_SHA256_HEX], name[80];
     uint64_t n_bytes = 0, claimed = 0;
     const char *named = bn_json_text_of(text, "path");
     files->n_texts++;
-    if (!find_text(path, record, named, &n_bytes)) return BN_OK;
+    if (!find_text(path, o, named, &n_bytes)) return BN_OK;
     files->n_texts_here++;
     bn_escape(name, sizeof name, named, strlen(named));
     /* Another length is another text: nothing needs to be read. */
     if (!bn_json_u64(bn_json_get(text, "bytes"), &claimed) || claimed != n_bytes) {
-        snprintf(files->changed, sizeof files->changed, "%s has %llu bytes, the record has another number",
-                 name, (ull)n_bytes);
+        snprintf(files->changed, sizeof files->changed, "%s has another length than in the record", name);
         return BN_OK;
     }
     BN_TRY(bn_sha256_file(path, hex, err));
     if (!bn_json_text_is(text, "sha256", hex))
-        snprintf(files->changed, sizeof files->changed, "%s has sha256 %.16s..., the record has another",
-                 name, hex);
+        snprintf(files->changed, sizeof files->changed, "%s has another sha256 than in the record", name);
     return BN_OK;
 }
 
@@ -86,21 +96,20 @@ static bn_status read_checkpoint(struct bn_training_files *files, const char *pa
     return status;
 }
 
-bn_status bn_training_files_read(struct bn_training_files *files, const bn_json *record, const char *path,
-                                 const char *model_sha256, bn_error *err)
+bn_status bn_training_files_read(struct bn_training_files *files, const bn_json *record,
+                                 const struct bn_training_options *options, bn_error *err)
 {
     char file[PATH_MAX];
     uint64_t n_bytes;
     *files = (struct bn_training_files){0};
-    if (model_sha256 != NULL)
-        memcpy(files->model_sha256, model_sha256, sizeof files->model_sha256);
-    else if (beside(file, path, "model.gguf") && is_file(file, &n_bytes))
+    if (options->model_sha256 != NULL)
+        memcpy(files->model_sha256, options->model_sha256, sizeof files->model_sha256);
+    else if (find_beside(file, options, "model.gguf", &n_bytes))
         BN_TRY(bn_sha256_file(file, files->model_sha256, err));
-    if (beside(file, path, "checkpoint.bntrain") && is_file(file, &n_bytes))
-        BN_TRY(read_checkpoint(files, file, err));
+    if (find_beside(file, options, "checkpoint.bntrain", &n_bytes)) BN_TRY(read_checkpoint(files, file, err));
     const bn_json *data = bn_json_get(record, "data");
     for (const bn_json *o = bn_json_first(data); o != NULL; o = bn_json_next(o))
-        BN_TRY(check_text(files, o, path, err));
+        BN_TRY(check_text(files, o, options, err));
     return BN_OK;
 }
 
@@ -119,7 +128,7 @@ static bool same_digest(const struct bn_rules_input *in, const char *what, const
         return bn_rule_fail(out, "%s is not 64 hexadecimal digits in lower case", path);
     if (found[0] == '\0') return bn_rule_skip(out, "the %s is not at hand", what);
     if (strcmp(found, claimed) != 0)
-        return bn_rule_fail(out, "the %s has sha256 %.16s..., the record has %.16s...", what, found, claimed);
+        return bn_rule_fail(out, "the %s has another sha256 than %.16s... of the record", what, claimed);
     return bn_rule_pass(out, "%.16s...", found);
 }
 
@@ -156,6 +165,37 @@ static bool number(const struct bn_rules_input *in, const char *path, uint64_t *
 {
     if (bn_json_u64(bn_json_path(in->receipt->predicate, path), value)) return true;
     return bn_rule_fail(out, "%s is missing, or not a whole number", path);
+}
+
+/* The settings of a record with the limits of bn-train's options; option NULL: it follows from others. */
+static const struct {
+    const char *option, *name;
+    double least, most;
+} SETTINGS[] = {{"--group", "group", 0, 256},       {"--layers", "layers", 1, 512},
+                {"--width", "width", 64, 65536},    {"--ffn", "ffn", 64, 262144},
+                {"--heads", "heads", 1, 1024},      {"--kv-heads", "kv_heads", 1, 1024},
+                {"--context", "context", 8, 65536}, {"--rope-base", "rope_base", 100, 1e8},
+                {"--steps", "steps", 1, 1e8},       {"--rate", "rate", 0, 1e30},
+                {"--rate-2", "rate_2", 0, 1e30},    {"--stage-2", "stage_2", 0, 1},
+                {"--warm-up", "warm_up", 0, 1e6},   {"--decay", "decay", 0, 100},
+                {"--decay-2", "decay_2", 0, 100},   {"--beta-1", "beta_1", 0, 0.9999},
+                {"--beta-2", "beta_2", 0, 0.99999}, {"--clip", "clip", 0, 1e9},
+                {"--seed", "seed", 0, 9e15},        {"--late", "late", 0, 1},
+                {NULL, "vocabulary", 2, 1 << 24},   {NULL, "micro_batches", 1, 65536},
+                {NULL, "slices", 1, 1 << 24},       {NULL, "windows_per_slice", 1, 64}};
+
+bool bn_check_training_settings(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const bn_json *settings = bn_json_get(in->receipt->predicate, "settings");
+    for (size_t i = 0; i < BN_ARRAY_LEN(SETTINGS); i++) {
+        double value;
+        if (bn_json_number(bn_json_get(settings, SETTINGS[i].name), &value) && value >= SETTINGS[i].least &&
+            value <= SETTINGS[i].most)
+            continue;
+        return bn_rule_fail(out, "settings.%s is not a number from %.6g to %.6g", SETTINGS[i].name,
+                            SETTINGS[i].least, SETTINGS[i].most);
+    }
+    return bn_rule_pass(out, "%zu settings", BN_ARRAY_LEN(SETTINGS));
 }
 
 bool bn_check_training_steps(const struct bn_rules_input *in, struct bn_rule_result *out)
@@ -282,8 +322,7 @@ bool bn_check_training_origin(const struct bn_rules_input *in, struct bn_rule_re
 
 struct repeat {
     const bn_json *record;
-    const char *path;
-    uint32_t n_steps, n_threads;
+    const struct bn_training_options *options;
     char folder[PATH_MAX]; /* temporary */
     const char **argv;
     char **owned; /* the arguments that were made */
@@ -319,22 +358,11 @@ static bn_status add_number(struct repeat *r, const char *option, double value, 
 
 static bn_status add_settings(struct repeat *r, bn_error *err)
 {
-    static const char *const SETTINGS[][2] = {
-        {"--arch", "architecture"}, {"--group", "group"},     {"--layers", "layers"},
-        {"--width", "width"},       {"--ffn", "ffn"},         {"--heads", "heads"},
-        {"--kv-heads", "kv_heads"}, {"--context", "context"}, {"--rope-base", "rope_base"},
-        {"--steps", "steps"},       {"--rate", "rate"},       {"--rate-2", "rate_2"},
-        {"--stage-2", "stage_2"},   {"--warm-up", "warm_up"}, {"--decay", "decay"},
-        {"--decay-2", "decay_2"},   {"--beta-1", "beta_1"},   {"--beta-2", "beta_2"},
-        {"--clip", "clip"},         {"--seed", "seed"},       {"--late", "late"}};
     const bn_json *s = bn_json_get(r->record, "settings");
-    for (size_t i = 0; i < BN_ARRAY_LEN(SETTINGS); i++) {
-        const char *text = bn_json_text_of(s, SETTINGS[i][1]);
-        if (text[0] != '\0')
-            BN_TRY(add_option(r, SETTINGS[i][0], text, err));
-        else
-            BN_TRY(add_number(r, SETTINGS[i][0], bn_json_number_of(s, SETTINGS[i][1]), err));
-    }
+    BN_TRY(add_option(r, "--arch", bn_json_text_of(s, "architecture"), err));
+    for (size_t i = 0; i < BN_ARRAY_LEN(SETTINGS); i++)
+        if (SETTINGS[i].option != NULL)
+            BN_TRY(add_number(r, SETTINGS[i].option, bn_json_number_of(s, SETTINGS[i].name), err));
     if (bn_json_number_of(s, "muon") != 0) BN_TRY(add_option(r, "--optimiser", "muon", err));
     double micro = bn_json_number_of(s, "slices") * bn_json_number_of(s, "windows_per_slice") *
                    bn_json_number_of(s, "context");
@@ -351,8 +379,9 @@ static bn_status add_texts(struct repeat *r, bn_error *err)
         uint64_t n_bytes;
         const char *named = bn_json_text_of(o, "path");
         if (bn_json_text_is(o, "role", "validation")) continue;
-        if (!find_text(path, r->path, named, &n_bytes))
-            return bn_fail_in(err, BN_ERR_NOT_FOUND, named, "the text is not at hand");
+        if (!find_text(path, r->options, named, &n_bytes))
+            return bn_fail_in(err, BN_ERR_NOT_FOUND, named,
+                              "the text is not below the folder of the record (--texts FOLDER)");
         snprintf(text, sizeof text, "%s:%.0f", path, bn_json_number_of(o, "times"));
         BN_TRY(add_option(r, bn_json_text_is(o, "role", "late") ? "--late-text" : "--text", text, err));
     }
@@ -374,12 +403,12 @@ static bn_status make_command(struct repeat *r, bn_error *err)
     BN_TRY(add_option(r, "train", "-q", err));
     BN_TRY(add_texts(r, err));
     BN_TRY(add_settings(r, err));
-    if (beside(text, r->path, "model.gguf") && is_file(text, &n_bytes))
+    if (find_beside(text, r->options, "model.gguf", &n_bytes))
         BN_TRY(add_option(r, "--tokenizer", text, err));
     else
         BN_TRY(add_number(r, "--vocab", bn_json_number_of(r->record, "settings.vocabulary"), err));
-    BN_TRY(add_number(r, "--until", r->n_steps, err));
-    if (r->n_threads != 0) BN_TRY(add_number(r, "--threads", r->n_threads, err));
+    BN_TRY(add_number(r, "--until", r->options->n_steps, err));
+    if (r->options->n_threads != 0) BN_TRY(add_number(r, "--threads", r->options->n_threads, err));
     return add_option(r, "-o", r->folder, err);
 }
 
@@ -428,20 +457,35 @@ static bn_status compare(struct repeat *r, const bn_json *again, bn_error *err)
     return BN_OK;
 }
 
+/* What the end of bn-train means, when it made no record. A lack of time, memory or disk is not a verdict. */
+static bn_status judge_end(struct repeat *r, const struct bn_process *process, const char *errors,
+                           bn_error *err)
+{
+    char how[96];
+    bool resource = process->code >= BN_EXIT_IO && process->code <= BN_EXIT_INTERNAL;
+    if (process->end == BN_PROCESS_EXITED && process->code == 0) return BN_OK;
+    bn_process_describe(how, sizeof how, process);
+    if (process->end != BN_PROCESS_EXITED)
+        r->result->undecided = BN_EXIT_UNSUPPORTED;
+    else if (resource)
+        r->result->undecided = (bn_exit)process->code;
+    return bn_fail(err, BN_ERR_MISMATCH, "bn-train %s%s%.*s", how,
+                   process->end == BN_PROCESS_TIMEOUT ? " (--timeout)" : ": ",
+                   (int)bn_min_size(strcspn(errors, "\n"), 120), errors);
+}
+
 static bn_status run(struct repeat *r, bn_error *err)
 {
     struct bn_buf errors = {.max = MAX_OUTPUT};
     struct bn_process process;
-    struct bn_process_options with = {.errors = &errors};
-    char how[96], path[PATH_MAX];
+    struct bn_process_options with = {
+        .errors = &errors, .timeout_ns = r->options->timeout_ns, .cancelled = r->options->cancelled};
+    char path[PATH_MAX];
     bn_json *again = NULL;
     with.argv = r->argv;
     bn_status status = make_command(r, err);
     if (status == BN_OK) status = bn_process_run(&process, &with, err);
-    if (status == BN_OK && (process.end != BN_PROCESS_EXITED || process.code != 0)) {
-        bn_process_describe(how, sizeof how, &process);
-        status = bn_fail(err, BN_ERR_MISMATCH, "bn-train %s: %.120s", how, bn_buf_text(&errors));
-    }
+    if (status == BN_OK) status = judge_end(r, &process, bn_buf_text(&errors), err);
     bn_buf_release(&errors);
     if (status == BN_OK && snprintf(path, sizeof path, "%s/training.json", r->folder) >= (int)sizeof path)
         status = bn_fail(err, BN_ERR_LIMIT, "the name of the temporary folder is too long");
@@ -451,12 +495,11 @@ static bn_status run(struct repeat *r, bn_error *err)
     return status;
 }
 
-bn_status bn_training_repeat(const bn_json *record, const char *path, uint32_t n_steps, uint32_t n_threads,
+bn_status bn_training_repeat(const bn_json *record, const struct bn_training_options *options,
                              struct bn_replay_result *result, bn_error *err)
 {
     const char *temp = getenv("TMPDIR");
-    struct repeat r = {
-        .record = record, .path = path, .n_steps = n_steps, .n_threads = n_threads, .result = result};
+    struct repeat r = {.record = record, .options = options, .result = result};
     bn_error why = {0};
     *result = (struct bn_replay_result){0};
     snprintf(r.folder, sizeof r.folder, "%s/bn-repeat-XXXXXX",
@@ -473,7 +516,7 @@ bn_status bn_training_repeat(const bn_json *record, const char *path, uint32_t n
         bn_free(r.owned[i]);
     bn_free(r.owned);
     bn_free(r.argv);
-    if (status == BN_ERR_NOMEM) return bn_fail(err, status, "%s", why.msg);
+    if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) return bn_fail(err, status, "%s", why.msg);
     if (status != BN_OK)
         snprintf(result->reason, sizeof result->reason, "%.60s%s%.130s", why.where,
                  why.where[0] == '\0' ? "" : ": ", why.msg);

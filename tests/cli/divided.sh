@@ -50,8 +50,20 @@ check 'a receipt states the ranks' grep -qE '"count": 2' "$tmp/two.json"
 says 0 'it verifies and replays on one process' 'replay' "$out/bn-verify-receipt" "$tmp/two.json" --replay -m "$model"
 sed 's/"count": 2/"count": 3/' "$tmp/two.json" >"$tmp/edited.json"
 says 5 'edited, it is refused' 'self-digest' "$out/bn-verify-receipt" "$tmp/edited.json"
+mpi 2 "$run" -m "$model" -p 'ROMEO:' -n 6 -t 1 --receipt "$tmp/two.json" >/dev/null 2>&1
+# forged RULE CHANGE: a change in Python to the predicate p is refused by this rule, although the receipt is sealed again
+forged() {
+    python3 tests/cli/forge_receipt.py "$tmp/two.json" "$2" >"$tmp/forged.json" || return 1
+    "$out/bn-verify-receipt" "$tmp/forged.json" -m "$model" --replay >"$tmp/forged"
+    equal "$? $(sed -n 's/^FAIL  \([a-z-]*\).*/\1/p' "$tmp/forged" | head -1)" "1 $1" || { cat "$tmp/forged"; return 1; }
+}
+check 'ranks that are taken out are missed' forged attention-work 'del p["measurement"]["ranks"]'
+check 'a time of theirs above the total' forged layer-work 'p["measurement"]["ranks"]["ns"] = 10**15'
+check 'one that is not a number' forged layer-work 'p["measurement"]["ranks"]["ns"] = "x"'
+check 'one that is missing' forged layer-work 'del p["measurement"]["ranks"]["ns"]'
 "$run" -m "$model" -p 'ROMEO:' -n 66 --receipt "$tmp/one.json" >/dev/null 2>&1
 receipt_chain() { grep -oE '"chain": "[0-9a-f]+"' "$1"; }
+mpi 2 "$run" -m "$model" -p 'ROMEO:' -n 66 --receipt "$tmp/two.json" >/dev/null 2>&1
 check 'its chain is that of one process' equal "$(receipt_chain "$tmp/two.json")" "$(receipt_chain "$tmp/one.json")"
 
 # ---- faults ----

@@ -160,6 +160,23 @@ cp lines.jsonl "$all/a/more.jsonl"
 says 1 'a folder may have files of lines' 'more.jsonl:4: ERROR: ' "$verify" --batch "$all/a"
 rm "$all/a/more.jsonl"
 
+# ---- what is passed over, and what is there twice ----
+
+mkdir odd more && cp "$all/a/0.json" odd/UPPER.JSON && cp "$all/a/1.json" odd/signed.dsse && cp "$all/a/2.json" more/
+says 0 'other names of receipts are read' '^2 receipts: 2 verified' "$verify" --batch odd
+ln -s ../more odd/linked
+says 9 'a linked folder is not followed' '^2 receipts: 2 verified, 1 not looked at;' "$verify" --batch odd
+says 9 'which is said' 'warning: not looked at: odd/linked$' "$verify" --batch odd --json
+rm odd/linked
+gzip <more/2.json >odd/r.json.gz
+says 9 'nor is a packed receipt read' 'not looked at: odd/r.json.gz' "$verify" --batch odd
+rm odd/r.json.gz
+for i in 1 2 3 4 5; do cp "$all/a/2.json" odd/$i.json; done
+python3 -c 'import json; json.dump(json.load(open("more/2.json")), open("odd/6.json", "w"))'
+says 0 'copies are counted as such' '^8 receipts: 8 verified, 5 duplicates of others;' "$verify" --batch odd
+"$verify" --batch odd --json >lines 2>err
+check 'lines have the digest of the receipt' equal "$(member lines receipt_sha256 | sort -u | wc -l)" 3
+
 # ---- JUnit ----
 
 "$verify" --batch "$all" --replay --junit r.xml -q >out

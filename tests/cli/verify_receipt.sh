@@ -83,6 +83,23 @@ result "control characters of a prompt are escaped in it" $?
 has a.json '"To be' && false
 result "without --receipt-text the prompt is not in it" $(($? == 0))
 
+# A character that leads to more places than a grammar may have is not allowed, so nothing continues the text.
+python3 -c 'print("root ::= [a-z]{9} (\"b\"" + "|\"b\"" * 32768 + ")")' >stuck.gbnf
+for options in '' '--speculate ngram' '--temp 1 --seed 7 --batch 1'; do
+    # shellcheck disable=SC2086 # options are words
+    "$bin/bn-run" -q -p 'ROMEO:' -n 60 --grammar stuck.gbnf $options --receipt stuck.json >stuck.txt 2>&1
+    has stuck.json '"stop_reason": "stuck"'
+    result "an answer ends stuck, with '$options'" $? "$(cat stuck.txt)"
+    expect 0 - "and its receipt replays" stuck.json --replay
+done
+python3 -c 'import json
+for n in 4, 30: print(json.dumps({"prompt": "ROMEO:", "n_predict": n, "temperature": 1, "seed": n, "grammar": open("stuck.gbnf").read()}))' >stuck.in
+"$bin/bn-run" -q --batch-file stuck.in --receipts stuck >stuck.txt 2>&1
+has stuck/1.json '"stop_reason": "stuck"'
+result "an answer ends stuck next to another one" $? "$(cat stuck.txt)"
+"$verify" --batch stuck --replay >out
+result "and both receipts replay" $? "$(cat out)"
+
 # ---- what a substitution looks like: sealed again, so only the matter itself is wrong ----
 model=$OLDPWD/fixtures/built-in-i2_s.gguf
 cp "$model" same.gguf
@@ -107,13 +124,48 @@ mkdir ci && cp a.json ci/inference.json
 expect 0 - "and is found there"
 expect 0 - "--path names another" --path a.json
 expect 2 - "two operands are too many" a.json b.json
+# hints DESCRIPTION ARGUMENTS...: the error names --batch
+hints() {
+    "$verify" "${@:2}" 2>err
+    [ $? -eq 2 ] && grep -q '^hint: .*--batch FOLDER' err
+    result "$1" $? "$(cat err)"
+}
+hints "and --batch is named" a.json b.json
+hints "also for a folder" ci
 head -c 9437184 /dev/zero | tr '\0' ' ' >large.json
 expect 4 - "9 MB are too much" large.json
-expect 8 - "a folder cannot be read" .
+expect 2 - "a folder is not a receipt" .
+
+# forge RULES DESCRIPTION RECEIPT CHANGE: a change to the predicate p is refused by these rules
+forge() {
+    python3 "$OLDPWD/tests/cli/forge_receipt.py" "$3" "$4" >forge.json
+    expect "$([ "$1" = - ] && echo 0 || echo 1)" "$1" "$2" forge.json --replay "${@:5}"
+}
+sha() { printf '%s' "$1" | sha256sum | cut -c 1-64; }
+forge - "a receipt that is sealed again is as good" a.json 'p["machine"]["governor"] = "performance"'
+forge resources "1024 threads on fewer processors" a.json 'p["resolved"]["threads"] = 1024; p["environment"]["THREADS"] = "1024"'
+forge machine "a process of one byte" a.json 'p["measurement"]["peak_rss_bytes"] = 1'
+forge git "a number of changed files that is a text" a.json 'p["git"].update(dirty=None, changed_files="x")'
+forge kernel-work,attention-work,head-work,layer-work "no generation" a.json 'p["measurement"]["work"]["generations"] = 0'
+forge kernel-work,attention-work,head-work,layer-work "as many generations as the stars" a.json 'p["measurement"]["work"]["generations"] = 10**12'
+[ "$(uname -m)" != x86_64 ] || "$bin/bn-run" --version | grep -qw avx2 &&
+    "$bin/bn-run" -q -p 'To be' -n 4 --isa avx2 --receipt avx2.json >avx2.txt 2>&1 &&
+    forge isa "an instruction set without the flags of a CPU" avx2.json 'p["machine"]["cpu_flags"] = []'
+forge replay "another prompt for the same tokens" a.json "p['request']['prompt_sha256'] = '$(sha 'To be or not')'"
+forge replay "another template for them" a.json 'p["request"]["template"] = "instruct"'
+forge replay "a template that does not exist" a.json 'p["request"]["template"] = "magic"'
+"$bin/bn-run" -q -p 'To be' --template instruct -n 4 --receipt instruct.json --receipt-text >instruct.txt
+expect 0 - "a templated prompt replays" instruct.json --replay
+forge replay "another text for its tokens" instruct.json "p['request'].update(prompt='To be', prompt_sha256='$(sha 'To be')')"
+forge replay "another template for its text" instruct.json 'p["request"]["template"] = "llama3-chat"'
 
 # ---- keys ----
 "$verify" keygen -o key >id
 result "keygen makes a key" $?
+"$verify" keygen -o key2 --json >id2 && grep -qE '"key_id": "[0-9a-f]{16}"' id2
+result "and names its id in JSON" $? "$(cat id2)"
+grep -qE '^public key id: [0-9a-f]{16}$' id && sed -i 's/.*: //' id
+result "and as text" $? "$(cat id)"
 [ "$(stat -c %a key)" = 600 ] && [ -s key.pub ] && grep -qE '^[0-9a-f]{16}$' id
 result "which others cannot read, with an id" $? "$(ls -l key key.pub; cat id)"
 "$verify" keygen -o key >/dev/null 2>&1 && false
@@ -181,6 +233,8 @@ echo '{"accept_bare": false, "require_signature": true, "require": ["freshness"]
 expect 5 signature "a policy can require signatures" a.json --policy policy.json
 expect 1 freshness "a rule that is required must not skip" signed.json --policy policy.json --public-key key.pub
 expect 0 - "and passes when there is data" signed.json --policy policy.json --public-key key.pub --max-age 1d
+echo '{"off": ["bound-to-run"]}' >policy.json
+expect 4 - "no policy can make a bare predicate a proof" "$OLDPWD/fixtures/receipts/valid-gpu.json" --policy policy.json
 echo '{"off": ["no-such-rule"]}' >policy.json
 expect 4 - "a policy about an unknown rule is refused" a.json --policy policy.json
 echo "{\"model_sha256\": [\"$(printf '%064d' 0)\"]}" >policy.json
@@ -196,20 +250,46 @@ expect 5 signature "a threshold of signatures requires signatures" a.json --poli
 [ $? -eq 1 ] && has out 'FAIL  form'
 result "and refuses what nothing binds" $? "$(cat out)"
 echo '{"accept_bare": false}' >policy.json
-expect 1 form "a policy can refuse bare predicates" "$OLDPWD/fixtures/receipts/valid-cpu.json" --policy policy.json
-BITNET_ALLOW_CORRECTIONS=1 "$verify" -q "$OLDPWD/fixtures/receipts/bad-corrections.json" >/dev/null
-result "BITNET_ALLOW_CORRECTIONS=1 allows corrections" $?
+expect 1 bound-to-run,form "a policy can refuse bare predicates" "$OLDPWD/fixtures/receipts/valid-cpu.json" --policy policy.json
+BITNET_ALLOW_CORRECTIONS=1 "$verify" -q "$OLDPWD/fixtures/receipts/bad-corrections.json" >out
+[ $? -eq 9 ] && ! has out FAIL
+result "BITNET_ALLOW_CORRECTIONS=1 allows corrections" $? "$(cat out)"
 echo '{"allow_corrections": false}' >policy.json
 BITNET_ALLOW_CORRECTIONS=1 "$verify" -q "$OLDPWD/fixtures/receipts/bad-corrections.json" --policy policy.json >out
 [ $? -eq 1 ] && has out 'FAIL  corrections'
 result "but not against a policy" $? "$(cat out)"
-expect 0 - "which the option adds to" "$OLDPWD/fixtures/receipts/bad-corrections.json" --policy policy.json --allow-corrections
+expect 1 bound-to-run "which the option adds to" "$OLDPWD/fixtures/receipts/bad-corrections.json" --policy policy.json --allow-corrections
 expect 1 - "a receipt that is refused alone is not compared" "$OLDPWD/fixtures/receipts/bad-mock-path.json" --diff "$OLDPWD/fixtures/receipts/bad-mock-path.json"
 expect 1 - "nor is it compared with" a.json --diff "$OLDPWD/fixtures/receipts/bad-mock-path.json"
 expect 5 - "nor what was edited" a.json --diff forged.json
 echo '{"accept_statement": false}' >policy.json
 expect 1 - "the policy holds for a comparison, too" a.json --diff a.json --policy policy.json
 expect 0 - "two that verify and replay are compared" a.json --diff b.json --replay
+
+# ---- what nothing binds ----
+bare=$OLDPWD/fixtures/receipts/valid-gpu.json
+"$verify" "$bare" >out
+[ $? -eq 9 ] && has out 'valid-gpu.json: consistent, PROVES NOTHING (bound to no run), level: none' && ! has out verified
+result "a bare predicate without a fault has a verdict of its own" $? "$(cat out)"
+"$verify" "$bare" --json >out
+[ $? -eq 9 ] && has out '"verdict": "unbound"' && has out '"verified": false' && has out '"exit_code": 9'
+result "also in JSON" $? "$(head -n 12 out)"
+expect 1 replay "it cannot be replayed" "$bare" --replay
+expect 9 - "nor compared" "$bare" --diff "$bare"
+mkdir bare && cp "$bare" bare/ && "$verify" --batch bare --junit bare.xml >out
+[ $? -eq 9 ] && has out '0 verified, 1 bound to no run' && has bare.xml 'failures="000000000001"' && has bare.xml '<failure type="bound-to-run"'
+result "a batch counts it apart, and as a failure in JUnit" $? "$(cat out bare.xml)"
+"$verify" --batch bare --require-gpu-kernels >out
+[ $? -eq 1 ] && has out '0 verified, 1 refused'
+result "and refuses it when something is required" $? "$(cat out)"
+python3 -c 'import base64, json
+p = json.load(open("signed.json"))
+s = json.loads(base64.b64decode(p["payload"]))
+del s["receipt_sha256"]
+p["payload"] = base64.b64encode(json.dumps(s).encode()).decode()
+json.dump(p, open("stripped.json", "w"))'
+expect 9 - "an envelope that is read unverified and has no digest is not bound either" stripped.json --unverified
+expect 0 - "unless its request gives the tokens again" stripped.json --unverified --replay
 
 # ---- output ----
 "$verify" a.json --json --replay >out.json 2>err

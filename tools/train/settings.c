@@ -40,5 +40,7 @@ bn_status bn_train_settings(struct bn_train_settings *s, const struct bn_train_o
                        err, "--batch %u --micro-batch %u", 16 * o->context, 4 * o->context);
     s->n_slices = micro / slice;
     s->n_micro = o->batch / micro;
+    if (s->n_micro > 65536) /* more are refused by who repeats the run */
+        return bn_fail(err, BN_ERR_ARG, "%u micro-batches in a step, at most 65536 are possible", s->n_micro);
     return bn_train_architecture(&s->hp, ARCHS[o->arch], err);
 }

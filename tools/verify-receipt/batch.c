@@ -49,8 +49,8 @@ static bn_status run(struct batch *b, struct bn_args *args, struct bn_verify *v,
     if (b->ranks.index != 0) return BN_OK;
     if (bn_verify_results_n(b->results) == 0 && bn_cli_interrupted() == 0)
         return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, v->options->batch, "no receipts are there"), err,
-                       "a folder of *.json, a list of paths, or lines of JSON");
-    BN_TRY(bn_verify_results_finish(b->results, &args->exit_code, err));
+                       "a folder of *.json or *.dsse, a list of paths, or lines of JSON");
+    BN_TRY(bn_verify_results_finish(b->results, b->source, &args->exit_code, err));
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
     return BN_OK;
 }

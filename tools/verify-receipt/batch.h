@@ -29,19 +29,12 @@ void bn_verify_source_close(struct bn_verify_source *source);
 /* The next one, released by the caller; *more is false at the end. */
 BN_MUST_CHECK bn_status bn_verify_source_next(struct bn_verify_source *source, struct bn_verify_item *item,
                                               bool *more, bn_error *err);
+/* How many files and folders were passed over so far although they may be receipts, and the first one's name. */
+uint64_t bn_verify_source_skipped(const struct bn_verify_source *source, const char **first);
 /* How many there are; 0 when that is not known before they are read. */
 BN_MUST_CHECK bn_status bn_verify_source_count(const char *path, uint64_t *n, bn_error *err);
 
 /* ---- pipeline.c ---- */
-
-enum bn_verify_outcome {
-    BN_BATCH_VERIFIED,
-    BN_BATCH_REFUSED,
-    BN_BATCH_UNDECIDED,
-    BN_BATCH_ERROR, /* it could not be read, or is not a receipt */
-    BN_BATCH_COUNT
-};
-const char *bn_verify_outcome_name(enum bn_verify_outcome outcome);
 
 /* What was found about one receipt. No pointers: ranks send it to each other as it is. */
 struct bn_verify_result {
@@ -52,8 +45,9 @@ struct bn_verify_result {
     char level[16]; /* "none" too */
     char rule[32];  /* the first one that failed or is undecided; "" without */
     char reason[sizeof(((struct bn_rule_result *)0)->reason) + 128];
-    char model_sha256[BN_SHA256_HEX]; /* as the receipt names it; "" without */
-    uint64_t n_passed, n_tokens;      /* rules; tokens that a replay gave again */
+    char receipt_sha256[BN_SHA256_HEX]; /* of its canonical text, without a signature; "": not read */
+    char model_sha256[BN_SHA256_HEX];   /* as the receipt names it; "" without */
+    uint64_t n_passed, n_tokens;        /* rules; tokens that a replay gave again */
     uint64_t check_ns, replay_ns;
 };
 
@@ -110,7 +104,8 @@ BN_MUST_CHECK bn_status bn_verify_results_add(struct bn_verify_results *results,
                                               const struct bn_verify_item *item,
                                               const struct bn_verify_result *result, bn_error *err);
 /* The summary, the file of --junit, and the exit code. */
-BN_MUST_CHECK bn_status bn_verify_results_finish(struct bn_verify_results *results, int *exit_code,
+BN_MUST_CHECK bn_status bn_verify_results_finish(struct bn_verify_results *results,
+                                                 const struct bn_verify_source *source, int *exit_code,
                                                  bn_error *err);
 uint64_t bn_verify_results_n(const struct bn_verify_results *results);
 void bn_verify_results_close(struct bn_verify_results *results);

@@ -10,6 +10,7 @@
 #include "lab/host/bandwidth.h"
 #include "lab/verify/replay.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 #define MAX_KEY_BYTES 65536u
@@ -201,11 +202,13 @@ static uint64_t probe_bandwidth(struct bn_verify *v, const struct bn_receipt *re
     return probe->best;
 }
 
-/* Everything holds but the replay itself, which a policy may demand and which has not been made yet. */
+/* Everything holds but what the replay decides, which a policy may demand and which has not been made yet. */
 static bool rest_holds(const struct bn_rules_report *report)
 {
-    const struct bn_rule_result *replay = bn_rules_result(report, "replay");
-    return report->n_failed == (size_t)(replay->verdict == BN_VERDICT_FAIL);
+    const struct bn_rule_result *replay = bn_rules_result(report, "replay"),
+                                *bound = bn_rules_result(report, BN_RULE_BOUND);
+    return report->n_failed ==
+           (size_t)(replay->verdict == BN_VERDICT_FAIL) + (size_t)(bound->verdict == BN_VERDICT_FAIL);
 }
 
 /* A replay is worth its time only when the rest holds. */
@@ -223,21 +226,32 @@ static bn_status check_replay(const struct bn_verify *v, struct bn_verify_subjec
     return bn_verify_finish(s, err);
 }
 
+static bool is_interrupted(void)
+{
+    return bn_cli_interrupted() != 0;
+}
+
 /* The record of a training run: a model that was given takes the place of the one next to it. */
 static bn_status check_training(struct bn_verify *v, struct bn_verify_subject *s, bn_error *err)
 {
     const bn_json *record = s->receipt.predicate;
-    const char *model = NULL;
+    struct bn_training_options with = {.path = s->path,
+                                       .texts = v->options->texts,
+                                       .n_steps = v->options->n_replay_steps,
+                                       .n_threads = v->options->n_threads,
+                                       .timeout_ns =
+                                           bn_min_size(v->options->timeout_s, UINT32_MAX) * 1000000000u,
+                                       .cancelled = is_interrupted};
     if (v->options->models.n > 0) BN_TRY(bn_verify_open_models(v, err));
     for (size_t i = 0; i < v->n_models && v->options->models.n > 0; i++)
         if (i == 0 || bn_json_text_is(record, "result.model_sha256", v->models[i].sha256))
-            model = v->models[i].sha256;
-    BN_TRY(bn_training_files_read(&s->files, record, s->path, model, err));
+            with.model_sha256 = v->models[i].sha256;
+    BN_TRY(bn_training_files_read(&s->files, record, &with, err));
     s->input.files = &s->files;
     BN_TRY(bn_rules_run(&s->report, &s->input, err));
     if (!v->options->replay || !rest_holds(&s->report)) return BN_OK;
-    BN_TRY(bn_training_repeat(record, s->path, v->options->n_replay_steps, v->options->n_threads, &s->replay,
-                              err));
+    bn_cli_catch_interrupt(); /* the run and its temporary folder are ended first */
+    BN_TRY(bn_training_repeat(record, &with, &s->replay, err));
     return bn_verify_finish(s, err);
 }
 

@@ -32,12 +32,6 @@ struct bn_verify_pipeline {
     size_t n_waiting;    /* for a place among those that are replayed */
 };
 
-const char *bn_verify_outcome_name(enum bn_verify_outcome outcome)
-{
-    static const char *const NAMES[BN_BATCH_COUNT] = {"verified", "refused", "undecided", "error"};
-    return (unsigned)outcome < BN_BATCH_COUNT ? NAMES[outcome] : "?";
-}
-
 bn_status bn_verify_pipeline_open(struct bn_verify_pipeline **out, struct bn_verify *v, bn_error *err)
 {
     struct bn_verify_pipeline *p = *out = bn_alloc(1, sizeof *p);
@@ -81,30 +75,26 @@ void bn_verify_pipeline_close(struct bn_verify_pipeline *p)
 
 /* ---- results ---- */
 
-static enum bn_verify_outcome outcome_of(const struct bn_rules_report *report)
-{
-    return report->verified       ? BN_BATCH_VERIFIED
-           : report->n_failed > 0 ? BN_BATCH_REFUSED
-                                  : BN_BATCH_UNDECIDED;
-}
-
 /* The rules have run for the last time. */
 static void conclude(struct job *job)
 {
     struct bn_verify_result *r = &job->result;
     const struct bn_rules_report *report = &job->subject.report;
     size_t bad = bn_rules_first_bad(report);
-    r->outcome = outcome_of(report);
+    r->outcome = bn_verify_outcome(report);
     r->exit_code = (int)report->exit_code;
     r->bound = report->bound;
     r->claimable = bn_claimable(report);
     r->n_passed = report->n_passed;
     r->n_tokens = job->subject.replay.n_tokens;
-    snprintf(r->level, sizeof r->level, "%s", report->reached ? bn_rule_level_name(report->level) : "none");
+    snprintf(r->level, sizeof r->level, "%s", bn_rules_level(report));
     snprintf(r->model_sha256, sizeof r->model_sha256, "%s",
              bn_json_text_of(job->subject.receipt.predicate, job->subject.receipt.form == BN_RECEIPT_TRAINING
                                                                  ? "result.model_sha256"
                                                                  : "model.sha256"));
+    if (job->subject.receipt.root == NULL ||
+        bn_json_digest(job->subject.receipt.root, r->receipt_sha256, NULL) != BN_OK)
+        r->receipt_sha256[0] = '\0'; /* an envelope that was not opened */
     if (bad != SIZE_MAX) {
         snprintf(r->rule, sizeof r->rule, "%s", report->rules[bad].id);
         snprintf(r->reason, sizeof r->reason, "%s", report->results[bad].reason);
@@ -117,7 +107,7 @@ static void conclude(struct job *job)
 static void conclude_error(struct job *job, const bn_error *why)
 {
     struct bn_verify_result *r = &job->result;
-    r->outcome = BN_BATCH_ERROR;
+    r->outcome = BN_OUTCOME_ERROR;
     r->exit_code = (int)bn_status_exit(why->code);
     snprintf(r->level, sizeof r->level, "none");
     if (why->offset == BN_NO_OFFSET || why->offset == 0)
@@ -174,6 +164,7 @@ static bn_status check(struct bn_verify_pipeline *p, struct job *job, bn_error *
     bn_status status = read_and_check(p, job, &why);
     job->result.check_ns = bn_clock_ns() - begin;
     if (status == BN_ERR_NOMEM || status == BN_ERR_INTERNAL) return bn_fail(err, status, "%s", why.msg);
+    if (status == BN_ERR_CANCELLED) return BN_OK; /* the batch ends before this one */
     if (status != BN_OK) {
         conclude_error(job, &why);
     } else if (job->subject.wants_replay) {

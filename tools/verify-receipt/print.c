@@ -10,15 +10,33 @@
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
+typedef unsigned long long ull;
+
 static const char *form_name(enum bn_receipt_form form)
 {
     static const char *const NAMES[] = {"bare", "statement", "envelope", "training"};
     return (unsigned)form < BN_ARRAY_LEN(NAMES) ? NAMES[form] : "?";
 }
 
-static const char *level_of(const struct bn_rules_report *report)
+enum bn_verify_outcome bn_verify_outcome(const struct bn_rules_report *report)
 {
-    return report->reached ? bn_rule_level_name(report->level) : "none";
+    return report->verified       ? BN_OUTCOME_VERIFIED
+           : report->unbound      ? BN_OUTCOME_UNBOUND
+           : report->n_failed > 0 ? BN_OUTCOME_REFUSED
+                                  : BN_OUTCOME_UNDECIDED;
+}
+
+const char *bn_verify_outcome_name(enum bn_verify_outcome outcome)
+{
+    static const char *const NAMES[] = {"verified", "refused", "undecided", "unbound", "error"};
+    return (unsigned)outcome < BN_ARRAY_LEN(NAMES) ? NAMES[outcome] : "?";
+}
+
+const char *bn_verify_outcome_text(enum bn_verify_outcome outcome)
+{
+    static const char *const TEXTS[] = {"verified", "REFUSED", "UNDECIDED",
+                                        "consistent, PROVES NOTHING (bound to no run)", "ERROR"};
+    return (unsigned)outcome < BN_ARRAY_LEN(TEXTS) ? TEXTS[outcome] : "?";
 }
 
 /* ---- verify ---- */
@@ -47,21 +65,20 @@ static void print_count(const char *comma, size_t n, const char *what)
 }
 
 /* The verdict, the level that was reached, and how many rules led to it. */
-static void print_verdict(const struct bn_args *args, const char *path, const struct bn_receipt *receipt,
-                          const struct bn_rules_report *report)
+static void print_verdict(const struct bn_args *args, const char *path, const struct bn_rules_report *report)
 {
     char escaped[200];
-    bool unbound = receipt->root != NULL && !report->bound && report->exit_code != BN_EXIT_INTEGRITY;
+    bool unbound = report->verified && !report->bound;
     printf("%s: %s, level: %s%s; ", bn_escape(escaped, sizeof escaped, path, strlen(path)),
-           report->verified        ? "verified"
-           : report->n_failed == 0 ? "UNDECIDED"
-                                   : "REFUSED",
-           level_of(report), unbound ? " (unbound: an edit would not be noticed)" : "");
+           bn_verify_outcome_text(bn_verify_outcome(report)), bn_rules_level(report),
+           unbound ? " (unbound: an edit would not be noticed)" : "");
     printf("%zu of %zu rules passed", report->n_passed,
            report->n_passed + report->n_failed + report->n_undecided + report->n_skipped);
     print_count(", ", report->n_failed, "failed");
     print_count(", ", report->n_undecided, "undecided");
     print_count(", ", report->n_skipped, "skipped");
+    if (report->steps > 0)
+        printf("; %llu of %llu steps repeated", (ull)report->steps, (ull)report->all_steps);
     if (bn_claimable(report)) fputs("; claimable", stdout);
     puts(args->verbose == 0 ? " (-v lists them)" : "");
 }
@@ -116,9 +133,12 @@ static bn_json *make_document(const char *path, const struct bn_receipt *receipt
     bn_json_put_string(doc, "schema", "bn.verify-receipt/1");
     bn_json_put_string(doc, "file", path);
     bn_json_put_string(doc, "form", form_name(receipt->form));
+    bn_json_put_string(doc, "verdict", bn_verify_outcome_name(bn_verify_outcome(report)));
     bn_json_put_bool(doc, "verified", report->verified);
     bn_json_put_bool(doc, "bound", report->bound);
-    bn_json_put_string(doc, "level", level_of(report));
+    bn_json_put_string(doc, "level", bn_rules_level(report));
+    if (report->steps > 0) bn_json_put_u64(doc, "repeated_steps", report->steps);
+    if (report->steps > 0) bn_json_put_u64(doc, "steps", report->all_steps);
     bn_json_put_u64(doc, "exit_code", (uint64_t)report->exit_code);
     bn_json_put_u64(doc, "passed", report->n_passed);
     bn_json_put_u64(doc, "failed", report->n_failed);
@@ -156,7 +176,7 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
         bn_json_free(doc);
         return status;
     }
-    if (!args->quiet || !report->verified) print_verdict(args, path, receipt, report);
+    if (!args->quiet || !report->verified) print_verdict(args, path, report);
     print_rules(args, report);
     if (!args->quiet && report->verified) print_summary(receipt);
     if (!args->quiet && report->verified && args->verbose > 0 && receipt->form != BN_RECEIPT_TRAINING)

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,10 +19,12 @@
 
 #define MAX_LINE_BYTES (1u << 20)
 #define MAX_PATH_BYTES 4096u
+#define DIGEST_BYTES 16u
 
 struct bn_verify_results {
     const struct bn_verify *v;
-    uint64_t n[BN_BATCH_COUNT], n_all, n_tokens, n_replayed, began_ns;
+    struct bn_buf seen; /* the first DIGEST_BYTES hexadecimal digits of the digest of each */
+    uint64_t n[BN_OUTCOME_COUNT], n_all, n_tokens, n_replayed, began_ns;
     int junit_fd; /* -1: none */
     FILE *junit;
     char junit_temp[MAX_PATH_BYTES + BN_TEMP_SUFFIX_BYTES];
@@ -39,8 +42,9 @@ static bn_status write_head(const struct bn_verify_results *r, bn_error *err)
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bn-verify-receipt\">\n"
                 "  <testsuite name=\"receipts\" tests=\"%012llu\" failures=\"%012llu\" errors=\"%012llu\" "
                 "skipped=\"%012llu\" time=\"%016.3f\">\n",
-                (unsigned long long)r->n_all, (unsigned long long)r->n[BN_BATCH_REFUSED],
-                (unsigned long long)r->n[BN_BATCH_ERROR], (unsigned long long)r->n[BN_BATCH_UNDECIDED],
+                (unsigned long long)r->n_all,
+                (unsigned long long)(r->n[BN_OUTCOME_REFUSED] + r->n[BN_OUTCOME_UNBOUND]),
+                (unsigned long long)r->n[BN_OUTCOME_ERROR], (unsigned long long)r->n[BN_OUTCOME_UNDECIDED],
                 seconds) > 0)
         return BN_OK;
     return bn_fail_errno(err, errno, r->v->options->junit, "cannot write");
@@ -60,11 +64,11 @@ static bn_status open_junit(struct bn_verify_results *r, bn_error *err)
 static bn_status put_case(struct bn_verify_results *r, const char *name,
                           const struct bn_verify_result *result, bn_error *err)
 {
-    static const char *const WORDS[BN_BATCH_COUNT] = {"", "failure", "skipped", "error"};
+    static const char *const WORDS[BN_OUTCOME_COUNT] = {"", "failure", "skipped", "failure", "error"};
     struct bn_buf out = {.max = MAX_LINE_BYTES};
     bn_html(&out, "    <testcase classname=\"bn-verify-receipt\" name=\"%s\" time=\"", name);
     bn_buf_printf(&out, "%.6f\"", (double)(result->check_ns + result->replay_ns) / 1e9);
-    if (result->outcome == BN_BATCH_VERIFIED)
+    if (result->outcome == BN_OUTCOME_VERIFIED)
         bn_html(&out, "/>\n");
     else
         bn_html(&out, "><%s type=\"%s\" message=\"%s\"/></testcase>\n", WORDS[result->outcome],
@@ -97,7 +101,8 @@ bn_status bn_verify_results_open(struct bn_verify_results **out, const struct bn
     struct bn_verify_results *r = *out = bn_alloc(1, sizeof *r);
     uint64_t total = 0;
     if (r == NULL) return bn_nomem(err);
-    *r = (struct bn_verify_results){.v = v, .junit_fd = -1, .began_ns = bn_clock_ns()};
+    *r = (struct bn_verify_results){
+        .v = v, .junit_fd = -1, .seen.max = SIZE_MAX / 4, .began_ns = bn_clock_ns()};
     BN_TRY(open_junit(r, err));
     bn_progress_begin(&r->bar, "receipts", 0, v->args->quiet);
     if (r->bar.on) BN_TRY(bn_verify_source_count(v->options->batch, &total, err));
@@ -122,13 +127,14 @@ static bn_status put_json(struct bn_buf *out, uint64_t index, const struct bn_ve
     bn_json_put_string(line, "file", item->file);
     if (item->line > 0) bn_json_put_u64(line, "line", item->line);
     bn_json_put_string(line, "verdict", bn_verify_outcome_name(result->outcome));
-    bn_json_put_bool(line, "verified", result->outcome == BN_BATCH_VERIFIED);
+    bn_json_put_bool(line, "verified", result->outcome == BN_OUTCOME_VERIFIED);
     bn_json_put_bool(line, "bound", result->bound);
     bn_json_put_bool(line, "claimable", result->claimable);
     bn_json_put_string(line, "level", result->level);
     bn_json_put_u64(line, "exit_code", (uint64_t)result->exit_code);
     bn_json_put_text(line, "rule", result->rule);
     bn_json_put_text(line, "reason", result->reason);
+    bn_json_put_text(line, "receipt_sha256", result->receipt_sha256);
     bn_json_put_text(line, "model_sha256", result->model_sha256);
     bn_json_put_u64(line, "check_ns", result->check_ns);
     bn_json_put_bool(line, "replayed", result->replayed);
@@ -141,9 +147,8 @@ static bn_status put_json(struct bn_buf *out, uint64_t index, const struct bn_ve
 
 static void put_text(struct bn_buf *out, const char *name, const struct bn_verify_result *result)
 {
-    static const char *const WORDS[BN_BATCH_COUNT] = {"verified", "REFUSED", "UNDECIDED", "ERROR"};
-    bn_buf_printf(out, "%s: %s", name, WORDS[result->outcome]);
-    if (result->outcome == BN_BATCH_VERIFIED)
+    bn_buf_printf(out, "%s: %s", name, bn_verify_outcome_text(result->outcome));
+    if (result->outcome == BN_OUTCOME_VERIFIED)
         bn_buf_printf(out, ", level: %s", result->level);
     else if (result->rule[0] != '\0')
         bn_buf_printf(out, ", rule %s: %s", result->rule, result->reason);
@@ -160,7 +165,7 @@ static bn_status print(struct bn_verify_results *r, const struct bn_verify_item 
     bn_status status = BN_OK;
     if (args->json)
         status = put_json(&out, r->n_all, item, result, err);
-    else if (args->verbose > 0 || result->outcome != BN_BATCH_VERIFIED)
+    else if (args->verbose > 0 || result->outcome != BN_OUTCOME_VERIFIED)
         put_text(&out, name, result);
     if (status == BN_OK) status = bn_buf_check(&out, err);
     if (status == BN_OK && out.len > 0) {
@@ -181,6 +186,8 @@ bn_status bn_verify_results_add(struct bn_verify_results *r, const struct bn_ver
     if (status == BN_OK) status = print(r, item, bn_buf_text(&name), result, err);
     if (status == BN_OK && r->junit != NULL) status = put_case(r, bn_buf_text(&name), result, err);
     bn_buf_release(&name);
+    if (result->receipt_sha256[0] != '\0') bn_buf_append(&r->seen, result->receipt_sha256, DIGEST_BYTES);
+    if (status == BN_OK) status = bn_buf_check(&r->seen, err);
     r->n[result->outcome]++;
     r->n_all++;
     r->n_tokens += result->n_tokens;
@@ -199,15 +206,36 @@ static void put_count(struct bn_buf *out, uint64_t n, const char *what)
     if (n > 0) bn_buf_printf(out, ", %llu %s", (unsigned long long)n, what);
 }
 
-static bn_status print_summary(struct bn_verify_results *r, bn_error *err)
+static int by_value(const void *a, const void *b)
 {
+    return memcmp(a, b, DIGEST_BYTES);
+}
+
+static uint64_t count_duplicates(struct bn_verify_results *r)
+{
+    size_t n = r->seen.len / DIGEST_BYTES, n_same = 0;
+    if (n > 1) qsort(r->seen.data, n, DIGEST_BYTES, by_value);
+    for (size_t i = 1; i < n; i++)
+        n_same += by_value(r->seen.data + (i - 1) * DIGEST_BYTES, r->seen.data + i * DIGEST_BYTES) == 0;
+    return n_same;
+}
+
+static bn_status print_summary(struct bn_verify_results *r, const struct bn_verify_source *source,
+                               bn_error *err)
+{
+    const char *first;
+    uint64_t n_skipped = bn_verify_source_skipped(source, &first);
     double seconds = (double)(bn_clock_ns() - r->began_ns) / 1e9;
     struct bn_buf out = {.max = MAX_LINE_BYTES};
     bn_buf_printf(&out, "%llu receipt%s: %llu verified", (unsigned long long)r->n_all, bn_cli_s(r->n_all),
-                  (unsigned long long)r->n[BN_BATCH_VERIFIED]);
-    put_count(&out, r->n[BN_BATCH_REFUSED], "refused");
-    put_count(&out, r->n[BN_BATCH_UNDECIDED], "undecided");
-    put_count(&out, r->n[BN_BATCH_ERROR], "not readable as receipts");
+                  (unsigned long long)r->n[BN_OUTCOME_VERIFIED]);
+    put_count(&out, r->n[BN_OUTCOME_REFUSED], "refused");
+    put_count(&out, r->n[BN_OUTCOME_UNDECIDED], "undecided");
+    put_count(&out, r->n[BN_OUTCOME_UNBOUND], "bound to no run");
+    put_count(&out, r->n[BN_OUTCOME_ERROR], "not readable as receipts");
+    put_count(&out, count_duplicates(r), "duplicates of others");
+    put_count(&out, n_skipped, "not looked at");
+    if (n_skipped > 0) bn_report_warning("not looked at: %s%s", first, n_skipped > 1 ? " and others" : "");
     bn_buf_printf(&out, "; %.1f s, %.1f receipts/s", seconds, (double)r->n_all / seconds);
     if (r->n_replayed > 0) bn_buf_printf(&out, ", %.1f replayed tok/s", (double)r->n_tokens / seconds);
     BN_TRY(bn_buf_check(&out, err));
@@ -219,14 +247,18 @@ static bn_status print_summary(struct bn_verify_results *r, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_verify_results_finish(struct bn_verify_results *r, int *exit_code, bn_error *err)
+bn_status bn_verify_results_finish(struct bn_verify_results *r, const struct bn_verify_source *source,
+                                   int *exit_code, bn_error *err)
 {
+    const char *first;
     bn_progress_clear(&r->bar);
-    *exit_code = r->n[BN_BATCH_REFUSED] + r->n[BN_BATCH_ERROR] > 0 ? BN_EXIT_NEGATIVE
-                 : r->n[BN_BATCH_UNDECIDED] > 0                    ? BN_EXIT_UNSUPPORTED
-                                                                   : BN_EXIT_OK;
+    *exit_code =
+        r->n[BN_OUTCOME_REFUSED] + r->n[BN_OUTCOME_ERROR] > 0 ? BN_EXIT_NEGATIVE
+        : r->n[BN_OUTCOME_UNDECIDED] + r->n[BN_OUTCOME_UNBOUND] + bn_verify_source_skipped(source, &first) > 0
+            ? BN_EXIT_UNSUPPORTED
+            : BN_EXIT_OK;
     BN_TRY(finish_junit(r, err));
-    return print_summary(r, err);
+    return print_summary(r, source, err);
 }
 
 uint64_t bn_verify_results_n(const struct bn_verify_results *r)
@@ -238,6 +270,7 @@ void bn_verify_results_close(struct bn_verify_results *r)
 {
     if (r == NULL) return;
     bn_progress_clear(&r->bar);
+    bn_buf_release(&r->seen);
     if (r->junit != NULL)
         fclose(r->junit);
     else if (r->junit_fd >= 0)

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
+#include "tools/cli/print_json.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 #define MAX_PATH_BYTES 4096u
@@ -109,7 +110,13 @@ bn_status bn_verify_keygen(struct bn_args *args, bn_error *err)
         status = write_new(path, 0600, &private_pem, err);
         if (status != BN_OK) (void)unlink(public_path);
     }
-    if (status == BN_OK) printf("%s\n", id);
+    if (status == BN_OK && !args->json) printf("public key id: %s\n", id);
+    if (status == BN_OK && args->json) {
+        bn_json *doc = bn_json_new_object();
+        bn_json_put_string(doc, "key_id", id);
+        status = bn_cli_print_json(doc, err);
+        bn_json_free(doc);
+    }
     wipe(&private_pem);
     bn_buf_release(&public_pem);
     bn_key_close(key);

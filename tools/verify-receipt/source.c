@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds receipts: files *.json in a folder and its folders, in the order of their paths; the lines of its files *.jsonl;
- * or the lines of a list, each a path or a receipt. Nothing is read before it is asked for.
+ * Finds receipts: files *.json and *.dsse in a folder and its folders, in the order of their paths; the lines of its files
+ * *.jsonl; or the lines of a list, each a path or a receipt. Nothing is read before it is asked for. What may be a receipt and
+ * is passed over is counted.
  */
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fts.h>
 #include <stdio.h>
@@ -21,6 +22,8 @@ struct bn_verify_source {
     FILE *lines; /* NULL: none is open */
     char *file;  /* its path */
     uint64_t line;
+    uint64_t n_skipped;
+    char skipped[160]; /* the first of them */
 };
 
 void bn_verify_item_release(struct bn_verify_item *item)
@@ -140,7 +143,24 @@ static bn_status next_line(struct bn_verify_source *s, struct bn_verify_item *it
 static bool ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
-    return n > m && strcmp(name + n - m, end) == 0;
+    return n > m && strcasecmp(name + n - m, end) == 0;
+}
+
+/* Links to folders are not followed, and names such as r.json.gz are not read. */
+static void note_skipped(struct bn_verify_source *s, const FTSENT *entry)
+{
+    struct stat st;
+    bool is_link = entry->fts_info == FTS_SL && stat(entry->fts_accpath, &st) == 0 && S_ISDIR(st.st_mode);
+    if (!is_link && strcasestr(entry->fts_name, ".json") == NULL &&
+        strcasestr(entry->fts_name, ".dsse") == NULL)
+        return;
+    if (s->n_skipped++ == 0) bn_escape(s->skipped, sizeof s->skipped, entry->fts_path, entry->fts_pathlen);
+}
+
+uint64_t bn_verify_source_skipped(const struct bn_verify_source *s, const char **first)
+{
+    *first = s->skipped;
+    return s->n_skipped;
 }
 
 /* The next file of the folder; NULL at the end. */
@@ -155,9 +175,11 @@ static const FTSENT *next_file(struct bn_verify_source *s, bn_error *err, bn_sta
             return NULL;
         }
         bool is_file = entry->fts_info != FTS_D && entry->fts_info != FTS_DP && entry->fts_info != FTS_DC;
-        if (is_file && !hidden &&
-            (ends_with(entry->fts_name, ".json") || ends_with(entry->fts_name, ".jsonl")))
+        if (!is_file || hidden) continue;
+        if (ends_with(entry->fts_name, ".json") || ends_with(entry->fts_name, ".jsonl") ||
+            ends_with(entry->fts_name, ".dsse"))
             return entry;
+        note_skipped(s, entry);
     }
     return NULL;
 }

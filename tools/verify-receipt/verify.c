@@ -4,6 +4,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -66,7 +67,11 @@ static bn_status diff(struct bn_args *args, struct bn_verify *v, const struct bn
 static bn_status find_path(const struct bn_args *args, const char **path, bn_error *err)
 {
     const struct bn_verify_options *o = args->fields;
+    struct stat st;
     *path = args->n_operands > 0 ? args->operands[0] : o->path;
+    if (stat(*path, &st) == 0 && S_ISDIR(st.st_mode))
+        return bn_hint(bn_fail_in(err, BN_ERR_ARG, *path, "is a folder"), err,
+                       "--batch FOLDER checks all receipts in it");
     if (args->n_operands > 0 || bn_args_given(args, &o->path) || access(*path, F_OK) == 0) return BN_OK;
     char name[96];
     snprintf(name, sizeof name, "%.60s (the default path)", *path);
@@ -78,6 +83,9 @@ static bn_status check_options(struct bn_args *args, bn_error *err)
 {
     const struct bn_verify_options *o = args->fields;
     char typed[BN_TYPED];
+    if (args->n_operands > 1 && o->batch == NULL)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "%zu receipts are named, one is expected", args->n_operands),
+                       err, "--batch FOLDER-OR-LIST checks several, --diff OTHER compares two");
     if (o->batch == NULL) {
         const void *ALONE[] = {&o->n_sequences, &o->junit};
         for (size_t i = 0; i < BN_ARRAY_LEN(ALONE); i++)

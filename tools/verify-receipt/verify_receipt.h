@@ -25,8 +25,10 @@ struct bn_verify_options {
     /* verify --batch */
     const char *batch, *junit;
     uint32_t n_sequences;
-    uint32_t n_replay_steps; /* of a training run */
-    bool training;           /* rules */
+    const char *texts;       /* of a training run: their folder */
+    uint32_t n_replay_steps; /* of it */
+    uint64_t timeout_s;
+    bool training; /* rules */
     /* sign, keygen */
     const char *key, *output;
 };
@@ -97,6 +99,18 @@ BN_MUST_CHECK bn_status bn_verify_read(struct bn_receipt *receipt, const char *p
                                        const struct bn_receipt_keys *keys, bn_error *err);
 
 /* print.c: what was found, as text or as the document of --json. */
+enum bn_verify_outcome {
+    BN_OUTCOME_VERIFIED,
+    BN_OUTCOME_REFUSED,
+    BN_OUTCOME_UNDECIDED,
+    BN_OUTCOME_UNBOUND, /* nothing is wrong with it, and it proves nothing */
+    BN_OUTCOME_ERROR,   /* it could not be read, or is not a receipt */
+    BN_OUTCOME_COUNT
+};
+enum bn_verify_outcome bn_verify_outcome(const struct bn_rules_report *report);
+/* For JSON, and for people. */
+const char *bn_verify_outcome_name(enum bn_verify_outcome outcome);
+const char *bn_verify_outcome_text(enum bn_verify_outcome outcome);
 BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *path,
                                         const struct bn_receipt *receipt,
                                         const struct bn_rules_report *report, bn_error *err);

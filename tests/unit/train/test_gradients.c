@@ -351,6 +351,6 @@ int main(void)
         cmocka_unit_test(test_bitnet),
         cmocka_unit_test(test_qwen3),
     };
-    bn_blas_start();
+    if (bn_blas_start(1, NULL) != BN_OK) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
