@@ -31,9 +31,12 @@ static bn_status read_all(int fd, unsigned char *out, size_t n, const char *path
     return BN_OK;
 }
 
-static bn_status map_fd(struct bn_file_map *map, int fd, size_t n, const char *path, bool copy, bn_error *err)
+/* Takes over fd when the file is mapped. */
+static bn_status map_fd(struct bn_file_map *map, int fd, const struct stat *st, const char *path, bool copy,
+                        bn_error *err)
 {
-    map->n_bytes = n;
+    size_t n = (size_t)st->st_size;
+    *map = (struct bn_file_map){.n_bytes = n, .fd = fd, .changed = st->st_ctim, .written = st->st_mtim};
     if (copy || n == 0) {
         unsigned char *data = bn_alloc_aligned(n, 1);
         if (data == NULL)
@@ -60,8 +63,8 @@ bn_status bn_file_map_open(struct bn_file_map *map, const char *path, bool copy,
     else if (!S_ISREG(st.st_mode))
         status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
     else
-        status = map_fd(map, fd, (size_t)st.st_size, path, copy, err);
-    close(fd);
+        status = map_fd(map, fd, &st, path, copy, err);
+    if (!map->mapped) close(fd);
     if (status != BN_OK) bn_file_map_close(map);
     return status;
 }
@@ -73,12 +76,27 @@ void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t 
     if (map->mapped && begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
+static bool is_same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+bool bn_file_map_is_same(const struct bn_file_map *map)
+{
+    struct stat st;
+    return !map->mapped ||
+           (fstat(map->fd, &st) == 0 && (size_t)st.st_size == map->n_bytes &&
+            is_same_time(st.st_ctim, map->changed) && is_same_time(st.st_mtim, map->written));
+}
+
 void bn_file_map_close(struct bn_file_map *map)
 {
-    if (map->mapped)
+    if (map->mapped) {
         munmap((void *)(uintptr_t)map->data, map->n_bytes);
-    else
+        close(map->fd);
+    } else {
         bn_free((void *)(uintptr_t)map->data);
+    }
     *map = (struct bn_file_map){0};
 }
 

@@ -5,18 +5,25 @@
 #ifndef BN_BASE_FILE_H
 #define BN_BASE_FILE_H
 
+#include <time.h>
+
 #include "base/buf.h"
 
 /* A whole regular file in memory: mapped, or read when mapping is not wanted. 64-byte aligned. */
 struct bn_file_map {
     const unsigned char *data;
     size_t n_bytes;
-    bool mapped; /* else it is a copy on the heap */
+    bool mapped;                      /* else it is a copy on the heap */
+    int fd;                           /* of a mapped file */
+    struct timespec changed, written; /* st_ctim and st_mtim when it was mapped */
 };
 
 /* Refuses directories, pipes and devices. An empty file gives n_bytes 0. */
 BN_MUST_CHECK bn_status bn_file_map_open(struct bn_file_map *map, const char *path, bool copy, bn_error *err);
 void bn_file_map_close(struct bn_file_map *map);
+/* Whether the file is as it was when it was mapped, by its size and times; a copy and an empty map are. Everything that
+ * writes to a file sets the time of its change, which only the system's clock gives; so do new modes and names. */
+bool bn_file_map_is_same(const struct bn_file_map *map);
 /* Gives the pages that lie wholly in these n bytes of the map back to the system; they are read again when
  * they are touched. Nothing for a copy. */
 void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t n);

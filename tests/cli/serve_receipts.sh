@@ -150,6 +150,38 @@ answer >/dev/null
 stop_server
 check 'or reports what it could not write' grep -q 'receipts that were not written: 1' "$tmp/log"
 
+# ---- the file of the model changes ----
+
+cp "$model" "$tmp/changing.gguf"
+start -m "$tmp/changing.gguf" --sequences 1 --receipts "$folder"
+name=$(answer)
+check 'there are receipts before' has "$name"
+curl -sS -m 300 -N -o "$tmp/stream" -D "$tmp/headers" -H 'Content-Type: application/json' "$url/v1/completions" \
+    -d '{"prompt": "a", "max_tokens": 900, "n": 8, "stream": true}' &
+stream=$!
+check 'an answer runs' wait_for grep -q data: "$tmp/stream"
+last=$(header X-BN-Receipt | tr -d ' ' | cut -d , -f 8)
+# The time of writing is set back; that of the change cannot be.
+python3 - "$tmp/changing.gguf" <<'END'
+import os, sys
+before = os.stat(sys.argv[1])
+with open(sys.argv[1], "r+b") as f:
+    f.seek(-64, 2)
+    f.write(b"x")
+os.utime(sys.argv[1], ns=(before.st_atime_ns, before.st_mtime_ns))
+END
+wait "$stream"
+check 'an answer that runs meanwhile ends with an error' grep -q 'data: {"error":.*was changed' "$tmp/stream"
+check 'and has no receipt' lacks_receipt "$last"
+check 'which is reported' grep -q 'no receipt .*was changed' "$tmp/log"
+check 'further requests are refused' replies 503 'file of the model was changed' /v1/completions '{"prompt": "a", "max_tokens": 2}'
+check 'so are embeddings' replies 503 'file of the model was changed' /v1/embeddings '{"input": "a"}'
+check 'and replays' replies 503 'file of the model was changed' "/v1/receipts/$name/replay" '{}'
+check 'the server is not healthy' replies 503 'model changed' /health ''
+check 'as its status says' replies 200 '"state":"model changed"' /v1/status ''
+check 'earlier receipts are served' has "$name"
+check 'and replay with the file that ran' "$bin/bn-verify-receipt" "$tmp/reply" --model "$model" --replay
+
 # ---- another instruction set ----
 
 request='"prompt": ["ROMEO:", "To be"], "n": 2, "max_tokens": 24, "temperature": 0.9, "top_p": 0.95, "seed": 11, "logprobs": 2'

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/model.h"
 #include "tools/serve/serve.h"
 
 /* ---- what is answered at once ---- */
@@ -13,11 +14,11 @@ static void health(struct bn_server *s, const struct bn_request *request, struct
 {
     (void)request;
     pthread_mutex_lock(&s->lock);
-    bool stopping = s->stopping;
+    const char *state = bn_status_state(s);
     pthread_mutex_unlock(&s->lock);
     bn_json *document = bn_json_new_object();
-    bn_json_put_string(document, "status", stopping ? "stopping" : "ok");
-    reply->status = stopping ? 503 : 200;
+    bn_json_put_string(document, "status", state);
+    reply->status = strcmp(state, "ok") == 0 ? 200 : 503;
     bn_reply_json(reply, document);
 }
 
@@ -274,10 +275,13 @@ void bn_route(struct bn_server *s, const struct bn_request *request, struct bn_r
               struct bn_job **job)
 {
     const struct route *r = find(request->path);
+    bn_error err = {0};
     if (r == NULL) {
         bn_reply_error(reply, 404, NULL, NULL, "no such address");
     } else if (!r->generates && !r->embeds) {
         r->answer(s, request, reply);
+    } else if (bn_model_check_file(s->model, &err) != BN_OK) {
+        bn_reply_failed(reply, NULL, &err);
     } else if (r->suffix != NULL) {
         if (make_replay(s, request, reply, job)) (*job)->client = request->client;
     } else if (r->embeds ? bn_embed_parse(job, s, request->body, request->n_bytes, reply)

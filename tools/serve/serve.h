@@ -66,7 +66,8 @@ struct bn_reply {
 void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
                     const char *fmt, ...) BN_PRINTF(5, 6);
 void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes);
-/* The same of an error of a function; BN_ERR_ARG, _FORMAT, _LIMIT and _UNSUPPORTED are the client's. */
+/* The same of an error of a function; BN_ERR_ARG, _FORMAT, _LIMIT and _UNSUPPORTED are the client's, after BN_ERR_NOMEM and
+ * _INTEGRITY (the file of the model was changed) the client may try again. */
 void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err);
 /* Takes a document, which it frees. */
 void bn_reply_json(struct bn_reply *reply, bn_json *document);
@@ -309,6 +310,8 @@ void bn_serve_metrics_write(struct bn_server *server, struct bn_buf *out);
 void bn_status_pass(struct bn_server *server);
 void bn_status_tokens(struct bn_choice *choice, uint64_t now_ns);
 void bn_status_end(struct bn_choice *choice);
+/* "ok", "stopping", or "model changed": its file, so that nothing is answered any more. Under the lock. */
+const char *bn_status_state(const struct bn_server *server);
 /* The document of /v1/status. It does not wait for the engine. */
 bn_json *bn_status_document(struct bn_server *server, uint32_t tenant);
 
