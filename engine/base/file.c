@@ -123,17 +123,32 @@ bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err)
     return status;
 }
 
-bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *err)
+/* A FIFO would wait for a writer. */
+static bn_status read_regular(int folder, const char *path, bool own, struct bn_buf *buf, bn_error *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for a writer */
+    int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (own ? O_NOFOLLOW : 0));
     if (fd < 0) return bn_fail_errno(err, errno, path, "cannot open");
-    bn_status status = fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
-                           ? read_stream(fd, path, buf, err)
-                           : bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
+    bn_status status;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
+    else if (own && st.st_uid != geteuid())
+        status = bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, path, "a file of another user");
+    else
+        status = read_stream(fd, path, buf, err);
     close(fd);
     if (status != BN_OK) bn_error_name(err, path);
     return status;
+}
+
+bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *err)
+{
+    return read_regular(AT_FDCWD, path, false, buf, err);
+}
+
+bn_status bn_file_read_own(int folder, const char *path, struct bn_buf *buf, bn_error *err)
+{
+    return read_regular(folder, path, true, buf, err);
 }
 
 /* The contents of a file, part by part. */

@@ -33,6 +33,8 @@ BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_er
 /* The same for a file that another user may have created: refuses pipes and devices, and never waits for
  * a writer. */
 BN_MUST_CHECK bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *err);
+/* The same below a folder that is open, where it must be a file of this user; a link is refused. */
+BN_MUST_CHECK bn_status bn_file_read_own(int folder, const char *path, struct bn_buf *buf, bn_error *err);
 
 /* A path in a folder of this user, by the XDG Base Directory Specification: FOLDER/below, where FOLDER is the
  * value of a variable ("XDG_CACHE_HOME"), else one in HOME (".cache"). Values that are not absolute are ignored.
