@@ -202,6 +202,41 @@ curl -sS -m 1 -o "$tmp/reply" -H 'Content-Type: application/json' "$url/v1/compl
     -d '{"prompt": "a", "max_tokens": 900, "stream": true}' 2>/dev/null
 check 'a client that left is marked' logged 'status=200 .*left=1$'
 
+# ---- the memory of requests that wait ----
+
+start --sequences 1 --max-queue 1000
+check 'values that take much memory are refused' equal "$(python3 - "$url" <<'END'
+import json, sys, urllib.error, urllib.request
+body = b'{"prompt": "a", "x": [' + b"0," * 500000 + b"0]}"
+try:
+    urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/v1/completions", body, {"Content-Type": "application/json"}))
+except urllib.error.HTTPError as e:
+    print(e.code, json.load(e)["error"]["message"].split(" need")[0])
+END
+)" '400 the values of the JSON text'
+# Each has values of 10 MB that are ignored; 32 answers of 8 times 900 tokens wait or run when all have come.
+check 'what a request did not need is not kept' timeout 200 python3 - "$port" "$server" <<'END'
+import json, socket, sys, time, urllib.request
+port, server = sys.argv[1:]
+def resident_mb():
+    return next(int(line.split()[1]) for line in open(f"/proc/{server}/status") if line.startswith("VmRSS")) / 1000
+def status():
+    return json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/status"))
+status()
+before, open_ones = resident_mb(), []
+body = b'{"prompt": "a", "max_tokens": 900, "n": 8, "x": [' + b"0," * 100000 + b"0]}"
+for _ in range(32):
+    s = socket.create_connection(("127.0.0.1", int(port)))
+    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+              % len(body) + body)
+    open_ones.append(s)
+while status()["counters"]["jobs"] < 32:
+    time.sleep(0.1)
+more = resident_mb() - before
+print(f"{more:.0f} MB more")
+sys.exit(more > 150)
+END
+
 # ---- connections of one address ----
 
 start --max-per-address 3

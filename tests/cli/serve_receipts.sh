@@ -123,15 +123,15 @@ check 'it is deleted as others are' wait_for owned
 
 for mode in 777 775; do
     mkdir -m "$mode" "$tmp/shared-$mode"
-    says 7 "a folder of mode $mode is refused" 'others may write to the folder' "$bin/bn-serve" "${defaults[@]}" --port 0 \
+    says 7 "a folder of mode $mode is refused" 'others may write to the folder' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 \
         --receipts "$tmp/shared-$mode"
 done
-says 7 'with what to do' 'hint: chmod go-w' "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts "$tmp/shared-777"
+says 7 'with what to do' 'hint: chmod go-w' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts "$tmp/shared-777"
 if [ "$(id -u)" = 0 ]; then
     install -d -m 755 -o 65534 "$tmp/of-another"
-    says 7 'so is one of another user' 'belongs to user 65534' "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts "$tmp/of-another"
+    says 7 'so is one of another user' 'belongs to user 65534' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts "$tmp/of-another"
 else
-    says 7 'so is one of another user' 'belongs to user 0' "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts /usr
+    says 7 'so is one of another user' 'belongs to user 0' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts /usr
 fi
 start --receipts "$folder"
 name=$(answer)
@@ -160,7 +160,7 @@ stop_server
 owner=$(find "$folder" -maxdepth 1 -regex '.*/[0-9a-f]+' | head -n 1)
 mv "$owner" "$tmp/elsewhere"
 ln -s "$tmp/elsewhere" "$owner"
-says 3 'the folder of a key may not' 'Not a directory' "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts "$folder" \
+says 3 'the folder of a key may not' 'Not a directory' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts "$folder" \
     --api-key-file "$tmp/keys"
 rm "$owner"
 

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -268,14 +267,6 @@ static void stop_clock(struct exchange *x, struct MHD_Connection *c)
     pthread_mutex_unlock(&x->http->server->lock);
 }
 
-static bool make_id(char id[BN_SERVE_ID])
-{
-    unsigned char bytes[(BN_SERVE_ID - 1) / 2];
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return false;
-    bn_hex(id, bytes, sizeof bytes);
-    return true;
-}
-
 /* libmicrohttpd has the first line of a request; what is returned is *state of handle. */
 static void *begin_line(void *cls, const char *target, struct MHD_Connection *c)
 {
@@ -304,7 +295,7 @@ static enum MHD_Result begin(struct exchange *x, struct MHD_Connection *c, const
     struct link *link = link_of(c);
     const union MHD_ConnectionInfo *size =
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (link == NULL || !make_id(x->log.id)) return MHD_NO;
+    if (link == NULL || !bn_serve_make_id(x->log.id)) return MHD_NO;
     x->begun = true;
     x->log.since_ns = bn_clock_ns();
     bn_log_set(&x->log, method, path);
@@ -344,6 +335,7 @@ static enum MHD_Result answer(struct exchange *x, struct MHD_Connection *c, cons
     request.client = x->head.tenant != 0 ? x->head.tenant : number_of(address_of(c));
     stop_clock(x, c);
     if (x->reply.status == 0) bn_route(s, &request, &x->reply, &job);
+    bn_buf_release(&x->body);
     if (job == NULL) return send_reply(x, c, &x->reply);
     job->connection = c;
     job->fd = fd_of(c);

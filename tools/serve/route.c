@@ -46,17 +46,6 @@ static void metrics(struct bn_server *s, const struct bn_request *request, struc
     bn_serve_metrics_write(s, &reply->body);
 }
 
-static bool parse(bn_json **body, const struct bn_request *request, struct bn_reply *reply)
-{
-    bn_error err = {0};
-    if (bn_json_parse(body, request->body, request->n_bytes, &err) == BN_OK) {
-        if (bn_json_kind(*body) == BN_JSON_OBJECT) return true;
-        bn_fail(&err, BN_ERR_FORMAT, "the body is not a JSON object");
-    }
-    bn_reply_failed(reply, NULL, &err);
-    return false;
-}
-
 static void tokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     bn_json *body = NULL;
@@ -65,7 +54,7 @@ static void tokenize(struct bn_server *s, const struct bn_request *request, stru
     bool add_special = false;
     int32_t *ids = NULL;
     size_t n = 0;
-    if (parse(&body, request, reply)) {
+    if (bn_serve_parse(&body, request->body, request->n_bytes, reply)) {
         (void)bn_json_bool(bn_json_get(body, "add_special"), &add_special);
         if (!bn_json_string(bn_json_get(body, "content"), &text)) {
             bn_reply_error(reply, 400, "content", NULL, "content is not a text");
@@ -101,7 +90,7 @@ static void detokenize(struct bn_server *s, const struct bn_request *request, st
     int32_t *ids = NULL;
     char *text = NULL;
     size_t n = 0, n_bytes = 0;
-    if (parse(&body, request, reply)) {
+    if (bn_serve_parse(&body, request->body, request->n_bytes, reply)) {
         const bn_json *list = bn_json_get(body, "tokens");
         if (list == NULL || !take_ids(list, &ids, &n)) {
             bn_reply_error(reply, 400, "tokens", NULL, "tokens is not a list of token ids");

@@ -117,11 +117,11 @@ struct bn_job {
     uint32_t n_top;
     char id[BN_SERVE_ID];
     uint64_t created_s, since_ns;
-    bn_json *body;
     struct bn_prompt prompts[BN_SERVE_MAX_CHOICES];
     struct bn_choice choices[BN_SERVE_MAX_CHOICES];
     size_t n_prompts, n_choices;
-    const char *stops[BN_SERVE_MAX_STOPS + 8];
+    const char *stops[BN_SERVE_MAX_STOPS + 8]; /* those of the request, then those of the template */
+    char stop_texts[BN_SERVE_MAX_STOPS][BN_SERVE_MAX_STOP_BYTES + 1];
     size_t n_stops;
     bn_grammar *grammar;    /* NULL: any text */
     struct bn_embed *embed; /* texts to embed, as the one choice; NULL: text is generated */
@@ -152,6 +152,10 @@ struct bn_job {
     bool dropped; /* its client left, or it failed: what comes is not for anybody */
 };
 
+/* The id of a request, from random numbers. */
+bool bn_serve_make_id(char id[BN_SERVE_ID]);
+/* Reads a body as a JSON object; false: the reply says why not. */
+bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
 /* Parses a body; false: the reply says why not. The caller owns the job, one owner. */
 bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n, bool chat,
                   struct bn_reply *reply);
