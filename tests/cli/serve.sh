@@ -88,6 +88,33 @@ check 'tokens of a text' replies 200 '"tokens":\[845,25\]' /tokenize '{"content"
 check 'text of tokens' replies 200 '"content":"ROMEO:"' /detokenize '{"tokens": [845, 25]}'
 check 'tokens that do not exist are refused' replies 400 '"param":"tokens"' /detokenize '{"tokens": [99999999]}'
 
+# ---- numbers at the ends of their ranges ----
+
+greedy=$(ask /v1/completions '{"prompt": "ROMEO:", "max_tokens": 12, "temperature": 0}' >/dev/null; value 'd["choices"][0]["text"]' "$tmp/reply")
+for top_p in 0 -0.0 1e-300 1e-45; do
+    check "top_p $top_p keeps the most likely token" replies 200 text_completion /v1/completions \
+        "{\"prompt\": \"ROMEO:\", \"max_tokens\": 12, \"temperature\": 1, \"top_p\": $top_p}"
+    check 'which it draws' equal "$(value 'd["choices"][0]["text"]' "$tmp/reply")" "$greedy"
+    ask "/v1/receipts/$(header X-BN-Receipt)" '' >"$tmp/status"
+    check 'as its receipt replays' "$bin/bn-verify-receipt" "$tmp/reply" --model "$model" --replay
+done
+check 'no number gives an error of the server' timeout 300 python3 - "$port" <<'END'
+import http.client, json, sys
+c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=100)
+values = "0 -0.0 -1 1 2 0.5 1e-45 1e-300 1e300 1e9 2147483648 4294967296 9007199254740992 18446744073709551616 1e999".split()
+bad = []
+for name in ("max_tokens max_completion_tokens n_predict temperature top_p top_k min_p repeat_penalty seed n logprobs best_of "
+             "presence_penalty frequency_penalty").split():
+    for value in values:
+        rest = "" if "tokens" in name or name == "n_predict" else ', "max_tokens": 2'
+        c.request("POST", "/v1/completions", '{"prompt": "ROMEO:"%s, "%s": %s}' % (rest, name, value), {"Content-Type": "application/json"})
+        reply = c.getresponse()
+        text = reply.read()
+        if reply.status not in (200, 400):
+            bad.append((name, value, reply.status, text[:200]))
+sys.exit(str(bad) if bad else 0)
+END
+
 # ---- streams ----
 
 events() { sed -n 's/^data: {/{/p' "$1"; }

@@ -82,8 +82,40 @@ check 'a length with a sign' cut "${post}Content-Length: +2\\r\\n\\r\\n{}"
 check 'a chunk with a bad size' cut "${post}Transfer-Encoding: chunked\\r\\n\\r\\nxyz\\r\\n\\r\\n"
 check 'headers above 64 KiB' cut "GET /health HTTP/1.1\\r\\n${host}X: $(printf '%70000s' x)\\r\\n\\r\\n"
 check 'a header without a colon' cut "GET /health HTTP/1.1\\r\\n${host}nonsense\\r\\n\\r\\n"
+check 'a NUL in a name' cut "GET /health HTTP/1.1\\r\\n${host}X\\0: a\\r\\n\\r\\n"
 check 'an address in a message is refused, not fetched' replies 400 '"param":"messages"' /v1/chat/completions \
     '{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/"}}]}]}'
+# What another program reads as a body must not be a second request: one reply, then the end.
+plain='POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+inner='GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n'
+body='{"prompt":"a","max_tokens":1}'
+line='a line of the head'
+check 'a length in a line that goes on in the next one' refused 400 "$line" "${plain}Content-Length:\\r\\n 44\\r\\n\\r\\n$inner"
+check 'another header that goes on in the next line' refused 400 "$line" "${plain}X: a\\r\\n\\tb\\r\\nContent-Length: 44\\r\\n\\r\\n$inner"
+check 'CR alone before a length' refused 400 "$line" "${plain}X: a\\rContent-Length: 44\\r\\n\\r\\n$inner"
+check 'LF alone before a length' refused 400 "$line" "${plain}X: a\\nContent-Length: 29\\r\\n\\r\\n$body"
+check 'LF alone at the end' refused 400 "$line" "${plain}Content-Length: 29\\r\\n\\n$body"
+check 'a NUL after a length' refused 400 "$line" "${plain}Content-Length: 29\\0 1\\r\\n\\r\\n$body"
+check 'a NUL before a length' refused 400 "$line" "${plain}X: \\0Content-Length: 29\\r\\n\\r\\n$body"
+check 'a line that begins with a NUL' refused 400 "$line" "${plain}X: a\\r\\n\\0Content-Length: 44\\r\\n\\r\\n$inner"
+check 'a NUL after a coding' refused 400 "$line" \
+    "${plain}Transfer-Encoding: chunked\\0x\\r\\n\\r\\n1d\\r\\n$body\\r\\n0\\r\\n\\r\\n"
+check 'a NUL in Host' refused 400 "$line" 'GET /v1/models HTTP/1.1\r\nHost: localhost\0.evil.example\r\n\r\n'
+check 'a NUL in Origin' refused 400 "$line" "GET /v1/models HTTP/1.1\\r\\nHost: localhost\\r\\nOrigin: http://localhost\\0.evil\\r\\n\\r\\n"
+check 'another control character' refused 400 "$line" 'GET /health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n'
+check 'what follows chunks is not a request' equal "$(python3 tests/serve/raw.py "$port" \
+    "${plain}Transfer-Encoding: chunked\\r\\n\\r\\n1d\\r\\n$body\\r\\n0\\r\\n\\r\\n$inner" | grep -c '^HTTP/1.1')" 1
+check 'large headers in small pieces are read as others' timeout 100 python3 - "$port" <<'END'
+import socket, sys, time
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+head = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d:%s%s \r\n" % (i, b" " * (i % 4), b"x" * i) for i in range(200)) + b"\r\n"
+for _ in range(2):
+    for i in range(0, len(head), 997):
+        s.sendall(head[i:i + 997])
+        time.sleep(0.005)
+    reply = s.recv(65536)
+    assert reply.startswith(b"HTTP/1.1 200"), reply
+END
 check 'two requests in one piece are both answered' equal "$(python3 tests/serve/raw.py "$port" \
     "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nGET /v1/models HTTP/1.1\\r\\n$host\\r\\n" | grep -c '^HTTP/1.1 200')" 2
 

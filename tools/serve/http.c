@@ -50,6 +50,7 @@ struct bn_listener {
 struct exchange {
     struct bn_listener *http;
     bool begun;
+    bool closes; /* the connection: what follows may be no request */
     struct bn_head head;
     struct bn_buf body;
     uint64_t n_received;
@@ -98,6 +99,7 @@ static void add_common(const struct exchange *x, struct MHD_Response *response)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
                                  job->choices[i].receipt);
     if (names[0] != '\0') add_header(response, "X-BN-Receipt", names);
+    if (x->closes) add_header(response, "Connection", "close");
 }
 
 /* OpenAI's clients try again when they are told to; only these statuses can change. */
@@ -303,13 +305,14 @@ static enum MHD_Result begin(struct exchange *x, struct MHD_Connection *c, const
     s->n_exchanges++;
     link->exchange = x;
     pthread_mutex_unlock(&s->lock);
-    head->n_bytes = size != NULL ? size->header_size : 0;
-    head->is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
+    bn_head_begin(head, version);
     (void)MHD_get_connection_values(c, MHD_HEADER_KIND, take_header, head);
+    bn_head_end(head, method, size != NULL ? size->header_size : 0);
     bn_head_check(s, head, method, path, &x->reply);
     unsigned status = x->reply.status;
     bool unclear = status == 400 || status == 414 || status == 431 || status == 501;
     bool large = head->n_body > DISCARDED * s->o->max_body_bytes;
+    x->closes = unclear || head->coding != NULL;
     if (status == 0 || (head->has_body && !unclear && !large && head->expect == NULL)) return MHD_YES;
     return send_reply(x, c, &x->reply);
 }

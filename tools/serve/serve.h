@@ -334,7 +334,8 @@ struct bn_head {
     bool is_old;    /* HTTP/1.0 */
     size_t n_bytes; /* of all of it */
     size_t n_target;
-    bool bad_target, bad_name;
+    bool bad_target, bad_name, bad_bytes;
+    const char *at;    /* where the next header begins in what was received; NULL: not known */
     const char *twice; /* a header that may be given once, and is not */
     const char *host, *origin, *type, *length, *coding, *authorization, *key, *asked_method, *expect;
     /* What bn_head_check finds. */
@@ -345,6 +346,9 @@ struct bn_head {
 };
 /* The target as it came, before its escapes are decoded. */
 void bn_head_target(struct bn_head *head, const char *target);
+/* Before the headers, whose texts are in what was received, and after them: their ends are checked. */
+void bn_head_begin(struct bn_head *head, const char *version);
+void bn_head_end(struct bn_head *head, const char *method, size_t n_bytes);
 void bn_head_take(struct bn_head *head, const char *name, const char *value);
 /* Leaves reply->status 0 when the body may come. */
 void bn_head_check(const struct bn_server *server, struct bn_head *head, const char *method, const char *path,

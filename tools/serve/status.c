@@ -165,7 +165,7 @@ static void put_sequence(bn_json *list, struct bn_server *s, const struct bn_cho
     bn_json_put_number(o, "age_s", (double)(bn_clock_ns() - c->job->since_ns) / 1e9);
 }
 
-/* The newest first. A receipt is named to its owner only. */
+/* The newest first. A receipt is named to its owner only: not without keys, when its name is what protects it. */
 static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tenant)
 {
     bn_json *list = bn_json_put_array(d, "requests");
@@ -183,7 +183,7 @@ static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tena
         put_seconds(o, "tokens_per_s",
                     e->n_ids > 1 && e->decode_s > 0 ? (double)(e->n_ids - 1) / e->decode_s : 0);
         bn_json_put_string(o, "end", e->reason);
-        bn_json_put_text(o, "receipt", e->tenant == tenant ? e->receipt : NULL);
+        bn_json_put_text(o, "receipt", tenant != 0 && e->tenant == tenant ? e->receipt : NULL);
     }
 }
 
