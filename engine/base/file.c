@@ -4,7 +4,7 @@
  * that another process shortens raises SIGBUS; programs catch and report it (tools/cli), and a copy
  * (bn_file_map_open) avoids it.
  */
-#define _GNU_SOURCE /* madvise, getentropy */
+#define _GNU_SOURCE /* madvise, getentropy, O_TMPFILE */
 #include "base/file.h"
 
 #include <errno.h>
@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+
+#define DESCRIPTORS "/proc/self/fd"
 
 static bn_status read_all(int fd, unsigned char *out, size_t n, const char *path, bn_error *err)
 {
@@ -100,6 +102,16 @@ void bn_file_map_close(struct bn_file_map *map)
     *map = (struct bn_file_map){0};
 }
 
+bn_status bn_file_check_private(const char *path, bn_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot open");
+    if ((st.st_mode & (S_IRWXG | S_IRWXO)) == 0) return BN_OK;
+    return bn_hint(bn_fail_in(err, BN_ERR_AUTH, path, "others may read or change this file, its mode is %03o",
+                              (unsigned)st.st_mode & 0777),
+                   err, "chmod 600, and think about who has read it");
+}
+
 static bn_status read_stream(int fd, const char *path, struct bn_buf *buf, bn_error *err)
 {
     char chunk[65536];
@@ -176,16 +188,21 @@ static bn_status write_all(int fd, struct contents what, const char *path, bn_er
     return BN_OK;
 }
 
+static void folder_of(char folder[PATH_MAX], const char *path)
+{
+    snprintf(folder, PATH_MAX, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL)
+        snprintf(folder, PATH_MAX, ".");
+    else
+        slash[slash == folder ? 1 : 0] = '\0';
+}
+
 /* Makes the rename itself durable. Not every file system can; that is not an error. */
 void bn_file_sync_folder(const char *path)
 {
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL)
-        snprintf(folder, sizeof folder, ".");
-    else
-        slash[slash == folder ? 1 : 0] = '\0';
+    char folder[PATH_MAX];
+    folder_of(folder, path);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     (void)fsync(fd);
@@ -205,9 +222,26 @@ bn_status bn_file_temp_name(char *out, size_t room, const char *path, bn_error *
 
 bn_status bn_file_temp_open(int *fd, char *out, size_t room, const char *path, unsigned mode, bn_error *err)
 {
+    char folder[PATH_MAX];
     BN_TRY(bn_file_temp_name(out, room, path, err));
-    *fd = open(out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    folder_of(folder, path);
+    *fd = access(DESCRIPTORS, X_OK) == 0 ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode) : -1;
+    if (*fd < 0) *fd = open(out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     return *fd >= 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot create");
+}
+
+bn_status bn_file_temp_keep(int fd, const char *temp, const char *path, bn_error *err)
+{
+    char name[sizeof DESCRIPTORS + 12];
+    struct stat st;
+    snprintf(name, sizeof name, "%s/%d", DESCRIPTORS, fd);
+    if (fstat(fd, &st) != 0) return bn_fail_errno(err, errno, path, "cannot stat");
+    if (st.st_nlink == 0) {
+        if (linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0) return BN_OK;
+        if (errno != EEXIST || linkat(AT_FDCWD, name, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) != 0)
+            return bn_fail_errno(err, errno, path, "cannot create");
+    }
+    return rename(temp, path) == 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot rename");
 }
 
 /* Gives a new file the owner and mode of the one that it will replace. A group that cannot be kept gets no
@@ -231,8 +265,8 @@ static bn_status replace_file(const char *path, const struct stat *old, struct c
         status = bn_fail_errno(err, errno, path, "cannot keep the mode");
     if (status == BN_OK) status = write_all(fd, what, path, err);
     if (status == BN_OK && fsync(fd) != 0) status = bn_fail_errno(err, errno, path, "cannot flush");
+    if (status == BN_OK) status = bn_file_temp_keep(fd, temp, path, err);
     if (close(fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, path, "cannot close");
-    if (status == BN_OK && rename(temp, path) != 0) status = bn_fail_errno(err, errno, path, "cannot rename");
     if (status != BN_OK)
         (void)unlink(temp);
     else

@@ -28,6 +28,9 @@ bool bn_file_map_is_same(const struct bn_file_map *map);
  * they are touched. Nothing for a copy. */
 void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t n);
 
+/* BN_ERR_AUTH when anybody but the owner of a file with secrets may read or write it. */
+BN_MUST_CHECK bn_status bn_file_check_private(const char *path, bn_error *err);
+
 /* Appends at most buf->max bytes of a file; "-" is standard input. */
 BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err);
 /* The same for a file that another user may have created: refuses pipes and devices, and never waits for
@@ -53,9 +56,12 @@ void bn_file_sync_folder(const char *path);
 /* PATH.tmp-RANDOM, for what is made next to a path and then renamed: a leftover of a killed program is in
  * nobody's way. BN_ERR_NOT_FOUND when the name does not fit. */
 BN_MUST_CHECK bn_status bn_file_temp_name(char *out, size_t room, const char *path, bn_error *err);
-/* Creates a file under such a name, which goes to out, and opens it for writing. */
+/* Opens a new file for writing, next to a path. It has no name where the file system can do that, so that nothing is left
+ * of a program that is killed; else such a name, which goes to out. */
 BN_MUST_CHECK bn_status bn_file_temp_open(int *fd, char *out, size_t room, const char *path, unsigned mode,
                                           bn_error *err);
+/* Puts it in the place of the path. temp: the name from bn_file_temp_open, to unlink after an error. */
+BN_MUST_CHECK bn_status bn_file_temp_keep(int fd, const char *temp, const char *path, bn_error *err);
 
 /* Writes next to the target, flushes to disk, then renames: readers see the old bytes or all of the new ones.
  * The file keeps the mode of the one that it replaces, and its owner and group where the system permits it;

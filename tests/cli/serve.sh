@@ -15,6 +15,8 @@ start --receipts "$tmp/receipts" --max-queue 40 --sequences 6 --batch 32 --max-b
 
 # ---- addresses and errors ----
 
+check 'only root is warned of' equal "$(grep -c 'warning: bn-serve runs as root' "$tmp/log")" "$(($(id -u) == 0))"
+
 check 'the server is healthy' replies 200 '"status":"ok"' /health ''
 check 'it lists its model' replies 200 '"id":"shakespeare-5m-i2_s.gguf"' /v1/models ''
 check 'an unknown address is 404' replies 404 '"type":"not_found_error"' /v1/nothing ''
@@ -274,6 +276,12 @@ for _ in 1 2; do ask /v1/completions "$request" -H "X-Api-Key: $key" >"$tmp/stat
 check 'old receipts are dropped' replies 404 'no such receipt' "/v1/receipts/$name" '' -H "X-Api-Key: $key"
 stop_server
 
+for mode in 666 640; do
+    chmod "$mode" "$tmp/keys"
+    says 7 "a file of keys of mode $mode is refused" "mode is $mode" timeout 60 "$bin/bn-serve" --port 0 --api-key-file "$tmp/keys"
+done
+says 7 'with what to do' 'hint: chmod 600' timeout 60 "$bin/bn-serve" --port 0 --api-key-file "$tmp/keys"
+chmod 600 "$tmp/keys"
 says 2 'other machines need a key' 'api-key-file' "$bin/bn-serve" --host 0.0.0.0
 says 2 'a host is an address' 'not an address' "$bin/bn-serve" --host example.com
 says 9 'a template needs its marks in the vocabulary' 'no token <.im_start' "$bin/bn-serve" --port 0 --template chatml

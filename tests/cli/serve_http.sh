@@ -62,7 +62,7 @@ check 'a body of chunks that is too large' refused 413 '16384 bytes' \
     "${post}Transfer-Encoding: chunked\\r\\n\\r\\n${chunks}0\\r\\n\\r\\n"
 check 'a body that is too large is read first' refused 413 '16384 bytes' "${post}Content-Length: 20000\\r\\n\\r\\n$(printf '%20000s' x)"
 check 'one that is far too large is not' refused 413 '16384 bytes' "${post}Content-Length: 9999999999\\r\\n\\r\\n"
-check 'a body without a type is read first' refused 415 'application/json' \
+check 'a body without a type is read first' refused 415 "curl: -H 'Content-Type: application/json'" \
     "POST /tokenize HTTP/1.1\\r\\n${host}Content-Length: 2\\r\\n\\r\\n{}"
 check 'a body that is asked for first' refused 404 'no such address' \
     "POST /nothing HTTP/1.1\\r\\n${host}Content-Length: 9\\r\\nExpect: 100-continue\\r\\n\\r\\n"
@@ -290,6 +290,30 @@ check 'an address has no more connections than permitted, another one has its ow
     "$(timeout 100 python3 "$tmp/many.py" "$port")" '[True, True, True, False, False] True'
 refused_are() { [ "$(metric bn_connections_refused_total)" -ge 2 ]; }
 check 'what was refused is counted' wait_for refused_are
+# Heads that never end, more of them than connections are permitted, and the same with those that were answered.
+start --max-connections 8 --timeout 100s
+cat >"$tmp/crowd.py" <<'END'
+import socket, sys
+port, head = int(sys.argv[1]), sys.argv[2].encode().decode("unicode_escape").encode()
+crowd = []
+for _ in range(40):
+    s = socket.create_connection(("127.0.0.1", port))
+    s.sendall(head)
+    crowd.append(s)
+s = socket.create_connection(("127.0.0.1", port))
+s.settimeout(20)
+s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+sys.exit(b"200" not in s.recv(4096))
+END
+check 'slow connections of one client keep nobody out' timeout 100 python3 "$tmp/crowd.py" "$port" 'GET /health HTTP/1.1\r\nX: '
+check 'nor do idle ones' timeout 100 python3 "$tmp/crowd.py" "$port" 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'
+curl -sS -m 300 -N -o "$tmp/stream" -H 'Content-Type: application/json' "$url/v1/completions" \
+    -d '{"prompt": "a", "max_tokens": 900, "n": 8, "stream": true}' &
+stream=$!
+check 'an answer runs' wait_for grep -q data: "$tmp/stream"
+check 'one that runs does not give way' timeout 100 python3 "$tmp/crowd.py" "$port" 'GET /health HTTP/1.1\r\nX: '
+wait "$stream"
+check 'and ends' grep -q 'DONE' "$tmp/stream"
 start
 check 'this machine may have many' equal "$(timeout 100 python3 - "$port" <<'END'
 import socket, sys

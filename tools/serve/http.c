@@ -28,6 +28,7 @@
 #define MAX_UNREAD_BYTES (64u << 20) /* of all streams */
 #define DISCARDED 4u                 /* bodies up to this many times the limit are read, then refused */
 #define PER_ADDRESS 64u
+#define CLOSING 16u /* connections above the limit, while others close to make way */
 #define SECOND 1000000000u
 
 /* A connection, from its beginning to its end. */
@@ -445,6 +446,25 @@ static void connection_changed(void *cls, struct MHD_Connection *c, void **state
     }
 }
 
+/* Its deadline is that of a request, which is being read or has not begun. */
+static bool is_incomplete(const struct link *link)
+{
+    return link->deadline_ns != 0 && (link->exchange == NULL || link->exchange->log.status == 0);
+}
+
+/* When there are as many connections as permitted, the one that has waited longest without a complete request gives way to
+ * the next one: slow requests keep nobody out. Under the lock. */
+static void make_way(struct bn_listener *http)
+{
+    struct link *oldest = NULL;
+    if (http->server->metrics.n_connections < http->server->o->max_connections) return;
+    for (struct link *link = http->links.next; link != &http->links; link = link->next)
+        if (is_incomplete(link) && (oldest == NULL || link->deadline_ns < oldest->deadline_ns)) oldest = link;
+    if (oldest == NULL) return;
+    oldest->deadline_ns = 0; /* it is closing */
+    shutdown(oldest->fd, SHUT_RDWR);
+}
+
 /* Whether an address gets one more connection. Without --max-per-address, this machine has no limit: a proxy on it brings
  * all clients from one address. */
 static enum MHD_Result accept_address(void *cls, const struct sockaddr *address, socklen_t n)
@@ -462,6 +482,7 @@ static enum MHD_Result accept_address(void *cls, const struct sockaddr *address,
     for (const struct link *link = http->links.next; link != &http->links; link = link->next)
         n_open += link->address == number;
     s->metrics.n_refused += n_open >= most;
+    if (n_open < most) make_way(http);
     pthread_mutex_unlock(&s->lock);
     return n_open < most ? MHD_YES : MHD_NO;
 }
@@ -491,8 +512,7 @@ void bn_listener_drop_slow(struct bn_listener *http)
         if (n > 0 && (most == NULL || n > unread(most))) most = link;
         if (n > 0 && link->deadline_ns == 0 && link->exchange->job->done)
             link->deadline_ns = now + (timeout_s + n / LEAST_RATE) * SECOND;
-        bool is_incomplete = link->exchange == NULL || link->exchange->log.status == 0; /* the request */
-        bool has_left = is_incomplete && has_hung_up(link->fd);
+        bool has_left = is_incomplete(link) && has_hung_up(link->fd);
         if (link->deadline_ns != 0 && (has_left || now > link->deadline_ns)) shutdown(link->fd, SHUT_RDWR);
     }
     if (sum > MAX_UNREAD_BYTES) {
@@ -509,7 +529,7 @@ static struct MHD_Daemon *start_daemon(struct bn_listener *http, const struct so
     return MHD_start_daemon(flags, 0, accept_address, http, handle, http, MHD_OPTION_SOCK_ADDR, address,
                             MHD_OPTION_URI_LOG_CALLBACK, begin_line, http, MHD_OPTION_NOTIFY_COMPLETED,
                             completed, http, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, http,
-                            MHD_OPTION_CONNECTION_LIMIT, o->max_connections,
+                            MHD_OPTION_CONNECTION_LIMIT, o->max_connections + CLOSING,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->timeout_s, MHD_OPTION_END);
 }
