@@ -86,9 +86,8 @@ static bool is_same_time(struct timespec a, struct timespec b)
 bool bn_file_map_is_same(const struct bn_file_map *map)
 {
     struct stat st;
-    return !map->mapped ||
-           (fstat(map->fd, &st) == 0 && (size_t)st.st_size == map->n_bytes &&
-            is_same_time(st.st_ctim, map->changed) && is_same_time(st.st_mtim, map->written));
+    return !map->mapped || (fstat(map->fd, &st) == 0 && (size_t)st.st_size == map->n_bytes &&
+                            is_same_time(st.st_ctim, map->changed) && is_same_time(st.st_mtim, map->written));
 }
 
 void bn_file_map_close(struct bn_file_map *map)

@@ -159,9 +159,10 @@ static void check_form(const struct bn_head *head, struct bn_reply *reply)
     else if (head->bad_name)
         bn_reply_error(reply, 400, NULL, NULL, "the name of a header has characters that no name has");
     else if (head->bad_bytes)
-        bn_reply_error(reply, 400, NULL, NULL,
-                       "a line of the head has a control character, or does not end with CR LF, or goes on in the "
-                       "next line");
+        bn_reply_error(
+            reply, 400, NULL, NULL,
+            "a line of the head has a control character, or does not end with CR LF, or goes on in the "
+            "next line");
     else if (head->twice != NULL)
         bn_reply_error(reply, 400, NULL, NULL, "the header %s is given twice", head->twice);
 }
@@ -221,6 +222,7 @@ void bn_head_check(const struct bn_server *s, struct bn_head *head, const char *
     else if (bn_route_check(reply, method, path, &needs_key) && s->n_keys > 0 && needs_key)
         check_key(s, head, reply);
     if (reply->status == 0 && strcmp(method, "POST") == 0 && !is_json(head->type))
-        bn_reply_error(reply, 415, NULL, NULL, "Content-Type is not application/json: send the header Content-Type: application/json "
+        bn_reply_error(reply, 415, NULL, NULL,
+                       "Content-Type is not application/json: send the header Content-Type: application/json "
                        "(curl: -H 'Content-Type: application/json')");
 }

@@ -78,11 +78,13 @@ static bn_status open_private(int at, const char *name, int follow, int *fd, bn_
     *fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow);
     if (*fd < 0 || fstat(*fd, &st) != 0) return bn_fail_errno(err, errno, name, "cannot open");
     if (st.st_uid != geteuid())
-        return bn_hint(bn_fail_in(err, BN_ERR_AUTH, name, "the folder belongs to user %u, bn-serve runs as %u",
-                                  (unsigned)st.st_uid, (unsigned)geteuid()),
+        return bn_hint(bn_fail_in(err, BN_ERR_AUTH, name,
+                                  "the folder belongs to user %u, bn-serve runs as %u", (unsigned)st.st_uid,
+                                  (unsigned)geteuid()),
                        err, "chown %u, or --receipts with another folder", (unsigned)geteuid());
     if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return bn_hint(bn_fail_in(err, BN_ERR_AUTH, name, "others may write to the folder"), err, "chmod go-w");
+        return bn_hint(bn_fail_in(err, BN_ERR_AUTH, name, "others may write to the folder"), err,
+                       "chmod go-w");
     return faccessat(*fd, ".", W_OK | X_OK, 0) == 0 ? BN_OK
                                                     : bn_fail_errno(err, errno, name, "cannot write there");
 }
@@ -201,7 +203,8 @@ static bn_status begin_file(struct writing *w, int folder, const struct bn_recei
 static bn_status end_file(struct writing *w, int folder, bool flushed, bn_error *err)
 {
     if (!flushed && fsync(w->fd) != 0) return bn_fail_errno(err, errno, w->path, "cannot flush");
-    if (renameat(folder, w->temp, folder, w->path) != 0) return bn_fail_errno(err, errno, w->path, "cannot rename");
+    if (renameat(folder, w->temp, folder, w->path) != 0)
+        return bn_fail_errno(err, errno, w->path, "cannot rename");
     return BN_OK;
 }
 

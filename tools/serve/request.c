@@ -15,7 +15,7 @@
 #include "tools/serve/serve.h"
 
 #define MAX_TREE ((size_t)32 << 20) /* memory for the values of a body, until it is parsed */
-#define DEFAULT_TOKENS 16u /* of /v1/completions, as OpenAI's */
+#define DEFAULT_TOKENS 16u          /* of /v1/completions, as OpenAI's */
 
 struct parsing {
     struct bn_server *server;
