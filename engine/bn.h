@@ -522,7 +522,7 @@ typedef struct bn_sampler bn_sampler;
 typedef struct bn_sampler_options {
     float temperature;    /* 0: greedy: the best logit, the lowest id on ties; the rest is not used */
     uint32_t top_k;       /* 0: off */
-    float top_p;          /* 1: off */
+    float top_p;          /* 1: off; 0: the best one */
     float min_p;          /* 0: off */
     float repeat_penalty; /* 1: off */
     uint32_t repeat_last; /* tokens looked back at; 0: 64 */

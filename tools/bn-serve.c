@@ -210,6 +210,12 @@ static bn_status start(struct bn_server *s, bn_error *err)
     return BN_OK;
 }
 
+/* Nothing that a server does needs root's rights. */
+static void warn_root(void)
+{
+    if (geteuid() == 0) bn_report_warning("bn-serve runs as root; another user is enough");
+}
+
 static bn_status serve(struct bn_args *args, bn_error *err)
 {
     struct bn_server *s = bn_alloc(1, sizeof *s);
@@ -219,6 +225,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     s->opened_ns = bn_clock_ns();
     pthread_mutex_init(&s->lock, NULL);
     bn_status status = check(s->o, err);
+    warn_root();
     if (status == BN_OK) status = start(s, err);
     if (status == BN_OK) status = bn_engine_run(s, err);
     bn_listener_stop(s->http);

@@ -4,7 +4,7 @@
  * that another process shortens raises SIGBUS; programs catch and report it (tools/cli), and a copy
  * (bn_file_map_open) avoids it.
  */
-#define _GNU_SOURCE /* madvise, getentropy */
+#define _GNU_SOURCE /* madvise, getentropy, O_TMPFILE */
 #include "base/file.h"
 
 #include <errno.h>
@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+
+#define DESCRIPTORS "/proc/self/fd"
 
 static bn_status read_all(int fd, unsigned char *out, size_t n, const char *path, bn_error *err)
 {
@@ -31,9 +33,12 @@ static bn_status read_all(int fd, unsigned char *out, size_t n, const char *path
     return BN_OK;
 }
 
-static bn_status map_fd(struct bn_file_map *map, int fd, size_t n, const char *path, bool copy, bn_error *err)
+/* Takes over fd when the file is mapped. */
+static bn_status map_fd(struct bn_file_map *map, int fd, const struct stat *st, const char *path, bool copy,
+                        bn_error *err)
 {
-    map->n_bytes = n;
+    size_t n = (size_t)st->st_size;
+    *map = (struct bn_file_map){.n_bytes = n, .fd = fd, .changed = st->st_ctim, .written = st->st_mtim};
     if (copy || n == 0) {
         unsigned char *data = bn_alloc_aligned(n, 1);
         if (data == NULL)
@@ -60,8 +65,8 @@ bn_status bn_file_map_open(struct bn_file_map *map, const char *path, bool copy,
     else if (!S_ISREG(st.st_mode))
         status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
     else
-        status = map_fd(map, fd, (size_t)st.st_size, path, copy, err);
-    close(fd);
+        status = map_fd(map, fd, &st, path, copy, err);
+    if (!map->mapped) close(fd);
     if (status != BN_OK) bn_file_map_close(map);
     return status;
 }
@@ -73,13 +78,37 @@ void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t 
     if (map->mapped && begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
+static bool is_same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+bool bn_file_map_is_same(const struct bn_file_map *map)
+{
+    struct stat st;
+    return !map->mapped || (fstat(map->fd, &st) == 0 && (size_t)st.st_size == map->n_bytes &&
+                            is_same_time(st.st_ctim, map->changed) && is_same_time(st.st_mtim, map->written));
+}
+
 void bn_file_map_close(struct bn_file_map *map)
 {
-    if (map->mapped)
+    if (map->mapped) {
         munmap((void *)(uintptr_t)map->data, map->n_bytes);
-    else
+        close(map->fd);
+    } else {
         bn_free((void *)(uintptr_t)map->data);
+    }
     *map = (struct bn_file_map){0};
+}
+
+bn_status bn_file_check_private(const char *path, bn_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot open");
+    if ((st.st_mode & (S_IRWXG | S_IRWXO)) == 0) return BN_OK;
+    return bn_hint(bn_fail_in(err, BN_ERR_AUTH, path, "others may read or change this file, its mode is %03o",
+                              (unsigned)st.st_mode & 0777),
+                   err, "chmod 600, and think about who has read it");
 }
 
 static bn_status read_stream(int fd, const char *path, struct bn_buf *buf, bn_error *err)
@@ -105,17 +134,32 @@ bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err)
     return status;
 }
 
-bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *err)
+/* A FIFO would wait for a writer. */
+static bn_status read_regular(int folder, const char *path, bool own, struct bn_buf *buf, bn_error *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for a writer */
+    int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (own ? O_NOFOLLOW : 0));
     if (fd < 0) return bn_fail_errno(err, errno, path, "cannot open");
-    bn_status status = fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
-                           ? read_stream(fd, path, buf, err)
-                           : bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
+    bn_status status;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
+    else if (own && st.st_uid != geteuid())
+        status = bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, path, "a file of another user");
+    else
+        status = read_stream(fd, path, buf, err);
     close(fd);
     if (status != BN_OK) bn_error_name(err, path);
     return status;
+}
+
+bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *err)
+{
+    return read_regular(AT_FDCWD, path, false, buf, err);
+}
+
+bn_status bn_file_read_own(int folder, const char *path, struct bn_buf *buf, bn_error *err)
+{
+    return read_regular(folder, path, true, buf, err);
 }
 
 /* The contents of a file, part by part. */
@@ -143,16 +187,21 @@ static bn_status write_all(int fd, struct contents what, const char *path, bn_er
     return BN_OK;
 }
 
+static void folder_of(char folder[PATH_MAX], const char *path)
+{
+    snprintf(folder, PATH_MAX, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL)
+        snprintf(folder, PATH_MAX, ".");
+    else
+        slash[slash == folder ? 1 : 0] = '\0';
+}
+
 /* Makes the rename itself durable. Not every file system can; that is not an error. */
 void bn_file_sync_folder(const char *path)
 {
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL)
-        snprintf(folder, sizeof folder, ".");
-    else
-        slash[slash == folder ? 1 : 0] = '\0';
+    char folder[PATH_MAX];
+    folder_of(folder, path);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     (void)fsync(fd);
@@ -172,9 +221,26 @@ bn_status bn_file_temp_name(char *out, size_t room, const char *path, bn_error *
 
 bn_status bn_file_temp_open(int *fd, char *out, size_t room, const char *path, unsigned mode, bn_error *err)
 {
+    char folder[PATH_MAX];
     BN_TRY(bn_file_temp_name(out, room, path, err));
-    *fd = open(out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    folder_of(folder, path);
+    *fd = access(DESCRIPTORS, X_OK) == 0 ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode) : -1;
+    if (*fd < 0) *fd = open(out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     return *fd >= 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot create");
+}
+
+bn_status bn_file_temp_keep(int fd, const char *temp, const char *path, bn_error *err)
+{
+    char name[sizeof DESCRIPTORS + 12];
+    struct stat st;
+    snprintf(name, sizeof name, "%s/%d", DESCRIPTORS, fd);
+    if (fstat(fd, &st) != 0) return bn_fail_errno(err, errno, path, "cannot stat");
+    if (st.st_nlink == 0) {
+        if (linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0) return BN_OK;
+        if (errno != EEXIST || linkat(AT_FDCWD, name, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) != 0)
+            return bn_fail_errno(err, errno, path, "cannot create");
+    }
+    return rename(temp, path) == 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot rename");
 }
 
 /* Gives a new file the owner and mode of the one that it will replace. A group that cannot be kept gets no
@@ -198,8 +264,8 @@ static bn_status replace_file(const char *path, const struct stat *old, struct c
         status = bn_fail_errno(err, errno, path, "cannot keep the mode");
     if (status == BN_OK) status = write_all(fd, what, path, err);
     if (status == BN_OK && fsync(fd) != 0) status = bn_fail_errno(err, errno, path, "cannot flush");
+    if (status == BN_OK) status = bn_file_temp_keep(fd, temp, path, err);
     if (close(fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, path, "cannot close");
-    if (status == BN_OK && rename(temp, path) != 0) status = bn_fail_errno(err, errno, path, "cannot rename");
     if (status != BN_OK)
         (void)unlink(temp);
     else

@@ -5,27 +5,39 @@
 #ifndef BN_BASE_FILE_H
 #define BN_BASE_FILE_H
 
+#include <time.h>
+
 #include "base/buf.h"
 
 /* A whole regular file in memory: mapped, or read when mapping is not wanted. 64-byte aligned. */
 struct bn_file_map {
     const unsigned char *data;
     size_t n_bytes;
-    bool mapped; /* else it is a copy on the heap */
+    bool mapped;                      /* else it is a copy on the heap */
+    int fd;                           /* of a mapped file */
+    struct timespec changed, written; /* st_ctim and st_mtim when it was mapped */
 };
 
 /* Refuses directories, pipes and devices. An empty file gives n_bytes 0. */
 BN_MUST_CHECK bn_status bn_file_map_open(struct bn_file_map *map, const char *path, bool copy, bn_error *err);
 void bn_file_map_close(struct bn_file_map *map);
+/* Whether the file is as it was when it was mapped, by its size and times; a copy and an empty map are. Everything that
+ * writes to a file sets the time of its change, which only the system's clock gives; so do new modes and names. */
+bool bn_file_map_is_same(const struct bn_file_map *map);
 /* Gives the pages that lie wholly in these n bytes of the map back to the system; they are read again when
  * they are touched. Nothing for a copy. */
 void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t n);
+
+/* BN_ERR_AUTH when anybody but the owner of a file with secrets may read or write it. */
+BN_MUST_CHECK bn_status bn_file_check_private(const char *path, bn_error *err);
 
 /* Appends at most buf->max bytes of a file; "-" is standard input. */
 BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err);
 /* The same for a file that another user may have created: refuses pipes and devices, and never waits for
  * a writer. */
 BN_MUST_CHECK bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *err);
+/* The same below a folder that is open, where it must be a file of this user; a link is refused. */
+BN_MUST_CHECK bn_status bn_file_read_own(int folder, const char *path, struct bn_buf *buf, bn_error *err);
 
 /* A path in a folder of this user, by the XDG Base Directory Specification: FOLDER/below, where FOLDER is the
  * value of a variable ("XDG_CACHE_HOME"), else one in HOME (".cache"). Values that are not absolute are ignored.
@@ -44,9 +56,12 @@ void bn_file_sync_folder(const char *path);
 /* PATH.tmp-RANDOM, for what is made next to a path and then renamed: a leftover of a killed program is in
  * nobody's way. BN_ERR_NOT_FOUND when the name does not fit. */
 BN_MUST_CHECK bn_status bn_file_temp_name(char *out, size_t room, const char *path, bn_error *err);
-/* Creates a file under such a name, which goes to out, and opens it for writing. */
+/* Opens a new file for writing, next to a path. It has no name where the file system can do that, so that nothing is left
+ * of a program that is killed; else such a name, which goes to out. */
 BN_MUST_CHECK bn_status bn_file_temp_open(int *fd, char *out, size_t room, const char *path, unsigned mode,
                                           bn_error *err);
+/* Puts it in the place of the path. temp: the name from bn_file_temp_open, to unlink after an error. */
+BN_MUST_CHECK bn_status bn_file_temp_keep(int fd, const char *temp, const char *path, bn_error *err);
 
 /* Writes next to the target, flushes to disk, then renames: readers see the old bytes or all of the new ones.
  * The file keeps the mode of the one that it replaces, and its owner and group where the system permits it;

@@ -32,8 +32,8 @@ static bn_status check_options(const bn_sampler_options *o, bn_error *err)
     if (!(o->temperature >= 0.0f && o->temperature <= 100.0f))
         return bn_fail(err, BN_ERR_ARG, "temperature %g is not in 0..100", (double)o->temperature);
     if (o->temperature == 0.0f) return BN_OK;
-    if (!(o->top_p > 0.0f && o->top_p <= 1.0f))
-        return bn_fail(err, BN_ERR_ARG, "top-p %g is not in (0, 1]", (double)o->top_p);
+    if (!(o->top_p >= 0.0f && o->top_p <= 1.0f))
+        return bn_fail(err, BN_ERR_ARG, "top-p %g is not in 0..1", (double)o->top_p);
     if (!(o->min_p >= 0.0f && o->min_p <= 1.0f))
         return bn_fail(err, BN_ERR_ARG, "min-p %g is not in 0..1", (double)o->min_p);
     if (!(o->repeat_penalty >= 1.0f && o->repeat_penalty <= 100.0f))

@@ -193,6 +193,9 @@ static inline struct bn_linear *bn_model_linear(const struct bn_model *m, size_t
 /* Bytes of the weights that evaluating reads in this process: its rows of the file, and its copies. */
 uint64_t bn_model_resident_bytes(const struct bn_model *m);
 
+/* BN_ERR_INTEGRITY when the file was changed since it was opened: what was computed may come from bytes that no digest
+ * names. */
+BN_MUST_CHECK bn_status bn_model_check_file(const struct bn_model *m, bn_error *err);
 /* The SHA-256 of the file. With ranks all of them compute it: BN_ERR_INTEGRITY when one has another file. */
 BN_MUST_CHECK bn_status bn_model_digest(const struct bn_model *m, char hex[BN_SHA256_HEX], bn_error *err);
 

@@ -36,10 +36,19 @@ static bn_status compare(const struct bn_model *m, const char *hex, bn_error *er
     return status;
 }
 
+bn_status bn_model_check_file(const struct bn_model *m, bn_error *err)
+{
+    if (bn_file_map_is_same(&m->map)) return BN_OK;
+    return bn_hint(bn_fail(err, BN_ERR_INTEGRITY, "the file of the model was changed while it was in use"),
+                   err, "start the program again");
+}
+
 bn_status bn_model_digest(const struct bn_model *m, char hex[BN_SHA256_HEX], bn_error *err)
 {
     struct bn_order order = {.kind = BN_ORDER_DIGEST};
     if (bn_model_leads(m)) BN_TRY(bn_order_broadcast(m, &order, err));
     BN_TRY(bn_sha256_hex(m->bytes, m->n_bytes, hex, err));
+    if (bn_model_follows(m) && !bn_file_map_is_same(&m->map))
+        memcpy(hex, "changed", sizeof "changed"); /* the first rank reports it */
     return m->ranks != NULL ? compare(m, hex, err) : BN_OK;
 }

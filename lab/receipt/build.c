@@ -405,6 +405,7 @@ bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *i
     b.facts = input->facts != NULL ? input->facts : &own;
     bn_machine_read(&b.machine);
     BN_TRY(bn_receipt_read_facts(b.facts, b.model, input->folder, err));
+    BN_TRY(bn_model_check_file(b.model, err)); /* after the digest */
     BN_TRY(bn_receipt_ids_digest(b.gen->ids, b.gen->n_ids, b.ids_sha256, err));
     bn_json *root = bn_json_new_object();
     bn_json_put_string(root, "_type", BN_RECEIPT_STATEMENT_TYPE);

@@ -4,8 +4,7 @@
  * from memory after use.
  */
 #define _DEFAULT_SOURCE
-#include <errno.h>
-#include <sys/stat.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,12 +13,8 @@
 
 bn_status bn_key_read_file(struct bn_key **key, const char *path, bn_error *err)
 {
-    struct stat st;
     *key = NULL;
-    if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot open");
-    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return bn_hint(bn_fail_in(err, BN_ERR_AUTH, path, "others may read this private key"), err,
-                       "chmod 600, and think about who has read it");
+    BN_TRY(bn_file_check_private(path, err));
     /* The whole room at once: growing would leave copies. */
     struct bn_buf pem = {.max = BN_KEY_MAX_BYTES, .room = BN_KEY_MAX_BYTES + 1};
     pem.data = bn_alloc(pem.room, 1);

@@ -156,18 +156,16 @@ static bool real_settings(const struct bn_rules_input *in, struct bn_rule_result
     static const struct {
         const char *path;
         float least, most;
-        bool open; /* least itself is outside */
-    } REAL[] = {{"request.temperature", 0, 100, false},
-                {"request.top_p", 0, 1, true},
-                {"request.min_p", 0, 1, false},
-                {"request.repeat_penalty", 1, 100, false}};
+    } REAL[] = {{"request.temperature", 0, 100},
+                {"request.top_p", 0, 1},
+                {"request.min_p", 0, 1},
+                {"request.repeat_penalty", 1, 100}};
     for (size_t i = 0; i < BN_ARRAY_LEN(REAL); i++) {
         double value = -1;
         const bn_json *claim = bn_rule_claim(in, REAL[i].path, out);
         if (claim == NULL) return false;
-        bool ok = bn_json_number(claim, &value) && (float)value <= REAL[i].most &&
-                  (REAL[i].open ? (float)value > REAL[i].least : (float)value >= REAL[i].least);
-        if (ok) continue;
+        if (bn_json_number(claim, &value) && (float)value >= REAL[i].least && (float)value <= REAL[i].most)
+            continue;
         return bn_rule_fail(out, "%s is not a number from %g to %g", REAL[i].path, (double)REAL[i].least,
                             (double)REAL[i].most);
     }

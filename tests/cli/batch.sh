@@ -82,6 +82,18 @@ check 'with packed copies the chains are the same' \
 check 'a screened head serves several heads' grep -qE '"screened": [1-9]' "$tmp/receipts/packed/4.json"
 check 'and its receipt replays' "$bin/bn-verify-receipt" --replay -m "$model" "$tmp/receipts/packed/4.json"
 
+# The model is open when the list of prompts is.
+cp "$model" "$tmp/changing.gguf"
+mkfifo "$tmp/fifo"
+"$bin/bn-run" -m "$tmp/changing.gguf" --batch-file "$tmp/fifo" -n 4 --receipts "$tmp/receipts/changed" >"$tmp/out" 2>"$tmp/err" &
+exec 9>"$tmp/fifo"
+printf x | dd of="$tmp/changing.gguf" bs=1 seek=1000000 conv=notrunc 2>/dev/null
+echo '"ROMEO:"' >&9
+exec 9>&-
+wait $!
+check 'no receipt for a model that was changed meanwhile' equal "$? $(find "$tmp/receipts/changed" -name '*.json' | wc -l)" '5 0'
+check 'as the error says' said 'error: the file of the model was changed'
+
 # ---- what is refused ----
 
 # refused PATTERN LINE...: nothing runs, and the message says why

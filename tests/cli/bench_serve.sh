@@ -18,6 +18,7 @@ load() { timeout 200 "$bin/bn-bench" serve "$@"; }
 value() { python3 -c "import json,sys; d = json.load(open(sys.argv[1])); print($1)" "$tmp/document"; }
 
 echo 0123456789abcdef-key >"$tmp/keys"
+chmod 600 "$tmp/keys"
 "$bin/bn-serve" -m fixtures/shakespeare-5m-i2_s.gguf --port 0 -t 1 --ctx 400 --api-key-file "$tmp/keys" >"$tmp/address" 2>"$tmp/log" &
 server=$!
 wait_for grep -q http "$tmp/address"

@@ -129,6 +129,7 @@ serves() { # NAME MODE: serve.sh sets what oom.so reads, so that only the server
 }
 mkdir "$tmp/serve"
 echo 0123456789abcdef >"$tmp/serve/keys"
+chmod 600 "$tmp/serve/keys"
 export BN_SERVE_PRELOAD=$library
 check "bn-serve ends well with memory enough" env BN_OOM_COUNT="$tmp/serve/count" tests/oom/serve.sh "$(bn serve)" "$model" \
     "$tmp/serve" "$tmp/key"

@@ -15,6 +15,8 @@ start --receipts "$tmp/receipts" --max-queue 40 --sequences 6 --batch 32 --max-b
 
 # ---- addresses and errors ----
 
+check 'only root is warned of' equal "$(grep -c 'warning: bn-serve runs as root' "$tmp/log")" "$(($(id -u) == 0))"
+
 check 'the server is healthy' replies 200 '"status":"ok"' /health ''
 check 'it lists its model' replies 200 '"id":"shakespeare-5m-i2_s.gguf"' /v1/models ''
 check 'one model is served by its name' replies 200 '^\{.*"id":"shakespeare-5m-i2_s.gguf".*"object":"model"' \
@@ -103,6 +105,33 @@ check 'which is not in it' equal "$(value '"\n" in d["choices"][0]["text"]' "$tm
 check 'tokens of a text' replies 200 '"tokens":\[845,25\]' /tokenize '{"content": "ROMEO:"}'
 check 'text of tokens' replies 200 '"content":"ROMEO:"' /detokenize '{"tokens": [845, 25]}'
 check 'tokens that do not exist are refused' replies 400 '"param":"tokens"' /detokenize '{"tokens": [99999999]}'
+
+# ---- numbers at the ends of their ranges ----
+
+greedy=$(ask /v1/completions '{"prompt": "ROMEO:", "max_tokens": 12, "temperature": 0}' >/dev/null; value 'd["choices"][0]["text"]' "$tmp/reply")
+for top_p in 0 -0.0 1e-300 1e-45; do
+    check "top_p $top_p keeps the most likely token" replies 200 text_completion /v1/completions \
+        "{\"prompt\": \"ROMEO:\", \"max_tokens\": 12, \"temperature\": 1, \"top_p\": $top_p}"
+    check 'which it draws' equal "$(value 'd["choices"][0]["text"]' "$tmp/reply")" "$greedy"
+    ask "/v1/receipts/$(header X-BN-Receipt)" '' >"$tmp/status"
+    check 'as its receipt replays' "$bin/bn-verify-receipt" "$tmp/reply" --model "$model" --replay
+done
+check 'no number gives an error of the server' timeout 300 python3 - "$port" <<'END'
+import http.client, json, sys
+c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=100)
+values = "0 -0.0 -1 1 2 0.5 1e-45 1e-300 1e300 1e9 2147483648 4294967296 9007199254740992 18446744073709551616 1e999".split()
+bad = []
+for name in ("max_tokens max_completion_tokens n_predict temperature top_p top_k min_p repeat_penalty seed n logprobs best_of "
+             "presence_penalty frequency_penalty").split():
+    for value in values:
+        rest = "" if "tokens" in name or name == "n_predict" else ', "max_tokens": 2'
+        c.request("POST", "/v1/completions", '{"prompt": "ROMEO:"%s, "%s": %s}' % (rest, name, value), {"Content-Type": "application/json"})
+        reply = c.getresponse()
+        text = reply.read()
+        if reply.status not in (200, 400):
+            bad.append((name, value, reply.status, text[:200]))
+sys.exit(str(bad) if bad else 0)
+END
 
 # ---- streams ----
 
@@ -308,6 +337,12 @@ says 0 '--help shows --template and its values' '--template +?.*auto\|instruct\|
 stop_server
 defaults=(-m "$model" --template instruct)
 
+for mode in 666 640; do
+    chmod "$mode" "$tmp/keys"
+    says 7 "a file of keys of mode $mode is refused" "mode is $mode" timeout 60 "$bin/bn-serve" --port 0 --api-key-file "$tmp/keys"
+done
+says 7 'with what to do' 'hint: chmod 600' timeout 60 "$bin/bn-serve" --port 0 --api-key-file "$tmp/keys"
+chmod 600 "$tmp/keys"
 says 2 'other machines need a key' 'api-key-file' "$bin/bn-serve" --host 0.0.0.0
 says 2 'a host is an address' 'not an address' "$bin/bn-serve" --host example.com
 says 9 'a template needs its marks in the vocabulary' 'no token <.im_start' "$bin/bn-serve" --port 0 --template chatml

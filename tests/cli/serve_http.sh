@@ -62,7 +62,7 @@ check 'a body of chunks that is too large' refused 413 '16384 bytes' \
     "${post}Transfer-Encoding: chunked\\r\\n\\r\\n${chunks}0\\r\\n\\r\\n"
 check 'a body that is too large is read first' refused 413 '16384 bytes' "${post}Content-Length: 20000\\r\\n\\r\\n$(printf '%20000s' x)"
 check 'one that is far too large is not' refused 413 '16384 bytes' "${post}Content-Length: 9999999999\\r\\n\\r\\n"
-check 'a body without a type is read first' refused 415 'application/json' \
+check 'a body without a type is read first' refused 415 "curl: -H 'Content-Type: application/json'" \
     "POST /tokenize HTTP/1.1\\r\\n${host}Content-Length: 2\\r\\n\\r\\n{}"
 check 'a body that is asked for first' refused 404 'no such address' \
     "POST /nothing HTTP/1.1\\r\\n${host}Content-Length: 9\\r\\nExpect: 100-continue\\r\\n\\r\\n"
@@ -82,8 +82,40 @@ check 'a length with a sign' cut "${post}Content-Length: +2\\r\\n\\r\\n{}"
 check 'a chunk with a bad size' cut "${post}Transfer-Encoding: chunked\\r\\n\\r\\nxyz\\r\\n\\r\\n"
 check 'headers above 64 KiB' cut "GET /health HTTP/1.1\\r\\n${host}X: $(printf '%70000s' x)\\r\\n\\r\\n"
 check 'a header without a colon' cut "GET /health HTTP/1.1\\r\\n${host}nonsense\\r\\n\\r\\n"
+check 'a NUL in a name' cut "GET /health HTTP/1.1\\r\\n${host}X\\0: a\\r\\n\\r\\n"
 check 'an address in a message is refused, not fetched' replies 400 '"param":"messages"' /v1/chat/completions \
     '{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/"}}]}]}'
+# What another program reads as a body must not be a second request: one reply, then the end.
+plain='POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+inner='GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n'
+body='{"prompt":"a","max_tokens":1}'
+line='a line of the head'
+check 'a length in a line that goes on in the next one' refused 400 "$line" "${plain}Content-Length:\\r\\n 44\\r\\n\\r\\n$inner"
+check 'another header that goes on in the next line' refused 400 "$line" "${plain}X: a\\r\\n\\tb\\r\\nContent-Length: 44\\r\\n\\r\\n$inner"
+check 'CR alone before a length' refused 400 "$line" "${plain}X: a\\rContent-Length: 44\\r\\n\\r\\n$inner"
+check 'LF alone before a length' refused 400 "$line" "${plain}X: a\\nContent-Length: 29\\r\\n\\r\\n$body"
+check 'LF alone at the end' refused 400 "$line" "${plain}Content-Length: 29\\r\\n\\n$body"
+check 'a NUL after a length' refused 400 "$line" "${plain}Content-Length: 29\\0 1\\r\\n\\r\\n$body"
+check 'a NUL before a length' refused 400 "$line" "${plain}X: \\0Content-Length: 29\\r\\n\\r\\n$body"
+check 'a line that begins with a NUL' refused 400 "$line" "${plain}X: a\\r\\n\\0Content-Length: 44\\r\\n\\r\\n$inner"
+check 'a NUL after a coding' refused 400 "$line" \
+    "${plain}Transfer-Encoding: chunked\\0x\\r\\n\\r\\n1d\\r\\n$body\\r\\n0\\r\\n\\r\\n"
+check 'a NUL in Host' refused 400 "$line" 'GET /v1/models HTTP/1.1\r\nHost: localhost\0.evil.example\r\n\r\n'
+check 'a NUL in Origin' refused 400 "$line" "GET /v1/models HTTP/1.1\\r\\nHost: localhost\\r\\nOrigin: http://localhost\\0.evil\\r\\n\\r\\n"
+check 'another control character' refused 400 "$line" 'GET /health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n'
+check 'what follows chunks is not a request' equal "$(python3 tests/serve/raw.py "$port" \
+    "${plain}Transfer-Encoding: chunked\\r\\n\\r\\n1d\\r\\n$body\\r\\n0\\r\\n\\r\\n$inner" | grep -c '^HTTP/1.1')" 1
+check 'large headers in small pieces are read as others' timeout 100 python3 - "$port" <<'END'
+import socket, sys, time
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+head = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d:%s%s \r\n" % (i, b" " * (i % 4), b"x" * i) for i in range(200)) + b"\r\n"
+for _ in range(2):
+    for i in range(0, len(head), 997):
+        s.sendall(head[i:i + 997])
+        time.sleep(0.005)
+    reply = s.recv(65536)
+    assert reply.startswith(b"HTTP/1.1 200"), reply
+END
 check 'two requests in one piece are both answered' equal "$(python3 tests/serve/raw.py "$port" \
     "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\nGET /v1/models HTTP/1.1\\r\\n$host\\r\\n" | grep -c '^HTTP/1.1 200')" 2
 
@@ -202,6 +234,41 @@ curl -sS -m 1 -o "$tmp/reply" -H 'Content-Type: application/json' "$url/v1/compl
     -d '{"prompt": "a", "max_tokens": 900, "stream": true}' 2>/dev/null
 check 'a client that left is marked' logged 'status=200 .*left=1$'
 
+# ---- the memory of requests that wait ----
+
+start --sequences 1 --max-queue 1000
+check 'values that take much memory are refused' equal "$(python3 - "$url" <<'END'
+import json, sys, urllib.error, urllib.request
+body = b'{"prompt": "a", "x": [' + b"0," * 500000 + b"0]}"
+try:
+    urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/v1/completions", body, {"Content-Type": "application/json"}))
+except urllib.error.HTTPError as e:
+    print(e.code, json.load(e)["error"]["message"].split(" need")[0])
+END
+)" '400 the values of the JSON text'
+# Each has values of 10 MB that are ignored; 32 answers of 8 times 900 tokens wait or run when all have come.
+check 'what a request did not need is not kept' timeout 200 python3 - "$port" "$server" <<'END'
+import json, socket, sys, time, urllib.request
+port, server = sys.argv[1:]
+def resident_mb():
+    return next(int(line.split()[1]) for line in open(f"/proc/{server}/status") if line.startswith("VmRSS")) / 1000
+def status():
+    return json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/status"))
+status()
+before, open_ones = resident_mb(), []
+body = b'{"prompt": "a", "max_tokens": 900, "n": 8, "x": [' + b"0," * 100000 + b"0]}"
+for _ in range(32):
+    s = socket.create_connection(("127.0.0.1", int(port)))
+    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+              % len(body) + body)
+    open_ones.append(s)
+while status()["counters"]["jobs"] < 32:
+    time.sleep(0.1)
+more = resident_mb() - before
+print(f"{more:.0f} MB more")
+sys.exit(more > 150)
+END
+
 # ---- connections of one address ----
 
 start --max-per-address 3
@@ -223,6 +290,30 @@ check 'an address has no more connections than permitted, another one has its ow
     "$(timeout 100 python3 "$tmp/many.py" "$port")" '[True, True, True, False, False] True'
 refused_are() { [ "$(metric bn_connections_refused_total)" -ge 2 ]; }
 check 'what was refused is counted' wait_for refused_are
+# Heads that never end, more of them than connections are permitted, and the same with those that were answered.
+start --max-connections 8 --timeout 100s
+cat >"$tmp/crowd.py" <<'END'
+import socket, sys
+port, head = int(sys.argv[1]), sys.argv[2].encode().decode("unicode_escape").encode()
+crowd = []
+for _ in range(40):
+    s = socket.create_connection(("127.0.0.1", port))
+    s.sendall(head)
+    crowd.append(s)
+s = socket.create_connection(("127.0.0.1", port))
+s.settimeout(20)
+s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+sys.exit(b"200" not in s.recv(4096))
+END
+check 'slow connections of one client keep nobody out' timeout 100 python3 "$tmp/crowd.py" "$port" 'GET /health HTTP/1.1\r\nX: '
+check 'nor do idle ones' timeout 100 python3 "$tmp/crowd.py" "$port" 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'
+curl -sS -m 300 -N -o "$tmp/stream" -H 'Content-Type: application/json' "$url/v1/completions" \
+    -d '{"prompt": "a", "max_tokens": 900, "n": 8, "stream": true}' &
+stream=$!
+check 'an answer runs' wait_for grep -q data: "$tmp/stream"
+check 'one that runs does not give way' timeout 100 python3 "$tmp/crowd.py" "$port" 'GET /health HTTP/1.1\r\nX: '
+wait "$stream"
+check 'and ends' grep -q 'DONE' "$tmp/stream"
 start
 check 'this machine may have many' equal "$(timeout 100 python3 - "$port" <<'END'
 import socket, sys

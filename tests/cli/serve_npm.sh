@@ -23,6 +23,7 @@ finish() {
 trap finish EXIT
 key=0123456789abcdef-key
 echo "$key" >"$tmp/keys"
+chmod 600 "$tmp/keys"
 # No --template: this is what a newcomer has.
 "$bin/bn-serve" -m fixtures/shakespeare-5m-i2_s.gguf --port 0 --pooling mean --api-key-file "$tmp/keys" \
     >"$tmp/address" 2>"$tmp/log" &

@@ -119,6 +119,83 @@ start --receipts "$folder" --api-key-file "$tmp/keys" --receipts-size 1
 owned() { [ "$(find "$folder" -name "$name.json" | wc -l)" = 0 ]; }
 check 'it is deleted as others are' wait_for owned
 
+# ---- folders of others ----
+
+for mode in 777 775; do
+    mkdir -m "$mode" "$tmp/shared-$mode"
+    says 7 "a folder of mode $mode is refused" 'others may write to the folder' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 \
+        --receipts "$tmp/shared-$mode"
+done
+says 7 'with what to do' 'hint: chmod go-w' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts "$tmp/shared-777"
+if [ "$(id -u)" = 0 ]; then
+    install -d -m 755 -o 65534 "$tmp/of-another"
+    says 7 'so is one of another user' 'belongs to user 65534' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts "$tmp/of-another"
+else
+    says 7 'so is one of another user' 'belongs to user 0' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts /usr
+fi
+start --receipts "$folder"
+name=$(answer)
+check 'a receipt is written' wait_for test -e "$folder/$name.json"
+echo '{"secret": "predicateType"}' >"$tmp/secret"
+ln -sf "$tmp/secret" "$folder/$name.json"
+check 'a link in its place is not followed' lacks_receipt "$name"
+rm "$folder/$name.json"
+mkfifo "$folder/$name.json"
+check 'a pipe is not waited for' lacks_receipt "$name"
+rm "$folder/$name.json"
+cp "$tmp/secret" "$folder/$name.json"
+check 'a file is read' has "$name"
+if [ "$(id -u)" = 0 ]; then
+    chown 65534 "$folder/$name.json"
+    check 'one of another user is not' lacks_receipt "$name"
+else
+    skip 'one of another user is not' 'needs root'
+fi
+rm "$folder/$name.json"
+stop_server
+ln -s "$folder" "$tmp/linked"
+start --receipts "$tmp/linked"
+check 'the folder itself may be a link' has "$(answer)"
+stop_server
+owner=$(find "$folder" -maxdepth 1 -regex '.*/[0-9a-f]+' | head -n 1)
+mv "$owner" "$tmp/elsewhere"
+ln -s "$tmp/elsewhere" "$owner"
+says 3 'the folder of a key may not' 'Not a directory' timeout 60 "$bin/bn-serve" "${defaults[@]}" --port 0 --receipts "$folder" \
+    --api-key-file "$tmp/keys"
+rm "$owner"
+
+# ---- shares of memory ----
+
+printf '%s\n%s\n' "$key" "$other_key" >"$tmp/keys"
+for bound in '--max-receipts 6' '--receipts-size 60K'; do
+    for kept in '' "--receipts $tmp/shares"; do
+        # shellcheck disable=SC2086 # words
+        start --api-key-file "$tmp/keys" $bound $kept
+        name=$(answer -H "X-Api-Key: $other_key")
+        check "${bound% *} $kept: many answers of one key" has "$name" -H "X-Api-Key: $other_key"
+        for _ in $(seq 20); do last=$(answer -H "X-Api-Key: $key"); done
+        check 'leave the receipt of another one' has "$name" -H "X-Api-Key: $other_key"
+        check 'the last one is kept' has "$last" -H "X-Api-Key: $key"
+    done
+done
+
+# More answers than the list has places, so that it is put together again around the one that stays.
+start --api-key-file "$tmp/keys" --max-receipts 6 --sequences 16
+name=$(answer -H "X-Api-Key: $other_key")
+last=$(python3 - "$port" "$key" <<'END'
+import http.client, json, sys
+c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=300)
+body = json.dumps({"prompt": ["a"] * 16, "max_tokens": 1})
+for _ in range(300):
+    c.request("POST", "/v1/completions", body, {"Content-Type": "application/json", "X-Api-Key": sys.argv[2]})
+    reply = c.getresponse()
+    reply.read()
+print(reply.headers["X-BN-Receipt"].split(", ")[-1])
+END
+)
+check 'after 4800 answers too' has "$name" -H "X-Api-Key: $other_key"
+check 'as the last one' has "$last" -H "X-Api-Key: $key"
+
 # ---- a disk that fails ----
 
 start --receipts "$folder"
@@ -149,6 +226,38 @@ prlimit --pid "$server" --fsize=4000:unlimited
 answer >/dev/null
 stop_server
 check 'or reports what it could not write' grep -q 'receipts that were not written: 1' "$tmp/log"
+
+# ---- the file of the model changes ----
+
+cp "$model" "$tmp/changing.gguf"
+start -m "$tmp/changing.gguf" --sequences 1 --receipts "$folder"
+name=$(answer)
+check 'there are receipts before' has "$name"
+curl -sS -m 300 -N -o "$tmp/stream" -D "$tmp/headers" -H 'Content-Type: application/json' "$url/v1/completions" \
+    -d '{"prompt": "a", "max_tokens": 900, "n": 8, "stream": true}' &
+stream=$!
+check 'an answer runs' wait_for grep -q data: "$tmp/stream"
+last=$(header X-BN-Receipt | tr -d ' ' | cut -d , -f 8)
+# The time of writing is set back; that of the change cannot be.
+python3 - "$tmp/changing.gguf" <<'END'
+import os, sys
+before = os.stat(sys.argv[1])
+with open(sys.argv[1], "r+b") as f:
+    f.seek(-64, 2)
+    f.write(b"x")
+os.utime(sys.argv[1], ns=(before.st_atime_ns, before.st_mtime_ns))
+END
+wait "$stream"
+check 'an answer that runs meanwhile ends with an error' grep -q 'data: {"error":.*was changed' "$tmp/stream"
+check 'and has no receipt' lacks_receipt "$last"
+check 'which is reported' grep -q 'no receipt .*was changed' "$tmp/log"
+check 'further requests are refused' replies 503 'file of the model was changed' /v1/completions '{"prompt": "a", "max_tokens": 2}'
+check 'so are embeddings' replies 503 'file of the model was changed' /v1/embeddings '{"input": "a"}'
+check 'and replays' replies 503 'file of the model was changed' "/v1/receipts/$name/replay" '{}'
+check 'the server is not healthy' replies 503 'model changed' /health ''
+check 'as its status says' replies 200 '"state":"model changed"' /v1/status ''
+check 'earlier receipts are served' has "$name"
+check 'and replay with the file that ran' "$bin/bn-verify-receipt" "$tmp/reply" --model "$model" --replay
 
 # ---- another instruction set ----
 

@@ -88,6 +88,7 @@ check 'percentiles are in order' equal \
 check 'the last requests are listed, the newest first' equal \
     "$(value 'd["requests"][0]["number"] - d["requests"][-1]["number"] == len(d["requests"]) - 1, {r["client"] for r in d["requests"]}' "$tmp/status")" 'True {1}'
 check 'replays among them' equal "$(value '"replay" in {r["end"] for r in d["requests"]}' "$tmp/status")" True
+check 'without keys no receipt is named' equal "$(value '{r["receipt"] for r in d["requests"]}' "$tmp/status")" '{None}'
 check 'memory is known' test "$(value 'd["memory_bytes"]["resident"]' "$tmp/status")" -gt 1000000
 curl -sS -m 300 -N -o /dev/null -H 'Content-Type: application/json' "$url/v1/completions" -d '{"prompt": "a", "max_tokens": 1000, "n": 2, "stream": true}' &
 busy=$!

@@ -10,6 +10,7 @@
 #   metric NAME, metric_is NAME VALUE
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 model=fixtures/shakespeare-5m-i2_s.gguf
+umask 077 # files with keys are private
 defaults=(-m "$model" --template instruct)
 server='' url='' port=''
 stop_server() {

@@ -263,10 +263,9 @@ static bn_status write_file(struct writer *w, const char *old_record, bn_error *
     BN_TRY(bn_file_temp_open(&w->fd, temporary, sizeof temporary, output, 0666, err));
     bn_status status = put_all(w, err);
     if (status == BN_OK && fsync(w->fd) != 0) status = bn_fail_errno(err, errno, output, "cannot flush");
-    if (close(w->fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, output, "cannot close");
     if (status == BN_OK) (void)unlink(old_record);
-    if (status == BN_OK && rename(temporary, output) != 0)
-        status = bn_fail_errno(err, errno, output, "cannot rename");
+    if (status == BN_OK) status = bn_file_temp_keep(w->fd, temporary, output, err);
+    close(w->fd);
     if (status != BN_OK)
         (void)unlink(temporary);
     else

@@ -7,10 +7,8 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/error.h"
 #include "tools/cli/number.h"
 #include "tools/serve/serve.h"
@@ -37,6 +35,7 @@ struct parsing {
     struct bn_job *job;
     struct bn_embed *embed;
     struct bn_reply *reply;
+    bn_json *body;
 };
 
 /* ---- the request ---- */
@@ -109,7 +108,7 @@ static bool add(struct parsing *p, const bn_json *value)
 /* A text, a list of tokens, or a list of these. */
 static bool take_input(struct parsing *p)
 {
-    const bn_json *input = bn_json_get(p->job->body, "input");
+    const bn_json *input = bn_json_get(p->body, "input");
     double number;
     bool is_list = input != NULL && bn_json_kind(input) == BN_JSON_ARRAY, is_one = !is_list;
     size_t n = is_list ? bn_json_size(input) : 1;
@@ -131,8 +130,8 @@ static bool take_input(struct parsing *p)
 
 static bool take_options(struct parsing *p)
 {
-    const bn_json *form = bn_json_get(p->job->body, "encoding_format");
-    const bn_json *length = bn_json_get(p->job->body, "dimensions");
+    const bn_json *form = bn_json_get(p->body, "encoding_format");
+    const bn_json *length = bn_json_get(p->body, "dimensions");
     uint64_t n = p->embed->n_embd;
     bool has_form = form != NULL && bn_json_kind(form) != BN_JSON_NULL;
     bool has_length = length != NULL && bn_json_kind(length) != BN_JSON_NULL;
@@ -164,20 +163,12 @@ static bool check_model(struct parsing *p)
     return false;
 }
 
-static bool take_body(struct parsing *p, const char *body, size_t n)
+static bool take_body(struct parsing *p)
 {
-    bn_error err = {0};
-    unsigned char id[(BN_SERVE_ID - 1) / 2];
-    if (bn_json_parse(&p->job->body, body, n, &err) != BN_OK) return failed(p, NULL, &err);
-    if (bn_json_kind(p->job->body) != BN_JSON_OBJECT) {
-        bn_reply_error(p->reply, 400, NULL, NULL, "the body is not a JSON object");
-        return false;
-    }
-    if (getrandom(id, sizeof id, 0) != sizeof id) {
+    if (!bn_serve_make_id(p->job->id)) {
         bn_reply_error(p->reply, 500, NULL, NULL, "the system gives no random numbers");
         return false;
     }
-    bn_hex(p->job->id, id, sizeof id);
     p->embed->n_embd = bn_model_hparams(p->server->model)->n_embd;
     return check_model(p) && take_options(p) && take_input(p);
 }
@@ -185,7 +176,7 @@ static bool take_body(struct parsing *p, const char *body, size_t n)
 bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n,
                     struct bn_reply *reply)
 {
-    struct parsing p = {server, bn_alloc(1, sizeof *p.job), bn_alloc(1, sizeof *p.embed), reply};
+    struct parsing p = {server, bn_alloc(1, sizeof *p.job), bn_alloc(1, sizeof *p.embed), reply, NULL};
     *out = NULL;
     if (p.job == NULL || p.embed == NULL) {
         bn_free(p.job);
@@ -201,13 +192,13 @@ bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *b
     p.job->choices[0].job = p.job;
     p.job->reply.body.max = BN_SERVE_MAX_ANSWER_BYTES;
     *p.embed = (struct bn_embed){0};
-    if (!take_body(&p, body, n)) {
+    if (bn_serve_parse(&p.body, body, n, reply) && take_body(&p))
+        *out = p.job;
+    else
         bn_job_release(p.job);
-        return false;
-    }
-    p.job->choices[0].gen.n_prompt = p.embed->n_tokens;
-    *out = p.job;
-    return true;
+    bn_json_free(p.body);
+    if (*out != NULL) (*out)->choices[0].gen.n_prompt = p.embed->n_tokens;
+    return *out != NULL;
 }
 
 void bn_embed_release(struct bn_embed *e)

@@ -91,10 +91,15 @@ static void finish_job(struct bn_server *s, struct bn_job *job)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* An answer of bytes that no digest names is not one. */
 static void keep_receipt(struct bn_server *s, struct bn_choice *c)
 {
     bn_error err = {0};
-    if (bn_receipts_keep(s, c, &err) != BN_OK) bn_report_warning("no receipt %s: %s", c->receipt, err.msg);
+    bn_status status = bn_receipts_keep(s, c, &err);
+    if (status != BN_OK) bn_report_warning("no receipt %s: %s", c->receipt, err.msg);
+    if (status != BN_ERR_INTEGRITY) return;
+    bn_answer_failed(c->job, 503, err.msg);
+    c->job->dropped = true;
 }
 
 /* May free the job. */
@@ -114,7 +119,7 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
     }
     if (!job->dropped && job->embed == NULL) {
         if (job->replay == NULL) keep_receipt(s, c);
-        bn_answer_choice_end(c);
+        if (!job->dropped) bn_answer_choice_end(c);
     }
     pthread_mutex_lock(&s->lock);
     s->n_running -= c->started;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * The head of a request: what is refused before the body is read. libmicrohttpd 0.9.75 accepts much that two programs can
- * read differently: two lengths of a body, two Hosts, names of headers with blanks. Here each of them is status 400.
+ * read differently: two lengths of a body, two Hosts, names of headers with blanks, lines that go on in the next one, NUL.
+ * Here each of them is status 400.
+ *
+ * libmicrohttpd splits the head where it received it: names and values are texts in there. A NUL ends a value early, and a
+ * header that goes on in the next line is copied: then a header does not begin where the one before it ends.
  *
  * A page of another site can make a browser send requests here. It is kept out by the header Origin, and, when it uses the
  * name of its own site for this address (DNS rebinding), by the header Host.
@@ -18,6 +22,7 @@
 
 #define MAX_HEAD_BYTES (32u << 10)
 #define MAX_TARGET_BYTES (8u << 10)
+#define CRLF 2u /* bytes of the end of a line */
 
 /* ---- the target ---- */
 
@@ -52,9 +57,28 @@ static bool is_token(const char *name)
     return n > 0 && name[n] == '\0';
 }
 
+void bn_head_begin(struct bn_head *head, const char *version)
+{
+    head->is_old = strcmp(version, "HTTP/1.0") == 0;
+    head->at = version + strlen(version) + CRLF;
+}
+
+void bn_head_end(struct bn_head *head, const char *method, size_t n_bytes)
+{
+    head->n_bytes = n_bytes;
+    head->bad_bytes |= head->at + CRLF != method + n_bytes;
+}
+
 void bn_head_take(struct bn_head *head, const char *name, const char *value)
 {
+    size_t n = value != NULL ? strlen(value) : 0;
     head->bad_name = head->bad_name || !is_token(name);
+    for (size_t i = 0; i < n; i++)
+        head->bad_bytes |= ((unsigned char)value[i] < ' ' && value[i] != '\t') || value[i] == 0x7f;
+    if (head->at != NULL && value != NULL) {
+        head->bad_bytes |= name != head->at;
+        head->at = value + n + CRLF;
+    }
     for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++) {
         if (strcasecmp(name, KNOWN[i].name) != 0) continue;
         const char **field = (const char **)(void *)((char *)head + KNOWN[i].at);
@@ -134,6 +158,11 @@ static void check_form(const struct bn_head *head, struct bn_reply *reply)
         bn_reply_error(reply, 431, NULL, NULL, "the headers have more than %u bytes", MAX_HEAD_BYTES);
     else if (head->bad_name)
         bn_reply_error(reply, 400, NULL, NULL, "the name of a header has characters that no name has");
+    else if (head->bad_bytes)
+        bn_reply_error(
+            reply, 400, NULL, NULL,
+            "a line of the head has a control character, or does not end with CR LF, or goes on in the "
+            "next line");
     else if (head->twice != NULL)
         bn_reply_error(reply, 400, NULL, NULL, "the header %s is given twice", head->twice);
 }
@@ -193,5 +222,7 @@ void bn_head_check(const struct bn_server *s, struct bn_head *head, const char *
     else if (bn_route_check(reply, method, path, &needs_key) && s->n_keys > 0 && needs_key)
         check_key(s, head, reply);
     if (reply->status == 0 && strcmp(method, "POST") == 0 && !is_json(head->type))
-        bn_reply_error(reply, 415, NULL, NULL, "Content-Type is not application/json");
+        bn_reply_error(reply, 415, NULL, NULL,
+                       "Content-Type is not application/json: send the header Content-Type: application/json "
+                       "(curl: -H 'Content-Type: application/json')");
 }

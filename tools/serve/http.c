@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@
 #define MAX_UNREAD_BYTES (64u << 20) /* of all streams */
 #define DISCARDED 4u                 /* bodies up to this many times the limit are read, then refused */
 #define PER_ADDRESS 64u
+#define CLOSING 16u /* connections above the limit, while others close to make way */
 #define SECOND 1000000000u
 
 /* A connection, from its beginning to its end. */
@@ -51,6 +51,7 @@ struct bn_listener {
 struct exchange {
     struct bn_listener *http;
     bool begun;
+    bool closes; /* the connection: what follows may be no request */
     struct bn_head head;
     struct bn_buf body;
     uint64_t n_received;
@@ -99,6 +100,7 @@ static void add_common(const struct exchange *x, struct MHD_Response *response)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
                                  job->choices[i].receipt);
     if (names[0] != '\0') add_header(response, "X-BN-Receipt", names);
+    if (x->closes) add_header(response, "Connection", "close");
 }
 
 /* OpenAI's clients try again when they are told to; only these statuses can change. */
@@ -268,14 +270,6 @@ static void stop_clock(struct exchange *x, struct MHD_Connection *c)
     pthread_mutex_unlock(&x->http->server->lock);
 }
 
-static bool make_id(char id[BN_SERVE_ID])
-{
-    unsigned char bytes[(BN_SERVE_ID - 1) / 2];
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return false;
-    bn_hex(id, bytes, sizeof bytes);
-    return true;
-}
-
 /* libmicrohttpd has the first line of a request; what is returned is *state of handle. */
 static void *begin_line(void *cls, const char *target, struct MHD_Connection *c)
 {
@@ -304,7 +298,7 @@ static enum MHD_Result begin(struct exchange *x, struct MHD_Connection *c, const
     struct link *link = link_of(c);
     const union MHD_ConnectionInfo *size =
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (link == NULL || !make_id(x->log.id)) return MHD_NO;
+    if (link == NULL || !bn_serve_make_id(x->log.id)) return MHD_NO;
     x->begun = true;
     x->log.since_ns = bn_clock_ns();
     bn_log_set(&x->log, method, path);
@@ -312,13 +306,14 @@ static enum MHD_Result begin(struct exchange *x, struct MHD_Connection *c, const
     s->n_exchanges++;
     link->exchange = x;
     pthread_mutex_unlock(&s->lock);
-    head->n_bytes = size != NULL ? size->header_size : 0;
-    head->is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
+    bn_head_begin(head, version);
     (void)MHD_get_connection_values(c, MHD_HEADER_KIND, take_header, head);
+    bn_head_end(head, method, size != NULL ? size->header_size : 0);
     bn_head_check(s, head, method, path, &x->reply);
     unsigned status = x->reply.status;
     bool unclear = status == 400 || status == 414 || status == 431 || status == 501;
     bool large = head->n_body > DISCARDED * s->o->max_body_bytes;
+    x->closes = unclear || head->coding != NULL;
     if (status == 0 || (head->has_body && !unclear && !large && head->expect == NULL)) return MHD_YES;
     return send_reply(x, c, &x->reply);
 }
@@ -344,6 +339,7 @@ static enum MHD_Result answer(struct exchange *x, struct MHD_Connection *c, cons
     request.client = x->head.tenant != 0 ? x->head.tenant : number_of(address_of(c));
     stop_clock(x, c);
     if (x->reply.status == 0) bn_route(s, &request, &x->reply, &job);
+    bn_buf_release(&x->body);
     if (job == NULL) return send_reply(x, c, &x->reply);
     job->connection = c;
     job->fd = fd_of(c);
@@ -450,6 +446,25 @@ static void connection_changed(void *cls, struct MHD_Connection *c, void **state
     }
 }
 
+/* Its deadline is that of a request, which is being read or has not begun. */
+static bool is_incomplete(const struct link *link)
+{
+    return link->deadline_ns != 0 && (link->exchange == NULL || link->exchange->log.status == 0);
+}
+
+/* When there are as many connections as permitted, the one that has waited longest without a complete request gives way to
+ * the next one: slow requests keep nobody out. Under the lock. */
+static void make_way(struct bn_listener *http)
+{
+    struct link *oldest = NULL;
+    if (http->server->metrics.n_connections < http->server->o->max_connections) return;
+    for (struct link *link = http->links.next; link != &http->links; link = link->next)
+        if (is_incomplete(link) && (oldest == NULL || link->deadline_ns < oldest->deadline_ns)) oldest = link;
+    if (oldest == NULL) return;
+    oldest->deadline_ns = 0; /* it is closing */
+    shutdown(oldest->fd, SHUT_RDWR);
+}
+
 /* Whether an address gets one more connection. Without --max-per-address, this machine has no limit: a proxy on it brings
  * all clients from one address. */
 static enum MHD_Result accept_address(void *cls, const struct sockaddr *address, socklen_t n)
@@ -467,6 +482,7 @@ static enum MHD_Result accept_address(void *cls, const struct sockaddr *address,
     for (const struct link *link = http->links.next; link != &http->links; link = link->next)
         n_open += link->address == number;
     s->metrics.n_refused += n_open >= most;
+    if (n_open < most) make_way(http);
     pthread_mutex_unlock(&s->lock);
     return n_open < most ? MHD_YES : MHD_NO;
 }
@@ -496,8 +512,7 @@ void bn_listener_drop_slow(struct bn_listener *http)
         if (n > 0 && (most == NULL || n > unread(most))) most = link;
         if (n > 0 && link->deadline_ns == 0 && link->exchange->job->done)
             link->deadline_ns = now + (timeout_s + n / LEAST_RATE) * SECOND;
-        bool is_incomplete = link->exchange == NULL || link->exchange->log.status == 0; /* the request */
-        bool has_left = is_incomplete && has_hung_up(link->fd);
+        bool has_left = is_incomplete(link) && has_hung_up(link->fd);
         if (link->deadline_ns != 0 && (has_left || now > link->deadline_ns)) shutdown(link->fd, SHUT_RDWR);
     }
     if (sum > MAX_UNREAD_BYTES) {
@@ -514,7 +529,7 @@ static struct MHD_Daemon *start_daemon(struct bn_listener *http, const struct so
     return MHD_start_daemon(flags, 0, accept_address, http, handle, http, MHD_OPTION_SOCK_ADDR, address,
                             MHD_OPTION_URI_LOG_CALLBACK, begin_line, http, MHD_OPTION_NOTIFY_COMPLETED,
                             completed, http, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, http,
-                            MHD_OPTION_CONNECTION_LIMIT, o->max_connections,
+                            MHD_OPTION_CONNECTION_LIMIT, o->max_connections + CLOSING,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)o->timeout_s, MHD_OPTION_END);
 }

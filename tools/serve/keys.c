@@ -33,7 +33,8 @@ bn_status bn_keys_read(struct bn_server *s, const char *path, bn_error *err)
     struct bn_buf text = {.max = MAX_FILE_BYTES};
     s->keys = bn_alloc(BN_SERVE_MAX_KEYS, sizeof *s->keys);
     if (s->keys == NULL) return bn_nomem(err);
-    bn_status status = bn_file_read_regular(path, &text, err);
+    bn_status status = bn_file_check_private(path, err);
+    if (status == BN_OK) status = bn_file_read_regular(path, &text, err);
     for (size_t at = 0; status == BN_OK && at < text.len;) {
         const char *line = text.data + at, *end = memchr(line, '\n', text.len - at);
         size_t n = end != NULL ? (size_t)(end - line) : text.len - at;

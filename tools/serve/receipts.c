@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The list of receipts: a ring, the oldest first, and a table of their names. A receipt is found in the list; no path comes
- * from a client.
+ * from a client. Above the bounds the key that has most gives up its oldest: no key can push out the receipts of another
+ * one that has fewer.
  *
  * With a folder, a new receipt waits in the list with its text until the writer's thread has written it: the thread that
  * generates never waits for a disk. When a disk fails, receipts wait, and the writer tries again; what waits is bounded,
@@ -29,11 +30,18 @@
 #define RETRY_S 1  /* after a failure */
 #define PATROL_S 5 /* between two looks for those that are too old */
 
+/* The receipts of one key; of index 0, those of no key that is known. */
+struct share {
+    uint64_t n, n_bytes;
+    uint64_t oldest; /* none of them is before this one */
+};
+
 struct bn_receipts {
     const struct bn_serve_options *o;
     uint64_t max_bytes;
     uint64_t owners[BN_SERVE_MAX_KEYS];
-    int lock_fd;
+    uint32_t n_owners;
+    int folder; /* a descriptor; -1: there is none */
     pthread_t writer;
     bool has_writer;
 
@@ -44,6 +52,7 @@ struct bn_receipts {
     uint32_t *heads; /* of the table: an entry of the ring plus 1 */
     uint64_t room, n_heads;
     uint64_t first, written, end; /* counted from the start: those from written on wait for the writer */
+    struct share shares[BN_SERVE_MAX_KEYS + 1];
     struct bn_receipts_stats stats;
 };
 
@@ -62,15 +71,49 @@ static uint32_t *head_of(const struct bn_receipts *r, const char *id)
     return &r->heads[hash & (r->n_heads - 1)];
 }
 
+static void link_entry(struct bn_receipts *r, uint64_t i)
+{
+    uint32_t *head = head_of(r, at(r, i)->id);
+    at(r, i)->next = *head;
+    *head = (uint32_t)(i % r->room) + 1;
+}
+
+/* By 1: there is one more; by -1: one less. */
+static void count(struct bn_receipts *r, const struct bn_receipt_entry *entry, int by)
+{
+    struct share *share = &r->shares[entry->share];
+    uint64_t n = (uint64_t)by, n_bytes = n * entry->n_bytes;
+    share->n += n;
+    share->n_bytes += n_bytes;
+    r->stats.n += n;
+    r->stats.n_bytes += n_bytes;
+}
+
+/* There is room. */
 static void append(struct bn_receipts *r, const struct bn_receipt_entry *entry)
 {
-    uint32_t *head = head_of(r, entry->id);
-    *at(r, r->end) = *entry;
-    at(r, r->end)->next = *head;
-    *head = (uint32_t)(r->end % r->room) + 1;
-    r->end++;
-    r->stats.n++;
-    r->stats.n_bytes += entry->n_bytes;
+    struct bn_receipt_entry *new = at(r, r->end);
+    *new = *entry;
+    new->share = r->n_owners;
+    while (new->share > 0 && r->owners[new->share - 1] != entry->owner)
+        new->share--;
+    link_entry(r, r->end++);
+    count(r, new, 1);
+}
+
+/* Moves the entries that are written next to those that are not, which a writer uses. */
+static void close_gaps(struct bn_receipts *r)
+{
+    uint64_t to = r->written;
+    for (uint64_t i = r->written; i-- > r->first;) {
+        if (at(r, i)->id[0] == '\0' || --to == i) continue;
+        *at(r, to) = *at(r, i);
+        *at(r, i) = (struct bn_receipt_entry){0};
+    }
+    r->first = to;
+    memset(r->heads, 0, r->n_heads * sizeof *r->heads);
+    for (uint64_t i = r->first; i < r->end; i++)
+        if (at(r, i)->id[0] != '\0') link_entry(r, i);
 }
 
 /* Takes an entry out of the table; its place in the ring stays until it is the first. */
@@ -81,8 +124,7 @@ static void forget(struct bn_receipts *r, struct bn_receipt_entry *entry)
     while (&r->ring[*link - 1] != entry)
         link = &r->ring[*link - 1].next;
     *link = entry->next;
-    r->stats.n--;
-    r->stats.n_bytes -= entry->n_bytes;
+    count(r, entry, -1);
     bn_buf_release(&entry->text);
     *entry = (struct bn_receipt_entry){0};
 }
@@ -92,25 +134,38 @@ static bool is_old(const struct bn_receipts *r, const struct bn_receipt_entry *e
     return r->o->receipts_age_s != 0 && bn_clock_utc() - entry->made_s > (int64_t)r->o->receipts_age_s;
 }
 
-/* Whether the first entry goes; `most` are allowed. */
-static bool is_over(const struct bn_receipts *r, uint64_t most)
+/* When there are too many, or too large ones: the oldest of the key that has most. */
+static struct bn_receipt_entry *find_surplus(struct bn_receipts *r, uint64_t end)
 {
-    const struct bn_receipt_entry *entry = at(r, r->first);
-    return entry->id[0] == '\0' || r->stats.n > most || r->stats.n_bytes > r->max_bytes || is_old(r, entry);
+    struct share *most = &r->shares[0];
+    bool many = r->stats.n > r->o->n_receipts;
+    if (!many && r->stats.n_bytes <= r->max_bytes) return NULL;
+    for (struct share *share = most; share <= &r->shares[r->n_owners]; share++)
+        if (many ? share->n > most->n : share->n_bytes > most->n_bytes) most = share;
+    if (most->oldest < r->first) most->oldest = r->first;
+    for (; most->oldest < end; most->oldest++) {
+        struct bn_receipt_entry *entry = at(r, most->oldest);
+        if (entry->id[0] != '\0' && entry->share == most - r->shares) return entry;
+    }
+    return NULL;
 }
 
-/* Removes the oldest ones, down to the bounds. Those that wait for the writer stay. */
+/* Removes those that are too old, and those above the bounds. Those that wait for the writer stay. */
 static void trim(struct bn_receipts *r)
 {
-    char path[4096];
-    while (r->first < (r->has_writer ? r->written : r->end) && is_over(r, r->o->n_receipts)) {
-        struct bn_receipt_entry *entry = at(r, r->first++);
-        bool is_file = r->o->receipts != NULL && entry->id[0] != '\0' &&
-                       bn_receipts_path(path, r->o->receipts, entry, NULL) == BN_OK;
+    char path[BN_RECEIPTS_PATH];
+    for (;;) {
+        uint64_t end = r->has_writer ? r->written : r->end;
+        while (r->first < end && at(r, r->first)->id[0] == '\0')
+            r->first++;
+        struct bn_receipt_entry *entry = r->first < end ? at(r, r->first) : NULL;
+        if (entry == NULL || !is_old(r, entry)) entry = find_surplus(r, end);
+        if (entry == NULL) return;
+        bn_receipts_path(path, entry);
         forget(r, entry);
-        if (!is_file) continue;
+        if (r->folder < 0) continue;
         pthread_mutex_unlock(&r->lock);
-        (void)unlink(path);
+        (void)unlinkat(r->folder, path, 0);
         pthread_mutex_lock(&r->lock);
     }
 }
@@ -144,7 +199,7 @@ static void write_batch(struct bn_receipts *r)
     for (size_t i = 0; i < n; i++)
         entries[i] = at(r, r->written + i);
     pthread_mutex_unlock(&r->lock);
-    bn_status status = bn_receipts_folder_write(r->o->receipts, entries, n, &n_done, &err);
+    bn_status status = bn_receipts_folder_write(r->folder, entries, n, &n_done, &err);
     pthread_mutex_lock(&r->lock);
     take_result(r, n_done, status, &err);
 }
@@ -193,15 +248,16 @@ static bn_status start_writer(struct bn_receipts *r, bn_error *err)
 
 /* ---- opening and closing ---- */
 
-static bn_status read_folder(struct bn_receipts *r, size_t n_owners, bn_error *err)
+static bn_status read_folder(struct bn_receipts *r, bn_error *err)
 {
     struct bn_receipt_entry *list = NULL;
     size_t n = 0;
-    BN_TRY(bn_receipts_folder_open(r->o->receipts, r->owners, n_owners, &r->lock_fd, err));
-    BN_TRY(bn_receipts_folder_list(r->o->receipts, &list, &n, err));
+    BN_TRY(bn_receipts_folder_open(r->o->receipts, r->owners, r->n_owners, &r->folder, err));
+    BN_TRY(bn_receipts_folder_list(r->folder, &list, &n, err));
     for (size_t i = 0; i < n; i++) {
-        r->written = r->end + 1;
+        if (r->end - r->first == r->room) close_gaps(r);
         append(r, &list[i]);
+        r->written = r->end;
         trim(r);
     }
     bn_free(list);
@@ -229,16 +285,16 @@ bn_status bn_receipts_open(struct bn_server *s, bn_error *err)
     struct bn_receipts *r = s->receipts = bn_alloc(1, sizeof *r);
     if (r == NULL) return bn_nomem(err);
     r->o = s->o;
-    r->lock_fd = -1;
+    r->folder = -1;
     r->max_bytes = s->o->receipts_bytes != 0 ? s->o->receipts_bytes
                    : s->o->receipts != NULL  ? FOLDER_BYTES
                                              : MEMORY_BYTES;
     BN_TRY(allocate(r, err));
-    for (size_t i = 0; i < s->n_keys; i++)
-        BN_TRY(bn_keys_owner(s, (uint32_t)i + 1, &r->owners[i], err));
+    for (; r->n_owners < s->n_keys; r->n_owners++)
+        BN_TRY(bn_keys_owner(s, r->n_owners + 1, &r->owners[r->n_owners], err));
     if (s->o->receipts == NULL) return BN_OK;
     pthread_mutex_lock(&r->lock);
-    bn_status status = read_folder(r, s->n_keys, err);
+    bn_status status = read_folder(r, err);
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -255,7 +311,7 @@ void bn_receipts_close(struct bn_server *s)
         pthread_mutex_unlock(&r->lock);
         pthread_join(r->writer, NULL);
     }
-    if (r->lock_fd >= 0) close(r->lock_fd);
+    if (r->folder >= 0) close(r->folder);
     for (uint64_t i = r->first; r->ring != NULL && i < r->end; i++)
         bn_buf_release(&at(r, i)->text);
     pthread_cond_destroy(&r->work);
@@ -305,6 +361,7 @@ static void keep(struct bn_receipts *r, struct bn_receipt_entry *entry)
 {
     pthread_mutex_lock(&r->lock);
     if (!r->has_writer) r->written = r->end; /* nothing waits */
+    if (r->end - r->first == r->room) close_gaps(r);
     bool fits = has_room(r, entry->text.len);
     if (fits) {
         append(r, entry);
@@ -346,7 +403,7 @@ bn_status bn_receipts_keep(struct bn_server *s, struct bn_choice *c, bn_error *e
 bool bn_receipts_find(struct bn_server *s, const char *id, uint32_t tenant, struct bn_buf *out)
 {
     struct bn_receipts *r = s->receipts;
-    char path[4096] = "";
+    char path[BN_RECEIPTS_PATH] = "";
     uint64_t owner = tenant != 0 ? r->owners[tenant - 1] : 0;
     const struct bn_receipt_entry *entry = NULL;
     if (id[0] == '\0') return false;
@@ -357,9 +414,9 @@ bool bn_receipts_find(struct bn_server *s, const char *id, uint32_t tenant, stru
     if (found && entry->text.len > 0)
         bn_buf_append(out, entry->text.data, entry->text.len);
     else if (found)
-        found = bn_receipts_path(path, r->o->receipts, entry, NULL) == BN_OK;
+        bn_receipts_path(path, entry);
     pthread_mutex_unlock(&r->lock);
-    if (found && path[0] != '\0') found = bn_file_read_regular(path, out, NULL) == BN_OK;
+    if (found && path[0] != '\0') found = bn_file_read_own(r->folder, path, out, NULL) == BN_OK;
     return found && !out->failed;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Receipts as files: DIR/ID.json, and with keys DIR/OWNER/ID.json, where OWNER are 16 digits that follow from the key.
- * Nobody but the server's user may read them: the tokens in a receipt are the text. A file is complete or absent. Files
- * with other names are left alone.
+ * Nobody but the server's user may read them: the tokens in a receipt are the text. Nobody else may write to the folder. A
+ * file is complete or absent. Files with other names are left alone.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -55,47 +55,56 @@ static bool is_leftover(const char *file)
     return id[0] != '\0';
 }
 
-static bn_status path_of(char path[4096], const char *folder, uint64_t owner, const char *name,
-                         const char *suffix, bn_error *err)
+static void name_owner(char name[OWNER_DIGITS + 1], uint64_t owner)
 {
-    int n = owner == 0
-                ? snprintf(path, 4096, "%s/%s%s", folder, name, suffix)
-                : snprintf(path, 4096, "%s/%016llx/%s%s", folder, (unsigned long long)owner, name, suffix);
-    if (n < 0 || n >= 4096) return bn_fail(err, BN_ERR_ARG, "the name of the folder is too long");
-    return BN_OK;
+    snprintf(name, OWNER_DIGITS + 1, "%016llx", (unsigned long long)owner);
 }
 
-bn_status bn_receipts_path(char path[4096], const char *folder, const struct bn_receipt_entry *entry,
-                           bn_error *err)
+void bn_receipts_path(char path[BN_RECEIPTS_PATH], const struct bn_receipt_entry *entry)
 {
-    return path_of(path, folder, entry->owner, entry->id, SUFFIX, err);
+    char owner[OWNER_DIGITS + 1] = "";
+    if (entry->owner != 0) name_owner(owner, entry->owner);
+    snprintf(path, BN_RECEIPTS_PATH, "%s%s%s%s", owner, owner[0] != '\0' ? "/" : "", entry->id, SUFFIX);
 }
 
 /* ---- opening ---- */
 
-static bn_status make_private(const char *path, bn_error *err)
+/* Whoever may write there could put a link to a file of this user in the place of a receipt. */
+static bn_status open_private(int at, const char *name, int follow, int *fd, bn_error *err)
 {
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
-        return bn_fail_errno(err, errno, path, "cannot make the folder");
-    return access(path, W_OK | X_OK) == 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot write there");
+    struct stat st;
+    if (mkdirat(at, name, 0700) != 0 && errno != EEXIST)
+        return bn_fail_errno(err, errno, name, "cannot make the folder");
+    *fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow);
+    if (*fd < 0 || fstat(*fd, &st) != 0) return bn_fail_errno(err, errno, name, "cannot open");
+    if (st.st_uid != geteuid())
+        return bn_hint(bn_fail_in(err, BN_ERR_AUTH, name,
+                                  "the folder belongs to user %u, bn-serve runs as %u", (unsigned)st.st_uid,
+                                  (unsigned)geteuid()),
+                       err, "chown %u, or --receipts with another folder", (unsigned)geteuid());
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return bn_hint(bn_fail_in(err, BN_ERR_AUTH, name, "others may write to the folder"), err,
+                       "chmod go-w");
+    return faccessat(*fd, ".", W_OK | X_OK, 0) == 0 ? BN_OK
+                                                    : bn_fail_errno(err, errno, name, "cannot write there");
 }
 
-bn_status bn_receipts_folder_open(const char *folder, const uint64_t *owners, size_t n_owners, int *lock,
+/* The name of the folder itself may be a link. */
+bn_status bn_receipts_folder_open(const char *name, const uint64_t *owners, size_t n_owners, int *folder,
                                   bn_error *err)
 {
-    const struct bn_receipt_entry longest = {.owner = 1, .id = "00000000000000000000000000000000-00"};
-    char path[4096];
-    BN_TRY(bn_receipts_path(path, folder, &longest, err));
-    BN_TRY(bn_file_make_folders(folder, err));
-    BN_TRY(make_private(folder, err));
-    *lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*lock < 0) return bn_fail_errno(err, errno, folder, "cannot open");
-    if (flock(*lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return bn_hint(bn_fail_in(err, BN_ERR_IO, folder, "another bn-serve writes there"), err,
+    char owner[OWNER_DIGITS + 1];
+    BN_TRY(bn_file_make_folders(name, err));
+    BN_TRY(open_private(AT_FDCWD, name, 0, folder, err));
+    if (flock(*folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return bn_hint(bn_fail_in(err, BN_ERR_IO, name, "another bn-serve writes there"), err,
                        "give each server a folder of its own");
     for (size_t i = 0; i < n_owners; i++) {
-        BN_TRY(path_of(path, folder, owners[i], "", "", err));
-        BN_TRY(make_private(path, err));
+        int fd = -1;
+        name_owner(owner, owners[i]);
+        bn_status status = open_private(*folder, owner, O_NOFOLLOW, &fd, err);
+        if (fd >= 0) close(fd);
+        BN_TRY(status);
     }
     return BN_OK;
 }
@@ -114,7 +123,7 @@ static bn_status list_file(struct listing *l, int fd, const char *file, uint64_t
     bn_receipts_name(file, entry.id);
     bool leftover = entry.id[0] == '\0' && is_leftover(file);
     if ((entry.id[0] == '\0' && !leftover) || fstatat(fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(st.st_mode))
+        !S_ISREG(st.st_mode) || st.st_uid != geteuid())
         return BN_OK;
     if (leftover) {
         (void)unlinkat(fd, file, 0);
@@ -128,19 +137,18 @@ static bn_status list_file(struct listing *l, int fd, const char *file, uint64_t
 }
 
 /* A folder; below it, when owner is 0, those of owners. A folder that cannot be read is one without receipts. */
-static bn_status list_folder(struct listing *l, const char *path, uint64_t owner, bn_error *err)
+static bn_status list_folder(struct listing *l, int at, const char *name, uint64_t owner, bn_error *err)
 {
-    char below[4096];
     bn_status status = BN_OK;
-    DIR *dir = opendir(path);
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL && fd >= 0) close(fd);
     if (dir == NULL) return BN_OK;
     for (struct dirent *d; status == BN_OK && (d = readdir(dir)) != NULL;) {
         bool is_owner =
             owner == 0 && strspn(d->d_name, HEX) == OWNER_DIGITS && d->d_name[OWNER_DIGITS] == '\0';
-        if (!is_owner)
-            status = list_file(l, dirfd(dir), d->d_name, owner, err);
-        else if ((status = path_of(below, path, 0, d->d_name, "", err)) == BN_OK)
-            status = list_folder(l, below, strtoull(d->d_name, NULL, 16), err);
+        status = is_owner ? list_folder(l, fd, d->d_name, strtoull(d->d_name, NULL, 16), err)
+                          : list_file(l, fd, d->d_name, owner, err);
     }
     closedir(dir);
     return status;
@@ -153,11 +161,10 @@ static int by_age(const void *a, const void *b)
     return strcmp(x->id, y->id);
 }
 
-bn_status bn_receipts_folder_list(const char *folder, struct bn_receipt_entry **list, size_t *n,
-                                  bn_error *err)
+bn_status bn_receipts_folder_list(int folder, struct bn_receipt_entry **list, size_t *n, bn_error *err)
 {
     struct listing l = {0};
-    bn_status status = list_folder(&l, folder, 0, err);
+    bn_status status = list_folder(&l, folder, ".", 0, err);
     if (status == BN_OK && l.n > 1) qsort(l.list, l.n, sizeof *l.list, by_age);
     if (status != BN_OK) {
         bn_free(l.list);
@@ -172,16 +179,18 @@ bn_status bn_receipts_folder_list(const char *folder, struct bn_receipt_entry **
 
 struct writing {
     int fd; /* -1: not created */
-    char path[4096], temp[4096 + BN_TEMP_SUFFIX_BYTES];
+    char path[BN_RECEIPTS_PATH], temp[BN_RECEIPTS_PATH + BN_TEMP_SUFFIX_BYTES];
 };
 
-static bn_status begin_file(struct writing *w, const char *folder, const struct bn_receipt_entry *entry,
+static bn_status begin_file(struct writing *w, int folder, const struct bn_receipt_entry *entry,
                             bn_error *err)
 {
     size_t done = 0;
     w->fd = -1;
-    BN_TRY(bn_receipts_path(w->path, folder, entry, err));
-    BN_TRY(bn_file_temp_open(&w->fd, w->temp, sizeof w->temp, w->path, 0600, err));
+    bn_receipts_path(w->path, entry);
+    BN_TRY(bn_file_temp_name(w->temp, sizeof w->temp, w->path, err));
+    w->fd = openat(folder, w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (w->fd < 0) return bn_fail_errno(err, errno, w->path, "cannot create");
     while (done < entry->text.len) {
         ssize_t n = write(w->fd, entry->text.data + done, entry->text.len - done);
         if (n < 0 && errno == EINTR) continue;
@@ -191,17 +200,29 @@ static bn_status begin_file(struct writing *w, const char *folder, const struct 
     return BN_OK;
 }
 
-static bn_status end_file(struct writing *w, bool flushed, bn_error *err)
+static bn_status end_file(struct writing *w, int folder, bool flushed, bn_error *err)
 {
     if (!flushed && fsync(w->fd) != 0) return bn_fail_errno(err, errno, w->path, "cannot flush");
-    if (rename(w->temp, w->path) != 0) return bn_fail_errno(err, errno, w->path, "cannot rename");
+    if (renameat(folder, w->temp, folder, w->path) != 0)
+        return bn_fail_errno(err, errno, w->path, "cannot rename");
     return BN_OK;
+}
+
+/* So that the names survive a power failure. */
+static void sync_owner(int folder, uint64_t owner)
+{
+    char name[OWNER_DIGITS + 1] = ".";
+    if (owner != 0) name_owner(name, owner);
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)fsync(fd);
+    close(fd);
 }
 
 /* Many files are flushed together, by flushing their file system: one at a time takes 6 ms each, 64 together 30 ms (ext4,
  * virtual disk of a Xeon). */
-bn_status bn_receipts_folder_write(const char *folder, const struct bn_receipt_entry *const *entries,
-                                   size_t n, size_t *n_done, bn_error *err)
+bn_status bn_receipts_folder_write(int folder, const struct bn_receipt_entry *const *entries, size_t n,
+                                   size_t *n_done, bn_error *err)
 {
     bn_status status = BN_OK;
     size_t n_begun = 0;
@@ -216,15 +237,15 @@ bn_status bn_receipts_folder_write(const char *folder, const struct bn_receipt_e
     bool flushed = n_good > FEW_FILES && syncfs(files[0].fd) == 0;
     for (size_t i = 0; i < n_begun; i++) {
         struct writing *w = &files[i];
-        bn_status ended = i == *n_done && i < n_good ? end_file(w, flushed, err) : BN_ERR_IO;
+        bn_status ended = i == *n_done && i < n_good ? end_file(w, folder, flushed, err) : BN_ERR_IO;
         if (ended == BN_OK)
             ++*n_done;
         else if (w->fd >= 0)
-            (void)unlink(w->temp);
+            (void)unlinkat(folder, w->temp, 0);
         if (w->fd >= 0) close(w->fd);
         if (status == BN_OK) status = ended;
         if (ended == BN_OK && (i + 1 == n_good || entries[i + 1]->owner != entries[i]->owner))
-            bn_file_sync_folder(w->path);
+            sync_owner(folder, entries[i]->owner);
     }
     bn_free(files);
     return status;

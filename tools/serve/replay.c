@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/receipt/open.h"
+#include "model/model.h"
 #include "tools/serve/serve.h"
 
 /* ---- the verdict ---- */
@@ -38,7 +39,8 @@ bn_json *bn_replay_document(struct bn_job *job)
 {
     const struct bn_choice *c = &job->choices[0];
     bn_error err = {0};
-    if (bn_replay_compare(job->replay, job->server->model, &c->gen, &job->replayed, &err) != BN_OK)
+    if (bn_replay_compare(job->replay, job->server->model, &c->gen, &job->replayed, &err) != BN_OK ||
+        bn_model_check_file(job->server->model, &err) != BN_OK)
         refuse(job, err.msg);
     bn_json *d = new_verdict(job);
     bn_json_put_string(d, "text", bn_buf_text(&c->answer));

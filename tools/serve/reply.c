@@ -73,8 +73,8 @@ void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *
     bool at = err->code == BN_ERR_FORMAT && err->offset != BN_NO_OFFSET && err->offset != 0;
     if (at) snprintf(place, sizeof place, " (at byte %llu)", (unsigned long long)err->offset);
     bn_reply_error(reply,
-                   theirs                      ? 400
-                   : err->code == BN_ERR_NOMEM ? 503
-                                               : 500,
+                   theirs                                                       ? 400
+                   : err->code == BN_ERR_NOMEM || err->code == BN_ERR_INTEGRITY ? 503
+                                                                                : 500,
                    param, NULL, "%s%s%s%s", err->msg, place, err->hint[0] != '\0' ? "; " : "", err->hint);
 }

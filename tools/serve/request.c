@@ -14,11 +14,13 @@
 #include "grammar/matcher.h"
 #include "tools/serve/serve.h"
 
-#define DEFAULT_TOKENS 16u /* of /v1/completions, as OpenAI's */
+#define MAX_TREE ((size_t)32 << 20) /* memory for the values of a body, until it is parsed */
+#define DEFAULT_TOKENS 16u          /* of /v1/completions, as OpenAI's */
 
 struct parsing {
     struct bn_server *server;
     struct bn_job *job;
+    bn_json *body;
     struct bn_reply *reply;
     bn_generation gen; /* numbers of the request */
     uint32_t n_choices_each;
@@ -31,7 +33,7 @@ static bool is_given(const bn_json *value)
 
 static const bn_json *get(const struct parsing *p, const char *name)
 {
-    const bn_json *value = bn_json_get(p->job->body, name);
+    const bn_json *value = bn_json_get(p->body, name);
     return is_given(value) ? value : NULL;
 }
 
@@ -226,7 +228,7 @@ static bool take_sampling(struct parsing *p)
 {
     bn_error err = {0};
     bn_status status = BN_OK;
-    for (const bn_json *m = bn_json_first(p->job->body); m != NULL; m = bn_json_next(m)) {
+    for (const bn_json *m = bn_json_first(p->body); m != NULL; m = bn_json_next(m)) {
         if (!is_given(m)) continue;
         if (strcmp(bn_json_name(m), "seed") == 0) {
             if (!bn_receipt_seed(m, &p->gen.sampling.seed))
@@ -257,7 +259,8 @@ static bool add_stop(struct parsing *p, const bn_json *value)
     if (!bn_json_string(value, &text) || text[0] == '\0' || strlen(text) > BN_SERVE_MAX_STOP_BYTES)
         return refuse(p, "stop", "is not a text of 1 to 256 bytes, or a list of these");
     if (p->job->n_stops == BN_SERVE_MAX_STOPS) return refuse(p, "stop", "has more than 16 texts");
-    p->job->stops[p->job->n_stops++] = text;
+    p->job->stops[p->job->n_stops] = strcpy(p->job->stop_texts[p->job->n_stops], text);
+    p->job->n_stops++;
     return true;
 }
 
@@ -409,21 +412,32 @@ static bool make_choices(struct parsing *p)
     return true;
 }
 
-static bool take_body(struct parsing *p, const char *body, size_t n)
+bool bn_serve_make_id(char id[BN_SERVE_ID])
+{
+    unsigned char bytes[(BN_SERVE_ID - 1) / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return false;
+    bn_hex(id, bytes, sizeof bytes);
+    return true;
+}
+
+bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply)
 {
     bn_error err = {0};
-    unsigned char id[(BN_SERVE_ID - 1) / 2];
-    uint64_t seed;
-    if (bn_json_parse(&p->job->body, body, n, &err) != BN_OK) return failed(p, NULL, &err);
-    if (bn_json_kind(p->job->body) != BN_JSON_OBJECT) {
-        bn_reply_error(p->reply, 400, NULL, NULL, "the body is not a JSON object");
-        return false;
+    if (bn_json_parse_within(body, text, n, MAX_TREE, &err) == BN_OK) {
+        if (bn_json_kind(*body) == BN_JSON_OBJECT) return true;
+        bn_fail(&err, BN_ERR_FORMAT, "the body is not a JSON object");
     }
-    if (getrandom(id, sizeof id, 0) != sizeof id || getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+    bn_reply_failed(reply, NULL, &err);
+    return false;
+}
+
+static bool take_body(struct parsing *p)
+{
+    uint64_t seed;
+    if (!bn_serve_make_id(p->job->id) || getrandom(&seed, sizeof seed, 0) != sizeof seed) {
         bn_reply_error(p->reply, 500, NULL, NULL, "the system gives no random numbers");
         return false;
     }
-    bn_hex(p->job->id, id, sizeof id);
     p->gen.sampling = (bn_sampler_options)BN_SAMPLER_OPTIONS_INIT;
     p->gen.sampling.temperature = 1.0f; /* OpenAI's */
     p->gen.sampling.seed = seed >> 12;
@@ -445,12 +459,12 @@ bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *bod
         (struct bn_job){.server = server, .chat = chat, .fd = -1, .n_owners = 1, .since_ns = bn_clock_ns()};
     p.job->created_s = (uint64_t)bn_clock_utc();
     p.job->reply.body.max = BN_SERVE_MAX_ANSWER_BYTES;
-    if (take_body(&p, body, n)) {
+    if (bn_serve_parse(&p.body, body, n, reply) && take_body(&p))
         *out = p.job;
-        return true;
-    }
-    bn_job_release(p.job);
-    return false;
+    else
+        bn_job_release(p.job);
+    bn_json_free(p.body);
+    return *out != NULL;
 }
 
 void bn_job_release(struct bn_job *job)
@@ -469,6 +483,5 @@ void bn_job_release(struct bn_job *job)
     bn_receipt_release(&job->receipt);
     bn_buf_release(&job->reply.body);
     bn_grammar_close(job->grammar);
-    bn_json_free(job->body);
     bn_free(job);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/model.h"
 #include "tools/serve/serve.h"
 
 /* ---- what is answered at once ---- */
@@ -13,11 +14,11 @@ static void health(struct bn_server *s, const struct bn_request *request, struct
 {
     (void)request;
     pthread_mutex_lock(&s->lock);
-    bool stopping = s->stopping;
+    const char *state = bn_status_state(s);
     pthread_mutex_unlock(&s->lock);
     bn_json *document = bn_json_new_object();
-    bn_json_put_string(document, "status", stopping ? "stopping" : "ok");
-    reply->status = stopping ? 503 : 200;
+    bn_json_put_string(document, "status", state);
+    reply->status = strcmp(state, "ok") == 0 ? 200 : 503;
     bn_reply_json(reply, document);
 }
 
@@ -55,17 +56,6 @@ static void metrics(struct bn_server *s, const struct bn_request *request, struc
     bn_serve_metrics_write(s, &reply->body);
 }
 
-static bool parse(bn_json **body, const struct bn_request *request, struct bn_reply *reply)
-{
-    bn_error err = {0};
-    if (bn_json_parse(body, request->body, request->n_bytes, &err) == BN_OK) {
-        if (bn_json_kind(*body) == BN_JSON_OBJECT) return true;
-        bn_fail(&err, BN_ERR_FORMAT, "the body is not a JSON object");
-    }
-    bn_reply_failed(reply, NULL, &err);
-    return false;
-}
-
 static void tokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     bn_json *body = NULL;
@@ -74,7 +64,7 @@ static void tokenize(struct bn_server *s, const struct bn_request *request, stru
     bool add_special = false;
     int32_t *ids = NULL;
     size_t n = 0;
-    if (parse(&body, request, reply)) {
+    if (bn_serve_parse(&body, request->body, request->n_bytes, reply)) {
         (void)bn_json_bool(bn_json_get(body, "add_special"), &add_special);
         if (!bn_json_string(bn_json_get(body, "content"), &text)) {
             bn_reply_error(reply, 400, "content", NULL, "content is not a text");
@@ -110,7 +100,7 @@ static void detokenize(struct bn_server *s, const struct bn_request *request, st
     int32_t *ids = NULL;
     char *text = NULL;
     size_t n = 0, n_bytes = 0;
-    if (parse(&body, request, reply)) {
+    if (bn_serve_parse(&body, request->body, request->n_bytes, reply)) {
         const bn_json *list = bn_json_get(body, "tokens");
         if (list == NULL || !take_ids(list, &ids, &n)) {
             bn_reply_error(reply, 400, "tokens", NULL, "tokens is not a list of token ids");
@@ -274,10 +264,13 @@ void bn_route(struct bn_server *s, const struct bn_request *request, struct bn_r
               struct bn_job **job)
 {
     const struct route *r = find(request->path);
+    bn_error err = {0};
     if (r == NULL) {
         bn_reply_error(reply, 404, NULL, NULL, "no such address");
     } else if (!r->generates && !r->embeds) {
         r->answer(s, request, reply);
+    } else if (bn_model_check_file(s->model, &err) != BN_OK) {
+        bn_reply_failed(reply, NULL, &err);
     } else if (r->suffix != NULL) {
         if (make_replay(s, request, reply, job)) (*job)->client = request->client;
     } else if (r->embeds ? bn_embed_parse(job, s, request->body, request->n_bytes, reply)

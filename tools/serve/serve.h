@@ -66,7 +66,8 @@ struct bn_reply {
 void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
                     const char *fmt, ...) BN_PRINTF(5, 6);
 void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes);
-/* The same of an error of a function; BN_ERR_ARG, _FORMAT, _LIMIT and _UNSUPPORTED are the client's. */
+/* The same of an error of a function; BN_ERR_ARG, _FORMAT, _LIMIT and _UNSUPPORTED are the client's, after BN_ERR_NOMEM and
+ * _INTEGRITY (the file of the model was changed) the client may try again. */
 void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err);
 /* Takes a document, which it frees. */
 void bn_reply_json(struct bn_reply *reply, bn_json *document);
@@ -116,11 +117,11 @@ struct bn_job {
     uint32_t n_top;
     char id[BN_SERVE_ID];
     uint64_t created_s, since_ns;
-    bn_json *body;
     struct bn_prompt prompts[BN_SERVE_MAX_CHOICES];
     struct bn_choice choices[BN_SERVE_MAX_CHOICES];
     size_t n_prompts, n_choices;
-    const char *stops[BN_SERVE_MAX_STOPS + 8];
+    const char *stops[BN_SERVE_MAX_STOPS + 8]; /* those of the request, then those of the template */
+    char stop_texts[BN_SERVE_MAX_STOPS][BN_SERVE_MAX_STOP_BYTES + 1];
     size_t n_stops;
     bn_grammar *grammar;    /* NULL: any text */
     struct bn_embed *embed; /* texts to embed, as the one choice; NULL: text is generated */
@@ -151,6 +152,10 @@ struct bn_job {
     bool dropped; /* its client left, or it failed: what comes is not for anybody */
 };
 
+/* The id of a request, from random numbers. */
+bool bn_serve_make_id(char id[BN_SERVE_ID]);
+/* Reads a body as a JSON object; false: the reply says why not. */
+bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
 /* Parses a body; false: the reply says why not. The caller owns the job, one owner. */
 bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n, bool chat,
                   struct bn_reply *reply);
@@ -319,6 +324,8 @@ void bn_serve_metrics_write(struct bn_server *server, struct bn_buf *out);
 void bn_status_pass(struct bn_server *server);
 void bn_status_tokens(struct bn_choice *choice, uint64_t now_ns);
 void bn_status_end(struct bn_choice *choice);
+/* "ok", "stopping", or "model changed": its file, so that nothing is answered any more. Under the lock. */
+const char *bn_status_state(const struct bn_server *server);
 /* The document of /v1/status. It does not wait for the engine. */
 bn_json *bn_status_document(struct bn_server *server, uint32_t tenant);
 
@@ -337,7 +344,8 @@ struct bn_head {
     bool is_old;    /* HTTP/1.0 */
     size_t n_bytes; /* of all of it */
     size_t n_target;
-    bool bad_target, bad_name;
+    bool bad_target, bad_name, bad_bytes;
+    const char *at;    /* where the next header begins in what was received; NULL: not known */
     const char *twice; /* a header that may be given once, and is not */
     const char *host, *origin, *type, *length, *coding, *authorization, *key, *asked_method, *expect;
     /* What bn_head_check finds. */
@@ -348,6 +356,9 @@ struct bn_head {
 };
 /* The target as it came, before its escapes are decoded. */
 void bn_head_target(struct bn_head *head, const char *target);
+/* Before the headers, whose texts are in what was received, and after them: their ends are checked. */
+void bn_head_begin(struct bn_head *head, const char *version);
+void bn_head_end(struct bn_head *head, const char *method, size_t n_bytes);
 void bn_head_take(struct bn_head *head, const char *name, const char *value);
 /* Leaves reply->status 0 when the body may come. */
 void bn_head_check(const struct bn_server *server, struct bn_head *head, const char *method, const char *path,

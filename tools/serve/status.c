@@ -11,6 +11,7 @@
 #include "infer/session.h"
 #include "lab/host/machine.h"
 #include "lab/stats/summary.h"
+#include "model/model.h"
 #include "tools/serve/serve.h"
 
 /* ---- written by the engine ---- */
@@ -165,7 +166,7 @@ static void put_sequence(bn_json *list, struct bn_server *s, const struct bn_cho
     bn_json_put_number(o, "age_s", (double)(bn_clock_ns() - c->job->since_ns) / 1e9);
 }
 
-/* The newest first. A receipt is named to its owner only. */
+/* The newest first. A receipt is named to its owner only: not without keys, when its name is what protects it. */
 static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tenant)
 {
     bn_json *list = bn_json_put_array(d, "requests");
@@ -182,8 +183,14 @@ static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tena
         bn_json_put_number(o, "total_s", e->total_s);
         bn_json_put_number(o, "tokens_per_s", e->rate);
         bn_json_put_string(o, "end", e->reason);
-        bn_json_put_text(o, "receipt", e->tenant == tenant ? e->receipt : NULL);
+        bn_json_put_text(o, "receipt", tenant != 0 && e->tenant == tenant ? e->receipt : NULL);
     }
+}
+
+const char *bn_status_state(const struct bn_server *s)
+{
+    if (s->stopping) return "stopping";
+    return bn_model_check_file(s->model, NULL) == BN_OK ? "ok" : "model changed";
 }
 
 bn_json *bn_status_document(struct bn_server *s, uint32_t tenant)
@@ -195,7 +202,7 @@ bn_json *bn_status_document(struct bn_server *s, uint32_t tenant)
     struct bn_status_log log = s->log;
     bn_json_put_string(d, "object", "bn.status");
     bn_json_put_string(d, "version", bn_version());
-    bn_json_put_string(d, "state", s->stopping ? "stopping" : "ok");
+    bn_json_put_string(d, "state", bn_status_state(s));
     bn_json_put_u64(d, "started", s->created_s);
     bn_json_put_bool(d, "benchmarks", s->benchmarks.folder != NULL);
     bn_json_put_number(d, "uptime_s", (double)(bn_clock_ns() - s->opened_ns) / 1e9);

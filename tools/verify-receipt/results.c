@@ -89,7 +89,7 @@ static bn_status finish_junit(struct bn_verify_results *r, bn_error *err)
     BN_TRY(write_head(r, err));
     if (fflush(r->junit) != 0 || ferror(r->junit) != 0 || fsync(r->junit_fd) != 0)
         return bn_fail_errno(err, errno, path, "cannot write");
-    if (rename(r->junit_temp, path) != 0) return bn_fail_errno(err, errno, path, "cannot rename");
+    BN_TRY(bn_file_temp_keep(r->junit_fd, r->junit_temp, path, err));
     r->junit_temp[0] = '\0';
     return BN_OK;
 }

@@ -147,6 +147,24 @@ static void temporary_names_differ(void **state)
     assert_string_equal(err.where, file);
 }
 
+/* What a killed program leaves is what is there before the file is kept. */
+static void a_new_file_has_no_name(void **state)
+{
+    (void)state;
+    char temp[PATH_MAX];
+    int fd, probe = open(folder, O_WRONLY | O_TMPFILE, 0600);
+    for (int again = 0; again < 2; again++) { /* the second one replaces the first */
+        assert_int_equal(bn_file_temp_open(&fd, temp, sizeof temp, file, 0600, NULL), BN_OK);
+        assert_int_equal(write(fd, again ? "second" : "first", again ? 6 : 5), again ? 6 : 5);
+        if (probe >= 0) assert_int_equal(count_entries(false), again);
+        assert_int_equal(bn_file_temp_keep(fd, temp, file, NULL), BN_OK);
+        close(fd);
+        has(file, again ? "second" : "first");
+        assert_int_equal(count_entries(false), 1);
+    }
+    if (probe >= 0) close(probe);
+}
+
 static void failures_leave_nothing(void **state)
 {
     (void)state;
@@ -168,6 +186,7 @@ int main(void)
         IN_FOLDER(links_stay),
         IN_FOLDER(leftovers_do_not_block),
         IN_FOLDER(temporary_names_differ),
+        IN_FOLDER(a_new_file_has_no_name),
         IN_FOLDER(failures_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

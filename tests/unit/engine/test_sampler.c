@@ -141,7 +141,7 @@ static void bad_options_are_refused(void **state)
     const bn_sampler_options bad[] = {
         {.temperature = -1.0f, .top_p = 1.0f, .repeat_penalty = 1.0f},
         {.temperature = NAN, .top_p = 1.0f, .repeat_penalty = 1.0f},
-        {.temperature = 1.0f, .top_p = 0.0f, .repeat_penalty = 1.0f},
+        {.temperature = 1.0f, .top_p = -0.5f, .repeat_penalty = 1.0f},
         {.temperature = 1.0f, .top_p = 1.5f, .repeat_penalty = 1.0f},
         {.temperature = 1.0f, .top_p = 1.0f, .min_p = -0.1f, .repeat_penalty = 1.0f},
         {.temperature = 1.0f, .top_p = 1.0f, .repeat_penalty = 0.5f},

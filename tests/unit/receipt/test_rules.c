@@ -104,7 +104,7 @@ static const struct fault FAULTS[] = {
     /* settings */
     {"sampling", P "request.temperature", "-0.5", NULL, NULL},
     {"sampling", P "request.temperature", "101", NULL, NULL},
-    {"sampling", P "request.top_p", "0", NULL, NULL},
+    {"sampling", P "request.top_p", "-0.5", NULL, NULL},
     {"sampling", P "request.top_p", "1.5", NULL, NULL},
     {"sampling", P "request.min_p", "\"0\"", NULL, NULL},
     {"sampling", P "request.repeat_penalty", "0.5", NULL, NULL},

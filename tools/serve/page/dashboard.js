@@ -136,7 +136,8 @@ async function poll() {
     take(await requestJson("/v1/status"));
     failures = 0;
     find("#problem").hidden = true;
-    setState(latest().state === "ok" ? "Live" : "The server is stopping", latest().state === "ok" ? "live" : "late");
+    const state = {ok: "Live", stopping: "The server is stopping"}[latest().state] || "The model's file was changed";
+    setState(state, latest().state === "ok" ? "live" : "late");
     show();
     if (first) showHistory();
   } catch (e) {
