@@ -72,6 +72,7 @@ banned=$(grep -nEr --include='*.c' '\b(strcpy|strcat|sprintf|vsprintf|gets|strto
 raw=$(grep -nEr --include='*.c' '\b(malloc|calloc|realloc|free|exit|abort|printf|puts)\(' engine lab hub mpi train | grep -vE '^(engine/base/(mem|digest)|lab/sampler/preload_exec|mpi/plugin)\.c:|^[^:]*:[0-9]*: *\*')
 [ -z "$raw" ] || complain "the library allocates by bn_alloc and does not print: $raw"
 if [ -x "${OUT:-build/gcc}/bn" ]; then
+    ci/libm.sh >&2 || complain "results would depend on libm (engine/base/elementary.h has what to call)"
     ci/docs.sh check "${OUT:-build/gcc}" docs >&2 || complain "make docs writes them"
     pages=$(mktemp -d)
     ci/docs.sh pages "${OUT:-build/gcc}" "$pages"
