@@ -17,6 +17,7 @@
 #define BN_RECEIPT_RECEIPT_H
 
 #include "base/digest.h"
+#include "lab/receipt/keys.h"
 #include "base/json.h"
 #include "bn.h"
 #include "lab/host/git.h"
