@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Style and structure: formatting, static analysis, the include rules, banned functions, long files.
+# Style and structure: formatting, static analysis, the include rules, banned functions, long files and functions.
 # Prints what is wrong and ends with 1; prints one line when all is well.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -62,6 +62,7 @@ tags=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'mpi/*
     grep -oE 'bn_[a-z0-9_]+' | sort | uniq -d)
 [ -z "$tags" ] || complain "tags that are defined twice: $(echo "$tags" | paste -sd ' ')"
 ci/wording.sh >&2 || complain "wording (ci/words.txt)"
+ci/limits.sh >&2 || complain "files and functions that are too long"
 # Lines of documents: at most 100 characters outside of tables, pictures and links; generated pages are as they come.
 long=$(c_files '*.md' | grep -vE '^docs/(reference/bn|baselines/)' | xargs awk 'length > 100 && !/^    / && !/^\|/ && !/^\[?!\[/ && !/^ *<?https?:/ { print FILENAME ":" FNR }')
 [ -z "$long" ] || complain "lines of more than 100 characters: $(echo "$long" | paste -sd ' ')"
@@ -84,7 +85,7 @@ if [ -x "${OUT:-build/gcc}/bn" ]; then
 else
     echo "lint: note: nothing is built in ${OUT:-build/gcc}; documents were not compared with the programs" >&2
 fi
-c_files '*.c' '*.h' '*.cpp' '*.sh' Makefile | while read -r f; do
+c_files '*.cpp' '*.sh' Makefile | while read -r f; do
     n=$(wc -l <"$f")
     [ "$n" -le 620 ] || echo "lint: note: $f has $n lines" >&2
 done

@@ -127,9 +127,6 @@ typedef enum bn_repack {
  * False cancels: opening fails with BN_ERR_CANCELLED. */
 typedef bool (*bn_progress_fn)(void *user, uint32_t done, uint32_t total);
 
-/* Processes that run one model together, each a part of its rows: base/ranks.h in the source tree. */
-struct bn_ranks;
-
 typedef struct bn_model_options {
     bn_repack repack;
     bool repack_later;       /* opening makes no copies; calls of bn_model_repack do */
@@ -138,8 +135,6 @@ typedef struct bn_model_options {
     bool skip_code_check;    /* do not scan the weights for the unused code 3 */
     bn_progress_fn progress; /* may be NULL */
     void *user;              /* handed to progress */
-    /* NULL: this process computes all rows. Else it maps and copies only its own; it outlives the model. */
-    const struct bn_ranks *ranks;
 } bn_model_options;
 
 typedef enum bn_activation { BN_ACTIVATION_RELU2, BN_ACTIVATION_SILU, BN_ACTIVATION_GELU } bn_activation;

@@ -45,12 +45,6 @@ done
 talking_objects() { for o in "$out"/tools/bn-bench.o "$out"/tools/bench/*.o "$out"/tools/bench/*/*.o; do ! objects_talk "$o" || basename "$o"; done; }
 objects_talk() { nm -u "$1" | grep -qE ' (curl_[a-z_]+|socket|connect|getaddrinfo)$'; }
 check "of bn-bench, one file opens connections" equal "$(talking_objects)" client.o
-# What promises the same bits on every machine calls no function of libm whose bits differ between machines.
-check "no function of libm decides the bits of results" ci/libm.sh
-planted() { printf 'double f(double x);\ndouble %s(double);\ndouble f(double x) { return %s(x); }\n' "$1" "$1" >"$tmp/$1.c" && gcc -O1 -fno-builtin -c "$tmp/$1.c" -o "$tmp/$1.o"; }
-planted log && planted powf && planted sqrt
-for name in log powf; do says 1 "a call of $name is reported" "$name\.o: $name\$" ci/libm.sh "$tmp/$name.o"; done
-status 0 "a call of sqrt is not" ci/libm.sh "$tmp/sqrt.o"
 # They load few libraries, and none that opens connections. Libraries of the C library and of sanitizers do not count.
 loaded() { ldd "$1" | awk '{ print $1 }' | grep -vE '^(linux-vdso|libc|libm|libpthread|libdl|lib[a-z]+san)\.so|ld-linux'; }
 few() { [ "$(loaded "$1" | wc -l)" -le "$2" ] || { loaded "$1"; return 1; }; }
