@@ -229,7 +229,7 @@ static bn_status scan_members(struct scan *s, unsigned depth, int close, bn_json
 
 static bn_status scan_value(struct scan *s, unsigned depth, bn_json *value)
 {
-    bn_json ignored;
+    bn_json ignored = {.kind = BN_JSON_NULL};
     bn_json *v = value == NULL ? &ignored : value;
     BN_TRY(take(s, NODE_BYTES));
     skip_space(s);

@@ -32,7 +32,7 @@ status 0 "one of 600 lines is allowed" ci/limits.sh "$tmp/600.h"
 incomplete() {
     local text name
     text=$(sed 's,/\*.*\*/,,; /\/\*/,/\*\//d' "$1")
-    for name in $(grep -oE 'struct bn_[a-z0-9_]+' <<<"$text" | sed 's/struct //' | sort -u); do
+    grep -oE 'struct bn_[a-z0-9_]+' <<<"$text" | sed 's/struct //' | sort -u | while read -r name; do
         grep -qE "struct $name \{|\b$name \*\*out|^(const )?$name \*bn_" <<<"$text" || echo "$name"
     done
 }
