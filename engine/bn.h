@@ -23,6 +23,10 @@
  * its parent. A model is immutable, but for bn_model_repack, and may be used by several threads; a session by
  * one at a time. The same tokens give the same logits, bit for bit, on every instruction set, with any number
  * of threads and however the tokens are split into calls (docs/explain/numerics.md).
+ *
+ * State of the process, apart from handles: the chosen instruction set and what the processor can do, each
+ * written once, and counters of memory, which are atomic. The library sets no signal handler, no locale, and no
+ * allocator of another library.
  */
 #ifndef BN_H
 #define BN_H
@@ -127,9 +131,6 @@ typedef enum bn_repack {
  * False cancels: opening fails with BN_ERR_CANCELLED. */
 typedef bool (*bn_progress_fn)(void *user, uint32_t done, uint32_t total);
 
-/* Processes that run one model together, each a part of its rows: base/ranks.h in the source tree. */
-struct bn_ranks;
-
 typedef struct bn_model_options {
     bn_repack repack;
     bool repack_later;       /* opening makes no copies; calls of bn_model_repack do */
@@ -138,8 +139,6 @@ typedef struct bn_model_options {
     bool skip_code_check;    /* do not scan the weights for the unused code 3 */
     bn_progress_fn progress; /* may be NULL */
     void *user;              /* handed to progress */
-    /* NULL: this process computes all rows. Else it maps and copies only its own; it outlives the model. */
-    const struct bn_ranks *ranks;
 } bn_model_options;
 
 typedef enum bn_activation { BN_ACTIVATION_RELU2, BN_ACTIVATION_SILU, BN_ACTIVATION_GELU } bn_activation;
@@ -427,8 +426,8 @@ uint32_t bn_sequence_shared(const bn_sequence *sequence, const int32_t *tokens, 
 uint32_t bn_sequence_keep(bn_sequence *sequence, const int32_t *tokens, size_t n_tokens);
 /* As bn_session_known. */
 uint32_t bn_sequence_known(const bn_sequence *sequence, uint32_t n_tokens);
-/* A snapshot of recurrent layers is made when the timeline has n_tokens: now, or when a pass comes by. Call it for places
- * where the timeline may be shortened later. Generations do this at the ends of messages and of the prompt, and
+/* Asks for a snapshot of recurrent layers after n_tokens: at once when the timeline has this length, otherwise when an
+ * evaluation reaches it. Call it for places where the timeline may be shortened later. Generations do this at the ends of messages and of the prompt, and
  * prompts every 256 tokens. When the memory for snapshots is full, those are dropped that save little. */
 void bn_sequence_mark(bn_sequence *sequence, uint32_t n_tokens);
 
@@ -464,7 +463,7 @@ typedef struct bn_kernel_stat {
 /* The i-th kernel that was called at least once; false past the end. */
 bool bn_session_kernel_stat(const bn_session *session, size_t i, bn_kernel_stat *out);
 
-/* How the logits came about that bn_session_eval_best and passes with n_best made, since the session was opened. */
+/* How bn_session_eval_best, and passes with n_best, computed their logits since the session was opened. */
 typedef struct bn_screen_stat {
     uint64_t screened; /* passes whose head was screened */
     uint64_t full;     /* passes whose head was computed row by row */
@@ -716,8 +715,9 @@ void bn_embedding_close(bn_embedding *embedding);
 void bn_scheduler_embed(bn_scheduler *scheduler, bn_embedding *embedding);
 /* Whether it has been evaluated; false when there is none. */
 bool bn_scheduler_has_embedded(const bn_scheduler *scheduler);
-/* Ends a generation with the reason BN_STOP_CALLER, also while its prompt is evaluated; bn_scheduler_take returns it. What
- * it had chosen stays. Not from on_token, which returns false instead. Nothing for one that has ended. */
+/* Ends a generation with the reason BN_STOP_CALLER, also while its prompt is evaluated. It keeps its tokens, and
+ * bn_scheduler_take returns it. A generation that has ended is left as it is. Do not call this from on_token, which returns
+ * false instead. */
 void bn_scheduler_cancel(bn_scheduler *scheduler, const bn_generation *generation);
 /* A generation that has ended, which the scheduler forgets; NULL: none has. */
 bn_generation *bn_scheduler_take(bn_scheduler *scheduler);

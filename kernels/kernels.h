@@ -200,7 +200,8 @@ struct bn_kernels {
                          size_t n);
     /* For each group of x: amax = max(2^-100, max |x|); p = the largest power of two <= amax; step = p / 8192;
      * q = x / step (exact) rounded to nearest even, so |q| <= 16384; low = q modulo 256 in -128..127,
-     * high = (q - low) / 256, in the order of bn_act16. n is a multiple of group; x is finite. */
+     * high = (q - low) / 256, in the order of bn_act16. n is a multiple of group. A NaN is not in max; where
+     * x / step is a NaN, as of a NaN or of two infinities, q = 16384. */
     void (*quantize16)(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x, size_t n,
                        size_t group);
     /* All rows of w, as a file stores them, into tiles of their own: ceil(rows / 16) times 4k bytes of codes, and as
@@ -219,7 +220,8 @@ struct bn_kernels {
     void (*i8_gemm)(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k, const struct bn_planes *x,
                     size_t n);
     /* amax = max(1e-5, max |x|) in binary64; *scale = (float)(127.0 / amax); q = x * *scale (binary32),
-     * rounded to nearest even, clamped to -127..127; *sum of them. x is finite. */
+     * rounded to nearest even, clamped to -127..127; *sum of them. A NaN is not in max; where the product is a
+     * NaN, as of a NaN or of infinity and 0, q = 127. */
     void (*quantize)(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n);
     /* What quantising left over: *size = sum of x^2, *rest = sum of d^2 with d = fma(-q, step, x); d and the
      * squares in binary32, lane sums of those in binary64 over 8 lanes. */

@@ -57,7 +57,8 @@ void bn_quantize16_ref(int8_t *high, int8_t *low, float *step, int32_t *sum, con
         float per_step = 8192.0f / power; /* exact: powers of two */
         int32_t total = 0;
         for (size_t i = g * group; i < (g + 1) * group; i++) {
-            int32_t q = (int32_t)rintf(x[i] * per_step);
+            float v = rintf(x[i] * per_step);
+            int32_t q = (int32_t)(v < 16384.0f ? v : 16384.0f); /* it is more only when it is a NaN */
             high[bn_in_plane(i)] = (int8_t)((q + 128) >> 8);
             low[bn_in_plane(i)] = (int8_t)(((q + 128) & 255) - 128);
             total += q;

@@ -397,9 +397,9 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "Trains a ternary model from random weights: ternary weights with a scale for each matrix, activations of 8 "
          "bits, straight-through gradients (BitNet b1.58). DIR gets checkpoint.bntrain, which 'resume' continues, and "
-         "at the end model.gguf, training.json (the record) and loss.svg.\n\nThe same options, texts and program give "
-         "the same bits, with any number of threads and with any interruptions.\n\nUnder mpirun the processes share "
-         "each step, with the same bits again. Rank 0 reads and writes all files.",
+         "at the end model.gguf, training.json (the record) and loss.svg.\n\nThe same options, texts, program and core "
+         "type of OpenBLAS give the same bits, with any number of threads and with any interruptions.\n\nUnder mpirun "
+         "the processes share each step, with the same bits again. Rank 0 reads and writes all files.",
      .synopsis = "--text FILE... -o DIR [--validation FILE]",
      .options = {TEXTS, SHAPE, STEPS, RUN, MODEL_FILE},
      .json = true,

@@ -4,8 +4,8 @@
  */
 #include "train/adam.h"
 
+#include "base/elementary.h"
 #include "base/mem.h"
-#include "infer/rope.h"
 
 #define BLOCK 16384u
 #define NORM_BLOCKS 256u
@@ -123,8 +123,8 @@ static void update_share(void *arg, unsigned thread, unsigned n_threads)
 /* beta^n without libm; 0 when it is too small to matter. */
 static double power(double beta, double n)
 {
-    double log = beta > 0 ? n * bn_rope_log(beta) : -1e9;
-    return log > -600 ? bn_rope_exp(log) : 0;
+    double log = beta > 0 ? n * bn_log(beta) : -1e9;
+    return log > -600 ? bn_exp(log) : 0;
 }
 
 void bn_adam_step(struct bn_weights *w, bn_real *moment_1, bn_real *moment_2, const bn_real *grad,

@@ -100,28 +100,6 @@ static uint32_t type_of(const struct bn_param *p, const struct bn_export *how)
                                            : how->type;
 }
 
-static void pack_block(unsigned char *out, uint32_t type, const int8_t *values, float scale)
-{
-    uint16_t half;
-    bn_kernels_ref.f32_to_f16(&half, &scale, 1);
-    switch (type) {
-    case BN_TYPE_I2_S:
-        bn_pack_i2s(out, values);
-        break;
-    case BN_TYPE_TQ1_0:
-        bn_pack_tq1(out, values, half);
-        break;
-    case BN_TYPE_TQ2_0:
-        bn_pack_tq2(out, values, half);
-        break;
-    case BN_TYPE_PTQ1_0:
-        bn_pack_ptq1(out, values, half);
-        break;
-    default:
-        bn_pack_q2(out, values, bn_type_info(type)->block, half);
-    }
-}
-
 static bn_status put_ternary(struct bn_buf *out, const struct bn_weights *w, size_t param, uint32_t type,
                              bn_error *err)
 {
@@ -135,7 +113,9 @@ static bn_status put_ternary(struct bn_buf *out, const struct bn_weights *w, siz
         bn_weights_row(w, param, r, values, scales);
         for (size_t at = 0; at < p->cols; at += info->block) {
             unsigned char block[96];
-            pack_block(block, type, values + at, scales[at / group]);
+            uint16_t half;
+            bn_kernels_ref.f32_to_f16(&half, &scales[at / group], 1);
+            bn_pack_block(type, block, values + at, half);
             bn_buf_append(out, block, info->block_bytes);
         }
     }

@@ -5,7 +5,7 @@
  */
 #include "train/ops.h"
 
-#include "infer/rope.h"
+#include "base/elementary.h"
 #include "train/gemm.h"
 
 /* ---- element by element ---- */
@@ -15,7 +15,7 @@ void bn_op_exp(const struct bn_kernels *k, bn_real *y, const bn_real *x, size_t 
 #ifdef BN_TRAIN_F64
     (void)k;
     for (size_t i = 0; i < n; i++)
-        y[i] = bn_rope_exp(x[i]);
+        y[i] = bn_exp(x[i]);
 #else
     k->exp(y, x, n);
 #endif
@@ -300,5 +300,5 @@ double bn_op_cross_entropy(const struct bn_kernels *k, bn_real *logits, size_t n
         bn_op_scale(logits, logits, (bn_real)(1.0 / sum), n);
         logits[target] -= 1;
     }
-    return bn_rope_log(sum) - of_target;
+    return bn_log(sum) - of_target;
 }

@@ -295,11 +295,6 @@ const struct bn_merge *bn_learner_merges(const struct bn_learner *l, size_t *n)
     return l->merges;
 }
 
-size_t bn_learner_pieces(const struct bn_learner *l)
-{
-    return l->n_pieces;
-}
-
 struct bn_str bn_learner_token(const struct bn_learner *l, uint32_t id)
 {
     return (struct bn_str){l->tokens.data + l->token_at[id], l->token_at[id + 1] - l->token_at[id]};

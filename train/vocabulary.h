@@ -30,7 +30,6 @@ BN_MUST_CHECK bn_status bn_learner_run(struct bn_learner *l, size_t n, bn_learne
                                        bn_error *err);
 /* What was learned. */
 const struct bn_merge *bn_learner_merges(const struct bn_learner *l, size_t *n);
-size_t bn_learner_pieces(const struct bn_learner *l); /* different ones */
 /* The bytes of a token below 256 + merges. */
 struct bn_str bn_learner_token(const struct bn_learner *l, uint32_t id);
 

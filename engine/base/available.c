@@ -12,7 +12,7 @@
 
 #define PATH_ROOM 600u
 
-static atomic_uint_fast64_t budget;
+static atomic_uint_fast64_t budget; /* of the whole process */
 
 void bn_mem_set_budget(uint64_t n_bytes)
 {

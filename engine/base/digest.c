@@ -1,200 +1,116 @@
 /* SPDX-License-Identifier: MIT
  *
- * SHA-256 and Ed25519 by libcrypto's EVP interface, and the PEM forms of Ed25519 keys. Only this file
- * includes libcrypto, and only its evp.h (OpenSSL owns many names that begin with BN_). The two PEM forms are
- * fixed bytes followed by 32 bytes of key (RFC 8410), so they are read and written here, and no ASN.1 parser
- * sees a key file.
+ * SHA-256, a checksum, base64. The digests are libcrypto's functions below EVP: they search for no algorithm, allocate
+ * nothing (the checksum: one block, when it is opened) and cannot fail. So they need no memory when memory is short, and
+ * the library leaves the OpenSSL of the host program as it is. The SHA-256 functions are deprecated since OpenSSL 3.0,
+ * which has no other ones of this kind. OpenSSL owns many names that begin with BN_: only these two headers are included.
  */
-#define _DEFAULT_SOURCE
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/digest.h"
 
-#include <malloc.h>
-#include <openssl/evp.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <openssl/modes.h>
+#include <openssl/sha.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
 
-/* ---- memory of libcrypto ----
- *
- * libcrypto 3.0 follows NULL pointers when an allocation fails while it starts or searches for an algorithm,
- * and it reports a signature that it could not check for lack of memory as a wrong one. So it gets malloc's
- * blocks, and, when malloc has none, blocks of a reserve: zeroed pages of the program, which take no memory
- * until they are touched. A block of the reserve has its size in the bytes before it, and is not used again.
- */
-
-#define RESERVE_BYTES ((size_t)2 << 20)
-#define RESERVE_ALIGNMENT 16u
-
-static _Alignas(RESERVE_ALIGNMENT) unsigned char reserve[RESERVE_BYTES];
-static atomic_size_t reserve_used;
-
-static bool is_reserve(const void *p)
-{
-    return (uintptr_t)p >= (uintptr_t)reserve && (uintptr_t)p < (uintptr_t)reserve + sizeof reserve;
-}
-
-static void *take_reserve(size_t n)
-{
-    if (n > RESERVE_BYTES / 2) return NULL;
-    size_t whole = RESERVE_ALIGNMENT + (n + RESERVE_ALIGNMENT - 1) / RESERVE_ALIGNMENT * RESERVE_ALIGNMENT;
-    size_t at = atomic_fetch_add(&reserve_used, whole);
-    if (at > RESERVE_BYTES - whole) {
-        atomic_fetch_sub(&reserve_used, whole);
-        return NULL;
-    }
-    memcpy(reserve + at, &n, sizeof n);
-    return reserve + at + RESERVE_ALIGNMENT;
-}
-
-static void *take(size_t n, const char *file, int line)
-{
-    (void)file, (void)line;
-    void *p = n > 0 ? malloc(n) : NULL;
-    return p == NULL && n > 0 ? take_reserve(n) : p;
-}
-
-static void give(void *p, const char *file, int line)
-{
-    (void)file, (void)line;
-    if (!is_reserve(p)) free(p);
-}
-
-static void *retake(void *p, size_t n, const char *file, int line)
-{
-    void *fresh = take(n, file, line);
-    size_t old = 0;
-    if (p == NULL || (fresh == NULL && n > 0)) return fresh;
-    if (is_reserve(p))
-        memcpy(&old, (unsigned char *)p - RESERVE_ALIGNMENT, sizeof old);
-    else
-        old = malloc_usable_size(p);
-    if (n > 0) memcpy(fresh, p, bn_min_size(old, n));
-    give(p, file, line);
-    return fresh;
-}
-
-static void set_memory(void)
-{
-    /* Refused, without harm, when the program has used libcrypto already. */
-    (void)CRYPTO_set_mem_functions(take, retake, give);
-}
-
-void bn_digest_prepare(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, set_memory);
-}
-
 /* ---- SHA-256 ---- */
 
 struct bn_sha256 {
-    EVP_MD_CTX *ctx;
-    bool failed; /* libcrypto refused something: the digest taken is all zero, which matches nothing */
+    SHA256_CTX ctx;
 };
 
 bn_status bn_sha256_open(struct bn_sha256 **out, bn_error *err)
 {
-    *out = NULL;
-    bn_digest_prepare();
-    struct bn_sha256 *sha = bn_alloc(1, sizeof *sha);
-    if (sha == NULL) return bn_nomem(err);
-    sha->ctx = EVP_MD_CTX_new();
-    if (sha->ctx == NULL || EVP_DigestInit_ex(sha->ctx, EVP_sha256(), NULL) != 1) {
-        bn_sha256_close(sha);
-        return bn_fail(err, BN_ERR_NOMEM, "cannot start a digest");
-    }
-    *out = sha;
+    *out = bn_alloc(1, sizeof **out);
+    if (*out == NULL) return bn_nomem(err);
+    SHA256_Init(&(*out)->ctx);
     return BN_OK;
 }
 
 void bn_sha256_update(struct bn_sha256 *sha, const void *bytes, size_t n)
 {
-    if (EVP_DigestUpdate(sha->ctx, bytes, n) != 1) sha->failed = true;
+    SHA256_Update(&sha->ctx, bytes, n);
 }
 
 void bn_sha256_take(struct bn_sha256 *sha, unsigned char digest[BN_SHA256_BYTES])
 {
-    if (EVP_DigestFinal_ex(sha->ctx, digest, NULL) != 1 || sha->failed) memset(digest, 0, BN_SHA256_BYTES);
-    sha->failed = EVP_DigestInit_ex(sha->ctx, NULL, NULL) != 1;
+    SHA256_Final(digest, &sha->ctx);
+    SHA256_Init(&sha->ctx);
 }
 
 void bn_sha256_close(struct bn_sha256 *sha)
 {
-    if (sha == NULL) return;
-    EVP_MD_CTX_free(sha->ctx);
     bn_free(sha);
 }
 
 /* ---- checksum: AES-GCM with nothing to encrypt, so that all bytes are authenticated data ---- */
 
 struct bn_checksum {
-    EVP_CIPHER_CTX *ctx;
-    bool failed;
+    GCM128_CONTEXT *gcm;
 };
 
-static const unsigned char ZEROS[16];
-
-static bool begin_checksum(struct bn_checksum *sum)
+/* AES-128 under the key 0 of the only two blocks that are encrypted: 0, and 1 as a big-endian number, which is the first
+ * counter of the initialisation vector 0. */
+static void two_blocks(const unsigned char in[16], unsigned char out[16], const void *key)
 {
-    return EVP_EncryptInit_ex(sum->ctx, EVP_aes_128_gcm(), NULL, ZEROS, ZEROS) == 1;
+    static const unsigned char OF[2][16] = {
+        {0x66, 0xe9, 0x4b, 0xd4, 0xef, 0x8a, 0x2c, 0x3b, 0x88, 0x4c, 0xfa, 0x59, 0xca, 0x34, 0x2b, 0x2e},
+        {0x58, 0xe2, 0xfc, 0xce, 0xfa, 0x7e, 0x30, 0x61, 0x36, 0x7f, 0x1d, 0x57, 0xa4, 0xe7, 0x45, 0x5a}};
+    (void)key;
+    memcpy(out, OF[in[15] & 1], sizeof OF[0]);
+}
+
+static void begin_checksum(struct bn_checksum *sum)
+{
+    static const unsigned char ZEROS[12];
+    CRYPTO_gcm128_setiv(sum->gcm, ZEROS, sizeof ZEROS);
 }
 
 bn_status bn_checksum_open(struct bn_checksum **out, bn_error *err)
 {
     *out = NULL;
-    bn_digest_prepare();
     struct bn_checksum *sum = bn_alloc(1, sizeof *sum);
     if (sum == NULL) return bn_nomem(err);
-    sum->ctx = EVP_CIPHER_CTX_new();
-    if (sum->ctx == NULL || !begin_checksum(sum)) {
-        bn_checksum_close(sum);
-        return bn_fail(err, BN_ERR_NOMEM, "cannot start a checksum");
+    sum->gcm = CRYPTO_gcm128_new(NULL, two_blocks);
+    if (sum->gcm == NULL) {
+        bn_free(sum);
+        return bn_nomem(err);
     }
+    begin_checksum(sum);
     *out = sum;
     return BN_OK;
 }
 
 void bn_checksum_update(struct bn_checksum *sum, const void *bytes, size_t n)
 {
-    const unsigned char *from = bytes;
-    while (n > 0) {
-        int ignored, now = n < 1u << 30 ? (int)n : 1 << 30;
-        if (EVP_EncryptUpdate(sum->ctx, NULL, &ignored, from, now) != 1) sum->failed = true;
-        from += now;
-        n -= (size_t)now;
-    }
+    (void)CRYPTO_gcm128_aad(sum->gcm, bytes, n); /* refuses more than 2^61 bytes */
 }
 
 void bn_checksum_take(struct bn_checksum *sum, char hex[BN_CHECKSUM_HEX])
 {
-    unsigned char tag[16] = {0};
-    int ignored;
-    bool ok = !sum->failed && EVP_EncryptFinal_ex(sum->ctx, tag, &ignored) == 1 &&
-              EVP_CIPHER_CTX_ctrl(sum->ctx, EVP_CTRL_GCM_GET_TAG, sizeof tag, tag) == 1;
-    if (!ok) memset(tag, 0, sizeof tag); /* which matches nothing */
+    unsigned char tag[16];
+    CRYPTO_gcm128_tag(sum->gcm, tag, sizeof tag);
     bn_hex(hex, tag, sizeof tag);
-    sum->failed = !begin_checksum(sum);
+    begin_checksum(sum);
 }
 
 void bn_checksum_close(struct bn_checksum *sum)
 {
     if (sum == NULL) return;
-    EVP_CIPHER_CTX_free(sum->ctx);
+    CRYPTO_gcm128_release(sum->gcm);
     bn_free(sum);
 }
 
 bn_status bn_sha256_hex(const void *bytes, size_t n, char hex[BN_SHA256_HEX], bn_error *err)
 {
     unsigned char digest[BN_SHA256_BYTES];
-    hex[0] = '\0';
-    bn_digest_prepare();
-    if (EVP_Digest(bytes, n, digest, NULL, EVP_sha256(), NULL) != 1)
-        return bn_fail(err, BN_ERR_NOMEM, "cannot compute a digest");
+    SHA256_CTX ctx;
+    (void)err;
+    SHA256_Init(&ctx); /* SHA256 would allocate */
+    SHA256_Update(&ctx, bytes, n);
+    SHA256_Final(digest, &ctx);
     bn_hex(hex, digest, sizeof digest);
     return BN_OK;
 }
@@ -274,227 +190,4 @@ bn_status bn_base64_decode(struct bn_buf *out, const char *text, size_t n, bn_er
     }
     if (alphabets == 3) return bn_fail(err, BN_ERR_FORMAT, "base64 mixes two alphabets");
     return bn_buf_check(out, err);
-}
-
-/* ---- Ed25519 ---- */
-
-#define KEY_BYTES 32u
-#define MAX_PEM_BYTES 4096u
-
-struct bn_key {
-    EVP_PKEY *pkey;
-};
-
-/* RFC 8410: SEQUENCE {version 0, {1.3.101.112}, OCTET STRING {OCTET STRING of 32 bytes}}. */
-static const unsigned char PKCS8_HEAD[16] = {0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
-                                             0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
-/* SEQUENCE {{1.3.101.112}, BIT STRING of 32 bytes}. */
-static const unsigned char SPKI_HEAD[12] = {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03,
-                                            0x2b, 0x65, 0x70, 0x03, 0x21, 0x00};
-
-/* Points of small order, sign bit cleared: under such a key a signature says nothing, since one fits all. */
-static const unsigned char SMALL_ORDER[7][KEY_BYTES] = {
-    {0},
-    {1},
-    {0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0,
-     0xd5, 0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05},
-    {0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f,
-     0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a},
-    {0xec, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
-    {0xed, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
-    {0xee, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
-};
-
-static bool has_small_order(const unsigned char raw[KEY_BYTES])
-{
-    unsigned char point[KEY_BYTES];
-    memcpy(point, raw, KEY_BYTES);
-    point[KEY_BYTES - 1] &= 0x7f;
-    for (size_t i = 0; i < BN_ARRAY_LEN(SMALL_ORDER); i++)
-        if (memcmp(point, SMALL_ORDER[i], KEY_BYTES) == 0) return true;
-    return false;
-}
-
-/* Takes pkey over; it may be NULL, when libcrypto refused. */
-static bn_status wrap_key(struct bn_key **out, EVP_PKEY *pkey, bn_error *err)
-{
-    *out = NULL;
-    struct bn_key *key = pkey == NULL ? NULL : bn_alloc(1, sizeof *key);
-    if (key == NULL) {
-        EVP_PKEY_free(pkey);
-        return bn_fail(err, BN_ERR_NOMEM, "cannot make an Ed25519 key");
-    }
-    key->pkey = pkey;
-    *out = key;
-    return BN_OK;
-}
-
-bn_status bn_key_generate(struct bn_key **out, bn_error *err)
-{
-    bn_digest_prepare();
-    return wrap_key(out, EVP_PKEY_Q_keygen(NULL, NULL, "ED25519"), err);
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-/* The base64 between -----BEGIN label----- and its END, without line ends, appended to body. Only white space
- * may be before and after it. */
-static bn_status pem_body(const char *pem, size_t n, const char *label, struct bn_buf *body, bn_error *err)
-{
-    char begin[48], end[48];
-    snprintf(begin, sizeof begin, "-----BEGIN %s-----", label);
-    snprintf(end, sizeof end, "-----END %s-----", label);
-    enum { BEFORE, INSIDE, BEHIND } state = BEFORE;
-    for (size_t at = 0; at < n;) {
-        size_t stop = at;
-        while (stop < n && pem[stop] != '\n')
-            stop++;
-        struct bn_str text = {pem + at, stop - at};
-        while (text.len > 0 && is_blank(text.ptr[text.len - 1]))
-            text.len--;
-        if (state == BEFORE && bn_str_equal(text, begin))
-            state = INSIDE;
-        else if (state == INSIDE && bn_str_equal(text, end))
-            state = BEHIND;
-        else if (state == INSIDE)
-            bn_buf_append(body, text.ptr, text.len);
-        else if (text.len > 0)
-            return bn_fail_at(err, BN_ERR_FORMAT, at, NULL, "not a PEM file with one %s", label);
-        at = stop + 1;
-    }
-    if (state != BEHIND) return bn_fail(err, BN_ERR_FORMAT, "not a PEM file with one %s", label);
-    return bn_buf_check(body, err);
-}
-
-static bn_status pem_key(const char *pem, size_t n, const char *label, const unsigned char *head,
-                         size_t n_head, unsigned char raw[KEY_BYTES], bn_error *err)
-{
-    if (n > MAX_PEM_BYTES)
-        return bn_fail(err, BN_ERR_LIMIT, "a key file of more than %u bytes", MAX_PEM_BYTES);
-    struct bn_buf body = {.max = MAX_PEM_BYTES}, der = {.max = MAX_PEM_BYTES};
-    bn_status status = pem_body(pem, n, label, &body, err);
-    if (status == BN_OK) status = bn_base64_decode(&der, body.data, body.len, err);
-    if (status == BN_OK && (der.len != n_head + KEY_BYTES || memcmp(der.data, head, n_head) != 0))
-        status = bn_fail(err, BN_ERR_FORMAT, "not an Ed25519 %s", label);
-    if (status == BN_OK) memcpy(raw, der.data + n_head, KEY_BYTES);
-    if (body.data != NULL) explicit_bzero(body.data, body.len);
-    if (der.data != NULL) explicit_bzero(der.data, der.len);
-    bn_buf_release(&body);
-    bn_buf_release(&der);
-    return status;
-}
-
-bn_status bn_key_read_private(struct bn_key **out, const char *pem, size_t n, bn_error *err)
-{
-    *out = NULL;
-    unsigned char raw[KEY_BYTES] = {0};
-    bn_digest_prepare();
-    bn_status status = pem_key(pem, n, "PRIVATE KEY", PKCS8_HEAD, sizeof PKCS8_HEAD, raw, err);
-    if (status == BN_OK)
-        status = wrap_key(out, EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, raw, sizeof raw), err);
-    explicit_bzero(raw, sizeof raw);
-    return status;
-}
-
-bn_status bn_key_read_public(struct bn_key **out, const char *pem, size_t n, bn_error *err)
-{
-    *out = NULL;
-    unsigned char raw[KEY_BYTES] = {0};
-    bn_digest_prepare();
-    BN_TRY(pem_key(pem, n, "PUBLIC KEY", SPKI_HEAD, sizeof SPKI_HEAD, raw, err));
-    if (has_small_order(raw)) return bn_fail(err, BN_ERR_FORMAT, "a public key of small order");
-    return wrap_key(out, EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw, sizeof raw), err);
-}
-
-static bn_status write_pem(struct bn_buf *pem, const char *label, const unsigned char *head, size_t n_head,
-                           const unsigned char raw[KEY_BYTES], bn_error *err)
-{
-    unsigned char der[sizeof PKCS8_HEAD + KEY_BYTES];
-    memcpy(der, head, n_head);
-    memcpy(der + n_head, raw, KEY_BYTES);
-    bn_buf_printf(pem, "-----BEGIN %s-----\n", label);
-    bn_base64_encode(pem, der, n_head + KEY_BYTES);
-    bn_buf_printf(pem, "\n-----END %s-----\n", label);
-    explicit_bzero(der, sizeof der);
-    return bn_buf_check(pem, err);
-}
-
-bn_status bn_key_write_private(const struct bn_key *key, struct bn_buf *pem, bn_error *err)
-{
-    unsigned char raw[KEY_BYTES];
-    size_t n = sizeof raw;
-    if (EVP_PKEY_get_raw_private_key(key->pkey, raw, &n) != 1 || n != sizeof raw)
-        return bn_fail(err, BN_ERR_ARG, "not a private key");
-    bn_status status = write_pem(pem, "PRIVATE KEY", PKCS8_HEAD, sizeof PKCS8_HEAD, raw, err);
-    explicit_bzero(raw, sizeof raw);
-    return status;
-}
-
-static bn_status raw_public(const struct bn_key *key, unsigned char raw[KEY_BYTES], bn_error *err)
-{
-    size_t n = KEY_BYTES;
-    if (EVP_PKEY_get_raw_public_key(key->pkey, raw, &n) != 1 || n != KEY_BYTES)
-        return bn_fail(err, BN_ERR_INTERNAL, "a key without a public half");
-    return BN_OK;
-}
-
-bn_status bn_key_write_public(const struct bn_key *key, struct bn_buf *pem, bn_error *err)
-{
-    unsigned char raw[KEY_BYTES];
-    BN_TRY(raw_public(key, raw, err));
-    return write_pem(pem, "PUBLIC KEY", SPKI_HEAD, sizeof SPKI_HEAD, raw, err);
-}
-
-bn_status bn_key_id(const struct bn_key *key, char id[17], bn_error *err)
-{
-    unsigned char raw[KEY_BYTES];
-    char hex[BN_SHA256_HEX];
-    BN_TRY(raw_public(key, raw, err));
-    BN_TRY(bn_sha256_hex(raw, sizeof raw, hex, err));
-    memcpy(id, hex, 16);
-    id[16] = '\0';
-    return BN_OK;
-}
-
-bn_status bn_sign(const struct bn_key *key, const void *bytes, size_t n, unsigned char signature[64],
-                  bn_error *err)
-{
-    unsigned char raw[KEY_BYTES];
-    size_t n_signature = 64, n_raw = sizeof raw;
-    bool is_private = EVP_PKEY_get_raw_private_key(key->pkey, raw, &n_raw) == 1;
-    explicit_bzero(raw, sizeof raw);
-    if (!is_private) return bn_fail(err, BN_ERR_ARG, "cannot sign with a public key");
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool ok = ctx != NULL && EVP_DigestSignInit(ctx, NULL, NULL, NULL, key->pkey) == 1 &&
-              EVP_DigestSign(ctx, signature, &n_signature, bytes, n) == 1 && n_signature == 64;
-    EVP_MD_CTX_free(ctx);
-    return ok ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory: libcrypto cannot sign");
-}
-
-bn_status bn_verify(const struct bn_key *key, const void *bytes, size_t n, const unsigned char *signature,
-                    size_t n_signature, bn_error *err)
-{
-    if (n_signature != 64)
-        return bn_fail(err, BN_ERR_INTEGRITY, "a signature of %zu bytes instead of 64", n_signature);
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    if (ctx == NULL || EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, key->pkey) != 1) {
-        EVP_MD_CTX_free(ctx);
-        return bn_fail(err, BN_ERR_NOMEM, "cannot start a verification");
-    }
-    bool ok = EVP_DigestVerify(ctx, signature, n_signature, bytes, n) == 1;
-    EVP_MD_CTX_free(ctx);
-    return ok ? BN_OK : bn_fail(err, BN_ERR_INTEGRITY, "the signature does not verify");
-}
-
-void bn_key_close(struct bn_key *key)
-{
-    if (key == NULL) return;
-    EVP_PKEY_free(key->pkey); /* wipes the private half */
-    bn_free(key);
 }

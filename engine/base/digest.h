@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * SHA-256, a checksum, Ed25519 and base64. The only file that includes OpenSSL's libcrypto is digest.c.
+ * SHA-256, a checksum and base64, by libcrypto.
  */
 #ifndef BN_BASE_DIGEST_H
 #define BN_BASE_DIGEST_H
@@ -9,10 +9,6 @@
 
 #define BN_SHA256_BYTES 32u
 #define BN_SHA256_HEX 65u /* with the NUL */
-
-/* Gives libcrypto a reserve of memory, so that it survives failed allocations. The functions below call it;
- * a program that uses libcrypto through another library calls it before that. */
-void bn_digest_prepare(void);
 
 /* Streaming SHA-256. */
 struct bn_sha256;
@@ -44,21 +40,5 @@ void bn_hex(char *hex, const unsigned char *bytes, size_t n); /* 2 n digits, low
  * are zero. */
 void bn_base64_encode(struct bn_buf *out, const void *bytes, size_t n);
 BN_MUST_CHECK bn_status bn_base64_decode(struct bn_buf *out, const char *text, size_t n, bn_error *err);
-
-/* Ed25519 (RFC 8032). Keys are PEM: PKCS#8 for the private one, SubjectPublicKeyInfo for the public one. */
-struct bn_key;
-BN_MUST_CHECK bn_status bn_key_generate(struct bn_key **out, bn_error *err);
-BN_MUST_CHECK bn_status bn_key_read_private(struct bn_key **out, const char *pem, size_t n, bn_error *err);
-BN_MUST_CHECK bn_status bn_key_read_public(struct bn_key **out, const char *pem, size_t n, bn_error *err);
-BN_MUST_CHECK bn_status bn_key_write_private(const struct bn_key *key, struct bn_buf *pem, bn_error *err);
-BN_MUST_CHECK bn_status bn_key_write_public(const struct bn_key *key, struct bn_buf *pem, bn_error *err);
-/* The first 16 hex digits of sha256(raw public key), and a NUL. */
-BN_MUST_CHECK bn_status bn_key_id(const struct bn_key *key, char id[17], bn_error *err);
-BN_MUST_CHECK bn_status bn_sign(const struct bn_key *key, const void *bytes, size_t n,
-                                unsigned char signature[64], bn_error *err);
-/* BN_ERR_INTEGRITY when it does not verify. */
-BN_MUST_CHECK bn_status bn_verify(const struct bn_key *key, const void *bytes, size_t n,
-                                  const unsigned char *signature, size_t n_signature, bn_error *err);
-void bn_key_close(struct bn_key *key);
 
 #endif

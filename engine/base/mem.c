@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The allocator. A header of 16 bytes before each block has its size, so that the counters are exact.
+ * The allocator. A header of 16 bytes before each block has its size, so that the counters are exact. They and the test
+ * switches are state of the process.
  */
 #define _GNU_SOURCE /* MADV_HUGEPAGE */
 #include "base/mem.h"

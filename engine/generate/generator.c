@@ -3,11 +3,11 @@
  * One generation: tokens are chosen one after the other until something stops it, each step is timed and hashed into the
  * chain. All memory is taken before the first token.
  */
-#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/elementary.h"
 #include "base/error.h"
 #include "generate/chain.h"
 #include "generate/constrain.h"
@@ -116,8 +116,8 @@ static void keep_top(struct bn_generator *g, const float *logits)
         row[n] = (bn_candidate){-1, 0.0f};
 }
 
-/* The logarithm of the sum of exp(logit): exp by the kernel, the sum in binary64 in the order of tokens. So it has the
- * same bits on every machine, as exp of libm would not. */
+/* The logarithm of the sum of exp(logit): exp by the kernel, the sum in binary64 in the order of tokens, the logarithm
+ * without libm. So it has the same bits on every machine. */
 static double log_sum_of(struct bn_generator *g, const float *logits)
 {
     size_t n_vocab = g->session->model->hp.n_vocab;
@@ -130,7 +130,7 @@ static double log_sum_of(struct bn_generator *g, const float *logits)
     g->session->model->kernels->exp(g->weights, g->weights, n_vocab);
     for (size_t i = 0; i < n_vocab; i++)
         sum += (double)g->weights[i];
-    return sum > 0.0 ? (double)most + log(sum) : (double)most; /* it is at least 1 */
+    return sum > 0.0 ? (double)most + bn_log(sum) : (double)most; /* it is at least 1 */
 }
 
 /* ---- text and stop texts ---- */

@@ -2,7 +2,7 @@
  *
  * The sessions of a divided model: how they begin together, and how those of the ranks after the first follow it.
  *
- *     every rank:       open the model with options.ranks, open a session with the same sizes,
+ *     every rank:       bn_model_open_divided, open a session with the same sizes,
  *                       bn_session_agree
  *     the first rank:   use the session as always, close it
  *     the other ranks:  bn_session_follow, close it

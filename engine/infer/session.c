@@ -88,6 +88,25 @@ static void lay_out_link(struct bn_session *s, struct arena *a, size_t widest)
     take(a, &link->orders, s->n_batch, sizeof(struct bn_order_row) + sizeof(uint32_t), 1);
 }
 
+static void lay_out_recurrent(struct bn_session *s, struct arena *a)
+{
+    const struct bn_recurrence *r = &s->model->hp.recurrence;
+    take(a, &s->conv, bn_hparams_mixed(&s->model->hp), s->n_batch, sizeof *s->conv);
+    take(a, &s->z, bn_hparams_inner(&s->model->hp), s->n_batch, sizeof *s->z);
+    take(a, &s->decay, r->n_value_heads, s->n_batch, sizeof *s->decay);
+    take(a, &s->beta, r->n_value_heads, s->n_batch, sizeof *s->beta);
+    take(a, &s->tried, (size_t)r->head_dim * r->head_dim, s->n_threads, sizeof *s->tried);
+}
+
+static void lay_out_screen(struct bn_session *s, struct arena *a)
+{
+    size_t n_vectors = s->n_threads > BN_SCREEN_VECTORS ? s->n_threads : BN_SCREEN_VECTORS;
+    size_t n_best = (size_t)(BN_SCREEN_VECTORS + 1) * BN_SCREEN_MAX;
+    take(a, &s->screen_vectors, 1, n_vectors, sizeof *s->screen_vectors);
+    take(a, &s->screen_x, (size_t)2 * s->model->hp.n_embd, n_vectors, 1);
+    take(a, &s->screen_best, n_best, s->n_threads, sizeof *s->screen_best);
+}
+
 static void lay_out(struct bn_session *s, struct arena *a)
 {
     const bn_hparams *hp = &s->model->hp;
@@ -116,14 +135,7 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->v, kv_dim, s->n_batch, sizeof *s->v);
     take(a, &s->att, out, s->n_batch, sizeof *s->att);
     if (hp->gated_heads) take(a, &s->mix, 2 * q_dim > mixed ? 2 * q_dim : mixed, s->n_batch, sizeof *s->mix);
-    if (inner > 0) {
-        take(a, &s->conv, mixed, s->n_batch, sizeof *s->conv);
-        take(a, &s->z, inner, s->n_batch, sizeof *s->z);
-        take(a, &s->decay, hp->recurrence.n_value_heads, s->n_batch, sizeof *s->decay);
-        take(a, &s->beta, hp->recurrence.n_value_heads, s->n_batch, sizeof *s->beta);
-        take(a, &s->tried, (size_t)hp->recurrence.head_dim * hp->recurrence.head_dim, s->n_threads,
-             sizeof *s->tried);
-    }
+    if (inner > 0) lay_out_recurrent(s, a);
     take(a, &s->gate, hidden, s->n_batch, sizeof *s->gate);
     take(a, &s->up, hidden, s->n_batch, sizeof *s->up);
     take(a, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
@@ -147,12 +159,7 @@ static void lay_out(struct bn_session *s, struct arena *a)
     if (s->model->hadamard.block != 0)
         take(a, &s->rotated, bn_act_padded(widest), s->n_threads, sizeof *s->rotated);
     if (s->model->ranks != NULL) lay_out_link(s, a, widest);
-    if (!s->model->repacking.head) return;
-    size_t n_vectors = s->n_threads > BN_SCREEN_VECTORS ? s->n_threads : BN_SCREEN_VECTORS;
-    take(a, &s->screen_vectors, 1, n_vectors, sizeof *s->screen_vectors);
-    take(a, &s->screen_x, (size_t)2 * hp->n_embd, n_vectors, 1);
-    take(a, &s->screen_best, (size_t)(BN_SCREEN_VECTORS + 1) * BN_SCREEN_MAX, s->n_threads,
-         sizeof *s->screen_best);
+    if (s->model->repacking.head) lay_out_screen(s, a);
 }
 
 /* Without the threads. UINT64_MAX: more than can be counted. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which kernel table this process uses. The choice is the library's one piece of process state: made once, by
- * the program's --isa, by the environment variable BN_ISA, or by what the CPU can do; constant afterwards.
+ * Which kernel table this process uses. The choice is made once, by the program's --isa, by the environment
+ * variable BN_ISA, or by what the CPU can do. It is state of the process, as bn.h says; models keep theirs.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -29,10 +29,10 @@ static bn_status check_vocab(struct bn_model *m, bn_error *err)
 }
 
 /* What this rank computes, and whether the model can be divided. */
-static bn_status divide(struct bn_model *m, const struct bn_ranks *ranks, bn_error *err)
+static bn_status divide(struct bn_model *m, bn_error *err)
 {
     const bn_hparams *hp = &m->hp;
-    m->ranks = ranks;
+    const struct bn_ranks *ranks = m->ranks;
     m->kv_heads = bn_model_slice(m, hp->n_head_kv, 1);
     m->vocab = bn_model_slice(m, hp->n_vocab, BN_ROW_GRAIN);
     if (ranks == NULL) return BN_OK;
@@ -56,7 +56,7 @@ static bn_status open_bytes(struct bn_model *m, const bn_model_options *options,
     bn_status status = bn_tokenizer_open(&m->tokenizer, &m->gguf, m->hp.arch, err);
     if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
     BN_TRY(check_vocab(m, err));
-    BN_TRY(divide(m, options->ranks, err));
+    BN_TRY(divide(m, err));
     m->no_weights = options->no_weights;
     if (m->no_weights) return BN_OK;
     struct bn_loading loading = {options, 0, 2 * m->hp.n_layer + BN_LOADING_HEAD_PARTS};
@@ -67,22 +67,21 @@ static bn_status open_bytes(struct bn_model *m, const bn_model_options *options,
     return bn_loading_step(&loading, err);
 }
 
-/* map is the model's from here on; empty when the bytes are borrowed. */
-static bn_status open_model(bn_model **out, struct bn_file_map map, const void *data, size_t n_bytes,
-                            const char *name, const bn_model_options *options, bn_error *err)
+bn_status bn_model_open_divided(bn_model **out, const char *path, const void *data, size_t n_bytes,
+                                const bn_model_options *options, const struct bn_ranks *ranks, bn_error *err)
 {
     static const bn_model_options defaults = {0};
+    *out = NULL;
+    if (options == NULL) options = &defaults;
     struct bn_model *m = bn_alloc(1, sizeof *m);
-    if (m == NULL) {
-        bn_file_map_close(&map);
-        return bn_nomem(err);
-    }
-    m->map = map;
-    m->bytes = data;
-    m->n_bytes = n_bytes;
-    bn_status status = open_bytes(m, options != NULL ? options : &defaults, err);
+    if (m == NULL) return bn_nomem(err);
+    m->ranks = ranks;
+    bn_status status = data != NULL ? BN_OK : bn_file_map_open(&m->map, path, options->no_mmap, err);
+    m->bytes = data != NULL ? data : m->map.data;
+    m->n_bytes = data != NULL ? n_bytes : m->map.n_bytes;
+    if (status == BN_OK) status = open_bytes(m, options, err);
     if (status != BN_OK) {
-        bn_error_name(err, name);
+        bn_error_name(err, path);
         bn_model_close(m);
         return status;
     }
@@ -94,17 +93,14 @@ bn_status bn_model_open_memory(bn_model **out, const void *data, size_t n_bytes,
                                const bn_model_options *options, bn_error *err)
 {
     *out = NULL;
-    if ((uintptr_t)data % BN_ALIGNMENT != 0)
+    if (data == NULL || (uintptr_t)data % BN_ALIGNMENT != 0)
         return bn_fail(err, BN_ERR_ARG, "the bytes are not 64-byte aligned");
-    return open_model(out, (struct bn_file_map){0}, data, n_bytes, name, options, err);
+    return bn_model_open_divided(out, name, data, n_bytes, options, NULL, err);
 }
 
 bn_status bn_model_open(bn_model **out, const char *path, const bn_model_options *options, bn_error *err)
 {
-    struct bn_file_map map;
-    *out = NULL;
-    BN_TRY(bn_file_map_open(&map, path, options != NULL && options->no_mmap, err));
-    return open_model(out, map, map.data, map.n_bytes, path, options, err);
+    return bn_model_open_divided(out, path, NULL, 0, options, NULL, err);
 }
 
 void bn_model_close(bn_model *m)

@@ -150,6 +150,12 @@ struct bn_model {
     bool no_weights;
 };
 
+/* bn_model_open, or bn_model_open_memory when data is not NULL; path is then the name. ranks: the processes that run this
+ * model together, which outlive it; this one maps and copies only its own rows. NULL: it computes all rows. */
+BN_MUST_CHECK bn_status bn_model_open_divided(bn_model **out, const char *path, const void *data,
+                                              size_t n_bytes, const bn_model_options *options,
+                                              const struct bn_ranks *ranks, bn_error *err);
+
 /* The part of n rows that this process computes. Rows that are neighbours stay together in numbers of `grain`. */
 static inline struct bn_slice bn_model_slice(const struct bn_model *m, size_t n, size_t grain)
 {

@@ -195,7 +195,8 @@ void bn_prof_reset_epoch(bn_prof *prof)
 uint64_t bn_prof_ns(const bn_prof *prof, uint64_t ticks)
 {
     if (ticks <= prof->epoch) return 0;
-    return (uint64_t)((double)(ticks - prof->epoch) * prof->clock.ns_per_tick);
+    double ns = (double)(ticks - prof->epoch) * prof->clock.ns_per_tick;
+    return ns < 0x1p64 ? (uint64_t)ns : UINT64_MAX; /* more in damaged profiles only */
 }
 
 /* The processor may read its counter before earlier loads, so that a thread which has just

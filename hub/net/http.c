@@ -12,7 +12,6 @@
 #include <strings.h>
 #include <time.h>
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "hub/names/reference.h"
 
@@ -360,7 +359,6 @@ bn_status bn_http_open(struct bn_http **out, const struct bn_http_options *optio
     *out = NULL;
     if (http == NULL) return bn_nomem(err);
     if (options != NULL) http->options = *options;
-    bn_digest_prepare();
     if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) http->multi = curl_multi_init();
     if (http->multi != NULL) {
         *out = http;

@@ -182,13 +182,15 @@ void bn_quantize16_neon(int8_t *high, int8_t *low, float *step, int32_t *sum, co
         float32x4_t maxima = vdupq_n_f32(0x1p-100f);
         int32x4_t total = vdupq_n_s32(0);
         for (size_t i = first; i < first + group; i += 4)
-            maxima = vmaxq_f32(maxima, vabsq_f32(vld1q_f32(x + i)));
-        float power = bn_float_of_bits(bn_float_bits(vmaxvq_f32(maxima)) & 0x7F800000u);
+            maxima = vmaxnmq_f32(maxima, vabsq_f32(vld1q_f32(x + i)));
+        float power = bn_float_of_bits(bn_float_bits(vmaxnmvq_f32(maxima)) & 0x7F800000u);
         float per_step = 8192.0f / power;
         for (size_t i = first; i < first + group; i += 16) {
             int32x4_t q[4], upper[4];
             for (size_t m = 0; m < 4; m++) {
-                q[m] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * m), per_step)); /* to nearest even */
+                float32x4_t product = vmulq_n_f32(vld1q_f32(x + i + 4 * m), per_step);
+                /* To nearest even; 16384, which is the most, takes the place of a NaN. */
+                q[m] = vcvtnq_s32_f32(vminnmq_f32(product, vdupq_n_f32(16384.0f)));
                 upper[m] = vshrq_n_s32(vaddq_s32(q[m], vdupq_n_s32(128)), 8);
                 total = vaddq_s32(total, q[m]);
             }

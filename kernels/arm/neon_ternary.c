@@ -127,16 +127,17 @@ void bn_quantize_neon(int8_t *q, float *scale, int32_t *sum, const float *x, siz
     float32x4_t maxima = vdupq_n_f32(0.0f);
     size_t i = 0;
     for (; i + 4 <= n; i += 4)
-        maxima = vmaxq_f32(maxima, vabsq_f32(vld1q_f32(x + i)));
-    float max = vmaxvq_f32(maxima);
+        maxima = vmaxnmq_f32(maxima, vabsq_f32(vld1q_f32(x + i)));
+    float max = vmaxnmvq_f32(maxima);
     for (; i < n; i++)
         max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
     float s = (float)(127.0 / ((double)max > 1e-5 ? (double)max : 1e-5));
     int32x4_t sums = vdupq_n_s32(0);
     for (i = 0; i + 16 <= n; i += 16) {
-        int32x4_t v[4]; /* to nearest even; at most 127, as |x| <= max */
+        int32x4_t v[4]; /* to nearest even; |x| <= max, and 127 takes the place of a NaN */
         for (size_t j = 0; j < 4; j++) {
-            v[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), s));
+            float32x4_t product = vmulq_n_f32(vld1q_f32(x + i + 4 * j), s);
+            v[j] = vcvtnq_s32_f32(vminnmq_f32(product, vdupq_n_f32(127.0f)));
             sums = vaddq_s32(sums, v[j]);
         }
         int16x8_t low = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
@@ -145,7 +146,8 @@ void bn_quantize_neon(int8_t *q, float *scale, int32_t *sum, const float *x, siz
     }
     int32_t total = vaddvq_s32(sums);
     for (; i < n; i++) {
-        q[i] = (int8_t)rintf(x[i] * s);
+        float v = rintf(x[i] * s);
+        q[i] = (int8_t)(v < 127.0f ? v : 127.0f);
         total += q[i];
     }
     *scale = s;

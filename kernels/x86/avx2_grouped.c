@@ -372,7 +372,7 @@ INLINE float max_of_group(const float *x, size_t group)
     const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
     __m256 maxima = _mm256_set1_ps(0x1p-100f);
     for (size_t i = 0; i < group; i += 8)
-        maxima = _mm256_max_ps(maxima, _mm256_and_ps(_mm256_loadu_ps(x + i), magnitude));
+        maxima = _mm256_max_ps(_mm256_and_ps(_mm256_loadu_ps(x + i), magnitude), maxima); /* no NaN */
     __m128 four = _mm_max_ps(_mm256_castps256_ps128(maxima), _mm256_extractf128_ps(maxima, 1));
     __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
@@ -395,8 +395,9 @@ void bn_quantize16_avx2(int8_t *high, int8_t *low, float *step, int32_t *sum, co
         for (size_t i = first; i < first + group; i += 32) {
             __m256i q[4], upper[4];
             for (size_t m = 0; m < 4; m++) {
-                q[m] =
-                    _mm256_cvtps_epi32(_mm256_mul_ps(load_fours(x + i, m), per_step)); /* to nearest even */
+                __m256 product = _mm256_mul_ps(load_fours(x + i, m), per_step);
+                /* To nearest even; 16384, which is the most, takes the place of a NaN. */
+                q[m] = _mm256_cvtps_epi32(_mm256_min_ps(product, _mm256_set1_ps(16384.0f)));
                 upper[m] = _mm256_srai_epi32(_mm256_add_epi32(q[m], _mm256_set1_epi32(128)), 8);
                 total = _mm256_add_epi32(total, q[m]);
             }

@@ -261,7 +261,7 @@ void bn_quantize_avx2(int8_t *q, float *scale, int32_t *sum, const float *x, siz
     __m256 maxima = _mm256_setzero_ps();
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
-        maxima = _mm256_max_ps(maxima, _mm256_and_ps(_mm256_loadu_ps(x + i), magnitude));
+        maxima = _mm256_max_ps(_mm256_and_ps(_mm256_loadu_ps(x + i), magnitude), maxima); /* no NaN */
     float max = max_of(maxima);
     for (; i < n; i++)
         max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
@@ -269,9 +269,10 @@ void bn_quantize_avx2(int8_t *q, float *scale, int32_t *sum, const float *x, siz
     __m256i sums = _mm256_setzero_si256();
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     for (i = 0; i + 32 <= n; i += 32) {
-        __m256i v[4]; /* to nearest even; at most 127, as |x| <= max */
+        __m256i v[4]; /* to nearest even; |x| <= max, and 127 takes the place of a NaN */
         for (size_t j = 0; j < 4; j++) {
-            v[j] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * j), _mm256_set1_ps(s)));
+            __m256 product = _mm256_mul_ps(_mm256_loadu_ps(x + i + 8 * j), _mm256_set1_ps(s));
+            v[j] = _mm256_cvtps_epi32(_mm256_min_ps(product, _mm256_set1_ps(127.0f)));
             sums = _mm256_add_epi32(sums, v[j]);
         }
         __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
@@ -282,7 +283,8 @@ void bn_quantize_avx2(int8_t *q, float *scale, int32_t *sum, const float *x, siz
     for (size_t j = 0; j < 8; j++)
         total += lane[j];
     for (; i < n; i++) {
-        q[i] = (int8_t)rintf(x[i] * s);
+        float v = rintf(x[i] * s);
+        q[i] = (int8_t)(v < 127.0f ? v : 127.0f);
         total += q[i];
     }
     *scale = s;

@@ -431,11 +431,13 @@ void bn_quantize16_avx512vnni(int8_t *high, int8_t *low, float *step, int32_t *s
         __m512 maxima = _mm512_set1_ps(0x1p-100f);
         __m512i total = _mm512_setzero_si512();
         for (size_t i = first; i < first + group; i += 16)
-            maxima = _mm512_max_ps(maxima, magnitude(x + i));
+            maxima = _mm512_max_ps(magnitude(x + i), maxima); /* a NaN is not taken */
         float power = bn_float_of_bits(bn_float_bits(_mm512_reduce_max_ps(maxima)) & 0x7F800000u);
         __m512 per_step = _mm512_set1_ps(8192.0f / power);
         for (size_t i = first; i < first + group; i += 16) {
-            __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), per_step));
+            __m512 product = _mm512_mul_ps(_mm512_loadu_ps(x + i), per_step);
+            /* 16384, which is the most, takes the place of a NaN. */
+            __m512i q = _mm512_cvtps_epi32(_mm512_min_ps(product, _mm512_set1_ps(16384.0f)));
             total = add32(total, q);
             store_plane(low + i, q);
             store_plane(high + i, _mm512_srai_epi32(add32(q, _mm512_set1_epi32(128)), 8));

@@ -433,14 +433,15 @@ void bn_quantize_avx512vnni(int8_t *q, float *scale, int32_t *sum, const float *
     __m512i total = _mm512_setzero_si512();
     for (size_t i = 0; i < n; i += 16) {
         __mmask16 here = (__mmask16)(n - i < 16 ? (1u << (n - i)) - 1u : 0xFFFFu);
-        max = _mm512_max_ps(max, _mm512_abs_ps(_mm512_maskz_loadu_ps(here, x + i)));
+        max = _mm512_max_ps(_mm512_abs_ps(_mm512_maskz_loadu_ps(here, x + i)), max); /* a NaN is not taken */
     }
     double amax = (double)_mm512_reduce_max_ps(max);
     float s = (float)(127.0 / (amax > 1e-5 ? amax : 1e-5));
     for (size_t i = 0; i < n; i += 16) {
         __mmask16 here = (__mmask16)(n - i < 16 ? (1u << (n - i)) - 1u : 0xFFFFu);
         __m512 product = _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), _mm512_set1_ps(s));
-        __m512i v = _mm512_cvtps_epi32(product); /* to nearest even; at most 127, as |x| <= amax */
+        /* To nearest even; |x| <= amax, and 127 takes the place of a NaN. */
+        __m512i v = _mm512_cvtps_epi32(_mm512_min_ps(product, _mm512_set1_ps(127.0f)));
         total = add32(total, v);
         _mm_mask_storeu_epi8(q + i, here, _mm512_cvtepi32_epi8(v));
     }

@@ -7,8 +7,8 @@
 #ifndef BN_RECEIPT_ENVELOPE_H
 #define BN_RECEIPT_ENVELOPE_H
 
-#include "base/digest.h"
 #include "base/json.h"
+#include "lab/receipt/keys.h"
 
 #define BN_ENVELOPE_MAX_SIGNATURES 16u
 #define BN_ENVELOPE_MAX_KEYS 16u

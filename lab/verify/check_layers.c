@@ -135,6 +135,16 @@ static bool ranks_agree(const struct bn_rules_input *in, const struct bn_effort 
                         (ull)exchanges);
 }
 
+/* Elements of softmax: those of attention, and probabilities of experts. */
+static bool softmax_agrees(const struct bn_rules_input *in, const struct bn_effort *e,
+                           struct bn_rule_result *out)
+{
+    static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
+    uint64_t routed = bn_times(e->work.tokens, e->shape.n_layer * e->shape.experts.n);
+    return bn_agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops,
+                     bn_plus(bn_attended(e), routed), out);
+}
+
 bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
@@ -185,12 +195,8 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
         if (!part_agrees(in, &e, &PARTS[i], out)) return false;
-    static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
-    uint64_t routed = bn_times(e.work.tokens, n_all * s.experts.n); /* probabilities of experts */
-    if (!bn_agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops,
-                   bn_plus(bn_attended(&e), routed), out))
-        return false;
-    if (!embedding_agrees(in, &e, out) || !updates_agree(in, &e, out) || !ranks_agree(in, &e, out))
+    if (!softmax_agrees(in, &e, out) || !embedding_agrees(in, &e, out) || !updates_agree(in, &e, out) ||
+        !ranks_agree(in, &e, out))
         return false;
     if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
         return bn_rule_fail(

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/elementary.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/kit/process.h"
@@ -276,10 +277,10 @@ bool bn_check_training_validations(const struct bn_rules_input *in, struct bn_ru
         if (!bn_json_u64(bn_json_get(o, "step"), &step) || step > last || (before > 0 && step <= before))
             return bn_rule_fail(out, "validations are not in the order of steps");
         before = step;
-        if (!(loss > 0) || !near(bn_json_number_of(o, "perplexity"), exp(loss)))
+        if (!(loss > 0) || !near(bn_json_number_of(o, "perplexity"), bn_exp(loss)))
             return bn_rule_fail(out, "the perplexity after step %llu does not follow from the loss",
                                 (ull)step);
-        if (!near(bits, loss * tokens / bytes / log(2.0)))
+        if (!near(bits, loss * tokens / bytes / bn_log(2.0)))
             return bn_rule_fail(out, "the bits per byte after step %llu do not follow from the loss",
                                 (ull)step);
     }

@@ -273,6 +273,14 @@ void ck_fill_f32(struct ck *ck, void *x, size_t n, enum ck_values values)
     }
 }
 
+void ck_make_wild(float *x, size_t n, bool infinite)
+{
+    for (size_t i = 0; i < n; i += 3)
+        x[i] = i % 2 == 0 ? NAN : -NAN;
+    for (size_t i = n / 2; infinite && i < n; i += 5)
+        x[i] = i % 2 == 0 ? INFINITY : -INFINITY;
+}
+
 void ck_fill_f16(struct ck *ck, void *x, size_t n, enum ck_values values)
 {
     for (size_t i = 0; i < n; i++) {

@@ -357,13 +357,15 @@ static bool setup_quantize16(struct ck *ck, struct ck_call *call, enum ck_class 
     size_t group = GROUP[index % 3], groups = 1 + index / 3;
     enum ck_values values = CK_ORDINARY;
     bool edges = false;
+    int wild = 0;
     if (class == CK_BENCH) {
         if (index > 0) return false;
         groups = 32;
     } else if (class == CK_EXTREMES) {
-        if (index >= 3 * (CK_N_VALUES + 1)) return false;
+        if (index >= 3 * (CK_N_VALUES + 3)) return false;
         values = index / 3;
         edges = values == CK_N_VALUES;
+        wild = (int)values - CK_N_VALUES;
         groups = 37;
     } else if (index >= 3 * 12) {
         return false;
@@ -371,7 +373,8 @@ static bool setup_quantize16(struct ck *ck, struct ck_call *call, enum ck_class 
     size_t n = groups * group;
     ck->guard_before = class == CK_LAYOUT;
     float *x = ck_buffer(ck, CK_IN, CK_FLOATS, n * sizeof *x);
-    ck_fill_f32(ck, x, n, edges ? CK_ORDINARY : values);
+    ck_fill_f32(ck, x, n, values < CK_N_VALUES ? values : CK_ORDINARY);
+    if (wild > 0) ck_make_wild(x, n, wild > 1);
     if (edges) fill_edges(x, n, group);
     call->a = x;
     call->n = n;
@@ -382,7 +385,9 @@ static bool setup_quantize16(struct ck *ck, struct ck_call *call, enum ck_class 
     call->out4 = ck_buffer(ck, CK_OUT, CK_BYTES, groups * sizeof(int32_t));
     call->bytes = 4.0 * (double)n;
     snprintf(call->text, sizeof call->text, "n=%zu group=%zu %s", n, group,
-             edges ? "edges" : ck_values_name(values));
+             wild > 0 ? "not finite"
+             : edges  ? "edges"
+                      : ck_values_name(values));
     return true;
 }
 
@@ -403,12 +408,14 @@ static bool truth_quantize16(struct ck *ck, const struct ck_call *call)
         for (size_t i = g * call->k; i < (g + 1) * call->k; i++)
             amax = fmax(amax, fabs((double)x[i]));
         (void)frexp(amax, &exponent); /* amax is in 2^(exponent - 1) .. 2^exponent */
-        want = ldexp(1.0, exponent - 1 - 13);
+        want = isinf(amax) ? amax : ldexp(1.0, exponent - 1 - 13);
         if ((double)step[g] < want || (double)step[g] > want)
             return ck_wrong(ck, "step %zu is %a, expected %a", g, (double)step[g], want);
         for (size_t at = g * call->k; at < (g + 1) * call->k; at++) {
             size_t i = at / 16 * 16 + at % 4 * 4 + at % 16 / 4; /* the element of this byte */
-            int32_t q = 256 * high[at] + low[at], expected = (int32_t)nearbyint((double)x[i] / want);
+            double quotient = (double)x[i] / want;
+            int32_t q = 256 * high[at] + low[at],
+                    expected = isnan(quotient) ? 16384 : (int32_t)nearbyint(quotient);
             if (q != expected) return ck_wrong(ck, "element %zu is %d, expected %d", i, q, expected);
             total += q;
         }

@@ -248,23 +248,26 @@ static bool setup_quantize(struct ck *ck, struct ck_call *call, enum ck_class cl
     static const size_t LARGE[] = {128, 1000, 2560, 6912};
     enum ck_values values = CK_ORDINARY;
     bool ties = false;
+    int wild = 0;
     size_t n = index + 1;
     if (class == CK_BENCH) {
         if (index > 0) return false;
         n = 2560;
     } else if (class == CK_EXTREMES) {
         static const size_t N[] = {1, 16, 31, 70, 2560};
-        if (index >= COUNT(N) * (CK_N_VALUES + 1)) return false;
+        if (index >= COUNT(N) * (CK_N_VALUES + 3)) return false;
         n = N[index % COUNT(N)];
         values = index / (unsigned)COUNT(N);
         ties = values == CK_N_VALUES;
+        wild = (int)values - CK_N_VALUES;
     } else if (index >= 67) {
         if (index - 67 >= COUNT(LARGE)) return false;
         n = LARGE[index - 67];
     }
     ck->guard_before = class == CK_LAYOUT;
     float *x = ck_buffer(ck, CK_IN, CK_FLOATS, n * sizeof *x);
-    ck_fill_f32(ck, x, n, ties ? CK_ORDINARY : values);
+    ck_fill_f32(ck, x, n, values < CK_N_VALUES ? values : CK_ORDINARY);
+    if (wild > 0) ck_make_wild(x, n, wild > 1);
     if (ties) /* scale 1: every product lies between two integers */
         for (size_t i = 0; i < n; i++)
             x[i] = i == n - 1 ? 127.0f : (float)(i % 254) - 126.5f;
@@ -274,7 +277,10 @@ static bool setup_quantize(struct ck *ck, struct ck_call *call, enum ck_class cl
     call->out2 = ck_buffer(ck, CK_OUT, CK_FLOATS, sizeof(float));
     call->out3 = ck_buffer(ck, CK_OUT, CK_BYTES, sizeof(int32_t));
     call->bytes = 4.0 * (double)n;
-    snprintf(call->text, sizeof call->text, "n=%zu %s", n, ties ? "ties" : ck_values_name(values));
+    snprintf(call->text, sizeof call->text, "n=%zu %s", n,
+             wild > 0 ? "not finite"
+             : ties   ? "ties"
+                      : ck_values_name(values));
     return true;
 }
 
@@ -296,7 +302,7 @@ static bool truth_quantize(struct ck *ck, const struct ck_call *call)
     if (s < *scale || s > *scale) return ck_wrong(ck, "scale is %a, expected %a", (double)*scale, (double)s);
     for (size_t i = 0; i < call->n; i++) {
         volatile float product = x[i] * s;
-        long want = lrintf(product);
+        long want = isnan(product) ? 127 : lrintf(product);
         if (want != q[i] || labs(want) > 127)
             return ck_wrong(ck, "q[%zu] is %d, expected %ld", i, q[i], want);
         total += q[i];

@@ -115,6 +115,8 @@ enum ck_values {
 };
 const char *ck_values_name(enum ck_values values);
 void ck_fill_f32(struct ck *ck, void *x, size_t n, enum ck_values values);
+/* Makes every third value a NaN, and infinite: some of the second half infinities. */
+void ck_make_wild(float *x, size_t n, bool infinite);
 /* Binary16, as the nearest thing to the same values; any alignment. */
 void ck_fill_f16(struct ck *ck, void *x, size_t n, enum ck_values values);
 /* A new input of n values. */

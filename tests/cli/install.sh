@@ -54,8 +54,23 @@ build() { # compiler, language, options of pkg-config...
 check "generate.c builds with the shared library" build "$variant" c
 check "and generates what bn-run does" equal "$(text ./generate)" "$expected"
 check "it loads libbn.so" bash -c 'ldd ./generate | grep -q "libbn\.so\.0 => "'
+# The library's manners, and its dependencies: what link.md names, what pkg-config says, what the loader loads.
+# shellcheck disable=SC2046
+check "a program with OpenSSL builds" "$variant" -Wall -Wextra -Werror "$root/tests/install/manners.c" -o manners \
+    $(pkg-config --cflags --libs bn) $(PKG_CONFIG_SYSROOT_DIR='' pkg-config --libs libcrypto)
+nano=$root/fixtures/nano-bitnet-b1.58-i2_s-42.gguf
+says 0 "libbn leaves the allocator of OpenSSL alone, and prints nothing" '^$' bash -c "./manners default '$nano' saved && echo"
+status 0 "also one that the program has set" ./manners own "$nano" saved
+needed=$(readelf -dW "$tmp/usr/lib/libbn.so.0" | sed -nE 's/.*NEEDED.*\[(.*)\.so.*/\1/p' | grep -vxE 'libc|libm|ld-linux.*' | sort | xargs)
+check "libbn.so needs what pkg-config says" equal "$(pkg-config --print-requires-private bn | sort | xargs)" "$needed"
+check "and what the documents say" equal "$(sed -nE 's/.*libbn needs (lib[a-z0-9-]+) and (lib[a-z0-9-]+)( .*)?$/\1 \2/p' \
+    "$tmp/usr/share/doc/bn/docs/howto/link.md")" "$needed"
 says 3 "it reports a missing model" 'error: nothing.gguf: ' ./generate nothing.gguf a 1
 check "generate.c builds without the shared library" bash -c "rm -f '$tmp'/usr/lib/libbn.so*; $(declare -f build); build '$variant' c --static"
+check "and generates the same" equal "$(text ./generate)" "$expected"
+# shellcheck disable=SC2046
+check "and as one static file" "$variant" -static generate.c $(pkg-config --static --cflags --libs bn) -o generate
+lacks "which loads no library" 'NEEDED' readelf -d generate
 check "and generates the same" equal "$(text ./generate)" "$expected"
 cxx=${variant/gcc/g++} cxx=${cxx/clang/clang++}
 if command -v "$cxx" >/dev/null; then
@@ -64,12 +79,12 @@ if command -v "$cxx" >/dev/null; then
 fi
 shared=$(cd "$root" && readlink -f "${OUT:-build/gcc}/libbn.so")
 if command -v python3 >/dev/null; then
-    check "embed.py generates the same" equal "$(BN_LIBRARY=$shared text python3 embed.py)" "$expected"
+    check "generate.py generates the same" equal "$(BN_LIBRARY=$shared text python3 generate.py)" "$expected"
     printf '%s\n' '#include <bn.h>' '#include <stddef.h>' '#include <stdio.h>' 'int main(void) {' \
         'printf("%zu %zu\n", sizeof(bn_generation), offsetof(bn_generation, chain)); }' >layout.c
     "$variant" -I"$tmp/usr/include" layout.c -o layout
     check "and declares the generation as bn.h does" equal "$(python3 -c 'import ctypes, re
-text = open("embed.py").read()
+text = open("generate.py").read()
 exec(text[:text.index("bn = c.CDLL")])
 print(ctypes.sizeof(Generation), Generation.chain.offset)')" "$(./layout)"
 fi

@@ -13,6 +13,8 @@
 #include "base/team.h"
 #include "hub/cache/cache.h"
 #include "hub/names/reference.h"
+#include "model/model.h"
+#include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 
 const char *bn_cli_model_name(const struct bn_args *args)
@@ -57,12 +59,12 @@ bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn
     if (args->max_memory != 0) bn_mem_set_budget(args->max_memory);
     if (args->isa != NULL) BN_TRY(bn_isa_select(args->isa, err));
     if (path == NULL)
-        return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
-                                    BN_DEFAULT_MODEL_NAME, &with, err);
+        return bn_model_open_divided(out, BN_DEFAULT_MODEL_NAME, bn_default_model_data,
+                                     (size_t)bn_default_model_bytes, &with, bn_cli_ranks(), err);
     char *file = NULL, typed[BN_TYPED];
     bn_status status = bn_cli_model_path(&file, path, err);
     if (path[0] == '\0') bn_error_name(err, bn_args_typed(args, &args->model, typed));
-    if (status == BN_OK) status = bn_model_open(out, file, &with, err);
+    if (status == BN_OK) status = bn_model_open_divided(out, file, NULL, 0, &with, bn_cli_ranks(), err);
     bn_free(file);
     if (status == BN_ERR_NOT_FOUND || path[0] == '\0')
         bn_error_hint(err, "leave %s out to use the built-in model",

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/elementary.h"
 #include "base/error.h"
 #include "tools/convert/folder.h"
 
@@ -101,7 +102,7 @@ static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double 
     f->plan->owned = bn_alloc(n, sizeof *f->plan->owned);
     if (f->plan->owned == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++) {
-        double wave = TAU * pow(theta, 2.0 * (double)i / (double)f->n_rot);
+        double wave = TAU * bn_exp(bn_log(theta) * 2.0 * (double)i / (double)f->n_rot);
         f->plan->owned[i] = (float)llama3_divisor(wave, factor, low, high, original);
     }
     own(t, "rope_freqs.weight", f->plan->owned, n);

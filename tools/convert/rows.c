@@ -259,23 +259,6 @@ static bool has_two(struct bn_cv_scratch *s, uint64_t r, size_t from, size_t n)
     return false;
 }
 
-static void pack_block(uint32_t type, unsigned char *out, const int8_t *values, uint16_t scale)
-{
-    switch (type) {
-    case BN_TYPE_TQ2_0:
-        bn_pack_tq2(out, values, scale);
-        break;
-    case BN_TYPE_TQ1_0:
-        bn_pack_tq1(out, values, scale);
-        break;
-    case BN_TYPE_PTQ1_0:
-        bn_pack_ptq1(out, values, scale);
-        break;
-    default:
-        bn_pack_q2(out, values, type == BN_TYPE_Q2_0 ? 64 : 128, scale);
-    }
-}
-
 static bool pack_blocks(const struct bn_cv_tensor *t, uint64_t r, bool round, struct bn_cv_scratch *s,
                         unsigned char *out)
 {
@@ -295,7 +278,7 @@ static bool pack_blocks(const struct bn_cv_tensor *t, uint64_t r, bool round, st
             continue;
         }
         if (!to_half(s, r, at, scale, round, &half)) return false;
-        pack_block(t->to, out, values, half);
+        bn_pack_block(t->to, out, values, half);
     }
     return true;
 }

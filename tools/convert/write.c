@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/elementary.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "tools/convert/rows.h"
@@ -88,7 +89,7 @@ static void put_floats(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_sc
     }
     bn_cv_widen_row(t, r, s);
     for (size_t i = 0; i < (size_t)t->ne[0]; i++) {
-        float value = t->decay ? (float)-exp((double)s->floats[i]) : s->floats[i] + t->add;
+        float value = t->decay ? (float)-bn_exp((double)s->floats[i]) : s->floats[i] + t->add;
         memcpy(out + 4 * i, &value, 4);
     }
 }

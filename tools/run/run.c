@@ -42,7 +42,7 @@ static bn_status open_session(struct bn_run_engine *engine, const struct bn_args
                                   .n_batch = o->n_batch,
                                   .n_threads = o->n_threads,
                                   .snapshot_bytes = o->snapshot_bytes};
-    bn_model_options with = {.repack = choose_repack(args), .repack_later = true, .ranks = bn_cli_ranks()};
+    bn_model_options with = {.repack = choose_repack(args), .repack_later = true};
     BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));
     return bn_session_open(&engine->session, engine->model, &options, err);
 }

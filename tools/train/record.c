@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/error.h"
 #include "lab/host/machine.h"
 #include "lab/receipt/open.h"
@@ -53,7 +54,7 @@ static void put_curve(bn_json *doc, const struct bn_train_run *run)
         bn_json_put_number(o, "loss", p->loss);
         if (!(p->norm < 0)) bn_json_put_number(o, "gradient_norm", p->norm);
         if (!(p->norm < 0)) continue;
-        bn_json_put_number(o, "perplexity", exp(p->loss));
+        bn_json_put_number(o, "perplexity", bn_exp(p->loss));
         bn_json_put_number(o, "bits_per_byte", bn_train_bits_per_byte(&run->texts.validation, p->loss));
     }
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/elementary.h"
 #include "base/error.h"
 #include "lab/report/units.h"
 #include "tools/cli/report.h"
@@ -58,7 +59,7 @@ static bn_status validate(struct bn_train_run *run, bn_error *err)
     double loss = score.nats / (double)score.n_scored;
     BN_TRY(bn_train_curve_add(&t->curve, (struct bn_train_point){t->step, loss, -1}, err));
     bn_report_note(0, "step %u/%u  validation %.4f  perplexity %.3f  %.4f bits per byte", t->step,
-                   t->settings.schedule.n_steps, loss, exp(loss), bn_train_bits_per_byte(v, loss));
+                   t->settings.schedule.n_steps, loss, bn_exp(loss), bn_train_bits_per_byte(v, loss));
     return BN_OK;
 }
 

@@ -90,13 +90,13 @@ static bn_status open_rank(const struct job *job, const struct bn_ranks *ranks, 
                            bn_session **session, bn_error *err)
 {
     unsigned index = ranks != NULL ? ranks->index : 0;
-    bn_model_options with = {.repack = job->repack, .repack_later = true, .ranks = ranks};
+    bn_model_options with = {.repack = job->repack, .repack_later = true};
     bn_session_options options = {.n_ctx = index > 0 && index == job->small ? N_CTX / 2 : N_CTX,
                                   .n_batch = job->n_batch,
                                   .n_threads = job->n_threads,
                                   .exact_threads = true};
     size_t n_bytes = index > 0 && index == job->lost ? 100 : job->file.n;
-    BN_TRY(bn_model_open_memory(model, job->file.bytes, n_bytes, "model", &with, err));
+    BN_TRY(bn_model_open_divided(model, "model", job->file.bytes, n_bytes, &with, ranks, err));
     return bn_session_open(session, *model, &options, err);
 }
 

@@ -320,6 +320,17 @@ static void f109_elapsed_time_never_goes_back(void **state)
     bn_prof_close(w.prof);
 }
 
+/* A clock of a damaged profile: the product does not fit, and is the largest time. */
+static void times_have_an_end(void **state)
+{
+    (void)state;
+    bn_prof *prof = open_prof(NULL, BN_PROF_DEFERRED, 1, 16);
+    prof->epoch = 0;
+    prof->clock.ns_per_tick = 1000;
+    assert_true(bn_prof_ns(prof, UINT64_MAX) == UINT64_MAX);
+    bn_prof_close(prof);
+}
+
 /* Passes that are skipped, and what follows them, leave a begin and an end and no bricks. */
 static void skips_passes(void **state)
 {
@@ -357,6 +368,7 @@ int main(void)
         cmocka_unit_test(f104_finalize_sums_each_event_by_its_own_ends),
         cmocka_unit_test(f110_all_sums_agree_to_the_nanosecond),
         cmocka_unit_test(every_mode_but_none_records),
+        cmocka_unit_test(times_have_an_end),
         cmocka_unit_test(f105_disabled_reads_no_clock),
         cmocka_unit_test(f106_a_brick_is_an_index),
         cmocka_unit_test(f107_two_threads_lose_nothing),

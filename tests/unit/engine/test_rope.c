@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "base/elementary.h"
 #include "base/mem.h"
 #include "infer/rope.h"
 #include "tests/unit/unit.h"
@@ -17,15 +18,39 @@ static void functions_agree_with_libm(void **state)
 {
     (void)state;
     for (int i = 1; i < 20000; i++)
-        assert_near(bn_rope_log(i * 61.7), log(i * 61.7), 1e-15);
+        assert_near(bn_log(i * 61.7), log(i * 61.7), 1e-15);
     for (int i = -7000; i <= 7000; i++)
-        assert_near(bn_rope_exp(i * 0.1) / exp(i * 0.1), 1.0, 1e-15);
+        assert_near(bn_exp(i * 0.1) / exp(i * 0.1), 1.0, 1e-15);
     for (int i = 0; i < 200000; i++) {
         double s, c, angle = i * 5.37;
-        bn_rope_sincos(angle, &s, &c);
+        bn_sincos(angle, &s, &c);
         assert_near(s, sin(angle), 1e-15);
         assert_near(c, cos(angle), 1e-15);
     }
+}
+
+/* Of every machine: a change of the arithmetic changes a bit of one of these. */
+static void functions_have_known_bits(void **state)
+{
+    (void)state;
+    double s, c;
+    bn_sincos(1e5 / 7, &s, &c);
+    const double found[] = {bn_log(1.0 / 3), bn_log(128256.7), bn_exp(-1.0 / 3), bn_exp(100.1), s, c};
+    const double known[] = {-0x1.193ea7aad030bp+0,  0x1.78609354ff8e6p+3,  0x1.6edd3122f2ea5p-1,
+                            0x1.5508d07df81bbp+144, -0x1.8ea97099c3918p-1, -0x1.414471057fd14p-1};
+    for (size_t i = 0; i < BN_ARRAY_LEN(known); i++)
+        if (memcmp(&found[i], &known[i], sizeof *known) != 0)
+            fail_msg("value %zu: %a is not %a", i, found[i], known[i]);
+}
+
+static void functions_have_their_limits(void **state)
+{
+    (void)state;
+    assert_true(isinf(bn_log(0)) && bn_log(0) < 0 && isnan(bn_log(-1)) && isnan(bn_log((double)NAN)));
+    assert_true(isinf(bn_log(HUGE_VAL)) && bn_log(HUGE_VAL) > 0);
+    assert_true(isinf(bn_exp(1e300)) && bn_exp(-1e300) == 0 && isnan(bn_exp((double)NAN)));
+    assert_true(isinf(bn_exp(HUGE_VAL)) && bn_exp(-HUGE_VAL) == 0);
+    assert_true(isfinite(bn_exp(709)) && bn_exp(-708) > 0);
 }
 
 static void the_table_follows_the_formula(void **state)
@@ -52,6 +77,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_agree_with_libm),
+        cmocka_unit_test(functions_have_known_bits),
+        cmocka_unit_test(functions_have_their_limits),
         cmocka_unit_test(the_table_follows_the_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

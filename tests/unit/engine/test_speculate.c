@@ -246,7 +246,6 @@ static void every_end_is_the_same(void **state)
     bn_session_close(same);
 }
 
-/* A draft model whose context is shorter drafts as long as it can. */
 /* A generation that is cancelled between two drafts has a beginning of its tokens, and its sequence holds these only. */
 static void a_cancelled_generation_keeps_no_drafts(void **state)
 {

@@ -47,57 +47,58 @@ static void test_good_references(void **state)
     }
 }
 
+static const char *const BAD_REFERENCES[] = {"",
+                                             "a b",
+                                             "../x",
+                                             "-x",
+                                             ".x",
+                                             "a/",
+                                             "/a",
+                                             "a/b/c",
+                                             "./a",
+                                             "a/.b",
+                                             "a/-b",
+                                             "a/b:../c",
+                                             "hf:",
+                                             "hf:a",
+                                             "hf:a/",
+                                             "hf:/b",
+                                             "hf:a/b/c",
+                                             "hf:../b",
+                                             "hf:a/..",
+                                             "hf:-a/b",
+                                             "hf:a/b:",
+                                             "hf:a/b:/c",
+                                             "hf:a/b:../c",
+                                             "hf:a/b:c/../d",
+                                             "hf:a/b:c//d",
+                                             "hf:a/b:c\\d",
+                                             "hf:a/b:c\nd",
+                                             "hf:a/b:-c",
+                                             "hf:a/b:c@",
+                                             "hf:a/b:c@../x",
+                                             "hf:a/b:c@x?y",
+                                             "hf:a/b:c@x%2e",
+                                             "hf:a/b@-x",
+                                             "http://example.org/m.gguf",
+                                             "http://localhost.example.org/x",
+                                             "http://127.0.0.1.example.org/x",
+                                             "https://",
+                                             "https:///x",
+                                             "https://user@example.org/x",
+                                             "https://u:p@example.org/x",
+                                             "https://example.org/a b",
+                                             "https://example.org/\x01",
+                                             "http://localhost@example.org/x"};
+
 static void test_bad_references(void **state)
 {
     (void)state;
-    static const char *const BAD[] = {"",
-                                      "a b",
-                                      "../x",
-                                      "-x",
-                                      ".x",
-                                      "a/",
-                                      "/a",
-                                      "a/b/c",
-                                      "./a",
-                                      "a/.b",
-                                      "a/-b",
-                                      "a/b:../c",
-                                      "hf:",
-                                      "hf:a",
-                                      "hf:a/",
-                                      "hf:/b",
-                                      "hf:a/b/c",
-                                      "hf:../b",
-                                      "hf:a/..",
-                                      "hf:-a/b",
-                                      "hf:a/b:",
-                                      "hf:a/b:/c",
-                                      "hf:a/b:../c",
-                                      "hf:a/b:c/../d",
-                                      "hf:a/b:c//d",
-                                      "hf:a/b:c\\d",
-                                      "hf:a/b:c\nd",
-                                      "hf:a/b:-c",
-                                      "hf:a/b:c@",
-                                      "hf:a/b:c@../x",
-                                      "hf:a/b:c@x?y",
-                                      "hf:a/b:c@x%2e",
-                                      "hf:a/b@-x",
-                                      "http://example.org/m.gguf",
-                                      "http://localhost.example.org/x",
-                                      "http://127.0.0.1.example.org/x",
-                                      "https://",
-                                      "https:///x",
-                                      "https://user@example.org/x",
-                                      "https://u:p@example.org/x",
-                                      "https://example.org/a b",
-                                      "https://example.org/\x01",
-                                      "http://localhost@example.org/x"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD_REFERENCES); i++) {
         struct bn_hub_reference ref;
         bn_error err = {0};
-        print_message("%s\n", BAD[i]);
-        assert_int_equal(bn_hub_reference_parse(&ref, BAD[i], &err), BN_ERR_ARG);
+        print_message("%s\n", BAD_REFERENCES[i]);
+        assert_int_equal(bn_hub_reference_parse(&ref, BAD_REFERENCES[i], &err), BN_ERR_ARG);
         assert_true(err.msg[0] != '\0');
     }
     char longer[5000];

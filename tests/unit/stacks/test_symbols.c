@@ -358,16 +358,12 @@ static uint32_t walk(const bn_stacks *stacks, const char *path)
     return node;
 }
 
-static void samples_become_stacks(void **state)
+/* Of four threads, before, in, between and after two windows. */
+static void record_samples(struct seen *s)
 {
-    (void)state;
-    struct seen s;
-    char path[1000];
-    snprintf(path, sizeof path, "%s/fixed", folder);
-    run_program(&s, path, NULL);
-    bn_recording *r = &s.recording;
-    uint64_t main_at = s.at[12].address + 1, leaf_at = s.at[0].address, middle_at = s.at[14].address;
-    assert_string_equal(s.at[12].name, "main");
+    bn_recording *r = &s->recording;
+    uint64_t main_at = s->at[12].address + 1, leaf_at = s->at[0].address, middle_at = s->at[14].address;
+    assert_string_equal(s->at[12].name, "main");
     /* No function of the operating system lies there. */
     const uint64_t deep[] = {middle_at, main_at}, kernel[] = {1, 2, leaf_at, main_at};
     const uint64_t lost[] = {0x1234};
@@ -388,7 +384,17 @@ static void samples_become_stacks(void **state)
     add(r, 31, 7, 7, NULL, 0, 0);
     add(r, 61, 7, 8, deep, 2, 0);
     bn_recording_finish(r);
+}
 
+static void samples_become_stacks(void **state)
+{
+    (void)state;
+    struct seen s;
+    char path[1000];
+    snprintf(path, sizeof path, "%s/fixed", folder);
+    run_program(&s, path, NULL);
+    bn_recording *r = &s.recording;
+    record_samples(&s);
     bn_stacks *stacks;
     assert_int_equal(bn_stacks_open(&stacks, "ns", "cpu", NULL), BN_OK);
     bn_symbols *symbols = open_symbols(r, NULL);

@@ -18,23 +18,6 @@
 
 /* ---- tensors ---- */
 
-static void pack_block(uint8_t *out, const int8_t *values, uint32_t type, uint16_t scale)
-{
-    switch (type) {
-    case BN_TYPE_TQ2_0:
-        bn_pack_tq2(out, values, scale);
-        break;
-    case BN_TYPE_TQ1_0:
-        bn_pack_tq1(out, values, scale);
-        break;
-    case BN_TYPE_PTQ1_0:
-        bn_pack_ptq1(out, values, scale);
-        break;
-    default: /* Q2_0, PQ2_0 */
-        bn_pack_q2(out, values, bn_type_info(type)->block, scale);
-    }
-}
-
 /* Codes of I2_S as blocks with a scale each, which is the tensor's. Blocks divide 256. */
 static void put_ternary(struct bn_buf *out, const struct bn_gguf_tensor *t, uint32_t type)
 {
@@ -49,7 +32,7 @@ static void put_ternary(struct bn_buf *out, const struct bn_gguf_tensor *t, uint
         for (size_t at = 0; at < part; at += BN_I2S_BLOCK)
             bn_unpack_i2s(values + at, t->data + (i + at) / 4);
         for (size_t at = 0; at < part; at += info->block) {
-            pack_block(block, values + at, type, bn_quant_narrow(scale));
+            bn_pack_block(type, block, values + at, bn_quant_narrow(scale));
             bn_buf_append(out, block, (size_t)info->block_bytes);
         }
     }

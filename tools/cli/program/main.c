@@ -7,6 +7,7 @@
 #include "tools/cli/options.h"
 #include "tools/cli/program/dump.h"
 #include "tools/cli/program/help.h"
+#include "tools/cli/program/reserve.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 
@@ -36,6 +37,7 @@ int bn_cli_main(const struct bn_program *program, int argc, char **argv)
     struct bn_args args;
     bn_error err = {0};
     bn_agent_join();
+    bn_crypto_reserve();
     bn_report_start(program->name);
     bn_status status = run(program, &args, argc, argv, &err);
     int exit_code = args.exit_code;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Continues a prompt by libbn.so, with Python's standard library alone.
 
-    python3 embed.py model.gguf 'ROMEO:' 32
+    python3 generate.py model.gguf 'ROMEO:' 32
 
 BN_LIBRARY names the library when it is not where the system looks for it.
 """
