@@ -484,9 +484,11 @@ static void set_up_blas(char **argv)
     const char *core = getenv("OPENBLAS_CORETYPE") == NULL ? bn_blas_better_core() : NULL;
     const char *threads = getenv("OPENBLAS_NUM_THREADS");
     if (core == NULL && threads != NULL && strcmp(threads, "1") == 0) return;
-    if ((core == NULL || setenv("OPENBLAS_CORETYPE", core, 1) == 0) &&
+    char path[PATH_MAX] = ""; /* not the link, which would name the process "exe" */
+    if (readlink("/proc/self/exe", path, sizeof path - 1) > 0 &&
+        (core == NULL || setenv("OPENBLAS_CORETYPE", core, 1) == 0) &&
         setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
-        execv("/proc/self/exe", argv);
+        execv(path, argv);
 }
 
 int main(int argc, char **argv)
