@@ -699,7 +699,8 @@ size_t bn_scheduler_n_running(const bn_scheduler *scheduler);
  * generation has evaluated its prompt are not limited. */
 void bn_scheduler_set_slowdown(bn_scheduler *scheduler, double slowdown);
 /* One pass: a token for each generation that has evaluated its prompt, and pieces of the other prompts and of the text
- * that is embedded. A generation whose grammar takes much work sits out passes, also all of them. An error is one of the model or a cancelled session: then all generations have failed. */
+ * that is embedded. A generation whose grammar takes much work sits out passes, so a pass may evaluate nothing. An error is
+ * one of the model or a cancelled session: then all generations have failed. */
 BN_MUST_CHECK bn_status bn_scheduler_step(bn_scheduler *scheduler, bn_error *err);
 /* An embedding that a scheduler evaluates next to generations, in their passes. */
 typedef struct bn_embedding bn_embedding;

@@ -223,7 +223,7 @@ static bn_status start(struct bn_matcher *m, bn_error *err)
 {
     m->n_frames = 1; /* the bottom */
     if (!bn_states_make_room(m, &m->frames, &m->frames_room, 1, sizeof *m->frames, 1)) return bn_nomem(err);
-    m->frames[0] = (struct bn_frame){0};
+    m->frames[0] = (struct bn_call_frame){0};
     bn_states_begin(m);
     bn_states_visit(m, m->g->rules[m->g->root].entry, BN_NO_FRAME);
     m->now = bn_states_end(m) - 2;

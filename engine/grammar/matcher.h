@@ -5,9 +5,8 @@
  *
  * The network is made deterministic along the text: a state is a set of places in the grammar, each with a stack of
  * the rules to return to. States, their successors and their masks over the vocabulary are kept. A mask is made by one
- * walk over the tree of tokens. It follows each place alone where a byte leads on from several, so that texts which can be
- * read in many ways do not multiply states. Masks and single tokens follow the same states; all results are those of trying
- * every token, which a test does.
+ * walk over the tree of tokens. A walk that takes many steps follows each place alone from there on, so that texts which
+ * can be read in many ways do not multiply states. All results are those of trying every token, which a test does.
  *
  * Limits keep a hostile grammar from taking memory and time. Over one of them, or without memory, a matcher has failed and
  * allows nothing. They count steps, not time: a text fails on all machines or on none.

@@ -29,7 +29,7 @@ static uint64_t mix(uint64_t h, uint64_t x)
 
 static uint64_t hash_frame(const struct bn_matcher *m, uint32_t i)
 {
-    const struct bn_frame *f = &m->frames[i];
+    const struct bn_call_frame *f = &m->frames[i];
     return mix(mix(f->place, f->count), f->parent);
 }
 
@@ -44,7 +44,7 @@ static uint64_t hash_state(const struct bn_matcher *m, uint32_t i)
 
 static bool same_frame(const struct bn_matcher *m, uint32_t a, uint32_t b)
 {
-    const struct bn_frame *x = &m->frames[a], *y = &m->frames[b];
+    const struct bn_call_frame *x = &m->frames[a], *y = &m->frames[b];
     return x->place == y->place && x->count == y->count && x->parent == y->parent;
 }
 
@@ -59,7 +59,7 @@ typedef uint64_t (*hash_fn)(const struct bn_matcher *m, uint32_t i);
 typedef bool (*same_fn)(const struct bn_matcher *m, uint32_t a, uint32_t b);
 
 /* Makes the table twice as large. */
-static bool grow_table(struct bn_matcher *m, struct bn_table *t, hash_fn hash)
+static bool grow_table(struct bn_matcher *m, struct bn_number_table *t, hash_fn hash)
 {
     size_t size = t->size > 0 ? 2 * t->size : 256;
     uint32_t *slots = bn_alloc(size, sizeof *slots);
@@ -78,7 +78,8 @@ static bool grow_table(struct bn_matcher *m, struct bn_table *t, hash_fn hash)
 }
 
 /* The number of an item that is equal to item i, which is inserted when there is none. */
-static uint32_t intern(struct bn_matcher *m, struct bn_table *t, uint32_t i, hash_fn hash, same_fn same)
+static uint32_t intern(struct bn_matcher *m, struct bn_number_table *t, uint32_t i, hash_fn hash,
+                       same_fn same)
 {
     if (2 * (t->n + 1) > t->size && !grow_table(m, t, hash)) bn_states_fail(m, BN_ERR_NOMEM);
     if (m->status != BN_OK) return i;
@@ -90,7 +91,7 @@ static uint32_t intern(struct bn_matcher *m, struct bn_table *t, uint32_t i, has
     return i;
 }
 
-static void clear_table(struct bn_table *t)
+static void clear_table(struct bn_number_table *t)
 {
     if (t->size > 0) memset(t->slots, 0, t->size * sizeof *t->slots);
     t->n = 0;
@@ -121,7 +122,7 @@ static struct bn_pair *find_pair(struct bn_pair *slots, size_t n_slots, uint32_t
     return &slots[at];
 }
 
-void bn_states_clear_pairs(struct bn_pairs *p)
+void bn_states_clear_pairs(struct bn_pair_set *p)
 {
     p->n = 0;
     if (++p->round != 0 || p->n_slots == 0) return;
@@ -129,7 +130,7 @@ void bn_states_clear_pairs(struct bn_pairs *p)
     p->round = 1;
 }
 
-static bool grow_pairs(struct bn_pairs *p)
+static bool grow_pairs(struct bn_pair_set *p)
 {
     size_t n_slots = p->n_slots > 0 ? 2 * p->n_slots : 64;
     struct bn_pair *slots = bn_alloc(n_slots, sizeof *slots);
@@ -144,7 +145,7 @@ static bool grow_pairs(struct bn_pairs *p)
     return true;
 }
 
-bool bn_states_add_pair(struct bn_matcher *m, struct bn_pairs *p, uint32_t a, uint32_t b)
+bool bn_states_add_pair(struct bn_matcher *m, struct bn_pair_set *p, uint32_t a, uint32_t b)
 {
     if (2 * (p->n + 1) > p->n_slots && !grow_pairs(p)) bn_states_fail(m, BN_ERR_NOMEM);
     if (p->n == HARD_PAIRS) bn_states_fail(m, BN_ERR_LIMIT);
@@ -174,7 +175,7 @@ static uint32_t push_frame(struct bn_matcher *m, uint32_t place, uint32_t count,
 /* For a frame that is new. The nearest frame of a nearest frame is itself. */
 static void find_near(struct bn_matcher *m, uint32_t frame)
 {
-    struct bn_frame f = m->frames[frame];
+    struct bn_call_frame f = m->frames[frame];
     uint32_t count = near_count(m, f.place, f.count), parent = m->frames[f.parent].near;
     bool is_near = count == f.count && parent == f.parent;
     uint32_t near = is_near ? frame : push_frame(m, f.place, count, parent);
@@ -186,7 +187,7 @@ static uint32_t push_frame(struct bn_matcher *m, uint32_t place, uint32_t count,
     if (!bn_states_make_room(m, &m->frames, &m->frames_room, m->n_frames + 1, sizeof *m->frames, HARD_FRAMES))
         return BN_NO_FRAME;
     uint32_t mine = (uint32_t)m->n_frames;
-    m->frames[mine] = (struct bn_frame){place, count, parent, mine};
+    m->frames[mine] = (struct bn_call_frame){place, count, parent, mine};
     uint32_t found = intern(m, &m->frame_table, mine, hash_frame, same_frame);
     if (found != mine || m->status != BN_OK) return found;
     m->n_frames++;
@@ -231,7 +232,7 @@ static void expand(struct bn_matcher *m, struct bn_place at)
 {
     const bn_grammar *g = m->g;
     const struct bn_node *node = &g->nodes[at.node];
-    struct bn_frame top = m->frames[at.frame];
+    struct bn_call_frame top = m->frames[at.frame];
     if (node->kind == BN_NODE_SET &&
         bn_states_make_room(m, &m->found, &m->found_room, m->n_found + 1, sizeof *m->found, SIZE_MAX))
         m->found[m->n_found++] = at;
@@ -342,8 +343,8 @@ void bn_states_forget(struct bn_matcher *m)
     number[BN_NO_FRAME] = BN_NO_FRAME;
     for (uint32_t i = 1; i < m->n_frames; i++) {
         if (number[i] == 0) continue;
-        struct bn_frame f = m->frames[i];
-        m->frames[n] = (struct bn_frame){f.place, f.count, number[f.parent], f.near};
+        struct bn_call_frame f = m->frames[i];
+        m->frames[n] = (struct bn_call_frame){f.place, f.count, number[f.parent], f.near};
         number[i] = n++;
     }
     for (uint32_t i = 1; i < n; i++)

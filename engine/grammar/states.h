@@ -17,7 +17,7 @@
 #define BN_UNKNOWN 0u
 #define BN_DEAD 1u
 
-struct bn_frame {
+struct bn_call_frame {
     uint32_t place, count, parent;
     uint32_t near; /* the frame that no token can tell from this one */
 };
@@ -37,14 +37,14 @@ struct bn_state {
 struct bn_pair {
     uint32_t a, b, round;
 };
-struct bn_pairs {
+struct bn_pair_set {
     struct bn_pair *slots; /* n_slots, a power of two */
     size_t n_slots, n;
     uint32_t round;
 };
 
 /* A hash table of numbers + 1. */
-struct bn_table {
+struct bn_number_table {
     uint32_t *slots;
     size_t size, n;
 };
@@ -62,26 +62,26 @@ struct bn_matcher {
     int32_t *ends;
     size_t n_ends, n_vocab, mask_words, max_masks;
 
-    struct bn_frame *frames; /* the first one is not used */
-    struct bn_place *places; /* of all states */
+    struct bn_call_frame *frames; /* the first one is not used */
+    struct bn_place *places;      /* of all states */
     struct bn_state *states;
     uint32_t *rows; /* n_classes for each state */
     uint64_t *masks;
     size_t n_frames, n_places, n_states, n_masks;
     size_t frames_room, places_room, states_room, rows_room, masks_room;
-    struct bn_table frame_table, state_table;
+    struct bn_number_table frame_table, state_table;
     uint32_t now; /* the state of the text */
 
     /* While a state is made. */
     struct bn_place *work, *found;
     size_t n_work, n_found, work_room, found_room;
-    struct bn_pairs visited; /* places */
+    struct bn_pair_set visited; /* places */
     bool accepts;
 
     /* While a mask is made. */
     struct bn_walk path[BN_TRIE_MAX_DEPTH + 1];
-    size_t n_path;        /* 0: none is */
-    struct bn_pairs seen; /* nodes of the tree and states, where there are several */
+    size_t n_path;           /* 0: none is */
+    struct bn_pair_set seen; /* nodes of the tree and states, where there are several */
 
     uint64_t most_merged; /* steps after which places are followed alone */
 
@@ -100,9 +100,9 @@ uint32_t bn_states_successor(struct bn_matcher *m, uint32_t state, unsigned char
 void bn_states_forget(struct bn_matcher *m);
 
 bool bn_states_make_room(struct bn_matcher *m, void *list, size_t *room, size_t n, size_t each, size_t most);
-void bn_states_clear_pairs(struct bn_pairs *pairs);
+void bn_states_clear_pairs(struct bn_pair_set *pairs);
 /* False: it was there, or the matcher has failed. */
-bool bn_states_add_pair(struct bn_matcher *m, struct bn_pairs *pairs, uint32_t a, uint32_t b);
+bool bn_states_add_pair(struct bn_matcher *m, struct bn_pair_set *pairs, uint32_t a, uint32_t b);
 /* It has failed; the first reason is kept. */
 void bn_states_fail(struct bn_matcher *m, bn_status why);
 
