@@ -274,6 +274,9 @@ if "$bin/tests/sampled/deny_perf" EPERM clone3 true; then
     status=$?
     ok 'threads that the system refuses give no figures' ended 9
 fi
+run run -m "$nano" -m fixtures/built-in-i2_s.gguf
+ok 'two models where one is meant are an error' ended 2
+ok 'which names both' has err "error: option --model is given twice, expected one MODEL: '.*nano.*' and '.*built-in"
 run
 ok 'a command must be named' ended 2
 echo "1..$count"
