@@ -238,7 +238,8 @@ struct bn_args {
 /* Rows that several programs have; so they are spelled alike everywhere. */
 #define BN_OPTION_MODEL                                                                                     \
     BN_OPTION("model", "GGUF file or downloaded model [the built-in model]", .letter = 'm', .arg = "MODEL", \
-              .group = "Model", .env = "BN_MODEL", BN_TO_TEXT(struct bn_args, model), .shared = true, .once = true)
+              .group = "Model", .env = "BN_MODEL", BN_TO_TEXT(struct bn_args, model), .shared = true,       \
+              .once = true)
 #define BN_THREADS_HELP "number of threads [one per usable core]"
 #define BN_OPTION_THREADS_TO(type, field)                                                \
     BN_OPTION("threads", BN_THREADS_HELP, .letter = 't', .arg = "N", .group = "Machine", \
