@@ -142,10 +142,9 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .bytes = sizeof(struct bn_crossval_options),
      .run = bn_crossval_ladder,
-     .examples =
-         {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
-          {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt --junit r.xml",
-           "three engines, and a report for CI"}}},
+     .examples = {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
+                  {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt --junit r.xml",
+                   "three engines, and a report for CI"}}},
     {.name = "sweep",
      .summary = "compare many prompts, and check expected tokens",
      .text = "Each line of the file is a JSON object with \"prompt\" (a text) or \"tokens\" (ids), and "

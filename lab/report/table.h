@@ -24,7 +24,8 @@ struct bn_table {
     size_t n_cols, n_rows, n_cells, room;
     struct bn_table_cell *cells; /* room rows */
     const char **kinds;          /* of a row: "bad", "warn", "ok", "" */
-    bool side_by_side; /* every number is needed: first texts become lines above the rows rather than one is left out */
+    bool
+        side_by_side; /* every number is needed: first texts become lines above the rows rather than one is left out */
     bool failed;
 };
 

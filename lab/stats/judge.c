@@ -94,8 +94,9 @@ struct range {
 static struct range range(const struct bn_judgement *j, const char *to)
 {
     struct range out;
-    snprintf(out.text, sizeof out.text, "%s%s%s", percent(bn_judge_turn(j->higher ? j->high : j->low, j->higher), true).text,
-             to, percent(bn_judge_turn(j->higher ? j->low : j->high, j->higher), true).text);
+    snprintf(out.text, sizeof out.text, "%s%s%s",
+             percent(bn_judge_turn(j->higher ? j->high : j->low, j->higher), true).text, to,
+             percent(bn_judge_turn(j->higher ? j->low : j->high, j->higher), true).text);
     return out;
 }
 
@@ -171,8 +172,9 @@ static void decide_unclear(struct bn_judgement *j, const struct setting *s)
 {
     bool margin = limit_of(s) <= s->rules->margin;
     j->n_needed = needed(j, s);
-    bn_judge_reason(j, "the change is between %s, %s %s%s", range(j, " and ").text, margin ? "not clearly within or beyond" : s->limit,
-                    percent(limit_of(s), false).text, enough(j, s->what).text);
+    bn_judge_reason(j, "the change is between %s, %s %s%s", range(j, " and ").text,
+                    margin ? "not clearly within or beyond" : s->limit, percent(limit_of(s), false).text,
+                    enough(j, s->what).text);
 }
 
 /* Needs n, change, low, high, p, agreement; sets outcome, reason, n_needed. */
@@ -271,8 +273,8 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
     struct bn_signed_rank test;
     double sigma, bias;
     size_t least = least_pairs(rules->confidence);
-    *out = (struct bn_judgement){.n = n, .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN,
-                                  .higher = rules->higher};
+    *out = (struct bn_judgement){
+        .n = n, .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN, .higher = rules->higher};
     bn_judge_reason(out, "not judged");
     BN_TRY(check_rules(rules, err));
     BN_TRY(check_finite(d, n, "pair", err));
@@ -350,9 +352,12 @@ static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_
 bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a, const double *b, size_t n_b,
                            double drift, const struct bn_judge_rules *rules, bn_error *err)
 {
-    *out = (struct bn_judgement){
-        .n = bn_min_size(n_a, n_b), .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN,
-        .higher = rules->higher};
+    *out = (struct bn_judgement){.n = bn_min_size(n_a, n_b),
+                                 .p = 1,
+                                 .q = 1,
+                                 .agreement = (double)NAN,
+                                 .mde = (double)NAN,
+                                 .higher = rules->higher};
     bn_judge_reason(out, "not judged");
     BN_TRY(check_rules(rules, err));
     if (!(drift >= 0)) return bn_fail(err, BN_ERR_ARG, "the drift is negative");

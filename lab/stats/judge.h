@@ -35,10 +35,10 @@ struct bn_judge_rules {
     double confidence; /* of the interval: 0.95 */
     double q;          /* share of false alarms among the alarms of one session: 0.05 */
     double agreement;  /* share of pairs that have the sign of the change: 0.8 */
-    bool higher;       /* more of the figure is better; reasons name the change of the figure, not of the cost */
+    bool higher; /* more of the figure is better; reasons name the change of the figure, not of the cost */
 };
-#define BN_JUDGE_RULES_INIT    \
-    {                          \
+#define BN_JUDGE_RULES_INIT           \
+    {                                 \
         0.01, 0.95, 0.05, 0.8, false, \
     }
 

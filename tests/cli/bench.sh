@@ -274,6 +274,14 @@ if "$bin/tests/sampled/deny_perf" EPERM clone3 true; then
     status=$?
     ok 'threads that the system refuses give no figures' ended 9
 fi
+"$bin/bn-bench" run --json -q -m "$nano" -p 4 -n 2 -t 1 -r 6 --price-per-hour 0.5 >"$tmp/price.json" 2>"$tmp/err"
+run report "$tmp/price.json"
+ok 'the price is a series: report' has out 'price_per_million_tokens +[0-9]'
+run compare "$tmp/price.json" "$tmp/price.json"
+ok 'and compare' has out 'price_per_million_tokens .*STABLE'
+run run -m "$nano" -m fixtures/built-in-i2_s.gguf
+ok 'two models where one is meant are an error' ended 2
+ok 'which names both' has err "error: option --model is given twice, expected one MODEL: '.*nano.*' and '.*built-in"
 run
 ok 'a command must be named' ended 2
 echo "1..$count"

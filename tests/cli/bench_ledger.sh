@@ -57,6 +57,7 @@ document "$docs/slow.json" 130
 document "$docs/fast.json" 80
 document "$docs/short.json" 100 flat=0
 
+says 0 'a ledger without runs says so' '^no run is saved in .*; bn-bench baseline save NAME' baseline list --ledger "$tmp/empty"
 # ---- compare ----
 says 0 'a small difference of two sessions is stable' '1 SAME, 5 STABLE' bench compare "$docs/a.json" "$docs/same.json"
 says 0 'and passes with --strict too' '^verdict  STABLE$' bench compare --strict "$docs/a.json" "$docs/same.json"

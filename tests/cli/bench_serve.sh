@@ -35,7 +35,7 @@ check 'its series can be read' equal "$(value 'sorted(s["metric"] for s in d["se
 says 0 'an open loop' '50/s' load "$url" --api-key-file "$tmp/keys" --rate 50 --requests 8 --tokens 4
 says 1 'a missing key fails' 'status 401' load "$url" --clients 1 --requests 2 --tokens 4
 says 1 'a prompt that is too long fails' 'status 400' load "$url" --api-key-file "$tmp/keys" --clients 1 --requests 1 --prompt 900
-says 1 'no server fails' 'refused' load http://127.0.0.1:1 --clients 1 --requests 2
+says 6 'no server is one error with the URL' '^bn-bench: error: http://127.0.0.1:1: no request was answered: .*refused$' load http://127.0.0.1:1 --clients 1 --requests 2
 for wrong in https://127.0.0.1:1 http://example.com:80 http://127.0.0.1:99999 127.0.0.1:80 http://; do
     says 2 "$wrong is refused" 'with an address' load "$wrong"
 done

@@ -104,7 +104,8 @@ status 0 "it is the committed one" cmp "$tmp/g/nano-qwen3-ptq1_0-v331-hadamard64
 status 2 "a transform in an architecture that has none" "$fixtures" gen --arch gemma3 --format pq2_0 --hadamard 64 -o "$tmp/g"
 status 2 "a period of windows without a window" "$fixtures" gen --arch gemma3 --period 2 -o "$tmp/g"
 status 2 "blocks of a transform whose factor is not exact" "$fixtures" gen --arch qwen3 --format pq2_0 --hadamard 128 -o "$tmp/g"
-says 0 "--zeros and the group are in the name" 'nano-qwen3-q2_0-v331-group128-z37-yarn-tied-42' "$fixtures" gen "${bonsai[@]}" --format q2_0 \
+says 0 "the share of zeros is rounded, not cut" 'nano-bitnet-b1.58-i2_s-z90-42.gguf' "$fixtures" gen --size nano --zeros 0.9 -o "$tmp/z90"
+says 0 "--zeros and the group are in the name" 'nano-qwen3-q2_0-v331-group128-z38-yarn-tied-42' "$fixtures" gen "${bonsai[@]}" --format q2_0 \
     --group 128 --zeros 0.38 -o "$tmp/g"
 status 2 "rows too short for the blocks" "$fixtures" gen --size nano --format tq2_0 -o "$tmp/g"
 status 2 "an unknown size" "$fixtures" gen --size huge -o "$tmp/g"

@@ -101,6 +101,12 @@ static bn_status take(struct bn_args *args, struct bn_value v, bn_error *err)
 {
     const struct bn_option *o = v.option;
     if (v.text != NULL) BN_TRY(check_choice(&v, err));
+    for (size_t i = 0; i < args->n_values && o->once; i++)
+        if (args->values[i].option == o)
+            return bn_fail(err, BN_ERR_ARG, "option --%s is given twice, expected one %s: '%s' and '%s'",
+                           o->name, o->arg,
+                           bn_fields_quote(args->values[i].text, strlen(args->values[i].text)).text,
+                           bn_fields_quote(v.text, strlen(v.text)).text);
     v.place = args->n_operands;
     args->values[args->n_values++] = v;
     if (strcmp(o->name, "help") == 0) args->want_help = true;

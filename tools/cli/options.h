@@ -134,6 +134,7 @@ struct bn_option {
     const char *preset;  /* the value when nothing gives one; the help shows it. NULL: none */
     const char *words;   /* values that completion offers, "oracle bn"; others are accepted too */
     bool repeatable;
+    bool once;             /* given twice it is an error: one of them would be ignored in silence */
     bool rare;             /* only --help=all shows it */
     enum bn_field_type to; /* BN_TO_...; several options may set one field, the last one given counts */
     bool shared;           /* the field is in struct bn_args, not in the command's struct */
@@ -237,7 +238,8 @@ struct bn_args {
 /* Rows that several programs have; so they are spelled alike everywhere. */
 #define BN_OPTION_MODEL                                                                                     \
     BN_OPTION("model", "GGUF file or downloaded model [the built-in model]", .letter = 'm', .arg = "MODEL", \
-              .group = "Model", .env = "BN_MODEL", BN_TO_TEXT(struct bn_args, model), .shared = true)
+              .group = "Model", .env = "BN_MODEL", BN_TO_TEXT(struct bn_args, model), .shared = true,       \
+              .once = true)
 #define BN_THREADS_HELP "number of threads [one per usable core]"
 #define BN_OPTION_THREADS_TO(type, field)                                                \
     BN_OPTION("threads", BN_THREADS_HELP, .letter = 't', .arg = "N", .group = "Machine", \

@@ -26,7 +26,9 @@ static void print_verdict(const struct bn_threshold_verdict *v, bool passed)
     if (!v->is_mean && v->row != SIZE_MAX) snprintf(where, sizeof where, ", position %zu", v->row);
     printf("        %-9s %-5s %-11.6g %s %-8.6g margin %.3g%s%s\n", bn_metric_name(v->metric),
            v->is_mean ? "mean" : "worst", v->value, v->is_min ? ">=" : "<=", v->bound, v->margin, where,
-           v->holds ? "" : passed ? "  explained" : "  BROKEN");
+           v->holds ? ""
+           : passed ? "  explained"
+                    : "  BROKEN");
 }
 
 static void print_tokens(const struct bn_xrung *r)
@@ -159,9 +161,9 @@ static void print_failure(const struct bn_xref *ref)
     const char *more = why->hint[0] != '\0' ? why->hint : ref->last_words;
     printf("%s: FAILED, no agreement: %s%s%s%s%s\n", bn_xref_label(ref), why->where,
            why->where[0] != '\0' ? ": " : "", why->msg,
-           more == why->hint     ? "; "
+           more == why->hint ? "; "
            : more[0] != '\0' ? "; its last words: "
-                               : "",
+                             : "",
            more);
 }
 
@@ -184,7 +186,8 @@ static void print_summary(const struct bn_crossval *x)
         n_agree += !bad && bn_xref_compared(ref) > 0;
     }
     if (n_agree == x->n_refs)
-        printf("agree: %zu token%s, %zu reference%s\n", x->n_prompt, bn_cli_s(x->n_prompt), n_agree, bn_cli_s(n_agree));
+        printf("agree: %zu token%s, %zu reference%s\n", x->n_prompt, bn_cli_s(x->n_prompt), n_agree,
+               bn_cli_s(n_agree));
 }
 
 void bn_crossval_print(const struct bn_crossval *x)

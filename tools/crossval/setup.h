@@ -36,7 +36,8 @@ struct bn_stored {
     char bridge_sha256[BN_SHA256_HEX];  /* of the bridge's source tree */
     char program_sha256[BN_SHA256_HEX]; /* of the bridge */
     bool ready;
-    bool installed; /* a bridge next to the program, not in the cache: only folder, name and ready are known */
+    bool
+        installed; /* a bridge next to the program, not in the cache: only folder, name and ready are known */
 };
 struct bn_stored_list {
     struct bn_stored *list;

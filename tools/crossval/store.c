@@ -173,7 +173,8 @@ bn_status bn_stored_add_bridges(struct bn_stored_list *all, bn_error *err)
     bn_program_path(own);
     for (size_t i = 0; i < BN_ARRAY_LEN(FOLDERS); i++) {
         glob_t found;
-        snprintf(pattern, sizeof pattern, "%.*s/%s%s*", (int)(strrchr(own, '/') - own), own, FOLDERS[i], PREFIX);
+        snprintf(pattern, sizeof pattern, "%.*s/%s%s*", (int)(strrchr(own, '/') - own), own, FOLDERS[i],
+                 PREFIX);
         if (glob(pattern, 0, NULL, &found) != 0) continue;
         bn_status status = BN_OK;
         for (size_t k = 0; k < found.gl_pathc && status == BN_OK; k++) {
@@ -183,7 +184,8 @@ bn_status bn_stored_add_bridges(struct bn_stored_list *all, bn_error *err)
             struct bn_stored *s = &all->list[all->n++];
             *s = (struct bn_stored){.ready = true, .installed = true};
             snprintf(s->name, sizeof s->name, "%s", slash + 1 + strlen(PREFIX));
-            snprintf(s->folder, sizeof s->folder, "%.*s", (int)(slash - found.gl_pathv[k]), found.gl_pathv[k]);
+            snprintf(s->folder, sizeof s->folder, "%.*s", (int)(slash - found.gl_pathv[k]),
+                     found.gl_pathv[k]);
         }
         globfree(&found);
         BN_TRY(status);

@@ -379,7 +379,7 @@ static void names(void **state)
     spec.head_width = 64;
     assert_true(bn_fixture_format_find("q2_0-g128", &spec));
     bn_fixture_file_name(&spec, name, sizeof name);
-    assert_string_equal(name, "nano-qwen3-q2_0-g128-group128-z37-h64-yarn-f16embd-tied-7.gguf");
+    assert_string_equal(name, "nano-qwen3-q2_0-g128-group128-z38-h64-yarn-f16embd-tied-7.gguf");
     /* What a Bonsai shape has by itself is not named. */
     spec = (struct bn_fixture_spec){
         .size = bn_fixture_size_find("bonsai-4b"), .arch = BN_FIXTURE_QWEN3, .seed = 42};

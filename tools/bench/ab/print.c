@@ -166,7 +166,8 @@ void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct
     bn_buf_putc(out, '\n');
     bn_comparisons_print(out, s->comparisons, s->n_comparisons);
     bn_buf_printf(
-        out, "\nchange   of the figure from A to B; IMPROVED is better; %g %% interval; %g %% does not matter\n",
+        out,
+        "\nchange   of the figure from A to B; IMPROVED is better; %g %% interval; %g %% does not matter\n",
         100 * s->rules.confidence, 100 * s->rules.margin);
     bn_buf_puts(out, "MDE      smallest change detectable with 80 % power; --json has all intervals\n");
     print_control(out, s);

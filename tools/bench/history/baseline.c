@@ -398,7 +398,10 @@ static bn_status look(struct bn_args *args, const char *what, bn_error *err)
         bn_bench_each_ledger(o->ledger, NULL, NULL, what != NULL ? show_ledger : list_ledger, &v, err);
     if (status == BN_OK && v.n == 0 && what != NULL)
         status = bn_fail(err, BN_ERR_NOT_FOUND, "no baseline and no run named '%.64s'", what);
-    if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
+    if (status == BN_OK && args->json)
+        status = bn_cli_print_json(doc, err);
+    else if (status == BN_OK && v.n == 0)
+        printf("no run is saved in %s; bn-bench baseline save NAME RUN.json saves one\n", o->ledger);
     bn_json_free(doc);
     return status;
 }

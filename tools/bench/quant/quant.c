@@ -59,7 +59,8 @@ static void put_rates(struct quant *q, const struct bn_suite_row *row, bn_json *
     bn_json_put_number(r, "packed_bytes_per_second", packed * per_second);
     bn_json_put_number(r, "logical_bytes_per_second", 2 * weights * per_second);
     bn_json_put_number(r, "bytes_read_per_second", (double)op->read_bytes * per_second);
-    bool known = bn_bench_limits_read(&q->suite.limits, row->set_bytes, row->n_threads, false, &roof, NULL) == BN_OK;
+    bool known =
+        bn_bench_limits_read(&q->suite.limits, row->set_bytes, row->n_threads, false, &roof, NULL) == BN_OK;
     double share = known ? (double)op->read_bytes * per_second / roof : (double)NAN;
     bn_json_put_finite(r, "share_of_reading", share, "out of memory");
     bn_json_put_known(r, "implausible", bn_bench_implausible(why, share), "there is none");

@@ -117,14 +117,15 @@ static void draw_moment(struct bn_buf *out, const struct bn_plot *p, const struc
 }
 
 /* The level changed before this entry. */
-static void draw_change(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_trend *t, size_t row)
+static void draw_change(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_trend *t,
+                        size_t row)
 {
     const struct bn_report_change *c = &t->changes[row];
     double x = (double)c->at + 0.5;
     char text[BN_UNITS_ROOM];
     bn_plot_rule_x(out, p, "limit", x);
-    bn_plot_note(out, p, (c->change > 0) != t->higher ? "bad" : "good", x, p->y1, 6, 12 + 16 * (double)(row % 3),
-                 bn_units_percent_text(text, c->change, true));
+    bn_plot_note(out, p, (c->change > 0) != t->higher ? "bad" : "good", x, p->y1, 6,
+                 12 + 16 * (double)(row % 3), bn_units_percent_text(text, c->change, true));
 }
 
 void bn_report_plot_trend(struct bn_buf *out, const struct bn_report_trend *t)

@@ -17,7 +17,8 @@
 const struct bn_option bn_bench_report_options[] = {
     BN_OPTION(
         "format", "output format [text]",
-        .arg = "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|github-smaller|github-bigger",
+        .arg =
+            "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|github-smaller|github-bigger",
         BN_TO_TEXT(struct bn_bench_options, format)),
     BN_OPTION("output", "output file [standard output]", .letter = 'o', .arg = "FILE",
               BN_TO_TEXT(struct bn_bench_options, output)),

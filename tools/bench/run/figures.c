@@ -352,6 +352,11 @@ static bn_status add_config(const struct bn_bench_measurement *m, const struct b
     bn_bench_config_name(c, test, sizeof test);
     size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
     BN_TRY(add(all, test, "ns_per_token", "ns", false, x, n, err));
+    for (size_t i = 0; i < n; i++)
+        x[i] *=
+            m->o->price_per_hour * 1e6 / 3600e9; /* a million tokens of a machine busy with nothing else */
+    if (m->o->price_per_hour > 0)
+        BN_TRY(add(all, test, "price_per_million_tokens", "price", false, x, n, err));
     n = bn_bench_collect(m, c, bn_bench_first_token_ns);
     BN_TRY(add(all, test, "first_token_ns", "ns", false, x, n, err));
     n = bn_bench_collect_tokens(m, c);

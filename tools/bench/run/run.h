@@ -82,7 +82,7 @@ struct bn_bench_config {
     bn_kernel_stat kernels[BN_KERNEL_COUNT]; /* sums over all samples */
     size_t n_kernels;
     enum bn_bench_verdict verdict;
-    char reason[160];      /* of a verdict other than BN_BENCH_VALID */
+    char reason[160];                  /* of a verdict other than BN_BENCH_VALID */
     char implausible[BN_BENCH_REASON]; /* why its speed is implausible; empty when it is plausible */
 };
 

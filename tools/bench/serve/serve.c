@@ -198,6 +198,17 @@ static void print_failures(const struct job *job)
             }
 }
 
+/* Without any response there is nothing to report but the reason. */
+static bn_status check_server(const struct job *job, const struct bn_serve_load *load, bn_error *err)
+{
+    for (size_t i = 0; i < job->o->n_requests; i++)
+        if (load->runs[i].status != 0 || load->runs[i].reason[0] == '\0') return BN_OK;
+    if (bn_cli_interrupted() != 0) return BN_OK;
+    return bn_hint(bn_fail_in(err, BN_ERR_NETWORK, job->args->operands[0], "no request was answered: %s",
+                              load->runs[0].reason),
+                   err, "bn-serve --port N starts a server");
+}
+
 /* ---- the command ---- */
 
 static bn_status prepare(struct job *job, bn_error *err)
@@ -260,6 +271,7 @@ static bn_status run(struct job *job, bn_error *err)
     bn_json *all = bn_json_put_array(job->doc, "loads");
     for (size_t i = 0; i < job->n_loads; i++) {
         BN_TRY(bn_load_run(&job->loads[i], &job->plan, err));
+        BN_TRY(check_server(job, &job->loads[i], err));
         BN_TRY(put_load(job, &job->loads[i], all, err));
         if (job->loads[i].n_failed > 0) job->args->exit_code = BN_EXIT_NEGATIVE;
     }
