@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "lab/kit/order.h"
-#include "lab/sampler/agent.h"
 #include "lab/symbols/pairs.h"
 
 /* A name of a thread from a time on, and what the thread is called in the stacks while it has it. */

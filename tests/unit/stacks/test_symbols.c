@@ -434,40 +434,6 @@ static void samples_become_stacks(void **state)
     bn_recording_release(r);
 }
 
-static void the_samplers_library_is_not_shown(void **state)
-{
-    (void)state;
-    bn_recording recording = {0};
-    bn_stacks *stacks;
-    struct bn_stack_quality quality = {0};
-    /* A page that nothing is mapped at, as the library's. */
-    const struct bn_mapping library = {.start = 0x1000, .end = 0x2000, .pid = 7};
-    const uint64_t own = (uintptr_t)stack_end, in_main = (uintptr_t)main + 1;
-    const uint64_t between[] = {own, 0x1234, 0x1300, in_main}, last[] = {0x1234, in_main}, alone[] = {0x1234};
-    assert_int_equal(bn_recording_read_maps(&recording, 0, NULL), BN_OK);
-    for (size_t i = 0; i < recording.n_mappings; i++)
-        recording.mappings[i].pid = 7;
-    assert_int_equal(
-        bn_recording_add_mapping(&recording, &library, "/run/x/libbn-sampler-0123456789abcdef.so", NULL),
-        BN_OK);
-    add(&recording, 1, 7, 1, between, 4, 0);
-    add(&recording, 2, 7, 2, last, 2, 0);
-    add(&recording, 3, 7, 4, alone, 1, 0);
-    bn_recording_finish(&recording);
-    assert_int_equal(bn_stacks_open(&stacks, "ns", "cpu", NULL), BN_OK);
-    bn_symbols *symbols = open_symbols(&recording, NULL);
-    assert_int_equal(bn_resolve(stacks, &recording, symbols, NULL, &quality, NULL), BN_OK);
-    assert_true(SELF("p:[unknown];t:[unknown];c:main", 0) == 2);
-    assert_true(SELF("p:[unknown];t:[unknown];c:main;c:stack_end", 0) == 1);
-    assert_int_equal(quality.samples, 2);
-    assert_int_equal(quality.leaf_unknown, 0);
-    for (uint32_t i = 1; i < stacks->n_nodes; i++)
-        assert_null(strstr(bn_stacks_frame(stacks, i)->name, "sampler"));
-    bn_symbols_close(symbols);
-    bn_stacks_close(stacks);
-    bn_recording_release(&recording);
-}
-
 static int begin(void **state)
 {
     (void)state;
@@ -500,7 +466,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_address_is_what_it_was_at_the_time),
         cmocka_unit_test(kernel_symbols_are_read_when_they_are_shown),
         cmocka_unit_test(samples_become_stacks),
-        cmocka_unit_test(the_samplers_library_is_not_shown),
     };
     return cmocka_run_group_tests_name("symbols", tests, begin, end);
 }
