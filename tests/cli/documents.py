@@ -74,7 +74,7 @@ def commands_of(lines):
             commands[-1][0] += "\n" + line
         elif commands:
             commands[-1][1].append(line)
-    return [tuple(c) for c in commands]
+    return [(command, output if any(map(str.strip, output)) else None) for command, output in commands]
 
 
 def continues(command):
