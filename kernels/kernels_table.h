@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kernels_table.h - who sits where: one line per slot, one column per instruction set; the entry names the
+ * kernels_table.h - which function fills which slot: one line per slot, one column per instruction set; the entry names the
  * instruction set whose function is used. Declarations, tables and the names in receipts all come from these
  * lines, so a name cannot differ from the code that runs. For the files of this folder only.
  */

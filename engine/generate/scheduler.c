@@ -101,7 +101,7 @@ static size_t rows_with(const struct bn_scheduler *sched, const bn_generation *g
 bn_status bn_scheduler_add(bn_scheduler *sched, bn_sequence *sequence, bn_generation *gen, bn_error *err)
 {
     if (sched->n == sched->most)
-        return bn_fail(err, BN_ERR_LIMIT, "%zu generations are running, which is the most", sched->n);
+        return bn_fail(err, BN_ERR_LIMIT, "at most %zu generations can run at a time", sched->n);
     BN_TRY(make_rows(sched, rows_with(sched, gen), err));
     BN_TRY(bn_generator_open(&sched->generators[sched->n], sched->session, sequence, sched->tok, gen, err));
     sched->n++;

@@ -238,7 +238,7 @@ static bn_status unwind_sample(struct unwinding *u, struct bn_sample *sample, bn
     u->past_dump = u->deeper = false;
     BN_TRY(find_session(u, &session, err));
     if (session->dwfl == NULL) return BN_OK;
-    /* It ends with an error where a thread begins, and elsewhere: how far it came is what counts. */
+    /* It ends with an error where a thread begins, and elsewhere. What it found until then is used. */
     (void)dwfl_getthread_frames(session->dwfl, (pid_t)sample->tid, take_frame, u);
     if (u->no_memory) return bn_nomem(err);
     struct bn_sample own = *sample;
