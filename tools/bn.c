@@ -14,7 +14,6 @@
 #include "base/mem.h"
 #include "base/suggest.h"
 #include "lab/kit/program.h"
-#include "tools/cli/foreign.h"
 #include "tools/cli/options.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"

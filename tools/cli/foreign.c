@@ -1,103 +1,93 @@
 /* SPDX-License-Identifier: MIT
  *
- * Words that people know from llama.cpp and ollama, and what they are here; see foreign.h. A new word is a row.
+ * Words that people know from llama.cpp and ollama, and what to write here; see options.h. A new word is a row, or a word in one.
  */
-#include "tools/cli/foreign.h"
-
 #include <string.h>
 
+#include "base/error.h"
 #include "base/mem.h"
+#include "tools/cli/fields.h"
+#include "tools/cli/options.h"
+#include "tools/cli/table.h"
 
-#define ON_CPU "it is not needed: bn computes on the processor"
-#define BY_MAP "it is not needed: weights are read from the file's map"
-
-/* An option of another program, and the option here, or a sentence. needs: the row holds for a command that has this
- * option, or this operand. */
-static const struct {
+/* typed: the words of others. here: the option that takes the same value, or a sentence. needs: the command has this option, or
+ * this operand. */
+static const struct row {
     const char *typed, *here, *needs;
-} OPTIONS[] = {
-    {"-hf", "-m hf:", "model"},
-    {"-hf", "hf:", "MODEL"},
-    {"--hf-repo", "-m hf:", "model"},
-    {"-c", "--ctx ", "ctx"},
-    {"--ctx-size", "--ctx ", "ctx"},
-    {"--num-ctx", "--ctx ", "ctx"},
-    {"--temperature", "--temp ", "temp"},
-    {"-s", "--seed ", "seed"},
-    {"--top_k", "--top-k ", "top-k"},
-    {"--top_p", "--top-p ", "top-p"},
-    {"--min_p", "--min-p ", "min-p"},
-    {"--repeat_penalty", "--repeat-penalty ", "repeat-penalty"},
-    {"-b", "--batch ", "batch"},
-    {"--batch-size", "--batch ", "batch"},
-    {"-ub", "--batch ", "batch"},
-    {"--ubatch-size", "--batch ", "batch"},
-    {"-sys", "--system ", "system"},
-    {"--system-prompt", "--system ", "system"},
-    {"--chat-template", "--template ", "template"},
-    {"--grammar-file", "--grammar ", "grammar"},
-    {"-j", "--json-schema ", "json-schema"},
-    {"--json-schema-file", "--json-schema ", "json-schema"},
-    {"-r", "--stop ", "stop"},
-    {"--reverse-prompt", "--stop ", "stop"},
-    {"-md", "--draft ", "draft"},
-    {"--model-draft", "--draft ", "draft"},
-    {"-np", "--sequences ", "sequences"},
-    {"--parallel", "--sequences ", "sequences"},
-    {"--api-key", "--api-key-file ", "api-key-file"},
-    {"-ngl", ON_CPU, "model"},
-    {"--gpu-layers", ON_CPU, "model"},
-    {"--n-gpu-layers", ON_CPU, "model"},
-    {"--main-gpu", ON_CPU, "model"},
-    {"--flash-attn", "it is not needed: attention has one form", "model"},
-    {"--mlock", BY_MAP, "model"},
-    {"--no-mmap", BY_MAP, "model"},
-    {"-cnv", "it is a command: bn run chat", "model"},
-    {"--conversation", "it is a command: bn run chat", "model"},
-    {"--interactive", "it is a command: bn run chat", "model"},
-};
-
-static const struct {
-    const char *typed, *here;
-} COMMANDS[] = {
-    {"list", "bn download list --cached"},
-    {"ls", "bn download list --cached"},
-    {"chat", "bn run chat"},
-    {"cli", "bn run"},
-    {"create", "bn convert"},
-    {"embedding", "bn run embed"},
-    {"generate", "bn run"},
-    {"perplexity", "bn run score"},
-    {"ps", "bn bench top --list"},
-    {"pull", "bn download"},
-    {"quantize", "bn convert"},
-    {"rm", "bn download clean"},
-    {"server", "bn serve"},
-    {"show", "bn run inspect -m MODEL"},
+} OPTIONS[] =
+    {
+        {"-hf --hf-repo", "-m hf:", "model"},
+        {"-hf", "hf:", "MODEL"},
+        {"-c --ctx-size --num-ctx", "--ctx ", "ctx"},
+        {"--temperature", "--temp ", "temp"},
+        {"-s", "--seed ", "seed"},
+        {"-b -ub --batch-size --ubatch-size", "--batch ", "batch"},
+        {"-sys --system-prompt", "--system ", "system"},
+        {"--chat-template", "--template ", "template"},
+        {"--grammar-file", "--grammar ", "grammar"},
+        {"-j --json-schema-file", "--json-schema ", "json-schema"},
+        {"-r --reverse-prompt", "--stop ", "stop"},
+        {"--model-draft", "--draft ", "draft"},
+        {"-np --parallel", "--sequences ", "sequences"},
+        {"--api-key", "--api-key-file ", "api-key-file"},
+        {"-ngl --gpu-layers --n-gpu-layers --main-gpu", "it is not needed: bn computes on the processor",
+         "model"},
+        {"--flash-attn --mlock --no-mmap", "it is not needed", "model"},
+        {"-cnv --conversation --interactive", "it is a command: bn run chat", "model"},
+        {0},
+},
+  COMMANDS[] = {
+      {"list ls", "bn download list --cached", ""},
+      {"chat", "bn run chat", ""},
+      {"cli generate", "bn run", ""},
+      {"create quantize", "bn convert", ""},
+      {"embedding", "bn run embed", ""},
+      {"perplexity", "bn run score", ""},
+      {"ps", "bn bench top --list", ""},
+      {"pull", "bn download", ""},
+      {"rm", "bn download clean", ""},
+      {"server", "bn serve", ""},
+      {"show", "bn run inspect -m MODEL", ""},
+      {0},
 };
 
 static bool has(const struct bn_args *args, const char *needs)
 {
+    const struct bn_command *c = args->command;
     for (size_t i = 0; i < args->n_options; i++)
         if (strcmp(args->options[i]->name, needs) == 0) return true;
-    const struct bn_command *c = args->command;
     return c != NULL && c->operand != NULL && strcmp(c->operand, needs) == 0;
 }
 
-const char *bn_foreign_option(const struct bn_args *args, const char *typed, size_t n, bool *instead)
+static const char *find(const struct row *row, const struct bn_args *args, const char *word, size_t n)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(OPTIONS); i++) {
-        if (strlen(OPTIONS[i].typed) != n || memcmp(OPTIONS[i].typed, typed, n) != 0) continue;
-        if (!has(args, OPTIONS[i].needs)) continue;
-        *instead = strncmp(OPTIONS[i].here, "it is ", 6) != 0;
-        return OPTIONS[i].here;
-    }
+    for (; row->typed != NULL; row++)
+        for (const char *at = row->typed; *at != '\0'; at += strspn(at, " ")) {
+            size_t length = strcspn(at, " ");
+            if (length == n && memcmp(at, word, n) == 0 && (args == NULL || has(args, row->needs)))
+                return row->here;
+            at += length;
+        }
     return NULL;
 }
 
-const char *bn_foreign_command(const char *typed)
+bool bn_foreign_option(const struct bn_args *args, const char *word, const char *next, bn_error *err)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(COMMANDS); i++)
-        if (strcmp(COMMANDS[i].typed, typed) == 0) return COMMANDS[i].here;
-    return NULL;
+    size_t n = strcspn(word, "=");
+    const char *here = find(OPTIONS, args, word, n);
+    if (here == NULL) return false;
+    const char *value = word[n] == '=' ? word + n + 1 : next != NULL && next[0] != '-' ? next : "...";
+    bool usual = args->command == bn_table_default(args->program);
+    bn_fail(err, BN_ERR_ARG, "unknown option '%s'", bn_fields_quote(word, n).text);
+    if (strncmp(here, "it is ", 6) == 0)
+        bn_error_hint(err, "%s", here);
+    else
+        bn_error_hint(err, "here: %s%s%s %s%s", args->program->name, usual ? "" : " ",
+                      usual ? "" : args->command->name, here, bn_fields_quote(value, strlen(value)).text);
+    return true;
+}
+
+const char *bn_foreign_command(const char *word)
+{
+    return find(COMMANDS, NULL, word, strlen(word));
 }

@@ -16,7 +16,6 @@
 #include "base/mem.h"
 #include "base/suggest.h"
 #include "tools/cli/fields.h"
-#include "tools/cli/foreign.h"
 #include "tools/cli/number.h"
 #include "tools/cli/table.h"
 
@@ -56,30 +55,17 @@ void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *da
                   named ? c->name : "");
 }
 
-/* An option of another program, which a word begins with: the hint is what to write here. */
-static bool refuse_foreign(const struct parser *p, const char *word)
+/* A word that begins with an option of another program. */
+static bool is_foreign(const struct parser *p, const char *word)
 {
-    const struct bn_command *c = p->args->command;
-    size_t n = strcspn(word, "=");
-    bool instead, named = c != NULL && c != bn_table_default(p->args->program);
-    const char *here = bn_foreign_option(p->args, word, n, &instead);
-    if (here == NULL) return false;
-    bool given = word[n] == '=' || (p->at + 1 < p->argc && p->argv[p->at + 1][0] != '-');
-    const char *value = word[n] == '=' ? word + n + 1 : given ? p->argv[p->at + 1] : "...";
-    bn_fail(p->err, BN_ERR_ARG, "unknown option '%s'", bn_fields_quote(word, n).text);
-    if (instead)
-        bn_error_hint(p->err, "here: %s%s%s %s%s", p->args->program->name, named ? " " : "",
-                      named ? c->name : "", here, bn_fields_quote(value, strlen(value)).text);
-    else
-        bn_error_hint(p->err, "%s", here);
-    return true;
+    return bn_foreign_option(p->args, word, p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL, p->err);
 }
 
 static bn_status unknown_long(const struct parser *p, const char *name, size_t n)
 {
     struct bn_quoted q = bn_fields_quote(name, n);
     struct bn_suggestion s = {.typed = q.text};
-    if (refuse_foreign(p, name - 2)) return BN_ERR_ARG;
+    if (is_foreign(p, name - 2)) return BN_ERR_ARG;
     for (size_t i = 0; i < p->args->n_options; i++)
         bn_suggest(&s, p->args->options[i]->name);
     bn_fail(p->err, BN_ERR_ARG, "unknown option '--%s'", q.text);
@@ -90,7 +76,7 @@ static bn_status unknown_long(const struct parser *p, const char *name, size_t n
 static bn_status unknown_letter(const struct parser *p, const char *word, char letter)
 {
     struct bn_quoted q = bn_fields_quote(&letter, 1);
-    if (refuse_foreign(p, word)) return BN_ERR_ARG;
+    if (is_foreign(p, word)) return BN_ERR_ARG;
     const struct bn_option *spelled = find_name(p->args, word + 1, strcspn(word + 1, "="));
     bn_fail(p->err, BN_ERR_ARG, "unknown option '-%s'", q.text);
     bn_args_help_hint(p->args, p->err, "--", spelled != NULL ? spelled->name : NULL);
@@ -168,8 +154,8 @@ static bn_status parse_long(struct parser *p, const char *word)
 /* "-qv", "-n32", "-n 32". */
 static bn_status parse_letters(struct parser *p, const char *word)
 {
-    /* "-ngl 99" is -n with the value "gl" otherwise. No option here has two letters. */
-    if (word[2] != '\0' && !isdigit((unsigned char)word[2]) && refuse_foreign(p, word)) return BN_ERR_ARG;
+    /* Else "-ngl 99" is -n with the value "gl". */
+    if (word[2] != '\0' && !isdigit((unsigned char)word[2]) && is_foreign(p, word)) return BN_ERR_ARG;
     for (const char *c = word + 1; *c != '\0'; c++) {
         const struct bn_option *o = find_letter(p->args, *c);
         if (o == NULL) return unknown_letter(p, word, *c);
