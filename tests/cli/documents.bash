@@ -9,9 +9,10 @@
 set -E -o pipefail
 PATH=$PROGRAMS:$PATH
 export HOME=$PWD.home XDG_RUNTIME_DIR=$PWD.home/run \
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent= \
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent='' \
     OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-mkdir -p -m 700 "$HOME" "$HOME/run"
+mkdir -p "$HOME/run"
+chmod 700 "$HOME" "$HOME/run"
 mkdir build
 for folder in examples fixtures tests train; do ln -s "$REPOSITORY/$folder" "$folder"; done
 cp -r "$REPOSITORY/baselines" "$REPOSITORY/ci" .
