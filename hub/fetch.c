@@ -256,6 +256,11 @@ static bn_status transfer(struct work *w, const char *lock_path, unsigned flags,
     BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, tick, f, err));
     bn_status status = run_locked(w, err);
     bn_hub_lock_release(lock);
+    /* The server's versions differed, its bytes did not. */
+    if (status == BN_OK && f->replaced[0] != '\0' && strcmp(f->replaced, f->transfer.digest) == 0) {
+        f->unchanged = true;
+        f->replaced[0] = '\0';
+    }
     return status;
 }
 

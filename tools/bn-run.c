@@ -194,6 +194,8 @@ static const struct bn_option LOGITS[] = {
 };
 
 static const struct bn_option EMBED[] = {
+    BN_OPTION("prompt", "one text, as the argument TEXT", .letter = 'p', .arg = "TEXT", .group = "Input",
+              BN_TO_TEXT(struct bn_args, prompt), .shared = true),
     BN_OPTION("file", "read texts from FILE, one a line; - is standard input", .letter = 'f', .arg = "FILE",
               .group = "Input", BN_TO_TEXT(struct bn_args, file), .shared = true),
     BN_OPTION("jsonl", "each line is a JSON string [a plain text]", .group = "Input",
@@ -219,6 +221,9 @@ static const struct bn_option INSPECT[] = {
     BN_OPTION_MAX_MEMORY,
     {0},
 };
+
+/* A text may be an argument wherever -p gives one. */
+#define ONE_TEXT .max_operands = 1, .operand = "TEXT", .operand_is_text = true
 
 static const struct bn_command COMMANDS[] = {
     {.name = "generate",
@@ -264,12 +269,13 @@ static const struct bn_command COMMANDS[] = {
     {.name = "tokenize",
      .summary = "turn text into tokens",
      .text = "The final newline of a file is part of the text.",
-     .synopsis = "[-m MODEL] -p TEXT | -f FILE | --jsonl [--ids]",
+     .synopsis = "[-m MODEL] TEXT | -p TEXT | -f FILE | --jsonl [--ids]",
      .options = {VOCABULARY, TEXT, TOKENIZE},
      .json = true,
+     ONE_TEXT,
      .bytes = sizeof(struct bn_run_options),
      .run = bn_run_tokenize,
-     .examples = {{"bn-run tokenize --ids -p 'To be'", "the ids of a text"}}},
+     .examples = {{"bn-run tokenize --ids 'To be'", "the ids of a text"}}},
     {.name = "detokenize",
      .summary = "turn tokens into text",
      .synopsis = "[-m MODEL] --tokens IDS",
@@ -282,17 +288,19 @@ static const struct bn_command COMMANDS[] = {
      .text = "Prints the mean negative log likelihood (natural logarithm) and the perplexity. A text longer "
              "than the context is cut into windows; the first token of each is not scored. The final newline "
              "of a file is part of the text.",
-     .synopsis = "[-m MODEL] -p TEXT | -f FILE | --tokens IDS",
+     .synopsis = "[-m MODEL] TEXT | -p TEXT | -f FILE | --tokens IDS",
      .options = {OPEN, TEXT, IDS, SCORE},
      .json = true,
+     ONE_TEXT,
      .bytes = sizeof(struct bn_run_options),
      .run = bn_run_score,
      .follow = bn_run_follow,
      .examples = {{"bn-run score -f text.txt --ctx 256", "perplexity of a text in windows of 256"}}},
     {.name = "logits",
      .summary = "write the network's raw output",
-     .synopsis = "[-m MODEL] --tokens IDS | -p TEXT | -f FILE [-o FILE] [--all] [--digest]",
+     .synopsis = "[-m MODEL] --tokens IDS | TEXT | -p TEXT | -f FILE [-o FILE] [--all] [--digest]",
      .options = {OPEN, TEXT, IDS, LOGITS},
+     ONE_TEXT,
      .bytes = sizeof(struct bn_run_options),
      .run = bn_run_logits,
      .follow = bn_run_follow,
@@ -303,7 +311,7 @@ static const struct bn_command COMMANDS[] = {
          "Prints one line of JSON for each text: index, text, number of tokens, embedding. With --raw or "
          "--similarity nothing else is printed.\n\nTexts are arguments, or lines of a file or of standard "
          "input. Each gets the begin and end tokens that the model's file asks for.",
-     .synopsis = "[-m MODEL] TEXT... | -f FILE [--pooling P] [--raw FILE | --similarity]",
+     .synopsis = "[-m MODEL] TEXT... | -p TEXT | -f FILE [--pooling P] [--raw FILE | --similarity]",
      .options = {OPEN, EMBED},
      .max_operands = BN_OPERANDS_ANY,
      .operand = "TEXT",

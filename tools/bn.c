@@ -102,8 +102,12 @@ static int unknown_command(const char *command)
         if (is_installed(p->command)) bn_suggest(&s, p->command);
     }
     bn_fail(&err, BN_ERR_ARG, "unknown command '%s'", shown);
-    bn_error_hint(&err, "%s%s%ssee bn --help", s.best != NULL ? "did you mean " : "",
-                  s.best != NULL ? s.best : "", s.best != NULL ? "? " : "");
+    const char *here = bn_foreign_command(command);
+    if (here != NULL)
+        bn_error_hint(&err, "here: %s; see bn --help", here);
+    else
+        bn_error_hint(&err, "%s%s%ssee bn --help", s.best != NULL ? "did you mean " : "",
+                      s.best != NULL ? s.best : "", s.best != NULL ? "? " : "");
     return bn_report_error(&err);
 }
 

@@ -167,8 +167,8 @@ bn_status bn_sequence_open(bn_sequence **out, bn_session *session, uint32_t n_ct
     uint64_t left = bn_mem_available();
     if (need > left)
         return bn_fail(err, BN_ERR_NOMEM,
-                       "no memory for a sequence of %u tokens: it takes %.1f MB, and %.1f MB are available",
-                       n_ctx, (double)need / 1e6, (double)left / 1e6);
+                       "no memory for a sequence of %u tokens: it takes %.1f MiB, and %.1f MiB are available",
+                       n_ctx, (double)need / 0x1p20, (double)left / 0x1p20);
     struct bn_sequence *sequence = bn_alloc(1, sizeof *sequence);
     if (sequence == NULL) return bn_nomem(err);
     if (!bn_sequence_take(sequence, session, n_ctx)) {

@@ -105,7 +105,7 @@ refused() {
     status=$?
     [ $status -ne 0 ] && [ ! -s "$tmp/out" ] && said "$pattern"
 }
-check 'a line that is not JSON is named' refused 'line 2: ' '"a"' 'b'
+check 'a line that is not JSON is named' refused 'bad: line 2: ' '"a"' 'b'
 check 'a number is not a prompt' refused 'line 1: not a JSON string or object' 7
 check 'a line without a prompt' refused 'line 1: 0 of prompt, messages and tokens' '{"n_predict": 3}'
 check 'a line with two' refused '2 of prompt, messages and tokens' '{"prompt": "a", "tokens": [1]}'

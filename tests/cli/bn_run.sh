@@ -108,6 +108,15 @@ is 'in JSON too' 0 '"verdict": "no"' grep -o '"verdict": "no"' <(bn_run inspect 
 is 'what fits' 0 1 grep -c '^The model fits' <(bn_run inspect)
 tells 'a context that does not fit' 10 'are available' bn_run -p x -n 1 --max-memory 1M
 tells 'an option of llama.cpp is not help' 2 'here: bn-run -m hf:microsoft/bitnet' bn_run -hf microsoft/bitnet
+tells 'a number of GPU layers is not a number of tokens' 2 "unknown option '-ngl'" bn_run -ngl 99 -p x
+tells 'the size of the context has another name' 2 'here: bn-run --ctx 4096' bn_run -c 4096 -p x
+tells 'also with =' 2 'here: bn-run --temp 0.5' bn_run --temperature=0.5 -p x
+tells 'a command of ollama is one here' 2 'here: bn download list --cached' bn_run list
+tells 'a context over the model'"'"'s is not shown smaller' 4 'a context of 4096 tokens is too large, the model'"'"'s is 1024' bn_run inspect --ctx 4096
+is 'a text is an argument of tokenize' 0 "$(bn_run tokenize --ids -p hello)" bn_run tokenize --ids hello
+is 'of score' 0 "$(bn_run score -p 'To be or not')" bn_run score 'To be or not'
+is 'of logits' 0 "$(bn_run logits --digest -p 'To be')" bn_run logits --digest 'To be'
+tells 'two texts for tokenize' 2 '-p and the argument both give a text' bn_run tokenize -p a b
 tells 'an unknown option that begins like a hidden one' 2 "error: unknown option '--dump-logit-steps'" bn_run --dump-logit-steps 4 -p x
 tells 'a prompt that is too long' 4 'error: prompt too long: 6 tokens, the context holds 2' bn_run -p 'ROMEO: ROMEO:' --ctx 2
 tells 'its hint works' 4 'hint: use a shorter text, or a larger context (--ctx, at most 1024)' bn_run -p 'ROMEO: ROMEO:' --ctx 2

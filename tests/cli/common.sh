@@ -191,6 +191,17 @@ check "bn finds programs in PATH that it does not know" has "$tmp/out" 'extra: y
 run "$tmp/bin/bn" rnu
 check "bn refuses an unknown command with status 2" status_is 2
 check "bn guesses which command was meant" has "$tmp/err" 'hint: did you mean run? see bn --help'
+while read -r word here; do
+    run "$tmp/bin/bn" "$word"
+    check "bn says what $word is here" has "$tmp/err" "hint: here: $here;"
+done <<'END'
+list bn download list --cached
+chat bn run chat
+ps bn bench top --list
+pull bn download
+rm bn download clean
+show bn run inspect -m MODEL
+END
 chmod 644 "$tmp/path/bn-own-thing"
 run "$tmp/bin/bn" own-thing
 check "a program that may not be executed is an unknown command" status_is 2

@@ -40,7 +40,7 @@ printf '"ROMEO:"\n"JULIET: what"\n"ROMEO: I am"\n' >"$tmp/lines"
 check 'lines of a file are the same' equal \
     "$(mpi 2 "$run" -m "$model" --batch-file "$tmp/lines" -n 8 --sequences 2 2>/dev/null)" \
     "$("$run" -m "$model" --batch-file "$tmp/lines" -n 8 --sequences 2 2>/dev/null)"
-says 0 '-v states the part of the first rank' '2 ranks; this one has [0-9.]+ MB of weights' \
+says 0 '-v states the part of the first rank' '2 ranks; this one has [0-9.]+ MiB of weights' \
     mpi 2 "$run" -v -m "$model" -p 'ROMEO:' -n 2
 
 # ---- receipts ----

@@ -94,6 +94,16 @@ rm to/m.gguf
 get m.gguf
 check 'a file that was deleted is downloaded' succeeds "$fixture" m.gguf
 
+# A server that no longer has the version of the first download, but the same bytes.
+rm -rf to state
+cp "$fixture" root/m.gguf
+: >script
+get m.gguf
+echo '* /m.gguf etag="other"' >script
+get m.gguf
+check 'the same bytes under another version are unchanged' bash -c "[ $status -eq 0 ] && grep -q 'unchanged on the server' err && ! grep -q replaced err"
+: >script
+
 # ---- servers without versions ----
 rm -rf to state
 echo '* /m.gguf noetag nolastmod' >script

@@ -36,6 +36,7 @@ check "it is one more than without" equal "$(n_tokens zwei)" "$(($("$bin/bn-run"
 printf '%s\n' "${texts[@]}" >"$tmp/texts"
 printf '"%s"\n' "${texts[@]}" >"$tmp/jsonl"
 same_output() { "$@" | cmp - "$tmp/lines"; }
+check "-p is a text" equal "$(embed -p zwei)" "$(embed zwei)"
 check "lines of a file are texts" same_output embed -f "$tmp/texts"
 check "so are JSON strings" same_output embed --jsonl -f "$tmp/jsonl"
 from_stdin() { embed <"$tmp/texts"; }

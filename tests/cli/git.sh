@@ -29,6 +29,7 @@ says 0 'a source is one' 'changes +2 files, 1 of them source$' "$bin/bn-git"
 git config core.fsmonitor "touch $tmp/ran; false"
 git config filter.x.clean "touch $tmp/ran; cat" && echo '* filter=x' >.gitattributes
 "$bin/bn-git" >/dev/null
+says 3 'a folder that does not exist is named' 'nofile: no such file or directory' "$bin/bn-git" nofile
 check 'nothing that the configuration names is executed' test ! -e "$tmp/ran"
 
 stamp() { grep -A 1 '"git": {' "$1" | sed -nE 's/.*"commit": (.*),/\1/p'; }

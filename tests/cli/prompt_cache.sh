@@ -26,7 +26,7 @@ run -p "$speech" -n 12 --receipt "$tmp/without"
 cp "$tmp/out" "$tmp/answer"
 run -p "$speech" -n 12 --prompt-cache "$tmp/cache" --receipt "$tmp/first"
 check 'a cache that does not exist is made' test -s "$tmp/cache"
-check 'which is reported with its size' said 'prompt cache: [0-9]+ tokens saved, [0-9.]+ MB'
+check 'which is reported with its size' said 'prompt cache: [0-9]+ tokens saved, [0-9.]+ MiB'
 check 'the answer is that without a cache' cmp "$tmp/out" "$tmp/answer"
 before=$(stat -c %i "$tmp/cache")
 run -p "$speech" -n 12 --prompt-cache "$tmp/cache" --receipt "$tmp/second" --batch 3 --threads 1

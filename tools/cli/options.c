@@ -55,10 +55,17 @@ void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *da
                   named ? c->name : "");
 }
 
+/* A word that begins with an option of another program. */
+static bool is_foreign(const struct parser *p, const char *word)
+{
+    return bn_foreign_option(p->args, word, p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL, p->err);
+}
+
 static bn_status unknown_long(const struct parser *p, const char *name, size_t n)
 {
     struct bn_quoted q = bn_fields_quote(name, n);
     struct bn_suggestion s = {.typed = q.text};
+    if (is_foreign(p, name - 2)) return BN_ERR_ARG;
     for (size_t i = 0; i < p->args->n_options; i++)
         bn_suggest(&s, p->args->options[i]->name);
     bn_fail(p->err, BN_ERR_ARG, "unknown option '--%s'", q.text);
@@ -69,6 +76,7 @@ static bn_status unknown_long(const struct parser *p, const char *name, size_t n
 static bn_status unknown_letter(const struct parser *p, const char *word, char letter)
 {
     struct bn_quoted q = bn_fields_quote(&letter, 1);
+    if (is_foreign(p, word)) return BN_ERR_ARG;
     const struct bn_option *spelled = find_name(p->args, word + 1, strcspn(word + 1, "="));
     bn_fail(p->err, BN_ERR_ARG, "unknown option '-%s'", q.text);
     bn_args_help_hint(p->args, p->err, "--", spelled != NULL ? spelled->name : NULL);
@@ -149,34 +157,20 @@ static bn_status parse_long(struct parser *p, const char *word)
     return take(p->args, (struct bn_value){.option = o, .text = text}, p->err);
 }
 
-/* -h or -V among other letters is a slip, or "-hf", an option that another program has. */
-static bn_status refuse_cluster(const struct parser *p, const char *word, char letter)
-{
-    const struct bn_command *c = p->args->command;
-    bn_fail(p->err, BN_ERR_ARG, "-%c cannot be combined with other options (got '%s')", letter,
-            bn_fields_quote(word, strlen(word)).text);
-    bool option = find_name(p->args, "model", 5) != NULL;
-    bool operand = c != NULL && c->operand != NULL && strcmp(c->operand, "MODEL") == 0;
-    if (strcmp(word, "-hf") != 0 || !(option || operand)) {
-        bn_args_help_hint(p->args, p->err, NULL, NULL);
-        return BN_ERR_ARG;
-    }
-    bool usual = c == bn_table_default(p->args->program);
-    bool named = p->at + 1 < p->argc && p->argv[p->at + 1][0] != '-';
-    const char *repo = named ? p->argv[p->at + 1] : "OWNER/REPO";
-    bn_error_hint(p->err, "-hf is llama.cpp's option; here: %s%s%s%s hf:%s", p->args->program->name,
-                  usual ? "" : " ", usual ? "" : c->name, operand ? "" : " -m",
-                  bn_fields_quote(repo, strlen(repo)).text);
-    return BN_ERR_ARG;
-}
-
 /* "-qv", "-n32", "-n 32". */
 static bn_status parse_letters(struct parser *p, const char *word)
 {
+    /* Else "-ngl 99" is -n with the value "gl". */
+    if (word[2] != '\0' && !isdigit((unsigned char)word[2]) && is_foreign(p, word)) return BN_ERR_ARG;
     for (const char *c = word + 1; *c != '\0'; c++) {
         const struct bn_option *o = find_letter(p->args, *c);
         if (o == NULL) return unknown_letter(p, word, *c);
-        if ((*c == 'h' || *c == 'V') && word[2] != '\0') return refuse_cluster(p, word, *c);
+        if ((*c == 'h' || *c == 'V') && word[2] != '\0') { /* a slip */
+            bn_fail(p->err, BN_ERR_ARG, "-%c cannot be combined with other options (got '%s')", *c,
+                    bn_fields_quote(word, strlen(word)).text);
+            bn_args_help_hint(p->args, p->err, NULL, NULL);
+            return BN_ERR_ARG;
+        }
         struct bn_value v = {.option = o, .by_letter = true};
         if (o->arg == NULL) {
             BN_TRY(take(p->args, v, p->err));
@@ -251,7 +245,10 @@ static bn_status unknown_command(const struct bn_args *args, const char *word, b
         return BN_ERR_ARG;
     }
     bn_fail(err, BN_ERR_ARG, "unknown command '%s'", q.text);
-    if (s.best == NULL && usual != NULL && usual->operand_is_text)
+    const char *here = usual != NULL && usual->operand_is_text ? bn_foreign_command(word) : NULL;
+    if (here != NULL)
+        bn_error_hint(err, "here: %s; see %s --help", here, args->program->name);
+    else if (s.best == NULL && usual != NULL && usual->operand_is_text)
         bn_error_hint(err, "if it is a %s: %s %s '%s'; see %s --help", usual->operand, args->program->name,
                       usual->name, q.text, args->program->name);
     else

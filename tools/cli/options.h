@@ -286,4 +286,10 @@ const char *bn_args_typed(const struct bn_args *args, const void *field, char ou
 /* Stops the process when a table contradicts itself: names twice, presets outside the list, no text. */
 void bn_program_check(const struct bn_program *program);
 
+/* Words of llama.cpp and ollama. Whether word ("-ngl", "--ctx-size=9") is an option of theirs that this command has in another
+ * form: err then says what to write. next: the word after it, or NULL. */
+bool bn_foreign_option(const struct bn_args *args, const char *word, const char *next, bn_error *err);
+/* "bn download" for "pull"; NULL when the word is not a command of theirs. */
+const char *bn_foreign_command(const char *word);
+
 #endif

@@ -7,17 +7,19 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
 #ifndef BN_NO_GIT
 #include <git2.h>
 
-static void explain(struct bn_git *git, int code)
+static void explain(struct bn_git *git, const char *folder, int code)
 {
     const git_error *error = git_error_last();
     if (code == GIT_ENOTFOUND)
-        snprintf(git->why, sizeof git->why, "not in a git repository");
+        snprintf(git->why, sizeof git->why, "%s",
+                 access(folder, F_OK) == 0 ? "not in a git repository" : "no such file or directory");
     else if (code == GIT_EOWNER)
         snprintf(git->why, sizeof git->why,
                  "the repository belongs to someone else (git config safe.directory)");
@@ -87,7 +89,7 @@ void bn_repository_read(struct bn_git *git, const char *folder)
         git->dirty = git->n_changed > 0;
         read_head(git, repo);
     } else {
-        explain(git, code);
+        explain(git, folder, code);
     }
     git_repository_free(repo);
     git_libgit2_shutdown();

@@ -45,7 +45,7 @@ bn_status bn_run_cache_save(const struct bn_args *args, bn_session *session, siz
     /* The last token of a prompt is always evaluated, so a file that lacks only this one is as good. */
     if (o->prompt_cache == NULL || o->cache_ro || n_tokens <= n_cached + 1) return BN_OK;
     BN_TRY(bn_session_save(session, (uint32_t)n_tokens, o->prompt_cache, err));
-    bn_report_note(0, "prompt cache: %zu token%s saved, %.1f MB", n_tokens, bn_cli_s(n_tokens),
-                   (double)n_tokens * (double)bn_session_token_bytes(session) / 1e6);
+    bn_report_note(0, "prompt cache: %zu token%s saved, %.1f MiB", n_tokens, bn_cli_s(n_tokens),
+                   (double)n_tokens * (double)bn_session_token_bytes(session) / 0x1p20);
     return BN_OK;
 }

@@ -194,7 +194,10 @@ static bn_status embed_lines(struct batch *b, const char *path, bn_error *err)
 static bn_status embed_all(struct batch *b, const struct bn_args *args, bn_error *err)
 {
     bn_status status = BN_OK;
-    if (args->n_operands == 0) status = embed_lines(b, args->file != NULL ? args->file : "-", err);
+    if (args->prompt != NULL)
+        status = embed_text(b, args->prompt, strlen(args->prompt), err);
+    else if (args->n_operands == 0)
+        status = embed_lines(b, args->file != NULL ? args->file : "-", err);
     for (size_t i = 0; status == BN_OK && i < args->n_operands; i++)
         status = embed_text(b, args->operands[i], strlen(args->operands[i]), err);
     if (status == BN_OK && b->o->raw != NULL)
@@ -205,9 +208,10 @@ static bn_status embed_all(struct batch *b, const struct bn_args *args, bn_error
 static bn_status check(struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
-    if (args->n_operands > 0 && args->file != NULL)
-        return bn_fail(err, BN_ERR_ARG, "--file and the arguments both give texts");
-    if (args->n_operands > 0 && o->jsonl)
+    if (args->n_operands > 0 && (args->file != NULL || args->prompt != NULL))
+        return bn_fail(err, BN_ERR_ARG, "%s and the arguments both give texts",
+                       args->file != NULL ? "--file" : "--prompt");
+    if ((args->n_operands > 0 || args->prompt != NULL) && o->jsonl)
         return bn_fail(err, BN_ERR_ARG, "--jsonl needs --file or standard input, not arguments");
     return args->n_operands > 0 ? BN_OK : bn_cli_text_check(args, NULL, err);
 }

@@ -333,9 +333,9 @@ static void print_model(const struct bn_model *m)
         printf("%u experts, %u for each token, which multiplies %.1f M of the weights\n", hp->experts.n,
                hp->experts.n_used, (double)m->ternary_weights / 1e6);
     if (hp->recurrence.n_taps != 0)
-        printf("%u of %u layers are recurrent: %u heads of %u, a state of %.1f MB for each sequence\n",
+        printf("%u of %u layers are recurrent: %u heads of %u, a state of %.1f MiB for each sequence\n",
                bn_hparams_n_recurrent(hp, hp->n_layer), hp->n_layer, hp->recurrence.n_value_heads,
-               hp->recurrence.head_dim, (double)bn_model_state_bytes(m) / 1e6);
+               hp->recurrence.head_dim, (double)bn_model_state_bytes(m) / 0x1p20);
     if (hp->pooling != BN_POOLING_FILE) printf("embeddings: pooling %s\n", POOLINGS[hp->pooling]);
 }
 

@@ -47,7 +47,7 @@ static struct memory measure(const bn_model *model, const struct bn_args *args)
 {
     const struct bn_run_options *o = args->fields;
     struct memory m = {.file = model->n_bytes, .copies = bn_repack_bytes(model)};
-    const bn_session_options options = {.n_ctx = (uint32_t)bn_min_size(o->n_ctx, model->hp.n_ctx)};
+    const bn_session_options options = {.n_ctx = o->n_ctx};
     struct bn_session_memory session = bn_session_plan(model, &options, &m.n_ctx);
     m.some_cache = bn_sequence_cache_bytes(model, SOME_TOKENS);
     m.cache = session.kv_bytes - session.state_bytes;
@@ -95,6 +95,10 @@ static bn_status print(const struct memory *m, bn_error *err)
 
 bn_status bn_run_show_memory(const bn_model *model, const struct bn_args *args, bn_json *doc, bn_error *err)
 {
+    const struct bn_run_options *o = args->fields;
+    if (o->n_ctx > model->hp.n_ctx)
+        return bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u", o->n_ctx,
+                       model->hp.n_ctx);
     struct memory m = measure(model, args);
     if (doc == NULL) return print(&m, err);
     bn_json *memory = bn_json_put_object(doc, "memory");

@@ -33,9 +33,9 @@ void bn_run_note_model(const struct bn_args *args, const bn_model *model)
     const bn_hparams *hp = &model->hp;
     char name[200];
     const char *given = bn_cli_model_name(args);
-    bn_report_note(1, "model %s: %s, %u layers of %u, vocabulary of %u, %.1f MB",
+    bn_report_note(1, "model %s: %s, %u layers of %u, vocabulary of %u, %.1f MiB",
                    bn_escape(name, sizeof name, given, strlen(given)), hp->arch, hp->n_layer, hp->n_embd,
-                   hp->n_vocab, (double)model->n_bytes / 1e6);
+                   hp->n_vocab, (double)model->n_bytes / 0x1p20);
     note_tensors(&model->gguf);
 }
 

@@ -222,7 +222,10 @@ bn_status bn_run_requests_read(struct bn_run_requests *requests, const char *pat
     if (r.tok != NULL) BN_TRY(bn_run_template(&requests->tmpl, args, r.tok, err));
     bn_status status = bn_run_grammar(&requests->grammar, args, err);
     if (status == BN_OK) status = bn_file_read(path, &input, err);
-    if (status == BN_OK) status = take_lines(&r, &input, err);
+    if (status == BN_OK) {
+        status = take_lines(&r, &input, err);
+        if (status != BN_OK) bn_error_name(err, path);
+    }
     bn_buf_release(&input);
     return status;
 }

@@ -69,8 +69,8 @@ static void note_ranks(const struct bn_run_engine *engine)
 {
     const struct bn_ranks *ranks = bn_cli_ranks();
     if (ranks != NULL)
-        bn_report_note(1, "%u ranks; this one has %.1f MB of weights", ranks->count,
-                       (double)bn_model_resident_bytes(engine->model) / 1e6);
+        bn_report_note(1, "%u ranks; this one has %.1f MiB of weights", ranks->count,
+                       (double)bn_model_resident_bytes(engine->model) / 0x1p20);
 }
 
 bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
@@ -96,12 +96,12 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
                    "%u thread%s, instruction set %s, context of %u tokens, batches of %u, opened in %.1f ms",
                    n_threads, bn_cli_s(n_threads), bn_isa_name(), bn_session_n_ctx(engine->session),
                    bn_session_n_batch(engine->session), (double)engine->load_ns / 1e6);
-    bn_report_note(1, "a token takes %.1f kB in a prompt cache",
-                   (double)bn_session_token_bytes(engine->session) / 1e3);
+    bn_report_note(1, "a token takes %.1f KiB in a prompt cache",
+                   (double)bn_session_token_bytes(engine->session) / 0x1p10);
     uint64_t state = bn_model_state_bytes(engine->model);
     if (state > 0)
-        bn_report_note(1, "a state of recurrent layers takes %.1f MB, and each snapshot of it",
-                       (double)state / 1e6);
+        bn_report_note(1, "a state of recurrent layers takes %.1f MiB, and each snapshot of it",
+                       (double)state / 0x1p20);
     return BN_OK;
 }
 

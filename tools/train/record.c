@@ -115,8 +115,10 @@ static bn_json *make_record(const struct bn_train_run *run, const char *model_sh
 
 static const char STYLE[] =
     "<style>svg{background:#fff;font:12px sans-serif}.grid{stroke:#ddd}.axis{stroke:#888}text{fill:#333}"
-    "text.y{text-anchor:end}text.x{text-anchor:middle}polyline,path{fill:none}.steps{stroke:#8ab4d8}"
-    ".validation{stroke:#c0392b;stroke-width:2}</style>\n";
+    "text.y,text.label{text-anchor:end}text.x{text-anchor:middle}path{fill:none}.steps{stroke:#2f7fc1}"
+    "path.validation{stroke:#c0392b;stroke-width:2}circle{fill:#c0392b}"
+    "@media (prefers-color-scheme:dark){svg{background:#161a1d}.grid{stroke:#333a40}.axis{stroke:#777}"
+    "text{fill:#ccd3da}.steps{stroke:#6db3ee}path.validation{stroke:#ff7b6b}circle{fill:#ff7b6b}}</style>\n";
 
 struct line {
     double *x, *y;
@@ -163,9 +165,14 @@ static void draw(struct bn_buf *out, const struct line *steps, const struct line
     bn_buf_puts(out, STYLE);
     bn_plot_y_axis(out, &plot);
     bn_plot_x_axis(out, &plot, "step");
-    bn_plot_y_label(out, "loss, nats a token: training (blue), validation (red)");
+    bn_plot_y_label(out, validation->n > 0 ? "loss, nats a token: training (blue), validation (red)"
+                                           : "loss, nats a token, in training");
     bn_plot_line(out, &plot, "steps", steps->x, steps->y, steps->n);
     bn_plot_line(out, &plot, "validation", validation->x, validation->y, validation->n);
+    /* A line of one point would not be seen. */
+    for (size_t i = 0; i < validation->n; i++)
+        if (isfinite(validation->y[i]))
+            bn_plot_mark(out, &plot, BN_PLOT_DOT, "validation", validation->x[i], validation->y[i], 3, NULL);
     bn_plot_end(out);
 }
 

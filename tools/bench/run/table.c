@@ -37,7 +37,7 @@ static void print_model(const struct bn_bench_measurement *m)
     const struct bn_bench_load *load = &m->loads[m->o->n_loads - 1];
     printf("model    %s, opened in %.1f ms", bn_cli_model_name(m->args), (double)load->ns / 1e6);
     if (load->cached >= 0) printf(" (%.0f %% of it was in the page cache)", 100 * load->cached);
-    printf("; %s; peak memory %.0f MB\n", bn_isa_name(), (double)m->memory.peak / 1e6);
+    printf("; %s; peak memory %.0f MiB\n", bn_isa_name(), (double)m->memory.peak / 0x1p20);
 }
 
 /* Does every row have enough samples for an interval of its median? 6 are enough for 95 %. */

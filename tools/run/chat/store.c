@@ -122,9 +122,9 @@ static bn_status check_document(const struct bn_chat *chat, const bn_json *doc, 
     *same = strcmp(saved, model_name(chat)) == 0 && bytes == model_bytes(chat);
     if (*same || any) return BN_OK;
     bn_fail(err, BN_ERR_MISMATCH,
-            "a conversation with another model, %s of %.1f MB; this one is %s of %.1f MB",
-            bn_escape(name, sizeof name, saved, strlen(saved)), (double)bytes / 1e6, model_name(chat),
-            (double)model_bytes(chat) / 1e6);
+            "a conversation with another model, %s of %.1f MiB; this one is %s of %.1f MiB",
+            bn_escape(name, sizeof name, saved, strlen(saved)), (double)bytes / 0x1p20, model_name(chat),
+            (double)model_bytes(chat) / 0x1p20);
     bn_error_hint(err, "/load --any FILE continues it with this model");
     return BN_ERR_MISMATCH;
 }
