@@ -1,49 +1,65 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tree of JSON values: access and building. json_scan.c reads one from text.
+ * The tree of JSON values: reading it from text, access, building. cJSON holds the tree; what it does not
+ * check is checked before (json_scan.c) and after it (duplicate names, numbers that are not finite). Only its
+ * case-sensitive look-ups are used. Its hooks, which belong to the whole process, are left as they are.
  */
 #include "base/json.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json_tree.h"
 
 #define EXACT 9007199254740992.0 /* 2^53: below it, every whole number is itself */
 #define EXACT_U64 (UINT64_C(1) << 53)
 
-bn_json *bn_json_new(enum bn_json_kind kind)
-{
-    bn_json *value = bn_alloc(1, sizeof *value);
-    if (value != NULL) value->kind = kind;
-    return value;
-}
+/* ---- checking the tree ---- */
 
-void bn_json_append(bn_json *parent, bn_json *value)
+static bn_status check_names(const bn_json *object, bn_error *err)
 {
-    if (parent->last == NULL)
-        parent->child = value;
-    else
-        parent->last->next = value;
-    parent->last = value;
-}
-
-void bn_json_free(bn_json *root)
-{
-    if (root == NULL) return;
-    for (bn_json *m = root->child, *next; m != NULL; m = next) {
-        next = m->next;
-        bn_json_free(m);
+    size_t n;
+    const bn_json **members = bn_json_sorted(object, &n);
+    if (members == NULL) return bn_nomem(err);
+    bn_status status = BN_OK;
+    for (size_t i = 1; i < n && status == BN_OK; i++) {
+        const char *name = bn_json_name(members[i]);
+        if (strcmp(bn_json_name(members[i - 1]), name) == 0)
+            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "duplicate name");
     }
-    bn_free(root->name);
-    bn_free(root->text);
-    bn_free(root);
+    bn_free(members);
+    return status;
+}
+
+static bn_status check_tree(const cJSON *value, bn_error *err)
+{
+    if (cJSON_IsNumber(value) && !isfinite(value->valuedouble))
+        return bn_fail(err, BN_ERR_FORMAT, "number out of the range of binary64");
+    if (cJSON_IsObject(value)) BN_TRY(check_names((const bn_json *)value, err));
+    for (const cJSON *child = value->child; child != NULL; child = child->next)
+        BN_TRY(check_tree(child, err));
+    return BN_OK;
 }
 
 /* ---- reading ---- */
+
+bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t max_tree, bn_error *err)
+{
+    *out = NULL;
+    BN_TRY(bn_json_check(text, n, max_tree, err));
+    cJSON *root = cJSON_ParseWithLength(text, n);
+    if (root == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for %zu bytes of JSON", n);
+    bn_status status = check_tree(root, err);
+    if (status != BN_OK) {
+        cJSON_Delete(root);
+        return status;
+    }
+    *out = (bn_json *)root;
+    return BN_OK;
+}
 
 bn_status bn_json_parse(bn_json **out, const char *text, size_t n, bn_error *err)
 {
@@ -61,18 +77,26 @@ bn_status bn_json_read_file(bn_json **out, const char *path, bn_error *err)
     return status;
 }
 
-/* ---- access ---- */
+void bn_json_free(bn_json *root)
+{
+    cJSON_Delete((cJSON *)root);
+}
 
 enum bn_json_kind bn_json_kind(const bn_json *value)
 {
-    return value == NULL ? BN_JSON_NULL : value->kind;
+    const cJSON *v = (const cJSON *)value;
+    if (cJSON_IsBool(v)) return BN_JSON_BOOL;
+    if (cJSON_IsNumber(v)) return BN_JSON_NUMBER;
+    if (cJSON_IsString(v)) return BN_JSON_STRING;
+    if (cJSON_IsArray(v)) return BN_JSON_ARRAY;
+    return cJSON_IsObject(v) ? BN_JSON_OBJECT : BN_JSON_NULL;
 }
 
 static const bn_json *get(const bn_json *value, const char *name, size_t n)
 {
-    if (bn_json_kind(value) != BN_JSON_OBJECT) return NULL;
-    for (const bn_json *m = value->child; m != NULL; m = m->next)
-        if (strncmp(m->name, name, n) == 0 && m->name[n] == '\0') return m;
+    if (!cJSON_IsObject((const cJSON *)value)) return NULL;
+    for (const cJSON *m = ((const cJSON *)value)->child; m != NULL; m = m->next)
+        if (strncmp(m->string, name, n) == 0 && m->string[n] == '\0') return (const bn_json *)m;
     return NULL;
 }
 
@@ -109,30 +133,30 @@ const bn_json *bn_json_at(const bn_json *value, size_t i)
 
 const bn_json *bn_json_first(const bn_json *value)
 {
-    return value == NULL ? NULL : value->child;
+    return value == NULL ? NULL : (const bn_json *)((const cJSON *)value)->child;
 }
 
 const bn_json *bn_json_next(const bn_json *value)
 {
-    return value == NULL ? NULL : value->next;
+    return value == NULL ? NULL : (const bn_json *)((const cJSON *)value)->next;
 }
 
 const char *bn_json_name(const bn_json *member)
 {
-    return member == NULL ? NULL : member->name;
+    return member == NULL ? NULL : ((const cJSON *)member)->string;
 }
 
 bool bn_json_string(const bn_json *value, const char **out)
 {
-    if (bn_json_kind(value) != BN_JSON_STRING) return false;
-    *out = value->text;
+    if (!cJSON_IsString((const cJSON *)value)) return false;
+    *out = ((const cJSON *)value)->valuestring;
     return true;
 }
 
 bool bn_json_number(const bn_json *value, double *out)
 {
-    if (bn_json_kind(value) != BN_JSON_NUMBER) return false;
-    *out = value->number;
+    if (!cJSON_IsNumber((const cJSON *)value)) return false;
+    *out = ((const cJSON *)value)->valuedouble;
     return true;
 }
 
@@ -148,86 +172,69 @@ bool bn_json_u64(const bn_json *value, uint64_t *out)
 
 bool bn_json_bool(const bn_json *value, bool *out)
 {
-    if (bn_json_kind(value) != BN_JSON_BOOL) return false;
-    *out = value->yes;
+    if (!cJSON_IsBool((const cJSON *)value)) return false;
+    *out = cJSON_IsTrue((const cJSON *)value);
     return true;
 }
 
 /* ---- building ---- */
 
-void bn_json_remove(bn_json *object, const char *name)
-{
-    bn_json *before = NULL, *m = object == NULL ? NULL : object->child;
-    for (; m != NULL && strcmp(m->name, name) != 0; m = m->next)
-        before = m;
-    if (m == NULL) return;
-    if (before == NULL)
-        object->child = m->next;
-    else
-        before->next = m->next;
-    if (object->last == m) object->last = before;
-    bn_json_free(m);
-}
+/* A bit of cJSON's type, above those that it uses: memory was short for a member or an element of this value.
+ */
+#define INCOMPLETE (1 << 16)
 
-/* Takes value over, which may be NULL when memory was short. */
-static bn_json *put(bn_json *parent, const char *name, bn_json *value)
+/* Takes item over, which may be NULL when memory was short. */
+static bn_json *put(bn_json *parent, const char *name, cJSON *item)
 {
-    if (value != NULL && name != NULL) {
-        bn_json_remove(parent, name);
-        value->name = bn_strndup(name, strlen(name));
+    bool ok = item != NULL;
+    if (ok && parent != NULL && name != NULL) {
+        cJSON_DeleteItemFromObjectCaseSensitive((cJSON *)parent, name);
+        ok = cJSON_AddItemToObject((cJSON *)parent, name, item);
+    } else if (ok && parent != NULL) {
+        ok = cJSON_AddItemToArray((cJSON *)parent, item);
     }
-    if (value == NULL || (name != NULL && value->name == NULL)) {
-        bn_json_free(value);
-        parent->incomplete = true;
-        return NULL;
-    }
-    bn_json_append(parent, value);
-    return value;
+    if (!ok && parent != NULL) ((cJSON *)parent)->type |= INCOMPLETE;
+    if (ok && parent != NULL) return (bn_json *)item;
+    cJSON_Delete(item);
+    return NULL;
 }
 
 bn_json *bn_json_new_object(void)
 {
-    return bn_json_new(BN_JSON_OBJECT);
+    return (bn_json *)cJSON_CreateObject();
 }
 
 bn_json *bn_json_new_array(void)
 {
-    return bn_json_new(BN_JSON_ARRAY);
+    return (bn_json *)cJSON_CreateArray();
 }
 
 bn_json *bn_json_put_object(bn_json *object, const char *name)
 {
-    return object == NULL ? NULL : put(object, name, bn_json_new(BN_JSON_OBJECT));
+    return object == NULL ? NULL : put(object, name, cJSON_CreateObject());
 }
 
 bn_json *bn_json_put_array(bn_json *object, const char *name)
 {
-    return object == NULL ? NULL : put(object, name, bn_json_new(BN_JSON_ARRAY));
+    return object == NULL ? NULL : put(object, name, cJSON_CreateArray());
 }
 
-static bn_json *text_of(const char *text)
+static cJSON *number_of_u64(uint64_t value)
 {
-    bn_json *value = bn_json_new(text == NULL ? BN_JSON_NULL : BN_JSON_STRING);
-    if (value == NULL || text == NULL) return value;
-    value->text = bn_strndup(text, strlen(text));
-    if (value->text != NULL) return value;
-    bn_json_free(value);
-    return NULL;
-}
-
-static bn_json *number_of_double(double number)
-{
-    bn_json *value = bn_json_new(isfinite(number) ? BN_JSON_NUMBER : BN_JSON_NULL);
-    if (value != NULL) value->number = number;
-    return value;
-}
-
-static bn_json *number_of_u64(uint64_t number)
-{
-    if (number < EXACT_U64) return number_of_double((double)number);
+    if (value < EXACT_U64) return cJSON_CreateNumber((double)value);
     char digits[24];
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
-    return text_of(digits);
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    return cJSON_CreateString(digits);
+}
+
+static cJSON *number_of_double(double value)
+{
+    return isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull();
+}
+
+static cJSON *text_of(const char *value)
+{
+    return value == NULL ? cJSON_CreateNull() : cJSON_CreateString(value);
 }
 
 void bn_json_put_string(bn_json *object, const char *name, const char *value)
@@ -257,13 +264,12 @@ void bn_json_put_f32(bn_json *object, const char *name, float value)
 
 void bn_json_put_bool(bn_json *object, const char *name, bool value)
 {
-    bn_json *yes = object == NULL ? NULL : put(object, name, bn_json_new(BN_JSON_BOOL));
-    if (yes != NULL) yes->yes = value;
+    if (object != NULL) put(object, name, cJSON_CreateBool(value));
 }
 
 void bn_json_put_null(bn_json *object, const char *name)
 {
-    if (object != NULL) put(object, name, bn_json_new(BN_JSON_NULL));
+    if (object != NULL) put(object, name, cJSON_CreateNull());
 }
 
 void bn_json_put_text(bn_json *object, const char *name, const char *text)
@@ -273,7 +279,7 @@ void bn_json_put_text(bn_json *object, const char *name, const char *text)
 
 void bn_json_put_count(bn_json *object, const char *name, uint64_t n)
 {
-    if (object != NULL) put(object, name, n != 0 ? number_of_u64(n) : bn_json_new(BN_JSON_NULL));
+    if (object != NULL) put(object, name, n != 0 ? number_of_u64(n) : cJSON_CreateNull());
 }
 
 void bn_json_put_texts(bn_json *object, const char *name, const char *const *texts, size_t n)
@@ -300,10 +306,8 @@ void bn_json_put_numbers(bn_json *object, const char *name, const double *number
 void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason)
 {
     if (object == NULL) return;
-    bn_json *why = object->child;
-    while (why != NULL && strcmp(why->name, "unavailable") != 0)
-        why = why->next;
-    if (why == NULL) why = bn_json_put_object(object, "unavailable");
+    cJSON *reasons = cJSON_GetObjectItemCaseSensitive((cJSON *)object, "unavailable");
+    bn_json *why = reasons != NULL ? (bn_json *)reasons : bn_json_put_object(object, "unavailable");
     bn_json_put_null(object, name);
     bn_json_put_string(why, name, reason);
 }
@@ -333,12 +337,12 @@ void bn_json_put_u64s(bn_json *object, const char *name, const uint64_t *values,
 
 bn_json *bn_json_add_object(bn_json *array)
 {
-    return array == NULL ? NULL : put(array, NULL, bn_json_new(BN_JSON_OBJECT));
+    return array == NULL ? NULL : put(array, NULL, cJSON_CreateObject());
 }
 
 bn_json *bn_json_add_array(bn_json *array)
 {
-    return array == NULL ? NULL : put(array, NULL, bn_json_new(BN_JSON_ARRAY));
+    return array == NULL ? NULL : put(array, NULL, cJSON_CreateArray());
 }
 
 void bn_json_add_string(bn_json *array, const char *value)
@@ -356,26 +360,19 @@ void bn_json_add_number(bn_json *array, double value)
     if (array != NULL) put(array, NULL, number_of_double(value));
 }
 
-static bn_json *copy_of(const bn_json *value)
-{
-    bn_json *copy = value->kind == BN_JSON_STRING ? text_of(value->text) : bn_json_new(value->kind);
-    if (copy == NULL) return NULL;
-    copy->number = value->number;
-    copy->yes = value->yes;
-    copy->incomplete = value->incomplete;
-    for (const bn_json *m = value->child; m != NULL; m = m->next)
-        (void)put(copy, m->name, copy_of(m));
-    return copy;
-}
-
 void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value)
 {
-    if (object != NULL && value != NULL) put(object, name, copy_of(value));
+    if (object != NULL && value != NULL) put(object, name, cJSON_Duplicate((const cJSON *)value, 1));
+}
+
+void bn_json_remove(bn_json *object, const char *name)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive((cJSON *)object, name);
 }
 
 bool bn_json_is_complete(const bn_json *value)
 {
-    if (value == NULL || value->incomplete) return false;
+    if (value == NULL || (((const cJSON *)value)->type & INCOMPLETE) != 0) return false;
     for (const bn_json *m = bn_json_first(value); m != NULL; m = bn_json_next(m))
         if (!bn_json_is_complete(m)) return false;
     return true;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * JSON: strict reading, and writing that gives the same bytes everywhere.
+ * JSON: strict reading, and writing that gives the same bytes everywhere. The only file that includes cJSON
+ * is json.c.
  *
- * Reading refuses what many readers accept: duplicate names, NUL in strings, invalid UTF-8, lone surrogates,
+ * Reading refuses what cJSON accepts: duplicate names, NUL in strings, invalid UTF-8, lone surrogates,
  * nesting over 64, more than 8 MiB of text, trailing data, numbers that are not finite. A text whose tree
  * would take more memory than a limit, for example a long array of zeros, is refused before anything is
  * allocated. A bn_json is one value of a tree; the tree is freed through its root.
@@ -34,7 +35,8 @@ BN_MUST_CHECK bn_status bn_json_parse_within(bn_json **out, const char *text, si
                                              bn_error *err);
 /* The same with the text of a file, which errors name. */
 BN_MUST_CHECK bn_status bn_json_read_file(bn_json **out, const char *path, bn_error *err);
-/* Whether the text is JSON whose tree takes at most max_tree bytes; names are not compared. Allocates nothing. */
+/* The first part of it: whether the text is JSON whose tree takes at most max_tree bytes. Allocates nothing.
+ */
 BN_MUST_CHECK bn_status bn_json_check(const char *text, size_t n, size_t max_tree, bn_error *err);
 void bn_json_free(bn_json *root);
 

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading of JSON (RFC 8259). One pass checks the grammar and counts what the tree takes; the same code makes the tree in
- * a second pass. No byte of the text is trusted; the limits are those of json.h.
+ * The strict scan of JSON text: RFC 8259 grammar, UTF-8, escapes, depth, and the memory that the tree of the
+ * text will take. It runs before cJSON sees the text, because cJSON accepts more than the grammar and
+ * allocates as it goes.
  */
-#include <locale.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/error.h"
-#include "base/json_tree.h"
+#include "base/json.h"
 #include "base/utf8.h"
 
-#define MAX_NUMBER_BYTES 60u
+#define MAX_NUMBER_BYTES 60u /* cJSON cuts longer ones */
 
-/* What the tree takes: a value, or a copy of a string, each with the headers of bn_alloc and of malloc. */
+/* What the tree takes: a cJSON node, or a copy of a string, each with the header of malloc.
+ */
 #define NODE_BYTES 96u
 #define STRING_BYTES 32u
 
@@ -21,12 +19,10 @@ struct scan {
     const unsigned char *text;
     size_t n, at;
     size_t tree, max_tree; /* bytes of the tree so far, and at most */
-    struct bn_buf string;  /* the bytes that the last string means, where they are wanted */
     bn_error *err;
 };
 
-/* A value, put into `value` unless it is NULL. */
-static bn_status scan_value(struct scan *s, unsigned depth, bn_json *value);
+static bn_status scan_value(struct scan *s, unsigned depth);
 
 static bn_status refuse(const struct scan *s, const char *what)
 {
@@ -86,56 +82,37 @@ static bn_status scan_hex4(struct scan *s, unsigned *out)
     return BN_OK;
 }
 
-/* The code point after \u. */
-static bn_status scan_point(struct scan *s, uint32_t *point)
+/* After a backslash. */
+static bn_status scan_escape(struct scan *s)
 {
+    int c = peek(s);
+    if (c == -1 || (c != 'u' && (c == 0 || strchr("\"\\/bfnrt", c) == NULL)))
+        return expect(s, "one of \"\\/bfnrtu after a backslash");
+    s->at++;
+    if (c != 'u') return BN_OK;
     unsigned unit, low;
     BN_TRY(scan_hex4(s, &unit));
-    *point = unit;
     if (unit == 0) return refuse(s, "NUL in a string");
-    if (unit < 0xD800 || unit > 0xDFFF) return BN_OK;
-    if (unit > 0xDBFF || s->n - s->at < 2 || s->text[s->at] != '\\' || s->text[s->at + 1] != 'u')
+    if (unit >= 0xDC00 && unit <= 0xDFFF) return refuse(s, "lone surrogate in a string");
+    if (unit < 0xD800 || unit > 0xDBFF) return BN_OK;
+    if (s->n - s->at < 2 || s->text[s->at] != '\\' || s->text[s->at + 1] != 'u')
         return refuse(s, "lone surrogate in a string");
     s->at += 2;
     BN_TRY(scan_hex4(s, &low));
-    *point = 0x10000 + ((unit & 0x3FF) << 10) + (low & 0x3FF);
     return low >= 0xDC00 && low <= 0xDFFF ? BN_OK : refuse(s, "lone surrogate in a string");
 }
 
-/* After a backslash. */
-static bn_status scan_escape(struct scan *s, bool wanted)
-{
-    static const char SHORT[] = "\"\"\\\\//b\bf\fn\nr\rt\t"; /* pairs: the letter, its character */
-    const char *pair = SHORT;
-    unsigned char bytes[4];
-    uint32_t point;
-    while (*pair != '\0' && *pair != peek(s))
-        pair += 2;
-    if (*pair == '\0' && peek(s) != 'u') return expect(s, "one of \"\\/bfnrtu after a backslash");
-    s->at++;
-    if (*pair == '\0')
-        BN_TRY(scan_point(s, &point));
-    else
-        point = (unsigned char)pair[1];
-    if (wanted) bn_buf_append(&s->string, bytes, bn_utf8_encode(point, bytes));
-    return BN_OK;
-}
-
-/* A string; its bytes go to *out, allocated, unless out is NULL. */
-static bn_status scan_string(struct scan *s, char **out)
+static bn_status scan_string(struct scan *s)
 {
     if (peek(s) != '"') return expect(s, "a name in double quotes");
-    size_t begin = s->at++, plain = s->at; /* what follows has no escape */
-    s->string.len = 0;
+    size_t begin = s->at++;
     while (peek(s) != '"') {
         int c = peek(s);
         if (c == -1) return expect(s, "");
         if (c < 0x20) return refuse(s, "control character in a string");
         if (c == '\\') {
-            if (out != NULL) bn_buf_append(&s->string, s->text + plain, s->at - plain);
             s->at++;
-            BN_TRY(scan_escape(s, out != NULL));
-            plain = s->at;
+            BN_TRY(scan_escape(s));
             continue;
         }
         size_t length = bn_utf8_length((const char *)s->text + s->at, s->n - s->at);
@@ -143,12 +120,7 @@ static bn_status scan_string(struct scan *s, char **out)
         s->at += length;
     }
     s->at++;
-    BN_TRY(take(s, s->at - begin + STRING_BYTES));
-    if (out == NULL) return BN_OK;
-    bn_buf_append(&s->string, s->text + plain, s->at - 1 - plain);
-    BN_TRY(bn_buf_check(&s->string, s->err));
-    *out = bn_strndup(bn_buf_text(&s->string), s->string.len);
-    return *out != NULL ? BN_OK : bn_nomem(s->err);
+    return take(s, s->at - begin + STRING_BYTES);
 }
 
 static bn_status scan_digits(struct scan *s)
@@ -159,7 +131,7 @@ static bn_status scan_digits(struct scan *s)
     return s->at > begin ? BN_OK : expect(s, "a digit");
 }
 
-static bn_status scan_number(struct scan *s, bn_json *value)
+static bn_status scan_number(struct scan *s)
 {
     size_t begin = s->at;
     if (peek(s) == '-') s->at++;
@@ -179,11 +151,6 @@ static bn_status scan_number(struct scan *s, bn_json *value)
     if (s->at - begin > MAX_NUMBER_BYTES)
         return bn_fail_at(s->err, BN_ERR_LIMIT, begin, NULL, "number longer than %u characters",
                           MAX_NUMBER_BYTES);
-    if (value == NULL) return BN_OK;
-    char digits[MAX_NUMBER_BYTES + 1] = {0};
-    for (size_t i = 0; i < s->at - begin; i++)
-        digits[i] = s->text[begin + i] == '.' ? localeconv()->decimal_point[0] : (char)s->text[begin + i];
-    value->number = strtod(digits, NULL);
     return BN_OK;
 }
 
@@ -195,7 +162,7 @@ static bn_status scan_word(struct scan *s, const char *word)
 }
 
 /* An array (close is ']') or an object, from its bracket on. */
-static bn_status scan_members(struct scan *s, unsigned depth, int close, bn_json *value)
+static bn_status scan_members(struct scan *s, unsigned depth, int close)
 {
     if (depth == BN_JSON_MAX_DEPTH)
         return bn_fail_at(s->err, BN_ERR_LIMIT, s->at, NULL, "nested deeper than %u", BN_JSON_MAX_DEPTH);
@@ -206,19 +173,14 @@ static bn_status scan_members(struct scan *s, unsigned depth, int close, bn_json
         return BN_OK;
     }
     for (;;) {
-        bn_json *member = value == NULL ? NULL : bn_json_new(BN_JSON_NULL);
-        if (member != NULL)
-            bn_json_append(value, member);
-        else if (value != NULL)
-            return bn_nomem(s->err);
         if (close == '}') {
             skip_space(s);
-            BN_TRY(scan_string(s, member == NULL ? NULL : &member->name));
+            BN_TRY(scan_string(s));
             skip_space(s);
             if (peek(s) != ':') return expect(s, "a colon");
             s->at++;
         }
-        BN_TRY(scan_value(s, depth + 1, member));
+        BN_TRY(scan_value(s, depth + 1));
         skip_space(s);
         int c = peek(s);
         if (c != ',' && c != close) return expect(s, "a comma or a closing bracket");
@@ -227,94 +189,38 @@ static bn_status scan_members(struct scan *s, unsigned depth, int close, bn_json
     }
 }
 
-static bn_status scan_value(struct scan *s, unsigned depth, bn_json *value)
+static bn_status scan_value(struct scan *s, unsigned depth)
 {
-    bn_json ignored = {.kind = BN_JSON_NULL};
-    bn_json *v = value == NULL ? &ignored : value;
     BN_TRY(take(s, NODE_BYTES));
     skip_space(s);
     switch (peek(s)) {
     case '{':
-        v->kind = BN_JSON_OBJECT;
-        return scan_members(s, depth, '}', value);
+        return scan_members(s, depth, '}');
     case '[':
-        v->kind = BN_JSON_ARRAY;
-        return scan_members(s, depth, ']', value);
+        return scan_members(s, depth, ']');
     case '"':
-        v->kind = BN_JSON_STRING;
-        return scan_string(s, value == NULL ? NULL : &value->text);
+        return scan_string(s);
     case 't':
+        return scan_word(s, "true");
     case 'f':
-        v->kind = BN_JSON_BOOL;
-        v->yes = peek(s) == 't';
-        return scan_word(s, v->yes ? "true" : "false");
+        return scan_word(s, "false");
     case 'n':
         return scan_word(s, "null");
     default:
         if (peek(s) != '-' && !is_digit(peek(s))) return expect(s, "a value");
-        v->kind = BN_JSON_NUMBER;
-        return scan_number(s, value);
+        return scan_number(s);
     }
-}
-
-static bn_status scan_text(bn_json *root, const char *text, size_t n, size_t max_tree, bn_error *err)
-{
-    struct scan s = {.text = (const unsigned char *)text,
-                     .n = n,
-                     .max_tree = max_tree,
-                     .string = {.max = BN_JSON_MAX_BYTES},
-                     .err = err};
-    if (n > BN_JSON_MAX_BYTES)
-        return bn_fail(err, BN_ERR_LIMIT, "JSON text longer than %u bytes", BN_JSON_MAX_BYTES);
-    if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        return bn_fail_at(err, BN_ERR_FORMAT, 0, NULL, "not JSON: it starts with a byte order mark");
-    bn_status status = scan_value(&s, 0, root);
-    bn_buf_release(&s.string);
-    BN_TRY(status);
-    skip_space(&s);
-    return s.at == n ? BN_OK
-                     : bn_fail_at(err, BN_ERR_FORMAT, s.at, NULL, "trailing data after the JSON value");
 }
 
 bn_status bn_json_check(const char *text, size_t n, size_t max_tree, bn_error *err)
 {
-    return scan_text(NULL, text, n, max_tree, err);
-}
-
-/* ---- checking a tree: duplicate names, numbers that are not finite ---- */
-
-static bn_status check_names(const bn_json *object, bn_error *err)
-{
-    size_t n;
-    const bn_json **members = bn_json_sorted(object, &n);
-    if (members == NULL) return bn_nomem(err);
-    bn_status status = BN_OK;
-    for (size_t i = 1; i < n && status == BN_OK; i++)
-        if (strcmp(members[i - 1]->name, members[i]->name) == 0)
-            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, members[i]->name, "duplicate name");
-    bn_free(members);
-    return status;
-}
-
-static bn_status check_tree(const bn_json *value, bn_error *err)
-{
-    if (value->kind == BN_JSON_NUMBER && !isfinite(value->number))
-        return bn_fail(err, BN_ERR_FORMAT, "number out of the range of binary64");
-    if (value->kind == BN_JSON_OBJECT) BN_TRY(check_names(value, err));
-    for (const bn_json *m = value->child; m != NULL; m = m->next)
-        BN_TRY(check_tree(m, err));
-    return BN_OK;
-}
-
-bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t max_tree, bn_error *err)
-{
-    *out = NULL;
-    BN_TRY(bn_json_check(text, n, max_tree, err));
-    bn_json *root = *out = bn_json_new(BN_JSON_NULL);
-    bn_status status = root == NULL ? bn_nomem(err) : scan_text(root, text, n, max_tree, err);
-    if (status == BN_OK) status = check_tree(root, err);
-    if (status == BN_OK) return BN_OK;
-    *out = NULL;
-    bn_json_free(root);
-    return status;
+    struct scan s = {.text = (const unsigned char *)text, .n = n, .max_tree = max_tree, .err = err};
+    if (n > BN_JSON_MAX_BYTES)
+        return bn_fail(err, BN_ERR_LIMIT, "JSON text longer than %u bytes", BN_JSON_MAX_BYTES);
+    if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
+        return bn_fail_at(err, BN_ERR_FORMAT, 0, NULL, "not JSON: it starts with a byte order mark");
+    BN_TRY(scan_value(&s, 0));
+    skip_space(&s);
+    return s.at == n ? BN_OK
+                     : bn_fail_at(err, BN_ERR_FORMAT, s.at, NULL, "trailing data after the JSON value");
 }

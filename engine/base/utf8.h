@@ -13,8 +13,6 @@
 size_t bn_utf8_length(const char *bytes, size_t n);
 /* The code point of that many bytes, as bn_utf8_length counted them. */
 uint32_t bn_utf8_point(const char *bytes, size_t length);
-/* Writes the bytes of a code point up to U+10FFFF; returns how many. */
-size_t bn_utf8_encode(uint32_t point, unsigned char bytes[4]);
 /* Whether a name that contains it could deceive: control characters (C0, DEL, C1), invisible characters,
  * those that change the direction of text, and noncharacters. */
 bool bn_utf8_is_unsafe(uint32_t point);
