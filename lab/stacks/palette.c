@@ -95,7 +95,7 @@ static const struct rule OWN_RULES[] = {
     {BN_CLASS_ATTENTION, "attend scores_of* rotate"},
     {BN_CLASS_MULTIPLY,
      "linear project head head_at rescore bound_block bound_rows fold fold_one fold8 fold16 ffn_down "
-     "grouped_* unpack_chunk divide bn_peak_fma* bn_peak_int8* bn_peak_of"},
+     "grouped_* unpack_chunk multiply_block divide bn_peak_fma* bn_peak_int8* bn_peak_of"},
     {BN_CLASS_NORM, "norm final_norm activate exp"},
     {BN_CLASS_MEMORY, "embed bn_peak_read* bn_peak_stream* read_plain run_stream"},
     {BN_CLASS_WAIT, "team_wait*"},

@@ -89,11 +89,11 @@ static void read_timing(struct bn_flamegraph_page *page, struct timing *t, bn_er
     snprintf(sha, sizeof sha, "sha256 %.64s", bn_json_text_of(page->stacks->about, "model.sha256"));
     snprintf(pattern, sizeof pattern, "%.*s*%s", (int)(end != NULL ? (size_t)(end - path) : strlen(path)),
              path, end != NULL ? end : "");
-    t->text.max = MAX_TIMING_BYTES;
     if (glob(pattern, 0, NULL, &t->found) != 0) t->found.gl_pathc = 0;
     for (size_t i = 0; i < t->found.gl_pathc && strlen(sha) > 70; i++) {
         bn_error nothing = {0};
-        t->text.len = 0;
+        bn_buf_release(&t->text);
+        t->text = (struct bn_buf){.max = MAX_TIMING_BYTES};
         if (bn_file_read(t->found.gl_pathv[i], &t->text, &nothing) != BN_OK || t->text.data == NULL ||
             strstr(t->text.data, sha) == NULL)
             continue;
@@ -101,7 +101,8 @@ static void read_timing(struct bn_flamegraph_page *page, struct timing *t, bn_er
         page->timing_text = t->text.data;
         return;
     }
-    t->text.len = 0;
+    bn_buf_release(&t->text);
+    t->text = (struct bn_buf){.max = MAX_TIMING_BYTES};
     page->timing_text = bn_file_read(path, &t->text, why) == BN_OK ? t->text.data : NULL;
     page->timing_why = why->msg;
 }

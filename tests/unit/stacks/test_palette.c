@@ -132,7 +132,9 @@ static void every_function_of_kernels_has_a_class(void **state)
         kernels += strcmp(name, "bn_i2s_gemm_ref") == 0;
         if (class_in_program(name) == BN_CLASS_OTHER) fail_msg("%s of kernels/ has no class", name);
     }
-    assert_int_equal(pclose(names), 0);
+    int status = pclose(names);
+    if (status == 77 << 8) skip();
+    assert_int_equal(status, 0);
     assert_true(kernels > 0 && n > BN_KERNEL_COUNT);
 }
 
