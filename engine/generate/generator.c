@@ -53,16 +53,6 @@ struct bn_generator {
     size_t n_held, held_room;
 };
 
-const char *bn_stop_reason_name(bn_stop_reason reason)
-{
-    static const char *const NAMES[BN_STOP_REASON_COUNT] = {
-        [BN_STOP_LENGTH] = "length",   [BN_STOP_ID] = "stop_id",      [BN_STOP_END] = "end",
-        [BN_STOP_STRING] = "stop",     [BN_STOP_CONTEXT] = "context", [BN_STOP_CALLER] = "cancelled",
-        [BN_STOP_GRAMMAR] = "grammar", [BN_STOP_STUCK] = "stuck",
-    };
-    return (unsigned)reason < BN_STOP_REASON_COUNT ? NAMES[reason] : "unknown";
-}
-
 /* The length of the timeline when all but the newest token are evaluated. */
 static uint32_t position(const struct bn_generator *g)
 {
@@ -332,6 +322,14 @@ void bn_generator_join(struct bn_generator *g, size_t n)
     if (n > g->gen->n_together) g->gen->n_together = (uint32_t)n;
 }
 
+/* The members of a struct of 64-bit counters, less what they were. */
+static void subtract(void *out, const void *now, const void *then, size_t n_bytes)
+{
+    uint64_t *counters = out;
+    for (size_t i = 0; i < n_bytes / sizeof *counters; i++)
+        counters[i] = ((const uint64_t *)now)[i] - ((const uint64_t *)then)[i];
+}
+
 /* What the session did since the generation began. */
 static void put_work(struct bn_generator *g)
 {
@@ -345,19 +343,8 @@ static void put_work(struct bn_generator *g)
                                 .exchanges = ranks.exchanges - g->ranks.exchanges,
                                 .bytes = ranks.bytes - g->ranks.bytes,
                                 .ns = ranks.ns - g->ranks.ns};
-    gen->work = (bn_work){.passes = work.passes - g->work.passes,
-                          .single = work.single - g->work.single,
-                          .tokens = work.tokens - g->work.tokens,
-                          .head_passes = work.head_passes - g->work.head_passes,
-                          .heads = work.heads - g->work.heads,
-                          .attended = work.attended - g->work.attended,
-                          .attended_local = work.attended_local - g->work.attended_local,
-                          .experts = work.experts - g->work.experts};
-    gen->screen = (bn_screen_stat){.screened = screen.screened - g->screen.screened,
-                                   .full = screen.full - g->screen.full,
-                                   .heads = screen.heads - g->screen.heads,
-                                   .rows = screen.rows - g->screen.rows,
-                                   .again = screen.again - g->screen.again};
+    subtract(&gen->work, &work, &g->work, sizeof work);
+    subtract(&gen->screen, &screen, &g->screen, sizeof screen);
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
         gen->n_kernels +=
             bn_session_kernel_since(s, g->counters, (enum bn_kernel)k, &gen->kernels[gen->n_kernels]);

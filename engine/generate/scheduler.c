@@ -243,6 +243,16 @@ bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
     return bn_session_check_link(sched->session, err);
 }
 
+const char *bn_stop_reason_name(bn_stop_reason reason)
+{
+    static const char *const NAMES[BN_STOP_REASON_COUNT] = {
+        [BN_STOP_LENGTH] = "length",   [BN_STOP_ID] = "stop_id",      [BN_STOP_END] = "end",
+        [BN_STOP_STRING] = "stop",     [BN_STOP_CONTEXT] = "context", [BN_STOP_CALLER] = "cancelled",
+        [BN_STOP_GRAMMAR] = "grammar", [BN_STOP_STUCK] = "stuck",
+    };
+    return (unsigned)reason < BN_STOP_REASON_COUNT ? NAMES[reason] : "unknown";
+}
+
 bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generation *gen, bn_error *err)
 {
     bn_scheduler *sched = NULL;

@@ -189,7 +189,7 @@ void bn_quantize16_neon(int8_t *high, int8_t *low, float *step, int32_t *sum, co
             int32x4_t q[4], upper[4];
             for (size_t m = 0; m < 4; m++) {
                 float32x4_t product = vmulq_n_f32(vld1q_f32(x + i + 4 * m), per_step);
-                /* To nearest even; 16384, which is the most, takes the place of a NaN. */
+                /* To nearest even; a NaN becomes 16384, the upper limit. */
                 q[m] = vcvtnq_s32_f32(vminnmq_f32(product, vdupq_n_f32(16384.0f)));
                 upper[m] = vshrq_n_s32(vaddq_s32(q[m], vdupq_n_s32(128)), 8);
                 total = vaddq_s32(total, q[m]);

@@ -396,7 +396,7 @@ void bn_quantize16_avx2(int8_t *high, int8_t *low, float *step, int32_t *sum, co
             __m256i q[4], upper[4];
             for (size_t m = 0; m < 4; m++) {
                 __m256 product = _mm256_mul_ps(load_fours(x + i, m), per_step);
-                /* To nearest even; 16384, which is the most, takes the place of a NaN. */
+                /* To nearest even; a NaN becomes 16384, the upper limit. */
                 q[m] = _mm256_cvtps_epi32(_mm256_min_ps(product, _mm256_set1_ps(16384.0f)));
                 upper[m] = _mm256_srai_epi32(_mm256_add_epi32(q[m], _mm256_set1_epi32(128)), 8);
                 total = _mm256_add_epi32(total, q[m]);

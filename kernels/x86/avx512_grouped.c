@@ -436,7 +436,7 @@ void bn_quantize16_avx512vnni(int8_t *high, int8_t *low, float *step, int32_t *s
         __m512 per_step = _mm512_set1_ps(8192.0f / power);
         for (size_t i = first; i < first + group; i += 16) {
             __m512 product = _mm512_mul_ps(_mm512_loadu_ps(x + i), per_step);
-            /* 16384, which is the most, takes the place of a NaN. */
+            /* A NaN becomes 16384, the upper limit. */
             __m512i q = _mm512_cvtps_epi32(_mm512_min_ps(product, _mm512_set1_ps(16384.0f)));
             total = add32(total, q);
             store_plane(low + i, q);

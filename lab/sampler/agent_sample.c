@@ -251,8 +251,7 @@ void bn_agent_on_signal(int signal, siginfo_t *info, void *context)
     int error = errno;
     (void)signal;
     atomic_fetch_add(&bn_agent.inside, 1);
-    if (atomic_load(&bn_agent.active) && info->si_code == SI_TIMER)
-        on_tick(bn_agent_thread_id(), context);
+    if (atomic_load(&bn_agent.active) && info->si_code == SI_TIMER) on_tick(bn_agent_thread_id(), context);
     atomic_fetch_sub(&bn_agent.inside, 1);
     errno = error;
 }

@@ -63,7 +63,7 @@ chat "$words\n$words\n$words\n$words\n" --ctx 64 -n 2
 check 'dropped turns are counted' holds 'o[3]["dropped_turns"] > 0 and "dropped_turns" not in o[0]'
 chat "$words $words $words $words $words $words\n" --ctx 64 -n 2
 check 'a message that is too long is an error' holds 'o[0]["error"]["status"] == "limit" and "too long" in o[0]["error"]["message"]'
-chat '' -m "$tmp/none.gguf"
+model=$tmp/none.gguf chat ''
 check 'a program that cannot start prints its error as JSON' holds 'o[0]["schema"] == "bn.error/1"'
 check 'and ends with it' ended 3
 chat 'hello\n' -q -n 2 </dev/null

@@ -83,7 +83,7 @@ says 2 'so is bn-bench run' "bn-bench: $refused" mpi 2 "$out/bn-bench" run -n 2 
 says 2 'and bn-bench train' "bn-bench: $refused" mpi 2 "$out/bn-bench" train --context 32
 says 2 'a command of a program that divides others, too' "bn-run: $refused" mpi 2 "$out/bn-run" tokenize -p a
 says 2 'a single receipt' "bn-verify-receipt: $refused" mpi 2 "$out/bn-verify-receipt" fixtures/receipts/statement.json
-says 0 'one copy is no division' '^[0-9]' mpi 1 "$out/bn-run" tokenize --ids -p a
+says 0 'one copy divides nothing' '^[0-9]' mpi 1 "$out/bn-run" tokenize --ids -p a
 # other SHELL ARGUMENTS...: bn-run on two ranks, of which the second runs SHELL first
 # shellcheck disable=SC2016 # for the script
 other() {
@@ -94,10 +94,10 @@ other() {
 }
 # shellcheck disable=SC2016 # for the script
 says 3 'a rank that lacks the file is named' 'rank 1: ' \
-    other 'set -- "$@" -m /nowhere/model.gguf' generate -m "$model" -p 'ROMEO:'
+    other 'set -- generate -m /nowhere/model.gguf -p a' generate -m "$model" -p 'ROMEO:'
 # shellcheck disable=SC2016
 says 1 'so is a rank with another model' 'rank 1 has a model' \
-    other 'set -- "$@" -m fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf' generate -m "$model" --tokens 1,2
+    other 'set -- generate -m fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf --tokens 1,2' generate -m "$model" --tokens 1,2
 # The first rank waits for a message, the second one is killed.
 # shellcheck disable=SC2016
 other '(sleep 1; kill -9 $$) &' chat -m "$model" >"$tmp/out" 2>"$tmp/err" < <(sleep 30)

@@ -260,8 +260,9 @@ static void warn_of_rate(const bn_json *sampler)
         !bn_json_number(bn_json_get(sampler, "delivered_period_ns"), &came) ||
         !bn_json_number(bn_json_get(sampler, "samples"), &samples) || came < LEAST_OF_ASKED * asked)
         return;
-    bn_report_warning("got %.0f of %.0f samples: timers fire at kernel ticks, about 250 a second on most machines",
-                      samples, samples * came / asked);
+    bn_report_warning(
+        "got %.0f of %.0f samples: timers fire at kernel ticks, about 250 a second on most machines", samples,
+        samples * came / asked);
 }
 
 /* Why the way up ends early, by how callers were looked for. */

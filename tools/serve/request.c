@@ -259,8 +259,9 @@ static bool add_stop(struct parsing *p, const bn_json *value)
     if (!bn_json_string(value, &text) || text[0] == '\0' || strlen(text) > BN_SERVE_MAX_STOP_BYTES)
         return refuse(p, "stop", "is not a text of 1 to 256 bytes, or a list of these");
     if (p->job->n_stops == BN_SERVE_MAX_STOPS) return refuse(p, "stop", "has more than 16 texts");
-    p->job->stops[p->job->n_stops] = strcpy(p->job->stop_texts[p->job->n_stops], text);
-    p->job->n_stops++;
+    char *copy = p->job->stop_texts[p->job->n_stops];
+    memcpy(copy, text, strlen(text) + 1);
+    p->job->stops[p->job->n_stops++] = copy;
     return true;
 }
 

@@ -297,7 +297,8 @@ static void what_cannot_be_recorded_is_said(void **state)
         release(&run);
         err = (bn_error){0};
     }
-    bn_status status = record(&run, BN_RECORD_TIMER, &o, (const char *const[]){"/nowhere/at/all", NULL}, &err);
+    bn_status status =
+        record(&run, BN_RECORD_TIMER, &o, (const char *const[]){"/nowhere/at/all", NULL}, &err);
     assert_int_equal(status, BN_ERR_NOT_FOUND);
     release(&run);
 }
