@@ -28,7 +28,7 @@ direct=$url
 
 # ---- the configuration of the page ----
 
-sed -n '/^    server {$/,/^    }$/s/^    //p' docs/howto/serve.md >"$tmp/page.conf"
+sed -n '/^server {$/,/^}$/p' docs/howto/serve.md >"$tmp/page.conf"
 check 'the page has a configuration' grep -q proxy_pass "$tmp/page.conf"
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj "/CN=$name" -addext "subjectAltName=DNS:$name" \
     -keyout "$tmp/tls.key" -out "$tmp/tls.pem" 2>/dev/null

@@ -230,7 +230,8 @@ check 'or reports what it could not write' grep -q 'receipts that were not writt
 # ---- the file of the model changes ----
 
 cp "$model" "$tmp/changing.gguf"
-start -m "$tmp/changing.gguf" --sequences 1 --receipts "$folder"
+defaults=(-m "$tmp/changing.gguf" --template instruct)
+start --sequences 1 --receipts "$folder"
 name=$(answer)
 check 'there are receipts before' has "$name"
 curl -sS -m 300 -N -o "$tmp/stream" -D "$tmp/headers" -H 'Content-Type: application/json' "$url/v1/completions" \
@@ -258,6 +259,7 @@ check 'the server is not healthy' replies 503 'model changed' /health ''
 check 'as its status says' replies 200 '"state":"model changed"' /v1/status ''
 check 'earlier receipts are served' has "$name"
 check 'and replay with the file that ran' "$bin/bn-verify-receipt" "$tmp/reply" --model "$model" --replay
+defaults=(-m "$model" --template instruct)
 
 # ---- another instruction set ----
 
