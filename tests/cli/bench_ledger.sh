@@ -345,6 +345,7 @@ version() {
     {
         echo '#!/bin/bash'
         echo "times=($*)"
+        # shellcheck disable=SC2016
         echo 'n=$(cat "$0.n" 2>/dev/null || echo 0) && x=${times[n % ${#times[@]}]} && echo $((n + 1)) >"$0.n"'
         echo 'cat <<END' && cat document && echo END
     } >program

@@ -26,7 +26,7 @@ check 'JUnit has them' equal "$(grep -o 'name="median" value="[^"]*"' "$tmp/juni
 check 'github-action-benchmark has them, by direction' equal \
     "$(sed -n 's/^ *"value": \(.*\),$/\1/p' "$tmp/github-smaller" "$tmp/github-bigger" | sort)" "$(sort <<<"$medians")"
 wrong=''
-while IFS=, read -r _ test metric unit _ _ _ median low high _; do
+while IFS=, read -r _ test metric unit _ _ _ median _ high _; do
     [ "$unit" = 1 ] || exact="$median $unit"
     [ "$metric" != tokens_per_second ] || exact="$median tok/s"
     row=$(awk -F '  +' -v t="$test" -v m="$metric" '$1 == t && $2 == m { print $3 "|" $4 }' "$tmp/text")

@@ -71,7 +71,7 @@ says 2 'so is bn-bench run' "bn-bench: $refused" mpi 2 "$out/bn-bench" run -n 2 
 says 2 'and bn-bench train' "bn-bench: $refused" mpi 2 "$out/bn-bench" train --context 32
 says 2 'a command of a program that divides others, too' "bn-run: $refused" mpi 2 "$out/bn-run" tokenize -p a
 says 2 'a single receipt' "bn-verify-receipt: $refused" mpi 2 "$out/bn-verify-receipt" fixtures/receipts/statement.json
-says 0 'one copy is no division' '^[0-9]' mpi 1 "$out/bn-run" tokenize --ids -p a
+says 0 'one copy is not divided work' '^[0-9]' mpi 1 "$out/bn-run" tokenize --ids -p a
 # other SHELL ARGUMENTS...: bn-run on two ranks, of which the second runs SHELL first
 # shellcheck disable=SC2016 # for the script
 other() {
