@@ -11,7 +11,7 @@ generate() { "$bin/bn-fixtures" gen -q -o "$tmp" --size nano "$@" | sed 's/^[0-9
 model=$(generate --arch qwen3 --format i2_s --input-norms)
 gemma=$(generate --arch gemma3 --format i2_s --input-norms --window 4)
 plain=$(generate --arch qwen3 --format i2_s --embedding f16)
-embed() { "$bin/bn-run" embed -q -m "$model" "$@"; }
+embed() { BN_MODEL=$model "$bin/bn-run" embed -q "$@"; } # -m replaces it
 texts=('To be, or not to be' 'What is it?' 'zwei')
 
 embed "${texts[@]}" >"$tmp/lines"
