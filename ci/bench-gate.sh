@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Is HEAD slower than BASE? Builds both commits in folders outside the tree, runs their bn-bench in alternation (bn-bench ab),
 # and ends with its verdict. Each metric of BENCH_METRICS must be decided in every test that has it. One that is INCONCLUSIVE, as
-# on a busy machine, or that no run has, is named, and the gate fails: it needs data of its own.
+# on a busy machine, or that no run has, is named, and the gate fails: decisions about others do not count for it.
 #
 #     ci/bench-gate.sh BASE [HEAD] [-- ARGUMENTS of bn-bench run]
 #

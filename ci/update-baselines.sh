@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the built programs on this machine and saves the run in baselines/, under NAME (main): ci/update-baselines.sh
-# [NAME] [-- ARGUMENTS of bn-bench run]. The sources must be those of a commit. Then prints what to commit.
+# [NAME] [-- ARGUMENTS of bn-bench run]. The sources must be those of a commit. Then prints what to commit. Each record of the
+# ledger has the digest of the model that was measured, in its member model_sha256.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bench=${OUT:-build/gcc}/bn-bench

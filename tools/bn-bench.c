@@ -232,7 +232,8 @@ static const struct bn_command COMMANDS[] = {
              "STABLE, and one across it is INCONCLUSIVE. bn-bench ab finds smaller changes. Single values "
              "are judged by their levels. When no time or rate can be judged, for instance because other "
              "processes were busy, the exit code is 1. A list of values without samples, {\"baselines\": "
-             "{PLATFORM: {IMPLEMENTATION: {METRIC: NUMBER}}}}, is read, too.",
+             "{PLATFORM: {IMPLEMENTATION: {METRIC: NUMBER}}}}, is compared with another such list only; "
+             "bn-bench baseline compares runs.",
      .synopsis = "[--drift PERCENT] [--thresholds FILE] A B",
      .options = {bn_bench_thresholds_option, bn_bench_compare_options},
      .json = true,

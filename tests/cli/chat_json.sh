@@ -13,7 +13,7 @@ fi
 model=fixtures/shakespeare-5m-i2_s.gguf
 # chat INPUT ARGUMENTS...: leaves $status, $tmp/out and $tmp/err.
 chat() {
-    printf '%b' "$1" | "$bin/bn-run" chat --json -m "$model" "${@:2}" >"$tmp/out" 2>"$tmp/err"
+    printf '%b' "$1" | BN_MODEL=$model "$bin/bn-run" chat --json "${@:2}" >"$tmp/out" 2>"$tmp/err"
     status=$?
 }
 # holds CONDITION: of the list of objects that came out, o.

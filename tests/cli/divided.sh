@@ -94,10 +94,10 @@ other() {
 }
 # shellcheck disable=SC2016 # for the script
 says 3 'a rank that lacks the file is named' 'rank 1: ' \
-    other 'set -- generate -m /nowhere/model.gguf -p a' generate -m "$model" -p 'ROMEO:'
+    other 'export BN_MODEL=/nowhere/model.gguf' generate -p 'ROMEO:'
 # shellcheck disable=SC2016
 says 1 'so is a rank with another model' 'rank 1 has a model' \
-    other 'set -- generate -m fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf --tokens 1,2' generate -m "$model" --tokens 1,2
+    other 'export BN_MODEL=fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf' generate --tokens 1,2
 # The first rank waits for a message, the second one is killed.
 # shellcheck disable=SC2016
 other '(sleep 1; kill -9 $$) &' chat -m "$model" >"$tmp/out" 2>"$tmp/err" < <(sleep 30)

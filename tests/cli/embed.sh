@@ -11,11 +11,7 @@ generate() { "$bin/bn-fixtures" gen -q -o "$tmp" --size nano "$@" | sed 's/^[0-9
 model=$(generate --arch qwen3 --format i2_s --input-norms)
 gemma=$(generate --arch gemma3 --format i2_s --input-norms --window 4)
 plain=$(generate --arch qwen3 --format i2_s --embedding f16)
-embed() { # [-m MODEL] ARGUMENTS...
-    local used=$model
-    [ "${1:-}" != -m ] || { used=$2; shift 2; }
-    "$bin/bn-run" embed -q -m "$used" "$@"
-}
+embed() { BN_MODEL=$model "$bin/bn-run" embed -q "$@"; } # -m replaces it
 texts=('To be, or not to be' 'What is it?' 'zwei')
 
 embed "${texts[@]}" >"$tmp/lines"

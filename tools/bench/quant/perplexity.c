@@ -129,9 +129,9 @@ static bn_status put_form(struct bn_suite *s, const struct form *form, double nl
 
 static bn_status measure(struct bn_suite *s, const bn_model *plain, const struct text *text, bn_error *err)
 {
-    static const char *const HEADS[] = {"perplexity", "of", "file", "perplexity", "change"};
+    static const char *const HEADS[] = {"perplexity", "of", "file", "perplexity", "change", ""};
     double nll[BN_ARRAY_LEN(FORMS)];
-    BN_TRY(bn_suite_table(s, HEADS, "llrrr", err));
+    BN_TRY(bn_suite_table(s, HEADS, "llrrrn", err));
     bn_json *all = bn_json_put_array(s->doc, "perplexity");
     for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++) {
         bn_error why = {0};
@@ -147,6 +147,10 @@ static bn_status measure(struct bn_suite *s, const bn_model *plain, const struct
             bn_table_row(&s->table, "");
             bn_table_text(&s->table, FORMS[i].name);
             bn_table_text(&s->table, FORMS[i].what);
+            bn_table_text(&s->table, "-");
+            bn_table_text(&s->table, "-");
+            bn_table_text(&s->table, "-");
+            bn_table_text(&s->table, why.msg);
             continue;
         }
         if (status != BN_OK && err != NULL) *err = why;
