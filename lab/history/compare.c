@@ -22,6 +22,12 @@ static bool is_timed(const struct bn_comparison *c)
     return !c->exact && !bn_comparison_is_memory(c) && strcmp(c->unit, "1") != 0;
 }
 
+/* How times vary, which says nothing about how long they are. */
+static bool is_spread(const struct bn_comparison *c)
+{
+    return strstr(c->metric, "_jitter_") != NULL || strstr(c->metric, "_spread_") != NULL;
+}
+
 /* Compares medians by the levels: the spread of too few samples is unknown. */
 static void judge_values(struct bn_comparison *c, const struct bn_levels *levels)
 {
@@ -176,7 +182,7 @@ static void sum_up(struct bn_history_comparison *out, const struct bn_history_ru
         double a, b;
         if (c->n_a == 0 || c->n_b == 0) continue;
         if (!copy) doubt(c, rules);
-        bool judged = c->j.outcome != BN_OUTCOME_INCONCLUSIVE, timed = is_timed(c);
+        bool judged = c->j.outcome != BN_OUTCOME_INCONCLUSIVE, timed = is_timed(c) && !is_spread(c);
         out->n_judged += judged;
         out->n_timed += timed;
         out->n_timed_judged += timed && judged;

@@ -34,7 +34,7 @@ struct bn_history_comparison {
     size_t n;
     size_t n_missing;          /* that only A has */
     size_t n_extra;            /* that only B has */
-    size_t n_timed;            /* that both have and that are times or rates */
+    size_t n_timed;            /* that both have and that are times or rates, not their spread */
     size_t n_timed_judged;     /* of these, not INCONCLUSIVE */
     size_t n_judged;           /* of all, not INCONCLUSIVE */
     enum bn_outcome worst;     /* of those that both have */

@@ -264,6 +264,11 @@ static void compare(struct bn_history_comparison *o, const char *a, const char *
     "{\"test\":\"process\",\"metric\":\"peak_rss_bytes\",\"unit\":\"bytes\",\"better\":\"lower\"," \
     "\"exact\":false,\"samples\":[" value "]}"
 
+#define WIDE "10,10000,20,9000,50,8000"
+#define JITTER                                                                                             \
+    "{\"test\":\"t\",\"metric\":\"token_jitter_ns\",\"unit\":\"ns\",\"better\":\"lower\",\"exact\":false," \
+    "\"samples\":[" FAST "]}"
+
 /* Memory that doubled and times that tripled are found; the same document is stable on a busy machine too. */
 static void every_kind_of_series_is_judged(void **state)
 {
@@ -283,6 +288,14 @@ static void every_kind_of_series_is_judged(void **state)
     assert_int_equal(o.n_timed_judged, 0);
     assert_int_equal(o.n_judged, 1);
     bn_history_release(&o);
+    /* The same jitter is no data about times that nobody can judge. */
+    with.contended = NULL;
+    compare(&o, TIMES("t", FAST) "," JITTER, TIMES("t", WIDE) "," JITTER, &with);
+    assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_int_equal(o.list[1].j.outcome, BN_OUTCOME_STABLE);
+    assert_int_equal(o.n_timed_judged, 0);
+    bn_history_release(&o);
+    with.contended = "others were at work";
     compare(&o, TIMES("t", FAST) "," TIMES("load", "5"), TIMES("t", FAST) "," TIMES("load", "5"), &with);
     assert_int_equal(o.worst, BN_OUTCOME_STABLE);
     assert_int_equal(o.n_judged, 2);
