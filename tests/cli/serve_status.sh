@@ -58,9 +58,9 @@ changed 'a receipt with another seed is not verified' 'token [0-9]+ is [0-9]+ he
 changed 'with another token' 'token 23 is [0-9]+ here' 'p["result"]["ids"][-1] ^= 1'
 changed 'with a token less' 'more tokens' 'p["result"]["ids"].pop()'
 changed 'with another chain' 'the chain of digests differs' 'p["result"]["chain"] = "0" * 64'
-changed 'with another prompt' 'token [0-9]+ is|chain' 'p["request"]["prompt_ids"][-1] += 1'
-changed 'with a token that does not exist' 'cannot evaluate' 'p["request"]["prompt_ids"][0] = 99999999'
-changed 'with a prompt longer than the context' 'cannot evaluate' 'p["request"]["prompt_ids"] *= 2000'
+changed 'with another prompt' 'tokens are not those of request' 'p["request"]["prompt_ids"][-1] += 1'
+changed 'with a token that does not exist' 'token 0 has the id 99999999' 'p["request"]["prompt_ids"][0] = 99999999'
+changed 'with a prompt longer than the context' 'tokens are not those of request' 'p["request"]["prompt_ids"] *= 2000'
 changed 'of another model' 'the model has sha256' 'p["model"]["sha256"] = "0" * 64'
 changed 'without a seed' 'missing or malformed' 'del p["request"]["seed"]'
 sed -i 's/"seed": 7/"seed": 8/' "$tmp/receipts/$name.json"
