@@ -109,7 +109,7 @@ static const struct bn_command COMMANDS[] = {
              "unattributed time. Every event has its begin and its end from one clock; no time is derived "
              "from a percentage. The exit code is 1 when events were dropped, when sums are not exact, or "
              "when bricks account for less than 85 % of the time.",
-     .synopsis = "[-m MODEL] [-p N] [-n N] [-t N] [--level LEVEL] [--mode MODE] [--roofline]\n--graph FORM "
+     .synopsis = "[-m MODEL] [-p N] [-n N] [-t N] [--level LEVEL] [--roofline]\n--graph FORM "
                  "[--pass PASS] [--what-if BRICK=FACTOR]...\n--check FILE [--check FILE]...",
      .options = {bn_bench_profile_options, bn_bench_profile_graph_options},
      .json = true,

@@ -19,12 +19,6 @@ const char *bn_prof_level_name(enum bn_prof_level level)
     return (unsigned)level < BN_PROF_LEVELS ? NAMES[level] : "unknown";
 }
 
-const char *bn_prof_mode_name(enum bn_prof_mode mode)
-{
-    static const char *const NAMES[BN_PROF_MODES] = {"None", "PerLayer", "Immediate", "Deferred"};
-    return (unsigned)mode < BN_PROF_MODES ? NAMES[mode] : "unknown";
-}
-
 /* ---- set-up ---- */
 
 /* Touches the pages, so that the first events do not cause page faults. */
@@ -82,7 +76,6 @@ bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_
     bn_prof *prof = bn_alloc(1, sizeof *prof);
     if (prof == NULL) return bn_nomem(err);
     prof->level = options->level;
-    prof->mode = options->mode;
     prof->n_threads = options->n_threads;
     prof->n_bricks = BN_BRICK_KNOWN;
     prof->passes_room = options->n_passes != 0 ? options->n_passes : DEFAULT_PASSES;
@@ -116,15 +109,6 @@ void bn_prof_close(bn_prof *prof)
     bn_free(prof);
 }
 
-void bn_prof_set_clock(bn_prof *prof, bn_prof_clock_fn fake, void *user)
-{
-    prof->fake_clock = fake;
-    prof->fake_user = user;
-    prof->clock = (struct bn_tick_clock){false, 1.0};
-    prof->resolution = 1;
-    if (fake == NULL) start_clock(prof);
-}
-
 void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user)
 {
     prof->watch = watch;
@@ -134,11 +118,6 @@ void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user)
 void bn_prof_skip(bn_prof *prof, uint32_t n)
 {
     prof->n_skip = n;
-}
-
-void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode)
-{
-    prof->mode = mode;
 }
 
 void bn_prof_enable(bn_prof *prof)
@@ -215,7 +194,7 @@ uint64_t bn_prof_elapsed_ns(const bn_prof *prof)
 static void fold_one(struct bn_prof_trail *trail)
 {
     const struct bn_prof_event *e = &trail->events[trail->n_folded++];
-    uint64_t begin = bn_prof_begin_ns(trail->prof, e), end = bn_prof_end_ns(trail->prof, e);
+    uint64_t begin = bn_prof_ns(trail->prof, e->begin), end = bn_prof_ns(trail->prof, e->end);
     uint64_t ns = end > begin ? end - begin : 0; /* the check refuses events that end before they begin */
     if (e->kernel != BN_PROF_NO_KERNEL) {
         struct bn_prof_kernel_stats *k = &trail->kernels[e->kernel];
@@ -324,28 +303,6 @@ struct bn_brick_timer bn_prof_start_brick(bn_prof *prof, unsigned brick)
 void bn_prof_stop_brick(struct bn_brick_timer timer, uint64_t elements)
 {
     bn_prof_stop(timer, elements);
-}
-
-void bn_prof_record_deferred(bn_prof *prof, unsigned thread, unsigned brick, uint64_t start_ns,
-                             uint64_t end_ns, uint64_t elements)
-{
-    struct bn_prof_trail *trail = bn_prof_trail(prof, thread);
-    if (trail == NULL) return;
-    if (brick >= prof->n_bricks) {
-        trail->dropped++;
-        return;
-    }
-    append(trail, &(struct bn_prof_event){
-                      .begin = start_ns,
-                      .end = end_ns,
-                      .elements = elements,
-                      .pass = pass_of(prof),
-                      .layer = trail->layer,
-                      .brick = (uint8_t)brick,
-                      .kernel = BN_PROF_NO_KERNEL,
-                      .depth = depth_of(trail),
-                      .in_ns = true,
-                  });
 }
 
 void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits)

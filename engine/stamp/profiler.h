@@ -7,10 +7,7 @@
  * without locks. A full trail drops events and counts them, and a profile with dropped events fails its
  * gate. An event is written when its brick ends, so bricks inside it come before it; depth tells them apart.
  *
- * Levels say what is stamped. The modes are those of profilers of devices, where they say when to wait for
- * the device. A processor has no device to wait for: with the mode None nothing is recorded and the clock is
- * not read; with all others events are recorded, and bn_prof_finalize sums them up. A document names the
- * mode.
+ * Levels say what is stamped. Events are recorded, and bn_prof_finalize sums them up.
  *
  * A profile is kept or watched. A kept one holds every event from its epoch to its end. A watched one calls
  * a function after each pass, which adds the events to the sums and forgets them: it never becomes full.
@@ -32,10 +29,8 @@
 #include "stamp/brick.h"
 
 enum bn_prof_level { BN_PROF_OFF, BN_PROF_LAYER, BN_PROF_BRICK, BN_PROF_KERNEL, BN_PROF_LEVELS };
-enum bn_prof_mode { BN_PROF_NONE, BN_PROF_PER_LAYER, BN_PROF_IMMEDIATE, BN_PROF_DEFERRED, BN_PROF_MODES };
 
 const char *bn_prof_level_name(enum bn_prof_level level); /* "off", "layer", "brick", "kernel" */
-const char *bn_prof_mode_name(enum bn_prof_mode mode);    /* "None", "PerLayer", "Immediate", "Deferred" */
 
 #define BN_PROF_NO_KERNEL ((uint8_t)BN_KERNEL_COUNT) /* in events of bricks */
 #define BN_PROF_NO_PASS UINT32_MAX
@@ -49,7 +44,7 @@ struct bn_prof_shape {
 
 /* One stretch of time on one thread. A brick's, or a kernel's inside it. */
 struct bn_prof_event {
-    uint64_t begin, end;        /* the clock as it was read: ticks; nanoseconds since the epoch with in_ns */
+    uint64_t begin, end;        /* the clock as it was read: ticks */
     uint64_t elements;          /* of a brick: values that this thread made */
     uint64_t bytes;             /* of weights and cache that were read */
     struct bn_prof_shape shape; /* of a kernel */
@@ -58,7 +53,6 @@ struct bn_prof_event {
     uint8_t brick;              /* of a kernel: the brick that it is part of */
     uint8_t kernel;             /* enum bn_kernel, or BN_PROF_NO_KERNEL */
     uint8_t depth;              /* bricks around it */
-    bool in_ns;                 /* given to bn_prof_record_deferred */
 };
 
 /* One batch of tokens through the network. What comes after it, up to the next one, still belongs to it. */
@@ -108,7 +102,6 @@ typedef uint64_t (*bn_prof_clock_fn)(void *user);
 
 struct bn_prof {
     enum bn_prof_level level;
-    enum bn_prof_mode mode;
     bool enabled;
     unsigned n_threads;
     struct bn_tick_clock clock;
@@ -136,7 +129,6 @@ struct bn_prof {
 
 struct bn_prof_options {
     enum bn_prof_level level;
-    enum bn_prof_mode mode;
     unsigned n_threads; /* trails */
     size_t n_events;    /* room in each trail; 0: 2^16 */
     size_t n_passes;    /* room; 0: 2^12 */
@@ -150,13 +142,11 @@ uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, u
 /* Takes all memory. Disabled until bn_prof_enable. */
 BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err);
 void bn_prof_close(bn_prof *prof);
-void bn_prof_set_clock(bn_prof *prof, bn_prof_clock_fn fake, void *user);
 /* The next n passes, and what follows each of them, are not measured; their begin and end are. For watchers
  * that would cost too much of the time of short passes. */
 void bn_prof_skip(bn_prof *prof, uint32_t n);
 /* From now on the profile is watched. Before it is attached to a session. */
 void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user);
-void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode);
 void bn_prof_enable(bn_prof *prof);
 void bn_prof_disable(bn_prof *prof);
 /* The brick of that name: a known one by name or alias, an interned one, else it is interned under this
@@ -169,7 +159,7 @@ BN_MUST_CHECK bn_status bn_prof_intern(bn_prof *prof, const char *name, enum bn_
 
 static inline bool bn_prof_on(const bn_prof *prof)
 {
-    return prof != NULL && prof->enabled && prof->level != BN_PROF_OFF && prof->mode != BN_PROF_NONE;
+    return prof != NULL && prof->enabled && prof->level != BN_PROF_OFF;
 }
 
 static inline uint64_t bn_prof_now(const bn_prof *prof)
@@ -239,9 +229,6 @@ static inline void bn_prof_stop(struct bn_brick_timer timer, uint64_t elements)
 struct bn_brick_timer bn_prof_start_brick(bn_prof *prof, unsigned brick);
 void bn_prof_stop_brick(struct bn_brick_timer timer, uint64_t elements);
 
-/* An event measured by the caller, in nanoseconds since the epoch, both ends of it. */
-void bn_prof_record_deferred(bn_prof *prof, unsigned thread, unsigned brick, uint64_t start_ns,
-                             uint64_t end_ns, uint64_t elements);
 /* A pass begins and ends, on the first thread. */
 void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits);
 void bn_prof_end_pass(bn_prof *prof);
@@ -258,14 +245,6 @@ void bn_prof_finalize(bn_prof *prof, uint64_t end_ns);
 size_t bn_prof_pending(const bn_prof *prof);
 /* A reading as nanoseconds since the epoch, rounded down. */
 uint64_t bn_prof_ns(const bn_prof *prof, uint64_t ticks);
-static inline uint64_t bn_prof_begin_ns(const bn_prof *prof, const struct bn_prof_event *e)
-{
-    return e->in_ns ? e->begin : bn_prof_ns(prof, e->begin);
-}
-static inline uint64_t bn_prof_end_ns(const bn_prof *prof, const struct bn_prof_event *e)
-{
-    return e->in_ns ? e->end : bn_prof_ns(prof, e->end);
-}
 
 /* A thread's events in the order of their ends; borrowed. */
 const struct bn_prof_event *bn_prof_events(const bn_prof *prof, unsigned thread, size_t *n);

@@ -126,7 +126,7 @@ bn_status bn_prof_quantiles(const bn_prof *prof, unsigned brick, struct bn_prof_
         for (size_t i = 0; i < prof->trails[t].n_folded; i++) {
             const struct bn_prof_event *e = &prof->trails[t].events[i];
             if (e->kernel != BN_PROF_NO_KERNEL || e->brick != brick) continue;
-            uint64_t begin = bn_prof_begin_ns(prof, e), end = bn_prof_end_ns(prof, e);
+            uint64_t begin = bn_prof_ns(prof, e->begin), end = bn_prof_ns(prof, e->end);
             ns[n++] = end > begin ? end - begin : 0;
         }
     qsort(ns, n, sizeof *ns, by_value);
@@ -143,9 +143,8 @@ static bool is_ordered(const bn_prof *prof, const struct bn_prof_trail *trail)
 {
     for (size_t i = 0; i < trail->n; i++) {
         const struct bn_prof_event *e = &trail->events[i];
-        if (e->end < e->begin || (!e->in_ns && e->begin < prof->epoch)) return false;
-        if (i > 0 && e->in_ns == trail->events[i - 1].in_ns && e->end < trail->events[i - 1].end)
-            return false;
+        if (e->end < e->begin || e->begin < prof->epoch) return false;
+        if (i > 0 && e->end < trail->events[i - 1].end) return false;
     }
     return true;
 }

@@ -90,11 +90,6 @@ void bn_loops_run(struct bn_loops *loops, unsigned n)
     }
 }
 
-pid_t bn_loops_pid(const struct bn_loops *loops, unsigned i)
-{
-    return loops->pids[i];
-}
-
 void bn_loops_end(struct bn_loops *loops)
 {
     if (loops == NULL) return;

@@ -8,8 +8,6 @@
 #ifndef BN_KIT_LOOPS_H
 #define BN_KIT_LOOPS_H
 
-#include <sys/types.h>
-
 #include "base/mem.h"
 
 struct bn_loops;
@@ -19,8 +17,6 @@ struct bn_loops;
 BN_MUST_CHECK bn_status bn_loops_start(struct bn_loops **out, unsigned n, bn_error *err);
 /* From now on this many compute, the others wait. Returns after the scheduler had time to place them. */
 void bn_loops_run(struct bn_loops *loops, unsigned n);
-/* The process of one; for tests. */
-pid_t bn_loops_pid(const struct bn_loops *loops, unsigned i);
 /* Ends all, and waits for them. */
 void bn_loops_end(struct bn_loops *loops);
 

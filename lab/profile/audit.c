@@ -30,7 +30,7 @@ static bn_status refuse(bn_error *err, unsigned thread, size_t event, const char
 
 static bn_status rule_complete(const struct audit *a, bn_error *err)
 {
-    if (a->prof->level == BN_PROF_OFF || a->prof->mode == BN_PROF_NONE)
+    if (a->prof->level == BN_PROF_OFF)
         return bn_fail(err, BN_ERR_MISMATCH, "it says that nothing was stamped");
     for (unsigned t = 0; t < a->prof->n_threads; t++)
         if (a->prof->trails[t].n == 0) return bn_fail(err, BN_ERR_MISMATCH, "thread %u has no events", t);

@@ -89,17 +89,14 @@ static void put_event(bn_json *array, const bn_prof *prof, const struct bn_prof_
 
 static void put_events(bn_json *profile, const bn_prof *prof)
 {
-    size_t n = 0, n_given = 0;
+    size_t n = 0;
     char reason[80];
-    for (unsigned t = 0; t < prof->n_threads; t++) {
+    for (unsigned t = 0; t < prof->n_threads; t++)
         n += prof->trails[t].n;
-        for (size_t i = 0; i < prof->trails[t].n; i++)
-            n_given += prof->trails[t].events[i].in_ns;
-    }
     bn_json_put_texts(profile, "event_columns", COLUMN_NAMES, N_COLUMNS);
     snprintf(reason, sizeof reason, "there are %zu, a document holds %u", n, BN_PROF_DOCUMENT_EVENTS);
-    if (n_given > 0 || n > BN_PROF_DOCUMENT_EVENTS) {
-        bn_json_put_unavailable(profile, "events", n_given > 0 ? "some were given in nanoseconds" : reason);
+    if (n > BN_PROF_DOCUMENT_EVENTS) {
+        bn_json_put_unavailable(profile, "events", reason);
         return;
     }
     bn_json *threads = bn_json_put_array(profile, "events");
@@ -237,7 +234,6 @@ bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *
 {
     bn_json *profile = bn_json_put_object(document, "profile");
     bn_json_put_string(profile, "level", bn_prof_level_name(prof->level));
-    bn_json_put_string(profile, "mode", bn_prof_mode_name(prof->mode));
     bn_json_put_u64(profile, "n_threads", prof->n_threads);
     put_clock(profile, prof);
     bn_json *net = bn_json_put_object(profile, "network");
@@ -313,10 +309,6 @@ static const char *level_name(unsigned i)
 {
     return bn_prof_level_name((enum bn_prof_level)i);
 }
-static const char *mode_name(unsigned i)
-{
-    return bn_prof_mode_name((enum bn_prof_mode)i);
-}
 static const char *category_name(unsigned i)
 {
     return bn_brick_category_name((enum bn_brick_category)i);
@@ -325,12 +317,10 @@ static const char *category_name(unsigned i)
 static bn_status read_head(struct reader *r, struct bn_prof_network *network)
 {
     const bn_json *p = r->profile;
-    unsigned level, mode;
+    unsigned level;
     uint64_t n_layers;
     if (!find_word(bn_json_get(p, "level"), level_name, BN_PROF_LEVELS, &level)) return malformed(r, "level");
-    if (!find_word(bn_json_get(p, "mode"), mode_name, BN_PROF_MODES, &mode)) return malformed(r, "mode");
     r->prof->level = (enum bn_prof_level)level;
-    r->prof->mode = (enum bn_prof_mode)mode;
     if (!bn_json_number(bn_json_path(p, "clock.ns_per_tick"), &r->prof->clock.ns_per_tick) ||
         !bn_json_u64(bn_json_path(p, "clock.resolution_ticks"), &r->prof->resolution) ||
         r->prof->clock.ns_per_tick <= 0 || r->prof->clock.ns_per_tick > 1e3)

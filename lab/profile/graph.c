@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds an execution graph. After one node was dropped for lack of room, all later ones are, so that dropped
- * scopes are always the innermost ones, and their number is enough to keep the others balanced.
+ * Builds an execution graph.
  */
 #include "lab/profile/graph.h"
 
@@ -11,10 +10,8 @@
 
 #define EDGES_PER_NODE 4u
 
-static const char *const NODE_NAME[] = {"pass",    "layer", "brick",    "kernel",  "task",
-                                        "meeting", "wait",  "function", "transfer"};
-static const char *const EDGE_NAME[] = {"contains",   "calls", "launches", "sequence",
-                                        "depends_on", "fork",  "join",     "transfer"};
+static const char *const NODE_NAME[] = {"pass", "layer", "brick", "kernel", "task", "meeting", "wait"};
+static const char *const EDGE_NAME[] = {"contains", "launches", "sequence", "fork", "join"};
 _Static_assert(BN_ARRAY_LEN(NODE_NAME) == BN_NODE_KIND_COUNT, "a kind of node has no name");
 _Static_assert(BN_ARRAY_LEN(EDGE_NAME) == BN_EDGE_KIND_COUNT, "a kind of edge has no name");
 
@@ -30,7 +27,6 @@ const char *bn_edge_kind_name(enum bn_edge_kind kind)
 
 enum bn_edge_kind bn_graph_tree_edge(const struct bn_graph_node *parent)
 {
-    if (parent->kind == BN_NODE_FUNCTION) return BN_EDGE_CALLS;
     return parent->kind == BN_NODE_BRICK ? BN_EDGE_LAUNCHES : BN_EDGE_CONTAINS;
 }
 
@@ -46,8 +42,7 @@ void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes)
 {
     *graph = (struct bn_graph){.max_nodes = max_nodes > 0 ? max_nodes : BN_GRAPH_MAX_NODES,
                                .first_root = BN_NODE_NONE,
-                               .last_root = BN_NODE_NONE,
-                               .scope = BN_NODE_NONE};
+                               .last_root = BN_NODE_NONE};
 }
 
 void bn_graph_close(struct bn_graph *graph)
@@ -89,31 +84,6 @@ uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struc
     return id;
 }
 
-uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_graph_node *node)
-{
-    return bn_graph_add_under(graph, graph->scope, node);
-}
-
-uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_graph_node *node)
-{
-    uint32_t id = bn_graph_add(graph, node);
-    if (id == BN_NODE_NONE)
-        graph->n_lost_scopes++;
-    else
-        graph->scope = id;
-    return id;
-}
-
-void bn_graph_pop(struct bn_graph *graph)
-{
-    if (graph->n_lost_scopes > 0)
-        graph->n_lost_scopes--;
-    else if (graph->scope == BN_NODE_NONE)
-        bn_fail(&graph->error, BN_ERR_ARG, "a scope of the graph is closed but was not opened");
-    else
-        graph->scope = graph->node[graph->scope].parent;
-}
-
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to)
 {
     uint64_t most = (uint64_t)graph->max_nodes * EDGES_PER_NODE;
@@ -135,12 +105,6 @@ void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from
 
 bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err)
 {
-    char room[32];
-    if (graph->scope != BN_NODE_NONE)
-        bn_fail_in(&graph->error, BN_ERR_ARG, bn_node_label(&graph->node[graph->scope], room),
-                   "the graph ends inside an open scope");
-    else if (graph->n_lost_scopes > 0)
-        bn_fail(&graph->error, BN_ERR_ARG, "the graph ends inside an open scope");
     if (graph->error.code != BN_OK && err != NULL && err->code == BN_OK) *err = graph->error;
     return graph->error.code;
 }

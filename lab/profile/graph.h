@@ -6,9 +6,9 @@
  * threads did); edges say which of two nodes had to end before the other could begin. Durations are where
  * they were measured; nothing is distributed over nodes that were not timed.
  *
- * A graph is built by pushing and popping scopes. It has room for a fixed number of nodes. Further nodes are
- * counted and left out, and `truncated` is set. The first mistake in building is kept and reported by
- * bn_graph_finish; call it before reading the graph.
+ * A graph has room for a fixed number of nodes. Further nodes are counted and left out, and `truncated` is
+ * set. The first mistake in building is kept and reported by bn_graph_finish; call it before reading the
+ * graph.
  */
 #ifndef BN_PROFILE_GRAPH_H
 #define BN_PROFILE_GRAPH_H
@@ -20,32 +20,27 @@
 #define BN_NODE_NONE UINT32_MAX
 
 enum bn_node_kind {
-    BN_NODE_PASS,     /* index: a batch of tokens through the network; elements: the tokens */
-    BN_NODE_LAYER,    /* index */
-    BN_NODE_BRICK,    /* name, ns, elements */
-    BN_NODE_KERNEL,   /* name, code, grid, block, shared memory */
-    BN_NODE_TASK,     /* one thread's part of a kernel, or of a brick that has none */
-    BN_NODE_MEETING,  /* where threads wait for one another; takes no time itself */
-    BN_NODE_WAIT,     /* the time of one thread there: not work, so not on a path */
-    BN_NODE_FUNCTION, /* anything else that has a name */
-    BN_NODE_TRANSFER, /* bytes moved or converted */
+    BN_NODE_PASS,    /* index: a batch of tokens through the network; elements: the tokens */
+    BN_NODE_LAYER,   /* index */
+    BN_NODE_BRICK,   /* name, ns, elements */
+    BN_NODE_KERNEL,  /* name, code, grid, block, shared memory */
+    BN_NODE_TASK,    /* one thread's part of a kernel, or of a brick that has none */
+    BN_NODE_MEETING, /* where threads wait for one another; takes no time itself */
+    BN_NODE_WAIT,    /* the time of one thread there: not work, so not on a path */
     BN_NODE_KIND_COUNT
 };
 
 enum bn_edge_kind {
-    BN_EDGE_CONTAINS, /* these three are in the tree: from a node to its children, by the parent's kind */
-    BN_EDGE_CALLS,
+    BN_EDGE_CONTAINS, /* these two are in the tree: from a node to its children, by the parent's kind */
     BN_EDGE_LAUNCHES,
     BN_EDGE_SEQUENCE, /* and these mean that `from` ended before `to` began: on one thread */
-    BN_EDGE_DEPENDS_ON,
     BN_EDGE_FORK,     /* from what let several threads go on */
     BN_EDGE_JOIN,     /* to where several threads met */
-    BN_EDGE_TRANSFER, /* to or from a transfer */
     BN_EDGE_KIND_COUNT
 };
 
 const char *bn_node_kind_name(enum bn_node_kind kind); /* "layer" */
-const char *bn_edge_kind_name(enum bn_edge_kind kind); /* "depends_on" */
+const char *bn_edge_kind_name(enum bn_edge_kind kind); /* "sequence" */
 
 struct bn_graph_node {
     enum bn_node_kind kind;
@@ -81,9 +76,7 @@ struct bn_graph {
     bool truncated;
     uint64_t n_lost; /* nodes that had no room */
     /* Below: for graph.c. */
-    uint32_t scope;
     size_t room, edge_room;
-    uint64_t n_lost_scopes;
     bn_error error;
 };
 
@@ -92,16 +85,12 @@ void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes);
 void bn_graph_close(struct bn_graph *graph);
 
 /* For programs that build a graph themselves; bn_graph_add_profile builds one from a profile.
- * Adds a node to the scope that is open, or as a root; BN_NODE_NONE when there is no room. */
-uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_graph_node *node);
-/* The same under a parent that is there already. */
+ * Adds a node under a parent that is there already, or as a root (BN_NODE_NONE); BN_NODE_NONE when there is no
+ * room. */
 uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_graph_node *node);
-/* Adds a node and opens its scope. */
-uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_graph_node *node);
-void bn_graph_pop(struct bn_graph *graph);
 /* An edge of order; one at whose end there was no room for a node is left out. */
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to);
-/* BN_ERR_ARG when scopes were not balanced or an edge makes no sense, BN_ERR_NOMEM when memory was short. */
+/* BN_ERR_ARG when a parent does not exist or an edge makes no sense, BN_ERR_NOMEM when memory was short. */
 BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
 
 /* The kind of the edge from a parent to its children. */

@@ -122,7 +122,7 @@ static uint64_t ops_of(const struct bn_prof_event *e)
 
 static uint64_t length_of(const struct builder *b, const struct bn_prof_event *e)
 {
-    uint64_t begin = bn_prof_begin_ns(b->prof, e), end = bn_prof_end_ns(b->prof, e);
+    uint64_t begin = bn_prof_ns(b->prof, e->begin), end = bn_prof_ns(b->prof, e->end);
     return end > begin ? end - begin : 0;
 }
 
@@ -134,7 +134,7 @@ static uint32_t larger(uint32_t a, uint32_t b)
 /* Adds an event to the node of its group. */
 static void count(struct builder *b, struct group *g, const struct bn_prof_event *e)
 {
-    uint64_t begin = bn_prof_begin_ns(b->prof, e);
+    uint64_t begin = bn_prof_ns(b->prof, e->begin);
     g->ns += length_of(b, e);
     if (g->node == BN_NODE_NONE) return;
     struct bn_graph_node *node = &b->graph->node[g->node];
@@ -189,7 +189,7 @@ static uint32_t add_leaf(struct builder *b, const struct thread *t, const struct
                                                : bn_prof_brick_name(b->prof, e->brick),
         .thread = (int32_t)(t - b->threads),
         .timed = true,
-        .begin_ns = bn_prof_begin_ns(b->prof, e),
+        .begin_ns = bn_prof_ns(b->prof, e->begin),
         .ns = length_of(b, e),
         .elements = e->elements,
         .bytes = e->bytes,
@@ -238,7 +238,7 @@ static bn_status read_meeting(struct builder *b, bn_error *err)
         if (t->at == t->end) continue;
         any = &t->events[t->at];
         if (any->depth > 0) return bn_fail(err, BN_ERR_MISMATCH, "threads meet inside a brick");
-        uint64_t begin = bn_prof_begin_ns(b->prof, any);
+        uint64_t begin = bn_prof_ns(b->prof, any->begin);
         if (begin > meeting.begin_ns) meeting.begin_ns = begin;
     }
     if (any == NULL) return BN_OK;

@@ -142,11 +142,10 @@ void bn_graph_tree(struct bn_buf *out, const struct bn_graph *graph, const struc
 
 /* ---- DOT ---- */
 
-static const char *const FILL[] = {"white",   "lightblue", "lightgreen", "lightyellow", "lightcyan",
-                                   "thistle", "mistyrose", "lightgray",  "lightsalmon"};
-static const char *const LOOK[] = {
-    "style=dashed", "style=solid",     "style=bold, color=red", "style=dotted",
-    "color=blue",   "color=darkgreen", "color=purple",          "style=bold, color=orange"};
+static const char *const FILL[] = {"white",     "lightblue", "lightgreen", "lightyellow",
+                                   "lightcyan", "thistle",   "mistyrose"};
+static const char *const LOOK[] = {"style=dashed", "style=bold, color=red", "style=dotted", "color=darkgreen",
+                                   "color=purple"};
 _Static_assert(BN_ARRAY_LEN(FILL) == BN_NODE_KIND_COUNT, "a kind of node has no color");
 _Static_assert(BN_ARRAY_LEN(LOOK) == BN_EDGE_KIND_COUNT, "a kind of edge has no style");
 

@@ -151,10 +151,8 @@ static bn_status copy_consistently(struct bn_live_reader *r, bn_error *err)
 
 static bool is_valid(const struct bn_prof_event *e, unsigned n_bricks)
 {
-    unsigned char flag;
-    memcpy(&flag, (const unsigned char *)e + offsetof(struct bn_prof_event, in_ns), 1);
     bool kernel = e->kernel != BN_PROF_NO_KERNEL;
-    if (flag != 0 || (kernel && e->kernel >= BN_KERNEL_COUNT)) return false;
+    if (kernel && e->kernel >= BN_KERNEL_COUNT) return false;
     if (e->brick >= n_bricks && !(kernel && e->brick == BN_BRICK_NONE)) return false;
     return (e->pass == 0 || e->pass == BN_PROF_NO_PASS) && e->layer >= -1 && e->depth < BN_PROF_DEPTH;
 }
@@ -177,11 +175,8 @@ static bn_status take_pass(struct bn_live_snapshot *out, const struct bn_live_re
                            const struct bn_live_body *body, bn_error *err)
 {
     const struct bn_live_thread *threads = (const struct bn_live_thread *)(body + 1);
-    struct bn_prof_options options = {.level = out->level,
-                                      .mode = BN_PROF_IMMEDIATE,
-                                      .n_threads = out->n_threads,
-                                      .n_events = 1,
-                                      .n_passes = 1};
+    struct bn_prof_options options = {
+        .level = out->level, .n_threads = out->n_threads, .n_events = 1, .n_passes = 1};
     for (unsigned t = 0; t < out->n_threads; t++) {
         if (threads[t].n_events > r->head.max_events)
             return bn_fail_in(err, BN_ERR_FORMAT, r->path, "thread %u has more events than fit", t);

@@ -288,7 +288,6 @@ static bn_status attach(struct bn_live *live, const struct bn_live_options *o, b
     /* One pass, and what follows it: two events for each of its tokens. */
     uint64_t room = bn_prof_room_for(&live->session->model->hp, o->level, 1, n_batch) + 4 * n_batch + 64;
     struct bn_prof_options options = {.level = o->level,
-                                      .mode = BN_PROF_IMMEDIATE,
                                       .n_threads = live->session->n_threads,
                                       .n_events = (size_t)(room < MAX_ROOM ? room : MAX_ROOM),
                                       .n_passes = 2};

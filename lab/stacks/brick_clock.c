@@ -17,7 +17,7 @@ struct timeline {
 struct bn_brick_clock {
     const bn_prof *prof;
     struct bn_clock_pair begin;
-    double ns_per_tick, epoch_ns;
+    double ns_per_tick;
     size_t n;
     struct timeline *threads;
 };
@@ -40,7 +40,6 @@ bn_status bn_brick_clock_open(bn_brick_clock **out, const bn_prof *prof, const u
     clock->prof = prof;
     clock->begin = pairs[0];
     clock->ns_per_tick = (double)(pairs[1].ns - pairs[0].ns) / (double)(pairs[1].ticks - pairs[0].ticks);
-    clock->epoch_ns = (double)(int64_t)(prof->epoch - pairs[0].ticks) * clock->ns_per_tick;
     clock->threads = bn_alloc(prof->n_threads, sizeof *clock->threads);
     bn_status status = clock->threads != NULL ? BN_OK : bn_nomem(err);
     for (unsigned t = 0; status == BN_OK && t < prof->n_threads; t++) {
@@ -67,9 +66,8 @@ void bn_brick_clock_close(bn_brick_clock *clock)
 }
 
 /* A reading in nanoseconds since the first pair. */
-static double since_begin(const bn_brick_clock *clock, uint64_t reading, bool in_ns)
+static double since_begin(const bn_brick_clock *clock, uint64_t reading)
 {
-    if (in_ns) return clock->epoch_ns + (double)reading;
     return (double)(int64_t)(reading - clock->begin.ticks) * clock->ns_per_tick;
 }
 
@@ -77,9 +75,9 @@ static double since_begin(const bn_brick_clock *clock, uint64_t reading, bool in
 static uint32_t find(const bn_brick_clock *clock, const struct timeline *line, double time)
 {
     size_t at;
-    BN_SEARCH(at, line->n, since_begin(clock, line->events[at].end, line->events[at].in_ns) <= time);
+    BN_SEARCH(at, line->n, since_begin(clock, line->events[at].end) <= time);
     uint32_t i = at < line->n ? (uint32_t)at : BN_STACKS_NONE;
-    while (i != BN_STACKS_NONE && since_begin(clock, line->events[i].begin, line->events[i].in_ns) > time)
+    while (i != BN_STACKS_NONE && since_begin(clock, line->events[i].begin) > time)
         i = line->parents[i];
     return i;
 }

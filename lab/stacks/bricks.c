@@ -16,8 +16,8 @@
 
 static bool is_inside(const bn_prof *prof, const struct bn_prof_event *e, const struct bn_prof_event *around)
 {
-    return bn_prof_begin_ns(prof, e) >= bn_prof_begin_ns(prof, around) &&
-           bn_prof_end_ns(prof, e) <= bn_prof_end_ns(prof, around);
+    return bn_prof_ns(prof, e->begin) >= bn_prof_ns(prof, around->begin) &&
+           bn_prof_ns(prof, e->end) <= bn_prof_ns(prof, around->end);
 }
 
 bn_status bn_brick_parents(uint32_t **parents, const bn_prof *prof, unsigned thread, bn_error *err)
@@ -38,13 +38,13 @@ bn_status bn_brick_parents(uint32_t **parents, const bn_prof *prof, unsigned thr
         parent[i] = e->depth == 0 ? BN_STACKS_NONE : open[e->depth - 1];
         bool lost = e->depth > 0 && (parent[i] == BN_STACKS_NONE || !is_inside(prof, e, &events[parent[i]]));
         bool disordered =
-            bn_prof_end_ns(prof, e) > end || bn_prof_end_ns(prof, e) < bn_prof_begin_ns(prof, e);
+            bn_prof_ns(prof, e->end) > end || bn_prof_ns(prof, e->end) < bn_prof_ns(prof, e->begin);
         if (lost || disordered) {
             bn_free(parent);
             return bn_fail(err, BN_ERR_FORMAT, "thread %u: event %zu is %s", thread, i,
                            lost ? "not inside the enclosing brick" : "out of order");
         }
-        end = bn_prof_end_ns(prof, e);
+        end = bn_prof_ns(prof, e->end);
         if (e->kernel == BN_PROF_NO_KERNEL) open[e->depth] = (uint32_t)i;
     }
     *parents = parent;
@@ -92,7 +92,7 @@ static bn_status add_events(bn_stacks *stacks, size_t run, const bn_prof *prof, 
     for (size_t i = n; i-- > 0;) {
         bool outermost = parents[i] == BN_STACKS_NONE;
         uint32_t around = outermost ? rest : nodes[parents[i]];
-        double ns = (double)(bn_prof_end_ns(prof, &events[i]) - bn_prof_begin_ns(prof, &events[i]));
+        double ns = (double)(bn_prof_ns(prof, events[i].end) - bn_prof_ns(prof, events[i].begin));
         nodes[i] = outermost ? root : around;
         BN_TRY(bn_brick_push(stacks, &nodes[i], prof, &events[i], outermost, err));
         bn_stacks_add(stacks, nodes[i], run, ns, 0);

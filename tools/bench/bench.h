@@ -48,7 +48,6 @@ struct bn_bench_options {
     /* profile */
     uint32_t n_threads, n_batch, n_prompt, n_predict, pairs;
     const char *level, *graph, *pass;
-    int mode; /* deferred, per-layer, immediate */
     struct bn_texts check, what_if;
     bool wide, ascii, roofline;
     /* ab */

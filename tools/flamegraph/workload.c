@@ -158,7 +158,6 @@ static bn_status open_prof(struct bn_recorded_work *w, bn_prof **out, uint64_t g
                            bn_error *err)
 {
     struct bn_prof_options options = {.level = w->asked->level,
-                                      .mode = BN_PROF_DEFERRED,
                                       .n_threads = w->n_threads,
                                       .n_events = n_events,
                                       .n_passes = (size_t)(generations * passes_of(w))};

@@ -77,7 +77,7 @@ static bn_status add_samples(struct bn_flamegraph_recorded *out, struct bn_recor
  * machine does besides makes it only longer. */
 static bn_status cost_of_event(double *ns, enum bn_prof_level level, bn_error *err)
 {
-    struct bn_prof_options options = {level, BN_PROF_DEFERRED, 1, BATCH, 1};
+    struct bn_prof_options options = {level, 1, BATCH, 1};
     bn_prof *prof = NULL;
     BN_TRY(bn_prof_open(&prof, &options, err));
     bn_prof_enable(prof);

@@ -24,7 +24,6 @@ bn_status bn_run_profile_start(bn_prof **out, const struct bn_args *args, const 
     uint64_t n_passes = (gen->n_prompt + batch - 1) / batch + gen->n_predict;
     struct bn_prof_options options = {
         .level = (enum bn_prof_level)(BN_PROF_LAYER + o->profile_level),
-        .mode = BN_PROF_DEFERRED,
         .n_threads = bn_session_n_threads(engine->session),
         .n_passes = (size_t)n_passes,
     };

@@ -9,6 +9,7 @@
 #include "base/team.h"
 #include "infer/session.h"
 #include "stamp/profiler.h"
+#include "tests/unit/prof_clock.h"
 #include "tests/unit/unit.h"
 
 #define NANO "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
@@ -25,13 +26,12 @@ static inline uint64_t read_fake(void *user)
     return fake->now;
 }
 
-static inline bn_prof *open_prof(struct fake *fake, enum bn_prof_mode mode, unsigned n_threads,
-                                 size_t n_events)
+static inline bn_prof *open_prof(struct fake *fake, unsigned n_threads, size_t n_events)
 {
-    struct bn_prof_options options = {BN_PROF_BRICK, mode, n_threads, n_events, 64};
+    struct bn_prof_options options = {BN_PROF_BRICK, n_threads, n_events, 64};
     bn_prof *prof = NULL;
     assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
-    if (fake != NULL) bn_prof_set_clock(prof, read_fake, fake);
+    if (fake != NULL) prof_set_clock(prof, read_fake, fake);
     bn_prof_enable(prof);
     bn_prof_reset_epoch(prof);
     return prof;

@@ -51,7 +51,7 @@ static void names_are_interned_before_measuring(void **state)
     struct fake fake = {0};
     bn_error err = {0};
     uint8_t mine = 0, again = 0, known = 0, late = 77;
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 16);
+    bn_prof *prof = open_prof(&fake, 1, 16);
     (void)state;
     bn_prof_disable(prof);
     assert_int_equal(bn_prof_intern(prof, "Mine", BN_CATEGORY_OTHER, &mine, &err), BN_OK);
@@ -89,18 +89,18 @@ static void names_are_interned_before_measuring(void **state)
 static void f103_deferred_events_wait_unchanged(void **state)
 {
     struct fake fake = {.now = 500};
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 256);
+    bn_prof *prof = open_prof(&fake, 1, 256);
     (void)state;
     for (unsigned i = 0; i < N_SPINS; i++)
-        bn_prof_record_deferred(prof, 0, BN_BRICK_ATTENTION_SCORE, i * SPIN_NS, (i + 1) * SPIN_NS, 7);
+        prof_record(prof, 0, BN_BRICK_ATTENTION_SCORE, i * SPIN_NS, (i + 1) * SPIN_NS, 7);
     assert_int_equal(bn_prof_pending(prof), N_SPINS);
     assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_ATTENTION_SCORE, 0).count, 0);
     size_t n = 0;
     const struct bn_prof_event *events = bn_prof_events(prof, 0, &n);
     assert_int_equal(n, N_SPINS);
     for (unsigned i = 0; i < N_SPINS; i++) {
-        assert_int_equal(events[i].begin, i * SPIN_NS);
-        assert_int_equal(events[i].end, (i + 1) * SPIN_NS);
+        assert_int_equal(events[i].begin, 500 + i * SPIN_NS);
+        assert_int_equal(events[i].end, 500 + (i + 1) * SPIN_NS);
         assert_int_equal(events[i].elements, 7);
     }
     bn_prof_close(prof);
@@ -109,10 +109,10 @@ static void f103_deferred_events_wait_unchanged(void **state)
 static void f104_finalize_sums_each_event_by_its_own_ends(void **state)
 {
     struct fake fake = {0};
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 256);
+    bn_prof *prof = open_prof(&fake, 1, 256);
     (void)state;
     for (unsigned i = 0; i < N_SPINS; i++)
-        bn_prof_record_deferred(prof, 0, BN_BRICK_ATTENTION_SCORE, i * SPIN_NS, (i + 1) * SPIN_NS, 1);
+        prof_record(prof, 0, BN_BRICK_ATTENTION_SCORE, i * SPIN_NS, (i + 1) * SPIN_NS, 1);
     bn_prof_finalize(prof, N_SPINS * SPIN_NS);
     assert_int_equal(bn_prof_pending(prof), 0);
     struct bn_brick_stats b = bn_prof_stats_for(prof, BN_BRICK_ATTENTION_SCORE, 0);
@@ -151,50 +151,42 @@ static void play(bn_prof *prof, struct fake *fake)
 static void f110_all_sums_agree_to_the_nanosecond(void **state)
 {
     (void)state;
-    struct bn_brick_stats first[BN_BRICK_MAX];
-    for (int mode = BN_PROF_PER_LAYER; mode < BN_PROF_MODES; mode++) {
-        struct fake fake = {.now = 123456};
-        bn_prof *prof = open_prof(&fake, (enum bn_prof_mode)mode, 1, 256);
-        play(prof, &fake);
-        bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
-        struct bn_brick_stats categories[BN_CATEGORY_COUNT];
-        uint64_t sum = 0, by_brick[BN_CATEGORY_COUNT] = {0};
-        bn_prof_category_stats(prof, 0, categories);
-        for (unsigned i = 0; i < BN_BRICK_MAX; i++)
-            by_brick[bn_prof_brick_category(prof, i)] += bn_prof_stats_for(prof, i, 0).exclusive_ns;
-        for (unsigned c = 0; c < BN_CATEGORY_COUNT; c++) {
-            assert_int_equal(categories[c].exclusive_ns, by_brick[c]);
-            sum += categories[c].exclusive_ns;
-        }
-        assert_int_equal(sum, bn_prof_total_ns(prof, 0));
-        assert_int_equal(prof->wall_ns, 3 * (3 + 140 + 2 + 1 + 200 + 11) + 3 + 333);
-        assert_int_equal(prof->wall_ns - sum, 3); /* the pauses: unattributed */
-        struct bn_brick_stats attention = bn_prof_stats_for(prof, BN_BRICK_ATTENTION, 0);
-        assert_int_equal(attention.inclusive_ns, 3 * 145 + 3);
-        assert_int_equal(attention.exclusive_ns, 3 * 5);
-        assert_int_equal(bn_prof_check(prof, NULL), BN_OK);
-        /* The result is the same in every mode. */
-        for (unsigned i = 0; i < BN_BRICK_MAX; i++) {
-            struct bn_brick_stats b = bn_prof_stats_for(prof, i, 0);
-            if (mode == BN_PROF_PER_LAYER) first[i] = b;
-            assert_memory_equal(&b, &first[i], sizeof b);
-        }
-        bn_prof_close(prof);
+    struct fake fake = {.now = 123456};
+    bn_prof *prof = open_prof(&fake, 1, 256);
+    play(prof, &fake);
+    bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
+    struct bn_brick_stats categories[BN_CATEGORY_COUNT];
+    uint64_t sum = 0, by_brick[BN_CATEGORY_COUNT] = {0};
+    bn_prof_category_stats(prof, 0, categories);
+    for (unsigned i = 0; i < BN_BRICK_MAX; i++)
+        by_brick[bn_prof_brick_category(prof, i)] += bn_prof_stats_for(prof, i, 0).exclusive_ns;
+    for (unsigned c = 0; c < BN_CATEGORY_COUNT; c++) {
+        assert_int_equal(categories[c].exclusive_ns, by_brick[c]);
+        sum += categories[c].exclusive_ns;
     }
+    assert_int_equal(sum, bn_prof_total_ns(prof, 0));
+    assert_int_equal(prof->wall_ns, 3 * (3 + 140 + 2 + 1 + 200 + 11) + 3 + 333);
+    assert_int_equal(prof->wall_ns - sum, 3); /* the pauses: unattributed */
+    struct bn_brick_stats attention = bn_prof_stats_for(prof, BN_BRICK_ATTENTION, 0);
+    assert_int_equal(attention.inclusive_ns, 3 * 145 + 3);
+    assert_int_equal(attention.exclusive_ns, 3 * 5);
+    assert_int_equal(bn_prof_check(prof, NULL), BN_OK);
+    bn_prof_close(prof);
 }
 
-static void every_mode_but_none_records(void **state)
+static void a_level_but_off_records(void **state)
 {
     (void)state;
-    for (int mode = BN_PROF_NONE; mode < BN_PROF_MODES; mode++) {
+    for (int level = BN_PROF_OFF; level < BN_PROF_LEVELS; level++) {
         struct fake fake = {0};
-        bn_prof *prof = open_prof(&fake, (enum bn_prof_mode)mode, 1, 256);
+        bn_prof *prof = open_prof(&fake, 1, 256);
+        prof->level = (enum bn_prof_level)level;
         work(prof, &fake, BN_BRICK_RMS_NORM, 5);
-        assert_int_equal(bn_prof_pending(prof), mode != BN_PROF_NONE);
+        assert_int_equal(bn_prof_pending(prof), level != BN_PROF_OFF);
         assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, 0);
         bn_prof_finalize(prof, fake.now);
-        assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, mode != BN_PROF_NONE);
-        assert_int_equal(bn_prof_check(prof, NULL), mode != BN_PROF_NONE ? BN_OK : BN_ERR_MISMATCH);
+        assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, level != BN_PROF_OFF);
+        assert_int_equal(bn_prof_check(prof, NULL), level != BN_PROF_OFF ? BN_OK : BN_ERR_MISMATCH);
         bn_prof_close(prof);
     }
 }
@@ -204,15 +196,14 @@ static void every_mode_but_none_records(void **state)
 static void f105_disabled_reads_no_clock(void **state)
 {
     struct fake fake = {0};
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 256);
+    bn_prof *prof = open_prof(&fake, 1, 256);
     (void)state;
     uint64_t before = fake.n_reads;
     work(prof, &fake, BN_BRICK_RMS_NORM, 1);
     assert_int_equal(fake.n_reads, before + 2);
-    for (int how = 0; how < 3; how++) {
+    for (int how = 0; how < 2; how++) {
         if (how == 0) bn_prof_disable(prof);
-        if (how == 1) bn_prof_enable(prof), bn_prof_set_sync_mode(prof, BN_PROF_NONE);
-        if (how == 2) bn_prof_set_sync_mode(prof, BN_PROF_DEFERRED), prof->level = BN_PROF_OFF;
+        if (how == 1) bn_prof_enable(prof), prof->level = BN_PROF_OFF;
         bn_prof_reset_epoch(prof);
         before = fake.n_reads;
         play(prof, &fake);
@@ -229,7 +220,7 @@ static void f105_disabled_reads_no_clock(void **state)
 static void f106_a_brick_is_an_index(void **state)
 {
     struct fake fake = {0};
-    bn_prof *prof = open_prof(&fake, BN_PROF_IMMEDIATE, 1, 4096);
+    bn_prof *prof = open_prof(&fake, 1, 4096);
     (void)state;
     for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
         work(prof, &fake, i, 100 + i);
@@ -254,7 +245,7 @@ static void record_many(void *arg, unsigned thread, unsigned n_threads)
 
 static void f107_two_threads_lose_nothing(void **state)
 {
-    bn_prof *prof = open_prof(NULL, BN_PROF_DEFERRED, 2, N_RECORDS);
+    bn_prof *prof = open_prof(NULL, 2, N_RECORDS);
     (void)state;
     bn_team_once(2, record_many, prof);
     bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
@@ -273,17 +264,15 @@ static void f108_timers_are_small_and_nothing_allocates(void **state)
     struct fake fake = {0};
     (void)state;
     assert_true(sizeof(struct bn_brick_timer) <= 32);
-    for (int mode = BN_PROF_PER_LAYER; mode < BN_PROF_MODES; mode++) {
-        bn_prof *prof = open_prof(&fake, (enum bn_prof_mode)mode, 1, 16);
-        uint64_t hits = bn_mem_guard_hits();
-        bn_mem_guard(true);
-        play(prof, &fake); /* more events than fit: a full trail must not grow either */
-        play(prof, &fake);
-        bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
-        bn_mem_guard(false);
-        assert_int_equal(bn_mem_guard_hits(), hits);
-        bn_prof_close(prof);
-    }
+    bn_prof *prof = open_prof(&fake, 1, 16);
+    uint64_t hits = bn_mem_guard_hits();
+    bn_mem_guard(true);
+    play(prof, &fake); /* more events than fit: a full trail must not grow either */
+    play(prof, &fake);
+    bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
+    bn_mem_guard(false);
+    assert_int_equal(bn_mem_guard_hits(), hits);
+    bn_prof_close(prof);
 }
 
 struct watch {
@@ -307,7 +296,7 @@ static void read_often(void *arg, unsigned thread, unsigned n_threads)
 
 static void f109_elapsed_time_never_goes_back(void **state)
 {
-    struct watch w = {.prof = open_prof(NULL, BN_PROF_DEFERRED, 2, 16)};
+    struct watch w = {.prof = open_prof(NULL, 2, 16)};
     uint64_t before = 0;
     (void)state;
     for (unsigned i = 0; i < 1000000; i++) {
@@ -324,7 +313,7 @@ static void f109_elapsed_time_never_goes_back(void **state)
 static void times_have_an_end(void **state)
 {
     (void)state;
-    bn_prof *prof = open_prof(NULL, BN_PROF_DEFERRED, 1, 16);
+    bn_prof *prof = open_prof(NULL, 1, 16);
     prof->epoch = 0;
     prof->clock.ns_per_tick = 1000;
     assert_true(bn_prof_ns(prof, UINT64_MAX) == UINT64_MAX);
@@ -335,7 +324,7 @@ static void times_have_an_end(void **state)
 static void skips_passes(void **state)
 {
     struct fake fake = {0};
-    bn_prof *prof = open_prof(&fake, BN_PROF_IMMEDIATE, 1, 64);
+    bn_prof *prof = open_prof(&fake, 1, 64);
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
         bn_prof_begin_pass(prof, i, 1, 1);
@@ -367,7 +356,7 @@ int main(void)
         cmocka_unit_test(f103_deferred_events_wait_unchanged),
         cmocka_unit_test(f104_finalize_sums_each_event_by_its_own_ends),
         cmocka_unit_test(f110_all_sums_agree_to_the_nanosecond),
-        cmocka_unit_test(every_mode_but_none_records),
+        cmocka_unit_test(a_level_but_off_records),
         cmocka_unit_test(times_have_an_end),
         cmocka_unit_test(f105_disabled_reads_no_clock),
         cmocka_unit_test(f106_a_brick_is_an_index),

@@ -18,7 +18,7 @@ static void check_fails(bn_prof *prof, struct fake *fake, const char *why)
 static void a_full_trail_fails_the_gate(void **state)
 {
     struct fake fake = {0};
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 4);
+    bn_prof *prof = open_prof(&fake, 1, 4);
     (void)state;
     for (int i = 0; i < 7; i++)
         work(prof, &fake, BN_BRICK_RMS_NORM, 10);
@@ -30,13 +30,13 @@ static void a_full_trail_fails_the_gate(void **state)
 static void time_that_no_brick_has_fails_the_gate(void **state)
 {
     struct fake fake = {0};
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 4);
+    bn_prof *prof = open_prof(&fake, 1, 4);
     (void)state;
     work(prof, &fake, BN_BRICK_RMS_NORM, 84);
     fake.now += 16;
     check_fails(prof, &fake, "84.0 %");
     fake.now = 0;
-    prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 4);
+    prof = open_prof(&fake, 1, 4);
     work(prof, &fake, BN_BRICK_RMS_NORM, 85);
     fake.now += 15;
     bn_prof_finalize(prof, fake.now);
@@ -48,15 +48,15 @@ static void other_faults_fail_the_gate(void **state)
 {
     struct fake fake = {0};
     (void)state;
-    check_fails(open_prof(&fake, BN_PROF_DEFERRED, 1, 4), &fake, "nothing was measured");
+    check_fails(open_prof(&fake, 1, 4), &fake, "nothing was measured");
 
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 4);
+    bn_prof *prof = open_prof(&fake, 1, 4);
     work(prof, &fake, BN_BRICK_RMS_NORM, 10);
     struct bn_brick_timer timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
     check_fails(prof, &fake, "LmHead is still open");
     (void)timer;
 
-    prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 4);
+    prof = open_prof(&fake, 1, 4);
     fake.now += 50;
     timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
     fake.now -= 20;
@@ -64,7 +64,7 @@ static void other_faults_fail_the_gate(void **state)
     fake.now += 20;
     check_fails(prof, &fake, "an event ends before it begins");
 
-    prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 4);
+    prof = open_prof(&fake, 1, 4);
     timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
     fake.now += 10;
     bn_prof_stop_brick(timer, 1);
@@ -72,9 +72,9 @@ static void other_faults_fail_the_gate(void **state)
     check_fails(prof, &fake, "1 events were dropped");
 
     /* Two that overlap: more than the time there was. */
-    prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 4);
-    bn_prof_record_deferred(prof, 0, BN_BRICK_LM_HEAD, 0, 100, 1);
-    bn_prof_record_deferred(prof, 0, BN_BRICK_RMS_NORM, 0, 100, 1);
+    prof = open_prof(&fake, 1, 4);
+    prof_record(prof, 0, BN_BRICK_LM_HEAD, 0, 100, 1);
+    prof_record(prof, 0, BN_BRICK_RMS_NORM, 0, 100, 1);
     fake.now = 100;
     check_fails(prof, &fake, "bricks took 200 ns of 100");
 }
@@ -82,13 +82,13 @@ static void other_faults_fail_the_gate(void **state)
 static void waiting_belongs_to_the_thread_that_waits(void **state)
 {
     struct fake fake = {0};
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 2, 16);
+    bn_prof *prof = open_prof(&fake, 2, 16);
     (void)state;
     /* Work is divided 70 to 30: the second thread waits 40 of 70. */
-    bn_prof_record_deferred(prof, 0, BN_BRICK_GATE_PROJECTION, 0, 70, 1);
-    bn_prof_record_deferred(prof, 0, BN_BRICK_BARRIER_WAIT, 70, 70, 0);
-    bn_prof_record_deferred(prof, 1, BN_BRICK_GATE_PROJECTION, 0, 30, 1);
-    bn_prof_record_deferred(prof, 1, BN_BRICK_BARRIER_WAIT, 30, 70, 0);
+    prof_record(prof, 0, BN_BRICK_GATE_PROJECTION, 0, 70, 1);
+    prof_record(prof, 0, BN_BRICK_BARRIER_WAIT, 70, 70, 0);
+    prof_record(prof, 1, BN_BRICK_GATE_PROJECTION, 0, 30, 1);
+    prof_record(prof, 1, BN_BRICK_BARRIER_WAIT, 30, 70, 0);
     bn_prof_finalize(prof, 70);
     assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_BARRIER_WAIT, 0).exclusive_ns, 0);
     assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_BARRIER_WAIT, 1).exclusive_ns, 40);
@@ -102,7 +102,7 @@ static void quantiles_are_events(void **state)
 {
     struct fake fake = {0};
     struct bn_prof_quantiles q;
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 256);
+    bn_prof *prof = open_prof(&fake, 1, 256);
     (void)state;
     for (unsigned i = 1; i <= 100; i++)
         work(prof, &fake, BN_BRICK_RMS_NORM, 101 - i);
@@ -123,7 +123,7 @@ static void quantiles_are_events(void **state)
 
 static void opening_copes_without_memory(void **state)
 {
-    struct bn_prof_options options = {BN_PROF_BRICK, BN_PROF_DEFERRED, 2, 16, 16}, none = {0};
+    struct bn_prof_options options = {BN_PROF_BRICK, 2, 16, 16}, none = {0};
     (void)state;
     for (uint64_t n = 1; n <= 6; n++) {
         bn_prof *prof = NULL;
@@ -217,7 +217,7 @@ static void a_pass_is_the_same_bits_and_wholly_stamped(void **state)
     evaluate(&plain);
     open_run(&run, 2);
     for (int level = BN_PROF_LAYER; level < BN_PROF_LEVELS; level++) {
-        struct bn_prof_options options = {(enum bn_prof_level)level, BN_PROF_DEFERRED, 2, 0, 0};
+        struct bn_prof_options options = {(enum bn_prof_level)level, 2, 0, 0};
         bn_prof *prof = NULL;
         assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
         assert_int_equal(bn_session_set_profile(run.session, prof, NULL), BN_OK);
@@ -249,7 +249,7 @@ static void a_pass_is_the_same_bits_and_wholly_stamped(void **state)
 static void kernel_events_count_what_the_session_counts(void **state)
 {
     struct run run;
-    struct bn_prof_options options = {BN_PROF_KERNEL, BN_PROF_IMMEDIATE, 2, 0, 0};
+    struct bn_prof_options options = {BN_PROF_KERNEL, 2, 0, 0};
     bn_prof *prof = NULL;
     (void)state;
     open_run(&run, 2);
@@ -280,7 +280,7 @@ static void a_session_wants_a_trail_for_each_thread(void **state)
 {
     struct run run;
     struct fake fake = {0};
-    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 16);
+    bn_prof *prof = open_prof(&fake, 1, 16);
     (void)state;
     open_run(&run, 2);
     assert_int_equal(bn_session_set_profile(run.session, prof, NULL), BN_ERR_ARG);

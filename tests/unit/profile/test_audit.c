@@ -5,6 +5,7 @@
  */
 #include "base/random.h"
 #include "lab/profile/audit.h"
+#include "tests/unit/prof_clock.h"
 #include "tests/unit/unit.h"
 
 #define N_THREADS 2u
@@ -64,11 +65,11 @@ static void play_layer(bn_prof *prof, struct fake *fake, unsigned t, unsigned la
 /* Threads take turns on the one clock; their trails do not know. */
 static bn_prof *play(uint64_t seed)
 {
-    struct bn_prof_options options = {BN_PROF_BRICK, BN_PROF_DEFERRED, N_THREADS, 1024, 16};
+    struct bn_prof_options options = {BN_PROF_BRICK, N_THREADS, 1024, 16};
     struct fake fake = {.state = seed};
     bn_prof *prof = NULL;
     assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
-    bn_prof_set_clock(prof, read_fake, &fake);
+    prof_set_clock(prof, read_fake, &fake);
     bn_prof_enable(prof);
     bn_prof_reset_epoch(prof);
     for (uint32_t pass = 0; pass < N_PASSES; pass++) {
@@ -90,7 +91,7 @@ static bn_prof *play(uint64_t seed)
         brick(prof, &fake, 0, BN_BRICK_SAMPLING, 70);
     }
     bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
-    bn_prof_set_clock(prof, NULL, NULL);
+    prof_set_clock(prof, NULL, NULL);
     prof->clock = (struct bn_tick_clock){true, 1.0};
     prof->resolution = 1;
     return prof;
@@ -426,9 +427,9 @@ static void impossible_speeds_are_refused(void **state)
 
 static void other_documents_are_malformed(void **state)
 {
-    static const char *const GONE[] = {"level",   "mode",         "n_threads",    "clock",   "network",
-                                       "wall_ns", "dropped",      "bricks",       "kernels", "passes",
-                                       "events",  "pass_columns", "event_columns"};
+    static const char *const GONE[] = {"level",   "n_threads", "clock",        "network",
+                                       "wall_ns", "dropped",   "bricks",       "kernels",
+                                       "passes",  "events",    "pass_columns", "event_columns"};
     bn_prof *prof = play(9);
     struct bn_prof_audit audit;
     (void)state;

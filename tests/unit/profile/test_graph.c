@@ -3,7 +3,7 @@
  * lab/profile/graph: the tree byte for byte, scopes and budget, DOT taken apart again, JSON and Chrome traces
  * whose times add up.
  */
-#include "lab/profile/graph.h"
+#include "tests/unit/profile/scopes.h"
 #include "tests/unit/unit.h"
 
 static struct bn_graph_node layer(uint32_t index)
@@ -27,21 +27,6 @@ static struct bn_graph_node kernel(const char *name, uint32_t grid, uint32_t blo
                                   .shared_bytes = shared};
 }
 
-static struct bn_graph_node function(const char *name)
-{
-    return (struct bn_graph_node){.kind = BN_NODE_FUNCTION, .name = name, .thread = -1};
-}
-
-static uint32_t push(struct bn_graph *graph, struct bn_graph_node node)
-{
-    return bn_graph_push(graph, &node);
-}
-
-static uint32_t add(struct bn_graph *graph, struct bn_graph_node node)
-{
-    return bn_graph_add(graph, &node);
-}
-
 /* The bricks of the sample, and one after them. */
 static void make_sample(struct bn_graph *graph, bool more)
 {
@@ -49,12 +34,12 @@ static void make_sample(struct bn_graph *graph, bool more)
     push(graph, layer(0));
     push(graph, brick("RmsNorm", 50000, 4096));
     add(graph, kernel("rmsnorm_kernel", 16, 256, 1024));
-    bn_graph_pop(graph);
+    pop(graph);
     push(graph, brick("QkvProjection", 200000, 4096));
     add(graph, kernel("batched_q4k_gemv", 32, 256, 4096));
-    bn_graph_pop(graph);
+    pop(graph);
     if (more) add(graph, brick("RopeEmbedding", 49, 64));
-    bn_graph_pop(graph);
+    pop(graph);
     assert_int_equal(bn_graph_finish(graph, NULL), BN_OK);
 }
 
@@ -118,7 +103,7 @@ static void none_one_many_roots(void **state)
     check_tree(&graph, NULL, "Layer 7");
     push(&graph, layer(8));
     add(&graph, brick("a\nb", 149, 1));
-    bn_graph_pop(&graph);
+    pop(&graph);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     check_tree(&graph, NULL, "Execution graph\n├── Layer 7\n└── Layer 8\n    └── a\\x0ab  0.1µs (1 elem)");
     bn_graph_close(&graph);
@@ -135,44 +120,32 @@ static void threads_are_in_the_wide_tree(void **state)
     push(&graph, brick("b", 1000, 2));
     push(&graph, kernel("k", 2, 8, 0));
     add(&graph, task);
-    bn_graph_pop(&graph);
-    bn_graph_pop(&graph);
+    pop(&graph);
+    pop(&graph);
     check_tree(&graph, NULL, "b  1.0µs (2 elem)\n└── k");
     check_tree(&graph, &wide, "b  1.0us (2 elem)\n`-- k\n    `-- k of thread 1  1.0us");
     bn_graph_close(&graph);
 }
 
-static void scopes_must_balance(void **state)
+static void nodes_have_a_parent_and_a_depth(void **state)
 {
     (void)state;
     struct bn_graph graph;
     bn_error err = {0};
+    struct bn_graph_node node = layer(0);
     bn_graph_open(&graph, 0);
-    push(&graph, layer(3));
+    assert_int_equal(bn_graph_add_under(&graph, 0, &node), BN_NODE_NONE);
     assert_int_equal(bn_graph_finish(&graph, &err), BN_ERR_ARG);
-    assert_string_equal(err.where, "Layer 3");
+    assert_non_null(strstr(err.msg, "does not exist"));
     bn_graph_close(&graph);
 
-    err = (bn_error){0};
-    push(&graph, layer(0));
-    bn_graph_pop(&graph);
-    bn_graph_pop(&graph);
-    assert_int_equal(bn_graph_finish(&graph, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "not opened"));
-    bn_graph_close(&graph);
-
-    push(&graph, layer(0)); /* without room for the inner one it is the same */
-    graph.max_nodes = 1;
-    push(&graph, layer(1));
-    bn_graph_pop(&graph);
-    bn_graph_pop(&graph);
+    uint32_t parent = BN_NODE_NONE;
+    for (uint32_t i = 0; i < BN_GRAPH_MAX_DEPTH; i++) {
+        parent = bn_graph_add_under(&graph, parent, &node);
+        assert_int_equal(parent, i);
+    }
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
-    push(&graph, layer(2));
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_ARG);
-    bn_graph_close(&graph);
-
-    for (uint32_t i = 0; i <= BN_GRAPH_MAX_DEPTH; i++)
-        push(&graph, layer(i));
+    assert_int_equal(bn_graph_add_under(&graph, parent, &node), BN_NODE_NONE);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_LIMIT);
     bn_graph_close(&graph);
 }
@@ -192,7 +165,7 @@ static void senseless_edges_are_errors(void **state)
         bn_graph_open(&graph, 0);
         add(&graph, brick("a", 1, 1));
         add(&graph, brick("b", 1, 1));
-        bn_graph_link(&graph, BN_EDGE_DEPENDS_ON, 0, 1);
+        bn_graph_link(&graph, BN_EDGE_SEQUENCE, 0, 1);
         assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
         bn_graph_link(&graph, bad[i].kind, bad[i].from, bad[i].to);
         assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_ARG);
@@ -211,7 +184,6 @@ static void the_budget_holds(void **state)
     assert_int_equal(push(&graph, layer(0)), BN_NODE_NONE);
     assert_int_equal(add(&graph, layer(0)), BN_NODE_NONE);
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, 0, BN_NODE_NONE);
-    bn_graph_pop(&graph);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     assert_true(graph.truncated);
     assert_int_equal(graph.n_nodes, 100000);
@@ -299,9 +271,9 @@ static void check_dot(const char *name)
     size_t n_nodes, n_edges;
     bool found = false;
     bn_graph_open(&graph, 0);
-    push(&graph, function(name));
+    push(&graph, brick(name, 1, 1));
     uint32_t a = add(&graph, brick("a", 1, 1)), b = add(&graph, brick("b", 1, 1));
-    bn_graph_pop(&graph);
+    pop(&graph);
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, a, b);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     bn_graph_dot(&text, &graph);
@@ -367,8 +339,7 @@ static void dot_has_a_colour_for_every_kind(void **state)
     char line[64];
     bn_graph_open(&graph, 0);
     for (int kind = 0; kind < BN_NODE_KIND_COUNT; kind++)
-        bn_graph_add(&graph,
-                     &(struct bn_graph_node){.kind = (enum bn_node_kind)kind, .name = "x", .thread = -1});
+        add(&graph, (struct bn_graph_node){.kind = (enum bn_node_kind)kind, .name = "x", .thread = -1});
     assert_int_equal(bn_graph_finish(&graph, &err), BN_OK);
     bn_graph_dot(&text, &graph);
     assert_null(strstr(text.data, "(null)"));
@@ -443,7 +414,7 @@ static void chrome_trace_adds_up(void **state)
         sum[i % 2] += task.ns;
         add(&graph, task);
     }
-    bn_graph_pop(&graph);
+    pop(&graph);
     bn_json *document = reread(bn_graph_chrome(&graph));
     const bn_json *events = bn_json_get(document, "traceEvents");
     for (const bn_json *e = bn_json_first(events); e != NULL; e = bn_json_next(e)) {
@@ -478,7 +449,7 @@ int main(void)
         cmocka_unit_test(the_tree_is_exact),
         cmocka_unit_test(none_one_many_roots),
         cmocka_unit_test(threads_are_in_the_wide_tree),
-        cmocka_unit_test(scopes_must_balance),
+        cmocka_unit_test(nodes_have_a_parent_and_a_depth),
         cmocka_unit_test(senseless_edges_are_errors),
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(short_memory_is_an_error),

@@ -6,6 +6,7 @@
 #include "infer/session.h"
 #include "lab/profile/graph_profile.h"
 #include "lab/profile/schedule.h"
+#include "tests/unit/prof_clock.h"
 #include "tests/unit/unit.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
@@ -20,9 +21,9 @@ static uint64_t fake_now(void *user)
 static bn_prof *open_profile(enum bn_prof_level level, unsigned n_threads, uint64_t *now)
 {
     bn_prof *prof = NULL;
-    struct bn_prof_options options = {.level = level, .mode = BN_PROF_DEFERRED, .n_threads = n_threads};
+    struct bn_prof_options options = {.level = level, .n_threads = n_threads};
     assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
-    if (now != NULL) bn_prof_set_clock(prof, fake_now, now);
+    if (now != NULL) prof_set_clock(prof, fake_now, now);
     bn_prof_enable(prof);
     bn_prof_reset_epoch(prof);
     return prof;
@@ -227,7 +228,7 @@ static struct sums sum_events(const bn_prof *prof)
         size_t n = 0;
         const struct bn_prof_event *e = bn_prof_events(prof, t, &n);
         for (size_t i = 0; i < n; i++) {
-            uint64_t ns = bn_prof_end_ns(prof, &e[i]) - bn_prof_begin_ns(prof, &e[i]);
+            uint64_t ns = bn_prof_ns(prof, e[i].end) - bn_prof_ns(prof, e[i].begin);
             bool wait = e[i].brick == BN_BRICK_BARRIER_WAIT;
             if (i > 0 && e[i - 1].depth > e[i].depth) continue;
             *(wait ? &sums.waits : &sums.work) += ns;

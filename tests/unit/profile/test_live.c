@@ -345,7 +345,6 @@ static const struct fault {
     {"depth of an event", AT_EVENT(depth), 8, BN_ERR_FORMAT, "events of the live profile are damaged"},
     {"pass of an event", AT_EVENT(pass), 5, BN_ERR_FORMAT, "events of the live profile are damaged"},
     {"layer of an event", AT_EVENT(layer), 0x8000, BN_ERR_FORMAT, "events of the live profile are damaged"},
-    {"truth of an event", AT_EVENT(in_ns), 2, BN_ERR_FORMAT, "events of the live profile are damaged"},
 };
 
 static void write_file(const char *path, const char *bytes, size_t n)

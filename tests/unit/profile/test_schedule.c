@@ -7,23 +7,25 @@
 
 #include "lab/profile/roofline.h"
 #include "lab/profile/schedule.h"
+#include "tests/unit/profile/scopes.h"
 #include "tests/unit/unit.h"
 
-static uint32_t add(struct bn_graph *graph, const char *name, uint64_t ns)
+static uint32_t add_task(struct bn_graph *graph, const char *name, uint64_t ns)
 {
     struct bn_graph_node node = {.kind = BN_NODE_TASK, .name = name, .timed = true, .ns = ns, .thread = 0};
-    return bn_graph_add(graph, &node);
+    return add(graph, node);
 }
 
 /* A3 -> B2 -> D4, A -> C5 -> D: B could take 3 longer. */
 static void make_diamond(struct bn_graph *graph)
 {
     bn_graph_open(graph, 0);
-    uint32_t a = add(graph, "A", 3), b = add(graph, "B", 2), c = add(graph, "C", 5), d = add(graph, "D", 4);
+    uint32_t a = add_task(graph, "A", 3), b = add_task(graph, "B", 2), c = add_task(graph, "C", 5),
+             d = add_task(graph, "D", 4);
     bn_graph_link(graph, BN_EDGE_SEQUENCE, a, b);
     bn_graph_link(graph, BN_EDGE_FORK, a, c);
     bn_graph_link(graph, BN_EDGE_JOIN, b, d);
-    bn_graph_link(graph, BN_EDGE_DEPENDS_ON, c, d);
+    bn_graph_link(graph, BN_EDGE_SEQUENCE, c, d);
     assert_int_equal(bn_graph_finish(graph, NULL), BN_OK);
 }
 
@@ -82,12 +84,12 @@ static void two_threads_that_meet(void **state)
     struct bn_graph_node brick = {.kind = BN_NODE_BRICK, .name = "b", .timed = true, .ns = 70, .thread = -1};
     struct bn_graph_node meeting = {.kind = BN_NODE_MEETING, .timed = true, .thread = -1};
     struct bn_graph_node wait = {.kind = BN_NODE_WAIT, .timed = true, .ns = 40, .thread = 1};
-    bn_graph_push(&graph, &brick);
-    uint32_t a = add(&graph, "k", 70), b = add(&graph, "k", 30);
-    bn_graph_pop(&graph);
-    uint32_t end = bn_graph_push(&graph, &meeting);
-    bn_graph_add(&graph, &wait);
-    bn_graph_pop(&graph);
+    push(&graph, brick);
+    uint32_t a = add_task(&graph, "k", 70), b = add_task(&graph, "k", 30);
+    pop(&graph);
+    uint32_t end = push(&graph, meeting);
+    add(&graph, wait);
+    pop(&graph);
     bn_graph_link(&graph, BN_EDGE_JOIN, a, end);
     bn_graph_link(&graph, BN_EDGE_JOIN, b, end);
     assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
@@ -119,7 +121,7 @@ static void a_cycle_is_named(void **state)
     struct bn_schedule s;
     bn_error err = {0};
     make_diamond(&graph);
-    uint32_t behind = add(&graph, "E", 1);
+    uint32_t behind = add_task(&graph, "E", 1);
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, 3, behind);
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, 3, 2);
     assert_int_equal(bn_schedule_open(&s, &graph, NULL, &err), BN_ERR_ARG);
@@ -129,7 +131,7 @@ static void a_cycle_is_named(void **state)
 
     bn_graph_open(&graph, 0); /* one too long to be written out */
     for (uint32_t i = 0; i < 1000; i++)
-        add(&graph, "node", 1);
+        add_task(&graph, "node", 1);
     for (uint32_t i = 0; i < 1000; i++)
         bn_graph_link(&graph, BN_EDGE_SEQUENCE, i, (i + 1) % 1000);
     err = (bn_error){0};
@@ -147,9 +149,9 @@ static void edges_join_leaves_only(void **state)
     bn_graph_open(&graph, 0);
     struct bn_graph_node brick = {
         .kind = BN_NODE_BRICK, .name = "outer", .timed = true, .ns = 9, .thread = -1};
-    uint32_t outer = bn_graph_push(&graph, &brick);
-    uint32_t inner = add(&graph, "inner", 9);
-    bn_graph_pop(&graph);
+    uint32_t outer = push(&graph, brick);
+    uint32_t inner = add_task(&graph, "inner", 9);
+    pop(&graph);
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, inner, outer);
     assert_int_equal(bn_schedule_open(&s, &graph, NULL, &err), BN_ERR_ARG);
     assert_string_equal(err.where, "outer");
@@ -228,7 +230,7 @@ static void random_graphs_agree_with_brute_force(void **state)
         uint32_t n = 1 + random_below(&random, MOST), place[MOST];
         bn_graph_open(&graph, 0);
         for (uint32_t i = 0; i < n; i++) {
-            add(&graph, "n", random_below(&random, 20));
+            add_task(&graph, "n", random_below(&random, 20));
             uint32_t at = random_below(&random, i + 1); /* numbers say nothing about the order */
             place[i] = place[at];
             place[at] = i;

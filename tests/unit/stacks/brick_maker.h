@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "lab/stacks/bricks.h"
+#include "tests/unit/prof_clock.h"
 #include "tests/unit/unit.h"
 
 #define MAKER_THREADS 2u
@@ -88,14 +89,14 @@ static void maker_forward(struct maker *m, uint32_t position, uint32_t n_tokens,
 /* A prompt of five tokens in two passes, then decoding. */
 static void maker_open(struct maker *m, enum bn_prof_level level, uint64_t seed, uint32_t n_decode)
 {
-    struct bn_prof_options options = {level, BN_PROF_DEFERRED, MAKER_THREADS, 1u << 17, 1u << 12};
+    struct bn_prof_options options = {level, MAKER_THREADS, 1u << 17, 1u << 12};
     bn_error err = {0};
     *m = (struct maker){.random = seed, .now = 1000};
     assert_int_equal(bn_prof_open(&m->prof, &options, &err), BN_OK);
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
         maker_kernels[k] = bn_kernels_ref.name[k];
     m->prof->kernel_names = maker_kernels;
-    bn_prof_set_clock(m->prof, maker_clock, m);
+    prof_set_clock(m->prof, maker_clock, m);
     bn_prof_enable(m->prof);
     bn_prof_reset_epoch(m->prof);
     maker_forward(m, 0, 4, 0);

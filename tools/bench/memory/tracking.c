@@ -40,7 +40,6 @@ static bn_status prepare(struct tracking *t, const struct bn_suite *s, bn_error 
     if (t->logits == NULL) return bn_nomem(err);
     for (int i = BN_PROF_LAYER; i < BN_PROF_LEVELS; i++) {
         struct bn_prof_options o = {.level = (enum bn_prof_level)i,
-                                    .mode = BN_PROF_DEFERRED,
                                     .n_threads = bn_session_n_threads(t->session),
                                     .n_passes = TOKENS};
         o.n_events = (size_t)bn_prof_room_for(bn_model_hparams(t->model), o.level, TOKENS, TOKENS);

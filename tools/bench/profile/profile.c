@@ -34,9 +34,6 @@ const struct bn_option bn_bench_profile_options[] = {
               BN_TO_U64(struct bn_bench_options, seed, 0, 9007199254740991)),
     BN_OPTION("level", "what is timed; kernel also splits attention [brick]", .arg = "layer|brick|kernel",
               .group = "Profile", BN_TO_TEXT(struct bn_bench_options, level)),
-    BN_OPTION("mode", "when sums are computed; only the overhead differs", .rare = true,
-              .arg = "deferred|per-layer|immediate", .group = "Profile", .preset = "deferred",
-              BN_TO_CHOICE(struct bn_bench_options, mode)),
     BN_OPTION("pairs", "runs with and without the profiler, in turn [10]", .letter = 'r', .arg = "N",
               .group = "Profile", BN_TO_U32(struct bn_bench_options, pairs, 1, 10000)),
     BN_OPTION("check", "check that a document was measured; several are compared, too", .arg = "FILE",
@@ -63,7 +60,6 @@ static bn_status check_options(const struct bn_bench_options *o, bool json, bn_e
 
 static bn_status read_options(struct bn_bench_profile *p, bn_error *err)
 {
-    static const enum bn_prof_mode MODES[] = {BN_PROF_DEFERRED, BN_PROF_PER_LAYER, BN_PROF_IMMEDIATE};
     const struct bn_bench_options *o = p->o;
     BN_TRY(check_options(o, p->args->json, err));
     /* With --graph the overhead is not printed. */
@@ -72,7 +68,6 @@ static bn_status read_options(struct bn_bench_profile *p, bn_error *err)
     for (int i = BN_PROF_LAYER; i <= BN_PROF_KERNEL && o->level != NULL; i++)
         if (strcmp(o->level, bn_prof_level_name((enum bn_prof_level)i)) == 0)
             p->level = (enum bn_prof_level)i;
-    p->mode = MODES[o->mode];
     return BN_OK;
 }
 
@@ -88,7 +83,7 @@ static bn_status open_prof(struct bn_bench_profile *p, bn_error *err)
         bn_error_hint(err, "use fewer tokens (-p, -n) or a lower --level");
         return BN_ERR_LIMIT;
     }
-    struct bn_prof_options options = {p->level, p->mode, bn_session_n_threads(p->session), (size_t)n_events,
+    struct bn_prof_options options = {p->level, bn_session_n_threads(p->session), (size_t)n_events,
                                       (size_t)n_passes};
     BN_TRY(bn_prof_open(&p->prof, &options, err));
     return bn_session_set_profile(p->session, p->prof, err);
@@ -150,7 +145,7 @@ static bn_status work(struct bn_bench_profile *p, bool on, double *ns, bn_error 
 /* The time of an event in a loop: two readings of the clock, and the write. */
 static bn_status calibrate(struct bn_bench_profile *p, bn_error *err)
 {
-    struct bn_prof_options options = {p->level, p->mode, 1, BATCH, 1};
+    struct bn_prof_options options = {p->level, 1, BATCH, 1};
     double samples[BATCHES];
     struct bn_summary summary;
     bn_prof *prof = NULL;

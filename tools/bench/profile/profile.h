@@ -29,7 +29,6 @@ struct bn_bench_profile {
     struct bn_machine machine;
     struct bn_others others; /* during the measurement */
     enum bn_prof_level level;
-    enum bn_prof_mode mode;
     int32_t *ids; /* prompt, then what was decoded */
     float *logits;
     struct bn_bench_overhead overhead;

@@ -22,7 +22,7 @@
 static void print_overhead(const struct bn_bench_profile *p)
 {
     const struct bn_bench_overhead *o = &p->overhead;
-    printf("\nOverhead of level %s, mode %s\n", bn_prof_level_name(p->level), bn_prof_mode_name(p->mode));
+    printf("\nOverhead of level %s\n", bn_prof_level_name(p->level));
     printf("one event    %.1f ns at least, %.1f ns in the median, in a loop\n", o->event_ns_min,
            o->event_ns_median);
     printf("predicted    %.2f %%: %llu event%s on the first thread in %.1f us\n", 100 * o->predicted,
@@ -94,7 +94,7 @@ static bool times_in_passes(const bn_prof *prof, unsigned brick, double *out, si
         for (size_t e = 0; e < prof->trails[0].n; e++) {
             const struct bn_prof_event *event = &prof->trails[0].events[e];
             if (event->pass == i && event->brick == brick && event->kernel == BN_PROF_NO_KERNEL)
-                sum += bn_prof_end_ns(prof, event) - bn_prof_begin_ns(prof, event);
+                sum += bn_prof_ns(prof, event->end) - bn_prof_ns(prof, event->begin);
         }
         if (sum == 0) return false;
         out[(*n)++] = (double)sum;
@@ -149,7 +149,6 @@ bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p)
     bn_json_put_u64(settings, "batch", bn_session_n_batch(p->session));
     bn_json_put_u64(settings, "seed", p->o->seed);
     bn_json_put_string(settings, "level", bn_prof_level_name(p->level));
-    bn_json_put_string(settings, "mode", bn_prof_mode_name(p->mode));
     bn_json_put_u64(settings, "pairs", p->overhead.pairs);
     bn_others_put(doc, &p->others);
     return doc;
