@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Builds an execution graph. After one node was dropped for lack of room, all later ones are, so that dropped
- * scopes are always the innermost ones, and their number is enough to keep the others balanced.
+ * Builds an execution graph. After one node was dropped for lack of room, all later ones are.
  */
 #include "lab/profile/graph.h"
 
@@ -46,8 +45,7 @@ void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes)
 {
     *graph = (struct bn_graph){.max_nodes = max_nodes > 0 ? max_nodes : BN_GRAPH_MAX_NODES,
                                .first_root = BN_NODE_NONE,
-                               .last_root = BN_NODE_NONE,
-                               .scope = BN_NODE_NONE};
+                               .last_root = BN_NODE_NONE};
 }
 
 void bn_graph_close(struct bn_graph *graph)
@@ -89,31 +87,6 @@ uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struc
     return id;
 }
 
-uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_graph_node *node)
-{
-    return bn_graph_add_under(graph, graph->scope, node);
-}
-
-uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_graph_node *node)
-{
-    uint32_t id = bn_graph_add(graph, node);
-    if (id == BN_NODE_NONE)
-        graph->n_lost_scopes++;
-    else
-        graph->scope = id;
-    return id;
-}
-
-void bn_graph_pop(struct bn_graph *graph)
-{
-    if (graph->n_lost_scopes > 0)
-        graph->n_lost_scopes--;
-    else if (graph->scope == BN_NODE_NONE)
-        bn_fail(&graph->error, BN_ERR_ARG, "a scope of the graph is closed but was not opened");
-    else
-        graph->scope = graph->node[graph->scope].parent;
-}
-
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to)
 {
     uint64_t most = (uint64_t)graph->max_nodes * EDGES_PER_NODE;
@@ -135,12 +108,6 @@ void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from
 
 bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err)
 {
-    char room[32];
-    if (graph->scope != BN_NODE_NONE)
-        bn_fail_in(&graph->error, BN_ERR_ARG, bn_node_label(&graph->node[graph->scope], room),
-                   "the graph ends inside an open scope");
-    else if (graph->n_lost_scopes > 0)
-        bn_fail(&graph->error, BN_ERR_ARG, "the graph ends inside an open scope");
     if (graph->error.code != BN_OK && err != NULL && err->code == BN_OK) *err = graph->error;
     return graph->error.code;
 }

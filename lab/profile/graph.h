@@ -6,7 +6,7 @@
  * threads did); edges say which of two nodes had to end before the other could begin. Durations are where
  * they were measured; nothing is distributed over nodes that were not timed.
  *
- * A graph is built by pushing and popping scopes. It has room for a fixed number of nodes. Further nodes are
+ * A graph is built from the roots down. It has room for a fixed number of nodes. Further nodes are
  * counted and left out, and `truncated` is set. The first mistake in building is kept and reported by
  * bn_graph_finish; call it before reading the graph.
  */
@@ -81,9 +81,7 @@ struct bn_graph {
     bool truncated;
     uint64_t n_lost; /* nodes that had no room */
     /* Below: for graph.c. */
-    uint32_t scope;
     size_t room, edge_room;
-    uint64_t n_lost_scopes;
     bn_error error;
 };
 
@@ -91,17 +89,12 @@ struct bn_graph {
 void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes);
 void bn_graph_close(struct bn_graph *graph);
 
-/* For programs that build a graph themselves; bn_graph_add_profile builds one from a profile.
- * Adds a node to the scope that is open, or as a root; BN_NODE_NONE when there is no room. */
-uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_graph_node *node);
-/* The same under a parent that is there already. */
+/* Adds a node under a parent that is there already, or for BN_NODE_NONE as a root; BN_NODE_NONE when there is no room.
+ */
 uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_graph_node *node);
-/* Adds a node and opens its scope. */
-uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_graph_node *node);
-void bn_graph_pop(struct bn_graph *graph);
 /* An edge of order; one at whose end there was no room for a node is left out. */
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to);
-/* BN_ERR_ARG when scopes were not balanced or an edge makes no sense, BN_ERR_NOMEM when memory was short. */
+/* BN_ERR_ARG when an edge makes no sense, BN_ERR_NOMEM when memory was short. */
 BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
 
 /* The kind of the edge from a parent to its children. */

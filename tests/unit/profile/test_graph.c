@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * lab/profile/graph: the tree byte for byte, scopes and budget, DOT taken apart again, JSON and Chrome traces
+ * lab/profile/graph: the tree byte for byte, depth and budget, DOT taken apart again, JSON and Chrome traces
  * whose times add up.
  */
 #include "lab/profile/graph.h"
@@ -32,14 +32,21 @@ static struct bn_graph_node function(const char *name)
     return (struct bn_graph_node){.kind = BN_NODE_FUNCTION, .name = name, .thread = -1};
 }
 
+static uint32_t scope = BN_NODE_NONE; /* the parent of what is added */
+
 static uint32_t push(struct bn_graph *graph, struct bn_graph_node node)
 {
-    return bn_graph_push(graph, &node);
+    return scope = bn_graph_add_under(graph, scope, &node);
 }
 
 static uint32_t add(struct bn_graph *graph, struct bn_graph_node node)
 {
-    return bn_graph_add(graph, &node);
+    return bn_graph_add_under(graph, scope, &node);
+}
+
+static void pop(const struct bn_graph *graph)
+{
+    scope = graph->node[scope].parent;
 }
 
 /* The bricks of the sample, and one after them. */
@@ -49,12 +56,12 @@ static void make_sample(struct bn_graph *graph, bool more)
     push(graph, layer(0));
     push(graph, brick("RmsNorm", 50000, 4096));
     add(graph, kernel("rmsnorm_kernel", 16, 256, 1024));
-    bn_graph_pop(graph);
+    pop(graph);
     push(graph, brick("QkvProjection", 200000, 4096));
     add(graph, kernel("batched_q4k_gemv", 32, 256, 4096));
-    bn_graph_pop(graph);
+    pop(graph);
     if (more) add(graph, brick("RopeEmbedding", 49, 64));
-    bn_graph_pop(graph);
+    pop(graph);
     assert_int_equal(bn_graph_finish(graph, NULL), BN_OK);
 }
 
@@ -118,7 +125,7 @@ static void none_one_many_roots(void **state)
     check_tree(&graph, NULL, "Layer 7");
     push(&graph, layer(8));
     add(&graph, brick("a\nb", 149, 1));
-    bn_graph_pop(&graph);
+    pop(&graph);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     check_tree(&graph, NULL, "Execution graph\n├── Layer 7\n└── Layer 8\n    └── a\\x0ab  0.1µs (1 elem)");
     bn_graph_close(&graph);
@@ -135,42 +142,18 @@ static void threads_are_in_the_wide_tree(void **state)
     push(&graph, brick("b", 1000, 2));
     push(&graph, kernel("k", 2, 8, 0));
     add(&graph, task);
-    bn_graph_pop(&graph);
-    bn_graph_pop(&graph);
+    pop(&graph);
+    pop(&graph);
     check_tree(&graph, NULL, "b  1.0µs (2 elem)\n└── k");
     check_tree(&graph, &wide, "b  1.0us (2 elem)\n`-- k\n    `-- k of thread 1  1.0us");
     bn_graph_close(&graph);
 }
 
-static void scopes_must_balance(void **state)
+static void depth_has_a_limit(void **state)
 {
     (void)state;
     struct bn_graph graph;
-    bn_error err = {0};
     bn_graph_open(&graph, 0);
-    push(&graph, layer(3));
-    assert_int_equal(bn_graph_finish(&graph, &err), BN_ERR_ARG);
-    assert_string_equal(err.where, "Layer 3");
-    bn_graph_close(&graph);
-
-    err = (bn_error){0};
-    push(&graph, layer(0));
-    bn_graph_pop(&graph);
-    bn_graph_pop(&graph);
-    assert_int_equal(bn_graph_finish(&graph, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "not opened"));
-    bn_graph_close(&graph);
-
-    push(&graph, layer(0)); /* without room for the inner one it is the same */
-    graph.max_nodes = 1;
-    push(&graph, layer(1));
-    bn_graph_pop(&graph);
-    bn_graph_pop(&graph);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
-    push(&graph, layer(2));
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_ARG);
-    bn_graph_close(&graph);
-
     for (uint32_t i = 0; i <= BN_GRAPH_MAX_DEPTH; i++)
         push(&graph, layer(i));
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_LIMIT);
@@ -211,7 +194,6 @@ static void the_budget_holds(void **state)
     assert_int_equal(push(&graph, layer(0)), BN_NODE_NONE);
     assert_int_equal(add(&graph, layer(0)), BN_NODE_NONE);
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, 0, BN_NODE_NONE);
-    bn_graph_pop(&graph);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     assert_true(graph.truncated);
     assert_int_equal(graph.n_nodes, 100000);
@@ -301,7 +283,7 @@ static void check_dot(const char *name)
     bn_graph_open(&graph, 0);
     push(&graph, function(name));
     uint32_t a = add(&graph, brick("a", 1, 1)), b = add(&graph, brick("b", 1, 1));
-    bn_graph_pop(&graph);
+    pop(&graph);
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, a, b);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     bn_graph_dot(&text, &graph);
@@ -367,8 +349,9 @@ static void dot_has_a_colour_for_every_kind(void **state)
     char line[64];
     bn_graph_open(&graph, 0);
     for (int kind = 0; kind < BN_NODE_KIND_COUNT; kind++)
-        bn_graph_add(&graph,
-                     &(struct bn_graph_node){.kind = (enum bn_node_kind)kind, .name = "x", .thread = -1});
+        bn_graph_add_under(
+            &graph, BN_NODE_NONE,
+            &(struct bn_graph_node){.kind = (enum bn_node_kind)kind, .name = "x", .thread = -1});
     assert_int_equal(bn_graph_finish(&graph, &err), BN_OK);
     bn_graph_dot(&text, &graph);
     assert_null(strstr(text.data, "(null)"));
@@ -443,7 +426,7 @@ static void chrome_trace_adds_up(void **state)
         sum[i % 2] += task.ns;
         add(&graph, task);
     }
-    bn_graph_pop(&graph);
+    pop(&graph);
     bn_json *document = reread(bn_graph_chrome(&graph));
     const bn_json *events = bn_json_get(document, "traceEvents");
     for (const bn_json *e = bn_json_first(events); e != NULL; e = bn_json_next(e)) {
@@ -478,7 +461,7 @@ int main(void)
         cmocka_unit_test(the_tree_is_exact),
         cmocka_unit_test(none_one_many_roots),
         cmocka_unit_test(threads_are_in_the_wide_tree),
-        cmocka_unit_test(scopes_must_balance),
+        cmocka_unit_test(depth_has_a_limit),
         cmocka_unit_test(senseless_edges_are_errors),
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(short_memory_is_an_error),

@@ -9,10 +9,12 @@
 #include "lab/profile/schedule.h"
 #include "tests/unit/unit.h"
 
+static uint32_t scope = BN_NODE_NONE; /* the parent of what is added */
+
 static uint32_t add(struct bn_graph *graph, const char *name, uint64_t ns)
 {
     struct bn_graph_node node = {.kind = BN_NODE_TASK, .name = name, .timed = true, .ns = ns, .thread = 0};
-    return bn_graph_add(graph, &node);
+    return bn_graph_add_under(graph, scope, &node);
 }
 
 /* A3 -> B2 -> D4, A -> C5 -> D: B could take 3 longer. */
@@ -82,12 +84,11 @@ static void two_threads_that_meet(void **state)
     struct bn_graph_node brick = {.kind = BN_NODE_BRICK, .name = "b", .timed = true, .ns = 70, .thread = -1};
     struct bn_graph_node meeting = {.kind = BN_NODE_MEETING, .timed = true, .thread = -1};
     struct bn_graph_node wait = {.kind = BN_NODE_WAIT, .timed = true, .ns = 40, .thread = 1};
-    bn_graph_push(&graph, &brick);
+    scope = bn_graph_add_under(&graph, BN_NODE_NONE, &brick);
     uint32_t a = add(&graph, "k", 70), b = add(&graph, "k", 30);
-    bn_graph_pop(&graph);
-    uint32_t end = bn_graph_push(&graph, &meeting);
-    bn_graph_add(&graph, &wait);
-    bn_graph_pop(&graph);
+    scope = BN_NODE_NONE;
+    uint32_t end = bn_graph_add_under(&graph, BN_NODE_NONE, &meeting);
+    bn_graph_add_under(&graph, end, &wait);
     bn_graph_link(&graph, BN_EDGE_JOIN, a, end);
     bn_graph_link(&graph, BN_EDGE_JOIN, b, end);
     assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
@@ -147,9 +148,9 @@ static void edges_join_leaves_only(void **state)
     bn_graph_open(&graph, 0);
     struct bn_graph_node brick = {
         .kind = BN_NODE_BRICK, .name = "outer", .timed = true, .ns = 9, .thread = -1};
-    uint32_t outer = bn_graph_push(&graph, &brick);
+    uint32_t outer = scope = bn_graph_add_under(&graph, BN_NODE_NONE, &brick);
     uint32_t inner = add(&graph, "inner", 9);
-    bn_graph_pop(&graph);
+    scope = BN_NODE_NONE;
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, inner, outer);
     assert_int_equal(bn_schedule_open(&s, &graph, NULL, &err), BN_ERR_ARG);
     assert_string_equal(err.where, "outer");
