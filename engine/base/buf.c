@@ -42,6 +42,16 @@ void bn_buf_putc(struct bn_buf *buf, char c)
     bn_buf_append(buf, &c, 1);
 }
 
+void bn_buf_put_word(struct bn_buf *buf, const char *word)
+{
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+/:=,@%";
+    bool plain = word[0] != '\0' && strspn(word, PLAIN) == strlen(word);
+    if (!plain) bn_buf_putc(buf, '\'');
+    for (; *word != '\0'; word++)
+        bn_buf_puts(buf, *word == '\'' ? "'\\''" : (const char[]){*word, '\0'});
+    if (!plain) bn_buf_putc(buf, '\'');
+}
+
 void bn_buf_printf(struct bn_buf *buf, const char *fmt, ...)
 {
     char small[256];

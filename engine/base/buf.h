@@ -40,6 +40,8 @@ static inline const char *bn_buf_text(const struct bn_buf *buf)
 void bn_buf_append(struct bn_buf *buf, const void *bytes, size_t n);
 void bn_buf_puts(struct bn_buf *buf, const char *text);
 void bn_buf_putc(struct bn_buf *buf, char c);
+/* A word of a shell's command line, in single quotes where it needs them. */
+void bn_buf_put_word(struct bn_buf *buf, const char *word);
 void bn_buf_printf(struct bn_buf *buf, const char *fmt, ...) BN_PRINTF(2, 3);
 void bn_buf_release(struct bn_buf *buf);
 /* BN_ERR_NOMEM or BN_ERR_LIMIT when an append failed. */

@@ -17,7 +17,6 @@
 #define BN_SCHEMA_MAX_HOPS 32u      /* references to references */
 #define BN_SCHEMA_MAX_STEPS 100000u /* of comparing branches of oneOf */
 #define BN_SCHEMA_ANY_DEPTH 12u     /* of a value without a schema */
-#define BN_SCHEMA_MAX_INTEGER 1e15  /* integers are below it, so that every reader has them exactly */
 #define BN_SCHEMA_BLANK "\" \"?"    /* between parts: one blank, or none */
 
 /* Types; a whole number is both. */

@@ -16,10 +16,6 @@
 #include "lab/history/series.h"
 #include "lab/stats/levels.h"
 
-/* The default drift of a machine between two sessions: 8 per cent, the least change that the default levels
- * call a warning. */
-#define BN_HISTORY_DRIFT 0.08
-
 struct bn_history_rules {
     struct bn_judge_rules judge;
     double drift;

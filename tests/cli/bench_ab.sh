@@ -47,6 +47,9 @@ check 'which is not a failure' ended 0
 drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)' --strict
 check 'unless it is asked for' ended 1
 
+ab -r 2 --no-control -- sh -c "echo 'it is'" '' a=b --vs true
+check 'commands are shown as a shell takes them' grep -qF "sh -c 'echo '\\''it is'\\''' '' a=b" "$tmp/out"
+
 # The order: prepare before each run, warm-up first, A twice a round.
 log() { ab -r 2 --warmup 1 "$@" --no-control --shell --prepare "echo p >>$tmp/log" -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
 : >"$tmp/log"

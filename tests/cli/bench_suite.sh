@@ -42,8 +42,6 @@ refused 'an empty value' 'line 2: an empty value' 'framework:' '  seed:'
 refused 'an empty file' 'the file has no sections' ''
 refused 'what is not YAML' 'line [23]: not YAML' 'framework:' '  seed: [1'
 refused 'a confidence in per cent' 'line 2: framework.confidence_level must be between 0.51 and 0.9999' 'framework:' '  confidence_level: 95'
-refused 'an upload' 'line 2: reporting.upload_results: true' 'reporting:' '  upload_results: true'
-refused 'a page without charts' 'line 2: reporting.charts: false' 'reporting:' '  charts: false'
 refused 'a duplicate model' "inference.models: 'a' is a duplicate" 'inference:' '  models: [a, a]'
 { echo 'framework:'; head -c 70000 /dev/zero | tr '\0' '#'; } >"$tmp/large.yaml"
 status 4 'refused: a huge file' suite --dry-run "$tmp/large.yaml"
@@ -91,15 +89,20 @@ check 'a published file is understood: run' has "$tmp/plan" \
 check 'a published file is understood: quant' has "$tmp/plan" \
     '^bn-bench quant --json --shape 1024x1024 --shape 2048x2048 --shape 4096x4096 >quant.json$'
 check 'it has four parts' equal "$(wc -l <"$tmp/plan")" 4
+says 0 'a key that selects nothing is named with its line' \
+    'line 19: hardware.platforms has no effect: a suite measures this machine' suite --dry-run "$tmp/published.yaml"
+check 'each of them once' equal "$(grep -c 'line [0-9]*: .* has no effect: ' "$tmp/tap")" 11
+config 'reporting:' '  charts: [1, any]' '  upload_results: true'
+says 0 'whatever its value is' 'line 3: reporting.upload_results has no effect: bn-bench opens no connection' \
+    suite --dry-run "$tmp/suite.yaml"
 
 config 'framework:' '  parts: [run, memory]' '  iterations: 2' '  warmup_iterations: 0' '  min_time_seconds: 0' \
     'memory:' '  filter: "latency 4 KiB"' 'inference:' "  models: [$nano, $other]" \
-    '  sequence_lengths: 4' '  decode_lengths: 2' 'hardware:' '  threads: 1' '  platforms: [cpu, gpu]' \
+    '  sequence_lengths: 4' '  decode_lengths: 2' 'hardware:' '  threads: 1' \
     'reporting:' '  formats: [json, html]' 'targets:' '  peak_memory_mib: 100000'
 status 0 'a suite runs' suite -q -o "$tmp/results" "$tmp/suite.yaml"
 cp "$tmp/tap" "$tmp/first"
 check 'a line for each part' has "$tmp/first" '^\[1/3\] run nano-bitnet-i2_s-42 +measured in [0-9.]+ s$'
-check 'what is not measured has a reason' has "$tmp/first" "^not measured: hardware.platforms 'gpu': no kernel"
 check 'the models by size: text' has "$tmp/first" '^nano-bitnet-i2_s-42 +[0-9.]+ k +[0-9.]+ k?tok/s'
 check 'the models by size: memory' has "$tmp/first" '^nano-bitnet-i2_s-42 +[0-9.]+ k +182\.2 KiB +[0-9.]+ MiB +[0-9.]+ %'
 check 'a target that is met' has "$tmp/first" '^peak memory .* met$'

@@ -36,7 +36,6 @@ static void read_plan(const char *path)
 {
     struct bn_plan plan = {0};
     bn_error err = {0};
-    bn_json *list = bn_json_new_array();
     bn_status status = bn_plan_read(&plan, path, &err);
     hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
     for (size_t i = 0; status == BN_OK && i < plan.n_parts; i++) {
@@ -44,9 +43,7 @@ static void read_plan(const char *path)
         hold(part->command != NULL && part->label != NULL && part->file != NULL);
         hold(part->n >= 2 && part->arguments[part->n] == NULL);
     }
-    if (status == BN_OK) bn_plan_unmeasured(list, &plan);
     bn_plan_release(&plan);
-    bn_json_free(list);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

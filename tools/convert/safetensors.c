@@ -32,11 +32,6 @@ struct reader {
     uint64_t n_data, data_offset;
 };
 
-const char *bn_st_type_name(enum bn_st_type type)
-{
-    return TYPES[type].name;
-}
-
 static bn_status fail(struct reader *r, uint64_t offset, const char *name, const char *what)
 {
     return bn_fail_at(r->scan.err, BN_ERR_FORMAT, offset, name, "%s", what);

@@ -58,6 +58,5 @@ BN_MUST_CHECK bn_status bn_safetensors_open(struct bn_safetensors *st, const voi
 void bn_safetensors_close(struct bn_safetensors *st);
 /* NULL when absent. */
 const struct bn_st_tensor *bn_safetensors_find(const struct bn_safetensors *st, const char *name);
-const char *bn_st_type_name(enum bn_st_type type);
 
 #endif

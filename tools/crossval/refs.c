@@ -32,15 +32,6 @@ bool bn_crossval_find_program(const char *program, char out[PATH_MAX])
            bn_program_near(out, "../libexec/bn/", program);
 }
 
-/* 'path' for the shell. */
-static void put_quoted(struct bn_buf *out, const char *path)
-{
-    bn_buf_putc(out, '\'');
-    for (const char *c = path; *c != '\0'; c++)
-        bn_buf_puts(out, *c == '\'' ? "'\\''" : (const char[]){*c, '\0'});
-    bn_buf_putc(out, '\'');
-}
-
 /* The bridge that bn-crossval setup built and checked under this name; *found is false when there is none. */
 static bn_status find_stored(const char *name, char out[PATH_MAX], bool *found, bn_error *err)
 {
@@ -70,7 +61,7 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
         bn_buf_puts(command, given);
         return bn_buf_check(command, err);
     }
-    put_quoted(command, path);
+    bn_buf_put_word(command, path);
     if (oracle || bn) bn_buf_puts(command, " serve");
     bn_buf_puts(command, given + n);
     return bn_buf_check(command, err);

@@ -340,23 +340,6 @@ static bn_status reuse(struct bn_baseline_recording *r, bn_json *about, bn_error
 
 /* ---- recording ---- */
 
-/* A word quoted for a shell where needed. */
-static void put_word(struct bn_buf *out, const char *word)
-{
-    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+/:=,@%";
-    if (word[0] != '\0' && strspn(word, PLAIN) == strlen(word)) {
-        bn_buf_puts(out, word);
-        return;
-    }
-    bn_buf_putc(out, '\'');
-    for (; *word != '\0'; word++)
-        if (*word == '\'')
-            bn_buf_puts(out, "'\\''");
-        else
-            bn_buf_putc(out, *word);
-    bn_buf_putc(out, '\'');
-}
-
 /* Options that do not change what is recorded are left out of the command that makes it again. */
 static bool is_shown(const struct bn_args *args, size_t i)
 {
@@ -379,16 +362,16 @@ static void put_command(bn_json *about, const struct bn_args *args, const struct
         bn_buf_printf(&line, " --%s", args->values[i].option->name);
         if (args->values[i].text == NULL) continue;
         bn_buf_putc(&line, ' ');
-        put_word(&line, args->values[i].text);
+        bn_buf_put_word(&line, args->values[i].text);
     }
     for (size_t i = 0; i < c->n_models; i++) {
         if (c->models[i] == NULL) continue;
         bn_buf_puts(&line, " --model ");
-        put_word(&line, c->models[i]);
+        bn_buf_put_word(&line, c->models[i]);
     }
     if (folder(args) != NULL) {
         bn_buf_puts(&line, " - ");
-        put_word(&line, folder(args));
+        bn_buf_put_word(&line, folder(args));
     }
     if (bn_buf_check(&line, NULL) == BN_OK) bn_json_put_string(about, "command", line.data);
     bn_buf_release(&line);

@@ -11,31 +11,13 @@
 
 /* ---- for people ---- */
 
-/* An argument, quoted for the shell. */
-static void print_word(struct bn_buf *out, const char *word)
-{
-    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%";
-    if (word[0] != '\0' && strspn(word, PLAIN) == strlen(word)) {
-        bn_buf_puts(out, word);
-        return;
-    }
-    bn_buf_putc(out, '\'');
-    for (; *word != '\0'; word++) {
-        if (*word == '\'')
-            bn_buf_puts(out, "'\\''");
-        else
-            bn_buf_putc(out, *word);
-    }
-    bn_buf_putc(out, '\'');
-}
-
 static void print_command(struct bn_buf *out, const char *side, const char *const *argv, const char *shell)
 {
     bn_buf_printf(out, "%-9s", side);
     if (shell != NULL) bn_buf_puts(out, shell);
     for (size_t i = 0; shell == NULL && argv[i] != NULL; i++) {
         if (i > 0) bn_buf_putc(out, ' ');
-        print_word(out, argv[i]);
+        bn_buf_put_word(out, argv[i]);
     }
     bn_buf_putc(out, '\n');
 }

@@ -87,7 +87,6 @@ static bn_json *summary(struct bn_suite_run *s, const char *config)
         bn_json_put_u64(o, "exit_code", (uint64_t)r->exit_code);
         bn_json_put_text(o, "reason", r->reason);
     }
-    bn_plan_unmeasured(bn_json_put_array(doc, "not_measured"), &s->plan);
     return doc;
 }
 
@@ -113,14 +112,9 @@ static bn_status print_table(struct bn_table *table, bn_error *err)
     return BN_OK;
 }
 
-static bn_status print_results(struct bn_suite_run *s, const bn_json *doc, struct bn_table *targets,
-                               bn_error *err)
+static bn_status print_results(struct bn_suite_run *s, struct bn_table *targets, bn_error *err)
 {
     struct bn_table models;
-    const bn_json *list = bn_json_get(doc, "not_measured");
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
-        printf("not measured: %s '%s': %s\n", bn_json_text_of(e, "key"), bn_json_text_of(e, "value"),
-               bn_json_text_of(e, "reason"));
     bn_report_fill_models(&models, &s->report);
     BN_TRY(print_table(&models, err));
     bn_report_fill_model_memory(&models, &s->report);
@@ -142,7 +136,7 @@ static bn_status finish(struct bn_suite_run *s, struct bn_args *args, bn_error *
     if (status == BN_OK) status = bn_file_make_folders(path.data, err);
     if (status == BN_OK) status = bn_json_write_file(doc, path.data, err);
     if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
-    if (status == BN_OK && !args->json) status = print_results(s, doc, &targets, err);
+    if (status == BN_OK && !args->json) status = print_results(s, &targets, err);
     for (size_t i = 0; i < s->plan.n_parts; i++)
         if (s->results[i].state == BN_PART_FAILED) args->exit_code = BN_EXIT_NEGATIVE;
     if (s->missed) args->exit_code = BN_EXIT_NEGATIVE;

@@ -6,7 +6,6 @@
 #ifndef BN_BENCH_PLAN_H
 #define BN_BENCH_PLAN_H
 
-#include "base/json.h"
 #include "tools/bench/plan/yaml.h"
 #include "tools/cli/options.h"
 
@@ -24,18 +23,15 @@ extern const char *const bn_plan_commands[BN_PLAN_COMMANDS]; /* "run" is the one
 /* What the suite itself uses; values that are only passed on share the members `any_...`. */
 struct bn_plan_fields {
     struct bn_texts parts, models, formats;
-    struct bn_texts sizes, platforms, devices; /* see bn_plan_unmeasured */
     const char *directory;
     double timeout, confidence;
     double decode, prompt, first_token, memory; /* targets; 0: none */
-    int charts, upload;                         /* true, false */
     const char *any_text;
     struct bn_texts any_texts;
     struct bn_list any_list;
     uint32_t any_count;
     uint64_t any_number;
     double any_float;
-    int any_choice;
 };
 
 /* A key of the file, and the option of these commands that its value is passed to. */
@@ -72,10 +68,8 @@ struct bn_plan {
 BN_MUST_CHECK bn_status bn_plan_read(struct bn_plan *plan, const char *path, bn_error *err);
 void bn_plan_release(struct bn_plan *plan);
 
-/* keys.c: checks the entries of the file and fills the fields. */
+/* keys.c: checks the entries of the file and fills the fields; warns of each key that has no effect. */
 BN_MUST_CHECK bn_status bn_plan_fill(struct bn_plan *plan, bn_error *err);
 void bn_plan_empty(struct bn_plan *plan);
-/* Puts what the file asks for and no command measures, with the reason: [{"key", "value", "reason"}]. */
-void bn_plan_unmeasured(bn_json *list, const struct bn_plan *plan);
 
 #endif

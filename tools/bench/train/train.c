@@ -17,7 +17,6 @@
 
 #define PEAK_NS 20000000u /* for a measurement of the float peak */
 #define TOKENS_PER_THREAD 2048u
-#define MOST_THREADS 16u /* numbers of threads */
 
 #define ARCHS "bitnet-b1.58|qwen3"
 #define GROUPS "0|64|128|256"
