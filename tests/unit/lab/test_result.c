@@ -288,7 +288,7 @@ static void every_kind_of_series_is_judged(void **state)
     assert_int_equal(o.n_timed_judged, 0);
     assert_int_equal(o.n_judged, 1);
     bn_history_release(&o);
-    /* The same jitter is no data about times that are inconclusive. */
+    /* Jitter that stayed the same does not count for times that are inconclusive. */
     with.contended = NULL;
     compare(&o, TIMES("t", FAST) "," JITTER, TIMES("t", WIDE) "," JITTER, &with);
     assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
