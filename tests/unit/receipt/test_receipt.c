@@ -2,6 +2,7 @@
  *
  * Receipts: their fields, what building demands, replay, and small computations.
  */
+#include "tests/unit/json_memory.h"
 #include "tests/unit/receipt/receipt_maker.h"
 #include "tests/unit/receipt/schema.h"
 
@@ -449,6 +450,7 @@ static void a_long_list_of_zeros_takes_no_memory(void **state)
 
 int main(void)
 {
+    count_json_memory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receipt_has_the_fields_of_the_schema),
         cmocka_unit_test(every_field_is_documented),
