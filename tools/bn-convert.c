@@ -11,10 +11,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "hub/cache/cache.h"
-#include "hub/names/reference.h"
 #include "lab/report/table.h"
 #include "lab/report/units.h"
+#include "tools/cli/default_model.h"
 #include "tools/cli/options.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/programs.h"
@@ -81,11 +80,11 @@ static bn_status make_plan(struct convert *c, bn_error *err)
 {
     const char *path = c->args->operands[0];
     char *found = NULL;
-    if (access(path, F_OK) != 0 && bn_hub_is_reference(path)) BN_TRY(bn_hub_locate(&found, path, err));
+    BN_TRY(bn_cli_model_path(&found, path, err));
     c->plan.options = c->options;
     c->plan.target = &bn_cv_targets[c->options->to];
     c->plan.keys.kv.max = c->plan.keys.infos.max = BN_GGUF_MAX_META_BYTES;
-    bn_status status = plan_path(c, found != NULL ? found : path, err);
+    bn_status status = plan_path(c, found, err);
     if (status == BN_OK) status = bn_cv_settle(&c->plan, err);
     if (status != BN_OK) bn_error_name(err, path);
     bn_free(found);

@@ -97,7 +97,7 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .min_operands = 2,
      .max_operands = BN_OPERANDS_ANY,
-     .operand = "FILE",
+     .operand = "BEFORE or AFTER",
      .examples = {{"bn-flamegraph diff old*.json --vs new*.json", "print a table of changes"},
                   {"bn-flamegraph diff old*.json --vs new*.json -o diff.svg", "draw them"},
                   {"bn-flamegraph diff old*.json --vs new*.json --fail-above 1",

@@ -97,7 +97,7 @@ static bn_status check(const struct bn_serve_options *o, bn_error *err)
     struct in6_addr v6, loopback = IN6ADDR_LOOPBACK_INIT;
     bool is_v4 = inet_pton(AF_INET, o->host, &v4) == 1, is_v6 = inet_pton(AF_INET6, o->host, &v6) == 1;
     if (!is_v4 && !is_v6)
-        return bn_hint(bn_fail(err, BN_ERR_ARG, "--host is not an address of IPv4 or IPv6"), err,
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "--host: '%s' is not an IPv4 or IPv6 address", o->host), err,
                        "--host 127.0.0.1");
     bool local = is_v4 ? (ntohl(v4.s_addr) >> 24) == 127 : memcmp(&v6, &loopback, sizeof v6) == 0;
     if (!local && o->key_file == NULL)

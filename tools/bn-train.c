@@ -16,6 +16,7 @@
 #include "tools/cli/programs.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 #include "tools/train/train.h"
 #include "train/gemm.h"
 
@@ -234,8 +235,9 @@ static void report_model(const struct bn_train_run *run)
     char ranks[32] = "";
     if (run->ranks.count > 1) snprintf(ranks, sizeof ranks, "%u ranks, ", run->ranks.count);
     bn_report_note(
-        0, "%u layers of %u, vocabulary %u: %.2f M ternary weights, %.2f M in the embedding; %s%u %s",
-        w->hp.n_layer, w->hp.n_embd, w->hp.n_vocab, (double)bn_weights_count(w, BN_PARAM_TERNARY) * 1e-6,
+        0, "%u layer%s of %u, vocabulary %u: %.2f M ternary weights, %.2f M in the embedding; %s%u %s",
+        w->hp.n_layer, bn_cli_s(w->hp.n_layer), w->hp.n_embd, w->hp.n_vocab,
+        (double)bn_weights_count(w, BN_PARAM_TERNARY) * 1e-6,
         (double)bn_weights_count(w, BN_PARAM_EMBEDDING) * 1e-6, ranks, bn_team_size(run->trainer.team),
         bn_team_size(run->trainer.team) == 1 ? "thread" : "threads");
     bn_report_note(0, "%.2f M tokens of text, %.1f epochs; products by %s", (double)run->texts.main.n * 1e-6,

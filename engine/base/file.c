@@ -117,6 +117,7 @@ static bn_status read_stream(int fd, const char *path, struct bn_buf *buf, bn_er
     for (;;) {
         ssize_t got = read(fd, chunk, sizeof chunk);
         if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EISDIR) return bn_fail_in(err, BN_ERR_FORMAT, path, "is a directory, not a file");
         if (got < 0) return bn_fail_errno(err, errno, path, "cannot read");
         if (got >= 0) bn_buf_append(buf, chunk, (size_t)got); /* an empty file gives "" */
         if (got == 0 || buf->failed) return bn_buf_check(buf, err);
@@ -227,6 +228,23 @@ bn_status bn_file_temp_open(int *fd, char *out, size_t room, const char *path, u
     *fd = access(DESCRIPTORS, X_OK) == 0 ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode) : -1;
     if (*fd < 0) *fd = open(out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     return *fd >= 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot create");
+}
+
+bn_status bn_file_check_output(const char *path, bn_error *err)
+{
+    char target[PATH_MAX], beside[PATH_MAX];
+    struct stat at;
+    if (path[0] == '\0') return bn_fail(err, BN_ERR_ARG, "the name of an output file is empty");
+    bool exists = stat(path, &at) == 0;
+    if (exists && S_ISDIR(at.st_mode)) return bn_fail_in(err, BN_ERR_IO, path, "is a directory, not a file");
+    if (exists && !S_ISREG(at.st_mode)) /* it is written to */
+        return access(path, W_OK) == 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot write");
+    int fd; /* a temporary file next to it finds all obstacles */
+    if (exists && realpath(path, target) != NULL) path = target;
+    BN_TRY(bn_file_temp_open(&fd, beside, sizeof beside, path, 0600, err));
+    close(fd);
+    (void)unlink(beside);
+    return BN_OK;
 }
 
 bn_status bn_file_temp_keep(int fd, const char *temp, const char *path, bn_error *err)

@@ -60,6 +60,9 @@ BN_MUST_CHECK bn_status bn_file_temp_name(char *out, size_t room, const char *pa
  * of a program that is killed; else such a name, which goes to out. */
 BN_MUST_CHECK bn_status bn_file_temp_open(int *fd, char *out, size_t room, const char *path, unsigned mode,
                                           bn_error *err);
+/* Whether a file can be written, before the work whose result it gets. What is there is not touched; of a link its
+ * target counts, as when it is written. BN_ERR_NOT_FOUND: no folder or no permission; BN_ERR_IO: a folder, disk full. */
+BN_MUST_CHECK bn_status bn_file_check_output(const char *path, bn_error *err);
 /* Puts it in the place of the path. temp: the name from bn_file_temp_open, to unlink after an error. */
 BN_MUST_CHECK bn_status bn_file_temp_keep(int fd, const char *temp, const char *path, bn_error *err);
 

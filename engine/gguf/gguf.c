@@ -56,10 +56,10 @@ static bn_status fail_short(const struct cursor *c, const char *where, uint64_t 
         return bn_fail_at(c->err, BN_ERR_LIMIT, c->pos, where,
                           "the keys and tensor descriptions take more than %u MiB",
                           BN_GGUF_MAX_META_BYTES >> 20);
-    bn_fail_at(c->err, BN_ERR_FORMAT, c->pos, where,
-               "%s needs %" PRIu64 " bytes but the file ends after %" PRIu64, what, n, c->n_bytes - c->pos);
-    bn_error_hint(c->err, "the file is cut off or damaged: download it again");
-    return BN_ERR_FORMAT;
+    return bn_hint(bn_fail_at(c->err, BN_ERR_FORMAT, c->pos, where,
+                              "%s needs %" PRIu64 " bytes but the file ends after %" PRIu64, what, n,
+                              c->n_bytes - c->pos),
+                   c->err, "the file is cut off or damaged: download it again");
 }
 
 static bn_status take_u32(struct cursor *c, const char *where, const char *what, uint32_t *out)
@@ -245,10 +245,11 @@ static bn_status take_array_head(struct cursor *c, const char *where, struct bn_
     BN_TRY(take_u64(c, where, "the array length", &kv->n));
     size_t each = bn_gguf_type_bytes(kv->element);
     if (kv->n > (c->n_bytes - c->pos) / (each == 0 ? MIN_STRING_BYTES : each))
-        return bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
-                          "an array of %" PRIu64 " elements does not fit into the %" PRIu64
-                          " bytes left in the file",
-                          kv->n, c->n_bytes - c->pos);
+        return bn_hint(bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
+                                  "an array of %" PRIu64 " elements does not fit into the %" PRIu64
+                                  " bytes left in the file",
+                                  kv->n, c->n_bytes - c->pos),
+                       c->err, "the file is cut off or damaged: download it again");
     if (kv->n > BN_GGUF_MAX_ARRAY)
         return bn_fail_at(c->err, BN_ERR_LIMIT, start, where,
                           "the array has %" PRIu64 " elements, the limit is %u", kv->n, BN_GGUF_MAX_ARRAY);

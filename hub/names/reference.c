@@ -75,7 +75,7 @@ bool bn_hub_is_loopback(const char *host)
 
 static bool is_url(const char *text)
 {
-    return strncasecmp(text, "https://", 8) == 0 || strncasecmp(text, "http://", 7) == 0;
+    return strncmp(text + strcspn(text, ":"), "://", 3) == 0;
 }
 
 static bool is_name(const char *text)
@@ -115,14 +115,18 @@ static bn_status parse_url(struct bn_hub_reference *out, const char *text, bn_er
     BN_TRY(copy(out->url, sizeof out->url, text, strlen(text), "URL", err));
     const char *host = strstr(text, "://") + 3;
     size_t n = strcspn(host, "/?#");
-    if (!is_safe_url_text(text) || n == 0) return bn_fail(err, BN_ERR_ARG, "not a valid URL");
+    bool https = strncasecmp(text, "https://", 8) == 0;
+    if (!https && strncasecmp(text, "http://", 7) != 0)
+        return bn_hint(bn_fail_in(err, BN_ERR_ARG, text, "not a URL of https or http"), err,
+                       "a file on this machine is used by its path, without download: bn-run -m FILE");
+    if (!is_safe_url_text(text) || n == 0) return bn_fail_in(err, BN_ERR_ARG, text, "not a valid URL");
     if (memchr(host, '@', n) != NULL)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "a URL must not contain a user name or a password"), err,
                        "set HF_TOKEN instead");
-    if (strncasecmp(text, "http://", 7) == 0 && !bn_hub_is_loopback(host))
+    if (!https && !bn_hub_is_loopback(host))
         return bn_hint(
-            bn_fail(err, BN_ERR_ARG,
-                    "http is allowed for this machine only: others could change the bytes on the way"),
+            bn_fail_in(err, BN_ERR_ARG, text,
+                       "http is allowed for this machine only: others could change the bytes on the way"),
             err, "use https");
     return BN_OK;
 }

@@ -72,8 +72,8 @@ bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err)
     if (endpoint == NULL) endpoint = "https://huggingface.co";
     if (bn_hub_reference_parse(&checked, endpoint, err) != BN_OK || checked.kind != BN_HUB_URL ||
         strlen(endpoint) >= sizeof server->endpoint) {
-        bn_error_name(err, "HF_ENDPOINT");
-        return bn_fail(err, BN_ERR_ARG, "HF_ENDPOINT is not a valid URL");
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "HF_ENDPOINT: '%s' is not a valid URL", endpoint), err,
+                       "HF_ENDPOINT=https://huggingface.co is the default");
     }
     memcpy(server->endpoint, endpoint, strlen(endpoint) + 1);
     for (size_t n = strlen(server->endpoint); n > 0 && server->endpoint[n - 1] == '/'; n--)
@@ -140,10 +140,10 @@ static const char *token_of(const struct bn_hub_server *server)
     return server->token[0] != '\0' ? server->token : NULL;
 }
 
-static bn_status refuse_offline(const struct bn_hub_server *server, bn_error *err)
+static bn_status refuse_offline(const struct bn_hub_server *server, const char *what, bn_error *err)
 {
     if (!server->offline) return BN_OK;
-    return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "not in the cache, and the network is off"), err,
+    return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, what, "not in the cache, and the network is off"), err,
                    "run without --offline and HF_HUB_OFFLINE to download it");
 }
 
@@ -193,6 +193,7 @@ static bn_status ask(ask_fn fn, const struct bn_hub_server *server, const struct
             if (status == BN_OK) continue;
         } else if (status != BN_OK && err != NULL && err->code == BN_OK) {
             *err = why;
+            if (status == BN_ERR_NETWORK) bn_error_hint(err, "bn-download doctor checks the network");
         }
         break;
     }
@@ -224,7 +225,7 @@ static bn_status ask_source(const struct question *q, bool *again, int64_t *retr
 bn_status bn_hub_ask(struct bn_http_source *out, const struct bn_hub_server *server,
                      const struct bn_http_request *request, bn_error *err)
 {
-    BN_TRY(refuse_offline(server, err));
+    BN_TRY(refuse_offline(server, request->url, err));
     return ask(ask_source, server, request, out, err);
 }
 
@@ -315,7 +316,7 @@ static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_
     *again = result.end == BN_HTTP_BROKEN;
     *retry_after_s = result.answer.retry_after_s;
     if (result.end != BN_HTTP_DONE)
-        return bn_fail(err, BN_ERR_NETWORK, "%s",
+        return bn_fail_in(err, BN_ERR_NETWORK, url, "%s",
                        text->failed ? "the list of files is too long" : result.message);
     return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->request.url, again, err);
 }
@@ -326,7 +327,7 @@ bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *se
     char url[2049];
     struct bn_buf text = {.max = MAX_LISTING_BYTES};
     *out = (struct bn_hub_listing){0};
-    BN_TRY(refuse_offline(server, err));
+    BN_TRY(refuse_offline(server, repo, err));
     BN_TRY(make_url(url, server, repo, NULL, revision, err));
     const struct bn_http_request request = {.url = url};
     bn_status status = ask(ask_list, server, &request, &text, err);

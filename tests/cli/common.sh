@@ -213,6 +213,31 @@ check "bn does not accept paths as commands" status_is 2
 run "$tmp/bin/bn" -v run
 check "bn refuses options before the command" status_is 2
 
+# ---- one mistake, one message: the object, what is found, what helps ----
+while IFS='|' read -r expected text words; do
+    run bash -c "cd '$tmp/empty' && PATH='$out':\$PATH && $words"
+    check "bn-$words: exit status $expected" status_is "$expected"
+    check "bn-$words: $text" has "$tmp/err" "$text"
+    check "bn-$words: one error" equal "$(grep -c error: "$tmp/err")" 1
+done <<'END'
+8|standard output: could not be written: No space left on device|bn-run -p 'a b' -n 1 >/dev/full
+8|/: is a directory, not a file|bn-run -p 'a b' -n 1 --receipt /
+8|/: is a directory, not a file|bn-run -p 'a b' -n 1 --profile /
+2|the name of an output file is empty|bn-run -p 'a b' -n 1 --receipt ''
+4|/: is a directory, not a file|bn-run -f /
+4|/: is a directory, not a file|bn-bench report /
+4|hint: the file is cut off or damaged|head -c 5000 "$OLDPWD/fixtures/built-in-i2_s.gguf" >cut.gguf; bn-run inspect -m cut.gguf
+2|hint: if it is a model: -m a.gguf|bn-run inspect a.gguf
+2|--jsonl reads standard input|bn-run tokenize --jsonl -p x
+2|A or B is missing|bn-bench compare a.json
+2|BEFORE or AFTER is missing|bn-flamegraph diff a.json
+1|hint: bn-bench baseline save NAME|bn-bench trend
+3|hint: bn-bench baseline list|bn-bench baseline show x
+3|x: no such file here; unknown model|bn-convert x --to i2_s -o y.gguf
+2|--host: 'here.invalid' is not an|bn-serve --host here.invalid --port 0
+2|--ref: '' does not begin with|bn-crossval -p 'a b' --ref ''
+END
+
 # ---- the pages generated from the tables ----
 ci/docs.sh reference "$out" "$tmp/docs"
 run ci/docs.sh check "$out" "$tmp/docs"

@@ -15,12 +15,12 @@ bn=$bin/bn-flamegraph
 "$bn" --help | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p' >commands
 check "there are commands" test "$(wc -l <commands)" -ge 10
 check "each is there once" equal "$(sort commands | uniq -d)" ""
-says 3 "a folder that is not there is named" 'none: no such directory' "$bn" record -o none/x.json -- touch ran
+says 3 "a folder that is not there is named" 'none/x.json: cannot create: No such file or directory' "$bn" record -o none/x.json -- touch ran
 mkdir folder.svg
 : >file
 says 8 "so is a folder in the place of a file" 'folder.svg: is a directory' "$bn" record -o folder.svg -- touch ran
-says 8 "a file in the place of a folder" 'file/x.json: cannot create' "$bn" record -o file/x.json -- touch ran
-says 8 "a folder that takes no file" '/proc/x.json: cannot create' "$bn" record -o /proc/x.json -- touch ran
+says 3 "a file in the place of a folder" 'file/x.json: cannot create' "$bn" record -o file/x.json -- touch ran
+says 3 "a folder that takes no file" '/proc/x.json: cannot create' "$bn" record -o /proc/x.json -- touch ran
 says 2 "a table of turned stacks" 'not possible with the table' "$bn" record --callers -o x.txt -- touch ran
 says 2 "a frequency of page faults" 'not possible with page faults' "$bn" record --kind faults -F 99 -o x.json -- touch ran
 check "before the program is run" test ! -e ran

@@ -104,11 +104,11 @@ says 1 "another model's cache is refused" 'is of the model [0-9a-f]{32}, this mo
 head -c 5000 "$tmp/cache" >"$tmp/short"
 says 5 'a truncated one is refused' 'damaged or truncated: its checksum is wrong' "$bin/bn-run" -p hello -n 1 --prompt-cache "$tmp/short"
 says 4 'another file is refused' 'not a prompt cache' "$bin/bn-run" -p hello -n 1 --prompt-cache "$tmp/profile"
-says 4 'so is a folder' 'not a regular file' "$bin/bn-run" -p hello -n 1 --prompt-cache "$tmp"
+says 8 'a folder is refused before the run' 'is a directory, not a file' "$bin/bn-run" -p hello -n 1 --prompt-cache "$tmp"
 check 'a file that is refused is not changed' equal "$(sha256sum <"$tmp/cache")" "$sum"
 check 'nor is a truncated one' equal "$(stat -c %s "$tmp/short")" 5000
 says 3 'a read-only cache has to exist' 'cannot open' "$bin/bn-run" -p hello -n 1 --prompt-cache "$tmp/none" --prompt-cache-ro
-says 3 'a folder that does not exist is reported before the run' 'cannot write there' \
+says 3 'a folder that does not exist is reported before the run' 'no/folder: cannot create: No such' \
     "$bin/bn-run" -p hello -n 1 --prompt-cache "$tmp/no/folder"
 says 2 '--prompt-cache-ro alone' 'needs --prompt-cache FILE' "$bin/bn-run" -p hello -n 1 --prompt-cache-ro
 says 2 '--prompt-cache-all with it' 'exclude each other' \

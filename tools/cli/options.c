@@ -315,6 +315,9 @@ static bn_status check_operands(struct bn_args *args, bool named, bool ended, bn
     if (args->n_operands > c->max_operands) {
         const char *extra = args->operands[c->max_operands];
         bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'", bn_fields_quote(extra, strlen(extra)).text);
+        for (size_t i = 0; i < args->n_options; i++)
+            if (strcmp(args->options[i]->name, "model") == 0 && strstr(extra, ".gguf") != NULL)
+                bn_error_hint(err, "if it is a model: -m %s", bn_fields_quote(extra, strlen(extra)).text);
     } else if (args->n_operands < c->min_operands) {
         bn_fail(err, BN_ERR_ARG, "%s is missing", c->operand);
         args->want_usage = true;

@@ -24,6 +24,7 @@ static struct {
     bool quiet, json, json_began;
     unsigned verbose;
     size_t n_warnings;
+    int lost; /* the errno of output that could not be written */
 } state = {.program = "bn"};
 
 static volatile sig_atomic_t interrupted;
@@ -75,11 +76,16 @@ size_t bn_report_columns(FILE *stream)
     return size.ws_col < 40 ? 40 : size.ws_col > 100 ? 100 : size.ws_col;
 }
 
+void bn_report_flush(void)
+{
+    if (fflush(stdout) != 0 && state.lost == 0) state.lost = errno;
+}
+
 /* "bn-run: error: " with the middle word in colour. */
 static void prefix(const char *word, const char *sgr)
 {
     bool color = bn_report_color(stderr);
-    fflush(stdout); /* so that messages come after the output that they are about */
+    bn_report_flush(); /* so that messages come after the output that they are about */
     fprintf(stderr, "%s: %s%s:%s ", state.program, color ? sgr : "", word, color ? "\033[0m" : "");
 }
 
@@ -118,7 +124,7 @@ void bn_report_note(unsigned level, const char *fmt, ...)
     if (state.verbose < level || (level == 0 && state.quiet)) return;
     va_list args;
     va_start(args, fmt);
-    fflush(stdout);
+    bn_report_flush();
     fprintf(stderr, "%s: ", state.program);
     put_message(fmt, args);
     va_end(args);
@@ -248,7 +254,7 @@ void bn_report_set(enum bn_color color, bool quiet, unsigned verbose, bool json)
     state.json = json;
 }
 
-/* stdio forgets why an earlier write failed; the descriptor still knows that the reader is gone. */
+/* The reason of a write is lost when a buffer was full; the descriptor still knows that the reader is gone. */
 static bool reader_is_gone(void)
 {
     struct pollfd pipe_end = {.fd = STDOUT_FILENO};
@@ -257,9 +263,9 @@ static bool reader_is_gone(void)
 
 int bn_report_finish(int exit_code)
 {
-    errno = 0;
-    bool lost = fflush(stdout) != 0 || ferror(stdout) != 0;
-    int why = errno;
+    bn_report_flush();
+    bool lost = ferror(stdout) != 0;
+    int why = state.lost;
     if (!lost) {
         /* Network file systems report a full disk when a descriptor is closed. */
         int copy = dup(STDOUT_FILENO);

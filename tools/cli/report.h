@@ -22,6 +22,8 @@ int bn_report_error(const bn_error *err);
 void bn_report_warning(const char *fmt, ...) BN_PRINTF(1, 2);
 size_t bn_report_n_warnings(void); /* so far; those that -q hides too */
 /* "bn-run: ..."; only with level times -v or more (level 0: unless -q). */
+/* Writes what standard output holds back; bn_report_finish reports a failure with its reason. */
+void bn_report_flush(void);
 void bn_report_note(unsigned level, const char *fmt, ...) BN_PRINTF(2, 3);
 
 /* Writes text of a model: as it is to a file or a pipe; on a terminal, which would obey them, control

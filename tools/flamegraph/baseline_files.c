@@ -31,7 +31,7 @@ static bn_status name_file(struct bn_baseline_file *f, const struct bn_baseline 
     if ((size_t)snprintf(f->path, sizeof f->path, "%s/%s%s", b->dir, name, end) >= sizeof f->path)
         return bn_fail(err, BN_ERR_ARG, "the name of the folder is too long");
     f->bytes.max = BN_FLAMEGRAPH_MAX_BYTES;
-    return bn_flamegraph_check_file(f->path, err);
+    return bn_file_check_output(f->path, err);
 }
 
 bn_status bn_baseline_check_files(struct bn_baseline *b, bn_error *err)

@@ -116,9 +116,6 @@ BN_MUST_CHECK bn_status bn_flamegraph_put_bricks(struct bn_buf *out, const bn_st
 
 /* ---- recording ---- */
 
-/* Whether a file can be written, without touching what is there. */
-BN_MUST_CHECK bn_status bn_flamegraph_check_file(const char *path, bn_error *err);
-
 /* --kind, --frequency, --sampler, --unwind, --runs, --duration, ...: what recording commands have in common.
  */
 extern const struct bn_option bn_flamegraph_record_options[];

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "lab/stats/interval.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 #include "tools/flamegraph/flamegraph.h"
 
 #define FEW_SAMPLES 100u
@@ -153,50 +154,6 @@ void bn_flamegraph_warn(const struct bn_delivery *d)
 
 /* ---- what is written ---- */
 
-/* The folder that a file is made in. */
-static bn_status check_folder(const char *path, bn_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    size_t n = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
-    char *folder = bn_strndup(slash == NULL ? "." : path, n);
-    if (folder == NULL) return bn_nomem(err);
-    struct stat at;
-    bn_status status = BN_OK;
-    if (stat(folder, &at) != 0 && errno == ENOENT)
-        status = bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, folder, "no such directory");
-    bn_free(folder);
-    return status;
-}
-
-/* Creates and removes a temporary file next to it, which finds all obstacles. */
-static bn_status try_beside(const char *path, bn_error *err)
-{
-    char beside[PATH_MAX];
-    int fd;
-    if (bn_file_temp_open(&fd, beside, sizeof beside, path, 0600, NULL) != BN_OK)
-        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot create: %s", strerror(errno));
-    close(fd);
-    (void)unlink(beside);
-    return BN_OK;
-}
-
-/* Whether a file can be made, before the program is run, which may take hours. What is there is not touched;
- * of a link its target counts, as when it is written. */
-bn_status bn_flamegraph_check_file(const char *path, bn_error *err)
-{
-    char target[PATH_MAX];
-    struct stat at;
-    bool exists = stat(path, &at) == 0;
-    if (exists && S_ISDIR(at.st_mode))
-        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "is a directory");
-    if (exists && !S_ISREG(at.st_mode)) { /* it is written to */
-        if (access(path, W_OK) != 0) return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot write");
-        return BN_OK;
-    }
-    BN_TRY(check_folder(path, err));
-    return try_beside(exists && realpath(path, target) != NULL ? target : path, err);
-}
-
 static bn_status check_outputs(const struct bn_args *args, bn_error *err)
 {
     const struct bn_texts *outputs = &((const struct bn_flamegraph_options *)args->fields)->outputs;
@@ -206,7 +163,7 @@ static bn_status check_outputs(const struct bn_args *args, bn_error *err)
         enum bn_stacks_format format = bn_stacks_format_by_name(path);
         if (format != BN_STACKS_NO_FORMAT) {
             BN_TRY(bn_flamegraph_check_callers(args, format, err));
-            BN_TRY(bn_flamegraph_check_file(path, err));
+            BN_TRY(bn_file_check_output(path, err));
             continue;
         }
         bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", path);
@@ -301,8 +258,8 @@ static void judge(struct bn_args *args, const bn_stacks *stacks, bool *write)
     if (n < FEW_SAMPLES) {
         struct bn_interval half = bn_interval_wilson(0.5, (double)n, 0.95);
         bn_report_warning(
-            "only %llu samples: a share of 50 %% has an interval of %.0f to %.0f %%; record for longer%s",
-            (unsigned long long)n, half.low * 100, half.high * 100,
+            "only %llu sample%s: a part of 50 %% has an interval of %.0f to %.0f %%; record for longer%s",
+            (unsigned long long)n, bn_cli_s(n), half.low * 100, half.high * 100,
             o->kind == BN_RECORD_FAULTS ? "" : " or with a higher --frequency");
     }
     warn_of_rate(bn_json_get(stacks->about, "sampler"));

@@ -35,7 +35,7 @@ static void write_all(const char *text, size_t n)
 
 void bn_run_print(const char *text, size_t n)
 {
-    fflush(stdout);
+    bn_report_flush();
     if (isatty(STDOUT_FILENO) != 1) {
         write_all(text, n);
         return;

@@ -181,9 +181,9 @@ static bn_status run(struct job *job, bn_error *err)
         BN_TRY(print_ended(job, err));
     }
     uint64_t ns = bn_clock_ns() - begin;
-    bn_report_note(0, "%zu prompt%s, %zu tokens generated at %.1f tok/s, up to %zu at a time",
-                   job->requests.n, bn_cli_s(job->requests.n), job->n_tokens, bn_run_rate(job->n_tokens, ns),
-                   job->lanes.n);
+    bn_report_note(0, "%zu prompt%s, %zu token%s generated at %.1f tok/s, up to %zu at a time",
+                   job->requests.n, bn_cli_s(job->requests.n), job->n_tokens, bn_cli_s(job->n_tokens),
+                   bn_run_rate(job->n_tokens, ns), job->lanes.n);
     bn_run_note_kernels(job->engine.session);
     return BN_OK;
 }

@@ -4,6 +4,7 @@
  * is an error and is never replaced: it may be something else than a prompt cache.
  */
 #include "base/error.h"
+#include "base/file.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/run.h"
@@ -17,7 +18,7 @@ bn_status bn_run_cache_check(const struct bn_args *args, bn_error *err)
     if (o->cache_all && o->cache_ro)
         return bn_fail(err, BN_ERR_ARG, "--prompt-cache-all and --prompt-cache-ro exclude each other");
     if (o->prompt_cache != NULL) BN_TRY(bn_run_need_all("--prompt-cache", err));
-    return o->prompt_cache != NULL && !o->cache_ro ? bn_run_check_folder(o->prompt_cache, err) : BN_OK;
+    return o->prompt_cache != NULL && !o->cache_ro ? bn_file_check_output(o->prompt_cache, err) : BN_OK;
 }
 
 bn_status bn_run_cache_load(const struct bn_args *args, bn_session *session, const int32_t *ids, size_t n_ids,

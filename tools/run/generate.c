@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "lab/receipt/receipt.h"
@@ -68,8 +69,8 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
 {
     struct bn_generation *gen = &job->gen;
     const struct bn_run_options *o = args->fields;
-    if (o->receipt != NULL) BN_TRY(bn_run_check_folder(o->receipt, err));
-    if (o->profile != NULL) BN_TRY(bn_run_check_folder(o->profile, err));
+    if (o->receipt != NULL) BN_TRY(bn_file_check_output(o->receipt, err));
+    if (o->profile != NULL) BN_TRY(bn_file_check_output(o->profile, err));
     BN_TRY(bn_run_cache_check(args, err));
     BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, true, err));
     BN_TRY(collect_stops(job, args, err));

@@ -183,26 +183,13 @@ void bn_run_prompt_release(struct bn_run_prompt *prompt)
     prompt->n_ids = 0;
 }
 
-bn_status bn_run_check_folder(const char *path, bn_error *err)
-{
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-    if (path[0] == '\0' || n >= sizeof folder)
-        return bn_fail(err, BN_ERR_ARG, "a file name is empty or too long");
-    memcpy(folder, path, n);
-    folder[n] = '\0';
-    if (access(n > 0 ? folder : ".", W_OK) != 0) return bn_fail_errno(err, errno, path, "cannot write there");
-    return BN_OK;
-}
-
 bn_status bn_run_make_folder(const char *path, bn_error *err)
 {
     struct bn_buf inside = {.max = BN_RUN_MAX_TEXT_BYTES};
-    bn_buf_printf(&inside, "%s/", path);
+    bn_buf_printf(&inside, "%s/0.json", path);
     bn_status status = bn_buf_check(&inside, err);
     if (status == BN_OK) status = bn_file_make_folders(inside.data, err);
-    if (status == BN_OK) status = bn_run_check_folder(inside.data, err);
+    if (status == BN_OK) status = bn_file_check_output(inside.data, err);
     bn_buf_release(&inside);
     return status;
 }

@@ -117,6 +117,9 @@ bn_status bn_run_tokenize(struct bn_args *args, bn_error *err)
     const struct bn_run_options *o = args->fields;
     unsigned flags =
         (o->no_bos ? 0u : (unsigned)BN_TOKENIZE_BOS) | (o->special ? (unsigned)BN_TOKENIZE_SPECIAL : 0u);
+    if (o->jsonl && (args->n_operands > 0 || args->prompt != NULL || args->file != NULL))
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "--jsonl reads standard input, not a text or a file"), err,
+                       "bn-run tokenize --jsonl <FILE");
     if (!o->jsonl) BN_TRY(bn_cli_text_check(args, NULL, err));
     BN_TRY(open_vocabulary(&model, &tok, args, err));
     struct bn_buf text = {.max = BN_RUN_MAX_TEXT_BYTES};

@@ -397,7 +397,8 @@ static bn_status look(struct bn_args *args, const char *what, bn_error *err)
     bn_status status =
         bn_bench_each_ledger(o->ledger, NULL, NULL, what != NULL ? show_ledger : list_ledger, &v, err);
     if (status == BN_OK && v.n == 0 && what != NULL)
-        status = bn_fail(err, BN_ERR_NOT_FOUND, "no baseline and no run named '%.64s'", what);
+        status = bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "no baseline and no run named '%.64s'", what), err,
+                         "bn-bench baseline list shows the names");
     if (status == BN_OK && args->json)
         status = bn_cli_print_json(doc, err);
     else if (status == BN_OK && v.n == 0)

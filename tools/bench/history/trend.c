@@ -348,7 +348,8 @@ bn_status bn_bench_trend(struct bn_args *args, bn_error *err)
     t.array = bn_json_put_array(doc, "histories");
     bn_status status = bn_bench_each_ledger(t.o->ledger, t.o->machine, t.o->suite, show_ledger, &t, err);
     if (status == BN_OK && t.n_shown == 0)
-        status = bn_fail(err, BN_ERR_MISMATCH, "no saved run has a matching series");
+        status = bn_hint(bn_fail(err, BN_ERR_MISMATCH, "no saved run has a matching series"), err,
+                         "bn-bench baseline save NAME RUN.json saves a run");
     if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
