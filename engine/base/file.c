@@ -117,7 +117,8 @@ static bn_status read_stream(int fd, const char *path, struct bn_buf *buf, bn_er
     for (;;) {
         ssize_t got = read(fd, chunk, sizeof chunk);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EISDIR) return bn_fail_in(err, BN_ERR_FORMAT, path, "is a directory, not a file");
+        if (got < 0 && errno == EISDIR)
+            return bn_fail_in(err, BN_ERR_FORMAT, path, "is a directory, not a file");
         if (got < 0) return bn_fail_errno(err, errno, path, "cannot read");
         if (got >= 0) bn_buf_append(buf, chunk, (size_t)got); /* an empty file gives "" */
         if (got == 0 || buf->failed) return bn_buf_check(buf, err);

@@ -317,7 +317,7 @@ static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_
     *retry_after_s = result.answer.retry_after_s;
     if (result.end != BN_HTTP_DONE)
         return bn_fail_in(err, BN_ERR_NETWORK, url, "%s",
-                       text->failed ? "the list of files is too long" : result.message);
+                          text->failed ? "the list of files is too long" : result.message);
     return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->request.url, again, err);
 }
 

@@ -174,9 +174,9 @@ is 'a digest of the user that is not what the hub has' 5 "expected .* \(--sha256
 is 'weights that cannot be run: a note, and the download' 0 'bn-run cannot run this file: weights in safetensors' pinned:bf16
 is 'weights in several files' 9 'in several files' parts
 is 'no such name' 3 "unknown model 'nobody'" nobody
-is 'a path with a scheme is no name' 2 'file:///tmp/x.gguf: not a URL of https or http' file:///tmp/x.gguf
+is 'a path with a scheme is refused' 2 'file:///tmp/x.gguf: not a URL of https or http' file:///tmp/x.gguf
 is 'nor is another protocol' 2 'bn-run -m FILE' ftp://127.0.0.1/x.gguf
-HF_ENDPOINT=hub is 'a server that is no URL is shown' 2 "HF_ENDPOINT: 'hub' is not a valid URL" acme/m
+HF_ENDPOINT=hub is 'a server that is not a URL is shown' 2 "HF_ENDPOINT: 'hub' is not a valid URL" acme/m
 HF_ENDPOINT=http://127.0.0.1:9 is 'a list of files names the server that is down' 6 'api/models/acme/m/.*Failed to connect' acme/m --retries 0
 HF_ENDPOINT=http://127.0.0.1:9 is 'with what finds the cause' 6 'hint: bn-download doctor' acme/m --retries 0
 is 'offline, a repository is named' 3 'acme/none: not in the cache' acme/none --offline

@@ -48,8 +48,8 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
     char path[PATH_MAX], name[80];
     size_t n = strcspn(given, " ");
     if (n == 0)
-        return bn_hint(bn_fail(err, BN_ERR_ARG, "--ref: '%s' does not begin with a name or a command", given), err,
-                       "bn-crossval refs lists the references");
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "--ref: '%s' does not begin with a name or a command", given),
+                       err, "bn-crossval refs lists the references");
     snprintf(name, sizeof name, "bn-bridge-%.*s", (int)bn_min_size(n, 60), given);
     bool oracle = n == 6 && strncmp(given, "oracle", n) == 0, bn = n == 2 && strncmp(given, "bn", n) == 0;
     bool stored = false;

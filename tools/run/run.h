@@ -99,7 +99,6 @@ size_t bn_run_messages(bn_message messages[2], const struct bn_args *args,
                        const struct bn_run_prompt *prompt);
 void bn_run_prompt_release(struct bn_run_prompt *prompt);
 
-
 /* Makes a folder that does not exist, and reports when no file can be written in it. */
 BN_MUST_CHECK bn_status bn_run_make_folder(const char *path, bn_error *err);
 
