@@ -219,7 +219,10 @@ static bn_status revalidate(struct work *w, bn_error *err)
     enum bn_hub_freshness freshness;
     bn_status status = bn_hub_revalidate(&freshness, &f->server, w->ref.url, f->transfer.final_size,
                                          f->transfer.digest, err);
-    if (status == BN_ERR_NETWORK) bn_error_hint(err, "--offline uses the file that is here");
+    if (status == BN_ERR_NETWORK && err != NULL) {
+        err->hint[0] = '\0'; /* this one is of more use */
+        bn_error_hint(err, "--offline uses the file that is here");
+    }
     BN_TRY(status);
     f->unchanged = freshness == BN_HUB_UNCHANGED;
     f->same_size = freshness == BN_HUB_SAME_SIZE;

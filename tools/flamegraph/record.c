@@ -258,7 +258,7 @@ static void judge(struct bn_args *args, const bn_stacks *stacks, bool *write)
     if (n < FEW_SAMPLES) {
         struct bn_interval half = bn_interval_wilson(0.5, (double)n, 0.95);
         bn_report_warning(
-            "only %llu sample%s: a part of 50 %% has an interval of %.0f to %.0f %%; record for longer%s",
+            "only %llu sample%s: a share of 50 %% has an interval of %.0f to %.0f %%; record for longer%s",
             (unsigned long long)n, bn_cli_s(n), half.low * 100, half.high * 100,
             o->kind == BN_RECORD_FAULTS ? "" : " or with a higher --frequency");
     }
