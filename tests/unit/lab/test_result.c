@@ -157,8 +157,7 @@ static struct bn_levels levels = {
 
 static struct bn_history_rules rules(void)
 {
-    return (struct bn_history_rules){
-        .judge = BN_JUDGE_RULES_INIT, .drift = 0.08, .levels = &levels};
+    return (struct bn_history_rules){.judge = BN_JUDGE_RULES_INIT, .drift = 0.08, .levels = &levels};
 }
 
 static void sessions_are_compared(void **state)
