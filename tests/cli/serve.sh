@@ -344,7 +344,7 @@ done
 says 7 'with what to do' 'hint: chmod 600' timeout 60 "$bin/bn-serve" --port 0 --api-key-file "$tmp/keys"
 chmod 600 "$tmp/keys"
 says 2 'other machines need a key' 'api-key-file' "$bin/bn-serve" --host 0.0.0.0
-says 2 'a host is an address' 'not an address' "$bin/bn-serve" --host example.com
+says 2 'a host is an address' 'not an IPv4 or IPv6 address' "$bin/bn-serve" --host example.com
 says 9 'a template needs its marks in the vocabulary' 'no token <.im_start' "$bin/bn-serve" --port 0 --template chatml
 echo short >"$tmp/short"
 says 4 'a key is long' 'fewer than 16' "$bin/bn-serve" --port 0 --api-key-file "$tmp/short"
