@@ -63,7 +63,7 @@ judge=$commits_dir/head/$programs/bn-bench
     --vs "$commits_dir/head/$programs/bn-bench" run --json -q "${arguments[@]}" >"$out/ab.json"
 verdict=$?
 # The columns are file, test, metric, unit, verdict.
-"$judge" report --format csv-comparisons -o "$out/comparisons.csv" "$out/ab.json" || : >"$out/comparisons.csv"
+"$judge" report --format csv -o "$out/comparisons.csv" "$out/ab.json" || : >"$out/comparisons.csv"
 undecided=()
 for metric in ${BENCH_METRICS:-ns_per_token token_ns peak_rss_bytes}; do
     rows=$(sed 's/"[^"]*"/a test/g' "$out/comparisons.csv" | awk -F, -v m="$metric" '$3 == m { print $2 ": " $5 }')

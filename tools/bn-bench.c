@@ -210,8 +210,7 @@ static const struct bn_command COMMANDS[] = {
              "unless --strict is given. A series that one side lacks, and a command that exceeds "
              "--timeout, exit with 1. Each row also shows how much A differs from itself (band) and the "
              "smallest detectable change (MDE).",
-     .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...\n"
-                 "--self-test [-r N] [--sessions N]",
+     .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...",
      .options = {bn_bench_ab_options, bn_bench_thresholds_option},
      .json = true,
      .max_operands = BN_OPERANDS_ANY,
@@ -223,8 +222,7 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench ab --series -- a/bn-bench run --json --vs b/bn-bench run --json",
                    "every series that both print"},
                   {"bn-bench ab --extract 'tps=([0-9.]+) tok/s:higher' -- ./a --vs ./b",
-                   "a number that they print"},
-                  {"bn-bench ab --self-test", "error rates of ab on this machine"}}},
+                   "a number that they print"}}},
     {.name = "compare",
      .summary = "compare two documents",
      .text = "Series are paired by test and metric. The two runs were not taken in turn, and the machine "

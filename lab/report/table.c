@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tables: the cells, and the four forms that they are written in.
+ * Tables: the cells, and the five forms that they are written in.
  */
 #include "lab/report/table.h"
 
@@ -433,5 +433,19 @@ void bn_table_put_csv(struct bn_buf *out, const struct bn_table *t)
                 put_csv(out, text_at(t, i, c));
         }
         bn_buf_puts(out, "\r\n");
+    }
+}
+
+/* ---- JSON ---- */
+
+void bn_table_put_json(bn_json *object, const char *name, const struct bn_table *t)
+{
+    bn_json *rows = bn_json_put_array(object, name);
+    for (size_t i = 0; i < t->n_rows; i++) {
+        bn_json *row = bn_json_add_object(rows);
+        for (size_t c = 0; c < t->n_cols; c++) {
+            const char *exact = t->cells[i * t->n_cols + c].exact;
+            bn_json_put_string(row, t->heads[c], exact != NULL ? exact : text_at(t, i, c));
+        }
     }
 }

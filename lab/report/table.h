@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A table of cells, filled once and written as text, Markdown, HTML or CSV. People read rounded numbers; the
+ * A table of cells, filled once and written as text, Markdown, HTML, CSV or JSON. People read rounded numbers; the
  * HTML form has the exact one in the title of its cell.
  *
  * Filling: bn_table_begin, then for each row bn_table_row and one call for each cell, from left to right.
@@ -59,6 +59,8 @@ void bn_table_put_html(struct bn_buf *out, const struct bn_table *table, const c
                        size_t n_max);
 /* RFC 4180. A text that a spreadsheet would evaluate begins with an apostrophe. */
 void bn_table_put_csv(struct bn_buf *out, const struct bn_table *table);
+/* A member of an object: an array with an object for each row, whose members are the columns; exact numbers. */
+void bn_table_put_json(bn_json *object, const char *name, const struct bn_table *table);
 
 /* One text with what its form escapes, for lines that are not in a table. */
 void bn_text_put(struct bn_buf *out, const char *text);

@@ -179,16 +179,9 @@ check 'exact values have a verdict despite noise' ended 0
 # Misuse.
 for args in '' '-- true' '-- true --vs' '-- --vs true' '-- true --vs true --vs true' '-r 0 -- true --vs true' \
     '--margin 0 -- true --vs true' '--extract x -- true --vs true' '--extract x=y -- true --vs true' '--extract x=( -- true --vs true' \
-    '--extract x=(1) --extract x=(1) -- true --vs true' '--output-only -- true --vs true' '--self-test -- true --vs true' \
+    '--extract x=(1) --extract x=(1) -- true --vs true' '--output-only -- true --vs true' \
     '--timeout soon -- true --vs true'; do
     # shellcheck disable=SC2086
     ab $args
     check "misuse: $args" ended 2
 done
-
-# The self-test: three rounds are too few, so its power is too low, and it reports that.
-ab --self-test --sessions 1 -r 3 --warmup 0
-check 'a self-test without power fails' ended 1
-check 'and says so' has out '^power    TOO LITTLE'
-check 'no alarm in three rounds' has out '^alarms   good'
-check 'it has a line for each change' test "$(grep -cE '^ +(0|2|5|10) % ' "$tmp/out")" -eq 4

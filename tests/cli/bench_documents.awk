@@ -1,4 +1,4 @@
-# Documents as bn-bench writes them, out of a generator of random numbers: awk -v what=run|many|compare|kernels|ledger|profile -v n=SAMPLES
+# Documents as bn-bench writes them, out of a generator of random numbers: awk -v what=run|many|compare|kernels|trend|profile -v n=SAMPLES
 # -f tests/cli/bench_documents.awk. The same numbers each time; nothing in them was measured.
 function uniform() { state = (state * 16807) % 2147483647; return state / 2147483647 }
 function normal() { return sqrt(-2 * log(uniform())) * cos(6.283185307 * uniform()) }
@@ -88,17 +88,13 @@ BEGIN {
         comma = ""
         series("i2s_gemv_avx2 6912x2560 t=1", "ns_per_call", "ns", "lower", 12, 131000, 0.03, "")
         print "]}"
-    } else if (what == "ledger") {
-        printf "{\"schema\": \"bn.ledger/1\", \"suite\": \"run\", \"machine\": {\"label\": \"synthetic\"}, \"records\": [\n"
+    } else if (what == "trend") {
+        printf "{\"schema\": \"bn.bench/1\", \"command\": \"trend\", \"histories\": [{\"test\": \"decode n=32 d=0 t=2\", \"metric\": \"ns_per_token\", \"unit\": \"ns\", \"better\": \"lower\", \"points\": [\n"
         for (r = 0; r < 16; r++) {
-            printf "%s{\"kind\": \"run\", \"name\": \"main\", \"created\": \"2026-01-%02dT00:00:00Z\", \"commit\": \"%08x%032x\", \"dirty\": false, \"settings_sha256\": \"s\",", r ? ",\n" : "", r + 1, 2862933555 + 86028157 * r, r
-            printf " \"series\": ["
-            comma = ""
-            series("decode n=32 d=0 t=2", "ns_per_token", "ns", "lower", 12, 22937115 * (r < 9 ? 1 : 1.08), 0.006, "")
-            series("prompt n=512 t=2", "first_token_ns", "ns", "lower", 12, 3.1e9, 0.01, "")
-            printf "]}"
+            median = 22937115 * (r < 9 ? 1 : 1.08) * (1 + 0.001 * (r % 3))
+            printf "%s{\"created\": \"2026-01-%02dT00:00:00Z\", \"commit\": \"%08x%032x\", \"median\": %d, \"low\": %d, \"high\": %d}", r ? ",\n" : "", r + 1, 2862933555 + 86028157 * r, r, median, median * 0.99, median * 1.01
         }
-        print "]}"
+        print "], \"changes\": [{\"at\": 9, \"change\": 0.08}]}]}"
     } else if (what == "profile") {
         printf "{\"schema\": \"bn.profile/1\", \"created\": \"2026-01-02T03:04:05Z\", \"profile\": {\"wall_ns\": 1000000000, \"n_threads\": 2, \"summary\": {\"coverage\": 0.97, \"bricks\": [\n"
         split("FfnUp FfnGate FfnDown LmHead AttnQ AttnOut AttnScores BarrierWait RmsNorm Quantise Embed", name, " ")

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/tap.sh
 bench=$(cd "${OUT:-build/gcc}" && pwd)/bn-bench
 make_document() { awk -v what="$1" -v n="${2:-0}" -f tests/cli/bench_documents.awk; }
-for what in run compare kernels ledger profile; do make_document $what >"$tmp/$what.json"; done
+for what in run compare kernels trend profile; do make_document $what >"$tmp/$what.json"; done
 form() { "$bench" report --format "$@"; }
 has() { grep -qF -- "$2" "$1"; }
 all_lines() { ! grep -qvE -- "$2" "$1"; }
@@ -15,14 +15,12 @@ has_not() { ! grep -qE -- "$2" "$1"; }
 
 # ---- the same figure everywhere ----
 
-for f in text json jsonl csv csv-samples markdown junit html github-smaller github-bigger; do
+for f in text json csv markdown html github-smaller github-bigger; do
     status 0 "$f is written" form "$f" -o "$tmp/$f" "$tmp/run.json"
 done
 medians=$(tail -n +2 "$tmp/csv" | cut -d, -f 8)
 check 'there are six medians' equal "$(wc -l <<<"$medians")" 6
 check 'JSON has those of CSV' equal "$(sed -n '/"statistics"/,/"mad"/s/^ *"median": \(.*\),/\1/p' "$tmp/json")" "$medians"
-check 'JSON lines have them' equal "$(grep -o '"median":[0-9.e+-]*' "$tmp/jsonl" | cut -d: -f 2)" "$medians"
-check 'JUnit has them' equal "$(grep -o 'name="median" value="[^"]*"' "$tmp/junit" | cut -d '"' -f 4)" "$medians"
 check 'github-action-benchmark has them, by direction' equal \
     "$(sed -n 's/^ *"value": \(.*\),$/\1/p' "$tmp/github-smaller" "$tmp/github-bigger" | sort)" "$(sort <<<"$medians")"
 wrong=''
@@ -37,11 +35,14 @@ while IFS=, read -r _ test metric unit _ _ _ median _ high _; do
 done < <(tail -n +2 "$tmp/csv" | tr -d '\r')
 check 'text, Markdown and HTML show each median and its interval alike, HTML beside the exact one' equal "$wrong" ''
 # The median of an odd number of samples is one of them: it is recomputed here.
-check 'a median is that of the samples' equal "$(awk -F, '$3 == "peak_rss_bytes" { print $6 }' "$tmp/csv-samples")" \
-    "$(awk -F, '$3 == "peak_rss_bytes" { print $8 }' "$tmp/csv")$(printf '\r')"
-middle=$(grep 'decode n=4' "$tmp/csv-samples" | cut -d, -f 6 | tr -d '\r' | sort -n | awk '{ x[NR] = $1 } END { printf "%.0f", (x[3] + x[4]) / 2 }')
+samples() { # TEST METRIC: from the JSON form
+    python3 -c 'import json, sys
+for s in json.load(open(sys.argv[1]))["series"]:
+    if s["test"].startswith(sys.argv[2]) and s["metric"] == sys.argv[3]: print(*map(int, sorted(s["samples"])), sep="\n")' "$tmp/json" "$@"
+}
+check 'a median is that of the samples' equal "$(samples process peak_rss_bytes)" "$(awk -F, '$3 == "peak_rss_bytes" { print $8 }' "$tmp/csv")"
+middle=$(samples 'decode n=4' ns_per_token | awk '{ x[NR] = $1 } END { printf "%.0f", (x[3] + x[4]) / 2 }')
 check 'or between two of them' equal "$(sed -n 2p "$tmp/csv" | cut -d, -f 8)" "$middle"
-check 'CSV has a line for each sample, none of them 0' equal "$(tail -n +2 "$tmp/csv-samples" | awk -F, '$6 + 0 > 0' | wc -l)" 167
 check 'times below a nanosecond are not zero' test "$(grep 'add 2560' "$tmp/csv" | cut -d, -f 8 | cut -c 1-3)" = 0.4
 check 'CSV ends its lines as RFC 4180 has it' equal "$(grep -c "$(printf '\r')$" "$tmp/csv")" "$(wc -l <"$tmp/csv")"
 for f in json csv html; do
@@ -63,9 +64,9 @@ well_formed() { # TITLE FILE
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-$(sed -n '/<script>/,/<\/script>/p' "$2" | sed 's/.*<script>//; s/<\/script>.*//' |
             head -c -1 | openssl dgst -sha256 -binary | base64)'"
 }
-form html -o "$tmp/all.html" "$tmp"/{run,compare,kernels,ledger,profile}.json
+form html -o "$tmp/all.html" "$tmp"/{run,compare,kernels,trend,profile}.json
 well_formed 'a page of everything' "$tmp/all.html"
-for plot in 'distribution of the samples' 'samples in the order of time' 'changes with their intervals' \
+for plot in 'samples in the order of time' 'changes with their intervals' \
     'medians over the entries' 'time of each brick' 'rate of each kernel'; do
     check "it has the plot: $plot" has "$tmp/all.html" "aria-label=\"$plot"
 done
@@ -95,41 +96,37 @@ safe=$(printf '%s' "$bad" | sed 's/[\\&]/\\&/g')
 sed "s#decode n=32 d=0 t=2#$safe#g; s#Synthetic 9000#$safe#g" "$tmp/run.json" >"$tmp/<b>\"&,.json"
 sed "s#decode n=32 d=0 t=2#$safe#g" "$tmp/compare.json" >"$tmp/hostile.json"
 hostile=("$tmp/<b>\"&,.json" "$tmp/hostile.json")
-for f in html junit markdown csv csv-comparisons text json; do
+for f in html markdown csv text json; do
     status 0 "hostile: $f is written" form $f -o "$tmp/h.$f" "${hostile[@]}"
 done
+form csv -o "$tmp/h.series.csv" "${hostile[0]}"
 well_formed 'hostile: the page' "$tmp/h.html"
 check 'hostile: the name is text' has "$tmp/h.html" '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;]]&gt;&lt;!--&amp;\u{1}\u{1b}[31m\u{202e}'
-check 'hostile: JUnit is well-formed' xmllint --noout "$tmp/h.junit"
 check 'hostile: Markdown has no markup' has_not "$tmp/h.markdown" '<script|[^\\]\*x|[^\\]`'
 check 'hostile: the terminal sees no control characters' equal "$(tr -d '\n' <"$tmp/h.text" | LC_ALL=C grep -c '[[:cntrl:]]')" 0
-check 'hostile: CSV quotes the field' has "$tmp/h.csv" '"<b>""&,.json","</script><script>alert(1)</script>""]]><!--&'
+check 'hostile: CSV quotes the field' has "$tmp/h.series.csv" '"<b>""&,.json","</script><script>alert(1)</script>""]]><!--&'
 printf '%s' '{"schema": "bn.bench/1", "series": [' >"$tmp/formula.json"
 for name in '=1+1' '+1' '-1' '@SUM(A1)' 'a\u001b[31mb' 'plain'; do
     printf '{"test": "%s", "metric": "m%s", "unit": "ns", "better": "lower", "exact": false, "samples": [1, 2]},' "$name" "$name"
 done | sed 's/,$//' >>"$tmp/formula.json"
 echo ']}' >>"$tmp/formula.json"
 form csv -o "$tmp/formula.csv" "$tmp/formula.json"
-form csv-samples -o "$tmp/formula-samples.csv" "$tmp/formula.json"
 check 'hostile: a spreadsheet finds no formula' equal "$(cat "$tmp"/formula*.csv | grep -cE '(^|,|")[=+@-]')" 0
 check 'hostile: formulas become text' equal "$(grep -cE "json,'[=+@-]" "$tmp/formula.csv")" 4
 check 'hostile: CSV has no controls' equal "$(tr -d '\r' <"$tmp/formula.csv" | grep -c '[[:cntrl:]]')" 0
 check 'hostile: they are shown' has "$tmp/formula.csv" 'a\x1B[31mb'
-check 'hostile: each series is one record' equal "$(awk 'BEGIN { RS = "\r\n" } { q += gsub(/"/, ""); if (q % 2 == 0) n++ } END { print n }' "$tmp/h.csv")" 7
+check 'hostile: each series is one record' equal "$(awk 'BEGIN { RS = "\r\n" } { q += gsub(/"/, ""); if (q % 2 == 0) n++ } END { print n }' "$tmp/h.series.csv")" 7
 status 0 'hostile: its own JSON is JSON' form text "$tmp/run.json"
 
 # ---- comparisons ----
 
-form junit -o "$tmp/junit.xml" "$tmp/compare.json"
-check 'JUnit: a regression fails, an undecided comparison is skipped' has "$tmp/junit.xml" 'tests="4" failures="1" errors="0" skipped="1"'
-check 'JUnit is well-formed' xmllint --noout "$tmp/junit.xml"
 says 0 'the page begins with the worst verdict' '<h1>REGRESSED: ns_per_token of decode n=32 d=0 t=2, \+5.30 % ' form html "$tmp/compare.json"
 says 0 'text says the verdicts first' '^1 REGRESSED, 1 IMPROVED, 1 SAME, 1 INCONCLUSIVE$' form text "$tmp/compare.json"
 says 0 'a p-value is never 0' '> ?&lt;1e-4<' form html "$tmp/compare.json"
 form html -o "$tmp/compare.html" "$tmp/compare.json"
 check 'a reason stands under its row, in the page' equal "$(grep -c '^<tr class="why' "$tmp/compare.html")" 4
 check 'and in no column' has_not "$tmp/compare.html" '<th [^>]*>why</th>'
-form csv-comparisons -o "$tmp/c.csv" "$tmp/compare.json"
+form csv -o "$tmp/c.csv" "$tmp/compare.json"
 form json -o "$tmp/c.json" "$tmp/compare.json"
 check 'CSV and JSON have the same changes' equal "$(tail -n +2 "$tmp/c.csv" | cut -d, -f 8)" "$(sed -n 's/^ *"change": \(.*\),/\1/p' "$tmp/c.json")"
 
@@ -142,7 +139,7 @@ rule drift "$tmp/run.json"
 rule outliers "$tmp/run.json"
 rule at-limit "$tmp/kernels.json"
 rule room "$tmp/kernels.json"
-rule changed "$tmp/ledger.json"
+rule changed "$tmp/trend.json"
 change() { sed "$2" "$1" >"$tmp/changed.json"; }
 change "$tmp/kernels.json" 's/"share_of_limit": 0.91/"share_of_limit": 1.4/'
 rule beyond-limit "$tmp/changed.json"
@@ -181,12 +178,9 @@ check 'none is left out' has_not "$tmp/side" 'not shown'
 
 status 0 '--dir writes' "$bench" report -q --dir "$tmp/results" "$tmp/run.json" "$tmp/kernels.json"
 check 'the files have their names' equal "$(find "$tmp/results" -type f -printf '%f ' | tr ' ' '\n' | sort | xargs)" \
-    'junit.xml performance-report.csv performance-report.html performance-report.json performance-report.md samples.csv system-info.json'
+    'performance-report.csv performance-report.html performance-report.json performance-report.md'
 check 'the report has the samples' has "$tmp/results/performance-report.json" '"samples": ['
-check 'the machine is the one that measured' has "$tmp/results/system-info.json" '"cpu_model": "Synthetic 9000"'
-check 'without comparisons there is no file of them' test ! -e "$tmp/results/comparison-results.json"
-"$bench" report -q --dir "$tmp/results" "$tmp/compare.json"
-check 'with comparisons it has them' has "$tmp/results/comparison-results.json" '"verdict": "REGRESSED"'
+check 'the machine is the one that measured' has "$tmp/results/performance-report.json" '"cpu_model": "Synthetic 9000"'
 status 2 '--dir chooses its own formats' "$bench" report --dir "$tmp/results" --format csv "$tmp/run.json"
 says 3 'a file in place of a folder' 'run.json/performance-report.json: ' "$bench" report --dir "$tmp/run.json" "$tmp/run.json"
 
@@ -196,9 +190,9 @@ says 3 'a file in place of a folder' 'run.json/performance-report.json: ' "$benc
 says 1 'an empty file has no data' 'nothing was measured' form text "$tmp/empty.json"
 says 1 'one among others, too' 'empty.json: the file is empty' form text "$tmp/run.json" "$tmp/empty.json"
 says 1 'no series' 'nothing was measured' form text <(echo '{"schema": "bn.bench/1", "series": []}')
-says 1 'a ledger without runs' 'the ledger has no runs' form text <(echo '{"schema": "bn.ledger/1", "records": []}')
+says 4 'a ledger is read by bn-bench trend' 'bn-bench trend --json \| bn-bench report' form text <(echo '{"schema": "bn.ledger/1", "records": []}')
 says 1 'a profile in which no brick ran' 'no brick ran' form text <(sed 's/"count": 960/"count": 0/' "$tmp/profile.json")
-says 1 'a format that has nothing to say' 'nothing to write in this format' form jsonl "$tmp/compare.json"
+says 1 'a format that has nothing to say' 'nothing to write in this format' form csv "$tmp/profile.json"
 says 4 'no JSON' 'error: ' form text <(echo '{"schema": ')
 says 4 'another schema' 'not one of bn-bench' form text <(echo '{"schema": "bn.receipt/9"}')
 says 4 'neither series nor comparisons' 'neither series nor comparisons' form text <(echo '{"schema": "bn.bench/1"}')
@@ -209,7 +203,7 @@ says 4 'a profile without bricks' 'no summary' form text <(echo '{"schema": "bn.
 says 4 'a trend with a change beyond its points' 'malformed' form text \
     <(echo '{"schema": "bn.bench/1", "histories": [{"test": "a", "metric": "m", "unit": "ns", "points": [{"median": 1}], "changes": [{"at": 1, "change": 1}]}]}')
 # Unexpected kinds and sizes: an error, or a well-formed page.
-for what in run compare kernels ledger profile; do
+for what in run compare kernels trend profile; do
     for change in 's/: [0-9.e-]+([,}])/: "x"\1/g' 's/: [0-9.e-]+([,}])/: -1e300\1/g' 's/: [0-9.e-]+([,}])/: 1e300\1/g' 's/: [0-9.e-]+([,}])/: 0\1/g' \
         's/: \[/: [[], /g' 's/: "[^"]*"/: null/g' 's/: "([^"]{9,})"/: ""/g' 's/"samples": \[[^]]*\]/"samples": [1e300, 1e-300, 1e300]/g'; do
         sed -E "$change" "$tmp/$what.json" >"$tmp/odd.json"

@@ -51,11 +51,11 @@ struct bn_bench_options {
     struct bn_texts check, what_if;
     bool wide, ascii, roofline;
     /* ab */
-    uint32_t rounds, n_warmup, sessions;
+    uint32_t rounds, n_warmup;
     uint64_t max_seconds, timeout_seconds;
     const char *prepare, *input;
     struct bn_texts extract;
-    bool shell, ignore_failure, no_null, no_control, series, output_only, self_test;
+    bool shell, ignore_failure, no_null, no_control, series, output_only;
     /* ab, compare, baseline */
     const char *thresholds;
     double drift, margin; /* per cent */

@@ -49,28 +49,23 @@ const struct bn_option bn_bench_ab_options[] = {
               BN_TO_BOOL(struct bn_bench_options, output_only)),
     BN_OPTION("metric", "the metric that decides [printed metrics, else wall_ns]", .arg = "NAME",
               .group = RULES, BN_TO_TEXT(struct bn_bench_options, metric)),
-    BN_OPTION("margin", "a change that does not matter [2, with --self-test 1]", .arg = "PERCENT",
-              .group = RULES, BN_TO_F64(struct bn_bench_options, margin, 0.001, 99)),
+    BN_OPTION("margin", "a change that does not matter", .arg = "PERCENT", .group = RULES, .preset = "2",
+              BN_TO_F64(struct bn_bench_options, margin, 0.001, 99)),
     BN_BENCH_CONFIDENCE_OPTION(RULES),
     BN_OPTION("strict", "exit with 1 also when the verdict is INCONCLUSIVE", .group = RULES,
               BN_TO_BOOL(struct bn_bench_options, strict)),
-    BN_OPTION("self-test", "measure how often changes are detected, and false alarms", .group = "Self-test",
-              BN_TO_BOOL(struct bn_bench_options, self_test)),
-    BN_OPTION("sessions", "sessions of each kind", .rare = true, .arg = "N", .group = "Self-test",
-              .preset = "100", BN_TO_U32(struct bn_bench_options, sessions, 1, 100000)),
     {0},
 };
 
 static bn_status read_session(struct bn_ab_session *s, const struct bn_bench_options *o, bn_error *err)
 {
-    double percent = o->margin > 0 ? o->margin : o->self_test ? 1 : 2;
     *s = (struct bn_ab_session){.rounds = o->rounds,
                                 .warmup = o->n_warmup,
                                 .seed = o->seed,
                                 .null = !o->no_null,
                                 .no_control = o->no_control,
                                 .rules = BN_JUDGE_RULES_INIT};
-    s->rules.margin = percent / 100;
+    s->rules.margin = o->margin / 100;
     s->rules.confidence = o->confidence / 100;
     return bn_ab_duration("max-time", o->max_seconds, &s->max_ns, err);
 }
@@ -158,7 +153,6 @@ bn_status bn_bench_ab(struct bn_args *args, bn_error *err)
     struct bn_ab_session s;
     struct bn_ab_commands c = {0};
     BN_TRY(read_session(&s, o, err));
-    if (o->self_test) return bn_ab_self_test(args, &s, err);
     bn_status status = compare(args, &s, &c, err);
     bn_ab_session_release(&s);
     bn_ab_commands_release(&c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The parts of `bn-bench ab`: running a command in a slot, printing a session, the test of itself.
+ * The parts of `bn-bench ab`: running a command in a slot, printing a session.
  */
 #ifndef BN_BENCH_AB_H
 #define BN_BENCH_AB_H
@@ -41,8 +41,5 @@ bn_status bn_ab_commands_run(void *commands, struct bn_ab_slot *slot, bn_error *
 void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c);
 BN_MUST_CHECK bn_status bn_ab_put(bn_json *doc, const struct bn_ab_session *s, const struct bn_ab_commands *c,
                                   bn_error *err);
-
-/* `ab --self-test`. */
-bn_status bn_ab_self_test(struct bn_args *args, struct bn_ab_session *s, bn_error *err);
 
 #endif

@@ -40,7 +40,8 @@ const char *bn_ab_control_name(enum bn_ab_control control)
 
 /* ---- the control ---- */
 
-uint64_t bn_ab_spin(uint64_t steps)
+/* Work of a fixed number of dependent steps. */
+static uint64_t spin(uint64_t steps)
 {
     uint64_t state = steps, sum = 0;
     for (uint64_t i = 0; i < steps; i++)
@@ -57,7 +58,7 @@ static volatile double sink; /* keeps the computation of the control */
 static void time_control(const struct triad *t, double ns[BN_AB_CONTROLS])
 {
     uint64_t began = bn_clock_ns();
-    sink = (double)bn_ab_spin(SPIN_STEPS);
+    sink = (double)spin(SPIN_STEPS);
     uint64_t between = bn_clock_ns();
     for (size_t i = 0; i < TRIAD_LENGTH; i++)
         t->a[i] = t->b[i] + 0.5 * t->c[i];

@@ -90,7 +90,4 @@ BN_MUST_CHECK bn_status bn_ab_session_choose(struct bn_ab_session *s, const char
 const struct bn_ab_slot *bn_ab_session_at(const struct bn_ab_session *s, uint32_t round,
                                           enum bn_ab_side side);
 
-/* Work of a fixed number of dependent steps; for the control and the self-test. */
-uint64_t bn_ab_spin(uint64_t steps);
-
 #endif

@@ -47,7 +47,8 @@ struct point {
 struct history {
     const struct bn_series *series; /* of the first of them */
     const struct bn_entry **runs;
-    double *medians, *logs; /* in its unit; logarithms of costs */
+    struct bn_interval *medians; /* in its unit */
+    double *logs;                /* logarithms of costs */
     size_t n;
 };
 
@@ -64,15 +65,15 @@ static void print_sparks(const struct history *h)
 {
     static const char *const BARS[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     size_t from = h->n > SPARKS ? h->n - SPARKS : 0;
-    double low = h->medians[from], high = low;
+    double low = h->medians[from].estimate, high = low;
     for (size_t i = from; i < h->n; i++) {
-        low = fmin(low, h->medians[i]);
-        high = fmax(high, h->medians[i]);
+        low = fmin(low, h->medians[i].estimate);
+        high = fmax(high, h->medians[i].estimate);
     }
     for (size_t i = from; i < h->n; i++) {
         /* A range below 2 % is drawn flat: it would only magnify noise. */
         double range = fmax(high - low, 0.02 * high);
-        double share = range > 0 ? (h->medians[i] - low) / range : 0;
+        double share = range > 0 ? (h->medians[i].estimate - low) / range : 0;
         fputs(BARS[(size_t)(share * 7.99)], stdout);
     }
 }
@@ -173,7 +174,10 @@ static bn_json *put_history(const struct trend *t, const struct bn_ledger *l, co
         bn_json_put_string(p, "created", known(h->runs[i]->created));
         bn_json_put_string(p, "commit", known(h->runs[i]->commit));
         bn_json_put_string(p, "state", bn_entry_state_name(h->runs[i]->state));
-        bn_json_put_number(p, "median", h->medians[i]);
+        bn_json_put_number(p, "median", h->medians[i].estimate);
+        if (!isfinite(h->medians[i].low) || !isfinite(h->medians[i].high)) continue;
+        bn_json_put_number(p, "low", h->medians[i].low);
+        bn_json_put_number(p, "high", h->medians[i].high);
     }
     return bn_json_put_array(o, "changes");
 }
@@ -186,7 +190,9 @@ static bn_status find_exact(struct bn_changepoint **out, size_t *n_found, const 
     size_t n = 0, since = 0;
     if (list == NULL) return bn_nomem(err);
     for (size_t i = 1; i < h->n; i++) {
-        if (h->medians[i] >= h->medians[i - 1] && h->medians[i] <= h->medians[i - 1]) continue;
+        if (h->medians[i].estimate >= h->medians[i - 1].estimate &&
+            h->medians[i].estimate <= h->medians[i - 1].estimate)
+            continue;
         double shift = h->logs[i] - h->logs[i - 1];
         if (n > 0) list[n - 1].n_after = i - since;
         list[n] = (struct bn_changepoint){
@@ -212,7 +218,7 @@ static bn_status show_history(struct trend *t, const struct bn_ledger *l, const 
     bn_json *changes = t->args->json ? put_history(t, l, h) : NULL;
     if (!t->args->json) {
         printf("  %s %s: %.4g%s%s in the last of %zu run%s\n    ", h->series->test, h->series->metric,
-               h->medians[h->n - 1], strcmp(h->series->unit, "1") == 0 ? "" : " ",
+               h->medians[h->n - 1].estimate, strcmp(h->series->unit, "1") == 0 ? "" : " ",
                strcmp(h->series->unit, "1") == 0 ? "" : h->series->unit, h->n, h->n == 1 ? "" : "s");
         print_sparks(h);
         putchar('\n');
@@ -232,18 +238,21 @@ static bn_status show_history(struct trend *t, const struct bn_ledger *l, const 
 /* ---- the histories of a ledger ---- */
 
 /* Collects a series over the points; an exact zero, which has no logarithm, is left out. */
-static void gather(struct history *h, const struct point *points, size_t n, const struct bn_series *series)
+static bn_status gather(struct history *h, const struct point *points, size_t n,
+                        const struct bn_series *series, bn_error *err)
 {
     h->series = series;
     h->n = 0;
     for (size_t i = 0; i < n; i++) {
         const struct bn_series *s = bn_series_find(&points[i].series, series->test, series->metric);
-        struct bn_summary summary;
-        if (s == NULL || !bn_summarize(&summary, s->samples, s->n) || !(summary.median > 0)) continue;
+        struct bn_interval *m = &h->medians[h->n];
+        if (s == NULL) continue;
+        BN_TRY(bn_interval_median(m, s->samples, s->n, 0.95, err));
+        if (!(m->estimate > 0)) continue;
         h->runs[h->n] = points[i].entry;
-        h->medians[h->n] = summary.median;
-        h->logs[h->n++] = log(bn_series_cost(s, summary.median));
+        h->logs[h->n++] = log(bn_series_cost(s, m->estimate));
     }
+    return BN_OK;
 }
 
 static bool seen_before(const struct point *points, size_t n, const struct bn_series *s)
@@ -262,7 +271,7 @@ static bn_status show_line(struct trend *t, const struct bn_ledger *l, const str
             if (fnmatch(t->o->test, s->test, 0) != 0 || fnmatch(t->o->metric, s->metric, 0) != 0 ||
                 seen_before(points, i, s))
                 continue;
-            gather(h, points, n, s);
+            BN_TRY(gather(h, points, n, s, err));
             if (h->n > 0) BN_TRY(show_history(t, l, h, err));
         }
     return BN_OK;

@@ -54,7 +54,7 @@ const struct bn_plan_key bn_plan_keys[] = {
     {KEY("hardware.threads", LIST(1024)), PASS(BN_PLAN_RUN | ROWS, "--threads")},
     {KEY("hardware.isa", .arg = BN_ISA_NAMES, TEXT(any_text)), PASS(ISA, "--isa")},
     {KEY("reporting.directory", .arg = "DIR", TEXT(directory))},
-    {KEY("reporting.formats", .arg = "html|json|csv|markdown|junit", TEXTS(formats))},
+    {KEY("reporting.formats", .arg = "html|json|csv|markdown", TEXTS(formats))},
     {KEY("targets.decode_tokens_per_second", TARGET(decode))},
     {KEY("targets.prompt_tokens_per_second", TARGET(prompt))},
     {KEY("targets.first_token_ms", TARGET(first_token))},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads a configuration file by the events of libyaml. This is the only file that includes yaml.h.
+ * Reads a configuration file by the tree that libyaml builds. This is the only file that includes yaml.h.
  */
 #include "tools/bench/plan/yaml.h"
 
@@ -9,194 +9,173 @@
 #include "base/error.h"
 
 struct reader {
-    yaml_parser_t parser;
-    yaml_event_t event; /* the current one */
+    yaml_document_t doc;
     struct bn_yaml *out;
     bn_error *err;
 };
 
-/* ---- events ---- */
-
-static unsigned line_of(const struct reader *r)
+static unsigned line_of(const yaml_node_t *node)
 {
-    return (unsigned)r->event.start_mark.line + 1;
+    return (unsigned)node->start_mark.line + 1;
 }
 
-static const char *text_of(const struct reader *r)
+static const char *text_of(const yaml_node_t *scalar)
 {
-    return (const char *)r->event.data.scalar.value;
+    return (const char *)scalar->data.scalar.value;
 }
 
-static bn_status refuse(const struct reader *r, const char *what)
+static bn_status refuse(const struct reader *r, const yaml_node_t *node, const char *what)
 {
-    return bn_fail(r->err, BN_ERR_FORMAT, "line %u: %s", line_of(r), what);
+    return bn_fail(r->err, BN_ERR_FORMAT, "line %u: %s", line_of(node), what);
 }
 
-static bn_status refuse_syntax(const struct reader *r)
+/* A node of a list or a mapping; one whose tag was given, such as !name, is refused. */
+static bn_status get(struct reader *r, yaml_node_t **out, int index)
 {
-    const yaml_parser_t *p = &r->parser;
-    unsigned long line = p->problem_mark.line + 1;
-    if (p->error == YAML_MEMORY_ERROR) return bn_nomem(r->err);
-    if (p->error == YAML_READER_ERROR)
-        return bn_fail(r->err, BN_ERR_FORMAT, "byte %zu: %s", p->problem_offset, p->problem);
-    return bn_fail(r->err, BN_ERR_FORMAT, "line %lu: not YAML: %s", line,
-                   p->problem != NULL ? p->problem : "syntax error");
-}
-
-static bn_status next(struct reader *r)
-{
-    const yaml_char_t *anchor = NULL, *tag = NULL;
-    yaml_event_delete(&r->event);
-    if (!yaml_parser_parse(&r->parser, &r->event)) return refuse_syntax(r);
-    yaml_event_type_t type = r->event.type;
-    if (type == YAML_ALIAS_EVENT) return refuse(r, "an alias (*name) is not supported");
-    if (type == YAML_SCALAR_EVENT) anchor = r->event.data.scalar.anchor, tag = r->event.data.scalar.tag;
-    if (type == YAML_SEQUENCE_START_EVENT)
-        anchor = r->event.data.sequence_start.anchor, tag = r->event.data.sequence_start.tag;
-    if (type == YAML_MAPPING_START_EVENT)
-        anchor = r->event.data.mapping_start.anchor, tag = r->event.data.mapping_start.tag;
-    if (anchor != NULL) return refuse(r, "an anchor (&name) is not supported");
-    if (tag != NULL) return refuse(r, "a tag (!name) is not supported");
-    return BN_OK;
+    static const char *const PLAIN[] = {YAML_STR_TAG, YAML_SEQ_TAG, YAML_MAP_TAG};
+    yaml_node_t *node = *out = yaml_document_get_node(&r->doc, index);
+    for (size_t i = 0; i < BN_ARRAY_LEN(PLAIN); i++)
+        if (strcmp((const char *)node->tag, PLAIN[i]) == 0) return BN_OK;
+    return refuse(r, node, "a tag (!name) is not supported");
 }
 
 /* ---- values ---- */
 
-static bn_status add_value(struct reader *r, struct bn_yaml_entry *e, const char *text, size_t n, bool quoted)
+static bn_status add_value(struct reader *r, struct bn_yaml_entry *e, const yaml_node_t *at, const char *text,
+                           size_t n, bool quoted)
 {
-    if (n == 0 && !quoted) return refuse(r, "an empty value");
-    if (memchr(text, '\0', n) != NULL) return refuse(r, "a value with a NUL byte");
+    if (n == 0 && !quoted) return refuse(r, at, "an empty value");
+    if (memchr(text, '\0', n) != NULL) return refuse(r, at, "a value with a NUL byte");
     if (e->n >= BN_YAML_MAX_VALUES)
-        return bn_fail(r->err, BN_ERR_LIMIT, "line %u: more than %u values", line_of(r), BN_YAML_MAX_VALUES);
+        return bn_fail(r->err, BN_ERR_LIMIT, "line %u: more than %u values", line_of(at), BN_YAML_MAX_VALUES);
     BN_TRY(bn_array_grow(&e->values, &e->room, e->n + 1, sizeof *e->values, r->err));
     struct bn_yaml_value *v = &e->values[e->n];
-    v->text = bn_strndup(text, n);
-    v->quoted = quoted;
+    *v = (struct bn_yaml_value){bn_strndup(text, n), quoted};
     if (v->text == NULL) return bn_nomem(r->err);
     e->n++;
     return BN_OK;
 }
 
-static bn_status add_scalar(struct reader *r, struct bn_yaml_entry *e)
-{
-    return add_value(r, e, text_of(r), r->event.data.scalar.length,
-                     r->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE);
-}
-
 /* The values of a list inside a list, joined by x. */
-static bn_status add_joined(struct reader *r, struct bn_yaml_entry *e)
+static bn_status add_joined(struct reader *r, struct bn_yaml_entry *e, const yaml_node_t *list)
 {
     struct bn_buf text = {.max = 1024};
-    bn_status status = next(r);
-    while (status == BN_OK && r->event.type == YAML_SCALAR_EVENT) {
-        bn_buf_printf(&text, "%s%s", text.len > 0 ? "x" : "", text_of(r));
-        status = next(r);
+    bn_status status = BN_OK;
+    yaml_node_t *node;
+    for (yaml_node_item_t *i = list->data.sequence.items.start;
+         i < list->data.sequence.items.top && status == BN_OK; i++) {
+        status = get(r, &node, *i);
+        if (status == BN_OK && node->type != YAML_SCALAR_NODE)
+            status = refuse(r, node, "nested too deep: expected a number");
+        if (status == BN_OK) bn_buf_printf(&text, "%s%s", text.len > 0 ? "x" : "", text_of(node));
     }
-    if (status == BN_OK && r->event.type != YAML_SEQUENCE_END_EVENT)
-        status = refuse(r, "nested too deep: expected a number");
     if (status == BN_OK) status = bn_buf_check(&text, r->err);
-    if (status == BN_OK) status = add_value(r, e, bn_buf_text(&text), text.len, false);
+    if (status == BN_OK) status = add_value(r, e, list, bn_buf_text(&text), text.len, false);
     bn_buf_release(&text);
     return status;
 }
 
-static bn_status read_value(struct reader *r, struct bn_yaml_entry *e)
+static bn_status read_value(struct reader *r, struct bn_yaml_entry *e, const yaml_node_t *node)
 {
-    BN_TRY(next(r));
-    if (r->event.type == YAML_SCALAR_EVENT) return add_scalar(r, e);
-    if (r->event.type != YAML_SEQUENCE_START_EVENT)
-        return refuse(r, "nested too deep: expected a value or a list");
+    if (node->type == YAML_SCALAR_NODE)
+        return add_value(r, e, node, text_of(node), node->data.scalar.length,
+                         node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE);
+    if (node->type == YAML_MAPPING_NODE)
+        return refuse(r, node,
+                      e->list ? "a section inside a list: expected a value"
+                              : "nested too deep: expected a value or a list");
+    if (e->list) return add_joined(r, e, node);
     e->list = true;
-    BN_TRY(next(r));
-    while (r->event.type != YAML_SEQUENCE_END_EVENT) {
-        if (r->event.type == YAML_SCALAR_EVENT)
-            BN_TRY(add_scalar(r, e));
-        else if (r->event.type == YAML_SEQUENCE_START_EVENT)
-            BN_TRY(add_joined(r, e));
-        else
-            return refuse(r, "a section inside a list: expected a value");
-        BN_TRY(next(r));
+    for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top; i++) {
+        yaml_node_t *item;
+        BN_TRY(get(r, &item, *i));
+        BN_TRY(read_value(r, e, item));
     }
-    return e->n > 0 ? BN_OK : refuse(r, "an empty list");
+    return e->n > 0 ? BN_OK : refuse(r, node, "an empty list");
 }
 
 /* ---- keys ---- */
 
-/* The current event is a key, which may not occur before. */
-static bn_status begin_entry(struct reader *r, const char *section, size_t first)
+static bn_status read_key(struct reader *r, const char *section, size_t first, const yaml_node_pair_t *pair)
 {
     struct bn_yaml *y = r->out;
-    if (r->event.type != YAML_SCALAR_EVENT) return refuse(r, "expected the name of a key");
+    yaml_node_t *key, *value;
+    BN_TRY(get(r, &key, pair->key));
+    BN_TRY(get(r, &value, pair->value));
+    if (key->type != YAML_SCALAR_NODE) return refuse(r, key, "expected the name of a key");
     for (size_t i = first; i < y->n; i++)
-        if (strcmp(y->list[i].key, text_of(r)) == 0)
+        if (strcmp(y->list[i].key, text_of(key)) == 0)
             return bn_fail(r->err, BN_ERR_FORMAT, "line %u: duplicate key '%.40s' (first in line %u)",
-                           line_of(r), text_of(r), y->list[i].line);
+                           line_of(key), text_of(key), y->list[i].line);
     BN_TRY(bn_array_grow(&y->list, &y->room, y->n + 1, sizeof *y->list, r->err));
     struct bn_yaml_entry *e = &y->list[y->n++];
     *e = (struct bn_yaml_entry){.section = bn_strndup(section, strlen(section)),
-                                .key = bn_strndup(text_of(r), strlen(text_of(r))),
-                                .line = line_of(r)};
-    return e->section != NULL && e->key != NULL ? BN_OK : bn_nomem(r->err);
+                                .key = bn_strndup(text_of(key), strlen(text_of(key))),
+                                .line = line_of(key)};
+    return e->section != NULL && e->key != NULL ? read_value(r, e, value) : bn_nomem(r->err);
 }
 
-static bn_status read_keys(struct reader *r, const char *section)
+static bn_status read_section(struct reader *r, const yaml_node_pair_t *section)
 {
     size_t first = r->out->n;
-    BN_TRY(next(r));
-    if (r->event.type != YAML_MAPPING_START_EVENT)
+    yaml_node_t *name, *keys;
+    BN_TRY(get(r, &name, section->key));
+    BN_TRY(get(r, &keys, section->value));
+    if (name->type != YAML_SCALAR_NODE) return refuse(r, name, "expected the name of a section");
+    for (size_t i = 0; i < first; i++)
+        if (strcmp(r->out->list[i].section, text_of(name)) == 0)
+            return bn_fail(r->err, BN_ERR_FORMAT, "line %u: duplicate section '%.40s'", line_of(name),
+                           text_of(name));
+    if (keys->type != YAML_MAPPING_NODE)
         return bn_fail(r->err, BN_ERR_FORMAT, "line %u: '%.40s' is a section: expected keys below it",
-                       line_of(r), section);
-    BN_TRY(next(r));
-    while (r->event.type != YAML_MAPPING_END_EVENT) {
-        BN_TRY(begin_entry(r, section, first));
-        BN_TRY(read_value(r, &r->out->list[r->out->n - 1]));
-        BN_TRY(next(r));
-    }
-    return r->out->n > first ? BN_OK : refuse(r, "an empty section");
+                       line_of(name), text_of(name));
+    for (yaml_node_pair_t *p = keys->data.mapping.pairs.start; p < keys->data.mapping.pairs.top; p++)
+        BN_TRY(read_key(r, text_of(name), first, p));
+    return r->out->n > first ? BN_OK : refuse(r, keys, "an empty section");
 }
 
-/* The current event is the name of a section. */
-static bn_status read_section(struct reader *r)
+static bn_status read_sections(struct reader *r)
 {
-    if (r->event.type != YAML_SCALAR_EVENT) return refuse(r, "expected the name of a section");
-    for (size_t i = 0; i < r->out->n; i++)
-        if (strcmp(r->out->list[i].section, text_of(r)) == 0)
-            return bn_fail(r->err, BN_ERR_FORMAT, "line %u: duplicate section '%.40s'", line_of(r),
-                           text_of(r));
-    char *section = bn_strndup(text_of(r), strlen(text_of(r)));
-    if (section == NULL) return bn_nomem(r->err);
-    bn_status status = read_keys(r, section);
-    bn_free(section);
-    return status;
+    yaml_node_t *root = yaml_document_get_root_node(&r->doc);
+    if (root == NULL) return bn_fail(r->err, BN_ERR_FORMAT, "the file has no sections");
+    if (root->type != YAML_MAPPING_NODE) return refuse(r, root, "expected a section, such as inference:");
+    for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top; p++)
+        BN_TRY(read_section(r, p));
+    return BN_OK;
 }
 
-static bn_status read_stream(struct reader *r)
+/* ---- the text ---- */
+
+static bn_status load(yaml_parser_t *p, yaml_document_t *doc, bn_error *err)
 {
-    BN_TRY(next(r)); /* start of the stream */
-    BN_TRY(next(r));
-    if (r->event.type != YAML_DOCUMENT_START_EVENT)
-        return bn_fail(r->err, BN_ERR_FORMAT, "the file has no sections");
-    BN_TRY(next(r));
-    if (r->event.type != YAML_MAPPING_START_EVENT) return refuse(r, "expected a section, such as inference:");
-    BN_TRY(next(r));
-    while (r->event.type != YAML_MAPPING_END_EVENT) {
-        BN_TRY(read_section(r));
-        BN_TRY(next(r));
-    }
-    BN_TRY(next(r)); /* end of the document */
-    BN_TRY(next(r));
-    return r->event.type == YAML_STREAM_END_EVENT ? BN_OK : refuse(r, "a second document: expected one");
+    if (yaml_parser_load(p, doc)) return BN_OK;
+    if (p->error == YAML_MEMORY_ERROR) return bn_nomem(err);
+    if (p->error == YAML_READER_ERROR)
+        return bn_fail(err, BN_ERR_FORMAT, "byte %zu: %s", p->problem_offset, p->problem);
+    return bn_fail(err, BN_ERR_FORMAT, "line %lu: not YAML: %s", (unsigned long)p->problem_mark.line + 1,
+                   p->problem != NULL ? p->problem : "syntax error");
 }
 
 bn_status bn_yaml_parse(struct bn_yaml *out, const char *text, size_t n, bn_error *err)
 {
     struct reader r = {.out = out, .err = err};
+    yaml_parser_t parser;
+    yaml_document_t second;
     if (n > BN_YAML_MAX_BYTES) return bn_fail(err, BN_ERR_LIMIT, "more than %u bytes", BN_YAML_MAX_BYTES);
-    if (!yaml_parser_initialize(&r.parser)) return bn_nomem(err);
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, n);
-    bn_status status = read_stream(&r);
-    yaml_event_delete(&r.event);
-    yaml_parser_delete(&r.parser);
+    if (!yaml_parser_initialize(&parser)) return bn_nomem(err);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
+    bn_status status = load(&parser, &r.doc, err);
+    if (status == BN_OK) {
+        status = read_sections(&r);
+        yaml_document_delete(&r.doc);
+    }
+    if (status == BN_OK && (status = load(&parser, &second, err)) == BN_OK) {
+        if (yaml_document_get_root_node(&second) != NULL)
+            status = bn_fail(err, BN_ERR_FORMAT, "line %lu: a second document: expected one",
+                             (unsigned long)second.start_mark.line + 1);
+        yaml_document_delete(&second);
+    }
+    yaml_parser_delete(&parser);
     return status;
 }
 

@@ -178,10 +178,7 @@ static void put_measurements(struct bn_buf *out, const struct bn_report *r)
         const struct bn_report_series *s = &r->series[i];
         if (s->s->exact) continue;
         bn_page_details(out, false, s->s->test, s->s->metric);
-        bn_html(out, "<div class=\"plots\">\n");
-        bn_report_plot_distribution(out, s);
         bn_report_plot_time(out, s);
-        bn_html(out, "</div>\n");
         bn_page_details_end(out);
     }
     if (i < r->n_series)
@@ -290,7 +287,6 @@ bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error
     put_verdict(out, r);
     put_chart(out, r);
     put_section(out, r, BN_PART_MODELS, "models", "The fastest decode and prompt test of each model.");
-    if (bn_report_has_models(r)) bn_report_plot_models(out, r);
     put_section(
         out, r, BN_PART_MODEL_MEMORY, "model-memory",
         "Peak memory is that of the process. The last column is the percentage of the bandwidth that was "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Plots of one series: the distribution of its samples, and the samples over time. At most POINTS points are
- * drawn: of more samples each column shows its minimum and its maximum.
+ * The plot of one series: its samples over time. At most POINTS points are drawn: of more samples each column
+ * shows its minimum and its maximum.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,11 +12,9 @@
 
 #define POINTS 2000u
 #define COLUMNS (POINTS / 2)
-#define CURVE 160u  /* points of a density */
-#define SKETCH 800u /* samples that a density is computed from */
-#define BLOCKS 24u  /* medians of consecutive samples, to show drift */
-#define FEW 100u    /* fewer samples are drawn as large dots */
-#define BEYOND 6.0  /* quartile distances outside the quartiles that are still in the picture */
+#define BLOCKS 24u /* medians of consecutive samples, to show drift */
+#define FEW 100u   /* fewer samples are drawn as large dots */
+#define BEYOND 6.0 /* quartile distances outside the quartiles that are still in the picture */
 
 /* ---- the range in the picture ---- */
 
@@ -27,8 +25,8 @@ struct view {
     char label[200]; /* "metric, ms" */
 };
 
-/* With early, samples of the warm-up widen the range too, unless they are far away. */
-static struct view view_of(const struct bn_report_series *s, bool early)
+/* Samples of the warm-up widen the range too, unless they are far away. */
+static struct view view_of(const struct bn_report_series *s)
 {
     const double *f = s->figure;
     struct view v = {.scale = bn_units_scale(bn_units_of(s->s->metric, s->s->unit), f[BN_FIGURE_MEDIAN])};
@@ -40,7 +38,7 @@ static struct view view_of(const struct bn_report_series *s, bool early)
     }
     for (size_t i = 0; i < s->s->n; i++)
         v.outside += s->s->samples[i] < low || s->s->samples[i] > high;
-    for (size_t i = 0; early && i < s->n_warmup; i++)
+    for (size_t i = 0; i < s->n_warmup; i++)
         if (s->warmup[i] < 1.5 * f[BN_FIGURE_MEDIAN]) bn_plot_include(&low, &high, s->warmup[i]);
     double edge = (high - low) * 0.06;
     v.low = (low - fmin(edge, low)) * v.scale.factor;
@@ -68,103 +66,6 @@ static void end_figure(struct bn_buf *out, const struct bn_report_series *s, con
                 bn_units_text(high, s->figure[BN_FIGURE_MAX], unit));
     bn_plot_figure_end(out);
 }
-
-/* ---- distribution ---- */
-
-/* The ranges in which samples are labelled outliers. */
-static void draw_bands(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_series *s,
-                       double factor)
-{
-    double q1 = s->figure[BN_FIGURE_Q1] * factor, q3 = s->figure[BN_FIGURE_Q3] * factor, iqr = q3 - q1;
-    if (!(iqr > 0)) return;
-    bn_plot_band(out, p, "severe", p->x0, q1 - 3 * iqr);
-    bn_plot_band(out, p, "mild", fmax(p->x0, q1 - 3 * iqr), q1 - 1.5 * iqr);
-    bn_plot_band(out, p, "mild", q3 + 1.5 * iqr, fmin(p->x1, q3 + 3 * iqr));
-    bn_plot_band(out, p, "severe", q3 + 3 * iqr, p->x1);
-}
-
-/* Gaussian kernels whose width is by Silverman's rule. */
-static void draw_density(struct bn_buf *out, const struct bn_plot *p, const double *sorted, size_t n,
-                         double factor)
-{
-    size_t used = bn_min_size(n, SKETCH);
-    double x[SKETCH] = {0}, at[CURVE + 3], y[CURVE + 3] = {0}, mean = 0, square = 0, top = 0;
-    for (size_t i = 0; i < used; i++) {
-        x[i] = sorted[(size_t)((double)i * (double)(n - 1) / (double)(used - 1))] * factor;
-        mean += x[i] / (double)used;
-    }
-    for (size_t i = 0; i < used; i++)
-        square += (x[i] - mean) * (x[i] - mean) / (double)used;
-    double iqr = x[(used * 3) / 4] - x[used / 4];
-    double h = 0.9 * fmin(sqrt(square), iqr > 0 ? iqr / 1.34 : HUGE_VAL) * pow((double)used, -0.2);
-    if (!(h > 0)) return;
-    at[0] = p->x0;
-    at[CURVE + 2] = p->x1;
-    for (size_t i = 1; i <= CURVE + 1; i++) {
-        at[i] = p->x0 + (p->x1 - p->x0) * (double)(i - 1) / CURVE;
-        for (size_t k = 0; k < used; k++)
-            y[i] += exp(-(at[i] - x[k]) * (at[i] - x[k]) / h / h / 2);
-        top = fmax(top, y[i]);
-    }
-    if (!(top > 0)) return;
-    for (size_t i = 0; i < CURVE + 3; i++)
-        y[i] *= 0.8 / top; /* below the median's label */
-    bn_plot_line(out, p, "density", at, y, CURVE + 3);
-}
-
-/* The samples along the foot, each a little higher or lower so that equal ones are seen. */
-static void draw_rug(struct bn_buf *out, const struct bn_plot *p, const struct view *v, const double *sorted,
-                     size_t n)
-{
-    size_t step = (n + POINTS / 4 - 1) / (POINTS / 4);
-    double foot = p->height - p->bottom, rise = n < 8 ? 70 : 26;
-    bn_html(out, "<path class=\"point %s\" d=\"", n < FEW ? "few" : "");
-    for (size_t i = 0; i < n; i += step) {
-        double x = sorted[i] * v->scale.factor;
-        if (is_inside(v, x))
-            bn_html(out, "M%.1f %.1fh0", bn_plot_x(p, x),
-                    foot - 6 - fmod((double)(i / step) * 0.618034, 1) * rise);
-    }
-    bn_html(out, "\"/>\n");
-}
-
-void bn_report_plot_distribution(struct bn_buf *out, const struct bn_report_series *s)
-{
-    const double *f = s->figure;
-    struct view v = view_of(s, false);
-    struct bn_plot p = bn_plot_of(250);
-    char median[BN_UNITS_ROOM], text[80];
-    double *sorted = bn_sorted_copy(s->s->samples, s->s->n), at = f[BN_FIGURE_MEDIAN] * v.scale.factor;
-    if (sorted == NULL) {
-        out->failed = true;
-        return;
-    }
-    p.left = p.right;
-    p.x0 = v.low;
-    p.x1 = v.high;
-    bn_plot_figure(out, "", "Distribution",
-                   s->s->n >= 8
-                       ? "Density of the samples; each dot is a sample. The bar is the 95 % interval of the "
-                         "median. Shaded: mild and severe outliers."
-                       : "Each dot is a sample. Fewer than 8 samples: no density.");
-    bn_plot_begin(out, &p, "distribution of the samples");
-    draw_bands(out, &p, s, v.scale.factor);
-    if (s->s->n >= 8) draw_density(out, &p, sorted, s->s->n, v.scale.factor);
-    draw_rug(out, &p, &v, sorted, s->s->n);
-    bn_plot_rule_x(out, &p, "median", at);
-    if (isfinite(f[BN_FIGURE_LOW]))
-        bn_html(out, "<path class=\"bar\" d=\"M%.1f %.1fH%.1f\"/>\n",
-                bn_plot_x(&p, f[BN_FIGURE_LOW] * v.scale.factor), bn_plot_y(&p, 0.9),
-                bn_plot_x(&p, f[BN_FIGURE_HIGH] * v.scale.factor));
-    snprintf(text, sizeof text, "median %s",
-             bn_units_text(median, f[BN_FIGURE_MEDIAN], bn_units_of(s->s->metric, s->s->unit)));
-    bn_plot_note(out, &p, "", at, 1, 4, 8, text);
-    bn_plot_x_axis(out, &p, v.label);
-    end_figure(out, s, &v);
-    bn_free(sorted);
-}
-
-/* ---- over time ---- */
 
 /* Each sample: a dot, a cross for an outlier, a triangle at the edge for one outside the picture. */
 static void draw_samples(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_series *s,
@@ -241,7 +142,7 @@ static void draw_warmup(struct bn_buf *out, const struct bn_plot *p, const struc
 
 void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s)
 {
-    struct view v = view_of(s, true);
+    struct view v = view_of(s);
     size_t n = s->s->n;
     struct bn_plot p = bn_plot_of(250);
     p.x0 = -0.5 - (double)s->n_warmup;

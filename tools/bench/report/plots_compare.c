@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Plots of several series: comparisons, a series over the entries of a ledger, the bricks of a profile,
- * kernels under their limits, models by size.
+ * kernels under their limits.
  */
 #include <math.h>
 #include <stdio.h>
@@ -109,8 +109,7 @@ static void draw_moment(struct bn_buf *out, const struct bn_plot *p, const struc
 {
     const struct bn_report_moment *m = &t->moments[i];
     char title[200], value[BN_UNITS_ROOM];
-    snprintf(title, sizeof title, "%.10s%s, %.40s: %s", m->commit,
-             m->dirty ? " with uncommitted changes" : "", m->created,
+    snprintf(title, sizeof title, "%.10s, %.40s: %s", m->commit, m->created,
              bn_units_text(value, m->median, bn_units_of(t->metric, t->unit)));
     bn_plot_interval(out, p, "bar", (double)i + 1, m->low * factor, m->high * factor);
     bn_plot_mark(out, p, BN_PLOT_DOT, "dot", (double)i + 1, m->median * factor, 3, title);
@@ -308,55 +307,6 @@ void bn_report_plot_roofline(struct bn_buf *out, const struct bn_report *r, size
         if (is_shown(&r->points[i], threads, source)) draw_kernel(out, &p, r, i);
     bn_plot_y_label(out, "GMAC/s");
     bn_plot_x_axis(out, &p, "multiply-adds per byte read");
-    bn_plot_end(out);
-    bn_html(out, "</div>");
-    bn_plot_figure_end(out);
-}
-
-/* ---- models by size ---- */
-
-static void draw_model(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_model *m)
-{
-    const double *ns = m->decode->figure;
-    struct bn_buf name = {.max = 1u << 16};
-    char title[200];
-    bn_report_put_model_name(&name, m);
-    double rate = 1e9 / ns[BN_FIGURE_MEDIAN];
-    snprintf(title, sizeof title, "%.140s: %.4g tok/s", bn_buf_text(&name), rate);
-    bn_plot_interval(out, p, "bar", m->parameters, 1e9 / ns[BN_FIGURE_HIGH], 1e9 / ns[BN_FIGURE_LOW]);
-    bn_plot_mark(out, p, BN_PLOT_DOT, "dot", m->parameters, rate, 4, title);
-    bn_plot_note(out, p, "", m->parameters, rate, 6, -6, bn_buf_text(&name));
-    out->failed = out->failed || name.failed;
-    bn_buf_release(&name);
-}
-
-void bn_report_plot_models(struct bn_buf *out, const struct bn_report *r)
-{
-    struct bn_plot p = bn_plot_of(300);
-    size_t n = 0;
-    p.width = 980;
-    p.x0 = p.y0 = HUGE_VAL;
-    p.x1 = p.y1 = -HUGE_VAL;
-    p.log_x = p.log_y = true;
-    for (size_t i = 0; i < r->n_models; i++) {
-        const struct bn_report_model *m = &r->models[i];
-        if (m->decode == NULL || !(m->parameters > 0)) continue;
-        bn_plot_cover(&p.x0, &p.x1, m->parameters);
-        for (size_t k = BN_FIGURE_MEDIAN; k <= BN_FIGURE_HIGH; k++)
-            if (m->decode->figure[k] > 0) bn_plot_cover(&p.y0, &p.y1, 1e9 / m->decode->figure[k]);
-        n++;
-    }
-    if (n < 2) return;
-    bn_plot_figure(
-        out, "wide", "Decoding by parameters",
-        "The fastest decode test of each model; bars are 95 % intervals. Both axes are logarithmic.");
-    bn_html(out, "<div class=\"scroll\" tabindex=\"0\">");
-    bn_plot_begin(out, &p, "rate of decoding over the parameters of each model, both logarithmic");
-    bn_plot_y_axis(out, &p);
-    for (size_t i = 0; i < r->n_models; i++)
-        if (r->models[i].decode != NULL && r->models[i].parameters > 0) draw_model(out, &p, &r->models[i]);
-    bn_plot_y_label(out, "tok/s");
-    bn_plot_x_axis(out, &p, "parameters");
     bn_plot_end(out);
     bn_html(out, "</div>");
     bn_plot_figure_end(out);

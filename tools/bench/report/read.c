@@ -236,10 +236,12 @@ static bn_status read_source(struct bn_report *r, struct bn_report_source *sourc
     if (strcmp(schema, "bn.bench/1") == 0 || strcmp(schema, "bn.crossval-bench/1") == 0)
         return read_measurements(r, source, err);
     if (strcmp(schema, "bn.crossval/1") == 0) return check_crossval(source, err);
-    if (strcmp(schema, "bn.ledger/1") == 0) return bn_report_read_ledger(r, source, err);
     if (strcmp(schema, "bn.profile/1") == 0) return read_profile(r, source, err);
-    bn_error_hint(err, "give a document of bn-bench or bn-crossval --json, a ledger or a profile");
-    return bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is not one of bn-bench or bn-crossval", schema);
+    return bn_hint(
+        bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is not one of bn-bench or bn-crossval", schema), err,
+        strcmp(schema, "bn.ledger/1") == 0
+            ? "bn-bench trend --json | bn-bench report - reads ledgers"
+            : "give a document of bn-bench or bn-crossval --json, or a profile");
 }
 
 static const char *base_name(const char *path)

@@ -15,11 +15,9 @@
 #define MAX_OUTPUT (256u << 20)
 
 const struct bn_option bn_bench_report_options[] = {
-    BN_OPTION(
-        "format", "output format [text]",
-        .arg =
-            "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|github-smaller|github-bigger",
-        BN_TO_TEXT(struct bn_bench_options, format)),
+    BN_OPTION("format", "output format [text]",
+              .arg = "text|json|csv|markdown|html|github-smaller|github-bigger",
+              BN_TO_TEXT(struct bn_bench_options, format)),
     BN_OPTION("output", "output file [standard output]", .letter = 'o', .arg = "FILE",
               BN_TO_TEXT(struct bn_bench_options, output)),
     BN_OPTION("dir", "write the report in all formats into this directory", .arg = "DIR",
@@ -32,12 +30,8 @@ static const struct named_form {
     bn_report_form form;
 } FORMS[] = {{"text", bn_report_text},
              {"json", bn_report_json},
-             {"jsonl", bn_report_json_lines},
              {"csv", bn_report_csv},
-             {"csv-samples", bn_report_csv_samples},
-             {"csv-comparisons", bn_report_csv_comparisons},
              {"markdown", bn_report_markdown},
-             {"junit", bn_report_junit},
              {"html", bn_report_html},
              {"github-smaller", bn_report_github_smaller},
              {"github-bigger", bn_report_github_bigger}};
@@ -49,11 +43,7 @@ static const struct dir_file {
 } FILES[] = {{"performance-report.json", "json", bn_report_json},
              {"performance-report.md", "markdown", bn_report_markdown},
              {"performance-report.html", "html", bn_report_html},
-             {"performance-report.csv", "csv", bn_report_csv},
-             {"samples.csv", "csv", bn_report_csv_samples},
-             {"comparison-results.json", "json", bn_report_json_comparisons},
-             {"system-info.json", "json", bn_report_json_systems},
-             {"junit.xml", "junit", bn_report_junit}};
+             {"performance-report.csv", "csv", bn_report_csv}};
 
 /* To a file, or to standard output. */
 static bn_status put(const struct bn_report *r, bn_report_form form, const char *path, bn_error *err)
@@ -80,7 +70,7 @@ bn_status bn_report_write_dir(const struct bn_report *r, const char *dir, const 
 {
     for (size_t i = 0; i < BN_ARRAY_LEN(FILES); i++) {
         struct bn_buf path = {.max = 1u << 16};
-        bool none = FILES[i].form == bn_report_json_comparisons && r->n_comparisons == 0;
+        bool none = FILES[i].form == bn_report_csv && r->n_comparisons + r->n_series == 0;
         if (none || !is_one_of(FILES[i].format, formats)) continue;
         bn_buf_printf(&path, "%s/%s", dir, FILES[i].name);
         bn_status status = bn_buf_check(&path, err);

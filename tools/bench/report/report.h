@@ -82,19 +82,14 @@ struct bn_report_brick {
 /* One series through the entries of a ledger. */
 struct bn_report_moment {
     const char *commit, *created;
-    bool dirty;
-    size_t n;
     double median, low, high;
 };
 struct bn_report_change {
     size_t at;     /* the first moment after it */
-    double p;      /* the p-value of no change, NaN when unknown */
     double change; /* of the figure: +0.05 is five per cent more */
 };
 struct bn_report_trend {
     const struct bn_report_source *source;
-    const char *name;             /* of the baseline; "" when unknown */
-    const char *settings, *model; /* digests: other settings or models form another trend */
     const char *test, *metric, *unit;
     bool higher;
     struct bn_report_moment *moments;
@@ -158,9 +153,7 @@ BN_MUST_CHECK bn_status bn_report_read(struct bn_report *r, const char *const *p
                                        bn_error *err);
 void bn_report_release(struct bn_report *r);
 
-/* read_trend.c: the records of a ledger, and the histories of bn-bench trend. */
-BN_MUST_CHECK bn_status bn_report_read_ledger(struct bn_report *r, const struct bn_report_source *source,
-                                              bn_error *err);
+/* read_trend.c: the histories of bn-bench trend. */
 BN_MUST_CHECK bn_status bn_report_read_trend(struct bn_report *r, const struct bn_report_source *source,
                                              bn_error *err);
 
@@ -233,7 +226,7 @@ void bn_report_sentence(struct bn_buf *out, const struct bn_report *r);
 void bn_report_put_origin(struct bn_buf *out, const struct bn_report_source *source);
 
 /* report.c: writes the files of --dir; formats NULL: all of them, else those whose name ends with one of
- * "html", "json", "csv", "markdown", "junit". */
+ * "html", "json", "csv", "markdown". */
 struct bn_texts;
 BN_MUST_CHECK bn_status bn_report_write_dir(const struct bn_report *r, const char *dir,
                                             const struct bn_texts *formats, bn_error *err);
@@ -244,25 +237,16 @@ typedef bn_status (*bn_report_form)(struct bn_buf *out, const struct bn_report *
 /* text.c */
 bn_status bn_report_text(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_markdown(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-/* json.c */
+/* export.c */
 bn_status bn_report_json(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_json_lines(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_json_comparisons(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_json_systems(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_github_smaller(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_github_bigger(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-/* export.c */
 bn_status bn_report_csv(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_csv_samples(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-bn_status bn_report_junit(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 /* html.c */
 bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 
 /* plots.c, plots_compare.c: each appends one figure, or nothing where there is nothing to draw. */
-void bn_report_plot_distribution(struct bn_buf *out, const struct bn_report_series *s);
 void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s);
-void bn_report_plot_models(struct bn_buf *out, const struct bn_report *r);
 void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r);
 void bn_report_plot_trend(struct bn_buf *out, const struct bn_report_trend *t);
 void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r,
