@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench trend: each series from run to run, and where it changed. Runs are taken in the order in which
- * they were saved; runs with other settings or another model are a separate history.
+ * bn-bench trend: each series from run to run, and where it changed, as a document that bn-bench report shows. Runs
+ * are taken in the order in which they were saved; runs with other settings or another model are a separate history.
  */
 #define _POSIX_C_SOURCE 200809L /* fnmatch */
 #include <fnmatch.h>
@@ -14,9 +14,8 @@
 #include "lab/stats/levels.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/history/ledgers.h"
+#include "tools/bench/report/report.h"
 #include "tools/cli/print_json.h"
-
-#define SPARKS 60u /* points that a line shows */
 
 const struct bn_option bn_bench_trend_options[] = {
     BN_OPTION("suite", "only this suite: run, kernels", .arg = "NAME",
@@ -53,30 +52,11 @@ struct history {
 };
 
 struct trend {
-    struct bn_args *args;
     const struct bn_bench_options *o;
     bn_json *array;
-    size_t n_shown;
 };
 
 /* ---- one history ---- */
-
-static void print_sparks(const struct history *h)
-{
-    static const char *const BARS[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    size_t from = h->n > SPARKS ? h->n - SPARKS : 0;
-    double low = h->medians[from].estimate, high = low;
-    for (size_t i = from; i < h->n; i++) {
-        low = fmin(low, h->medians[i].estimate);
-        high = fmax(high, h->medians[i].estimate);
-    }
-    for (size_t i = from; i < h->n; i++) {
-        /* A range below 2 % is drawn flat: it would only magnify noise. */
-        double range = fmax(high - low, 0.02 * high);
-        double share = range > 0 ? (h->medians[i].estimate - low) / range : 0;
-        fputs(BARS[(size_t)(share * 7.99)], stdout);
-    }
-}
 
 /* The last run that is surely before a change, and the first that is surely after it. */
 static const struct bn_entry *before(const struct history *h, const struct bn_changepoint *c)
@@ -110,26 +90,6 @@ static struct bn_interval figure_of(const struct history *h, const struct bn_cha
     return (struct bn_interval){.estimate = bn_judge_turn(expm1(c->shift.estimate), higher),
                                 .low = bn_judge_turn(expm1(higher ? c->shift.high : c->shift.low), higher),
                                 .high = bn_judge_turn(expm1(higher ? c->shift.low : c->shift.high), higher)};
-}
-
-static void print_change(const struct history *h, const struct bn_changepoint *c)
-{
-    char confirm[96];
-    struct bn_interval of = figure_of(h, c);
-    confirmation(confirm, sizeof confirm, h, c);
-    printf("    %s by %.*f %%", c->shift.estimate > 0 ? "worse" : "better", h->series->exact ? 3 : 1,
-           100 * fabs(of.estimate));
-    if (!h->series->exact && isfinite(of.low) && isfinite(of.high))
-        printf(" (%+.1f..%+.1f %%)", 100 * of.low, 100 * of.high);
-    printf(" since %.10s: run %zu of %zu", known(h->runs[c->at]->created), c->at + 1, h->n);
-    if (h->series->exact)
-        printf("; these values have no noise\n");
-    else
-        printf(" (%zu..%zu), p %.2g\n", c->low + 1, c->high + 1, c->p);
-    if (confirm[0] != '\0')
-        printf("    to confirm it: %s\n", confirm);
-    else
-        printf("    to confirm it: the runs do not name two commits\n");
 }
 
 static void put_change(bn_json *array, const struct history *h, const struct bn_changepoint *c)
@@ -205,8 +165,8 @@ static bn_status find_exact(struct bn_changepoint **out, size_t *n_found, const 
     return BN_OK;
 }
 
-static bn_status show_history(struct trend *t, const struct bn_ledger *l, const struct history *h,
-                              bn_error *err)
+static bn_status add_history(struct trend *t, const struct bn_ledger *l, const struct history *h,
+                             bn_error *err)
 {
     struct bn_changepoint_rules rules = BN_CHANGEPOINT_RULES_INIT;
     struct bn_changepoint *list = NULL;
@@ -215,23 +175,11 @@ static bn_status show_history(struct trend *t, const struct bn_ledger *l, const 
     bool exact = h->series->exact;
     BN_TRY(exact ? find_exact(&list, &n_found, h, err)
                  : bn_changepoints(&list, &n_found, h->logs, h->n, &rules, err));
-    bn_json *changes = t->args->json ? put_history(t, l, h) : NULL;
-    if (!t->args->json) {
-        printf("  %s %s: %.4g%s%s in the last of %zu run%s\n    ", h->series->test, h->series->metric,
-               h->medians[h->n - 1].estimate, strcmp(h->series->unit, "1") == 0 ? "" : " ",
-               strcmp(h->series->unit, "1") == 0 ? "" : h->series->unit, h->n, h->n == 1 ? "" : "s");
-        print_sparks(h);
-        putchar('\n');
-    }
-    for (size_t i = 0; i < n_found; i++) {
-        if (!exact && fabs(expm1(list[i].shift.estimate)) <= t->o->margin / 100) continue;
-        if (t->args->json)
+    bn_json *changes = put_history(t, l, h);
+    for (size_t i = 0; i < n_found; i++)
+        if (exact || fabs(expm1(list[i].shift.estimate)) > t->o->margin / 100)
             put_change(changes, h, &list[i]);
-        else
-            print_change(h, &list[i]);
-    }
     bn_free(list);
-    t->n_shown++;
     return BN_OK;
 }
 
@@ -262,8 +210,8 @@ static bool seen_before(const struct point *points, size_t n, const struct bn_se
     return false;
 }
 
-static bn_status show_line(struct trend *t, const struct bn_ledger *l, const struct point *points, size_t n,
-                           struct history *h, bn_error *err)
+static bn_status add_line(struct trend *t, const struct bn_ledger *l, const struct point *points, size_t n,
+                          struct history *h, bn_error *err)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < points[i].series.n; k++) {
@@ -272,7 +220,7 @@ static bn_status show_line(struct trend *t, const struct bn_ledger *l, const str
                 seen_before(points, i, s))
                 continue;
             BN_TRY(gather(h, points, n, s, err));
-            if (h->n > 0) BN_TRY(show_history(t, l, h, err));
+            if (h->n > 0) BN_TRY(add_history(t, l, h, err));
         }
     return BN_OK;
 }
@@ -313,18 +261,14 @@ static bool first_of_line(const struct bn_ledger *l, size_t i)
     return true;
 }
 
-static bn_status show_lines(struct trend *t, const struct bn_ledger *l, struct point *points,
-                            struct history *h, bn_error *err)
+static bn_status add_lines(struct trend *t, const struct bn_ledger *l, struct point *points,
+                           struct history *h, bn_error *err)
 {
-    if (!t->args->json) printf("%s of %s\n", l->suite, l->machine_label);
     for (size_t i = 0; i < l->n; i++) {
         size_t n = 0;
         if (!first_of_line(l, i)) continue;
         bn_status status = read_line(t, l, i, points, &n, err);
-        if (status == BN_OK && !t->args->json && n > 0)
-            printf("  settings %.12s, model %.12s\n", l->entries[i].like.settings,
-                   known(l->entries[i].like.model));
-        if (status == BN_OK) status = show_line(t, l, points, n, h, err);
+        if (status == BN_OK) status = add_line(t, l, points, n, h, err);
         for (size_t k = 0; k < n; k++)
             bn_series_release(&points[k].series);
         BN_TRY(status);
@@ -332,7 +276,7 @@ static bn_status show_lines(struct trend *t, const struct bn_ledger *l, struct p
     return BN_OK;
 }
 
-static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+static bn_status add_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
 {
     struct point *points = bn_alloc(l->n, sizeof *points);
     struct history h = {.runs = bn_alloc(l->n, sizeof *h.runs)};
@@ -340,7 +284,7 @@ static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err
     h.logs = bn_alloc(l->n, sizeof *h.logs);
     bn_status status = BN_ERR_NOMEM;
     if (points != NULL && h.runs != NULL && h.medians != NULL && h.logs != NULL)
-        status = show_lines(arg, l, points, &h, err);
+        status = add_lines(arg, l, points, &h, err);
     else
         bn_nomem(err);
     bn_free(points);
@@ -350,16 +294,29 @@ static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err
     return status;
 }
 
+/* The tables and findings of a report of the document. */
+static bn_status print_report(bn_json *doc, bn_error *err)
+{
+    struct bn_report r = {0};
+    struct bn_buf text = {.max = 64u << 20};
+    bn_status status = bn_report_of(&r, doc, "trend", err);
+    if (status == BN_OK) status = bn_report_text(&text, &r, err);
+    bn_report_release(&r);
+    if (status == BN_OK) return bn_bench_print_text(&text, err);
+    bn_buf_release(&text);
+    return status;
+}
+
 bn_status bn_bench_trend(struct bn_args *args, bn_error *err)
 {
-    struct trend t = {.args = args, .o = args->fields};
-    bn_json *doc = args->json ? bn_bench_document("trend", NULL) : NULL;
-    t.array = bn_json_put_array(doc, "histories");
-    bn_status status = bn_bench_each_ledger(t.o->ledger, t.o->machine, t.o->suite, show_ledger, &t, err);
-    if (status == BN_OK && t.n_shown == 0)
+    bn_json *doc = bn_bench_document("trend", NULL);
+    struct trend t = {.o = args->fields, .array = bn_json_put_array(doc, "histories")};
+    bn_status status = bn_bench_each_ledger(t.o->ledger, t.o->machine, t.o->suite, add_ledger, &t, err);
+    if (status == BN_OK && bn_json_size(t.array) == 0)
         status = bn_hint(bn_fail(err, BN_ERR_MISMATCH, "no saved run has a matching series"), err,
                          "bn-bench baseline save NAME RUN.json saves a run");
-    if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
+    if (status == BN_OK && !args->json) return print_report(doc, err);
+    if (status == BN_OK) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
 }

@@ -221,9 +221,10 @@ bn_status bn_report_find(struct bn_report *r, bn_error *err)
             const struct bn_report_trend *t = &r->trends[i];
             const struct bn_report_change *c = &t->changes[k];
             BN_TRY(find(r, "changed", (c->change > 0) != t->higher ? "bad" : "ok", err,
-                        "%.200s of %.200s is %s since %.10s\t%+.1f %%, entry %zu of %zu", t->metric, t->test,
-                        (c->change > 0) != t->higher ? "worse" : "better", t->moments[c->at].commit,
-                        100 * c->change, c->at + 1, t->n));
+                        "%.200s of %.200s is %s by %.3g %% since %.10s\trun %zu of %zu%s%s", t->metric,
+                        t->test, (c->change > 0) != t->higher ? "worse" : "better", 100 * fabs(c->change),
+                        t->moments[c->at].created, c->at + 1, t->n,
+                        c->confirm[0] != '\0' ? "; to confirm it: " : "", c->confirm));
         }
     return BN_OK;
 }

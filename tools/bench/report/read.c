@@ -229,7 +229,6 @@ static bn_status read_document(struct bn_report_source *source, bn_error *err)
 
 static bn_status read_source(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
-    BN_TRY(read_document(source, err));
     const char *schema = bn_json_text_of(source->doc, "schema");
     if (strcmp(schema, "bn.bench/1") == 0 && bn_json_get(source->doc, "histories") != NULL)
         return bn_report_read_trend(r, source, err);
@@ -250,6 +249,13 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+static bn_status sum_up(struct bn_report *r, bn_error *err)
+{
+    BN_TRY(bn_report_read_models(r, err));
+    BN_TRY(bn_report_read_machines(r, err));
+    return bn_report_find(r, err);
+}
+
 bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n, bn_error *err)
 {
     r->sources = bn_alloc(n, sizeof *r->sources);
@@ -261,15 +267,27 @@ bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n
         source->label = base_name(paths[i]);
         for (size_t k = 0; k < n; k++)
             if (k != i && strcmp(base_name(paths[k]), source->label) == 0) source->label = paths[i];
-        bn_status status = read_source(r, source, err);
+        bn_status status = read_document(source, err);
+        if (status == BN_OK) status = read_source(r, source, err);
         if (status != BN_OK) {
             bn_error_name(err, paths[i]);
             return status;
         }
     }
-    BN_TRY(bn_report_read_models(r, err));
-    BN_TRY(bn_report_read_machines(r, err));
-    return bn_report_find(r, err);
+    return sum_up(r, err);
+}
+
+bn_status bn_report_of(struct bn_report *r, bn_json *document, const char *label, bn_error *err)
+{
+    r->sources = bn_alloc(1, sizeof *r->sources);
+    if (r->sources == NULL) {
+        bn_json_free(document);
+        return bn_nomem(err);
+    }
+    r->n_sources = 1;
+    r->sources[0] = (struct bn_report_source){.label = label, .doc = document};
+    BN_TRY(read_source(r, &r->sources[0], err));
+    return sum_up(r, err);
 }
 
 void bn_report_release(struct bn_report *r)

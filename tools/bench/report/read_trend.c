@@ -2,7 +2,7 @@
  *
  * Reads series over time: the histories that bn-bench trend wrote.
  */
-#include <math.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "tools/bench/report/report.h"
@@ -18,6 +18,8 @@ static bn_status read_history(struct bn_report *r, const struct bn_report_source
                                   .metric = bn_json_text_of(history, "metric"),
                                   .unit = bn_json_text_of(history, "unit"),
                                   .higher = strcmp(bn_json_text_of(history, "better"), "higher") == 0};
+    snprintf(t->runs, sizeof t->runs, "%.20s of %.60s, settings %.12s", bn_json_text_of(history, "suite"),
+             bn_json_text_of(history, "machine"), bn_json_text_of(history, "settings_sha256"));
     const bn_json *points = bn_json_get(history, "points"), *changes = bn_json_get(history, "changes");
     for (const bn_json *e = bn_json_first(points); e != NULL; e = bn_json_next(e)) {
         struct bn_report_moment *m = BN_REPORT_APPEND(t->moments, t->n);
@@ -39,6 +41,7 @@ static bn_status read_history(struct bn_report *r, const struct bn_report_source
         if (at >= t->n || !bn_json_number(bn_json_get(e, "change"), &c->change))
             return bn_fail(err, BN_ERR_FORMAT, "a change of '%s' of '%s' is malformed", t->metric, t->test);
         c->at = (size_t)at;
+        c->confirm = bn_json_text_of(e, "confirm");
     }
     return BN_OK;
 }

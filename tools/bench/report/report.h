@@ -85,11 +85,13 @@ struct bn_report_moment {
     double median, low, high;
 };
 struct bn_report_change {
-    size_t at;     /* the first moment after it */
-    double change; /* of the figure: +0.05 is five per cent more */
+    size_t at;           /* the first moment after it */
+    double change;       /* of the figure: +0.05 is five per cent more */
+    const char *confirm; /* a command; "" for none */
 };
 struct bn_report_trend {
     const struct bn_report_source *source;
+    char runs[120]; /* suite, machine and settings */
     const char *test, *metric, *unit;
     bool higher;
     struct bn_report_moment *moments;
@@ -151,6 +153,9 @@ struct bn_report {
  * any case. */
 BN_MUST_CHECK bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n,
                                        bn_error *err);
+/* The same of one document, which the report takes over, also on failure. */
+BN_MUST_CHECK bn_status bn_report_of(struct bn_report *r, bn_json *document, const char *label,
+                                     bn_error *err);
 void bn_report_release(struct bn_report *r);
 
 /* read_trend.c: the histories of bn-bench trend. */

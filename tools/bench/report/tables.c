@@ -90,8 +90,8 @@ static void fill_bricks(struct bn_table *t, const struct bn_report *r)
 /* The first and the last entry of each series, and where its level changed. */
 static void fill_trends(struct bn_table *t, const struct bn_report *r)
 {
-    static const char *const HEADS[] = {"test", "metric", "last", "first", "entries", "changes"};
-    bn_table_begin(t, HEADS, "llrrrl");
+    static const char *const HEADS[] = {"test", "metric", "last", "first", "entries", "changes", "runs"};
+    bn_table_begin(t, HEADS, "llrrrln");
     for (size_t i = 0; i < r->n_trends; i++) {
         const struct bn_report_trend *h = &r->trends[i];
         struct bn_buf changes = {.max = 1u << 16};
@@ -107,6 +107,7 @@ static void fill_trends(struct bn_table *t, const struct bn_report *r)
         bn_table_value(t, h->moments[0].median, bn_units_of(h->metric, h->unit));
         bn_table_count(t, h->n);
         bn_table_text(t, changes.len > 0 ? changes.data : "none found");
+        bn_table_text(t, h->runs);
         bn_buf_release(&changes);
     }
 }
