@@ -128,7 +128,7 @@ static bool is_meant(const struct bn_bench_target *t, const struct bn_series *s)
     if (strstr(s->test, " busy=") != NULL && strstr(t->words, "busy=") == NULL) return false;
     for (const char *at = t->words + strspn(t->words, " "); *at != '\0'; at += strspn(at, " ")) {
         size_t n = strcspn(at, " ");
-        if (!has_word(s->test, ' ', at, n)) return false;
+        if (!has_word("fastest", ' ', at, n) && !has_word(s->test, ' ', at, n)) return false;
         at += n;
     }
     return true;
@@ -172,22 +172,22 @@ static enum bn_target_verdict verdict_of(const struct bn_bench_target *t, const 
 bn_status bn_bench_target_judge(struct bn_bench_target *t, const struct bn_series_list *all,
                                 double confidence, bn_error *err)
 {
-    struct bn_interval worst = {.estimate = (double)NAN};
-    bool known = true;
+    struct bn_interval chosen = {.estimate = (double)NAN};
+    bool known = true, fastest = has_word(t->words, ' ', "fastest", strlen("fastest"));
     t->test[0] = '\0';
     for (size_t k = 0; k < all->n && known; k++) {
         struct bn_interval x;
         if (!is_meant(t, &all->list[k])) continue;
         BN_TRY(measure(&x, t->quantity, &all->list[k], confidence, err));
         known = !isnan(x.estimate);
-        if (known && !isnan(worst.estimate) &&
-            (t->least ? x.estimate >= worst.estimate : x.estimate <= worst.estimate))
+        if (known && !isnan(chosen.estimate) &&
+            (t->least == fastest ? x.estimate <= chosen.estimate : x.estimate >= chosen.estimate))
             continue;
-        worst = x;
+        chosen = x;
         snprintf(t->test, sizeof t->test, "%.79s", all->list[k].test);
     }
-    t->found = worst.estimate;
+    t->found = chosen.estimate;
     t->met = meets(t, t->found);
-    t->verdict = verdict_of(t, &worst);
+    t->verdict = verdict_of(t, &chosen);
     return BN_OK;
 }

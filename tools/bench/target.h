@@ -2,7 +2,7 @@
  *
  * Targets, such as "decode>=30" and "first-token<=200ms". A target names a quantity, which is the median of one
  * metric of some tests, or its 95 % quantile. Every test that has it must meet the target; words after the name
- * restrict the tests ("decode t=2>=30"). Tests next to busy processes count only when they are named
+ * restrict the tests ("decode t=2>=30"); with "fastest" only the best one must ("decode fastest>=30"). Tests next to busy processes count only when they are named
  * ("decode busy=1>=20"). A target without data is missed.
  */
 #ifndef BN_BENCH_TARGET_H
@@ -25,7 +25,7 @@ struct bn_bench_target {
     char words[48];       /* that the test must have, too */
     bool least;           /* at least wanted, else at most */
     double wanted, found; /* in this unit; found is NaN without data */
-    char test[80];        /* the worst test; empty without one */
+    char test[80];        /* the worst test, or the best one; empty without one */
     bool met;             /* by the median */
     /* By the interval of the median: met or missed when all of it is on one side; by the median when there is
      * no interval. */

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/kit/program.h"
-#include "lab/report/units.h"
 #include "tools/bench/plan/suite.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -112,35 +111,27 @@ static bn_status print_table(struct bn_table *table, bn_error *err)
     return BN_OK;
 }
 
-static bn_status print_results(struct bn_suite_run *s, struct bn_table *targets, bn_error *err)
+static bn_status print_results(struct bn_suite_run *s, bn_error *err)
 {
     struct bn_table models;
     bn_report_fill_models(&models, &s->report);
     BN_TRY(print_table(&models, err));
     bn_report_fill_model_memory(&models, &s->report);
-    BN_TRY(print_table(&models, err));
-    return print_table(targets, err);
+    return print_table(&models, err);
 }
 
 static bn_status finish(struct bn_suite_run *s, struct bn_args *args, bn_error *err)
 {
-    struct bn_table targets;
     struct bn_buf path = {.max = 1u << 13};
-    bn_status status = make_report(s, err);
-    if (status != BN_OK) return status;
+    BN_TRY(make_report(s, err));
     bn_json *doc = summary(s, args->operands[0]);
-    bn_table_begin(&targets, bn_suite_target_heads, "llrrl");
-    status = bn_suite_targets(s, bn_json_put_array(doc, "targets"), &targets, err);
     bn_buf_printf(&path, "%s/suite.json", s->dir);
-    if (status == BN_OK) status = bn_buf_check(&path, err);
+    bn_status status = bn_buf_check(&path, err);
     if (status == BN_OK) status = bn_file_make_folders(path.data, err);
     if (status == BN_OK) status = bn_json_write_file(doc, path.data, err);
-    if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
-    if (status == BN_OK && !args->json) status = print_results(s, &targets, err);
+    if (status == BN_OK) status = args->json ? bn_cli_print_json(doc, err) : print_results(s, err);
     for (size_t i = 0; i < s->plan.n_parts; i++)
         if (s->results[i].state == BN_PART_FAILED) args->exit_code = BN_EXIT_NEGATIVE;
-    if (s->missed) args->exit_code = BN_EXIT_NEGATIVE;
-    bn_table_release(&targets);
     bn_buf_release(&path);
     bn_json_free(doc);
     return status;

@@ -17,7 +17,7 @@
 #define LIST(most) BN_TO_LIST(FIELDS, any_list, 0, most), .arg = "LIST", .repeatable = true
 #define TEXT(field) BN_TO_TEXT(FIELDS, field)
 #define TEXTS(field) BN_TO_TEXTS(FIELDS, field), .repeatable = true
-#define TARGET(field) BN_TO_F64(FIELDS, field, 1e-9, 1e12), .arg = "N"
+#define TARGET BN_TO_F64(FIELDS, any_float, 1e-9, 1e12), .arg = "N"
 #define KEY(the_name, ...) .option = {.name = the_name, __VA_ARGS__}
 #define PASS(the_commands, the_option) .commands = the_commands, .pass = the_option
 #define ROWS (BN_PLAN_KERNELS | BN_PLAN_QUANT | BN_PLAN_MEMORY)
@@ -55,10 +55,13 @@ const struct bn_plan_key bn_plan_keys[] = {
     {KEY("hardware.isa", .arg = BN_ISA_NAMES, TEXT(any_text)), PASS(ISA, "--isa")},
     {KEY("reporting.directory", .arg = "DIR", TEXT(directory))},
     {KEY("reporting.formats", .arg = "html|json|csv|markdown", TEXTS(formats))},
-    {KEY("targets.decode_tokens_per_second", TARGET(decode))},
-    {KEY("targets.prompt_tokens_per_second", TARGET(prompt))},
-    {KEY("targets.first_token_ms", TARGET(first_token))},
-    {KEY("targets.peak_memory_mib", TARGET(memory))},
+    {KEY("targets.decode_tokens_per_second", TARGET), PASS(BN_PLAN_RUN, "--target"),
+     .form = "decode fastest>=%s"},
+    {KEY("targets.prompt_tokens_per_second", TARGET), PASS(BN_PLAN_RUN, "--target"),
+     .form = "prompt fastest>=%s"},
+    {KEY("targets.first_token_ms", TARGET), PASS(BN_PLAN_RUN, "--target"),
+     .form = "first-token fastest<=%sms"},
+    {KEY("targets.peak_memory_mib", TARGET), PASS(BN_PLAN_RUN, "--target"), .form = "memory<=%sMiB"},
 };
 const size_t bn_plan_n_keys = BN_ARRAY_LEN(bn_plan_keys);
 

@@ -23,10 +23,14 @@ static bn_status push(struct bn_plan_part *part, const char *text, bn_error *err
 }
 
 /* The level of intervals is a share in the file, and in per cent on the command line. */
-static void put_value(struct bn_buf *list, const struct bn_plan *plan, const struct bn_value *v)
+static void put_value(struct bn_buf *list, const struct bn_plan *plan, const struct bn_plan_key *key,
+                      const struct bn_value *v)
 {
+    const char *at = key->form != NULL ? strstr(key->form, "%s") : NULL;
     if (strcmp(v->option->name, "framework.confidence_level") == 0)
         bn_buf_printf(list, "%.12g", 100 * plan->fields->confidence);
+    else if (at != NULL)
+        bn_buf_printf(list, "%.*s%s%s", (int)(at - key->form), key->form, v->text, at + 2);
     else
         bn_buf_printf(list, "%s%s", list->len > 0 ? "," : "", v->text);
 }
@@ -40,15 +44,13 @@ static bn_status push_key(struct bn_plan_part *part, const struct bn_plan *plan,
     for (size_t i = 0; i < plan->args.n_values && status == BN_OK; i++) {
         const struct bn_value *v = &plan->args.values[i];
         if (v->option != &key->option) continue;
-        put_value(&list, plan, v);
-        if (!key->each) continue;
-        status = push(part, key->pass, err);
-        if (status == BN_OK) status = push(part, v->text, err);
-    }
-    if (status == BN_OK) status = bn_buf_check(&list, err);
-    if (status == BN_OK && list.len > 0 && !key->each) {
-        status = push(part, key->pass, err);
+        put_value(&list, plan, key, v);
+        bool last = key->each || i + 1 == plan->args.n_values || plan->args.values[i + 1].option != v->option;
+        if (!last) continue;
+        status = bn_buf_check(&list, err);
+        if (status == BN_OK) status = push(part, key->pass, err);
         if (status == BN_OK) status = push(part, list.data, err);
+        list.len = 0;
     }
     bn_buf_release(&list);
     return status;
@@ -143,6 +145,9 @@ static bn_status add_parts(struct bn_plan *plan, bn_error *err)
             if (strcmp(plan->fields->models.list[i], plan->fields->models.list[k]) == 0)
                 return bn_fail(err, BN_ERR_FORMAT, "inference.models: '%.60s' is a duplicate",
                                plan->fields->models.list[i]);
+    for (size_t i = 0; i < plan->args.n_values && !wants(plan, BN_PLAN_RUN); i++)
+        if (strncmp(plan->args.values[i].option->name, "targets.", 8) == 0)
+            return bn_fail(err, BN_ERR_FORMAT, "%s needs the part run", plan->args.values[i].option->name);
     for (unsigned bit = 1; bit < 1u << BN_PLAN_COMMANDS; bit <<= 1) {
         bool by_model = bit == BN_PLAN_RUN || bit == BN_PLAN_PROFILE;
         if (!wants(plan, bit)) continue;

@@ -25,7 +25,6 @@ struct bn_plan_fields {
     struct bn_texts parts, models, formats;
     const char *directory;
     double timeout, confidence;
-    double decode, prompt, first_token, memory; /* targets; 0: none */
     const char *any_text;
     struct bn_texts any_texts;
     struct bn_list any_list;
@@ -40,6 +39,7 @@ struct bn_plan_key {
     unsigned commands;       /* 0: it is not passed on */
     const char *pass;        /* "--depth" */
     bool each;               /* the option is given once for each value */
+    const char *form;        /* of the value, with %s in its place; NULL: the value itself */
 };
 extern const struct bn_plan_key bn_plan_keys[];
 extern const size_t bn_plan_n_keys;

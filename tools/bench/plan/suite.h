@@ -34,17 +34,10 @@ struct bn_suite_run {
     struct bn_part_result *results; /* one for each part */
     struct bn_report report;
     const char **paths; /* of the report */
-    bool missed;        /* a target */
 };
 
 /* part.c: measures a part, or reuses its document. A part that fails is a result, not an error; an error is
  * BN_ERR_CANCELLED, or that a file cannot be written. */
 BN_MUST_CHECK bn_status bn_suite_part(struct bn_suite_run *s, size_t i, bn_error *err);
-
-/* targets.c: judges the models of the report by the targets; sets missed. Appends to list, and to the table,
- * which has the columns of bn_suite_target_heads. */
-extern const char *const bn_suite_target_heads[];
-BN_MUST_CHECK bn_status bn_suite_targets(struct bn_suite_run *s, bn_json *list, struct bn_table *table,
-                                         bn_error *err);
 
 #endif
