@@ -62,11 +62,11 @@ judge=$commits_dir/head/$programs/bn-bench
 "$judge" "${ab[@]}" -- "$commits_dir/base/$programs/bn-bench" run --json -q "${arguments[@]}" \
     --vs "$commits_dir/head/$programs/bn-bench" run --json -q "${arguments[@]}" >"$out/ab.json"
 verdict=$?
-# The columns are file, test, metric, unit, verdict.
+# The columns are test, metric, A, B, change, verdict.
 "$judge" report --format csv -o "$out/comparisons.csv" "$out/ab.json" || : >"$out/comparisons.csv"
 undecided=()
 for metric in ${BENCH_METRICS:-ns_per_token token_ns peak_rss_bytes}; do
-    rows=$(sed 's/"[^"]*"/a test/g' "$out/comparisons.csv" | awk -F, -v m="$metric" '$3 == m { print $2 ": " $5 }')
+    rows=$(sed 's/"[^"]*"/a test/g' "$out/comparisons.csv" | awk -F, -v m="$metric" '$2 == m { print $1 ": " $6 }')
     [ -n "$rows" ] || rows="no run has it: INCONCLUSIVE"
     while IFS= read -r row; do
         case $row in *INCONCLUSIVE*) undecided+=("$metric") && complain "no data: $metric, ${row%: *} is undecided" ;; esac

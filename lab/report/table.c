@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "lab/report/page.h"
@@ -21,7 +22,8 @@
 
 void bn_table_begin(struct bn_table *t, const char *const *heads, const char *align)
 {
-    *t = (struct bn_table){.heads = heads, .align = align, .n_cols = strlen(align)};
+    *t = (struct bn_table){
+        .heads = heads, .align = align, .n_cols = strlen(align), .n_shown = strcspn(align, "c")};
 }
 
 void bn_table_release(struct bn_table *t)
@@ -158,6 +160,11 @@ static const char *text_at(const struct bn_table *t, size_t row, size_t column)
     return text != NULL ? text : "";
 }
 
+static bool is_number(const struct bn_table *t, size_t column)
+{
+    return t->align[column] == 'r' || t->align[column] == 'h';
+}
+
 /* ---- text ---- */
 
 static size_t width_of(const char *text)
@@ -195,7 +202,7 @@ static size_t end_of(const struct text_layout *l, const struct bn_table *t, size
     size_t at = 0, end = first;
     for (size_t c = first; c < n_cols; c++) {
         at += l->width[c] + (c > 0 ? 2 : 0);
-        if (at <= TEXT_COLUMNS || c <= strcspn(t->align, "r")) end = c + 1;
+        if (at <= TEXT_COLUMNS || c <= strcspn(t->align, "rh")) end = c + 1;
     }
     return end;
 }
@@ -242,7 +249,7 @@ static void put_text_row(struct bn_buf *out, const struct bn_table *t, const str
     size_t start = out->len;
     for (size_t c = l->first; c < l->end; c++) {
         if (c > 0) bn_buf_puts(out, "  ");
-        put_padded(out, head ? t->heads[c] : text_at(t, row, c), l->width[c], t->align[c] == 'r');
+        put_padded(out, head ? t->heads[c] : text_at(t, row, c), l->width[c], is_number(t, c));
     }
     while (!out->failed && out->len > start && out->data[out->len - 1] == ' ')
         out->data[--out->len] = '\0';
@@ -269,19 +276,19 @@ static void put_wrapped(struct bn_buf *out, const char *text)
 /* Whether row k shows the same note as row i. */
 static bool shares_note(const struct bn_table *t, size_t i, size_t k)
 {
-    size_t note = t->n_cols - 1;
+    size_t note = t->n_shown - 1;
     return strcmp(t->kinds[k], "ok") != 0 && strcmp(text_at(t, i, note), text_at(t, k, note)) == 0;
 }
 
 /* The notes below a table, each once, with the names of its rows. */
 static void put_notes(struct bn_buf *out, const struct bn_table *t)
 {
-    size_t n_texts = strcspn(t->align, "r");
-    if (n_texts == t->n_cols) n_texts = 1;
+    size_t n_texts = strcspn(t->align, "rh");
+    if (n_texts == t->n_shown) n_texts = 1;
     for (size_t i = 0; i < t->n_rows; i++) {
         struct bn_buf line = {.max = CELL_MAX};
         size_t n = 0;
-        bool first = text_at(t, i, t->n_cols - 1)[0] != '\0' && strcmp(t->kinds[i], "ok") != 0;
+        bool first = text_at(t, i, t->n_shown - 1)[0] != '\0' && strcmp(t->kinds[i], "ok") != 0;
         for (size_t k = 0; k < i && first; k++)
             first = !shares_note(t, i, k);
         for (size_t k = i; k < t->n_rows && first; k++)
@@ -292,7 +299,7 @@ static void put_notes(struct bn_buf *out, const struct bn_table *t)
             put_name(&line, t, k, n_texts);
         }
         if (n > NAMES_MAX) bn_buf_printf(&line, " and %zu more", n - 1);
-        if (first) bn_buf_printf(&line, ": %s", text_at(t, i, t->n_cols - 1));
+        if (first) bn_buf_printf(&line, ": %s", text_at(t, i, t->n_shown - 1));
         out->failed = out->failed || line.failed;
         if (first && !line.failed) put_wrapped(out, line.data);
         bn_buf_release(&line);
@@ -301,8 +308,8 @@ static void put_notes(struct bn_buf *out, const struct bn_table *t)
 
 void bn_table_put_text(struct bn_buf *out, const struct bn_table *t)
 {
-    bool noted = t->align[t->n_cols - 1] == 'n';
-    size_t n_cols = bn_min_size(t->n_cols - noted, COLUMNS_MAX);
+    bool noted = t->align[t->n_shown - 1] == 'n';
+    size_t n_cols = bn_min_size(t->n_shown - noted, COLUMNS_MAX);
     struct text_layout l;
     out->failed = out->failed || t->failed;
     if (out->failed) return;
@@ -337,14 +344,14 @@ void bn_markdown_put(struct bn_buf *out, const char *text)
 void bn_table_put_markdown(struct bn_buf *out, const struct bn_table *t)
 {
     out->failed = out->failed || t->failed;
-    for (size_t c = 0; c < t->n_cols; c++)
+    for (size_t c = 0; c < t->n_shown; c++)
         bn_buf_printf(out, "| %s ", t->heads[c]);
     bn_buf_puts(out, "|\n");
-    for (size_t c = 0; c < t->n_cols; c++)
-        bn_buf_puts(out, t->align[c] == 'r' ? "|---:" : "|---");
+    for (size_t c = 0; c < t->n_shown; c++)
+        bn_buf_puts(out, is_number(t, c) ? "|---:" : "|---");
     bn_buf_puts(out, "|\n");
     for (size_t i = 0; i < t->n_rows && !out->failed; i++) {
-        for (size_t c = 0; c < t->n_cols; c++) {
+        for (size_t c = 0; c < t->n_shown; c++) {
             bn_buf_puts(out, "| ");
             bn_markdown_put(out, text_at(t, i, c));
             bn_buf_putc(out, ' ');
@@ -370,8 +377,8 @@ static void put_html_cell(struct bn_buf *out, const struct bn_table *t, size_t r
 
 void bn_table_put_html(struct bn_buf *out, const struct bn_table *t, const char *class_name, size_t n_max)
 {
-    bool note = t->align[t->n_cols - 1] == 'n';
-    size_t n_cols = t->n_cols - note, n = bn_min_size(t->n_rows, n_max);
+    bool note = t->align[t->n_shown - 1] == 'n';
+    size_t n_cols = t->n_shown - note, n = bn_min_size(t->n_rows, n_max);
     out->failed = out->failed || t->failed;
     bn_html(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"figures %s %s\"><thead><tr>",
             class_name, note ? "noted" : "");
@@ -394,7 +401,18 @@ void bn_table_put_html(struct bn_buf *out, const struct bn_table *t, const char 
                 t->n_rows);
 }
 
-/* ---- CSV ---- */
+/* ---- for programs ---- */
+
+/* The exact number of a cell, which a space and its unit may follow; NULL when it has none. */
+static const char *number_at(const struct bn_table *t, size_t row, size_t column)
+{
+    const char *exact = t->cells[row * t->n_cols + column].exact, *text = text_at(t, row, column);
+    char *end;
+    if (exact != NULL) return exact;
+    if (t->align[column] == 'l' || t->align[column] == 'n') return NULL;
+    (void)strtod(text, &end);
+    return end > text && *end == '\0' ? text : NULL;
+}
 
 /* Control characters as \xNN, an apostrophe before a formula, quotes where RFC 4180 asks for them. */
 static void put_csv(struct bn_buf *out, const char *text)
@@ -418,34 +436,44 @@ static void put_csv(struct bn_buf *out, const char *text)
     bn_free(shown);
 }
 
+/* The next column for programs from `column` on. */
+static size_t next_column(const struct bn_table *t, size_t column)
+{
+    return column + strspn(t->align + column, "h");
+}
+
 void bn_table_put_csv(struct bn_buf *out, const struct bn_table *t)
 {
     out->failed = out->failed || t->failed;
-    for (size_t c = 0; c < t->n_cols; c++)
+    for (size_t c = 0; c < t->n_cols; c = next_column(t, c + 1))
         bn_buf_printf(out, "%s%s", c > 0 ? "," : "", t->heads[c]);
     bn_buf_puts(out, "\r\n");
     for (size_t i = 0; i < t->n_rows && !out->failed; i++) {
-        for (size_t c = 0; c < t->n_cols; c++) {
+        for (size_t c = 0; c < t->n_cols; c = next_column(t, c + 1)) {
+            const char *number = number_at(t, i, c);
             if (c > 0) bn_buf_putc(out, ',');
-            if (t->align[c] == 'r')
-                bn_buf_puts(out, text_at(t, i, c)); /* a number: -1 is not a formula */
-            else
+            if (number != NULL)
+                bn_buf_append(out, number, strcspn(number, " ")); /* -1 is not a formula */
+            else if (t->align[c] != 'r')
                 put_csv(out, text_at(t, i, c));
         }
         bn_buf_puts(out, "\r\n");
     }
 }
 
-/* ---- JSON ---- */
-
 void bn_table_put_json(bn_json *object, const char *name, const struct bn_table *t)
 {
     bn_json *rows = bn_json_put_array(object, name);
     for (size_t i = 0; i < t->n_rows; i++) {
         bn_json *row = bn_json_add_object(rows);
-        for (size_t c = 0; c < t->n_cols; c++) {
-            const char *exact = t->cells[i * t->n_cols + c].exact;
-            bn_json_put_string(row, t->heads[c], exact != NULL ? exact : text_at(t, i, c));
+        for (size_t c = 0; c < t->n_cols; c = next_column(t, c + 1)) {
+            const char *number = number_at(t, i, c);
+            if (number != NULL)
+                bn_json_put_number(row, t->heads[c], strtod(number, NULL));
+            else if (t->align[c] != 'r')
+                bn_json_put_text(row, t->heads[c], text_at(t, i, c));
+            else
+                bn_json_put_null(row, t->heads[c]);
         }
     }
 }

@@ -18,10 +18,10 @@ struct bn_table_cell {
 };
 struct bn_table {
     const char *const *heads;
-    /* For each column: 'l' text, 'r' a number, 'n' a note. A note is the last column; in HTML it is a line of
-     * its own below the row. */
+    /* For each column: 'l' text, 'r' a number, 'h' numbers only for people, 'n' a note, 'c' only for programs. These follow the others. A note
+     * is the last of the others; in HTML it is a line of its own below the row. */
     const char *align;
-    size_t n_cols, n_rows, n_cells, room;
+    size_t n_cols, n_shown, n_rows, n_cells, room;
     struct bn_table_cell *cells; /* room rows */
     const char **kinds;          /* of a row: "bad", "warn", "ok", "" */
     bool
@@ -44,7 +44,7 @@ void bn_table_percent(struct bn_table *table, double share, bool sign);
 void bn_table_rounded(struct bn_table *table, const bn_json *value);
 /* The exact number of the cell written last; none when it is not finite. */
 void bn_table_exact(struct bn_table *table, double value, const char *unit);
-/* The exact number as the text, for CSV: empty when it is not finite. */
+/* The exact number as the text: empty when it is not finite. */
 void bn_table_number(struct bn_table *table, double value);
 void bn_table_meter(struct bn_table *table, double share, const char *text);
 
@@ -57,7 +57,7 @@ void bn_table_put_markdown(struct bn_buf *out, const struct bn_table *table);
 /* At most n_max rows, the rest is counted below. The class "sortable" needs the script of the page. */
 void bn_table_put_html(struct bn_buf *out, const struct bn_table *table, const char *class_name,
                        size_t n_max);
-/* RFC 4180. A text that a spreadsheet would evaluate begins with an apostrophe. */
+/* RFC 4180. Numbers are exact, without units. A text that a spreadsheet would evaluate begins with an apostrophe. */
 void bn_table_put_csv(struct bn_buf *out, const struct bn_table *table);
 /* A member of an object: an array with an object for each row, whose members are the columns; exact numbers. */
 void bn_table_put_json(bn_json *object, const char *name, const struct bn_table *table);

@@ -191,9 +191,10 @@ const char *bn_comparison_kind(const struct bn_comparison *c)
 
 void bn_comparisons_begin(struct bn_table *t)
 {
-    static const char *const HEADS[] = {"test",     "metric", "A", "B",    "change", "verdict",
-                                        "interval", "p",      "n", "band", "MDE",    "why"};
-    bn_table_begin(t, HEADS, "llrrrlrrrrrn");
+    static const char *const HEADS[] = {"test",     "metric", "A",    "B",    "change",    "verdict",
+                                        "interval", "p",      "n",    "band", "MDE",       "why",
+                                        "unit",     "low",    "high", "q",    "agreement", "needed"};
+    bn_table_begin(t, HEADS, "llrrrlhrrrrncccccc");
 }
 
 /* Of a p-value that is 0 only a bound is known. */
@@ -239,6 +240,12 @@ void bn_comparison_row(struct bn_table *t, const struct bn_comparison *c, const 
     bn_table_percent(t, c->j.band > 0 ? c->j.band : (double)NAN, false);
     bn_table_percent(t, c->j.mde, false);
     bn_table_text(t, c->j.reason);
+    bn_table_text(t, bn_units_of(c->metric, c->unit));
+    bn_table_number(t, j.low);
+    bn_table_number(t, j.high);
+    bn_table_number(t, j.q);
+    bn_table_number(t, j.agreement);
+    bn_table_count(t, j.n_needed);
 }
 
 static void print_counts(struct bn_buf *out, const struct bn_comparison *list, size_t n)

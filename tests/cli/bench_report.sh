@@ -18,15 +18,15 @@ has_not() { ! grep -qE -- "$2" "$1"; }
 for f in text json csv markdown html github-smaller github-bigger; do
     status 0 "$f is written" form "$f" -o "$tmp/$f" "$tmp/run.json"
 done
-medians=$(tail -n +2 "$tmp/csv" | cut -d, -f 8)
+medians=$(tail -n +2 "$tmp/csv" | cut -d, -f 3)
 check 'there are six medians' equal "$(wc -l <<<"$medians")" 6
-check 'JSON has those of CSV' equal "$(sed -n '/"statistics"/,/"mad"/s/^ *"median": \(.*\),/\1/p' "$tmp/json")" "$medians"
+check 'JSON has those of CSV' equal "$(sed -n 's/^ *"median": \(.*\),/\1/p' "$tmp/json")" "$medians"
 check 'github-action-benchmark has them, by direction' equal \
     "$(sed -n 's/^ *"value": \(.*\),$/\1/p' "$tmp/github-smaller" "$tmp/github-bigger" | sort)" "$(sort <<<"$medians")"
 wrong=''
-while IFS=, read -r _ test metric unit _ _ _ median _ high _; do
-    [ "$unit" = 1 ] || exact="$median $unit"
-    [ "$metric" != tokens_per_second ] || exact="$median tok/s"
+while IFS=, read -r test metric median _ _ unit _ _ _ high _; do
+    exact=$median
+    [ "$unit" = 1 ] || exact+=" $unit"
     row=$(awk -F '  +' -v t="$test" -v m="$metric" '$1 == t && $2 == m { print $3 "|" $4 }' "$tmp/text")
     shown=${row%%|*} interval=${row#*|}
     [ -n "$shown" ] && grep -qF "title=\"$exact\">$shown</td><td>$interval</td>" "$tmp/html" || wrong+="html: $test $metric;"
@@ -35,15 +35,15 @@ while IFS=, read -r _ test metric unit _ _ _ median _ high _; do
 done < <(tail -n +2 "$tmp/csv" | tr -d '\r')
 check 'text, Markdown and HTML show each median and its interval alike, HTML beside the exact one' equal "$wrong" ''
 # The median of an odd number of samples is one of them: it is recomputed here.
-samples() { # TEST METRIC: from the JSON form
+samples() { # TEST METRIC
     python3 -c 'import json, sys
 for s in json.load(open(sys.argv[1]))["series"]:
-    if s["test"].startswith(sys.argv[2]) and s["metric"] == sys.argv[3]: print(*map(int, sorted(s["samples"])), sep="\n")' "$tmp/json" "$@"
+    if s["test"].startswith(sys.argv[2]) and s["metric"] == sys.argv[3]: print(*map(int, sorted(s["samples"])), sep="\n")' "$tmp/run.json" "$@"
 }
-check 'a median is that of the samples' equal "$(samples process peak_rss_bytes)" "$(awk -F, '$3 == "peak_rss_bytes" { print $8 }' "$tmp/csv")"
+check 'a median is that of the samples' equal "$(samples process peak_rss_bytes)" "$(awk -F, '$2 == "peak_rss_bytes" { print $3 }' "$tmp/csv")"
 middle=$(samples 'decode n=4' ns_per_token | awk '{ x[NR] = $1 } END { printf "%.0f", (x[3] + x[4]) / 2 }')
-check 'or between two of them' equal "$(sed -n 2p "$tmp/csv" | cut -d, -f 8)" "$middle"
-check 'times below a nanosecond are not zero' test "$(grep 'add 2560' "$tmp/csv" | cut -d, -f 8 | cut -c 1-3)" = 0.4
+check 'or between two of them' equal "$(sed -n 2p "$tmp/csv" | cut -d, -f 3)" "$middle"
+check 'times below a nanosecond are not zero' test "$(grep 'add 2560' "$tmp/csv" | cut -d, -f 3 | cut -c 1-3)" = 0.4
 check 'CSV ends its lines as RFC 4180 has it' equal "$(grep -c "$(printf '\r')$" "$tmp/csv")" "$(wc -l <"$tmp/csv")"
 for f in json csv html; do
     env LC_ALL=de_DE.UTF-8 "$bench" report --format $f -o "$tmp/german" "$tmp/run.json"
@@ -104,7 +104,7 @@ well_formed 'hostile: the page' "$tmp/h.html"
 check 'hostile: the name is text' has "$tmp/h.html" '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;]]&gt;&lt;!--&amp;\u{1}\u{1b}[31m\u{202e}'
 check 'hostile: Markdown has no markup' has_not "$tmp/h.markdown" '<script|[^\\]\*x|[^\\]`'
 check 'hostile: the terminal sees no control characters' equal "$(tr -d '\n' <"$tmp/h.text" | LC_ALL=C grep -c '[[:cntrl:]]')" 0
-check 'hostile: CSV quotes the field' has "$tmp/h.series.csv" '"<b>""&,.json","</script><script>alert(1)</script>""]]><!--&'
+check 'hostile: CSV quotes the field' has "$tmp/h.series.csv" '"</script><script>alert(1)</script>""]]><!--&'
 printf '%s' '{"schema": "bn.bench/1", "series": [' >"$tmp/formula.json"
 for name in '=1+1' '+1' '-1' '@SUM(A1)' 'a\u001b[31mb' 'plain'; do
     printf '{"test": "%s", "metric": "m%s", "unit": "ns", "better": "lower", "exact": false, "samples": [1, 2]},' "$name" "$name"
@@ -112,7 +112,7 @@ done | sed 's/,$//' >>"$tmp/formula.json"
 echo ']}' >>"$tmp/formula.json"
 form csv -o "$tmp/formula.csv" "$tmp/formula.json"
 check 'hostile: a spreadsheet finds no formula' equal "$(cat "$tmp"/formula*.csv | grep -cE '(^|,|")[=+@-]')" 0
-check 'hostile: formulas become text' equal "$(grep -cE "json,'[=+@-]" "$tmp/formula.csv")" 4
+check 'hostile: formulas become text' equal "$(grep -cE "^'[=+@-]" "$tmp/formula.csv")" 4
 check 'hostile: CSV has no controls' equal "$(tr -d '\r' <"$tmp/formula.csv" | grep -c '[[:cntrl:]]')" 0
 check 'hostile: they are shown' has "$tmp/formula.csv" 'a\x1B[31mb'
 check 'hostile: each series is one record' equal "$(awk 'BEGIN { RS = "\r\n" } { q += gsub(/"/, ""); if (q % 2 == 0) n++ } END { print n }' "$tmp/h.series.csv")" 7
@@ -128,7 +128,7 @@ check 'a reason stands under its row, in the page' equal "$(grep -c '^<tr class=
 check 'and in no column' has_not "$tmp/compare.html" '<th [^>]*>why</th>'
 form csv -o "$tmp/c.csv" "$tmp/compare.json"
 form json -o "$tmp/c.json" "$tmp/compare.json"
-check 'CSV and JSON have the same changes' equal "$(tail -n +2 "$tmp/c.csv" | cut -d, -f 8)" "$(sed -n 's/^ *"change": \(.*\),/\1/p' "$tmp/c.json")"
+check 'CSV and JSON have the same changes' equal "$(tail -n +2 "$tmp/c.csv" | cut -d, -f 5)" "$(sed -n 's/^ *"change": \(.*\),/\1/p' "$tmp/c.json")"
 
 # ---- rules: each speaks when it has to, and a quiet document is quiet ----
 
@@ -179,7 +179,6 @@ check 'none is left out' has_not "$tmp/side" 'not shown'
 status 0 '--dir writes' "$bench" report -q --dir "$tmp/results" "$tmp/run.json" "$tmp/kernels.json"
 check 'the files have their names' equal "$(find "$tmp/results" -type f -printf '%f ' | tr ' ' '\n' | sort | xargs)" \
     'performance-report.csv performance-report.html performance-report.json performance-report.md'
-check 'the report has the samples' has "$tmp/results/performance-report.json" '"samples": ['
 check 'the machine is the one that measured' has "$tmp/results/performance-report.json" '"cpu_model": "Synthetic 9000"'
 status 2 '--dir chooses its own formats' "$bench" report --dir "$tmp/results" --format csv "$tmp/run.json"
 says 3 'a file in place of a folder' 'run.json/performance-report.json: ' "$bench" report --dir "$tmp/run.json" "$tmp/run.json"

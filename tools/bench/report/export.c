@@ -34,59 +34,12 @@ static void put_sources(bn_json *doc, const struct bn_report *r)
     }
 }
 
-static void put_statistics(bn_json *object, const struct bn_report_series *s)
-{
-    bn_json *o = bn_json_put_object(object, "statistics");
-    bn_json_put_object(o, "unavailable");
-    bn_json_put_u64(o, "n", s->s->n);
-    for (size_t f = 0; f < BN_FIGURES; f++)
-        bn_json_put_finite(o, bn_figure_names[f], s->figure[f], s->why[f]);
-    if (s->method != NULL)
-        bn_json_put_string(o, "method", s->method);
-    else
-        bn_json_put_unavailable(o, "method", s->why[BN_FIGURE_LOW]);
-    bn_json_put_number(o, "correlation", s->correlation);
-    bn_json *outliers = bn_json_put_object(o, "outliers");
-    bn_json_put_u64(outliers, "low_severe", s->fences.n_severe_low);
-    bn_json_put_u64(outliers, "low_mild", s->fences.n_mild_low);
-    bn_json_put_u64(outliers, "high_mild", s->fences.n_mild_high);
-    bn_json_put_u64(outliers, "high_severe", s->fences.n_severe_high);
-}
-
-/* As in measurements (series.h), with the file and the statistics. */
-static void put_series(bn_json *o, const struct bn_report_series *s)
-{
-    bn_json_put_string(o, "file", s->source->label);
-    bn_json_put_string(o, "test", s->s->test);
-    bn_json_put_string(o, "metric", s->s->metric);
-    bn_json_put_string(o, "unit", s->s->unit);
-    bn_json_put_string(o, "better", s->s->higher ? "higher" : "lower");
-    bn_json_put_bool(o, "exact", s->s->exact);
-    put_statistics(o, s);
-    bn_json_put_numbers(o, "samples", s->s->samples, s->s->n);
-}
-
-static bn_status put_comparisons(bn_json *doc, const struct bn_report *r, bn_error *err)
-{
-    struct bn_comparison *list = bn_alloc(r->n_comparisons, sizeof *list);
-    if (list == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < r->n_comparisons; i++)
-        list[i] = r->comparisons[i].c;
-    if (r->n_comparisons > 0)
-        bn_comparisons_put(doc, list, r->n_comparisons);
-    else
-        bn_json_put_unavailable(doc, "comparisons", "no document has any");
-    bn_free(list);
-    return BN_OK;
-}
-
-/* The tables of the report, which the other forms show, too. */
+/* The tables of the report, with exact numbers. */
 static void put_tables(bn_json *doc, const struct bn_report *r)
 {
     bn_json *tables = bn_json_put_object(doc, "tables");
     for (size_t i = 0; i < BN_REPORT_PARTS; i++) {
         struct bn_table t;
-        if (i == BN_PART_COMPARISONS || i == BN_PART_SERIES) continue; /* members of their own */
         bn_report_parts[i].fill(&t, r);
         if (t.n_rows > 0) bn_table_put_json(tables, bn_report_parts[i].title, &t);
         bn_table_release(&t);
@@ -105,10 +58,6 @@ bn_status bn_report_json(struct bn_buf *out, const struct bn_report *r, bn_error
     bn_json_put_string(doc, "headline", headline.data);
     bn_buf_release(&headline);
     put_sources(doc, r);
-    bn_json *array = bn_json_put_array(doc, "series");
-    for (size_t i = 0; i < r->n_series; i++)
-        put_series(bn_json_add_object(array), &r->series[i]);
-    bn_status status = put_comparisons(doc, r, err);
     put_tables(doc, r);
     bn_json *findings = bn_json_put_array(doc, "findings");
     for (size_t i = 0; i < r->n_findings; i++) {
@@ -119,9 +68,7 @@ bn_status bn_report_json(struct bn_buf *out, const struct bn_report *r, bn_error
         bn_json_put_string(o, "evidence", r->findings[i].evidence);
         bn_json_put_u64(o, "more", r->findings[i].n_more);
     }
-    if (status == BN_OK) return write_out(out, doc, err);
-    bn_json_free(doc);
-    return status;
+    return write_out(out, doc, err);
 }
 
 /* Each list has one direction. The range is the interval of the median. */
@@ -164,73 +111,12 @@ bn_status bn_report_github_bigger(struct bn_buf *out, const struct bn_report *r,
     return github(out, r, true, err);
 }
 
-/* ---- CSV: the comparisons, or else the series ---- */
-
-static void put_names(struct bn_table *t, const struct bn_report_source *source, const char *test,
-                      const char *metric, const char *unit)
-{
-    bn_table_text(t, source->label);
-    bn_table_text(t, test);
-    bn_table_text(t, metric);
-    bn_table_text(t, unit);
-}
-
-/* Writes a table and releases it. */
-static bn_status write_csv(struct bn_buf *out, struct bn_table *t, bn_error *err)
-{
-    bn_table_put_csv(out, t);
-    bn_table_release(t);
-    return bn_buf_check(out, err);
-}
-
-static bn_status write_series(struct bn_buf *out, const struct bn_report *r, bn_error *err)
-{
-    static const char *const HEADS[] = {"file",   "test", "metric", "unit", "better",  "exact", "n",
-                                        "median", "low",  "high",   "min",  "max",     "mad",   "p5",
-                                        "q1",     "q3",   "p95",    "p99",  "outliers"};
-    struct bn_table t;
-    bn_table_begin(&t, HEADS, "llllllrrrrrrrrrrrrr");
-    for (size_t i = 0; i < r->n_series; i++) {
-        const struct bn_report_series *s = &r->series[i];
-        bn_table_row(&t, "");
-        put_names(&t, s->source, s->s->test, s->s->metric, s->s->unit);
-        bn_table_text(&t, s->s->higher ? "higher" : "lower");
-        bn_table_text(&t, s->s->exact ? "true" : "false");
-        bn_table_count(&t, s->s->n);
-        for (size_t f = 0; f < BN_FIGURES; f++)
-            bn_table_number(&t, s->figure[f]);
-        bn_table_count(&t, s->n_outliers);
-    }
-    return write_csv(out, &t, err);
-}
-
-static bn_status write_comparisons(struct bn_buf *out, const struct bn_report *r, bn_error *err)
-{
-    static const char *const HEADS[] = {"file",      "test",   "metric", "unit", "verdict",  "a",
-                                        "b",         "change", "low",    "high", "p",        "q",
-                                        "agreement", "band",   "mde",    "n",    "n_needed", "reason"};
-    struct bn_table t;
-    bn_table_begin(&t, HEADS, "lllllrrrrrrrrrrrrl");
-    for (size_t i = 0; i < r->n_comparisons; i++) {
-        const struct bn_comparison *c = &r->comparisons[i].c;
-        const struct bn_judgement shown = bn_comparison_shown(c), *j = &shown;
-        double a, b;
-        bn_comparison_sides(c, &a, &b);
-        const double values[] = {a, b, j->change, j->low, j->high, j->p, j->q, j->agreement, j->band, j->mde};
-        bn_table_row(&t, "");
-        put_names(&t, r->comparisons[i].source, c->test, c->metric, c->unit);
-        bn_table_text(&t, bn_outcome_name(j->outcome));
-        for (size_t k = 0; k < BN_ARRAY_LEN(values); k++)
-            bn_table_number(&t, values[k]);
-        bn_table_count(&t, j->n);
-        bn_table_count(&t, j->n_needed);
-        bn_table_text(&t, j->reason);
-    }
-    return write_csv(out, &t, err);
-}
-
 bn_status bn_report_csv(struct bn_buf *out, const struct bn_report *r, bn_error *err)
 {
-    if (r->n_comparisons > 0) return write_comparisons(out, r, err);
-    return r->n_series > 0 ? write_series(out, r, err) : BN_OK;
+    struct bn_table t;
+    if (r->n_comparisons + r->n_series == 0) return BN_OK;
+    bn_report_parts[r->n_comparisons > 0 ? BN_PART_COMPARISONS : BN_PART_SERIES].fill(&t, r);
+    bn_table_put_csv(out, &t);
+    bn_table_release(&t);
+    return bn_buf_check(out, err);
 }

@@ -223,7 +223,7 @@ void bn_report_fill_medians(struct bn_table *t, const struct bn_report *r)
     static const char ALIGN[] = "llrrrrrrrr";
     _Static_assert(BN_ARRAY_LEN(HEADS) == BN_REPORT_MACHINES + 2, "a column for each machine");
     bn_table_begin(t, HEADS, ALIGN);
-    t->n_cols = 2 + n_columns(r);
+    t->n_cols = t->n_shown = 2 + n_columns(r);
     t->side_by_side = true;
     for (size_t i = 0; i < r->n_series && r->n_machines > 1; i++) {
         const struct bn_report_series *s = &r->series[i];

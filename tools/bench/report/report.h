@@ -39,14 +39,11 @@ enum bn_figure {
     BN_FIGURE_P99,
     BN_FIGURES
 };
-extern const char *const bn_figure_names[BN_FIGURES];
 
 struct bn_report_series {
     const struct bn_series *s;
     const struct bn_report_source *source;
-    double figure[BN_FIGURES]; /* NaN: not available for the reason in why[] */
-    const char *why[BN_FIGURES];
-    const char *method;     /* how the interval was computed */
+    double figure[BN_FIGURES]; /* NaN: too few samples, or of an exact series no interval */
     struct bn_tukey fences; /* samples outside are labelled outliers; every figure includes them */
     size_t n_outliers;
     double correlation; /* of each sample with the next, -1 to 1 */

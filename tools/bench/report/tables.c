@@ -21,9 +21,14 @@ static void put_name(struct bn_table *t, bool several, const struct bn_report_so
 
 static void fill_series(struct bn_table *t, const struct bn_report *r)
 {
-    static const char *const HEADS[] = {"test", "metric", "median",   "95 % interval",
-                                        "MAD",  "n",      "outliers", "min \xE2\x80\x93 max"};
-    bn_table_begin(t, HEADS, "llrrrrrr");
+    static const char *const HEADS[] = {
+        "test", "metric", "median", "95 % interval", "MAD",  "n",   "outliers", "min \xE2\x80\x93 max",
+        "unit", "better", "exact",  "low",           "high", "min", "max",      "mad",
+        "p5",   "q1",     "q3",     "p95",           "p99"};
+    static const enum bn_figure FIGURES[] = {BN_FIGURE_LOW, BN_FIGURE_HIGH, BN_FIGURE_MIN, BN_FIGURE_MAX,
+                                             BN_FIGURE_MAD, BN_FIGURE_P5,   BN_FIGURE_Q1,  BN_FIGURE_Q3,
+                                             BN_FIGURE_P95, BN_FIGURE_P99};
+    bn_table_begin(t, HEADS, "llrhhrrhccccccccccccc");
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *s = &r->series[i];
         const double *f = s->figure, median = f[BN_FIGURE_MEDIAN];
@@ -37,6 +42,11 @@ static void fill_series(struct bn_table *t, const struct bn_report *r)
         bn_table_count(t, s->s->n);
         bn_table_count(t, s->n_outliers);
         bn_table_range(t, f[BN_FIGURE_MIN], f[BN_FIGURE_MAX], median, unit);
+        bn_table_text(t, unit);
+        bn_table_text(t, s->s->higher ? "higher" : "lower");
+        bn_table_text(t, s->s->exact ? "true" : "false");
+        for (size_t k = 0; k < BN_ARRAY_LEN(FIGURES); k++)
+            bn_table_number(t, f[FIGURES[k]]);
     }
 }
 
@@ -52,7 +62,7 @@ static void fill_points(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {"no",       "kernel",        "shape",        "per call", "threads",
                                         "of limit", "95 % interval", "MAC per byte", "rate",     "limit"};
-    bn_table_begin(t, HEADS, "rllrrrrrrl");
+    bn_table_begin(t, HEADS, "rllrrrhrrl");
     for (size_t i = 0; i < r->n_points; i++) {
         const struct bn_report_point *p = &r->points[i];
         bn_table_row(t, "");
