@@ -64,6 +64,7 @@ tags=$(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'mpi/*
 ci/evidence.sh >&2 || complain "committed measurements are not of the present models"
 ci/wording.sh >&2 || complain "wording (ci/words.txt)"
 ci/limits.sh >&2 || complain "files and functions that are too long"
+ci/budget.sh >&2 || complain "rooms that hold more than ci/budget.txt allows"
 # Lines of documents: at most 100 characters outside of tables, pictures and links; generated pages are as they come.
 long=$(c_files '*.md' | grep -vE '^docs/(reference/bn|baselines/)' | xargs awk 'length > 100 && !/^    / && !/^\|/ && !/^\[?!\[/ && !/^ *<?https?:/ { print FILENAME ":" FNR }')
 [ -z "$long" ] || complain "lines of more than 100 characters: $(echo "$long" | paste -sd ' ')"

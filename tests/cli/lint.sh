@@ -28,6 +28,19 @@ lines 601 '/* x */' >"$tmp/601.h"
 says 1 "a file of 601 lines is reported, also before another one" '601\.h has 601 lines' ci/limits.sh "$tmp/601.h" "$tmp/600.h"
 status 0 "one of 600 lines is allowed" ci/limits.sh "$tmp/600.h"
 
+# Rooms: more lines than the budget, a page too many, a schema too many, a file in no room.
+mkdir -p "$tmp/house/a" "$tmp/house/docs" "$tmp/house/new"
+lines 10 '/* x */' >"$tmp/house/a/x.c"
+echo 'const char *s = "bn.a/1";' >>"$tmp/house/a/x.c"
+echo '# page' >"$tmp/house/docs/x.md"
+budget() { printf '%s\n' "$@" >"$tmp/budget"; }
+budget '11 C a' '1 Markdown docs' '1 pages docs' '1 schemas a'
+status 0 "rooms within the budget" ci/budget.sh "$tmp/budget" "$tmp/house"
+for fault in 's/11 C/10 C/|a: 11 C, at most 10' 's/1 Mark/0 Mark/|docs: 1 Markdown' 's/1 pages/0 pages/|docs: 1 pages' 's/1 schemas/0 schemas/|a: 1 schemas' 's/C a/C docs/|a/x.c is in no room'; do
+    sed "${fault%|*}" "$tmp/budget" >"$tmp/less"
+    says 1 "a room over it: ${fault#*|}" "budget: ${fault#*|}" ci/budget.sh "$tmp/less" "$tmp/house"
+done
+
 # incomplete HEADER: the structs that it names and neither defines nor gives, by an out parameter or as a result.
 incomplete() {
     local text name
