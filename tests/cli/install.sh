@@ -25,7 +25,7 @@ if [ -x "$root/${OUT:-build/gcc}/crossval/bn-reference" ]; then
 fi
 if [ -x "$root/${OUT:-build/gcc}/bn-mpi.so" ]; then check "the plug-in for MPI is installed" test -x "$tmp/usr/lib/bn/bn-mpi.so"; fi
 check "a run is replayed" bash -c "bn-run -q -p 'ROMEO:' -n 4 --receipt r.json && bn-verify-receipt -q --replay r.json"
-for file in LICENSE README.md SECURITY.md docs/howto/ci-gate.md docs/explain/receipts.md; do
+for file in LICENSE README.md SECURITY.md docs/howto/verify-in-ci.md docs/explain/receipts.md; do
     check "$file is installed" test -s "$tmp/usr/share/doc/bn/$file"
 done
 dangling() {

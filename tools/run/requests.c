@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads the requests of bn-run --batch-file. A line is a JSON string, the prompt, or an object with a prompt, messages
- * or tokens, and options of its own (docs/howto/run-many-prompts.md).
+ * or tokens, and options of its own (docs/howto/generate-faster.md).
  */
 #include <stdio.h>
 
