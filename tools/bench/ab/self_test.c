@@ -44,7 +44,7 @@ static bn_status run_slot(void *user, struct bn_ab_slot *slot, bn_error *err)
         ns[i] = (double)(bn_clock_ns() - began);
     }
     double median = bn_median_in_place(ns, PIECES);
-    struct bn_series s = {"spin", "wall_ns", "ns", false, false, &median, 1};
+    struct bn_series s = {"spin", "wall_ns", "ns", false, false, &median, 1, 0, false};
     return bn_series_add(&slot->values, &s, err);
 }
 

@@ -83,7 +83,7 @@ static bn_status score(const bn_model *m, const struct text *text, bool packed, 
 /* ---- forms ---- */
 
 /* Opens the model in a form, scores it, closes it. *n_bytes: of its file. */
-static bn_status score_form(struct bn_suite *s, const struct form *form, const bn_model *plain,
+static bn_status score_form(struct bn_harness *s, const struct form *form, const bn_model *plain,
                             const struct text *text, double *nll, size_t *n_bytes, bn_error *err)
 {
     static const bn_model_options options = {.repack = BN_REPACK_NEVER};
@@ -97,7 +97,7 @@ static bn_status score_form(struct bn_suite *s, const struct form *form, const b
         status = bn_quant_convert(&data, n_bytes, plain, &form->how, err);
         if (status == BN_OK) status = bn_model_open_memory(&m, data, *n_bytes, form->name, &options, err);
     } else {
-        status = bn_suite_open_model(s, BN_REPACK_ALWAYS, &m, err);
+        status = bn_harness_open_model(s, BN_REPACK_ALWAYS, &m, err);
         if (status == BN_OK && m->packed_bytes == 0)
             status = bn_fail(err, BN_ERR_UNSUPPORTED, "this model has no T5 form");
     }
@@ -107,17 +107,12 @@ static bn_status score_form(struct bn_suite *s, const struct form *form, const b
     return status;
 }
 
-static bn_status put_form(struct bn_suite *s, const struct form *form, double nll, double own, size_t n_bytes,
-                          bn_json *o, bn_error *err)
+static bn_status put_form(struct bn_harness *s, const struct form *form, double nll, double own,
+                          size_t n_bytes, bn_json *o, bn_error *err)
 {
-    char test[64];
-    snprintf(test, sizeof test, "perplexity %s", form->name);
-    BN_TRY(bn_suite_put_exact(s, test, "perplexity", "1", exp(nll), o, err));
+    BN_TRY(bn_harness_put_value(s, bn_json_text_of(o, "name"), "perplexity", exp(nll), err));
     bn_json_put_u64(o, "file_bytes", n_bytes);
-    bn_json_put_number(o, "nll_mean", nll);
-    /* No number in a document is negative. */
-    bn_json_put_number(o, "perplexity_by_own", exp(nll - own));
-    s->n_valid++;
+    bn_harness_judge(s, o, BN_BENCH_VALID, NULL);
     bn_table_row(&s->table, "");
     bn_table_text(&s->table, form->name);
     bn_table_text(&s->table, form->what);
@@ -127,23 +122,24 @@ static bn_status put_form(struct bn_suite *s, const struct form *form, double nl
     return BN_OK;
 }
 
-static bn_status measure(struct bn_suite *s, const bn_model *plain, const struct text *text, bn_error *err)
+static bn_status measure(struct bn_harness *s, const bn_model *plain, const struct text *text, bn_error *err)
 {
     static const char *const HEADS[] = {"perplexity", "of", "file", "perplexity", "change", ""};
     double nll[BN_ARRAY_LEN(FORMS)];
-    BN_TRY(bn_suite_table(s, HEADS, "llrrrn", err));
-    bn_json *all = bn_json_put_array(s->doc, "perplexity");
+    BN_TRY(bn_harness_table(s, HEADS, "llrrrn", err));
     for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++) {
         bn_error why = {0};
         size_t n_bytes;
-        bn_json *o = bn_json_add_object(all);
+        char test[64];
+        snprintf(test, sizeof test, "perplexity %s", FORMS[i].name);
+        bn_json *o = bn_harness_test(s, test);
         bn_json_put_string(o, "format", FORMS[i].name);
         bn_json_put_string(o, "of", FORMS[i].what);
         bn_json_put_u64(o, "tokens", text->n);
         nll[i] = (double)NAN;
         bn_status status = score_form(s, &FORMS[i], plain, text, &nll[i], &n_bytes, &why);
         if (status == BN_ERR_UNSUPPORTED) {
-            bn_json_put_unavailable(o, "perplexity", why.msg);
+            bn_harness_judge(s, o, BN_BENCH_SKIPPED, why.msg);
             bn_table_row(&s->table, "");
             bn_table_text(&s->table, FORMS[i].name);
             bn_table_text(&s->table, FORMS[i].what);
@@ -156,20 +152,20 @@ static bn_status measure(struct bn_suite *s, const bn_model *plain, const struct
         if (status != BN_OK && err != NULL) *err = why;
         BN_TRY(status);
         BN_TRY(put_form(s, &FORMS[i], nll[i], nll[0], n_bytes, o, err));
-        if (FORMS[i].packed) bn_suite_state(s, o, "same_as_own", !(nll[i] < nll[0] || nll[i] > nll[0]));
+        if (FORMS[i].packed) bn_harness_state(s, o, "same_as_own", !(nll[i] < nll[0] || nll[i] > nll[0]));
     }
     return BN_OK;
 }
 
-bn_status bn_quant_perplexity(struct bn_suite *s, bn_error *err)
+bn_status bn_quant_perplexity(struct bn_harness *s, bn_error *err)
 {
     struct text text = {0};
     bn_model *plain = NULL;
     if (s->o->text == NULL) {
-        bn_json_put_unavailable(s->doc, "perplexity", "no text was given (--text FILE)");
+        bn_harness_skip(s, "perplexity", "no text was given (--text FILE)");
         return BN_OK;
     }
-    bn_status status = bn_suite_open_model(s, BN_REPACK_NEVER, &plain, err);
+    bn_status status = bn_harness_open_model(s, BN_REPACK_NEVER, &plain, err);
     if (status == BN_OK) status = read_text(&text, s->o->text, plain, err);
     if (status == BN_OK) status = measure(s, plain, &text, err);
     bn_free(text.ids);

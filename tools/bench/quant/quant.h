@@ -6,8 +6,8 @@
 #define BN_BENCH_QUANT_H
 
 #include "base/team.h"
+#include "tools/bench/harness.h"
 #include "tools/bench/quant/formats.h"
-#include "tools/bench/suite.h"
 
 /* Buffers of one shape. */
 struct bn_quant_data {
@@ -44,18 +44,18 @@ const char *bn_quant_wrong(char why[160], struct bn_quant_op *op, const struct b
                            unsigned n_threads);
 /* Compares the buffer as it is. */
 const char *bn_quant_differs(char why[160], const void *op);
-/* A body for bn_suite_time, whose argument is the op. */
+/* A body for bn_harness_time, whose argument is the op. */
 void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
 
 /* Error, entropy, bits of every format on one matrix; speed[i] is that of dequantising format i in weights a
  * second, 0 when not measured. */
-BN_MUST_CHECK bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_data *data,
+BN_MUST_CHECK bn_status bn_quant_quality(struct bn_harness *s, struct bn_quant_data *data,
                                          const double speed[BN_QUANT_FORMATS], bn_error *err);
 /* The error of a scale that is computed from some of the weights. */
-void bn_quant_calibration(struct bn_suite *s, const struct bn_quant_data *data);
+void bn_quant_calibration(struct bn_harness *s, const struct bn_quant_data *data);
 /* Codes of a model's ternary layers, and its logits with the weights in another form. */
-BN_MUST_CHECK bn_status bn_quant_model(struct bn_suite *s, bn_error *err);
+BN_MUST_CHECK bn_status bn_quant_model(struct bn_harness *s, bn_error *err);
 /* The perplexity of the model on the text of --text, in each format. */
-BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_suite *s, bn_error *err);
+BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_harness *s, bn_error *err);
 
 #endif
