@@ -90,7 +90,7 @@ static const struct bn_command COMMANDS[] = {
      .text = "Weights are quantised (absmean ternary, and 4 and 8 bits for comparison) and dequantised; "
              "activations are quantised. Each result is compared with the reference, bit for bit, before "
              "and after it is timed; one that differs is INVALID. Then follow errors, entropy and bits of "
-             "every format, the formats that another one dominates, and the codes of a model. With --text, "
+             "every format, and the formats that another one dominates. With --text, "
              "the model is converted in memory, and its perplexity is compared between formats.",
      .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",
      .options = {bn_bench_quant_options, bn_bench_harness_options},
