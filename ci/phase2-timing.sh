@@ -56,8 +56,10 @@ summarize() { # file, pattern
         function sort(x, n,   i, j, t) { for (i = 2; i <= n; i++) for (j = i; j > 1 && x[j - 1] > x[j]; j--) { t = x[j]; x[j] = x[j - 1]; x[j - 1] = t } }
         function median(x, n) { sort(x, n); return n % 2 ? x[(n + 1) / 2] : (x[n / 2] + x[n / 2 + 1]) / 2 }
         /^ *"metric": / { metric = $2; gsub(/[",]/, "", metric) }
+        /^ *"warmup": [0-9]/ { warmup = $2 + 0 }
         /^ *"samples": \[[0-9.]/ && metric ~ pattern {
-            sub(/.*\[/, ""); sub(/\].*/, ""); n = split($0, x, /, */)
+            sub(/.*\[/, ""); sub(/\].*/, ""); n = split($0, x, /, */) - warmup
+            for (i = 1; i <= n; i++) x[i] = x[i + warmup]
             m = median(x, n); least = x[1]; most = x[n]
             for (i = 1; i <= n; i++) d[i] = x[i] > m ? x[i] - m : m - x[i]
             printf "%s %.2f %.2f %.2f %.2f %d\n", metric, m / 1e3, median(d, n) / 1e3, least / 1e3, most / 1e3, n

@@ -4,9 +4,9 @@
  * in a folder of tools/bench, with its options.
  */
 #include "tools/bench/bench.h"
+#include "tools/bench/harness.h"
 #include "tools/bench/history/compare.h"
 #include "tools/bench/history/ledgers.h"
-#include "tools/bench/suite.h"
 #include "tools/cli/programs.h"
 
 static const struct bn_command COMMANDS[] = {
@@ -77,7 +77,7 @@ static const struct bn_command COMMANDS[] = {
          "the memory of a model and a session, which closing has to free. A rate above the measured limit "
          "is INVALID.",
      .synopsis = "[-m MODEL] [--filter PART] [--min-time SECONDS] [-t LIST]",
-     .options = {bn_bench_memory_options, bn_bench_suite_options},
+     .options = {bn_bench_memory_options, bn_bench_harness_options},
      .json = true,
      .bytes = sizeof(struct bn_bench_options),
      .run = bn_bench_memory,
@@ -90,10 +90,10 @@ static const struct bn_command COMMANDS[] = {
      .text = "Weights are quantised (absmean ternary, and 4 and 8 bits for comparison) and dequantised; "
              "activations are quantised. Each result is compared with the reference, bit for bit, before "
              "and after it is timed; one that differs is INVALID. Then follow errors, entropy and bits of "
-             "every format, the formats that another one dominates, and the codes of a model. With --text, "
+             "every format, and the formats that another one dominates. With --text, "
              "the model is converted in memory, and its perplexity is compared between formats.",
      .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",
-     .options = {bn_bench_quant_options, bn_bench_suite_options},
+     .options = {bn_bench_quant_options, bn_bench_harness_options},
      .json = true,
      .bytes = sizeof(struct bn_bench_options),
      .run = bn_bench_quant,

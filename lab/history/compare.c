@@ -207,13 +207,14 @@ bn_status bn_history_compare(struct bn_history_comparison *out, const struct bn_
     if (statistics == NULL || out->list == NULL) status = bn_nomem(err);
     for (size_t i = 0; i < a->n && status == BN_OK; i++) {
         const struct bn_series *s = &a->list[i], *other = bn_series_find(b, s->test, s->metric);
+        if (s->neutral) continue;
         out->n_missing += other == NULL;
         status = compare_one(&out->list[out->n], s, s, other, rules, &statistics[out->n], err);
         out->n++;
     }
     for (size_t i = 0; i < b->n && status == BN_OK; i++) {
         const struct bn_series *s = &b->list[i];
-        if (bn_series_find(a, s->test, s->metric) != NULL) continue;
+        if (s->neutral || bn_series_find(a, s->test, s->metric) != NULL) continue;
         out->n_extra++;
         status = compare_one(&out->list[out->n], s, NULL, s, rules, &statistics[out->n], err);
         out->n++;

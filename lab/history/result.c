@@ -31,29 +31,21 @@ static bn_status digest_settings(struct bn_result *r, bn_error *err)
     return status;
 }
 
-/* Marks of invalid measurements in the document: of the whole, of a configuration, of a row. */
+/* Marks of invalid measurements in the document: of the whole, of a test. */
 static void find_invalid(struct bn_result *r)
 {
     const char *said = bn_json_text_of(r->document, "result_class");
     if (strcmp(said, "invalid") == 0) snprintf(r->invalid, sizeof r->invalid, "the run is marked invalid");
     if (strcmp(said, "contended") == 0)
         snprintf(r->contended, sizeof r->contended, "the run is marked contended");
-    static const char *const LISTS[] = {"configurations", "concurrent", "results"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++) {
-        const bn_json *list = bn_json_get(r->document, LISTS[i]);
-        for (const bn_json *c = bn_json_first(list); c != NULL; c = bn_json_next(c)) {
-            const char *verdict = bn_json_text_of(c, "verdict");
-            bool bad = strcmp(verdict, "invalid") == 0 || strcmp(verdict, "timeout") == 0;
-            if (bad && r->invalid[0] == '\0')
-                snprintf(r->invalid, sizeof r->invalid, "something in '%s' is %s: %.100s", LISTS[i], verdict,
-                         bn_json_text_of(c, "reason"));
-        }
+    const bn_json *list = bn_json_get(r->document, "tests");
+    for (const bn_json *c = bn_json_first(list); c != NULL; c = bn_json_next(c)) {
+        const char *verdict = bn_json_text_of(c, "verdict");
+        bool bad = strcmp(verdict, "invalid") == 0 || strcmp(verdict, "timeout") == 0;
+        if (bad && r->invalid[0] == '\0')
+            snprintf(r->invalid, sizeof r->invalid, "the test '%.60s' is %s: %.60s",
+                     bn_json_text_of(c, "name"), verdict, bn_json_text_of(c, "reason"));
     }
-    uint64_t n_invalid = 0;
-    if (bn_json_u64(bn_json_get(r->document, "invalid_rows"), &n_invalid) && n_invalid > 0 &&
-        r->invalid[0] == '\0')
-        snprintf(r->invalid, sizeof r->invalid, "%llu of its rows are invalid",
-                 (unsigned long long)n_invalid);
 }
 
 /* Older documents have no such member. */

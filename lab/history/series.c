@@ -21,7 +21,7 @@ static void release(struct bn_series *s)
     drop(s->test);
     drop(s->metric);
     drop(s->unit);
-    drop(s->samples);
+    if (s->samples != NULL) drop(s->samples - s->n_warmup);
 }
 
 void bn_series_release(struct bn_series_list *all)
@@ -38,9 +38,10 @@ static bn_status check(const struct bn_series_list *all, const struct bn_series 
     if (s->n == 0) return bn_fail(err, BN_ERR_ARG, "series '%s' of '%s' has no samples", s->metric, s->test);
     if (bn_series_find(all, s->test, s->metric) != NULL)
         return bn_fail(err, BN_ERR_ARG, "duplicate series '%s' of '%s'", s->metric, s->test);
-    for (size_t i = 0; i < s->n; i++) {
-        double x = s->samples[i];
-        if (!isfinite(x) || x < 0 || (x == 0 && !s->exact))
+    const double *all_samples = s->samples - s->n_warmup;
+    for (size_t i = 0; i < s->n_warmup + s->n; i++) {
+        double x = all_samples[i];
+        if (!isfinite(x) || x < 0 || (x == 0 && !s->exact && !s->neutral))
             return bn_fail(err, BN_ERR_ARG, "series '%s' of '%s': sample %zu is %g", s->metric, s->test, i,
                            x);
     }
@@ -54,14 +55,14 @@ bn_status bn_series_add(struct bn_series_list *all, const struct bn_series *seri
     copy.test = bn_strndup(series->test, strlen(series->test));
     copy.metric = bn_strndup(series->metric, strlen(series->metric));
     copy.unit = bn_strndup(series->unit, strlen(series->unit));
-    double *samples = bn_alloc(series->n, sizeof *samples);
-    copy.samples = samples;
+    double *samples = bn_alloc(series->n_warmup + series->n, sizeof *samples);
+    copy.samples = samples != NULL ? samples + series->n_warmup : NULL;
     if (copy.test == NULL || copy.metric == NULL || copy.unit == NULL || copy.samples == NULL ||
         bn_array_grow(&all->list, &all->room, all->n + 1, sizeof *all->list, err) != BN_OK) {
         release(&copy);
         return bn_nomem(err);
     }
-    memcpy(samples, series->samples, series->n * sizeof *samples);
+    memcpy(samples, series->samples - series->n_warmup, (series->n_warmup + series->n) * sizeof *samples);
     all->list[all->n++] = copy;
     return BN_OK;
 }
@@ -79,6 +80,8 @@ double bn_series_cost(const struct bn_series *series, double sample)
     return series->higher ? 1.0 / sample : sample;
 }
 
+static const char *const BETTER[] = {"lower", "higher", "none"};
+
 void bn_series_put(bn_json *document, const struct bn_series_list *all)
 {
     bn_json *array = bn_json_put_array(document, "series");
@@ -88,42 +91,66 @@ void bn_series_put(bn_json *document, const struct bn_series_list *all)
         bn_json_put_string(o, "test", s->test);
         bn_json_put_string(o, "metric", s->metric);
         bn_json_put_string(o, "unit", s->unit);
-        bn_json_put_string(o, "better", s->higher ? "higher" : "lower");
+        bn_json_put_string(o, "better", BETTER[s->neutral ? 2 : s->higher]);
         bn_json_put_bool(o, "exact", s->exact);
-        bn_json_put_numbers(o, "samples", s->samples, s->n);
+        bn_json_put_u64(o, "warmup", s->n_warmup);
+        bn_json_put_numbers(o, "samples", s->samples - s->n_warmup, s->n_warmup + s->n);
     }
+}
+
+/* The samples of a series are read into the room, which has room for all of them. */
+static bn_status read_samples(struct bn_series *s, const bn_json *samples, double *room, uint64_t n_warmup,
+                              bn_error *err)
+{
+    size_t n = 0;
+    for (const bn_json *v = bn_json_first(samples); v != NULL; v = bn_json_next(v))
+        if (!bn_json_number(v, &room[n++]))
+            return bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s': a sample is not a number", s->metric,
+                           s->test);
+    if (n_warmup > n)
+        return bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s' has only warm-up", s->metric, s->test);
+    s->n_warmup = (size_t)n_warmup;
+    s->samples = room + s->n_warmup;
+    s->n = n - s->n_warmup;
+    return BN_OK;
 }
 
 static bn_status read_one(struct bn_series_list *all, const bn_json *o, bn_error *err)
 {
     struct bn_series s = {0};
-    const char *test, *metric, *unit, *better;
+    const char *better;
+    uint64_t n_warmup;
+    unsigned way = 0;
     const bn_json *samples = bn_json_get(o, "samples");
-    if (!bn_json_string(bn_json_get(o, "test"), &test) || !bn_json_string(bn_json_get(o, "metric"), &metric))
+    if (!bn_json_string(bn_json_get(o, "test"), &s.test) ||
+        !bn_json_string(bn_json_get(o, "metric"), &s.metric))
         return bn_fail(err, BN_ERR_FORMAT, "series %zu has no test or no metric", all->n);
-    if (!bn_json_string(bn_json_get(o, "unit"), &unit) ||
+    if (bn_json_get(o, "warmup") == NULL)
+        return bn_hint(
+            bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s' is of an older form", s.metric, s.test), err,
+            "measure again with this version");
+    if (!bn_json_string(bn_json_get(o, "unit"), &s.unit) ||
         !bn_json_string(bn_json_get(o, "better"), &better) ||
-        !bn_json_bool(bn_json_get(o, "exact"), &s.exact) || bn_json_kind(samples) != BN_JSON_ARRAY ||
-        (strcmp(better, "higher") != 0 && strcmp(better, "lower") != 0))
-        return bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s' is malformed", metric, test);
-    s.higher = strcmp(better, "higher") == 0;
-    double *values = bn_alloc(bn_json_size(samples), sizeof *values);
-    if (values == NULL) return bn_nomem(err);
-    bool ok = true;
-    for (const bn_json *v = bn_json_first(samples); v != NULL && ok; v = bn_json_next(v))
-        ok = bn_json_number(v, &values[s.n++]);
-    bn_status status = BN_OK;
-    if (!ok)
-        status = bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s': a sample is not a number", metric, test);
+        !bn_json_bool(bn_json_get(o, "exact"), &s.exact) ||
+        !bn_json_u64(bn_json_get(o, "warmup"), &n_warmup) || bn_json_kind(samples) != BN_JSON_ARRAY)
+        better = "";
+    while (way < BN_ARRAY_LEN(BETTER) && strcmp(better, BETTER[way]) != 0)
+        way++;
+    if (way == BN_ARRAY_LEN(BETTER))
+        return bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s' is malformed", s.metric, s.test);
+    s.higher = way == 1;
+    s.neutral = way == 2;
+    double *room = bn_alloc(bn_json_size(samples), sizeof *room);
+    if (room == NULL) return bn_nomem(err);
+    bn_status status = read_samples(&s, samples, room, n_warmup, err);
     if (status == BN_OK) {
         bn_error why = {0};
-        s = (struct bn_series){test, metric, unit, s.higher, s.exact, values, s.n};
         status = bn_series_add(all, &s, &why);
         /* An invalid argument is an invalid document here. */
         if (status != BN_OK)
             status = bn_fail(err, status == BN_ERR_ARG ? BN_ERR_FORMAT : status, "%s", why.msg);
     }
-    bn_free(values);
+    bn_free(room);
     return status;
 }
 

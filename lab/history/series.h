@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A list of series, each one quantity of one test, sampled in the order of time. Every document of bn-bench
- * has its samples in this form (member "series"), which comparing, saving and plotting read.
+ * has its samples in this form only (member "series"), which comparing, saving and plotting read.
  */
 #ifndef BN_HISTORY_SERIES_H
 #define BN_HISTORY_SERIES_H
@@ -14,8 +14,10 @@ struct bn_series {
     const char *unit;   /* "ns", "bytes", "1/s", "1" */
     bool higher;        /* more is better; else less */
     bool exact;         /* without noise, so that any difference is a change: bytes, counts */
-    const double *samples; /* n, positive and finite unless exact, then not negative */
+    const double *samples; /* n, positive and finite; not negative where exact or neutral */
     size_t n;
+    size_t n_warmup; /* samples that do not count, just before these in memory */
+    bool neutral;    /* neither more nor less is better: it explains other series, and is not judged */
 };
 
 /* Zeroed before use. */

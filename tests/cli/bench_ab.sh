@@ -128,7 +128,7 @@ check 'standard error is read, too' has out '^command +x +5\.000 +5\.000 +[+-]?0
 doc() { # name, test, metric, exact, samples
     printf '{"schema": "bn.bench/1", "series": [%s]}\n' "$(series "${@:2}")" >"$tmp/$1.json"
 }
-series() { printf '{"test": "%s", "metric": "%s", "unit": "ns", "better": "lower", "exact": %s, "samples": [%s]}' "$@"; }
+series() { printf '{"test": "%s", "metric": "%s", "unit": "ns", "better": "lower", "exact": %s, "warmup": 0, "samples": [%s]}' "$@"; }
 doc a decode ns_per_token false 10,12,11
 doc b decode ns_per_token false 13,9,14
 ab -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"

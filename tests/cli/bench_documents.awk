@@ -10,7 +10,7 @@ function head(command) {
 }
 # Around `middle` with that relative spread; kind "drift" rises by a tenth, "spikes" has outliers, "whole" has whole numbers.
 function series(test, metric, unit, better, count, middle, spread, kind,    i, x) {
-    printf "%s{\"test\": \"%s\", \"metric\": \"%s\", \"unit\": \"%s\", \"better\": \"%s\", \"exact\": %s, \"samples\": [", comma, test, metric, unit,
+    printf "%s{\"test\": \"%s\", \"metric\": \"%s\", \"unit\": \"%s\", \"better\": \"%s\", \"exact\": %s, \"warmup\": 0, \"samples\": [", comma, test, metric, unit,
         better, kind == "exact" ? "true" : "false"
     for (i = 0; i < count; i++) {
         x = kind == "exact" ? middle : middle * (1 + spread * normal())
@@ -29,12 +29,13 @@ function comparison(test, metric, verdict, reason, change, low, high, band, need
     printf " \"n\": 20, \"n_needed\": %d, \"severity\": \"%s\"}", needed, verdict == "REGRESSED" ? "warning" : "none"
     comma = ",\n"
 }
-function kernel(name, shape, threads, bytes, macs, ns, limit, share,    i) {
-    printf "%s{\"slot\": \"x\", \"kernel\": \"%s\", \"isa\": \"avx2\", \"threads\": %d, \"shape\": \"%s\", \"source\": \"memory\", \"set_bytes\": 67108864,", comma, name,
-        threads, shape
-    printf " \"equals_reference\": true, \"bytes_per_call\": %d, \"macs_per_call\": %d, \"calls_per_sample\": 2, \"samples_ns\": [", bytes, macs
-    for (i = 0; i < 12; i++) printf "%s%.0f", i ? ", " : "", 2 * ns * (1 + 0.03 * normal())
-    printf "], \"limit\": \"%s\", \"share_of_limit\": %g}", limit, share
+# A test of a kernel, whose name is that of its series.
+function kernel(name, shape, threads, bytes, macs, ns, limit, share) {
+    printf "%s{\"name\": \"%s %s t=%d\", \"verdict\": \"valid\", \"kernel\": \"%s\", \"isa\": \"avx2\", \"threads\": %d, \"shape\": \"%s\", \"set_bytes\": 67108864,", comma,
+        name, shape, threads, name, threads, shape
+    printf " \"bytes\": %d, \"macs\": %d, \"limit\": \"%s\", \"limit_ns\": %g}", bytes, macs, limit, ns * share
+    times[n_times++] = name " " shape " t=" threads
+    median[n_times - 1] = ns
     comma = ",\n"
 }
 BEGIN {
@@ -42,11 +43,9 @@ BEGIN {
     if (n == 0) n = 40
     if (what == "run") {
         head("run")
-        printf ", \"settings\": {\"reps\": %d, \"seed\": 42}, \"configurations\": [{\"name\": \"decode n=4 d=0 t=1\", \"tokens\": 4, \"samples\": [", 6
-        for (i = 0; i < 9; i++) printf "%s{\"ns\": %d, \"warmup\": %s}", i ? ", " : "", 4000000 * (i < 3 ? 1.4 - 0.1 * i : 1 + 0.01 * i), i < 3 ? "true" : "false"
-        printf "]}], \"series\": [\n"
-        printf "{\"test\": \"decode n=4 d=0 t=1\", \"metric\": \"ns_per_token\", \"unit\": \"ns\", \"better\": \"lower\", \"exact\": false, \"samples\": ["
-        for (i = 3; i < 9; i++) printf "%s%d", (i == 3 ? "" : ", "), 1000000 * (1 + 0.01 * i)
+        printf ", \"settings\": {\"reps\": %d, \"seed\": 42}, \"tests\": [{\"name\": \"decode n=4 d=0 t=1\", \"verdict\": \"valid\", \"threads\": 1}], \"series\": [\n", 6
+        printf "{\"test\": \"decode n=4 d=0 t=1\", \"metric\": \"ns_per_token\", \"unit\": \"ns\", \"better\": \"lower\", \"exact\": false, \"warmup\": 3, \"samples\": ["
+        for (i = 0; i < 9; i++) printf "%s%d", i ? ", " : "", 1000000 * (i < 3 ? 1.4 - 0.1 * i : 1 + 0.01 * i)
         printf "]}"
         comma = ",\n"
         series("decode n=32 d=0 t=2", "ns_per_token", "ns", "lower", n, 22937115, 0.01, "spikes")
@@ -78,7 +77,7 @@ BEGIN {
         printf ", \"limits\": [{\"kind\": \"read\", \"threads\": 1, \"set_bytes\": 268435456, \"bytes_per_second\": 36.9e9},"
         printf " {\"kind\": \"read\", \"threads\": 1, \"set_bytes\": 16384, \"bytes_per_second\": 342e9},"
         printf " {\"kind\": \"int8\", \"threads\": 1, \"isa\": \"avx2\", \"instruction\": \"vpdpbusd\", \"macs_per_second\": 515.2e9},"
-        printf " {\"kind\": \"float\", \"threads\": 1, \"isa\": \"avx2\", \"instruction\": \"vfmadd\", \"macs_per_second\": 119e9}], \"results\": [\n"
+        printf " {\"kind\": \"float\", \"threads\": 1, \"isa\": \"avx2\", \"instruction\": \"vfmadd\", \"macs_per_second\": 119e9}], \"tests\": [\n"
         kernel("i2s_gemv_avx2", "6912x2560", 1, 4423680, 17694720, 131000, "memory", 0.91)
         kernel("i2s_gemm_avx2", "6912x2560 n=128", 1, 4423680, 2264924160, 5342753, "arithmetic", 0.82)
         kernel("i8_gemm_avx2", "128256x2560", 1, 328335360, 656670720, 9480000, "memory", 0.94)
@@ -86,13 +85,13 @@ BEGIN {
         kernel("rmsnorm_avx2", "2560", 1, 10240, 0, 900, "cache", 0.3)
         printf "], \"series\": [\n"
         comma = ""
-        series("i2s_gemv_avx2 6912x2560 t=1", "ns_per_call", "ns", "lower", 12, 131000, 0.03, "")
+        for (k = 0; k < n_times; k++) series(times[k], "ns_per_call", "ns", "lower", 12, median[k], 0.03, "")
         print "]}"
     } else if (what == "trend") {
         printf "{\"schema\": \"bn.bench/1\", \"command\": \"trend\", \"histories\": [{\"test\": \"decode n=32 d=0 t=2\", \"metric\": \"ns_per_token\", \"unit\": \"ns\", \"better\": \"lower\", \"points\": [\n"
         for (r = 0; r < 16; r++) {
-            median = 22937115 * (r < 9 ? 1 : 1.08) * (1 + 0.001 * (r % 3))
-            printf "%s{\"created\": \"2026-01-%02dT00:00:00Z\", \"commit\": \"%08x%032x\", \"median\": %d, \"low\": %d, \"high\": %d}", r ? ",\n" : "", r + 1, 2862933555 + 86028157 * r, r, median, median * 0.99, median * 1.01
+            level = 22937115 * (r < 9 ? 1 : 1.08) * (1 + 0.001 * (r % 3))
+            printf "%s{\"created\": \"2026-01-%02dT00:00:00Z\", \"commit\": \"%08x%032x\", \"median\": %d, \"low\": %d, \"high\": %d}", r ? ",\n" : "", r + 1, 2862933555 + 86028157 * r, r, level, level * 0.99, level * 1.01
         }
         print "], \"changes\": [{\"at\": 9, \"change\": 0.08}]}]}"
     } else if (what == "profile") {

@@ -32,15 +32,15 @@ document() {
     for i in 3 7 1 9 4 6 2 8 5 0; do
         decode=$decode,$((level * 1000 + i)) rate=$rate,$((100000000 / level + i)) other=$other,$((flat * 70 + i))
     done
-    series='{"test":"decode","metric":"ns_per_token","unit":"ns","better":"lower","exact":false,"samples":['${decode#,}']},
-        {"test":"decode","metric":"tokens_per_second","unit":"1/s","better":"higher","exact":false,"samples":['${rate#,}']},
-        {"test":"decode","metric":"bytes","unit":"bytes","better":"lower","exact":true,"samples":[4096]}'
+    series='{"test":"decode","metric":"ns_per_token","unit":"ns","better":"lower","exact":false,"warmup":0,"samples":['${decode#,}']},
+        {"test":"decode","metric":"tokens_per_second","unit":"1/s","better":"higher","exact":false,"warmup":0,"samples":['${rate#,}']},
+        {"test":"decode","metric":"bytes","unit":"bytes","better":"lower","exact":true,"warmup":0,"samples":[4096]}'
     series=$series',
-        {"test":"process","metric":"peak_rss_bytes","unit":"bytes","better":"lower","exact":false,"samples":['$peak']},
-        {"test":"load","metric":"load_ns","unit":"ns","better":"lower","exact":false,"samples":['$loading']}'
+        {"test":"process","metric":"peak_rss_bytes","unit":"bytes","better":"lower","exact":false,"warmup":0,"samples":['$peak']},
+        {"test":"load","metric":"load_ns","unit":"ns","better":"lower","exact":false,"warmup":0,"samples":['$loading']}'
     series=$series${extra:+,$extra}
     [ "$flat" = 0 ] || series=$series',
-        {"test":"prompt","metric":"ns","unit":"ns","better":"lower","exact":false,"samples":['${other#,}']}'
+        {"test":"prompt","metric":"ns","unit":"ns","better":"lower","exact":false,"warmup":0,"samples":['${other#,}']}'
     cat >"$file" <<END
 {"schema":"bn.bench/1","command":"$suite","created":"$created",${class:+"\"result_class\":\"$class\","}
  "program":{"version":"0","commit":"$commit","dirty":$dirty,"compiler":"gcc","flags":"-O2","binary_sha256":"$binary"},
@@ -89,9 +89,9 @@ says 1 'so is a model that opens in three times the time' 'load_ns: single value
 
 # ---- each level, by its number: on exact values, on single values, and on samples with statistics ----
 # scored ACCURACY[,ACCURACY...] [EXACT] [METRIC] [BETTER]: a series of a score.
-scored() { echo '{"test":"score text","metric":"'"${3:-accuracy}"'","unit":"1","better":"'"${4:-higher}"'","exact":'"${2:-true}"',"samples":['"$1"']}'; }
+scored() { echo '{"test":"score text","metric":"'"${3:-accuracy}"'","unit":"1","better":"'"${4:-higher}"'","exact":'"${2:-true}"',"warmup":0,"samples":['"$1"']}'; }
 rounds() { local x; for x in 1 2 3 4 5 6; do printf '%s,' $(($1 + x)); done | sed 's/,$//'; }
-peaks() { echo '{"test":"round","metric":"peak_rss_bytes","unit":"bytes","better":"lower","exact":false,"samples":['"$(rounds "$1")"']}'; }
+peaks() { echo '{"test":"round","metric":"peak_rss_bytes","unit":"bytes","better":"lower","exact":false,"warmup":0,"samples":['"$(rounds "$1")"']}'; }
 # planted BEFORE AFTER [OPTION...]: compares two documents that differ in one series.
 planted() {
     document "$docs/before.json" 100 "extra=$1"
@@ -341,8 +341,8 @@ version() {
     shift
     [ $# -gt 0 ] || set -- 1000
     # shellcheck disable=SC2016 # the program expands it
-    document document "$level" extra='{"test":"decode","metric":"token_ns","unit":"ns","better":"lower","exact":false,"samples":[$x]},
-        {"test":"decode","metric":"token_jitter_ns","unit":"ns","better":"lower","exact":false,"samples":[70]}'
+    document document "$level" extra='{"test":"decode","metric":"token_ns","unit":"ns","better":"lower","exact":false,"warmup":0,"samples":[$x]},
+        {"test":"decode","metric":"token_jitter_ns","unit":"ns","better":"lower","exact":false,"warmup":0,"samples":[70]}'
     {
         echo '#!/bin/bash'
         echo "times=($*)"

@@ -107,7 +107,7 @@ check 'hostile: the terminal sees no control characters' equal "$(tr -d '\n' <"$
 check 'hostile: CSV quotes the field' has "$tmp/h.series.csv" '"</script><script>alert(1)</script>""]]><!--&'
 printf '%s' '{"schema": "bn.bench/1", "series": [' >"$tmp/formula.json"
 for name in '=1+1' '+1' '-1' '@SUM(A1)' 'a\u001b[31mb' 'plain'; do
-    printf '{"test": "%s", "metric": "m%s", "unit": "ns", "better": "lower", "exact": false, "samples": [1, 2]},' "$name" "$name"
+    printf '{"test": "%s", "metric": "m%s", "unit": "ns", "better": "lower", "exact": false, "warmup": 0, "samples": [1, 2]},' "$name" "$name"
 done | sed 's/,$//' >>"$tmp/formula.json"
 echo ']}' >>"$tmp/formula.json"
 form csv -o "$tmp/formula.csv" "$tmp/formula.json"
@@ -141,7 +141,7 @@ rule at-limit "$tmp/kernels.json"
 rule room "$tmp/kernels.json"
 rule changed "$tmp/trend.json"
 change() { sed "$2" "$1" >"$tmp/changed.json"; }
-change "$tmp/kernels.json" 's/"share_of_limit": 0.91/"share_of_limit": 1.4/'
+change "$tmp/kernels.json" 's/"limit_ns": 119210/"limit_ns": 183400/'
 rule beyond-limit "$tmp/changed.json"
 says 0 'as a warning' '"kind": "warn",' bash -c "'$bench' report --format json '$tmp/changed.json' | grep -A1 beyond-limit"
 sed 's/"verdict": "REGRESSED"/"verdict": "INCONCLUSIVE"/' "$tmp/compare.json" >"$tmp/open.json"
@@ -150,11 +150,11 @@ says 0 'an inconclusive comparison is amber' '<div class="verdict warn">' form h
 change "$tmp/kernels.json" 's/"dirty": false/"dirty": true/; s/"machine": {/"others": {"wall_ns": 1000000000, "cpus": 2, "used_cpus": 0.6, "stolen_cpus": 0}, &/'
 rule dirty-build "$tmp/changed.json"
 rule busy-machine "$tmp/changed.json"
-change "$tmp/kernels.json" 's/"limit": "memory"/"verdict": "INVALID", "reason": "planted", "limit": "memory"/'
+change "$tmp/kernels.json" 's/"verdict": "valid", "kernel": "i2s_gemv/"verdict": "invalid", "reason": "planted", "kernel": "i2s_gemv/'
 rule not-valid "$tmp/changed.json"
 change "$tmp/profile.json" 's/"coverage": 0.97/"coverage": 0.5/'
 rule coverage "$tmp/changed.json"
-printf '%s' '{"schema": "bn.bench/1", "series": [{"test": "a", "metric": "m", "unit": "ns", "better": "lower", "exact": false, "samples": [1, 2, 3]}]}' >"$tmp/few.json"
+printf '%s' '{"schema": "bn.bench/1", "series": [{"test": "a", "metric": "m", "unit": "ns", "better": "lower", "exact": false, "warmup": 0, "samples": [1, 2, 3]}]}' >"$tmp/few.json"
 rule few-samples "$tmp/few.json"
 sed 's/1, 2, 3/5, 5, 5, 5, 5, 5, 5/' "$tmp/few.json" >"$tmp/equal.json"
 rule quantised "$tmp/equal.json"
@@ -167,7 +167,7 @@ says 0 'and a plain page' 'class="verdict plain"' form html "$tmp/quiet.json"
 for machine in one two; do
     sed "s/\"machine\": {/&\"key\": \"$machine\", \"label\": \"machine $machine\", /; s/decode n=32 d=0 t=2/& of a model with a long name/" "$tmp/run.json" >"$tmp/$machine.json"
 done
-sed -i 's/"samples": \[/&9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, /' "$tmp/two.json"
+sed -i 's/"warmup":0,"samples": \[/&9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, /' "$tmp/two.json"
 form text -o "$tmp/machines" "$tmp/one.json" "$tmp/two.json"
 sed -n '/^Machines side by side/,/^$/p' "$tmp/machines" >"$tmp/side"
 check 'two machines are side by side' has "$tmp/side" 'B'
@@ -204,7 +204,7 @@ says 4 'a trend with a change beyond its points' 'malformed' form text \
 # Unexpected kinds and sizes: an error, or a well-formed page.
 for what in run compare kernels trend profile; do
     for change in 's/: [0-9.e-]+([,}])/: "x"\1/g' 's/: [0-9.e-]+([,}])/: -1e300\1/g' 's/: [0-9.e-]+([,}])/: 1e300\1/g' 's/: [0-9.e-]+([,}])/: 0\1/g' \
-        's/: \[/: [[], /g' 's/: "[^"]*"/: null/g' 's/: "([^"]{9,})"/: ""/g' 's/"samples": \[[^]]*\]/"samples": [1e300, 1e-300, 1e300]/g'; do
+        's/: \[/: [[], /g' 's/: "[^"]*"/: null/g' 's/: "([^"]{9,})"/: ""/g' 's/"warmup":0,"samples": \[[^]]*\]/"warmup": 0, "samples": [1e300, 1e-300, 1e300]/g'; do
         sed -E "$change" "$tmp/$what.json" >"$tmp/odd.json"
         form html -o "$tmp/odd.html" "$tmp/odd.json" 2>"$tmp/err"
         got=$?

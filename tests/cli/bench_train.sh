@@ -82,38 +82,26 @@ check 'a document' measure a
 check 'has what it promises' python3 - "$tmp/a.json" <<'END'
 import json, sys
 d = json.load(open(sys.argv[1]))
-assert d['command'] == 'train' and d['invalid_rows'] == 0 and len(d['results']) == 4
+tests = {t['name']: t for t in d['tests']}
 series = {(s['test'], s['metric']): s for s in d['series']}
-for r in d['results']:
-    samples = [s for s in r['samples'] if not s['warmup']]
-    assert len(r['samples']) == 4 and len(samples) == 3
-    for s in r['samples']:
-        busy = s['forward_ns'] + s['backward_ns'] + s['reduce_ns']
-        assert 0 < busy <= r['threads'] * s['passes_ns']
-        assert s['passes_ns'] + s['optimiser_ns'] <= s['ns']
-    names = [p['phase'] for p in r['phases']]
-    assert names == ['forward', 'backward', 'reduce', 'optimiser', 'step'], names
-    for p in r['phases']:
-        assert p['valid'] and p['samples_ns'] == series[p['test'], 'ns_per_step']['samples']
-    assert r['phases'][-1]['samples_ns'] == [s['ns'] for s in samples]
-    for p in r['phases'][:2] + r['phases'][-1:]:
-        share = p['share_of_peak']
-        assert share is None or 0 < share['median'] < 2, share
-        flop = r['flop_per_token'] * r['batch'] * {'forward': 1 / 3, 'backward': 2 / 3, 'step': 1}[p['phase']]
-        assert abs(p['flop_per_second']['max'] * min(p['samples_ns']) / 1e9 / flop - 1) < 1e-9
-    assert abs(r['tokens_per_second']['max'] * min(r['phases'][-1]['samples_ns']) / 1e9 / r['batch'] - 1) < 1e-6
-    m, n = r['memory'], sum(r['parameters'].values())
+runs = [n.split(' ', 1)[1] for n in tests if n.startswith('step ')]
+assert d['command'] == 'train' and len(runs) == 4 and all(t['verdict'] == 'valid' for t in d['tests'])
+for run in runs:
+    step, t = series['step ' + run, 'ns_per_step'], tests['step ' + run]
+    assert step['warmup'] == 1 and len(step['samples']) == 4
+    phases = [series[p + ' ' + run, 'ns_per_step'] for p in ('forward', 'backward', 'reduce', 'optimiser')]
+    wait = series['step ' + run, 'wait_ns_per_step']['samples']
+    for i in range(4): # each is rounded down
+        assert sum(p['samples'][i] for p in phases) + wait[i] <= step['samples'][i]
+    for p, part in ('forward', 1 / 3), ('backward', 2 / 3), ('step', 1):
+        assert abs(tests[p + ' ' + run]['flop'] / (t['flop_per_token'] * t['batch'] * part) - 1) < 1e-9
+    m = {k: series['memory ' + run, k]['samples'][0] for k in ('masters_bytes', 'moments_bytes', 'ternary_bytes',
+        'gradients_bytes', 'activations_bytes', 'peak_rss_bytes')}
+    n = sum(t['parameters'].values())
     assert 4 * n <= m['masters_bytes'] < 4 * n + 64 * 30 and m['moments_bytes'] == 2 * m['masters_bytes']
     assert sum(v for k, v in m.items() if k != 'peak_rss_bytes') < m['peak_rss_bytes']
-    assert r['library']['core'] and len(r['weights_sha256']) == 64
-by = {r['name']: r for r in d['results']}
-assert len({r['weights_sha256'] for r in d['results']}) == 2 # one for each batch
-pairs = {(p['by'], p['ratio']) for p in d['scaling']}
-assert pairs == {('threads', 2), ('batch', 2)}, pairs
-for p in d['scaling']:
-    rate = [by[p[k]]['batch'] / sorted(by[p[k]]['phases'][-1]['samples_ns'])[1] for k in ('name', 'base')]
-    assert abs(p['speedup'] * rate[1] / rate[0] - 1) < 1e-9
-    assert ('efficiency' in p) == (p['by'] == 'threads')
+    assert t['library']['core'] and len(t['weights_sha256']) == 64
+assert len({tests['step ' + r]['weights_sha256'] for r in runs}) == 2 # one for each batch
 END
 check 'another document' measure b
 "$bench" compare "$tmp/a.json" "$tmp/b.json" >"$tmp/compared" 2>&1

@@ -10,10 +10,10 @@
 
 #include "base/json.h"
 #include "lab/host/busy.h"
+#include "lab/host/clocks.h"
 #include "lab/host/machine.h"
 #include "lab/report/table.h"
 #include "lab/stats/interval.h"
-#include "tools/bench/check.h"
 #include "tools/cli/options.h"
 
 /* The options of all commands; each has some of them. Texts that are not given are NULL, numbers are 0. */

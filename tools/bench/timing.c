@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes samples of several calls. The clock is read twice per sample, so a sample is long compared with that
- * (25 ns of 20 us), and short enough that a disturbance affects few of them.
+ * Takes samples of several calls, and checks samples. The clock is read twice per sample, so a sample is long compared
+ * with that (25 ns of 20 us), and short enough that a disturbance affects few of them.
  */
 #include "tools/bench/timing.h"
+
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "lab/stats/summary.h"
 
 #define SAMPLE_NS 20000u
 #define LONG_SAMPLE_NS 5000000u
@@ -74,9 +77,7 @@ static void time_body(struct bn_bench_times *times, struct sample *s, uint64_t m
     start = bn_clock_ns();
     while (times->n < BN_BENCH_MIN_SAMPLES ||
            (times->n < BN_BENCH_MAX_SAMPLES && bn_clock_ns() - start < min_ns)) {
-        times->ns[times->n] = take(s, times->calls);
-        times->per_call[times->n] = (double)times->ns[times->n] / (double)times->calls;
-        times->n++;
+        times->ns[times->n++] = take(s, times->calls);
         /* All tries were disturbed when the calls were counted: once more, with more of them. */
         if (times->ns[times->n - 1] >= wanted / 8 || times->calls >= MAX_CALLS) continue;
         times->calls *= 4;
@@ -95,27 +96,54 @@ bn_status bn_bench_time_body(struct bn_bench_times *times, const struct bn_bench
     return BN_OK;
 }
 
-/* ---- kernels ---- */
+/* ---- checks ---- */
 
-struct kernel_body {
-    const struct bn_bench_work *work;
-    const struct bn_kernels *kernels;
-};
-
-static void call_kernel(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+const char *bn_bench_implausible(char out[BN_BENCH_REASON], double share)
 {
-    const struct kernel_body *b = arg;
-    size_t copies = b->work->c->copies, copy = (size_t)(first % copies);
-    for (uint64_t i = 0; i < n; i++) {
-        bn_bench_call(b->work, b->kernels, copy, thread, n_threads);
-        copy = copy + 1 < copies ? copy + 1 : 0;
-    }
+    out[0] = '\0';
+    if (share > BN_BENCH_MOST_SHARE)
+        snprintf(out, BN_BENCH_REASON, "it is %.2f times the measured limit", share);
+    return out;
 }
 
-bn_status bn_bench_time(struct bn_bench_times *times, const struct bn_bench_work *work,
-                        const struct bn_kernels *kernels, unsigned n_threads, uint64_t min_ns, bn_error *err)
+bool bn_bench_believable(const double *ns, size_t n, double step_ns, char reason[BN_BENCH_REASON])
 {
-    struct kernel_body kernel = {work, kernels};
-    struct bn_bench_body body = {call_kernel, &kernel};
-    return bn_bench_time_body(times, &body, n_threads, min_ns, err);
+    double least = step_ns * BN_BENCH_LEAST_STEPS;
+    reason[0] = '\0';
+    if (n == 0) snprintf(reason, BN_BENCH_REASON, "there are no samples");
+    if (n == 0) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (ns[i] >= least) continue;
+        snprintf(reason, BN_BENCH_REASON,
+                 "a sample took %.0f ns, less than %u steps of the clock (%.0f ns each)", ns[i],
+                 BN_BENCH_LEAST_STEPS, step_ns);
+        return false;
+    }
+    if (n < BN_BENCH_MOST_EQUAL || !bn_all_equal(ns, n)) return true;
+    snprintf(reason, BN_BENCH_REASON, "all %zu samples took exactly %.0f ns: the clock does not advance", n,
+             ns[0]);
+    return false;
+}
+
+bool bn_bench_above_limit(const struct bn_bench_claim *claim)
+{
+    return claim->limit > 0 && claim->rate > BN_BENCH_MOST_SHARE * claim->limit;
+}
+
+const char *bn_bench_refuses(char out[BN_BENCH_REASON], const struct bn_bench_claim *claim,
+                             const struct bn_clock_facts *clock)
+{
+    if (clock->n_backward > 0)
+        snprintf(out, BN_BENCH_REASON, "the clock stepped back %llu times",
+                 (unsigned long long)clock->n_backward);
+    else if (!(clock->resolution_ns > 0))
+        snprintf(out, BN_BENCH_REASON, "the clock does not advance");
+    else if (!bn_bench_believable(claim->sample_ns, claim->n, clock->resolution_ns, out))
+        return out;
+    else if (bn_bench_above_limit(claim))
+        snprintf(out, BN_BENCH_REASON, "%.4g per second is more than %.2f times the measured limit, %.4g",
+                 claim->rate, BN_BENCH_MOST_SHARE, claim->limit);
+    else
+        return NULL;
+    return out;
 }

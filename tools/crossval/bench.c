@@ -287,7 +287,7 @@ static bn_status put_series(bn_json *doc, const struct bench *b, bn_error *err)
             for (size_t k = 0; k < b->n_reps; k++)
                 ns[k] = r->ns[p][k] / b->tokens[p];
             name_test(test, b, r, p);
-            struct bn_series one = {test, "ns_per_token", "ns", false, false, ns, b->n_reps};
+            struct bn_series one = {test, "ns_per_token", "ns", false, false, ns, b->n_reps, 0, false};
             /* The same reference twice is one series. */
             if (bn_series_find(&all, test, one.metric) == NULL) status = bn_series_add(&all, &one, err);
         }

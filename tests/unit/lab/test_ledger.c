@@ -43,7 +43,7 @@ static void result(struct bn_result *r, const char *key, const char *model, unsi
              "\"machine\":{\"key\":"
              "\"%s\",\"label\":\"toy\"},\"series\":[{\"test\":\"t\",\"metric\":\"ns\",\"unit\":\"ns\","
              "\"better\":\"lower\","
-             "\"exact\":false,\"samples\":[%.17g,%.17g,0.1]}]}",
+             "\"exact\":false,\"warmup\":0,\"samples\":[%.17g,%.17g,0.1]}]}",
              threads, model, key, base, base + 1.0 / 3);
     assert_int_equal(bn_json_parse(&doc, text, strlen(text), NULL), BN_OK);
     if (bn_result_parse(r, doc, &err) != BN_OK) fail_msg("%s", err.msg);

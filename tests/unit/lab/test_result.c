@@ -26,12 +26,14 @@ static bn_status read(struct bn_result *r, const char *settings, const char *mac
     return bn_result_parse(r, doc, err);
 }
 
-#define TIMES(test, list) \
-    "{\"test\":\"" test   \
-    "\",\"metric\":\"ns\",\"unit\":\"ns\",\"better\":\"lower\",\"exact\":false,\"samples\":[" list "]}"
-#define BYTES(test, list) \
-    "{\"test\":\"" test   \
-    "\",\"metric\":\"bytes\",\"unit\":\"bytes\",\"better\":\"lower\",\"exact\":true,\"samples\":[" list "]}"
+#define TIMES(test, list)                                                                                       \
+    "{\"test\":\"" test                                                                                         \
+    "\",\"metric\":\"ns\",\"unit\":\"ns\",\"better\":\"lower\",\"exact\":false,\"warmup\":0,\"samples\":[" list \
+    "]}"
+#define BYTES(test, list)                                                                                            \
+    "{\"test\":\"" test                                                                                              \
+    "\",\"metric\":\"bytes\",\"unit\":\"bytes\",\"better\":\"lower\",\"exact\":true,\"warmup\":0,\"samples\":[" list \
+    "]}"
 #define SLOW "130,131,132,133,134,135,136,137,138,139"
 #define FAST "100,101,102,103,104,105,106,107,108,109"
 
@@ -87,27 +89,28 @@ static void documents_are_read_back(void **state)
     assert_int_equal(read(&r, "", "", "", &err), BN_ERR_FORMAT); /* nothing was measured */
 }
 
-/* Whatever a document calls invalid, in whichever of its lists, must not become a baseline. */
+/* Whatever a document calls invalid must not become a baseline; and a document of an older form says what to do. */
 static void invalid_parts_are_found(void **state)
 {
     static const char *const BAD[] = {
-        "},\"configurations\":[{\"verdict\":\"invalid\",\"reason\":\"output differs\"}],\"rest\":{\"x\":1",
-        "},\"concurrent\":[{\"verdict\":\"timeout\",\"reason\":\"slow\"}],\"rest\":{\"x\":1",
-        "},\"results\":[{\"verdict\":\"valid\"},{\"verdict\":\"invalid\"}],\"rest\":{\"x\":1",
-        "},\"invalid_rows\":2,\"rest\":{\"x\":1"};
+        "},\"tests\":[{\"verdict\":\"invalid\",\"reason\":\"output differs\"}],\"rest\":{\"x\":1",
+        "},\"tests\":[{\"verdict\":\"valid\"},{\"verdict\":\"timeout\"}],\"rest\":{\"x\":1"};
+    static const char GOOD[] =
+        "},\"tests\":[{\"verdict\":\"valid\"},{\"verdict\":\"skipped\"}],\"rest\":{\"x\":1";
     struct bn_result r;
+    bn_error err = {0};
     (void)state;
-    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
-        assert_int_equal(read(&r, "", BAD[i], TIMES("t", FAST), NULL), BN_OK);
-        assert_string_not_equal(r.invalid, "");
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD) + 1; i++) {
+        bool bad = i < BN_ARRAY_LEN(BAD);
+        assert_int_equal(read(&r, "", bad ? BAD[i] : GOOD, TIMES("t", FAST), NULL), BN_OK);
+        assert_true((r.invalid[0] != '\0') == bad);
         bn_result_release(&r);
     }
-    assert_int_equal(read(&r, "",
-                          "},\"invalid_rows\":0,\"results\":[{\"verdict\":\"valid\"}],\"rest\":{\"x\":1",
-                          TIMES("t", FAST), NULL),
-                     BN_OK);
-    assert_string_equal(r.invalid, "");
-    bn_result_release(&r);
+    static const char OLD[] = "{\"test\":\"t\",\"metric\":\"ns\",\"unit\":\"ns\",\"better\":\"lower\","
+                              "\"exact\":false,\"samples\":[1]}";
+    assert_int_equal(read(&r, "", "", OLD, &err), BN_ERR_FORMAT);
+    assert_non_null(strstr(err.msg, "older form"));
+    assert_non_null(strstr(err.hint, "measure again"));
 }
 
 static void differences_are_named(void **state)
@@ -261,12 +264,12 @@ static void compare(struct bn_history_comparison *o, const char *a, const char *
 
 #define PEAK(value)                                                                                \
     "{\"test\":\"process\",\"metric\":\"peak_rss_bytes\",\"unit\":\"bytes\",\"better\":\"lower\"," \
-    "\"exact\":false,\"samples\":[" value "]}"
+    "\"exact\":false,\"warmup\":0,\"samples\":[" value "]}"
 
 #define WIDE "10,10000,20,9000,50,8000"
 #define JITTER                                                                                             \
     "{\"test\":\"t\",\"metric\":\"token_jitter_ns\",\"unit\":\"ns\",\"better\":\"lower\",\"exact\":false," \
-    "\"samples\":[" FAST "]}"
+    "\"warmup\":0,\"samples\":[" FAST "]}"
 
 /* Memory that doubled and times that tripled are found; the same document is stable on a busy machine too. */
 static void every_kind_of_series_is_judged(void **state)

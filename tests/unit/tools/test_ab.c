@@ -37,7 +37,7 @@ static bn_status run(void *user, struct bn_ab_slot *slot, bn_error *err)
     double cost = 1000 * (1 + f->drift * (double)f->n++) * (1 + f->noise * uniform(f));
     if (b) cost *= 1 + f->effect;
     double value = f->higher ? 1e6 / cost : cost;
-    struct bn_series s = {"t", "m", "1", f->higher, f->exact, &value, 1};
+    struct bn_series s = {"t", "m", "1", f->higher, f->exact, &value, 1, 0, false};
     if (b && slot->round == f->stop_in) {
         slot->stop = true;
         snprintf(slot->failed, sizeof slot->failed, "ran into the time limit");

@@ -50,6 +50,7 @@ static void make_up(struct bn_bench_measurement *m, struct bn_bench_config confi
     for (unsigned c = 0; c < 2; c++) {
         configs[c] = (struct bn_bench_config){.decode = true,
                                               .n_sequences = 1,
+                                              .n_concurrent = 1,
                                               .tokens = 1,
                                               .depth = 100 * c,
                                               .n_threads = 1,
@@ -59,19 +60,18 @@ static void make_up(struct bn_bench_measurement *m, struct bn_bench_config confi
                                               .n_warmup = 2};
         for (unsigned i = 0; i < N; i++) {
             struct bn_bench_sample *s = &samples[c][i];
-            s->round = i;
             s->ns = 50000 + 200 * c + i % 3; /* 2 ns more a position */
             s->total_ns = s->ns + 10;
             s->bytes = 1000000;
             s->evaluated = 2;
             s->bandwidth = 25e9;
-            s->token_ns = &tokens[c][i];
+            s->times = &tokens[c][i];
             tokens[c][i] = s->ns;
             memset(s->output, c == 0 ? 'a' : 'b', BN_SHA256_HEX - 1);
         }
     }
     *m = (struct bn_bench_measurement){
-        .configs = configs, .n_configs = 2, .n_rounds = N, .confidence = 0.95, .clock.resolution_ns = 20};
+        .configs = configs, .n_configs = 2, .n_rounds = N, .confidence = 0.95, .h.clock.resolution_ns = 20};
 }
 
 static void good_samples_pass(void **state)
@@ -91,7 +91,7 @@ static void good_samples_pass(void **state)
         assert_string_equal(configs[c].implausible, "");
         assert_true(configs[c].steady);
     }
-    assert_int_equal(bn_bench_collect(&m, &configs[0], bn_bench_ns_per_token), N - 2);
+    assert_int_equal(bn_bench_collect(&m, &configs[0], "ns_per_token", NULL), N - 2);
     assert_int_equal(bn_bench_fit_depth(&fit, &m, 1, 1, &err), BN_OK);
     assert_true(fit.n == N - 2 && fabs(fit.ns_per_position.estimate - 2) < 1e-9);
     assert_true(fabs(fit.base_ns.estimate - 50001) < 1.5);
@@ -119,7 +119,7 @@ static void faults_are_found(void **state)
         }
         if (fault == 0) samples[1][7].output[63] = 'c';
         if (fault == 1) configs[1].depth = 0; /* now both are one test */
-        if (fault == 3) m.clock.resolution_ns = 2511;
+        if (fault == 3) m.h.clock.resolution_ns = 2511;
         assert_int_equal(bn_bench_reserve(&m, &err), BN_OK);
         assert_int_equal(bn_bench_conclude(&m, &err), BN_OK);
         bool refused = configs[1].verdict == BN_BENCH_INVALID && configs[1].reason[0] != '\0';
@@ -132,7 +132,7 @@ static void faults_are_found(void **state)
     }
 }
 
-static void outliers_are_labelled_and_explained(void **state)
+static void disturbances_are_found(void **state)
 {
     (void)state;
     struct bn_bench_measurement m;
@@ -141,7 +141,7 @@ static void outliers_are_labelled_and_explained(void **state)
     uint64_t tokens[2][N];
     bn_error err = {0};
     make_up(&m, configs, samples, tokens);
-    samples[0][1].ns = 900000; /* warm-up: no label */
+    samples[0][1].noise = (struct bn_noise){.steal_known = true, .steal_ns = 10000000}; /* warm-up */
     samples[0][5].ns = 90000;
     samples[0][5].noise = (struct bn_noise){.steal_known = true, .steal_ns = 10000000};
     samples[1][6].ns = 90000;
@@ -150,12 +150,9 @@ static void outliers_are_labelled_and_explained(void **state)
     samples[1][8].noise = (struct bn_noise){.pressure_known = true, .io_us = 40};
     assert_int_equal(bn_bench_reserve(&m, &err), BN_OK);
     assert_int_equal(bn_bench_conclude(&m, &err), BN_OK);
-    assert_int_equal(samples[0][1].outlier, BN_OUTLIER_NONE);
-    assert_int_equal(samples[0][5].outlier, BN_OUTLIER_SEVERE);
-    assert_true(samples[0][5].stolen && !samples[0][5].pressed && !samples[0][5].switched);
-    assert_int_equal(samples[1][6].outlier, BN_OUTLIER_SEVERE);
-    assert_true(samples[1][6].switched && !samples[1][7].switched && samples[1][8].pressed);
-    assert_int_equal(bn_bench_collect(&m, &configs[0], bn_bench_ns_per_token), N - 2); /* all count */
+    assert_true(samples[0][5].disturbed && !samples[0][1].disturbed && !samples[0][6].disturbed);
+    assert_true(samples[1][6].disturbed && !samples[1][7].disturbed && samples[1][8].disturbed);
+    assert_int_equal(bn_bench_collect(&m, &configs[0], "ns_per_token", NULL), N - 2); /* all count */
     bn_free(m.scratch);
 }
 
@@ -174,7 +171,7 @@ static void open_real(struct real *r, bool decode)
     *r = (struct real){.ids = {5, 6, 7, 8, 9, 10, 11, 12}};
     if (bn_model_open(&r->m.model, MODEL, NULL, &err) != BN_OK) fail_msg("%s", err.msg);
     r->config = (struct bn_bench_config){
-        .decode = decode, .tokens = 4, .n_threads = 1, .n_batch = 128, .n_sequences = 1};
+        .decode = decode, .tokens = 4, .n_threads = 1, .n_batch = 128, .n_sequences = 1, .n_concurrent = 1};
     assert_int_equal(bn_session_open(&r->config.session, r->m.model, &options, &err), BN_OK);
     r->m.ids = r->ids;
     r->m.configs = &r->config;
@@ -185,7 +182,7 @@ static void open_real(struct real *r, bool decode)
 static void close_real(struct real *r)
 {
     for (size_t i = 0; i < r->config.n_samples; i++)
-        bn_free(r->config.samples[i].token_ns);
+        bn_free(r->config.samples[i].times);
     bn_free(r->config.samples);
     bn_session_close(r->config.session);
     bn_model_close(r->m.model);
@@ -200,11 +197,11 @@ static void another_output_is_refused(void **state)
         bn_error err = {0};
         open_real(&r, decode == 1);
         for (uint32_t round = 0; round < 3; round++)
-            assert_int_equal(bn_bench_take(&r.m, &r.config, round, 0, &err), BN_OK);
+            assert_int_equal(bn_bench_take(&r.m, &r.config, 0, &err), BN_OK);
         bn_bench_check_outputs(&r.config, 1);
         assert_int_equal(r.config.verdict, BN_BENCH_VALID);
         r.ids[0] = 4;
-        assert_int_equal(bn_bench_take(&r.m, &r.config, 3, 0, &err), BN_OK);
+        assert_int_equal(bn_bench_take(&r.m, &r.config, 0, &err), BN_OK);
         bn_bench_check_outputs(&r.config, 1);
         assert_int_equal(r.config.verdict, BN_BENCH_INVALID);
         assert_non_null(strstr(r.config.reason, "round 3"));
@@ -219,9 +216,9 @@ static void a_late_sample_does_not_count(void **state)
         struct real r;
         bn_error err = {0};
         open_real(&r, decode == 1);
-        assert_int_equal(bn_bench_take(&r.m, &r.config, 0, 0, &err), BN_OK);
+        assert_int_equal(bn_bench_take(&r.m, &r.config, 0, &err), BN_OK);
         r.m.timeout_ns = 1;
-        assert_int_equal(bn_bench_take(&r.m, &r.config, 1, 0, &err), BN_OK);
+        assert_int_equal(bn_bench_take(&r.m, &r.config, 0, &err), BN_OK);
         assert_int_equal(r.config.verdict, BN_BENCH_TIMEOUT);
         assert_int_equal(r.config.n_samples, 1);
         assert_int_equal(bn_session_position(r.config.session), 0);
@@ -229,38 +226,72 @@ static void a_late_sample_does_not_count(void **state)
     }
 }
 
-/* ---- generations at once ---- */
+/* ---- concurrent generations ---- */
 
-static void concurrent_generations_are_judged(void **state)
+static void concurrent_rates_and_fairness(void **state)
 {
     (void)state;
     struct bn_bench_measurement m;
     struct bn_bench_config configs[2];
     struct bn_bench_sample samples[2][N];
-    uint64_t tokens[2][N], requests[4] = {100, 300, 200, 200}, makespan[2] = {400, 200};
-    char outputs[4][BN_SHA256_HEX];
+    uint64_t tokens[2][N], requests[2][2] = {{100, 300}, {200, 200}};
+    bn_error err = {0};
     make_up(&m, configs, samples, tokens);
-    struct bn_bench_group group = {.config = configs, .n_requests = 2, .n_rounds = 2};
-    group.request_ns = requests;
-    group.makespan_ns = makespan;
-    group.outputs = outputs;
-    for (unsigned i = 0; i < 4; i++)
-        memcpy(outputs[i], samples[0][0].output, BN_SHA256_HEX);
-    bn_bench_group_judge(&m, &group);
-    assert_int_equal(group.verdict, BN_BENCH_VALID);
-    assert_true(fabs(bn_bench_group_rate(&group, 0) - 2 * 2 * 1e9 / 400) < 1e-3);
-    assert_true(fabs(bn_bench_group_fairness(&group, 0) - 0.8) < 1e-12); /* (3 + 1)^2 / (2 (9 + 1)) */
-    assert_true(fabs(bn_bench_group_fairness(&group, 1) - 1) < 1e-12);
-    outputs[3][0] = 'x';
-    bn_bench_group_judge(&m, &group);
-    assert_int_equal(group.verdict, BN_BENCH_INVALID);
-    assert_non_null(strstr(group.reason, "generation 3"));
-    requests[1] = 0; /* stopped */
-    bn_bench_group_judge(&m, &group);
-    assert_int_equal(group.verdict, BN_BENCH_TIMEOUT);
-    configs[0].verdict = BN_BENCH_INVALID;
-    bn_bench_group_judge(&m, &group);
-    assert_int_equal(group.verdict, BN_BENCH_INVALID);
+    struct bn_bench_config *c = &configs[0];
+    c->n_concurrent = 2;
+    c->n_warmup = 0;
+    c->n_samples = 2;
+    for (unsigned i = 0; i < 2; i++) {
+        samples[0][i].ns = i == 0 ? 400 : 200;
+        samples[0][i].times = requests[i];
+    }
+    assert_int_equal(bn_bench_reserve(&m, &err), BN_OK);
+    assert_int_equal(bn_bench_collect(&m, c, "request_ns", NULL), 4);
+    assert_int_equal(bn_bench_collect(&m, c, "token_ns", NULL), 0);
+    assert_int_equal(bn_bench_collect(&m, c, "tokens_per_second", NULL), 2);
+    assert_true(fabs(m.scratch[0] - 2 * 2 * 1e9 / 400) < 1e-3);
+    assert_int_equal(bn_bench_collect(&m, c, "fairness", NULL), 2);
+    assert_true(fabs(m.scratch[0] - 0.8) < 1e-12); /* (3 + 1)^2 / (2 (9 + 1)) */
+    assert_true(fabs(m.scratch[1] - 1) < 1e-12);
+    bn_free(m.scratch);
+}
+
+/* One of two generations has another context: its output is found, and a late one is a timeout. */
+static void concurrent_generations_are_judged(void **state)
+{
+    (void)state;
+    for (unsigned fault = 0; fault < 3; fault++) {
+        struct real r;
+        bn_error err = {0};
+        bn_session *crowd[2];
+        bn_session_options options = {.n_ctx = 16, .n_threads = 1};
+        open_real(&r, true);
+        assert_int_equal(bn_session_open(&crowd[1], r.m.model, &options, &err), BN_OK);
+        crowd[0] = r.config.session;
+        for (size_t i = 0; i < 2; i++)
+            assert_int_equal(
+                bn_session_eval(crowd[i], &r.ids[fault == 1 ? i : 0], 1, BN_LOGITS_NONE, NULL, &err), BN_OK);
+        struct bn_bench_config list[2] = {r.config, r.config};
+        for (size_t i = 0; i < 2; i++) {
+            list[i].depth = 1;
+            list[i].n_concurrent = (uint32_t)i + 1;
+            list[i].crowd = crowd;
+        }
+        assert_int_equal(bn_bench_take(&r.m, &list[0], 0, &err), BN_OK);
+        if (fault == 2) r.m.timeout_ns = 1;
+        assert_int_equal(bn_bench_take(&r.m, &list[1], 0, &err), BN_OK);
+        bn_bench_check_outputs(list, 2);
+        static const enum bn_bench_verdict VERDICTS[] = {BN_BENCH_VALID, BN_BENCH_INVALID, BN_BENCH_TIMEOUT};
+        assert_int_equal(list[1].verdict, VERDICTS[fault]);
+        assert_int_equal(bn_session_position(crowd[1]), 1);
+        for (size_t i = 0; i < 2; i++) {
+            for (size_t k = 0; k < list[i].n_samples; k++)
+                bn_free(list[i].samples[k].times);
+            bn_free(list[i].samples);
+        }
+        bn_session_close(crowd[1]);
+        close_real(&r);
+    }
 }
 
 /* ---- targets ---- */
@@ -314,9 +345,10 @@ int main(void)
         cmocka_unit_test(the_clock_has_steps),
         cmocka_unit_test(good_samples_pass),
         cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(outliers_are_labelled_and_explained),
+        cmocka_unit_test(disturbances_are_found),
         cmocka_unit_test(another_output_is_refused),
         cmocka_unit_test(a_late_sample_does_not_count),
+        cmocka_unit_test(concurrent_rates_and_fairness),
         cmocka_unit_test(concurrent_generations_are_judged),
         cmocka_unit_test(targets_are_judged_by_intervals),
     };

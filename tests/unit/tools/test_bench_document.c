@@ -1,230 +1,151 @@
 /* SPDX-License-Identifier: MIT
  *
- * The documents of bn-bench: they parse, nothing is missing, no number is negative, every null says why, and
- * what is computed from the samples agrees with them. No test depends on the speed of the machine.
+ * The documents of bn-bench: they parse, nothing is missing, no number is negative, every null says why, each series belongs to a
+ * test, and what is computed agrees with its samples. No test depends on the speed of the machine.
  */
 #define _POSIX_C_SOURCE 200809L /* popen */
 #include <math.h>
 
-#include "base/json.h"
-#include "base/mem.h"
 #include "lab/history/series.h"
+#include "lab/stats/summary.h"
 #include "tests/unit/tools/bench_document.h"
 #include "tests/unit/unit.h"
 
-static bn_json *document(const char *arguments)
+#define NANO " -m fixtures/nano-bitnet-i2_s-42.gguf"
+#define QUICK " --min-time 0 -t 1" NANO
+
+static bn_json *doc;              /* of the last command, */
+static struct bn_series_list all; /* and its series */
+
+static void forget(void)
 {
-    char line[400];
-    int status;
-    snprintf(line, sizeof line, "%s --json -q", arguments);
-    bn_json *doc = bench_document(line, &status);
-    assert_int_equal(status, 0);
-    return doc;
+    bn_series_release(&all);
+    bn_json_free(doc);
+    doc = NULL;
 }
 
-static double number(const bn_json *value, const char *path)
+/* Runs bn-bench with these arguments, and checks what holds of every document. */
+static void measure(const char *arguments)
+{
+    static const char *const TEXTS[] = {"command",          "created",      "program.version",
+                                        "program.compiler", "machine.arch", "clock.name"};
+    char line[400];
+    int status;
+    bn_error err = {0};
+    snprintf(line, sizeof line, "%s --json -q", arguments);
+    doc = bench_document(line, &status);
+    if (status != 0) fail_msg("%s ended with %d", arguments, status);
+    assert_true(bn_json_text_is(doc, "schema", "bn.bench/1"));
+    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++)
+        if (bn_json_text_of(doc, TEXTS[i])[0] == '\0') fail_msg("no %s", TEXTS[i]);
+    check_values(doc);
+    if (bn_json_size(bn_json_get(doc, "series")) > 0 && bn_series_read(&all, doc, &err) != BN_OK)
+        fail_msg("%s: %s", arguments, err.msg);
+    const bn_json *tests = bn_json_get(doc, "tests");
+    for (const bn_json *t = bn_json_first(tests); t != NULL; t = bn_json_next(t)) {
+        const char *verdict = bn_json_text_of(t, "verdict");
+        if (strcmp(verdict, "valid") != 0 && strcmp(verdict, "skipped") != 0)
+            fail_msg("%s is %s", bn_json_text_of(t, "name"), verdict);
+    }
+}
+
+static const bn_json *test(const char *name)
+{
+    const bn_json *t = bn_json_find(bn_json_get(doc, "tests"), "name", name);
+    if (t == NULL) fail_msg("no test '%s'", name);
+    return t;
+}
+
+static double fact(const char *name, const char *member)
 {
     double x = -1;
-    if (!bn_json_number(bn_json_path(value, path), &x)) fail_msg("no number at %s", path);
+    if (!bn_json_number(bn_json_get(test(name), member), &x)) fail_msg("'%s' has no %s", name, member);
     return x;
 }
 
-static size_t size(const bn_json *value, const char *path)
+static const struct bn_series *series(const char *name, const char *metric)
 {
-    const bn_json *array = bn_json_path(value, path);
-    if (array == NULL || bn_json_kind(array) != BN_JSON_ARRAY) fail_msg("no array at %s", path);
-    return bn_json_size(array);
+    const struct bn_series *s = bn_series_find(&all, name, metric);
+    if (s == NULL) fail_msg("no %s of '%s'", metric, name);
+    return s;
 }
 
-static void assert_near(double a, double b)
+/* Times that were sampled: valid, and in nanoseconds. */
+static const struct bn_series *times(const char *name, const char *metric)
+{
+    const struct bn_series *s = series(name, metric);
+    assert_true(bn_json_text_is(test(name), "verdict", "valid"));
+    assert_true(s->n >= 3 && !s->higher && !s->exact && !s->neutral);
+    assert_string_equal(s->unit, "ns");
+    return s;
+}
+
+static double median(const char *name, const char *metric)
+{
+    const struct bn_series *s = series(name, metric);
+    return bn_median(s->samples, s->n);
+}
+
+static void near(double a, double b)
 {
     if (!(fabs(a - b) <= 1e-9 * fabs(b))) fail_msg("%.17g is not %.17g", a, b);
 }
 
-static void check_common(const bn_json *doc, const char *command)
-{
-    static const char *const TEXTS[] = {"schema",          "command",          "created",
-                                        "program.version", "program.compiler", "machine.arch"};
-    const char *text = NULL;
-    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++)
-        assert_true(bn_json_string(bn_json_path(doc, TEXTS[i]), &text));
-    assert_true(bn_json_string(bn_json_get(doc, "schema"), &text));
-    assert_string_equal(text, "bn.bench/1");
-    assert_true(bn_json_string(bn_json_get(doc, "command"), &text));
-    assert_string_equal(text, command);
-    check_values(doc);
-}
-
-/* A summary of n samples between which its figures lie. */
-static void check_summary(const bn_json *summary, size_t n)
-{
-    static const char *const INSIDE[] = {"median", "p5", "p95", "p99"};
-    assert_non_null(summary);
-    assert_true(number(summary, "n") == (double)n);
-    double min = number(summary, "min"), max = number(summary, "max"), x;
-    assert_true(min <= max && number(summary, "mad") <= max - min);
-    for (size_t i = 0; i < BN_ARRAY_LEN(INSIDE); i++) {
-        const bn_json *value = bn_json_get(summary, INSIDE[i]);
-        assert_non_null(value);
-        if (bn_json_number(value, &x)) assert_true(x >= min && x <= max);
-    }
-    assert_int_equal(bn_json_kind(bn_json_get(summary, "median")), BN_JSON_NUMBER);
-    bool p99 = bn_json_kind(bn_json_get(summary, "p99")) == BN_JSON_NUMBER;
-    assert_true(p99 == (n >= 100));
-}
-
 /* ---- run ---- */
 
-static void check_sample(const bn_json *sample, bool decode, double tokens)
+static void check_config(const char *name, size_t reps, size_t n_warmup)
 {
-    double ns = number(sample, "ns"), total = number(sample, "total_ns"), sum = 0, x;
-    assert_true(ns > 0 && ns <= total);
-    assert_near(number(sample, "tokens_per_second"), tokens * 1e9 / ns);
-    assert_true(number(sample, "evaluated_tokens") == tokens + decode);
-    assert_true(number(sample, "bytes") > 0 && number(sample, "ops") > 0);
-    assert_true(number(sample, "first_token_ns") <= total);
-    const bn_json *times = bn_json_get(sample, "token_ns");
-    assert_int_equal(bn_json_size(times), decode ? (size_t)tokens : 0);
-    for (const bn_json *t = bn_json_first(times); t != NULL; t = bn_json_next(t)) {
-        assert_true(bn_json_number(t, &x) && x > 0);
-        sum += x;
+    bool decode = strncmp(name, "decode", 6) == 0;
+    static const char *const METRICS[] = {"ns_per_token",    "first_token_ns",   "cpu_ns_per_token",
+                                          "bytes_per_token", "bytes_per_second", "disturbed"};
+    double tokens = fact(name, "tokens");
+    for (size_t i = 0; i < BN_ARRAY_LEN(METRICS); i++) {
+        const struct bn_series *s = series(name, METRICS[i]);
+        assert_true(s->n == reps && s->n_warmup == n_warmup);
+        assert_true(s->neutral == (i > 3) && s->exact == (i == 3) && !s->higher);
     }
-    assert_true(sum <= ns);
-    if (!decode) assert_true(number(sample, "first_token_ns") >= ns);
-}
-
-/* Ends that enclose the median; there are none of fewer than 6 samples. */
-static void check_interval(const bn_json *summary, size_t n)
-{
-    double low = 0, high = 0;
-    const bn_json *ends = bn_json_get(summary, "median_interval");
-    assert_true((bn_json_kind(ends) == BN_JSON_ARRAY) == (n >= 6));
-    if (n < 6) return;
-    assert_true(bn_json_number(bn_json_at(ends, 0), &low) && bn_json_number(bn_json_at(ends, 1), &high));
-    assert_true(low >= number(summary, "min") && low <= number(summary, "median"));
-    assert_true(high <= number(summary, "max") && high >= number(summary, "median"));
-}
-
-/* The samples that count, as the document's list of series has them. */
-static void check_series(const bn_json *doc, const bn_json *c)
-{
-    struct bn_series_list all = {0};
-    bn_error err = {0};
-    const char *name = NULL;
-    size_t n = 0;
-    bool warmup = false, decode = bn_json_kind(bn_json_get(c, "batch")) == BN_JSON_NULL;
-    assert_int_equal(bn_series_read(&all, doc, &err), BN_OK);
-    assert_true(bn_json_string(bn_json_get(c, "name"), &name));
-    const struct bn_series *times = bn_series_find(&all, name, "ns_per_token");
-    const struct bn_series *bytes = bn_series_find(&all, name, "bytes_per_token");
-    assert_non_null(times);
-    assert_non_null(bytes);
-    assert_true(!times->exact && !times->higher && bytes->exact && bytes->n == times->n);
-    assert_true((bn_series_find(&all, name, "token_ns") != NULL) == decode);
-    assert_non_null(bn_series_find(&all, name, "first_token_ns"));
-    assert_non_null(bn_series_find(&all, "load", "load_ns"));
-    assert_int_equal(bn_series_find(&all, "load", "load_ns")->n, 6);
-    assert_non_null(bn_series_find(&all, "process", "peak_rss_bytes"));
-    if (bn_json_kind(bn_json_path(doc, "memory.round_peak_rss_bytes")) == BN_JSON_ARRAY) {
-        const struct bn_series *peak = bn_series_find(&all, "round", "peak_rss_bytes");
-        assert_non_null(peak);
-        assert_int_equal(peak->n, times->n);
-        for (size_t i = 0; i < peak->n; i++)
-            assert_true(peak->samples[i] > 0 && peak->samples[i] <= number(doc, "memory.peak_rss_bytes"));
-    }
-    for (const bn_json *s = bn_json_first(bn_json_get(c, "samples")); s != NULL; s = bn_json_next(s)) {
-        assert_true(bn_json_bool(bn_json_get(s, "warmup"), &warmup));
-        if (!warmup) assert_near(times->samples[n++], number(s, "ns") / number(c, "tokens"));
-    }
-    assert_int_equal(n, times->n);
-    bn_series_release(&all);
-}
-
-static void check_config(const bn_json *c, size_t reps, size_t n_warmup)
-{
-    const char *test = NULL;
-    assert_true(bn_json_string(bn_json_get(c, "test"), &test));
-    bool decode = strcmp(test, "decode") == 0;
-    double tokens = number(c, "tokens"), sample_bytes = 0, kernel_bytes = 0, low = HUGE_VAL, high = 0;
-    size_t i = 0;
-    assert_int_equal(size(c, "samples"), n_warmup + reps);
-    assert_true(bn_json_string(bn_json_get(c, "verdict"), &test));
-    assert_string_equal(test, "valid");
-    const bn_json *samples = bn_json_get(c, "samples"), *kernels = bn_json_get(c, "kernels");
-    for (const bn_json *s = bn_json_first(samples); s != NULL; s = bn_json_next(s)) {
-        const char *output = NULL;
-        bool warmup = false;
-        check_sample(s, decode, tokens);
-        sample_bytes += number(s, "bytes");
-        assert_true(bn_json_string(bn_json_get(s, "output_sha256"), &output) && strlen(output) == 64);
-        assert_true(bn_json_bool(bn_json_get(s, "warmup"), &warmup) && warmup == (i++ < n_warmup));
-        if (warmup) continue;
-        low = fmin(low, number(s, "tokens_per_second"));
-        high = fmax(high, number(s, "tokens_per_second"));
-    }
-    assert_true(size(c, "kernels") > 5);
-    for (const bn_json *k = bn_json_first(kernels); k != NULL; k = bn_json_next(k)) {
-        assert_true(number(k, "calls") > 0);
-        kernel_bytes += number(k, "bytes");
-    }
-    assert_true(sample_bytes == kernel_bytes);
-    check_summary(bn_json_path(c, "summary.tokens_per_second"), reps);
-    check_interval(bn_json_path(c, "summary.tokens_per_second"), reps);
-    assert_near(number(c, "summary.tokens_per_second.min"), low);
-    assert_near(number(c, "summary.tokens_per_second.max"), high);
-    check_summary(bn_json_path(c, "summary.bytes_per_token"), reps);
-    check_summary(bn_json_path(c, "summary.bytes_per_second"), reps);
-    const bn_json *share = bn_json_path(c, "summary.share_of_bandwidth");
-    if (decode)
-        check_summary(share, reps);
-    else
-        assert_int_equal(bn_json_kind(share), BN_JSON_NULL);
-    const char *of = decode ? "summary.token_ns" : "summary.first_token_ns";
-    check_summary(bn_json_path(c, of), decode ? reps * (size_t)tokens : reps);
-    const char *none = decode ? "summary.first_token_ns" : "summary.token_ns";
-    assert_int_equal(bn_json_kind(bn_json_path(c, none)), BN_JSON_NULL);
-}
-
-/* The configuration of that name. */
-static const bn_json *find_config(const bn_json *doc, const char *name)
-{
-    const char *its = NULL;
-    const bn_json *c = bn_json_first(bn_json_get(doc, "configurations"));
-    while (c != NULL && (!bn_json_string(bn_json_get(c, "name"), &its) || strcmp(its, name) != 0))
-        c = bn_json_next(c);
-    if (c == NULL) fail_msg("no configuration '%s'", name);
-    return c;
+    assert_int_equal(strlen(bn_json_text_of(test(name), "output_sha256")), 64);
+    const struct bn_series *ns = series(name, "ns_per_token"), *first = series(name, "first_token_ns");
+    const struct bn_series *share = bn_series_find(&all, name, "share_of_bandwidth");
+    const struct bn_series *token = bn_series_find(&all, name, "token_ns");
+    assert_true((share != NULL) == decode && (token != NULL) == decode);
+    if (!decode) assert_true(first->samples[0] >= ns->samples[0] * tokens * 0.999999);
+    if (!decode) return;
+    assert_int_equal(share->n, reps);
+    assert_true(token->n == reps * (size_t)tokens && token->n_warmup == n_warmup * (size_t)tokens);
+    double sum = 0;
+    for (size_t i = 0; i < (size_t)tokens; i++)
+        sum += token->samples[i];
+    assert_true(sum <= ns->samples[0] * tokens * 1.000001);
 }
 
 static void runs_are_complete(void **state)
 {
     (void)state;
-    bn_json *doc = document("run -p 3,5 -n 34 -d 0,7 -t 1,2 -b 2,128 --reps 6 --warmup 1");
-    check_common(doc, "run");
-    assert_int_equal(size(doc, "model.loads"), 6);
-    assert_true(number(doc, "memory.peak_rss_bytes") > 0 && number(doc, "clock.step_ns") > 0);
-    assert_int_equal(size(doc, "bandwidth"), 2);
-    assert_int_equal(size(bn_json_at(bn_json_get(doc, "bandwidth"), 1), "bytes_per_second"), 7);
-    assert_int_equal(size(doc, "configurations"), 2 * 2 * 2 * 2 + 2 * 2);
-    const bn_json *configs = bn_json_get(doc, "configurations");
-    for (const bn_json *c = bn_json_first(configs); c != NULL; c = bn_json_next(c)) {
-        check_config(c, 6, 1);
-        check_series(doc, c);
-    }
-    assert_int_equal(size(doc, "depth"), 2);
-    assert_true(number(bn_json_at(bn_json_get(doc, "depth"), 0), "rounds") == 6);
-    bn_json_free(doc);
+    measure("run -p 3,5 -n 34 -d 0,7 -t 1,2 -b 2,128 --reps 6 --warmup 1");
+    const bn_json *tests = bn_json_get(doc, "tests");
+    assert_int_equal(bn_json_size(tests), 2 * 2 * 2 * 2 + 2 * 2 + 1);
+    for (const bn_json *t = bn_json_first(tests); t != NULL; t = bn_json_next(t))
+        if (!bn_json_text_is(t, "name", "tokenize")) check_config(bn_json_text_of(t, "name"), 6, 1);
+    assert_int_equal(series("load", "load_ns")->n, 6);
+    assert_int_equal(series("reading t=2", "bytes_per_second")->n, 7);
+    assert_int_equal(series("tokenize", "tokenize_ns_per_token")->n_warmup, 1);
+    assert_true(series("process", "peak_rss_bytes")->n == 1);
+    forget();
 }
 
-/* Each position before a token makes it read its keys and values, and nothing else. */
+/* Each position before a token makes it read its keys and values, and nothing else. The work of a token is the same each time,
+ * so its bytes are too. */
 static void depth_reads_the_cache(void **state)
 {
     (void)state;
-    bn_json *doc = document("run -p 0 -n 4 -d 16,80 -t 1 --reps 1 --warmup 0");
-    double shallow = number(find_config(doc, "decode n=4 d=16 t=1"), "summary.bytes_per_token.median");
-    double deep = number(find_config(doc, "decode n=4 d=80 t=1"), "summary.bytes_per_token.median");
-    assert_true(deep - shallow == 64 * number(doc, "model.kv_bytes_per_token"));
-    bn_json_free(doc);
+    measure("run -p 0 -n 4 -d 16,80 -t 1,2 --reps 2 --warmup 0");
+    double shallow = median("decode n=4 d=16 t=1", "bytes_per_token");
+    double deep = median("decode n=4 d=80 t=1", "bytes_per_token");
+    assert_true(shallow > 3e6 && shallow < 4e6); /* 3.3 MB of weights, and the cache */
+    assert_true(deep - shallow == 64 * median("session", "kv_bytes_per_token"));
+    assert_true(median("decode n=4 d=16 t=2", "bytes_per_token") == shallow);
+    forget();
 }
 
 static void outputs_agree(void **state)
@@ -232,193 +153,111 @@ static void outputs_agree(void **state)
     (void)state;
     static const char *const NAMES[] = {"prompt n=9 d=3 t=1 b=2", "prompt n=9 d=3 t=2 b=2",
                                         "prompt n=9 d=3 t=1 b=8", "prompt n=9 d=3 t=2 b=8"};
-    bn_json *doc = document("run -p 9 -n 0 -d 3 -t 1,2 -b 2,8 --reps 1 --warmup 0");
-    const char *first = NULL, *other = NULL;
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        assert_true(bn_json_string(bn_json_get(find_config(doc, NAMES[i]), "output_sha256"), &other));
-        if (first == NULL) first = other;
-        assert_string_equal(first, other);
-    }
-    bn_json_free(doc);
+    measure("run -p 9 -n 0 -d 3 -t 1,2 -b 2,8 --reps 1 --warmup 0");
+    for (size_t i = 1; i < BN_ARRAY_LEN(NAMES); i++)
+        assert_string_equal(bn_json_text_of(test(NAMES[i]), "output_sha256"),
+                            bn_json_text_of(test(NAMES[0]), "output_sha256"));
+    forget();
 }
 
 static void concurrent_generations(void **state)
 {
     (void)state;
-    bn_json *doc = document("run -p 0 -n 5 -d 3 -t 1 --reps 2 --warmup 1 --concurrent 2");
-    struct bn_series_list all = {0};
-    bn_error err = {0};
-    double ns;
-    check_common(doc, "run");
-    assert_int_equal(size(doc, "concurrent"), 1);
-    const bn_json *crowd = bn_json_at(bn_json_get(doc, "concurrent"), 0);
-    assert_int_equal(size(crowd, "samples"), 2);
+    static const char NAME[] = "concurrent k=2 n=5 d=3 t=1";
+    measure("run -p 0 -n 5 -d 3 -t 1 --reps 2 --warmup 1 --concurrent 2");
+    const struct bn_series *requests = series(NAME, "request_ns"), *ns = series(NAME, "ns_per_token");
+    const struct bn_series *fairness = series(NAME, "fairness");
+    assert_true(requests->n == 4 && requests->n_warmup == 2 && ns->n == 2 && fairness->neutral);
     for (size_t i = 0; i < 2; i++) {
-        const bn_json *round = bn_json_at(bn_json_get(crowd, "samples"), i);
-        const bn_json *requests = bn_json_get(round, "request_ns");
-        assert_int_equal(bn_json_size(requests), 2);
-        for (const bn_json *r = bn_json_first(requests); r != NULL; r = bn_json_next(r))
-            assert_true(bn_json_number(r, &ns) && ns > 0 && ns <= number(round, "makespan_ns"));
+        double makespan = ns->samples[i] * 2 * 6;
+        for (size_t k = 0; k < 2; k++)
+            assert_true(requests->samples[2 * i + k] <= makespan * 1.000001);
+        assert_true(fairness->samples[i] >= 0.5 && fairness->samples[i] <= 1.000001);
     }
-    double slowest = number(bn_json_at(bn_json_get(crowd, "samples"), 0), "makespan_ns");
-    assert_true(number(crowd, "summary.tokens_per_second.max") >= 2 * 6 * 1e9 / slowest * 0.999999);
-    double fairness = number(crowd, "summary.fairness.median");
-    assert_true(fairness >= 0.5 && fairness <= 1.000001);
-    assert_int_equal(bn_series_read(&all, doc, &err), BN_OK);
-    const struct bn_series *requests = bn_series_find(&all, "concurrent k=2 n=5 d=3 t=1", "request_ns");
-    assert_true(requests != NULL && requests->n == 4);
-    bn_series_release(&all);
-    bn_json_free(doc);
+    assert_true(fact(NAME, "concurrent") == 2 && fact(NAME, "threads") == 1);
+    assert_string_equal(bn_json_text_of(test(NAME), "output_sha256"),
+                        bn_json_text_of(test("decode n=5 d=3 t=1"), "output_sha256"));
+    forget();
 }
 
 /* Each test again next to a busy process, with the same output. */
 static void busy_processes_are_tests_too(void **state)
 {
     (void)state;
-    bn_json *doc = document("run -p 5 -n 3 -t 1,2 --reps 1 --warmup 0 --busy 1,0");
-    check_common(doc, "run");
-    assert_int_equal(size(doc, "configurations"), 8);
-    assert_int_equal(size(doc, "settings.busy"), 1);
-    const bn_json *quiet = find_config(doc, "decode n=3 d=0 t=2");
-    const bn_json *busy = find_config(doc, "decode n=3 d=0 t=2 busy=1");
-    check_config(busy, 1, 0);
-    check_series(doc, busy);
-    assert_true(number(quiet, "busy") == 0 && number(busy, "busy") == 1);
-    assert_near(number(busy, "summary.share_of_quiet"),
-                number(busy, "summary.tokens_per_second.median") /
-                    number(quiet, "summary.tokens_per_second.median"));
-    assert_int_equal(bn_json_kind(bn_json_path(quiet, "summary.share_of_quiet")), BN_JSON_NULL);
-    const char *one = NULL, *other = NULL;
-    assert_true(bn_json_string(bn_json_get(quiet, "output_sha256"), &one));
-    assert_true(bn_json_string(bn_json_get(busy, "output_sha256"), &other));
-    assert_string_equal(one, other);
-    bn_json_free(doc);
-}
-
-static void one_test_alone(void **state)
-{
-    (void)state;
-    bn_json *doc = document("run -p 0 -n 2 -t 1,1 --reps 1 --warmup 0 --isa ref");
-    check_common(doc, "run");
-    assert_int_equal(size(doc, "configurations"), 1);
-    check_config(bn_json_at(bn_json_get(doc, "configurations"), 0), 1, 0);
-    bn_json_free(doc);
+    measure("run -p 5 -n 3 -t 1,2 --reps 1 --warmup 0 --busy 1,0");
+    assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), 8 + 1);
+    check_config("decode n=3 d=0 t=2 busy=1", 1, 0);
+    assert_true(fact("decode n=3 d=0 t=2 busy=1", "busy") == 1);
+    assert_string_equal(bn_json_text_of(test("decode n=3 d=0 t=2"), "output_sha256"),
+                        bn_json_text_of(test("decode n=3 d=0 t=2 busy=1"), "output_sha256"));
+    forget();
 }
 
 /* With auto there are at least the requested samples, after at least one warm-up. */
 static void warmup_is_bounded(void **state)
 {
     (void)state;
-    bn_json *doc = document("run -p 0 -n 2 -t 1 --reps 6");
-    const bn_json *c = bn_json_at(bn_json_get(doc, "configurations"), 0);
-    double n_warmup = number(c, "warmup_samples"), n = (double)size(c, "samples");
-    assert_true(n_warmup >= 1 && n_warmup <= 10 && n >= n_warmup + 6 && n <= 16);
-    check_config(c, (size_t)(n - n_warmup), (size_t)n_warmup);
-    bn_json_free(doc);
-    doc = document("run -p 0 -n 2 -t 1 --reps auto --max-time 0");
-    assert_int_equal(size(bn_json_at(bn_json_get(doc, "configurations"), 0), "samples"), 7);
-    bn_json_free(doc);
-}
-
-/* The work of a token is the same each time, so its bytes are too. */
-static void bytes_are_counted(void **state)
-{
-    (void)state;
-    bn_json *doc = document("run -p 0 -n 4 -t 1,2 --reps 2 --warmup 0");
-    const bn_json *configs = bn_json_get(doc, "configurations");
-    double one = number(bn_json_at(configs, 0), "summary.bytes_per_token.median");
-    assert_true(one > 3e6 && one < 4e6); /* 3.3 MB of weights, and the cache */
-    assert_true(number(bn_json_at(configs, 0), "summary.bytes_per_token.mad") == 0);
-    assert_true(number(bn_json_at(configs, 1), "summary.bytes_per_token.median") == one);
-    bn_json_free(doc);
+    measure("run -p 0 -n 2 -t 1,1 --reps 6 --isa ref");
+    const struct bn_series *s = series("decode n=2 d=0 t=1", "ns_per_token");
+    assert_true(s->n_warmup >= 1 && s->n_warmup <= 10 && s->n >= 6 && s->n_warmup + s->n <= 16);
+    assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), 2);
+    forget();
+    measure("run -p 0 -n 2 -t 1 --reps auto --max-time 0");
+    s = series("decode n=2 d=0 t=1", "ns_per_token");
+    assert_int_equal(s->n + s->n_warmup, 7);
+    forget();
 }
 
 /* ---- kernels ---- */
 
-static void check_result(const bn_json *r)
-{
-    bool equal = false;
-    const char *limit = NULL;
-    size_t n = size(r, "samples_ns");
-    double median = number(r, "ns_per_call.median"), calls = number(r, "calls_per_sample"), ns;
-    assert_true(bn_json_bool(bn_json_get(r, "equals_reference"), &equal) && equal);
-    assert_true(n >= 3 && calls >= 1);
-    check_summary(bn_json_get(r, "ns_per_call"), n);
-    for (const bn_json *s = bn_json_first(bn_json_get(r, "samples_ns")); s != NULL; s = bn_json_next(s)) {
-        assert_true(bn_json_number(s, &ns));
-        assert_true(ns / calls >= number(r, "ns_per_call.min") * 0.999999);
-        assert_true(ns / calls <= number(r, "ns_per_call.max") * 1.000001);
-    }
-    assert_near(number(r, "bytes_per_second"), number(r, "bytes_per_call") * 1e9 / median);
-    if (number(r, "macs_per_call") > 0)
-        assert_near(number(r, "macs_per_second"), number(r, "macs_per_call") * 1e9 / median);
-    if (!bn_json_string(bn_json_get(r, "limit"), &limit)) return;
-    assert_near(number(r, "share_of_limit"), number(r, "limit_ns_per_call") / median);
-}
-
 static void kernels_are_complete(void **state)
 {
     (void)state;
-    bn_json *doc =
-        document("kernels -m fixtures/nano-bitnet-i2_s-42.gguf --isa all -t 1,2 --min-time 0 --set 64K");
-    check_common(doc, "kernels");
-    size_t n_limits = size(doc, "limits"), n = size(doc, "results");
-    assert_true(n_limits > 4 && n > 30);
-    const bn_json *results = bn_json_get(doc, "results");
-    for (const bn_json *r = bn_json_first(results); r != NULL; r = bn_json_next(r))
-        check_result(r);
-    assert_int_equal(size(doc, "series"), n);
-    bn_json_free(doc);
-}
-
-/* No limit is claimed for plain C. */
-static void plain_c_has_no_limit(void **state)
-{
-    (void)state;
-    bn_json *doc =
-        document("kernels -m fixtures/nano-bitnet-i2_s-42.gguf --isa ref -t 1 --min-time 0 --set 64K "
-                 "--filter i2s_gemv");
-    const bn_json *results = bn_json_get(doc, "results");
-    assert_int_equal(bn_json_size(results), 4);
-    for (const bn_json *r = bn_json_first(results); r != NULL; r = bn_json_next(r))
-        assert_int_equal(bn_json_kind(bn_json_get(r, "share_of_limit")), BN_JSON_NULL);
-    bn_json_free(doc);
+    measure("kernels --isa all -t 1,2 --min-time 0 --set 64K" NANO);
+    const bn_json *tests = bn_json_get(doc, "tests");
+    assert_true(bn_json_size(bn_json_get(doc, "limits")) > 4 && bn_json_size(tests) > 30);
+    assert_int_equal(all.n, bn_json_size(tests));
+    for (const bn_json *t = bn_json_first(tests); t != NULL; t = bn_json_next(t)) {
+        const char *name = bn_json_text_of(t, "name");
+        (void)times(name, "ns_per_call");
+        assert_true(fact(name, "bytes") > 0 && fact(name, "threads") >= 1);
+        /* No limit is claimed for plain C. */
+        if (bn_json_text_is(t, "isa", "ref"))
+            assert_int_equal(bn_json_kind(bn_json_get(t, "limit")), BN_JSON_NULL);
+        if (bn_json_kind(bn_json_get(t, "limit")) != BN_JSON_NULL) assert_true(fact(name, "limit_ns") > 0);
+    }
+    forget();
 }
 
 /* ---- limits ---- */
 
 /* The measured rate of a limit; `of` is the member of the rate. */
-static double limit_of(const bn_json *doc, const char *kind, double threads, const char *of)
+static double limit_of(const char *kind, double threads, const char *of)
 {
-    const char *isa = NULL, *its = NULL;
-    assert_true(bn_json_string(bn_json_path(doc, "settings.isa"), &isa));
+    const char *isa = bn_json_text_of(doc, "settings.isa");
     const bn_json *limits = bn_json_get(doc, "limits");
     for (const bn_json *l = bn_json_first(limits); l != NULL; l = bn_json_next(l)) {
-        const char *name = NULL;
-        assert_true(bn_json_string(bn_json_get(l, "kind"), &name));
-        bool same = !bn_json_string(bn_json_get(l, "isa"), &its) || strcmp(its, isa) == 0;
-        if (same && strcmp(name, kind) == 0 && number(l, "threads") == threads) return number(l, of);
+        bool same = bn_json_get(l, "isa") == NULL || bn_json_text_is(l, "isa", isa);
+        if (same && bn_json_text_is(l, "kind", kind) && bn_json_number_of(l, "threads") == threads)
+            return bn_json_number_of(l, of);
     }
     fail_msg("no limit '%s' with %g threads", kind, threads);
     return 0;
 }
 
-/* The rates follow from the work of a token and the limits. */
-static void check_limits(const bn_json *doc, const bn_json *r)
+/* The times follow from the work of a token and the limits. */
+static void check_limits(const char *name)
 {
-    const char *limit = NULL;
-    double threads = number(r, "threads"), rate;
-    if (!bn_json_string(bn_json_get(r, "limit"), &limit)) return; /* plain C */
-    double read = limit_of(doc, "read", threads, "bytes_per_second") / number(r, "bytes_per_token");
-    double seconds = number(r, "int8_macs_per_token") / limit_of(doc, "int8", threads, "macs_per_second") +
-                     number(r, "float_macs_per_token") / limit_of(doc, "float", threads, "macs_per_second");
-    assert_near(number(r, "read_tokens_per_second"), read);
-    assert_near(number(r, "arithmetic_tokens_per_second"), 1 / seconds);
-    assert_near(number(r, "limit_tokens_per_second"), fmin(read, 1 / seconds));
-    assert_near(number(r, "next_tokens_per_second"), fmax(read, 1 / seconds));
-    assert_true((strcmp(limit, "arithmetic") == 0) == (1 / seconds < read));
-    if (bn_json_number(bn_json_get(r, "tokens_per_second"), &rate))
-        assert_near(number(r, "share_of_limit"), rate / fmin(read, 1 / seconds));
+    double threads = fact(name, "threads");
+    const char *limit = bn_json_text_of(test(name), "limit");
+    if (limit[0] == '\0') return; /* plain C */
+    double read = fact(name, "bytes") * 1e9 / limit_of("read", threads, "bytes_per_second");
+    double arithmetic = fact(name, "int8_macs") * 1e9 / limit_of("int8", threads, "macs_per_second") +
+                        fact(name, "float_macs") * 1e9 / limit_of("float", threads, "macs_per_second");
+    near(fact(name, "read_ns"), read);
+    near(fact(name, "arithmetic_ns"), arithmetic);
+    near(fact(name, "limit_ns"), fmax(read, arithmetic));
+    assert_true((strcmp(limit, "arithmetic") == 0) == (arithmetic > read));
 }
 
 /* Without copies of the weights every token reads the same rows of the head. */
@@ -427,53 +266,187 @@ static void check_limits(const bn_json *doc, const bn_json *r)
 static void limits_fit_the_work(void **state)
 {
     (void)state;
-    bn_json *doc = document(LIMITS "-p 9 -d 0,5");
-    check_common(doc, "limits");
-    const bn_json *results = bn_json_get(doc, "results");
-    assert_int_equal(bn_json_size(results), 8);
-    for (const bn_json *r = bn_json_first(results); r != NULL; r = bn_json_next(r)) {
-        check_limits(doc, r);
-        assert_true(number(r, "tokens_per_second") > 0);
+    measure(LIMITS "-p 9 -d 0,5");
+    const bn_json *tests = bn_json_get(doc, "tests");
+    for (const bn_json *t = bn_json_first(tests); t != NULL; t = bn_json_next(t)) {
+        if (bn_json_text_is(t, "name", "tokenize")) continue;
+        check_limits(bn_json_text_of(t, "name"));
+        assert_true(series(bn_json_text_of(t, "name"), "ns_per_token")->n == 3);
     }
-    double weights = number(doc, "token.weight_bytes"), head = number(doc, "token.head_bytes");
-    double position = number(doc, "token.cache_bytes"); /* at depth 0 */
+    double weights = bn_json_number_of(doc, "token.weight_bytes"),
+           head = bn_json_number_of(doc, "token.head_bytes");
+    double position = bn_json_number_of(doc, "token.cache_bytes"); /* at depth 0 */
     assert_true(weights > 0 && head > 0 && position > 0);
-    assert_true(number(doc, "token.set_bytes") == weights + head + position);
+    assert_true(bn_json_number_of(doc, "token.set_bytes") == weights + head + position);
     /* Four tokens with 1 to 4 positions; five positions more for each. */
-    double shallow = number(bn_json_at(results, 4), "bytes_per_token");
-    assert_near(shallow, weights + head + 2.5 * position);
-    assert_near(number(bn_json_at(results, 6), "bytes_per_token"), shallow + 5 * position);
-    bn_json_free(doc);
+    double shallow = fact("decode n=3 d=0 t=1", "bytes");
+    near(shallow, weights + head + 2.5 * position);
+    near(fact("decode n=3 d=5 t=1", "bytes"), shallow + 5 * position);
+    forget();
+    /* Without a run it is counted just so, and nothing is timed. */
+    measure(LIMITS "-p 0 --no-run");
+    check_limits("decode n=3 d=0 t=1");
+    assert_int_equal(bn_json_size(bn_json_get(doc, "series")), 0);
+    near(fact("decode n=3 d=0 t=1", "bytes"), shallow);
+    forget();
 }
 
-static void limits_without_a_run(void **state)
+/* ---- doctor ---- */
+
+static void doctor_is_complete(void **state)
+{
+    size_t levels = 0, available = 0;
+    (void)state;
+    measure("doctor --min-time 0 --repeat 2 -t 1");
+    const bn_json *sources = bn_json_get(doc, "sources"), *roofs = bn_json_get(doc, "roofs");
+    for (const bn_json *s = bn_json_first(sources); s != NULL; s = bn_json_next(s)) {
+        bool has = bn_json_flag_of(s, "available");
+        available += has;
+        assert_true(bn_json_text_of(s, "name")[0] != '\0' && bn_json_text_of(s, "what")[0] != '\0');
+        assert_true((bn_json_kind(bn_json_get(s, "detail")) == BN_JSON_NULL) != has);
+        assert_true(!has || bn_json_get(s, "remedy") == NULL);
+    }
+    assert_true(bn_json_size(sources) > 20 && available > 5);
+    for (const bn_json *r = bn_json_first(roofs); r != NULL; r = bn_json_next(r))
+        levels += bn_json_text_is(r, "kind", "read");
+    assert_int_equal(levels, 4);
+    forget();
+}
+
+/* ---- memory ---- */
+
+/* Higher levels record more, in more memory; off records nothing. */
+static void tracking_is_complete(void **state)
+{
+    static const char *const LEVELS[] = {"tracking off", "tracking layer", "tracking brick",
+                                         "tracking kernel"};
+    double events = -1, bytes = 0;
+    (void)state;
+    measure("memory --filter tracking" QUICK);
+    assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), BN_ARRAY_LEN(LEVELS));
+    for (size_t i = 0; i < BN_ARRAY_LEN(LEVELS); i++) {
+        size_t n = times(LEVELS[i], "ns_per_token")->n;
+        assert_true(series(LEVELS[i], "time_by_off")->n == n);
+        assert_true(fact(LEVELS[i], "events_per_token") > events);
+        assert_true(median(LEVELS[i], "tracking_bytes") >= bytes);
+        events = fact(LEVELS[i], "events_per_token");
+        bytes = median(LEVELS[i], "tracking_bytes");
+        assert_true(i > 0 || (events < 0.5 && bytes < 0.5));
+        for (size_t k = 0; k < n && i == 0; k++)
+            near(series(LEVELS[0], "time_by_off")->samples[k], 1);
+    }
+    forget();
+    measure("memory --filter 'tracking brick'" QUICK);
+    assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), 1);
+    forget();
+}
+
+/* What is allocated is freed, whatever the pattern, so the number of operations is even. */
+static void allocations_are_complete(void **state)
+{
+    static const char *const PATTERNS[] = {"sequential", "random", "mixed"};
+    (void)state;
+    measure("memory --filter ' 4 KiB'" QUICK);
+    assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), BN_ARRAY_LEN(PATTERNS) + 1); /* and a latency */
+    for (size_t i = 0; i < BN_ARRAY_LEN(PATTERNS); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "bn_alloc %s 4 KiB", PATTERNS[i]);
+        assert_true(median(name, "time_by_calloc") > 0);
+        assert_true(fmod(fact(name, "operations"), 2) == 0 && fact(name, "live_blocks") == 1000);
+        (void)times(name, i == 2 ? "ns_per_operation" : "ns_per_allocation");
+        if (i < 2) (void)times(name, "ns_per_release"); /* mixed has one figure for both */
+    }
+    forget();
+}
+
+static void bandwidth_counts_lines(void **state)
 {
     (void)state;
-    bn_json *doc = document(LIMITS "-p 0 --no-run"), *run = document(LIMITS "-p 0");
-    const bn_json *counted = bn_json_get(doc, "results"), *timed = bn_json_get(run, "results");
-    check_common(doc, "limits");
-    assert_int_equal(size(doc, "series"), 0);
-    for (const bn_json *r = bn_json_first(counted); r != NULL; r = bn_json_next(r)) {
-        check_limits(doc, r);
-        assert_int_equal(bn_json_kind(bn_json_get(r, "tokens_per_second")), BN_JSON_NULL);
+    measure("memory --filter ' 12 KiB t=1'" QUICK);
+    const bn_json *tests = bn_json_get(doc, "tests");
+    assert_int_equal(bn_json_size(tests), 5);
+    for (const bn_json *t = bn_json_first(tests); t != NULL; t = bn_json_next(t)) {
+        if (bn_json_text_is(t, "verdict", "skipped")) continue; /* no store past the caches */
+        bool three = bn_json_text_is(t, "loop", "add") || bn_json_text_is(t, "loop", "triad");
+        (void)times(bn_json_text_of(t, "name"), "ns_per_call");
+        near(fact(bn_json_text_of(t, "name"), "bytes"), (three ? 3 : 2) * 4096);
     }
-    /* Of one thread: two that share a head both read its part of the cache. */
-    const bn_json *r = bn_json_at(counted, 0), *t = bn_json_at(timed, 0);
-    assert_near(number(r, "bytes_per_token"), number(t, "bytes_per_token"));
-    assert_near(number(r, "int8_macs_per_token"), number(t, "int8_macs_per_token"));
-    bn_json_free(doc);
-    bn_json_free(run);
+    assert_true(bn_json_size(bn_json_get(doc, "limits")) > 0);
+    forget();
+}
+
+static void sessions_add_up(void **state)
+{
+    (void)state;
+    measure("memory --filter tags" QUICK);
+    assert_true(bn_json_flag_of(test("tags session"), "parts_equal_whole"));
+    assert_true(bn_json_flag_of(test("tags model"), "copies_within_heap"));
+    near(median("session", "kv_bytes") + median("session", "scratch_bytes") +
+             median("session", "handle_bytes"),
+         median("session", "heap_bytes"));
+    assert_true(series("session", "kv_bytes")->exact);
+    forget();
+    measure("memory --filter 'session close'" QUICK);
+    assert_true(bn_json_flag_of(test("leaks"), "balanced"));
+    assert_true(fact("leaks", "bytes_before") == fact("leaks", "bytes_after") &&
+                fact("leaks", "allocations") > 0);
+    (void)times("session close", "ns_per_call");
+    forget();
+    measure("memory --filter fragmentation" QUICK);
+    if (bn_json_text_is(test("fragmentation"), "verdict", "valid"))
+        assert_true(fact("fragmentation", "live_bytes") > 10e6 &&
+                    fact("fragmentation", "live_bytes") < fact("fragmentation", "heap_bytes"));
+    forget();
+}
+
+/* ---- quant ---- */
+
+static void check_format(const bn_json *t)
+{
+    const char *name = bn_json_text_of(t, "name");
+    double bits = median(name, "bits_per_weight");
+    assert_true(series(name, "bits_per_weight")->exact);
+    near(bits, fact(name, "bytes") * 8 / (16 * 1280));
+    if (bn_json_get(t, "entropy_bits_per_weight") == NULL) return;
+    assert_true(fact(name, "entropy_bits_per_weight") <= 1.5849625007212 &&
+                fact(name, "entropy_bits_per_weight") <= bits);
+}
+
+static void quantising_is_complete(void **state)
+{
+    size_t n_formats = 0, n_operations = 0;
+    (void)state;
+    measure("quant --min-time 0 -t 1 --shape 16x1280 --isa all" NANO);
+    const bn_json *tests = bn_json_get(doc, "tests");
+    for (const bn_json *t = bn_json_first(tests); t != NULL; t = bn_json_next(t)) {
+        const char *name = bn_json_text_of(t, "name");
+        if (strncmp(name, "quality ", 8) == 0) check_format(t), n_formats++;
+        if (bn_json_get(t, "operation") == NULL) continue;
+        n_operations++;
+        double ns = bn_median(times(name, "ns_per_call")->samples, times(name, "ns_per_call")->n);
+        assert_true(fact(name, "limit_ns") <= 1.05 * ns && fact(name, "bytes") > 0);
+    }
+    assert_true(n_operations >= 2 * 7 + 1 && n_formats == 10);
+    forget();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_complete),      cmocka_unit_test(depth_reads_the_cache),
-        cmocka_unit_test(outputs_agree),          cmocka_unit_test(warmup_is_bounded),
-        cmocka_unit_test(concurrent_generations), cmocka_unit_test(one_test_alone),
-        cmocka_unit_test(bytes_are_counted),      cmocka_unit_test(kernels_are_complete),
-        cmocka_unit_test(plain_c_has_no_limit),   cmocka_unit_test(limits_fit_the_work),
-        cmocka_unit_test(limits_without_a_run),   cmocka_unit_test(busy_processes_are_tests_too),
+        cmocka_unit_test(runs_are_complete),
+        cmocka_unit_test(depth_reads_the_cache),
+        cmocka_unit_test(outputs_agree),
+        cmocka_unit_test(warmup_is_bounded),
+        cmocka_unit_test(concurrent_generations),
+        cmocka_unit_test(busy_processes_are_tests_too),
+        cmocka_unit_test(kernels_are_complete),
+        cmocka_unit_test(limits_fit_the_work),
+        cmocka_unit_test(doctor_is_complete),
+        cmocka_unit_test(tracking_is_complete),
+        cmocka_unit_test(allocations_are_complete),
+        cmocka_unit_test(bandwidth_counts_lines),
+        cmocka_unit_test(sessions_add_up),
+        cmocka_unit_test(quantising_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,7 +154,7 @@ static bn_status add(struct bn_ab_slot *slot, const struct bn_ab_commands *c, co
 static bn_status add_number(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const char *metric,
                             const char *unit, bool higher, double value, bn_error *err)
 {
-    struct bn_series s = {TEST, metric, unit, higher, false, &value, 1};
+    struct bn_series s = {TEST, metric, unit, higher, false, &value, 1, 0, false};
     /* A coarse clock may report 0 for a short run; that is not a measurement. */
     return value > 0 ? add(slot, c, &s, err) : BN_OK;
 }
@@ -209,10 +209,12 @@ static bn_status add_medians(struct bn_ab_slot *slot, const struct bn_ab_command
 {
     for (size_t i = 0; i < all->n; i++) {
         struct bn_series one = all->list[i];
+        if (one.neutral) continue;
         double median = bn_median(one.samples, one.n);
         if (isnan(median)) return bn_nomem(err);
         one.samples = &median;
         one.n = 1;
+        one.n_warmup = 0;
         BN_TRY(add(slot, c, &one, err));
     }
     return BN_OK;

@@ -270,7 +270,7 @@ static bn_status add_controls(struct bn_series_list *all, const struct bn_ab_ses
         snprintf(metric, sizeof metric, "%s_ns", bn_ab_control_name((enum bn_ab_control)k));
         for (size_t i = 0; i < s->n_slots; i++)
             room[i] = s->slots[i].control_ns[k];
-        struct bn_series out = {"control", metric, "ns", false, false, room, s->n_slots};
+        struct bn_series out = {"control", metric, "ns", false, false, room, s->n_slots, 0, false};
         BN_TRY(bn_series_add(all, &out, err));
     }
     return BN_OK;

@@ -216,8 +216,8 @@ static bn_status add_line(struct trend *t, const struct bn_ledger *l, const stru
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < points[i].series.n; k++) {
             const struct bn_series *s = &points[i].series.list[k];
-            if (fnmatch(t->o->test, s->test, 0) != 0 || fnmatch(t->o->metric, s->metric, 0) != 0 ||
-                seen_before(points, i, s))
+            if (s->neutral || fnmatch(t->o->test, s->test, 0) != 0 ||
+                fnmatch(t->o->metric, s->metric, 0) != 0 || seen_before(points, i, s))
                 continue;
             BN_TRY(gather(h, points, n, s, err));
             if (h->n > 0) BN_TRY(add_history(t, l, h, err));

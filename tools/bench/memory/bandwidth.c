@@ -78,23 +78,17 @@ static const char *differs(char why[160], const void *arg)
     return NULL;
 }
 
-static void put_rates(struct bn_suite *s, const struct stream_work *w, const struct bn_suite_row *row,
+static void put_rates(struct bn_harness *s, const struct stream_work *w, const struct bn_harness_row *row,
                       bool near, bn_json *r)
 {
     bool past = w->stream->stream == BN_STREAM_COPY_PAST;
     double each = (double)(w->n * sizeof(float)), counted = each * (w->stream->n_read + 1);
     double traffic = counted + (past ? 0 : each);
     double with_lines = (double)NAN;
-    bn_json_put_number(r, "bytes_per_call", counted);
-    bn_json_put_number(r, "bytes_per_second", counted * 1e9 / row->ns.median);
-    if (near && !past) {
-        bn_json_put_unavailable(r, "bytes_per_call_with_lines_read", "the lines stay in the first cache");
-        bn_json_put_unavailable(r, "bytes_per_second_with_lines_read", "the lines stay in the first cache");
-    } else {
-        bn_json_put_number(r, "bytes_per_call_with_lines_read", traffic);
-        with_lines = traffic * 1e9 / row->ns.median;
-        bn_json_put_number(r, "bytes_per_second_with_lines_read", with_lines);
-    }
+    bn_json_put_number(r, "bytes", counted);
+    bn_json_put_finite(r, "bytes_with_lines_read", near && !past ? (double)NAN : traffic,
+                       "the lines stay in the first cache");
+    if (!near || past) with_lines = traffic * 1e9 / row->ns.median;
     bn_table_row(&s->table, "");
     bn_table_text(&s->table, row->test);
     bn_table_value(&s->table, counted * 1e9 / row->ns.median, "bytes/s");
@@ -103,31 +97,30 @@ static void put_rates(struct bn_suite *s, const struct stream_work *w, const str
 }
 
 /* near: the set stays in the first cache. */
-static bn_status put_stream(struct bn_suite *s, struct stream_work *w, const char *test, size_t set,
-                            bool near, unsigned n_threads, bn_json *all, bn_error *err)
+static bn_status put_stream(struct bn_harness *s, struct stream_work *w, const char *test, size_t set,
+                            bool near, unsigned n_threads, bn_error *err)
 {
     double each = (double)(w->n * sizeof(float));
     struct bn_bench_body body = {run_streams, w};
-    struct bn_suite_row row = {.test = test,
-                               .metric = "ns_per_call",
-                               .per_call = 1,
-                               .read_bytes = each * w->stream->n_read,
-                               .set_bytes = w->n * sizeof(float) * w->stream->n_read,
-                               .n_threads = n_threads,
-                               .differs = differs,
-                               .arg = w};
-    bn_json *r = bn_json_add_object(all);
-    bn_json_put_string(r, "test", test);
+    struct bn_harness_row row = {.test = test,
+                                 .metric = "ns_per_call",
+                                 .per_call = 1,
+                                 .read_bytes = each * w->stream->n_read,
+                                 .set_bytes = w->n * sizeof(float) * w->stream->n_read,
+                                 .n_threads = n_threads,
+                                 .differs = differs,
+                                 .arg = w};
+    bn_json *r = bn_harness_test(s, test);
     bn_json_put_string(r, "loop", w->stream->name);
     bn_json_put_u64(r, "set_bytes", set);
     bn_json_put_u64(r, "threads", n_threads);
     memset(w->a, 0, w->n * sizeof(float));
-    BN_TRY(bn_suite_time(s, &row, &body, r, err));
+    BN_TRY(bn_harness_time(s, &row, &body, r, err));
     if (row.valid) put_rates(s, w, &row, near, r);
     return BN_OK;
 }
 
-static bn_status run_streams_of(struct bn_suite *s, size_t set, bool near, unsigned n_threads, bn_json *all,
+static bn_status run_streams_of(struct bn_harness *s, size_t set, bool near, unsigned n_threads,
                                 bn_error *err)
 {
     struct stream_work w = {.peak = bn_peak_of(bn_kernels_find("auto"))};
@@ -146,14 +139,12 @@ static bn_status run_streams_of(struct bn_suite *s, size_t set, bool near, unsig
         w.stream = &STREAMS[i];
         snprintf(test, sizeof test, "bandwidth %s %s t=%u", w.stream->name,
                  bn_units_text(size, (double)set, "bytes"), n_threads);
-        if (!bn_suite_wants(s, test)) continue;
+        if (!bn_harness_wants(s, test)) continue;
         if (w.stream->stream == BN_STREAM_COPY_PAST && !w.peak->can_store_past) {
-            bn_json *r = bn_json_add_object(all);
-            bn_json_put_string(r, "test", test);
-            bn_json_put_unavailable(r, "ns_per_call", "no store past the caches in these kernels");
+            bn_harness_skip(s, test, "no store past the caches in these kernels");
             continue;
         }
-        status = put_stream(s, &w, test, set, near, n_threads, all, err);
+        status = put_stream(s, &w, test, set, near, n_threads, err);
     }
     bn_free(w.a);
     bn_free(w.b);
@@ -161,15 +152,14 @@ static bn_status run_streams_of(struct bn_suite *s, size_t set, bool near, unsig
     return status;
 }
 
-bn_status bn_memory_bandwidth(struct bn_suite *s, bn_error *err)
+bn_status bn_memory_bandwidth(struct bn_harness *s, bn_error *err)
 {
     size_t sets[4], n = choose_sets(&s->machine, sets);
     static const char *const HEADS[] = {"bandwidth, three arrays together", "rate", "with RFO", "spread"};
-    bn_json *all = bn_json_put_array(s->doc, "bandwidth");
-    BN_TRY(bn_suite_table(s, HEADS, "lrrr", err));
+    BN_TRY(bn_harness_table(s, HEADS, "lrrr", err));
     for (size_t i = 0; i < n; i++)
         for (size_t t = 0; t < s->o->threads.n; t++)
-            BN_TRY(run_streams_of(s, sets[i], i == 0, s->o->threads.list[t], all, err));
+            BN_TRY(run_streams_of(s, sets[i], i == 0, s->o->threads.list[t], err));
     return BN_OK;
 }
 
@@ -207,8 +197,7 @@ static void link_lines(unsigned char *block, size_t n, uint32_t *order)
     }
 }
 
-static bn_status chase_set(struct bn_suite *s, size_t set, bool huge, const char *test, bn_json *all,
-                           bn_error *err)
+static bn_status chase_set(struct bn_harness *s, size_t set, bool huge, const char *test, bn_error *err)
 {
     unsigned char *block = bn_alloc_aligned(set, 1);
     uint32_t *order = bn_alloc(set / LINE, sizeof *order);
@@ -220,33 +209,31 @@ static bn_status chase_set(struct bn_suite *s, size_t set, bool huge, const char
         link_lines(block, set / LINE, order);
         struct chase chase = {(void **)(void *)block};
         struct bn_bench_body body = {run_chase, &chase};
-        struct bn_suite_row row = {.test = test, .metric = "ns_per_load", .per_call = 1, .n_threads = 1};
-        bn_json *r = bn_json_add_object(all);
-        bn_json_put_string(r, "test", test);
+        struct bn_harness_row row = {.test = test, .metric = "ns_per_load", .per_call = 1, .n_threads = 1};
+        bn_json *r = bn_harness_test(s, test);
         bn_json_put_u64(r, "set_bytes", set);
         bn_json_put_bool(r, "huge_pages_advised", huge);
         run_chase(&chase, 0, set / LINE, 0, 1); /* once around, so that caches hold what they can */
-        status = bn_suite_time(s, &row, &body, r, err);
-        if (status == BN_OK) bn_suite_put_row(s, &row);
+        status = bn_harness_time(s, &row, &body, r, err);
+        if (status == BN_OK) bn_harness_put_row(s, &row);
     }
     bn_free(block);
     bn_free(order);
     return status;
 }
 
-bn_status bn_memory_latency(struct bn_suite *s, bn_error *err)
+bn_status bn_memory_latency(struct bn_harness *s, bn_error *err)
 {
     size_t sets[4], n = choose_sets(&s->machine, sets);
     static const char *const HEADS[] = {"latency", "a load", "spread"};
-    bn_json *all = bn_json_put_array(s->doc, "latency");
-    BN_TRY(bn_suite_table(s, HEADS, "lrr", err));
+    BN_TRY(bn_harness_table(s, HEADS, "lrr", err));
     for (size_t set = 4096; set <= sets[n - 1]; set *= 4)
         for (unsigned huge = 0; huge < (set < HUGE_PAGE ? 1u : 2u); huge++) {
             char test[96], size[BN_UNITS_ROOM];
             snprintf(test, sizeof test, "latency %s%s", bn_units_text(size, (double)set, "bytes"),
                      huge ? " huge" : "");
-            if (!bn_suite_wants(s, test)) continue;
-            BN_TRY(chase_set(s, set, huge == 1, test, all, err));
+            if (!bn_harness_wants(s, test)) continue;
+            BN_TRY(chase_set(s, set, huge == 1, test, err));
         }
     return BN_OK;
 }

@@ -118,25 +118,22 @@ static bn_status run_rounds(struct allocation *a, size_t size, uint64_t min_ns, 
     return BN_OK;
 }
 
-static bn_status put_part(struct bn_suite *s, const char *test, const char *metric, const uint64_t *ns,
+static bn_status put_part(struct bn_harness *s, const char *test, const char *metric, const uint64_t *ns,
                           size_t n, size_t n_operations, bn_json *r, struct bn_summary *out, bn_error *err)
 {
-    struct bn_suite_row row = {
+    struct bn_harness_row row = {
         .test = test, .metric = metric, .per_call = (double)n_operations, .n_threads = 1};
-    bn_json *part = bn_json_put_object(r, metric);
-    BN_TRY(bn_suite_put_samples(s, &row, 1, ns, n, part, err));
-    if (row.valid) bn_json_put_number(part, "operations_per_second", 1e9 / row.ns.median);
+    BN_TRY(bn_harness_put_samples(s, &row, 1, ns, n, r, err));
     *out = row.ns;
     return BN_OK;
 }
 
-static bn_status put_allocation(struct bn_suite *s, const struct allocation *a, const char *test,
-                                enum pattern pattern, size_t size, bn_json *all, bn_error *err)
+static bn_status put_allocation(struct bn_harness *s, const struct allocation *a, const char *test,
+                                enum pattern pattern, size_t size, bn_error *err)
 {
     const struct trace *t = &a->trace;
     struct bn_summary first = {0}, rest = {0}, overhead = {0};
-    bn_json *r = bn_json_add_object(all);
-    bn_json_put_string(r, "test", test);
+    bn_json *r = bn_harness_test(s, test);
     bn_json_put_string(r, "pattern", PATTERNS[pattern]);
     bn_json_put_u64(r, "bytes", size);
     bn_json_put_u64(r, "operations", t->n);
@@ -145,7 +142,7 @@ static bn_status put_allocation(struct bn_suite *s, const struct allocation *a, 
         BN_TRY(put_part(s, test, "ns_per_allocation", a->first, a->n, t->n_first, r, &first, err));
     BN_TRY(put_part(s, test, pattern == MIXED ? "ns_per_operation" : "ns_per_release", a->rest, a->n,
                     t->n - t->n_first, r, &rest, err));
-    bn_bench_put_summary(r, "time_by_calloc", a->overhead, a->n);
+    BN_TRY(bn_metric_add(&s->series, test, "time_by_calloc", a->overhead, a->n, 0, err));
     if (!bn_summarize(&overhead, a->overhead, a->n)) return bn_nomem(err);
     const double none = (double)NAN;
     bn_table_row(&s->table, "");
@@ -157,24 +154,23 @@ static bn_status put_allocation(struct bn_suite *s, const struct allocation *a, 
     return BN_OK;
 }
 
-static bn_status measure_allocation(struct bn_suite *s, bn_error *err)
+static bn_status measure_allocation(struct bn_harness *s, bn_error *err)
 {
     static const size_t SIZES[] = {64, 1024, 4096, (size_t)1 << 20, (size_t)16 << 20};
-    bn_json *all = bn_json_put_array(s->doc, "allocation");
     static const char *const HEADS[] = {"blocks", "to allocate", "to free", "either", "by calloc"};
-    BN_TRY(bn_suite_table(s, HEADS, "lrrrr", err));
+    BN_TRY(bn_harness_table(s, HEADS, "lrrrr", err));
     for (size_t i = 0; i < BN_ARRAY_LEN(SIZES) * BN_ARRAY_LEN(PATTERNS); i++) {
         size_t size = SIZES[i / BN_ARRAY_LEN(PATTERNS)];
         enum pattern pattern = (enum pattern)(i % BN_ARRAY_LEN(PATTERNS));
         char test[96], text[BN_UNITS_ROOM];
         snprintf(test, sizeof test, "bn_alloc %s %s", PATTERNS[pattern],
                  bn_units_text(text, (double)size, "bytes"));
-        if (!bn_suite_wants(s, test)) continue;
+        if (!bn_harness_wants(s, test)) continue;
         struct allocation *a = bn_alloc(1, sizeof *a);
         if (a == NULL) return bn_nomem(err);
         make_trace(&a->trace, pattern, LIVE_BYTES / size);
         bn_status status = run_rounds(a, size, s->min_ns, err);
-        if (status == BN_OK) status = put_allocation(s, a, test, pattern, size, all, err);
+        if (status == BN_OK) status = put_allocation(s, a, test, pattern, size, err);
         bn_free(a);
         BN_TRY(status);
     }
@@ -211,10 +207,10 @@ static void churn(void **blocks, uint64_t *state)
 }
 
 /* The share of the heap that no block uses: headers, rounding and free memory. */
-static bn_status measure_fragmentation(struct bn_suite *s, bn_error *err)
+static bn_status measure_fragmentation(struct bn_harness *s, bn_error *err)
 {
     uint64_t state = 7, held = 0, live = 0;
-    if (!bn_suite_wants(s, "fragmentation")) return BN_OK;
+    if (!bn_harness_wants(s, "fragmentation")) return BN_OK;
     void **blocks = bn_alloc(BLOCKS, sizeof *blocks);
     if (blocks == NULL) return bn_nomem(err);
     for (size_t round = 0; round < ROUNDS; round++)
@@ -224,26 +220,26 @@ static bn_status measure_fragmentation(struct bn_suite *s, bn_error *err)
     for (size_t i = 0; i < BLOCKS; i++)
         bn_free(blocks[i]);
     bn_free(blocks);
-    s->n_valid++;
     if (held < live) {
-        bn_json_put_unavailable(s->doc, "fragmentation", "the C library does not report its heap");
+        bn_harness_skip(s, "fragmentation", "the C library does not report its heap");
         return BN_OK;
     }
     double share = 1 - (double)live / (double)held;
-    bn_json *o = bn_json_put_object(s->doc, "fragmentation");
+    bn_json *o = bn_harness_test(s, "fragmentation");
     bn_json_put_u64(o, "live_bytes", live);
     bn_json_put_u64(o, "heap_bytes", held);
-    bn_json_put_number(o, "share", share);
-    bn_suite_print(s, "\n%-28s %9.1f %% of %.1f MiB, after %u rounds of freeing half the blocks\n",
-                   "fragmentation", 100 * share, (double)held / 0x1p20, ROUNDS);
+    bn_harness_judge(s, o, BN_BENCH_VALID, NULL);
+    bn_harness_print(s, "\n%-28s %9.1f %% of %.1f MiB, after %u rounds of freeing half the blocks\n",
+                     "fragmentation", 100 * share, (double)held / 0x1p20, ROUNDS);
     return BN_OK;
 }
 
 /* The system's high-water mark, next to a block of known size. */
-static void measure_peak(struct bn_suite *s)
+static void measure_peak(struct bn_harness *s)
 {
-    if (!bn_suite_wants(s, "peak")) return;
-    bn_json *o = bn_json_put_object(s->doc, "peak");
+    if (!bn_harness_wants(s, "peak")) return;
+    bn_json *o = bn_harness_test(s, "peak");
+    bn_harness_judge(s, o, BN_BENCH_VALID, NULL);
     bool reset = bn_machine_reset_peak_rss();
     uint64_t before = bn_machine_peak_rss_bytes();
     void *block = bn_alloc(PEAK_BYTES, 1);
@@ -252,9 +248,8 @@ static void measure_peak(struct bn_suite *s)
     bn_json_put_u64(o, "touched_bytes", PEAK_BYTES);
     if (reset && block != NULL && before > 0) {
         bn_json_put_u64(o, "high_water_growth_bytes", after - before);
-        s->n_valid++;
-        bn_suite_print(s, "%-28s touched %.1f MiB, the high-water mark grew by %.1f MiB\n", "peak",
-                       (double)PEAK_BYTES / 0x1p20, (double)(after - before) / 0x1p20);
+        bn_harness_print(s, "%-28s touched %.1f MiB, the high-water mark grew by %.1f MiB\n", "peak",
+                         (double)PEAK_BYTES / 0x1p20, (double)(after - before) / 0x1p20);
     } else {
         bn_json_put_unavailable(o, "high_water_growth_bytes",
                                 "the system does not permit resetting the high-water mark");
@@ -266,34 +261,11 @@ static void measure_peak(struct bn_suite *s)
 
 /* ---- the command ---- */
 
-/* Published expectations for allocators; not measured, and nothing depends on them. */
-static void put_targets(bn_json *doc)
+static bn_status run(struct bn_harness *s, struct bn_args *args, bn_error *err)
 {
-    static const struct {
-        const char *name;
-        double low, high;
-    } TARGETS[] = {{"ns_per_small_allocation", 20, 100},
-                   {"ns_per_large_allocation", 100, 500},
-                   {"fragmentation", 0, 0.05}};
-    bn_json *targets = bn_json_put_object(doc, "targets");
-    bn_json_put_string(targets, "note", "published expectations, not measured");
-    for (size_t i = 0; i < BN_ARRAY_LEN(TARGETS); i++) {
-        bn_json *range = bn_json_put_array(targets, TARGETS[i].name);
-        bn_json_add_number(range, TARGETS[i].low);
-        bn_json_add_number(range, TARGETS[i].high);
-    }
-    bn_json_put_unavailable(doc, "garbage_collection", "not applicable: there is no garbage collector");
-    bn_json_put_unavailable(doc, "pool_efficiency",
-                            "not applicable: there is no pool; the scratch memory of a session is one block");
-    bn_json_put_unavailable(doc, "gpu_memory", "no kernel of this program runs on a GPU");
-}
-
-static bn_status run(struct bn_suite *s, struct bn_args *args, bn_error *err)
-{
-    BN_TRY(bn_suite_open(s, args, "memory", err));
-    put_targets(s->doc);
+    BN_TRY(bn_harness_open(s, args, "memory", err));
     BN_TRY(measure_allocation(s, err));
-    BN_TRY(bn_suite_flush(s, err));
+    BN_TRY(bn_harness_flush(s, err));
     BN_TRY(measure_fragmentation(s, err));
     measure_peak(s);
     BN_TRY(bn_memory_bandwidth(s, err));
@@ -304,10 +276,10 @@ static bn_status run(struct bn_suite *s, struct bn_args *args, bn_error *err)
 
 bn_status bn_bench_memory(struct bn_args *args, bn_error *err)
 {
-    struct bn_suite *s = bn_alloc(1, sizeof *s);
+    struct bn_harness *s = bn_alloc(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);
     bn_status status = run(s, args, err);
-    status = bn_suite_finish(s, status, err);
+    status = bn_harness_finish(s, status, err);
     bn_free(s);
     return status;
 }

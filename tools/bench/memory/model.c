@@ -43,7 +43,7 @@ struct open_times {
 /* A sample opens this many: the time of one can be too short for the clock. */
 #define AT_ONCE 8u
 
-static bn_status open_sessions(const struct bn_suite *s, struct open_times *t, bn_model **models,
+static bn_status open_sessions(const struct bn_harness *s, struct open_times *t, bn_model **models,
                                bn_session **sessions, bn_error *err)
 {
     int32_t token = 0;
@@ -60,7 +60,7 @@ static bn_status open_sessions(const struct bn_suite *s, struct open_times *t, b
     return BN_OK;
 }
 
-static bn_status open_round(const struct bn_suite *s, struct open_times *t, bn_error *err)
+static bn_status open_round(const struct bn_harness *s, struct open_times *t, bn_error *err)
 {
     bn_model *models[AT_ONCE] = {0};
     bn_session *sessions[AT_ONCE] = {0};
@@ -86,19 +86,18 @@ const char *bn_memory_leak(char out[160], const struct bn_mem_stats *before, con
     return out;
 }
 
-static bn_status put_opening(struct bn_suite *s, const char *test, const uint64_t *ns, size_t n, bn_json *all,
+static bn_status put_opening(struct bn_harness *s, const char *test, const uint64_t *ns, size_t n,
                              bn_error *err)
 {
-    struct bn_suite_row row = {.test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
-    if (!bn_suite_wants(s, test)) return BN_OK;
-    bn_json *r = bn_json_add_object(all);
-    bn_json_put_string(r, "test", test);
-    BN_TRY(bn_suite_put_samples(s, &row, AT_ONCE, ns, n, r, err));
-    bn_suite_put_row(s, &row);
+    struct bn_harness_row row = {.test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
+    if (!bn_harness_wants(s, test)) return BN_OK;
+    bn_json *r = bn_harness_test(s, test);
+    BN_TRY(bn_harness_put_samples(s, &row, AT_ONCE, ns, n, r, err));
+    bn_harness_put_row(s, &row);
     return BN_OK;
 }
 
-static bn_status measure_opening(struct bn_suite *s, bn_json *all, bn_error *err)
+static bn_status measure_opening(struct bn_harness *s, bn_error *err)
 {
     char why[160];
     struct open_times *t = bn_alloc(1, sizeof *t);
@@ -111,18 +110,18 @@ static bn_status measure_opening(struct bn_suite *s, bn_json *all, bn_error *err
            (t->n < BN_BENCH_MIN_SAMPLES || bn_clock_ns() - start < 4 * s->min_ns))
         status = open_round(s, t, err);
     struct bn_mem_stats after = bn_mem_stats();
-    if (status == BN_OK) status = put_opening(s, "model open", t->model_open, t->n, all, err);
-    if (status == BN_OK) status = put_opening(s, "model close", t->model_close, t->n, all, err);
-    if (status == BN_OK) status = put_opening(s, "session open", t->open, t->n, all, err);
-    if (status == BN_OK) status = put_opening(s, "session close", t->close, t->n, all, err);
+    if (status == BN_OK) status = put_opening(s, "model open", t->model_open, t->n, err);
+    if (status == BN_OK) status = put_opening(s, "model close", t->model_close, t->n, err);
+    if (status == BN_OK) status = put_opening(s, "session open", t->open, t->n, err);
+    if (status == BN_OK) status = put_opening(s, "session close", t->close, t->n, err);
     const char *leak = bn_memory_leak(why, &before, &after);
-    bn_json *o = bn_json_put_object(s->doc, "leaks");
+    bn_json *o = bn_harness_test(s, "leaks");
     bn_json_put_u64(o, "rounds", t->n);
     bn_json_put_u64(o, "allocations", after.allocations - before.allocations);
     bn_json_put_u64(o, "bytes_before", before.bytes_now);
     bn_json_put_u64(o, "bytes_after", after.bytes_now);
-    bn_suite_state(s, o, "balanced", leak == NULL);
-    bn_suite_print(s, "%-32s %s\n", "leaks", leak != NULL ? leak : "none");
+    bn_harness_state(s, o, "balanced", leak == NULL);
+    bn_harness_print(s, "%-32s %s\n", "leaks", leak != NULL ? leak : "none");
     bn_free(t);
     return status;
 }
@@ -137,16 +136,15 @@ static void run_reset(void *arg, uint64_t first, uint64_t n, unsigned thread, un
         if (bn_session_truncate(session, 0, NULL) != BN_OK) return;
 }
 
-static bn_status measure_reset(struct bn_suite *s, bn_session *session, bn_json *all, bn_error *err)
+static bn_status measure_reset(struct bn_harness *s, bn_session *session, bn_error *err)
 {
     struct bn_bench_body body = {run_reset, session};
-    struct bn_suite_row row = {
+    struct bn_harness_row row = {
         .test = "session reset", .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
-    if (!bn_suite_wants(s, row.test)) return BN_OK;
-    bn_json *r = bn_json_add_object(all);
-    bn_json_put_string(r, "test", row.test);
-    BN_TRY(bn_suite_time(s, &row, &body, r, err));
-    bn_suite_put_row(s, &row);
+    if (!bn_harness_wants(s, row.test)) return BN_OK;
+    bn_json *r = bn_harness_test(s, row.test);
+    BN_TRY(bn_harness_time(s, &row, &body, r, err));
+    bn_harness_put_row(s, &row);
     return BN_OK;
 }
 
@@ -159,29 +157,28 @@ static uint64_t copies_of(const bn_model *m)
 }
 
 /* Parts as session and model report them, the sum as the allocator counted it. */
-static bn_status put_tags(struct bn_suite *s, const bn_model *m, const bn_session *session,
+static bn_status put_tags(struct bn_harness *s, const bn_model *m, const bn_session *session,
                           uint64_t model_heap, uint64_t session_heap, bn_error *err)
 {
     struct bn_session_memory parts = bn_session_memory(session);
     uint64_t sum = parts.kv_bytes + parts.scratch_bytes + parts.handle_bytes;
-    bn_json *o = bn_json_put_object(s->doc, "tags");
-    bn_json *model = bn_json_put_object(o, "model");
+    bn_json *model = bn_harness_test(s, "tags model");
     bn_json_put_u64(model, "file_bytes", m->n_bytes);
     bn_json_put_u64(model, "heap_bytes", model_heap);
     bn_json_put_u64(model, "weight_copies_bytes", copies_of(m));
-    bn_suite_state(s, model, "copies_within_heap", copies_of(m) <= model_heap);
-    bn_json *o2 = bn_json_put_object(o, "session");
-    BN_TRY(bn_suite_put_exact(s, "session", "kv_bytes", "bytes", (double)parts.kv_bytes, o2, err));
-    BN_TRY(bn_suite_put_exact(s, "session", "scratch_bytes", "bytes", (double)parts.scratch_bytes, o2, err));
-    BN_TRY(bn_suite_put_exact(s, "session", "handle_bytes", "bytes", (double)parts.handle_bytes, o2, err));
-    BN_TRY(bn_suite_put_exact(s, "session", "heap_bytes", "bytes", (double)session_heap, o2, err));
-    bn_suite_state(s, o2, "parts_equal_whole", sum == session_heap);
-    bn_suite_print(s, "%-14s file %.1f MiB, heap %.1f MiB (%.1f MiB are copies of weights)\n", "tags model",
-                   (double)m->n_bytes / 0x1p20, (double)model_heap / 0x1p20, (double)copies_of(m) / 0x1p20);
-    bn_suite_print(s, "%-14s KV %.1f MiB + scratch %.1f MiB + handle %llu B %s the %.1f MiB counted\n",
-                   "tags session", (double)parts.kv_bytes / 0x1p20, (double)parts.scratch_bytes / 0x1p20,
-                   (unsigned long long)parts.handle_bytes, sum == session_heap ? "=" : "IS NOT",
-                   (double)session_heap / 0x1p20);
+    bn_harness_state(s, model, "copies_within_heap", copies_of(m) <= model_heap);
+    bn_json *o = bn_harness_test(s, "tags session");
+    BN_TRY(bn_harness_put_value(s, "session", "kv_bytes", (double)parts.kv_bytes, err));
+    BN_TRY(bn_harness_put_value(s, "session", "scratch_bytes", (double)parts.scratch_bytes, err));
+    BN_TRY(bn_harness_put_value(s, "session", "handle_bytes", (double)parts.handle_bytes, err));
+    BN_TRY(bn_harness_put_value(s, "session", "heap_bytes", (double)session_heap, err));
+    bn_harness_state(s, o, "parts_equal_whole", sum == session_heap);
+    bn_harness_print(s, "%-14s file %.1f MiB, heap %.1f MiB (%.1f MiB are copies of weights)\n", "tags model",
+                     (double)m->n_bytes / 0x1p20, (double)model_heap / 0x1p20, (double)copies_of(m) / 0x1p20);
+    bn_harness_print(s, "%-14s KV %.1f MiB + scratch %.1f MiB + handle %llu B %s the %.1f MiB counted\n",
+                     "tags session", (double)parts.kv_bytes / 0x1p20, (double)parts.scratch_bytes / 0x1p20,
+                     (unsigned long long)parts.handle_bytes, sum == session_heap ? "=" : "IS NOT",
+                     (double)session_heap / 0x1p20);
     return BN_OK;
 }
 
@@ -212,30 +209,29 @@ static int open_under_pressure(const bn_model *model)
     return status == BN_ERR_NOMEM && session == NULL ? 0 : 1;
 }
 
-static void measure_pressure(struct bn_suite *s, const bn_model *model)
+static void measure_pressure(struct bn_harness *s, const bn_model *model)
 {
     int status = 0;
-    bn_json *o = bn_json_put_object(s->doc, "pressure");
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) _exit(open_under_pressure(model));
     if (child < 0 || waitpid(child, &status, 0) != child) {
-        bn_json_put_unavailable(o, "refused_with_error", "no process could be started");
+        bn_harness_skip(s, "pressure", "no process could be started");
         return;
     }
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-    bn_json_put_string(o, "limit", "RLIMIT_AS");
-    bn_json_put_u64(o, "room_bytes", PRESSURE_ROOM);
     if (code == 2) {
-        bn_json_put_unavailable(o, "refused_with_error", "no limit can be set");
+        bn_harness_skip(s, "pressure", "no limit can be set");
         return;
     }
-    bn_suite_state(s, o, "refused_with_error", code == 0);
-    bn_suite_print(s, "%-32s %s\n", "pressure",
-                   code == 0 ? "an error, as expected" : "FAILED: a crash, or the wrong error");
+    bn_json *o = bn_harness_test(s, "pressure");
+    bn_json_put_u64(o, "room_bytes", PRESSURE_ROOM);
+    bn_harness_state(s, o, "refused_with_error", code == 0);
+    bn_harness_print(s, "%-32s %s\n", "pressure",
+                     code == 0 ? "an error, as expected" : "FAILED: a crash, or the wrong error");
 }
 
-static bn_status measure_session(struct bn_suite *s, bn_json *all, bn_error *err)
+static bn_status measure_session(struct bn_harness *s, bn_error *err)
 {
     bn_model *model = NULL;
     bn_session *session = NULL;
@@ -244,29 +240,28 @@ static bn_status measure_session(struct bn_suite *s, bn_json *all, bn_error *err
     uint64_t with_model = bn_mem_stats().bytes_now;
     bn_status status = bn_session_open(&session, model, NULL, err);
     uint64_t with_session = bn_mem_stats().bytes_now;
-    if (status == BN_OK && bn_suite_wants(s, "tags"))
+    if (status == BN_OK && bn_harness_wants(s, "tags"))
         status = put_tags(s, model, session, with_model - start, with_session - with_model, err);
-    if (status == BN_OK) status = measure_reset(s, session, all, err);
+    if (status == BN_OK) status = measure_reset(s, session, err);
     bn_session_close(session);
-    if (status == BN_OK && bn_suite_wants(s, "pressure")) measure_pressure(s, model);
+    if (status == BN_OK && bn_harness_wants(s, "pressure")) measure_pressure(s, model);
     bn_model_close(model);
     return status;
 }
 
 /* ---- loading ---- */
 
-static bn_status measure_load(struct bn_suite *s, bool map, bn_json *all, bn_error *err)
+static bn_status measure_load(struct bn_harness *s, bool map, bn_error *err)
 {
     const char *path = s->args->model, *test = map ? "load map" : "load read";
     uint64_t ns[MAX_ROUNDS], bytes = 0, start = bn_clock_ns();
     size_t n = 0;
-    if (!bn_suite_wants(s, test)) return BN_OK;
-    bn_json *r = bn_json_add_object(all);
-    bn_json_put_string(r, "test", test);
+    if (!bn_harness_wants(s, test)) return BN_OK;
     if (path == NULL) {
-        bn_json_put_unavailable(r, "ns_per_call", "the built-in model is not a file; give one with --model");
+        bn_harness_skip(s, test, "the built-in model is not a file; give one with --model");
         return BN_OK;
     }
+    bn_json *r = bn_harness_test(s, test);
     while (n < MAX_ROUNDS && (n < BN_BENCH_MIN_SAMPLES || bn_clock_ns() - start < s->min_ns)) {
         bn_model_options options = {.no_mmap = !map};
         bn_model *model = NULL;
@@ -276,32 +271,30 @@ static bn_status measure_load(struct bn_suite *s, bool map, bn_json *all, bn_err
         bytes = model->n_bytes;
         bn_model_close(model);
     }
-    struct bn_suite_row row = {.test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
+    struct bn_harness_row row = {.test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
     bn_json_put_u64(r, "file_bytes", bytes);
-    BN_TRY(bn_suite_put_samples(s, &row, 1, ns, n, r, err));
-    bn_suite_put_row(s, &row);
+    BN_TRY(bn_harness_put_samples(s, &row, 1, ns, n, r, err));
+    bn_harness_put_row(s, &row);
     if (!row.valid) return BN_OK;
-    bn_json_put_number(r, "bytes_per_second", (double)bytes * 1e9 / row.ns.median);
     bn_table_value(&s->table, (double)bytes * 1e9 / row.ns.median, "bytes/s");
     return BN_OK;
 }
 
-bn_status bn_memory_model(struct bn_suite *s, bn_error *err)
+bn_status bn_memory_model(struct bn_harness *s, bn_error *err)
 {
     static const char *const SESSION[] = {"tags", "session reset", "pressure"};
     static const char *const OPENING[] = {"model open", "model close", "session open", "session close",
                                           "leaks"};
     bool session = false, opening = false;
     for (size_t i = 0; i < BN_ARRAY_LEN(SESSION); i++)
-        session = session || bn_suite_wants(s, SESSION[i]);
+        session = session || bn_harness_wants(s, SESSION[i]);
     for (size_t i = 0; i < BN_ARRAY_LEN(OPENING); i++)
-        opening = opening || bn_suite_wants(s, OPENING[i]);
-    bn_json *all = bn_json_put_array(s->doc, "opening");
+        opening = opening || bn_harness_wants(s, OPENING[i]);
     static const char *const HEADS[] = {"model", "time", "spread", "rate"};
-    BN_TRY(bn_suite_table(s, HEADS, "lrrr", err));
-    if (session || opening) bn_suite_print(s, "\nmodel %s\n", bn_cli_model_name(s->args));
-    if (session) BN_TRY(measure_session(s, all, err));
-    if (opening) BN_TRY(measure_opening(s, all, err));
-    BN_TRY(measure_load(s, true, all, err));
-    return measure_load(s, false, all, err);
+    BN_TRY(bn_harness_table(s, HEADS, "lrrr", err));
+    if (session || opening) bn_harness_print(s, "\nmodel %s\n", bn_cli_model_name(s->args));
+    if (session) BN_TRY(measure_session(s, err));
+    if (opening) BN_TRY(measure_opening(s, err));
+    BN_TRY(measure_load(s, true, err));
+    return measure_load(s, false, err);
 }

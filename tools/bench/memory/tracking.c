@@ -31,7 +31,7 @@ struct tracking {
     size_t n; /* rounds */
 };
 
-static bn_status prepare(struct tracking *t, const struct bn_suite *s, bn_error *err)
+static bn_status prepare(struct tracking *t, const struct bn_harness *s, bn_error *err)
 {
     bn_session_options options = {.n_ctx = TOKENS, .n_threads = s->o->threads.list[0], .exact_threads = true};
     BN_TRY(bn_cli_open_model(&t->model, s->args, NULL, err));
@@ -94,25 +94,23 @@ static bn_status measure(struct tracking *t, uint64_t min_ns, bn_error *err)
     return BN_OK;
 }
 
-static bn_status put_level(struct bn_suite *s, const struct tracking *t, size_t i, bn_json *all,
-                           bn_error *err)
+static bn_status put_level(struct bn_harness *s, const struct tracking *t, size_t i, bn_error *err)
 {
     const struct level *level = &t->levels[i];
     char test[40];
     snprintf(test, sizeof test, "tracking %s", bn_prof_level_name((enum bn_prof_level)i));
-    if (!bn_suite_wants(s, test)) return BN_OK;
-    struct bn_suite_row row = {
+    if (!bn_harness_wants(s, test)) return BN_OK;
+    struct bn_harness_row row = {
         .test = test, .metric = "ns_per_token", .per_call = TOKENS, .n_threads = s->o->threads.list[0]};
     struct bn_summary by_off = {0};
-    bn_json *r = bn_json_add_object(all);
-    bn_json_put_string(r, "test", test);
+    bn_json *r = bn_harness_test(s, test);
     bn_json_put_string(r, "level", bn_prof_level_name((enum bn_prof_level)i));
     bn_json_put_u64(r, "threads", s->o->threads.list[0]);
     bn_json_put_number(r, "events_per_token", (double)level->n_events / TOKENS);
-    BN_TRY(bn_suite_put_samples(s, &row, 1, level->ns, t->n, r, err));
-    bn_bench_put_summary(r, "time_by_off", level->by_off, t->n);
-    BN_TRY(bn_suite_put_exact(s, test, "tracking_bytes", "bytes", (double)level->bytes, r, err));
-    bn_suite_put_row(s, &row);
+    BN_TRY(bn_harness_put_samples(s, &row, 1, level->ns, t->n, r, err));
+    BN_TRY(bn_metric_add(&s->series, test, "time_by_off", level->by_off, t->n, 0, err));
+    BN_TRY(bn_harness_put_value(s, test, "tracking_bytes", (double)level->bytes, err));
+    bn_harness_put_row(s, &row);
     if (!row.valid) return BN_OK;
     if (!bn_summarize(&by_off, level->by_off, t->n)) return bn_nomem(err);
     bn_table_percent(&s->table, by_off.median - 1, true);
@@ -121,24 +119,23 @@ static bn_status put_level(struct bn_suite *s, const struct tracking *t, size_t 
     return BN_OK;
 }
 
-bn_status bn_memory_tracking(struct bn_suite *s, bn_error *err)
+bn_status bn_memory_tracking(struct bn_harness *s, bn_error *err)
 {
     static const char *const HEADS[] = {"decoding", "per token", "spread", "overhead", "events", "memory"};
     bool wanted = false;
     for (int i = BN_PROF_OFF; i < BN_PROF_LEVELS; i++) {
         char test[40];
         snprintf(test, sizeof test, "tracking %s", bn_prof_level_name((enum bn_prof_level)i));
-        wanted = bn_suite_wants(s, test) || wanted;
+        wanted = bn_harness_wants(s, test) || wanted;
     }
-    bn_json *all = bn_json_put_array(s->doc, "tracking");
     if (!wanted) return BN_OK;
     struct tracking *t = bn_alloc(1, sizeof *t);
     if (t == NULL) return bn_nomem(err);
-    bn_status status = bn_suite_table(s, HEADS, "lrrrrr", err);
+    bn_status status = bn_harness_table(s, HEADS, "lrrrrr", err);
     if (status == BN_OK) status = prepare(t, s, err);
     if (status == BN_OK) status = measure(t, s->min_ns, err);
     for (size_t i = 0; i < BN_PROF_LEVELS && status == BN_OK; i++)
-        status = put_level(s, t, i, all, err);
+        status = put_level(s, t, i, err);
     bn_session_close(t->session);
     for (size_t i = 0; i < BN_PROF_LEVELS; i++)
         bn_prof_close(t->levels[i].prof);

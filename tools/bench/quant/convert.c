@@ -3,17 +3,17 @@
  * Encodes the tensors of a model again. Ternary codes are copied, not quantised, so that only scales can change:
  * formats with blocks store them in binary16. Q8_0 and Q4_0 round the embedding.
  */
-#include "tools/bench/quant/convert.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "model/model.h"
 #include "model/pack.h"
-#include "tools/bench/quant/formats.h"
+#include "tools/bench/quant/quant.h"
 
 #define MAX_BYTES ((size_t)256 << 20)
 #define QUANT_BLOCK 32u /* of Q8_0 and Q4_0 */
+#define Q4_0_BYTES (2 + QUANT_BLOCK / 2)
 #define GGUF_HEADER 24u /* bytes before the first key */
 
 /* ---- tensors ---- */
@@ -38,17 +38,10 @@ static void put_ternary(struct bn_buf *out, const struct bn_gguf_tensor *t, uint
     }
 }
 
-static void put_q8_0(struct bn_buf *out, const float *x)
-{
-    uint8_t block[BN_Q8_0_BYTES];
-    bn_quant_q8_0(block, x);
-    bn_buf_append(out, block, sizeof block);
-}
-
 /* x = d (q - 8), q in 0 .. 15; the value of the largest magnitude becomes -8 d. */
-static void put_q4_0(struct bn_buf *out, const float *x)
+static void to_q4_0(uint8_t block[Q4_0_BYTES], const float *x)
 {
-    uint8_t block[2 + QUANT_BLOCK / 2], q[QUANT_BLOCK];
+    uint8_t q[QUANT_BLOCK];
     float most = 0;
     for (size_t i = 0; i < QUANT_BLOCK; i++)
         most = fabsf(x[i]) > fabsf(most) ? x[i] : most;
@@ -59,12 +52,12 @@ static void put_q4_0(struct bn_buf *out, const float *x)
         q[i] = (uint8_t)fminf(fmaxf(rintf(x[i] * inverse) + 8.0f, 0.0f), 15.0f);
     for (size_t i = 0; i < QUANT_BLOCK / 2; i++)
         block[2 + i] = (uint8_t)(q[i] | q[i + QUANT_BLOCK / 2] << 4);
-    bn_buf_append(out, block, sizeof block);
 }
 
 static void put_embedding(struct bn_buf *out, const struct bn_gguf_tensor *t, uint32_t type)
 {
     float x[QUANT_BLOCK];
+    uint8_t block[BN_Q8_0_BYTES];
     size_t n = (size_t)(t->ne[0] * t->ne[1]);
     for (size_t i = 0; i < n; i += QUANT_BLOCK) {
         if (t->type == BN_TYPE_F16)
@@ -72,9 +65,10 @@ static void put_embedding(struct bn_buf *out, const struct bn_gguf_tensor *t, ui
         else
             memcpy(x, t->data + sizeof(float) * i, sizeof x);
         if (type == BN_TYPE_Q8_0)
-            put_q8_0(out, x);
+            bn_quant_q8_0(block, x);
         else
-            put_q4_0(out, x);
+            to_q4_0(block, x);
+        bn_buf_append(out, block, type == BN_TYPE_Q8_0 ? BN_Q8_0_BYTES : Q4_0_BYTES);
     }
 }
 

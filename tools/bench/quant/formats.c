@@ -2,7 +2,7 @@
  *
  * The formats of bn-bench quant, each as functions that encode and decode one row of a matrix.
  */
-#include "tools/bench/quant/formats.h"
+#include "tools/bench/quant/quant.h"
 
 #include <math.h>
 #include <string.h>
@@ -99,10 +99,7 @@ static void decode_i2s(const struct bn_quant_job *j, size_t row)
 
 /* ---- blocks with a binary16 scale each ---- */
 
-typedef void (*pack_block)(uint8_t *out, const int8_t *values, uint16_t scale);
-typedef uint16_t (*unpack_block)(int8_t *values, const uint8_t *block);
-
-static void encode_blocks(const struct bn_quant_job *j, size_t row, pack_block pack)
+static void encode_blocks(const struct bn_quant_job *j, size_t row)
 {
     int8_t codes[BN_TQ2_BLOCK]; /* the largest */
     size_t n = j->format->block;
@@ -111,52 +108,30 @@ static void encode_blocks(const struct bn_quant_job *j, size_t row, pack_block p
     for (size_t i = 0; i < j->k; i += n, out += j->format->block_bytes) {
         uint16_t half = bn_quant_narrow(mean_abs(w + i, n));
         to_codes(codes, w + i, n, bn_quant_widen(half));
-        pack(out, codes, half);
+        bn_pack_block(j->format->type, out, codes, half);
     }
 }
 
-static void decode_blocks(const struct bn_quant_job *j, size_t row, unpack_block unpack)
+static void decode_blocks(const struct bn_quant_job *j, size_t row)
 {
     int8_t codes[BN_TQ2_BLOCK];
     size_t n = j->format->block;
     const uint8_t *in = packed_row(j, row);
     for (size_t i = 0; i < j->k; i += n, in += j->format->block_bytes) {
-        uint16_t half = unpack(codes, in);
+        uint16_t half = j->format->unpack(codes, in);
         from_codes(j->back + row * j->k + i, codes, n, bn_quant_widen(half));
     }
 }
 
-static void pack_q2(uint8_t *out, const int8_t *values, uint16_t scale)
-{
-    bn_pack_q2(out, values, Q2_BLOCK, scale);
-}
 static uint16_t unpack_q2(int8_t *values, const uint8_t *block)
 {
     return bn_unpack_q2(values, block, Q2_BLOCK);
 }
-static void pack_pq2(uint8_t *out, const int8_t *values, uint16_t scale)
-{
-    bn_pack_q2(out, values, PQ2_BLOCK, scale);
-}
+
 static uint16_t unpack_pq2(int8_t *values, const uint8_t *block)
 {
     return bn_unpack_q2(values, block, PQ2_BLOCK);
 }
-
-#define BLOCKS(name, pack, unpack)                                      \
-    static void encode_##name(const struct bn_quant_job *j, size_t row) \
-    {                                                                   \
-        encode_blocks(j, row, pack);                                    \
-    }                                                                   \
-    static void decode_##name(const struct bn_quant_job *j, size_t row) \
-    {                                                                   \
-        decode_blocks(j, row, unpack);                                  \
-    }
-BLOCKS(tq2, bn_pack_tq2, bn_unpack_tq2)
-BLOCKS(tq1, bn_pack_tq1, bn_unpack_tq1)
-BLOCKS(q2, pack_q2, unpack_q2)
-BLOCKS(pq2, pack_pq2, unpack_pq2)
-BLOCKS(ptq1, bn_pack_ptq1, bn_unpack_ptq1)
 
 /* ---- T5: made from a row of I2_S codes, as the engine does at load ---- */
 
@@ -271,23 +246,26 @@ void bn_quant_activations(const struct bn_quant_job *j, size_t row)
 /* ---- the list ---- */
 
 #define PLAIN BN_KERNEL_COUNT
+#define BLOCKS(name, scales, block, bytes, type, unpack)                                                     \
+    {                                                                                                        \
+        name, scales, true, false, block, bytes, 0, encode_blocks, decode_blocks, PLAIN, PLAIN, type, unpack \
+    }
 
 static const struct bn_quant_format FORMATS[] = {
     {"I2_S", "tensor", true, true, BN_I2S_BLOCK, BN_I2S_BLOCK / 4, BN_I2S_TAIL_BYTES, encode_i2s, decode_i2s,
-     PLAIN, PLAIN},
+     PLAIN, PLAIN, 0, NULL},
     {"T5", "tensor", true, true, BN_T5_BLOCK, BN_T5_BLOCK_BYTES, 4, encode_t5, decode_t5, BN_KERNEL_T5_PACK,
-     PLAIN},
-    {"TQ2_0", "256", true, false, BN_TQ2_BLOCK, BN_TQ2_BLOCK_BYTES, 0, encode_tq2, decode_tq2, PLAIN, PLAIN},
-    {"TQ1_0", "256", true, false, BN_TQ2_BLOCK, BN_TQ1_BLOCK_BYTES, 0, encode_tq1, decode_tq1, PLAIN, PLAIN},
-    {"Q2_0", "64", true, false, Q2_BLOCK, 2 + Q2_BLOCK / 4, 0, encode_q2, decode_q2, PLAIN, PLAIN},
-    {"PQ2_0", "128", true, false, PQ2_BLOCK, 2 + PQ2_BLOCK / 4, 0, encode_pq2, decode_pq2, PLAIN, PLAIN},
-    {"PTQ1_0", "128", true, false, BN_PTQ1_BLOCK, BN_PTQ1_BLOCK_BYTES, 0, encode_ptq1, decode_ptq1, PLAIN,
-     PLAIN},
-    {"Q4_1", "32", false, false, 32, Q4_1_BYTES, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN},
-    {"Q8_0", "32", false, false, 32, BN_Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN,
-     BN_KERNEL_Q8_0_TO_F32},
-    {"F16", "none", false, false, 1, 2, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16,
-     BN_KERNEL_F16_TO_F32},
+     PLAIN, 0, NULL},
+    BLOCKS("TQ2_0", "256", BN_TQ2_BLOCK, BN_TQ2_BLOCK_BYTES, BN_TYPE_TQ2_0, bn_unpack_tq2),
+    BLOCKS("TQ1_0", "256", BN_TQ2_BLOCK, BN_TQ1_BLOCK_BYTES, BN_TYPE_TQ1_0, bn_unpack_tq1),
+    BLOCKS("Q2_0", "64", Q2_BLOCK, 2 + Q2_BLOCK / 4, BN_TYPE_Q2_0, unpack_q2),
+    BLOCKS("PQ2_0", "128", PQ2_BLOCK, 2 + PQ2_BLOCK / 4, BN_TYPE_PQ2_0, unpack_pq2),
+    BLOCKS("PTQ1_0", "128", BN_PTQ1_BLOCK, BN_PTQ1_BLOCK_BYTES, BN_TYPE_PTQ1_0, bn_unpack_ptq1),
+    {"Q4_1", "32", false, false, 32, Q4_1_BYTES, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN, 0, NULL},
+    {"Q8_0", "32", false, false, 32, BN_Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN, BN_KERNEL_Q8_0_TO_F32,
+     0, NULL},
+    {"F16", "none", false, false, 1, 2, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16, BN_KERNEL_F16_TO_F32,
+     0, NULL},
 };
 _Static_assert(BN_ARRAY_LEN(FORMATS) == BN_QUANT_FORMATS, "one for each");
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The perplexity of the model on a text, in each format that this engine runs: its own, T5, and copies of the
- * file with the ternary layers in blocks (TQ2_0, TQ1_0, Q2_0, PQ2_0, PTQ1_0), or the embedding (and a tied head) in Q8_0 or Q4_0. The text is
- * cut into windows; each token but the first of a window is scored.
+ * The perplexity of the model on a text, in each format that this engine runs: its own, T5, and copies of the file with the
+ * ternary layers in blocks, or the embedding (and a tied head) in Q8_0 or Q4_0. The text is cut into windows; each token but
+ * the first of a window is scored.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/compare/score.h"
-#include "tools/bench/quant/convert.h"
+#include "model/model.h"
 #include "tools/bench/quant/quant.h"
 #include "tools/cli/text.h"
 
@@ -83,23 +83,23 @@ static bn_status score(const bn_model *m, const struct text *text, bool packed, 
 /* ---- forms ---- */
 
 /* Opens the model in a form, scores it, closes it. *n_bytes: of its file. */
-static bn_status score_form(struct bn_suite *s, const struct form *form, const bn_model *plain,
+static bn_status score_form(const struct bn_harness *h, const struct form *form, const bn_model *plain,
                             const struct text *text, double *nll, size_t *n_bytes, bn_error *err)
 {
     static const bn_model_options options = {.repack = BN_REPACK_NEVER};
     bn_model *m = NULL;
     void *data = NULL;
-    bn_status status = BN_OK;
-    bool converted = form->how.layers != KEEP || form->how.embedding != KEEP;
+    bn_status status;
     *n_bytes = plain->n_bytes;
-    if (!converted && !form->packed) return score(plain, text, false, nll, err);
-    if (converted) {
-        status = bn_quant_convert(&data, n_bytes, plain, &form->how, err);
-        if (status == BN_OK) status = bn_model_open_memory(&m, data, *n_bytes, form->name, &options, err);
-    } else {
-        status = bn_suite_open_model(s, BN_REPACK_ALWAYS, &m, err);
+    if (form->packed) {
+        status = bn_harness_open_model(h, BN_REPACK_ALWAYS, &m, err);
         if (status == BN_OK && m->packed_bytes == 0)
             status = bn_fail(err, BN_ERR_UNSUPPORTED, "this model has no T5 form");
+    } else if (form->how.layers == KEEP && form->how.embedding == KEEP) {
+        return score(plain, text, false, nll, err);
+    } else {
+        status = bn_quant_convert(&data, n_bytes, plain, &form->how, err);
+        if (status == BN_OK) status = bn_model_open_memory(&m, data, *n_bytes, form->name, &options, err);
     }
     if (status == BN_OK) status = score(m, text, form->packed, nll, err);
     bn_model_close(m);
@@ -107,71 +107,73 @@ static bn_status score_form(struct bn_suite *s, const struct form *form, const b
     return status;
 }
 
-static bn_status put_form(struct bn_suite *s, const struct form *form, double nll, double own, size_t n_bytes,
-                          bn_json *o, bn_error *err)
+/* A row; why is the reason when the model cannot have this form. */
+static void put_row(struct bn_table *t, const struct form *form, double nll, double own, size_t n_bytes,
+                    const char *why)
+{
+    bn_table_row(t, "");
+    bn_table_text(t, form->name);
+    bn_table_text(t, form->what);
+    bn_table_value(t, isnan(nll) ? (double)NAN : (double)n_bytes, "bytes");
+    if (isnan(nll)) {
+        bn_table_text(t, "-");
+        bn_table_text(t, "-");
+        bn_table_text(t, why);
+        return;
+    }
+    bn_table_printf(t, "%.5f", exp(nll));
+    bn_table_printf(t, "%+.4f %%", 100 * expm1(nll - own));
+}
+
+static bn_status put_form(struct bn_harness *h, const struct form *form, const bn_model *plain,
+                          const struct text *text, double *own, bn_error *err)
 {
     char test[64];
+    bn_error why = {0};
+    size_t n_bytes = 0;
+    double nll = (double)NAN;
     snprintf(test, sizeof test, "perplexity %s", form->name);
-    BN_TRY(bn_suite_put_exact(s, test, "perplexity", "1", exp(nll), o, err));
+    bn_json *o = bn_harness_test(h, test);
+    bn_json_put_string(o, "format", form->name);
+    bn_json_put_string(o, "of", form->what);
+    bn_json_put_u64(o, "tokens", text->n);
+    bn_status status = score_form(h, form, plain, text, &nll, &n_bytes, &why);
+    if (status == BN_OK && isnan(*own)) *own = nll;
+    if (status == BN_OK || status == BN_ERR_UNSUPPORTED)
+        put_row(&h->table, form, nll, *own, n_bytes, why.msg);
+    else if (err != NULL)
+        *err = why;
+    if (status == BN_ERR_UNSUPPORTED) bn_harness_judge(h, o, BN_BENCH_SKIPPED, why.msg);
+    if (status != BN_OK) return status == BN_ERR_UNSUPPORTED ? BN_OK : status;
     bn_json_put_u64(o, "file_bytes", n_bytes);
-    bn_json_put_number(o, "nll_mean", nll);
-    /* No number in a document is negative. */
-    bn_json_put_number(o, "perplexity_by_own", exp(nll - own));
-    s->n_valid++;
-    bn_table_row(&s->table, "");
-    bn_table_text(&s->table, form->name);
-    bn_table_text(&s->table, form->what);
-    bn_table_value(&s->table, (double)n_bytes, "bytes");
-    bn_table_printf(&s->table, "%.5f", exp(nll));
-    bn_table_printf(&s->table, "%+.4f %%", 100 * expm1(nll - own));
-    return BN_OK;
+    if (form->packed)
+        bn_harness_state(h, o, "same_as_own", !(nll < *own || nll > *own));
+    else
+        bn_harness_judge(h, o, BN_BENCH_VALID, NULL);
+    return bn_harness_put_value(h, test, "perplexity", exp(nll), err);
 }
 
-static bn_status measure(struct bn_suite *s, const bn_model *plain, const struct text *text, bn_error *err)
+static bn_status measure(struct bn_harness *h, const bn_model *plain, const struct text *text, bn_error *err)
 {
     static const char *const HEADS[] = {"perplexity", "of", "file", "perplexity", "change", ""};
-    double nll[BN_ARRAY_LEN(FORMS)];
-    BN_TRY(bn_suite_table(s, HEADS, "llrrrn", err));
-    bn_json *all = bn_json_put_array(s->doc, "perplexity");
-    for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++) {
-        bn_error why = {0};
-        size_t n_bytes;
-        bn_json *o = bn_json_add_object(all);
-        bn_json_put_string(o, "format", FORMS[i].name);
-        bn_json_put_string(o, "of", FORMS[i].what);
-        bn_json_put_u64(o, "tokens", text->n);
-        nll[i] = (double)NAN;
-        bn_status status = score_form(s, &FORMS[i], plain, text, &nll[i], &n_bytes, &why);
-        if (status == BN_ERR_UNSUPPORTED) {
-            bn_json_put_unavailable(o, "perplexity", why.msg);
-            bn_table_row(&s->table, "");
-            bn_table_text(&s->table, FORMS[i].name);
-            bn_table_text(&s->table, FORMS[i].what);
-            bn_table_text(&s->table, "-");
-            bn_table_text(&s->table, "-");
-            bn_table_text(&s->table, "-");
-            bn_table_text(&s->table, why.msg);
-            continue;
-        }
-        if (status != BN_OK && err != NULL) *err = why;
-        BN_TRY(status);
-        BN_TRY(put_form(s, &FORMS[i], nll[i], nll[0], n_bytes, o, err));
-        if (FORMS[i].packed) bn_suite_state(s, o, "same_as_own", !(nll[i] < nll[0] || nll[i] > nll[0]));
-    }
+    double own = (double)NAN;
+    BN_TRY(bn_harness_table(h, HEADS, "llrrrn", err));
+    for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++)
+        BN_TRY(put_form(h, &FORMS[i], plain, text, &own, err));
     return BN_OK;
 }
 
-bn_status bn_quant_perplexity(struct bn_suite *s, bn_error *err)
+bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err)
 {
     struct text text = {0};
     bn_model *plain = NULL;
-    if (s->o->text == NULL) {
-        bn_json_put_unavailable(s->doc, "perplexity", "no text was given (--text FILE)");
+    if (h->o->text == NULL) {
+        bn_harness_skip(h, "perplexity", "no text was given (--text FILE)");
         return BN_OK;
     }
-    bn_status status = bn_suite_open_model(s, BN_REPACK_NEVER, &plain, err);
-    if (status == BN_OK) status = read_text(&text, s->o->text, plain, err);
-    if (status == BN_OK) status = measure(s, plain, &text, err);
+    bn_status status = bn_harness_open_model(h, BN_REPACK_NEVER, &plain, err);
+    if (status == BN_OK) status = read_text(&text, h->o->text, plain, err);
+    if (status == BN_OK) status = measure(h, plain, &text, err);
     bn_free(text.ids);
     bn_model_close(plain);
     return status;

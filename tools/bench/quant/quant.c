@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/model.h"
 #include "tools/bench/quant/quant.h"
 
 #define MAX_ROWS 65536u
@@ -18,7 +17,7 @@
 
 const struct bn_option bn_bench_quant_options[] = {
     BN_OPTION_MODEL,
-    BN_SUITE_ISA,
+    BN_HARNESS_ISA,
     BN_OPTION("shape", "matrix shape, K a multiple of 256 [shapes of the 2B model, squares]", .arg = "ROWSxK",
               .group = "Measurement", .repeatable = true, BN_TO_TEXTS(struct bn_bench_options, shapes)),
     BN_OPTION("text", "compare the perplexity of all formats on this text", .arg = "FILE",
@@ -27,93 +26,81 @@ const struct bn_option bn_bench_quant_options[] = {
 };
 
 struct quant {
-    struct bn_suite suite;
+    struct bn_harness h;
     struct bn_quant_data data;
     struct bn_quant_op op;
     double speed[BN_QUANT_FORMATS]; /* of dequantising the first shape, first threads and instruction set */
     bool first_shape;
-    bn_json *operations;
 };
 
 /* ---- one row ---- */
 
-static const char *format_name(const struct bn_quant_op *op)
-{
-    return op->kind == BN_QUANTISE_ACTIVATIONS ? "int8" : op->job.format->name;
-}
-
 /* Plain C is timed once. */
 static bool is_repeated(const struct quant *q, size_t isa)
 {
-    return q->op.slot == BN_KERNEL_COUNT ? isa > 0 : bn_suite_is_repeated(&q->suite, isa, q->op.slot);
+    return q->op.slot == BN_KERNEL_COUNT ? isa > 0 : bn_harness_is_repeated(&q->h, isa, q->op.slot);
 }
 
-static void put_rates(struct quant *q, const struct bn_suite_row *row, bn_json *r)
+static void put_rate(struct quant *q, const struct bn_harness_row *row, bn_json *test)
 {
     char why[BN_BENCH_REASON];
-    const struct bn_quant_op *op = &q->op;
-    double weights = (double)op->job.rows * (double)op->job.k, per_second = 1e9 / row->ns.median, roof = 0;
-    double packed = op->job.format != NULL ? (double)bn_quant_bytes(op->job.format, op->job.rows, op->job.k)
-                                           : (double)op->written_bytes;
-    bn_json_put_number(r, "weights_per_second", weights * per_second);
-    bn_json_put_number(r, "packed_bytes_per_second", packed * per_second);
-    bn_json_put_number(r, "logical_bytes_per_second", 2 * weights * per_second);
-    bn_json_put_number(r, "bytes_read_per_second", (double)op->read_bytes * per_second);
+    double weights = (double)q->op.job.rows * (double)q->op.job.k, roof = 0;
     bool known =
-        bn_bench_limits_read(&q->suite.limits, row->set_bytes, row->n_threads, false, &roof, NULL) == BN_OK;
-    double share = known ? (double)op->read_bytes * per_second / roof : (double)NAN;
-    bn_json_put_finite(r, "share_of_reading", share, "out of memory");
-    bn_json_put_known(r, "implausible", bn_bench_implausible(why, share), "there is none");
-    bn_suite_put_row(&q->suite, row);
-    bn_table_value(&q->suite.table, weights * per_second, "1/s");
+        bn_bench_limits_read(&q->h.limits, row->set_bytes, row->n_threads, false, &roof, NULL) == BN_OK;
+    double limit_ns = known ? row->read_bytes * 1e9 / roof : (double)NAN;
+    bn_json_put_finite(test, "limit_ns", limit_ns, "out of memory");
+    if (bn_bench_implausible(why, limit_ns / row->ns.median)[0] != '\0')
+        bn_json_put_string(test, "implausible", why);
+    bn_harness_put_row(&q->h, row);
+    bn_table_value(&q->h.table, weights * 1e9 / row->ns.median, "1/s");
 }
 
-static bn_status time_row(struct quant *q, const char *test, const struct bn_kernels *kernels,
-                          unsigned n_threads, struct bn_suite_row *row, bn_json *r, bn_error *err)
+/* Compared with the reference before it is timed; what the timed calls leave is compared again. */
+static bn_status time_row(struct quant *q, const struct bn_kernels *kernels, struct bn_harness_row *row,
+                          bn_json *test, bn_error *err)
 {
     char why[160];
     struct bn_bench_body body = {bn_quant_calls, &q->op};
-    *row = (struct bn_suite_row){.test = test,
-                                 .metric = "ns_per_call",
-                                 .per_call = 1,
-                                 .read_bytes = (double)q->op.read_bytes,
-                                 .set_bytes = q->op.read_bytes,
-                                 .n_threads = n_threads,
-                                 .differs = bn_quant_differs,
-                                 .arg = &q->op};
-    if (bn_quant_wrong(why, &q->op, kernels, n_threads) != NULL) {
-        bn_suite_refuse(&q->suite, row, r, why);
+    if (bn_quant_wrong(why, &q->op, kernels, row->n_threads) != NULL) {
+        bn_harness_judge(&q->h, test, BN_BENCH_INVALID, why);
         return BN_OK;
     }
     memset(q->data.out, 0, q->op.written_bytes);
-    return bn_suite_time(&q->suite, row, &body, r, err);
+    BN_TRY(bn_harness_time(&q->h, row, &body, test, err));
+    if (row->valid) put_rate(q, row, test);
+    return BN_OK;
 }
 
 static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, size_t format, bn_error *err)
 {
     const struct bn_quant_op *op = &q->op;
-    const struct bn_kernels *kernels = q->suite.isas[isa];
+    const struct bn_kernels *kernels = q->h.isas[isa];
     const char *kernel = op->slot == BN_KERNEL_COUNT ? "plain" : kernels->name[op->slot];
-    struct bn_suite_row row;
+    const char *name = op->kind == BN_QUANTISE_ACTIVATIONS ? "int8" : op->job.format->name;
     char test[120];
-    snprintf(test, sizeof test, "%s %s %zux%zu %s t=%u", op->name, format_name(op), op->job.rows, op->job.k,
-             kernel, n_threads);
-    if (!bn_suite_wants(&q->suite, test)) return BN_OK;
-    bn_json *r = bn_json_add_object(q->operations);
-    bn_json_put_string(r, "test", test);
-    bn_json_put_string(r, "operation", op->name);
-    bn_json_put_string(r, "format", format_name(op));
-    bn_json_put_string(r, "kernel", kernel);
-    bn_json_put_u64(r, "rows", op->job.rows);
-    bn_json_put_u64(r, "k", op->job.k);
-    bn_json_put_u64(r, "threads", n_threads);
-    bn_json_put_u64(r, "bytes_read", op->read_bytes);
-    bn_json_put_u64(r, "bytes_written", op->written_bytes);
-    BN_TRY(time_row(q, test, kernels, n_threads, &row, r, err));
-    if (!row.valid) return BN_OK;
-    put_rates(q, &row, r);
-    bool first = q->first_shape && isa == 0 && n_threads == q->suite.o->threads.list[0];
-    if (first && op->kind == BN_DEQUANTISE)
+    struct bn_harness_row row = {.test = test,
+                                 .metric = "ns_per_call",
+                                 .per_call = 1,
+                                 .read_bytes = (double)op->read_bytes,
+                                 .set_bytes = op->read_bytes,
+                                 .n_threads = n_threads,
+                                 .differs = bn_quant_differs,
+                                 .arg = op};
+    snprintf(test, sizeof test, "%s %s %zux%zu %s t=%u", op->name, name, op->job.rows, op->job.k, kernel,
+             n_threads);
+    if (!bn_harness_wants(&q->h, test)) return BN_OK;
+    bn_json *o = bn_harness_test(&q->h, test);
+    bn_json_put_string(o, "operation", op->name);
+    bn_json_put_string(o, "format", name);
+    bn_json_put_string(o, "kernel", kernel);
+    bn_json_put_u64(o, "rows", op->job.rows);
+    bn_json_put_u64(o, "k", op->job.k);
+    bn_json_put_u64(o, "threads", n_threads);
+    bn_json_put_u64(o, "bytes", op->read_bytes);
+    bn_json_put_u64(o, "bytes_written", op->written_bytes);
+    BN_TRY(time_row(q, kernels, &row, o, err));
+    bool first = q->first_shape && isa == 0 && n_threads == q->h.o->threads.list[0];
+    if (row.valid && first && op->kind == BN_DEQUANTISE)
         q->speed[format] = (double)op->job.rows * (double)op->job.k * 1e9 / row.ns.median;
     return BN_OK;
 }
@@ -122,9 +109,9 @@ static bn_status run_op(struct quant *q, enum bn_quant_kind kind, size_t format,
 {
     bn_quant_op_make(&q->op, kind, kind == BN_QUANTISE_ACTIVATIONS ? NULL : bn_quant_format(format),
                      &q->data);
-    for (size_t isa = 0; isa < q->suite.n_isas; isa++)
-        for (size_t t = 0; t < q->suite.o->threads.n && !is_repeated(q, isa); t++)
-            BN_TRY(run_row(q, isa, q->suite.o->threads.list[t], format, err));
+    for (size_t isa = 0; isa < q->h.n_isas; isa++)
+        for (size_t t = 0; t < q->h.o->threads.n && !is_repeated(q, isa); t++)
+            BN_TRY(run_row(q, isa, q->h.o->threads.list[t], format, err));
     return BN_OK;
 }
 
@@ -143,54 +130,47 @@ static bn_status read_shape(const char *text, struct shape *out, bn_error *err)
         *out = (struct shape){(size_t)rows, (size_t)k};
         return BN_OK;
     }
-    bn_fail(err, BN_ERR_ARG, "--shape: '%.40s' is not a matrix shape", text);
-    bn_error_hint(err, "ROWSxK with K a multiple of 256, at most %u, and at most 64M weights", MAX_K);
-    return BN_ERR_ARG;
+    return bn_hint(bn_fail(err, BN_ERR_ARG, "--shape: '%.40s' is not a matrix shape", text), err,
+                   "ROWSxK with K a multiple of 256, at most %u, and at most 64M weights", MAX_K);
 }
 
 static bn_status run_shape(struct quant *q, const struct shape *shape, bool first, bn_error *err)
 {
     static const char *const HEADS[] = {"operation", "time", "spread", "weights"};
     q->first_shape = first;
-    BN_TRY(bn_suite_table(&q->suite, HEADS, "lrrr", err));
+    BN_TRY(bn_harness_table(&q->h, HEADS, "lrrr", err));
     bn_status status = bn_quant_prepare(&q->data, shape->rows, shape->k, err);
     for (size_t f = 0; f < BN_QUANT_FORMATS && status == BN_OK; f++)
         for (unsigned kind = 0; kind < BN_QUANTISE_ACTIVATIONS && status == BN_OK; kind++)
             status = run_op(q, (enum bn_quant_kind)kind, f, err);
     if (status == BN_OK) status = run_op(q, BN_QUANTISE_ACTIVATIONS, 0, err);
-    if (status == BN_OK && first && bn_suite_wants(&q->suite, "quality"))
-        status = bn_quant_quality(&q->suite, &q->data, q->speed, err);
-    if (status == BN_OK) status = bn_suite_flush(&q->suite, err);
-    if (status == BN_OK && first && bn_suite_wants(&q->suite, "calibration"))
-        bn_quant_calibration(&q->suite, &q->data);
+    if (status == BN_OK && first && bn_harness_wants(&q->h, "quality"))
+        status = bn_quant_quality(&q->h, &q->data, q->speed, err);
+    if (status == BN_OK) status = bn_harness_flush(&q->h, err);
     bn_quant_release(&q->data);
     return status;
 }
 
 static bn_status run(struct quant *q, struct bn_args *args, bn_error *err)
 {
-    static const struct shape SHAPES[] = {{2560, 2560}, {2560, 6912}, {6912, 2560}, {640, 2560},
-                                          {1024, 1024}, {2048, 2048}, {4096, 4096}};
+    static const char *PRESETS[] = {"2560x2560", "2560x6912", "6912x2560", "640x2560",
+                                    "1024x1024", "2048x2048", "4096x4096"};
     const struct bn_texts *asked = &((const struct bn_bench_options *)args->fields)->shapes;
+    size_t n = asked->n > 0 ? asked->n : BN_ARRAY_LEN(PRESETS);
+    const char *const *shapes = asked->n > 0 ? (const char *const *)asked->list : PRESETS;
     struct shape shape;
-    for (size_t i = 0; i < asked->n; i++)
-        BN_TRY(read_shape(asked->list[i], &shape, err));
-    BN_TRY(bn_suite_open(&q->suite, args, "quant", err));
-    BN_TRY(bn_suite_choose_isas(&q->suite, err));
-    bn_json_put_string(q->suite.settings, "isa", q->suite.o->isa);
-    bn_json_put_string(q->suite.settings, "text", q->suite.o->text);
-    bn_json *shapes = bn_json_put_array(q->suite.settings, "shapes");
-    for (size_t i = 0; i < asked->n; i++)
-        bn_json_add_string(shapes, asked->list[i]);
-    bn_json_put_unavailable(q->suite.doc, "gpu", "no kernel of this program runs on a GPU");
-    q->operations = bn_json_put_array(q->suite.doc, "operations");
-    for (size_t i = 0; i < (asked->n > 0 ? asked->n : BN_ARRAY_LEN(SHAPES)); i++) {
-        shape = SHAPES[asked->n > 0 ? 0 : i];
-        if (asked->n > 0) BN_TRY(read_shape(asked->list[i], &shape, err));
+    for (size_t i = 0; i < n; i++)
+        BN_TRY(read_shape(shapes[i], &shape, err));
+    BN_TRY(bn_harness_open(&q->h, args, "quant", err));
+    BN_TRY(bn_harness_choose_isas(&q->h, err));
+    bn_json_put_string(q->h.settings, "isa", q->h.o->isa);
+    bn_json_put_string(q->h.settings, "text", q->h.o->text);
+    bn_json_put_texts(q->h.settings, "shapes", shapes, asked->n);
+    for (size_t i = 0; i < n; i++) {
+        BN_TRY(read_shape(shapes[i], &shape, err));
         BN_TRY(run_shape(q, &shape, i == 0, err));
     }
-    if (bn_suite_wants(&q->suite, "model")) BN_TRY(bn_quant_model(&q->suite, err));
-    return bn_suite_wants(&q->suite, "perplexity") ? bn_quant_perplexity(&q->suite, err) : BN_OK;
+    return bn_harness_wants(&q->h, "perplexity") ? bn_quant_perplexity(&q->h, err) : BN_OK;
 }
 
 bn_status bn_bench_quant(struct bn_args *args, bn_error *err)
@@ -198,7 +178,7 @@ bn_status bn_bench_quant(struct bn_args *args, bn_error *err)
     struct quant *q = bn_alloc(1, sizeof *q);
     if (q == NULL) return bn_nomem(err);
     bn_status status = run(q, args, err);
-    status = bn_suite_finish(&q->suite, status, err);
+    status = bn_harness_finish(&q->h, status, err);
     bn_free(q);
     return status;
 }

@@ -1,13 +1,70 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench quant: one operation on a matrix, which is checked and timed, and the parts of the command.
+ * bn-bench quant: the formats that it compares, one operation on a matrix, which is checked and timed, and the parts of the
+ * command. Where the engine has a kernel, the kernel runs; the rest is plain C, for comparison only.
+ *
+ * Ternary: w = s q with q in -1, 0, +1; s the mean of |w| over the tensor or the block (absmean), q = w / s
+ * rounded half to even and clamped. Q4_1: w = d q + m, q in 0 .. 15, blocks of 32, m the least and d a
+ * fifteenth of the range. Q8_0: w = d q, q in -127 .. 127, d the largest |w| of 32 by 127.
  */
 #ifndef BN_BENCH_QUANT_H
 #define BN_BENCH_QUANT_H
 
 #include "base/team.h"
-#include "tools/bench/quant/formats.h"
-#include "tools/bench/suite.h"
+#include "gguf/types.h"
+#include "tools/bench/harness.h"
+
+/* ---- formats (formats.c) ---- */
+
+/* A matrix on its way through a format. */
+struct bn_quant_job {
+    const struct bn_quant_format *format;
+    const struct bn_kernels *kernels;
+    size_t rows, k;
+    const float *w;   /* rows x k */
+    double *row_sums; /* of |w|; the mean of all is the scale of a tensor */
+    float scale;      /* of the tensor, for formats that have one */
+    uint8_t *packed;  /* rows x row_bytes */
+    float *back;      /* rows x k: the output of decode */
+    int8_t *act;      /* rows x (k + 8): activations, then their scale and sum */
+};
+
+typedef void (*bn_quant_row)(const struct bn_quant_job *job, size_t row);
+
+struct bn_quant_format {
+    const char *name;   /* "I2_S" */
+    const char *scales; /* "tensor", "256": weights that share one */
+    bool ternary, tensor_scale;
+    size_t block, block_bytes;               /* weights stored together, and their bytes */
+    size_t tail_bytes;                       /* after all rows */
+    bn_quant_row encode, decode;             /* floats to packed and back */
+    enum bn_kernel encode_slot, decode_slot; /* BN_KERNEL_COUNT: plain C */
+    uint32_t type;                           /* of blocks of ternary weights, */
+    uint16_t (*unpack)(int8_t *values, const uint8_t *block);
+};
+
+/* The i-th, NULL past the end. */
+const struct bn_quant_format *bn_quant_format(size_t i);
+#define BN_QUANT_FORMATS 10u
+
+/* Sum of |w| of a row, in binary64. */
+double bn_quant_row_sum(const float *w, size_t k);
+/* The scale of a tensor from those of its rows, in their order. */
+float bn_quant_tensor_scale(const double *row_sums, size_t rows, size_t k);
+/* Bytes of a row; of all rows and the tail; and the same in bits per weight. */
+size_t bn_quant_row_bytes(const struct bn_quant_format *format, size_t k);
+uint64_t bn_quant_bytes(const struct bn_quant_format *format, size_t rows, size_t k);
+double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k);
+/* To and from binary16. */
+uint16_t bn_quant_narrow(float x);
+float bn_quant_widen(uint16_t half);
+/* 32 floats as a block of Q8_0: the scale in binary16, then 32 signed bytes. */
+#define BN_Q8_0_BYTES 34u
+void bn_quant_q8_0(uint8_t block[BN_Q8_0_BYTES], const float *w);
+/* Quantises a row of floats as activations. */
+void bn_quant_activations(const struct bn_quant_job *job, size_t row);
+
+/* ---- operations (op.c) ---- */
 
 /* Buffers of one shape. */
 struct bn_quant_data {
@@ -44,18 +101,44 @@ const char *bn_quant_wrong(char why[160], struct bn_quant_op *op, const struct b
                            unsigned n_threads);
 /* Compares the buffer as it is. */
 const char *bn_quant_differs(char why[160], const void *op);
-/* A body for bn_suite_time, whose argument is the op. */
+/* A body for bn_harness_time, whose argument is the op. */
 void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
+
+/* ---- quality (quality.c) ---- */
+
+struct bn_quality {
+    double mse;
+    double sqnr_db;           /* 10 log10 (sum w^2 / sum (w - v)^2); infinite without an error */
+    double worst_row_sqnr_db; /* the least of all rows that are not zero */
+    uint64_t counts[3];       /* of v: below, equal to and above zero */
+};
+/* w: the weights, v: the same after quantising; rows x k each. Sums are binary64 in index order. */
+void bn_quality_of(struct bn_quality *out, const float *w, const float *v, size_t rows, size_t k);
+/* Bits a symbol of this histogram needs at least: - sum p log2 p. NaN without symbols. */
+double bn_entropy_bits(const uint64_t *counts, size_t n);
+/* Point i of n, each of n_dims coordinates of which greater is better: is another point as good in all and
+ * better in one? */
+bool bn_is_dominated(const double *points, size_t n, size_t n_dims, size_t i);
 
 /* Error, entropy, bits of every format on one matrix; speed[i] is that of dequantising format i in weights a
  * second, 0 when not measured. */
-BN_MUST_CHECK bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_data *data,
+BN_MUST_CHECK bn_status bn_quant_quality(struct bn_harness *h, struct bn_quant_data *data,
                                          const double speed[BN_QUANT_FORMATS], bn_error *err);
-/* The error of a scale that is computed from some of the weights. */
-void bn_quant_calibration(struct bn_suite *s, const struct bn_quant_data *data);
-/* Codes of a model's ternary layers, and its logits with the weights in another form. */
-BN_MUST_CHECK bn_status bn_quant_model(struct bn_suite *s, bn_error *err);
-/* The perplexity of the model on the text of --text, in each format. */
-BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_suite *s, bn_error *err);
+/* The perplexity of the model on the text of --text, in each format that it can have (perplexity.c). */
+BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err);
+
+/* ---- a model in another format (convert.c) ---- */
+
+/* In memory: the file of the model with its ternary layers or its embedding encoded again; it is opened as any file is. The
+ * type stays where the new one is BN_CONVERT_KEEP. */
+#define BN_CONVERT_KEEP UINT32_MAX
+struct bn_conversion {
+    uint32_t layers;    /* of I2_S tensors: a ternary type with blocks */
+    uint32_t embedding; /* of token_embd.weight in F32 or F16: BN_TYPE_Q8_0 or BN_TYPE_Q4_0 */
+};
+/* *data is 64-byte aligned; the caller frees it. BN_ERR_UNSUPPORTED when the model has no such tensor, or one
+ * whose rows are not whole blocks. */
+BN_MUST_CHECK bn_status bn_quant_convert(void **data, size_t *n_bytes, const bn_model *model,
+                                         const struct bn_conversion *how, bn_error *err);
 
 #endif

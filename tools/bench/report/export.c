@@ -78,7 +78,7 @@ static bn_status github(struct bn_buf *out, const struct bn_report *r, bool high
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *s = &r->series[i];
         struct bn_buf text = {.max = 1u << 16};
-        if (s->s->higher != higher) continue;
+        if (s->s->neutral || s->s->higher != higher) continue;
         bn_json *o = bn_json_add_object(array);
         if (r->n_sources > 1) bn_buf_printf(&text, "%s: ", s->source->label);
         bn_buf_printf(&text, "%s %s", s->s->test, s->s->metric);

@@ -80,7 +80,7 @@ static bn_status look_at(struct bn_report *r, const struct bn_report_series *s, 
     const char *test = s->s->test, *metric = s->s->metric;
     size_t n = s->s->n, out = s->n_outliers;
     double limit = 2 / sqrt((double)n);
-    if (s->s->exact) return BN_OK;
+    if (s->s->exact || s->s->neutral) return BN_OK;
     if (n < 6)
         BN_TRY(find(r, "few-samples", "warn", err,
                     "%.200s of %.200s has too few samples for an interval: take 6 or more\tn = %zu", metric,
@@ -129,16 +129,15 @@ static bn_status place(struct bn_report *r, const struct bn_report_point *p, bn_
 /* ---- provenance ---- */
 
 /* Measurements that their document marks as not valid. */
-static bn_status distrust(struct bn_report *r, const struct bn_report_source *source, const char *list,
-                          const char *name, bn_error *err)
+static bn_status distrust(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
 {
-    const bn_json *array = bn_json_get(source->doc, list);
+    const bn_json *array = bn_json_get(source->doc, "tests");
     for (const bn_json *e = bn_json_first(array); e != NULL; e = bn_json_next(e)) {
         const char *verdict = "valid", *what = "", *reason = "";
         (void)bn_json_string(bn_json_get(e, "verdict"), &verdict);
-        (void)bn_json_string(bn_json_get(e, name), &what);
+        (void)bn_json_string(bn_json_get(e, "name"), &what);
         (void)bn_json_string(bn_json_get(e, "reason"), &reason);
-        if (strcmp(verdict, "valid") != 0)
+        if (strcmp(verdict, "valid") != 0 && strcmp(verdict, "skipped") != 0)
             BN_TRY(find(r, "not-valid", "bad", err, "%.200s does not count\t%.40s: %.200s", what, verdict,
                         reason));
     }
@@ -152,8 +151,7 @@ static bn_status question(struct bn_report *r, const struct bn_report_source *so
     bool dirty = false;
     (void)bn_json_number(bn_json_path(source->doc, "profile.summary.coverage"), &coverage);
     (void)bn_json_bool(bn_json_path(source->doc, "program.dirty"), &dirty);
-    BN_TRY(distrust(r, source, "configurations", "name", err));
-    BN_TRY(distrust(r, source, "results", "kernel", err));
+    BN_TRY(distrust(r, source, err));
     if (dirty)
         BN_TRY(
             find(r, "dirty-build", "warn", err,

@@ -176,7 +176,7 @@ static void put_measurements(struct bn_buf *out, const struct bn_report *r)
     bn_html(out, "<h3>Samples</h3>\n");
     for (start = out->len; i < r->n_series && out->len - start < PLOTS_BYTES; i++) {
         const struct bn_report_series *s = &r->series[i];
-        if (s->s->exact) continue;
+        if (s->s->exact || s->s->neutral) continue;
         bn_page_details(out, false, s->s->test, s->s->metric);
         bn_report_plot_time(out, s);
         bn_page_details_end(out);

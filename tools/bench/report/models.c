@@ -45,12 +45,9 @@ static void read_model(struct bn_report_model *m, const struct bn_report *r,
                                   .first_token_ns = (double)NAN,
                                   .peak_bytes = median_of(&source->series, "process", "peak_rss_bytes"),
                                   .share = (double)NAN};
-    const bn_json *list = bn_json_get(source->doc, "configurations");
     if (m->prompt != NULL)
         m->first_token_ns = median_of(&source->series, m->prompt->s->test, "first_token_ns");
-    if (m->decode != NULL)
-        m->share = bn_json_number_of(bn_json_find(list, "name", m->decode->s->test),
-                                     "summary.share_of_bandwidth.median");
+    if (m->decode != NULL) m->share = median_of(&source->series, m->decode->s->test, "share_of_bandwidth");
 }
 
 static int by_size(const void *a, const void *b)

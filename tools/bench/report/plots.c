@@ -25,6 +25,12 @@ struct view {
     char label[200]; /* "metric, ms" */
 };
 
+/* A sample of the warm-up. */
+static double early_sample(const struct bn_report_series *s, size_t i)
+{
+    return (s->s->samples - s->s->n_warmup)[i];
+}
+
 /* Samples of the warm-up widen the range too, unless they are far away. */
 static struct view view_of(const struct bn_report_series *s)
 {
@@ -38,8 +44,8 @@ static struct view view_of(const struct bn_report_series *s)
     }
     for (size_t i = 0; i < s->s->n; i++)
         v.outside += s->s->samples[i] < low || s->s->samples[i] > high;
-    for (size_t i = 0; i < s->n_warmup; i++)
-        if (s->warmup[i] < 1.5 * f[BN_FIGURE_MEDIAN]) bn_plot_include(&low, &high, s->warmup[i]);
+    for (size_t i = 0; i < s->s->n_warmup; i++)
+        if (early_sample(s, i) < 1.5 * f[BN_FIGURE_MEDIAN]) bn_plot_include(&low, &high, early_sample(s, i));
     double edge = (high - low) * 0.06;
     v.low = (low - fmin(edge, low)) * v.scale.factor;
     v.high = (high + edge) * v.scale.factor;
@@ -130,13 +136,13 @@ static void draw_drift(struct bn_buf *out, const struct bn_plot *p, const struct
 static void draw_warmup(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_series *s,
                         const struct view *v)
 {
-    if (s->n_warmup == 0) return;
+    if (s->s->n_warmup == 0) return;
     bn_plot_band(out, p, "early", p->x0, -0.5);
     bn_plot_note(out, p, "open", p->x0, p->y1, 3, 12, "warm-up");
     bn_html(out, "<path class=\"before\" d=\"");
-    for (size_t i = 0; i < s->n_warmup; i++)
-        bn_html(out, "M%.1f %.1fh0", bn_plot_x(p, (double)i - (double)s->n_warmup),
-                bn_plot_y(p, fmin(s->warmup[i] * v->scale.factor, v->high)));
+    for (size_t i = 0; i < s->s->n_warmup; i++)
+        bn_html(out, "M%.1f %.1fh0", bn_plot_x(p, (double)i - (double)s->s->n_warmup),
+                bn_plot_y(p, fmin(early_sample(s, i) * v->scale.factor, v->high)));
     bn_html(out, "\"/>\n");
 }
 
@@ -145,7 +151,7 @@ void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s)
     struct view v = view_of(s);
     size_t n = s->s->n;
     struct bn_plot p = bn_plot_of(250);
-    p.x0 = -0.5 - (double)s->n_warmup;
+    p.x0 = -0.5 - (double)s->s->n_warmup;
     p.x1 = (double)n - 0.5;
     p.y0 = v.low;
     p.y1 = v.high;

@@ -32,30 +32,6 @@ void *bn_report_append(void *list, size_t *n, size_t each, void **element)
 
 /* ---- a document of measurements ---- */
 
-/* The samples of the warm-up, from the configuration of that name: ns per token. None when the other samples
- * of the configuration are not those of the series. */
-static bn_status read_warmup(struct bn_report_series *s, bn_error *err)
-{
-    const bn_json *config = bn_json_find(bn_json_get(s->source->doc, "configurations"), "name", s->s->test);
-    size_t n = 0, counted = 0;
-    double tokens = bn_json_number_of(config, "tokens");
-    if (strcmp(s->s->metric, "ns_per_token") != 0 || !(tokens > 0)) return BN_OK;
-    const bn_json *samples = bn_json_get(config, "samples");
-    double *early = bn_alloc(bn_json_size(samples), sizeof *early);
-    if (early == NULL) return bn_nomem(err);
-    for (const bn_json *e = bn_json_first(samples); e != NULL; e = bn_json_next(e)) {
-        bool warmup = bn_json_flag_of(e, "warmup");
-        double value = bn_json_number_of(e, "ns") / tokens;
-        if (warmup && isfinite(value))
-            early[n++] = value;
-        else if (counted < s->s->n && fabs(value / s->s->samples[counted++] - 1) > 1e-9)
-            n = 0, counted = SIZE_MAX; /* the series holds something else */
-    }
-    s->warmup = early;
-    s->n_warmup = counted == s->s->n ? n : 0;
-    return BN_OK;
-}
-
 static bn_status read_series(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
     void *element;
@@ -66,7 +42,6 @@ static bn_status read_series(struct bn_report *r, struct bn_report_source *sourc
         s->s = &source->series.list[i];
         s->source = source;
         BN_TRY(bn_report_figures(s, err));
-        BN_TRY(read_warmup(s, err));
     }
     return BN_OK;
 }
@@ -85,34 +60,29 @@ static bn_status read_comparisons(struct bn_report *r, const struct bn_report_so
     return BN_OK;
 }
 
-/* The median time of a call and its interval, from the samples. */
-static bn_status time_point(struct bn_report_point *p, const bn_json *result, bn_error *err)
+/* Where the times of a kernel were added to the series; NULL when it has none. */
+static const struct bn_report_series *times_of(const struct bn_report *r,
+                                               const struct bn_report_source *source, const char *test)
 {
-    const bn_json *samples = bn_json_get(result, "samples_ns");
-    double calls = fmax(bn_json_number_of(result, "calls_per_sample"), 1), value;
-    double *ns = bn_alloc(bn_json_size(samples), sizeof *ns);
-    struct bn_summary sum;
-    size_t n = 0;
-    if (ns == NULL) return bn_nomem(err);
-    for (const bn_json *s = bn_json_first(samples); s != NULL; s = bn_json_next(s))
-        if (bn_json_number(s, &value) && value > 0) ns[n++] = value / calls;
-    p->ns = bn_summarize(&sum, ns, n) ? sum.median : (double)NAN;
-    struct bn_interval interval = {.low = (double)NAN, .high = (double)NAN};
-    bn_status status = n > 0 ? bn_interval_median(&interval, ns, n, 0.95, err) : BN_OK;
-    p->low = interval.low;
-    p->high = interval.high;
-    bn_free(ns);
-    return status;
+    for (size_t i = 0; i < r->n_series; i++)
+        if (r->series[i].source == source && strcmp(r->series[i].s->test, test) == 0 &&
+            strcmp(r->series[i].s->metric, "ns_per_call") == 0)
+            return &r->series[i];
+    return NULL;
 }
 
+/* Kernels: tests that count the bytes of a call. */
 static bn_status read_points(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
 {
     void *element;
-    const bn_json *list = bn_json_get(source->doc, "results");
+    const bn_json *list = bn_json_get(source->doc, "tests");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        if (!(bn_json_number_of(e, "bytes_per_call") > 0)) continue;
+        const struct bn_report_series *times = times_of(r, source, bn_json_text_of(e, "name"));
+        if (times == NULL || bn_json_text_of(e, "kernel")[0] == '\0' || !(bn_json_number_of(e, "bytes") > 0))
+            continue;
         struct bn_report_point *p = APPEND(r, points);
         if (p == NULL) return bn_nomem(err);
+        double ns = times->figure[BN_FIGURE_MEDIAN];
         *p = (struct bn_report_point){.source = source,
                                       .kernel = bn_json_text_of(e, "kernel"),
                                       .shape = bn_json_text_of(e, "shape"),
@@ -120,11 +90,12 @@ static bn_status read_points(struct bn_report *r, const struct bn_report_source 
                                       .limit = bn_json_text_of(e, "limit"),
                                       .threads = bn_json_count_of(e, "threads"),
                                       .set_bytes = bn_json_count_of(e, "set_bytes"),
-                                      .macs = bn_json_number_of(e, "macs_per_call"),
-                                      .bytes = bn_json_number_of(e, "bytes_per_call"),
-                                      .share = bn_json_number_of(e, "share_of_limit")};
-        BN_TRY(time_point(p, e, err));
-        if (!(p->ns > 0)) r->n_points--;
+                                      .macs = bn_json_number_of(e, "macs"),
+                                      .bytes = bn_json_number_of(e, "bytes"),
+                                      .ns = ns,
+                                      .low = times->figure[BN_FIGURE_LOW],
+                                      .high = times->figure[BN_FIGURE_HIGH],
+                                      .share = bn_json_number_of(e, "limit_ns") / ns};
     }
     return BN_OK;
 }
@@ -296,8 +267,6 @@ void bn_report_release(struct bn_report *r)
         bn_series_release(&r->sources[i].series);
         bn_json_free(r->sources[i].doc);
     }
-    for (size_t i = 0; i < r->n_series; i++)
-        bn_free(r->series[i].warmup);
     for (size_t i = 0; i < r->n_trends; i++) {
         bn_free(r->trends[i].moments);
         bn_free(r->trends[i].changes);

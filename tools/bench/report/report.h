@@ -47,8 +47,6 @@ struct bn_report_series {
     struct bn_tukey fences; /* samples outside are labelled outliers; every figure includes them */
     size_t n_outliers;
     double correlation; /* of each sample with the next, -1 to 1 */
-    double *warmup;     /* n_warmup samples that do not count */
-    size_t n_warmup;
 };
 
 struct bn_report_comparison {

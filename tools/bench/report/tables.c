@@ -179,7 +179,7 @@ bool bn_report_is_busy(const struct bn_report_series *s)
 
 size_t bn_report_threads(const struct bn_report_series *s)
 {
-    const bn_json *list = bn_json_get(s->source->doc, "configurations");
+    const bn_json *list = bn_json_get(s->source->doc, "tests");
     return bn_json_count_of(bn_json_find(list, "name", s->s->test), "threads");
 }
 

@@ -18,121 +18,251 @@
 #define MOST_WINDOW 20u
 #define STEADY_TOLERANCE 0.02
 
-/* ---- figures of one sample ---- */
+/* ---- tests ---- */
 
-static double per_second(double what, uint64_t ns)
+/* Tokens after the first one of a generation. */
+static uint32_t n_after_first(const struct bn_bench_config *c)
 {
-    return ns > 0 ? what * 1e9 / (double)ns : 0;
+    return c->decode ? c->tokens : c->answer > 0 ? c->answer - 1 : 0;
 }
 
 uint32_t bn_bench_n_rated(const struct bn_bench_config *c)
 {
+    if (c->n_concurrent > 1) return (c->tokens + 1) * c->n_concurrent;
     return (c->tokens + c->answer) * c->n_sequences;
 }
 
 uint32_t bn_bench_n_times(const struct bn_bench_config *c)
 {
-    return c->decode ? c->tokens : c->answer > 0 ? c->answer - 1 : 0;
+    return c->n_concurrent > 1 ? c->n_concurrent : n_after_first(c);
 }
 
-double bn_bench_ns_per_token(const struct bn_bench_config *c, const struct bn_bench_sample *s)
+const char *bn_bench_config_kind(const struct bn_bench_config *c)
 {
-    return (double)s->ns / bn_bench_n_rated(c);
+    return c->n_concurrent > 1 ? "concurrent" : c->decode ? "decode" : c->answer > 0 ? "generate" : "prompt";
 }
-
-double bn_bench_tokens_per_second(const struct bn_bench_config *c, const struct bn_bench_sample *s)
-{
-    return per_second(bn_bench_n_rated(c), s->ns);
-}
-
-double bn_bench_first_token_ns(const struct bn_bench_config *c, const struct bn_bench_sample *s)
-{
-    (void)c;
-    return (double)s->first_token_ns;
-}
-
-double bn_bench_bytes_per_token(const struct bn_bench_config *c, const struct bn_bench_sample *s)
-{
-    (void)c;
-    return (double)s->bytes / (double)s->evaluated;
-}
-
-double bn_bench_bytes_per_second(const struct bn_bench_config *c, const struct bn_bench_sample *s)
-{
-    (void)c;
-    return per_second((double)s->bytes, s->total_ns);
-}
-
-double bn_bench_share_of_bandwidth(const struct bn_bench_config *c, const struct bn_bench_sample *s)
-{
-    return s->bandwidth > 0 ? bn_bench_bytes_per_second(c, s) / s->bandwidth : 0;
-}
-
-double bn_bench_cpu_use(const struct bn_bench_config *c, const struct bn_bench_sample *s)
-{
-    return s->total_ns > 0 ? (double)s->usage.cpu_ns / (double)s->total_ns / c->n_threads : 0;
-}
-
-/* ---- of all samples ---- */
 
 void bn_bench_config_name(const struct bn_bench_config *c, char *out, size_t room)
 {
-    char answer[16] = "", batch[16] = "", busy[24] = "", sequences[24] = "";
+    char many[16] = "", answer[16] = "", batch[16] = "", busy[24] = "", sequences[24] = "";
+    if (c->n_concurrent > 1) snprintf(many, sizeof many, " k=%u", c->n_concurrent);
     if (c->answer > 0) snprintf(answer, sizeof answer, "+%u", c->answer);
     if (!c->decode) snprintf(batch, sizeof batch, " b=%u", c->n_batch);
     if (c->n_busy > 0) snprintf(busy, sizeof busy, " busy=%u", c->n_busy);
     if (c->n_sequences > 1) snprintf(sequences, sizeof sequences, " seq=%u", c->n_sequences);
-    snprintf(out, room, "%s n=%u%s d=%u t=%u%s%s%s",
-             c->decode       ? "decode"
-             : c->answer > 0 ? "generate"
-                             : "prompt",
-             c->tokens, answer, c->depth, c->n_threads, batch, sequences, busy);
+    snprintf(out, room, "%s%s n=%u%s d=%u t=%u%s%s%s", bn_bench_config_kind(c), many, c->tokens, answer,
+             c->depth, c->n_threads, batch, sequences, busy);
+}
+
+/* ---- the numbers of a sample ---- */
+
+/* Each writes the numbers of one sample to out, which has room for 1 + bn_bench_n_times more, and returns how many; 0: this
+ * test has none. One that is not known is NaN. */
+struct figure_of {
+    const struct bn_bench_measurement *m;
+    const struct bn_bench_config *c;
+    const struct bn_bench_sample *s;
+    double *out;
+    unsigned used; /* of the table */
+};
+
+static size_t ns_per_token(const struct figure_of *f)
+{
+    *f->out = (double)f->s->ns / bn_bench_n_rated(f->c);
+    return 1;
+}
+
+static size_t tokens_per_second(const struct figure_of *f)
+{
+    *f->out = f->s->ns > 0 ? bn_bench_n_rated(f->c) * 1e9 / (double)f->s->ns : 0;
+    return 1;
+}
+
+/* Of a machine with this price, busy with nothing else. */
+static size_t price(const struct figure_of *f)
+{
+    *f->out = (double)f->s->ns / bn_bench_n_rated(f->c) * f->m->o->price_per_hour * 1e6 / 3600e9;
+    return f->m->o->price_per_hour > 0;
+}
+
+static size_t first_token_ns(const struct figure_of *f)
+{
+    *f->out = (double)f->s->first_token_ns;
+    return f->c->n_concurrent == 1;
+}
+
+static size_t times(const struct figure_of *f)
+{
+    for (uint32_t k = 0; k < bn_bench_n_times(f->c); k++)
+        f->out[k] = (double)f->s->times[k];
+    return bn_bench_n_times(f->c);
+}
+
+static size_t token_ns(const struct figure_of *f)
+{
+    return f->c->n_concurrent == 1 ? times(f) : 0;
+}
+
+static size_t request_ns(const struct figure_of *f)
+{
+    return f->c->n_concurrent > 1 ? times(f) : 0;
+}
+
+/* Jain's index of the rates: 1 when all are equally fast, 1 / n_concurrent when only one advances. */
+static size_t fairness(const struct figure_of *f)
+{
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < f->c->n_concurrent && f->c->n_concurrent > 1; i++) {
+        double rate = 1e9 / (double)f->s->times[i];
+        sum += rate;
+        squares += rate * rate;
+    }
+    *f->out = sum * sum / (f->c->n_concurrent * squares);
+    return f->c->n_concurrent > 1;
+}
+
+/* How evenly tokens stream: the median of the absolute differences of neighbouring times, from three tokens on; at least 1 ns. */
+static size_t jitter(const struct figure_of *f)
+{
+    size_t n = token_ns(f);
+    if (n < 3) return 0;
+    for (size_t k = 0; k + 1 < n; k++)
+        f->out[k] = fabs(f->out[k + 1] - f->out[k]);
+    *f->out = fmax(1, bn_median_in_place(f->out, n - 1));
+    return 1;
+}
+
+/* The 95 % quantile of the times less their median, from 20 tokens on; at least 1 ns. */
+static size_t spread(const struct figure_of *f)
+{
+    size_t n = token_ns(f);
+    if (n < bn_quantile_needs(0.95)) return 0;
+    bn_sort(f->out, n);
+    *f->out = fmax(1, bn_sorted_quantile(f->out, n, 0.95) - bn_sorted_quantile(f->out, n, 0.5));
+    return 1;
+}
+
+/* What was used; 0 is too short for its meter. */
+static size_t used_per_token(const struct figure_of *f)
+{
+    double x = f->s->used[f->used] / bn_bench_n_rated(f->c);
+    *f->out = x > 0 ? x : (double)NAN;
+    return 1;
+}
+
+static size_t peak_bytes(const struct figure_of *f)
+{
+    *f->out = f->s->used[BN_USED_PEAK_BYTES];
+    return 1;
+}
+
+static size_t bytes_per_token(const struct figure_of *f)
+{
+    *f->out = (double)f->s->bytes / (double)f->s->evaluated;
+    return 1;
+}
+
+static size_t bytes_per_second(const struct figure_of *f)
+{
+    *f->out = f->s->total_ns > 0 ? (double)f->s->bytes * 1e9 / (double)f->s->total_ns : 0;
+    return 1;
+}
+
+/* Arithmetic bounds a prompt, not reading; and the bandwidth is that of the threads of one generation. */
+static size_t share_of_bandwidth(const struct figure_of *f)
+{
+    if (!f->c->decode || f->c->n_concurrent > 1) return 0;
+    (void)bytes_per_second(f);
+    *f->out = f->s->bandwidth > 0 ? *f->out / f->s->bandwidth : (double)NAN;
+    return 1;
+}
+
+static size_t disturbed(const struct figure_of *f)
+{
+    *f->out = f->s->disturbed;
+    return 1;
+}
+
+/* The series of a test, in their order; names are those of tools/bench/metrics.c. The rate is no series: it is the reciprocal of
+ * the time. */
+static const struct figure {
+    const char *metric;
+    size_t (*of)(const struct figure_of *f);
+    unsigned used;
+} FIGURES[] = {
+    {"ns_per_token", ns_per_token, 0},
+    {"price_per_million_tokens", price, 0},
+    {"first_token_ns", first_token_ns, 0},
+    {"token_ns", token_ns, 0},
+    {"token_jitter_ns", jitter, 0},
+    {"token_spread_ns", spread, 0},
+    {"request_ns", request_ns, 0},
+    {"fairness", fairness, 0},
+    {"cycles_per_token", used_per_token, BN_USED_CYCLES},
+    {"instructions_per_token", used_per_token, BN_USED_INSTRUCTIONS},
+    {"cache_misses_per_token", used_per_token, BN_USED_CACHE_MISSES},
+    {"cpu_ns_per_token", used_per_token, BN_USED_CPU_NS},
+    {"joules_per_token", used_per_token, BN_USED_JOULES},
+    {"peak_rss_bytes", peak_bytes, 0},
+    {"bytes_per_token", bytes_per_token, 0},
+    {"bytes_per_second", bytes_per_second, 0},
+    {"share_of_bandwidth", share_of_bandwidth, 0},
+    {"disturbed", disturbed, 0},
+    {"tokens_per_second", tokens_per_second, 0},
+};
+#define N_SERIES (BN_ARRAY_LEN(FIGURES) - 1)
+
+static size_t collect(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                      const struct figure *figure, size_t *n_warmup)
+{
+    size_t n = 0;
+    for (size_t i = n_warmup != NULL ? 0 : c->n_warmup; i < c->n_samples; i++) {
+        struct figure_of f = {m, c, &c->samples[i], m->scratch + n, figure->used};
+        size_t each = figure->of(&f);
+        for (size_t k = 0; k < each; k++)
+            if (isnan(f.out[k])) return 0;
+        if (n_warmup != NULL && i == c->n_warmup) *n_warmup = n;
+        n += each;
+    }
+    return n;
 }
 
 size_t bn_bench_collect(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
-                        bn_bench_figure figure)
+                        const char *metric, size_t *n_warmup)
 {
-    size_t n = 0;
-    for (size_t i = c->n_warmup; i < c->n_samples; i++)
-        m->scratch[n++] = figure(c, &c->samples[i]);
-    return n;
+    const struct figure *f = FIGURES;
+    while (strcmp(f->metric, metric) != 0)
+        f++;
+    return collect(m, c, f, n_warmup);
 }
 
-size_t bn_bench_collect_tokens(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+double bn_bench_median_of(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                          const char *metric)
 {
-    size_t n = 0;
-    for (size_t i = c->n_warmup; i < c->n_samples; i++)
-        for (uint32_t k = 0; k < bn_bench_n_times(c); k++)
-            m->scratch[n++] = (double)c->samples[i].token_ns[k];
-    return n;
+    size_t n = bn_bench_collect(m, c, metric, NULL);
+    return n > 0 ? bn_median(m->scratch, n) : (double)NAN;
 }
 
-/* The numbers of a sample are computed in scratch after those of the samples before it. */
-size_t bn_bench_collect_jitter(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+/* ---- of all samples ---- */
+
+bn_status bn_bench_config_series(struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                                 bn_error *err)
 {
-    size_t n = 0, n_gaps = bn_bench_n_times(c) - 1u;
-    if (bn_bench_n_times(c) < 3) return 0;
-    for (size_t i = c->n_warmup; i < c->n_samples; i++, n++) {
-        const uint64_t *ns = c->samples[i].token_ns;
-        for (size_t k = 0; k < n_gaps; k++)
-            m->scratch[n + k] = fabs((double)ns[k + 1] - (double)ns[k]);
-        m->scratch[n] = fmax(1, bn_median_in_place(m->scratch + n, n_gaps));
+    char name[BN_BENCH_NAME];
+    bn_bench_config_name(c, name, sizeof name);
+    for (size_t i = 0; i < N_SERIES; i++) {
+        size_t n_warmup = 0, n = collect(m, c, &FIGURES[i], &n_warmup);
+        unsigned used = FIGURES[i].used;
+        if (n > 0)
+            BN_TRY(bn_metric_add(&m->h.series, name, FIGURES[i].metric, m->scratch, n, n_warmup, err));
+        else if (FIGURES[i].of == used_per_token)
+            bn_json_put_unavailable(c->test, FIGURES[i].metric,
+                                    used < BN_BENCH_COUNTERS       ? m->meters.why[used]
+                                    : used == BN_USED_CPU_NS       ? "too short for the clock"
+                                    : m->meters.energy.why[0] != 0 ? m->meters.energy.why
+                                                                   : "a counter of energy was reset");
     }
-    return n;
-}
-
-size_t bn_bench_collect_spread(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
-{
-    size_t n = 0, n_times = bn_bench_n_times(c);
-    if (n_times < bn_quantile_needs(0.95)) return 0;
-    for (size_t i = c->n_warmup; i < c->n_samples; i++, n++) {
-        double *x = m->scratch + n;
-        for (size_t k = 0; k < n_times; k++)
-            x[k] = (double)c->samples[i].token_ns[k];
-        bn_sort(x, n_times);
-        x[0] = fmax(1, bn_sorted_quantile(x, n_times, 0.95) - bn_sorted_quantile(x, n_times, 0.5));
-    }
-    return n;
+    return BN_OK;
 }
 
 uint64_t bn_bench_kv_bytes(const bn_model *model)
@@ -144,6 +274,7 @@ uint64_t bn_bench_kv_bytes(const bn_model *model)
 bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err)
 {
     size_t most = m->n_rounds + 1u; /* of bandwidth */
+    if (m->o != NULL && m->o->n_loads > most) most = m->o->n_loads;
     for (size_t i = 0; i < m->n_configs; i++) {
         const struct bn_bench_config *c = &m->configs[i];
         size_t n = c->n_samples * (1u + bn_bench_n_times(c));
@@ -165,7 +296,7 @@ bn_status bn_bench_is_steady(const struct bn_bench_measurement *m, const struct 
                              bn_error *err)
 {
     struct bn_steady steady;
-    size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
+    size_t n = bn_bench_collect(m, c, "ns_per_token", NULL);
     *out = false;
     if (!bn_bench_can_settle(n)) return BN_OK;
     BN_TRY(bn_steady(&steady, m->scratch, n, bn_min_size(n / 2, MOST_WINDOW), STEADY_TOLERANCE, err));
@@ -180,7 +311,7 @@ bn_status bn_bench_all_precise(const struct bn_bench_measurement *m, bool *all, 
         struct bn_interval ci;
         const struct bn_bench_config *c = &m->configs[i];
         if (c->verdict != BN_BENCH_VALID) continue;
-        size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
+        size_t n = bn_bench_collect(m, c, "ns_per_token", NULL);
         BN_TRY(bn_interval_median(&ci, m->scratch, n, m->confidence, err));
         *all = (ci.high - ci.low) / 2 <= m->precision * ci.estimate; /* false without an interval */
     }
@@ -201,18 +332,15 @@ static bool is_same_test(const struct bn_bench_config *a, const struct bn_bench_
     return a->decode == b->decode && a->tokens == b->tokens && a->answer == b->answer && a->depth == b->depth;
 }
 
-static double median_rate(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
-{
-    size_t n = bn_bench_collect(m, c, bn_bench_tokens_per_second);
-    return c->verdict == BN_BENCH_VALID && n > 0 ? bn_median(m->scratch, n) : (double)NAN;
-}
-
 double bn_bench_share_of_quiet(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
 {
     for (size_t i = 0; i < m->n_configs && c->n_busy > 0; i++) {
         const struct bn_bench_config *q = &m->configs[i];
         if (q->n_busy == 0 && is_same_test(q, c) && q->n_threads == c->n_threads && q->n_batch == c->n_batch)
-            return median_rate(m, c) / median_rate(m, q);
+            return q->verdict == BN_BENCH_VALID && c->verdict == BN_BENCH_VALID
+                       ? bn_bench_median_of(m, c, "tokens_per_second") /
+                             bn_bench_median_of(m, q, "tokens_per_second")
+                       : (double)NAN;
     }
     return (double)NAN;
 }
@@ -228,42 +356,29 @@ void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
             if (strcmp(c->samples[k].output, same->samples[0].output) == 0) continue;
             snprintf(
                 reason, sizeof reason,
-                "the output of round %u differs from that of round %u with %u thread%s and batches of %u",
-                c->samples[k].round, same->samples[0].round, same->n_threads, bn_cli_s(same->n_threads),
-                same->n_batch);
+                "the output of round %zu differs from that of the first round with %u thread%s and batches of %u",
+                k, same->n_threads, bn_cli_s(same->n_threads), same->n_batch);
             refuse(c, reason);
         }
     }
 }
 
-/* Labels outliers, and the disturbances of every sample. */
-static bn_status label(const struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
+/* Finds the samples during which the machine was disturbed. */
+static void find_disturbed(const struct bn_bench_measurement *m, struct bn_bench_config *c)
 {
-    struct bn_summary switches = {0};
     size_t n = c->n_samples - c->n_warmup;
     struct bn_bench_sample *samples = c->samples + c->n_warmup;
-    struct bn_tukey fences;
     for (size_t i = 0; i < n; i++)
         m->scratch[i] = (double)samples[i].noise.involuntary_switches;
-    (void)bn_summarize(&switches, m->scratch, n);
-    (void)bn_bench_collect(m, c, bn_bench_ns_per_token);
-    if (n > 0 && !bn_tukey(&fences, m->scratch, n)) return bn_nomem(err);
+    double median = n > 0 ? bn_median(m->scratch, n) : 0;
     for (size_t i = 0; i < n; i++) {
         const struct bn_noise *noise = &samples[i].noise;
         double stalled_us = (double)(noise->cpu_us + noise->memory_us + noise->io_us);
-        samples[i].outlier = bn_tukey_label(&fences, m->scratch[i]);
-        samples[i].stolen = noise->steal_known && noise->steal_ns > 0;
-        samples[i].pressed = noise->pressure_known && stalled_us * 1000 > 0.01 * (double)samples[i].total_ns;
-        samples[i].switched = (double)noise->involuntary_switches > 2 * switches.median + 2;
+        samples[i].disturbed =
+            (noise->steal_known && noise->steal_ns > 0) ||
+            (noise->pressure_known && stalled_us * 1000 > 0.01 * (double)samples[i].total_ns) ||
+            (double)noise->involuntary_switches > 2 * median + 2;
     }
-    return BN_OK;
-}
-
-static void doubt(const struct bn_bench_measurement *m, struct bn_bench_config *c)
-{
-    struct bn_summary share;
-    size_t n = bn_bench_collect(m, c, bn_bench_share_of_bandwidth);
-    if (c->decode && bn_summarize(&share, m->scratch, n)) bn_bench_implausible(c->implausible, share.median);
 }
 
 bn_status bn_bench_conclude(struct bn_bench_measurement *m, bn_error *err)
@@ -276,10 +391,11 @@ bn_status bn_bench_conclude(struct bn_bench_measurement *m, bn_error *err)
         for (size_t k = 0; k < c->n_samples - c->n_warmup; k++)
             m->scratch[k] = (double)c->samples[c->n_warmup + k].ns;
         size_t n = c->n_samples - c->n_warmup;
-        if (!bn_bench_believable(m->scratch, n, m->clock.resolution_ns, reason)) refuse(c, reason);
+        if (!bn_bench_believable(m->scratch, n, m->h.clock.resolution_ns, reason)) refuse(c, reason);
         BN_TRY(bn_bench_is_steady(m, c, &c->steady, err));
-        BN_TRY(label(m, c, err));
-        if (c->verdict == BN_BENCH_VALID) doubt(m, c);
+        find_disturbed(m, c);
+        if (c->verdict == BN_BENCH_VALID && c->decode)
+            bn_bench_implausible(c->implausible, bn_bench_median_of(m, c, "share_of_bandwidth"));
     }
     return BN_OK;
 }
@@ -293,9 +409,11 @@ static bool fit_round(const struct bn_bench_measurement *m, uint32_t tokens, uin
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;
     for (size_t i = 0; i < m->n_configs; i++) {
         const struct bn_bench_config *c = &m->configs[i];
-        if (!c->decode || c->tokens != tokens || c->n_threads != n_threads || c->n_busy > 0) continue;
+        if (!c->decode || c->tokens != tokens || c->n_threads != n_threads || c->n_busy > 0 ||
+            c->n_concurrent > 1 || c->n_sequences > 1)
+            continue;
         if (c->verdict != BN_BENCH_VALID || sample >= c->n_samples) return false;
-        double ns = bn_bench_ns_per_token(c, &c->samples[sample]);
+        double ns = (double)c->samples[sample].ns / bn_bench_n_rated(c);
         n += 1;
         x += c->depth;
         y += ns;
@@ -331,65 +449,5 @@ bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_ben
         status = bn_interval_median(&out->ns_per_position, slope, n, m->confidence, err);
     bn_free(base);
     bn_free(slope);
-    return status;
-}
-
-/* ---- series ---- */
-
-static bn_status add(struct bn_series_list *all, const char *test, const char *metric, const char *unit,
-                     bool exact, const double *samples, size_t n, bn_error *err)
-{
-    struct bn_series s = {
-        .test = test, .metric = metric, .unit = unit, .exact = exact, .samples = samples, .n = n};
-    return bn_series_add(all, &s, err);
-}
-
-static bn_status add_config(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
-                            struct bn_series_list *all, bn_error *err)
-{
-    char test[BN_BENCH_NAME];
-    double *x = m->scratch;
-    bn_bench_config_name(c, test, sizeof test);
-    size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
-    BN_TRY(add(all, test, "ns_per_token", "ns", false, x, n, err));
-    for (size_t i = 0; i < n; i++)
-        x[i] *=
-            m->o->price_per_hour * 1e6 / 3600e9; /* a million tokens of a machine busy with nothing else */
-    if (m->o->price_per_hour > 0)
-        BN_TRY(add(all, test, "price_per_million_tokens", "price", false, x, n, err));
-    n = bn_bench_collect(m, c, bn_bench_first_token_ns);
-    BN_TRY(add(all, test, "first_token_ns", "ns", false, x, n, err));
-    n = bn_bench_collect_tokens(m, c);
-    if (n > 0) BN_TRY(add(all, test, "token_ns", "ns", false, x, n, err));
-    n = bn_bench_collect_jitter(m, c);
-    if (n > 0) BN_TRY(add(all, test, "token_jitter_ns", "ns", false, x, n, err));
-    n = bn_bench_collect_spread(m, c);
-    if (n > 0) BN_TRY(add(all, test, "token_spread_ns", "ns", false, x, n, err));
-    BN_TRY(bn_bench_usage_series(m, c, all, err));
-    n = bn_bench_collect(m, c, bn_bench_bytes_per_token);
-    return add(all, test, "bytes_per_token", "bytes", bn_all_equal(x, n), x, n, err);
-}
-
-bn_status bn_bench_run_series(struct bn_bench_measurement *m, bn_error *err)
-{
-    struct bn_series_list *all = &m->series;
-    for (size_t i = 0; i < m->n_configs; i++)
-        if (m->configs[i].verdict == BN_BENCH_VALID) BN_TRY(add_config(m, &m->configs[i], all, err));
-    double kv = (double)bn_bench_kv_bytes(m->model), peak = (double)m->memory.peak;
-    size_t first = m->warmup < m->memory.n_rounds ? m->warmup : m->memory.n_rounds;
-    BN_TRY(add(all, "session", "kv_bytes_per_token", "bytes", true, &kv, 1, err));
-    if (peak > 0) BN_TRY(add(all, "process", "peak_rss_bytes", "bytes", false, &peak, 1, err));
-    if (m->meters.resets && first < m->memory.n_rounds)
-        BN_TRY(add(all, "round", "peak_rss_bytes", "bytes", false, m->memory.rounds + first,
-                   m->memory.n_rounds - first, err));
-    double *loads = bn_alloc(m->o->n_loads, sizeof *loads);
-    if (loads == NULL) return bn_nomem(err);
-    for (uint32_t i = 0; i < m->o->n_loads; i++)
-        loads[i] = (double)m->loads[i].ns;
-    bn_status status =
-        add(all, m->o->cold ? "load cold" : "load", "load_ns", "ns", false, loads, m->o->n_loads, err);
-    bn_free(loads);
-    if (status == BN_OK) status = bn_bench_concurrent_series(m, all, err);
-    if (status == BN_OK) status = bn_bench_text_series(m, all, err);
     return status;
 }

@@ -14,13 +14,9 @@
 #include "base/error.h"
 #include "lab/host/bandwidth.h"
 #include "lab/report/units.h"
-#include "lab/stats/summary.h"
 #include "model/model.h"
-#include "tools/bench/limits.h"
 #include "tools/bench/run/run.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
-#include "tools/cli/provenance.h"
 #include "tools/cli/text.h"
 
 #define MAX_TOKENS (1u << 20)
@@ -62,7 +58,6 @@ struct row {
 
 struct job {
     struct bn_bench_measurement m;
-    struct bn_bench_limits limits;
     struct bn_bench_reads reads; /* of the first session */
     const char *source;          /* where a token's bytes come from */
     size_t set_bytes;            /* whose read bandwidth is the limit */
@@ -108,8 +103,8 @@ static void find_other(struct row *row)
 static void find_wider(const struct job *job, struct row *row)
 {
     const struct bn_bench_limit *best = NULL, *used = NULL;
-    for (size_t i = 0; i < job->limits.n; i++) {
-        const struct bn_bench_limit *l = &job->limits.list[i];
+    for (size_t i = 0; i < job->m.h.limits.n; i++) {
+        const struct bn_bench_limit *l = &job->m.h.limits.list[i];
         if (l->kind != BN_LIMIT_INT8 || l->n_threads != row->config->n_threads) continue;
         if (best == NULL || l->rate > best->rate) best = l;
         if (l->kernels == job->m.model->kernels) used = l;
@@ -126,8 +121,8 @@ static bn_status measure_limits(struct job *job, struct row *row, bn_error *err)
     const struct bn_kernels *kernels = job->m.model->kernels;
     unsigned n_threads = row->config->n_threads;
     for (unsigned i = 0; i < 4 && (i == 0 || is_above_limit(row)); i++) {
-        BN_TRY(bn_bench_limits_measure(&job->limits, &row->work, kernels, n_threads, i > 0, err));
-        row->bound = bn_bench_bound(&job->limits, &row->work, kernels, n_threads);
+        BN_TRY(bn_bench_limits_measure(&job->m.h.limits, &row->work, kernels, n_threads, i > 0, err));
+        row->bound = bn_bench_bound(&job->m.h.limits, &row->work, kernels, n_threads);
     }
     return BN_OK;
 }
@@ -135,7 +130,7 @@ static bn_status measure_limits(struct job *job, struct row *row, bn_error *err)
 /* When all limits are measured. */
 static void find_bounds(const struct job *job, struct row *row)
 {
-    row->bound = bn_bench_bound(&job->limits, &row->work, job->m.model->kernels, row->config->n_threads);
+    row->bound = bn_bench_bound(&job->m.h.limits, &row->work, job->m.model->kernels, row->config->n_threads);
     if (row->bound.what == NULL) return;
     find_other(row);
     find_wider(job, row);
@@ -150,7 +145,7 @@ static void find_rate(const struct job *job, struct row *row)
     else if (c->verdict != BN_BENCH_VALID)
         row->no_rate = c->reason;
     else
-        row->rate = bn_median(job->m.scratch, bn_bench_collect(&job->m, c, bn_bench_tokens_per_second));
+        row->rate = bn_bench_median_of(&job->m, c, "tokens_per_second");
 }
 
 static bn_status find_rows(struct job *job, bn_error *err)
@@ -169,22 +164,22 @@ static bn_status find_rows(struct job *job, bn_error *err)
     return BN_OK;
 }
 
-static bn_status measure(struct job *job, bn_error *err)
+static bn_status measure(struct job *job, struct bn_args *args, bn_error *err)
 {
-    struct bn_bench_options *o = job->m.o;
+    struct bn_bench_options *o = args->fields;
     o->reps = o->no_run ? 1 : SAMPLES;
     o->warmup = o->no_run ? 0 : 1;
     o->n_loads = 1;
     o->seed = 42;
     o->confidence = 100 * BN_BENCH_CONFIDENCE;
-    BN_TRY(bn_bench_prepare_run(&job->m, err));
+    BN_TRY(bn_bench_prepare_run(&job->m, args, "limits", err));
     const struct bn_bench_config *first = &job->m.configs[0];
     BN_TRY(bn_bench_learn_reads(&job->m, first->session, first->depth, &job->reads, err));
     job->set_bytes = bn_min_size((size_t)job->m.token_bytes, BN_BANDWIDTH_MAX_BYTES);
-    job->source = job->m.token_bytes > job->m.machine.cache_l3_bytes ? "memory" : "cache";
-    job->limits.budget_ns = (uint64_t)(o->min_time * 1e9);
+    job->source = job->m.token_bytes > job->m.h.machine.cache_l3_bytes ? "memory" : "cache";
+    job->m.h.limits.budget_ns = (uint64_t)(o->min_time * 1e9);
     for (size_t t = 0; t < o->threads.n; t++)
-        BN_TRY(bn_bench_limits_peaks(&job->limits, job->m.model->kernels, o->threads.list[t], err));
+        BN_TRY(bn_bench_limits_peaks(&job->m.h.limits, job->m.model->kernels, o->threads.list[t], err));
     BN_TRY(bn_bench_measure(&job->m, err));
     return find_rows(job, err);
 }
@@ -195,7 +190,7 @@ static void print_work(const struct job *job)
 {
     char all[BN_UNITS_ROOM], weights[BN_UNITS_ROOM], head[BN_UNITS_ROOM], cache[BN_UNITS_ROOM];
     const struct bn_bench_reads *r = &job->reads;
-    printf("model    %s, %s\n", bn_cli_model_name(job->m.args), bn_isa_name());
+    printf("model    %s, %s\n", bn_cli_model_name(job->m.h.args), bn_isa_name());
     printf("a token  reads %s at depth %u: weights %s, head %s, KV cache %s\n",
            bn_units_text(all, (double)(r->weights + r->head + r->cache), "bytes"), job->m.configs[0].depth,
            bn_units_text(weights, (double)r->weights, "bytes"), bn_units_text(head, (double)r->head, "bytes"),
@@ -266,11 +261,11 @@ static bn_status print(struct job *job, bn_error *err)
     static const char *const HEADS[] = {"test",  "tokens", "depth",   "t",    "tok/s",
                                         "limit", "set by", "reached", "next", "note"};
     struct bn_table t;
-    bn_bench_print_machine(&job->m.machine);
+    bn_bench_print_machine(&job->m.h.machine);
     print_work(job);
-    bn_bench_print_others(&job->m.others);
+    bn_bench_print_others(&job->m.h.others);
     putchar('\n');
-    BN_TRY(bn_bench_limits_print(&job->limits, err));
+    BN_TRY(bn_bench_limits_print(&job->m.h.limits, err));
     putchar('\n');
     bn_table_begin(&t, HEADS, "lrrrrrlrrn");
     for (size_t i = 0; i < job->m.n_configs; i++)
@@ -285,89 +280,51 @@ static bn_status print(struct job *job, bn_error *err)
 
 /* ---- the document ---- */
 
-static void put_limits(bn_json *o, const struct row *row)
+/* Facts next to those of the test. */
+static void put_limits(const struct row *row)
 {
-    static const char *const NAMES[] = {"read_tokens_per_second",
-                                        "arithmetic_tokens_per_second",
-                                        "limit",
-                                        "limit_tokens_per_second",
-                                        "share_of_limit",
-                                        "next_limit",
-                                        "next_tokens_per_second"};
+    bn_json *o = row->config->test;
     const struct bn_bench_bound *b = &row->bound;
     const double none = (double)NAN;
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES) && b->what == NULL; i++)
-        bn_json_put_unavailable(o, NAMES[i], b->reason);
-    if (b->what == NULL) return;
-    bn_json_put_finite(o, NAMES[0], b->read_ns > 0 ? 1e9 / b->read_ns : none, "it reads nothing");
-    bn_json_put_finite(o, NAMES[1], b->arithmetic_ns > 0 ? 1e9 / b->arithmetic_ns : none,
+    bn_json_put_number(o, "bytes", row->work.bytes);
+    bn_json_put_number(o, "int8_macs", row->work.int8_macs);
+    bn_json_put_number(o, "float_macs", row->work.float_macs);
+    if (b->what == NULL) {
+        bn_json_put_unavailable(o, "limit", b->reason);
+        return;
+    }
+    bn_json_put_string(o, "limit", b->what);
+    bn_json_put_number(o, "limit_ns", b->ns);
+    bn_json_put_finite(o, "read_ns", b->read_ns > 0 ? b->read_ns : none, "it reads nothing");
+    bn_json_put_finite(o, "arithmetic_ns", b->arithmetic_ns > 0 ? b->arithmetic_ns : none,
                        "it has no multiply-adds");
-    bn_json_put_string(o, NAMES[2], b->what);
-    bn_json_put_number(o, NAMES[3], 1e9 / b->ns);
-    bn_json_put_finite(o, NAMES[4], row->rate * b->ns / 1e9, row->no_rate != NULL ? row->no_rate : "");
-    bn_json_put_string(o, NAMES[5], row->other);
-    bn_json_put_finite(o, NAMES[6], row->other_rate, "it has no other limit");
 }
 
-static void put_result(bn_json *array, const struct row *row)
-{
-    char name[BN_BENCH_NAME];
-    const struct bn_bench_config *c = row->config;
-    bn_json *o = bn_json_add_object(array);
-    bn_bench_config_name(c, name, sizeof name);
-    bn_json_put_object(o, "unavailable");
-    bn_json_put_string(o, "name", name);
-    bn_json_put_string(o, "test", c->decode ? "decode" : "prompt");
-    bn_json_put_u64(o, "tokens", c->tokens);
-    bn_json_put_u64(o, "depth", c->depth);
-    bn_json_put_u64(o, "threads", c->n_threads);
-    bn_json_put_number(o, "bytes_per_token", row->work.bytes);
-    bn_json_put_number(o, "int8_macs_per_token", row->work.int8_macs);
-    bn_json_put_number(o, "float_macs_per_token", row->work.float_macs);
-    put_limits(o, row);
-    bn_json_put_finite(o, "tokens_per_second", row->rate, row->no_rate != NULL ? row->no_rate : "");
-}
-
-static bn_status put_document(struct job *job, bn_error *err)
+static void put_document(struct job *job)
 {
     const struct bn_bench_measurement *m = &job->m;
-    bn_json *doc = bn_bench_document("limits", &m->machine);
-    bn_json *settings = bn_json_put_object(doc, "settings");
-    bn_bench_put_list(settings, "threads", &m->o->threads);
-    bn_bench_put_list(settings, "batches", &m->o->batches);
-    bn_json_put_string(settings, "isa", bn_isa_name());
-    bn_json_put_bool(settings, "no_run", m->o->no_run);
-    bn_others_put(doc, &m->others);
-    bn_bench_put_clock(doc, &m->clock);
-    (void)bn_cli_put_model(doc, m->args);
-    bn_json *token = bn_json_put_object(doc, "token");
+    bn_json_put_bool(m->h.settings, "no_run", m->o->no_run);
+    bn_json *token = bn_json_put_object(m->h.doc, "token");
     bn_json_put_u64(token, "depth", m->configs[0].depth);
     bn_json_put_u64(token, "weight_bytes", job->reads.weights);
     bn_json_put_u64(token, "head_bytes", job->reads.head);
     bn_json_put_u64(token, "cache_bytes", job->reads.cache);
     bn_json_put_u64(token, "set_bytes", job->set_bytes);
-    bn_bench_limits_put(bn_json_put_array(doc, "limits"), &job->limits);
-    bn_json *results = bn_json_put_array(doc, "results");
     for (size_t i = 0; i < m->n_configs; i++)
-        put_result(results, &job->rows[i]);
-    const struct bn_series_list none = {0};
-    bn_series_put(doc, m->o->no_run ? &none : &m->series);
-    bn_status status = bn_cli_print_json(doc, err);
-    bn_json_free(doc);
-    return status;
+        put_limits(&job->rows[i]);
 }
 
 bn_status bn_bench_limits_command(struct bn_args *args, bn_error *err)
 {
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
-    job->m.args = args;
-    job->m.o = args->fields;
-    bn_status status = measure(job, err);
-    if (status == BN_OK) status = args->json ? put_document(job, err) : print(job, err);
-    bn_bench_limits_release(&job->limits);
+    bn_status status = measure(job, args, err);
+    if (status == BN_OK) put_document(job);
+    if (status == BN_OK && job->m.o->no_run) bn_series_release(&job->m.h.series);
+    if (status == BN_OK && !args->json) status = print(job, err);
+    status = bn_harness_finish(&job->m.h, status, err);
     bn_free(job->rows);
-    bn_bench_measured(&job->m, status);
+    bn_bench_release_run(&job->m);
     bn_free(job);
     return status;
 }

@@ -26,7 +26,7 @@
 #include "lab/host/bandwidth.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/number.h"
-#include "tools/cli/print_json.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
@@ -235,7 +235,7 @@ static double cached_share(const char *path, bool cold)
 static bn_status open_model(struct bn_bench_measurement *m, bn_error *err)
 {
     static const bn_model_options options = {.repack = BN_REPACK_AUTO};
-    const char *path = m->args->model;
+    const char *path = m->h.args->model;
     if (m->o->cold && path == NULL)
         return bn_fail(err, BN_ERR_ARG,
                        "--cold needs a file (--model): the built-in model is part of the program");
@@ -246,21 +246,9 @@ static bn_status open_model(struct bn_bench_measurement *m, bn_error *err)
         m->model = NULL;
         m->loads[i].cached = cached_share(path, m->o->cold);
         uint64_t start = bn_clock_ns();
-        BN_TRY(bn_cli_open_model(&m->model, m->args, &options, err));
+        BN_TRY(bn_cli_open_model(&m->model, m->h.args, &options, err));
         m->loads[i].ns = bn_clock_ns() - start;
     }
-    return BN_OK;
-}
-
-/* The peak of a round is that of its samples. */
-static bn_status book_peak(struct bn_bench_measurement *m, bn_error *err)
-{
-    if (!m->meters.resets || m->memory.round == 0) return BN_OK;
-    double *peaks = bn_realloc(m->memory.rounds, m->memory.n_rounds + 1, sizeof *peaks);
-    if (peaks == NULL) return bn_nomem(err);
-    peaks[m->memory.n_rounds++] = (double)m->memory.round;
-    m->memory.rounds = peaks;
-    m->memory.round = 0;
     return BN_OK;
 }
 
@@ -289,11 +277,15 @@ static bn_status open_sequences(struct bn_bench_measurement *m, struct bn_bench_
     return BN_OK;
 }
 
-static void close_sequences(const struct bn_bench_measurement *m, struct bn_bench_config *c)
+static void close_sessions(const struct bn_bench_measurement *m, struct bn_bench_config *c)
 {
+    for (size_t i = 1; c->crowd != NULL && i < largest(&m->o->concurrent); i++)
+        bn_session_close(c->crowd[i]);
+    bn_free(c->crowd);
     for (size_t i = 1; c->sequences != NULL && i < largest(&m->o->sequences); i++)
         bn_sequence_close(c->sequences[i]);
     bn_free(c->sequences);
+    bn_session_close(c->session);
 }
 
 /* Up to the depth of the test. */
@@ -306,6 +298,21 @@ static bn_status fill_sequences(struct bn_bench_measurement *m, struct bn_bench_
             BN_TRY(bn_session_eval_batch(c->session, &part, 1, 0, NULL, err));
             done += (uint32_t)n;
         }
+    return BN_OK;
+}
+
+/* Sessions for concurrent generations, as many as any test wants, up to the depth of the test. */
+static bn_status open_crowd(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
+{
+    size_t n = largest(&m->o->concurrent);
+    bn_session_options options = {.n_ctx = c->depth + largest(&m->o->decodes) + 1, .n_threads = c->n_threads};
+    c->crowd = bn_alloc(n, sizeof(bn_session *));
+    if (c->crowd == NULL) return bn_nomem(err);
+    c->crowd[0] = c->session;
+    for (size_t i = 1; i < n; i++) {
+        BN_TRY(bn_session_open(&c->crowd[i], m->model, &options, err));
+        if (c->depth > 0) BN_TRY(bn_session_eval(c->crowd[i], m->ids, c->depth, BN_LOGITS_NONE, NULL, err));
+    }
     return BN_OK;
 }
 
@@ -349,8 +356,10 @@ static bn_status add_test(struct bn_bench_measurement *m, const struct bn_bench_
         c->n_batch = o->batches.list[i / o->threads.n / o->depths.n];
         struct bn_bench_config *like = first_like(m, c);
         if (like == c) BN_TRY(open_session(m, c, err));
+        if (c->n_concurrent > 1 && like->crowd == NULL) BN_TRY(open_crowd(m, like, err));
         c->session = like->session;
         c->sequences = like->sequences;
+        c->crowd = like->crowd;
     }
     return BN_OK;
 }
@@ -358,7 +367,7 @@ static bn_status add_test(struct bn_bench_measurement *m, const struct bn_bench_
 static bn_status add_tests(struct bn_bench_measurement *m, uint32_t n_busy, bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
-    struct bn_bench_config test = {.n_busy = n_busy, .n_sequences = 1};
+    struct bn_bench_config test = {.n_busy = n_busy, .n_sequences = 1, .n_concurrent = 1};
     for (size_t i = 0; i < o->prompts.n; i++) {
         test.tokens = o->prompts.list[i];
         BN_TRY(add_test(m, &test, err));
@@ -369,8 +378,14 @@ static bn_status add_tests(struct bn_bench_measurement *m, uint32_t n_busy, bn_e
         test.n_sequences = o->sequences.list[i % o->sequences.n];
         BN_TRY(add_test(m, &test, err));
     }
-    test.decode = false;
     test.n_sequences = 1;
+    for (size_t i = 0; i < o->decodes.n * o->concurrent.n && n_busy == 0; i++) {
+        test.tokens = o->decodes.list[i / o->concurrent.n];
+        test.n_concurrent = o->concurrent.list[i % o->concurrent.n];
+        if (test.n_concurrent > 1) BN_TRY(add_test(m, &test, err));
+    }
+    test.decode = false;
+    test.n_concurrent = 1;
     for (size_t i = 0; i < m->n_pairs; i++) {
         test.tokens = m->pairs[i].prompt;
         test.answer = m->pairs[i].answer;
@@ -385,7 +400,8 @@ static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
     const struct bn_bench_options *o = m->o;
     size_t n_places = o->threads.n * o->depths.n * o->batches.n * (1 + o->busy.n);
     m->configs =
-        bn_alloc((o->prompts.n + o->decodes.n * o->sequences.n + m->n_pairs) * n_places, sizeof *m->configs);
+        bn_alloc((o->prompts.n + o->decodes.n * (o->sequences.n + o->concurrent.n) + m->n_pairs) * n_places,
+                 sizeof *m->configs);
     if (m->configs == NULL) return bn_nomem(err);
     BN_TRY(add_tests(m, 0, err));
     for (size_t i = 0; i < o->busy.n; i++)
@@ -425,10 +441,9 @@ static bn_status run_round(struct bn_bench_measurement *m, bn_error *err)
         bn_progress_show(&m->progress, round * m->n_configs + i);
         if (c->verdict != BN_BENCH_VALID) continue;
         bn_loops_run(m->loops, c->n_busy);
-        BN_TRY(bn_bench_take(m, c, round, bandwidth_of(m, round, c->n_threads), err));
+        BN_TRY(bn_bench_take(m, c, bandwidth_of(m, round, c->n_threads), err));
     }
     bn_loops_run(m->loops, 0);
-    BN_TRY(book_peak(m, err));
     m->n_rounds++;
     return bn_bench_reserve(m, err);
 }
@@ -463,24 +478,18 @@ static bn_status want_more(struct bn_bench_measurement *m, bool *more, bn_error 
         BN_TRY(settle(m, err));
         if (!m->settled) return BN_OK;
     }
-    m->ended_by = "reps";
     if (!enough) BN_TRY(bn_bench_all_precise(m, &enough, err));
-    if (m->o->reps == UINT32_MAX && enough) m->ended_by = "precision";
-    if (!enough && is_late(m)) m->ended_by = "max-time";
     *more = !enough && !is_late(m) && m->n_rounds < MOST_AUTO_ROUNDS;
     return BN_OK;
 }
 
 static bn_status take_samples(struct bn_bench_measurement *m, bn_error *err)
 {
-    struct bn_busy before;
-    bn_busy_read(&before);
-    bn_clock_measure_default(&m->clock);
     m->start_ns = bn_clock_ns();
     for (size_t i = 0; i < m->n_configs; i++)
         m->configs[i].n_warmup = m->warmup;
     bn_progress_begin(&m->progress, "samples", m->n_configs * ((uint64_t)m->warmup + m->reps),
-                      m->args->quiet);
+                      m->h.args->quiet);
     bool more = true;
     bn_status status = want_more(m, &more, err);
     while (status == BN_OK && more) {
@@ -491,89 +500,67 @@ static bn_status take_samples(struct bn_bench_measurement *m, bn_error *err)
     }
     bn_progress_clear(&m->progress);
     if (status == BN_OK) status = bn_bench_conclude(m, err);
-    if (status == BN_OK) status = bn_bench_concurrent(m, err);
     bn_loops_end(m->loops); /* their CPU time is ours from now on */
     m->loops = NULL;
-    m->others = bn_bench_others(&before);
+    bn_harness_sampled(&m->h);
     return status;
 }
 
 /* ---- the command ---- */
 
-static bn_status show(const struct bn_bench_measurement *m, bn_error *err)
+bn_status bn_bench_prepare_run(struct bn_bench_measurement *m, struct bn_args *args, const char *command,
+                               bn_error *err)
 {
-    bn_json *doc = NULL;
-    if (!m->args->json) return bn_bench_run_print(m, err);
-    bn_status status = bn_bench_run_document(&doc, m, err);
-    if (status == BN_OK) status = bn_cli_print_json(doc, err);
-    bn_json_free(doc);
-    bn_bench_targets_print(m);
-    return status;
-}
-
-bn_status bn_bench_prepare_run(struct bn_bench_measurement *m, bn_error *err)
-{
+    m->o = args->fields;
     BN_TRY(read_options(m, err));
     BN_TRY(bn_bench_targets_read(m, err));
-    bn_machine_read(&m->machine);
+    bn_harness_begin(&m->h, args, command);
+    m->h.model = bn_cli_put_model(m->h.doc, args);
     BN_TRY(bn_loops_start(&m->loops, largest(&m->o->busy), err));
     bn_bench_meters_open(&m->meters);
     BN_TRY(open_model(m, err));
     BN_TRY(bn_bench_score_read(m, err));
     BN_TRY(make_timeline(m, err));
-    return make_configs(m, err);
+    BN_TRY(make_configs(m, err));
+    bn_busy_read(&m->h.before);
+    return BN_OK;
 }
 
 bn_status bn_bench_measure(struct bn_bench_measurement *m, bn_error *err)
 {
     BN_TRY(take_samples(m, err));
     BN_TRY(bn_bench_score_take(m, err));
-    BN_TRY(bn_bench_run_series(m, err));
-    return bn_bench_targets_judge(m, err);
+    return bn_bench_run_put(m, err);
 }
 
-static void release(struct bn_bench_measurement *m)
+void bn_bench_release_run(struct bn_bench_measurement *m)
 {
     for (size_t i = 0; i < m->n_configs; i++) {
-        if (first_like(m, &m->configs[i]) == &m->configs[i]) {
-            close_sequences(m, &m->configs[i]);
-            bn_session_close(m->configs[i].session);
-        }
+        if (first_like(m, &m->configs[i]) == &m->configs[i]) close_sessions(m, &m->configs[i]);
         for (size_t k = 0; k < m->configs[i].n_samples; k++)
-            bn_free(m->configs[i].samples[k].token_ns);
+            bn_free(m->configs[i].samples[k].times);
         bn_free(m->configs[i].samples);
     }
     bn_loops_end(m->loops);
-    bn_bench_concurrent_release(m);
-    bn_bench_text_release(m);
-    bn_series_release(&m->series);
     bn_bench_meters_close(&m->meters);
     bn_model_close(m->model);
-    void *blocks[] = {m->loads,   m->ids,       m->pairs,   m->targets,
-                      m->configs, m->bandwidth, m->scratch, m->memory.rounds};
+    void *blocks[] = {m->loads,   m->ids,       m->pairs,   m->targets,    m->score.ids,
+                      m->configs, m->bandwidth, m->scratch, m->tokenize_ns};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
 }
 
-void bn_bench_measured(struct bn_bench_measurement *m, bn_status status)
-{
-    bool good = true;
-    for (size_t i = 0; i < m->n_configs; i++)
-        good = good && m->configs[i].verdict == BN_BENCH_VALID;
-    for (size_t i = 0; i < m->n_groups; i++)
-        good = good && m->groups[i].verdict == BN_BENCH_VALID;
-    for (size_t i = 0; i < m->n_targets; i++)
-        good = good && m->targets[i].met;
-    if (status == BN_OK && !good) m->args->exit_code = BN_EXIT_NEGATIVE;
-    release(m);
-}
-
 bn_status bn_bench_run(struct bn_args *args, bn_error *err)
 {
-    struct bn_bench_measurement m = {.args = args, .o = args->fields};
-    bn_status status = bn_bench_prepare_run(&m, err);
-    if (status == BN_OK) status = bn_bench_measure(&m, err);
-    if (status == BN_OK) status = show(&m, err);
-    bn_bench_measured(&m, status);
+    struct bn_bench_measurement *m = bn_alloc(1, sizeof *m);
+    if (m == NULL) return bn_nomem(err);
+    bn_status status = bn_bench_prepare_run(m, args, "run", err);
+    if (status == BN_OK) status = bn_bench_measure(m, err);
+    if (status == BN_OK) status = bn_bench_targets_judge(m, err);
+    if (status == BN_OK && !args->json) status = bn_bench_run_print(m, err);
+    status = bn_harness_finish(&m->h, status, err);
+    if (args->json) bn_bench_targets_print(m);
+    bn_bench_release_run(m);
+    bn_free(m);
     return status;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * One sample of bn-bench run: a generation, the counters of its kernels, the disturbances, and the digest of
- * its output.
+ * One sample of bn-bench run: a generation, or several that ask for the same, in one pass or with threads of their own; the
+ * counters of its kernels, the disturbances, and the digest of its output.
  */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +12,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "infer/session.h"
-#include "tools/bench/limits.h"
 #include "tools/bench/run/run.h"
 
 /* ---- counters ---- */
@@ -104,18 +105,32 @@ bn_status bn_bench_learn_reads(const struct bn_bench_measurement *m, bn_session 
 
 /* ---- a sample ---- */
 
-void bn_bench_ask(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
-                  struct bn_generation *gen)
+/* Stops a generation at the first token after *until_ns. */
+static bool in_time(void *user, int32_t id, const char *text, size_t n_bytes)
 {
-    *gen = (struct bn_generation){
-        .prompt = m->ids + c->depth, .ignore_end = true, .sampling = BN_SAMPLER_OPTIONS_INIT};
-    gen->n_prompt = c->decode ? 1 : c->tokens;
-    gen->n_predict = 1 + bn_bench_n_times(c);
+    const uint64_t *until_ns = user;
+    (void)id, (void)text, (void)n_bytes;
+    return bn_clock_ns() < *until_ns;
+}
+
+/* The prompt, or one token and the tokens decoded after it. */
+static void ask(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                struct bn_generation *gen, uint64_t *until_ns)
+{
+    *gen = (struct bn_generation){.prompt = m->ids + c->depth,
+                                  .n_prompt = c->decode ? 1 : c->tokens,
+                                  .n_predict = c->decode       ? c->tokens + 1
+                                               : c->answer > 0 ? c->answer
+                                                               : 1,
+                                  .ignore_end = true,
+                                  .sampling = BN_SAMPLER_OPTIONS_INIT,
+                                  .on_token = in_time,
+                                  .user = until_ns};
 }
 
 /* Every target is little endian. */
-bn_status bn_bench_digest(const struct bn_bench_measurement *m, const bn_session *session,
-                          const struct bn_generation *gen, char hex[BN_SHA256_HEX], bn_error *err)
+static bn_status digest(const struct bn_bench_measurement *m, const bn_session *session,
+                        const struct bn_generation *gen, char hex[BN_SHA256_HEX], bn_error *err)
 {
     struct bn_sha256 *sha = NULL;
     unsigned char bytes[BN_SHA256_BYTES];
@@ -128,77 +143,27 @@ bn_status bn_bench_digest(const struct bn_bench_measurement *m, const bn_session
     return BN_OK;
 }
 
-/* Records a generation, the first of those that ran together; its kernels are those of all their passes. */
-static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_config *c,
-                      struct bn_bench_sample *s, const struct bn_generation *gen, bn_error *err)
-{
-    s->ns = c->decode ? gen->decode_ns : c->answer > 0 ? gen->total_ns : gen->prefill_ns;
-    s->total_ns = gen->total_ns;
-    s->first_token_ns = gen->token_ns[0];
-    s->evaluated = (gen->n_prompt + bn_bench_n_times(c)) * c->n_sequences;
-    for (size_t i = 0; i < gen->n_kernels; i++) {
-        s->bytes += gen->kernels[i].bytes;
-        s->ops += gen->kernels[i].ops;
-    }
-    BN_TRY(bn_bench_digest(m, c->session, gen, s->output, err));
-    BN_TRY(bn_array_grow(&c->samples, &c->room, c->n_samples + 1, sizeof *c->samples, err));
-    uint32_t n_times = bn_bench_n_times(c);
-    if (n_times > 0) {
-        s->token_ns = bn_alloc(n_times, sizeof *s->token_ns);
-        if (s->token_ns == NULL) return bn_nomem(err);
-        memcpy(s->token_ns, gen->token_ns + 1, n_times * sizeof *s->token_ns);
-    }
-    add_up(c, gen);
-    c->samples[c->n_samples++] = *s;
-    return BN_OK;
-}
-
-static bool in_time(void *user, int32_t id, const char *text, size_t n_bytes)
-{
-    const uint64_t *until_ns = user;
-    (void)id, (void)text, (void)n_bytes;
-    return bn_clock_ns() < *until_ns;
-}
-
-void bn_bench_watch(struct bn_generation *gen, uint64_t *until_ns)
-{
-    gen->on_token = in_time;
-    gen->user = until_ns;
-}
-
-/* Is a finished generation a sample? */
-static bn_status judge(const struct bn_bench_measurement *m, struct bn_bench_config *c,
-                       const struct bn_generation *gen, bn_error *err)
-{
-    if (gen->reason == BN_STOP_CALLER || (m->timeout_ns > 0 && gen->total_ns > m->timeout_ns)) {
-        c->verdict = BN_BENCH_TIMEOUT;
-        snprintf(c->reason, sizeof c->reason, "a sample took more than --timeout: %.3f s, %zu of %u tokens",
-                 (double)gen->total_ns / 1e9, gen->n_ids, gen->n_predict);
-        return BN_OK;
-    }
-    if (gen->n_ids == gen->n_predict) return BN_OK;
-    return bn_fail(err, BN_ERR_INTERNAL, "got %zu tokens, expected %u", gen->n_ids, gen->n_predict);
-}
+/* The generations of a sample, all of which ask for the same. */
+struct together {
+    bn_generation *list;
+    size_t n;
+    uint64_t *call_ns; /* of concurrent ones: of each call; */
+    uint64_t all_ns;   /* from the first start to the last end */
+};
 
 static bn_sequence *sequence_of(const struct bn_bench_config *c, size_t i)
 {
     return i == 0 ? bn_session_sequence(c->session) : c->sequences[i];
 }
 
-/* The generations of a sample, all of which ask for the same. */
-struct together {
-    bn_generation *list;
-    size_t n;
-};
+/* ---- in one pass ---- */
 
-/* Runs them in one pass each step; they must give the same tokens. */
-static bn_status run_together(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
-                              struct together *all, bn_error *err)
+/* They must give the same tokens. */
+static bn_status run_in_one_pass(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                                 struct together *all, bn_error *err)
 {
     bn_scheduler *sched = NULL;
-    const bn_tokenizer *tok = bn_model_tokenizer(m->model);
-    if (all->n == 1) return bn_generate(c->session, tok, all->list, err);
-    BN_TRY(bn_scheduler_open(&sched, c->session, tok, (uint32_t)all->n, err));
+    BN_TRY(bn_scheduler_open(&sched, c->session, bn_model_tokenizer(m->model), (uint32_t)all->n, err));
     bn_status status = BN_OK;
     for (size_t i = 0; i < all->n && status == BN_OK; i++)
         status = bn_scheduler_add(sched, sequence_of(c, i), &all->list[i], err);
@@ -215,38 +180,182 @@ static bn_status run_together(const struct bn_bench_measurement *m, const struct
     return status;
 }
 
-static void release_together(struct together *all)
+/* ---- concurrently ---- */
+
+struct gate {
+    const bn_tokenizer *tok;
+    pthread_mutex_t closed; /* held until all threads have started, or one has failed to */
+    bool given_up;
+};
+
+struct request {
+    struct gate *gate;
+    bn_session *session;
+    bn_generation *gen;
+    pthread_t thread;
+    uint64_t from_ns, to_ns;
+    bn_status status;
+    bn_error err;
+};
+
+static void *run_request(void *arg)
 {
-    for (size_t i = 0; i < all->n; i++)
-        bn_generation_release(&all->list[i]);
-    bn_free(all->list);
+    struct request *r = arg;
+    pthread_mutex_lock(&r->gate->closed);
+    pthread_mutex_unlock(&r->gate->closed);
+    if (r->gate->given_up) return NULL;
+    r->from_ns = bn_clock_ns();
+    r->status = bn_generate(r->session, r->gate->tok, r->gen, &r->err);
+    r->to_ns = bn_clock_ns();
+    return NULL;
 }
 
-bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *c, uint32_t round,
-                        double bandwidth, bn_error *err)
+/* Starts all threads, and waits for them. */
+static bn_status run_requests(struct gate *gate, struct request *list, size_t n, bn_error *err)
+{
+    size_t n_started = 0;
+    bn_status status = BN_OK;
+    if (pthread_mutex_init(&gate->closed, NULL) != 0) return bn_nomem(err);
+    pthread_mutex_lock(&gate->closed);
+    while (n_started < n && pthread_create(&list[n_started].thread, NULL, run_request, &list[n_started]) == 0)
+        n_started++;
+    gate->given_up = n_started < n;
+    pthread_mutex_unlock(&gate->closed);
+    for (size_t i = 0; i < n_started; i++)
+        (void)pthread_join(list[i].thread, NULL);
+    (void)pthread_mutex_destroy(&gate->closed);
+    if (gate->given_up) return bn_fail(err, BN_ERR_UNSUPPORTED, "%zu of %zu threads started", n_started, n);
+    for (size_t i = 0; i < n && status == BN_OK; i++) {
+        status = list[i].status;
+        if (status != BN_OK && err != NULL) *err = list[i].err;
+    }
+    return status;
+}
+
+static bn_status run_concurrently(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                                  struct together *all, bn_error *err)
+{
+    struct gate gate = {.tok = bn_model_tokenizer(m->model)};
+    struct request *list = bn_alloc(all->n, sizeof *list);
+    all->call_ns = bn_alloc(all->n, sizeof *all->call_ns);
+    bn_status status = list != NULL && all->call_ns != NULL ? BN_OK : bn_nomem(err);
+    for (size_t i = 0; i < all->n && status == BN_OK; i++)
+        list[i] = (struct request){.gate = &gate, .session = c->crowd[i], .gen = &all->list[i]};
+    if (status == BN_OK) status = run_requests(&gate, list, all->n, err);
+    uint64_t first = UINT64_MAX, last = 0;
+    for (size_t i = 0; i < all->n && status == BN_OK; i++) {
+        all->call_ns[i] = list[i].to_ns - list[i].from_ns;
+        if (list[i].from_ns < first) first = list[i].from_ns;
+        if (list[i].to_ns > last) last = list[i].to_ns;
+    }
+    all->all_ns = last - first;
+    bn_free(list);
+    return status;
+}
+
+/* ---- a sample ---- */
+
+/* Those that ran in one pass share its counters. */
+static void add_counts(struct bn_bench_config *c, struct bn_bench_sample *s, const struct together *all)
+{
+    for (size_t g = 0; g < (c->n_concurrent > 1 ? all->n : 1); g++) {
+        for (size_t i = 0; i < all->list[g].n_kernels; i++)
+            s->bytes += all->list[g].kernels[i].bytes;
+        add_up(c, &all->list[g]);
+    }
+}
+
+/* The digest of the first one; of concurrent ones, that of one which differs. */
+static bn_status digest_all(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                            const struct together *all, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    char other[BN_SHA256_HEX];
+    BN_TRY(digest(m, c->session, &all->list[0], hex, err));
+    for (size_t i = 1; i < c->n_concurrent; i++) {
+        BN_TRY(digest(m, c->crowd[i], &all->list[i], other, err));
+        if (strcmp(hex, other) == 0) continue;
+        memcpy(hex, other, sizeof other);
+        return BN_OK;
+    }
+    return BN_OK;
+}
+
+static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_config *c,
+                      struct bn_bench_sample *s, const struct together *all, bn_error *err)
+{
+    const struct bn_generation *gen = all->list;
+    bool many = c->n_concurrent > 1;
+    s->ns = many ? all->all_ns : c->decode ? gen->decode_ns : c->answer > 0 ? gen->total_ns : gen->prefill_ns;
+    s->total_ns = many ? all->all_ns : gen->total_ns;
+    s->first_token_ns = gen->token_ns[0];
+    s->evaluated = (gen->n_prompt + gen->n_predict - 1) * c->n_sequences * c->n_concurrent;
+    BN_TRY(digest_all(m, c, all, s->output, err));
+    BN_TRY(bn_array_grow(&c->samples, &c->room, c->n_samples + 1, sizeof *c->samples, err));
+    uint32_t n_times = bn_bench_n_times(c);
+    if (n_times > 0) {
+        s->times = bn_alloc(n_times, sizeof *s->times);
+        if (s->times == NULL) return bn_nomem(err);
+        memcpy(s->times, many ? all->call_ns : gen->token_ns + 1, n_times * sizeof *s->times);
+    }
+    add_counts(c, s, all);
+    c->samples[c->n_samples++] = *s;
+    return BN_OK;
+}
+
+/* Are finished generations a sample? */
+static bn_status judge(const struct bn_bench_measurement *m, struct bn_bench_config *c,
+                       const struct together *all, bn_error *err)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        const struct bn_generation *gen = &all->list[i];
+        if (gen->reason == BN_STOP_CALLER || (m->timeout_ns > 0 && gen->total_ns > m->timeout_ns)) {
+            c->verdict = BN_BENCH_TIMEOUT;
+            snprintf(c->reason, sizeof c->reason,
+                     "a sample took more than --timeout: %.3f s, %zu of %u tokens",
+                     (double)gen->total_ns / 1e9, gen->n_ids, gen->n_predict);
+            return BN_OK;
+        }
+        if (gen->n_ids != gen->n_predict)
+            return bn_fail(err, BN_ERR_INTERNAL, "got %zu tokens, expected %u", gen->n_ids, gen->n_predict);
+    }
+    return BN_OK;
+}
+
+static bn_status take(struct bn_bench_measurement *m, struct bn_bench_config *c, struct bn_bench_sample *s,
+                      struct together *all, bn_error *err)
 {
     struct bn_noise then, now;
-    struct bn_bench_sample s = {.round = round, .bandwidth = bandwidth};
-    struct together all = {bn_alloc(c->n_sequences, sizeof *all.list), c->n_sequences};
     uint64_t until_ns = UINT64_MAX;
-    if (all.list == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < all.n; i++) {
-        bn_bench_ask(m, c, &all.list[i]);
-        bn_bench_watch(&all.list[i], &until_ns);
-    }
-    bn_bench_usage_begin(m, &s.usage);
+    for (size_t i = 0; i < all->n; i++)
+        ask(m, c, &all->list[i], &until_ns);
+    bn_bench_usage_begin(&m->meters, s->used);
     bn_noise_read(&then);
-    uint64_t start = bn_clock_ns();
-    if (m->timeout_ns > 0) until_ns = start + m->timeout_ns;
-    bn_status status = run_together(m, c, &all, err);
+    if (m->timeout_ns > 0) until_ns = bn_clock_ns() + m->timeout_ns;
+    bn_status status = c->n_concurrent > 1 ? run_concurrently(m, c, all, err)
+                       : all->n > 1        ? run_in_one_pass(m, c, all, err)
+                                    : bn_generate(c->session, bn_model_tokenizer(m->model), all->list, err);
     bn_noise_read(&now);
-    bn_bench_usage_end(m, &s.usage);
-    s.start_ns = start - m->start_ns;
-    s.noise = bn_noise_since(&then, &now);
-    if (status == BN_OK) status = judge(m, c, &all.list[0], err);
-    if (status == BN_OK && c->verdict == BN_BENCH_VALID) status = book(m, c, &s, &all.list[0], err);
-    release_together(&all);
-    for (size_t i = 0; i < all.n && status == BN_OK; i++)
+    bn_bench_usage_end(&m->meters, s->used);
+    s->noise = bn_noise_since(&then, &now);
+    if (status == BN_OK) status = judge(m, c, all, err);
+    return status == BN_OK && c->verdict == BN_BENCH_VALID ? book(m, c, s, all, err) : status;
+}
+
+bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *c, double bandwidth,
+                        bn_error *err)
+{
+    struct bn_bench_sample s = {.bandwidth = bandwidth};
+    struct together all = {.n = (size_t)c->n_sequences * c->n_concurrent};
+    all.list = bn_alloc(all.n, sizeof *all.list);
+    if (all.list == NULL) return bn_nomem(err);
+    bn_status status = take(m, c, &s, &all, err);
+    for (size_t i = 0; i < all.n; i++)
+        bn_generation_release(&all.list[i]);
+    bn_free(all.list);
+    bn_free(all.call_ns);
+    for (size_t i = 0; i < c->n_sequences && status == BN_OK; i++)
         status = bn_sequence_truncate(sequence_of(c, i), c->depth, err);
+    for (size_t i = 1; i < c->n_concurrent && status == BN_OK; i++)
+        status = bn_session_truncate(c->crowd[i], c->depth, err);
     return status;
 }

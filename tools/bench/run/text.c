@@ -47,44 +47,18 @@ static bn_status tokenize(const struct bn_bench_measurement *m, const struct bn_
 
 bn_status bn_bench_tokenize(struct bn_bench_measurement *m, bn_error *err)
 {
-    struct bn_bench_tokenize *t = &m->tokenize;
     const bn_tokenizer *tok = bn_model_tokenizer(m->model);
     int32_t *ids = NULL;
     if (tok == NULL) return BN_OK;
-    double *ns = bn_realloc(t->ns, t->n + 1, sizeof *ns);
+    double *ns = bn_realloc(m->tokenize_ns, m->n_rounds + 1u, sizeof *ns);
     if (ns == NULL) return bn_nomem(err);
-    t->ns = ns;
-    t->n_bytes = (size_t)bn_bench_validation_bytes;
+    m->tokenize_ns = ns;
     uint64_t start = bn_clock_ns();
-    BN_TRY(bn_tokenize(tok, bn_bench_validation, t->n_bytes, 0, &ids, &t->n_tokens, err));
-    t->ns[t->n++] = (double)(bn_clock_ns() - start);
+    BN_TRY(bn_tokenize(tok, bn_bench_validation, (size_t)bn_bench_validation_bytes, 0, &ids, &m->n_tokenized,
+                       err));
+    ns[m->n_rounds] = (double)(bn_clock_ns() - start) / (double)m->n_tokenized;
     bn_free(ids);
     return BN_OK;
-}
-
-static bn_status tokenize_series(const struct bn_bench_measurement *m, struct bn_series_list *all,
-                                 bn_error *err)
-{
-    const struct bn_bench_tokenize *t = &m->tokenize;
-    struct bn_series s = {
-        .test = "tokenize", .metric = "tokenize_ns_per_token", .unit = "ns", .samples = m->scratch};
-    for (size_t i = m->warmup; i < t->n; i++)
-        m->scratch[s.n++] = t->ns[i] / (double)t->n_tokens;
-    return s.n > 0 ? bn_series_add(all, &s, err) : BN_OK;
-}
-
-static void put_tokenize(const struct bn_bench_measurement *m, bn_json *doc)
-{
-    const struct bn_bench_tokenize *t = &m->tokenize;
-    if (t->n == 0) {
-        bn_json_put_unavailable(doc, "tokenize", "the model's file has no vocabulary");
-        return;
-    }
-    bn_json *o = bn_json_put_object(doc, "tokenize");
-    bn_json_put_string(o, "text", BUILT_IN);
-    bn_json_put_u64(o, "bytes", t->n_bytes);
-    bn_json_put_u64(o, "tokens", t->n_tokens);
-    bn_json_put_numbers(o, "ns", t->ns, t->n);
 }
 
 /* ---- the score ---- */
@@ -118,70 +92,42 @@ bn_status bn_bench_score_take(struct bn_bench_measurement *m, bn_error *err)
     return status;
 }
 
-bn_status bn_bench_text_series(const struct bn_bench_measurement *m, struct bn_series_list *all,
-                               bn_error *err)
+static bn_status put_score(struct bn_bench_measurement *m, bn_error *err)
 {
-    const struct bn_score *s = &m->score.score;
-    BN_TRY(tokenize_series(m, all, err));
-    if (s->n == 0) return BN_OK;
-    const struct {
-        const char *metric, *unit;
-        bool higher;
-        double value;
-    } SERIES[] = {{"nll", "nats/token", false, rounded(bn_score_nll(s))},
-                  {"perplexity", "1", false, rounded(bn_score_perplexity(s))},
-                  {"accuracy", "1", true, rounded(bn_score_accuracy(s))}};
     char test[80];
-    snprintf(test, sizeof test, "score %s", m->score.name);
-    for (size_t i = 0; i < BN_ARRAY_LEN(SERIES); i++) {
-        struct bn_series series = {
-            test, SERIES[i].metric, SERIES[i].unit, SERIES[i].higher, true, &SERIES[i].value, 1};
-        BN_TRY(bn_series_add(all, &series, err));
-    }
-    return BN_OK;
-}
-
-void bn_bench_text_put(const struct bn_bench_measurement *m, bn_json *doc)
-{
     const struct bn_bench_score *s = &m->score;
-    put_tokenize(m, doc);
-    if (s->score.n == 0) {
-        bn_json_put_unavailable(doc, "score", "no text was given (--score)");
-        return;
-    }
-    bn_json *o = bn_json_put_object(doc, "score");
-    bn_json_put_string(o, "text", s->name);
+    snprintf(test, sizeof test, "score %s", s->name);
+    bn_json *o = bn_harness_test(&m->h, test);
     bn_json_put_string(o, "text_sha256", s->sha256);
     bn_json_put_u64(o, "tokens", s->n_ids);
     bn_json_put_u64(o, "scored", s->score.n);
-    bn_json_put_number(o, "nll", rounded(bn_score_nll(&s->score)));
     bn_json_put_number(o, "nll_standard_error", bn_score_nll_error(&s->score));
-    bn_json_put_number(o, "perplexity", rounded(bn_score_perplexity(&s->score)));
-    bn_json_put_number(o, "accuracy", rounded(bn_score_accuracy(&s->score)));
+    bn_harness_judge(&m->h, o, BN_BENCH_VALID, NULL);
+    BN_TRY(bn_harness_put_value(&m->h, test, "nll", rounded(bn_score_nll(&s->score)), err));
+    BN_TRY(bn_harness_put_value(&m->h, test, "perplexity", rounded(bn_score_perplexity(&s->score)), err));
+    return bn_harness_put_value(&m->h, test, "accuracy", rounded(bn_score_accuracy(&s->score)), err);
 }
 
-/* Only when it was asked for: a new setting would make older runs unlike. */
-void bn_bench_score_settings(const struct bn_bench_measurement *m, bn_json *settings)
+bn_status bn_bench_text_put(struct bn_bench_measurement *m, bn_error *err)
 {
-    if (m->o->score == NULL) return;
-    bn_json_put_string(settings, "score_text_sha256", m->score.sha256);
-    bn_json_put_u64(settings, "score_tokens", m->score.n_ids);
+    if (m->n_tokenized > 0) {
+        bn_json *o = bn_harness_test(&m->h, "tokenize");
+        bn_json_put_u64(o, "bytes", bn_bench_validation_bytes);
+        bn_json_put_u64(o, "tokens", m->n_tokenized);
+        bn_harness_judge(&m->h, o, BN_BENCH_VALID, NULL);
+        BN_TRY(bn_metric_add(&m->h.series, "tokenize", "tokenize_ns_per_token", m->tokenize_ns, m->n_rounds,
+                             m->warmup, err));
+    }
+    return m->score.score.n > 0 ? put_score(m, err) : BN_OK;
 }
 
 void bn_bench_text_print(const struct bn_bench_measurement *m)
 {
     const struct bn_score *s = &m->score.score;
-    const struct bn_bench_tokenize *t = &m->tokenize;
-    if (t->n > 0)
-        printf("tokenize %.1f ns per token, of %zu tokens\n", bn_median(t->ns, t->n) / (double)t->n_tokens,
-               t->n_tokens);
+    if (m->n_tokenized > 0)
+        printf("tokenize %.1f ns per token, of %zu tokens\n", bn_median(m->tokenize_ns, m->n_rounds),
+               m->n_tokenized);
     if (s->n == 0) return;
     printf("score    %s, %zu tokens: nll %.5f +- %.5f, perplexity %.3f, accuracy %.2f %%\n", m->score.name,
            s->n, bn_score_nll(s), bn_score_nll_error(s), bn_score_perplexity(s), 100 * bn_score_accuracy(s));
-}
-
-void bn_bench_text_release(struct bn_bench_measurement *m)
-{
-    bn_free(m->tokenize.ns);
-    bn_free(m->score.ids);
 }

@@ -9,11 +9,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/history/series.h"
-#include "lab/stats/summary.h"
-#include "tools/bench/bench.h"
+#include "tools/bench/harness.h"
 #include "tools/bench/serve/load.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 const struct bn_option bn_bench_serve_options[] = {
@@ -45,14 +42,12 @@ const struct bn_option bn_bench_serve_options[] = {
 };
 
 struct job {
-    struct bn_args *args;
-    struct bn_bench_options *o;
+    struct bn_harness h;
+    const struct bn_bench_options *o;
     struct bn_load_plan plan;
     struct bn_serve_load *loads;
     size_t n_loads;
     struct bn_buf key;
-    struct bn_series_list series;
-    bn_json *doc;
 };
 
 static double ms(const double *ns, size_t n, double p)
@@ -73,33 +68,36 @@ static void name_load(const struct bn_serve_load *load, char *name, size_t n)
 
 /* ---- the document ---- */
 
-static bn_status add_series(struct job *job, const struct bn_serve_load *load, const char *metric,
-                            const double *samples, size_t n, bn_error *err)
+static void name_test(const struct job *job, const struct bn_serve_load *load, char test[80])
 {
-    char test[80], name[24];
+    char name[24];
     name_load(load, name, sizeof name);
-    snprintf(test, sizeof test, "serve clients=%s prompt=%u tokens=%u", name, job->o->n_prompt,
-             job->o->n_predict);
-    struct bn_series series = {test, metric, "ns", false, false, samples, n};
-    return n > 0 ? bn_series_add(&job->series, &series, err) : BN_OK;
+    snprintf(test, 80, "serve clients=%s prompt=%u tokens=%u", name, job->o->n_prompt, job->o->n_predict);
 }
 
-static void put_failures(bn_json *list, const struct bn_serve_load *load)
+static bn_status put_series(struct job *job, const struct bn_serve_load *load, bn_error *err)
 {
-    for (size_t i = 0; i < load->n_runs; i++) {
-        const struct bn_client_run *run = &load->runs[i];
-        if (run->reason[0] == '\0') continue;
-        bn_json *o = bn_json_add_object(list);
-        bn_json_put_u64(o, "request", i);
-        bn_json_put_u64(o, "status", run->status);
-        bn_json_put_string(o, "reason", run->reason);
-    }
+    const struct {
+        const char *metric;
+        const double *samples;
+        size_t n;
+    } ALL[] = {{"ns_to_first_token", load->first, load->n_first},
+               {"ns_between_tokens", load->gaps, load->n_gaps},
+               {"ns_per_token", load->per_token, load->n_per_token},
+               {"interrupted_ns_between_tokens", load->meanwhile, load->n_meanwhile}};
+    char test[80];
+    name_test(job, load, test);
+    for (size_t i = 0; i < BN_ARRAY_LEN(ALL); i++)
+        BN_TRY(bn_metric_add(&job->h.series, test, ALL[i].metric, ALL[i].samples, ALL[i].n, 0, err));
+    return BN_OK;
 }
 
-static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_json *all, bn_error *err)
+static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_error *err)
 {
     const struct bn_client_run *extra = &load->runs[load->n_runs - 1];
-    bn_json *o = bn_json_add_object(all);
+    char test[80], reason[BN_BENCH_REASON];
+    name_test(job, load, test);
+    bn_json *o = bn_harness_test(&job->h, test);
     if (load->n_clients > 0)
         bn_json_put_u64(o, "clients", load->n_clients);
     else
@@ -110,20 +108,20 @@ static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_
     bn_json_put_u64(o, "cached_tokens", load->n_cached);
     bn_json_put_u64(o, "completion_tokens", load->n_tokens);
     bn_json_put_number(o, "seconds", load->seconds);
-    bn_json_put_number(o, "tokens_per_second", (double)load->n_tokens / load->seconds);
-    bn_bench_put_summary(o, "ns_to_first_token", load->first, load->n_first);
-    bn_bench_put_summary(o, "ns_between_tokens", load->gaps, load->n_gaps);
-    bn_bench_put_summary(o, "ns_per_token", load->per_token, load->n_per_token);
     if (job->o->n_interrupt > 0) {
-        bn_json *x = bn_json_put_object(o, "interrupt");
-        bn_json_put_u64(x, "prompt_tokens", extra->n_prompt);
-        bn_json_put_number(x, "ns", (double)(extra->end_ns - extra->start_ns));
-        bn_bench_put_summary(x, "ns_between_tokens", load->meanwhile, load->n_meanwhile);
+        bn_json_put_u64(o, "interrupt_tokens", extra->n_prompt);
+        bn_json_put_number(o, "interrupt_ns", (double)(extra->end_ns - extra->start_ns));
     }
-    put_failures(bn_json_put_array(o, "failures"), load);
-    BN_TRY(add_series(job, load, "ns_to_first_token", load->first, load->n_first, err));
-    BN_TRY(add_series(job, load, "ns_between_tokens", load->gaps, load->n_gaps, err));
-    return add_series(job, load, "ns_per_token", load->per_token, load->n_per_token, err);
+    for (size_t i = load->n_runs; i-- > 0;)
+        if (load->runs[i].reason[0] != '\0')
+            snprintf(reason, sizeof reason, "request %zu: %.120s", i, load->runs[i].reason);
+    size_t n_same = 0, n = bn_load_compare(&job->loads[0], load, &n_same);
+    bn_json_put_u64(o, "answers_compared", n);
+    bn_json_put_u64(o, "answers_same", n_same);
+    if (load->n_failed == 0) snprintf(reason, sizeof reason, "answers depend on the load");
+    bn_harness_judge(&job->h, o, load->n_failed > 0 || n != n_same ? BN_BENCH_INVALID : BN_BENCH_VALID,
+                     reason);
+    return put_series(job, load, err);
 }
 
 /* ---- text ---- */
@@ -169,51 +167,22 @@ static void print_interrupts(const struct job *job)
     }
 }
 
-/* Compares each load's answers with those of the first one. */
-static bool check_answers(struct job *job)
-{
-    bool same = true;
-    bn_json *o = bn_json_put_object(job->doc, "answers");
-    size_t n = 0, n_same = 0;
-    for (size_t i = 1; i < job->n_loads; i++) {
-        size_t n_here;
-        n += bn_load_compare(&job->loads[0], &job->loads[i], &n_here);
-        n_same += n_here;
-    }
-    same = n == n_same;
-    bn_json_put_u64(o, "compared", n);
-    bn_json_put_u64(o, "same", n_same);
-    if (!job->args->json && job->n_loads > 1)
-        printf("answers under each load compared with the first: %zu of %zu are the same\n", n_same, n);
-    return same;
-}
-
-static void print_failures(const struct job *job)
-{
-    for (size_t i = 0; i < job->n_loads; i++)
-        for (size_t k = 0; k < job->loads[i].n_runs; k++)
-            if (job->loads[i].runs[k].reason[0] != '\0') {
-                bn_report_warning("request %zu failed: %s", k, job->loads[i].runs[k].reason);
-                break;
-            }
-}
-
 /* Without any response there is nothing to report but the reason. */
 static bn_status check_server(const struct job *job, const struct bn_serve_load *load, bn_error *err)
 {
     for (size_t i = 0; i < job->o->n_requests; i++)
         if (load->runs[i].status != 0 || load->runs[i].reason[0] == '\0') return BN_OK;
     if (bn_cli_interrupted() != 0) return BN_OK;
-    return bn_hint(bn_fail_in(err, BN_ERR_NETWORK, job->args->operands[0], "no request was answered: %s",
+    return bn_hint(bn_fail_in(err, BN_ERR_NETWORK, job->h.args->operands[0], "no request was answered: %s",
                               load->runs[0].reason),
                    err, "bn-serve --port N starts a server");
 }
 
 /* ---- the command ---- */
 
-static bn_status prepare(struct job *job, bn_error *err)
+static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *err)
 {
-    struct bn_bench_options *o = job->o;
+    const struct bn_bench_options *o = job->o;
     static unsigned both[] = {1, 8};
     job->key.max = 4096;
     if (o->input != NULL) {
@@ -221,7 +190,7 @@ static bn_status prepare(struct job *job, bn_error *err)
         job->key.data[strcspn(bn_buf_text(&job->key), "\r\n")] = '\0';
         job->plan.target.key = job->key.data;
     }
-    BN_TRY(bn_target_parse(&job->plan.target, job->args->operands[0], err));
+    BN_TRY(bn_target_parse(&job->plan.target, args->operands[0], err));
     if (o->clients.n > 0 && o->rate > 0.0)
         return bn_fail(err, BN_ERR_ARG, "--clients and --rate exclude each other");
     job->plan.model = o->name;
@@ -247,8 +216,8 @@ static bn_status prepare(struct job *job, bn_error *err)
 
 static void put_settings(struct job *job)
 {
-    bn_json *settings = bn_json_put_object(job->doc, "settings");
-    bn_json_put_string(settings, "url", job->args->operands[0]);
+    bn_json *settings = job->h.settings;
+    bn_json_put_string(settings, "url", job->h.args->operands[0]);
     bn_json_put_u64(settings, "requests", job->o->n_requests);
     bn_json_put_u64(settings, "prompt_words", job->o->n_prompt);
     bn_json_put_u64(settings, "shared_words", job->o->n_shared);
@@ -258,52 +227,49 @@ static void put_settings(struct job *job)
     bn_json_put_u64(settings, "seed", job->o->seed);
 }
 
-static bn_status run(struct job *job, bn_error *err)
+static bn_status print(const struct job *job, bn_error *err)
 {
-    struct bn_machine machine;
-    struct bn_busy before;
-    BN_TRY(prepare(job, err));
-    bn_machine_read(&machine);
-    job->doc = bn_bench_document("serve", &machine);
+    size_t n = 0, n_same = 0;
+    bn_bench_print_machine(&job->h.machine);
+    printf("load     %u requests: %u words, %u tokens; times in ms\n\n", job->o->n_requests, job->o->n_prompt,
+           job->o->n_predict);
+    BN_TRY(print_table(job, err));
+    print_interrupts(job);
+    for (size_t i = 1; i < job->n_loads; i++) {
+        size_t n_here;
+        n += bn_load_compare(&job->loads[0], &job->loads[i], &n_here);
+        n_same += n_here;
+    }
+    if (job->n_loads > 1)
+        printf("answers under each load compared with the first: %zu of %zu are the same\n", n_same, n);
+    return BN_OK;
+}
+
+static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
+{
+    BN_TRY(prepare(job, args, err));
+    bn_harness_begin(&job->h, args, "serve");
     put_settings(job);
-    bn_busy_read(&before);
     bn_cli_catch_interrupt();
-    bn_json *all = bn_json_put_array(job->doc, "loads");
     for (size_t i = 0; i < job->n_loads; i++) {
         BN_TRY(bn_load_run(&job->loads[i], &job->plan, err));
         BN_TRY(check_server(job, &job->loads[i], err));
-        BN_TRY(put_load(job, &job->loads[i], all, err));
-        if (job->loads[i].n_failed > 0) job->args->exit_code = BN_EXIT_NEGATIVE;
+        BN_TRY(put_load(job, &job->loads[i], err));
     }
-    if (!job->args->json) {
-        bn_bench_print_machine(&machine);
-        printf("load     %u requests: %u words, %u tokens; times in ms\n\n", job->o->n_requests,
-               job->o->n_prompt, job->o->n_predict);
-        BN_TRY(print_table(job, err));
-        print_interrupts(job);
-    }
-    print_failures(job);
-    if (!check_answers(job)) {
-        job->args->exit_code = BN_EXIT_NEGATIVE;
-        bn_report_warning("answers depend on the load");
-    }
-    bn_series_put(job->doc, &job->series);
-    return job->args->json ? bn_cli_print_json(job->doc, err) : BN_OK;
+    return args->json ? BN_OK : print(job, err);
 }
 
 bn_status bn_bench_serve(struct bn_args *args, bn_error *err)
 {
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
-    job->args = args;
     job->o = args->fields;
-    bn_status status = run(job, err);
+    bn_status status = run(job, args, err);
     for (size_t i = 0; i < job->n_loads; i++)
         bn_load_release(&job->loads[i]);
     bn_free(job->loads);
-    bn_json_free(job->doc);
-    bn_series_release(&job->series);
     bn_buf_release(&job->key);
+    status = bn_harness_finish(&job->h, status, err);
     bn_free(job);
     return status;
 }

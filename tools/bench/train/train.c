@@ -47,7 +47,7 @@ const struct bn_option bn_bench_train_options[] = {
 };
 
 struct job {
-    struct bn_suite suite;
+    struct bn_harness suite;
     struct bn_train_shape *shapes;
     size_t n_shapes;
     struct bn_train_result *list;
@@ -266,7 +266,7 @@ static void put_settings(struct job *job)
 
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
-    BN_TRY(bn_suite_open(&job->suite, args, "train", err));
+    BN_TRY(bn_harness_open(&job->suite, args, "train", err));
     BN_TRY(read_shapes(job, err));
     BN_TRY(preset_batches(job->suite.o, err));
     BN_TRY(combine(job, err));
@@ -290,7 +290,7 @@ bn_status bn_bench_train(struct bn_args *args, bn_error *err)
     bn_status status = run(job, args, err);
     for (size_t i = 0; i < job->n; i++)
         bn_trainee_close(&job->list[i].trainee);
-    status = bn_suite_finish(&job->suite, status, err);
+    status = bn_harness_finish(&job->suite, status, err);
     for (size_t i = 0; i < job->n; i++)
         bn_free(job->list[i].samples);
     bn_free(job->list);

@@ -5,7 +5,7 @@
 #ifndef BN_BENCH_TRAIN_H
 #define BN_BENCH_TRAIN_H
 
-#include "tools/bench/suite.h"
+#include "tools/bench/harness.h"
 #include "tools/bench/train/trainee.h"
 
 enum bn_train_phase {
@@ -52,7 +52,7 @@ const char *bn_train_refuses(char why[160], const struct bn_train_result *r);
 double bn_train_phase_share(enum bn_train_phase phase);
 
 /* Puts the results into the document and prints the tables. */
-BN_MUST_CHECK bn_status bn_train_report(struct bn_suite *s, struct bn_train_result *list, size_t n,
+BN_MUST_CHECK bn_status bn_train_report(struct bn_harness *s, struct bn_train_result *list, size_t n,
                                         bn_error *err);
 
 #endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the commands that measure have in common. The document has a list of tests (objects of facts with a verdict) and a
+ * list of series, where every sample is once. Samples have to pass the checks (timing.h), or the test is invalid. There is
+ * one exit code, and one table after the other on the terminal.
+ */
+#ifndef BN_BENCH_HARNESS_H
+#define BN_BENCH_HARNESS_H
+
+#include "lab/stats/summary.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/limits.h"
+#include "tools/bench/metrics.h"
+#include "tools/bench/timing.h"
+
+#define BN_HARNESS_ISAS 8u
+
+/* Skipped: it cannot run here. */
+enum bn_bench_verdict { BN_BENCH_VALID, BN_BENCH_INVALID, BN_BENCH_TIMEOUT, BN_BENCH_SKIPPED };
+
+struct bn_harness {
+    struct bn_args *args;
+    struct bn_bench_options *o;
+    struct bn_machine machine;
+    struct bn_busy before;       /* read before the first test */
+    struct bn_others others;     /* the use of other processes since; see bn_harness_sampled */
+    struct bn_clock_facts clock; /* of all samples */
+    struct bn_bench_limits limits;
+    struct bn_bench_times times;
+    struct bn_series_list series;
+    const struct bn_kernels *isas[BN_HARNESS_ISAS]; /* of bn_harness_choose_isas */
+    size_t n_isas;
+    uint64_t min_ns;                         /* for each row */
+    bn_json *doc, *model, *settings, *tests; /* the document, and its members */
+    struct bn_table table;                   /* of bn_harness_table */
+    bool matched;                            /* --filter included a row */
+    bool sampled;                            /* others is known */
+    size_t n_valid, n_invalid;               /* verdicts */
+};
+
+/* A row of samples that are timed, one metric of a test, and what they are divided by. */
+struct bn_harness_row {
+    const char *test, *metric; /* of its series; a metric of nanoseconds, less is better */
+    double per_call;           /* units of work per call */
+    double read_bytes;         /* read by one call, all threads together, */
+    size_t set_bytes;          /* from a set of this size; 0: no limit applies */
+    unsigned n_threads;
+    size_t n_warmup; /* leading samples that do not count */
+    /* Checks the output of the timed calls: NULL when it is right, else the reason. NULL: no check. */
+    const char *(*differs)(char why[160], const void *arg);
+    const void *arg;
+    struct bn_summary ns; /* the result, when it is valid */
+    bool valid;
+};
+
+/* --isa with "all"; see bn_harness_choose_isas. */
+#define BN_HARNESS_ISA                                                                              \
+    BN_OPTION("isa", "instruction set; all: every one of this machine", .arg = BN_ISA_NAMES "|all", \
+              .group = "Machine", .env = "BN_ISA", .preset = "auto",                                \
+              BN_TO_TEXT(struct bn_bench_options, isa))
+extern const struct bn_option bn_bench_harness_options[]; /* --min-time, --filter, --threads */
+
+/* Measures the clock, and begins the document with settings; a command adds its own. Released by bn_harness_finish in any
+ * case. */
+void bn_harness_begin(struct bn_harness *h, struct bn_args *args, const char *command);
+/* The same, and reads --threads and --min-time. Opens the model once, so that an invalid one fails first; kernels use only
+ * its shapes. */
+BN_MUST_CHECK bn_status bn_harness_open(struct bn_harness *h, struct bn_args *args, const char *command,
+                                        bn_error *err);
+/* After the last sample: what other processes used meanwhile. A command calls it that prints it. */
+void bn_harness_sampled(struct bn_harness *h);
+/* With --json the document; exit code 1 when a test was invalid or nothing was measured. Passes on status when that is an
+ * error. */
+BN_MUST_CHECK bn_status bn_harness_finish(struct bn_harness *h, bn_status status, bn_error *err);
+
+/* --isa: the instruction set of that name, or with "all" every one of this machine. */
+BN_MUST_CHECK bn_status bn_harness_choose_isas(struct bn_harness *h, bn_error *err);
+/* Is the kernel of this slot the same function as that of a lower instruction set? */
+bool bn_harness_is_repeated(const struct bn_harness *h, size_t isa, enum bn_kernel slot);
+
+/* --model, or the built-in model; --isa is not read, since it may be "all". */
+BN_MUST_CHECK bn_status bn_harness_open_model(const struct bn_harness *h, bn_repack repack, bn_model **out,
+                                              bn_error *err);
+
+/* Does --filter include this name? */
+bool bn_harness_wants(struct bn_harness *h, const char *name);
+
+/* ---- tests and series ---- */
+
+/* A new test of the document, an object of facts. The verdict follows, or several: the first that is not valid stays. */
+bn_json *bn_harness_test(struct bn_harness *h, const char *name);
+/* Puts and counts a verdict, and with a bad one the reason. */
+void bn_harness_judge(struct bn_harness *h, bn_json *test, enum bn_bench_verdict verdict, const char *reason);
+/* A test that cannot run here. */
+void bn_harness_skip(struct bn_harness *h, const char *name, const char *why);
+/* A fact that has to be true, and is a verdict. */
+void bn_harness_state(struct bn_harness *h, bn_json *test, const char *name, bool truth);
+
+/* Times the body and puts the samples as bn_harness_put_samples does. */
+BN_MUST_CHECK bn_status bn_harness_time(struct bn_harness *h, struct bn_harness_row *row,
+                                        const struct bn_bench_body *body, bn_json *test, bn_error *err);
+/* Judges n samples of this many calls, taken by the caller, and adds the series when they are valid. */
+BN_MUST_CHECK bn_status bn_harness_put_samples(struct bn_harness *h, struct bn_harness_row *row,
+                                               uint64_t calls, const uint64_t *ns, size_t n, bn_json *test,
+                                               bn_error *err);
+/* A series of one value. */
+BN_MUST_CHECK bn_status bn_harness_put_value(struct bn_harness *h, const char *test, const char *metric,
+                                             double value, bn_error *err);
+
+/* ---- text ---- */
+
+/* Prints text unless --json is given. */
+void bn_harness_print(const struct bn_harness *h, const char *fmt, ...) BN_PRINTF(2, 3);
+/* Begins a table, which is filled as rows are measured. It is printed after a blank line, without --json, by
+ * bn_harness_flush: when the next one begins, and at the end of the command. */
+BN_MUST_CHECK bn_status bn_harness_table(struct bn_harness *h, const char *const *heads, const char *align,
+                                         bn_error *err);
+BN_MUST_CHECK bn_status bn_harness_flush(struct bn_harness *h, bn_error *err);
+/* A row of the table with the test, the median time and its spread (MAD). */
+void bn_harness_put_row(struct bn_harness *h, const struct bn_harness_row *row);
+
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench run: its tests and series in the document, its table on the terminal, and its targets.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "lab/report/units.h"
+#include "model/model.h"
+#include "tools/bench/run/run.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/report.h"
+#include "tools/cli/text.h"
+
+/* ---- the document ---- */
+
+/* "auto", or a number. */
+static void put_count(bn_json *o, const char *name, uint32_t n)
+{
+    if (n == UINT32_MAX)
+        bn_json_put_string(o, name, "auto");
+    else
+        bn_json_put_u64(o, name, n);
+}
+
+/* A setting that was not asked for is left out where older runs lack it: it would make them unlike. */
+static void put_settings(const struct bn_bench_measurement *m)
+{
+    bn_json *o = m->h.settings;
+    bn_bench_put_list(o, "prompt_tokens", &m->o->prompts);
+    bn_bench_put_list(o, "decode_tokens", &m->o->decodes);
+    bn_bench_put_list(o, "depths", &m->o->depths);
+    bn_bench_put_list(o, "threads", &m->o->threads);
+    bn_bench_put_list(o, "batches", &m->o->batches);
+    bn_bench_put_list(o, "concurrent", &m->o->concurrent);
+    put_count(o, "reps", m->o->reps);
+    put_count(o, "warmup", m->o->warmup);
+    bn_json_put_number(o, "precision", m->precision);
+    bn_json_put_number(o, "confidence", m->confidence);
+    bn_json_put_u64(o, "max_time_ns", m->max_ns);
+    bn_json_put_u64(o, "timeout_ns", m->timeout_ns);
+    bn_json_put_u64(o, "loads", m->o->n_loads);
+    if (m->n_pairs > 0) bn_json_put_texts(o, "generate", m->o->generates.list, m->n_pairs);
+    if (m->o->busy.n > 0) bn_bench_put_list(o, "busy", &m->o->busy);
+    if (m->o->decodes.n > 0) bn_bench_put_list(o, "sequences", &m->o->sequences);
+    bn_json_put_bool(o, "cold", m->o->cold);
+    bn_json_put_u64(o, "seed", m->o->seed);
+    bn_json_put_string(o, "isa", bn_isa_name());
+    if (m->score.n_ids == 0) return;
+    bn_json_put_string(o, "score_text_sha256", m->score.sha256);
+    bn_json_put_u64(o, "score_tokens", m->score.n_ids);
+}
+
+/* What is measured once, or once a round: opening the model, memory, reading. */
+static bn_status put_machine(struct bn_bench_measurement *m, bn_error *err)
+{
+    const char *load = m->o->cold ? "load cold" : "load";
+    uint32_t n = m->o->n_loads;
+    double *x = m->scratch;
+    bn_json_put_u64(m->h.model, "file_bytes", m->model->n_bytes);
+    bn_json_put_u64(m->h.model, "parameters", bn_bench_parameters(m->model));
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = (double)m->loads[i].ns;
+    BN_TRY(bn_metric_add(&m->h.series, load, "load_ns", x, n, 0, err));
+    for (uint32_t i = 0; i < n; i++)
+        x[i] = m->loads[i].cached;
+    if (n > 0 && x[0] >= 0) BN_TRY(bn_metric_add(&m->h.series, load, "page_cache_share", x, n, 0, err));
+    BN_TRY(bn_harness_put_value(&m->h, "session", "kv_bytes_per_token", (double)bn_bench_kv_bytes(m->model), err));
+    if (m->meters.peak > 0)
+        BN_TRY(bn_harness_put_value(&m->h, "process", "peak_rss_bytes", (double)m->meters.peak, err));
+    for (size_t t = 0; t < m->o->threads.n; t++) {
+        char test[32];
+        bool known = true;
+        snprintf(test, sizeof test, "reading t=%u", m->o->threads.list[t]);
+        for (uint32_t i = 0; i < m->n_rounds; i++) {
+            x[i] = m->bandwidth[i * m->o->threads.n + t];
+            known = known && x[i] > 0;
+        }
+        if (known) BN_TRY(bn_metric_add(&m->h.series, test, "bytes_per_second", x, m->n_rounds, 0, err));
+    }
+    return BN_OK;
+}
+
+static void put_facts(bn_json *o, const struct bn_bench_config *c)
+{
+    bn_json_put_string(o, "test", bn_bench_config_kind(c));
+    bn_json_put_u64(o, "tokens", c->tokens);
+    bn_json_put_u64(o, "depth", c->depth);
+    bn_json_put_u64(o, "threads", c->n_threads);
+    if (c->answer > 0) bn_json_put_u64(o, "answer", c->answer);
+    if (!c->decode) bn_json_put_u64(o, "batch", c->n_batch);
+    if (c->n_sequences > 1) bn_json_put_u64(o, "sequences", c->n_sequences);
+    if (c->n_concurrent > 1) bn_json_put_u64(o, "concurrent", c->n_concurrent);
+    if (c->n_busy > 0) bn_json_put_u64(o, "busy", c->n_busy);
+    if (c->implausible[0] != '\0') bn_json_put_string(o, "implausible", c->implausible);
+    if (c->verdict == BN_BENCH_VALID) bn_json_put_string(o, "output_sha256", c->samples[0].output);
+}
+
+bn_status bn_bench_run_put(struct bn_bench_measurement *m, bn_error *err)
+{
+    put_settings(m);
+    BN_TRY(put_machine(m, err));
+    for (size_t i = 0; i < m->n_configs; i++) {
+        struct bn_bench_config *c = &m->configs[i];
+        char name[BN_BENCH_NAME];
+        bn_bench_config_name(c, name, sizeof name);
+        c->test = bn_harness_test(&m->h, name);
+        bn_harness_judge(&m->h, c->test, c->verdict, c->reason);
+        put_facts(c->test, c);
+        if (c->verdict == BN_BENCH_VALID) BN_TRY(bn_bench_config_series(m, c, err));
+    }
+    return bn_bench_text_put(m, err);
+}
+
+/* ---- before the table ---- */
+
+static void print_model(const struct bn_bench_measurement *m)
+{
+    const struct bn_bench_load *load = &m->loads[m->o->n_loads - 1];
+    printf("model    %s, opened in %.1f ms", bn_cli_model_name(m->h.args), (double)load->ns / 1e6);
+    if (load->cached >= 0) printf(" (%.0f %% of it was in the page cache)", 100 * load->cached);
+    printf("; %s; peak memory %.0f MiB\n", bn_isa_name(), (double)m->meters.peak / 0x1p20);
+}
+
+/* Does every row have enough samples for an interval of its median? 6 are enough for 95 %. */
+static bool has_interval(const struct bn_bench_measurement *m)
+{
+    double least = ceil(1 - log2(1 - m->confidence) - 1e-9);
+    bool has = true;
+    for (size_t i = 0; i < m->n_configs; i++) {
+        const struct bn_bench_config *c = &m->configs[i];
+        if (c->verdict == BN_BENCH_VALID) has = has && (double)(c->n_samples - c->n_warmup) >= least;
+    }
+    return has;
+}
+
+/* "6" or "6 to 9". */
+static void print_range(size_t least, size_t most)
+{
+    printf("%zu", least);
+    if (most > least) printf(" to %zu", most);
+}
+
+static void print_samples(const struct bn_bench_measurement *m)
+{
+    size_t least = SIZE_MAX, most = 0, cold_least = SIZE_MAX, cold_most = 0;
+    for (size_t i = 0; i < m->n_configs; i++) {
+        if (m->configs[i].verdict != BN_BENCH_VALID) continue;
+        size_t cold = m->configs[i].n_warmup, n = m->configs[i].n_samples - cold;
+        if (n < least) least = n;
+        if (n > most) most = n;
+        if (cold < cold_least) cold_least = cold;
+        if (cold > cold_most) cold_most = cold;
+    }
+    printf("samples  ");
+    if (most == 0) {
+        printf("none are valid\n\n");
+        return;
+    }
+    print_range(least, most);
+    printf(" per row, in turn, after ");
+    print_range(cold_least, cold_most);
+    printf(" warm-up\n\n");
+}
+
+static void print_head(const struct bn_bench_measurement *m)
+{
+    bn_bench_print_machine(&m->h.machine);
+    print_model(m);
+    printf("reading  %.3f MB, read by one token:", (double)m->token_bytes / 1e6);
+    for (size_t t = 0; t < m->o->threads.n; t++) {
+        for (uint32_t i = 0; i < m->n_rounds; i++)
+            m->scratch[i] = m->bandwidth[i * m->o->threads.n + t];
+        printf("%s %.1f GB/s with %u thread%s", t > 0 ? "," : "", bn_median(m->scratch, m->n_rounds) / 1e9,
+               m->o->threads.list[t], bn_cli_s(m->o->threads.list[t]));
+    }
+    putchar('\n');
+    bn_bench_print_others(&m->h.others);
+    print_samples(m);
+}
+
+/* ---- the table ---- */
+
+/* The median, and its interval or of too few samples the range. */
+static void put_rate(struct bn_table *t, const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+{
+    struct bn_summary s;
+    (void)bn_summarize(&s, m->scratch, bn_bench_collect(m, c, "tokens_per_second", NULL));
+    struct bn_interval ci = {.low = s.min, .high = s.max};
+    if (has_interval(m) && bn_interval_median(&ci, m->scratch, s.n, m->confidence, NULL) != BN_OK)
+        ci = (struct bn_interval){.low = s.min, .high = s.max};
+    bn_table_value(t, s.median, "1");
+    bn_table_range(t, ci.low, ci.high, s.median, "1");
+}
+
+/* The median and the 95 % quantile, in milliseconds. */
+static void put_times(struct bn_table *t, const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+{
+    const char *metric = c->n_concurrent > 1 ? "request_ns" : c->decode ? "token_ns" : "first_token_ns";
+    double p95 = (double)NAN;
+    size_t n = bn_bench_collect(m, c, metric, NULL);
+    (void)bn_quantile(&p95, m->scratch, n, 0.95);
+    bn_table_value(t, bn_median(m->scratch, n) / 1e6, "1");
+    bn_table_value(t, p95 / 1e6, "1");
+}
+
+/* "32", "32/128" with a batch, "32 x8" with sequences or concurrent generations, "128+32". */
+static void put_tokens(struct bn_table *t, const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+{
+    char answer[16] = "", batch[16] = "", many[16] = "";
+    uint32_t n = c->n_sequences * c->n_concurrent;
+    if (c->answer > 0) snprintf(answer, sizeof answer, "+%u", c->answer);
+    if (m->o->batches.n > 1 && !c->decode) snprintf(batch, sizeof batch, "/%u", c->n_batch);
+    if (n > 1) snprintf(many, sizeof many, " x%u", n);
+    bn_table_printf(t, "%u%s%s%s", c->tokens, answer, batch, many);
+}
+
+static void put_row(struct bn_table *t, const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+{
+    bn_table_row(t, "");
+    bn_table_text(t, bn_bench_config_kind(c));
+    put_tokens(t, m, c);
+    bn_table_count(t, c->depth);
+    bn_table_count(t, c->n_threads);
+    if (m->o->busy.n > 0) bn_table_count(t, c->n_busy);
+    if (c->verdict != BN_BENCH_VALID) {
+        bn_table_text(t, c->verdict == BN_BENCH_TIMEOUT ? "TIMEOUT" : "INVALID");
+        return;
+    }
+    put_rate(t, m, c);
+    if (m->o->busy.n > 0) bn_table_percent(t, bn_bench_share_of_quiet(m, c), false);
+    put_times(t, m, c);
+    bn_table_value(t, bn_bench_median_of(m, c, "bytes_per_second") / 1e9, "1");
+    if (c->decode && c->n_concurrent == 1)
+        bn_table_printf(t, "%.0f %%", 100 * bn_bench_median_of(m, c, "share_of_bandwidth"));
+    else
+        bn_table_text(t, "-");
+}
+
+static bn_status print_table(const struct bn_bench_measurement *m, bn_error *err)
+{
+    struct bn_table t;
+    char interval[32];
+    bool busy = m->o->busy.n > 0;
+    snprintf(interval, sizeof interval, "%g %% interval", 100 * m->confidence);
+    const char *heads[12] = {"test", m->o->batches.n > 1 ? "n/batch" : "tokens", "depth", "t"};
+    size_t n = 4;
+    if (busy) heads[n++] = "busy";
+    heads[n++] = "tok/s";
+    heads[n++] = has_interval(m) ? interval : "min \xE2\x80\x93 max";
+    if (busy) heads[n++] = "of quiet";
+    heads[n++] = "ms p50";
+    heads[n++] = "p95";
+    heads[n++] = "GB/s";
+    heads[n++] = "read";
+    bn_table_begin(&t, heads, busy ? "lrrrrrrrrrrr" : "lrrrrrrrrr");
+    for (size_t i = 0; i < m->n_configs; i++)
+        put_row(&t, m, &m->configs[i]);
+    return bn_bench_print_table(&t, err);
+}
+
+/* ---- after the table ---- */
+
+static bn_status print_depth(const struct bn_bench_measurement *m, bn_error *err)
+{
+    for (size_t i = 0; i < m->o->decodes.n; i++)
+        for (size_t t = 0; t < m->o->threads.n; t++) {
+            struct bn_bench_depth_fit fit;
+            BN_TRY(bn_bench_fit_depth(&fit, m, m->o->decodes.list[i], m->o->threads.list[t], err));
+            if (fit.n == 0) continue;
+            printf("A token takes %.3f ms and %.1f us more for each 1000 tokens before it",
+                   fit.base_ns.estimate / 1e6, fit.ns_per_position.estimate);
+            if (isfinite(fit.ns_per_position.low))
+                printf(" (%.1f to %.1f)", fit.ns_per_position.low, fit.ns_per_position.high);
+            printf(", decoding %u with t=%u.\n", fit.tokens, fit.n_threads);
+        }
+    return BN_OK;
+}
+
+static void print_outliers(const struct bn_bench_measurement *m)
+{
+    size_t n = 0, apart = 0, explained = 0;
+    for (size_t i = 0; i < m->n_configs; i++) {
+        const struct bn_bench_config *c = &m->configs[i];
+        struct bn_tukey fences;
+        size_t n_here = bn_bench_collect(m, c, "ns_per_token", NULL);
+        if (!bn_tukey(&fences, m->scratch, n_here)) continue;
+        n += n_here;
+        for (size_t k = 0; k < n_here; k++) {
+            bool outlier = bn_tukey_label(&fences, m->scratch[k]) != BN_OUTLIER_NONE;
+            apart += outlier;
+            explained += outlier && c->samples[c->n_warmup + k].disturbed;
+        }
+    }
+    if (apart > 0)
+        printf("%zu of %zu samples are outliers; the machine was disturbed during %zu of them.\n", apart, n,
+               explained);
+}
+
+static void print_remarks(const struct bn_bench_measurement *m)
+{
+    size_t n_changing = 0;
+    for (size_t i = 0; i < m->n_configs; i++) {
+        const struct bn_bench_config *c = &m->configs[i];
+        char name[BN_BENCH_NAME];
+        bn_bench_config_name(c, name, sizeof name);
+        if (c->verdict != BN_BENCH_VALID)
+            printf("%s: %s.\n", name, c->reason);
+        else if (c->implausible[0] != '\0')
+            printf("%s: implausible: %s.\n", name, c->implausible);
+        if (c->verdict == BN_BENCH_VALID && c->n_concurrent > 1)
+            printf("%s: fairness %.3f.\n", name, bn_bench_median_of(m, c, "fairness"));
+        if (c->verdict == BN_BENCH_VALID && m->o->price_per_hour > 0)
+            printf("price    %.4g per million tokens: %s\n", bn_bench_median_of(m, c, "price_per_million_tokens"),
+                   name);
+        n_changing +=
+            c->verdict == BN_BENCH_VALID && !c->steady && bn_bench_can_settle(c->n_samples - c->n_warmup);
+    }
+    if (n_changing > 0)
+        printf("The times of %zu of %zu rows were still changing: use a longer --warmup or a quieter\n"
+               "machine.\n",
+               n_changing, m->n_configs);
+}
+
+bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err)
+{
+    print_head(m);
+    BN_TRY(print_table(m, err));
+    putchar('\n');
+    bn_bench_text_print(m);
+    if (m->o->prompts.n + m->n_pairs > 0)
+        printf("read: percentage of the read bandwidth. Prompts: ms to the first token; arithmetic is\ntheir "
+               "limit.%s\n",
+               m->n_pairs > 0 ? " generate: tok/s of prompt and answer together." : "");
+    if (m->o->concurrent.n > 0)
+        printf("concurrent: tok/s of all together, ms of each generation; fairness 1: all are equally fast.\n");
+    if (m->o->busy.n > 0)
+        printf("busy: processes that kept a CPU busy meanwhile; of quiet: the rate by that without them.\n");
+    BN_TRY(print_depth(m, err));
+    print_outliers(m);
+    print_remarks(m);
+    bn_bench_targets_print(m);
+    return BN_OK;
+}
+
+/* ---- targets ---- */
+
+bn_status bn_bench_targets_read(struct bn_bench_measurement *m, bn_error *err)
+{
+    const struct bn_texts *texts = &m->o->targets;
+    m->targets = bn_alloc(texts->n + 1, sizeof *m->targets);
+    if (m->targets == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < texts->n; i++)
+        BN_TRY(bn_bench_target_read(&m->targets[m->n_targets++], texts->list[i], err));
+    return BN_OK;
+}
+
+bn_status bn_bench_targets_judge(struct bn_bench_measurement *m, bn_error *err)
+{
+    bn_json *array = bn_json_put_array(m->h.doc, "targets");
+    for (size_t i = 0; i < m->n_targets; i++) {
+        struct bn_bench_target *t = &m->targets[i];
+        BN_TRY(bn_bench_target_judge(t, &m->h.series, m->confidence, err));
+        bn_json *o = bn_json_add_object(array);
+        bn_json_put_string(o, "target", t->text);
+        bn_json_put_bool(o, "met", t->met);
+        bn_json_put_finite(o, "found", t->found, "the run has no data for it");
+        bn_json_put_number(o, "wanted", t->wanted);
+        bn_json_put_string(o, "wanted_at", t->least ? "least" : "most");
+        bn_json_put_string(o, "unit", t->unit);
+        bn_json_put_known(o, "test", t->test, "the run has no such test");
+        if (!t->met) m->h.args->exit_code = BN_EXIT_NEGATIVE;
+    }
+    return BN_OK;
+}
+
+void bn_bench_targets_print(const struct bn_bench_measurement *m)
+{
+    for (size_t i = 0; i < m->n_targets; i++) {
+        const struct bn_bench_target *t = &m->targets[i];
+        char found[BN_UNITS_ROOM], line[320];
+        const char *unit = strcmp(t->unit, "nats/token") == 0 ? "1" : t->unit;
+        snprintf(line, sizeof line, "%-6s  %.80s: found %s%s%s", t->met ? "met" : "missed", t->text,
+                 isnan(t->found) ? "no data" : bn_units_text(found, t->found, unit),
+                 t->test[0] != '\0' ? ", " : "", t->test);
+        if (!m->h.args->json)
+            printf("target   %s\n", line);
+        else if (!t->met)
+            bn_report_warning("target %s", line);
+    }
+}
