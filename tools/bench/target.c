@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 
 static const struct bn_bench_quantity QUANTITIES[] = {
@@ -134,60 +133,34 @@ static bool is_meant(const struct bn_bench_target *t, const struct bn_series *s)
     return true;
 }
 
-/* The value of a series and its interval, in the unit of the quantity. NaN when there are too few samples for
- * the quantile; the interval is then the value, as it is of exact series and of few samples. */
-static bn_status measure(struct bn_interval *out, const struct bn_bench_quantity *q,
-                         const struct bn_series *s, double confidence, bn_error *err)
+/* The value of a series in the unit of the quantity; NaN when there are too few samples for the quantile. */
+static bn_status measure(double *out, const struct bn_bench_quantity *q, const struct bn_series *s,
+                         bn_error *err)
 {
     double x = (double)NAN;
     if (q->p95)
         (void)bn_quantile(&x, s->samples, s->n, 0.95);
     else if (isnan(x = bn_median(s->samples, s->n)))
         return bn_nomem(err); /* every series has a median */
-    *out = (struct bn_interval){.estimate = x, .low = x, .high = x};
-    if (!q->p95 && !s->exact) {
-        struct bn_interval interval;
-        BN_TRY(bn_interval_median(&interval, s->samples, s->n, confidence, err));
-        if (isfinite(interval.low) && isfinite(interval.high)) *out = interval;
-    }
-    if (strcmp(q->unit, "tok/s") != 0) return BN_OK;
-    *out =
-        (struct bn_interval){.estimate = 1e9 / out->estimate, .low = 1e9 / out->high, .high = 1e9 / out->low};
+    *out = strcmp(q->unit, "tok/s") == 0 ? 1e9 / x : x;
     return BN_OK;
 }
 
-/* NaN does not. */
-static bool meets(const struct bn_bench_target *t, double x)
+bn_status bn_bench_target_judge(struct bn_bench_target *t, const struct bn_series_list *all, bn_error *err)
 {
-    return t->least ? x >= t->wanted : x <= t->wanted;
-}
-
-static enum bn_target_verdict verdict_of(const struct bn_bench_target *t, const struct bn_interval *found)
-{
-    if (isnan(found->estimate)) return BN_TARGET_NO_DATA;
-    bool low = meets(t, found->low), high = meets(t, found->high);
-    return low && high ? BN_TARGET_MET : low || high ? BN_TARGET_UNDECIDED : BN_TARGET_MISSED;
-}
-
-bn_status bn_bench_target_judge(struct bn_bench_target *t, const struct bn_series_list *all,
-                                double confidence, bn_error *err)
-{
-    struct bn_interval chosen = {.estimate = (double)NAN};
-    bool known = true, fastest = has_word(t->words, ' ', "fastest", strlen("fastest"));
+    bool fastest = has_word(t->words, ' ', "fastest", strlen("fastest"));
+    t->found = (double)NAN;
     t->test[0] = '\0';
-    for (size_t k = 0; k < all->n && known; k++) {
-        struct bn_interval x;
+    for (size_t k = 0; k < all->n; k++) {
+        double x;
         if (!is_meant(t, &all->list[k])) continue;
-        BN_TRY(measure(&x, t->quantity, &all->list[k], confidence, err));
-        known = !isnan(x.estimate);
-        if (known && !isnan(chosen.estimate) &&
-            (t->least == fastest ? x.estimate <= chosen.estimate : x.estimate >= chosen.estimate))
-            continue;
-        chosen = x;
+        BN_TRY(measure(&x, t->quantity, &all->list[k], err));
+        bool first = t->test[0] == '\0', better = t->least ? x > t->found : x < t->found;
+        if (!first && !isnan(x) && better != fastest) continue;
+        t->found = x;
         snprintf(t->test, sizeof t->test, "%.79s", all->list[k].test);
+        if (isnan(x)) break;
     }
-    t->found = chosen.estimate;
-    t->met = meets(t, t->found);
-    t->verdict = verdict_of(t, &chosen);
+    t->met = t->least ? t->found >= t->wanted : t->found <= t->wanted; /* NaN does not */
     return BN_OK;
 }

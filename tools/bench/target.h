@@ -10,8 +10,6 @@
 
 #include "lab/history/series.h"
 
-enum bn_target_verdict { BN_TARGET_MET, BN_TARGET_MISSED, BN_TARGET_UNDECIDED, BN_TARGET_NO_DATA };
-
 struct bn_bench_quantity {
     const char *name, *tests, *metric; /* tests: the first words of tests, with bars between them */
     const char *unit;                  /* of the target; "tok/s" of a metric in ns is its reciprocal */
@@ -26,17 +24,13 @@ struct bn_bench_target {
     bool least;           /* at least wanted, else at most */
     double wanted, found; /* in this unit; found is NaN without data */
     char test[80];        /* the worst test, or the best one; empty without one */
-    bool met;             /* by the median */
-    /* By the interval of the median: met or missed when all of it is on one side; by the median when there is
-     * no interval. */
-    enum bn_target_verdict verdict;
+    bool met;             /* by the median, or the quantile */
 };
 
 /* Reads a target. BN_ERR_ARG, with a hint, for one that is not understood. */
 BN_MUST_CHECK bn_status bn_bench_target_read(struct bn_bench_target *target, const char *text, bn_error *err);
-/* Judges it by the worst of its tests; confidence is that of the interval. */
+/* Judges it by the worst of its tests, or the best one. */
 BN_MUST_CHECK bn_status bn_bench_target_judge(struct bn_bench_target *target,
-                                              const struct bn_series_list *all, double confidence,
-                                              bn_error *err);
+                                              const struct bn_series_list *all, bn_error *err);
 
 #endif

@@ -361,7 +361,7 @@ bn_status bn_bench_targets_judge(struct bn_bench_measurement *m, bn_error *err)
     bn_json *array = bn_json_put_array(m->h.doc, "targets");
     for (size_t i = 0; i < m->n_targets; i++) {
         struct bn_bench_target *t = &m->targets[i];
-        BN_TRY(bn_bench_target_judge(t, &m->h.series, m->confidence, err));
+        BN_TRY(bn_bench_target_judge(t, &m->h.series, err));
         bn_json *o = bn_json_add_object(array);
         bn_json_put_string(o, "target", t->text);
         bn_json_put_bool(o, "met", t->met);
