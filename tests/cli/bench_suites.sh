@@ -52,8 +52,8 @@ has '^leaks +none$' "none are found"
 run 0 "memory: fragmentation" "${quick[@]}" --filter fragmentation
 has '^fragmentation +[0-9.]+ % of [0-9.]+ MiB' "of the heap"
 run 0 "memory: loading" "${quick[@]}" --filter load
-has '^load map +[0-9.]+ [mun]?s +[0-9.]+ % +[0-9.]+ .B/s' "by mapping"
-has '^load read +[0-9.]+ [mun]?s +[0-9.]+ % +[0-9.]+ .B/s' "by reading"
+has '^load map +[0-9.]+ [mun]?s +[0-9.]+ %' "by mapping"
+has '^load read +[0-9.]+ [mun]?s +[0-9.]+ %' "by reading"
 case ${OUT:-} in
 *address*) skip "memory: pressure" "a sanitizer ends the program when memory is short" ;;
 *)
