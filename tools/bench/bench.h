@@ -25,18 +25,15 @@ struct bn_bench_options {
     const char *filter;
     /* run */
     struct bn_list prompts, decodes, depths, batches, sequences, concurrent, busy;
-    uint32_t reps, warmup; /* UINT32_MAX: auto */
+    uint32_t reps, warmup; /* warmup UINT32_MAX: auto */
     uint32_t n_loads;
-    double precision, max_time, timeout; /* per cent, seconds, seconds */
-    bool cold;
+    double timeout;            /* seconds */
     struct bn_texts generates; /* P+N */
     struct bn_texts targets;
     double confidence;     /* per cent */
     double price_per_hour; /* 0: not given */
     const char *score;     /* a file, or the name of the built-in text */
     uint32_t score_tokens; /* 0: all of it */
-    /* limits */
-    bool no_run;
     /* kernels, quant */
     uint64_t set_bytes;
     struct bn_texts shapes;

@@ -67,7 +67,6 @@ static const struct {
     {"share_of_bandwidth", "1", NEITHER},
     {"disturbed", "1", NEITHER},
     {"fairness", "1", NEITHER},
-    {"page_cache_share", "1", NEITHER},
     {"time_by_calloc", "1", NEITHER},
     {"time_by_off", "1", NEITHER},
     {"wait_ns_per_step", "ns", NEITHER},

@@ -202,10 +202,6 @@ static void warmup_is_bounded(void **state)
     assert_true(s->n_warmup >= 1 && s->n_warmup <= 10 && s->n >= 6 && s->n_warmup + s->n <= 16);
     assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), 2);
     forget();
-    measure("run -p 0 -n 2 -t 1 --reps auto --max-time 0");
-    s = series("decode n=2 d=0 t=1", "ns_per_token");
-    assert_int_equal(s->n + s->n_warmup, 7);
-    forget();
 }
 
 /* ---- kernels ---- */
@@ -282,12 +278,6 @@ static void limits_fit_the_work(void **state)
     double shallow = fact("decode n=3 d=0 t=1", "bytes");
     near(shallow, weights + head + 2.5 * position);
     near(fact("decode n=3 d=5 t=1", "bytes"), shallow + 5 * position);
-    forget();
-    /* Without a run it is counted just so, and nothing is timed. */
-    measure(LIMITS "-p 0 --no-run");
-    check_limits("decode n=3 d=0 t=1");
-    assert_int_equal(bn_json_size(bn_json_get(doc, "series")), 0);
-    near(fact("decode n=3 d=0 t=1", "bytes"), shallow);
     forget();
 }
 
