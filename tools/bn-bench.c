@@ -46,7 +46,7 @@ static const struct bn_command COMMANDS[] = {
      .options = {bn_bench_limits_options},
      .json = true,
      .bytes = sizeof(struct bn_bench_options),
-     .run = bn_bench_limits_command,
+     .run = bn_bench_limits,
      .examples = {{"bn-bench limits -m model.gguf", "decoding and a prompt, 1 and all threads"},
                   {"bn-bench limits -m model.gguf -p 0 -d 4096", "decoding after a long context"},
                   {"bn-bench limits -m model.gguf --json", "as a document"}}},

@@ -254,7 +254,7 @@ static void put_document(struct job *job)
         put_limits(&job->rows[i]);
 }
 
-bn_status bn_bench_limits_command(struct bn_args *args, bn_error *err)
+bn_status bn_bench_limits(struct bn_args *args, bn_error *err)
 {
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
