@@ -70,7 +70,7 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "Measures the time to allocate and free blocks in three patterns, next to calloc; "
          "fragmentation; bandwidth of loops that read and write, by size of the set; latency of "
-         "dependent loads; the overhead of the profiler at each level, as time per token and memory; and "
+         "dependent loads; and "
          "the memory of a model and a session, which closing has to free. A rate above the measured limit "
          "is INVALID.",
      .synopsis = "[-m MODEL] [--filter PART] [--min-time SECONDS] [-t LIST]",
@@ -79,7 +79,6 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct bn_bench_options),
      .run = bn_bench_memory,
      .examples = {{"bn-bench memory", "every memory test"},
-                  {"bn-bench memory --filter tracking", "the overhead of profiling"},
                   {"bn-bench memory --filter latency", "latency of a load, by size of the set"},
                   {"bn-bench memory -m model.gguf --filter load", "mapping a file and reading it"}}},
     {.name = "quant",

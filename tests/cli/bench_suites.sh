@@ -44,9 +44,6 @@ run 0 "memory: latency" "${quick[@]}" --filter 'latency 4 KiB'
 has '^latency 4 KiB +[0-9.]+ ns ' "a chain of loads"
 run 0 "memory: what a session holds" "${quick[@]}" --filter tags
 has '^tags session .* = the [0-9.]+ MiB counted' "its parts are the whole"
-run 0 "memory: tracking" "${quick[@]}" --filter tracking
-has '^tracking off +[0-9.]+ [mun]?s +[0-9.]+ % +\+?0(\.0+)? % +0 +0 B$' "nothing is recorded without it"
-has '^tracking kernel +[0-9.]+ [mun]?s +[0-9.]+ % +[-+][0-9.]+ % +[0-9]+ +[0-9.]+ KiB$' "time and memory of a level"
 run 0 "memory: leaks" "${quick[@]}" --filter leaks
 has '^leaks +none$' "none are found"
 run 0 "memory: fragmentation" "${quick[@]}" --filter fragmentation

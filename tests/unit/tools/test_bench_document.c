@@ -305,32 +305,6 @@ static void doctor_is_complete(void **state)
 
 /* ---- memory ---- */
 
-/* Higher levels record more, in more memory; off records nothing. */
-static void tracking_is_complete(void **state)
-{
-    static const char *const LEVELS[] = {"tracking off", "tracking layer", "tracking brick",
-                                         "tracking kernel"};
-    double events = -1, bytes = 0;
-    (void)state;
-    measure("memory --filter tracking" QUICK);
-    assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), BN_ARRAY_LEN(LEVELS));
-    for (size_t i = 0; i < BN_ARRAY_LEN(LEVELS); i++) {
-        size_t n = times(LEVELS[i], "ns_per_token")->n;
-        assert_true(series(LEVELS[i], "time_by_off")->n == n);
-        assert_true(fact(LEVELS[i], "events_per_token") > events);
-        assert_true(median(LEVELS[i], "tracking_bytes") >= bytes);
-        events = fact(LEVELS[i], "events_per_token");
-        bytes = median(LEVELS[i], "tracking_bytes");
-        assert_true(i > 0 || (events < 0.5 && bytes < 0.5));
-        for (size_t k = 0; k < n && i == 0; k++)
-            near(series(LEVELS[0], "time_by_off")->samples[k], 1);
-    }
-    forget();
-    measure("memory --filter 'tracking brick'" QUICK);
-    assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), 1);
-    forget();
-}
-
 /* What is allocated is freed, whatever the pattern, so the number of operations is even. */
 static void allocations_are_complete(void **state)
 {
@@ -432,7 +406,7 @@ int main(void)
         cmocka_unit_test(kernels_are_complete),
         cmocka_unit_test(limits_fit_the_work),
         cmocka_unit_test(doctor_is_complete),
-        cmocka_unit_test(tracking_is_complete),
+
         cmocka_unit_test(allocations_are_complete),
         cmocka_unit_test(bandwidth_counts_lines),
         cmocka_unit_test(sessions_add_up),

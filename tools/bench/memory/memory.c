@@ -243,7 +243,6 @@ static bn_status run(struct bn_harness *s, struct bn_args *args, bn_error *err)
     BN_TRY(measure_fragmentation(s, err));
     BN_TRY(bn_memory_bandwidth(s, err));
     BN_TRY(bn_memory_latency(s, err));
-    BN_TRY(bn_memory_tracking(s, err));
     return bn_memory_model(s, err);
 }
 
