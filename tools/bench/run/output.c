@@ -33,7 +33,7 @@ static void put_settings(const struct bn_bench_measurement *m)
     bn_json_put_number(o, "confidence", m->confidence);
     bn_json_put_u64(o, "timeout_ns", m->timeout_ns);
     bn_json_put_u64(o, "loads", m->o->n_loads);
-    if (m->n_pairs > 0) bn_json_put_texts(o, "generate", m->o->generates.list, m->n_pairs);
+    if (m->o->generates.n > 0) bn_json_put_texts(o, "generate", m->o->generates.list, m->o->generates.n);
     if (m->o->busy.n > 0) bn_bench_put_list(o, "busy", &m->o->busy);
     if (m->o->decodes.n > 0) bn_bench_put_list(o, "sequences", &m->o->sequences);
     bn_json_put_u64(o, "seed", m->o->seed);
@@ -291,10 +291,10 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
     BN_TRY(print_table(m, err));
     putchar('\n');
     bn_bench_text_print(m);
-    if (m->o->prompts.n + m->n_pairs > 0)
+    if (m->o->prompts.n + m->o->generates.n > 0)
         printf("read: percentage of the read bandwidth. Prompts: ms to the first token; arithmetic is\ntheir "
                "limit.%s\n",
-               m->n_pairs > 0 ? " generate: tok/s of prompt and answer together." : "");
+               m->o->generates.n > 0 ? " generate: tok/s of prompt and answer together." : "");
     if (m->o->concurrent.n > 0)
         printf(
             "concurrent: tok/s of all together, ms of each generation; fairness 1: all are equally fast.\n");

@@ -9,7 +9,6 @@
 #include "tools/bench/run/run.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -103,43 +102,50 @@ static void drop_zeros(struct bn_list *list)
 }
 
 /* "128+32", of --generate. */
-static bool read_pair(const char *text, struct bn_bench_pair *out)
+static bn_status read_pair(struct bn_bench_config *test, const char *text, bn_error *err)
 {
-    char *end;
-    unsigned long prompt = strtoul(text, &end, 10), answer = 0;
-    if (*text < '0' || *text > '9' || *end != '+' || end[1] < '0' || end[1] > '9') return false;
-    answer = strtoul(end + 1, &end, 10);
-    *out = (struct bn_bench_pair){(uint32_t)prompt, (uint32_t)answer};
-    return *end == '\0' && prompt >= 1 && prompt <= MAX_TOKENS && answer >= 1 && answer <= MAX_TOKENS;
-}
-
-static bn_status read_pairs(struct bn_bench_measurement *m, bn_error *err)
-{
-    const struct bn_texts *texts = &m->o->generates;
-    m->pairs = bn_alloc(texts->n + 1, sizeof *m->pairs);
-    if (m->pairs == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < texts->n; i++)
-        if (!read_pair(texts->list[i], &m->pairs[m->n_pairs++]))
-            return bn_fail(err, BN_ERR_ARG, "--generate: '%.40s' is not P+N, such as 128+32", texts->list[i]);
+    unsigned prompt = 0, answer = 0;
+    int n = 0;
+    bool read = sscanf(text, "%7u+%7u%n", &prompt, &answer, &n) == 2 && text[n] == '\0' &&
+                strspn(text, "0123456789+") == (size_t)n;
+    if (!read || prompt == 0 || answer == 0 || prompt > MAX_TOKENS || answer > MAX_TOKENS)
+        return bn_fail(err, BN_ERR_ARG, "--generate: '%.40s' is not P+N, such as 128+32", text);
+    test->tokens = prompt;
+    test->answer = answer;
     return BN_OK;
 }
 
-/* The most tokens of a prompt, and of a prompt with its answer. */
-static uint32_t longest_prompt(const struct bn_bench_measurement *m)
+/* Every kind of test, without depth, threads, batch and busy processes. */
+static bn_status list_kinds(struct bn_bench_measurement *m, bn_error *err)
 {
-    uint32_t most = largest(&m->o->prompts);
-    for (size_t i = 0; i < m->n_pairs; i++)
-        if (m->pairs[i].prompt > most) most = m->pairs[i].prompt;
-    return most;
-}
-
-static uint32_t longest_test(const struct bn_bench_measurement *m)
-{
-    uint32_t most = largest(&m->o->prompts), decode = largest(&m->o->decodes) + 1; /* a prompt of 1 */
-    if (decode > most) most = decode;
-    for (size_t i = 0; i < m->n_pairs; i++)
-        if (m->pairs[i].prompt + m->pairs[i].answer > most) most = m->pairs[i].prompt + m->pairs[i].answer;
-    return most;
+    const struct bn_bench_options *o = m->o;
+    size_t n = o->prompts.n + o->decodes.n * (o->sequences.n + o->concurrent.n) + o->generates.n;
+    struct bn_bench_config *k = m->kinds = bn_alloc(n + 1, sizeof *m->kinds);
+    if (k == NULL) return bn_nomem(err);
+    for (size_t i = 0; i <= n; i++)
+        k[i] = (struct bn_bench_config){.n_sequences = 1, .n_concurrent = 1};
+    for (size_t i = 0; i < o->prompts.n; i++)
+        k++->tokens = o->prompts.list[i];
+    for (size_t i = 0; i < o->decodes.n * (o->sequences.n + o->concurrent.n); i++) {
+        size_t at = i / o->decodes.n;
+        k->decode = true;
+        k->tokens = o->decodes.list[i % o->decodes.n];
+        if (at < o->sequences.n)
+            k->n_sequences = o->sequences.list[at];
+        else
+            k->n_concurrent = o->concurrent.list[at - o->sequences.n];
+        k += at < o->sequences.n || k->n_concurrent > 1; /* one alone is there already */
+    }
+    for (size_t i = 0; i < o->generates.n; i++)
+        BN_TRY(read_pair(k++, o->generates.list[i], err));
+    m->n_kinds = (size_t)(k - m->kinds);
+    for (size_t i = 0; i < m->n_kinds; i++) {
+        uint32_t prompt = m->kinds[i].decode ? 1 : m->kinds[i].tokens;
+        uint32_t all = m->kinds[i].tokens + (m->kinds[i].decode ? 1 : m->kinds[i].answer);
+        if (prompt > m->longest_prompt) m->longest_prompt = prompt;
+        if (all > m->longest) m->longest = all;
+    }
+    return BN_OK;
 }
 
 static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
@@ -149,28 +155,25 @@ static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
     m->warmup = o->warmup == UINT32_MAX ? 1 : o->warmup;
     m->confidence = o->confidence / 100;
     m->timeout_ns = (uint64_t)(o->timeout * 1e9);
-    drop_zeros(&o->concurrent);
-    drop_zeros(&o->busy);
-    drop_zeros(&o->sequences);
-    drop_zeros(&o->prompts);
-    drop_zeros(&o->decodes);
-    drop_zeros(&o->batches);
-    BN_TRY(read_pairs(m, err));
-    if (o->prompts.n + o->decodes.n + m->n_pairs == 0)
-        return bn_fail(err, BN_ERR_ARG,
-                       "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or --generate");
+    struct bn_list *const LISTS[] = {&o->concurrent, &o->busy,    &o->sequences,
+                                     &o->prompts,    &o->decodes, &o->batches};
+    for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++)
+        drop_zeros(LISTS[i]);
     if (o->sequences.n == 0)
         o->sequences = (struct bn_list){&ONE, 1}; /* bn-bench limits has no such option */
     if (o->batches.n == 0) return bn_fail(err, BN_ERR_ARG, "--batch: must be at least 1");
-    if (o->prompts.n + m->n_pairs == 0) o->batches.n = 1; /* tokens are decoded one by one */
+    if (o->prompts.n + o->generates.n == 0) o->batches.n = 1; /* tokens are decoded one by one */
+    BN_TRY(list_kinds(m, err));
+    if (m->n_kinds == 0)
+        return bn_fail(err, BN_ERR_ARG,
+                       "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or --generate");
     return bn_bench_threads(&o->threads, err);
 }
 
 /* Random ids from the seed; all of them are valid. */
 static bn_status make_timeline(struct bn_bench_measurement *m, bn_error *err)
 {
-    size_t longest = (size_t)largest(&m->o->depths) + 1;
-    longest += longest_prompt(m);
+    size_t longest = (size_t)largest(&m->o->depths) + 1 + m->longest_prompt;
     uint64_t state = m->o->seed, n_vocab = bn_model_hparams(m->model)->n_vocab;
     m->ids = bn_alloc(longest, sizeof *m->ids);
     if (m->ids == NULL) return bn_nomem(err);
@@ -264,7 +267,7 @@ static bn_status open_crowd(struct bn_bench_measurement *m, struct bn_bench_conf
 static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
     bn_session_options options = {.n_batch = c->n_batch, .n_threads = c->n_threads};
-    options.n_ctx = c->depth + longest_test(m);
+    options.n_ctx = c->depth + m->longest;
     options.exact_threads =
         options.n_threads > bn_team_cores(); /* also when threads have to wait for one another */
     BN_TRY(bn_session_open(&c->session, m->model, &options, err));
@@ -309,48 +312,18 @@ static bn_status add_test(struct bn_bench_measurement *m, const struct bn_bench_
     return BN_OK;
 }
 
-static bn_status add_tests(struct bn_bench_measurement *m, uint32_t n_busy, bn_error *err)
-{
-    const struct bn_bench_options *o = m->o;
-    struct bn_bench_config test = {.n_busy = n_busy, .n_sequences = 1, .n_concurrent = 1};
-    for (size_t i = 0; i < o->prompts.n; i++) {
-        test.tokens = o->prompts.list[i];
-        BN_TRY(add_test(m, &test, err));
-    }
-    test.decode = true;
-    for (size_t i = 0; i < o->decodes.n * o->sequences.n; i++) {
-        test.tokens = o->decodes.list[i / o->sequences.n];
-        test.n_sequences = o->sequences.list[i % o->sequences.n];
-        BN_TRY(add_test(m, &test, err));
-    }
-    test.n_sequences = 1;
-    for (size_t i = 0; i < o->decodes.n * o->concurrent.n && n_busy == 0; i++) {
-        test.tokens = o->decodes.list[i / o->concurrent.n];
-        test.n_concurrent = o->concurrent.list[i % o->concurrent.n];
-        if (test.n_concurrent > 1) BN_TRY(add_test(m, &test, err));
-    }
-    test.decode = false;
-    test.n_concurrent = 1;
-    for (size_t i = 0; i < m->n_pairs; i++) {
-        test.tokens = m->pairs[i].prompt;
-        test.answer = m->pairs[i].answer;
-        BN_TRY(add_test(m, &test, err));
-    }
-    return BN_OK;
-}
-
-/* All tests, and all of them again next to each number of busy processes. */
+/* All tests, and all but the concurrent ones again next to each number of busy processes. */
 static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
     size_t n_places = o->threads.n * o->depths.n * o->batches.n * (1 + o->busy.n);
-    m->configs =
-        bn_alloc((o->prompts.n + o->decodes.n * (o->sequences.n + o->concurrent.n) + m->n_pairs) * n_places,
-                 sizeof *m->configs);
+    m->configs = bn_alloc(m->n_kinds * n_places, sizeof *m->configs);
     if (m->configs == NULL) return bn_nomem(err);
-    BN_TRY(add_tests(m, 0, err));
-    for (size_t i = 0; i < o->busy.n; i++)
-        BN_TRY(add_tests(m, o->busy.list[i], err));
+    for (size_t i = 0; i < m->n_kinds * (1 + o->busy.n); i++) {
+        struct bn_bench_config test = m->kinds[i % m->n_kinds];
+        test.n_busy = i < m->n_kinds ? 0 : o->busy.list[i / m->n_kinds - 1];
+        if (test.n_busy == 0 || test.n_concurrent == 1) BN_TRY(add_test(m, &test, err));
+    }
     return BN_OK;
 }
 
@@ -476,7 +449,7 @@ void bn_bench_release_run(struct bn_bench_measurement *m)
     bn_loops_end(m->loops);
     bn_bench_meters_close(&m->meters);
     bn_model_close(m->model);
-    void *blocks[] = {m->load_ns, m->ids,       m->pairs,   m->targets,    m->score.ids,
+    void *blocks[] = {m->load_ns, m->ids,       m->kinds,   m->targets,    m->score.ids,
                       m->configs, m->bandwidth, m->scratch, m->tokenize_ns};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);

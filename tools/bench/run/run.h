@@ -79,11 +79,6 @@ struct bn_bench_config {
     char implausible[BN_BENCH_REASON]; /* why its speed is implausible; empty when it is plausible */
 };
 
-/* A test of a prompt of this many tokens and an answer of as many. */
-struct bn_bench_pair {
-    uint32_t prompt, answer;
-};
-
 /* The text of --score, and how well the model predicts it. */
 struct bn_bench_score {
     char name[64];
@@ -109,9 +104,10 @@ struct bn_bench_measurement {
     int32_t *ids; /* the timeline: each prompt is a piece of it */
     struct bn_bench_target *targets;
     size_t n_targets;
-    struct bn_loops *loops;      /* of --busy; NULL without it */
-    struct bn_bench_pair *pairs; /* of --generate */
-    size_t n_pairs;
+    struct bn_loops *loops;        /* of --busy; NULL without it */
+    struct bn_bench_config *kinds; /* of tests, of which there is one at each depth and so on */
+    size_t n_kinds;
+    uint32_t longest, longest_prompt; /* tokens of a test, and of its prompt */
     struct bn_progress progress;
     uint64_t start_ns; /* after loading and filling */
     double *scratch;   /* room for the samples of a test, token by token */
