@@ -21,7 +21,7 @@ static const struct bn_command COMMANDS[] = {
              "them. A test is invalid, and the exit code 1, when its output differs between rounds, "
              "thread counts or batches, when the clock does not advance, or when a sample exceeds "
              "--timeout. It is 1, too, when a --target is missed or the run has no data for it.",
-     .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-b LIST] [-t LIST] [-r N|auto]\n"
+     .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-b LIST] [-t LIST] [-r N]\n"
                  "[--generate P+N]... [--score FILE] [--target TARGET]...",
      .options = {bn_bench_run_options},
      .json = true,
@@ -32,8 +32,6 @@ static const struct bn_command COMMANDS[] = {
                    "one prompt and one answer, with 1 and 2 threads"},
                   {"bn-bench run -m model.gguf -p 0 -n 32 -d 0,1024,4096",
                    "time per token after a long context"},
-                  {"bn-bench run -m model.gguf -n 64 -r auto --precision 0.5",
-                   "until the median is known to 0.5 %"},
                   {"bn-bench run -m model.gguf -p 0 -t 1 --concurrent 1,2,4", "concurrent generations"},
                   {"bn-bench run -m model.gguf -p 0 -t 1,2 --busy 1", "next to a process that needs a CPU"},
                   {"bn-bench run --score validation --target 'decode>=30' --target 'accuracy>=15%'",
@@ -43,16 +41,15 @@ static const struct bn_command COMMANDS[] = {
      .summary = "show what this machine could do for a model, and what it reaches",
      .text = "Counts the bytes that a token reads and its multiply-adds, and measures how fast this machine "
              "reads and multiplies. Their quotient is the greatest rate of decoding and of a prompt. Next to "
-             "it are the rate of a short measurement, and the limit that comes next. With --no-run the "
-             "tests run once, to be counted, and no rate is reported.",
-     .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-t LIST] [--no-run]",
+             "it are the rate of a short measurement, and the limit that comes next.",
+     .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-t LIST]",
      .options = {bn_bench_limits_options},
      .json = true,
      .bytes = sizeof(struct bn_bench_options),
-     .run = bn_bench_limits_command,
+     .run = bn_bench_limits,
      .examples = {{"bn-bench limits -m model.gguf", "decoding and a prompt, 1 and all threads"},
                   {"bn-bench limits -m model.gguf -p 0 -d 4096", "decoding after a long context"},
-                  {"bn-bench limits -m model.gguf --no-run --json", "the limits alone, as a document"}}},
+                  {"bn-bench limits -m model.gguf --json", "as a document"}}},
     {.name = "kernels",
      .summary = "time the kernels, and compare them with the limits of the machine",
      .text = "The limits are measured first: read bandwidth of memory and caches, dot products of bytes, "
@@ -73,7 +70,7 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "Measures the time to allocate and free blocks in three patterns, next to calloc; "
          "fragmentation; bandwidth of loops that read and write, by size of the set; latency of "
-         "dependent loads; the overhead of the profiler at each level, as time per token and memory; and "
+         "dependent loads; and "
          "the memory of a model and a session, which closing has to free. A rate above the measured limit "
          "is INVALID.",
      .synopsis = "[-m MODEL] [--filter PART] [--min-time SECONDS] [-t LIST]",
@@ -82,7 +79,6 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct bn_bench_options),
      .run = bn_bench_memory,
      .examples = {{"bn-bench memory", "every memory test"},
-                  {"bn-bench memory --filter tracking", "the overhead of profiling"},
                   {"bn-bench memory --filter latency", "latency of a load, by size of the set"},
                   {"bn-bench memory -m model.gguf --filter load", "mapping a file and reading it"}}},
     {.name = "quant",

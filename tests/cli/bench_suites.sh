@@ -44,16 +44,13 @@ run 0 "memory: latency" "${quick[@]}" --filter 'latency 4 KiB'
 has '^latency 4 KiB +[0-9.]+ ns ' "a chain of loads"
 run 0 "memory: what a session holds" "${quick[@]}" --filter tags
 has '^tags session .* = the [0-9.]+ MiB counted' "its parts are the whole"
-run 0 "memory: tracking" "${quick[@]}" --filter tracking
-has '^tracking off +[0-9.]+ [mun]?s +[0-9.]+ % +\+?0(\.0+)? % +0 +0 B$' "nothing is recorded without it"
-has '^tracking kernel +[0-9.]+ [mun]?s +[0-9.]+ % +[-+][0-9.]+ % +[0-9]+ +[0-9.]+ KiB$' "time and memory of a level"
 run 0 "memory: leaks" "${quick[@]}" --filter leaks
 has '^leaks +none$' "none are found"
 run 0 "memory: fragmentation" "${quick[@]}" --filter fragmentation
 has '^fragmentation +[0-9.]+ % of [0-9.]+ MiB' "of the heap"
 run 0 "memory: loading" "${quick[@]}" --filter load
-has '^load map +[0-9.]+ [mun]?s +[0-9.]+ % +[0-9.]+ .B/s' "by mapping"
-has '^load read +[0-9.]+ [mun]?s +[0-9.]+ % +[0-9.]+ .B/s' "by reading"
+has '^load map +[0-9.]+ [mun]?s +[0-9.]+ %' "by mapping"
+has '^load read +[0-9.]+ [mun]?s +[0-9.]+ %' "by reading"
 case ${OUT:-} in
 *address*) skip "memory: pressure" "a sanitizer ends the program when memory is short" ;;
 *)
@@ -86,21 +83,15 @@ perplexity() {
         awk '$2 ~ /^(as|layers|embedding)$/ { print $1, $(NF - 2) }'
 }
 perplexity fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf >"$tmp/i2_s"
-check "quant: perplexity in each format" equal "$(cut -d' ' -f1 "$tmp/i2_s" | xargs)" 'file T5 TQ2_0 TQ1_0 Q2_0 PQ2_0 PTQ1_0 Q8_0 Q4_0'
+check "quant: perplexity in each format" equal "$(cut -d' ' -f1 "$tmp/i2_s" | xargs)" 'file T5 TQ2_0 TQ1_0 Q2_0 PQ2_0 PTQ1_0'
 of() { awk -v name="$1" '$1 == name { print $2 }' "$tmp/i2_s"; }
 check "a lossless format: the same perplexity" equal "$(of T5)" "$(of file)"
-check "a lossy one: another" test "$(of Q4_0)" != "$(of file)"
 # The file of that format holds the same weights.
 for format in tq1_0 tq2_0; do
     check "a converted model is the model of that format: $format" equal \
         "$(perplexity "fixtures/tiny-bitnet-b1.58-$format-v320-42.gguf" | awk '$1 == "file" { print $2 }')" "$(of "${format^^}")"
 done
-for format in q2_0 pq2_0 ptq1_0; do
-    "${bench%bn-bench}bn-convert" -q fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf --to $format -o "$tmp/$format.gguf" >/dev/null
-    check "and that of bn-convert: $format" equal \
-        "$(perplexity "$tmp/$format.gguf" | awk '$1 == "file" { print $2 }')" "$(of "${format^^}")"
-done
-says 0 "rows that are not whole blocks have a reason" 'rows of [0-9]+ weights are not whole blocks of TQ2_0' \
+says 0 "rows that are not whole blocks have a reason" 'rows of 128 weights are not a multiple of 256, as TQ2_0 needs' \
     "$bench" quant -q --json --min-time 0 -t 1 --shape 16x256 --filter perplexity --text "$tmp/text" -m "$nano"
 says 3 "a text that is missing" 'none.txt' "$bench" "${small[@]}" --filter perplexity --text "$tmp/none.txt"
 : >"$tmp/one"

@@ -91,7 +91,7 @@ survives "bn-bench report" 0 "$bench" report bench.json
 survives "bn-bench report --format html" 0 "$bench" report --format html bench.json
 survives "bn-bench report of two models" 0 "$bench" report --format html bench.json other.json
 survives "bn-bench suite --dry-run" 0 "$bench" suite --dry-run "$root/baselines/suite.yaml"
-survives "bn-bench limits" 0 "$bench" limits -q -m "$model" -p 4 -n 2 -t 1 --no-run --min-time 0 --json
+survives "bn-bench limits" 0 "$bench" limits -q -m "$model" -p 4 -n 2 -t 1 --min-time 0 --json
 survives "bn-bench compare" 0 "$bench" compare bench.json bench.json
 survives "bn-crossval ladder" 0 "$crossval" ladder -q -m "$model" --tokens 1,2 --ref 'bn --isa ref'
 echo '{"tokens": [1, 2]}' >"$tmp/prompts.jsonl"

@@ -2,14 +2,11 @@
  *
  * What the commands of bn-bench share: options, the common part of documents, values of documents.
  */
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
-#include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/provenance.h"
@@ -121,63 +118,4 @@ void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *
     bn_json *array = bn_json_put_array(object, name);
     for (size_t i = 0; i < list->n; i++)
         bn_json_add_u64(array, list->list[i]);
-}
-
-void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval)
-{
-    if (!isfinite(interval->low) || !isfinite(interval->high)) {
-        bn_json_put_unavailable(object, name, "too few samples for an interval");
-        return;
-    }
-    bn_json *ends = bn_json_put_array(object, name);
-    bn_json_add_number(ends, interval->low);
-    bn_json_add_number(ends, interval->high);
-}
-
-static void put_quantile(bn_json *object, const char *name, const double *sorted, size_t n, double p,
-                         double confidence)
-{
-    char reason[64], of[32];
-    snprintf(of, sizeof of, "%s_interval", name);
-    snprintf(reason, sizeof reason, "needs %zu samples, got %zu", bn_quantile_needs(p), n);
-    if (n < bn_quantile_needs(p)) {
-        bn_json_put_unavailable(object, name, reason);
-        return;
-    }
-    struct bn_interval interval = bn_interval_quantile(sorted, n, p, confidence);
-    bn_json_put_number(object, name, interval.estimate);
-    bn_bench_put_interval(object, of, &interval);
-}
-
-void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n)
-{
-    bn_bench_put_summary_at(object, name, samples, n, BN_BENCH_CONFIDENCE);
-}
-
-void bn_bench_put_summary_at(bn_json *object, const char *name, const double *samples, size_t n,
-                             double confidence)
-{
-    static const struct {
-        const char *name;
-        double p;
-    } QUANTILES[] = {{"p5", 0.05}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}};
-    struct bn_summary s;
-    double *sorted = n > 0 ? bn_sorted_copy(samples, n) : NULL;
-    if (sorted == NULL || !bn_summarize(&s, samples, n)) {
-        bn_json_put_unavailable(object, name, n == 0 ? "there are no samples" : "out of memory");
-        bn_free(sorted);
-        return;
-    }
-    struct bn_interval interval = bn_interval_quantile(sorted, n, 0.5, confidence);
-    bn_json *out = bn_json_put_object(object, name);
-    bn_json_put_u64(out, "n", s.n);
-    bn_json_put_number(out, "min", s.min);
-    bn_json_put_number(out, "median", s.median);
-    bn_json_put_number(out, "max", s.max);
-    bn_json_put_number(out, "mad", s.mad);
-    bn_json_put_object(out, "unavailable");
-    bn_bench_put_interval(out, "median_interval", &interval);
-    for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++)
-        put_quantile(out, QUANTILES[i].name, sorted, n, QUANTILES[i].p, confidence);
-    bn_free(sorted);
 }

@@ -2,8 +2,8 @@
  *
  * The commands of bn-bench, and what they share.
  *
- * Every document has the schema bn.bench/1 (docs/reference/bench.md): raw samples, and the figures computed
- * from them. An unknown value is null, with the reason in the member "unavailable" of the same object.
+ * Every document has the schema bn.bench/1 (docs/reference/bench.md). An unknown value is null, with the reason in the member
+ * "unavailable" of the same object.
  */
 #ifndef BN_BENCH_BENCH_H
 #define BN_BENCH_BENCH_H
@@ -13,7 +13,6 @@
 #include "lab/host/clocks.h"
 #include "lab/host/machine.h"
 #include "lab/report/table.h"
-#include "lab/stats/interval.h"
 #include "tools/cli/options.h"
 
 /* The options of all commands; each has some of them. Texts that are not given are NULL, numbers are 0. */
@@ -25,18 +24,15 @@ struct bn_bench_options {
     const char *filter;
     /* run */
     struct bn_list prompts, decodes, depths, batches, sequences, concurrent, busy;
-    uint32_t reps, warmup; /* UINT32_MAX: auto */
+    uint32_t reps, warmup; /* warmup UINT32_MAX: auto */
     uint32_t n_loads;
-    double precision, max_time, timeout; /* per cent, seconds, seconds */
-    bool cold;
+    double timeout;            /* seconds */
     struct bn_texts generates; /* P+N */
     struct bn_texts targets;
     double confidence;     /* per cent */
     double price_per_hour; /* 0: not given */
     const char *score;     /* a file, or the name of the built-in text */
     uint32_t score_tokens; /* 0: all of it */
-    /* limits */
-    bool no_run;
     /* kernels, quant */
     uint64_t set_bytes;
     struct bn_texts shapes;
@@ -119,35 +115,26 @@ void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *
 #define BN_BENCH_CONFIDENCE_OPTION(heading)                                                                \
     BN_OPTION("confidence", "confidence of intervals", .rare = true, .arg = "PERCENT", .group = (heading), \
               .preset = "95", BN_TO_F64(struct bn_bench_options, confidence, 51, 99.99))
-/* Puts [low, high] under a name, or null with the reason. */
-void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);
-/* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
-void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n);
-/* The same with another confidence. */
-void bn_bench_put_summary_at(bn_json *object, const char *name, const double *samples, size_t n,
-                             double confidence);
 /* The commands, and their options. */
-extern const struct bn_option bn_bench_run_options[], bn_bench_limits_options[], bn_bench_kernels_options[],
-    bn_bench_memory_options[], bn_bench_quant_options[], bn_bench_profile_options[],
-    bn_bench_profile_graph_options[], bn_bench_doctor_options[], bn_bench_ab_options[],
-    bn_bench_baseline_options[], bn_bench_trend_options[], bn_bench_report_options[],
-    bn_bench_suite_command_options[], bn_bench_serve_options[], bn_bench_top_options[],
-    bn_bench_train_options[];
-bn_status bn_bench_run(struct bn_args *args, bn_error *err);
-bn_status bn_bench_limits_command(struct bn_args *args, bn_error *err);
-bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
-bn_status bn_bench_memory(struct bn_args *args, bn_error *err);
-bn_status bn_bench_quant(struct bn_args *args, bn_error *err);
-bn_status bn_bench_profile(struct bn_args *args, bn_error *err);
-bn_status bn_bench_doctor(struct bn_args *args, bn_error *err);
-bn_status bn_bench_ab(struct bn_args *args, bn_error *err);
-bn_status bn_bench_compare(struct bn_args *args, bn_error *err);
-bn_status bn_bench_baseline(struct bn_args *args, bn_error *err);
-bn_status bn_bench_trend(struct bn_args *args, bn_error *err);
-bn_status bn_bench_report(struct bn_args *args, bn_error *err);
-bn_status bn_bench_serve(struct bn_args *args, bn_error *err);
-bn_status bn_bench_suite(struct bn_args *args, bn_error *err);
-bn_status bn_bench_top(struct bn_args *args, bn_error *err);
-bn_status bn_bench_train(struct bn_args *args, bn_error *err);
+#define BN_BENCH_COMMAND(name)                                 \
+    extern const struct bn_option bn_bench_##name##_options[]; \
+    bn_status bn_bench_##name(struct bn_args *args, bn_error *err);
+BN_BENCH_COMMAND(run)
+BN_BENCH_COMMAND(limits)
+BN_BENCH_COMMAND(kernels)
+BN_BENCH_COMMAND(memory)
+BN_BENCH_COMMAND(quant)
+BN_BENCH_COMMAND(train)
+BN_BENCH_COMMAND(serve)
+BN_BENCH_COMMAND(profile)
+BN_BENCH_COMMAND(top)
+BN_BENCH_COMMAND(doctor)
+BN_BENCH_COMMAND(ab)
+BN_BENCH_COMMAND(compare)
+BN_BENCH_COMMAND(baseline)
+BN_BENCH_COMMAND(trend)
+BN_BENCH_COMMAND(report)
+BN_BENCH_COMMAND(suite)
+extern const struct bn_option bn_bench_profile_graph_options[], bn_bench_suite_command_options[];
 
 #endif

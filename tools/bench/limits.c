@@ -152,29 +152,6 @@ bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, const struct b
     return measure(limits, reading(c, n_threads), again, err);
 }
 
-/* Sets with the same loop have the same peak. */
-static bool has_peak(const struct bn_bench_limits *limits, const struct bn_peak *peak, unsigned n_threads)
-{
-    for (size_t i = 0; i < limits->n; i++) {
-        const struct bn_bench_limit *l = &limits->list[i];
-        if (l->kind == BN_LIMIT_INT8 && l->n_threads == n_threads && bn_peak_of(l->kernels) == peak)
-            return true;
-    }
-    return false;
-}
-
-bn_status bn_bench_limits_peaks(struct bn_bench_limits *limits, const struct bn_kernels *kernels,
-                                unsigned n_threads, bn_error *err)
-{
-    BN_TRY(measure(limits, arithmetic(BN_LIMIT_INT8, kernels, n_threads), false, err));
-    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
-        const struct bn_kernels *k = bn_kernels_built(i);
-        if (!bn_kernels_supported(k) || has_peak(limits, bn_peak_of(k), n_threads)) continue;
-        BN_TRY(measure(limits, arithmetic(BN_LIMIT_INT8, k, n_threads), false, err));
-    }
-    return measure(limits, arithmetic(BN_LIMIT_FLOAT, kernels, n_threads), false, err);
-}
-
 /* ---- bounds ---- */
 
 struct bn_bench_macs bn_bench_macs_of(const bn_model *model, const char *name)

@@ -38,10 +38,6 @@ BN_MUST_CHECK bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uin
 BN_MUST_CHECK bn_status bn_bench_limits_read(struct bn_bench_limits *limits, size_t set_bytes,
                                              unsigned n_threads, bool again, double *rate, bn_error *err);
 
-/* The peak of bytes with each instruction set of this machine, and of floats with these kernels. */
-BN_MUST_CHECK bn_status bn_bench_limits_peaks(struct bn_bench_limits *limits,
-                                              const struct bn_kernels *kernels, unsigned n_threads,
-                                              bn_error *err);
 /* Measures the limits of a case with these kernels; again: as above. */
 BN_MUST_CHECK bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, const struct bn_bench_case *c,
                                                 const struct bn_kernels *kernels, unsigned n_threads,

@@ -10,9 +10,6 @@
 #include "base/random.h"
 #include "base/team.h"
 
-#define GROUP_SCALES (sizeof(float) + sizeof(int32_t)) /* and those of a group of quantize16 */
-#define SCALES 64u                                     /* bytes that quantize's scale and sum take in out */
-
 /* ---- data ---- */
 
 /* Values in -1 .. 1. */
@@ -93,47 +90,45 @@ static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
     return true;
 }
 
-/* Rows of activations as quantize makes them. */
-static bool make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
+/* Memory of the work; NULL, and from then on it has failed, when there is none. */
+static void *room(struct bn_bench_work *w, size_t n, size_t each)
 {
-    size_t k = w->c->k;
-    w->q = bn_alloc_aligned(n * k, 1);
-    w->act = bn_alloc_aligned(n, sizeof *w->act);
-    w->x = bn_alloc_aligned(k, sizeof *w->x);
-    if (w->q == NULL || w->act == NULL || w->x == NULL) return false;
-    for (size_t j = 0; j < n; j++) {
-        struct bn_act *act = &w->act[j];
-        fill_floats(w->x, k, state);
-        act->q = w->q + j * k;
-        bn_kernels_ref.quantize(w->q + j * k, &act->scale, &act->sum, w->x, k);
-    }
-    return true;
+    void *block = w->failed ? NULL : bn_alloc_aligned(n, each);
+    w->failed = block == NULL;
+    if (block != NULL) w->blocks[w->n_blocks++] = block;
+    return block;
 }
 
-/* Vectors of 16 bits; each plane is such a row. */
-static bool make_planes(struct bn_bench_work *w, size_t n, uint64_t *state)
+/* Rows of activations as quantize makes them; pairs of them are the planes of a vector of 16 bits. */
+static void make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
 {
-    w->planes = bn_alloc(n, sizeof *w->planes);
-    if (w->planes == NULL || !make_acts(w, 2 * n, state)) return false;
-    for (size_t j = 0; j < n; j++)
-        w->planes[j] = (struct bn_planes){w->act[2 * j].q, w->act[2 * j + 1].q};
-    return true;
+    size_t k = w->c->k;
+    int8_t *q = room(w, n * k, 1);
+    w->act = room(w, n, sizeof *w->act);
+    w->x = room(w, k, sizeof *w->x);
+    w->planes = room(w, (n + 1) / 2, sizeof *w->planes);
+    for (size_t j = 0; j < n && !w->failed; j++, q += k) {
+        struct bn_act *act = &w->act[j];
+        fill_floats(w->x, k, state);
+        act->q = q;
+        bn_kernels_ref.quantize(q, &act->scale, &act->sum, w->x, k);
+        if (j % 2 == 1) w->planes[j / 2] = (struct bn_planes){w->act[j - 1].q, q};
+    }
 }
 
 /* Rows of activations for tiles, of 16 or of 8 bits. */
-static bool make_acts16(struct bn_bench_work *w, size_t n, uint64_t *state)
+static void make_acts16(struct bn_bench_work *w, size_t n, uint64_t *state)
 {
     size_t k = w->c->k, group = w->c->group, groups = k / group;
-    w->q = bn_alloc_aligned(2 * n * k, 1);
-    w->act16 = bn_alloc_aligned(n, sizeof *w->act16);
-    w->steps = bn_alloc_aligned(n * groups, sizeof *w->steps);
-    w->sums = bn_alloc_aligned(n * groups, sizeof *w->sums);
-    w->x = bn_alloc_aligned(k, sizeof *w->x);
-    if (w->q == NULL || w->act16 == NULL || w->steps == NULL || w->sums == NULL || w->x == NULL) return false;
-    for (size_t j = 0; j < n; j++) {
-        int8_t *high = w->q + 2 * j * k, *low = high + k;
-        float *step = w->steps + j * groups, scale = 1.0f;
-        int32_t *sum = w->sums + j * groups, total;
+    int8_t *q = room(w, 2 * n * k, 1);
+    float *steps = room(w, n * groups, sizeof *steps);
+    int32_t *sums = room(w, n * groups, sizeof *sums), total;
+    w->act16 = room(w, n, sizeof *w->act16);
+    w->x = room(w, k, sizeof *w->x);
+    for (size_t j = 0; j < n && !w->failed; j++) {
+        int8_t *high = q + 2 * j * k, *low = high + k;
+        float *step = steps + j * groups, scale = 1.0f;
+        int32_t *sum = sums + j * groups;
         fill_floats(w->x, k, state);
         if (w->c->narrow) {
             bn_kernels_ref.quantize(high, &scale, &total, w->x, k);
@@ -144,88 +139,57 @@ static bool make_acts16(struct bn_bench_work *w, size_t n, uint64_t *state)
         }
         w->act16[j] = (struct bn_act16){high, low, step, sum, scale};
     }
-    return true;
 }
 
-/* Room for the result; with in_place, one that begins as input. */
-static bool make_out(struct bn_bench_work *w, size_t bytes, bool in_place, uint64_t *state)
+/* n inputs in floats, or none when the activations were made already, and n2 others; room for the result; with in_place, one
+ * that begins as input. */
+static void make_floats(struct bn_bench_work *w, size_t n, size_t n2, bool in_place, uint64_t *state)
 {
-    w->out_bytes = bytes;
-    w->out = bn_alloc_aligned(bytes, 1);
-    w->expected = bn_alloc(bytes, 1);
-    if (in_place) w->start = bn_alloc_aligned(bytes, 1);
-    if (w->out == NULL || w->expected == NULL || (in_place && w->start == NULL)) return false;
-    if (in_place) {
-        fill_floats((float *)(void *)w->start, bytes / sizeof(float), state);
-        memcpy(w->out, w->start, bytes);
-    }
-    return true;
-}
-
-static bool make_floats(struct bn_bench_work *w, size_t n, size_t n2, uint64_t *state)
-{
-    w->x = bn_alloc_aligned(n, sizeof *w->x);
-    w->x2 = bn_alloc_aligned(n2, sizeof *w->x2);
-    if (w->x == NULL || w->x2 == NULL) return false;
+    if (n > 0 && w->x == NULL) w->x = room(w, n, sizeof *w->x);
+    w->x2 = room(w, n2, sizeof *w->x2);
+    w->expected = room(w, w->out_bytes, 1);
+    if (in_place) w->start = room(w, w->out_bytes, 1);
+    w->out = room(w, w->out_bytes, 1);
+    if (w->failed) return;
     fill_floats(w->x, n, state);
     fill_floats(w->x2, n2, state);
-    return true;
+    if (!in_place) return;
+    fill_floats((float *)(void *)w->start, w->out_bytes / sizeof(float), state);
+    memcpy(w->out, w->start, w->out_bytes);
 }
 
-static bool make_data(struct bn_bench_work *w)
+static void make_data(struct bn_bench_work *w)
 {
     const struct bn_bench_case *c = w->c;
     uint64_t state = (uint64_t)c->slot << 32;
-    size_t each = c->rows * c->k, all = c->rows * c->n, f = sizeof(float);
-    if (c->weights_bytes > 0 && !fill_weights(w, &state)) return false;
-    switch ((int)c->slot) {
-    case BN_KERNEL_F16_GEMM:
-        return make_floats(w, c->n * c->k, 0, &state) && make_out(w, all * f, false, &state);
-    case BN_KERNEL_I8_GEMM:
-        return make_planes(w, c->n, &state) && make_out(w, all * f, false, &state);
-    case BN_KERNEL_ATTN_SCORES:
-        return make_floats(w, each, 0, &state) && make_out(w, all * f, false, &state);
-    case BN_KERNEL_SOFTMAX:
-        return make_out(w, all * f, true, &state);
-    case BN_KERNEL_ATTN_VALUES:
-        return make_floats(w, all, 0, &state) && make_out(w, each * f, true, &state);
-    case BN_KERNEL_RMSNORM:
-    case BN_KERNEL_RELU2_MUL:
-    case BN_KERNEL_SILU_MUL:
-    case BN_KERNEL_GELU_MUL:
-        return make_floats(w, each, each, &state) && make_out(w, each * f, false, &state);
-    case BN_KERNEL_GROUPED_GEMV:
-    case BN_KERNEL_GROUPED_GEMM:
+    w->failed = c->weights_bytes > 0 && !fill_weights(w, &state);
+    w->out_bytes = c->out_bytes;
+    if (c->group > 0) {
         w->grouped = (struct bn_grouped){.k = c->k, .group = c->group, .streamed = c->streamed};
-        return make_acts16(w, c->n, &state) && make_out(w, all * f, false, &state);
-    case BN_KERNEL_QUANTIZE16:
-        return make_floats(w, each, 0, &state) &&
-               make_out(w, c->rows * (2 * c->k + c->k / BN_BENCH_GROUP * GROUP_SCALES), false, &state);
-    case BN_KERNEL_QUANTIZE:
-        return make_floats(w, each, 0, &state) && make_out(w, c->rows * (c->k + SCALES), false, &state);
-    case BN_KERNEL_ADD:
-        return make_floats(w, each, 0, &state) && make_out(w, each * f, true, &state);
-    default:
+        make_acts16(w, c->n, &state);
+    } else if (c->slot == BN_KERNEL_I8_GEMM) {
+        make_acts(w, 2 * c->n, &state);
+    } else if (c->n_inputs == 0 && c->weights_bytes > 0) {
         w->w = (struct bn_ternary){.codes = w->pool, .rows = c->rows, .k = c->k, .scale = 0.75f};
         w->w.row_bytes = c->weights_bytes / c->rows;
         w->w.streamed = c->streamed;
-        return make_acts(w, c->n, &state) && make_out(w, all * f, false, &state);
+        make_acts(w, c->n, &state);
     }
+    make_floats(w, c->n_inputs, c->n_others, c->in_place, &state);
 }
 
 bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_case *c, unsigned char *pool,
                            bn_error *err)
 {
     *work = (struct bn_bench_work){.c = c, .pool = pool};
-    return make_data(work) ? BN_OK : bn_nomem(err);
+    make_data(work);
+    return work->failed ? bn_nomem(err) : BN_OK;
 }
 
 void bn_bench_release(struct bn_bench_work *work)
 {
-    void *blocks[] = {work->q, work->planes, work->act, work->act16, work->steps,   work->sums,
-                      work->x, work->x2,     work->out, work->start, work->expected};
-    for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
-        bn_free(blocks[i]);
+    for (size_t i = 0; i < work->n_blocks; i++)
+        bn_free(work->blocks[i]);
     *work = (struct bn_bench_work){0};
 }
 
@@ -304,7 +268,7 @@ static void call_quantize16(const struct bn_bench_work *w, const struct bn_kerne
 {
     size_t k = w->c->k, groups = k / BN_BENCH_GROUP;
     int8_t *high = (int8_t *)w->out + 2 * row * k;
-    unsigned char *scales = w->out + 2 * w->c->rows * k + row * groups * GROUP_SCALES;
+    unsigned char *scales = w->out + 2 * w->c->rows * k + row * groups * BN_BENCH_GROUP_SCALES;
     kernels->quantize16(high, high + k, (float *)(void *)scales,
                         (int32_t *)(void *)(scales + groups * sizeof(float)), w->x + row * k, k,
                         BN_BENCH_GROUP);
@@ -315,7 +279,7 @@ static void call_row(const struct bn_bench_work *w, const struct bn_kernels *ker
     size_t k = w->c->k;
     float *y = (float *)(void *)w->out + row * k;
     const float *x = w->x + row * k;
-    unsigned char *scales = w->out + w->c->rows * k + row * SCALES;
+    unsigned char *scales = w->out + w->c->rows * k + row * BN_BENCH_SCALES;
     switch ((int)w->c->slot) {
     case BN_KERNEL_RMSNORM:
         kernels->rmsnorm(y, x, w->x2, k, 1e-5f);
@@ -384,7 +348,7 @@ static void call_afresh(const struct bn_bench_work *work, const struct bn_kernel
 
 bn_status bn_bench_expect(struct bn_bench_work *work, unsigned n_threads, bn_error *err)
 {
-    if (work->out == NULL || work->expected == NULL) return bn_fail(err, BN_ERR_ARG, "no data was made");
+    if (work->failed) return bn_fail(err, BN_ERR_ARG, "no data was made");
     call_afresh(work, &bn_kernels_ref, n_threads);
     memcpy(work->expected, work->out, work->out_bytes);
     return BN_OK;

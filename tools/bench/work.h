@@ -30,6 +30,9 @@ struct bn_bench_case {
     const char *source;   /* where they come from: "memory", "cache" */
     size_t hot_bytes;     /* the set whose read bandwidth is the limit */
     bool hot_each;        /* each thread reads that much, of its own */
+    size_t n_inputs, n_others; /* floats that it reads, in one array and in another */
+    size_t out_bytes;          /* that it writes */
+    bool in_place;             /* which are input, too */
 
     /* One call. Bytes as the session's counters count them, or for kernels that these give none, the input.
      */
@@ -45,6 +48,9 @@ struct bn_bench_case {
  * memory. */
 #define BN_BENCH_CASES 64u
 #define BN_BENCH_GROUP 128u /* of quantize16 */
+/* Bytes that the scale and the sum of a row of quantize take in the output, and those of a group of quantize16. */
+#define BN_BENCH_SCALES 64u
+#define BN_BENCH_GROUP_SCALES (sizeof(float) + sizeof(int32_t))
 size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *shape, size_t set_bytes,
                       size_t cache_bytes);
 
@@ -53,18 +59,18 @@ struct bn_bench_work {
     const struct bn_bench_case *c;
     unsigned char *pool; /* borrowed: copies x weights_bytes */
     struct bn_ternary w;
-    int8_t *q; /* n rows of k activations; i8_gemm: 2 n planes */
     struct bn_act *act;
     struct bn_grouped grouped;
-    struct bn_act16 *act16;   /* n rows; q holds their planes */
-    struct bn_planes *planes; /* n vectors; q holds them */
-    float *steps;
-    int32_t *sums;
-    float *x, *x2;        /* inputs in floats */
-    unsigned char *out;   /* what is written */
-    unsigned char *start; /* what out holds before a call that adds to it, or changes it; else NULL */
+    struct bn_act16 *act16;
+    struct bn_planes *planes; /* n vectors */
+    float *x, *x2;            /* inputs in floats */
+    unsigned char *out;       /* what is written */
+    unsigned char *start;     /* what out holds before a call that adds to it, or changes it; else NULL */
     unsigned char *expected;
     size_t out_bytes;
+    void *blocks[12]; /* all of these */
+    size_t n_blocks;
+    bool failed; /* there was no memory for them */
 };
 
 /* Makes the data; pool has room for copies x weights_bytes. Released in any case by bn_bench_release. */

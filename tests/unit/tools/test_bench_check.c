@@ -80,7 +80,6 @@ static void good_samples_pass(void **state)
     struct bn_bench_measurement m;
     struct bn_bench_config configs[2];
     struct bn_bench_sample samples[2][N];
-    struct bn_bench_depth_fit fit;
     uint64_t tokens[2][N];
     bn_error err = {0};
     make_up(&m, configs, samples, tokens);
@@ -92,11 +91,6 @@ static void good_samples_pass(void **state)
         assert_true(configs[c].steady);
     }
     assert_int_equal(bn_bench_collect(&m, &configs[0], "ns_per_token", NULL), N - 2);
-    assert_int_equal(bn_bench_fit_depth(&fit, &m, 1, 1, &err), BN_OK);
-    assert_true(fit.n == N - 2 && fabs(fit.ns_per_position.estimate - 2) < 1e-9);
-    assert_true(fabs(fit.base_ns.estimate - 50001) < 1.5);
-    assert_int_equal(bn_bench_fit_depth(&fit, &m, 2, 1, &err), BN_OK);
-    assert_int_equal(fit.n, 0); /* there is no such test */
     bn_free(m.scratch);
 }
 

@@ -202,10 +202,6 @@ static void warmup_is_bounded(void **state)
     assert_true(s->n_warmup >= 1 && s->n_warmup <= 10 && s->n >= 6 && s->n_warmup + s->n <= 16);
     assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), 2);
     forget();
-    measure("run -p 0 -n 2 -t 1 --reps auto --max-time 0");
-    s = series("decode n=2 d=0 t=1", "ns_per_token");
-    assert_int_equal(s->n + s->n_warmup, 7);
-    forget();
 }
 
 /* ---- kernels ---- */
@@ -283,12 +279,6 @@ static void limits_fit_the_work(void **state)
     near(shallow, weights + head + 2.5 * position);
     near(fact("decode n=3 d=5 t=1", "bytes"), shallow + 5 * position);
     forget();
-    /* Without a run it is counted just so, and nothing is timed. */
-    measure(LIMITS "-p 0 --no-run");
-    check_limits("decode n=3 d=0 t=1");
-    assert_int_equal(bn_json_size(bn_json_get(doc, "series")), 0);
-    near(fact("decode n=3 d=0 t=1", "bytes"), shallow);
-    forget();
 }
 
 /* ---- doctor ---- */
@@ -314,32 +304,6 @@ static void doctor_is_complete(void **state)
 }
 
 /* ---- memory ---- */
-
-/* Higher levels record more, in more memory; off records nothing. */
-static void tracking_is_complete(void **state)
-{
-    static const char *const LEVELS[] = {"tracking off", "tracking layer", "tracking brick",
-                                         "tracking kernel"};
-    double events = -1, bytes = 0;
-    (void)state;
-    measure("memory --filter tracking" QUICK);
-    assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), BN_ARRAY_LEN(LEVELS));
-    for (size_t i = 0; i < BN_ARRAY_LEN(LEVELS); i++) {
-        size_t n = times(LEVELS[i], "ns_per_token")->n;
-        assert_true(series(LEVELS[i], "time_by_off")->n == n);
-        assert_true(fact(LEVELS[i], "events_per_token") > events);
-        assert_true(median(LEVELS[i], "tracking_bytes") >= bytes);
-        events = fact(LEVELS[i], "events_per_token");
-        bytes = median(LEVELS[i], "tracking_bytes");
-        assert_true(i > 0 || (events < 0.5 && bytes < 0.5));
-        for (size_t k = 0; k < n && i == 0; k++)
-            near(series(LEVELS[0], "time_by_off")->samples[k], 1);
-    }
-    forget();
-    measure("memory --filter 'tracking brick'" QUICK);
-    assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), 1);
-    forget();
-}
 
 /* What is allocated is freed, whatever the pattern, so the number of operations is even. */
 static void allocations_are_complete(void **state)
@@ -442,7 +406,7 @@ int main(void)
         cmocka_unit_test(kernels_are_complete),
         cmocka_unit_test(limits_fit_the_work),
         cmocka_unit_test(doctor_is_complete),
-        cmocka_unit_test(tracking_is_complete),
+
         cmocka_unit_test(allocations_are_complete),
         cmocka_unit_test(bandwidth_counts_lines),
         cmocka_unit_test(sessions_add_up),

@@ -138,7 +138,6 @@ static bn_status put_limit(struct job *job, bn_json *o, const char *test, const 
     bn_json *samples = bn_json_put_array(o, "samples");
     for (size_t i = 0; i < job->o->repeat; i++)
         bn_json_add_number(samples, rates[i]);
-    bn_bench_put_summary(o, metric, rates, job->o->repeat);
     if (!bn_summarize(s, rates, job->o->repeat)) return bn_nomem(err);
     struct bn_series series = {
         .test = test, .metric = metric, .unit = "1/s", .higher = true, .samples = rates, .n = job->o->repeat};

@@ -23,6 +23,7 @@ static struct bn_bench_case *append(struct list *l, enum bn_kernel slot, size_t 
 {
     struct bn_bench_case *c = &l->cases[l->n++];
     *c = (struct bn_bench_case){.slot = slot, .rows = rows, .k = k, .n = n, .copies = 1, .source = "cache"};
+    c->out_bytes = rows * n * sizeof(float);
     return c;
 }
 
@@ -104,7 +105,7 @@ static void head(struct list *l, enum bn_kernel slot, size_t each, size_t n)
     if (slot == BN_KERNEL_I8_GEMM)
         c->int8_macs = 2 * c->macs;
     else
-        c->float_macs = c->macs;
+        c->float_macs = c->macs, c->n_inputs = n * k;
     snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, k, n);
 }
 
@@ -118,12 +119,15 @@ static void attention(struct list *l, enum bn_kernel slot, size_t n_pos, size_t 
     size_t rows = queries > 0 ? queries * s->n_head_kv : s->n_head;
     struct bn_bench_case *c = append(l, slot, rows, s->head_dim, n_pos);
     c->n_kv = s->n_head_kv;
+    c->in_place = slot != BN_KERNEL_ATTN_SCORES;
     if (slot == BN_KERNEL_SOFTMAX) {
         c->bytes = (double)(c->rows * n_pos * sizeof(float));
         c->no_limit = true; /* exponentials */
         snprintf(c->shape, sizeof c->shape, "%zu heads ctx=%zu", c->rows, n_pos);
         return;
     }
+    c->n_inputs = c->rows * (slot == BN_KERNEL_ATTN_SCORES ? c->k : n_pos);
+    if (slot == BN_KERNEL_ATTN_VALUES) c->out_bytes = c->rows * c->k * sizeof(float);
     c->weights_bytes = c->n_kv * n_pos * c->k * sizeof(uint16_t);
     c->hot_bytes = n_pos * c->k * sizeof(uint16_t); /* one head of the cache serves a group of heads */
     c->hot_each = true;
@@ -141,6 +145,13 @@ static void by_rows(struct list *l, enum bn_kernel slot, size_t k, size_t inputs
     struct bn_bench_case *c = append(l, slot, SOME_ROWS, k, 1);
     c->bytes = (double)(c->rows * k * inputs * sizeof(float));
     c->hot_bytes = c->rows * k * inputs * sizeof(float);
+    c->in_place = slot == BN_KERNEL_ADD;
+    c->n_inputs = c->rows * k;
+    c->n_others = inputs > 1 && !c->in_place ? c->n_inputs : 0;
+    c->out_bytes = slot == BN_KERNEL_QUANTIZE ? c->rows * (k + BN_BENCH_SCALES)
+                   : slot == BN_KERNEL_QUANTIZE16
+                       ? c->rows * (2 * k + k / BN_BENCH_GROUP * BN_BENCH_GROUP_SCALES)
+                       : c->rows * k * sizeof(float);
     snprintf(c->shape, sizeof c->shape, "%zu rows of %zu", c->rows, k);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn-bench memory: the command, and the allocator: time to allocate and free blocks, the overhead of counting
- * them, fragmentation, peak memory.
+ * them, fragmentation.
  *
  * bn_alloc is calloc with a header and counters, so its overhead is the ratio of the two, measured in turn.
  */
@@ -25,7 +25,6 @@
 #define OPERATIONS 2000u
 #define MAX_ROUNDS 200u
 #define LIVE_BYTES ((size_t)256 << 20) /* at most, at once */
-#define PEAK_BYTES ((size_t)100 << 20)
 
 const struct bn_option bn_bench_memory_options[] = {BN_OPTION_MODEL, {0}};
 
@@ -118,39 +117,39 @@ static bn_status run_rounds(struct allocation *a, size_t size, uint64_t min_ns, 
     return BN_OK;
 }
 
-static bn_status put_part(struct bn_harness *s, const char *test, const char *metric, const uint64_t *ns,
-                          size_t n, size_t n_operations, bn_json *r, struct bn_summary *out, bn_error *err)
+/* A row of nanoseconds per operation; its median, NaN when it is invalid. */
+static bn_status put_part(struct bn_harness *s, bn_json *test, const char *metric, const uint64_t *ns,
+                          size_t n, size_t n_operations, double *median, bn_error *err)
 {
-    struct bn_harness_row row = {
-        .test = test, .metric = metric, .per_call = (double)n_operations, .n_threads = 1};
-    BN_TRY(bn_harness_put_samples(s, &row, 1, ns, n, r, err));
-    *out = row.ns;
+    struct bn_harness_row row = {.test = bn_json_text_of(test, "name"),
+                                 .metric = metric,
+                                 .per_call = (double)n_operations,
+                                 .n_threads = 1};
+    BN_TRY(bn_harness_put_samples(s, &row, 1, ns, n, test, err));
+    if (row.valid) *median = row.ns.median;
     return BN_OK;
 }
 
-static bn_status put_allocation(struct bn_harness *s, const struct allocation *a, const char *test,
-                                enum pattern pattern, size_t size, bn_error *err)
+static bn_status put_allocation(struct bn_harness *s, const struct allocation *a, const char *name,
+                                bool mixed, size_t size, bn_error *err)
 {
     const struct trace *t = &a->trace;
-    struct bn_summary first = {0}, rest = {0}, overhead = {0};
-    bn_json *r = bn_harness_test(s, test);
-    bn_json_put_string(r, "pattern", PATTERNS[pattern]);
-    bn_json_put_u64(r, "bytes", size);
-    bn_json_put_u64(r, "operations", t->n);
-    bn_json_put_u64(r, "live_blocks", t->n_slots);
-    if (pattern != MIXED)
-        BN_TRY(put_part(s, test, "ns_per_allocation", a->first, a->n, t->n_first, r, &first, err));
-    BN_TRY(put_part(s, test, pattern == MIXED ? "ns_per_operation" : "ns_per_release", a->rest, a->n,
-                    t->n - t->n_first, r, &rest, err));
-    BN_TRY(bn_metric_add(&s->series, test, "time_by_calloc", a->overhead, a->n, 0, err));
-    if (!bn_summarize(&overhead, a->overhead, a->n)) return bn_nomem(err);
     const double none = (double)NAN;
+    double first = none, rest = none;
+    bn_json *test = bn_harness_test(s, name);
+    bn_json_put_u64(test, "bytes", size);
+    bn_json_put_u64(test, "operations", t->n);
+    bn_json_put_u64(test, "live_blocks", t->n_slots);
+    if (!mixed) BN_TRY(put_part(s, test, "ns_per_allocation", a->first, a->n, t->n_first, &first, err));
+    BN_TRY(put_part(s, test, mixed ? "ns_per_operation" : "ns_per_release", a->rest, a->n, t->n - t->n_first,
+                    &rest, err));
+    BN_TRY(bn_metric_add(&s->series, name, "time_by_calloc", a->overhead, a->n, 0, err));
     bn_table_row(&s->table, "");
-    bn_table_text(&s->table, test);
-    bn_table_value(&s->table, pattern == MIXED ? none : first.median, "ns");
-    bn_table_value(&s->table, pattern == MIXED ? none : rest.median, "ns");
-    bn_table_value(&s->table, pattern == MIXED ? rest.median : none, "ns");
-    bn_table_printf(&s->table, "%.2f", overhead.median);
+    bn_table_text(&s->table, name);
+    bn_table_value(&s->table, first, "ns");
+    bn_table_value(&s->table, mixed ? none : rest, "ns");
+    bn_table_value(&s->table, mixed ? rest : none, "ns");
+    bn_table_printf(&s->table, "%.2f", bn_median(a->overhead, a->n));
     return BN_OK;
 }
 
@@ -170,7 +169,7 @@ static bn_status measure_allocation(struct bn_harness *s, bn_error *err)
         if (a == NULL) return bn_nomem(err);
         make_trace(&a->trace, pattern, LIVE_BYTES / size);
         bn_status status = run_rounds(a, size, s->min_ns, err);
-        if (status == BN_OK) status = put_allocation(s, a, test, pattern, size, err);
+        if (status == BN_OK) status = put_allocation(s, a, test, pattern == MIXED, size, err);
         bn_free(a);
         BN_TRY(status);
     }
@@ -234,31 +233,6 @@ static bn_status measure_fragmentation(struct bn_harness *s, bn_error *err)
     return BN_OK;
 }
 
-/* The system's high-water mark, next to a block of known size. */
-static void measure_peak(struct bn_harness *s)
-{
-    if (!bn_harness_wants(s, "peak")) return;
-    bn_json *o = bn_harness_test(s, "peak");
-    bn_harness_judge(s, o, BN_BENCH_VALID, NULL);
-    bool reset = bn_machine_reset_peak_rss();
-    uint64_t before = bn_machine_peak_rss_bytes();
-    void *block = bn_alloc(PEAK_BYTES, 1);
-    if (block != NULL) memset(block, 1, PEAK_BYTES);
-    uint64_t after = bn_machine_peak_rss_bytes();
-    bn_json_put_u64(o, "touched_bytes", PEAK_BYTES);
-    if (reset && block != NULL && before > 0) {
-        bn_json_put_u64(o, "high_water_growth_bytes", after - before);
-        bn_harness_print(s, "%-28s touched %.1f MiB, the high-water mark grew by %.1f MiB\n", "peak",
-                         (double)PEAK_BYTES / 0x1p20, (double)(after - before) / 0x1p20);
-    } else {
-        bn_json_put_unavailable(o, "high_water_growth_bytes",
-                                "the system does not permit resetting the high-water mark");
-    }
-    bn_free(block);
-    bn_json_put_u64(o, "counted_peak_bytes", bn_mem_stats().bytes_peak);
-    bn_json_put_u64(o, "peak_rss_bytes", after);
-}
-
 /* ---- the command ---- */
 
 static bn_status run(struct bn_harness *s, struct bn_args *args, bn_error *err)
@@ -267,10 +241,8 @@ static bn_status run(struct bn_harness *s, struct bn_args *args, bn_error *err)
     BN_TRY(measure_allocation(s, err));
     BN_TRY(bn_harness_flush(s, err));
     BN_TRY(measure_fragmentation(s, err));
-    measure_peak(s);
     BN_TRY(bn_memory_bandwidth(s, err));
     BN_TRY(bn_memory_latency(s, err));
-    BN_TRY(bn_memory_tracking(s, err));
     return bn_memory_model(s, err);
 }
 

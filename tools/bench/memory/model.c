@@ -35,10 +35,22 @@
 
 /* ---- opening and closing ---- */
 
+enum opening { MODEL_OPEN, MODEL_CLOSE, SESSION_OPEN, SESSION_CLOSE, OPENINGS };
+static const char *const OPENING_NAMES[] = {"model open",    "model close", "session open",
+                                            "session close", "leaks",       NULL};
+
 struct open_times {
-    uint64_t model_open[MAX_ROUNDS], model_close[MAX_ROUNDS], open[MAX_ROUNDS], close[MAX_ROUNDS];
+    uint64_t ns[OPENINGS][MAX_ROUNDS], last_ns;
     size_t n;
 };
+
+/* Nanoseconds since the last call. */
+static void lap(struct open_times *t, enum opening of)
+{
+    uint64_t now = bn_clock_ns();
+    t->ns[of][t->n] = now - t->last_ns;
+    t->last_ns = now;
+}
 
 /* A sample opens this many: the time of one can be too short for the clock. */
 #define AT_ONCE 8u
@@ -47,14 +59,13 @@ static bn_status open_sessions(const struct bn_harness *s, struct open_times *t,
                                bn_session **sessions, bn_error *err)
 {
     int32_t token = 0;
-    uint64_t start = bn_clock_ns();
+    t->last_ns = bn_clock_ns();
     for (size_t i = 0; i < AT_ONCE; i++)
         BN_TRY(bn_cli_open_model(&models[i], s->args, NULL, err));
-    t->model_open[t->n] = bn_clock_ns() - start;
-    start = bn_clock_ns();
+    lap(t, MODEL_OPEN);
     for (size_t i = 0; i < AT_ONCE; i++)
         BN_TRY(bn_session_open(&sessions[i], models[i], NULL, err));
-    t->open[t->n] = bn_clock_ns() - start;
+    lap(t, SESSION_OPEN);
     for (size_t i = 0; i < AT_ONCE; i++)
         BN_TRY(bn_session_eval(sessions[i], &token, 1, BN_LOGITS_NONE, NULL, err));
     return BN_OK;
@@ -65,14 +76,13 @@ static bn_status open_round(const struct bn_harness *s, struct open_times *t, bn
     bn_model *models[AT_ONCE] = {0};
     bn_session *sessions[AT_ONCE] = {0};
     bn_status status = open_sessions(s, t, models, sessions, err);
-    uint64_t start = bn_clock_ns();
+    t->last_ns = bn_clock_ns();
     for (size_t i = 0; i < AT_ONCE; i++)
         bn_session_close(sessions[i]);
-    t->close[t->n] = bn_clock_ns() - start;
-    start = bn_clock_ns();
+    lap(t, SESSION_CLOSE);
     for (size_t i = 0; i < AT_ONCE; i++)
         bn_model_close(models[i]);
-    t->model_close[t->n] = bn_clock_ns() - start;
+    lap(t, MODEL_CLOSE);
     t->n++;
     return status;
 }
@@ -86,13 +96,12 @@ const char *bn_memory_leak(char out[160], const struct bn_mem_stats *before, con
     return out;
 }
 
-static bn_status put_opening(struct bn_harness *s, const char *test, const uint64_t *ns, size_t n,
-                             bn_error *err)
+static bn_status put_calls(struct bn_harness *s, const char *name, uint64_t calls, const uint64_t *ns,
+                           size_t n, bn_error *err)
 {
-    struct bn_harness_row row = {.test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
-    if (!bn_harness_wants(s, test)) return BN_OK;
-    bn_json *r = bn_harness_test(s, test);
-    BN_TRY(bn_harness_put_samples(s, &row, AT_ONCE, ns, n, r, err));
+    struct bn_harness_row row = {.test = name, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
+    if (!bn_harness_wants(s, name)) return BN_OK;
+    BN_TRY(bn_harness_put_samples(s, &row, calls, ns, n, bn_harness_test(s, name), err));
     bn_harness_put_row(s, &row);
     return BN_OK;
 }
@@ -110,10 +119,8 @@ static bn_status measure_opening(struct bn_harness *s, bn_error *err)
            (t->n < BN_BENCH_MIN_SAMPLES || bn_clock_ns() - start < 4 * s->min_ns))
         status = open_round(s, t, err);
     struct bn_mem_stats after = bn_mem_stats();
-    if (status == BN_OK) status = put_opening(s, "model open", t->model_open, t->n, err);
-    if (status == BN_OK) status = put_opening(s, "model close", t->model_close, t->n, err);
-    if (status == BN_OK) status = put_opening(s, "session open", t->open, t->n, err);
-    if (status == BN_OK) status = put_opening(s, "session close", t->close, t->n, err);
+    for (size_t i = 0; i < OPENINGS && status == BN_OK; i++)
+        status = put_calls(s, OPENING_NAMES[i], AT_ONCE, t->ns[i], t->n, err);
     const char *leak = bn_memory_leak(why, &before, &after);
     bn_json *o = bn_harness_test(s, "leaks");
     bn_json_put_u64(o, "rounds", t->n);
@@ -127,26 +134,6 @@ static bn_status measure_opening(struct bn_harness *s, bn_error *err)
 }
 
 /* ---- what a session holds ---- */
-
-static void run_reset(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
-{
-    bn_session *session = arg;
-    (void)first, (void)thread, (void)n_threads;
-    for (uint64_t i = 0; i < n; i++)
-        if (bn_session_truncate(session, 0, NULL) != BN_OK) return;
-}
-
-static bn_status measure_reset(struct bn_harness *s, bn_session *session, bn_error *err)
-{
-    struct bn_bench_body body = {run_reset, session};
-    struct bn_harness_row row = {
-        .test = "session reset", .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
-    if (!bn_harness_wants(s, row.test)) return BN_OK;
-    bn_json *r = bn_harness_test(s, row.test);
-    BN_TRY(bn_harness_time(s, &row, &body, r, err));
-    bn_harness_put_row(s, &row);
-    return BN_OK;
-}
 
 static uint64_t copies_of(const bn_model *m)
 {
@@ -242,7 +229,6 @@ static bn_status measure_session(struct bn_harness *s, bn_error *err)
     uint64_t with_session = bn_mem_stats().bytes_now;
     if (status == BN_OK && bn_harness_wants(s, "tags"))
         status = put_tags(s, model, session, with_model - start, with_session - with_model, err);
-    if (status == BN_OK) status = measure_reset(s, session, err);
     bn_session_close(session);
     if (status == BN_OK && bn_harness_wants(s, "pressure")) measure_pressure(s, model);
     bn_model_close(model);
@@ -253,48 +239,39 @@ static bn_status measure_session(struct bn_harness *s, bn_error *err)
 
 static bn_status measure_load(struct bn_harness *s, bool map, bn_error *err)
 {
-    const char *path = s->args->model, *test = map ? "load map" : "load read";
-    uint64_t ns[MAX_ROUNDS], bytes = 0, start = bn_clock_ns();
+    const char *name = map ? "load map" : "load read";
+    uint64_t ns[MAX_ROUNDS], start = bn_clock_ns();
     size_t n = 0;
-    if (!bn_harness_wants(s, test)) return BN_OK;
-    if (path == NULL) {
-        bn_harness_skip(s, test, "the built-in model is not a file; give one with --model");
+    if (!bn_harness_wants(s, name)) return BN_OK;
+    if (s->args->model == NULL) {
+        bn_harness_skip(s, name, "the built-in model is not a file; give one with --model");
         return BN_OK;
     }
-    bn_json *r = bn_harness_test(s, test);
-    while (n < MAX_ROUNDS && (n < BN_BENCH_MIN_SAMPLES || bn_clock_ns() - start < s->min_ns)) {
+    for (; n < MAX_ROUNDS && (n < BN_BENCH_MIN_SAMPLES || bn_clock_ns() - start < s->min_ns); n++) {
         bn_model_options options = {.no_mmap = !map};
         bn_model *model = NULL;
         uint64_t begin = bn_clock_ns();
-        BN_TRY(bn_model_open(&model, path, &options, err));
-        ns[n++] = bn_clock_ns() - begin;
-        bytes = model->n_bytes;
+        BN_TRY(bn_model_open(&model, s->args->model, &options, err));
+        ns[n] = bn_clock_ns() - begin;
         bn_model_close(model);
     }
-    struct bn_harness_row row = {.test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
-    bn_json_put_u64(r, "file_bytes", bytes);
-    BN_TRY(bn_harness_put_samples(s, &row, 1, ns, n, r, err));
-    bn_harness_put_row(s, &row);
-    if (!row.valid) return BN_OK;
-    bn_table_value(&s->table, (double)bytes * 1e9 / row.ns.median, "bytes/s");
-    return BN_OK;
+    return put_calls(s, name, 1, ns, n, err);
+}
+
+static bool wants_any(struct bn_harness *s, const char *const *names)
+{
+    bool any = false;
+    for (size_t i = 0; names[i] != NULL; i++)
+        any = bn_harness_wants(s, names[i]) || any;
+    return any;
 }
 
 bn_status bn_memory_model(struct bn_harness *s, bn_error *err)
 {
-    static const char *const SESSION[] = {"tags", "session reset", "pressure"};
-    static const char *const OPENING[] = {"model open", "model close", "session open", "session close",
-                                          "leaks"};
-    bool session = false, opening = false;
-    for (size_t i = 0; i < BN_ARRAY_LEN(SESSION); i++)
-        session = session || bn_harness_wants(s, SESSION[i]);
-    for (size_t i = 0; i < BN_ARRAY_LEN(OPENING); i++)
-        opening = opening || bn_harness_wants(s, OPENING[i]);
-    static const char *const HEADS[] = {"model", "time", "spread", "rate"};
-    BN_TRY(bn_harness_table(s, HEADS, "lrrr", err));
-    if (session || opening) bn_harness_print(s, "\nmodel %s\n", bn_cli_model_name(s->args));
-    if (session) BN_TRY(measure_session(s, err));
-    if (opening) BN_TRY(measure_opening(s, err));
+    static const char *const HEADS[] = {"model", "time", "spread"};
+    BN_TRY(bn_harness_table(s, HEADS, "lrr", err));
+    if (wants_any(s, (const char *const[]){"tags", "pressure", NULL})) BN_TRY(measure_session(s, err));
+    if (wants_any(s, OPENING_NAMES)) BN_TRY(measure_opening(s, err));
     BN_TRY(measure_load(s, true, err));
     return measure_load(s, false, err);
 }

@@ -11,6 +11,7 @@
 
 #define MAX_ROW_CODES 4096u /* bytes of I2_S codes of a row, on the stack: 16384 weights */
 #define Q4_1_BYTES 20u
+#define Q8_0_BYTES 34u /* the scale in binary16, then 32 signed bytes */
 #define Q2_BLOCK 64u
 #define PQ2_BLOCK 128u
 
@@ -195,7 +196,7 @@ static void decode_q4_1(const struct bn_quant_job *j, size_t row)
     }
 }
 
-void bn_quant_q8_0(uint8_t block[BN_Q8_0_BYTES], const float *w)
+static void to_q8_0(uint8_t *block, const float *w)
 {
     float most = 0;
     for (size_t e = 0; e < 32; e++)
@@ -214,8 +215,8 @@ static void encode_q8_0(const struct bn_quant_job *j, size_t row)
 {
     const float *w = j->w + row * j->k;
     uint8_t *out = packed_row(j, row);
-    for (size_t i = 0; i < j->k; i += 32, w += 32, out += BN_Q8_0_BYTES)
-        bn_quant_q8_0(out, w);
+    for (size_t i = 0; i < j->k; i += 32, w += 32, out += Q8_0_BYTES)
+        to_q8_0(out, w);
 }
 
 static void decode_q8_0(const struct bn_quant_job *j, size_t row)
@@ -262,8 +263,8 @@ static const struct bn_quant_format FORMATS[] = {
     BLOCKS("PQ2_0", "128", PQ2_BLOCK, 2 + PQ2_BLOCK / 4, BN_TYPE_PQ2_0, unpack_pq2),
     BLOCKS("PTQ1_0", "128", BN_PTQ1_BLOCK, BN_PTQ1_BLOCK_BYTES, BN_TYPE_PTQ1_0, bn_unpack_ptq1),
     {"Q4_1", "32", false, false, 32, Q4_1_BYTES, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN, 0, NULL},
-    {"Q8_0", "32", false, false, 32, BN_Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN, BN_KERNEL_Q8_0_TO_F32,
-     0, NULL},
+    {"Q8_0", "32", false, false, 32, Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN, BN_KERNEL_Q8_0_TO_F32, 0,
+     NULL},
     {"F16", "none", false, false, 1, 2, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16, BN_KERNEL_F16_TO_F32,
      0, NULL},
 };

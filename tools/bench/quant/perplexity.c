@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * The perplexity of the model on a text, in each format that this engine runs: its own, T5, and copies of the file with the
- * ternary layers in blocks, or the embedding (and a tied head) in Q8_0 or Q4_0. The text is cut into windows; each token but
- * the first of a window is scored.
+ * The perplexity of the model on a text, in each format that this engine runs: its own, T5, and those that bn-convert makes of
+ * the file, with the ternary layers in blocks. The text is cut into windows; each token but the first of a window is scored.
  */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/compare/score.h"
+#include "lab/kit/child.h"
+#include "lab/kit/program.h"
 #include "model/model.h"
 #include "tools/bench/quant/quant.h"
 #include "tools/cli/text.h"
@@ -19,6 +25,8 @@
 #define TOKENS_MAX 2048u
 #define BATCH 64u
 #define TEXT_MAX (1u << 20)
+#define MAX_BYTES (64u << 20) /* of a model that is converted */
+#define WAIT_NS 600000000000u /* for bn-convert */
 
 struct text {
     int32_t *ids;
@@ -27,16 +35,14 @@ struct text {
 
 struct form {
     const char *name, *what;
-    bool packed; /* through T5 */
-    struct bn_conversion how;
+    bool packed;    /* through T5 */
+    const char *to; /* of bn-convert */
 };
-#define KEEP BN_CONVERT_KEEP
 static const struct form FORMS[] = {
-    {"file", "as stored", false, {KEEP, KEEP}},          {"T5", "layers", true, {KEEP, KEEP}},
-    {"TQ2_0", "layers", false, {BN_TYPE_TQ2_0, KEEP}},   {"TQ1_0", "layers", false, {BN_TYPE_TQ1_0, KEEP}},
-    {"Q2_0", "layers", false, {BN_TYPE_Q2_0, KEEP}},     {"PQ2_0", "layers", false, {BN_TYPE_PQ2_0, KEEP}},
-    {"PTQ1_0", "layers", false, {BN_TYPE_PTQ1_0, KEEP}}, {"Q8_0", "embedding", false, {KEEP, BN_TYPE_Q8_0}},
-    {"Q4_0", "embedding", false, {KEEP, BN_TYPE_Q4_0}},
+    {"file", "as stored", false, NULL},    {"T5", "layers", true, NULL},
+    {"TQ2_0", "layers", false, "tq2_0"},   {"TQ1_0", "layers", false, "tq1_0"},
+    {"Q2_0", "layers", false, "q2_0"},     {"PQ2_0", "layers", false, "pq2_0"},
+    {"PTQ1_0", "layers", false, "ptq1_0"},
 };
 
 /* ---- scoring ---- */
@@ -82,28 +88,83 @@ static bn_status score(const bn_model *m, const struct text *text, bool packed, 
 
 /* ---- forms ---- */
 
+/* A folder of this process: the model as a file, its copy in another format, and the record of the copy. */
+struct place {
+    char folder[64], own[80], copy[80], record[96];
+};
+
+static void leave(const struct place *p)
+{
+    unlink(p->own);
+    unlink(p->copy);
+    unlink(p->record);
+    rmdir(p->folder);
+}
+
+static bn_status enter(struct place *p, const bn_model *plain, bn_error *err)
+{
+    snprintf(p->folder, sizeof p->folder, "/tmp/bn-bench-XXXXXX");
+    if (mkdtemp(p->folder) == NULL) return bn_fail_errno(err, errno, p->folder, "cannot make a folder");
+    snprintf(p->own, sizeof p->own, "%s/model.gguf", p->folder);
+    snprintf(p->copy, sizeof p->copy, "%s/copy.gguf", p->folder);
+    snprintf(p->record, sizeof p->record, "%s.json", p->copy);
+    return bn_file_write_atomic(p->own, plain->bytes, plain->n_bytes, err);
+}
+
+/* bn-convert writes the copy. BN_ERR_UNSUPPORTED, with its message, when it refuses the model. */
+static bn_status convert(const struct place *p, const char *to, bn_error *err)
+{
+    char program[PATH_MAX];
+    /* Its report is for people. */
+    const char *argv[] = {"/bin/sh", "-c",    "exec \"$0\" \"$@\" >/dev/null",
+                          program,   "-q",    p->own,
+                          "--to",    to,      "--round-scales",
+                          "-o",      p->copy, NULL};
+    struct bn_child_options options = {.argv = argv};
+    struct bn_child *child = NULL;
+    if (!bn_program_near(program, "", "bn-convert"))
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "bn-convert is not next to this program");
+    unlink(p->copy);
+    unlink(p->record);
+    BN_TRY(bn_child_start(&child, &options, err));
+    bn_status status = bn_child_finish(child, bn_clock_ns() + WAIT_NS, err);
+    const char *message = strstr(bn_child_stderr(child), "error: model.gguf: ");
+    if (status != BN_OK && message != NULL) {
+        *err = (bn_error){0};
+        message = strstr(message, ": ") + strlen(": model.gguf: ");
+        status = bn_fail(err, BN_ERR_UNSUPPORTED, "%.*s", (int)strcspn(message, "\n"), message);
+    }
+    bn_child_close(child);
+    return status;
+}
+
 /* Opens the model in a form, scores it, closes it. *n_bytes: of its file. */
 static bn_status score_form(const struct bn_harness *h, const struct form *form, const bn_model *plain,
                             const struct text *text, double *nll, size_t *n_bytes, bn_error *err)
 {
     static const bn_model_options options = {.repack = BN_REPACK_NEVER};
+    struct place place;
     bn_model *m = NULL;
-    void *data = NULL;
     bn_status status;
     *n_bytes = plain->n_bytes;
     if (form->packed) {
         status = bn_harness_open_model(h, BN_REPACK_ALWAYS, &m, err);
         if (status == BN_OK && m->packed_bytes == 0)
             status = bn_fail(err, BN_ERR_UNSUPPORTED, "this model has no T5 form");
-    } else if (form->how.layers == KEEP && form->how.embedding == KEEP) {
+    } else if (form->to == NULL) {
         return score(plain, text, false, nll, err);
+    } else if (plain->n_bytes > MAX_BYTES) {
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "models of more than %u MiB are not converted",
+                       MAX_BYTES >> 20);
     } else {
-        status = bn_quant_convert(&data, n_bytes, plain, &form->how, err);
-        if (status == BN_OK) status = bn_model_open_memory(&m, data, *n_bytes, form->name, &options, err);
+        status = enter(&place, plain, err);
+        if (status == BN_OK) status = convert(&place, form->to, err);
+        if (status == BN_OK) status = bn_model_open(&m, place.copy, &options, err);
+        if (status == BN_OK) *n_bytes = m->n_bytes;
     }
     if (status == BN_OK) status = score(m, text, form->packed, nll, err);
     bn_model_close(m);
-    bn_free(data);
+    if (form->to != NULL) leave(&place);
     return status;
 }
 

@@ -58,9 +58,6 @@ double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k
 /* To and from binary16. */
 uint16_t bn_quant_narrow(float x);
 float bn_quant_widen(uint16_t half);
-/* 32 floats as a block of Q8_0: the scale in binary16, then 32 signed bytes. */
-#define BN_Q8_0_BYTES 34u
-void bn_quant_q8_0(uint8_t block[BN_Q8_0_BYTES], const float *w);
 /* Quantises a row of floats as activations. */
 void bn_quant_activations(const struct bn_quant_job *job, size_t row);
 
@@ -126,19 +123,5 @@ BN_MUST_CHECK bn_status bn_quant_quality(struct bn_harness *h, struct bn_quant_d
                                          const double speed[BN_QUANT_FORMATS], bn_error *err);
 /* The perplexity of the model on the text of --text, in each format that it can have (perplexity.c). */
 BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err);
-
-/* ---- a model in another format (convert.c) ---- */
-
-/* In memory: the file of the model with its ternary layers or its embedding encoded again; it is opened as any file is. The
- * type stays where the new one is BN_CONVERT_KEEP. */
-#define BN_CONVERT_KEEP UINT32_MAX
-struct bn_conversion {
-    uint32_t layers;    /* of I2_S tensors: a ternary type with blocks */
-    uint32_t embedding; /* of token_embd.weight in F32 or F16: BN_TYPE_Q8_0 or BN_TYPE_Q4_0 */
-};
-/* *data is 64-byte aligned; the caller frees it. BN_ERR_UNSUPPORTED when the model has no such tensor, or one
- * whose rows are not whole blocks. */
-BN_MUST_CHECK bn_status bn_quant_convert(void **data, size_t *n_bytes, const bn_model *model,
-                                         const struct bn_conversion *how, bn_error *err);
 
 #endif

@@ -304,20 +304,6 @@ bn_status bn_bench_is_steady(const struct bn_bench_measurement *m, const struct 
     return BN_OK;
 }
 
-bn_status bn_bench_all_precise(const struct bn_bench_measurement *m, bool *all, bn_error *err)
-{
-    *all = true;
-    for (size_t i = 0; i < m->n_configs && *all; i++) {
-        struct bn_interval ci;
-        const struct bn_bench_config *c = &m->configs[i];
-        if (c->verdict != BN_BENCH_VALID) continue;
-        size_t n = bn_bench_collect(m, c, "ns_per_token", NULL);
-        BN_TRY(bn_interval_median(&ci, m->scratch, n, m->confidence, err));
-        *all = (ci.high - ci.low) / 2 <= m->precision * ci.estimate; /* false without an interval */
-    }
-    return BN_OK;
-}
-
 /* ---- verdicts ---- */
 
 static void refuse(struct bn_bench_config *c, const char *reason)
@@ -398,56 +384,4 @@ bn_status bn_bench_conclude(struct bn_bench_measurement *m, bn_error *err)
             bn_bench_implausible(c->implausible, bn_bench_median_of(m, c, "share_of_bandwidth"));
     }
     return BN_OK;
-}
-
-/* ---- depth ---- */
-
-/* Of one round: least squares through the configurations of this test, by depth. */
-static bool fit_round(const struct bn_bench_measurement *m, uint32_t tokens, uint32_t n_threads,
-                      size_t sample, double *base, double *slope)
-{
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-    for (size_t i = 0; i < m->n_configs; i++) {
-        const struct bn_bench_config *c = &m->configs[i];
-        if (!c->decode || c->tokens != tokens || c->n_threads != n_threads || c->n_busy > 0 ||
-            c->n_concurrent > 1 || c->n_sequences > 1)
-            continue;
-        if (c->verdict != BN_BENCH_VALID || sample >= c->n_samples) return false;
-        double ns = (double)c->samples[sample].ns / bn_bench_n_rated(c);
-        n += 1;
-        x += c->depth;
-        y += ns;
-        xx += (double)c->depth * c->depth;
-        xy += c->depth * ns;
-    }
-    double spread = n * xx - x * x;
-    if (!(spread > 0)) return false;
-    *slope = (n * xy - x * y) / spread;
-    *base = (y - *slope * x) / n;
-    return true;
-}
-
-bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_measurement *m,
-                             uint32_t tokens, uint32_t n_threads, bn_error *err)
-{
-    size_t first = 0;
-    for (size_t i = 0; i < m->n_configs; i++)
-        if (m->configs[i].n_warmup > first) first = m->configs[i].n_warmup;
-    size_t n = m->n_rounds > first ? m->n_rounds - first : 0;
-    double *base = bn_alloc(n + 1, sizeof *base), *slope = bn_alloc(n + 1, sizeof *slope);
-    bool ok = n > 0;
-    bn_status status = BN_OK;
-    *out = (struct bn_bench_depth_fit){.tokens = tokens, .n_threads = n_threads};
-    if (base == NULL || slope == NULL) status = bn_nomem(err);
-    for (size_t i = 0; i < n && ok && status == BN_OK; i++)
-        ok = fit_round(m, tokens, n_threads, first + i, &base[i], &slope[i]);
-    if (ok && status == BN_OK) {
-        out->n = n;
-        status = bn_interval_median(&out->base_ns, base, n, m->confidence, err);
-    }
-    if (ok && status == BN_OK)
-        status = bn_interval_median(&out->ns_per_position, slope, n, m->confidence, err);
-    bn_free(base);
-    bn_free(slope);
-    return status;
 }

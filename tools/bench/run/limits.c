@@ -34,8 +34,6 @@ const struct bn_option bn_bench_limits_options[] = {
               .preset = "0", BN_TO_LIST(struct bn_bench_options, depths, 0, MAX_TOKENS)),
     BN_OPTION("batch", "tokens of a prompt evaluated together, 1 to 4096", .letter = 'b', .arg = "LIST",
               .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, batches, 0, 4096)),
-    BN_OPTION("no-run", "report only the limits; tests run once, to be counted", .group = "Measurement",
-              BN_TO_BOOL(struct bn_bench_options, no_run)),
     BN_OPTION("min-time", "time per limit; reads from memory take ten times as long", .rare = true,
               .arg = "SECONDS", .group = "Measurement", .preset = "0.1",
               BN_TO_F64(struct bn_bench_options, min_time, 0, 60)),
@@ -48,12 +46,9 @@ struct row {
     const struct bn_bench_config *config;
     struct bn_bench_case work; /* of one token */
     struct bn_bench_bound bound;
-    double rate;         /* tokens per second; NaN when it was not measured */
-    const char *no_rate; /* why not */
-    double other_rate;   /* that the other limit permits; NaN: there is none */
-    const char *other;   /* its name */
-    double wider_rate;   /* that arithmetic with the fastest instruction of the machine permits */
-    const char *wider;   /* this instruction; NULL: the kernels use it */
+    double rate;       /* tokens per second; NaN when the test is not valid */
+    double other_rate; /* that the limit permits which does not bound the test; NaN: there is none */
+    const char *other; /* its name */
 };
 
 struct job {
@@ -85,67 +80,21 @@ static void count_work(const struct job *job, struct row *row)
     }
 }
 
-static bool is_above_limit(const struct row *row)
-{
-    return row->bound.what != NULL && row->rate * row->bound.ns > 1e9 / BN_BENCH_MOST_SHARE;
-}
-
-/* The limit after the one that bounds the test. */
-static void find_other(struct row *row)
-{
-    bool reads = row->bound.read_ns >= row->bound.arithmetic_ns;
-    double ns = reads ? row->bound.arithmetic_ns : row->bound.read_ns;
-    row->other = reads ? "arithmetic" : row->work.source;
-    row->other_rate = ns > 0 ? 1e9 / ns : (double)NAN;
-}
-
-/* The rate that arithmetic permits if every product of bytes used the fastest instruction. */
-static void find_wider(const struct job *job, struct row *row)
-{
-    const struct bn_bench_limit *best = NULL, *used = NULL;
-    for (size_t i = 0; i < job->m.h.limits.n; i++) {
-        const struct bn_bench_limit *l = &job->m.h.limits.list[i];
-        if (l->kind != BN_LIMIT_INT8 || l->n_threads != row->config->n_threads) continue;
-        if (best == NULL || l->rate > best->rate) best = l;
-        if (l->kernels == job->m.model->kernels) used = l;
-    }
-    if (best == NULL || used == NULL || !(best->rate > BN_BENCH_MOST_SHARE * used->rate)) return;
-    double int8_ns = row->work.int8_macs * 1e9 / used->rate;
-    row->wider = best->instruction;
-    row->wider_rate = 1e9 / (row->bound.arithmetic_ns - int8_ns + int8_ns * used->rate / best->rate);
-}
-
 /* A limit that other work disturbed may be too low, so it is measured again when a test exceeds it. */
-static bn_status measure_limits(struct job *job, struct row *row, bn_error *err)
+static bn_status find_bound(struct job *job, struct row *row, bn_error *err)
 {
     const struct bn_kernels *kernels = job->m.model->kernels;
     unsigned n_threads = row->config->n_threads;
-    for (unsigned i = 0; i < 4 && (i == 0 || is_above_limit(row)); i++) {
+    struct bn_bench_bound *b = &row->bound;
+    for (unsigned i = 0; i < 4 && (i == 0 || row->rate * b->ns > 1e9 / BN_BENCH_MOST_SHARE); i++) {
         BN_TRY(bn_bench_limits_measure(&job->m.h.limits, &row->work, kernels, n_threads, i > 0, err));
-        row->bound = bn_bench_bound(&job->m.h.limits, &row->work, kernels, n_threads);
+        *b = bn_bench_bound(&job->m.h.limits, &row->work, kernels, n_threads);
     }
+    bool reads = b->read_ns >= b->arithmetic_ns;
+    double ns = reads ? b->arithmetic_ns : b->read_ns;
+    row->other = reads ? "arithmetic" : row->work.source;
+    row->other_rate = ns > 0 ? 1e9 / ns : (double)NAN;
     return BN_OK;
-}
-
-/* When all limits are measured. */
-static void find_bounds(const struct job *job, struct row *row)
-{
-    row->bound = bn_bench_bound(&job->m.h.limits, &row->work, job->m.model->kernels, row->config->n_threads);
-    if (row->bound.what == NULL) return;
-    find_other(row);
-    find_wider(job, row);
-}
-
-static void find_rate(const struct job *job, struct row *row)
-{
-    const struct bn_bench_config *c = row->config;
-    row->rate = (double)NAN;
-    if (job->m.o->no_run)
-        row->no_rate = "--no-run was given";
-    else if (c->verdict != BN_BENCH_VALID)
-        row->no_rate = c->reason;
-    else
-        row->rate = bn_bench_median_of(&job->m, c, "tokens_per_second");
 }
 
 static bn_status find_rows(struct job *job, bn_error *err)
@@ -154,21 +103,20 @@ static bn_status find_rows(struct job *job, bn_error *err)
     if (job->rows == NULL) return bn_nomem(err);
     for (size_t i = 0; i < job->m.n_configs; i++) {
         struct row *row = &job->rows[i];
-        row->config = &job->m.configs[i];
+        const struct bn_bench_config *c = row->config = &job->m.configs[i];
         count_work(job, row);
-        find_rate(job, row);
-        BN_TRY(measure_limits(job, row, err));
+        row->rate =
+            c->verdict == BN_BENCH_VALID ? bn_bench_median_of(&job->m, c, "tokens_per_second") : (double)NAN;
+        BN_TRY(find_bound(job, row, err));
     }
-    for (size_t i = 0; i < job->m.n_configs; i++)
-        find_bounds(job, &job->rows[i]);
     return BN_OK;
 }
 
 static bn_status measure(struct job *job, struct bn_args *args, bn_error *err)
 {
     struct bn_bench_options *o = args->fields;
-    o->reps = o->no_run ? 1 : SAMPLES;
-    o->warmup = o->no_run ? 0 : 1;
+    o->reps = SAMPLES;
+    o->warmup = 1;
     o->n_loads = 1;
     o->seed = 42;
     o->confidence = 100 * BN_BENCH_CONFIDENCE;
@@ -178,8 +126,6 @@ static bn_status measure(struct job *job, struct bn_args *args, bn_error *err)
     job->set_bytes = bn_min_size((size_t)job->m.token_bytes, BN_BANDWIDTH_MAX_BYTES);
     job->source = job->m.token_bytes > job->m.h.machine.cache_l3_bytes ? "memory" : "cache";
     job->m.h.limits.budget_ns = (uint64_t)(o->min_time * 1e9);
-    for (size_t t = 0; t < o->threads.n; t++)
-        BN_TRY(bn_bench_limits_peaks(&job->m.h.limits, job->m.model->kernels, o->threads.list[t], err));
     BN_TRY(bn_bench_measure(&job->m, err));
     return find_rows(job, err);
 }
@@ -212,19 +158,16 @@ static void put_row(struct bn_table *t, const struct row *row)
     bn_table_count(t, c->tokens);
     bn_table_count(t, c->depth);
     bn_table_count(t, c->n_threads);
-    if (row->bound.what == NULL) {
-        bn_table_value(t, row->rate, "1");
-        for (size_t i = 0; i < 4; i++)
-            bn_table_text(t, "-");
-        bn_table_printf(t, "no limit: %s", row->bound.reason);
-        return;
-    }
     bn_table_value(t, row->rate, "1");
-    bn_table_value(t, 1e9 / row->bound.ns, "1");
-    bn_table_text(t, row->bound.what);
-    bn_table_percent(t, row->rate * row->bound.ns / 1e9, false);
-    bn_table_value(t, row->other_rate, "1");
-    if (row->no_rate != NULL) bn_table_printf(t, "not measured: %s", row->no_rate);
+    bool bound = row->bound.what != NULL;
+    bn_table_value(t, bound ? 1e9 / row->bound.ns : (double)NAN, "1");
+    bn_table_text(t, bound ? row->bound.what : "-");
+    bn_table_percent(t, bound ? row->rate * row->bound.ns / 1e9 : (double)NAN, false);
+    bn_table_value(t, bound ? row->other_rate : (double)NAN, "1");
+    if (!bound)
+        bn_table_printf(t, "no limit: %s", row->bound.reason);
+    else if (c->verdict != BN_BENCH_VALID)
+        bn_table_printf(t, "not measured: %s", c->reason);
 }
 
 /* "reading memory", "reading the cache", "arithmetic". */
@@ -238,15 +181,13 @@ static const char *limit_words(const char *what)
 /* What the limits mean for a test, in words. */
 static void print_words(const struct row *row)
 {
-    char name[BN_BENCH_NAME], limit[BN_UNITS_ROOM], other[BN_UNITS_ROOM], wider[BN_UNITS_ROOM];
+    char name[BN_BENCH_NAME], limit[BN_UNITS_ROOM], other[BN_UNITS_ROOM];
     const struct bn_bench_bound *b = &row->bound;
     if (b->what == NULL) return;
     bn_bench_config_name(row->config, name, sizeof name);
     printf("%s: %s allows %s tok/s", name, limit_words(b->what), bn_units_text(limit, 1e9 / b->ns, "1"));
     if (isfinite(row->rate)) printf(",\n  of which %.0f %% is reached", row->rate * b->ns / 1e7);
     printf(".");
-    if (row->wider != NULL)
-        printf(" %s would allow %s.", row->wider, bn_units_text(wider, row->wider_rate, "1"));
     if (isfinite(row->other_rate))
         printf(" The next limit is %s, at %s.", limit_words(row->other),
                bn_units_text(other, row->other_rate, "1"));
@@ -303,7 +244,6 @@ static void put_limits(const struct row *row)
 static void put_document(struct job *job)
 {
     const struct bn_bench_measurement *m = &job->m;
-    bn_json_put_bool(m->h.settings, "no_run", m->o->no_run);
     bn_json *token = bn_json_put_object(m->h.doc, "token");
     bn_json_put_u64(token, "depth", m->configs[0].depth);
     bn_json_put_u64(token, "weight_bytes", job->reads.weights);
@@ -314,13 +254,12 @@ static void put_document(struct job *job)
         put_limits(&job->rows[i]);
 }
 
-bn_status bn_bench_limits_command(struct bn_args *args, bn_error *err)
+bn_status bn_bench_limits(struct bn_args *args, bn_error *err)
 {
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
     bn_status status = measure(job, args, err);
     if (status == BN_OK) put_document(job);
-    if (status == BN_OK && job->m.o->no_run) bn_series_release(&job->m.h.series);
     if (status == BN_OK && !args->json) status = print(job, err);
     status = bn_harness_finish(&job->m.h, status, err);
     bn_free(job->rows);

@@ -15,15 +15,6 @@
 
 /* ---- the document ---- */
 
-/* "auto", or a number. */
-static void put_count(bn_json *o, const char *name, uint32_t n)
-{
-    if (n == UINT32_MAX)
-        bn_json_put_string(o, name, "auto");
-    else
-        bn_json_put_u64(o, name, n);
-}
-
 /* A setting that was not asked for is left out where older runs lack it: it would make them unlike. */
 static void put_settings(const struct bn_bench_measurement *m)
 {
@@ -34,17 +25,17 @@ static void put_settings(const struct bn_bench_measurement *m)
     bn_bench_put_list(o, "threads", &m->o->threads);
     bn_bench_put_list(o, "batches", &m->o->batches);
     bn_bench_put_list(o, "concurrent", &m->o->concurrent);
-    put_count(o, "reps", m->o->reps);
-    put_count(o, "warmup", m->o->warmup);
-    bn_json_put_number(o, "precision", m->precision);
+    bn_json_put_u64(o, "reps", m->o->reps);
+    if (m->o->warmup == UINT32_MAX)
+        bn_json_put_string(o, "warmup", "auto");
+    else
+        bn_json_put_u64(o, "warmup", m->o->warmup);
     bn_json_put_number(o, "confidence", m->confidence);
-    bn_json_put_u64(o, "max_time_ns", m->max_ns);
     bn_json_put_u64(o, "timeout_ns", m->timeout_ns);
     bn_json_put_u64(o, "loads", m->o->n_loads);
-    if (m->n_pairs > 0) bn_json_put_texts(o, "generate", m->o->generates.list, m->n_pairs);
+    if (m->o->generates.n > 0) bn_json_put_texts(o, "generate", m->o->generates.list, m->o->generates.n);
     if (m->o->busy.n > 0) bn_bench_put_list(o, "busy", &m->o->busy);
     if (m->o->decodes.n > 0) bn_bench_put_list(o, "sequences", &m->o->sequences);
-    bn_json_put_bool(o, "cold", m->o->cold);
     bn_json_put_u64(o, "seed", m->o->seed);
     bn_json_put_string(o, "isa", bn_isa_name());
     if (m->score.n_ids == 0) return;
@@ -55,18 +46,12 @@ static void put_settings(const struct bn_bench_measurement *m)
 /* What is measured once, or once a round: opening the model, memory, reading. */
 static bn_status put_machine(struct bn_bench_measurement *m, bn_error *err)
 {
-    const char *load = m->o->cold ? "load cold" : "load";
-    uint32_t n = m->o->n_loads;
     double *x = m->scratch;
     bn_json_put_u64(m->h.model, "file_bytes", m->model->n_bytes);
     bn_json_put_u64(m->h.model, "parameters", bn_bench_parameters(m->model));
-    for (uint32_t i = 0; i < n; i++)
-        x[i] = (double)m->loads[i].ns;
-    BN_TRY(bn_metric_add(&m->h.series, load, "load_ns", x, n, 0, err));
-    for (uint32_t i = 0; i < n; i++)
-        x[i] = m->loads[i].cached;
-    if (n > 0 && x[0] >= 0) BN_TRY(bn_metric_add(&m->h.series, load, "page_cache_share", x, n, 0, err));
-    BN_TRY(bn_harness_put_value(&m->h, "session", "kv_bytes_per_token", (double)bn_bench_kv_bytes(m->model), err));
+    BN_TRY(bn_metric_add(&m->h.series, "load", "load_ns", m->load_ns, m->o->n_loads, 0, err));
+    BN_TRY(bn_harness_put_value(&m->h, "session", "kv_bytes_per_token", (double)bn_bench_kv_bytes(m->model),
+                                err));
     if (m->meters.peak > 0)
         BN_TRY(bn_harness_put_value(&m->h, "process", "peak_rss_bytes", (double)m->meters.peak, err));
     for (size_t t = 0; t < m->o->threads.n; t++) {
@@ -115,14 +100,6 @@ bn_status bn_bench_run_put(struct bn_bench_measurement *m, bn_error *err)
 
 /* ---- before the table ---- */
 
-static void print_model(const struct bn_bench_measurement *m)
-{
-    const struct bn_bench_load *load = &m->loads[m->o->n_loads - 1];
-    printf("model    %s, opened in %.1f ms", bn_cli_model_name(m->h.args), (double)load->ns / 1e6);
-    if (load->cached >= 0) printf(" (%.0f %% of it was in the page cache)", 100 * load->cached);
-    printf("; %s; peak memory %.0f MiB\n", bn_isa_name(), (double)m->meters.peak / 0x1p20);
-}
-
 /* Does every row have enough samples for an interval of its median? 6 are enough for 95 %. */
 static bool has_interval(const struct bn_bench_measurement *m)
 {
@@ -136,38 +113,36 @@ static bool has_interval(const struct bn_bench_measurement *m)
 }
 
 /* "6" or "6 to 9". */
-static void print_range(size_t least, size_t most)
+static const char *range_text(char out[32], size_t least, size_t most)
 {
-    printf("%zu", least);
-    if (most > least) printf(" to %zu", most);
+    snprintf(out, 32, most > least ? "%zu to %zu" : "%zu", least, most);
+    return out;
 }
 
 static void print_samples(const struct bn_bench_measurement *m)
 {
     size_t least = SIZE_MAX, most = 0, cold_least = SIZE_MAX, cold_most = 0;
+    char counted[32], cold[32];
     for (size_t i = 0; i < m->n_configs; i++) {
-        if (m->configs[i].verdict != BN_BENCH_VALID) continue;
-        size_t cold = m->configs[i].n_warmup, n = m->configs[i].n_samples - cold;
-        if (n < least) least = n;
-        if (n > most) most = n;
-        if (cold < cold_least) cold_least = cold;
-        if (cold > cold_most) cold_most = cold;
+        const struct bn_bench_config *c = &m->configs[i];
+        if (c->verdict != BN_BENCH_VALID) continue;
+        least = bn_min_size(least, c->n_samples - c->n_warmup);
+        cold_least = bn_min_size(cold_least, c->n_warmup);
+        if (c->n_samples - c->n_warmup > most) most = c->n_samples - c->n_warmup;
+        if (c->n_warmup > cold_most) cold_most = c->n_warmup;
     }
-    printf("samples  ");
-    if (most == 0) {
-        printf("none are valid\n\n");
-        return;
-    }
-    print_range(least, most);
-    printf(" per row, in turn, after ");
-    print_range(cold_least, cold_most);
-    printf(" warm-up\n\n");
+    if (most == 0)
+        printf("samples  none are valid\n\n");
+    else
+        printf("samples  %s per row, in turn, after %s warm-up\n\n", range_text(counted, least, most),
+               range_text(cold, cold_least, cold_most));
 }
 
 static void print_head(const struct bn_bench_measurement *m)
 {
     bn_bench_print_machine(&m->h.machine);
-    print_model(m);
+    printf("model    %s, opened in %.1f ms; %s; peak memory %.0f MiB\n", bn_cli_model_name(m->h.args),
+           m->load_ns[m->o->n_loads - 1] / 1e6, bn_isa_name(), (double)m->meters.peak / 0x1p20);
     printf("reading  %.3f MB, read by one token:", (double)m->token_bytes / 1e6);
     for (size_t t = 0; t < m->o->threads.n; t++) {
         for (uint32_t i = 0; i < m->n_rounds; i++)
@@ -183,7 +158,8 @@ static void print_head(const struct bn_bench_measurement *m)
 /* ---- the table ---- */
 
 /* The median, and its interval or of too few samples the range. */
-static void put_rate(struct bn_table *t, const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+static void put_rate(struct bn_table *t, const struct bn_bench_measurement *m,
+                     const struct bn_bench_config *c)
 {
     struct bn_summary s;
     (void)bn_summarize(&s, m->scratch, bn_bench_collect(m, c, "tokens_per_second", NULL));
@@ -195,7 +171,8 @@ static void put_rate(struct bn_table *t, const struct bn_bench_measurement *m, c
 }
 
 /* The median and the 95 % quantile, in milliseconds. */
-static void put_times(struct bn_table *t, const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+static void put_times(struct bn_table *t, const struct bn_bench_measurement *m,
+                      const struct bn_bench_config *c)
 {
     const char *metric = c->n_concurrent > 1 ? "request_ns" : c->decode ? "token_ns" : "first_token_ns";
     double p95 = (double)NAN;
@@ -206,7 +183,8 @@ static void put_times(struct bn_table *t, const struct bn_bench_measurement *m, 
 }
 
 /* "32", "32/128" with a batch, "32 x8" with sequences or concurrent generations, "128+32". */
-static void put_tokens(struct bn_table *t, const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+static void put_tokens(struct bn_table *t, const struct bn_bench_measurement *m,
+                       const struct bn_bench_config *c)
 {
     char answer[16] = "", batch[16] = "", many[16] = "";
     uint32_t n = c->n_sequences * c->n_concurrent;
@@ -262,22 +240,6 @@ static bn_status print_table(const struct bn_bench_measurement *m, bn_error *err
 
 /* ---- after the table ---- */
 
-static bn_status print_depth(const struct bn_bench_measurement *m, bn_error *err)
-{
-    for (size_t i = 0; i < m->o->decodes.n; i++)
-        for (size_t t = 0; t < m->o->threads.n; t++) {
-            struct bn_bench_depth_fit fit;
-            BN_TRY(bn_bench_fit_depth(&fit, m, m->o->decodes.list[i], m->o->threads.list[t], err));
-            if (fit.n == 0) continue;
-            printf("A token takes %.3f ms and %.1f us more for each 1000 tokens before it",
-                   fit.base_ns.estimate / 1e6, fit.ns_per_position.estimate);
-            if (isfinite(fit.ns_per_position.low))
-                printf(" (%.1f to %.1f)", fit.ns_per_position.low, fit.ns_per_position.high);
-            printf(", decoding %u with t=%u.\n", fit.tokens, fit.n_threads);
-        }
-    return BN_OK;
-}
-
 static void print_outliers(const struct bn_bench_measurement *m)
 {
     size_t n = 0, apart = 0, explained = 0;
@@ -312,8 +274,8 @@ static void print_remarks(const struct bn_bench_measurement *m)
         if (c->verdict == BN_BENCH_VALID && c->n_concurrent > 1)
             printf("%s: fairness %.3f.\n", name, bn_bench_median_of(m, c, "fairness"));
         if (c->verdict == BN_BENCH_VALID && m->o->price_per_hour > 0)
-            printf("price    %.4g per million tokens: %s\n", bn_bench_median_of(m, c, "price_per_million_tokens"),
-                   name);
+            printf("price    %.4g per million tokens: %s\n",
+                   bn_bench_median_of(m, c, "price_per_million_tokens"), name);
         n_changing +=
             c->verdict == BN_BENCH_VALID && !c->steady && bn_bench_can_settle(c->n_samples - c->n_warmup);
     }
@@ -329,15 +291,15 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
     BN_TRY(print_table(m, err));
     putchar('\n');
     bn_bench_text_print(m);
-    if (m->o->prompts.n + m->n_pairs > 0)
+    if (m->o->prompts.n + m->o->generates.n > 0)
         printf("read: percentage of the read bandwidth. Prompts: ms to the first token; arithmetic is\ntheir "
                "limit.%s\n",
-               m->n_pairs > 0 ? " generate: tok/s of prompt and answer together." : "");
+               m->o->generates.n > 0 ? " generate: tok/s of prompt and answer together." : "");
     if (m->o->concurrent.n > 0)
-        printf("concurrent: tok/s of all together, ms of each generation; fairness 1: all are equally fast.\n");
+        printf(
+            "concurrent: tok/s of all together, ms of each generation; fairness 1: all are equally fast.\n");
     if (m->o->busy.n > 0)
         printf("busy: processes that kept a CPU busy meanwhile; of quiet: the rate by that without them.\n");
-    BN_TRY(print_depth(m, err));
     print_outliers(m);
     print_remarks(m);
     bn_bench_targets_print(m);

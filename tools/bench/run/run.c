@@ -3,20 +3,13 @@
  * bn-bench run: prompts and decoding as a generation runs them (bn_generate), timed. Rounds go over all
  * configurations, every other one backwards, so that a change of the machine affects all of them.
  *
- * How many rounds: each configuration has a window, at first of --reps samples. With --warmup auto it
- * moves on by a round, and its first sample becomes warm-up, until there is no trend within it. Then it only
- * grows, until all have settled and, with --reps auto, the medians are precise enough.
+ * How many rounds: each test has a window, at first of --reps samples. With --warmup auto it moves on by a round, and its
+ * first sample becomes warm-up, until there is no trend within it; then it grows until all have settled.
  */
-#define _GNU_SOURCE /* mincore */
 #include "tools/bench/run/run.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -33,11 +26,10 @@
 #define MAX_TOKENS (1u << 20)
 #define MAX_REPS 10000u
 #define MAX_BUSY 256u
-#define LEAST_AUTO_REPS 6u /* fewer have no interval of the median */
-#define MOST_AUTO_ROUNDS 200u
 #define MOST_AUTO_WARMUP 10u
-#define PROBE_NS 30000000u         /* for a set in a cache */
-#define MEMORY_PROBE_NS 150000000u /* for a set in memory, which other processes use too */
+#define MOST_AUTO_NS UINT64_C(300000000000) /* no further round becomes warm-up after this time */
+#define PROBE_NS 30000000u                  /* for a set in a cache */
+#define MEMORY_PROBE_NS 150000000u          /* for a set in memory, which other processes use too */
 #define MEMORY_BYTES (16u << 20)
 
 const struct bn_option bn_bench_run_options[] = {
@@ -69,28 +61,20 @@ const struct bn_option bn_bench_run_options[] = {
               .group = "Tests", .preset = "0", BN_TO_U32(struct bn_bench_options, score_tokens, 0, 1u << 30)),
     BN_OPTION("target", "fail unless reached, e.g. decode>=30, first-token<=200ms", .arg = "TARGET",
               .group = "Verdict", .repeatable = true, BN_TO_TEXTS(struct bn_bench_options, targets)),
-    BN_OPTION("reps", "samples of each test; auto: until --precision is reached", .letter = 'r', .arg = "N",
-              .group = "Measurement", .preset = "6",
-              BN_TO_U32_AUTO(struct bn_bench_options, reps, 1, MAX_REPS)),
+    BN_OPTION("reps", "samples of each test", .letter = 'r', .arg = "N", .group = "Measurement",
+              .preset = "6", BN_TO_U32(struct bn_bench_options, reps, 1, MAX_REPS)),
     BN_OPTION("warmup", "discarded samples before them; auto: until times show no trend", .rare = true,
               .arg = "N", .group = "Measurement", .preset = "auto",
               BN_TO_U32_AUTO(struct bn_bench_options, warmup, 0, 1000)),
-    BN_OPTION("precision", "with --reps auto: stop once the median is known to within this", .rare = true,
-              .arg = "PERCENT", .group = "Measurement", .preset = "1",
-              BN_TO_F64(struct bn_bench_options, precision, 0.01, 50)),
     BN_BENCH_CONFIDENCE_OPTION("Measurement"),
     BN_OPTION("price-per-hour", "price of the machine; prints that of a million tokens", .rare = true,
               .arg = "PRICE", .group = "Output",
               BN_TO_F64(struct bn_bench_options, price_per_hour, 1e-9, 1e9)),
-    BN_OPTION("max-time", "with auto: stop sampling after this time", .rare = true, .arg = "SECONDS",
-              .group = "Measurement", .preset = "300", BN_TO_F64(struct bn_bench_options, max_time, 0, 1e6)),
     BN_OPTION("timeout", "abort a sample after this time; its test has no result; 0: no limit", .rare = true,
               .arg = "SECONDS", .group = "Measurement", .preset = "600",
               BN_TO_F64(struct bn_bench_options, timeout, 0, 1e6)),
     BN_OPTION("loads", "how many times to open the model", .rare = true, .arg = "N", .group = "Measurement",
               .preset = "6", BN_TO_U32(struct bn_bench_options, n_loads, 1, 1000)),
-    BN_OPTION("cold", "drop the model file from the page cache before opening it", .rare = true,
-              .group = "Measurement", BN_TO_BOOL(struct bn_bench_options, cold)),
     BN_OPTION("seed", "seed for the random prompt tokens", .rare = true, .arg = "N", .group = "Measurement",
               .preset = "42", .env = "BITNET_SEED",
               BN_TO_U64(struct bn_bench_options, seed, 0, 9007199254740991)),
@@ -118,77 +102,78 @@ static void drop_zeros(struct bn_list *list)
 }
 
 /* "128+32", of --generate. */
-static bool read_pair(const char *text, struct bn_bench_pair *out)
+static bn_status read_pair(struct bn_bench_config *test, const char *text, bn_error *err)
 {
-    char *end;
-    unsigned long prompt = strtoul(text, &end, 10), answer = 0;
-    if (*text < '0' || *text > '9' || *end != '+' || end[1] < '0' || end[1] > '9') return false;
-    answer = strtoul(end + 1, &end, 10);
-    *out = (struct bn_bench_pair){(uint32_t)prompt, (uint32_t)answer};
-    return *end == '\0' && prompt >= 1 && prompt <= MAX_TOKENS && answer >= 1 && answer <= MAX_TOKENS;
-}
-
-static bn_status read_pairs(struct bn_bench_measurement *m, bn_error *err)
-{
-    const struct bn_texts *texts = &m->o->generates;
-    m->pairs = bn_alloc(texts->n + 1, sizeof *m->pairs);
-    if (m->pairs == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < texts->n; i++)
-        if (!read_pair(texts->list[i], &m->pairs[m->n_pairs++]))
-            return bn_fail(err, BN_ERR_ARG, "--generate: '%.40s' is not P+N, such as 128+32", texts->list[i]);
+    unsigned prompt = 0, answer = 0;
+    int n = 0;
+    bool read = sscanf(text, "%7u+%7u%n", &prompt, &answer, &n) == 2 && text[n] == '\0' &&
+                strspn(text, "0123456789+") == (size_t)n;
+    if (!read || prompt == 0 || answer == 0 || prompt > MAX_TOKENS || answer > MAX_TOKENS)
+        return bn_fail(err, BN_ERR_ARG, "--generate: '%.40s' is not P+N, such as 128+32", text);
+    test->tokens = prompt;
+    test->answer = answer;
     return BN_OK;
 }
 
-/* The most tokens of a prompt, and of a prompt with its answer. */
-static uint32_t longest_prompt(const struct bn_bench_measurement *m)
+/* Every kind of test, without depth, threads, batch and busy processes. */
+static bn_status list_kinds(struct bn_bench_measurement *m, bn_error *err)
 {
-    uint32_t most = largest(&m->o->prompts);
-    for (size_t i = 0; i < m->n_pairs; i++)
-        if (m->pairs[i].prompt > most) most = m->pairs[i].prompt;
-    return most;
-}
-
-static uint32_t longest_test(const struct bn_bench_measurement *m)
-{
-    uint32_t most = largest(&m->o->prompts), decode = largest(&m->o->decodes) + 1; /* a prompt of 1 */
-    if (decode > most) most = decode;
-    for (size_t i = 0; i < m->n_pairs; i++)
-        if (m->pairs[i].prompt + m->pairs[i].answer > most) most = m->pairs[i].prompt + m->pairs[i].answer;
-    return most;
+    const struct bn_bench_options *o = m->o;
+    size_t n = o->prompts.n + o->decodes.n * (o->sequences.n + o->concurrent.n) + o->generates.n;
+    struct bn_bench_config *k = m->kinds = bn_alloc(n + 1, sizeof *m->kinds);
+    if (k == NULL) return bn_nomem(err);
+    for (size_t i = 0; i <= n; i++)
+        k[i] = (struct bn_bench_config){.n_sequences = 1, .n_concurrent = 1};
+    for (size_t i = 0; i < o->prompts.n; i++)
+        k++->tokens = o->prompts.list[i];
+    for (size_t i = 0; i < o->decodes.n * (o->sequences.n + o->concurrent.n); i++) {
+        size_t at = i / o->decodes.n;
+        k->decode = true;
+        k->tokens = o->decodes.list[i % o->decodes.n];
+        if (at < o->sequences.n)
+            k->n_sequences = o->sequences.list[at];
+        else
+            k->n_concurrent = o->concurrent.list[at - o->sequences.n];
+        k += at < o->sequences.n || k->n_concurrent > 1; /* one alone is there already */
+    }
+    for (size_t i = 0; i < o->generates.n; i++)
+        BN_TRY(read_pair(k++, o->generates.list[i], err));
+    m->n_kinds = (size_t)(k - m->kinds);
+    for (size_t i = 0; i < m->n_kinds; i++) {
+        uint32_t prompt = m->kinds[i].decode ? 1 : m->kinds[i].tokens;
+        uint32_t all = m->kinds[i].tokens + (m->kinds[i].decode ? 1 : m->kinds[i].answer);
+        if (prompt > m->longest_prompt) m->longest_prompt = prompt;
+        if (all > m->longest) m->longest = all;
+    }
+    return BN_OK;
 }
 
 static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
 {
     static uint32_t ONE = 1;
     struct bn_bench_options *o = m->o;
-    m->reps = o->reps == UINT32_MAX ? LEAST_AUTO_REPS : o->reps;
     m->warmup = o->warmup == UINT32_MAX ? 1 : o->warmup;
-    m->precision = o->precision / 100;
     m->confidence = o->confidence / 100;
-    m->max_ns = (uint64_t)(o->max_time * 1e9);
     m->timeout_ns = (uint64_t)(o->timeout * 1e9);
-    drop_zeros(&o->concurrent);
-    drop_zeros(&o->busy);
-    drop_zeros(&o->sequences);
-    drop_zeros(&o->prompts);
-    drop_zeros(&o->decodes);
-    drop_zeros(&o->batches);
-    BN_TRY(read_pairs(m, err));
-    if (o->prompts.n + o->decodes.n + m->n_pairs == 0)
-        return bn_fail(err, BN_ERR_ARG,
-                       "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or --generate");
+    struct bn_list *const LISTS[] = {&o->concurrent, &o->busy,    &o->sequences,
+                                     &o->prompts,    &o->decodes, &o->batches};
+    for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++)
+        drop_zeros(LISTS[i]);
     if (o->sequences.n == 0)
         o->sequences = (struct bn_list){&ONE, 1}; /* bn-bench limits has no such option */
     if (o->batches.n == 0) return bn_fail(err, BN_ERR_ARG, "--batch: must be at least 1");
-    if (o->prompts.n + m->n_pairs == 0) o->batches.n = 1; /* tokens are decoded one by one */
+    if (o->prompts.n + o->generates.n == 0) o->batches.n = 1; /* tokens are decoded one by one */
+    BN_TRY(list_kinds(m, err));
+    if (m->n_kinds == 0)
+        return bn_fail(err, BN_ERR_ARG,
+                       "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or --generate");
     return bn_bench_threads(&o->threads, err);
 }
 
 /* Random ids from the seed; all of them are valid. */
 static bn_status make_timeline(struct bn_bench_measurement *m, bn_error *err)
 {
-    size_t longest = (size_t)largest(&m->o->depths) + 1;
-    longest += longest_prompt(m);
+    size_t longest = (size_t)largest(&m->o->depths) + 1 + m->longest_prompt;
     uint64_t state = m->o->seed, n_vocab = bn_model_hparams(m->model)->n_vocab;
     m->ids = bn_alloc(longest, sizeof *m->ids);
     if (m->ids == NULL) return bn_nomem(err);
@@ -199,55 +184,18 @@ static bn_status make_timeline(struct bn_bench_measurement *m, bn_error *err)
 
 /* ---- the model and its memory ---- */
 
-/* The time to open a model depends most on whether its file is in the page cache, so that is measured. The
- * model is opened several times before the rounds, not in them: a second copy would double the memory of a
- * round. */
-
-/* The share of a file that is in the page cache; -1 when unknown. */
-static double share_cached(int fd, size_t n_bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), n = (n_bytes + page - 1) / page, n_in = 0;
-    void *map = mmap(NULL, n_bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) return -1;
-    unsigned char *in = bn_alloc(n, 1);
-    bool known = in != NULL && mincore(map, n_bytes, in) == 0;
-    for (size_t i = 0; known && i < n; i++)
-        n_in += in[i] & 1u;
-    bn_free(in);
-    munmap(map, n_bytes);
-    return known ? (double)n_in / (double)n : -1;
-}
-
-/* With --cold asks the system to drop the file from the page cache; then reads the share that is in it.
- * Errors of the file are reported when the model is opened. */
-static double cached_share(const char *path, bool cold)
-{
-    struct stat st;
-    double share = -1;
-    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0) return share;
-    if (cold) (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    if (fstat(fd, &st) == 0 && st.st_size > 0) share = share_cached(fd, (size_t)st.st_size);
-    close(fd);
-    return share;
-}
-
+/* The model is opened several times before the rounds, not in them: a second copy would double the memory of a round. */
 static bn_status open_model(struct bn_bench_measurement *m, bn_error *err)
 {
     static const bn_model_options options = {.repack = BN_REPACK_AUTO};
-    const char *path = m->h.args->model;
-    if (m->o->cold && path == NULL)
-        return bn_fail(err, BN_ERR_ARG,
-                       "--cold needs a file (--model): the built-in model is part of the program");
-    m->loads = bn_alloc(m->o->n_loads, sizeof *m->loads);
-    if (m->loads == NULL) return bn_nomem(err);
+    m->load_ns = bn_alloc(m->o->n_loads, sizeof *m->load_ns);
+    if (m->load_ns == NULL) return bn_nomem(err);
     for (uint32_t i = 0; i < m->o->n_loads; i++) {
         bn_model_close(m->model);
         m->model = NULL;
-        m->loads[i].cached = cached_share(path, m->o->cold);
         uint64_t start = bn_clock_ns();
         BN_TRY(bn_cli_open_model(&m->model, m->h.args, &options, err));
-        m->loads[i].ns = bn_clock_ns() - start;
+        m->load_ns[i] = (double)(bn_clock_ns() - start);
     }
     return BN_OK;
 }
@@ -319,7 +267,7 @@ static bn_status open_crowd(struct bn_bench_measurement *m, struct bn_bench_conf
 static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
     bn_session_options options = {.n_batch = c->n_batch, .n_threads = c->n_threads};
-    options.n_ctx = c->depth + longest_test(m);
+    options.n_ctx = c->depth + m->longest;
     options.exact_threads =
         options.n_threads > bn_team_cores(); /* also when threads have to wait for one another */
     BN_TRY(bn_session_open(&c->session, m->model, &options, err));
@@ -364,48 +312,18 @@ static bn_status add_test(struct bn_bench_measurement *m, const struct bn_bench_
     return BN_OK;
 }
 
-static bn_status add_tests(struct bn_bench_measurement *m, uint32_t n_busy, bn_error *err)
-{
-    const struct bn_bench_options *o = m->o;
-    struct bn_bench_config test = {.n_busy = n_busy, .n_sequences = 1, .n_concurrent = 1};
-    for (size_t i = 0; i < o->prompts.n; i++) {
-        test.tokens = o->prompts.list[i];
-        BN_TRY(add_test(m, &test, err));
-    }
-    test.decode = true;
-    for (size_t i = 0; i < o->decodes.n * o->sequences.n; i++) {
-        test.tokens = o->decodes.list[i / o->sequences.n];
-        test.n_sequences = o->sequences.list[i % o->sequences.n];
-        BN_TRY(add_test(m, &test, err));
-    }
-    test.n_sequences = 1;
-    for (size_t i = 0; i < o->decodes.n * o->concurrent.n && n_busy == 0; i++) {
-        test.tokens = o->decodes.list[i / o->concurrent.n];
-        test.n_concurrent = o->concurrent.list[i % o->concurrent.n];
-        if (test.n_concurrent > 1) BN_TRY(add_test(m, &test, err));
-    }
-    test.decode = false;
-    test.n_concurrent = 1;
-    for (size_t i = 0; i < m->n_pairs; i++) {
-        test.tokens = m->pairs[i].prompt;
-        test.answer = m->pairs[i].answer;
-        BN_TRY(add_test(m, &test, err));
-    }
-    return BN_OK;
-}
-
-/* All tests, and all of them again next to each number of busy processes. */
+/* All tests, and all but the concurrent ones again next to each number of busy processes. */
 static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
     size_t n_places = o->threads.n * o->depths.n * o->batches.n * (1 + o->busy.n);
-    m->configs =
-        bn_alloc((o->prompts.n + o->decodes.n * (o->sequences.n + o->concurrent.n) + m->n_pairs) * n_places,
-                 sizeof *m->configs);
+    m->configs = bn_alloc(m->n_kinds * n_places, sizeof *m->configs);
     if (m->configs == NULL) return bn_nomem(err);
-    BN_TRY(add_tests(m, 0, err));
-    for (size_t i = 0; i < o->busy.n; i++)
-        BN_TRY(add_tests(m, o->busy.list[i], err));
+    for (size_t i = 0; i < m->n_kinds * (1 + o->busy.n); i++) {
+        struct bn_bench_config test = m->kinds[i % m->n_kinds];
+        test.n_busy = i < m->n_kinds ? 0 : o->busy.list[i / m->n_kinds - 1];
+        if (test.n_busy == 0 || test.n_concurrent == 1) BN_TRY(add_test(m, &test, err));
+    }
     return BN_OK;
 }
 
@@ -448,38 +366,32 @@ static bn_status run_round(struct bn_bench_measurement *m, bn_error *err)
     return bn_bench_reserve(m, err);
 }
 
-static bool is_late(const struct bn_bench_measurement *m)
+/* Auto warm-up: moves the window of each test with a trend. */
+static bn_status settle(struct bn_bench_measurement *m, bool *settled, bn_error *err)
 {
-    return bn_clock_ns() - m->start_ns >= m->max_ns;
-}
-
-/* Auto warm-up: moves the window of each configuration with a trend. */
-static bn_status settle(struct bn_bench_measurement *m, bn_error *err)
-{
-    bool last = is_late(m) || !bn_bench_can_settle(m->reps);
-    m->settled = true;
+    bool last = bn_clock_ns() - m->start_ns >= MOST_AUTO_NS || !bn_bench_can_settle(m->o->reps);
+    *settled = true;
     for (size_t i = 0; i < m->n_configs; i++) {
         struct bn_bench_config *c = &m->configs[i];
         if (!c->settled) BN_TRY(bn_bench_is_steady(m, c, &c->settled, err));
         if (c->settled || last || c->n_warmup >= MOST_AUTO_WARMUP || c->verdict != BN_BENCH_VALID) continue;
         c->n_warmup++;
-        m->settled = false;
+        *settled = false;
     }
     return BN_OK;
 }
 
-/* Is another round needed? */
-static bn_status want_more(struct bn_bench_measurement *m, bool *more, bn_error *err)
+static bn_status run_rounds(struct bn_bench_measurement *m, bn_error *err)
 {
-    bool enough = m->o->reps != UINT32_MAX;
-    *more = true;
-    if (m->n_rounds < m->warmup + m->reps) return BN_OK;
-    if (m->o->warmup == UINT32_MAX && !m->settled) {
-        BN_TRY(settle(m, err));
-        if (!m->settled) return BN_OK;
+    for (bool settled = false; !settled;) {
+        while (m->n_rounds < m->warmup + m->o->reps)
+            BN_TRY(run_round(m, err));
+        settled = m->o->warmup != UINT32_MAX;
+        if (!settled) BN_TRY(settle(m, &settled, err));
+        if (settled) break;
+        m->progress.total += m->n_configs;
+        BN_TRY(run_round(m, err));
     }
-    if (!enough) BN_TRY(bn_bench_all_precise(m, &enough, err));
-    *more = !enough && !is_late(m) && m->n_rounds < MOST_AUTO_ROUNDS;
     return BN_OK;
 }
 
@@ -488,16 +400,9 @@ static bn_status take_samples(struct bn_bench_measurement *m, bn_error *err)
     m->start_ns = bn_clock_ns();
     for (size_t i = 0; i < m->n_configs; i++)
         m->configs[i].n_warmup = m->warmup;
-    bn_progress_begin(&m->progress, "samples", m->n_configs * ((uint64_t)m->warmup + m->reps),
+    bn_progress_begin(&m->progress, "samples", m->n_configs * ((uint64_t)m->warmup + m->o->reps),
                       m->h.args->quiet);
-    bool more = true;
-    bn_status status = want_more(m, &more, err);
-    while (status == BN_OK && more) {
-        uint64_t rounds = m->warmup + m->reps; /* at least */
-        m->progress.total = m->n_configs * (rounds > m->n_rounds ? rounds : m->n_rounds + 1u);
-        status = run_round(m, err);
-        if (status == BN_OK) status = want_more(m, &more, err);
-    }
+    bn_status status = run_rounds(m, err);
     bn_progress_clear(&m->progress);
     if (status == BN_OK) status = bn_bench_conclude(m, err);
     bn_loops_end(m->loops); /* their CPU time is ours from now on */
@@ -544,7 +449,7 @@ void bn_bench_release_run(struct bn_bench_measurement *m)
     bn_loops_end(m->loops);
     bn_bench_meters_close(&m->meters);
     bn_model_close(m->model);
-    void *blocks[] = {m->loads,   m->ids,       m->pairs,   m->targets,    m->score.ids,
+    void *blocks[] = {m->load_ns, m->ids,       m->kinds,   m->targets,    m->score.ids,
                       m->configs, m->bandwidth, m->scratch, m->tokenize_ns};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);

@@ -79,17 +79,6 @@ struct bn_bench_config {
     char implausible[BN_BENCH_REASON]; /* why its speed is implausible; empty when it is plausible */
 };
 
-/* Opening the model once. */
-struct bn_bench_load {
-    uint64_t ns;
-    double cached; /* share of the file that was in the page cache just before; -1: not known */
-};
-
-/* A test of a prompt of this many tokens and an answer of as many. */
-struct bn_bench_pair {
-    uint32_t prompt, answer;
-};
-
 /* The text of --score, and how well the model predicts it. */
 struct bn_bench_score {
     char name[64];
@@ -108,22 +97,22 @@ struct bn_bench_reads {
 struct bn_bench_measurement {
     struct bn_harness h;
     struct bn_bench_options *o;
-    uint32_t reps, warmup;        /* at first, when they are automatic */
-    double precision, confidence; /* shares */
-    uint64_t max_ns, timeout_ns;  /* timeout 0: no limit */
+    uint32_t warmup; /* at first, when it is automatic */
+    double confidence;
+    uint64_t timeout_ns; /* 0: no limit */
     bn_model *model;
     int32_t *ids; /* the timeline: each prompt is a piece of it */
     struct bn_bench_target *targets;
     size_t n_targets;
-    struct bn_loops *loops;      /* of --busy; NULL without it */
-    struct bn_bench_pair *pairs; /* of --generate */
-    size_t n_pairs;
+    struct bn_loops *loops;        /* of --busy; NULL without it */
+    struct bn_bench_config *kinds; /* of tests, of which there is one at each depth and so on */
+    size_t n_kinds;
+    uint32_t longest, longest_prompt; /* tokens of a test, and of its prompt */
     struct bn_progress progress;
     uint64_t start_ns; /* after loading and filling */
-    bool settled;      /* no further sample becomes warm-up */
     double *scratch;   /* room for the samples of a test, token by token */
 
-    struct bn_bench_load *loads; /* n_loads of the options */
+    double *load_ns; /* of opening the model, n_loads of the options */
     struct bn_bench_meters meters;
     size_t n_tokenized;  /* tokens of the built-in text; 0: the model has no vocabulary */
     double *tokenize_ns; /* per token, of each round, warm-ups too */
@@ -199,27 +188,13 @@ double bn_bench_share_of_quiet(const struct bn_bench_measurement *m, const struc
 /* Bytes of the KV cache that one position takes in a session. */
 uint64_t bn_bench_kv_bytes(const bn_model *model);
 
-/* The time per token by depth: ns = base + slope * depth, fitted to each round by least squares; medians over
- * the rounds. */
-struct bn_bench_depth_fit {
-    uint32_t tokens, n_threads;
-    size_t n; /* rounds after all warm-ups */
-    struct bn_interval base_ns, ns_per_position;
-};
-/* n is 0 when there are fewer than two depths, or a configuration without figures. */
-BN_MUST_CHECK bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out,
-                                           const struct bn_bench_measurement *m, uint32_t tokens,
-                                           uint32_t n_threads, bn_error *err);
-
 /* Makes room in scratch for the samples taken so far. */
 BN_MUST_CHECK bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err);
 /* Are this many samples enough to detect a trend? */
 bool bn_bench_can_settle(size_t n);
-/* Whether a configuration shows no trend, whether all medians are known to m->precision; of the samples
- * after the warm-up, so far. */
+/* Whether a test shows no trend, of the samples after the warm-up, so far. */
 BN_MUST_CHECK bn_status bn_bench_is_steady(const struct bn_bench_measurement *m,
                                            const struct bn_bench_config *c, bool *steady, bn_error *err);
-BN_MUST_CHECK bn_status bn_bench_all_precise(const struct bn_bench_measurement *m, bool *all, bn_error *err);
 
 /* Marks configurations whose output differs from the first sample of the same test: threads, batches and
  * rounds must not change it. */

@@ -16,91 +16,48 @@
 
 /* ---- counters ---- */
 
-struct stats {
-    bn_kernel_stat list[BN_KERNEL_COUNT];
-    size_t n;
-};
-
-static void read_stats(struct stats *stats, const bn_session *session)
-{
-    stats->n = 0;
-    while (stats->n < BN_KERNEL_COUNT && bn_session_kernel_stat(session, stats->n, &stats->list[stats->n]))
-        stats->n++;
-}
-
-static bn_kernel_stat *find_stat(bn_kernel_stat *list, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i].name, name) == 0) return &list[i];
-    return NULL;
-}
-
-/* after -= before. Kernels that were not called in between are removed. */
-static void subtract(struct stats *after, struct stats *before)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < after->n; i++) {
-        bn_kernel_stat a = after->list[i];
-        const bn_kernel_stat *b = find_stat(before->list, before->n, a.name);
-        if (b != NULL) {
-            a.calls -= b->calls;
-            a.ns -= b->ns;
-            a.bytes -= b->bytes;
-            a.ops -= b->ops;
-        }
-        if (a.calls > 0) after->list[kept++] = a;
-    }
-    after->n = kept;
-}
-
 static void add_up(struct bn_bench_config *config, const struct bn_generation *gen)
 {
     for (size_t i = 0; i < gen->n_kernels; i++) {
         const bn_kernel_stat *a = &gen->kernels[i];
-        bn_kernel_stat *sum = find_stat(config->kernels, config->n_kernels, a->name);
-        if (sum == NULL) {
-            sum = &config->kernels[config->n_kernels++];
-            *sum = (bn_kernel_stat){.name = a->name};
-        }
-        sum->calls += a->calls;
+        size_t k = 0;
+        while (k < config->n_kernels && strcmp(config->kernels[k].name, a->name) != 0)
+            k++;
+        bn_kernel_stat *sum = &config->kernels[k];
+        if (k == config->n_kernels) *sum = (bn_kernel_stat){.name = a->name};
+        config->n_kernels += k == config->n_kernels;
         sum->ns += a->ns;
         sum->bytes += a->bytes;
         sum->ops += a->ops;
     }
 }
 
-/* Adds what the session read since `before`, and forgets the token. */
-static bn_status read_since(bn_session *session, struct stats *before, uint32_t depth, uint64_t *bytes,
-                            uint64_t *cache, bn_error *err)
+/* What a session has read since it was opened; with cache only what its kernels of attention did. */
+static uint64_t bytes_read(const bn_session *session, bool cache)
 {
-    struct stats stats;
-    read_stats(&stats, session);
-    subtract(&stats, before);
-    *bytes = *cache = 0;
-    for (size_t i = 0; i < stats.n; i++) {
-        *bytes += stats.list[i].bytes;
-        if (bn_bench_reads_cache(session->model->kernels, stats.list[i].name)) *cache += stats.list[i].bytes;
-    }
-    read_stats(before, session);
-    return bn_session_truncate(session, depth, err);
+    bn_kernel_stat k;
+    uint64_t bytes = 0;
+    for (size_t i = 0; bn_session_kernel_stat(session, i, &k); i++)
+        if (!cache || bn_bench_reads_cache(session->model->kernels, k.name)) bytes += k.bytes;
+    return bytes;
 }
 
 /* The head is what a token reads more when the next one is chosen. */
 bn_status bn_bench_learn_reads(const struct bn_bench_measurement *m, bn_session *session, uint32_t depth,
                                struct bn_bench_reads *reads, bn_error *err)
 {
-    struct stats before;
-    uint64_t layers, all, cache;
     struct bn_generation gen = {
         .prompt = m->ids + depth, .n_prompt = 1, .n_predict = 1, .sampling = BN_SAMPLER_OPTIONS_INIT};
-    read_stats(&before, session);
+    uint64_t start = bytes_read(session, false), start_cache = bytes_read(session, true);
     BN_TRY(bn_session_eval(session, m->ids + depth, 1, BN_LOGITS_NONE, NULL, err));
-    BN_TRY(read_since(session, &before, depth, &layers, &cache, err));
+    uint64_t middle = bytes_read(session, false);
+    reads->cache = bytes_read(session, true) - start_cache;
+    BN_TRY(bn_session_truncate(session, depth, err));
     BN_TRY(bn_generate(session, NULL, &gen, err));
     bn_generation_release(&gen);
-    BN_TRY(read_since(session, &before, depth, &all, &cache, err));
-    *reads = (struct bn_bench_reads){.weights = layers - cache, .head = all - layers, .cache = cache};
-    return BN_OK;
+    reads->weights = middle - start - reads->cache;
+    reads->head = bytes_read(session, false) - middle - (middle - start);
+    return bn_session_truncate(session, depth, err);
 }
 
 /* ---- a sample ---- */

@@ -38,20 +38,20 @@ static void put_words(struct bn_buf *out, uint64_t state, size_t n)
 
 static void put_request(struct bn_buf *body, const struct bn_load_plan *plan, size_t index)
 {
-    bool interrupts = index == plan->n_requests;
-    size_t n_words = interrupts ? plan->n_interrupt : plan->n_prompt, n_shared = plan->n_shared;
+    bool interrupts = index == plan->o->n_requests;
+    size_t n_words = interrupts ? plan->o->n_interrupt : plan->o->n_prompt, n_shared = plan->o->n_shared;
     if (interrupts || n_shared > n_words) n_shared = interrupts ? 0 : n_words;
     body->len = 0;
     bn_buf_puts(body, "{\"model\":");
-    bn_json_write_string(body, plan->model);
+    bn_json_write_string(body, plan->o->name);
     bn_buf_puts(body, ",\"prompt\":\"");
-    put_words(body, plan->seed, n_shared);
-    put_words(body, plan->seed + (index + 1) * UINT64_C(0x9E3779B9), n_words - n_shared);
+    put_words(body, plan->o->seed, n_shared);
+    put_words(body, plan->o->seed + (index + 1) * UINT64_C(0x9E3779B9), n_words - n_shared);
     bn_buf_printf(body,
                   "\",\"max_tokens\":%u,\"temperature\":%g,\"seed\":%llu,\"stream\":true,"
                   "\"stream_options\":{\"include_usage\":true},\"ignore_eos\":true}",
-                  interrupts ? 1 : plan->n_tokens, plan->temperature,
-                  (unsigned long long)((plan->seed + index) & 0xFFFFFFFFu));
+                  interrupts ? 1 : plan->o->n_predict, plan->o->temperature,
+                  (unsigned long long)((plan->o->seed + index) & 0xFFFFFFFFu));
 }
 
 /* ---- the loop ---- */
@@ -82,7 +82,7 @@ static uint64_t wait_ns(struct loop *l)
 
 static bool is_due(const struct loop *l)
 {
-    if (l->n_started == l->plan->n_requests || l->n_open >= MAX_OPEN) return false;
+    if (l->n_started == l->plan->o->n_requests || l->n_open >= MAX_OPEN) return false;
     if (l->load->n_clients > 0) return l->n_open < l->load->n_clients;
     return bn_clock_ns() >= l->next_ns;
 }
@@ -95,7 +95,7 @@ static bool is_open(const struct bn_client_run *run)
 /* Whether all answers are running, so that a long prompt interrupts them. */
 static bool may_interrupt(const struct loop *l)
 {
-    if (l->plan->n_interrupt == 0 || l->interrupted || l->n_open == 0) return false;
+    if (l->plan->o->n_interrupt == 0 || l->interrupted || l->n_open == 0) return false;
     if (l->load->n_clients > 0 && l->n_open < l->load->n_clients) return false;
     for (size_t i = 0; i < l->n_started; i++)
         if (is_open(&l->load->runs[i]) && l->load->runs[i].n_at < LEAST_RUNNING) return false;
@@ -111,7 +111,7 @@ static void start_due(struct loop *l)
     }
     if (!may_interrupt(l)) return;
     l->interrupted = true;
-    start(l, l->plan->n_requests);
+    start(l, l->plan->o->n_requests);
 }
 
 /* Waits for something, until the next request is due. */
@@ -126,7 +126,7 @@ static void turn(struct loop *l)
         l->polled[n++] = run;
     }
     uint64_t now = bn_clock_ns();
-    bool later = load->n_clients == 0 && l->n_started < l->plan->n_requests;
+    bool later = load->n_clients == 0 && l->n_started < l->plan->o->n_requests;
     int ms = later ? (l->next_ns > now ? (int)((l->next_ns - now) / 1000000) + 1 : 0) : 1000;
     if (poll(l->polls, n, ms) <= 0) return;
     for (size_t i = 0; i < n; i++)
@@ -137,7 +137,7 @@ static void turn(struct loop *l)
 static void count_open(struct loop *l)
 {
     l->n_open = 0;
-    for (size_t i = 0; i < l->plan->n_requests; i++)
+    for (size_t i = 0; i < l->plan->o->n_requests; i++)
         l->n_open += is_open(&l->load->runs[i]);
     for (size_t i = 0; i < l->load->n_runs; i++) {
         struct bn_client_run *run = &l->load->runs[i];
@@ -151,14 +151,14 @@ static void count_open(struct loop *l)
 
 static bool runs(const struct loop *l)
 {
-    const struct bn_client_run *extra = &l->load->runs[l->plan->n_requests];
-    return l->n_started < l->plan->n_requests || l->n_open > 0 || (l->interrupted && is_open(extra));
+    const struct bn_client_run *extra = &l->load->runs[l->plan->o->n_requests];
+    return l->n_started < l->plan->o->n_requests || l->n_open > 0 || (l->interrupted && is_open(extra));
 }
 
 static bn_status run_all(struct loop *l, bn_error *err)
 {
     l->begin_ns = l->next_ns = bn_clock_ns();
-    l->random = l->plan->seed;
+    l->random = l->plan->o->seed;
     if (l->load->n_clients == 0) l->next_ns += wait_ns(l);
     do {
         start_due(l);
@@ -166,11 +166,11 @@ static bn_status run_all(struct loop *l, bn_error *err)
         count_open(l);
         if (bn_cli_interrupted() != 0) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
         if (l->body.failed) return bn_nomem(err);
-        if (bn_clock_ns() - l->begin_ns <= l->plan->timeout_ns) continue;
+        if (bn_clock_ns() - l->begin_ns <= (uint64_t)(l->plan->o->timeout * 1e9)) continue;
         for (size_t i = 0; i < l->load->n_runs; i++)
             if (is_open(&l->load->runs[i])) bn_client_end(&l->load->runs[i], "no answer within --timeout");
         count_open(l);
-        l->n_started = l->plan->n_requests;
+        l->n_started = l->plan->o->n_requests;
     } while (runs(l));
     l->load->seconds = (double)(bn_clock_ns() - l->begin_ns) / 1e9;
     return BN_OK;
@@ -178,46 +178,53 @@ static bn_status run_all(struct loop *l, bn_error *err)
 
 /* ---- figures ---- */
 
-static bool take(struct bn_serve_load *load)
+const char *const bn_load_metrics[BN_LOAD_TIMES] = {
+    [BN_LOAD_FIRST] = "ns_to_first_token",
+    [BN_LOAD_GAPS] = "ns_between_tokens",
+    [BN_LOAD_MEANWHILE] = "interrupted_ns_between_tokens",
+    [BN_LOAD_EACH] = "ns_per_token",
+};
+
+static bool make_room(struct bn_serve_load *load)
 {
-    size_t n_gaps = 1;
+    size_t most = load->n_runs;
+    bool ok = true;
     for (size_t i = 0; i < load->n_runs; i++)
-        n_gaps += load->runs[i].n_at;
-    load->first = bn_alloc(load->n_runs, sizeof *load->first);
-    load->per_token = bn_alloc(load->n_runs, sizeof *load->per_token);
-    load->gaps = bn_alloc(n_gaps, sizeof *load->gaps);
-    load->meanwhile = bn_alloc(n_gaps, sizeof *load->meanwhile);
-    return load->first != NULL && load->per_token != NULL && load->gaps != NULL && load->meanwhile != NULL;
+        most += load->runs[i].n_at;
+    for (size_t k = 0; k < BN_LOAD_TIMES; k++)
+        ok = (load->ns[k] = bn_alloc(most, sizeof(double))) != NULL && ok;
+    return ok;
+}
+
+static void add_time(struct bn_serve_load *load, enum bn_load_times kind, uint64_t from, uint64_t to,
+                     size_t n)
+{
+    load->ns[kind][load->n[kind]++] = (double)(to - from) / (double)n;
 }
 
 static void add_run(struct bn_serve_load *load, const struct bn_client_run *run,
                     const struct bn_client_run *extra)
 {
-    bool failed = run->state != BN_CLIENT_ENDED || run->reason[0] != '\0' || run->n_at == 0;
+    const uint64_t *at = run->at_ns;
+    size_t n = run->n_at;
+    bool failed = run->state != BN_CLIENT_ENDED || run->reason[0] != '\0' || n == 0;
     load->n_failed += failed;
     if (failed) return;
     load->n_prompt += run->n_prompt;
     load->n_cached += run->n_cached;
-    load->n_tokens += run->n_tokens > 0 ? run->n_tokens : run->n_at;
-    load->first[load->n_first++] = (double)(run->at_ns[0] - run->start_ns);
-    if (run->n_at > 1)
-        load->per_token[load->n_per_token++] =
-            (double)(run->at_ns[run->n_at - 1] - run->at_ns[0]) / (double)(run->n_at - 1);
-    for (size_t i = 1; i < run->n_at; i++) {
-        bool meanwhile =
-            extra != NULL && run->at_ns[i] > extra->start_ns && run->at_ns[i - 1] < extra->end_ns;
-        double gap = (double)(run->at_ns[i] - run->at_ns[i - 1]);
-        if (meanwhile)
-            load->meanwhile[load->n_meanwhile++] = gap;
-        else
-            load->gaps[load->n_gaps++] = gap;
+    load->n_tokens += run->n_tokens > 0 ? run->n_tokens : n;
+    add_time(load, BN_LOAD_FIRST, run->start_ns, at[0], 1);
+    if (n > 1) add_time(load, BN_LOAD_EACH, at[0], at[n - 1], n - 1);
+    for (size_t i = 1; i < n; i++) {
+        bool meanwhile = extra != NULL && at[i] > extra->start_ns && at[i - 1] < extra->end_ns;
+        add_time(load, meanwhile ? BN_LOAD_MEANWHILE : BN_LOAD_GAPS, at[i - 1], at[i], 1);
     }
 }
 
 bn_status bn_load_run(struct bn_serve_load *load, const struct bn_load_plan *plan, bn_error *err)
 {
     struct loop *l = bn_alloc(1, sizeof *l);
-    load->n_runs = (size_t)plan->n_requests + 1;
+    load->n_runs = (size_t)plan->o->n_requests + 1;
     load->runs = bn_alloc(load->n_runs, sizeof *load->runs);
     bn_status status = l != NULL && load->runs != NULL ? BN_OK : bn_nomem(err);
     for (size_t i = 0; status == BN_OK && i < load->n_runs; i++)
@@ -227,10 +234,10 @@ bn_status bn_load_run(struct bn_serve_load *load, const struct bn_load_plan *pla
         status = run_all(l, err);
         bn_buf_release(&l->body);
     }
-    if (status == BN_OK && !take(load)) status = bn_nomem(err);
+    if (status == BN_OK && !make_room(load)) status = bn_nomem(err);
     const struct bn_client_run *extra =
-        status == BN_OK && l->interrupted ? &load->runs[plan->n_requests] : NULL;
-    for (size_t i = 0; status == BN_OK && i < plan->n_requests; i++)
+        status == BN_OK && l->interrupted ? &load->runs[plan->o->n_requests] : NULL;
+    for (size_t i = 0; status == BN_OK && i < plan->o->n_requests; i++)
         add_run(load, &load->runs[i], extra);
     bn_free(l);
     return status;
@@ -241,10 +248,8 @@ void bn_load_release(struct bn_serve_load *load)
     for (size_t i = 0; load->runs != NULL && i < load->n_runs; i++)
         bn_client_close(&load->runs[i]);
     bn_free(load->runs);
-    bn_free(load->first);
-    bn_free(load->per_token);
-    bn_free(load->gaps);
-    bn_free(load->meanwhile);
+    for (size_t k = 0; k < BN_LOAD_TIMES; k++)
+        bn_free(load->ns[k]);
     *load = (struct bn_serve_load){0};
 }
 

@@ -7,32 +7,30 @@
 #ifndef BN_BENCH_SERVE_LOAD_H
 #define BN_BENCH_SERVE_LOAD_H
 
+#include "tools/bench/bench.h"
 #include "tools/bench/serve/client.h"
 
 struct bn_load_plan {
     struct bn_target target;
-    const char *model;
-    uint32_t n_requests;
-    uint32_t n_prompt, n_shared; /* words; those at the beginning that all prompts share */
-    uint32_t n_tokens;
-    double temperature;
-    uint32_t n_interrupt; /* words of a prompt that comes while others are answered; 0: none */
-    uint64_t seed;
-    uint64_t timeout_ns; /* of a load */
+    const struct bn_bench_options *o; /* requests, words, tokens, seed and so on */
 };
+
+/* Times in nanoseconds: to the first token; between two tokens; the same while the interrupting prompt came in; the mean of
+ * each request between its tokens. The names are those of the series. */
+enum bn_load_times { BN_LOAD_FIRST, BN_LOAD_GAPS, BN_LOAD_MEANWHILE, BN_LOAD_EACH, BN_LOAD_TIMES };
+extern const char *const bn_load_metrics[BN_LOAD_TIMES];
 
 /* One load. */
 struct bn_serve_load {
+    char name[24];              /* "8", "0.5/s" */
     uint32_t n_clients;         /* 0: open loop */
     double rate;                /* requests a second, in the open loop */
     struct bn_client_run *runs; /* n_requests, and the interrupting one */
     size_t n_runs, n_failed;
     uint64_t n_prompt, n_cached, n_tokens;
     double seconds;
-    /* Nanoseconds: to the first token; between two tokens; the same while the interrupting prompt came in; the mean of
-     * each request between its tokens. */
-    double *first, *gaps, *meanwhile, *per_token;
-    size_t n_first, n_gaps, n_meanwhile, n_per_token;
+    double *ns[BN_LOAD_TIMES];
+    size_t n[BN_LOAD_TIMES];
 };
 
 /* Runs it. Requests that fail are counted. Released by bn_load_release, after an error too. */

@@ -50,53 +50,24 @@ struct job {
     struct bn_buf key;
 };
 
-static double ms(const double *ns, size_t n, double p)
+/* A quantile in milliseconds. */
+static double ms(const struct bn_serve_load *load, enum bn_load_times kind, double p)
 {
-    double *sorted = n > 0 ? bn_sorted_copy(ns, n) : NULL;
+    size_t n = load->n[kind];
+    double *sorted = n > 0 ? bn_sorted_copy(load->ns[kind], n) : NULL;
     double value = sorted != NULL ? bn_sorted_quantile(sorted, n, p) / 1e6 : 0.0;
     bn_free(sorted);
     return value;
 }
 
-static void name_load(const struct bn_serve_load *load, char *name, size_t n)
-{
-    if (load->n_clients > 0)
-        snprintf(name, n, "%u", load->n_clients);
-    else
-        snprintf(name, n, "%g/s", load->rate);
-}
-
 /* ---- the document ---- */
-
-static void name_test(const struct job *job, const struct bn_serve_load *load, char test[80])
-{
-    char name[24];
-    name_load(load, name, sizeof name);
-    snprintf(test, 80, "serve clients=%s prompt=%u tokens=%u", name, job->o->n_prompt, job->o->n_predict);
-}
-
-static bn_status put_series(struct job *job, const struct bn_serve_load *load, bn_error *err)
-{
-    const struct {
-        const char *metric;
-        const double *samples;
-        size_t n;
-    } ALL[] = {{"ns_to_first_token", load->first, load->n_first},
-               {"ns_between_tokens", load->gaps, load->n_gaps},
-               {"ns_per_token", load->per_token, load->n_per_token},
-               {"interrupted_ns_between_tokens", load->meanwhile, load->n_meanwhile}};
-    char test[80];
-    name_test(job, load, test);
-    for (size_t i = 0; i < BN_ARRAY_LEN(ALL); i++)
-        BN_TRY(bn_metric_add(&job->h.series, test, ALL[i].metric, ALL[i].samples, ALL[i].n, 0, err));
-    return BN_OK;
-}
 
 static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_error *err)
 {
     const struct bn_client_run *extra = &load->runs[load->n_runs - 1];
-    char test[80], reason[BN_BENCH_REASON];
-    name_test(job, load, test);
+    char test[80], reason[BN_BENCH_REASON] = "answers depend on the load";
+    snprintf(test, sizeof test, "serve clients=%s prompt=%u tokens=%u", load->name, job->o->n_prompt,
+             job->o->n_predict);
     bn_json *o = bn_harness_test(&job->h, test);
     if (load->n_clients > 0)
         bn_json_put_u64(o, "clients", load->n_clients);
@@ -114,14 +85,15 @@ static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_
     }
     for (size_t i = load->n_runs; i-- > 0;)
         if (load->runs[i].reason[0] != '\0')
-            snprintf(reason, sizeof reason, "request %zu: %.120s", i, load->runs[i].reason);
+            snprintf(reason, sizeof reason, "request %zu failed: %.120s", i, load->runs[i].reason);
     size_t n_same = 0, n = bn_load_compare(&job->loads[0], load, &n_same);
     bn_json_put_u64(o, "answers_compared", n);
     bn_json_put_u64(o, "answers_same", n_same);
-    if (load->n_failed == 0) snprintf(reason, sizeof reason, "answers depend on the load");
     bn_harness_judge(&job->h, o, load->n_failed > 0 || n != n_same ? BN_BENCH_INVALID : BN_BENCH_VALID,
                      reason);
-    return put_series(job, load, err);
+    for (size_t k = 0; k < BN_LOAD_TIMES; k++)
+        BN_TRY(bn_metric_add(&job->h.series, test, bn_load_metrics[k], load->ns[k], load->n[k], 0, err));
+    return BN_OK;
 }
 
 /* ---- text ---- */
@@ -130,39 +102,35 @@ static bn_status print_table(const struct job *job, bn_error *err)
 {
     static const char *const HEADS[] = {"clients", "failed",  "tok/s", "first p50", "p95",
                                         "max",     "gap p50", "p95",   "p99",       "max"};
+    static const struct {
+        enum bn_load_times kind;
+        double p;
+    } CELLS[] = {{BN_LOAD_FIRST, 0.5}, {BN_LOAD_FIRST, 0.95}, {BN_LOAD_FIRST, 1}, {BN_LOAD_GAPS, 0.5},
+                 {BN_LOAD_GAPS, 0.95}, {BN_LOAD_GAPS, 0.99},  {BN_LOAD_GAPS, 1}};
     struct bn_table table;
-    char name[24];
     bn_table_begin(&table, HEADS, "lrrrrrrrrr");
     for (size_t i = 0; i < job->n_loads; i++) {
         const struct bn_serve_load *load = &job->loads[i];
-        name_load(load, name, sizeof name);
         bn_table_row(&table, load->n_failed > 0 ? "bad" : "");
-        bn_table_text(&table, name);
+        bn_table_text(&table, load->name);
         bn_table_count(&table, load->n_failed);
         bn_table_printf(&table, "%.1f", (double)load->n_tokens / load->seconds);
-        bn_table_printf(&table, "%.1f", ms(load->first, load->n_first, 0.5));
-        bn_table_printf(&table, "%.1f", ms(load->first, load->n_first, 0.95));
-        bn_table_printf(&table, "%.1f", ms(load->first, load->n_first, 1.0));
-        bn_table_printf(&table, "%.1f", ms(load->gaps, load->n_gaps, 0.5));
-        bn_table_printf(&table, "%.1f", ms(load->gaps, load->n_gaps, 0.95));
-        bn_table_printf(&table, "%.1f", ms(load->gaps, load->n_gaps, 0.99));
-        bn_table_printf(&table, "%.1f", ms(load->gaps, load->n_gaps, 1.0));
+        for (size_t k = 0; k < BN_ARRAY_LEN(CELLS); k++)
+            bn_table_printf(&table, "%.1f", ms(load, CELLS[k].kind, CELLS[k].p));
     }
     return bn_bench_print_table(&table, err);
 }
 
 static void print_interrupts(const struct job *job)
 {
-    char name[24];
     for (size_t i = 0; job->o->n_interrupt > 0 && i < job->n_loads; i++) {
         const struct bn_serve_load *load = &job->loads[i];
         const struct bn_client_run *extra = &load->runs[load->n_runs - 1];
-        double median = ms(load->gaps, load->n_gaps, 0.5), p99 = ms(load->meanwhile, load->n_meanwhile, 0.99);
-        name_load(load, name, sizeof name);
+        double median = ms(load, BN_LOAD_GAPS, 0.5), p99 = ms(load, BN_LOAD_MEANWHILE, 0.99);
         printf("clients %s: a prompt of %zu tokens took %.1f s; gaps meanwhile: p50 %.1f,\n"
                "  p99 %.1f, max %.1f ms; p99 is %.2f times the median of the other gaps\n",
-               name, extra->n_prompt, (double)(extra->end_ns - extra->start_ns) / 1e9,
-               ms(load->meanwhile, load->n_meanwhile, 0.5), p99, ms(load->meanwhile, load->n_meanwhile, 1.0),
+               load->name, extra->n_prompt, (double)(extra->end_ns - extra->start_ns) / 1e9,
+               ms(load, BN_LOAD_MEANWHILE, 0.5), p99, ms(load, BN_LOAD_MEANWHILE, 1.0),
                median > 0.0 ? p99 / median : 0.0);
     }
 }
@@ -193,24 +161,22 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     BN_TRY(bn_target_parse(&job->plan.target, args->operands[0], err));
     if (o->clients.n > 0 && o->rate > 0.0)
         return bn_fail(err, BN_ERR_ARG, "--clients and --rate exclude each other");
-    job->plan.model = o->name;
-    job->plan.n_requests = o->n_requests;
-    job->plan.n_prompt = o->n_prompt;
-    job->plan.n_shared = o->n_shared;
-    job->plan.n_tokens = o->n_predict;
-    job->plan.n_interrupt = o->n_interrupt;
-    job->plan.temperature = o->temperature;
-    job->plan.seed = o->seed;
-    job->plan.timeout_ns = (uint64_t)(o->timeout * 1e9);
+    job->plan.o = o;
     size_t n_lists = o->clients.n > 0 ? o->clients.n : BN_ARRAY_LEN(both);
     size_t n = o->rate > 0.0 ? 1 : n_lists;
     job->loads = bn_alloc(n, sizeof *job->loads);
     if (job->loads == NULL) return bn_nomem(err);
     job->n_loads = n;
-    for (size_t i = 0; i < n; i++)
-        job->loads[i] = (struct bn_serve_load){
-            .n_clients = o->rate > 0.0 ? 0 : (o->clients.n > 0 ? o->clients.list[i] : both[i]),
-            .rate = o->rate};
+    for (size_t i = 0; i < n; i++) {
+        struct bn_serve_load *load = &job->loads[i];
+        load->rate = o->rate;
+        if (o->rate > 0.0) {
+            snprintf(load->name, sizeof load->name, "%g/s", o->rate);
+        } else {
+            load->n_clients = o->clients.n > 0 ? o->clients.list[i] : both[i];
+            snprintf(load->name, sizeof load->name, "%u", load->n_clients);
+        }
+    }
     return BN_OK;
 }
 

@@ -47,9 +47,7 @@ const struct bn_option bn_bench_train_options[] = {
 };
 
 struct job {
-    struct bn_harness suite;
-    struct bn_train_shape *shapes;
-    size_t n_shapes;
+    struct bn_harness h;
     struct bn_train_result *list;
     size_t n;
     struct bn_progress progress;
@@ -58,7 +56,7 @@ struct job {
 /* ---- the combinations ---- */
 
 /* "6x256", "6x256x1024". */
-static bn_status read_shape(struct bn_train_shape *shape, const char *typed, bn_error *err)
+static bn_status read_shape(struct bn_train_result *r, const char *typed, bn_error *err)
 {
     uint64_t part[3] = {0};
     const char *at = typed;
@@ -75,76 +73,63 @@ static bn_status read_shape(struct bn_train_shape *shape, const char *typed, bn_
         return bn_hint(
             bn_fail(err, BN_ERR_ARG, "--shape: '%.40s' is not LAYERSxWIDTH or LAYERSxWIDTHxFFN", typed), err,
             "--shape 6x256");
-    *shape = (struct bn_train_shape){(uint32_t)part[0], (uint32_t)part[1],
-                                     (uint32_t)(n == 3 ? part[2] : 3 * part[1])};
+    r->layers = (uint32_t)part[0];
+    r->width = (uint32_t)part[1];
+    r->ffn = (uint32_t)(n == 3 ? part[2] : 3 * part[1]);
+    snprintf(r->shape, sizeof r->shape, "%ux%ux%u", r->layers, r->width, r->ffn);
     return BN_OK;
 }
 
-static bn_status read_shapes(struct job *job, bn_error *err)
+/* Lists that were not given. */
+static bn_status preset(struct bn_bench_options *o, bn_error *err)
 {
-    static const char *const PRESET[] = {"6x256"};
-    const struct bn_texts *typed = &job->suite.o->shapes;
-    const char *const *list = typed->n > 0 ? (const char *const *)typed->list : PRESET;
-    job->n_shapes = typed->n > 0 ? typed->n : 1;
-    job->shapes = bn_alloc(job->n_shapes, sizeof *job->shapes);
-    if (job->shapes == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < job->n_shapes; i++)
-        BN_TRY(read_shape(&job->shapes[i], list[i], err));
-    return BN_OK;
-}
-
-static bn_status preset_batches(struct bn_bench_options *o, bn_error *err)
-{
-    uint32_t most = 1;
+    static const char *SHAPE[] = {"6x256"};
+    if (o->shapes.n == 0) o->shapes = (struct bn_texts){.list = SHAPE, .n = 1};
     if (o->batches.n > 0) return BN_OK;
     o->batches.list = bn_alloc(1, sizeof *o->batches.list);
     if (o->batches.list == NULL) return bn_nomem(err);
+    o->batches.n = 1;
     for (size_t i = 0; i < o->threads.n; i++)
-        if (o->threads.list[i] > most) most = o->threads.list[i];
-    o->batches.list[o->batches.n++] = TOKENS_PER_THREAD * most;
+        if (TOKENS_PER_THREAD * o->threads.list[i] > o->batches.list[0])
+            o->batches.list[0] = TOKENS_PER_THREAD * o->threads.list[i];
     return BN_OK;
 }
 
-static bool same_shape(const struct bn_train_shape *a, const struct bn_train_shape *b)
+/* The i-th combination: shapes, then contexts, batches, threads. */
+static bn_status add_result(struct job *job, size_t i, bn_error *err)
 {
-    return a->layers == b->layers && a->width == b->width && a->ffn == b->ffn;
-}
-
-static bn_status add_result(struct job *job, const struct bn_train_shape *shape, uint32_t context,
-                            uint32_t batch, uint32_t threads, bn_error *err)
-{
-    const struct bn_bench_options *o = job->suite.o;
+    const struct bn_bench_options *o = job->h.o;
     struct bn_train_result *r = &job->list[job->n];
-    *r = (struct bn_train_result){.shape = *shape, .context = context, .batch = batch, .n_threads = threads};
-    snprintf(r->name, sizeof r->name, "%ux%ux%u c=%u b=%u t=%u", shape->layers, shape->width, shape->ffn,
-             context, batch, threads);
-    r->n_warmup = o->warmup;
-    r->n = o->warmup + o->reps;
+    size_t n_batches = o->batches.n * o->threads.n, n_contexts = o->contexts.n * n_batches;
+    *r = (struct bn_train_result){.context = o->contexts.list[i / n_batches % o->contexts.n],
+                                  .batch = o->batches.list[i / o->threads.n % o->batches.n],
+                                  .n_threads = o->threads.list[i % o->threads.n],
+                                  .n_warmup = o->warmup,
+                                  .n = o->warmup + o->reps};
+    BN_TRY(read_shape(r, o->shapes.list[i / n_contexts], err));
+    snprintf(r->name, sizeof r->name, "%s c=%u b=%u t=%u", r->shape, r->context, r->batch, r->n_threads);
+    for (size_t k = 0; k < job->n; k++) {
+        const struct bn_train_result *other = &job->list[k];
+        if (strcmp(other->name, r->name) == 0)
+            return bn_fail(err, BN_ERR_ARG, "the test '%s' is a duplicate", r->name);
+        if (r->like == NULL && other->context == r->context && other->batch == r->batch &&
+            strcmp(other->shape, r->shape) == 0)
+            r->like = other;
+    }
     r->samples = bn_alloc(r->n, sizeof *r->samples);
     if (r->samples == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < job->n; i++) {
-        const struct bn_train_result *other = &job->list[i];
-        if (other->context != context || other->batch != batch || !same_shape(&other->shape, shape)) continue;
-        if (other->n_threads == threads)
-            return bn_fail(err, BN_ERR_ARG, "the test '%s' is a duplicate", r->name);
-        if (r->like == NULL) r->like = other;
-    }
     job->n++;
     return BN_OK;
 }
 
 static bn_status combine(struct job *job, bn_error *err)
 {
-    const struct bn_bench_options *o = job->suite.o;
-    size_t n = job->n_shapes * o->contexts.n * o->batches.n * o->threads.n;
+    const struct bn_bench_options *o = job->h.o;
+    size_t n = o->shapes.n * o->contexts.n * o->batches.n * o->threads.n;
     job->list = bn_alloc(n, sizeof *job->list);
     if (job->list == NULL) return bn_nomem(err);
-    for (size_t s = 0; s < job->n_shapes; s++)
-        for (size_t c = 0; c < o->contexts.n; c++)
-            for (size_t b = 0; b < o->batches.n; b++)
-                for (size_t t = 0; t < o->threads.n; t++)
-                    BN_TRY(add_result(job, &job->shapes[s], o->contexts.list[c], o->batches.list[b],
-                                      o->threads.list[t], err));
+    for (size_t i = 0; i < n; i++)
+        BN_TRY(add_result(job, i, err));
     return BN_OK;
 }
 
@@ -168,9 +153,11 @@ static bn_status start(struct bn_train_result *r, const struct bn_bench_options 
     const struct {
         const char *name;
         uint64_t value;
-    } NUMBERS[] = {{"layers", r->shape.layers}, {"width", r->shape.width},       {"ffn", r->shape.ffn},
-                   {"vocab", o->vocab},         {"context", r->context},         {"batch", r->batch},
-                   {"threads", r->n_threads},   {"micro-batch", o->micro_batch}, {"seed", o->seed}};
+    } NUMBERS[] = {{"layers", r->layers},     {"width", r->width},
+                   {"ffn", r->ffn},           {"vocab", o->vocab},
+                   {"context", r->context},   {"batch", r->batch},
+                   {"threads", r->n_threads}, {"micro-batch", o->micro_batch},
+                   {"seed", o->seed}};
     for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++)
         snprintf(words[n++], sizeof words[0], "--%s=%llu", NUMBERS[i].name,
                  (unsigned long long)NUMBERS[i].value);
@@ -179,7 +166,7 @@ static bn_status start(struct bn_train_result *r, const struct bn_bench_options 
     BN_TRY(bn_trainee_start(&r->trainee, arguments, err));
     const bn_json *run = r->trainee.run;
     r->flop = bn_json_number_of(run, "flop_per_token");
-    double pairs = 12.0 * r->shape.layers * r->context * bn_json_number_of(run, "settings.heads") *
+    double pairs = 12.0 * r->layers * r->context * bn_json_number_of(run, "settings.heads") *
                    bn_json_number_of(run, "settings.head_width");
     r->least_flop = r->flop - pairs / 2;
     if (!(r->least_flop > 0)) return bn_fail(err, BN_ERR_FORMAT, "bn-train did not describe the run");
@@ -243,14 +230,12 @@ static bn_status confirm_peaks(struct job *job, bn_error *err)
 
 static void put_settings(struct job *job)
 {
-    const struct bn_bench_options *o = job->suite.o;
-    bn_json *s = job->suite.settings, *shapes = bn_json_put_array(s, "shapes");
+    const struct bn_bench_options *o = job->h.o;
+    bn_json *s = job->h.settings, *shapes = bn_json_put_array(s, "shapes");
     char text[64];
-    for (size_t i = 0; i < job->n_shapes; i++) {
-        snprintf(text, sizeof text, "%ux%ux%u", job->shapes[i].layers, job->shapes[i].width,
-                 job->shapes[i].ffn);
-        bn_json_add_string(shapes, text);
-    }
+    size_t n_each = job->n / o->shapes.n;
+    for (size_t i = 0; i < o->shapes.n; i++)
+        bn_json_add_string(shapes, job->list[i * n_each].shape);
     bn_json_put_u64(s, "vocab", o->vocab);
     bn_bench_put_list(s, "context", &o->contexts);
     bn_bench_put_list(s, "batch", &o->batches);
@@ -266,21 +251,21 @@ static void put_settings(struct job *job)
 
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
-    BN_TRY(bn_harness_open(&job->suite, args, "train", err));
-    BN_TRY(read_shapes(job, err));
-    BN_TRY(preset_batches(job->suite.o, err));
+    BN_TRY(bn_harness_open(&job->h, args, "train", err));
+    BN_TRY(preset(job->h.o, err));
+    job->h.matched = true;
     BN_TRY(combine(job, err));
     put_settings(job);
     bn_cli_catch_interrupt();
     for (size_t i = 0; i < job->n; i++)
-        BN_TRY(start(&job->list[i], job->suite.o, err));
+        BN_TRY(start(&job->list[i], job->h.o, err));
     bn_progress_begin(&job->progress, "train", job->n * job->list[0].n, args->quiet);
     bn_status status = run_rounds(job, err);
     bn_progress_clear(&job->progress);
     for (size_t i = 0; i < job->n && status == BN_OK; i++)
         status = bn_trainee_finish(&job->list[i].trainee, err);
     if (status == BN_OK) status = confirm_peaks(job, err);
-    return status == BN_OK ? bn_train_report(&job->suite, job->list, job->n, err) : status;
+    return status == BN_OK ? bn_train_report(&job->h, job->list, job->n, err) : status;
 }
 
 bn_status bn_bench_train(struct bn_args *args, bn_error *err)
@@ -290,11 +275,10 @@ bn_status bn_bench_train(struct bn_args *args, bn_error *err)
     bn_status status = run(job, args, err);
     for (size_t i = 0; i < job->n; i++)
         bn_trainee_close(&job->list[i].trainee);
-    status = bn_harness_finish(&job->suite, status, err);
+    status = bn_harness_finish(&job->h, status, err);
     for (size_t i = 0; i < job->n; i++)
         bn_free(job->list[i].samples);
     bn_free(job->list);
-    bn_free(job->shapes);
     bn_free(job);
     return status;
 }

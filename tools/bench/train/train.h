@@ -1,27 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench train: a result is the steps of one combination of shape, context, batch and threads.
+ * bn-bench train: a result is the steps of one combination of shape, context, batch and threads, which a process of
+ * 'bn-train bench' does when it is asked to. bn-bench does not link the BLAS, which chooses its code when it is loaded: bn-train
+ * has the rule for that, and is started again if needed.
  */
 #ifndef BN_BENCH_TRAIN_H
 #define BN_BENCH_TRAIN_H
 
 #include "tools/bench/harness.h"
-#include "tools/bench/train/trainee.h"
 
-enum bn_train_phase {
-    BN_PHASE_FORWARD,
-    BN_PHASE_BACKWARD,
-    BN_PHASE_REDUCE,
-    BN_PHASE_WAIT,
-    BN_PHASE_OPTIMISER,
-    BN_PHASE_STEP,
-    BN_PHASES
-};
-extern const char *const bn_phase_names[BN_PHASES];
+/* ---- the process (trainee.c) ---- */
 
-struct bn_train_shape {
-    uint32_t layers, width, ffn;
+/* Times of a step. Those of phases are of all threads together; passes and optimiser are by the clock. */
+struct bn_trainee_step {
+    uint64_t ns, forward_ns, backward_ns, reduce_ns, passes_ns, optimiser_ns;
+    double loss;
 };
+
+struct bn_trainee {
+    struct bn_child *child;
+    bn_json *run, *end; /* what it said at its start and at its end */
+};
+
+/* Starts bn-train, which is next to this program, with arguments that end with NULL. BN_ERR_UNSUPPORTED when it was not
+ * built; BN_ERR_ARG with its message when it refuses the arguments. Released in any case by bn_trainee_close. */
+BN_MUST_CHECK bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, bn_error *err);
+BN_MUST_CHECK bn_status bn_trainee_step(struct bn_trainee *t, struct bn_trainee_step *step, bn_error *err);
+/* Ends it. */
+BN_MUST_CHECK bn_status bn_trainee_finish(struct bn_trainee *t, bn_error *err);
+void bn_trainee_close(struct bn_trainee *t);
+
+/* ---- results (results.c) ---- */
 
 struct bn_train_sample {
     struct bn_trainee_step step;
@@ -29,9 +38,8 @@ struct bn_train_sample {
 };
 
 struct bn_train_result {
-    char name[64]; /* "6x256x768 c=256 b=4096 t=2" */
-    struct bn_train_shape shape;
-    uint32_t context, batch;
+    char name[64], shape[40]; /* "6x256x768 c=256 b=4096 t=2"; "6x256x768" */
+    uint32_t layers, width, ffn, context, batch;
     unsigned n_threads;
     struct bn_trainee trainee;
     struct bn_train_sample *samples;    /* n_warmup, then those that count */
@@ -40,19 +48,12 @@ struct bn_train_result {
     double most_peak;                   /* of all rounds */
     const struct bn_train_result *like; /* the first one whose bits must be the same; NULL: this is it */
     double ns;                          /* median of a step; NaN when it is invalid */
-    bool valid;
 };
 
-/* The time of a phase of a step: of all threads together, divided by their number. Forward, backward, reduce, wait and
- * optimiser together are at most the step. */
-uint64_t bn_train_phase_ns(const struct bn_trainee_step *s, enum bn_train_phase phase, unsigned n_threads);
 /* Why a result is invalid, in why; NULL when it is not. */
-const char *bn_train_refuses(char why[160], const struct bn_train_result *r);
-/* The share of the operations of a step that a phase does; 0: it has none. */
-double bn_train_phase_share(enum bn_train_phase phase);
-
+const char *bn_train_refuses(char why[160], const void *result);
 /* Puts the results into the document and prints the tables. */
-BN_MUST_CHECK bn_status bn_train_report(struct bn_harness *s, struct bn_train_result *list, size_t n,
+BN_MUST_CHECK bn_status bn_train_report(struct bn_harness *h, struct bn_train_result *list, size_t n,
                                         bn_error *err);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The dialogue with bn-train: a line feed asks for a step, and each answer is a line of JSON.
  */
-#include "tools/bench/train/trainee.h"
+#include "tools/bench/train/train.h"
 
 #include <math.h>
 #include <stdio.h>
