@@ -122,6 +122,23 @@ static const struct bn_option BENCH[] = {
     {0},
 };
 
+/* The script reads them; see bn_crossval_script. */
+static const struct bn_option SETUP[] = {
+    BN_OPTION("source", "source tree: a folder, or URL@COMMIT of a git repository", .arg = "SOURCE",
+              .group = "Source"),
+    BN_OPTION("sha256", "expected digest of the tree", .arg = "DIGEST", .group = "Source"),
+    BN_OPTION("name", "name for --ref [last part of the source]", .arg = "NAME", .group = "Source"),
+    BN_OPTION("cmake", "option for cmake, e.g. -DGGML_NATIVE=ON", .arg = "OPTION", .group = "Build",
+              .repeatable = true),
+    BN_OPTION("target", "target of the tree to build [llama]", .arg = "TARGET", .group = "Build"),
+    BN_OPTION("jobs", "compilers that run at a time [one per usable core]", .letter = 'j', .arg = "N",
+              .group = "Build"),
+    BN_OPTION("force", "build again, and replace a reference of this name", .group = "Build"),
+    BN_OPTION("bridge", "folder with the source of another bridge", .rare = true, .arg = "DIR",
+              .group = "Build"),
+    {0},
+};
+
 #define INPUT "-p TEXT | -f FILE | --tokens IDS"
 static const struct bn_command COMMANDS[] = {
     {.name = "ladder",
@@ -230,9 +247,8 @@ static const struct bn_command COMMANDS[] = {
              "checks that the bridge answers, and remembers it. Then --ref NAME starts it. The digest of a "
              "tree is printed; --sha256 requires it. docs/howto/set-up-a-reference.md describes each step.",
      .synopsis = "--source DIR|URL@COMMIT [--sha256 DIGEST] [--name NAME] [--cmake OPTION]...",
-     .options = {bn_crossval_setup_options},
-     .bytes = sizeof(struct bn_setup_options),
-     .run = bn_crossval_setup,
+     .options = {SETUP},
+     .run = bn_crossval_script,
      .examples = {{"bn-crossval setup --source ~/src/engine --name engine",
                    "build the tree in a folder; then --ref engine"}}},
     {.name = "refs",
@@ -246,7 +262,7 @@ static const struct bn_command COMMANDS[] = {
      .min_operands = 1,
      .max_operands = 1,
      .operand = "NAME",
-     .run = bn_crossval_remove},
+     .run = bn_crossval_script},
     {.name = "doctor",
      .summary = "list what comparisons need, and what is missing",
      .text = "Looks for the programs that setup needs, for free disk space, for the oracle and for the "

@@ -76,6 +76,29 @@ says 0 "it is listed" '^plain +ready +- ' "$xval" refs
 says 0 "--ref finds it by its name" '^agree: 3 tokens' "$xval" ladder -q --tokens 1,2,3 --ref plain
 says 0 "the document names compiler and digest" '"compiler": ".+"' cat "$refs"/plain-"${digest:0:16}"/reference.json
 check "the folder itself is as it was" equal "$(cd "$tmp/plain" && find . -type f | wc -l)" 2
+# Arguments are never commands, and what is remembered stays readable.
+# shellcheck disable=SC2016 # not expanded
+says 0 "an option with the characters of a shell is passed on as it is" '^reference +quoted is set up' \
+    setup --source "$tmp/plain" --name quoted --cmake '-DX=$(touch injected)`touch injected`";\touch injected; '"'"
+says 0 "it is listed" '^quoted +ready' "$xval" refs
+lacks "nothing of it was run" . find . "$tmp" -name injected
+says 2 "a control character is refused" 'has a control character' setup --source "$tmp/plain" --cmake $'-DX=\n'
+mkdir "$tmp/links"
+touch "$tmp/links/a.c" "$tmp/links/z.c"
+ln -s /nonexistent "$tmp/links/m.c"
+digest2=$( (
+    printf '%s  ./a.c\n' "$(sha256sum </dev/null | cut -c 1-64)"
+    printf '%s  ./m.c\n' "$(printf /nonexistent | sha256sum | cut -c 1-64)"
+    printf '%s  ./z.c\n' "$(sha256sum </dev/null | cut -c 1-64)"
+) | sha256sum | cut -c 1-64)
+says 1 "the content of a symbolic link is its target" "^digest +$digest2, 3 files" setup --source "$tmp/links"
+mkdir -p "$tmp/links/d/.git"
+touch "$tmp/links/d/.git/x"
+says 1 "what is named .git does not count" "^digest +$digest2, 3 files" setup --source "$tmp/links"
+touch "$tmp/links/$(printf 'line\nfeed')"
+says 4 "a name with a line feed is refused" 'has a line feed or a backslash' setup --source "$tmp/links"
+mkdir "$tmp/empty"
+says 4 "a tree without files is refused" 'holds no files' setup --source "$tmp/empty"
 says 0 "--force builds it again" '^build +ok' setup --source "$tmp/plain" --force
 
 # ---- a commit of a repository ----
@@ -106,9 +129,9 @@ says 1 "a tree that cmake refuses names the log" 'configure\.log: configure fail
     setup --source "$tmp/bridge" --name broken2
 says 1 "a bridge that does not compile names the log" 'bridge\.log: bridge failed: make' \
     setup --source "$tmp/plain" --name broken3 --bridge "$engine/src"
-says 1 "the bridge that bn-crossval carries needs llama.h" 'bridge\.log: bridge failed: make' \
+says 1 "the bridge that comes with bn-crossval needs llama.h" 'bridge\.log: bridge failed: make' \
     "$xval" setup --source "$tmp/plain" --name broken4
-check "it is that of the repository" diff -r -x README.md crossval/bridges/llama.cpp "$refs/.bridge"
+check "it is that of the repository" diff -r crossval/bridges/llama.cpp "$out/crossval/bridges/llama.cpp"
 mkdir "$tmp/mute"
 # shellcheck disable=SC2016 # for make
 printf '$(OUT)/bn-bridge-$(NAME):\n\tprintf "#!/bin/sh\\necho cannot load >&2; exit 3\\n" >$@; chmod +x $@\n' >"$tmp/mute/Makefile"

@@ -26,22 +26,6 @@ const char *bn_xref_label(const struct bn_xref *ref)
 
 /* ---- finding ---- */
 
-bool bn_crossval_find_program(const char *program, char out[PATH_MAX])
-{
-    return bn_program_near(out, "", program) || bn_program_near(out, "crossval/", program) ||
-           bn_program_near(out, "../libexec/bn/", program);
-}
-
-/* The bridge that bn-crossval setup built and checked under this name; *found is false when there is none. */
-static bn_status find_stored(const char *name, char out[PATH_MAX], bool *found, bn_error *err)
-{
-    struct bn_stored stored;
-    *found = strchr(name, '/') == NULL && bn_stored_find(&stored, name);
-    if (!*found) return BN_OK;
-    BN_TRY(bn_stored_check(&stored, err));
-    return bn_stored_program(out, &stored, err);
-}
-
 /* Turns "oracle --float-quant" into a command; anything else stays as it is. */
 static bn_status make_command(const char *given, struct bn_buf *command, bn_error *err)
 {
@@ -52,8 +36,9 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
                        err, "bn-crossval refs lists the references");
     snprintf(name, sizeof name, "bn-bridge-%.*s", (int)bn_min_size(n, 60), given);
     bool oracle = n == 6 && strncmp(given, "oracle", n) == 0, bn = n == 2 && strncmp(given, "bn", n) == 0;
-    bool stored = false;
-    if (!oracle && !bn) BN_TRY(find_stored(name + strlen("bn-bridge-"), path, &stored, err));
+    path[0] = '\0';
+    if (!oracle && !bn) BN_TRY(bn_stored_find(path, name + strlen("bn-bridge-"), err));
+    bool stored = path[0] != '\0';
     if (bn) {
         bn_program_path(path);
     } else if (oracle && !bn_crossval_find_program("bn-reference", path)) {
