@@ -19,11 +19,6 @@
 
 #define DUMP "dump:"
 
-const char *bn_xref_label(const struct bn_xref *ref)
-{
-    return ref->given;
-}
-
 /* ---- finding ---- */
 
 /* Turns "oracle --float-quant" into a command; anything else stays as it is. */

@@ -31,23 +31,17 @@ static bn_status needs_model(const struct server *s, bn_error *err)
     return s->session != NULL ? BN_OK : bn_fail(err, BN_ERR_ARG, "no model is open");
 }
 
+/* The tokens of the request; the model is open. */
 static bn_status read_tokens(const struct server *s, const bn_json *request, int32_t **ids, size_t *n,
                              bn_error *err)
 {
-    const bn_json *list = bn_json_get(request, "tokens");
-    size_t room = bn_json_size(list);
     BN_TRY(needs_model(s, err));
-    if (room == 0) return bn_fail(err, BN_ERR_ARG, "there are no tokens");
-    *n = 0;
-    *ids = bn_alloc(room, sizeof **ids);
-    if (*ids == NULL) return bn_nomem(err);
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        uint64_t id;
-        if (!bn_json_u64(e, &id) || id >= s->n_vocab)
-            return bn_fail(err, BN_ERR_ARG, "a token is not in the vocabulary");
-        (*ids)[(*n)++] = (int32_t)id;
-    }
-    return BN_OK;
+    bn_error why = {0};
+    bn_status status = bn_reference_read_ids(bn_json_get(request, "tokens"), ids, n, &why);
+    if (status == BN_ERR_NOMEM) return bn_nomem(err);
+    for (size_t i = 0; i < *n; i++)
+        if ((size_t)(*ids)[i] >= s->n_vocab) *n = 0;
+    return *n > 0 ? BN_OK : bn_fail(err, BN_ERR_ARG, "there are no tokens, or one is not in the vocabulary");
 }
 
 static bn_status hello(struct server *s, const bn_json *request, bn_error *err)

@@ -18,6 +18,7 @@
 #include "lab/report/table.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
+#include "tools/crossval/crossval.h"
 #include "tools/crossval/setup.h"
 
 /* ---- paths ---- */
@@ -188,10 +189,9 @@ static bn_status print_refs(const struct bn_stored_list *all, bool json, bn_erro
     }
     struct bn_buf text = {.max = 1u << 20};
     bn_table_put_text(&text, &t);
-    bn_status status = json ? bn_cli_print_json(doc, err) : bn_buf_check(&text, err);
-    if (status == BN_OK && !json) fputs(bn_buf_text(&text), stdout);
-    bn_buf_release(&text);
     bn_table_release(&t);
+    bn_status status = json ? bn_cli_print_json(doc, err) : bn_crossval_flush(&text, err);
+    bn_buf_release(&text);
     bn_json_free(doc);
     return status;
 }
