@@ -27,7 +27,6 @@ struct bn_reference_options {
     uint64_t timeout_ns;                                        /* of each request */
     bool (*cancelled)(void);                                    /* see child.h */
     void (*on_stderr)(void *user, const char *bytes, size_t n); /* see child.h */
-    void *user;
 };
 
 /* How it describes itself; "" where it does not. The model's part is known after bn_reference_open. */

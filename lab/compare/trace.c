@@ -84,12 +84,30 @@ bn_status bn_records_add(struct bn_records *records, const char *name, int32_t l
     return BN_OK;
 }
 
-void bn_records_take(void *user, const bn_trace_record *record)
+/* A trace callback. */
+static void take(void *user, const bn_trace_record *record)
 {
     struct bn_records *records = user;
     if (records->err.code != BN_OK) return;
     (void)!bn_records_add(records, record->op, record->layer, record->rows, record->cols, record->data,
                           &records->err);
+}
+
+bn_status bn_records_evaluate(struct bn_records *records, bn_session *session, size_t n_vocab,
+                              const int32_t *ids, size_t n, bn_error *err)
+{
+    float *logits = bn_alloc(n, n_vocab * sizeof *logits);
+    if (logits == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a trace of %zu tokens", n);
+    bn_status status = bn_session_truncate(session, 0, err);
+    bn_session_set_trace(session, take, records);
+    if (status == BN_OK) status = bn_session_eval(session, ids, n, BN_LOGITS_ALL, logits, err);
+    bn_session_set_trace(session, NULL, NULL);
+    bn_free(logits);
+    if (status == BN_OK && records->err.code != BN_OK) {
+        *err = records->err;
+        status = err->code;
+    }
+    return status;
 }
 
 void bn_records_release(struct bn_records *records)

@@ -75,15 +75,16 @@ struct bn_record {
 struct bn_records {
     struct bn_record *list;
     size_t n, room;
-    bn_error err; /* the first failure of bn_records_take */
+    bn_error err; /* the first failure of an evaluation */
 };
 
 /* Appends rows to those that the operation already has in this layer. Operations with unknown names are
  * left out. BN_ERR_FORMAT when the number of columns changes. */
 BN_MUST_CHECK bn_status bn_records_add(struct bn_records *records, const char *op, int32_t layer, size_t rows,
                                        size_t cols, const float *data, bn_error *err);
-/* The same as a trace callback; user is the records. */
-void bn_records_take(void *user, const bn_trace_record *record);
+/* The trace of an evaluation of these tokens; what the session had before is lost. */
+BN_MUST_CHECK bn_status bn_records_evaluate(struct bn_records *records, bn_session *session, size_t n_vocab,
+                                            const int32_t *ids, size_t n, bn_error *err);
 /* Reads L<layer>.<op>.f32 and G.<op>.f32 from a folder, rows by their number: each file has n_rows. */
 BN_MUST_CHECK bn_status bn_records_read(struct bn_records *records, const char *folder, size_t n_rows,
                                         bn_error *err);

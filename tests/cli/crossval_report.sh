@@ -114,7 +114,7 @@ for c in doc["comparisons"]:
     assert c["verdict"] == "INCONCLUSIVE" and c["low"] is None, c
 END
 bench() { "$xval" bench -p 4 -n 2 --threads 1 "$@"; }
-says 0 "bench: text has the ratio and its interval" '^prompt +bn --isa ref +[0-9.]+ +[0-9.]+ % +[0-9.]+ +[0-9.e+]+ - [0-9.e+]+ +(faster|slower|same|undecided)' \
+says 0 "bench: text has the ratio and its interval" '^prompt +bn --isa ref +[0-9.]+ +[0-9.]+ % +[0-9.]+ +[0-9.e+]+ - [0-9.e+]+ +[A-Z]+' \
     env COLUMNS=100 "$xval" bench --ref 'bn --isa ref' -p 4 -n 2 --reps 6 --threads 1
 says 0 "bench: too few rounds have no interval" '2 pairs are too few' bench --ref 'bn --isa ref' --reps 2
 says 1 "bench: a reference that cannot is said" 'oracle: the reference does not have the capability' bench --ref oracle --reps 2

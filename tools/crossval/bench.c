@@ -122,22 +122,18 @@ static double speedup(double change)
 enum speed_gate { GATE_NONE, GATE_PASS, GATE_FAIL, GATE_NO_DATA };
 static const char *const GATE_NAMES[] = {"", "pass", "fail", "no_data"};
 
-/* Of one reference and phase, by the estimated ratio of speeds. */
-static enum speed_gate gate_of(const struct bench *b, const struct runner *r, enum phase p)
+/* The worst of all references and phases, by the estimated ratio of speeds. */
+static enum speed_gate gate_of(const struct bench *b)
 {
     double limit = b->x.options->fail_below;
-    if (!(limit > 0) || b->tokens[p] == 0) return GATE_NONE;
-    if (r->j[p] == NULL || !isfinite(r->j[p]->change)) return GATE_NO_DATA;
-    return speedup(r->j[p]->change) >= limit ? GATE_PASS : GATE_FAIL;
-}
-
-/* The worst of all. */
-static enum speed_gate gate_of_all(const struct bench *b)
-{
-    enum speed_gate worst = GATE_NONE;
-    for (size_t i = 1; i < b->n; i++)
-        for (enum phase p = PROMPT; p < PHASES; p++)
-            if (gate_of(b, &b->runners[i], p) > worst) worst = gate_of(b, &b->runners[i], p);
+    enum speed_gate worst = limit > 0 ? GATE_PASS : GATE_NONE;
+    for (size_t i = 1; i < b->n && limit > 0; i++)
+        for (enum phase p = PROMPT; p < PHASES; p++) {
+            const struct bn_judgement *j = b->runners[i].j[p];
+            if (b->tokens[p] == 0) continue;
+            if (j == NULL || !isfinite(j->change)) return GATE_NO_DATA;
+            if (speedup(j->change) < limit) worst = GATE_FAIL;
+        }
     return worst;
 }
 
@@ -151,13 +147,7 @@ static const char *why_not(const struct runner *r)
 
 static void put_row(struct bn_table *t, const struct bench *b, const struct runner *r, enum phase p)
 {
-    static const char *const WORDS[BN_OUTCOMES] = {[BN_OUTCOME_INCONCLUSIVE] = "undecided",
-                                                   [BN_OUTCOME_SAME] = "same",
-                                                   [BN_OUTCOME_IMPROVED] = "faster",
-                                                   [BN_OUTCOME_REGRESSED] = "slower",
-                                                   [BN_OUTCOME_STABLE] = "same"};
     const struct bn_judgement *j = r->j[p];
-    enum speed_gate gate = r != &b->runners[0] ? gate_of(b, r, p) : GATE_NONE;
     struct bn_summary s = {.median = (double)NAN};
     if (is_measured(r) && !bn_summarize(&s, r->ns[p], b->n_reps)) t->failed = true;
     bn_table_row(t, "");
@@ -170,8 +160,7 @@ static void put_row(struct bn_table *t, const struct bench *b, const struct runn
         bn_table_printf(t, "%.3g - %.3g", speedup(j->high), speedup(j->low));
     else
         bn_table_text(t, "");
-    bn_table_text(t, j != NULL ? WORDS[j->outcome] : is_measured(r) ? "" : "not measured");
-    bn_table_text(t, GATE_NAMES[gate]);
+    bn_table_text(t, j != NULL ? bn_outcome_name(j->outcome) : is_measured(r) ? "" : "not measured");
     if (j != NULL && !isfinite(j->low))
         bn_table_text(t, j->reason);
     else
@@ -181,12 +170,12 @@ static void put_row(struct bn_table *t, const struct bench *b, const struct runn
 
 static bn_status print_text(const struct bench *b, bn_error *err)
 {
-    static const char *const HEADS[] = {"phase",         "engine",  "tok/s", "+-",  "ratio",
-                                        "95 % interval", "verdict", "gate",  "note"};
-    enum speed_gate gate = gate_of_all(b);
+    static const char *const HEADS[] = {"phase", "engine",        "tok/s",   "+-",
+                                        "ratio", "95 % interval", "verdict", "note"};
+    enum speed_gate gate = gate_of(b);
     struct bn_buf out = {.max = 1u << 20};
     struct bn_table t = {0};
-    bn_table_begin(&t, HEADS, "llrrrrlln");
+    bn_table_begin(&t, HEADS, "llrrrrln");
     for (enum phase p = PROMPT; p < PHASES; p++)
         for (size_t i = 0; i < b->n && b->tokens[p] > 0; i++)
             put_row(&t, b, &b->runners[i], p);
@@ -262,27 +251,27 @@ static bn_status put_measurements(bn_json *doc, const struct bench *b, bn_error 
     return status;
 }
 
-static void put_runner(bn_json *list, const struct bench *b, const struct runner *r)
+static void put_runner(bn_json *list, const struct runner *r)
 {
-    bn_json *o = bn_crossval_put_program(list, &b->x, r->ref);
+    bn_json *o = bn_crossval_put_program(list, r->ref);
     bn_json_put_string(o, "status", r->ref->broken ? "failed" : r->can ? "measured" : "skipped");
     bn_json_put_text(o, "reason", why_not(r));
 }
 
 static bn_status print_json(const struct bench *b, bn_error *err)
 {
-    bn_json *doc = bn_crossval_document(&b->x, "bench");
+    bn_json *doc = bn_crossval_document(&b->x);
     bn_json *method = bn_json_put_object(doc, "method");
     bn_json_put_u64(method, "prompt_tokens", b->tokens[PROMPT]);
     bn_json_put_u64(method, "decode_tokens", b->tokens[DECODE]);
     bn_json_put_u64(method, "rounds", b->n_reps);
     bn_json *list = bn_json_put_array(doc, "engines");
     for (size_t i = 0; i < b->n; i++)
-        put_runner(list, b, &b->runners[i]);
-    if (gate_of_all(b) != GATE_NONE) {
+        put_runner(list, &b->runners[i]);
+    if (gate_of(b) != GATE_NONE) {
         bn_json *gate = bn_json_put_object(doc, "gate");
         bn_json_put_number(gate, "fail_below", b->x.options->fail_below);
-        bn_json_put_string(gate, "status", GATE_NAMES[gate_of_all(b)]);
+        bn_json_put_string(gate, "status", GATE_NAMES[gate_of(b)]);
     }
     bn_status status = put_measurements(doc, b, err);
     bn_json_put_u64(doc, "exit_code", (uint64_t)b->x.args->exit_code);
@@ -297,33 +286,26 @@ static bn_status read_options(struct bench *b, const struct bn_args *args, bn_er
 {
     const char *isa = bn_args_given(args, &args->isa) ? args->isa : "";
     const struct bn_crossval_options *o = args->fields;
-    size_t n = o->refs.n;
-    if (n == 0 || n > BN_XREFS_MAX)
-        return bn_hint(
-            bn_fail(err, BN_ERR_ARG, n == 0 ? "no reference is given" : "more than 8 references are given"),
-            err, "--ref 'bn --isa ref', or --ref 'COMMAND'; at most 8");
     b->tokens[PROMPT] = o->n_prompt;
     b->tokens[DECODE] = o->n_decode;
     b->n_reps = o->n_reps;
     BN_TRY(bn_crossval_open_model(&b->x, args, err)); /* refuses an unknown instruction set */
+    BN_TRY(bn_xrefs_take(&b->x, err));
     if (b->tokens[PROMPT] + b->tokens[DECODE] > bn_model_hparams(b->x.model)->n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "%u prompt and %u decoded tokens do not fit into the context of %u",
                        b->tokens[PROMPT], b->tokens[DECODE], bn_model_hparams(b->x.model)->n_ctx);
     snprintf(b->own, sizeof b->own, "bn%s%s", isa[0] != '\0' ? " --isa " : "", isa);
     b->own_ref.given = b->own;
     b->runners[b->n++].ref = &b->own_ref;
-    for (size_t i = 0; i < n; i++) {
-        b->x.refs[i].given = o->refs.list[i];
+    for (size_t i = 0; i < b->x.n_refs; i++)
         b->runners[b->n++].ref = &b->x.refs[i];
-        b->x.n_refs = i + 1;
-    }
     return BN_OK;
 }
 
 /* 0 only when every engine was measured, and the gate passed. */
 static int exit_of(const struct bench *b)
 {
-    int code = gate_of_all(b) > GATE_PASS ? BN_EXIT_NEGATIVE : BN_EXIT_OK;
+    int code = gate_of(b) > GATE_PASS ? BN_EXIT_NEGATIVE : BN_EXIT_OK;
     for (size_t i = 0; i < b->n; i++)
         if (!is_measured(&b->runners[i])) code = BN_EXIT_NEGATIVE;
     return code;

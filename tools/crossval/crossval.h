@@ -51,7 +51,7 @@ struct bn_xref {
     const char *given;  /* as on the command line */
     const char *folder; /* of dump:DIR, else NULL */
     char *command;      /* what the shell was given, allocated; NULL: nothing was started */
-    const char *model;  /* the file that it was told to open, borrowed; NULL: none */
+    const char *model;  /* the file of --ref-model, borrowed; NULL: this engine's */
     struct bn_reference *process;
     struct bn_reference_info info;
     struct bn_thresholds limits; /* for a reference of its name */
@@ -129,6 +129,8 @@ BN_MUST_CHECK bn_status bn_crossval_trace_own(struct bn_crossval *x, size_t n, b
 
 /* refs.c. A failure of a reference is noted in it (bn_xref_failed) and is not an error of this program: these return an
  * error for what is our own, such as memory. */
+/* The references that the options name, which are then in x->refs. */
+BN_MUST_CHECK bn_status bn_xrefs_take(struct bn_crossval *x, bn_error *err);
 BN_MUST_CHECK bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *err);
 /* Notes what status and err say, as the reference's failure. */
 void bn_xref_failed(struct bn_xref *ref, const bn_error *why);
@@ -152,8 +154,9 @@ BN_MUST_CHECK bn_status bn_xref_climb(struct bn_crossval *x, struct bn_xref *ref
 /* Passes a failed rung "first" when a trace of that position shows that an activation was rounded to another integer
  * and that every operation is within its bound. The limits for any reference must hold. */
 BN_MUST_CHECK bn_status bn_xref_explain(struct bn_crossval *x, struct bn_xref *ref, bn_error *err);
-/* ladder.c: all rungs against all references, which go on running. */
-BN_MUST_CHECK bn_status bn_crossval_compare(struct bn_crossval *x, bn_error *err);
+/* ladder.c: a set of rungs, as bits, against all references; keep: they go on running after it. */
+#define BN_XRUNGS ((1u << BN_RUNG_COUNT) - 1)
+BN_MUST_CHECK bn_status bn_crossval_compare(struct bn_crossval *x, unsigned rungs, bool keep, bn_error *err);
 
 /* The worst of what was found: 0 all compared and alike; 1 something differs, failed, or nothing was
  * compared; or the code of why no reference could be asked at all. */
@@ -164,14 +167,14 @@ size_t bn_xref_compared(const struct bn_xref *ref);
 
 #define BN_CROSSVAL_SCHEMA "bn.crossval/1"
 /* A document with what every one begins with: command, model, engine, machine. */
-bn_json *bn_crossval_document(const struct bn_crossval *x, const char *command);
+bn_json *bn_crossval_document(const struct bn_crossval *x);
 /* Adds an object that names the program of a reference. */
-bn_json *bn_crossval_put_program(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref);
+bn_json *bn_crossval_put_program(bn_json *list, const struct bn_xref *ref);
 /* Adds the results of a reference; brief: without limits, operations and positions. */
 void bn_crossval_put_reference(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref,
                                bool brief);
 /* All that was found; the document of --json. */
-bn_json *bn_crossval_results(const struct bn_crossval *x, const char *command);
+bn_json *bn_crossval_results(const struct bn_crossval *x);
 /* view.c: that document as text on standard output, and as a page in a file, or NULL: on standard output. */
 BN_MUST_CHECK bn_status bn_crossval_print(const struct bn_args *args, const bn_json *doc, bn_error *err);
 BN_MUST_CHECK bn_status bn_crossval_write_page(const bn_json *doc, const char *path, bn_error *err);

@@ -135,22 +135,21 @@ static void put_program(bn_json *o, const struct bn_reference_info *info)
     bn_json_put_text(o, "commit", info->commit);
 }
 
-bn_json *bn_crossval_put_program(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref)
+bn_json *bn_crossval_put_program(bn_json *list, const struct bn_xref *ref)
 {
     bn_json *o = bn_json_add_object(list);
     bn_json_put_string(o, "reference", ref->given);
     put_program(o, &ref->info);
     bn_json_put_text(o, "arch", ref->info.arch);
     bn_json_put_string(o, "run_as", ref->command);
-    /* null: the model above, or none. A carried model's file has a name that means nothing. */
-    bn_json_put_string(o, "model", ref->model != x->model_path ? ref->model : NULL);
+    bn_json_put_string(o, "model", ref->model); /* null: the model above, or none */
     return o;
 }
 
 void bn_crossval_put_reference(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref,
                                bool brief)
 {
-    bn_json *o = bn_crossval_put_program(list, x, ref);
+    bn_json *o = bn_crossval_put_program(list, ref);
     bn_json_put_bool(o, "started", ref->started);
     bn_json_put_string(o, "result", result_of(ref));
     enum bn_rung parted = bn_xref_parted(ref);
@@ -289,14 +288,14 @@ static void put_engine(bn_json *doc, const struct bn_crossval *x)
     bn_json_remove(object, "load_milli"); /* says nothing of results, and is another each time */
 }
 
-bn_json *bn_crossval_document(const struct bn_crossval *x, const char *command)
+bn_json *bn_crossval_document(const struct bn_crossval *x)
 {
     char stamp[21];
     const bn_hparams *hp = bn_model_hparams(x->model);
     bn_clock_format(bn_clock_utc(), stamp);
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_CROSSVAL_SCHEMA);
-    bn_json_put_string(doc, "command", command);
+    bn_json_put_string(doc, "command", x->args->command->name);
     put_arguments(doc, x->args);
     bn_json_put_string(doc, "timestamp", stamp);
     bn_json *model = bn_json_put_object(doc, "model");
@@ -309,9 +308,9 @@ bn_json *bn_crossval_document(const struct bn_crossval *x, const char *command)
     return doc;
 }
 
-bn_json *bn_crossval_results(const struct bn_crossval *x, const char *command)
+bn_json *bn_crossval_results(const struct bn_crossval *x)
 {
-    bn_json *doc = bn_crossval_document(x, command);
+    bn_json *doc = bn_crossval_document(x);
     bn_json_put_ids(doc, "tokens", x->ids, x->n_prompt);
     bn_json_put_ids(doc, "decoded", x->ids + x->n_prompt, x->n_ids - x->n_prompt);
     bn_json *list = bn_json_put_array(doc, "references");

@@ -12,7 +12,6 @@
 #include "tools/crossval/crossval.h"
 
 #define RUNGS_LOGITS (1u << BN_RUNG_FIRST | 1u << BN_RUNG_POSITIONS)
-#define RUNGS_ALL ((1u << BN_RUNG_COUNT) - 1)
 
 /* ---- verdicts over everything ---- */
 
@@ -105,31 +104,20 @@ static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned rung
     return BN_OK;
 }
 
-static bn_status compare(struct bn_crossval *x, unsigned rungs, bool keep, bn_error *err)
+bn_status bn_crossval_compare(struct bn_crossval *x, unsigned rungs, bool keep, bn_error *err)
 {
-    size_t n = x->options->refs.n;
-    if (n == 0)
-        return bn_hint(bn_fail(err, BN_ERR_ARG, "no reference is given"), err,
-                       "--ref oracle, --ref bn, --ref 'COMMAND', or --ref dump:DIR");
-    if (n > BN_XREFS_MAX) return bn_fail(err, BN_ERR_ARG, "at most %u references are compared", BN_XREFS_MAX);
+    BN_TRY(bn_xrefs_take(x, err));
     if (rungs & RUNGS_LOGITS) BN_TRY(bn_crossval_evaluate(x, err));
-    for (size_t i = 0; i < n; i++) {
-        x->refs[i].given = x->options->refs.list[i];
-        x->n_refs = i + 1;
+    for (size_t i = 0; i < x->n_refs; i++) {
         BN_TRY(climb(x, &x->refs[i], rungs, err));
         if (!keep) bn_xref_finish(&x->refs[i]); /* in good order, and before the next one needs memory */
     }
     return BN_OK;
 }
 
-bn_status bn_crossval_compare(struct bn_crossval *x, bn_error *err)
+static bn_status write_results(const struct bn_crossval *x, bn_error *err)
 {
-    return compare(x, RUNGS_ALL, true, err);
-}
-
-static bn_status write_results(const struct bn_crossval *x, const char *command, bn_error *err)
-{
-    bn_json *doc = bn_crossval_results(x, command);
+    bn_json *doc = bn_crossval_results(x);
     bn_status status = bn_json_is_complete(doc) ? BN_OK : bn_nomem(err);
     if (status == BN_OK)
         status = x->args->json ? bn_cli_print_json(doc, err) : bn_crossval_print(x->args, doc, err);
@@ -147,11 +135,11 @@ bn_status bn_crossval_ladder(struct bn_args *args, bn_error *err)
     unsigned rungs = strcmp(command, "tokens") == 0   ? 1u << BN_RUNG_TOKENS
                      : strcmp(command, "logits") == 0 ? RUNGS_LOGITS
                      : strcmp(command, "trace") == 0  ? 1u << BN_XTRACE
-                                                      : RUNGS_ALL;
+                                                      : BN_XRUNGS;
     bn_cli_catch_interrupt();
     bn_status status = bn_crossval_open(x, args, err);
-    if (status == BN_OK) status = compare(x, rungs, false, err);
-    if (status == BN_OK) status = write_results(x, command, err);
+    if (status == BN_OK) status = bn_crossval_compare(x, rungs, false, err);
+    if (status == BN_OK) status = write_results(x, err);
     if (status == BN_OK && x->options->receipt != NULL)
         status = bn_crossval_add_to_receipt(x, x->options->receipt, err);
     if (status == BN_OK) args->exit_code = bn_crossval_exit(x);

@@ -104,16 +104,6 @@ bn_status bn_crossval_set_prompt(struct bn_crossval *x, const int32_t *ids, size
     return status == BN_OK ? open_session(x, err) : status;
 }
 
-/* The prompt that the options give. */
-static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
-{
-    const struct bn_id_list *given = &x->options->tokens;
-    if (given->n > 0 && (x->args->prompt != NULL || x->args->file != NULL))
-        return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");
-    if (given->n == 0) BN_TRY(bn_cli_text(x->args, given, &x->text, err));
-    return bn_crossval_set_prompt(x, given->n > 0 ? given->list : NULL, given->n, err);
-}
-
 bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
 {
     const struct bn_crossval_options *o = args->fields;
@@ -127,7 +117,11 @@ bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *ar
 bn_status bn_crossval_open(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
 {
     BN_TRY(bn_crossval_open_model(x, args, err));
-    return read_prompt(x, err);
+    const struct bn_id_list *given = &x->options->tokens;
+    if (given->n > 0 && (args->prompt != NULL || args->file != NULL))
+        return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");
+    if (given->n == 0) BN_TRY(bn_cli_text(args, given, &x->text, err));
+    return bn_crossval_set_prompt(x, given->n > 0 ? given->list : NULL, given->n, err);
 }
 
 void bn_crossval_reset(struct bn_crossval *x)
@@ -191,17 +185,7 @@ bn_status bn_crossval_trace_own(struct bn_crossval *x, size_t n, bn_error *err)
     if (x->n_traced == n) return BN_OK;
     bn_records_release(&x->trace);
     x->n_traced = 0;
-    float *logits = bn_alloc(n, x->n_vocab * sizeof *logits);
-    if (logits == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a trace of %zu tokens", n);
-    bn_status status = bn_session_truncate(x->session, 0, err);
-    bn_session_set_trace(x->session, bn_records_take, &x->trace);
-    if (status == BN_OK) status = bn_session_eval(x->session, x->ids, n, BN_LOGITS_ALL, logits, err);
-    bn_session_set_trace(x->session, NULL, NULL);
-    bn_free(logits);
-    if (status == BN_OK && x->trace.err.code != BN_OK) {
-        *err = x->trace.err;
-        status = err->code;
-    }
+    bn_status status = bn_records_evaluate(&x->trace, x->session, x->n_vocab, x->ids, n, err);
     if (status == BN_OK) x->n_traced = n;
     return status;
 }

@@ -20,11 +20,12 @@ struct series {
     char note[120];
 };
 
-static bool open_series(struct series *s, const bn_json *list)
+static bool open_series(struct series *s, const bn_json *list, struct bn_buf *out)
 {
     s->n = bn_json_size(list);
     s->noted = SIZE_MAX;
     s->at = bn_alloc(3 * s->n + 1, sizeof *s->at);
+    out->failed = out->failed || s->at == NULL;
     if (s->at == NULL) return false;
     s->value = s->at + s->n;
     s->limit = s->value + s->n;
@@ -95,41 +96,35 @@ static double limit_on(const bn_json *ref, const char *metric, const char *side)
     return (double)NAN;
 }
 
-static void plot_measure(struct bn_buf *out, const bn_json *list, struct series s, bool from_one,
-                         double limit)
-{
-    if (!open_series(&s, list)) {
-        out->failed = true;
-        return;
-    }
-    size_t i = 0;
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e), i++) {
-        double error = (double)NAN;
-        if (bn_json_number(e, &error)) error = fmax(from_one ? 1 - error : error, 0);
-        s.value[i] = error;
-        s.limit[i] = limit;
-        if (isfinite(error) && (s.noted == SIZE_MAX || error > s.value[s.noted])) s.noted = i;
-    }
-    if (s.noted < s.n) snprintf(s.note, sizeof s.note, "worst %.3g", s.value[s.noted]);
-    draw(out, &s);
-}
-
 void bn_crossval_plot_positions(struct bn_buf *out, const bn_json *ref)
 {
-    static const struct series DIRECTION = {.title = "Direction of the logits, by position",
-                                            .caption = "1 \xE2\x88\x92 cosine of the two rows; 0 is the same "
-                                                       "direction. \xE2\x80\x94 limit.",
-                                            .alternative = "Direction of the logits, by position",
-                                            .axis = "position"},
-                               LARGEST = {.title = "Largest difference, by position",
-                                          .caption =
-                                              "The largest difference of one logit. \xE2\x80\x94 limit.",
-                                          .alternative = "Largest difference, by position",
-                                          .axis = "position"};
-    plot_measure(out, bn_json_path(ref, "positions.cosine"), DIRECTION, true,
-                 1 - limit_on(ref, "cosine", "min"));
-    plot_measure(out, bn_json_path(ref, "positions.max_abs"), LARGEST, false,
-                 limit_on(ref, "max_abs", "max"));
+    static const struct {
+        const char *metric, *side, *title, *caption;
+        bool from_one;
+    } PLOTS[] = {{"cosine", "min", "Direction of the logits, by position",
+                  "1 \xE2\x88\x92 cosine of the two rows; 0 is the same direction. \xE2\x80\x94 limit.",
+                  true},
+                 {"max_abs", "max", "Largest difference, by position",
+                  "The largest difference of one logit. \xE2\x80\x94 limit.", false}};
+    for (size_t k = 0; k < BN_ARRAY_LEN(PLOTS); k++) {
+        const bn_json *list = bn_json_get(bn_json_get(ref, "positions"), PLOTS[k].metric);
+        double limit = limit_on(ref, PLOTS[k].metric, PLOTS[k].side);
+        struct series s = {.title = PLOTS[k].title,
+                           .caption = PLOTS[k].caption,
+                           .alternative = PLOTS[k].title,
+                           .axis = "position"};
+        size_t i = 0;
+        if (!open_series(&s, list, out)) return;
+        for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e), i++) {
+            double error = (double)NAN;
+            if (bn_json_number(e, &error)) error = fmax(PLOTS[k].from_one ? 1 - error : error, 0);
+            s.value[i] = error;
+            s.limit[i] = PLOTS[k].from_one ? 1 - limit : limit;
+            if (isfinite(error) && (s.noted == SIZE_MAX || error > s.value[s.noted])) s.noted = i;
+        }
+        if (s.noted < s.n) snprintf(s.note, sizeof s.note, "worst %.3g", s.value[s.noted]);
+        draw(out, &s);
+    }
 }
 
 void bn_crossval_plot_operations(struct bn_buf *out, const bn_json *trace)
@@ -141,10 +136,7 @@ void bn_crossval_plot_operations(struct bn_buf *out, const bn_json *trace)
                        .alternative = "what each operation is off by, in the order of computing",
                        .axis = "operations in order"};
     size_t i = 0;
-    if (!open_series(&s, list)) {
-        out->failed = true;
-        return;
-    }
+    if (!open_series(&s, list, out)) return;
     double first = bn_json_number_of(trace, "first.index");
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o), i++) {
         double layer = bn_json_number_of(o, "layer");

@@ -94,15 +94,19 @@ bn_status bn_xref_note(struct bn_xref *ref, bn_status status, const bn_error *wh
     return BN_OK;
 }
 
-/* The i-th --ref-model belongs to the i-th --ref. */
-static const char *model_of(const struct bn_crossval *x, const struct bn_xref *ref)
+bn_status bn_xrefs_take(struct bn_crossval *x, bn_error *err)
 {
-    size_t i = 0;
-    while (i < x->n_refs && &x->refs[i] != ref)
-        i++;
-    const struct bn_texts *models = &x->options->ref_models;
-    const char *path = i < x->n_refs && i < models->n ? models->list[i] : "-";
-    return strcmp(path, "-") == 0 ? x->model_path : path;
+    const struct bn_texts *refs = &x->options->refs, *models = &x->options->ref_models;
+    if (refs->n == 0 || refs->n > BN_XREFS_MAX)
+        return bn_hint(bn_fail(err, BN_ERR_ARG,
+                               refs->n == 0 ? "no reference is given" : "more than 8 references are given"),
+                       err, "--ref oracle, --ref bn, --ref 'COMMAND', or --ref dump:DIR; at most 8");
+    for (size_t i = 0; i < refs->n; i++) {
+        x->refs[i].given = refs->list[i];
+        if (i < models->n && strcmp(models->list[i], "-") != 0) x->refs[i].model = models->list[i];
+    }
+    x->n_refs = refs->n;
+    return BN_OK;
 }
 
 /* The shell found no program of this name. */
@@ -134,8 +138,8 @@ static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_er
     if (status == BN_OK) status = bn_reference_start(&ref->process, &options, why);
     if (status == BN_OK) {
         ref->info = *bn_reference_info(ref->process);
-        ref->model = model_of(x, ref);
-        status = bn_reference_open(ref->process, ref->model, x->n_threads, why);
+        status = bn_reference_open(ref->process, ref->model != NULL ? ref->model : x->model_path,
+                                   x->n_threads, why);
         ref->info = *bn_reference_info(ref->process);
     }
     ref->command = command.data;
@@ -215,13 +219,11 @@ static bn_status read_dump(struct bn_crossval *x, const struct bn_xref *ref, siz
 {
     char path[PATH_MAX];
     struct bn_file_map map;
-    bool file = access(ref->folder, F_OK) == 0 && bn_file_map_open(&map, ref->folder, true, NULL) == BN_OK;
-    if (!file) {
-        int length = snprintf(path, sizeof path, "%s/G.logits.f32", ref->folder);
-        if (length < 0 || (size_t)length >= sizeof path)
-            return bn_fail(why, BN_ERR_NOT_FOUND, "the name of the folder is too long");
-        BN_TRY(bn_file_map_open(&map, path, true, why));
-    }
+    int length =
+        snprintf(path, sizeof path, "%s%s", ref->folder, ref->info.can & BN_CAN_TRACE ? "/G.logits.f32" : "");
+    if (length < 0 || (size_t)length >= sizeof path)
+        return bn_fail(why, BN_ERR_NOT_FOUND, "the name of the folder is too long");
+    BN_TRY(bn_file_map_open(&map, path, true, why));
     uint64_t row_bytes = x->n_vocab * sizeof(float), wanted = x->n_prompt * row_bytes;
     bn_status status = BN_OK;
     if (map.n_bytes != wanted)

@@ -169,14 +169,14 @@ static bn_status run_one(struct sweep *s, bn_error *err)
     size_t at = 0;
     BN_TRY(set_prompt(s, err));
     if (s->x.options->refs.n > 0)
-        BN_TRY(bn_crossval_compare(&s->x, err));
+        BN_TRY(bn_crossval_compare(&s->x, BN_XRUNGS, true, err));
     else
         BN_TRY(bn_crossval_evaluate(&s->x, err));
     BN_TRY(check_expected(s, &expected, &at, err));
-    if (s->x.n_refs > 0 && bn_crossval_exit(&s->x) == BN_EXIT_INTERNAL) return bn_nomem(err);
+    int code = bn_crossval_exit(&s->x);
+    if (code == BN_EXIT_INTERNAL) return bn_nomem(err);
     bool compared = s->x.n_refs > 0 || expected == EXPECT_MATCH || s->x.options->record != NULL;
-    bool good =
-        compared && expected != EXPECT_DIFFERS && (s->x.n_refs == 0 || bn_crossval_exit(&s->x) == BN_EXIT_OK);
+    bool good = compared && expected != EXPECT_DIFFERS && code == BN_EXIT_OK;
     s->n++;
     s->n_good += good;
     put_result(s, expected, at, good);
@@ -257,17 +257,15 @@ static bn_status finish(struct sweep *s, struct bn_args *args, bn_json *doc, bn_
 bn_status bn_crossval_sweep(struct bn_args *args, bn_error *err)
 {
     const struct bn_crossval_options *o = args->fields;
+    if (o->prompts == NULL)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "no file of prompts is given"), err, "--prompts FILE.jsonl");
     struct sweep *s = bn_alloc(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);
-    if (o->prompts == NULL) {
-        bn_free(s);
-        return bn_hint(bn_fail(err, BN_ERR_ARG, "no file of prompts is given"), err, "--prompts FILE.jsonl");
-    }
     bn_cli_catch_interrupt();
     bn_json *doc = NULL;
     bn_status status = bn_crossval_open_model(&s->x, args, err);
     if (status == BN_OK) {
-        doc = bn_crossval_document(&s->x, "sweep");
+        doc = bn_crossval_document(&s->x);
         s->results = bn_json_put_array(doc, "results");
         status = run_lines(s, err);
     }

@@ -261,12 +261,16 @@ static void put_trace(const struct view *v, const bn_json *trace)
 static void put_reference(const struct view *v, const bn_json *ref)
 {
     const bn_json *rungs = bn_json_get(ref, "rungs"), *trace = bn_json_get(ref, "trace");
+    const char *commit = bn_json_text_of(ref, "commit"), *model = bn_json_text_of(ref, "model");
     char title[700];
     bool failed = false;
     if (!bn_json_flag_of(ref, "started")) return; /* the summary says why */
-    snprintf(title, sizeof title, "reference %.400s: %s %s", bn_json_text_of(ref, "reference"),
-             bn_json_text_of(ref, "name"), bn_json_text_of(ref, "version"));
+    snprintf(title, sizeof title, "reference %.400s: %s %s%s%s", bn_json_text_of(ref, "reference"),
+             bn_json_text_of(ref, "name"), bn_json_text_of(ref, "version"), commit[0] != '\0' ? " " : "",
+             commit);
     put_heading(v, title);
+    if (v->html)
+        put_more(v, "run as %s%s%s", bn_json_text_of(ref, "run_as"), model[0] != '\0' ? " with " : "", model);
     for (const bn_json *r = bn_json_first(rungs); r != NULL; r = bn_json_next(r)) {
         /* After a failure of the reference every rung has its reason. */
         bool error = bn_json_text_is(r, "status", "error");
@@ -419,44 +423,30 @@ static void put_verdict(struct bn_buf *out, const bn_json *doc)
     bn_page_verdict_end(out);
 }
 
-/* A table of the members at these paths, {name, path}. */
-static void put_facts(struct bn_buf *out, const char *caption, const bn_json *object,
-                      const char *const (*facts)[2], size_t n)
-{
-    bn_page_facts(out, caption);
-    for (size_t i = 0; i < n; i++) {
-        struct bn_buf text = {.max = 1u << 16};
-        const bn_json *value = bn_json_path(object, facts[i][1]);
-        double number;
-        if (bn_json_number(value, &number)) bn_json_write_number(&text, number);
-        for (const bn_json *e = bn_json_first(value); e != NULL; e = bn_json_next(e)) {
-            const char *word = "";
-            (void)bn_json_string(e, &word);
-            bn_buf_puts(&text, text.len > 0 ? " " : "");
-            bn_buf_put_word(&text, word);
-        }
-        bn_page_fact(out, facts[i][0], text.len > 0 ? text.data : bn_json_text_of(object, facts[i][1]));
-        out->failed = out->failed || text.failed;
-        bn_buf_release(&text);
-    }
-    bn_page_facts_end(out);
-}
-
 static void put_provenance(struct bn_buf *out, const bn_json *doc)
 {
-    static const char *const ENGINE[][2] = {
+    static const char *const FACTS[][2] = {
         {"version", "engine.version"},    {"commit", "engine.commit"},
         {"compiler", "engine.compiler"},  {"instruction set", "engine.isa"},
-        {"threads", "engine.threads"},    {"machine", "machine.cpu_model"},
-        {"kernel", "machine.kernel"},     {"command", "arguments"},
+        {"machine", "machine.cpu_model"}, {"kernel", "machine.kernel"},
         {"model sha256", "model.sha256"}, {"limits sha256", "parity.thresholds_sha256"}};
-    static const char *const REFERENCE[][2] = {
-        {"program", "name"},      {"version", "version"},         {"commit", "commit"},
-        {"architecture", "arch"}, {"model, if another", "model"}, {"command", "run_as"}};
+    const bn_json *list = bn_json_get(doc, "arguments");
+    struct bn_buf command = {.max = 1u << 20};
     bn_html(out, "<h2>Provenance</h2>\n");
-    put_facts(out, "This engine", doc, ENGINE, BN_ARRAY_LEN(ENGINE));
-    for (const bn_json *r = bn_json_first(references(doc)); r != NULL; r = bn_json_next(r))
-        put_facts(out, bn_json_text_of(r, "reference"), r, REFERENCE, BN_ARRAY_LEN(REFERENCE));
+    bn_page_facts(out, "");
+    for (size_t i = 0; i < BN_ARRAY_LEN(FACTS); i++)
+        bn_page_fact(out, FACTS[i][0], bn_json_text_of(doc, FACTS[i][1]));
+    bn_buf_printf(&command, "bn-crossval %s", bn_json_text_of(doc, "command"));
+    for (const bn_json *a = bn_json_first(list); a != NULL; a = bn_json_next(a)) {
+        const char *word = "";
+        (void)bn_json_string(a, &word);
+        bn_buf_putc(&command, ' ');
+        bn_buf_put_word(&command, word);
+    }
+    bn_page_fact(out, "command", bn_buf_text(&command));
+    bn_page_facts_end(out);
+    out->failed = out->failed || command.failed;
+    bn_buf_release(&command);
 }
 
 static void put_page(struct bn_buf *out, const bn_json *doc)
