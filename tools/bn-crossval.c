@@ -12,9 +12,8 @@
 
 static const struct bn_option ENGINES[] = {
     BN_OPTION_MODEL,
-    BN_OPTION("ref", "engine: oracle, bn, dump:PATH, a name or a command", .arg = "REFERENCE",
-              .words = "oracle bn dump:", .group = "References", .repeatable = true,
-              BN_TO_TEXTS(OPTIONS, refs)),
+    BN_OPTION("ref", "engine: oracle, bn, a name or a command", .arg = "REFERENCE", .words = "oracle bn",
+              .group = "References", .repeatable = true, BN_TO_TEXTS(OPTIONS, refs)),
     BN_OPTION("ref-model", "model file for the references, one per --ref; -: MODEL", .rare = true,
               .arg = "FILE", .group = "References", .repeatable = true, BN_TO_TEXTS(OPTIONS, ref_models)),
     BN_OPTION("timeout", "longest wait for one answer, e.g. 90s or 15m", .rare = true, .arg = "DUR",
@@ -131,8 +130,7 @@ static const struct bn_command COMMANDS[] = {
          "the result is a failure. Where logits differ, the intermediate results are compared, and the "
          "first operation out of tolerance is named. With two or more references the one that differs "
          "from the others is named.\n\nA REFERENCE is oracle (bn-reference), bn (this engine in another "
-         "process, with options: 'bn --isa ref --threads 1'), dump:PATH (files of bn-run logits --all -o "
-         "or --trace), a name (of a reference that setup built, or of a bridge), or a command that speaks "
+         "process, with options: 'bn --isa ref --threads 1'), a name (of a reference that setup built, or of a bridge), or a command that speaks "
          "the reference protocol.",
      .synopsis = "--ref REFERENCE... " INPUT,
      .options = {ENGINES, PROMPT, DECODE, THRESHOLDS, TRACE_WHEN, RECEIPT},
@@ -171,8 +169,7 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .bytes = sizeof(OPTIONS),
      .run = bn_crossval_ladder,
-     .examples = {{"bn-crossval logits -m model.gguf --ref dump:other.f32 --tokens 1,2,3",
-                   "with logits that another program wrote"}}},
+     .examples = {{"bn-crossval logits -m model.gguf --ref oracle --tokens 1,2,3", "of three tokens"}}},
     {.name = "trace",
      .summary = "compare every operation of every layer",
      .text = "Each operation is judged by the error that it adds to that of its inputs. So the first "

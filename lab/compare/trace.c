@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Traces in memory: adding, reading and comparing the intermediates of evaluations. A comparison is one pass
+ * Traces in memory: adding and comparing the intermediates of evaluations. A comparison is one pass
  * over the operations in the order of computing; errors of the rows are kept for the operations of one layer
  * and for the residual stream that enters it.
  */
-#define _POSIX_C_SOURCE 200809L
 #include "lab/compare/trace.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/file.h"
 
 static const struct {
     const char *name;
@@ -116,61 +110,6 @@ void bn_records_release(struct bn_records *records)
         bn_free(records->list[i].data);
     bn_free(records->list);
     *records = (struct bn_records){0};
-}
-
-/* ---- from a folder ---- */
-
-/* "L12.q_rope.f32" or "G.embd.f32": false for any other name. */
-static bool parse_name(const char *file, char op[32], int32_t *layer)
-{
-    const char *dot = strchr(file, '.'), *end = strrchr(file, '.');
-    if (dot == NULL || end <= dot || strcmp(end, ".f32") != 0 || (size_t)(end - dot) > 31) return false;
-    *layer = -1;
-    if (file[0] == 'L') {
-        char *stop;
-        long n = strtol(file + 1, &stop, 10);
-        if (stop != dot || stop == file + 1 || n < 0 || n > 65535) return false;
-        *layer = (int32_t)n;
-    } else if (file[0] != 'G' || dot != file + 1) {
-        return false;
-    }
-    snprintf(op, 32, "%.*s", (int)(end - dot - 1), dot + 1);
-    return op_from_name(op) != BN_AT_COUNT;
-}
-
-static bn_status read_record(struct bn_records *records, const char *path, const char *op, int32_t layer,
-                             size_t n_rows, bn_error *err)
-{
-    struct bn_file_map map;
-    BN_TRY(bn_file_map_open(&map, path, true, err));
-    bn_status status = BN_OK;
-    size_t row_bytes = map.n_bytes / n_rows;
-    if (row_bytes == 0 || map.n_bytes % n_rows != 0 || row_bytes % sizeof(float) != 0)
-        status = bn_fail_in(err, BN_ERR_FORMAT, path, "not %zu rows of binary32 numbers", n_rows);
-    else
-        status = bn_records_add(records, op, layer, n_rows, row_bytes / sizeof(float),
-                                (const float *)(const void *)map.data, err);
-    bn_file_map_close(&map);
-    return status;
-}
-
-bn_status bn_records_read(struct bn_records *records, const char *folder, size_t n_rows, bn_error *err)
-{
-    char path[4096 + 300], op[32];
-    int32_t layer;
-    DIR *dir = opendir(folder);
-    if (dir == NULL) return bn_fail_errno(err, errno, folder, "cannot open");
-    bn_status status = BN_OK;
-    for (struct dirent *e; status == BN_OK && (e = readdir(dir)) != NULL;) {
-        if (!parse_name(e->d_name, op, &layer)) continue;
-        int n = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-        if (n < 0 || (size_t)n >= sizeof path)
-            status = bn_fail_errno(err, ENAMETOOLONG, folder, "cannot read");
-        else
-            status = read_record(records, path, op, layer, n_rows, err);
-    }
-    closedir(dir);
-    return status;
 }
 
 /* ---- comparing two traces ---- */

@@ -85,9 +85,6 @@ BN_MUST_CHECK bn_status bn_records_add(struct bn_records *records, const char *o
 /* The trace of an evaluation of these tokens; what the session had before is lost. */
 BN_MUST_CHECK bn_status bn_records_evaluate(struct bn_records *records, bn_session *session, size_t n_vocab,
                                             const int32_t *ids, size_t n, bn_error *err);
-/* Reads L<layer>.<op>.f32 and G.<op>.f32 from a folder, rows by their number: each file has n_rows. */
-BN_MUST_CHECK bn_status bn_records_read(struct bn_records *records, const char *folder, size_t n_rows,
-                                        bn_error *err);
 void bn_records_release(struct bn_records *records);
 
 /* ---- comparing two traces ---- */

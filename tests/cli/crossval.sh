@@ -186,7 +186,6 @@ says 2 "no prompt" 'no text is given' "$xval" ladder --ref oracle
 says 2 "a text and ids" 'cannot be combined with a text' "$xval" ladder --ref oracle --tokens 1 -p x
 says 3 "no such model" 'none.gguf' "$xval" ladder -m "$tmp/none.gguf" --tokens 1,2 --ref oracle
 says 3 "no such reference" 'could not be started' "$xval" ladder --tokens 1,2 --ref /no/such/reference
-says 3 "no such dump" 'no such file or folder' "$xval" ladder --tokens 1,2 --ref "dump:$tmp/none"
 says 3 "a reference that finds no model" 'refused: no' "$xval" ladder --tokens 1,2 \
     --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":false,\"error\":\"no\",\"kind\":\"not_found\"}'; cat"
 says 9 "a reference that cannot read the model" 'refused: I2_S' "$xval" ladder --tokens 1,2 \
@@ -198,14 +197,18 @@ says 1 "thresholds that no reference meets" 'BROKEN' "$xval" ladder --tokens 1,2
 
 # ---- dumps ----
 
+dump() { echo "crossval/bridges/dump/bridge.py '$1' 2048"; }
 "$out/bn-run" logits -m $model --tokens $ids --all -o "$tmp/own.f32" --trace "$tmp/own"
-says 0 "a dump of logits agrees" '^agree: 24 tokens' "$xval" ladder -q -m $model --tokens $ids --ref "dump:$tmp/own.f32"
-says 0 "a dump of a trace agrees to the bit" '^agree: 24 tokens' "$xval" trace -q -m $model --exact --tokens $ids --ref "dump:$tmp/own"
-says 1 "a dump of other tokens has another length" 'bytes of logits, not 3 rows' "$xval" logits -q -m $model --tokens 1,2,3 --ref "dump:$tmp/own.f32"
+says 0 "a dump of logits agrees" '^agree: 24 tokens' "$xval" ladder -q -m $model --tokens $ids --ref "$(dump "$tmp/own.f32")"
+says 0 "its prompt cannot be changed" 'skip +mask +refused: the recorded numbers are of one prompt' \
+    "$xval" ladder -m $model --tokens $ids --ref "$(dump "$tmp/own.f32")"
+says 0 "a dump of a trace agrees to the bit" '^agree: 24 tokens' "$xval" trace -q -m $model --exact --tokens $ids --ref "$(dump "$tmp/own")"
+says 1 "a dump of other tokens differs" 'DIFFERS' "$xval" logits -q -m $model --tokens 1,2,3 --ref "$(dump "$tmp/own.f32")"
+says 1 "a dump that is not there" 'its last words: .*No such file' "$xval" logits -q -m $model --tokens 1,2,3 --ref "$(dump "$tmp/none")"
 "$out/crossval/bn-reference" trace -m $model --tokens $ids --fault rope-norm -o "$tmp/norm"
-says 1 "a fault in a dump is found" 'q_rope of layer 0 is the first' "$xval" logits -q -m $model --tokens $ids --ref "dump:$tmp/norm"
+says 1 "a fault in a dump is found" 'q_rope of layer 0 is the first' "$xval" logits -q -m $model --tokens $ids --ref "$(dump "$tmp/norm")"
 printf '\000\000\200\077' | dd of="$tmp/own/L3.up.f32" bs=4 seek=5 conv=notrunc status=none
-says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the first' "$xval" trace -q -m $model --exact --tokens $ids --ref "dump:$tmp/own"
+says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the first' "$xval" trace -q -m $model --exact --tokens $ids --ref "$(dump "$tmp/own")"
 
 # ---- JSON ----
 

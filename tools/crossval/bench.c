@@ -49,10 +49,6 @@ static bool is_measured(const struct runner *r)
 
 static bn_status start(struct bench *b, struct runner *r, bn_error *err)
 {
-    if (strncmp(r->ref->given, "dump:", 5) == 0) {
-        r->ref->started = true;
-        return BN_OK; /* recorded logits compute nothing */
-    }
     BN_TRY(bn_xref_start(&b->x, r->ref, err));
     r->can = !r->ref->broken && (r->ref->info.can & BN_CAN_BENCH) != 0;
     for (size_t p = 0; p < PHASES; p++) {

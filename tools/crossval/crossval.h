@@ -48,10 +48,9 @@ struct bn_xrung {
 #define BN_XTRACE BN_RUNG_COUNT
 
 struct bn_xref {
-    const char *given;  /* as on the command line */
-    const char *folder; /* of dump:DIR, else NULL */
-    char *command;      /* what the shell was given, allocated; NULL: nothing was started */
-    const char *model;  /* the file of --ref-model, borrowed; NULL: this engine's */
+    const char *given; /* as on the command line */
+    char *command;     /* what the shell was given, allocated; NULL: nothing was started */
+    const char *model; /* the file of --ref-model, borrowed; NULL: this engine's */
     struct bn_reference *process;
     struct bn_reference_info info;
     struct bn_thresholds limits; /* for a reference of its name */
@@ -142,10 +141,10 @@ void bn_xref_finish(struct bn_xref *ref);
 void bn_xref_end(struct bn_xref *ref);
 /* Releases its results. A process that works goes on running, and bn_xref_start uses it again. */
 void bn_xref_reset(struct bn_xref *ref);
-/* Its logits of the first n ids, n x n_vocab, allocated. */
-BN_MUST_CHECK bn_status bn_xref_logits(struct bn_crossval *x, struct bn_xref *ref, size_t n, float **logits,
+/* Its logits of n ids, n x n_vocab, allocated; NULL when it failed. */
+BN_MUST_CHECK bn_status bn_xref_logits(struct bn_xref *ref, const int32_t *ids, size_t n, float **logits,
                                        bn_error *err);
-BN_MUST_CHECK bn_status bn_xref_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n,
+BN_MUST_CHECK bn_status bn_xref_trace(struct bn_xref *ref, const int32_t *ids, size_t n,
                                       struct bn_records *records, bn_error *err);
 
 /* rungs.c: climbs one rung, or compares traces (BN_XTRACE) of n_traced tokens. */

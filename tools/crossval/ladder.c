@@ -84,8 +84,7 @@ static bn_status climb_trace(struct bn_crossval *x, struct bn_xref *ref, bn_erro
         parted = parted || failed(ref, OF_LOGITS[i]);
     bool always = strcmp(when, "always") == 0;
     if (!always && (ref->broken || (!parted && ref->rungs[BN_XTRACE].state == BN_X_NONE))) return BN_OK;
-    /* A dump was recorded for the whole prompt. */
-    ref->n_traced = always || ref->folder != NULL ? x->n_prompt : traced_tokens(x, ref);
+    ref->n_traced = always ? x->n_prompt : traced_tokens(x, ref);
     BN_TRY(bn_xref_climb(x, ref, BN_XTRACE, err));
     /* An error that appears only after that needs the whole prompt. */
     if (ref->rungs[BN_XTRACE].state != BN_X_PASS || ref->n_traced == x->n_prompt) return BN_OK;

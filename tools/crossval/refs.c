@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * References by name, by command, or as recorded files. A name is looked up when the program runs: nothing
+ * References by name or by command. A name is looked up when the program runs: nothing
  * about references is decided when it is built.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -16,8 +15,6 @@
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 #include "tools/crossval/setup.h"
-
-#define DUMP "dump:"
 
 /* ---- finding ---- */
 
@@ -100,7 +97,7 @@ bn_status bn_xrefs_take(struct bn_crossval *x, bn_error *err)
     if (refs->n == 0 || refs->n > BN_XREFS_MAX)
         return bn_hint(bn_fail(err, BN_ERR_ARG,
                                refs->n == 0 ? "no reference is given" : "more than 8 references are given"),
-                       err, "--ref oracle, --ref bn, --ref 'COMMAND', or --ref dump:DIR; at most 8");
+                       err, "--ref oracle, --ref bn, or --ref 'COMMAND'; at most 8");
     for (size_t i = 0; i < refs->n; i++) {
         x->refs[i].given = refs->list[i];
         if (i < models->n && strcmp(models->list[i], "-") != 0) x->refs[i].model = models->list[i];
@@ -152,17 +149,7 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
 {
     bn_error why = {0};
     bn_status status = BN_OK;
-    if (strncmp(ref->given, DUMP, strlen(DUMP)) == 0) {
-        ref->folder = ref->given + strlen(DUMP);
-        ref->info = (struct bn_reference_info){
-            .name = "dump", .can = BN_CAN_LOGITS | BN_CAN_TRACE, .n_vocab = x->n_vocab, .n_ctx = x->n_prompt};
-        struct stat st;
-        if (stat(ref->folder, &st) == 0 && !S_ISDIR(st.st_mode)) ref->info.can = BN_CAN_LOGITS;
-        if (access(ref->folder, R_OK) != 0)
-            status = bn_fail_in(&why, BN_ERR_NOT_FOUND, ref->folder, "no such file or folder");
-    } else if (ref->process == NULL) {
-        status = start_process(x, ref, &why);
-    }
+    if (ref->process == NULL) status = start_process(x, ref, &why);
     if (status == BN_OK && ref->info.n_vocab != x->n_vocab)
         status = bn_fail(&why, BN_ERR_MISMATCH, "has a vocabulary of %llu, this engine of %zu",
                          (unsigned long long)ref->info.n_vocab, x->n_vocab);
@@ -212,47 +199,19 @@ void bn_xref_reset(struct bn_xref *ref)
 
 /* ---- asking ---- */
 
-/* Recorded logits of the whole prompt; their first n rows. The folder of a trace holds G.logits.f32, a file
- * is what bn-run logits --all -o wrote. */
-static bn_status read_dump(struct bn_crossval *x, const struct bn_xref *ref, size_t n, float **logits,
-                           bn_error *why)
-{
-    char path[PATH_MAX];
-    struct bn_file_map map;
-    int length =
-        snprintf(path, sizeof path, "%s%s", ref->folder, ref->info.can & BN_CAN_TRACE ? "/G.logits.f32" : "");
-    if (length < 0 || (size_t)length >= sizeof path)
-        return bn_fail(why, BN_ERR_NOT_FOUND, "the name of the folder is too long");
-    BN_TRY(bn_file_map_open(&map, path, true, why));
-    uint64_t row_bytes = x->n_vocab * sizeof(float), wanted = x->n_prompt * row_bytes;
-    bn_status status = BN_OK;
-    if (map.n_bytes != wanted)
-        status = bn_fail(why, BN_ERR_MISMATCH, "holds %zu bytes of logits, not %zu rows of %zu numbers",
-                         map.n_bytes, x->n_prompt, x->n_vocab);
-    if (status == BN_OK) *logits = bn_alloc(n, row_bytes);
-    if (status == BN_OK && *logits == NULL) status = bn_nomem(why);
-    if (status == BN_OK) memcpy(*logits, map.data, n * row_bytes);
-    bn_file_map_close(&map);
-    return status;
-}
-
-bn_status bn_xref_logits(struct bn_crossval *x, struct bn_xref *ref, size_t n, float **logits, bn_error *err)
+bn_status bn_xref_logits(struct bn_xref *ref, const int32_t *ids, size_t n, float **logits, bn_error *err)
 {
     bn_error why = {0};
     *logits = NULL;
     if (ref->broken) return BN_OK;
-    bn_status status = ref->folder != NULL ? read_dump(x, ref, n, logits, &why)
-                                           : bn_reference_logits(ref->process, x->ids, n, logits, &why);
-    return bn_xref_note(ref, status, &why, err);
+    return bn_xref_note(ref, bn_reference_logits(ref->process, ids, n, logits, &why), &why, err);
 }
 
-bn_status bn_xref_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, struct bn_records *records,
+bn_status bn_xref_trace(struct bn_xref *ref, const int32_t *ids, size_t n, struct bn_records *records,
                         bn_error *err)
 {
     bn_error why = {0};
-    if (ref->broken) return BN_OK;
-    bn_status status = ref->folder != NULL ? bn_records_read(records, ref->folder, n, &why)
-                                           : bn_reference_trace(ref->process, x->ids, n, records, &why);
+    bn_status status = bn_reference_trace(ref->process, ids, n, records, &why);
     if (status == BN_OK && records->n == 0)
         status = bn_fail(&why, BN_ERR_MISMATCH, "holds no record that this program knows");
     return bn_xref_note(ref, status, &why, err);

@@ -129,7 +129,7 @@ static bn_status first(struct bn_crossval *x, struct bn_xref *ref, struct bn_xru
 {
     float *row = NULL;
     (void)rung;
-    BN_TRY(bn_xref_logits(x, ref, 1, &row, err));
+    BN_TRY(bn_xref_logits(ref, x->ids, 1, &row, err));
     if (row != NULL) judge_rows(x, ref, BN_RUNG_FIRST, x->logits, row, 1, NULL);
     bn_free(row);
     return BN_OK;
@@ -143,7 +143,7 @@ static bn_status positions(struct bn_crossval *x, struct bn_xref *ref, struct bn
     /* Nothing after the last decoded token is judged. */
     size_t n = x->n_ids > x->n_prompt ? x->n_ids - 1 : x->n_prompt;
     if (ref->info.n_ctx < n) n = (size_t)ref->info.n_ctx;
-    BN_TRY(bn_xref_logits(x, ref, n, &ref->logits, err));
+    BN_TRY(bn_xref_logits(ref, x->ids, n, &ref->logits, err));
     if (ref->logits == NULL) return BN_OK;
     ref->n_rows = n;
     ref->rows = bn_alloc(x->n_prompt, sizeof *ref->rows);
@@ -189,9 +189,6 @@ static bn_status decode(struct bn_crossval *x, struct bn_xref *ref, struct bn_xr
         return say(rung, BN_X_SKIP, "no tokens were decoded (-n, or the context is full)");
     for (size_t i = 0; x->n_prompt + i < x->n_ids && x->n_prompt - 1 + i < ref->n_rows; i++)
         judge_step(x, ref, rung, i);
-    if (ref->folder != NULL && rung->state == BN_X_NONE && rung->n_steps < x->n_ids - x->n_prompt)
-        return say(rung, BN_X_SKIP, "recorded logits end with the prompt (%zu of %zu steps)", rung->n_steps,
-                   x->n_ids - x->n_prompt);
     if (rung->n_steps == 0) return say(rung, BN_X_SKIP, "the reference's logits end with the prompt");
     if (rung->state == BN_X_NONE) rung->state = BN_X_PASS;
     return BN_OK;
@@ -272,6 +269,7 @@ static bn_status compare_masked(struct bn_crossval *x, struct bn_xref *ref, stru
     bn_error why = {0};
     float *logits = NULL;
     bn_status status = bn_reference_logits(ref->process, changed, x->n_prompt, &logits, &why);
+    if (status == BN_ERR_UNSUPPORTED) return say(rung, BN_X_SKIP, "%s", why.msg);
     BN_TRY(bn_xref_note(ref, status, &why, err));
     if (logits != NULL) judge_rows(x, ref, BN_RUNG_MASK, ref->logits, logits, kept_rows(x), NULL);
     bn_free(logits);
@@ -284,7 +282,6 @@ static bn_status compare_masked(struct bn_crossval *x, struct bn_xref *ref, stru
 
 static bn_status mask(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung, bn_error *err)
 {
-    if (ref->folder != NULL) return say(rung, BN_X_SKIP, "recorded logits are of one prompt");
     if (x->n_prompt < 2) return say(rung, BN_X_SKIP, "a prompt of one token has no later tokens");
     if (ref->logits == NULL || ref->n_rows < x->n_prompt) return say(rung, BN_X_SKIP, "no logits");
     int32_t *changed = replace_tail(x);
@@ -352,7 +349,8 @@ static bn_status most_others_hold(struct bn_crossval *x, struct bn_xref *ref, bo
         status = bn_session_truncate(x->session, 0, err);
         if (status == BN_OK) status = bn_session_eval(x->session, &id, 1, BN_LOGITS_LAST, ours, err);
         if (status != BN_OK) break;
-        status = bn_xref_note(ref, bn_reference_logits(ref->process, &id, 1, &theirs, &why), &why, err);
+        bn_status got = bn_reference_logits(ref->process, &id, 1, &theirs, &why);
+        if (got != BN_ERR_UNSUPPORTED) status = bn_xref_note(ref, got, &why, err);
         n_hold += theirs != NULL && all_hold(ref, ours, theirs, x->n_vocab);
         bn_free(theirs);
     }
@@ -389,7 +387,7 @@ static bn_status compare_traces(struct bn_crossval *x, struct bn_xref *ref, stru
     size_t n = ref->n_traced;
     bool exact = x->options->exact;
     BN_TRY(bn_crossval_trace_own(x, n, err));
-    bn_status status = bn_xref_trace(x, ref, n, &theirs, err);
+    bn_status status = bn_xref_trace(ref, x->ids, n, &theirs, err);
     if (status == BN_OK && !ref->broken) {
         bn_bisection_release(b);
         status = bn_bisect(b, &x->trace, &theirs, ref->limits.growth, err);
@@ -435,7 +433,7 @@ bn_status bn_xref_climb(struct bn_crossval *x, struct bn_xref *ref, unsigned whi
 bn_status bn_xref_explain(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
 {
     struct bn_xrung *rung = &ref->rungs[BN_RUNG_FIRST];
-    if (ref->folder != NULL || !may_be_rounding(x, rung)) return BN_OK;
+    if (!may_be_rounding(x, rung)) return BN_OK;
     ref->n_traced = 1;
     BN_TRY(bn_xref_climb(x, ref, BN_XTRACE, err));
     const struct bn_finding *f = find_rounding(ref);
