@@ -141,12 +141,6 @@ void bn_xref_finish(struct bn_xref *ref);
 void bn_xref_end(struct bn_xref *ref);
 /* Releases its results. A process that works goes on running, and bn_xref_start uses it again. */
 void bn_xref_reset(struct bn_xref *ref);
-/* Its logits of n ids, n x n_vocab, allocated; NULL when it failed. */
-BN_MUST_CHECK bn_status bn_xref_logits(struct bn_xref *ref, const int32_t *ids, size_t n, float **logits,
-                                       bn_error *err);
-BN_MUST_CHECK bn_status bn_xref_trace(struct bn_xref *ref, const int32_t *ids, size_t n,
-                                      struct bn_records *records, bn_error *err);
-
 /* rungs.c: climbs one rung, or compares traces (BN_XTRACE) of n_traced tokens. */
 BN_MUST_CHECK bn_status bn_xref_climb(struct bn_crossval *x, struct bn_xref *ref, unsigned which,
                                       bn_error *err);

@@ -114,14 +114,16 @@ bn_status bn_crossval_compare(struct bn_crossval *x, unsigned rungs, bool keep, 
     return BN_OK;
 }
 
+/* The document as text, JSON, a page and part of a receipt. */
 static bn_status write_results(const struct bn_crossval *x, bn_error *err)
 {
+    const struct bn_crossval_options *o = x->options;
     bn_json *doc = bn_crossval_results(x);
     bn_status status = bn_json_is_complete(doc) ? BN_OK : bn_nomem(err);
     if (status == BN_OK)
         status = x->args->json ? bn_cli_print_json(doc, err) : bn_crossval_print(x->args, doc, err);
-    if (status == BN_OK && x->options->html != NULL)
-        status = bn_crossval_write_page(doc, x->options->html, err);
+    if (status == BN_OK && o->html != NULL) status = bn_crossval_write_page(doc, o->html, err);
+    if (status == BN_OK && o->receipt != NULL) status = bn_crossval_add_to_receipt(x, o->receipt, err);
     bn_json_free(doc);
     return status;
 }
@@ -139,8 +141,6 @@ bn_status bn_crossval_ladder(struct bn_args *args, bn_error *err)
     bn_status status = bn_crossval_open(x, args, err);
     if (status == BN_OK) status = bn_crossval_compare(x, rungs, false, err);
     if (status == BN_OK) status = write_results(x, err);
-    if (status == BN_OK && x->options->receipt != NULL)
-        status = bn_crossval_add_to_receipt(x, x->options->receipt, err);
     if (status == BN_OK) args->exit_code = bn_crossval_exit(x);
     if (bn_cli_interrupted() != 0) {
         status = BN_OK;

@@ -68,8 +68,12 @@ static void draw(struct bn_buf *out, struct series *s)
     }
     /* One nearly exact point, usually the first, would squeeze all others. */
     p.y0 = fmax(p.y0, p.y1 * 1e-8);
-    if (s->n > 0) bn_plot_figure(out, "wide", s->title, s->caption);
-    if (s->n > 0 && greatest > 0 && p.y1 > 0) {
+    if (s->n == 0) {
+        bn_free(s->at);
+        return;
+    }
+    bn_plot_figure(out, "wide", s->title, s->caption);
+    if (greatest > 0 && p.y1 > 0) {
         bn_html(out, "<div class=\"scroll\" tabindex=\"0\">\n");
         bn_plot_begin(out, &p, s->alternative);
         bn_plot_y_axis(out, &p);
@@ -77,10 +81,10 @@ static void draw(struct bn_buf *out, struct series *s)
         draw_points(out, &p, s);
         bn_plot_end(out);
         bn_html(out, "</div>");
-    } else if (s->n > 0) {
+    } else {
         bn_html(out, "<p class=\"exact\">Zero at each of the %zu points.</p>", s->n);
     }
-    if (s->n > 0) bn_plot_figure_end(out);
+    bn_plot_figure_end(out);
     bn_free(s->at);
 }
 

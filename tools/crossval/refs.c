@@ -196,23 +196,3 @@ void bn_xref_reset(struct bn_xref *ref)
     bn_xref_end(ref);
     *ref = keep ? kept : (struct bn_xref){0};
 }
-
-/* ---- asking ---- */
-
-bn_status bn_xref_logits(struct bn_xref *ref, const int32_t *ids, size_t n, float **logits, bn_error *err)
-{
-    bn_error why = {0};
-    *logits = NULL;
-    if (ref->broken) return BN_OK;
-    return bn_xref_note(ref, bn_reference_logits(ref->process, ids, n, logits, &why), &why, err);
-}
-
-bn_status bn_xref_trace(struct bn_xref *ref, const int32_t *ids, size_t n, struct bn_records *records,
-                        bn_error *err)
-{
-    bn_error why = {0};
-    bn_status status = bn_reference_trace(ref->process, ids, n, records, &why);
-    if (status == BN_OK && records->n == 0)
-        status = bn_fail(&why, BN_ERR_MISMATCH, "holds no record that this program knows");
-    return bn_xref_note(ref, status, &why, err);
-}

@@ -125,11 +125,18 @@ static void judge_rows(const struct bn_crossval *x, struct bn_xref *ref, enum bn
     judge(ref, which, rung);
 }
 
+/* The reference's logits of n ids, allocated; NULL when it failed. */
+static bn_status ask_logits(struct bn_xref *ref, const int32_t *ids, size_t n, float **logits, bn_error *err)
+{
+    bn_error why = {0};
+    return bn_xref_note(ref, bn_reference_logits(ref->process, ids, n, logits, &why), &why, err);
+}
+
 static bn_status first(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung, bn_error *err)
 {
     float *row = NULL;
     (void)rung;
-    BN_TRY(bn_xref_logits(ref, x->ids, 1, &row, err));
+    BN_TRY(ask_logits(ref, x->ids, 1, &row, err));
     if (row != NULL) judge_rows(x, ref, BN_RUNG_FIRST, x->logits, row, 1, NULL);
     bn_free(row);
     return BN_OK;
@@ -143,7 +150,7 @@ static bn_status positions(struct bn_crossval *x, struct bn_xref *ref, struct bn
     /* Nothing after the last decoded token is judged. */
     size_t n = x->n_ids > x->n_prompt ? x->n_ids - 1 : x->n_prompt;
     if (ref->info.n_ctx < n) n = (size_t)ref->info.n_ctx;
-    BN_TRY(bn_xref_logits(ref, x->ids, n, &ref->logits, err));
+    BN_TRY(ask_logits(ref, x->ids, n, &ref->logits, err));
     if (ref->logits == NULL) return BN_OK;
     ref->n_rows = n;
     ref->rows = bn_alloc(x->n_prompt, sizeof *ref->rows);
@@ -384,10 +391,12 @@ static bn_status compare_traces(struct bn_crossval *x, struct bn_xref *ref, stru
 {
     struct bn_records theirs = {0};
     struct bn_bisection *b = &ref->trace;
+    bn_error why = {0};
     size_t n = ref->n_traced;
     bool exact = x->options->exact;
     BN_TRY(bn_crossval_trace_own(x, n, err));
-    bn_status status = bn_xref_trace(ref, x->ids, n, &theirs, err);
+    bn_status status =
+        bn_xref_note(ref, bn_reference_trace(ref->process, x->ids, n, &theirs, &why), &why, err);
     if (status == BN_OK && !ref->broken) {
         bn_bisection_release(b);
         status = bn_bisect(b, &x->trace, &theirs, ref->limits.growth, err);
