@@ -216,14 +216,13 @@ static void visit(struct pass *p, enum bn_op op, int32_t layer)
 {
     const struct bn_record *a = find(p->a, op, layer), *b = find(p->b, op, layer);
     if (op == BN_AT_MIX) p->recurrent = a != NULL || b != NULL;
-    if (a == NULL && b == NULL) {
+    const struct bn_record *one = a != NULL ? a : b;
+    if (one == NULL) {
         assume(p, op, bn_op_kind_of(op) != BN_OP_NORM);
         return;
     }
     struct bn_finding *f = &p->out->list[p->out->n];
-    *f = (struct bn_finding){.op = op, .layer = layer};
-    f->rows = a != NULL ? a->rows : b->rows;
-    f->cols = a != NULL ? a->cols : b->cols;
+    *f = (struct bn_finding){.op = op, .layer = layer, .rows = one->rows, .cols = one->cols};
     if (a == NULL || b == NULL)
         f->found = a == NULL ? BN_FOUND_ABSENT_A : BN_FOUND_ABSENT_B;
     else if (a->rows != b->rows || a->cols != b->cols || a->rows != p->n_rows)
