@@ -66,8 +66,9 @@ double bn_log_softmax(const float *x, size_t n, size_t i)
     return (double)x[i] - bn_log_sum_exp(x, n);
 }
 
-/* Insertion into a short sorted list: k is small. */
-void bn_best(const float *x, size_t n, size_t k, size_t *out)
+/* The k <= n greatest, by descending value, lower indices first among equals. Insertion into a short sorted
+ * list: k is small. */
+static void find_best(const float *x, size_t n, size_t k, size_t *out)
 {
     size_t have = 0;
     for (size_t i = 0; i < n; i++) {
@@ -129,8 +130,8 @@ static double divergence(const float *a, const float *b, size_t n)
 static void measure_order(struct bn_metrics *out, const float *a, const float *b, size_t n)
 {
     size_t k = bn_min_size(BN_METRICS_K, n), best_a[BN_METRICS_K], best_b[BN_METRICS_K], common = 0;
-    bn_best(a, n, k, best_a);
-    bn_best(b, n, k, best_b);
+    find_best(a, n, k, best_a);
+    find_best(b, n, k, best_b);
     for (size_t i = 0; i < k; i++)
         for (size_t j = 0; j < k; j++)
             common += best_a[j] == best_b[i];

@@ -54,8 +54,6 @@ double bn_log_sum_exp(const float *x, size_t n);
 double bn_log_softmax(const float *x, size_t n, size_t i);
 /* The lowest index of the greatest value. */
 size_t bn_argmax(const float *x, size_t n);
-/* The k <= n greatest, by descending value, lower indices first among equals. */
-void bn_best(const float *x, size_t n, size_t k, size_t *out);
 
 /* Sums over rows: for each measure the mean, the worst value and its row. Worst is the smallest where more
  * is better (cosine, top_k, argmax), the farthest from 1 for rms, else the greatest. */

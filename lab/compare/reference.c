@@ -234,34 +234,32 @@ bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size
     return read_floats(ref, rows * cols, logits, err);
 }
 
-/* The shape of one record of the list. */
-static bool read_shape(const bn_json *record, double *layer, uint64_t *rows, uint64_t *cols)
-{
-    return bn_json_kind(bn_json_get(record, "op")) == BN_JSON_STRING &&
-           bn_json_number(bn_json_get(record, "layer"), layer) && *layer >= -1 && *layer < 65536 &&
-           bn_json_u64(bn_json_get(record, "rows"), rows) && *rows > 0 && *rows <= UINT32_MAX &&
-           bn_json_u64(bn_json_get(record, "cols"), cols) && *cols > 0 && *cols <= UINT32_MAX;
-}
-
+/* The records of a list, whose numbers follow the answer one after the other. */
 static bn_status take_records(struct bn_reference *ref, struct bn_records *records, bn_error *err)
 {
-    double layer;
-    uint64_t total = 0, rows, cols;
     const bn_json *list = bn_json_get(ref->answer, "records");
-    for (const bn_json *r = bn_json_first(list); r != NULL; r = bn_json_next(r))
-        if (!read_shape(r, &layer, &rows, &cols) || !bn_add_ok(total, rows * cols, &total) ||
-            total > MAX_FLOATS)
-            return broken(ref, err, "sent a trace record without op, layer, rows and cols");
-    if (total == 0) return broken(ref, err, "sent an empty trace");
+    uint64_t left = 0;
     float *floats = NULL;
-    BN_TRY(read_floats(ref, total, &floats, err));
+    if (!bn_json_u64(bn_json_get(ref->answer, "floats"), &left) || left == 0)
+        return broken(ref, err, "sent an empty trace");
+    BN_TRY(read_floats(ref, left, &floats, err));
     const float *at = floats;
     bn_status status = BN_OK;
     for (const bn_json *r = bn_json_first(list); r != NULL && status == BN_OK; r = bn_json_next(r)) {
-        (void)read_shape(r, &layer, &rows, &cols);
+        uint64_t rows = 0, cols = 0, n = 0;
+        double layer = bn_json_number_of(r, "layer");
+        if (!bn_json_u64(bn_json_get(r, "rows"), &rows) || !bn_json_u64(bn_json_get(r, "cols"), &cols) ||
+            !bn_mul_ok(rows, cols, &n) || n == 0 || n > left || !(layer >= -1 && layer < 65536) ||
+            bn_json_kind(bn_json_get(r, "op")) != BN_JSON_STRING) {
+            status = broken(ref, err, "sent a trace record without op, layer, rows, cols and its numbers");
+            break;
+        }
         status = bn_records_add(records, bn_json_text_of(r, "op"), (int32_t)layer, rows, cols, at, err);
-        at += rows * cols;
+        at += n;
+        left -= n;
     }
+    if (status == BN_OK && left > 0)
+        status = broken(ref, err, "its number of floats is not rows times columns");
     if (status == BN_ERR_FORMAT) {
         ref->broken = true; /* the same operation twice, with other columns */
         status = BN_ERR_MISMATCH;

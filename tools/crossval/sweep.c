@@ -109,8 +109,8 @@ static bn_status check_expected(struct sweep *s, enum expected *found, size_t *a
     return status;
 }
 
-static void print_result(const struct sweep *s, const bn_json *result, enum expected expected, size_t at,
-                         bool good)
+static bn_status print_result(const struct sweep *s, const bn_json *result, enum expected expected, size_t at,
+                              bool good, bn_error *err)
 {
     const struct bn_crossval *x = &s->x;
     const bn_json *references = bn_json_get(result, "references");
@@ -131,10 +131,12 @@ static void print_result(const struct sweep *s, const bn_json *result, enum expe
         if (reason[0] != '\0') printf("      %s: %s\n", bn_json_text_of(r, "reference"), reason);
         if (bn_crossval_put_sentence(&line, r)) printf("      %s\n", bn_buf_text(&line));
     }
+    bn_status status = bn_buf_check(&line, err);
     bn_buf_release(&line);
+    return status;
 }
 
-static void put_result(struct sweep *s, enum expected expected, size_t at, bool good)
+static bn_status put_result(struct sweep *s, enum expected expected, size_t at, bool good, bn_error *err)
 {
     const struct bn_crossval *x = &s->x;
     bn_json *o = bn_json_add_object(s->results);
@@ -149,7 +151,8 @@ static void put_result(struct sweep *s, enum expected expected, size_t at, bool 
     bn_json *list = bn_json_put_array(o, "references");
     for (size_t i = 0; i < x->n_refs; i++)
         bn_crossval_put_reference(list, x, &x->refs[i], true);
-    if (!x->args->json && (!good || !x->args->quiet)) print_result(s, o, expected, at, good);
+    if (!bn_json_is_complete(o)) return bn_nomem(err);
+    return x->args->json || (good && x->args->quiet) ? BN_OK : print_result(s, o, expected, at, good, err);
 }
 
 /* The line again, with the tokens that were computed as the expected ones. */
@@ -179,7 +182,7 @@ static bn_status run_one(struct sweep *s, bn_error *err)
     bool good = compared && expected != EXPECT_DIFFERS && code == BN_EXIT_OK;
     s->n++;
     s->n_good += good;
-    put_result(s, expected, at, good);
+    BN_TRY(put_result(s, expected, at, good, err));
     return record(s, err);
 }
 

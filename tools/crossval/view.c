@@ -38,7 +38,8 @@ static void put_heading(const struct view *v, const char *text)
     }
 }
 
-static void put_line(const struct view *v, const char *status, const char *name, const char *text)
+/* Releases the text. */
+static void put_line(const struct view *v, const char *status, const char *name, struct bn_buf *text)
 {
     static const struct {
         const char *status, *word, *kind, *color;
@@ -52,14 +53,16 @@ static void put_line(const struct view *v, const char *status, const char *name,
     if (v->html) {
         bn_html(v->out, "<p>");
         bn_page_mark(v->out, STATES[i].kind);
-        bn_html(v->out, "<b>%s</b> %s: %s</p>\n", name, STATES[i].word, text);
-        return;
+        bn_html(v->out, "<b>%s</b> %s: %s</p>\n", name, STATES[i].word, bn_buf_text(text));
+    } else {
+        bool color = bn_report_color(stdout);
+        bn_buf_printf(v->out, "  %s%-5s%s %-11s ", color ? STATES[i].color : "", STATES[i].word,
+                      color ? "\033[0m" : "", name);
+        bn_text_put(v->out, bn_buf_text(text));
+        bn_buf_putc(v->out, '\n');
     }
-    bool color = bn_report_color(stdout);
-    bn_buf_printf(v->out, "  %s%-5s%s %-11s ", color ? STATES[i].color : "", STATES[i].word,
-                  color ? "\033[0m" : "", name);
-    bn_text_put(v->out, text);
-    bn_buf_putc(v->out, '\n');
+    v->out->failed = v->out->failed || text->failed;
+    bn_buf_release(text);
 }
 
 /* What follows a line; nothing when the text is "". */
@@ -108,8 +111,7 @@ static void put_rung(const struct view *v, const bn_json *rung)
         bn_units_count(&text, n, decode ? "greedy step" : "token");
         if (strcmp(name, "tokens") == 0) bn_buf_puts(&text, ", all equal");
     }
-    put_line(v, status, name, bn_buf_text(&text));
-    bn_buf_release(&text);
+    put_line(v, status, name, &text);
     if (pass) put_more(v, "%s", reason);
     if (bn_json_get(rung, "here") != NULL) {
         put_more(v, "here      %s", bn_json_text_of(rung, "here"));
@@ -246,8 +248,7 @@ static void put_trace(const struct view *v, const bn_json *trace)
     } else {
         bn_buf_puts(&text, bn_json_text_of(trace, "reason"));
     }
-    put_line(v, bn_json_text_of(trace, "status"), "trace", bn_buf_text(&text));
-    bn_buf_release(&text);
+    put_line(v, bn_json_text_of(trace, "status"), "trace", &text);
     if (v->quiet && pass) return;
     if (bn_json_count_of(trace, "absent") > 0)
         put_more(v, "%zu records that the reference did not send", bn_json_count_of(trace, "absent"));
