@@ -95,7 +95,7 @@ touch "$tmp/links/$(printf 'line\nfeed')"
 says 4 "a name with a line feed is refused" 'has a line feed or a backslash' setup --source "$tmp/links"
 mkdir "$tmp/empty"
 says 4 "a tree without files is refused" 'holds no files' setup --source "$tmp/empty"
-says 0 "--force builds it again" '^build +ok' setup --source "$tmp/plain" --force
+says 0 "--force builds it again" '^build +ok' setup -v --color=never --source "$tmp/plain" --force
 
 # ---- a commit of a repository ----
 
@@ -182,7 +182,7 @@ says 1 "without any reference doctor ends with 1" 'no reference can be used' \
 says 1 "and names what is missing, and how to get it" 'cmake: not found; remedy: apt-get install cmake' \
     env XDG_CACHE_HOME="$tmp/empty" PATH="$tmp/alone/bin" "$tmp/alone/bin/bn-crossval" doctor
 says 1 "as JSON too" '"remedy": "make reference' env XDG_CACHE_HOME="$tmp/empty" "$tmp/alone/bin/bn-crossval" doctor --json
-says 0 "remove" '^removed .*/plain-' "$xval" remove plain
+says 0 "remove" '^removed .*/plain-' "$xval" remove -q plain
 lacks "it is no longer listed" '^plain ' "$xval" refs
 says 3 "what is not there cannot be removed" 'no such reference' "$xval" remove plain
 mkdir "$tmp/a b"

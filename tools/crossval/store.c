@@ -211,6 +211,15 @@ bn_status bn_crossval_refs(struct bn_args *args, bn_error *err)
 
 /* ---- setup and remove ---- */
 
+/* An option of the command, not one that all programs have. */
+static bool is_own(const struct bn_command *command, const struct bn_option *option)
+{
+    const struct bn_option *own = command->options[0];
+    while (own != NULL && own->name != NULL && own != option)
+        own++;
+    return own == option;
+}
+
 bn_status bn_crossval_script(struct bn_args *args, bn_error *err)
 {
     char path[PATH_MAX];
@@ -229,6 +238,7 @@ bn_status bn_crossval_script(struct bn_args *args, bn_error *err)
     argv[n++] = args->command->name;
     for (size_t i = 0; i < args->n_values; i++) {
         const struct bn_value *v = &args->values[i];
+        if (!is_own(args->command, v->option)) continue;
         snprintf(names[i], sizeof names[i], "--%s", v->option->name);
         argv[n++] = names[i];
         if (v->option->arg != NULL) argv[n++] = v->text;

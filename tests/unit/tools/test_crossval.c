@@ -58,15 +58,6 @@ static void a_row_that_later_tokens_change_is_found(void **state)
 
 /* ---- trees ---- */
 
-static void put_file(const char *folder, const char *name, const char *text)
-{
-    char path[256];
-    bn_error err = {0};
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(bn_file_make_folders(path, &err), BN_OK);
-    assert_int_equal(bn_file_write_atomic(path, text, strlen(text), &err), BN_OK);
-}
-
 static void removal_does_not_follow_links(void **state)
 {
     (void)state;
@@ -74,7 +65,8 @@ static void removal_does_not_follow_links(void **state)
     bn_error err = {0};
     assert_non_null(mkdtemp(folder));
     assert_non_null(mkdtemp(kept));
-    put_file(kept, "file", "text");
+    snprintf(path, sizeof path, "%s/file", kept);
+    assert_int_equal(bn_file_write_atomic(path, "text", 4, &err), BN_OK);
     snprintf(path, sizeof path, "%s/link", folder);
     assert_int_equal(symlink(kept, path), 0);
     assert_int_equal(bn_tree_remove(folder, &err), BN_OK);
