@@ -160,7 +160,12 @@ C_FILES := $(call src,$(foreach d,engine kernels lab hub mpi train tools tests e
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
 ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-reference)
 
-all: $(LIBS) $(SHARED) $(PROGRAMS) $(PLUGIN) $(ORACLE) ## library and programs (the default)
+# What bn-crossval setup runs: the script, and the source of the bridge that it compiles.
+SETUP := $(addprefix $(OUT)/,crossval/setup.sh $(call src,crossval/bridges/llama.cpp/*))
+$(SETUP): $(OUT)/%: %
+	$(Q)$(INSTALL) -D -m $(if $(filter %.sh,$@),755,644) $< $@
+
+all: $(LIBS) $(SHARED) $(PROGRAMS) $(PLUGIN) $(ORACLE) $(SETUP) ## library and programs (the default)
 ifeq ($(BLAS),0)
 	@echo "note: bn-train is not built: openblas not found by $(PKG_CONFIG) (Debian: libopenblas-dev)" >&2
 endif
@@ -264,7 +269,6 @@ $(OUT)/bn-train: BN_LDLIBS += $(BLAS_LIBS)
 $(OUT)/tools/cli/default_model.o: fixtures/built-in-i2_s.gguf
 $(OUT)/hub/names/registry_data.o: hub/names/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
-$(OUT)/tools/crossval/bridge.o: $(call src,crossval/bridges/llama.cpp/*)
 $(OUT)/tools/bench/history/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/bench/run/validation.o: fixtures/validation.txt
 $(OUT)/lab/report/page_style.o: lab/report/page.css lab/report/page.js
@@ -323,7 +327,7 @@ bridges: ## bridges to the engines in BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CP
 	@$(foreach d,$(BRIDGE_DIRS),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
-run-tests: $(PROGRAMS) $(PLUGIN) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
+run-tests: $(PROGRAMS) $(SETUP) $(PLUGIN) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(CLI_TESTS) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
 
 test: check
@@ -381,6 +385,8 @@ install-files:
 	    $(ZSHDIR) $(FISHDIR)
 	$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(BINDIR)
 	$(if $(ORACLE),$(INSTALL) -D -m 755 $(ORACLE) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference)
+	$(INSTALL) -d $(DESTDIR)$(LIBEXECDIR)/bn
+	cp -R $(OUT)/crossval/setup.sh $(OUT)/crossval/bridges $(DESTDIR)$(LIBEXECDIR)/bn
 	for f in $(DOCS) $(EXAMPLES); do $(INSTALL) -D -m 644 $$f $(DESTDIR)$(DOCDIR)/$$f || exit 1; done
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/libbn.a
 	$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)
@@ -400,7 +406,8 @@ uninstall: ## remove what install wrote
 	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(addprefix $(DESTDIR)$(LIBDIR)/,libbn.a libbn.so $(SONAME) \
 	    $(notdir $(SHARED)) bn/bn-mpi.so pkgconfig/bn.pc) $(DESTDIR)$(INCLUDEDIR)/bn.h \
 	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
-	    $(TOOLS:%=$(FISHDIR)/%.fish) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference
+	    $(TOOLS:%=$(FISHDIR)/%.fish) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference \
+	    $(SETUP:$(OUT)/crossval/%=$(DESTDIR)$(LIBEXECDIR)/bn/%)
 	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCS) $(EXAMPLES))
 
 repro: ## build twice, in two folders, and compare the bytes

@@ -8,117 +8,113 @@
 #include "tools/crossval/crossval.h"
 #include "tools/crossval/setup.h"
 
-#define REF_MODEL                                                                                    \
-    {                                                                                                \
-        .name = "ref-model", .rare = true, .arg = "FILE", .group = "References", .repeatable = true, \
-        .help = "model file for the references, one per --ref; -: MODEL",                            \
-        BN_TO_TEXTS(struct bn_crossval_options, ref_models),                                         \
-    }
-#define TIMEOUT                                                                                \
-    {                                                                                          \
-        .name = "timeout", .rare = true, .arg = "DUR", .group = "References", .preset = "120", \
-        .help = "longest wait for one answer, e.g. 90s or 15m",                                \
-        BN_TO_SECONDS(struct bn_crossval_options, timeout_s),                                  \
-    }
+#define OPTIONS struct bn_crossval_options
 
-static const struct bn_option COMMON[] = {
+static const struct bn_option ENGINES[] = {
     BN_OPTION_MODEL,
-    BN_OPTION("ref", "engine: oracle, bn, dump:PATH, a name or a command", .arg = "REFERENCE",
-              .words = "oracle bn dump:", .group = "References", .repeatable = true,
-              BN_TO_TEXTS(struct bn_crossval_options, refs)),
-    REF_MODEL,
-    TIMEOUT,
+    BN_OPTION("ref", "engine: oracle, bn, a name or a command", .arg = "REFERENCE", .words = "oracle bn",
+              .group = "References", .repeatable = true, BN_TO_TEXTS(OPTIONS, refs)),
+    BN_OPTION("ref-model", "model file for the references, one per --ref; -: MODEL", .rare = true,
+              .arg = "FILE", .group = "References", .repeatable = true, BN_TO_TEXTS(OPTIONS, ref_models)),
+    BN_OPTION("timeout", "longest wait for one answer, e.g. 90s or 15m", .rare = true, .arg = "DUR",
+              .group = "References", .preset = "120", BN_TO_SECONDS(OPTIONS, timeout_s)),
+    BN_OPTION_THREADS_TO(OPTIONS, n_threads),
+    BN_OPTION_ISA,
+    {0},
+};
+
+static const struct bn_option THRESHOLDS[] = {
+    BN_OPTION("thresholds", "limits as JSON [crossval/thresholds.json]", .rare = true, .arg = "FILE",
+              .group = "Judgement", BN_TO_TEXT(OPTIONS, thresholds)),
+    {0},
+};
+
+static const struct bn_option PROMPT[] = {
     BN_OPTION_PROMPT,
     BN_OPTION_FILE,
     BN_OPTION("tokens", "token ids instead of a text, e.g. 1,2,3", .rare = true, .arg = "IDS",
-              .group = "Input", .repeatable = true, BN_TO_IDS(struct bn_crossval_options, tokens)),
+              .group = "Input", .repeatable = true, BN_TO_IDS(OPTIONS, tokens)),
     BN_OPTION("positions", "compare only the first N tokens", .rare = true, .arg = "N", .group = "Input",
-              BN_TO_U32(struct bn_crossval_options, positions, 1, 1u << 24)),
-    BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
-    BN_OPTION_ISA,
-    BN_OPTION("thresholds", "limits as JSON [crossval/thresholds.json]", .rare = true, .arg = "FILE",
-              .group = "Judgement", BN_TO_TEXT(struct bn_crossval_options, thresholds)),
-    BN_OPTION("junit", "also write the result as JUnit XML", .arg = "FILE", .group = "Output",
-              BN_TO_TEXT(struct bn_crossval_options, junit)),
+              BN_TO_U32(OPTIONS, positions, 1, 1u << 24)),
     BN_OPTION("html", "also write the result as one HTML file with plots", .arg = "FILE", .group = "Output",
-              BN_TO_TEXT(struct bn_crossval_options, html)),
+              BN_TO_TEXT(OPTIONS, html)),
     {0},
 };
 
 static const struct bn_option DECODE[] = {
-    BN_OPTION("n-predict", "greedy tokens to compare", .letter = 'n', .arg = "N", .group = "Input",
-              .preset = "16", BN_TO_U32(struct bn_crossval_options, n_decode, 0, 4096)),
+    BN_OPTION("n-predict", "tokens to generate after each prompt", .letter = 'n', .arg = "N",
+              .group = "Input", .preset = "16", BN_TO_U32(OPTIONS, n_decode, 0, 4096)),
+    {0},
+};
+
+static const struct bn_option RECEIPT[] = {
     BN_OPTION("receipt", "add the result to this receipt of the same model", .rare = true, .arg = "FILE",
-              .group = "Output", BN_TO_TEXT(struct bn_crossval_options, receipt)),
+              .group = "Output", BN_TO_TEXT(OPTIONS, receipt)),
     {0},
 };
 
 static const struct bn_option TRACE_WHEN[] = {
     BN_OPTION("trace", "compare operations; auto: when logits differ", .arg = "auto|always|never",
-              .group = "Judgement", .preset = "auto", BN_TO_TEXT(struct bn_crossval_options, trace)),
+              .group = "Judgement", .preset = "auto", BN_TO_TEXT(OPTIONS, trace)),
     {0},
 };
 
 static const struct bn_option EXACT[] = {
-    BN_OPTION("exact", "require the same bits in every record (SHA-256)", .group = "Judgement",
-              BN_TO_BOOL(struct bn_crossval_options, exact)),
+    BN_OPTION("exact", "require the same bits in every record", .group = "Judgement",
+              BN_TO_BOOL(OPTIONS, exact)),
     {0},
 };
 
 static const struct bn_option SWEEP[] = {
-    BN_OPTION_MODEL,
-    BN_OPTION("ref", "engine to compare with: oracle, bn or a command", .arg = "REFERENCE",
-              .words = "oracle bn dump:", .group = "References", .repeatable = true,
-              BN_TO_TEXTS(struct bn_crossval_options, refs)),
-    REF_MODEL,
-    TIMEOUT,
     BN_OPTION("prompts", "JSON lines, each with a prompt or tokens", .arg = "FILE", .group = "Input",
-              BN_TO_TEXT(struct bn_crossval_options, prompts)),
+              BN_TO_TEXT(OPTIONS, prompts)),
     BN_OPTION("seeds", "also sample continuations with these seeds", .arg = "N,...", .group = "Input",
-              BN_TO_LIST(struct bn_crossval_options, seeds, 0, UINT32_MAX)),
-    BN_OPTION("n-predict", "tokens to generate after each prompt", .letter = 'n', .arg = "N",
-              .group = "Input", .preset = "16", BN_TO_U32(struct bn_crossval_options, n_decode, 0, 4096)),
+              BN_TO_LIST(OPTIONS, seeds, 0, UINT32_MAX)),
     BN_OPTION("record", "write the prompts with the computed tokens to FILE", .rare = true, .arg = "FILE",
-              .group = "Output", BN_TO_TEXT(struct bn_crossval_options, record)),
-    BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
-    BN_OPTION_ISA,
-    BN_OPTION("thresholds", "limits as JSON [crossval/thresholds.json]", .rare = true, .arg = "FILE",
-              .group = "Judgement", BN_TO_TEXT(struct bn_crossval_options, thresholds)),
+              .group = "Output", BN_TO_TEXT(OPTIONS, record)),
     {0},
 };
 
 static const struct bn_option SERVE[] = {
-    BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
+    BN_OPTION_THREADS_TO(OPTIONS, n_threads),
     BN_OPTION_ISA,
     BN_OPTION("batch", "evaluate N tokens of the prompt together", .rare = true, .arg = "N",
-              .group = "Machine", BN_TO_U32(struct bn_crossval_options, n_batch, 1, 4096)),
+              .group = "Machine", BN_TO_U32(OPTIONS, n_batch, 1, 4096)),
     {0},
 };
 
 static const struct bn_option REPORT[] = {
     BN_OPTION("output", "write the page to FILE, not to standard output", .letter = 'o', .arg = "FILE",
-              BN_TO_TEXT(struct bn_crossval_options, output)),
+              BN_TO_TEXT(OPTIONS, output)),
     {0},
 };
 
 static const struct bn_option BENCH[] = {
-    BN_OPTION_MODEL,
-    BN_OPTION("ref", "engine to time: bn with options, a bridge, or a command", .arg = "REFERENCE",
-              .words = "oracle bn dump:", .group = "References", .repeatable = true,
-              BN_TO_TEXTS(struct bn_crossval_options, refs)),
-    REF_MODEL,
-    TIMEOUT,
     BN_OPTION("prompt-tokens", "tokens evaluated together", .letter = 'p', .arg = "N", .group = "Measurement",
-              .preset = "128", BN_TO_U32(struct bn_crossval_options, n_prompt, 1, 1u << 20)),
+              .preset = "128", BN_TO_U32(OPTIONS, n_prompt, 1, 1u << 20)),
     BN_OPTION("n-predict", "tokens evaluated one by one after them; 0: none", .letter = 'n', .arg = "N",
-              .group = "Measurement", .preset = "32",
-              BN_TO_U32(struct bn_crossval_options, n_decode, 0, 1u << 20)),
+              .group = "Measurement", .preset = "32", BN_TO_U32(OPTIONS, n_decode, 0, 1u << 20)),
     BN_OPTION("reps", "rounds to measure, after one warm-up round", .arg = "N", .group = "Measurement",
-              .preset = "10", BN_TO_U32(struct bn_crossval_options, n_reps, 2, BN_CROSSVAL_MAX_REPS)),
+              .preset = "10", BN_TO_U32(OPTIONS, n_reps, 2, BN_CROSSVAL_MAX_REPS)),
     BN_OPTION("fail-below", "exit with 1 when bn is below RATIO times a reference", .arg = "RATIO",
-              .group = "Judgement", BN_TO_F64(struct bn_crossval_options, fail_below, 1e-6, 1e6)),
-    BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
-    BN_OPTION_ISA,
+              .group = "Judgement", BN_TO_F64(OPTIONS, fail_below, 1e-6, 1e6)),
+    {0},
+};
+
+/* The script reads them; see bn_crossval_script. */
+static const struct bn_option SETUP[] = {
+    BN_OPTION("source", "source tree: a folder, or URL@COMMIT of a git repository", .arg = "SOURCE",
+              .group = "Source"),
+    BN_OPTION("sha256", "expected digest of the tree", .arg = "DIGEST", .group = "Source"),
+    BN_OPTION("name", "name for --ref [last part of the source]", .arg = "NAME", .group = "Source"),
+    BN_OPTION("cmake", "option for cmake, e.g. -DGGML_NATIVE=ON", .arg = "OPTION", .group = "Build",
+              .repeatable = true),
+    BN_OPTION("target", "target of the tree to build [llama]", .arg = "TARGET", .group = "Build"),
+    BN_OPTION("jobs", "compilers that run at a time [one per usable core]", .letter = 'j', .arg = "N",
+              .group = "Build"),
+    BN_OPTION("force", "build again, and replace a reference of this name", .group = "Build"),
+    BN_OPTION("bridge", "folder with the source of another bridge", .rare = true, .arg = "DIR",
+              .group = "Build"),
     {0},
 };
 
@@ -134,17 +130,16 @@ static const struct bn_command COMMANDS[] = {
          "the result is a failure. Where logits differ, the intermediate results are compared, and the "
          "first operation out of tolerance is named. With two or more references the one that differs "
          "from the others is named.\n\nA REFERENCE is oracle (bn-reference), bn (this engine in another "
-         "process, with options: 'bn --isa ref --threads 1'), dump:PATH (files of bn-run logits --all -o "
-         "or --trace), a name (of a reference that setup built, or of a bridge), or a command that speaks "
+         "process, with options: 'bn --isa ref --threads 1'), a name (of a reference that setup built, or of a bridge), or a command that speaks "
          "the reference protocol.",
      .synopsis = "--ref REFERENCE... " INPUT,
-     .options = {COMMON, DECODE, TRACE_WHEN},
+     .options = {ENGINES, PROMPT, DECODE, THRESHOLDS, TRACE_WHEN, RECEIPT},
      .json = true,
-     .bytes = sizeof(struct bn_crossval_options),
+     .bytes = sizeof(OPTIONS),
      .run = bn_crossval_ladder,
      .examples = {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
-                  {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt --junit r.xml",
-                   "three engines, and a report for CI"}}},
+                  {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt --html r.html",
+                   "three engines, and a page"}}},
     {.name = "sweep",
      .summary = "compare many prompts, and check expected tokens",
      .text = "Each line of the file is a JSON object with \"prompt\" (a text) or \"tokens\" (ids), and "
@@ -154,37 +149,36 @@ static const struct bn_command COMMANDS[] = {
              "when nothing was compared. --record writes the file again with the tokens that were computed, "
              "only when all runs pass.",
      .synopsis = "--prompts FILE [--ref REFERENCE]... [--seeds N,...]",
-     .options = {SWEEP, TRACE_WHEN},
+     .options = {ENGINES, SWEEP, DECODE, THRESHOLDS, TRACE_WHEN},
      .json = true,
-     .bytes = sizeof(struct bn_crossval_options),
+     .bytes = sizeof(OPTIONS),
      .run = bn_crossval_sweep,
      .examples = {{"bn-crossval sweep --prompts fixtures/prompts.jsonl --ref oracle --seeds 1,2",
                    "all prompts, greedy and with two seeds"}}},
     {.name = "tokens",
      .summary = "compare the ids of a text",
      .synopsis = "[-m MODEL] --ref REFERENCE... -p TEXT | -f FILE",
-     .options = {COMMON},
+     .options = {ENGINES, PROMPT, THRESHOLDS},
      .json = true,
-     .bytes = sizeof(struct bn_crossval_options),
-     .run = bn_crossval_tokens},
+     .bytes = sizeof(OPTIONS),
+     .run = bn_crossval_ladder},
     {.name = "logits",
      .summary = "compare the logits of every position",
      .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT,
-     .options = {COMMON, TRACE_WHEN},
+     .options = {ENGINES, PROMPT, THRESHOLDS, TRACE_WHEN},
      .json = true,
-     .bytes = sizeof(struct bn_crossval_options),
-     .run = bn_crossval_logits,
-     .examples = {{"bn-crossval logits -m model.gguf --ref dump:other.f32 --tokens 1,2,3",
-                   "with logits that another program wrote"}}},
+     .bytes = sizeof(OPTIONS),
+     .run = bn_crossval_ladder,
+     .examples = {{"bn-crossval logits -m model.gguf --ref oracle --tokens 1,2,3", "of three tokens"}}},
     {.name = "trace",
      .summary = "compare every operation of every layer",
      .text = "Each operation is judged by the error that it adds to that of its inputs. So the first "
              "wrong one is named, not those after it.",
      .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT " [--exact]",
-     .options = {COMMON, EXACT},
+     .options = {ENGINES, PROMPT, THRESHOLDS, EXACT},
      .json = true,
-     .bytes = sizeof(struct bn_crossval_options),
-     .run = bn_crossval_trace,
+     .bytes = sizeof(OPTIONS),
+     .run = bn_crossval_ladder,
      .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' -p 'To be' --exact",
                    "two instruction sets, bit for bit"}}},
     {.name = "report",
@@ -196,7 +190,7 @@ static const struct bn_command COMMANDS[] = {
      .min_operands = 1,
      .max_operands = 1,
      .operand = "RESULT.json",
-     .bytes = sizeof(struct bn_crossval_options),
+     .bytes = sizeof(OPTIONS),
      .run = bn_crossval_report,
      .examples = {{"bn-crossval report result.json -o result.html", "a page of a recorded result"}}},
     {.name = "bench",
@@ -209,9 +203,9 @@ static const struct bn_command COMMANDS[] = {
          "a gate of it: the exit status is 1 when a ratio of speeds is below it, or was not measured. "
          "bn-bench report shows the document of --json.",
      .synopsis = "[-m MODEL] --ref REFERENCE... [-p N] [-n N] [--threads N] [--reps N]",
-     .options = {BENCH},
+     .options = {ENGINES, BENCH},
      .json = true,
-     .bytes = sizeof(struct bn_crossval_options),
+     .bytes = sizeof(OPTIONS),
      .run = bn_crossval_bench,
      .examples = {{"bn-crossval bench -m model.gguf --ref 'bn --isa avx2' -p 128 -n 32",
                    "how much faster wider vectors are"}}},
@@ -221,7 +215,7 @@ static const struct bn_command COMMANDS[] = {
              "docs/reference/reference-protocol.md.",
      .synopsis = "[--isa NAME] [--threads N] [--batch N]",
      .options = {SERVE},
-     .bytes = sizeof(struct bn_crossval_options),
+     .bytes = sizeof(OPTIONS),
      .run = bn_crossval_serve},
     {.name = "setup",
      .summary = "build a reference engine of llama.cpp's family",
@@ -230,9 +224,8 @@ static const struct bn_command COMMANDS[] = {
              "checks that the bridge answers, and remembers it. Then --ref NAME starts it. The digest of a "
              "tree is printed; --sha256 requires it. docs/howto/set-up-a-reference.md describes each step.",
      .synopsis = "--source DIR|URL@COMMIT [--sha256 DIGEST] [--name NAME] [--cmake OPTION]...",
-     .options = {bn_crossval_setup_options},
-     .bytes = sizeof(struct bn_setup_options),
-     .run = bn_crossval_setup,
+     .options = {SETUP},
+     .run = bn_crossval_script,
      .examples = {{"bn-crossval setup --source ~/src/engine --name engine",
                    "build the tree in a folder; then --ref engine"}}},
     {.name = "refs",
@@ -246,7 +239,7 @@ static const struct bn_command COMMANDS[] = {
      .min_operands = 1,
      .max_operands = 1,
      .operand = "NAME",
-     .run = bn_crossval_remove},
+     .run = bn_crossval_script},
     {.name = "doctor",
      .summary = "list what comparisons need, and what is missing",
      .text = "Looks for the programs that setup needs, for free disk space, for the oracle and for the "

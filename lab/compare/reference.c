@@ -41,36 +41,6 @@ static bn_status broken(struct bn_reference *ref, bn_error *err, const char *wha
     return bn_fail(err, BN_ERR_MISMATCH, "%s", what);
 }
 
-static bn_status send(struct bn_reference *ref, const bn_json *request, bn_error *err)
-{
-    struct bn_buf line = {.max = MAX_REQUEST_BYTES};
-    bn_status status = bn_json_write_line(request, true, &line, err);
-    if (status == BN_OK) {
-        status = bn_child_write(ref->child, line.data, line.len, ref->deadline, err);
-        ref->broken = status != BN_OK;
-    }
-    bn_buf_release(&line);
-    return status;
-}
-
-static bn_status read_answer(struct bn_reference *ref, bn_error *err)
-{
-    struct bn_buf line = {.max = BN_JSON_MAX_BYTES};
-    bn_error why = {0};
-    bn_status status = bn_child_read_line(ref->child, &line, ref->deadline, err);
-    if (status == BN_OK) status = bn_json_parse(&ref->answer, bn_buf_text(&line), line.len, &why);
-    if (why.code == BN_ERR_NOMEM) {
-        *err = why;
-    } else if (why.code != BN_OK || (status == BN_OK && bn_json_kind(ref->answer) != BN_JSON_OBJECT)) {
-        char shown[80];
-        status = bn_fail(err, BN_ERR_MISMATCH, "answered with something that is not a JSON object: %s",
-                         bn_escape(shown, sizeof shown, bn_buf_text(&line), line.len));
-    }
-    if (status != BN_OK) ref->broken = true;
-    bn_buf_release(&line);
-    return status;
-}
-
 /* The status of an answer with "ok": false. */
 static bn_status refused(struct bn_reference *ref, bn_error *err)
 {
@@ -94,7 +64,31 @@ static bn_status refused(struct bn_reference *ref, bn_error *err)
     return broken(ref, err, "refused a request with an error of an unknown kind");
 }
 
-/* Sends the request, whose op and members are set, and frees it. The answer is in ref. */
+/* Writes the request and reads a line; the answer is in ref. */
+static bn_status exchange(struct bn_reference *ref, const bn_json *request, bn_error *err)
+{
+    struct bn_buf line = {.max = MAX_REQUEST_BYTES}, answer = {.max = BN_JSON_MAX_BYTES};
+    bn_error why = {0};
+    char shown[80];
+    bn_status status = bn_json_write_line(request, true, &line, err);
+    if (status == BN_OK) {
+        ref->broken = true; /* until there is an answer */
+        status = bn_child_write(ref->child, line.data, line.len, ref->deadline, err);
+        if (status == BN_OK) status = bn_child_read_line(ref->child, &answer, ref->deadline, err);
+        if (status == BN_OK) status = bn_json_parse(&ref->answer, bn_buf_text(&answer), answer.len, &why);
+        if (why.code == BN_ERR_NOMEM)
+            *err = why;
+        else if (why.code != BN_OK || (status == BN_OK && bn_json_kind(ref->answer) != BN_JSON_OBJECT))
+            status = bn_fail(err, BN_ERR_MISMATCH, "answered with something that is not a JSON object: %s",
+                             bn_escape(shown, sizeof shown, bn_buf_text(&answer), answer.len));
+        ref->broken = status != BN_OK;
+    }
+    bn_buf_release(&line);
+    bn_buf_release(&answer);
+    return status;
+}
+
+/* Sends the request, whose op and members are set, and frees it. */
 static bn_status ask(struct bn_reference *ref, bn_json *request, bn_error *err)
 {
     uint64_t id = ++ref->next_id, got = 0;
@@ -103,10 +97,10 @@ static bn_status ask(struct bn_reference *ref, bn_json *request, bn_error *err)
     ref->answer = NULL;
     ref->deadline = bn_clock_ns() + ref->timeout_ns;
     bn_json_put_u64(request, "id", id);
-    bn_status status = ref->broken ? bn_fail(err, BN_ERR_MISMATCH, "failed before") : send(ref, request, err);
+    bn_status status =
+        ref->broken ? bn_fail(err, BN_ERR_MISMATCH, "failed before") : exchange(ref, request, err);
     bn_json_free(request);
     BN_TRY(status);
-    BN_TRY(read_answer(ref, err));
     if (!bn_json_u64(bn_json_get(ref->answer, "id"), &got) || got != id)
         return broken(ref, err, "answered with the wrong id");
     if (!bn_json_bool(bn_json_get(ref->answer, "ok"), &ok))
@@ -133,12 +127,9 @@ static bn_status read_floats(struct bn_reference *ref, uint64_t wanted, float **
         return bn_fail(err, BN_ERR_NOMEM, "no memory for %llu numbers", (unsigned long long)n);
     }
     bn_status status = bn_child_read(ref->child, floats, n * sizeof *floats, ref->deadline, err);
-    if (status == BN_OK) {
-        *out = floats;
-        return BN_OK;
-    }
-    ref->broken = true;
-    bn_free(floats);
+    ref->broken = status != BN_OK;
+    if (status != BN_OK) bn_free(floats);
+    *out = status == BN_OK ? floats : NULL;
     return status;
 }
 
@@ -171,10 +162,8 @@ static bn_status read_hello(struct bn_reference *ref, bn_error *err)
 bn_status bn_reference_start(struct bn_reference **out, const struct bn_reference_options *options,
                              bn_error *err)
 {
-    struct bn_child_options child = {.command = options->command,
-                                     .cancelled = options->cancelled,
-                                     .on_stderr = options->on_stderr,
-                                     .user = options->user};
+    struct bn_child_options child = {
+        .command = options->command, .cancelled = options->cancelled, .on_stderr = options->on_stderr};
     struct bn_reference *ref = *out = bn_alloc(1, sizeof *ref);
     if (ref == NULL) return bn_nomem(err);
     ref->timeout_ns = options->timeout_ns;
@@ -196,20 +185,19 @@ bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_
     return BN_OK;
 }
 
-static bn_status read_ids(struct bn_reference *ref, const bn_json *list, int32_t **ids, size_t *n_ids,
-                          bn_error *err)
+bn_status bn_reference_read_ids(const bn_json *list, int32_t **ids, size_t *n_ids, bn_error *err)
 {
     size_t n = 0;
-    if (bn_json_kind(list) != BN_JSON_ARRAY) return broken(ref, err, "sent no list of tokens");
+    uint64_t id = 0;
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return bn_fail(err, BN_ERR_FORMAT, "is not a list of tokens");
     int32_t *out = bn_alloc(bn_json_size(list), sizeof *out);
     if (out == NULL) return bn_nomem(err);
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e), n++) {
-        uint64_t id = 0;
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         if (!bn_json_u64(e, &id) || id > INT32_MAX) {
             bn_free(out);
-            return broken(ref, err, "sent a token that is not an id");
+            return bn_fail(err, BN_ERR_FORMAT, "has a token that is not an id");
         }
-        out[n] = (int32_t)id;
+        out[n++] = (int32_t)id;
     }
     *ids = out;
     *n_ids = n;
@@ -226,7 +214,10 @@ bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size
     bn_json_put_bool(request, "bos", true);
     bn_json_put_bool(request, "special", false);
     BN_TRY(ask(ref, request, err));
-    return read_ids(ref, bn_json_get(ref->answer, "tokens"), ids, n_ids, err);
+    bn_error why = {0};
+    bn_status status = bn_reference_read_ids(bn_json_get(ref->answer, "tokens"), ids, n_ids, &why);
+    if (status == BN_ERR_FORMAT) return broken(ref, err, "sent no list of token ids");
+    return status == BN_OK ? BN_OK : bn_nomem(err);
 }
 
 bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size_t n_ids, float **logits,
@@ -243,41 +234,32 @@ bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size
     return read_floats(ref, rows * cols, logits, err);
 }
 
-/* One record of the list, without its numbers. */
-struct shape {
-    const char *op;
-    double layer;
-    uint64_t rows, cols;
-};
-
-static bool read_shape(const bn_json *record, struct shape *out)
-{
-    return bn_json_string(bn_json_get(record, "op"), &out->op) &&
-           bn_json_number(bn_json_get(record, "layer"), &out->layer) && out->layer >= -1 &&
-           out->layer < 65536 && bn_json_u64(bn_json_get(record, "rows"), &out->rows) && out->rows > 0 &&
-           out->rows <= UINT32_MAX && bn_json_u64(bn_json_get(record, "cols"), &out->cols) && out->cols > 0 &&
-           out->cols <= UINT32_MAX;
-}
-
+/* The records of a list, whose numbers follow the answer one after the other. */
 static bn_status take_records(struct bn_reference *ref, struct bn_records *records, bn_error *err)
 {
-    struct shape s;
-    uint64_t total = 0;
     const bn_json *list = bn_json_get(ref->answer, "records");
-    for (const bn_json *r = bn_json_first(list); r != NULL; r = bn_json_next(r)) {
-        if (!read_shape(r, &s) || !bn_add_ok(total, s.rows * s.cols, &total) || total > MAX_FLOATS)
-            return broken(ref, err, "sent a trace record without op, layer, rows and cols");
-    }
-    if (total == 0) return broken(ref, err, "sent an empty trace");
+    uint64_t left = 0;
     float *floats = NULL;
-    BN_TRY(read_floats(ref, total, &floats, err));
+    if (!bn_json_u64(bn_json_get(ref->answer, "floats"), &left) || left == 0)
+        return broken(ref, err, "sent an empty trace");
+    BN_TRY(read_floats(ref, left, &floats, err));
     const float *at = floats;
     bn_status status = BN_OK;
     for (const bn_json *r = bn_json_first(list); r != NULL && status == BN_OK; r = bn_json_next(r)) {
-        (void)read_shape(r, &s);
-        status = bn_records_add(records, s.op, (int32_t)s.layer, s.rows, s.cols, at, err);
-        at += s.rows * s.cols;
+        uint64_t rows = 0, cols = 0, n = 0;
+        double layer = bn_json_number_of(r, "layer");
+        if (!bn_json_u64(bn_json_get(r, "rows"), &rows) || !bn_json_u64(bn_json_get(r, "cols"), &cols) ||
+            !bn_mul_ok(rows, cols, &n) || n == 0 || n > left || !(layer >= -1 && layer < 65536) ||
+            bn_json_kind(bn_json_get(r, "op")) != BN_JSON_STRING) {
+            status = broken(ref, err, "sent a trace record without op, layer, rows, cols and its numbers");
+            break;
+        }
+        status = bn_records_add(records, bn_json_text_of(r, "op"), (int32_t)layer, rows, cols, at, err);
+        at += n;
+        left -= n;
     }
+    if (status == BN_OK && left > 0)
+        status = broken(ref, err, "its number of floats is not rows times columns");
     if (status == BN_ERR_FORMAT) {
         ref->broken = true; /* the same operation twice, with other columns */
         status = BN_ERR_MISMATCH;

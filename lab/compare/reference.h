@@ -14,7 +14,7 @@
 #define BN_COMPARE_REFERENCE_H
 
 #include "base/json.h"
-#include "lab/compare/records.h"
+#include "lab/compare/trace.h"
 
 #define BN_REFERENCE_PROTOCOL "bn.reference/1"
 
@@ -27,7 +27,6 @@ struct bn_reference_options {
     uint64_t timeout_ns;                                        /* of each request */
     bool (*cancelled)(void);                                    /* see child.h */
     void (*on_stderr)(void *user, const char *bytes, size_t n); /* see child.h */
-    void *user;
 };
 
 /* How it describes itself; "" where it does not. The model's part is known after bn_reference_open. */
@@ -45,6 +44,10 @@ BN_MUST_CHECK bn_status bn_reference_start(struct bn_reference **out,
 BN_MUST_CHECK bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_t n_threads,
                                           bn_error *err);
 const struct bn_reference_info *bn_reference_info(const struct bn_reference *ref);
+
+/* A list of token ids, allocated. BN_ERR_FORMAT for anything else. */
+BN_MUST_CHECK bn_status bn_reference_read_ids(const bn_json *list, int32_t **ids, size_t *n_ids,
+                                              bn_error *err);
 
 /* An answer of the kind "unsupported" gives BN_ERR_UNSUPPORTED, and the reference can be asked other things.
  * Results are allocated, for bn_free. */

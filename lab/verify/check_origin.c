@@ -140,8 +140,8 @@ static bool comparison_holds(const struct bn_rules_input *in, const bn_json *par
 {
     const char *thresholds = NULL;
     uint64_t tokens = 0, prompt = 0;
-    if (!bn_json_text_is(parity, "schema", "bn.parity/1"))
-        return bn_rule_fail(out, "parity is ok, and does not say what was compared (schema bn.parity/1)");
+    if (!bn_json_text_is(parity, "schema", "bn.crossval/1"))
+        return bn_rule_fail(out, "parity is ok, and does not say what was compared (schema bn.crossval/1)");
     if (!references_agree(parity, out)) return false;
     if (!same_digest(in, parity, "model_sha256", "model.sha256", "another model was compared", out) ||
         !same_digest(in, parity, "prompt_ids_sha256", "request.prompt_ids_sha256",

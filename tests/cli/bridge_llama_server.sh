@@ -9,21 +9,11 @@ if ! command -v node >/dev/null || [ "$(node -p 'process.versions.node.split("."
 fi
 # shellcheck source=tests/protocol/client.sh
 . tests/protocol/client.sh
-tmp=$(mktemp -d)
-trap 'kill "${server_pid:-$$}" 2>/dev/null; rm -rf "$tmp"' EXIT
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+trap 'kill "${server_pid:-$$}" 2>/dev/null || :; tap_end' EXIT
 bridge=crossval/bridges/llama-server/bridge.mjs
 model=fixtures/nano-llama-i2_s-42.gguf
-count=0
-check() { # description, command...
-    local what=$1
-    shift
-    count=$((count + 1))
-    if "$@" >"$tmp/said" 2>&1; then echo "ok $count - $age server: $what"; else
-        echo "not ok $count - $age server: $what"
-        sed 's/^/# /' "$tmp/said"
-    fi
-}
-is() { [ "$1" = "$2" ] || { echo "'$1' instead of '$2'"; return 1; }; }
 good() { ask "$1" && [ "$(member ok)" = true ]; }
 list() { printf '%s' "$answer" | grep -oE "\"$1\": *\[[^]]*\]" | sed -E 's/^[^[]*\[//; s/\]$//'; }
 start_server() { # old or new, model
@@ -38,15 +28,15 @@ stop_server() { kill "$server_pid"; wait "$server_pid" 2>/dev/null; }
 for age in old new; do
     start_server $age "/models/$(basename $model)"
     mkdir -p "$tmp/own"
-    check "the protocol" env BN_BRIDGE_MODEL=$model bash tests/cli/bridge_protocol.sh node $bridge --url "$url"
+    check "$age server: the protocol" env BN_BRIDGE_MODEL=$model bash tests/cli/bridge_protocol.sh node $bridge --url "$url"
     reference_start "$tmp/own" node $bridge --url "$url/"
     ask '"op": "hello"' >/dev/null
-    check "open" good "\"op\": \"open\", \"model\": \"$model\""
+    check "$age server: open" good "\"op\": \"open\", \"model\": \"$model\""
     ask '"op": "tokenize", "text": "abc", "bos": true, "special": false' >"$tmp/said"
-    check "tokens" is "$(list tokens)" 7,0,1,2
+    check "$age server: tokens" equal "$(list tokens)" 7,0,1,2
     ask '"op": "top_logprobs", "tokens": [0, 1, 6], "n": 3' >"$tmp/said"
-    check "the likeliest next tokens" is "$(list ids)" 7,0,1
-    check "their log-probabilities" is "$(list logprobs | tr , '\n' | awk '{ printf "%.4f ", $1 }')" \
+    check "$age server: the likeliest next tokens" equal "$(list ids)" 7,0,1
+    check "$age server: their log-probabilities" equal "$(list logprobs | tr , '\n' | awk '{ printf "%.4f ", $1 }')" \
         "-0.6931 -1.3863 -2.0794 "
     reference_end
     stop_server
@@ -56,12 +46,12 @@ age=another
 start_server new /models/other.gguf
 reference_start "$tmp/own" node $bridge --url "$url"
 ask "\"op\": \"open\", \"model\": \"$model\"" >/dev/null
-check "that runs another model is refused" is "$(member kind)" not_found
+check "$age server: that runs another model is refused" equal "$(member kind)" not_found
 reference_end
 stop_server
 age=no
 reference_start "$tmp/own" node $bridge --url "$url"
 ask "\"op\": \"open\", \"model\": \"$model\"" >/dev/null
 ask '"op": "top_logprobs", "tokens": [0], "n": 1' >/dev/null
-check "is a failure with its address" is "$(member kind) $(member error | grep -c "$url/completion")" "internal 1"
+check "$age server: is a failure with its address" equal "$(member kind) $(member error | grep -c "$url/completion")" "internal 1"
 reference_end

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bn-crossval: agreement with the oracle on every fixture; planted faults, found and named; references that
-# misbehave, which never count as agreeing; tokens, dumps, three-way comparison, JSON, JUnit and exit codes. TAP on standard output.
+# misbehave, which never count as agreeing; tokens, dumps, three-way comparison, JSON and exit codes. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
@@ -19,7 +19,7 @@ for fixture in fixtures/*.gguf; do
 done
 says 0 "agrees with the oracle on 128 tokens of text" '^agree: 128 tokens' \
     "$xval" ladder -q -f fixtures/validation.txt --positions 128 --ref oracle
-says 0 "every limit is shown with its margin" 'cosine +worst .* >= 0\.998 +margin 0\.0' \
+says 0 "every limit is shown with its margin" '^first +cosine +worst +1 +>= 0\.998 +0\.002' \
     "$xval" ladder --tokens $ids --ref oracle
 says 0 "what the reference cannot do is said" 'skip +tokens +the reference cannot tokenize' \
     "$xval" ladder -p 'To be' --ref oracle
@@ -35,84 +35,48 @@ says 1 "other weights are no other format" 'has a vocabulary of 512, this engine
 
 # ---- planted faults: each is found, and attributed to its operation ----
 
-# fault NAME MODEL WANTED: the ladder fails, and its last line names the operation
-fault() {
-    says 1 "fault $1 is found in $3" "^oracle --fault $1: DIFFERS from rung [a-z]+ on; $3 is the first out of tolerance" \
-        "$xval" ladder -q -m "$2" --tokens $ids --ref "oracle --fault $1"
+# faults MODEL NAME=OPERATION...: the ladder fails, and its last line names the operation: "q" of layer 0, "q@3" of layer 3,
+# "logits@" outside the layers
+faults() {
+    local model=$1 fault wanted
+    shift
+    for fault; do
+        wanted=${fault#*=} fault=${fault%%=*}
+        case $wanted in
+        *@) wanted="${wanted%@} outside the layers" ;;
+        *@*) wanted="${wanted%@*} of layer ${wanted#*@}" ;;
+        *) wanted="$wanted of layer 0" ;;
+        esac
+        says 1 "fault $fault is found in $wanted" \
+            "^oracle --fault $fault: DIFFERS from rung [a-z]+ on; $wanted is the first out of tolerance" \
+            "$xval" ladder -q -m "$model" --tokens $ids --ref "oracle --fault $fault"
+    done
 }
 for m in $model $tiny; do
-    fault silu "$m" 'ffn_act of layer 0'
-    fault rope-norm "$m" 'q_rope of layer 0'
-    fault no-sub-norm "$m" 'attn_o of layer 0'
-    fault head-map "$m" 'attn_out of layer 0'
-    fault code-map "$m" 'q of layer 0'
-    fault scale "$m" 'q of layer 0'
-    fault block-64 "$m" 'q of layer 0'
-    fault position "$m" 'q_rope of layer 0'
-    fault rope-base "$m" 'q_rope of layer 0'
-    fault epsilon "$m" 'attn_norm of layer 0'
-    fault swap-k "$m" 'k of layer 0'
-    fault swap-ffn "$m" 'gate of layer 0'
-    fault no-residual "$m" 'attn_res of layer 0'
-    fault sees-next "$m" 'attn_out of layer 0'
-    fault no-sqrt "$m" 'attn_out of layer 0'
-    fault head-q8 "$m" 'logits outside the layers'
-    fault embd-scale "$m" 'embd outside the layers'
-    fault no-bos "$m" 'embd outside the layers'
+    faults "$m" silu=ffn_act rope-norm=q_rope no-sub-norm=attn_o head-map=attn_out code-map=q scale=q block-64=q \
+        position=q_rope rope-base=q_rope epsilon=attn_norm swap-k=k swap-ffn=gate no-residual=attn_res sees-next=attn_out \
+        no-sqrt=attn_out head-q8=logits@ embd-scale=embd@ no-bos=embd@
 done
-m=fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf
-fault no-yarn "$m" 'q_rope of layer 0'
-fault no-magnitude "$m" 'q_rope of layer 0'
-fault no-head-norm "$m" 'q_rope of layer 0'
-fault width-64 "$m" 'attn_out of layer 0'
-fault neighbour "$m" 'embd outside the layers'
-m=fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf
-fault no-embd-scale "$m" 'embd outside the layers'
-fault window "$m" 'attn_out of layer 0'
-fault no-window "$m" 'attn_out of layer 0'
-fault all-local "$m" 'q_rope of layer 1'
-fault swap-base "$m" 'q_rope of layer 0'
-fault no-head-norm "$m" 'q_rope of layer 0'
-fault no-post-norm "$m" 'attn_res of layer 0'
-fault norm-plus-one "$m" 'attn_norm of layer 0'
-fault silu "$m" 'ffn_act of layer 0'
-m=fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf
-fault no-embd-scale "$m" 'embd outside the layers'
-fault no-depth-scale "$m" 'attn_o of layer 0'
-fault logit-scale "$m" 'output_norm outside the layers'
-fault rope-norm "$m" 'q_rope of layer 0'
-fault long-factors "$m" 'q_rope of layer 0'
-fault no-factors "$m" 'q_rope of layer 0'
+faults fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf no-yarn=q_rope no-magnitude=q_rope no-head-norm=q_rope \
+    width-64=attn_out neighbour=embd@
+faults fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf no-embd-scale=embd@ window=attn_out no-window=attn_out \
+    all-local=q_rope@1 swap-base=q_rope no-head-norm=q_rope no-post-norm=attn_res norm-plus-one=attn_norm silu=ffn_act
+faults fixtures/nano-minicpm-q2_0-v331-longrope-tied-42.gguf no-embd-scale=embd@ no-depth-scale=attn_o \
+    logit-scale=output_norm@ rope-norm=q_rope long-factors=q_rope no-factors=q_rope
 for m in fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf fixtures/nano-gemma3-i2_s-v331-embedding-42.gguf; do
-    fault no-input-norm "$m" 'q of layer 0'
-    fault one-input-norm "$m" 'attn_k_norm_in of layer 0'
+    faults $m no-input-norm=q one-input-norm=attn_k_norm_in
 done
-m=fixtures/nano-qwen3-ptq1_0-v331-hadamard64-tied-42.gguf
-fault no-hadamard "$m" 'embd outside the layers'
-fault no-inverse "$m" 'embd outside the layers'
-fault no-signs "$m" 'embd outside the layers'
-fault signs-after "$m" 'q of layer 0'
-fault head-unrotated "$m" 'logits outside the layers'
-m=fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf
-for fault in grouped-heads late-update no-key-root unordered-out; do
-    fault $fault "$m" 'attn_out of layer 0'
-done
-fault gate-halves "$m" 'q_rope of layer 3'
-fault rope-all "$m" 'q_rope of layer 3'
-fault signs-after "$m" 'mix of layer 0'
-m=fixtures/duo-maple-tq2_0-v331-42.gguf
-fault router-input "$m" 'router of layer 0'
-fault unnormed-experts "$m" 'expert_weights of layer 0'
-fault swap-weights "$m" 'expert_weights of layer 0'
-fault first-expert "$m" 'expert_weights of layer 0'
-fault no-limit "$m" 'ffn_act of layer 0'
-fault no-window "$m" 'attn_out of layer 0'
-fault rope-global "$m" 'q_rope of layer 1'
+faults fixtures/nano-qwen3-ptq1_0-v331-hadamard64-tied-42.gguf no-hadamard=embd@ no-inverse=embd@ no-signs=embd@ \
+    signs-after=q head-unrotated=logits@
+faults fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf grouped-heads=attn_out late-update=attn_out no-key-root=attn_out \
+    unordered-out=attn_out gate-halves=q_rope@3 rope-all=q_rope@3 signs-after=mix
+faults fixtures/duo-maple-tq2_0-v331-42.gguf router-input=router unnormed-experts=expert_weights swap-weights=expert_weights \
+    first-expert=expert_weights no-limit=ffn_act no-window=attn_out rope-global=q_rope@1
 says 1 "a norm of inputs that was left out is named" 'its input attn_q_norm_in was not sent' \
     "$xval" ladder -q -m fixtures/nano-qwen3-i2_s-v331-embedding-42.gguf --tokens $ids --ref 'oracle --fault no-input-norm'
 says 1 "a norm that was left out is named" 'its input attn_sub_norm was not sent' \
     "$xval" ladder -q --tokens $ids --ref 'oracle --fault no-sub-norm'
-says 1 "the layers are listed" '^ +0 .* ffn_act$' "$xval" logits --tokens $ids --ref 'oracle --fault silu'
+says 1 "the layers are listed" '^0 .* ffn_act$' "$xval" logits --tokens $ids --ref 'oracle --fault silu'
 says 1 "the decode rung sees a fault, too" 'FAIL +decode +step [0-9]+: token' \
     "$xval" ladder --tokens $ids --ref 'oracle --fault silu' --trace never
 says 1 "the likelihood rung sees a fault, too" 'FAIL +likelihood' "$xval" ladder -q --tokens $ids --ref 'oracle --fault silu'
@@ -146,16 +110,17 @@ tokens() { # IDS VOCAB: the answers of a reference that finds these tokens
     printf '%s\n' "$hello" "{\"id\":2,\"ok\":true,\"n_vocab\":$2,\"n_ctx\":512,\"arch\":null}" \
         "{\"id\":3,\"ok\":true,\"tokens\":[$1]}" '{"id":4,"ok":true}' >"$tmp/tokens"
 }
-tokens 314,51,78,296,68 320
-says 0 "equal tokens agree" '^agree' "$xval" tokens -q -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
-tokens 51,78,296,68 320
-says 1 "a missing BOS is guessed" 'likely BOS: this engine puts' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
-says 1 "both sequences are shown" 'here +\[314\] 51 78' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
-tokens 314,51,7,296,68 320
-says 1 "the first difference is marked" 'there +314 51 \[7\] 296 68' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
-says 1 "another pre-tokenizer is guessed" 'likely another pre-tokenizer' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
-tokens 314,51,78,296,68,315 320
-says 1 "an end-of-sequence token is guessed" 'likely one side goes on' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
+# told IDS STATUS TITLE PATTERN: what is said of a reference that finds these tokens in "To be"
+told() {
+    tokens "$1" 320
+    says "$2" "$3" "$4" "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
+}
+told 314,51,78,296,68 0 "equal tokens agree" '^agree'
+told 51,78,296,68 1 "a missing BOS is guessed" 'likely BOS: this engine puts'
+told 51,78,296,68 1 "both sequences are shown" 'here +\[314\] 51 78'
+told 314,51,7,296,68 1 "the first difference is marked" 'there +314 51 \[7\] 296 68'
+told 314,51,7,296,68 1 "another pre-tokenizer is guessed" 'likely another pre-tokenizer'
+told 314,51,78,296,68,315 1 "an end-of-sequence token is guessed" 'likely one side goes on'
 says 1 "ids in place of a text compare no tokens: no data is a failure" 'NOTHING was compared' \
     "$xval" tokens --tokens 1,2 --ref bn
 says 1 "a reference that cannot tokenize: no data is a failure" 'NOTHING was compared' "$xval" tokens -p 'To be' --ref oracle
@@ -175,15 +140,11 @@ broken "a reference that ends at once" 'ended with status 5 without an answer' '
 broken "its last words are shown" 'its last words: .*cannot load' 'echo cannot load the library >&2; exit 1'
 limit=2 broken "a reference that hangs" 'did not answer within the time limit' 'exec sleep 1000'
 broken "a reference that prints garbage" 'not a JSON object: Segmentation fault' 'echo Segmentation fault; cat >/dev/null'
-broken "a reference with the wrong id" 'answered with the wrong id' "read x; echo '${hello/:1/:9}'; cat >/dev/null"
 broken "a reference of another vocabulary" 'has a vocabulary of 32000, this engine of 2048' "${open/2048/32000}; cat >/dev/null"
 broken "numbers that are cut off" 'after 4000 of 8192 bytes of numbers' "$open; $row; head -c 4000 /dev/zero"
 limit=5 broken "numbers that stop" 'did not answer within the time limit' "$open; $row; head -c 4000 /dev/zero; exec sleep 1000"
-broken "fewer columns than the vocabulary" 'wrong number of rows or columns' "$open; ${row/cols\":2048/cols\":1024}; sleep 100"
-broken "other rows than columns say" 'is not rows times columns' "$open; ${row/floats\":2048/floats\":2047}; sleep 100"
 broken "logits that are not numbers" 'sent a logit that is not finite, 0 at position 0' \
     "$open; $row; head -c 8192 /dev/zero | tr '\\0' '\\377'; cat >/dev/null"
-broken "a reference that ends in between" 'ended with status 0 without an answer' "$open; $row; head -c 8192 /dev/zero"
 broken "a reference that is killed" 'ended by signal 9' "$open; kill -9 \$\$"
 broken "an empty trace" 'sent an empty trace' "$open; $row; head -c 8192 /dev/zero; read x; echo '{\"id\":4,\"ok\":true,\"rows\":18,\"cols\":2048,\"floats\":36864}'; head -c 147456 /dev/zero; read x; echo '{\"id\":5,\"ok\":true,\"records\":[],\"floats\":0}'; sleep 100"
 says 1 "one that fails next to one that agrees" '^sh -c .exit 1.: FAILED, no agreement: ended with status 1 without an answer$' \
@@ -222,7 +183,6 @@ says 2 "no prompt" 'no text is given' "$xval" ladder --ref oracle
 says 2 "a text and ids" 'cannot be combined with a text' "$xval" ladder --ref oracle --tokens 1 -p x
 says 3 "no such model" 'none.gguf' "$xval" ladder -m "$tmp/none.gguf" --tokens 1,2 --ref oracle
 says 3 "no such reference" 'could not be started' "$xval" ladder --tokens 1,2 --ref /no/such/reference
-says 3 "no such dump" 'no such file or folder' "$xval" ladder --tokens 1,2 --ref "dump:$tmp/none"
 says 3 "a reference that finds no model" 'refused: no' "$xval" ladder --tokens 1,2 \
     --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":false,\"error\":\"no\",\"kind\":\"not_found\"}'; cat"
 says 9 "a reference that cannot read the model" 'refused: I2_S' "$xval" ladder --tokens 1,2 \
@@ -234,22 +194,24 @@ says 1 "thresholds that no reference meets" 'BROKEN' "$xval" ladder --tokens 1,2
 
 # ---- dumps ----
 
+dump() { echo "crossval/bridges/dump/bridge.py '$1' 2048"; }
 "$out/bn-run" logits -m $model --tokens $ids --all -o "$tmp/own.f32" --trace "$tmp/own"
-says 0 "a dump of logits agrees" '^agree: 24 tokens' "$xval" ladder -q -m $model --tokens $ids --ref "dump:$tmp/own.f32"
-says 0 "a dump of a trace agrees to the bit" '^agree: 24 tokens' "$xval" trace -q -m $model --exact --tokens $ids --ref "dump:$tmp/own"
-says 1 "a dump of other tokens has another length" 'bytes of logits, not 3 rows' "$xval" logits -q -m $model --tokens 1,2,3 --ref "dump:$tmp/own.f32"
+says 0 "a dump of logits agrees" '^agree: 24 tokens' "$xval" ladder -q -m $model --tokens $ids --ref "$(dump "$tmp/own.f32")"
+says 0 "its prompt cannot be changed" 'skip +mask +refused: the recorded numbers are of one prompt' \
+    "$xval" ladder -m $model --tokens $ids --ref "$(dump "$tmp/own.f32")"
+says 0 "a dump of a trace agrees to the bit" '^agree: 24 tokens' "$xval" trace -q -m $model --exact --tokens $ids --ref "$(dump "$tmp/own")"
+says 1 "a dump of other tokens differs" 'DIFFERS' "$xval" logits -q -m $model --tokens 1,2,3 --ref "$(dump "$tmp/own.f32")"
+says 1 "a dump that is not there" 'its last words: .*No such file' "$xval" logits -q -m $model --tokens 1,2,3 --ref "$(dump "$tmp/none")"
 "$out/crossval/bn-reference" trace -m $model --tokens $ids --fault rope-norm -o "$tmp/norm"
-says 1 "a fault in a dump is found" 'q_rope of layer 0 is the first' "$xval" logits -q -m $model --tokens $ids --ref "dump:$tmp/norm"
+says 1 "a fault in a dump is found" 'q_rope of layer 0 is the first' "$xval" logits -q -m $model --tokens $ids --ref "$(dump "$tmp/norm")"
 printf '\000\000\200\077' | dd of="$tmp/own/L3.up.f32" bs=4 seek=5 conv=notrunc status=none
-says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the first' "$xval" trace -q -m $model --exact --tokens $ids --ref "dump:$tmp/own"
+says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the first' "$xval" trace -q -m $model --exact --tokens $ids --ref "$(dump "$tmp/own")"
 
-# ---- JSON, JUnit ----
+# ---- JSON ----
 
-"$xval" ladder --json --tokens $ids --ref oracle --ref 'oracle --fault silu' --junit "$tmp/r.xml" >"$tmp/r.json"
+"$xval" ladder --json --tokens $ids --ref oracle --ref 'oracle --fault silu' >"$tmp/r.json"
 says 0 "JSON has the parity block" '"status": "diverged"' cat "$tmp/r.json"
 says 0 "JSON names the operation" '"op": "ffn_act"' cat "$tmp/r.json"
-says 0 "JUnit counts failures" '<testsuite name="oracle --fault silu" tests="8" failures="5"' cat "$tmp/r.xml"
-says 0 "JUnit counts what passed" '<testsuite name="oracle" tests="7" failures="0" errors="0" skipped="1">' cat "$tmp/r.xml"
 says 0 "parity is ok when all agree" '"status": "ok"' "$xval" ladder --json --tokens $ids --ref oracle
 
 # ---- receipts ----
@@ -260,7 +222,7 @@ says 0 "and is verified with it" 'pass +parity +ok' "$out/bn-verify-receipt" -v 
 cp "$tmp/receipt.json" "$tmp/before.json"
 says 1 "the result of another prompt is not put into it" 'about another prompt than the one compared: the ids have sha256 [0-9a-f]+\.\.\. and' \
     "$xval" ladder -q -m $model --tokens 845 --ref oracle --receipt "$tmp/receipt.json"
-says 1 "the hint names the tokens of its prompt" '^hint: --tokens 845,25$' "$xval" ladder -q -m $model --tokens 25,845 --ref oracle --receipt "$tmp/receipt.json"
+says 1 "the hint names the tokens of its prompt" '^hint: --tokens with the ids of its request.prompt_ids$' "$xval" ladder -q -m $model --tokens 25,845 --ref oracle --receipt "$tmp/receipt.json"
 check "and it is as it was" cmp "$tmp/before.json" "$tmp/receipt.json"
 cp "$tmp/receipt.json" "$tmp/bad.json"
 says 1 "a receipt with a result that differs" 'DIFFERS' "$xval" ladder -q -m $model -p 'ROMEO:' --ref 'oracle --fault silu' --receipt "$tmp/bad.json"

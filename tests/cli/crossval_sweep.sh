@@ -35,9 +35,9 @@ grep '"upper case"' $suite >"$tmp/rounded.jsonl"
 rounded='explained by rounding: v of layer 5 turns a difference of 9\.27e-08 into 0\.00227; 0\.0202 is allowed'
 text=$(sed 's/.*"prompt":"//; s/"}$//' "$tmp/rounded.jsonl")
 says 0 "a difference by rounding is explained by its operation" "^      oracle: $rounded\$" sweep "$tmp/rounded.jsonl" --ref oracle
-says 0 "also as JSON" "\"explained\": \"$rounded\"" sweep "$tmp/rounded.jsonl" --ref oracle --json
+says 0 "also as JSON" "\"reason\": \"$rounded\"" sweep "$tmp/rounded.jsonl" --ref oracle --json
 says 0 "ladder and logits explain it" "$rounded" "$xval" logits -p "$text" --ref oracle
-says 0 "its limits are shown as explained" 'max_abs +worst 0\.045.*  explained$' "$xval" -p "$text" --ref oracle
+says 0 "its limits are shown as explained" 'max_abs +worst +0\.045.*  explained$' "$xval" -p "$text" --ref oracle
 says 1 "without a trace it is a difference" 'DIFFERS from rung first' "$xval" -p "$text" --ref oracle --trace never
 for fault in silu rope-norm no-sub-norm head-map code-map scale block-64 position rope-base epsilon swap-k swap-ffn \
     no-residual sees-next no-sqrt head-q8 no-bos; do
@@ -59,7 +59,7 @@ says 1 "and counted" "^$((n - 1)) of $n runs pass\$" sweep "$tmp/bad.jsonl" -q
 says 1 "as JSON" '"differs_at": 1' sweep "$tmp/bad.jsonl" --json
 says 1 "a suite with a failure is not recorded" 'runs pass' sweep "$tmp/bad.jsonl" --record "$tmp/none.jsonl"
 check "no file is written" test ! -e "$tmp/none.jsonl"
-says 1 "a wrong reference is found" '^      oracle --fault silu: differ from rung first; ffn_act of layer 0' \
+says 1 "a wrong reference is found" '^      oracle --fault silu: DIFFERS from rung first on; ffn_act of layer 0' \
     sweep "$tmp/two.jsonl" --ref 'oracle --fault silu'
 echo "echo x >>$tmp/starts; exec $xval serve" >"$tmp/once.sh"
 says 0 "a reference answers all prompts" '^6 of 6 runs pass$' sweep "$tmp/two.jsonl" --ref "sh $tmp/once.sh" --seeds 1,2
@@ -77,7 +77,7 @@ open("$tmp/died", "w").close()
 serve.kill()
 PY
 says 1 "a reference that breaks fails one prompt" '^1 of 2 runs pass$' sweep "$tmp/two.jsonl" --ref "python3 $tmp/dies.py"
-says 1 "a reference that fails" 'failed' sweep "$tmp/two.jsonl" --ref 'exit 1'
+says 1 "a reference that fails" 'exit 1: FAILED, no agreement' sweep "$tmp/two.jsonl" --ref 'exit 1'
 says 1 "one wrong reference of two" '^0 of 2 runs pass$' sweep "$tmp/two.jsonl" --ref oracle --ref 'oracle --fault silu'
 tiny=fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf
 says 1 "expected tokens of another model prove nothing" 'expected of another model' sweep "$tmp/two.jsonl" -m $tiny
@@ -93,8 +93,8 @@ bad() { echo "$2" >"$tmp/line.jsonl"; says 4 "$1" "$3" sweep "$tmp/line.jsonl" -
 bad "a line that is not JSON" 'prompt' 'line.jsonl'
 bad "a line without a prompt" '{"name": "x"}' 'line 1: it needs a prompt or tokens'
 bad "a line with a misspelt member" '{"prompt": "a", "expct": [1]}' 'line 1: it has an unknown member'
-bad "ids that are texts" '{"tokens": ["a"]}' 'an id is not a whole number'
+bad "ids that are texts" '{"tokens": ["a"]}' 'line 1: the ids are not a list of ids'
 bad "a prompt that is a number" '{"prompt": 5}' 'the prompt is not a text'
-bad "expected tokens that are not a list" '{"prompt": "a", "expect": 5}' 'the ids are not a list'
+bad "expected tokens that are not a list" '{"prompt": "a", "expect": 5}' 'line 1: the ids are not a list of ids'
 says 2 "no file is given" 'no file of prompts is given' "$xval" sweep --ref oracle
 says 3 "no such file" 'none' sweep "$tmp/none" --ref oracle

@@ -20,14 +20,11 @@ some_ids() { awk -v v="$1" -v n="$2" 'BEGIN { x = 12345; for (i = 0; i < n; i++)
 agree() {
     local name=$1 model=$2 tokens=$3 vocab=$4 trace=$tmp/trace-$1; shift 4
     rm -rf "$trace"
-    if ! "$run" logits -m "$model" --tokens "$tokens" --all -o "$tmp/engine.f32" --trace "$trace" 2>"$tmp/err"; then
-        not_ok "$name: bn-run evaluates the model" "$(cat "$tmp/err")"
-        return
-    fi
+    check "$name: bn-run evaluates the model" "$run" logits -m "$model" --tokens "$tokens" --all -o "$tmp/engine.f32" --trace "$trace"
     shows "$name: each operation on the engine's own input" "$ref" check-trace -m "$model" --tokens "$tokens" --trace "$trace"
     "$ref" logits -m "$model" --tokens "$tokens" --all -o "$tmp/reference.f32"
     shows "$name: logits" "$cmp_logits" "$tmp/engine.f32" "$tmp/reference.f32" --vocab "$vocab" "$@"
-    if cmp -s "$trace/G.logits.f32" "$tmp/engine.f32"; then ok "$name: the trace's logits are those of -o"; else not_ok "$name: the trace's logits are those of -o"; fi
+    check "$name: the trace's logits are those of -o" cmp "$trace/G.logits.f32" "$tmp/engine.f32"
 }
 
 # A trained model reduces such differences, random weights amplify them: bitnet.cpp agrees with itself (batch, single
@@ -41,13 +38,8 @@ exact=(--min-cosine 0.999999 --max-abs 0.01 --max-kl 1e-6 --margin 0.02 --clear-
 
 models=0
 for model in fixtures/*.gguf; do
-    [ -f "$model" ] || continue
     name=$(basename "$model" .gguf)
-    if ! info=$("$ref" info -m "$model" 2>"$tmp/err"); then
-        not_ok "$name: the reference reads the model" "$(cat "$tmp/err")"
-        continue
-    fi
-    vocab=$(echo "$info" | value vocab)
+    vocab=$("$ref" info -m "$model" | value vocab)
     models=$((models + 1))
     case $name in
     shakespeare*) agree "$name" "$model" "$(tr -d '[:space:]' <$ids)" "$vocab" "${trained[@]}" ;;
@@ -56,49 +48,42 @@ for model in fixtures/*.gguf; do
     *) agree "$name" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${random[@]}" ;;
     esac
 done
-if [ "$models" -gt 0 ]; then ok "there were models to compare ($models)"; else not_ok "there were models to compare"; fi
+check "there were models to compare" test "$models" -gt 0
 
 # Every architecture and format, on random weights.
-if [ -x "$out/bn-fixtures" ]; then
-    # made TITLE LIMITS... -- OPTIONS...
-    made() {
-        local title=$1 limits=() model vocab; shift
-        while [ "$1" != -- ]; do limits+=("$1"); shift; done
-        shift
-        rm -rf "$tmp/made"
-        if "$out/bn-fixtures" gen "$@" -o "$tmp/made" >"$tmp/err" 2>&1; then
-            model=$(echo "$tmp"/made/*.gguf)
-            vocab=$("$ref" info -m "$model" | value vocab)
-            agree "made $title" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${limits[@]}"
-        else
-            not_ok "made $title" "$(cat "$tmp/err")"
-        fi
-    }
-    for arch in bitnet-b1.58 bitnet llama qwen3; do
-        for format in i2_s tq2_0 tq1_0 f16; do
-            case $format in tq*) size=tiny ;; *) size=nano ;; esac # blocks of 256 need the rows of tiny
-            made "$arch $format" "${random[@]}" -- --size "$size" --arch $arch --format $format --vocab 320
-        done
+# made TITLE LIMITS... -- OPTIONS...
+made() {
+    local title=$1 limits=() model vocab; shift
+    while [ "$1" != -- ]; do limits+=("$1"); shift; done
+    shift
+    rm -rf "$tmp/made"
+    check "made $title" "$out/bn-fixtures" gen "$@" -o "$tmp/made"
+    model=$(echo "$tmp"/made/*.gguf)
+    vocab=$("$ref" info -m "$model" | value vocab)
+    agree "made $title" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${limits[@]}"
+}
+for arch in bitnet-b1.58 bitnet llama qwen3; do
+    for format in i2_s tq2_0 tq1_0 f16; do
+        case $format in tq*) size=tiny ;; *) size=nano ;; esac # blocks of 256 need the rows of tiny
+        made "$arch $format" "${random[@]}" -- --size "$size" --arch $arch --format $format --vocab 320
     done
-    for format in q2_0 q2_0-g128 pq2_0 ptq1_0; do
-        made "llama $format" "${exact[@]}" -- --size nano --arch llama --format $format --vocab 320
-    done
-    made "qwen3 f32 with an F16 embedding and heads of 64" "${exact[@]}" -- --size nano --arch qwen3 --format f32 --embedding f16 \
-        --head-width 64 --vocab 320
-    for format in i2_s tq2_0 f16; do
-        case $format in i2_s) limits=("${random[@]}") ;; *) limits=("${exact[@]}") ;; esac
-        made "gemma3 $format" "${limits[@]}" -- --size tiny --arch gemma3 --format $format --vocab 320
-        made "gemma3 $format with a window" "${limits[@]}" -- --size deep --arch gemma3 --format $format --window 5 --vocab 320
-        made "minicpm $format" "${limits[@]}" -- --size tiny --arch minicpm --format $format --vocab 320
-    done
-    for arch in qwen3 gemma3; do
-        made "$arch with norms of inputs" "${random[@]}" -- --size tiny --arch $arch --input-norms --vocab 320
-    done
-    made "qwen3 with a rotated embedding that is the head" "${exact[@]}" -- --size tiny --arch qwen3 --format pq2_0 --tied \
-        --hadamard 256 --vocab 320
-else
-    skip "every architecture and format" "bn-fixtures is not built"
-fi
+done
+for format in q2_0 q2_0-g128 pq2_0 ptq1_0; do
+    made "llama $format" "${exact[@]}" -- --size nano --arch llama --format $format --vocab 320
+done
+made "qwen3 f32 with an F16 embedding and heads of 64" "${exact[@]}" -- --size nano --arch qwen3 --format f32 --embedding f16 \
+    --head-width 64 --vocab 320
+for format in i2_s tq2_0 f16; do
+    case $format in i2_s) limits=("${random[@]}") ;; *) limits=("${exact[@]}") ;; esac
+    made "gemma3 $format" "${limits[@]}" -- --size tiny --arch gemma3 --format $format --vocab 320
+    made "gemma3 $format with a window" "${limits[@]}" -- --size deep --arch gemma3 --format $format --window 5 --vocab 320
+    made "minicpm $format" "${limits[@]}" -- --size tiny --arch minicpm --format $format --vocab 320
+done
+for arch in qwen3 gemma3; do
+    made "$arch with norms of inputs" "${random[@]}" -- --size tiny --arch $arch --input-norms --vocab 320
+done
+made "qwen3 with a rotated embedding that is the head" "${exact[@]}" -- --size tiny --arch qwen3 --format pq2_0 --tied \
+    --hadamard 256 --vocab 320
 
 # A single position has trivial attention: only rounding in the last bit can flip a value.
 model=fixtures/shakespeare-5m-i2_s.gguf
@@ -107,11 +92,8 @@ model=fixtures/shakespeare-5m-i2_s.gguf
 shows "one token" "$cmp_logits" "$tmp/engine.f32" "$tmp/reference.f32" --vocab 2048 --min-cosine 0.99999
 
 # A prompt in batches leaves the same records as one batch.
-if "$run" logits -m $model --tokens "$(cut -d, -f1-40 $ids)" --batch 7 --all -o "$tmp/batches.f32" --trace "$tmp/batches" 2>"$tmp/err"; then
-    shows "a trace in batches of 7" "$ref" check-trace -m $model --tokens "$(cut -d, -f1-40 $ids)" --trace "$tmp/batches"
-else
-    not_ok "a trace in batches of 7" "$(cat "$tmp/err")"
-fi
+"$run" logits -m $model --tokens "$(cut -d, -f1-40 $ids)" --batch 7 --all -o "$tmp/batches.f32" --trace "$tmp/batches"
+shows "a trace in batches of 7" "$ref" check-trace -m $model --tokens "$(cut -d, -f1-40 $ids)" --trace "$tmp/batches"
 
 # Planted faults are found in the engine's trace, and named; the comparison of logits finds them too.
 trace=$tmp/trace
@@ -120,14 +102,14 @@ tokens=$(cut -d, -f1-64 $ids)
 for pair in silu:L0.ffn_act rope-norm:L0.q_rope no-sub-norm:L0.attn_o head-map:L0.attn_out code-map:L0.q scale:L0.q; do
     fault=${pair%%:*}
     first=$("$ref" check-trace -m $model --tokens "$tokens" --trace "$trace" --fault "$fault" | sed -n 's/^DIFFERS \([^ ]*\) .*/\1/p' | head -n 1)
-    if [ "$first" = "${pair##*:}" ]; then ok "fault $fault is named: $first"; else not_ok "fault $fault is named" "$first"; fi
+    check "fault $fault is named" equal "$first" "${pair##*:}"
     "$ref" logits -m $model --tokens "$tokens" --all --fault "$fault" -o "$tmp/fault.f32"
     status 1 "fault $fault is found in the logits" "$cmp_logits" "$tmp/engine.f32" "$tmp/fault.f32" --vocab 2048 "${trained[@]}"
 done
 gemma=fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf
 "$run" logits -m $gemma --tokens "$(some_ids 331 24)" --trace "$tmp/gemma"
 first=$("$ref" check-trace -m $gemma --trace "$tmp/gemma" --fault gelu-erf | sed -n 's/^DIFFERS \([^ ]*\) .*/\1/p' | head -n 1)
-if [ "$first" = L0.ffn_act ]; then ok "fault gelu-erf is named: $first"; else not_ok "fault gelu-erf is named" "$first"; fi
+check "fault gelu-erf is named" equal "$first" L0.ffn_act
 status 1 "a trace against the tokens of another" "$ref" check-trace -m $model --tokens "1,$(echo "$tokens" | cut -d, -f2-)" --trace "$trace"
 
 # The engine compared with the results of other engines.

@@ -23,6 +23,7 @@ says 0 "bn lists the installed programs" '^  verify-receipt ' bn
 if [ -x "$root/${OUT:-build/gcc}/crossval/bn-reference" ]; then
     says 0 "bn-crossval finds the oracle" '^agree: 2 tokens, 1 reference' bn-crossval ladder -q -p 'ROMEO:' --ref oracle
 fi
+says 2 "bn-crossval finds its script" 'no source tree is given' bn-crossval setup
 if [ -x "$root/${OUT:-build/gcc}/bn-mpi.so" ]; then check "the plug-in for MPI is installed" test -x "$tmp/usr/lib/bn/bn-mpi.so"; fi
 check "a run is replayed" bash -c "bn-run -q -p 'ROMEO:' -n 4 --receipt r.json && bn-verify-receipt -q --replay r.json"
 for file in LICENSE README.md SECURITY.md docs/howto/verify-in-ci.md docs/explain/receipts.md; do

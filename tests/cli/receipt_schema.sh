@@ -43,7 +43,7 @@ check "a sampled receipt that shows its texts" valid "$tmp/text.json"
 check "a receipt that states the thinking" valid "$tmp/r.json" 'd["predicate"]["request"]["think"] = True'
 check "the receipt among the fixtures" valid fixtures/receipts/statement.json
 "$out/bn-crossval" ladder -q -p 'ROMEO:' --ref 'bn --isa ref' --receipt "$tmp/r.json" >/dev/null
-check "bn-crossval adds parity" grep -q '"bn.parity/1"' "$tmp/r.json"
+check "bn-crossval adds parity" grep -q '"bn.crossval/1"' "$tmp/r.json"
 check "and it is still valid" valid "$tmp/r.json"
 while read -r edit; do
     status 1 "not valid after $edit" valid "$tmp/r.json" "$edit"

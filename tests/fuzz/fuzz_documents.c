@@ -15,7 +15,7 @@
 #include "hub/cache/lockfile.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
-#include "lab/compare/thresholds.h"
+#include "lab/compare/metrics.h"
 #include "lab/history/ledger.h"
 #include "lab/history/result.h"
 #include "lab/profile/audit.h"

@@ -11,7 +11,13 @@
 #include "tools/cli/default_model.h"
 #include "tools/crossval/crossval.h"
 
-static void put_verdicts(bn_json *rung, const struct bn_xrung *r)
+static const char *const STATES[] = {[BN_X_NONE] = "none",
+                                     [BN_X_PASS] = "pass",
+                                     [BN_X_FAIL] = "fail",
+                                     [BN_X_SKIP] = "skip",
+                                     [BN_X_ERROR] = "error"};
+
+static void put_limits(bn_json *rung, const struct bn_xrung *r)
 {
     bn_json *list = bn_json_put_array(rung, "limits");
     for (size_t i = 0; i < r->n_verdicts; i++) {
@@ -27,34 +33,25 @@ static void put_verdicts(bn_json *rung, const struct bn_xrung *r)
     }
 }
 
-static void put_metrics(bn_json *rung, const struct bn_xrung *r)
-{
-    bn_json *metrics = bn_json_put_object(rung, "metrics");
-    for (size_t m = 0; m < BN_METRIC_COUNT && r->sum.n_rows > 0; m++) {
-        bn_json *metric = bn_json_put_object(metrics, bn_metric_name((enum bn_metric)m));
-        bn_json_put_number(metric, "worst", r->sum.of[m].worst);
-        bn_json_put_u64(metric, "position", r->sum.of[m].worst_row);
-        bn_json_put_number(metric, "mean", bn_metrics_mean(&r->sum, (enum bn_metric)m));
-    }
-    bn_json_put_u64(rung, "rows", r->sum.n_rows);
-    bn_json_put_u64(rung, "rows_same_bits", r->sum.n_same_bits);
-}
-
-static void put_rung(bn_json *list, enum bn_rung which, const struct bn_xrung *r)
+static void put_rung(bn_json *list, enum bn_rung which, const struct bn_xrung *r, bool brief)
 {
     bn_json *rung = bn_json_add_object(list);
     bn_json_put_string(rung, "rung", bn_rung_name(which));
-    bn_json_put_string(rung, "status", bn_xstate_name(r->state));
+    bn_json_put_string(rung, "status", STATES[r->state]);
     if (r->reason[0] != '\0') bn_json_put_string(rung, "reason", r->reason);
     if (r->hint[0] != '\0') bn_json_put_string(rung, "hint", r->hint);
     bn_json_put_u64(rung, "compared", r->n_compared);
+    if (brief) return;
     if (which == BN_RUNG_TOKENS && r->state == BN_X_FAIL) {
         bn_json_put_u64(rung, "index", r->at);
         bn_json_put_string(rung, "here", r->ours);
         bn_json_put_string(rung, "there", r->theirs);
     }
-    if (r->sum.n_rows > 0) put_metrics(rung, r);
-    if (r->n_verdicts > 0) put_verdicts(rung, r);
+    if (r->sum.n_rows > 0 && which != BN_RUNG_LIKELIHOOD) {
+        bn_json_put_u64(rung, "rows", r->sum.n_rows);
+        bn_json_put_u64(rung, "rows_same_bits", r->sum.n_same_bits);
+    }
+    if (r->n_verdicts > 0) put_limits(rung, r);
     if (r->n_steps > 0) {
         bn_json_put_u64(rung, "steps", r->n_steps);
         bn_json_put_u64(rung, "agree", r->n_agree);
@@ -63,7 +60,6 @@ static void put_rung(bn_json *list, enum bn_rung which, const struct bn_xrung *r
     if (which == BN_RUNG_LIKELIHOOD && r->n_compared > 0) {
         bn_json_put_number(rung, "nll_here", r->nll_ours);
         bn_json_put_number(rung, "nll_there", r->nll_theirs);
-        bn_json_put_number(rung, "delta_max", r->bound);
     }
 }
 
@@ -77,25 +73,24 @@ static void put_finding(bn_json *list, const struct bn_finding *f)
     bn_json_put_string(o, "found", bn_found_name(f->found));
     bn_json_put_u64(o, "rows", f->rows);
     bn_json_put_u64(o, "cols", f->cols);
-    bn_json_put_text(o, "sha256", f->sha_a);
-    bn_json_put_text(o, "sha256_reference", f->sha_b);
     bn_json_put_bool(o, "same_bits", f->same_bits);
-    if (f->sha_a[0] == '\0' || f->sha_b[0] == '\0' || f->found == BN_FOUND_SHAPE) return;
+    if (f->found == BN_FOUND_ABSENT_A || f->found == BN_FOUND_ABSENT_B || f->found == BN_FOUND_SHAPE) return;
     bn_json_put_number(o, "nrmse", f->nrmse);
     bn_json_put_number(o, "cosine", f->cosine);
-    bn_json_put_number(o, "max_abs", f->max_abs);
     bn_json_put_u64(o, "position", f->row);
     bn_json_put_number(o, "handed", f->handed);
     bn_json_put_number(o, "error", f->error);
     bn_json_put_number(o, "allowed", f->allowed);
 }
 
-static void put_trace(bn_json *reference, const struct bn_xref *ref)
+static void put_trace(bn_json *reference, const struct bn_xref *ref, bool brief)
 {
     const struct bn_bisection *b = &ref->trace;
+    const struct bn_xrung *traced = &ref->rungs[BN_XTRACE];
     bn_json *trace = bn_json_put_object(reference, "trace");
-    bn_json_put_string(trace, "status", bn_xstate_name(ref->traced));
-    if (ref->trace_reason[0] != '\0') bn_json_put_string(trace, "reason", ref->trace_reason);
+    bn_json_put_string(trace, "status", STATES[traced->state]);
+    if (traced->reason[0] != '\0') bn_json_put_string(trace, "reason", traced->reason);
+    if (brief) return;
     bn_json_put_u64(trace, "tokens", ref->n_traced);
     bn_json_put_u64(trace, "records", b->n_compared);
     bn_json_put_u64(trace, "values", b->n_values);
@@ -105,6 +100,7 @@ static void put_trace(bn_json *reference, const struct bn_xref *ref)
         bn_json *first = bn_json_put_object(trace, "first");
         bn_json_put_string(first, "op", bn_op_name(b->list[b->first].op));
         bn_json_put_number(first, "layer", b->list[b->first].layer);
+        bn_json_put_u64(first, "index", b->first);
     }
     bn_json *list = bn_json_put_array(trace, "operations");
     for (size_t i = 0; i < b->n; i++)
@@ -115,8 +111,7 @@ static void put_trace(bn_json *reference, const struct bn_xref *ref)
 
 static void put_positions(bn_json *reference, const struct bn_crossval *x, const struct bn_xref *ref)
 {
-    static const enum bn_metric SHOWN[] = {BN_METRIC_COSINE, BN_METRIC_NRMSE, BN_METRIC_MAX_ABS, BN_METRIC_KL,
-                                           BN_METRIC_TOP_K};
+    static const enum bn_metric SHOWN[] = {BN_METRIC_COSINE, BN_METRIC_MAX_ABS};
     bn_json *positions = bn_json_put_object(reference, "positions");
     for (size_t m = 0; m < BN_ARRAY_LEN(SHOWN); m++) {
         bn_json *list = bn_json_put_array(positions, bn_metric_name(SHOWN[m]));
@@ -125,10 +120,11 @@ static void put_positions(bn_json *reference, const struct bn_crossval *x, const
     }
 }
 
-const char *bn_xref_result(const struct bn_xref *ref)
+/* "agree", "differ", "failed" or "no_data". */
+static const char *result_of(const struct bn_xref *ref)
 {
     if (ref->broken) return "failed";
-    if (bn_xref_parted(ref) != BN_RUNG_COUNT || ref->traced == BN_X_FAIL) return "differ";
+    if (bn_xref_parted(ref) != BN_RUNG_COUNT || ref->rungs[BN_XTRACE].state == BN_X_FAIL) return "differ";
     return bn_xref_compared(ref) > 0 ? "agree" : "no_data";
 }
 
@@ -139,16 +135,23 @@ static void put_program(bn_json *o, const struct bn_reference_info *info)
     bn_json_put_text(o, "commit", info->commit);
 }
 
-static void put_reference(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref)
+bn_json *bn_crossval_put_program(bn_json *list, const struct bn_xref *ref)
 {
     bn_json *o = bn_json_add_object(list);
-    bn_json_put_string(o, "reference", bn_xref_label(ref));
+    bn_json_put_string(o, "reference", ref->given);
     put_program(o, &ref->info);
     bn_json_put_text(o, "arch", ref->info.arch);
     bn_json_put_string(o, "run_as", ref->command);
-    /* null: the model above, or none. A carried model's file has a name that means nothing. */
-    bn_json_put_string(o, "model", ref->model != x->model_path ? ref->model : NULL);
-    bn_json_put_string(o, "result", bn_xref_result(ref));
+    bn_json_put_string(o, "model", ref->model); /* null: the model above, or none */
+    return o;
+}
+
+void bn_crossval_put_reference(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref,
+                               bool brief)
+{
+    bn_json *o = bn_crossval_put_program(list, ref);
+    bn_json_put_bool(o, "started", ref->started);
+    bn_json_put_string(o, "result", result_of(ref));
     enum bn_rung parted = bn_xref_parted(ref);
     bn_json_put_string(o, "parted_at", parted != BN_RUNG_COUNT ? bn_rung_name(parted) : NULL);
     if (ref->broken) {
@@ -156,34 +159,70 @@ static void put_reference(bn_json *list, const struct bn_crossval *x, const stru
         bn_json_put_string(failure, "status", bn_status_name(ref->failure.code));
         if (ref->failure.where[0] != '\0') bn_json_put_string(failure, "where", ref->failure.where);
         bn_json_put_string(failure, "message", ref->failure.msg);
+        if (ref->failure.hint[0] != '\0') bn_json_put_string(failure, "hint", ref->failure.hint);
         bn_json_put_string(failure, "stderr", ref->last_words);
     }
     bn_json *rungs = bn_json_put_array(o, "rungs");
     for (unsigned r = 0; r < BN_RUNG_COUNT; r++)
-        if (ref->rungs[r].state != BN_X_NONE) put_rung(rungs, (enum bn_rung)r, &ref->rungs[r]);
-    if (ref->traced != BN_X_NONE) put_trace(o, ref);
-    if (ref->rows != NULL && ref->rungs[BN_RUNG_POSITIONS].sum.n_rows == x->n_prompt)
+        if (ref->rungs[r].state != BN_X_NONE) put_rung(rungs, (enum bn_rung)r, &ref->rungs[r], brief);
+    if (ref->rungs[BN_XTRACE].state != BN_X_NONE) put_trace(o, ref, brief);
+    if (!brief && ref->rows != NULL && ref->rungs[BN_RUNG_POSITIONS].sum.n_rows == x->n_prompt)
         put_positions(o, x, ref);
-    if (ref->logits != NULL && ref->rungs[BN_RUNG_POSITIONS].sum.n_rows == x->n_prompt)
-        bn_crossval_put_scatter(x, ref, o);
 }
 
-static void put_three(bn_json *doc, const struct bn_crossval *x)
+/* ---- three engines and more ---- */
+
+/* The engines that sent logits; this one is the first. */
+struct engines {
+    size_t n;
+    const char *names[BN_XREFS_MAX + 1];
+    const float *logits[BN_XREFS_MAX + 1];
+    bool agree[BN_XREFS_MAX + 1][BN_XREFS_MAX + 1];
+};
+
+static void put_pair(bn_json *pairs, const struct bn_crossval *x, struct engines *e, size_t i, size_t j)
 {
-    const struct bn_xthree *t = &x->three;
-    if (t->n < 3) return;
-    bn_json *three = bn_json_put_object(doc, "between");
-    bn_json *pairs = bn_json_put_array(three, "pairs");
-    for (size_t i = 0; i < t->n; i++) {
-        for (size_t j = 0; j < i; j++) {
-            bn_json *pair = bn_json_add_object(pairs);
-            bn_json_put_string(pair, "a", bn_crossval_participant(x, j));
-            bn_json_put_string(pair, "b", bn_crossval_participant(x, i));
-            bn_json_put_number(pair, "nrmse_mean", t->distance[i][j]);
-            bn_json_put_bool(pair, "agree", t->agree[i][j]);
-        }
+    struct bn_metrics m;
+    struct bn_metrics_sum sum = {0};
+    bn_json *pair = bn_json_add_object(pairs);
+    for (size_t r = 0; r < x->n_prompt; r++) {
+        bn_metrics_of(&m, e->logits[i] + r * x->n_vocab, e->logits[j] + r * x->n_vocab, x->n_vocab);
+        bn_metrics_add(&sum, &m, r, x->n_vocab);
     }
-    bn_json_put_string(three, "odd_one_out", t->has_odd ? bn_crossval_participant(x, t->odd) : NULL);
+    e->agree[i][j] = bn_thresholds_hold(&x->thresholds, BN_RUNG_POSITIONS, &sum);
+    bn_json_put_string(pair, "a", e->names[j]);
+    bn_json_put_string(pair, "b", e->names[i]);
+    bn_json_put_number(pair, "nrmse_mean", bn_metrics_mean(&sum, BN_METRIC_NRMSE));
+    bn_json_put_bool(pair, "agree", e->agree[i][j]);
+}
+
+/* The odd one out agrees with no other, while all others agree with each other. */
+static bool is_odd(const struct engines *e, size_t who)
+{
+    for (size_t i = 0; i < e->n; i++)
+        for (size_t j = 0; j < i; j++)
+            if (e->agree[i][j] == (i == who || j == who)) return false;
+    return true;
+}
+
+static void put_between(bn_json *doc, const struct bn_crossval *x)
+{
+    struct engines e = {.n = 1, .names = {"this engine"}, .logits = {x->logits}};
+    size_t odd = 0;
+    for (size_t i = 0; i < x->n_refs; i++) {
+        const struct bn_xref *ref = &x->refs[i];
+        if (ref->broken || ref->logits == NULL || ref->n_rows < x->n_prompt) continue;
+        e.names[e.n] = ref->given;
+        e.logits[e.n++] = ref->logits;
+    }
+    if (e.n < 3) return;
+    bn_json *between = bn_json_put_object(doc, "between"), *pairs = bn_json_put_array(between, "pairs");
+    for (size_t i = 0; i < e.n; i++)
+        for (size_t j = 0; j < i; j++)
+            put_pair(pairs, x, &e, i, j);
+    while (odd < e.n && !is_odd(&e, odd))
+        odd++;
+    bn_json_put_string(between, "odd_one_out", odd < e.n ? e.names[odd] : NULL);
 }
 
 /* ---- the block for receipts ---- */
@@ -193,18 +232,18 @@ void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object)
     int code = bn_crossval_exit(x);
     size_t compared = 0;
     bn_json *parity = bn_json_put_object(object, "parity");
-    bn_json_put_string(parity, "schema", "bn.parity/1");
+    bn_json_put_string(parity, "schema", BN_CROSSVAL_SCHEMA);
     bn_json *list = bn_json_put_array(parity, "references");
     for (size_t i = 0; i < x->n_refs; i++) {
         const struct bn_xref *ref = &x->refs[i];
         bn_json *o = bn_json_add_object(list);
         put_program(o, &ref->info);
-        bn_json_put_string(o, "result", bn_xref_result(ref));
+        bn_json_put_string(o, "result", result_of(ref));
         bn_json_put_u64(o, "compared", bn_xref_compared(ref));
         bn_json *rungs = bn_json_put_object(o, "rungs");
         for (unsigned r = 0; r < BN_RUNG_COUNT; r++)
             if (ref->rungs[r].state != BN_X_NONE)
-                bn_json_put_string(rungs, bn_rung_name((enum bn_rung)r), bn_xstate_name(ref->rungs[r].state));
+                bn_json_put_string(rungs, bn_rung_name((enum bn_rung)r), STATES[ref->rungs[r].state]);
         compared += bn_xref_compared(ref);
     }
     bn_json_put_string(parity, "status", code == BN_EXIT_OK ? "ok" : compared > 0 ? "diverged" : "no_data");
@@ -249,14 +288,14 @@ static void put_engine(bn_json *doc, const struct bn_crossval *x)
     bn_json_remove(object, "load_milli"); /* says nothing of results, and is another each time */
 }
 
-bn_json *bn_crossval_document(const struct bn_crossval *x, const char *schema, const char *command)
+bn_json *bn_crossval_document(const struct bn_crossval *x)
 {
     char stamp[21];
     const bn_hparams *hp = bn_model_hparams(x->model);
     bn_clock_format(bn_clock_utc(), stamp);
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", schema);
-    bn_json_put_string(doc, "command", command);
+    bn_json_put_string(doc, "schema", BN_CROSSVAL_SCHEMA);
+    bn_json_put_string(doc, "command", x->args->command->name);
     put_arguments(doc, x->args);
     bn_json_put_string(doc, "timestamp", stamp);
     bn_json *model = bn_json_put_object(doc, "model");
@@ -269,15 +308,15 @@ bn_json *bn_crossval_document(const struct bn_crossval *x, const char *schema, c
     return doc;
 }
 
-bn_json *bn_crossval_results(const struct bn_crossval *x, const char *command)
+bn_json *bn_crossval_results(const struct bn_crossval *x)
 {
-    bn_json *doc = bn_crossval_document(x, BN_CROSSVAL_SCHEMA, command);
+    bn_json *doc = bn_crossval_document(x);
     bn_json_put_ids(doc, "tokens", x->ids, x->n_prompt);
     bn_json_put_ids(doc, "decoded", x->ids + x->n_prompt, x->n_ids - x->n_prompt);
     bn_json *list = bn_json_put_array(doc, "references");
     for (size_t i = 0; i < x->n_refs; i++)
-        put_reference(list, x, &x->refs[i]);
-    put_three(doc, x);
+        bn_crossval_put_reference(list, x, &x->refs[i], false);
+    put_between(doc, x);
     bn_crossval_put_parity(x, doc);
     bn_json_put_u64(doc, "exit_code", (uint64_t)bn_crossval_exit(x));
     return doc;

@@ -3,7 +3,6 @@
  * This engine's side: the model, the prompt, the logits and the trace.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -40,27 +39,11 @@ static bn_status read_thresholds(struct bn_crossval *x, bn_error *err)
 static bn_status write_carried(struct bn_crossval *x, bn_error *err)
 {
     const char *folder = getenv("TMPDIR");
-    char path[sizeof x->carried];
-    if (folder == NULL || folder[0] == '\0') folder = "/tmp";
-    int n = snprintf(path, sizeof path, "%s/bn-crossval-XXXXXX", folder);
-    if (n < 0 || (size_t)n >= sizeof path) return bn_fail_errno(err, ENAMETOOLONG, folder, "cannot write");
-    int fd = mkstemp(path);
-    if (fd < 0) return bn_fail_errno(err, errno, path, "cannot create");
-    memcpy(x->carried, path, sizeof path);
+    char path[sizeof x->carried - BN_TEMP_SUFFIX_BYTES];
+    snprintf(path, sizeof path, "%s/bn-crossval", folder != NULL && folder[0] != '\0' ? folder : "/tmp");
+    BN_TRY(bn_file_temp_name(x->carried, sizeof x->carried, path, err));
     x->model_path = x->carried;
-    const unsigned char *from = bn_default_model_data;
-    for (uint64_t left = bn_default_model_bytes; left > 0;) {
-        ssize_t put = write(fd, from, left);
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) {
-            bn_status status = bn_fail_errno(err, errno, path, "cannot write");
-            close(fd);
-            return status;
-        }
-        from += put;
-        left -= (uint64_t)put;
-    }
-    return close(fd) == 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot write");
+    return bn_file_write_atomic(x->carried, bn_default_model_data, (size_t)bn_default_model_bytes, err);
 }
 
 static bn_status open_model(struct bn_crossval *x, bn_error *err)
@@ -107,46 +90,18 @@ static bn_status open_session(struct bn_crossval *x, bn_error *err)
     return BN_OK;
 }
 
-/* The ids of x->text. */
-static bn_status tokenize(struct bn_crossval *x, bn_error *err)
+bn_status bn_crossval_set_prompt(struct bn_crossval *x, const int32_t *ids, size_t n, bn_error *err)
 {
     const bn_tokenizer *tok = NULL;
-    int32_t *ids = NULL;
-    size_t n = 0;
-    BN_TRY(bn_cli_tokenizer(x->model, &tok, err));
-    BN_TRY(bn_tokenize(tok, x->text.data, x->text.len, BN_TOKENIZE_BOS, &ids, &n, err));
-    bn_status status = take_ids(x, ids, n, err);
-    bn_free(ids);
+    int32_t *own = NULL;
+    bn_status status = BN_OK;
+    x->n_decode = x->options->n_decode;
+    if (ids == NULL) status = bn_cli_tokenizer(x->model, &tok, err);
+    if (ids == NULL && status == BN_OK)
+        status = bn_tokenize(tok, bn_buf_text(&x->text), x->text.len, BN_TOKENIZE_BOS, &own, &n, err);
+    if (status == BN_OK) status = take_ids(x, ids != NULL ? ids : own, n, err);
+    bn_free(own);
     return status == BN_OK ? open_session(x, err) : status;
-}
-
-bn_status bn_crossval_set_prompt(struct bn_crossval *x, const char *text, size_t n_bytes, const int32_t *ids,
-                                 size_t n, bn_error *err)
-{
-    x->n_decode = x->options->n_decode;
-    if (text == NULL) {
-        BN_TRY(take_ids(x, ids, n, err));
-        return open_session(x, err);
-    }
-    x->text.max = MAX_TEXT_BYTES;
-    bn_buf_append(&x->text, text, n_bytes);
-    BN_TRY(bn_buf_check(&x->text, err));
-    return tokenize(x, err);
-}
-
-/* The prompt that the options give. */
-static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
-{
-    const struct bn_id_list *given = &x->options->tokens;
-    if (given->n > 0) {
-        if (x->args->prompt != NULL || x->args->file != NULL)
-            return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");
-        return bn_crossval_set_prompt(x, NULL, 0, given->list, given->n, err);
-    }
-    x->n_decode = x->options->n_decode;
-    x->text.max = MAX_TEXT_BYTES;
-    BN_TRY(bn_cli_text(x->args, given, &x->text, err));
-    return tokenize(x, err);
 }
 
 bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
@@ -154,6 +109,7 @@ bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *ar
     const struct bn_crossval_options *o = args->fields;
     *x = (struct bn_crossval){
         .args = args, .options = o, .n_threads = o->n_threads != 0 ? o->n_threads : bn_team_cores()};
+    x->text.max = MAX_TEXT_BYTES;
     BN_TRY(read_thresholds(x, err));
     return open_model(x, err);
 }
@@ -161,21 +117,21 @@ bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *ar
 bn_status bn_crossval_open(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
 {
     BN_TRY(bn_crossval_open_model(x, args, err));
-    return read_prompt(x, err);
+    const struct bn_id_list *given = &x->options->tokens;
+    if (given->n > 0 && (args->prompt != NULL || args->file != NULL))
+        return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");
+    if (given->n == 0) BN_TRY(bn_cli_text(args, given, &x->text, err));
+    return bn_crossval_set_prompt(x, given->n > 0 ? given->list : NULL, given->n, err);
 }
 
 void bn_crossval_reset(struct bn_crossval *x)
 {
-    for (size_t i = 0; i < x->n_refs && x->keep_refs; i++)
+    for (size_t i = 0; i < x->n_refs; i++)
         bn_xref_reset(&x->refs[i]);
-    for (size_t i = 0; i < BN_XREFS_MAX && !x->keep_refs; i++) {
-        bn_xref_end(&x->refs[i]);
-        x->refs[i] = (struct bn_xref){0};
-    }
     x->n_refs = 0;
-    x->three = (struct bn_xthree){0};
     bn_records_release(&x->trace);
     bn_buf_release(&x->text);
+    x->text.max = MAX_TEXT_BYTES;
     bn_free(x->ids);
     bn_free(x->logits);
     bn_session_close(x->session);
@@ -188,8 +144,9 @@ void bn_crossval_reset(struct bn_crossval *x)
 
 void bn_crossval_close(struct bn_crossval *x)
 {
-    x->keep_refs = false;
     bn_crossval_reset(x);
+    for (size_t i = 0; i < BN_XREFS_MAX; i++)
+        bn_xref_end(&x->refs[i]);
     bn_buf_release(&x->limits);
     bn_free(x->located);
     bn_model_close(x->model);
@@ -228,17 +185,7 @@ bn_status bn_crossval_trace_own(struct bn_crossval *x, size_t n, bn_error *err)
     if (x->n_traced == n) return BN_OK;
     bn_records_release(&x->trace);
     x->n_traced = 0;
-    float *logits = bn_alloc(n, x->n_vocab * sizeof *logits);
-    if (logits == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a trace of %zu tokens", n);
-    bn_status status = bn_session_truncate(x->session, 0, err);
-    bn_session_set_trace(x->session, bn_records_take, &x->trace);
-    if (status == BN_OK) status = bn_session_eval(x->session, x->ids, n, BN_LOGITS_ALL, logits, err);
-    bn_session_set_trace(x->session, NULL, NULL);
-    bn_free(logits);
-    if (status == BN_OK && x->trace.err.code != BN_OK) {
-        *err = x->trace.err;
-        status = err->code;
-    }
+    bn_status status = bn_records_evaluate(&x->trace, x->session, x->n_vocab, x->ids, n, err);
     if (status == BN_OK) x->n_traced = n;
     return status;
 }

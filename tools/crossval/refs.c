@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * References by name, by command, or as recorded files. A name is looked up when the program runs: nothing
+ * References by name or by command. A name is looked up when the program runs: nothing
  * about references is decided when it is built.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -17,30 +16,7 @@
 #include "tools/crossval/crossval.h"
 #include "tools/crossval/setup.h"
 
-#define DUMP "dump:"
-
-const char *bn_xref_label(const struct bn_xref *ref)
-{
-    return ref->given;
-}
-
 /* ---- finding ---- */
-
-bool bn_crossval_find_program(const char *program, char out[PATH_MAX])
-{
-    return bn_program_near(out, "", program) || bn_program_near(out, "crossval/", program) ||
-           bn_program_near(out, "../libexec/bn/", program);
-}
-
-/* The bridge that bn-crossval setup built and checked under this name; *found is false when there is none. */
-static bn_status find_stored(const char *name, char out[PATH_MAX], bool *found, bn_error *err)
-{
-    struct bn_stored stored;
-    *found = strchr(name, '/') == NULL && bn_stored_find(&stored, name);
-    if (!*found) return BN_OK;
-    BN_TRY(bn_stored_check(&stored, err));
-    return bn_stored_program(out, &stored, err);
-}
 
 /* Turns "oracle --float-quant" into a command; anything else stays as it is. */
 static bn_status make_command(const char *given, struct bn_buf *command, bn_error *err)
@@ -52,8 +28,9 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
                        err, "bn-crossval refs lists the references");
     snprintf(name, sizeof name, "bn-bridge-%.*s", (int)bn_min_size(n, 60), given);
     bool oracle = n == 6 && strncmp(given, "oracle", n) == 0, bn = n == 2 && strncmp(given, "bn", n) == 0;
-    bool stored = false;
-    if (!oracle && !bn) BN_TRY(find_stored(name + strlen("bn-bridge-"), path, &stored, err));
+    path[0] = '\0';
+    if (!oracle && !bn) BN_TRY(bn_stored_find(path, name + strlen("bn-bridge-"), err));
+    bool stored = path[0] != '\0';
     if (bn) {
         bn_program_path(path);
     } else if (oracle && !bn_crossval_find_program("bn-reference", path)) {
@@ -114,15 +91,19 @@ bn_status bn_xref_note(struct bn_xref *ref, bn_status status, const bn_error *wh
     return BN_OK;
 }
 
-/* The i-th --ref-model belongs to the i-th --ref. */
-static const char *model_of(const struct bn_crossval *x, const struct bn_xref *ref)
+bn_status bn_xrefs_take(struct bn_crossval *x, bn_error *err)
 {
-    size_t i = 0;
-    while (i < x->n_refs && &x->refs[i] != ref)
-        i++;
-    const struct bn_texts *models = &x->options->ref_models;
-    const char *path = i < x->n_refs && i < models->n ? models->list[i] : "-";
-    return strcmp(path, "-") == 0 ? x->model_path : path;
+    const struct bn_texts *refs = &x->options->refs, *models = &x->options->ref_models;
+    if (refs->n == 0 || refs->n > BN_XREFS_MAX)
+        return bn_hint(bn_fail(err, BN_ERR_ARG,
+                               refs->n == 0 ? "no reference is given" : "more than 8 references are given"),
+                       err, "--ref oracle, --ref bn, or --ref 'COMMAND'; at most 8");
+    for (size_t i = 0; i < refs->n; i++) {
+        x->refs[i].given = refs->list[i];
+        if (i < models->n && strcmp(models->list[i], "-") != 0) x->refs[i].model = models->list[i];
+    }
+    x->n_refs = refs->n;
+    return BN_OK;
 }
 
 /* The shell found no program of this name. */
@@ -154,8 +135,8 @@ static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_er
     if (status == BN_OK) status = bn_reference_start(&ref->process, &options, why);
     if (status == BN_OK) {
         ref->info = *bn_reference_info(ref->process);
-        ref->model = model_of(x, ref);
-        status = bn_reference_open(ref->process, ref->model, x->n_threads, why);
+        status = bn_reference_open(ref->process, ref->model != NULL ? ref->model : x->model_path,
+                                   x->n_threads, why);
         ref->info = *bn_reference_info(ref->process);
     }
     ref->command = command.data;
@@ -168,17 +149,7 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
 {
     bn_error why = {0};
     bn_status status = BN_OK;
-    if (strncmp(ref->given, DUMP, strlen(DUMP)) == 0) {
-        ref->folder = ref->given + strlen(DUMP);
-        ref->info = (struct bn_reference_info){
-            .name = "dump", .can = BN_CAN_LOGITS | BN_CAN_TRACE, .n_vocab = x->n_vocab, .n_ctx = x->n_prompt};
-        struct stat st;
-        if (stat(ref->folder, &st) == 0 && !S_ISDIR(st.st_mode)) ref->info.can = BN_CAN_LOGITS;
-        if (access(ref->folder, R_OK) != 0)
-            status = bn_fail_in(&why, BN_ERR_NOT_FOUND, ref->folder, "no such file or folder");
-    } else if (ref->process == NULL) {
-        status = start_process(x, ref, &why);
-    }
+    if (ref->process == NULL) status = start_process(x, ref, &why);
     if (status == BN_OK && ref->info.n_vocab != x->n_vocab)
         status = bn_fail(&why, BN_ERR_MISMATCH, "has a vocabulary of %llu, this engine of %zu",
                          (unsigned long long)ref->info.n_vocab, x->n_vocab);
@@ -224,54 +195,4 @@ void bn_xref_reset(struct bn_xref *ref)
     }
     bn_xref_end(ref);
     *ref = keep ? kept : (struct bn_xref){0};
-}
-
-/* ---- asking ---- */
-
-/* Recorded logits of the whole prompt; their first n rows. The folder of a trace holds G.logits.f32, a file
- * is what bn-run logits --all -o wrote. */
-static bn_status read_dump(struct bn_crossval *x, const struct bn_xref *ref, size_t n, float **logits,
-                           bn_error *why)
-{
-    char path[PATH_MAX];
-    struct bn_file_map map;
-    bool file = access(ref->folder, F_OK) == 0 && bn_file_map_open(&map, ref->folder, true, NULL) == BN_OK;
-    if (!file) {
-        int length = snprintf(path, sizeof path, "%s/G.logits.f32", ref->folder);
-        if (length < 0 || (size_t)length >= sizeof path)
-            return bn_fail(why, BN_ERR_NOT_FOUND, "the name of the folder is too long");
-        BN_TRY(bn_file_map_open(&map, path, true, why));
-    }
-    uint64_t row_bytes = x->n_vocab * sizeof(float), wanted = x->n_prompt * row_bytes;
-    bn_status status = BN_OK;
-    if (map.n_bytes != wanted)
-        status = bn_fail(why, BN_ERR_MISMATCH, "holds %zu bytes of logits, not %zu rows of %zu numbers",
-                         map.n_bytes, x->n_prompt, x->n_vocab);
-    if (status == BN_OK) *logits = bn_alloc(n, row_bytes);
-    if (status == BN_OK && *logits == NULL) status = bn_nomem(why);
-    if (status == BN_OK) memcpy(*logits, map.data, n * row_bytes);
-    bn_file_map_close(&map);
-    return status;
-}
-
-bn_status bn_xref_logits(struct bn_crossval *x, struct bn_xref *ref, size_t n, float **logits, bn_error *err)
-{
-    bn_error why = {0};
-    *logits = NULL;
-    if (ref->broken) return BN_OK;
-    bn_status status = ref->folder != NULL ? read_dump(x, ref, n, logits, &why)
-                                           : bn_reference_logits(ref->process, x->ids, n, logits, &why);
-    return bn_xref_note(ref, status, &why, err);
-}
-
-bn_status bn_xref_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, struct bn_records *records,
-                        bn_error *err)
-{
-    bn_error why = {0};
-    if (ref->broken) return BN_OK;
-    bn_status status = ref->folder != NULL ? bn_records_read(records, ref->folder, n, &why)
-                                           : bn_reference_trace(ref->process, x->ids, n, records, &why);
-    if (status == BN_OK && records->n == 0)
-        status = bn_fail(&why, BN_ERR_MISMATCH, "holds no record that this program knows");
-    return bn_xref_note(ref, status, &why, err);
 }

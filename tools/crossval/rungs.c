@@ -9,12 +9,6 @@
 #include "base/error.h"
 #include "tools/crossval/crossval.h"
 
-const char *bn_xstate_name(enum bn_xstate state)
-{
-    static const char *const NAMES[] = {"none", "pass", "fail", "skip", "error"};
-    return (unsigned)state < BN_ARRAY_LEN(NAMES) ? NAMES[state] : "?";
-}
-
 /* Sets state and reason; BN_OK. */
 static bn_status say(struct bn_xrung *rung, enum bn_xstate state, const char *fmt, ...) BN_PRINTF(3, 4);
 static bn_status say(struct bn_xrung *rung, enum bn_xstate state, const char *fmt, ...)
@@ -25,21 +19,6 @@ static bn_status say(struct bn_xrung *rung, enum bn_xstate state, const char *fm
     va_end(args);
     rung->state = state;
     return BN_OK;
-}
-
-/* True when the rung cannot be climbed, and says why. */
-static bool blocked(struct bn_xref *ref, struct bn_xrung *rung, unsigned needs, const char *what)
-{
-    char where[sizeof ref->failure.where + 2] = "";
-    if (ref->broken) {
-        if (ref->failure.where[0] != '\0') snprintf(where, sizeof where, "%s: ", ref->failure.where);
-        say(rung, BN_X_ERROR, "the reference failed: %s%s", where, ref->failure.msg);
-    } else if ((ref->info.can & needs) == 0) {
-        say(rung, BN_X_SKIP, "the reference cannot %s", what);
-    } else {
-        return false;
-    }
-    return true;
 }
 
 /* ---- tokens ---- */
@@ -76,51 +55,30 @@ static void guess_token_cause(const struct bn_crossval *x, struct bn_xrung *rung
     snprintf(rung->hint, sizeof rung->hint, "likely %s", cause);
 }
 
-bn_status bn_xrung_tokens(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+static bn_status tokens(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung, bn_error *err)
 {
-    struct bn_xrung *rung = &ref->rungs[BN_RUNG_TOKENS];
     bn_error why = {0};
-    if (blocked(ref, rung, BN_CAN_TOKENIZE, "tokenize")) return BN_OK;
     if (x->text.data == NULL) return say(rung, BN_X_SKIP, "the prompt was given as ids");
     bn_status status =
         bn_reference_tokenize(ref->process, x->text.data, x->text.len, &rung->ids, &rung->n_ids, &why);
     if (status == BN_ERR_UNSUPPORTED) return say(rung, BN_X_SKIP, "%s", why.msg);
     BN_TRY(bn_xref_note(ref, status, &why, err));
-    if (blocked(ref, rung, BN_CAN_TOKENIZE, "tokenize")) return BN_OK;
+    if (ref->broken) return BN_OK;
     /* --positions may have cut this engine's list. */
-    bool cut = x->options->positions != 0;
-    size_t n = cut ? bn_min_size(x->n_prompt, rung->n_ids) : x->n_prompt;
-    size_t m = cut ? bn_min_size(rung->n_ids, x->n_prompt) : rung->n_ids;
+    size_t m = rung->n_ids, n = x->n_prompt;
+    if (x->options->positions != 0) n = m = bn_min_size(n, m);
     while (rung->at < n && rung->at < m && x->ids[rung->at] == rung->ids[rung->at])
         rung->at++;
     rung->n_compared = n > m ? n : m;
-    rung->state = BN_X_PASS;
-    if (rung->at == n && rung->at == m && n > 0) return BN_OK;
+    if (rung->at == n && rung->at == m && n > 0) return say(rung, BN_X_PASS, "%s", "");
     show_ids(rung->ours, sizeof rung->ours, x->ids, x->n_prompt, rung->at);
     show_ids(rung->theirs, sizeof rung->theirs, rung->ids, rung->n_ids, rung->at);
-    say(rung, BN_X_FAIL, "%zu tokens here, %zu there, different from index %zu on", x->n_prompt, rung->n_ids,
-        rung->at);
     guess_token_cause(x, rung);
-    return BN_OK;
+    return say(rung, BN_X_FAIL, "%zu tokens here, %zu there, different from index %zu on", x->n_prompt,
+               rung->n_ids, rung->at);
 }
 
 /* ---- logits ---- */
-
-/* False when one side is not a row of numbers. */
-static bool check_finite(struct bn_xref *ref, struct bn_xrung *rung, const struct bn_metrics *m, size_t row,
-                         size_t n)
-{
-    bn_error why = {.code = BN_ERR_MISMATCH, .offset = BN_NO_OFFSET};
-    if (m->bad_a < n) {
-        say(rung, BN_X_FAIL, "this engine's logit %zu at position %zu is not finite", m->bad_a, row);
-        return false;
-    }
-    if (m->bad_b == n) return true;
-    snprintf(why.msg, sizeof why.msg, "sent a logit that is not finite, %zu at position %zu", m->bad_b, row);
-    bn_xref_failed(ref, &why);
-    (void)blocked(ref, rung, BN_CAN_LOGITS, "");
-    return false;
-}
 
 static void judge(const struct bn_xref *ref, enum bn_rung which, struct bn_xrung *rung)
 {
@@ -128,11 +86,8 @@ static void judge(const struct bn_xref *ref, enum bn_rung which, struct bn_xrung
     const struct bn_threshold_verdict *worst = NULL;
     rung->n_compared = rung->sum.n_values;
     rung->n_verdicts = bn_thresholds_judge(&ref->limits, which, &rung->sum, rung->verdicts);
-    for (size_t i = 0; i < rung->n_verdicts; i++) {
-        const struct bn_threshold_verdict *v = &rung->verdicts[i];
-        if (v->holds) continue;
-        if (n_broken++ == 0) worst = v;
-    }
+    for (size_t i = 0; i < rung->n_verdicts; i++)
+        if (!rung->verdicts[i].holds && n_broken++ == 0) worst = &rung->verdicts[i];
     if (rung->n_compared == 0)
         say(rung, BN_X_FAIL, "nothing was compared");
     else if (worst != NULL)
@@ -144,49 +99,63 @@ static void judge(const struct bn_xref *ref, enum bn_rung which, struct bn_xrung
         rung->state = BN_X_PASS;
 }
 
-bn_status bn_xrung_first(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+/* Compares n rows and judges them; the measures of each row go to `rows` where that is not NULL. A row that
+ * is not one of finite numbers fails this engine, or the reference. */
+static void judge_rows(const struct bn_crossval *x, struct bn_xref *ref, enum bn_rung which,
+                       const float *ours, const float *theirs, size_t n, struct bn_metrics *rows)
 {
-    struct bn_xrung *rung = &ref->rungs[BN_RUNG_FIRST];
-    struct bn_metrics m;
-    float *row = NULL;
-    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return BN_OK;
-    BN_TRY(bn_xref_logits(x, ref, 1, &row, err));
-    if (row == NULL) {
-        (void)blocked(ref, rung, BN_CAN_LOGITS, "");
-        return BN_OK;
+    struct bn_xrung *rung = &ref->rungs[which];
+    bn_error why = {.code = BN_ERR_MISMATCH, .offset = BN_NO_OFFSET};
+    for (size_t r = 0; r < n; r++) {
+        struct bn_metrics m;
+        bn_metrics_of(&m, ours + r * x->n_vocab, theirs + r * x->n_vocab, x->n_vocab);
+        if (m.bad_a < x->n_vocab) {
+            say(rung, BN_X_FAIL, "this engine's logit %zu at position %zu is not finite", m.bad_a, r);
+            return;
+        }
+        if (m.bad_b < x->n_vocab) {
+            snprintf(why.msg, sizeof why.msg, "sent a logit that is not finite, %zu at position %zu", m.bad_b,
+                     r);
+            bn_xref_failed(ref, &why);
+            return;
+        }
+        bn_metrics_add(&rung->sum, &m, r, x->n_vocab);
+        if (rows != NULL) rows[r] = m;
     }
-    bn_metrics_of(&m, x->logits, row, x->n_vocab);
-    bn_metrics_add(&rung->sum, &m, 0, x->n_vocab);
-    if (check_finite(ref, rung, &m, 0, x->n_vocab)) judge(ref, BN_RUNG_FIRST, rung);
+    judge(ref, which, rung);
+}
+
+/* The reference's logits of n ids, allocated; NULL when it failed. */
+static bn_status ask_logits(struct bn_xref *ref, const int32_t *ids, size_t n, float **logits, bn_error *err)
+{
+    bn_error why = {0};
+    return bn_xref_note(ref, bn_reference_logits(ref->process, ids, n, logits, &why), &why, err);
+}
+
+static bn_status first(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung, bn_error *err)
+{
+    float *row = NULL;
+    (void)rung;
+    BN_TRY(ask_logits(ref, x->ids, 1, &row, err));
+    if (row != NULL) judge_rows(x, ref, BN_RUNG_FIRST, x->logits, row, 1, NULL);
     bn_free(row);
     return BN_OK;
 }
 
-bn_status bn_xrung_positions(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+static bn_status positions(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung, bn_error *err)
 {
-    struct bn_xrung *rung = &ref->rungs[BN_RUNG_POSITIONS];
-    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return BN_OK;
     if (ref->info.n_ctx < x->n_prompt)
         return say(rung, BN_X_SKIP, "the reference's context of %llu is shorter than the prompt",
                    (unsigned long long)ref->info.n_ctx);
     /* Nothing after the last decoded token is judged. */
     size_t n = x->n_ids > x->n_prompt ? x->n_ids - 1 : x->n_prompt;
     if (ref->info.n_ctx < n) n = (size_t)ref->info.n_ctx;
-    BN_TRY(bn_xref_logits(x, ref, n, &ref->logits, err));
-    if (ref->logits == NULL) {
-        (void)blocked(ref, rung, BN_CAN_LOGITS, "");
-        return BN_OK;
-    }
+    BN_TRY(ask_logits(ref, x->ids, n, &ref->logits, err));
+    if (ref->logits == NULL) return BN_OK;
     ref->n_rows = n;
     ref->rows = bn_alloc(x->n_prompt, sizeof *ref->rows);
     if (ref->rows == NULL) return bn_nomem(err);
-    for (size_t r = 0; r < x->n_prompt; r++) {
-        struct bn_metrics *m = &ref->rows[r];
-        bn_metrics_of(m, x->logits + r * x->n_vocab, ref->logits + r * x->n_vocab, x->n_vocab);
-        if (!check_finite(ref, rung, m, r, x->n_vocab)) return BN_OK;
-        bn_metrics_add(&rung->sum, m, r, x->n_vocab);
-    }
-    judge(ref, BN_RUNG_POSITIONS, rung);
+    judge_rows(x, ref, BN_RUNG_POSITIONS, x->logits, ref->logits, x->n_prompt, ref->rows);
     return BN_OK;
 }
 
@@ -209,60 +178,52 @@ static void judge_step(const struct bn_crossval *x, const struct bn_xref *ref, s
     }
     if (m.argmax_a == m.argmax_b) {
         rung->n_agree++;
-    } else if (m.of[BN_METRIC_MARGIN] <= ref->limits.tie * m.of[BN_METRIC_MAX_ABS] &&
-               m.of[BN_METRIC_MAX_ABS] <= ref->limits.limit[BN_RUNG_POSITIONS][BN_METRIC_MARGIN].max) {
+    } else if (m.of[BN_METRIC_TIE] <= ref->limits.limit[BN_RUNG_DECODE][BN_METRIC_TIE][BN_MAX] &&
+               m.of[BN_METRIC_MAX_ABS] <= ref->limits.limit[BN_RUNG_POSITIONS][BN_METRIC_MARGIN][BN_MAX]) {
         rung->n_tied++;
     } else if (rung->state != BN_X_FAIL) {
-        rung->at = i;
         say(rung, BN_X_FAIL,
             "step %zu: token %zu here, %zu there, which the reference puts %.4g above ours; that is not a tie "
-            "of rows "
-            "that differ by up to %.4g",
+            "of rows that differ by up to %.4g",
             i, m.argmax_a, m.argmax_b, m.of[BN_METRIC_MARGIN], m.of[BN_METRIC_MAX_ABS]);
     }
 }
 
-void bn_xrung_decode(struct bn_crossval *x, struct bn_xref *ref)
+static bn_status decode(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung, bn_error *err)
 {
-    struct bn_xrung *rung = &ref->rungs[BN_RUNG_DECODE];
-    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return;
-    if (x->n_ids == x->n_prompt) {
-        say(rung, BN_X_SKIP, "no tokens were decoded (-n, or the context is full)");
-        return;
-    }
+    (void)err;
+    if (x->n_ids == x->n_prompt)
+        return say(rung, BN_X_SKIP, "no tokens were decoded (-n, or the context is full)");
     for (size_t i = 0; x->n_prompt + i < x->n_ids && x->n_prompt - 1 + i < ref->n_rows; i++)
         judge_step(x, ref, rung, i);
-    if (ref->folder != NULL && rung->state == BN_X_NONE && rung->n_steps < x->n_ids - x->n_prompt)
-        say(rung, BN_X_SKIP, "recorded logits end with the prompt (%zu of %zu steps)", rung->n_steps,
-            x->n_ids - x->n_prompt);
-    else if (rung->n_steps == 0)
-        say(rung, BN_X_SKIP, "the reference's logits end with the prompt");
-    else if (rung->state == BN_X_NONE)
-        rung->state = BN_X_PASS;
+    if (rung->n_steps == 0) return say(rung, BN_X_SKIP, "the reference's logits end with the prompt");
+    if (rung->state == BN_X_NONE) rung->state = BN_X_PASS;
+    return BN_OK;
 }
 
 /* ---- likelihood ---- */
 
-void bn_xrung_likelihood(struct bn_crossval *x, struct bn_xref *ref)
+static double mean_nll(const struct bn_crossval *x, const float *logits)
 {
-    struct bn_xrung *rung = &ref->rungs[BN_RUNG_LIKELIHOOD];
-    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return;
-    rung->bound = ref->limits.max_delta_nll;
-    if (ref->n_rows < x->n_prompt || x->n_prompt < 2) {
-        say(rung, BN_X_SKIP, "%s", x->n_prompt < 2 ? "a prompt of one token has no next token" : "no logits");
-        return;
-    }
-    for (size_t r = 0; r + 1 < x->n_prompt; r++) {
-        size_t next = (size_t)x->ids[r + 1];
-        rung->nll_ours -= bn_log_softmax(x->logits + r * x->n_vocab, x->n_vocab, next);
-        rung->nll_theirs -= bn_log_softmax(ref->logits + r * x->n_vocab, x->n_vocab, next);
-        rung->n_compared++;
-    }
-    rung->nll_ours /= (double)rung->n_compared;
-    rung->nll_theirs /= (double)rung->n_compared;
-    double delta = fabs(rung->nll_ours - rung->nll_theirs);
-    rung->state = BN_X_PASS;
-    if (!(delta <= rung->bound)) say(rung, BN_X_FAIL, "the likelihoods differ by %.5f", delta);
+    double sum = 0;
+    for (size_t r = 0; r + 1 < x->n_prompt; r++)
+        sum -= bn_log_softmax(logits + r * x->n_vocab, x->n_vocab, (size_t)x->ids[r + 1]);
+    return sum / (double)(x->n_prompt - 1);
+}
+
+static bn_status likelihood(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung, bn_error *err)
+{
+    struct bn_metrics m = {0};
+    (void)err;
+    if (ref->n_rows < x->n_prompt || x->n_prompt < 2)
+        return say(rung, BN_X_SKIP, "%s",
+                   x->n_prompt < 2 ? "a prompt of one token has no next token" : "no logits");
+    rung->nll_ours = mean_nll(x, x->logits);
+    rung->nll_theirs = mean_nll(x, ref->logits);
+    m.of[BN_METRIC_DELTA_NLL] = fabs(rung->nll_ours - rung->nll_theirs);
+    bn_metrics_add(&rung->sum, &m, 0, x->n_prompt - 1);
+    judge(ref, BN_RUNG_LIKELIHOOD, rung);
+    return BN_OK;
 }
 
 /* ---- mask ---- */
@@ -309,21 +270,15 @@ static bn_status check_own_mask(struct bn_crossval *x, const int32_t *changed, b
 }
 
 /* The reference's rows of the changed prompt, compared with those of the prompt. */
-static bn_status compare_masked(struct bn_crossval *x, struct bn_xref *ref, const int32_t *changed,
-                                bn_error *err)
+static bn_status compare_masked(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung,
+                                const int32_t *changed, bn_error *err)
 {
-    struct bn_xrung *rung = &ref->rungs[BN_RUNG_MASK];
-    struct bn_metrics m;
     bn_error why = {0};
     float *logits = NULL;
     bn_status status = bn_reference_logits(ref->process, changed, x->n_prompt, &logits, &why);
+    if (status == BN_ERR_UNSUPPORTED) return say(rung, BN_X_SKIP, "%s", why.msg);
     BN_TRY(bn_xref_note(ref, status, &why, err));
-    if (blocked(ref, rung, BN_CAN_LOGITS, "")) return BN_OK;
-    for (size_t r = 0; r < kept_rows(x); r++) {
-        bn_metrics_of(&m, logits + r * x->n_vocab, ref->logits + r * x->n_vocab, x->n_vocab);
-        bn_metrics_add(&rung->sum, &m, r, x->n_vocab);
-    }
-    judge(ref, BN_RUNG_MASK, rung);
+    if (logits != NULL) judge_rows(x, ref, BN_RUNG_MASK, ref->logits, logits, kept_rows(x), NULL);
     bn_free(logits);
     if (rung->state == BN_X_FAIL)
         snprintf(rung->hint, sizeof rung->hint,
@@ -332,11 +287,8 @@ static bn_status compare_masked(struct bn_crossval *x, struct bn_xref *ref, cons
     return BN_OK;
 }
 
-bn_status bn_xrung_mask(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+static bn_status mask(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung, bn_error *err)
 {
-    struct bn_xrung *rung = &ref->rungs[BN_RUNG_MASK];
-    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return BN_OK;
-    if (ref->folder != NULL) return say(rung, BN_X_SKIP, "recorded logits are of one prompt");
     if (x->n_prompt < 2) return say(rung, BN_X_SKIP, "a prompt of one token has no later tokens");
     if (ref->logits == NULL || ref->n_rows < x->n_prompt) return say(rung, BN_X_SKIP, "no logits");
     int32_t *changed = replace_tail(x);
@@ -345,7 +297,7 @@ bn_status bn_xrung_mask(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
     if (status == BN_OK && x->leak < x->n_prompt)
         say(rung, BN_X_FAIL, "position %zu of this engine changes with later tokens", x->leak);
     else if (status == BN_OK)
-        status = compare_masked(x, ref, changed, err);
+        status = compare_masked(x, ref, rung, changed, err);
     bn_free(changed);
     return status;
 }
@@ -367,17 +319,13 @@ static const struct bn_finding *find_rounding(const struct bn_xref *ref)
         most = added;
         found = f;
     }
-    return ref->traced == BN_X_PASS && b->n_absent == 0 ? found : NULL;
+    return ref->rungs[BN_XTRACE].state == BN_X_PASS && b->n_absent == 0 ? found : NULL;
 }
 
 /* The limits for any reference hold, and none of the others requires the same bits. */
 static bool may_be_rounding(const struct bn_crossval *x, const struct bn_xrung *rung)
 {
-    struct bn_threshold_verdict verdicts[BN_VERDICTS_MAX];
-    size_t n = bn_thresholds_judge(&x->thresholds, BN_RUNG_FIRST, &rung->sum, verdicts);
-    bool may = n > 0 && rung->state == BN_X_FAIL;
-    for (size_t i = 0; i < n; i++)
-        may = may && verdicts[i].holds;
+    bool may = rung->state == BN_X_FAIL && bn_thresholds_hold(&x->thresholds, BN_RUNG_FIRST, &rung->sum);
     for (size_t i = 0; i < rung->n_verdicts; i++)
         may = may && (rung->verdicts[i].holds || rung->verdicts[i].bound > 0);
     return may;
@@ -387,13 +335,9 @@ static bool all_hold(const struct bn_xref *ref, const float *ours, const float *
 {
     struct bn_metrics m;
     struct bn_metrics_sum sum = {0};
-    struct bn_threshold_verdict verdicts[BN_VERDICTS_MAX];
     bn_metrics_of(&m, ours, theirs, n);
     bn_metrics_add(&sum, &m, 0, n);
-    size_t i = 0, n_verdicts = bn_thresholds_judge(&ref->limits, BN_RUNG_FIRST, &sum, verdicts);
-    while (i < n_verdicts && verdicts[i].holds)
-        i++;
-    return n_verdicts > 0 && i == n_verdicts;
+    return bn_thresholds_hold(&ref->limits, BN_RUNG_FIRST, &sum);
 }
 
 /* A rounding may hide what the operations after it add, so it is believed only where most other tokens, each alone,
@@ -412,7 +356,8 @@ static bn_status most_others_hold(struct bn_crossval *x, struct bn_xref *ref, bo
         status = bn_session_truncate(x->session, 0, err);
         if (status == BN_OK) status = bn_session_eval(x->session, &id, 1, BN_LOGITS_LAST, ours, err);
         if (status != BN_OK) break;
-        status = bn_xref_note(ref, bn_reference_logits(ref->process, &id, 1, &theirs, &why), &why, err);
+        bn_status got = bn_reference_logits(ref->process, &id, 1, &theirs, &why);
+        if (got != BN_ERR_UNSUPPORTED) status = bn_xref_note(ref, got, &why, err);
         n_hold += theirs != NULL && all_hold(ref, ours, theirs, x->n_vocab);
         bn_free(theirs);
     }
@@ -421,11 +366,85 @@ static bn_status most_others_hold(struct bn_crossval *x, struct bn_xref *ref, bo
     return status;
 }
 
-bn_status bn_xrung_explain(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+/* The first operation that fails the comparison. */
+static bn_status name_first(struct bn_xrung *rung, const struct bn_bisection *b, bool exact)
+{
+    size_t at = exact && b->first == b->n ? b->first_bits : b->first;
+    const struct bn_finding *f = &b->list[at];
+    char where[60] = "outside the layers", input[80] = "";
+    if (f->layer >= 0) snprintf(where, sizeof where, "of layer %d", (int)f->layer);
+    /* A norm that one side leaves out shows up in the next operation. */
+    if (at > 0 && b->list[at - 1].found == BN_FOUND_ABSENT_B && f->found == BN_FOUND_OUT)
+        snprintf(input, sizeof input, "; its input %s was not sent", bn_op_name(b->list[at - 1].op));
+    if (f->found == BN_FOUND_SHAPE || f->found == BN_FOUND_ABSENT_A || f->found == BN_FOUND_WITHIN)
+        return say(rung, BN_X_FAIL, "%s %s %s", bn_op_name(f->op), where,
+                   f->found == BN_FOUND_SHAPE      ? "has other rows or columns"
+                   : f->found == BN_FOUND_ABSENT_A ? "is not in this engine's trace"
+                                                   : "is the first whose bits differ");
+    return say(rung, BN_X_FAIL,
+               "%s %s is the first out of tolerance: position %zu is off by %.3g, %.3g is allowed there%s",
+               bn_op_name(f->op), where, f->row, f->error, f->allowed, input);
+}
+
+static bn_status compare_traces(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung,
+                                bn_error *err)
+{
+    struct bn_records theirs = {0};
+    struct bn_bisection *b = &ref->trace;
+    bn_error why = {0};
+    size_t n = ref->n_traced;
+    bool exact = x->options->exact;
+    BN_TRY(bn_crossval_trace_own(x, n, err));
+    bn_status status =
+        bn_xref_note(ref, bn_reference_trace(ref->process, x->ids, n, &theirs, &why), &why, err);
+    if (status == BN_OK && !ref->broken) {
+        bn_bisection_release(b);
+        status = bn_bisect(b, &x->trace, &theirs, ref->limits.growth, err);
+        if (status == BN_OK && b->n_compared == 0)
+            say(rung, BN_X_FAIL, "nothing was compared");
+        else if (status == BN_OK && (b->first < b->n || (exact && b->first_bits < b->n)))
+            name_first(rung, b, exact);
+        else
+            say(rung, BN_X_PASS, "%s", "");
+    }
+    bn_records_release(&theirs);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static const struct {
+    unsigned can; /* what the reference needs for it */
+    const char *what;
+    bn_status (*climb)(struct bn_crossval *x, struct bn_xref *ref, struct bn_xrung *rung, bn_error *err);
+} RUNGS[BN_XTRACE + 1] = {
+    [BN_RUNG_TOKENS] = {BN_CAN_TOKENIZE, "tokenize", tokens},
+    [BN_RUNG_FIRST] = {BN_CAN_LOGITS, "give logits", first},
+    [BN_RUNG_POSITIONS] = {BN_CAN_LOGITS, "give logits", positions},
+    [BN_RUNG_DECODE] = {BN_CAN_LOGITS, "give logits", decode},
+    [BN_RUNG_LIKELIHOOD] = {BN_CAN_LOGITS, "give logits", likelihood},
+    [BN_RUNG_MASK] = {BN_CAN_LOGITS, "give logits", mask},
+    [BN_XTRACE] = {BN_CAN_TRACE, "trace", compare_traces},
+};
+
+bn_status bn_xref_climb(struct bn_crossval *x, struct bn_xref *ref, unsigned which, bn_error *err)
+{
+    struct bn_xrung *rung = &ref->rungs[which];
+    const char *where = ref->failure.where;
+    if (!ref->broken && (ref->info.can & RUNGS[which].can) == 0)
+        return say(rung, BN_X_SKIP, "the reference cannot %s", RUNGS[which].what);
+    if (!ref->broken) BN_TRY(RUNGS[which].climb(x, ref, rung, err));
+    if (!ref->broken) return BN_OK;
+    return say(rung, BN_X_ERROR, "the reference failed: %s%s%s", where, where[0] != '\0' ? ": " : "",
+               ref->failure.msg);
+}
+
+bn_status bn_xref_explain(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
 {
     struct bn_xrung *rung = &ref->rungs[BN_RUNG_FIRST];
-    if (ref->folder != NULL || !may_be_rounding(x, rung)) return BN_OK;
-    BN_TRY(bn_xrung_trace(x, ref, 1, false, err));
+    if (!may_be_rounding(x, rung)) return BN_OK;
+    ref->n_traced = 1;
+    BN_TRY(bn_xref_climb(x, ref, BN_XTRACE, err));
     const struct bn_finding *f = find_rounding(ref);
     bool most = false;
     if (f != NULL) BN_TRY(most_others_hold(x, ref, &most, err));
@@ -433,60 +452,4 @@ bn_status bn_xrung_explain(struct bn_crossval *x, struct bn_xref *ref, bn_error 
     return say(rung, BN_X_PASS,
                "explained by rounding: %s of layer %d turns a difference of %.3g into %.3g; %.3g is allowed",
                bn_op_name(f->op), (int)f->layer, f->handed, f->error, f->allowed);
-}
-
-static void name_first(struct bn_xref *ref, const struct bn_bisection *b, bool exact)
-{
-    size_t at = exact && b->first == b->n ? b->first_bits : b->first;
-    const struct bn_finding *f = &b->list[at];
-    char layer[24] = "outside the layers";
-    if (f->layer >= 0) snprintf(layer, sizeof layer, "of layer %d", (int)f->layer);
-    if (f->found == BN_FOUND_SHAPE || f->found == BN_FOUND_ABSENT_A)
-        snprintf(ref->trace_reason, sizeof ref->trace_reason, "%s %s %s", bn_op_name(f->op), layer,
-                 f->found == BN_FOUND_SHAPE ? "has other rows or columns" : "is not in this engine's trace");
-    else if (f->found == BN_FOUND_WITHIN)
-        snprintf(ref->trace_reason, sizeof ref->trace_reason, "%s %s is the first whose bits differ",
-                 bn_op_name(f->op), layer);
-    else
-        snprintf(ref->trace_reason, sizeof ref->trace_reason,
-                 "%s %s is the first out of tolerance: position %zu is off by %.3g, %.3g is allowed there",
-                 bn_op_name(f->op), layer, f->row, f->error, f->allowed);
-    /* A norm that one side leaves out shows up in the next operation. */
-    if (at > 0 && b->list[at - 1].found == BN_FOUND_ABSENT_B && f->found == BN_FOUND_OUT) {
-        size_t used = strlen(ref->trace_reason);
-        snprintf(ref->trace_reason + used, sizeof ref->trace_reason - used, "; its input %s was not sent",
-                 bn_op_name(b->list[at - 1].op));
-    }
-}
-
-bn_status bn_xrung_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, bool exact, bn_error *err)
-{
-    struct bn_records theirs = {0};
-    struct bn_xrung dummy = {0};
-    if (blocked(ref, &dummy, BN_CAN_TRACE, "trace")) {
-        ref->traced = dummy.state;
-        snprintf(ref->trace_reason, sizeof ref->trace_reason, "%s", dummy.reason);
-        return BN_OK;
-    }
-    BN_TRY(bn_crossval_trace_own(x, n, err));
-    bn_status status = bn_xref_trace(x, ref, n, &theirs, err);
-    if (status == BN_OK && blocked(ref, &dummy, BN_CAN_TRACE, "trace")) {
-        ref->traced = BN_X_ERROR;
-        snprintf(ref->trace_reason, sizeof ref->trace_reason, "%s", dummy.reason);
-    } else if (status == BN_OK) {
-        struct bn_bisection *b = &ref->trace;
-        bn_bisection_release(b);
-        ref->n_traced = n;
-        status = bn_bisect(b, &x->trace, &theirs, ref->limits.growth, err);
-        ref->traced = BN_X_PASS;
-        if (status == BN_OK && b->n_compared == 0) {
-            ref->traced = BN_X_FAIL;
-            snprintf(ref->trace_reason, sizeof ref->trace_reason, "nothing was compared");
-        } else if (status == BN_OK && (b->first < b->n || (exact && b->first_bits < b->n))) {
-            ref->traced = BN_X_FAIL;
-            name_first(ref, b, exact);
-        }
-    }
-    bn_records_release(&theirs);
-    return status;
 }

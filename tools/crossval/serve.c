@@ -31,23 +31,17 @@ static bn_status needs_model(const struct server *s, bn_error *err)
     return s->session != NULL ? BN_OK : bn_fail(err, BN_ERR_ARG, "no model is open");
 }
 
+/* The tokens of the request; the model is open. */
 static bn_status read_tokens(const struct server *s, const bn_json *request, int32_t **ids, size_t *n,
                              bn_error *err)
 {
-    const bn_json *list = bn_json_get(request, "tokens");
-    size_t room = bn_json_size(list);
     BN_TRY(needs_model(s, err));
-    if (room == 0) return bn_fail(err, BN_ERR_ARG, "there are no tokens");
-    *n = 0;
-    *ids = bn_alloc(room, sizeof **ids);
-    if (*ids == NULL) return bn_nomem(err);
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        uint64_t id;
-        if (!bn_json_u64(e, &id) || id >= s->n_vocab)
-            return bn_fail(err, BN_ERR_ARG, "a token is not in the vocabulary");
-        (*ids)[(*n)++] = (int32_t)id;
-    }
-    return BN_OK;
+    bn_error why = {0};
+    bn_status status = bn_reference_read_ids(bn_json_get(request, "tokens"), ids, n, &why);
+    if (status == BN_ERR_NOMEM) return bn_nomem(err);
+    for (size_t i = 0; i < *n; i++)
+        if ((size_t)(*ids)[i] >= s->n_vocab) *n = 0;
+    return *n > 0 ? BN_OK : bn_fail(err, BN_ERR_ARG, "there are no tokens, or one is not in the vocabulary");
 }
 
 static bn_status hello(struct server *s, const bn_json *request, bn_error *err)
@@ -133,31 +127,22 @@ static bn_status logits(struct server *s, const bn_json *request, bn_error *err)
     return status;
 }
 
-/* The records that were asked for, one after the other in s->floats. */
-static bn_status gather(struct server *s, const bn_json *names, bn_error *err)
+/* Lists the records that were asked for; the others are emptied. */
+static void list_records(struct server *s, const bn_json *names)
 {
-    size_t total = 0, at = 0;
     bn_json *list = bn_json_put_array(s->answer, "records");
-    bn_free(s->floats);
-    s->floats = NULL;
     s->n_floats = 0;
-    for (size_t i = 0; i < s->records.n; i++)
-        total += s->records.list[i].rows * s->records.list[i].cols;
-    s->floats = bn_alloc(total, sizeof *s->floats);
-    if (s->floats == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a trace");
     for (size_t i = 0; i < s->records.n; i++) {
-        const struct bn_record *r = &s->records.list[i];
-        if (bn_json_kind(names) == BN_JSON_ARRAY && !bn_json_has_text(names, bn_op_name(r->op))) continue;
+        struct bn_record *r = &s->records.list[i];
+        if (bn_json_kind(names) == BN_JSON_ARRAY && !bn_json_has_text(names, bn_op_name(r->op))) r->rows = 0;
+        if (r->rows == 0) continue;
         bn_json *record = bn_json_add_object(list);
         bn_json_put_string(record, "op", bn_op_name(r->op));
         bn_json_put_number(record, "layer", r->layer);
         bn_json_put_u64(record, "rows", r->rows);
         bn_json_put_u64(record, "cols", r->cols);
-        memcpy(s->floats + at, r->data, r->rows * r->cols * sizeof *r->data);
-        at += r->rows * r->cols;
+        s->n_floats += r->rows * r->cols;
     }
-    s->n_floats = at;
-    return BN_OK;
 }
 
 static bn_status trace(struct server *s, const bn_json *request, bn_error *err)
@@ -165,17 +150,10 @@ static bn_status trace(struct server *s, const bn_json *request, bn_error *err)
     int32_t *ids = NULL;
     size_t n = 0;
     bn_status status = read_tokens(s, request, &ids, &n, err);
-    if (status == BN_OK) {
-        bn_session_set_trace(s->session, bn_records_take, &s->records);
-        status = evaluate(s, ids, n, false, err);
-        bn_session_set_trace(s->session, NULL, NULL);
-    }
+    if (status == BN_OK) status = bn_records_evaluate(&s->records, s->session, s->n_vocab, ids, n, err);
     bn_free(ids);
-    if (status == BN_OK && s->records.err.code != BN_OK) {
-        *err = s->records.err;
-        status = err->code;
-    }
-    return status == BN_OK ? gather(s, bn_json_get(request, "names"), err) : status;
+    if (status == BN_OK) list_records(s, bn_json_get(request, "names"));
+    return status;
 }
 
 static bn_status bench(struct server *s, const bn_json *request, bn_error *err)
@@ -203,14 +181,6 @@ static bn_status bench(struct server *s, const bn_json *request, bn_error *err)
     return status;
 }
 
-static bn_status close_down(struct server *s, const bn_json *request, bn_error *err)
-{
-    (void)s;
-    (void)request;
-    (void)err;
-    return BN_OK;
-}
-
 /* ---- answering ---- */
 
 static const char *kind_of(bn_status status)
@@ -226,8 +196,9 @@ static bn_status dispatch(struct server *s, const bn_json *request, const char *
     static const struct {
         const char *op;
         bn_status (*run)(struct server *s, const bn_json *request, bn_error *err);
-    } OPS[] = {{"hello", hello}, {"open", open_model}, {"tokenize", tokenize}, {"logits", logits},
-               {"trace", trace}, {"bench", bench},     {"close", close_down}};
+    } OPS[] = {{"hello", hello},   {"open", open_model}, {"tokenize", tokenize},
+               {"logits", logits}, {"trace", trace},     {"bench", bench}};
+    if (strcmp(op, "close") == 0) return BN_OK;
     for (size_t i = 0; i < BN_ARRAY_LEN(OPS); i++)
         if (strcmp(op, OPS[i].op) == 0) return OPS[i].run(s, request, err);
     return bn_fail(err, BN_ERR_UNSUPPORTED, "this operation is not known");
@@ -241,7 +212,11 @@ static bn_status write_answer(struct server *s, bool ok, bn_error *err)
     bn_status status = bn_json_write_line(s->answer, true, &line, err);
     if (status == BN_OK) {
         fwrite(line.data, 1, line.len, stdout);
-        if (numbers) fwrite(s->floats, sizeof *s->floats, s->n_floats, stdout);
+        for (size_t i = 0; numbers && i < s->records.n; i++) {
+            const struct bn_record *r = &s->records.list[i];
+            fwrite(r->data, sizeof *r->data, r->rows * r->cols, stdout);
+        }
+        if (numbers && s->records.n == 0) fwrite(s->floats, sizeof *s->floats, s->n_floats, stdout);
         if (fflush(stdout) != 0) status = bn_fail(err, BN_ERR_IO, "the answer could not be written");
     }
     bn_buf_release(&line);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The references that were set up: reading and writing their reference.json, and the commands refs and remove.
+ * The references that were set up: reading their reference.json, the command refs, and the commands setup and
+ * remove, which are the script crossval/setup.sh.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
@@ -14,20 +15,24 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "lab/kit/program.h"
-#include "lab/kit/tree.h"
 #include "lab/report/table.h"
 #include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+#include "tools/crossval/crossval.h"
 #include "tools/crossval/setup.h"
-
-#define REFERENCE_JSON "reference.json"
 
 /* ---- paths ---- */
 
-bn_status bn_stored_join(char out[PATH_MAX], const char *folder, const char *name, bn_error *err)
+static bool join(char out[PATH_MAX], const char *folder, const char *before, const char *name)
 {
-    int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
-    if (n > 0 && n < PATH_MAX) return BN_OK;
-    return bn_fail_in(err, BN_ERR_LIMIT, folder, "the path is too long");
+    int n = snprintf(out, PATH_MAX, "%s/%s%s", folder, before, name);
+    return n > 0 && n < PATH_MAX;
+}
+
+bool bn_crossval_find_program(const char *program, char out[PATH_MAX])
+{
+    return bn_program_near(out, "", program) || bn_program_near(out, "crossval/", program) ||
+           bn_program_near(out, "../libexec/bn/", program);
 }
 
 bn_status bn_stored_root(char out[PATH_MAX], bn_error *err)
@@ -37,76 +42,32 @@ bn_status bn_stored_root(char out[PATH_MAX], bn_error *err)
                    err, "set XDG_CACHE_HOME to the folder for caches");
 }
 
-bn_status bn_stored_program(char out[PATH_MAX], const struct bn_stored *s, bn_error *err)
-{
-    char name[BN_STORED_NAME_MAX + 20];
-    snprintf(name, sizeof name, "bn-bridge-%s", s->name);
-    return bn_stored_join(out, s->folder, name, err);
-}
-
-/* ---- reading and writing ---- */
-
-static void take(char *out, size_t room, const bn_json *doc, const char *name)
-{
-    const char *text = bn_json_text_of(doc, name);
-    snprintf(out, room, "%s", strlen(text) < room ? text : "");
-}
-#define TAKE(s, doc, member) take((s)->member, sizeof(s)->member, doc, #member)
-#define PUT(s, doc, member) bn_json_put_text(doc, #member, (s)->member)
+/* ---- reading ---- */
 
 /* False for a folder that is not one of ours. */
 static bool read_one(struct bn_stored *s, const char *folder)
 {
+    const struct {
+        const char *name;
+        char *to;
+        size_t room;
+    } texts[] = {{"name", s->name, sizeof s->name},
+                 {"commit", s->commit, sizeof s->commit},
+                 {"digest", s->digest, sizeof s->digest},
+                 {"created", s->created, sizeof s->created},
+                 {"program_sha256", s->program_sha256, sizeof s->program_sha256}};
     char path[PATH_MAX];
     bn_json *doc = NULL;
     *s = (struct bn_stored){0};
-    if (bn_stored_join(path, folder, REFERENCE_JSON, NULL) != BN_OK ||
-        bn_json_read_file(&doc, path, NULL) != BN_OK)
-        return false;
     snprintf(s->folder, sizeof s->folder, "%s", folder);
-    TAKE(s, doc, tree);
-    TAKE(s, doc, name);
-    TAKE(s, doc, source);
-    TAKE(s, doc, commit);
-    TAKE(s, doc, digest);
-    TAKE(s, doc, recipe);
-    TAKE(s, doc, compiler);
-    TAKE(s, doc, engine);
-    TAKE(s, doc, created);
-    TAKE(s, doc, bridge_sha256);
-    TAKE(s, doc, program_sha256);
+    if (!join(path, folder, "", "reference.json") || bn_json_read_file(&doc, path, NULL) != BN_OK)
+        return false;
+    for (size_t i = 0; i < BN_ARRAY_LEN(texts); i++)
+        snprintf(texts[i].to, texts[i].room, "%s", bn_json_text_of(doc, texts[i].name));
     s->ready = bn_json_flag_of(doc, "ready");
     bool ours = bn_json_text_is(doc, "schema", BN_STORED_SCHEMA) && s->name[0] != '\0';
     bn_json_free(doc);
     return ours;
-}
-
-static void put(bn_json *doc, const struct bn_stored *s)
-{
-    PUT(s, doc, name);
-    PUT(s, doc, source);
-    PUT(s, doc, commit);
-    PUT(s, doc, digest);
-    PUT(s, doc, tree);
-    PUT(s, doc, recipe);
-    PUT(s, doc, compiler);
-    PUT(s, doc, engine);
-    PUT(s, doc, created);
-    PUT(s, doc, bridge_sha256);
-    PUT(s, doc, program_sha256);
-    bn_json_put_bool(doc, "ready", s->ready);
-}
-
-bn_status bn_stored_write(const struct bn_stored *s, bn_error *err)
-{
-    char path[PATH_MAX];
-    BN_TRY(bn_stored_join(path, s->folder, REFERENCE_JSON, err));
-    bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_STORED_SCHEMA);
-    put(doc, s);
-    bn_status status = bn_json_write_file(doc, path, err);
-    bn_json_free(doc);
-    return status;
 }
 
 static int by_name(const void *a, const void *b)
@@ -126,7 +87,7 @@ bn_status bn_stored_read(struct bn_stored_list *all, bn_error *err)
     if (dir == NULL) return bn_fail_errno(err, errno, root, "cannot open");
     bn_status status = BN_OK;
     for (struct dirent *e; status == BN_OK && (e = readdir(dir)) != NULL;) {
-        if (e->d_name[0] == '.' || bn_stored_join(folder, root, e->d_name, NULL) != BN_OK) continue;
+        if (e->d_name[0] == '.' || !join(folder, root, "", e->d_name)) continue;
         status = bn_array_grow(&all->list, &all->room, all->n + 1, sizeof *all->list, err);
         if (status == BN_OK && read_one(&all->list[all->n], folder)) all->n++;
     }
@@ -135,26 +96,27 @@ bn_status bn_stored_read(struct bn_stored_list *all, bn_error *err)
     return status;
 }
 
-bool bn_stored_find(struct bn_stored *out, const char *name)
+bn_status bn_stored_find(char out[PATH_MAX], const char *name, bn_error *err)
 {
     struct bn_stored_list all;
-    bool found = false;
+    bn_status status = BN_OK;
+    out[0] = '\0';
     if (bn_stored_read(&all, NULL) == BN_OK)
-        for (size_t i = 0; i < all.n && !found; i++)
-            if (all.list[i].ready && strcmp(all.list[i].name, name) == 0) {
-                *out = all.list[i];
-                found = true;
-            }
+        for (size_t i = 0; i < all.n && out[0] == '\0' && status == BN_OK; i++) {
+            if (!all.list[i].ready || strcmp(all.list[i].name, name) != 0) continue;
+            status = bn_stored_check(&all.list[i], err);
+            if (!join(out, all.list[i].folder, "bn-bridge-", name))
+                status = bn_fail_in(err, BN_ERR_LIMIT, name, "the path of its bridge is too long");
+        }
     bn_free(all.list);
-    return found;
+    return status;
 }
 
 bn_status bn_stored_check(const struct bn_stored *s, bn_error *err)
 {
     char path[PATH_MAX], hex[BN_SHA256_HEX];
-    BN_TRY(bn_stored_program(path, s, err));
     if (s->installed) return BN_OK;
-    if (access(path, X_OK) != 0)
+    if (!join(path, s->folder, "bn-bridge-", s->name) || access(path, X_OK) != 0)
         return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, path, "the bridge of this reference is missing"),
                        err, "bn-crossval remove %s, then set it up again", s->name);
     BN_TRY(bn_sha256_file(path, hex, err));
@@ -203,41 +165,33 @@ static const char *state_of(const struct bn_stored *s)
     return status == BN_OK ? "ready" : status == BN_ERR_INTEGRITY ? "changed" : "missing";
 }
 
-static bn_status print_refs(const struct bn_stored_list *all, bn_error *err)
+static bn_status print_refs(const struct bn_stored_list *all, bool json, bn_error *err)
 {
-    static const char *const HEADS[] = {"name", "state", "commit", "digest", "created"};
-    struct bn_buf text = {.max = 1u << 20};
+    static const char *const HEADS[] = {"name", "state", "commit", "digest", "created", "folder"};
+    static const int WIDTHS[] = {60, 60, 12, 16, 10, PATH_MAX};
+    enum { COLUMNS = BN_ARRAY_LEN(HEADS) };
     struct bn_table t;
-    bn_table_begin(&t, HEADS, "lllll");
+    bn_json *doc = bn_json_new_object(), *list;
+    bn_json_put_string(doc, "schema", "bn.crossval/1");
+    bn_json_put_string(doc, "command", "refs");
+    list = bn_json_put_array(doc, "references");
+    bn_table_begin(&t, HEADS, "llllln");
     for (size_t i = 0; i < all->n; i++) {
         const struct bn_stored *s = &all->list[i];
-        bn_table_row(&t, "");
-        bn_table_text(&t, s->name);
-        bn_table_text(&t, state_of(s));
-        bn_table_printf(&t, "%.12s", s->commit[0] != '\0' ? s->commit : "-");
-        bn_table_printf(&t, "%.16s", s->digest[0] != '\0' ? s->digest : "-");
-        bn_table_printf(&t, "%.10s", s->created[0] != '\0' ? s->created : "-");
+        const char *const texts[COLUMNS] = {s->name,   state_of(s), s->commit,
+                                            s->digest, s->created,  s->folder};
+        bn_json *o = bn_json_add_object(list);
+        bn_table_row(&t, "ok");
+        for (size_t c = 0; c < COLUMNS; c++) {
+            bn_json_put_text(o, HEADS[c], texts[c]);
+            bn_table_printf(&t, "%.*s", WIDTHS[c], texts[c][0] != '\0' ? texts[c] : "-");
+        }
     }
+    struct bn_buf text = {.max = 1u << 20};
     bn_table_put_text(&text, &t);
     bn_table_release(&t);
-    bn_status status = bn_buf_check(&text, err);
-    if (status == BN_OK) fputs(bn_buf_text(&text), stdout);
+    bn_status status = json ? bn_cli_print_json(doc, err) : bn_crossval_flush(&text, err);
     bn_buf_release(&text);
-    return status;
-}
-
-static bn_status json_refs(const struct bn_stored_list *all, bn_error *err)
-{
-    bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.crossval-refs/1");
-    bn_json *list = bn_json_put_array(doc, "references");
-    for (size_t i = 0; i < all->n; i++) {
-        bn_json *o = bn_json_add_object(list);
-        put(o, &all->list[i]);
-        bn_json_put_string(o, "folder", all->list[i].folder);
-        bn_json_put_string(o, "state", state_of(&all->list[i]));
-    }
-    bn_status status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
 }
@@ -247,32 +201,53 @@ bn_status bn_crossval_refs(struct bn_args *args, bn_error *err)
     struct bn_stored_list all;
     bn_status status = bn_stored_read(&all, err);
     if (status == BN_OK) status = bn_stored_add_bridges(&all, err);
-    if (status == BN_OK && args->json)
-        status = json_refs(&all, err);
-    else if (status == BN_OK && all.n == 0)
+    if (status == BN_OK && !args->json && all.n == 0)
         puts("no reference is set up; bn-crossval setup --source DIR builds one");
     else if (status == BN_OK)
-        status = print_refs(&all, err);
+        status = print_refs(&all, args->json, err);
     bn_free(all.list);
     return status;
 }
 
-/* ---- remove ---- */
+/* ---- setup and remove ---- */
 
-bn_status bn_crossval_remove(struct bn_args *args, bn_error *err)
+/* An option of the command, not one that all programs have. */
+static bool is_own(const struct bn_command *command, const struct bn_option *option)
 {
-    struct bn_stored_list all;
-    size_t n_removed = 0;
-    bn_status status = bn_stored_read(&all, err);
-    for (size_t i = 0; i < all.n && status == BN_OK; i++) {
-        if (strcmp(all.list[i].name, args->operands[0]) != 0) continue;
-        status = bn_tree_remove(all.list[i].folder, err);
-        if (status == BN_OK) printf("removed %s\n", all.list[i].folder);
-        n_removed++;
+    const struct bn_option *own = command->options[0];
+    while (own != NULL && own->name != NULL && own != option)
+        own++;
+    return own == option;
+}
+
+bn_status bn_crossval_script(struct bn_args *args, bn_error *err)
+{
+    char path[PATH_MAX];
+    if (!bn_crossval_find_program("setup.sh", path))
+        return bn_fail_in(err, BN_ERR_NOT_FOUND, "setup.sh",
+                          "not found in crossval/ next to bn-crossval, nor in libexec/bn");
+    char(*names)[40] = bn_alloc(args->n_values + 1, sizeof *names);
+    const char **argv = bn_alloc(2 * args->n_values + args->n_operands + 3, sizeof *argv);
+    if (names == NULL || argv == NULL) {
+        bn_free(names);
+        bn_free(argv);
+        return bn_nomem(err);
     }
-    bn_free(all.list);
-    if (status == BN_OK && n_removed == 0)
-        status = bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, args->operands[0], "no such reference is set up"),
-                         err, "bn-crossval refs lists them");
-    return status;
+    size_t n = 0;
+    argv[n++] = path;
+    argv[n++] = args->command->name;
+    for (size_t i = 0; i < args->n_values; i++) {
+        const struct bn_value *v = &args->values[i];
+        if (!is_own(args->command, v->option)) continue;
+        snprintf(names[i], sizeof names[i], "--%s", v->option->name);
+        argv[n++] = names[i];
+        if (v->option->arg != NULL) argv[n++] = v->text;
+    }
+    memcpy(argv + n, args->operands, args->n_operands * sizeof *argv);
+    argv[n + args->n_operands] = NULL;
+    bn_report_flush();
+    execv(path, (char *const *)(uintptr_t)argv);
+    bn_free(names);
+    bn_free(argv);
+    return bn_fail_errno(err, errno, path, "cannot be started");
 }

@@ -14,7 +14,6 @@
 #include "tools/cli/text.h"
 #include "tools/crossval/crossval.h"
 
-#define SWEEP_SCHEMA "bn.crossval-sweep/1"
 #define MAX_PROMPTS_BYTES (64u << 20)
 
 /* What the expected tokens say. */
@@ -39,35 +38,27 @@ static bn_status bad_line(const struct sweep *s, bn_error *err, const char *what
     return bn_fail_in(err, BN_ERR_FORMAT, s->x.options->prompts, "line %zu: %s", s->n_line, what);
 }
 
-/* An array of ids, allocated. */
-static bn_status read_ids(const struct sweep *s, const bn_json *list, int32_t **ids, size_t *n, bn_error *err)
+/* The ids of a member, allocated. */
+static bn_status read_ids(const struct sweep *s, const char *member, int32_t **ids, size_t *n, bn_error *err)
 {
-    uint64_t id = 0;
-    *n = 0;
-    *ids = bn_alloc(bn_json_size(list), sizeof **ids);
-    if (*ids == NULL) return bn_nomem(err);
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        if (!bn_json_u64(e, &id) || id > INT32_MAX) return bad_line(s, err, "an id is not a whole number");
-        (*ids)[(*n)++] = (int32_t)id;
-    }
-    return bn_json_kind(list) == BN_JSON_ARRAY ? BN_OK : bad_line(s, err, "the ids are not a list");
+    bn_error why = {0};
+    bn_status status = bn_reference_read_ids(bn_json_get(s->line, member), ids, n, &why);
+    if (status == BN_OK) return BN_OK;
+    return status == BN_ERR_FORMAT ? bad_line(s, err, "the ids are not a list of ids") : bn_nomem(err);
 }
 
 static bn_status read_line(struct sweep *s, const char *text, size_t n, bn_error *err)
 {
     static const char *const KNOWN[] = {"name", "prompt", "tokens", "expect", "model_sha256"};
+    size_t n_known = 0;
     bn_status status = bn_json_parse(&s->line, text, n, err);
     if (status != BN_OK) {
         bn_error_name(err, s->x.options->prompts);
         return status;
     }
-    for (const bn_json *m = bn_json_first(s->line); m != NULL; m = bn_json_next(m)) {
-        size_t i = 0;
-        while (i < BN_ARRAY_LEN(KNOWN) &&
-               strcmp(KNOWN[i], bn_json_name(m) != NULL ? bn_json_name(m) : "") != 0)
-            i++;
-        if (i == BN_ARRAY_LEN(KNOWN)) return bad_line(s, err, "it has an unknown member");
-    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
+        n_known += bn_json_get(s->line, KNOWN[i]) != NULL;
+    if (n_known != bn_json_size(s->line)) return bad_line(s, err, "it has an unknown member");
     if ((bn_json_get(s->line, "prompt") != NULL) == (bn_json_get(s->line, "tokens") != NULL))
         return bad_line(s, err, "it needs a prompt or tokens, and not both");
     const char *name = bn_json_text_of(s->line, "name");
@@ -81,14 +72,17 @@ static bn_status read_line(struct sweep *s, const char *text, size_t n, bn_error
 static bn_status set_prompt(struct sweep *s, bn_error *err)
 {
     const char *text = NULL;
-    const bn_json *tokens = bn_json_get(s->line, "tokens");
-    if (tokens == NULL && !bn_json_string(bn_json_get(s->line, "prompt"), &text))
-        return bad_line(s, err, "the prompt is not a text");
     int32_t *ids = NULL;
     size_t n = 0;
-    bn_status status = tokens != NULL ? read_ids(s, tokens, &ids, &n, err) : BN_OK;
-    if (status == BN_OK)
-        status = bn_crossval_set_prompt(&s->x, text, text != NULL ? strlen(text) : 0, ids, n, err);
+    bn_status status = BN_OK;
+    if (bn_json_get(s->line, "tokens") != NULL)
+        status = read_ids(s, "tokens", &ids, &n, err);
+    else if (bn_json_string(bn_json_get(s->line, "prompt"), &text))
+        bn_buf_puts(&s->x.text, text);
+    else
+        status = bad_line(s, err, "the prompt is not a text");
+    if (status == BN_OK) status = bn_buf_check(&s->x.text, err);
+    if (status == BN_OK) status = bn_crossval_set_prompt(&s->x, ids, n, err);
     bn_free(ids);
     return status;
 }
@@ -98,16 +92,15 @@ static bn_status set_prompt(struct sweep *s, bn_error *err)
 /* Compares the greedy continuation with the expected one, as far as both go. */
 static bn_status check_expected(struct sweep *s, enum expected *found, size_t *at, bn_error *err)
 {
-    const bn_json *list = bn_json_get(s->line, "expect");
     const char *model = NULL;
     int32_t *ids = NULL;
     size_t n = 0, have = s->x.n_ids - s->x.n_prompt;
     *found = EXPECT_NONE;
-    if (list == NULL || s->x.sampled) return BN_OK;
+    if (bn_json_get(s->line, "expect") == NULL || s->x.sampled) return BN_OK;
     *found = EXPECT_OTHER_MODEL;
     if (bn_json_string(bn_json_get(s->line, "model_sha256"), &model) && strcmp(model, s->x.model_sha) != 0)
         return BN_OK;
-    bn_status status = read_ids(s, list, &ids, &n, err);
+    bn_status status = read_ids(s, "expect", &ids, &n, err);
     for (*at = 0; status == BN_OK && *at < n && *at < have; (*at)++)
         if (ids[*at] != s->x.ids[s->x.n_prompt + *at]) break;
     size_t both = bn_min_size(n, have);
@@ -116,27 +109,34 @@ static bn_status check_expected(struct sweep *s, enum expected *found, size_t *a
     return status;
 }
 
-/* Why a first position beyond its limits passed, or "". */
-static const char *explained(const struct bn_xref *ref)
+static bn_status print_result(const struct sweep *s, const bn_json *result, enum expected expected, size_t at,
+                              bool good, bn_error *err)
 {
-    const struct bn_xrung *first = &ref->rungs[BN_RUNG_FIRST];
-    return first->state == BN_X_PASS ? first->reason : "";
+    const struct bn_crossval *x = &s->x;
+    const bn_json *references = bn_json_get(result, "references");
+    struct bn_buf line = {.max = 1u << 16};
+    char seed[24] = "";
+    if (x->sampled) snprintf(seed, sizeof seed, ", seed %u", x->seed);
+    printf("%s  %s%s: %zu token%s, %zu decoded%s\n", good ? "pass" : "FAIL", s->name, seed, x->n_prompt,
+           bn_cli_s(x->n_prompt), x->n_ids - x->n_prompt,
+           expected == EXPECT_MATCH         ? ", as expected"
+           : expected == EXPECT_OTHER_MODEL ? ", expected of another model"
+                                            : "");
+    if (expected == EXPECT_DIFFERS)
+        printf("      this engine differs from the expected tokens at step %zu\n", at);
+    for (const bn_json *r = bn_json_first(references); r != NULL; r = bn_json_next(r)) {
+        const bn_json *first = bn_json_find(bn_json_get(r, "rungs"), "rung", "first");
+        const char *reason = bn_json_text_is(first, "status", "pass") ? bn_json_text_of(first, "reason") : "";
+        line.len = 0;
+        if (reason[0] != '\0') printf("      %s: %s\n", bn_json_text_of(r, "reference"), reason);
+        if (bn_crossval_put_sentence(&line, r)) printf("      %s\n", bn_buf_text(&line));
+    }
+    bn_status status = bn_buf_check(&line, err);
+    bn_buf_release(&line);
+    return status;
 }
 
-static void put_reference(bn_json *list, const struct bn_xref *ref)
-{
-    bn_json *o = bn_json_add_object(list);
-    enum bn_rung parted = bn_xref_parted(ref);
-    bn_json_put_string(o, "reference", bn_xref_label(ref));
-    bn_json_put_string(o, "result", bn_xref_result(ref));
-    bn_json_put_u64(o, "compared", bn_xref_compared(ref));
-    bn_json_put_string(o, "parted_at", parted != BN_RUNG_COUNT ? bn_rung_name(parted) : NULL);
-    if (parted != BN_RUNG_COUNT) bn_json_put_text(o, "reason", ref->rungs[parted].reason);
-    if (explained(ref)[0] != '\0') bn_json_put_string(o, "explained", explained(ref));
-    if (ref->traced == BN_X_FAIL) bn_json_put_string(o, "trace", ref->trace_reason);
-}
-
-static void put_result(struct sweep *s, enum expected expected, size_t at, bool good)
+static bn_status put_result(struct sweep *s, enum expected expected, size_t at, bool good, bn_error *err)
 {
     const struct bn_crossval *x = &s->x;
     bn_json *o = bn_json_add_object(s->results);
@@ -150,31 +150,9 @@ static void put_result(struct sweep *s, enum expected expected, size_t at, bool 
     bn_json_put_string(o, "status", good ? "pass" : "fail");
     bn_json *list = bn_json_put_array(o, "references");
     for (size_t i = 0; i < x->n_refs; i++)
-        put_reference(list, &x->refs[i]);
-}
-
-static void print_result(const struct sweep *s, enum expected expected, size_t at, bool good)
-{
-    const struct bn_crossval *x = &s->x;
-    char seed[24] = "";
-    if (x->sampled) snprintf(seed, sizeof seed, ", seed %u", x->seed);
-    printf("%s  %s%s: %zu token%s, %zu decoded%s\n", good ? "pass" : "FAIL", s->name, seed, x->n_prompt,
-           bn_cli_s(x->n_prompt), x->n_ids - x->n_prompt,
-           expected == EXPECT_MATCH         ? ", as expected"
-           : expected == EXPECT_OTHER_MODEL ? ", expected of another model"
-                                            : "");
-    if (expected == EXPECT_DIFFERS)
-        printf("      this engine differs from the expected tokens at step %zu\n", at);
-    for (size_t i = 0; i < x->n_refs; i++) {
-        const struct bn_xref *ref = &x->refs[i];
-        enum bn_rung parted = bn_xref_parted(ref);
-        if (explained(ref)[0] != '\0') printf("      %s: %s\n", bn_xref_label(ref), explained(ref));
-        if (strcmp(bn_xref_result(ref), "agree") == 0) continue;
-        printf("      %s: %s%s%s%s%s\n", bn_xref_label(ref), bn_xref_result(ref),
-               parted != BN_RUNG_COUNT ? " from rung " : "",
-               parted != BN_RUNG_COUNT ? bn_rung_name(parted) : "", ref->traced == BN_X_FAIL ? "; " : "",
-               ref->traced == BN_X_FAIL ? ref->trace_reason : "");
-    }
+        bn_crossval_put_reference(list, x, &x->refs[i], true);
+    if (!bn_json_is_complete(o)) return bn_nomem(err);
+    return x->args->json || (good && x->args->quiet) ? BN_OK : print_result(s, o, expected, at, good, err);
 }
 
 /* The line again, with the tokens that were computed as the expected ones. */
@@ -194,18 +172,17 @@ static bn_status run_one(struct sweep *s, bn_error *err)
     size_t at = 0;
     BN_TRY(set_prompt(s, err));
     if (s->x.options->refs.n > 0)
-        BN_TRY(bn_crossval_compare(&s->x, err));
+        BN_TRY(bn_crossval_compare(&s->x, BN_XRUNGS, true, err));
     else
         BN_TRY(bn_crossval_evaluate(&s->x, err));
     BN_TRY(check_expected(s, &expected, &at, err));
-    if (s->x.n_refs > 0 && bn_crossval_exit(&s->x) == BN_EXIT_INTERNAL) return bn_nomem(err);
+    int code = bn_crossval_exit(&s->x);
+    if (code == BN_EXIT_INTERNAL) return bn_nomem(err);
     bool compared = s->x.n_refs > 0 || expected == EXPECT_MATCH || s->x.options->record != NULL;
-    bool good =
-        compared && expected != EXPECT_DIFFERS && (s->x.n_refs == 0 || bn_crossval_exit(&s->x) == BN_EXIT_OK);
+    bool good = compared && expected != EXPECT_DIFFERS && code == BN_EXIT_OK;
     s->n++;
     s->n_good += good;
-    put_result(s, expected, at, good);
-    if (!s->x.args->json && (!good || !s->x.args->quiet)) print_result(s, expected, at, good);
+    BN_TRY(put_result(s, expected, at, good, err));
     return record(s, err);
 }
 
@@ -238,11 +215,10 @@ static bn_status end_references(struct sweep *s, bn_json *doc, bn_error *err)
         if (!ref->broken) continue;
         if (ref->failure.code == BN_ERR_NOMEM) return bn_nomem(err); /* ours: nothing was found out */
         bn_json *o = bn_json_add_object(list);
-        bn_json_put_string(o, "reference", bn_xref_label(ref));
+        bn_json_put_string(o, "reference", ref->given);
         bn_json_put_text(o, "reason", ref->failure.msg);
         s->badly_ended = true;
-        if (!s->x.args->json)
-            printf("FAIL  %s failed at its end: %s\n", bn_xref_label(ref), ref->failure.msg);
+        if (!s->x.args->json) printf("FAIL  %s failed at its end: %s\n", ref->given, ref->failure.msg);
     }
     return BN_OK;
 }
@@ -284,18 +260,15 @@ static bn_status finish(struct sweep *s, struct bn_args *args, bn_json *doc, bn_
 bn_status bn_crossval_sweep(struct bn_args *args, bn_error *err)
 {
     const struct bn_crossval_options *o = args->fields;
+    if (o->prompts == NULL)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "no file of prompts is given"), err, "--prompts FILE.jsonl");
     struct sweep *s = bn_alloc(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);
-    if (o->prompts == NULL) {
-        bn_free(s);
-        return bn_hint(bn_fail(err, BN_ERR_ARG, "no file of prompts is given"), err, "--prompts FILE.jsonl");
-    }
     bn_cli_catch_interrupt();
     bn_json *doc = NULL;
     bn_status status = bn_crossval_open_model(&s->x, args, err);
     if (status == BN_OK) {
-        s->x.keep_refs = true;
-        doc = bn_crossval_document(&s->x, SWEEP_SCHEMA, "sweep");
+        doc = bn_crossval_document(&s->x);
         s->results = bn_json_put_array(doc, "results");
         status = run_lines(s, err);
     }

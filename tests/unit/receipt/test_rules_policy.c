@@ -216,7 +216,7 @@ static void parity_is_that_of_the_receipt(void **state)
 {
     (void)state;
     static const char BLOCK[] =
-        "{\"schema\":\"bn.parity/1\",\"references\":[{\"name\":\"oracle\",\"version\":null,\"commit\":null,"
+        "{\"schema\":\"bn.crossval/1\",\"references\":[{\"name\":\"oracle\",\"version\":null,\"commit\":null,"
         "\"result\":\"agree\",\"compared\":9,\"rungs\":{\"tokens\":\"pass\",\"trace\":\"skip\"}}],"
         "\"status\":\"ok\",\"compared\":9,\"tokens\":2,"
         "\"prompt_ids_sha256\":\"e8fbc64b12dc1f3bf3ffefc5c34ed40ce4f7ea11ce1e0c92f605733be2fbf399\","

@@ -203,9 +203,9 @@ static bn_status read_source(struct bn_report *r, struct bn_report_source *sourc
     const char *schema = bn_json_text_of(source->doc, "schema");
     if (strcmp(schema, "bn.bench/1") == 0 && bn_json_get(source->doc, "histories") != NULL)
         return bn_report_read_trend(r, source, err);
-    if (strcmp(schema, "bn.bench/1") == 0 || strcmp(schema, "bn.crossval-bench/1") == 0)
-        return read_measurements(r, source, err);
-    if (strcmp(schema, "bn.crossval/1") == 0) return check_crossval(source, err);
+    bool crossval = strcmp(schema, "bn.crossval/1") == 0, series = bn_json_get(source->doc, "series") != NULL;
+    if (strcmp(schema, "bn.bench/1") == 0 || (crossval && series)) return read_measurements(r, source, err);
+    if (crossval) return check_crossval(source, err);
     if (strcmp(schema, "bn.profile/1") == 0) return read_profile(r, source, err);
     return bn_hint(
         bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is not one of bn-bench or bn-crossval", schema), err,

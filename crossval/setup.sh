@@ -1,0 +1,359 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# bn-crossval setup and remove; bn-crossval starts this script. It obtains the source tree of an engine, builds it with its
+# own cmake, builds the bridge with it, checks the bridge, and remembers it:
+#
+#     <cache>/bn/reference/<name>-<first 16 digits of the digest>/
+#         reference.json     what was built; "ready" is true after the last step only
+#         tree/              the source tree, when it was downloaded
+#         build/             what cmake built
+#         bn-bridge-<name>   the bridge, which --ref <name> starts
+#         <step>.log         the output of each step
+#
+# <cache> is XDG_CACHE_HOME, else ~/.cache. Each step is one line. A setup that failed or was interrupted is never ready, and
+# so never used. Exit status: that of bn-crossval(1).
+#
+#     setup.sh setup --source DIR|URL@COMMIT [--sha256 DIGEST] [--name NAME] [--target TARGET] [--jobs N] [--bridge DIR]
+#                    [--force] [--cmake OPTION]...
+#     setup.sh remove NAME
+set -euo pipefail
+shopt -s nullglob
+export LC_ALL=C GIT_TERMINAL_PROMPT=0 # git must not wait for a password
+unset CDPATH MAKEFLAGS MFLAGS MAKELEVEL GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
+
+fail() { # STATUS MESSAGE [HINT]
+    printf 'bn-crossval: error: %s\n' "$2" >&2
+    [ $# -lt 3 ] || printf 'hint: %s\n' "$3" >&2
+    exit "$1"
+}
+
+# ---- interruption: a step is a session of its own, which ends with this script ----
+
+child=
+stop() { # NUMBER of the signal
+    trap '' HUP INT TERM
+    if [ -n "$child" ]; then
+        echo interrupted
+        kill -TERM -- "-$child" 2>/dev/null || kill -TERM "$child" 2>/dev/null || :
+        wait "$child" 2>/dev/null || :
+    fi
+    exit $((128 + $1))
+}
+trap 'stop 1' HUP
+trap 'stop 2' INT
+trap 'stop 15' TERM
+
+run() { # LOG COMMAND...: its status
+    local log=$1 code=0
+    shift
+    setsid -- "$@" </dev/null >>"$log" 2>&1 9>&- &
+    child=$!
+    wait "$child" || code=$?
+    child=
+    return "$code"
+}
+
+step() { # NAME STATUS-OF-A-FAILURE PROGRAM COMMAND...
+    local name=$1 status=$2 program=$3 log=$folder/$1.log began=$SECONDS code=0
+    shift 3
+    printf '%-11s' "$name"
+    run "$log" "$@" || code=$?
+    if [ "$code" -eq 0 ]; then
+        printf 'ok, %d s\n' $((SECONDS - began))
+        return
+    fi
+    echo FAILED
+    [ "$code" -ne 127 ] ||
+        fail 3 "$log: $name failed: $program was not found" 'bn-crossval doctor lists what is missing'
+    fail "$status" "$log: $name failed: $program ended with status $code" 'the output of the step is in that file'
+}
+
+# ---- the digest of a tree ----
+
+# Prints the SHA-256 and the path of each file. The content of a symbolic link is its target.
+list_files() { # FOLDER
+    local link
+    cd -- "$1"
+    find . -name .git -prune -o -type f -print0 | xargs -0 -r sha256sum
+    find . -name .git -prune -o -type l -print0 | while IFS= read -r -d '' link; do
+        printf '%s  %s\n' "$(readlink -n -- "$link" | sha256sum | cut -c 1-64)" "$link"
+    done
+}
+
+# Sets digest and n_files: the SHA-256 of the list above in the order of the paths, whose lines are those of sha256sum.
+digest_tree() { # FOLDER
+    local list odd
+    odd=$(cd -- "$1" && find . -name .git -prune -o -name $'*[\n\\\\]*' -print -quit) || fail 8 "$1: cannot be read"
+    [ -z "$odd" ] || fail 4 "$1: the name of a file has a line feed or a backslash"
+    list=$(list_files "$1" | sort -k 1.67) || fail 8 "$1: cannot be read"
+    [ -n "$list" ] || fail 4 "$1: holds no files"
+    digest=$(printf '%s\n' "$list" | sha256sum | cut -c 1-64)
+    n_files=$(printf '%s\n' "$list" | wc -l)
+}
+
+digest_file() { sha256sum <"$1" | cut -c 1-64; }
+
+# ---- reference.json ----
+
+escape() { # TEXT: as a JSON string has it, without the quotes
+    local text=${1//\\/\\\\}
+    printf '%s' "${text//\"/\\\"}" | tr -d '\000-\037'
+}
+field() { sed -n "s/^  \"$2\": \"\\(.*\\)\",\$/\\1/p" "$1"; } # FILE NAME: still escaped
+has() { [ "$(field "$1" "$2")" = "$(escape "$3")" ]; }        # FILE NAME TEXT
+is_ready() { grep -q '^  "ready": true$' "$1"; }
+
+remember() { # true, or false
+    {
+        printf '{\n  "schema": "bn.reference/1",\n'
+        for member in name source commit digest tree recipe compiler engine created bridge_sha256 program_sha256; do
+            printf '  "%s": "%s",\n' "$member" "$(escape "${!member}")"
+        done
+        printf '  "ready": %s\n}\n' "$1"
+    } >"$folder/reference.json.new"
+    mv -- "$folder/reference.json.new" "$folder/reference.json"
+}
+
+open_root() {
+    local cache
+    for cache in "${XDG_CACHE_HOME-}" "${HOME:+$HOME/.cache}"; do
+        case $cache in /*) root=$cache/bn/reference && return ;; esac
+    done
+    fail 3 'XDG_CACHE_HOME and HOME are not set to absolute paths' 'set XDG_CACHE_HOME to the folder for caches'
+}
+
+lock() {
+    mkdir -p -- "$root" || fail 8 "$root: cannot be made"
+    exec 9>>"$root/.lock"
+    flock -n 9 || fail 8 "$root/.lock: another bn-crossval setup is running"
+}
+
+remove() { # NAME
+    local record removed=0
+    open_root
+    lock
+    for record in "$root"/*/reference.json; do
+        has "$record" name "$1" || continue
+        rm -rf -- "${record%/*}"
+        echo "removed ${record%/*}"
+        removed=1
+    done
+    [ $removed -eq 1 ] || fail 3 "$1: no such reference is set up" 'bn-crossval refs lists them'
+}
+
+# ---- the command line ----
+
+source='' expected='' name='' bridge='' target=llama jobs=$(nproc) force='' cmake=()
+read_options() {
+    case $* in *[[:cntrl:]]*) fail 2 'an argument has a control character' ;; esac
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --source) source=$2 ;;
+        --sha256) expected=$2 ;;
+        --name) name=$2 ;;
+        --bridge) bridge=$2 ;;
+        --target) target=$2 ;;
+        --jobs) jobs=$2 ;;
+        --cmake) cmake+=("$2") ;;
+        --force) force=1 && shift && continue ;;
+        *) fail 2 "unknown option $1" ;;
+        esac
+        shift 2
+    done
+    recipe="$target${cmake[*]:+ ${cmake[*]}}"
+    case $jobs in '' | 0* | *[!0-9]*) fail 2 "--jobs: '$jobs' is not a number of compilers" ;; esac
+    case $target in -*) fail 2 "--target: '$target' is not the name of a target" ;; esac
+    if [ -n "$expected" ] && [[ ! $expected =~ ^[0-9a-f]{64}$ ]]; then
+        fail 2 "--sha256: '$expected' is not a digest of 64 hexadecimal digits"
+    fi
+}
+
+# Sets source, commit, and tree or is_url.
+read_source() {
+    local given=$source
+    commit='' tree='' is_url=''
+    [ -n "$given" ] || fail 2 'no source tree is given' '--source DIR, or --source URL@COMMIT'
+    if [ -d "$given" ]; then
+        tree=$(cd -- "$given" && pwd -P) source=$tree
+        return
+    fi
+    case $given in *@* | *://*) ;; *) fail 3 "$given: no such folder" ;; esac
+    source=${given%@*} commit=${given##*@} is_url=1
+    if [[ $given != *@* || -z $source || $given == -* || ! $commit =~ ^([0-9a-f]{40}|[0-9a-f]{64})$ ]]; then
+        fail 2 "$given: the source is not URL@COMMIT with a commit of 40 or 64 hexadecimal digits" \
+            'git ls-remote URL lists the commits of branches and tags'
+    fi
+}
+
+choose_name() {
+    local from=$source
+    while [ "${from%/}" != "$from" ]; do from=${from%/}; done
+    from=${from%.git}
+    name=${name:-${from##*[/:]}}
+    if [[ ! $name =~ ^[A-Za-z0-9_][A-Za-z0-9._-]{0,59}$ || $name == oracle || $name == bn ]]; then
+        fail 2 "'$name' cannot be the name of a reference" \
+            "--name NAME: letters, digits, '.', '_' and '-', at most 60; not oracle or bn"
+    fi
+}
+
+# make cannot handle these characters in paths.
+check_paths() {
+    case $root$tree in *[[:space:]\'\"\$\#:\;=\\%]*)
+        fail 2 "${tree:-$root}: the path of the cache or of the tree has a character that make cannot handle, such as a space" \
+            'set XDG_CACHE_HOME to another folder, or move the tree'
+        ;;
+    esac
+}
+
+# ---- the source tree ----
+
+# An earlier download of the same commit whose files are unchanged.
+find_download() {
+    local record
+    for record in "$root/$name"-*/reference.json; do
+        if has "$record" name "$name" && has "$record" source "$source" && has "$record" commit "$commit"; then
+            tree=${record%/*}/tree
+            (digest_tree "$tree" && has "$record" digest "$digest") 2>/dev/null && return
+        fi
+    done
+    return 1
+}
+
+download() {
+    local failure=3
+    case $source in file:*) ;; *://*) failure=6 ;; esac
+    folder=$root/.incoming tree=$root/.incoming/tree
+    rm -rf -- "$folder"
+    mkdir -p -- "$tree"
+    # shellcheck disable=SC2016 # the arguments of that shell
+    step fetch $failure git sh -c 'git init -q "$1" && cd "$1" && git fetch -q --depth 1 -- "$2" "$3" &&
+        git -c advice.detachedHead=false checkout -q FETCH_HEAD && test "$(git rev-parse HEAD)" = "$3" &&
+        git -c protocol.ext.allow=never submodule -q update --init --recursive --depth 1' sh "$tree" "$source" "$commit"
+}
+
+# Sets tree, digest and folder. A tree whose digest is wrong is not kept.
+obtain_tree() {
+    local fetched=''
+    if [ -n "$is_url" ] && ! find_download; then
+        download
+        fetched=1
+    fi
+    digest_tree "$tree"
+    printf '%-11s%s, %d files\n' digest "$digest" "$n_files"
+    if [ -n "$expected" ] && [ "$expected" != "$digest" ]; then
+        [ -z "$fetched" ] || rm -rf -- "$root/.incoming"
+        fail 5 "$given: the tree has the digest ${digest:0:16}..., --sha256 is ${expected:0:16}..."
+    fi
+    folder=$root/$name-${digest:0:16}
+    if [ -n "$fetched" ]; then
+        rm -rf -- "$folder"
+        mv -- "$root/.incoming" "$folder"
+        tree=$folder/tree
+    fi
+}
+
+# ---- the steps after it ----
+
+# Starts the bridge and asks for its name; the answer says that its libraries load and the protocol fits.
+shake_hands() {
+    local answer=$folder/handshake.log code=0
+    printf '%-11s' handshake
+    rm -f -- "$answer" "$answer.err"
+    # shellcheck disable=SC2016 # the arguments of that shell
+    run "$answer.err" sh -c 'printf "%s\n" "$1" "$2" | timeout 120 "$3" >"$4"' sh '{"id":1,"op":"hello"}' \
+        '{"id":2,"op":"close"}' "$program" "$answer" || code=$?
+    engine=$(head -n 1 -- "$answer" | tr -d '\000-\037' | sed -nE '/"protocol" *: *"bn\.reference\/1"/{
+        s/.*"name" *: *"([^"\\]+)".*"version" *: *"([^"\\]*)".*/\1 \2/p; t
+        s/.*"name" *: *"([^"\\]+)".*/\1/p }')
+    if [ $code -eq 0 ] && [ -n "$engine" ]; then
+        echo "ok, $engine"
+        return
+    fi
+    echo FAILED
+    [ ! -s "$answer.err" ] || echo "bn-crossval: its last output: $(tail -n 3 -- "$answer.err")" >&2
+    fail 1 "$program: ended with status $code and gave no answer of the protocol bn.reference/1"
+}
+
+# The commit of a folder whose files are those of the commit. git may run programs that the tree names, so this is not asked
+# before the digest is known.
+name_commit() {
+    [ -e "$tree/.git" ] && [ -z "$(git --no-optional-locks -C "$tree" status --porcelain 2>&1)" ] || return 0
+    commit=$(git -C "$tree" rev-parse HEAD 2>/dev/null) || commit=''
+}
+
+# The first line of `compiler --version`, for the compiler that cmake chose.
+name_compiler() {
+    local program
+    program=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p; s/^CMAKE_C_COMPILER:[A-Z]*=//p' "$folder/build/CMakeCache.txt" | head -n 1)
+    # shellcheck disable=SC2034 # as in build
+    compiler=$("$program" --version 2>/dev/null | sed -n 1p) || compiler=''
+}
+
+# shellcheck disable=SC2034 # remember takes them by their names
+build() {
+    local built=$folder/build
+    program=$folder/bn-bridge-$name compiler='' engine='' created='' program_sha256=''
+    mkdir -p -- "$folder"
+    [ -n "$is_url" ] || name_commit
+    remember false
+    [ -n "$only_bridge" ] || rm -rf -- "$built"
+    rm -f -- "$folder"/{configure,build,bridge}.log "$program"
+    step configure 1 cmake cmake -S "$tree" -B "$built" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF "${cmake[@]}"
+    step build 1 cmake cmake --build "$built" --target "$target" --parallel "$jobs"
+    step bridge 1 make make -C "$bridge" "LLAMA_DIR=$tree" "BUILD_DIR=$built" "OUT=$folder" "NAME=$name"
+    [ -x "$program" ] || fail 1 "$program: make ended with status 0 and did not write the bridge"
+    shake_hands
+    name_compiler
+    program_sha256=$(digest_file "$program") created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+    remember true
+}
+
+# Sets old: the reference.json of a reference of this name that is ready, or "".
+find_old() {
+    local record
+    old=''
+    for record in "$root"/*/reference.json; do
+        if has "$record" name "$name" && is_ready "$record"; then old=$record; fi
+    done
+}
+
+set_up() {
+    local here given other='' only_bridge=''
+    here=$(cd -- "${BASH_SOURCE[0]%/*}" && pwd -P)
+    read_options "$@"
+    given=$source
+    read_source
+    choose_name
+    open_root
+    check_paths
+    lock
+    bridge=$(cd -- "${bridge:-$here/bridges/llama.cpp}" && pwd -P) || fail 3 'there is no source of a bridge there'
+    digest_tree "$bridge"
+    bridge_sha256=$digest
+    find_old
+    printf '%-11s%s%s\n' source "$source" "${commit:+ at commit $commit}"
+    obtain_tree
+    if [ -n "$old" ] && ! has "$old" digest "$digest"; then
+        other=$old
+        [ -n "$force" ] || fail 2 \
+            "$name: a reference of this name was set up from a tree with another digest, $(field "$old" digest | cut -c 1-16)..." \
+            '--force replaces it; --name NAME keeps both'
+    elif [ -n "$old" ] && [ -z "$force" ] && has "$old" recipe "$recipe"; then
+        only_bridge=1
+        program=${old%/*}/bn-bridge-$name
+        if has "$old" bridge_sha256 "$bridge_sha256" && [ -x "$program" ] && has "$old" program_sha256 "$(digest_file "$program")"; then
+            printf '%-11s%s is already set up, nothing to do; --force builds it again\n' reference "$name"
+            return
+        fi
+    fi
+    build
+    [ -z "$other" ] || rm -rf -- "${other%/*}"
+    printf '%-11s%s is set up: bn-crossval ladder --ref %s\n' reference "$name" "$name"
+}
+
+case ${1-} in
+setup) shift && set_up "$@" ;;
+remove) remove "$2" ;;
+*) fail 2 'usage: setup.sh setup OPTION..., setup.sh remove NAME' ;;
+esac
