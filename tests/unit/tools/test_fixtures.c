@@ -302,21 +302,6 @@ static void norms_and_embeddings(void **state)
     bn_buf_release(&buf);
 }
 
-static void byte_alphabet(void **state)
-{
-    (void)state;
-    static const struct {
-        unsigned byte;
-        const char *text;
-    } ROWS[] = {{'A', "A"},         {' ', "\xC4\xA0"},  {'\n', "\xC4\x8A"}, {0, "\xC4\x80"},
-                {0x7F, "\xC4\xA1"}, {0xAD, "\xC5\x83"}, {0xFF, "\xC3\xBF"}, {0xA1, "\xC2\xA1"}};
-    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
-        char text[3];
-        bn_fixture_byte_text(ROWS[i].byte, text);
-        assert_string_equal(text, ROWS[i].text);
-    }
-}
-
 static void vocabularies(void **state)
 {
     (void)state;
@@ -426,46 +411,6 @@ static void files(void **state)
     }
 }
 
-/* An embedding model of the BitNet family: seven norms of inputs in binary16, no head, pooling by key. */
-static void embedding_models(void **state)
-{
-    static const char *const NORMS[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
-                                        "ffn_gate", "ffn_up", "ffn_down"};
-    struct bn_fixture_spec spec = {.size = bn_fixture_size_find("nano"),
-                                   .arch = BN_FIXTURE_QWEN3,
-                                   .format = BN_TYPE_I2_S,
-                                   .input_norms = true,
-                                   .seed = 7};
-    struct bn_buf a;
-    struct bn_sink sink = memory_sink(&a);
-    struct bn_gguf gguf;
-    bn_error err = {0};
-    uint32_t pooling = 0;
-    (void)state;
-    assert_int_equal(bn_fixture_generate(&spec, &sink, &err), BN_OK);
-    assert_int_equal(bn_gguf_open(&gguf, a.data, a.len, &err), BN_OK);
-    for (size_t i = 0; i < BN_ARRAY_LEN(NORMS); i++) {
-        char name[64];
-        snprintf(name, sizeof name, "blk.0.%s_norm_in.weight", NORMS[i]);
-        const struct bn_gguf_tensor *norm = bn_gguf_find_tensor(&gguf, name);
-        snprintf(name, sizeof name, "blk.0.%s.weight", NORMS[i]);
-        const struct bn_gguf_tensor *matrix = bn_gguf_find_tensor(&gguf, name);
-        assert_non_null(norm);
-        assert_non_null(matrix);
-        assert_int_equal(norm->type, BN_TYPE_F16);
-        assert_int_equal(norm->ne[0], matrix->ne[0]);
-    }
-    assert_null(bn_gguf_find_tensor(&gguf, "output.weight"));
-    assert_int_equal(bn_gguf_u32(&gguf, "qwen3.pooling_type", &pooling, &err), BN_OK);
-    assert_int_equal(pooling, 3);
-    bn_gguf_close(&gguf);
-    bn_buf_release(&a);
-    spec.arch = BN_FIXTURE_LLAMA;
-    sink = memory_sink(&a);
-    assert_int_equal(bn_fixture_generate(&spec, &sink, &err), BN_ERR_ARG);
-    bn_buf_release(&a);
-}
-
 static void impossible_formats(void **state)
 {
     (void)state;
@@ -475,39 +420,6 @@ static void impossible_formats(void **state)
     bn_error err = {0};
     assert_int_equal(bn_fixture_generate(&spec, &sink, &err), BN_ERR_ARG);
     assert_int_equal(a.len, 0);
-}
-
-/* The files of Bonsai: width of heads by key, YaRN, ternary embedding and head, Qwen's vocabulary. */
-static void qwen3_files(void **state)
-{
-    (void)state;
-    struct bn_fixture_spec spec = {.size = bn_fixture_size_find("nano"),
-                                   .arch = BN_FIXTURE_QWEN3,
-                                   .n_vocab = 331,
-                                   .yarn = true,
-                                   .seed = 7};
-    struct bn_buf a;
-    struct bn_sink sink = memory_sink(&a);
-    struct bn_gguf gguf;
-    bn_error err = {0};
-    uint32_t value = 0;
-    assert_true(bn_fixture_format_find("q2_0-g128", &spec));
-    assert_int_equal(bn_fixture_generate(&spec, &sink, &err), BN_OK);
-    assert_int_equal(bn_gguf_open(&gguf, a.data, a.len, &err), BN_OK);
-    assert_int_equal(bn_gguf_u32(&gguf, "qwen3.attention.key_length", &value, &err), BN_OK);
-    assert_int_equal(value, 128); /* and not 128 / 2 heads */
-    assert_int_equal(bn_gguf_u32(&gguf, "qwen3.rope.scaling.original_context_length", &value, &err), BN_OK);
-    assert_int_equal(value, 128);
-    assert_int_equal(bn_gguf_u32(&gguf, "tokenizer.ggml.eos_token_id", &value, &err), BN_OK);
-    assert_int_equal(value, 331 - 5); /* the third of seven control tokens */
-    const struct bn_gguf_tensor *q = bn_gguf_find_tensor(&gguf, "blk.0.attn_q.weight");
-    const struct bn_gguf_tensor *head = bn_gguf_find_tensor(&gguf, "output.weight");
-    assert_int_equal(q->ne[1], 256);
-    assert_int_equal(q->type, BN_TYPE_PQ2_0); /* the reader settles 42 by the room */
-    assert_int_equal(head->type, BN_TYPE_PQ2_0);
-    assert_int_equal(a.data[q->info_offset + 8 + strlen("blk.0.attn_q.weight") + 4 + 16], 42);
-    bn_gguf_close(&gguf);
-    bn_buf_release(&a);
 }
 
 static void options_that_exclude_each_other(void **state)
@@ -541,15 +453,12 @@ int main(void)
         cmocka_unit_test(formats_hold_the_same_matrix),
         cmocka_unit_test(large_matrices_come_in_pieces),
         cmocka_unit_test(norms_and_embeddings),
-        cmocka_unit_test(byte_alphabet),
         cmocka_unit_test(vocabularies),
         cmocka_unit_test(names),
         cmocka_unit_test(files),
-        cmocka_unit_test(embedding_models),
         cmocka_unit_test(impossible_formats),
         cmocka_unit_test(groups_have_scales_of_their_own),
         cmocka_unit_test(transformed_rows),
-        cmocka_unit_test(qwen3_files),
         cmocka_unit_test(options_that_exclude_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
