@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "gguf/gguf.h"
 #include "model/hparams.h"
-#include "model/pack.h"
 
 #define Q8_BLOCK 32u
 
@@ -51,7 +50,8 @@ static void put_hparams(struct bn_gguf_writer *w, const bn_hparams *hp, uint32_t
 /* The number that llama.cpp and bitnet.cpp have for a file of mostly this type; 0: none is agreed. */
 static uint32_t file_type(uint32_t type)
 {
-    return type == BN_TYPE_I2_S ? 40 : type == BN_TYPE_TQ1_0 ? 36 : type == BN_TYPE_TQ2_0 ? 37 : 0;
+    uint32_t number = bn_type_info(type)->file_type;
+    return number <= 40 ? number : 0;
 }
 
 /* The keys that begin with "tokenizer.", as they are stored. */
@@ -115,7 +115,7 @@ static bn_status put_ternary(struct bn_buf *out, const struct bn_weights *w, siz
             unsigned char block[96];
             uint16_t half;
             bn_kernels_ref.f32_to_f16(&half, &scales[at / group], 1);
-            bn_pack_block(type, block, values + at, half);
+            info->pack(block, values + at, half);
             bn_buf_append(out, block, info->block_bytes);
         }
     }

@@ -585,9 +585,8 @@ bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *
 
 bool bn_hparams_wide_activations(const bn_hparams *hp, uint32_t type)
 {
-    bool is_float = type == BN_TYPE_F32 || type == BN_TYPE_F16 || type == BN_TYPE_BF16;
     if (type == BN_TYPE_I2_S) return false;
     const struct arch *arch = arch_of((struct bn_str){hp->arch, strlen(hp->arch)});
     if (arch == NULL) return false;
-    return arch->training == FLOAT || (arch->training == INT8_OR_FLOAT && !is_float);
+    return arch->training == FLOAT || (arch->training == INT8_OR_FLOAT && !bn_type_info(type)->is_float);
 }

@@ -67,25 +67,10 @@ static bn_status bind_matrix(struct bn_model *m, const char *name, size_t rows, 
 {
     const struct bn_gguf_tensor *t = NULL;
     BN_TRY(find(m, name, k, rows, 1, &t, err));
-    switch (t->type) {
-    case BN_TYPE_F32:
-    case BN_TYPE_F16:
-    case BN_TYPE_BF16:
-    case BN_TYPE_Q8_0:
-    case BN_TYPE_Q4_K:
-    case BN_TYPE_Q5_K:
-    case BN_TYPE_Q6_K:
-    case BN_TYPE_Q4_0:
-    case BN_TYPE_Q2_0:
-    case BN_TYPE_PQ2_0:
-    case BN_TYPE_PTQ1_0:
-    case BN_TYPE_TQ1_0:
-    case BN_TYPE_TQ2_0:
-        *out = (struct bn_matrix){t->data, t->type, rows, k, (size_t)(t->n_bytes / rows)};
-        return BN_OK;
-    default:
+    if (t->type == BN_TYPE_I2_S || !bn_type_info(t->type)->readable)
         return unreadable(t, name, "an embedding or a head", err);
-    }
+    *out = (struct bn_matrix){t->data, t->type, rows, k, (size_t)(t->n_bytes / rows)};
+    return BN_OK;
 }
 
 /* The final norm; the scale of the logits is part of it, so that no stage of its own is needed. */

@@ -191,7 +191,7 @@ static bn_status put_keys(struct bn_cv_folder *f, bn_error *err)
     bn_gguf_put_str(w, "general.type", "model", 5);
     if (f->plan->options->name != NULL)
         bn_gguf_put_str(w, "general.name", f->plan->options->name, strlen(f->plan->options->name));
-    bn_gguf_put_u32(w, "general.file_type", f->plan->target->file_type);
+    bn_gguf_put_u32(w, "general.file_type", bn_type_info(f->plan->target)->file_type);
     bn_gguf_put_u32(w, "general.quantization_version", QUANTIZATION_VERSION);
     bn_hparams hp = {0};
     snprintf(hp.arch, sizeof hp.arch, "%.31s", f->arch->name);

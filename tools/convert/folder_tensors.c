@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "model/rows.h"
 #include "tools/convert/folder.h"
 #include "tools/convert/rows.h"
 #include "tools/convert/write.h"
@@ -247,7 +247,7 @@ static bn_status add_words(struct bn_cv_folder *f, const struct bn_cv_found *wei
     }
     t->kind = BN_CV_WORDS;
     t->from = types[0];
-    t->to = f->plan->target->type;
+    t->to = f->plan->target;
     t->scales = found[0].t->data;
     t->biases = found[1].t->data;
     return BN_OK;
@@ -267,7 +267,7 @@ static bn_status add_table(struct bn_cv_folder *f, const struct bn_cv_found *fou
     bool ternary;
     BN_TRY(bn_cv_is_ternary(t, &ternary, err));
     t->kind = ternary ? BN_CV_TRITS : BN_CV_COPY;
-    t->to = ternary ? f->plan->target->type : t->from;
+    t->to = ternary ? f->plan->target : t->from;
     return BN_OK;
 }
 
@@ -284,11 +284,7 @@ static bn_status read_scale(struct bn_cv_folder *f, const char *name, struct bn_
     bool one = scale.t->n_dims == 0 || (scale.t->n_dims == 1 && scale.t->dims[0] == 1);
     if (!one || !bn_cv_float_type(scale.t->type, &type))
         return bn_cv_folder_fail(f, &scale, BN_ERR_FORMAT, "a weight_scale is not one float", err);
-    if (type == BN_TYPE_F32)
-        memcpy(&value, scale.t->data, sizeof value);
-    else
-        (type == BN_TYPE_F16 ? bn_kernels_ref.f16_to_f32 : bn_kernels_ref.bf16_to_f32)(&value, scale.t->data,
-                                                                                       1);
+    bn_widen(&bn_kernels_ref, type, &value, scale.t->data, 1);
     t->scale = f->divides ? 1.0f / value : value;
     if (value > 0.0f && isfinite(value) && isfinite(t->scale)) return BN_OK;
     return bn_cv_folder_fail(f, &scale, BN_ERR_FORMAT, "the weight_scale is not a positive number", err);
@@ -319,7 +315,7 @@ bn_status bn_cv_folder_linear(struct bn_cv_folder *f, const struct bn_cv_found *
     struct bn_cv_tensor *t;
     BN_TRY(add(f, found, part, rows, columns, out, err));
     t = *out;
-    t->to = f->plan->target->type;
+    t->to = f->plan->target;
     if (packed) return add_packed(f, found, name, t, err);
     if (is_words(found)) return add_words(f, found, name, t, n_source, err);
     if (!bn_cv_float_type(found->t->type, &t->from))

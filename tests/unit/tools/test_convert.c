@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "model/pack.h"
+#include "gguf/pack.h"
 #include "tests/unit/unit.h"
 #include "tools/convert/rows.h"
 #include "tools/convert/safetensors.h"
@@ -425,7 +425,7 @@ static enum bn_cv_kind kind_of_last(uint32_t n_next)
     struct bn_gguf_writer w = {.kv = {.max = 1u << 16}, .infos = {.max = 1u << 16}};
     struct bn_buf file = {.max = 1u << 20};
     const struct bn_cv_options options = {0};
-    struct bn_cv_plan plan = {.options = &options, .target = &bn_cv_targets[3]};
+    struct bn_cv_plan plan = {.options = &options, .target = BN_TYPE_Q2_0};
     bn_error err = {0};
     plan.keys.kv.max = plan.keys.infos.max = 1u << 16;
     bn_gguf_put_str(&w, "general.architecture", "qwen35", 6);

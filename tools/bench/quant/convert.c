@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "model/pack.h"
+#include "gguf/pack.h"
 #include "tools/bench/quant/formats.h"
 
 #define MAX_BYTES ((size_t)256 << 20)
@@ -32,7 +32,7 @@ static void put_ternary(struct bn_buf *out, const struct bn_gguf_tensor *t, uint
         for (size_t at = 0; at < part; at += BN_I2S_BLOCK)
             bn_unpack_i2s(values + at, t->data + (i + at) / 4);
         for (size_t at = 0; at < part; at += info->block) {
-            bn_pack_block(type, block, values + at, bn_quant_narrow(scale));
+            info->pack(block, values + at, bn_quant_narrow(scale));
             bn_buf_append(out, block, (size_t)info->block_bytes);
         }
     }

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "infer/session.h"
 #include "lab/compare/metrics.h"
-#include "model/pack.h"
+#include "gguf/pack.h"
 #include "model/weights.h"
 #include "tools/bench/quant/metrics.h"
 #include "tools/bench/quant/quant.h"
