@@ -6,8 +6,8 @@
 #ifndef BN_CONVERT_FOLDER_H
 #define BN_CONVERT_FOLDER_H
 
+#include "hub/files/safetensors.h"
 #include "tools/convert/plan.h"
-#include "tools/convert/safetensors.h"
 
 #define BN_CV_MAX_LAYERS 1024u
 
