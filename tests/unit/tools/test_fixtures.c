@@ -275,7 +275,7 @@ static void norms_and_embeddings(void **state)
     struct bn_buf buf;
     struct bn_sink sink = memory_sink(&buf);
     float low = 2, high = 0;
-    assert_int_equal(bn_weights_norm(&sink, 42, "n", 1000, false, NULL), BN_OK);
+    assert_int_equal(bn_weights_floats(&sink, 42, "n", 1000, BN_TYPE_F32, 1 << 18, 18, NULL), BN_OK);
     assert_int_equal(buf.len, 4000);
     for (size_t i = 0; i < 1000; i++) {
         float x;
@@ -289,7 +289,7 @@ static void norms_and_embeddings(void **state)
     sink = memory_sink(&buf);
     int64_t sum = 0;
     double squares = 0;
-    assert_int_equal(bn_weights_f16(&sink, 42, "e", 10000, 19, NULL), BN_OK);
+    assert_int_equal(bn_weights_floats(&sink, 42, "e", 10000, BN_TYPE_F16, 0, 19, NULL), BN_OK);
     assert_int_equal(buf.len, 20000);
     for (size_t i = 0; i < 10000; i++) {
         uint16_t half;
