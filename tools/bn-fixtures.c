@@ -140,7 +140,7 @@ static bn_status compute_all(bn_json *doc, const char *dir, bn_error *err)
 {
     char path[BN_FIXTURE_PATH_BYTES];
     struct bn_golden golden;
-    bn_json_put_string(doc, "schema", "bn.golden/1");
+    bn_json_put_string(doc, "schema", "bn.fixture/1");
     bn_golden_put_origin(doc);
     bn_json *outputs = bn_json_put_array(doc, "outputs");
     for (size_t i = 0; bn_golden_model(i) != NULL; i++) {
@@ -204,7 +204,7 @@ static void count_check(void *user, enum bn_verify_kind kind, const char *name, 
 static bn_status verify(struct bn_args *args, bn_error *err)
 {
     bn_json *doc = args->json ? bn_json_new_object() : NULL;
-    bn_json_put_string(doc, "schema", "bn.fixtures-verify/1");
+    bn_json_put_string(doc, "schema", "bn.fixture/1");
     struct tally tally = {.args = args, .checks = bn_json_put_array(doc, "checks")};
     bn_status status =
         bn_fixtures_verify(((const struct options *)args->fields)->output, count_check, &tally, err);

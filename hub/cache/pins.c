@@ -12,7 +12,7 @@
 #include "hub/cache/cache.h"
 #include "hub/cache/lock.h"
 
-#define SCHEMA "bn.pins/1"
+#define SCHEMA "bn.registry/1"
 
 /* A file that is not there gives an empty document. */
 static bn_status load(bn_json **out, const char *path, bn_error *err)
@@ -37,7 +37,9 @@ static bn_status load(bn_json **out, const char *path, bn_error *err)
     bn_json_free(*out);
     *out = NULL;
     bn_error_name(err, path);
-    bn_error_hint(err, "it records the digests of first downloads; move it away to start over");
+    bn_error_hint(
+        err,
+        "it records the digests of first downloads; move it away to start over, or set its schema to " SCHEMA);
     return status;
 }
 

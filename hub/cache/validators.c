@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Remembers ETag and Last-Modified of downloaded URLs, as JSON documents of the schema bn.url/1.
+ * Remembers ETag and Last-Modified of downloaded URLs, as JSON documents of the schema bn.download/1.
  */
 #include "hub/cache/validators.h"
 
@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "hub/cache/cache.h"
 
-#define SCHEMA "bn.url/1"
+#define SCHEMA "bn.download/1"
 
 static bool find_place(char path[BN_HUB_PATH_MAX], const char *url, bn_status *status, bn_error *err)
 {

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-#define SCHEMA "bn.convert/1"
+#define SCHEMA "bn.model/1"
 
 static const char *const WEIGHT_SCALE[] = {"auto", "multiply", "divide"};
 static const char *const KINDS[] = {

@@ -151,7 +151,7 @@ static void test_a_journal_of_pieces_that_are_not_there(void **state)
     char text[600];
     for (size_t i = 0; i < BN_ARRAY_LEN(INDEX); i++) {
         int n = snprintf(text, sizeof text,
-                         "{\"schema\":\"bn.part/1\",\"identity\":\"id\",\"etag\":\"\\\"etag\\\"\",\"sha256\":"
+                         "{\"schema\":\"bn.download/1\",\"identity\":\"id\",\"etag\":\"\\\"etag\\\"\",\"sha256\":"
                          "\"\",\"size\":0,\"piece_bytes\":%u}\n{\"piece\": %s, \"n\": %u, \"gmac\": "
                          "\"00112233445566778899aabbccddeeff\"}\n",
                          BN_PIECE_BYTES, INDEX[i], BN_PIECE_BYTES);
