@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/hparams.h"
+#include "model/parts.h"
 #include "tools/convert/write.h"
 
 static bool is_ternary(uint32_t type)
@@ -106,7 +106,7 @@ static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from,
     if (is_ternary(from->type) && from->type != plan->target) {
         t->kind = BN_CV_BLOCKS;
     } else if (floats && is_float(from->type) && from->type != plan->target && from->n_dims > 1) {
-        bool wanted = bn_cv_is_linear(t->name);
+        bool wanted = bn_part_is_linear(t->name);
         if (strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0 ||
             (wanted && predicts(plan, t->name)))
             BN_TRY(bn_cv_is_ternary(t, &wanted, err));

@@ -46,22 +46,6 @@ void bn_cv_release(struct bn_cv_plan *plan)
     bn_gguf_writer_release(&plan->keys);
 }
 
-bool bn_cv_is_linear(const char *name)
-{
-    static const char *const PARTS[] = {
-        "attn_q",   "attn_k",    "attn_v",  "attn_output",   "ffn_gate",    "ffn_up",        "ffn_down",
-        "attn_qkv", "attn_gate", "ssm_out", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps",
-    };
-    char part[32];
-    unsigned layer;
-    int end = 0;
-    if (sscanf(name, "blk.%u.%31[a-z_].weight%n", &layer, part, &end) != 2 || end == 0 || name[end] != '\0')
-        return false;
-    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
-        if (strcmp(part, PARTS[i]) == 0) return true;
-    return false;
-}
-
 static bn_status settle_tensor(const struct bn_cv_plan *plan, struct bn_cv_tensor *t, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(t->to);

@@ -102,7 +102,4 @@ BN_MUST_CHECK bn_status bn_cv_from_folder(struct bn_cv_plan *plan, const char *p
 /* plan.c: checks that the target can hold every tensor of the plan (blocks and rows), computes sizes. */
 BN_MUST_CHECK bn_status bn_cv_settle(struct bn_cv_plan *plan, bn_error *err);
 
-/* Is this the weight of a linear layer, by its name in GGUF files? */
-bool bn_cv_is_linear(const char *name);
-
 #endif

@@ -46,11 +46,6 @@ static bool has_token(const struct bn_hub_vocab *v, uint64_t id)
     return id < v->n && v->tokens[id].type != BN_HUB_TOKEN_NONE;
 }
 
-static bool is_nothing(const bn_json *value)
-{
-    return value == NULL || bn_json_kind(value) == BN_JSON_NULL;
-}
-
 /* ---- added tokens ---- */
 
 /* Some models do not mark them as special. */
@@ -136,7 +131,7 @@ static void find_special(struct keys *k)
         const char *text = token_text(bn_json_get(k->f->settings, name));
         k->id[i] = text != NULL ? find_added(k, text) : -1;
         snprintf(name, sizeof name, "%s_token_id", SPECIAL[i].name);
-        if (k->id[i] < 0 && bn_json_u64(bn_cv_folder_setting(k->f, name), &id) && id < k->f->n_vocab)
+        if (k->id[i] < 0 && bn_json_u64(bn_cv_folder_setting(k->f, name), &id) && id < k->f->hp.n_vocab)
             k->id[i] = (int64_t)id;
     }
 }
@@ -227,7 +222,7 @@ static const char *rule_of(const bn_json *p)
 static bn_status find_rule(const struct keys *k, const char **pre, bn_error *err)
 {
     const bn_json *normal = k->v.normalizer;
-    bool nothing = is_nothing(normal) || bn_json_text_is(normal, "type", "NFC");
+    bool nothing = bn_json_kind(normal) == BN_JSON_NULL || bn_json_text_is(normal, "type", "NFC");
     *pre = k->f->plan->options->pre;
     if (*pre != NULL) return BN_OK;
     if (!nothing)
@@ -354,8 +349,8 @@ static bool read_metaspace(const bn_json *p, bool *prefix)
 static bool read_preparation(const struct bn_hub_vocab *v, bool *prefix)
 {
     const bn_json *n = v->normalizer, *p = v->pre_tokenizer, *list = bn_json_get(n, "normalizers");
-    bool plain = is_nothing(p) || splits_at_blanks(p);
-    if (is_nothing(n)) return read_metaspace(p, prefix);
+    bool plain = bn_json_kind(p) == BN_JSON_NULL || splits_at_blanks(p);
+    if (bn_json_kind(n) == BN_JSON_NULL) return read_metaspace(p, prefix);
     *prefix = bn_json_text_is(n, "type", "Sequence");
     if (!*prefix) return plain && replaces_blanks(n);
     return plain && bn_json_size(list) == 2 && bn_json_text_is(bn_json_at(list, 0), "type", "Prepend") &&
@@ -374,19 +369,11 @@ static bn_status score(struct bn_hub_vocab *v, bool *prefix, bn_error *err)
 
 /* ---- keys ---- */
 
-static void put_float(struct bn_buf *out, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    for (unsigned shift = 0; shift < 32; shift += 8)
-        bn_buf_putc(out, (char)(unsigned char)(bits >> shift));
-}
-
 /* Every row of the embedding has a token; those that no list has are unused. */
 static void put_tokens(struct keys *k, bool spm)
 {
     const struct bn_hub_vocab *v = &k->v;
-    size_t n = (size_t)k->f->n_vocab;
+    size_t n = (size_t)k->f->hp.n_vocab;
     char text[40];
     bn_gguf_put_array(k->w, KEY "tokens", BN_GGUF_STRING, n);
     for (size_t i = 0; i < n; i++) {
@@ -398,7 +385,7 @@ static void put_tokens(struct keys *k, bool spm)
     }
     if (spm) bn_gguf_put_array(k->w, KEY "scores", BN_GGUF_F32, n);
     for (size_t i = 0; spm && i < n; i++)
-        put_float(&k->w->kv, has_token(v, i) ? v->tokens[i].score : SCORE_UNUSED);
+        bn_gguf_put_element_f32(k->w, has_token(v, i) ? v->tokens[i].score : SCORE_UNUSED);
     bn_gguf_put_array(k->w, KEY "token_type", BN_GGUF_I32, n);
     for (size_t i = 0; i < n; i++)
         bn_gguf_put_element_i32(k->w, (int32_t)(has_token(v, i) ? v->tokens[i].type : BN_HUB_TOKEN_UNUSED));
@@ -490,7 +477,7 @@ static bn_status from_model(struct keys *k, const struct bn_file_map *map, bn_er
 
 bn_status bn_cv_folder_vocab(struct bn_cv_folder *f, bn_error *err)
 {
-    struct keys k = {.f = f, .w = &f->plan->keys, .v.max = (size_t)f->n_vocab};
+    struct keys k = {.f = f, .w = &f->plan->keys, .v.max = (size_t)f->hp.n_vocab};
     size_t json, model = SIZE_MAX;
     BN_TRY(bn_cv_folder_input(f, FILE_NAME, false, &json, err));
     if (json == SIZE_MAX) BN_TRY(bn_cv_folder_input(f, MODEL_NAME, false, &model, err));
