@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "hub/cache/cache.h"
 #include "hub/cache/lock.h"
-#include "hub/cache/pins.h"
+#include "hub/cache/records.h"
 #include "hub/cache/walk.h"
 #include "hub/names/registry.h"
 #include "lab/report/table.h"

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "hub/cache/cache.h"
 #include "hub/cache/lockfile.h"
-#include "hub/cache/pins.h"
+#include "hub/cache/records.h"
 #include "hub/cache/walk.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
