@@ -15,36 +15,22 @@
 
 /* ---- keys ---- */
 
-static void put_u32(struct bn_gguf_writer *w, const bn_hparams *hp, const char *suffix, uint32_t value)
-{
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s", hp->arch, suffix);
-    bn_gguf_put_u32(w, key, value);
-}
-
-static void put_f32(struct bn_gguf_writer *w, const bn_hparams *hp, const char *suffix, float value)
-{
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s", hp->arch, suffix);
-    bn_gguf_put_f32(w, key, value);
-}
-
 static void put_hparams(struct bn_gguf_writer *w, const bn_hparams *hp, uint32_t n_ctx)
 {
-    put_u32(w, hp, "vocab_size", hp->n_vocab);
-    put_u32(w, hp, "context_length", n_ctx != 0 ? n_ctx : hp->n_ctx);
-    put_u32(w, hp, "embedding_length", hp->n_embd);
-    put_u32(w, hp, "block_count", hp->n_layer);
-    put_u32(w, hp, "feed_forward_length", hp->n_ff);
-    put_u32(w, hp, "rope.dimension_count", hp->head_dim);
-    put_u32(w, hp, "attention.head_count", hp->n_head);
-    put_u32(w, hp, "attention.head_count_kv", hp->n_head_kv);
+    bn_gguf_put_u32(w, ".vocab_size", hp->n_vocab);
+    bn_gguf_put_u32(w, ".context_length", n_ctx != 0 ? n_ctx : hp->n_ctx);
+    bn_gguf_put_u32(w, ".embedding_length", hp->n_embd);
+    bn_gguf_put_u32(w, ".block_count", hp->n_layer);
+    bn_gguf_put_u32(w, ".feed_forward_length", hp->n_ff);
+    bn_gguf_put_u32(w, ".rope.dimension_count", hp->head_dim);
+    bn_gguf_put_u32(w, ".attention.head_count", hp->n_head);
+    bn_gguf_put_u32(w, ".attention.head_count_kv", hp->n_head_kv);
     if (hp->head_dim * hp->n_head != hp->n_embd || hp->head_norms) {
-        put_u32(w, hp, "attention.key_length", hp->head_dim);
-        put_u32(w, hp, "attention.value_length", hp->head_dim);
+        bn_gguf_put_u32(w, ".attention.key_length", hp->head_dim);
+        bn_gguf_put_u32(w, ".attention.value_length", hp->head_dim);
     }
-    put_f32(w, hp, "attention.layer_norm_rms_epsilon", hp->rms_eps);
-    put_f32(w, hp, "rope.freq_base", hp->rope_base);
+    bn_gguf_put_f32(w, ".attention.layer_norm_rms_epsilon", hp->rms_eps);
+    bn_gguf_put_f32(w, ".rope.freq_base", hp->rope_base);
 }
 
 /* The number that llama.cpp and bitnet.cpp have for a file of mostly this type; 0: none is agreed. */
@@ -82,6 +68,7 @@ static bn_status put_keys(struct bn_gguf_writer *w, const struct bn_weights *wei
 {
     const bn_hparams *hp = &weights->hp;
     const char *activations = weights->group == 0 ? "int8-token" : "int16-group";
+    w->arch = hp->arch;
     bn_gguf_put_str(w, "general.architecture", hp->arch, strlen(hp->arch));
     bn_gguf_put_str(w, "general.name", how->name, strlen(how->name));
     put_hparams(w, hp, how->n_ctx);
