@@ -15,14 +15,11 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "hub/cache/cache.h"
-#include "hub/cache/digests.h"
 #include "hub/cache/lock.h"
-#include "hub/cache/pins.h"
-#include "hub/cache/validators.h"
+#include "hub/cache/records.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
 #include "hub/net/http.h"
-#include "hub/revalidate.h"
 
 #define MAX_URLS 9u
 
@@ -82,13 +79,14 @@ static bn_status from_registry(struct work *w, bn_error *err)
 /* The only GGUF file of a repository; when there are more, they are listed. */
 static bn_status choose_file(struct work *w, bn_error *err)
 {
-    struct bn_hub_listing listing;
+    bn_json *listing;
     struct bn_hub_fetch *f = w->f;
     char names[200] = "";
     size_t n = 0, used = 0;
     BN_TRY(bn_hub_list(&listing, &f->server, f->repo, f->revision, err));
-    for (size_t i = 0; i < listing.n; i++) {
-        const char *name = listing.list[i].file;
+    const bn_json *file = bn_json_first(bn_json_get(listing, "siblings"));
+    for (; file != NULL; file = bn_json_next(file)) {
+        const char *name = bn_json_text_of(file, "rfilename");
         if (bn_hub_format_of(name) != BN_HUB_GGUF) continue;
         if (n++ == 0) snprintf(f->file, sizeof f->file, "%s", name);
         bool fits = used + strlen(name) + sizeof ", , ..." <= sizeof names;
@@ -97,7 +95,7 @@ static bn_status choose_file(struct work *w, bn_error *err)
                                      fits ? name : "...");
         if (!fits) used = sizeof names; /* no more of them */
     }
-    bn_hub_listing_release(&listing);
+    bn_json_free(listing);
     if (n == 1) return BN_OK;
     bn_status status = n == 0 ? BN_ERR_NOT_FOUND : BN_ERR_ARG;
     if (n == 0) {
@@ -212,21 +210,53 @@ static bool tick(void *user)
     return f->fn == NULL || f->fn(f->user, &event);
 }
 
+/* Is the file that was downloaded from a URL still what the server has there? Changed: it has another one, or the file
+ * here is not the one that was downloaded; unchanged: it says so (HTTP 304), or names the digest of the file here. */
+enum freshness { CHANGED, UNCHANGED, SAME_SIZE /* nothing else is known */ };
+
+/* A server that gave an ETag or a date of change is asked with If-None-Match and If-Modified-Since. Without them the size,
+ * and the digest where the server names one, decide. */
+static bn_status ask_freshness(enum freshness *out, const struct bn_hub_server *server, const char *url,
+                               uint64_t size, const char *sha256, bn_error *err)
+{
+    struct bn_hub_validators known;
+    struct bn_http_request request = {.url = url};
+    struct bn_http_source *source = NULL;
+    *out = CHANGED;
+    BN_TRY(bn_hub_validators_find(&known, url, err));
+    bool ours = strcmp(known.sha256, sha256) == 0;
+    if (known.sha256[0] != '\0' && !ours) return BN_OK;
+    if (ours && known.etag[0] != '\0') request.if_none_match = known.etag;
+    if (ours && known.last_modified[0] != '\0') request.if_modified_since = known.last_modified;
+    source = bn_alloc(1, sizeof *source);
+    if (source == NULL) return bn_nomem(err);
+    bn_status status = bn_hub_ask(source, server, &request, err);
+    bool conditional = request.if_none_match != NULL || request.if_modified_since != NULL;
+    if (status == BN_OK && source->last.status == 304)
+        *out = UNCHANGED;
+    else if (status == BN_OK && source->sha256[0] != '\0')
+        *out = strcasecmp(source->sha256, sha256) == 0 ? UNCHANGED : CHANGED;
+    else if (status == BN_OK && !conditional && source->size == size)
+        *out = SAME_SIZE;
+    bn_free(source);
+    return status;
+}
+
 /* The file of a URL is here. When the server has another one, that is to be downloaded. */
 static bn_status revalidate(struct work *w, bn_error *err)
 {
     struct bn_hub_fetch *f = w->f;
-    enum bn_hub_freshness freshness;
-    bn_status status = bn_hub_revalidate(&freshness, &f->server, w->ref.url, f->transfer.final_size,
-                                         f->transfer.digest, err);
+    enum freshness freshness;
+    bn_status status =
+        ask_freshness(&freshness, &f->server, w->ref.url, f->transfer.final_size, f->transfer.digest, err);
     if (status == BN_ERR_NETWORK && err != NULL) {
         err->hint[0] = '\0'; /* this one is of more use */
         bn_error_hint(err, "--offline uses the file that is here");
     }
     BN_TRY(status);
-    f->unchanged = freshness == BN_HUB_UNCHANGED;
-    f->same_size = freshness == BN_HUB_SAME_SIZE;
-    if (freshness != BN_HUB_CHANGED) return BN_OK;
+    f->unchanged = freshness == UNCHANGED;
+    f->same_size = freshness == SAME_SIZE;
+    if (freshness != CHANGED) return BN_OK;
     memcpy(f->replaced, f->transfer.digest, sizeof f->replaced);
     f->transfer.force = true;
     struct bn_transfer_event event = {.phase = BN_TRANSFER_RESTART,

@@ -45,7 +45,7 @@ struct bn_hub_fetch {
 
 /* Does not use the network when the file is in the cache and the revision is a commit or a pin of the
  * registry, or with offline. A URL's file that is here, and whose digest is not known, is downloaded when the
- * server has another version (revalidate.h). The path is that of a complete file. */
+ * server has another version. The path is that of a complete file. */
 BN_MUST_CHECK bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err);
 
 #endif

@@ -5,8 +5,12 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
 # Tests of generated files link what generates them.
-$(OUT)/tests/unit/tools/test_fixtures $(OUT)/tests/unit/engine/test_gguf_bad \
-$(OUT)/tests/unit/engine/test_architectures $(OUT)/tests/unit/engine/test_divided: $(call obj,tools/fixtures/*.c)
+$(OUT)/tests/unit/tools/test_fixtures $(OUT)/tests/unit/engine/test_architectures \
+$(OUT)/tests/unit/engine/test_divided: $(call obj,tools/fixtures/*.c)
+# The corpus of bad files.
+$(OUT)/tests/corpus/cases.tsv: tests/corpus/make.py
+	$(Q)python3 $< $(@D)
+$(OUT)/tests/unit/engine/test_gguf_bad: | $(OUT)/tests/corpus/cases.tsv
 # What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
 $(addprefix $(OUT)/tests/unit/tools/,test_bench test_bench_check test_ab test_suites): \
     $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])

@@ -23,7 +23,7 @@
 
 static const struct bn_option OPTIONS[] = {
     BN_OPTION("to", "type of the ternary weights in the result", .arg = BN_CV_TARGETS,
-              BN_TO_CHOICE(struct bn_cv_options, to)),
+              BN_TO_TEXT(struct bn_cv_options, to)),
     BN_OPTION("output", "write the model to FILE, its record to FILE.json", .letter = 'o', .arg = "FILE",
               BN_TO_TEXT(struct bn_cv_options, output)),
     BN_OPTION("dry-run", "list the tensors of the result, write nothing",
@@ -82,7 +82,7 @@ static bn_status make_plan(struct convert *c, bn_error *err)
     char *found = NULL;
     BN_TRY(bn_cli_model_path(&found, path, err));
     c->plan.options = c->options;
-    c->plan.target = &bn_cv_targets[c->options->to];
+    c->plan.target = bn_type_find(c->options->to);
     c->plan.keys.kv.max = c->plan.keys.infos.max = BN_GGUF_MAX_META_BYTES;
     bn_status status = plan_path(c, found, err);
     if (status == BN_OK) status = bn_cv_settle(&c->plan, err);
@@ -205,7 +205,7 @@ static bn_status run(struct bn_args *args, bn_error *err)
     const struct bn_cv_options *o = args->fields;
     struct convert c = {.args = args, .options = o};
     if (o->check) return check(&c, err);
-    if (!bn_args_given(args, &o->to)) {
+    if (o->to == NULL) {
         args->want_usage = true;
         return bn_hint(bn_fail(err, BN_ERR_ARG, "no type is given"), err, "--to " BN_CV_TARGETS);
     }

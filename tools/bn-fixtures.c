@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn-fixtures: makes inputs for tests and measurements: random models of any size, the same bytes on every
- * machine; golden outputs; malformed files. It verifies that fixtures/ holds exactly these.
+ * machine; golden outputs. It verifies that fixtures/ holds exactly these.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 #include "tools/cli/options.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/programs.h"
-#include "tools/fixtures/corpus.h"
 #include "tools/fixtures/fixtures.h"
 
 /* The options of all commands; each has some of them. */
@@ -141,7 +140,7 @@ static bn_status compute_all(bn_json *doc, const char *dir, bn_error *err)
 {
     char path[BN_FIXTURE_PATH_BYTES];
     struct bn_golden golden;
-    bn_json_put_string(doc, "schema", "bn.golden/1");
+    bn_json_put_string(doc, "schema", "bn.fixture/1");
     bn_golden_put_origin(doc);
     bn_json *outputs = bn_json_put_array(doc, "outputs");
     for (size_t i = 0; bn_golden_model(i) != NULL; i++) {
@@ -165,24 +164,6 @@ static bn_status golden(struct bn_args *args, bn_error *err)
     if (status == BN_OK) printf("%s\n", path);
     bn_json_free(doc);
     return status;
-}
-
-/* ---- corrupt ---- */
-
-static const struct bn_option CORRUPT[] = {
-    BN_OPTION("output", "folder to write into (required)", .letter = 'o', .arg = "DIR",
-              BN_TO_TEXT(struct options, output)),
-    {0},
-};
-
-static bn_status corrupt(struct bn_args *args, bn_error *err)
-{
-    const char *dir = ((const struct options *)args->fields)->output;
-    size_t n_cases = 0;
-    if (dir == NULL) return bn_fail(err, BN_ERR_ARG, "--output is missing: the corpus is hundreds of files");
-    BN_TRY(bn_corpus_write(dir, &n_cases, err));
-    printf("%zu cases, listed in %s/cases.tsv\n", n_cases, dir);
-    return BN_OK;
 }
 
 /* ---- verify ---- */
@@ -223,7 +204,7 @@ static void count_check(void *user, enum bn_verify_kind kind, const char *name, 
 static bn_status verify(struct bn_args *args, bn_error *err)
 {
     bn_json *doc = args->json ? bn_json_new_object() : NULL;
-    bn_json_put_string(doc, "schema", "bn.fixtures-verify/1");
+    bn_json_put_string(doc, "schema", "bn.fixture/1");
     struct tally tally = {.args = args, .checks = bn_json_put_array(doc, "checks")};
     bn_status status =
         bn_fixtures_verify(((const struct options *)args->fields)->output, count_check, &tally, err);
@@ -270,17 +251,6 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct options),
      .examples = {{"bn-fixtures golden -o /tmp", "compute them into another directory"}},
      .run = golden},
-    {.name = "corrupt",
-     .summary = "write the bad-input corpus",
-     .text =
-         "Each file is malformed in one way, or valid in an unusual one. The columns of cases.tsv are the "
-         "name, the expected status, the exit code, the byte offset in the error (or -), what refuses the "
-         "file (gguf or model), and a description.",
-     .synopsis = "-o DIR",
-     .options = {CORRUPT},
-     .bytes = sizeof(struct options),
-     .examples = {{"bn-fixtures corrupt -o /tmp/bad", "write some 300 files"}},
-     .run = corrupt},
     {.name = "verify",
      .summary = "check digests, regenerate models, recompute golden outputs",
      .synopsis = "[-o DIR]",
@@ -302,8 +272,7 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-fixtures",
     .summary = BN_SUMMARY_FIXTURES,
-    .text = "Makes the models, golden outputs and malformed files that the tests use, and verifies those "
-            "in fixtures/.",
+    .text = "Makes the models and golden outputs that the tests use, and verifies those in fixtures/.",
     .commands = COMMANDS,
     .exits = {{"1", "a generated model or a golden output differs"}, {"5", "a digest differs"}},
 };

@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "train/trainer.h"
 
-#define BN_CHECKPOINT_SCHEMA "bn.training-checkpoint/1"
+#define BN_CHECKPOINT_SCHEMA "bn.training/1"
 
 /* Settings as members of a JSON object, and back. BN_ERR_FORMAT names a member that is missing or wrong. */
 void bn_train_settings_put(bn_json *object, const struct bn_train_settings *settings);

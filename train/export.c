@@ -10,48 +10,34 @@
 #include "base/error.h"
 #include "gguf/gguf.h"
 #include "model/hparams.h"
-#include "model/pack.h"
 
 #define Q8_BLOCK 32u
 
 /* ---- keys ---- */
 
-static void put_u32(struct bn_gguf_writer *w, const bn_hparams *hp, const char *suffix, uint32_t value)
-{
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s", hp->arch, suffix);
-    bn_gguf_put_u32(w, key, value);
-}
-
-static void put_f32(struct bn_gguf_writer *w, const bn_hparams *hp, const char *suffix, float value)
-{
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s", hp->arch, suffix);
-    bn_gguf_put_f32(w, key, value);
-}
-
 static void put_hparams(struct bn_gguf_writer *w, const bn_hparams *hp, uint32_t n_ctx)
 {
-    put_u32(w, hp, "vocab_size", hp->n_vocab);
-    put_u32(w, hp, "context_length", n_ctx != 0 ? n_ctx : hp->n_ctx);
-    put_u32(w, hp, "embedding_length", hp->n_embd);
-    put_u32(w, hp, "block_count", hp->n_layer);
-    put_u32(w, hp, "feed_forward_length", hp->n_ff);
-    put_u32(w, hp, "rope.dimension_count", hp->head_dim);
-    put_u32(w, hp, "attention.head_count", hp->n_head);
-    put_u32(w, hp, "attention.head_count_kv", hp->n_head_kv);
+    bn_gguf_put_u32(w, ".vocab_size", hp->n_vocab);
+    bn_gguf_put_u32(w, ".context_length", n_ctx != 0 ? n_ctx : hp->n_ctx);
+    bn_gguf_put_u32(w, ".embedding_length", hp->n_embd);
+    bn_gguf_put_u32(w, ".block_count", hp->n_layer);
+    bn_gguf_put_u32(w, ".feed_forward_length", hp->n_ff);
+    bn_gguf_put_u32(w, ".rope.dimension_count", hp->head_dim);
+    bn_gguf_put_u32(w, ".attention.head_count", hp->n_head);
+    bn_gguf_put_u32(w, ".attention.head_count_kv", hp->n_head_kv);
     if (hp->head_dim * hp->n_head != hp->n_embd || hp->head_norms) {
-        put_u32(w, hp, "attention.key_length", hp->head_dim);
-        put_u32(w, hp, "attention.value_length", hp->head_dim);
+        bn_gguf_put_u32(w, ".attention.key_length", hp->head_dim);
+        bn_gguf_put_u32(w, ".attention.value_length", hp->head_dim);
     }
-    put_f32(w, hp, "attention.layer_norm_rms_epsilon", hp->rms_eps);
-    put_f32(w, hp, "rope.freq_base", hp->rope_base);
+    bn_gguf_put_f32(w, ".attention.layer_norm_rms_epsilon", hp->rms_eps);
+    bn_gguf_put_f32(w, ".rope.freq_base", hp->rope_base);
 }
 
 /* The number that llama.cpp and bitnet.cpp have for a file of mostly this type; 0: none is agreed. */
 static uint32_t file_type(uint32_t type)
 {
-    return type == BN_TYPE_I2_S ? 40 : type == BN_TYPE_TQ1_0 ? 36 : type == BN_TYPE_TQ2_0 ? 37 : 0;
+    uint32_t number = bn_type_info(type)->file_type;
+    return number <= 40 ? number : 0;
 }
 
 /* The keys that begin with "tokenizer.", as they are stored. */
@@ -82,6 +68,7 @@ static bn_status put_keys(struct bn_gguf_writer *w, const struct bn_weights *wei
 {
     const bn_hparams *hp = &weights->hp;
     const char *activations = weights->group == 0 ? "int8-token" : "int16-group";
+    w->arch = hp->arch;
     bn_gguf_put_str(w, "general.architecture", hp->arch, strlen(hp->arch));
     bn_gguf_put_str(w, "general.name", how->name, strlen(how->name));
     put_hparams(w, hp, how->n_ctx);
@@ -115,7 +102,7 @@ static bn_status put_ternary(struct bn_buf *out, const struct bn_weights *w, siz
             unsigned char block[96];
             uint16_t half;
             bn_kernels_ref.f32_to_f16(&half, &scales[at / group], 1);
-            bn_pack_block(type, block, values + at, half);
+            info->pack(block, values + at, half);
             bn_buf_append(out, block, info->block_bytes);
         }
     }

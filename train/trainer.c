@@ -4,11 +4,11 @@
  */
 #include "train/trainer.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "model/hparams.h"
 #include "train/gemm.h"
 #include "train/muon.h"
 #include "train/pass.h"
@@ -19,16 +19,11 @@
 
 bn_status bn_train_architecture(bn_hparams *hp, const char *name, bn_error *err)
 {
-    bool bitnet = strcmp(name, "bitnet-b1.58") == 0;
-    if (!bitnet && strcmp(name, "qwen3") != 0)
+    if (strcmp(name, "bitnet-b1.58") != 0 && strcmp(name, "qwen3") != 0)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "the architecture '%.40s' cannot be trained", name), err,
                        "bitnet-b1.58, qwen3");
-    snprintf(hp->arch, sizeof hp->arch, "%s", name);
-    hp->activation = bitnet ? BN_ACTIVATION_RELU2 : BN_ACTIVATION_SILU;
-    hp->sub_norms = bitnet;
-    hp->head_norms = !bitnet;
+    (void)bn_hparams_set_arch(hp, (struct bn_str){name, strlen(name)});
     hp->tied_head = true;
-    hp->rope = BN_ROPE_NEOX;
     hp->n_rot = hp->head_dim;
     hp->rope_scale = hp->embd_scale = hp->residual_scale = hp->logit_scale = 1;
     return BN_OK;

@@ -332,7 +332,7 @@ static void put_vocabulary(struct bn_gguf_writer *w, const struct bn_learner *l,
         bn_gguf_put_element_str(w, specials[i], strlen(specials[i]));
     bn_gguf_put_array(w, "tokenizer.ggml.token_type", BN_GGUF_I32, n_all);
     for (uint32_t i = 0; i < n_all; i++)
-        bn_buf_append(&w->kv, i < n_learned ? "\1\0\0\0" : "\3\0\0\0", 4);
+        bn_gguf_put_element_i32(w, i < n_learned ? 1 : 3);
     bn_gguf_put_array(w, "tokenizer.ggml.merges", BN_GGUF_STRING, l->n_merges);
     for (size_t i = 0; i < l->n_merges; i++)
         put_spelled(w, l, l->merges[i].left, l->merges[i].right, true);
@@ -345,22 +345,23 @@ static void put_vocabulary(struct bn_gguf_writer *w, const struct bn_learner *l,
 /* Readers want a shape: the smallest one. */
 static void put_shape(struct bn_gguf_writer *w, uint32_t n_vocab)
 {
-    bn_gguf_put_u32(w, "bitnet-b1.58.vocab_size", n_vocab);
-    bn_gguf_put_u32(w, "bitnet-b1.58.context_length", 128);
-    bn_gguf_put_u32(w, "bitnet-b1.58.embedding_length", 128);
-    bn_gguf_put_u32(w, "bitnet-b1.58.block_count", 1);
-    bn_gguf_put_u32(w, "bitnet-b1.58.feed_forward_length", 128);
-    bn_gguf_put_u32(w, "bitnet-b1.58.rope.dimension_count", 64);
-    bn_gguf_put_u32(w, "bitnet-b1.58.attention.head_count", 2);
-    bn_gguf_put_u32(w, "bitnet-b1.58.attention.head_count_kv", 2);
-    bn_gguf_put_f32(w, "bitnet-b1.58.attention.layer_norm_rms_epsilon", 1e-5f);
-    bn_gguf_put_f32(w, "bitnet-b1.58.rope.freq_base", 10000);
+    bn_gguf_put_u32(w, ".vocab_size", n_vocab);
+    bn_gguf_put_u32(w, ".context_length", 128);
+    bn_gguf_put_u32(w, ".embedding_length", 128);
+    bn_gguf_put_u32(w, ".block_count", 1);
+    bn_gguf_put_u32(w, ".feed_forward_length", 128);
+    bn_gguf_put_u32(w, ".rope.dimension_count", 64);
+    bn_gguf_put_u32(w, ".attention.head_count", 2);
+    bn_gguf_put_u32(w, ".attention.head_count_kv", 2);
+    bn_gguf_put_f32(w, ".attention.layer_norm_rms_epsilon", 1e-5f);
+    bn_gguf_put_f32(w, ".rope.freq_base", 10000);
 }
 
 bn_status bn_learner_gguf(struct bn_buf *out, const struct bn_learner *l, const char *name,
                           const char *const *specials, size_t n, bn_error *err)
 {
-    struct bn_gguf_writer w = {.kv.max = BN_GGUF_MAX_META_BYTES, .infos.max = BN_GGUF_MAX_META_BYTES};
+    struct bn_gguf_writer w = {
+        .arch = "bitnet-b1.58", .kv.max = BN_GGUF_MAX_META_BYTES, .infos.max = BN_GGUF_MAX_META_BYTES};
     bn_gguf_put_str(&w, "general.architecture", "bitnet-b1.58", 12);
     bn_gguf_put_str(&w, "general.name", name, strlen(name));
     put_shape(&w, 256 + (uint32_t)(l->n_merges + n));

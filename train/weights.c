@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "gguf/pack.h"
 #include "infer/rope.h"
 #include "model/model.h"
-#include "model/pack.h"
 #include "train/ops.h"
 
 /* ---- the table ---- */

@@ -109,6 +109,7 @@ const char *bn_gguf_type_name(enum bn_gguf_type type);
  * bn_gguf_write_head, then stream the data with the padding that bn_gguf_padding names. */
 struct bn_gguf_writer {
     struct bn_buf kv, infos; /* set max before use */
+    const char *arch;        /* comes before keys that begin with a dot; NULL: there are none */
     uint64_t n_kv, n_tensors;
     uint64_t data_bytes; /* of the tensors so far, padded */
     uint32_t alignment;  /* 0: 32, and no key says so; else set before the first tensor, and the head gets
@@ -123,6 +124,7 @@ void bn_gguf_put_str(struct bn_gguf_writer *w, const char *key, const char *valu
 void bn_gguf_put_array(struct bn_gguf_writer *w, const char *key, enum bn_gguf_type element, uint64_t n);
 void bn_gguf_put_element_str(struct bn_gguf_writer *w, const char *value, size_t n_bytes);
 void bn_gguf_put_element_i32(struct bn_gguf_writer *w, int32_t value);
+void bn_gguf_put_element_f32(struct bn_gguf_writer *w, float value);
 /* Declares the next tensor. A shape or type that bn_type_bytes refuses makes bn_gguf_write_head fail. */
 void bn_gguf_put_tensor(struct bn_gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
                         const uint64_t *ne);

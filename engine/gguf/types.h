@@ -36,10 +36,22 @@ struct bn_type_info {
     uint32_t block;       /* elements */
     uint32_t block_bytes; /* I2_S: 32 per 128, plus one tail per tensor */
     bool readable;        /* this engine can use it */
+    bool is_float;
+    /* Of types that programs write: how options name it, and general.file_type of such files, as llama.cpp and its
+     * forks number it. */
+    const char *label;
+    uint32_t file_type;
+    /* Of ternary types: a block from values -1, 0, +1 and a binary16 scale, and back. I2_S has no scale here. */
+    void (*pack)(uint8_t *out, const int8_t *values, uint16_t scale);
+    uint16_t (*unpack)(int8_t *values, const uint8_t *block);
+    bool holds_two; /* a block can have the weight +2, code 3 */
 };
+#define BN_TYPE_MAX_BLOCK 256u /* of a ternary type, elements */
 
 /* NULL for a number that is not in the table. */
 const struct bn_type_info *bn_type_info(uint32_t type);
+/* The type with this label; UINT32_MAX when there is none. */
+uint32_t bn_type_find(const char *label);
 /* Bytes of a tensor of ne[0] x ne[1] x ne[2] x ne[3] elements (rows of ne[0]); false when that wraps or ne[0]
  * is not a multiple of the block. */
 bool bn_type_bytes(uint32_t type, const uint64_t ne[4], uint64_t *bytes);

@@ -22,48 +22,45 @@ static void put_text(struct bn_buf *buf, const char *text, size_t n)
     bn_buf_append(buf, text, n);
 }
 
-static void put_key(struct bn_buf *buf, const char *key, enum bn_gguf_type type)
+static void put_key(struct bn_gguf_writer *w, const char *key, enum bn_gguf_type type)
 {
-    put_text(buf, key, strlen(key));
-    put_le(buf, (uint64_t)type, 4);
+    const char *arch = key[0] == '.' ? w->arch : "";
+    put_le(&w->kv, strlen(arch) + strlen(key), 8);
+    bn_buf_puts(&w->kv, arch);
+    bn_buf_puts(&w->kv, key);
+    put_le(&w->kv, (uint64_t)type, 4);
+    w->n_kv++;
 }
 
 void bn_gguf_put_u32(struct bn_gguf_writer *w, const char *key, uint32_t value)
 {
-    put_key(&w->kv, key, BN_GGUF_U32);
+    put_key(w, key, BN_GGUF_U32);
     put_le(&w->kv, value, 4);
-    w->n_kv++;
 }
 
 void bn_gguf_put_f32(struct bn_gguf_writer *w, const char *key, float value)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    put_key(&w->kv, key, BN_GGUF_F32);
-    put_le(&w->kv, bits, 4);
-    w->n_kv++;
+    put_key(w, key, BN_GGUF_F32);
+    bn_gguf_put_element_f32(w, value);
 }
 
 void bn_gguf_put_bool(struct bn_gguf_writer *w, const char *key, bool value)
 {
-    put_key(&w->kv, key, BN_GGUF_BOOL);
+    put_key(w, key, BN_GGUF_BOOL);
     put_le(&w->kv, value ? 1 : 0, 1);
-    w->n_kv++;
 }
 
 void bn_gguf_put_str(struct bn_gguf_writer *w, const char *key, const char *value, size_t n_bytes)
 {
-    put_key(&w->kv, key, BN_GGUF_STRING);
+    put_key(w, key, BN_GGUF_STRING);
     put_text(&w->kv, value, n_bytes);
-    w->n_kv++;
 }
 
 void bn_gguf_put_array(struct bn_gguf_writer *w, const char *key, enum bn_gguf_type element, uint64_t n)
 {
-    put_key(&w->kv, key, BN_GGUF_ARRAY);
+    put_key(w, key, BN_GGUF_ARRAY);
     put_le(&w->kv, (uint64_t)element, 4);
     put_le(&w->kv, n, 8);
-    w->n_kv++;
 }
 
 void bn_gguf_put_element_str(struct bn_gguf_writer *w, const char *value, size_t n_bytes)
@@ -74,6 +71,13 @@ void bn_gguf_put_element_str(struct bn_gguf_writer *w, const char *value, size_t
 void bn_gguf_put_element_i32(struct bn_gguf_writer *w, int32_t value)
 {
     put_le(&w->kv, (uint32_t)value, 4);
+}
+
+void bn_gguf_put_element_f32(struct bn_gguf_writer *w, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put_le(&w->kv, bits, 4);
 }
 
 uint64_t bn_gguf_padding(const struct bn_gguf_writer *w, uint64_t n)
@@ -117,7 +121,8 @@ bn_status bn_gguf_write_head(const struct bn_gguf_writer *w, struct bn_buf *out,
     put_le(out, w->n_kv + (w->alignment != 0 ? 1 : 0), 8);
     bn_buf_append(out, w->kv.data, w->kv.len);
     if (w->alignment != 0) {
-        put_key(out, "general.alignment", BN_GGUF_U32);
+        put_text(out, "general.alignment", strlen("general.alignment"));
+        put_le(out, BN_GGUF_U32, 4);
         put_le(out, w->alignment, 4);
     }
     bn_buf_append(out, w->infos.data, w->infos.len);

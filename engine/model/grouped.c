@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/team.h"
-#include "model/pack.h"
+#include "gguf/pack.h"
 #include "model/rows.h"
 #include "model/weights.h"
 
@@ -110,22 +110,9 @@ static bool has_scale_last(const struct bn_gguf_tensor *t)
 
 uint32_t bn_grouped_size(uint32_t type)
 {
-    switch (type) {
-    case BN_TYPE_Q2_0:
-        return 64;
-    case BN_TYPE_PQ2_0:
-    case BN_TYPE_PTQ1_0:
-        return 128;
-    case BN_TYPE_TQ1_0:
-    case BN_TYPE_TQ2_0:
-        return 256;
-    case BN_TYPE_F32:
-    case BN_TYPE_F16:
-    case BN_TYPE_BF16:
-        return FLOAT_GROUP;
-    default:
-        return 0;
-    }
+    const struct bn_type_info *info = bn_type_info(type);
+    if (info == NULL || type == BN_TYPE_I2_S) return 0;
+    return info->is_float ? FLOAT_GROUP : info->unpack != NULL ? info->block : 0;
 }
 
 static enum bn_blocks blocks_of(uint32_t type)

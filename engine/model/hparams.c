@@ -68,7 +68,7 @@ static bn_status refuse_unless(const bn_hparams *hp, const struct bn_gguf *gguf,
                       "%g is not supported", (double)value);
 }
 
-static void set_layer(uint64_t *layers, uint32_t i)
+void bn_hparams_set_layer(uint64_t *layers, uint32_t i)
 {
     layers[i / 64] |= 1ull << i % 64;
 }
@@ -120,7 +120,7 @@ static bn_status read_gemma3(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
     BN_TRY(read_u32(gguf, hp->arch, "attention.sliding_window", 0, 1u << 24, &hp->window, err));
     BN_TRY(read_u32(gguf, hp->arch, "attention.sliding_window_pattern", 1, BN_MAX_LAYERS, &period, err));
     for (uint32_t i = 0; i < hp->n_layer; i++)
-        if ((i + 1) % period != 0) set_layer(hp->local_layers, i);
+        if ((i + 1) % period != 0) bn_hparams_set_layer(hp->local_layers, i);
     return BN_OK;
 }
 
@@ -148,7 +148,7 @@ static bn_status read_recurrent_layers(bn_hparams *hp, const struct bn_gguf *ggu
     if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
     BN_TRY(read_u32(gguf, hp->arch, "full_attention_interval", 1, BN_MAX_LAYERS, &interval, err));
     for (uint32_t i = 0; i < hp->n_layer; i++)
-        if (list != NULL ? list->value[i] != 0 : (i + 1) % interval != 0) set_layer(hp->recurrence.layers, i);
+        if (list != NULL ? list->value[i] != 0 : (i + 1) % interval != 0) bn_hparams_set_layer(hp->recurrence.layers, i);
     return BN_OK;
 }
 
@@ -181,7 +181,6 @@ static bn_status read_qwen35(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
                           "%u is not %u heads of %u elements", inner, r->n_value_heads, r->head_dim);
     BN_TRY(read_u32(gguf, hp->arch, "nextn_predict_layers", 0, n_all - 1, &n_next, err));
     hp->n_layer -= n_next;
-    hp->gated_heads = true;
     return read_recurrent_layers(hp, gguf, n_all, err);
 }
 
@@ -220,7 +219,7 @@ static bn_status read_local_layers(bn_hparams *hp, const struct bn_gguf *gguf, b
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, SUFFIX), "missing key");
     BN_TRY(status);
     for (uint32_t i = 0; i < hp->n_layer; i++)
-        if (list->value[i] != 0) set_layer(hp->local_layers, i);
+        if (list->value[i] != 0) bn_hparams_set_layer(hp->local_layers, i);
     return BN_OK;
 }
 
@@ -341,6 +340,7 @@ static const struct arch {
     bn_rope rope;
     enum training training;
     bool sub_norms, head_norms, post_norms;
+    bool gated_heads; /* of layers with attention */
     bool always_tied; /* the head is the embedding even when output.weight is in the file */
     /* Checks the keys that only this architecture has, and sets what follows from them; runs last. */
     bn_status (*read_own)(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err);
@@ -353,7 +353,8 @@ static const struct arch {
     {"gemma3", BN_ACTIVATION_GELU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .post_norms = true,
      .read_own = read_gemma3},
     {"minicpm", BN_ACTIVATION_SILU, BN_ROPE_NORM, FLOAT, .read_own = read_minicpm},
-    {"qwen35", BN_ACTIVATION_SILU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .read_own = read_qwen35},
+    {"qwen35", BN_ACTIVATION_SILU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .gated_heads = true,
+     .read_own = read_qwen35},
     {"maple", BN_ACTIVATION_SILU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .read_own = read_maple},
 };
 
@@ -362,6 +363,21 @@ static const struct arch *arch_of(struct bn_str name)
     for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++)
         if (bn_str_equal(name, ARCHS[i].name)) return &ARCHS[i];
     return NULL;
+}
+
+bool bn_hparams_set_arch(bn_hparams *hp, struct bn_str name)
+{
+    const struct arch *arch = arch_of(name);
+    if (arch == NULL) return false;
+    snprintf(hp->arch, sizeof hp->arch, "%s", arch->name);
+    hp->activation = arch->activation;
+    hp->rope = arch->rope;
+    hp->sub_norms = arch->sub_norms;
+    hp->head_norms = arch->head_norms;
+    hp->post_norms = arch->post_norms;
+    hp->gated_heads = arch->gated_heads;
+    hp->tied_head = arch->always_tied;
+    return true;
 }
 
 #define FIELD(member) offsetof(bn_hparams, member)
@@ -389,16 +405,9 @@ static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error 
     bn_status status = bn_gguf_str(gguf, key, &name, err);
     if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
     BN_TRY(status);
-    const struct arch *arch = arch_of(name);
-    if (arch != NULL) {
-        snprintf(hp->arch, sizeof hp->arch, "%s", arch->name);
-        hp->activation = arch->activation;
-        hp->rope = arch->rope;
-        hp->sub_norms = arch->sub_norms;
-        hp->head_norms = arch->head_norms;
-        hp->post_norms = arch->post_norms;
+    if (bn_hparams_set_arch(hp, name)) {
         hp->input_norms = !hp->sub_norms && bn_gguf_find_tensor(gguf, "blk.0.attn_q_norm_in.weight") != NULL;
-        hp->tied_head = arch->always_tied || bn_gguf_find_tensor(gguf, "output.weight") == NULL;
+        hp->tied_head = hp->tied_head || bn_gguf_find_tensor(gguf, "output.weight") == NULL;
         return BN_OK;
     }
     char shown[64];
@@ -576,7 +585,7 @@ bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *
     BN_TRY(check_heads(hp, gguf, err));
     hp->attn_scale = 1.0f / sqrtf((float)hp->head_dim);
     const struct arch *arch = arch_of((struct bn_str){hp->arch, strlen(hp->arch)});
-    if (arch->read_own != NULL) BN_TRY(arch->read_own(hp, gguf, err));
+    if (arch != NULL && arch->read_own != NULL) BN_TRY(arch->read_own(hp, gguf, err));
     if (hp->n_ff > 0) return BN_OK;
     char key[96];
     return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "feed_forward_length"),
@@ -585,9 +594,8 @@ bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *
 
 bool bn_hparams_wide_activations(const bn_hparams *hp, uint32_t type)
 {
-    bool is_float = type == BN_TYPE_F32 || type == BN_TYPE_F16 || type == BN_TYPE_BF16;
     if (type == BN_TYPE_I2_S) return false;
     const struct arch *arch = arch_of((struct bn_str){hp->arch, strlen(hp->arch)});
     if (arch == NULL) return false;
-    return arch->training == FLOAT || (arch->training == INT8_OR_FLOAT && !is_float);
+    return arch->training == FLOAT || (arch->training == INT8_OR_FLOAT && !bn_type_info(type)->is_float);
 }

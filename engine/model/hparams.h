@@ -15,6 +15,12 @@
 /* Reads all hyper-parameters and checks the type and range of each, then the rules between them. */
 BN_MUST_CHECK bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err);
 
+/* What follows from an architecture alone: its name, activation, norms, whether the head must be the embedding. False for
+ * an unknown one. */
+bool bn_hparams_set_arch(bn_hparams *hp, struct bn_str name);
+/* Marks a layer in local_layers or recurrence.layers. */
+void bn_hparams_set_layer(uint64_t *layers, uint32_t i);
+
 /* Whether a layer attends to the last positions only, and how many of all layers do. */
 bool bn_hparams_is_local(const bn_hparams *hp, uint32_t layer);
 uint32_t bn_hparams_n_local(const bn_hparams *hp);

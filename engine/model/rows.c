@@ -6,37 +6,23 @@
 
 #include <string.h>
 
-#include "model/pack.h"
-
 static void copy_f32(float *y, const void *x, size_t n)
 {
     memcpy(y, x, n * sizeof *y);
 }
 
 /* Ternary blocks: value times scale, exact. */
-static void put_block(float *y, const int8_t *values, uint16_t half, size_t n)
+static void widen_ternary(const struct bn_type_info *info, float *y, const uint8_t *block, size_t n)
 {
-    float scale;
-    bn_kernels_ref.f16_to_f32(&scale, &half, 1);
-    for (size_t i = 0; i < n; i++)
-        y[i] = (float)values[i] * scale;
-}
-
-#define TERNARY_ROW(name, block_size, block_bytes, unpack)                     \
-    static void name(float *y, const void *x, size_t n)                        \
-    {                                                                          \
-        const uint8_t *block = x;                                              \
-        int8_t values[block_size];                                             \
-        for (size_t i = 0; i < n; i += (block_size), block += (block_bytes)) { \
-            uint16_t scale = unpack;                                           \
-            put_block(y + i, values, scale, block_size);                       \
-        }                                                                      \
+    int8_t values[BN_TYPE_MAX_BLOCK];
+    for (size_t i = 0; i < n; i += info->block, block += info->block_bytes) {
+        uint16_t half = info->unpack(values, block);
+        float scale;
+        bn_kernels_ref.f16_to_f32(&scale, &half, 1);
+        for (size_t k = 0; k < info->block; k++)
+            y[i + k] = (float)values[k] * scale;
     }
-TERNARY_ROW(q2_row, 64, 18, bn_unpack_q2(values, block, 64))
-TERNARY_ROW(pq2_row, 128, 34, bn_unpack_q2(values, block, 128))
-TERNARY_ROW(ptq1_row, BN_PTQ1_BLOCK, BN_PTQ1_BLOCK_BYTES, bn_unpack_ptq1(values, block))
-TERNARY_ROW(tq1_row, BN_TQ2_BLOCK, BN_TQ1_BLOCK_BYTES, bn_unpack_tq1(values, block))
-TERNARY_ROW(tq2_row, BN_TQ2_BLOCK, BN_TQ2_BLOCK_BYTES, bn_unpack_tq2(values, block))
+}
 
 static float half_at(const uint8_t *at)
 {
@@ -97,16 +83,6 @@ static struct widening widening_of(const struct bn_kernels *kernels, uint32_t ty
         return (struct widening){BN_KERNEL_COUNT, q4_k_row};
     case BN_TYPE_Q5_K:
         return (struct widening){BN_KERNEL_COUNT, q5_k_row};
-    case BN_TYPE_Q2_0:
-        return (struct widening){BN_KERNEL_COUNT, q2_row};
-    case BN_TYPE_PQ2_0:
-        return (struct widening){BN_KERNEL_COUNT, pq2_row};
-    case BN_TYPE_PTQ1_0:
-        return (struct widening){BN_KERNEL_COUNT, ptq1_row};
-    case BN_TYPE_TQ1_0:
-        return (struct widening){BN_KERNEL_COUNT, tq1_row};
-    case BN_TYPE_TQ2_0:
-        return (struct widening){BN_KERNEL_COUNT, tq2_row};
     default:
         return (struct widening){BN_KERNEL_COUNT, copy_f32};
     }
@@ -119,13 +95,16 @@ enum bn_kernel bn_matrix_slot(const struct bn_matrix *matrix)
 
 bool bn_matrix_is_ternary(const struct bn_matrix *matrix)
 {
-    return matrix->type == BN_TYPE_Q2_0 || matrix->type == BN_TYPE_PQ2_0 || matrix->type == BN_TYPE_PTQ1_0 ||
-           matrix->type == BN_TYPE_TQ1_0 || matrix->type == BN_TYPE_TQ2_0;
+    return bn_type_info(matrix->type)->unpack != NULL;
 }
 
 void bn_widen(const struct bn_kernels *kernels, uint32_t type, float *out, const void *data, size_t n)
 {
-    widening_of(kernels, type).widen(out, data, n);
+    const struct bn_type_info *info = bn_type_info(type);
+    if (info->unpack != NULL)
+        widen_ternary(info, out, data, n);
+    else
+        widening_of(kernels, type).widen(out, data, n);
 }
 
 void bn_matrix_row(const struct bn_kernels *kernels, const struct bn_matrix *matrix, size_t r, float *out)

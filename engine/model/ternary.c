@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/team.h"
-#include "model/pack.h"
 #include "model/rows.h"
 #include "model/weights.h"
 
@@ -165,27 +164,14 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
                              bool skip, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(t->type);
+    uint32_t group = bn_grouped_size(t->type);
     if (m->wide) return bn_grouped_prepare(m, lin, t, skip, err);
-    switch (t->type) {
-    case BN_TYPE_I2_S:
-        return prepare_i2s(m, lin, t, skip, err);
-    case BN_TYPE_TQ2_0:
-    case BN_TYPE_TQ1_0:
-    case BN_TYPE_Q2_0:
-    case BN_TYPE_PQ2_0:
-    case BN_TYPE_PTQ1_0:
-        return bn_grouped_prepare(m, lin, t, skip, err);
-    case BN_TYPE_F32:
-    case BN_TYPE_F16:
-    case BN_TYPE_BF16:
-        if (m->group == bn_grouped_size(t->type)) return bn_grouped_prepare(m, lin, t, skip, err);
-        return prepare_floats(m, lin, t, err);
-    default:
-        bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,
-                   "a linear layer stored as %s is not ternary", info != NULL ? info->name : "?");
-        bn_error_hint(err,
-                      "linear layers may be I2_S, TQ1_0, TQ2_0, Q2_0, PQ2_0, PTQ1_0, or F32, F16, BF16 with "
-                      "values -s, 0, +s");
-        return BN_ERR_UNSUPPORTED;
-    }
+    if (t->type == BN_TYPE_I2_S) return prepare_i2s(m, lin, t, skip, err);
+    if (group != 0 && (!info->is_float || m->group == group)) return bn_grouped_prepare(m, lin, t, skip, err);
+    if (group != 0) return prepare_floats(m, lin, t, err);
+    bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL, "a linear layer stored as %s is not ternary",
+               info != NULL ? info->name : "?");
+    bn_error_hint(err, "linear layers may be I2_S, TQ1_0, TQ2_0, Q2_0, PQ2_0, PTQ1_0, or F32, F16, BF16 with "
+                       "values -s, 0, +s");
+    return BN_ERR_UNSUPPORTED;
 }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "model/hparams.h"
+#include "model/parts.h"
 #include "model/rows.h"
 
 static bn_status find(const struct bn_model *m, const char *name, uint64_t ne0, uint64_t ne1, uint64_t ne2,
@@ -67,25 +67,10 @@ static bn_status bind_matrix(struct bn_model *m, const char *name, size_t rows, 
 {
     const struct bn_gguf_tensor *t = NULL;
     BN_TRY(find(m, name, k, rows, 1, &t, err));
-    switch (t->type) {
-    case BN_TYPE_F32:
-    case BN_TYPE_F16:
-    case BN_TYPE_BF16:
-    case BN_TYPE_Q8_0:
-    case BN_TYPE_Q4_K:
-    case BN_TYPE_Q5_K:
-    case BN_TYPE_Q6_K:
-    case BN_TYPE_Q4_0:
-    case BN_TYPE_Q2_0:
-    case BN_TYPE_PQ2_0:
-    case BN_TYPE_PTQ1_0:
-    case BN_TYPE_TQ1_0:
-    case BN_TYPE_TQ2_0:
-        *out = (struct bn_matrix){t->data, t->type, rows, k, (size_t)(t->n_bytes / rows)};
-        return BN_OK;
-    default:
+    if (t->type == BN_TYPE_I2_S || !bn_type_info(t->type)->readable)
         return unreadable(t, name, "an embedding or a head", err);
-    }
+    *out = (struct bn_matrix){t->data, t->type, rows, k, (size_t)(t->n_bytes / rows)};
+    return BN_OK;
 }
 
 /* The final norm; the scale of the logits is part of it, so that no stage of its own is needed. */
@@ -145,31 +130,6 @@ static bn_status bind_head(struct bn_model *m, bn_error *err)
     return status;
 }
 
-/* blk.N.<part>_norm_in.weight in models that have such norms, or the norm of that name, or none. */
-static bn_status bind_input_norm(struct bn_model *m, uint32_t layer, const char *part, const char *sub_norm,
-                                 struct bn_linear *lin, bn_error *err)
-{
-    char name[64];
-    bool wanted = m->hp.input_norms || (m->hp.sub_norms && sub_norm != NULL);
-    snprintf(name, sizeof name, "blk.%u.%s_norm_in.weight", layer, part);
-    const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, name);
-    if (t != NULL && !m->hp.input_norms)
-        return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
-                          "a norm of the inputs of some linear layers is not supported");
-    if (m->hp.sub_norms && sub_norm != NULL) snprintf(name, sizeof name, "blk.%u.%s.weight", layer, sub_norm);
-    return wanted ? bind_vector(m, name, lin->k, &lin->input_norm, err) : BN_OK;
-}
-
-/* A linear layer of a layer: the name of its tensors, the norm of its inputs that BitNet models have, its shape. */
-struct part {
-    const char *name, *sub_norm;
-    size_t rows, k;
-    struct bn_linear *out;
-    bool adds;       /* to the residual stream */
-    size_t grain;    /* rows that stay with one rank; 0: those that stay with one thread */
-    bool of_experts; /* a matrix of this shape for each expert */
-};
-
 /* The rows of all experts make one matrix, so that the tiles of an expert follow those of the one before it. */
 static bn_status check_experts(const struct bn_model *m, const struct bn_gguf_tensor *t, const char *name,
                                size_t rows, bn_error *err)
@@ -181,14 +141,22 @@ static bn_status check_experts(const struct bn_model *m, const struct bn_gguf_te
     return m->hp.residual_scale == 1.0f ? BN_OK : bn_fail(err, BN_ERR_UNSUPPORTED, "scaled experts");
 }
 
-/* blk.N.<part>.weight, and blk.N.<part>.scale where there is one. */
-static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct part *p, bool skip_code_check,
-                             bn_error *err)
+/* Rows that stay with one rank: whole heads of queries with those that share their keys, whole heads, or those that stay
+ * with one thread. */
+static size_t grain_of(const struct bn_model *m, const struct bn_part *p)
+{
+    if (p->rows == BN_W_GATED_Q) return (m->hp.gated_heads ? 2 : 1) * bn_model_query_grain(m);
+    return p->rows == BN_W_KV ? m->hp.head_dim : BN_ROW_GRAIN;
+}
+
+/* blk.N.<part>.weight, and blk.N.<part>.scale where there is one. The norm of its inputs is bound already. */
+static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct bn_part *p,
+                             struct bn_linear *out, bool skip_code_check, bn_error *err)
 {
     const char *part = p->name;
-    struct bn_linear *out = p->out;
-    uint64_t n = p->of_experts ? m->hp.experts.n : 1, n_read = p->of_experts ? m->hp.experts.n_used : 1;
-    size_t rows = p->rows, k = p->k;
+    const bool of_experts = p->of == BN_OF_EXPERTS;
+    uint64_t n = of_experts ? m->hp.experts.n : 1, n_read = of_experts ? m->hp.experts.n_used : 1;
+    size_t rows = (size_t)bn_width(&m->hp, p->rows), k = (size_t)bn_width(&m->hp, p->cols);
     char name[64];
     const struct bn_gguf_tensor *t = NULL;
     snprintf(name, sizeof name, "blk.%u.%s.bias", layer, part);
@@ -197,9 +165,10 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct pa
                           "a linear layer with a bias is not supported");
     snprintf(name, sizeof name, "blk.%u.%s.weight", layer, part);
     BN_TRY(find(m, name, k, rows, n, &t, err));
-    if (p->of_experts) BN_TRY(check_experts(m, t, name, rows, err));
-    struct bn_slice slice = bn_model_slice(m, rows * n, p->grain != 0 ? p->grain : BN_ROW_GRAIN);
+    if (of_experts) BN_TRY(check_experts(m, t, name, rows, err));
+    struct bn_slice slice = bn_model_slice(m, rows * n, grain_of(m, p));
     *out = (struct bn_linear){.k = k,
+                              .input_norm = out->input_norm,
                               .extra_scale = 1.0f,
                               .rows = rows * n,
                               .first = slice.first,
@@ -212,7 +181,6 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct pa
     BN_TRY(bn_hadamard_of(&m->hadamard, name, k, &out->rotation, err));
     m->ternary_bytes += n_read * rows * out->w.row_bytes;
     m->ternary_weights += n_read * rows * k;
-    BN_TRY(bind_input_norm(m, layer, part, p->sub_norm, out, err));
     if (p->adds && m->hp.residual_scale != 1.0f) {
         out->extra_scale = m->hp.residual_scale;
         out->has_extra_scale = true;
@@ -236,24 +204,6 @@ static bn_status check_alike(uint32_t layer, const char *names, const struct bn_
                       "some of %s of layer %u are rotated and some are not", names, layer);
 }
 
-/* The attention half of an ordinary layer. */
-static bn_status bind_attention(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
-{
-    const bn_hparams *hp = &m->hp;
-    struct bn_layer *l = &m->layers[n];
-    size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
-    size_t gates = hp->gated_heads ? 2 : 1;
-    const struct part parts[] = {
-        {"attn_q", NULL, gates * q_dim, hp->n_embd, &l->q, false, gates * bn_model_query_grain(m), false},
-        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k, false, hp->head_dim, false},
-        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v, false, hp->head_dim, false},
-        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o, true, 0, false},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
-        BN_TRY(bind_linear(m, n, &parts[i], skip, err));
-    return check_alike(n, "attn_q, attn_k and attn_v", &l->q, &l->k, &l->v, err);
-}
-
 /* A small matrix that is multiplied in floats: in place when stored as F32, else widened into a copy. */
 static bn_status bind_floats(struct bn_model *m, const char *name, size_t rows, size_t k, const float **out,
                              bn_error *err)
@@ -275,12 +225,10 @@ static bn_status bind_floats(struct bn_model *m, const char *name, size_t rows, 
 }
 
 /* The weights of the convolution lie together for each element in the file, for each tap here. */
-static bn_status bind_convolution(struct bn_model *m, uint32_t n, const float **out, bn_error *err)
+static bn_status bind_convolution(struct bn_model *m, const char *name, size_t width, size_t taps,
+                                  const float **out, bn_error *err)
 {
     const float *stored = NULL;
-    size_t width = bn_hparams_mixed(&m->hp), taps = m->hp.recurrence.n_taps;
-    char name[64];
-    snprintf(name, sizeof name, "blk.%u.ssm_conv1d.weight", n);
     BN_TRY(bind_floats(m, name, width, taps, &stored, err));
     float *copy = bn_model_own(m, width * taps, sizeof *copy);
     if (copy == NULL) return bn_nomem(err);
@@ -291,69 +239,53 @@ static bn_status bind_convolution(struct bn_model *m, uint32_t n, const float **
     return BN_OK;
 }
 
-/* What a recurrent layer has in place of attention. */
-static bn_status bind_recurrent(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
+static bn_status bind_part(struct bn_model *m, uint32_t n, const struct bn_part *p, bool skip, bn_error *err)
 {
-    const bn_hparams *hp = &m->hp;
-    struct bn_layer *l = &m->layers[n];
-    struct bn_recurrent *r = &l->recurrent;
-    size_t inner = bn_hparams_inner(hp), n_heads = hp->recurrence.n_value_heads;
-    const struct part parts[] = {
-        {"attn_qkv", NULL, bn_hparams_mixed(hp), hp->n_embd, &r->mix, false, 0, false},
-        {"attn_gate", NULL, inner, hp->n_embd, &r->z, false, 0, false},
-        {"ssm_out", NULL, hp->n_embd, inner, &l->o, true, 0, false},
-    };
-    const struct {
-        const char *suffix;
-        size_t n;
-        const float **out;
-    } vectors[] = {{"ssm_a", n_heads, &r->a},
-                   {"ssm_dt.bias", n_heads, &r->dt},
-                   {"ssm_norm.weight", hp->recurrence.head_dim, &r->norm}};
-    char name[64];
-    for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
-        BN_TRY(bind_linear(m, n, &parts[i], skip, err));
-    for (size_t i = 0; i < BN_ARRAY_LEN(vectors); i++) {
-        snprintf(name, sizeof name, "blk.%u.%s", n, vectors[i].suffix);
-        BN_TRY(bind_vector(m, name, vectors[i].n, vectors[i].out, err));
+    void *out = (char *)&m->layers[n] + p->out;
+    size_t rows = (size_t)bn_width(&m->hp, p->rows), cols = (size_t)bn_width(&m->hp, p->cols);
+    char name[BN_PART_NAME_ROOM];
+    bn_part_name(name, p, n);
+    switch (p->kind) {
+    case BN_PART_LINEAR:
+        return bind_linear(m, n, p, out, skip, err);
+    case BN_PART_SIDE:
+    case BN_PART_ROUTER:
+        return bind_floats(m, name, rows, cols, out, err);
+    case BN_PART_CONV:
+        return bind_convolution(m, name, rows, cols, out, err);
+    case BN_PART_NORM:
+    case BN_PART_RATE:
+    case BN_PART_BIAS:
+        break;
     }
-    snprintf(name, sizeof name, "blk.%u.ssm_alpha.weight", n);
-    BN_TRY(bind_floats(m, name, n_heads, hp->n_embd, &r->alpha, err));
-    snprintf(name, sizeof name, "blk.%u.ssm_beta.weight", n);
-    BN_TRY(bind_floats(m, name, n_heads, hp->n_embd, &r->beta, err));
-    r->grouped = m->hadamard.grouped_heads;
-    BN_TRY(bind_convolution(m, n, &r->conv, err));
-    return check_alike(n, "attn_qkv and attn_gate", &r->mix, &r->z, &r->z, err);
+    return bind_vector(m, name, cols, out, err);
 }
 
-/* The router, and gate, up and down of all experts. */
-static bn_status bind_experts(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
+/* Tensors of a layer that would change the result and that are not computed. */
+static bn_status refuse_others(const struct bn_model *m, uint32_t n, bn_error *err)
 {
     static const char *const OTHERS[] = {
         "exp_probs_b.bias",      "ffn_gate_inp.bias",   "ffn_gate_shexp.weight", "ffn_up_shexp.weight",
         "ffn_down_shexp.weight", "ffn_gate_exps.scale", "ffn_up_exps.scale",     "ffn_down_exps.scale"};
-    const bn_hparams *hp = &m->hp;
-    struct bn_layer *l = &m->layers[n];
     char name[64];
-    for (size_t i = 0; i < BN_ARRAY_LEN(OTHERS); i++) {
+    for (size_t i = 0; i < BN_ARRAY_LEN(OTHERS) && m->hp.experts.n != 0; i++) {
         snprintf(name, sizeof name, "blk.%u.%s", n, OTHERS[i]);
         const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, name);
         if (t != NULL)
             return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
                               "biases and scales of experts, and shared experts, are not supported");
     }
-    snprintf(name, sizeof name, "blk.%u.ffn_gate_inp.weight", n);
-    BN_TRY(bind_floats(m, name, hp->experts.n, hp->n_embd, &l->router, err));
-    const struct part parts[] = {
-        {"ffn_gate_exps", NULL, hp->n_ff, hp->n_embd, &l->gate, .of_experts = true},
-        {"ffn_up_exps", NULL, hp->n_ff, hp->n_embd, &l->up, .of_experts = true},
-        {"ffn_down_exps", NULL, hp->n_embd, hp->n_ff, &l->down, .of_experts = true},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
-        BN_TRY(bind_linear(m, n, &parts[i], skip, err));
-    m->expert_bytes = (uint64_t)hp->n_ff * (l->gate.w.row_bytes + l->up.w.row_bytes) +
-                      (uint64_t)hp->n_embd * l->down.w.row_bytes;
-    return check_alike(n, "ffn_gate_exps and ffn_up_exps", &l->gate, &l->up, &l->up, err);
+    for (const struct bn_part *p = bn_parts; p->name != NULL && !m->hp.input_norms; p++) {
+        if (p->of != BN_OF_INPUT_NORMS) continue;
+        bn_part_name(name, p, n);
+        const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, name);
+        if (t != NULL)
+            return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
+                              "a norm of the inputs of some linear layers is not supported");
+    }
+    if (m->hp.input_norms && m->hp.recurrence.n_taps != 0)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "norms of inputs are not supported in %s", m->hp.arch);
+    return BN_OK;
 }
 
 static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
@@ -363,34 +295,18 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
     uint32_t n_recurrent = bn_hparams_n_recurrent(hp, n);
     l->is_recurrent = bn_hparams_is_recurrent(hp, n);
     l->nth = l->is_recurrent ? n_recurrent : n - n_recurrent;
-    const struct {
-        const char *part;
-        size_t n;
-        const float **out;
-        bool wanted;
-    } vectors[] = {
-        {"attn_norm", hp->n_embd, &l->attn_norm, true},
-        {hp->recurrence.n_taps != 0 ? "post_attention_norm" : "ffn_norm", hp->n_embd, &l->ffn_norm, true},
-        {"post_attention_norm", hp->n_embd, &l->post_attn_norm, hp->post_norms},
-        {"post_ffw_norm", hp->n_embd, &l->post_ffn_norm, hp->post_norms},
-        {"attn_q_norm", hp->head_dim, &l->q_norm, hp->head_norms && !l->is_recurrent},
-        {"attn_k_norm", hp->head_dim, &l->k_norm, hp->head_norms && !l->is_recurrent},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(vectors); i++) {
-        char name[64];
-        snprintf(name, sizeof name, "blk.%u.%s.weight", n, vectors[i].part);
-        if (vectors[i].wanted) BN_TRY(bind_vector(m, name, vectors[i].n, vectors[i].out, err));
-    }
-    BN_TRY((l->is_recurrent ? bind_recurrent : bind_attention)(m, n, skip, err));
-    if (hp->experts.n != 0) return bind_experts(m, n, skip, err);
-    const struct part parts[] = {
-        {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate, false, 0, false},
-        {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up, false, 0, false},
-        {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down, true, 0, false},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
-        BN_TRY(bind_linear(m, n, &parts[i], skip, err));
-    return check_alike(n, "ffn_gate and ffn_up", &l->gate, &l->up, &l->up, err);
+    l->recurrent.grouped = l->is_recurrent && m->hadamard.grouped_heads;
+    BN_TRY(refuse_others(m, n, err));
+    for (const struct bn_part *p = bn_parts; p->name != NULL; p++)
+        if (bn_part_is_in(p, hp, n)) BN_TRY(bind_part(m, n, p, skip, err));
+    if (hp->experts.n != 0)
+        m->expert_bytes = (uint64_t)hp->n_ff * (l->gate.w.row_bytes + l->up.w.row_bytes) +
+                          (uint64_t)hp->n_embd * l->down.w.row_bytes;
+    const struct bn_recurrent *r = &l->recurrent;
+    if (l->is_recurrent) BN_TRY(check_alike(n, "attn_qkv and attn_gate", &r->mix, &r->z, &r->z, err));
+    if (!l->is_recurrent) BN_TRY(check_alike(n, "attn_q, attn_k and attn_v", &l->q, &l->k, &l->v, err));
+    return check_alike(n, hp->experts.n != 0 ? "ffn_gate_exps and ffn_up_exps" : "ffn_gate and ffn_up",
+                       &l->gate, &l->up, &l->up, err);
 }
 
 #define LARGEST_CACHE (64l << 20)

@@ -15,8 +15,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "hub/cache/digests.h"
-#include "hub/cache/pins.h"
+#include "hub/cache/records.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
 

@@ -159,7 +159,7 @@ static bool has_alias(const bn_json *entry, const char *name)
     return false;
 }
 
-const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *registry, const char *name)
+static const struct bn_hub_model *find(const struct bn_hub_registry *registry, const char *name)
 {
     const bn_json *entry = bn_json_first(bn_json_get(registry->document, "models"));
     for (size_t i = 0; i < registry->n_models; i++, entry = bn_json_next(entry))
@@ -168,7 +168,7 @@ const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *re
     return NULL;
 }
 
-const struct bn_hub_file *bn_hub_model_file(const struct bn_hub_model *model, const char *variant)
+static const struct bn_hub_file *file_of(const struct bn_hub_model *model, const char *variant)
 {
     if (variant[0] == '\0') return &model->files[0];
     for (size_t i = 0; i < model->n_files; i++)
@@ -200,9 +200,9 @@ bn_status bn_hub_registry_look_up(const struct bn_hub_model **model, const struc
                                   const char *variant, bn_error *err)
 {
     char names[200] = "";
-    const struct bn_hub_model *m = bn_hub_registry_find(registry, name);
+    const struct bn_hub_model *m = find(registry, name);
     if (model != NULL) *model = m;
-    *file = m != NULL ? bn_hub_model_file(m, variant) : NULL;
+    *file = m != NULL ? file_of(m, variant) : NULL;
     if (*file != NULL) return BN_OK;
     if (m == NULL) return fail_name(registry, name, err);
     for (size_t i = 0, n = 0; i < m->n_files && n < sizeof names; i++)

@@ -35,15 +35,11 @@ BN_MUST_CHECK bn_status bn_hub_registry_parse(struct bn_hub_registry **out, cons
 void bn_hub_registry_close(struct bn_hub_registry *registry);
 /* The i-th model, NULL past the end. */
 const struct bn_hub_model *bn_hub_registry_at(const struct bn_hub_registry *registry, size_t i);
-/* By name or alias, in any case of letters; NULL when there is none. */
-const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *registry, const char *name);
-/* A file by name and variant, and its model (may be NULL). BN_ERR_NOT_FOUND with a near name, or the variants
+/* A file by name or alias, in any case of letters, and variant ("": the default), and its model (may be NULL). BN_ERR_NOT_FOUND with a near name, or the variants
  * that there are, as its hint. */
 BN_MUST_CHECK bn_status bn_hub_registry_look_up(const struct bn_hub_model **model,
                                                 const struct bn_hub_file **file,
                                                 const struct bn_hub_registry *registry, const char *name,
                                                 const char *variant, bn_error *err);
-/* "" is the default; NULL when there is none. */
-const struct bn_hub_file *bn_hub_model_file(const struct bn_hub_model *model, const char *variant);
 
 #endif

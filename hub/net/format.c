@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Checks the bytes of GGUF and safetensors files: the first ones as they arrive, the header of a complete
- * file. GGUF headers are read by the engine's own reader. A safetensors file is a length of 8 bytes (little
- * endian), a JSON object of that length, and the tensors at the offsets that the object lists.
+ * file. The headers are read by the readers that conversions use.
  */
 #include "hub/net/format.h"
 
@@ -11,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "gguf/gguf.h"
+#include "hub/files/safetensors.h"
 
 #define GGUF_HEAD_BYTES 24u
 #define SAFETENSORS_MAX_HEADER 100000000u
@@ -127,45 +126,16 @@ static bn_status check_gguf(const unsigned char *data, size_t n, bn_error *err)
     return status;
 }
 
-/* The end of the last tensor, counted from the end of the header. */
-static bn_status end_of_tensors(uint64_t *end, const bn_json *header, bn_error *err)
-{
-    *end = 0;
-    if (bn_json_kind(header) != BN_JSON_OBJECT)
-        return bn_fail(err, BN_ERR_FORMAT, "not a safetensors file: its header is not a JSON object");
-    for (const bn_json *o = bn_json_first(header); o != NULL; o = bn_json_next(o)) {
-        uint64_t from, to;
-        const bn_json *offsets = bn_json_get(o, "data_offsets");
-        if (strcmp(bn_json_name(o), "__metadata__") == 0) continue;
-        if (bn_json_kind(offsets) != BN_JSON_ARRAY || bn_json_size(offsets) != 2 ||
-            !bn_json_u64(bn_json_at(offsets, 0), &from) || !bn_json_u64(bn_json_at(offsets, 1), &to) ||
-            from > to)
-            return bn_fail(err, BN_ERR_FORMAT, "not a safetensors file: a tensor has no valid data_offsets");
-        if (to > *end) *end = to;
-    }
-    return BN_OK;
-}
-
 static bn_status check_safetensors(const unsigned char *data, size_t n, bn_error *err)
 {
-    uint64_t end, header = n >= 9 ? little_endian(data, 8) : 0;
-    bn_json *json = NULL;
-    if (n < 9) return bn_fail(err, BN_ERR_FORMAT, "not a safetensors file: it has only %zu bytes", n);
-    BN_TRY(bn_hub_check_start(BN_HUB_SAFETENSORS, 0, data, n, err));
-    if (header > n - 8)
-        return bn_fail(err, BN_ERR_FORMAT,
-                       "the file is truncated: its header has %llu bytes, but %zu bytes follow its length",
-                       (unsigned long long)header, n - 8);
+    struct bn_safetensors st;
     bn_error why = {0};
-    if (bn_json_parse(&json, (const char *)data + 8, (size_t)header, &why) != BN_OK)
-        return bn_fail(err, why.code == BN_ERR_NOMEM ? why.code : BN_ERR_FORMAT,
-                       "not a valid safetensors file: its header is not JSON: %s", why.msg);
-    bn_status status = end_of_tensors(&end, json, err);
-    bn_json_free(json);
-    if (status != BN_OK || end == n - 8 - header) return status;
-    return bn_fail(err, BN_ERR_FORMAT, "the file %s: its tensors take %llu bytes, but %llu bytes are there",
-                   end > n - 8 - header ? "is truncated" : "has the wrong size", (unsigned long long)end,
-                   (unsigned long long)(n - 8 - header));
+    if (n >= 9) BN_TRY(bn_hub_check_start(BN_HUB_SAFETENSORS, 0, data, n, err));
+    bn_status status = bn_safetensors_open(&st, data, n, &why);
+    if (status == BN_OK) bn_safetensors_close(&st);
+    if (status == BN_OK || status == BN_ERR_UNSUPPORTED) return BN_OK; /* types that bn does not know */
+    return bn_fail(err, status, "damaged or truncated: %s%s%s", why.where, why.where[0] != '\0' ? ": " : "",
+                   why.msg);
 }
 
 bn_status bn_hub_check_file(enum bn_hub_format format, const char *path, bn_error *err)

@@ -89,8 +89,7 @@ static void read_field(struct bn_http_answer *a, const char *line)
                  {"Location", a->location, sizeof a->location},
                  {"X-Repo-Commit", a->commit, sizeof a->commit},
                  {"X-Linked-Etag", a->linked_etag, sizeof a->linked_etag},
-                 {"X-Error-Code", a->error_code, sizeof a->error_code},
-                 {"X-Error-Message", a->error_message, sizeof a->error_message}};
+                 {"X-Error-Code", a->error_code, sizeof a->error_code}};
     const char *value;
     for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++) {
         if (!is_field(line, TEXTS[i].name, &value)) continue;
@@ -196,10 +195,9 @@ static bool set_fields(struct bn_http_call *call)
     return ok && curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->fields) == CURLE_OK;
 }
 
-static const char *ca_file(const struct bn_http_options *o)
+static const char *ca_file(void)
 {
     static const char *const VARIABLES[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE"};
-    if (o->ca_file != NULL) return o->ca_file;
     for (size_t i = 0; i < BN_ARRAY_LEN(VARIABLES); i++) {
         const char *path = getenv(VARIABLES[i]);
         if (path != NULL && path[0] != '\0') return path;
@@ -227,10 +225,9 @@ static bool set_options(struct bn_http_call *call)
     /* http is for this machine alone, and a proxy is another one: it would see the token and the bytes. */
     if (strncasecmp(call->request.url, "http:", 5) == 0) SET(CURLOPT_PROXY, "");
     SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_NOBODY, call->request.head ? 1L : 0L);
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    SET(CURLOPT_CONNECTTIMEOUT, (long)(o->connect_s > 0 ? o->connect_s : 15));
+    SET(CURLOPT_CONNECTTIMEOUT, 15L);
     SET(CURLOPT_LOW_SPEED_LIMIT, (long)BN_HTTP_STALL_BYTES);
     SET(CURLOPT_LOW_SPEED_TIME, (long)(o->stall_s > 0 ? o->stall_s : 30));
     SET(CURLOPT_BUFFERSIZE, buffer_bytes(o));
@@ -241,7 +238,7 @@ static bool set_options(struct bn_http_call *call)
     SET(CURLOPT_WRITEFUNCTION, on_body);
     SET(CURLOPT_WRITEDATA, call);
     SET(CURLOPT_PRIVATE, call);
-    if (ca_file(o) != NULL) SET(CURLOPT_CAINFO, ca_file(o));
+    if (ca_file() != NULL) SET(CURLOPT_CAINFO, ca_file());
 #undef SET
     return bad == CURLE_OK && set_fields(call);
 }

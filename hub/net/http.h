@@ -24,7 +24,7 @@ struct bn_http_answer {
     char location[BN_HTTP_URL_MAX];
     int64_t retry_after_s; /* -1: none; a date becomes the seconds until then */
     /* of the hub */
-    char commit[65], linked_etag[256], error_code[64], error_message[256];
+    char commit[65], linked_etag[256], error_code[64];
     uint64_t linked_size;
 };
 
@@ -33,7 +33,6 @@ void bn_http_read_line(struct bn_http_answer *answer, const char *line);
 
 struct bn_http_request {
     const char *url;
-    bool head;
     bool ranged; /* ask for bytes from .. to; to UINT64_MAX: until the end */
     uint64_t from, to;
     const char *if_range; /* a strong validator; NULL: none */
@@ -63,9 +62,7 @@ struct bn_http_result {
 
 struct bn_http_options {
     uint64_t limit_rate; /* the caller will not poll for more bytes a second than this; 0: any */
-    unsigned connect_s;  /* 0: 15 */
     unsigned stall_s;    /* below 1000 bytes/s for this long is a stall; 0: 30 */
-    const char *ca_file; /* NULL: the system's, SSL_CERT_FILE, CURL_CA_BUNDLE */
 };
 
 struct bn_http;

@@ -195,7 +195,7 @@ static bn_status write_origin(struct bn_pieces *p, const struct bn_pieces_origin
 {
     struct bn_buf line = {.max = 1u << 16};
     bn_json *o = bn_json_new_object();
-    bn_json_put_string(o, "schema", "bn.part/1");
+    bn_json_put_string(o, "schema", "bn.download/1");
     bn_json_put_string(o, "identity", origin->identity);
     bn_json_put_string(o, "etag", origin->etag);
     bn_json_put_string(o, "sha256", origin->sha256);
@@ -219,7 +219,7 @@ static bool is_same(const bn_json *head, const struct bn_pieces_origin *origin)
 {
     const char *identity, *etag, *sha256;
     uint64_t size, piece;
-    if (!bn_json_text_is(head, "schema", "bn.part/1") || !text_of(head, "identity", &identity) ||
+    if (!bn_json_text_is(head, "schema", "bn.download/1") || !text_of(head, "identity", &identity) ||
         !text_of(head, "etag", &etag) || !text_of(head, "sha256", &sha256) ||
         !bn_json_u64(bn_json_get(head, "size"), &size) ||
         !bn_json_u64(bn_json_get(head, "piece_bytes"), &piece) || piece != BN_PIECE_BYTES)

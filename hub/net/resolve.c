@@ -17,7 +17,6 @@
 #include "hub/names/reference.h"
 
 #define MAX_LISTING_BYTES (4u << 20)
-#define MAX_FILES 100000u
 #define MAX_HOPS 3u
 #define TICK_NS 100000000L
 #define FIRST_WAIT_NS UINT64_C(300000000)
@@ -108,8 +107,8 @@ static void put_revision(struct bn_buf *out, const char *revision)
     }
 }
 
-static bn_status make_url(char out[2049], const struct bn_hub_server *server, const char *repo,
-                          const char *file, const char *revision, bn_error *err)
+bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const char *repo, const char *file,
+                     const char *revision, bn_error *err)
 {
     struct bn_buf url = {.max = 2048};
     bool safe = bn_hub_safe_path(repo) && bn_hub_safe_path(revision);
@@ -127,17 +126,6 @@ static bn_status make_url(char out[2049], const struct bn_hub_server *server, co
     if (status == BN_OK) memcpy(out, url.data, url.len + 1);
     bn_buf_release(&url);
     return status;
-}
-
-bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const char *repo, const char *file,
-                     const char *revision, bn_error *err)
-{
-    return make_url(out, server, repo, file, revision, err);
-}
-
-static const char *token_of(const struct bn_hub_server *server)
-{
-    return server->token[0] != '\0' ? server->token : NULL;
 }
 
 static bn_status refuse_offline(const struct bn_hub_server *server, const char *what, bn_error *err)
@@ -179,7 +167,8 @@ static bn_status ask(ask_fn fn, const struct bn_hub_server *server, const struct
                      void *out, bn_error *err)
 {
     struct question q = {server, NULL, *request, out};
-    if (bn_http_same_origin(request->url, server->endpoint)) q.request.token = token_of(server);
+    bool known = server->token[0] != '\0' && bn_http_same_origin(request->url, server->endpoint);
+    if (known) q.request.token = server->token;
     const struct bn_http_options options = {.stall_s = server->stall_s};
     BN_TRY(bn_http_open(&q.http, &options, err));
     bn_status status = BN_OK;
@@ -234,7 +223,7 @@ bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server
 {
     struct bn_http_source source = {.last.retry_after_s = -1};
     *out = (struct bn_hub_metadata){0};
-    BN_TRY(make_url(out->url, server, repo, file, revision, err));
+    BN_TRY(bn_hub_url(out->url, server, repo, file, revision, err));
     const struct bn_http_request request = {.url = out->url};
     BN_TRY(bn_hub_ask(&source, server, &request, err));
     const struct bn_http_answer *first = &source.first;
@@ -259,41 +248,19 @@ static bool keep(void *user, const void *bytes, size_t n)
     return !text->failed;
 }
 
-static bn_status read_listed(struct bn_hub_listing *out, const bn_json *o, bn_error *err)
+bn_status bn_hub_listing_parse(bn_json **out, const char *text, size_t n, bn_error *err)
 {
-    const char *name, *sha256;
-    struct bn_hub_listed *f = &out->list[out->n];
-    if (!bn_json_string(bn_json_get(o, "rfilename"), &name) || !bn_hub_safe_path(name))
-        return bn_fail(err, BN_ERR_FORMAT, "the server lists a file with an unsafe name");
-    (void)bn_json_u64(bn_json_get(o, "size"), &f->size);
-    if (bn_json_string(bn_json_path(o, "lfs.sha256"), &sha256) && strlen(sha256) == 64)
-        memcpy(f->sha256, sha256, 65);
-    f->file = bn_strndup(name, strlen(name));
-    if (f->file == NULL) return bn_nomem(err);
-    out->n++;
-    return BN_OK;
-}
-
-bn_status bn_hub_listing_parse(struct bn_hub_listing *out, const char *text, size_t n, bn_error *err)
-{
-    bn_json *doc = NULL;
-    const char *commit;
-    *out = (struct bn_hub_listing){0};
-    BN_TRY(bn_json_parse(&doc, text, n, err));
-    const bn_json *files = bn_json_get(doc, "siblings");
+    BN_TRY(bn_json_parse(out, text, n, err));
+    const bn_json *files = bn_json_get(*out, "siblings");
     bn_status status = BN_OK;
-    if (bn_json_string(bn_json_get(doc, "sha"), &commit) && strlen(commit) < sizeof out->commit)
-        memcpy(out->commit, commit, strlen(commit) + 1);
-    if (bn_json_kind(files) != BN_JSON_ARRAY || bn_json_size(files) > MAX_FILES)
+    if (bn_json_kind(files) != BN_JSON_ARRAY)
         status = bn_fail(err, BN_ERR_FORMAT, "the server's answer is not a list of files");
-    if (status == BN_OK) {
-        out->list = bn_alloc(bn_json_size(files), sizeof *out->list);
-        if (out->list == NULL) status = bn_nomem(err);
-    }
     for (const bn_json *o = bn_json_first(files); o != NULL && status == BN_OK; o = bn_json_next(o))
-        status = read_listed(out, o, err);
-    bn_json_free(doc);
-    if (status != BN_OK) bn_hub_listing_release(out);
+        if (!bn_hub_safe_path(bn_json_text_of(o, "rfilename")))
+            status = bn_fail(err, BN_ERR_FORMAT, "the server lists a file with an unsafe name");
+    if (status == BN_OK) return BN_OK;
+    bn_json_free(*out);
+    *out = NULL;
     return status;
 }
 
@@ -321,25 +288,17 @@ static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_
     return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->request.url, again, err);
 }
 
-bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *server, const char *repo,
+bn_status bn_hub_list(bn_json **out, const struct bn_hub_server *server, const char *repo,
                       const char *revision, bn_error *err)
 {
     char url[2049];
     struct bn_buf text = {.max = MAX_LISTING_BYTES};
-    *out = (struct bn_hub_listing){0};
+    *out = NULL;
     BN_TRY(refuse_offline(server, repo, err));
-    BN_TRY(make_url(url, server, repo, NULL, revision, err));
+    BN_TRY(bn_hub_url(url, server, repo, NULL, revision, err));
     const struct bn_http_request request = {.url = url};
     bn_status status = ask(ask_list, server, &request, &text, err);
     if (status == BN_OK) status = bn_hub_listing_parse(out, bn_buf_text(&text), text.len, err);
     bn_buf_release(&text);
     return status;
-}
-
-void bn_hub_listing_release(struct bn_hub_listing *listing)
-{
-    for (size_t i = 0; i < listing->n; i++)
-        bn_free(listing->list[i].file);
-    bn_free(listing->list);
-    *listing = (struct bn_hub_listing){0};
 }

@@ -20,7 +20,7 @@ struct bn_hub_server {
 };
 BN_MUST_CHECK bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err);
 
-/* The address of a file at a revision; an error for an unsafe path. */
+/* The address of a file at a revision, or with file NULL of the list of files; an error for an unsafe path. */
 BN_MUST_CHECK bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const char *repo,
                                    const char *file, const char *revision, bn_error *err);
 
@@ -42,21 +42,11 @@ BN_MUST_CHECK bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct
 BN_MUST_CHECK bn_status bn_hub_ask(struct bn_http_source *out, const struct bn_hub_server *server,
                                    const struct bn_http_request *request, bn_error *err);
 
-/* Files of a repository; names that are not safe paths are an error (BN_ERR_FORMAT). Released by _release. */
-struct bn_hub_listing {
-    char commit[65];
-    struct bn_hub_listed {
-        char *file;
-        uint64_t size;
-        char sha256[65]; /* "" when the file is not a large one */
-    } * list;
-    size_t n;
-};
-BN_MUST_CHECK bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *server,
-                                    const char *repo, const char *revision, bn_error *err);
+/* What is in a repository, as the hub says it: an object with "siblings" {"rfilename"}, which are safe paths. To be
+ * freed. BN_ERR_FORMAT for another answer. */
+BN_MUST_CHECK bn_status bn_hub_list(bn_json **out, const struct bn_hub_server *server, const char *repo,
+                                    const char *revision, bn_error *err);
 /* The same from the text of an answer. */
-BN_MUST_CHECK bn_status bn_hub_listing_parse(struct bn_hub_listing *out, const char *text, size_t n,
-                                             bn_error *err);
-void bn_hub_listing_release(struct bn_hub_listing *listing);
+BN_MUST_CHECK bn_status bn_hub_listing_parse(bn_json **out, const char *text, size_t n, bn_error *err);
 
 #endif

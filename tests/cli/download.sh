@@ -258,19 +258,19 @@ check '-v: the rate and the digest' grep -q "sha256 $a (hub)" err
 
 # ---- list ----
 get list
-check 'list: names, variants, licences' bash -c "grep -qE '^pinned +i2_s +[0-9.]+ kB +yes +yes +pinned +MIT$' out && grep -qE '^  :bf16 .* no \[1\]' out && grep -q '^\[1\] weights in safetensors' out"
+check 'list: names, variants, licences' bash -c "grep -qE '^pinned +[0-9.]+ kB +yes +yes +pinned +MIT$' out && grep -qE '^pinned:bf16 .* no ' out && grep -q 'pinned:bf16.*: weights in safetensors' out"
 get list --json
-check 'list --json' bash -c "grep -q '\"schema\": \"bn.models/1\"' out && grep -q '\"path\": \"$tmp/cache' out"
+check 'list --json' bash -c "grep -q '\"schema\": \"bn.download/1\"' out && grep -q '\"path\": \"$tmp/cache' out"
 get list
-check 'list: models without a digest' grep -qE '^free +i2_s +- yes +yes +- +x$' out
+check 'list: models without a digest' grep -qE '^free +- +yes +yes +x$' out
 get free
 get list
-check 'list: a digest of first use' grep -qE '^free +i2_s +- yes +yes +first +x$' out
+check 'list: a digest of first use' grep -qE '^free +- +yes +yes +first +x$' out
 get list --json
-check 'list --json names the source of each digest' bash -c "grep -q '\"sha256_source\": \"registry\"' out && grep -q '\"sha256_source\": \"first use\"' out && grep -q '\"first_use_sha256\": \"$a\"' out"
-check 'the built-in registry fits 80 columns' bash -c "[ \$(BN_REGISTRY= $bn list | awk 'length > 80' | wc -l) -eq 0 ] && BN_REGISTRY= $bn list | grep -q '^bitnet-b1.58-2b-4t .* pinned MIT'"
+check 'list --json names the source of each digest' bash -c "grep -q '\"sha256_source\": \"pinned\"' out && grep -q '\"sha256_source\": \"first\"' out && grep -q '\"sha256\": \"$a\"' out"
+check 'the built-in registry fits 80 columns' bash -c "[ \$(BN_REGISTRY= $bn list | awk 'length > 80' | wc -l) -eq 0 ] && BN_REGISTRY= $bn list | grep -q '^bitnet-b1.58-2b-4t .* pinned  MIT'"
 get list --cached
-check 'list --cached' bash -c "grep -qx 'acme/m' out && grep -qE '^ +[0-9.]+ kB  11111111  a.gguf' out"
+check 'list --cached' bash -c "grep -qE '^acme/m +a.gguf +[0-9.]+ kB  11111111  file' out"
 
 # ---- verify ----
 fresh

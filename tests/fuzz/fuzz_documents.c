@@ -54,7 +54,8 @@ static void read_registry(const char *text, size_t n)
     if (!read_well(bn_hub_registry_parse(&registry, text, n, &err), &err)) return;
     for (size_t i = 0; bn_hub_registry_at(registry, i) != NULL; i++) {
         const struct bn_hub_model *model = bn_hub_registry_at(registry, i);
-        hold(bn_hub_registry_find(registry, model->name) != NULL && bn_hub_model_file(model, "") != NULL);
+        const struct bn_hub_file *file;
+        hold(bn_hub_registry_look_up(NULL, &file, registry, model->name, "", NULL) == BN_OK);
     }
     bn_hub_registry_close(registry);
 }

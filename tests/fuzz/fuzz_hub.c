@@ -57,12 +57,12 @@ static void read_header(const char *text, size_t n)
 
 static void read_listing(const char *text, size_t n)
 {
-    struct bn_hub_listing listing;
+    bn_json *listing;
     bn_error err = {0};
     if (!read_well(bn_hub_listing_parse(&listing, text, n, &err), &err)) return;
-    for (size_t i = 0; i < listing.n; i++)
-        hold(bn_hub_safe_path(listing.list[i].file));
-    bn_hub_listing_release(&listing);
+    for (const bn_json *o = bn_json_first(bn_json_get(listing, "siblings")); o != NULL; o = bn_json_next(o))
+        hold(bn_hub_safe_path(bn_json_text_of(o, "rfilename")));
+    bn_json_free(listing);
 }
 
 static void write_file(const char *path, const void *bytes, size_t n)

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json_scan.h"
+#include "hub/files/safetensors.h"
+#include "hub/files/vocab.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/convert/safetensors.h"
-#include "tools/convert/scan.h"
-#include "tools/convert/vocab.h"
 
 static void hold(bool ok)
 {
@@ -37,13 +37,13 @@ static void read_tensors(const uint8_t *data, size_t size)
 
 static void read_vocab(const char *text, size_t n)
 {
-    struct bn_cv_vocab v = {.n = 300};
+    struct bn_hub_vocab v = {.max = 300};
     bn_error err = {0};
-    bn_status status = bn_cv_vocab_read(&v, text, n, &err);
+    bn_status status = bn_hub_vocab_read(&v, text, n, &err);
     hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
     for (size_t i = 0; i < v.n && v.tokens != NULL; i++)
         hold(v.tokens[i].at <= v.texts.len && v.tokens[i].len <= v.texts.len - v.tokens[i].at);
-    bn_cv_vocab_release(&v);
+    bn_hub_vocab_release(&v);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

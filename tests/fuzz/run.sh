@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 seconds=${FUZZ_SECONDS:-60} bad=0
 mkdir -p build/fuzz/seeds
-"$OUT/bn-fixtures" corrupt -o build/fuzz/seeds >/dev/null || exit 1
+python3 tests/corpus/make.py build/fuzz/seeds || exit 1
 "$OUT/bn-fixtures" gen --size nano --vocab 262 -o build/fuzz/seeds >/dev/null || exit 1
 find build/fuzz/seeds -size +256k -delete
 for target in "$@"; do

@@ -6,10 +6,9 @@
 #ifndef BN_CONVERT_FOLDER_H
 #define BN_CONVERT_FOLDER_H
 
+#include "hub/files/safetensors.h"
+#include "model/hparams.h"
 #include "tools/convert/plan.h"
-#include "tools/convert/safetensors.h"
-
-#define BN_CV_MAX_LAYERS 1024u
 
 struct bn_cv_folder;
 
@@ -25,12 +24,7 @@ struct bn_cv_arch {
     const char *class_name; /* config.json's architectures[0]; NULL: decided by the others */
     const char *model_type; /* config.json's model_type; NULL: decided by the others */
     const char *activation; /* config.json's hidden_act or hidden_activation */
-    bool interleaved;       /* rows of q and k are interleaved, as NORM rope wants them */
-    bool sub_norms;         /* a norm before attn_output and ffn_down */
-    bool head_norms;        /* a norm of each head of q and k */
-    bool post_norms;        /* a norm after attn_output and ffn_down */
     bool masters;           /* floats in safetensors are masters, to be ternarised */
-    bool hybrid;            /* some layers are recurrent, the heads of the others have gates */
     double rope_theta;      /* when config.json has none; 0: it must */
     float norm_shift;       /* is added to the weights of norms, but of those of inputs */
     bn_status (*put_own)(struct bn_cv_folder *f,
@@ -52,14 +46,9 @@ struct bn_cv_folder {
     struct bn_cv_shard *shards;
     size_t n_shards, shards_room;
     const struct bn_cv_arch *arch;
-    uint64_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_rot, n_ff, n_vocab, n_ctx;
-    struct {
-        uint64_t n_taps, n_key, n_value, head_dim; /* taps of the convolution; heads */
-        unsigned char layers[BN_CV_MAX_LAYERS];    /* 1: recurrent */
-    } recurrent;                                   /* of hybrids */
+    bn_hparams hp;    /* names, shapes and norms of the layers; hybrids have gated_heads */
     float norm_shift; /* that of the architecture, but 0 for weights that MLX has stored */
     bool grouped_out; /* the inputs of rotated out_proj stay in the order of the source */
-    bool input_norms; /* a norm before each linear layer: an embedding model of BitNet */
     bool divides;     /* weight_scale is the reciprocal of the scale */
     bool bitnet;      /* quantization_config says so */
 };
@@ -83,7 +72,7 @@ BN_MUST_CHECK bn_status bn_cv_folder_config(struct bn_cv_folder *f, bn_error *er
 const bn_json *bn_cv_folder_setting(const struct bn_cv_folder *f, const char *name);
 /* A whole number from 1 to 2^24 of the text part. */
 BN_MUST_CHECK bn_status bn_cv_folder_number(const struct bn_cv_folder *f, const char *name, bool required,
-                                            uint64_t *out, bn_error *err);
+                                            uint32_t *out, bn_error *err);
 /* folder_own.c: the keys of gemma3, minicpm and qwen35. */
 BN_MUST_CHECK bn_status bn_cv_gemma3_keys(struct bn_cv_folder *f, bn_error *err);
 BN_MUST_CHECK bn_status bn_cv_minicpm_keys(struct bn_cv_folder *f, bn_error *err);

@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "base/error.h"
-#include "model/hparams.h"
 #include "tools/convert/folder.h"
 
 #define CONFIG "config.json"
@@ -16,16 +15,14 @@
 /* The first row that fits. BitNet 2B4T has the squared ReLU and is bitnet-b1.58; the earlier models have
  * SiLU and are bitnet. Their config.json may have the model_type llama, so the class comes first. */
 static const struct bn_cv_arch ARCHS[] = {
-    {"bitnet-b1.58", "BitNetForCausalLM", NULL, "relu2", .sub_norms = true, .masters = true},
-    {"bitnet", "BitNetForCausalLM", NULL, "silu", .sub_norms = true, .masters = true},
-    {"qwen3", NULL, "qwen3", "silu", .head_norms = true},
-    {"llama", NULL, "llama", "silu", .interleaved = true},
-    {"gemma3", NULL, "gemma3_text", "gelu_pytorch_tanh", .head_norms = true, .post_norms = true,
-     .rope_theta = 1e6, .norm_shift = 1.0f, .put_own = bn_cv_gemma3_keys},
-    {"minicpm", NULL, "minicpm", "silu", .interleaved = true, .rope_theta = 1e4,
-     .put_own = bn_cv_minicpm_keys},
-    {"qwen35", NULL, "qwen3_5_text", "silu", .head_norms = true, .hybrid = true, .norm_shift = 1.0f,
-     .put_own = bn_cv_qwen35_keys},
+    {"bitnet-b1.58", "BitNetForCausalLM", NULL, "relu2", .masters = true},
+    {"bitnet", "BitNetForCausalLM", NULL, "silu", .masters = true},
+    {"qwen3", NULL, "qwen3", "silu", .masters = false},
+    {"llama", NULL, "llama", "silu", .masters = false},
+    {"gemma3", NULL, "gemma3_text", "gelu_pytorch_tanh", .rope_theta = 1e6, .norm_shift = 1.0f,
+     .put_own = bn_cv_gemma3_keys},
+    {"minicpm", NULL, "minicpm", "silu", .rope_theta = 1e4, .put_own = bn_cv_minicpm_keys},
+    {"qwen35", NULL, "qwen3_5_text", "silu", .norm_shift = 1.0f, .put_own = bn_cv_qwen35_keys},
 };
 
 static const char *text(const bn_json *object, const char *name)
@@ -52,6 +49,8 @@ static bn_status find_arch(struct bn_cv_folder *f, bn_error *err)
         if (strcmp(a->activation, activation) != 0) continue;
         f->arch = a;
         snprintf(f->plan->arch, sizeof f->plan->arch, "%s", a->name);
+        f->plan->keys.arch = f->plan->arch;
+        (void)bn_hparams_set_arch(&f->hp, (struct bn_str){a->name, strlen(a->name)});
         return BN_OK;
     }
     return bn_hint(
@@ -63,47 +62,60 @@ static bn_status find_arch(struct bn_cv_folder *f, bn_error *err)
 
 /* ---- numbers ---- */
 
-bn_status bn_cv_folder_number(const struct bn_cv_folder *f, const char *name, bool required, uint64_t *out,
+bn_status bn_cv_folder_number(const struct bn_cv_folder *f, const char *name, bool required, uint32_t *out,
                               bn_error *err)
 {
     const bn_json *value = bn_json_get(f->config, name);
-    if (!required && (value == NULL || bn_json_kind(value) == BN_JSON_NULL)) return BN_OK;
-    if (bn_json_u64(value, out) && *out >= 1 && *out <= 1u << 24) return BN_OK;
+    uint64_t number = 0;
+    if (!required && bn_json_kind(value) == BN_JSON_NULL) return BN_OK;
+    if (bn_json_u64(value, &number) && number >= 1 && number <= 1u << 24) {
+        *out = (uint32_t)number;
+        return BN_OK;
+    }
     return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "%s is %s", name,
                       value == NULL ? "missing" : "not a whole number from 1 to 16777216");
 }
 
 static bn_status read_sizes(struct bn_cv_folder *f, bn_error *err)
 {
-    BN_TRY(bn_cv_folder_number(f, "hidden_size", true, &f->n_embd, err));
-    BN_TRY(bn_cv_folder_number(f, "num_hidden_layers", true, &f->n_layer, err));
-    BN_TRY(bn_cv_folder_number(f, "intermediate_size", true, &f->n_ff, err));
-    BN_TRY(bn_cv_folder_number(f, "num_attention_heads", true, &f->n_head, err));
-    BN_TRY(bn_cv_folder_number(f, "vocab_size", true, &f->n_vocab, err));
-    BN_TRY(bn_cv_folder_number(f, "max_position_embeddings", true, &f->n_ctx, err));
-    f->n_head_kv = f->n_head;
-    BN_TRY(bn_cv_folder_number(f, "num_key_value_heads", false, &f->n_head_kv, err));
-    BN_TRY(bn_cv_folder_number(f, "head_dim", false, &f->head_dim, err));
-    if (f->n_layer > BN_CV_MAX_LAYERS)
-        return bn_fail_in(err, BN_ERR_LIMIT, CONFIG, "num_hidden_layers is over %u", BN_CV_MAX_LAYERS);
-    if (f->head_dim != 0) return BN_OK;
-    f->head_dim = f->n_embd / f->n_head;
-    if (f->n_embd % f->n_head == 0) return BN_OK;
+    bn_hparams *hp = &f->hp;
+    const struct {
+        const char *name;
+        bool required;
+        uint32_t *out;
+    } SIZES[] = {
+        {"hidden_size", true, &hp->n_embd},
+        {"num_hidden_layers", true, &hp->n_layer},
+        {"intermediate_size", true, &hp->n_ff},
+        {"num_attention_heads", true, &hp->n_head},
+        {"vocab_size", true, &hp->n_vocab},
+        {"max_position_embeddings", true, &hp->n_ctx},
+        {"num_key_value_heads", false, &hp->n_head_kv},
+        {"head_dim", false, &hp->head_dim},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(SIZES); i++)
+        BN_TRY(bn_cv_folder_number(f, SIZES[i].name, SIZES[i].required, SIZES[i].out, err));
+    if (hp->n_head_kv == 0) hp->n_head_kv = hp->n_head;
+    if (hp->n_layer > BN_MAX_LAYERS)
+        return bn_fail_in(err, BN_ERR_LIMIT, CONFIG, "num_hidden_layers is over %u", BN_MAX_LAYERS);
+    if (hp->head_dim != 0) return BN_OK;
+    hp->head_dim = hp->n_embd / hp->n_head;
+    if (hp->n_embd % hp->n_head == 0) return BN_OK;
     return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "num_attention_heads does not divide hidden_size");
 }
 
 /* How much of each head is rotated: all of it, but in hybrids. */
 static bn_status read_rotated(struct bn_cv_folder *f, bn_error *err)
 {
-    double share = f->arch->hybrid ? 0.25 : 1.0;
+    bool hybrid = f->hp.gated_heads;
+    double share = hybrid ? 0.25 : 1.0;
     (void)bn_json_number(bn_json_path(f->config, "rope_parameters.partial_rotary_factor"), &share);
     (void)bn_json_number(bn_json_get(f->config, "partial_rotary_factor"), &share);
-    if (share > 0.0 && share <= 1.0) f->n_rot = (uint64_t)((double)f->head_dim * share);
-    if (f->arch->hybrid && f->n_rot >= 2 && f->n_rot % 2 == 0) return BN_OK;
-    if (!f->arch->hybrid && share >= 1.0 && share <= 1.0) return BN_OK;
+    if (share > 0.0 && share <= 1.0) f->hp.n_rot = (uint32_t)((double)f->hp.head_dim * share);
+    if (hybrid ? f->hp.n_rot >= 2 && f->hp.n_rot % 2 == 0 : share >= 1.0 && share <= 1.0) return BN_OK;
     return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                      f->arch->hybrid ? "partial_rotary_factor %g does not give an even number of elements"
-                                      : "partial_rotary_factor %g is not supported, only 1",
+                      hybrid ? "partial_rotary_factor %g does not give an even number of elements"
+                             : "partial_rotary_factor %g is not supported, only 1",
                       share);
 }
 
@@ -144,21 +156,12 @@ static bn_status read_quantization(struct bn_cv_folder *f, bn_error *err)
 
 /* ---- keys ---- */
 
-static void put(struct bn_cv_folder *f, const char *suffix, uint64_t value)
-{
-    char key[128];
-    snprintf(key, sizeof key, "%s.%s", f->arch->name, suffix);
-    bn_gguf_put_u32(&f->plan->keys, key, (uint32_t)value);
-}
-
 static bn_status put_epsilon(struct bn_cv_folder *f, bn_error *err)
 {
-    char key[128];
     double epsilon = bn_json_number_of(f->config, "rms_norm_eps");
     if (!(epsilon > 0 && epsilon < 1))
         return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "rms_norm_eps is missing or not between 0 and 1");
-    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", f->arch->name);
-    bn_gguf_put_f32(&f->plan->keys, key, (float)epsilon);
+    bn_gguf_put_f32(&f->plan->keys, ".attention.layer_norm_rms_epsilon", (float)epsilon);
     return BN_OK;
 }
 
@@ -171,7 +174,7 @@ static bn_status put_pooling(struct bn_cv_folder *f, bn_error *err)
     } MODES[] = {
         {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
     bn_json *pooling;
-    if (!f->input_norms) return BN_OK;
+    if (!f->hp.input_norms) return BN_OK;
     BN_TRY(bn_cv_folder_json(f, "1_Pooling/config.json", false, &pooling, err));
     uint32_t mode = pooling == NULL ? 3 : 0; /* the models of this kind use the last token */
     for (size_t i = 0; i < BN_ARRAY_LEN(MODES) && mode == 0; i++)
@@ -180,7 +183,7 @@ static bn_status put_pooling(struct bn_cv_folder *f, bn_error *err)
     if (mode == 0)
         return bn_fail_in(err, BN_ERR_UNSUPPORTED, "1_Pooling/config.json",
                           "its pooling mode is not supported");
-    put(f, "pooling_type", mode);
+    bn_gguf_put_u32(&f->plan->keys, ".pooling_type", mode);
     return BN_OK;
 }
 
@@ -191,22 +194,21 @@ static bn_status put_keys(struct bn_cv_folder *f, bn_error *err)
     bn_gguf_put_str(w, "general.type", "model", 5);
     if (f->plan->options->name != NULL)
         bn_gguf_put_str(w, "general.name", f->plan->options->name, strlen(f->plan->options->name));
-    bn_gguf_put_u32(w, "general.file_type", f->plan->target->file_type);
+    bn_gguf_put_u32(w, "general.file_type", bn_type_info(f->plan->target)->file_type);
     bn_gguf_put_u32(w, "general.quantization_version", QUANTIZATION_VERSION);
-    bn_hparams hp = {0};
-    snprintf(hp.arch, sizeof hp.arch, "%.31s", f->arch->name);
-    bool bitnet = f->bitnet || f->input_norms, wide = bn_hparams_wide_activations(&hp, BN_TYPE_F16);
+    const bn_hparams *hp = &f->hp;
+    bool bitnet = f->bitnet || hp->input_norms, wide = bn_hparams_wide_activations(hp, BN_TYPE_F16);
     if (bitnet || wide) BN_TRY(bn_cv_keep_activations(f->plan, !bitnet, err));
-    put(f, "vocab_size", f->n_vocab);
-    put(f, "context_length", f->n_ctx);
-    put(f, "embedding_length", f->n_embd);
-    put(f, "block_count", f->n_layer);
-    put(f, "feed_forward_length", f->n_ff);
-    put(f, "attention.head_count", f->n_head);
-    put(f, "attention.head_count_kv", f->n_head_kv);
-    put(f, "attention.key_length", f->head_dim);
-    put(f, "attention.value_length", f->head_dim);
-    put(f, "rope.dimension_count", f->n_rot);
+    bn_gguf_put_u32(w, ".vocab_size", hp->n_vocab);
+    bn_gguf_put_u32(w, ".context_length", hp->n_ctx);
+    bn_gguf_put_u32(w, ".embedding_length", hp->n_embd);
+    bn_gguf_put_u32(w, ".block_count", hp->n_layer);
+    bn_gguf_put_u32(w, ".feed_forward_length", hp->n_ff);
+    bn_gguf_put_u32(w, ".attention.head_count", hp->n_head);
+    bn_gguf_put_u32(w, ".attention.head_count_kv", hp->n_head_kv);
+    bn_gguf_put_u32(w, ".attention.key_length", hp->head_dim);
+    bn_gguf_put_u32(w, ".attention.value_length", hp->head_dim);
+    bn_gguf_put_u32(w, ".rope.dimension_count", hp->n_rot);
     BN_TRY(put_epsilon(f, err));
     BN_TRY(bn_cv_folder_rope(f, err));
     if (f->arch->put_own != NULL) BN_TRY(f->arch->put_own(f, err));
@@ -226,7 +228,7 @@ bn_status bn_cv_folder_config(struct bn_cv_folder *f, bn_error *err)
     BN_TRY(refuse_others(f, err));
     BN_TRY(read_quantization(f, err));
     const char *probe = "model.layers.0.self_attn.q_proj.norm.weight";
-    f->input_norms = bn_cv_folder_take(f, probe, &input) != NULL ||
-                     bn_cv_folder_take(f, probe + strlen("model."), &input) != NULL;
+    f->hp.input_norms = bn_cv_folder_take(f, probe, &input) != NULL ||
+                        bn_cv_folder_take(f, probe + strlen("model."), &input) != NULL;
     return put_keys(f, err);
 }

@@ -69,13 +69,13 @@ static bn_status add_mixed(struct part *p, bn_error *err)
     bool fused = look(p, "in_proj_qkvz", ".weight");
     if (!fused) BN_TRY(want(p, "in_proj_qkv", ".weight", err));
     BN_TRY(bn_cv_folder_linear(p->f, &p->found, p->name, target(p, name, "attn_qkv"), 2 * keys + values,
-                               p->f->n_embd, 2 * keys + (fused ? 2 : 1) * values, &t, err));
+                               p->f->hp.n_embd, 2 * keys + (fused ? 2 : 1) * values, &t, err));
     t->rows[0] = key_heads(p, 0, fused ? block : d);
     t->rows[1] = key_heads(p, fused ? d : keys, fused ? block : d);
     t->rows[2] = value_heads(p, d, fused ? 2 * d : 2 * keys, fused ? block : p->each * d);
     if (!fused) BN_TRY(want(p, "in_proj_z", ".weight", err));
-    BN_TRY(bn_cv_folder_linear(p->f, &p->found, p->name, target(p, name, "attn_gate"), values, p->f->n_embd,
-                               fused ? 2 * (keys + values) : values, &t, err));
+    BN_TRY(bn_cv_folder_linear(p->f, &p->found, p->name, target(p, name, "attn_gate"), values,
+                               p->f->hp.n_embd, fused ? 2 * (keys + values) : values, &t, err));
     t->rows[0] = value_heads(p, d, fused ? (2 + p->each) * d : 0, fused ? block : p->each * d);
     return BN_OK;
 }
@@ -92,9 +92,9 @@ static bn_status add_pair(struct part *p, bn_error *err)
     bool fused = look(p, "in_proj_ba", ".weight");
     for (size_t i = 0; i < BN_ARRAY_LEN(PAIR); i++) {
         if (!fused) BN_TRY(want(p, PAIR[i].name, ".weight", err));
-        uint64_t sizes[] = {(fused ? 2 : 1) * p->n_value, p->f->n_embd};
+        uint64_t sizes[] = {(fused ? 2 : 1) * p->n_value, p->f->hp.n_embd};
         BN_TRY(bn_cv_folder_shape(p->f, &p->found, 2, sizes, err));
-        BN_TRY(bn_cv_folder_add(p->f, &p->found, target(p, name, PAIR[i].target), p->n_value, p->f->n_embd,
+        BN_TRY(bn_cv_folder_add(p->f, &p->found, target(p, name, PAIR[i].target), p->n_value, p->f->hp.n_embd,
                                 &t, err));
         t->kind = BN_CV_FLOATS;
         t->rows[0] = value_heads(p, 1, fused && PAIR[i].second ? p->each : 0, (fused ? 2 : 1) * p->each);
@@ -111,8 +111,8 @@ static bn_status add_output(struct part *p, bn_error *err)
     struct bn_cv_tensor *t;
     uint64_t inner = p->n_value * p->d;
     BN_TRY(want(p, "out_proj", ".weight", err));
-    BN_TRY(bn_cv_folder_linear(p->f, &p->found, p->name, target(p, name, "ssm_out"), p->f->n_embd, inner,
-                               p->f->n_embd, &t, err));
+    BN_TRY(bn_cv_folder_linear(p->f, &p->found, p->name, target(p, name, "ssm_out"), p->f->hp.n_embd, inner,
+                               p->f->hp.n_embd, &t, err));
     if (bn_cv_folder_rotates(p->f, p->found.t->name)) {
         p->f->grouped_out = true;
         return BN_OK;
@@ -130,7 +130,8 @@ static bn_status add_convolution(struct part *p, bn_error *err)
 {
     char name[64];
     struct bn_cv_tensor *t;
-    uint64_t taps = p->f->recurrent.n_taps, keys = p->n_key * p->d, channels = 2 * keys + p->n_value * p->d;
+    uint64_t taps = p->f->hp.recurrence.n_taps, keys = p->n_key * p->d,
+             channels = 2 * keys + p->n_value * p->d;
     BN_TRY(want(p, "conv1d", ".weight", err));
     bool last = p->found.t->n_dims == 3 && p->found.t->dims[1] == taps && p->found.t->dims[2] == 1;
     uint64_t sizes[] = {channels, last ? taps : 1, last ? 1 : taps};
@@ -175,10 +176,10 @@ bn_status bn_cv_folder_recurrent(struct bn_cv_folder *f, uint64_t layer, bn_erro
 {
     struct part p = {.f = f,
                      .layer = layer,
-                     .d = f->recurrent.head_dim,
-                     .n_key = f->recurrent.n_key,
-                     .n_value = f->recurrent.n_value,
-                     .each = f->recurrent.n_value / f->recurrent.n_key};
+                     .d = f->hp.recurrence.head_dim,
+                     .n_key = f->hp.recurrence.n_key_heads,
+                     .n_value = f->hp.recurrence.n_value_heads,
+                     .each = f->hp.recurrence.n_value_heads / f->hp.recurrence.n_key_heads};
     BN_TRY(add_mixed(&p, err));
     BN_TRY(add_convolution(&p, err));
     BN_TRY(add_vectors(&p, err));

@@ -13,20 +13,6 @@
 
 #define CONFIG "config.json"
 
-static void put_float(struct bn_cv_folder *f, const char *suffix, double value)
-{
-    char key[128];
-    snprintf(key, sizeof key, "%s.rope.%s", f->arch->name, suffix);
-    bn_gguf_put_f32(&f->plan->keys, key, (float)value);
-}
-
-static void put_type(struct bn_cv_folder *f, const char *type)
-{
-    char key[128];
-    snprintf(key, sizeof key, "%s.rope.scaling.type", f->arch->name);
-    bn_gguf_put_str(&f->plan->keys, key, type, strlen(type));
-}
-
 static bn_status positive(const bn_json *rope, const char *name, double preset, double *out, bn_error *err)
 {
     const bn_json *value = bn_json_get(rope, name);
@@ -44,24 +30,23 @@ static bn_status put_yarn(struct bn_cv_folder *f, const bn_json *rope, bn_error 
     static const struct {
         const char *name, *suffix;
     } OPTIONAL[] = {
-        {"extrapolation_factor", "scaling.yarn_ext_factor"},
-        {"attention_factor", "scaling.yarn_attn_factor"},
-        {"attn_factor", "scaling.yarn_attn_factor"},
-        {"beta_fast", "scaling.yarn_beta_fast"},
-        {"beta_slow", "scaling.yarn_beta_slow"},
+        {"extrapolation_factor", ".rope.scaling.yarn_ext_factor"},
+        {"attention_factor", ".rope.scaling.yarn_attn_factor"},
+        {"attn_factor", ".rope.scaling.yarn_attn_factor"},
+        {"beta_fast", ".rope.scaling.yarn_beta_fast"},
+        {"beta_slow", ".rope.scaling.yarn_beta_slow"},
     };
-    char key[128];
     double factor, original, value;
     BN_TRY(positive(rope, "factor", (double)NAN, &factor, err));
-    BN_TRY(positive(rope, "original_max_position_embeddings", (double)f->n_ctx, &original, err));
-    put_type(f, "yarn");
-    put_float(f, "scaling.factor", factor);
-    snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", f->arch->name);
-    bn_gguf_put_u32(&f->plan->keys, key, (uint32_t)fmin(original, 1u << 24));
+    BN_TRY(positive(rope, "original_max_position_embeddings", (double)f->hp.n_ctx, &original, err));
+    bn_gguf_put_str(&f->plan->keys, ".rope.scaling.type", "yarn", 4);
+    bn_gguf_put_f32(&f->plan->keys, ".rope.scaling.factor", (float)factor);
+    bn_gguf_put_u32(&f->plan->keys, ".rope.scaling.original_context_length",
+                    (uint32_t)fmin(original, 1u << 24));
     for (size_t i = 0; i < BN_ARRAY_LEN(OPTIONAL); i++) {
         if (!bn_json_number(bn_json_get(rope, OPTIONAL[i].name), &value)) continue;
         if (i == 2 && bn_json_number(bn_json_get(rope, "attention_factor"), &factor)) continue;
-        put_float(f, OPTIONAL[i].suffix, value);
+        bn_gguf_put_f32(&f->plan->keys, OPTIONAL[i].suffix, (float)value);
     }
     return BN_OK;
 }
@@ -90,7 +75,7 @@ static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double 
 {
     static const double TAU = 6.283185307179586;
     double factor, low, high, original;
-    size_t n = (size_t)f->n_rot / 2;
+    size_t n = (size_t)f->hp.n_rot / 2;
     BN_TRY(positive(rope, "factor", 8, &factor, err));
     BN_TRY(positive(rope, "low_freq_factor", 1, &low, err));
     BN_TRY(positive(rope, "high_freq_factor", 4, &high, err));
@@ -102,7 +87,7 @@ static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double 
     f->plan->owned = bn_alloc(n, sizeof *f->plan->owned);
     if (f->plan->owned == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++) {
-        double wave = TAU * bn_exp(bn_log(theta) * 2.0 * (double)i / (double)f->n_rot);
+        double wave = TAU * bn_exp(bn_log(theta) * 2.0 * (double)i / (double)f->hp.n_rot);
         f->plan->owned[i] = (float)llama3_divisor(wave, factor, low, high, original);
     }
     own(t, "rope_freqs.weight", f->plan->owned, n);
@@ -128,15 +113,14 @@ static bn_status add_long_rope(struct bn_cv_folder *f, const bn_json *rope, bn_e
 {
     static const char *const NAMES[] = {"long_factor", "short_factor"};
     static const char *const TENSORS[] = {"rope_factors_long.weight", "rope_factors_short.weight"};
-    size_t n = (size_t)f->n_rot / 2;
-    char key[128];
+    size_t n = (size_t)f->hp.n_rot / 2;
     double original;
-    BN_TRY(positive(rope, "original_max_position_embeddings", (double)f->n_ctx, &original, err));
-    if (original < (double)f->n_ctx)
+    BN_TRY(positive(rope, "original_max_position_embeddings", (double)f->hp.n_ctx, &original, err));
+    if (original < (double)f->hp.n_ctx)
         return bn_fail_in(
             err, BN_ERR_UNSUPPORTED, CONFIG,
-            "longrope with a context of %llu tokens, more than the original %.0f, is not supported",
-            (unsigned long long)f->n_ctx, original);
+            "longrope with a context of %u tokens, more than the original %.0f, is not supported",
+            f->hp.n_ctx, original);
     f->plan->owned = bn_alloc(2 * n, sizeof *f->plan->owned);
     if (f->plan->owned == NULL) return bn_nomem(err);
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
@@ -145,9 +129,8 @@ static bn_status add_long_rope(struct bn_cv_folder *f, const bn_json *rope, bn_e
         BN_TRY(bn_cv_add_tensor(f->plan, &t, err));
         own(t, TENSORS[i], f->plan->owned + i * n, n);
     }
-    put_type(f, "longrope");
-    snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", f->arch->name);
-    bn_gguf_put_u32(&f->plan->keys, key, (uint32_t)f->n_ctx);
+    bn_gguf_put_str(&f->plan->keys, ".rope.scaling.type", "longrope", 8);
+    bn_gguf_put_u32(&f->plan->keys, ".rope.scaling.original_context_length", f->hp.n_ctx);
     return BN_OK;
 }
 
@@ -162,7 +145,7 @@ bn_status bn_cv_folder_rope(struct bn_cv_folder *f, bn_error *err)
     (void)bn_json_number(bn_json_get(rope, "rope_theta"), &theta);
     if (!(theta > 0 && theta < 1e12))
         return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "rope_theta is missing or not a positive number");
-    put_float(f, "freq_base", theta);
+    bn_gguf_put_f32(&f->plan->keys, ".rope.freq_base", (float)theta);
     const char *type = bn_json_text_of(rope, "rope_type");
     if (type[0] == '\0') type = bn_json_text_of(rope, "type");
     if (type[0] == '\0' || strcmp(type, "default") == 0) return BN_OK;
@@ -174,7 +157,7 @@ bn_status bn_cv_folder_rope(struct bn_cv_folder *f, bn_error *err)
                           "the rope scaling '%.40s' is not supported: linear, yarn, llama3 and longrope are",
                           type);
     BN_TRY(positive(rope, "factor", (double)NAN, &factor, err));
-    put_type(f, "linear");
-    put_float(f, "scaling.factor", factor);
+    bn_gguf_put_str(&f->plan->keys, ".rope.scaling.type", "linear", 6);
+    bn_gguf_put_f32(&f->plan->keys, ".rope.scaling.factor", (float)factor);
     return BN_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "model/hadamard.h"
+#include "model/parts.h"
 #include "tools/convert/folder.h"
 
 #define MANIFEST "hadamard_packing.json"
@@ -69,7 +70,7 @@ static bn_status check_tensor(const struct rotation *r, const struct bn_cv_tenso
                               bn_error *err)
 {
     bool known = is_inverse(record) ? strcmp(t->name, "token_embd.weight") == 0
-                                    : bn_cv_is_linear(t->name) || strcmp(t->name, "output.weight") == 0;
+                                    : bn_part_is_linear(t->name) || strcmp(t->name, "output.weight") == 0;
     bool ternary = t->kind != BN_CV_COPY && t->kind != BN_CV_FLOATS;
     bool covered = !r->explicit_signs;
     for (size_t i = 0; i < r->n_widths; i++)

@@ -12,87 +12,52 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "model/parts.h"
+#include "model/rows.h"
 #include "tools/convert/folder.h"
 #include "tools/convert/rows.h"
 #include "tools/convert/write.h"
 
-enum width { W_EMBD, W_Q, W_GATED_Q, W_KV, W_FF, W_HEAD, W_VOCAB };
-enum when {
-    ALWAYS,
-    ATTENTION,
-    RECURRENT,
-    SUB_NORMS,
-    HEAD_NORMS,
-    INPUT_NORMS,
-    POST_NORMS,
-    NO_FFN_NORM,
-    FFN_NORM
-};
-
-/* A layer in the order of the result; columns 0: a norm. */
+/* A layer in the order of the result, with the names of the hub; model/parts.h has the shapes, and which models have
+ * what. */
 static const struct {
-    const char *name, *other; /* in safetensors after layers.N.; other: of earlier models */
-    const char *part;         /* in GGUF after blk.N. */
-    enum width rows, columns;
-    bool linear;
-    enum when when;
+    const char *name, *other; /* after layers.N.; other: of earlier models. NULL: folder_recurrent.c */
+    const char *part;
+    enum { ANY, WITH_POST_NORMS, WITHOUT } models;
 } LAYER[] = {
-    {"input_layernorm", NULL, "attn_norm", W_EMBD, W_EMBD, false, ALWAYS},
-    {"self_attn.q_proj.norm", NULL, "attn_q_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
-    {"self_attn.k_proj.norm", NULL, "attn_k_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
-    {"self_attn.v_proj.norm", NULL, "attn_v_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
-    {"self_attn.q_proj", NULL, "attn_q", W_GATED_Q, W_EMBD, true, ATTENTION},
-    {"self_attn.k_proj", NULL, "attn_k", W_KV, W_EMBD, true, ATTENTION},
-    {"self_attn.v_proj", NULL, "attn_v", W_KV, W_EMBD, true, ATTENTION},
-    {"self_attn.q_norm", NULL, "attn_q_norm", W_HEAD, W_EMBD, false, HEAD_NORMS},
-    {"self_attn.k_norm", NULL, "attn_k_norm", W_HEAD, W_EMBD, false, HEAD_NORMS},
-    {"self_attn.attn_sub_norm", "self_attn.inner_attn_ln", "attn_sub_norm", W_Q, W_EMBD, false, SUB_NORMS},
-    {"self_attn.o_proj.norm", NULL, "attn_output_norm_in", W_Q, W_EMBD, false, INPUT_NORMS},
-    {"self_attn.o_proj", NULL, "attn_output", W_EMBD, W_Q, true, ATTENTION},
-    {NULL, NULL, NULL, W_EMBD, W_EMBD, false, RECURRENT}, /* folder_recurrent.c */
-    {"post_attention_layernorm", NULL, "post_attention_norm", W_EMBD, W_EMBD, false, NO_FFN_NORM},
-    {"post_attention_layernorm", NULL, "ffn_norm", W_EMBD, W_EMBD, false, FFN_NORM},
-    {"pre_feedforward_layernorm", NULL, "ffn_norm", W_EMBD, W_EMBD, false, POST_NORMS},
-    {"mlp.gate_proj.norm", NULL, "ffn_gate_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
-    {"mlp.up_proj.norm", NULL, "ffn_up_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
-    {"mlp.gate_proj", NULL, "ffn_gate", W_FF, W_EMBD, true, ALWAYS},
-    {"mlp.up_proj", NULL, "ffn_up", W_FF, W_EMBD, true, ALWAYS},
-    {"mlp.ffn_sub_norm", "mlp.ffn_layernorm", "ffn_sub_norm", W_FF, W_EMBD, false, SUB_NORMS},
-    {"mlp.down_proj.norm", NULL, "ffn_down_norm_in", W_FF, W_EMBD, false, INPUT_NORMS},
-    {"mlp.down_proj", NULL, "ffn_down", W_EMBD, W_FF, true, ALWAYS},
-    {"post_feedforward_layernorm", NULL, "post_ffw_norm", W_EMBD, W_EMBD, false, POST_NORMS},
+    {"input_layernorm", NULL, "attn_norm", ANY},
+    {"self_attn.q_proj.norm", NULL, "attn_q_norm_in", ANY},
+    {"self_attn.k_proj.norm", NULL, "attn_k_norm_in", ANY},
+    {"self_attn.v_proj.norm", NULL, "attn_v_norm_in", ANY},
+    {"self_attn.q_proj", NULL, "attn_q", ANY},
+    {"self_attn.k_proj", NULL, "attn_k", ANY},
+    {"self_attn.v_proj", NULL, "attn_v", ANY},
+    {"self_attn.q_norm", NULL, "attn_q_norm", ANY},
+    {"self_attn.k_norm", NULL, "attn_k_norm", ANY},
+    {"self_attn.attn_sub_norm", "self_attn.inner_attn_ln", "attn_sub_norm", ANY},
+    {"self_attn.o_proj.norm", NULL, "attn_output_norm_in", ANY},
+    {"self_attn.o_proj", NULL, "attn_output", ANY},
+    {NULL, NULL, "attn_qkv", ANY},
+    {"post_attention_layernorm", NULL, "post_attention_norm", ANY},
+    {"post_attention_layernorm", NULL, "ffn_norm", WITHOUT},
+    {"pre_feedforward_layernorm", NULL, "ffn_norm", WITH_POST_NORMS},
+    {"mlp.gate_proj.norm", NULL, "ffn_gate_norm_in", ANY},
+    {"mlp.up_proj.norm", NULL, "ffn_up_norm_in", ANY},
+    {"mlp.gate_proj", NULL, "ffn_gate", ANY},
+    {"mlp.up_proj", NULL, "ffn_up", ANY},
+    {"mlp.ffn_sub_norm", "mlp.ffn_layernorm", "ffn_sub_norm", ANY},
+    {"mlp.down_proj.norm", NULL, "ffn_down_norm_in", ANY},
+    {"mlp.down_proj", NULL, "ffn_down", ANY},
+    {"post_feedforward_layernorm", NULL, "post_ffw_norm", ANY},
 };
 
-static uint64_t width_of(const struct bn_cv_folder *f, enum width w)
+/* The part of a row in this layer; NULL when the model has none. */
+static const struct bn_part *part_of(const struct bn_cv_folder *f, uint32_t layer, size_t i)
 {
-    const uint64_t widths[] = {
-        [W_EMBD] = f->n_embd,
-        [W_Q] = f->n_head * f->head_dim,
-        [W_KV] = f->n_head_kv * f->head_dim,
-        [W_FF] = f->n_ff,
-        [W_HEAD] = f->head_dim,
-        [W_VOCAB] = f->n_vocab,
-        [W_GATED_Q] = f->n_head * f->head_dim * (f->arch->hybrid ? 2 : 1),
-    };
-    return widths[w];
-}
-
-static bool is_wanted(const struct bn_cv_folder *f, uint64_t layer, enum when when)
-{
-    const bool recurrent = f->recurrent.layers[layer] != 0;
-    const bool wanted[] = {
-        [ALWAYS] = true,
-        [ATTENTION] = !recurrent,
-        [RECURRENT] = recurrent,
-        [SUB_NORMS] = f->arch->sub_norms,
-        [HEAD_NORMS] = f->arch->head_norms && !recurrent,
-        [INPUT_NORMS] = f->input_norms,
-        [POST_NORMS] = f->arch->post_norms,
-        [NO_FFN_NORM] = f->arch->post_norms || f->arch->hybrid,
-        [FFN_NORM] = !f->arch->post_norms && !f->arch->hybrid,
-    };
-    return wanted[when];
+    if (LAYER[i].models != ANY && (LAYER[i].models == WITH_POST_NORMS) != f->hp.post_norms) return NULL;
+    for (const struct bn_part *p = bn_parts; p->name != NULL; p++)
+        if (strcmp(p->name, LAYER[i].part) == 0 && bn_part_is_in(p, &f->hp, layer)) return p;
+    return NULL;
 }
 
 /* ---- finding ---- */
@@ -247,7 +212,7 @@ static bn_status add_words(struct bn_cv_folder *f, const struct bn_cv_found *wei
     }
     t->kind = BN_CV_WORDS;
     t->from = types[0];
-    t->to = f->plan->target->type;
+    t->to = f->plan->target;
     t->scales = found[0].t->data;
     t->biases = found[1].t->data;
     return BN_OK;
@@ -258,16 +223,16 @@ static bn_status add_table(struct bn_cv_folder *f, const struct bn_cv_found *fou
                            const char *name, bn_error *err)
 {
     struct bn_cv_tensor *t;
-    BN_TRY(add(f, found, name, f->n_vocab, f->n_embd, &t, err));
-    if (is_words(found)) return add_words(f, found, from, t, f->n_vocab, err);
-    BN_TRY(check_shape(f, found, 2, f->n_vocab, f->n_embd, err));
+    BN_TRY(add(f, found, name, f->hp.n_vocab, f->hp.n_embd, &t, err));
+    if (is_words(found)) return add_words(f, found, from, t, f->hp.n_vocab, err);
+    BN_TRY(check_shape(f, found, 2, f->hp.n_vocab, f->hp.n_embd, err));
     if (!bn_cv_float_type(found->t->type, &t->from))
         return bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED, "the embedding and the head must be floats",
                                  err);
     bool ternary;
     BN_TRY(bn_cv_is_ternary(t, &ternary, err));
     t->kind = ternary ? BN_CV_TRITS : BN_CV_COPY;
-    t->to = ternary ? f->plan->target->type : t->from;
+    t->to = ternary ? f->plan->target : t->from;
     return BN_OK;
 }
 
@@ -284,11 +249,7 @@ static bn_status read_scale(struct bn_cv_folder *f, const char *name, struct bn_
     bool one = scale.t->n_dims == 0 || (scale.t->n_dims == 1 && scale.t->dims[0] == 1);
     if (!one || !bn_cv_float_type(scale.t->type, &type))
         return bn_cv_folder_fail(f, &scale, BN_ERR_FORMAT, "a weight_scale is not one float", err);
-    if (type == BN_TYPE_F32)
-        memcpy(&value, scale.t->data, sizeof value);
-    else
-        (type == BN_TYPE_F16 ? bn_kernels_ref.f16_to_f32 : bn_kernels_ref.bf16_to_f32)(&value, scale.t->data,
-                                                                                       1);
+    bn_widen(&bn_kernels_ref, type, &value, scale.t->data, 1);
     t->scale = f->divides ? 1.0f / value : value;
     if (value > 0.0f && isfinite(value) && isfinite(t->scale)) return BN_OK;
     return bn_cv_folder_fail(f, &scale, BN_ERR_FORMAT, "the weight_scale is not a positive number", err);
@@ -319,27 +280,16 @@ bn_status bn_cv_folder_linear(struct bn_cv_folder *f, const struct bn_cv_found *
     struct bn_cv_tensor *t;
     BN_TRY(add(f, found, part, rows, columns, out, err));
     t = *out;
-    t->to = f->plan->target->type;
+    t->to = f->plan->target;
     if (packed) return add_packed(f, found, name, t, err);
     if (is_words(found)) return add_words(f, found, name, t, n_source, err);
     if (!bn_cv_float_type(found->t->type, &t->from))
         return bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED, "a linear layer must be U8, F16, BF16 or F32",
                                  err);
     bool ternary = true;
-    if (f->arch->masters || f->bitnet || f->input_norms || f->plan->options->ternarise)
+    if (f->arch->masters || f->bitnet || f->hp.input_norms || f->plan->options->ternarise)
         BN_TRY(bn_cv_is_ternary(t, &ternary, err));
     t->kind = ternary ? BN_CV_TRITS : BN_CV_MASTER;
-    return BN_OK;
-}
-
-static bn_status add_linear(struct bn_cv_folder *f, size_t i, const struct bn_cv_found *found,
-                            const char *name, const char *part, bn_error *err)
-{
-    uint64_t rows = width_of(f, LAYER[i].rows), columns = width_of(f, LAYER[i].columns);
-    struct bn_cv_tensor *t;
-    BN_TRY(bn_cv_folder_linear(f, found, name, part, rows, columns, rows, &t, err));
-    if (f->arch->interleaved && strcmp(LAYER[i].part, "attn_q") == 0) t->heads = (uint32_t)f->n_head;
-    if (f->arch->interleaved && strcmp(LAYER[i].part, "attn_k") == 0) t->heads = (uint32_t)f->n_head_kv;
     return BN_OK;
 }
 
@@ -350,22 +300,29 @@ static bn_status missing(const char *name, bn_error *err)
     return bn_fail(err, BN_ERR_FORMAT, "the safetensors have no tensor %s.weight", name);
 }
 
-static bn_status add_part(struct bn_cv_folder *f, uint64_t layer, size_t i, bn_error *err)
+static bn_status add_part(struct bn_cv_folder *f, uint32_t layer, size_t i, const struct bn_part *p,
+                          bn_error *err)
 {
     char name[96], part[64];
     struct bn_cv_found found;
     if (LAYER[i].name == NULL) return bn_cv_folder_recurrent(f, layer, err);
-    snprintf(name, sizeof name, "layers.%llu.%s", (unsigned long long)layer, LAYER[i].name);
-    snprintf(part, sizeof part, "blk.%llu.%s", (unsigned long long)layer, LAYER[i].part);
+    snprintf(name, sizeof name, "layers.%u.%s", layer, LAYER[i].name);
+    snprintf(part, sizeof part, "blk.%u.%s", layer, p->name);
     bool there = bn_cv_folder_find(f, name, ".weight", &found);
     if (!there && LAYER[i].other != NULL) {
-        snprintf(name, sizeof name, "layers.%llu.%s", (unsigned long long)layer, LAYER[i].other);
+        snprintf(name, sizeof name, "layers.%u.%s", layer, LAYER[i].other);
         there = bn_cv_folder_find(f, name, ".weight", &found);
     }
     if (!there) return missing(name, err);
-    if (LAYER[i].linear) return add_linear(f, i, &found, name, part, err);
-    float shift = LAYER[i].when == INPUT_NORMS ? 0.0f : f->norm_shift;
-    return add_norm(f, &found, part, width_of(f, LAYER[i].rows), shift, err);
+    uint64_t rows = bn_width(&f->hp, p->rows), cols = bn_width(&f->hp, p->cols);
+    if (p->kind == BN_PART_NORM)
+        return add_norm(f, &found, part, cols, p->of == BN_OF_INPUT_NORMS ? 0.0f : f->norm_shift, err);
+    struct bn_cv_tensor *t;
+    BN_TRY(bn_cv_folder_linear(f, &found, name, part, rows, cols, rows, &t, err));
+    if (f->hp.rope != BN_ROPE_NORM) return BN_OK; /* else rows of each head are interleaved */
+    if (strcmp(p->name, "attn_q") == 0) t->heads = f->hp.n_head;
+    if (strcmp(p->name, "attn_k") == 0) t->heads = f->hp.n_head_kv;
+    return BN_OK;
 }
 
 /* Without tie_word_embeddings the model is tied when it has no head. An embedding model needs none. */
@@ -374,11 +331,11 @@ static bn_status add_head(struct bn_cv_folder *f, bn_error *err)
     struct bn_cv_found found;
     bool tied = false, said = bn_json_bool(bn_cv_folder_setting(f, "tie_word_embeddings"), &tied);
     bool there = bn_cv_folder_find(f, "lm_head", ".weight", &found);
-    if (f->arch->sub_norms && there && !tied)
+    if (f->hp.sub_norms && there && !tied)
         return bn_cv_folder_fail(f, &found, BN_ERR_UNSUPPORTED,
                                  "a head of its own is not supported in BitNet models", err);
     if (there && !tied) return add_table(f, &found, "lm_head", "output", err);
-    if (there || tied || !said || f->input_norms) return BN_OK;
+    if (there || tied || !said || f->hp.input_norms) return BN_OK;
     return missing("lm_head", err);
 }
 
@@ -392,9 +349,9 @@ static bool is_left_out(struct bn_cv_folder *f, const char *name)
 {
     const char *plain = bn_cv_folder_plain(name);
     bool vision = begins(plain, "visual.") || begins(plain, "vision_tower."), next = begins(plain, "mtp.");
-    f->plan->n_vision += f->arch->hybrid && vision;
-    f->plan->n_next += f->arch->hybrid && next;
-    return f->arch->hybrid && (vision || next);
+    f->plan->n_vision += f->hp.gated_heads && vision;
+    f->plan->n_next += f->hp.gated_heads && next;
+    return f->hp.gated_heads && (vision || next);
 }
 
 /* Every tensor must have a place. Tables of frequencies, which old files have, follow from config.json. */
@@ -419,10 +376,11 @@ static void find_norm_shift(struct bn_cv_folder *f)
 {
     struct bn_cv_found found;
     char name[64];
-    for (uint64_t layer = 0; layer < f->n_layer && f->arch->hybrid; layer++) {
-        snprintf(name, sizeof name, "layers.%llu.linear_attn.conv1d", (unsigned long long)layer);
+    for (uint32_t layer = 0; layer < f->hp.n_layer && f->hp.gated_heads; layer++) {
+        snprintf(name, sizeof name, "layers.%u.linear_attn.conv1d", layer);
         if (!bn_cv_folder_find(f, name, ".weight", &found)) continue;
-        if (found.t->n_dims == 3 && found.t->dims[2] == 1 && f->recurrent.n_taps > 1) f->norm_shift = 0.0f;
+        if (found.t->n_dims == 3 && found.t->dims[2] == 1 && f->hp.recurrence.n_taps > 1)
+            f->norm_shift = 0.0f;
         return;
     }
 }
@@ -433,11 +391,13 @@ bn_status bn_cv_folder_tensors(struct bn_cv_folder *f, bn_error *err)
     find_norm_shift(f);
     if (!bn_cv_folder_find(f, "embed_tokens", ".weight", &found)) return missing("embed_tokens", err);
     BN_TRY(add_table(f, &found, "embed_tokens", "token_embd", err));
-    for (uint64_t layer = 0; layer < f->n_layer; layer++)
-        for (size_t i = 0; i < BN_ARRAY_LEN(LAYER); i++)
-            if (is_wanted(f, layer, LAYER[i].when)) BN_TRY(add_part(f, layer, i, err));
+    for (uint32_t layer = 0; layer < f->hp.n_layer; layer++)
+        for (size_t i = 0; i < BN_ARRAY_LEN(LAYER); i++) {
+            const struct bn_part *p = part_of(f, layer, i);
+            if (p != NULL) BN_TRY(add_part(f, layer, i, p, err));
+        }
     if (!bn_cv_folder_find(f, "norm", ".weight", &found)) return missing("norm", err);
-    BN_TRY(add_norm(f, &found, "output_norm", f->n_embd, f->norm_shift, err));
+    BN_TRY(add_norm(f, &found, "output_norm", f->hp.n_embd, f->norm_shift, err));
     BN_TRY(add_head(f, err));
     return check_used(f, err);
 }

@@ -8,26 +8,24 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/hparams.h"
+#include "model/parts.h"
 #include "tools/convert/write.h"
 
 static bool is_ternary(uint32_t type)
 {
-    for (const struct bn_cv_target *target = bn_cv_targets; target->name != NULL; target++)
-        if (target->type == type) return type != BN_TYPE_F16 && type != BN_TYPE_F32;
-    return false;
+    return bn_type_info(type)->unpack != NULL;
 }
 
 static bool is_float(uint32_t type)
 {
-    return type == BN_TYPE_F32 || type == BN_TYPE_F16 || type == BN_TYPE_BF16;
+    return bn_type_info(type)->is_float;
 }
 
 /* ---- keys ---- */
 
 static void put_file_type(struct bn_cv_plan *plan)
 {
-    bn_gguf_put_u32(&plan->keys, "general.file_type", plan->target->file_type);
+    bn_gguf_put_u32(&plan->keys, "general.file_type", bn_type_info(plan->target)->file_type);
 }
 
 static bn_status keep_activations(struct bn_cv_plan *plan, bn_error *err)
@@ -105,10 +103,10 @@ static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from,
     t->offset = from->offset;
     t->input = 0;
     t->kind = BN_CV_COPY;
-    if (is_ternary(from->type) && from->type != plan->target->type) {
+    if (is_ternary(from->type) && from->type != plan->target) {
         t->kind = BN_CV_BLOCKS;
-    } else if (floats && is_float(from->type) && from->type != plan->target->type && from->n_dims > 1) {
-        bool wanted = bn_cv_is_linear(t->name);
+    } else if (floats && is_float(from->type) && from->type != plan->target && from->n_dims > 1) {
+        bool wanted = bn_part_is_linear(t->name);
         if (strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0 ||
             (wanted && predicts(plan, t->name)))
             BN_TRY(bn_cv_is_ternary(t, &wanted, err));
@@ -118,7 +116,7 @@ static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from,
         if (!ternary) t->kind = BN_CV_MASTER;
     }
     if (t->kind == BN_CV_COPY) return BN_OK;
-    t->to = plan->target->type;
+    t->to = plan->target;
     return t->from == BN_TYPE_I2_S ? read_scale(t, err) : BN_OK;
 }
 

@@ -11,12 +11,6 @@
 #include "model/hparams.h"
 #include "tools/convert/rows.h"
 
-const struct bn_cv_target bn_cv_targets[] = {
-    {"i2_s", BN_TYPE_I2_S, 40}, {"tq2_0", BN_TYPE_TQ2_0, 37},  {"tq1_0", BN_TYPE_TQ1_0, 36},
-    {"q2_0", BN_TYPE_Q2_0, 41}, {"pq2_0", BN_TYPE_PQ2_0, 141}, {"ptq1_0", BN_TYPE_PTQ1_0, 143},
-    {"f16", BN_TYPE_F16, 1},    {"f32", BN_TYPE_F32, 0},       {NULL, 0, 0},
-};
-
 bn_status bn_cv_add_input(struct bn_cv_plan *plan, const char *path, const char *name, bn_error *err)
 {
     BN_TRY(bn_array_grow(&plan->inputs, &plan->inputs_room, plan->n_inputs + 1, sizeof *plan->inputs, err));
@@ -52,22 +46,6 @@ void bn_cv_release(struct bn_cv_plan *plan)
     bn_gguf_writer_release(&plan->keys);
 }
 
-bool bn_cv_is_linear(const char *name)
-{
-    static const char *const PARTS[] = {
-        "attn_q",   "attn_k",    "attn_v",  "attn_output",   "ffn_gate",    "ffn_up",        "ffn_down",
-        "attn_qkv", "attn_gate", "ssm_out", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps",
-    };
-    char part[32];
-    unsigned layer;
-    int end = 0;
-    if (sscanf(name, "blk.%u.%31[a-z_].weight%n", &layer, part, &end) != 2 || end == 0 || name[end] != '\0')
-        return false;
-    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
-        if (strcmp(part, PARTS[i]) == 0) return true;
-    return false;
-}
-
 static bn_status settle_tensor(const struct bn_cv_plan *plan, struct bn_cv_tensor *t, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(t->to);
@@ -95,7 +73,7 @@ bn_status bn_cv_settle(struct bn_cv_plan *plan, bn_error *err)
     for (size_t i = 0; i < plan->n_tensors; i++) {
         BN_TRY(settle_tensor(plan, &plan->tensors[i], err));
         n_ternary += plan->tensors[i].kind != BN_CV_FLOATS &&
-                     (plan->tensors[i].kind != BN_CV_COPY || plan->tensors[i].to == plan->target->type);
+                     (plan->tensors[i].kind != BN_CV_COPY || plan->tensors[i].to == plan->target);
     }
     if (n_ternary > 0) return BN_OK;
     return bn_fail(err, BN_ERR_UNSUPPORTED, "no tensor of the model is ternary");
@@ -106,8 +84,8 @@ bn_status bn_cv_keep_activations(struct bn_cv_plan *plan, bool wide, bn_error *e
     const char *value = wide ? "int16-group" : "int8-token";
     bn_hparams hp = {0};
     snprintf(hp.arch, sizeof hp.arch, "%.31s", plan->arch);
-    if (bn_hparams_wide_activations(&hp, plan->target->type) == wide) return BN_OK;
-    if (plan->target->type != BN_TYPE_I2_S) {
+    if (bn_hparams_wide_activations(&hp, plan->target) == wide) return BN_OK;
+    if (plan->target != BN_TYPE_I2_S) {
         bn_gguf_put_str(&plan->keys, BN_ACTIVATIONS_KEY, value, strlen(value));
         return BN_OK;
     }

@@ -12,19 +12,12 @@
 #include "base/json.h"
 #include "gguf/gguf.h"
 
-/* A type that --to names. */
-struct bn_cv_target {
-    const char *name;
-    uint32_t type;      /* enum bn_type */
-    uint32_t file_type; /* general.file_type, as llama.cpp and its forks number it */
-};
-/* Ends with an empty row; in the order of BN_CV_TARGETS. */
-extern const struct bn_cv_target bn_cv_targets[];
+/* The types that --to names. */
 #define BN_CV_TARGETS "i2_s|tq2_0|tq1_0|q2_0|pq2_0|ptq1_0|f16|f32"
 
 struct bn_cv_options {
     const char *output, *pre, *name;
-    int to;           /* index of bn_cv_targets */
+    const char *to;   /* label of a type, one of BN_CV_TARGETS */
     int weight_scale; /* auto, multiply, divide */
     uint32_t threads; /* 0: one per core */
     bool dry_run, check, round_scales, ternarise;
@@ -77,7 +70,7 @@ struct bn_cv_input {
 
 struct bn_cv_plan {
     const struct bn_cv_options *options;
-    const struct bn_cv_target *target;
+    uint32_t target; /* type of the ternary tensors */
     struct bn_cv_input *inputs;
     size_t n_inputs, inputs_room;
     struct bn_cv_tensor *tensors;
@@ -108,8 +101,5 @@ BN_MUST_CHECK bn_status bn_cv_from_folder(struct bn_cv_plan *plan, const char *p
 
 /* plan.c: checks that the target can hold every tensor of the plan (blocks and rows), computes sizes. */
 BN_MUST_CHECK bn_status bn_cv_settle(struct bn_cv_plan *plan, bn_error *err);
-
-/* Is this the weight of a linear layer, by its name in GGUF files? */
-bool bn_cv_is_linear(const char *name);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-#define SCHEMA "bn.convert/1"
+#define SCHEMA "bn.model/1"
 
 static const char *const WEIGHT_SCALE[] = {"auto", "multiply", "divide"};
 static const char *const KINDS[] = {
@@ -49,7 +49,7 @@ bn_json *bn_cv_record(const struct bn_cv_plan *plan, const struct bn_cv_result *
         bn_json_put_text(o, "sha256", plan->inputs[i].sha256);
     }
     bn_json *options = bn_json_put_object(doc, "options");
-    bn_json_put_string(options, "to", plan->target->name);
+    bn_json_put_string(options, "to", bn_type_info(plan->target)->label);
     bn_json_put_bool(options, "ternarise", plan->options->ternarise);
     bn_json_put_bool(options, "round_scales", plan->options->round_scales);
     bn_json_put_string(options, "weight_scale", WEIGHT_SCALE[plan->options->weight_scale]);

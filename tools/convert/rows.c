@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads and packs rows of ternary tensors; see rows.h. Layouts of blocks are in model/pack.h.
+ * Reads and packs rows of ternary tensors; see rows.h. Layouts of blocks are in gguf/pack.h.
  */
 #include "tools/convert/rows.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/pack.h"
+#include "model/rows.h"
 
 uint64_t bn_cv_n_rows(const struct bn_cv_tensor *t)
 {
@@ -55,37 +55,17 @@ static float widen_half(uint16_t half)
 
 /* ---- reading ---- */
 
-/* n floats of the source from the one with the number `at`. */
-static void widen(const struct bn_cv_tensor *t, uint64_t at, float *out, size_t n)
+/* n floats of a list in the type `from`, from the one with the number `at`. */
+static void widen(const struct bn_cv_tensor *t, const unsigned char *list, uint64_t at, float *out, size_t n)
 {
-    if (t->from == BN_TYPE_F32)
-        memcpy(out, t->data + at * 4, n * 4);
-    else if (t->from == BN_TYPE_F16)
-        bn_kernels_ref.f16_to_f32(out, t->data + at * 2, n);
-    else
-        bn_kernels_ref.bf16_to_f32(out, t->data + at * 2, n);
+    bn_widen(&bn_kernels_ref, t->from, out, list + at * bn_type_info(t->from)->block_bytes, n);
 }
 
 void bn_cv_widen_row(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s)
 {
     size_t k = (size_t)t->ne[0], piece = t->columns.n == 0 ? k : (size_t)t->columns.size;
     for (size_t i = 0; i < k; i += piece)
-        widen(t, bn_cv_source_row(t, r) * k + bn_cv_source_column(t, i), s->floats + i, piece);
-}
-
-/* One block at `in`; returns its scale. */
-static uint16_t unpack_block(uint32_t type, const unsigned char *in, int8_t *values)
-{
-    switch (type) {
-    case BN_TYPE_TQ2_0:
-        return bn_unpack_tq2(values, in);
-    case BN_TYPE_TQ1_0:
-        return bn_unpack_tq1(values, in);
-    case BN_TYPE_PTQ1_0:
-        return bn_unpack_ptq1(values, in);
-    default:
-        return bn_unpack_q2(values, in, type == BN_TYPE_Q2_0 ? 64 : 128);
-    }
+        widen(t, t->data, bn_cv_source_row(t, r) * k + bn_cv_source_column(t, i), s->floats + i, piece);
 }
 
 static void fill(float *scales, size_t n, float scale)
@@ -102,13 +82,10 @@ static bool read_blocks(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_s
     for (size_t b = 0; b < n_blocks; b++, in += info->block_bytes) {
         int8_t *values = s->values + b * info->block;
         float scale = t->scale;
-        if (t->from == BN_TYPE_I2_S) {
-            bn_unpack_i2s(values, in);
-            for (size_t i = 0; i < info->block; i++)
-                if (values[i] > 1) return fault(s, BN_CV_CODE_3, r, b * info->block + i, 0, 0);
-        } else {
-            scale = widen_half(unpack_block(t->from, in, values));
-        }
+        uint16_t half = info->unpack(values, in);
+        if (t->from != BN_TYPE_I2_S) scale = widen_half(half);
+        for (size_t i = 0; t->from == BN_TYPE_I2_S && i < info->block; i++)
+            if (values[i] > 1) return fault(s, BN_CV_CODE_3, r, b * info->block + i, 0, 0);
         if (!isfinite(scale)) return fault(s, BN_CV_NOT_FINITE, r, b * info->block, (double)scale, 0);
         fill(s->scales + b * (info->block / BN_CV_GROUP), info->block / BN_CV_GROUP, scale);
     }
@@ -158,19 +135,6 @@ static bool read_packed(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_s
     return true;
 }
 
-/* The i-th float of a list in the type `from`. */
-static float float_at(const struct bn_cv_tensor *t, const unsigned char *list, uint64_t i)
-{
-    float value = 0.0f;
-    if (t->from == BN_TYPE_F32)
-        memcpy(&value, list + 4 * i, sizeof value);
-    else if (t->from == BN_TYPE_F16)
-        bn_kernels_ref.f16_to_f32(&value, list + 2 * i, 1);
-    else
-        bn_kernels_ref.bf16_to_f32(&value, list + 2 * i, 1);
-    return value;
-}
-
 static bool read_words(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s)
 {
     size_t k = (size_t)t->ne[0];
@@ -179,7 +143,9 @@ static bool read_words(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_sc
     for (size_t i = 0; i < k; i += BN_CV_GROUP) {
         size_t from = (size_t)bn_cv_source_column(t, i); /* of a whole group: heads are as large or larger */
         uint64_t g = (row * k + from) / t->group;
-        float scale = float_at(t, t->scales, g), bias = float_at(t, t->biases, g);
+        float scale, bias;
+        widen(t, t->scales, g, &scale, 1);
+        widen(t, t->biases, g, &bias, 1);
         if (!isfinite(scale)) return fault(s, BN_CV_NOT_FINITE, r, i, (double)scale, 0);
         if (bias != -scale) return fault(s, BN_CV_BIAS, r, i, (double)bias, (double)scale);
         s->scales[i / BN_CV_GROUP] = scale;
@@ -263,22 +229,17 @@ static bool pack_blocks(const struct bn_cv_tensor *t, uint64_t r, bool round, st
                         unsigned char *out)
 {
     const struct bn_type_info *info = bn_type_info(t->to);
-    bool whole = t->to == BN_TYPE_I2_S,
-         two = t->to == BN_TYPE_TQ2_0 || t->to == BN_TYPE_Q2_0 || t->to == BN_TYPE_PQ2_0;
+    bool whole = t->to == BN_TYPE_I2_S;
     for (size_t at = 0; at < (size_t)t->ne[0]; at += info->block, out += info->block_bytes) {
         const int8_t *values = s->values + at;
-        uint16_t half;
+        uint16_t half = 0;
         float scale;
         if (!one_scale(s, r, at / BN_CV_GROUP, info->block / BN_CV_GROUP, whole ? t->target_scale : 0.0f,
                        &scale))
             return false;
-        if (!two && has_two(s, r, at, info->block)) return false;
-        if (whole) {
-            bn_pack_i2s(out, values);
-            continue;
-        }
-        if (!to_half(s, r, at, scale, round, &half)) return false;
-        bn_pack_block(t->to, out, values, half);
+        if (!info->holds_two && has_two(s, r, at, info->block)) return false;
+        if (!whole && !to_half(s, r, at, scale, round, &half)) return false;
+        info->pack(out, values, half);
     }
     return true;
 }

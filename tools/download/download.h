@@ -71,6 +71,8 @@ void bn_download_line(char *out, size_t room, const char *name, uint64_t have, u
                       double bytes_per_s, uint64_t eta_s);
 /* Is it time for the next one? One for each 10 %, a second or more apart, or after ten seconds. */
 bool bn_download_line_due(uint64_t passed_ns, unsigned percent, unsigned last_percent);
+/* {"schema": "bn.download/1", name: []}, and the list; NULL when memory is short. */
+bn_json *bn_download_document(const char *name, bn_json **list);
 /* A new event: {"schema": "bn.download/1", "event": name}. */
 bn_json *bn_download_event(const char *name);
 /* Writes it as one line on standard output, flushes, frees it. */

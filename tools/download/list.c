@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-download list: the models of the registry, or the files in the cache; and bn-download path.
+ * bn-download list, path and clean: the models of the registry, and the files in the cache. Each command fills a
+ * document with a list of files; --json prints it, else it is shown as a table. clean deletes nothing without --yes, and
+ * nothing that another process is downloading.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "hub/cache/cache.h"
-#include "hub/cache/pins.h"
+#include "hub/cache/lock.h"
+#include "hub/cache/records.h"
 #include "hub/cache/walk.h"
 #include "hub/names/registry.h"
+#include "lab/report/table.h"
 #include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
 #include "tools/download/download.h"
-
-#define MAX_NOTES 9u
-#define LICENCE_COLUMNS 11u
-#define ROW "%-28s %-11s %8s %-6s %-4s %-6s %s\n"
 
 const struct bn_option bn_download_list_options[] = {
     BN_OPTION("names", "print the names only, one a line", BN_TO_BOOL(struct bn_download_options, names)),
@@ -24,25 +26,86 @@ const struct bn_option bn_download_list_options[] = {
     {0},
 };
 
-/* ---- the registry ---- */
-
-/* Notes below the table, each once: why models cannot be run here, and names of licences that are long. */
-struct notes {
-    const char *text[MAX_NOTES];
-    bool is_licence[MAX_NOTES];
-    size_t n;
+const struct bn_option bn_download_clean_options[] = {
+    BN_OPTION("yes", "delete the files (without it they are only listed)", .letter = 'y',
+              BN_TO_BOOL(struct bn_download_options, yes)),
+    BN_OPTION("old", "also snapshots that no branch or tag points to",
+              BN_TO_BOOL(struct bn_download_options, old)),
+    {0},
 };
 
-/* 1, 2, ...; 0 when there is no room for another one. */
-static size_t number_of(struct notes *notes, const char *text, bool is_licence)
+/* ---- documents and tables ---- */
+
+/* How a member of a row is shown: as it is; bytes; its first characters; whether it is there; whether it is "yes"; a
+ * note, unless it is "yes". */
+enum form { TEXT, BYTES, SHORT, THERE, YES, NOTE };
+
+struct column {
+    const char *head, *member;
+    enum form form;
+};
+#define MAX_COLUMNS 8u
+
+static void put_cell(struct bn_table *table, const struct column *c, const bn_json *row)
 {
-    for (size_t i = 0; i < notes->n; i++)
-        if (strcmp(notes->text[i], text) == 0) return i + 1;
-    if (notes->n == MAX_NOTES) return 0;
-    notes->is_licence[notes->n] = is_licence;
-    notes->text[notes->n++] = text;
-    return notes->n;
+    const char *text = bn_json_text_of(row, c->member);
+    double number = 0;
+    if (c->form == BYTES && bn_json_number(bn_json_get(row, c->member), &number))
+        bn_table_value(table, number, "B");
+    else if (c->form == BYTES)
+        bn_table_text(table, "-");
+    else if (c->form == SHORT)
+        bn_table_printf(table, "%.8s", text);
+    else if (c->form == THERE)
+        bn_table_text(table, text[0] != '\0' ? "yes" : "");
+    else if (c->form == YES)
+        bn_table_text(table, strcmp(text, "yes") == 0 ? "yes" : "no");
+    else
+        bn_table_text(table, c->form == NOTE && strcmp(text, "yes") == 0 ? "" : text);
 }
+
+/* The columns end with an empty row. */
+static bn_status print(const struct bn_args *args, const bn_json *doc, const struct column *columns,
+                       bn_error *err)
+{
+    const char *heads[MAX_COLUMNS];
+    char align[MAX_COLUMNS + 1] = "";
+    struct bn_table table;
+    struct bn_buf text = {.max = 64u << 20};
+    size_t n = 0;
+    if (!bn_json_is_complete(doc)) return bn_nomem(err);
+    if (args->json) return bn_cli_print_json(doc, err);
+    for (; columns[n].head != NULL; n++) {
+        heads[n] = columns[n].head;
+        align[n] = columns[n].form == BYTES ? 'r' : columns[n].form == NOTE ? 'n' : 'l';
+    }
+    bn_table_begin(&table, heads, align);
+    const bn_json *row = bn_json_first(bn_json_get(doc, "files"));
+    for (; row != NULL; row = bn_json_next(row)) {
+        bn_table_row(&table, "");
+        for (size_t c = 0; c < n; c++)
+            put_cell(&table, &columns[c], row);
+    }
+    bn_table_put_text(&text, &table);
+    bn_table_release(&table);
+    bn_status status = bn_buf_check(&text, err);
+    if (status == BN_OK) fputs(bn_buf_text(&text), stdout);
+    bn_buf_release(&text);
+    return status;
+}
+
+/* ---- the registry ---- */
+
+static const struct column REGISTRY[] = {
+    {"name", "name", TEXT},
+    {"size", "bytes", BYTES},
+    {"runs", "runs", YES},
+    {"here", "path", THERE},
+    {"digest", "sha256_source", TEXT},
+    {"licence", "licence", TEXT},
+    {"why not", "runs", NOTE},
+    {NULL, NULL, TEXT},
+};
 
 /* The file in the cache, allocated; NULL when it is not there. */
 static char *cached_path(const char *root, const struct bn_hub_file *file)
@@ -53,46 +116,21 @@ static char *cached_path(const char *root, const struct bn_hub_file *file)
     return status == BN_OK ? path : NULL;
 }
 
-/* Where a digest is known from: "registry", "first use", or NULL. first_use is the digest of the latter. */
-static const char *digest_source(const struct bn_hub_file *f, char first_use[BN_SHA256_HEX])
+static void put_file(bn_json *files, const struct bn_hub_model *m, const struct bn_hub_file *f,
+                     const char *root)
 {
-    char key[1400];
-    first_use[0] = '\0';
-    if (f->sha256 != NULL) return "registry";
-    snprintf(key, sizeof key, "hf:%s:%s", f->repo, f->file);
-    if (bn_hub_pin_find(first_use, key, NULL) != BN_OK) first_use[0] = '\0';
-    return first_use[0] != '\0' ? "first use" : NULL;
-}
-
-static void print_file(const struct bn_hub_model *m, const struct bn_hub_file *f, bool cached,
-                       struct notes *notes)
-{
-    char name[128], size[BN_UNITS_ROOM] = "-", runs[32] = "yes", licence[64] = "", shown[600];
-    char first_use[BN_SHA256_HEX];
-    const char *source = digest_source(f, first_use);
-    bool first = f == m->files;
-    if (first)
-        snprintf(name, sizeof name, "%s", m->name);
-    else
-        snprintf(name, sizeof name, "  :%s", f->variant);
-    if (f->size > 0) bn_units_text(size, (double)f->size, "B");
-    if (strcmp(f->runs, "yes") != 0)
-        snprintf(runs, sizeof runs, "no [%zu]", number_of(notes, f->runs, false));
-    if (first && strlen(m->licence) > LICENCE_COLUMNS)
-        snprintf(licence, sizeof licence, "[%zu]", number_of(notes, m->licence, true));
-    else if (first)
-        snprintf(licence, sizeof licence, "%s", m->licence);
-    bn_escape(shown, sizeof shown, name, strlen(name));
-    printf(ROW, shown, f->variant, size, runs, cached ? "yes" : "",
-           source == NULL         ? "-"
-           : first_use[0] != '\0' ? "first"
-                                  : "pinned",
-           licence);
-}
-
-static void put_file(bn_json *files, const struct bn_hub_file *f, const char *path)
-{
+    char name[200], key[1400], first_use[BN_SHA256_HEX] = "";
+    char *path = cached_path(root, f);
     bn_json *o = bn_json_add_object(files);
+    snprintf(name, sizeof name, f == m->files ? "%s" : "%s:%s", m->name, f->variant);
+    snprintf(key, sizeof key, "hf:%s:%s", f->repo, f->file);
+    if (f->sha256 == NULL && bn_hub_pin_find(first_use, key, NULL) != BN_OK) first_use[0] = '\0';
+    bn_json_put_string(o, "name", name);
+    bn_json_put_string(o, "title", m->title);
+    bn_json_put_string(o, "parameters", m->parameters);
+    bn_json_put_string(o, "arch", m->arch);
+    bn_json_put_string(o, "licence", m->licence);
+    bn_json_put_string(o, "licence_url", m->licence_url);
     bn_json_put_string(o, "variant", f->variant);
     bn_json_put_string(o, "repo", f->repo);
     bn_json_put_text(o, "file", f->file);
@@ -101,147 +139,146 @@ static void put_file(bn_json *files, const struct bn_hub_file *f, const char *pa
         bn_json_put_u64(o, "bytes", f->size);
     else
         bn_json_put_unavailable(o, "bytes", "not in the registry");
-    char first_use[BN_SHA256_HEX];
-    bn_json_put_string(o, "sha256", f->sha256);
-    bn_json_put_text(o, "sha256_source", digest_source(f, first_use));
-    bn_json_put_text(o, "first_use_sha256", first_use);
+    bn_json_put_text(o, "sha256", f->sha256 != NULL ? f->sha256 : first_use);
+    bn_json_put_text(o, "sha256_source", f->sha256 != NULL ? "pinned" : first_use[0] != '\0' ? "first" : "");
     bn_json_put_string(o, "runs", f->runs);
     bn_json_put_string(o, "path", path);
+    bn_free(path);
 }
 
-static void list_model(const struct bn_hub_model *m, const char *root, bn_json *models, struct notes *notes)
-{
-    bn_json *o = models != NULL ? bn_json_add_object(models) : NULL;
-    bn_json_put_string(o, "name", m->name);
-    bn_json_put_string(o, "title", m->title);
-    bn_json_put_string(o, "parameters", m->parameters);
-    bn_json_put_string(o, "arch", m->arch);
-    bn_json_put_string(o, "licence", m->licence);
-    bn_json_put_string(o, "licence_url", m->licence_url);
-    bn_json *files = bn_json_put_array(o, "files");
-    for (size_t i = 0; i < m->n_files; i++) {
-        char *path = cached_path(root, &m->files[i]);
-        if (models != NULL)
-            put_file(files, &m->files[i], path);
-        else
-            print_file(m, &m->files[i], path != NULL, notes);
-        bn_free(path);
-    }
-}
-
-static bn_status list_registry(const char *root, bn_json *doc, bn_error *err)
-{
-    struct bn_hub_registry *registry;
-    struct notes notes = {.n = 0};
-    BN_TRY(bn_hub_registry_open(&registry, err));
-    bn_json *models = doc != NULL ? bn_json_put_array(doc, "models") : NULL;
-    if (doc == NULL) printf(ROW, "NAME", "VARIANT", "SIZE", "RUNS", "HERE", "DIGEST", "LICENCE");
-    for (size_t i = 0; bn_hub_registry_at(registry, i) != NULL; i++)
-        list_model(bn_hub_registry_at(registry, i), root, models, &notes);
-    if (doc == NULL) puts("\nDIGEST  pinned: known before the download; first: recorded at the first one");
-    for (size_t i = 0; i < notes.n; i++)
-        printf("[%zu] %s%s\n", i + 1, notes.is_licence[i] ? "licence " : "", notes.text[i]);
-    bn_status status = doc != NULL ? bn_cli_print_json(doc, err) : BN_OK;
-    bn_hub_registry_close(registry);
-    return status;
-}
-
-/* ---- the cache ---- */
-
-static const char *const KINDS[] = {"file", "blob of no snapshot", "unfinished", "bad"};
-
-static void print_cached(const struct bn_hub_cached *c, bool new_repo)
-{
-    char size[BN_UNITS_ROOM], shown[1200];
-    bn_escape(shown, sizeof shown, c->repo, strlen(c->repo));
-    if (new_repo) printf("%s\n", shown);
-    const char *name = c->kind == BN_HUB_CACHED_FILE ? c->file : c->etag;
-    bn_escape(shown, sizeof shown, name, strlen(name));
-    printf("  %9s  ", bn_units_text(size, (double)c->size, "B"));
-    if (c->kind == BN_HUB_CACHED_FILE)
-        printf("%.8s%s  %s\n", c->commit, c->old ? " (old)" : "", shown);
-    else
-        printf("%.16s  (%s)\n", shown, KINDS[c->kind]);
-}
-
-static void put_cached(bn_json *files, const struct bn_hub_cached *c)
-{
-    bn_json *o = bn_json_add_object(files);
-    bn_json_put_string(o, "kind", KINDS[c->kind]);
-    bn_json_put_string(o, "repo", c->repo);
-    bn_json_put_string(o, "file", c->kind == BN_HUB_CACHED_FILE ? c->file : NULL);
-    bn_json_put_string(o, "commit", c->kind == BN_HUB_CACHED_FILE ? c->commit : NULL);
-    bn_json_put_text(o, "etag", c->etag);
-    bn_json_put_u64(o, "bytes", c->size);
-    bn_json_put_bool(o, "old", c->old);
-    bn_json_put_string(o, "path", c->link[0] != '\0' ? c->link : c->path);
-}
-
-/* Bytes on the disk: files of several snapshots count once. */
-static uint64_t total_of(const struct bn_hub_walk *walk)
-{
-    uint64_t total = 0;
-    for (size_t i = 0; i < walk->n; i++) {
-        bool again = false;
-        for (size_t k = 0; k < i && !again; k++)
-            again = strcmp(walk->list[k].path, walk->list[i].path) == 0;
-        if (!again) total += walk->list[i].size;
-    }
-    return total;
-}
-
-static bn_status list_cache(const char *root, bn_json *doc, bn_error *err)
-{
-    struct bn_hub_walk walk;
-    char size[BN_UNITS_ROOM], shown[1200];
-    bn_status status = bn_hub_walk_open(&walk, root, err);
-    bn_json *files = doc != NULL ? bn_json_put_array(doc, "files") : NULL;
-    for (size_t i = 0; i < walk.n && status == BN_OK; i++) {
-        const struct bn_hub_cached *c = &walk.list[i];
-        if (doc != NULL)
-            put_cached(files, c);
-        else
-            print_cached(c, i == 0 || strcmp(c->repo, walk.list[i - 1].repo) != 0);
-    }
-    if (status == BN_OK && doc == NULL)
-        printf("%s in %s\n", bn_units_text(size, (double)total_of(&walk), "B"),
-               bn_escape(shown, sizeof shown, root, strlen(root)));
-    if (status == BN_OK && doc != NULL) {
-        bn_json_put_u64(doc, "bytes", total_of(&walk));
-        status = bn_cli_print_json(doc, err);
-    }
-    bn_hub_walk_release(&walk);
-    return status;
-}
-
-static bn_status list_names(bn_error *err)
+static bn_status list_registry(bn_json *files, const char *root, bool names, bn_error *err)
 {
     struct bn_hub_registry *registry;
     char shown[600];
     BN_TRY(bn_hub_registry_open(&registry, err));
-    for (size_t i = 0; bn_hub_registry_at(registry, i) != NULL; i++) {
-        const char *name = bn_hub_registry_at(registry, i)->name;
-        puts(bn_escape(shown, sizeof shown, name, strlen(name)));
+    const struct bn_hub_model *m;
+    for (size_t i = 0; (m = bn_hub_registry_at(registry, i)) != NULL; i++) {
+        if (names) puts(bn_escape(shown, sizeof shown, m->name, strlen(m->name)));
+        for (size_t k = 0; k < m->n_files && !names; k++)
+            put_file(files, m, &m->files[k], root);
     }
     bn_hub_registry_close(registry);
     return BN_OK;
 }
 
+/* ---- the cache ---- */
+
+static const struct column CACHE[] = {
+    {"repository", "repo", TEXT}, {"file", "name", TEXT},  {"size", "bytes", BYTES},
+    {"commit", "commit", SHORT},  {"state", "kind", TEXT}, {NULL, NULL, TEXT},
+};
+
+static bn_json *put_cached(bn_json *files, const struct bn_hub_cached *c, uint64_t bytes)
+{
+    static const char *const KINDS[] = {"file", "in no snapshot", "unfinished download", "wrong bytes"};
+    bool file = c->kind == BN_HUB_CACHED_FILE;
+    char short_name[17];
+    snprintf(short_name, sizeof short_name, "%.16s", c->etag);
+    bn_json *o = bn_json_add_object(files);
+    bn_json_put_string(o, "kind", file && c->old ? "old snapshot" : KINDS[c->kind]);
+    bn_json_put_string(o, "repo", c->repo);
+    bn_json_put_string(o, "name", file ? c->file : short_name);
+    bn_json_put_text(o, "commit", c->commit);
+    bn_json_put_text(o, "etag", c->etag);
+    bn_json_put_u64(o, "bytes", bytes);
+    bn_json_put_string(o, "path", c->link[0] != '\0' ? c->link : c->path);
+    return o;
+}
+
+/* Those of one path: first the one whose snapshot stays, then in the order of the walk. */
+static int by_path(const void *a, const void *b)
+{
+    const struct bn_hub_cached *x = *(struct bn_hub_cached *const *)a, *y = *(struct bn_hub_cached *const *)b;
+    int order = strcmp(x->path, y->path);
+    if (order == 0) order = x->old - y->old;
+    return order != 0 ? order : (x > y) - (x < y);
+}
+
+/* Which files count for the bytes on the disk: of several with the same bytes, one. *own is allocated. */
+static bn_status find_owners(bool **own, const struct bn_hub_walk *walk, bn_error *err)
+{
+    struct bn_hub_cached **sorted = bn_alloc(walk->n + 1, sizeof(struct bn_hub_cached *));
+    *own = bn_alloc(walk->n + 1, sizeof **own);
+    if (sorted == NULL || *own == NULL) {
+        bn_free(sorted);
+        return bn_nomem(err);
+    }
+    for (size_t i = 0; i < walk->n; i++)
+        sorted[i] = &walk->list[i];
+    if (walk->n > 1) qsort(sorted, walk->n, sizeof *sorted, by_path);
+    for (size_t i = 0; i < walk->n; i++)
+        (*own)[sorted[i] - walk->list] = i == 0 || strcmp(sorted[i - 1]->path, sorted[i]->path) != 0;
+    bn_free(sorted);
+    return BN_OK;
+}
+
+struct cache {
+    const struct bn_args *args;
+    char *root;
+    struct bn_hub_walk walk;
+    bool *own; /* of each file: its bytes are not those of another one that stays, or comes before it */
+    bn_json *doc, *files;
+    uint64_t bytes;
+    size_t n, n_old; /* clean: files; those of old snapshots that are left alone */
+};
+
+static bn_status open_cache(struct cache *c, const struct bn_args *args, bn_error *err)
+{
+    *c = (struct cache){.args = args};
+    c->doc = bn_download_document("files", &c->files);
+    BN_TRY(bn_hub_cache_root(&c->root, err));
+    bn_json_put_string(c->doc, "cache", c->root);
+    BN_TRY(bn_hub_walk_open(&c->walk, c->root, err));
+    return find_owners(&c->own, &c->walk, err);
+}
+
+static void close_cache(struct cache *c)
+{
+    bn_json_free(c->doc);
+    bn_hub_walk_release(&c->walk);
+    bn_free(c->own);
+    bn_free(c->root);
+}
+
+/* The table, and the sum of the bytes. */
+static bn_status print_cache(struct cache *c, const char *what, bn_error *err)
+{
+    char size[BN_UNITS_ROOM], shown[1200];
+    bn_json_put_u64(c->doc, "bytes", c->bytes);
+    BN_TRY(print(c->args, c->doc, CACHE, err));
+    if (!c->args->json)
+        printf("%s %s %s\n", bn_units_text(size, (double)c->bytes, "B"), what,
+               bn_escape(shown, sizeof shown, c->root, strlen(c->root)));
+    return BN_OK;
+}
+
+static bn_status list_cached(const struct bn_args *args, bn_error *err)
+{
+    struct cache c;
+    bn_status status = open_cache(&c, args, err);
+    for (size_t i = 0; i < c.walk.n && status == BN_OK; i++) {
+        (void)put_cached(c.files, &c.walk.list[i], c.walk.list[i].size);
+        if (c.own[i]) c.bytes += c.walk.list[i].size;
+    }
+    if (status == BN_OK) status = print_cache(&c, "in", err);
+    close_cache(&c);
+    return status;
+}
+
 bn_status bn_download_list(struct bn_args *args, bn_error *err)
 {
     const struct bn_download_options *o = args->fields;
-    if (o->names) {
-        if (!args->json && !o->cached) return list_names(err);
+    if (o->names && (args->json || o->cached))
         return bn_fail(err, BN_ERR_ARG, "--names cannot be combined with --json or --cached");
-    }
+    if (o->cached) return list_cached(args, err);
     char *root = NULL;
-    bool cached = o->cached;
-    bn_status status = bn_hub_cache_root(&root, cached ? err : NULL);
-    if (status != BN_OK && cached) return status;
-    bn_json *doc = args->json ? bn_json_new_object() : NULL;
-    bn_json_put_string(doc, "schema", cached ? "bn.cache/1" : "bn.models/1");
+    bn_json *files, *doc = bn_download_document("files", &files);
+    if (bn_hub_cache_root(&root, NULL) != BN_OK) root = NULL;
     bn_json_put_string(doc, "cache", root);
-    status = cached ? list_cache(root, doc, err) : list_registry(root, doc, err);
+    bn_status status = list_registry(files, root, o->names, err);
+    if (status == BN_OK && !o->names) status = print(args, doc, REGISTRY, err);
+    if (status == BN_OK && !o->names && !args->json)
+        puts("\ndigest: pinned: known before the download; first: recorded at the first one");
     bn_json_free(doc);
     bn_free(root);
     return status;
@@ -254,4 +291,73 @@ bn_status bn_download_path(struct bn_args *args, bn_error *err)
     printf("%s\n", path);
     bn_free(path);
     return BN_OK;
+}
+
+/* ---- clean ---- */
+
+/* The link, the folders around it that are empty then, up to snapshots/, and the bytes. */
+static bn_status remove_old(const struct cache *c, const struct bn_hub_cached *item, bool own, bn_error *err)
+{
+    char folder[4096];
+    BN_TRY(bn_hub_walk_remove(c->root, item->link, false, err));
+    snprintf(folder, sizeof folder, "%s", item->link);
+    for (char *slash; (slash = strrchr(folder, '/')) != NULL;) {
+        *slash = '\0';
+        const char *last = strrchr(folder, '/');
+        if (last == NULL || strcmp(last, "/snapshots") == 0) break;
+        if (bn_hub_walk_remove(c->root, folder, true, NULL) != BN_OK) break; /* not empty */
+    }
+    return own ? bn_hub_walk_remove(c->root, item->path, false, err) : BN_OK;
+}
+
+/* Under the lock that a download of it takes. */
+static bn_status remove_blob(const struct cache *c, const struct bn_hub_cached *item, bool *busy,
+                             bn_error *err)
+{
+    char *path = NULL;
+    struct bn_hub_lock *lock = NULL;
+    BN_TRY(bn_hub_cache_lock(&path, c->root, item->repo, item->etag, err));
+    *busy = bn_hub_lock_take(&lock, path, 0, NULL, NULL, NULL) != BN_OK;
+    bn_free(path);
+    if (*busy) return BN_OK;
+    bn_status status = bn_hub_walk_remove(c->root, item->path, false, err);
+    bn_hub_lock_release(lock);
+    return status;
+}
+
+static bn_status clean_item(struct cache *c, size_t i, bn_error *err)
+{
+    const struct bn_download_options *o = c->args->fields;
+    const struct bn_hub_cached *item = &c->walk.list[i];
+    bool file = item->kind == BN_HUB_CACHED_FILE, busy = false;
+    uint64_t bytes = c->own[i] ? item->size : 0;
+    if (file && !(item->old && o->old)) {
+        c->n_old += item->old;
+        return BN_OK;
+    }
+    if (o->yes) BN_TRY(file ? remove_old(c, item, c->own[i], err) : remove_blob(c, item, &busy, err));
+    bn_json *row = put_cached(c->files, item, bytes);
+    bn_json_put_bool(row, "removed", o->yes && !busy);
+    if (busy) bn_json_put_string(row, "kind", "in use by another process: kept");
+    if (busy) return BN_OK;
+    c->n++;
+    c->bytes += bytes;
+    return BN_OK;
+}
+
+bn_status bn_download_clean(struct bn_args *args, bn_error *err)
+{
+    const struct bn_download_options *o = args->fields;
+    struct cache c;
+    bn_status status = open_cache(&c, args, err);
+    for (size_t i = 0; i < c.walk.n && status == BN_OK; i++)
+        status = clean_item(&c, i, err);
+    bn_json_put_bool(c.doc, "removed", o->yes);
+    if (status == BN_OK) status = print_cache(&c, o->yes ? "removed from" : "unused in", err);
+    if (status == BN_OK && !o->yes && c.n > 0) bn_report_note(0, "nothing was deleted; use --yes to delete");
+    if (status == BN_OK && c.n_old > 0)
+        bn_report_note(0, "%zu file%s of old snapshots kept; use --old to include them", c.n_old,
+                       c.n_old == 1 ? "" : "s");
+    close_cache(&c);
+    return status;
 }

@@ -15,6 +15,7 @@
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 
+#define SCHEMA "bn.download/1"
 #define SECOND_NS UINT64_C(1000000000)
 #define WINDOW_NS (3 * SECOND_NS)
 #define STEP_PERCENT 10u
@@ -23,10 +24,18 @@
 
 /* ---- events ---- */
 
+bn_json *bn_download_document(const char *name, bn_json **list)
+{
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", SCHEMA);
+    *list = bn_json_put_array(doc, name);
+    return doc;
+}
+
 bn_json *bn_download_event(const char *name)
 {
     bn_json *event = bn_json_new_object();
-    bn_json_put_string(event, "schema", "bn.download/1");
+    bn_json_put_string(event, "schema", SCHEMA);
     bn_json_put_string(event, "event", name);
     return event;
 }

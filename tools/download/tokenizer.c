@@ -157,8 +157,6 @@ static bn_status run(struct tokenizer *t, bool *fits, bn_error *err)
     t->fetch.to = o->to;
     t->fetch.fn = bn_download_show_event;
     t->fetch.user = &t->show;
-    bn_json_put_string(t->doc, "schema", "bn.tokenizer/1");
-    t->files = bn_json_put_array(t->doc, "files");
     BN_TRY(bn_download_settings(&t->fetch, t->args, err));
     BN_TRY(get_all(t, t->args->operands[0], err));
     bn_json_put_string(t->doc, "repo", t->repo);
@@ -178,7 +176,7 @@ bn_status bn_download_tokenizer(struct bn_args *args, bn_error *err)
     if (t == NULL) return bn_nomem(err);
     bn_cli_catch_interrupt();
     t->args = args;
-    t->doc = bn_json_new_object();
+    t->doc = bn_download_document("files", &t->files);
     bn_status status = t->doc != NULL ? run(t, &fits, err) : bn_nomem(err);
     if (status == BN_OK && !fits) args->exit_code = BN_EXIT_NEGATIVE;
     bn_vocabulary_release(&t->vocabulary);

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "hub/cache/cache.h"
 #include "hub/cache/lockfile.h"
-#include "hub/cache/pins.h"
+#include "hub/cache/records.h"
 #include "hub/cache/walk.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
@@ -35,7 +35,7 @@ struct verify {
     char *root;
     struct bn_hub_walk walk;
     const char *wanted; /* --sha256 */
-    bn_json *files;     /* of the document; NULL without --json */
+    bn_json *files;     /* of the document */
     size_t n_ok, n_bad, n_unknown;
 };
 
@@ -72,14 +72,13 @@ static void tell(struct verify *v, const char *name, const char *path, const str
         v->n_ok++;
     else
         v->n_unknown++;
-    if (!v->args->json) {
-        bn_escape(shown, sizeof shown, name, strlen(name));
-        printf("%-7s  %.16s  %s  (%s)\n", state, f->sha256, shown,
+    if (!v->args->json) { /* at once: digests of large files take their time */
+        printf("%-7s  %.16s  %s  (%s)\n", state, f->sha256,
+               bn_escape(shown, sizeof shown, name, strlen(name)),
                f->bad[0] != '\0'  ? f->bad
                : f->ok[0] != '\0' ? f->ok
                                   : "no digest is known for it");
         fflush(stdout);
-        return;
     }
     bn_json *o = bn_json_add_object(v->files);
     bn_json_put_string(o, "name", name);
@@ -209,7 +208,7 @@ static bn_status conclude(struct verify *v, bn_json *doc, bn_error *err)
     bn_json_put_u64(doc, "ok", v->n_ok);
     bn_json_put_u64(doc, "bad", v->n_bad);
     bn_json_put_u64(doc, "unknown", v->n_unknown);
-    if (doc != NULL) BN_TRY(bn_cli_print_json(doc, err));
+    if (v->args->json) BN_TRY(bn_cli_print_json(doc, err));
     bn_report_note(0, "%zu ok, %zu bad, %zu unknown", v->n_ok, v->n_bad, v->n_unknown);
     return BN_OK;
 }
@@ -217,9 +216,7 @@ static bn_status conclude(struct verify *v, bn_json *doc, bn_error *err)
 bn_status bn_download_verify(struct bn_args *args, bn_error *err)
 {
     struct verify v = {.args = args};
-    bn_json *doc = args->json ? bn_json_new_object() : NULL;
-    bn_json_put_string(doc, "schema", "bn.verify/1");
-    v.files = bn_json_put_array(doc, "files");
+    bn_json *doc = bn_download_document("files", &v.files);
     bn_status status = open_sources(&v, err);
     if (status == BN_OK) status = verify_all(&v, err);
     if (status == BN_OK) status = conclude(&v, doc, err);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads tokenizer files of the Hugging Face hub and compares them with a GGUF model. tokenizer.model is a
- * SentencePiece model (protobuf, field 1 is a piece) or a tiktoken rank file. The list of merges of a
- * tokenizer.json, half of its bytes, is left out before it is parsed: the ids do not depend on it.
+ * SentencePiece model or a tiktoken rank file.
  */
 #include "tools/download/vocabulary.h"
 
@@ -22,117 +21,42 @@
 
 /* ---- reading ---- */
 
-/* The end of a string that begins at from, after its quote; n when it has none. */
-static size_t end_of_string(const char *text, size_t n, size_t from)
-{
-    for (size_t i = from + 1; i < n; i++) {
-        if (text[i] == '\\')
-            i++;
-        else if (text[i] == '"')
-            return i + 1;
-    }
-    return n;
-}
-
-/* The end of an array that begins at from. */
-static size_t end_of_array(const char *text, size_t n, size_t from)
-{
-    size_t depth = 0;
-    for (size_t i = from; i < n;) {
-        if (text[i] == '"') {
-            i = end_of_string(text, n, i);
-            continue;
-        }
-        if (text[i] == '[') depth++;
-        if (text[i] == ']' && --depth == 0) return i + 1;
-        i++;
-    }
-    return n;
-}
-
-/* Leaves out what is in "merges": [...]. A token of that name has a number as its value. */
-static void cut_merges(char *text, size_t *n)
-{
-    static const char NAME[] = "\"merges\"";
-    for (size_t i = 0; i < *n;) {
-        if (text[i] != '"') {
-            i++;
-            continue;
-        }
-        size_t end = end_of_string(text, *n, i), at = end;
-        bool named = end - i == sizeof NAME - 1 && memcmp(text + i, NAME, sizeof NAME - 1) == 0;
-        while (at < *n && (text[at] == ':' || text[at] == ' ' || text[at] == '\n'))
-            at++;
-        i = end;
-        if (!named || at >= *n || text[at] != '[') continue;
-        size_t after = end_of_array(text, *n, at);
-        if (after < *n) {
-            memmove(text + at + 1, text + after - 1, *n - after + 1);
-            *n -= after - at - 2;
-        }
-        return;
-    }
-}
-
-static bn_status note_id(struct bn_vocabulary *v, const bn_json *value, bn_error *err)
+static bn_status note_added(struct bn_vocabulary *v, bn_error *err)
 {
     uint64_t id;
-    if (!bn_json_u64(value, &id) || id >= MAX_TOKENS)
-        return bn_fail(err, BN_ERR_FORMAT, "a token has no valid id");
-    if (id >= v->n_tokens) v->n_tokens = (uint32_t)id + 1;
-    return BN_OK;
-}
-
-static bn_status read_tokens(struct bn_vocabulary *v, bn_error *err)
-{
-    const bn_json *vocab = bn_json_path(v->tokens, "model.vocab");
-    if (bn_json_kind(vocab) != BN_JSON_OBJECT && bn_json_kind(vocab) != BN_JSON_ARRAY)
-        return bn_fail(err, BN_ERR_FORMAT, "not a tokenizer: it has no model.vocab");
-    if (bn_json_kind(vocab) == BN_JSON_ARRAY) v->n_tokens = (uint32_t)bn_json_size(vocab);
-    for (const bn_json *o = bn_json_first(vocab); o != NULL && bn_json_kind(vocab) == BN_JSON_OBJECT;
-         o = bn_json_next(o))
-        BN_TRY(note_id(v, o, err));
-    for (const bn_json *o = bn_json_first(bn_json_get(v->tokens, "added_tokens")); o != NULL;
-         o = bn_json_next(o)) {
-        BN_TRY(note_id(v, bn_json_get(o, "id"), err));
+    for (const bn_json *o = bn_json_first(v->tokens.added); o != NULL; o = bn_json_next(o)) {
+        if (!bn_json_u64(bn_json_get(o, "id"), &id) || id >= MAX_TOKENS)
+            return bn_fail(err, BN_ERR_FORMAT, "a token has no valid id");
+        if (id >= v->n_tokens) v->n_tokens = (uint32_t)id + 1;
         v->n_special += bn_json_flag_of(o, "special");
     }
     return v->n_tokens > 0 ? BN_OK : bn_fail(err, BN_ERR_FORMAT, "not a tokenizer: it has no tokens");
 }
 
-static bool take_varint(const unsigned char *bytes, size_t n, size_t *at, uint64_t *out)
+static bn_status read_tokens(struct bn_vocabulary *v, const struct bn_buf *text, bn_error *err)
 {
-    *out = 0;
-    for (unsigned shift = 0; shift < 64 && *at < n; shift += 7) {
-        unsigned char b = bytes[(*at)++];
-        *out |= (uint64_t)(b & 0x7F) << shift;
-        if ((b & 0x80) == 0) return true;
-    }
-    return false;
+    bn_hub_vocab_release(&v->tokens);
+    v->tokens = (struct bn_hub_vocab){.max = MAX_TOKENS};
+    v->plain = false;
+    BN_TRY(bn_hub_vocab_read(&v->tokens, text->data, text->len, err));
+    v->n_tokens = (uint32_t)v->tokens.n;
+    return note_added(v, err);
 }
 
-/* The number of pieces of a SentencePiece model, 0 when the bytes are not one. */
-static uint32_t count_pieces(const unsigned char *bytes, size_t n)
-{
-    uint32_t n_pieces = 0;
-    for (size_t at = 0; at < n;) {
-        uint64_t tag, length;
-        if (!take_varint(bytes, n, &at, &tag) || (tag & 7) != 2 || !take_varint(bytes, n, &at, &length) ||
-            length > n - at)
-            return 0;
-        n_pieces += tag >> 3 == 1;
-        at += (size_t)length;
-    }
-    return n_pieces;
-}
-
+/* A tokenizer.model: SentencePiece's begins with its first piece, field 1; else ranks. */
 static bn_status read_plain(struct bn_vocabulary *v, const struct bn_buf *text, bn_error *err)
 {
     struct bn_rank_vocab ranks = {.tokens.max = MAX_RANK_BYTES, .merges.max = MAX_RANK_BYTES};
-    v->n_tokens = count_pieces((const unsigned char *)text->data, text->len);
-    v->plain = true;
-    if (v->n_tokens > 0) return BN_OK;
+    struct bn_hub_vocab pieces = {.max = MAX_TOKENS};
+    struct bn_hub_spm spm;
     bn_error why = {0};
+    v->plain = true;
+    bn_status status = BN_ERR_FORMAT;
+    if (text->data[0] == '\n') status = bn_hub_vocab_model(&pieces, text->data, text->len, &spm, NULL);
+    v->n_tokens = status == BN_OK ? (uint32_t)pieces.n : 0;
+    bn_hub_vocab_release(&pieces);
+    if (status == BN_ERR_NOMEM) return bn_nomem(err);
+    if (v->n_tokens > 0) return BN_OK;
     if (bn_rank_vocab_read(&ranks, text->data, text->len, &why) != BN_OK)
         return bn_fail(err, why.code == BN_ERR_NOMEM ? why.code : BN_ERR_FORMAT,
                        "neither a SentencePiece model nor a rank file");
@@ -151,19 +75,13 @@ bn_status bn_vocabulary_read(struct bn_vocabulary *v, const char *path, bn_error
 {
     struct bn_buf text = {.max = MAX_FILE_BYTES};
     bn_status status = bn_file_read(path, &text, err);
-    bool plain = is_named(path, "tokenizer.model"), settings = is_named(path, "tokenizer_config.json");
     if (status == BN_OK && text.len == 0) status = bn_fail(err, BN_ERR_FORMAT, "the file is empty");
-    if (status == BN_OK && plain && v->n_tokens == 0) {
+    if (status == BN_OK && is_named(path, "tokenizer_config.json"))
+        status = bn_json_parse(&v->settings, text.data, text.len, err);
+    else if (status == BN_OK && !is_named(path, "tokenizer.model"))
+        status = read_tokens(v, &text, err);
+    else if (status == BN_OK && v->n_tokens == 0)
         status = read_plain(v, &text, err);
-    } else if (status == BN_OK && !plain) {
-        if (!settings) cut_merges(text.data, &text.len);
-        status = bn_json_parse(settings ? &v->settings : &v->tokens, text.data, text.len, err);
-        if (status == BN_OK && !settings) {
-            v->n_tokens = 0;
-            v->plain = false;
-            status = read_tokens(v, err);
-        }
-    }
     bn_error_name(err, path);
     bn_buf_release(&text);
     return status;
@@ -171,7 +89,7 @@ bn_status bn_vocabulary_read(struct bn_vocabulary *v, const char *path, bn_error
 
 void bn_vocabulary_release(struct bn_vocabulary *v)
 {
-    bn_json_free(v->tokens);
+    bn_hub_vocab_release(&v->tokens);
     bn_json_free(v->settings);
     *v = (struct bn_vocabulary){0};
 }
@@ -223,30 +141,30 @@ static bool is_padding(const struct model *m, uint32_t id)
 }
 
 /* False when the token is another one in the model, which is then a difference. */
-static bool same_token(const struct model *m, const bn_json *id_value, const char *text, bn_json *differences)
+static bool same_token(const struct model *m, uint64_t id, const char *text, size_t n, bn_json *differences)
 {
-    uint64_t id = 0;
-    if (text == NULL || !bn_json_u64(id_value, &id) || id >= m->n) return true; /* counted already */
-    if (bn_str_equal(m->tokens[id], text)) return true;
-    differ(differences, "token %llu is '%.60s' in the tokenizer and '%.*s' in the model",
-           (unsigned long long)id, text, (int)bn_min_size(m->tokens[id].len, 60), m->tokens[id].ptr);
+    if (id >= m->n) return true; /* counted already */
+    const struct bn_str *t = &m->tokens[id];
+    if (t->len == n && memcmp(t->ptr, text, n) == 0) return true;
+    differ(differences, "token %llu is '%.*s' in the tokenizer and '%.*s' in the model",
+           (unsigned long long)id, (int)bn_min_size(n, 60), text, (int)bn_min_size(t->len, 60), t->ptr);
     return false;
 }
 
 static void compare_texts(const struct bn_vocabulary *v, const struct model *m, bn_json *differences)
 {
-    const char *text = NULL;
-    const bn_json *vocab = bn_json_path(v->tokens, "model.vocab");
-    bool by_name = bn_json_kind(vocab) == BN_JSON_OBJECT, same = true;
-    for (const bn_json *o = bn_json_first(vocab); o != NULL && by_name && same; o = bn_json_next(o))
-        same = same_token(m, o, bn_json_name(o), differences);
-    same = true;
-    for (const bn_json *o = bn_json_first(bn_json_get(v->tokens, "added_tokens")); o != NULL && same;
-         o = bn_json_next(o)) {
-        text = NULL;
-        (void)bn_json_string(bn_json_get(o, "content"), &text);
-        same = same_token(m, bn_json_get(o, "id"), text, differences);
+    const char *text;
+    uint64_t id;
+    bool same = true;
+    for (size_t i = 0; i < v->tokens.n && same; i++) {
+        const struct bn_hub_token *t = &v->tokens.tokens[i];
+        if (t->type != BN_HUB_TOKEN_NONE)
+            same = same_token(m, i, v->tokens.texts.data + t->at, t->len, differences);
     }
+    same = true;
+    for (const bn_json *o = bn_json_first(v->tokens.added); o != NULL && same; o = bn_json_next(o))
+        if (bn_json_string(bn_json_get(o, "content"), &text) && bn_json_u64(bn_json_get(o, "id"), &id))
+            same = same_token(m, id, text, strlen(text), differences);
 }
 
 /* tokenizer_config.json names a special token by its text, or by an object with it. */

@@ -6,12 +6,12 @@
 #ifndef BN_DOWNLOAD_VOCABULARY_H
 #define BN_DOWNLOAD_VOCABULARY_H
 
-#include "base/json.h"
+#include "hub/files/vocab.h"
 
 struct bn_vocabulary {
-    bn_json *tokens;   /* of tokenizer.json, without its merges; NULL */
-    bn_json *settings; /* tokenizer_config.json; NULL */
-    uint32_t n_tokens; /* the largest id and 1; 0: no file says it */
+    struct bn_hub_vocab tokens; /* of tokenizer.json */
+    bn_json *settings;          /* tokenizer_config.json; NULL */
+    uint32_t n_tokens;          /* the largest id and 1; 0: no file says it */
     uint32_t n_special;
     bool plain; /* n_tokens is of a tokenizer.model, which has no special tokens */
 };

@@ -12,7 +12,7 @@
 #include "gguf/gguf.h"
 #include "infer/session.h"
 #include "model/model.h"
-#include "model/pack.h"
+#include "gguf/pack.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/run/run.h"

@@ -277,12 +277,14 @@ static void the_bits_are_those_of_one_process(void **state)
     (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(SPECS); i++) {
         const struct bn_fixture_spec *spec = &SPECS[i];
+        bn_hparams hp;
+        bn_fixture_hparams(spec, &hp);
         struct job job = {.file = make_file(spec), .lead = lead, .n_batch = 7, .n_threads = 1};
         job.repack = i % 2 == 0 ? BN_REPACK_ALWAYS : BN_REPACK_NEVER;
         run_alone(&job);
         for (unsigned n_ranks = 1; n_ranks <= spec->size->n_head_kv; n_ranks++) {
             job.n_threads = 1 + n_ranks % 2;
-            check_ranks(&job, n_ranks, bn_fixture_arch_name(spec->arch));
+            check_ranks(&job, n_ranks, hp.arch);
         }
         release_job(&job);
     }

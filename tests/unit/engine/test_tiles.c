@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "model/model.h"
-#include "model/pack.h"
+#include "gguf/pack.h"
 #include "model/repack.h"
 #include "tests/unit/unit.h"
 

@@ -13,10 +13,9 @@
 
 #include "base/file.h"
 #include "hub/cache/cache.h"
-#include "hub/cache/digests.h"
 #include "hub/cache/lock.h"
 #include "hub/cache/lockfile.h"
-#include "hub/cache/pins.h"
+#include "hub/cache/records.h"
 #include "hub/cache/walk.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"

@@ -181,19 +181,19 @@ static void test_registry_reads(void **state)
                                                                      "\"file\": null, \"runs\": \"no\"}"));
     struct bn_hub_registry *r;
     assert_int_equal(bn_hub_registry_parse(&r, TEXT, sizeof TEXT - 1, NULL), BN_OK);
-    const struct bn_hub_model *m = bn_hub_registry_find(r, "NN");
-    assert_non_null(m);
-    assert_ptr_equal(m, bn_hub_registry_find(r, "n"));
+    const struct bn_hub_model *m;
+    const struct bn_hub_file *v, *w;
+    assert_int_equal(bn_hub_registry_look_up(&m, &v, r, "NN", "", NULL), BN_OK);
     assert_ptr_equal(m, bn_hub_registry_at(r, 0));
     assert_null(bn_hub_registry_at(r, 1));
-    assert_null(bn_hub_registry_find(r, "x"));
-    const struct bn_hub_file *v = bn_hub_model_file(m, ""), *w = bn_hub_model_file(m, "W");
+    assert_int_equal(bn_hub_registry_look_up(&m, &w, r, "x", "", NULL), BN_ERR_NOT_FOUND);
+    assert_int_equal(bn_hub_registry_look_up(&m, &w, r, "n", "x", NULL), BN_ERR_NOT_FOUND);
+    assert_int_equal(bn_hub_registry_look_up(&m, &w, r, "n", "W", NULL), BN_OK);
     assert_string_equal(v->sha256, SHA_A);
     assert_int_equal(v->size, 5);
     assert_string_equal(v->revision, "main");
     assert_string_equal(w->revision, "v1");
     assert_string_equal(w->file, "");
-    assert_null(bn_hub_model_file(m, "x"));
     bn_hub_registry_close(r);
 }
 
@@ -268,25 +268,26 @@ static void test_registry_carried(void **state)
 {
     (void)state;
     struct bn_hub_registry *r;
-    const struct bn_hub_model *m;
+    const struct bn_hub_model *m, *found;
+    const struct bn_hub_file *file;
     unsetenv("BN_REGISTRY");
     assert_int_equal(bn_hub_registry_open(&r, NULL), BN_OK);
     for (size_t i = 0; (m = bn_hub_registry_at(r, i)) != NULL; i++) {
         struct bn_hub_reference ref;
-        assert_ptr_equal(bn_hub_registry_find(r, m->name), m);
         assert_int_equal(bn_hub_reference_parse(&ref, m->name, NULL), BN_OK);
         assert_int_equal(ref.kind, BN_HUB_NAME);
         assert_true(bn_hub_is_reference(m->name));
         for (size_t k = 0; k < m->n_files; k++) {
-            assert_ptr_equal(bn_hub_model_file(m, m->files[k].variant), &m->files[k]);
+            assert_int_equal(bn_hub_registry_look_up(&found, &file, r, m->name, m->files[k].variant, NULL),
+                             BN_OK);
+            assert_ptr_equal(found, m);
+            assert_ptr_equal(file, &m->files[k]);
             assert_non_null(strchr(m->files[k].repo, '/'));
         }
     }
-    m = bn_hub_registry_find(r, "bitnet-2b");
-    assert_non_null(m);
-    assert_string_equal(m->files[0].sha256,
-                        "4221b252fdd5fd25e15847adfeb5ee88886506ba50b8a34548374492884c2162");
-    assert_int_equal(m->files[0].size, 1187801280);
+    assert_int_equal(bn_hub_registry_look_up(NULL, &file, r, "bitnet-2b", "", NULL), BN_OK);
+    assert_string_equal(file->sha256, "4221b252fdd5fd25e15847adfeb5ee88886506ba50b8a34548374492884c2162");
+    assert_int_equal(file->size, 1187801280);
     bn_hub_registry_close(r);
 }
 

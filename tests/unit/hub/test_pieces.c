@@ -150,11 +150,12 @@ static void test_a_journal_of_pieces_that_are_not_there(void **state)
     struct bn_pieces *p;
     char text[600];
     for (size_t i = 0; i < BN_ARRAY_LEN(INDEX); i++) {
-        int n = snprintf(text, sizeof text,
-                         "{\"schema\":\"bn.part/1\",\"identity\":\"id\",\"etag\":\"\\\"etag\\\"\",\"sha256\":"
-                         "\"\",\"size\":0,\"piece_bytes\":%u}\n{\"piece\": %s, \"n\": %u, \"gmac\": "
-                         "\"00112233445566778899aabbccddeeff\"}\n",
-                         BN_PIECE_BYTES, INDEX[i], BN_PIECE_BYTES);
+        int n =
+            snprintf(text, sizeof text,
+                     "{\"schema\":\"bn.download/1\",\"identity\":\"id\",\"etag\":\"\\\"etag\\\"\",\"sha256\":"
+                     "\"\",\"size\":0,\"piece_bytes\":%u}\n{\"piece\": %s, \"n\": %u, \"gmac\": "
+                     "\"00112233445566778899aabbccddeeff\"}\n",
+                     BN_PIECE_BYTES, INDEX[i], BN_PIECE_BYTES);
         assert_int_equal(bn_file_write_atomic(journal, text, (size_t)n, NULL), BN_OK);
         assert_int_equal(bn_file_write_atomic(part, "x", 1, NULL), BN_OK);
         uint64_t before = bn_mem_stats().bytes_total;

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "lab/host/clocks.h"
-#include "model/pack.h"
+#include "gguf/pack.h"
 #include "tests/unit/unit.h"
 #include "tools/bench/doctor/sources.h"
 #include "tools/bench/memory/memory.h"

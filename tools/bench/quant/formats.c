@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/pack.h"
+#include "gguf/pack.h"
 
 #define MAX_ROW_CODES 4096u /* bytes of I2_S codes of a row, on the stack: 16384 weights */
 #define Q4_1_BYTES 20u
@@ -109,7 +109,7 @@ static void encode_blocks(const struct bn_quant_job *j, size_t row)
     for (size_t i = 0; i < j->k; i += n, out += j->format->block_bytes) {
         uint16_t half = bn_quant_narrow(mean_abs(w + i, n));
         to_codes(codes, w + i, n, bn_quant_widen(half));
-        bn_pack_block(j->format->type, out, codes, half);
+        bn_type_info(j->format->type)->pack(out, codes, half);
     }
 }
 

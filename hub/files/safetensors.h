@@ -8,8 +8,8 @@
  * and overlaps, and have the size that shape and type give; names are unique. An error names the byte offset
  * in the file. Data are not looked at. Nothing is copied but names.
  */
-#ifndef BN_CONVERT_SAFETENSORS_H
-#define BN_CONVERT_SAFETENSORS_H
+#ifndef BN_HUB_SAFETENSORS_H
+#define BN_HUB_SAFETENSORS_H
 
 #include "base/buf.h"
 

@@ -2,10 +2,10 @@
  *
  * Ternary values -1, 0, +1 into the block formats and back, in plain C, one block at a time. The layouts of
  * I2_S and T5 are described in kernels.h. Making and checking files needs these; decoding reads the packed
- * forms as they are.
+ * forms as they are. Programs find these functions in the table of types.h.
  */
-#ifndef BN_MODEL_PACK_H
-#define BN_MODEL_PACK_H
+#ifndef BN_GGUF_PACK_H
+#define BN_GGUF_PACK_H
 
 #include "kernels/kernels.h"
 
@@ -30,8 +30,6 @@ uint16_t bn_unpack_q2(int8_t *values, const uint8_t *block, size_t n);
 /* PTQ1_0: 128 weights to base 3 in 24 + 2 bytes, then the scale. */
 void bn_pack_ptq1(uint8_t out[BN_PTQ1_BLOCK_BYTES], const int8_t values[BN_PTQ1_BLOCK], uint16_t scale);
 uint16_t bn_unpack_ptq1(int8_t values[BN_PTQ1_BLOCK], const uint8_t block[BN_PTQ1_BLOCK_BYTES]);
-/* A block of a ternary type, enum bn_type, by the functions above; I2_S has no scale here. */
-void bn_pack_block(uint32_t type, uint8_t *out, const int8_t *values, uint16_t scale);
 /* What the t5_pack slot packs. */
 void bn_unpack_t5(int8_t values[BN_T5_BLOCK], const uint8_t block[BN_T5_BLOCK_BYTES]);
 

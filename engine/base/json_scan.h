@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads JSON text from left to right, value by value, without a tree: for the header of a safetensors file,
- * whose errors need byte offsets, and for the vocabulary of a tokenizer.json, which is larger than what
- * base/json.h reads. Strict: UTF-8, escapes, no NUL, no trailing commas. The caller bounds the text.
+ * Reads JSON text from left to right, value by value, without a tree: for what is large or untrusted, such as the
+ * header of a safetensors file and a tokenizer.json. Strict: RFC 8259 grammar, UTF-8, escapes, no NUL. bn_json_parse
+ * runs the same scan before cJSON sees the text. The caller bounds the text.
  *
  *     BN_TRY(bn_scan_open(s, '{'));
  *     for (bool more = true;;) {
@@ -12,8 +12,8 @@
  *         BN_TRY(bn_scan_skip(s));
  *     }
  */
-#ifndef BN_CONVERT_SCAN_H
-#define BN_CONVERT_SCAN_H
+#ifndef BN_BASE_JSON_SCAN_H
+#define BN_BASE_JSON_SCAN_H
 
 #include "base/buf.h"
 
@@ -22,6 +22,8 @@ struct bn_scan {
     size_t n, at;
     uint64_t base; /* of the text in its file: errors name the offset in the file */
     bool fresh;    /* a bracket was opened: no comma comes before the next element */
+    size_t tree,
+        max_tree; /* bytes that a tree of the values so far takes, and at most; max_tree 0: not counted */
     bn_error *err;
 };
 
@@ -30,7 +32,7 @@ char bn_scan_peek(struct bn_scan *s);
 BN_MUST_CHECK bn_status bn_scan_open(struct bn_scan *s, char bracket);
 /* Takes the comma before the next element, or the closing bracket: *more is false then. */
 BN_MUST_CHECK bn_status bn_scan_more(struct bn_scan *s, char close, bool *more);
-/* A string, decoded; out is emptied first. */
+/* A string, decoded; out is emptied first, and may be NULL. */
 BN_MUST_CHECK bn_status bn_scan_string(struct bn_scan *s, struct bn_buf *out);
 /* A string and the colon after it. */
 BN_MUST_CHECK bn_status bn_scan_name(struct bn_scan *s, struct bn_buf *out);

@@ -2,14 +2,14 @@
  *
  * Reads headers of safetensors files; see safetensors.h.
  */
-#include "tools/convert/safetensors.h"
+#include "hub/files/safetensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "tools/convert/scan.h"
+#include "base/json_scan.h"
 
 #define LENGTH_BYTES 8u
 

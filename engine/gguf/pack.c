@@ -2,11 +2,7 @@
  *
  * Packs ternary values into the block formats of files and unpacks them, in plain C.
  */
-#include "model/pack.h"
-
-#include <string.h>
-
-#include "gguf/types.h"
+#include "gguf/pack.h"
 
 void bn_pack_i2s(uint8_t out[32], const int8_t values[BN_I2S_BLOCK])
 {
@@ -141,25 +137,5 @@ void bn_unpack_t5(int8_t values[BN_T5_BLOCK], const uint8_t block[BN_T5_BLOCK_BY
         for (unsigned d = 0; d < 4; d++)
             values[64 * d + p] = (int8_t)((int)(four / POW3[d] % 3u) - 1);
         values[256 + p] = (int8_t)((int)(block[p] / 84u) - 1);
-    }
-}
-
-void bn_pack_block(uint32_t type, uint8_t *out, const int8_t *values, uint16_t scale)
-{
-    switch (type) {
-    case BN_TYPE_I2_S:
-        bn_pack_i2s(out, values);
-        break;
-    case BN_TYPE_TQ1_0:
-        bn_pack_tq1(out, values, scale);
-        break;
-    case BN_TYPE_TQ2_0:
-        bn_pack_tq2(out, values, scale);
-        break;
-    case BN_TYPE_PTQ1_0:
-        bn_pack_ptq1(out, values, scale);
-        break;
-    default: /* Q2_0, PQ2_0 */
-        bn_pack_q2(out, values, bn_type_info(type)->block, scale);
     }
 }
