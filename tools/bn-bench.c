@@ -330,7 +330,6 @@ static const struct bn_program PROGRAM = {
     .exits = {{"1", "a wrong result, a regression, a gate without data, or an invalid measurement"},
               {"5", "a ledger was changed by hand"},
               {"9", "different machine, settings or model"}},
-    .see_also = "bn-run(1), bn(7)",
 };
 
 int main(int argc, char **argv)

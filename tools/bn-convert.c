@@ -259,7 +259,6 @@ static const struct bn_program PROGRAM = {
               {"5", "--check: the file is not that of its record"},
               {"8", "the disk is full, or the output cannot be written"},
               {"9", "the type cannot store a weight exactly, or the model is not supported"}},
-    .see_also = "bn-download(1), bn-run(1), bn(7)",
 };
 
 int main(int argc, char **argv)

@@ -144,7 +144,6 @@ static const struct bn_program PROGRAM = {
                     {"BN_REGISTRY", "file with a registry to use instead of the built-in one"},
                     {"https_proxy, no_proxy", "proxy for https, as in curl; http never uses one"},
                     {"SSL_CERT_FILE", "certificates to trust instead of the system's; also CURL_CA_BUNDLE"}},
-    .see_also = "bn-run(1), bn(7)",
 };
 
 int main(int argc, char **argv)

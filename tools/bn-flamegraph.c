@@ -179,7 +179,6 @@ static const struct bn_program PROGRAM = {
     .commands = COMMANDS,
     .exits = {{"1", "a change over the limit, disagreement, or a recording without samples"},
               {"9", "no sampler works here; the message says why"}},
-    .see_also = "bn-bench(1), bn-run(1), bn(7)",
 };
 
 int main(int argc, char **argv)

@@ -273,7 +273,6 @@ static const struct bn_program PROGRAM = {
     .summary = BN_SUMMARY_SERVE,
     .text = "Serves a model to programs that use OpenAI's API.",
     .commands = COMMANDS,
-    .see_also = "bn-run(1), bn-verify-receipt(1), bn(7)",
 };
 
 int main(int argc, char **argv)

@@ -476,7 +476,6 @@ static const struct bn_program PROGRAM = {
     .environment = {{"OPENBLAS_CORETYPE", "code that the BLAS uses [the fastest that the processor runs]"},
                     {"BN_RANK_SILENCE", "seconds without a heartbeat that end an MPI run [7]; 0: any"},
                     {"BN_RANK_TIMEOUT", "seconds that ranks wait for a rank that is alive [600]; 0: any"}},
-    .see_also = "bn-run(1), bn-convert(1), bn(7)",
 };
 
 /* The BLAS starts threads of its own and chooses its code when it is loaded, and does not know newer processors. The

@@ -81,7 +81,6 @@ static int show_itself(int argc, char **argv)
         .commands = commands,
         .forwards = true,
         .exits = {{"2", "no such command"}, {"3", "the command's program is not installed"}},
-        .see_also = "bn-run(1), bn(7)",
     };
     make_commands(commands, argc > 1 && strncmp(argv[1], "--dump-", 7) == 0);
     return bn_cli_main(&program, argc, argv);
@@ -130,6 +129,16 @@ static int become(const char *command, char **argv)
     return bn_report_error(&err);
 }
 
+/* `bn --complete run WORDS...` is `bn-run --complete WORDS...`. */
+static int complete(int argc, char **argv)
+{
+    static char option[] = "--complete";
+    char *command = argv[2];
+    if (argc < 4) return show_itself(argc, argv);
+    argv[2] = option;
+    return become(command, argv + 1);
+}
+
 /* `bn help run tokenize` is `bn-run tokenize --help`. */
 static int help(int argc, char **argv)
 {
@@ -150,6 +159,7 @@ int main(int argc, char **argv)
     char *list[] = {name, option, NULL};
     bn_report_start("bn");
     if (argc < 2) return show_itself(2, list);
+    if (strcmp(argv[1], "--complete") == 0) return complete(argc, argv);
     if (argv[1][0] == '-') return show_itself(argc, argv);
     if (strcmp(argv[1], "help") == 0)
         return argc > 2 && argv[2][0] != '-' ? help(argc, argv) : show_itself(2, list);

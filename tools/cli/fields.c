@@ -323,7 +323,7 @@ bn_status bn_fields_read(const struct bn_args *args, const struct bn_option *o, 
 
 bn_status bn_fields_fill(struct bn_args *args, bn_error *err)
 {
-    size_t bytes = args->command->bytes;
+    size_t bytes = bn_table_bytes(args->program, args->command);
     if (bytes > 0 && (args->fields = bn_alloc(1, bytes)) == NULL) return bn_nomem(err);
     for (size_t i = 0; i < args->n_options; i++)
         if (args->options[i]->to != BN_FIELD_NONE)
