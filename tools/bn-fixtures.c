@@ -24,52 +24,39 @@ struct options {
 
 /* ---- gen ---- */
 
+#define OF struct options /* whose fields the options set */
+
 static const struct bn_option GEN[] = {
     BN_OPTION(
         "size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
         .arg =
             "nano|pair|quad|micro|tiny|deep|small|medium|270m|0.6b|2b|bonsai-1.7b|bonsai-4b|bonsai-8b|bonsai-27b|duo|maple-20b",
-        .group = "Model", .preset = "tiny", BN_TO_TEXT(struct options, size)),
+        .group = "Model", .preset = "tiny", BN_TO_TEXT(OF, size)),
     BN_OPTION("arch", "architecture [qwen3 for bonsai-*, else bitnet-b1.58]",
-              .arg = "bitnet-b1.58|bitnet|llama|qwen3|qwen35|gemma3|minicpm|maple", .group = "Model",
-              BN_TO_TEXT(struct options, arch)),
+              .arg = "bitnet-b1.58|bitnet|llama|qwen3|qwen35|gemma3|minicpm|maple", BN_TO_TEXT(OF, arch)),
     BN_OPTION("format", "storage of the matrices [q2_0 for bonsai-*, else i2_s]",
-              .arg = "i2_s|tq2_0|tq1_0|q2_0|q2_0-g128|pq2_0|ptq1_0|f16|f32", .group = "Model",
-              BN_TO_TEXT(struct options, format)),
-    BN_OPTION("group", "weights that share a scale [by format; i2_s: all]", .arg = "N", .rare = true,
-              .group = "Model", BN_TO_U32(struct options, group, 64, 1024)),
-    BN_OPTION("zeros", "share of the weights that are zero [0.42]", .arg = "X", .group = "Model",
-              BN_TO_F64(struct options, zeros, 0, 0.9)),
-    BN_OPTION("embedding", "qwen3, maple: storage of embedding and head", .arg = "ternary|f16", .rare = true,
-              .group = "Model", .preset = "ternary", BN_TO_TEXT(struct options, embedding)),
-    BN_OPTION("head-width", "width of an attention head [by architecture]", .arg = "N", .rare = true,
-              .group = "Model", BN_TO_U32(struct options, head_width, 2, 1024)),
-    BN_OPTION("yarn", "extend the context fourfold by YaRN; bonsai-* always do", .group = "Model",
-              BN_TO_BOOL(struct options, yarn)),
-    BN_OPTION("long-rope", "llama, minicpm: divisors of frequencies as in MiniCPM4", .rare = true,
-              .group = "Model", BN_TO_BOOL(struct options, long_rope)),
-    BN_OPTION("hadamard", "blocks of a Hadamard transform: 64, 256 or 1024", .arg = "N", .rare = true,
-              .group = "Model", BN_TO_U32(struct options, hadamard, 64, 1024)),
-    BN_OPTION("input-norms", "qwen3, gemma3: an embedding model without a head", .rare = true,
-              .group = "Model", BN_TO_BOOL(struct options, input_norms)),
-    BN_OPTION("window", "gemma3, maple: positions that local layers attend to [all; 8]", .arg = "N",
-              .rare = true, .group = "Model", BN_TO_U32(struct options, window, 1, 1u << 20)),
-    BN_OPTION("period", "gemma3, maple: every N-th layer is not local [6; 4]", .arg = "N", .rare = true,
-              .group = "Model", BN_TO_U32(struct options, period, 1, 64)),
-    BN_OPTION("vocab", "size of a synthetic vocabulary, 262 or more [by size]", .arg = "N", .group = "Model",
-              BN_TO_U32(struct options, n_vocab, 262, 1u << 20)),
-    BN_OPTION("tokenizer", "tiktoken rank file with the vocabulary", .arg = "FILE", .group = "Model",
-              BN_TO_TEXT(struct options, tokenizer)),
-    BN_OPTION("tied", "use the embedding as the head, where models have both", .group = "Model",
-              BN_TO_BOOL(struct options, tied)),
-    BN_OPTION("tokenizer-only", "write the vocabulary without tensors", .group = "Model",
-              BN_TO_BOOL(struct options, tokenizer_only)),
-    BN_OPTION("spm", "with --tokenizer-only: a SentencePiece vocabulary", .rare = true, .group = "Model",
-              BN_TO_BOOL(struct options, spm)),
-    BN_OPTION("seed", "seed of the random numbers", .arg = "N", .group = "Model", .preset = "42",
-              BN_TO_U64(struct options, seed, 0, 0)),
+              .arg = "i2_s|tq2_0|tq1_0|q2_0|q2_0-g128|pq2_0|ptq1_0|f16|f32", BN_TO_TEXT(OF, format)),
+    BN_RARE("group", "weights that share a scale [by format; i2_s: all]", BN_TO_U32(OF, group, 64, 1024)),
+    BN_OPTION("zeros", "share of the weights that are zero [0.42]", BN_TO_F64(OF, zeros, 0, 0.9)),
+    BN_RARE("embedding", "qwen3, maple: storage of embedding and head", .arg = "ternary|f16",
+            .preset = "ternary", BN_TO_TEXT(OF, embedding)),
+    BN_RARE("head-width", "width of an attention head [by architecture]", BN_TO_U32(OF, head_width, 2, 1024)),
+    BN_OPTION("yarn", "extend the context fourfold by YaRN; bonsai-* always do", BN_TO_BOOL(OF, yarn)),
+    BN_RARE("long-rope", "llama, minicpm: divisors of frequencies as in MiniCPM4", BN_TO_BOOL(OF, long_rope)),
+    BN_RARE("hadamard", "blocks of a Hadamard transform: 64, 256 or 1024", BN_TO_U32(OF, hadamard, 64, 1024)),
+    BN_RARE("input-norms", "qwen3, gemma3: an embedding model without a head", BN_TO_BOOL(OF, input_norms)),
+    BN_RARE("window", "gemma3, maple: positions that local layers attend to [all; 8]",
+            BN_TO_U32(OF, window, 1, 1u << 20)),
+    BN_RARE("period", "gemma3, maple: every N-th layer is not local [6; 4]", BN_TO_U32(OF, period, 1, 64)),
+    BN_OPTION("vocab", "size of a synthetic vocabulary, 262 or more [by size]",
+              BN_TO_U32(OF, n_vocab, 262, 1u << 20)),
+    BN_OPTION("tokenizer", "tiktoken rank file with the vocabulary", BN_TO_TEXT(OF, tokenizer)),
+    BN_OPTION("tied", "use the embedding as the head, where models have both", BN_TO_BOOL(OF, tied)),
+    BN_OPTION("tokenizer-only", "write the vocabulary without tensors", BN_TO_BOOL(OF, tokenizer_only)),
+    BN_RARE("spm", "with --tokenizer-only: a SentencePiece vocabulary", BN_TO_BOOL(OF, spm)),
+    BN_OPTION("seed", "seed of the random numbers", .preset = "42", BN_TO_U64(OF, seed, 0, 0)),
     BN_OPTION("output", "folder to write into", .letter = 'o', .arg = "DIR", .preset = ".",
-              BN_TO_TEXT(struct options, output)),
+              BN_TO_TEXT(OF, output)),
     {0},
 };
 
@@ -131,9 +118,9 @@ static bn_status gen(struct bn_args *args, bn_error *err)
 
 static const struct bn_option GOLDEN[] = {
     BN_OPTION("fixtures", "folder with the models", .arg = "DIR", .preset = "fixtures",
-              BN_TO_TEXT(struct options, fixtures)),
+              BN_TO_TEXT(OF, fixtures)),
     BN_OPTION("output", "folder to write golden.json into", .letter = 'o', .arg = "DIR", .preset = "fixtures",
-              BN_TO_TEXT(struct options, output)),
+              BN_TO_TEXT(OF, output)),
     {0},
 };
 
@@ -171,7 +158,7 @@ static bn_status golden(struct bn_args *args, bn_error *err)
 
 static const struct bn_option CORRUPT[] = {
     BN_OPTION("output", "folder to write into (required)", .letter = 'o', .arg = "DIR",
-              BN_TO_TEXT(struct options, output)),
+              BN_TO_TEXT(OF, output)),
     {0},
 };
 
@@ -189,7 +176,7 @@ static bn_status corrupt(struct bn_args *args, bn_error *err)
 
 static const struct bn_option VERIFY[] = {
     BN_OPTION("output", "folder of fixtures", .letter = 'o', .arg = "DIR", .preset = "fixtures",
-              BN_TO_TEXT(struct options, output)),
+              BN_TO_TEXT(OF, output)),
     {0},
 };
 
@@ -254,7 +241,6 @@ static const struct bn_command COMMANDS[] = {
              "as sha256sum does.",
      .synopsis = "[--size SIZE] [--arch ARCH] [--format FORMAT] [--seed N] [-o DIR]",
      .options = {GEN},
-     .bytes = sizeof(struct options),
      .json = true,
      .examples = {{"bn-fixtures gen --size tiny -o /tmp", "a model of half a megabyte"},
                   {"bn-fixtures gen --size bonsai-1.7b --zeros 0.38 -o /tmp",
@@ -267,7 +253,6 @@ static const struct bn_command COMMANDS[] = {
      .text = "Needed only after an intended change of the arithmetic; the digests are committed.",
      .synopsis = "[--fixtures DIR] [-o DIR]",
      .options = {GOLDEN},
-     .bytes = sizeof(struct options),
      .examples = {{"bn-fixtures golden -o /tmp", "compute them into another directory"}},
      .run = golden},
     {.name = "corrupt",
@@ -278,14 +263,12 @@ static const struct bn_command COMMANDS[] = {
          "file (gguf or model), and a description.",
      .synopsis = "-o DIR",
      .options = {CORRUPT},
-     .bytes = sizeof(struct options),
      .examples = {{"bn-fixtures corrupt -o /tmp/bad", "write some 300 files"}},
      .run = corrupt},
     {.name = "verify",
      .summary = "check digests, regenerate models, recompute golden outputs",
      .synopsis = "[-o DIR]",
      .options = {VERIFY},
-     .bytes = sizeof(struct options),
      .json = true,
      .examples = {{"bn-fixtures verify", "check the folder fixtures"}},
      .run = verify},
@@ -293,7 +276,6 @@ static const struct bn_command COMMANDS[] = {
      .summary = "rewrite SHA256SUMS after an intended change",
      .synopsis = "[-o DIR]",
      .options = {VERIFY},
-     .bytes = sizeof(struct options),
      .examples = {{"bn-fixtures sums", "list the files of the folder fixtures"}},
      .run = sums},
     {0},
@@ -305,6 +287,7 @@ static const struct bn_program PROGRAM = {
     .text = "Makes the models, golden outputs and malformed files that the tests use, and verifies those "
             "in fixtures/.",
     .commands = COMMANDS,
+    .bytes = sizeof(OF),
     .exits = {{"1", "a generated model or a golden output differs"}, {"5", "a digest differs"}},
 };
 
