@@ -21,6 +21,23 @@
 #define MAX_PROGRAMS 32u
 #define PROGRAM_NAME 128 /* "bn-run" */
 
+static const struct program {
+    const char *command, *summary; /* "run"; the program is "bn-run" */
+} PROGRAMS[] = {
+    {"download", BN_SUMMARY_DOWNLOAD},
+    {"convert", BN_SUMMARY_CONVERT},
+    {"run", BN_SUMMARY_RUN},
+    {"serve", BN_SUMMARY_SERVE},
+    {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
+    {"bench", BN_SUMMARY_BENCH},
+    {"flamegraph", BN_SUMMARY_FLAMEGRAPH},
+    {"train", BN_SUMMARY_TRAIN},
+    {"crossval", BN_SUMMARY_CROSSVAL},
+    {"fixtures", BN_SUMMARY_FIXTURES},
+    {"git", BN_SUMMARY_GIT},
+    {NULL, NULL},
+};
+
 /* Whether folder (n characters, a slash at their end or not) has an executable bn-<command>. */
 static bool is_in(const char *folder, size_t n, const char *command)
 {
@@ -57,7 +74,7 @@ static bn_status misplaced(struct bn_args *args, bn_error *err)
 static void make_commands(struct bn_command *commands, bool all)
 {
     size_t n = 0;
-    for (const struct bn_program_name *p = bn_program_names; p->command != NULL && n + 1 < MAX_PROGRAMS; p++)
+    for (const struct program *p = PROGRAMS; p->command != NULL && n + 1 < MAX_PROGRAMS; p++)
         if (all || is_installed(p->command))
             commands[n++] = (struct bn_command){.name = p->command,
                                                 .summary = p->summary,
@@ -92,7 +109,7 @@ static int unknown_command(const char *command)
     char shown[80];
     struct bn_suggestion s = {.typed = command};
     bn_escape(shown, sizeof shown, command, strlen(command));
-    for (const struct bn_program_name *p = bn_program_names; p->command != NULL; p++) {
+    for (const struct program *p = PROGRAMS; p->command != NULL; p++) {
         if (strcmp(p->command, command) == 0) {
             bn_fail(&err, BN_ERR_NOT_FOUND, "bn-%s is not installed", command);
             bn_error_hint(&err, "it is neither in the folder of bn nor in PATH");
