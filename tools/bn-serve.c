@@ -48,7 +48,7 @@ static const struct bn_option OPTIONS[] = {
     BN_RARE("cors", "accept requests of pages from ORIGIN, e.g. http://localhost:3000", .arg = "ORIGIN",
             .repeatable = true, BN_TO_TEXTS(OF, cors)),
     BN_OPTION("api-key-file", "accept only requests with a key from FILE", BN_TO_TEXT(OF, key_file)),
-    BN_OPTION("dashboard", "show the benchmarks in DIR on /dashboard", .arg = "DIR", .group = "Evidence",
+    BN_OPTION("dashboard", "list the reports in DIR on /dashboard", .arg = "DIR", .group = "Evidence",
               BN_TO_TEXT(OF, dashboard)),
     BN_OPTION("log", "print a line for each request to standard error", BN_TO_BOOL(OF, log)),
     BN_OPTION("receipts", "write receipts to DIR [kept in memory]", .arg = "DIR", BN_TO_TEXT(OF, receipts)),
@@ -225,7 +225,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_session_close(s->session);
     bn_model_close(s->model);
     for (unsigned i = 0; i < BN_SERVE_PAGES; i++)
-        bn_serve_page_release(&s->pages[i]);
+        bn_buf_release(&s->pages[i].html);
     bn_benchmarks_close(&s->benchmarks);
     bn_free(s->clients);
     bn_free(s->keys);
@@ -252,7 +252,7 @@ static const struct bn_command COMMANDS[] = {
      .run = serve,
      .examples = {{"bn-serve", "the built-in model on http://127.0.0.1:8080"},
                   {"bn-serve -m model.gguf --receipts receipts", "write receipts to files"},
-                  {"bn-serve --dashboard baselines", "show saved benchmarks on /dashboard"}}},
+                  {"bn-serve --dashboard baselines", "list saved benchmarks on /dashboard"}}},
     {0},
 };
 

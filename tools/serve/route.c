@@ -165,16 +165,12 @@ static void send_page(struct bn_server *s, const struct bn_request *request, str
 
 static void benchmarks(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
-    bn_error err = {0};
     (void)request;
-    reply->body.max = BN_SERVE_MAX_ANSWER_BYTES;
     if (s->benchmarks.folder == NULL)
         bn_reply_error(reply, 404, NULL, NULL,
                        "no folder of benchmarks: bn-serve --dashboard FOLDER names one");
-    else if (bn_benchmarks_write(&s->benchmarks, &reply->body, &err) == BN_OK)
-        reply->status = 200;
     else
-        bn_reply_error(reply, 500, NULL, NULL, "%s", err.msg);
+        bn_reply_json(reply, bn_benchmarks_document(&s->benchmarks));
 }
 
 #define REPORTS "/dashboard/reports/"
@@ -184,12 +180,11 @@ static void report(struct bn_server *s, const struct bn_request *request, struct
 {
     const char *number = request->path + sizeof REPORTS - 1;
     size_t n_digits = strspn(number, "0123456789"), at = 0;
-    bn_error err = {0};
     for (size_t i = 0; i < n_digits && n_digits < 8; i++)
         at = at * 10 + (size_t)(number[i] - '0');
     bool is_number = n_digits > 0 && n_digits < 8 && number[n_digits] == '\0';
     reply->body.max = BN_JSON_MAX_BYTES;
-    if (!is_number || bn_benchmarks_report(&s->benchmarks, at, &reply->body, &reply->type, &err) != BN_OK) {
+    if (!is_number || !bn_benchmarks_report(&s->benchmarks, at, &reply->body, &reply->type)) {
         reply->body.len = 0;
         reply->type = NULL;
         bn_reply_error(reply, 404, NULL, NULL, "no such report");

@@ -17,8 +17,6 @@
 #include "tools/cli/live/live.h"
 #include "tools/cli/options.h"
 #include "tools/cli/text.h"
-#include "tools/serve/benchmarks.h"
-#include "tools/serve/page/page.h"
 
 #define BN_SERVE_MAX_CHOICES 16u
 #define BN_SERVE_MAX_N 8u
@@ -75,6 +73,33 @@ void bn_reply_json(struct bn_reply *reply, bn_json *document);
 const char *bn_reply_error_type(unsigned status);
 /* The object {"error": {...}}, to be freed by the caller. */
 bn_json *bn_reply_error_document(unsigned status, const char *param, const char *code, const char *message);
+
+/* page/page.c: the chat and the dashboard. Each is one file that loads nothing. Its policy permits the one script and the one
+ * style sheet in it, by their digests, and requests to the server that it came from. */
+struct bn_serve_page {
+    struct bn_buf html;
+    char policy[512]; /* the header Content-Security-Policy */
+};
+enum bn_serve_page_name { BN_SERVE_CHAT, BN_SERVE_DASHBOARD, BN_SERVE_PAGES };
+/* Puts a page together, to be released after an error, too. */
+BN_MUST_CHECK bn_status bn_serve_page_build(struct bn_serve_page *page, enum bn_serve_page_name name,
+                                            bn_error *err);
+
+/* benchmarks.c: the folder of --dashboard. */
+#define BN_BENCHMARK_FILES 256u
+struct bn_benchmarks {
+    char *folder;                    /* absolute; NULL: none was given */
+    char *files[BN_BENCHMARK_FILES]; /* as the last document lists them */
+    size_t n_files;
+};
+/* BN_ERR_NOT_FOUND when it is not a folder. */
+BN_MUST_CHECK bn_status bn_benchmarks_open(struct bn_benchmarks *b, const char *folder, bn_error *err);
+void bn_benchmarks_close(struct bn_benchmarks *b);
+/* Lists the folder: the document of /v1/benchmarks. */
+bn_json *bn_benchmarks_document(struct bn_benchmarks *b);
+/* Appends a file; number is its place in the document. *type is its type for HTTP. False: there is no such file. */
+bool bn_benchmarks_report(const struct bn_benchmarks *b, size_t number, struct bn_buf *out,
+                          const char **type);
 
 /* ---- jobs ---- */
 
