@@ -216,7 +216,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_status status = check(s->o, err);
     warn_root();
     if (status == BN_OK) status = start(s, err);
-    if (status == BN_OK) status = bn_engine_run(s, err);
+    if (status == BN_OK) bn_engine_run(s);
     bn_listener_stop(s->http);
     bn_receipts_close(s);
     bn_lanes_close(&s->lanes);

@@ -53,7 +53,7 @@ static void metrics(struct bn_server *s, const struct bn_request *request, struc
     reply->body.max = 1u << 20;
     reply->type = "text/plain; version=0.0.4; charset=utf-8";
     reply->status = 200;
-    bn_serve_metrics_write(s, &reply->body);
+    bn_status_metrics(s, &reply->body);
 }
 
 static void tokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)

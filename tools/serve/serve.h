@@ -308,7 +308,7 @@ unsigned bn_engine_retry_after(const struct bn_server *server);
 /* Hands a job to the engine, which becomes an owner; false: the reply says why not. */
 bool bn_engine_submit(struct bn_server *server, struct bn_job *job, struct bn_reply *reply);
 /* Generates until a signal comes and what runs has ended, or the grace period is over. */
-BN_MUST_CHECK bn_status bn_engine_run(struct bn_server *server, bn_error *err);
+void bn_engine_run(struct bn_server *server);
 
 /* The choice to start next, of those that may: of the client that got the fewest tokens, its age considered; NULL: none.
  * may_start may be NULL. Under the lock, as the next ones. */
@@ -342,10 +342,8 @@ bool bn_receipts_find(struct bn_server *server, const char *id, uint32_t tenant,
 struct bn_receipts_stats bn_receipts_stats(struct bn_server *server);
 #define BN_SERVE_NO_RECEIPT "no such receipt: it was never made, or was dropped for newer ones"
 
-void bn_serve_metrics_observe(struct bn_histogram *histogram, uint64_t ns);
-void bn_serve_metrics_write(struct bn_server *server, struct bn_buf *out);
-
-/* Under the lock: a pass has moved the sequences on; a choice got tokens; it has ended. */
+/* Under the lock: something took this time; a pass has moved the sequences on; a choice got tokens; it has ended. */
+void bn_status_observe(struct bn_histogram *histogram, uint64_t ns);
 void bn_status_pass(struct bn_server *server);
 void bn_status_tokens(struct bn_choice *choice, uint64_t now_ns);
 void bn_status_end(struct bn_choice *choice);
@@ -353,6 +351,8 @@ void bn_status_end(struct bn_choice *choice);
 const char *bn_status_state(const struct bn_server *server);
 /* The document of /v1/status. It does not wait for the engine. */
 bn_json *bn_status_document(struct bn_server *server, uint32_t tenant);
+/* Appends the text of /metrics. */
+void bn_status_metrics(struct bn_server *server, struct bn_buf *out);
 
 /* ---- HTTP ---- */
 
