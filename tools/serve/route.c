@@ -81,18 +81,6 @@ static void tokenize(struct bn_server *s, const struct bn_request *request, stru
     bn_json_free(body);
 }
 
-static bool take_ids(const bn_json *list, int32_t **ids, size_t *n)
-{
-    if (bn_json_kind(list) != BN_JSON_ARRAY) return false;
-    *ids = bn_alloc(bn_json_size(list), sizeof **ids);
-    for (const bn_json *v = bn_json_first(list); v != NULL && *ids != NULL; v = bn_json_next(v)) {
-        uint64_t id;
-        if (!bn_json_u64(v, &id) || id > INT32_MAX) return false;
-        (*ids)[(*n)++] = (int32_t)id;
-    }
-    return *ids != NULL;
-}
-
 static void detokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     bn_json *body = NULL;
@@ -101,12 +89,10 @@ static void detokenize(struct bn_server *s, const struct bn_request *request, st
     char *text = NULL;
     size_t n = 0, n_bytes = 0;
     if (bn_serve_parse(&body, request->body, request->n_bytes, reply)) {
-        const bn_json *list = bn_json_get(body, "tokens");
-        if (list == NULL || !take_ids(list, &ids, &n)) {
-            bn_reply_error(reply, 400, "tokens", NULL, "tokens is not a list of token ids");
-        } else if (bn_detokenize(s->tok, ids, n, false, &text, &n_bytes, &err) != BN_OK) {
+        bool good = bn_serve_parse_ids(s, bn_json_get(body, "tokens"), "tokens", &ids, &n, reply);
+        if (good && bn_detokenize(s->tok, ids, n, false, &text, &n_bytes, &err) != BN_OK) {
             bn_reply_failed(reply, "tokens", &err);
-        } else {
+        } else if (good) {
             bn_json *document = bn_json_new_object();
             bn_json_put_string(document, "content", text);
             bn_reply_json(reply, document);

@@ -66,11 +66,14 @@ void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, 
 void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes);
 /* The same of an error of a function; BN_ERR_ARG, _FORMAT, _LIMIT and _UNSUPPORTED are the client's, after BN_ERR_NOMEM and
  * _INTEGRITY (the file of the model was changed) the client may try again. */
-void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err);
+bool bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err); /* returns false */
 /* Takes a document, which it frees. */
 void bn_reply_json(struct bn_reply *reply, bn_json *document);
 /* "invalid_request_error" and so on, for a status of HTTP. */
 const char *bn_reply_error_type(unsigned status);
+/* Status 400, "NAME WHAT"; status 503, "out of memory". Both return false. */
+bool bn_reply_refuse(struct bn_reply *reply, const char *name, const char *what);
+bool bn_reply_no_memory(struct bn_reply *reply);
 /* The object {"error": {...}}, to be freed by the caller. */
 bn_json *bn_reply_error_document(unsigned status, const char *param, const char *code, const char *message);
 
@@ -181,6 +184,12 @@ struct bn_job {
 bool bn_serve_make_id(char id[BN_SERVE_ID]);
 /* Reads a body as a JSON object; false: the reply says why not. */
 bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
+/* Reads a list of tokens of the vocabulary, *ids to be freed by the caller; false: the reply says why not, of the member
+ * name. */
+bool bn_serve_parse_ids(const struct bn_server *server, const bn_json *list, const char *name, int32_t **ids,
+                        size_t *n, struct bn_reply *reply);
+/* A job with one owner and an id, without choices; NULL: the reply says why not. */
+struct bn_job *bn_job_new(struct bn_server *server, struct bn_reply *reply);
 /* Parses a body; false: the reply says why not. The caller owns the job, one owner. */
 bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n, bool chat,
                   struct bn_reply *reply);
