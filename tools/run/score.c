@@ -56,7 +56,7 @@ static bn_status score_all(struct bn_args *args, struct bn_run_engine *engine,
 {
     bool per_token = ((const struct bn_run_options *)args->fields)->per_token;
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.score/1");
+    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
     bn_json_put_string(doc, "model", bn_cli_model_name(args));
     struct listing listing = {.print = per_token && !args->json};
     if (per_token && args->json) listing.tokens = bn_json_put_array(doc, "per_token");

@@ -250,21 +250,9 @@ void bn_chat_forget_answer(struct bn_chat *chat)
 bn_status bn_chat_receipt(struct bn_chat *chat, const char *path, bn_error *err)
 {
     const struct bn_last_answer *last = &chat->last;
-    struct bn_receipt_input in = {
-        .model = chat->engine.model,
-        .session = chat->engine.session,
-        .generation = &last->gen,
-        .model_name = bn_cli_model_name(chat->args),
-        .prompt = last->text,
-        .n_prompt_bytes = last->n_text_bytes,
-        .template_name = bn_template_name(last->tmpl),
-        .thinking = bn_template_thinking(last->tmpl),
-        .isa = chat->args->isa,
-        .load_ns = chat->engine.load_ns,
-        .n_threads = chat->o->n_threads,
-        .n_ctx = chat->o->n_ctx,
-        .n_batch = chat->o->n_batch,
-        .facts = &chat->facts,
-    };
+    struct bn_receipt_input in = bn_run_receipt(chat->args, &chat->engine, &last->gen, last->tmpl);
+    in.prompt = last->text;
+    in.n_prompt_bytes = last->n_text_bytes;
+    in.facts = &chat->facts;
     return bn_receipt_write(path, &in, err);
 }
