@@ -2,8 +2,8 @@
  *
  * bn-verify-receipt --batch: many receipts, each checked as it is alone, several replayed in one pass over the weights.
  *
- * source.c finds the receipts, pipeline.c checks and replays them, results.c writes what was found, batch.c connects
- * them, ranks.c divides them among processes. Memory does not grow with the number of receipts.
+ * source.c finds the receipts, pipeline.c checks and replays them, results.c writes what was found, verify.c connects
+ * them, ranks.c divides them among processes. Memory grows with the number of receipts by a digest, and with --junit by a line.
  */
 #ifndef BN_VERIFY_BATCH_H
 #define BN_VERIFY_BATCH_H
@@ -31,8 +31,6 @@ BN_MUST_CHECK bn_status bn_verify_source_next(struct bn_verify_source *source, s
                                               bool *more, bn_error *err);
 /* How many files and folders were passed over so far although they may be receipts, and the first one's name. */
 uint64_t bn_verify_source_skipped(const struct bn_verify_source *source, const char **first);
-/* How many there are; 0 when that is not known before they are read. */
-BN_MUST_CHECK bn_status bn_verify_source_count(const char *path, uint64_t *n, bn_error *err);
 
 /* ---- pipeline.c ---- */
 
@@ -67,32 +65,6 @@ void bn_verify_pipeline_close(struct bn_verify_pipeline *pipeline);
  * verifier. */
 BN_MUST_CHECK bn_status bn_verify_pipeline_run(struct bn_verify_pipeline *pipeline,
                                                const struct bn_verify_feed *feed, bn_error *err);
-
-/* ---- engine.c: replays on one model ---- */
-
-struct bn_verify_engine;
-/* One receipt that is replayed; the caller's until bn_verify_engine_take returns it. */
-struct bn_verify_replay {
-    struct bn_verify_subject *subject;
-    void *user; /* the caller's */
-    struct bn_replay *request;
-    bn_generation gen;
-    uint64_t began_ns;
-};
-BN_MUST_CHECK bn_status bn_verify_engine_open(struct bn_verify_engine **out, const struct bn_verify *v,
-                                              const struct bn_verify_model *model, bn_error *err);
-void bn_verify_engine_close(struct bn_verify_engine *engine);
-/* Begins a replay. *state: WAIT when there is no place now; ENDED when it was refused without generating. */
-enum bn_replay_state { BN_REPLAY_WAITS, BN_REPLAY_RUNS, BN_REPLAY_ENDED };
-BN_MUST_CHECK bn_status bn_verify_engine_start(struct bn_verify_engine *engine, struct bn_verify_replay *r,
-                                               enum bn_replay_state *state, bn_error *err);
-bool bn_verify_engine_is_busy(const struct bn_verify_engine *engine);
-/* One pass over the weights for all that run. */
-BN_MUST_CHECK bn_status bn_verify_engine_step(struct bn_verify_engine *engine, bn_error *err);
-/* One that has ended, compared with its receipt; NULL: none has. */
-BN_MUST_CHECK bn_status bn_verify_engine_take(struct bn_verify_engine *engine, struct bn_verify_replay **out,
-                                              bn_error *err);
-void bn_verify_replay_release(struct bn_verify_replay *r);
 
 /* ---- results.c ---- */
 

@@ -12,6 +12,8 @@
 #include "lab/verify/training.h"
 #include "tools/cli/options.h"
 
+#define BN_VERIFY_SCHEMA "bn.verify/1" /* of all documents */
+
 /* The options of all commands; each has some of them. */
 struct bn_verify_options {
     /* verify */
@@ -116,9 +118,6 @@ BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *
                                         const struct bn_rules_report *report, bn_error *err);
 BN_MUST_CHECK bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
                                              const struct bn_receipt *right, bn_error *err);
-
-/* batch.c: --batch. */
-BN_MUST_CHECK bn_status bn_verify_batch(struct bn_args *args, struct bn_verify *v, bn_error *err);
 
 /* The commands. */
 bn_status bn_verify_verify(struct bn_args *args, bn_error *err);
