@@ -12,9 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "lab/host/machine.h"
 #include "tools/cli/programs.h"
-#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/train/train.h"
@@ -188,18 +186,10 @@ static bn_status read_vocabulary(struct bn_train_run *run, bn_error *err)
 /* What a checkpoint says about the run besides its settings. */
 static bn_status describe(struct bn_train_run *run, const bn_json *data, bn_error *err)
 {
-    bn_json *scratch = bn_json_new_object();
-    struct bn_machine machine;
     char hex[BN_SHA256_HEX];
-    bn_machine_read(&machine);
-    bn_cli_put_provenance(scratch, &machine);
-    bn_json_put_copy(run->document, "program", bn_json_get(scratch, "program"));
-    bn_json_free(scratch);
-    bn_json *o = bn_json_put_object(run->document, "library");
-    bn_json_put_string(o, "name", bn_blas_library());
-    bn_json_put_string(o, "core", bn_blas_core());
+    bn_train_put_origin(run->document);
     bn_json_put_copy(run->document, "data", data);
-    o = bn_json_put_object(run->document, "corpus");
+    bn_json *o = bn_json_put_object(run->document, "corpus");
     bn_json_put_string(o, "tokens_sha256", run->texts.main.sha256);
     bn_json_put_string(o, "late_tokens_sha256", run->texts.late.sha256);
     bn_json_put_string(o, "validation_tokens_sha256", run->texts.validation.sha256);
@@ -380,7 +370,7 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "Trains a ternary model from random weights: ternary weights with a scale for each matrix, activations of 8 "
          "bits, straight-through gradients (BitNet b1.58). DIR gets checkpoint.bntrain, which 'resume' continues, and "
-         "at the end model.gguf, training.json (the record) and loss.svg.\n\nThe same options, texts, program and core "
+         "at the end model.gguf and training.json (the record).\n\nThe same options, texts, program and core "
          "type of OpenBLAS give the same bits, with any number of threads and with any interruptions.\n\nUnder mpirun "
          "the processes share each step, with the same bits again. Rank 0 reads and writes all files.",
      .synopsis = "--text FILE... -o DIR [--validation FILE]",
