@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn - the front door: `bn run ...` becomes bn-run from the folder that bn itself lies in, else from PATH,
- * with all that follows untouched. Its own help lists the programs that are there.
+ * with all that follows untouched. Its own help lists the programs.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +18,6 @@
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
 
-#define MAX_PROGRAMS 32u
 #define PROGRAM_NAME 128 /* "bn-run" */
 
 static const struct program {
@@ -38,29 +37,6 @@ static const struct program {
     {NULL, NULL},
 };
 
-/* Whether folder (n characters, a slash at their end or not) has an executable bn-<command>. */
-static bool is_in(const char *folder, size_t n, const char *command)
-{
-    char path[PATH_MAX];
-    const char *slash = n > 0 && folder[n - 1] != '/' ? "/" : "";
-    int length = snprintf(path, sizeof path, "%.*s%sbn-%s", (int)n, folder, slash, command);
-    return length > 0 && (size_t)length < sizeof path && access(path, X_OK) == 0;
-}
-
-static bool is_installed(const char *command)
-{
-    char file[PATH_MAX], name[PROGRAM_NAME];
-    snprintf(name, sizeof name, "bn-%s", command);
-    if (bn_program_near(file, "", name)) return true;
-    const char *path = getenv("PATH");
-    for (const char *at = path; at != NULL && *at != '\0';) {
-        size_t n = strcspn(at, ":");
-        if (n > 0 && is_in(at, n, command)) return true;
-        at += n + (at[n] == ':');
-    }
-    return false;
-}
-
 /* A command that is reached here comes after options of bn itself. */
 static bn_status misplaced(struct bn_args *args, bn_error *err)
 {
@@ -70,24 +46,9 @@ static bn_status misplaced(struct bn_args *args, bn_error *err)
     return BN_ERR_ARG;
 }
 
-/* The commands of bn: the programs that are installed, or all that exist. */
-static void make_commands(struct bn_command *commands, bool all)
-{
-    size_t n = 0;
-    for (const struct program *p = PROGRAMS; p->command != NULL && n + 1 < MAX_PROGRAMS; p++)
-        if (all || is_installed(p->command))
-            commands[n++] = (struct bn_command){.name = p->command,
-                                                .summary = p->summary,
-                                                .synopsis = "[ARGUMENTS]",
-                                                .max_operands = BN_OPERANDS_ANY,
-                                                .operand = "ARGUMENTS",
-                                                .run = misplaced};
-    commands[n] = (struct bn_command){0};
-}
-
 static int show_itself(int argc, char **argv)
 {
-    static struct bn_command commands[MAX_PROGRAMS];
+    static struct bn_command commands[BN_ARRAY_LEN(PROGRAMS)]; /* ends with an empty row */
     static const struct bn_program program = {
         .name = "bn",
         .summary = "toolchain for ternary language models",
@@ -99,7 +60,12 @@ static int show_itself(int argc, char **argv)
         .forwards = true,
         .exits = {{"2", "no such command"}, {"3", "the command's program is not installed"}},
     };
-    make_commands(commands, argc > 1 && strncmp(argv[1], "--dump-", 7) == 0);
+    for (size_t i = 0; PROGRAMS[i].command != NULL; i++)
+        commands[i] = (struct bn_command){.name = PROGRAMS[i].command,
+                                          .summary = PROGRAMS[i].summary,
+                                          .synopsis = "[ARGUMENTS]",
+                                          BN_OPERANDS(0, BN_OPERANDS_ANY, "ARGUMENTS"),
+                                          .run = misplaced};
     return bn_cli_main(&program, argc, argv);
 }
 
@@ -115,7 +81,7 @@ static int unknown_command(const char *command)
             bn_error_hint(&err, "it is neither in the folder of bn nor in PATH");
             return bn_report_error(&err);
         }
-        if (is_installed(p->command)) bn_suggest(&s, p->command);
+        bn_suggest(&s, p->command);
     }
     bn_fail(&err, BN_ERR_ARG, "unknown command '%s'", shown);
     const char *here = bn_foreign_command(command);
@@ -141,7 +107,7 @@ static int become(const char *command, char **argv)
     else
         execvp(name, argv);
     /* A folder of PATH that may not be entered gives EACCES. */
-    if (errno == ENOENT || (errno == EACCES && !is_installed(command))) return unknown_command(command);
+    if (errno == ENOENT || errno == EACCES) return unknown_command(command);
     bn_fail_errno(&err, errno, name, "cannot be started");
     return bn_report_error(&err);
 }

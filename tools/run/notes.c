@@ -5,28 +5,11 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "gguf/gguf.h"
 #include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/run.h"
-
-/* "42 I2_S, 13 F32": the types in the order of their numbers. */
-static void note_tensors(const struct bn_gguf *gguf)
-{
-    char list[256] = "";
-    size_t used = 0;
-    for (uint32_t type = 0; type < 64 && used + 40 < sizeof list; type++) {
-        size_t n = 0;
-        for (size_t i = 0; i < gguf->n_tensors; i++)
-            n += gguf->tensors[i].type == type;
-        if (n == 0 || bn_type_info(type) == NULL) continue;
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%zu %s", used > 0 ? ", " : "", n,
-                                 bn_type_info(type)->name);
-    }
-    bn_report_note(2, "%zu tensors: %s", gguf->n_tensors, list);
-}
 
 void bn_run_note_model(const struct bn_args *args, const bn_model *model)
 {
@@ -36,7 +19,6 @@ void bn_run_note_model(const struct bn_args *args, const bn_model *model)
     bn_report_note(1, "model %s: %s, %u layers of %u, vocabulary of %u, %.1f MiB",
                    bn_escape(name, sizeof name, given, strlen(given)), hp->arch, hp->n_layer, hp->n_embd,
                    hp->n_vocab, (double)model->n_bytes / 0x1p20);
-    note_tensors(&model->gguf);
 }
 
 void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *s)

@@ -12,7 +12,7 @@
 #include "bn.h"
 #include "lab/receipt/receipt.h"
 #include "stamp/profiler.h"
-#include "tools/cli/live/live.h"
+#include "tools/cli/live.h"
 #include "tools/cli/options.h"
 #include "tools/cli/text.h"
 
@@ -131,8 +131,7 @@ bn_sampler_options bn_run_sampling(const struct bn_args *args);
 /* n_predict, or as many tokens as the context can hold at most: then the context ends the generation. */
 uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session);
 
-/* Notes on standard error: with -v the model, the session and the sampling; with -vv also the tensors by
- * type, and after a run the kernels. */
+/* Notes on standard error: with -v the model, the session and the sampling; with -vv also the kernels, after a run. */
 void bn_run_note_model(const struct bn_args *args, const bn_model *model);
 void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *sampling);
 void bn_run_note_kernels(const bn_session *session);

@@ -21,7 +21,7 @@
 #include "base/file.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
-#include "tools/serve/receipts.h"
+#include "tools/serve/serve.h"
 
 #define MAX_WAITING 4096u
 #define MAX_WAITING_BYTES (64u << 20)

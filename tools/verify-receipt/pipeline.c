@@ -16,7 +16,7 @@
 #include "model/hparams.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/report.h"
-#include "tools/verify-receipt/batch.h"
+#include "tools/verify-receipt/verify_receipt.h"
 
 #define WINDOW 1024u
 #define LEAST_CTX 512u

@@ -13,7 +13,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
-#include "tools/verify-receipt/batch.h"
+#include "tools/verify-receipt/verify_receipt.h"
 
 #define MAX_LINE_BYTES (1u << 20)
 #define MAX_PATH_BYTES 4096u

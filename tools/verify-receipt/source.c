@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "tools/verify-receipt/batch.h"
+#include "tools/verify-receipt/verify_receipt.h"
 
 struct bn_verify_source {
     FTS *folder; /* NULL: a list */

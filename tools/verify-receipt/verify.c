@@ -11,7 +11,7 @@
 #include "lab/verify/replay.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
-#include "tools/verify-receipt/batch.h"
+#include "tools/verify-receipt/verify_receipt.h"
 
 /* ---- the replay ---- */
 
