@@ -375,7 +375,6 @@ struct bn_receipt_entry {
     uint64_t n_bytes;
     int64_t made_s;     /* UTC */
     struct bn_buf text; /* empty when it is in a file */
-    uint32_t next;      /* the entry after it with the same hash, plus 1; 0: none */
 };
 
 /* The name that a file of DIR gives a receipt, "" when it is not one of bn-serve's. */
