@@ -124,23 +124,18 @@ static void print_traces(const struct bn_run_options *o, const struct job *job)
 }
 
 /* --assert-greedy: every token is the one with the greatest logit of its step. */
-static void check_greedy(const struct job *job, struct bn_args *args)
+static void check_greedy(const struct bn_generation *gen, struct bn_args *args)
 {
-    const struct bn_generation *gen = &job->gen;
-    size_t n_other = 0, first = 0;
-    for (size_t i = gen->n_ids; i > 0; i--)
-        if (gen->ids[i - 1] != gen->top[(i - 1) * gen->n_top].id) {
-            n_other++;
-            first = i - 1;
-        }
-    if (n_other == 0) {
+    size_t n_good = 0;
+    bn_error no = {0};
+    while (n_good < gen->n_ids && gen->ids[n_good] == gen->top[n_good * gen->n_top].id)
+        n_good++;
+    if (n_good == gen->n_ids) {
         bn_report_note(0, "each of %zu tokens had the greatest logit of its step", gen->n_ids);
         return;
     }
-    bn_error no = {0};
-    bn_fail(&no, BN_ERR_ARG,
-            "not greedy: %zu of %zu tokens did not have the greatest logit; token %zu is %d, the best was %d",
-            n_other, gen->n_ids, first + 1, (int)gen->ids[first], (int)gen->top[first * gen->n_top].id);
+    bn_fail(&no, BN_ERR_ARG, "not greedy: token %zu of %zu is %d, that with the greatest logit was %d",
+            n_good + 1, gen->n_ids, (int)gen->ids[n_good], (int)gen->top[n_good * gen->n_top].id);
     (void)bn_report_error(&no);
     args->exit_code = BN_EXIT_NEGATIVE;
 }
@@ -211,7 +206,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     if (args->json) BN_TRY(print_document(args, job, err));
     print_summary(job);
     print_traces(o, job);
-    if (o->assert_greedy) check_greedy(job, args);
+    if (o->assert_greedy) check_greedy(gen, args);
     if (o->receipt != NULL) BN_TRY(write_receipt(args, job, err));
     BN_TRY(bn_run_cache_save(args, job->engine.session, gen->n_prompt, gen->n_cached, err));
     if (o->strict && bn_report_n_warnings() > 0) args->exit_code = BN_EXIT_NEGATIVE;
