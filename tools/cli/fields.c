@@ -416,3 +416,12 @@ void bn_number_put_f32(struct bn_buf *out, float x)
     }
     bn_buf_puts(out, text);
 }
+
+void bn_number_put_f32s(struct bn_buf *out, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bn_buf_putc(out, i == 0 ? '[' : ',');
+        bn_number_put_f32(out, x[i]);
+    }
+    bn_buf_putc(out, ']');
+}

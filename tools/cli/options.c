@@ -8,6 +8,7 @@
 #include "tools/cli/options.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,20 @@ void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *da
         snprintf(question, sizeof question, "did you mean %s%s? ", dashes != NULL ? dashes : "", meant);
     bn_error_hint(err, "%ssee %s%s%s --help", question, args->program->name, named ? " " : "",
                   named ? c->name : "");
+}
+
+/* A usage error with the usual hint. */
+static bn_status misuse(const struct parser *p, const char *fmt, ...) BN_PRINTF(2, 3);
+static bn_status misuse(const struct parser *p, const char *fmt, ...)
+{
+    char message[256];
+    va_list list;
+    va_start(list, fmt);
+    vsnprintf(message, sizeof message, fmt, list);
+    va_end(list);
+    bn_fail(p->err, BN_ERR_ARG, "%s", message);
+    bn_args_help_hint(p->args, p->err, NULL, NULL);
+    return BN_ERR_ARG;
 }
 
 /* A word that begins with an option of another program. */
@@ -130,10 +145,7 @@ static bn_status missing_value(const struct parser *p, const struct bn_option *o
 {
     char typed[BN_TYPED];
     const struct bn_value v = {.by_letter = by_letter};
-    bn_fail(p->err, BN_ERR_ARG, "option %s needs a value: %s", bn_fields_typed(o, &v, typed),
-            bn_table_arg(o));
-    bn_args_help_hint(p->args, p->err, NULL, NULL);
-    return BN_ERR_ARG;
+    return misuse(p, "option %s needs a value: %s", bn_fields_typed(o, &v, typed), bn_table_arg(o));
 }
 
 static bn_status parse_long(struct parser *p, const char *word)
@@ -146,11 +158,7 @@ static bn_status parse_long(struct parser *p, const char *word)
         p->args->want_all = true;
         text = NULL;
     }
-    if (bn_table_arg(o) == NULL && text != NULL) {
-        bn_fail(p->err, BN_ERR_ARG, "option --%s takes no value", o->name);
-        bn_args_help_hint(p->args, p->err, NULL, NULL);
-        return BN_ERR_ARG;
-    }
+    if (bn_table_arg(o) == NULL && text != NULL) return misuse(p, "option --%s takes no value", o->name);
     if (bn_table_arg(o) != NULL && text == NULL) {
         if (p->at + 1 >= p->argc) return missing_value(p, o, false);
         text = p->argv[++p->at];
@@ -166,12 +174,9 @@ static bn_status parse_letters(struct parser *p, const char *word)
     for (const char *c = word + 1; *c != '\0'; c++) {
         const struct bn_option *o = find_letter(p->args, *c);
         if (o == NULL) return unknown_letter(p, word, *c);
-        if ((*c == 'h' || *c == 'V') && word[2] != '\0') { /* a slip */
-            bn_fail(p->err, BN_ERR_ARG, "-%c cannot be combined with other options (got '%s')", *c,
-                    bn_fields_quote(word, strlen(word)).text);
-            bn_args_help_hint(p->args, p->err, NULL, NULL);
-            return BN_ERR_ARG;
-        }
+        if ((*c == 'h' || *c == 'V') && word[2] != '\0') /* a slip */
+            return misuse(p, "-%c cannot be combined with other options (got '%s')", *c,
+                          bn_fields_quote(word, strlen(word)).text);
         struct bn_value v = {.option = o, .by_letter = true};
         if (bn_table_arg(o) == NULL) {
             BN_TRY(take(p->args, v, p->err));
@@ -349,12 +354,8 @@ bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, 
     if (args->values == NULL || args->operands == NULL) return bn_nomem(err);
     BN_TRY(parse_words(&p, place));
     if (args->want_help || args->want_version) return BN_OK;
-    if (args->command == NULL) {
-        bn_fail(err, BN_ERR_ARG, "no command given");
-        args->want_usage = true;
-        bn_args_help_hint(args, err, NULL, NULL);
-        return BN_ERR_ARG;
-    }
+    args->want_usage = args->command == NULL;
+    if (args->command == NULL) return misuse(&p, "no command given");
     BN_TRY(take_environment(args, err));
     BN_TRY(check_operands(args, place != 0, p.ended, err));
     return bn_fields_fill(args, err);

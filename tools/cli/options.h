@@ -3,45 +3,17 @@
  * options.h - the command line of every program, from one table per program.
  *
  * The table names the program, its commands, their options and examples; from it come parsing, --help,
- * --version, the man page, the reference page and the completions of shells (make docs). A whole program:
+ * --version, the man page, the reference page and the completions of shells. An option names the field that it
+ * sets in the struct of its program's options (BN_TO_...); the command's function finds it in args->fields:
  *
- *     static const struct bn_option MODEL[] = {
- *         BN_OPTION_MODEL,
- *         BN_OPTION("temp", "temperature", .arg = "T", .group = "Sampling", .preset = "0",
- *                   BN_TO_F32(struct generate, temperature, 0, 100)),
- *         BN_OPTION("stop", "end when this text appears", .arg = "TEXT", .repeatable = true,
- *                   BN_TO_TEXTS(struct generate, stops)),
- *         BN_OPTION("template", "chat template", .arg = "auto|raw|bitnet", .preset = "auto",
- *                   BN_TO_CHOICE(struct generate, template)),
- *         {0},
- *     };
+ *     BN_OPTION("stop", "end when this text appears", .arg = "TEXT", .repeatable = true,
+ *               BN_TO_TEXTS(struct generate, stops)),
  *
- *     static bn_status generate(struct bn_args *args, bn_error *err)
- *     {
- *         const struct generate *o = args->fields;
- *         for (size_t i = 0; i < o->stops.n; i++)
- *             use(o->stops.list[i]);
- *         if (o->template == 1) ...            raw
- *         if (args->json) ...                  because the command says .json = true
- *         if (refused) args->exit_code = BN_EXIT_NEGATIVE; a negative result is not an error
- *         return BN_OK;              or an error: bn_cli_main prints err and exits by its status
- *     }
+ *     const struct generate *o = args->fields;
+ *     for (size_t i = 0; i < o->stops.n; i++)
+ *         use(o->stops.list[i]);
  *
- *     static const struct bn_command COMMANDS[] = {
- *         {.name = "generate", .summary = "continue a text", .synopsis = "[-m MODEL] -p TEXT [-n N]",
- *          .options = {MODEL, GENERATE}, .bytes = sizeof(struct generate), .run = generate, .json = true,
- *          .examples = {{"bn-run -p 'To be'", "continue a text with the built-in model"}}},
- *         {.name = "tokenize", ...},
- *         {0},
- *     };
- *
- *     static const struct bn_program PROGRAM = {.name = "bn-run", .summary = "run a ternary model",
- *         .text = "One paragraph.", .commands = COMMANDS, .default_command = "generate"};
- *
- *     int main(int argc, char **argv)
- *     {
- *         return bn_cli_main(&PROGRAM, argc, argv);
- *     }
+ * tools/bn-git.c is a whole program, tools/bn-run.c one with commands.
  *
  * A program without commands has one whose name is "". Rules of the command line: long options by their full
  * name only (an abbreviation would change its meaning when options are added), "--name value" and

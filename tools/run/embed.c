@@ -33,16 +33,6 @@ struct batch {
 
 /* ---- output ---- */
 
-static void put_floats(struct bn_buf *out, const float *x, size_t n)
-{
-    bn_buf_putc(out, '[');
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0) bn_buf_putc(out, ',');
-        bn_number_put_f32(out, x[i]);
-    }
-    bn_buf_putc(out, ']');
-}
-
 static bn_status print_line(struct batch *b, const char *text, size_t n_ids, const float *rows, bn_error *err)
 {
     struct bn_buf *out = &b->line;
@@ -54,7 +44,7 @@ static bn_status print_line(struct batch *b, const char *text, size_t n_ids, con
     if (each) bn_buf_putc(out, '[');
     for (size_t j = 0; j < (each ? n_ids : 1); j++) {
         if (j > 0) bn_buf_putc(out, ',');
-        put_floats(out, rows + j * b->n_embd, b->n_embd);
+        bn_number_put_f32s(out, rows + j * b->n_embd, b->n_embd);
     }
     bn_buf_puts(out, each ? "]}\n" : "}\n");
     BN_TRY(bn_buf_check(out, err));

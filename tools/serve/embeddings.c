@@ -215,17 +215,13 @@ bool bn_embed_advance(struct bn_job *job)
 static void put_vector(struct bn_buf *out, const struct bn_embed *e, size_t i)
 {
     const float *x = e->vectors + i * e->n_embd;
-    if (e->base64) {
-        bn_buf_putc(out, '"');
-        bn_base64_encode(out, x, e->n_embd * sizeof *x); /* every target is little endian */
-        bn_buf_putc(out, '"');
+    if (!e->base64) {
+        bn_number_put_f32s(out, x, e->n_embd);
         return;
     }
-    for (size_t k = 0; k < e->n_embd; k++) {
-        bn_buf_putc(out, k == 0 ? '[' : ',');
-        bn_number_put_f32(out, x[k]);
-    }
-    bn_buf_putc(out, ']');
+    bn_buf_putc(out, '"');
+    bn_base64_encode(out, x, e->n_embd * sizeof *x); /* every target is little endian */
+    bn_buf_putc(out, '"');
 }
 
 void bn_embed_answer(struct bn_job *job)
