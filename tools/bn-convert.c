@@ -238,8 +238,7 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-convert Ternary-Bonsai-8B-unpacked --to q2_0 -o bonsai.gguf",
                    "from safetensors, for llama.cpp too"},
                   {"bn-convert old.gguf --to ptq1_0 -o small.gguf", "the same weights in fewer bytes"},
-                  {"bn-convert bitnet-2b --to i2_s --dry-run", "what would be written"},
-                  {"bn-convert bonsai.gguf --check", "exit code 5 when the file has changed"}}},
+                  {"bn-convert bitnet-2b --to i2_s --dry-run", "what would be written"}}},
     {0},
 };
 

@@ -9,12 +9,11 @@
 static const struct bn_command COMMANDS[] = {
     {.name = "get",
      .summary = "download models, complete and verified",
-     .text =
-         "MODEL is a name of the registry (bn-download list), OWNER/REPO[:FILE][@REVISION] of the Hugging "
-         "Face hub, also with hf: before it, or a URL. The path of the complete, verified file is "
-         "printed. An unfinished download is resumed. Files go to the cache that the hub's own tools use "
-         "too; with --to, and for a URL, to a folder (for a URL the current one).\n\nWith --json events "
-         "are printed, one per line; the last line is the result or the error.",
+     .text = "MODEL is a name of the registry (bn-download list), OWNER/REPO[:FILE][@REVISION] of the "
+             "Hugging Face hub, also with hf: before it, or a URL. The path of the complete, verified file "
+             "is printed. An unfinished download is resumed. Files go to the cache that the hub's own tools "
+             "use too; with --to, and for a URL, to a folder.\n\nWith --json events are printed, one per "
+             "line; the last line is the result or the error.",
      .synopsis = "MODEL... [--to DIR] [--sha256 HEX]\n--lock FILE [--to DIR]",
      .options = {bn_download_get_options, bn_download_network_options},
      .json = true,
@@ -22,10 +21,7 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_download_get,
      .examples = {{"bn-download bitnet-b1.58-2b-4t", "by its name in the registry"},
                   {"bn-download microsoft/bitnet-b1.58-2B-4T-gguf", "the GGUF file of a repository"},
-                  {"bn-download OWNER/REPO:model.gguf@v1.0 --to models", "one file at a tag, to a folder"},
-                  {"bn-download https://example.org/model.gguf --sha256 HEX", "any file, with its digest"},
-                  {"bn-run -m \"$(bn-download -q bitnet-2b)\" -p Hello", "download if needed, then run"},
-                  {"bn-download --lock models.lock --offline", "check that everything is here"}}},
+                  {"bn-download OWNER/REPO:model.gguf@v1.0 --to models", "one file at a tag, to a folder"}}},
     {.name = "tokenizer",
      .summary = "download a model's tokenizer files, and check them",
      .text = "The files are tokenizer.json, tokenizer_config.json and tokenizer.model, those that the "
@@ -57,10 +53,9 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-download path bitnet-2b", "exit code 3 when it is not here"}}},
     {.name = "verify",
      .summary = "compare files with all digests that are known of them",
-     .text =
-         "MODEL is what get takes, or a file; without one, the whole cache is verified. The network is "
-         "not used. A file is compared with the digest that the hub gave, that of a lock file, and, for a "
-         "model of the registry, the registry's or that of the first download.",
+     .text = "MODEL is what get takes, or a file; without one, the whole cache is verified. The network is "
+             "not used. A file is compared with all digests that are known of it: of the hub, a lock file, "
+             "the registry, or the first download.",
      .synopsis = "[MODEL...] [--lock FILE]\nFILE --sha256 HEX",
      .options = {bn_download_verify_options},
      .json = true,

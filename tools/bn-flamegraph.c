@@ -8,13 +8,12 @@
 static const struct bn_command COMMANDS[] = {
     {.name = "record",
      .summary = "sample a program or a generation, and write its stacks",
-     .text = "Samples the program after --, or without one a generation in this process. The first sampler "
-             "that works is used; the document says why better ones were not. Without a sample no file is "
-             "written and the exit status is 1.\n\nFormats by file name: .json (everything), .svg, .folded, "
-             ".txt, .speedscope.json, .trace.json, .pb.gz. Without --output a "
-             "table of functions is printed.\n\nWhere perf events are not permitted, only programs of bn "
-             "can be recorded: they sample themselves. Record others with perf where that is "
-             "permitted: render reads the output of `perf script`.",
+     .text = "Samples the program after --, or without one a generation in this process, by the first "
+             "sampler that works. Without a sample no file is written and the exit status is 1.\n\nFormats "
+             "by file name: .json (everything), .svg, .folded, .txt, .speedscope.json, .trace.json, .pb.gz. "
+             "Without --output a table of functions is printed.\n\nWhere perf events are not permitted, only "
+             "programs of bn can be recorded: they sample themselves. render reads the output of `perf "
+             "script`, too.",
      .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
      .options = {bn_flamegraph_record_outputs, bn_flamegraph_record_options, bn_flamegraph_workload_options,
                  bn_flamegraph_view_options, bn_flamegraph_picture_options},
@@ -135,8 +134,7 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-flamegraph baseline -m a.gguf -m b.gguf -t 1,2 --isa auto,avx2",
                    "record eight configurations"},
                   {"bn-flamegraph baseline --archive model.gguf /tmp/graphs",
-                   "record into another directory and archive a copy"},
-                  {"bn-flamegraph baseline --redraw", "draw the existing recordings again"}}},
+                   "record into another directory and archive a copy"}}},
     {.name = "timeline",
      .summary = "print how the archived recordings changed over time",
      .text = "Reads DIR/archives, which baseline --archive fills. Prints for each recording the share of "

@@ -217,15 +217,13 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-run -p 'ROMEO:' -n 64 --receipt r.json", "write a receipt of the run"}}},
     {.name = "chat",
      .summary = "chat interactively",
-     .text =
-         "Answers messages until the input ends. On a terminal a message is one line, or several with Alt-Enter, "
-         "a \\ at the end of a line, or between two \"\"\"; /help lists the commands, Ctrl-C stops an answer, and "
-         "Ctrl-D ends the program. In a pipe each line is a message, and only answers go to standard output.\n\n"
-         "When the context is full, the oldest turns are dropped; the system message stays. A base model, "
-         "which has no chat template, continues the text up to an empty line, by default with at most 128 "
-         "tokens and temperature 0.7. Thoughts before an answer are not part of the following turns.\n\n"
-         "With --json each line of input is a text, a command or {\"content\": TEXT}, and each line of output is "
-         "one JSON object.",
+     .text = "Answers messages until the input ends. On a terminal a message is one line, or several with "
+             "Alt-Enter, a \\ at the end of a line, or between two \"\"\"; /help lists the commands, Ctrl-C "
+             "stops an answer, and Ctrl-D ends the program. In a pipe each line is a message, and only "
+             "answers go to standard output.\n\nWhen the context is full, the oldest turns are dropped. A "
+             "base model continues the text up to an empty line, by default with at most 128 tokens and "
+             "temperature 0.7. With --json each line of input is a text, a command or {\"content\": TEXT}, "
+             "and each line of output is one JSON object.",
      .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
      .options = {OPEN, REPACK, TEMPLATE, CACHE, CHAT, SAMPLING, DRAFT},
      .json = true,
