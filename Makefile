@@ -398,14 +398,14 @@ install-files:
 	$(INSTALL) -m 644 engine/bn.h $(DESTDIR)$(INCLUDEDIR)/bn.h
 	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/man/%.1) $(MAN1DIR)
 	$(INSTALL) -m 644 docs/man/bn.7 $(MAN7DIR)
-	for t in $(TOOLS); do $(INSTALL) -m 644 $(OUT)/pages/completions/$$t.bash $(BASHDIR)/$$t || exit 1; done
-	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/completions/_%) $(ZSHDIR)
-	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/completions/%.fish) $(FISHDIR)
+	for t in $(TOOLS); do $(INSTALL) -m 644 tools/cli/completions/bn.bash $(BASHDIR)/$$t && \
+	    $(INSTALL) -m 644 tools/cli/completions/bn.fish $(FISHDIR)/$$t.fish || exit 1; done
+	$(INSTALL) -m 644 tools/cli/completions/_bn $(ZSHDIR)
 
 uninstall: ## remove what install wrote
 	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(addprefix $(DESTDIR)$(LIBDIR)/,libbn.a libbn.so $(SONAME) \
 	    $(notdir $(SHARED)) bn/bn-mpi.so pkgconfig/bn.pc) $(DESTDIR)$(INCLUDEDIR)/bn.h \
-	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
+	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(ZSHDIR)/_bn \
 	    $(TOOLS:%=$(FISHDIR)/%.fish) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference \
 	    $(SETUP:$(OUT)/crossval/%=$(DESTDIR)$(LIBEXECDIR)/bn/%)
 	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCS) $(EXAMPLES))

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes the files that are generated from the programs' option tables.
-#   ci/docs.sh pages BUILD TARGET      man pages and completions into TARGET/man, TARGET/completions (make install)
+#   ci/docs.sh pages BUILD TARGET      man pages into TARGET/man (make install)
 #   ci/docs.sh reference BUILD DOCS    the committed pages DOCS/reference/bn*.md (make docs)
 #   ci/docs.sh check BUILD DOCS        lists the reference pages that are not up to date; writes nothing (make lint)
 # The exit status is 1 when check lists a page.
@@ -15,12 +15,10 @@ names() { # the programs that have an option table
 }
 
 pages() {
-    mkdir -p "$target/man" "$target/completions"
+    mkdir -p "$target/man"
     for name in $(names); do
-        "$out/$name" --dump-man >"$target/man/$name.1"
-        "$out/$name" --dump-completion bash >"$target/completions/$name.bash"
-        "$out/$name" --dump-completion zsh >"$target/completions/_$name"
-        "$out/$name" --dump-completion fish >"$target/completions/$name.fish"
+        "$out/$name" --dump-markdown | awk -v version="$("$out/$name" --version | sed -n '1s/.* //p')" -f ci/man.awk \
+            >"$target/man/$name.1"
     done
 }
 

@@ -17,6 +17,7 @@ cppcheck --quiet --enable=warning,portability --inline-suppr --error-exitcode=1 
     $(c_files 'engine/*.c' 'kernels/*.c' 'lab/*.c' 'hub/*.c' 'mpi/*.c' 'train/*.c' 'tools/*.c') || complain "cppcheck"
 # shellcheck disable=SC2046
 shellcheck -x $(c_files '*.sh' .ci/run) || complain "shellcheck"
+shellcheck -s bash tools/cli/completions/bn.bash || complain "shellcheck of completions"
 
 # Include rules: kernels <- engine <- lab, hub, mpi, train <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, tokenizer <- grammar <- generate, infer <- generate, base <- stamp <- infer.
 may() { # folder, allowed first path parts of its quoted includes
@@ -81,7 +82,6 @@ if [ -x "${OUT:-build/gcc}/bn" ]; then
     if command -v mandoc >/dev/null; then
         mandoc -Tlint "$pages"/man/*.1 docs/man/*.7 || complain "mandoc"
     fi
-    shellcheck -s bash "$pages"/completions/*.bash || complain "shellcheck of completions"
     rm -rf "$pages"
 else
     echo "lint: note: nothing is built in ${OUT:-build/gcc}; documents were not compared with the programs" >&2

@@ -21,26 +21,23 @@
 #include "tools/cli/report.h"
 #include "tools/convert/write.h"
 
+#define OF struct bn_cv_options /* whose fields the options set */
+
 static const struct bn_option OPTIONS[] = {
-    BN_OPTION("to", "type of the ternary weights in the result", .arg = BN_CV_TARGETS,
-              BN_TO_TEXT(struct bn_cv_options, to)),
-    BN_OPTION("output", "write the model to FILE, its record to FILE.json", .letter = 'o', .arg = "FILE",
-              BN_TO_TEXT(struct bn_cv_options, output)),
-    BN_OPTION("dry-run", "list the tensors of the result, write nothing",
-              BN_TO_BOOL(struct bn_cv_options, dry_run)),
-    BN_OPTION("check", "compare a converted file with its record", BN_TO_BOOL(struct bn_cv_options, check)),
+    BN_OPTION("to", "type of the ternary weights in the result", .arg = BN_CV_TARGETS, BN_TO_TEXT(OF, to)),
+    BN_OPTION("output", "write the model to FILE, its record to FILE.json", .letter = 'o',
+              BN_TO_TEXT(OF, output)),
+    BN_OPTION("dry-run", "list the tensors of the result, write nothing", BN_TO_BOOL(OF, dry_run)),
+    BN_OPTION("check", "compare a converted file with its record", BN_TO_BOOL(OF, check)),
     BN_OPTION("round-scales", "round scales to binary16 where the type needs it",
-              BN_TO_BOOL(struct bn_cv_options, round_scales)),
-    BN_OPTION("ternarise", "round floats by their mean magnitude, as BitNet does",
-              BN_TO_BOOL(struct bn_cv_options, ternarise)),
-    BN_OPTION("weight-scale", "use of weight_scale in packed safetensors", .rare = true,
-              .arg = "auto|multiply|divide", .preset = "auto",
-              BN_TO_CHOICE(struct bn_cv_options, weight_scale)),
-    BN_OPTION("pre", "rule that splits text (tokenizer.ggml.pre)", .rare = true, .arg = "NAME",
-              BN_TO_TEXT(struct bn_cv_options, pre)),
-    BN_OPTION("name", "name of the model (general.name), from safetensors", .rare = true, .arg = "TEXT",
-              BN_TO_TEXT(struct bn_cv_options, name)),
-    BN_OPTION_THREADS_TO(struct bn_cv_options, threads),
+              BN_TO_BOOL(OF, round_scales)),
+    BN_OPTION("ternarise", "round floats by their mean magnitude, as BitNet does", BN_TO_BOOL(OF, ternarise)),
+    BN_RARE("weight-scale", "use of weight_scale in packed safetensors", .arg = "auto|multiply|divide",
+            .preset = "auto", BN_TO_CHOICE(OF, weight_scale)),
+    BN_RARE("pre", "rule that splits text (tokenizer.ggml.pre)", .arg = "NAME", BN_TO_TEXT(OF, pre)),
+    BN_RARE("name", "name of the model (general.name), from safetensors", .arg = "TEXT",
+            BN_TO_TEXT(OF, name)),
+    BN_OPTION_THREADS_TO(OF, threads),
     {0},
 };
 
@@ -236,16 +233,12 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "MODEL --to TYPE -o FILE\nMODEL --to TYPE --dry-run\nFILE --check",
      .options = {OPTIONS},
      .json = true,
-     .min_operands = 1,
-     .max_operands = 1,
-     .operand = "MODEL",
-     .bytes = sizeof(struct bn_cv_options),
+     BN_OPERANDS(1, 1, "MODEL"),
      .run = run,
      .examples = {{"bn-convert Ternary-Bonsai-8B-unpacked --to q2_0 -o bonsai.gguf",
                    "from safetensors, for llama.cpp too"},
                   {"bn-convert old.gguf --to ptq1_0 -o small.gguf", "the same weights in fewer bytes"},
-                  {"bn-convert bitnet-2b --to i2_s --dry-run", "what would be written"},
-                  {"bn-convert bonsai.gguf --check", "exit code 5 when the file has changed"}}},
+                  {"bn-convert bitnet-2b --to i2_s --dry-run", "what would be written"}}},
     {0},
 };
 
@@ -254,12 +247,12 @@ static const struct bn_program PROGRAM = {
     .summary = BN_SUMMARY_CONVERT,
     .text = "Converts ternary models to GGUF without loss: from safetensors, and between ternary types.",
     .commands = COMMANDS,
+    .bytes = sizeof(OF),
     .exits = {{"3", "a file of the model, or the record, does not exist"},
               {"4", "malformed GGUF, safetensors or JSON"},
               {"5", "--check: the file is not that of its record"},
               {"8", "the disk is full, or the output cannot be written"},
               {"9", "the type cannot store a weight exactly, or the model is not supported"}},
-    .see_also = "bn-download(1), bn-run(1), bn(7)",
 };
 
 int main(int argc, char **argv)

@@ -9,25 +9,19 @@
 static const struct bn_command COMMANDS[] = {
     {.name = "get",
      .summary = "download models, complete and verified",
-     .text =
-         "MODEL is a name of the registry (bn-download list), OWNER/REPO[:FILE][@REVISION] of the Hugging "
-         "Face hub, also with hf: before it, or a URL. The path of the complete, verified file is "
-         "printed. An unfinished download is resumed. Files go to the cache that the hub's own tools use "
-         "too; with --to, and for a URL, to a folder (for a URL the current one).\n\nWith --json events "
-         "are printed, one per line; the last line is the result or the error.",
+     .text = "MODEL is a name of the registry (bn-download list), OWNER/REPO[:FILE][@REVISION] of the "
+             "Hugging Face hub, also with hf: before it, or a URL. The path of the complete, verified file "
+             "is printed. An unfinished download is resumed. Files go to the cache that the hub's own tools "
+             "use too; with --to, and for a URL, to a folder.\n\nWith --json events are printed, one per "
+             "line; the last line is the result or the error.",
      .synopsis = "MODEL... [--to DIR] [--sha256 HEX]\n--lock FILE [--to DIR]",
      .options = {bn_download_get_options, bn_download_network_options},
      .json = true,
-     .max_operands = BN_OPERANDS_ANY,
-     .operand = "MODEL",
-     .bytes = sizeof(struct bn_download_options),
+     BN_OPERANDS(0, BN_OPERANDS_ANY, "MODEL"),
      .run = bn_download_get,
      .examples = {{"bn-download bitnet-b1.58-2b-4t", "by its name in the registry"},
                   {"bn-download microsoft/bitnet-b1.58-2B-4T-gguf", "the GGUF file of a repository"},
-                  {"bn-download OWNER/REPO:model.gguf@v1.0 --to models", "one file at a tag, to a folder"},
-                  {"bn-download https://example.org/model.gguf --sha256 HEX", "any file, with its digest"},
-                  {"bn-run -m \"$(bn-download -q bitnet-2b)\" -p Hello", "download if needed, then run"},
-                  {"bn-download --lock models.lock --offline", "check that everything is here"}}},
+                  {"bn-download OWNER/REPO:model.gguf@v1.0 --to models", "one file at a tag, to a folder"}}},
     {.name = "tokenizer",
      .summary = "download a model's tokenizer files, and check them",
      .text = "The files are tokenizer.json, tokenizer_config.json and tokenizer.model, those that the "
@@ -36,10 +30,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "NAME|OWNER/REPO[@REVISION] [--to DIR] [--check MODEL]",
      .options = {bn_download_tokenizer_options, bn_download_network_options},
      .json = true,
-     .min_operands = 1,
-     .max_operands = 1,
-     .operand = "MODEL",
-     .bytes = sizeof(struct bn_download_options),
+     BN_OPERANDS(1, 1, "MODEL"),
      .run = bn_download_tokenizer,
      .examples = {{"bn-download tokenizer bitnet-2b --to tok", "to a folder"},
                   {"bn-download tokenizer bitnet-2b --check bitnet-2b", "exit code 1 when they differ"}}},
@@ -48,7 +39,6 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[--cached | --names]",
      .options = {bn_download_list_options},
      .json = true,
-     .bytes = sizeof(struct bn_download_options),
      .run = bn_download_list,
      .examples = {{"bn-download list", "names, sizes, licences, and what runs here"},
                   {"bn-download list --cached", "the files on this machine"}}},
@@ -58,23 +48,18 @@ static const struct bn_command COMMANDS[] = {
          "Nothing is downloaded. A file that is damaged is an error; its bytes are read when they are new "
          "or have changed.",
      .synopsis = "MODEL",
-     .min_operands = 1,
-     .max_operands = 1,
-     .operand = "MODEL",
+     BN_OPERANDS(1, 1, "MODEL"),
      .run = bn_download_path,
      .examples = {{"bn-download path bitnet-2b", "exit code 3 when it is not here"}}},
     {.name = "verify",
      .summary = "compare files with all digests that are known of them",
-     .text =
-         "MODEL is what get takes, or a file; without one, the whole cache is verified. The network is "
-         "not used. A file is compared with the digest that the hub gave, that of a lock file, and, for a "
-         "model of the registry, the registry's or that of the first download.",
+     .text = "MODEL is what get takes, or a file; without one, the whole cache is verified. The network is "
+             "not used. A file is compared with all digests that are known of it: of the hub, a lock file, "
+             "the registry, or the first download.",
      .synopsis = "[MODEL...] [--lock FILE]\nFILE --sha256 HEX",
      .options = {bn_download_verify_options},
      .json = true,
-     .max_operands = BN_OPERANDS_ANY,
-     .operand = "MODEL",
-     .bytes = sizeof(struct bn_download_options),
+     BN_OPERANDS(0, BN_OPERANDS_ANY, "MODEL"),
      .run = bn_download_verify,
      .examples = {{"bn-download verify", "everything in the cache"},
                   {"bn-download verify bitnet-2b", "one model"},
@@ -86,7 +71,6 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[--old] [--yes]",
      .options = {bn_download_clean_options},
      .json = true,
-     .bytes = sizeof(struct bn_download_options),
      .run = bn_download_clean,
      .examples = {{"bn-download clean", "the unused files and their sizes"},
                   {"bn-download clean --old --yes", "delete them, and old snapshots too"}}},
@@ -98,9 +82,7 @@ static const struct bn_command COMMANDS[] = {
          "models give the same lock file.",
      .synopsis = "[MODEL...] [-o FILE]",
      .options = {bn_download_lock_options, bn_download_network_options},
-     .max_operands = BN_OPERANDS_ANY,
-     .operand = "MODEL",
-     .bytes = sizeof(struct bn_download_options),
+     BN_OPERANDS(0, BN_OPERANDS_ANY, "MODEL"),
      .run = bn_download_lock,
      .examples = {{"bn-download lock bitnet-2b -o models.lock", "to be kept with the sources"}}},
     {.name = "doctor",
@@ -110,9 +92,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[MODEL] [--to DIR] [--offline]",
      .options = {bn_download_doctor_options},
      .json = true,
-     .max_operands = 1,
-     .operand = "MODEL",
-     .bytes = sizeof(struct bn_download_options),
+     BN_OPERANDS(0, 1, "MODEL"),
      .run = bn_download_doctor,
      .examples = {{"bn-download doctor bitnet-2b", "exit code 1 when a download would fail"}}},
     {0},
@@ -125,6 +105,7 @@ static const struct bn_program PROGRAM = {
         "Downloads models from the Hugging Face hub, a mirror of it, or any URL. A file appears under its "
         "name only when it is complete and its digest is right.",
     .commands = COMMANDS,
+    .bytes = sizeof(struct bn_download_options),
     .default_command = "get",
     .exits =
         {{"1",
@@ -144,7 +125,6 @@ static const struct bn_program PROGRAM = {
                     {"BN_REGISTRY", "file with a registry to use instead of the built-in one"},
                     {"https_proxy, no_proxy", "proxy for https, as in curl; http never uses one"},
                     {"SSL_CERT_FILE", "certificates to trust instead of the system's; also CURL_CA_BUNDLE"}},
-    .see_also = "bn-run(1), bn(7)",
 };
 
 int main(int argc, char **argv)

@@ -12,69 +12,62 @@
 #include "tools/cli/programs.h"
 #include "tools/fixtures/fixtures.h"
 
-/* The options of all commands; each has some of them. */
+/* The options of all commands; each has some of them. Those of gen fill the spec; its other members follow from them. */
 struct options {
-    const char *size, *arch, *format, *embedding, *tokenizer, *output, *fixtures;
-    uint32_t n_vocab, group, head_width, hadamard, window, period; /* 0: not given */
+    struct bn_fixture_spec spec;
+    const char *size, *arch, *format, *output, *fixtures;
     double zeros;
-    bool tied, tokenizer_only, spm, yarn, input_norms, long_rope;
-    uint64_t seed;
+    int embedding;
 };
 
 /* ---- gen ---- */
+
+#define OF struct options /* whose fields the options set */
 
 static const struct bn_option GEN[] = {
     BN_OPTION(
         "size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
         .arg =
             "nano|pair|quad|micro|tiny|deep|small|medium|270m|0.6b|2b|bonsai-1.7b|bonsai-4b|bonsai-8b|bonsai-27b|duo|maple-20b",
-        .group = "Model", .preset = "tiny", BN_TO_TEXT(struct options, size)),
+        .group = "Model", .preset = "tiny", BN_TO_TEXT(OF, size)),
     BN_OPTION("arch", "architecture [qwen3 for bonsai-*, else bitnet-b1.58]",
-              .arg = "bitnet-b1.58|bitnet|llama|qwen3|qwen35|gemma3|minicpm|maple", .group = "Model",
-              BN_TO_TEXT(struct options, arch)),
+              .arg = "bitnet-b1.58|bitnet|llama|qwen3|qwen35|gemma3|minicpm|maple", BN_TO_TEXT(OF, arch)),
     BN_OPTION("format", "storage of the matrices [q2_0 for bonsai-*, else i2_s]",
-              .arg = "i2_s|tq2_0|tq1_0|q2_0|q2_0-g128|pq2_0|ptq1_0|f16|f32", .group = "Model",
-              BN_TO_TEXT(struct options, format)),
-    BN_OPTION("group", "weights that share a scale [by format; i2_s: all]", .arg = "N", .rare = true,
-              .group = "Model", BN_TO_U32(struct options, group, 64, 1024)),
-    BN_OPTION("zeros", "share of the weights that are zero [0.42]", .arg = "X", .group = "Model",
-              BN_TO_F64(struct options, zeros, 0, 0.9)),
-    BN_OPTION("embedding", "qwen3, maple: storage of embedding and head", .arg = "ternary|f16", .rare = true,
-              .group = "Model", .preset = "ternary", BN_TO_TEXT(struct options, embedding)),
-    BN_OPTION("head-width", "width of an attention head [by architecture]", .arg = "N", .rare = true,
-              .group = "Model", BN_TO_U32(struct options, head_width, 2, 1024)),
-    BN_OPTION("yarn", "extend the context fourfold by YaRN; bonsai-* always do", .group = "Model",
-              BN_TO_BOOL(struct options, yarn)),
-    BN_OPTION("long-rope", "llama, minicpm: divisors of frequencies as in MiniCPM4", .rare = true,
-              .group = "Model", BN_TO_BOOL(struct options, long_rope)),
-    BN_OPTION("hadamard", "blocks of a Hadamard transform: 64, 256 or 1024", .arg = "N", .rare = true,
-              .group = "Model", BN_TO_U32(struct options, hadamard, 64, 1024)),
-    BN_OPTION("input-norms", "qwen3, gemma3: an embedding model without a head", .rare = true,
-              .group = "Model", BN_TO_BOOL(struct options, input_norms)),
-    BN_OPTION("window", "gemma3, maple: positions that local layers attend to [all; 8]", .arg = "N",
-              .rare = true, .group = "Model", BN_TO_U32(struct options, window, 1, 1u << 20)),
-    BN_OPTION("period", "gemma3, maple: every N-th layer is not local [6; 4]", .arg = "N", .rare = true,
-              .group = "Model", BN_TO_U32(struct options, period, 1, 64)),
-    BN_OPTION("vocab", "size of a synthetic vocabulary, 262 or more [by size]", .arg = "N", .group = "Model",
-              BN_TO_U32(struct options, n_vocab, 262, 1u << 20)),
-    BN_OPTION("tokenizer", "tiktoken rank file with the vocabulary", .arg = "FILE", .group = "Model",
-              BN_TO_TEXT(struct options, tokenizer)),
-    BN_OPTION("tied", "use the embedding as the head, where models have both", .group = "Model",
-              BN_TO_BOOL(struct options, tied)),
-    BN_OPTION("tokenizer-only", "write the vocabulary without tensors", .group = "Model",
-              BN_TO_BOOL(struct options, tokenizer_only)),
-    BN_OPTION("spm", "with --tokenizer-only: a SentencePiece vocabulary", .rare = true, .group = "Model",
-              BN_TO_BOOL(struct options, spm)),
-    BN_OPTION("seed", "seed of the random numbers", .arg = "N", .group = "Model", .preset = "42",
-              BN_TO_U64(struct options, seed, 0, 0)),
+              .arg = "i2_s|tq2_0|tq1_0|q2_0|q2_0-g128|pq2_0|ptq1_0|f16|f32", BN_TO_TEXT(OF, format)),
+    BN_RARE("group", "weights that share a scale [by format; i2_s: all]",
+            BN_TO_U32(OF, spec.group, 64, 1024)),
+    BN_OPTION("zeros", "share of the weights that are zero [0.42]", BN_TO_F64(OF, zeros, 0, 0.9)),
+    BN_RARE("embedding", "qwen3, maple: storage of embedding and head", .arg = "ternary|f16",
+            .preset = "ternary", BN_TO_CHOICE(OF, embedding)),
+    BN_RARE("head-width", "width of an attention head [by architecture]",
+            BN_TO_U32(OF, spec.head_width, 2, 1024)),
+    BN_OPTION("yarn", "extend the context fourfold by YaRN; bonsai-* always do", BN_TO_BOOL(OF, spec.yarn)),
+    BN_RARE("long-rope", "llama, minicpm: divisors of frequencies as in MiniCPM4",
+            BN_TO_BOOL(OF, spec.long_rope)),
+    BN_RARE("hadamard", "blocks of a Hadamard transform: 64, 256 or 1024",
+            BN_TO_U32(OF, spec.hadamard, 64, 1024)),
+    BN_RARE("input-norms", "qwen3, gemma3: an embedding model without a head",
+            BN_TO_BOOL(OF, spec.input_norms)),
+    BN_RARE("window", "gemma3, maple: positions that local layers attend to [all; 8]",
+            BN_TO_U32(OF, spec.window, 1, 1u << 20)),
+    BN_RARE("period", "gemma3, maple: every N-th layer is not local [6; 4]",
+            BN_TO_U32(OF, spec.period, 1, 64)),
+    BN_OPTION("vocab", "size of a synthetic vocabulary, 262 or more [by size]",
+              BN_TO_U32(OF, spec.n_vocab, 262, 1u << 20)),
+    BN_OPTION("tokenizer", "tiktoken rank file with the vocabulary", BN_TO_TEXT(OF, spec.tokenizer)),
+    BN_OPTION("tied", "use the embedding as the head, where models have both", BN_TO_BOOL(OF, spec.tied)),
+    BN_OPTION("tokenizer-only", "write the vocabulary without tensors", BN_TO_BOOL(OF, spec.tokenizer_only)),
+    BN_RARE("spm", "with --tokenizer-only: a SentencePiece vocabulary", BN_TO_BOOL(OF, spec.spm)),
+    BN_OPTION("seed", "seed of the random numbers", .preset = "42", BN_TO_U64(OF, spec.seed, 0, 0)),
     BN_OPTION("output", "folder to write into", .letter = 'o', .arg = "DIR", .preset = ".",
-              BN_TO_TEXT(struct options, output)),
+              BN_TO_TEXT(OF, output)),
     {0},
 };
 
 static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *spec, bn_error *err)
 {
     const struct options *o = args->fields;
+    *spec = o->spec;
     spec->size = bn_fixture_size_find(o->size);
     bool bonsai = spec->size != NULL && spec->size->bonsai;
     const char *arch = o->arch != NULL ? o->arch : bonsai ? "qwen3" : "bitnet-b1.58";
@@ -82,22 +75,10 @@ static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *s
     bool known =
         spec->size != NULL && bn_fixture_arch_find(arch, &spec->arch) && bn_fixture_format_find(format, spec);
     if (!known) return bn_fail(err, BN_ERR_INTERNAL, "an option's list and the tables differ");
-    spec->tokenizer = o->tokenizer;
-    spec->tied = o->tied || spec->size->tied;
-    spec->yarn = o->yarn || bonsai;
-    spec->tokenizer_only = o->tokenizer_only;
-    spec->spm = o->spm;
-    spec->n_vocab = o->n_vocab;
-    spec->group = o->group;
+    spec->tied |= spec->size->tied;
+    spec->yarn |= bonsai;
     spec->n_zero = (uint32_t)(o->zeros * 256 + 0.5);
-    spec->head_width = o->head_width;
-    spec->hadamard = o->hadamard;
-    spec->input_norms = o->input_norms;
-    spec->window = o->window;
-    spec->period = o->period;
-    spec->long_rope = o->long_rope;
-    spec->f16_embedding = strcmp(o->embedding, "f16") == 0;
-    spec->seed = o->seed;
+    spec->f16_embedding = o->embedding == 1;
     return bn_fixture_check(spec, err);
 }
 
@@ -119,7 +100,7 @@ static bn_status print_file(const struct bn_args *args, const struct bn_fixture_
 
 static bn_status gen(struct bn_args *args, bn_error *err)
 {
-    struct bn_fixture_spec spec = {0};
+    struct bn_fixture_spec spec;
     struct bn_fixture_file file;
     BN_TRY(read_spec(args, &spec, err));
     BN_TRY(bn_fixture_write_file(&spec, ((const struct options *)args->fields)->output, &file, err));
@@ -130,9 +111,9 @@ static bn_status gen(struct bn_args *args, bn_error *err)
 
 static const struct bn_option GOLDEN[] = {
     BN_OPTION("fixtures", "folder with the models", .arg = "DIR", .preset = "fixtures",
-              BN_TO_TEXT(struct options, fixtures)),
+              BN_TO_TEXT(OF, fixtures)),
     BN_OPTION("output", "folder to write golden.json into", .letter = 'o', .arg = "DIR", .preset = "fixtures",
-              BN_TO_TEXT(struct options, output)),
+              BN_TO_TEXT(OF, output)),
     {0},
 };
 
@@ -170,7 +151,7 @@ static bn_status golden(struct bn_args *args, bn_error *err)
 
 static const struct bn_option VERIFY[] = {
     BN_OPTION("output", "folder of fixtures", .letter = 'o', .arg = "DIR", .preset = "fixtures",
-              BN_TO_TEXT(struct options, output)),
+              BN_TO_TEXT(OF, output)),
     {0},
 };
 
@@ -235,7 +216,6 @@ static const struct bn_command COMMANDS[] = {
              "as sha256sum does.",
      .synopsis = "[--size SIZE] [--arch ARCH] [--format FORMAT] [--seed N] [-o DIR]",
      .options = {GEN},
-     .bytes = sizeof(struct options),
      .json = true,
      .examples = {{"bn-fixtures gen --size tiny -o /tmp", "a model of half a megabyte"},
                   {"bn-fixtures gen --size bonsai-1.7b --zeros 0.38 -o /tmp",
@@ -248,14 +228,12 @@ static const struct bn_command COMMANDS[] = {
      .text = "Needed only after an intended change of the arithmetic; the digests are committed.",
      .synopsis = "[--fixtures DIR] [-o DIR]",
      .options = {GOLDEN},
-     .bytes = sizeof(struct options),
      .examples = {{"bn-fixtures golden -o /tmp", "compute them into another directory"}},
      .run = golden},
     {.name = "verify",
      .summary = "check digests, regenerate models, recompute golden outputs",
      .synopsis = "[-o DIR]",
      .options = {VERIFY},
-     .bytes = sizeof(struct options),
      .json = true,
      .examples = {{"bn-fixtures verify", "check the folder fixtures"}},
      .run = verify},
@@ -263,7 +241,6 @@ static const struct bn_command COMMANDS[] = {
      .summary = "rewrite SHA256SUMS after an intended change",
      .synopsis = "[-o DIR]",
      .options = {VERIFY},
-     .bytes = sizeof(struct options),
      .examples = {{"bn-fixtures sums", "list the files of the folder fixtures"}},
      .run = sums},
     {0},
@@ -274,6 +251,7 @@ static const struct bn_program PROGRAM = {
     .summary = BN_SUMMARY_FIXTURES,
     .text = "Makes the models and golden outputs that the tests use, and verifies those in fixtures/.",
     .commands = COMMANDS,
+    .bytes = sizeof(OF),
     .exits = {{"1", "a generated model or a golden output differs"}, {"5", "a digest differs"}},
 };
 

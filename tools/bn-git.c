@@ -67,7 +67,6 @@ int main(int argc, char **argv)
                 "they write. It only reads: no hook, filter or fsmonitor of the repository is run.",
         .commands = COMMANDS,
         .exits = {{"3", "not in a git repository, or one that cannot be read"}},
-        .see_also = "git(1), bn(7)",
     };
     return bn_cli_main(&program, argc, argv);
 }

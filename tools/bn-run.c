@@ -6,21 +6,21 @@
 #include "tools/cli/options.h"
 #include "tools/run/run.h"
 
+#define OF struct bn_run_options /* whose fields the options set */
+
 #define OPTION_CTX                                                                                       \
     BN_OPTION("ctx", "context size in tokens [the model's, up to 4096]", .arg = "N", .group = "Machine", \
-              BN_TO_U32(struct bn_run_options, n_ctx, 1, 1u << 24))
+              BN_TO_U32(OF, n_ctx, 1, 1u << 24))
 
 static const struct bn_option OPEN[] = {
     BN_OPTION_MODEL,
-    BN_OPTION_THREADS_TO(struct bn_run_options, n_threads),
+    BN_OPTION_THREADS_TO(OF, n_threads),
     BN_OPTION_ISA,
     OPTION_CTX,
     BN_OPTION_MAX_MEMORY,
-    BN_OPTION("batch", "evaluate N tokens of the prompt together [128]", .rare = true, .arg = "N",
-              .group = "Machine", BN_TO_U32(struct bn_run_options, n_batch, 1, 4096)),
-    BN_OPTION("snapshots", "memory for earlier recurrent states [6 states]", .rare = true, .arg = "SIZE",
-              .group = "Machine", BN_TO_BYTES(struct bn_run_options, snapshot_bytes)),
-    BN_OPTIONS_LIVE(struct bn_run_options, live),
+    BN_RARE("batch", "evaluate N tokens of the prompt together [128]", BN_TO_U32(OF, n_batch, 1, 4096)),
+    BN_RARE("snapshots", "memory for earlier recurrent states [6 states]", BN_TO_BYTES(OF, snapshot_bytes)),
+    BN_OPTIONS_LIVE(OF, live),
     {0},
 };
 
@@ -32,115 +32,99 @@ static const struct bn_option VOCABULARY[] = {BN_OPTION_MODEL, {0}};
 static const struct bn_option TEXT[] = {BN_OPTION_PROMPT, BN_OPTION_FILE, {0}};
 
 static const struct bn_option IDS[] = {
-    BN_OPTION("tokens", "token ids instead of a text, e.g. 1,2,3", .rare = true, .arg = "IDS",
-              .group = "Input", .repeatable = true, BN_TO_IDS(struct bn_run_options, tokens)),
+    BN_RARE("tokens", "token ids instead of a text, e.g. 1,2,3", .group = "Input", .repeatable = true,
+            BN_TO_IDS(OF, tokens)),
     {0},
 };
 
 static const struct bn_option TEMPLATE[] = {
-    BN_OPTION("template", "chat template; auto: the model's own", .rare = true,
-              .arg = "auto|raw|instruct|llama3-chat|bitnet|chatml|qwen3|qwen35|falcon3", .group = "Input",
-              .preset = "auto", BN_TO_TEXT(struct bn_run_options, template_name)),
-    BN_OPTION("system", "system message", .arg = "TEXT", .group = "Input",
-              BN_TO_TEXT(struct bn_run_options, system)),
+    BN_RARE("template", "chat template; auto: the model's own",
+            .arg = "auto|raw|instruct|llama3-chat|bitnet|chatml|qwen3|qwen35|falcon3", .group = "Input",
+            .preset = "auto", BN_TO_TEXT(OF, template_name)),
+    BN_OPTION("system", "system message", .arg = "TEXT", BN_TO_TEXT(OF, system)),
     {0},
 };
 
 static const struct bn_option LENGTH[] = {
-    BN_OPTION("n-predict", "generate at most N tokens; -1: until the end", .letter = 'n', .arg = "N",
-              .group = "Sampling", .preset = "32",
-              BN_TO_U32_ALL(struct bn_run_options, n_predict, 1, 1u << 24)),
+    BN_OPTION("n-predict", "generate at most N tokens; -1: until the end", .letter = 'n', .group = "Sampling",
+              .preset = "32", BN_TO_U32_ALL(OF, n_predict, 1, 1u << 24)),
     {0},
 };
 
 static const struct bn_option SAMPLING[] = {
     BN_OPTION("temp", "temperature; 0: greedy [0; base model in chat: 0.7]", .arg = "T", .group = "Sampling",
-              BN_TO_F32(struct bn_run_options, sampling.temperature, 0, 100)),
-    BN_OPTION("top-k", "sample from the K most likely tokens; 0: from all", .arg = "K", .group = "Sampling",
-              .preset = "0", BN_TO_U32(struct bn_run_options, sampling.top_k, 0, 1u << 20)),
-    BN_OPTION("top-p", "sample from the top tokens of total probability P", .arg = "P", .group = "Sampling",
-              .preset = "1", BN_TO_F32(struct bn_run_options, sampling.top_p, 0, 1)),
-    BN_OPTION("min-p", "drop tokens less likely than P times the best one", .rare = true, .arg = "P",
-              .group = "Sampling", .preset = "0", BN_TO_F32(struct bn_run_options, sampling.min_p, 0, 1)),
-    BN_OPTION("repeat-penalty", "make the last 64 tokens less likely; 1: off", .rare = true, .arg = "X",
-              .group = "Sampling", .preset = "1",
-              BN_TO_F32(struct bn_run_options, sampling.repeat_penalty, 1, 100)),
-    BN_OPTION("seed", "seed for sampling; same tokens on every machine", .arg = "N", .group = "Sampling",
-              .preset = "42", .env = "BITNET_SEED",
-              BN_TO_U64(struct bn_run_options, sampling.seed, 0, 9007199254740991)),
+              BN_TO_F32(OF, sampling.temperature, 0, 100)),
+    BN_OPTION("top-k", "sample from the K most likely tokens; 0: from all", .arg = "K", .preset = "0",
+              BN_TO_U32(OF, sampling.top_k, 0, 1u << 20)),
+    BN_OPTION("top-p", "sample from the top tokens of total probability P", .arg = "P", .preset = "1",
+              BN_TO_F32(OF, sampling.top_p, 0, 1)),
+    BN_RARE("min-p", "drop tokens less likely than P times the best one", .arg = "P", .preset = "0",
+            BN_TO_F32(OF, sampling.min_p, 0, 1)),
+    BN_RARE("repeat-penalty", "make the last 64 tokens less likely; 1: off", .preset = "1",
+            BN_TO_F32(OF, sampling.repeat_penalty, 1, 100)),
+    BN_OPTION("seed", "seed for sampling; same tokens on every machine", .preset = "42", .env = "BITNET_SEED",
+              BN_TO_U64(OF, sampling.seed, 0, 9007199254740991)),
     {0},
 };
 
 /* Where it is asked for: a screen of help has room for it in one place. */
 #define THINK(how)                                                                                   \
     BN_OPTION("think", "think before answering; auto: the template's default", .arg = "auto|on|off", \
-              .group = "Input", .preset = "auto", .rare = how, BN_TO_CHOICE(struct bn_run_options, think))
+              .group = "Input", .preset = "auto", .rare = how, BN_TO_CHOICE(OF, think))
 
 static const struct bn_option CACHE[] = {
-    BN_OPTION("prompt-cache", "reuse the state of a prompt; made after the run", .arg = "FILE", .rare = true,
-              .group = "Input", BN_TO_TEXT(struct bn_run_options, prompt_cache)),
-    BN_OPTION("prompt-cache-all", "save the state of the answer, too", .rare = true, .group = "Input",
-              BN_TO_BOOL(struct bn_run_options, cache_all)),
-    BN_OPTION("prompt-cache-ro", "read the prompt cache, do not change it", .rare = true, .group = "Input",
-              BN_TO_BOOL(struct bn_run_options, cache_ro)),
+    BN_RARE("prompt-cache", "reuse the state of a prompt; made after the run", .group = "Input",
+            BN_TO_TEXT(OF, prompt_cache)),
+    BN_RARE("prompt-cache-all", "save the state of the answer, too", BN_TO_BOOL(OF, cache_all)),
+    BN_RARE("prompt-cache-ro", "read the prompt cache, do not change it", BN_TO_BOOL(OF, cache_ro)),
     {0},
 };
 
 static const struct bn_option DRAFT[] = {
-    BN_OPTION("speculate", "guess tokens from earlier text; same results, faster", .arg = "none|ngram",
-              .rare = true, .group = "Speed", .preset = "none",
-              BN_TO_CHOICE(struct bn_run_options, speculate)),
-    BN_OPTION("draft", "guess tokens by a smaller model; same results, faster", .arg = "MODEL", .rare = true,
-              .group = "Speed", BN_TO_TEXT(struct bn_run_options, draft_model)),
-    BN_OPTION("draft-max", "guess at most N tokens at once [16]", .arg = "N", .rare = true, .group = "Speed",
-              BN_TO_U32(struct bn_run_options, draft_max, 1, 64)),
-    BN_OPTION("draft-always", "guess even when it is measured to be slower", .rare = true, .group = "Speed",
-              BN_TO_BOOL(struct bn_run_options, draft_always)),
+    BN_RARE("speculate", "guess tokens from earlier text; same results, faster", .arg = "none|ngram",
+            .group = "Speed", .preset = "none", BN_TO_CHOICE(OF, speculate)),
+    BN_RARE("draft", "guess tokens by a smaller model; same results, faster", .arg = "MODEL",
+            BN_TO_TEXT(OF, draft_model)),
+    BN_RARE("draft-max", "guess at most N tokens at once [16]", BN_TO_U32(OF, draft_max, 1, 64)),
+    BN_RARE("draft-always", "guess even when it is measured to be slower", BN_TO_BOOL(OF, draft_always)),
     {0},
 };
 
 static const struct bn_option GENERATE[] = {
     THINK(true),
-    BN_OPTION("grammar", "generate only text of this GBNF grammar", .rare = true, .arg = "FILE",
-              .group = "Form", BN_TO_TEXT(struct bn_run_options, grammar)),
-    BN_OPTION("json-schema", "generate only JSON of this schema: a file, or {...}", .rare = true,
-              .arg = "SCHEMA", .group = "Form", BN_TO_TEXT(struct bn_run_options, json_schema)),
-    BN_OPTION("stop", "stop before this text", .rare = true, .arg = "TEXT", .group = "Stopping",
-              .repeatable = true, BN_TO_TEXTS(struct bn_run_options, stops)),
-    BN_OPTION("stop-id", "stop at these tokens", .rare = true, .arg = "IDS", .group = "Stopping",
-              .repeatable = true, BN_TO_IDS(struct bn_run_options, stop_ids)),
-    BN_OPTION("ignore-end", "keep generating past end-of-text tokens", .rare = true, .group = "Stopping",
-              BN_TO_BOOL(struct bn_run_options, ignore_end)),
-    BN_OPTION("receipt", "write a receipt for bn-verify-receipt", .arg = "FILE", .group = "Evidence",
-              BN_TO_TEXT(struct bn_run_options, receipt)),
-    BN_OPTION("receipt-text", "store prompt and answer in the receipt, not only digests", .rare = true,
-              .group = "Evidence", BN_TO_BOOL(struct bn_run_options, receipt_text)),
-    BN_OPTION("trace", "write every intermediate tensor into DIR", .rare = true, .arg = "DIR",
-              .group = "Evidence", BN_TO_TEXT(struct bn_run_options, trace)),
-    BN_OPTION("profile", "write the times of all operations", .rare = true, .arg = "FILE",
-              .group = "Evidence", BN_TO_TEXT(struct bn_run_options, profile)),
-    BN_OPTION("profile-level", "detail of --profile", .rare = true, .arg = "layer|brick|kernel",
-              .group = "Evidence", .preset = "brick", BN_TO_CHOICE(struct bn_run_options, profile_level)),
-    BN_OPTION("deterministic", "accepted for scripts; every run is deterministic", .rare = true,
-              .group = "Evidence", .env = "BITNET_DETERMINISTIC"),
-    BN_OPTION("batch-file", "continue each line of FILE (JSON), several at a time", .rare = true,
-              .arg = "FILE", .group = "Input", BN_TO_TEXT(struct bn_run_options, batch_file)),
-    BN_OPTION("sequences", "lines of --batch-file at a time [8]", .rare = true, .arg = "N",
-              .group = "Machine", BN_TO_U32(struct bn_run_options, n_sequences, 1, 4096)),
-    BN_OPTION("receipts", "with --batch-file: write DIR/0.json, DIR/1.json, ...", .rare = true, .arg = "DIR",
-              .group = "Evidence", BN_TO_TEXT(struct bn_run_options, receipts)),
-    BN_OPTION("logprobs", "with --json, --batch-file: log-probability of each token", .rare = true,
-              .group = "Evidence", BN_TO_BOOL(struct bn_run_options, logprobs)),
-    BN_OPTION("show-top", "with --json: the N best tokens of each step", .rare = true, .arg = "N",
-              .group = "Evidence", BN_TO_U32(struct bn_run_options, n_top, 1, 1000)),
-    BN_OPTION("assert-greedy", "exit 1 unless each token had the greatest logit", .rare = true,
-              .group = "Evidence", BN_TO_BOOL(struct bn_run_options, assert_greedy)),
-    BN_OPTION("timing", "print the times of each token on standard error", .rare = true, .group = "Evidence",
-              .env = "BITNET_TRACE_TIMING", BN_TO_BOOL(struct bn_run_options, timing)),
-    BN_OPTION("kernels", "print the kernels that ran on standard error", .rare = true, .group = "Evidence",
-              .env = "BITNET_TRACE_QUANT", BN_TO_BOOL(struct bn_run_options, kernels)),
-    BN_OPTION("strict", "refuse an unnamed model; a warning is an error", .rare = true, .group = "Evidence",
-              .env = "BITNET_STRICT_MODE", BN_TO_BOOL(struct bn_run_options, strict)),
+    BN_RARE("grammar", "generate only text of this GBNF grammar", .group = "Form", BN_TO_TEXT(OF, grammar)),
+    BN_RARE("json-schema", "generate only JSON of this schema: a file, or {...}", .arg = "SCHEMA",
+            BN_TO_TEXT(OF, json_schema)),
+    BN_RARE("stop", "stop before this text", .arg = "TEXT", .group = "Stopping", .repeatable = true,
+            BN_TO_TEXTS(OF, stops)),
+    BN_RARE("stop-id", "stop at these tokens", .repeatable = true, BN_TO_IDS(OF, stop_ids)),
+    BN_RARE("ignore-end", "keep generating past end-of-text tokens", BN_TO_BOOL(OF, ignore_end)),
+    BN_OPTION("receipt", "write a receipt for bn-verify-receipt", .group = "Evidence",
+              BN_TO_TEXT(OF, receipt)),
+    BN_RARE("receipt-text", "store prompt and answer in the receipt, not only digests",
+            BN_TO_BOOL(OF, receipt_text)),
+    BN_RARE("trace", "write every intermediate tensor into DIR", .arg = "DIR", BN_TO_TEXT(OF, trace)),
+    BN_RARE("profile", "write the times of all operations", BN_TO_TEXT(OF, profile)),
+    BN_RARE("profile-level", "detail of --profile", .arg = "layer|brick|kernel", .preset = "brick",
+            BN_TO_CHOICE(OF, profile_level)),
+    BN_RARE("deterministic", "accepted for scripts; every run is deterministic",
+            .env = "BITNET_DETERMINISTIC"),
+    BN_RARE("batch-file", "continue each line of FILE (JSON), several at a time", .group = "Input",
+            BN_TO_TEXT(OF, batch_file)),
+    BN_RARE("sequences", "lines of --batch-file at a time [8]", .group = "Machine",
+            BN_TO_U32(OF, n_sequences, 1, 4096)),
+    BN_RARE("receipts", "with --batch-file: write DIR/0.json, DIR/1.json, ...", .arg = "DIR",
+            .group = "Evidence", BN_TO_TEXT(OF, receipts)),
+    BN_RARE("logprobs", "with --json, --batch-file: log-probability of each token", BN_TO_BOOL(OF, logprobs)),
+    BN_RARE("show-top", "with --json: the N best tokens of each step", BN_TO_U32(OF, n_top, 1, 1000)),
+    BN_RARE("assert-greedy", "exit 1 unless each token had the greatest logit",
+            BN_TO_BOOL(OF, assert_greedy)),
+    BN_RARE("timing", "print the times of each token on standard error", .env = "BITNET_TRACE_TIMING",
+            BN_TO_BOOL(OF, timing)),
+    BN_RARE("kernels", "print the kernels that ran on standard error", .env = "BITNET_TRACE_QUANT",
+            BN_TO_BOOL(OF, kernels)),
+    BN_RARE("strict", "refuse an unnamed model; a warning is an error", .env = "BITNET_STRICT_MODE",
+            BN_TO_BOOL(OF, strict)),
     {0},
 };
 
@@ -149,74 +133,62 @@ static const struct bn_option CHAT[] = {
     BN_OPTION("prompt", "first message", .letter = 'p', .arg = "TEXT", .group = "Input",
               BN_TO_TEXT(struct bn_args, prompt), .shared = true),
     BN_OPTION("n-predict", "at most N tokens per answer [no limit; base model: 128]", .letter = 'n',
-              .arg = "N", .group = "Sampling", BN_TO_U32_ALL(struct bn_run_options, n_predict, 1, 1u << 24)),
-    BN_OPTION("receipts", "write DIR/0.json, DIR/1.json, ...: one for each answer", .rare = true,
-              .arg = "DIR", .group = "Evidence", BN_TO_TEXT(struct bn_run_options, receipts)),
-    BN_OPTION("no-history", "do not read or write the history of messages", .rare = true, .group = "Input",
-              .env = "BN_NO_HISTORY", BN_TO_BOOL(struct bn_run_options, no_history)),
+              .group = "Sampling", BN_TO_U32_ALL(OF, n_predict, 1, 1u << 24)),
+    BN_RARE("receipts", "write DIR/0.json, DIR/1.json, ...: one for each answer", .arg = "DIR",
+            .group = "Evidence", BN_TO_TEXT(OF, receipts)),
+    BN_RARE("no-history", "do not read or write the history of messages", .group = "Input",
+            .env = "BN_NO_HISTORY", BN_TO_BOOL(OF, no_history)),
     {0},
 };
 
 static const struct bn_option TOKENIZE[] = {
-    BN_OPTION("ids", "print the ids on one line, 1,2,3", .group = "Output",
-              BN_TO_BOOL(struct bn_run_options, ids)),
+    BN_OPTION("ids", "print the ids on one line, 1,2,3", .group = "Output", BN_TO_BOOL(OF, ids)),
     BN_OPTION("jsonl", "one JSON string per line in, one JSON array out", .group = "Input",
-              BN_TO_BOOL(struct bn_run_options, jsonl)),
-    BN_OPTION("no-bos", "omit the begin-of-sequence token", .group = "Tokens",
-              BN_TO_BOOL(struct bn_run_options, no_bos)),
-    BN_OPTION("special", "recognise special tokens in the text", .group = "Tokens",
-              BN_TO_BOOL(struct bn_run_options, special)),
+              BN_TO_BOOL(OF, jsonl)),
+    BN_OPTION("no-bos", "omit the begin-of-sequence token", .group = "Tokens", BN_TO_BOOL(OF, no_bos)),
+    BN_OPTION("special", "recognise special tokens in the text", BN_TO_BOOL(OF, special)),
     {0},
 };
 
 static const struct bn_option DETOKENIZE[] = {
-    BN_OPTION("special", "show special tokens too", .group = "Tokens",
-              BN_TO_BOOL(struct bn_run_options, special)),
+    BN_OPTION("special", "show special tokens too", .group = "Tokens", BN_TO_BOOL(OF, special)),
     {0},
 };
 
 static const struct bn_option SCORE[] = {
     BN_OPTION("per-token", "print each token's id and log-probability", .group = "Output",
-              BN_TO_BOOL(struct bn_run_options, per_token)),
+              BN_TO_BOOL(OF, per_token)),
     {0},
 };
 
 static const struct bn_option LOGITS[] = {
-    BN_OPTION("output", "write raw little-endian float32 rows to FILE", .letter = 'o', .arg = "FILE",
-              .group = "Output", BN_TO_TEXT(struct bn_run_options, output)),
-    BN_OPTION("all", "one row for every position [the last only]", .group = "Output",
-              BN_TO_BOOL(struct bn_run_options, all)),
-    BN_OPTION("digest", "print the SHA-256 of the same bytes", .group = "Output",
-              BN_TO_BOOL(struct bn_run_options, digest)),
-    BN_OPTION("trace", "write every intermediate tensor into DIR", .rare = true, .arg = "DIR",
-              .group = "Output", BN_TO_TEXT(struct bn_run_options, trace)),
+    BN_OPTION("output", "write raw little-endian float32 rows to FILE", .letter = 'o', .group = "Output",
+              BN_TO_TEXT(OF, output)),
+    BN_OPTION("all", "one row for every position [the last only]", BN_TO_BOOL(OF, all)),
+    BN_OPTION("digest", "print the SHA-256 of the same bytes", BN_TO_BOOL(OF, digest)),
+    BN_RARE("trace", "write every intermediate tensor into DIR", .arg = "DIR", BN_TO_TEXT(OF, trace)),
     {0},
 };
 
 static const struct bn_option EMBED[] = {
     BN_OPTION("prompt", "one text, as the argument TEXT", .letter = 'p', .arg = "TEXT", .group = "Input",
               BN_TO_TEXT(struct bn_args, prompt), .shared = true),
-    BN_OPTION("file", "read texts from FILE, one a line; - is standard input", .letter = 'f', .arg = "FILE",
-              .group = "Input", BN_TO_TEXT(struct bn_args, file), .shared = true),
-    BN_OPTION("jsonl", "each line is a JSON string [a plain text]", .group = "Input",
-              BN_TO_BOOL(struct bn_run_options, jsonl)),
-    BN_OPTION("instruct", "put 'Instruct: TEXT\\nQuery:' before each text", .arg = "TEXT", .group = "Input",
-              BN_TO_TEXT(struct bn_run_options, instruct)),
+    BN_OPTION("file", "read texts from FILE, one a line; - is standard input", .letter = 'f',
+              BN_TO_TEXT(struct bn_args, file), .shared = true),
+    BN_OPTION("jsonl", "each line is a JSON string [a plain text]", BN_TO_BOOL(OF, jsonl)),
+    BN_OPTION("instruct", "put 'Instruct: TEXT\\nQuery:' before each text", .arg = "TEXT",
+              BN_TO_TEXT(OF, instruct)),
     BN_OPTION("pooling", "how tokens become one vector; file: as the model says", .group = "Output",
-              .arg = "file|none|mean|first|last", .preset = "file",
-              BN_TO_CHOICE(struct bn_run_options, pooling)),
-    BN_OPTION("no-normalize", "keep the lengths of the vectors [length 1]", .group = "Output",
-              BN_TO_BOOL(struct bn_run_options, no_normalize)),
-    BN_OPTION("raw", "write little-endian float32 rows to FILE", .arg = "FILE", .group = "Output",
-              BN_TO_TEXT(struct bn_run_options, raw)),
-    BN_OPTION("similarity", "print a table of cosine similarities", .group = "Output",
-              BN_TO_BOOL(struct bn_run_options, similarity)),
+              .arg = "file|none|mean|first|last", .preset = "file", BN_TO_CHOICE(OF, pooling)),
+    BN_OPTION("no-normalize", "keep the lengths of the vectors [length 1]", BN_TO_BOOL(OF, no_normalize)),
+    BN_OPTION("raw", "write little-endian float32 rows to FILE", BN_TO_TEXT(OF, raw)),
+    BN_OPTION("similarity", "print a table of cosine similarities", BN_TO_BOOL(OF, similarity)),
     {0},
 };
 
 static const struct bn_option INSPECT[] = {
     BN_OPTION("limits", "print the limits for model files, and nothing else", .group = "Output",
-              BN_TO_BOOL(struct bn_run_options, limits)),
+              BN_TO_BOOL(OF, limits)),
     OPTION_CTX,
     BN_OPTION_MAX_MEMORY,
     {0},
@@ -236,10 +208,8 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] PROMPT | -p TEXT | -f FILE [-n N]",
      .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, CACHE, LENGTH, SAMPLING, DRAFT, GENERATE},
      .json = true,
-     .max_operands = 1,
-     .operand = "PROMPT",
+     BN_OPERANDS(0, 1, "PROMPT"),
      .operand_is_text = true,
-     .bytes = sizeof(struct bn_run_options),
      .run = bn_run_generate,
      .follow = bn_run_follow,
      .examples = {{"bn-run 'ROMEO:'", "continue a text with the built-in model"},
@@ -247,21 +217,17 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-run -p 'ROMEO:' -n 64 --receipt r.json", "write a receipt of the run"}}},
     {.name = "chat",
      .summary = "chat interactively",
-     .text =
-         "Answers messages until the input ends. On a terminal a message is one line, or several with Alt-Enter, "
-         "a \\ at the end of a line, or between two \"\"\"; /help lists the commands, Ctrl-C stops an answer, and "
-         "Ctrl-D ends the program. In a pipe each line is a message, and only answers go to standard output.\n\n"
-         "When the context is full, the oldest turns are dropped; the system message stays. A base model, "
-         "which has no chat template, continues the text up to an empty line, by default with at most 128 "
-         "tokens and temperature 0.7. Thoughts before an answer are not part of the following turns.\n\n"
-         "With --json each line of input is a text, a command or {\"content\": TEXT}, and each line of output is "
-         "one JSON object.",
+     .text = "Answers messages until the input ends. On a terminal a message is one line, or several with "
+             "Alt-Enter, a \\ at the end of a line, or between two \"\"\"; /help lists the commands, Ctrl-C "
+             "stops an answer, and Ctrl-D ends the program. In a pipe each line is a message, and only "
+             "answers go to standard output.\n\nWhen the context is full, the oldest turns are dropped. A "
+             "base model continues the text up to an empty line, by default with at most 128 tokens and "
+             "temperature 0.7. With --json each line of input is a text, a command or {\"content\": TEXT}, "
+             "and each line of output is one JSON object.",
      .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
      .options = {OPEN, REPACK, TEMPLATE, CACHE, CHAT, SAMPLING, DRAFT},
      .json = true,
-     .max_operands = 1, /* for a better error */
-     .operand = "MODEL",
-     .bytes = sizeof(struct bn_run_options),
+     BN_OPERANDS(0, 1, "MODEL"),
      .run = bn_run_chat,
      .follow = bn_run_follow,
      .examples = {{"bn-run chat -m model.gguf --temp 0.7", "chat with a model"},
@@ -273,14 +239,12 @@ static const struct bn_command COMMANDS[] = {
      .options = {VOCABULARY, TEXT, TOKENIZE},
      .json = true,
      ONE_TEXT,
-     .bytes = sizeof(struct bn_run_options),
      .run = bn_run_tokenize,
      .examples = {{"bn-run tokenize --ids 'To be'", "the ids of a text"}}},
     {.name = "detokenize",
      .summary = "turn tokens into text",
      .synopsis = "[-m MODEL] --tokens IDS",
      .options = {VOCABULARY, IDS, DETOKENIZE},
-     .bytes = sizeof(struct bn_run_options),
      .run = bn_run_detokenize,
      .examples = {{"bn-run detokenize --tokens 84,111", "the text of two tokens"}}},
     {.name = "score",
@@ -292,7 +256,6 @@ static const struct bn_command COMMANDS[] = {
      .options = {OPEN, TEXT, IDS, SCORE},
      .json = true,
      ONE_TEXT,
-     .bytes = sizeof(struct bn_run_options),
      .run = bn_run_score,
      .follow = bn_run_follow,
      .examples = {{"bn-run score -f text.txt --ctx 256", "perplexity of a text in windows of 256"}}},
@@ -301,7 +264,6 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] --tokens IDS | TEXT | -p TEXT | -f FILE [-o FILE] [--all] [--digest]",
      .options = {OPEN, TEXT, IDS, LOGITS},
      ONE_TEXT,
-     .bytes = sizeof(struct bn_run_options),
      .run = bn_run_logits,
      .follow = bn_run_follow,
      .examples = {{"bn-run logits --tokens 1,2,3 --all --digest", "one digest of all logits"}}},
@@ -313,9 +275,7 @@ static const struct bn_command COMMANDS[] = {
          "input. Each gets the begin and end tokens that the model's file asks for.",
      .synopsis = "[-m MODEL] TEXT... | -p TEXT | -f FILE [--pooling P] [--raw FILE | --similarity]",
      .options = {OPEN, EMBED},
-     .max_operands = BN_OPERANDS_ANY,
-     .operand = "TEXT",
-     .bytes = sizeof(struct bn_run_options),
+     BN_OPERANDS(0, BN_OPERANDS_ANY, "TEXT"),
      .run = bn_run_embed,
      .follow = bn_run_follow,
      .examples = {{"bn-run embed -m embedding.gguf 'a cat' 'a dog'", "two vectors"},
@@ -329,7 +289,6 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] [--ctx N]",
      .options = {VOCABULARY, INSPECT},
      .json = true,
-     .bytes = sizeof(struct bn_run_options),
      .run = bn_run_inspect},
     {0},
 };
@@ -340,6 +299,7 @@ static const struct bn_program PROGRAM = {
     .text = "Runs models with ternary (1.58-bit, BitNet) weights from GGUF files. The same tokens give the "
             "same logits, bit for bit, on every instruction set and with any number of threads.",
     .commands = COMMANDS,
+    .bytes = sizeof(OF),
     .default_command = "generate",
 };
 

@@ -19,74 +19,63 @@
 #include "tools/cli/text.h"
 #include "tools/serve/serve.h"
 
+#define OF struct bn_serve_options /* whose fields the options set */
+
 static const struct bn_option OPTIONS[] = {
     BN_OPTION_MODEL,
     BN_OPTION("template", "chat template; auto: the model's own, else instruct",
-              .arg = "auto|instruct|llama3-chat|bitnet|chatml|qwen3|qwen35|falcon3", .group = "Model",
-              .preset = "auto", BN_TO_TEXT(struct bn_serve_options, template_name)),
-    BN_OPTION("think", "think before answering; auto: the template's default", .arg = "auto|on|off",
-              .group = "Model", .preset = "auto", .rare = true, BN_TO_CHOICE(struct bn_serve_options, think)),
-    BN_OPTION_THREADS_TO(struct bn_serve_options, n_threads),
+              .arg = "auto|instruct|llama3-chat|bitnet|chatml|qwen3|qwen35|falcon3", .preset = "auto",
+              BN_TO_TEXT(OF, template_name)),
+    BN_RARE("think", "think before answering; auto: the template's default", .arg = "auto|on|off",
+            .preset = "auto", BN_TO_CHOICE(OF, think)),
+    BN_OPTION_THREADS_TO(OF, n_threads),
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
     BN_OPTION_MAX_MEMORY,
-    BN_OPTION("ctx", "context of each sequence [the model's, up to 4096]", .arg = "N", .group = "Machine",
-              BN_TO_U32(struct bn_serve_options, n_ctx, 2, 1u << 24)),
-    BN_OPTION("batch", "evaluate N tokens together [128]", .rare = true, .arg = "N", .group = "Machine",
-              BN_TO_U32(struct bn_serve_options, n_batch, 1, 4096)),
-    BN_OPTION("snapshots", "memory for earlier recurrent states [sequences + 4 states]", .rare = true,
-              .arg = "SIZE", .group = "Machine", BN_TO_BYTES(struct bn_serve_options, snapshot_bytes)),
-    BN_OPTION("sequences", "answers at a time", .arg = "N", .group = "Machine", .preset = "8",
-              BN_TO_U32(struct bn_serve_options, n_sequences, 1, 256)),
-    BN_OPTION("pooling", "how tokens become one vector; file: as the model says", .rare = true,
-              .group = "Machine", .arg = "file|none|mean|first|last", .preset = "file",
-              BN_TO_CHOICE(struct bn_serve_options, pooling)),
+    BN_OPTION("ctx", "context of each sequence [the model's, up to 4096]", BN_TO_U32(OF, n_ctx, 2, 1u << 24)),
+    BN_RARE("batch", "evaluate N tokens together [128]", BN_TO_U32(OF, n_batch, 1, 4096)),
+    BN_RARE("snapshots", "memory for earlier recurrent states [sequences + 4 states]",
+            BN_TO_BYTES(OF, snapshot_bytes)),
+    BN_OPTION("sequences", "answers at a time", .preset = "8", BN_TO_U32(OF, n_sequences, 1, 256)),
+    BN_RARE("pooling", "how tokens become one vector; file: as the model says",
+            .arg = "file|none|mean|first|last", .preset = "file", BN_TO_CHOICE(OF, pooling)),
     BN_OPTION("host", "address to listen on", .arg = "ADDRESS", .group = "Network", .preset = "127.0.0.1",
-              BN_TO_TEXT(struct bn_serve_options, host)),
-    BN_OPTION("port", "port to listen on; 0: any free one", .arg = "N", .group = "Network", .preset = "8080",
-              .env = "BN_PORT", BN_TO_U32(struct bn_serve_options, port, 0, 65535)),
-    BN_OPTION("allow-host", "another name in the Host header, e.g. of a proxy", .arg = "NAME", .rare = true,
-              .group = "Network", .repeatable = true, BN_TO_TEXTS(struct bn_serve_options, allow_hosts)),
-    BN_OPTION("cors", "accept requests of pages from ORIGIN, e.g. http://localhost:3000", .arg = "ORIGIN",
-              .rare = true, .group = "Network", .repeatable = true,
-              BN_TO_TEXTS(struct bn_serve_options, cors)),
-    BN_OPTION("api-key-file", "accept only requests with a key from FILE", .arg = "FILE", .group = "Network",
-              BN_TO_TEXT(struct bn_serve_options, key_file)),
-    BN_OPTION("dashboard", "show the benchmarks in DIR on /dashboard", .arg = "DIR", .group = "Evidence",
-              BN_TO_TEXT(struct bn_serve_options, dashboard)),
-    BN_OPTION("log", "print a line for each request to standard error", .group = "Evidence",
-              BN_TO_BOOL(struct bn_serve_options, log)),
-    BN_OPTION("receipts", "write receipts to DIR [kept in memory]", .arg = "DIR", .group = "Evidence",
-              BN_TO_TEXT(struct bn_serve_options, receipts)),
-    BN_OPTION("sign", "sign receipts with an Ed25519 private key (PEM)", .arg = "FILE", .group = "Evidence",
-              BN_TO_TEXT(struct bn_serve_options, sign)),
-    BN_OPTION("max-receipts", "keep the last N receipts", .arg = "N", .rare = true, .group = "Evidence",
-              .preset = "100000", BN_TO_U32(struct bn_serve_options, n_receipts, 1, 1000000)),
-    BN_OPTION("receipts-size", "drop the oldest above N bytes [1G; in memory 64M]", .arg = "N", .rare = true,
-              .group = "Evidence", BN_TO_BYTES(struct bn_serve_options, receipts_bytes)),
-    BN_OPTION("receipts-age", "drop those older than TIME, e.g. 30d [never]", .arg = "TIME", .rare = true,
-              .group = "Evidence", BN_TO_SECONDS(struct bn_serve_options, receipts_age_s)),
-    BN_OPTION("max-queue", "answers that may wait; more get status 429", .arg = "N", .group = "Limits",
-              .preset = "64", BN_TO_U32(struct bn_serve_options, max_queue, 1, 65536)),
-    BN_OPTION("max-tokens", "most tokens of an answer [the context]", .arg = "N", .group = "Limits",
-              BN_TO_U32(struct bn_serve_options, max_tokens, 1, 1u << 24)),
-    BN_OPTION("max-slowdown", "how much prompts may slow running answers; 0: no limit", .arg = "FACTOR",
-              .rare = true, .group = "Limits", .preset = "2.5",
-              BN_TO_F64(struct bn_serve_options, max_slowdown, 0, 1000)),
-    BN_OPTION("max-time", "longest time of an answer, the queue included [no limit]", .arg = "TIME",
-              .group = "Limits", BN_TO_SECONDS(struct bn_serve_options, max_time_s)),
-    BN_OPTION("max-body", "largest request in bytes, e.g. 4M", .arg = "N", .rare = true, .group = "Limits",
-              .preset = "1M", BN_TO_BYTES(struct bn_serve_options, max_body_bytes)),
-    BN_OPTION("max-connections", "open connections", .arg = "N", .rare = true, .group = "Limits",
-              .preset = "256", BN_TO_U32(struct bn_serve_options, max_connections, 1, 65536)),
-    BN_OPTION("max-per-address", "connections of one address [64; this machine: any]", .arg = "N",
-              .rare = true, .group = "Limits", BN_TO_U32(struct bn_serve_options, max_per_address, 1, 65536)),
-    BN_OPTION("timeout", "time to send a request, and to begin to read its answer", .arg = "TIME",
-              .rare = true, .group = "Limits", .preset = "60s",
-              BN_TO_SECONDS(struct bn_serve_options, timeout_s)),
-    BN_OPTIONS_LIVE(struct bn_serve_options, live),
-    BN_OPTION("grace", "time for running answers to end after SIGTERM", .arg = "TIME", .rare = true,
-              .group = "Limits", .preset = "30s", BN_TO_SECONDS(struct bn_serve_options, grace_s)),
+              BN_TO_TEXT(OF, host)),
+    BN_OPTION("port", "port to listen on; 0: any free one", .preset = "8080", .env = "BN_PORT",
+              BN_TO_U32(OF, port, 0, 65535)),
+    BN_RARE("allow-host", "another name in the Host header, e.g. of a proxy", .arg = "NAME",
+            .repeatable = true, BN_TO_TEXTS(OF, allow_hosts)),
+    BN_RARE("cors", "accept requests of pages from ORIGIN, e.g. http://localhost:3000", .arg = "ORIGIN",
+            .repeatable = true, BN_TO_TEXTS(OF, cors)),
+    BN_OPTION("api-key-file", "accept only requests with a key from FILE", BN_TO_TEXT(OF, key_file)),
+    BN_OPTION("dashboard", "list the reports in DIR on /dashboard", .arg = "DIR", .group = "Evidence",
+              BN_TO_TEXT(OF, dashboard)),
+    BN_OPTION("log", "print a line for each request to standard error", BN_TO_BOOL(OF, log)),
+    BN_OPTION("receipts", "write receipts to DIR [kept in memory]", .arg = "DIR", BN_TO_TEXT(OF, receipts)),
+    BN_OPTION("sign", "sign receipts with an Ed25519 private key (PEM)", BN_TO_TEXT(OF, sign)),
+    BN_RARE("max-receipts", "keep the last N receipts", .preset = "100000",
+            BN_TO_U32(OF, n_receipts, 1, 1000000)),
+    BN_RARE("receipts-size", "drop the oldest above N bytes [1G; in memory 64M]", .arg = "N",
+            BN_TO_BYTES(OF, receipts_bytes)),
+    BN_RARE("receipts-age", "drop those older than TIME, e.g. 30d [never]",
+            BN_TO_SECONDS(OF, receipts_age_s)),
+    BN_OPTION("max-queue", "answers that may wait; more get status 429", .group = "Limits", .preset = "64",
+              BN_TO_U32(OF, max_queue, 1, 65536)),
+    BN_OPTION("max-tokens", "most tokens of an answer [the context]", BN_TO_U32(OF, max_tokens, 1, 1u << 24)),
+    BN_RARE("max-slowdown", "how much prompts may slow running answers; 0: no limit", .arg = "FACTOR",
+            .preset = "2.5", BN_TO_F64(OF, max_slowdown, 0, 1000)),
+    BN_OPTION("max-time", "longest time of an answer, the queue included [no limit]",
+              BN_TO_SECONDS(OF, max_time_s)),
+    BN_RARE("max-body", "largest request in bytes, e.g. 4M", .arg = "N", .preset = "1M",
+            BN_TO_BYTES(OF, max_body_bytes)),
+    BN_RARE("max-connections", "open connections", .preset = "256", BN_TO_U32(OF, max_connections, 1, 65536)),
+    BN_RARE("max-per-address", "connections of one address [64; this machine: any]",
+            BN_TO_U32(OF, max_per_address, 1, 65536)),
+    BN_RARE("timeout", "time to send a request, and to begin to read its answer", .preset = "60s",
+            BN_TO_SECONDS(OF, timeout_s)),
+    BN_OPTIONS_LIVE(OF, live),
+    BN_RARE("grace", "time for running answers to end after SIGTERM", .group = "Limits", .preset = "30s",
+            BN_TO_SECONDS(OF, grace_s)),
     {0},
 };
 
@@ -227,7 +216,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_status status = check(s->o, err);
     warn_root();
     if (status == BN_OK) status = start(s, err);
-    if (status == BN_OK) status = bn_engine_run(s, err);
+    if (status == BN_OK) bn_engine_run(s);
     bn_listener_stop(s->http);
     bn_receipts_close(s);
     bn_lanes_close(&s->lanes);
@@ -236,7 +225,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_session_close(s->session);
     bn_model_close(s->model);
     for (unsigned i = 0; i < BN_SERVE_PAGES; i++)
-        bn_serve_page_release(&s->pages[i]);
+        bn_buf_release(&s->pages[i].html);
     bn_benchmarks_close(&s->benchmarks);
     bn_free(s->clients);
     bn_free(s->keys);
@@ -260,11 +249,10 @@ static const struct bn_command COMMANDS[] = {
          "work of a proxy.",
      .synopsis = "[-m MODEL] [--port N] [--api-key-file FILE]",
      .options = {OPTIONS},
-     .bytes = sizeof(struct bn_serve_options),
      .run = serve,
      .examples = {{"bn-serve", "the built-in model on http://127.0.0.1:8080"},
                   {"bn-serve -m model.gguf --receipts receipts", "write receipts to files"},
-                  {"bn-serve --dashboard baselines", "show saved benchmarks on /dashboard"}}},
+                  {"bn-serve --dashboard baselines", "list saved benchmarks on /dashboard"}}},
     {0},
 };
 
@@ -273,7 +261,7 @@ static const struct bn_program PROGRAM = {
     .summary = BN_SUMMARY_SERVE,
     .text = "Serves a model to programs that use OpenAI's API.",
     .commands = COMMANDS,
-    .see_also = "bn-run(1), bn-verify-receipt(1), bn(7)",
+    .bytes = sizeof(OF),
 };
 
 int main(int argc, char **argv)

@@ -12,105 +12,84 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "lab/host/machine.h"
 #include "tools/cli/programs.h"
-#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/train/train.h"
 #include "train/gemm.h"
 
+#define OF struct bn_train_options /* whose fields most options set */
 #define PRE_HELP "rule that splits text (tokenizer.ggml.pre)"
 
 static const struct bn_option TEXTS[] = {
-    BN_OPTION("text", "train on FILE; FILE:3 counts it 3 times", .arg = "FILE", .group = "Text",
-              .repeatable = true, BN_TO_TEXTS(struct bn_train_options, texts)),
-    BN_OPTION("validation", "measure perplexity on FILE", .arg = "FILE", .group = "Text", .repeatable = true,
-              BN_TO_TEXTS(struct bn_train_options, validations)),
-    BN_OPTION("late-text", "text for the end of the run, in place of --text", .arg = "FILE", .group = "Text",
-              .repeatable = true, .rare = true, BN_TO_TEXTS(struct bn_train_options, late_texts)),
-    BN_OPTION("late", "share of the steps before --late-text", .arg = "X", .group = "Text", .preset = "0.8",
-              .rare = true, BN_TO_F64(struct bn_train_options, late, 0, 1)),
-    BN_OPTION("tokenizer", "take the vocabulary of a GGUF file", .arg = "FILE", .group = "Text",
-              BN_TO_TEXT(struct bn_train_options, tokenizer)),
-    BN_OPTION("vocab", "else learn one of N tokens from the texts", .arg = "N", .group = "Text",
-              .preset = "2048", BN_TO_U32(struct bn_train_options, vocab, 258, 65536)),
-    BN_OPTION("pre", PRE_HELP, .arg = "NAME", .group = "Text", .preset = "llama-bpe", .rare = true,
-              BN_TO_TEXT(struct bn_train_options, pre)),
+    BN_OPTION("text", "train on FILE; FILE:3 counts it 3 times", .group = "Text", .repeatable = true,
+              BN_TO_TEXTS(OF, texts)),
+    BN_OPTION("validation", "measure perplexity on FILE", .repeatable = true, BN_TO_TEXTS(OF, validations)),
+    BN_RARE("late-text", "text for the end of the run, in place of --text", .repeatable = true,
+            BN_TO_TEXTS(OF, late_texts)),
+    BN_RARE("late", "share of the steps before --late-text", .preset = "0.8", BN_TO_F64(OF, late, 0, 1)),
+    BN_OPTION("tokenizer", "take the vocabulary of a GGUF file", BN_TO_TEXT(OF, tokenizer)),
+    BN_OPTION("vocab", "else learn one of N tokens from the texts", .preset = "2048",
+              BN_TO_U32(OF, vocab, 258, 65536)),
+    BN_RARE("pre", PRE_HELP, .arg = "NAME", .preset = "llama-bpe", BN_TO_TEXT(OF, pre)),
     {0},
 };
 
 static const struct bn_option SHAPE[] = {
-    BN_OPTION("arch", "architecture", .arg = "bitnet-b1.58|qwen3", .group = "Model", .preset = "bitnet-b1.58",
-              .rare = true, BN_TO_CHOICE(struct bn_train_options, arch)),
-    BN_OPTION("group", "weights that share a scale; 0: a whole matrix", .arg = "0|64|128|256",
-              .group = "Model", .rare = true, .preset = "0", BN_TO_CHOICE(struct bn_train_options, group)),
-    BN_OPTION("layers", "number of layers", .arg = "N", .group = "Model", .preset = "6",
-              BN_TO_U32(struct bn_train_options, layers, 1, 512)),
-    BN_OPTION("width", "width of the residual stream", .arg = "N", .group = "Model", .preset = "256",
-              BN_TO_U32(struct bn_train_options, width, 64, 65536)),
-    BN_OPTION("ffn", "width of the feed-forward layers [3 times --width]", .arg = "N", .group = "Model",
-              BN_TO_U32(struct bn_train_options, ffn, 64, 262144)),
-    BN_OPTION("heads", "heads of queries [one per 64 of --width]", .arg = "N", .group = "Model",
-              BN_TO_U32(struct bn_train_options, heads, 1, 1024)),
-    BN_OPTION("kv-heads", "heads of keys and values [half of --heads]", .arg = "N", .rare = true,
-              .group = "Model", BN_TO_U32(struct bn_train_options, kv_heads, 1, 1024)),
-    BN_OPTION("context", "tokens of a training window", .arg = "N", .group = "Model", .preset = "256",
-              BN_TO_U32(struct bn_train_options, context, 8, 65536)),
-    BN_OPTION("rope-base", "base of the rotary angles", .arg = "X", .group = "Model", .preset = "10000",
-              .rare = true, BN_TO_F64(struct bn_train_options, rope_base, 100, 1e8)),
+    BN_RARE("arch", "architecture", .arg = "bitnet-b1.58|qwen3", .group = "Model", .preset = "bitnet-b1.58",
+            BN_TO_CHOICE(OF, arch)),
+    BN_RARE("group", "weights that share a scale; 0: a whole matrix", .arg = "0|64|128|256", .preset = "0",
+            BN_TO_CHOICE(OF, group)),
+    BN_OPTION("layers", "number of layers", .preset = "6", BN_TO_U32(OF, layers, 1, 512)),
+    BN_OPTION("width", "width of the residual stream", .preset = "256", BN_TO_U32(OF, width, 64, 65536)),
+    BN_OPTION("ffn", "width of the feed-forward layers [3 times --width]", BN_TO_U32(OF, ffn, 64, 262144)),
+    BN_OPTION("heads", "heads of queries [one per 64 of --width]", BN_TO_U32(OF, heads, 1, 1024)),
+    BN_RARE("kv-heads", "heads of keys and values [half of --heads]", BN_TO_U32(OF, kv_heads, 1, 1024)),
+    BN_OPTION("context", "tokens of a training window", .preset = "256", BN_TO_U32(OF, context, 8, 65536)),
+    BN_RARE("rope-base", "base of the rotary angles", .preset = "10000", BN_TO_F64(OF, rope_base, 100, 1e8)),
     {0},
 };
 
 #define OPTION_BATCH                                                                     \
     BN_OPTION("batch", "tokens of a step", .arg = "N", .group = "Run", .preset = "8192", \
-              BN_TO_U32(struct bn_train_options, batch, 8, 1u << 30))
+              BN_TO_U32(OF, batch, 8, 1u << 30))
 #define OPTION_MICRO_BATCH                                                                             \
     BN_OPTION("micro-batch", "tokens of a micro-batch, one thread's work", .arg = "N", .group = "Run", \
-              .preset = "2048", .rare = true, BN_TO_U32(struct bn_train_options, micro_batch, 8, 1u << 30))
+              .preset = "2048", .rare = true, BN_TO_U32(OF, micro_batch, 8, 1u << 30))
 
 static const struct bn_option STEPS[] = {
-    BN_OPTION("steps", "number of steps", .arg = "N", .group = "Run", .preset = "1000",
-              BN_TO_U32(struct bn_train_options, steps, 1, 100000000)),
+    BN_OPTION("steps", "number of steps", .group = "Run", .preset = "1000",
+              BN_TO_U32(OF, steps, 1, 100000000)),
     OPTION_BATCH,
     OPTION_MICRO_BATCH,
-    BN_OPTION("rate", "learning rate at the beginning", .arg = "X", .group = "Run", .preset = "0.0015",
-              BN_TO_F64(struct bn_train_options, rate, 0, 1e30)),
-    BN_OPTION("rate-2", "learning rate of stage 2, if it began at once", .arg = "X", .group = "Run",
-              .preset = "0.001", .rare = true, BN_TO_F64(struct bn_train_options, rate_2, 0, 1e30)),
-    BN_OPTION("stage-2", "share of the steps before stage 2", .arg = "X", .group = "Run", .preset = "0.5",
-              .rare = true, BN_TO_F64(struct bn_train_options, stage_2, 0, 1)),
-    BN_OPTION("optimiser", "of ternary matrices; AdamW does the rest", .arg = "adamw|muon", .group = "Run",
-              .preset = "adamw", .rare = true, BN_TO_CHOICE(struct bn_train_options, optimiser)),
-    BN_OPTION("warm-up", "steps in which the rate rises", .arg = "N", .group = "Run", .preset = "100",
-              .rare = true, BN_TO_U32(struct bn_train_options, warm_up, 0, 1000000)),
-    BN_OPTION("decay", "weight decay of stage 1", .arg = "X", .group = "Run", .preset = "0.1", .rare = true,
-              BN_TO_F64(struct bn_train_options, decay, 0, 100)),
-    BN_OPTION("decay-2", "weight decay of stage 2", .arg = "X", .group = "Run", .preset = "0", .rare = true,
-              BN_TO_F64(struct bn_train_options, decay_2, 0, 100)),
-    BN_OPTION("beta-1", "Adam's average of gradients", .arg = "X", .group = "Run", .preset = "0.9",
-              .rare = true, BN_TO_F64(struct bn_train_options, beta_1, 0, 0.9999)),
-    BN_OPTION("beta-2", "Adam's average of squares", .arg = "X", .group = "Run", .preset = "0.95",
-              .rare = true, BN_TO_F64(struct bn_train_options, beta_2, 0, 0.99999)),
-    BN_OPTION("clip", "largest norm of the gradient; 0: any", .arg = "X", .group = "Run", .preset = "1",
-              .rare = true, BN_TO_F64(struct bn_train_options, clip, 0, 1e9)),
-    BN_OPTION("seed", "seed of first weights and of the order of windows", .arg = "N", .group = "Run",
-              .preset = "42", BN_TO_U64(struct bn_train_options, seed, 0, 9e15)),
-    BN_OPTION("save-every", "steps between checkpoints", .arg = "N", .group = "Run", .preset = "100",
-              .rare = true, BN_TO_U32(struct bn_train_options, save_every, 1, 100000000)),
-    BN_OPTION("validate-every", "steps between validations", .arg = "N", .group = "Run", .preset = "100",
-              BN_TO_U32(struct bn_train_options, validate_every, 1, 100000000)),
+    BN_OPTION("rate", "learning rate at the beginning", .group = "Run", .preset = "0.0015",
+              BN_TO_F64(OF, rate, 0, 1e30)),
+    BN_RARE("rate-2", "learning rate of stage 2, if it began at once", .preset = "0.001",
+            BN_TO_F64(OF, rate_2, 0, 1e30)),
+    BN_RARE("stage-2", "share of the steps before stage 2", .preset = "0.5", BN_TO_F64(OF, stage_2, 0, 1)),
+    BN_RARE("optimiser", "of ternary matrices; AdamW does the rest", .arg = "adamw|muon", .preset = "adamw",
+            BN_TO_CHOICE(OF, optimiser)),
+    BN_RARE("warm-up", "steps in which the rate rises", .preset = "100", BN_TO_U32(OF, warm_up, 0, 1000000)),
+    BN_RARE("decay", "weight decay of stage 1", .preset = "0.1", BN_TO_F64(OF, decay, 0, 100)),
+    BN_RARE("decay-2", "weight decay of stage 2", .preset = "0", BN_TO_F64(OF, decay_2, 0, 100)),
+    BN_RARE("beta-1", "Adam's average of gradients", .preset = "0.9", BN_TO_F64(OF, beta_1, 0, 0.9999)),
+    BN_RARE("beta-2", "Adam's average of squares", .preset = "0.95", BN_TO_F64(OF, beta_2, 0, 0.99999)),
+    BN_RARE("clip", "largest norm of the gradient; 0: any", .preset = "1", BN_TO_F64(OF, clip, 0, 1e9)),
+    BN_OPTION("seed", "seed of first weights and of the order of windows", .preset = "42",
+              BN_TO_U64(OF, seed, 0, 9e15)),
+    BN_RARE("save-every", "steps between checkpoints", .preset = "100",
+            BN_TO_U32(OF, save_every, 1, 100000000)),
+    BN_OPTION("validate-every", "steps between validations", .preset = "100",
+              BN_TO_U32(OF, validate_every, 1, 100000000)),
     {0},
 };
 
 static const struct bn_option RUN[] = {
     BN_OPTION("output", "folder of checkpoint, model and record", .letter = 'o', .arg = "DIR", .group = "Run",
-              BN_TO_TEXT(struct bn_train_options, output)),
-    BN_OPTION("until", "stop after step N, with a checkpoint", .arg = "N", .group = "Run", .rare = true,
-              BN_TO_U32(struct bn_train_options, until, 1, 100000000)),
-    BN_OPTION("time-limit", "stop after this time, with a checkpoint", .arg = "TIME", .group = "Run",
-              BN_TO_SECONDS(struct bn_train_options, time_limit)),
-    BN_OPTION_THREADS_TO(struct bn_train_options, threads),
+              BN_TO_TEXT(OF, output)),
+    BN_RARE("until", "stop after step N, with a checkpoint", BN_TO_U32(OF, until, 1, 100000000)),
+    BN_OPTION("time-limit", "stop after this time, with a checkpoint", BN_TO_SECONDS(OF, time_limit)),
+    BN_OPTION_THREADS_TO(OF, threads),
     {0},
 };
 
@@ -125,19 +104,19 @@ static const struct bn_option RUN[] = {
                   .group = "Model file", .rare = true, BN_TO_U32(type_, file.ctx, 1, 1u << 24))
 
 static const struct bn_option BENCH[] = {
-    BN_OPTION("vocab", "number of tokens", .arg = "N", .group = "Model", .preset = "4096",
-              BN_TO_U32(struct bn_train_options, vocab, 2, 1u << 20)),
+    BN_OPTION("vocab", "number of tokens", .group = "Model", .preset = "4096",
+              BN_TO_U32(OF, vocab, 2, 1u << 20)),
     OPTION_BATCH,
     OPTION_MICRO_BATCH,
-    BN_OPTION("seed", "seed of weights and tokens", .arg = "N", .group = "Run", .preset = "42",
-              BN_TO_U64(struct bn_train_options, seed, 0, 9e15)),
-    BN_OPTION_THREADS_TO(struct bn_train_options, threads),
+    BN_OPTION("seed", "seed of weights and tokens", .group = "Run", .preset = "42",
+              BN_TO_U64(OF, seed, 0, 9e15)),
+    BN_OPTION_THREADS_TO(OF, threads),
     {0},
 };
 
 static const struct bn_option MODEL_FILE[] = {FILE_OPTIONS(struct bn_train_options), {0}};
 static const struct bn_option EXPORT[] = {
-    BN_OPTION("output", "write the model to FILE", .letter = 'o', .arg = "FILE",
+    BN_OPTION("output", "write the model to FILE", .letter = 'o',
               BN_TO_TEXT(struct bn_train_export_options, output)),
     FILE_OPTIONS(struct bn_train_export_options),
     BN_OPTION("temperature", "divide the logits by T, for a model that is too sure", .arg = "T",
@@ -147,18 +126,18 @@ static const struct bn_option EXPORT[] = {
 };
 
 static const struct bn_option TOKENIZER[] = {
-    BN_OPTION("text", "learn from FILE; FILE:3 counts it 3 times", .arg = "FILE", .repeatable = true,
+    BN_OPTION("text", "learn from FILE; FILE:3 counts it 3 times", .repeatable = true,
               BN_TO_TEXTS(struct bn_train_tokenizer_options, texts)),
-    BN_OPTION("vocab", "number of tokens", .arg = "N", .preset = "2048",
+    BN_OPTION("vocab", "number of tokens", .preset = "2048",
               BN_TO_U32(struct bn_train_tokenizer_options, vocab, 258, 65536)),
-    BN_OPTION("output", "write the vocabulary to FILE (GGUF)", .letter = 'o', .arg = "FILE",
+    BN_OPTION("output", "write the vocabulary to FILE (GGUF)", .letter = 'o',
               BN_TO_TEXT(struct bn_train_tokenizer_options, output)),
     BN_OPTION("special", "special token; the first ends texts [<|endoftext|>]", .arg = "TEXT",
               .repeatable = true, BN_TO_TEXTS(struct bn_train_tokenizer_options, specials)),
     BN_OPTION("pre", PRE_HELP, .arg = "NAME", .preset = "llama-bpe",
               BN_TO_TEXT(struct bn_train_tokenizer_options, pre)),
-    BN_OPTION("name", "name of the vocabulary (general.name)", .arg = "TEXT", .preset = "vocabulary",
-              .rare = true, BN_TO_TEXT(struct bn_train_tokenizer_options, name)),
+    BN_RARE("name", "name of the vocabulary (general.name)", .arg = "TEXT", .preset = "vocabulary",
+            BN_TO_TEXT(struct bn_train_tokenizer_options, name)),
     {0},
 };
 
@@ -207,18 +186,10 @@ static bn_status read_vocabulary(struct bn_train_run *run, bn_error *err)
 /* What a checkpoint says about the run besides its settings. */
 static bn_status describe(struct bn_train_run *run, const bn_json *data, bn_error *err)
 {
-    bn_json *scratch = bn_json_new_object();
-    struct bn_machine machine;
     char hex[BN_SHA256_HEX];
-    bn_machine_read(&machine);
-    bn_cli_put_provenance(scratch, &machine);
-    bn_json_put_copy(run->document, "program", bn_json_get(scratch, "program"));
-    bn_json_free(scratch);
-    bn_json *o = bn_json_put_object(run->document, "library");
-    bn_json_put_string(o, "name", bn_blas_library());
-    bn_json_put_string(o, "core", bn_blas_core());
+    bn_train_put_origin(run->document);
     bn_json_put_copy(run->document, "data", data);
-    o = bn_json_put_object(run->document, "corpus");
+    bn_json *o = bn_json_put_object(run->document, "corpus");
     bn_json_put_string(o, "tokens_sha256", run->texts.main.sha256);
     bn_json_put_string(o, "late_tokens_sha256", run->texts.late.sha256);
     bn_json_put_string(o, "validation_tokens_sha256", run->texts.validation.sha256);
@@ -399,13 +370,12 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "Trains a ternary model from random weights: ternary weights with a scale for each matrix, activations of 8 "
          "bits, straight-through gradients (BitNet b1.58). DIR gets checkpoint.bntrain, which 'resume' continues, and "
-         "at the end model.gguf, training.json (the record) and loss.svg.\n\nThe same options, texts, program and core "
+         "at the end model.gguf and training.json (the record).\n\nThe same options, texts, program and core "
          "type of OpenBLAS give the same bits, with any number of threads and with any interruptions.\n\nUnder mpirun "
          "the processes share each step, with the same bits again. Rank 0 reads and writes all files.",
      .synopsis = "--text FILE... -o DIR [--validation FILE]",
      .options = {TEXTS, SHAPE, STEPS, RUN, MODEL_FILE},
      .json = true,
-     .bytes = sizeof(struct bn_train_options),
      .run = train,
      .divides = true,
      .examples = {{"bn-train train --text book.txt --steps 200 -o run", "a small model"},
@@ -418,7 +388,6 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "-o DIR [-t THREADS]",
      .options = {RUN, MODEL_FILE},
      .json = true,
-     .bytes = sizeof(struct bn_train_options),
      .run = resume,
      .divides = true,
      .examples = {{"bn-train resume -o run", "continue until the last step"}}},
@@ -429,9 +398,7 @@ static const struct bn_command COMMANDS[] = {
          "texts several times is too sure of what comes next: --temperature divides its logits.",
      .synopsis = "CHECKPOINT -o FILE [--type TYPE]",
      .options = {EXPORT},
-     .min_operands = 1,
-     .max_operands = 1,
-     .operand = "CHECKPOINT",
+     BN_OPERANDS(1, 1, "CHECKPOINT"),
      .bytes = sizeof(struct bn_train_export_options),
      .run = export,
      .examples = {{"bn-train export run -o small.gguf --type tq1_0", "for llama.cpp too"}}},
@@ -443,7 +410,6 @@ static const struct bn_command COMMANDS[] = {
          "is random tokens. 'bn-bench train' runs this command and computes statistics.",
      .synopsis = "[--layers N] [--width N] [--batch N] [-t THREADS]",
      .options = {SHAPE, BENCH},
-     .bytes = sizeof(struct bn_train_options),
      .run = bn_train_bench,
      .examples = {{"yes '' | head -n 3 | bn-train bench", "the times of 3 steps"}}},
     {.name = "tokenizer",
@@ -465,6 +431,7 @@ static const struct bn_program PROGRAM = {
     .text =
         "Trains ternary (1.58-bit, BitNet) language models on the processor, and writes them as GGUF files.",
     .commands = COMMANDS,
+    .bytes = sizeof(OF),
     .exits = {{"1", "the loss became infinite or not a number; the last checkpoint is kept"},
               {"3", "a text or the checkpoint does not exist"},
               {"4", "malformed checkpoint or vocabulary"},
@@ -476,7 +443,6 @@ static const struct bn_program PROGRAM = {
     .environment = {{"OPENBLAS_CORETYPE", "code that the BLAS uses [the fastest that the processor runs]"},
                     {"BN_RANK_SILENCE", "seconds without a heartbeat that end an MPI run [7]; 0: any"},
                     {"BN_RANK_TIMEOUT", "seconds that ranks wait for a rank that is alive [600]; 0: any"}},
-    .see_also = "bn-run(1), bn-convert(1), bn(7)",
 };
 
 /* The BLAS starts threads of its own and chooses its code when it is loaded, and does not know newer processors. The

@@ -7,87 +7,80 @@
 #include "tools/cli/programs.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
+#define OF struct bn_verify_options /* whose fields the options set */
+
 static const struct bn_option RECEIPT[] = {
-    BN_OPTION("path", "the receipt, when no operand names it", .arg = "FILE", .group = "Receipt",
-              .rare = true, .preset = "ci/inference.json", BN_TO_TEXT(struct bn_verify_options, path)),
-    BN_OPTION("diff", "compare with another receipt; both must verify", .arg = "OTHER", .group = "Receipt",
-              BN_TO_TEXT(struct bn_verify_options, other)),
+    BN_RARE("path", "the receipt, when no operand names it", .group = "Receipt",
+            .preset = "ci/inference.json", BN_TO_TEXT(OF, path)),
+    BN_OPTION("diff", "compare with another receipt; both must verify", .arg = "OTHER",
+              BN_TO_TEXT(OF, other)),
     {0},
 };
 
 static const struct bn_option BATCH[] = {
     BN_OPTION("batch", "check all receipts of a folder or list (-: stdin)", .arg = "PATH", .group = "Batch",
-              BN_TO_TEXT(struct bn_verify_options, batch)),
-    BN_OPTION("sequences", "replay N receipts at a time", .arg = "N", .group = "Batch", .preset = "16",
-              BN_TO_U32(struct bn_verify_options, n_sequences, 1, 1024)),
-    BN_OPTION("junit", "also write the results as JUnit XML", .arg = "FILE", .group = "Batch",
-              BN_TO_TEXT(struct bn_verify_options, junit)),
+              BN_TO_TEXT(OF, batch)),
+    BN_OPTION("sequences", "replay N receipts at a time", .preset = "16",
+              BN_TO_U32(OF, n_sequences, 1, 1024)),
+    BN_OPTION("junit", "also write the results as JUnit XML", BN_TO_TEXT(OF, junit)),
     {0},
 };
 
 static const struct bn_option SIGNATURE[] = {
-    BN_OPTION("public-key", "require a signature by this Ed25519 key (PEM)", .arg = "FILE",
-              .group = "Signature", .repeatable = true, BN_TO_TEXTS(struct bn_verify_options, keys)),
-    BN_OPTION("require-signature", "refuse receipts that no given key signed", .group = "Signature",
-              BN_TO_BOOL(struct bn_verify_options, require_signature)),
-    BN_OPTION("unverified", "read a signed receipt without checking its signature", .rare = true,
-              .group = "Signature", BN_TO_BOOL(struct bn_verify_options, unverified)),
+    BN_OPTION("public-key", "require a signature by this Ed25519 key (PEM)", .group = "Signature",
+              .repeatable = true, BN_TO_TEXTS(OF, keys)),
+    BN_OPTION("require-signature", "refuse receipts that no given key signed",
+              BN_TO_BOOL(OF, require_signature)),
+    BN_RARE("unverified", "read a signed receipt without checking its signature", BN_TO_BOOL(OF, unverified)),
     {0},
 };
 
 static const struct bn_option DEMANDS[] = {
-    BN_OPTION("policy", "requirements as JSON; options add to them", .arg = "FILE", .group = "Demands",
-              BN_TO_TEXT(struct bn_verify_options, policy)),
-    BN_OPTION("require-gpu-kernels", "require that GPU kernels ran", .rare = true, .group = "Demands",
-              BN_TO_BOOL(struct bn_verify_options, require_gpu_kernels)),
-    BN_OPTION("require-quantized-kernels", "require quantised kernels and no fallback to floats",
-              .rare = true, .group = "Demands",
-              BN_TO_BOOL(struct bn_verify_options, require_quantized_kernels)),
-    BN_OPTION("validate-performance", "check the speed against this machine's bandwidth", .rare = true,
-              .group = "Demands", BN_TO_BOOL(struct bn_verify_options, validate_performance)),
-    BN_OPTION("max-age", "refuse older receipts, e.g. 90s, 15m, 36h, 7d", .arg = "DUR", .rare = true,
-              .group = "Demands", BN_TO_SECONDS(struct bn_verify_options, max_age_s)),
-    BN_OPTION("allow-corrections", "accept corrected weights; with --policy only as option", .rare = true,
-              .group = "Demands", .env = "BITNET_ALLOW_CORRECTIONS",
-              BN_TO_BOOL(struct bn_verify_options, allow_corrections)),
+    BN_OPTION("policy", "requirements as JSON; options add to them", .group = "Demands",
+              BN_TO_TEXT(OF, policy)),
+    BN_RARE("require-gpu-kernels", "require that GPU kernels ran", BN_TO_BOOL(OF, require_gpu_kernels)),
+    BN_RARE("require-quantized-kernels", "require quantised kernels and no fallback to floats",
+            BN_TO_BOOL(OF, require_quantized_kernels)),
+    BN_RARE("validate-performance", "check the speed against this machine's bandwidth",
+            BN_TO_BOOL(OF, validate_performance)),
+    BN_RARE("max-age", "refuse older receipts, e.g. 90s, 15m, 36h, 7d", .arg = "DUR",
+            BN_TO_SECONDS(OF, max_age_s)),
+    BN_RARE("allow-corrections", "accept corrected weights; with --policy only as option",
+            .env = "BITNET_ALLOW_CORRECTIONS", BN_TO_BOOL(OF, allow_corrections)),
     {0},
 };
 
 static const struct bn_option REPLAY[] = {
     BN_OPTION("model", "GGUF file or downloaded model [the built-in model]", .letter = 'm', .arg = "MODEL",
-              .group = "Model", .env = "BN_MODEL", .repeatable = true,
-              BN_TO_TEXTS(struct bn_verify_options, models)),
+              .group = "Model", .env = "BN_MODEL", .repeatable = true, BN_TO_TEXTS(OF, models)),
     BN_OPTION("replay", "run the request again and compare every token", .group = "Replay",
-              BN_TO_BOOL(struct bn_verify_options, replay)),
-    BN_OPTION("replay-steps", "steps of a training run to repeat", .arg = "N", .group = "Replay",
-              .preset = "4", .rare = true, BN_TO_U32(struct bn_verify_options, n_replay_steps, 1, 100000000)),
-    BN_OPTION("texts", "folder of a training run's texts [the record's]", .arg = "DIR", .group = "Replay",
-              .rare = true, BN_TO_TEXT(struct bn_verify_options, texts)),
-    BN_OPTION("timeout", "time limit of repeating a training run", .arg = "DUR", .group = "Replay",
-              .preset = "10m", .rare = true, BN_TO_SECONDS(struct bn_verify_options, timeout_s)),
+              BN_TO_BOOL(OF, replay)),
+    BN_RARE("replay-steps", "steps of a training run to repeat", .preset = "4",
+            BN_TO_U32(OF, n_replay_steps, 1, 100000000)),
+    BN_RARE("texts", "folder of a training run's texts [the record's]", .arg = "DIR", BN_TO_TEXT(OF, texts)),
+    BN_RARE("timeout", "time limit of repeating a training run", .arg = "DUR", .preset = "10m",
+            BN_TO_SECONDS(OF, timeout_s)),
     BN_OPTION_ISA,
-    BN_OPTION_THREADS_TO(struct bn_verify_options, n_threads),
-    BN_OPTION("prompt-batch", "evaluate N tokens of the prompt together", .rare = true, .arg = "N",
-              .group = "Machine", BN_TO_U32(struct bn_verify_options, n_batch, 1, 4096)),
+    BN_OPTION_THREADS_TO(OF, n_threads),
+    BN_RARE("prompt-batch", "evaluate N tokens of the prompt together", BN_TO_U32(OF, n_batch, 1, 4096)),
     {0},
 };
 
 static const struct bn_option SIGN[] = {
-    BN_OPTION("key", "Ed25519 private key (PEM), readable only by you", .letter = 'k', .arg = "FILE",
-              BN_TO_TEXT(struct bn_verify_options, key)),
-    BN_OPTION("output", "write the envelope to FILE, not to standard output", .letter = 'o', .arg = "FILE",
-              BN_TO_TEXT(struct bn_verify_options, output)),
+    BN_OPTION("key", "Ed25519 private key (PEM), readable only by you", .letter = 'k', BN_TO_TEXT(OF, key)),
+    BN_OPTION("output", "write the envelope to FILE, not to standard output", .letter = 'o',
+              BN_TO_TEXT(OF, output)),
     {0},
 };
 
 static const struct bn_option RULES[] = {
-    BN_OPTION("training", "the rules of training.json", BN_TO_BOOL(struct bn_verify_options, training)),
+    BN_OPTION("training", "the rules of training.json", BN_TO_BOOL(OF, training)),
     {0},
 };
 
 static const struct bn_option KEYGEN[] = {
     BN_OPTION("output", "write NAME (private) and NAME.pub; neither may exist", .letter = 'o', .arg = "NAME",
-              BN_TO_TEXT(struct bn_verify_options, output)),
+              BN_TO_TEXT(OF, output)),
     {0},
 };
 
@@ -104,32 +97,20 @@ static const struct bn_command COMMANDS[] = {
                  "--batch DIR-OR-LIST [--replay] [--json]",
      .options = {RECEIPT, BATCH, SIGNATURE, DEMANDS, REPLAY},
      .json = true,
-     .max_operands = SIZE_MAX,
-     .operand = "FILE",
-     .bytes = sizeof(struct bn_verify_options),
+     BN_OPERANDS(0, BN_OPERANDS_ANY, "FILE"),
      .run = bn_verify_verify,
      .divides = true, /* --batch */
      .examples = {{"bn-verify-receipt r.json -v", "check a receipt and list every rule"},
                   {"bn-verify-receipt r.json --replay", "check it and run its request again"},
                   {"bn-verify-receipt r.json --replay --isa ref --threads 1",
-                   "replay on other kernels; the result must be the same"},
-                  {"bn-verify-receipt --policy ci/receipt-policy.json",
-                   "what CI does with ci/inference.json"},
-                  {"bn-verify-receipt r.json --diff other.json", "show the differences between two runs"},
-                  {"bn-verify-receipt run/training.json --replay",
-                   "check the record of a training run and repeat its first steps"},
-                  {"bn-verify-receipt --batch receipts --replay --junit r.xml",
-                   "check and replay all receipts of a folder"}}},
+                   "replay on other kernels; the result must be the same"}}},
     {.name = "sign",
      .summary = "wrap a receipt into a signed envelope",
      .text = "The envelope is DSSE 1.0.2 around the canonical statement, signed with Ed25519. A receipt "
              "with a wrong digest is not signed.",
      .synopsis = "FILE --key FILE [-o FILE]",
      .options = {SIGN},
-     .min_operands = 1,
-     .max_operands = 1,
-     .operand = "FILE",
-     .bytes = sizeof(struct bn_verify_options),
+     BN_OPERANDS(1, 1, "FILE"),
      .run = bn_verify_sign,
      .examples = {{"bn-verify-receipt sign r.json --key bn.key -o r.dsse.json", "sign a receipt"}}},
     {.name = "keygen",
@@ -137,7 +118,6 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "-o NAME",
      .options = {KEYGEN},
      .json = true,
-     .bytes = sizeof(struct bn_verify_options),
      .run = bn_verify_keygen,
      .examples = {{"bn-verify-receipt keygen -o bn.key", "keep bn.key; give bn.key.pub to verifiers"}}},
     {.name = "rules",
@@ -145,7 +125,6 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[--training]",
      .options = {RULES},
      .json = true,
-     .bytes = sizeof(struct bn_verify_options),
      .run = bn_verify_rules},
     {0},
 };
@@ -158,6 +137,7 @@ static const struct bn_program PROGRAM = {
         "fast, and where. This program checks it: digests, numbers, signature, and by running the request "
         "again.",
     .commands = COMMANDS,
+    .bytes = sizeof(OF),
     .default_command = "verify",
     .exits = {{"1", "the receipt was refused; results differ"},
               {"9", "no rule failed, and nothing is shown: undecided, or nothing binds it to a run"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn - the front door: `bn run ...` becomes bn-run from the folder that bn itself lies in, else from PATH,
- * with all that follows untouched. Its own help lists the programs that are there.
+ * with all that follows untouched. Its own help lists the programs.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,31 +18,24 @@
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
 
-#define MAX_PROGRAMS 32u
 #define PROGRAM_NAME 128 /* "bn-run" */
 
-/* Whether folder (n characters, a slash at their end or not) has an executable bn-<command>. */
-static bool is_in(const char *folder, size_t n, const char *command)
-{
-    char path[PATH_MAX];
-    const char *slash = n > 0 && folder[n - 1] != '/' ? "/" : "";
-    int length = snprintf(path, sizeof path, "%.*s%sbn-%s", (int)n, folder, slash, command);
-    return length > 0 && (size_t)length < sizeof path && access(path, X_OK) == 0;
-}
-
-static bool is_installed(const char *command)
-{
-    char file[PATH_MAX], name[PROGRAM_NAME];
-    snprintf(name, sizeof name, "bn-%s", command);
-    if (bn_program_near(file, "", name)) return true;
-    const char *path = getenv("PATH");
-    for (const char *at = path; at != NULL && *at != '\0';) {
-        size_t n = strcspn(at, ":");
-        if (n > 0 && is_in(at, n, command)) return true;
-        at += n + (at[n] == ':');
-    }
-    return false;
-}
+static const struct program {
+    const char *command, *summary; /* "run"; the program is "bn-run" */
+} PROGRAMS[] = {
+    {"download", BN_SUMMARY_DOWNLOAD},
+    {"convert", BN_SUMMARY_CONVERT},
+    {"run", BN_SUMMARY_RUN},
+    {"serve", BN_SUMMARY_SERVE},
+    {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
+    {"bench", BN_SUMMARY_BENCH},
+    {"flamegraph", BN_SUMMARY_FLAMEGRAPH},
+    {"train", BN_SUMMARY_TRAIN},
+    {"crossval", BN_SUMMARY_CROSSVAL},
+    {"fixtures", BN_SUMMARY_FIXTURES},
+    {"git", BN_SUMMARY_GIT},
+    {NULL, NULL},
+};
 
 /* A command that is reached here comes after options of bn itself. */
 static bn_status misplaced(struct bn_args *args, bn_error *err)
@@ -53,24 +46,9 @@ static bn_status misplaced(struct bn_args *args, bn_error *err)
     return BN_ERR_ARG;
 }
 
-/* The commands of bn: the programs that are installed, or all that exist. */
-static void make_commands(struct bn_command *commands, bool all)
-{
-    size_t n = 0;
-    for (const struct bn_program_name *p = bn_program_names; p->command != NULL && n + 1 < MAX_PROGRAMS; p++)
-        if (all || is_installed(p->command))
-            commands[n++] = (struct bn_command){.name = p->command,
-                                                .summary = p->summary,
-                                                .synopsis = "[ARGUMENTS]",
-                                                .max_operands = BN_OPERANDS_ANY,
-                                                .operand = "ARGUMENTS",
-                                                .run = misplaced};
-    commands[n] = (struct bn_command){0};
-}
-
 static int show_itself(int argc, char **argv)
 {
-    static struct bn_command commands[MAX_PROGRAMS];
+    static struct bn_command commands[BN_ARRAY_LEN(PROGRAMS)]; /* ends with an empty row */
     static const struct bn_program program = {
         .name = "bn",
         .summary = "toolchain for ternary language models",
@@ -81,9 +59,13 @@ static int show_itself(int argc, char **argv)
         .commands = commands,
         .forwards = true,
         .exits = {{"2", "no such command"}, {"3", "the command's program is not installed"}},
-        .see_also = "bn-run(1), bn(7)",
     };
-    make_commands(commands, argc > 1 && strncmp(argv[1], "--dump-", 7) == 0);
+    for (size_t i = 0; PROGRAMS[i].command != NULL; i++)
+        commands[i] = (struct bn_command){.name = PROGRAMS[i].command,
+                                          .summary = PROGRAMS[i].summary,
+                                          .synopsis = "[ARGUMENTS]",
+                                          BN_OPERANDS(0, BN_OPERANDS_ANY, "ARGUMENTS"),
+                                          .run = misplaced};
     return bn_cli_main(&program, argc, argv);
 }
 
@@ -93,13 +75,13 @@ static int unknown_command(const char *command)
     char shown[80];
     struct bn_suggestion s = {.typed = command};
     bn_escape(shown, sizeof shown, command, strlen(command));
-    for (const struct bn_program_name *p = bn_program_names; p->command != NULL; p++) {
+    for (const struct program *p = PROGRAMS; p->command != NULL; p++) {
         if (strcmp(p->command, command) == 0) {
             bn_fail(&err, BN_ERR_NOT_FOUND, "bn-%s is not installed", command);
             bn_error_hint(&err, "it is neither in the folder of bn nor in PATH");
             return bn_report_error(&err);
         }
-        if (is_installed(p->command)) bn_suggest(&s, p->command);
+        bn_suggest(&s, p->command);
     }
     bn_fail(&err, BN_ERR_ARG, "unknown command '%s'", shown);
     const char *here = bn_foreign_command(command);
@@ -125,9 +107,19 @@ static int become(const char *command, char **argv)
     else
         execvp(name, argv);
     /* A folder of PATH that may not be entered gives EACCES. */
-    if (errno == ENOENT || (errno == EACCES && !is_installed(command))) return unknown_command(command);
+    if (errno == ENOENT || errno == EACCES) return unknown_command(command);
     bn_fail_errno(&err, errno, name, "cannot be started");
     return bn_report_error(&err);
+}
+
+/* `bn --complete run WORDS...` is `bn-run --complete WORDS...`. */
+static int complete(int argc, char **argv)
+{
+    static char option[] = "--complete";
+    char *command = argv[2];
+    if (argc < 4) return show_itself(argc, argv);
+    argv[2] = option;
+    return become(command, argv + 1);
 }
 
 /* `bn help run tokenize` is `bn-run tokenize --help`. */
@@ -150,6 +142,7 @@ int main(int argc, char **argv)
     char *list[] = {name, option, NULL};
     bn_report_start("bn");
     if (argc < 2) return show_itself(2, list);
+    if (strcmp(argv[1], "--complete") == 0) return complete(argc, argv);
     if (argv[1][0] == '-') return show_itself(argc, argv);
     if (strcmp(argv[1], "help") == 0)
         return argc > 2 && argv[2][0] != '-' ? help(argc, argv) : show_itself(2, list);

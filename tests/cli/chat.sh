@@ -229,7 +229,7 @@ check 'with a hint' has "$tmp/err" 'hint: /load --any FILE continues it with thi
 chat "/load --any $tmp/edited.json\n/stats\n" -n 2
 check 'which works' has "$tmp/err" '1 turn, '
 refused 'a file with another model of the same name' 'a conversation with another model' 'c["model"]["bytes"] += 1'
-refused 'another document' 'its schema is not bn.chat/1' 'c["schema"] = "bn.run/1"'
+refused 'another document' 'its schema is not bn.run/1' 'c["schema"] = "bn.other/1"'
 refused 'a conversation without its last answer' 'the last message is not an answer' 'c["messages"].pop()'
 refused 'an unknown role' 'message 1 is not one of the role user' 'c["messages"][0]["role"] = "tool"'
 refused 'a message without a text' 'message 2 is not one of the role assistant' 'c["messages"][1]["content"] = 3'

@@ -93,7 +93,7 @@ send /bye\n" -o -n 7
 check 'lines are edited' ended 0
 sed '1,/^-- output$/d' "$tmp/out" >"$tmp/answers"
 check 'and recalled' same "$tmp/answers" "$tmp/wanted"
-check 'a line of statistics follows each answer' equal "$(grep -c '^.*\[cut after 7 tokens, .*| context' "$tmp/out")" 2
+check 'a line of statistics follows each answer' equal "$(grep -c '^.*\[prompt .*then 7 tokens .*, cut; context' "$tmp/out")" 2
 typed "$at
 send ROMEO:\n
 $at
@@ -102,7 +102,7 @@ $at
 send JULIET:\n
 $at
 send /bye\n" -n 7
-check '/set stats off turns it off' equal "$(grep -c 'cut after' "$tmp/out")" 1
+check '/set stats off turns it off' equal "$(grep -c ', cut; context' "$tmp/out")" 1
 typed "$at
 send \e[A\e[A
 expect JULIET:
@@ -282,7 +282,7 @@ send hello\n
 begun
 send \x03
 drain
-expect stopped after
+expect stopped; context
 expect > 
 send /stats\n
 expect 1 turn
@@ -309,7 +309,7 @@ send hello\n
 begun
 send \x03
 drain
-expect stopped after
+expect stopped; context
 expect > 
 send /receipt $tmp/stopped.json\n
 expect wrote

@@ -44,15 +44,15 @@ in_man_page() { # options file, page
     done < <(sort -u "$1")
     [ -s "$1" ] && [ "$missing" -eq 0 ]
 }
-completes() { # completions file, program, expected, words...
-    # shellcheck disable=SC1090,SC2030,SC2034 # the file was made above; bash reads the variables
+completes() { # program, expected, words...
+    # shellcheck disable=SC2030,SC2034 # bash reads the variables
     (
-        source "$1"
+        source tools/cli/completions/bn.bash
         cd "$tmp/empty" || exit 1 # files complete too
         PATH=$out:$PATH
-        COMP_WORDS=("$2" "${@:4}") COMP_CWORD=$(($# - 3))
-        "_${2//-/_}"
-        [ "${COMPREPLY[*]}" = "$3" ] || { echo "# ${COMPREPLY[*]:-nothing}"; exit 1; }
+        COMP_WORDS=("$1" "${@:3}") COMP_CWORD=$(($# - 2))
+        _bn "$1"
+        [ "${COMPREPLY[*]}" = "$2" ] || { echo "# ${COMPREPLY[*]:-nothing}"; exit 1; }
     )
 }
 mkdir "$tmp/empty"
@@ -116,9 +116,10 @@ instruction sets of this machine: ref" "$tmp/out"
     status=$?
     check "$name ends with 141, quietly, when SIGPIPE is ignored" both status_is 141 empty "$tmp/err"
 
-    "$program" --dump-completion bash >"$tmp/completion"
-    check "$name's completion knows --version" \
-        completes "$tmp/completion" "$name" --version --vers
+    check "$name's completion knows --version" completes "$name" --version --vers
+    for shell in bash zsh fish; do
+        check "$shell completes $name" grep -qw -- "$name" tools/cli/completions/*"${shell/zsh/_bn}"
+    done
 }
 
 for source in tools/bn.c tools/bn-*.c; do
@@ -127,30 +128,25 @@ for source in tools/bn.c tools/bn-*.c; do
 done
 
 # ---- completions of values ----
-completion() { # program, expected, words...
-    "$out/$1" --dump-completion bash >"$tmp/completion"
-    completes "$tmp/completion" "$@"
-}
-check "an instruction set is completed" completion bn-run 'avx2 avxvnni avx512vnni avx512vbmi' --isa avx
-check "a template is completed" completion bn-run llama3-chat chat --template ll
-check "a format is completed" completion bn-bench 'markdown' report --format mark
-check "a reference is completed" completion bn-crossval oracle ladder --ref or
-check "the name of a model is completed" completion bn-run bitnet-b1.58-2b-4t -m bitnet-b1.58-2
-check "that of a download too" completion bn-download bitnet-b1.58-2b-4t bitnet-b1.58-2
-check "after the name of a command too" completion bn-download bitnet-b1.58-2b-4t verify bitnet-b1.58-2
+check "an instruction set is completed" completes bn-run 'avx2 avxvnni avx512vnni avx512vbmi' --isa avx
+check "after bn too" completes bn 'avx2 avxvnni avx512vnni avx512vbmi' run --isa avx
+check "and after =" completes bn-run avx2 --isa = avx2
+check "a command is completed" completes bn-run 'tokenize' tok
+check "a template is completed" completes bn-run llama3-chat chat --template ll
+check "a format is completed" completes bn-bench 'markdown' report --format mark
+check "a reference is completed" completes bn-crossval oracle ladder --ref or
+check "the name of a model is completed" completes bn-run bitnet-b1.58-2b-4t -m bitnet-b1.58-2
+check "that of a download too" completes bn-download bitnet-b1.58-2b-4t bitnet-b1.58-2
+check "after the name of a command too" completes bn-download bitnet-b1.58-2b-4t verify bitnet-b1.58-2
 "$out/bn-download" list --names >"$tmp/names"
 "$out/bn-download" list | sed -n '2,/^ /s/^\([a-z][^ :]*\) .*/\1/p' >"$tmp/listed"
 check "bn-download list --names prints every name, and nothing else" cmp "$tmp/names" "$tmp/listed"
 run "$out/bn-download" list --names --json
 check "--names is not a form of --json" status_is 2
 for shell in zsh fish; do
-    for source in tools/bn.c tools/bn-*.c; do
-        program=$out/$(basename "$source" .c)
-        if command -v "$shell" >/dev/null && [ -x "$program" ]; then
-            "$program" --dump-completion "$shell" >"$tmp/completion"
-            check "$shell reads the completion of $(basename "$program")" "$shell" -n "$tmp/completion"
-        fi
-    done
+    if command -v "$shell" >/dev/null; then
+        check "$shell reads the completions" "$shell" -n tools/cli/completions/*"${shell/zsh/_bn}"
+    fi
 done
 
 # ---- the program bn ----

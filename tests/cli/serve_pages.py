@@ -463,21 +463,14 @@ def dashboard(browser, url):
     clean(page, "dashboard")
 
 
-def history(browser, url):
+def reports(browser, url):
     page = browser.open(url + "/dashboard")
-    page.wait("document.documentElement.dataset.history === 'shown'")
-    equal("saved runs are plotted", page.js("[...document.querySelectorAll('#history-plots figure')].map(f => f.querySelectorAll('.run').length)"), [3])
-    equal("with intervals", page.js("document.querySelectorAll('#history-plots .whisker').length"), 3)
-    equal("a run that regressed is a cross", page.js("document.querySelectorAll('#history-plots .regressed .cross').length"), 1)
-    page.click("#history-plots summary")
-    page.wait("document.querySelectorAll('#history-plots tbody tr').length === 3")
-    equal("the table has them", page.js("document.querySelector('#history-plots tbody tr').textContent"), "2026-11-010000000001100 tok/s99.0 tok/s to 101 tok/s7promoted")
-    check("a file that is damaged is named", "bad.json" in page.js("document.querySelector('#history-note').textContent"))
-    equal("reports are listed", page.js("[...document.querySelectorAll('.reports a')].map(a => a.textContent)"), ["note.md", "report.html"])
-    report = browser.open(page.js("document.querySelectorAll('.reports a')[1].href"))
+    page.wait("document.querySelector('#reports a')")
+    equal("reports are listed", page.js("[...document.querySelectorAll('#reports a')].map(a => a.textContent)"), ["note.md", "report.html"])
+    report = browser.open(page.js("document.querySelectorAll('#reports a')[1].href"))
     equal("a report is shown", report.js("document.querySelector('h1').textContent"), "A report")
     equal("without the origin of the server", report.js("origin"), "null")
-    clean(page, "history")
+    clean(page, "reports")
 
 
 def keys(browser, url, key):
@@ -505,7 +498,7 @@ def keys(browser, url, key):
     clean(page, "keys", allowed=("401",))
 
 
-PARTS = {f.__name__: f for f in (chat, conversations, hostile, faults, full, looks, base, dashboard, history, keys)}
+PARTS = {f.__name__: f for f in (chat, conversations, hostile, faults, full, looks, base, dashboard, reports, keys)}
 
 if __name__ == "__main__":
     with Browser() as browser:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The pages of bn-serve: their policies, and both pages used in Chromium (serve_pages.py): a chat model, a base model, hostile
-# answers, faults, keys, the dashboard, saved runs. TAP on standard output.
+# answers, faults, keys, the dashboard, reports. TAP on standard output.
 # shellcheck disable=SC2317 # functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -97,28 +97,10 @@ echo "$key" >"$tmp/keys"
 start --template instruct --api-key-file "$tmp/keys"
 use keys "$key"
 
-# ---- saved runs ----
+# ---- reports ----
 
-cat >"$tmp/ledger.py" <<'END'
-import hashlib, json, os, sys
-machine, records, previous = {"key": "f" * 64, "label": "test-2cpu-ffffffff"}, [], None
-def canonical(o): return json.dumps(o, sort_keys=True, separators=(",", ":"))
-for day, (state, ns) in enumerate([("promoted", 10_000_000), ("saved", 9_000_000), ("regressed", 14_000_000)], 1):
-    r = {"kind": "run", "name": "main", "saved": f"2026-11-0{day}T00:00:00Z", "created": f"2026-11-0{day}T00:00:00Z", "commit": f"{day:010}" + "0" * 30,
-         "dirty": False, "branch": "main", "binary_sha256": "a" * 64, "compiler": "gcc", "flags": "-O2", "model_sha256": "b" * 64, "machine": machine["key"],
-         "settings_sha256": "c" * 64, "settings": {}, "state": state, "against": None, "verdict": None, "allowed": [], "reason": None, "previous": previous,
-         "series": [{"test": "decode n=32 d=0 t=1", "metric": "ns_per_token", "unit": "ns", "better": "lower", "exact": False,
-                     "warmup": 0, "samples": [ns + ns // 100 * k for k in (-1, -1, 0, 0, 0, 1, 1)]}]}
-    previous = r["id"] = hashlib.sha256(canonical(r).encode()).hexdigest()
-    records.append(r)
-os.makedirs(os.path.join(sys.argv[1], machine["label"]))
-with open(os.path.join(sys.argv[1], machine["label"], "run.json"), "w") as f:
-    f.write(canonical({"schema": "bn.ledger/1", "suite": "run", "machine": machine, "records": records}))
-END
-python3 "$tmp/ledger.py" "$tmp/bench"
-echo '{"schema": "bn.ledger/1", "suite": "bad"' >"$tmp/bench/bad.json"
-echo '{"schema": "other"}' >"$tmp/bench/other.json"
+mkdir "$tmp/bench"
 echo 'A note' >"$tmp/bench/note.md"
 echo '<!DOCTYPE html><title>x</title><h1>A report</h1><script>document.title = origin</script>' >"$tmp/bench/report.html"
 start --template instruct --dashboard "$tmp/bench"
-use history
+use reports

@@ -277,7 +277,7 @@ result "also in JSON" $? "$(head -n 12 out)"
 expect 1 replay "it cannot be replayed" "$bare" --replay
 expect 9 - "nor compared" "$bare" --diff "$bare"
 mkdir bare && cp "$bare" bare/ && "$verify" --batch bare --junit bare.xml >out
-[ $? -eq 9 ] && has out '0 verified, 1 bound to no run' && has bare.xml 'failures="000000000001"' && has bare.xml '<failure type="bound-to-run"'
+[ $? -eq 9 ] && has out '0 verified, 1 bound to no run' && has bare.xml 'failures="1"' && has bare.xml '<failure type="bound-to-run"'
 result "a batch counts it apart, and as a failure in JUnit" $? "$(cat out bare.xml)"
 "$verify" --batch bare --require-gpu-kernels >out
 [ $? -eq 1 ] && has out '0 verified, 1 refused'

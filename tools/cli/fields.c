@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the values of a command's options and puts them into its struct (bn_option.to), before it runs.
+ * Reads the values of a command's options and puts them into its struct (bn_option.to), before it runs. Also reads
+ * numbers strictly, and writes binary32 numbers.
  */
+#define _GNU_SOURCE /* strtod_l: a locale set by a library must not move the decimal point */
 #include "tools/cli/fields.h"
 
+#include <locale.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -146,47 +151,45 @@ static bn_status read_u32(const struct bn_args *args, const struct bn_option *o,
     return BN_OK;
 }
 
-static bn_status float_out_of_range(const struct bn_args *args, const struct bn_option *o, bn_error *err)
+/* float or double. The ends of a range of floats are floats, too: 0.1f is in a range that ends with 0.1. */
+static bn_status read_float(const struct bn_args *args, const struct bn_option *o, void *out, bn_error *err)
 {
+    const char *text = bn_fields_text(args, o);
+    bool wide = o->to == BN_FIELD_F64;
     char range[96];
-    double value;
-    bool number = bn_number_f64(bn_fields_text(args, o), &value);
+    double value = 0;
+    float narrow = 0;
+    bool number = wide ? bn_number_f64(text, &value) : bn_number_f32(text, &narrow);
+    if (number &&
+        (wide ? value >= o->min && value <= o->max : narrow >= (float)o->min && narrow <= (float)o->max)) {
+        memcpy(out, wide ? (void *)&value : (void *)&narrow, wide ? sizeof value : sizeof narrow);
+        return BN_OK;
+    }
+    number = bn_number_f64(text, &value); /* one that is too large for a float is a number */
     snprintf(range, sizeof range, "%sbetween %g and %g", number ? "" : "a number ", o->min, o->max);
     return out_of_range(args, o, range, number, err);
 }
 
-static bn_status read_f64(const struct bn_args *args, const struct bn_option *o, double *out, bn_error *err)
-{
-    double value;
-    if (!bn_number_f64(bn_fields_text(args, o), &value) || !(value >= o->min && value <= o->max))
-        return float_out_of_range(args, o, err);
-    *out = value;
-    return BN_OK;
-}
-
-static bn_status read_f32(const struct bn_args *args, const struct bn_option *o, float *out, bn_error *err)
-{
-    float value;
-    if (!bn_number_f32(bn_fields_text(args, o), &value) ||
-        !(value >= (float)o->min && value <= (float)o->max))
-        return float_out_of_range(args, o, err);
-    *out = value;
-    return BN_OK;
-}
-
-/* A time or a size. */
+/* A time or a size: a whole number, and a letter that multiplies it. */
 static bn_status read_scaled(const struct bn_args *args, const struct bn_option *o, uint64_t *out,
                              bn_error *err)
 {
-    static const struct bn_unit TIMES[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}},
-                                SIZES[] = {{'K', UINT64_C(1) << 10},
-                                           {'M', UINT64_C(1) << 20},
-                                           {'G', UINT64_C(1) << 30}};
+    static const struct {
+        char letter;
+        uint64_t factor;
+    } UNITS[2][4] = {{{'K', 1u << 10}, {'M', 1u << 20}, {'G', 1u << 30}},
+                     {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}}};
     bool time = o->to == BN_FIELD_SECONDS;
     const char *text = bn_fields_text(args, o);
-    if (bn_number_scaled(text, time ? TIMES : SIZES, time ? BN_ARRAY_LEN(TIMES) : BN_ARRAY_LEN(SIZES), out))
-        return BN_OK;
-    return bad_value(args, o, (struct bn_str){text, strlen(text)},
+    size_t n = strlen(text), n_digits = n;
+    uint64_t factor = 1;
+    for (size_t i = 0; i < 4 && n > 1; i++)
+        if (text[n - 1] == UNITS[time][i].letter) {
+            factor = UNITS[time][i].factor;
+            n_digits = n - 1;
+        }
+    if (bn_number_u64(text, n_digits, out) && !__builtin_mul_overflow(*out, factor, out)) return BN_OK;
+    return bad_value(args, o, (struct bn_str){text, n},
                      time ? "is not a time such as 90s, 15m, 36h or 7d"
                           : "is not a size such as 4096, 64K, 512M or 4G",
                      err);
@@ -281,7 +284,8 @@ static bn_status read_place(const struct bn_args *args, const struct bn_option *
     return BN_OK;
 }
 
-bn_status bn_fields_read(const struct bn_args *args, const struct bn_option *o, void *field, bn_error *err)
+/* Reads the value of one option into a field of the type o->to; without a value the field stays as it is. */
+static bn_status read_field(const struct bn_args *args, const struct bn_option *o, void *field, bn_error *err)
 {
     if (texts_of(args, o, NULL) == 0) return BN_OK;
     switch (o->to) {
@@ -305,9 +309,8 @@ bn_status bn_fields_read(const struct bn_args *args, const struct bn_option *o, 
     case BN_FIELD_U64:
         return read_whole(args, o, field, err);
     case BN_FIELD_F32:
-        return read_f32(args, o, field, err);
     case BN_FIELD_F64:
-        return read_f64(args, o, field, err);
+        return read_float(args, o, field, err);
     case BN_FIELD_SECONDS:
     case BN_FIELD_BYTES:
         return read_scaled(args, o, field, err);
@@ -323,11 +326,11 @@ bn_status bn_fields_read(const struct bn_args *args, const struct bn_option *o, 
 
 bn_status bn_fields_fill(struct bn_args *args, bn_error *err)
 {
-    size_t bytes = args->command->bytes;
+    size_t bytes = bn_table_bytes(args->program, args->command);
     if (bytes > 0 && (args->fields = bn_alloc(1, bytes)) == NULL) return bn_nomem(err);
     for (size_t i = 0; i < args->n_options; i++)
         if (args->options[i]->to != BN_FIELD_NONE)
-            BN_TRY(bn_fields_read(args, args->options[i], field_of(args, args->options[i]), err));
+            BN_TRY(read_field(args, args->options[i], field_of(args, args->options[i]), err));
     return BN_OK;
 }
 
@@ -335,20 +338,90 @@ void bn_fields_release(struct bn_args *args)
 {
     for (size_t i = 0; args->fields != NULL && i < args->n_options; i++) {
         const struct bn_option *o = args->options[i];
-        if (o->to == BN_FIELD_TEXTS) {
-            struct bn_texts *texts = field_of(args, o);
-            bn_free(texts->list);
-            texts->list = NULL;
-        } else if (o->to == BN_FIELD_IDS) {
-            struct bn_id_list *ids = field_of(args, o);
-            bn_free(ids->list);
-            ids->list = NULL;
-        } else if (o->to == BN_FIELD_LIST) {
-            struct bn_list *list = field_of(args, o);
-            bn_free(list->list);
-            list->list = NULL;
-        }
+        void *field = field_of(args, o), *list; /* the first member of all three */
+        if (o->to != BN_FIELD_TEXTS && o->to != BN_FIELD_IDS && o->to != BN_FIELD_LIST) continue;
+        memcpy(&list, field, sizeof list);
+        bn_free(list);
+        memset(field, 0, sizeof list);
     }
     bn_free(args->fields);
     args->fields = NULL;
+}
+
+/* ---- number.h ---- */
+
+bool bn_number_u64(const char *text, size_t n, uint64_t *out)
+{
+    uint64_t value = 0;
+    if (n == 0) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9') return false;
+        if (__builtin_mul_overflow(value, 10u, &value)) return false;
+        if (__builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value)) return false;
+    }
+    *out = value;
+    return true;
+}
+
+bool bn_number_i64(const char *text, size_t n, int64_t *out)
+{
+    bool negative = n > 0 && text[0] == '-';
+    uint64_t magnitude;
+    if (!bn_number_u64(text + negative, n - negative, &magnitude)) return false;
+    if (magnitude > (uint64_t)INT64_MAX) return false;
+    *out = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+    return true;
+}
+
+/* strtod takes more than we want (spaces, hexadecimal, "infinity"), but nothing that is made of these letters
+ * and begins like a number. */
+static bool looks_decimal(const char *text)
+{
+    size_t sign = text[0] == '-' || text[0] == '+';
+    const char *first = text + sign;
+    if (first[0] == '.') first++;
+    return first[0] >= '0' && first[0] <= '9' && text[strspn(text, "0123456789.eE+-")] == '\0';
+}
+
+/* One of d and f is set, correctly rounded. */
+static bool read_decimal(const char *text, double *d, float *f)
+{
+    locale_t c = looks_decimal(text) ? newlocale(LC_ALL_MASK, "C", (locale_t)0) : (locale_t)0;
+    char *end;
+    if (c == (locale_t)0) return false;
+    double value = f != NULL ? (double)strtof_l(text, &end, c) : strtod_l(text, &end, c);
+    freelocale(c);
+    if (*end != '\0' || !isfinite(value)) return false;
+    if (f != NULL) *f = (float)value;
+    if (d != NULL) *d = value;
+    return true;
+}
+
+bool bn_number_f64(const char *text, double *out)
+{
+    return read_decimal(text, out, NULL);
+}
+
+bool bn_number_f32(const char *text, float *out)
+{
+    return read_decimal(text, NULL, out);
+}
+
+void bn_number_put_f32(struct bn_buf *out, float x)
+{
+    char text[32];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)x);
+        if (strtof(text, NULL) == x) break;
+    }
+    bn_buf_puts(out, text);
+}
+
+void bn_number_put_f32s(struct bn_buf *out, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bn_buf_putc(out, i == 0 ? '[' : ',');
+        bn_number_put_f32(out, x[i]);
+    }
+    bn_buf_putc(out, ']');
 }

@@ -11,10 +11,6 @@
 /* Allocates the command's struct and fills it. BN_ERR_ARG for a value that is malformed or out of range. */
 BN_MUST_CHECK bn_status bn_fields_fill(struct bn_args *args, bn_error *err);
 void bn_fields_release(struct bn_args *args);
-/* Reads the value of one option into a field of the type o->to; without a value the field stays as it is. */
-BN_MUST_CHECK bn_status bn_fields_read(const struct bn_args *args, const struct bn_option *o, void *field,
-                                       bn_error *err);
-
 /* The last value of an option; NULL when it was not given. */
 const struct bn_value *bn_fields_value(const struct bn_args *args, const struct bn_option *o);
 /* The text of the last value, else the preset, else NULL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Numbers as people type them, read strictly: the whole text is the number, nothing before or after it, no
- * overflow, the same in every locale. And binary32 numbers as text.
+ * overflow, the same in every locale. And binary32 numbers as text. In fields.c.
  */
 #ifndef BN_CLI_NUMBER_H
 #define BN_CLI_NUMBER_H
@@ -19,15 +19,10 @@ bool bn_number_i64(const char *text, size_t n, int64_t *out);
 /* Decimal floating point; no hexadecimal, no "inf", no "nan", and nothing that rounds to infinity. */
 bool bn_number_f32(const char *text, float *out);
 bool bn_number_f64(const char *text, double *out);
-/* A letter after a whole number, and what it multiplies by. */
-struct bn_unit {
-    char letter;
-    uint64_t factor;
-};
-/* A whole number, alone or with one of the letters. */
-bool bn_number_scaled(const char *text, const struct bn_unit *units, size_t n_units, uint64_t *out);
 
 /* Appends the fewest digits that read back as the same binary32. */
 void bn_number_put_f32(struct bn_buf *out, float x);
+/* The same of n numbers, as an array of JSON. */
+void bn_number_put_f32s(struct bn_buf *out, const float *x, size_t n);
 
 #endif

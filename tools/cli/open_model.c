@@ -5,15 +5,19 @@
 #define _GNU_SOURCE
 #include "tools/cli/default_model.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/team.h"
 #include "hub/cache/cache.h"
 #include "hub/names/reference.h"
 #include "model/model.h"
+#include "tools/cli/live.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 
@@ -83,4 +87,43 @@ void bn_cli_warn_threads(const bn_session *session, uint32_t asked)
     else
         bn_report_warning("%u threads asked for, but the system allows %u: using %u %s", asked, got, got,
                           threads);
+}
+
+bn_json *bn_cli_put_model(bn_json *document, const struct bn_args *args)
+{
+    char hex[BN_SHA256_HEX], *path = NULL;
+    bn_error err = {0};
+    bn_json *model = bn_json_put_object(document, "model");
+    bn_json_put_object(model, "unavailable");
+    bn_json_put_string(model, "name", bn_cli_model_name(args));
+    if (bn_cli_model_path(&path, args->model, &err) != BN_OK)
+        bn_json_put_unavailable(model, "sha256", err.msg);
+    else if (path != NULL)
+        bn_cli_put_file_digest(model, "sha256", path);
+    else if (bn_sha256_hex(bn_default_model_data, (size_t)bn_default_model_bytes, hex, &err) == BN_OK)
+        bn_json_put_string(model, "sha256", hex);
+    else
+        bn_json_put_unavailable(model, "sha256", err.msg);
+    bn_free(path);
+    return model;
+}
+
+bn_status bn_cli_live_open(struct bn_live **out, const struct bn_args *args, const struct bn_cli_live *choice,
+                           bn_session *session, bn_error *err)
+{
+    char program[64];
+    *out = NULL;
+    if (!choice->on && choice->file == NULL) return BN_OK;
+    snprintf(program, sizeof program, "%s%s%s", args->program->name,
+             args->command->name[0] != '\0' ? " " : "", args->command->name);
+    struct bn_live_options options = {
+        .path = choice->file,
+        .level = (enum bn_prof_level)(BN_PROF_LAYER + choice->level),
+        .program = program,
+        .model = bn_cli_model_name(args),
+        .isa = bn_isa_name(),
+    };
+    bn_status status = bn_live_open(out, session, &options, err);
+    if (status == BN_OK) bn_report_note(1, "the profile is published; 'bn-bench top' shows it");
+    return status;
 }

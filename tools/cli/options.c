@@ -8,6 +8,7 @@
 #include "tools/cli/options.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,20 @@ void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *da
                   named ? c->name : "");
 }
 
+/* A usage error with the usual hint. */
+static bn_status misuse(const struct parser *p, const char *fmt, ...) BN_PRINTF(2, 3);
+static bn_status misuse(const struct parser *p, const char *fmt, ...)
+{
+    char message[256];
+    va_list list;
+    va_start(list, fmt);
+    vsnprintf(message, sizeof message, fmt, list);
+    va_end(list);
+    bn_fail(p->err, BN_ERR_ARG, "%s", message);
+    bn_args_help_hint(p->args, p->err, NULL, NULL);
+    return BN_ERR_ARG;
+}
+
 /* A word that begins with an option of another program. */
 static bool is_foreign(const struct parser *p, const char *word)
 {
@@ -99,7 +114,7 @@ static bn_status check_choice(const struct bn_value *v, bn_error *err)
     }
     char typed[BN_TYPED];
     bn_fail(err, BN_ERR_ARG, "%s: '%s' is not one of %s", bn_fields_typed(o, v, typed),
-            bn_fields_quote(text, strlen(text)).text, o->arg);
+            bn_fields_quote(text, strlen(text)).text, bn_table_arg(o));
     if (s.best != NULL) bn_error_hint(err, "did you mean %s?", s.best);
     return BN_ERR_ARG;
 }
@@ -112,7 +127,7 @@ static bn_status take(struct bn_args *args, struct bn_value v, bn_error *err)
     for (size_t i = 0; i < args->n_values && o->once; i++)
         if (args->values[i].option == o)
             return bn_fail(err, BN_ERR_ARG, "option --%s is given twice, expected one %s: '%s' and '%s'",
-                           o->name, o->arg,
+                           o->name, bn_table_arg(o),
                            bn_fields_quote(args->values[i].text, strlen(args->values[i].text)).text,
                            bn_fields_quote(v.text, strlen(v.text)).text);
     v.place = args->n_operands;
@@ -130,9 +145,7 @@ static bn_status missing_value(const struct parser *p, const struct bn_option *o
 {
     char typed[BN_TYPED];
     const struct bn_value v = {.by_letter = by_letter};
-    bn_fail(p->err, BN_ERR_ARG, "option %s needs a value: %s", bn_fields_typed(o, &v, typed), o->arg);
-    bn_args_help_hint(p->args, p->err, NULL, NULL);
-    return BN_ERR_ARG;
+    return misuse(p, "option %s needs a value: %s", bn_fields_typed(o, &v, typed), bn_table_arg(o));
 }
 
 static bn_status parse_long(struct parser *p, const char *word)
@@ -145,12 +158,8 @@ static bn_status parse_long(struct parser *p, const char *word)
         p->args->want_all = true;
         text = NULL;
     }
-    if (o->arg == NULL && text != NULL) {
-        bn_fail(p->err, BN_ERR_ARG, "option --%s takes no value", o->name);
-        bn_args_help_hint(p->args, p->err, NULL, NULL);
-        return BN_ERR_ARG;
-    }
-    if (o->arg != NULL && text == NULL) {
+    if (bn_table_arg(o) == NULL && text != NULL) return misuse(p, "option --%s takes no value", o->name);
+    if (bn_table_arg(o) != NULL && text == NULL) {
         if (p->at + 1 >= p->argc) return missing_value(p, o, false);
         text = p->argv[++p->at];
     }
@@ -165,14 +174,11 @@ static bn_status parse_letters(struct parser *p, const char *word)
     for (const char *c = word + 1; *c != '\0'; c++) {
         const struct bn_option *o = find_letter(p->args, *c);
         if (o == NULL) return unknown_letter(p, word, *c);
-        if ((*c == 'h' || *c == 'V') && word[2] != '\0') { /* a slip */
-            bn_fail(p->err, BN_ERR_ARG, "-%c cannot be combined with other options (got '%s')", *c,
-                    bn_fields_quote(word, strlen(word)).text);
-            bn_args_help_hint(p->args, p->err, NULL, NULL);
-            return BN_ERR_ARG;
-        }
+        if ((*c == 'h' || *c == 'V') && word[2] != '\0') /* a slip */
+            return misuse(p, "-%c cannot be combined with other options (got '%s')", *c,
+                          bn_fields_quote(word, strlen(word)).text);
         struct bn_value v = {.option = o, .by_letter = true};
-        if (o->arg == NULL) {
+        if (bn_table_arg(o) == NULL) {
             BN_TRY(take(p->args, v, p->err));
             continue;
         }
@@ -216,7 +222,7 @@ static int find_command_word(int argc, char **argv)
         }
         bool common = strncmp(word, "--color=", 8) == 0 || strcmp(word, "--json") == 0;
         for (const struct bn_option *o = bn_table_common; o->name != NULL; o++)
-            common = common || (word[1] == '-' && o->arg == NULL && strcmp(word + 2, o->name) == 0);
+            common = common || (word[1] == '-' && bn_table_arg(o) == NULL && strcmp(word + 2, o->name) == 0);
         if (word[1] != '-') common = word[1] != '\0' && word[1 + strspn(word + 1, "qvhV")] == '\0';
         if (!common) return 0;
     }
@@ -300,8 +306,8 @@ static bn_status take_environment(struct bn_args *args, bn_error *err)
             if (text != NULL && strcmp(text, "0") == 0) continue; /* there it means: choose yourself */
         }
         if (text == NULL || text[0] == '\0' || bn_fields_value(args, o) != NULL) continue;
-        struct bn_value v = {.option = o, .text = o->arg != NULL ? text : NULL, .env = env};
-        if (o->arg != NULL || strcmp(text, "0") != 0) BN_TRY(take(args, v, err));
+        struct bn_value v = {.option = o, .text = bn_table_arg(o) != NULL ? text : NULL, .env = env};
+        if (bn_table_arg(o) != NULL || strcmp(text, "0") != 0) BN_TRY(take(args, v, err));
     }
     return BN_OK;
 }
@@ -348,12 +354,8 @@ bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, 
     if (args->values == NULL || args->operands == NULL) return bn_nomem(err);
     BN_TRY(parse_words(&p, place));
     if (args->want_help || args->want_version) return BN_OK;
-    if (args->command == NULL) {
-        bn_fail(err, BN_ERR_ARG, "no command given");
-        args->want_usage = true;
-        bn_args_help_hint(args, err, NULL, NULL);
-        return BN_ERR_ARG;
-    }
+    args->want_usage = args->command == NULL;
+    if (args->command == NULL) return misuse(&p, "no command given");
     BN_TRY(take_environment(args, err));
     BN_TRY(check_operands(args, place != 0, p.ended, err));
     return bn_fields_fill(args, err);

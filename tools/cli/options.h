@@ -3,45 +3,17 @@
  * options.h - the command line of every program, from one table per program.
  *
  * The table names the program, its commands, their options and examples; from it come parsing, --help,
- * --version, the man page, the reference page and the completions of shells (make docs). A whole program:
+ * --version, the man page, the reference page and the completions of shells. An option names the field that it
+ * sets in the struct of its program's options (BN_TO_...); the command's function finds it in args->fields:
  *
- *     static const struct bn_option MODEL[] = {
- *         BN_OPTION_MODEL,
- *         BN_OPTION("temp", "temperature", .arg = "T", .group = "Sampling", .preset = "0",
- *                   BN_TO_F32(struct generate, temperature, 0, 100)),
- *         BN_OPTION("stop", "end when this text appears", .arg = "TEXT", .repeatable = true,
- *                   BN_TO_TEXTS(struct generate, stops)),
- *         BN_OPTION("template", "chat template", .arg = "auto|raw|bitnet", .preset = "auto",
- *                   BN_TO_CHOICE(struct generate, template)),
- *         {0},
- *     };
+ *     BN_OPTION("stop", "end when this text appears", .arg = "TEXT", .repeatable = true,
+ *               BN_TO_TEXTS(struct generate, stops)),
  *
- *     static bn_status generate(struct bn_args *args, bn_error *err)
- *     {
- *         const struct generate *o = args->fields;
- *         for (size_t i = 0; i < o->stops.n; i++)
- *             use(o->stops.list[i]);
- *         if (o->template == 1) ...            raw
- *         if (args->json) ...                  because the command says .json = true
- *         if (refused) args->exit_code = BN_EXIT_NEGATIVE; a negative result is not an error
- *         return BN_OK;              or an error: bn_cli_main prints err and exits by its status
- *     }
+ *     const struct generate *o = args->fields;
+ *     for (size_t i = 0; i < o->stops.n; i++)
+ *         use(o->stops.list[i]);
  *
- *     static const struct bn_command COMMANDS[] = {
- *         {.name = "generate", .summary = "continue a text", .synopsis = "[-m MODEL] -p TEXT [-n N]",
- *          .options = {MODEL, GENERATE}, .bytes = sizeof(struct generate), .run = generate, .json = true,
- *          .examples = {{"bn-run -p 'To be'", "continue a text with the built-in model"}}},
- *         {.name = "tokenize", ...},
- *         {0},
- *     };
- *
- *     static const struct bn_program PROGRAM = {.name = "bn-run", .summary = "run a ternary model",
- *         .text = "One paragraph.", .commands = COMMANDS, .default_command = "generate"};
- *
- *     int main(int argc, char **argv)
- *     {
- *         return bn_cli_main(&PROGRAM, argc, argv);
- *     }
+ * tools/bn-git.c is a whole program, tools/bn-run.c one with commands.
  *
  * A program without commands has one whose name is "". Rules of the command line: long options by their full
  * name only (an abbreviation would change its meaning when options are added), "--name value" and
@@ -122,12 +94,13 @@ struct bn_list {
 
 /* One option. A table ends with an empty row. */
 struct bn_option {
-    const char *name;  /* long name without the dashes */
-    char letter;       /* short name, or 0. h, V, q and v are taken */
-    const char *arg;   /* what the help calls its value; NULL for a flag. One with bars, "auto|on|off", is the
-                        * list of values that are accepted. FILE and DIR complete to paths, MODEL to
-                        * paths and the names of models */
-    const char *group; /* heading in the help; NULL is "Options" */
+    const char *name; /* long name without the dashes */
+    char letter;      /* short name, or 0. h, V, q and v are taken */
+    const char
+        *arg; /* what the help calls its value. One with bars, "auto|on|off", is the list of values that
+                        * are accepted. FILE and DIR complete to paths, MODEL to paths and the names of models.
+                        * NULL: as the type of the field says (bn_table_arg); a flag has none */
+    const char *group; /* heading in the help, of this row and of those after it; NULL at first: "Options" */
     const char *help;  /* lower case, no full stop */
     const char *env;   /* environment variable that counts when the option is not given */
     const char *env_too; /* another one, which counts when that is not set */
@@ -142,11 +115,13 @@ struct bn_option {
     double min, max;
 };
 
-/* A row of a table: name and help, which every option has, then the other members that it needs. */
+/* A row of a table: name and help, which every option has, then the other members that it needs. BN_RARE: one that
+ * only --help=all shows. */
 #define BN_OPTION(the_name, the_help, ...)                  \
     {                                                       \
         .name = (the_name), .help = (the_help), __VA_ARGS__ \
     }
+#define BN_RARE(the_name, the_help, ...) BN_OPTION(the_name, the_help, .rare = true, __VA_ARGS__)
 
 struct bn_example {
     const char *line; /* as typed */
@@ -174,7 +149,7 @@ struct bn_command {
     bool operand_is_text; /* of a default command: "bn-run 'To be'". A single word, which may be a misspelt
                            * command, is refused unless the command is named or "--" comes before it */
     struct bn_example examples[8];
-    size_t bytes; /* size of the struct that its options fill; 0: none */
+    size_t bytes; /* size of the struct that its options fill; 0: that of the program */
     /* Returns BN_OK and leaves the exit code in args->exit_code, or an error. */
     bn_status (*run)(struct bn_args *args, bn_error *err);
     /* What the ranks after the first do while the first one runs the command, under mpirun. */
@@ -182,6 +157,8 @@ struct bn_command {
     bool divides; /* it joins the ranks itself, or helps one. Without this and follow, mpirun is refused */
 };
 #define BN_OPERANDS_ANY SIZE_MAX
+/* For rows of a table of commands. */
+#define BN_OPERANDS(least, most, name) .min_operands = (least), .max_operands = (most), .operand = (name)
 
 struct bn_program {
     const char *name;     /* "bn-run" */
@@ -190,10 +167,10 @@ struct bn_program {
     const char *synopsis; /* what the usage line shows in place of every command's; NULL: those */
     const struct bn_command *commands;
     const char *default_command;      /* the command meant when none is named; NULL: one must be named */
+    size_t bytes;                     /* size of the struct that the options of its commands fill; 0: none */
     struct bn_meaning exits[10];      /* {"1", "the receipt was refused"}: what codes mean here */
     struct bn_meaning environment[8]; /* variables that no option names */
-    bool forwards;        /* its commands are the programs <name>-<command>: completion asks those */
-    const char *see_also; /* "bn-run(1), bn(7)"; NULL is "bn(7)" */
+    bool forwards;                    /* its commands are the programs <name>-<command> */
 };
 
 /* A value and where it came from. */

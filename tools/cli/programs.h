@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The programs of the toolchain, each with the half line that says what it is for. The tables of the programs
- * and the front door take it from here.
+ * What each program of the toolchain is for, in half a line: for its table, and for the front door.
  */
 #ifndef BN_CLI_PROGRAMS_H
 #define BN_CLI_PROGRAMS_H
@@ -17,13 +16,5 @@
 #define BN_SUMMARY_CROSSVAL "compare the engine with other engines"
 #define BN_SUMMARY_FIXTURES "make and verify models, golden outputs and bad inputs"
 #define BN_SUMMARY_GIT "show the git stamp of a directory"
-
-struct bn_program_name {
-    const char *command; /* "run"; the program is "bn-run" */
-    const char *summary;
-};
-
-/* Ends with an empty row. */
-extern const struct bn_program_name bn_program_names[];
 
 #endif

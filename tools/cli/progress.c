@@ -67,22 +67,12 @@ static size_t beginning(const char *text, size_t columns)
     return n;
 }
 
-/* The name in at most this many columns: "ggml-mo...i2_s.gguf". */
+/* The name in at most this many columns: "ggml-model-...". */
 static void put_name(struct bn_buf *out, const char *name, size_t columns)
 {
-    size_t width = width_of(name), n = strlen(name);
-    if (width <= columns || columns < 5) {
-        bn_buf_append(out, name, beginning(name, columns));
-        return;
-    }
-    size_t head = (columns - 3 + 1) / 2, from = beginning(name, width - (columns - 3 - head));
-    while (width_of(name + from) > columns - 3 - head)
-        from++;
-    while (from < n && columns_of(name[from]) == 0)
-        from++;
-    bn_buf_append(out, name, beginning(name, head));
-    bn_buf_puts(out, "...");
-    bn_buf_puts(out, name + from);
+    bool cut = width_of(name) > columns && columns >= 5;
+    bn_buf_append(out, name, beginning(name, columns - (cut ? 3 : 0)));
+    bn_buf_puts(out, cut ? "..." : "");
 }
 
 #define NAME_COLUMNS 12u /* of a longer name at least this many are shown */

@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "tools/cli/print_json.h"
+
+#define MAX_DOCUMENT_BYTES (256u << 20)
 
 static struct {
     const char *program;
@@ -133,6 +136,18 @@ void bn_report_note(unsigned level, const char *fmt, ...)
 void bn_report_json_began(void)
 {
     state.json_began = true;
+}
+
+bn_status bn_cli_print_json(const bn_json *document, bn_error *err)
+{
+    struct bn_buf text = {.max = MAX_DOCUMENT_BYTES};
+    bn_status status = bn_json_write_line(document, false, &text, err);
+    if (status == BN_OK) {
+        bn_report_json_began();
+        fwrite(text.data, 1, text.len, stdout); /* bytes that are lost are noticed when the program ends */
+    }
+    bn_buf_release(&text);
+    return status;
 }
 
 static void put_json_text(const char *name, const char *text)

@@ -14,11 +14,11 @@
 const struct bn_option bn_table_common[] = {
     BN_OPTION("quiet", "print no warnings and no progress", .letter = 'q', .group = GROUP),
     BN_OPTION("verbose", "print more details on standard error; -vv prints all", .letter = 'v',
-              .group = GROUP, .repeatable = true),
+              .repeatable = true),
     BN_OPTION("color", "colours in messages; auto: on a terminal, without NO_COLOR",
-              .arg = "auto|always|never", .group = GROUP, .preset = "auto"),
-    BN_OPTION("help", "print help and exit; --help=all shows every option", .letter = 'h', .group = GROUP),
-    BN_OPTION("version", "print version, commit and compiler, and exit", .letter = 'V', .group = GROUP),
+              .arg = "auto|always|never", .preset = "auto"),
+    BN_OPTION("help", "print help and exit; --help=all shows every option", .letter = 'h'),
+    BN_OPTION("version", "print version, commit and compiler, and exit", .letter = 'V'),
     {0},
 };
 
@@ -43,6 +43,53 @@ size_t bn_table_options(const struct bn_command *command, const struct bn_option
     return add_table(list, n, bn_table_common);
 }
 
+const char *bn_table_arg(const struct bn_option *option)
+{
+    static const char *const ARGS[] = {
+        [BN_FIELD_TEXT] = "FILE",  [BN_FIELD_U32] = "N",        [BN_FIELD_U32_ALL] = "N",
+        [BN_FIELD_U32_AUTO] = "N", [BN_FIELD_U64] = "N",        [BN_FIELD_F32] = "X",
+        [BN_FIELD_F64] = "X",      [BN_FIELD_SECONDS] = "TIME", [BN_FIELD_BYTES] = "SIZE",
+        [BN_FIELD_TEXTS] = "FILE", [BN_FIELD_IDS] = "IDS",      [BN_FIELD_LIST] = "LIST"};
+    return option->arg != NULL ? option->arg : ARGS[option->to];
+}
+
+const char *bn_table_group(const struct bn_command *command, const struct bn_option *option)
+{
+    const struct bn_option *list[BN_OPTIONS_MAX];
+    size_t n = bn_table_options(command, list);
+    const char *group = "Options";
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && list[i] != list[i - 1] + 1) group = "Options"; /* another table */
+        if (list[i]->group != NULL) group = list[i]->group;
+        if (list[i] == option) break;
+    }
+    return group;
+}
+
+bool bn_table_is_common(const char *group)
+{
+    return strcmp(group, GROUP) == 0;
+}
+
+const char *bn_table_groups(const struct bn_command *command, size_t i)
+{
+    const struct bn_option *list[BN_OPTIONS_MAX];
+    size_t n = bn_table_options(command, list);
+    for (size_t j = 0; j < n; j++) {
+        const char *group = bn_table_group(command, list[j]);
+        bool seen = false;
+        for (size_t k = 0; k < j && !seen; k++)
+            seen = strcmp(bn_table_group(command, list[k]), group) == 0;
+        if (!seen && i-- == 0) return group;
+    }
+    return NULL;
+}
+
+size_t bn_table_bytes(const struct bn_program *program, const struct bn_command *command)
+{
+    return command->bytes == 0 && program != NULL ? program->bytes : command->bytes;
+}
+
 const struct bn_command *bn_table_command(const struct bn_program *program, const char *name, size_t n)
 {
     for (const struct bn_command *c = program->commands; c->run != NULL; c++)
@@ -64,8 +111,9 @@ const struct bn_command *bn_table_default(const struct bn_program *program)
 
 const char *bn_table_choice(const struct bn_option *option, size_t i, size_t *n)
 {
-    if (option->arg == NULL || strchr(option->arg, '|') == NULL) return NULL;
-    for (const char *at = option->arg;; i--) {
+    const char *at = bn_table_arg(option);
+    if (at == NULL || strchr(at, '|') == NULL) return NULL;
+    for (;; i--) {
         *n = strcspn(at, "|");
         if (i == 0) return at;
         if (at[*n] == '\0') return NULL;
@@ -90,27 +138,27 @@ static _Noreturn void wrong(const struct bn_command *command, const char *name, 
     abort();
 }
 
-static void check_field(const struct bn_command *command, const struct bn_option *o)
+static void check_field(const struct bn_command *command, const struct bn_option *o, size_t bytes)
 {
     if (o->to == BN_FIELD_NONE) return;
-    if (o->at >= (o->shared ? sizeof(struct bn_args) : command->bytes))
+    if (o->at >= (o->shared ? sizeof(struct bn_args) : bytes))
         wrong(command, o->name, "a field outside of the command's struct");
-    if ((o->to == BN_FIELD_BOOL || o->to == BN_FIELD_PLACE) != (o->arg == NULL))
+    if ((o->to == BN_FIELD_BOOL || o->to == BN_FIELD_PLACE) != (bn_table_arg(o) == NULL))
         wrong(command, o->name, "a field of another kind");
     if (o->to == BN_FIELD_CHOICE && bn_table_choice(o, 0, &(size_t){0}) == NULL)
         wrong(command, o->name, "a choice without a list");
 }
 
-static void check_option(const struct bn_command *command, const struct bn_option *o)
+static void check_option(const struct bn_command *command, const struct bn_option *o, size_t bytes)
 {
-    check_field(command, o);
+    check_field(command, o, bytes);
     if (o->help == NULL) wrong(command, o->name, "no help text");
-    if (o->arg == NULL && o->preset != NULL) wrong(command, o->name, "a flag with a preset");
+    if (bn_table_arg(o) == NULL && o->preset != NULL) wrong(command, o->name, "a flag with a preset");
     if (o->preset != NULL && bn_table_choice(o, 0, &(size_t){0}) != NULL && bn_table_chosen(o, o->preset) < 0)
         wrong(command, o->name, "a preset that is not in its list");
 }
 
-static void check_command(const struct bn_command *command)
+static void check_command(const struct bn_command *command, size_t bytes)
 {
     const struct bn_option *list[BN_OPTIONS_MAX];
     size_t n = bn_table_options(command, list);
@@ -119,7 +167,7 @@ static void check_command(const struct bn_command *command)
         wrong(command, "", "no summary or no synopsis");
     if (command->max_operands > 0 && command->operand == NULL) wrong(command, "", "no name for its operands");
     for (size_t i = 0; i < n; i++) {
-        check_option(command, list[i]);
+        check_option(command, list[i], bytes);
         for (size_t j = 0; j < i; j++)
             if (strcmp(list[i]->name, list[j]->name) == 0 ||
                 (list[i]->letter != 0 && list[i]->letter == list[j]->letter))
@@ -130,7 +178,7 @@ static void check_command(const struct bn_command *command)
 void bn_program_check(const struct bn_program *program)
 {
     for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
-        check_command(c);
+        check_command(c, bn_table_bytes(program, c));
         if (c->name[0] == '\0' && (c != program->commands || c[1].run != NULL))
             wrong(c, "", "nameless, and not the only one");
     }

@@ -22,6 +22,17 @@ const struct bn_command *bn_table_default(const struct bn_program *program);
 /* False for a program that has one nameless command. */
 bool bn_table_has_commands(const struct bn_program *program);
 
+/* What an option's value is called: its arg, else "N", "X", "FILE" and so on by the type of its field; NULL: a flag. */
+const char *bn_table_arg(const struct bn_option *option);
+/* The heading of an option in a command's help. */
+const char *bn_table_group(const struct bn_command *command, const struct bn_option *option);
+/* Whether it is the group of the options that every command has. */
+bool bn_table_is_common(const char *group);
+/* The groups of a command's options in the order of their first option; NULL past the end. */
+const char *bn_table_groups(const struct bn_command *command, size_t i);
+/* The size of the struct that a command's options fill. program may be NULL. */
+size_t bn_table_bytes(const struct bn_program *program, const struct bn_command *command);
+
 /* The i-th value of a list "a|b|c" (not terminated); NULL past the end and for an arg that is not a list. */
 const char *bn_table_choice(const struct bn_option *option, size_t i, size_t *n);
 

@@ -1,106 +1,289 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn-run --batch-file: many prompts, several at a time, one line of JSON for each answer in the order of the lines.
- * Each answer is the one that its prompt gets alone.
+ * Each answer is the one that its prompt gets alone. All lines are checked before anything runs: a line is a JSON string,
+ * the prompt, or an object with a prompt, messages or tokens, and options of its own (docs/howto/run-many-prompts.md).
  */
-#include "tools/run/batch.h"
-
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "lab/receipt/receipt.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
+#include "tools/run/run.h"
 
+#define MAX_MESSAGES 1024u
 #define DEFAULT_SEQUENCES 8u
 #define LEAST_SHARED 4u /* tokens that are worth a pass of their own */
+
+/* One line of the file, and later its result. */
+struct request {
+    bn_json *line;
+    char *text; /* what is evaluated, the template applied; NULL when the line gives tokens */
+    size_t n_bytes;
+    int32_t *ids;
+    const char **stops;
+    bn_grammar *grammar; /* of the line; NULL: that of all, or none */
+    struct bn_generation gen;
+    struct bn_buf answer;
+};
 
 struct job {
     const struct bn_args *args;
     const struct bn_run_options *o;
     struct bn_run_engine engine;
-    struct bn_run_requests requests;
+    const bn_tokenizer *tok; /* NULL when the model has no vocabulary */
+    bn_template tmpl;
+    bn_grammar *grammar; /* of lines without one; NULL: none */
+    struct request *list;
+    size_t n, n_started, n_printed, n_tokens;
     struct bn_receipt_facts facts;
     struct bn_lanes lanes;
-    size_t n_started, n_printed, n_tokens;
 };
+
+/* ---- the prompt ---- */
+
+static bn_status need_text(struct job *job, bn_error *err)
+{
+    return job->tok != NULL ? BN_OK : bn_cli_tokenizer(job->engine.model, &job->tok, err);
+}
+
+/* The tokens of messages, and their text as a receipt binds it. */
+static bn_status take_messages(struct job *job, struct request *q, const bn_message *messages, size_t n,
+                               bn_error *err)
+{
+    bn_template tmpl = job->tmpl;
+    BN_TRY(bn_template_render(tmpl, messages, n, &q->text, &q->n_bytes, err));
+    return bn_template_encode(tmpl, job->tok, messages, n, &q->ids, &q->gen.n_prompt, err);
+}
+
+static bn_status take_prompt(struct job *job, struct request *q, const char *prompt, bn_error *err)
+{
+    bn_message messages[2];
+    size_t n = 0;
+    BN_TRY(need_text(job, err));
+    if (job->tmpl != BN_TEMPLATE_RAW || job->o->system != NULL) {
+        if (job->o->system != NULL) messages[n++] = (bn_message){"system", job->o->system};
+        messages[n++] = (bn_message){"user", prompt};
+        return take_messages(job, q, messages, n, err);
+    }
+    q->n_bytes = strlen(prompt);
+    q->text = bn_alloc(q->n_bytes + 1, 1);
+    if (q->text == NULL) return bn_nomem(err);
+    memcpy(q->text, prompt, q->n_bytes);
+    return bn_tokenize(job->tok, prompt, q->n_bytes, BN_TOKENIZE_BOS, &q->ids, &q->gen.n_prompt, err);
+}
+
+static bn_status take_list(struct job *job, struct request *q, const bn_json *list, bn_error *err)
+{
+    size_t n = bn_json_kind(list) == BN_JSON_ARRAY ? bn_json_size(list) : 0;
+    if (n == 0 || n > MAX_MESSAGES)
+        return bn_fail(err, BN_ERR_FORMAT, "messages is not a list of 1 to %u messages", MAX_MESSAGES);
+    BN_TRY(need_text(job, err));
+    if (job->tmpl == BN_TEMPLATE_RAW)
+        return bn_fail(err, BN_ERR_ARG, "messages need a chat template, and the model has none (--template)");
+    bn_message *messages = bn_alloc(n, sizeof *messages);
+    if (messages == NULL) return bn_nomem(err);
+    bn_status status = BN_OK;
+    size_t i = 0;
+    for (const bn_json *m = bn_json_first(list); m != NULL && status == BN_OK; m = bn_json_next(m), i++)
+        if (bn_json_size(m) != 2 || !bn_json_string(bn_json_get(m, "role"), &messages[i].role) ||
+            !bn_json_string(bn_json_get(m, "content"), &messages[i].content))
+            status = bn_fail(err, BN_ERR_FORMAT, "message %zu is not an object of role and content", i + 1);
+    if (status == BN_OK) status = take_messages(job, q, messages, n, err);
+    bn_free(messages);
+    return status;
+}
+
+static bn_status take_tokens(struct request *q, const bn_json *list, bn_error *err)
+{
+    size_t n = bn_json_kind(list) == BN_JSON_ARRAY ? bn_json_size(list) : 0;
+    if (n == 0) return bn_fail(err, BN_ERR_FORMAT, "tokens is not a list of token ids");
+    q->ids = bn_alloc(n, sizeof *q->ids);
+    if (q->ids == NULL) return bn_nomem(err);
+    for (const bn_json *v = bn_json_first(list); v != NULL; v = bn_json_next(v)) {
+        uint64_t id;
+        if (!bn_json_u64(v, &id) || id > INT32_MAX)
+            return bn_fail(err, BN_ERR_FORMAT, "tokens is not a list of token ids");
+        q->ids[q->gen.n_prompt++] = (int32_t)id;
+    }
+    return BN_OK;
+}
+
+/* ---- options of a line ---- */
+
+/* The texts of the line, or those of --stop; then those of the template. */
+static bn_status take_stops(struct job *job, struct request *q, const bn_json *stop, bn_error *err)
+{
+    const struct bn_texts *given = &job->o->stops;
+    bool list = bn_json_kind(stop) == BN_JSON_ARRAY;
+    size_t n = stop == NULL ? given->n : list ? bn_json_size(stop) : 1, n_template = 0;
+    while (bn_template_stop(job->tmpl, n_template) != NULL)
+        n_template++;
+    q->stops = bn_alloc(n + n_template, sizeof *q->stops);
+    if (q->stops == NULL) return bn_nomem(err);
+    const bn_json *at = list ? bn_json_first(stop) : stop;
+    for (size_t i = 0; i < n; i++, at = stop != NULL ? bn_json_next(at) : NULL) {
+        if (stop == NULL)
+            q->stops[i] = given->list[i];
+        else if (!bn_json_string(at, &q->stops[i]) || q->stops[i][0] == '\0')
+            return bn_fail(err, BN_ERR_FORMAT, "stop is not a text or a list of texts");
+    }
+    for (size_t i = 0; i < n_template; i++)
+        q->stops[n + i] = bn_template_stop(job->tmpl, i);
+    q->gen.stops = q->stops;
+    q->gen.n_stops = n + n_template;
+    return BN_OK;
+}
+
+/* ---- lines ---- */
+
+static bn_status take_object(struct job *job, struct request *q, bn_error *err)
+{
+    const char *prompt;
+    size_t n_prompts = 0;
+    const bn_json *stop = NULL;
+    for (const bn_json *m = bn_json_first(q->line); m != NULL; m = bn_json_next(m)) {
+        bn_status status = BN_OK;
+        const char *name = bn_json_name(m);
+        if (bn_request_number(&q->gen, m, &status, err) || bn_request_grammar(&q->grammar, m, &status, err)) {
+            BN_TRY(status);
+        } else if (strcmp(name, "stop") == 0) {
+            stop = m;
+        } else if (strcmp(name, "prompt") == 0) {
+            if (!bn_json_string(m, &prompt)) return bn_fail(err, BN_ERR_FORMAT, "prompt is not a text");
+            if (n_prompts++ == 0) BN_TRY(take_prompt(job, q, prompt, err));
+        } else if (strcmp(name, "messages") == 0) {
+            if (n_prompts++ == 0) BN_TRY(take_list(job, q, m, err));
+        } else if (strcmp(name, "tokens") == 0) {
+            if (n_prompts++ == 0) BN_TRY(take_tokens(q, m, err));
+        } else if (strcmp(name, "id") != 0) {
+            char shown[80];
+            return bn_fail(err, BN_ERR_FORMAT, "unknown member \"%s\"",
+                           bn_escape(shown, sizeof shown, name, strlen(name)));
+        }
+    }
+    if (n_prompts != 1)
+        return bn_fail(err, BN_ERR_FORMAT, "%zu of prompt, messages and tokens, where one is needed",
+                       n_prompts);
+    return take_stops(job, q, stop, err);
+}
+
+static bn_status take_line(struct job *job, struct request *q, const char *line, size_t n, bn_error *err)
+{
+    const struct bn_run_options *o = job->o;
+    const char *prompt;
+    q->gen = (struct bn_generation){.n_predict = o->n_predict,
+                                    .sampling = bn_run_sampling(job->args),
+                                    .stop_ids = o->stop_ids.list,
+                                    .n_stop_ids = o->stop_ids.n,
+                                    .ignore_end = o->ignore_end,
+                                    .want_chain = true,
+                                    .want_logprobs = o->logprobs,
+                                    .n_top = o->n_top};
+    q->answer.max = BN_RUN_MAX_TEXT_BYTES;
+    BN_TRY(bn_json_parse(&q->line, line, n, err));
+    if (bn_json_string(q->line, &prompt)) {
+        BN_TRY(take_prompt(job, q, prompt, err));
+        BN_TRY(take_stops(job, q, NULL, err));
+    } else if (bn_json_kind(q->line) == BN_JSON_OBJECT) {
+        BN_TRY(take_object(job, q, err));
+    } else {
+        return bn_fail(err, BN_ERR_FORMAT, "not a JSON string or object");
+    }
+    q->gen.grammar = q->grammar != NULL ? q->grammar : job->grammar;
+    q->gen.prompt = q->ids;
+    q->gen.n_predict = bn_run_at_most(q->gen.n_predict, job->engine.session);
+    uint32_t n_ctx = bn_session_n_ctx(job->engine.session),
+             n_vocab = bn_model_hparams(job->engine.model)->n_vocab;
+    for (size_t i = 0; i < q->gen.n_prompt; i++)
+        if ((uint32_t)q->ids[i] >= n_vocab)
+            return bn_fail(err, BN_ERR_ARG, "token %zu is %d; the vocabulary has ids 0 to %u", i,
+                           (int)q->ids[i], n_vocab - 1);
+    if (q->gen.n_prompt > n_ctx)
+        return bn_fail(err, BN_ERR_LIMIT, "prompt too long: %zu tokens, the context holds %u",
+                       q->gen.n_prompt, n_ctx);
+    return BN_OK;
+}
+
+static bn_status take_lines(struct job *job, struct bn_buf *input, bn_error *err)
+{
+    size_t room = 1, n;
+    char *line;
+    for (size_t i = 0; i < input->len; i++)
+        room += input->data[i] == '\n';
+    job->list = bn_alloc(room, sizeof *job->list);
+    if (job->list == NULL) return bn_nomem(err);
+    for (size_t at = 0, number = 1; bn_run_next_line(input, &at, &line, &n); number++) {
+        if (strspn(line, " \t\r") >= n) continue;
+        bn_status status = take_line(job, &job->list[job->n++], line, n, err);
+        if (status != BN_OK) return bn_run_at_line(number, status, err);
+    }
+    return job->n > 0 ? BN_OK : bn_fail(err, BN_ERR_ARG, "no requests: the file has no lines");
+}
+
+/* What a line leaves out is as the command line says. An error names the line. */
+static bn_status read_requests(struct job *job, bn_error *err)
+{
+    struct bn_buf input = {.max = BN_RUN_MAX_TEXT_BYTES};
+    job->tok = bn_model_tokenizer(job->engine.model);
+    job->tmpl = BN_TEMPLATE_RAW;
+    if (job->tok != NULL) BN_TRY(bn_run_template(&job->tmpl, job->args, job->tok, err));
+    BN_TRY(bn_run_grammar(&job->grammar, job->args, err));
+    bn_status status = bn_file_read(job->o->batch_file, &input, err);
+    if (status == BN_OK) {
+        status = take_lines(job, &input, err);
+        if (status != BN_OK) bn_error_name(err, job->o->batch_file);
+    }
+    bn_buf_release(&input);
+    return status;
+}
 
 /* ---- one answer ---- */
 
 static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
 {
-    struct bn_run_request *q = user;
+    struct request *q = user;
     (void)id;
     bn_buf_append(&q->answer, text, n_bytes);
     return true;
 }
 
-static bn_status write_receipt(struct job *job, const struct bn_run_request *q, size_t index, bn_error *err)
+static bn_status write_receipt(struct job *job, const struct request *q, size_t index, bn_error *err)
 {
     char path[4096];
-    const struct bn_run_options *o = job->o;
-    struct bn_receipt_input in = {
-        .model = job->engine.model,
-        .session = job->engine.session,
-        .generation = &q->gen,
-        .model_name = bn_cli_model_name(job->args),
-        .prompt = q->text,
-        .n_prompt_bytes = q->n_bytes,
-        .template_name = bn_template_name(q->text != NULL ? job->requests.tmpl : BN_TEMPLATE_RAW),
-        .thinking = q->text != NULL ? bn_template_thinking(job->requests.tmpl) : BN_THINKING_NONE,
-        .isa = job->args->isa,
-        .load_ns = job->engine.load_ns,
-        .show_text = o->receipt_text,
-        .n_threads = o->n_threads,
-        .n_ctx = o->n_ctx,
-        .n_batch = o->n_batch,
-        .facts = &job->facts,
-    };
-    if ((size_t)snprintf(path, sizeof path, "%s/%zu.json", o->receipts, index) >= sizeof path)
+    struct bn_receipt_input in = bn_run_receipt(job->args, &job->engine, &q->gen, job->tmpl);
+    in.prompt = q->text;
+    in.n_prompt_bytes = q->n_bytes;
+    in.facts = &job->facts;
+    if (q->text == NULL) in.template_name = bn_template_name(BN_TEMPLATE_RAW);
+    if (q->text == NULL) in.thinking = BN_THINKING_NONE;
+    if ((size_t)snprintf(path, sizeof path, "%s/%zu.json", job->o->receipts, index) >= sizeof path)
         return bn_fail(err, BN_ERR_ARG, "the name of the folder for receipts is too long");
     return bn_receipt_write(path, &in, err);
 }
 
-static void put_steps(bn_json *line, const bn_generation *gen)
+static bn_status print_line(const struct request *q, size_t index, bn_error *err)
 {
-    if (gen->logprobs != NULL) bn_json_put_numbers(line, "logprobs", gen->logprobs, gen->n_ids);
-    if (gen->n_top == 0) return;
-    bn_json *steps = bn_json_put_array(line, "top");
-    for (size_t i = 0; i < gen->n_ids; i++)
-        bn_run_put_top(bn_json_add_array(steps), gen, i);
-}
-
-static bn_status print_line(const struct bn_run_request *q, size_t index, bn_error *err)
-{
-    const bn_generation *gen = &q->gen;
     const bn_json *id = bn_json_get(q->line, "id");
-    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
     BN_TRY(bn_buf_check(&q->answer, err));
     bn_json *line = bn_json_new_object();
     bn_json_put_u64(line, "index", index);
     if (id != NULL) bn_json_put_copy(line, "id", id);
     bn_json_put_string(line, "text", bn_buf_text(&q->answer));
-    bn_json_put_u64(line, "prompt_tokens", gen->n_prompt);
-    bn_json_put_u64(line, "cached_tokens", gen->n_cached);
-    bn_json_put_ids(line, "ids", gen->ids, gen->n_ids);
-    bn_json_put_string(line, "stop", bn_stop_reason_name(gen->reason));
-    bn_json_put_string(line, "chain", gen->chain);
-    put_steps(line, gen);
-    bn_status status = bn_json_write_line(line, true, &out, err);
-    if (status == BN_OK) fwrite(out.data, 1, out.len, stdout);
-    bn_buf_release(&out);
-    bn_json_free(line);
-    return status;
+    bn_run_put_answer(line, &q->gen);
+    return bn_run_print_line(line, err);
 }
 
 /* Prints what is next in order and has ended, and gives its memory back. */
 static bn_status print_ended(struct job *job, bn_error *err)
 {
     for (; job->n_printed < job->n_started; job->n_printed++) {
-        struct bn_run_request *q = &job->requests.list[job->n_printed];
+        struct request *q = &job->list[job->n_printed];
         for (size_t i = 0; i < job->lanes.n; i++)
             if (job->lanes.list[i].gen == &q->gen) return BN_OK;
         BN_TRY(print_line(q, job->n_printed, err));
@@ -113,7 +296,7 @@ static bn_status print_ended(struct job *job, bn_error *err)
 /* ---- all of them ---- */
 
 /* Tokens of a prompt that may come from a timeline: all but the last, whose logits are needed. */
-static size_t reusable(const struct bn_run_request *q)
+static size_t reusable(const struct request *q)
 {
     return q->gen.n_prompt > 0 ? q->gen.n_prompt - 1 : 0;
 }
@@ -121,11 +304,11 @@ static size_t reusable(const struct bn_run_request *q)
 /* What all prompts begin with is evaluated once, before the first of them, or read from the prompt cache. */
 static bn_status share_beginning(struct job *job, bn_error *err)
 {
-    const struct bn_run_request *first = &job->requests.list[0];
+    const struct request *first = &job->list[0];
     bn_session *s = job->engine.session;
-    size_t n = job->requests.n > 1 ? reusable(first) : 0, n_cached = 0;
-    for (size_t i = 1; i < job->requests.n; i++) {
-        const struct bn_run_request *q = &job->requests.list[i];
+    size_t n = job->n > 1 ? reusable(first) : 0, n_cached = 0;
+    for (size_t i = 1; i < job->n; i++) {
+        const struct request *q = &job->list[i];
         size_t most = bn_min_size(n, reusable(q));
         for (n = 0; n < most && q->ids[n] == first->ids[n];)
             n++;
@@ -141,8 +324,8 @@ static bn_status share_beginning(struct job *job, bn_error *err)
 
 static bn_status start(struct job *job, bn_error *err)
 {
-    for (; job->n_started < job->requests.n && job->lanes.n_busy < job->lanes.n; job->n_started++) {
-        struct bn_run_request *q = &job->requests.list[job->n_started];
+    for (; job->n_started < job->n && job->lanes.n_busy < job->lanes.n; job->n_started++) {
+        struct request *q = &job->list[job->n_started];
         q->gen.on_token = on_token;
         q->gen.user = q;
         BN_TRY(bn_lanes_start(&job->lanes, &q->gen, 0, err));
@@ -153,25 +336,25 @@ static bn_status start(struct job *job, bn_error *err)
 static void publish_load(const struct job *job)
 {
     const struct bn_lanes *lanes = &job->lanes;
-    struct bn_live_load load = {lanes->n, lanes->n_busy, job->requests.n - job->n_started,
+    struct bn_live_load load = {lanes->n, lanes->n_busy, job->n - job->n_started,
                                 job->n_started - lanes->n_busy};
     bn_live_set_load(job->engine.live, &load);
 }
 
 static bn_status finish(struct job *job, const bn_generation *gen, bn_error *err)
 {
-    const struct bn_run_request *q = gen->user;
+    const struct request *q = gen->user;
     if (gen->stuck == BN_ERR_NOMEM) return bn_nomem(err);
     job->n_tokens += gen->n_ids;
     if (job->o->receipts == NULL) return BN_OK;
-    return write_receipt(job, q, (size_t)(q - job->requests.list), err);
+    return write_receipt(job, q, (size_t)(q - job->list), err);
 }
 
 static bn_status run(struct job *job, bn_error *err)
 {
     uint64_t begin = bn_clock_ns();
     const bn_generation *ended;
-    while (job->n_printed < job->requests.n) {
+    while (job->n_printed < job->n) {
         BN_TRY(start(job, err));
         publish_load(job);
         BN_TRY(bn_lanes_step(&job->lanes, err));
@@ -181,9 +364,9 @@ static bn_status run(struct job *job, bn_error *err)
         BN_TRY(print_ended(job, err));
     }
     uint64_t ns = bn_clock_ns() - begin;
-    bn_report_note(0, "%zu prompt%s, %zu token%s generated at %.1f tok/s, up to %zu at a time",
-                   job->requests.n, bn_cli_s(job->requests.n), job->n_tokens, bn_cli_s(job->n_tokens),
-                   bn_run_rate(job->n_tokens, ns), job->lanes.n);
+    bn_report_note(0, "%zu prompt%s, %zu token%s generated at %.1f tok/s, up to %zu at a time", job->n,
+                   bn_cli_s(job->n), job->n_tokens, bn_cli_s(job->n_tokens), bn_run_rate(job->n_tokens, ns),
+                   job->lanes.n);
     bn_run_note_kernels(job->engine.session);
     return BN_OK;
 }
@@ -192,7 +375,7 @@ static bn_status open_lanes(struct job *job, bn_error *err)
 {
     uint32_t wanted = job->o->n_sequences != 0 ? job->o->n_sequences : DEFAULT_SEQUENCES;
     return bn_lanes_open(&job->lanes, job->engine.session, bn_model_tokenizer(job->engine.model),
-                         bn_min_size(wanted, job->requests.n), err);
+                         bn_min_size(wanted, job->n), err);
 }
 
 static bn_status check(struct bn_args *args, bn_error *err)
@@ -225,12 +408,23 @@ bn_status bn_run_batch(struct bn_args *args, bn_error *err)
     if (job.o->receipts != NULL) BN_TRY(bn_run_make_folder(job.o->receipts, err));
     BN_TRY(bn_run_open(&job.engine, args, err));
     bn_cli_catch_interrupt();
-    bn_status status = bn_run_requests_read(&job.requests, job.o->batch_file, args, &job.engine, err);
+    bn_status status = read_requests(&job, err);
     if (status == BN_OK) status = open_lanes(&job, err);
     if (status == BN_OK) status = share_beginning(&job, err);
     if (status == BN_OK) status = run(&job, err);
     bn_lanes_close(&job.lanes);
-    bn_run_requests_release(&job.requests);
+    for (size_t i = 0; i < job.n; i++) {
+        struct request *q = &job.list[i];
+        bn_json_free(q->line);
+        bn_free(q->text);
+        bn_free(q->ids);
+        bn_free(q->stops);
+        bn_grammar_close(q->grammar);
+        bn_generation_release(&q->gen);
+        bn_buf_release(&q->answer);
+    }
+    bn_free(job.list);
+    bn_grammar_close(job.grammar);
     bn_run_close(&job.engine);
     return status;
 }

@@ -33,16 +33,6 @@ struct batch {
 
 /* ---- output ---- */
 
-static void put_floats(struct bn_buf *out, const float *x, size_t n)
-{
-    bn_buf_putc(out, '[');
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0) bn_buf_putc(out, ',');
-        bn_number_put_f32(out, x[i]);
-    }
-    bn_buf_putc(out, ']');
-}
-
 static bn_status print_line(struct batch *b, const char *text, size_t n_ids, const float *rows, bn_error *err)
 {
     struct bn_buf *out = &b->line;
@@ -54,7 +44,7 @@ static bn_status print_line(struct batch *b, const char *text, size_t n_ids, con
     if (each) bn_buf_putc(out, '[');
     for (size_t j = 0; j < (each ? n_ids : 1); j++) {
         if (j > 0) bn_buf_putc(out, ',');
-        put_floats(out, rows + j * b->n_embd, b->n_embd);
+        bn_number_put_f32s(out, rows + j * b->n_embd, b->n_embd);
     }
     bn_buf_puts(out, each ? "]}\n" : "}\n");
     BN_TRY(bn_buf_check(out, err));
@@ -162,13 +152,11 @@ static bn_status embed_json(struct batch *b, const char *line, size_t n, bn_erro
 {
     bn_json *value = NULL;
     const char *text = NULL;
-    char where[32];
-    bn_status status = bn_json_parse(&value, line, n, err);
-    if (status == BN_OK && !bn_json_string(value, &text))
-        status = bn_fail(err, BN_ERR_FORMAT, "not a JSON string");
-    snprintf(where, sizeof where, "line %zu", b->n_texts + 1);
-    if (status != BN_OK) bn_error_name(err, where);
-    if (status == BN_OK) status = embed_text(b, text, strlen(text), err);
+    bn_status status = bn_run_line_text(&value, &text, line, n, err);
+    if (status != BN_OK)
+        (void)bn_run_at_line(b->n_texts + 1, status, err);
+    else
+        status = embed_text(b, text, strlen(text), err);
     bn_json_free(value);
     return status;
 }
@@ -178,12 +166,10 @@ static bn_status embed_lines(struct batch *b, const char *path, bn_error *err)
 {
     struct bn_buf input = {.max = BN_RUN_MAX_TEXT_BYTES};
     bn_status status = bn_file_read(path, &input, err);
-    for (size_t at = 0; status == BN_OK && at < input.len;) {
-        char *line = input.data + at, *end = memchr(line, '\n', input.len - at);
-        size_t n = end != NULL ? (size_t)(end - line) : input.len - at;
-        at += n + 1;
-        if (!b->o->jsonl && n > 0 && line[n - 1] == '\r') n--;
-        line[n] = '\0';
+    char *line;
+    size_t n;
+    for (size_t at = 0; status == BN_OK && bn_run_next_line(&input, &at, &line, &n);) {
+        if (!b->o->jsonl && n > 0 && line[n - 1] == '\r') line[--n] = '\0';
         status = b->o->jsonl ? embed_json(b, line, n, err) : embed_text(b, line, n, err);
     }
     if (status == BN_OK && b->n_texts == 0) status = bn_fail_in(err, BN_ERR_ARG, path, "holds no text");

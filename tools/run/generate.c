@@ -124,76 +124,42 @@ static void print_traces(const struct bn_run_options *o, const struct job *job)
 }
 
 /* --assert-greedy: every token is the one with the greatest logit of its step. */
-static void check_greedy(const struct job *job, struct bn_args *args)
+static void check_greedy(const struct bn_generation *gen, struct bn_args *args)
 {
-    const struct bn_generation *gen = &job->gen;
-    size_t n_other = 0, first = 0;
-    for (size_t i = gen->n_ids; i > 0; i--)
-        if (gen->ids[i - 1] != gen->top[(i - 1) * gen->n_top].id) {
-            n_other++;
-            first = i - 1;
-        }
-    if (n_other == 0) {
+    size_t n_good = 0;
+    bn_error no = {0};
+    while (n_good < gen->n_ids && gen->ids[n_good] == gen->top[n_good * gen->n_top].id)
+        n_good++;
+    if (n_good == gen->n_ids) {
         bn_report_note(0, "each of %zu tokens had the greatest logit of its step", gen->n_ids);
         return;
     }
-    bn_error no = {0};
-    bn_fail(&no, BN_ERR_ARG,
-            "not greedy: %zu of %zu tokens did not have the greatest logit; token %zu is %d, the best was %d",
-            n_other, gen->n_ids, first + 1, (int)gen->ids[first], (int)gen->top[first * gen->n_top].id);
+    bn_fail(&no, BN_ERR_ARG, "not greedy: token %zu of %zu is %d, that with the greatest logit was %d",
+            n_good + 1, gen->n_ids, (int)gen->ids[n_good], (int)gen->top[n_good * gen->n_top].id);
     (void)bn_report_error(&no);
     args->exit_code = BN_EXIT_NEGATIVE;
-}
-
-void bn_run_put_top(bn_json *step, const struct bn_generation *gen, size_t i)
-{
-    const bn_candidate *row = &gen->top[i * gen->n_top];
-    for (size_t k = 0; k < gen->n_top && row[k].id >= 0; k++) {
-        bn_json *one = bn_json_add_object(step);
-        bn_json_put_u64(one, "id", (uint64_t)row[k].id);
-        bn_json_put_number(one, "logit", (double)row[k].logit);
-    }
-}
-
-/* --show-top: for each step an array of {id, logit}, best first. */
-static void put_top(bn_json *doc, const struct bn_generation *gen)
-{
-    bn_json *steps = bn_json_put_array(doc, "top");
-    for (size_t i = 0; i < gen->n_ids; i++)
-        bn_run_put_top(bn_json_add_array(steps), gen, i);
 }
 
 static bn_status print_document(const struct bn_args *args, const struct job *job, bn_error *err)
 {
     const struct bn_generation *gen = &job->gen;
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.run/1");
+    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
     bn_json_put_string(doc, "model", bn_cli_model_name(args));
     bn_json_put_string(doc, "template", bn_template_name(job->prompt.tmpl));
     bn_thinking thinking = bn_template_thinking(job->prompt.tmpl);
     if (thinking != BN_THINKING_NONE) bn_json_put_bool(doc, "think", thinking == BN_THINKING_ON);
     bn_json_put_string(doc, "text", bn_buf_text(&job->text));
     bn_json_put_ids(doc, "prompt_ids", gen->prompt, gen->n_prompt);
-    bn_json_put_ids(doc, "ids", gen->ids, gen->n_ids);
-    if (((const struct bn_run_options *)args->fields)->n_top > 0) put_top(doc, gen);
-    if (gen->logprobs != NULL) bn_json_put_numbers(doc, "logprobs", gen->logprobs, gen->n_ids);
-    bn_json_put_string(doc, "stop", bn_stop_reason_name(gen->reason));
-    bn_json_put_string(doc, "chain", gen->chain);
+    bn_run_put_answer(doc, gen);
     bn_json_put_string(doc, "isa", bn_isa_name());
     bn_json_put_u64(doc, "threads", bn_session_n_threads(job->engine.session));
     bn_json_put_u64(doc, "load_ns", job->engine.load_ns);
-    if (gen->n_cached > 0) bn_json_put_u64(doc, "cached_tokens", gen->n_cached);
     if (gen->draft.kind != BN_DRAFT_NONE) {
         bn_json_put_u64(doc, "drafted_tokens", gen->drafts.drafted);
         bn_json_put_u64(doc, "accepted_tokens", gen->drafts.accepted);
     }
-    bn_json_put_u64(doc, "prefill_ns", gen->prefill_ns);
-    bn_json_put_u64(doc, "decode_ns", gen->decode_ns);
-    bn_json_put_u64(doc, "total_ns", gen->total_ns);
-    bn_json_put_number(doc, "prefill_tokens_per_second",
-                       bn_run_rate(gen->n_prompt - gen->n_cached, gen->prefill_ns));
-    bn_json_put_number(doc, "decode_tokens_per_second",
-                       bn_run_rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns));
+    bn_run_put_times(doc, gen);
     bn_status status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
@@ -205,22 +171,9 @@ static bn_status write_receipt(const struct bn_args *args, struct job *job, bn_e
     const struct bn_run_options *o = args->fields;
     char *rendered = NULL;
     size_t n_rendered = 0;
-    struct bn_receipt_input in = {
-        .model = job->engine.model,
-        .session = job->engine.session,
-        .generation = &job->gen,
-        .model_name = bn_cli_model_name(args),
-        .prompt = job->prompt.text.data,
-        .n_prompt_bytes = job->prompt.text.len,
-        .template_name = bn_template_name(job->prompt.tmpl),
-        .thinking = bn_template_thinking(job->prompt.tmpl),
-        .isa = args->isa,
-        .load_ns = job->engine.load_ns,
-        .show_text = o->receipt_text,
-        .n_threads = o->n_threads,
-        .n_ctx = o->n_ctx,
-        .n_batch = o->n_batch,
-    };
+    struct bn_receipt_input in = bn_run_receipt(args, &job->engine, &job->gen, job->prompt.tmpl);
+    in.prompt = job->prompt.text.data;
+    in.n_prompt_bytes = job->prompt.text.len;
     if (job->prompt.text.data != NULL && job->prompt.tmpl != BN_TEMPLATE_RAW) {
         bn_message messages[2];
         size_t n = bn_run_messages(messages, args, &job->prompt);
@@ -253,7 +206,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     if (args->json) BN_TRY(print_document(args, job, err));
     print_summary(job);
     print_traces(o, job);
-    if (o->assert_greedy) check_greedy(job, args);
+    if (o->assert_greedy) check_greedy(gen, args);
     if (o->receipt != NULL) BN_TRY(write_receipt(args, job, err));
     BN_TRY(bn_run_cache_save(args, job->engine.session, gen->n_prompt, gen->n_cached, err));
     if (o->strict && bn_report_n_warnings() > 0) args->exit_code = BN_EXIT_NEGATIVE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-run inspect: what is in a model file. Keys and tensors are read without building the model, so that a
+ * bn-run inspect: what is in a model file, and the memory that the model needs. Text is printed of the document. Keys and tensors are read without building the model, so that a
  * file that is refused can be looked at too; statistics and the contract come from the weights themselves.
  */
 #include <math.h>
@@ -11,8 +11,10 @@
 #include "base/json.h"
 #include "gguf/gguf.h"
 #include "infer/session.h"
+#include "lab/report/table.h"
 #include "model/model.h"
 #include "gguf/pack.h"
+#include "model/repack.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/run/run.h"
@@ -115,21 +117,15 @@ static void value_text(const struct bn_gguf_kv *kv, char *out, size_t room)
     }
 }
 
-static void print_keys(const struct bn_gguf *gguf, bn_json *doc)
+static void put_keys(bn_json *doc, const struct bn_gguf *gguf)
 {
     bn_json *list = bn_json_put_array(doc, "keys");
-    if (doc == NULL) printf("\n%zu keys\n", gguf->n_kv);
     for (size_t i = 0; i < gguf->n_kv; i++) {
         const struct bn_gguf_kv *kv = &gguf->kv[i];
         char key[512], value[256];
-        bn_escape(key, sizeof key, kv->key.ptr, kv->key.len);
-        value_text(kv, value, sizeof value);
-        if (doc == NULL) {
-            printf("  %-48s %-7s %s\n", key, bn_gguf_type_name(kv->type), value);
-            continue;
-        }
         bn_json *item = bn_json_add_object(list);
-        bn_json_put_string(item, "key", key);
+        value_text(kv, value, sizeof value);
+        bn_json_put_string(item, "key", bn_escape(key, sizeof key, kv->key.ptr, kv->key.len));
         bn_json_put_string(item, "type", bn_gguf_type_name(kv->type));
         bn_json_put_string(item, "value", value);
     }
@@ -137,118 +133,64 @@ static void print_keys(const struct bn_gguf *gguf, bn_json *doc)
 
 /* ---- tensors ---- */
 
-/* What there is to say about a tensor's values: shares of the codes of a ternary one, root mean square and
- * range of a vector. Empty for others. */
-struct stats {
-    bool ternary, vector;
-    uint64_t codes[4];
-    double rms, min, max, scale;
-};
-
-static void ternary_stats(const struct bn_gguf_tensor *t, struct stats *s)
+/* How often a ternary tensor has each code, and its scale. */
+static void put_codes(bn_json *item, const struct bn_gguf_tensor *t)
 {
-    uint64_t n_codes = t->type == BN_TYPE_I2_S ? t->n_bytes - BN_I2S_TAIL_BYTES : t->n_bytes;
-    s->ternary = true;
+    static const char *const NAMES[4] = {"minus", "zero", "plus", "code3"};
+    uint64_t n_codes = t->type == BN_TYPE_I2_S ? t->n_bytes - BN_I2S_TAIL_BYTES : t->n_bytes, codes[4] = {0};
+    float scale = 0.0f;
     for (uint64_t i = 0; i < n_codes; i++) {
         if (t->type == BN_TYPE_TQ2_0 && i % BN_TQ2_BLOCK_BYTES >= 64) continue;
         for (unsigned shift = 0; shift < 8; shift += 2)
-            s->codes[t->data[i] >> shift & 3u]++;
+            codes[t->data[i] >> shift & 3u]++;
     }
-    float scale = 0.0f;
+    for (unsigned i = 0; i < 4; i++)
+        bn_json_put_u64(item, NAMES[i], codes[i]);
     if (t->type == BN_TYPE_I2_S) memcpy(&scale, t->data + n_codes, sizeof scale);
-    s->scale = (double)scale;
+    if (scale > 0.0f) bn_json_put_number(item, "scale", (double)scale);
 }
 
-static void vector_stats(const struct bn_gguf_tensor *t, struct stats *s)
+/* Root mean square and range of a vector. */
+static void put_range(bn_json *item, const struct bn_gguf_tensor *t)
 {
-    double sum = 0.0;
-    s->vector = true;
-    s->min = HUGE_VAL;
-    s->max = -HUGE_VAL;
+    double sum = 0.0, min = HUGE_VAL, max = -HUGE_VAL;
     for (uint64_t i = 0; i < t->ne[0]; i++) {
         float x;
         memcpy(&x, t->data + i * 4, sizeof x);
         sum += (double)x * (double)x;
-        s->min = fmin(s->min, (double)x);
-        s->max = fmax(s->max, (double)x);
+        min = fmin(min, (double)x);
+        max = fmax(max, (double)x);
     }
-    s->rms = sqrt(sum / (double)t->ne[0]);
+    bn_json_put_number(item, "rms", sqrt(sum / (double)t->ne[0]));
+    bn_json_put_number(item, "min", min);
+    bn_json_put_number(item, "max", max);
 }
 
-static void tensor_stats(const struct bn_gguf_tensor *t, struct stats *s)
-{
-    *s = (struct stats){0};
-    if (t->type == BN_TYPE_I2_S || t->type == BN_TYPE_TQ2_0)
-        ternary_stats(t, s);
-    else if (t->type == BN_TYPE_F32 && t->n_dims == 1)
-        vector_stats(t, s);
-}
-
-static void print_stats(const struct stats *s)
-{
-    double n = (double)(s->codes[0] + s->codes[1] + s->codes[2] + s->codes[3]);
-    if (s->ternary) {
-        printf("  -1 %4.1f %%  0 %4.1f %%  +1 %4.1f %%", 100.0 * (double)s->codes[0] / n,
-               100.0 * (double)s->codes[1] / n, 100.0 * (double)s->codes[2] / n);
-        if (s->codes[3] > 0) printf("  code 3: %llu", (unsigned long long)s->codes[3]);
-        if (s->scale > 0.0) printf("  scale %.6g", s->scale);
-    } else if (s->vector) {
-        printf("  rms %.4g in %.4g..%.4g", s->rms, s->min, s->max);
-    }
-    putchar('\n');
-}
-
-static void put_stats(bn_json *item, const struct stats *s)
-{
-    static const char *const NAMES[4] = {"minus", "zero", "plus", "code3"};
-    for (unsigned i = 0; i < 4 && s->ternary; i++)
-        bn_json_put_u64(item, NAMES[i], s->codes[i]);
-    if (s->scale > 0.0) bn_json_put_number(item, "scale", s->scale);
-    if (!s->vector) return;
-    bn_json_put_number(item, "rms", s->rms);
-    bn_json_put_number(item, "min", s->min);
-    bn_json_put_number(item, "max", s->max);
-}
-
-static void print_tensors(const struct bn_gguf *gguf, bn_json *doc)
+static void put_tensors(bn_json *doc, const struct bn_gguf *gguf)
 {
     bn_json *list = bn_json_put_array(doc, "tensors");
-    if (doc == NULL) printf("\n%zu tensors\n", gguf->n_tensors);
     for (size_t i = 0; i < gguf->n_tensors; i++) {
         const struct bn_gguf_tensor *t = &gguf->tensors[i];
-        char name[512], shape[96];
-        struct stats stats;
-        bn_escape(name, sizeof name, t->name.ptr, t->name.len);
-        snprintf(shape, sizeof shape, "%llu x %llu", (unsigned long long)t->ne[0],
-                 (unsigned long long)t->ne[1]);
-        tensor_stats(t, &stats);
-        if (doc == NULL) {
-            printf("  %-32s %-6s %16s %12llu bytes", name, bn_type_info(t->type)->name, shape,
-                   (unsigned long long)t->n_bytes);
-            print_stats(&stats);
-            continue;
-        }
+        char name[512];
         bn_json *item = bn_json_add_object(list);
-        bn_json_put_string(item, "name", name);
+        bn_json_put_string(item, "name", bn_escape(name, sizeof name, t->name.ptr, t->name.len));
         bn_json_put_string(item, "type", bn_type_info(t->type)->name);
         bn_json *ne = bn_json_put_array(item, "shape");
         for (uint32_t d = 0; d < t->n_dims; d++)
             bn_json_add_u64(ne, t->ne[d]);
         bn_json_put_u64(item, "offset", t->offset);
         bn_json_put_u64(item, "bytes", t->n_bytes);
-        put_stats(item, &stats);
+        if (t->type == BN_TYPE_I2_S || t->type == BN_TYPE_TQ2_0)
+            put_codes(item, t);
+        else if (t->type == BN_TYPE_F32 && t->n_dims == 1)
+            put_range(item, t);
     }
 }
 
 /* ---- the model ---- */
 
-static const struct {
-    const char *key, *name;
-} ACTIVATIONS[] = {
-    [BN_ACTIVATION_RELU2] = {"relu2", "squared ReLU"},
-    [BN_ACTIVATION_SILU] = {"silu", "SiLU"},
-    [BN_ACTIVATION_GELU] = {"gelu", "GELU"},
-};
+static const char *const ACTIVATIONS[] = {
+    [BN_ACTIVATION_RELU2] = "relu2", [BN_ACTIVATION_SILU] = "silu", [BN_ACTIVATION_GELU] = "gelu"};
 static const char *const POOLINGS[] = {[BN_POOLING_FILE] = "",
                                        [BN_POOLING_NONE] = "none",
                                        [BN_POOLING_MEAN] = "mean",
@@ -270,7 +212,7 @@ static uint64_t token_bytes(const struct bn_model *m)
     return m->ternary_bytes + m->head_bytes + routers;
 }
 
-static void put_model(const struct bn_model *m, bn_json *doc)
+static void put_model(bn_json *doc, const struct bn_model *m)
 {
     const bn_hparams *hp = &m->hp;
     bn_json *model = bn_json_put_object(doc, "model");
@@ -283,7 +225,7 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     bn_json_put_u64(model, "head_dim", hp->head_dim);
     bn_json_put_u64(model, "vocab_size", hp->n_vocab);
     bn_json_put_u64(model, "context", hp->n_ctx);
-    bn_json_put_string(model, "activation", ACTIVATIONS[hp->activation].key);
+    bn_json_put_string(model, "activation", ACTIVATIONS[hp->activation]);
     bn_json_put_string(model, "rope", hp->rope == BN_ROPE_NEOX ? "neox" : "norm");
     bn_json_put_bool(model, "sub_norms", hp->sub_norms);
     bn_json_put_bool(model, "head_norms", hp->head_norms);
@@ -308,35 +250,97 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     bn_json_put_u64(model, "bytes_per_token", token_bytes(m));
 }
 
-static void print_model(const struct bn_model *m)
+/* ---- the memory that it needs, before anything of it is taken ---- */
+
+#define SOME_TOKENS 1000u
+
+struct memory {
+    uint32_t n_ctx;
+    struct memory_row {
+        const char *key, *text;
+        uint64_t bytes; /* UINT64_MAX: unknown */
+    } rows[8];
+    char cache[64]; /* the text of its row */
+    const char *verdict, *text;
+};
+
+/* needed: without copies. */
+static void judge(struct memory *m, uint64_t file, uint64_t needed, uint64_t available, bool wants,
+                  bool copies)
 {
-    const bn_hparams *hp = &m->hp;
-    printf("%s: %u layers of %u, ffn %u, %u heads of %u sharing %u, vocabulary %u, context %u\n", hp->arch,
-           hp->n_layer, hp->n_embd, hp->n_ff, hp->n_head, hp->head_dim, hp->n_head_kv, hp->n_vocab,
-           hp->n_ctx);
-    printf("%s, rope %s, %s, %s head; %.1f M ternary weights; %.1f MB are read per token\n",
-           ACTIVATIONS[hp->activation].name, hp->rope == BN_ROPE_NEOX ? "neox" : "norm",
-           hp->sub_norms    ? "sub-norms"
-           : hp->head_norms ? "norms of heads"
-                            : "no sub-norms",
-           hp->tied_head ? "tied" : "own", (double)all_weights(m) / 1e6, (double)token_bytes(m) / 1e6);
-    char activations[BN_ACTIVATIONS_BYTES];
-    printf("activations %s", bn_model_activations(m, activations));
-    if (hp->yarn.factor > 0.0f) printf(", context extended %g-fold by YaRN", (double)hp->yarn.factor);
-    if (m->hadamard.block != 0) printf(", weights rotated by Hadamard blocks of %u", m->hadamard.block);
-    putchar('\n');
-    if (hp->input_norms) puts("a norm of the inputs of each linear layer");
-    if (hp->window != 0)
-        printf("%u of %u layers attend to the last %u tokens\n", bn_hparams_n_local(hp), hp->n_layer,
-               hp->window);
-    if (hp->experts.n != 0)
-        printf("%u experts, %u for each token, which multiplies %.1f M of the weights\n", hp->experts.n,
-               hp->experts.n_used, (double)m->ternary_weights / 1e6);
-    if (hp->recurrence.n_taps != 0)
-        printf("%u of %u layers are recurrent: %u heads of %u, a state of %.1f MiB for each sequence\n",
-               bn_hparams_n_recurrent(hp, hp->n_layer), hp->n_layer, hp->recurrence.n_value_heads,
-               hp->recurrence.head_dim, (double)bn_model_state_bytes(m) / 0x1p20);
-    if (hp->pooling != BN_POOLING_FILE) printf("embeddings: pooling %s\n", POOLINGS[hp->pooling]);
+    static const char *const VERDICTS[][2] = {
+        {"no", "The context does not fit into memory: use a smaller one (--ctx)."},
+        {"from-disk", "The context fits, but the weights do not stay in memory: each token reads them again "
+                      "from the disk."},
+        {"in-place", "The model fits without copies of its weights; its results are the same."},
+        {"with-copies", "The model fits with copies of its weights, which make tokens faster."},
+        {"fits", "The model fits; it needs no copies of its weights."},
+    };
+    unsigned i = needed - file > available ? 0 : needed > available ? 1 : !wants ? 4 : copies ? 3 : 2;
+    m->verdict = VERDICTS[i][0];
+    m->text = VERDICTS[i][1];
+}
+
+static bn_status measure(struct memory *m, const struct bn_model *model, const struct bn_args *args,
+                         bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    const bn_session_options options = {.n_ctx = o->n_ctx};
+    if (o->n_ctx > model->hp.n_ctx)
+        return bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u", o->n_ctx,
+                       model->hp.n_ctx);
+    struct bn_session_memory s = bn_session_plan(model, &options, &m->n_ctx);
+    uint64_t copies = bn_repack_bytes(model), needed, available = bn_mem_available();
+    if (!bn_add_ok(model->n_bytes + s.kv_bytes, s.scratch_bytes, &needed)) needed = UINT64_MAX;
+    snprintf(m->cache, sizeof m->cache, "keys and values of %u tokens", m->n_ctx);
+    const struct memory_row rows[] = {
+        {"file_bytes", "weights, in the file", model->n_bytes},
+        {"cache_bytes", m->cache, s.kv_bytes - s.state_bytes},
+        {"state_bytes", "state of recurrent layers", s.state_bytes},
+        {"scratch_bytes", "scratch memory", s.scratch_bytes},
+        {"needed_bytes", "needed", needed},
+        {"copies_bytes", "copies of weights, when there is room", copies},
+        {"cache_bytes_per_1000_tokens", "each 1,000 tokens of context",
+         bn_sequence_cache_bytes(model, SOME_TOKENS)},
+        {"available_bytes", "available on this machine", available},
+    };
+    memcpy(m->rows, rows, sizeof rows);
+    judge(m, model->n_bytes, needed, available, copies > 0, !model->repacking.no_room);
+    return BN_OK;
+}
+
+static void put_memory(bn_json *doc, const struct memory *m)
+{
+    bn_json *memory = bn_json_put_object(doc, "memory");
+    bn_json_put_u64(memory, "context", m->n_ctx);
+    for (size_t i = 0; i < BN_ARRAY_LEN(m->rows); i++)
+        if (m->rows[i].bytes != UINT64_MAX) bn_json_put_u64(memory, m->rows[i].key, m->rows[i].bytes);
+    bn_json_put_string(memory, "verdict", m->verdict);
+}
+
+/* ---- as text ---- */
+
+static bn_status print_memory(const struct memory *m, bn_error *err)
+{
+    static const char *const HEADS[] = {"memory", "size"};
+    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
+    struct bn_table table;
+    bn_table_begin(&table, HEADS, "lr");
+    for (size_t i = 0; i < BN_ARRAY_LEN(m->rows); i++) {
+        if (m->rows[i].bytes == 0) continue;
+        bn_table_row(&table, "");
+        bn_table_text(&table, m->rows[i].text);
+        if (m->rows[i].bytes == UINT64_MAX)
+            bn_table_text(&table, "unknown");
+        else
+            bn_table_value(&table, (double)m->rows[i].bytes, "bytes");
+    }
+    bn_table_put_text(&out, &table);
+    bn_table_release(&table);
+    bn_status status = bn_buf_check(&out, err);
+    if (status == BN_OK) printf("\n%s%s\n", out.data, m->text);
+    bn_buf_release(&out);
+    return status;
 }
 
 static void print_limits(void)
@@ -359,6 +363,59 @@ static void print_limits(void)
         printf("%-32s %10u\n", LIMITS[i].what, LIMITS[i].limit);
 }
 
+/* A value of the document. */
+static void print_value(const bn_json *value)
+{
+    const char *text;
+    double number;
+    bool flag;
+    if (bn_json_string(value, &text))
+        fputs(text, stdout);
+    else if (bn_json_number(value, &number))
+        printf("%.10g", number);
+    else if (bn_json_bool(value, &flag))
+        fputs(flag ? "yes" : "no", stdout);
+}
+
+static void print_model(const struct bn_model *m, const bn_json *doc)
+{
+    const bn_hparams *hp = &m->hp;
+    printf("%s: %u layers of %u, ffn %u, %u heads of %u sharing %u, vocabulary %u, context %u\n", hp->arch,
+           hp->n_layer, hp->n_embd, hp->n_ff, hp->n_head, hp->head_dim, hp->n_head_kv, hp->n_vocab,
+           hp->n_ctx);
+    for (const bn_json *v = bn_json_get(bn_json_get(doc, "model"), "activation"); v != NULL;
+         v = bn_json_next(v)) {
+        printf("%-26s ", bn_json_name(v));
+        print_value(v);
+        putchar('\n');
+    }
+}
+
+static void print_lists(const bn_json *doc)
+{
+    const bn_json *keys = bn_json_get(doc, "keys"), *tensors = bn_json_get(doc, "tensors");
+    printf("\n%zu keys\n", bn_json_size(keys));
+    for (const bn_json *k = bn_json_first(keys); k != NULL; k = bn_json_next(k))
+        printf("  %-48s %-7s %s\n", bn_json_text_of(k, "key"), bn_json_text_of(k, "type"),
+               bn_json_text_of(k, "value"));
+    printf("\n%zu tensors\n", bn_json_size(tensors));
+    for (const bn_json *t = bn_json_first(tensors); t != NULL; t = bn_json_next(t)) {
+        const bn_json *shape = bn_json_get(t, "shape"), *bytes = bn_json_get(t, "bytes");
+        printf("  %-32s %-6s", bn_json_text_of(t, "name"), bn_json_text_of(t, "type"));
+        for (const bn_json *ne = bn_json_first(shape); ne != NULL; ne = bn_json_next(ne)) {
+            printf(ne == bn_json_first(shape) ? " " : " x ");
+            print_value(ne);
+        }
+        for (const bn_json *v = bytes; v != NULL; v = bn_json_next(v)) {
+            printf(", %s ", bn_json_name(v));
+            print_value(v);
+        }
+        putchar('\n');
+    }
+}
+
+/* ---- the command ---- */
+
 bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
 {
     if (((const struct bn_run_options *)args->fields)->limits) {
@@ -367,24 +424,30 @@ bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
     }
     struct file file;
     BN_TRY(open_file(&file, args, err));
-    bn_json *doc = args->json ? bn_json_new_object() : NULL;
-    bn_json_put_string(doc, "schema", "bn.inspect/1");
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
     bn_json_put_string(doc, "file", bn_cli_model_name(args));
     bn_json_put_u64(doc, "gguf_version", file.gguf.version);
     bn_json_put_u64(doc, "bytes", file.gguf.n_bytes);
     bn_model *model = NULL;
+    struct memory memory = {0};
     bn_error refused = {0};
     static const bn_model_options copies = {.repack = BN_REPACK_AUTO, .repack_later = true};
     bn_status status = bn_cli_open_model(&model, args, &copies, &refused);
     bn_json_put_bool(doc, "runs_here", status == BN_OK);
-    if (status == BN_OK && doc != NULL)
-        put_model(model, doc);
-    else if (status == BN_OK)
-        print_model(model);
-    if (status == BN_OK) status = bn_run_show_memory(model, args, doc, &refused);
-    print_keys(&file.gguf, doc);
-    print_tensors(&file.gguf, doc);
-    if (doc != NULL && bn_cli_print_json(doc, err) != BN_OK) status = err->code;
+    if (status == BN_OK) put_model(doc, model);
+    if (status == BN_OK && !args->json) print_model(model, doc);
+    if (status == BN_OK) status = measure(&memory, model, args, &refused);
+    if (status == BN_OK) put_memory(doc, &memory);
+    if (status == BN_OK && !args->json) status = print_memory(&memory, &refused);
+    put_keys(doc, &file.gguf);
+    put_tensors(doc, &file.gguf);
+    if (!bn_json_is_complete(doc))
+        status = bn_nomem(err);
+    else if (!args->json)
+        print_lists(doc);
+    else if (bn_cli_print_json(doc, err) != BN_OK)
+        status = err->code;
     if (status != BN_OK && err->code == BN_OK) *err = refused;
     bn_json_free(doc);
     bn_model_close(model);

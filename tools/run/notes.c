@@ -1,32 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * What bn-run reports about a run, on standard error: see run.h.
+ * What bn-run reports about a run, on standard error and in documents: see run.h.
  */
 #include <stdio.h>
 
 #include "base/error.h"
-#include "gguf/gguf.h"
 #include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/run.h"
-
-/* "42 I2_S, 13 F32": the types in the order of their numbers. */
-static void note_tensors(const struct bn_gguf *gguf)
-{
-    char list[256] = "";
-    size_t used = 0;
-    for (uint32_t type = 0; type < 64 && used + 40 < sizeof list; type++) {
-        size_t n = 0;
-        for (size_t i = 0; i < gguf->n_tensors; i++)
-            n += gguf->tensors[i].type == type;
-        if (n == 0 || bn_type_info(type) == NULL) continue;
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%zu %s", used > 0 ? ", " : "", n,
-                                 bn_type_info(type)->name);
-    }
-    bn_report_note(2, "%zu tensors: %s", gguf->n_tensors, list);
-}
 
 void bn_run_note_model(const struct bn_args *args, const bn_model *model)
 {
@@ -36,7 +19,6 @@ void bn_run_note_model(const struct bn_args *args, const bn_model *model)
     bn_report_note(1, "model %s: %s, %u layers of %u, vocabulary of %u, %.1f MiB",
                    bn_escape(name, sizeof name, given, strlen(given)), hp->arch, hp->n_layer, hp->n_embd,
                    hp->n_vocab, (double)model->n_bytes / 0x1p20);
-    note_tensors(&model->gguf);
 }
 
 void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *s)
@@ -85,4 +67,70 @@ const char *bn_run_rates(char out[BN_RUN_RATES], const struct bn_generation *gen
     snprintf(out, BN_RUN_RATES, "prompt %zu token%s%s%s, then %zu token%s%s", gen->n_prompt,
              bn_cli_s(gen->n_prompt), cached, prompt, gen->n_ids, bn_cli_s(gen->n_ids), decode);
     return out;
+}
+
+/* ---- documents ---- */
+
+void bn_run_put_answer(bn_json *o, const struct bn_generation *gen)
+{
+    bn_json_put_u64(o, "prompt_tokens", gen->n_prompt);
+    bn_json_put_u64(o, "cached_tokens", gen->n_cached);
+    bn_json_put_ids(o, "ids", gen->ids, gen->n_ids);
+    bn_json_put_string(o, "stop", bn_stop_reason_name(gen->reason));
+    bn_json_put_string(o, "chain", gen->chain);
+    if (gen->logprobs != NULL) bn_json_put_numbers(o, "logprobs", gen->logprobs, gen->n_ids);
+    /* --show-top: for each step an array of {id, logit}, best first. */
+    bn_json *steps = gen->n_top > 0 ? bn_json_put_array(o, "top") : NULL;
+    for (size_t i = 0; i < gen->n_ids && steps != NULL; i++) {
+        const bn_candidate *row = &gen->top[i * gen->n_top];
+        bn_json *step = bn_json_add_array(steps);
+        for (size_t k = 0; k < gen->n_top && row[k].id >= 0; k++) {
+            bn_json *one = bn_json_add_object(step);
+            bn_json_put_u64(one, "id", (uint64_t)row[k].id);
+            bn_json_put_number(one, "logit", (double)row[k].logit);
+        }
+    }
+}
+
+void bn_run_put_times(bn_json *o, const struct bn_generation *gen)
+{
+    bn_json_put_u64(o, "prefill_ns", gen->prefill_ns);
+    bn_json_put_u64(o, "decode_ns", gen->decode_ns);
+    bn_json_put_u64(o, "total_ns", gen->total_ns);
+    bn_json_put_number(o, "prefill_tokens_per_second",
+                       bn_run_rate(gen->n_prompt - gen->n_cached, gen->prefill_ns));
+    bn_json_put_number(o, "decode_tokens_per_second",
+                       bn_run_rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns));
+}
+
+bn_status bn_run_print_line(bn_json *line, bn_error *err)
+{
+    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
+    bn_status status = bn_json_write_line(line, true, &out, err);
+    if (status == BN_OK) {
+        bn_report_json_began();
+        fwrite(out.data, 1, out.len, stdout);
+        fflush(stdout);
+    }
+    bn_buf_release(&out);
+    bn_json_free(line);
+    return status;
+}
+
+struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct bn_run_engine *engine,
+                                       const struct bn_generation *gen, bn_template tmpl)
+{
+    const struct bn_run_options *o = args->fields;
+    return (struct bn_receipt_input){.model = engine->model,
+                                     .session = engine->session,
+                                     .generation = gen,
+                                     .model_name = bn_cli_model_name(args),
+                                     .template_name = bn_template_name(tmpl),
+                                     .thinking = bn_template_thinking(tmpl),
+                                     .isa = args->isa,
+                                     .load_ns = engine->load_ns,
+                                     .show_text = o->receipt_text,
+                                     .n_threads = o->n_threads,
+                                     .n_ctx = o->n_ctx,
+                                     .n_batch = o->n_batch};
 }

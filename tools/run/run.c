@@ -4,8 +4,7 @@
  */
 #include "tools/run/run.h"
 
-#include <errno.h>
-#include <unistd.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -227,4 +226,123 @@ uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session)
     uint32_t n_ctx = bn_session_n_ctx(session), most = 1u << 24;
     if (n_predict == UINT32_MAX) n_predict = n_ctx + 1;
     return n_predict < most ? n_predict : most;
+}
+
+/* ---- --prompt-cache: a file that cannot be used is an error and is never replaced: it may be something else ---- */
+
+bn_status bn_run_cache_check(const struct bn_args *args, bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    if (o->prompt_cache == NULL && (o->cache_all || o->cache_ro))
+        return bn_fail(err, BN_ERR_ARG, "%s needs --prompt-cache FILE",
+                       o->cache_ro ? "--prompt-cache-ro" : "--prompt-cache-all");
+    if (o->cache_all && o->cache_ro)
+        return bn_fail(err, BN_ERR_ARG, "--prompt-cache-all and --prompt-cache-ro exclude each other");
+    if (o->prompt_cache != NULL) BN_TRY(bn_run_need_all("--prompt-cache", err));
+    return o->prompt_cache != NULL && !o->cache_ro ? bn_file_check_output(o->prompt_cache, err) : BN_OK;
+}
+
+bn_status bn_run_cache_load(const struct bn_args *args, bn_session *session, const int32_t *ids, size_t n_ids,
+                            size_t *n_cached, bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    uint32_t n_kept = 0;
+    bn_error missing = {0};
+    *n_cached = 0;
+    if (o->prompt_cache == NULL || n_ids == 0) return BN_OK;
+    bn_status status = bn_session_load(session, o->prompt_cache, ids, n_ids - 1, &n_kept, &missing);
+    if (status == BN_ERR_NOT_FOUND && !o->cache_ro) return BN_OK; /* it is made after the run */
+    if (status != BN_OK && err != NULL) *err = missing;
+    BN_TRY(status);
+    bn_report_note(0, "prompt cache: %u of %zu tokens reused", n_kept, n_ids);
+    *n_cached = n_kept;
+    return BN_OK;
+}
+
+bn_status bn_run_cache_save(const struct bn_args *args, bn_session *session, size_t n_tokens, size_t n_cached,
+                            bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    n_tokens = o->cache_all ? bn_session_position(session) : bn_session_known(session, (uint32_t)n_tokens);
+    /* The last token of a prompt is always evaluated, so a file that lacks only this one is as good. */
+    if (o->prompt_cache == NULL || o->cache_ro || n_tokens <= n_cached + 1) return BN_OK;
+    BN_TRY(bn_session_save(session, (uint32_t)n_tokens, o->prompt_cache, err));
+    bn_report_note(0, "prompt cache: %zu token%s saved, %.1f MiB", n_tokens, bn_cli_s(n_tokens),
+                   (double)n_tokens * (double)bn_session_token_bytes(session) / 0x1p20);
+    return BN_OK;
+}
+
+/* ---- --speculate and --draft: what drafts tokens for generate and chat ---- */
+
+static bn_status open_draft_model(bn_model **out, const char *name, bn_error *err)
+{
+    const bn_model_options options = {.repack = BN_REPACK_AUTO};
+    char *path = NULL;
+    BN_TRY(bn_cli_model_path(&path, name, err));
+    bn_status status = bn_model_open(out, path, &options, err);
+    bn_free(path);
+    return status;
+}
+
+bn_status bn_run_draft_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    if (o->draft_model == NULL) return BN_OK;
+    if (o->speculate != BN_DRAFT_NONE)
+        return bn_fail(err, BN_ERR_ARG, "--speculate ngram and --draft exclude each other");
+    BN_TRY(open_draft_model(&engine->draft_model, o->draft_model, err));
+    uint32_t n_ctx = bn_session_n_ctx(engine->session), most = bn_model_hparams(engine->draft_model)->n_ctx;
+    bn_session_options options = {.n_ctx = n_ctx < most ? n_ctx : most, .n_threads = o->n_threads};
+    return bn_session_open(&engine->draft, engine->draft_model, &options, err);
+}
+
+void bn_run_draft_close(struct bn_run_engine *engine)
+{
+    bn_session_close(engine->draft);
+    bn_model_close(engine->draft_model);
+}
+
+bn_draft_options bn_run_draft(const struct bn_args *args, const struct bn_run_engine *engine)
+{
+    const struct bn_run_options *o = args->fields;
+    return (bn_draft_options){.kind = engine->draft != NULL ? BN_DRAFT_MODEL : o->speculate,
+                              .session = engine->draft,
+                              .most = o->draft_max,
+                              .always = o->draft_always};
+}
+
+void bn_run_note_drafts(const struct bn_generation *gen, unsigned level)
+{
+    const bn_draft_stat *d = &gen->drafts;
+    if (gen->draft.kind == BN_DRAFT_NONE) return;
+    bn_report_note(level, "drafted %llu token%s in %llu pass%s, %llu accepted",
+                   (unsigned long long)d->drafted, bn_cli_s(d->drafted), (unsigned long long)d->passes,
+                   d->passes == 1 ? "" : "es", (unsigned long long)d->accepted);
+}
+
+/* ---- lines ---- */
+
+bool bn_run_next_line(struct bn_buf *text, size_t *at, char **line, size_t *n)
+{
+    if (*at >= text->len) return false;
+    char *end = memchr(text->data + *at, '\n', text->len - *at);
+    *line = text->data + *at;
+    *n = end != NULL ? (size_t)(end - *line) : text->len - *at;
+    (*line)[*n] = '\0';
+    *at += *n + 1;
+    return true;
+}
+
+bn_status bn_run_at_line(size_t number, bn_status status, bn_error *err)
+{
+    char where[32];
+    snprintf(where, sizeof where, "line %zu", number);
+    bn_error_name(err, where);
+    return status;
+}
+
+bn_status bn_run_line_text(bn_json **value, const char **text, const char *line, size_t n, bn_error *err)
+{
+    BN_TRY(bn_json_parse(value, line, n, err));
+    return bn_json_string(*value, text) ? BN_OK : bn_fail(err, BN_ERR_FORMAT, "not a JSON string");
 }

@@ -10,11 +10,13 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "bn.h"
+#include "lab/receipt/receipt.h"
 #include "stamp/profiler.h"
-#include "tools/cli/live/live.h"
+#include "tools/cli/live.h"
 #include "tools/cli/options.h"
 #include "tools/cli/text.h"
 
+#define BN_RUN_SCHEMA "bn.run/1"         /* of all documents of bn-run */
 #define BN_RUN_MAX_TEXT_BYTES (1u << 30) /* of a prompt or text file */
 
 /* The options of all commands; each has some of them. */
@@ -129,8 +131,7 @@ bn_sampler_options bn_run_sampling(const struct bn_args *args);
 /* n_predict, or as many tokens as the context can hold at most: then the context ends the generation. */
 uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session);
 
-/* Notes on standard error: with -v the model, the session and the sampling; with -vv also the tensors by
- * type, and after a run the kernels. */
+/* Notes on standard error: with -v the model, the session and the sampling; with -vv also the kernels, after a run. */
 void bn_run_note_model(const struct bn_args *args, const bn_model *model);
 void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *sampling);
 void bn_run_note_kernels(const bn_session *session);
@@ -185,8 +186,23 @@ BN_MUST_CHECK bn_status bn_run_profile_write(bn_prof *prof, const char *path, co
 
 /* generate with --batch-file, batch.c. */
 bn_status bn_run_batch(struct bn_args *args, bn_error *err);
-/* Adds the best tokens of step i to an array: objects of id and logit, best first. */
-void bn_run_put_top(bn_json *step, const struct bn_generation *gen, size_t i);
+
+/* What the documents of answers have in common: tokens and why they ended; and their times. */
+void bn_run_put_answer(bn_json *o, const struct bn_generation *gen);
+void bn_run_put_times(bn_json *o, const struct bn_generation *gen);
+/* Prints a document as one line at once, and releases it. */
+BN_MUST_CHECK bn_status bn_run_print_line(bn_json *line, bn_error *err);
+/* The receipt of a generation, but for its prompt. */
+struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct bn_run_engine *engine,
+                                       const struct bn_generation *gen, bn_template tmpl);
+
+/* The next line of a text, whose line feed becomes a NUL; false at the end. */
+bool bn_run_next_line(struct bn_buf *text, size_t *at, char **line, size_t *n);
+/* An error of this line, "line 3: ..."; returns the status. */
+bn_status bn_run_at_line(size_t number, bn_status status, bn_error *err);
+/* A line that is a JSON string: *text is in *value, which the caller frees. */
+BN_MUST_CHECK bn_status bn_run_line_text(bn_json **value, const char **text, const char *line, size_t n,
+                                         bn_error *err);
 
 /* The commands. */
 bn_status bn_run_generate(struct bn_args *args, bn_error *err);
@@ -196,8 +212,6 @@ bn_status bn_run_detokenize(struct bn_args *args, bn_error *err);
 bn_status bn_run_score(struct bn_args *args, bn_error *err);
 bn_status bn_run_logits(struct bn_args *args, bn_error *err);
 bn_status bn_run_embed(struct bn_args *args, bn_error *err);
-/* What the model needs and what the machine has: a table, or with doc a member "memory". Defined in memory.c. */
-bn_status bn_run_show_memory(const bn_model *model, const struct bn_args *args, bn_json *doc, bn_error *err);
 bn_status bn_run_inspect(struct bn_args *args, bn_error *err);
 
 #endif

@@ -26,70 +26,52 @@ static bn_status open_vocabulary(bn_model **model, const bn_tokenizer **tok, con
     return status;
 }
 
-static void print_ids(const int32_t *ids, size_t n)
+static void print_ids(const char *before, const int32_t *ids, size_t n, const char *after)
 {
+    fputs(before, stdout);
     for (size_t i = 0; i < n; i++)
         printf("%s%d", i > 0 ? "," : "", (int)ids[i]);
-    putchar('\n');
+    fputs(after, stdout);
 }
 
-static void print_table(const bn_tokenizer *tok, const int32_t *ids, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const char *bytes = NULL;
-        size_t n_bytes = bn_token_bytes(tok, ids[i], &bytes);
-        char shown[256];
-        printf("%7d  '%s'%s\n", (int)ids[i], bn_escape(shown, sizeof shown, bytes, n_bytes),
-               bn_token_is_control(tok, ids[i]) ? "  control" : "");
-    }
-}
-
-static bn_status print_document(const bn_tokenizer *tok, const int32_t *ids, size_t n, bn_error *err)
+/* As a table, or as a document. */
+static bn_status print_tokens(const bn_tokenizer *tok, const int32_t *ids, size_t n, bool json, bn_error *err)
 {
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.tokens/1");
+    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
     bn_json_put_u64(doc, "n", n);
     bn_json *list = bn_json_put_array(doc, "tokens");
     for (size_t i = 0; i < n; i++) {
         const char *bytes = NULL;
-        char shown[256];
         size_t n_bytes = bn_token_bytes(tok, ids[i], &bytes);
+        bool control = bn_token_is_control(tok, ids[i]);
+        char shown[256];
+        bn_escape(shown, sizeof shown, bytes, n_bytes);
+        if (!json) {
+            printf("%7d  '%s'%s\n", (int)ids[i], shown, control ? "  control" : "");
+            continue;
+        }
         bn_json *token = bn_json_add_object(list);
         bn_json_put_u64(token, "id", (uint64_t)ids[i]);
-        bn_json_put_string(token, "text", bn_escape(shown, sizeof shown, bytes, n_bytes));
-        bn_json_put_bool(token, "control", bn_token_is_control(tok, ids[i]));
+        bn_json_put_string(token, "text", shown);
+        bn_json_put_bool(token, "control", control);
     }
-    bn_status status = bn_cli_print_json(doc, err);
+    bn_status status = json ? bn_cli_print_json(doc, err) : BN_OK;
     bn_json_free(doc);
     return status;
 }
 
 /* One JSON string a line in, one JSON array of ids a line out; an empty line ends nothing and gives []. */
-static bn_status tokenize_line(const bn_tokenizer *tok, const char *line, size_t n, size_t number,
-                               unsigned flags, bn_error *err)
+static bn_status tokenize_line(const bn_tokenizer *tok, const char *line, size_t n, unsigned flags,
+                               bn_error *err)
 {
-    if (n == 0) {
-        puts("[]");
-        return BN_OK;
-    }
-    char where[32];
-    snprintf(where, sizeof where, "line %zu", number);
     bn_json *value = NULL;
-    const char *text = NULL;
+    const char *text = "";
     int32_t *ids = NULL;
     size_t n_ids = 0;
-    bn_status status = bn_json_parse(&value, line, n, err);
-    if (status == BN_OK && !bn_json_string(value, &text))
-        status = bn_fail(err, BN_ERR_FORMAT, "not a JSON string");
-    if (status == BN_OK) status = bn_tokenize(tok, text, strlen(text), flags, &ids, &n_ids, err);
-    if (status == BN_OK) {
-        putchar('[');
-        for (size_t i = 0; i < n_ids; i++)
-            printf("%s%d", i > 0 ? "," : "", (int)ids[i]);
-        puts("]");
-    } else {
-        bn_error_name(err, where);
-    }
+    bn_status status = n > 0 ? bn_run_line_text(&value, &text, line, n, err) : BN_OK;
+    if (status == BN_OK && n > 0) status = bn_tokenize(tok, text, strlen(text), flags, &ids, &n_ids, err);
+    if (status == BN_OK) print_ids("[", ids, n_ids, "]\n");
     bn_free(ids);
     bn_json_free(value);
     return status;
@@ -99,12 +81,11 @@ static bn_status tokenize_lines(const bn_tokenizer *tok, unsigned flags, bn_erro
 {
     struct bn_buf input = {.max = BN_RUN_MAX_TEXT_BYTES};
     bn_status status = bn_file_read("-", &input, err);
-    size_t number = 1;
-    for (size_t at = 0; status == BN_OK && at < input.len; number++) {
-        const char *line = input.data + at, *end = memchr(line, '\n', input.len - at);
-        size_t n = end != NULL ? (size_t)(end - line) : input.len - at;
-        status = tokenize_line(tok, line, n, number, flags, err);
-        at += n + 1;
+    size_t n;
+    char *line;
+    for (size_t at = 0, number = 1; status == BN_OK && bn_run_next_line(&input, &at, &line, &n); number++) {
+        status = tokenize_line(tok, line, n, flags, err);
+        if (status != BN_OK) (void)bn_run_at_line(number, status, err);
     }
     bn_buf_release(&input);
     return status;
@@ -131,12 +112,10 @@ bn_status bn_run_tokenize(struct bn_args *args, bn_error *err)
     } else {
         status = bn_cli_text(args, NULL, &text, err);
         if (status == BN_OK) status = bn_tokenize(tok, text.data, text.len, flags, &ids, &n_ids, err);
-        if (status == BN_OK && args->json)
-            status = print_document(tok, ids, n_ids, err);
-        else if (status == BN_OK && o->ids)
-            print_ids(ids, n_ids);
+        if (status == BN_OK && o->ids && !args->json)
+            print_ids("", ids, n_ids, "\n");
         else if (status == BN_OK)
-            print_table(tok, ids, n_ids);
+            status = print_tokens(tok, ids, n_ids, args->json, err);
     }
     bn_free(ids);
     bn_buf_release(&text);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "tools/cli/number.h"
 #include "tools/serve/serve.h"
@@ -16,13 +15,8 @@
 #define MAX_TEXTS 2048u
 #define FLOAT_BYTES 16u /* most bytes of a number in JSON, with the comma */
 
-struct text {
-    int32_t *ids;
-    size_t n_ids;
-};
-
 struct bn_embed {
-    struct text *texts;
+    struct bn_prompt *texts;
     size_t n_texts, n_done, n_tokens;
     size_t n_embd;
     bool base64;
@@ -42,24 +36,10 @@ struct parsing {
 
 static bool refuse(struct parsing *p, const char *name, const char *what)
 {
-    bn_reply_error(p->reply, 400, name, NULL, "%s %s", name, what);
-    return false;
+    return bn_reply_refuse(p->reply, name, what);
 }
 
-static bool failed(struct parsing *p, const char *name, bn_error *err)
-{
-    bn_reply_failed(p->reply, name, err);
-    return false;
-}
-
-static bool no_memory(struct parsing *p)
-{
-    bn_error err = {0};
-    (void)bn_nomem(&err);
-    return failed(p, NULL, &err);
-}
-
-static bool take_length(struct parsing *p, const struct text *text)
+static bool take_length(struct parsing *p, const struct bn_prompt *text)
 {
     uint32_t n_ctx = bn_session_n_ctx(p->server->session);
     p->embed->n_tokens += text->n_ids;
@@ -76,25 +56,17 @@ static bool take_length(struct parsing *p, const struct text *text)
 static bool add_text(struct parsing *p, const char *text)
 {
     bn_error err = {0};
-    struct text *t = &p->embed->texts[p->embed->n_texts++];
+    struct bn_prompt *t = &p->embed->texts[p->embed->n_texts++];
     if (text[0] == '\0') return refuse(p, "input", "has an empty text");
     if (bn_tokenize(p->server->tok, text, strlen(text), BN_TOKENIZE_BOS, &t->ids, &t->n_ids, &err) != BN_OK)
-        return failed(p, "input", &err);
+        return bn_reply_failed(p->reply, "input", &err);
     return take_length(p, t);
 }
 
 static bool add_ids(struct parsing *p, const bn_json *list)
 {
-    struct text *t = &p->embed->texts[p->embed->n_texts++];
-    t->ids = bn_alloc(bn_json_size(list), sizeof *t->ids);
-    if (t->ids == NULL) return no_memory(p);
-    for (const bn_json *v = bn_json_first(list); v != NULL; v = bn_json_next(v)) {
-        uint64_t id;
-        if (!bn_json_u64(v, &id) || id >= bn_tokenizer_n_vocab(p->server->tok))
-            return refuse(p, "input", "has something that is not a token id of this model");
-        t->ids[t->n_ids++] = (int32_t)id;
-    }
-    return take_length(p, t);
+    struct bn_prompt *t = &p->embed->texts[p->embed->n_texts++];
+    return bn_serve_parse_ids(p->server, list, "input", &t->ids, &t->n_ids, p->reply) && take_length(p, t);
 }
 
 static bool add(struct parsing *p, const bn_json *value)
@@ -121,7 +93,7 @@ static bool take_input(struct parsing *p)
         return refuse(p, "input", "has too many texts: the answer would be larger than 64 MiB");
     p->embed->texts = bn_alloc(n, sizeof *p->embed->texts);
     p->embed->vectors = bn_alloc(n * p->embed->n_embd, sizeof *p->embed->vectors);
-    if (p->embed->texts == NULL || p->embed->vectors == NULL) return no_memory(p);
+    if (p->embed->texts == NULL || p->embed->vectors == NULL) return bn_reply_no_memory(p->reply);
     if (is_one) return add(p, input);
     for (const bn_json *v = bn_json_first(input); v != NULL; v = bn_json_next(v))
         if (!add(p, v)) return false;
@@ -163,36 +135,19 @@ static bool check_model(struct parsing *p)
     return false;
 }
 
-static bool take_body(struct parsing *p)
-{
-    if (!bn_serve_make_id(p->job->id)) {
-        bn_reply_error(p->reply, 500, NULL, NULL, "the system gives no random numbers");
-        return false;
-    }
-    p->embed->n_embd = bn_model_hparams(p->server->model)->n_embd;
-    return check_model(p) && take_options(p) && take_input(p);
-}
-
 bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n,
                     struct bn_reply *reply)
 {
-    struct parsing p = {server, bn_alloc(1, sizeof *p.job), bn_alloc(1, sizeof *p.embed), reply, NULL};
+    struct parsing p = {.server = server, .job = bn_job_new(server, reply), .reply = reply};
     *out = NULL;
-    if (p.job == NULL || p.embed == NULL) {
-        bn_free(p.job);
-        bn_free(p.embed);
-        return no_memory(&p);
-    }
-    *p.job = (struct bn_job){.server = server,
-                             .embed = p.embed,
-                             .fd = -1,
-                             .n_owners = 1,
-                             .n_choices = 1,
-                             .since_ns = bn_clock_ns()};
+    if (p.job == NULL) return false;
+    p.embed = p.job->embed = bn_alloc(1, sizeof *p.embed);
+    p.job->n_choices = 1;
     p.job->choices[0].job = p.job;
-    p.job->reply.body.max = BN_SERVE_MAX_ANSWER_BYTES;
-    *p.embed = (struct bn_embed){0};
-    if (bn_serve_parse(&p.body, body, n, reply) && take_body(&p))
+    if (p.embed == NULL) (void)bn_reply_no_memory(reply);
+    if (p.embed != NULL) p.embed->n_embd = bn_model_hparams(server->model)->n_embd;
+    if (p.embed != NULL && bn_serve_parse(&p.body, body, n, reply) && check_model(&p) && take_options(&p) &&
+        take_input(&p))
         *out = p.job;
     else
         bn_job_release(p.job);
@@ -229,7 +184,7 @@ bn_status bn_embed_start(struct bn_job *job, bn_error *err)
 {
     struct bn_server *s = job->server;
     struct bn_embed *e = job->embed;
-    const struct text *text = &e->texts[e->n_done];
+    const struct bn_prompt *text = &e->texts[e->n_done];
     /* The time of an answer would disclose the texts of other tenants. */
     if (s->embedding_tenant != job->tenant) BN_TRY(bn_sequence_truncate(s->embedding, 0, err));
     s->embedding_tenant = job->tenant;
@@ -260,17 +215,13 @@ bool bn_embed_advance(struct bn_job *job)
 static void put_vector(struct bn_buf *out, const struct bn_embed *e, size_t i)
 {
     const float *x = e->vectors + i * e->n_embd;
-    if (e->base64) {
-        bn_buf_putc(out, '"');
-        bn_base64_encode(out, x, e->n_embd * sizeof *x); /* every target is little endian */
-        bn_buf_putc(out, '"');
+    if (!e->base64) {
+        bn_number_put_f32s(out, x, e->n_embd);
         return;
     }
-    for (size_t k = 0; k < e->n_embd; k++) {
-        bn_buf_putc(out, k == 0 ? '[' : ',');
-        bn_number_put_f32(out, x[k]);
-    }
-    bn_buf_putc(out, ']');
+    bn_buf_putc(out, '"');
+    bn_base64_encode(out, x, e->n_embd * sizeof *x); /* every target is little endian */
+    bn_buf_putc(out, '"');
 }
 
 void bn_embed_answer(struct bn_job *job)

@@ -83,7 +83,7 @@ static void finish_job(struct bn_server *s, struct bn_job *job)
     *at = job->next;
     s->metrics.n_jobs_done++;
     s->metrics.n_left += job->dropped;
-    bn_serve_metrics_observe(&s->metrics.request, bn_clock_ns() - job->since_ns);
+    bn_status_observe(&s->metrics.request, bn_clock_ns() - job->since_ns);
     job->done = true;
     bn_listener_resume(job);
     bn_queue_leave(s, job->client);
@@ -374,10 +374,9 @@ static void fail_rest(struct bn_server *s)
     }
 }
 
-bn_status bn_engine_run(struct bn_server *s, bn_error *err)
+void bn_engine_run(struct bn_server *s)
 {
     uint64_t stop_ns = 0, swept_ns = 0;
-    (void)err;
     while (!s->stopping || next_job(s, NULL) != NULL) {
         uint64_t now = bn_clock_ns();
         if (!s->stopping && bn_cli_interrupted() != 0) {
@@ -396,5 +395,4 @@ bn_status bn_engine_run(struct bn_server *s, bn_error *err)
         swept_ns = now;
         bn_listener_drop_slow(s->http);
     }
-    return BN_OK;
 }

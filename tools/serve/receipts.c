@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of receipts: a ring, the oldest first, and a table of their names. A receipt is found in the list; no path comes
- * from a client. Above the bounds the key that has most gives up its oldest: no key can push out the receipts of another
+ * The list of receipts: a ring, the oldest first. A receipt is found in the list, from the newest on; no path comes from
+ * a client. Above the bounds the key that has most gives up its oldest: no key can push out the receipts of another
  * one that has fewer.
  *
  * With a folder, a new receipt waits in the list with its text until the writer's thread has written it: the thread that
@@ -21,7 +21,7 @@
 #include "base/file.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
-#include "tools/serve/receipts.h"
+#include "tools/serve/serve.h"
 
 #define MAX_WAITING 4096u
 #define MAX_WAITING_BYTES (64u << 20)
@@ -49,8 +49,7 @@ struct bn_receipts {
     pthread_cond_t work;
     bool stopping, losing;
     struct bn_receipt_entry *ring;
-    uint32_t *heads; /* of the table: an entry of the ring plus 1 */
-    uint64_t room, n_heads;
+    uint64_t room;
     uint64_t first, written, end; /* counted from the start: those from written on wait for the writer */
     struct share shares[BN_SERVE_MAX_KEYS + 1];
     struct bn_receipts_stats stats;
@@ -62,21 +61,6 @@ static struct bn_receipt_entry *at(const struct bn_receipts *r, uint64_t i)
 }
 
 /* ---- the list, under the lock ---- */
-
-static uint32_t *head_of(const struct bn_receipts *r, const char *id)
-{
-    uint64_t hash = 14695981039346656037u;
-    for (; *id != '\0'; id++)
-        hash = (hash ^ (unsigned char)*id) * 1099511628211u;
-    return &r->heads[hash & (r->n_heads - 1)];
-}
-
-static void link_entry(struct bn_receipts *r, uint64_t i)
-{
-    uint32_t *head = head_of(r, at(r, i)->id);
-    at(r, i)->next = *head;
-    *head = (uint32_t)(i % r->room) + 1;
-}
 
 /* By 1: there is one more; by -1: one less. */
 static void count(struct bn_receipts *r, const struct bn_receipt_entry *entry, int by)
@@ -92,12 +76,11 @@ static void count(struct bn_receipts *r, const struct bn_receipt_entry *entry, i
 /* There is room. */
 static void append(struct bn_receipts *r, const struct bn_receipt_entry *entry)
 {
-    struct bn_receipt_entry *new = at(r, r->end);
+    struct bn_receipt_entry *new = at(r, r->end++);
     *new = *entry;
     new->share = r->n_owners;
     while (new->share > 0 && r->owners[new->share - 1] != entry->owner)
         new->share--;
-    link_entry(r, r->end++);
     count(r, new, 1);
 }
 
@@ -111,19 +94,12 @@ static void close_gaps(struct bn_receipts *r)
         *at(r, i) = (struct bn_receipt_entry){0};
     }
     r->first = to;
-    memset(r->heads, 0, r->n_heads * sizeof *r->heads);
-    for (uint64_t i = r->first; i < r->end; i++)
-        if (at(r, i)->id[0] != '\0') link_entry(r, i);
 }
 
-/* Takes an entry out of the table; its place in the ring stays until it is the first. */
+/* Takes an entry out of the list; its place in the ring stays until it is the first. */
 static void forget(struct bn_receipts *r, struct bn_receipt_entry *entry)
 {
     if (entry->id[0] == '\0') return;
-    uint32_t *link = head_of(r, entry->id);
-    while (&r->ring[*link - 1] != entry)
-        link = &r->ring[*link - 1].next;
-    *link = entry->next;
     count(r, entry, -1);
     bn_buf_release(&entry->text);
     *entry = (struct bn_receipt_entry){0};
@@ -273,11 +249,8 @@ static bn_status allocate(struct bn_receipts *r, bn_error *err)
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&r->lock, NULL);
     r->room = (uint64_t)r->o->n_receipts + MAX_WAITING;
-    for (r->n_heads = 64; r->n_heads < r->room;)
-        r->n_heads *= 2;
     r->ring = bn_alloc(r->room, sizeof *r->ring);
-    r->heads = bn_alloc(r->n_heads, sizeof *r->heads);
-    return r->ring != NULL && r->heads != NULL ? BN_OK : bn_nomem(err);
+    return r->ring != NULL ? BN_OK : bn_nomem(err);
 }
 
 bn_status bn_receipts_open(struct bn_server *s, bn_error *err)
@@ -317,7 +290,6 @@ void bn_receipts_close(struct bn_server *s)
     pthread_cond_destroy(&r->work);
     pthread_mutex_destroy(&r->lock);
     bn_free(r->ring);
-    bn_free(r->heads);
     bn_free(r);
 }
 
@@ -408,8 +380,8 @@ bool bn_receipts_find(struct bn_server *s, const char *id, uint32_t tenant, stru
     const struct bn_receipt_entry *entry = NULL;
     if (id[0] == '\0') return false;
     pthread_mutex_lock(&r->lock);
-    for (uint32_t i = *head_of(r, id); i != 0 && entry == NULL; i = r->ring[i - 1].next)
-        if (r->ring[i - 1].owner == owner && strcmp(r->ring[i - 1].id, id) == 0) entry = &r->ring[i - 1];
+    for (uint64_t i = r->end; i-- > r->first && entry == NULL;)
+        if (at(r, i)->owner == owner && strcmp(at(r, i)->id, id) == 0) entry = at(r, i);
     bool found = entry != NULL && !is_old(r, entry);
     if (found && entry->text.len > 0)
         bn_buf_append(out, entry->text.data, entry->text.len);

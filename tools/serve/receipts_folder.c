@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tools/serve/receipts.h"
+#include "tools/serve/serve.h"
 
 #define HEX "0123456789abcdef"
 #define OWNER_DIGITS 16u

@@ -90,29 +90,13 @@ static bn_status prepare(struct bn_job *job, const struct bn_buf *text, bool *go
 
 /* ---- the job ---- */
 
-static struct bn_job *new_job(struct bn_server *s, const char *id)
-{
-    struct bn_job *job = bn_alloc(1, sizeof *job);
-    if (job == NULL) return NULL;
-    *job = (struct bn_job){.server = s, .fd = -1, .n_owners = 1, .since_ns = bn_clock_ns()};
-    job->created_s = (uint64_t)bn_clock_utc();
-    job->reply.body.max = BN_SERVE_MAX_ANSWER_BYTES;
-    snprintf(job->replay_of, sizeof job->replay_of, "%s", id);
-    snprintf(job->id, sizeof job->id, "%.*s", (int)sizeof job->id - 1, id);
-    job->tenant = UINT32_MAX - s->n_replays++;
-    return job;
-}
-
 /* Makes the job ready, or answers with a verdict. */
 static bool begin(struct bn_job *job, const struct bn_buf *text, struct bn_reply *reply)
 {
     bn_error err = {0};
     bool good = false;
     bn_status status = prepare(job, text, &good, &err);
-    if (status == BN_ERR_NOMEM) {
-        bn_reply_failed(reply, NULL, &err);
-        return false;
-    }
+    if (status == BN_ERR_NOMEM) return bn_reply_no_memory(reply);
     if (status != BN_OK) refuse(job, err.msg);
     if (status != BN_OK || !good) {
         bn_reply_json(reply, new_verdict(job));
@@ -128,15 +112,17 @@ bool bn_replay_job(struct bn_job **out, struct bn_server *s, const char *id, uin
                    struct bn_reply *reply)
 {
     struct bn_buf text = {.max = BN_SERVE_MAX_ANSWER_BYTES};
-    struct bn_job *job = new_job(s, id);
+    struct bn_job *job = bn_job_new(s, reply);
     *out = NULL;
-    if (job == NULL)
-        bn_reply_error(reply, 503, NULL, NULL, "out of memory");
-    else if (!bn_receipts_find(s, id, tenant, &text))
+    if (job == NULL) return false;
+    snprintf(job->replay_of, sizeof job->replay_of, "%s", id);
+    snprintf(job->id, sizeof job->id, "%.*s", (int)sizeof job->id - 1, id);
+    job->tenant = UINT32_MAX - s->n_replays++;
+    if (!bn_receipts_find(s, id, tenant, &text))
         bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
     else if (begin(job, &text, reply))
         *out = job;
     bn_buf_release(&text);
-    if (*out == NULL && job != NULL) bn_job_release(job);
+    if (*out == NULL) bn_job_release(job);
     return *out != NULL;
 }

@@ -65,7 +65,7 @@ void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes)
                    (unsigned long long)max_bytes);
 }
 
-void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err)
+bool bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err)
 {
     char place[48] = "";
     bool theirs = err->code == BN_ERR_ARG || err->code == BN_ERR_FORMAT || err->code == BN_ERR_LIMIT ||
@@ -77,4 +77,17 @@ void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *
                    : err->code == BN_ERR_NOMEM || err->code == BN_ERR_INTEGRITY ? 503
                                                                                 : 500,
                    param, NULL, "%s%s%s%s", err->msg, place, err->hint[0] != '\0' ? "; " : "", err->hint);
+    return false;
+}
+
+bool bn_reply_refuse(struct bn_reply *reply, const char *name, const char *what)
+{
+    bn_reply_error(reply, 400, name, NULL, "%s %s", name, what);
+    return false;
+}
+
+bool bn_reply_no_memory(struct bn_reply *reply)
+{
+    bn_reply_error(reply, 503, NULL, NULL, "out of memory");
+    return false;
 }

@@ -39,8 +39,7 @@ static const bn_json *get(const struct parsing *p, const char *name)
 
 static bool refuse(struct parsing *p, const char *name, const char *what)
 {
-    bn_reply_error(p->reply, 400, name, NULL, "%s %s", name, what);
-    return false;
+    return bn_reply_refuse(p->reply, name, what);
 }
 
 /* ---- what is not supported ---- */
@@ -78,40 +77,23 @@ static bool check_unsupported(struct parsing *p)
 
 /* ---- prompts ---- */
 
-static bool failed(struct parsing *p, const char *name, const bn_error *err)
-{
-    bn_reply_failed(p->reply, name, err);
-    return false;
-}
-
 static bool add_text(struct parsing *p, const char *text)
 {
     bn_error err = {0};
     struct bn_prompt *prompt = &p->job->prompts[p->job->n_prompts++];
     prompt->n_bytes = strlen(text);
     prompt->text = bn_strndup(text, prompt->n_bytes);
-    if (prompt->text == NULL) {
-        (void)bn_nomem(&err);
-        return failed(p, NULL, &err);
-    }
+    if (prompt->text == NULL) return bn_reply_no_memory(p->reply);
     if (bn_tokenize(p->server->tok, text, prompt->n_bytes, BN_TOKENIZE_BOS, &prompt->ids, &prompt->n_ids,
                     &err) != BN_OK)
-        return failed(p, "prompt", &err);
+        return bn_reply_failed(p->reply, "prompt", &err);
     return prompt->n_ids > 0 || refuse(p, "prompt", "has no tokens");
 }
 
 static bool add_ids(struct parsing *p, const bn_json *list)
 {
     struct bn_prompt *prompt = &p->job->prompts[p->job->n_prompts++];
-    prompt->ids = bn_alloc(bn_json_size(list), sizeof *prompt->ids);
-    if (prompt->ids == NULL) return refuse(p, "prompt", "needs more memory than there is");
-    for (const bn_json *v = bn_json_first(list); v != NULL; v = bn_json_next(v)) {
-        uint64_t id;
-        if (!bn_json_u64(v, &id) || id >= bn_tokenizer_n_vocab(p->server->tok))
-            return refuse(p, "prompt", "has something that is not a token id of this model");
-        prompt->ids[prompt->n_ids++] = (int32_t)id;
-    }
-    return true;
+    return bn_serve_parse_ids(p->server, list, "prompt", &prompt->ids, &prompt->n_ids, p->reply);
 }
 
 /* A text, tokens, or a list of these. */
@@ -174,7 +156,7 @@ static bool encode(struct parsing *p, const bn_message *messages, size_t n)
     bn_status status = bn_template_render(tmpl, messages, n, &prompt->text, &prompt->n_bytes, &err);
     if (status == BN_OK)
         status = bn_template_encode(tmpl, p->server->tok, messages, n, &prompt->ids, &prompt->n_ids, &err);
-    return status == BN_OK || failed(p, "messages", &err);
+    return status == BN_OK || bn_reply_failed(p->reply, "messages", &err);
 }
 
 static bool take_messages(struct parsing *p)
@@ -234,7 +216,7 @@ static bool take_sampling(struct parsing *p)
             if (!bn_receipt_seed(m, &p->gen.sampling.seed))
                 return refuse(p, "seed", "is not a whole number from 0 to 2^53 - 1, or a text of digits");
         } else if (bn_request_number(&p->gen, m, &status, &err) && status != BN_OK) {
-            return failed(p, bn_json_name(m), &err);
+            return bn_reply_failed(p->reply, bn_json_name(m), &err);
         }
     }
     return true;
@@ -297,7 +279,7 @@ static bool open_grammar(struct parsing *p, const char *name, const bn_json *sch
         status = bn_matcher_open(&matcher, p->job->grammar, p->server->tok,
                                  bn_tokenizer_n_vocab(p->server->tok), NULL, 0, &err);
     bn_matcher_close(matcher);
-    return status == BN_OK || failed(p, name, &err);
+    return status == BN_OK || bn_reply_failed(p->reply, name, &err);
 }
 
 static bool open_any_object(struct parsing *p)
@@ -432,10 +414,42 @@ bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply 
     return false;
 }
 
+bool bn_serve_parse_ids(const struct bn_server *server, const bn_json *list, const char *name, int32_t **ids,
+                        size_t *n, struct bn_reply *reply)
+{
+    if (list == NULL || bn_json_kind(list) != BN_JSON_ARRAY)
+        return bn_reply_refuse(reply, name, "is not a list of token ids");
+    *ids = bn_alloc(bn_json_size(list), sizeof **ids);
+    if (*ids == NULL) return bn_reply_no_memory(reply);
+    for (const bn_json *v = bn_json_first(list); v != NULL; v = bn_json_next(v)) {
+        uint64_t id;
+        if (!bn_json_u64(v, &id) || id >= bn_tokenizer_n_vocab(server->tok))
+            return bn_reply_refuse(reply, name, "has something that is not a token id of this model");
+        (*ids)[(*n)++] = (int32_t)id;
+    }
+    return true;
+}
+
+struct bn_job *bn_job_new(struct bn_server *server, struct bn_reply *reply)
+{
+    struct bn_job *job = bn_alloc(1, sizeof *job);
+    if (job == NULL) {
+        (void)bn_reply_no_memory(reply);
+        return NULL;
+    }
+    *job = (struct bn_job){.server = server, .fd = -1, .n_owners = 1, .since_ns = bn_clock_ns()};
+    job->created_s = (uint64_t)bn_clock_utc();
+    job->reply.body.max = BN_SERVE_MAX_ANSWER_BYTES;
+    if (bn_serve_make_id(job->id)) return job;
+    bn_reply_error(reply, 500, NULL, NULL, "the system gives no random numbers");
+    bn_job_release(job);
+    return NULL;
+}
+
 static bool take_body(struct parsing *p)
 {
     uint64_t seed;
-    if (!bn_serve_make_id(p->job->id) || getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
         bn_reply_error(p->reply, 500, NULL, NULL, "the system gives no random numbers");
         return false;
     }
@@ -449,17 +463,10 @@ static bool take_body(struct parsing *p)
 bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n, bool chat,
                   struct bn_reply *reply)
 {
-    struct parsing p = {.server = server, .reply = reply};
+    struct parsing p = {.server = server, .reply = reply, .job = bn_job_new(server, reply)};
     *out = NULL;
-    p.job = bn_alloc(1, sizeof *p.job);
-    if (p.job == NULL) {
-        bn_reply_error(reply, 503, NULL, NULL, "out of memory");
-        return false;
-    }
-    *p.job =
-        (struct bn_job){.server = server, .chat = chat, .fd = -1, .n_owners = 1, .since_ns = bn_clock_ns()};
-    p.job->created_s = (uint64_t)bn_clock_utc();
-    p.job->reply.body.max = BN_SERVE_MAX_ANSWER_BYTES;
+    if (p.job == NULL) return false;
+    p.job->chat = chat;
     if (bn_serve_parse(&p.body, body, n, reply) && take_body(&p))
         *out = p.job;
     else

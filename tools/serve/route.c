@@ -53,7 +53,7 @@ static void metrics(struct bn_server *s, const struct bn_request *request, struc
     reply->body.max = 1u << 20;
     reply->type = "text/plain; version=0.0.4; charset=utf-8";
     reply->status = 200;
-    bn_serve_metrics_write(s, &reply->body);
+    bn_status_metrics(s, &reply->body);
 }
 
 static void tokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
@@ -81,18 +81,6 @@ static void tokenize(struct bn_server *s, const struct bn_request *request, stru
     bn_json_free(body);
 }
 
-static bool take_ids(const bn_json *list, int32_t **ids, size_t *n)
-{
-    if (bn_json_kind(list) != BN_JSON_ARRAY) return false;
-    *ids = bn_alloc(bn_json_size(list), sizeof **ids);
-    for (const bn_json *v = bn_json_first(list); v != NULL && *ids != NULL; v = bn_json_next(v)) {
-        uint64_t id;
-        if (!bn_json_u64(v, &id) || id > INT32_MAX) return false;
-        (*ids)[(*n)++] = (int32_t)id;
-    }
-    return *ids != NULL;
-}
-
 static void detokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     bn_json *body = NULL;
@@ -101,12 +89,10 @@ static void detokenize(struct bn_server *s, const struct bn_request *request, st
     char *text = NULL;
     size_t n = 0, n_bytes = 0;
     if (bn_serve_parse(&body, request->body, request->n_bytes, reply)) {
-        const bn_json *list = bn_json_get(body, "tokens");
-        if (list == NULL || !take_ids(list, &ids, &n)) {
-            bn_reply_error(reply, 400, "tokens", NULL, "tokens is not a list of token ids");
-        } else if (bn_detokenize(s->tok, ids, n, false, &text, &n_bytes, &err) != BN_OK) {
+        bool good = bn_serve_parse_ids(s, bn_json_get(body, "tokens"), "tokens", &ids, &n, reply);
+        if (good && bn_detokenize(s->tok, ids, n, false, &text, &n_bytes, &err) != BN_OK) {
             bn_reply_failed(reply, "tokens", &err);
-        } else {
+        } else if (good) {
             bn_json *document = bn_json_new_object();
             bn_json_put_string(document, "content", text);
             bn_reply_json(reply, document);
@@ -165,16 +151,12 @@ static void send_page(struct bn_server *s, const struct bn_request *request, str
 
 static void benchmarks(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
-    bn_error err = {0};
     (void)request;
-    reply->body.max = BN_SERVE_MAX_ANSWER_BYTES;
     if (s->benchmarks.folder == NULL)
         bn_reply_error(reply, 404, NULL, NULL,
                        "no folder of benchmarks: bn-serve --dashboard FOLDER names one");
-    else if (bn_benchmarks_write(&s->benchmarks, &reply->body, &err) == BN_OK)
-        reply->status = 200;
     else
-        bn_reply_error(reply, 500, NULL, NULL, "%s", err.msg);
+        bn_reply_json(reply, bn_benchmarks_document(&s->benchmarks));
 }
 
 #define REPORTS "/dashboard/reports/"
@@ -184,12 +166,11 @@ static void report(struct bn_server *s, const struct bn_request *request, struct
 {
     const char *number = request->path + sizeof REPORTS - 1;
     size_t n_digits = strspn(number, "0123456789"), at = 0;
-    bn_error err = {0};
     for (size_t i = 0; i < n_digits && n_digits < 8; i++)
         at = at * 10 + (size_t)(number[i] - '0');
     bool is_number = n_digits > 0 && n_digits < 8 && number[n_digits] == '\0';
     reply->body.max = BN_JSON_MAX_BYTES;
-    if (!is_number || bn_benchmarks_report(&s->benchmarks, at, &reply->body, &reply->type, &err) != BN_OK) {
+    if (!is_number || !bn_benchmarks_report(&s->benchmarks, at, &reply->body, &reply->type)) {
         reply->body.len = 0;
         reply->type = NULL;
         bn_reply_error(reply, 404, NULL, NULL, "no such report");

@@ -14,11 +14,9 @@
 #include "lab/receipt/receipt.h"
 #include "lab/verify/replay.h"
 #include "tools/cli/batch/lanes.h"
-#include "tools/cli/live/live.h"
+#include "tools/cli/live.h"
 #include "tools/cli/options.h"
 #include "tools/cli/text.h"
-#include "tools/serve/benchmarks.h"
-#include "tools/serve/page/page.h"
 
 #define BN_SERVE_MAX_CHOICES 16u
 #define BN_SERVE_MAX_N 8u
@@ -68,13 +66,43 @@ void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, 
 void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes);
 /* The same of an error of a function; BN_ERR_ARG, _FORMAT, _LIMIT and _UNSUPPORTED are the client's, after BN_ERR_NOMEM and
  * _INTEGRITY (the file of the model was changed) the client may try again. */
-void bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err);
+bool bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err); /* returns false */
 /* Takes a document, which it frees. */
 void bn_reply_json(struct bn_reply *reply, bn_json *document);
 /* "invalid_request_error" and so on, for a status of HTTP. */
 const char *bn_reply_error_type(unsigned status);
+/* Status 400, "NAME WHAT"; status 503, "out of memory". Both return false. */
+bool bn_reply_refuse(struct bn_reply *reply, const char *name, const char *what);
+bool bn_reply_no_memory(struct bn_reply *reply);
 /* The object {"error": {...}}, to be freed by the caller. */
 bn_json *bn_reply_error_document(unsigned status, const char *param, const char *code, const char *message);
+
+/* page/page.c: the chat and the dashboard. Each is one file that loads nothing. Its policy permits the one script and the one
+ * style sheet in it, by their digests, and requests to the server that it came from. */
+struct bn_serve_page {
+    struct bn_buf html;
+    char policy[512]; /* the header Content-Security-Policy */
+};
+enum bn_serve_page_name { BN_SERVE_CHAT, BN_SERVE_DASHBOARD, BN_SERVE_PAGES };
+/* Puts a page together, to be released after an error, too. */
+BN_MUST_CHECK bn_status bn_serve_page_build(struct bn_serve_page *page, enum bn_serve_page_name name,
+                                            bn_error *err);
+
+/* benchmarks.c: the folder of --dashboard. */
+#define BN_BENCHMARK_FILES 256u
+struct bn_benchmarks {
+    char *folder;                    /* absolute; NULL: none was given */
+    char *files[BN_BENCHMARK_FILES]; /* as the last document lists them */
+    size_t n_files;
+};
+/* BN_ERR_NOT_FOUND when it is not a folder. */
+BN_MUST_CHECK bn_status bn_benchmarks_open(struct bn_benchmarks *b, const char *folder, bn_error *err);
+void bn_benchmarks_close(struct bn_benchmarks *b);
+/* Lists the folder: the document of /v1/benchmarks. */
+bn_json *bn_benchmarks_document(struct bn_benchmarks *b);
+/* Appends a file; number is its place in the document. *type is its type for HTTP. False: there is no such file. */
+bool bn_benchmarks_report(const struct bn_benchmarks *b, size_t number, struct bn_buf *out,
+                          const char **type);
 
 /* ---- jobs ---- */
 
@@ -156,6 +184,12 @@ struct bn_job {
 bool bn_serve_make_id(char id[BN_SERVE_ID]);
 /* Reads a body as a JSON object; false: the reply says why not. */
 bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
+/* Reads a list of tokens of the vocabulary, *ids to be freed by the caller; false: the reply says why not, of the member
+ * name. */
+bool bn_serve_parse_ids(const struct bn_server *server, const bn_json *list, const char *name, int32_t **ids,
+                        size_t *n, struct bn_reply *reply);
+/* A job with one owner and an id, without choices; NULL: the reply says why not. */
+struct bn_job *bn_job_new(struct bn_server *server, struct bn_reply *reply);
 /* Parses a body; false: the reply says why not. The caller owns the job, one owner. */
 bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n, bool chat,
                   struct bn_reply *reply);
@@ -283,7 +317,7 @@ unsigned bn_engine_retry_after(const struct bn_server *server);
 /* Hands a job to the engine, which becomes an owner; false: the reply says why not. */
 bool bn_engine_submit(struct bn_server *server, struct bn_job *job, struct bn_reply *reply);
 /* Generates until a signal comes and what runs has ended, or the grace period is over. */
-BN_MUST_CHECK bn_status bn_engine_run(struct bn_server *server, bn_error *err);
+void bn_engine_run(struct bn_server *server);
 
 /* The choice to start next, of those that may: of the client that got the fewest tokens, its age considered; NULL: none.
  * may_start may be NULL. Under the lock, as the next ones. */
@@ -317,10 +351,8 @@ bool bn_receipts_find(struct bn_server *server, const char *id, uint32_t tenant,
 struct bn_receipts_stats bn_receipts_stats(struct bn_server *server);
 #define BN_SERVE_NO_RECEIPT "no such receipt: it was never made, or was dropped for newer ones"
 
-void bn_serve_metrics_observe(struct bn_histogram *histogram, uint64_t ns);
-void bn_serve_metrics_write(struct bn_server *server, struct bn_buf *out);
-
-/* Under the lock: a pass has moved the sequences on; a choice got tokens; it has ended. */
+/* Under the lock: something took this time; a pass has moved the sequences on; a choice got tokens; it has ended. */
+void bn_status_observe(struct bn_histogram *histogram, uint64_t ns);
 void bn_status_pass(struct bn_server *server);
 void bn_status_tokens(struct bn_choice *choice, uint64_t now_ns);
 void bn_status_end(struct bn_choice *choice);
@@ -328,6 +360,38 @@ void bn_status_end(struct bn_choice *choice);
 const char *bn_status_state(const struct bn_server *server);
 /* The document of /v1/status. It does not wait for the engine. */
 bn_json *bn_status_document(struct bn_server *server, uint32_t tenant);
+/* Appends the text of /metrics. */
+void bn_status_metrics(struct bn_server *server, struct bn_buf *out);
+
+/* receipts_folder.c: receipts as files. */
+#define BN_RECEIPTS_BATCH 64u /* files that are written together */
+#define BN_RECEIPTS_PATH 64u  /* room for OWNER/ID.json */
+
+/* One receipt. */
+struct bn_receipt_entry {
+    char id[BN_SERVE_RECEIPT]; /* empty: it was given up */
+    uint64_t owner;            /* of the key that asked for the answer; 0 without keys */
+    uint32_t share;            /* of the keys that are known: the number of the owner's, else 0 */
+    uint64_t n_bytes;
+    int64_t made_s;     /* UTC */
+    struct bn_buf text; /* empty when it is in a file */
+};
+
+/* The name that a file of DIR gives a receipt, "" when it is not one of bn-serve's. */
+void bn_receipts_name(const char *file, char id[BN_SERVE_RECEIPT]);
+/* Where it is in the folder: ID.json, with keys OWNER/ID.json. */
+void bn_receipts_path(char path[BN_RECEIPTS_PATH], const struct bn_receipt_entry *entry);
+/* Makes the folder and those of the owners, and locks it: *folder is a descriptor to close. BN_ERR_AUTH when another user
+ * may write to one of them. */
+BN_MUST_CHECK bn_status bn_receipts_folder_open(const char *name, const uint64_t *owners, size_t n_owners,
+                                                int *folder, bn_error *err);
+/* The receipts in the folder, the oldest first; *list is released with bn_free. Files that were not completed are
+ * deleted. Other files, links, and files of other users are left alone. */
+BN_MUST_CHECK bn_status bn_receipts_folder_list(int folder, struct bn_receipt_entry **list, size_t *n,
+                                                bn_error *err);
+/* Writes receipts to disk, each complete or not at all; *n_done of them were, from the first on. */
+BN_MUST_CHECK bn_status bn_receipts_folder_write(int folder, const struct bn_receipt_entry *const *entries,
+                                                 size_t n, size_t *n_done, bn_error *err);
 
 /* ---- HTTP ---- */
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the server does now: /v1/status, which the dashboard polls. The engine writes what changes under the lock, after each
+ * What the server does now: /metrics, and /v1/status, which the dashboard polls. The engine writes what changes under the lock, after each
  * pass; a reader copies it and never waits for a pass. Clients are numbers: those of their keys, else in the order of
  * their first request.
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "infer/session.h"
@@ -13,6 +14,42 @@
 #include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/serve/serve.h"
+
+/* ---- counters: /v1/status has them by name, /metrics as bn_NAME_total; and what goes up and down ---- */
+
+struct number {
+    const char *name, *help;
+    uint64_t value;
+    bool is_gauge;
+};
+#define NUMBERS 18u
+
+static void list_numbers(struct number out[NUMBERS], const struct bn_serve_metrics *m,
+                         const struct bn_receipts_stats *r)
+{
+    const struct number list[NUMBERS] = {
+        {"jobs", "requests to generate that were accepted", m->n_jobs, false},
+        {"jobs_ended", "of them, those that have ended", m->n_jobs_done, false},
+        {"jobs_cancelled", "of them, those whose client left or that failed", m->n_left, false},
+        {"jobs_rejected", "requests refused because the queue was full", m->n_rejected, false},
+        {"generations", "answers that were generated", m->n_generations, false},
+        {"prompt_tokens", "tokens of prompts", m->prompt_tokens, false},
+        {"cached_tokens", "of them, those that were not evaluated again", m->cached_tokens, false},
+        {"generated_tokens", "tokens that were generated", m->generated_tokens, false},
+        {"evaluated_tokens", "tokens of prompts and answers that were evaluated", m->evaluated_tokens, false},
+        {"passes", "passes over the model", m->n_passes, false},
+        {"connections_refused", "connections refused because their address has too many", m->n_refused,
+         false},
+        {"receipts", "receipts that were made", r->n_made, false},
+        {"receipts_lost", "receipts lost for lack of memory, or of a disk", r->n_lost, false},
+        {"receipts_write_failures", "attempts to write receipts that failed", r->n_failures, false},
+        {"connections", "open connections", m->n_connections, true},
+        {"receipts", "receipts that are kept", r->n, true},
+        {"receipts_bytes", "bytes of receipts that are kept", r->n_bytes, true},
+        {"receipts_waiting", "of them, those that wait to be written", r->n_waiting, true},
+    };
+    memcpy(out, list, sizeof list);
+}
 
 /* ---- written by the engine ---- */
 
@@ -38,15 +75,29 @@ void bn_status_pass(struct bn_server *s)
     }
 }
 
+static const double LIMITS[BN_SERVE_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                                0.5,   1,    2.5,   10,   30,  120};
+
+void bn_status_observe(struct bn_histogram *histogram, uint64_t ns)
+{
+    double seconds = (double)ns / 1e9;
+    size_t i = 0;
+    while (i < BN_SERVE_BUCKETS && seconds > LIMITS[i])
+        i++;
+    histogram->counts[i]++;
+    histogram->last[histogram->n++ % BN_SERVE_LAST] = (float)seconds;
+    histogram->sum += seconds;
+}
+
 void bn_status_tokens(struct bn_choice *c, uint64_t now_ns)
 {
     struct bn_serve_metrics *m = &c->job->server->metrics;
     if (c->gen.n_ids <= c->n_seen) return;
     if (c->n_seen == 0) {
         c->first_token_s = (double)(now_ns - c->job->since_ns) / 1e9;
-        bn_serve_metrics_observe(&m->first_token, now_ns - c->job->since_ns);
+        bn_status_observe(&m->first_token, now_ns - c->job->since_ns);
     } else {
-        bn_serve_metrics_observe(&m->next_token, now_ns - c->last_ns);
+        bn_status_observe(&m->next_token, now_ns - c->last_ns);
     }
     m->generated_tokens += c->gen.n_ids - c->n_seen;
     c->last_ns = now_ns;
@@ -124,19 +175,14 @@ static void put_model(bn_json *d, const struct bn_server *s)
     bn_json_put_u64(model, "max_queue", s->o->max_queue);
 }
 
-static void put_counters(bn_json *d, const struct bn_serve_metrics *m)
+static void put_counters(bn_json *d, const struct bn_serve_metrics *m,
+                         const struct bn_receipts_stats *receipts)
 {
+    struct number numbers[NUMBERS];
     bn_json *o = bn_json_put_object(d, "counters");
-    bn_json_put_u64(o, "jobs", m->n_jobs);
-    bn_json_put_u64(o, "jobs_ended", m->n_jobs_done);
-    bn_json_put_u64(o, "jobs_cancelled", m->n_left);
-    bn_json_put_u64(o, "jobs_rejected", m->n_rejected);
-    bn_json_put_u64(o, "generations", m->n_generations);
-    bn_json_put_u64(o, "prompt_tokens", m->prompt_tokens);
-    bn_json_put_u64(o, "cached_tokens", m->cached_tokens);
-    bn_json_put_u64(o, "evaluated_tokens", m->evaluated_tokens);
-    bn_json_put_u64(o, "generated_tokens", m->generated_tokens);
-    bn_json_put_u64(o, "passes", m->n_passes);
+    list_numbers(numbers, m, receipts);
+    for (size_t i = 0; i < NUMBERS && !numbers[i].is_gauge; i++)
+        bn_json_put_u64(o, numbers[i].name, numbers[i].value);
     bn_json_put_u64(o, "errors", m->responses[5]);
     bn_json *latency = bn_json_put_object(d, "latency_s");
     put_latency(latency, "first_token", &m->first_token);
@@ -216,8 +262,47 @@ bn_json *bn_status_document(struct bn_server *s, uint32_t tenant)
                 put_sequence(sequences, s, &job->choices[i]);
     pthread_mutex_unlock(&s->lock);
     put_model(d, s);
-    put_counters(d, &m);
+    put_counters(d, &m, &receipts);
     put_memory(d, s, s->o->receipts != NULL ? receipts.n_waiting_bytes : receipts.n_bytes);
     put_ended(d, &log, tenant);
     return d;
+}
+
+/* ---- /metrics, in the text format of Prometheus ---- */
+
+static void put_histogram(struct bn_buf *out, const char *name, const char *help,
+                          const struct bn_histogram *h)
+{
+    uint64_t sum = 0;
+    bn_buf_printf(out, "# HELP bn_%s %s\n# TYPE bn_%s histogram\n", name, help, name);
+    for (size_t i = 0; i < BN_SERVE_BUCKETS; i++) {
+        sum += h->counts[i];
+        bn_buf_printf(out, "bn_%s_bucket{le=\"%g\"} %llu\n", name, LIMITS[i], (unsigned long long)sum);
+    }
+    bn_buf_printf(out, "bn_%s_bucket{le=\"+Inf\"} %llu\nbn_%s_sum %.9g\nbn_%s_count %llu\n", name,
+                  (unsigned long long)h->n, name, h->sum, name, (unsigned long long)h->n);
+}
+
+void bn_status_metrics(struct bn_server *s, struct bn_buf *out)
+{
+    pthread_mutex_lock(&s->lock);
+    struct bn_serve_metrics m = s->metrics;
+    pthread_mutex_unlock(&s->lock);
+    struct bn_receipts_stats receipts = bn_receipts_stats(s);
+    struct number numbers[NUMBERS];
+    list_numbers(numbers, &m, &receipts);
+    bn_buf_puts(
+        out, "# HELP bn_responses_total responses by class of status\n# TYPE bn_responses_total counter\n");
+    for (unsigned i = 2; i < 6; i++)
+        bn_buf_printf(out, "bn_responses_total{status=\"%uxx\"} %llu\n", i,
+                      (unsigned long long)m.responses[i]);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        const struct number *n = &numbers[i];
+        const char *type = n->is_gauge ? "gauge" : "counter", *suffix = n->is_gauge ? "" : "_total";
+        bn_buf_printf(out, "# HELP bn_%s%s %s\n# TYPE bn_%s%s %s\nbn_%s%s %llu\n", n->name, suffix, n->help,
+                      n->name, suffix, type, n->name, suffix, (unsigned long long)n->value);
+    }
+    put_histogram(out, "first_token_seconds", "from the request to its first token", &m.first_token);
+    put_histogram(out, "next_token_seconds", "between two tokens of an answer", &m.next_token);
+    put_histogram(out, "request_seconds", "from the request to the end of its answer", &m.request);
 }

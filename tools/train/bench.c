@@ -11,9 +11,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "lab/host/machine.h"
-#include "tools/cli/provenance.h"
 #include "tools/train/train.h"
-#include "train/gemm.h"
 #include "train/pass.h"
 
 #define SCHEMA "bn.training-bench/1"
@@ -33,18 +31,11 @@ static bn_status print(bn_json *doc, bn_error *err)
 
 static bn_status print_run(const struct bn_trainer *t, bn_error *err)
 {
-    struct bn_machine machine;
-    bn_json *doc = bn_json_new_object(), *scratch = bn_json_new_object();
+    bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", SCHEMA);
-    bn_machine_read(&machine);
-    bn_cli_put_provenance(scratch, &machine);
-    bn_json_put_copy(doc, "program", bn_json_get(scratch, "program"));
-    bn_json_free(scratch);
-    bn_json *o = bn_json_put_object(doc, "library");
-    bn_json_put_string(o, "name", bn_blas_library());
-    bn_json_put_string(o, "core", bn_blas_core());
+    bn_train_put_origin(doc);
     bn_train_settings_put(bn_json_put_object(doc, "settings"), &t->settings);
-    o = bn_json_put_object(doc, "parameters");
+    bn_json *o = bn_json_put_object(doc, "parameters");
     bn_json_put_u64(o, "ternary", bn_weights_count(&t->weights, BN_PARAM_TERNARY));
     bn_json_put_u64(o, "embedding", bn_weights_count(&t->weights, BN_PARAM_EMBEDDING));
     bn_json_put_u64(o, "norms", bn_weights_count(&t->weights, BN_PARAM_NORM));

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a run leaves besides checkpoints: the model file, the record (training.json), and the loss curve (loss.svg).
+ * What a run leaves besides checkpoints: the model file, and the record (training.json).
  */
 #define _POSIX_C_SOURCE 200809L
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +11,6 @@
 #include "base/error.h"
 #include "lab/host/machine.h"
 #include "lab/receipt/open.h"
-#include "lab/report/plot.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/train/train.h"
@@ -43,6 +41,18 @@ bn_status bn_train_write_model(const char *path, const struct bn_weights *w, str
 }
 
 /* ---- training.json ---- */
+
+void bn_train_put_origin(bn_json *doc)
+{
+    struct bn_machine machine;
+    bn_json *all = bn_json_new_object(), *library = bn_json_put_object(doc, "library");
+    bn_machine_read(&machine);
+    bn_cli_put_provenance(all, &machine);
+    bn_json_put_copy(doc, "program", bn_json_get(all, "program"));
+    bn_json_free(all);
+    bn_json_put_string(library, "name", bn_blas_library());
+    bn_json_put_string(library, "core", bn_blas_core());
+}
 
 static void put_curve(bn_json *doc, const struct bn_train_run *run)
 {
@@ -99,97 +109,15 @@ static bn_json *make_record(const struct bn_train_run *run, const char *model_sh
     bn_machine_read(&machine);
     bn_json_put_string(doc, "schema", BN_TRAINING_SCHEMA);
     bn_cli_put_provenance(doc, &machine);
-    bn_json_put_copy(doc, "library", bn_json_get(run->document, "library"));
-    bn_json_put_copy(doc, "settings", bn_json_get(run->document, "settings"));
-    bn_json_put_copy(doc, "data", bn_json_get(run->document, "data"));
-    bn_json_put_copy(doc, "corpus", bn_json_get(run->document, "corpus"));
+    static const char *const KEPT[] = {"library", "settings", "data", "corpus"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(KEPT); i++)
+        bn_json_put_copy(doc, KEPT[i], bn_json_get(run->document, KEPT[i]));
     bn_json_put_u64(doc, "threads", bn_team_size(run->trainer.team));
     put_ranks(doc, run);
     put_memory(doc, &run->trainer);
     put_result(doc, run, model_sha256);
     put_curve(doc, run);
     return doc;
-}
-
-/* ---- loss.svg ---- */
-
-static const char STYLE[] =
-    "<style>svg{background:#fff;font:12px sans-serif}.grid{stroke:#ddd}.axis{stroke:#888}text{fill:#333}"
-    "text.y,text.label{text-anchor:end}text.x{text-anchor:middle}path{fill:none}.steps{stroke:#2f7fc1}"
-    "path.validation{stroke:#c0392b;stroke-width:2}circle{fill:#c0392b}"
-    "@media (prefers-color-scheme:dark){svg{background:#161a1d}.grid{stroke:#333a40}.axis{stroke:#777}"
-    "text{fill:#ccd3da}.steps{stroke:#6db3ee}path.validation{stroke:#ff7b6b}circle{fill:#ff7b6b}}</style>\n";
-
-struct line {
-    double *x, *y;
-    size_t n;
-};
-
-/* Points of one kind; of many steps the mean of neighbours is drawn. */
-static bn_status pick(struct line *line, const struct bn_train_curve *curve, bool validation, bn_error *err)
-{
-    size_t each = validation ? 1 : 1 + curve->n / 400, k = 0;
-    line->x = bn_alloc(curve->n, sizeof *line->x);
-    line->y = bn_alloc(curve->n, sizeof *line->y);
-    line->n = 0;
-    if (line->x == NULL || line->y == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < curve->n; i++) {
-        const struct bn_train_point *p = &curve->points[i];
-        if ((p->norm < 0) != validation) continue;
-        if (k == 0) line->x[line->n] = line->y[line->n] = 0;
-        line->x[line->n] += p->step / (double)each;
-        line->y[line->n] += p->loss / (double)each;
-        if (++k < each) continue;
-        k = 0;
-        line->n++;
-    }
-    return BN_OK;
-}
-
-static void draw(struct bn_buf *out, const struct line *steps, const struct line *validation)
-{
-    struct bn_plot plot = bn_plot_of(280);
-    double low = HUGE_VAL, high = -HUGE_VAL, last = 1;
-    for (int which = 0; which < 2; which++) {
-        const struct line *l = which == 0 ? steps : validation;
-        for (size_t i = 0; i < l->n; i++) {
-            if (isfinite(l->y[i])) bn_plot_include(&low, &high, l->y[i]);
-            last = fmax(last, l->x[i]);
-        }
-    }
-    if (!(low < high)) low = 0, high = 1;
-    bn_plot_round(&low, &high, 6);
-    plot.y0 = low, plot.y1 = high, plot.x0 = 0, plot.x1 = last;
-    plot.whole_x = true;
-    bn_plot_begin(out, &plot, "loss by step");
-    bn_buf_puts(out, STYLE);
-    bn_plot_y_axis(out, &plot);
-    bn_plot_x_axis(out, &plot, "step");
-    bn_plot_y_label(out, validation->n > 0 ? "loss, nats a token: training (blue), validation (red)"
-                                           : "loss, nats a token, in training");
-    bn_plot_line(out, &plot, "steps", steps->x, steps->y, steps->n);
-    bn_plot_line(out, &plot, "validation", validation->x, validation->y, validation->n);
-    /* A line of one point would not be seen. */
-    for (size_t i = 0; i < validation->n; i++)
-        if (isfinite(validation->y[i]))
-            bn_plot_mark(out, &plot, BN_PLOT_DOT, "validation", validation->x[i], validation->y[i], 3, NULL);
-    bn_plot_end(out);
-}
-
-static bn_status write_svg(const char *path, const struct bn_train_curve *curve, bn_error *err)
-{
-    struct line steps = {0}, validation = {0};
-    struct bn_buf out = {.max = 16u << 20};
-    bn_status status = pick(&steps, curve, false, err);
-    if (status == BN_OK) status = pick(&validation, curve, true, err);
-    if (status == BN_OK) {
-        draw(&out, &steps, &validation);
-        status = bn_buf_check(&out, err);
-    }
-    if (status == BN_OK) status = bn_file_write_atomic(path, out.data, out.len, err);
-    bn_free(steps.x), bn_free(steps.y), bn_free(validation.x), bn_free(validation.y);
-    bn_buf_release(&out);
-    return status;
 }
 
 bn_status bn_train_write_record(const struct bn_train_run *run, const char *model_sha256, bn_error *err)
@@ -201,7 +129,5 @@ bn_status bn_train_write_record(const struct bn_train_run *run, const char *mode
     bn_status status = bn_json_write_file(doc, path, err);
     if (status == BN_OK && run->args->json) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
-    BN_TRY(status);
-    snprintf(path, sizeof path, "%s/loss.svg", run->options->output);
-    return write_svg(path, &run->trainer.curve, err);
+    return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The loop of a run: steps, validations and checkpoints at fixed step numbers, so that an interrupted run leaves the
+ * A run: its settings from the options, its ranks, and the loop: steps, validations and checkpoints at fixed step numbers, so that an interrupted run leaves the
  * same files as one that was not.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -18,6 +18,97 @@
 #include "tools/train/train.h"
 #include "train/pass.h"
 #include "train/ranks.h"
+
+/* ---- settings ---- */
+
+bn_status bn_train_settings(struct bn_train_settings *s, const struct bn_train_options *o, uint32_t n_vocab,
+                            bn_error *err)
+{
+    static const char *const ARCHS[] = {"bitnet-b1.58", "qwen3"};
+    static const uint32_t GROUPS[] = {0, 64, 128, 256};
+    uint32_t heads = o->heads != 0 ? o->heads : o->width >= 64 ? o->width / 64 : 1;
+    *s = (struct bn_train_settings){
+        .group = GROUPS[o->group], .seed = o->seed, .late = o->late_texts.n > 0 ? o->late : 1};
+    s->hp = (bn_hparams){.n_vocab = n_vocab,
+                         .n_ctx = o->context,
+                         .n_embd = o->width,
+                         .n_layer = o->layers,
+                         .n_ff = o->ffn != 0 ? o->ffn : 3 * o->width,
+                         .n_head = heads,
+                         .n_head_kv = o->kv_heads != 0 ? o->kv_heads
+                                      : heads % 2 == 0 ? heads / 2
+                                                       : heads,
+                         .head_dim = o->width / heads,
+                         .rms_eps = 1e-5f,
+                         .rope_base = (float)o->rope_base};
+    s->schedule =
+        (struct bn_train_schedule){o->steps,   o->warm_up, o->stage_2, o->rate, o->rate_2, o->decay,
+                                   o->decay_2, o->beta_1,  o->beta_2,  1e-8,    o->clip,   o->optimiser == 1};
+    /* A slice has about 512 tokens: enough for fast products, few enough for the caches. */
+    uint32_t micro = o->micro_batch < o->batch ? o->micro_batch : o->batch;
+    s->n_sequences = o->context < 512 && 512 % o->context == 0 && micro % 512 == 0 ? 512 / o->context : 1;
+    uint32_t slice = s->n_sequences * o->context;
+    if (micro % slice != 0 || o->batch % micro != 0)
+        return bn_hint(bn_fail(err, BN_ERR_ARG,
+                               "%u tokens a step are not whole micro-batches of %u tokens, or these not "
+                               "whole windows of %u",
+                               o->batch, micro, o->context),
+                       err, "--batch %u --micro-batch %u", 16 * o->context, 4 * o->context);
+    s->n_slices = micro / slice;
+    s->n_micro = o->batch / micro;
+    if (s->n_micro > 65536) /* more are refused by who repeats the run */
+        return bn_fail(err, BN_ERR_ARG, "%u micro-batches in a step, at most 65536 are possible", s->n_micro);
+    return bn_train_architecture(&s->hp, ARCHS[o->arch], err);
+}
+
+/* ---- ranks: rank 0 has all files; the others get settings, tokens and weights from it ---- */
+
+static bn_status share_texts(struct bn_train_run *run, bn_error *err)
+{
+    BN_TRY(bn_corpus_share(&run->texts.main, &run->ranks, err));
+    BN_TRY(bn_corpus_share(&run->texts.late, &run->ranks, err));
+    return bn_corpus_share(&run->texts.validation, &run->ranks, err);
+}
+
+bn_status bn_train_lead(struct bn_train_run *run, bn_error *err)
+{
+    const struct bn_ranks *ranks = &run->ranks;
+    struct bn_train_settings *s = &run->trainer.settings;
+    if (ranks->count == 1) return BN_OK;
+    if (ranks->count > s->n_micro)
+        bn_report_warning("a step has %u micro-batches for %u ranks; the others have no work: use a smaller "
+                          "--micro-batch or a larger --batch",
+                          s->n_micro, ranks->count);
+    BN_TRY(ranks->broadcast(ranks->context, 0, s, sizeof *s, err));
+    BN_TRY(share_texts(run, err));
+    return bn_trainer_join(&run->trainer, ranks, err);
+}
+
+bn_status bn_train_follow(struct bn_train_run *run, bn_error *err)
+{
+    const struct bn_ranks *ranks = &run->ranks;
+    struct bn_train_settings settings;
+    /* Rank 0 decides when an interrupted run ends. */
+    bn_cli_catch_interrupt();
+    BN_TRY(ranks->broadcast(ranks->context, 0, &settings, sizeof settings, err));
+    BN_TRY(share_texts(run, err));
+    BN_TRY(bn_trainer_open(&run->trainer, &settings, bn_cli_ranks_threads(run->options->threads), err));
+    BN_TRY(bn_trainer_join(&run->trainer, ranks, err));
+    return bn_trainer_follow(&run->trainer, &run->texts.main, run->texts.late.n > 0 ? &run->texts.late : NULL,
+                             &run->texts.validation, err);
+}
+
+struct bn_train_shares bn_train_shares(const struct bn_trainer *t)
+{
+    const struct bn_train_load *load = &t->ranks->load;
+    double all = (double)(t->times.passes_ns + t->times.optimiser_ns), steps = (double)load->n_steps;
+    if (load->n_steps == 0 || load->mean_ns == 0) return (struct bn_train_shares){.balance = 1};
+    return (struct bn_train_shares){.exchange = (double)load->exchanged_ns / all,
+                                    .wait = (double)load->waited_ns / all,
+                                    .balance = (double)load->longest_ns / (double)load->mean_ns,
+                                    .bytes = (double)load->bytes_sent / steps,
+                                    .messages = (double)load->messages_sent / steps};
+}
 
 /* ---- messages ---- */
 

@@ -131,7 +131,9 @@ struct bn_train_shares bn_train_shares(const struct bn_trainer *t);
 BN_MUST_CHECK bn_status bn_train_write_model(const char *path, const struct bn_weights *w,
                                              struct bn_str tokenizer, const struct bn_train_file *file,
                                              char hex[BN_SHA256_HEX], bn_error *err);
-/* Writes training.json and loss.svg in the output folder; model_sha256 may be "". Prints the document with --json. */
+/* Puts "program" and "library" (the BLAS). */
+void bn_train_put_origin(bn_json *doc);
+/* Writes training.json in the output folder; model_sha256 may be "". Prints the document with --json. */
 BN_MUST_CHECK bn_status bn_train_write_record(const struct bn_train_run *run, const char *model_sha256,
                                               bn_error *err);
 /* Bits per byte of the validation text for a mean loss in nats a token. */

@@ -45,27 +45,6 @@ static bn_status add_key(struct bn_verify_keys *keys, const char *path, bn_error
     return status;
 }
 
-static void close_keys(struct bn_verify_keys *keys)
-{
-    for (size_t i = 0; i < keys->n; i++)
-        bn_key_close(keys->list[i]);
-    *keys = (struct bn_verify_keys){0};
-}
-
-static bn_status open_keys(struct bn_verify_keys *keys, const struct bn_args *args, bn_error *err)
-{
-    const struct bn_verify_options *o = args->fields;
-    *keys = (struct bn_verify_keys){0};
-    for (size_t i = 0; i < o->keys.n; i++) {
-        bn_status status = add_key(keys, o->keys.list[i], err);
-        if (status != BN_OK) {
-            close_keys(keys);
-            return status;
-        }
-    }
-    return BN_OK;
-}
-
 bn_status bn_verify_read(struct bn_receipt *receipt, const char *path, const struct bn_receipt_keys *keys,
                          bn_error *err)
 {
@@ -163,7 +142,9 @@ bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_err
     v->n_threads = v->options->n_threads;
     BN_TRY(read_policy(&v->policy, args, err));
     bn_machine_read(&v->machine);
-    return open_keys(&v->keys, args, err);
+    for (size_t i = 0; i < v->options->keys.n; i++)
+        BN_TRY(add_key(&v->keys, v->options->keys.list[i], err));
+    return BN_OK;
 }
 
 void bn_verify_close(struct bn_verify *v)
@@ -171,7 +152,8 @@ void bn_verify_close(struct bn_verify *v)
     for (size_t i = 0; i < v->n_models; i++)
         bn_file_map_close(&v->models[i].map);
     bn_free(v->models);
-    close_keys(&v->keys);
+    for (size_t i = 0; i < v->keys.n; i++)
+        bn_key_close(v->keys.list[i]);
     bn_receipt_policy_release(&v->policy);
     *v = (struct bn_verify){0};
 }

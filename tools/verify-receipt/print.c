@@ -2,6 +2,7 @@
  *
  * What bn-verify-receipt prints on standard output.
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -9,14 +10,6 @@
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
-
-typedef unsigned long long ull;
-
-static const char *form_name(enum bn_receipt_form form)
-{
-    static const char *const NAMES[] = {"bare", "statement", "envelope", "training"};
-    return (unsigned)form < BN_ARRAY_LEN(NAMES) ? NAMES[form] : "?";
-}
 
 enum bn_verify_outcome bn_verify_outcome(const struct bn_rules_report *report)
 {
@@ -29,22 +22,17 @@ enum bn_verify_outcome bn_verify_outcome(const struct bn_rules_report *report)
 const char *bn_verify_outcome_name(enum bn_verify_outcome outcome)
 {
     static const char *const NAMES[] = {"verified", "refused", "undecided", "unbound", "error"};
-    return (unsigned)outcome < BN_ARRAY_LEN(NAMES) ? NAMES[outcome] : "?";
+    return NAMES[outcome];
 }
 
 const char *bn_verify_outcome_text(enum bn_verify_outcome outcome)
 {
     static const char *const TEXTS[] = {"verified", "REFUSED", "UNDECIDED",
                                         "consistent, PROVES NOTHING (bound to no run)", "ERROR"};
-    return (unsigned)outcome < BN_ARRAY_LEN(TEXTS) ? TEXTS[outcome] : "?";
+    return TEXTS[outcome];
 }
 
 /* ---- verify ---- */
-
-static bool is_bad(enum bn_receipt_verdict verdict)
-{
-    return verdict == BN_VERDICT_FAIL || verdict == BN_VERDICT_UNDECIDED;
-}
 
 /* What failed or is undecided; with -v every rule. */
 static void print_rules(const struct bn_args *args, const struct bn_rules_report *report)
@@ -53,15 +41,11 @@ static void print_rules(const struct bn_args *args, const struct bn_rules_report
     static const char *const COLORS[BN_VERDICT_COUNT] = {"\033[2m", "\033[32m", "\033[31m", "\033[33m"};
     for (size_t i = 0; i < report->n_rules; i++) {
         const struct bn_rule_result *r = &report->results[i];
-        if (args->verbose == 0 && !is_bad(r->verdict)) continue;
+        bool bad = r->verdict == BN_VERDICT_FAIL || r->verdict == BN_VERDICT_UNDECIDED;
+        if (args->verbose == 0 && !bad) continue;
         printf("%s%s%s  %-21s %s\n", color ? COLORS[r->verdict] : "", bn_verdict_name(r->verdict),
                color ? "\033[0m" : "", report->rules[i].id, r->reason);
     }
-}
-
-static void print_count(const char *comma, size_t n, const char *what)
-{
-    if (n > 0) printf("%s%zu %s", comma, n, what);
 }
 
 /* The verdict, the level that was reached, and how many rules led to it. */
@@ -74,11 +58,12 @@ static void print_verdict(const struct bn_args *args, const char *path, const st
            unbound ? " (unbound: an edit would not be noticed)" : "");
     printf("%zu of %zu rules passed", report->n_passed,
            report->n_passed + report->n_failed + report->n_undecided + report->n_skipped);
-    print_count(", ", report->n_failed, "failed");
-    print_count(", ", report->n_undecided, "undecided");
-    print_count(", ", report->n_skipped, "skipped");
+    if (report->n_failed > 0) printf(", %zu failed", report->n_failed);
+    if (report->n_undecided > 0) printf(", %zu undecided", report->n_undecided);
+    if (report->n_skipped > 0) printf(", %zu skipped", report->n_skipped);
     if (report->steps > 0)
-        printf("; %llu of %llu steps repeated", (ull)report->steps, (ull)report->all_steps);
+        printf("; %llu of %llu steps repeated", (unsigned long long)report->steps,
+               (unsigned long long)report->all_steps);
     if (bn_claimable(report)) fputs("; claimable", stdout);
     puts(args->verbose == 0 ? " (-v lists them)" : "");
 }
@@ -98,28 +83,26 @@ static void print_claims(const struct bn_rules_report *report)
     }
 }
 
-static void print_claim(const bn_json *predicate, const char *title, const char *path)
-{
-    const char *text = NULL;
-    char escaped[120];
-    if (!bn_json_string(bn_json_path(predicate, path), &text)) return;
-    printf(", %s %s", title, bn_escape(escaped, sizeof escaped, text, strlen(text)));
-}
-
 /* What a verified receipt is about, as it says. */
 static void print_summary(const struct bn_receipt *receipt)
 {
+    static const char *const PARTS[][2] = {{"schema", "schema_version"},
+                                           {"path", "compute_path"},
+                                           {"backend", "backend"},
+                                           {"model", "model.path"},
+                                           {"version", "environment.BITNET_VERSION"},
+                                           {"on", "environment.OS"}};
     const bn_json *p = receipt->predicate;
     uint64_t tokens;
     double rate;
     if (p == NULL || receipt->form == BN_RECEIPT_TRAINING) return;
     printf("%zu kernels", bn_json_size(bn_json_get(p, "kernels")));
-    print_claim(p, "schema", "schema_version");
-    print_claim(p, "path", "compute_path");
-    print_claim(p, "backend", "backend");
-    print_claim(p, "model", "model.path");
-    print_claim(p, "version", "environment.BITNET_VERSION");
-    print_claim(p, "on", "environment.OS");
+    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++) {
+        const char *text = NULL;
+        char escaped[120];
+        if (bn_json_string(bn_json_path(p, PARTS[i][1]), &text))
+            printf(", %s %s", PARTS[i][0], bn_escape(escaped, sizeof escaped, text, strlen(text)));
+    }
     if (bn_json_u64(bn_json_get(p, "tokens_generated"), &tokens) &&
         bn_json_number(bn_json_get(p, "tokens_per_second"), &rate))
         printf(", %llu tokens at %.1f tok/s", (unsigned long long)tokens, rate);
@@ -129,10 +112,11 @@ static void print_summary(const struct bn_receipt *receipt)
 static bn_json *make_document(const char *path, const struct bn_receipt *receipt,
                               const struct bn_rules_report *report)
 {
+    static const char *const FORMS[] = {"bare", "statement", "envelope", "training"};
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.verify-receipt/1");
+    bn_json_put_string(doc, "schema", BN_VERIFY_SCHEMA);
     bn_json_put_string(doc, "file", path);
-    bn_json_put_string(doc, "form", form_name(receipt->form));
+    bn_json_put_string(doc, "form", FORMS[receipt->form]);
     bn_json_put_string(doc, "verdict", bn_verify_outcome_name(bn_verify_outcome(report)));
     bn_json_put_bool(doc, "verified", report->verified);
     bn_json_put_bool(doc, "bound", report->bound);
@@ -186,57 +170,54 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
 
 /* ---- diff ---- */
 
-struct printing {
-    bn_json *list; /* NULL: print as text */
-    enum bn_diff_group group;
+struct differences {
+    bn_json *lists[BN_DIFF_GROUP_COUNT]; /* arrays of the document */
 };
 
-static void print_one(void *user, const struct bn_receipt_diff *diff)
+static void add_difference(void *user, const struct bn_receipt_diff *diff)
 {
-    struct printing *p = user;
+    const struct differences *d = user;
     char path[200];
-    if (diff->group != p->group) return;
-    bn_escape(path, sizeof path, diff->path, strlen(diff->path));
-    if (p->list == NULL) {
-        printf("  %-42s %s -> %s", path, diff->left[0] == '\0' ? "(absent)" : diff->left,
-               diff->right[0] == '\0' ? "(absent)" : diff->right);
-        if (diff->has_ratio) printf("  x%.3f", diff->ratio);
-        putchar('\n');
-        return;
-    }
-    bn_json *entry = bn_json_add_object(p->list);
-    bn_json_put_string(entry, "path", path);
+    bn_json *entry = bn_json_add_object(d->lists[diff->group]);
+    bn_json_put_string(entry, "path", bn_escape(path, sizeof path, diff->path, strlen(diff->path)));
     bn_json_put_text(entry, "left", diff->left);
     bn_json_put_text(entry, "right", diff->right);
-    if (diff->has_ratio)
-        bn_json_put_number(entry, "ratio", diff->ratio);
-    else
-        bn_json_put_null(entry, "ratio");
+    bn_json_put_number(entry, "ratio", diff->has_ratio ? diff->ratio : (double)NAN);
 }
 
-static void count_only(void *user, const struct bn_receipt_diff *diff)
+static const char *side(const bn_json *entry, const char *name)
 {
-    (void)user;
-    (void)diff;
+    const char *text = bn_json_text_of(entry, name);
+    return text[0] == '\0' ? "(absent)" : text;
+}
+
+static void print_differences(const bn_json *list, const char *name)
+{
+    size_t n = bn_json_size(list);
+    double ratio;
+    printf("%s: %zu %s\n", name, n, n == 1 ? "difference" : "differences");
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
+        printf("  %-42s %s -> %s", bn_json_text_of(e, "path"), side(e, "left"), side(e, "right"));
+        if (bn_json_number(bn_json_get(e, "ratio"), &ratio)) printf("  x%.3f", ratio);
+        putchar('\n');
+    }
 }
 
 bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
                                const struct bn_receipt *right, bn_error *err)
 {
     size_t n[BN_DIFF_GROUP_COUNT];
-    BN_TRY(bn_receipt_diff(left, right, count_only, NULL, n, err));
-    bool same = n[BN_DIFF_RESULT] == 0;
-    bn_json *doc = args->json ? bn_json_new_object() : NULL;
-    bn_json_put_string(doc, "schema", "bn.receipt-diff/1");
+    struct differences d;
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", BN_VERIFY_SCHEMA);
+    for (int g = 0; g < BN_DIFF_GROUP_COUNT; g++)
+        d.lists[g] = bn_json_put_array(doc, bn_diff_group_name((enum bn_diff_group)g));
+    bn_status status = bn_receipt_diff(left, right, add_difference, &d, n, err);
+    bool same = status == BN_OK && n[BN_DIFF_RESULT] == 0;
     bn_json_put_bool(doc, "same_result", same);
-    bn_status status = BN_OK;
-    for (int g = 0; g < BN_DIFF_GROUP_COUNT && status == BN_OK; g++) {
-        const char *name = bn_diff_group_name((enum bn_diff_group)g);
-        struct printing p = {bn_json_put_array(doc, name), (enum bn_diff_group)g};
-        if (!args->json) printf("%s: %zu %s\n", name, n[g], n[g] == 1 ? "difference" : "differences");
-        status = bn_receipt_diff(left, right, print_one, &p, n, err);
-    }
     if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
+    for (int g = 0; g < BN_DIFF_GROUP_COUNT && status == BN_OK && !args->json; g++)
+        print_differences(d.lists[g], bn_diff_group_name((enum bn_diff_group)g));
     if (status == BN_OK && !args->json) puts(same ? "the results are the same" : "the results DIFFER");
     bn_json_free(doc);
     args->exit_code = same ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
@@ -245,24 +226,21 @@ bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *le
 
 /* ---- rules ---- */
 
-static void put_rules(const struct bn_rule *(*at)(size_t i), bn_json *list)
-{
-    for (size_t i = 0; at(i) != NULL; i++) {
-        const struct bn_rule *rule = at(i);
-        bn_json *entry = bn_json_add_object(list);
-        bn_json_put_string(entry, "id", rule->id);
-        bn_json_put_string(entry, "level", bn_rule_level_name(rule->level));
-        bn_json_put_string(entry, "demand", rule->demand);
-        if (list == NULL) printf("%-21s %-12s %s\n", rule->id, bn_rule_level_name(rule->level), rule->demand);
-    }
-}
-
 bn_status bn_verify_rules(struct bn_args *args, bn_error *err)
 {
     const struct bn_verify_options *o = args->fields;
-    bn_json *list = args->json ? bn_json_new_array() : NULL;
-    put_rules(o->training ? bn_rules_training_at : bn_rules_at, list);
-    bn_status status = args->json ? bn_cli_print_json(list, err) : BN_OK;
-    bn_json_free(list);
+    const struct bn_rule *(*at)(size_t i) = o->training ? bn_rules_training_at : bn_rules_at, *rule;
+    bn_json *doc = bn_json_new_object(), *list = bn_json_put_array(doc, "rules");
+    bn_json_put_string(doc, "schema", BN_VERIFY_SCHEMA);
+    for (size_t i = 0; (rule = at(i)) != NULL; i++) {
+        const char *level = bn_rule_level_name(rule->level);
+        bn_json *entry = bn_json_add_object(list);
+        bn_json_put_string(entry, "id", rule->id);
+        bn_json_put_string(entry, "level", level);
+        bn_json_put_string(entry, "demand", rule->demand);
+        if (!args->json) printf("%-21s %-12s %s\n", rule->id, level, rule->demand);
+    }
+    bn_status status = args->json ? bn_cli_print_json(doc, err) : BN_OK;
+    bn_json_free(doc);
     return status;
 }

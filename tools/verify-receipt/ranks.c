@@ -7,7 +7,7 @@
 #include "tools/cli/ranks.h"
 #include "base/error.h"
 #include "tools/cli/report.h"
-#include "tools/verify-receipt/batch.h"
+#include "tools/verify-receipt/verify_receipt.h"
 
 #define ROUND_SEQUENCES 2u /* receipts of a rank in a round, for each that is replayed at a time */
 #define ROUND_BYTES ((size_t)256 << 20) /* of texts that are sent in a round */

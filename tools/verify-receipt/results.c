@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * The results of a batch: on standard output a line for each receipt that was not verified and a summary, or a line of
- * JSON for each receipt; and a JUnit file, written next to its name and renamed when it is complete. A line is written at
- * once, so that a killed program leaves complete lines.
+ * JSON for each receipt; and a JUnit file at the end. A line is written at once, so that a killed program leaves complete
+ * lines.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -15,7 +13,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
-#include "tools/verify-receipt/batch.h"
+#include "tools/verify-receipt/verify_receipt.h"
 
 #define MAX_LINE_BYTES (1u << 20)
 #define MAX_PATH_BYTES 4096u
@@ -25,90 +23,55 @@ struct bn_verify_results {
     const struct bn_verify *v;
     struct bn_buf seen; /* the first DIGEST_BYTES hexadecimal digits of the digest of each */
     uint64_t n[BN_OUTCOME_COUNT], n_all, n_tokens, n_replayed, began_ns;
-    int junit_fd; /* -1: none */
-    FILE *junit;
-    char junit_temp[MAX_PATH_BYTES + BN_TEMP_SUFFIX_BYTES];
+    struct bn_buf junit; /* the cases of --junit */
     struct bn_progress bar;
     char label[64];
 };
 
+bn_status bn_verify_results_open(struct bn_verify_results **out, const struct bn_verify *v, bn_error *err)
+{
+    struct bn_verify_results *r = *out = bn_alloc(1, sizeof *r);
+    if (r == NULL) return bn_nomem(err);
+    *r = (struct bn_verify_results){
+        .v = v, .seen.max = SIZE_MAX / 4, .junit.max = SIZE_MAX / 4, .began_ns = bn_clock_ns()};
+    bn_progress_begin(&r->bar, "receipts", 0, v->args->quiet);
+    return v->options->junit != NULL ? bn_file_check_output(v->options->junit, err) : BN_OK;
+}
+
 /* ---- JUnit ---- */
 
-/* The counts are known at the end and have a fixed width, so that they are written over those of the beginning. */
-static bn_status write_head(const struct bn_verify_results *r, bn_error *err)
-{
-    double seconds = (double)(bn_clock_ns() - r->began_ns) / 1e9;
-    if (fprintf(r->junit,
-                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bn-verify-receipt\">\n"
-                "  <testsuite name=\"receipts\" tests=\"%012llu\" failures=\"%012llu\" errors=\"%012llu\" "
-                "skipped=\"%012llu\" time=\"%016.3f\">\n",
-                (unsigned long long)r->n_all,
-                (unsigned long long)(r->n[BN_OUTCOME_REFUSED] + r->n[BN_OUTCOME_UNBOUND]),
-                (unsigned long long)r->n[BN_OUTCOME_ERROR], (unsigned long long)r->n[BN_OUTCOME_UNDECIDED],
-                seconds) > 0)
-        return BN_OK;
-    return bn_fail_errno(err, errno, r->v->options->junit, "cannot write");
-}
-
-static bn_status open_junit(struct bn_verify_results *r, bn_error *err)
-{
-    const char *path = r->v->options->junit;
-    if (path == NULL) return BN_OK;
-    if (strlen(path) >= MAX_PATH_BYTES) return bn_fail(err, BN_ERR_ARG, "the name of --junit is too long");
-    BN_TRY(bn_file_temp_open(&r->junit_fd, r->junit_temp, sizeof r->junit_temp, path, 0666, err));
-    r->junit = fdopen(r->junit_fd, "w");
-    if (r->junit == NULL) return bn_fail_errno(err, errno, path, "cannot write");
-    return write_head(r, err);
-}
-
-static bn_status put_case(struct bn_verify_results *r, const char *name,
-                          const struct bn_verify_result *result, bn_error *err)
+static void put_case(struct bn_buf *out, const char *name, const struct bn_verify_result *result)
 {
     static const char *const WORDS[BN_OUTCOME_COUNT] = {"", "failure", "skipped", "failure", "error"};
-    struct bn_buf out = {.max = MAX_LINE_BYTES};
-    bn_html(&out, "    <testcase classname=\"bn-verify-receipt\" name=\"%s\" time=\"", name);
-    bn_buf_printf(&out, "%.6f\"", (double)(result->check_ns + result->replay_ns) / 1e9);
+    bn_html(out, "    <testcase classname=\"bn-verify-receipt\" name=\"%s\" time=\"", name);
+    bn_buf_printf(out, "%.6f\"", (double)(result->check_ns + result->replay_ns) / 1e9);
     if (result->outcome == BN_OUTCOME_VERIFIED)
-        bn_html(&out, "/>\n");
+        bn_html(out, "/>\n");
     else
-        bn_html(&out, "><%s type=\"%s\" message=\"%s\"/></testcase>\n", WORDS[result->outcome],
+        bn_html(out, "><%s type=\"%s\" message=\"%s\"/></testcase>\n", WORDS[result->outcome],
                 result->rule[0] != '\0' ? result->rule : "receipt", result->reason);
+}
+
+static bn_status write_junit(const struct bn_verify_results *r, bn_error *err)
+{
+    struct bn_buf out = {.max = SIZE_MAX / 2};
+    bn_buf_printf(&out,
+                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bn-verify-receipt\">\n"
+                  "  <testsuite name=\"receipts\" tests=\"%llu\" failures=\"%llu\" errors=\"%llu\" "
+                  "skipped=\"%llu\" time=\"%.3f\">\n",
+                  (unsigned long long)r->n_all,
+                  (unsigned long long)(r->n[BN_OUTCOME_REFUSED] + r->n[BN_OUTCOME_UNBOUND]),
+                  (unsigned long long)r->n[BN_OUTCOME_ERROR], (unsigned long long)r->n[BN_OUTCOME_UNDECIDED],
+                  (double)(bn_clock_ns() - r->began_ns) / 1e9);
+    bn_buf_append(&out, r->junit.data, r->junit.len);
+    bn_buf_puts(&out, "  </testsuite>\n</testsuites>\n");
     bn_status status = bn_buf_check(&out, err);
-    if (status == BN_OK && fwrite(out.data, 1, out.len, r->junit) != out.len)
-        status = bn_fail_errno(err, errno, r->v->options->junit, "cannot write");
+    if (status == BN_OK) status = bn_file_write_atomic(r->v->options->junit, out.data, out.len, err);
     bn_buf_release(&out);
     return status;
 }
 
-static bn_status finish_junit(struct bn_verify_results *r, bn_error *err)
-{
-    const char *path = r->v->options->junit;
-    if (r->junit == NULL) return BN_OK;
-    fputs("  </testsuite>\n</testsuites>\n", r->junit);
-    rewind(r->junit);
-    BN_TRY(write_head(r, err));
-    if (fflush(r->junit) != 0 || ferror(r->junit) != 0 || fsync(r->junit_fd) != 0)
-        return bn_fail_errno(err, errno, path, "cannot write");
-    BN_TRY(bn_file_temp_keep(r->junit_fd, r->junit_temp, path, err));
-    r->junit_temp[0] = '\0';
-    return BN_OK;
-}
-
 /* ---- lines ---- */
-
-bn_status bn_verify_results_open(struct bn_verify_results **out, const struct bn_verify *v, bn_error *err)
-{
-    struct bn_verify_results *r = *out = bn_alloc(1, sizeof *r);
-    uint64_t total = 0;
-    if (r == NULL) return bn_nomem(err);
-    *r = (struct bn_verify_results){
-        .v = v, .junit_fd = -1, .seen.max = SIZE_MAX / 4, .began_ns = bn_clock_ns()};
-    BN_TRY(open_junit(r, err));
-    bn_progress_begin(&r->bar, "receipts", 0, v->args->quiet);
-    if (r->bar.on) BN_TRY(bn_verify_source_count(v->options->batch, &total, err));
-    r->bar.total = total;
-    return BN_OK;
-}
 
 /* "receipts/7.json", "all.jsonl:17" */
 static bn_status put_name(struct bn_buf *out, const struct bn_verify_item *item, bn_error *err)
@@ -184,17 +147,17 @@ bn_status bn_verify_results_add(struct bn_verify_results *r, const struct bn_ver
     struct bn_buf name = {.max = 2 * MAX_PATH_BYTES};
     bn_status status = put_name(&name, item, err);
     if (status == BN_OK) status = print(r, item, bn_buf_text(&name), result, err);
-    if (status == BN_OK && r->junit != NULL) status = put_case(r, bn_buf_text(&name), result, err);
+    if (status == BN_OK && r->v->options->junit != NULL) put_case(&r->junit, bn_buf_text(&name), result);
     bn_buf_release(&name);
+    if (status == BN_OK) status = bn_buf_check(&r->junit, err);
     if (result->receipt_sha256[0] != '\0') bn_buf_append(&r->seen, result->receipt_sha256, DIGEST_BYTES);
     if (status == BN_OK) status = bn_buf_check(&r->seen, err);
     r->n[result->outcome]++;
     r->n_all++;
     r->n_tokens += result->n_tokens;
     r->n_replayed += result->replayed;
-    if (r->bar.total == 0)
-        snprintf(r->label, sizeof r->label, "receipts: %llu", (unsigned long long)r->n_all);
-    if (r->bar.total == 0) r->bar.label = r->label;
+    snprintf(r->label, sizeof r->label, "receipts: %llu", (unsigned long long)r->n_all);
+    r->bar.label = r->label;
     bn_progress_show(&r->bar, r->n_all);
     return status;
 }
@@ -257,7 +220,7 @@ bn_status bn_verify_results_finish(struct bn_verify_results *r, const struct bn_
         : r->n[BN_OUTCOME_UNDECIDED] + r->n[BN_OUTCOME_UNBOUND] + bn_verify_source_skipped(source, &first) > 0
             ? BN_EXIT_UNSUPPORTED
             : BN_EXIT_OK;
-    BN_TRY(finish_junit(r, err));
+    if (r->v->options->junit != NULL) BN_TRY(write_junit(r, err));
     return print_summary(r, source, err);
 }
 
@@ -271,10 +234,6 @@ void bn_verify_results_close(struct bn_verify_results *r)
     if (r == NULL) return;
     bn_progress_clear(&r->bar);
     bn_buf_release(&r->seen);
-    if (r->junit != NULL)
-        fclose(r->junit);
-    else if (r->junit_fd >= 0)
-        close(r->junit_fd);
-    if (r->junit_temp[0] != '\0') (void)unlink(r->junit_temp);
+    bn_buf_release(&r->junit);
     bn_free(r);
 }

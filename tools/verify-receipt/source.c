@@ -13,9 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "tools/verify-receipt/batch.h"
-
-#define MAX_COUNTED_BYTES (64 << 20) /* of a list that is read twice, first to count its lines */
+#include "tools/verify-receipt/verify_receipt.h"
 
 struct bn_verify_source {
     FTS *folder; /* NULL: a list */
@@ -203,23 +201,4 @@ bn_status bn_verify_source_next(struct bn_verify_source *s, struct bn_verify_ite
         *more = true;
         return item->file != NULL ? BN_OK : bn_nomem(err);
     }
-}
-
-bn_status bn_verify_source_count(const char *path, uint64_t *n, bn_error *err)
-{
-    struct bn_verify_source *s = NULL;
-    struct stat st;
-    bool more = true;
-    *n = 0;
-    if (strcmp(path, "-") == 0 || stat(path, &st) != 0) return BN_OK;
-    if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || st.st_size > MAX_COUNTED_BYTES)) return BN_OK;
-    bn_status status = bn_verify_source_open(&s, path, err);
-    while (status == BN_OK && more) {
-        struct bn_verify_item item;
-        status = bn_verify_source_next(s, &item, &more, err);
-        *n += more;
-        bn_verify_item_release(&item);
-    }
-    bn_verify_source_close(s);
-    return status;
 }

@@ -351,7 +351,7 @@ static void test_bar(void **state)
     } NARROW[] = {
         {79, "ggml-model-i2_s.gguf  [####      ]   47 %  564 MB of 1.188 GB  12.35 MB/s  0:50"},
         {49, "ggml-model-i2_s.gguf  [#####       ]   47 %  0:50"},
-        {39, "ggml-...gguf  [####      ]   47 %  0:50"},
+        {39, "ggml-mode...  [####      ]   47 %  0:50"},
         {24, "[#######        ]   47 %"},
         {19, "[####      ]   47 %"},
         {10, " 47 %"},

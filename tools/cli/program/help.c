@@ -11,6 +11,7 @@
 #include "tools/cli/table.h"
 
 #define HELP_COLUMN 26u /* where the texts of options and commands begin */
+#define SHORT_EXAMPLES 3u
 
 /* ---- wrapping ---- */
 
@@ -75,24 +76,6 @@ static void put_row(FILE *out, const char *word, const char *text, size_t column
 
 /* ---- sections ---- */
 
-const char *bn_help_group_of(const struct bn_option *option)
-{
-    return option->group != NULL ? option->group : "Options";
-}
-
-const char *bn_help_group(const struct bn_command *command, size_t i)
-{
-    const struct bn_option *list[BN_OPTIONS_MAX];
-    size_t n = bn_table_options(command, list);
-    for (size_t j = 0; j < n; j++) {
-        bool seen = false;
-        for (size_t k = 0; k < j && !seen; k++)
-            seen = strcmp(bn_help_group_of(list[k]), bn_help_group_of(list[j])) == 0;
-        if (!seen && i-- == 0) return bn_help_group_of(list[j]);
-    }
-    return NULL;
-}
-
 /* "a|b|c" as "; one of a, b, c". */
 static void list_values(char *out, size_t room, const char *arg)
 {
@@ -110,7 +93,7 @@ static void put_option(FILE *out, const struct bn_option *o, bool all, size_t co
 {
     char word[256], text[1024], values[512] = "";
     char letter[8] = "    ";
-    const char *arg = o->arg != NULL ? o->arg : "";
+    const char *arg = bn_table_arg(o) != NULL ? bn_table_arg(o) : "";
     if (strchr(arg, '|') != NULL && strlen(arg) + strlen(o->name) + 10 > columns) {
         list_values(values, sizeof values, arg);
         arg = "NAME";
@@ -126,16 +109,22 @@ static void put_option(FILE *out, const struct bn_option *o, bool all, size_t co
     put_row(out, word, text, columns);
 }
 
-static void put_options(FILE *out, const struct bn_command *command, size_t columns)
+/* Each group of all options; else those that are neither rare nor of every command. Returns how many are left out. */
+static size_t put_options(FILE *out, const struct bn_command *command, bool all, size_t columns)
 {
     const struct bn_option *list[BN_OPTIONS_MAX];
-    size_t n = bn_table_options(command, list);
+    size_t n = bn_table_options(command, list), n_shown = 0;
     const char *group;
-    for (size_t i = 0; (group = bn_help_group(command, i)) != NULL; i++) {
-        fprintf(out, "\n%s:\n", group);
-        for (size_t j = 0; j < n; j++)
-            if (strcmp(bn_help_group_of(list[j]), group) == 0) put_option(out, list[j], true, columns);
+    for (size_t i = 0; (group = all ? bn_table_groups(command, i) : i == 0 ? "Options" : NULL) != NULL; i++) {
+        n_shown = 0;
+        for (size_t j = 0; j < n; j++) {
+            const char *own = bn_table_group(command, list[j]);
+            if (all ? strcmp(own, group) != 0 : list[j]->rare || bn_table_is_common(own)) continue;
+            if (n_shown++ == 0) fprintf(out, "\n%s:\n", group);
+            put_option(out, list[j], all, columns);
+        }
     }
+    return n - n_shown;
 }
 
 static void put_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,
@@ -157,15 +146,16 @@ static void put_usage(FILE *out, const struct bn_program *program, const struct 
     }
 }
 
-static void put_examples(FILE *out, const struct bn_command *command, bool *first, size_t columns)
+/* Those of a command, with what they do; or only some of them. */
+static void put_examples(FILE *out, const struct bn_command *command, bool all, bool *first, size_t columns)
 {
-    for (size_t i = 0; i < 8 && command->examples[i].line != NULL; i++) {
+    for (size_t i = 0; i < (all ? 8 : SHORT_EXAMPLES) && command->examples[i].line != NULL; i++) {
         char what[512];
         snprintf(what, sizeof what, "%s:", command->examples[i].what);
         fputs(*first ? "\nExamples:\n  " : "  ", out);
         *first = false;
-        bn_help_wrap(out, what, 2, 2, columns);
-        fprintf(out, "      %s\n", command->examples[i].line);
+        if (all) bn_help_wrap(out, what, 2, 2, columns);
+        fprintf(out, "%s%s\n", all ? "      " : "", command->examples[i].line);
     }
 }
 
@@ -191,7 +181,6 @@ static void put_title(FILE *out, const struct bn_program *program, const char *c
 static void put_commands(FILE *out, const struct bn_program *program, size_t columns)
 {
     const struct bn_command *usual = bn_table_default(program);
-    if (!bn_table_has_commands(program)) return;
     fputs("\nCommands:\n", out);
     for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
         char text[512];
@@ -200,115 +189,46 @@ static void put_commands(FILE *out, const struct bn_program *program, size_t col
     }
 }
 
-static void put_text(FILE *out, const char *text, size_t columns)
-{
-    if (text == NULL) return;
-    fputc('\n', out);
-    bn_help_wrap(out, text, 0, 0, columns);
-}
-
-/* ---- all ---- */
-
-static void put_program(FILE *out, const struct bn_program *program, size_t columns)
-{
-    static const struct bn_command none = {.name = ""};
-    const struct bn_command *usual = bn_table_default(program);
-    const char *lead = "Usage: ";
-    bool first = true;
-    put_title(out, program, "", program->summary, columns);
-    if (program->synopsis != NULL) fprintf(out, "%s%s %s\n", lead, program->name, program->synopsis);
-    for (const struct bn_command *c = program->commands; c->run != NULL && program->synopsis == NULL; c++)
-        put_usage(out, program, c, &lead, columns);
-    put_text(out, program->text, columns);
-    if (usual != NULL) put_text(out, usual->text, columns);
-    put_commands(out, program, columns);
-    put_options(out, usual != NULL ? usual : &none, columns);
-    put_meanings(out, "Environment", program->environment, 8, columns);
-    for (const struct bn_command *c = program->commands; c->run != NULL; c++)
-        put_examples(out, c, &first, columns);
-    put_meanings(out, "Exit codes (all of them in bn(7))", program->exits, 10, columns);
-}
-
-static void put_command(FILE *out, const struct bn_program *program, const struct bn_command *command,
-                        size_t columns)
-{
-    const char *lead = "Usage: ";
-    bool first = true;
-    put_title(out, program, command->name, command->summary, columns);
-    put_usage(out, program, command, &lead, columns);
-    put_text(out, command->text, columns);
-    put_options(out, command, columns);
-    put_examples(out, command, &first, columns);
-}
-
-/* ---- in short ---- */
-
-#define SHORT_EXAMPLES 3u
-
-static void put_first_paragraph(FILE *out, const char *text, size_t columns)
+/* All paragraphs, or the first one. */
+static void put_text(FILE *out, const char *text, bool all, size_t columns)
 {
     char paragraph[1024];
-    const char *end = text != NULL ? strstr(text, "\n\n") : NULL;
+    const char *end = text != NULL && !all ? strstr(text, "\n\n") : NULL;
     if (text == NULL) return;
-    snprintf(paragraph, sizeof paragraph, "%.*s", (int)(end != NULL ? (size_t)(end - text) : strlen(text)),
-             text);
-    put_text(out, paragraph, columns);
-}
-
-/* The options that are neither rare nor those of every command; returns how many are left out. */
-static size_t put_usual_options(FILE *out, const struct bn_command *command, size_t columns)
-{
-    const struct bn_option *list[BN_OPTIONS_MAX];
-    size_t n = bn_table_options(command, list), n_shown = 0;
-    for (size_t i = 0; i < n; i++) {
-        bool common = list[i] >= bn_table_common && strcmp(bn_help_group_of(list[i]), "Common") == 0;
-        if (list[i]->rare || common) continue;
-        if (n_shown++ == 0) fputs("\nOptions:\n", out);
-        put_option(out, list[i], false, columns);
-    }
-    return n - n_shown;
-}
-
-static void put_short_examples(FILE *out, const struct bn_command *command)
-{
-    for (size_t i = 0; i < SHORT_EXAMPLES && command->examples[i].line != NULL; i++)
-        fprintf(out, "%s  %s\n", i == 0 ? "\nExamples:\n" : "", command->examples[i].line);
-}
-
-static void put_short(FILE *out, const struct bn_program *program, const struct bn_command *command,
-                      bool whole, size_t columns)
-{
-    static const struct bn_command none = {.name = ""};
-    const struct bn_command *c = command != NULL ? command : &none;
-    const char *lead = "Usage: ";
-    char more[512];
-    put_title(out, program, whole ? "" : c->name, whole ? program->summary : c->summary, columns);
-    if (command != NULL && program->synopsis == NULL) put_usage(out, program, c, &lead, columns);
-    if (whole && program->synopsis != NULL)
-        fprintf(out, "%s%s %s\n", lead, program->name, program->synopsis);
-    else if (whole && bn_table_has_commands(program))
-        fprintf(out, "%s%s COMMAND ...\n", lead, program->name);
-    put_first_paragraph(out, whole ? program->text : c->text, columns);
-    if (whole) put_commands(out, program, columns);
-    size_t n_more = put_usual_options(out, c, columns);
-    put_short_examples(out, c);
-    bool lists = whole && bn_table_has_commands(program);
-    snprintf(more, sizeof more, "More: %s%s%s --help=all (%zu more options)%s%s%s", program->name,
-             whole || c->name[0] == '\0' ? "" : " ", whole ? "" : c->name, n_more, lists ? ", " : "",
-             lists ? program->name : "", lists ? " COMMAND --help" : "");
-    put_text(out, more, columns);
+    if (end != NULL) snprintf(paragraph, sizeof paragraph, "%.*s", (int)(end - text), text);
+    fputc('\n', out);
+    bn_help_wrap(out, end != NULL ? paragraph : text, 0, 0, columns);
 }
 
 void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_command *command, bool all,
                    size_t columns)
 {
-    bool whole = command == NULL || command == bn_table_default(program);
-    if (!all)
-        put_short(out, program, command, whole, columns);
-    else if (whole)
-        put_program(out, program, columns);
-    else
-        put_command(out, program, command, columns);
+    static const struct bn_command none = {.name = ""};
+    const struct bn_command *usual = bn_table_default(program);
+    const struct bn_command *c = command != NULL ? command : usual != NULL ? usual : &none;
+    bool whole = command == NULL || command == usual, several = whole && bn_table_has_commands(program);
+    bool first = true;
+    const char *lead = "Usage: ";
+    put_title(out, program, whole ? "" : c->name, whole ? program->summary : c->summary, columns);
+    if (whole && program->synopsis != NULL) fprintf(out, "%s%s %s\n", lead, program->name, program->synopsis);
+    for (const struct bn_command *e = program->commands; e->run != NULL; e++)
+        if (!(whole && program->synopsis != NULL) && (e == c || (whole && all)))
+            put_usage(out, program, e, &lead, columns);
+    if (several && !all && program->synopsis == NULL) fprintf(out, "%s%s COMMAND ...\n", lead, program->name);
+    put_text(out, whole ? program->text : c->text, all, columns);
+    if (whole && all) put_text(out, c->text, true, columns);
+    if (several) put_commands(out, program, columns);
+    size_t n_more = put_options(out, c, all, columns);
+    if (whole && all) put_meanings(out, "Environment", program->environment, 8, columns);
+    for (const struct bn_command *e = program->commands; e->run != NULL; e++)
+        if (e == c || (whole && all)) put_examples(out, e, all, &first, columns);
+    if (whole && all) put_meanings(out, "Exit codes (all of them in bn(7))", program->exits, 10, columns);
+    if (all) return;
+    char more[512];
+    snprintf(more, sizeof more, "More: %s%s%s --help=all (%zu more options)%s%s%s", program->name,
+             whole || c->name[0] == '\0' ? "" : " ", whole ? "" : c->name, n_more, several ? ", " : "",
+             several ? program->name : "", several ? " COMMAND --help" : "");
+    put_text(out, more, true, columns);
 }
 
 void bn_help_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * --help, --help=all and --version, printed from the table.
+ * What bn_cli_main prints of a program's table: help, completions, the reference page. And a reserve of memory.
  */
 #ifndef BN_CLI_HELP_H
 #define BN_CLI_HELP_H
@@ -22,9 +22,13 @@ void bn_help_version(FILE *out, const struct bn_program *program);
 /* Words of a text, wrapped: the cursor is in column at, later lines begin in column indent; blank lines
  * part paragraphs. Ends with a newline. */
 void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t columns);
-/* The groups of a command's options in the order of their first option; NULL past the end. */
-const char *bn_help_group(const struct bn_command *command, size_t i);
-/* "Options" for options that name none. */
-const char *bn_help_group_of(const struct bn_option *option);
+
+/* --complete WORDS...: what the last word can become. */
+void bn_complete(FILE *out, const struct bn_program *program, int n_words, char **words);
+/* --dump-markdown: the page of docs/reference, of which ci/man.awk makes the man page. */
+void bn_dump_markdown(FILE *out, const struct bn_program *program);
+
+/* Lets libcrypto, and the libraries that use it, survive failed allocations. Called once, when a program starts. */
+void bn_crypto_reserve(void);
 
 #endif

@@ -2,21 +2,29 @@
  *
  * The main function that all programs share; see options.h.
  */
+#include <string.h>
+
 #include "base/error.h"
 #include "lab/sampler/agent.h"
 #include "tools/cli/options.h"
-#include "tools/cli/program/dump.h"
 #include "tools/cli/program/help.h"
-#include "tools/cli/program/reserve.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 
 static bn_status run(const struct bn_program *program, struct bn_args *args, int argc, char **argv,
                      bn_error *err)
 {
-    bn_status status;
+    const char *first = argc > 1 ? argv[1] : "";
     *args = (struct bn_args){.program = program};
-    if (bn_dump(stdout, program, argc, argv, &status, err)) return status;
+    if (strcmp(first, "--complete") == 0) {
+        bn_complete(stdout, program, argc - 2, argv + 2);
+        return BN_OK;
+    }
+    if (strcmp(first, "--dump-markdown") == 0) {
+        bn_program_check(program);
+        bn_dump_markdown(stdout, program);
+        return BN_OK;
+    }
     BN_TRY(bn_args_parse(args, program, argc, argv, err));
     bn_report_set((enum bn_color)args->color, args->quiet, args->verbose, args->json);
     if (args->want_help) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reference page in Markdown.
+ * A reference page in Markdown; ci/man.awk makes a man page of it.
  */
 #include <string.h>
 
-#include "tools/cli/program/dump.h"
 #include "tools/cli/program/help.h"
 #include "tools/cli/table.h"
 
@@ -33,7 +32,8 @@ static void put_option(FILE *out, const struct bn_option *o)
     char text[256];
     fputs("| ", out);
     if (o->letter != '\0') fprintf(out, "`-%c`, ", o->letter);
-    snprintf(text, sizeof text, "--%s%s%s", o->name, o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+    const char *arg = bn_table_arg(o);
+    snprintf(text, sizeof text, "--%s%s%s", o->name, arg != NULL ? " " : "", arg != NULL ? arg : "");
     put_code(out, text);
     fputs(" | ", out);
     put_cell(out, o->help);
@@ -54,11 +54,11 @@ static void put_options(FILE *out, const struct bn_command *command, bool common
     const struct bn_option *list[BN_OPTIONS_MAX];
     size_t n = bn_table_options(command, list);
     const char *group;
-    for (size_t i = 0; (group = bn_help_group(command, i)) != NULL; i++) {
-        if ((strcmp(group, bn_table_common[0].group) == 0) != common) continue;
+    for (size_t i = 0; (group = bn_table_groups(command, i)) != NULL; i++) {
+        if (bn_table_is_common(group) != common) continue;
         fprintf(out, "\n| %s | meaning | default | environment |\n|---|---|---|---|\n", group);
         for (size_t j = 0; j < n; j++)
-            if (strcmp(bn_help_group_of(list[j]), group) == 0) put_option(out, list[j]);
+            if (strcmp(bn_table_group(command, list[j]), group) == 0) put_option(out, list[j]);
     }
 }
 

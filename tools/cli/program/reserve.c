@@ -6,8 +6,6 @@
  * they are touched. A block of the reserve has its size in the bytes before it, and is not used again. Only a program may
  * do this: a library would change the allocator of somebody else's OpenSSL.
  */
-#include "tools/cli/program/reserve.h"
-
 #include <malloc.h>
 #include <openssl/crypto.h>
 #include <stdatomic.h>
@@ -15,6 +13,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tools/cli/program/help.h"
 
 #define RESERVE_BYTES ((size_t)2 << 20)
 #define RESERVE_ALIGNMENT 16u

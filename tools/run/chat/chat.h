@@ -110,9 +110,11 @@ const char *bn_chat_word(const char *line, size_t i, bool *is_file);
 
 /* ---- settings.c ---- */
 
-/* "NAME VALUE"; without a text lists what can be set. */
+/* "NAME VALUE"; without a text lists what can be set. err is what they refuse, as that of the next ones. */
 BN_MUST_CHECK bn_status bn_chat_set(struct bn_chat *chat, const char *text, bn_error *err);
 BN_MUST_CHECK bn_status bn_chat_show(struct bn_chat *chat, const char *text, bn_error *err);
+/* Turns, and how full the context is. */
+void bn_chat_print_context(const struct bn_chat *chat);
 /* The i-th name; NULL past the end. */
 const char *bn_chat_setting(size_t i);
 /* The numbers of a request, by their names there, into an object. */

@@ -133,46 +133,45 @@ static unsigned char key_newline(EditLine *edit, wint_t key)
     return el_insertstr(edit, "\n") == 0 ? CC_REFRESH : CC_ERROR;
 }
 
+/* The beginning of the row that a place is in. */
+static const wchar_t *row_of(const LineInfoW *line, const wchar_t *at)
+{
+    while (at > line->buffer && at[-1] != L'\n')
+        at--;
+    return at;
+}
+
 /* Cursor keys: within the message, else the key that libedit has for the history. */
+static unsigned char move_to(EditLine *edit, const LineInfoW *line, const wchar_t *row)
+{
+    const wchar_t *to = row, *own = row_of(line, line->cursor);
+    while (to < line->lastchar && *to != L'\n' && to - row < line->cursor - own)
+        to++;
+    el_cursor(edit, (int)(to - line->cursor));
+    return CC_REFRESH;
+}
+
 static unsigned char key_up(EditLine *edit, wint_t key)
 {
     (void)key;
     const LineInfoW *line = el_wline(edit);
-    const wchar_t *row = line->cursor;
-    while (row > line->buffer && row[-1] != L'\n')
-        row--;
-    if (row == line->buffer) {
-        if (line->lastchar - line->buffer >= LIBEDIT_LINE) return CC_ERROR;
-        el_push(edit, "\030\020");
-        return CC_NORM;
-    }
-    const wchar_t *above = row - 1;
-    while (above > line->buffer && above[-1] != L'\n')
-        above--;
-    const wchar_t *to = above + (line->cursor - row);
-    if (to > row - 1) to = row - 1;
-    el_cursor(edit, (int)(to - line->cursor));
-    return CC_REFRESH;
+    const wchar_t *row = row_of(line, line->cursor);
+    if (row > line->buffer) return move_to(edit, line, row_of(line, row - 1));
+    if (line->lastchar - line->buffer >= LIBEDIT_LINE) return CC_ERROR;
+    el_push(edit, "\030\020");
+    return CC_NORM;
 }
 
 static unsigned char key_down(EditLine *edit, wint_t key)
 {
     (void)key;
     const LineInfoW *line = el_wline(edit);
-    const wchar_t *row = line->cursor, *below = line->cursor;
-    while (row > line->buffer && row[-1] != L'\n')
-        row--;
-    while (below < line->lastchar && *below != L'\n')
-        below++;
-    if (below == line->lastchar) {
-        el_push(edit, "\030\016");
-        return CC_NORM;
-    }
-    const wchar_t *to = ++below;
-    while (to < line->lastchar && *to != L'\n' && to - below < line->cursor - row)
-        to++;
-    el_cursor(edit, (int)(to - line->cursor));
-    return CC_REFRESH;
+    const wchar_t *end = line->cursor;
+    while (end < line->lastchar && *end != L'\n')
+        end++;
+    if (end < line->lastchar) return move_to(edit, line, end + 1);
+    el_push(edit, "\030\016");
+    return CC_NORM;
 }
 
 /* What a terminal pastes, up to its closing mark, as it is but for control characters. */
@@ -222,9 +221,9 @@ static unsigned char complete_word(EditLine *edit, const char *line, const char 
     if (n_found == 0) return CC_ERROR;
     struct bn_buf rest = {.max = 256};
     bn_buf_append(&rest, first + n_typed, n_same - n_typed);
-    if (n_found == 1) bn_buf_putc(&rest, ' ');
-    if (rest.len > 0) el_insertstr(edit, bn_buf_text(&rest));
+    bn_buf_puts(&rest, n_found == 1 ? " " : "");
     bool added = rest.len > 0;
+    if (added) el_insertstr(edit, bn_buf_text(&rest));
     bn_buf_release(&rest);
     if (added) return CC_REFRESH;
     fputc('\n', stderr);

@@ -142,24 +142,19 @@ static bn_status generate(struct bn_chat *chat, size_t n_ids, bn_error *err)
     return status;
 }
 
-/* "[27 tokens, 41.2 tok/s | prompt 134, 120 reused, 310 tok/s | context 15 %]" */
+/* "[prompt 134 tokens (120 cached) at 310.0 tok/s, then 27 tokens at 41.2 tok/s; context 15 %]" */
 static void print_stats(const struct bn_chat *chat)
 {
     const struct bn_generation *gen = &chat->last.gen;
-    size_t n_new = gen->n_prompt - gen->n_cached;
-    uint64_t percent =
-        (uint64_t)bn_session_position(chat->engine.session) * 100 / bn_session_n_ctx(chat->engine.session);
-    bool color = bn_report_color(stderr);
-    fprintf(stderr, "%s[%s%zu token%s", color ? "\033[2m" : "",
-            chat->last.stopped              ? "stopped after "
-            : gen->reason == BN_STOP_LENGTH ? "cut after "
-                                            : "",
-            gen->n_ids, bn_cli_s(gen->n_ids));
-    if (gen->n_ids > 1) fprintf(stderr, ", %.1f tok/s", bn_run_rate(gen->n_ids - 1, gen->decode_ns));
-    fprintf(stderr, " | prompt %zu", gen->n_prompt);
-    if (gen->n_cached > 0) fprintf(stderr, ", %zu reused", gen->n_cached);
-    if (n_new > 1) fprintf(stderr, ", %.0f tok/s", bn_run_rate(n_new, gen->prefill_ns));
-    fprintf(stderr, " | context %llu %%]%s\n", (unsigned long long)percent, color ? "\033[0m" : "");
+    char rates[BN_RUN_RATES];
+    unsigned percent = (unsigned)((uint64_t)bn_session_position(chat->engine.session) * 100 /
+                                  bn_session_n_ctx(chat->engine.session));
+    bool color = bn_report_color(stderr), cut = gen->reason == BN_STOP_LENGTH;
+    fprintf(stderr, "%s[%s%s; context %u %%]%s\n", color ? "\033[2m" : "", bn_run_rates(rates, gen),
+            chat->last.stopped ? ", stopped"
+            : cut              ? ", cut"
+                               : "",
+            percent, color ? "\033[0m" : "");
 }
 
 static bn_status write_receipt_of_answer(struct bn_chat *chat, bn_error *err)
@@ -250,21 +245,9 @@ void bn_chat_forget_answer(struct bn_chat *chat)
 bn_status bn_chat_receipt(struct bn_chat *chat, const char *path, bn_error *err)
 {
     const struct bn_last_answer *last = &chat->last;
-    struct bn_receipt_input in = {
-        .model = chat->engine.model,
-        .session = chat->engine.session,
-        .generation = &last->gen,
-        .model_name = bn_cli_model_name(chat->args),
-        .prompt = last->text,
-        .n_prompt_bytes = last->n_text_bytes,
-        .template_name = bn_template_name(last->tmpl),
-        .thinking = bn_template_thinking(last->tmpl),
-        .isa = chat->args->isa,
-        .load_ns = chat->engine.load_ns,
-        .n_threads = chat->o->n_threads,
-        .n_ctx = chat->o->n_ctx,
-        .n_batch = chat->o->n_batch,
-        .facts = &chat->facts,
-    };
+    struct bn_receipt_input in = bn_run_receipt(chat->args, &chat->engine, &last->gen, last->tmpl);
+    in.prompt = last->text;
+    in.n_prompt_bytes = last->n_text_bytes;
+    in.facts = &chat->facts;
     return bn_receipt_write(path, &in, err);
 }

@@ -101,11 +101,15 @@ static bn_status set_number(struct bn_chat *chat, const char *name, const char *
     return status;
 }
 
-static bn_status set(struct bn_chat *chat, const char *text, bn_error *err)
+bn_status bn_chat_set(struct bn_chat *chat, const char *text, bn_error *err)
 {
     size_t n = strcspn(text, " "), i;
     const char *value = text + n + strspn(text + n, " ");
     bool on = strcmp(value, "on") == 0;
+    if (n == 0) {
+        print_settings(chat);
+        return BN_OK;
+    }
     BN_TRY(find(text, n, &i, err));
     if (value[0] == '\0')
         return bn_hint(bn_fail(err, BN_ERR_ARG, "%s needs a value", SETTINGS[i].name), err, "%s: %s",
@@ -121,51 +125,38 @@ static bn_status set(struct bn_chat *chat, const char *text, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_chat_set(struct bn_chat *chat, const char *text, bn_error *err)
-{
-    bn_error wrong = {0};
-    if (text[0] != '\0') return set(chat, text, &wrong) == BN_OK ? BN_OK : bn_chat_reject(chat, &wrong, err);
-    print_settings(chat);
-    return BN_OK;
-}
-
 /* ---- /show ---- */
 
-static void print_messages(const struct bn_chat *chat)
+static void print_message(const char *before, const char *name, const bn_message *m)
 {
-    for (size_t i = 0; i < chat->turns.n; i++) {
-        const bn_message *m = &chat->turns.list[i];
-        fprintf(stderr, "%s%s: ", i > 0 ? "\n" : "", m->role);
-        bn_print_model_text(stderr, m->content, strlen(m->content));
-        fputc('\n', stderr);
-    }
+    fprintf(stderr, "%s%s: ", before, name);
+    bn_print_model_text(stderr, m->content, strlen(m->content));
+    fputc('\n', stderr);
+}
+
+void bn_chat_print_context(const struct bn_chat *chat)
+{
+    size_t n_turns = bn_turns_count(&chat->turns);
+    fprintf(stderr, "%zu turn%s, %u of %u tokens of the context\n", n_turns, bn_cli_s(n_turns),
+            bn_session_position(chat->engine.session), bn_session_n_ctx(chat->engine.session));
 }
 
 bn_status bn_chat_show(struct bn_chat *chat, const char *text, bn_error *err)
 {
     char name[200];
     const char *model = bn_cli_model_name(chat->args);
-    size_t n_turns = bn_turns_count(&chat->turns);
-    bn_error wrong = {0};
+    uint32_t n_threads = bn_session_n_threads(chat->engine.session);
     if (strcmp(text, "chat") == 0) {
-        print_messages(chat);
-    } else if (text[0] != '\0') {
-        bn_fail(&wrong, BN_ERR_ARG, "the command /show takes chat, or no text");
-        return bn_chat_reject(chat, &wrong, err);
-    } else {
-        uint32_t n_threads = bn_session_n_threads(chat->engine.session);
-        fprintf(stderr, "model %s, template %s, %u thread%s\n",
-                bn_escape(name, sizeof name, model, strlen(model)), bn_template_name(chat->tmpl), n_threads,
-                bn_cli_s(n_threads));
-        fprintf(stderr, "%zu turn%s, %u of %u tokens of the context\n", n_turns, bn_cli_s(n_turns),
-                bn_session_position(chat->engine.session), bn_session_n_ctx(chat->engine.session));
-        if (chat->turns.n_system > 0) {
-            const char *system = chat->turns.list[0].content;
-            fputs("system message: ", stderr);
-            bn_print_model_text(stderr, system, strlen(system));
-            fputc('\n', stderr);
-        }
-        print_settings(chat);
+        for (size_t i = 0; i < chat->turns.n; i++)
+            print_message(i > 0 ? "\n" : "", chat->turns.list[i].role, &chat->turns.list[i]);
+        return BN_OK;
     }
+    if (text[0] != '\0') return bn_fail(err, BN_ERR_ARG, "the command /show takes chat, or no text");
+    fprintf(stderr, "model %s, template %s, %u thread%s\n",
+            bn_escape(name, sizeof name, model, strlen(model)), bn_template_name(chat->tmpl), n_threads,
+            bn_cli_s(n_threads));
+    bn_chat_print_context(chat);
+    if (chat->turns.n_system > 0) print_message("", "system message", &chat->turns.list[0]);
+    print_settings(chat);
     return BN_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Conversations in files, bn.chat/1: the name and the size of the model, the template, the settings, and the
+ * Conversations in files, bn.run/1: the name and the size of the model, the template, the settings, and the
  * messages in the form of OpenAI's API.
  */
 #include <unistd.h>
@@ -11,16 +11,14 @@
 #include "tools/cli/default_model.h"
 #include "tools/run/chat/chat.h"
 
-#define SCHEMA "bn.chat/1"
-
 static const char *model_name(const struct bn_chat *chat)
 {
     return bn_receipt_base_name(bn_cli_model_name(chat->args));
 }
 
-static uint64_t model_bytes(const struct bn_chat *chat)
+static bool is_conversation(const bn_json *doc)
 {
-    return chat->engine.model->n_bytes;
+    return bn_json_text_is(doc, "schema", BN_RUN_SCHEMA) && bn_json_get(doc, "messages") != NULL;
 }
 
 /* ---- writing ---- */
@@ -28,10 +26,10 @@ static uint64_t model_bytes(const struct bn_chat *chat)
 static bn_json *document(const struct bn_chat *chat)
 {
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", SCHEMA);
+    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
     bn_json *model = bn_json_put_object(doc, "model");
     bn_json_put_string(model, "name", model_name(chat));
-    bn_json_put_u64(model, "bytes", model_bytes(chat));
+    bn_json_put_u64(model, "bytes", chat->engine.model->n_bytes);
     bn_json_put_string(doc, "template", bn_template_name(chat->tmpl));
     bn_chat_put_numbers(bn_json_put_object(doc, "settings"), &chat->asked);
     bn_json *messages = bn_json_put_array(doc, "messages");
@@ -48,7 +46,7 @@ static bn_status check_free(const char *path, bn_error *err)
 {
     bn_json *old = NULL;
     if (access(path, F_OK) != 0) return BN_OK;
-    bool ours = bn_json_read_file(&old, path, NULL) == BN_OK && bn_json_text_is(old, "schema", SCHEMA);
+    bool ours = bn_json_read_file(&old, path, NULL) == BN_OK && is_conversation(old);
     bn_json_free(old);
     if (ours) return BN_OK;
     return bn_fail_in(err, BN_ERR_ARG, path,
@@ -116,15 +114,16 @@ static bn_status check_document(const struct bn_chat *chat, const bn_json *doc, 
     char name[120];
     const char *saved = bn_json_text_of(doc, "model.name");
     uint64_t bytes = 0;
-    if (!bn_json_text_is(doc, "schema", SCHEMA))
-        return bn_fail(err, BN_ERR_FORMAT, "not a conversation: its schema is not " SCHEMA);
+    if (!is_conversation(doc))
+        return bn_fail(err, BN_ERR_FORMAT,
+                       "not a conversation: no messages, or its schema is not " BN_RUN_SCHEMA);
     (void)bn_json_u64(bn_json_path(doc, "model.bytes"), &bytes);
-    *same = strcmp(saved, model_name(chat)) == 0 && bytes == model_bytes(chat);
+    *same = strcmp(saved, model_name(chat)) == 0 && bytes == chat->engine.model->n_bytes;
     if (*same || any) return BN_OK;
     bn_fail(err, BN_ERR_MISMATCH,
             "a conversation with another model, %s of %.1f MiB; this one is %s of %.1f MiB",
             bn_escape(name, sizeof name, saved, strlen(saved)), (double)bytes / 0x1p20, model_name(chat),
-            (double)model_bytes(chat) / 0x1p20);
+            (double)chat->engine.model->n_bytes / 0x1p20);
     bn_error_hint(err, "/load --any FILE continues it with this model");
     return BN_ERR_MISMATCH;
 }

@@ -13,39 +13,21 @@
 
 static bn_status put_line(struct bn_chat *chat, bn_json *line, bn_error *err)
 {
-    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
     if (chat->id != NULL) bn_json_put_copy(line, "id", chat->id);
-    bn_status status = bn_json_write_line(line, true, &out, err);
-    if (status == BN_OK) {
-        bn_report_json_began();
-        fwrite(out.data, 1, out.len, stdout);
-        fflush(stdout);
-    }
     chat->replied = true;
-    bn_buf_release(&out);
-    bn_json_free(line);
-    return status;
+    return bn_run_print_line(line, err);
 }
 
 bn_status bn_chat_put_answer(struct bn_chat *chat, bn_error *err)
 {
     const struct bn_generation *gen = &chat->last.gen;
-    size_t n_new = gen->n_prompt - gen->n_cached, n_after = gen->n_ids > 0 ? gen->n_ids - 1 : 0;
     bn_json *line = bn_json_new_object();
     bn_json_put_u64(line, "turn", bn_turns_count(&chat->turns));
     bn_json_put_string(line, "text", chat->turns.list[chat->turns.n - 1].content);
-    bn_json_put_string(line, "stop", bn_stop_reason_name(gen->reason));
-    bn_json_put_ids(line, "ids", gen->ids, gen->n_ids);
-    bn_json_put_string(line, "chain", gen->chain);
+    bn_run_put_answer(line, gen);
     bn_json_put_u64(line, "seed", gen->sampling.seed);
-    bn_json_put_u64(line, "prompt_tokens", gen->n_prompt);
-    bn_json_put_u64(line, "cached_tokens", gen->n_cached);
     if (chat->last.n_dropped > 0) bn_json_put_u64(line, "dropped_turns", chat->last.n_dropped);
-    bn_json_put_u64(line, "prefill_ns", gen->prefill_ns);
-    bn_json_put_u64(line, "decode_ns", gen->decode_ns);
-    bn_json_put_u64(line, "total_ns", gen->total_ns);
-    bn_json_put_number(line, "prefill_tokens_per_second", bn_run_rate(n_new, gen->prefill_ns));
-    bn_json_put_number(line, "decode_tokens_per_second", bn_run_rate(n_after, gen->decode_ns));
+    bn_run_put_times(line, gen);
     return put_line(chat, line, err);
 }
 

@@ -102,6 +102,17 @@ function showRequests(s) {
   find("#no-requests").hidden = s.requests.length > 0;
 }
 
+// ---- files of --dashboard ----
+
+// A link cannot send a key.
+async function showReports() {
+  const list = latest().benchmarks ? (await requestJson("/v1/benchmarks")).reports : [];
+  find("#reports-note").replaceChildren(...(latest().benchmarks ? list.length ? [] : ["There are no reports in the folder."] :
+    ["Start the server with ", el("code", {}, "bn-serve --dashboard FOLDER"), " to see the reports of bn-bench here."]));
+  find("#reports").replaceChildren(...list.map(r =>
+    el("li", {}, storedKey() ? r.name : el("a", {href: "/dashboard/reports/" + r.number, target: "_blank", rel: "noopener"}, r.name), el("span", {class: "soft"}, " " + bytes(r.bytes)))));
+}
+
 // ---- polling ----
 
 function setState(text, kind) {
@@ -139,7 +150,7 @@ async function poll() {
     const state = {ok: "Live", stopping: "The server is stopping"}[latest().state] || "The model's file was changed";
     setState(state, latest().state === "ok" ? "live" : "late");
     show();
-    if (first) showHistory();
+    if (first) await showReports();
   } catch (e) {
     failures++;
     setState("No connection", "late");
@@ -160,6 +171,6 @@ function setPaused(on) {
 document.addEventListener("DOMContentLoaded", () => {
   find("#pause").addEventListener("click", () => setPaused(!paused));
   document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
-  addEventListener("resize", () => { if (latest()) showPlots(); redrawHistory(); });
+  addEventListener("resize", () => { if (latest()) showPlots(); });
   poll();
 });

@@ -3,12 +3,11 @@
  * Puts the pages together from their parts (page_parts.S), and computes their policies. Nothing of a request or of the
  * model is in a page, so a policy never changes while the server runs.
  */
-#include "tools/serve/page/page.h"
-
 #include <stdio.h>
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "tools/serve/serve.h"
 
 #define MAX_PAGE_BYTES (1u << 20)
 #define MAX_PARTS 6u
@@ -16,7 +15,7 @@
 
 extern const char bn_page_base_css[], bn_page_chat_css[], bn_page_dashboard_css[];
 extern const char bn_page_base_js[], bn_page_markdown_js[], bn_page_answer_js[], bn_page_chat_js[];
-extern const char bn_page_plot_js[], bn_page_dashboard_js[], bn_page_history_js[];
+extern const char bn_page_plot_js[], bn_page_dashboard_js[];
 extern const char bn_page_chat_html[], bn_page_dashboard_html[];
 
 /* Each list ends with NULL. */
@@ -31,7 +30,7 @@ static const struct parts {
     [BN_SERVE_DASHBOARD] = {"Dashboard - bn-serve",
                             bn_page_dashboard_html,
                             {bn_page_base_css, bn_page_dashboard_css},
-                            {bn_page_base_js, bn_page_plot_js, bn_page_history_js, bn_page_dashboard_js}},
+                            {bn_page_base_js, bn_page_plot_js, bn_page_dashboard_js}},
 };
 
 /* An icon of its own: a browser asks for /favicon.ico otherwise. */
@@ -83,9 +82,4 @@ bn_status bn_serve_page_build(struct bn_serve_page *page, enum bn_serve_page_nam
     bn_buf_release(&style);
     bn_buf_release(&script);
     return status;
-}
-
-void bn_serve_page_release(struct bn_serve_page *page)
-{
-    bn_buf_release(&page->html);
 }

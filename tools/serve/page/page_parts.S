@@ -13,7 +13,6 @@ EMBED(bn_page_answer_js, bn_page_answer_js_bytes, "tools/serve/page/answer.js")
 EMBED(bn_page_chat_js, bn_page_chat_js_bytes, "tools/serve/page/chat.js")
 EMBED(bn_page_plot_js, bn_page_plot_js_bytes, "tools/serve/page/plot.js")
 EMBED(bn_page_dashboard_js, bn_page_dashboard_js_bytes, "tools/serve/page/dashboard.js")
-EMBED(bn_page_history_js, bn_page_history_js_bytes, "tools/serve/page/history.js")
 EMBED(bn_page_chat_html, bn_page_chat_html_bytes, "tools/serve/page/chat.html")
 EMBED(bn_page_dashboard_html, bn_page_dashboard_html_bytes, "tools/serve/page/dashboard.html")
 EMBED_END

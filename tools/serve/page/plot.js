@@ -1,5 +1,4 @@
-// Plots as SVG, drawn at the width of their place: lines over the last minutes, and values with intervals over saved runs. Each
-// has a name for screen readers and a table of its values.
+// Plots as SVG, drawn at the width of their place: lines over the last minutes. Each has a name for screen readers and a table of its values.
 
 const SVG = "http://www.w3.org/2000/svg";
 const PLOT_HEIGHT = 190, RIGHT = 14, TOP = 12, BOTTOM = 26, DIGIT = 7.2;
@@ -11,14 +10,12 @@ function svg(name, attributes, ...children) {
   return element;
 }
 
-// From 0, or around the values, in steps of 1, 2 or 5 times a power of ten; of counts, at least 1.
-function ticksOf(low, high, fromZero, whole) {
-  if (fromZero) low = Math.min(0, low);
-  if (!(high > low)) high = low + (low === 0 ? 1 : Math.abs(low) * 0.1);
-  const rough = (high - low) / 4, power = Math.pow(10, Math.floor(Math.log10(rough)));
+// From 0, in steps of 1, 2 or 5 times a power of ten; of counts, at least 1.
+function ticksOf(high, whole) {
+  const rough = (high > 0 ? high : 1) / 4, power = Math.pow(10, Math.floor(Math.log10(rough)));
   const step = [1, 2, 5, 10].map(n => n * power).find(s => s >= rough && (s >= 1 || !whole)) || 1;
   const ticks = [];
-  for (let tick = Math.floor(low / step); tick <= Math.ceil(high / step); tick++) ticks.push(tick * step);
+  for (let tick = 0; tick <= Math.ceil(rough * 4 / step); tick++) ticks.push(tick * step);
   return ticks;
 }
 
@@ -47,7 +44,7 @@ function frameOf(width, ticks, format) {
 // Lines: series is [{name, mark, values}], of the same length as ages, which count back in seconds.
 function drawLines(plot, span, ages, series, format, whole) {
   const width = Math.max(260, plot.place.clientWidth), all = series.flatMap(s => s.values).filter(Number.isFinite);
-  const ticks = ticksOf(0, Math.max(...all, 0), true, whole), {y, parts, left} = frameOf(width, ticks, format);
+  const ticks = ticksOf(Math.max(...all, 0), whole), {y, parts, left} = frameOf(width, ticks, format);
   const x = age => width - RIGHT - age / span * (width - left - RIGHT);
   for (let age = 0; age <= span; age += span / 3) {
     parts.push(svg("text", {x: x(age), y: PLOT_HEIGHT - 8, class: age === 0 ? "end" : age === span ? "start" : "x"}, age === 0 ? "now" : "\u2212" + (age < 60 ? age + " s" : age / 60 + " min")));
@@ -65,28 +62,5 @@ function drawLines(plot, span, ages, series, format, whole) {
   const name = plot.title + ", the last " + seconds(span) + ". Now: " + series.map(s => s.name + " " + now(s)).join(", ");
   plot.place.replaceChildren(svg("svg", {role: "img", "aria-label": name, width, height: PLOT_HEIGHT, viewBox: `0 0 ${width} ${PLOT_HEIGHT}`}, ...parts));
   plot.legend.replaceChildren(...series.map(s => el("span", {class: "key " + s.mark}, s.name + " ", el("b", {}, now(s)))));
-  plot.fill();
-}
-
-// Values with intervals: points is [{value, low, high, label, title, state}], in the order of time.
-function drawRuns(plot, points, format) {
-  const width = Math.max(260, plot.place.clientWidth), ends = points.flatMap(p => [p.value, p.low, p.high]).filter(Number.isFinite);
-  const least = Math.min(...ends), most = Math.max(...ends), room = (most - least) * 0.15 || Math.abs(most) * 0.05 || 1;
-  const ticks = ticksOf(Math.max(0, least - room), most + room, false), {y, parts, left} = frameOf(width, ticks, format);
-  const x = i => points.length === 1 ? (left + width - RIGHT) / 2 : left + 16 + i / (points.length - 1) * (width - left - RIGHT - 32);
-  const every = Math.ceil(points.length / Math.max(1, Math.floor((width - left) / 90)));
-  parts.push(svg("path", {class: "line soft", d: points.map((p, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(p.value).toFixed(1)}`).join("")}));
-  points.forEach((p, i) => {
-    const group = svg("g", {class: "run " + p.state}, svg("title", {}, p.title));
-    if (Number.isFinite(p.low) && Number.isFinite(p.high))
-      group.append(svg("path", {class: "whisker", d: `M${x(i) - 4} ${y(p.low)}h8M${x(i)} ${y(p.low)}V${y(p.high)}M${x(i) - 4} ${y(p.high)}h8`}));
-    group.append(p.state === "regressed" ? svg("path", {class: "cross", d: `M${x(i) - 5} ${y(p.value) - 5}l10 10m0 -10l-10 10`}) :
-      svg("circle", {cx: x(i), cy: y(p.value), r: p.state === "promoted" ? 5.5 : 4}));
-    parts.push(group);
-    if ((points.length - 1 - i) % every === 0) parts.push(svg("text", {x: x(i), y: PLOT_HEIGHT - 8, class: "x"}, p.label));
-  });
-  const last = points[points.length - 1];
-  const name = plot.title + ", " + count(points.length, "run") + ". The last: " + format(last.value);
-  plot.place.replaceChildren(svg("svg", {role: "img", "aria-label": name, width, height: PLOT_HEIGHT, viewBox: `0 0 ${width} ${PLOT_HEIGHT}`}, ...parts));
   plot.fill();
 }

@@ -2,8 +2,8 @@
  *
  * --live: a program publishes the profile of its session while it runs, for bn-bench top.
  */
-#ifndef BN_CLI_LIVE_LIVE_H
-#define BN_CLI_LIVE_LIVE_H
+#ifndef BN_CLI_LIVE_H
+#define BN_CLI_LIVE_H
 
 #include "lab/profile/live.h"
 #include "tools/cli/options.h"
