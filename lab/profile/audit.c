@@ -3,7 +3,7 @@
  * Checks a profile document. The events are read back and summed by the code that summed them when they were
  * measured; everything in the document is compared with these sums.
  */
-#include "lab/profile/audit.h"
+#include "lab/profile/document.h"
 
 #include <math.h>
 #include <stdlib.h>

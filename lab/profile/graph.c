@@ -4,75 +4,41 @@
  */
 #include "lab/profile/graph.h"
 
-#include <stdio.h>
-
 #include "base/error.h"
 
-#define EDGES_PER_NODE 4u
+#define MAX_EDGES (4u * BN_GRAPH_MAX_NODES)
 
-static const char *const NODE_NAME[] = {"pass", "layer", "brick", "kernel", "task", "meeting", "wait"};
-static const char *const EDGE_NAME[] = {"contains", "launches", "sequence", "fork", "join"};
-_Static_assert(BN_ARRAY_LEN(NODE_NAME) == BN_NODE_KIND_COUNT, "a kind of node has no name");
-_Static_assert(BN_ARRAY_LEN(EDGE_NAME) == BN_EDGE_KIND_COUNT, "a kind of edge has no name");
-
-const char *bn_node_kind_name(enum bn_node_kind kind)
+void bn_graph_open(struct bn_graph *graph)
 {
-    return NODE_NAME[kind];
-}
-
-const char *bn_edge_kind_name(enum bn_edge_kind kind)
-{
-    return EDGE_NAME[kind];
-}
-
-enum bn_edge_kind bn_graph_tree_edge(const struct bn_graph_node *parent)
-{
-    return parent->kind == BN_NODE_BRICK ? BN_EDGE_LAUNCHES : BN_EDGE_CONTAINS;
-}
-
-const char *bn_node_label(const struct bn_graph_node *node, char room[32])
-{
-    if (node->kind != BN_NODE_PASS && node->kind != BN_NODE_LAYER)
-        return node->name != NULL ? node->name : bn_node_kind_name(node->kind);
-    snprintf(room, 32, "%s %u", node->kind == BN_NODE_PASS ? "Pass" : "Layer", node->index);
-    return room;
-}
-
-void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes)
-{
-    *graph = (struct bn_graph){.max_nodes = max_nodes > 0 ? max_nodes : BN_GRAPH_MAX_NODES,
-                               .first_root = BN_NODE_NONE,
-                               .last_root = BN_NODE_NONE};
+    *graph = (struct bn_graph){
+        .max_nodes = BN_GRAPH_MAX_NODES, .first_root = BN_NODE_NONE, .last_root = BN_NODE_NONE};
 }
 
 void bn_graph_close(struct bn_graph *graph)
 {
     bn_free(graph->node);
     bn_free(graph->edge);
-    bn_graph_open(graph, 0);
+    bn_graph_open(graph);
 }
 
 uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_graph_node *node)
 {
-    if (graph->n_nodes == graph->max_nodes) {
+    uint32_t id = graph->n_nodes, depth = 0;
+    if (id == graph->max_nodes) {
         graph->truncated = true;
         graph->n_lost++;
         return BN_NODE_NONE;
     }
-    if (parent != BN_NODE_NONE && parent >= graph->n_nodes) {
-        bn_fail(&graph->error, BN_ERR_ARG, "the parent of a node does not exist");
-        return BN_NODE_NONE;
-    }
-    uint32_t depth = parent != BN_NODE_NONE ? graph->node[parent].depth + 1 : 0;
+    if (parent != BN_NODE_NONE) depth = parent < id ? graph->node[parent].depth + 1 : BN_GRAPH_MAX_DEPTH;
     if (depth == BN_GRAPH_MAX_DEPTH) {
-        bn_fail(&graph->error, BN_ERR_LIMIT, "the graph is more than %u levels deep", BN_GRAPH_MAX_DEPTH);
+        bn_fail(&graph->error, BN_ERR_ARG, "the parent of a node does not exist, or is %u levels deep",
+                depth);
         return BN_NODE_NONE;
     }
-    if (bn_array_grow(&graph->node, &graph->room, graph->n_nodes + (size_t)1, sizeof *graph->node,
-                      &graph->error) != BN_OK)
+    if (bn_array_grow(&graph->node, &graph->room, id + (size_t)1, sizeof *graph->node, &graph->error) !=
+        BN_OK)
         return BN_NODE_NONE;
-    uint32_t id = graph->n_nodes++;
-    struct bn_graph_node *added = &graph->node[id];
+    struct bn_graph_node *added = &graph->node[graph->n_nodes++];
     *added = *node;
     added->parent = parent;
     added->depth = depth;
@@ -86,21 +52,19 @@ uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struc
 
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to)
 {
-    uint64_t most = (uint64_t)graph->max_nodes * EDGES_PER_NODE;
+    uint32_t least = graph->n_edges > 0 ? graph->edge[graph->n_edges - 1].to : 0;
     if (graph->truncated && (from == BN_NODE_NONE || to == BN_NODE_NONE)) return;
-    if (kind < BN_EDGE_SEQUENCE || from == to || from >= graph->n_nodes || to >= graph->n_nodes) {
-        bn_fail(&graph->error, BN_ERR_ARG, "an edge (%s) from node %u to node %u makes no sense",
-                bn_edge_kind_name(kind), from, to);
+    if (kind < BN_EDGE_SEQUENCE || from >= to || to >= graph->n_nodes || to < least) {
+        bn_fail(&graph->error, BN_ERR_ARG, "an edge from node %u to node %u makes no sense", from, to);
         return;
     }
-    if (graph->n_edges >= most) {
+    if (graph->n_edges == MAX_EDGES) {
         graph->truncated = true;
         return;
     }
     if (bn_array_grow(&graph->edge, &graph->edge_room, graph->n_edges + (size_t)1, sizeof *graph->edge,
-                      &graph->error) != BN_OK)
-        return;
-    graph->edge[graph->n_edges++] = (struct bn_edge){kind, from, to};
+                      &graph->error) == BN_OK)
+        graph->edge[graph->n_edges++] = (struct bn_edge){kind, from, to};
 }
 
 bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err)

@@ -2,7 +2,7 @@
  *
  * Makes an execution graph from a profile.
  */
-#include "lab/profile/graph_profile.h"
+#include "lab/profile/graph.h"
 
 #include "base/error.h"
 
@@ -62,6 +62,12 @@ static void nest(struct thread *t)
 
 /* ---- nodes ---- */
 
+static const char *name_of(const struct builder *b, const struct bn_prof_event *e)
+{
+    return e->kernel != BN_PROF_NO_KERNEL ? bn_prof_kernel_name(b->prof, e->kernel)
+                                          : bn_prof_brick_name(b->prof, e->brick);
+}
+
 /* The node that bricks of this layer go under. */
 static uint32_t layer_node(struct builder *b, int layer)
 {
@@ -85,15 +91,13 @@ static struct group *find_group(struct builder *b, uint32_t parent, const struct
         if (g->parent == parent && g->brick == e->brick && g->kernel == e->kernel) return g;
     }
     if (b->n_groups == MAX_GROUPS) return NULL;
-    struct bn_graph_node node = {.kind = BN_NODE_BRICK, .thread = -1, .timed = true, .begin_ns = UINT64_MAX};
+    struct bn_graph_node node = {
+        .kind = BN_NODE_BRICK, .name = name_of(b, e), .thread = -1, .timed = true, .begin_ns = UINT64_MAX};
     if (e->kernel != BN_PROF_NO_KERNEL) {
-        node.kind = BN_NODE_KERNEL;
-        node.name = bn_prof_kernel_name(b->prof, e->kernel);
         const struct bn_code *code = b->codes != NULL ? bn_codes_find(b->codes, node.name) : NULL;
+        node.kind = BN_NODE_KERNEL;
         if (code != NULL) node.code = code->sha256;
         node.grid[1] = node.grid[2] = 1;
-    } else {
-        node.name = bn_prof_brick_name(b->prof, e->brick);
     }
     struct group *g = &b->groups[b->n_groups++];
     *g = (struct group){parent, bn_graph_add_under(b->graph, parent, &node), e->brick, e->kernel, false, 0};
@@ -104,15 +108,9 @@ static struct group *find_group(struct builder *b, uint32_t parent, const struct
 static struct group *group_of(struct builder *b, const struct thread *t, uint32_t event)
 {
     const struct bn_prof_event *e = &t->events[t->first + event];
-    uint32_t around = t->inside[event], parent;
-    if (around == NO_EVENT) {
-        parent = layer_node(b, e->layer);
-    } else {
-        const struct group *outer = group_of(b, t, around);
-        if (outer == NULL) return NULL;
-        parent = outer->node;
-    }
-    return find_group(b, parent, e);
+    if (t->inside[event] == NO_EVENT) return find_group(b, layer_node(b, e->layer), e);
+    const struct group *outer = group_of(b, t, t->inside[event]);
+    return outer != NULL ? find_group(b, outer->node, e) : NULL;
 }
 
 static uint64_t ops_of(const struct bn_prof_event *e)
@@ -124,11 +122,6 @@ static uint64_t length_of(const struct builder *b, const struct bn_prof_event *e
 {
     uint64_t begin = bn_prof_ns(b->prof, e->begin), end = bn_prof_ns(b->prof, e->end);
     return end > begin ? end - begin : 0;
-}
-
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Adds an event to the node of its group. */
@@ -145,9 +138,9 @@ static void count(struct builder *b, struct group *g, const struct bn_prof_event
     if (node->kind != BN_NODE_KERNEL) return;
     if (!g->seen) node->grid[0]++;
     g->seen = true;
-    node->block[0] = larger(node->block[0], e->shape.rows);
-    node->block[1] = larger(node->block[1], e->shape.n);
-    node->block[2] = larger(node->block[2], e->shape.cols);
+    const uint32_t block[3] = {e->shape.rows, e->shape.n, e->shape.cols};
+    for (size_t i = 0; i < 3; i++)
+        if (block[i] > node->block[i]) node->block[i] = block[i];
     for (uint32_t up = node->parent; up != BN_NODE_NONE && b->graph->node[up].kind == BN_NODE_BRICK;
          up = b->graph->node[up].parent)
         b->graph->node[up].ops += ops_of(e);
@@ -185,8 +178,7 @@ static uint32_t add_leaf(struct builder *b, const struct thread *t, const struct
 {
     struct bn_graph_node node = {
         .kind = kind,
-        .name = e->kernel != BN_PROF_NO_KERNEL ? bn_prof_kernel_name(b->prof, e->kernel)
-                                               : bn_prof_brick_name(b->prof, e->brick),
+        .name = name_of(b, e),
         .thread = (int32_t)(t - b->threads),
         .timed = true,
         .begin_ns = bn_prof_ns(b->prof, e->begin),
@@ -275,12 +267,11 @@ static bn_status read_start(struct builder *b, uint64_t begin_ns, bn_error *err)
     struct bn_graph_node meeting = {
         .kind = BN_NODE_MEETING, .timed = true, .begin_ns = begin_ns, .thread = -1};
     uint32_t start = BN_NODE_NONE;
-    if (first->at < first->end && first->events[first->at].brick == BN_BRICK_TEAM) {
+    if (first->at < first->end && first->events[first->at].brick == BN_BRICK_TEAM)
         BN_TRY(read_event(b, first, first->at++, &start, err));
-        end_of_thread(b);
-    } else {
+    else
         start = bn_graph_add_under(b->graph, b->pass_node, &meeting);
-    }
+    end_of_thread(b);
     follow(b, first, start, false);
     first->is_shared = true;
     for (unsigned i = 1; i < b->prof->n_threads; i++)
@@ -329,7 +320,7 @@ static bn_status add_pass(struct builder *b, size_t index, bn_error *err)
     return BN_OK;
 }
 
-static bn_status prepare(struct builder *b, bn_error *err)
+static bn_status add_passes(struct builder *b, size_t first, size_t n, bn_error *err)
 {
     b->threads = bn_alloc(b->prof->n_threads, sizeof *b->threads);
     if (b->threads == NULL) return bn_nomem(err);
@@ -341,12 +332,6 @@ static bn_status prepare(struct builder *b, bn_error *err)
         t->innermost = bn_alloc(t->n, sizeof *t->innermost);
         if (t->inside == NULL || t->innermost == NULL) return bn_nomem(err);
     }
-    return BN_OK;
-}
-
-static bn_status add_passes(struct builder *b, size_t first, size_t n, bn_error *err)
-{
-    BN_TRY(prepare(b, err));
     for (size_t i = first; i < first + n && !b->graph->truncated; i++)
         BN_TRY(add_pass(b, i, err));
     return BN_OK;
@@ -364,17 +349,12 @@ bn_status bn_graph_add_profile(struct bn_graph *graph, const bn_prof *prof, cons
     if (bn_prof_dropped(prof) > 0)
         return bn_fail(err, BN_ERR_MISMATCH, "the profile dropped %llu events",
                        (unsigned long long)bn_prof_dropped(prof));
-    struct builder *b = bn_alloc(1, sizeof *b);
-    if (b == NULL) return bn_nomem(err);
-    b->graph = graph;
-    b->prof = prof;
-    b->codes = codes;
-    bn_status status = add_passes(b, first, n, err);
-    for (unsigned i = 0; b->threads != NULL && i < prof->n_threads; i++) {
-        bn_free(b->threads[i].inside);
-        bn_free(b->threads[i].innermost);
+    struct builder b = {.graph = graph, .prof = prof, .codes = codes};
+    bn_status status = add_passes(&b, first, n, err);
+    for (unsigned i = 0; b.threads != NULL && i < prof->n_threads; i++) {
+        bn_free(b.threads[i].inside);
+        bn_free(b.threads[i].innermost);
     }
-    bn_free(b->threads);
-    bn_free(b);
+    bn_free(b.threads);
     return status;
 }

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "infer/session.h"
-#include "lab/profile/live_page.h"
+#include "lab/profile/live.h"
 
 #define EVENTS_NS 20000000u   /* the events of a pass are copied this often at most */
 #define MAX_ROOM (1u << 19)   /* events of a thread in memory: 28 MiB */
@@ -35,7 +35,7 @@ struct bn_live {
     bn_session *session;
     struct bn_live_head *head;
     struct bn_live_body *body;
-    struct bn_live_thread *threads;
+    uint64_t *n_events;
     struct bn_prof_event *events;
     uint64_t n_bytes;
     uint64_t copied_ns; /* when events were last copied, since the epoch */
@@ -76,39 +76,39 @@ static void copy_events(struct bn_live *live)
         const struct bn_prof_trail *trail = &live->prof->trails[t];
         memcpy(live->events + (size_t)t * live->head->max_events, trail->events,
                trail->n * sizeof *trail->events);
-        live->threads[t].n_events = trail->n;
+        live->n_events[t] = trail->n;
     }
-    live->body->pass_number = live->body->counts.n_passes;
+    live->body->pass_number = live->body->sums.n_passes;
     live->body->pass = live->prof->passes[0];
 }
 
 static void count_pass(struct bn_live *live, uint64_t now, uint64_t pass_ns)
 {
-    struct bn_live_counts *c = &live->body->counts;
+    struct bn_live_sums *sums = &live->body->sums;
     const struct bn_prof_pass *pass = &live->prof->passes[0];
-    c->updated_ns = bn_clock_ns();
-    c->wall_ns = now;
-    c->n_passes++;
-    c->n_tokens += pass->n_tokens;
-    c->n_logits += pass->n_logits;
-    c->passes_ns += pass_ns;
+    live->body->updated_ns = bn_clock_ns();
+    sums->wall_ns = now;
+    sums->n_passes++;
+    sums->n_tokens += pass->n_tokens;
+    sums->n_logits += pass->n_logits;
+    sums->passes_ns += pass_ns;
 }
 
 static void copy_sums(struct bn_live *live)
 {
     const bn_prof *prof = live->prof;
-    struct bn_live_counts *c = &live->body->counts;
-    c->n_measured++;
-    c->dropped = bn_prof_dropped(prof);
+    struct bn_live_sums *sums = &live->body->sums;
+    sums->n_measured++;
+    sums->dropped = bn_prof_dropped(prof);
     for (unsigned i = 0; i < prof->n_bricks; i++)
-        live->body->bricks[i] = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
+        sums->bricks[i] = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
     for (unsigned k = 0; prof->level == BN_PROF_KERNEL && k < BN_KERNEL_COUNT; k++)
-        live->body->kernels[k] = bn_prof_kernel_stats(prof, (enum bn_kernel)k, BN_PROF_ALL_THREADS);
+        sums->kernels[k] = bn_prof_kernel_stats(prof, (enum bn_kernel)k, BN_PROF_ALL_THREADS);
+    sums->wait_ns = sums->bricks[BN_BRICK_BARRIER_WAIT].exclusive_ns;
+    sums->bricks_ns = 0;
     for (unsigned t = 0; t < prof->n_threads; t++) {
-        const struct bn_prof_trail *trail = &prof->trails[t];
-        c->n_parts += trail->n > 0;
-        live->threads[t].bricks_ns = trail->inside_ns[0]; /* what all its bricks took */
-        live->threads[t].wait_ns = trail->bricks[BN_BRICK_BARRIER_WAIT].exclusive_ns;
+        sums->n_parts += prof->trails[t].n > 0;
+        sums->bricks_ns += prof->trails[t].inside_ns[0]; /* what all its bricks took */
     }
 }
 
@@ -128,7 +128,7 @@ static void copy_pass(struct bn_live *live, uint64_t now)
 /* The median of late: one pass in which the thread did not run must not count for many. */
 static void follow_median(struct bn_live *live, double pass_ns)
 {
-    if (live->body->counts.n_passes == 0)
+    if (live->body->sums.n_passes == 0)
         live->median_ns = pass_ns;
     else
         live->median_ns *= pass_ns > live->median_ns ? 1.125 : 0.875;
@@ -203,8 +203,8 @@ static bn_status map_file(struct bn_live *live, char temp[BN_LIVE_PATH + BN_TEMP
     if (map == MAP_FAILED) return bn_fail_errno(err, errno, live->path, "cannot map");
     live->head = map;
     live->body = (struct bn_live_body *)(live->head + 1);
-    live->threads = (struct bn_live_thread *)(live->body + 1);
-    live->events = (struct bn_prof_event *)(live->threads + live->prof->n_threads);
+    live->n_events = (uint64_t *)(live->body + 1);
+    live->events = (struct bn_prof_event *)(live->n_events + live->prof->n_threads);
     return BN_OK;
 }
 
@@ -220,15 +220,10 @@ static void fill_head(struct bn_live *live, const struct bn_live_options *o, uin
     struct bn_live_head *h = live->head;
     const bn_prof *prof = live->prof;
     *h = (struct bn_live_head){
-        .version = BN_LIVE_VERSION,
-        .head_bytes = sizeof *h,
-        .body_bytes = sizeof *live->body,
-        .thread_bytes = sizeof *live->threads,
-        .event_bytes = sizeof *live->events,
+        .layout = BN_LIVE_LAYOUT,
         .n_threads = prof->n_threads,
         .max_events = max_events,
         .n_bricks = prof->n_bricks,
-        .n_kernels = BN_KERNEL_COUNT,
         .level = prof->level,
         .pid = (uint32_t)getpid(),
         .started_utc = bn_clock_utc(),
@@ -246,7 +241,7 @@ static void fill_head(struct bn_live *live, const struct bn_live_options *o, uin
     }
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
         copy_text(h->kernels[k], sizeof h->kernels[k], bn_prof_kernel_name(prof, k));
-    live->body->counts.updated_ns = bn_clock_ns();
+    live->body->updated_ns = bn_clock_ns();
 }
 
 static bn_status choose_path(struct bn_live *live, const char *path, bn_error *err)

@@ -18,7 +18,7 @@
 #include "lab/compare/thresholds.h"
 #include "lab/history/ledger.h"
 #include "lab/history/result.h"
-#include "lab/profile/audit.h"
+#include "lab/profile/document.h"
 #include "lab/profile/document.h"
 #include "lab/stats/comparison.h"
 #include "lab/stats/levels.h"

@@ -17,7 +17,7 @@
 #include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/limits.h"
-#include "tools/bench/profile/graph.h"
+#include "tools/bench/profile/profile.h"
 #include "tools/cli/text.h"
 
 #define BUDGET_NS 100000000u /* for each limit */
@@ -83,7 +83,7 @@ static bn_status add_pass(struct table *table, const struct bn_bench_profile *p,
                           bn_error *err)
 {
     struct bn_graph graph;
-    bn_graph_open(&graph, 0);
+    bn_graph_open(&graph);
     bn_status status = bn_graph_add_profile(&graph, p->prof, NULL, pass, 1, err);
     if (status == BN_OK) status = bn_graph_finish(&graph, err);
     if (status == BN_OK && graph.truncated)

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "tools/bench/top/top.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 const struct bn_option bn_bench_top_options[] = {
@@ -42,10 +41,10 @@ static void list_one(struct bn_table *table, uint32_t pid)
     if (bn_live_read(&snapshot, reader, NULL) == BN_OK) {
         bn_table_row(table, "");
         bn_table_printf(table, "%u", pid);
-        bn_table_text(table, snapshot.program);
-        bn_table_text(table, snapshot.model);
-        bn_table_count(table, snapshot.n_threads);
-        bn_table_count(table, snapshot.counts.n_passes);
+        bn_table_text(table, snapshot.head.program);
+        bn_table_text(table, snapshot.head.model);
+        bn_table_count(table, snapshot.head.n_threads);
+        bn_table_count(table, snapshot.sums.n_passes);
         bn_live_release(&snapshot);
     }
     bn_live_detach(reader);
@@ -67,17 +66,14 @@ static bn_status print_list(bn_error *err)
 
 /* ---- text ---- */
 
-/* Blocks are drawn where the locale has them. */
-static bool has_blocks(const struct bn_bench_options *o)
-{
-    return !o->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-}
-
 static bn_status print_frame(const struct bn_top *top, bn_error *err)
 {
     struct bn_buf text = {.max = (size_t)1 << 22};
-    struct bn_top_frame frame = {79, has_blocks(top->o)};
-    bn_top_put_frame(&text, top, &frame);
+    struct bn_top_line line;
+    for (size_t i = 0; i < BN_TOP_HEAD_LINES + top->rows.n; i++) {
+        bn_top_put_line(&line, top, i);
+        bn_buf_printf(&text, "%s\n", line.text);
+    }
     return bn_bench_print_text(&text, err);
 }
 
@@ -85,13 +81,8 @@ static bn_status print_document(const struct bn_top *top, bool one, bn_error *er
 {
     bn_json *doc = bn_top_document(top);
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    if (one) {
-        bn_status status = bn_cli_print_json(doc, err);
-        bn_json_free(doc);
-        return status;
-    }
     bn_report_json_began();
-    bn_status status = bn_json_write_line(doc, true, &text, err);
+    bn_status status = bn_json_write_line(doc, !one, &text, err);
     bn_json_free(doc);
     if (status == BN_OK) return bn_bench_print_text(&text, err);
     bn_buf_release(&text);
@@ -121,24 +112,21 @@ static bn_status print_all(struct bn_top *top, bn_error *err)
 
 /* ---- the command ---- */
 
-static bn_status show(struct bn_top *top, bn_error *err)
-{
-    bool shown = false;
-    if (!top->o->once && !top->args->json) BN_TRY(bn_top_screen(top, &shown, err));
-    return shown ? BN_OK : print_all(top, err);
-}
-
 bn_status bn_bench_top(struct bn_args *args, bn_error *err)
 {
-    struct bn_top top = {.args = args, .o = args->fields};
+    struct bn_top top = {.args = args, .o = args->fields, .columns = 79};
     if (top.o->list_live && args->json) return bn_fail(err, BN_ERR_ARG, "--list is not a form of --json");
     if (top.o->list_live) return print_list(err);
     setlocale(LC_CTYPE, ""); /* which characters the terminal has; numbers stay as they are */
+    top.utf8 =
+        !top.o->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0; /* blocks where the locale has them */
     top.view.since_start = top.o->once;
     top.view.of_pass = top.o->of_pass;
     bn_cli_catch_interrupt();
+    bool shown = false;
     bn_status status = bn_top_open(&top, err);
-    if (status == BN_OK) status = show(&top, err);
+    if (status == BN_OK && !top.o->once && !args->json) status = bn_top_screen(&top, &shown, err);
+    if (status == BN_OK && !shown) status = print_all(&top, err);
     bn_top_close(&top);
     if (status == BN_OK && bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
     return status;
