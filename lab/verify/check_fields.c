@@ -69,17 +69,17 @@ static const char *fault_of(const bn_json *value, enum kind kind)
     return "known";
 }
 
-bool bn_check_fields(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_fields(const struct bn_check *c)
 {
-    if (in->receipt->statement == NULL) return bn_rule_skip(out, "a bare predicate may leave fields out");
+    if (c->bare) return bn_rule_skip(c, "a bare predicate may leave fields out");
     for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
-        const bn_json *value = bn_rule_claim(in, FIELDS[i].path, out);
+        const bn_json *value = bn_rule_claim(c, FIELDS[i].path);
         if (value == NULL) return false;
         if (FIELDS[i].nullable && bn_json_kind(value) == BN_JSON_NULL) continue;
         const char *expected = fault_of(value, FIELDS[i].kind);
         if (expected == NULL) continue;
-        return bn_rule_fail(out, "%s is not %s%s", FIELDS[i].path, expected,
+        return bn_rule_fail(c, "%s is not %s%s", FIELDS[i].path, expected,
                             FIELDS[i].nullable ? " or null" : "");
     }
-    return bn_rule_pass(out, "%zu fields of the right type", BN_ARRAY_LEN(FIELDS));
+    return bn_rule_pass(c, "%zu fields of the right type", BN_ARRAY_LEN(FIELDS));
 }

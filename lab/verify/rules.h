@@ -32,6 +32,7 @@ enum bn_receipt_verdict {
 const char *bn_verdict_name(enum bn_receipt_verdict verdict);
 
 struct bn_training_files; /* training.h */
+struct bn_check;          /* checks.h */
 
 /* The result of a replay, see replay.h. */
 struct bn_replay_result {
@@ -66,7 +67,7 @@ struct bn_rule {
     const char *id;
     const char *demand;
     enum bn_rule_level level;
-    bool (*check)(const struct bn_rules_input *in, struct bn_rule_result *out);
+    bool (*check)(const struct bn_check *c);
 };
 
 #define BN_RULES_MAX 64u
@@ -107,5 +108,24 @@ const struct bn_rule_result *bn_rules_result(const struct bn_rules_report *repor
 /* The first rule that failed or, when none did, that is undecided: report->rules[it]. SIZE_MAX for none.
  */
 size_t bn_rules_first_bad(const struct bn_rules_report *report);
+
+/* ---- what a checked receipt shows, in the words of a reader ----
+ *
+ * A few claims, each backed by rules that passed. A claim without its rules is not made, however true it may be. A
+ * receipt is *claimable* when it is verified, a signature or digest covers all of it, and every claim that is needed to
+ * publish its speed holds. */
+
+struct bn_claim {
+    const char *id;
+    const char *text;     /* what holds */
+    const char *rules[6]; /* all of them must have passed; then NULL */
+    const char *missing;  /* the option or program that would show it, or what is missing */
+    bool needed;          /* for a receipt that is claimable */
+};
+
+/* The i-th claim, NULL past the end. */
+const struct bn_claim *bn_claims_at(size_t i);
+bool bn_claim_holds(const struct bn_claim *claim, const struct bn_rules_report *report);
+bool bn_claimable(const struct bn_rules_report *report);
 
 #endif

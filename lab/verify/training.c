@@ -19,8 +19,6 @@
 #include "lab/kit/tree.h"
 #include "lab/verify/checks.h"
 
-typedef unsigned long long ull;
-
 #define MAX_ARGUMENTS 4096u
 #define MAX_OUTPUT (1u << 16)
 
@@ -117,55 +115,52 @@ bn_status bn_training_files_read(struct bn_training_files *files, const bn_json 
 /* ---- rules about files ---- */
 
 /* A claimed digest next to the one that was found; *out is set. */
-static bool same_digest(const struct bn_rules_input *in, const char *what, const char *path,
-                        const char *found, struct bn_rule_result *out)
+static bool same_digest(const struct bn_check *c, const char *what, const char *path, const char *found)
 {
     const char *claimed = NULL;
-    const bn_json *value = bn_json_path(in->receipt->predicate, path);
-    if (value != NULL &&
-        (bn_json_kind(value) == BN_JSON_NULL || bn_json_text_is(in->receipt->predicate, path, "")))
-        return bn_rule_skip(out, "the run wrote no %s", what);
+    const bn_json *value = bn_json_path(c->p, path);
+    if (value != NULL && (bn_json_kind(value) == BN_JSON_NULL || bn_json_text_is(c->p, path, "")))
+        return bn_rule_skip(c, "the run wrote no %s", what);
     if (!bn_json_string(value, &claimed) || !bn_is_sha256(claimed))
-        return bn_rule_fail(out, "%s is not 64 hexadecimal digits in lower case", path);
-    if (found[0] == '\0') return bn_rule_skip(out, "the %s is not at hand", what);
+        return bn_rule_fail(c, "%s is not 64 hexadecimal digits in lower case", path);
+    if (found[0] == '\0') return bn_rule_skip(c, "the %s is not at hand", what);
     if (strcmp(found, claimed) != 0)
-        return bn_rule_fail(out, "the %s has another sha256 than %.16s... of the record", what, claimed);
-    return bn_rule_pass(out, "%.16s...", found);
+        return bn_rule_fail(c, "the %s has another sha256 than %.16s... of the record", what, claimed);
+    return bn_rule_pass(c, "%.16s...", found);
 }
 
-bool bn_check_training_model(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_model(const struct bn_check *c)
 {
-    return same_digest(in, "model", "result.model_sha256", in->files != NULL ? in->files->model_sha256 : "",
-                       out);
+    return same_digest(c, "model", "result.model_sha256",
+                       c->in->files != NULL ? c->in->files->model_sha256 : "");
 }
 
-bool bn_check_training_checkpoint(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_checkpoint(const struct bn_check *c)
 {
-    return same_digest(in, "checkpoint", "result.checkpoint_sha256",
-                       in->files != NULL ? in->files->checkpoint_sha256 : "", out);
+    return same_digest(c, "checkpoint", "result.checkpoint_sha256",
+                       c->in->files != NULL ? c->in->files->checkpoint_sha256 : "");
 }
 
-bool bn_check_training_texts(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_texts(const struct bn_check *c)
 {
-    const bn_json *data = bn_json_get(in->receipt->predicate, "data");
+    const bn_json *data = bn_json_get(c->p, "data");
     if (bn_json_kind(data) != BN_JSON_ARRAY || bn_json_find(data, "role", "text") == NULL)
-        return bn_rule_fail(out, "data names no text");
+        return bn_rule_fail(c, "data names no text");
     for (const bn_json *o = bn_json_first(data); o != NULL; o = bn_json_next(o))
         if (!bn_is_sha256(bn_json_text_of(o, "sha256")) || bn_json_text_of(o, "path")[0] == '\0')
-            return bn_rule_fail(out, "data has a text without path or sha256");
-    if (in->files == NULL || in->files->n_texts_here == 0)
-        return bn_rule_skip(out, "none of %zu texts is at hand", bn_json_size(data));
-    if (in->files->changed[0] != '\0') return bn_rule_fail(out, "%s", in->files->changed);
-    return bn_rule_pass(out, "%zu of %zu texts are at hand", in->files->n_texts_here, in->files->n_texts);
+            return bn_rule_fail(c, "data has a text without path or sha256");
+    if (c->in->files == NULL || c->in->files->n_texts_here == 0)
+        return bn_rule_skip(c, "none of %zu texts is at hand", bn_json_size(data));
+    if (c->in->files->changed[0] != '\0') return bn_rule_fail(c, "%s", c->in->files->changed);
+    return bn_rule_pass(c, "%zu of %zu texts are at hand", c->in->files->n_texts_here, c->in->files->n_texts);
 }
 
 /* ---- rules about numbers ---- */
 
-static bool number(const struct bn_rules_input *in, const char *path, uint64_t *value,
-                   struct bn_rule_result *out)
+static bool number(const struct bn_check *c, const char *path, uint64_t *value)
 {
-    if (bn_json_u64(bn_json_path(in->receipt->predicate, path), value)) return true;
-    return bn_rule_fail(out, "%s is missing, or not a whole number", path);
+    if (bn_json_u64(bn_json_path(c->p, path), value)) return true;
+    return bn_rule_fail(c, "%s is missing, or not a whole number", path);
 }
 
 /* The settings of a record with the limits of bn-train's options; option NULL: it follows from others. */
@@ -185,65 +180,65 @@ static const struct {
                 {NULL, "vocabulary", 2, 1 << 24},   {NULL, "micro_batches", 1, 65536},
                 {NULL, "slices", 1, 1 << 24},       {NULL, "windows_per_slice", 1, 64}};
 
-bool bn_check_training_settings(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_settings(const struct bn_check *c)
 {
-    const bn_json *settings = bn_json_get(in->receipt->predicate, "settings");
+    const bn_json *settings = bn_json_get(c->p, "settings");
     for (size_t i = 0; i < BN_ARRAY_LEN(SETTINGS); i++) {
         double value;
         if (bn_json_number(bn_json_get(settings, SETTINGS[i].name), &value) && value >= SETTINGS[i].least &&
             value <= SETTINGS[i].most)
             continue;
-        return bn_rule_fail(out, "settings.%s is not a number from %.6g to %.6g", SETTINGS[i].name,
+        return bn_rule_fail(c, "settings.%s is not a number from %.6g to %.6g", SETTINGS[i].name,
                             SETTINGS[i].least, SETTINGS[i].most);
     }
-    return bn_rule_pass(out, "%zu settings", BN_ARRAY_LEN(SETTINGS));
+    return bn_rule_pass(c, "%zu settings", BN_ARRAY_LEN(SETTINGS));
 }
 
-bool bn_check_training_steps(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_steps(const struct bn_check *c)
 {
     static const char *const FACTORS[] = {"settings.micro_batches", "settings.slices",
                                           "settings.windows_per_slice", "settings.context"};
     uint64_t steps, step, tokens, factor, each = 1, width, heads, head_width;
     bool complete = false;
-    if (!number(in, "settings.steps", &steps, out) || !number(in, "result.step", &step, out) ||
-        !number(in, "result.tokens", &tokens, out) || !number(in, "settings.width", &width, out) ||
-        !number(in, "settings.heads", &heads, out) || !number(in, "settings.head_width", &head_width, out))
+    if (!number(c, "settings.steps", &steps) || !number(c, "result.step", &step) ||
+        !number(c, "result.tokens", &tokens) || !number(c, "settings.width", &width) ||
+        !number(c, "settings.heads", &heads) || !number(c, "settings.head_width", &head_width))
         return false;
     for (size_t i = 0; i < BN_ARRAY_LEN(FACTORS); i++) {
-        if (!number(in, FACTORS[i], &factor, out)) return false;
-        if (!bn_mul_ok(each, factor, &each)) return bn_rule_fail(out, "%s is %llu", FACTORS[i], (ull)factor);
+        if (!number(c, FACTORS[i], &factor)) return false;
+        if (!bn_mul_ok(each, factor, &each)) return bn_rule_fail(c, "%s is %llu", FACTORS[i], (ull)factor);
     }
     if (!bn_mul_ok(each, step, &each) || each != tokens)
-        return bn_rule_fail(out, "result.tokens is %llu, %llu steps have another number", (ull)tokens,
+        return bn_rule_fail(c, "result.tokens is %llu, %llu steps have another number", (ull)tokens,
                             (ull)step);
     if (width == 0 || heads == 0 || width / heads != head_width)
-        return bn_rule_fail(out, "%llu heads of %llu in a width of %llu", (ull)heads, (ull)head_width,
+        return bn_rule_fail(c, "%llu heads of %llu in a width of %llu", (ull)heads, (ull)head_width,
                             (ull)width);
-    bool known = bn_json_bool(bn_json_path(in->receipt->predicate, "result.complete"), &complete);
+    bool known = bn_json_bool(bn_json_path(c->p, "result.complete"), &complete);
     if (!known || step > steps || complete != (step == steps))
-        return bn_rule_fail(out, "result.complete contradicts step %llu of %llu", (ull)step, (ull)steps);
-    if (!complete) return bn_rule_fail(out, "the run ended after step %llu of %llu", (ull)step, (ull)steps);
-    return bn_rule_pass(out, "%llu steps, %llu tokens", (ull)steps, (ull)tokens);
+        return bn_rule_fail(c, "result.complete contradicts step %llu of %llu", (ull)step, (ull)steps);
+    if (!complete) return bn_rule_fail(c, "the run ended after step %llu of %llu", (ull)step, (ull)steps);
+    return bn_rule_pass(c, "%llu steps, %llu tokens", (ull)steps, (ull)tokens);
 }
 
-bool bn_check_training_losses(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_losses(const struct bn_check *c)
 {
-    const bn_json *losses = bn_json_get(in->receipt->predicate, "losses");
+    const bn_json *losses = bn_json_get(c->p, "losses");
     uint64_t step = 0, last, claimed;
     double loss = NAN, norm;
-    if (!number(in, "result.step", &last, out)) return false;
-    if (bn_json_kind(losses) != BN_JSON_ARRAY) return bn_rule_fail(out, "losses is missing");
+    if (!number(c, "result.step", &last)) return false;
+    if (bn_json_kind(losses) != BN_JSON_ARRAY) return bn_rule_fail(c, "losses is missing");
     for (const bn_json *o = bn_json_first(losses); o != NULL; o = bn_json_next(o)) {
         if (!bn_json_u64(bn_json_get(o, "step"), &claimed) || claimed != ++step)
-            return bn_rule_fail(out, "losses has no step %llu where it should be", (ull)step);
+            return bn_rule_fail(c, "losses has no step %llu where it should be", (ull)step);
         if (!bn_json_number(bn_json_get(o, "loss"), &loss) || !(loss > 0) || !isfinite(loss))
-            return bn_rule_fail(out, "the loss of step %llu is not a positive number", (ull)step);
+            return bn_rule_fail(c, "the loss of step %llu is not a positive number", (ull)step);
         if (!bn_json_number(bn_json_get(o, "gradient_norm"), &norm) || !(norm >= 0) || !isfinite(norm))
-            return bn_rule_fail(out, "the gradient norm of step %llu is not a number", (ull)step);
+            return bn_rule_fail(c, "the gradient norm of step %llu is not a number", (ull)step);
     }
     if (step != last)
-        return bn_rule_fail(out, "losses has %llu steps, result.step is %llu", (ull)step, (ull)last);
-    return bn_rule_pass(out, "%llu steps, the last loss is %.4f", (ull)step, loss);
+        return bn_rule_fail(c, "losses has %llu steps, result.step is %llu", (ull)step, (ull)last);
+    return bn_rule_pass(c, "%llu steps, the last loss is %.4f", (ull)step, loss);
 }
 
 static bool near(double a, double b)
@@ -262,61 +257,59 @@ static void validation_size(const bn_json *data, double *tokens, double *bytes)
     }
 }
 
-bool bn_check_training_validations(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_validations(const struct bn_check *c)
 {
-    const bn_json *list = bn_json_get(in->receipt->predicate, "validations");
+    const bn_json *list = bn_json_get(c->p, "validations");
     double tokens, bytes, bits = 0;
     uint64_t step, last, before = 0;
-    if (!number(in, "result.step", &last, out)) return false;
-    validation_size(bn_json_get(in->receipt->predicate, "data"), &tokens, &bytes);
-    if (bn_json_size(list) == 0 && bytes == 0) return bn_rule_skip(out, "the run had no validation text");
-    if (bn_json_size(list) == 0) return bn_rule_fail(out, "validations is missing or empty");
+    if (!number(c, "result.step", &last)) return false;
+    validation_size(bn_json_get(c->p, "data"), &tokens, &bytes);
+    if (bn_json_size(list) == 0 && bytes == 0) return bn_rule_skip(c, "the run had no validation text");
+    if (bn_json_size(list) == 0) return bn_rule_fail(c, "validations is missing or empty");
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o)) {
         double loss = bn_json_number_of(o, "loss");
         bits = bn_json_number_of(o, "bits_per_byte");
         if (!bn_json_u64(bn_json_get(o, "step"), &step) || step > last || (before > 0 && step <= before))
-            return bn_rule_fail(out, "validations are not in the order of steps");
+            return bn_rule_fail(c, "validations are not in the order of steps");
         before = step;
         if (!(loss > 0) || !near(bn_json_number_of(o, "perplexity"), bn_exp(loss)))
-            return bn_rule_fail(out, "the perplexity after step %llu does not follow from the loss",
-                                (ull)step);
+            return bn_rule_fail(c, "the perplexity after step %llu does not follow from the loss", (ull)step);
         if (!near(bits, loss * tokens / bytes / bn_log(2.0)))
-            return bn_rule_fail(out, "the bits per byte after step %llu do not follow from the loss",
+            return bn_rule_fail(c, "the bits per byte after step %llu do not follow from the loss",
                                 (ull)step);
     }
-    return bn_rule_pass(out, "%zu validations, the last one %.4f bits per byte", bn_json_size(list), bits);
+    return bn_rule_pass(c, "%zu validations, the last one %.4f bits per byte", bn_json_size(list), bits);
 }
 
 /* ---- the rule about the origin ---- */
 
 /* Whether a policy's list, unless it is empty, has the text at this path. */
-static bool listed(const struct bn_rules_input *in, const char *list, const char *path)
+static bool listed(const struct bn_check *c, const char *list, const char *path)
 {
     size_t n = 0;
-    const char *text = bn_json_text_of(in->receipt->predicate, path);
-    return bn_receipt_policy_lists(in->policy, list, text, &n) || n == 0;
+    const char *text = bn_json_text_of(c->p, path);
+    return bn_receipt_policy_lists(c->in->policy, list, text, &n) || n == 0;
 }
 
-static bool is_clean(const struct bn_rules_input *in, const char *commit, const char *dirty)
+static bool is_clean(const struct bn_check *c, const char *commit, const char *dirty)
 {
     bool changed = true;
-    return bn_json_text_of(in->receipt->predicate, commit)[0] != '\0' &&
-           bn_json_bool(bn_json_path(in->receipt->predicate, dirty), &changed) && !changed;
+    return bn_json_text_of(c->p, commit)[0] != '\0' && bn_json_bool(bn_json_path(c->p, dirty), &changed) &&
+           !changed;
 }
 
-bool bn_check_training_origin(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_origin(const struct bn_check *c)
 {
-    if (!listed(in, "model_sha256", "result.model_sha256"))
-        return bn_rule_fail(out, "the model is none of those that the policy lists");
-    if (!listed(in, "program_sha256", "program.binary_sha256"))
-        return bn_rule_fail(out, "the program is none of those that the policy lists");
-    if (in->policy->require_clean_program && !is_clean(in, "program.commit", "program.dirty"))
-        return bn_rule_fail(out, "the program was not built from a committed tree");
-    if (in->policy->require_clean_git && !is_clean(in, "git.commit", "git.dirty"))
-        return bn_rule_fail(out, "it was not run in a committed tree");
+    if (!listed(c, "model_sha256", "result.model_sha256"))
+        return bn_rule_fail(c, "the model is none of those that the policy lists");
+    if (!listed(c, "program_sha256", "program.binary_sha256"))
+        return bn_rule_fail(c, "the program is none of those that the policy lists");
+    if (c->in->policy->require_clean_program && !is_clean(c, "program.commit", "program.dirty"))
+        return bn_rule_fail(c, "the program was not built from a committed tree");
+    if (c->in->policy->require_clean_git && !is_clean(c, "git.commit", "git.dirty"))
+        return bn_rule_fail(c, "it was not run in a committed tree");
     char quoted[80];
-    return bn_rule_pass(out, "commit %.12s",
-                        bn_rule_quote(quoted, bn_json_text_of(in->receipt->predicate, "program.commit")));
+    return bn_rule_pass(c, "commit %.12s", bn_rule_quote(quoted, bn_json_text_of(c->p, "program.commit")));
 }
 
 /* ---- the command of the first steps ---- */

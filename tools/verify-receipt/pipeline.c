@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/verify/claims.h"
+#include "lab/verify/rules.h"
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/batch.h"
 
