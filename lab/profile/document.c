@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lab/kit/put_counts.h"
 #include "lab/stats/summary.h"
 #include "model/hparams.h"
 
@@ -158,10 +159,8 @@ bn_json *bn_prof_put_brick(bn_json *bricks, const char *name, enum bn_brick_cate
     bn_json *o = bn_json_add_object(bricks);
     bn_json_put_string(o, "name", name);
     bn_json_put_string(o, "category", bn_brick_category_name(category));
-    bn_json_put_u64(o, "count", b->count);
-    bn_json_put_u64(o, "inclusive_ns", b->inclusive_ns);
-    bn_json_put_u64(o, "exclusive_ns", b->exclusive_ns);
-    bn_json_put_u64(o, "bytes", b->bytes);
+    BN_PUT_COUNTS(o, {"count", b->count}, {"inclusive_ns", b->inclusive_ns},
+                  {"exclusive_ns", b->exclusive_ns}, {"bytes", b->bytes});
     put_ratio(o, "share_of_sum", (double)b->exclusive_ns, (double)sum_ns, "nothing was measured");
     return o;
 }
@@ -170,10 +169,7 @@ void bn_prof_put_kernel(bn_json *kernels, const char *name, const struct bn_prof
 {
     bn_json *o = bn_json_add_object(kernels);
     bn_json_put_string(o, "name", name);
-    bn_json_put_u64(o, "count", s->count);
-    bn_json_put_u64(o, "ns", s->ns);
-    bn_json_put_u64(o, "bytes", s->bytes);
-    bn_json_put_u64(o, "ops", s->ops);
+    BN_PUT_COUNTS(o, {"count", s->count}, {"ns", s->ns}, {"bytes", s->bytes}, {"ops", s->ops});
 }
 
 static bn_status put_bricks(bn_json *summary, const bn_prof *prof, bn_error *err)
@@ -203,9 +199,9 @@ static void put_threads(bn_json *summary, const bn_prof *prof)
     for (unsigned t = 0; t < prof->n_threads; t++) {
         uint64_t sum = bn_prof_total_ns(prof, t);
         bn_json *o = bn_json_add_object(array);
-        bn_json_put_u64(o, "bricks_ns", sum);
-        bn_json_put_u64(o, "barrier_wait_ns", bn_prof_stats_for(prof, BN_BRICK_BARRIER_WAIT, t).exclusive_ns);
-        bn_json_put_u64(o, "unattributed_ns", prof->wall_ns > sum ? prof->wall_ns - sum : 0);
+        BN_PUT_COUNTS(o, {"bricks_ns", sum},
+                      {"barrier_wait_ns", bn_prof_stats_for(prof, BN_BRICK_BARRIER_WAIT, t).exclusive_ns},
+                      {"unattributed_ns", prof->wall_ns > sum ? prof->wall_ns - sum : 0});
     }
 }
 

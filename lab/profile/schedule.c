@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "lab/kit/put_counts.h"
 
 void bn_schedule_close(struct bn_schedule *schedule)
 {
@@ -213,9 +214,8 @@ void bn_schedule_put_rows(bn_json *object, const struct bn_schedule *s)
     for (const struct bn_schedule_row *r = s->rows; r < s->rows + s->n_rows; r++) {
         bn_json *brick = bn_json_add_object(bricks);
         bn_json_put_string(brick, "name", r->name);
-        bn_json_put_u64(brick, "path_ns", r->path_ns);
-        bn_json_put_u64(brick, "work_ns", r->work_ns);
-        bn_json_put_u64(brick, "most_slack_ns", r->slack_ns);
+        BN_PUT_COUNTS(brick, {"path_ns", r->path_ns}, {"work_ns", r->work_ns},
+                      {"most_slack_ns", r->slack_ns});
     }
 }
 
@@ -232,9 +232,7 @@ void bn_schedule_put(bn_json *object, const struct bn_schedule *s, const struct 
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         if (!s->slot[i].leaf) continue;
         bn_json *leaf = bn_json_add_object(leaves);
-        bn_json_put_u64(leaf, "node", i);
-        bn_json_put_u64(leaf, "start_ns", s->slot[i].start);
-        bn_json_put_u64(leaf, "slack_ns", s->slot[i].slack);
-        bn_json_put_u64(leaf, "free_slack_ns", s->slot[i].free_slack);
+        BN_PUT_COUNTS(leaf, {"node", i}, {"start_ns", s->slot[i].start}, {"slack_ns", s->slot[i].slack},
+                      {"free_slack_ns", s->slot[i].free_slack});
     }
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "lab/history/series.h"
+#include "lab/kit/put_counts.h"
 #include "lab/profile/document.h"
 #include "tools/bench/profile/profile.h"
 #include "tools/cli/default_model.h"
@@ -143,11 +144,9 @@ bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p)
     bn_json_put_string(settings, "isa", bn_isa_name());
     static const char *const REPACKS[] = {"auto", "never", "always"};
     bn_json_put_string(settings, "repack", REPACKS[p->args->repack]);
-    bn_json_put_u64(settings, "threads", bn_session_n_threads(p->session));
-    bn_json_put_u64(settings, "prompt_tokens", p->o->n_prompt);
-    bn_json_put_u64(settings, "decoded_tokens", p->o->n_predict);
-    bn_json_put_u64(settings, "batch", bn_session_n_batch(p->session));
-    bn_json_put_u64(settings, "seed", p->o->seed);
+    BN_PUT_COUNTS(settings, {"threads", bn_session_n_threads(p->session)}, {"prompt_tokens", p->o->n_prompt},
+                  {"decoded_tokens", p->o->n_predict}, {"batch", bn_session_n_batch(p->session)},
+                  {"seed", p->o->seed});
     bn_json_put_string(settings, "level", bn_prof_level_name(p->level));
     bn_json_put_u64(settings, "pairs", p->overhead.pairs);
     bn_others_put(doc, &p->others);

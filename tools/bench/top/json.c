@@ -4,6 +4,7 @@
  * the pass that was copied.
  */
 #include "base/clock.h"
+#include "lab/kit/put_counts.h"
 #include "lab/profile/document.h"
 #include "tools/bench/top/top.h"
 
@@ -30,13 +31,9 @@ static void put_window(bn_json *o, const struct bn_top *top, const struct bn_top
 {
     const struct bn_live_sums *w = &window->sums;
     bn_json_put_number(o, "seconds", window->seconds);
-    bn_json_put_u64(o, "passes", w->n_passes);
-    bn_json_put_u64(o, "measured_passes", w->n_measured);
-    bn_json_put_u64(o, "tokens", w->n_tokens);
-    bn_json_put_u64(o, "output_tokens", w->n_logits);
-    bn_json_put_u64(o, "passes_ns", w->passes_ns);
-    bn_json_put_u64(o, "bricks_ns", w->bricks_ns);
-    bn_json_put_u64(o, "barrier_wait_ns", w->wait_ns);
+    BN_PUT_COUNTS(o, {"passes", w->n_passes}, {"measured_passes", w->n_measured}, {"tokens", w->n_tokens},
+                  {"output_tokens", w->n_logits}, {"passes_ns", w->passes_ns}, {"bricks_ns", w->bricks_ns},
+                  {"barrier_wait_ns", w->wait_ns});
     put_bricks(bn_json_put_array(o, "bricks"), top, w);
     if (top->now->head.level != BN_PROF_KERNEL) return;
     bn_json *kernels = bn_json_put_array(o, "kernels");
@@ -51,10 +48,8 @@ static void put_load(bn_json *doc, const struct bn_live_load *load)
         return;
     }
     bn_json *o = bn_json_put_object(doc, "load");
-    bn_json_put_u64(o, "sequences", load->n_sequences);
-    bn_json_put_u64(o, "running", load->n_running);
-    bn_json_put_u64(o, "waiting", load->n_waiting);
-    bn_json_put_u64(o, "answers", load->n_answers);
+    BN_PUT_COUNTS(o, {"sequences", load->n_sequences}, {"running", load->n_running},
+                  {"waiting", load->n_waiting}, {"answers", load->n_answers});
 }
 
 bn_json *bn_top_document(const struct bn_top *top)
