@@ -208,13 +208,6 @@ static bn_status map_file(struct bn_live *live, char temp[BN_LIVE_PATH + BN_TEMP
     return BN_OK;
 }
 
-static void copy_text(char *out, size_t room, const char *text)
-{
-    size_t n = bn_min_size(strlen(text), room - 1);
-    memcpy(out, text, n);
-    out[n] = '\0';
-}
-
 static void fill_head(struct bn_live *live, const struct bn_live_options *o, uint32_t max_events)
 {
     struct bn_live_head *h = live->head;
@@ -232,15 +225,15 @@ static void fill_head(struct bn_live *live, const struct bn_live_options *o, uin
         .epoch = prof->epoch,
     };
     memcpy(h->magic, BN_LIVE_MAGIC, sizeof h->magic);
-    copy_text(h->program, sizeof h->program, o->program);
-    copy_text(h->model, sizeof h->model, o->model);
-    copy_text(h->isa, sizeof h->isa, o->isa);
+    snprintf(h->program, sizeof h->program, "%s", o->program);
+    snprintf(h->model, sizeof h->model, "%s", o->model);
+    snprintf(h->isa, sizeof h->isa, "%s", o->isa);
     for (unsigned i = 0; i < prof->n_bricks; i++) {
-        copy_text(h->bricks[i], sizeof h->bricks[i], bn_prof_brick_name(prof, i));
+        snprintf(h->bricks[i], sizeof h->bricks[i], "%s", bn_prof_brick_name(prof, i));
         h->categories[i] = (uint8_t)bn_prof_brick_category(prof, i);
     }
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        copy_text(h->kernels[k], sizeof h->kernels[k], bn_prof_kernel_name(prof, k));
+        snprintf(h->kernels[k], sizeof h->kernels[k], "%s", bn_prof_kernel_name(prof, k));
     live->body->updated_ns = bn_clock_ns();
 }
 
@@ -254,7 +247,7 @@ static bn_status choose_path(struct bn_live *live, const char *path, bn_error *e
         return BN_OK;
     }
     if (strlen(path) >= sizeof live->path) return bn_fail(err, BN_ERR_ARG, "the path is too long");
-    copy_text(live->path, sizeof live->path, path);
+    snprintf(live->path, sizeof live->path, "%s", path);
     return check_target(live->path, err);
 }
 

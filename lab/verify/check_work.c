@@ -2,7 +2,7 @@
  *
  * Rules about the work of kernels: how many multiply-adds, calls and bytes a generation of
  * this many tokens through a model of this shape must have cost. Whether a machine can do that in the time
- * claimed is in check_speed.c.
+ * claimed is at the end.
  *
  * A generation by itself, of P tokens of prompt, C of them cached, and G generated ones, evaluates E = P - C + G - 1
  * tokens (the last one is not evaluated) in ceil((P - C) / batch) + G - 1 passes. A pass of one token may read packed
@@ -11,6 +11,8 @@
  * that serve several generations do the work of all of them: then the receipt says what the passes were
  * (measurement.work), the kernels must have done exactly that, and it must be enough for this generation.
  */
+#include <stdio.h>
+
 #include "kernels/kernels.h"
 #include "lab/verify/checks.h"
 
@@ -286,4 +288,246 @@ bool bn_check_head_work(const struct bn_check *c)
         return bn_rule_pass(c, "%llu heads screened, %llu of their rows computed, %llu heads in full",
                             (ull)screen.heads, (ull)screen.rows, in_full);
     return bn_rule_pass(c, "%llu heads in full", in_full);
+}
+
+/* ---- the small kernels: norms, positions, activations, sums ---- */
+
+/* What one kind of kernel must have done. */
+struct part {
+    const char *what;
+    struct bn_receipt_work done;
+    ull width;   /* elements of a token, in all layers */
+    ull calls;   /* of a pass */
+    ull n_bytes; /* an element */
+    ull once;    /* elements of each pass that ends in the head, which is one more call */
+};
+
+static bool part_agrees(const struct bn_check *c, const struct bn_effort *e, const struct part *part)
+{
+    ull elements = bn_plus(bn_times(e->work.tokens, part->width), bn_times(e->work.heads, part->once));
+    const struct {
+        const char *of;
+        ull claimed, want;
+    } COUNTS[] = {{"elements", part->done.ops, elements},
+                  {"bytes", part->done.bytes, bn_times(elements, part->n_bytes)},
+                  {"calls", part->done.calls,
+                   bn_plus(bn_times(e->work.passes, part->calls), part->once > 0 ? e->work.head_passes : 0)}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(COUNTS); i++) {
+        char what[64];
+        snprintf(what, sizeof what, "%s of %s", COUNTS[i].of, part->what);
+        if (!bn_agrees(c, what, COUNTS[i].claimed, COUNTS[i].want)) return false;
+    }
+    return true;
+}
+
+/* The rows of the embedding are widened, unless they are stored in binary32. */
+static bool embedding_agrees(const struct bn_check *c, const struct bn_effort *e)
+{
+    struct bn_receipt_work done =
+        BN_WORK(c, BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32, BN_KERNEL_Q6_K_TO_F32,
+                BN_KERNEL_Q4_0_TO_F32);
+    ull want = bn_times(e->work.tokens, c->k->model.n_embd);
+    if (done.calls == 0) return true;
+    if (!bn_agrees(c, "calls of the embedding", done.calls, e->work.passes)) return false;
+    if (!bn_agrees(c, "elements of the embedding", done.ops, want)) return false;
+    if (done.bytes >= want / 2 && done.bytes / 2 <= want) return true;
+    return bn_rule_fail(c, "%llu elements of the embedding in %llu bytes", want, (ull)done.bytes);
+}
+
+/* The norms of all layers: calls, and elements of a token. */
+struct norms {
+    ull calls, width;
+    bool each_input; /* of each linear layer, so that each quantises its own inputs */
+};
+
+/* Two are before attention and the feed-forward part. An architecture may add: one of all heads of q and k; two
+ * inside those parts, or one of the inputs of each of the seven linear layers; two of what the parts add. The number
+ * of calls tells them apart; with another number the claim is compared with the first row. */
+static struct norms norms_of(const struct bn_claims *k, const struct bn_effort *e, ull calls)
+{
+    ull q_dim = k->model.n_head * k->model.head_dim, kv_dim = k->model.n_head_kv * k->model.head_dim;
+    ull heads = q_dim + kv_dim, subs = q_dim + k->model.n_ff, n_embd = k->model.n_embd,
+        inputs = 5 * n_embd + subs, post = 2 * n_embd, n_layer = k->model.n_layer;
+    const struct norms ROWS[] = {
+        {4, subs, false},
+        {2, 0, false},
+        {3, heads, false},
+        {5, heads + post, false},
+        {9, inputs, true},
+        {10, inputs + heads, true},
+        {12, inputs + heads + post, true},
+    };
+    if (k->recurrence.layers > 0) /* of the heads of both kinds of layers, besides the two */
+        return (struct norms){
+            3 * n_layer, n_layer * 2 * n_embd + e->attention_layers * heads + k->recurrence.layers * e->inner,
+            false};
+    struct norms norms = ROWS[0];
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
+        if (calls == bn_plus(bn_times(e->work.passes, ROWS[i].calls * n_layer), e->work.head_passes))
+            norms = ROWS[i];
+    norms.width = (norms.width + 2 * n_embd) * n_layer;
+    norms.calls *= n_layer;
+    return norms;
+}
+
+/* The stages of recurrent layers that update their state: the convolution, and three multiply-adds of the gated delta rule
+ * for each element of the state and each token. The state is read and written once for each sequence of a pass, so at most
+ * once for each token. */
+static bool updates_agree(const struct bn_check *c, const struct bn_effort *e)
+{
+    struct bn_receipt_work delta = BN_WORK(c, BN_KERNEL_DELTA), conv = BN_WORK(c, BN_KERNEL_CONV_SILU);
+    ull passes = bn_plus(e->work.passes, e->updates), tokens = bn_plus(e->work.tokens, e->updated_tokens);
+    ull n_layers = c->k->recurrence.layers, calls = bn_times(passes, n_layers);
+    ull state = bn_times(n_layers, e->inner * c->k->recurrence.head_dim);
+    ull taps = bn_times(n_layers, e->mixed * c->k->recurrence.taps);
+    if (!bn_agrees(c, "multiply-adds of delta", delta.ops, bn_times(tokens, 3 * state)) ||
+        !bn_agrees(c, "calls of delta", delta.calls, calls) ||
+        !bn_agrees(c, "elements of conv_silu", conv.ops, bn_times(tokens, taps)) ||
+        !bn_agrees(c, "calls of conv_silu", conv.calls, calls) ||
+        !bn_agrees(c, "bytes of conv_silu", conv.bytes, 0))
+        return false;
+    if (delta.bytes >= bn_times(passes, 8 * state) && delta.bytes <= bn_times(tokens, 8 * state)) return true;
+    return bn_rule_fail(c, "delta: %llu bytes for %llu passes", (ull)delta.bytes, passes);
+}
+
+/* Ranks have whole KV heads, and exchange four rows in each layer of each pass: those of attention, of its output, of the
+ * activation, of the down projection. */
+static bool ranks_agree(const struct bn_check *c, const struct bn_effort *e)
+{
+    const struct bn_claims *k = c->k;
+    ull n_layer = k->model.n_layer,
+        row = k->model.n_head * k->model.head_dim + 2 * k->model.n_embd + k->model.n_ff;
+    if (!bn_rule_has(c, "measurement.ranks")) return true;
+    if (!bn_rule_needs(c, "measurement: total_ns measurement.ranks: count exchanges bytes ns")) return false;
+    if (k->ranks.ns > k->measured.total_ns)
+        return bn_rule_fail(c, "ranks exchanged for %llu ns of %llu", k->ranks.ns, k->measured.total_ns);
+    if (k->ranks.count == 0 || k->ranks.count > k->model.n_head_kv || k->recurrence.layers > 0)
+        return bn_rule_fail(c, "%llu KV heads cannot be divided among %llu ranks", k->model.n_head_kv,
+                            k->ranks.count);
+    if (k->ranks.exchanges >= bn_times(e->work.passes, 4 * n_layer) &&
+        k->ranks.bytes >= bn_times(bn_times(e->work.tokens, n_layer), row * sizeof(float)))
+        return true;
+    return bn_rule_fail(c, "%llu bytes in %llu exchanges are too few for ranks", k->ranks.bytes,
+                        k->ranks.exchanges);
+}
+
+bool bn_check_layer_work(const struct bn_check *c)
+{
+    struct bn_effort e = {0};
+    const struct bn_claims *k = c->k;
+    if (!bn_effort_read(c, &e)) return false;
+    ull n_embd = k->model.n_embd, q_dim = k->model.n_head * k->model.head_dim,
+        kv_dim = k->model.n_head_kv * k->model.head_dim;
+    struct norms n = norms_of(k, &e, BN_WORK(c, BN_KERNEL_RMSNORM).calls);
+    ull n_all = k->model.n_layer, n_attend = e.attention_layers, n_recur = k->recurrence.layers;
+    ull inputs = n_all * ((n.each_input ? 5 : 2) * n_embd + e.hidden) + n_attend * q_dim + n_recur * e.inner;
+    ull rotated = e.rotated_layers * (k->model.n_head + k->model.n_head_kv) * k->model.n_rot;
+    ull gated = n_recur > 0 ? n_attend : 0;
+    const struct part PARTS[] = {
+        {"quantize", BN_WORK(c, BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16), inputs,
+         n_all * (n.each_input ? 7 : 4), 0, 0},
+        {"rmsnorm", BN_WORK(c, BN_KERNEL_RMSNORM), n.width, n.calls, 0, n_embd},
+        {"rope", BN_WORK(c, BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM), rotated, n_attend, 0, 0},
+        {"the activation", BN_WORK(c, BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL, BN_KERNEL_GELU_MUL),
+         n_all * e.hidden + n_recur * e.inner, n_all + n_recur, 0, 0},
+        {"add", BN_WORK(c, BN_KERNEL_ADD), n_all * 2 * n_embd, n_all * 2, 0, 0},
+        {"f32_to_f16", BN_WORK(c, BN_KERNEL_F32_TO_F16), n_attend * 2 * kv_dim, n_attend, 2, 0},
+        {"sigmoid_mul", BN_WORK(c, BN_KERNEL_SIGMOID_MUL), gated * q_dim, gated, 0, 0},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
+        if (!part_agrees(c, &e, &PARTS[i])) return false;
+    /* Those of attention, and probabilities of experts. */
+    ull softmax = bn_plus(bn_attended(c, &e), bn_times(e.work.tokens, n_all * k->experts.count));
+    if (!bn_agrees(c, "elements of softmax", BN_WORK(c, BN_KERNEL_SOFTMAX).ops, softmax) ||
+        !embedding_agrees(c, &e) || !updates_agree(c, &e) || !ranks_agree(c, &e))
+        return false;
+    if (BN_WORK(c, BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3, BN_KERNEL_EXP,
+                BN_KERNEL_TO_PLANE, BN_KERNEL_ROTATE, BN_KERNEL_TO_TILES)
+            .calls > 0)
+        return bn_rule_fail(
+            c,
+            "residual, t5_pack, has_code3, exp, to_plane, to_tiles and rotate are not counted in a generation");
+    return bn_rule_pass(c, "norms, positions, activations and sums of %llu layers", n_all);
+}
+
+/* ---- speed ----
+ *
+ * What no processor can do fails always; what is too fast for a stated or measured rate of memory is a matter of
+ * --validate-performance. A rate that is measured here is a lower bound of what this machine can do: other programs may
+ * have slowed the measurement down. So it can show that a claim is possible, never that it is false; what it cannot show
+ * is undecided. */
+
+/* Per nanosecond and hardware thread, far above any processor. Two units of 512 bits at 6 GHz do 768
+ * multiply-adds of 8-bit integers a nanosecond, a matrix unit does more; three loads of 64 bytes a cycle from
+ * the first cache at 6 GHz are 1152 bytes. */
+#define MAX_OPS_PER_NS 4096.0
+#define MAX_BYTES_PER_NS 2048.0
+
+ull bn_rules_ranks(const struct bn_check *c)
+{
+    ull n = c->k->ranks.count;
+    return n > 1 && n <= 4096 ? n : 1;
+}
+
+bool bn_check_performance_physical(const struct bn_check *c)
+{
+    ull total = c->k->measured.total_ns, threads = c->k->resolved.threads;
+    if (bn_rule_claim(c, "measurement.kernel_stats") == NULL ||
+        !bn_rule_needs(c, "measurement.total_ns resolved: threads"))
+        return false;
+    struct bn_receipt_work all = bn_work_sum(c, NULL, 0);
+    double time = (double)total * (double)threads * (double)bn_rules_ranks(c);
+    double ops = (double)all.ops / time, bytes = (double)all.bytes / time;
+    if (total == 0 || threads == 0 || all.bytes == 0)
+        return bn_rule_fail(c, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, total, threads);
+    if (ops > MAX_OPS_PER_NS)
+        return bn_rule_fail(c, "%.0f multiply-adds a nanosecond and thread: no machine does that", ops);
+    if (bytes > MAX_BYTES_PER_NS)
+        return bn_rule_fail(c, "%.0f bytes a nanosecond and thread: no machine reads that", bytes);
+    return bn_rule_pass(c, "%.2f bytes and %.2f multiply-adds a nanosecond and thread", bytes, ops);
+}
+
+uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt)
+{
+    struct bn_claims claims;
+    struct bn_rules_input in = {.receipt = receipt};
+    struct bn_check c = bn_check_open(&claims, &in, NULL);
+    double total = (double)claims.measured.total_ns;
+    double rate = total > 0 ? (double)bn_work_sum(&c, NULL, 0).bytes * 1e9 / total : 0;
+    return rate < 9e18 ? (uint64_t)rate : UINT64_MAX;
+}
+
+/* The rate to compare with, and where it comes from. On another CPU the measurement says little, and the
+ * signer's own probe counts if there is one. */
+static uint64_t choose_bandwidth(const struct bn_check *c, const char **source)
+{
+    uint64_t claimed = bn_json_count_of(c->p, "measurement.bandwidth_probe_bytes_per_s");
+    bool same = c->in->cpu_model != NULL && bn_json_text_is(c->p, "machine.cpu_model", c->in->cpu_model);
+    *source = same ? "measured here, same CPU" : "measured here, another CPU";
+    if (same || claimed <= c->in->bandwidth_bytes_per_s) return c->in->bandwidth_bytes_per_s;
+    *source = "the receipt's own probe";
+    return claimed;
+}
+
+bool bn_check_performance_measured(const struct bn_check *c)
+{
+    const char *source = "the policy's rate";
+    if (!c->in->policy->validate_performance)
+        return bn_rule_skip(c, "not asked for (--validate-performance)");
+    if (c->bare && bn_json_path(c->p, "measurement.kernel_stats") == NULL)
+        return bn_rule_skip(c, "no bytes are claimed");
+    uint64_t stated = c->in->policy->bandwidth_bytes_per_s,
+             bandwidth = stated > 0 ? stated : choose_bandwidth(c, &source);
+    double limit =
+        (double)bandwidth * (double)c->in->policy->bandwidth_percent / 100 / 1e9 * (double)bn_rules_ranks(c);
+    double rate = (double)bn_rules_claimed_bandwidth(c->in->receipt) / 1e9;
+    if (!(rate > 0)) return bn_rule_fail(c, "no bytes are claimed");
+    if (rate <= limit)
+        return bn_rule_pass(c, "%.2f GB/s, at most %.2f are believed (%s)", rate, limit, source);
+    if (stated > 0)
+        return bn_rule_fail(c, "%.2f GB/s were read, at most %.2f are believed (%s)", rate, limit, source);
+    return bn_rule_undecided(c,
+                             "%.2f GB/s were read, %.2f can be shown to be possible (%s); "
+                             "bandwidth_bytes_per_s in a policy decides",
+                             rate, limit, source);
 }

@@ -3,7 +3,7 @@
  * Compares two receipts. Objects are compared member by member by name, kernel_stats by the kernels' names;
  * everything else is compared as its canonical text.
  */
-#include "lab/verify/diff.h"
+#include "lab/verify/rules.h"
 
 #include <stdio.h>
 

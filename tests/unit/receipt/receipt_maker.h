@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
-#include "lab/verify/diff.h"
+#include "lab/verify/rules.h"
 #include "lab/verify/replay.h"
 #include "model/model.h"
 #include "tests/unit/unit.h"

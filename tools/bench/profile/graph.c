@@ -93,9 +93,8 @@ static bn_status add_path(struct bn_buf *text, bn_json *document, const struct b
 {
     struct bn_schedule schedule;
     if (graph->truncated)
-        return bn_hint(
-            bn_fail(err, BN_ERR_LIMIT, "the graph is truncated, so it has no critical path"), err,
-            "use --pass N for one pass, or --level brick");
+        return bn_hint(bn_fail(err, BN_ERR_LIMIT, "the graph is truncated, so it has no critical path"), err,
+                       "use --pass N for one pass, or --level brick");
     BN_TRY(bn_schedule_open(&schedule, graph, NULL, err));
     bn_json *array = bn_json_put_array(document, "what_if");
     if (document != NULL)

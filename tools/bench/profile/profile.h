@@ -5,8 +5,8 @@
 #ifndef BN_BENCH_PROFILE_H
 #define BN_BENCH_PROFILE_H
 
-#include "lab/stats/judge.h"
 #include "lab/profile/graph.h"
+#include "lab/stats/judge.h"
 #include "tools/bench/bench.h"
 
 /* The overhead of profiling. */
@@ -34,11 +34,8 @@ struct bn_bench_profile {
     struct bn_bench_overhead overhead;
 };
 
-BN_MUST_CHECK bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err);
 /* A document with the common members of all profiles. */
 bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p);
-BN_MUST_CHECK bn_status bn_bench_profile_document(bn_json **out, const struct bn_bench_profile *p,
-                                                  bn_error *err);
 /* The pass that --pass names; the last one for "all" and without --pass. */
 BN_MUST_CHECK bn_status bn_bench_profile_pass(size_t *pass, const struct bn_bench_profile *p, bn_error *err);
 /* --graph, printed in place of the tables. */

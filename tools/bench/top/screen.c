@@ -163,44 +163,16 @@ static void move_cursor(struct screen *s, int key)
 static void press(struct screen *s, int key)
 {
     struct bn_top_view *view = &s->top->view;
-    bool help = s->shows_help;
-    s->shows_help = false;
-    switch (key) {
-    case 'q':
-        s->ends = !help;
-        break;
-    case 'p':
-    case ' ':
-        view->is_paused = !view->is_paused;
-        break;
-    case 's':
-        view->sort = (enum bn_top_sort)((view->sort + 1) % BN_TOP_SORTS);
-        break;
-    case 'c':
-        view->since_start = !view->since_start;
-        break;
-    case '\t':
-        view->of_pass = !view->of_pass;
-        break;
-    case '?':
-    case 'h':
-        s->shows_help = !help;
-        break;
-    case KEY_LEFT:
-        fold(s, FOLD);
-        break;
-    case KEY_RIGHT:
-        fold(s, UNFOLD);
-        break;
-    case '\n':
-    case '\r':
-    case KEY_ENTER:
-        fold(s, EITHER);
-        break;
-    default:
-        move_cursor(s, key);
-        break;
-    }
+    bool help = s->shows_help, enter = key == '\n' || key == '\r' || key == KEY_ENTER;
+    s->shows_help = (key == '?' || key == 'h') && !help;
+    if (key == 'q') s->ends = !help;
+    if (key == 'p' || key == ' ') view->is_paused = !view->is_paused;
+    if (key == 's') view->sort = (enum bn_top_sort)((view->sort + 1) % BN_TOP_SORTS);
+    if (key == 'c') view->since_start = !view->since_start;
+    if (key == '\t') view->of_pass = !view->of_pass;
+    if (key == KEY_LEFT || key == KEY_RIGHT || enter)
+        fold(s, enter ? EITHER : key == KEY_LEFT ? FOLD : UNFOLD);
+    move_cursor(s, key);
     bn_top_remake(s->top);
 }
 
