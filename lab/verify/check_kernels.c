@@ -4,7 +4,10 @@
  * of other tools they are all there is. For receipts of this toolchain, check_work.c checks their numbers
  * too.
  */
+#define _POSIX_C_SOURCE 200809L /* fnmatch */
+#include <fnmatch.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 #include "kernels/kernels.h"
@@ -16,34 +19,33 @@
 
 /* ---- classes of names ---- */
 
-static bool starts_with(const char *name, const char *const *prefixes, size_t n)
+/* Whether a name fits one of these patterns. */
+static bool fits(const char *name, const char *patterns)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    char pattern[24];
+    for (size_t n; *patterns != '\0'; patterns += n + (patterns[n] == ' ')) {
+        n = strcspn(patterns, " ");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)n, patterns);
+        if (fnmatch(pattern, name, 0) == 0) return true;
+    }
     return false;
 }
 
 static bool is_gpu(const char *name)
 {
-    static const char *const PREFIXES[] = {"gemm_", "wmma_",    "cublas_",  "cutlass_",
-                                           "cuda_", "tl1_gpu_", "tl2_gpu_", "i2s_gpu_"};
-    return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)) || strcmp(name, "i2s_quantize") == 0 ||
-           strcmp(name, "i2s_dequantize") == 0;
+    return fits(name, "gemm_* wmma_* cublas_* cutlass_* cuda_* tl1_gpu_* tl2_gpu_* i2s_gpu_* i2s_quantize "
+                      "i2s_dequantize");
 }
 
 /* Computing in floats on dequantised weights. */
 static bool is_fallback(const char *name)
 {
-    static const char *const PREFIXES[] = {"fp32_", "fallback_", "dequant_", "scalar_"};
-    size_t n = strlen(name);
-    return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)) || strcmp(name, "matmul_f32") == 0 ||
-           (n >= 8 && strcmp(name + n - 8, "_dequant") == 0);
+    return fits(name, "fp32_* fallback_* dequant_* scalar_* matmul_f32 *_dequant");
 }
 
 static bool is_ternary(const char *name)
 {
-    static const char *const PREFIXES[] = {"i2s_", "t5_", "tl1_", "tl2_", "tq1_", "tq2_", "grouped_"};
-    return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES));
+    return fits(name, "i2s_* t5_* tl1_* tl2_* tq1_* tq2_* grouped_*");
 }
 
 static bool is_cpu_ternary(const char *name)
@@ -54,8 +56,7 @@ static bool is_cpu_ternary(const char *name)
 /* Works on quantised weights, on whatever device. */
 static bool is_quantized(const char *name)
 {
-    static const char *const PREFIXES[] = {"gemm_i2s_", "wmma_i2s_", "quantized_matmul_"};
-    return !is_fallback(name) && (is_ternary(name) || starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)));
+    return !is_fallback(name) && (is_ternary(name) || fits(name, "gemm_i2s_* wmma_i2s_* quantized_matmul_*"));
 }
 
 /* ---- walking the list ---- */
@@ -175,12 +176,12 @@ bool bn_check_kernels_repeated(const struct bn_check *c)
     if (n > MAX_KERNELS) return bn_rule_fail(c, "%zu kernels are too many to compare", n);
     const char **names = bn_alloc(n, sizeof *names);
     if (names == NULL) return bn_rule_error(c, BN_ERR_NOMEM);
-    for (; next_name(c, &at, &name); names[i++] = name)
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(names[j], name) == 0) {
-                repeated++;
-                break;
-            }
+    for (; next_name(c, &at, &name); names[i++] = name) {
+        size_t j = 0;
+        while (j < i && strcmp(names[j], name) != 0)
+            j++;
+        repeated += j < i;
+    }
     bn_free(names);
     if (repeated > 0 && !c->bare) return bn_rule_fail(c, "%zu of %zu names are duplicates", repeated, n);
     if (repeated > 0) return bn_rule_pass(c, "warning: %zu of %zu names are duplicates", repeated, n);

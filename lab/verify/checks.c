@@ -84,11 +84,11 @@ bool bn_rule_u64(const struct bn_check *c, const char *path, ull *value)
     return ok || (claim != NULL && bn_rule_fail(c, "%s is not a whole number from 0 to 2^53 - 1", path));
 }
 
-bool bn_rule_needs(const struct bn_check *c, const char *paths)
+bool bn_rule_range(const struct bn_check *c, const char *paths, ull below)
 {
     char path[80], object[80] = "";
     bool skip = false;
-    ull ignored;
+    ull value;
     for (size_t n; *paths != '\0'; paths += n + (paths[n] == ' ')) {
         n = strcspn(paths, " ");
         bool optional = paths[0] == '?', is_object = paths[n - 1] == ':';
@@ -99,8 +99,10 @@ bool bn_rule_needs(const struct bn_check *c, const char *paths)
         if (is_object) {
             snprintf(object, sizeof object, "%s", path);
             skip = optional && !bn_rule_has(c, path);
-        } else if (!skip && !(optional && !bn_rule_has(c, path)) && !bn_rule_u64(c, path, &ignored)) {
-            return false;
+        } else if (!skip && !(optional && !bn_rule_has(c, path))) {
+            if (!bn_rule_u64(c, path, &value)) return false;
+            if (below > 0 && (value == 0 || value >= below))
+                return bn_rule_fail(c, "%s is %llu", path, value);
         }
     }
     return true;

@@ -72,7 +72,9 @@ const char *bn_rule_quote(char buffer[80], const char *text);
 /* Each of these sets the verdict and returns false when a claim is missing or of another kind: a statement fails, a
  * bare predicate that does not name it skips. Needed numbers are a list of paths: "a.b c: d ?e" are a.b, c.d, and c.e
  * if it is there; "?c: d" is c.d if c is there. */
-bool bn_rule_needs(const struct bn_check *c, const char *paths);
+#define bn_rule_needs(c, paths) bn_rule_range(c, paths, 0)
+/* The same, and each is above 0 and below a limit; 0: any. */
+bool bn_rule_range(const struct bn_check *c, const char *paths, ull below);
 const bn_json *bn_rule_claim(const struct bn_check *c, const char *path);
 bool bn_rule_u64(const struct bn_check *c, const char *path, ull *value);
 bool bn_rule_text(const struct bn_check *c, const char *path, const char **value);

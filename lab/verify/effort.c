@@ -4,26 +4,14 @@
  */
 #include "lab/verify/checks.h"
 
-/* Every number is positive and below 2^20, products of a few of them are done in double or checked. */
-static bool in_range(const struct bn_check *c, const char *object, const char *const *names,
-                     const ull *values, size_t n, ull most)
-{
-    for (size_t i = 0; i < n; i++)
-        if (values[i] == 0 || values[i] >= most)
-            return bn_rule_fail(c, "%s.%s is %llu", object, names[i], values[i]);
-    return true;
-}
-
 /* Recurrent layers, which some models have in place of attention. */
 static bool read_recurrence(const struct bn_check *c, struct bn_effort *e)
 {
-    static const char *const NAMES[] = {"layers", "taps", "head_dim", "key_heads", "value_heads"};
     const struct bn_claims *k = c->k;
     e->attention_layers = k->model.n_layer - k->recurrence.layers;
     e->inner = k->recurrence.value_heads * k->recurrence.head_dim;
     e->mixed = e->inner + 2 * k->recurrence.key_heads * k->recurrence.head_dim;
-    if (!bn_rule_has(c, "model.recurrence")) return true;
-    if (!in_range(c, "model.recurrence", NAMES, &k->recurrence.layers, BN_ARRAY_LEN(NAMES), 1u << 13))
+    if (!bn_rule_range(c, "?model.recurrence: layers taps head_dim key_heads value_heads", 1u << 13))
         return false;
     return k->recurrence.layers <= k->model.n_layer ||
            bn_rule_fail(c, "%llu of %llu layers are recurrent", k->recurrence.layers, k->model.n_layer);
@@ -50,19 +38,14 @@ static bool read_experts(const struct bn_check *c, struct bn_effort *e)
 
 bool bn_shape_read(const struct bn_check *c, struct bn_effort *e)
 {
-    static const char *const NAMES[] = {"n_embd",    "n_layer",  "n_ff", "n_head",
-                                        "n_head_kv", "head_dim", "n_rot"};
     const struct bn_claims *k = c->k;
-    if (!bn_rule_needs(c,
-                       "model: n_embd n_layer n_ff n_head n_head_kv head_dim n_rot n_vocab ternary_weights "
-                       "ternary_bytes head_bytes bytes ?rotated_layers ?window "
-                       "?model.recurrence: layers taps head_dim key_heads value_heads "
-                       "?model.experts: count used bytes") ||
-        (bn_rule_has(c, "model.window") && !bn_rule_needs(c, "model.local_layers")) ||
-        !in_range(c, "model", NAMES, &k->model.n_embd, BN_ARRAY_LEN(NAMES), 1u << 20))
+    /* Products of a few numbers of this size are done in double or checked. */
+    if (!bn_rule_range(c, "model: n_embd n_layer n_ff n_head n_head_kv head_dim n_rot", 1u << 20) ||
+        !bn_rule_range(c, "model.n_vocab", 1u << 30) ||
+        !bn_rule_needs(c, "model: ternary_weights ternary_bytes head_bytes bytes ?rotated_layers ?window "
+                          "?model.experts: count used bytes") ||
+        (bn_rule_has(c, "model.window") && !bn_rule_needs(c, "model.local_layers")))
         return false;
-    if (k->model.n_vocab == 0 || k->model.n_vocab >= 1u << 30)
-        return bn_rule_fail(c, "model.n_vocab is %llu", k->model.n_vocab);
     if (k->model.local_layers > k->model.n_layer || k->model.window > 1u << 24 ||
         (k->model.local_layers > 0 && k->model.window == 0))
         return bn_rule_fail(c, "%llu of %llu layers attend to the last %llu tokens", k->model.local_layers,
@@ -172,8 +155,9 @@ static bool read_expert_work(const struct bn_check *c, struct bn_effort *e)
 
 bool bn_effort_read(const struct bn_check *c, struct bn_effort *e)
 {
+    const struct bn_claims *k = c->k;
     bn_work *w = &e->work, most = {0};
-    ull generations = c->k->work.generations;
+    ull generations = k->work.generations;
     if (bn_rule_claim(c, "measurement.kernel_stats") == NULL) return false;
     if (!bn_shape_read(c, e) || !read_own(c, e, &most)) return false;
     if (!bn_rule_has(c, "measurement.work"))
@@ -185,20 +169,20 @@ bool bn_effort_read(const struct bn_check *c, struct bn_effort *e)
         return false;
     const struct {
         const char *name;
-        uint64_t *value, most;
+        uint64_t *value, most, claimed;
         bool at_least; /* also when there are other generations */
     } FIELDS[] = {
-        {"passes", &w->passes, most.passes, false},
-        {"single", &w->single, most.single, false},
-        {"tokens", &w->tokens, most.tokens, true},
-        {"head_passes", &w->head_passes, most.head_passes, true},
-        {"heads", &w->heads, most.heads, true},
-        {"attended", &w->attended, most.attended, true},
-        {"attended_local", &w->attended_local, most.attended_local, true},
+        {"passes", &w->passes, most.passes, k->work.passes, false},
+        {"single", &w->single, most.single, k->work.single, false},
+        {"tokens", &w->tokens, most.tokens, k->work.tokens, true},
+        {"head_passes", &w->head_passes, most.head_passes, k->work.head_passes, true},
+        {"heads", &w->heads, most.heads, k->work.heads, true},
+        {"attended", &w->attended, most.attended, k->work.attended, true},
+        {"attended_local", &w->attended_local, most.attended_local, k->work.attended_local, true},
     };
     bool alone = generations < 2;
-    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) { /* the claims are in this order */
-        ull least = *FIELDS[i].value, claimed = (&c->k->work.passes)[i];
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
+        ull least = *FIELDS[i].value, claimed = FIELDS[i].claimed;
         bool low = claimed < least && (alone || FIELDS[i].at_least), exact = alone && least == FIELDS[i].most;
         if (low || (claimed > FIELDS[i].most && alone))
             return bn_rule_fail(c, "measurement.work.%s is %llu, it must be %s%llu", FIELDS[i].name, claimed,

@@ -19,7 +19,6 @@
 #include "lab/history/ledger.h"
 #include "lab/history/result.h"
 #include "lab/profile/document.h"
-#include "lab/profile/document.h"
 #include "lab/stats/comparison.h"
 #include "lab/stats/levels.h"
 #include "stamp/profiler.h"
