@@ -423,7 +423,7 @@ bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_
 #define BATCH 512u
 #define BATCHES 101u
 
-bn_status bn_prof_event_cost(enum bn_prof_level level, double *least, double *median, bn_error *err)
+bn_status bn_prof_event_cost(double *least, double *median, enum bn_prof_level level, bn_error *err)
 {
     struct bn_prof_options options = {level, 1, BATCH, 1};
     double samples[BATCHES];

@@ -122,7 +122,7 @@ static bool read_judgement(struct bn_judgement *j, const bn_json *o)
 bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_error *err)
 {
     const char *severity = bn_json_text_of(o, "severity");
-    bool primary;
+    bool primary = true; /* documents of others lack it: all series decided */
     size_t s = 0;
     *out = (struct bn_comparison){.higher = bn_json_text_is(o, "better", "higher")};
     if (!bn_json_string(bn_json_get(o, "test"), &out->test) ||
@@ -133,11 +133,11 @@ bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_err
     if (!bn_json_string(bn_json_get(o, "unit"), &out->unit) ||
         !(out->higher || bn_json_text_is(o, "better", "lower")) ||
         !bn_json_bool(bn_json_get(o, "exact"), &out->exact) ||
-        !bn_json_bool(bn_json_get(o, "primary"), &primary) || !read_side(o, "a", &out->n_a, &out->median_a) ||
-        !read_side(o, "b", &out->n_b, &out->median_b) || !read_judgement(&out->j, o) ||
-        s == BN_ARRAY_LEN(SEVERITIES))
+        !read_side(o, "a", &out->n_a, &out->median_a) || !read_side(o, "b", &out->n_b, &out->median_b) ||
+        !read_judgement(&out->j, o) || s == BN_ARRAY_LEN(SEVERITIES))
         return bn_fail(err, BN_ERR_FORMAT, "the comparison of '%s' of '%s' is malformed", out->metric,
                        out->test);
+    (void)bn_json_bool(bn_json_get(o, "primary"), &primary);
     out->severity = (enum bn_severity)s;
     out->secondary = !primary;
     out->j = bn_comparison_shown(out); /* of the cost again */

@@ -163,7 +163,7 @@ static bn_status measure(struct bn_bench_profile *p, bn_error *err)
     if (status == BN_OK) status = bn_judge_pairs(&o->measured, d, o->pairs, NULL, 0, &rules, err);
     bn_free(d);
     if (status != BN_OK) return status;
-    BN_TRY(bn_prof_event_cost(p->level, &o->event_ns_min, &o->event_ns_median, err));
+    BN_TRY(bn_prof_event_cost(&o->event_ns_min, &o->event_ns_median, p->level, err));
     o->n_events = p->prof->trails[0].n;
     o->predicted = o->event_ns_median * (double)o->n_events / (double)p->prof->wall_ns;
     return BN_OK;
