@@ -91,7 +91,7 @@ void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from
 /* BN_ERR_ARG when a parent does not exist or an edge makes no sense, BN_ERR_NOMEM when memory was short. */
 BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
 
-/* ---- from a profile (graph_profile.c) ----
+/* ---- from a profile ----
  *
  * Threads meet at barriers, at each of which every thread waits; a *stage* is the work between two barriers.
  * Events of one brick in one stage are one node, whatever threads they ran on; its time is that of the thread

@@ -139,7 +139,7 @@ BN_MUST_CHECK bn_status bn_live_read(struct bn_live_snapshot *out, struct bn_liv
                                      bn_error *err);
 void bn_live_release(struct bn_live_snapshot *snapshot);
 
-/* ---- where files are (live_files.c) ---- */
+/* ---- where files are (live_write.c) ---- */
 
 /* FOLDER/name; with make, the folder is made if it is not there. BN_ERR_IO when it is not private to this
  * user. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench profile --check: documents against the rules of profile/audit.h, and against each other.
+ * bn-bench profile --check: documents against the rules of profile/audit.c, and against each other.
  */
 #include <stdio.h>
 

@@ -124,8 +124,6 @@ void bn_top_put_line(struct bn_top_line *out, const struct bn_top *top, size_t i
 
 /* ---- outputs ---- */
 
-/* json.c: the document of a refresh. */
-bn_json *bn_top_document(const struct bn_top *top);
 /* screen.c, the only file that includes ncurses.h: shows frames until the user quits. *shown is false, and
  * nothing was done, when the terminal cannot do that. */
 BN_MUST_CHECK bn_status bn_top_screen(struct bn_top *top, bool *shown, bn_error *err);
