@@ -16,8 +16,8 @@ $(addprefix $(OUT)/tests/unit/tools/,test_bench test_bench_check test_ab test_su
     $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])
 
 # The numbers and lines of bn-bench top.
-$(OUT)/tests/unit/tools/test_top: $(call obj,tools/bench/top/frame.c tools/bench/top/pass_rows.c \
-    tools/bench/top/refresh.c tools/bench/top/rows.c tools/bench/top/window.c)
+$(OUT)/tests/unit/tools/test_top: $(call obj,tools/bench/top/frame.c \
+    tools/bench/top/refresh.c tools/bench/top/rows.c)
 
 $(OUT)/tests/unit/lab/test_measure: $(call obj,tools/git/*.c)
 

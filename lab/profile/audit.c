@@ -3,7 +3,7 @@
  * Checks a profile document. The events are read back and summed by the code that summed them when they were
  * measured; everything in the document is compared with these sums.
  */
-#include "lab/profile/audit.h"
+#include "lab/profile/document.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,14 +19,12 @@ struct audit {
     const bn_json *document;
 };
 
-typedef bn_status (*rule_fn)(const struct audit *a, bn_error *err);
-
 static bn_status refuse(bn_error *err, unsigned thread, size_t event, const char *what)
 {
     return bn_fail(err, BN_ERR_MISMATCH, "thread %u, event %zu: %s", thread, event, what);
 }
 
-/* ---- complete, sums, coverage: the profiler's own gate ---- */
+/* ---- complete; sums and coverage are the profiler's own gate ---- */
 
 static bn_status rule_complete(const struct audit *a, bn_error *err)
 {
@@ -35,16 +33,6 @@ static bn_status rule_complete(const struct audit *a, bn_error *err)
     for (unsigned t = 0; t < a->prof->n_threads; t++)
         if (a->prof->trails[t].n == 0) return bn_fail(err, BN_ERR_MISMATCH, "thread %u has no events", t);
     return bn_prof_check_complete(a->prof, err);
-}
-
-static bn_status rule_sums(const struct audit *a, bn_error *err)
-{
-    return bn_prof_check_sums(a->prof, err);
-}
-
-static bn_status rule_coverage(const struct audit *a, bn_error *err)
-{
-    return bn_prof_check_coverage(a->prof, err);
 }
 
 /* ---- stamps ---- */
@@ -196,13 +184,14 @@ static bn_status rule_counts(const struct audit *a, bn_error *err)
     if (a->prof->trails[0].n < n_layers)
         return bn_fail(err, BN_ERR_MISMATCH, "%zu events cannot be those of %llu layers",
                        a->prof->trails[0].n, (unsigned long long)n_layers);
-    uint64_t n = (n_layers + a->prof->n_passes) * BN_BRICK_KNOWN;
-    bn_status status = BN_OK;
+    size_t n = (size_t)(n_layers + a->prof->n_passes) * BN_BRICK_KNOWN;
+    uint32_t *counts = bn_alloc(n, sizeof *counts);
+    bn_status status = counts != NULL ? BN_OK : bn_nomem(err);
     for (unsigned t = 0; t < a->prof->n_threads && status == BN_OK; t++) {
-        uint32_t *counts = bn_alloc((size_t)n, sizeof *counts);
-        status = counts != NULL ? count_events(a, t, counts, err) : bn_nomem(err);
-        bn_free(counts);
+        memset(counts, 0, n * sizeof *counts);
+        status = count_events(a, t, counts, err);
     }
+    bn_free(counts);
     return status;
 }
 
@@ -332,21 +321,17 @@ static bn_status rule_plausible(const struct audit *a, bn_error *err)
 
 /* ---- summary ---- */
 
-static bn_status write_summary(const bn_json *profile, struct bn_buf *text, bn_error *err)
-{
-    const bn_json *summary = bn_json_get(profile, "summary");
-    if (bn_json_kind(summary) != BN_JSON_OBJECT) return bn_fail(err, BN_ERR_MISMATCH, "there is no summary");
-    return bn_json_write(summary, true, text, err);
-}
-
 /* The summary that the events give has the same bytes. */
 static bn_status rule_summary(const struct audit *a, bn_error *err)
 {
     struct bn_buf said = {.max = BN_JSON_MAX_BYTES}, made = said;
     bn_json *again = bn_json_new_object();
-    bn_status status = write_summary(bn_json_get(a->document, "profile"), &said, err);
+    const bn_json *summary = bn_json_path(a->document, "profile.summary");
+    bn_status status = bn_json_kind(summary) == BN_JSON_OBJECT && summary != NULL
+                           ? bn_json_write(summary, true, &said, err)
+                           : bn_fail(err, BN_ERR_MISMATCH, "there is no summary");
     if (status == BN_OK) status = bn_prof_put_summary(again, a->prof, err);
-    if (status == BN_OK) status = write_summary(again, &made, err);
+    if (status == BN_OK) status = bn_json_write(bn_json_get(again, "summary"), true, &made, err);
     if (status == BN_OK && (said.len != made.len || memcmp(said.data, made.data, said.len) != 0)) {
         size_t at = 0;
         while (at < said.len && at < made.len && said.data[at] == made.data[at])
@@ -366,17 +351,18 @@ static bn_status rule_summary(const struct audit *a, bn_error *err)
 
 static const struct {
     const char *name, *what;
-    rule_fn fn;
+    bn_status (*fn)(const struct audit *a, bn_error *err);
+    bn_status (*own)(const bn_prof *prof, bn_error *err); /* in place of fn */
 } RULES[BN_PROF_RULES] = {
-    {"complete", "every thread has events, and none was dropped", rule_complete},
-    {"stamps", "events begin, end and nest in order, within their passes", rule_stamps},
-    {"sums", "exclusive times add up to what was covered, within the wall time", rule_sums},
-    {"coverage", "bricks account for 85 % of the wall time", rule_coverage},
-    {"counts", "each pass has each brick of each layer, on each thread", rule_counts},
-    {"variation", "passes differ in how they divide their time", rule_variation},
-    {"quantum", "durations are not rounded to more than the clock's step", rule_quantum},
-    {"plausible", "no brick is faster than its bytes allow", rule_plausible},
-    {"summary", "its numbers are those that the events give, to the last digit", rule_summary},
+    {"complete", "every thread has events, and none was dropped", rule_complete, NULL},
+    {"stamps", "events begin, end and nest in order, within their passes", rule_stamps, NULL},
+    {"sums", "exclusive times add up to what was covered, within the wall time", NULL, bn_prof_check_sums},
+    {"coverage", "bricks account for 85 % of the wall time", NULL, bn_prof_check_coverage},
+    {"counts", "each pass has each brick of each layer, on each thread", rule_counts, NULL},
+    {"variation", "passes differ in how they divide their time", rule_variation, NULL},
+    {"quantum", "durations are not rounded to more than the clock's step", rule_quantum, NULL},
+    {"plausible", "no brick is faster than its bytes allow", rule_plausible, NULL},
+    {"summary", "its numbers are those that the events give, to the last digit", rule_summary, NULL},
 };
 
 static void take_shares(struct bn_prof_audit *out, const bn_prof *prof)
@@ -402,7 +388,7 @@ bn_status bn_prof_audit(struct bn_prof_audit *out, const bn_json *document, bn_e
         struct bn_prof_finding *f = &out->list[i];
         f->rule = RULES[i].name;
         f->what = RULES[i].what;
-        f->ok = RULES[i].fn(&a, &f->why) == BN_OK;
+        f->ok = (RULES[i].own != NULL ? RULES[i].own(prof, &f->why) : RULES[i].fn(&a, &f->why)) == BN_OK;
         out->n_failed += !f->ok;
     }
     take_shares(out, prof);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile as JSON, with every event, so that a reader can compute all sums again.
+ * A profile as JSON, with every event, so that a reader can compute all sums again; and rules that the document
+ * of a measured profile meets.
  */
 #ifndef BN_PROFILE_DOCUMENT_H
 #define BN_PROFILE_DOCUMENT_H
@@ -18,13 +19,16 @@ BN_MUST_CHECK bn_status bn_prof_put(bn_json *document, const bn_prof *prof, cons
                                     bn_error *err);
 /* Puts the member "summary" alone. */
 BN_MUST_CHECK bn_status bn_prof_put_summary(bn_json *profile, const bn_prof *prof, bn_error *err);
+/* Adds what all documents say of a brick, and returns it; sum_ns: of all bricks. And of a kernel. */
+bn_json *bn_prof_put_brick(bn_json *bricks, const char *name, enum bn_brick_category category,
+                           const struct bn_brick_stats *stats, uint64_t sum_ns);
+void bn_prof_put_kernel(bn_json *kernels, const char *name, const struct bn_prof_kernel_stats *stats);
 
 /* The network of a document. */
 struct bn_prof_network {
     uint32_t n_layers;
     bool sub_norms, head_norms, input_norms, post_norms; /* as in bn_hparams */
-    bool has_experts;
-    bool has_recurrent;
+    bool has_experts, has_recurrent;
     uint64_t recurrent[8]; /* as in struct bn_recurrence */
 };
 
@@ -33,5 +37,38 @@ struct bn_prof_network {
  * bn_prof_close, before the document. */
 BN_MUST_CHECK bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_json *document,
                                      bn_error *err);
+
+/* What an event costs in a loop, in nanoseconds: two readings of the clock, and the write. The least of some batches
+ * is free of what the machine does besides. */
+BN_MUST_CHECK bn_status bn_prof_event_cost(double *least, double *median, enum bn_prof_level level,
+                                           bn_error *err);
+
+/* ---- the rules (audit.c) ----
+ *
+ * They detect documents that were derived, edited or copied; they cannot detect a careful forgery of every
+ * stamp. */
+
+#define BN_PROF_RULES 9u
+
+struct bn_prof_finding {
+    const char *rule; /* "complete", "stamps", ... */
+    const char *what; /* that it demands, half a line */
+    bool ok;
+    bn_error why; /* its msg says what is wrong */
+};
+
+struct bn_prof_audit {
+    struct bn_prof_finding list[BN_PROF_RULES];
+    size_t n_failed;
+    double shares[BN_BRICK_MAX]; /* of each brick in the sum of all */
+    double rounding;             /* what the clock's ticks can change in a share */
+};
+
+/* Judges a document by all rules. BN_ERR_FORMAT when it cannot be read at all; rules that fail are not errors. */
+BN_MUST_CHECK bn_status bn_prof_audit(struct bn_prof_audit *out, const bn_json *document, bn_error *err);
+/* Two measurements never divide their time alike to six digits. If they do, one is a copy of the other,
+ * possibly scaled. BN_ERR_MISMATCH. */
+BN_MUST_CHECK bn_status bn_prof_check_copies(const struct bn_prof_audit *a, const struct bn_prof_audit *b,
+                                             bn_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The execution graph: what ran, in what, after what.
+ * The execution graph: what ran, in what, after what. docs/explain/execution-graph.md describes it.
  *
  * Nodes form a tree (a layer contains bricks, a brick launches kernels, a kernel is the tasks that its
  * threads did); edges say which of two nodes had to end before the other could begin. Durations are where
@@ -13,7 +13,8 @@
 #ifndef BN_PROFILE_GRAPH_H
 #define BN_PROFILE_GRAPH_H
 
-#include "base/json.h"
+#include "lab/profile/code.h"
+#include "stamp/profiler.h"
 
 #define BN_GRAPH_MAX_NODES 100000u
 #define BN_GRAPH_MAX_DEPTH 32u
@@ -40,7 +41,6 @@ enum bn_edge_kind {
 };
 
 const char *bn_node_kind_name(enum bn_node_kind kind); /* "layer" */
-const char *bn_edge_kind_name(enum bn_edge_kind kind); /* "sequence" */
 
 struct bn_graph_node {
     enum bn_node_kind kind;
@@ -61,7 +61,6 @@ struct bn_graph_node {
     uint32_t depth;                     /* 0: a root */
 };
 
-/* An edge of order. */
 struct bn_edge {
     enum bn_edge_kind kind;
     uint32_t from, to;
@@ -70,7 +69,7 @@ struct bn_edge {
 struct bn_graph {
     struct bn_graph_node *node;
     uint32_t n_nodes, max_nodes;
-    struct bn_edge *edge;
+    struct bn_edge *edge; /* of order; by `to`, which is after `from` */
     uint32_t n_edges;
     uint32_t first_root, last_root;
     bool truncated;
@@ -80,34 +79,46 @@ struct bn_graph {
     bn_error error;
 };
 
-/* max_nodes 0: BN_GRAPH_MAX_NODES. Allocates nothing yet. */
-void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes);
+/* Allocates nothing yet. */
+void bn_graph_open(struct bn_graph *graph);
 void bn_graph_close(struct bn_graph *graph);
-
-/* For programs that build a graph themselves; bn_graph_add_profile builds one from a profile.
- * Adds a node under a parent that is there already, or as a root (BN_NODE_NONE); BN_NODE_NONE when there is no
+/* Adds a node under a parent that is there already, or as a root (BN_NODE_NONE); BN_NODE_NONE when there is no
  * room. */
 uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_graph_node *node);
-/* An edge of order; one at whose end there was no room for a node is left out. */
+/* An edge of order. It goes to a later node, and not to one before the end of the last edge; one at whose end
+ * there was no room for a node is left out. */
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to);
 /* BN_ERR_ARG when a parent does not exist or an edge makes no sense, BN_ERR_NOMEM when memory was short. */
 BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
 
-/* The kind of the edge from a parent to its children. */
-enum bn_edge_kind bn_graph_tree_edge(const struct bn_graph_node *parent);
+/* ---- from a profile ----
+ *
+ * Threads meet at barriers, at each of which every thread waits; a *stage* is the work between two barriers.
+ * Events of one brick in one stage are one node, whatever threads they ran on; its time is that of the thread
+ * that was longest in it. Tasks are the innermost events: kernels, and bricks without any. They follow one
+ * another on a thread (Sequence), and all tasks of a stage end before any of the next begins (Join to a
+ * meeting, Fork from it). A pass begins when its threads are started (Fork). */
+
+/* Adds passes first ... first + n - 1 of a profile whose level is brick or kernel. It and codes (which may be
+ * NULL: then kernels have no digests) outlive the graph. When there is no more room, the last pass is
+ * incomplete and no other follows. BN_ERR_ARG when the profile has no such passes or was taken at another
+ * level, BN_ERR_MISMATCH when events were dropped or threads did not meet the same number of times. */
+BN_MUST_CHECK bn_status bn_graph_add_profile(struct bn_graph *graph, const bn_prof *prof,
+                                             const struct bn_codes *codes, size_t first, size_t n,
+                                             bn_error *err);
+
+/* ---- showing it (graph_show.c) ---- */
+
 /* The label of a node: its name, "Pass 0", "Layer 3". */
 const char *bn_node_label(const struct bn_graph_node *node, char room[32]);
-
-/* ---- showing it (graph_text.c, graph_json.c) ---- */
 
 struct bn_tree_style {
     bool wide;        /* also times and bytes of kernels, and what each thread did */
     bool ascii;       /* no other characters */
     uint64_t wall_ns; /* each timed node's share of it is shown; 0: none */
-    uint32_t columns; /* lines are cut to this many characters; 0: not cut */
 };
 
-/* The tree, one line a node, without a line feed at the end. Without a style (NULL):
+/* The tree, one line a node, without a line feed at the end:
  *
  *     Layer 0
  *     ├── RmsNorm  50.0µs (4096 elem)

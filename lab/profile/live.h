@@ -13,19 +13,23 @@
 #ifndef BN_PROFILE_LIVE_H
 #define BN_PROFILE_LIVE_H
 
+#include <stdatomic.h>
+
 #include "stamp/profiler.h"
 
 #define BN_LIVE_PATH 4096u /* room for a path */
 
-/* Sums over the passes since the profile was opened, and the times of the last one. */
-struct bn_live_counts {
-    uint64_t updated_ns; /* CLOCK_MONOTONIC */
-    uint64_t wall_ns;    /* since the profile was opened */
+/* Sums over the passes since the profile was opened: numbers that only rise, of 64 bits each. */
+struct bn_live_sums {
+    uint64_t wall_ns; /* since the profile was opened */
     uint64_t n_passes, n_tokens, n_logits;
-    uint64_t n_measured; /* passes whose bricks were measured; of short passes not all are */
-    uint64_t n_parts;    /* threads that took part, added up over these passes */
-    uint64_t passes_ns;  /* inside passes */
-    uint64_t dropped;    /* events that were not measured */
+    uint64_t n_measured;         /* passes whose bricks were measured; of short passes not all are */
+    uint64_t n_parts;            /* threads that took part, added up over these passes */
+    uint64_t passes_ns;          /* inside passes */
+    uint64_t dropped;            /* events that were not measured */
+    uint64_t bricks_ns, wait_ns; /* of all threads */
+    struct bn_brick_stats bricks[BN_BRICK_MAX];
+    struct bn_prof_kernel_stats kernels[BN_KERNEL_COUNT];
 };
 
 /* What a program that runs several sequences does besides passes. 0 sequences: it does not say. */
@@ -33,6 +37,62 @@ struct bn_live_load {
     uint64_t n_sequences, n_running, n_waiting;
     uint64_t n_answers; /* that have ended */
 };
+
+/* ---- the file, as it is in memory ----
+ *
+ * A head that does not change, a body that is rewritten after each pass, the number of events of each thread, and
+ * max_events events for each thread. Only programs of the same version and the same machine exchange it.
+ *
+ * A sequence lock guards the body and what follows it. The writer makes `sequence` odd, writes, and makes it
+ * even; it never waits. A reader that finds it odd, or changed when it has read, reads again. */
+
+#define BN_LIVE_MAGIC "bn.live\n"
+#define BN_LIVE_MAX_THREADS 1024u
+#define BN_LIVE_MAX_BYTES ((uint64_t)64 << 20) /* of a file */
+
+struct bn_live_head {
+    char magic[8];
+    uint32_t layout[5]; /* BN_LIVE_LAYOUT of the writer */
+    uint32_t n_threads, max_events, n_bricks;
+    uint32_t level; /* enum bn_prof_level */
+    uint32_t pid;
+    int64_t started_utc;
+    uint64_t started_ns; /* CLOCK_MONOTONIC */
+    double ns_per_tick;
+    uint64_t epoch; /* ticks */
+    char program[32], model[160], isa[24];
+    char bricks[BN_BRICK_MAX][32];
+    uint8_t categories[BN_BRICK_MAX];
+    char kernels[BN_KERNEL_COUNT][40];
+};
+
+struct bn_live_body {
+    _Atomic uint64_t sequence; /* odd: it is being written */
+    uint64_t updated_ns;       /* CLOCK_MONOTONIC */
+    struct bn_live_load load;
+    struct bn_live_sums sums;
+    uint64_t pass_number;     /* of the pass whose events follow, from 1 on; 0: there are none */
+    struct bn_prof_pass pass; /* it */
+};
+
+/* A version, and the sizes of the parts. */
+#define BN_LIVE_LAYOUT                                                                             \
+    {                                                                                              \
+        2, sizeof(struct bn_live_head), sizeof(struct bn_live_body), sizeof(struct bn_prof_event), \
+            BN_KERNEL_COUNT                                                                        \
+    }
+
+_Static_assert(sizeof(struct bn_live_head) % 8 == 0 && sizeof(struct bn_live_body) % 8 == 0,
+               "the parts follow one another without gaps");
+
+/* Bytes of a file; 0 for more than BN_LIVE_MAX_BYTES. */
+static inline uint64_t bn_live_bytes(uint64_t n_threads, uint64_t max_events)
+{
+    uint64_t each = max_events <= BN_LIVE_MAX_BYTES ? max_events * sizeof(struct bn_prof_event) + 8 : 0;
+    if (n_threads > BN_LIVE_MAX_THREADS || each == 0) return 0;
+    uint64_t bytes = each * n_threads + sizeof(struct bn_live_head) + sizeof(struct bn_live_body);
+    return bytes <= BN_LIVE_MAX_BYTES ? bytes : 0;
+}
 
 /* ---- publishing (live_write.c) ---- */
 
@@ -57,24 +117,14 @@ void bn_live_set_load(struct bn_live *live, const struct bn_live_load *load);
 /* ---- reading (live_read.c) ---- */
 
 struct bn_live_snapshot {
-    uint32_t pid;
-    enum bn_prof_level level;
-    int64_t started_utc;
-    uint64_t started_ns, read_ns; /* CLOCK_MONOTONIC: when the profile was opened, and when it was read */
-    char program[32], model[160], isa[24];
-    bool has_ended; /* the process has ended, or has closed the file */
-    uint32_t n_threads, n_bricks;
-    char names[BN_BRICK_MAX][32];
-    enum bn_brick_category categories[BN_BRICK_MAX];
-    char kernel_names[BN_KERNEL_COUNT][40];
-    const char *kernel_list[BN_KERNEL_COUNT]; /* the same, which `pass` refers to */
-    struct bn_live_counts counts;
+    struct bn_live_head head;     /* its texts are on one line */
+    bool has_ended;               /* the process has ended, or has closed the file */
+    uint64_t updated_ns, read_ns; /* CLOCK_MONOTONIC: by the process, and by this one */
     struct bn_live_load load;
-    struct bn_brick_stats bricks[BN_BRICK_MAX];
-    struct bn_prof_kernel_stats kernels[BN_KERNEL_COUNT];
-    uint64_t bricks_ns, wait_ns; /* of all threads */
-    uint64_t pass_number;        /* of the pass in `pass`, from 1 on */
-    bn_prof *pass;               /* a finalized profile of one pass; NULL: there is none yet */
+    struct bn_live_sums sums;
+    const char *kernel_list[BN_KERNEL_COUNT]; /* names in the head, which `pass` refers to */
+    uint64_t pass_number;                     /* of the pass in `pass`, from 1 on */
+    bn_prof *pass;                            /* a finalized profile of one pass; NULL: there is none yet */
 };
 
 struct bn_live_reader;
@@ -89,7 +139,7 @@ BN_MUST_CHECK bn_status bn_live_read(struct bn_live_snapshot *out, struct bn_liv
                                      bn_error *err);
 void bn_live_release(struct bn_live_snapshot *snapshot);
 
-/* ---- where files are (live_files.c) ---- */
+/* ---- where files are (live_write.c) ---- */
 
 /* FOLDER/name; with make, the folder is made if it is not there. BN_ERR_IO when it is not private to this
  * user. */

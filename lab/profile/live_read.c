@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "lab/profile/live_page.h"
+#include "lab/profile/live.h"
 
 #define TRIES 2000u
 #define PAUSE_NS 50000 /* between two tries: a writer needs some microseconds */
@@ -43,39 +43,43 @@ static bn_status read_all(const struct bn_live_reader *r, void *out, size_t n, u
     return BN_OK;
 }
 
-static bool is_text(const char *text, size_t room)
+/* A text of the file, which becomes safe to print; false when it does not end. */
+static bool clean(char *text, size_t room)
 {
-    return memchr(text, '\0', room) != NULL;
+    char copy[160];
+    const char *end = memchr(text, '\0', room);
+    if (end == NULL) return false;
+    memcpy(copy, text, (size_t)(end - text));
+    bn_escape(text, room, copy, (size_t)(end - text));
+    return true;
 }
 
-static bool has_texts(const struct bn_live_head *h)
+static bool clean_texts(struct bn_live_head *h)
 {
-    bool ok = is_text(h->program, sizeof h->program) && is_text(h->model, sizeof h->model) &&
-              is_text(h->isa, sizeof h->isa);
+    bool ok = clean(h->program, sizeof h->program) && clean(h->model, sizeof h->model) &&
+              clean(h->isa, sizeof h->isa);
     for (unsigned i = 0; i < BN_BRICK_MAX; i++)
-        ok = ok && is_text(h->bricks[i], sizeof h->bricks[i]) && h->categories[i] < BN_CATEGORY_COUNT;
+        ok = ok && clean(h->bricks[i], sizeof h->bricks[i]) && h->categories[i] < BN_CATEGORY_COUNT;
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        ok = ok && is_text(h->kernels[k], sizeof h->kernels[k]);
+        ok = ok && clean(h->kernels[k], sizeof h->kernels[k]);
     return ok;
 }
 
-static bn_status check_head(const struct bn_live_reader *r, uint64_t file_bytes, bn_error *err)
+static bn_status check_head(struct bn_live_reader *r, uint64_t file_bytes, bn_error *err)
 {
-    const struct bn_live_head *h = &r->head;
+    static const uint32_t LAYOUT[] = BN_LIVE_LAYOUT;
+    struct bn_live_head *h = &r->head;
     if (memcmp(h->magic, BN_LIVE_MAGIC, sizeof h->magic) != 0)
         return bn_fail_in(err, BN_ERR_FORMAT, r->path, "is not a live profile");
-    if (h->version != BN_LIVE_VERSION || h->head_bytes != sizeof *h ||
-        h->body_bytes != sizeof(struct bn_live_body) || h->thread_bytes != sizeof(struct bn_live_thread) ||
-        h->event_bytes != sizeof(struct bn_prof_event) || h->n_kernels != BN_KERNEL_COUNT)
+    if (memcmp(h->layout, LAYOUT, sizeof LAYOUT) != 0)
         return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, r->path, "another version of bn wrote it"), err,
                        "use the bn-bench of the same build");
-    if (h->n_threads == 0 || h->n_threads > BN_LIVE_MAX_THREADS || h->max_events == 0 ||
-        bn_live_bytes(h->n_threads, h->max_events) != file_bytes)
+    if (h->n_threads == 0 || h->max_events == 0 || bn_live_bytes(h->n_threads, h->max_events) != file_bytes)
         return bn_fail_in(err, BN_ERR_FORMAT, r->path, "%llu bytes do not fit %u threads with %u events each",
                           (unsigned long long)file_bytes, h->n_threads, h->max_events);
     if (h->n_bricks < BN_BRICK_KNOWN || h->n_bricks > BN_BRICK_MAX || h->level >= BN_PROF_LEVELS ||
         !isfinite(h->ns_per_tick) || h->ns_per_tick <= 0 || h->ns_per_tick > 1e3 || h->pid == 0 ||
-        h->pid > INT32_MAX || !has_texts(h))
+        h->pid > INT32_MAX || !clean_texts(h))
         return bn_fail_in(err, BN_ERR_FORMAT, r->path, "the head of the live profile is damaged");
     return BN_OK;
 }
@@ -157,82 +161,39 @@ static bool is_valid(const struct bn_prof_event *e, unsigned n_bricks)
     return (e->pass == 0 || e->pass == BN_PROF_NO_PASS) && e->layer >= -1 && e->depth < BN_PROF_DEPTH;
 }
 
-static bool take_events(bn_prof *prof, const struct bn_live_reader *r, const struct bn_live_thread *threads)
-{
-    const struct bn_prof_event *events = (const struct bn_prof_event *)(threads + r->head.n_threads);
-    for (unsigned t = 0; t < prof->n_threads; t++, events += r->head.max_events) {
-        struct bn_prof_trail *trail = &prof->trails[t];
-        for (uint64_t i = 0; i < threads[t].n_events; i++) {
-            if (!is_valid(&events[i], prof->n_bricks)) return false;
-            trail->events[trail->n++] = events[i];
-        }
-    }
-    return true;
-}
-
 /* A profile of one pass, as if it had just been measured. */
 static bn_status take_pass(struct bn_live_snapshot *out, const struct bn_live_reader *r,
                            const struct bn_live_body *body, bn_error *err)
 {
-    const struct bn_live_thread *threads = (const struct bn_live_thread *)(body + 1);
+    const struct bn_live_head *h = &out->head;
+    const uint64_t *n_events = (const uint64_t *)(body + 1);
+    const struct bn_prof_event *events = (const struct bn_prof_event *)(n_events + h->n_threads);
     struct bn_prof_options options = {
-        .level = out->level, .n_threads = out->n_threads, .n_events = 1, .n_passes = 1};
-    for (unsigned t = 0; t < out->n_threads; t++) {
-        if (threads[t].n_events > r->head.max_events)
+        .level = (enum bn_prof_level)h->level, .n_threads = h->n_threads, .n_events = 1, .n_passes = 1};
+    for (unsigned t = 0; t < h->n_threads; t++) {
+        if (n_events[t] > h->max_events)
             return bn_fail_in(err, BN_ERR_FORMAT, r->path, "thread %u has more events than fit", t);
-        if (threads[t].n_events > options.n_events) options.n_events = (size_t)threads[t].n_events;
+        if (n_events[t] > options.n_events) options.n_events = (size_t)n_events[t];
     }
     BN_TRY(bn_prof_open(&out->pass, &options, err));
     bn_prof *prof = out->pass;
-    prof->clock = (struct bn_tick_clock){true, r->head.ns_per_tick};
-    prof->epoch = r->head.epoch;
+    prof->clock = (struct bn_tick_clock){true, h->ns_per_tick};
+    prof->epoch = h->epoch;
     prof->kernel_names = out->kernel_list;
     prof->passes[prof->n_passes++] = body->pass;
-    for (unsigned i = BN_BRICK_KNOWN; i < out->n_bricks; i++) {
+    for (unsigned i = BN_BRICK_KNOWN; i < h->n_bricks; i++) {
         uint8_t brick;
-        BN_TRY(bn_prof_intern(prof, out->names[i], out->categories[i], &brick, err));
+        BN_TRY(bn_prof_intern(prof, h->bricks[i], (enum bn_brick_category)h->categories[i], &brick, err));
     }
-    if (prof->n_bricks != out->n_bricks || !take_events(prof, r, threads))
-        return bn_fail_in(err, BN_ERR_FORMAT, r->path, "the events of the live profile are damaged");
+    bool ok = prof->n_bricks == h->n_bricks;
+    for (unsigned t = 0; t < h->n_threads; t++, events += h->max_events)
+        for (uint64_t i = 0; i < n_events[t] && ok; i++) {
+            ok = is_valid(&events[i], prof->n_bricks);
+            prof->trails[t].events[prof->trails[t].n++] = events[i];
+        }
+    if (!ok) return bn_fail_in(err, BN_ERR_FORMAT, r->path, "the events of the live profile are damaged");
     bn_prof_finalize(prof, bn_prof_ns(prof, body->pass.end));
     return BN_OK;
-}
-
-/* ---- the snapshot ---- */
-
-static void take_head(struct bn_live_snapshot *out, const struct bn_live_head *h)
-{
-    out->pid = h->pid;
-    out->level = (enum bn_prof_level)h->level;
-    out->started_utc = h->started_utc;
-    out->started_ns = h->started_ns;
-    bn_escape(out->program, sizeof out->program, h->program, strlen(h->program));
-    bn_escape(out->model, sizeof out->model, h->model, strlen(h->model));
-    bn_escape(out->isa, sizeof out->isa, h->isa, strlen(h->isa));
-    out->n_threads = h->n_threads;
-    out->n_bricks = h->n_bricks;
-    for (unsigned i = 0; i < h->n_bricks; i++) {
-        bn_escape(out->names[i], sizeof out->names[i], h->bricks[i], strlen(h->bricks[i]));
-        out->categories[i] = (enum bn_brick_category)h->categories[i];
-    }
-    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
-        bn_escape(out->kernel_names[k], sizeof out->kernel_names[k], h->kernels[k], strlen(h->kernels[k]));
-        out->kernel_list[k] = out->kernel_names[k];
-    }
-}
-
-static void take_body(struct bn_live_snapshot *out, const struct bn_live_body *body)
-{
-    const struct bn_live_thread *threads = (const struct bn_live_thread *)(body + 1);
-    out->counts = body->counts;
-    out->load = body->load;
-    out->pass_number = body->pass_number;
-    memcpy(out->bricks, body->bricks, sizeof out->bricks);
-    memcpy(out->kernels, body->kernels, sizeof out->kernels);
-    for (unsigned t = 0; t < out->n_threads; t++) {
-        out->bricks_ns += threads[t].bricks_ns;
-        out->wait_ns += threads[t].wait_ns;
-    }
 }
 
 bn_status bn_live_read(struct bn_live_snapshot *out, struct bn_live_reader *r, bn_error *err)
@@ -240,9 +201,14 @@ bn_status bn_live_read(struct bn_live_snapshot *out, struct bn_live_reader *r, b
     const struct bn_live_body *body = (const struct bn_live_body *)(const void *)r->copy;
     *out = (struct bn_live_snapshot){.has_ended = bn_live_writer_ended(r->fd)};
     BN_TRY(copy_consistently(r, err));
+    out->head = r->head;
+    out->updated_ns = body->updated_ns;
     out->read_ns = bn_clock_ns();
-    take_head(out, &r->head);
-    take_body(out, body);
+    out->load = body->load;
+    out->sums = body->sums;
+    out->pass_number = body->pass_number;
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
+        out->kernel_list[k] = out->head.kernels[k];
     bn_status status = body->pass_number != 0 ? take_pass(out, r, body, err) : BN_OK;
     if (status != BN_OK) bn_live_release(out);
     return status;

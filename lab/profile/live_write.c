@@ -5,9 +5,11 @@
  * for. The bits of results do not depend on it.
  */
 #define _DEFAULT_SOURCE /* flock */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -17,7 +19,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "infer/session.h"
-#include "lab/profile/live_page.h"
+#include "lab/profile/live.h"
 
 #define EVENTS_NS 20000000u   /* the events of a pass are copied this often at most */
 #define MAX_ROOM (1u << 19)   /* events of a thread in memory: 28 MiB */
@@ -35,7 +37,7 @@ struct bn_live {
     bn_session *session;
     struct bn_live_head *head;
     struct bn_live_body *body;
-    struct bn_live_thread *threads;
+    uint64_t *n_events;
     struct bn_prof_event *events;
     uint64_t n_bytes;
     uint64_t copied_ns; /* when events were last copied, since the epoch */
@@ -76,39 +78,39 @@ static void copy_events(struct bn_live *live)
         const struct bn_prof_trail *trail = &live->prof->trails[t];
         memcpy(live->events + (size_t)t * live->head->max_events, trail->events,
                trail->n * sizeof *trail->events);
-        live->threads[t].n_events = trail->n;
+        live->n_events[t] = trail->n;
     }
-    live->body->pass_number = live->body->counts.n_passes;
+    live->body->pass_number = live->body->sums.n_passes;
     live->body->pass = live->prof->passes[0];
 }
 
 static void count_pass(struct bn_live *live, uint64_t now, uint64_t pass_ns)
 {
-    struct bn_live_counts *c = &live->body->counts;
+    struct bn_live_sums *sums = &live->body->sums;
     const struct bn_prof_pass *pass = &live->prof->passes[0];
-    c->updated_ns = bn_clock_ns();
-    c->wall_ns = now;
-    c->n_passes++;
-    c->n_tokens += pass->n_tokens;
-    c->n_logits += pass->n_logits;
-    c->passes_ns += pass_ns;
+    live->body->updated_ns = bn_clock_ns();
+    sums->wall_ns = now;
+    sums->n_passes++;
+    sums->n_tokens += pass->n_tokens;
+    sums->n_logits += pass->n_logits;
+    sums->passes_ns += pass_ns;
 }
 
 static void copy_sums(struct bn_live *live)
 {
     const bn_prof *prof = live->prof;
-    struct bn_live_counts *c = &live->body->counts;
-    c->n_measured++;
-    c->dropped = bn_prof_dropped(prof);
+    struct bn_live_sums *sums = &live->body->sums;
+    sums->n_measured++;
+    sums->dropped = bn_prof_dropped(prof);
     for (unsigned i = 0; i < prof->n_bricks; i++)
-        live->body->bricks[i] = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
+        sums->bricks[i] = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
     for (unsigned k = 0; prof->level == BN_PROF_KERNEL && k < BN_KERNEL_COUNT; k++)
-        live->body->kernels[k] = bn_prof_kernel_stats(prof, (enum bn_kernel)k, BN_PROF_ALL_THREADS);
+        sums->kernels[k] = bn_prof_kernel_stats(prof, (enum bn_kernel)k, BN_PROF_ALL_THREADS);
+    sums->wait_ns = sums->bricks[BN_BRICK_BARRIER_WAIT].exclusive_ns;
+    sums->bricks_ns = 0;
     for (unsigned t = 0; t < prof->n_threads; t++) {
-        const struct bn_prof_trail *trail = &prof->trails[t];
-        c->n_parts += trail->n > 0;
-        live->threads[t].bricks_ns = trail->inside_ns[0]; /* what all its bricks took */
-        live->threads[t].wait_ns = trail->bricks[BN_BRICK_BARRIER_WAIT].exclusive_ns;
+        sums->n_parts += prof->trails[t].n > 0;
+        sums->bricks_ns += prof->trails[t].inside_ns[0]; /* what all its bricks took */
     }
 }
 
@@ -128,7 +130,7 @@ static void copy_pass(struct bn_live *live, uint64_t now)
 /* The median of late: one pass in which the thread did not run must not count for many. */
 static void follow_median(struct bn_live *live, double pass_ns)
 {
-    if (live->body->counts.n_passes == 0)
+    if (live->body->sums.n_passes == 0)
         live->median_ns = pass_ns;
     else
         live->median_ns *= pass_ns > live->median_ns ? 1.125 : 0.875;
@@ -203,16 +205,9 @@ static bn_status map_file(struct bn_live *live, char temp[BN_LIVE_PATH + BN_TEMP
     if (map == MAP_FAILED) return bn_fail_errno(err, errno, live->path, "cannot map");
     live->head = map;
     live->body = (struct bn_live_body *)(live->head + 1);
-    live->threads = (struct bn_live_thread *)(live->body + 1);
-    live->events = (struct bn_prof_event *)(live->threads + live->prof->n_threads);
+    live->n_events = (uint64_t *)(live->body + 1);
+    live->events = (struct bn_prof_event *)(live->n_events + live->prof->n_threads);
     return BN_OK;
-}
-
-static void copy_text(char *out, size_t room, const char *text)
-{
-    size_t n = bn_min_size(strlen(text), room - 1);
-    memcpy(out, text, n);
-    out[n] = '\0';
 }
 
 static void fill_head(struct bn_live *live, const struct bn_live_options *o, uint32_t max_events)
@@ -220,15 +215,10 @@ static void fill_head(struct bn_live *live, const struct bn_live_options *o, uin
     struct bn_live_head *h = live->head;
     const bn_prof *prof = live->prof;
     *h = (struct bn_live_head){
-        .version = BN_LIVE_VERSION,
-        .head_bytes = sizeof *h,
-        .body_bytes = sizeof *live->body,
-        .thread_bytes = sizeof *live->threads,
-        .event_bytes = sizeof *live->events,
+        .layout = BN_LIVE_LAYOUT,
         .n_threads = prof->n_threads,
         .max_events = max_events,
         .n_bricks = prof->n_bricks,
-        .n_kernels = BN_KERNEL_COUNT,
         .level = prof->level,
         .pid = (uint32_t)getpid(),
         .started_utc = bn_clock_utc(),
@@ -237,16 +227,16 @@ static void fill_head(struct bn_live *live, const struct bn_live_options *o, uin
         .epoch = prof->epoch,
     };
     memcpy(h->magic, BN_LIVE_MAGIC, sizeof h->magic);
-    copy_text(h->program, sizeof h->program, o->program);
-    copy_text(h->model, sizeof h->model, o->model);
-    copy_text(h->isa, sizeof h->isa, o->isa);
+    snprintf(h->program, sizeof h->program, "%s", o->program);
+    snprintf(h->model, sizeof h->model, "%s", o->model);
+    snprintf(h->isa, sizeof h->isa, "%s", o->isa);
     for (unsigned i = 0; i < prof->n_bricks; i++) {
-        copy_text(h->bricks[i], sizeof h->bricks[i], bn_prof_brick_name(prof, i));
+        snprintf(h->bricks[i], sizeof h->bricks[i], "%s", bn_prof_brick_name(prof, i));
         h->categories[i] = (uint8_t)bn_prof_brick_category(prof, i);
     }
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        copy_text(h->kernels[k], sizeof h->kernels[k], bn_prof_kernel_name(prof, k));
-    live->body->counts.updated_ns = bn_clock_ns();
+        snprintf(h->kernels[k], sizeof h->kernels[k], "%s", bn_prof_kernel_name(prof, k));
+    live->body->updated_ns = bn_clock_ns();
 }
 
 static bn_status choose_path(struct bn_live *live, const char *path, bn_error *err)
@@ -259,7 +249,7 @@ static bn_status choose_path(struct bn_live *live, const char *path, bn_error *e
         return BN_OK;
     }
     if (strlen(path) >= sizeof live->path) return bn_fail(err, BN_ERR_ARG, "the path is too long");
-    copy_text(live->path, sizeof live->path, path);
+    snprintf(live->path, sizeof live->path, "%s", path);
     return check_target(live->path, err);
 }
 
@@ -334,4 +324,111 @@ void bn_live_close(struct bn_live *live)
     if (live->head != NULL) munmap(live->head, (size_t)live->n_bytes);
     if (live->fd >= 0) close(live->fd);
     bn_free(live);
+}
+
+/* ---- where files are: the folder of this user, and whether their writers still run ---- */
+
+static bool find_folder(char out[BN_LIVE_PATH])
+{
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    int n;
+    if (base != NULL && base[0] == '/')
+        n = snprintf(out, BN_LIVE_PATH, "%s/bn", base);
+    else if (geteuid() == 0)
+        n = snprintf(out, BN_LIVE_PATH, "/run/bn");
+    else
+        n = snprintf(out, BN_LIVE_PATH, "/tmp/bn-%u", (unsigned)geteuid());
+    return n > 0 && (size_t)n < BN_LIVE_PATH;
+}
+
+/* In /tmp, somebody else may have made a folder of this name. */
+static bn_status check_private(const char *folder, bn_error *err)
+{
+    struct stat st;
+    if (lstat(folder, &st) != 0) return bn_fail_errno(err, errno, folder, "no live profiles");
+    if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0) return BN_OK;
+    return bn_hint(bn_fail_in(err, BN_ERR_IO, folder, "is not a directory of this user alone (mode 0700)"),
+                   err, "set XDG_RUNTIME_DIR to such a directory");
+}
+
+bn_status bn_live_path(char out[BN_LIVE_PATH], const char *name, bool make, bn_error *err)
+{
+    if (!find_folder(out)) return bn_fail(err, BN_ERR_ARG, "XDG_RUNTIME_DIR is too long");
+    if (make && mkdir(out, 0700) != 0 && errno != EEXIST)
+        return bn_hint(bn_fail_errno(err, errno, out, "cannot create the directory"), err,
+                       "set XDG_RUNTIME_DIR to a directory of mode 0700");
+    BN_TRY(check_private(out, err));
+    size_t used = strlen(out);
+    int n = snprintf(out + used, BN_LIVE_PATH - used, "/%s", name);
+    if (n < 0 || (size_t)n >= BN_LIVE_PATH - used) return bn_fail(err, BN_ERR_ARG, "the name is too long");
+    return BN_OK;
+}
+
+bool bn_live_writer_ended(int fd)
+{
+    if (flock(fd, LOCK_SH | LOCK_NB) != 0) return false;
+    flock(fd, LOCK_UN);
+    return true;
+}
+
+/* The number that a file is named by; 0 for other names. */
+static uint32_t number_of(const char *name)
+{
+    char *end;
+    if (name[0] < '1' || name[0] > '9') return 0;
+    unsigned long n = strtoul(name, &end, 10);
+    return *end == '\0' && n <= INT32_MAX ? (uint32_t)n : 0;
+}
+
+static bool is_live(int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    bool live = fd >= 0 && !bn_live_writer_ended(fd);
+    if (fd >= 0) close(fd);
+    return live;
+}
+
+/* NULL: there is no folder, or it cannot be read. */
+static DIR *open_folder(bn_error *err)
+{
+    char path[BN_LIVE_PATH];
+    return bn_live_path(path, "", false, err) == BN_OK ? opendir(path) : NULL;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+bn_status bn_live_list(uint32_t **list, size_t *n, bn_error *err)
+{
+    bn_error none = {0};
+    size_t room = 0;
+    bn_status status = BN_OK;
+    *list = NULL;
+    *n = 0;
+    DIR *folder = open_folder(&none);
+    if (folder == NULL && none.code != BN_OK && none.code != BN_ERR_NOT_FOUND) {
+        if (err != NULL) *err = none;
+        return none.code;
+    }
+    for (struct dirent *e; status == BN_OK && folder != NULL && (e = readdir(folder)) != NULL;) {
+        uint32_t pid = number_of(e->d_name);
+        if (pid == 0 || !is_live(dirfd(folder), e->d_name)) continue;
+        status = bn_array_grow(list, &room, *n + 1, sizeof **list, err);
+        if (status == BN_OK) (*list)[(*n)++] = pid;
+    }
+    if (folder != NULL) closedir(folder);
+    if (*n > 0) qsort(*list, *n, sizeof **list, by_number);
+    return status;
+}
+
+void bn_live_remove_ended(void)
+{
+    DIR *folder = open_folder(NULL);
+    for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;)
+        if (number_of(e->d_name) != 0 && !is_live(dirfd(folder), e->d_name))
+            unlinkat(dirfd(folder), e->d_name, 0);
+    if (folder != NULL) closedir(folder);
 }

@@ -15,21 +15,15 @@
 
 #include "base/mem.h"
 
-/* A measured value and its interval; low = mid = high when there is none. */
+/* A measured value and its interval. */
 struct bn_span {
     double low, mid, high;
 };
-static inline struct bn_span bn_span_of(double value)
-{
-    return (struct bn_span){value, value, value};
-}
 
+/* ops operations that must move bytes. */
 struct bn_roofline_work {
     double ops, bytes;
     struct bn_span seconds;
-};
-struct bn_roofs {
-    struct bn_span ops_per_s, bytes_per_s; /* 0: not known */
 };
 
 struct bn_roofline {
@@ -46,7 +40,8 @@ struct bn_roofline {
 };
 #define BN_ROOFLINE_IMPLAUSIBLE (-0.05)
 
-void bn_roofline_place(struct bn_roofline *out, const struct bn_roofline_work *work,
-                       const struct bn_roofs *roofs);
+/* With the roofs of this machine; 0: not known. */
+void bn_roofline_place(struct bn_roofline *out, const struct bn_roofline_work *work, double ops_per_s,
+                       double bytes_per_s);
 
 #endif

@@ -1,30 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Computes the schedule of a graph in Kahn's order: a leaf is taken when everything that it waits for was
- * taken. What remains is on a cycle, or after one.
+ * Computes the schedule of a graph, and shows it brick by brick. Edges are in the order of the nodes at their
+ * ends (bn_graph_link), so one walk over them gives the earliest starts, and one back gives the latest.
  */
 #include "lab/profile/schedule.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/error.h"
-
-/* Edges by their ends: those of node i are at list[first[i]] ... list[first[i + 1] - 1]. */
-struct index {
-    uint32_t *first, *list;
-};
-
-struct work {
-    const struct bn_graph *graph;
-    struct bn_schedule *out;
-    struct index in, out_of;
-    uint32_t *order, *waits_for;
-};
+#include "lab/kit/put_counts.h"
 
 void bn_schedule_close(struct bn_schedule *schedule)
 {
     bn_free(schedule->slot);
     bn_free(schedule->path);
+    bn_free(schedule->rows);
     *schedule = (struct bn_schedule){0};
 }
 
@@ -36,200 +27,212 @@ static bool is_in(const struct bn_graph *graph, uint32_t id, const char *name)
     return false;
 }
 
-static bool counts(const struct bn_graph_node *node)
+/* Nodes come after those around them: walked back, what is inside is known before. */
+static bn_status find_leaves(struct bn_schedule *s, const struct bn_graph *graph,
+                             const struct bn_what_if *what_if, bn_error *err)
 {
-    return node->timed && node->kind != BN_NODE_WAIT;
-}
-
-static bn_status find_leaves(struct work *w, const struct bn_what_if *what_if, bn_error *err)
-{
-    const struct bn_graph *graph = w->graph;
-    struct bn_slot *slot = w->out->slot;
     bool found = what_if == NULL;
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        slot[i].leaf = counts(&graph->node[i]);
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        for (uint32_t up = graph->node[i].parent; counts(&graph->node[i]) && up != BN_NODE_NONE;
-             up = graph->node[up].parent)
-            slot[up].leaf = false;
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        if (!slot[i].leaf) continue;
-        slot[i].ns = graph->node[i].ns;
+    for (uint32_t i = graph->n_nodes; i-- > 0;) {
+        const struct bn_graph_node *node = &graph->node[i];
+        struct bn_slot *slot = &s->slot[i];
+        bool counts = node->timed && node->kind != BN_NODE_WAIT, has_inside = slot->leaf;
+        if ((counts || has_inside) && node->parent != BN_NODE_NONE) s->slot[node->parent].leaf = true;
+        slot->leaf = counts && !has_inside;
+        if (!slot->leaf) continue;
+        slot->ns = node->ns;
         if (what_if != NULL && is_in(graph, i, what_if->name)) {
-            slot[i].ns = (uint64_t)llround((double)slot[i].ns / what_if->factor);
+            slot->ns = (uint64_t)llround((double)slot->ns / what_if->factor);
             found = true;
         }
-        w->out->n_leaves++;
-        w->out->work_ns += slot[i].ns;
+        s->n_leaves++;
+        s->work_ns += slot->ns;
     }
     if (found) return BN_OK;
     return bn_fail_in(err, BN_ERR_ARG, what_if->name, "nothing in the graph has this name");
 }
 
-static bn_status check_edges(const struct work *w, bn_error *err)
+static uint64_t finish_of(const struct bn_slot *slot)
 {
-    char room[32];
-    for (uint32_t i = 0; i < w->graph->n_edges; i++) {
-        const struct bn_edge *e = &w->graph->edge[i];
-        uint32_t bad = !w->out->slot[e->from].leaf ? e->from : e->to;
-        if (w->out->slot[bad].leaf) continue;
-        return bn_fail_in(err, BN_ERR_ARG, bn_node_label(&w->graph->node[bad], room),
-                          "an edge of order (%s, %u to %u) ends at a node that has no time of its own",
-                          bn_edge_kind_name(e->kind), e->from, e->to);
-    }
-    return BN_OK;
+    return slot->start + slot->ns;
 }
 
-/* Counts, then puts: in `by_target`, the edges that end at a node, else those that begin there. */
-static void make_index(struct index *index, const struct bn_graph *graph, bool by_target)
+static void place(struct bn_schedule *s, const struct bn_graph *graph)
 {
-    for (uint32_t i = 0; i < graph->n_edges; i++)
-        index->first[(by_target ? graph->edge[i].to : graph->edge[i].from) + 1]++;
+    struct bn_slot *slot = s->slot;
+    for (const struct bn_edge *e = graph->edge; e < graph->edge + graph->n_edges; e++)
+        if (finish_of(&slot[e->from]) > slot[e->to].start) slot[e->to].start = finish_of(&slot[e->from]);
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        index->first[i + 1] += index->first[i];
+        if (slot[i].leaf && finish_of(&slot[i]) > s->path_ns) s->path_ns = finish_of(&slot[i]);
+    /* Meanwhile they are the latest end, and the start of the next. */
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        slot[i].slack = slot[i].free_slack = s->path_ns;
     for (uint32_t i = graph->n_edges; i-- > 0;) {
-        uint32_t at = by_target ? graph->edge[i].to : graph->edge[i].from;
-        index->list[--index->first[at + 1]] = by_target ? graph->edge[i].from : graph->edge[i].to;
+        const struct bn_slot *to = &slot[graph->edge[i].to];
+        struct bn_slot *from = &slot[graph->edge[i].from];
+        if (to->slack - to->ns < from->slack) from->slack = to->slack - to->ns;
+        if (to->start < from->free_slack) from->free_slack = to->start;
     }
-    /* first[i + 1] has become the begin of node i. */
-    memmove(index->first, index->first + 1, graph->n_nodes * sizeof *index->first);
-    index->first[graph->n_nodes] = graph->n_edges;
-}
-
-/* One that has to end before this leaf can begin, and waits itself for something: there is one for each leaf
- * that is left over. */
-static uint32_t waiting_before(const struct work *w, uint32_t id)
-{
-    uint32_t i = w->in.first[id];
-    while (w->waits_for[w->in.list[i]] == 0)
-        i++;
-    return w->in.list[i];
-}
-
-static bn_status name_circle(const struct work *w, bn_error *err)
-{
-    char room[32];
-    struct bn_buf text = {.max = 160};
-    uint32_t at = 0;
-    while (w->waits_for[at] == 0)
-        at++;
-    for (uint32_t step = 0; step < w->graph->n_nodes; step++) /* then it is certainly on a cycle */
-        at = waiting_before(w, at);
-    uint32_t start = at;
-    do {
-        bn_buf_printf(&text, "%s (%u) after ", bn_node_label(&w->graph->node[at], room), at);
-        at = waiting_before(w, at);
-    } while (at != start);
-    bn_fail(err, BN_ERR_ARG, "the order has a cycle: %s%s (%u)", bn_buf_text(&text),
-            text.failed ? "... " : bn_node_label(&w->graph->node[at], room), at);
-    bn_buf_release(&text);
-    return BN_ERR_ARG;
-}
-
-static bn_status forward(struct work *w, bn_error *err)
-{
-    struct bn_slot *slot = w->out->slot;
-    uint32_t n = 0, n_nodes = w->graph->n_nodes;
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        w->waits_for[i] = w->in.first[i + 1] - w->in.first[i];
-        if (slot[i].leaf && w->waits_for[i] == 0) w->order[n++] = i;
-    }
-    for (uint32_t done = 0; done < n; done++) {
-        uint32_t i = w->order[done];
-        slot[i].finish = slot[i].start + slot[i].ns;
-        if (slot[i].finish > w->out->path_ns) w->out->path_ns = slot[i].finish;
-        for (uint32_t e = w->out_of.first[i]; e < w->out_of.first[i + 1]; e++) {
-            uint32_t next = w->out_of.list[e];
-            if (slot[i].finish > slot[next].start) slot[next].start = slot[i].finish;
-            if (--w->waits_for[next] == 0) w->order[n++] = next;
-        }
-    }
-    return n == w->out->n_leaves ? BN_OK : name_circle(w, err);
-}
-
-static void backward(struct work *w)
-{
-    struct bn_slot *slot = w->out->slot;
-    for (uint32_t done = w->out->n_leaves; done-- > 0;) {
-        uint32_t i = w->order[done];
-        uint64_t latest = w->out->path_ns, next_start = latest;
-        for (uint32_t e = w->out_of.first[i]; e < w->out_of.first[i + 1]; e++) {
-            const struct bn_slot *next = &slot[w->out_of.list[e]];
-            if (next->latest_start < latest) latest = next->latest_start;
-            if (next->start < next_start) next_start = next->start;
-        }
-        slot[i].latest_start = latest - slot[i].ns;
-        slot[i].slack = slot[i].latest_start - slot[i].start;
-        slot[i].free_slack = next_start - slot[i].finish;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        slot[i].slack -= finish_of(&slot[i]);
+        slot[i].free_slack -= finish_of(&slot[i]);
     }
 }
 
 /* From the first leaf that ends last, back over those that it could not start before; of several the one with
  * the lowest number. */
-static void trace_path(struct work *w)
+static void trace_path(struct bn_schedule *s, const struct bn_graph *graph)
 {
-    struct bn_slot *slot = w->out->slot;
-    uint32_t at = BN_NODE_NONE, n = 0;
-    for (uint32_t i = 0; i < w->graph->n_nodes && at == BN_NODE_NONE; i++)
-        if (slot[i].leaf && slot[i].finish == w->out->path_ns) at = i;
+    uint32_t at = 0, n = graph->n_nodes, e = graph->n_edges;
+    while (at < graph->n_nodes && !(s->slot[at].leaf && finish_of(&s->slot[at]) == s->path_ns))
+        at++;
+    if (at == graph->n_nodes) at = BN_NODE_NONE;
     while (at != BN_NODE_NONE) {
         uint32_t before = BN_NODE_NONE;
-        w->out->path[n++] = at;
-        for (uint32_t e = w->in.first[at]; e < w->in.first[at + 1]; e++) {
-            uint32_t i = w->in.list[e];
-            if (i < before && slot[i].finish == slot[at].start) before = i;
+        s->path[--n] = at;
+        s->slot[at].on_path = true;
+        while (e > 0 && graph->edge[e - 1].to > at)
+            e--;
+        for (; e > 0 && graph->edge[e - 1].to == at; e--) {
+            uint32_t from = graph->edge[e - 1].from;
+            if (from < before && finish_of(&s->slot[from]) == s->slot[at].start) before = from;
         }
         at = before;
     }
-    w->out->n_path = n;
-    for (uint32_t i = 0; i < n / 2; i++) {
-        uint32_t swap = w->out->path[i];
-        w->out->path[i] = w->out->path[n - 1 - i];
-        w->out->path[n - 1 - i] = swap;
-    }
+    s->n_path = graph->n_nodes - n;
+    memmove(s->path, s->path + n, s->n_path * sizeof *s->path);
 }
 
-static bn_status compute(struct work *w, const struct bn_what_if *what_if, bn_error *err)
+/* ---- brick by brick ---- */
+
+/* The innermost brick around a leaf, else the leaf. */
+static const char *row_name(const struct bn_graph *graph, uint32_t id)
 {
-    size_t n = w->graph->n_nodes, n_edges = w->graph->n_edges;
-    w->out->slot = bn_alloc(n, sizeof *w->out->slot);
-    w->out->path = bn_alloc(n, sizeof *w->out->path);
-    w->in = (struct index){bn_alloc(n + 1, sizeof(uint32_t)), bn_alloc(n_edges, sizeof(uint32_t))};
-    w->out_of = (struct index){bn_alloc(n + 1, sizeof(uint32_t)), bn_alloc(n_edges, sizeof(uint32_t))};
-    w->order = bn_alloc(n, sizeof *w->order);
-    w->waits_for = bn_alloc(n, sizeof *w->waits_for);
-    if (w->out->slot == NULL || w->out->path == NULL || w->in.first == NULL || w->in.list == NULL ||
-        w->out_of.first == NULL || w->out_of.list == NULL || w->order == NULL || w->waits_for == NULL)
-        return bn_nomem(err);
-    BN_TRY(find_leaves(w, what_if, err));
-    BN_TRY(check_edges(w, err));
-    make_index(&w->in, w->graph, true);
-    make_index(&w->out_of, w->graph, false);
-    BN_TRY(forward(w, err));
-    backward(w);
-    trace_path(w);
-    return BN_OK;
+    for (uint32_t up = id; up != BN_NODE_NONE; up = graph->node[up].parent)
+        if (graph->node[up].kind == BN_NODE_BRICK) return graph->node[up].name;
+    const char *name = graph->node[id].name;
+    return name != NULL ? name : bn_node_kind_name(graph->node[id].kind);
+}
+
+const struct bn_schedule_row *bn_schedule_find(const struct bn_schedule *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_rows; i++)
+        if (strcmp(s->rows[i].name, name) == 0) return &s->rows[i];
+    return NULL;
+}
+
+/* Longest on the path first, then longest work, then by name. */
+static int by_length(const void *a, const void *b)
+{
+    const struct bn_schedule_row *x = a, *y = b;
+    if (x->path_ns != y->path_ns) return x->path_ns > y->path_ns ? -1 : 1;
+    if (x->work_ns != y->work_ns) return x->work_ns > y->work_ns ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static void make_rows(struct bn_schedule *s, const struct bn_graph *graph)
+{
+    uint64_t first = UINT64_MAX, last = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct bn_graph_node *node = &graph->node[i];
+        const struct bn_slot *slot = &s->slot[i];
+        if (!node->timed) continue;
+        if (node->begin_ns < first) first = node->begin_ns;
+        if (node->begin_ns + node->ns > last) last = node->begin_ns + node->ns;
+        if (node->kind == BN_NODE_WAIT) s->wait_ns += node->ns;
+        if (!slot->leaf || node->kind == BN_NODE_MEETING) continue;
+        const struct bn_schedule_row *known = bn_schedule_find(s, row_name(graph, i));
+        struct bn_schedule_row *row = &s->rows[known != NULL ? (size_t)(known - s->rows) : s->n_rows++];
+        row->name = row_name(graph, i);
+        row->work_ns += slot->ns;
+        if (slot->on_path) row->path_ns += slot->ns;
+        if (slot->slack > row->slack_ns) row->slack_ns = slot->slack;
+    }
+    if (last > first) s->span_ns = last - first;
+    qsort(s->rows, s->n_rows, sizeof *s->rows, by_length);
 }
 
 bn_status bn_schedule_open(struct bn_schedule *out, const struct bn_graph *graph,
                            const struct bn_what_if *what_if, bn_error *err)
 {
-    *out = (struct bn_schedule){.n_slots = graph->n_nodes, .model = what_if != NULL};
+    *out = (struct bn_schedule){0};
     if (what_if != NULL && !(what_if->factor > 0 && isfinite(what_if->factor)))
         return bn_fail(err, BN_ERR_ARG, "a speed-up is a finite factor above 0");
-    struct work w = {.graph = graph, .out = out};
-    bn_status status = compute(&w, what_if, err);
-    bn_free(w.in.first);
-    bn_free(w.in.list);
-    bn_free(w.out_of.first);
-    bn_free(w.out_of.list);
-    bn_free(w.order);
-    bn_free(w.waits_for);
-    if (status != BN_OK) bn_schedule_close(out);
+    out->slot = bn_alloc(graph->n_nodes, sizeof *out->slot);
+    out->path = bn_alloc(graph->n_nodes, sizeof *out->path);
+    out->rows = bn_alloc(graph->n_nodes, sizeof *out->rows);
+    bn_status status = out->slot != NULL && out->path != NULL && out->rows != NULL
+                           ? find_leaves(out, graph, what_if, err)
+                           : bn_nomem(err);
+    if (status == BN_OK) {
+        place(out, graph);
+        trace_path(out, graph);
+        make_rows(out, graph);
+    } else {
+        bn_schedule_close(out);
+    }
     return status;
 }
 
 double bn_schedule_parallelism(const struct bn_schedule *schedule)
 {
     return schedule->path_ns > 0 ? (double)schedule->work_ns / (double)schedule->path_ns : 0.0;
+}
+
+/* ---- showing it ---- */
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole > 0 ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
+static double us(uint64_t ns)
+{
+    return (double)ns / 1e3;
+}
+
+void bn_schedule_report(struct bn_buf *out, const struct bn_schedule *s)
+{
+    bn_buf_printf(out, "critical path  %10.1f us", us(s->path_ns));
+    if (s->span_ns > 0)
+        bn_buf_printf(out, ", %.1f %% of the time that passed", percent(s->path_ns, s->span_ns));
+    bn_buf_printf(out, "\nwork           %10.1f us, enough for %.2f threads\n", us(s->work_ns),
+                  bn_schedule_parallelism(s));
+    bn_buf_printf(out, "waiting        %10.1f us, over all threads\n", us(s->wait_ns));
+    bn_buf_printf(out, "\n%-20s %12s %6s %12s %14s\n", "brick", "on path, us", "%", "work, us",
+                  "most slack, us");
+    for (const struct bn_schedule_row *r = s->rows; r < s->rows + s->n_rows; r++)
+        bn_buf_printf(out, "%-20s %12.1f %6.1f %12.1f %14.1f\n", r->name, us(r->path_ns),
+                      percent(r->path_ns, s->path_ns), us(r->work_ns), us(r->slack_ns));
+}
+
+void bn_schedule_put_rows(bn_json *object, const struct bn_schedule *s)
+{
+    bn_json_put_u64(object, "path_ns", s->path_ns);
+    bn_json_put_u64(object, "work_ns", s->work_ns);
+    bn_json_put_number(object, "parallelism", bn_schedule_parallelism(s));
+    bn_json *bricks = bn_json_put_array(object, "bricks");
+    for (const struct bn_schedule_row *r = s->rows; r < s->rows + s->n_rows; r++) {
+        bn_json *brick = bn_json_add_object(bricks);
+        bn_json_put_string(brick, "name", r->name);
+        BN_PUT_COUNTS(brick, {"path_ns", r->path_ns}, {"work_ns", r->work_ns},
+                      {"most_slack_ns", r->slack_ns});
+    }
+}
+
+void bn_schedule_put(bn_json *object, const struct bn_schedule *s, const struct bn_graph *graph)
+{
+    bn_json_put_texts(object, "from", (const char *const[]){"nodes", "edges"}, 2);
+    bn_json_put_bool(object, "model", false); /* measured */
+    bn_schedule_put_rows(object, s);
+    bn_json_put_u64(object, "span_ns", s->span_ns);
+    bn_json_put_u64(object, "wait_ns", s->wait_ns);
+    bn_json *path = bn_json_put_array(object, "path"), *leaves = bn_json_put_array(object, "leaves");
+    for (uint32_t i = 0; i < s->n_path; i++)
+        bn_json_add_u64(path, s->path[i]);
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        if (!s->slot[i].leaf) continue;
+        bn_json *leaf = bn_json_add_object(leaves);
+        BN_PUT_COUNTS(leaf, {"node", i}, {"start_ns", s->slot[i].start}, {"slack_ns", s->slot[i].slack},
+                      {"free_slack_ns", s->slot[i].free_slack});
+    }
 }

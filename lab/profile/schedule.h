@@ -4,14 +4,8 @@
  * one before. No number of threads makes the same pieces end sooner.
  *
  * It runs over the *leaves*: timed nodes without timed nodes inside, without waiting, which is not work; and
- * over edges of order only, since a container lasts as long as what is in it. Each leaf has
- *
- *     start, finish                  the earliest: all that it waits for takes its time and no more
- *     latest_start                   the latest that leaves the length of the whole as it is
- *     slack       latest_start - start: what it could take longer
- *     free_slack  what it could take longer without any other leaf starting later
- *
- * Durations are measured; all of these are computed from them.
+ * over edges of order only, since a container lasts as long as what is in it. Durations are measured;
+ * everything here is computed from them.
  */
 #ifndef BN_PROFILE_SCHEDULE_H
 #define BN_PROFILE_SCHEDULE_H
@@ -19,19 +13,26 @@
 #include "lab/profile/graph.h"
 
 struct bn_slot {
-    bool leaf;
-    uint64_t ns; /* its duration here */
-    uint64_t start, finish, latest_start, slack, free_slack;
+    bool leaf, on_path;
+    uint64_t ns, start;  /* the earliest: all that it waits for takes its time and no more */
+    uint64_t slack;      /* what it could take longer without making the whole longer */
+    uint64_t free_slack; /* the same without any other leaf starting later */
+};
+
+/* The sums of the leaves in bricks of one name; leaves in no brick have their own name. */
+struct bn_schedule_row {
+    const char *name;                    /* borrowed from the graph */
+    uint64_t path_ns, work_ns, slack_ns; /* slack: the most that one has */
 };
 
 struct bn_schedule {
     struct bn_slot *slot; /* one for each node of the graph */
-    uint32_t n_slots, n_leaves;
-    uint32_t *path; /* a critical path, first to last */
-    uint32_t n_path;
-    uint64_t path_ns; /* its length */
-    uint64_t work_ns; /* sum over all leaves */
-    bool model;       /* durations were changed: nothing here was measured */
+    uint32_t *path;       /* a critical path, first to last */
+    uint32_t n_leaves, n_path;
+    uint64_t path_ns, work_ns;    /* its length; the sum over all leaves */
+    struct bn_schedule_row *rows; /* longest on the path first */
+    size_t n_rows;
+    uint64_t span_ns, wait_ns; /* from the first begin to the last end; of all threads */
 };
 
 /* A change that is only thought of: leaves that are, or are in, nodes of this name take 1 / factor of their
@@ -41,37 +42,20 @@ struct bn_what_if {
     double factor; /* > 0 */
 };
 
-/* what_if may be NULL. BN_ERR_ARG when edges of order form a cycle, which is named, when one ends at a
- * node that is not a leaf, or when no leaf has the name that is asked for. The graph is finished. */
+/* what_if may be NULL. BN_ERR_ARG when no leaf has the name that is asked for. The graph is finished. */
 BN_MUST_CHECK bn_status bn_schedule_open(struct bn_schedule *out, const struct bn_graph *graph,
                                          const struct bn_what_if *what_if, bn_error *err);
 void bn_schedule_close(struct bn_schedule *schedule);
 
 /* Work over path: how many threads this work could keep busy; 0 without work. */
 double bn_schedule_parallelism(const struct bn_schedule *schedule);
-
-/* ---- showing it (schedule_text.c) ---- */
-
-/* The sums of the leaves in bricks of one name; leaves in no brick have their own name. */
-struct bn_schedule_row {
-    const char *name;                    /* borrowed from the graph */
-    uint64_t path_ns, work_ns, slack_ns; /* slack: the most that one has */
-};
-
-struct bn_schedule_table {
-    struct bn_schedule_row *rows; /* longest on the path first */
-    size_t n;
-    uint64_t span_ns, wait_ns; /* from the first begin to the last end; of all threads */
-};
-BN_MUST_CHECK bn_status bn_schedule_table_open(struct bn_schedule_table *out,
-                                               const struct bn_schedule *schedule,
-                                               const struct bn_graph *graph, bn_error *err);
-void bn_schedule_table_close(struct bn_schedule_table *table);
 /* NULL when no leaf has this name. */
-const struct bn_schedule_row *bn_schedule_table_find(const struct bn_schedule_table *table, const char *name);
+const struct bn_schedule_row *bn_schedule_find(const struct bn_schedule *schedule, const char *name);
 
 /* Appends a table for people: length, work, waiting, and what each brick has on the path. */
-void bn_schedule_report(struct bn_buf *out, const struct bn_schedule *schedule, const struct bn_graph *graph);
+void bn_schedule_report(struct bn_buf *out, const struct bn_schedule *schedule);
+/* Puts length, work and the rows: what a report and a live document have alike. */
+void bn_schedule_put_rows(bn_json *object, const struct bn_schedule *schedule);
 /* Puts the same, the path as numbers of nodes, and the slack of every leaf. */
 void bn_schedule_put(bn_json *object, const struct bn_schedule *schedule, const struct bn_graph *graph);
 

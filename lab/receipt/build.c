@@ -12,6 +12,7 @@
 #include "grammar/grammar.h"
 #include "lab/host/machine.h"
 #include "lab/kit/program.h"
+#include "lab/kit/put_counts.h"
 #include "lab/receipt/receipt.h"
 #include "model/hparams.h"
 #include "model/model.h"
@@ -98,15 +99,9 @@ static void put_model(struct build *b, bn_json *predicate)
     bn_json_put_string(model, "quantization", bn_receipt_quantization(m));
     char activations[BN_ACTIVATIONS_BYTES];
     bn_json_put_string(model, "activations", bn_model_activations(m, activations));
-    bn_json_put_u64(model, "n_vocab", hp->n_vocab);
-    bn_json_put_u64(model, "n_ctx", hp->n_ctx);
-    bn_json_put_u64(model, "n_embd", hp->n_embd);
-    bn_json_put_u64(model, "n_layer", hp->n_layer);
-    bn_json_put_u64(model, "n_ff", hp->n_ff);
-    bn_json_put_u64(model, "n_head", hp->n_head);
-    bn_json_put_u64(model, "n_head_kv", hp->n_head_kv);
-    bn_json_put_u64(model, "head_dim", hp->head_dim);
-    bn_json_put_u64(model, "n_rot", hp->n_rot);
+    BN_PUT_COUNTS(model, {"n_vocab", hp->n_vocab}, {"n_ctx", hp->n_ctx}, {"n_embd", hp->n_embd},
+                  {"n_layer", hp->n_layer}, {"n_ff", hp->n_ff}, {"n_head", hp->n_head},
+                  {"n_head_kv", hp->n_head_kv}, {"head_dim", hp->head_dim}, {"n_rot", hp->n_rot});
     if (hp->window != 0) {
         bn_json_put_u64(model, "window", hp->window);
         bn_json_put_u64(model, "local_layers", bn_hparams_n_local(hp));
@@ -114,21 +109,18 @@ static void put_model(struct build *b, bn_json *predicate)
     if (hp->rope_is_local) bn_json_put_u64(model, "rotated_layers", bn_hparams_n_rotated(hp));
     if (hp->experts.n != 0) {
         bn_json *experts = bn_json_put_object(model, "experts");
-        bn_json_put_u64(experts, "count", hp->experts.n);
-        bn_json_put_u64(experts, "used", hp->experts.n_used);
-        bn_json_put_u64(experts, "bytes", m->expert_bytes);
+        BN_PUT_COUNTS(experts, {"count", hp->experts.n}, {"used", hp->experts.n_used},
+                      {"bytes", m->expert_bytes});
     }
     if (hp->recurrence.n_taps != 0) {
         bn_json *recurrence = bn_json_put_object(model, "recurrence");
-        bn_json_put_u64(recurrence, "layers", bn_hparams_n_recurrent(hp, hp->n_layer));
-        bn_json_put_u64(recurrence, "taps", hp->recurrence.n_taps);
-        bn_json_put_u64(recurrence, "head_dim", hp->recurrence.head_dim);
-        bn_json_put_u64(recurrence, "key_heads", hp->recurrence.n_key_heads);
-        bn_json_put_u64(recurrence, "value_heads", hp->recurrence.n_value_heads);
+        BN_PUT_COUNTS(recurrence, {"layers", bn_hparams_n_recurrent(hp, hp->n_layer)},
+                      {"taps", hp->recurrence.n_taps}, {"head_dim", hp->recurrence.head_dim},
+                      {"key_heads", hp->recurrence.n_key_heads},
+                      {"value_heads", hp->recurrence.n_value_heads});
     }
-    bn_json_put_u64(model, "ternary_weights", m->ternary_weights);
-    bn_json_put_u64(model, "ternary_bytes", m->ternary_bytes);
-    bn_json_put_u64(model, "head_bytes", m->head_bytes);
+    BN_PUT_COUNTS(model, {"ternary_weights", m->ternary_weights}, {"ternary_bytes", m->ternary_bytes},
+                  {"head_bytes", m->head_bytes});
 }
 
 /* With its text, also when texts are not shown: a replay needs it. */
@@ -218,9 +210,8 @@ static void put_resolved(struct build *b, bn_json *predicate)
 {
     bn_json *resolved = bn_json_put_object(predicate, "resolved");
     bn_json_put_string(resolved, "isa", b->model->kernels->isa);
-    bn_json_put_u64(resolved, "threads", bn_session_n_threads(b->in->session));
-    bn_json_put_u64(resolved, "ctx", bn_session_n_ctx(b->in->session));
-    bn_json_put_u64(resolved, "batch", bn_session_n_batch(b->in->session));
+    BN_PUT_COUNTS(resolved, {"threads", bn_session_n_threads(b->in->session)},
+                  {"ctx", bn_session_n_ctx(b->in->session)}, {"batch", bn_session_n_batch(b->in->session)});
     bn_json_put_text(resolved, "tokenizer_sha256", b->facts->tokenizer_sha256);
     bn_json_put_u64(resolved, "packed_bytes", used_packed_bytes(b));
     put_fallbacks(b, resolved);
@@ -264,30 +255,23 @@ static bn_status put_samples(struct build *b, bn_json *measurement)
 static void put_work(const bn_generation *gen, bool has_experts, bn_json *object)
 {
     const bn_work *work = &gen->work;
-    bn_json_put_u64(object, "generations", gen->n_together);
-    bn_json_put_u64(object, "passes", work->passes);
-    bn_json_put_u64(object, "single", work->single);
-    bn_json_put_u64(object, "tokens", work->tokens);
-    bn_json_put_u64(object, "head_passes", work->head_passes);
-    bn_json_put_u64(object, "heads", work->heads);
-    bn_json_put_u64(object, "attended", work->attended);
-    bn_json_put_u64(object, "attended_local", work->attended_local);
+    BN_PUT_COUNTS(object, {"generations", gen->n_together}, {"passes", work->passes},
+                  {"single", work->single}, {"tokens", work->tokens}, {"head_passes", work->head_passes},
+                  {"heads", work->heads}, {"attended", work->attended},
+                  {"attended_local", work->attended_local});
     if (has_experts) bn_json_put_u64(object, "experts", work->experts);
 }
 
 static void put_drafts(const bn_draft_stat *drafts, bn_json *object)
 {
-    bn_json_put_u64(object, "passes", drafts->passes);
-    bn_json_put_u64(object, "drafted", drafts->drafted);
-    bn_json_put_u64(object, "accepted", drafts->accepted);
+    BN_PUT_COUNTS(object, {"passes", drafts->passes}, {"drafted", drafts->drafted},
+                  {"accepted", drafts->accepted});
 }
 
 static void put_ranks(const bn_rank_stat *ranks, bn_json *object)
 {
-    bn_json_put_u64(object, "count", ranks->ranks);
-    bn_json_put_u64(object, "exchanges", ranks->exchanges);
-    bn_json_put_u64(object, "bytes", ranks->bytes);
-    bn_json_put_u64(object, "ns", ranks->ns);
+    BN_PUT_COUNTS(object, {"count", ranks->ranks}, {"exchanges", ranks->exchanges}, {"bytes", ranks->bytes},
+                  {"ns", ranks->ns});
 }
 
 static bn_status put_measurement(struct build *b, bn_json *predicate)
@@ -295,9 +279,8 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     const struct bn_generation *gen = b->gen;
     bn_json *measurement = bn_json_put_object(predicate, "measurement");
     bn_json_put_count(measurement, "load_ns", b->in->load_ns);
-    bn_json_put_u64(measurement, "prefill_ns", gen->prefill_ns);
-    bn_json_put_u64(measurement, "decode_ns", gen->decode_ns);
-    bn_json_put_u64(measurement, "total_ns", gen->total_ns);
+    BN_PUT_COUNTS(measurement, {"prefill_ns", gen->prefill_ns}, {"decode_ns", gen->decode_ns},
+                  {"total_ns", gen->total_ns});
     bn_json_put_u64(measurement, "prefill_tokens_per_s_milli",
                     bn_receipt_rate_milli(gen->n_prompt - gen->n_cached, gen->prefill_ns));
     if (gen->n_cached > 0) bn_json_put_u64(measurement, "cached_tokens", gen->n_cached);
@@ -312,16 +295,12 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
         const bn_kernel_stat *stat = &gen->kernels[i];
         bn_json *entry = bn_json_add_object(stats);
         bn_json_put_string(entry, "name", stat->name);
-        bn_json_put_u64(entry, "calls", stat->calls);
-        bn_json_put_u64(entry, "ns", stat->ns);
-        bn_json_put_u64(entry, "bytes", stat->bytes);
-        bn_json_put_u64(entry, "ops", stat->ops);
+        BN_PUT_COUNTS(entry, {"calls", stat->calls}, {"ns", stat->ns}, {"bytes", stat->bytes},
+                      {"ops", stat->ops});
     }
     bn_json *head = bn_json_put_object(measurement, "screen");
-    bn_json_put_u64(head, "screened", gen->screen.screened);
-    bn_json_put_u64(head, "full", gen->screen.full);
-    bn_json_put_u64(head, "heads", gen->screen.heads);
-    bn_json_put_u64(head, "rows", gen->screen.rows);
+    BN_PUT_COUNTS(head, {"screened", gen->screen.screened}, {"full", gen->screen.full},
+                  {"heads", gen->screen.heads}, {"rows", gen->screen.rows});
     if (gen->screen.again > 0) bn_json_put_u64(head, "again", gen->screen.again);
     put_work(gen, b->model->hp.experts.n != 0, bn_json_put_object(measurement, "work"));
     if (gen->drafts.passes > 0) put_drafts(&gen->drafts, bn_json_put_object(measurement, "drafts"));

@@ -7,7 +7,8 @@
 #ifndef BN_RECEIPT_OPEN_H
 #define BN_RECEIPT_OPEN_H
 
-#include "lab/receipt/envelope.h"
+#include "base/json.h"
+#include "lab/receipt/keys.h"
 
 enum bn_receipt_form {
     BN_RECEIPT_BARE,
@@ -41,5 +42,20 @@ struct bn_receipt_keys {
 BN_MUST_CHECK bn_status bn_receipt_open(struct bn_receipt *receipt, const char *text, size_t n,
                                         const struct bn_receipt_keys *keys, bn_error *err);
 void bn_receipt_release(struct bn_receipt *receipt);
+
+/* ---- envelopes ----
+ *
+ * DSSE 1.0.2: {"payload": base64, "payloadType": type, "signatures": [{"keyid", "sig"}]}. What is signed is
+ * "DSSEv1 SP len(type) SP type SP len(payload) SP payload", so the signed bytes are the bytes that are read, without
+ * a canonical form. */
+
+#define BN_ENVELOPE_MAX_SIGNATURES 16u
+#define BN_ENVELOPE_MAX_KEYS 16u
+
+/* The bytes that a signature covers. */
+void bn_envelope_pae(struct bn_buf *out, const char *type, const void *payload, size_t n);
+/* Signs payload and appends the envelope, as indented JSON with a line end. */
+BN_MUST_CHECK bn_status bn_envelope_sign(struct bn_buf *out, const struct bn_key *key, const char *type,
+                                         const void *payload, size_t n, bn_error *err);
 
 #endif

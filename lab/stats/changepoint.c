@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "lab/stats/ranks.h"
+#include "lab/stats/rank_tests.h"
 #include "lab/stats/summary.h"
 
 #define N_REDRAWS 199u

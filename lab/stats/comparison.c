@@ -21,19 +21,26 @@ const char *bn_severity_name(enum bn_severity severity)
 /* ---- JSON ---- */
 
 /* The numbers of a judgement that may be missing, for writing and reading alike. */
-#define N_NUMBERS 8u
+#define NUMBER(field, why)                                \
+    {                                                     \
+#field, why, offsetof(struct bn_judgement, field) \
+    }
 static const struct {
     const char *name, *why;
-} NUMBERS[N_NUMBERS] = {
-    {"change", "no ratio can be formed"},
-    {"low", "too few samples for an interval"},
-    {"high", "too few samples for an interval"},
-    {"p", "nothing was tested"},
-    {"q", "nothing was tested"},
-    {"agreement", "there are no pairs"},
-    {"band", "it was not measured"},
-    {"mde", "too few samples for a spread"},
-};
+    size_t offset;
+} NUMBERS[] = {NUMBER(change, "no ratio can be formed"),
+               NUMBER(low, "too few samples for an interval"),
+               NUMBER(high, "too few samples for an interval"),
+               NUMBER(p, "nothing was tested"),
+               NUMBER(q, "nothing was tested"),
+               NUMBER(agreement, "there are no pairs"),
+               NUMBER(band, "it was not measured"),
+               NUMBER(mde, "too few samples for a spread")};
+
+static double *number_at(struct bn_judgement *j, size_t i)
+{
+    return (double *)(void *)((char *)j + NUMBERS[i].offset);
+}
 
 struct bn_judgement bn_comparison_shown(const struct bn_comparison *c)
 {
@@ -42,12 +49,6 @@ struct bn_judgement bn_comparison_shown(const struct bn_comparison *c)
     j.low = bn_judge_turn(c->higher ? c->j.high : c->j.low, c->higher);
     j.high = bn_judge_turn(c->higher ? c->j.low : c->j.high, c->higher);
     return j;
-}
-
-static void numbers_of(const struct bn_judgement *j, double out[N_NUMBERS])
-{
-    const double numbers[N_NUMBERS] = {j->change, j->low, j->high, j->p, j->q, j->agreement, j->band, j->mde};
-    memcpy(out, numbers, sizeof numbers);
 }
 
 static void put_side(bn_json *object, const char *name, size_t n, double median)
@@ -63,7 +64,6 @@ void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, siz
     for (size_t i = 0; i < n; i++) {
         const struct bn_comparison *c = &list[i];
         struct bn_judgement shown = bn_comparison_shown(c);
-        double numbers[N_NUMBERS];
         bn_json *o = bn_json_add_object(array);
         bn_json_put_string(o, "test", c->test);
         bn_json_put_string(o, "metric", c->metric);
@@ -75,9 +75,8 @@ void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, siz
         put_side(o, "b", c->n_b, c->median_b);
         bn_json_put_string(o, "verdict", bn_outcome_name(c->j.outcome));
         bn_json_put_string(o, "reason", c->j.reason);
-        numbers_of(&shown, numbers);
-        for (size_t k = 0; k < N_NUMBERS; k++)
-            bn_json_put_finite(o, NUMBERS[k].name, numbers[k], NUMBERS[k].why);
+        for (size_t k = 0; k < BN_ARRAY_LEN(NUMBERS); k++)
+            bn_json_put_finite(o, NUMBERS[k].name, *number_at(&shown, k), NUMBERS[k].why);
         bn_json_put_u64(o, "n", c->j.n);
         bn_json_put_u64(o, "n_needed", c->j.n_needed);
         bn_json_put_string(o, "severity", SEVERITIES[c->severity]);
@@ -106,60 +105,40 @@ static bool read_side(const bn_json *object, const char *name, size_t *n, double
     return read_count(side, "n", n) && read_finite(side, "median", median) && (*n == 0) == isnan(*median);
 }
 
-static bool read_outcome(const bn_json *object, enum bn_outcome *out)
-{
-    const char *text;
-    if (!bn_json_string(bn_json_get(object, "verdict"), &text)) return false;
-    for (int o = BN_OUTCOME_INCONCLUSIVE; o < BN_OUTCOMES; o++) {
-        if (strcmp(text, bn_outcome_name((enum bn_outcome)o)) != 0) continue;
-        *out = (enum bn_outcome)o;
-        return true;
-    }
-    return false;
-}
-
-static bool read_severity(const bn_json *object, enum bn_severity *out)
-{
-    const char *text;
-    if (!bn_json_string(bn_json_get(object, "severity"), &text)) return false;
-    for (size_t i = 0; i < BN_ARRAY_LEN(SEVERITIES); i++) {
-        if (strcmp(text, SEVERITIES[i]) != 0) continue;
-        *out = (enum bn_severity)i;
-        return true;
-    }
-    return false;
-}
-
 static bool read_judgement(struct bn_judgement *j, const bn_json *o)
 {
-    const char *reason;
-    if (!read_outcome(o, &j->outcome) || !bn_json_string(bn_json_get(o, "reason"), &reason)) return false;
+    const char *reason, *verdict = bn_json_text_of(o, "verdict");
+    int outcome = BN_OUTCOME_INCONCLUSIVE;
+    while (outcome < BN_OUTCOMES && strcmp(verdict, bn_outcome_name((enum bn_outcome)outcome)) != 0)
+        outcome++;
+    if (outcome == BN_OUTCOMES || !bn_json_string(bn_json_get(o, "reason"), &reason)) return false;
+    j->outcome = (enum bn_outcome)outcome;
     snprintf(j->reason, sizeof j->reason, "%s", reason);
-    double *const numbers[N_NUMBERS] = {&j->change, &j->low,       &j->high, &j->p,
-                                        &j->q,      &j->agreement, &j->band, &j->mde};
-    for (size_t k = 0; k < N_NUMBERS; k++)
-        if (!read_finite(o, NUMBERS[k].name, numbers[k])) return false;
+    for (size_t k = 0; k < BN_ARRAY_LEN(NUMBERS); k++)
+        if (!read_finite(o, NUMBERS[k].name, number_at(j, k))) return false;
     return read_count(o, "n", &j->n) && read_count(o, "n_needed", &j->n_needed);
 }
 
 bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_error *err)
 {
-    const char *better;
-    *out = (struct bn_comparison){0};
+    const char *severity = bn_json_text_of(o, "severity");
+    bool primary = true; /* documents of others lack it: all series decided */
+    size_t s = 0;
+    *out = (struct bn_comparison){.higher = bn_json_text_is(o, "better", "higher")};
     if (!bn_json_string(bn_json_get(o, "test"), &out->test) ||
         !bn_json_string(bn_json_get(o, "metric"), &out->metric))
         return bn_fail(err, BN_ERR_FORMAT, "a comparison has no test or no metric");
+    while (s < BN_ARRAY_LEN(SEVERITIES) && strcmp(severity, SEVERITIES[s]) != 0)
+        s++;
     if (!bn_json_string(bn_json_get(o, "unit"), &out->unit) ||
-        !bn_json_string(bn_json_get(o, "better"), &better) ||
-        (strcmp(better, "higher") != 0 && strcmp(better, "lower") != 0) ||
+        !(out->higher || bn_json_text_is(o, "better", "lower")) ||
         !bn_json_bool(bn_json_get(o, "exact"), &out->exact) ||
         !read_side(o, "a", &out->n_a, &out->median_a) || !read_side(o, "b", &out->n_b, &out->median_b) ||
-        !read_judgement(&out->j, o) || !read_severity(o, &out->severity))
+        !read_judgement(&out->j, o) || s == BN_ARRAY_LEN(SEVERITIES))
         return bn_fail(err, BN_ERR_FORMAT, "the comparison of '%s' of '%s' is malformed", out->metric,
                        out->test);
-    out->higher = strcmp(better, "higher") == 0;
-    bool primary = true; /* older documents lack it: all series decided */
     (void)bn_json_bool(bn_json_get(o, "primary"), &primary);
+    out->severity = (enum bn_severity)s;
     out->secondary = !primary;
     out->j = bn_comparison_shown(out); /* of the cost again */
     return BN_OK;

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "lab/stats/distribution.h"
-#include "lab/stats/ranks.h"
+#include "lab/stats/rank_tests.h"
 #include "lab/stats/summary.h"
 
 #define N_USEFUL_MAX 100000.0 /* more pairs than this are not recommended */
@@ -34,14 +34,19 @@ int bn_outcome_rank(enum bn_outcome outcome)
 
 static bn_status check_rules(const struct bn_judge_rules *r, bn_error *err)
 {
-    if (!(r->margin > 0 && r->margin < 1))
-        return bn_fail(err, BN_ERR_ARG, "the margin is not between 0 and 1");
-    if (!(r->confidence > 0.5 && r->confidence < 1))
-        return bn_fail(err, BN_ERR_ARG, "the confidence is not between 0.5 and 1");
-    if (!(r->q > 0 && r->q < 1)) return bn_fail(err, BN_ERR_ARG, "q is not between 0 and 1");
-    if (!(r->agreement >= 0 && r->agreement <= 1))
-        return bn_fail(err, BN_ERR_ARG, "the agreement is not between 0 and 1");
-    return BN_OK;
+    if (r->margin > 0 && r->margin < 1 && r->confidence > 0.5 && r->confidence < 1 && r->q > 0 && r->q < 1 &&
+        r->agreement >= 0 && r->agreement <= 1)
+        return BN_OK;
+    return bn_fail(err, BN_ERR_ARG, "a margin, confidence, q or agreement is not between 0 and 1");
+}
+
+/* Starts a judgement of n pairs or samples. */
+static bn_status begin(struct bn_judgement *out, size_t n, const struct bn_judge_rules *r, bn_error *err)
+{
+    const double none = (double)NAN;
+    *out = (struct bn_judgement){
+        .n = n, .p = 1, .q = 1, .agreement = none, .mde = none, .higher = r->higher, .reason = "not judged"};
+    return check_rules(r, err);
 }
 
 /* ---- words ---- */
@@ -54,15 +59,11 @@ void bn_judge_reason(struct bn_judgement *j, const char *fmt, ...)
     va_end(args);
 }
 
-void bn_judge_none(struct bn_judgement *j, const char *fmt, ...)
+void bn_judge_clear(struct bn_judgement *j)
 {
     const double none = (double)NAN;
-    va_list args;
     *j = (struct bn_judgement){
         .change = none, .low = none, .high = none, .p = none, .q = none, .agreement = none, .mde = none};
-    va_start(args, fmt);
-    vsnprintf(j->reason, sizeof j->reason, fmt, args);
-    va_end(args);
 }
 
 /* A share as percent: "+4.1 %", and "1 %" unsigned. */
@@ -126,6 +127,12 @@ static double limit_of(const struct setting *s)
     return fmax(s->rules->margin, s->bias + s->spread);
 }
 
+/* A number of pairs that is worth taking, more than there are; 0 when it is not. */
+static size_t useful(const struct bn_judgement *j, double n)
+{
+    return ceil(n) <= N_USEFUL_MAX ? (size_t)fmax(ceil(n), (double)j->n + 1) : 0;
+}
+
 /* The interval would be decisive if it were r times as wide: half of it and the spread would fit between the
  * estimate and the limit. The width shrinks with the root of n. */
 static size_t needed(const struct bn_judgement *j, const struct setting *s)
@@ -135,8 +142,7 @@ static size_t needed(const struct bn_judgement *j, const struct setting *s)
         r = fmin((size - margin) / half, (size - s->bias) / (half + s->spread));
     else if (size < s->within)
         r = (s->within - size) / half;
-    double n = r > 0 ? ceil((double)j->n / (r * r)) : (double)INFINITY;
-    return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
+    return useful(j, r > 0 ? (double)j->n / (r * r) : (double)INFINITY);
 }
 
 /* The number of pairs for which q would fall below the threshold: the distance in standard deviations grows
@@ -144,8 +150,7 @@ static size_t needed(const struct bn_judgement *j, const struct setting *s)
 static size_t needed_for_p(const struct bn_judgement *j, double q)
 {
     double now = bn_normal_quantile(0.5 * j->p), then = bn_normal_quantile(0.5 * j->p * q / j->q);
-    double n = ceil((double)j->n * (then / now) * (then / now));
-    return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
+    return useful(j, (double)j->n * (then / now) * (then / now));
 }
 
 static void decide_direction(struct bn_judgement *j, const struct setting *s, enum bn_outcome outcome)
@@ -224,6 +229,12 @@ static bn_status deviation(double *out, const double *d, size_t n, bn_error *err
     return BN_OK;
 }
 
+/* What is found with 80 % power, of an estimate with this standard deviation. */
+static double detectable(double sd)
+{
+    return (bn_normal_quantile(0.975) + bn_normal_quantile(0.8)) * sd;
+}
+
 /* The least n whose signed ranks have an interval at all: 2 of 2^n ways must be rare enough. */
 static size_t least_pairs(double confidence)
 {
@@ -273,10 +284,7 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
     struct bn_signed_rank test;
     double sigma, bias;
     size_t least = least_pairs(rules->confidence);
-    *out = (struct bn_judgement){
-        .n = n, .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN, .higher = rules->higher};
-    bn_judge_reason(out, "not judged");
-    BN_TRY(check_rules(rules, err));
+    BN_TRY(begin(out, n, rules, err));
     BN_TRY(check_finite(d, n, "pair", err));
     BN_TRY(check_finite(null, n_null, "pair of copies", err));
     BN_TRY(bn_signed_rank(&test, d, n, rules->confidence, err));
@@ -286,7 +294,7 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
     out->p = test.p;
     if (n > 0) {
         out->agreement = agreement_of(d, n, test.shift.estimate);
-        out->mde = (bn_normal_quantile(0.975) + bn_normal_quantile(0.8)) * sigma / sqrt((double)n);
+        out->mde = detectable(sigma / sqrt((double)n));
     }
     if (isnan(out->low)) {
         too_few(out, sigma, rules, least);
@@ -329,8 +337,7 @@ static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_
     BN_TRY(deviation(&sd_b, b, n_b, err));
     take_shift(out, &test.shift);
     out->p = out->q = test.p;
-    out->mde = (bn_normal_quantile(0.975) + bn_normal_quantile(0.8)) *
-               sqrt(sd_a * sd_a / (double)n_a + sd_b * sd_b / (double)n_b);
+    out->mde = detectable(sqrt(sd_a * sd_a / (double)n_a + sd_b * sd_b / (double)n_b));
     if (isnan(out->low)) {
         out->n_needed = least_pairs(rules->confidence);
         bn_judge_reason(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed",
@@ -352,14 +359,7 @@ static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_
 bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a, const double *b, size_t n_b,
                            double drift, const struct bn_judge_rules *rules, bn_error *err)
 {
-    *out = (struct bn_judgement){.n = bn_min_size(n_a, n_b),
-                                 .p = 1,
-                                 .q = 1,
-                                 .agreement = (double)NAN,
-                                 .mde = (double)NAN,
-                                 .higher = rules->higher};
-    bn_judge_reason(out, "not judged");
-    BN_TRY(check_rules(rules, err));
+    BN_TRY(begin(out, bn_min_size(n_a, n_b), rules, err));
     if (!(drift >= 0)) return bn_fail(err, BN_ERR_ARG, "the drift is negative");
     double *log_a = NULL, *log_b = NULL;
     bn_status status = take_logs(&log_a, a, n_a, "earlier", err);

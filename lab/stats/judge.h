@@ -64,7 +64,8 @@ struct bn_judgement {
 double bn_judge_turn(double change, bool higher);
 
 /* INCONCLUSIVE for this reason, without any number; it is not a test of the session. */
-void bn_judge_none(struct bn_judgement *out, const char *fmt, ...) BN_PRINTF(2, 3);
+#define bn_judge_none(out, ...) (bn_judge_clear(out), bn_judge_reason(out, __VA_ARGS__))
+void bn_judge_clear(struct bn_judgement *out);
 /* Replaces the reason. */
 void bn_judge_reason(struct bn_judgement *judgement, const char *fmt, ...) BN_PRINTF(2, 3);
 

@@ -16,7 +16,7 @@ static bool copy(char *out, size_t room, const bn_json *value)
 {
     const char *text;
     if (!bn_json_string(value, &text) || text[0] == '\0' || strlen(text) >= room) return false;
-    snprintf(out, room, "%s", text);
+    memcpy(out, text, strlen(text) + 1);
     return true;
 }
 
@@ -30,27 +30,23 @@ static bool read_number(struct bn_level *level, const char *of, const bn_json *m
     return bn_json_number(m, out);
 }
 
-static bool read_drift(struct bn_level *level, const bn_json *m)
-{
-    double percent;
-    if (!bn_json_number(m, &percent) || !(percent >= 0 && percent < 100)) return false;
-    level->drift = percent / 100;
-    return true;
-}
-
 /* Reads one member; false for an unknown name or an invalid value. */
-static bool read_member(struct bn_level *level, const bn_json *m)
+static bool read_member(struct bn_level *level, const char *name, const bn_json *m)
 {
-    const char *name = bn_json_name(m), *word;
+    const char *word = "";
+    (void)bn_json_string(m, &word);
     if (strcmp(name, "metric") == 0) return copy(level->metric, sizeof level->metric, m);
     if (strcmp(name, "test") == 0) return copy(level->test, sizeof level->test, m);
-    if (strcmp(name, "as") == 0) return level->rate = bn_json_string(m, &word) && strcmp(word, "rate") == 0;
-    if (strcmp(name, "drift_percent") == 0) return read_drift(level, m);
+    if (strcmp(name, "as") == 0) return level->rate = strcmp(word, "rate") == 0;
     if (strncmp(name, "warning_", 8) == 0) return read_number(level, name + 8, m, &level->warning);
     if (strncmp(name, "critical_", 9) == 0) return read_number(level, name + 9, m, &level->critical);
-    if (strcmp(name, "better") != 0 || !bn_json_string(m, &word)) return false;
+    if (strcmp(name, "drift_percent") == 0) {
+        bool ok = bn_json_number(m, &level->drift) && level->drift >= 0 && level->drift < 100;
+        level->drift /= 100;
+        return ok;
+    }
     level->better = strcmp(word, "higher") == 0 ? 1 : -1;
-    return level->better > 0 || strcmp(word, "lower") == 0;
+    return strcmp(name, "better") == 0 && (level->better > 0 || strcmp(word, "lower") == 0);
 }
 
 static bn_status read_level(struct bn_levels *all, const bn_json *row, bn_error *err)
@@ -59,11 +55,11 @@ static bn_status read_level(struct bn_levels *all, const bn_json *row, bn_error 
     if (all->n == BN_LEVELS_MAX)
         return bn_fail(err, BN_ERR_LIMIT, "thresholds: more than %u levels", BN_LEVELS_MAX);
     for (const bn_json *m = bn_json_first(row); m != NULL; m = bn_json_next(m)) {
-        char name[48];
-        const char *raw = bn_json_name(m) != NULL ? bn_json_name(m) : "";
-        if (bn_json_name(m) == NULL || !read_member(&level, m))
+        char room[48];
+        const char *name = bn_json_name(m) != NULL ? bn_json_name(m) : "";
+        if (!read_member(&level, name, m))
             return bn_fail(err, BN_ERR_FORMAT, "thresholds: level %zu: unknown member or invalid value: '%s'",
-                           all->n, bn_escape(name, sizeof name, raw, strlen(raw)));
+                           all->n, bn_escape(room, sizeof room, name, strlen(name)));
     }
     if (level.metric[0] == '\0')
         return bn_fail(err, BN_ERR_FORMAT, "thresholds: level %zu has no metric", all->n);
@@ -78,10 +74,8 @@ static bn_status read_level(struct bn_levels *all, const bn_json *row, bn_error 
 
 static bn_status read_levels(struct bn_levels *out, const bn_json *doc, bn_error *err)
 {
-    const char *schema = "";
-    (void)bn_json_string(bn_json_get(doc, "schema"), &schema);
     const bn_json *levels = bn_json_get(doc, "levels");
-    if (strcmp(schema, "bn.thresholds/1") != 0)
+    if (!bn_json_text_is(doc, "schema", "bn.thresholds/1"))
         return bn_fail(err, BN_ERR_FORMAT, "thresholds: schema is not \"bn.thresholds/1\"");
     if (bn_json_kind(levels) != BN_JSON_ARRAY || bn_json_size(doc) != 2)
         return bn_fail(err, BN_ERR_FORMAT,

@@ -11,40 +11,39 @@
 #include "lab/verify/checks.h"
 #include "lab/verify/training.h"
 
-bool bn_check_signature(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_signature(const struct bn_check *c)
 {
-    const struct bn_receipt *r = in->receipt;
-    uint64_t threshold = in->policy->signature_threshold == 0 ? 1 : in->policy->signature_threshold;
-    out->no_data = r->form == BN_RECEIPT_BARE;
-    if (r->form != BN_RECEIPT_ENVELOPE && in->policy->require_signature)
-        return bn_rule_fail(out, "a signature is required, and there is none");
-    if (r->form != BN_RECEIPT_ENVELOPE) return bn_rule_skip(out, "not signed");
+    const struct bn_receipt *r = c->in->receipt;
+    uint64_t threshold = c->in->policy->signature_threshold == 0 ? 1 : c->in->policy->signature_threshold;
+    c->out->no_data = r->form == BN_RECEIPT_BARE;
+    if (r->form != BN_RECEIPT_ENVELOPE && c->in->policy->require_signature)
+        return bn_rule_fail(c, "a signature is required, and there is none");
+    if (r->form != BN_RECEIPT_ENVELOPE) return bn_rule_skip(c, "not signed");
     if (r->n_good >= threshold)
-        return bn_rule_pass(out, "verified by %zu of %zu keys, %s first", r->n_good, r->n_keys, r->key_id);
+        return bn_rule_pass(c, "verified by %zu of %zu keys, %s first", r->n_good, r->n_keys, r->key_id);
     if (r->n_keys > 0)
-        return bn_rule_fail(out, "%zu of %zu keys verify it, %llu must", r->n_good, r->n_keys,
+        return bn_rule_fail(c, "%zu of %zu keys verify it, %llu must", r->n_good, r->n_keys,
                             (unsigned long long)threshold);
-    if (r->payload_unverified && !in->policy->require_signature)
-        return bn_rule_skip(out, "signed, and not checked: no public key was given");
-    return bn_rule_fail(out, "signed, and no public key was given to check it with");
+    if (r->payload_unverified && !c->in->policy->require_signature)
+        return bn_rule_skip(c, "signed, and not checked: no public key was given");
+    return bn_rule_fail(c, "signed, and no public key was given to check it with");
 }
 
-bool bn_check_self_digest(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_self_digest(const struct bn_check *c)
 {
     const char *claimed = NULL;
     char hex[BN_SHA256_HEX];
-    const bn_json *member = bn_json_get(in->receipt->statement, "receipt_sha256");
-    if (in->receipt->statement == NULL)
-        return bn_rule_skip(out, "a bare predicate carries no digest of itself");
-    if (member == NULL && in->receipt->form == BN_RECEIPT_ENVELOPE)
-        return bn_rule_skip(out, "left to the signature");
-    if (!bn_json_string(member, &claimed)) return bn_rule_fail(out, "receipt_sha256 is missing");
-    bn_status status = bn_receipt_self_digest(in->receipt->statement, hex, NULL);
-    if (status != BN_OK) return bn_rule_error(out, status);
+    const bn_json *member = bn_json_get(c->in->receipt->statement, "receipt_sha256");
+    if (c->bare) return bn_rule_skip(c, "a bare predicate carries no digest of itself");
+    if (member == NULL && c->in->receipt->form == BN_RECEIPT_ENVELOPE)
+        return bn_rule_skip(c, "left to the signature");
+    if (!bn_json_string(member, &claimed)) return bn_rule_fail(c, "receipt_sha256 is missing");
+    bn_status status = bn_receipt_self_digest(c->in->receipt->statement, hex, NULL);
+    if (status != BN_OK) return bn_rule_error(c, status);
     if (strcmp(hex, claimed) != 0)
-        return bn_rule_fail(
-            out, "the content has sha256 %.16s..., receipt_sha256 is different: it was edited", hex);
-    return bn_rule_pass(out, "%.16s...", hex);
+        return bn_rule_fail(c, "the content has sha256 %.16s..., receipt_sha256 is different: it was edited",
+                            hex);
+    return bn_rule_pass(c, "%.16s...", hex);
 }
 
 /* A subject that is a name and one sha256, and nothing else: another digest or a URI would be about another
@@ -58,61 +57,57 @@ static bool read_subject(const bn_json *subject, const char **name, const char *
 }
 
 /* The name that the model's subject must have. */
-static const char *model_name(const struct bn_rules_input *in)
+static const char *model_name(const struct bn_check *c)
 {
     const char *path = NULL;
-    return bn_json_string(bn_json_path(in->receipt->predicate, "model.path"), &path)
-               ? bn_receipt_base_name(path)
-               : "model";
+    return bn_json_string(bn_json_path(c->p, "model.path"), &path) ? bn_receipt_base_name(path) : "model";
 }
 
-bool bn_check_subject(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_subject(const struct bn_check *c)
 {
     const char *model = NULL, *ids = NULL, *names[2] = {NULL}, *digests[2] = {NULL};
-    const bn_json *subjects = bn_json_get(in->receipt->statement, "subject");
+    const bn_json *subjects = bn_json_get(c->in->receipt->statement, "subject");
     char quoted[80];
-    if (in->receipt->statement == NULL) return bn_rule_skip(out, "a bare predicate has no subject");
+    if (c->bare) return bn_rule_skip(c, "a bare predicate has no subject");
     if (bn_json_kind(subjects) != BN_JSON_ARRAY || bn_json_size(subjects) != 2)
-        return bn_rule_fail(out, "%zu subjects instead of two, the model and the tokens",
+        return bn_rule_fail(c, "%zu subjects instead of two, the model and the tokens",
                             bn_json_size(subjects));
     for (size_t i = 0; i < 2; i++)
         if (!read_subject(bn_json_at(subjects, i), &names[i], &digests[i]))
-            return bn_rule_fail(out, "subject %zu is not a name and one sha256 in lower case", i);
-    if (!bn_rule_digest(in, "model.sha256", &model, out)) return false;
-    if (!bn_rule_digest(in, "result.ids_sha256", &ids, out)) return false;
-    if (strcmp(digests[0], model) != 0)
-        return bn_rule_fail(out, "the digest of subject 0 is not model.sha256");
-    if (strcmp(names[0], model_name(in)) != 0)
-        return bn_rule_fail(out, "subject 0 is \"%s\", model.path gives another name",
+            return bn_rule_fail(c, "subject %zu is not a name and one sha256 in lower case", i);
+    if (!bn_rule_digest(c, "model.sha256", &model)) return false;
+    if (!bn_rule_digest(c, "result.ids_sha256", &ids)) return false;
+    if (strcmp(digests[0], model) != 0) return bn_rule_fail(c, "the digest of subject 0 is not model.sha256");
+    if (strcmp(names[0], model_name(c)) != 0)
+        return bn_rule_fail(c, "subject 0 is \"%s\", model.path gives another name",
                             bn_rule_quote(quoted, names[0]));
     if (strcmp(names[1], "tokens") != 0 || strcmp(digests[1], ids) != 0)
-        return bn_rule_fail(out, "subject 1 is not \"tokens\" with the digest result.ids_sha256");
-    return bn_rule_pass(out, "model %.16s..., tokens %.16s...", model, ids);
+        return bn_rule_fail(c, "subject 1 is not \"tokens\" with the digest result.ids_sha256");
+    return bn_rule_pass(c, "model %.16s..., tokens %.16s...", model, ids);
 }
 
 /* Is the list at path what digest_path says? Sets *out only when it is not. */
-static bool list_matches(const struct bn_rules_input *in, const char *path, const char *digest_path,
-                         size_t *n, struct bn_rule_result *out)
+static bool list_matches(const struct bn_check *c, const char *path, const char *digest_path, size_t *n)
 {
     uint64_t *list;
     const char *digest = NULL;
     char hex[BN_SHA256_HEX];
-    if (!bn_rule_list(in, path, &list, n, out)) return false;
+    if (!bn_rule_list(c, path, &list, n)) return false;
     int32_t *ids = bn_alloc(*n, sizeof *ids);
     bool ok = ids != NULL;
-    if (!ok) bn_rule_error(out, BN_ERR_NOMEM);
+    if (!ok) bn_rule_error(c, BN_ERR_NOMEM);
     for (size_t i = 0; i < *n && ok; i++) {
         ok = list[i] <= INT32_MAX;
         ids[i] = (int32_t)(ok ? list[i] : 0);
         if (!ok)
-            bn_rule_fail(out, "%s has the id %llu, which is not a token", path, (unsigned long long)list[i]);
+            bn_rule_fail(c, "%s has the id %llu, which is not a token", path, (unsigned long long)list[i]);
     }
-    ok = ok && bn_rule_digest(in, digest_path, &digest, out);
+    ok = ok && bn_rule_digest(c, digest_path, &digest);
     bn_status status = ok ? bn_receipt_ids_digest(ids, *n, hex, NULL) : BN_OK;
-    if (status != BN_OK) bn_rule_error(out, status);
+    if (status != BN_OK) bn_rule_error(c, status);
     ok = ok && status == BN_OK;
     if (ok && strcmp(hex, digest) != 0) {
-        bn_rule_fail(out, "the digest of %s is not %s", path, digest_path);
+        bn_rule_fail(c, "the digest of %s is not %s", path, digest_path);
         ok = false;
     }
     bn_free(ids);
@@ -120,15 +115,15 @@ static bool list_matches(const struct bn_rules_input *in, const char *path, cons
     return ok;
 }
 
-bool bn_check_ids_digest(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_ids_digest(const struct bn_check *c)
 {
     size_t n_prompt, n;
-    if (!list_matches(in, "request.prompt_ids", "request.prompt_ids_sha256", &n_prompt, out)) return false;
-    if (!list_matches(in, "result.ids", "result.ids_sha256", &n, out)) return false;
-    return bn_rule_pass(out, "%zu prompt ids, %zu generated ids", n_prompt, n);
+    if (!list_matches(c, "request.prompt_ids", "request.prompt_ids_sha256", &n_prompt)) return false;
+    if (!list_matches(c, "result.ids", "result.ids_sha256", &n)) return false;
+    return bn_rule_pass(c, "%zu prompt ids, %zu generated ids", n_prompt, n);
 }
 
-bool bn_check_text_digests(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_text_digests(const struct bn_check *c)
 {
     static const char *const PAIRS[][2] = {{"request.prompt", "request.prompt_sha256"},
                                            {"request.grammar.text", "request.grammar.text_sha256"},
@@ -137,46 +132,46 @@ bool bn_check_text_digests(const struct bn_rules_input *in, struct bn_rule_resul
     for (size_t i = 0; i < BN_ARRAY_LEN(PAIRS); i++) {
         const char *text = NULL, *digest = NULL;
         char hex[BN_SHA256_HEX];
-        if (bn_json_path(in->receipt->predicate, PAIRS[i][0]) == NULL) continue;
-        if (!bn_rule_text(in, PAIRS[i][0], &text, out) || !bn_rule_digest(in, PAIRS[i][1], &digest, out))
-            return false;
+        if (bn_json_path(c->p, PAIRS[i][0]) == NULL) continue;
+        if (!bn_rule_text(c, PAIRS[i][0], &text) || !bn_rule_digest(c, PAIRS[i][1], &digest)) return false;
         bn_status status = bn_sha256_hex(text, strlen(text), hex, NULL);
-        if (status != BN_OK) return bn_rule_error(out, status);
+        if (status != BN_OK) return bn_rule_error(c, status);
         if (strcmp(hex, digest) != 0)
-            return bn_rule_fail(out, "the digest of %s is not %s", PAIRS[i][0], PAIRS[i][1]);
+            return bn_rule_fail(c, "the digest of %s is not %s", PAIRS[i][0], PAIRS[i][1]);
         n++;
     }
-    if (n == 0) return bn_rule_skip(out, "the texts are not shown");
-    return bn_rule_pass(out, "%u shown text%s", n, n == 1 ? "" : "s");
+    if (n == 0) return bn_rule_skip(c, "the texts are not shown");
+    return bn_rule_pass(c, "%u shown text%s", n, n == 1 ? "" : "s");
 }
 
-bool bn_check_model(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_model(const struct bn_check *c)
 {
     const char *claimed = NULL;
-    bool other_tool = in->receipt->statement == NULL &&
-                      bn_json_string(bn_json_path(in->receipt->predicate, "model_info.sha256"), &claimed);
-    if (!other_tool && !bn_rule_digest(in, "model.sha256", &claimed, out)) return false;
-    if (in->model_sha256 == NULL)
-        return bn_rule_skip(out, "there is no model to compare with (--model FILE)");
-    if (strcmp(in->model_sha256, claimed) == 0)
-        return bn_rule_pass(out, "%s", in->model_is_default ? "the built-in model" : "the model given");
-    if (in->model_is_default) return bn_rule_skip(out, "not the built-in model (--model FILE)");
-    return bn_rule_fail(out, "the model given has sha256 %.16s..., the receipt's is %.16s...",
-                        in->model_sha256, claimed);
+    bool other_tool = c->bare && bn_json_string(bn_json_path(c->p, "model_info.sha256"), &claimed);
+    if (!other_tool && !bn_rule_digest(c, "model.sha256", &claimed)) return false;
+    if (c->in->model_sha256 == NULL)
+        return bn_rule_skip(c, "there is no model to compare with (--model FILE)");
+    if (strcmp(c->in->model_sha256, claimed) == 0)
+        return bn_rule_pass(c, "%s", c->in->model_is_default ? "the built-in model" : "the model given");
+    if (c->in->model_is_default) return bn_rule_skip(c, "not the built-in model (--model FILE)");
+    return bn_rule_fail(c, "the model given has sha256 %.16s..., the receipt's is %.16s...",
+                        c->in->model_sha256, claimed);
 }
 
 /* What nothing binds can be written by hand: it is undecided, and a demand has no data. */
-bool bn_check_bound_to_run(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_bound_to_run(const struct bn_check *c)
 {
-    struct bn_rule_result other = {0};
-    bool training = in->receipt->form == BN_RECEIPT_TRAINING;
-    if (in->replay != NULL && in->replay->same) return bn_rule_pass(out, "by its replay");
-    if (bn_check_signature(in, &other)) return bn_rule_pass(out, "by its signature");
-    if (!training && bn_check_self_digest(in, &other)) return bn_rule_pass(out, "by its digest");
-    if (other.status != BN_OK) return bn_rule_error(out, other.status);
-    if (training && (bn_check_training_model(in, &other) || bn_check_training_checkpoint(in, &other)))
-        return bn_rule_pass(out, "by a file of the run");
-    return bn_rule_set(out, bn_receipt_policy_demands(in->policy) ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED,
+    struct bn_rule_result result = {0};
+    struct bn_check other = *c;
+    other.out = &result;
+    bool training = c->in->receipt->form == BN_RECEIPT_TRAINING;
+    if (c->in->replay != NULL && c->in->replay->same) return bn_rule_pass(c, "by its replay");
+    if (bn_check_signature(&other)) return bn_rule_pass(c, "by its signature");
+    if (!training && bn_check_self_digest(&other)) return bn_rule_pass(c, "by its digest");
+    if (result.status != BN_OK) return bn_rule_error(c, result.status);
+    if (training && (bn_check_training_model(&other) || bn_check_training_checkpoint(&other)))
+        return bn_rule_pass(c, "by a file of the run");
+    return bn_rule_set(c, bn_receipt_policy_demands(c->in->policy) ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED,
                        "nothing binds it to a run: it has neither a signature nor %s",
                        training ? "a file of the run at hand" : "a digest");
 }
@@ -185,7 +180,7 @@ bool bn_check_bound_to_run(const struct bn_rules_input *in, struct bn_rule_resul
 
 #define FIRST_UTC 1767225600 /* 2026-01-01: the format is younger */
 
-bool bn_check_form(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_form(const struct bn_check *c)
 {
     static const char *const NAMES[] = {
         [BN_RECEIPT_BARE] = "a bare predicate",
@@ -193,25 +188,25 @@ bool bn_check_form(const struct bn_rules_input *in, struct bn_rule_result *out)
         [BN_RECEIPT_TRAINING] = "the record of a training run",
         [BN_RECEIPT_ENVELOPE] = "a signed envelope",
     };
-    enum bn_receipt_form form = in->receipt->form;
-    bool accepted = form == BN_RECEIPT_BARE || form == BN_RECEIPT_TRAINING ? in->policy->accept_bare
-                    : form == BN_RECEIPT_STATEMENT                         ? in->policy->accept_statement
-                                                                           : in->policy->accept_envelope;
-    if (accepted) return bn_rule_pass(out, "%s", NAMES[form]);
-    return bn_rule_fail(out, "%s, which the policy does not accept", NAMES[form]);
+    enum bn_receipt_form form = c->in->receipt->form;
+    bool accepted = form == BN_RECEIPT_BARE || form == BN_RECEIPT_TRAINING ? c->in->policy->accept_bare
+                    : form == BN_RECEIPT_STATEMENT                         ? c->in->policy->accept_statement
+                                                                           : c->in->policy->accept_envelope;
+    if (accepted) return bn_rule_pass(c, "%s", NAMES[form]);
+    return bn_rule_fail(c, "%s, which the policy does not accept", NAMES[form]);
 }
 
 /* schema_version and compute_path are what makes a bare predicate one: they do not skip. */
-bool bn_check_schema_version(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_schema_version(const struct bn_check *c)
 {
     const char *version = NULL;
     char quoted[80];
-    if (!bn_json_string(bn_json_get(in->receipt->predicate, "schema_version"), &version))
-        return bn_rule_fail(out, "schema_version is missing");
+    if (!bn_json_string(bn_json_get(c->p, "schema_version"), &version))
+        return bn_rule_fail(c, "schema_version is missing");
     if (strcmp(version, BN_RECEIPT_SCHEMA_VERSION) != 0 && strcmp(version, "1.0") != 0)
-        return bn_rule_fail(out, "schema_version is \"%s\", not \"1.0.0\" or \"1.0\"",
+        return bn_rule_fail(c, "schema_version is \"%s\", not \"1.0.0\" or \"1.0\"",
                             bn_rule_quote(quoted, version));
-    return bn_rule_pass(out, "%s", version);
+    return bn_rule_pass(c, "%s", version);
 }
 
 /* RFC 3339: any offset, any fraction. */
@@ -240,45 +235,45 @@ static bool parse_time(const char *text, int64_t *utc)
     return true;
 }
 
-static bool read_time(const struct bn_rules_input *in, int64_t *utc, struct bn_rule_result *out)
+static bool read_time(const struct bn_check *c, int64_t *utc)
 {
     const char *text = NULL;
     char quoted[80];
-    if (!bn_rule_text(in, "timestamp", &text, out)) return false;
+    if (!bn_rule_text(c, "timestamp", &text)) return false;
     if (parse_time(text, utc)) return true;
-    return bn_rule_fail(out, "\"%s\" is not an RFC 3339 time", bn_rule_quote(quoted, text));
+    return bn_rule_fail(c, "\"%s\" is not an RFC 3339 time", bn_rule_quote(quoted, text));
 }
 
-bool bn_check_timestamp(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_timestamp(const struct bn_check *c)
 {
     int64_t utc;
     char text[21];
-    if (!read_time(in, &utc, out)) return false;
+    if (!read_time(c, &utc)) return false;
     bn_clock_format(utc, text);
-    if (utc > in->now_utc + (int64_t)in->policy->clock_skew_s)
-        return bn_rule_fail(out, "%s is %lld s in the future", text, (long long)(utc - in->now_utc));
-    if (in->receipt->statement != NULL && utc < FIRST_UTC)
-        return bn_rule_fail(out, "%s is before the first receipt of this kind", text);
-    return bn_rule_pass(out, "%s, as the signer claims", text);
+    if (utc > c->in->now_utc + (int64_t)c->in->policy->clock_skew_s)
+        return bn_rule_fail(c, "%s is %lld s in the future", text, (long long)(utc - c->in->now_utc));
+    if (!c->bare && utc < FIRST_UTC)
+        return bn_rule_fail(c, "%s is before the first receipt of this kind", text);
+    return bn_rule_pass(c, "%s, as the signer claims", text);
 }
 
-bool bn_check_freshness(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_freshness(const struct bn_check *c)
 {
     int64_t utc;
-    if (in->policy->max_age_s == 0) return bn_rule_skip(out, "not asked for (--max-age)");
-    if (!read_time(in, &utc, out)) {
-        out->verdict = BN_VERDICT_FAIL;
+    if (c->in->policy->max_age_s == 0) return bn_rule_skip(c, "not asked for (--max-age)");
+    if (!read_time(c, &utc)) {
+        c->out->verdict = BN_VERDICT_FAIL;
         return false;
     }
-    int64_t age = in->now_utc - utc;
-    if (age > (int64_t)in->policy->max_age_s)
-        return bn_rule_fail(out, "%lld s old, at most %llu are allowed", (long long)age,
-                            (unsigned long long)in->policy->max_age_s);
-    return bn_rule_pass(out, "%lld s old", (long long)age);
+    int64_t age = c->in->now_utc - utc;
+    if (age > (int64_t)c->in->policy->max_age_s)
+        return bn_rule_fail(c, "%lld s old, at most %llu are allowed", (long long)age,
+                            (unsigned long long)c->in->policy->max_age_s);
+    return bn_rule_pass(c, "%lld s old", (long long)age);
 }
 
 /* What was asked for decides what a result means, so nothing in it may go unread. */
-bool bn_check_request_fields(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_request_fields(const struct bn_check *c)
 {
     static const char *const FIELDS[] = {
         "prompt_sha256", "prompt", "prompt_ids", "prompt_ids_sha256", "n_predict",   "temperature",
@@ -286,7 +281,7 @@ bool bn_check_request_fields(const struct bn_rules_input *in, struct bn_rule_res
         "stop_ids",      "stops",  "ignore_end", "template",          "isa",         "threads",
         "ctx",           "batch",  "think",      "grammar",
     };
-    const bn_json *request = bn_rule_claim(in, "request", out);
+    const bn_json *request = bn_rule_claim(c, "request");
     char quoted[80];
     if (request == NULL) return false;
     for (const bn_json *m = bn_json_first(request); m != NULL; m = bn_json_next(m)) {
@@ -294,17 +289,17 @@ bool bn_check_request_fields(const struct bn_rules_input *in, struct bn_rule_res
         while (i < BN_ARRAY_LEN(FIELDS) && strcmp(bn_json_name(m), FIELDS[i]) != 0)
             i++;
         if (i < BN_ARRAY_LEN(FIELDS)) continue;
-        return bn_rule_fail(out, "request.%s is not a field that this program knows",
+        return bn_rule_fail(c, "request.%s is not a field that this program knows",
                             bn_rule_quote(quoted, bn_json_name(m)));
     }
     bool think;
     if (bn_json_get(request, "think") != NULL && !bn_json_bool(bn_json_get(request, "think"), &think))
-        return bn_rule_fail(out, "request.think is not true or false");
+        return bn_rule_fail(c, "request.think is not true or false");
     const bn_json *grammar = bn_json_get(request, "grammar");
     enum bn_grammar_kind kind;
     if (grammar != NULL &&
         (bn_json_size(grammar) != 3 || !bn_grammar_kind_from_name(bn_json_text_of(grammar, "kind"), &kind) ||
          bn_json_get(grammar, "text") == NULL || bn_json_get(grammar, "text_sha256") == NULL))
-        return bn_rule_fail(out, "request.grammar is not an object of a known kind, text_sha256 and text");
-    return bn_rule_pass(out, "%zu fields, all known", bn_json_size(request));
+        return bn_rule_fail(c, "request.grammar is not an object of a known kind, text_sha256 and text");
+    return bn_rule_pass(c, "%zu fields, all known", bn_json_size(request));
 }

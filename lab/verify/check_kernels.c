@@ -4,7 +4,10 @@
  * of other tools they are all there is. For receipts of this toolchain, check_work.c checks their numbers
  * too.
  */
+#define _POSIX_C_SOURCE 200809L /* fnmatch */
+#include <fnmatch.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 #include "kernels/kernels.h"
@@ -16,34 +19,33 @@
 
 /* ---- classes of names ---- */
 
-static bool starts_with(const char *name, const char *const *prefixes, size_t n)
+/* Whether a name fits one of these patterns. */
+static bool fits(const char *name, const char *patterns)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    char pattern[24];
+    for (size_t n; *patterns != '\0'; patterns += n + (patterns[n] == ' ')) {
+        n = strcspn(patterns, " ");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)n, patterns);
+        if (fnmatch(pattern, name, 0) == 0) return true;
+    }
     return false;
 }
 
 static bool is_gpu(const char *name)
 {
-    static const char *const PREFIXES[] = {"gemm_", "wmma_",    "cublas_",  "cutlass_",
-                                           "cuda_", "tl1_gpu_", "tl2_gpu_", "i2s_gpu_"};
-    return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)) || strcmp(name, "i2s_quantize") == 0 ||
-           strcmp(name, "i2s_dequantize") == 0;
+    return fits(name, "gemm_* wmma_* cublas_* cutlass_* cuda_* tl1_gpu_* tl2_gpu_* i2s_gpu_* i2s_quantize "
+                      "i2s_dequantize");
 }
 
 /* Computing in floats on dequantised weights. */
 static bool is_fallback(const char *name)
 {
-    static const char *const PREFIXES[] = {"fp32_", "fallback_", "dequant_", "scalar_"};
-    size_t n = strlen(name);
-    return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)) || strcmp(name, "matmul_f32") == 0 ||
-           (n >= 8 && strcmp(name + n - 8, "_dequant") == 0);
+    return fits(name, "fp32_* fallback_* dequant_* scalar_* matmul_f32 *_dequant");
 }
 
 static bool is_ternary(const char *name)
 {
-    static const char *const PREFIXES[] = {"i2s_", "t5_", "tl1_", "tl2_", "tq1_", "tq2_", "grouped_"};
-    return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES));
+    return fits(name, "i2s_* t5_* tl1_* tl2_* tq1_* tq2_* grouped_*");
 }
 
 static bool is_cpu_ternary(const char *name)
@@ -54,17 +56,16 @@ static bool is_cpu_ternary(const char *name)
 /* Works on quantised weights, on whatever device. */
 static bool is_quantized(const char *name)
 {
-    static const char *const PREFIXES[] = {"gemm_i2s_", "wmma_i2s_", "quantized_matmul_"};
-    return !is_fallback(name) && (is_ternary(name) || starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)));
+    return !is_fallback(name) && (is_ternary(name) || fits(name, "gemm_i2s_* wmma_i2s_* quantized_matmul_*"));
 }
 
 /* ---- walking the list ---- */
 
 /* The next kernel's name after *at (NULL: the first), false at the end. Elements of another kind are
  * skipped: the rule kernels-present is about them. */
-static bool next_name(const struct bn_rules_input *in, const bn_json **at, const char **name)
+static bool next_name(const struct bn_check *c, const bn_json **at, const char **name)
 {
-    const bn_json *list = bn_json_get(in->receipt->predicate, "kernels");
+    const bn_json *list = bn_json_get(c->p, "kernels");
     if (bn_json_kind(list) != BN_JSON_ARRAY) return false;
     do
         *at = *at == NULL ? bn_json_first(list) : bn_json_next(*at);
@@ -74,11 +75,11 @@ static bool next_name(const struct bn_rules_input *in, const bn_json **at, const
 
 /* Is this kernel in the table that the receipt claims? The kernels of other tools are not known here, and
  * their names are taken as they are. */
-static bool is_known(const struct bn_rules_input *in, const char *name)
+static bool is_known(const struct bn_check *c, const char *name)
 {
     const char *isa = "";
-    if (in->receipt->statement == NULL) return true;
-    (void)bn_json_string(bn_json_path(in->receipt->predicate, "resolved.isa"), &isa);
+    if (c->bare) return true;
+    (void)bn_json_string(bn_json_path(c->p, "resolved.isa"), &isa);
     return bn_kernels_set_has(isa, name);
 }
 
@@ -86,20 +87,20 @@ enum known { ANY, KNOWN, UNKNOWN };
 
 /* The first kernel of a class (NULL: of any) that is in the table, is not in it, or either; NULL when there
  * is none. */
-static const char *find_kernel(const struct bn_rules_input *in, bool (*is)(const char *), enum known known)
+static const char *find_kernel(const struct bn_check *c, bool (*is)(const char *), enum known known)
 {
     const bn_json *at = NULL;
     const char *name = NULL;
-    while (next_name(in, &at, &name))
-        if ((is == NULL || is(name)) && (known == ANY || is_known(in, name) == (known == KNOWN))) return name;
+    while (next_name(c, &at, &name))
+        if ((is == NULL || is(name)) && (known == ANY || is_known(c, name) == (known == KNOWN))) return name;
     return NULL;
 }
 
 /* cpu when the receipt names none. */
-static const char *backend_of(const struct bn_rules_input *in)
+static const char *backend_of(const struct bn_check *c)
 {
     const char *backend = "cpu";
-    (void)bn_json_string(bn_json_get(in->receipt->predicate, "backend"), &backend);
+    (void)bn_json_string(bn_json_get(c->p, "backend"), &backend);
     return backend;
 }
 
@@ -110,82 +111,81 @@ static bool is_gpu_backend(const char *backend)
 
 /* ---- how it was computed ---- */
 
-bool bn_check_compute_path(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_compute_path(const struct bn_check *c)
 {
     const char *path = NULL;
     char quoted[80];
-    if (!bn_json_string(bn_json_get(in->receipt->predicate, "compute_path"), &path))
-        return bn_rule_fail(out, "compute_path is missing");
+    if (!bn_json_string(bn_json_get(c->p, "compute_path"), &path))
+        return bn_rule_fail(c, "compute_path is missing");
     if (strcmp(path, "real") != 0)
-        return bn_rule_fail(out, "compute_path is \"%s\", not \"real\"", bn_rule_quote(quoted, path));
-    return bn_rule_pass(out, "real");
+        return bn_rule_fail(c, "compute_path is \"%s\", not \"real\"", bn_rule_quote(quoted, path));
+    return bn_rule_pass(c, "real");
 }
 
-bool bn_check_backend(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_backend(const struct bn_check *c)
 {
     static const char *const BACKENDS[] = {"cpu", "cuda", "gpu", "metal"};
     const char *backend = NULL;
     char quoted[80];
-    if (!bn_rule_text(in, "backend", &backend, out)) return false;
-    if (in->receipt->statement != NULL && strcmp(backend, "cpu") != 0)
-        return bn_rule_fail(out, "\"%s\": this toolchain computes on the CPU only",
+    if (!bn_rule_text(c, "backend", &backend)) return false;
+    if (!c->bare && strcmp(backend, "cpu") != 0)
+        return bn_rule_fail(c, "\"%s\": this toolchain computes on the CPU only",
                             bn_rule_quote(quoted, backend));
     for (size_t i = 0; i < BN_ARRAY_LEN(BACKENDS); i++)
-        if (strcmp(backend, BACKENDS[i]) == 0) return bn_rule_pass(out, "%s", backend);
-    return bn_rule_fail(out, "unknown backend \"%s\"", bn_rule_quote(quoted, backend));
+        if (strcmp(backend, BACKENDS[i]) == 0) return bn_rule_pass(c, "%s", backend);
+    return bn_rule_fail(c, "unknown backend \"%s\"", bn_rule_quote(quoted, backend));
 }
 
-bool bn_check_backend_summary(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_backend_summary(const struct bn_check *c)
 {
     const char *text = NULL;
-    const bn_json *summary = bn_json_get(in->receipt->predicate, "backend_summary");
-    if (summary == NULL) return bn_rule_skip(out, "backend_summary is not claimed");
-    if (!bn_json_string(summary, &text)) return bn_rule_fail(out, "backend_summary is not a text");
+    const bn_json *summary = bn_json_get(c->p, "backend_summary");
+    if (summary == NULL) return bn_rule_skip(c, "backend_summary is not claimed");
+    if (!bn_json_string(summary, &text)) return bn_rule_fail(c, "backend_summary is not a text");
     if (text[0] != '\0' && strstr(text, "selected=") == NULL)
-        return bn_rule_fail(out, "backend_summary does not say what was selected");
-    return bn_rule_pass(out, "%s", text[0] == '\0' ? "empty" : "says what was selected");
+        return bn_rule_fail(c, "backend_summary does not say what was selected");
+    return bn_rule_pass(c, "%s", text[0] == '\0' ? "empty" : "says what was selected");
 }
 
 /* ---- the list itself ---- */
 
-bool bn_check_kernels_present(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_present(const struct bn_check *c)
 {
-    const bn_json *list = bn_json_get(in->receipt->predicate, "kernels");
+    const bn_json *list = bn_json_get(c->p, "kernels");
     const char *name;
     size_t n = bn_json_size(list);
-    if (bn_json_kind(list) != BN_JSON_ARRAY) return bn_rule_fail(out, "kernels is not a list");
-    if (n == 0) return bn_rule_fail(out, "kernels is empty: nothing was computed");
-    if (n > MAX_KERNELS) return bn_rule_fail(out, "%zu kernels, at most %u are allowed", n, MAX_KERNELS);
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return bn_rule_fail(c, "kernels is not a list");
+    if (n == 0) return bn_rule_fail(c, "kernels is empty: nothing was computed");
+    if (n > MAX_KERNELS) return bn_rule_fail(c, "%zu kernels, at most %u are allowed", n, MAX_KERNELS);
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        if (!bn_json_string(e, &name)) return bn_rule_fail(out, "kernels has an element that is not a text");
-        if (name[strspn(name, " \t\r\n\v\f")] == '\0') return bn_rule_fail(out, "a kernel without a name");
+        if (!bn_json_string(e, &name)) return bn_rule_fail(c, "kernels has an element that is not a text");
+        if (name[strspn(name, " \t\r\n\v\f")] == '\0') return bn_rule_fail(c, "a kernel without a name");
         if (strlen(name) > MAX_NAME_BYTES)
-            return bn_rule_fail(out, "a kernel's name of %zu bytes, at most %u are allowed", strlen(name),
+            return bn_rule_fail(c, "a kernel's name of %zu bytes, at most %u are allowed", strlen(name),
                                 MAX_NAME_BYTES);
     }
-    return bn_rule_pass(out, "%zu kernels", n);
+    return bn_rule_pass(c, "%zu kernels", n);
 }
 
 /* Our dispatcher names each kernel once. Other tools may repeat: that is reported and passes. */
-bool bn_check_kernels_repeated(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_repeated(const struct bn_check *c)
 {
-    size_t n = bn_json_size(bn_json_get(in->receipt->predicate, "kernels")), repeated = 0, i = 0;
+    size_t n = bn_json_size(bn_json_get(c->p, "kernels")), repeated = 0, i = 0;
     const bn_json *at = NULL;
     const char *name = NULL;
-    if (n > MAX_KERNELS) return bn_rule_fail(out, "%zu kernels are too many to compare", n);
+    if (n > MAX_KERNELS) return bn_rule_fail(c, "%zu kernels are too many to compare", n);
     const char **names = bn_alloc(n, sizeof *names);
-    if (names == NULL) return bn_rule_error(out, BN_ERR_NOMEM);
-    for (; next_name(in, &at, &name); names[i++] = name)
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(names[j], name) == 0) {
-                repeated++;
-                break;
-            }
+    if (names == NULL) return bn_rule_error(c, BN_ERR_NOMEM);
+    for (; next_name(c, &at, &name); names[i++] = name) {
+        size_t j = 0;
+        while (j < i && strcmp(names[j], name) != 0)
+            j++;
+        repeated += j < i;
+    }
     bn_free(names);
-    if (repeated > 0 && in->receipt->statement != NULL)
-        return bn_rule_fail(out, "%zu of %zu names are duplicates", repeated, n);
-    if (repeated > 0) return bn_rule_pass(out, "warning: %zu of %zu names are duplicates", repeated, n);
-    return bn_rule_pass(out, "each name once");
+    if (repeated > 0 && !c->bare) return bn_rule_fail(c, "%zu of %zu names are duplicates", repeated, n);
+    if (repeated > 0) return bn_rule_pass(c, "warning: %zu of %zu names are duplicates", repeated, n);
+    return bn_rule_pass(c, "each name once");
 }
 
 /* One of these words between underscores, or "mock" anywhere; in any case of letters. */
@@ -203,23 +203,23 @@ static bool is_mock(const char *name)
     return false;
 }
 
-bool bn_check_kernels_mock(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_mock(const struct bn_check *c)
 {
     char quoted[80];
-    const char *name = find_kernel(in, is_mock, ANY);
+    const char *name = find_kernel(c, is_mock, ANY);
     if (name != NULL)
-        return bn_rule_fail(out, "\"%s\" is not a kernel of a real computation", bn_rule_quote(quoted, name));
-    return bn_rule_pass(out, "no name says mock");
+        return bn_rule_fail(c, "\"%s\" is not a kernel of a real computation", bn_rule_quote(quoted, name));
+    return bn_rule_pass(c, "no name says mock");
 }
 
 /* resolved.fallbacks, where a receipt has it, lists exactly the kernels of another instruction set. */
-static const char *wrong_fallback(const struct bn_rules_input *in, const char *isa)
+static const char *wrong_fallback(const struct bn_check *c, const char *isa)
 {
-    const bn_json *list = bn_json_path(in->receipt->predicate, "resolved.fallbacks"), *at = NULL;
+    const bn_json *list = bn_json_path(c->p, "resolved.fallbacks"), *at = NULL;
     const bn_json *entry = bn_json_first(list);
     const char *name = NULL, *listed = NULL;
     if (list == NULL) return NULL;
-    while (next_name(in, &at, &name)) {
+    while (next_name(c, &at, &name)) {
         if (bn_receipt_other_isa(name, isa) == NULL) continue;
         if (entry == NULL || !bn_json_string(bn_json_get(entry, "kernel"), &listed) ||
             strcmp(listed, name) != 0)
@@ -232,83 +232,82 @@ static const char *wrong_fallback(const struct bn_rules_input *in, const char *i
 /* Whatever version the receipt names: a version is only a claim, and a table that is not known proves
  * nothing.
  */
-bool bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_known(const struct bn_check *c)
 {
     const char *version = NULL, *isa = NULL;
     char quoted[80], set[80];
-    if (in->receipt->statement == NULL) return bn_rule_skip(out, "another tool's kernels are not known here");
-    if (!bn_rule_text(in, "resolved.program.version", &version, out)) return false;
-    if (!bn_rule_text(in, "resolved.isa", &isa, out)) return false;
-    const char *name = find_kernel(in, NULL, UNKNOWN);
-    const char *fallback = wrong_fallback(in, isa);
+    if (c->bare) return bn_rule_skip(c, "another tool's kernels are not known here");
+    if (!bn_rule_text(c, "resolved.program.version", &version)) return false;
+    if (!bn_rule_text(c, "resolved.isa", &isa)) return false;
+    const char *name = find_kernel(c, NULL, UNKNOWN);
+    const char *fallback = wrong_fallback(c, isa);
     if (name == NULL && fallback != NULL)
-        return bn_rule_fail(out, "resolved.fallbacks is wrong about \"%s\"", bn_rule_quote(quoted, fallback));
-    if (name == NULL) return bn_rule_pass(out, "all in the table of %s", bn_rule_quote(set, isa));
-    return bn_rule_fail(out, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
+        return bn_rule_fail(c, "resolved.fallbacks is wrong about \"%s\"", bn_rule_quote(quoted, fallback));
+    if (name == NULL) return bn_rule_pass(c, "all in the table of %s", bn_rule_quote(set, isa));
+    return bn_rule_fail(c, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
                         bn_version(), bn_rule_quote(quoted, name));
 }
 
 /* ---- which kind of kernels ---- */
 
 /* An empty list is the matter of kernels-present, not of every rule after it. */
-static bool no_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+static bool no_kernels(const struct bn_check *c)
 {
-    if (bn_json_size(bn_json_get(in->receipt->predicate, "kernels")) > 0) return false;
-    bn_rule_skip(out, "there are no kernels");
+    if (bn_json_size(bn_json_get(c->p, "kernels")) > 0) return false;
+    bn_rule_skip(c, "there are no kernels");
     return true;
 }
 
-bool bn_check_gpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_gpu_kernels(const struct bn_check *c)
 {
     char quoted[80];
-    if (no_kernels(in, out)) return false;
-    bool claimed = is_gpu_backend(backend_of(in));
-    if (!claimed && !in->policy->require_gpu_kernels)
-        return bn_rule_skip(out, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
-    const char *name = find_kernel(in, is_gpu, KNOWN);
+    if (no_kernels(c)) return false;
+    bool claimed = is_gpu_backend(backend_of(c));
+    if (!claimed && !c->in->policy->require_gpu_kernels)
+        return bn_rule_skip(c, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
+    const char *name = find_kernel(c, is_gpu, KNOWN);
     if (name == NULL)
-        return bn_rule_fail(out, "%s, and no %skernel of a GPU ran",
-                            claimed ? "the backend is a GPU" : "a GPU is required",
-                            in->receipt->statement != NULL ? "known " : "");
-    return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
+        return bn_rule_fail(c, "%s, and no %skernel of a GPU ran",
+                            claimed ? "the backend is a GPU" : "a GPU is required", !c->bare ? "known " : "");
+    return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
 }
 
-bool bn_check_cpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_cpu_kernels(const struct bn_check *c)
 {
     char quoted[80];
-    if (no_kernels(in, out)) return false;
-    if (strcasecmp(backend_of(in), "cpu") != 0) return bn_rule_skip(out, "the backend is not the CPU");
-    const char *name = find_kernel(in, is_cpu_ternary, KNOWN);
+    if (no_kernels(c)) return false;
+    if (strcasecmp(backend_of(c), "cpu") != 0) return bn_rule_skip(c, "the backend is not the CPU");
+    const char *name = find_kernel(c, is_cpu_ternary, KNOWN);
     if (name == NULL)
         return bn_rule_fail(
-            out, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_, grouped_) ran");
-    return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
+            c, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_, grouped_) ran");
+    return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
 }
 
-bool bn_check_quantization_claim(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_quantization_claim(const struct bn_check *c)
 {
     char quoted[80];
-    const char *fallback = find_kernel(in, is_fallback, ANY);
-    if (fallback != NULL && find_kernel(in, is_quantized, ANY) == NULL)
-        return bn_rule_fail(out, "compute_path is real, but the kernels are \"%s\" and other fallbacks",
+    const char *fallback = find_kernel(c, is_fallback, ANY);
+    if (fallback != NULL && find_kernel(c, is_quantized, ANY) == NULL)
+        return bn_rule_fail(c, "compute_path is real, but the kernels are \"%s\" and other fallbacks",
                             bn_rule_quote(quoted, fallback));
-    return bn_rule_pass(out, "%s",
+    return bn_rule_pass(c, "%s",
                         fallback == NULL ? "no fallback kernel" : "quantised kernels and a fallback");
 }
 
 /* What --require-quantized-kernels asks: quantised ones, and no fallback. A name that is not in the table may
  * be anything. */
-bool bn_check_quantized_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_quantized_kernels(const struct bn_check *c)
 {
     char quoted[80];
-    const char *fallback = find_kernel(in, is_fallback, ANY), *name = find_kernel(in, is_quantized, KNOWN),
-               *unknown = find_kernel(in, NULL, UNKNOWN);
-    if (!in->policy->require_quantized_kernels)
-        return bn_rule_skip(out, "not asked for (--require-quantized-kernels)");
+    const char *fallback = find_kernel(c, is_fallback, ANY), *name = find_kernel(c, is_quantized, KNOWN),
+               *unknown = find_kernel(c, NULL, UNKNOWN);
+    if (!c->in->policy->require_quantized_kernels)
+        return bn_rule_skip(c, "not asked for (--require-quantized-kernels)");
     if (fallback != NULL)
-        return bn_rule_fail(out, "\"%s\" computes on dequantised weights", bn_rule_quote(quoted, fallback));
+        return bn_rule_fail(c, "\"%s\" computes on dequantised weights", bn_rule_quote(quoted, fallback));
     if (unknown != NULL)
-        return bn_rule_fail(out, "\"%s\" is not a known kernel", bn_rule_quote(quoted, unknown));
-    if (name == NULL) return bn_rule_fail(out, "no quantised kernel ran");
-    return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
+        return bn_rule_fail(c, "\"%s\" is not a known kernel", bn_rule_quote(quoted, unknown));
+    if (name == NULL) return bn_rule_fail(c, "no quantised kernel ran");
+    return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
 }

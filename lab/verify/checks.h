@@ -5,54 +5,127 @@
 #ifndef BN_RECEIPT_CHECKS_H
 #define BN_RECEIPT_CHECKS_H
 
+#include "infer/session.h"
 #include "kernels/kernels.h"
 #include "lab/verify/rules.h"
 
+typedef unsigned long long ull;
+
+/* The whole numbers of a predicate, read once; 0 for what is missing or is none. G(member, path of the object, its
+ * numbers) */
+#define BN_CLAIMS                                                                                        \
+    G(all, "", X(tokens_requested) X(tokens_generated))                                                  \
+    G(request, "request", X(n_predict))                                                                  \
+    G(resolved, "resolved", X(threads) X(ctx) X(batch) X(packed_bytes))                                  \
+    G(result, "result", X(prompt_tokens))                                                                \
+    G(measured, "measurement",                                                                           \
+      X(prefill_ns) X(decode_ns) X(total_ns) X(prefill_tokens_per_s_milli) X(decode_tokens_per_s_milli)  \
+          X(cached_tokens))                                                                              \
+    G(model, "model",                                                                                    \
+      X(n_embd) X(n_layer) X(n_ff) X(n_head) X(n_head_kv) X(head_dim) X(n_rot) X(n_vocab) X(n_ctx)       \
+          X(ternary_weights) X(ternary_bytes) X(head_bytes) X(bytes) X(window) X(local_layers)           \
+              X(rotated_layers))                                                                         \
+    G(recurrence, "model.recurrence", X(layers) X(taps) X(head_dim) X(key_heads) X(value_heads))         \
+    G(experts, "model.experts", X(count) X(used) X(bytes))                                               \
+    G(screen, "measurement.screen", X(screened) X(full) X(rows) X(heads) X(again))                       \
+    G(work, "measurement.work",                                                                          \
+      X(generations) X(passes) X(single) X(tokens) X(head_passes) X(heads) X(attended) X(attended_local) \
+          X(experts))                                                                                    \
+    G(drafts, "measurement.drafts", X(passes) X(drafted) X(accepted))                                    \
+    G(ranks, "measurement.ranks", X(count) X(exchanges) X(bytes) X(ns))
+
+struct bn_claims {
+#define G(member, path, numbers) \
+    struct {                     \
+        numbers                  \
+    } member;
+#define X(number) ull number;
+    BN_CLAIMS
+#undef G
+#undef X
+};
+
+/* What a rule is given. */
+struct bn_check {
+    const struct bn_rules_input *in;
+    const bn_json *p;          /* the predicate */
+    bool bare;                 /* of another tool: it claims what it names */
+    const struct bn_claims *k; /* its numbers */
+    struct bn_rule_result *out;
+};
+/* Reads the numbers of a receipt; out may be NULL when no rule runs. */
+struct bn_check bn_check_open(struct bn_claims *claims, const struct bn_rules_input *in,
+                              struct bn_rule_result *out);
+
 /* Sets verdict and reason; true for a pass. */
-bool bn_rule_set(struct bn_rule_result *out, enum bn_receipt_verdict verdict, const char *fmt, ...)
+bool bn_rule_set(const struct bn_check *c, enum bn_receipt_verdict verdict, const char *fmt, ...)
     BN_PRINTF(3, 4);
-#define bn_rule_pass(out, ...) bn_rule_set(out, BN_VERDICT_PASS, __VA_ARGS__)
-#define bn_rule_fail(out, ...) bn_rule_set(out, BN_VERDICT_FAIL, __VA_ARGS__)
-#define bn_rule_skip(out, ...) bn_rule_set(out, BN_VERDICT_SKIP, __VA_ARGS__)
-#define bn_rule_undecided(out, ...) bn_rule_set(out, BN_VERDICT_UNDECIDED, __VA_ARGS__)
+#define bn_rule_pass(c, ...) bn_rule_set(c, BN_VERDICT_PASS, __VA_ARGS__)
+#define bn_rule_fail(c, ...) bn_rule_set(c, BN_VERDICT_FAIL, __VA_ARGS__)
+#define bn_rule_skip(c, ...) bn_rule_set(c, BN_VERDICT_SKIP, __VA_ARGS__)
+#define bn_rule_undecided(c, ...) bn_rule_set(c, BN_VERDICT_UNDECIDED, __VA_ARGS__)
 /* The rule could not be checked; there is no verdict. Returns false. */
-bool bn_rule_error(struct bn_rule_result *out, bn_status status);
+bool bn_rule_error(const struct bn_check *c, bn_status status);
 /* Untrusted text for a reason, shortened; buffer is the result. */
 const char *bn_rule_quote(char buffer[80], const char *text);
 
-/* A claim by its path in the predicate. When it is missing or of another kind, *out is set (a statement
- * fails, a bare predicate that does not name it skips) and the result is false. */
-const bn_json *bn_rule_claim(const struct bn_rules_input *in, const char *path, struct bn_rule_result *out);
-bool bn_rule_u64(const struct bn_rules_input *in, const char *path, uint64_t *value,
-                 struct bn_rule_result *out);
-/* measurement.cached_tokens, the prompt tokens whose keys and values were in a file: fewer than the prompt has; 0 when
- * the claim is missing. */
-bool bn_rule_cached(const struct bn_rules_input *in, uint64_t prompt, uint64_t *cached,
-                    struct bn_rule_result *out);
-bool bn_rule_text(const struct bn_rules_input *in, const char *path, const char **value,
-                  struct bn_rule_result *out);
+/* Each of these sets the verdict and returns false when a claim is missing or of another kind: a statement fails, a
+ * bare predicate that does not name it skips. Needed numbers are a list of paths: "a.b c: d ?e" are a.b, c.d, and c.e
+ * if it is there; "?c: d" is c.d if c is there. */
+#define bn_rule_needs(c, paths) bn_rule_range(c, paths, 0)
+/* The same, and each is above 0 and below a limit; 0: any. */
+bool bn_rule_range(const struct bn_check *c, const char *paths, ull below);
+const bn_json *bn_rule_claim(const struct bn_check *c, const char *path);
+bool bn_rule_u64(const struct bn_check *c, const char *path, ull *value);
+bool bn_rule_text(const struct bn_check *c, const char *path, const char **value);
 /* 64 hexadecimal digits in lower case. */
-bool bn_rule_digest(const struct bn_rules_input *in, const char *path, const char **value,
-                    struct bn_rule_result *out);
+bool bn_rule_digest(const struct bn_check *c, const char *path, const char **value);
 /* An array of whole numbers, released with bn_free. */
-bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **values, size_t *n,
-                  struct bn_rule_result *out);
+bool bn_rule_list(const struct bn_check *c, const char *path, uint64_t **values, size_t *n);
 /* Whether a value is an array of texts, or of whole numbers. */
 bool bn_rule_is_list(const bn_json *value, bool of_texts);
+bool bn_rule_has(const struct bn_check *c, const char *path);
+/* Whether fewer prompt tokens were cached than the prompt has, when some were. */
+bool bn_rule_cached(const struct bn_check *c);
 
 /* Processes that shared the work, 1 without; at most as many as one can count on. */
-uint64_t bn_rules_ranks(const struct bn_receipt *receipt);
+ull bn_rules_ranks(const struct bn_check *c);
 
-/* ---- work (check_work.c) ---- */
+/* ---- work ---- */
 
 struct bn_receipt_work {
     uint64_t calls, ns, bytes, ops;
 };
+/* The sum over the kernels of these slots in measurement.kernel_stats; none: over all. Sums that wrap stay at the
+ * largest number. (check_work.c) */
+struct bn_receipt_work bn_work_sum(const struct bn_check *c, const enum bn_kernel *slots, size_t n_slots);
+#define BN_WORK(c, ...)                                   \
+    bn_work_sum(c, (const enum bn_kernel[]){__VA_ARGS__}, \
+                sizeof((const enum bn_kernel[]){__VA_ARGS__}) / sizeof(enum bn_kernel))
 
-/* The sum over the kernels of these slots in measurement.kernel_stats; n_slots 0: over all. Sums that wrap
- * stay at the largest number. */
-struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, const enum bn_kernel *slots,
-                                           size_t n_slots);
+/* The work that a receipt claims: on which shape, and how often (effort.c). */
+struct bn_effort {
+    ull attention_layers; /* layers that are not recurrent */
+    ull rotated_layers;   /* of these, those that rotate */
+    ull hidden;           /* n_ff, of all experts that a token uses */
+    ull mixed, inner;     /* elements of q, k and v of a recurrent layer together, and of its output */
+    bn_work work;
+    /* Passes with drafts leave the state of recurrent layers as it was; then their first token and the drafted ones that
+     * were right update it. */
+    ull updates, updated_tokens;
+};
+
+/* Reads the shape: false, with the reason, when a number is missing or impossible. */
+bool bn_shape_read(const struct bn_check *c, struct bn_effort *e);
+/* The same, and how often the model was evaluated: as the number of tokens says, or measurement.work. */
+bool bn_effort_read(const struct bn_check *c, struct bn_effort *e);
+/* Products and sums of claims stay at UINT64_MAX once they exceed a number. */
+uint64_t bn_times(uint64_t a, uint64_t b);
+uint64_t bn_plus(uint64_t a, uint64_t b);
+/* Compares one number with what it must be. */
+bool bn_agrees(const struct bn_check *c, const char *what, ull claimed, ull want);
+/* Pairs of a token and one that it attends to, over all heads of all layers. */
+ull bn_attended(const struct bn_check *c, const struct bn_effort *e);
 
 /* ---- the table ---- */
 
@@ -129,9 +202,8 @@ struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, cons
     X("git", git, CONSISTENCY, "the working tree's commit is what the policy demands")                   \
     X("replay", replay, REPLAY, "--replay: the same request gives the same tokens")
 
-/* Whether the receipt passes; the verdict and the reason are in *out. */
-#define X(id, name, level, demand) \
-    bool bn_check_##name(const struct bn_rules_input *in, struct bn_rule_result *out);
+/* Whether the receipt passes; the verdict and the reason are in its result. */
+#define X(id, name, level, demand) bool bn_check_##name(const struct bn_check *c);
 BN_RULES(X)
 #undef X
 

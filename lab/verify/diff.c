@@ -3,7 +3,7 @@
  * Compares two receipts. Objects are compared member by member by name, kernel_stats by the kernels' names;
  * everything else is compared as its canonical text.
  */
-#include "lab/verify/diff.h"
+#include "lab/verify/rules.h"
 
 #include <stdio.h>
 
@@ -115,24 +115,23 @@ static bn_status walk_values(struct walk *w, const char *path, const bn_json *le
     enum bn_json_kind kind = bn_json_kind(left);
     if (left == NULL || right == NULL || kind != bn_json_kind(right)) return tell(w, path, left, right);
     if (kind == BN_JSON_OBJECT) return walk_objects(w, path, left, right);
-    if (kind == BN_JSON_ARRAY && strcmp(path, "measurement.kernel_stats") == 0)
-        return walk_stats(w, path, left, right);
-    if (kind == BN_JSON_ARRAY) return walk_lists(w, path, left, right);
-    return tell(w, path, left, right);
+    if (kind != BN_JSON_ARRAY) return tell(w, path, left, right);
+    bool stats = strcmp(path, "measurement.kernel_stats") == 0;
+    return stats ? walk_stats(w, path, left, right) : walk_lists(w, path, left, right);
 }
 
+/* Members of the left object, then those that only the right one has. */
 static bn_status walk_objects(struct walk *w, const char *path, const bn_json *left, const bn_json *right)
 {
     char longer[160];
-    for (const bn_json *m = bn_json_first(left); m != NULL; m = bn_json_next(m)) {
-        snprintf(longer, sizeof longer, "%.90s%s%.60s", path, path[0] == '\0' ? "" : ".", bn_json_name(m));
-        BN_TRY(walk_values(w, longer, m, bn_json_get(right, bn_json_name(m))));
-    }
-    for (const bn_json *m = bn_json_first(right); m != NULL; m = bn_json_next(m)) {
-        if (bn_json_get(left, bn_json_name(m)) != NULL) continue;
-        snprintf(longer, sizeof longer, "%.90s%s%.60s", path, path[0] == '\0' ? "" : ".", bn_json_name(m));
-        BN_TRY(walk_values(w, longer, NULL, m));
-    }
+    for (int side = 0; side < 2; side++)
+        for (const bn_json *m = bn_json_first(side == 0 ? left : right); m != NULL; m = bn_json_next(m)) {
+            const bn_json *other = bn_json_get(side == 0 ? right : left, bn_json_name(m));
+            snprintf(longer, sizeof longer, "%.90s%s%.60s", path, path[0] == '\0' ? "" : ".",
+                     bn_json_name(m));
+            if (side == 0) BN_TRY(walk_values(w, longer, m, other));
+            if (side == 1 && other == NULL) BN_TRY(walk_values(w, longer, NULL, m));
+        }
     return BN_OK;
 }
 

@@ -2,12 +2,11 @@
  *
  * Reads a policy of receipts.
  */
-#include "lab/verify/policy.h"
+#include "lab/verify/rules.h"
 
 #include <stddef.h>
 
 #include "base/error.h"
-#include "lab/verify/rules.h"
 
 #define FLAG(field)                                       \
     {                                                     \

@@ -35,17 +35,22 @@ static bn_status missing(const struct bn_replay *r, const char *path)
 static bn_status read_u32(const struct bn_replay *r, const char *path, uint32_t *out)
 {
     uint64_t value;
-    if (!bn_json_u64(bn_json_path(r->predicate, path), &value) || value > UINT32_MAX) return missing(r, path);
-    *out = (uint32_t)value;
-    return BN_OK;
+    bool ok = bn_json_u64(bn_json_path(r->predicate, path), &value) && value <= UINT32_MAX;
+    if (ok) *out = (uint32_t)value;
+    return ok ? BN_OK : missing(r, path);
 }
 
 static bn_status read_f32(const struct bn_replay *r, const char *path, float *out)
 {
     double value;
-    if (!bn_json_number(bn_json_path(r->predicate, path), &value)) return missing(r, path);
-    *out = (float)value;
-    return BN_OK;
+    bool ok = bn_json_number(bn_json_path(r->predicate, path), &value);
+    if (ok) *out = (float)value;
+    return ok ? BN_OK : missing(r, path);
+}
+
+static bn_status read_text(const struct bn_replay *r, const char *path, const char **out)
+{
+    return bn_json_string(bn_json_path(r->predicate, path), out) ? BN_OK : missing(r, path);
 }
 
 static bn_status read_ids(const struct bn_replay *r, const char *path, int32_t **ids, size_t *n)
@@ -115,10 +120,8 @@ static bn_status read_request(struct bn_replay *r)
     BN_TRY(read_u32(r, "resolved.ctx", &r->gen.n_ctx));
     if (!bn_json_bool(bn_json_path(r->predicate, "request.ignore_end"), &r->gen.ignore_end))
         return missing(r, "request.ignore_end");
-    if (!bn_json_string(bn_json_path(r->predicate, "result.stop_reason"), &r->reason))
-        return missing(r, "result.stop_reason");
-    if (!bn_json_string(bn_json_path(r->predicate, "result.chain"), &r->chain))
-        return missing(r, "result.chain");
+    BN_TRY(read_text(r, "result.stop_reason", &r->reason));
+    BN_TRY(read_text(r, "result.chain", &r->chain));
     r->gen.prompt = r->prompt;
     r->gen.stop_ids = r->stop_ids;
     r->gen.want_chain = true;
@@ -135,16 +138,6 @@ static bool text_claim_differs(const struct bn_replay *r, const char *path, cons
     snprintf(out->reason, sizeof out->reason, "%s is %.64s here, the receipt has another", path,
              actual == NULL ? "null" : actual);
     return true;
-}
-
-/* A model without a vocabulary has no tokenizer and gives no text. */
-static bn_status tokenizer_differs(const struct bn_replay *r, const bn_tokenizer *tok, bool *differs,
-                                   struct bn_replay_result *out)
-{
-    char hex[BN_SHA256_HEX];
-    if (tok != NULL) BN_TRY(bn_tokenizer_digest(tok, hex, r->err));
-    *differs = text_claim_differs(r, "resolved.tokenizer_sha256", tok == NULL ? NULL : hex, out);
-    return BN_OK;
 }
 
 static bn_status text_differs(const struct bn_replay *r, const bn_tokenizer *tok, const bn_generation *gen,
@@ -229,8 +222,7 @@ static bn_status model_differs(const struct bn_replay *r, const char *sha256, bo
                                struct bn_replay_result *out)
 {
     const char *claimed = NULL;
-    if (!bn_json_string(bn_json_path(r->predicate, "model.sha256"), &claimed))
-        return missing(r, "model.sha256");
+    BN_TRY(read_text(r, "model.sha256", &claimed));
     *differs = strcmp(sha256, claimed) != 0;
     if (*differs)
         snprintf(out->reason, sizeof out->reason, "the model has sha256 %.16s..., the receipt's is %.16s...",
@@ -291,11 +283,15 @@ static bool shape_differs(const struct bn_replay *r, const struct bn_model *mode
            text_claim_differs(r, "model.quantization", bn_receipt_quantization(model), out);
 }
 
+static bool was_cancelled(const struct bn_replay *r)
+{
+    return strcmp(r->reason, bn_stop_reason_name(BN_STOP_CALLER)) == 0;
+}
+
 /* Compares what was generated with what is claimed. A generation that its caller ended is compared as far as it went.
  */
 static void compare(const struct bn_replay *r, const bn_generation *gen, struct bn_replay_result *out)
 {
-    bool was_cancelled = strcmp(r->reason, bn_stop_reason_name(BN_STOP_CALLER)) == 0;
     size_t i = 0;
     while (i < gen->n_ids && i < r->n_want && gen->ids[i] == r->want[i])
         i++;
@@ -306,7 +302,7 @@ static void compare(const struct bn_replay *r, const bn_generation *gen, struct 
     else if (gen->n_ids != r->n_want)
         snprintf(out->reason, sizeof out->reason, "%s tokens came than the %zu of the receipt",
                  gen->n_ids > r->n_want ? "more" : "fewer", r->n_want);
-    else if (!was_cancelled && strcmp(bn_stop_reason_name(gen->reason), r->reason) != 0)
+    else if (!was_cancelled(r) && strcmp(bn_stop_reason_name(gen->reason), r->reason) != 0)
         snprintf(out->reason, sizeof out->reason, "it stopped for \"%s\", the receipt has another reason",
                  bn_stop_reason_name(gen->reason));
     else if (strcmp(gen->chain, r->chain) != 0)
@@ -323,8 +319,7 @@ static void compare(const struct bn_replay *r, const bn_generation *gen, struct 
  * ended is ended at the same token. */
 static void limit_work(struct bn_replay *r)
 {
-    bool was_cancelled = strcmp(r->reason, bn_stop_reason_name(BN_STOP_CALLER)) == 0;
-    size_t most = r->n_want + (was_cancelled ? 0 : 1);
+    size_t most = r->n_want + (was_cancelled(r) ? 0 : 1);
     if (r->gen.n_predict > most) r->gen.n_predict = (uint32_t)most;
 }
 
@@ -364,11 +359,13 @@ bn_status bn_replay_check_model(struct bn_replay *r, const bn_model *model, cons
                                 struct bn_replay_result *out, bn_error *err)
 {
     bool differs = false;
+    char hex[BN_SHA256_HEX];
     r->err = err;
     BN_TRY(model_differs(r, sha256, &differs, out));
-    if (!differs) BN_TRY(tokenizer_differs(r, bn_model_tokenizer(model), &differs, out));
-    if (!differs && bn_model_tokenizer(model) != NULL)
-        BN_TRY(prompt_differs(r, bn_model_tokenizer(model), &differs, out));
+    const bn_tokenizer *tok = bn_model_tokenizer(model); /* NULL: it has no vocabulary, and gives no text */
+    if (tok != NULL) BN_TRY(bn_tokenizer_digest(tok, hex, err));
+    differs = differs || text_claim_differs(r, "resolved.tokenizer_sha256", tok != NULL ? hex : NULL, out);
+    if (!differs && tok != NULL) BN_TRY(prompt_differs(r, tok, &differs, out));
     *same = !differs && !shape_differs(r, model, out);
     if (*same && r->gen.n_ctx > model->hp.n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u",

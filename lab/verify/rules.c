@@ -5,7 +5,6 @@
 #include "lab/verify/rules.h"
 
 #include "base/error.h"
-#include "lab/verify/checks.h"
 #include "lab/verify/training.h"
 
 #define INTEGRITY BN_LEVEL_INTEGRITY
@@ -71,19 +70,19 @@ const char *bn_verdict_name(enum bn_receipt_verdict verdict)
     return (unsigned)verdict < BN_VERDICT_COUNT ? NAMES[verdict] : "?";
 }
 
-static void run_rule(const struct bn_rule *rule, const struct bn_rules_input *in, struct bn_rule_result *out)
+static void run_rule(const struct bn_rule *rule, const struct bn_check *c)
 {
-    *out = (struct bn_rule_result){0};
-    if (bn_receipt_policy_lists(in->policy, "off", rule->id, NULL)) {
-        bn_rule_skip(out, "switched off by the policy");
+    struct bn_rule_result *out = c->out;
+    if (bn_receipt_policy_lists(c->in->policy, "off", rule->id, NULL)) {
+        bn_rule_skip(c, "switched off by the policy");
         return;
     }
-    (void)rule->check(in, out);
-    if (out->status != BN_OK) return;
-    if (out->verdict == BN_VERDICT_SKIP && bn_receipt_policy_lists(in->policy, "require", rule->id, NULL)) {
+    (void)rule->check(c);
+    if (out->status == BN_OK && out->verdict == BN_VERDICT_SKIP &&
+        bn_receipt_policy_lists(c->in->policy, "require", rule->id, NULL)) {
         char why[sizeof out->reason];
         memcpy(why, out->reason, sizeof why);
-        bn_rule_fail(out, "required by the policy: %.200s", why);
+        bn_rule_fail(c, "required by the policy: %.200s", why);
         out->no_data = true;
     }
 }
@@ -128,16 +127,18 @@ bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_inp
 {
     size_t failed[BN_LEVEL_COUNT] = {0}, passed[BN_LEVEL_COUNT] = {0};
     bool training = in->receipt->form == BN_RECEIPT_TRAINING;
+    struct bn_claims claims;
+    struct bn_check c = bn_check_open(&claims, in, NULL);
     const struct bn_rule *rules = training ? TRAINING : RULES;
     *report = (struct bn_rules_report){.rules = rules,
                                        .n_rules = training ? BN_ARRAY_LEN(TRAINING) : BN_ARRAY_LEN(RULES)};
     for (size_t i = 0; i < report->n_rules; i++) {
-        struct bn_rule_result *out = &report->results[i];
+        struct bn_rule_result *out = c.out = &report->results[i];
         bool unread = i > 0 && in->receipt->root == NULL;
         if (unread || (rules[i].level != INTEGRITY && failed[INTEGRITY] > 0))
-            bn_rule_skip(out, "not reached");
+            bn_rule_skip(&c, "not reached");
         else
-            run_rule(&rules[i], in, out);
+            run_rule(&rules[i], &c);
         if (out->status != BN_OK) {
             bn_status status = out->status;
             *report = (struct bn_rules_report){0};
@@ -162,4 +163,44 @@ size_t bn_rules_first_bad(const struct bn_rules_report *report)
     for (size_t i = 0; i < report->n_rules; i++)
         if (report->results[i].verdict == wanted) return i;
     return SIZE_MAX;
+}
+
+/* ---- claims ---- */
+
+static const struct bn_claim CLAIMS[] = {
+    {"model", "the verifier has this model", {"model"}, "--model", true},
+    {"tokens", "the request gives these tokens", {"replay"}, "--replay", true},
+    {"work",
+     "the counted kernels do the work of these tokens",
+     {"kernels-known", "kernel-work", "attention-work", "head-work", "layer-work"},
+     "counters are missing",
+     true},
+    {"speed",
+     "this machine could be that fast",
+     {"performance-physical", "performance-measured"},
+     "--validate-performance",
+     true},
+    {"author", "a holder of a given key signed it", {"signature"}, "--public-key", true},
+    {"parity", "a reference gave the same tokens", {"parity"}, "bn-crossval ladder --receipt", false},
+    {"fresh", "it is recent", {"freshness"}, "--max-age", false},
+};
+
+const struct bn_claim *bn_claims_at(size_t i)
+{
+    return i < BN_ARRAY_LEN(CLAIMS) ? &CLAIMS[i] : NULL;
+}
+
+bool bn_claim_holds(const struct bn_claim *claim, const struct bn_rules_report *report)
+{
+    size_t n = 0;
+    for (; n < BN_ARRAY_LEN(claim->rules) && claim->rules[n] != NULL; n++)
+        if (bn_rules_result(report, claim->rules[n])->verdict != BN_VERDICT_PASS) return false;
+    return n > 0 && report->verified;
+}
+
+bool bn_claimable(const struct bn_rules_report *report)
+{
+    for (size_t i = 0; i < BN_ARRAY_LEN(CLAIMS); i++)
+        if (CLAIMS[i].needed && !bn_claim_holds(&CLAIMS[i], report)) return false;
+    return report->verified && report->bound;
 }

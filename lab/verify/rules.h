@@ -12,7 +12,41 @@
 #define BN_RECEIPT_RULES_H
 
 #include "lab/receipt/open.h"
-#include "lab/verify/policy.h"
+
+/* ---- what a verifier demands: the policy is its own, and nothing in a receipt can change it (policy.c) ---- */
+
+struct bn_receipt_policy {
+    bool accept_bare, accept_statement, accept_envelope; /* forms; all by default */
+    bool require_signature;
+    uint64_t
+        signature_threshold; /* different keys that must verify an envelope; in a file it sets the above */
+    bool require_gpu_kernels, require_quantized_kernels;
+    bool validate_performance;
+    bool require_clean_program; /* built from a committed tree */
+    bool require_clean_git;     /* run in one */
+    bool allow_corrections;
+    uint64_t max_age_s;             /* 0: any */
+    uint64_t clock_skew_s;          /* how far in the future a timestamp may lie */
+    uint64_t rate_tolerance_milli;  /* thousandths by which a rate may differ from tokens / time */
+    uint64_t bandwidth_bytes_per_s; /* 0: measured here */
+    uint64_t bandwidth_percent;     /* of it that a receipt may claim */
+    bn_json *source; /* owned: the lists model_sha256, program_sha256, off, require; NULL without a file */
+};
+
+void bn_receipt_policy_defaults(struct bn_receipt_policy *policy);
+/* Reads the text of a policy file over the defaults. BN_ERR_FORMAT for an unknown member: a misspelt demand
+ * must not be dropped. */
+BN_MUST_CHECK bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy, const char *text, size_t n,
+                                               bn_error *err);
+/* Whether anything is demanded, so that a receipt without data must fail. */
+bool bn_receipt_policy_demands(const struct bn_receipt_policy *policy);
+void bn_receipt_policy_release(struct bn_receipt_policy *policy);
+
+/* Whether text is an element of the list of that name. *n_listed (may be NULL) gets the list's length. */
+bool bn_receipt_policy_lists(const struct bn_receipt_policy *policy, const char *list, const char *text,
+                             size_t *n_listed);
+
+/* ---- the rules (rules.c) ---- */
 
 enum bn_rule_level {
     BN_LEVEL_INTEGRITY,   /* digests and signatures hold */
@@ -32,6 +66,7 @@ enum bn_receipt_verdict {
 const char *bn_verdict_name(enum bn_receipt_verdict verdict);
 
 struct bn_training_files; /* training.h */
+struct bn_check;          /* checks.h */
 
 /* The result of a replay, see replay.h. */
 struct bn_replay_result {
@@ -66,7 +101,7 @@ struct bn_rule {
     const char *id;
     const char *demand;
     enum bn_rule_level level;
-    bool (*check)(const struct bn_rules_input *in, struct bn_rule_result *out);
+    bool (*check)(const struct bn_check *c);
 };
 
 #define BN_RULES_MAX 64u
@@ -107,5 +142,51 @@ const struct bn_rule_result *bn_rules_result(const struct bn_rules_report *repor
 /* The first rule that failed or, when none did, that is undecided: report->rules[it]. SIZE_MAX for none.
  */
 size_t bn_rules_first_bad(const struct bn_rules_report *report);
+
+/* ---- what a checked receipt shows, in the words of a reader ----
+ *
+ * A few claims, each backed by rules that passed. A claim without its rules is not made, however true it may be. A
+ * receipt is *claimable* when it is verified, a signature or digest covers all of it, and every claim that is needed to
+ * publish its speed holds. */
+
+struct bn_claim {
+    const char *id;
+    const char *text;     /* what holds */
+    const char *rules[6]; /* all of them must have passed; then NULL */
+    const char *missing;  /* the option or program that would show it, or what is missing */
+    bool needed;          /* for a receipt that is claimable */
+};
+
+/* The i-th claim, NULL past the end. */
+const struct bn_claim *bn_claims_at(size_t i);
+bool bn_claim_holds(const struct bn_claim *claim, const struct bn_rules_report *report);
+bool bn_claimable(const struct bn_rules_report *report);
+
+/* ---- the comparison of two receipts (diff.c) ---- */
+
+enum bn_diff_group {
+    BN_DIFF_IDENTITY,    /* model, request, program, machine */
+    BN_DIFF_RESULT,      /* tokens, digests, reason to stop */
+    BN_DIFF_MEASUREMENT, /* how long it took and how much was moved */
+    BN_DIFF_GROUP_COUNT
+};
+const char *bn_diff_group_name(enum bn_diff_group group);
+
+/* One value that differs, or that only one of them has. */
+struct bn_receipt_diff {
+    enum bn_diff_group group;
+    char path[160];
+    char left[96], right[96]; /* as JSON, shortened; empty: absent */
+    bool has_ratio;           /* of two numbers of a measurement */
+    double ratio;             /* right / left */
+};
+
+typedef void (*bn_diff_fn)(void *user, const struct bn_receipt_diff *diff);
+
+/* Calls fn for each difference in the order of the left receipt, then for what only the right one has; counts
+ * them by group. Lists are compared as a whole and reported by the first element that differs. */
+BN_MUST_CHECK bn_status bn_receipt_diff(const struct bn_receipt *left, const struct bn_receipt *right,
+                                        bn_diff_fn fn, void *user, size_t n_diffs[BN_DIFF_GROUP_COUNT],
+                                        bn_error *err);
 
 #endif

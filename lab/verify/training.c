@@ -19,8 +19,6 @@
 #include "lab/kit/tree.h"
 #include "lab/verify/checks.h"
 
-typedef unsigned long long ull;
-
 #define MAX_ARGUMENTS 4096u
 #define MAX_OUTPUT (1u << 16)
 
@@ -116,56 +114,56 @@ bn_status bn_training_files_read(struct bn_training_files *files, const bn_json 
 
 /* ---- rules about files ---- */
 
-/* A claimed digest next to the one that was found; *out is set. */
-static bool same_digest(const struct bn_rules_input *in, const char *what, const char *path,
-                        const char *found, struct bn_rule_result *out)
+/* A claimed digest next to the one that was found. */
+static bool same_digest(const struct bn_check *c, const char *what, const char *path, const char *found)
 {
     const char *claimed = NULL;
-    const bn_json *value = bn_json_path(in->receipt->predicate, path);
-    if (value != NULL &&
-        (bn_json_kind(value) == BN_JSON_NULL || bn_json_text_is(in->receipt->predicate, path, "")))
-        return bn_rule_skip(out, "the run wrote no %s", what);
-    if (!bn_json_string(value, &claimed) || !bn_is_sha256(claimed))
-        return bn_rule_fail(out, "%s is not 64 hexadecimal digits in lower case", path);
-    if (found[0] == '\0') return bn_rule_skip(out, "the %s is not at hand", what);
+    const bn_json *value = bn_json_path(c->p, path);
+    (void)bn_json_string(value, &claimed);
+    if (value != NULL && (bn_json_kind(value) == BN_JSON_NULL || (claimed != NULL && claimed[0] == '\0')))
+        return bn_rule_skip(c, "the run wrote no %s", what);
+    if (claimed == NULL || !bn_is_sha256(claimed))
+        return bn_rule_fail(c, "%s is not 64 hexadecimal digits in lower case", path);
+    if (found[0] == '\0') return bn_rule_skip(c, "the %s is not at hand", what);
     if (strcmp(found, claimed) != 0)
-        return bn_rule_fail(out, "the %s has another sha256 than %.16s... of the record", what, claimed);
-    return bn_rule_pass(out, "%.16s...", found);
+        return bn_rule_fail(c, "the %s has another sha256 than %.16s... of the record", what, claimed);
+    return bn_rule_pass(c, "%.16s...", found);
 }
 
-bool bn_check_training_model(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_model(const struct bn_check *c)
 {
-    return same_digest(in, "model", "result.model_sha256", in->files != NULL ? in->files->model_sha256 : "",
-                       out);
+    const char *found = c->in->files != NULL ? c->in->files->model_sha256 : "";
+    return same_digest(c, "model", "result.model_sha256", found);
 }
 
-bool bn_check_training_checkpoint(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_checkpoint(const struct bn_check *c)
 {
-    return same_digest(in, "checkpoint", "result.checkpoint_sha256",
-                       in->files != NULL ? in->files->checkpoint_sha256 : "", out);
+    const char *found = c->in->files != NULL ? c->in->files->checkpoint_sha256 : "";
+    return same_digest(c, "checkpoint", "result.checkpoint_sha256", found);
 }
 
-bool bn_check_training_texts(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_texts(const struct bn_check *c)
 {
-    const bn_json *data = bn_json_get(in->receipt->predicate, "data");
+    const bn_json *data = bn_json_get(c->p, "data");
     if (bn_json_kind(data) != BN_JSON_ARRAY || bn_json_find(data, "role", "text") == NULL)
-        return bn_rule_fail(out, "data names no text");
+        return bn_rule_fail(c, "data names no text");
     for (const bn_json *o = bn_json_first(data); o != NULL; o = bn_json_next(o))
         if (!bn_is_sha256(bn_json_text_of(o, "sha256")) || bn_json_text_of(o, "path")[0] == '\0')
-            return bn_rule_fail(out, "data has a text without path or sha256");
-    if (in->files == NULL || in->files->n_texts_here == 0)
-        return bn_rule_skip(out, "none of %zu texts is at hand", bn_json_size(data));
-    if (in->files->changed[0] != '\0') return bn_rule_fail(out, "%s", in->files->changed);
-    return bn_rule_pass(out, "%zu of %zu texts are at hand", in->files->n_texts_here, in->files->n_texts);
+            return bn_rule_fail(c, "data has a text without path or sha256");
+    if (c->in->files == NULL || c->in->files->n_texts_here == 0)
+        return bn_rule_skip(c, "none of %zu texts is at hand", bn_json_size(data));
+    if (c->in->files->changed[0] != '\0') return bn_rule_fail(c, "%s", c->in->files->changed);
+    return bn_rule_pass(c, "%zu of %zu texts are at hand", c->in->files->n_texts_here, c->in->files->n_texts);
 }
 
 /* ---- rules about numbers ---- */
 
-static bool number(const struct bn_rules_input *in, const char *path, uint64_t *value,
-                   struct bn_rule_result *out)
+static bool number(const struct bn_check *c, const char *path, ull *value)
 {
-    if (bn_json_u64(bn_json_path(in->receipt->predicate, path), value)) return true;
-    return bn_rule_fail(out, "%s is missing, or not a whole number", path);
+    uint64_t number = 0;
+    bool ok = bn_json_u64(bn_json_path(c->p, path), &number);
+    *value = number;
+    return ok || bn_rule_fail(c, "%s is missing, or not a whole number", path);
 }
 
 /* The settings of a record with the limits of bn-train's options; option NULL: it follows from others. */
@@ -185,65 +183,70 @@ static const struct {
                 {NULL, "vocabulary", 2, 1 << 24},   {NULL, "micro_batches", 1, 65536},
                 {NULL, "slices", 1, 1 << 24},       {NULL, "windows_per_slice", 1, 64}};
 
-bool bn_check_training_settings(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_settings(const struct bn_check *c)
 {
-    const bn_json *settings = bn_json_get(in->receipt->predicate, "settings");
+    const bn_json *settings = bn_json_get(c->p, "settings");
     for (size_t i = 0; i < BN_ARRAY_LEN(SETTINGS); i++) {
         double value;
         if (bn_json_number(bn_json_get(settings, SETTINGS[i].name), &value) && value >= SETTINGS[i].least &&
             value <= SETTINGS[i].most)
             continue;
-        return bn_rule_fail(out, "settings.%s is not a number from %.6g to %.6g", SETTINGS[i].name,
+        return bn_rule_fail(c, "settings.%s is not a number from %.6g to %.6g", SETTINGS[i].name,
                             SETTINGS[i].least, SETTINGS[i].most);
     }
-    return bn_rule_pass(out, "%zu settings", BN_ARRAY_LEN(SETTINGS));
+    return bn_rule_pass(c, "%zu settings", BN_ARRAY_LEN(SETTINGS));
 }
 
-bool bn_check_training_steps(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_steps(const struct bn_check *c)
 {
     static const char *const FACTORS[] = {"settings.micro_batches", "settings.slices",
                                           "settings.windows_per_slice", "settings.context"};
-    uint64_t steps, step, tokens, factor, each = 1, width, heads, head_width;
+    ull steps, step, tokens, factor, width, heads, head_width;
+    uint64_t each = 1;
     bool complete = false;
-    if (!number(in, "settings.steps", &steps, out) || !number(in, "result.step", &step, out) ||
-        !number(in, "result.tokens", &tokens, out) || !number(in, "settings.width", &width, out) ||
-        !number(in, "settings.heads", &heads, out) || !number(in, "settings.head_width", &head_width, out))
+    if (!number(c, "settings.steps", &steps) || !number(c, "result.step", &step) ||
+        !number(c, "result.tokens", &tokens) || !number(c, "settings.width", &width) ||
+        !number(c, "settings.heads", &heads) || !number(c, "settings.head_width", &head_width))
         return false;
     for (size_t i = 0; i < BN_ARRAY_LEN(FACTORS); i++) {
-        if (!number(in, FACTORS[i], &factor, out)) return false;
-        if (!bn_mul_ok(each, factor, &each)) return bn_rule_fail(out, "%s is %llu", FACTORS[i], (ull)factor);
+        if (!number(c, FACTORS[i], &factor)) return false;
+        if (!bn_mul_ok(each, factor, &each)) return bn_rule_fail(c, "%s is %llu", FACTORS[i], factor);
     }
     if (!bn_mul_ok(each, step, &each) || each != tokens)
-        return bn_rule_fail(out, "result.tokens is %llu, %llu steps have another number", (ull)tokens,
-                            (ull)step);
+        return bn_rule_fail(c, "result.tokens is %llu, %llu steps have another number", tokens, step);
     if (width == 0 || heads == 0 || width / heads != head_width)
-        return bn_rule_fail(out, "%llu heads of %llu in a width of %llu", (ull)heads, (ull)head_width,
-                            (ull)width);
-    bool known = bn_json_bool(bn_json_path(in->receipt->predicate, "result.complete"), &complete);
+        return bn_rule_fail(c, "%llu heads of %llu in a width of %llu", heads, head_width, width);
+    bool known = bn_json_bool(bn_json_path(c->p, "result.complete"), &complete);
     if (!known || step > steps || complete != (step == steps))
-        return bn_rule_fail(out, "result.complete contradicts step %llu of %llu", (ull)step, (ull)steps);
-    if (!complete) return bn_rule_fail(out, "the run ended after step %llu of %llu", (ull)step, (ull)steps);
-    return bn_rule_pass(out, "%llu steps, %llu tokens", (ull)steps, (ull)tokens);
+        return bn_rule_fail(c, "result.complete contradicts step %llu of %llu", step, steps);
+    if (!complete) return bn_rule_fail(c, "the run ended after step %llu of %llu", step, steps);
+    return bn_rule_pass(c, "%llu steps, %llu tokens", steps, tokens);
 }
 
-bool bn_check_training_losses(const struct bn_rules_input *in, struct bn_rule_result *out)
+/* The step of an element; 0 when it has none. */
+static ull step_of(const bn_json *element)
 {
-    const bn_json *losses = bn_json_get(in->receipt->predicate, "losses");
-    uint64_t step = 0, last, claimed;
-    double loss = NAN, norm;
-    if (!number(in, "result.step", &last, out)) return false;
-    if (bn_json_kind(losses) != BN_JSON_ARRAY) return bn_rule_fail(out, "losses is missing");
+    return bn_json_count_of(element, "step");
+}
+
+bool bn_check_training_losses(const struct bn_check *c)
+{
+    const bn_json *losses = bn_json_get(c->p, "losses");
+    ull step = 0, last;
+    double loss = NAN;
+    if (!number(c, "result.step", &last)) return false;
+    if (bn_json_kind(losses) != BN_JSON_ARRAY) return bn_rule_fail(c, "losses is missing");
     for (const bn_json *o = bn_json_first(losses); o != NULL; o = bn_json_next(o)) {
-        if (!bn_json_u64(bn_json_get(o, "step"), &claimed) || claimed != ++step)
-            return bn_rule_fail(out, "losses has no step %llu where it should be", (ull)step);
-        if (!bn_json_number(bn_json_get(o, "loss"), &loss) || !(loss > 0) || !isfinite(loss))
-            return bn_rule_fail(out, "the loss of step %llu is not a positive number", (ull)step);
-        if (!bn_json_number(bn_json_get(o, "gradient_norm"), &norm) || !(norm >= 0) || !isfinite(norm))
-            return bn_rule_fail(out, "the gradient norm of step %llu is not a number", (ull)step);
+        double norm = bn_json_number_of(o, "gradient_norm");
+        loss = bn_json_number_of(o, "loss");
+        if (step_of(o) != ++step) return bn_rule_fail(c, "losses has no step %llu where it should be", step);
+        if (!(loss > 0) || !isfinite(loss))
+            return bn_rule_fail(c, "the loss of step %llu is not a positive number", step);
+        if (!(norm >= 0) || !isfinite(norm))
+            return bn_rule_fail(c, "the gradient norm of step %llu is not a number", step);
     }
-    if (step != last)
-        return bn_rule_fail(out, "losses has %llu steps, result.step is %llu", (ull)step, (ull)last);
-    return bn_rule_pass(out, "%llu steps, the last loss is %.4f", (ull)step, loss);
+    if (step != last) return bn_rule_fail(c, "losses has %llu steps, result.step is %llu", step, last);
+    return bn_rule_pass(c, "%llu steps, the last loss is %.4f", step, loss);
 }
 
 static bool near(double a, double b)
@@ -262,61 +265,61 @@ static void validation_size(const bn_json *data, double *tokens, double *bytes)
     }
 }
 
-bool bn_check_training_validations(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_validations(const struct bn_check *c)
 {
-    const bn_json *list = bn_json_get(in->receipt->predicate, "validations");
+    const bn_json *list = bn_json_get(c->p, "validations");
     double tokens, bytes, bits = 0;
-    uint64_t step, last, before = 0;
-    if (!number(in, "result.step", &last, out)) return false;
-    validation_size(bn_json_get(in->receipt->predicate, "data"), &tokens, &bytes);
-    if (bn_json_size(list) == 0 && bytes == 0) return bn_rule_skip(out, "the run had no validation text");
-    if (bn_json_size(list) == 0) return bn_rule_fail(out, "validations is missing or empty");
+    ull last, before = 0;
+    if (!number(c, "result.step", &last)) return false;
+    validation_size(bn_json_get(c->p, "data"), &tokens, &bytes);
+    if (bn_json_size(list) == 0 && bytes == 0) return bn_rule_skip(c, "the run had no validation text");
+    if (bn_json_size(list) == 0) return bn_rule_fail(c, "validations is missing or empty");
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o)) {
         double loss = bn_json_number_of(o, "loss");
+        ull step;
         bits = bn_json_number_of(o, "bits_per_byte");
-        if (!bn_json_u64(bn_json_get(o, "step"), &step) || step > last || (before > 0 && step <= before))
-            return bn_rule_fail(out, "validations are not in the order of steps");
+        step = step_of(o);
+        if (bn_json_kind(bn_json_get(o, "step")) != BN_JSON_NUMBER || step > last ||
+            (before > 0 && step <= before))
+            return bn_rule_fail(c, "validations are not in the order of steps");
         before = step;
         if (!(loss > 0) || !near(bn_json_number_of(o, "perplexity"), bn_exp(loss)))
-            return bn_rule_fail(out, "the perplexity after step %llu does not follow from the loss",
-                                (ull)step);
+            return bn_rule_fail(c, "the perplexity after step %llu does not follow from the loss", step);
         if (!near(bits, loss * tokens / bytes / bn_log(2.0)))
-            return bn_rule_fail(out, "the bits per byte after step %llu do not follow from the loss",
-                                (ull)step);
+            return bn_rule_fail(c, "the bits per byte after step %llu do not follow from the loss", step);
     }
-    return bn_rule_pass(out, "%zu validations, the last one %.4f bits per byte", bn_json_size(list), bits);
+    return bn_rule_pass(c, "%zu validations, the last one %.4f bits per byte", bn_json_size(list), bits);
 }
 
 /* ---- the rule about the origin ---- */
 
 /* Whether a policy's list, unless it is empty, has the text at this path. */
-static bool listed(const struct bn_rules_input *in, const char *list, const char *path)
+static bool listed(const struct bn_check *c, const char *list, const char *path)
 {
     size_t n = 0;
-    const char *text = bn_json_text_of(in->receipt->predicate, path);
-    return bn_receipt_policy_lists(in->policy, list, text, &n) || n == 0;
+    const char *text = bn_json_text_of(c->p, path);
+    return bn_receipt_policy_lists(c->in->policy, list, text, &n) || n == 0;
 }
 
-static bool is_clean(const struct bn_rules_input *in, const char *commit, const char *dirty)
+static bool is_clean(const struct bn_check *c, const char *commit, const char *dirty)
 {
     bool changed = true;
-    return bn_json_text_of(in->receipt->predicate, commit)[0] != '\0' &&
-           bn_json_bool(bn_json_path(in->receipt->predicate, dirty), &changed) && !changed;
+    return bn_json_text_of(c->p, commit)[0] != '\0' && bn_json_bool(bn_json_path(c->p, dirty), &changed) &&
+           !changed;
 }
 
-bool bn_check_training_origin(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_training_origin(const struct bn_check *c)
 {
-    if (!listed(in, "model_sha256", "result.model_sha256"))
-        return bn_rule_fail(out, "the model is none of those that the policy lists");
-    if (!listed(in, "program_sha256", "program.binary_sha256"))
-        return bn_rule_fail(out, "the program is none of those that the policy lists");
-    if (in->policy->require_clean_program && !is_clean(in, "program.commit", "program.dirty"))
-        return bn_rule_fail(out, "the program was not built from a committed tree");
-    if (in->policy->require_clean_git && !is_clean(in, "git.commit", "git.dirty"))
-        return bn_rule_fail(out, "it was not run in a committed tree");
+    if (!listed(c, "model_sha256", "result.model_sha256"))
+        return bn_rule_fail(c, "the model is none of those that the policy lists");
+    if (!listed(c, "program_sha256", "program.binary_sha256"))
+        return bn_rule_fail(c, "the program is none of those that the policy lists");
+    if (c->in->policy->require_clean_program && !is_clean(c, "program.commit", "program.dirty"))
+        return bn_rule_fail(c, "the program was not built from a committed tree");
+    if (c->in->policy->require_clean_git && !is_clean(c, "git.commit", "git.dirty"))
+        return bn_rule_fail(c, "it was not run in a committed tree");
     char quoted[80];
-    return bn_rule_pass(out, "commit %.12s",
-                        bn_rule_quote(quoted, bn_json_text_of(in->receipt->predicate, "program.commit")));
+    return bn_rule_pass(c, "commit %.12s", bn_rule_quote(quoted, bn_json_text_of(c->p, "program.commit")));
 }
 
 /* ---- the command of the first steps ---- */
@@ -325,20 +328,16 @@ struct repeat {
     const bn_json *record;
     const struct bn_training_options *options;
     char folder[PATH_MAX]; /* temporary */
-    const char **argv;
-    char **owned; /* the arguments that were made */
-    size_t n, n_owned;
+    char **argv;           /* the arguments are owned */
+    size_t n;
     struct bn_replay_result *result;
 };
 
 static bn_status add(struct repeat *r, const char *argument, bn_error *err)
 {
     if (r->n + 1 >= MAX_ARGUMENTS) return bn_fail(err, BN_ERR_LIMIT, "the record names too many texts");
-    char *copy = bn_strndup(argument, strlen(argument));
-    if (copy == NULL) return bn_nomem(err);
-    r->owned[r->n_owned++] = copy;
-    r->argv[r->n++] = copy;
-    return BN_OK;
+    r->argv[r->n] = bn_strndup(argument, strlen(argument));
+    return r->argv[r->n++] != NULL ? BN_OK : bn_nomem(err);
 }
 
 static bn_status add_option(struct repeat *r, const char *option, const char *value, bn_error *err)
@@ -415,31 +414,22 @@ static bn_status make_command(struct repeat *r, bn_error *err)
 
 /* ---- the comparison ---- */
 
-static void differs(struct repeat *r, const char *what)
-{
-    snprintf(r->result->reason, sizeof r->result->reason, "%s", what);
-}
-
-static bn_status same_member(const bn_json *a, const bn_json *b, const char *path, bool *same, bn_error *err)
-{
-    char ours[BN_SHA256_HEX], theirs[BN_SHA256_HEX];
-    const bn_json *x = bn_json_path(a, path), *y = bn_json_path(b, path);
-    *same = x != NULL && y != NULL;
-    if (!*same) return BN_OK;
-    BN_TRY(bn_json_digest(x, ours, err));
-    BN_TRY(bn_json_digest(y, theirs, err));
-    *same = strcmp(ours, theirs) == 0;
-    return BN_OK;
-}
-
 /* Numbers are written with the digits that give their bits back, so equal numbers are equal bits. */
 static bn_status compare(struct repeat *r, const bn_json *again, bn_error *err)
 {
-    bool same;
-    BN_TRY(same_member(r->record, again, "settings", &same, err));
-    if (!same) return differs(r, "this bn-train cannot run the settings of the record"), BN_OK;
-    BN_TRY(same_member(r->record, again, "corpus.tokens_sha256", &same, err));
-    if (!same) return differs(r, "the texts gave other tokens"), BN_OK;
+    static const struct {
+        const char *path, *otherwise;
+    } SAME[] = {{"settings", "this bn-train cannot run the settings of the record"},
+                {"corpus.tokens_sha256", "the texts gave other tokens"}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(SAME); i++) {
+        char ours[BN_SHA256_HEX] = "", theirs[BN_SHA256_HEX] = "?";
+        const bn_json *x = bn_json_path(r->record, SAME[i].path), *y = bn_json_path(again, SAME[i].path);
+        if (x != NULL) BN_TRY(bn_json_digest(x, ours, err));
+        if (y != NULL) BN_TRY(bn_json_digest(y, theirs, err));
+        if (strcmp(ours, theirs) == 0) continue;
+        snprintf(r->result->reason, sizeof r->result->reason, "%s", SAME[i].otherwise);
+        return BN_OK;
+    }
     const bn_json *theirs = bn_json_first(bn_json_get(r->record, "losses"));
     const bn_json *ours = bn_json_first(bn_json_get(again, "losses"));
     for (; ours != NULL; ours = bn_json_next(ours), theirs = bn_json_next(theirs)) {
@@ -454,7 +444,7 @@ static bn_status compare(struct repeat *r, const bn_json *again, bn_error *err)
         r->result->n_tokens++;
     }
     r->result->same = r->result->n_tokens > 0;
-    if (!r->result->same) differs(r, "bn-train made no step");
+    if (!r->result->same) snprintf(r->result->reason, sizeof r->result->reason, "bn-train made no step");
     return BN_OK;
 }
 
@@ -483,7 +473,7 @@ static bn_status run(struct repeat *r, bn_error *err)
         .errors = &errors, .timeout_ns = r->options->timeout_ns, .cancelled = r->options->cancelled};
     char path[PATH_MAX];
     bn_json *again = NULL;
-    with.argv = r->argv;
+    with.argv = (const char *const *)r->argv;
     bn_status status = make_command(r, err);
     if (status == BN_OK) status = bn_process_run(&process, &with, err);
     if (status == BN_OK) status = judge_end(r, &process, bn_buf_text(&errors), err);
@@ -506,16 +496,14 @@ bn_status bn_training_repeat(const bn_json *record, const struct bn_training_opt
     snprintf(r.folder, sizeof r.folder, "%s/bn-repeat-XXXXXX",
              temp != NULL && temp[0] != '\0' ? temp : "/tmp");
     r.argv = bn_alloc(MAX_ARGUMENTS, sizeof *r.argv);
-    r.owned = bn_alloc(MAX_ARGUMENTS, sizeof *r.owned);
-    bn_status status = r.argv != NULL && r.owned != NULL ? BN_OK : bn_nomem(&why);
+    bn_status status = r.argv != NULL ? BN_OK : bn_nomem(&why);
     bool made = status == BN_OK && mkdtemp(r.folder) != NULL;
     if (status == BN_OK && !made) status = bn_fail(&why, BN_ERR_IO, "cannot make a temporary folder");
     if (status == BN_OK) status = run(&r, &why);
     bn_status removed = made ? bn_tree_remove(r.folder, &why) : BN_OK;
     if (status == BN_OK) status = removed;
-    for (size_t i = 0; i < r.n_owned; i++)
-        bn_free(r.owned[i]);
-    bn_free(r.owned);
+    for (size_t i = 0; i < r.n; i++)
+        bn_free(r.argv[i]);
     bn_free(r.argv);
     if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) return bn_fail(err, status, "%s", why.msg);
     if (status != BN_OK)

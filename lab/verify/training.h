@@ -6,7 +6,7 @@
 #ifndef BN_VERIFY_TRAINING_H
 #define BN_VERIFY_TRAINING_H
 
-#include "lab/verify/rules.h"
+#include "lab/verify/checks.h"
 
 /* What was found on this machine of the files that a record names. */
 struct bn_training_files {
@@ -50,8 +50,7 @@ BN_MUST_CHECK bn_status bn_training_repeat(const bn_json *record, const struct b
       "model, program and working tree are what the policy demands")                                         \
     X("replay", replay, REPLAY, "--replay: the first steps give the same bits")
 
-#define X(id, name, level, demand) \
-    bool bn_check_##name(const struct bn_rules_input *in, struct bn_rule_result *out);
+#define X(id, name, level, demand) bool bn_check_##name(const struct bn_check *c);
 BN_TRAINING_RULES(X)
 #undef X
 

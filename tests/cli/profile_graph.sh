@@ -60,6 +60,42 @@ check 'others have a speed and no limit' \
     has '^RmsNorm +[0-9.]+ [mun]?s +[0-9.]+ .op/s +- +no limit( +-)?$'
 check 'none has less' has_not '^[A-Za-z]+ +its kernels count neither'
 
+# holds EXPRESSION: of the JSON document d
+holds() {
+    python3 - "$tmp/out" "$@" <<'END' || { head -c 2000 "$tmp/out"; return 1; }
+import json, sys
+d = json.load(open(sys.argv[1]))
+g, s = d.get("graph", {}), d.get("schedule", {})
+nodes, edges = g.get("nodes", []), g.get("edges", [])
+def of(kind): return [n for n in nodes if n["kind"] == kind]
+def ns(kind): return sum(n["ns"] for n in of(kind))
+sys.exit(not eval(sys.argv[2]))
+END
+}
+check 'JSON' done_with --graph json -t 2 --what-if LmHead=2
+check 'has nodes with numbers and parents' holds \
+    'all(n["id"] == i and n.get("parent", -1) < i for i, n in enumerate(nodes))'
+check 'kernels with the digest of their code' holds \
+    'len(of("kernel")) >= 20 and all(n["code_sha256"] == d["code"][n["name"]]["sha256"] for n in of("kernel"))'
+check 'edges of which those of the tree are the parents' holds \
+    'sum(e["kind"] in ("contains", "launches") and nodes[e["to"]]["parent"] == e["from"] for e in edges) == len(nodes) - 1'
+check 'and threads that meet and go on' holds \
+    'min(sum(e["kind"] == k for e in edges) for k in ("fork", "join")) >= 10'
+check 'its work is that of the tasks' holds 's["work_ns"] == ns("task") and s["wait_ns"] == ns("wait")'
+check 'its path is as long as its nodes and as its bricks' holds \
+    's["path_ns"] == sum(nodes[i]["ns"] for i in s["path"]) == sum(b["path_ns"] for b in s["bricks"]) <= s["span_ns"]'
+check 'on which nothing has slack' holds \
+    'not any(l["slack_ns"] for l in s["leaves"] if l["node"] in set(s["path"]))'
+check 'a model is marked as one' holds \
+    'd["what_if"][0]["model"] and not s["model"] and d["what_if"][0]["path_ns"] <= s["path_ns"]'
+check 'a trace' done_with --graph chrome --pass all -t 2
+check 'has both threads, each with its name' holds \
+    'all(sum(e["tid"] == t and e["ph"] == p for e in d["traceEvents"]) >= n for t in (0, 1) for p, n in (("M", 1), ("X", 30)))'
+check 'JSON of the roofline' done_with --roofline --json -t 2
+check 'has samples, and a distance or the reason' holds \
+    'all(b["samples_ns"] and (b["distance"] is not None or b["unavailable"]["distance"]) for b in d["roofline"]["bricks"])'
+check 'and the limits' holds 'd["roofline"]["limits"] and any(b["distance"] is not None for b in d["roofline"]["bricks"])'
+
 profile --graph path -t 1 --what-if Nothing=2
 check 'a brick that is not there is a mistake' equal "$status" 2
 profile --graph path -t 1 --what-if LmHead=0

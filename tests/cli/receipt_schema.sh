@@ -40,6 +40,11 @@ check "a receipt of bn-run" valid "$tmp/r.json"
 check "a receipt of one token, from token ids" valid "$tmp/one.json"
 "$out/bn-run" -q -p 'ROMEO:' -n 4 --temp 0.7 --seed 9007199254740991 --stop x --receipt-text --receipt "$tmp/text.json" >/dev/null
 check "a sampled receipt that shows its texts" valid "$tmp/text.json"
+for options in '-n 40 --speculate ngram --draft-always' "-n 4 --prompt-cache $tmp/cache" "-n 5 --prompt-cache $tmp/cache"; do
+    # shellcheck disable=SC2086 # options are words
+    "$out/bn-run" -q -p 'ROMEO: ROMEO: ROMEO:' $options --receipt "$tmp/more.json" >/dev/null
+    check "a receipt with ${options%/*}" valid "$tmp/more.json"
+done
 check "a receipt that states the thinking" valid "$tmp/r.json" 'd["predicate"]["request"]["think"] = True'
 check "the receipt among the fixtures" valid fixtures/receipts/statement.json
 "$out/bn-crossval" ladder -q -p 'ROMEO:' --ref 'bn --isa ref' --receipt "$tmp/r.json" >/dev/null

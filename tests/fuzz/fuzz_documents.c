@@ -18,7 +18,6 @@
 #include "lab/compare/metrics.h"
 #include "lab/history/ledger.h"
 #include "lab/history/result.h"
-#include "lab/profile/audit.h"
 #include "lab/profile/document.h"
 #include "lab/stats/comparison.h"
 #include "lab/stats/levels.h"

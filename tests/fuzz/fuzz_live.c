@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "lab/profile/graph_profile.h"
-#include "lab/profile/live_page.h"
+#include "lab/profile/graph.h"
+#include "lab/profile/live.h"
 #include "lab/profile/schedule.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -26,7 +26,7 @@ static void hold(bool ok)
 struct page {
     struct bn_live_head head;
     struct bn_live_body body;
-    struct bn_live_thread threads[N_THREADS];
+    uint64_t n_events[N_THREADS];
     struct bn_prof_event events[N_THREADS][MAX_EVENTS];
 };
 _Static_assert(sizeof(struct page) % 8 == 0, "a file without gaps");
@@ -35,21 +35,16 @@ _Static_assert(sizeof(struct page) % 8 == 0, "a file without gaps");
 static void make_page(struct page *p)
 {
     *p = (struct page){
-        .head = {.version = BN_LIVE_VERSION,
-                 .head_bytes = sizeof p->head,
-                 .body_bytes = sizeof p->body,
-                 .thread_bytes = sizeof p->threads[0],
-                 .event_bytes = sizeof p->events[0][0],
+        .head = {.layout = BN_LIVE_LAYOUT,
                  .n_threads = N_THREADS,
                  .max_events = MAX_EVENTS,
                  .n_bricks = BN_BRICK_KNOWN,
-                 .n_kernels = BN_KERNEL_COUNT,
                  .level = BN_PROF_KERNEL,
                  .pid = 1,
                  .ns_per_tick = 1,
                  .program = "bn-run",
                  .model = "model"},
-        .body = {.counts = {.n_passes = 1, .n_tokens = 1}, .pass_number = 1, .pass = {0, 50, 0, 1, 1}}};
+        .body = {.sums = {.n_passes = 1, .n_tokens = 1}, .pass_number = 1, .pass = {0, 50, 0, 1, 1}}};
     memcpy(p->head.magic, BN_LIVE_MAGIC, sizeof p->head.magic);
     for (unsigned t = 0; t < N_THREADS; t++) {
         static const struct bn_prof_event EVENTS[] = {
@@ -62,7 +57,7 @@ static void make_page(struct page *p)
             {.begin = 21, .end = 25, .kernel = BN_PROF_NO_KERNEL, .brick = BN_BRICK_BARRIER_WAIT},
             {.begin = 25, .end = 45, .kernel = BN_PROF_NO_KERNEL, .brick = BN_BRICK_LM_HEAD, .layer = -1}};
         memcpy(p->events[t], EVENTS, sizeof EVENTS);
-        p->threads[t].n_events = BN_ARRAY_LEN(EVENTS);
+        p->n_events[t] = BN_ARRAY_LEN(EVENTS);
     }
 }
 
@@ -71,7 +66,7 @@ static void make_graph(const bn_prof *prof)
     struct bn_graph graph;
     struct bn_schedule schedule = {0};
     bn_error err = {0};
-    bn_graph_open(&graph, 0);
+    bn_graph_open(&graph);
     bn_status status = bn_graph_add_profile(&graph, prof, NULL, 0, 1, &err);
     if (status == BN_OK) status = bn_graph_finish(&graph, &err);
     if (status == BN_OK) status = bn_schedule_open(&schedule, &graph, NULL, &err);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "lab/receipt/receipt.h"
-#include "lab/verify/diff.h"
 #include "lab/verify/rules.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -159,10 +159,9 @@ static void put_memory(struct bn_buf *out, const bn_stacks *stacks, const double
                                : "the bytes read were not counted");
         return;
     }
-    struct bn_roofline_work work = {.bytes = bytes, .seconds = bn_span_of(ns / 1e9)};
-    struct bn_roofs roofs = {.bytes_per_s = bn_span_of(limit)};
+    struct bn_roofline_work work = {.bytes = bytes, .seconds = {ns / 1e9, ns / 1e9, ns / 1e9}};
     struct bn_roofline place;
-    bn_roofline_place(&place, &work, &roofs);
+    bn_roofline_place(&place, &work, 0, limit);
     if (!place.known) {
         put_reason(out, "The distance from the memory limit is not known", place.reason);
         return;

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/verify/claims.h"
 #include "lab/verify/replay.h"
+#include "lab/verify/rules.h"
 #include "model/hparams.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/report.h"

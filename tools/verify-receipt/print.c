@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/verify/claims.h"
+#include "lab/verify/rules.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"

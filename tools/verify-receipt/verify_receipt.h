@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/ranks.h"
 #include "lab/host/machine.h"
-#include "lab/verify/diff.h"
 #include "lab/verify/rules.h"
 #include "lab/verify/training.h"
 #include "tools/cli/options.h"

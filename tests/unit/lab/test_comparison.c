@@ -109,7 +109,7 @@ static void malformed_ones_are_refused(void **state)
 {
     (void)state;
     static const char GOOD[] =
-        "{\"test\":\"t\",\"metric\":\"m\",\"unit\":\"ns\",\"better\":\"lower\",\"exact\":false,"
+        "{\"test\":\"t\",\"metric\":\"m\",\"unit\":\"ns\",\"better\":\"lower\",\"exact\":false,\"primary\":true,"
         "\"a\":{\"n\":2,\"median\":1},\"b\":{\"n\":2,\"median\":1.5},\"verdict\":\"SAME\",\"reason\":\"r\","
         "\"change\":0,\"low\":null,\"high\":null,\"p\":1,\"q\":1,\"agreement\":0.5,\"band\":0,\"mde\":0.1,"
         "\"n\":2,\"n_needed\":0,\"severity\":\"none\"}";

@@ -13,7 +13,7 @@
 #include "lab/stats/distribution.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/judge.h"
-#include "lab/stats/ranks.h"
+#include "lab/stats/rank_tests.h"
 #include "tests/unit/unit.h"
 
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))

@@ -183,62 +183,60 @@ static void bad_numbers_are_refused(void **state)
 static void samples_of_different_times(void **state)
 {
     (void)state;
-    double a[12], b[12];
+    double a[12], b[12], split[12];
     struct bn_judgement j;
     for (size_t i = 0; i < 12; i++) {
         a[i] = 100 + (double)((i * 5) % 12) * 0.1;
         b[i] = 1.05 * a[i];
+        split[i] = a[i] * (i % 2 == 0 ? 1.02 : 1.14);
     }
-    assert_int_equal(bn_judge_samples(&j, a, 12, b, 12, 0.08, &RULES, NULL), BN_OK);
-    assert_int_equal(j.outcome, BN_OUTCOME_STABLE); /* the whole interval is within the drift */
+    const struct {
+        const double *a, *b;
+        size_t n_a, n_b;
+        double drift;
+        enum bn_outcome outcome;
+    } CASES[] = {
+        {a, b, 12, 12, 0.02, BN_OUTCOME_REGRESSED},
+        {b, a, 12, 12, 0.02, BN_OUTCOME_IMPROVED},
+        {a, a, 12, 12, 0.08, BN_OUTCOME_STABLE},           /* for the machine may have made up for it */
+        {a, split, 12, 12, 0.08, BN_OUTCOME_INCONCLUSIVE}, /* an interval across the limit of the drift */
+        {a, a, 12, 12, 0, BN_OUTCOME_SAME},
+        {a, b, 3, 3, 0, BN_OUTCOME_INCONCLUSIVE},
+        {a, b, 0, 3, 0, BN_OUTCOME_INCONCLUSIVE},
+        {a, b, 12, 12, 0.08, BN_OUTCOME_STABLE}, /* the whole interval is within the drift */
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        assert_int_equal(bn_judge_samples(&j, CASES[i].a, CASES[i].n_a, CASES[i].b, CASES[i].n_b,
+                                          CASES[i].drift, &RULES, NULL),
+                         BN_OK);
+        assert_int_equal(j.outcome, CASES[i].outcome);
+        assert_true(isnan(j.low) == (CASES[i].n_a < 12));
+    }
     assert_non_null(strstr(j.reason, "is within 8 %, the drift allowed between two sessions"));
     assert_close(j.change, 0.05, 1e-9);
     assert_true(isnan(j.agreement) && j.p < 0.05 && j.n_needed == 0);
-    assert_int_equal(bn_judge_samples(&j, a, 12, b, 12, 0.02, &RULES, NULL), BN_OK);
-    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
-    assert_int_equal(bn_judge_samples(&j, b, 12, a, 12, 0.02, &RULES, NULL), BN_OK);
-    assert_int_equal(j.outcome, BN_OUTCOME_IMPROVED);
-    /* Equal samples of different times are not the same, for the machine may have made up for it. */
-    assert_int_equal(bn_judge_samples(&j, a, 12, a, 12, 0.08, &RULES, NULL), BN_OK);
-    assert_int_equal(j.outcome, BN_OUTCOME_STABLE);
-    /* An interval across the limit of the drift decides nothing. */
-    for (size_t i = 0; i < 12; i++)
-        b[i] = a[i] * (i % 2 == 0 ? 1.02 : 1.14);
-    assert_int_equal(bn_judge_samples(&j, a, 12, b, 12, 0.08, &RULES, NULL), BN_OK);
-    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
-    assert_int_equal(bn_judge_samples(&j, a, 12, a, 12, 0, &RULES, NULL), BN_OK);
-    assert_int_equal(j.outcome, BN_OUTCOME_SAME);
-    assert_int_equal(bn_judge_samples(&j, a, 3, b, 3, 0, &RULES, NULL), BN_OK);
-    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
-    assert_true(isnan(j.low));
-    assert_int_equal(bn_judge_samples(&j, a, 0, b, 3, 0, &RULES, NULL), BN_OK);
-    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
 }
 
 static void exact_values(void **state)
 {
     (void)state;
+    static const struct {
+        double a, b;
+        bool higher;
+        enum bn_outcome outcome;
+    } CASES[] = {{4096, 4096, false, BN_OUTCOME_SAME},     {4096, 4097, false, BN_OUTCOME_REGRESSED},
+                 {4096, 4095, false, BN_OUTCOME_IMPROVED}, {0, 1, false, BN_OUTCOME_REGRESSED},
+                 {0, 0, false, BN_OUTCOME_SAME},           {(double)NAN, 1, false, BN_OUTCOME_INCONCLUSIVE},
+                 {0.2, 0, true, BN_OUTCOME_REGRESSED},     {0, 0.2, true, BN_OUTCOME_IMPROVED},
+                 {0.3, 0.2, true, BN_OUTCOME_REGRESSED}};
     struct bn_judgement j;
-    bn_judge_exact(&j, 4096, 4096, false);
-    assert_int_equal(j.outcome, BN_OUTCOME_SAME);
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        bn_judge_exact(&j, CASES[i].a, CASES[i].b, CASES[i].higher);
+        assert_int_equal(j.outcome, CASES[i].outcome);
+    }
+    assert_close(j.change, 0.5, 1e-12); /* of the cost: more is better */
     bn_judge_exact(&j, 4096, 4097, false);
-    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
     assert_string_equal(j.reason, "4096 became 4097; these values have no noise");
-    bn_judge_exact(&j, 4096, 4095, false);
-    assert_int_equal(j.outcome, BN_OUTCOME_IMPROVED);
-    bn_judge_exact(&j, 0, 1, false);
-    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
-    bn_judge_exact(&j, 0, 0, false);
-    assert_int_equal(j.outcome, BN_OUTCOME_SAME);
-    bn_judge_exact(&j, (double)NAN, 1, false);
-    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
-    bn_judge_exact(&j, 0.3, 0.2, true);
-    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
-    assert_close(j.change, 0.5, 1e-12);
-    bn_judge_exact(&j, 0.2, 0, true);
-    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
-    bn_judge_exact(&j, 0, 0.2, true);
-    assert_int_equal(j.outcome, BN_OUTCOME_IMPROVED);
 }
 
 /* A p of 0.03 is enough alone, not among twenty; exact values are not affected. */

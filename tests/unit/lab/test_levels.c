@@ -114,49 +114,38 @@ static void first_row_that_fits_counts(void **state)
 static void wrong_files_are_refused(void **state)
 {
     (void)state;
+#define LEVELS(rows) "{\"schema\":\"bn.thresholds/1\",\"levels\":[" rows "]}"
 #define LAST "{\"metric\":\"*\",\"warning_percent\":1,\"critical_percent\":2}"
+#define ROW(members) LEVELS("{" members "}," LAST)
     static const char *const WRONG[] = {
         "",
         "[]",
         "{}",
         "{\"schema\":\"bn.thresholds/2\",\"levels\":[" LAST "]}",
         "{\"schema\":\"bn.thresholds/1\"}",
-        "{\"schema\":\"bn.thresholds/1\",\"levels\":[]}",
         "{\"schema\":\"bn.thresholds/1\",\"levels\":{}}",
         "{\"schema\":\"bn.thresholds/1\",\"levels\":[" LAST "],\"level\":[]}",
-        "{\"schema\":\"bn.thresholds/"
-        "1\",\"levels\":[{\"metrik\":\"x\",\"metric\":\"x\",\"warning_percent\":1,"
-        "\"critical_percent\":2}," LAST "]}",
-        "{\"schema\":\"bn.thresholds/1\",\"levels\":[{\"warning_percent\":1,\"critical_percent\":2}," LAST
-        "]}",
-        "{\"schema\":\"bn.thresholds/1\",\"levels\":[{\"metric\":\"x\",\"warning_percent\":1}," LAST "]}",
-        "{\"schema\":\"bn.thresholds/"
-        "1\",\"levels\":[{\"metric\":\"x\",\"warning_percent\":3,\"critical_percent\":2}," LAST "]}",
-        "{\"schema\":\"bn.thresholds/"
-        "1\",\"levels\":[{\"metric\":\"x\",\"warning_percent\":-1,\"critical_percent\":2}," LAST "]}",
-        "{\"schema\":\"bn.thresholds/"
-        "1\",\"levels\":[{\"metric\":\"x\",\"warning_percent\":\"1\",\"critical_percent\":2}," LAST "]}",
-        "{\"schema\":\"bn.thresholds/"
-        "1\",\"levels\":[{\"metric\":\"*\",\"better\":\"faster\",\"warning_percent\":1,"
-        "\"critical_percent\":2}," LAST "]}",
-        "{\"schema\":\"bn.thresholds/"
-        "1\",\"levels\":[{\"metric\":\"x\",\"warning_percent\":1,\"critical_percent\":2}]}",
-        "{\"schema\":\"bn.thresholds/"
-        "1\",\"levels\":[{\"metric\":\"x\",\"warning_percent\":1,\"critical_absolute\":2}," LAST "]}",
-        "{\"schema\":\"bn.thresholds/1\",\"levels\":[{\"metric\":\"x\",\"drift_percent\":-1,"
-        "\"warning_percent\":1,\"critical_percent\":2}," LAST "]}",
-        "{\"schema\":\"bn.thresholds/1\",\"levels\":[{\"metric\":\"x\",\"as\":\"time\",\"warning_percent\":1,"
-        "\"critical_percent\":2}," LAST "]}",
-        "{\"schema\":\"bn.thresholds/"
-        "1\",\"levels\":[{\"metric\":\"*\",\"better\":\"higher\",\"warning_percent\":1,"
-        "\"critical_percent\":2}]}"};
+        LEVELS(""),
+        LEVELS("{\"metric\":\"x\",\"warning_percent\":1,\"critical_percent\":2}"),
+        LEVELS("{\"metric\":\"*\",\"better\":\"higher\",\"warning_percent\":1,\"critical_percent\":2}"),
+        ROW("\"metrik\":\"x\",\"metric\":\"x\",\"warning_percent\":1,\"critical_percent\":2"),
+        ROW("\"warning_percent\":1,\"critical_percent\":2"),
+        ROW("\"metric\":\"x\",\"warning_percent\":1"),
+        ROW("\"metric\":\"x\",\"warning_percent\":3,\"critical_percent\":2"),
+        ROW("\"metric\":\"x\",\"warning_percent\":-1,\"critical_percent\":2"),
+        ROW("\"metric\":\"x\",\"warning_percent\":\"1\",\"critical_percent\":2"),
+        ROW("\"metric\":\"*\",\"better\":\"faster\",\"warning_percent\":1,\"critical_percent\":2"),
+        ROW("\"metric\":\"x\",\"warning_percent\":1,\"critical_absolute\":2"),
+        ROW("\"metric\":\"x\",\"drift_percent\":-1,\"warning_percent\":1,\"critical_percent\":2"),
+        ROW("\"metric\":\"x\",\"as\":\"time\",\"warning_percent\":1,\"critical_percent\":2"),
+    };
     struct bn_levels levels;
     for (size_t i = 0; i < BN_ARRAY_LEN(WRONG); i++) {
         bn_error err = {0};
         assert_int_not_equal(bn_levels_parse(&levels, WRONG[i], strlen(WRONG[i]), &err), BN_OK);
         assert_true(err.msg[0] != '\0');
     }
-    parse(&levels, "{\"schema\":\"bn.thresholds/1\",\"levels\":[" LAST "]}");
+    parse(&levels, LEVELS(LAST));
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "lab/stats/changepoint.h"
 #include "lab/stats/distribution.h"
-#include "lab/stats/ranks.h"
+#include "lab/stats/rank_tests.h"
 #include "lab/stats/summary.h"
 #include "tests/unit/unit.h"
 

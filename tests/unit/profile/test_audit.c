@@ -4,7 +4,7 @@
  * keeps them all; each forgery breaks the rule that is meant for it, though its own summary is made anew.
  */
 #include "base/random.h"
-#include "lab/profile/audit.h"
+#include "lab/profile/document.h"
 #include "tests/unit/prof_clock.h"
 #include "tests/unit/unit.h"
 

@@ -4,7 +4,7 @@
  * whole, their times add up, and their critical path is no longer than the clock says.
  */
 #include "infer/session.h"
-#include "lab/profile/graph_profile.h"
+#include "lab/profile/graph.h"
 #include "lab/profile/schedule.h"
 #include "tests/unit/prof_clock.h"
 #include "tests/unit/unit.h"
@@ -98,7 +98,7 @@ static void a_made_up_pass_is_exact(void **state)
     play_pass(prof, &now, 1000);
     prof->kernel_names = bn_kernels_ref.name;
     bn_prof_finalize(prof, 200);
-    bn_graph_open(&graph, 0);
+    bn_graph_open(&graph);
     assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 1, NULL), BN_OK);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     check_tree(&graph, true,
@@ -157,7 +157,7 @@ static void passes_are_chained(void **state)
         play_pass(prof, &now, 200 * i);
     bn_prof_finalize(prof, 1000);
     for (size_t first = 0; first < 5; first++) {
-        bn_graph_open(&graph, 0);
+        bn_graph_open(&graph);
         assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, first, 5 - first, NULL), BN_OK);
         assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
         assert_int_equal(graph.node[0].index, first);
@@ -176,7 +176,7 @@ static void what_is_not_whole_is_refused(void **state)
     struct bn_graph graph;
     bn_error err = {0};
     bn_prof *prof = open_profile(BN_PROF_KERNEL, 2, &now);
-    bn_graph_open(&graph, 0);
+    bn_graph_open(&graph);
     play_pass(prof, &now, 0);
     assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 2, NULL), BN_ERR_ARG);
     assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 1, 1, NULL), BN_ERR_ARG);
@@ -204,7 +204,8 @@ static void the_budget_ends_it(void **state)
         play_pass(prof, &now, 200 * i);
     for (uint32_t room = 1; room < 80; room++) {
         struct bn_graph graph;
-        bn_graph_open(&graph, room);
+        bn_graph_open(&graph);
+        graph.max_nodes = room;
         assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 3, NULL), BN_OK);
         assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
         assert_true(graph.truncated && graph.n_nodes == room && graph.n_lost > 0);
@@ -287,7 +288,7 @@ static void check_real(unsigned n_threads, enum bn_prof_level level)
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++)
         assert_int_equal(bn_codes_read(&codes, bn_kernels_built(i), NULL, NULL), BN_OK);
 
-    bn_graph_open(&graph, 0);
+    bn_graph_open(&graph);
     assert_int_equal(bn_graph_add_profile(&graph, prof, &codes, 0, 3, NULL), BN_OK);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     assert_false(graph.truncated);

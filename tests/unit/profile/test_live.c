@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "lab/profile/graph_profile.h"
-#include "lab/profile/live_page.h"
+#include "lab/profile/graph.h"
+#include "lab/profile/live.h"
 #include "lab/profile/schedule.h"
 #include "tests/unit/engine/profiler_maker.h"
 
@@ -106,7 +106,7 @@ static void publishes_sums(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     read_now(&s, path);
-    assert_int_equal(s.counts.n_passes, 0);
+    assert_int_equal(s.sums.n_passes, 0);
     assert_null(s.pass);
     bn_live_release(&s);
 
@@ -115,25 +115,25 @@ static void publishes_sums(void **state)
         evaluate(&r, 1);
     bn_live_set_load(r.live, &(struct bn_live_load){8, 3, 2, 1});
     read_now(&s, path);
-    assert_int_equal(s.pid, getpid());
-    assert_string_equal(s.model, "nano");
-    assert_string_equal(s.program, "test");
+    assert_int_equal(s.head.pid, getpid());
+    assert_string_equal(s.head.model, "nano");
+    assert_string_equal(s.head.program, "test");
     assert_false(s.has_ended);
-    assert_int_equal(s.counts.n_passes, 4);
-    assert_int_equal(s.counts.n_tokens, 8);
-    assert_int_equal(s.counts.n_logits, 4);
-    uint64_t n = s.counts.n_measured; /* of short passes not all are measured */
+    assert_int_equal(s.sums.n_passes, 4);
+    assert_int_equal(s.sums.n_tokens, 8);
+    assert_int_equal(s.sums.n_logits, 4);
+    uint64_t n = s.sums.n_measured; /* of short passes not all are measured */
     assert_true(n >= 1 && n <= 4);
-    assert_int_equal(s.counts.n_parts, n);
-    assert_int_equal(s.counts.dropped, 0);
+    assert_int_equal(s.sums.n_parts, n);
+    assert_int_equal(s.sums.dropped, 0);
     assert_int_equal(s.load.n_running, 3);
     assert_int_equal(s.load.n_waiting, 2);
-    assert_int_equal(s.bricks[BN_BRICK_EMBEDDING].count, n);
-    assert_int_equal(s.bricks[BN_BRICK_LM_HEAD].count, n);
-    assert_int_equal(s.bricks[BN_BRICK_DOWN_PROJECTION].count, n * bn_model_hparams(r.model)->n_layer);
-    assert_true(s.bricks[BN_BRICK_DOWN_PROJECTION].ops > 0);
-    assert_true(s.bricks_ns > 0 && s.bricks_ns <= s.counts.wall_ns);
-    assert_true(s.counts.passes_ns <= s.counts.wall_ns);
+    assert_int_equal(s.sums.bricks[BN_BRICK_EMBEDDING].count, n);
+    assert_int_equal(s.sums.bricks[BN_BRICK_LM_HEAD].count, n);
+    assert_int_equal(s.sums.bricks[BN_BRICK_DOWN_PROJECTION].count, n * bn_model_hparams(r.model)->n_layer);
+    assert_true(s.sums.bricks[BN_BRICK_DOWN_PROJECTION].ops > 0);
+    assert_true(s.sums.bricks_ns > 0 && s.sums.bricks_ns <= s.sums.wall_ns);
+    assert_true(s.sums.passes_ns <= s.sums.wall_ns);
     bn_live_release(&s);
     close_run(&r);
     assert_int_equal(access(path, F_OK), -1);
@@ -154,13 +154,13 @@ static void never_becomes_full(void **state)
         evaluate(&r, 1 + i % 12);
     }
     read_now(&s, path);
-    assert_int_equal(s.counts.n_passes, 400);
-    assert_int_equal(s.counts.dropped, 0);
-    assert_int_equal(s.bricks[BN_BRICK_LM_HEAD].count, s.counts.n_measured);
+    assert_int_equal(s.sums.n_passes, 400);
+    assert_int_equal(s.sums.dropped, 0);
+    assert_int_equal(s.sums.bricks[BN_BRICK_LM_HEAD].count, s.sums.n_measured);
     uint64_t n_kernels = 0;
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        n_kernels += s.kernels[k].count;
-    assert_true(n_kernels > 10 * s.counts.n_measured);
+        n_kernels += s.sums.kernels[k].count;
+    assert_true(n_kernels > 10 * s.sums.n_measured);
     bn_live_release(&s);
     close_run(&r);
 }
@@ -189,7 +189,6 @@ static void pass_has_a_graph(void **state)
     struct bn_live_snapshot s;
     struct bn_graph graph;
     struct bn_schedule schedule;
-    struct bn_schedule_table table;
     char path[BN_LIVE_PATH];
     (void)state;
     open_run(&r, 2);
@@ -199,15 +198,13 @@ static void pass_has_a_graph(void **state)
     read_now(&s, path);
     assert_non_null(s.pass);
     assert_int_equal(s.pass_number, 1);
-    bn_graph_open(&graph, 0);
+    bn_graph_open(&graph);
     assert_int_equal(bn_graph_add_profile(&graph, s.pass, NULL, 0, 1, NULL), BN_OK);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     assert_int_equal(bn_schedule_open(&schedule, &graph, NULL, NULL), BN_OK);
-    assert_int_equal(bn_schedule_table_open(&table, &schedule, &graph, NULL), BN_OK);
     assert_true(schedule.path_ns > 0);
-    assert_non_null(bn_schedule_table_find(&table, "DownProjection"));
-    assert_null(bn_schedule_table_find(&table, "UpwardProjection"));
-    bn_schedule_table_close(&table);
+    assert_non_null(bn_schedule_find(&schedule, "DownProjection"));
+    assert_null(bn_schedule_find(&schedule, "UpwardProjection"));
     bn_schedule_close(&schedule);
     bn_graph_close(&graph);
     bn_live_release(&s);
@@ -293,7 +290,7 @@ static void last_state_stays(void **state)
     assert_int_equal(WTERMSIG(status), SIGKILL);
     read_now(&s, path);
     assert_true(s.has_ended);
-    assert_int_equal(s.counts.n_passes, 1);
+    assert_int_equal(s.sums.n_passes, 1);
     bn_live_release(&s);
 }
 
@@ -301,7 +298,7 @@ static void last_state_stays(void **state)
 
 #define BODY sizeof(struct bn_live_head)
 #define THREAD (BODY + sizeof(struct bn_live_body))
-#define EVENT (THREAD + sizeof(struct bn_live_thread))
+#define EVENT (THREAD + sizeof(uint64_t))
 #define AT_HEAD(member) offsetof(struct bn_live_head, member), sizeof((struct bn_live_head *)0)->member
 #define AT_BODY(member) BODY + offsetof(struct bn_live_body, member), sizeof(uint64_t)
 #define AT_EVENT(member) \
@@ -316,12 +313,11 @@ static const struct fault {
     const char *message;
 } FAULTS[] = {
     {"magic", AT_HEAD(magic), 7, BN_ERR_FORMAT, "is not a live profile"},
-    {"version", AT_HEAD(version), 99, BN_ERR_UNSUPPORTED, "another version of bn"},
-    {"size of the head", AT_HEAD(head_bytes), 64, BN_ERR_UNSUPPORTED, "another version of bn"},
-    {"size of the body", AT_HEAD(body_bytes), 1 << 30, BN_ERR_UNSUPPORTED, "another version of bn"},
-    {"size of a thread", AT_HEAD(thread_bytes), 0, BN_ERR_UNSUPPORTED, "another version of bn"},
-    {"size of an event", AT_HEAD(event_bytes), 1, BN_ERR_UNSUPPORTED, "another version of bn"},
-    {"number of kernels", AT_HEAD(n_kernels), 1000, BN_ERR_UNSUPPORTED, "another version of bn"},
+    {"version", AT_HEAD(layout[0]), 99, BN_ERR_UNSUPPORTED, "another version of bn"},
+    {"size of the head", AT_HEAD(layout[1]), 64, BN_ERR_UNSUPPORTED, "another version of bn"},
+    {"size of the body", AT_HEAD(layout[2]), 1 << 30, BN_ERR_UNSUPPORTED, "another version of bn"},
+    {"size of an event", AT_HEAD(layout[3]), 1, BN_ERR_UNSUPPORTED, "another version of bn"},
+    {"number of kernels", AT_HEAD(layout[4]), 1000, BN_ERR_UNSUPPORTED, "another version of bn"},
     {"no threads", AT_HEAD(n_threads), 0, BN_ERR_FORMAT, "do not fit 0 threads"},
     {"more threads", AT_HEAD(n_threads), 2, BN_ERR_FORMAT, "do not fit 2 threads"},
     {"many threads", AT_HEAD(n_threads), UINT32_MAX, BN_ERR_FORMAT, "do not fit"},
@@ -338,8 +334,7 @@ static const struct fault {
     {"category", AT_HEAD(categories), UINT64_MAX, BN_ERR_FORMAT, "head of the live profile is damaged"},
     {"a name without an end", AT_HEAD(program), UINT64_MAX, BN_ERR_FORMAT, "head of the live profile"},
     {"the writer was stopped", AT_BODY(sequence), 7, BN_ERR_FORMAT, "stopped in the middle of an update"},
-    {"events of a thread", THREAD + offsetof(struct bn_live_thread, n_events), 8, UINT64_MAX, BN_ERR_FORMAT,
-     "has more events than fit"},
+    {"events of a thread", THREAD, 8, UINT64_MAX, BN_ERR_FORMAT, "has more events than fit"},
     {"brick of an event", AT_EVENT(brick), 200, BN_ERR_FORMAT, "events of the live profile are damaged"},
     {"kernel of an event", AT_EVENT(kernel), 200, BN_ERR_FORMAT, "events of the live profile are damaged"},
     {"depth of an event", AT_EVENT(depth), 8, BN_ERR_FORMAT, "events of the live profile are damaged"},
@@ -473,7 +468,7 @@ static void *write_numbers(void *user)
         if (w->locks) atomic_store(&w->body->sequence, ++sequence);
         atomic_thread_fence(memory_order_release);
         for (unsigned b = 0; b < BN_BRICK_MAX; b++) {
-            w->body->bricks[b].count = w->body->bricks[b].bytes = i;
+            w->body->sums.bricks[b].count = w->body->sums.bricks[b].bytes = i;
             if (b == BN_BRICK_MAX / 2) pause_ns(20000);
         }
         if (w->locks) atomic_store_explicit(&w->body->sequence, ++sequence, memory_order_release);
@@ -485,7 +480,8 @@ static void *write_numbers(void *user)
 static bool is_whole(const struct bn_live_snapshot *s)
 {
     for (unsigned b = 0; b < BN_BRICK_MAX; b++)
-        if (s->bricks[b].count != s->bricks[0].count || s->bricks[b].bytes != s->bricks[0].count)
+        if (s->sums.bricks[b].count != s->sums.bricks[0].count ||
+            s->sums.bricks[b].bytes != s->sums.bricks[0].count)
             return false;
     return true;
 }
@@ -502,8 +498,7 @@ static bool reads_are_whole(bool locks, unsigned wanted)
     uint64_t last = 0;
     bool whole = true;
     make_file(&good);
-    memset(good.data + BODY + offsetof(struct bn_live_body, bricks), 0,
-           sizeof((struct bn_live_body *)0)->bricks);
+    memset(good.data + BODY + offsetof(struct bn_live_body, sums), 0, sizeof(struct bn_live_sums));
     memset(good.data + BODY, 0, sizeof(uint64_t));
     snprintf(path, sizeof path, "%s/numbers", folder);
     write_file(path, good.data, good.len);
@@ -517,8 +512,8 @@ static bool reads_are_whole(bool locks, unsigned wanted)
     for (unsigned n = 0; whole && n < wanted;) {
         assert_int_equal(bn_live_read(&s, reader, NULL), BN_OK);
         whole = is_whole(&s);
-        n += s.bricks[0].count != last;
-        last = s.bricks[0].count;
+        n += s.sums.bricks[0].count != last;
+        last = s.sums.bricks[0].count;
         bn_live_release(&s);
     }
     atomic_store(&w.stop, true);

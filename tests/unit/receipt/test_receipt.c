@@ -4,24 +4,25 @@
  */
 #include "tests/unit/json_memory.h"
 #include "tests/unit/receipt/receipt_maker.h"
-#include "tests/unit/receipt/schema.h"
 
 /* ---- the fields ---- */
 
-static void a_receipt_has_the_fields_of_the_schema(void **state)
+static void a_statement_has_its_members(void **state)
 {
     (void)state;
-    bn_json *schema = load("ci/schemas/receipt.schema.json"), *statement = greedy_receipt(6);
-    conforms(schema, bn_json_get(statement, "predicate"), "");
+    bn_json *statement = greedy_receipt(6);
     static const char *const MEMBERS[] = {"_type", "subject", "predicateType", "predicate", "receipt_sha256"};
-    size_t i = 0;
-    for (const bn_json *m = bn_json_first(statement); m != NULL; m = bn_json_next(m), i++) {
-        assert_true(i < BN_ARRAY_LEN(MEMBERS));
-        assert_string_equal(bn_json_name(m), MEMBERS[i]);
-    }
-    assert_int_equal(i, BN_ARRAY_LEN(MEMBERS));
+    assert_int_equal(bn_json_size(statement), BN_ARRAY_LEN(MEMBERS));
+    for (size_t i = 0; i < BN_ARRAY_LEN(MEMBERS); i++)
+        assert_string_equal(bn_json_name(bn_json_at(statement, i)), MEMBERS[i]);
     bn_json_free(statement);
-    bn_json_free(schema);
+}
+
+static bn_json *load(const char *path)
+{
+    bn_json *root;
+    assert_int_equal(bn_json_read_file(&root, path, NULL), BN_OK);
+    return root;
 }
 
 /* Every property of the schema has its line in the reference page. */
@@ -32,7 +33,7 @@ static void check_documented(const bn_json *schema, const char *prefix, const ch
         char path[160], cell[170];
         snprintf(path, sizeof path, "%.90s%s%.60s", prefix, prefix[0] == '\0' ? "" : ".", bn_json_name(p));
         snprintf(cell, sizeof cell, "| `%s` |", path);
-        if (strstr(page, cell) == NULL) complain(path, "is not in docs/reference/receipt.md");
+        if (strstr(page, cell) == NULL) fail_msg("%s is not in docs/reference/receipt.md", path);
         check_documented(p, path, page);
         const bn_json *items = bn_json_get(p, "items");
         snprintf(cell, sizeof cell, "%.150s[]", path);
@@ -452,7 +453,7 @@ int main(void)
 {
     count_json_memory();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_receipt_has_the_fields_of_the_schema),
+        cmocka_unit_test(a_statement_has_its_members),
         cmocka_unit_test(every_field_is_documented),
         cmocka_unit_test(a_receipt_says_what_ran),
         cmocka_unit_test(more_threads_than_heads_give_a_receipt),

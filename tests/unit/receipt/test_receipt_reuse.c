@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "tests/unit/receipt/receipt_maker.h"
-#include "tests/unit/receipt/schema.h"
 
 /* Puts a number of cached tokens into the receipt; SIZE_MAX removes it. */
 static bool verifies_with_cached(bn_json *statement, size_t n)
@@ -23,19 +22,17 @@ static bool verifies_with_cached(bn_json *statement, size_t n)
     return ok;
 }
 
-/* The receipt of a run, which has the form of the schema, verifies and replays. */
+/* The receipt of a run, which verifies and replays. */
 static bn_json *build_good(struct run *run)
 {
-    bn_json *schema = load("ci/schemas/receipt.schema.json"), *statement = build(run);
+    bn_json *statement = build(run);
     struct bn_receipt receipt;
     struct bn_replay_result result;
-    conforms(schema, bn_json_get(statement, "predicate"), "");
     open_text(&receipt, statement);
     assert_true(verifies(&receipt));
     assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
     assert_true(result.same && result.chain);
     bn_receipt_release(&receipt);
-    bn_json_free(schema);
     return statement;
 }
 
@@ -114,19 +111,20 @@ static void a_receipt_says_what_was_drafted(void **state)
     assert_true(d->passes > 1 && d->accepted > 0 && d->accepted < d->drafted);
     run.in = (struct bn_receipt_input){.model = model, .session = run.session, .generation = &run.gen};
     bn_json *statement = build_good(&run);
+    const struct {
+        const char *object, *name;
+        uint64_t value;
+    } FAULTS[] = {
+        {"drafts", "drafted", d->drafted + 1},   {"drafts", "drafted", d->accepted - 1},
+        {"drafts", "accepted", d->accepted - 1}, {"drafts", "accepted", d->accepted + 1},
+        {"drafts", "passes", d->passes - 1},     {"drafts", "passes", 9007199254740991},
+        {"drafts", "drafted", 9007199254740991}, {"drafts", "accepted", 9007199254740991},
+        {"work", "attended", w->attended + 1},   {"work", "attended", 1u << 30},
+        {"work", "passes", w->passes - 1},       {"work", "heads", w->heads + 1},
+    };
     assert_true(verifies_with(statement, "drafts", "drafted", d->drafted));
-    assert_false(verifies_with(statement, "drafts", "drafted", d->drafted + 1));
-    assert_false(verifies_with(statement, "drafts", "drafted", d->accepted - 1));
-    assert_false(verifies_with(statement, "drafts", "accepted", d->accepted - 1));
-    assert_false(verifies_with(statement, "drafts", "accepted", d->accepted + 1));
-    assert_false(verifies_with(statement, "drafts", "passes", d->passes - 1));
-    assert_false(verifies_with(statement, "drafts", "passes", 9007199254740991));
-    assert_false(verifies_with(statement, "drafts", "drafted", 9007199254740991));
-    assert_false(verifies_with(statement, "drafts", "accepted", 9007199254740991));
-    assert_false(verifies_with(statement, "work", "attended", w->attended + 1));
-    assert_false(verifies_with(statement, "work", "attended", 1u << 30));
-    assert_false(verifies_with(statement, "work", "passes", w->passes - 1));
-    assert_false(verifies_with(statement, "work", "heads", w->heads + 1));
+    for (size_t i = 0; i < BN_ARRAY_LEN(FAULTS); i++)
+        assert_false(verifies_with(statement, FAULTS[i].object, FAULTS[i].name, FAULTS[i].value));
     bn_json_remove((bn_json *)(uintptr_t)bn_json_path(statement, "predicate.measurement"), "drafts");
     assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
     struct bn_receipt receipt;

@@ -14,6 +14,17 @@ static struct bn_key *fresh_key(void)
     return key;
 }
 
+/* Appends the envelope of a statement by this key; *canonical is what is signed. */
+static void sign(struct bn_buf *envelope, const bn_json *statement, const struct bn_key *key,
+                 struct bn_buf *canonical)
+{
+    to_text(statement, true, canonical);
+    *envelope = (struct bn_buf){.max = BN_JSON_MAX_BYTES};
+    assert_int_equal(
+        bn_envelope_sign(envelope, key, BN_RECEIPT_PAYLOAD_TYPE, canonical->data, canonical->len, NULL),
+        BN_OK);
+}
+
 static bool same_text(const bn_json *a, const struct bn_buf *canonical)
 {
     struct bn_buf text;
@@ -75,13 +86,10 @@ static void no_changed_byte_of_a_signed_receipt_is_accepted(void **state)
     (void)state;
     bn_json *statement = greedy_receipt(3);
     struct bn_key *key = fresh_key(), *other = fresh_key();
-    struct bn_buf canonical, envelope = {.max = 100000};
+    struct bn_buf canonical, envelope;
     const struct bn_key *keys[] = {other, key};
     struct bn_receipt_keys trusted = {keys, 2, 1, false};
-    to_text(statement, true, &canonical);
-    assert_int_equal(
-        bn_envelope_sign(&envelope, key, BN_RECEIPT_PAYLOAD_TYPE, canonical.data, canonical.len, NULL),
-        BN_OK);
+    sign(&envelope, statement, key, &canonical);
     for (size_t i = 0; i < envelope.len; i++) {
         struct bn_receipt receipt;
         char was = envelope.data[i];
@@ -143,7 +151,7 @@ static void a_signature_stands_in_for_the_own_digest(void **state)
     (void)state;
     bn_json *statement = greedy_receipt(2);
     struct bn_key *key = fresh_key();
-    struct bn_buf canonical, envelope = {.max = 100000};
+    struct bn_buf canonical, envelope;
     const struct bn_key *keys[] = {key};
     struct bn_receipt_keys trusted = {keys, 1, 1, false};
     struct bn_receipt receipt;
@@ -151,10 +159,7 @@ static void a_signature_stands_in_for_the_own_digest(void **state)
     open_text(&receipt, statement);
     assert_false(verifies(&receipt));
     bn_receipt_release(&receipt);
-    to_text(statement, true, &canonical);
-    assert_int_equal(
-        bn_envelope_sign(&envelope, key, BN_RECEIPT_PAYLOAD_TYPE, canonical.data, canonical.len, NULL),
-        BN_OK);
+    sign(&envelope, statement, key, &canonical);
     assert_int_equal(bn_receipt_open(&receipt, envelope.data, envelope.len, &trusted, NULL), BN_OK);
     assert_true(verifies(&receipt));
     bn_receipt_release(&receipt);
@@ -233,14 +238,11 @@ static bn_status verify_envelope(struct signing *s, bn_error *err)
 static bn_status sign_again(struct signing *s, bn_error *err)
 {
     struct bn_receipt receipt;
-    struct bn_buf payload = {.max = BN_JSON_MAX_BYTES}, envelope = {.max = BN_JSON_MAX_BYTES};
+    struct bn_buf envelope = {.max = BN_JSON_MAX_BYTES};
     BN_TRY(bn_receipt_open(&receipt, s->plain.data, s->plain.len, NULL, err));
-    bn_status status = bn_json_write(receipt.statement, true, &payload, err);
-    if (status == BN_OK)
-        status = bn_envelope_sign(&envelope, s->key, BN_RECEIPT_PAYLOAD_TYPE, payload.data, payload.len, err);
+    bn_status status = bn_receipt_sign(&envelope, receipt.statement, s->key, err);
     if (status == BN_OK) assert_int_equal(envelope.len, s->envelope.len);
     if (status == BN_OK) assert_memory_equal(envelope.data, s->envelope.data, envelope.len);
-    bn_buf_release(&payload);
     bn_buf_release(&envelope);
     bn_receipt_release(&receipt);
     return status;
@@ -274,14 +276,11 @@ static void short_memory_is_reported_as_such(void **state)
 {
     (void)state;
     bn_status (*const ACTIONS[])(struct signing *, bn_error *) = {sign_again, verify_envelope, compare_two};
-    struct signing s = {.key = fresh_key(), .envelope = {.max = BN_JSON_MAX_BYTES}};
+    struct signing s = {.key = fresh_key()};
     struct bn_buf canonical;
     bn_json *statement = greedy_receipt(2);
     to_text(statement, false, &s.plain);
-    to_text(statement, true, &canonical);
-    assert_int_equal(
-        bn_envelope_sign(&s.envelope, s.key, BN_RECEIPT_PAYLOAD_TYPE, canonical.data, canonical.len, NULL),
-        BN_OK);
+    sign(&s.envelope, statement, s.key, &canonical);
     for (size_t a = 0; a < BN_ARRAY_LEN(ACTIONS); a++) {
         uint64_t most = 0, failed = 0;
         for (uint64_t n = 0; n <= most; n++) { /* the first round only counts */

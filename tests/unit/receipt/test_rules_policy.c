@@ -114,23 +114,24 @@ static void what_the_verifier_knows_counts(void **state)
     static const char RIGHT[] = "fabcdb914a48e922468ae05fe45bb16cfbecc84db421fbbab966621515803228";
     static const char WRONG[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
-    struct bn_rules_input in = {.model_sha256 = RIGHT};
-    run_rules(root, &in, &report);
-    assert_string_equal(failures(&report), "");
-    in = (struct bn_rules_input){.model_sha256 = WRONG};
-    run_rules(root, &in, &report);
-    assert_string_equal(failures(&report), "model");
-    assert_int_equal(report.exit_code, BN_EXIT_INTEGRITY);
-    in = (struct bn_rules_input){.model_sha256 = WRONG, .model_is_default = true};
-    run_rules(root, &in, &report);
-    assert_string_equal(failures(&report), "");
-
-    in = (struct bn_rules_input){.now_utc = 1772357400 - 300};
-    run_rules(root, &in, &report);
-    assert_string_equal(failures(&report), "");
-    in = (struct bn_rules_input){.now_utc = 1772357400 - 301};
-    run_rules(root, &in, &report);
-    assert_string_equal(failures(&report), "timestamp");
+    static const struct {
+        struct bn_rules_input in;
+        const char *fails;
+        bn_exit exit_code;
+    } CASES[] = {
+        {{.model_sha256 = RIGHT}, "", BN_EXIT_OK},
+        {{.model_sha256 = WRONG}, "model", BN_EXIT_INTEGRITY},
+        {{.model_sha256 = WRONG, .model_is_default = true}, "", BN_EXIT_OK},
+        {{.now_utc = 1772357400 - 300}, "", BN_EXIT_OK},
+        {{.now_utc = 1772357400 - 301}, "timestamp", BN_EXIT_NEGATIVE},
+    };
+    struct bn_rules_input in;
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        in = CASES[i].in;
+        run_rules(root, &in, &report);
+        assert_string_equal(failures(&report), CASES[i].fails);
+        assert_int_equal(report.exit_code, CASES[i].exit_code);
+    }
 
     in = (struct bn_rules_input){.replay = &replay};
     run_rules(root, &in, &report);
@@ -147,9 +148,7 @@ static void what_the_verifier_knows_counts(void **state)
 
 static const char *verdict_of(const struct bn_rules_report *report, const char *id)
 {
-    for (size_t i = 0; bn_rules_at(i) != NULL; i++)
-        if (strcmp(bn_rules_at(i)->id, id) == 0) return bn_verdict_name(report->results[i].verdict);
-    return "?";
+    return bn_verdict_name(bn_rules_result(report, id)->verdict);
 }
 
 /* What a busy verifier measures can show that a claim is possible, and never that it is false. */

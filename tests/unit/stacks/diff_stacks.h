@@ -12,7 +12,7 @@
 #include "lab/stacks/diff.h"
 #include "lab/stats/distribution.h"
 #include "lab/stats/interval.h"
-#include "lab/stats/ranks.h"
+#include "lab/stats/rank_tests.h"
 #include "tests/unit/stacks/stacks_child.h"
 #include "tests/unit/unit.h"
 

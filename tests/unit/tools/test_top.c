@@ -12,40 +12,40 @@ static struct bn_top_row list[BN_TOP_ROWS];
 /* Two threads, ten passes in one second: three bricks. */
 static void make_snapshot(struct bn_live_snapshot *s)
 {
-    *s = (struct bn_live_snapshot){.pid = 42,
-                                   .level = BN_PROF_BRICK,
-                                   .program = "bn-run",
-                                   .model = "folder/model.gguf",
-                                   .isa = "ref",
-                                   .started_ns = 1000000000,
+    *s = (struct bn_live_snapshot){.head = {.pid = 42,
+                                            .level = BN_PROF_BRICK,
+                                            .program = "bn-run",
+                                            .model = "folder/model.gguf",
+                                            .isa = "ref",
+                                            .started_ns = 1000000000,
+                                            .n_threads = 2,
+                                            .n_bricks = BN_BRICK_KNOWN},
                                    .read_ns = 2000000000,
-                                   .n_threads = 2,
-                                   .n_bricks = BN_BRICK_KNOWN};
-    s->counts = (struct bn_live_counts){.updated_ns = 1900000000,
-                                        .wall_ns = 900000000,
-                                        .n_passes = 10,
-                                        .n_tokens = 25,
-                                        .n_logits = 10,
-                                        .n_measured = 10,
-                                        .n_parts = 20,
-                                        .passes_ns = 500000000};
+                                   .updated_ns = 1900000000};
+    s->sums = (struct bn_live_sums){.wall_ns = 900000000,
+                                    .n_passes = 10,
+                                    .n_tokens = 25,
+                                    .n_logits = 10,
+                                    .n_measured = 10,
+                                    .n_parts = 20,
+                                    .passes_ns = 500000000,
+                                    .bricks_ns = 200000};
     for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
-        snprintf(s->names[i], sizeof s->names[i], "%s", bn_brick_name(i));
-        s->categories[i] = bn_brick_category(i);
+        snprintf(s->head.bricks[i], sizeof s->head.bricks[i], "%s", bn_brick_name(i));
+        s->head.categories[i] = (uint8_t)bn_brick_category(i);
     }
-    s->bricks[BN_BRICK_UP_PROJECTION] = (struct bn_brick_stats){
+    s->sums.bricks[BN_BRICK_UP_PROJECTION] = (struct bn_brick_stats){
         .count = 40, .inclusive_ns = 40000, .exclusive_ns = 40000, .bytes = 200000, .ops = 800000};
-    s->bricks[BN_BRICK_DOWN_PROJECTION] =
+    s->sums.bricks[BN_BRICK_DOWN_PROJECTION] =
         (struct bn_brick_stats){.count = 20, .inclusive_ns = 20000, .exclusive_ns = 20000};
-    s->bricks[BN_BRICK_LM_HEAD] =
+    s->sums.bricks[BN_BRICK_LM_HEAD] =
         (struct bn_brick_stats){.count = 20, .inclusive_ns = 140000, .exclusive_ns = 140000};
-    s->bricks_ns = 200000;
 }
 
 static void make_top(struct bn_top *top, struct bn_live_snapshot *s)
 {
     make_snapshot(s);
-    *top = (struct bn_top){.now = s, .rows = {.list = list}};
+    *top = (struct bn_top){.now = s, .rows = {.list = list}, .columns = 79};
     bn_top_window(&top->window, s, NULL);
     bn_top_remake(top);
 }
@@ -108,27 +108,27 @@ static void windows_are_differences(void **state)
     make_snapshot(&before);
     now = before;
     now.read_ns += 1000000000;
-    now.counts.updated_ns += 1000000000;
-    now.counts.n_passes += 4;
-    now.counts.n_tokens += 4;
-    now.counts.passes_ns += 200000000;
-    now.bricks[BN_BRICK_LM_HEAD].count += 8;
-    now.bricks[BN_BRICK_LM_HEAD].exclusive_ns += 5000;
-    now.bricks[BN_BRICK_UP_PROJECTION].exclusive_ns = 7; /* a damaged file: sums cannot fall */
+    now.updated_ns += 1000000000;
+    now.sums.n_passes += 4;
+    now.sums.n_tokens += 4;
+    now.sums.passes_ns += 200000000;
+    now.sums.bricks[BN_BRICK_LM_HEAD].count += 8;
+    now.sums.bricks[BN_BRICK_LM_HEAD].exclusive_ns += 5000;
+    now.sums.bricks[BN_BRICK_UP_PROJECTION].exclusive_ns = 7; /* a damaged file: sums cannot fall */
     bn_top_window(&w, &now, &before);
     near(w.seconds, 1);
-    assert_int_equal(w.counts.n_passes, 4);
-    assert_int_equal(w.bricks[BN_BRICK_LM_HEAD].count, 8);
-    assert_int_equal(w.bricks[BN_BRICK_LM_HEAD].exclusive_ns, 5000);
-    assert_int_equal(w.bricks[BN_BRICK_UP_PROJECTION].exclusive_ns, 0);
+    assert_int_equal(w.sums.n_passes, 4);
+    assert_int_equal(w.sums.bricks[BN_BRICK_LM_HEAD].count, 8);
+    assert_int_equal(w.sums.bricks[BN_BRICK_LM_HEAD].exclusive_ns, 5000);
+    assert_int_equal(w.sums.bricks[BN_BRICK_UP_PROJECTION].exclusive_ns, 0);
     /* A pass that began before the last refresh. */
-    now.counts.passes_ns = before.counts.passes_ns + 3000000000;
+    now.sums.passes_ns = before.sums.passes_ns + 3000000000;
     bn_top_window(&w, &now, &before);
     near(w.seconds, 3);
     /* After a rest only the time since the last refresh counts. */
     now = before;
     now.read_ns += 1000000000;
-    now.counts.updated_ns += 60000000000;
+    now.updated_ns += 60000000000;
     bn_top_window(&w, &now, &before);
     near(w.seconds, 1);
     /* The time of a process that has ended stops with its last pass. */
@@ -176,13 +176,13 @@ static void lines_fit(void **state)
 {
     struct bn_live_snapshot s;
     struct bn_top top;
-    struct bn_top_line head[BN_TOP_HEAD_LINES], line;
+    struct bn_top_line line;
     (void)state;
     make_top(&top, &s);
     top.budget.given = true;
-    memset(s.model, 'm', sizeof s.model - 1);
+    memset(s.head.model, 'm', sizeof s.head.model - 1);
     s.load = (struct bn_live_load){UINT64_MAX, UINT64_MAX, UINT64_MAX, 0};
-    s.counts.dropped = UINT64_MAX;
+    s.sums.dropped = UINT64_MAX;
     snprintf(top.trouble, sizeof top.trouble, "%0200d", 1);
     for (size_t i = 0; i < top.rows.n; i++) { /* numbers that a damaged file may have */
         struct bn_top_row *r = &top.rows.list[i];
@@ -191,40 +191,40 @@ static void lines_fit(void **state)
             i % 2 == 0 ? 1e300 : 1e-300;
         r->share = i % 2 == 0 ? 1e300 : -1e300;
     }
-    for (size_t columns = 1; columns <= 200; columns++)
+    for (top.columns = 1; top.columns <= 200; top.columns++)
         for (unsigned utf8 = 0; utf8 < 2; utf8++) {
-            struct bn_top_frame frame = {columns, utf8 != 0};
-            bn_top_put_head(head, &top, &frame);
-            for (size_t i = 0; i < BN_TOP_HEAD_LINES; i++)
-                assert_true(characters(head[i].text) <= columns);
-            for (size_t i = 0; i < top.rows.n; i++) {
-                bn_top_put_row(&line, &top, &frame, &top.rows.list[i]);
-                assert_true(characters(line.text) <= columns);
+            top.utf8 = utf8 != 0;
+            for (size_t i = 0; i < BN_TOP_HEAD_LINES + top.rows.n; i++) {
+                bn_top_put_line(&line, &top, i);
+                assert_true(characters(line.text) <= top.columns);
             }
-            bn_top_put_keys(&line, &top, &frame);
-            assert_true(characters(line.text) <= columns);
+            bn_top_put_line(&line, &top, BN_TOP_KEYS_LINE);
+            assert_true(characters(line.text) <= top.columns);
         }
 }
 
-static void a_line_is_as_expected(void **state)
+static void lines_are_as_expected(void **state)
 {
+    static const char *const LINES[] = {
+        "bn-run 42  running  0:01  model.gguf  ref x2",
+        "output 10.0 tok/s  prompt 15.0 tok/s  10.0 passes/s",
+        "busy 50.0%  pass 50.0ms, 2.50 tok  waiting 0.0%",
+        "",
+        "brick (now)             share              time count  GB/s Gop/s  path  slack",
+        "- Head                  70.0% #######    7.00us    20     -     -     -      -",
+        "  LmHead                70.0% #######    7.00us    20     -     -     -      -",
+        "- FFN                   30.0% ###        3.00us    60    10    40     -      -",
+        "  UpProjection          20.0% ##         2.00us    40    10    40     -      -",
+    };
     struct bn_live_snapshot s;
     struct bn_top top;
-    struct bn_top_line head[BN_TOP_HEAD_LINES], line;
-    struct bn_top_frame frame = {79, false};
+    struct bn_top_line line;
     (void)state;
     make_top(&top, &s);
-    bn_top_put_head(head, &top, &frame);
-    assert_string_equal(head[0].text, "bn-run 42  running  0:01  model.gguf  ref x2");
-    assert_string_equal(head[1].text, "output 10.0 tok/s  prompt 15.0 tok/s  10.0 passes/s");
-    assert_string_equal(head[2].text, "busy 50.0%  pass 50.0ms, 2.50 tok  waiting 0.0%");
-    assert_string_equal(head[3].text, "");
-    bn_top_put_row(&line, &top, &frame, row(&top, "UpProjection"));
-    assert_string_equal(line.text,
-                        "  UpProjection          20.0% ##         2.00us    40    10    40     -      -");
-    bn_top_put_row(&line, &top, &frame, row(&top, "FFN"));
-    assert_string_equal(line.text,
-                        "- FFN                   30.0% ###        3.00us    60    10    40     -      -");
+    for (size_t i = 0; i < BN_ARRAY_LEN(LINES); i++) {
+        bn_top_put_line(&line, &top, i);
+        assert_string_equal(line.text, LINES[i]);
+    }
 }
 
 int main(void)
@@ -235,7 +235,7 @@ int main(void)
         cmocka_unit_test(windows_are_differences),
         cmocka_unit_test(rows_fold_and_sort),
         cmocka_unit_test(lines_fit),
-        cmocka_unit_test(a_line_is_as_expected),
+        cmocka_unit_test(lines_are_as_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,34 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench profile --check: documents against the rules of profile/audit.h, and against each other.
+ * bn-bench profile --check: documents against the rules of profile/audit.c, and against each other.
  */
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "lab/profile/audit.h"
+#include "lab/profile/document.h"
 #include "tools/bench/profile/profile.h"
 #include "tools/cli/print_json.h"
 
 static bn_status audit_file(struct bn_prof_audit *out, const char *path, bn_error *err)
 {
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_json *doc = NULL;
-    bn_status status = bn_file_read(path, &text, err);
-    if (status == BN_OK) status = bn_json_parse(&doc, text.data, text.len, err);
-    if (status == BN_OK) status = bn_prof_audit(out, doc, err);
+    BN_TRY(bn_json_read_file(&doc, path, err));
+    bn_status status = bn_prof_audit(out, doc, err);
     if (status != BN_OK) bn_error_name(err, path);
     bn_json_free(doc);
-    bn_buf_release(&text);
     return status;
-}
-
-static void put_finding(bn_json *array, const char *rule, const char *why)
-{
-    bn_json *o = bn_json_add_object(array);
-    bn_json_put_string(o, "rule", rule);
-    bn_json_put_bool(o, "ok", why == NULL);
-    bn_json_put_string(o, "why", why);
 }
 
 /* One document's findings, printed or put. */
@@ -40,7 +28,10 @@ static void show(const char *path, const struct bn_prof_audit *audit, bool json,
     bn_json *rules = bn_json_put_array(file, "rules");
     for (size_t i = 0; i < BN_PROF_RULES; i++) {
         const struct bn_prof_finding *f = &audit->list[i];
-        put_finding(rules, f->rule, f->ok ? NULL : f->why.msg);
+        bn_json *o = bn_json_add_object(rules);
+        bn_json_put_string(o, "rule", f->rule);
+        bn_json_put_bool(o, "ok", f->ok);
+        bn_json_put_string(o, "why", f->ok ? NULL : f->why.msg);
         if (json) continue;
         printf("%-4s  %-10s  %s\n", f->ok ? "ok" : "FAIL", f->rule, f->ok ? f->what : f->why.msg);
     }
@@ -56,12 +47,11 @@ static size_t compare(const struct bn_prof_audit *audits, size_t n, const struct
         for (size_t j = i + 1; j < n; j++) {
             bn_error why = {0};
             if (bn_prof_check_copies(&audits[i], &audits[j], &why) == BN_OK) continue;
-            const char *a = paths[i], *b = paths[j];
             bn_json *o = bn_json_add_object(array);
-            bn_json_put_string(o, "a", a);
-            bn_json_put_string(o, "b", b);
+            bn_json_put_string(o, "a", paths[i]);
+            bn_json_put_string(o, "b", paths[j]);
             bn_json_put_string(o, "why", why.msg);
-            if (!args->json) printf("FAIL  copies      %s and %s: %s\n", a, b, why.msg);
+            if (!args->json) printf("FAIL  copies      %s and %s: %s\n", paths[i], paths[j], why.msg);
             n_copies++;
         }
     return n_copies;

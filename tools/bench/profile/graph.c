@@ -2,18 +2,14 @@
  *
  * bn-bench profile --graph: the execution graph of passes in one of five forms.
  */
-#include "tools/bench/profile/graph.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/history/series.h"
 #include "lab/profile/schedule.h"
 #include "model/model.h"
+#include "tools/bench/profile/profile.h"
 #include "tools/cli/number.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 #define MAX_TEXT ((size_t)256 << 20)
@@ -53,15 +49,6 @@ bn_status bn_bench_profile_pass(size_t *pass, const struct bn_bench_profile *p, 
 }
 
 /* ---- forms ---- */
-
-static void append_tree(struct bn_buf *text, const struct bn_bench_profile *p, const struct bn_graph *graph)
-{
-    bool wide = p->o->wide;
-    struct bn_tree_style style = {.wide = wide, .ascii = p->o->ascii};
-    for (uint32_t i = graph->first_root; wide && i != BN_NODE_NONE; i = graph->node[i].next)
-        style.wall_ns += graph->node[i].ns;
-    bn_graph_tree(text, graph, &style);
-}
 
 /* "BRICK=FACTOR": *name is allocated. */
 static bn_status read_what_if(const char *text, char **name, double *factor, bn_error *err)
@@ -105,17 +92,15 @@ static bn_status add_path(struct bn_buf *text, bn_json *document, const struct b
                           const struct bn_graph *graph, bn_error *err)
 {
     struct bn_schedule schedule;
-    bn_json *array = document != NULL ? bn_json_put_array(document, "what_if") : NULL;
-    if (graph->truncated) {
-        bn_fail(err, BN_ERR_LIMIT, "the graph is truncated, so it has no critical path");
-        bn_error_hint(err, "use --pass N for one pass, or --level brick");
-        return BN_ERR_LIMIT;
-    }
+    if (graph->truncated)
+        return bn_hint(bn_fail(err, BN_ERR_LIMIT, "the graph is truncated, so it has no critical path"), err,
+                       "use --pass N for one pass, or --level brick");
     BN_TRY(bn_schedule_open(&schedule, graph, NULL, err));
+    bn_json *array = bn_json_put_array(document, "what_if");
     if (document != NULL)
         bn_schedule_put(bn_json_put_object(document, "schedule"), &schedule, graph);
     else
-        bn_schedule_report(text, &schedule, graph);
+        bn_schedule_report(text, &schedule);
     bn_status status = BN_OK;
     for (size_t i = 0; i < p->o->what_if.n && status == BN_OK; i++) {
         if (i == 0 && document == NULL) bn_buf_putc(text, '\n');
@@ -125,33 +110,9 @@ static bn_status add_path(struct bn_buf *text, bn_json *document, const struct b
     return status;
 }
 
-/* The time of each pass, one series for each number of tokens. */
-static bn_status put_series(bn_json *doc, const struct bn_bench_profile *p, const struct bn_graph *graph,
-                            bn_error *err)
-{
-    struct bn_series_list all = {0};
-    bn_status status = BN_OK;
-    double *samples = bn_alloc(p->prof->n_passes, sizeof *samples);
-    if (samples == NULL) return bn_nomem(err);
-    for (uint32_t i = graph->first_root; i != BN_NODE_NONE && status == BN_OK; i = graph->node[i].next) {
-        char test[64];
-        struct bn_series s = {.test = test, .metric = "ns_per_pass", .unit = "ns", .samples = samples};
-        uint64_t tokens = graph->node[i].elements;
-        snprintf(test, sizeof test, "pass n=%llu t=%u", (unsigned long long)tokens, p->prof->n_threads);
-        if (bn_series_find(&all, test, s.metric) != NULL) continue;
-        for (uint32_t k = i; k != BN_NODE_NONE; k = graph->node[k].next)
-            if (graph->node[k].elements == tokens && graph->node[k].ns > 0)
-                samples[s.n++] = (double)graph->node[k].ns;
-        if (s.n > 0) status = bn_series_add(&all, &s, err);
-    }
-    if (status == BN_OK) bn_series_put(doc, &all);
-    bn_series_release(&all);
-    bn_free(samples);
-    return status;
-}
-
-static bn_status print_document(const struct bn_bench_profile *p, const struct bn_graph *graph,
-                                const struct bn_codes *codes, const char *no_codes, bn_error *err)
+static bn_status add_document(struct bn_buf *text, const struct bn_bench_profile *p,
+                              const struct bn_graph *graph, const struct bn_codes *codes,
+                              const char *no_codes, bn_error *err)
 {
     bn_json *doc = bn_bench_profile_begin(p);
     bn_graph_put(bn_json_put_object(doc, "graph"), graph);
@@ -159,38 +120,32 @@ static bn_status print_document(const struct bn_bench_profile *p, const struct b
         bn_codes_put(bn_json_put_object(doc, "code"), codes);
     else
         bn_json_put_unavailable(doc, "code", no_codes);
-    bn_status status = put_series(doc, p, graph, err);
-    if (status == BN_OK && graph->truncated)
+    bn_status status = BN_OK;
+    if (graph->truncated)
         bn_json_put_unavailable(doc, "schedule", "the graph is truncated");
-    else if (status == BN_OK)
+    else
         status = add_path(NULL, doc, p, graph, err);
-    if (status == BN_OK) status = bn_cli_print_json(doc, err);
+    if (status == BN_OK) status = bn_json_write(doc, false, text, err);
     bn_json_free(doc);
     return status;
 }
 
-static bn_status print_chrome(const struct bn_graph *graph, bn_error *err)
+static bn_status add_graph(struct bn_buf *text, const struct bn_bench_profile *p,
+                           const struct bn_graph *graph, const struct bn_codes *codes, const char *no_codes,
+                           bn_error *err)
 {
-    bn_json *trace = bn_graph_chrome(graph);
-    bn_status status = bn_cli_print_json(trace, err);
-    bn_json_free(trace);
-    return status;
-}
-
-static bn_status print_graph(const struct bn_bench_profile *p, const struct bn_graph *graph,
-                             const struct bn_codes *codes, const char *no_codes, bn_error *err)
-{
-    struct bn_buf text = {.max = MAX_TEXT};
     const char *form = p->o->graph;
-    if (strcmp(form, "json") == 0) return print_document(p, graph, codes, no_codes, err);
-    if (strcmp(form, "chrome") == 0) return print_chrome(graph, err);
-    bn_status status = BN_OK;
-    if (strcmp(form, "tree") == 0) append_tree(&text, p, graph);
-    if (strcmp(form, "dot") == 0) bn_graph_dot(&text, graph);
-    if (strcmp(form, "path") == 0) status = add_path(&text, NULL, p, graph, err);
-    if (text.len > 0 && text.data[text.len - 1] != '\n') bn_buf_putc(&text, '\n');
-    if (status == BN_OK) return bn_bench_print_text(&text, err);
-    bn_buf_release(&text);
+    struct bn_tree_style style = {.wide = p->o->wide, .ascii = p->o->ascii};
+    for (uint32_t i = graph->first_root; style.wide && i != BN_NODE_NONE; i = graph->node[i].next)
+        style.wall_ns += graph->node[i].ns;
+    if (strcmp(form, "json") == 0) return add_document(text, p, graph, codes, no_codes, err);
+    if (strcmp(form, "path") == 0) return add_path(text, NULL, p, graph, err);
+    if (strcmp(form, "tree") == 0) bn_graph_tree(text, graph, &style);
+    if (strcmp(form, "dot") == 0) bn_graph_dot(text, graph);
+    if (strcmp(form, "chrome") != 0) return BN_OK;
+    bn_json *trace = bn_graph_chrome(graph);
+    bn_status status = bn_json_write(trace, false, text, err);
+    bn_json_free(trace);
     return status;
 }
 
@@ -198,6 +153,7 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
 {
     struct bn_codes codes = {0};
     struct bn_graph graph;
+    struct bn_buf text = {.max = MAX_TEXT};
     bn_error no_codes = {0};
     bool all = p->o->pass != NULL && strcmp(p->o->pass, "all") == 0;
     size_t first = 0;
@@ -206,10 +162,10 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
     if (status == BN_ERR_UNSUPPORTED) {
         bn_report_warning("no digests of kernels: %s", no_codes.msg);
         status = BN_OK;
-    } else if (status != BN_OK) {
-        if (err != NULL) *err = no_codes;
+    } else if (status != BN_OK && err != NULL) {
+        *err = no_codes;
     }
-    bn_graph_open(&graph, 0);
+    bn_graph_open(&graph);
     if (status == BN_OK)
         status =
             bn_graph_add_profile(&graph, p->prof, &codes, all ? 0 : first, all ? p->prof->n_passes : 1, err);
@@ -217,7 +173,14 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
     if (status == BN_OK && graph.truncated)
         bn_report_warning("the graph is truncated: %llu nodes did not fit", (unsigned long long)graph.n_lost);
     if (status == BN_OK)
-        status = print_graph(p, &graph, &codes, no_codes.code != BN_OK ? no_codes.msg : NULL, err);
+        status = add_graph(&text, p, &graph, &codes, no_codes.code != BN_OK ? no_codes.msg : NULL, err);
+    if (status == BN_OK && text.len > 0 && text.data[text.len - 1] != '\n') bn_buf_putc(&text, '\n');
+    bool json = strcmp(p->o->graph, "json") == 0 || strcmp(p->o->graph, "chrome") == 0;
+    if (status == BN_OK && json) bn_report_json_began();
+    if (status == BN_OK)
+        status = bn_bench_print_text(&text, err);
+    else
+        bn_buf_release(&text);
     bn_graph_close(&graph);
     bn_codes_release(&codes);
     return status;

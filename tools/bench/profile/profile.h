@@ -5,8 +5,8 @@
 #ifndef BN_BENCH_PROFILE_H
 #define BN_BENCH_PROFILE_H
 
+#include "lab/profile/graph.h"
 #include "lab/stats/judge.h"
-#include "stamp/profiler.h"
 #include "tools/bench/bench.h"
 
 /* The overhead of profiling. */
@@ -34,10 +34,15 @@ struct bn_bench_profile {
     struct bn_bench_overhead overhead;
 };
 
-BN_MUST_CHECK bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err);
 /* A document with the common members of all profiles. */
 bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p);
-BN_MUST_CHECK bn_status bn_bench_profile_document(bn_json **out, const struct bn_bench_profile *p,
+/* The pass that --pass names; the last one for "all" and without --pass. */
+BN_MUST_CHECK bn_status bn_bench_profile_pass(size_t *pass, const struct bn_bench_profile *p, bn_error *err);
+/* --graph, printed in place of the tables. */
+BN_MUST_CHECK bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err);
+/* --roofline: measures the limits of the machine, for a second or two, and prints a table; or, when document
+ * is not NULL, puts its member "roofline". */
+BN_MUST_CHECK bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document,
                                                   bn_error *err);
 /* --check: judges the documents; exit code 1 when one does not keep a rule. */
 BN_MUST_CHECK bn_status bn_bench_profile_check(struct bn_args *args, bn_error *err);

@@ -17,7 +17,7 @@
 #include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/limits.h"
-#include "tools/bench/profile/graph.h"
+#include "tools/bench/profile/profile.h"
 #include "tools/cli/text.h"
 
 #define BUDGET_NS 100000000u /* for each limit */
@@ -83,7 +83,7 @@ static bn_status add_pass(struct table *table, const struct bn_bench_profile *p,
                           bn_error *err)
 {
     struct bn_graph graph;
-    bn_graph_open(&graph, 0);
+    bn_graph_open(&graph);
     bn_status status = bn_graph_add_profile(&graph, p->prof, NULL, pass, 1, err);
     if (status == BN_OK) status = bn_graph_finish(&graph, err);
     if (status == BN_OK && graph.truncated)
@@ -159,7 +159,7 @@ static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, 
         BN_TRY(bn_bench_limits_measure(limits, &c, p->model->kernels, n_threads, i > 0, err));
         double macs = rate_of(limits, row->arithmetic == INT8_MACS ? BN_LIMIT_INT8 : BN_LIMIT_FLOAT, 0);
         double bytes = rate_of(limits, BN_LIMIT_READ, c.hot_bytes);
-        bn_roofline_place(out, &work, &(struct bn_roofs){bn_span_of(macs), bn_span_of(bytes)});
+        bn_roofline_place(out, &work, macs, bytes);
     }
     return BN_OK;
 }
@@ -201,14 +201,8 @@ static void put_row(bn_json *array, const struct row *row, const struct bn_roofl
     bn_json_put_number(object, "achieved", r->achieved);
     bn_json_put_number(object, "roof", r->roof);
     bn_json_put_string(object, "limit", r->by_bytes ? "bytes" : "arithmetic");
-    bn_json *raw = bn_json_put_array(object, "raw_distance");
-    bn_json_add_number(raw, r->raw.low);
-    bn_json_add_number(raw, r->raw.mid);
-    bn_json_add_number(raw, r->raw.high);
-    if (r->invalid)
-        bn_json_put_unavailable(object, "distance", r->reason);
-    else
-        bn_json_put_number(object, "distance", r->distance.mid);
+    bn_json_put_numbers(object, "raw_distance", (const double[]){r->raw.low, r->raw.mid, r->raw.high}, 3);
+    bn_json_put_finite(object, "distance", r->invalid ? (double)NAN : r->distance.mid, r->reason);
 }
 
 static bn_status show(struct table *table, struct bn_bench_limits *limits, const struct bn_bench_profile *p,

@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "lab/kit/put_counts.h"
+#include "lab/profile/document.h"
 #include "tools/bench/top/top.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 const struct bn_option bn_bench_top_options[] = {
@@ -42,10 +44,10 @@ static void list_one(struct bn_table *table, uint32_t pid)
     if (bn_live_read(&snapshot, reader, NULL) == BN_OK) {
         bn_table_row(table, "");
         bn_table_printf(table, "%u", pid);
-        bn_table_text(table, snapshot.program);
-        bn_table_text(table, snapshot.model);
-        bn_table_count(table, snapshot.n_threads);
-        bn_table_count(table, snapshot.counts.n_passes);
+        bn_table_text(table, snapshot.head.program);
+        bn_table_text(table, snapshot.head.model);
+        bn_table_count(table, snapshot.head.n_threads);
+        bn_table_count(table, snapshot.sums.n_passes);
         bn_live_release(&snapshot);
     }
     bn_live_detach(reader);
@@ -65,33 +67,105 @@ static bn_status print_list(bn_error *err)
     return bn_bench_print_table(&table, err);
 }
 
-/* ---- text ---- */
+/* ---- documents, bn.live/1: sums since the start, those of the last refresh, and the critical path ---- */
 
-/* Blocks are drawn where the locale has them. */
-static bool has_blocks(const struct bn_bench_options *o)
+static void put_bricks(bn_json *bricks, const struct bn_top *top, const struct bn_live_sums *w)
 {
-    return !o->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    const struct bn_live_head *head = &top->now->head;
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < head->n_bricks; i++)
+        sum += w->bricks[i].exclusive_ns;
+    for (unsigned i = 0; i < head->n_bricks; i++) {
+        const struct bn_brick_stats *b = &w->bricks[i];
+        double budget = top->budget.ns[i] > 0 ? top->budget.ns[i] : (double)NAN;
+        if (b->count == 0) continue;
+        bn_json *o =
+            bn_prof_put_brick(bricks, head->bricks[i], (enum bn_brick_category)head->categories[i], b, sum);
+        bn_json_put_u64(o, "ops", b->ops);
+        if (top->budget.given)
+            bn_json_put_finite(o, "of_budget", (double)b->inclusive_ns / (double)b->count / budget,
+                               "the document has no such brick");
+    }
 }
+
+static void put_window(bn_json *o, const struct bn_top *top, const struct bn_top_window *window)
+{
+    const struct bn_live_sums *w = &window->sums;
+    bn_json_put_number(o, "seconds", window->seconds);
+    BN_PUT_COUNTS(o, {"passes", w->n_passes}, {"measured_passes", w->n_measured}, {"tokens", w->n_tokens},
+                  {"output_tokens", w->n_logits}, {"passes_ns", w->passes_ns}, {"bricks_ns", w->bricks_ns},
+                  {"barrier_wait_ns", w->wait_ns});
+    put_bricks(bn_json_put_array(o, "bricks"), top, w);
+    if (top->now->head.level != BN_PROF_KERNEL) return;
+    bn_json *kernels = bn_json_put_array(o, "kernels");
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
+        if (w->kernels[k].count > 0) bn_prof_put_kernel(kernels, top->now->head.kernels[k], &w->kernels[k]);
+}
+
+static void put_load(bn_json *doc, const struct bn_live_load *load)
+{
+    if (load->n_sequences == 0) {
+        bn_json_put_unavailable(doc, "load", "the program has one sequence");
+        return;
+    }
+    bn_json *o = bn_json_put_object(doc, "load");
+    BN_PUT_COUNTS(o, {"sequences", load->n_sequences}, {"running", load->n_running},
+                  {"waiting", load->n_waiting}, {"answers", load->n_answers});
+}
+
+static bn_json *make_document(const struct bn_top *top)
+{
+    const struct bn_live_snapshot *s = top->now;
+    struct bn_top_window all;
+    char started[21], created[21];
+    bn_clock_format(s->head.started_utc, started);
+    bn_clock_format(bn_clock_utc(), created);
+    bn_top_window(&all, s, NULL);
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", "bn.live/1");
+    bn_json_put_string(doc, "created", created);
+    bn_json_put_u64(doc, "pid", s->head.pid);
+    bn_json_put_string(doc, "program", s->head.program);
+    bn_json_put_string(doc, "model", s->head.model);
+    bn_json_put_string(doc, "isa", s->head.isa);
+    bn_json_put_string(doc, "level", bn_prof_level_name((enum bn_prof_level)s->head.level));
+    bn_json_put_u64(doc, "n_threads", s->head.n_threads);
+    bn_json_put_string(doc, "started", started);
+    bn_json_put_string(doc, "state", bn_top_state_names[top->state]);
+    bn_json_put_u64(doc, "dropped", s->sums.dropped);
+    put_load(doc, &s->load);
+    put_window(bn_json_put_object(doc, "total"), top, &all);
+    put_window(bn_json_put_object(doc, "refresh"), top, &top->window);
+    if (!top->pass.known) {
+        bn_json_put_unavailable(doc, "pass", top->pass.why.msg);
+        return doc;
+    }
+    bn_json *pass = bn_json_put_object(doc, "pass");
+    bn_json_put_u64(pass, "number", s->pass_number);
+    bn_json_put_u64(pass, "tokens", s->pass->passes[0].n_tokens);
+    bn_schedule_put_rows(pass, &top->pass.schedule);
+    return doc;
+}
+
+/* ---- text ---- */
 
 static bn_status print_frame(const struct bn_top *top, bn_error *err)
 {
     struct bn_buf text = {.max = (size_t)1 << 22};
-    struct bn_top_frame frame = {79, has_blocks(top->o)};
-    bn_top_put_frame(&text, top, &frame);
+    struct bn_top_line line;
+    for (size_t i = 0; i < BN_TOP_HEAD_LINES + top->rows.n; i++) {
+        bn_top_put_line(&line, top, i);
+        bn_buf_printf(&text, "%s\n", line.text);
+    }
     return bn_bench_print_text(&text, err);
 }
 
 static bn_status print_document(const struct bn_top *top, bool one, bn_error *err)
 {
-    bn_json *doc = bn_top_document(top);
+    bn_json *doc = make_document(top);
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    if (one) {
-        bn_status status = bn_cli_print_json(doc, err);
-        bn_json_free(doc);
-        return status;
-    }
     bn_report_json_began();
-    bn_status status = bn_json_write_line(doc, true, &text, err);
+    bn_status status = bn_json_write_line(doc, !one, &text, err);
     bn_json_free(doc);
     if (status == BN_OK) return bn_bench_print_text(&text, err);
     bn_buf_release(&text);
@@ -121,24 +195,21 @@ static bn_status print_all(struct bn_top *top, bn_error *err)
 
 /* ---- the command ---- */
 
-static bn_status show(struct bn_top *top, bn_error *err)
-{
-    bool shown = false;
-    if (!top->o->once && !top->args->json) BN_TRY(bn_top_screen(top, &shown, err));
-    return shown ? BN_OK : print_all(top, err);
-}
-
 bn_status bn_bench_top(struct bn_args *args, bn_error *err)
 {
-    struct bn_top top = {.args = args, .o = args->fields};
+    struct bn_top top = {.args = args, .o = args->fields, .columns = 79};
     if (top.o->list_live && args->json) return bn_fail(err, BN_ERR_ARG, "--list is not a form of --json");
     if (top.o->list_live) return print_list(err);
     setlocale(LC_CTYPE, ""); /* which characters the terminal has; numbers stay as they are */
+    top.utf8 =
+        !top.o->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0; /* blocks where the locale has them */
     top.view.since_start = top.o->once;
     top.view.of_pass = top.o->of_pass;
     bn_cli_catch_interrupt();
+    bool shown = false;
     bn_status status = bn_top_open(&top, err);
-    if (status == BN_OK) status = show(&top, err);
+    if (status == BN_OK && !top.o->once && !args->json) status = bn_top_screen(&top, &shown, err);
+    if (status == BN_OK && !shown) status = print_all(&top, err);
     bn_top_close(&top);
     if (status == BN_OK && bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
     return status;

@@ -3,7 +3,6 @@
  * A refresh as lines of text. All outputs for people get their lines here: a line has at most as many
  * characters as the frame has columns. On narrow terminals columns of the table are left out.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -46,60 +45,61 @@ static const char *short_percent(char out[16], double share)
     return out;
 }
 
+static const char *path_text(char out[16], double share)
+{
+    if (!isfinite(share)) return "-";
+    snprintf(out, 16, "%.0f%%%s", 100 * fmin(fmax(share, 0), 9.99), share > 0 ? "*" : " ");
+    return out;
+}
+
+static const char *budget_text(char out[16], double ratio)
+{
+    if (!isfinite(ratio)) return "-";
+    snprintf(out, 16, "x%.2f", fmin(ratio, 99.99));
+    return out;
+}
+
 /* ---- columns ---- */
 
 enum column { NAME, SHARE, BAR, TIME, COUNT, BYTES, OPS, PATH, SLACK, BUDGET, N_COLUMNS };
 
+#define OF(field) offsetof(struct bn_top_row, field)
 static const struct {
     const char *head;
     size_t width;
-} COLUMNS[N_COLUMNS] = {{"brick", 22}, {"share", 6}, {"", 4},     {"time", 6},  {"count", 5},
-                        {"GB/s", 5},   {"Gop/s", 5}, {"path", 5}, {"slack", 6}, {"budget", 6}};
+    const char *(*text)(char out[16], double value);
+    size_t offset; /* of the value */
+    double unit;
+} COLUMNS[N_COLUMNS] = {
+    {"brick", 22, NULL, 0, 0},
+    {"share", 6, short_percent, OF(share), 1},
+    {"", 4, NULL, 0, 0},
+    {"time", 6, short_time, OF(ns), 1},
+    {"count", 5, short_number, OF(count), 1},
+    {"GB/s", 5, short_number, OF(bytes_per_s), 1e9},
+    {"Gop/s", 5, short_number, OF(ops_per_s), 1e9},
+    {"path", 5, path_text, OF(path), 1},
+    {"slack", 6, short_time, OF(slack_ns), 1},
+    {"budget", 6, budget_text, OF(budget), 1},
+};
 
 /* Columns that are left out first come first. */
 static const enum column NARROW[] = {OPS, COUNT, SLACK, BUDGET, BAR, BYTES, PATH, TIME, SHARE};
 
 /* The widths of a table in a frame; 0: the column is left out. The bar gets what the others leave. */
-static void choose_columns(size_t width[N_COLUMNS], const struct bn_top *top, size_t columns)
+static void choose_columns(size_t width[N_COLUMNS], const struct bn_top *top)
 {
-    size_t sum = 0;
+    size_t sum = 0, columns = top->columns;
     for (size_t i = 0; i < N_COLUMNS; i++) {
         width[i] = i == BUDGET && (!top->budget.given || top->view.of_pass) ? 0 : COLUMNS[i].width;
+        if (i == NAME && columns >= 100) width[i] += 8; /* the names of kernels */
         sum += width[i] > 0 ? width[i] + 1 : 0;
-    }
-    if (columns >= 100) { /* the names of kernels */
-        width[NAME] += 8;
-        sum += 8;
     }
     for (size_t i = 0; i < BN_ARRAY_LEN(NARROW) && sum > columns; i++) {
         sum -= width[NARROW[i]] > 0 ? width[NARROW[i]] + 1 : 0;
         width[NARROW[i]] = 0;
     }
     if (width[BAR] > 0) width[BAR] += columns - sum < 36 ? columns - sum : 36;
-}
-
-/* ---- lines ---- */
-
-/* Cuts a line to the columns; a character is a byte that does not continue one. */
-static void cut(struct bn_top_line *line, size_t columns)
-{
-    size_t n = 0;
-    for (size_t i = 0; line->text[i] != '\0'; i++) {
-        n += ((unsigned char)line->text[i] & 0xC0u) != 0x80u;
-        if (n <= columns) continue;
-        line->text[i] = '\0';
-        return;
-    }
-}
-
-static void put_line(struct bn_top_line *out, const struct bn_top_frame *frame, enum bn_top_style style,
-                     const struct bn_buf *text)
-{
-    *out = (struct bn_top_line){.style = style};
-    snprintf(out->text, sizeof out->text, "%s", bn_buf_text(text));
-    for (size_t n = strlen(out->text); n > 0 && out->text[n - 1] == ' '; n--)
-        out->text[n - 1] = '\0';
-    cut(out, frame->columns);
 }
 
 /* A bar of `width` cells; in UTF-8 to an eighth of a cell. */
@@ -126,20 +126,16 @@ static void put_cell(struct bn_buf *out, const char *text, size_t width)
 
 /* ---- the head ---- */
 
-static const char *state_text(const struct bn_top *top)
-{
-    return top->view.is_paused ? "paused" : bn_top_state_names[top->state];
-}
-
 static void put_process(struct bn_buf *out, const struct bn_top *top)
 {
-    const struct bn_live_snapshot *s = top->now;
-    uint64_t end = s->has_ended ? s->counts.updated_ns : s->read_ns;
-    uint64_t up = end > s->started_ns ? (end - s->started_ns) / 1000000000u : 0;
-    const char *slash = strrchr(s->model, '/');
+    const struct bn_live_head *h = &top->now->head;
+    uint64_t end = top->now->has_ended ? top->now->updated_ns : top->now->read_ns;
+    uint64_t up = end > h->started_ns ? (end - h->started_ns) / 1000000000u : 0;
+    const char *slash = strrchr(h->model, '/');
     char time[BN_PROGRESS_TIME_ROOM];
-    bn_buf_printf(out, "%s %u  %s  %s  %s  %s x%u", s->program, s->pid, state_text(top),
-                  bn_progress_time(time, up), slash != NULL ? slash + 1 : s->model, s->isa, s->n_threads);
+    bn_buf_printf(out, "%s %u  %s  %s  %s  %s x%u", h->program, h->pid,
+                  top->view.is_paused ? "paused" : bn_top_state_names[top->state], bn_progress_time(time, up),
+                  slash != NULL ? slash + 1 : h->model, h->isa, h->n_threads);
 }
 
 static void put_rate(struct bn_buf *out, const char *name, double n, double seconds, const char *unit)
@@ -148,191 +144,132 @@ static void put_rate(struct bn_buf *out, const char *name, double n, double seco
     bn_buf_printf(out, "%s%.*f %s  ", name, rate < 100 ? 1 : 0, rate, unit);
 }
 
-static void put_rates(struct bn_buf *out, const struct bn_top *top, const struct bn_top_window *w)
+static void put_rates(struct bn_buf *out, const struct bn_top *top)
 {
     const struct bn_live_load *load = &top->now->load;
+    const struct bn_live_sums *w = &top->shown.sums;
     bool at_rest = top->state != BN_TOP_RUNNING && !top->view.since_start;
-    double logits = at_rest ? 0 : (double)w->counts.n_logits,
-           tokens = at_rest ? 0 : (double)w->counts.n_tokens;
-    put_rate(out, "output ", logits, w->seconds, "tok/s");
-    put_rate(out, "prompt ", tokens > logits ? tokens - logits : 0, w->seconds, "tok/s");
-    put_rate(out, "", at_rest ? 0 : (double)w->counts.n_passes, w->seconds, "passes/s");
+    double seconds = at_rest ? 0 : top->shown.seconds, logits = (double)w->n_logits,
+           tokens = (double)w->n_tokens;
+    put_rate(out, "output ", logits, seconds, "tok/s");
+    put_rate(out, "prompt ", tokens > logits ? tokens - logits : 0, seconds, "tok/s");
+    put_rate(out, "", (double)w->n_passes, seconds, "passes/s");
     if (load->n_sequences > 0)
         bn_buf_printf(out, "sequences %llu/%llu  queue %llu", (unsigned long long)load->n_running,
                       (unsigned long long)load->n_sequences, (unsigned long long)load->n_waiting);
 }
 
-static void put_times(struct bn_buf *out, const struct bn_top *top, const struct bn_top_window *w)
+/* 0 of nothing. */
+static double share_of(double part, double whole)
 {
+    return whole > 0 ? part / whole : 0;
+}
+
+static void put_times(struct bn_buf *out, const struct bn_top *top)
+{
+    const struct bn_live_sums *w = &top->shown.sums;
     char a[16], b[16];
-    double passes = (double)w->counts.n_passes;
-    bn_buf_printf(out, "busy %s  ",
-                  short_percent(a, w->seconds > 0 ? (double)w->counts.passes_ns / 1e9 / w->seconds : 0));
+    double passes = (double)w->n_passes, passes_ns = (double)w->passes_ns;
+    bn_buf_printf(out, "busy %s  ", short_percent(a, share_of(passes_ns / 1e9, top->shown.seconds)));
     if (passes > 0)
-        bn_buf_printf(out, "pass %s, %s tok  ", short_time(a, (double)w->counts.passes_ns / passes),
-                      short_number(b, (double)w->counts.n_tokens / passes));
-    bn_buf_printf(out, "waiting %s  ",
-                  short_percent(a, w->bricks_ns > 0 ? (double)w->wait_ns / (double)w->bricks_ns : 0));
+        bn_buf_printf(out, "pass %s, %s tok  ", short_time(a, passes_ns / passes),
+                      short_number(b, (double)w->n_tokens / passes));
+    bn_buf_printf(out, "waiting %s  ", short_percent(a, share_of((double)w->wait_ns, (double)w->bricks_ns)));
     if (top->pass.known)
         bn_buf_printf(out, "path %s  work/path %.2f  ", short_time(a, (double)top->pass.schedule.path_ns),
                       bn_schedule_parallelism(&top->pass.schedule));
-    if (top->now->counts.dropped > 0)
-        bn_buf_printf(out, "dropped %llu", (unsigned long long)top->now->counts.dropped);
+    if (top->now->sums.dropped > 0)
+        bn_buf_printf(out, "dropped %llu", (unsigned long long)top->now->sums.dropped);
 }
 
 static void put_note(struct bn_buf *out, const struct bn_top *top)
 {
-    if (top->trouble[0] != '\0') {
+    const struct bn_live_sums *all = &top->now->sums;
+    char room[16];
+    if (top->trouble[0] != '\0')
         bn_buf_printf(out, "not refreshed: %s", top->trouble);
-    } else if (top->now->has_ended) {
+    else if (top->now->has_ended)
         bn_buf_puts(out, "the process has ended; this is its last state");
-    } else if (top->view.of_pass && !top->pass.known) {
+    else if (top->view.of_pass && !top->pass.known)
         bn_buf_printf(out, "no tree: %s", top->pass.why.msg);
-    } else if (top->now->counts.n_passes == 0) {
+    else if (all->n_passes == 0)
         bn_buf_puts(out, "no pass has run yet");
-    } else if (top->now->counts.n_measured < top->now->counts.n_passes) {
-        const struct bn_live_counts *c = &top->now->counts;
-        char room[16];
+    else if (all->n_measured < all->n_passes)
         bn_buf_printf(out, "passes are short: %s of them are measured",
-                      short_percent(room, (double)c->n_measured / (double)c->n_passes));
-    }
+                      short_percent(room, (double)all->n_measured / (double)all->n_passes));
 }
 
-static void put_titles(struct bn_buf *out, const struct bn_top *top, const struct bn_top_frame *frame)
+static void put_titles(struct bn_buf *out, const struct bn_top *top)
 {
     char name[64];
     size_t width[N_COLUMNS];
-    choose_columns(width, top, frame->columns);
+    choose_columns(width, top);
     if (top->view.of_pass)
         snprintf(name, sizeof name, "pass %llu", (unsigned long long)top->now->pass_number);
     else
         snprintf(name, sizeof name, "brick (%s)", top->view.since_start ? "since start" : "now");
     bn_buf_printf(out, "%-*.*s", (int)width[NAME], (int)width[NAME], name);
-    put_cell(out, COLUMNS[SHARE].head, width[SHARE]);
-    if (width[BAR] > 0) bn_buf_printf(out, " %*s", (int)width[BAR], "");
-    for (size_t i = TIME; i < N_COLUMNS; i++)
+    for (size_t i = SHARE; i < N_COLUMNS; i++)
         put_cell(out, COLUMNS[i].head, width[i]);
-}
-
-void bn_top_put_head(struct bn_top_line out[BN_TOP_HEAD_LINES], const struct bn_top *top,
-                     const struct bn_top_frame *frame)
-{
-    struct bn_buf text[BN_TOP_HEAD_LINES];
-    struct bn_top_window all;
-    const struct bn_top_window *w = &top->window;
-    if (top->view.since_start) {
-        bn_top_window(&all, top->now, NULL);
-        w = &all;
-    }
-    for (size_t i = 0; i < BN_TOP_HEAD_LINES; i++)
-        text[i] = (struct bn_buf){.max = sizeof out->text - 1};
-    put_process(&text[0], top);
-    put_rates(&text[1], top, w);
-    put_times(&text[2], top, w);
-    put_note(&text[3], top);
-    put_titles(&text[4], top, frame);
-    for (size_t i = 0; i < BN_TOP_HEAD_LINES; i++) {
-        put_line(&out[i], frame,
-                 i == 0   ? BN_TOP_HEAD
-                 : i == 3 ? BN_TOP_WARNING
-                 : i == 4 ? BN_TOP_TITLE
-                          : BN_TOP_PLAIN,
-                 &text[i]);
-        bn_buf_release(&text[i]);
-    }
 }
 
 /* ---- rows ---- */
 
-static void put_name(struct bn_buf *out, const struct bn_top_row *row, size_t width)
-{
-    char name[128];
-    int indent = (int)(2 * row->depth);
-    const char *mark = !row->has_children ? "" : row->is_folded ? "+ " : "- ";
-    /* Leaves have no mark; those in a category begin where its name does. */
-    snprintf(name, sizeof name, "%*s%s%s", indent, "", mark, row->name);
-    bn_buf_printf(out, "%-*.*s", (int)width, (int)width, name);
-}
-
-static const char *path_text(char out[16], double share)
-{
-    if (!isfinite(share)) return "-";
-    snprintf(out, 16, "%.0f%%%s", 100 * fmin(fmax(share, 0), 9.99), share > 0 ? "*" : " ");
-    return out;
-}
-
-void bn_top_put_row(struct bn_top_line *out, const struct bn_top *top, const struct bn_top_frame *frame,
+static void put_row(struct bn_top_line *line, struct bn_buf *out, const struct bn_top *top,
                     const struct bn_top_row *row)
 {
-    struct bn_buf text = {.max = sizeof out->text - 1};
-    size_t width[N_COLUMNS], bar_at = 0, bar_bytes = 0;
-    char room[16], budget[16] = "-";
-    choose_columns(width, top, frame->columns);
-    put_name(&text, row, width[NAME]);
-    put_cell(&text, short_percent(room, row->share), width[SHARE]);
-    if (width[BAR] > 0) {
-        bn_buf_putc(&text, ' ');
-        bar_at = text.len;
-        put_bar(&text, row->share, width[BAR], frame->utf8);
-        bar_bytes = text.len - bar_at;
+    size_t width[N_COLUMNS];
+    char name[128], room[16];
+    const char *mark = !row->has_children ? "" : row->is_folded ? "+ " : "- ";
+    choose_columns(width, top);
+    /* Leaves have no mark; those in a category begin where its name does. */
+    snprintf(name, sizeof name, "%*s%s%s", (int)(2 * row->depth), "", mark, row->name);
+    bn_buf_printf(out, "%-*.*s", (int)width[NAME], (int)width[NAME], name);
+    for (size_t i = SHARE; i < N_COLUMNS; i++) {
+        double value = *(const double *)(const void *)((const char *)row + COLUMNS[i].offset);
+        if (i != BAR) put_cell(out, COLUMNS[i].text(room, value / COLUMNS[i].unit), width[i]);
+        if (i != BAR || width[BAR] == 0) continue;
+        bn_buf_putc(out, ' ');
+        line->bar_at = out->len;
+        put_bar(out, row->share, width[BAR], top->utf8);
+        line->bar_bytes = out->len - line->bar_at;
     }
-    put_cell(&text, short_time(room, row->ns), width[TIME]);
-    put_cell(&text, short_number(room, row->count), width[COUNT]);
-    put_cell(&text, short_number(room, row->bytes_per_s / 1e9), width[BYTES]);
-    put_cell(&text, short_number(room, row->ops_per_s / 1e9), width[OPS]);
-    put_cell(&text, path_text(room, row->path), width[PATH]);
-    put_cell(&text, short_time(room, row->slack_ns), width[SLACK]);
-    if (isfinite(row->budget)) snprintf(budget, sizeof budget, "x%.2f", fmin(row->budget, 99.99));
-    put_cell(&text, budget, width[BUDGET]);
-    put_line(out, frame, BN_TOP_PLAIN, &text);
-    out->has_row = true;
-    out->category = row->category;
-    out->bar_at = bar_at;
-    out->bar_bytes = bar_bytes;
-    bn_buf_release(&text);
+    line->has_row = true;
+    line->category = row->category;
 }
 
-/* ---- below ---- */
-
-const char *const bn_top_help[] = {
-    "q          quit",
-    "p, space   pause, and go on",
-    "tab        bricks, or the tree of the last pass that was copied",
-    "c          the last refresh, or all since the start",
-    "s          sort by time, order, critical path, slack",
-    "up, down   select a row; also page up, page down, home, end",
-    "left       fold the row; right: unfold it; enter: either",
-    "?          this help",
-    "",
-    "x2         the number of threads; output: tokens whose logits were computed",
-    "busy       time in passes; waiting: of all bricks, at barriers",
-    "time       of a pass, mean over the threads; count: events on all threads",
-    "GB/s       weights and cache that were read, by all threads together",
-    "Gop/s      multiply-adds, or elements of kernels without them",
-    "path       share of the critical path of the last pass; * it is on it",
-    "slack      how much longer a task could take without making the pass longer",
-    "budget     measured time / time in the document of --budget",
-    NULL,
-};
-
-void bn_top_put_keys(struct bn_top_line *out, const struct bn_top *top, const struct bn_top_frame *frame)
+static void put_keys(struct bn_buf *out, const struct bn_top *top)
 {
-    struct bn_buf text = {.max = sizeof out->text - 1};
-    bn_buf_printf(&text, "q quit  p %s  s sort: %s  c %s  tab %s  ? help",
-                  top->view.is_paused ? "go on" : "pause", bn_top_sort_names[top->view.sort],
+    static const char *const SORTS[BN_TOP_SORTS] = {"time", "order", "critical path", "slack"};
+    bn_buf_printf(out, "q quit  p %s  s sort: %s  c %s  tab %s  ? help",
+                  top->view.is_paused ? "go on" : "pause", SORTS[top->view.sort],
                   top->view.since_start ? "now" : "since start", top->view.of_pass ? "bricks" : "pass");
-    put_line(out, frame, BN_TOP_TITLE, &text);
-    bn_buf_release(&text);
 }
 
-void bn_top_put_frame(struct bn_buf *out, const struct bn_top *top, const struct bn_top_frame *frame)
+/* ---- lines ---- */
+
+void bn_top_put_line(struct bn_top_line *line, const struct bn_top *top, size_t i)
 {
-    struct bn_top_line head[BN_TOP_HEAD_LINES], line;
-    bn_top_put_head(head, top, frame);
-    for (size_t i = 0; i < BN_TOP_HEAD_LINES; i++)
-        bn_buf_printf(out, "%s\n", head[i].text);
-    for (size_t i = 0; i < top->rows.n; i++) {
-        bn_top_put_row(&line, top, frame, &top->rows.list[i]);
-        bn_buf_printf(out, "%s\n", line.text);
+    static void (*const HEAD[BN_TOP_HEAD_LINES])(struct bn_buf *, const struct bn_top *) = {
+        put_process, put_rates, put_times, put_note, put_titles};
+    static const enum bn_top_style STYLES[BN_TOP_HEAD_LINES] = {BN_TOP_HEAD, BN_TOP_PLAIN, BN_TOP_PLAIN,
+                                                                BN_TOP_WARNING, BN_TOP_TITLE};
+    struct bn_buf text = {.max = sizeof line->text - 1};
+    *line = (struct bn_top_line){.style = i < BN_TOP_HEAD_LINES   ? STYLES[i]
+                                          : i == BN_TOP_KEYS_LINE ? BN_TOP_TITLE
+                                                                  : BN_TOP_PLAIN};
+    if (i < BN_TOP_HEAD_LINES)
+        HEAD[i](&text, top);
+    else if (i == BN_TOP_KEYS_LINE)
+        put_keys(&text, top);
+    else
+        put_row(line, &text, top, &top->rows.list[i - BN_TOP_HEAD_LINES]);
+    snprintf(line->text, sizeof line->text, "%s", bn_buf_text(&text));
+    bn_buf_release(&text);
+    for (size_t n = strlen(line->text); n > 0 && line->text[n - 1] == ' '; n--)
+        line->text[n - 1] = '\0';
+    for (size_t at = 0, n = 0; line->text[at] != '\0'; at++) { /* a byte that continues no character is one */
+        n += ((unsigned char)line->text[at] & 0xC0u) != 0x80u;
+        if (n > top->columns) line->text[at] = '\0';
     }
 }

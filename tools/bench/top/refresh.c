@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the process that is shown, and reads it again and again.
+ * Finds the process that is shown, and reads it again and again: differences of two snapshots, the graph of a
+ * pass, and the times of a document to compare with.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "lab/profile/document.h"
 #include "tools/bench/top/top.h"
 
 const char *const bn_top_state_names[] = {"running", "idle", "ended"};
@@ -42,11 +43,29 @@ static bn_status find_file(char path[BN_LIVE_PATH], const char *name, bn_error *
     return BN_OK;
 }
 
+static bn_status read_budget(struct bn_top_budget *out, const char *path, bn_error *err)
+{
+    struct bn_prof_network network;
+    bn_json *document = NULL;
+    bn_prof *prof = NULL;
+    BN_TRY(bn_json_read_file(&document, path, err));
+    bn_status status = bn_prof_read(&prof, &network, document, err);
+    if (status != BN_OK) bn_error_name(err, path);
+    for (unsigned i = 0; status == BN_OK && i < prof->n_bricks; i++) {
+        struct bn_brick_stats b = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
+        if (b.count > 0) out->ns[i] = (double)b.inclusive_ns / (double)b.count;
+    }
+    out->given = status == BN_OK;
+    bn_prof_close(prof);
+    bn_json_free(document);
+    return status;
+}
+
 bn_status bn_top_open(struct bn_top *top, bn_error *err)
 {
     const struct bn_args *args = top->args;
     char path[BN_LIVE_PATH];
-    if (top->o->budget != NULL) BN_TRY(bn_top_budget_read(&top->budget, top->o->budget, err));
+    if (top->o->budget != NULL) BN_TRY(read_budget(&top->budget, top->o->budget, err));
     top->now = bn_alloc(1, sizeof *top->now);
     top->rows.list = bn_alloc(BN_TOP_ROWS, sizeof *top->rows.list);
     if (top->now == NULL || top->rows.list == NULL) return bn_nomem(err);
@@ -56,9 +75,56 @@ bn_status bn_top_open(struct bn_top *top, bn_error *err)
     return status == BN_OK ? bn_top_refresh(top, err) : status;
 }
 
+/* ---- a refresh ---- */
+
+/* A sum cannot fall; in a damaged file it may. */
+static uint64_t rise(uint64_t now, uint64_t before)
+{
+    return now > before ? now - before : 0;
+}
+
+/* From the first refresh to the second one, but at least what the passes took: a long pass began earlier. The
+ * time of a process that has ended stops with its last pass. */
+static uint64_t length_of(const struct bn_live_snapshot *now, const struct bn_live_snapshot *before,
+                          uint64_t passes_ns)
+{
+    if (before == NULL) return rise(now->has_ended ? now->updated_ns : now->read_ns, now->head.started_ns);
+    uint64_t between = rise(now->updated_ns, before->updated_ns);
+    uint64_t refresh = rise(now->read_ns, before->read_ns);
+    if (between < refresh) refresh = between;
+    return refresh > passes_ns ? refresh : passes_ns;
+}
+
+void bn_top_window(struct bn_top_window *out, const struct bn_live_snapshot *now,
+                   const struct bn_live_snapshot *before)
+{
+    out->sums = now->sums;
+    uint64_t *to = (uint64_t *)&out->sums; /* it is made of such numbers */
+    for (size_t i = 0; before != NULL && i < sizeof out->sums / sizeof *to; i++)
+        to[i] = rise(to[i], ((const uint64_t *)&before->sums)[i]);
+    out->seconds = (double)length_of(now, before, out->sums.passes_ns) / 1e9;
+}
+
+static void close_pass(struct bn_top_pass *pass)
+{
+    bn_schedule_close(&pass->schedule);
+    bn_graph_close(&pass->graph);
+}
+
+static bn_status make_pass(struct bn_top_pass *out, const struct bn_live_snapshot *s, bn_error *err)
+{
+    if (s->pass == NULL)
+        return bn_fail(err, BN_ERR_NOT_FOUND,
+                       s->sums.n_passes == 0 ? "no pass has run" : "no pass was small enough");
+    BN_TRY(bn_graph_add_profile(&out->graph, s->pass, NULL, 0, 1, err));
+    BN_TRY(bn_graph_finish(&out->graph, err));
+    if (out->graph.truncated) return bn_fail(err, BN_ERR_LIMIT, "the pass has too many events");
+    return bn_schedule_open(&out->schedule, &out->graph, NULL, err);
+}
+
 void bn_top_close(struct bn_top *top)
 {
-    bn_top_pass_close(&top->pass);
+    close_pass(&top->pass);
     if (top->now != NULL) bn_live_release(top->now);
     bn_free(top->now);
     bn_free(top->rows.list);
@@ -71,50 +137,34 @@ static enum bn_top_state state_of(const struct bn_live_snapshot *now)
 {
     if (now->has_ended) return BN_TOP_ENDED;
     if (now->load.n_sequences > 0) return now->load.n_running > 0 ? BN_TOP_RUNNING : BN_TOP_IDLE;
-    return now->read_ns > now->counts.updated_ns + IDLE_NS ? BN_TOP_IDLE : BN_TOP_RUNNING;
-}
-
-void bn_top_remake(struct bn_top *top)
-{
-    struct bn_top_window all;
-    const struct bn_top_window *window = &top->window;
-    if (top->view.since_start) {
-        bn_top_window(&all, top->now, NULL);
-        window = &all;
-    }
-    if (top->view.of_pass)
-        bn_top_pass_rows(&top->rows, top->now, &top->pass, &top->view);
-    else
-        bn_top_brick_rows(&top->rows, top->now, window, &top->pass, &top->budget, &top->view);
+    return now->read_ns > now->updated_ns + IDLE_NS ? BN_TOP_IDLE : BN_TOP_RUNNING;
 }
 
 bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
 {
     struct bn_live_snapshot *next = bn_alloc(1, sizeof *next);
     bn_error why = {0};
+    bool is_first = top->now->head.pid == 0;
     if (next == NULL) return bn_nomem(err);
     if (bn_live_read(next, top->reader, &why) != BN_OK) {
-        bool has_ended = next->has_ended;
+        top->now->has_ended = next->has_ended;
         bn_free(next);
         snprintf(top->trouble, sizeof top->trouble, "%s", why.msg);
-        if (top->now->pid != 0) { /* what was read before is still shown */
-            top->now->has_ended = has_ended;
-            top->state = state_of(top->now);
-            return BN_OK;
-        }
-        if (err != NULL) *err = why;
-        return why.code;
+        top->state = state_of(top->now);
+        if (is_first && err != NULL) *err = why;
+        return is_first ? why.code : BN_OK; /* what was read before is still shown */
     }
     top->trouble[0] = '\0';
-    bool is_first = top->now->pid == 0;
-    if (is_first || next->counts.n_measured != top->now->counts.n_measured)
+    if (is_first || next->sums.n_measured != top->now->sums.n_measured)
         bn_top_window(&top->window, next, is_first ? NULL : top->now);
-    bn_top_pass_close(&top->pass); /* its names are in the snapshot */
+    close_pass(&top->pass); /* its names are in the snapshot */
     bn_live_release(top->now);
     bn_free(top->now);
     top->now = next;
     top->state = state_of(next);
-    bn_top_pass_open(&top->pass, next);
+    top->pass = (struct bn_top_pass){0};
+    bn_graph_open(&top->pass.graph);
+    top->pass.known = make_pass(&top->pass, next, &top->pass.why) == BN_OK;
     bn_top_remake(top);
     return BN_OK;
 }

@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #define NCURSES_WIDECHAR 1
-#include <langinfo.h>
 #include <ncurses.h>
 #include <stdlib.h>
 #include <term.h>
@@ -20,8 +19,7 @@
 
 struct screen {
     struct bn_top *top;
-    struct bn_top_frame frame;
-    bool has_colors;
+    bool has_colors, shows_help;
     size_t cursor, first; /* the selected row, and the first one that is shown */
     size_t page;          /* rows that fit */
     uint64_t next_ns;     /* when to refresh */
@@ -56,7 +54,7 @@ static void draw(const struct screen *s, int y, const struct bn_top_line *line, 
     attr_set(attributes, 0, NULL);
     addstr(line->text + end);
     if (line->style == BN_TOP_TITLE || selected)
-        for (int x = getcurx(stdscr); x < (int)s->frame.columns && getcury(stdscr) == y; x++)
+        for (int x = getcurx(stdscr); x < (int)s->top->columns && getcury(stdscr) == y; x++)
             addch(' ');
     attr_set(A_NORMAL, 0, NULL);
     clrtoeol();
@@ -64,9 +62,28 @@ static void draw(const struct screen *s, int y, const struct bn_top_line *line, 
 
 static void draw_help(const struct screen *s)
 {
+    static const char *const HELP[] = {
+        "q          quit",
+        "p, space   pause, and go on",
+        "tab        bricks, or the tree of the last pass that was copied",
+        "c          the last refresh, or all since the start",
+        "s          sort by time, order, critical path, slack",
+        "up, down   select a row; also page up, page down, home, end",
+        "left       fold the row; right: unfold it; enter: either",
+        "?          this help",
+        "",
+        "x2         the number of threads; output: tokens whose logits were computed",
+        "busy       time in passes; waiting: of all bricks, at barriers",
+        "time       of a pass, mean over the threads; count: events on all threads",
+        "GB/s       weights and cache that were read, by all threads together",
+        "Gop/s      multiply-adds, or elements of kernels without them",
+        "path       share of the critical path of the last pass; * it is on it",
+        "slack      how much longer a task could take without making the pass longer",
+        "budget     measured time / time in the document of --budget",
+    };
     struct bn_top_line line = {.style = BN_TOP_PLAIN};
-    for (int y = 0; bn_top_help[y] != NULL && y + 1 < LINES; y++) {
-        snprintf(line.text, sizeof line.text, "%.*s", (int)s->frame.columns, bn_top_help[y]);
+    for (int y = 0; y < (int)BN_ARRAY_LEN(HELP) && y + 1 < LINES; y++) {
+        snprintf(line.text, sizeof line.text, "%.*s", (int)s->top->columns, HELP[y]);
         draw(s, y, &line, false);
     }
 }
@@ -84,16 +101,17 @@ static void scroll_to_cursor(struct screen *s)
 
 static void draw_tree(struct screen *s)
 {
-    struct bn_top_line head[BN_TOP_HEAD_LINES], line;
+    struct bn_top_line line;
     int y = 0;
-    bn_top_put_head(head, s->top, &s->frame);
-    for (; y < (int)BN_TOP_HEAD_LINES && y < LINES; y++)
-        draw(s, y, &head[y], false);
+    for (; y < (int)BN_TOP_HEAD_LINES && y < LINES; y++) {
+        bn_top_put_line(&line, s->top, (size_t)y);
+        draw(s, y, &line, false);
+    }
     s->page = LINES > y + 1 ? (size_t)(LINES - y - 1) : 0;
     scroll_to_cursor(s);
-    for (size_t i = 0; i < s->page && s->first + i < s->top->rows.n; i++) {
-        bn_top_put_row(&line, s->top, &s->frame, &s->top->rows.list[s->first + i]);
-        draw(s, y++, &line, s->first + i == s->cursor);
+    for (size_t i = s->first; i < s->first + s->page && i < s->top->rows.n; i++) {
+        bn_top_put_line(&line, s->top, BN_TOP_HEAD_LINES + i);
+        draw(s, y++, &line, i == s->cursor);
     }
 }
 
@@ -101,14 +119,13 @@ static void redraw(struct screen *s)
 {
     struct bn_top_line keys;
     /* The last column stays free: some terminals scroll when the last cell of the screen is written. */
-    s->frame.columns = COLS > 1 ? (size_t)COLS - 1 : 1;
-    if (s->frame.columns > 200) s->frame.columns = 200;
+    s->top->columns = COLS > 1 ? bn_min_size((size_t)COLS - 1, 200) : 1;
     erase();
-    if (s->top->view.shows_help)
+    if (s->shows_help)
         draw_help(s);
     else
         draw_tree(s);
-    bn_top_put_keys(&keys, s->top, &s->frame);
+    bn_top_put_line(&keys, s->top, BN_TOP_KEYS_LINE);
     if (LINES > 1) draw(s, LINES - 1, &keys, false);
     refresh();
 }
@@ -146,44 +163,16 @@ static void move_cursor(struct screen *s, int key)
 static void press(struct screen *s, int key)
 {
     struct bn_top_view *view = &s->top->view;
-    bool help = view->shows_help;
-    view->shows_help = false;
-    switch (key) {
-    case 'q':
-        s->ends = !help;
-        break;
-    case 'p':
-    case ' ':
-        view->is_paused = !view->is_paused;
-        break;
-    case 's':
-        view->sort = (enum bn_top_sort)((view->sort + 1) % BN_TOP_SORTS);
-        break;
-    case 'c':
-        view->since_start = !view->since_start;
-        break;
-    case '\t':
-        view->of_pass = !view->of_pass;
-        break;
-    case '?':
-    case 'h':
-        view->shows_help = !help;
-        break;
-    case KEY_LEFT:
-        fold(s, FOLD);
-        break;
-    case KEY_RIGHT:
-        fold(s, UNFOLD);
-        break;
-    case '\n':
-    case '\r':
-    case KEY_ENTER:
-        fold(s, EITHER);
-        break;
-    default:
-        move_cursor(s, key);
-        break;
-    }
+    bool help = s->shows_help, enter = key == '\n' || key == '\r' || key == KEY_ENTER;
+    s->shows_help = (key == '?' || key == 'h') && !help;
+    if (key == 'q') s->ends = !help;
+    if (key == 'p' || key == ' ') view->is_paused = !view->is_paused;
+    if (key == 's') view->sort = (enum bn_top_sort)((view->sort + 1) % BN_TOP_SORTS);
+    if (key == 'c') view->since_start = !view->since_start;
+    if (key == '\t') view->of_pass = !view->of_pass;
+    if (key == KEY_LEFT || key == KEY_RIGHT || enter)
+        fold(s, enter ? EITHER : key == KEY_LEFT ? FOLD : UNFOLD);
+    move_cursor(s, key);
     bn_top_remake(s->top);
 }
 
@@ -240,7 +229,6 @@ bn_status bn_top_screen(struct bn_top *top, bool *shown, bn_error *err)
     SCREEN *screen = open_screen();
     *shown = screen != NULL;
     if (screen == NULL) return BN_OK;
-    s.frame.utf8 = !top->o->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     set_escdelay(25);
     cbreak();
     noecho();

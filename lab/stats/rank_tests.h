@@ -6,8 +6,8 @@
  * All p are two-sided and never 0. BN_ERR_ARG for samples that are not finite, BN_ERR_LIMIT for more than
  * BN_RANKS_MAX of them.
  */
-#ifndef BN_STATS_RANKS_H
-#define BN_STATS_RANKS_H
+#ifndef BN_STATS_RANK_TESTS_H
+#define BN_STATS_RANK_TESTS_H
 
 #include "lab/stats/interval.h"
 

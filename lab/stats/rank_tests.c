@@ -5,7 +5,7 @@
  * order statistics of all pairs of samples, found by bisection on the value with a count in linear time; no
  * list of pairs is made.
  */
-#include "lab/stats/ranks.h"
+#include "lab/stats/rank_tests.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include "lab/stats/distribution.h"
 #include "lab/stats/summary.h"
 
+#define NONE (double)NAN
 #define SIGNED_RANK_EXACT 25u
 #define RANK_SUM_EXACT 20u
 
