@@ -127,47 +127,6 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_flamegraph_doctor,
      .json = true,
      .examples = {{"bn-flamegraph doctor", "show what works"}}},
-    {.name = "baseline",
-     .summary = "record the two reference workloads with pictures and pages",
-     .text = "Records \"2+2=\" with one token and \"What is 2+2?\" with ten, and writes phase2_1tok and "
-             "phase2_10tok (.svg, .md, .json) and README.md into DIR [docs/baselines/perf/flamegraphs]."
-             "\n\nSeveral models, instruction sets and numbers of threads are recorded in every "
-             "combination. The first of each list is the default configuration; the names of other files "
-             "have the value: phase2_1tok-avx2-t2. A recording with the same fingerprint (model, work, "
-             "program, settings, machine) is kept."
-             "\n\nThe model is MODEL, --model, "
-             "models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf, "
-             "models/ggml-model-i2_s.gguf, ./ggml-model-i2_s.gguf, the download bitnet-b1.58-2b-4t or "
-             "the built-in model: the first one found. "
-             "\"-\" omits an argument.",
-     .synopsis = "[MODEL [DIR]] [-m MODEL]... [-t LIST] [--isa LIST] [--archive]\n"
-                 "--redraw [- DIR]",
-     .options = {bn_flamegraph_baseline_options, bn_flamegraph_record_options},
-     .json = true,
-     .max_operands = 3,
-     .operand = "MODEL or DIR",
-     .bytes = sizeof(struct bn_flamegraph_options),
-     .run = bn_flamegraph_baseline,
-     .examples = {{"bn-flamegraph baseline", "record with the first model found"},
-                  {"bn-flamegraph baseline -m a.gguf -m b.gguf -t 1,2 --isa auto,avx2",
-                   "record eight configurations"},
-                  {"bn-flamegraph baseline --archive model.gguf /tmp/graphs",
-                   "record into another directory and archive a copy"},
-                  {"bn-flamegraph baseline --redraw", "draw the existing recordings again"}}},
-    {.name = "timeline",
-     .summary = "print how the archived recordings changed over time",
-     .text = "Reads DIR/archives, which baseline --archive fills. Prints for each recording the share of "
-             "each class and of the largest functions, and the significant changes since the recording "
-             "before.",
-     .synopsis = "[DIR] [--html]",
-     .options = {bn_flamegraph_timeline_options},
-     .json = true,
-     .max_operands = 1,
-     .operand = "DIR",
-     .bytes = sizeof(struct bn_flamegraph_options),
-     .run = bn_flamegraph_timeline,
-     .examples = {{"bn-flamegraph timeline", "print the archived baselines"},
-                  {"bn-flamegraph timeline --html /tmp/graphs", "also write /tmp/graphs/timeline.html"}}},
     {0},
 };
 

@@ -317,8 +317,8 @@ static double number(const bn_stacks *stacks, const char *path)
 /* What the readings of the clock may be of each kernel's time. */
 static void read_stamps(struct work *w)
 {
-    double each = number(w->measured, "stamps.ns_each"), count;
-    const bn_json *events = bn_json_path(w->measured->about, "stamps.events");
+    double each = number(w->sampled, "stamps.ns_each"), count;
+    const bn_json *events = bn_json_path(w->sampled->about, "stamps.events");
     for (size_t i = 0; i < w->n; i++) {
         struct row *row = &w->rows[i];
         if (row->out.kind != BN_FRAME_SLOT || !bn_json_number(bn_json_get(events, row->out.name), &count))
@@ -330,7 +330,7 @@ static void read_stamps(struct work *w)
 /* Runs whose threads waited for too much of their time. */
 static void find_busy(struct work *w, struct bn_agreement *out)
 {
-    const bn_json *about = bn_json_get(w->measured->about, "scheduling");
+    const bn_json *about = bn_json_get(w->sampled->about, "scheduling");
     const bn_json *cpu = bn_json_first(bn_json_get(about, "cpu_ns"));
     const bn_json *waited = bn_json_first(bn_json_get(about, "waited_ns"));
     double calmest = (double)INFINITY;

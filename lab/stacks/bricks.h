@@ -63,7 +63,7 @@ BN_MUST_CHECK bn_status bn_brick_clock_push(const bn_brick_clock *clock, uint32_
  * they are left out of the whole, and their rows are not compared.
  *
  * Threads that had to wait for a processor make times longer that samples do not. Runs in which they did for
- * more than BN_AGREEMENT_MAX_WAIT of their time, by measured->about (of each run scheduling.waited_ns beside
+ * more than BN_AGREEMENT_MAX_WAIT of their time, by sampled->about (of each run scheduling.waited_ns beside
  * scheduling.cpu_ns, both arrays), are left out; when all were such, nothing is compared. A kernel's measured
  * time has readings of the clock in it; what they may be (stamps.ns_each for each of stamps.events) is taken
  * as not known. */

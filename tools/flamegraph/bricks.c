@@ -134,16 +134,6 @@ static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
             a->dispersion);
 }
 
-bn_status bn_flamegraph_put_bricks(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
-{
-    struct bn_agreement agreement = {0};
-    BN_TRY(print_tree(out, stacks->measured, false, false, err));
-    BN_TRY(bn_agreement(&agreement, stacks, stacks->measured, err));
-    put_agreement(out, &agreement);
-    bn_agreement_release(&agreement);
-    return BN_OK;
-}
-
 /* ---- the document ---- */
 
 static void put_nodes(bn_json *array, const bn_stacks *view, const double *totals)

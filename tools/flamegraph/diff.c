@@ -162,7 +162,7 @@ static void check_side(const struct sides *s, const bn_stacks *first, const bn_s
                        size_t at)
 {
     bn_json *names = bn_json_new_array();
-    bn_fingerprint_differences(names, first->about, other->about, BN_FINGERPRINT_ALL);
+    bn_fingerprint_differences(names, first->about, other->about, true);
     warn_of_differences(names, s->args->operands[from], s->args->operands[at]);
     bn_json_free(names);
 }
@@ -198,7 +198,7 @@ static bn_status read_sides(struct sides *s, bn_error *err)
     if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read only once");
     BN_TRY(read_side(s, &s->before, 0, at, err));
     BN_TRY(read_side(s, &s->after, at, args->n_operands - at, err));
-    bn_fingerprint_differences(s->differ, s->before->about, s->after->about, BN_FINGERPRINT_COMPARED);
+    bn_fingerprint_differences(s->differ, s->before->about, s->after->about, false);
     warn_of_differences(s->differ, "before", "after");
     return BN_OK;
 }

@@ -21,7 +21,6 @@ struct bn_flamegraph_workload {
     double seconds;           /* of a run, at most; 0: 10 */
     uint64_t min_samples;     /* of a run, which ends with as many or when the time is over */
     enum bn_prof_level level; /* BN_PROF_OFF: no bricks */
-    bool limit;               /* measure the read bandwidth afterwards, for what one pass reads */
 };
 
 enum { ORDER_SELF, ORDER_TOTAL };
@@ -57,13 +56,6 @@ struct bn_flamegraph_options {
     struct {
         bool check, layers, threads;
     } bricks;
-    struct {
-        const char *timing, *isas;
-        struct bn_texts models;
-        struct bn_list threads;
-        bool archive, force, redraw;
-    } baseline;
-    bool html; /* timeline */
 };
 
 /* --tags, --root, --measured, --callers, --merge-inlined, --merge-repeats: which view of stacks a command
@@ -111,9 +103,6 @@ void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about);
 /* The table of the functions with most of the time, for people. */
 BN_MUST_CHECK bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
 
-/* The bricks and whether samples agree with them, for people; of stacks with measured times. */
-BN_MUST_CHECK bn_status bn_flamegraph_put_bricks(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
-
 /* ---- recording ---- */
 
 /* --kind, --frequency, --sampler, --unwind, --runs, --duration, ...: what recording commands have in common.
@@ -152,8 +141,7 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_record
 /* ---- the commands, and the options that only one has ---- */
 
 extern const struct bn_option bn_flamegraph_record_outputs[], bn_flamegraph_text_options[],
-    bn_flamegraph_export_options[], bn_flamegraph_diff_options[], bn_flamegraph_bricks_options[],
-    bn_flamegraph_baseline_options[], bn_flamegraph_timeline_options[];
+    bn_flamegraph_export_options[], bn_flamegraph_diff_options[], bn_flamegraph_bricks_options[];
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err);
@@ -162,7 +150,5 @@ bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
 
 #endif

@@ -31,9 +31,9 @@ struct listing {
     struct bn_hotspots spots;
     uint32_t top;
     bool by_total, tree, inverted;
-    double min; /* share */
-    double *totals;
-    const char **names; /* of the rows of a table, sorted */
+    double min;                          /* share */
+    double *totals, classes[BN_CLASSES]; /* shares; none of an inverted tree, which has no self times */
+    const char **names;                  /* of the rows of a table, sorted */
 };
 
 /* ---- tree ---- */
@@ -150,12 +150,10 @@ static bn_status print_table(struct listing *l, struct bn_buf *out, bn_error *er
     return BN_OK;
 }
 
-static bn_status print_head(const struct listing *l, struct bn_buf *out, bn_error *err)
+static void print_head(const struct listing *l, struct bn_buf *out)
 {
     const bn_stacks *s = l->stacks;
-    double shares[BN_CLASSES] = {0};
     char others[BN_FLAMEGRAPH_OTHERS_ROOM];
-    if (!l->inverted) BN_TRY(bn_class_shares(shares, s, err));
     bn_flamegraph_describe_others(others, s->about);
     if (strcmp(s->unit, "ns") == 0)
         bn_buf_printf(out, "%.6g s", l->spots.whole / 1e9);
@@ -165,13 +163,12 @@ static bn_status print_head(const struct listing *l, struct bn_buf *out, bn_erro
     if (l->spots.samples > 0 && strcmp(s->unit, "samples") != 0)
         bn_buf_printf(out, " in %llu samples", (unsigned long long)l->spots.samples);
     if (s->n_runs > 1) bn_buf_printf(out, ", %zu runs", s->n_runs);
-    if (shares[BN_CLASS_WAIT] >= LEAST_WAITING)
-        bn_buf_printf(out, "; %.2f %% of this is waiting", 100 * shares[BN_CLASS_WAIT]);
+    if (l->classes[BN_CLASS_WAIT] >= LEAST_WAITING)
+        bn_buf_printf(out, "; %.2f %% of this is waiting", 100 * l->classes[BN_CLASS_WAIT]);
     if (others[0] != '\0') bn_buf_printf(out, "\nbusy machine: %s", others);
     bn_buf_puts(out, l->spots.samples > 0 || l->tree ? "\n\n"
                      : s->n_runs > 1                 ? "; +- is from the runs\n\n"
                                      : "; how many samples these are is not known, so there is no +-\n\n");
-    return BN_OK;
 }
 
 /* ---- document ---- */
@@ -234,6 +231,10 @@ static bn_status write_document(const struct listing *l, struct bn_buf *out, bn_
     bn_json_put_number(document, "whole", l->spots.whole);
     bn_json_put_u64(document, "samples", l->spots.samples);
     bn_json_put_u64(document, "runs", l->stacks->n_runs);
+    bn_json_put_copy(document, "about", l->stacks->about);
+    bn_json *classes = bn_json_put_object(document, "classes");
+    for (unsigned c = 0; c < BN_CLASSES; c++)
+        if (l->classes[c] > 0) bn_json_put_number(classes, bn_class_name((enum bn_class)c), l->classes[c]);
     if (l->tree)
         put_tree(document, l);
     else
@@ -261,8 +262,9 @@ static bn_status list(struct listing *l, bool json, struct bn_buf *out, bn_error
     bn_stacks_totals(l->stacks, BN_STACKS_ALL_RUNS, l->totals);
     BN_TRY(bn_hotspots(&l->spots, l->stacks, BN_FRAME_ALL, err));
     if (l->by_total && l->spots.n > 0) qsort(l->spots.list, l->spots.n, sizeof *l->spots.list, by_total);
+    if (!l->inverted) BN_TRY(bn_class_shares(l->classes, l->stacks, err));
     if (json) return write_document(l, out, err);
-    BN_TRY(print_head(l, out, err));
+    print_head(l, out);
     if (!l->tree) return print_table(l, out, err);
     print_tree(l, out);
     return BN_OK;

@@ -134,8 +134,8 @@ static bn_status add_measured(bn_stacks *stacks, const struct bn_recorded_work *
         if (i > 0) BN_TRY(bn_stacks_add_run(measured, err));
         BN_TRY(bn_bricks_add(measured, i, w->runs[i].prof, err));
     }
-    put_scheduling(measured->about, w);
-    return put_stamps(measured->about, w, err);
+    put_scheduling(stacks->about, w);
+    return put_stamps(stacks->about, w, err);
 }
 
 static bn_status compare(bn_stacks *stacks, const struct bn_recorded_work *w, bn_error *err)
@@ -210,8 +210,7 @@ static void put_reads(bn_json *about, const struct bn_recorded_work *w)
         bn_json_put_u64(reads, "limit_bytes_per_s", w->limit_bytes_per_s);
         bn_json_put_u64(reads, "limit_set_bytes", w->limit_set_bytes);
     } else {
-        bn_json_put_unavailable(reads, "limit_bytes_per_s",
-                                w->asked->limit ? "no memory for it" : "not measured by this command");
+        bn_json_put_unavailable(reads, "limit_bytes_per_s", "no memory for it");
     }
 }
 
@@ -303,7 +302,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     if (status == BN_OK) status = bn_work_run(&work, err);
     if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);
     if (status == BN_OK) bn_flamegraph_warn(&recording.delivery);
-    if (status == BN_OK && workload->limit) measure_limit(&work);
+    if (status == BN_OK) measure_limit(&work);
     if (status == BN_OK) status = make_stacks(out, &work, &recording, &symbols, err);
     bn_recorder_close(recorder);
     bn_recording_release(&recording);

@@ -253,7 +253,7 @@ static void readings_of_the_clock_are_allowed_for(void **state)
     struct bn_agreement a = agreement_of(&v);
     assert_false(row(&a, BN_FRAME_SLOT, "softmax_ref")->agrees);
     bn_agreement_release(&a);
-    bn_json *stamps = bn_json_put_object(v.measured->about, "stamps");
+    bn_json *stamps = bn_json_put_object(v.sampled->about, "stamps");
     bn_json_put_number(stamps, "ns_each", own / 100);
     bn_json_put_u64(bn_json_put_object(stamps, "events"), "softmax_ref", 100);
     a = agreement_of(&v);
@@ -299,7 +299,7 @@ static void runs_that_vary_widen_the_intervals(void **state)
 
 static void put_scheduling(struct views *v, uint64_t first_ns, uint64_t second_ns)
 {
-    bn_json *scheduling = bn_json_put_object(v->measured->about, "scheduling");
+    bn_json *scheduling = bn_json_put_object(v->sampled->about, "scheduling");
     bn_json *cpu = bn_json_put_array(scheduling, "cpu_ns"),
             *waited = bn_json_put_array(scheduling, "waited_ns");
     bn_json_add_u64(cpu, 1000000);
