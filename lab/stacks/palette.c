@@ -176,25 +176,36 @@ enum bn_class bn_class_of(const struct bn_frame *frame)
     return is;
 }
 
-bool bn_class_is_callers(const struct bn_frame *frame)
+/* Whether a frame is a part of a function, inlined or in a file of kernels/, whose name has no class: it has
+ * that of its caller. */
+static bool is_callers(const struct bn_frame *frame)
 {
     bool part = frame->kind == BN_FRAME_INLINED ||
                 (frame->kind == BN_FRAME_CODE && strncmp(frame->file, "kernels/", 8) == 0 && is_own(frame));
     return part && bn_class_of(frame) == BN_CLASS_OTHER;
 }
 
-enum bn_class bn_class_at(const bn_stacks *stacks, uint32_t node)
+enum bn_class bn_class_at(const bn_stacks *stacks, uint32_t node, bool inverted)
 {
-    while (node != BN_STACKS_ROOT && bn_class_is_callers(bn_stacks_frame(stacks, node))) {
-        uint32_t parent = stacks->nodes[node].parent;
-        if (parent == BN_STACKS_ROOT || bn_class_of(bn_stacks_frame(stacks, parent)) == BN_CLASS_TAG)
-            return BN_CLASS_OTHER;
-        node = parent;
+    const struct bn_frame *path[BN_STACKS_MAX_DEPTH]; /* the running function, its caller, ... */
+    size_t n = 0, i = 0;
+    for (; node != BN_STACKS_ROOT && n < BN_STACKS_MAX_DEPTH; node = stacks->nodes[node].parent)
+        path[n++] = bn_stacks_frame(stacks, node);
+    if (inverted) { /* tags stay nearest to the root */
+        while (n > 1 && BN_FRAME_IS_TAG(path[n - 1]->kind))
+            n--;
+        for (size_t k = 0; k < n / 2; k++) {
+            const struct bn_frame *frame = path[k];
+            path[k] = path[n - 1 - k];
+            path[n - 1 - k] = frame;
+        }
     }
-    enum bn_class is = bn_class_of(bn_stacks_frame(stacks, node));
-    enum bn_class around = is;
-    while (around == BN_CLASS_SYSTEM && (node = stacks->nodes[node].parent) != BN_STACKS_ROOT)
-        around = bn_class_of(bn_stacks_frame(stacks, node));
+    while (i < n && is_callers(path[i]))
+        i++;
+    if (i == n || (i > 0 && bn_class_of(path[i]) == BN_CLASS_TAG)) return BN_CLASS_OTHER;
+    enum bn_class is = bn_class_of(path[i]), around = is;
+    while (around == BN_CLASS_SYSTEM && ++i < n)
+        around = bn_class_of(path[i]);
     return around == BN_CLASS_WAIT ? BN_CLASS_WAIT : is;
 }
 

@@ -14,79 +14,25 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "lab/report/html.h"
+#include "lab/report/units.h"
 
 extern const char bn_flame_style[], bn_flame_script[]; /* picture_parts.S */
 
 #define MARGIN 10.0           /* px around the boxes */
 #define MAX_STATIC_BOXES 2000 /* drawn without the script: some 300 bytes each */
 #define THIN 300              /* hundredths of a px: narrower boxes have no edge */
-#define KEY_FONT 11.0         /* px, of the legend, in the same typeface as the boxes */
 #define CHARACTER 0.605       /* a column of the typeface of the boxes, in its size; it is a monospaced one */
-
-/* ---- numbers for people ---- */
-
-/* Halves away from zero, as the script rounds. A zero has no sign. */
-static double round_to(double value, double parts)
-{
-    double r = floor(fabs(value) * parts + 0.5) / parts;
-    return value < 0 && r != 0 ? -r : r;
-}
-
-static void put_fixed(struct bn_buf *out, double value, int decimals)
-{
-    static const double PARTS[] = {1, 10, 100, 1000};
-    if (!isfinite(value)) {
-        bn_buf_puts(out, "?");
-        return;
-    }
-    double r = round_to(value, PARTS[decimals]), whole = floor(fabs(r));
-    bn_buf_printf(out, "%s%.0f", r < 0 ? "-" : "", whole);
-    double rest = floor((fabs(r) - whole) * PARTS[decimals] + 0.5);
-    if (decimals > 0) bn_buf_printf(out, ".%0*.0f", decimals, rest);
-}
-
-/* Four digits that count. */
-static void put_scaled(struct bn_buf *out, double value)
-{
-    double size = fabs(value);
-    put_fixed(out, value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
-}
-
-void bn_picture_weight(struct bn_buf *out, const struct bn_picture *picture, double weight)
-{
-    static const struct {
-        const char *of, *name;
-        double size;
-    } UNITS[] = {{"ns", "s", 1e9},         {"ns", "ms", 1e6},        {"ns", "us", 1e3},
-                 {"bytes", "GiB", 0x1p30}, {"bytes", "MiB", 0x1p20}, {"bytes", "KiB", 0x1p10}};
-    const char *unit = picture->tree->unit, *count = picture->options->count_name;
-    double size = fabs(weight);
-    for (size_t i = 0; count == NULL && i < BN_ARRAY_LEN(UNITS); i++)
-        if (strcmp(unit, UNITS[i].of) == 0 && size >= UNITS[i].size) {
-            put_scaled(out, weight / UNITS[i].size);
-            bn_buf_printf(out, " %s", UNITS[i].name);
-            return;
-        }
-    if (size == floor(size))
-        put_fixed(out, weight, 0);
-    else
-        put_scaled(out, weight);
-    bn_buf_printf(out, " %s", count != NULL ? count : unit);
-}
+#define FRAME 16.0            /* px: height of a box */
+#define FONT 11.52            /* px: of its text */
+#define KEY 230.0             /* px: width of a label of the legend, of which a row has as many as fit */
+#define NOTES_CHARACTER 6.6   /* px that a character of the notes takes at most, in most texts */
 
 void bn_picture_percent(struct bn_buf *out, double share)
 {
     if (share > 0 && share < 0.00005)
-        bn_buf_puts(out, "< 0.01");
+        bn_buf_puts(out, "< 0.01 %");
     else
-        put_fixed(out, share * 100, 2);
-    bn_buf_puts(out, " %");
-}
-
-void bn_picture_points(struct bn_buf *out, double share)
-{
-    if (share > 0) bn_buf_putc(out, '+');
-    put_fixed(out, share * 100, 2);
+        bn_buf_printf(out, "%.2f %%", 100 * share);
 }
 
 /* ---- layout ---- */
@@ -97,12 +43,12 @@ struct box {
 };
 
 struct layout {
-    struct box *boxes;                /* [n_nodes] */
-    int64_t width;                    /* of the picture */
-    double frame_height, font, floor; /* px; floor: narrower boxes are not drawn */
-    uint32_t depth;                   /* of the deepest that is drawn */
-    double top, height;               /* of the boxes, px */
-    size_t legend_rows, n_drawn;
+    struct box *boxes;    /* [n_nodes] */
+    int64_t width;        /* of the picture */
+    double floor;         /* px: narrower boxes are not drawn */
+    uint32_t depth;       /* of the deepest that is drawn */
+    double top, height;   /* of the boxes, px */
+    size_t keys, n_drawn; /* keys: labels of the legend in a row */
 };
 
 /* A walk in depth-first order needs the path to the node before, and no more. */
@@ -153,29 +99,12 @@ static void choose_drawn(struct layout *l, const bn_stacks *s)
     } while (l->n_drawn > MAX_STATIC_BOXES);
 }
 
-/* Width of a label of the legend with its colour and what is between it and the next. */
-static double key_width(const char *label)
-{
-    return 16 + CHARACTER * KEY_FONT * (double)strlen(label) + 16;
-}
-
-/* The place of a label; labels flow into lines. */
-static void flow(const struct layout *l, const char *label, double *x, size_t *row)
-{
-    if (*x > MARGIN && *x + key_width(label) > (double)l->width / 100 - MARGIN) {
-        *x = MARGIN;
-        ++*row;
-    }
-}
-
 static bn_status lay_out(struct layout *l, const struct bn_picture *p, bn_error *err)
 {
     const struct bn_svg_options *o = p->options;
     size_t n = p->tree->n_nodes;
-    *l = (struct layout){.frame_height = o->frame_height > 0 ? o->frame_height : 16,
-                         .floor = o->min_width < 0 ? 0.1 : o->min_width,
+    *l = (struct layout){.floor = o->min_width < 0 ? 0.1 : o->min_width,
                          .width = 100 * llround(o->width > 0 ? o->width : 1200)};
-    l->font = fmin(12, l->frame_height * 0.72);
     if (!is_sorted(p->tree)) return bn_fail(err, BN_ERR_ARG, "these stacks are not sorted");
     if (n < 2 || !(p->widths[0] > 0) || !isfinite(p->widths[0]))
         return bn_fail(err, BN_ERR_FORMAT, "nothing to draw: no stack has a weight");
@@ -191,14 +120,10 @@ static bn_status lay_out(struct layout *l, const struct bn_picture *p, bn_error 
     place_boxes(l, p, begin);
     bn_free(begin);
     choose_drawn(l, p->tree);
-    double x = MARGIN;
-    l->legend_rows = p->n_legend > 0;
-    for (size_t i = 0; i < p->n_legend; i++) {
-        flow(l, p->legend[i].label, &x, &l->legend_rows);
-        x += key_width(p->legend[i].label);
-    }
-    l->top = 14 + (o->title != NULL ? 24 : 0) + (o->subtitle != NULL ? 19 : 0) + 20 * (double)l->legend_rows;
-    l->height = (l->depth + 1) * l->frame_height;
+    l->keys = (size_t)fmax(1, ((double)l->width / 100 - 2 * MARGIN) / KEY);
+    l->top = 14 + (o->title != NULL ? 24 : 0) + (o->subtitle != NULL ? 19 : 0) +
+             20 * (double)((p->n_legend + l->keys - 1) / l->keys);
+    l->height = (l->depth + 1) * FRAME;
     return BN_OK;
 }
 
@@ -237,30 +162,23 @@ static size_t step(const char *text, size_t n)
 }
 
 /* The name, or as much of it as fits into the columns. */
-static void put_label(struct bn_buf *out, const char *name, double columns, bool cut_left)
+static void put_label(struct bn_buf *out, const char *name, double columns)
 {
     double needs = 0, has = 1; /* the ellipsis */
-    size_t n = strlen(name), from = 0, to = 0;
+    size_t n = strlen(name), to = 0;
     for (size_t i = 0; i < n && needs <= columns; i += step(name + i, n - i))
         needs += columns_of(name + i);
     if (needs <= columns) {
         bn_html(out, "%s", name);
         return;
     }
-    for (from = n; cut_left && from > 0;) {
-        size_t begin = from - 1;
-        while (begin > 0 && ((unsigned char)name[begin] & 0xC0) == 0x80)
-            begin--;
-        if ((has += columns_of(name + begin)) > columns) break;
-        from = begin;
-    }
-    while (!cut_left && to < n && (has += columns_of(name + to)) <= columns)
+    while (to < n && (has += columns_of(name + to)) <= columns)
         to += step(name + to, n - to);
-    char *part = cut_left ? bn_strndup(name + from, n - from) : bn_strndup(name, to);
+    char *part = bn_strndup(name, to);
     if (part == NULL)
         out->failed = true;
     else
-        bn_html(out, cut_left ? "\xE2\x80\xA6%s" : "%s\xE2\x80\xA6", part);
+        bn_html(out, "%s\xE2\x80\xA6", part);
     bn_free(part);
 }
 
@@ -279,7 +197,7 @@ static void put_place(struct bn_buf *out, const struct bn_frame *f)
     if (f->file[0] != '\0' && f->line > 0) bn_buf_printf(out, ":%u", f->line);
 }
 
-/* What a tooltip says; plain text. */
+/* What a tooltip says without the script, which knows more; plain text. */
 static void put_tip(struct bn_buf *out, const struct bn_picture *p, uint32_t node)
 {
     const struct bn_frame *f = bn_stacks_frame(p->tree, node);
@@ -288,7 +206,20 @@ static void put_tip(struct bn_buf *out, const struct bn_picture *p, uint32_t nod
         bn_buf_putc(out, '\n');
         put_place(out, f);
     }
-    p->text(out, p, node);
+    if (p->diff != NULL) {
+        bn_buf_puts(out, "\nbefore ");
+        bn_picture_percent(out, p->diff->paths[node].before);
+        bn_buf_puts(out, ", after ");
+        bn_picture_percent(out, p->diff->paths[node].after);
+        return;
+    }
+    for (int self = 0; self < 2; self++) {
+        double weight = self ? p->self[node] : p->widths[node];
+        bn_buf_puts(out, self ? "\nself " : "\ntotal ");
+        bn_units_value(out, weight, p->tree->unit);
+        bn_buf_puts(out, ", ");
+        bn_picture_percent(out, weight / p->widths[0]);
+    }
 }
 
 /* Lines of plain text as markup. */
@@ -307,7 +238,7 @@ static void put_box(struct bn_buf *out, const struct bn_picture *p, const struct
     const struct box *b = &l->boxes[node];
     const struct bn_frame *f = bn_stacks_frame(p->tree, node);
     uint32_t depth = p->tree->nodes[node].depth;
-    double y = l->top + l->frame_height * (p->options->icicle ? depth : l->depth - depth);
+    double y = l->top + FRAME * (p->options->icicle ? depth : l->depth - depth);
     struct bn_buf tip = {.max = 4 * BN_STACKS_MAX_NAME};
     put_tip(&tip, p, node);
     if (tip.failed) {
@@ -325,19 +256,19 @@ static void put_box(struct bn_buf *out, const struct bn_picture *p, const struct
     put_lines(out, tip.data);
     bn_buf_release(&tip);
     bn_buf_puts(out, "</title><rect");
-    if (f != NULL) bn_buf_printf(out, " class=\"b%u\"", p->look(p, node));
+    if (f != NULL) bn_buf_printf(out, " class=\"b%u\"", p->look[node]);
     put_px(out, "x", b->left);
     put_px(out, "y", hundredths(y));
     put_px(out, "width", b->right - b->left);
-    put_px(out, "height", hundredths(l->frame_height));
+    put_px(out, "height", hundredths(FRAME));
     bn_buf_puts(out, "/>");
-    double columns = floor(((double)(b->right - b->left) / 100 - 7) / (CHARACTER * l->font));
+    double columns = floor(((double)(b->right - b->left) / 100 - 7) / (CHARACTER * FONT));
     if (columns >= 3) {
         bn_buf_puts(out, "<text");
         put_px(out, "x", b->left + 400);
-        put_px(out, "y", hundredths(y + l->frame_height / 2 + l->font * 0.35));
+        put_px(out, "y", hundredths(y + FRAME / 2 + FONT * 0.35));
         bn_buf_putc(out, '>');
-        put_label(out, name_of(p, node), columns, p->options->cut_left);
+        put_label(out, name_of(p, node), columns);
         bn_buf_puts(out, "</text>");
     }
     bn_buf_puts(out, "</g>\n");
@@ -347,11 +278,8 @@ static void put_box(struct bn_buf *out, const struct bn_picture *p, const struct
 
 static void put_legend(struct bn_buf *out, const struct bn_picture *p, const struct layout *l, double y)
 {
-    double x = MARGIN;
-    size_t row = 0;
     for (size_t i = 0; i < p->n_legend; i++) {
-        flow(l, p->legend[i].label, &x, &row);
-        double top = y + 20 * (double)row;
+        double x = MARGIN + KEY * (double)(i % l->keys), top = y + 20 * (double)(i / l->keys);
         bn_buf_printf(out, "<rect class=\"b%u\"", p->legend[i].look);
         put_px(out, "x", hundredths(x));
         put_px(out, "y", hundredths(top));
@@ -359,11 +287,20 @@ static void put_legend(struct bn_buf *out, const struct bn_picture *p, const str
         put_px(out, "x", hundredths(x + 16));
         put_px(out, "y", hundredths(top + 10));
         bn_html(out, ">%s</text>\n", p->legend[i].label);
-        x += key_width(p->legend[i].label);
     }
 }
 
-#define NOTES_CHARACTER 6.6 /* px that one takes at most, in most texts */
+/* Copies the first line of a text, up to a line break or as many whole words as there is room for; returns
+ * the rest. */
+static const char *take_line(char out[BN_STACKS_MAX_NAME], const char *text, size_t room)
+{
+    size_t all = strcspn(text, "\n"), n = all < room ? all : room;
+    while (n < all && n > 0 && text[n] != ' ')
+        n--;
+    if (n == 0) n = all;
+    snprintf(out, BN_STACKS_MAX_NAME, "%.*s", (int)n, text);
+    return text + n + (text[n] != '\0');
+}
 
 /* The notes from y on, in lines as wide as the picture; returns where they end. out may be NULL. */
 static double put_notes(struct bn_buf *out, const struct bn_picture *p, const struct layout *l, double y)
@@ -371,7 +308,7 @@ static double put_notes(struct bn_buf *out, const struct bn_picture *p, const st
     double room = ((double)l->width / 100 - 2 * MARGIN) / NOTES_CHARACTER;
     for (const char *line = p->options->notes; line != NULL && *line != '\0'; y += 18) {
         char text[BN_STACKS_MAX_NAME];
-        line = bn_picture_take_line(text, line, (size_t)fmax(room, 20));
+        line = take_line(text, line, (size_t)fmax(room, 20));
         if (out == NULL) continue;
         bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
         put_px(out, "y", hundredths(y));
@@ -432,13 +369,11 @@ static void put_scheme(struct bn_buf *out, const struct bn_picture *p, bool dark
     }
 }
 
-static void put_style(struct bn_buf *out, const struct bn_picture *p, const struct layout *l)
+static void put_style(struct bn_buf *out, const struct bn_picture *p)
 {
     bn_buf_puts(out, "<style><![CDATA[\n");
     bn_buf_puts(out, bn_flame_style);
-    bn_buf_puts(out, ".boxes text{font-size:");
-    put_fixed(out, l->font, 2);
-    bn_buf_puts(out, "px}\n");
+    bn_buf_printf(out, ".boxes text{font-size:%.2fpx}\n", FONT);
     put_scheme(out, p, false);
     bn_buf_puts(out, "@media screen and (prefers-color-scheme:dark){\n");
     put_scheme(out, p, true);
@@ -485,14 +420,47 @@ static void put_member(struct bn_buf *out, const char *name, const char *text)
     bn_buf_puts(out, ",\n");
 }
 
-void bn_picture_list(struct bn_buf *out, const char *name, const double *values, size_t n, double parts)
+/* A list of numbers; those of a comparison are rounded: the numbers of its columns are for people. */
+static void put_list(struct bn_buf *out, const char *name, const double *values, size_t n, double parts)
 {
     bn_buf_printf(out, "\"%s\":[", name);
     for (size_t i = 0; i < n; i++) {
         if (i > 0) bn_buf_putc(out, ',');
-        bn_json_write_number(out, parts > 0 ? round_to(values[i], parts) : values[i]);
+        bn_json_write_number(out, parts > 0 ? round(values[i] * parts) / parts + 0.0 : values[i]);
     }
     bn_buf_puts(out, "],\n");
+}
+
+/* What is known of each node besides its place. */
+static bn_status put_columns(struct bn_buf *out, const struct bn_picture *p, bn_error *err)
+{
+    enum { BEFORE, AFTER, LOW, HIGH, Q, SIGNIFICANT, COLUMNS };
+    static const char *const NAMES[] = {"before", "after", "low", "high", "q", "significant"};
+    size_t n = p->tree->n_nodes;
+    double *column = bn_alloc(n, sizeof *column);
+    if (column == NULL) return bn_nomem(err);
+    put_list(out, "self", p->self, n, p->diff != NULL ? 1e9 : 0);
+    for (uint32_t i = 0; p->diff == NULL && i < n; i++)
+        column[i] = (double)bn_stacks_samples(p->tree, i, BN_STACKS_ALL_RUNS);
+    if (p->diff == NULL) put_list(out, "samples", column, n, 0);
+    for (unsigned c = 0; p->diff != NULL && c < COLUMNS; c++) {
+        for (size_t i = 0; i < n; i++) {
+            const struct bn_diff_value *v = &p->diff->paths[i];
+            column[i] = c == BEFORE  ? 1e6 * v->before
+                        : c == AFTER ? 1e6 * v->after
+                        : c == LOW   ? 1e6 * v->low
+                        : c == HIGH  ? 1e6 * v->high
+                        : c == Q     ? 1e3 * v->q
+                                     : v->significant;
+        }
+        put_list(out, NAMES[c], column, n, 1);
+    }
+    if (p->diff != NULL) {
+        put_list(out, "whole", p->diff->weight, 2, 0);
+        put_member(out, "method", p->diff->method);
+    }
+    bn_free(column);
+    return BN_OK;
 }
 
 static void put_frames(struct bn_buf *out, const struct bn_picture *p)
@@ -525,11 +493,11 @@ static void put_tree(struct bn_buf *out, const struct bn_picture *p)
         bn_buf_printf(out, ",%u", p->tree->nodes[i].frame);
     bn_buf_puts(out, "],\n\"look\":[-1");
     for (uint32_t i = 1; i < n; i++)
-        bn_buf_printf(out, ",%u", p->look(p, i));
+        bn_buf_printf(out, ",%u", p->look[i]);
     bn_buf_puts(out, "],\n");
 }
 
-static void put_data(struct bn_buf *out, const struct bn_picture *p, const struct layout *l)
+static bn_status put_data(struct bn_buf *out, const struct bn_picture *p, bn_error *err)
 {
     const struct bn_svg_options *o = p->options;
     bn_buf_puts(out, "<script type=\"application/json\" id=\"data\">\n{");
@@ -539,12 +507,10 @@ static void put_data(struct bn_buf *out, const struct bn_picture *p, const struc
     for (const char *line = o->notes; line != NULL && *line != '\0';) {
         char text[BN_STACKS_MAX_NAME];
         bn_buf_puts(out, line == o->notes ? "" : ",");
-        line = bn_picture_take_line(text, line, SIZE_MAX);
+        line = take_line(text, line, SIZE_MAX);
         bn_html_json(out, text);
     }
     bn_buf_puts(out, "],\n");
-    put_member(out, "search", o->search);
-    put_member(out, "count", o->count_name);
     put_member(out, "unit", p->tree->unit);
     bn_buf_puts(out, "\"legend\":[");
     for (size_t i = 0; i < p->n_legend; i++) {
@@ -555,15 +521,15 @@ static void put_data(struct bn_buf *out, const struct bn_picture *p, const struc
     bn_buf_puts(out, "],\n\"width\":");
     bn_json_write_number(out, o->width > 0 ? o->width : 0);
     bn_buf_puts(out, ",\"frameHeight\":");
-    bn_json_write_number(out, l->frame_height);
+    bn_json_write_number(out, FRAME);
     bn_buf_puts(out, ",\"minWidth\":");
     bn_json_write_number(out, o->min_width < 0 ? 0.1 : o->min_width);
     bn_buf_puts(out, ",\n");
     put_tree(out, p);
-    p->data(out, p);
+    BN_TRY(put_columns(out, p, err));
     put_frames(out, p);
-    bn_buf_printf(out, "\"icicle\":%s,\"cutLeft\":%s}\n</script>\n", o->icicle ? "true" : "false",
-                  o->cut_left ? "true" : "false");
+    bn_buf_printf(out, "\"icicle\":%s}\n</script>\n", o->icicle ? "true" : "false");
+    return BN_OK;
 }
 
 bn_status bn_picture_write(struct bn_buf *out, const struct bn_picture *picture, bn_error *err)
@@ -584,10 +550,10 @@ bn_status bn_picture_write(struct bn_buf *out, const struct bn_picture *picture,
         bn_html(out, "<title>%s</title>\n<metadata>", o->title != NULL ? o->title : "flame graph");
         status = put_about(out, picture->tree->about, err);
         bn_buf_puts(out, "</metadata>\n");
-        put_style(out, picture, &layout);
+        put_style(out, picture);
         bn_buf_puts(out, "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n");
         put_static(out, picture, &layout);
-        put_data(out, picture, &layout);
+        if (status == BN_OK) status = put_data(out, picture, err);
         bn_buf_puts(out, "<script><![CDATA[\n");
         bn_buf_puts(out, bn_flame_script);
         bn_buf_puts(out, "]]></script>\n</svg>\n");

@@ -170,8 +170,7 @@ static bool path_of(const struct filling *f, uint32_t node, uint32_t path[BN_STA
     if (f->view->root == NULL) length = BN_STACKS_MAX_DEPTH - room;
     *n = 0;
     for (size_t i = BN_STACKS_MAX_DEPTH - length; i < BN_STACKS_MAX_DEPTH; i++) {
-        bool repeats = *n > 0 && path[*n - 1] == path[i];
-        if (!repeats || !f->view->merge_repeats) path[(*n)++] = path[i];
+        path[(*n)++] = path[i];
     }
     return begun;
 }

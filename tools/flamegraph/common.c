@@ -23,8 +23,6 @@ const struct bn_option bn_flamegraph_view_options[] = {
               BN_TO_BOOL(struct bn_flamegraph_options, picture.callers)),
     BN_OPTION("merge-inlined", "count inlined functions as part of their callers", .rare = true,
               .group = "View", BN_TO_BOOL(struct bn_flamegraph_options, merge_inlined)),
-    BN_OPTION("merge-repeats", "show a recursive function as one frame", .rare = true, .group = "View",
-              BN_TO_BOOL(struct bn_flamegraph_options, merge_repeats)),
     {0},
 };
 
@@ -120,10 +118,8 @@ bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const str
                                                      : 0;
     if (o->tags != NULL) BN_TRY(read_tags(&keep, o->tags, err));
     unsigned inlined = o->merge_inlined ? BN_FRAME_BIT(BN_FRAME_INLINED) : 0;
-    struct bn_stacks_view view = {.drop = (BN_FRAME_TAGS & ~keep) | inlined,
-                                  .root = o->root,
-                                  .callers = o->picture.callers,
-                                  .merge_repeats = o->merge_repeats};
+    struct bn_stacks_view view = {
+        .drop = (BN_FRAME_TAGS & ~keep) | inlined, .root = o->root, .callers = o->picture.callers};
     BN_TRY(bn_stacks_copy(out, stacks, &view, err));
     if (o->measured) { /* they are of the same work */
         bn_json_put_copy((*out)->about, "workload", bn_json_get(about, "workload"));

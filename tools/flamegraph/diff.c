@@ -18,7 +18,7 @@
 const struct bn_option bn_flamegraph_diff_options[] = {
     BN_OPTION("vs", "separates the files: before on the left, after on the right",
               BN_TO_PLACE(struct bn_flamegraph_options, diff.vs)),
-    BN_OPTION("format", "output format [from FILE's name, or text]", .arg = "text|json|svg|folded",
+    BN_OPTION("format", "output format [from FILE's name, or text]", .arg = "text|json|svg",
               BN_TO_CHOICE(struct bn_flamegraph_options, diff.format)),
     BN_OPTION("same-work", "all runs did the same work: compare amounts, not shares", .rare = true,
               BN_TO_BOOL(struct bn_flamegraph_options, diff.same_work)),
@@ -35,17 +35,13 @@ const struct bn_option bn_flamegraph_diff_options[] = {
     BN_OPTION("level", "significance level, corrected for all functions", .rare = true, .arg = "P",
               .group = "Gate", .preset = "0.05",
               BN_TO_F64(struct bn_flamegraph_options, diff.level, 1e-9, 0.5)),
-    BN_OPTION("widths", "width of frames: mean of both sides, or one side", .rare = true,
-              .arg = "union|before|after", .group = "Picture", .preset = "union",
-              BN_TO_CHOICE(struct bn_flamegraph_options, picture.widths)),
     {0},
 };
 
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_FOLDED };
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG };
 
 /* What a comparison's forms are as files of stacks. */
-static const enum bn_stacks_format FORMS[] = {BN_STACKS_TEXT, BN_STACKS_DOCUMENT, BN_STACKS_SVG,
-                                              BN_STACKS_FOLDED};
+static const enum bn_stacks_format FORMS[] = {BN_STACKS_TEXT, BN_STACKS_DOCUMENT, BN_STACKS_SVG};
 
 static bn_status choose(enum format *out, const struct bn_args *args, bn_error *err)
 {
@@ -90,30 +86,24 @@ static bn_status weigh_generations(bn_stacks *stacks, const char *path, bn_error
     return BN_OK;
 }
 
-static bool equal(const bn_json *a, const bn_json *b)
-{
-    const char *text[2];
-    double number[2];
-    if (bn_json_string(a, &text[0])) return bn_json_string(b, &text[1]) && strcmp(text[0], text[1]) == 0;
-    if (bn_json_number(a, &number[0])) return bn_json_number(b, &number[1]) && number[0] == number[1];
-    return a == NULL && b == NULL;
-}
-
 /* Whether two recordings are of the same generation; of programs nothing is known, and --same-work is
  * believed. */
-static bn_status check_work(const bn_json *about, const bn_json *other, const char *path, bn_error *err)
+static bn_status check_work(const bn_json *first, const bn_json *about, const char *path, bn_error *err)
 {
-    static const char *const MEMBERS[] = {"prompt", "n_predict", "tokens", "ids_sha256"};
-    const bn_json *a = bn_json_get(about, "workload"), *b = bn_json_get(other, "workload");
-    if (a == NULL && b == NULL) return BN_OK;
-    if (a == NULL || b == NULL)
+    static const char *const FACTS[] = {"prompt", "number of tokens", "token ids"};
+    const bn_json *a = bn_json_get(first, "workload"), *b = bn_json_get(about, "workload");
+    if ((a == NULL) != (b == NULL))
         return bn_fail(err, BN_ERR_ARG, "--same-work: %.120s is %s, other files are not", path,
                        b != NULL ? "a recording of a model" : "not a recording of a model");
-    for (size_t i = 0; i < BN_ARRAY_LEN(MEMBERS); i++)
-        if (!equal(bn_json_get(a, MEMBERS[i]), bn_json_get(b, MEMBERS[i])))
-            return bn_fail(err, BN_ERR_ARG, "--same-work: %.120s differs from the first file in its %s", path,
-                           MEMBERS[i]);
-    return BN_OK;
+    bn_json *names = bn_json_new_array();
+    bn_fingerprint_differences(names, first, about, false);
+    bn_status status = BN_OK;
+    for (size_t i = 0; i < BN_ARRAY_LEN(FACTS) && status == BN_OK; i++)
+        if (bn_json_has_text(names, FACTS[i]))
+            status = bn_fail(err, BN_ERR_ARG, "--same-work: %.120s differs from the first file in its %s",
+                             path, FACTS[i]);
+    bn_json_free(names);
+    return status;
 }
 
 /* ---- reading ---- */
@@ -233,13 +223,14 @@ static bn_status draw(struct bn_buf *out, const struct sides *s, const struct bn
     struct bn_buf title = {.max = 2 * BN_STACKS_MAX_NAME}, subtitle = {.max = 4 * 65536};
     bn_buf_printf(&title, "%s vs %s", report->after, report->before);
     bn_buf_printf(&subtitle, "%s; ", verdict);
-    bn_diff_report_head(&subtitle, report);
+    bn_buf_printf(&subtitle, "%zu vs %zu runs, total ", report->diff->n_after, report->diff->n_before);
+    bn_diff_report_whole(&subtitle, report);
     bn_buf_puts(&subtitle, "; ");
     put_work(&subtitle, s);
     if (options.title == NULL) options.title = title.failed ? "Comparison" : title.data;
-    if (options.subtitle == NULL) options.subtitle = subtitle.failed ? verdict : subtitle.data;
+    options.subtitle = subtitle.failed ? verdict : subtitle.data;
     if (options.notes == NULL) options.notes = report->diff->method;
-    bn_status status = bn_svg_diff(out, report->diff, &options, err);
+    bn_status status = bn_svg(out, report->diff->tree, report->diff, &options, err);
     bn_buf_release(&title);
     bn_buf_release(&subtitle);
     return status;
@@ -255,8 +246,6 @@ static bn_status write_report(const struct sides *s, enum format format, const s
     bn_status status = bn_buf_check(&verdict, err);
     if (status == BN_OK && format == FORMAT_TEXT)
         bn_diff_report_text(&out, report, !to_file && bn_report_color(stdout));
-    else if (status == BN_OK && format == FORMAT_FOLDED)
-        bn_diff_report_folded(&out, report->diff);
     else if (status == BN_OK && format == FORMAT_JSON)
         status = bn_diff_report_json(&out, report, err);
     else if (status == BN_OK)
@@ -273,17 +262,21 @@ static bn_status report(struct bn_args *args, const struct sides *s, enum format
                         const struct bn_stacks_diff *diff, bn_error *err)
 {
     const struct bn_flamegraph_options *o = s->o;
-    struct bn_diff_report r;
     char before[256], after[256];
-    double fail_above = bn_args_given(args, &o->diff.fail_above) ? o->diff.fail_above : (double)NAN;
-    bn_status status = bn_diff_report_make(&r, diff, o->order == ORDER_TOTAL, o->top, o->min / 100,
-                                           fail_above / 100, o->diff.strict, err);
+    struct bn_diff_report r = {
+        .diff = diff,
+        .before = before,
+        .after = after,
+        .differ = s->differ,
+        .by_total = o->order == ORDER_TOTAL,
+        .generations = s->generations,
+        .strict = o->diff.strict,
+        .min = o->min / 100,
+        .fail_above = bn_args_given(args, &o->diff.fail_above) ? o->diff.fail_above / 100 : (double)NAN,
+        .top = o->top};
     put_side(before, sizeof before, args, 0, o->diff.vs);
     put_side(after, sizeof after, args, o->diff.vs, args->n_operands - o->diff.vs);
-    r.before = before;
-    r.after = after;
-    r.generations = s->generations;
-    r.differ = s->differ;
+    bn_status status = bn_diff_report_make(&r, err);
     if (status == BN_OK) status = write_report(s, format, &r, err);
     if (status == BN_OK && r.gate_failed) args->exit_code = BN_EXIT_NEGATIVE;
     bn_diff_report_release(&r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chooses the rows of a comparison and its verdict; writes both as text, and the paths as folded text.
+ * Chooses the rows of a comparison and its verdict; writes both as text and as a document.
  */
 #include "tools/flamegraph/diff_report.h"
 
@@ -9,31 +9,28 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/formats/document.h"
 #include "lab/report/units.h"
-#include "tools/flamegraph/flamegraph.h"
 
-/* ---- values ---- */
-
-/* The value that is compared: a share of the whole, with same_work of the whole before. */
-static struct bn_diff_value compared_value(const struct bn_stacks_diff *diff,
-                                           const struct bn_diff_entry *entry)
+static const struct bn_diff_value *value_of(const struct bn_diff_report *r, bool total, uint32_t frame)
 {
-    if (!diff->same_work) return entry->share;
-    struct bn_diff_value v = entry->weight;
-    double whole = diff->whole.before;
-    v.before /= whole;
-    v.after /= whole;
-    v.low /= whole;
-    v.high /= whole;
-    v.error /= whole;
-    return v;
+    return total ? &r->diff->total[frame] : &r->diff->self[frame];
 }
 
-static struct bn_diff_value value_of(const struct bn_diff_report *r, bool total, uint32_t frame)
+static const char *name_of(const struct bn_diff_report *r, uint32_t frame)
 {
-    return compared_value(r->diff,
-                          total ? &r->diff->functions_total[frame] : &r->diff->functions_self[frame]);
+    return r->diff->tree->frames[frame].name;
+}
+
+/* Of the whole after, in shares of that before. */
+static double gain_of_whole(const struct bn_stacks_diff *d)
+{
+    return d->weight[1] / d->weight[0] - 1;
+}
+
+static const char *state_of(const struct bn_diff_report *r, uint32_t frame)
+{
+    const struct bn_diff_value *total = value_of(r, true, frame);
+    return total->before > 0 ? total->after > 0 ? "both" : "gone" : "new";
 }
 
 /* ---- rows ---- */
@@ -55,21 +52,20 @@ static int by_size(const void *a, const void *b)
     return names != 0 ? names : (int)x->frame->kind - (int)y->frame->kind;
 }
 
-/* Whether a possible gain would have been detected. */
-static bool could_be_found(const struct bn_diff_report *r, const struct bn_diff_value *v)
+/* The smallest change that would have been detected; NaN when no possible gain would. */
+static double detectable(const struct bn_diff_report *r, const struct bn_diff_value *v)
 {
     double most = r->diff->same_work ? 1 : 1 - v->before;
-    if (isnan(v->p)) return false;
-    return v->significant ||
-           bn_stacks_diff_detectable(v, r->diff->level, r->diff->n_judged_functions) <= most;
+    double least = isnan(v->p) ? (double)NAN : bn_stacks_diff_detectable(r->diff, v);
+    return v->significant || least <= most ? least : (double)NAN;
 }
 
 static void count(struct bn_diff_report *r, uint32_t frame)
 {
-    struct bn_diff_value v = value_of(r, r->by_total, frame);
-    double gain = v.after - v.before;
-    if (could_be_found(r, &v)) r->n_judged++;
-    if (!v.significant) return;
+    const struct bn_diff_value *v = value_of(r, r->by_total, frame);
+    double gain = v->after - v->before;
+    if (!isnan(detectable(r, v))) r->n_judged++;
+    if (!v->significant) return;
     r->n_more += gain > 0;
     r->n_less += gain < 0;
     if (gain <= r->worst_gain) return;
@@ -77,56 +73,39 @@ static void count(struct bn_diff_report *r, uint32_t frame)
     r->worst = frame;
 }
 
-static void note_detectable(struct bn_diff_report *r, const struct bn_diff_value *v)
-{
-    if (!could_be_found(r, v)) return;
-    double finds = bn_stacks_diff_detectable(v, r->diff->level, r->diff->n_judged_functions);
-    r->finds = fmin(r->finds, finds); /* of NaN and a number the number */
-    r->misses = fmax(r->misses, finds);
-}
-
 static void judge_gate(struct bn_diff_report *r)
 {
-    const struct bn_diff_value *whole = &r->diff->whole;
-    double gain = whole->after / whole->before - 1;
-    r->gate = !isnan(r->fail_above);
+    const struct bn_diff_value *whole = &r->diff->paths[BN_STACKS_ROOT];
     r->whole_judged = r->diff->same_work && !isnan(whole->p);
-    if (!r->gate) return;
-    r->gate_failed = (r->n_judged == 0 && !r->whole_judged) || r->worst_gain > r->fail_above;
-    if (r->diff->same_work && whole->significant && gain > r->fail_above) r->gate_failed = true;
-    if (r->strict && r->misses > r->fail_above) r->gate_failed = true;
+    if (isnan(r->fail_above)) return;
+    r->gate_failed = (r->n_judged == 0 && !r->whole_judged) || r->worst_gain > r->fail_above ||
+                     (whole->significant && gain_of_whole(r->diff) > r->fail_above) ||
+                     (r->strict && r->misses > r->fail_above);
 }
 
-bn_status bn_diff_report_make(struct bn_diff_report *out, const struct bn_stacks_diff *diff, bool by_total,
-                              size_t top, double min, double fail_above, bool strict, bn_error *err)
+bn_status bn_diff_report_make(struct bn_diff_report *r, bn_error *err)
 {
-    *out = (struct bn_diff_report){.diff = diff,
-                                   .by_total = by_total,
-                                   .min = min,
-                                   .fail_above = fail_above,
-                                   .strict = strict,
-                                   .worst = BN_STACKS_NONE,
-                                   .finds = (double)NAN,
-                                   .misses = (double)NAN};
-    size_t n = diff->tree->n_frames;
+    size_t n = r->diff->tree->n_frames;
     struct row *rows = bn_alloc(n, sizeof *rows);
-    out->functions = bn_alloc(n, sizeof *out->functions);
-    bn_status status = rows != NULL && out->functions != NULL ? BN_OK : bn_nomem(err);
+    r->worst = BN_STACKS_NONE;
+    r->finds = r->misses = (double)NAN;
+    r->functions = bn_alloc(n, sizeof *r->functions);
+    bn_status status = rows != NULL && r->functions != NULL ? BN_OK : bn_nomem(err);
     for (uint32_t i = 0; status == BN_OK && i < n; i++) {
-        struct bn_diff_value v = value_of(out, by_total, i), other = value_of(out, !by_total, i);
-        count(out, i);
-        bool changed = v.significant || other.significant;
-        if (!changed && fmax(v.before, v.after) < min) continue;
-        rows[out->n_functions++] = (struct row){fabs(v.after - v.before), fmax(v.before, v.after),
-                                                &diff->tree->frames[i], i, changed};
-        note_detectable(out, &v);
+        const struct bn_diff_value *v = value_of(r, r->by_total, i);
+        bool changed = v->significant || value_of(r, !r->by_total, i)->significant;
+        count(r, i);
+        if (!changed && fmax(v->before, v->after) < r->min) continue;
+        rows[r->n_functions++] = (struct row){fabs(v->after - v->before), fmax(v->before, v->after),
+                                              &r->diff->tree->frames[i], i, changed};
+        r->finds = fmin(r->finds, detectable(r, v)); /* of NaN and a number the number */
+        r->misses = fmax(r->misses, detectable(r, v));
     }
-    if (status == BN_OK) qsort(rows, out->n_functions, sizeof *rows, by_size);
-    for (size_t i = 0; i < out->n_functions; i++)
-        out->functions[i] = rows[i].number;
-    out->n_shown = top > 0 ? bn_min_size(top, out->n_functions) : out->n_functions;
+    if (status == BN_OK) qsort(rows, r->n_functions, sizeof *rows, by_size);
+    for (size_t i = 0; i < r->n_functions; i++)
+        r->functions[i] = rows[i].number;
     bn_free(rows);
-    if (status == BN_OK) judge_gate(out);
+    if (status == BN_OK) judge_gate(r);
     return status;
 }
 
@@ -145,21 +124,19 @@ static const char *unit_of(const struct bn_diff_report *r)
 
 void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *r)
 {
-    const struct bn_diff_value *whole = &r->diff->whole;
-    double limit = 100 * r->fail_above, gain = 100 * (whole->after / whole->before - 1);
+    double limit = 100 * r->fail_above, gain = gain_of_whole(r->diff);
+    bool gate = !isnan(r->fail_above);
     if (r->n_judged == 0 && !r->whole_judged) {
-        bn_buf_printf(out, "%s: nothing could be judged: %s", r->gate ? "FAILED" : "NOT JUDGED",
+        bn_buf_printf(out, "%s: nothing could be judged: %s", gate ? "FAILED" : "NOT JUDGED",
                       r->diff->same_work && !r->diff->by_runs ? "weights need two runs or more on each side"
                                                               : "too few samples, or runs that do not vary");
-        return;
-    }
-    if (!r->gate) {
+    } else if (!gate) {
         bn_buf_puts(out, r->n_more + r->n_less > 0 ? "CHANGED" : "NO CHANGE FOUND");
-    } else if (r->gate_failed && r->worst_gain > r->fail_above) {
-        bn_buf_printf(out, "FAILED: %s gained %.2f %s, more than %g", r->diff->tree->frames[r->worst].name,
+    } else if (r->worst_gain > r->fail_above) {
+        bn_buf_printf(out, "FAILED: %s gained %.2f %s, more than %g", name_of(r, r->worst),
                       100 * r->worst_gain, unit_of(r), limit);
-    } else if (r->gate_failed && whole->significant && gain > limit) {
-        bn_buf_printf(out, "FAILED: the total gained %.2f %%, more than %g", gain, limit);
+    } else if (r->diff->paths[BN_STACKS_ROOT].significant && gain > r->fail_above) {
+        bn_buf_printf(out, "FAILED: the total gained %.2f %%, more than %g", 100 * gain, limit);
     } else {
         bool blind = r->misses > r->fail_above; /* a gain over the limit may have been missed */
         bn_buf_printf(out, "%s: no significant gain over %g %s",
@@ -175,85 +152,76 @@ static void put_side(struct bn_buf *out, const struct bn_diff_report *r, bool af
 {
     const struct bn_stacks_diff *d = r->diff;
     size_t n = after ? d->n_after : d->n_before;
-    uint64_t samples = 0;
-    for (size_t i = 0; i < d->tree->n_nodes; i++)
-        samples += after ? d->self[i].after_samples : d->self[i].before_samples;
     bn_buf_printf(out, "%-8s %s: ", after ? "after" : "before", after ? r->after : r->before);
     bn_units_count(out, n, "run");
-    if (samples > 0) {
+    if (d->samples[after] > 0) {
         bn_buf_puts(out, ", ");
-        bn_units_count(out, samples, "sample");
+        bn_units_count(out, d->samples[after], "sample");
     }
     if (strcmp(d->tree->unit, "samples") != 0) {
         bn_buf_puts(out, ", ");
-        bn_units_value(out, after ? d->whole.after : d->whole.before, d->tree->unit);
+        bn_units_value(out, d->weight[after], d->tree->unit);
         if (r->generations || n > 1) bn_buf_puts(out, r->generations ? " a generation" : " each");
     }
     bn_buf_putc(out, '\n');
 }
 
-static void put_total(struct bn_buf *out, const struct bn_diff_report *r)
+void bn_diff_report_whole(struct bn_buf *out, const struct bn_diff_report *r)
 {
-    const struct bn_diff_value *whole = &r->diff->whole;
-    double scale = 100 / whole->before;
-    bn_buf_printf(out, "%+.2f %%%s", 100 * (whole->after / whole->before - 1), whole->significant ? "*" : "");
+    const struct bn_diff_value *whole = &r->diff->paths[BN_STACKS_ROOT];
+    bn_buf_printf(out, "%+.2f %%%s", 100 * gain_of_whole(r->diff), whole->significant ? "*" : "");
     if (!isnan(whole->low))
-        bn_buf_printf(out, " (95 %%: %+.2f to %+.2f)", scale * whole->low, scale * whole->high);
+        bn_buf_printf(out, " (95 %%: %+.2f to %+.2f)", 100 * whole->low, 100 * whole->high);
     else
         bn_buf_printf(out, " (no interval: %s)",
                       r->diff->same_work ? "needs two runs on each side" : "needs --same-work");
 }
 
-void bn_diff_report_head(struct bn_buf *out, const struct bn_diff_report *r)
-{
-    bn_buf_printf(out, "%zu vs %zu runs, total ", r->diff->n_after, r->diff->n_before);
-    put_total(out, r);
-}
-
-/* The functions that changed most. */
-static void put_top(struct bn_buf *out, const struct bn_diff_report *r)
-{
-    for (size_t i = 0; i < r->n_functions && i < 3; i++) {
-        struct bn_diff_value v = value_of(r, r->by_total, r->functions[i]);
-        bn_buf_printf(out, "%-8s %+.2f%s %s\n", i == 0 ? "top 3" : "", 100 * (v.after - v.before),
-                      v.significant ? "*" : "", r->diff->tree->frames[r->functions[i]].name);
-    }
-}
-
-static void put_interval(struct bn_buf *out, const struct bn_diff_value *v)
-{
-    char text[64] = "-";
-    if (!isnan(v->low)) snprintf(text, sizeof text, "%+.2f..%+.2f", 100 * v->low, 100 * v->high);
-    bn_buf_printf(out, " %16s", text);
-}
-
-static void put_value(struct bn_buf *out, const struct bn_diff_value *v, bool colour)
-{
-    static const char RED[] = "\x1b[31m", BLUE[] = "\x1b[34m", PLAIN[] = "\x1b[0m";
-    bool mark = colour && v->significant;
-    bn_buf_printf(out, "%8.2f %8.2f ", 100 * v->before, 100 * v->after);
-    if (mark) bn_buf_puts(out, v->after > v->before ? RED : BLUE);
-    bn_buf_printf(out, "%+8.2f%s", 100 * (v->after - v->before), v->significant ? "*" : " ");
-    if (mark) bn_buf_puts(out, PLAIN);
-}
-
 static void put_row(struct bn_buf *out, const struct bn_diff_report *r, uint32_t frame, bool colour)
 {
-    struct bn_diff_value total = value_of(r, true, frame), v = value_of(r, r->by_total, frame);
-    put_value(out, &v, colour);
-    put_interval(out, &v);
-    if (could_be_found(r, &v))
-        bn_buf_printf(out, " %7.2f",
-                      100 * bn_stacks_diff_detectable(&v, r->diff->level, r->diff->n_judged_functions));
-    else
-        bn_buf_printf(out, " %7s", "-");
-    const char *state = total.before > 0 ? total.after > 0 ? "" : "gone" : "new";
-    bn_buf_printf(out, "  %-4s  %s\n", state, r->diff->tree->frames[frame].name);
+    static const char RED[] = "\x1b[31m", BLUE[] = "\x1b[34m", PLAIN[] = "\x1b[0m";
+    const struct bn_diff_value *v = value_of(r, r->by_total, frame);
+    const char *state = state_of(r, frame);
+    char interval[64] = "-", least[32] = "-";
+    bool mark = colour && v->significant;
+    if (!isnan(v->low)) snprintf(interval, sizeof interval, "%+.2f..%+.2f", 100 * v->low, 100 * v->high);
+    if (!isnan(detectable(r, v))) snprintf(least, sizeof least, "%.2f", 100 * detectable(r, v));
+    bn_buf_printf(out, "%8.2f %8.2f %s%+8.2f%s%s %16s %7s  %-4s  %s\n", 100 * v->before, 100 * v->after,
+                  !mark                  ? ""
+                  : v->after > v->before ? RED
+                                         : BLUE,
+                  100 * (v->after - v->before), v->significant ? "*" : " ", mark ? PLAIN : "", interval,
+                  least, strcmp(state, "both") == 0 ? "" : state, name_of(r, frame));
 }
 
-static void put_summary(struct bn_buf *out, const struct bn_diff_report *r)
+void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *r, bool colour)
 {
     const struct bn_stacks_diff *d = r->diff;
+    size_t n = r->top > 0 ? bn_min_size(r->top, r->n_functions) : r->n_functions;
+    put_side(out, r, false);
+    put_side(out, r, true);
+    bn_buf_puts(out, "total    ");
+    bn_diff_report_whole(out, r);
+    bn_buf_puts(out, "\n");
+    for (size_t i = 0; i < r->n_functions && i < 3; i++) {
+        const struct bn_diff_value *v = value_of(r, r->by_total, r->functions[i]);
+        bn_buf_printf(out, "%-8s %+.2f%s %s\n", i == 0 ? "top 3" : "", 100 * (v->after - v->before),
+                      v->significant ? "*" : "", name_of(r, r->functions[i]));
+    }
+    bn_buf_printf(out, "judged   %s\n\n%s, %s\n", d->method, r->by_total ? "total" : "self",
+                  d->same_work ? unit_of(r) : "% of the time");
+    bn_buf_printf(out, "%8s %8s %8s  %16s %7s        function\n", "before", "after", "change", "interval",
+                  "MDE");
+    for (size_t i = 0; i < n; i++)
+        put_row(out, r, r->functions[i], colour);
+    if (n < r->n_functions)
+        bn_buf_printf(out, "and %zu more (--top %zu shows all)\n", r->n_functions - n, r->n_functions);
+    bn_buf_printf(out,
+                  "\nchange   after - before, in points of %s\n"
+                  "*        significant at %g, corrected for %zu tests\n"
+                  "interval of the change, at 95 %%\n"
+                  "MDE      smallest detectable change, with 80 %% power\n",
+                  d->same_work ? "the weight before" : "share", d->level, d->n_judged);
     bn_buf_printf(out, "%zu of %zu functions judged: %zu with significantly more %s, %zu with less\n",
                   r->n_judged, d->tree->n_frames, r->n_more, r->by_total ? "in total" : "self", r->n_less);
     if (!isnan(r->finds))
@@ -263,46 +231,76 @@ static void put_summary(struct bn_buf *out, const struct bn_diff_report *r)
     bn_buf_putc(out, '\n');
 }
 
-void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *r, bool colour)
+/* ---- document ---- */
+
+static void put_value(bn_json *parent, const char *name, const struct bn_diff_report *r,
+                      const struct bn_diff_value *v)
 {
-    const struct bn_stacks_diff *d = r->diff;
-    put_side(out, r, false);
-    put_side(out, r, true);
-    bn_buf_puts(out, "total    ");
-    put_total(out, r);
-    bn_buf_putc(out, '\n');
-    put_top(out, r);
-    bn_buf_printf(out, "judged   %s\n\n", d->method);
-    bn_buf_printf(out, "%s, %s\n", r->by_total ? "total" : "self",
-                  d->same_work ? "% of the weight before" : "% of the time");
-    bn_buf_printf(out, "%8s %8s %8s  %16s %7s        function\n", "before", "after", "change", "interval",
-                  "MDE");
-    for (size_t i = 0; i < r->n_shown; i++)
-        put_row(out, r, r->functions[i], colour);
-    if (r->n_shown < r->n_functions)
-        bn_buf_printf(out, "and %zu more (--top %zu shows all)\n", r->n_functions - r->n_shown,
-                      r->n_functions);
-    bn_buf_printf(out,
-                  "\nchange   after - before, in points of %s\n"
-                  "*        significant at %g, corrected for %zu tests\n"
-                  "interval of the change, at 95 %%\n"
-                  "MDE      smallest detectable change, with 80 %% power\n",
-                  d->same_work ? "the weight before" : "share", d->level, d->n_judged_functions);
-    put_summary(out, r);
+    bn_json *o = bn_json_put_object(parent, name);
+    bn_json_put_number(o, "before", v->before);
+    bn_json_put_number(o, "after", v->after);
+    bn_json_put_number(o, "difference", v->after - v->before);
+    if (isnan(v->p)) {
+        bn_json_put_unavailable(o, "p", "not judged: too few samples or runs, or a share under min_share");
+        return;
+    }
+    bn_json *interval = bn_json_put_array(o, "interval");
+    bn_json_add_number(interval, v->low);
+    bn_json_add_number(interval, v->high);
+    bn_json_put_number(o, "p", v->p);
+    bn_json_put_number(o, "q", v->q);
+    bn_json_put_bool(o, "significant", v->significant);
+    bn_json_put_number(o, "detectable", bn_stacks_diff_detectable(r->diff, v));
 }
 
-/* ---- folded ---- */
-
-void bn_diff_report_folded(struct bn_buf *out, const struct bn_stacks_diff *diff)
+static void put_functions(bn_json *doc, const struct bn_diff_report *r)
 {
-    const bn_stacks *tree = diff->tree;
-    for (uint32_t i = 1; i < tree->n_nodes; i++) {
-        const struct bn_diff_entry *e = &diff->self[i];
-        if (!(e->before > 0 || e->after > 0)) continue;
-        bn_stacks_put_path(out, tree, i);
-        bn_json_write_number(out, e->before);
-        bn_buf_putc(out, ' ');
-        bn_json_write_number(out, e->after);
-        bn_buf_putc(out, '\n');
+    bn_json *list = bn_json_put_array(doc, "functions");
+    for (size_t i = 0; i < r->n_functions; i++) {
+        uint32_t frame = r->functions[i];
+        bn_json *o = bn_json_add_object(list);
+        bn_json_put_string(o, "name", name_of(r, frame));
+        bn_json_put_string(o, "kind", bn_frame_kind_name(r->diff->tree->frames[frame].kind));
+        bn_json_put_string(o, "state", state_of(r, frame));
+        put_value(o, "self", r, value_of(r, false, frame));
+        put_value(o, "total", r, value_of(r, true, frame));
     }
+}
+
+bn_status bn_diff_report_json(struct bn_buf *out, const struct bn_diff_report *r, bn_error *err)
+{
+    const struct bn_stacks_diff *d = r->diff;
+    struct bn_buf verdict = {.max = 2 * BN_STACKS_MAX_NAME};
+    bn_json *doc = bn_json_new_object();
+    bn_diff_report_verdict(&verdict, r);
+    bn_json_put_string(doc, "schema", "bn.stacks-diff/1");
+    bn_json_put_string(doc, "unit", d->tree->unit);
+    bn_json_put_string(doc, "what", d->tree->what);
+    bn_json_put_u64(doc, "runs_before", d->n_before);
+    bn_json_put_u64(doc, "runs_after", d->n_after);
+    bn_json_put_number(doc, "weight_before", d->weight[0]);
+    bn_json_put_number(doc, "weight_after", d->weight[1]);
+    bn_json_put_string(doc, "weights_of", r->generations ? "generation" : "run");
+    bn_json_put_string(doc, "method", d->method);
+    bn_json_put_number(doc, "level", d->level);
+    bn_json_put_bool(doc, "same_work", d->same_work);
+    bn_json_put_copy(doc, "differ_in", r->differ); /* machine, model, prompt, ... */
+    bn_json_put_string(doc, "by", r->by_total ? "total" : "self");
+    bn_json_put_number(doc, "min_share", r->min);
+    bn_json_put_u64(doc, "judged_functions", d->n_judged);
+    put_value(doc, "whole", r, &d->paths[BN_STACKS_ROOT]);
+    put_functions(doc, r);
+    bn_json_put_u64(doc, "more", r->n_more);
+    bn_json_put_u64(doc, "less", r->n_less);
+    bn_json_put_string(doc, "verdict", verdict.data);
+    if (!isnan(r->fail_above)) {
+        bn_json *gate = bn_json_put_object(doc, "gate");
+        bn_json_put_number(gate, "fail_above", r->fail_above);
+        bn_json_put_bool(gate, "failed", r->gate_failed);
+    }
+    bn_status status = bn_json_write(doc, false, out, err);
+    bn_buf_putc(out, '\n');
+    bn_buf_release(&verdict);
+    bn_json_free(doc);
+    return status;
 }

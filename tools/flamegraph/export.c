@@ -16,8 +16,7 @@ const struct bn_option bn_flamegraph_export_options[] = {
 
 static bool has_view(const struct bn_flamegraph_options *o)
 {
-    return o->tags != NULL || o->root != NULL || o->measured || o->picture.callers || o->merge_inlined ||
-           o->merge_repeats;
+    return o->tags != NULL || o->root != NULL || o->measured || o->picture.callers || o->merge_inlined;
 }
 
 static bn_status choose(enum bn_stacks_format *out, const struct bn_args *args, bn_error *err)

@@ -32,7 +32,7 @@ struct bn_flamegraph_options {
     enum bn_stacks_format format; /* export */
     /* the view */
     const char *tags, *root;
-    bool measured, merge_inlined, merge_repeats;
+    bool measured, merge_inlined;
     /* tables: text, diff */
     uint32_t top;
     double min; /* percent */
@@ -58,7 +58,7 @@ struct bn_flamegraph_options {
     } bricks;
 };
 
-/* --tags, --root, --measured, --callers, --merge-inlined, --merge-repeats: which view of stacks a command
+/* --tags, --root, --measured, --callers  --merge-inlined: which view of stacks a command
  * takes. */
 extern const struct bn_option bn_flamegraph_view_options[];
 /* --output: where a command's result goes. */
@@ -95,7 +95,7 @@ BN_MUST_CHECK bn_status bn_flamegraph_write(const char *path, const struct bn_bu
 
 /* --title, --width, --palette, ...: how a picture looks. */
 extern const struct bn_option bn_flamegraph_picture_options[];
-/* The picture of a view. Title and subtitle that the options lack come from about. */
+/* The picture of a view. A title that the options lack comes from about. */
 BN_MUST_CHECK bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks,
                                            struct bn_svg_options options, bn_error *err);
 /* What was recorded, in one line: model, prompt and tokens, or the command of a program. */

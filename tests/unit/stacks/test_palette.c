@@ -183,7 +183,7 @@ static void the_kernel_waits_with_its_caller(void **state)
         assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_CODE, CALLERS[i], NULL), BN_OK);
         assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_SYSTEM, "do_syscall_64", NULL), BN_OK);
         assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_SYSTEM, "schedule", NULL), BN_OK);
-        assert_int_equal(bn_class_at(s, node), IS[i]);
+        assert_int_equal(bn_class_at(s, node, false), IS[i]);
         bn_stacks_close(s);
     }
 }
@@ -201,7 +201,7 @@ static void parts_do_what_their_callers_do(void **state)
         assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_CODE, CALLERS[i], NULL), BN_OK);
         assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_INLINED, "widen", NULL), BN_OK);
         assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_INLINED, "widen_more", NULL), BN_OK);
-        assert_int_equal(bn_class_at(s, node), IS[i]);
+        assert_int_equal(bn_class_at(s, node, false), IS[i]);
         bn_stacks_close(s);
     }
 }
@@ -220,7 +220,7 @@ static void parts_in_kernel_files_do_what_their_callers_do(void **state)
         assert_int_equal(bn_stacks_open(&s, "ns", "cpu", NULL), BN_OK);
         assert_int_equal(bn_stacks_push(s, &node, &kernel, SIZE_MAX, NULL), BN_OK);
         assert_int_equal(bn_stacks_push(s, &node, i == 0 ? &part : &foreign, SIZE_MAX, NULL), BN_OK);
-        assert_int_equal(bn_class_at(s, node), i == 0 ? BN_CLASS_MULTIPLY : BN_CLASS_OTHER);
+        assert_int_equal(bn_class_at(s, node, false), i == 0 ? BN_CLASS_MULTIPLY : BN_CLASS_OTHER);
         bn_stacks_close(s);
     }
 }

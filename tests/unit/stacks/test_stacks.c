@@ -161,7 +161,7 @@ static void depth_has_an_end(void **state)
     assert_string_equal(bn_stacks_frame(s, node)->name, "[deeper]");
     assert_int_equal(s->n_nodes, BN_STACKS_MAX_DEPTH + 1);
     bn_stacks_add(s, node, 0, 7, 1);
-    static const struct bn_stacks_view VIEWS[] = {{0}, {.callers = true}, {.merge_repeats = true}};
+    static const struct bn_stacks_view VIEWS[] = {{0}, {.callers = true}};
     for (size_t i = 0; i < BN_ARRAY_LEN(VIEWS); i++) {
         OK(bn_stacks_copy(&copy, s, &VIEWS[i], NULL));
         assert_int_equal(copy->n_nodes, BN_STACKS_MAX_DEPTH + 1);
@@ -313,14 +313,11 @@ static void views_keep_what_they_say(void **state)
                 "main;a;a;b 2\nmain;a;b 1\nmain;c 4\nmain;k_[k] 8\n");
     expect_view(TEXT, &(struct bn_stacks_view){.root = "a"}, "a;a;b 2\na;b 1\n");
     expect_view(TEXT, &(struct bn_stacks_view){.root = "nowhere"}, "");
-    expect_view(TEXT, &(struct bn_stacks_view){.merge_repeats = true, .root = "main"},
-                "main;a;b 3\nmain;c 4\nmain;k_[k] 8\n");
     expect_view(TEXT, &(struct bn_stacks_view){.drop = BN_FRAME_BIT(BN_FRAME_SYSTEM)},
                 "main;a;a;b 2\nmain;a;b 1\nmain;c 4\nother 16\nstart;main 8\n");
     expect_view(TEXT, &(struct bn_stacks_view){.callers = true},
                 "b;a;a;main 2\nb;a;main 1\nc;main 4\nk_[k];main;start 8\nother 16\n");
-    expect_view(TEXT, &(struct bn_stacks_view){.callers = true, .root = "a", .merge_repeats = true},
-                "b;a 3\n");
+    expect_view(TEXT, &(struct bn_stacks_view){.callers = true, .root = "a"}, "b;a 1\nb;a;a 2\n");
     expect_view(TEXT, &(struct bn_stacks_view){.drop = BN_FRAME_ALL}, " 31\n");
 }
 
