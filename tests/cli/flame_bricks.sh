@@ -17,18 +17,18 @@ field() { # name, file: the first number of that name in a document
 threads=$(field n_threads "$tmp/p.json")
 says 0 'a profile as a table' 'i2s_gemv_' flame bricks "$tmp/p.json"
 says 0 'phases are told apart' ' decode$' flame bricks "$tmp/p.json"
-says 0 'layers when they are wanted' ' layer 01$' flame bricks --layers "$tmp/p.json"
-says 0 'threads when they are wanted' " thread $((threads - 1))\$" flame bricks --threads-apart "$tmp/p.json"
+says 0 'layers when they are wanted' ' layer 01$' flame text --tree --min 0 --tags layer,brick "$tmp/p.json"
+says 0 'threads when they are wanted' " thread $((threads - 1))\$" flame text --tree --min 0 --tags thread,brick "$tmp/p.json"
 says 0 'of layers only' ' Layer$' flame bricks "$tmp/layer.json"
 
 flame bricks --json "$tmp/p.json" >"$tmp/bricks.json"
 wall=$(field wall_ns "$tmp/p.json")
-check 'the whole is the wall time of all threads, to the nanosecond' equal "$(field total_ns "$tmp/bricks.json")" $((threads * wall))
-sum=$(awk -F'[:,]' '/"self_ns"/ { s += $2 } END { printf "%.0f", s }' "$tmp/bricks.json")
+check 'the whole is the wall time of all threads, to the nanosecond' equal "$(field whole "$tmp/bricks.json")" $((threads * wall))
+sum=$(awk -F'[:,]' '/"self"/ { s += $2 } END { printf "%.0f", s }' "$tmp/bricks.json")
 check 'exclusive times add up to it' equal "$sum" $((threads * wall))
 flame bricks --json "$tmp/p.json" "$tmp/layer.json" >"$tmp/two.json"
 check 'two profiles are two runs' equal "$(field runs "$tmp/two.json")" 2
-check 'and their times are added' equal "$(field total_ns "$tmp/two.json")" $((threads * wall + threads * $(field wall_ns "$tmp/layer.json")))
+check 'and their times are added' equal "$(field whole "$tmp/two.json")" $((threads * wall + threads * $(field wall_ns "$tmp/layer.json")))
 
 status 1 'a profile alone cannot agree' flame bricks --check "$tmp/p.json"
 status 2 'options of recording are not for files' flame bricks -t 2 "$tmp/p.json"

@@ -182,6 +182,14 @@ bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks
     return BN_ERR_ARG;
 }
 
+bn_status bn_flamegraph_put_document(struct bn_buf *out, const bn_json *document, bn_error *err)
+{
+    BN_TRY(bn_json_write(document, false, out, err));
+    bn_buf_putc(out, '\n');
+    bn_report_json_began();
+    return BN_OK;
+}
+
 bn_status bn_flamegraph_write(const char *path, const struct bn_buf *bytes, bn_error *err)
 {
     BN_TRY(bn_buf_check(bytes, err));

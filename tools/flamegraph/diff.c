@@ -250,7 +250,6 @@ static bn_status write_report(const struct sides *s, enum format format, const s
         status = bn_diff_report_json(&out, report, err);
     else if (status == BN_OK)
         status = draw(&out, s, report, verdict.data, err);
-    if (status == BN_OK && format == FORMAT_JSON && !to_file) bn_report_json_began();
     if (status == BN_OK) status = bn_flamegraph_write(path, &out, err);
     if (status == BN_OK && (format != FORMAT_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
     bn_buf_release(&out);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "lab/report/units.h"
+#include "tools/flamegraph/flamegraph.h"
 
 static const struct bn_diff_value *value_of(const struct bn_diff_report *r, bool total, uint32_t frame)
 {
@@ -298,8 +299,7 @@ bn_status bn_diff_report_json(struct bn_buf *out, const struct bn_diff_report *r
         bn_json_put_number(gate, "fail_above", r->fail_above);
         bn_json_put_bool(gate, "failed", r->gate_failed);
     }
-    bn_status status = bn_json_write(doc, false, out, err);
-    bn_buf_putc(out, '\n');
+    bn_status status = bn_flamegraph_put_document(out, doc, err);
     bn_buf_release(&verdict);
     bn_json_free(doc);
     return status;

@@ -53,9 +53,7 @@ struct bn_flamegraph_options {
         bool same_work, strict;
         double fail_above, level;
     } diff;
-    struct {
-        bool check, layers, threads;
-    } bricks;
+    bool check; /* bricks */
 };
 
 /* --tags, --root, --measured, --callers  --merge-inlined: which view of stacks a command
@@ -88,6 +86,9 @@ BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enu
  * outermost caller, which has none. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
                                                     bn_error *err);
+/* A document as the result. */
+BN_MUST_CHECK bn_status bn_flamegraph_put_document(struct bn_buf *out, const bn_json *document,
+                                                   bn_error *err);
 /* Writes a result to a file atomically; NULL or "-": to standard output. */
 BN_MUST_CHECK bn_status bn_flamegraph_write(const char *path, const struct bn_buf *bytes, bn_error *err);
 
@@ -100,8 +101,9 @@ BN_MUST_CHECK bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *
                                            struct bn_svg_options options, bn_error *err);
 /* What was recorded, in one line: model, prompt and tokens, or the command of a program. */
 void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about);
-/* The table of the functions with most of the time, for people. */
-BN_MUST_CHECK bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
+/* The table of functions or the tree of a view, as text, or, when document is not NULL, there: bn.hotspots/1. */
+BN_MUST_CHECK bn_status bn_flamegraph_list(struct bn_buf *out, bn_json *document, const bn_stacks *stacks,
+                                           const struct bn_flamegraph_options *options, bn_error *err);
 
 /* ---- recording ---- */
 

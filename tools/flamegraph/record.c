@@ -22,6 +22,7 @@
 #include "tools/flamegraph/flamegraph.h"
 
 #define FEW_SAMPLES 100u
+#define TOP 25u            /* functions that are printed */
 #define LEAST_OF_ASKED 2.0 /* times the requested period: warn when it is longer */
 #define MOST_POOR 0.1      /* share of incomplete stacks: warn above that */
 /* Of stack with each sample: the kernels with the largest frames, and what is above them. */
@@ -183,7 +184,7 @@ static bn_status write_one(struct bn_buf *out, enum bn_stacks_format format, con
             ? bn_flamegraph_draw(out, view, ((const struct bn_flamegraph_options *)args->fields)->picture,
                                  err)
         : format == BN_STACKS_TEXT
-            ? bn_flamegraph_put_table(out, view, err)
+            ? bn_flamegraph_list(out, NULL, view, &(struct bn_flamegraph_options){.top = TOP}, err)
             : bn_stacks_write(format == BN_STACKS_DOCUMENT ? stacks : view, format, out, err);
     bn_stacks_close(view);
     return status;

@@ -107,7 +107,7 @@ static void tooltips_say_what_was_seen(void **state)
         "<title>all\ntotal 4.735 s, 100.00 %\nself 0 ns, 0.00 %",
         "<title>bn_i2s_gemv_avx2\nlibx.so, x.c:7\ntotal 3.200 s, 67.58 %",
         "self 12.12 us, &lt; 0.01 %",
-        "<title>&lt;b&gt;&amp;&quot;&#39;&lt;/b&gt;\nlibx.so, x.c:7\ntotal 250.0 ms",
+        "<title>&lt;b&gt;&amp;&quot;&#39;&lt;/b&gt;\nlibx.so, x.c:7\ntotal 250 ms",
         "<g class=\"tag\"><title>@layer 3\n",
         ">matrix multiplication 83.99 %</text>"};
     for (size_t i = 0; i < BN_ARRAY_LEN(SAID); i++)
