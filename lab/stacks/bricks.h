@@ -82,9 +82,7 @@ struct bn_agreement_row {
     double low, high; /* of sampled: 95 %, all rows together (Bonferroni), exact (Clopper and Pearson, 1934);
                          wider as the runs vary more than their samples explain */
     uint64_t samples;
-    uint64_t besides; /* of a kernel: samples in its stamps that ran no kernel's function, but what is around
-                         the call: why measured may be more */
-    bool agrees;      /* low to high and measured_low to measured_high meet */
+    bool agrees; /* low to high and measured_low to measured_high meet */
 };
 struct bn_agreement {
     struct bn_agreement_row *rows; /* bricks, then kernels, each by measured share, the most first */
@@ -92,11 +90,10 @@ struct bn_agreement {
     uint64_t samples;     /* inside bricks that are compared */
     size_t busy_runs;     /* that were left out */
     double dispersion;    /* how many times the runs vary more than their samples explain; 1 at least */
-    double p;             /* of all bricks together: chi-square over rows that expect 5 samples or more */
     uint64_t both;        /* samples with a kernel by the profiler and one by their own functions */
     uint64_t other;       /* of these, those in which they differ */
     double other_allowed; /* share of such that readings of the clock may account for */
-    bool agrees;          /* all rows do, p is at least 0.001, and no more are other than allowed */
+    bool agrees;          /* all rows do, and no more are other than allowed */
     char why[200];        /* that nothing could be compared; "" else */
 };
 BN_MUST_CHECK bn_status bn_agreement(struct bn_agreement *out, const bn_stacks *sampled,

@@ -25,9 +25,6 @@ static void put_row(struct bn_buf *out, const struct bn_agreement_row *r, bool v
     else
         bn_buf_printf(out, "  %16s  %-7s", "", "-");
     bn_buf_printf(out, "  %s%s", r->name, r->kind == BN_FRAME_SLOT ? " (by its function)" : "");
-    if (r->compared && !r->agrees && r->besides > 0)
-        bn_buf_printf(out, "; %llu samples between its stamps ran something else",
-                      (unsigned long long)r->besides);
     bn_buf_putc(out, '\n');
 }
 
@@ -49,10 +46,9 @@ static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
     if (a->why[0] != '\0')
         bn_buf_printf(out, "not compared: %s\n", a->why);
     else
-        bn_buf_printf(
-            out, "%s: %llu samples in bricks, p = %.3g, runs vary %.1f times as much as samples explain\n",
-            a->agrees ? "they agree" : "they do not agree", (unsigned long long)a->samples, a->p,
-            a->dispersion);
+        bn_buf_printf(out, "%s: %llu samples in bricks, runs vary %.1f times as much as samples explain\n",
+                      a->agrees ? "they agree" : "they do not agree", (unsigned long long)a->samples,
+                      a->dispersion);
 }
 
 /* ---- the command ---- */
