@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "lab/stats/summary.h"
 #include "model/hparams.h"
 
 /* The columns of an event, in order. */
@@ -474,5 +476,33 @@ bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_
     wall_ns = r.prof->wall_ns;
     bn_prof_finalize(r.prof, wall_ns);
     *out = r.prof;
+    return BN_OK;
+}
+
+/* ---- what an event costs ---- */
+
+#define BATCH 512u
+#define BATCHES 101u
+
+bn_status bn_prof_event_cost(double *least, double *median, enum bn_prof_level level, bn_error *err)
+{
+    struct bn_prof_options options = {level, 1, BATCH, 1};
+    double samples[BATCHES];
+    struct bn_summary summary;
+    bn_prof *prof = NULL;
+    BN_TRY(bn_prof_open(&prof, &options, err));
+    bn_prof_enable(prof);
+    for (unsigned i = 0; i < BATCHES; i++) {
+        bn_prof_reset_epoch(prof);
+        struct bn_prof_trail *trail = bn_prof_trail(prof, 0);
+        uint64_t start = bn_clock_ns();
+        for (unsigned j = 0; j < BATCH; j++)
+            bn_prof_stop(bn_prof_start(trail, BN_BRICK_RMS_NORM), 1);
+        samples[i] = (double)(bn_clock_ns() - start) / BATCH;
+    }
+    bn_prof_close(prof);
+    if (!bn_summarize(&summary, samples, BATCHES)) return bn_nomem(err);
+    *least = summary.min;
+    *median = summary.median;
     return BN_OK;
 }

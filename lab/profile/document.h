@@ -34,4 +34,9 @@ struct bn_prof_network {
 BN_MUST_CHECK bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_json *document,
                                      bn_error *err);
 
+/* What an event costs in a loop, in nanoseconds: two readings of the clock, and the write. The least of some batches
+ * is free of what the machine does besides. */
+BN_MUST_CHECK bn_status bn_prof_event_cost(double *least, double *median, enum bn_prof_level level,
+                                           bn_error *err);
+
 #endif

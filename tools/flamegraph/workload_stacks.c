@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "lab/host/bandwidth.h"
+#include "lab/profile/document.h"
 #include "lab/sampler/recorder.h"
 #include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"
@@ -70,35 +71,10 @@ static bn_status add_samples(struct bn_flamegraph_recorded *out, struct bn_recor
 
 /* ---- what was measured ---- */
 
-#define BATCH 512u
-#define BATCHES 21u
-
-/* What one event costs: two readings of the clock, and writing it down. The least of some batches: what the
- * machine does besides makes it only longer. */
-static bn_status cost_of_event(double *ns, enum bn_prof_level level, bn_error *err)
-{
-    struct bn_prof_options options = {level, 1, BATCH, 1};
-    bn_prof *prof = NULL;
-    BN_TRY(bn_prof_open(&prof, &options, err));
-    bn_prof_enable(prof);
-    *ns = 1e9;
-    for (unsigned i = 0; i < BATCHES; i++) {
-        bn_prof_reset_epoch(prof);
-        struct bn_prof_trail *trail = bn_prof_trail(prof, 0);
-        uint64_t start = bn_clock_ns();
-        for (unsigned j = 0; j < BATCH; j++)
-            bn_prof_stop(bn_prof_start(trail, BN_BRICK_RMS_NORM), 1);
-        double each = (double)(bn_clock_ns() - start) / BATCH;
-        if (each < *ns) *ns = each;
-    }
-    bn_prof_close(prof);
-    return BN_OK;
-}
-
 static bn_status put_stamps(bn_json *about, const struct bn_recorded_work *w, bn_error *err)
 {
-    double ns = 0;
-    BN_TRY(cost_of_event(&ns, w->asked->level, err));
+    double ns, median;
+    BN_TRY(bn_prof_event_cost(&ns, &median, w->asked->level, err));
     bn_json *stamps = bn_json_put_object(about, "stamps");
     bn_json_put_number(stamps, "ns_each", ns);
     bn_json *events = bn_json_put_object(stamps, "events");

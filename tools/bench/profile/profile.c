@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "infer/session.h"
-#include "lab/stats/summary.h"
+#include "lab/profile/document.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 
@@ -139,33 +139,6 @@ static bn_status work(struct bn_bench_profile *p, bool on, double *ns, bn_error 
 
 /* ---- overhead ---- */
 
-#define BATCH 512u
-#define BATCHES 101u
-
-/* The time of an event in a loop: two readings of the clock, and the write. */
-static bn_status calibrate(struct bn_bench_profile *p, bn_error *err)
-{
-    struct bn_prof_options options = {p->level, 1, BATCH, 1};
-    double samples[BATCHES];
-    struct bn_summary summary;
-    bn_prof *prof = NULL;
-    BN_TRY(bn_prof_open(&prof, &options, err));
-    bn_prof_enable(prof);
-    for (unsigned i = 0; i < BATCHES; i++) {
-        bn_prof_reset_epoch(prof);
-        struct bn_prof_trail *trail = bn_prof_trail(prof, 0);
-        uint64_t start = bn_clock_ns();
-        for (unsigned j = 0; j < BATCH; j++)
-            bn_prof_stop(bn_prof_start(trail, BN_BRICK_RMS_NORM), 1);
-        samples[i] = (double)(bn_clock_ns() - start) / BATCH;
-    }
-    bn_prof_close(prof);
-    if (!bn_summarize(&summary, samples, BATCHES)) return bn_nomem(err);
-    p->overhead.event_ns_min = summary.min;
-    p->overhead.event_ns_median = summary.median;
-    return BN_OK;
-}
-
 static bn_status measure(struct bn_bench_profile *p, bn_error *err)
 {
     static const struct bn_judge_rules rules = BN_JUDGE_RULES_INIT;
@@ -185,7 +158,7 @@ static bn_status measure(struct bn_bench_profile *p, bn_error *err)
     if (status == BN_OK) status = bn_judge_pairs(&o->measured, d, o->pairs, NULL, 0, &rules, err);
     bn_free(d);
     if (status != BN_OK) return status;
-    BN_TRY(calibrate(p, err));
+    BN_TRY(bn_prof_event_cost(&o->event_ns_min, &o->event_ns_median, p->level, err));
     o->n_events = p->prof->trails[0].n;
     o->predicted = o->event_ns_median * (double)o->n_events / (double)p->prof->wall_ns;
     return BN_OK;
