@@ -105,7 +105,7 @@ static bn_status fill(struct bn_hotspots *out, const bn_stacks *s, const bool *a
     double n = bn_stacks_equal_samples(s, BN_STACKS_ALL_RUNS);
     for (uint32_t i = 0; i < s->n_frames; i++) {
         struct bn_hotspot *h = &out->list[i];
-        h->frame = i;
+        h->frame = &s->frames[i];
         h->self = selfs[i];
         h->total = totals[i];
         if (out->samples > 0) {
@@ -121,33 +121,22 @@ static bn_status fill(struct bn_hotspots *out, const bn_stacks *s, const bool *a
 
 /* ---- order ---- */
 
-struct row {
-    struct bn_hotspot spot;
-    const struct bn_frame *frame;
-};
-
 static int by_self(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
-    if (x->spot.self != y->spot.self) return x->spot.self > y->spot.self ? -1 : 1;
+    const struct bn_hotspot *x = a, *y = b;
+    if (x->self != y->self) return x->self > y->self ? -1 : 1;
     return bn_frame_compare(x->frame, y->frame);
 }
 
 /* Leaves those of the kinds that are wanted and were seen, in their order. */
-static bn_status arrange(struct bn_hotspots *out, const bn_stacks *s, unsigned kinds, bn_error *err)
+static void arrange(struct bn_hotspots *out, const bn_stacks *s, unsigned kinds)
 {
-    struct row *rows = bn_alloc(s->n_frames, sizeof *rows);
-    if (rows == NULL) return bn_nomem(err);
     for (size_t i = 0; i < s->n_frames; i++) {
         const struct bn_hotspot *h = &out->list[i];
-        if ((kinds & BN_FRAME_BIT(s->frames[i].kind)) != 0 && (h->total > 0 || h->total_samples > 0))
-            rows[out->n++] = (struct row){*h, &s->frames[i]};
+        if ((kinds & BN_FRAME_BIT(h->frame->kind)) != 0 && (h->total > 0 || h->total_samples > 0))
+            out->list[out->n++] = *h;
     }
-    if (out->n > 0) qsort(rows, out->n, sizeof *rows, by_self);
-    for (size_t i = 0; i < out->n; i++)
-        out->list[i] = rows[i].spot;
-    bn_free(rows);
-    return BN_OK;
+    if (out->n > 0) qsort(out->list, out->n, sizeof *out->list, by_self);
 }
 
 bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned kinds, bn_error *err)
@@ -158,7 +147,7 @@ bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned
     double *numbers = bn_alloc(n_sums + 2 * stacks->n_frames * stacks->n_runs, sizeof *numbers);
     bn_status status = out->list != NULL && again != NULL && numbers != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) status = fill(out, stacks, again, numbers, numbers + n_sums, err);
-    if (status == BN_OK) status = arrange(out, stacks, kinds, err);
+    if (status == BN_OK) arrange(out, stacks, kinds);
     bn_free(again);
     bn_free(numbers);
     if (status != BN_OK) bn_hotspots_release(out);

@@ -10,7 +10,7 @@
 #include "lab/stats/interval.h"
 
 struct bn_hotspot {
-    uint32_t frame;
+    const struct bn_frame *frame;               /* of the stacks */
     double self, total;                         /* summed over all runs */
     uint64_t self_samples, total_samples;       /* 0 where it was measured, not sampled */
     struct bn_interval self_share, total_share; /* of the whole; Wilson's interval of the samples, 95 %; of

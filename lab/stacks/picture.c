@@ -131,13 +131,7 @@ static bn_status lay_out(struct layout *l, const struct bn_picture *p, bn_error 
 
 static void put_px(struct bn_buf *out, const char *name, int64_t hundredths)
 {
-    bn_buf_printf(out, " %s=\"%lld", name, (long long)(hundredths / 100));
-    int rest = (int)(hundredths % 100);
-    if (rest % 10 != 0)
-        bn_buf_printf(out, ".%02d", rest);
-    else if (rest != 0)
-        bn_buf_printf(out, ".%d", rest / 10);
-    bn_buf_putc(out, '"');
+    bn_buf_printf(out, " %s=\"%.9g\"", name, (double)hundredths / 100);
 }
 
 static int64_t hundredths(double px)
@@ -386,26 +380,11 @@ static void put_style(struct bn_buf *out, const struct bn_picture *p)
                       i);
 }
 
-/* JSON as JSON that can stand in markup: what is not plain there is in strings only, so that it can be
- * written by its number. */
 static bn_status put_about(struct bn_buf *out, const bn_json *about, bn_error *err)
 {
     struct bn_buf json = {.max = out->max};
     bn_status status = bn_json_write(about, true, &json, err);
-    for (size_t i = 0; status == BN_OK && i < json.len;) {
-        unsigned char c = (unsigned char)json.data[i];
-        size_t n = bn_utf8_length(json.data + i, json.len - i);
-        uint32_t point = n > 1 ? c & (0x7Fu >> n) : c;
-        for (size_t k = 1; k < n; k++)
-            point = point << 6 | ((unsigned char)json.data[i + k] & 0x3Fu);
-        if (point >= 0x10000)
-            bn_buf_printf(out, "\\u%04x\\u%04x", 0xD7C0u + (point >> 10), 0xDC00u + (point & 0x3FFu));
-        else if (point >= 0x7F || c == '<' || c == '>' || c == '&')
-            bn_buf_printf(out, "\\u%04x", point);
-        else
-            bn_buf_putc(out, (char)c);
-        i += n > 0 ? n : 1;
-    }
+    if (status == BN_OK) bn_html(out, "<metadata>%s</metadata>\n", json.data);
     bn_buf_release(&json);
     return status;
 }
@@ -420,47 +399,42 @@ static void put_member(struct bn_buf *out, const char *name, const char *text)
     bn_buf_puts(out, ",\n");
 }
 
-/* A list of numbers; those of a comparison are rounded: the numbers of its columns are for people. */
-static void put_list(struct bn_buf *out, const char *name, const double *values, size_t n, double parts)
+static void put_columns(struct bn_buf *out, const struct bn_picture *p)
 {
-    bn_buf_printf(out, "\"%s\":[", name);
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0) bn_buf_putc(out, ',');
-        bn_json_write_number(out, parts > 0 ? round(values[i] * parts) / parts + 0.0 : values[i]);
-    }
-    bn_buf_puts(out, "],\n");
-}
-
-/* What is known of each node besides its place. */
-static bn_status put_columns(struct bn_buf *out, const struct bn_picture *p, bn_error *err)
-{
-    enum { BEFORE, AFTER, LOW, HIGH, Q, SIGNIFICANT, COLUMNS };
-    static const char *const NAMES[] = {"before", "after", "low", "high", "q", "significant"};
-    size_t n = p->tree->n_nodes;
-    double *column = bn_alloc(n, sizeof *column);
-    if (column == NULL) return bn_nomem(err);
-    put_list(out, "self", p->self, n, p->diff != NULL ? 1e9 : 0);
-    for (uint32_t i = 0; p->diff == NULL && i < n; i++)
-        column[i] = (double)bn_stacks_samples(p->tree, i, BN_STACKS_ALL_RUNS);
-    if (p->diff == NULL) put_list(out, "samples", column, n, 0);
-    for (unsigned c = 0; p->diff != NULL && c < COLUMNS; c++) {
-        for (size_t i = 0; i < n; i++) {
-            const struct bn_diff_value *v = &p->diff->paths[i];
-            column[i] = c == BEFORE  ? 1e6 * v->before
-                        : c == AFTER ? 1e6 * v->after
-                        : c == LOW   ? 1e6 * v->low
-                        : c == HIGH  ? 1e6 * v->high
-                        : c == Q     ? 1e3 * v->q
-                                     : v->significant;
+    static const char *const NAMES[] = {"depth", "frame", "look", "self", "samples",    "before",
+                                        "after", "low",   "high", "q",    "significant"};
+    const struct bn_diff_value none = {0};
+    for (unsigned c = 0; c < BN_ARRAY_LEN(NAMES); c++) {
+        if (c >= 4 && (c == 4) != (p->diff == NULL))
+            continue; /* samples of stacks, the rest of comparisons */
+        bn_buf_printf(out, "\"%s\":", NAMES[c]);
+        for (uint32_t i = 0; i < p->tree->n_nodes; i++) {
+            const struct bn_diff_value *v = p->diff != NULL ? &p->diff->paths[i] : &none;
+            bool root = i == BN_STACKS_ROOT;
+            const double numbers[] = {p->tree->nodes[i].depth,
+                                      root ? -1 : (double)p->tree->nodes[i].frame,
+                                      root ? -1 : (double)p->look[i],
+                                      p->diff != NULL ? round(1e9 * p->self[i]) / 1e9 : p->self[i],
+                                      (double)bn_stacks_samples(p->tree, i, BN_STACKS_ALL_RUNS),
+                                      round(1e6 * v->before),
+                                      round(1e6 * v->after),
+                                      round(1e6 * v->low),
+                                      round(1e6 * v->high),
+                                      round(1e3 * v->q),
+                                      v->significant};
+            _Static_assert(BN_ARRAY_LEN(numbers) == BN_ARRAY_LEN(NAMES), "a number for each name");
+            bn_buf_putc(out, i == 0 ? '[' : ',');
+            bn_json_write_number(out, numbers[c] + 0.0); /* a zero has no sign */
         }
-        put_list(out, NAMES[c], column, n, 1);
+        bn_buf_puts(out, "],\n");
     }
-    if (p->diff != NULL) {
-        put_list(out, "whole", p->diff->weight, 2, 0);
-        put_member(out, "method", p->diff->method);
-    }
-    bn_free(column);
-    return BN_OK;
+    if (p->diff == NULL) return;
+    bn_buf_puts(out, "\"whole\":[");
+    bn_json_write_number(out, p->diff->weight[0]);
+    bn_buf_putc(out, ',');
+    bn_json_write_number(out, p->diff->weight[1]);
+    bn_buf_puts(out, "],\n");
+    put_member(out, "method", p->diff->method);
 }
 
 static void put_frames(struct bn_buf *out, const struct bn_picture *p)
@@ -482,22 +456,7 @@ static void put_frames(struct bn_buf *out, const struct bn_picture *p)
     bn_buf_puts(out, "],\n");
 }
 
-static void put_tree(struct bn_buf *out, const struct bn_picture *p)
-{
-    size_t n = p->tree->n_nodes;
-    bn_buf_puts(out, "\"depth\":[0");
-    for (size_t i = 1; i < n; i++)
-        bn_buf_printf(out, ",%u", p->tree->nodes[i].depth);
-    bn_buf_puts(out, "],\n\"frame\":[-1");
-    for (size_t i = 1; i < n; i++)
-        bn_buf_printf(out, ",%u", p->tree->nodes[i].frame);
-    bn_buf_puts(out, "],\n\"look\":[-1");
-    for (uint32_t i = 1; i < n; i++)
-        bn_buf_printf(out, ",%u", p->look[i]);
-    bn_buf_puts(out, "],\n");
-}
-
-static bn_status put_data(struct bn_buf *out, const struct bn_picture *p, bn_error *err)
+static void put_data(struct bn_buf *out, const struct bn_picture *p)
 {
     const struct bn_svg_options *o = p->options;
     bn_buf_puts(out, "<script type=\"application/json\" id=\"data\">\n{");
@@ -525,11 +484,9 @@ static bn_status put_data(struct bn_buf *out, const struct bn_picture *p, bn_err
     bn_buf_puts(out, ",\"minWidth\":");
     bn_json_write_number(out, o->min_width < 0 ? 0.1 : o->min_width);
     bn_buf_puts(out, ",\n");
-    put_tree(out, p);
-    BN_TRY(put_columns(out, p, err));
+    put_columns(out, p);
     put_frames(out, p);
     bn_buf_printf(out, "\"icicle\":%s}\n</script>\n", o->icicle ? "true" : "false");
-    return BN_OK;
 }
 
 bn_status bn_picture_write(struct bn_buf *out, const struct bn_picture *picture, bn_error *err)
@@ -547,13 +504,12 @@ bn_status bn_picture_write(struct bn_buf *out, const struct bn_picture *picture,
         put_px(out, "height", height);
         bn_buf_printf(out, " viewBox=\"0 0 %lld %lld\">\n", (long long)(layout.width / 100),
                       (long long)(height / 100));
-        bn_html(out, "<title>%s</title>\n<metadata>", o->title != NULL ? o->title : "flame graph");
+        bn_html(out, "<title>%s</title>\n", o->title != NULL ? o->title : "flame graph");
         status = put_about(out, picture->tree->about, err);
-        bn_buf_puts(out, "</metadata>\n");
         put_style(out, picture);
         bn_buf_puts(out, "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n");
         put_static(out, picture, &layout);
-        if (status == BN_OK) status = put_data(out, picture, err);
+        put_data(out, picture);
         bn_buf_puts(out, "<script><![CDATA[\n");
         bn_buf_puts(out, bn_flame_script);
         bn_buf_puts(out, "]]></script>\n</svg>\n");

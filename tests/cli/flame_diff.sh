@@ -93,14 +93,15 @@ check "the verdict is printed too when a file is written" grep -q 'CHANGED' said
 check "a picture" sh -c "'$fg' diff old?.folded --vs other?.folded -q -o diff.svg && grep -q '<svg' diff.svg && grep -q 'before 0.00 %, after' diff.svg"
 if command -v python3 >/dev/null; then check "it is XML" python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("diff.svg")'; fi
 mkdir -p sides && cp old1.folded sides
-says 0 "its title names both sides" '>other[0-9]+.folded and [0-9]+ more vs old1.folded<' \
-    diff_ sides/old1.folded --vs other?.folded --format svg
-says 0 "and its subtitle has runs and total" '; 4 vs 1 runs, total [+-]' diff_ sides/old1.folded --vs other?.folded --format svg
-says 1 "with the verdict, and the gate's end" '>FAILED: partial_sort gained' diff_ old?.folded --vs other?.folded --fail-above 5 --format svg
-same() { diff_ old?.folded --vs new?.folded "$@" >a 2>&1; diff_ old?.folded --vs new?.folded "$@" >b 2>&1; cmp a b; }
+diff_ sides/old1.folded --vs other?.folded -q -o sides.svg
+says 0 "its title names both sides" '>other[0-9]+.folded and [0-9]+ more vs old1.folded<' cat sides.svg
+says 0 "and its subtitle has runs and total" '; 4 vs 1 runs, total [+-]' cat sides.svg
+status 1 "a gate ends a picture, too" diff_ old?.folded --vs other?.folded --fail-above 5 -q -o failed.svg
+says 0 "which has the verdict" '>FAILED: partial_sort gained' cat failed.svg
+same() { diff_ old?.folded --vs new?.folded "$@" >a; mv -f x.svg a.svg 2>/dev/null; diff_ old?.folded --vs new?.folded "$@" >b; cmp a b && { [ ! -e a.svg ] || cmp a.svg x.svg; }; }
 check "the same text twice" same
 check "the same JSON twice" same --json
-check "the same picture twice" same --format svg
+check "the same picture twice" same -q -o x.svg
 lacks "no colours but on a terminal" $'\x1b' diff_ old?.folded --vs new?.folded
 says 0 "colours where asked" $'\x1b\\[31m' diff_ old?.folded --vs new?.folded --color always
 says 0 "--top" 'and [0-9]+ more' diff_ old?.folded --vs new?.folded --top 1
@@ -141,7 +142,7 @@ says 2 "nor the other way" "is a recording of a model, other files are not" diff
 sed 's/"repetitions": \[10, 12\]/"repetitions": [10]/' short.json >unknown.json
 says 2 "numbers that are missing" 'unknown.json lacks the number of generations' diff_ short.json --vs unknown.json --same-work
 says 2 "a name that says another format" "'x.pb.gz' is for pprof" diff_ half --vs sixty -o x.pb.gz
-says 2 "so does --format" 'omit --format' diff_ half --vs sixty --format json -o x.svg
+says 0 "one of a document, a document" 'bn.stacks-diff' sh -c "'$fg' diff -q half --vs sixty -o said.json && cat said.json"
 
 # ---- what is refused ----
 says 2 "one side" 'two sides are required' diff_ half sixty

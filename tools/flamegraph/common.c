@@ -159,7 +159,7 @@ bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_fo
         return BN_OK;
     bn_fail(err, BN_ERR_ARG, "--output: the name '%.100s' is for %s, but the output is %s", path,
             bn_stacks_format_name(named), bn_stacks_format_name(written));
-    if (bn_args_given(args, &o->format) || bn_args_given(args, &o->diff.format))
+    if (bn_args_given(args, &o->format))
         bn_error_hint(err, "omit --format, or use another file name");
     else if (named == BN_STACKS_SVG)
         bn_error_hint(err, "use bn-flamegraph render");

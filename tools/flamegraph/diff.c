@@ -18,8 +18,6 @@
 const struct bn_option bn_flamegraph_diff_options[] = {
     BN_OPTION("vs", "separates the files: before on the left, after on the right",
               BN_TO_PLACE(struct bn_flamegraph_options, diff.vs)),
-    BN_OPTION("format", "output format [from FILE's name, or text]", .arg = "text|json|svg",
-              BN_TO_CHOICE(struct bn_flamegraph_options, diff.format)),
     BN_OPTION("same-work", "all runs did the same work: compare amounts, not shares", .rare = true,
               BN_TO_BOOL(struct bn_flamegraph_options, diff.same_work)),
     BN_OPTION("by", "order and judge by self or total time", .arg = "self|total", .preset = "self",
@@ -37,28 +35,6 @@ const struct bn_option bn_flamegraph_diff_options[] = {
               BN_TO_F64(struct bn_flamegraph_options, diff.level, 1e-9, 0.5)),
     {0},
 };
-
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG };
-
-/* What a comparison's forms are as files of stacks. */
-static const enum bn_stacks_format FORMS[] = {BN_STACKS_TEXT, BN_STACKS_DOCUMENT, BN_STACKS_SVG};
-
-static bn_status choose(enum format *out, const struct bn_args *args, bn_error *err)
-{
-    const struct bn_flamegraph_options *o = args->fields;
-    const char *path = o->output;
-    *out = FORMAT_TEXT;
-    if (bn_args_given(args, &o->diff.format)) {
-        *out = (enum format)o->diff.format;
-    } else if (args->json) {
-        *out = FORMAT_JSON;
-    } else if (path != NULL) {
-        enum bn_stacks_format named = bn_stacks_format_by_name(path);
-        for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++)
-            if (FORMS[i] == named) *out = (enum format)i;
-    }
-    return bn_flamegraph_check_name(args, FORMS[*out], err);
-}
 
 /* ---- the same work, over and over ---- */
 
@@ -236,28 +212,28 @@ static bn_status draw(struct bn_buf *out, const struct sides *s, const struct bn
     return status;
 }
 
-static bn_status write_report(const struct sides *s, enum format format, const struct bn_diff_report *report,
-                              bn_error *err)
+static bn_status write_report(const struct sides *s, enum bn_stacks_format format,
+                              const struct bn_diff_report *report, bn_error *err)
 {
     struct bn_buf out = {.max = MAX_BYTES}, verdict = {.max = 2 * BN_STACKS_MAX_NAME};
     const char *path = s->o->output;
     bool to_file = path != NULL && strcmp(path, "-") != 0;
     bn_diff_report_verdict(&verdict, report);
     bn_status status = bn_buf_check(&verdict, err);
-    if (status == BN_OK && format == FORMAT_TEXT)
+    if (status == BN_OK && format == BN_STACKS_TEXT)
         bn_diff_report_text(&out, report, !to_file && bn_report_color(stdout));
-    else if (status == BN_OK && format == FORMAT_JSON)
+    else if (status == BN_OK && format == BN_STACKS_DOCUMENT)
         status = bn_diff_report_json(&out, report, err);
     else if (status == BN_OK)
         status = draw(&out, s, report, verdict.data, err);
     if (status == BN_OK) status = bn_flamegraph_write(path, &out, err);
-    if (status == BN_OK && (format != FORMAT_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
+    if (status == BN_OK && (format != BN_STACKS_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
     bn_buf_release(&out);
     bn_buf_release(&verdict);
     return status;
 }
 
-static bn_status report(struct bn_args *args, const struct sides *s, enum format format,
+static bn_status report(struct bn_args *args, const struct sides *s, enum bn_stacks_format format,
                         const struct bn_stacks_diff *diff, bn_error *err)
 {
     const struct bn_flamegraph_options *o = s->o;
@@ -289,8 +265,11 @@ bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
     struct bn_stacks_diff diff = {0};
     struct bn_stacks_diff_options options = {
         .same_work = o->diff.same_work, .level = o->diff.level, .min_share = o->min / 100};
-    enum format format;
-    bn_status status = choose(&format, args, err);
+    enum bn_stacks_format format =
+        o->output != NULL ? bn_stacks_format_by_name(o->output) : BN_STACKS_NO_FORMAT;
+    if (format != BN_STACKS_SVG && format != BN_STACKS_DOCUMENT)
+        format = args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT;
+    bn_status status = bn_flamegraph_check_name(args, format, err);
     if (status == BN_OK) status = read_sides(&sides, err);
     if (status == BN_OK) status = bn_stacks_diff(&diff, sides.before, sides.after, &options, err);
     if (status == BN_OK) status = report(args, &sides, format, &diff, err);

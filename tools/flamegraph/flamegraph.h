@@ -49,7 +49,6 @@ struct bn_flamegraph_options {
     struct bn_flamegraph_workload work;
     struct {
         size_t vs;
-        int format;
         bool same_work, strict;
         double fail_above, level;
     } diff;

@@ -118,7 +118,7 @@ static size_t columns(const char *text)
 
 static const struct bn_frame *frame_of(const struct listing *l, size_t row)
 {
-    return &l->stacks->frames[l->spots.list[row].frame];
+    return l->spots.list[row].frame;
 }
 
 /* The module in its column, and where the function is when another row has the same name: functions of two files, or
@@ -254,7 +254,7 @@ static int by_total(const void *a, const void *b)
     const struct bn_hotspot *x = a, *y = b;
     if (x->total != y->total) return x->total > y->total ? -1 : 1;
     if (x->self != y->self) return x->self > y->self ? -1 : 1;
-    return x->frame < y->frame ? -1 : x->frame > y->frame;
+    return bn_frame_compare(x->frame, y->frame);
 }
 
 bn_status bn_flamegraph_list(struct bn_buf *out, bn_json *document, const bn_stacks *stacks,
