@@ -27,10 +27,12 @@ extern const char bn_flame_style[], bn_flame_script[]; /* picture_parts.S */
 #define KEY 230.0             /* px: width of a label of the legend, of which a row has as many as fit */
 #define NOTES_CHARACTER 6.6   /* px that a character of the notes takes at most, in most texts */
 
-void bn_picture_percent(struct bn_buf *out, double share)
+/* "45.23 %", "< 0.01 %", as the script writes it. */
+static void put_percent(struct bn_buf *out, const char *before, double share)
 {
+    bn_buf_puts(out, before);
     if (share > 0 && share < 0.00005)
-        bn_buf_puts(out, "< 0.01 %");
+        bn_buf_puts(out, "&lt; 0.01 %");
     else
         bn_buf_printf(out, "%.2f %%", 100 * share);
 }
@@ -182,48 +184,33 @@ static const char *name_of(const struct bn_picture *p, uint32_t node)
     return f == NULL ? "all" : f->name[0] == '\0' ? "(no name)" : f->name;
 }
 
-/* "libc.so.6, malloc.c:3300"; nothing when neither is known. */
-static void put_place(struct bn_buf *out, const struct bn_frame *f)
+/* "libc.so.6, malloc.c:3300"; "" when neither is known. */
+static const char *place_of(char out[3 * BN_STACKS_MAX_NAME], const struct bn_frame *f)
 {
-    bn_buf_puts(out, f->module);
-    if (f->module[0] != '\0' && f->file[0] != '\0') bn_buf_puts(out, ", ");
-    bn_buf_puts(out, f->file);
-    if (f->file[0] != '\0' && f->line > 0) bn_buf_printf(out, ":%u", f->line);
+    char line[16] = "";
+    if (f->file[0] != '\0' && f->line > 0) snprintf(line, sizeof line, ":%u", f->line);
+    snprintf(out, 3 * BN_STACKS_MAX_NAME, "%s%s%s%s", f->module,
+             f->module[0] != '\0' && f->file[0] != '\0' ? ", " : "", f->file, line);
+    return out;
 }
 
-/* What a tooltip says without the script, which knows more; plain text. */
+/* What a tooltip says without the script, which knows more. */
 static void put_tip(struct bn_buf *out, const struct bn_picture *p, uint32_t node)
 {
     const struct bn_frame *f = bn_stacks_frame(p->tree, node);
-    bn_buf_puts(out, name_of(p, node));
-    if (f != NULL && (f->module[0] != '\0' || f->file[0] != '\0')) {
-        bn_buf_putc(out, '\n');
-        put_place(out, f);
-    }
+    char place[3 * BN_STACKS_MAX_NAME] = "";
+    bn_html(out, "%s", name_of(p, node));
+    if (f != NULL && place_of(place, f)[0] != '\0') bn_html(out, "\n%s", place);
     if (p->diff != NULL) {
-        bn_buf_puts(out, "\nbefore ");
-        bn_picture_percent(out, p->diff->paths[node].before);
-        bn_buf_puts(out, ", after ");
-        bn_picture_percent(out, p->diff->paths[node].after);
+        put_percent(out, "\nbefore ", p->diff->paths[node].before);
+        put_percent(out, ", after ", p->diff->paths[node].after);
         return;
     }
     for (int self = 0; self < 2; self++) {
         double weight = self ? p->self[node] : p->widths[node];
-        bn_buf_puts(out, self ? "\nself " : "\ntotal ");
-        bn_units_value(out, weight, p->tree->unit);
-        bn_buf_puts(out, ", ");
-        bn_picture_percent(out, weight / p->widths[0]);
-    }
-}
-
-/* Lines of plain text as markup. */
-static void put_lines(struct bn_buf *out, char *text)
-{
-    for (char *line = text; line != NULL;) {
-        char *next = strchr(line, '\n');
-        if (next != NULL) *next++ = '\0';
-        bn_html(out, line == text ? "%s" : "\n%s", line);
-        line = next;
+        char text[BN_UNITS_ROOM];
+        bn_html(out, self ? "\nself %s" : "\ntotal %s", bn_units_text(text, weight, p->tree->unit));
+        put_percent(out, ", ", weight / p->widths[0]);
     }
 }
 
@@ -233,22 +220,13 @@ static void put_box(struct bn_buf *out, const struct bn_picture *p, const struct
     const struct bn_frame *f = bn_stacks_frame(p->tree, node);
     uint32_t depth = p->tree->nodes[node].depth;
     double y = l->top + FRAME * (p->options->icicle ? depth : l->depth - depth);
-    struct bn_buf tip = {.max = 4 * BN_STACKS_MAX_NAME};
-    put_tip(&tip, p, node);
-    if (tip.failed) {
-        out->failed = true;
-        bn_buf_release(&tip);
-        return;
-    }
     bool thin = b->right - b->left < THIN, tag = f != NULL && BN_FRAME_IS_TAG(f->kind);
-    bn_buf_printf(out, "<g%s><title>",
-                  f == NULL     ? " class=\"root\""
-                  : tag && thin ? " class=\"tag thin\""
-                  : tag         ? " class=\"tag\""
-                  : thin        ? " class=\"thin\""
-                                : "");
-    put_lines(out, tip.data);
-    bn_buf_release(&tip);
+    bn_buf_printf(out, "<g class=\"%s%s\"><title>",
+                  f == NULL ? "root"
+                  : tag     ? "tag"
+                            : "",
+                  thin ? " thin" : "");
+    put_tip(out, p, node);
     bn_buf_puts(out, "</title><rect");
     if (f != NULL) bn_buf_printf(out, " class=\"b%u\"", p->look[node]);
     put_px(out, "x", b->left);
@@ -296,6 +274,13 @@ static const char *take_line(char out[BN_STACKS_MAX_NAME], const char *text, siz
     return text + n + (text[n] != '\0');
 }
 
+static void put_soft(struct bn_buf *out, double y, const char *text)
+{
+    bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
+    put_px(out, "y", hundredths(y));
+    bn_html(out, ">%s</text>\n", text);
+}
+
 /* The notes from y on, in lines as wide as the picture; returns where they end. out may be NULL. */
 static double put_notes(struct bn_buf *out, const struct bn_picture *p, const struct layout *l, double y)
 {
@@ -303,10 +288,7 @@ static double put_notes(struct bn_buf *out, const struct bn_picture *p, const st
     for (const char *line = p->options->notes; line != NULL && *line != '\0'; y += 18) {
         char text[BN_STACKS_MAX_NAME];
         line = take_line(text, line, (size_t)fmax(room, 20));
-        if (out == NULL) continue;
-        bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
-        put_px(out, "y", hundredths(y));
-        bn_html(out, ">%s</text>\n", text);
+        if (out != NULL) put_soft(out, y, text);
     }
     return y;
 }
@@ -318,26 +300,21 @@ static void put_static(struct bn_buf *out, const struct bn_picture *p, const str
     bn_buf_puts(out, "<g id=\"static\">\n");
     if (o->title != NULL) bn_html(out, "<text class=\"title\" x=\"10\" y=\"26\">%s</text>\n", o->title);
     if (o->title != NULL) y += 24;
-    if (o->subtitle != NULL) {
-        bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
-        put_px(out, "y", hundredths(y + 12));
-        bn_html(out, ">%s</text>\n", o->subtitle);
-        y += 19;
-    }
+    if (o->subtitle != NULL) put_soft(out, y + 12, o->subtitle);
+    if (o->subtitle != NULL) y += 19;
     put_legend(out, p, l, y + 2);
     bn_buf_puts(out, "<g class=\"boxes\">\n");
     for (uint32_t i = 0; i < p->tree->n_nodes; i++)
         if (l->boxes[i].drawn) put_box(out, p, l, i);
     bn_buf_puts(out, "</g>\n");
     y = put_notes(out, p, l, l->top + l->height + 18);
-    if (l->n_drawn < p->tree->n_nodes) {
-        bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
-        put_px(out, "y", hundredths(y));
-        bn_html(out,
-                ">%zu of %zu call paths are wide enough to be drawn here; opened in a browser, all can be "
-                "found and zoomed into</text>\n",
-                l->n_drawn, p->tree->n_nodes);
-    }
+    char text[160];
+    snprintf(
+        text, sizeof text,
+        "%zu of %zu call paths are wide enough to be drawn here; opened in a browser, all can be found and "
+        "zoomed into",
+        l->n_drawn, p->tree->n_nodes);
+    if (l->n_drawn < p->tree->n_nodes) put_soft(out, y, text);
     bn_buf_puts(out, "</g>\n");
 }
 
@@ -442,16 +419,12 @@ static void put_frames(struct bn_buf *out, const struct bn_picture *p)
     bn_buf_puts(out, "\"frames\":[");
     for (size_t i = 0; i < p->tree->n_frames; i++) {
         const struct bn_frame *f = &p->tree->frames[i];
-        struct bn_buf place = {.max = 3 * BN_STACKS_MAX_NAME};
-        bn_buf_putc(&place, '\0'); /* so that there is a text */
-        place.len = 0;
-        put_place(&place, f);
+        char place[3 * BN_STACKS_MAX_NAME];
         bn_buf_puts(out, i > 0 ? ",\n[" : "\n[");
         bn_html_json(out, f->name[0] == '\0' ? "(no name)" : f->name);
         bn_buf_putc(out, ',');
-        bn_html_json(out, place.data != NULL ? place.data : "");
+        bn_html_json(out, place_of(place, f));
         bn_buf_printf(out, ",%d,%u]", (int)f->kind, BN_FRAME_IS_TAG(f->kind) ? 1u : 0u);
-        bn_buf_release(&place);
     }
     bn_buf_puts(out, "],\n");
 }

@@ -29,7 +29,5 @@ struct bn_picture {
 
 /* The whole document. BN_ERR_ARG when the tree is not sorted, BN_ERR_FORMAT when there is nothing to draw. */
 BN_MUST_CHECK bn_status bn_picture_write(struct bn_buf *out, const struct bn_picture *picture, bn_error *err);
-/* "45.23 %", "< 0.01 %", as the script writes it. */
-void bn_picture_percent(struct bn_buf *out, double share);
 
 #endif

@@ -26,13 +26,9 @@ static void make_legend(struct bn_picture *p)
     }
     for (unsigned c = 0; c < BN_CLASSES; c++) {
         if (!(shares[c] > 0) && (!there[c] || c == BN_CLASS_TAG)) continue;
-        struct bn_buf label = {.max = sizeof p->legend[0].label - 1};
-        bn_buf_printf(&label, "%s ", bn_class_name((enum bn_class)c));
-        bn_picture_percent(&label, shares[c]);
-        snprintf(p->legend[p->n_legend].label, sizeof p->legend[0].label, "%s",
-                 label.data != NULL ? label.data : "");
+        snprintf(p->legend[p->n_legend].label, sizeof p->legend[0].label, "%s %.2f %%",
+                 bn_class_name((enum bn_class)c), 100 * shares[c]);
         p->legend[p->n_legend++].look = c * BN_SHADES + BN_SHADES / 2;
-        bn_buf_release(&label);
     }
 }
 

@@ -250,7 +250,7 @@ if "$bn" doctor -q >/dev/null 2>&1; then
         check "$f: they are below the picture" grep -q '>Matrix multiplication takes ' "real/$f.svg"
         share=$(sed -nE 's/^\| matrix multiplication \| ([0-9.]+) % \|$/\1/p' "real/$f.md")
         check "$f: page and picture have the same shares" grep -q ">matrix multiplication $share %<" "real/$f.svg"
-        check "$f: bricks were measured" grep -qE '^ +[0-9.]+ +[0-9.]+ +[0-9.]+ +UpProjection$' "real/$f.md"
+        check "$f: bricks were measured" grep -qE '^ +[0-9.]+ [mun]?s +[0-9.]+ +[0-9.]+ +UpProjection$' "real/$f.md"
     done
     check 'the index has the time of a pass and its share of the bandwidth' equal "$(grep -cE '^\| \[phase2_.*\| [0-9.]+ [mun]?s \| [0-9.]+ % \|' real/README.md)" 2
     cp -r real kept

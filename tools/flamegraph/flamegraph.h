@@ -127,8 +127,15 @@ extern const struct bn_option bn_flamegraph_workload_options[];
 struct bn_flamegraph_recorded {
     bn_stacks *stacks; /* with ->measured when the engine's own workload ran */
     struct bn_stack_quality quality;
+    struct bn_symbols_counts symbols;
 };
 void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded);
+/* Turns the samples of a recording into stacks, of which how says the run; sums quality and symbols. */
+BN_MUST_CHECK bn_status bn_flamegraph_resolve(struct bn_flamegraph_recorded *out, bn_recording *recording,
+                                              const struct bn_symbols_options *symbols,
+                                              const struct bn_resolve_options *how, bn_error *err);
+/* Puts when, where and with which program it was recorded. */
+void bn_flamegraph_put_origin(bn_json *about);
 
 BN_MUST_CHECK bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out,
                                                    const struct bn_args *args,

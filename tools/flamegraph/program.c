@@ -8,10 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "lab/stacks/fingerprint.h"
-#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 
@@ -27,7 +25,6 @@ struct job {
     bn_json *processes;
     double user_s; /* of all runs */
     struct bn_delivery_sum delivery;
-    struct bn_symbols_counts symbols;
     struct bn_busy before;
 };
 
@@ -55,27 +52,6 @@ static void put_process(bn_json *list, const struct bn_process *process)
     bn_json_put_u64(o, "peak_rss_bytes", (uint64_t)process->usage.ru_maxrss * 1024);
 }
 
-static void add_counts(struct bn_symbols_counts *sum, struct bn_symbols_counts counts)
-{
-    sum->addresses += counts.addresses;
-    sum->unknown += counts.unknown;
-    sum->other_builds += counts.other_builds;
-}
-
-/* A recording's samples become stacks of a run. */
-static bn_status resolve(struct job *job, struct bn_flamegraph_recorded *out, bn_recording *recording,
-                         size_t run, bn_error *err)
-{
-    bn_symbols *symbols = NULL;
-    struct bn_resolve_options options = {.first_run = run};
-    BN_TRY(bn_symbols_open(&symbols, recording, &job->symbol_options, err));
-    bn_status status = job->options.dump_bytes > 0 ? bn_symbols_unwind(symbols, recording, err) : BN_OK;
-    if (status == BN_OK) status = bn_resolve(out->stacks, recording, symbols, &options, &out->quality, err);
-    if (status == BN_OK) add_counts(&job->symbols, bn_symbols_counts(symbols));
-    bn_symbols_close(symbols);
-    return status;
-}
-
 static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, size_t run, bn_error *err)
 {
     bn_recording recording = {0};
@@ -92,7 +68,8 @@ static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, s
         bn_process_describe(text, sizeof text, &process);
         if (process.end != BN_PROCESS_EXITED || process.code != 0)
             bn_report_warning("%.200s %s", job->argv[0], text);
-        status = resolve(job, out, &recording, run, err);
+        const struct bn_resolve_options how = {.first_run = run};
+        status = bn_flamegraph_resolve(out, &recording, &job->symbol_options, &how, err);
     }
     bn_recording_release(&recording);
     return status;
@@ -129,11 +106,8 @@ static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn
 static bn_status put_about(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
 {
     bn_json *about = out->stacks->about;
-    struct bn_machine machine;
-    bn_machine_read(&machine);
     bn_delivery_put(about, &job->delivery);
-    bn_stack_quality_put(about, &out->quality, &job->symbols);
-    bn_cli_put_provenance(about, &machine);
+    bn_stack_quality_put(about, &out->quality, &out->symbols);
     return bn_fingerprint_put(about, err);
 }
 
@@ -155,9 +129,7 @@ static bn_status choose_fds(struct job *job, int *opened, bn_error *err)
 
 static void begin_about(struct job *job, bn_json *about)
 {
-    char now[21];
-    bn_clock_format(bn_clock_utc(), now);
-    bn_json_put_string(about, "created", now);
+    bn_flamegraph_put_origin(about);
     bn_busy_read(&job->before);
     bn_json *command = bn_json_put_array(about, "command");
     for (size_t i = 0; job->argv[i] != NULL; i++)

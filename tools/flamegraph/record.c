@@ -14,9 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/stats/interval.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/flamegraph/flamegraph.h"
@@ -86,6 +88,32 @@ void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded)
 {
     bn_stacks_close(recorded->stacks);
     *recorded = (struct bn_flamegraph_recorded){0};
+}
+
+bn_status bn_flamegraph_resolve(struct bn_flamegraph_recorded *out, bn_recording *recording,
+                                const struct bn_symbols_options *options,
+                                const struct bn_resolve_options *how, bn_error *err)
+{
+    bn_symbols *symbols = NULL;
+    BN_TRY(bn_symbols_open(&symbols, recording, options, err));
+    bn_status status = recording->n_dumps > 0 ? bn_symbols_unwind(symbols, recording, err) : BN_OK;
+    if (status == BN_OK) status = bn_resolve(out->stacks, recording, symbols, how, &out->quality, err);
+    struct bn_symbols_counts counts = bn_symbols_counts(symbols);
+    out->symbols.addresses += counts.addresses;
+    out->symbols.unknown += counts.unknown;
+    out->symbols.other_builds += counts.other_builds;
+    bn_symbols_close(symbols);
+    return status;
+}
+
+void bn_flamegraph_put_origin(bn_json *about)
+{
+    struct bn_machine machine;
+    char now[21];
+    bn_clock_format(bn_clock_utc(), now);
+    bn_machine_read(&machine);
+    bn_json_put_string(about, "created", now);
+    bn_cli_put_provenance(about, &machine);
 }
 
 /* Appends why a way was refused, "cycles, clock: EACCES: ...", with all of the first n that have the same

@@ -141,7 +141,8 @@ static bn_status open_engine(struct bn_recorded_work *w, bn_error *err)
     w->n_threads = bn_session_n_threads(w->session);
     w->tids = bn_alloc(w->n_threads, sizeof *w->tids);
     w->runs = bn_alloc(w->asked->runs, sizeof *w->runs);
-    if (w->tids == NULL || w->runs == NULL) return bn_nomem(err);
+    w->windows = bn_alloc(w->asked->runs, sizeof *w->windows);
+    if (w->tids == NULL || w->runs == NULL || w->windows == NULL) return bn_nomem(err);
     bn_team_run(w->session->team, begin_thread, w);
     return BN_OK;
 }
@@ -230,6 +231,7 @@ void bn_work_close(struct bn_recorded_work *work)
         bn_prof_close(work->runs[i].prof);
     }
     bn_free(work->runs);
+    bn_free(work->windows);
     bn_free(work->tids);
     bn_free(work->prompt);
     bn_free(work->ids);
@@ -285,20 +287,21 @@ static double seconds_of(const struct bn_recorded_work *w)
 static bn_status repeat(struct bn_recorded_work *w, struct bn_work_run *run, uint64_t cpu_ns,
                         uint64_t generations, bn_error *err)
 {
+    struct bn_record_window *window = &w->windows[w->n_runs - 1];
     uint64_t cpu = bn_clock_process_cpu_ns(), most_ns = (uint64_t)(1e9 * seconds_of(w));
     if (run->prof != NULL) {
         bn_prof_reset_epoch(run->prof);
         run->pairs[0] = bn_clock_pair_now(run->prof);
     }
     uint64_t now = bn_clock_ns();
-    run->window.from_ns = now;
+    window->from_ns = now;
     do {
         BN_TRY(generate(w, &run->phases, err));
         run->repetitions++;
         now = bn_clock_ns();
         run->full = !has_room(w, run) || (run->prof != NULL && run->repetitions == generations);
-    } while (bn_clock_process_cpu_ns() - cpu < cpu_ns && now - run->window.from_ns < most_ns && !run->full);
-    run->window.to_ns = now;
+    } while (bn_clock_process_cpu_ns() - cpu < cpu_ns && now - window->from_ns < most_ns && !run->full);
+    window->to_ns = now;
     if (run->prof == NULL) return BN_OK;
     bn_prof_finalize(run->prof, bn_prof_elapsed_ns(run->prof));
     run->pairs[1] = bn_clock_pair_now(run->prof);

@@ -19,7 +19,6 @@ struct bn_work_run {
     bn_prof *prof; /* NULL without bricks */
     bn_brick_clock *clock;
     struct bn_clock_pair pairs[2];
-    struct bn_record_window window;
     uint64_t repetitions;
     struct bn_work_phases phases;
     bool full;                  /* it ended since there was no room for more events */
@@ -45,6 +44,7 @@ struct bn_recorded_work {
     uint64_t limit_set_bytes;
     size_t n_events; /* that a generation leaves on a thread, at most */
     struct bn_work_run *runs;
+    struct bn_record_window *windows; /* [n_runs]: when they were */
     size_t n_runs;
     bool scheduling_known;
     struct bn_busy before; /* the first run */

@@ -24,11 +24,10 @@ static bn_status tag(void *user, const struct bn_sample *sample, bn_stacks *stac
 {
     const struct bn_recorded_work *w = user;
     for (size_t i = 0; i < w->n_runs; i++) {
-        const struct bn_work_run *run = &w->runs[i];
-        if (run->clock == NULL || sample->time_ns < run->window.from_ns ||
-            sample->time_ns >= run->window.to_ns)
-            continue;
-        return bn_brick_clock_push(run->clock, sample->tid, sample->time_ns, stacks, node, err);
+        const struct bn_record_window *window = &w->windows[i];
+        bool inside = sample->time_ns >= window->from_ns && sample->time_ns < window->to_ns;
+        if (!inside || w->runs[i].clock == NULL) continue;
+        return bn_brick_clock_push(w->runs[i].clock, sample->tid, sample->time_ns, stacks, node, err);
     }
     return BN_OK;
 }
@@ -40,33 +39,6 @@ static bn_status open_clocks(struct bn_recorded_work *w, bn_error *err)
         if (run->prof != NULL) BN_TRY(bn_brick_clock_open(&run->clock, run->prof, w->tids, run->pairs, err));
     }
     return BN_OK;
-}
-
-static bn_status resolve(struct bn_flamegraph_recorded *out, struct bn_recorded_work *w,
-                         bn_recording *recording, bn_symbols *symbols, bn_error *err)
-{
-    struct bn_record_window *windows = bn_alloc(w->n_runs, sizeof *windows);
-    if (windows == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < w->n_runs; i++)
-        windows[i] = w->runs[i].window;
-    struct bn_resolve_options options = {.windows = windows, .n_windows = w->n_runs, .tag = tag, .user = w};
-    bn_status status = bn_resolve(out->stacks, recording, symbols, &options, &out->quality, err);
-    bn_free(windows);
-    if (status != BN_OK) return status;
-    struct bn_symbols_counts counts = bn_symbols_counts(symbols);
-    bn_stack_quality_put(out->stacks->about, &out->quality, &counts);
-    return BN_OK;
-}
-
-static bn_status add_samples(struct bn_flamegraph_recorded *out, struct bn_recorded_work *w,
-                             bn_recording *recording, const struct bn_symbols_options *options, bn_error *err)
-{
-    bn_symbols *symbols = NULL;
-    BN_TRY(bn_symbols_open(&symbols, recording, options, err));
-    bn_status status = recording->n_dumps > 0 ? bn_symbols_unwind(symbols, recording, err) : BN_OK;
-    if (status == BN_OK) status = resolve(out, w, recording, symbols, err);
-    bn_symbols_close(symbols);
-    return status;
 }
 
 /* ---- what was measured ---- */
@@ -141,7 +113,7 @@ static void put_phases(bn_json *about, const struct bn_recorded_work *w)
     struct bn_work_phases sum = {0};
     uint64_t ns = 0, generations = 0;
     for (size_t i = 0; i < w->n_runs; i++) {
-        ns += w->runs[i].window.to_ns - w->runs[i].window.from_ns;
+        ns += w->windows[i].to_ns - w->windows[i].from_ns;
         generations += w->runs[i].repetitions;
         const struct bn_work_phases *p = &w->runs[i].phases;
         sum.tokens += p->tokens;
@@ -240,17 +212,12 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct bn_recor
                              bn_recording *recording, const struct bn_symbols_options *symbols, bn_error *err)
 {
     enum bn_record_kind kind = recording->delivery.kind;
-    struct bn_machine machine;
-    char now[21];
     BN_TRY(open_clocks(work, err));
     BN_TRY(bn_stacks_open(&out->stacks, bn_record_kind_unit(kind), bn_record_kind_name(kind), err));
     for (size_t i = 1; i < work->n_runs; i++)
         BN_TRY(bn_stacks_add_run(out->stacks, err));
     bn_json *about = out->stacks->about;
-    bn_clock_format(bn_clock_utc(), now);
-    bn_machine_read(&machine);
-    bn_json_put_string(about, "created", now);
-    bn_cli_put_provenance(about, &machine);
+    bn_flamegraph_put_origin(about);
     bn_cli_put_model(about, work->args);
     put_workload(about, work);
     put_phases(about, work);
@@ -258,7 +225,10 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct bn_recor
     bn_flamegraph_put_others(about, &work->before);
     bn_recording_put(about, recording);
     BN_TRY(bn_fingerprint_put(about, err));
-    BN_TRY(add_samples(out, work, recording, symbols, err));
+    const struct bn_resolve_options how = {
+        .windows = work->windows, .n_windows = work->n_runs, .tag = tag, .user = work};
+    BN_TRY(bn_flamegraph_resolve(out, recording, symbols, &how, err));
+    bn_stack_quality_put(about, &out->quality, &out->symbols);
     return compare(out->stacks, work, err);
 }
 
