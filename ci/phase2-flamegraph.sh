@@ -88,7 +88,7 @@ dir=$(cd "$dir" && pwd)
 new=$(mktemp -d "$dir/.new.XXXXXX") || exit 8
 trap 'rm -rf "$new"' EXIT
 digest_of() { sed -n 's/.*"fingerprint":"\([0-9a-f]*\)".*/\1/p' "$1" | head -n 1; }
-created_of() { grep -o '"created":"[^"]*"' "$1" | head -n 1 | cut -d'"' -f4; }
+created_of() { sed -n 's/.*"created":"\([^"]*\)".*/\1/p' "$1" | head -n 1; }
 # Names of recordings in a folder, the default configuration first, then by configuration.
 names_in() {
     local file name
@@ -212,7 +212,7 @@ block() { sed 's/^\(.\)/    \1/' "$1"; }
 choose_timing() {
     local model
     timing=$(realpath -m "$timing")
-    model=$(grep -o '"model":{[^{}]*"sha256":"[0-9a-f]*' "$new/$name.json" | sed 's/.*"//')
+    model=$(sed -n 's/.*"model":{[^{}]*"sha256":"\([0-9a-f]*\)".*/\1/p' "$new/$name.json" | head -n 1)
     for document in "${timing%.md}"*.md "$timing"; do grep -qs "sha256 ${model:-none}" "$document" && break; done
     document=${document#"$root/"}
 }
@@ -285,9 +285,10 @@ for file in "${files[@]}"; do [ ! -d "$dir/$file" ] || fail 8 "$dir/$file: is a 
 for file in "${files[@]}"; do place "$file" "$dir"; done
 [ -n "$archive" ] || exit 0
 for name in $(names_in "$new"); do
-    commit=$(grep -o '"commit":"[0-9a-f]*","compiler"' "$new/$name.json" | cut -d'"' -f4 | cut -c1-12)
-    grep -q '"dirty":true,"flags"' "$new/$name.json" && commit+=-dirty
-    folder=$dir/archives/$(created_of "$new/$name.json" | cut -c1-10)-${commit:-nocommit}
+    commit=$(sed -n 's/.*"commit":"\([0-9a-f]*\)","compiler".*/\1/p' "$new/$name.json" | cut -c1-12)
+    ! grep -q '"dirty":true,"flags"' "$new/$name.json" || commit+=-dirty
+    day=$(created_of "$new/$name.json" | cut -c1-10)
+    folder=$dir/archives/${day:-nodate}-${commit:-nocommit}
     for n in '' -{2..9999}; do
         cmp -s "$new/$name.json" "$folder$n/$name.json" && complain "archives/$(basename "$folder$n") has $name already" && break
         [ ! -e "$folder$n/$name.json" ] || continue
