@@ -108,17 +108,16 @@ static const struct bn_command COMMANDS[] = {
      .summary = "print the measured bricks, and check them against the samples",
      .text = "Prints the time of each brick (docs/explain/profiling.md). If the files have samples too, "
              "compares the share of samples in each brick with its share of measured time; exits with 1 if "
-             "they differ. Without FILE, records a generation.",
-     .synopsis = "FILE... [--check]\n[options of record] [--check]",
-     .options = {bn_flamegraph_bricks_options, bn_flamegraph_output_option, bn_flamegraph_record_options,
-                 bn_flamegraph_workload_options},
+             "they differ.",
+     .synopsis = "[FILE...] [--check]",
+     .options = {bn_flamegraph_bricks_options, bn_flamegraph_output_option},
      .json = true,
      .max_operands = BN_OPERANDS_ANY,
      .operand = "FILE",
      .bytes = sizeof(struct bn_flamegraph_options),
      .run = bn_flamegraph_bricks,
      .examples = {{"bn-flamegraph bricks profile.json", "print a profile of bn-run as a tree"},
-                  {"bn-flamegraph bricks --check -r 5", "record five runs and check that both agree"}}},
+                  {"bn-flamegraph bricks --check run.json", "check that both agree in a recording"}}},
     {.name = "doctor",
      .summary = "show which samplers work on this machine",
      .text = "Tries each sampler and perf event for some milliseconds. Prints why one does not work and what "

@@ -1,4 +1,4 @@
-// The script of a flame graph (lab/stacks/picture.c). It takes the tree from the element "data" and draws what is to be seen of it:
+// The script of a flame graph (lab/stacks/svg.c). It takes the tree from the element "data" and draws what is to be seen of it:
 // the frame that is zoomed into, all below it that is wide enough, and the way up to the root. Nodes are numbers in depth-first
 // order, so that all below a node are those up to end[node].
 (function () {

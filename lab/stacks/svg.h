@@ -27,7 +27,7 @@ struct bn_svg_options {
 /* The stacks must be sorted (bn_stacks_copy), else BN_ERR_ARG; all runs together are drawn. about is in
  * <metadata>. BN_ERR_FORMAT when there is nothing to draw: no stack, or none that has a weight. With diff, whose
  * tree stacks is, a comparison: widths are the means of both sides, red is more and blue less, pale where the
- * difference is not significant, hatched as well where something is gone.
+ * difference is not significant, dashed as well where something is gone.
  *
  * What is drawn without the script are at most some thousand frames, the widest; with it, all. */
 BN_MUST_CHECK bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks, const struct bn_stacks_diff *diff,

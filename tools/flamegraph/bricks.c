@@ -94,8 +94,7 @@ static bn_status report(struct bn_args *args, const bn_stacks *stacks, bn_error 
     bool sampled = measured != stacks, agrees = false;
     bn_status status = sampled ? bn_agreement(&agreement, stacks, measured, err) : BN_OK;
     if (status == BN_OK) status = show(args, measured, sampled ? &agreement : NULL, err);
-    /* A difference is a negative result; so is, with --check, that nothing could be compared.
-     */
+    /* A difference is a negative result; so is, with --check, that nothing could be compared. */
     agrees = sampled && agreement.agrees;
     bool differs = sampled && agreement.why[0] == '\0' && !agreement.agrees;
     if (differs || (((const struct bn_flamegraph_options *)args->fields)->check && !agrees))
@@ -104,31 +103,11 @@ static bn_status report(struct bn_args *args, const bn_stacks *stacks, bn_error 
     return status;
 }
 
-/* Options of recording do nothing to files. */
-static bn_status check_options(const struct bn_args *args, bn_error *err)
-{
-    const struct bn_option *const TABLES[] = {bn_flamegraph_record_options, bn_flamegraph_workload_options};
-    for (size_t i = 0; i < args->n_values && args->n_operands > 0; i++)
-        for (size_t t = 0; t < BN_ARRAY_LEN(TABLES); t++)
-            for (const struct bn_option *o = TABLES[t]; o->name != NULL; o++)
-                if (args->values[i].option == o && args->values[i].env == NULL)
-                    return bn_fail(err, BN_ERR_ARG, "--%s only applies when recording, not to existing files",
-                                   o->name);
-    return BN_OK;
-}
-
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err)
 {
-    struct bn_flamegraph_recorded recorded = {0};
-    const struct bn_flamegraph_options *o = args->fields;
-    BN_TRY(check_options(args, err));
-    if (args->n_operands > 0) {
-        BN_TRY(bn_flamegraph_read(&recorded.stacks, args->operands, args->n_operands, err));
-    } else {
-        if (o->work.level == BN_PROF_OFF) return bn_fail(err, BN_ERR_ARG, "--level off records no bricks");
-        BN_TRY(bn_flamegraph_record_model(&recorded, args, &o->work, err));
-    }
-    bn_status status = report(args, recorded.stacks, err);
-    bn_flamegraph_recorded_release(&recorded);
+    bn_stacks *stacks = NULL;
+    BN_TRY(bn_flamegraph_read_operands(&stacks, args, err));
+    bn_status status = report(args, stacks, err);
+    bn_stacks_close(stacks);
     return status;
 }

@@ -138,13 +138,7 @@ BN_MUST_CHECK bn_status bn_flamegraph_resolve(struct bn_flamegraph_recorded *out
 void bn_flamegraph_put_origin(bn_json *about);
 
 BN_MUST_CHECK bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out,
-                                                   const struct bn_args *args,
-                                                   const struct bn_flamegraph_workload *workload,
-                                                   bn_error *err);
-/* A program, started once for each run; program.c. */
-BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_recorded *out,
-                                                     const struct bn_args *args, const char *const *argv,
-                                                     bn_error *err);
+                                                   const struct bn_args *args, bn_error *err);
 
 /* ---- the commands, and the options that only one has ---- */
 

@@ -212,11 +212,12 @@ static bn_status warm_up(struct bn_recorded_work *w, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_work_open(struct bn_recorded_work *work, const struct bn_args *args,
-                       const struct bn_flamegraph_workload *asked, uint64_t period_ns, bn_error *err)
+bn_status bn_work_open(struct bn_recorded_work *work, const struct bn_args *args, uint64_t period_ns,
+                       bn_error *err)
 {
+    const struct bn_flamegraph_options *o = args->fields;
     *work = (struct bn_recorded_work){
-        .args = args, .asked = asked, .period_ns = period_ns, .scheduling_known = true};
+        .args = args, .asked = &o->work, .period_ns = period_ns, .scheduling_known = true};
     bn_cli_catch_interrupt();
     BN_TRY(open_engine(work, err));
     return warm_up(work, err);

@@ -52,8 +52,7 @@ struct bn_recorded_work {
 
 /* Opens the model, which starts threads: a recorder is opened before. Then warms up. */
 BN_MUST_CHECK bn_status bn_work_open(struct bn_recorded_work *work, const struct bn_args *args,
-                                     const struct bn_flamegraph_workload *asked, uint64_t period_ns,
-                                     bn_error *err);
+                                     uint64_t period_ns, bn_error *err);
 BN_MUST_CHECK bn_status bn_work_run(struct bn_recorded_work *work, bn_error *err);
 void bn_work_close(struct bn_recorded_work *work);
 

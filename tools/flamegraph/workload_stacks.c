@@ -233,7 +233,7 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct bn_recor
 }
 
 bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const struct bn_args *args,
-                                     const struct bn_flamegraph_workload *workload, bn_error *err)
+                                     bn_error *err)
 {
     struct bn_record_options options;
     struct bn_symbols_options symbols;
@@ -243,7 +243,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     *out = (struct bn_flamegraph_recorded){0};
     BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
-    bn_status status = bn_work_open(&work, args, workload, options.period_ns, err);
+    bn_status status = bn_work_open(&work, args, options.period_ns, err);
     bn_busy_read(&work.before);
     if (status == BN_OK) status = bn_work_run(&work, err);
     if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);
