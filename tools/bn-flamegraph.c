@@ -16,8 +16,8 @@ static const struct bn_command COMMANDS[] = {
              "can be recorded: they sample themselves. Record others with perf where that is "
              "permitted: render reads the output of `perf script`.",
      .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
-     .options = {bn_flamegraph_record_outputs, bn_flamegraph_record_options, bn_flamegraph_workload_options,
-                 bn_flamegraph_view_options, bn_flamegraph_picture_options},
+     .options = {bn_flamegraph_record_options, bn_flamegraph_workload_options, bn_flamegraph_view_options,
+                 bn_flamegraph_picture_options},
      .bytes = sizeof(struct bn_flamegraph_options),
      .run = bn_flamegraph_record,
      .max_operands = BN_OPERANDS_ANY,

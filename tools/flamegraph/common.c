@@ -90,19 +90,16 @@ static bn_status read_tags(unsigned *keep, const char *list, bn_error *err)
     return BN_OK;
 }
 
-static bool has_functions(const bn_stacks *stacks)
+/* The tags that are shown unless --tags selects: all of stacks of tags alone, threads in a picture of several. */
+static unsigned usual_tags(const bn_stacks *stacks, bool picture)
 {
-    for (size_t i = 0; i < stacks->n_frames; i++)
-        if (!BN_FRAME_IS_TAG(stacks->frames[i].kind)) return true;
-    return false;
-}
-
-static bool has_threads(const bn_stacks *stacks)
-{
-    unsigned n = 0;
-    for (size_t i = 0; i < stacks->n_frames; i++)
-        n += stacks->frames[i].kind == BN_FRAME_THREAD;
-    return n > 1;
+    size_t n_functions = 0, n_threads = 0;
+    for (size_t i = 0; i < stacks->n_frames; i++) {
+        n_functions += !BN_FRAME_IS_TAG(stacks->frames[i].kind);
+        n_threads += stacks->frames[i].kind == BN_FRAME_THREAD;
+    }
+    if (n_functions == 0) return BN_FRAME_TAGS;
+    return picture && n_threads > 1 ? BN_FRAME_BIT(BN_FRAME_THREAD) : 0;
 }
 
 bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const struct bn_args *args,
@@ -113,9 +110,7 @@ bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const str
     if (o->measured && stacks->measured == NULL)
         return bn_fail(err, BN_ERR_NOT_FOUND, "the recording has no measured times");
     if (o->measured) stacks = stacks->measured;
-    unsigned keep = !has_functions(stacks)           ? BN_FRAME_TAGS
-                    : picture && has_threads(stacks) ? BN_FRAME_BIT(BN_FRAME_THREAD)
-                                                     : 0;
+    unsigned keep = usual_tags(stacks, picture);
     if (o->tags != NULL) BN_TRY(read_tags(&keep, o->tags, err));
     unsigned inlined = o->merge_inlined ? BN_FRAME_BIT(BN_FRAME_INLINED) : 0;
     struct bn_stacks_view view = {

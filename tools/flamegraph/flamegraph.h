@@ -106,8 +106,7 @@ BN_MUST_CHECK bn_status bn_flamegraph_list(struct bn_buf *out, bn_json *document
 
 /* ---- recording ---- */
 
-/* --kind, --frequency, --sampler, --unwind, --runs, --duration, ...: what recording commands have in common.
- */
+/* --output, --kind, --frequency, --sampler, --unwind, --runs, --duration, ... */
 extern const struct bn_option bn_flamegraph_record_options[];
 /* What to record and how to find names, from the options. */
 BN_MUST_CHECK bn_status bn_flamegraph_read_sampler(struct bn_record_options *options,
@@ -142,8 +141,8 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded
 
 /* ---- the commands, and the options that only one has ---- */
 
-extern const struct bn_option bn_flamegraph_record_outputs[], bn_flamegraph_text_options[],
-    bn_flamegraph_export_options[], bn_flamegraph_diff_options[], bn_flamegraph_bricks_options[];
+extern const struct bn_option bn_flamegraph_text_options[], bn_flamegraph_export_options[],
+    bn_flamegraph_diff_options[], bn_flamegraph_bricks_options[];
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err);

@@ -6,12 +6,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -36,6 +33,10 @@
 enum { UNWIND_AUTO, UNWIND_FP };
 
 const struct bn_option bn_flamegraph_record_options[] = {
+    BN_OPTION("output", "write this file; its name selects the format", .letter = 'o', .arg = "FILE",
+              .repeatable = true, BN_TO_TEXTS(struct bn_flamegraph_options, outputs)),
+    BN_OPTION("allow-empty", "write files even without a sample",
+              BN_TO_BOOL(struct bn_flamegraph_options, allow_empty)),
     BN_OPTION("kind", "processor time, wall-clock time or page faults", .arg = "cpu|wall|faults",
               .group = "Sampling", .preset = "cpu", BN_TO_CHOICE(struct bn_flamegraph_options, kind)),
     BN_OPTION("frequency", "samples per second of each thread, 1 to 20000", .letter = 'F', .arg = "HZ",
@@ -57,14 +58,6 @@ const struct bn_option bn_flamegraph_record_options[] = {
               BN_TO_BOOL(struct bn_flamegraph_options, no_inline)),
     BN_OPTION("debug-path", "directories of debug files, separated by colons", .rare = true, .arg = "DIRS",
               .group = "Names", BN_TO_TEXT(struct bn_flamegraph_options, debug_path)),
-    {0},
-};
-
-const struct bn_option bn_flamegraph_record_outputs[] = {
-    BN_OPTION("output", "write this file; its name selects the format", .letter = 'o', .arg = "FILE",
-              .repeatable = true, BN_TO_TEXTS(struct bn_flamegraph_options, outputs)),
-    BN_OPTION("allow-empty", "write files even without a sample",
-              BN_TO_BOOL(struct bn_flamegraph_options, allow_empty)),
     {0},
 };
 
