@@ -13,7 +13,7 @@
 #include "lab/kit/order.h"
 #include "lab/profile/document.h"
 
-/* ---- the parts ---- */
+/* ---- the parts, which samples share ---- */
 
 static bool is_inside(const bn_prof *prof, const struct bn_prof_event *e, const struct bn_prof_event *around)
 {
@@ -21,7 +21,9 @@ static bool is_inside(const bn_prof *prof, const struct bn_prof_event *e, const 
            bn_prof_ns(prof, e->end) <= bn_prof_ns(prof, around->end);
 }
 
-bn_status bn_brick_parents(uint32_t **parents, const bn_prof *prof, unsigned thread, bn_error *err)
+/* Of each event of a thread the index of the brick around it, BN_STACKS_NONE for none. *parents is freed by bn_free.
+ * BN_ERR_FORMAT when events are not in the order of their ends or not inside one another. */
+static bn_status find_parents(uint32_t **parents, const bn_prof *prof, unsigned thread, bn_error *err)
 {
     size_t n;
     const struct bn_prof_event *events = bn_prof_events(prof, thread, &n);
@@ -61,8 +63,9 @@ static const char *phase_of(const bn_prof *prof, uint32_t pass)
     return p->n_tokens == 1 && goes_on ? "decode" : "prefill";
 }
 
-bn_status bn_brick_push(bn_stacks *stacks, uint32_t *node, const bn_prof *prof,
-                        const struct bn_prof_event *event, bool outermost, bn_error *err)
+/* Pushes PHASE and LAYER when the event has nothing around it, then itself: BRICK, or SLOT of a kernel. */
+static bn_status push_event(bn_stacks *stacks, uint32_t *node, const bn_prof *prof,
+                            const struct bn_prof_event *event, bool outermost, bn_error *err)
 {
     char layer[32] = "outside layers";
     if (outermost) {
@@ -95,7 +98,7 @@ static bn_status add_events(bn_stacks *stacks, size_t run, const bn_prof *prof, 
         uint32_t around = outermost ? rest : nodes[parents[i]];
         double ns = (double)(bn_prof_ns(prof, events[i].end) - bn_prof_ns(prof, events[i].begin));
         nodes[i] = outermost ? root : around;
-        BN_TRY(bn_brick_push(stacks, &nodes[i], prof, &events[i], outermost, err));
+        BN_TRY(push_event(stacks, &nodes[i], prof, &events[i], outermost, err));
         bn_stacks_add(stacks, nodes[i], run, ns, 0);
         bn_stacks_add(stacks, around, run, -ns, 0);
     }
@@ -108,7 +111,7 @@ static bn_status add_thread(bn_stacks *stacks, size_t run, const bn_prof *prof, 
     uint32_t *parents = NULL;
     size_t n;
     (void)bn_prof_events(prof, thread, &n);
-    BN_TRY(bn_brick_parents(&parents, prof, thread, err));
+    BN_TRY(find_parents(&parents, prof, thread, err));
     uint32_t *nodes = bn_alloc(n, sizeof *nodes);
     bn_status status =
         nodes != NULL ? add_events(stacks, run, prof, thread, parents, nodes, err) : bn_nomem(err);
@@ -198,7 +201,7 @@ bn_status bn_brick_clock_open(bn_brick_clock **out, const bn_prof *prof, const u
         struct timeline *line = &clock->threads[clock->n++];
         line->tid = tids[t];
         line->events = bn_prof_events(prof, t, &line->n);
-        status = bn_brick_parents(&line->parents, prof, t, err);
+        status = find_parents(&line->parents, prof, t, err);
     }
     if (status != BN_OK) {
         bn_brick_clock_close(clock);
@@ -247,6 +250,6 @@ bn_status bn_brick_clock_push(const bn_brick_clock *clock, uint32_t tid, uint64_
          i = line->parents[i])
         path[n++] = i;
     for (size_t k = n; k-- > 0;)
-        BN_TRY(bn_brick_push(stacks, node, clock->prof, &line->events[path[k]], k + 1 == n, err));
+        BN_TRY(push_event(stacks, node, clock->prof, &line->events[path[k]], k + 1 == n, err));
     return BN_OK;
 }

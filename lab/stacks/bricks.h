@@ -24,16 +24,6 @@ BN_MUST_CHECK bn_status bn_bricks_add(bn_stacks *stacks, size_t run, const bn_pr
 /* Of a document bn.profile/1. about has what the document says of its program, machine and settings. */
 BN_MUST_CHECK bn_status bn_stacks_from_profile(bn_stacks **out, const bn_json *document, bn_error *err);
 
-/* ---- the parts, which samples share ---- */
-
-/* Of each event of a thread the index of the brick around it, BN_STACKS_NONE for none. *parents is freed by
- * bn_free. BN_ERR_FORMAT when events are not in the order of their ends or not inside one another. */
-BN_MUST_CHECK bn_status bn_brick_parents(uint32_t **parents, const bn_prof *prof, unsigned thread,
-                                         bn_error *err);
-/* Pushes PHASE and LAYER when the event has nothing around it, then itself: BRICK, or SLOT of a kernel. */
-BN_MUST_CHECK bn_status bn_brick_push(bn_stacks *stacks, uint32_t *node, const bn_prof *prof,
-                                      const struct bn_prof_event *event, bool outermost, bn_error *err);
-
 /* ---- where each thread was at any time: from the events of a profile ---- */
 
 typedef struct bn_brick_clock bn_brick_clock;

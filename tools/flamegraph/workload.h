@@ -40,9 +40,7 @@ struct bn_recorded_work {
     uint64_t generation_cpu_ns;       /* of all threads, in the last warm-up */
     uint64_t prompt_bytes, all_bytes; /* of weights and cache that the first generation read: for the
                                          prompt, and in total */
-    uint64_t limit_bytes_per_s;       /* read bandwidth of limit_set_bytes; 0: not measured */
-    uint64_t limit_set_bytes;
-    size_t n_events; /* that a generation leaves on a thread, at most */
+    size_t n_events;                  /* that a generation leaves on a thread, at most */
     struct bn_work_run *runs;
     struct bn_record_window *windows; /* [n_runs]: when they were */
     size_t n_runs;

@@ -137,15 +137,6 @@ static uint64_t bytes_of_pass(const struct bn_recorded_work *w)
     return w->n_ids > 1 ? (w->all_bytes - w->prompt_bytes) / (w->n_ids - 1) : w->prompt_bytes;
 }
 
-/* The limit is measured with a set as large as what one pass reads: one that fits into a cache is read
- * faster. */
-static void measure_limit(struct bn_recorded_work *w)
-{
-    w->limit_set_bytes = bytes_of_pass(w);
-    if (w->limit_set_bytes > BN_BANDWIDTH_MAX_BYTES) w->limit_set_bytes = BN_BANDWIDTH_MAX_BYTES;
-    w->limit_bytes_per_s = bn_bandwidth_probe((size_t)w->limit_set_bytes, w->n_threads, LIMIT_NS);
-}
-
 static void put_reads(bn_json *about, const struct bn_recorded_work *w)
 {
     bn_json *reads = bn_json_put_object(about, "reads");
@@ -154,34 +145,21 @@ static void put_reads(bn_json *about, const struct bn_recorded_work *w)
         bn_json_put_u64(reads, "token_bytes", bytes_of_pass(w));
     else
         bn_json_put_unavailable(reads, "token_bytes", "no token was decoded after the first");
-    if (w->limit_bytes_per_s > 0) {
-        bn_json_put_u64(reads, "limit_bytes_per_s", w->limit_bytes_per_s);
-        bn_json_put_u64(reads, "limit_set_bytes", w->limit_set_bytes);
+    /* A set that fits into a cache is read faster than one that does not: that of the limit is as large. */
+    uint64_t set = bytes_of_pass(w) < BN_BANDWIDTH_MAX_BYTES ? bytes_of_pass(w) : BN_BANDWIDTH_MAX_BYTES;
+    uint64_t limit = bn_bandwidth_probe((size_t)set, w->n_threads, LIMIT_NS);
+    if (limit > 0) {
+        bn_json_put_u64(reads, "limit_bytes_per_s", limit);
+        bn_json_put_u64(reads, "limit_set_bytes", set);
     } else {
         bn_json_put_unavailable(reads, "limit_bytes_per_s", "no memory for it");
     }
 }
 
-static void put_digest_of_ids(bn_json *o, const struct bn_recorded_work *w)
+static bn_status put_workload(bn_json *about, const struct bn_recorded_work *w, bn_error *err)
 {
-    char hex[BN_SHA256_HEX];
-    bn_error err = {0};
-    if (bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, hex, &err) == BN_OK)
-        bn_json_put_string(o, "ids_sha256", hex);
-    else
-        bn_json_put_unavailable(o, "ids_sha256", err.msg);
-}
-
-static void put_tokenizer(bn_json *o, const struct bn_recorded_work *w)
-{
-    char text[96];
-    snprintf(text, sizeof text, "the model's own, %zu tokens",
-             bn_tokenizer_n_vocab(bn_model_tokenizer(w->model)));
-    bn_json_put_string(o, "tokenizer", text);
-}
-
-static void put_workload(bn_json *about, const struct bn_recorded_work *w)
-{
+    char text[96], ids[BN_SHA256_HEX];
+    BN_TRY(bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, ids, err));
     bn_json *o = bn_json_put_object(about, "workload");
     bn_json *repetitions = bn_json_put_array(o, "repetitions");
     size_t full = 0;
@@ -189,12 +167,14 @@ static void put_workload(bn_json *about, const struct bn_recorded_work *w)
         bn_json_add_u64(repetitions, w->runs[i].repetitions);
         full += w->runs[i].full;
     }
-    put_tokenizer(o, w);
+    snprintf(text, sizeof text, "the model's own, %zu tokens",
+             bn_tokenizer_n_vocab(bn_model_tokenizer(w->model)));
+    bn_json_put_string(o, "tokenizer", text);
     bn_json_put_string(o, "prompt", w->asked->prompt);
     bn_json_put_u64(o, "prompt_tokens", w->n_prompt);
     bn_json_put_u64(o, "n_predict", w->asked->n_predict);
     bn_json_put_u64(o, "tokens", w->n_ids);
-    put_digest_of_ids(o, w);
+    bn_json_put_string(o, "ids_sha256", ids);
     bn_json_put_u64(o, "seed", w->asked->seed);
     bn_json_put_u64(o, "threads", w->n_threads);
     bn_json_put_string(o, "isa", bn_isa_name());
@@ -206,6 +186,7 @@ static void put_workload(bn_json *about, const struct bn_recorded_work *w)
             "%zu of %zu runs ended early because the profiler was full; use a lower --level or fewer "
             "--runs",
             full, w->n_runs);
+    return BN_OK;
 }
 
 static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct bn_recorded_work *work,
@@ -219,7 +200,7 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct bn_recor
     bn_json *about = out->stacks->about;
     bn_flamegraph_put_origin(about);
     bn_cli_put_model(about, work->args);
-    put_workload(about, work);
+    BN_TRY(put_workload(about, work, err));
     put_phases(about, work);
     put_reads(about, work);
     bn_flamegraph_put_others(about, &work->before);
@@ -248,7 +229,6 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     if (status == BN_OK) status = bn_work_run(&work, err);
     if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);
     if (status == BN_OK) bn_flamegraph_warn(&recording.delivery);
-    if (status == BN_OK) measure_limit(&work);
     if (status == BN_OK) status = make_stacks(out, &work, &recording, &symbols, err);
     bn_recorder_close(recorder);
     bn_recording_release(&recording);
