@@ -122,18 +122,18 @@ END
 timing "$digest" avx2
 status 0 'with a timing document' baseline --timing timing.md
 check 'layers: there and here' grep -qF '| layers and last norm | 53.65 us | 53.65 us |' $page
-timing "${digest/a/b}" avx2
-status 0 'with one of another model' baseline --timing timing.md
-check 'another model is not compared, and why' grep -q 'not compared: `it was measured with another model`' $page
 timing "$digest" avx2
 mv timing.md timing-m.md
 timing "${digest/a/b}" avx2
 status 0 'with one of each model' baseline --timing timing.md
 check 'that of the same model counts' grep -qF 'timing-m.md`: time of one token in decoding.' $page
 rm timing-m.md
-timing "$digest" avx512vbmi
-status 0 'with one of other kernels' baseline --timing timing.md
-check 'other kernels are not compared, and why' grep -q 'not compared: `it was measured with another instruction set`' $page
+for other in "model ${digest/a/b} avx2" "instruction_set $digest avx512vbmi"; do
+    read -ra words <<<"$other"
+    timing "${words[@]:1}"
+    status 0 "with one of another ${words[0]}" baseline --timing timing.md
+    check 'it is not compared, and why' grep -q "not compared: \`it was measured with another ${words[0]/_/ }\`" $page
+done
 timing "$digest" avx2
 sed -i '/^| head/d' timing.md
 status 0 'with one that lacks a row' baseline --timing timing.md
@@ -194,18 +194,15 @@ check 'nothing is written' equal "$(ls -A refused)" ''
 finds() { says 2 "$1" "^phase2-flamegraph: model: $2" "$script" --sampler none "${@:3}"; }
 finds 'without any, the built-in one' 'built-in$' - refused
 model=$root/fixtures/nano-bitnet-b1.58-i2_s-42.gguf
-cp "$model" ggml-model-i2_s.gguf
-finds 'in the folder' '\./ggml-model-i2_s\.gguf$' - refused
 mkdir -p models/microsoft-bitnet-b1.58-2B-4T-gguf
-cp "$model" models/ggml-model-i2_s.gguf
-finds 'before it, in models/' 'models/ggml-model-i2_s\.gguf$' - refused
-cp "$model" models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf
-finds 'before that, in the folder of its name' 'models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s\.gguf$' - refused
-cp "$model" mine.gguf
+for place in ./ggml-model-i2_s.gguf models/ggml-model-i2_s.gguf models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf; do
+    cp "$model" $place
+    finds "before it, $place" "$place\$" - refused
+done
+cp "$model" mine.gguf && cp "$model" named.gguf
 finds 'before all of them, --model' 'mine\.gguf$' --model mine.gguf - refused
 export BN_MODEL=mine.gguf
 finds 'or its variable' 'mine\.gguf$' - refused
-cp "$model" named.gguf
 finds 'and before that, the argument' 'named\.gguf$' named.gguf refused
 unset BN_MODEL
 says 3 'a model that is not there' 'bn-download' "$script" none.gguf refused

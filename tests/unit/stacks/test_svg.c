@@ -214,25 +214,20 @@ static void refuse(bn_stacks *s, bn_status want)
 static void nothing_to_draw_is_an_error(void **state)
 {
     (void)state;
+    const double weights[] = {0, (double)NAN, (double)INFINITY};
     refuse(open_stacks("ns"), BN_ERR_FORMAT);
-    bn_stacks *s = open_stacks("ns");
-    put(s, "a;b", BN_FRAME_CODE, 0, 0);
-    refuse(s, BN_ERR_FORMAT);
-    s = open_stacks("ns");
-    put(s, "a;b", BN_FRAME_CODE, (double)NAN, 0);
-    refuse(s, BN_ERR_FORMAT);
-    s = open_stacks("ns");
-    put(s, "a;b", BN_FRAME_CODE, (double)INFINITY, 0);
-    refuse(s, BN_ERR_FORMAT);
-    s = open_stacks("ns");
-    put(s, "a;b", BN_FRAME_CODE, 3, 0);
-    put(s, "a;c", BN_FRAME_CODE, -1, 0);
-    refuse(s, BN_ERR_FORMAT);
-    s = open_stacks("ns");
-    put(s, "a;b", BN_FRAME_CODE, 3, 0);
-    put(s, "c", BN_FRAME_CODE, 3, 0);
-    put(s, "a;d", BN_FRAME_CODE, 3, 0); /* behind c: not in depth-first order */
-    refuse(s, BN_ERR_ARG);
+    for (size_t i = 0; i < BN_ARRAY_LEN(weights); i++) {
+        bn_stacks *s = open_stacks("ns");
+        put(s, "a;b", BN_FRAME_CODE, weights[i], 0);
+        refuse(s, BN_ERR_FORMAT);
+    }
+    for (int sorted = 0; sorted < 2; sorted++) { /* a negative weight; not in depth-first order */
+        bn_stacks *s = open_stacks("ns");
+        put(s, "a;b", BN_FRAME_CODE, 3, 0);
+        if (!sorted) put(s, "c", BN_FRAME_CODE, 3, 0);
+        put(s, "a;d", BN_FRAME_CODE, sorted ? -1 : 3, 0);
+        refuse(s, sorted ? BN_ERR_FORMAT : BN_ERR_ARG);
+    }
 }
 
 static void short_memory_is_an_error(void **state)
