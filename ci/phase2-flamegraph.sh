@@ -81,7 +81,8 @@ elif [ ! -x "$out/bn-flamegraph" ]; then
 fi
 bin=$(cd "$out" && pwd)
 flame=$bin/bn-flamegraph
-[ -z "$committed" ] || models=("$root/fixtures/built-in-i2_s.gguf" "$(ci/phase2-2b.sh)")
+# Recordings name their model by the path that was given: those that are committed, by one inside the repository.
+[ -z "$committed" ] || { here=$root && models=(fixtures/built-in-i2_s.gguf "$(ci/phase2-2b.sh)"); }
 cd "$here"
 mkdir -p "$dir" || exit 8
 dir=$(cd "$dir" && pwd)
@@ -132,7 +133,7 @@ if [ -n "$timeline" ]; then
                         echo "Not compared with $before: $why."
                     else
                         echo "Since $before:"
-                        grep -E "$significant" "$new/diff.txt" || echo '    no share changed significantly'
+                        grep -E "$significant" "$new/diff.txt" || echo '    nothing changed significantly'
                     fi
                 fi
                 before=$folder
@@ -233,9 +234,11 @@ for name in $(names_in "$new"); do
     page shows >"$new/shows.txt"
     {
         echo '<!-- Written by ci/phase2-flamegraph.sh; manual changes are lost. -->'
+        # shellcheck disable=SC2016 # backticks of Markdown
         printf '# Where the time goes: `%s`\n\n[![flame graph](%s.svg)](%s.svg)\n\nStacks: [%s.json](%s.json).\n\n' "$name" "$name" "$name" "$name" "$name"
         page page
         block "$new/table.txt"
+        # shellcheck disable=SC2016
         printf '\n## Bricks\n\nAs the profiler measured them, and whether the samples agree (`bn-flamegraph bricks`).\n\n'
         "$flame" bricks "$new/$name.json" >"$new/bricks.txt" 2>"$new/said" || [ $? = 1 ] || cat "$new/said" >"$new/bricks.txt"
         block "$new/bricks.txt"

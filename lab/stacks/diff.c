@@ -296,6 +296,6 @@ void bn_stacks_diff_release(struct bn_stacks_diff *diff)
 {
     bn_stacks_close(diff->tree);
     bn_free(diff->paths);
-    bn_free(diff->self); /* and total, which is behind it */
+    bn_free(diff->self); /* and total, which is after it */
     *diff = (struct bn_stacks_diff){0};
 }

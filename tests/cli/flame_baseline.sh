@@ -163,7 +163,7 @@ check 'is not compared with them, and why' grep -q 'Not compared: `2026-11-20-11
 says 0 'the timeline' "^$tmp/work/$dir/timeline.md$" "$script" --timeline - $dir
 changed() { awk '/^## /{ name = $2 } /^### /{ at = $2 } /^ .*\* .*i2s_gemv_avx2$/ && name == "phase2_1tok" { print at }' $dir/timeline.md; }
 check 'marks what changed, and nothing else' equal "$(changed)" '2026-11-21-222222222222-dirty'
-check 'what chance explains is no change' grep -q '^    no share changed significantly$' $dir/timeline.md
+check 'what chance explains does not count' grep -q '^    nothing changed significantly$' $dir/timeline.md
 check 'says what is not compared' grep -q '^Not compared with 2026-11-21-222222222222-dirty-2: another model\.$' $dir/timeline.md
 check 'has the classes of each' equal "$(grep -c '^Matrix multiplication takes ' $dir/timeline.md)" 8
 status 3 'an empty archive' "$script" --timeline - "$tmp/home"
