@@ -49,7 +49,7 @@ const struct bn_option bn_flamegraph_workload_options[] = {
     {0},
 };
 
-/* Mean times of the engine's own stamps, of decoded tokens. */
+/* Sums of the engine's own stamps, of decoded tokens. */
 struct phases {
     uint64_t tokens, embed_ns, forward_ns, head_ns, sample_ns;
 };
@@ -60,7 +60,6 @@ struct run {
     bn_brick_clock *clock;
     struct bn_clock_pair pairs[2];
     uint64_t repetitions;
-    struct phases phases;
     bool full;                  /* it ended since there was no room for more events */
     uint64_t cpu_ns, waited_ns; /* of its threads, by the system's scheduler */
 };
@@ -84,6 +83,7 @@ struct work {
     struct run *runs;
     struct bn_record_window *windows; /* [n_runs]: when they were */
     size_t n_runs;
+    struct phases phases; /* of all runs */
     bool scheduling_known;
     struct bn_busy before; /* the first run */
 };
@@ -342,7 +342,7 @@ static bn_status repeat(struct work *w, struct run *run, uint64_t cpu_ns, uint64
     uint64_t now = bn_clock_ns();
     window->from_ns = now;
     do {
-        BN_TRY(generate(w, &run->phases, err));
+        BN_TRY(generate(w, &w->phases, err));
         run->repetitions++;
         now = bn_clock_ns();
         run->full = !has_room(w, run) || (run->prof != NULL && run->repetitions == generations);
@@ -466,25 +466,19 @@ static void put_mean(bn_json *o, const char *name, uint64_t ns, uint64_t tokens)
 /* By the engine's own stamps, while it was sampled: means of one token of decoding. */
 static void put_phases(bn_json *about, const struct work *w)
 {
-    struct phases sum = {0};
+    const struct phases *sum = &w->phases;
     uint64_t ns = 0, generations = 0;
     for (size_t i = 0; i < w->n_runs; i++) {
         ns += w->windows[i].to_ns - w->windows[i].from_ns;
         generations += w->runs[i].repetitions;
-        const struct phases *p = &w->runs[i].phases;
-        sum.tokens += p->tokens;
-        sum.embed_ns += p->embed_ns;
-        sum.forward_ns += p->forward_ns;
-        sum.head_ns += p->head_ns;
-        sum.sample_ns += p->sample_ns;
     }
     bn_json *phases = bn_json_put_object(about, "phases");
     bn_json_put_finite(phases, "generation_ns", (double)ns / (double)generations, "nothing was generated");
-    bn_json_put_u64(phases, "tokens", sum.tokens);
-    put_mean(phases, "embed_ns", sum.embed_ns, sum.tokens);
-    put_mean(phases, "forward_ns", sum.forward_ns, sum.tokens);
-    put_mean(phases, "head_ns", sum.head_ns, sum.tokens);
-    put_mean(phases, "sample_ns", sum.sample_ns, sum.tokens);
+    bn_json_put_u64(phases, "tokens", sum->tokens);
+    put_mean(phases, "embed_ns", sum->embed_ns, sum->tokens);
+    put_mean(phases, "forward_ns", sum->forward_ns, sum->tokens);
+    put_mean(phases, "head_ns", sum->head_ns, sum->tokens);
+    put_mean(phases, "sample_ns", sum->sample_ns, sum->tokens);
 }
 
 /* Of one pass: over the prompt, or of a token that is decoded alone. */
