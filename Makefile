@@ -272,7 +272,7 @@ $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/history/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/bench/run/validation.o: fixtures/validation.txt
 $(OUT)/lab/report/page_style.o: lab/report/page.css lab/report/page.js
-$(OUT)/lab/stacks/picture_parts.o: lab/stacks/flame.css lab/stacks/flame.js
+$(OUT)/lab/stacks/svg_parts.o: lab/stacks/flame.css lab/stacks/flame.js
 $(OUT)/tools/serve/page/page_parts.o: $(call src,tools/serve/page/*.css tools/serve/page/*.js tools/serve/page/*.html)
 
 # ---- tests ---------------------------------------------------------------------------------------------------

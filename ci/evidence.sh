@@ -12,7 +12,7 @@ known=$( { grep ' built-in-i2_s\.gguf$' fixtures/SHA256SUMS; grep -v '^#' fixtur
 
 # The digests of models in a file: JSON (also inside of SVG) by the member's name, text by the line's beginning.
 models_in() {
-    tr -d ' \n' <"$1" | grep -oaE "\"model_sha256\":\"$hex\"|\"model\":\{[^{}]*\"sha256\":\"$hex\"" | grep -oE "$hex"
+    tr -d ' \n' <"$1" | sed 's/&quot;/"/g' | grep -oaE "\"model_sha256\":\"$hex\"|\"model\":\{[^{}]*\"sha256\":\"$hex\"" | grep -oE "$hex"
     grep -aE '^(\| model \||\| sha256 of the model \||# model )' "$1" | grep -oE "$hex"
 }
 

@@ -71,9 +71,6 @@ $(SYMBOL_FILES): $(OUT)/flags
 $(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
 $(addprefix $(OUT)/tests/unit/stacks/,test_symbols test_unwind): $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
 
-# Pages of recordings, and their data.
-$(OUT)/tests/unit/stacks/test_flame_page: $(call obj,tools/flamegraph/*.c)
-
 # A web server that misbehaves, for the tests of bn-download.
 HTTPD := $(OUT)/tests/httpd/httpd
 $(HTTPD): $(OUT)/tests/httpd/httpd.o

@@ -15,8 +15,8 @@ static const struct bn_command COMMANDS[] = {
              "programs of bn can be recorded: they sample themselves. render reads the output of `perf "
              "script`, too.",
      .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
-     .options = {bn_flamegraph_record_outputs, bn_flamegraph_record_options, bn_flamegraph_workload_options,
-                 bn_flamegraph_view_options, bn_flamegraph_picture_options},
+     .options = {bn_flamegraph_record_options, bn_flamegraph_workload_options, bn_flamegraph_view_options,
+                 bn_flamegraph_picture_options},
      .run = bn_flamegraph_record,
      BN_OPERANDS(0, BN_OPERANDS_ANY, "COMMAND"),
      .examples = {{"bn-flamegraph record -o run.json -o run.svg -- ./program --fast",
@@ -94,15 +94,14 @@ static const struct bn_command COMMANDS[] = {
      .summary = "print the measured bricks, and check them against the samples",
      .text = "Prints the time of each brick (docs/explain/profiling.md). If the files have samples too, "
              "compares the share of samples in each brick with its share of measured time; exits with 1 if "
-             "they differ. Without FILE, records a generation.",
-     .synopsis = "FILE... [--check]\n[options of record] [--check]",
-     .options = {bn_flamegraph_bricks_options, bn_flamegraph_output_option, bn_flamegraph_record_options,
-                 bn_flamegraph_workload_options},
+             "they differ.",
+     .synopsis = "[FILE...] [--check]",
+     .options = {bn_flamegraph_bricks_options, bn_flamegraph_output_option},
      .json = true,
      BN_OPERANDS(0, BN_OPERANDS_ANY, "FILE"),
      .run = bn_flamegraph_bricks,
      .examples = {{"bn-flamegraph bricks profile.json", "print a profile of bn-run as a tree"},
-                  {"bn-flamegraph bricks --check -r 5", "record five runs and check that both agree"}}},
+                  {"bn-flamegraph bricks --check run.json", "check that both agree in a recording"}}},
     {.name = "doctor",
      .summary = "show which samplers work on this machine",
      .text = "Tries each sampler and perf event for some milliseconds. Prints why one does not work and what "
@@ -111,42 +110,6 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_flamegraph_doctor,
      .json = true,
      .examples = {{"bn-flamegraph doctor", "show what works"}}},
-    {.name = "baseline",
-     .summary = "record the two reference workloads with pictures and pages",
-     .text = "Records \"2+2=\" with one token and \"What is 2+2?\" with ten, and writes phase2_1tok and "
-             "phase2_10tok (.svg, .md, .json) and README.md into DIR [docs/baselines/perf/flamegraphs]."
-             "\n\nSeveral models, instruction sets and numbers of threads are recorded in every "
-             "combination. The first of each list is the default configuration; the names of other files "
-             "have the value: phase2_1tok-avx2-t2. A recording with the same fingerprint (model, work, "
-             "program, settings, machine) is kept."
-             "\n\nThe model is MODEL, --model, "
-             "models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf, "
-             "models/ggml-model-i2_s.gguf, ./ggml-model-i2_s.gguf, the download bitnet-b1.58-2b-4t or "
-             "the built-in model: the first one found. "
-             "\"-\" omits an argument.",
-     .synopsis = "[MODEL [DIR]] [-m MODEL]... [-t LIST] [--isa LIST] [--archive]\n"
-                 "--redraw [- DIR]",
-     .options = {bn_flamegraph_baseline_options, bn_flamegraph_record_options},
-     .json = true,
-     BN_OPERANDS(0, 3, "MODEL or DIR"),
-     .run = bn_flamegraph_baseline,
-     .examples = {{"bn-flamegraph baseline", "record with the first model found"},
-                  {"bn-flamegraph baseline -m a.gguf -m b.gguf -t 1,2 --isa auto,avx2",
-                   "record eight configurations"},
-                  {"bn-flamegraph baseline --archive model.gguf /tmp/graphs",
-                   "record into another directory and archive a copy"}}},
-    {.name = "timeline",
-     .summary = "print how the archived recordings changed over time",
-     .text = "Reads DIR/archives, which baseline --archive fills. Prints for each recording the share of "
-             "each class and of the largest functions, and the significant changes since the recording "
-             "before.",
-     .synopsis = "[DIR] [--html]",
-     .options = {bn_flamegraph_timeline_options},
-     .json = true,
-     BN_OPERANDS(0, 1, "DIR"),
-     .run = bn_flamegraph_timeline,
-     .examples = {{"bn-flamegraph timeline", "print the archived baselines"},
-                  {"bn-flamegraph timeline --html /tmp/graphs", "also write /tmp/graphs/timeline.html"}}},
     {0},
 };
 

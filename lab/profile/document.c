@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "lab/kit/put_counts.h"
 #include "lab/stats/summary.h"

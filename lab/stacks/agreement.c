@@ -18,10 +18,11 @@
 #define OTHER_FLOOR 0.001 /* of samples: a stamp may be early by some nanoseconds */
 #define NO_ROW UINT32_MAX
 
+enum { WEIGHT, SAMPLES, MEASURED, SUMS }; /* what is summed: weight of samples, their number, measured time */
+
 struct row {
     struct bn_agreement_row out;
     double stamps_ns;
-    double *sampled, *measured, *samples; /* [n_runs] */
 };
 
 struct work {
@@ -32,55 +33,53 @@ struct work {
     double waited; /* share of time, of the calmest run */
     struct row *rows;
     size_t n;
+    double *sums;   /* [MAX_ROWS + 1][SUMS][n_runs]; the last row: of all that are compared of a kind */
     double squares; /* of weights, of samples in bricks that are compared */
 };
+
+static double *sums_of(const struct work *w, size_t row, int what)
+{
+    return w->sums + (row * SUMS + (size_t)what) * w->n_runs;
+}
+
+static double total_of(const struct work *w, size_t row, int what)
+{
+    double total = 0;
+    for (size_t r = 0; r < w->n_runs; r++)
+        total += sums_of(w, row, what)[r];
+    return total;
+}
 
 /* ---- rows ---- */
 
 static bn_status find_row(struct work *w, uint32_t *out, enum bn_frame_kind kind, const char *name, bool make,
                           bn_error *err)
 {
-    char cut[sizeof w->rows->out.name];
-    snprintf(cut, sizeof cut, "%s", name);
+    struct row row = {.out = {.kind = kind, .compared = true}};
+    snprintf(row.out.name, sizeof row.out.name, "%s", name);
     for (*out = 0; *out < w->n; ++*out)
-        if (w->rows[*out].out.kind == kind && strcmp(w->rows[*out].out.name, cut) == 0) return BN_OK;
+        if (w->rows[*out].out.kind == kind && strcmp(w->rows[*out].out.name, row.out.name) == 0) return BN_OK;
     *out = NO_ROW;
     if (!make || strcmp(name, BN_BRICKS_UNATTRIBUTED) == 0) return BN_OK;
     if (w->n == MAX_ROWS) return bn_fail(err, BN_ERR_LIMIT, "more than %u bricks and kernels", MAX_ROWS);
-    struct row *row = &w->rows[w->n];
-    double *numbers = bn_alloc(3 * w->n_runs, sizeof *numbers);
-    if (numbers == NULL) return bn_nomem(err);
-    *row = (struct row){.sampled = numbers,
-                        .measured = numbers + w->n_runs,
-                        .samples = numbers + 2 * w->n_runs,
-                        .out = {.kind = kind, .compared = true}};
-    memcpy(row->out.name, cut, sizeof cut);
-    bool waits = strcmp(cut, "BarrierWait") == 0 || strcmp(cut, "Team") == 0;
-    if (kind == BN_FRAME_BRICK && waits && strcmp(w->sampled->what, "cpu") == 0) row->out.compared = false;
-    *out = (uint32_t)w->n++;
+    bool waits = strcmp(name, "BarrierWait") == 0 || strcmp(name, "Team") == 0;
+    if (kind == BN_FRAME_BRICK && waits && strcmp(w->sampled->what, "cpu") == 0) row.out.compared = false;
+    *out = (uint32_t)w->n;
+    w->rows[w->n++] = row;
     return BN_OK;
 }
 
-/* The row of each frame: of a brick, of a kernel by the profiler, and of a function that is a measured
+/* The row of a frame: of a brick, of a kernel by the profiler, and of a function that is a measured
  * kernel's: bn_i2s_gemv_avx2, or a part of it that the compiler split off, with a dot after its name. */
-static bn_status frame_rows(struct work *w, const bn_stacks *stacks, bool measured, uint32_t *rows,
-                            bn_error *err)
+static bn_status row_of(struct work *w, uint32_t *out, const struct bn_frame *f, bool measured, bn_error *err)
 {
-    for (size_t i = 0; i < stacks->n_frames; i++) {
-        const struct bn_frame *f = &stacks->frames[i];
-        char name[128];
-        rows[i] = NO_ROW;
-        if (f->kind == BN_FRAME_BRICK || (f->kind == BN_FRAME_SLOT && measured))
-            BN_TRY(find_row(w, &rows[i], f->kind, f->name, true, err));
-        else if (f->kind == BN_FRAME_SLOT)
-            BN_TRY(find_row(w, &rows[i], f->kind, f->name, false, err));
-        else if (!BN_FRAME_IS_TAG(f->kind) && strncmp(f->name, "bn_", 3) == 0) {
-            snprintf(name, sizeof name, "%.*s", (int)bn_min_size(strcspn(f->name + 3, "."), 127),
-                     f->name + 3);
-            BN_TRY(find_row(w, &rows[i], BN_FRAME_SLOT, name, false, err));
-        }
-    }
-    return BN_OK;
+    char name[128];
+    *out = NO_ROW;
+    if (f->kind == BN_FRAME_BRICK || f->kind == BN_FRAME_SLOT)
+        return find_row(w, out, f->kind, f->name, measured || f->kind == BN_FRAME_BRICK, err);
+    if (BN_FRAME_IS_TAG(f->kind) || strncmp(f->name, "bn_", 3) != 0) return BN_OK;
+    snprintf(name, sizeof name, "%.*s", (int)bn_min_size(strcspn(f->name + 3, "."), 127), f->name + 3);
+    return find_row(w, out, BN_FRAME_SLOT, name, false, err);
 }
 
 /* What a node lies in: the innermost brick and kernel by the profiler, the outermost kernel by function. */
@@ -91,30 +90,25 @@ struct place {
 static void add(struct work *w, uint32_t row, size_t run, double weight, double n, bool sampled)
 {
     if (row == NO_ROW) return;
-    size_t r = w->n_runs == 1 ? 0 : run;
-    (sampled ? w->rows[row].sampled : w->rows[row].measured)[r] += weight;
-    w->rows[row].samples[r] += n;
+    sums_of(w, row, sampled ? WEIGHT : MEASURED)[run] += weight;
+    sums_of(w, row, SAMPLES)[run] += n;
 }
 
 static void add_node(struct work *w, struct bn_agreement *out, const bn_stacks *stacks, uint32_t node,
                      const struct place *place)
 {
     bool sampled = stacks == w->sampled;
-    uint32_t kernel = sampled ? place->function : place->slot;
     for (size_t r = 0; r < stacks->n_runs; r++) {
         double weight = stacks->runs[r].self[node];
         uint64_t n = stacks->runs[r].samples[node];
+        size_t run = w->n_runs == 1 ? 0 : r;
         if (!(weight > 0) || (sampled && n == 0) || (w->paired && w->busy[r])) continue;
-        add(w, place->brick, r, weight, (double)n, sampled);
-        add(w, kernel, r, weight, (double)n, sampled);
+        add(w, place->brick, run, weight, (double)n, sampled);
+        add(w, sampled ? place->function : place->slot, run, weight, (double)n, sampled);
         if (!sampled) continue;
         if (place->brick != NO_ROW && w->rows[place->brick].out.compared)
             w->squares += weight * weight / (double)n;
-        if (place->slot == NO_ROW) continue;
-        if (place->function == NO_ROW) {
-            w->rows[place->slot].out.besides += n;
-            continue;
-        }
+        if (place->slot == NO_ROW || place->function == NO_ROW) continue;
         out->both += n;
         if (place->slot != place->function) out->other += n;
     }
@@ -125,7 +119,8 @@ static bn_status collect(struct work *w, struct bn_agreement *out, const bn_stac
     uint32_t *rows = bn_alloc(stacks->n_frames, sizeof *rows);
     struct place *places = bn_alloc(stacks->n_nodes, sizeof *places);
     bn_status status = rows != NULL && places != NULL ? BN_OK : bn_nomem(err);
-    if (status == BN_OK) status = frame_rows(w, stacks, stacks == w->measured, rows, err);
+    for (size_t i = 0; status == BN_OK && i < stacks->n_frames; i++)
+        status = row_of(w, &rows[i], &stacks->frames[i], stacks == w->measured, err);
     if (status == BN_OK) places[0] = (struct place){NO_ROW, NO_ROW, NO_ROW};
     for (uint32_t i = 1; status == BN_OK && i < stacks->n_nodes; i++) {
         uint32_t row = rows[stacks->nodes[i].frame];
@@ -157,180 +152,122 @@ static double share_of(size_t k, size_t n, double probability)
     return 0.5 * (low + high);
 }
 
-static double sum(const double *values, size_t n)
-{
-    double total = 0;
-    for (size_t i = 0; i < n; i++)
-        total += values[i];
-    return total;
-}
-
 static bool counts(const struct row *row, enum bn_frame_kind kind)
 {
     return row->out.kind == kind && row->out.compared;
 }
 
-/* Of the rows of a kind that are compared, in each run (and after the runs, of all): weight of samples,
- * measured time, samples. */
-struct whole {
-    double sampled, measured, samples;
-};
-
-static struct whole whole_of(const struct work *w, enum bn_frame_kind kind, size_t run)
+/* Sums the rows of a kind that are compared into the row after the last. */
+static void sum_kind(const struct work *w, enum bn_frame_kind kind)
 {
-    struct whole whole = {0};
-    for (size_t i = 0; i < w->n; i++) {
-        const struct row *row = &w->rows[i];
-        if (!counts(row, kind)) continue;
-        whole.sampled += row->sampled[run];
-        whole.measured += row->measured[run];
-        whole.samples += row->samples[run];
-    }
-    return whole;
-}
-
-/* A row's measured share: of each run, as much as the run has samples. */
-static double measured_share(const struct row *row, const struct whole *wholes, size_t n_runs)
-{
-    double share = 0, weight = 0;
-    for (size_t r = 0; r < n_runs; r++) {
-        if (!(wholes[r].measured > 0)) continue;
-        share += wholes[r].sampled * row->measured[r] / wholes[r].measured;
-        weight += wholes[r].sampled;
-    }
-    return weight > 0 ? share / weight : 0;
+    memset(sums_of(w, MAX_ROWS, 0), 0, SUMS * w->n_runs * sizeof *w->sums);
+    for (size_t i = 0; i < w->n; i++)
+        for (size_t k = 0; k < SUMS * w->n_runs && counts(&w->rows[i], kind); k++)
+            sums_of(w, MAX_ROWS, 0)[k] += sums_of(w, i, 0)[k];
 }
 
 /* How many times more the runs differ from each other than their samples explain (Pearson's statistic over
  * its expectation), each run's measured shares allowed for. */
-static double dispersion(const struct work *w, enum bn_frame_kind kind, const struct whole *wholes,
-                         double per_run)
+static double dispersion(const struct work *w, enum bn_frame_kind kind)
 {
-    double statistic = 0, df = 0;
+    const double *weights = sums_of(w, MAX_ROWS, WEIGHT), *samples = sums_of(w, MAX_ROWS, SAMPLES),
+                 *measured = sums_of(w, MAX_ROWS, MEASURED);
+    double statistic = 0, df = 0, per_run = total_of(w, MAX_ROWS, SAMPLES) / (double)w->n_runs;
     for (size_t i = 0; i < w->n; i++) {
-        const struct row *row = &w->rows[i];
-        if (!counts(row, kind) || row->out.sampled * per_run < 5 || w->n_runs < 2) continue;
+        const struct bn_agreement_row *row = &w->rows[i].out;
         double terms = 0;
         size_t n = 0;
-        for (size_t r = 0; r < w->n_runs; r++) {
-            if (!(wholes[r].sampled > 0) || !(wholes[r].measured > 0)) continue;
-            double here = row->measured[r] / wholes[r].measured - row->out.measured;
-            double expected = wholes[r].samples * fmax(row->out.sampled + here, 0);
-            double got = wholes[r].samples * row->sampled[r] / wholes[r].sampled;
+        for (size_t r = 0; r < w->n_runs && counts(&w->rows[i], kind) && row->sampled * per_run >= 5; r++) {
+            if (!(weights[r] > 0) || !(measured[r] > 0)) continue;
+            double here = sums_of(w, i, MEASURED)[r] / measured[r] - row->measured;
+            double expected = samples[r] * fmax(row->sampled + here, 0);
+            double got = samples[r] * sums_of(w, i, WEIGHT)[r] / weights[r];
             if (expected < 1) continue;
             terms += (got - expected) * (got - expected) / expected;
             n++;
         }
         if (n < 2) continue;
         statistic += terms;
-        df += (double)(n - 1) * (1 - row->out.sampled);
+        df += (double)(n - 1) * (1 - row->sampled);
     }
     return df > 0 && statistic > df ? statistic / df : 1;
 }
 
-static void judge_row(struct row *row, double n_equal, size_t n_rows)
+static void judge_row(struct bn_agreement_row *out, double n_equal, size_t n_rows)
 {
-    struct bn_agreement_row *out = &row->out;
     if (!out->compared) {
         out->low = out->high = (double)NAN;
         out->agrees = true;
         return;
     }
-    size_t n = (size_t)(n_equal + 0.5), k = (size_t)(out->sampled * n_equal + 0.5);
+    size_t n = (size_t)(n_equal + 0.5), k = bn_min_size((size_t)(out->sampled * n_equal + 0.5), n);
     double tail = (1 - CONFIDENCE) / (2 * (double)n_rows);
-    if (k > n) k = n;
     out->low = k == 0 ? 0 : share_of(k - 1, n, 1 - tail);
     out->high = k == n ? 1 : share_of(k, n, tail);
     out->agrees = out->low <= out->measured_high && out->high >= out->measured_low;
 }
 
-static double chi_square_p(const struct work *w, double n)
+/* Shares of all rows of a kind, and what readings of the clock leave open of them. A row's measured share is that of
+ * each run, as much as the run has samples. */
+static void fill_shares(struct work *w, enum bn_frame_kind kind)
 {
-    double statistic = 0, expected_rest = n, got_rest = n;
-    size_t cells = 0;
-    for (size_t i = 0; i < w->n; i++) {
-        const struct bn_agreement_row *row = &w->rows[i].out;
-        double expected = n * row->measured;
-        if (!counts(&w->rows[i], BN_FRAME_BRICK) || expected < 5) continue;
-        double d = n * row->sampled - expected;
-        statistic += d * d / expected;
-        expected_rest -= expected;
-        got_rest -= n * row->sampled;
-        cells++;
-    }
-    if (expected_rest >= 5) {
-        statistic += (got_rest - expected_rest) * (got_rest - expected_rest) / expected_rest;
-        cells++;
-    }
-    return cells > 1 ? 1 - bn_chi_square_cdf(statistic, (double)cells - 1) : 1;
-}
-
-/* Shares of all rows of a kind, and what readings of the clock leave open of them. */
-static void fill_shares(struct work *w, enum bn_frame_kind kind, const struct whole *wholes)
-{
-    double sampled = 0, measured = 0, stamps = 0;
-    for (size_t r = 0; r < w->n_runs; r++) {
-        sampled += wholes[r].sampled;
-        measured += wholes[r].measured;
-    }
+    double weight = total_of(w, MAX_ROWS, WEIGHT), measured = total_of(w, MAX_ROWS, MEASURED), stamps = 0;
     for (size_t i = 0; i < w->n; i++)
         if (counts(&w->rows[i], kind)) stamps += w->rows[i].stamps_ns;
     for (size_t i = 0; i < w->n; i++) {
-        struct row *row = &w->rows[i];
-        if (row->out.kind != kind) continue;
-        double own = measured > 0 ? row->stamps_ns / measured : 0;
-        double others = measured > 0 ? (stamps - row->stamps_ns) / measured : 0;
-        row->out.measured = measured_share(row, wholes, w->n_runs);
-        row->out.measured_low = fmax(row->out.measured - own, 0) / fmax(1 - own, 1e-9);
-        row->out.measured_high = fmin(row->out.measured / fmax(1 - others, 1e-9), 1);
-        row->out.sampled = sampled > 0 ? sum(row->sampled, w->n_runs) / sampled : 0;
-        row->out.samples = (uint64_t)(sum(row->samples, w->n_runs) + 0.5);
+        struct bn_agreement_row *out = &w->rows[i].out;
+        double share = 0, known = 0, own = w->rows[i].stamps_ns;
+        if (out->kind != kind) continue;
+        for (size_t r = 0; r < w->n_runs; r++) {
+            double whole = sums_of(w, MAX_ROWS, MEASURED)[r], here = sums_of(w, MAX_ROWS, WEIGHT)[r];
+            if (!(whole > 0)) continue;
+            share += here * sums_of(w, i, MEASURED)[r] / whole;
+            known += here;
+        }
+        out->measured = known > 0 ? share / known : 0;
+        out->measured_low = out->measured_high = out->measured;
+        if (measured > 0) {
+            out->measured_low = fmax(out->measured - own / measured, 0) / fmax(1 - own / measured, 1e-9);
+            out->measured_high = fmin(out->measured / fmax(1 - (stamps - own) / measured, 1e-9), 1);
+        }
+        out->sampled = weight > 0 ? total_of(w, i, WEIGHT) / weight : 0;
+        out->samples = (uint64_t)(total_of(w, i, SAMPLES) + 0.5);
     }
 }
 
-static void judge_kind(struct work *w, struct bn_agreement *out, enum bn_frame_kind kind,
-                       const struct whole *wholes, double equal_per_sample, size_t n_rows)
+/* equal: the number of samples of equal weight that are as informative as one of these. */
+static void judge_kind(struct work *w, struct bn_agreement *out, enum bn_frame_kind kind, double equal,
+                       size_t n_rows)
 {
-    double samples = 0;
-    fill_shares(w, kind, wholes);
-    for (size_t r = 0; r < w->n_runs; r++)
-        samples += wholes[r].samples;
-    if (kind == BN_FRAME_SLOT && samples < BN_AGREEMENT_MIN_SAMPLES)
-        for (size_t i = 0; i < w->n; i++)
-            if (w->rows[i].out.kind == kind) w->rows[i].out.compared = false;
-    double spread = dispersion(w, kind, wholes, samples / (double)w->n_runs);
-    double n_equal = samples * equal_per_sample / spread;
+    sum_kind(w, kind);
+    fill_shares(w, kind);
+    double samples = total_of(w, MAX_ROWS, SAMPLES);
+    for (size_t i = 0; i < w->n && kind == BN_FRAME_SLOT && samples < BN_AGREEMENT_MIN_SAMPLES; i++)
+        if (w->rows[i].out.kind == kind) w->rows[i].out.compared = false;
+    double spread = dispersion(w, kind);
     for (size_t i = 0; i < w->n; i++)
-        if (w->rows[i].out.kind == kind) judge_row(&w->rows[i], n_equal, n_rows);
+        if (w->rows[i].out.kind == kind) judge_row(&w->rows[i].out, samples * equal / spread, n_rows);
     if (kind != BN_FRAME_BRICK) return;
     out->samples = (uint64_t)(samples + 0.5);
     out->dispersion = spread;
-    out->p = chi_square_p(w, n_equal);
-}
-
-static double number(const bn_stacks *stacks, const char *path)
-{
-    double value = 0;
-    return bn_json_number(bn_json_path(stacks->about, path), &value) && value > 0 ? value : 0;
 }
 
 /* What the readings of the clock may be of each kernel's time. */
 static void read_stamps(struct work *w)
 {
-    double each = number(w->measured, "stamps.ns_each"), count;
-    const bn_json *events = bn_json_path(w->measured->about, "stamps.events");
-    for (size_t i = 0; i < w->n; i++) {
-        struct row *row = &w->rows[i];
-        if (row->out.kind != BN_FRAME_SLOT || !bn_json_number(bn_json_get(events, row->out.name), &count))
-            continue;
-        row->stamps_ns = fmin(fmax(each * count, 0), sum(row->measured, w->n_runs));
-    }
+    double each = 0, count;
+    const bn_json *events = bn_json_path(w->sampled->about, "stamps.events");
+    (void)bn_json_number(bn_json_path(w->sampled->about, "stamps.ns_each"), &each);
+    for (size_t i = 0; i < w->n; i++)
+        if (w->rows[i].out.kind == BN_FRAME_SLOT &&
+            bn_json_number(bn_json_get(events, w->rows[i].out.name), &count))
+            w->rows[i].stamps_ns = fmin(fmax(each * count, 0), total_of(w, i, MEASURED));
 }
 
 /* Runs whose threads waited for too much of their time. */
 static void find_busy(struct work *w, struct bn_agreement *out)
 {
-    const bn_json *about = bn_json_get(w->measured->about, "scheduling");
+    const bn_json *about = bn_json_get(w->sampled->about, "scheduling");
     const bn_json *cpu = bn_json_first(bn_json_get(about, "cpu_ns"));
     const bn_json *waited = bn_json_first(bn_json_get(about, "waited_ns"));
     double calmest = (double)INFINITY;
@@ -352,10 +289,8 @@ static void find_busy(struct work *w, struct bn_agreement *out)
 /* Says why nothing can be compared; leaves it empty when something can. */
 static void look_for_reasons(const struct work *w, struct bn_agreement *out)
 {
-    double measured = 0;
-    for (size_t r = 0; r < w->n_runs; r++)
-        measured += whole_of(w, BN_FRAME_BRICK, r).measured;
     const char *what = w->sampled->what;
+    sum_kind(w, BN_FRAME_BRICK);
     size_t n_busy = w->paired ? w->measured->n_runs : 1;
     if (out->busy_runs >= n_busy)
         snprintf(
@@ -365,38 +300,30 @@ static void look_for_reasons(const struct work *w, struct bn_agreement *out)
             100 * w->waited, 100 * BN_AGREEMENT_MAX_WAIT);
     else if (strcmp(w->sampled->unit, "ns") != 0 || strcmp(what, "faults") == 0)
         snprintf(out->why, sizeof out->why, "the samples are of %s, not of time", w->sampled->unit);
-    else if (!(measured > 0))
+    else if (!(total_of(w, MAX_ROWS, MEASURED) > 0))
         snprintf(out->why, sizeof out->why, "no brick was measured");
     else if (out->samples < BN_AGREEMENT_MIN_SAMPLES)
         snprintf(out->why, sizeof out->why, "%llu samples lie in bricks, and it takes %u",
                  (unsigned long long)out->samples, BN_AGREEMENT_MIN_SAMPLES);
 }
 
-static bn_status judge(struct work *w, struct bn_agreement *out, bn_error *err)
+static void judge(struct work *w, struct bn_agreement *out)
 {
-    double weight = 0, samples = 0, stamps = 0, kernels = 0;
+    double stamps = 0;
     size_t n_rows = 0;
-    struct whole *wholes = bn_alloc(2 * w->n_runs, sizeof *wholes);
-    if (wholes == NULL) return bn_nomem(err);
     read_stamps(w);
-    for (size_t r = 0; r < w->n_runs; r++) {
-        wholes[r] = whole_of(w, BN_FRAME_BRICK, r);
-        wholes[w->n_runs + r] = whole_of(w, BN_FRAME_SLOT, r);
-        weight += wholes[r].sampled;
-        samples += wholes[r].samples;
-        kernels += wholes[w->n_runs + r].measured;
-    }
     for (size_t i = 0; i < w->n; i++) {
         n_rows += w->rows[i].out.compared;
         stamps += w->rows[i].stamps_ns;
     }
-    /* The number of samples of equal weight that are as informative as one of these. */
-    double equal = w->squares > 0 && samples > 0 ? fmin(weight * weight / w->squares / samples, 1) : 1;
-    judge_kind(w, out, BN_FRAME_BRICK, wholes, equal, n_rows);
-    judge_kind(w, out, BN_FRAME_SLOT, wholes + w->n_runs, equal, n_rows);
-    bn_free(wholes);
+    sum_kind(w, BN_FRAME_SLOT);
+    double kernels = total_of(w, MAX_ROWS, MEASURED);
     out->other_allowed = fmin(OTHER_FLOOR + (kernels > 0 ? stamps / kernels : 0), 1);
-    return BN_OK;
+    sum_kind(w, BN_FRAME_BRICK);
+    double weight = total_of(w, MAX_ROWS, WEIGHT), samples = total_of(w, MAX_ROWS, SAMPLES);
+    double equal = w->squares > 0 && samples > 0 ? fmin(weight * weight / w->squares / samples, 1) : 1;
+    judge_kind(w, out, BN_FRAME_BRICK, equal, n_rows);
+    judge_kind(w, out, BN_FRAME_SLOT, equal, n_rows);
 }
 
 static int by_share(const void *a, const void *b)
@@ -414,7 +341,7 @@ static bn_status finish(struct work *w, struct bn_agreement *out, bn_error *err)
     /* No more samples contradict the profiler than readings of the clock account for. */
     bool same = out->other == 0 ||
                 1 - bn_binomial_cdf((size_t)out->other - 1, (size_t)out->both, out->other_allowed) >= LEAST_P;
-    out->agrees = same && out->p >= LEAST_P;
+    out->agrees = same;
     for (; out->n < w->n; out->n++) {
         out->rows[out->n] = w->rows[out->n].out;
         out->agrees = out->agrees && out->rows[out->n].agrees;
@@ -431,18 +358,18 @@ bn_status bn_agreement(struct bn_agreement *out, const bn_stacks *sampled, const
     bool paired = sampled->n_runs == measured->n_runs;
     struct work w = {
         .sampled = sampled, .measured = measured, .n_runs = paired ? sampled->n_runs : 1, .paired = paired};
-    *out = (struct bn_agreement){.p = 1, .dispersion = 1};
+    *out = (struct bn_agreement){.dispersion = 1};
     w.rows = bn_alloc(MAX_ROWS, sizeof *w.rows);
+    w.sums = bn_alloc((MAX_ROWS + 1) * SUMS * w.n_runs, sizeof *w.sums);
     w.busy = bn_alloc(measured->n_runs, sizeof *w.busy);
-    bn_status status = w.rows != NULL && w.busy != NULL ? BN_OK : bn_nomem(err);
+    bn_status status = w.rows != NULL && w.sums != NULL && w.busy != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) find_busy(&w, out);
     if (status == BN_OK) status = collect(&w, out, measured, err);
     if (status == BN_OK) status = collect(&w, out, sampled, err);
-    if (status == BN_OK) status = judge(&w, out, err);
+    if (status == BN_OK) judge(&w, out);
     if (status == BN_OK) status = finish(&w, out, err);
-    for (size_t i = 0; w.rows != NULL && i < w.n; i++)
-        bn_free(w.rows[i].sampled);
     bn_free(w.rows);
+    bn_free(w.sums);
     bn_free(w.busy);
     return status;
 }
@@ -465,7 +392,6 @@ static void put_row(bn_json *array, const struct bn_agreement_row *row)
     bn_json_put_number(o, "measured_high", row->measured_high);
     bn_json_put_number(o, "sampled", row->sampled);
     bn_json_put_u64(o, "samples", row->samples);
-    if (row->kind == BN_FRAME_SLOT) bn_json_put_u64(o, "besides", row->besides);
     bn_json_put_bool(o, "compared", row->compared);
     const char *reason = row->kind == BN_FRAME_SLOT ? "too few samples have a kernel's function"
                                                     : "a wait, which samples of processor time may not see";
@@ -488,7 +414,6 @@ void bn_agreement_put(bn_json *document, const struct bn_agreement *agreement)
     }
     bn_json_put_u64(o, "busy_runs", agreement->busy_runs);
     bn_json_put_u64(o, "samples", agreement->samples);
-    bn_json_put_number(o, "p", agreement->p);
     bn_json_put_number(o, "dispersion", agreement->dispersion);
     bn_json_put_u64(o, "kernels_by_both", agreement->both);
     bn_json_put_u64(o, "kernels_that_differ", agreement->other);

@@ -24,16 +24,6 @@ BN_MUST_CHECK bn_status bn_bricks_add(bn_stacks *stacks, size_t run, const bn_pr
 /* Of a document bn.profile/1. about has what the document says of its program, machine and settings. */
 BN_MUST_CHECK bn_status bn_stacks_from_profile(bn_stacks **out, const bn_json *document, bn_error *err);
 
-/* ---- the parts, which samples share ---- */
-
-/* Of each event of a thread the index of the brick around it, BN_STACKS_NONE for none. *parents is freed by
- * bn_free. BN_ERR_FORMAT when events are not in the order of their ends or not inside one another. */
-BN_MUST_CHECK bn_status bn_brick_parents(uint32_t **parents, const bn_prof *prof, unsigned thread,
-                                         bn_error *err);
-/* Pushes PHASE and LAYER when the event has nothing around it, then itself: BRICK, or SLOT of a kernel. */
-BN_MUST_CHECK bn_status bn_brick_push(bn_stacks *stacks, uint32_t *node, const bn_prof *prof,
-                                      const struct bn_prof_event *event, bool outermost, bn_error *err);
-
 /* ---- where each thread was at any time: from the events of a profile ---- */
 
 typedef struct bn_brick_clock bn_brick_clock;
@@ -63,7 +53,7 @@ BN_MUST_CHECK bn_status bn_brick_clock_push(const bn_brick_clock *clock, uint32_
  * they are left out of the whole, and their rows are not compared.
  *
  * Threads that had to wait for a processor make times longer that samples do not. Runs in which they did for
- * more than BN_AGREEMENT_MAX_WAIT of their time, by measured->about (of each run scheduling.waited_ns beside
+ * more than BN_AGREEMENT_MAX_WAIT of their time, by sampled->about (of each run scheduling.waited_ns beside
  * scheduling.cpu_ns, both arrays), are left out; when all were such, nothing is compared. A kernel's measured
  * time has readings of the clock in it; what they may be (stamps.ns_each for each of stamps.events) is taken
  * as not known. */
@@ -82,9 +72,7 @@ struct bn_agreement_row {
     double low, high; /* of sampled: 95 %, all rows together (Bonferroni), exact (Clopper and Pearson, 1934);
                          wider as the runs vary more than their samples explain */
     uint64_t samples;
-    uint64_t besides; /* of a kernel: samples in its stamps that ran no kernel's function, but what is around
-                         the call: why measured may be more */
-    bool agrees;      /* low to high and measured_low to measured_high meet */
+    bool agrees; /* low to high and measured_low to measured_high meet */
 };
 struct bn_agreement {
     struct bn_agreement_row *rows; /* bricks, then kernels, each by measured share, the most first */
@@ -92,11 +80,10 @@ struct bn_agreement {
     uint64_t samples;     /* inside bricks that are compared */
     size_t busy_runs;     /* that were left out */
     double dispersion;    /* how many times the runs vary more than their samples explain; 1 at least */
-    double p;             /* of all bricks together: chi-square over rows that expect 5 samples or more */
     uint64_t both;        /* samples with a kernel by the profiler and one by their own functions */
     uint64_t other;       /* of these, those in which they differ */
     double other_allowed; /* share of such that readings of the clock may account for */
-    bool agrees;          /* all rows do, p is at least 0.001, and no more are other than allowed */
+    bool agrees;          /* all rows do, and no more are other than allowed */
     char why[200];        /* that nothing could be compared; "" else */
 };
 BN_MUST_CHECK bn_status bn_agreement(struct bn_agreement *out, const bn_stacks *sampled,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Compares two sides as the runs of one tree. Each list (nodes and functions, self and total) is a table of
- * weights with one row per run; each column is tested in the same way, as shares of its run's whole and as
- * shares of the longest run's whole, which compares weights.
+ * Compares two sides as the runs of one tree. Each list (paths; functions, self and total) is a table of weights
+ * with one row per run; each column is tested in the same way, as shares of its run's whole, or, to compare
+ * weights, of the longest run's whole.
  */
 #include "lab/stacks/diff.h"
 
 #include <math.h>
 
 #include "base/error.h"
+#include "lab/stacks/hotspots.h"
 #include "lab/stats/distribution.h"
-#include "lab/stats/interval.h"
 #include "lab/stats/rank_tests.h"
 #include "lab/stats/summary.h"
 
@@ -54,16 +54,6 @@ static void count_weights(bn_stacks *tree, struct bn_stacks_run *run)
         run->samples[i] = (uint64_t)run->self[i];
 }
 
-/* The number of samples of equal weight that are as informative as the run's: (sum w)^2 / sum w^2, those of
- * a node being equal. 0 when something has a weight and no samples. */
-static double effective_samples(const bn_stacks *tree, const struct bn_stacks_run *run, double whole)
-{
-    double squares = 0;
-    for (size_t i = 0; i < tree->n_nodes; i++)
-        if (run->self[i] > 0) squares += run->self[i] * (run->self[i] / (double)run->samples[i]);
-    return isfinite(squares) && squares > 0 ? whole * (whole / squares) : 0;
-}
-
 /* ---- judging ---- */
 
 /* A side of one comparison: the values of its runs, and the samples that their mean is as good as. */
@@ -102,9 +92,7 @@ static void judge_by_samples(struct bn_diff_value *v, const struct side *b, cons
     v->high = difference.high;
 }
 
-/* All in units of scale, which the result is given without. */
-static void judge(struct bn_diff_value *v, struct side b, struct side a, bool by_runs, double level,
-                  double scale)
+static void judge(struct bn_diff_value *v, struct side b, struct side a, bool by_runs, double level)
 {
     b.mean = fmin(b.mean, 1); /* sums of a whole's parts may exceed it by their rounding */
     a.mean = fmin(a.mean, 1);
@@ -116,28 +104,17 @@ static void judge(struct bn_diff_value *v, struct side b, struct side a, bool by
         judge_by_samples(v, &b, &a);
     v->p = fmax(v->p, exact.p); /* which is the other one where one is NaN */
     if (isnan(v->error)) v->p = (double)NAN;
-    v->low *= scale;
-    v->high *= scale;
-    v->error *= scale;
 }
 
 /* ---- the lists ---- */
 
 struct work {
     struct bn_stacks_diff *d;
-    double level, min_share;
+    double min_share;
     size_t n_runs;
-    double *wholes, *values; /* [n_runs] */
-    double longest;          /* the greatest whole */
-    /* That a side's mean is as good as: in shares of each whole, and of the longest. */
-    double samples[2], samples_of_longest[2];
-};
-
-/* weights[r * n + i] of what is i-th in run r. */
-struct table {
-    double *weights;
-    uint64_t *samples;
-    size_t n;
+    double *wholes, *divisors, *values; /* [n_runs] */
+    double scale;                       /* of the result: the divisor over the mean whole before */
+    double samples[2];                  /* that a side's mean is as good as */
 };
 
 static struct side side_of(const struct work *w, bool after, double samples)
@@ -149,176 +126,78 @@ static struct side side_of(const struct work *w, bool after, double samples)
 }
 
 #define NONE ((double)NAN)
-static const struct bn_diff_value UNJUDGED = {
-    .low = NONE, .high = NONE, .p = NONE, .q = NONE, .error = NONE, .df = NONE};
 
-static void compare_shares(const struct work *w, struct bn_diff_value *v, const struct table *t, size_t i,
-                           bool judged)
+/* Compares what has the weight weights[r * stride] in run r. Samples say nothing of how long a run is, so weights of
+ * a single run cannot be judged; nor do they add to the whole's own variance. */
+static struct bn_diff_value compare(const struct work *w, const double *weights, size_t stride, bool is_whole)
 {
+    struct bn_diff_value v = {.low = NONE, .high = NONE, .p = NONE, .q = NONE, .error = NONE, .df = NONE};
     for (size_t r = 0; r < w->n_runs; r++)
-        w->values[r] = t->weights[r * t->n + i] / w->wholes[r];
-    struct side b = side_of(w, false, w->samples[0]), a = side_of(w, true, w->samples[1]);
-    *v = UNJUDGED;
-    v->before = b.mean;
-    v->after = a.mean;
-    if (judged && 0.5 * (b.mean + a.mean) >= w->min_share) judge(v, b, a, w->d->by_runs, w->level, 1);
+        w->values[r] = weights[r * stride] / w->divisors[r];
+    struct side b = side_of(w, false, is_whole ? 0 : w->samples[0]),
+                a = side_of(w, true, is_whole ? 0 : w->samples[1]);
+    v.before = b.mean * w->scale;
+    v.after = a.mean * w->scale;
+    bool judged = w->d->same_work ? w->d->by_runs : !is_whole;
+    if (judged && 0.5 * (v.before + v.after) >= w->min_share) judge(&v, b, a, w->d->by_runs, w->d->level);
+    v.low *= w->scale;
+    v.high *= w->scale;
+    v.error *= w->scale;
+    return v;
 }
 
-/* Samples say nothing of how long a run is, so a single run cannot be judged; nor do they add to the whole's
- * own variance. */
-static void compare_weights(const struct work *w, struct bn_diff_value *v, const double *weights,
-                            size_t stride, bool is_whole, bool judged)
-{
-    *v = UNJUDGED;
-    for (size_t r = 0; r < w->n_runs; r++)
-        w->values[r] = weights[r * stride];
-    v->before = side_of(w, false, 0).mean;
-    v->after = side_of(w, true, 0).mean;
-    for (size_t r = 0; r < w->n_runs; r++)
-        w->values[r] /= w->longest;
-    struct side b = side_of(w, false, is_whole ? 0 : w->samples_of_longest[0]);
-    struct side a = side_of(w, true, is_whole ? 0 : w->samples_of_longest[1]);
-    if (judged && w->d->same_work && w->d->by_runs) judge(v, b, a, true, w->level, w->longest);
-}
-
-static void compare(const struct work *w, struct bn_diff_entry *entries, const struct table *t,
-                    bool first_is_whole)
-{
-    for (size_t i = 0; i < t->n; i++) {
-        struct bn_diff_entry *e = &entries[i];
-        bool judged = i > 0 || !first_is_whole;
-        for (size_t r = 0; r < w->n_runs; r++)
-            *(r < w->d->n_before ? &e->before_samples : &e->after_samples) += t->samples[r * t->n + i];
-        compare_shares(w, &e->share, t, i, judged);
-        judged = judged && 0.5 * (e->share.before + e->share.after) >= w->min_share;
-        compare_weights(w, &e->weight, t->weights + i, t->n, false, judged);
-        e->before = e->weight.before;
-        e->after = e->weight.after;
-    }
-}
-
-static bn_status table_open(struct table *t, size_t n_runs, size_t n, bn_error *err)
-{
-    uint64_t cells;
-    *t = (struct table){.n = n};
-    if (!bn_mul_ok(n_runs, n, &cells)) return bn_nomem(err);
-    t->weights = bn_alloc(cells, sizeof *t->weights);
-    t->samples = bn_alloc(cells, sizeof *t->samples);
-    return t->weights != NULL && t->samples != NULL ? BN_OK : bn_nomem(err);
-}
-
-static void table_close(struct table *t)
-{
-    bn_free(t->weights);
-    bn_free(t->samples);
-}
-
-static bn_status compare_nodes(const struct work *w, bool total, struct bn_diff_entry **out,
-                               struct table *nodes, bn_error *err)
-{
-    const bn_stacks *tree = w->d->tree;
-    BN_TRY(table_open(nodes, w->n_runs, tree->n_nodes, err));
-    for (size_t r = 0; r < w->n_runs; r++) {
-        double *weights = nodes->weights + r * nodes->n;
-        uint64_t *samples = nodes->samples + r * nodes->n;
-        memcpy(weights, tree->runs[r].self, nodes->n * sizeof *weights);
-        memcpy(samples, tree->runs[r].samples, nodes->n * sizeof *samples);
-        if (total) bn_stacks_totals(tree, r, weights);
-        if (total) bn_stacks_total_samples(tree, r, samples);
-    }
-    *out = bn_alloc(nodes->n, sizeof **out);
-    if (*out == NULL) return bn_nomem(err);
-    compare(w, *out, nodes, total);
-    return BN_OK;
-}
-
-/* A function's total is that of the nodes in which it is not below itself. outermost: NULL for self. */
-static bn_status compare_functions(const struct work *w, const struct table *nodes, const bool *outermost,
-                                   struct bn_diff_entry **out, bn_error *err)
-{
-    const bn_stacks *tree = w->d->tree;
-    struct table functions;
-    bn_status status = table_open(&functions, w->n_runs, tree->n_frames, err);
-    *out = bn_alloc(tree->n_frames, sizeof **out);
-    if (status == BN_OK && *out == NULL) status = bn_nomem(err);
-    for (size_t r = 0; status == BN_OK && r < w->n_runs; r++)
-        for (size_t i = 1; i < nodes->n; i++) {
-            if (outermost != NULL && !outermost[i]) continue;
-            size_t to = r * functions.n + tree->nodes[i].frame, from = r * nodes->n + i;
-            functions.weights[to] += nodes->weights[from];
-            functions.samples[to] += nodes->samples[from];
-        }
-    if (status == BN_OK) compare(w, *out, &functions, false);
-    table_close(&functions);
-    return status;
-}
-
-/* Nodes come depth first, so that those above one are the last ones of each lesser depth. */
-static bool *find_outermost(const bn_stacks *tree)
-{
-    bool *outermost = bn_alloc(tree->n_nodes, sizeof *outermost);
-    uint32_t *open = bn_alloc(tree->n_frames, sizeof *open), path[BN_STACKS_MAX_DEPTH + 1], depth = 0;
-    for (size_t i = 1; outermost != NULL && open != NULL && i < tree->n_nodes; i++) {
-        const struct bn_stacks_node *node = &tree->nodes[i];
-        for (; depth >= node->depth; depth--)
-            open[path[depth]]--;
-        depth = node->depth;
-        path[depth] = node->frame;
-        outermost[i] = open[node->frame]++ == 0;
-    }
-    if (open == NULL) {
-        bn_free(outermost);
-        outermost = NULL;
-    }
-    bn_free(open);
-    return outermost;
-}
-
-static bn_status compare_all(const struct work *w, bn_error *err)
+static bn_status compare_all(struct work *w, bn_error *err)
 {
     struct bn_stacks_diff *d = w->d;
-    struct table self = {0}, total = {0};
-    bool *outermost = find_outermost(d->tree);
-    bn_status status = outermost != NULL ? BN_OK : bn_nomem(err);
-    if (status == BN_OK) status = compare_nodes(w, false, &d->self, &self, err);
-    if (status == BN_OK) status = compare_functions(w, &self, NULL, &d->functions_self, err);
-    table_close(&self);
-    if (status == BN_OK) status = compare_nodes(w, true, &d->total, &total, err);
-    if (status == BN_OK) status = compare_functions(w, &total, outermost, &d->functions_total, err);
-    table_close(&total);
-    bn_free(outermost);
-    return status;
+    size_t n_nodes = d->tree->n_nodes, n_frames = d->tree->n_frames;
+    uint64_t cells = 0;
+    bool *again = bn_stacks_repeated(d->tree);
+    double *paths = NULL;
+    if (bn_mul_ok(w->n_runs, n_nodes + 2 * n_frames, &cells)) paths = bn_alloc(cells, sizeof *paths);
+    d->paths = bn_alloc(n_nodes, sizeof *d->paths);
+    d->self = bn_alloc(2 * n_frames, sizeof *d->self);
+    bool memory = again != NULL && paths != NULL && d->paths != NULL && d->self != NULL;
+    if (memory) {
+        double *self = paths + w->n_runs * n_nodes, *total = self + w->n_runs * n_frames;
+        for (size_t r = 0; r < w->n_runs; r++)
+            bn_stacks_sum_frames(d->tree, again, r, self + r * n_frames, total + r * n_frames,
+                                 paths + r * n_nodes);
+        for (size_t i = 0; i < n_nodes; i++)
+            d->paths[i] = compare(w, paths + i, n_nodes, i == BN_STACKS_ROOT);
+        d->total = d->self + n_frames;
+        for (size_t i = 0; i < n_frames; i++) {
+            d->self[i] = compare(w, self + i, n_frames, false);
+            d->total[i] = compare(w, total + i, n_frames, false);
+        }
+    }
+    bn_free(again);
+    bn_free(paths);
+    return memory ? BN_OK : bn_nomem(err);
 }
 
 /* ---- many tests ---- */
 
-static bn_status correct(struct bn_diff_entry *self, struct bn_diff_entry *total, size_t n, bool weights,
-                         double level, size_t *n_judged, bn_error *err)
+static bn_status correct(struct bn_diff_value *values, size_t n, double level, size_t *n_judged,
+                         bn_error *err)
 {
-    struct bn_diff_value **values = bn_alloc(2 * n, sizeof *values);
-    double *p = bn_alloc(2 * n, sizeof *p);
+    double *p = bn_alloc(n, sizeof *p);
     size_t m = 0;
-    bool memory = values != NULL && p != NULL;
-    for (size_t i = 0; memory && i < 2 * n; i++) {
-        struct bn_diff_entry *e = i < n ? &self[i] : &total[i - n];
-        values[m] = weights ? &e->weight : &e->share;
-        p[m] = values[m]->p;
-        if (!isnan(p[m])) m++;
-    }
-    bn_status status = memory ? bn_false_discovery(p, p, m, err) : bn_nomem(err);
-    for (size_t i = 0; status == BN_OK && i < m; i++) {
-        values[i]->q = p[i];
-        values[i]->significant = p[i] < level;
-    }
+    for (size_t i = 0; p != NULL && i < n; i++)
+        if (!isnan(values[i].p)) p[m++] = values[i].p;
+    bn_status status = p != NULL ? bn_false_discovery(p, p, m, err) : bn_nomem(err);
     *n_judged = m;
-    bn_free(values);
+    for (size_t i = n; status == BN_OK && i-- > 0;) {
+        if (isnan(values[i].p)) continue;
+        values[i].q = p[--m];
+        values[i].significant = values[i].q < level;
+    }
     bn_free(p);
     return status;
 }
 
-double bn_stacks_diff_detectable(const struct bn_diff_value *value, double level, size_t n_judged)
+double bn_stacks_diff_detectable(const struct bn_stacks_diff *diff, const struct bn_diff_value *value)
 {
-    double each = level / (double)(n_judged > 0 ? n_judged : 1), df = value->df;
+    double each = diff->level / (double)(diff->n_judged > 0 ? diff->n_judged : 1), df = value->df;
     if (isnan(value->error)) return (double)NAN;
     if (isinf(df)) return value->error * (bn_normal_quantile(1 - 0.5 * each) + bn_normal_quantile(POWER));
     return value->error * (bn_student_quantile(1 - 0.5 * each, df) + bn_student_quantile(POWER, df));
@@ -334,39 +213,46 @@ static const char *method_of(const struct work *w)
     if (w->d->by_runs) return "Welch's t over runs";
     if (sampled)
         return "Fisher's exact test of (effective) samples as if they were independent; with one run on a "
-               "side "
-               "nothing is known of how runs differ";
+               "side nothing is known of how runs differ";
     return "not judged: one run on a side, and no samples";
 }
 
 /* Of the mean of n runs whose samples are these. */
-static double samples_of_mean(const double *samples, const double *scale, size_t n)
+static double samples_of_mean(const double *samples, const double *wholes, const double *divisors, size_t n)
 {
     double inverse = 0;
     for (size_t r = 0; r < n; r++)
-        inverse += (scale != NULL ? scale[r] : 1) / samples[r];
+        inverse += wholes[r] / divisors[r] / samples[r];
     return isfinite(inverse) ? (double)n * (double)n / inverse : 0;
 }
 
 static bn_status measure_runs(struct work *w, bn_error *err)
 {
-    bn_stacks *tree = w->d->tree;
+    struct bn_stacks_diff *d = w->d;
+    double longest = 0;
     for (size_t r = 0; r < w->n_runs; r++) {
-        struct bn_stacks_run *run = &tree->runs[r];
-        bool after = r >= w->d->n_before;
-        for (size_t i = 0; i < tree->n_nodes; i++)
+        struct bn_stacks_run *run = &d->tree->runs[r];
+        bool after = r >= d->n_before;
+        for (size_t i = 0; i < d->tree->n_nodes; i++)
             w->wholes[r] += run->self[i];
         if (!(w->wholes[r] > 0 && isfinite(w->wholes[r])))
             return bn_fail(err, BN_ERR_MISMATCH, "run %zu %s has no weight",
-                           r - (after ? w->d->n_before : 0) + 1, after ? "after" : "before");
-        count_weights(tree, run);
-        w->values[r] = effective_samples(tree, run, w->wholes[r]);
-        w->longest = fmax(w->longest, w->wholes[r]);
+                           r - (after ? d->n_before : 0) + 1, after ? "after" : "before");
+        count_weights(d->tree, run);
+        for (size_t i = 0; i < d->tree->n_nodes; i++)
+            d->samples[after] += run->samples[i];
+        w->values[r] = bn_stacks_equal_samples(d->tree, r);
+        longest = fmax(longest, w->wholes[r]);
     }
+    d->weight[0] = bn_mean(w->wholes, d->n_before, NULL);
+    d->weight[1] = bn_mean(w->wholes + d->n_before, d->n_after, NULL);
+    w->scale = d->same_work ? longest / d->weight[0] : 1;
+    for (size_t r = 0; r < w->n_runs; r++)
+        w->divisors[r] = d->same_work ? longest : w->wholes[r];
     for (int after = 0; after < 2; after++) {
-        size_t first = after ? w->d->n_before : 0, n = after ? w->d->n_after : w->d->n_before;
-        w->samples[after] = samples_of_mean(w->values + first, NULL, n);
-        w->samples_of_longest[after] = samples_of_mean(w->values + first, w->wholes + first, n) * w->longest;
+        size_t first = after ? d->n_before : 0;
+        w->samples[after] = samples_of_mean(w->values + first, w->wholes + first, w->divisors + first,
+                                            after ? d->n_after : d->n_before);
     }
     return BN_OK;
 }
@@ -374,40 +260,34 @@ static bn_status measure_runs(struct work *w, bn_error *err)
 static bn_status run(struct work *w, bn_error *err)
 {
     struct bn_stacks_diff *d = w->d;
+    size_t n_paths;
     BN_TRY(measure_runs(w, err));
     d->method = method_of(w);
     BN_TRY(compare_all(w, err));
-    compare_weights(w, &d->whole, w->wholes, 1, true, true);
-    d->whole.q = d->whole.p;
-    d->whole.significant = d->whole.q < w->level;
-    BN_TRY(correct(d->self, d->total, d->tree->n_nodes, false, w->level, &d->n_judged, err));
-    BN_TRY(correct(d->functions_self, d->functions_total, d->tree->n_frames, false, w->level,
-                   &d->n_judged_functions, err));
-    if (!d->same_work) return BN_OK;
-    BN_TRY(correct(d->self, d->total, d->tree->n_nodes, true, w->level, &d->n_judged, err));
-    return correct(d->functions_self, d->functions_total, d->tree->n_frames, true, w->level,
-                   &d->n_judged_functions, err);
+    d->paths[0].q = d->paths[0].p;
+    d->paths[0].significant = d->paths[0].q < d->level;
+    BN_TRY(correct(d->paths + 1, d->tree->n_nodes - 1, d->level, &n_paths, err));
+    return correct(d->self, 2 * d->tree->n_frames, d->level, &d->n_judged, err);
 }
 
 bn_status bn_stacks_diff(struct bn_stacks_diff *out, const bn_stacks *before, const bn_stacks *after,
                          const struct bn_stacks_diff_options *options, bn_error *err)
 {
-    double level = options->level > 0 ? options->level : 0.05;
     *out = (struct bn_stacks_diff){.n_before = before->n_runs,
                                    .n_after = after->n_runs,
                                    .same_work = options->same_work,
-                                   .level = level};
+                                   .level = options->level > 0 ? options->level : 0.05};
     out->by_runs = out->n_before >= 2 && out->n_after >= 2;
     BN_TRY(same_recording(before, after, err));
-    struct work w = {.d = out, .level = level, .min_share = options->min_share};
-    w.n_runs = out->n_before + out->n_after;
-    w.wholes = bn_alloc(w.n_runs, sizeof *w.wholes);
-    w.values = bn_alloc(w.n_runs, sizeof *w.values);
-    bn_status status = w.wholes != NULL && w.values != NULL ? BN_OK : bn_nomem(err);
-    if (status == BN_OK) status = join(&out->tree, before, after, err);
-    if (status == BN_OK) status = run(&w, err);
+    struct work w = {.d = out, .min_share = options->min_share, .n_runs = out->n_before + out->n_after};
+    w.wholes = bn_alloc(3 * w.n_runs, sizeof *w.wholes);
+    bn_status status = w.wholes != NULL ? join(&out->tree, before, after, err) : bn_nomem(err);
+    if (status == BN_OK) {
+        w.divisors = w.wholes + w.n_runs;
+        w.values = w.divisors + w.n_runs;
+        status = run(&w, err);
+    }
     bn_free(w.wholes);
-    bn_free(w.values);
     if (status != BN_OK) bn_stacks_diff_release(out);
     return status;
 }
@@ -415,9 +295,7 @@ bn_status bn_stacks_diff(struct bn_stacks_diff *out, const bn_stacks *before, co
 void bn_stacks_diff_release(struct bn_stacks_diff *diff)
 {
     bn_stacks_close(diff->tree);
-    bn_free(diff->self);
-    bn_free(diff->total);
-    bn_free(diff->functions_self);
-    bn_free(diff->functions_total);
+    bn_free(diff->paths);
+    bn_free(diff->self); /* and total, which is after it */
     *diff = (struct bn_stacks_diff){0};
 }

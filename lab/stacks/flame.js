@@ -1,4 +1,4 @@
-// The script of a flame graph (lab/stacks/picture.c). It takes the tree from the element "data" and draws what is to be seen of it:
+// The script of a flame graph (lab/stacks/svg.c). It takes the tree from the element "data" and draws what is to be seen of it:
 // the frame that is zoomed into, all below it that is wide enough, and the way up to the root. Nodes are numbers in depth-first
 // order, so that all below a node are those up to end[node].
 (function () {
@@ -79,7 +79,7 @@ function tree() {
   return trees.callers || (trees.callers = callersOf(trees.calls));
 }
 
-// ---- texts, as lab/stacks/picture.c writes them ----
+// ---- texts ----
 
 function fixed(value, decimals) {
   const parts = Math.pow(10, decimals), r = Math.floor(Math.abs(value) * parts + 0.5) / parts;
@@ -91,9 +91,9 @@ function scaled(value) {
 }
 const UNITS = {ns: [["s", 1e9], ["ms", 1e6], ["us", 1e3]], bytes: [["GiB", 1073741824], ["MiB", 1048576], ["KiB", 1024]]};
 function weight(value) {
-  const unit = D.count === undefined && (UNITS[D.unit] || []).find(u => Math.abs(value) >= u[1]);
+  const unit = (UNITS[D.unit] || []).find(u => Math.abs(value) >= u[1]);
   if (unit) return scaled(value / unit[1]) + " " + unit[0];
-  return (Number.isInteger(value) ? fixed(value, 0) : scaled(value)) + " " + (D.count === undefined ? D.unit : D.count);
+  return (Number.isInteger(value) ? fixed(value, 0) : scaled(value)) + " " + D.unit;
 }
 const percent = share => (share > 0 && share < 0.00005 ? "< 0.01" : fixed(share * 100, 2)) + " %";
 const points = share => (share > 0 ? "+" : "") + fixed(share * 100, 2);
@@ -113,15 +113,13 @@ function amount(t, value, samples) {
   return text + ", " + samples + " samples";
 }
 function change(i) {
-  const side = (share, whole) => percent(share) + " (" + weight(share * whole) + ")";
   if (i === 0) return ["before " + weight(D.whole[0]) + ", after " + weight(D.whole[1])].concat(D.method ? "significance: " + D.method : []);
   const before = million(D.before[i]), after = million(D.after[i]);
-  const lines = ["before " + side(before, D.whole[0]) + ", after " + side(after, D.whole[1])];
+  const lines = ["before " + percent(before) + ", after " + percent(after)];
   let text = "difference " + points(million(D.after[i] - D.before[i])) + " points";
   if (D.low[i] !== null && D.high[i] !== null) text += " (95 %: " + points(million(D.low[i])) + " to " + points(million(D.high[i])) + ")";
   if (D.q[i] !== null) text += D.q[i] < 1 ? ", q < 0.001" : ", q = " + (D.q[i] / 1000).toFixed(3);
   lines.push(text + (D.significant[i] ? "" : D.q[i] === null ? ", not judged" : ", not significant"));
-  lines.push("self: before " + percent(million(D.selfBefore[i])) + ", after " + percent(million(D.selfAfter[i])));
   if (before <= 0 || after <= 0) lines.push(before > 0 ? "gone: only before" : "new: only after");
   return lines;
 }
@@ -138,7 +136,7 @@ function tip(t, i) {
 // ---- state: all that the address keeps ----
 
 const EMPTY = {zoom: 0, search: "", case: false, callers: false, icicle: D.icicle};
-const state = Object.assign({}, EMPTY, {search: D.search || ""});
+const state = Object.assign({}, EMPTY);
 let shown = new Map(); // node -> its group
 let width = 0, focus = 0, found = [], current = -1, hits = null, error = "";
 
@@ -146,7 +144,6 @@ function address() {
   const parts = new URLSearchParams();
   if (state.zoom) parts.set("zoom", state.zoom);
   if (state.search) parts.set("search", state.search);
-  if (!state.search && D.search) parts.set("search", "");
   for (const flag of ["case", "callers", "icicle"]) if (state[flag] !== EMPTY[flag]) parts.set(flag, Number(state[flag]));
   return parts.toString();
 }
@@ -160,7 +157,7 @@ function keep(isStep) {
 function restore() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const flag = (name) => parts.has(name) ? parts.get(name) === "1" : EMPTY[name];
-  Object.assign(state, {search: parts.has("search") ? parts.get("search") : D.search || "", case: flag("case"),
+  Object.assign(state, {search: parts.get("search") || "", case: flag("case"),
     callers: flag("callers") && !isDiff, icicle: flag("icicle")});
   const zoom = Number(parts.get("zoom"));
   state.zoom = Number.isInteger(zoom) && zoom > 0 && zoom < tree().depth.length ? zoom : 0;
@@ -225,7 +222,7 @@ function fit(text, room) {
   if (room < 20) return "";
   if (pen.measureText(text).width <= room) return text;
   const chars = Array.from(text.slice(0, 4096));
-  const cut = n => D.cutLeft ? "\u2026" + chars.slice(chars.length - n).join("") : chars.slice(0, n).join("") + "\u2026";
+  const cut = n => chars.slice(0, n).join("") + "\u2026";
   let low = 0, high = chars.length; // the most characters that fit
   while (high - low > 1) {
     const middle = (low + high) >> 1;

@@ -56,7 +56,13 @@ static bool is_kernel(enum bn_class *is, const char *name, size_t length)
 
 /* ---- rules for other names ---- */
 
+/* Of which functions a rule is. Names so short that other programs have them for something else are of this engine's
+ * own code only; there are the parts of kernels that are functions of their own in machine code. Of the operating
+ * system's functions are those in which a thread waits; the functions that they call count with them. */
+enum scope { ALL, OWN, SYSTEM };
+
 struct rule {
+    enum scope scope;
     enum bn_class is;
     const char *patterns; /* with blanks between them */
 };
@@ -64,47 +70,43 @@ struct rule {
 /* "*" matches any text, also none. Names are those of this engine's functions in kernels/ and engine/, of
  * its bricks and kernel slots, of the C library, of OpenMP libraries, and of Linux. */
 static const struct rule RULES[] = {
-    {BN_CLASS_QUANTIZE, "*quantize* *Quantize* *quantise* *quant_row* *t5_pack* *repack* *dequant* "
-                        "*to_plane* *to_tiles* *rotate*"},
-    {BN_CLASS_ATTENTION, "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope* "
-                         "*delta* DeltaRule *conv_silu* Convolution HeadGate *sigmoid*"},
-    {BN_CLASS_MULTIPLY,
+    {ALL, BN_CLASS_QUANTIZE,
+     "*quantize* *Quantize* *quantise* *quant_row* *t5_pack* *repack* *dequant* "
+     "*to_plane* *to_tiles* *rotate*"},
+    {ALL, BN_CLASS_ATTENTION,
+     "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope* "
+     "*delta* DeltaRule *conv_silu* Convolution HeadGate *sigmoid*"},
+    {ALL, BN_CLASS_MULTIPLY,
      "*gemv* *gemm* *vec_dot* *dot_f16* *dot_f32* *matmul* *mul_mat* *dot_product* i2s_* bn_i2s_* "
      "tq2_* tq1_* t5_* bn_t5_* i8_* bn_i8_* bn_grouped_* f16_stream *Projection Router multiply_router* LmHead HeadScreen bn_head* "
      "bn_screen_*"},
-    {BN_CLASS_NORM, "*rmsnorm* *rms_norm* *layernorm* *layer_norm* RmsNorm LayerNorm "
-                    "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
-    {BN_CLASS_WAIT,
+    {ALL, BN_CLASS_NORM,
+     "*rmsnorm* *rms_norm* *layernorm* *layer_norm* RmsNorm LayerNorm "
+     "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
+    {ALL, BN_CLASS_WAIT,
      "*barrier* Barrier* Exchange bn_exchange* Team *futex* *nanosleep* poll __poll ppoll epoll_wait epoll_pwait select pselect "
      "spin_until_changed *sched_yield* *sem_wait* *cond_wait* *cond_timedwait* *lock_wait* *pthread_join* wait4 waitpid"},
-    {BN_CLASS_SYNC, "*GOMP_* *gomp_* *[libgomp* bn_team_* *pthread_* *mutex* *lll_lock* *clone clone3 "
-                    "*sem_post* start_thread"},
-    {BN_CLASS_MEMORY,
+    {ALL, BN_CLASS_SYNC,
+     "*GOMP_* *gomp_* *[libgomp* bn_team_* *pthread_* *mutex* *lll_lock* *clone clone3 "
+     "*sem_post* start_thread"},
+    {ALL, BN_CLASS_MEMORY,
      "*memcpy* *memmove* *memset* *mempcpy* *memcmp* *malloc* *calloc* *realloc* free cfree _int_free* "
      "__libc_free *mmap* *munmap* *madvise* brk __brk sbrk *page_fault* *clear_page* *copy_page* "
      "*copy_user* *handle_mm_fault* *do_anonymous_page* *alloc_pages* bn_alloc bn_free KvStore Embedding "
      "*kv_store* *_to_f32* *f32_to_f16* operator?new* operator?delete*"},
-    {BN_CLASS_SYSTEM, "*syscall* entry_SYSCALL* __x64_sys_* __arm64_sys_* do_sys_* ksys_* vfs_* *sysenter* "
-                      "__GI___* read write __read __write pread64 ioctl"},
-};
-
-/* Names so short that other programs have them for something else: of this engine's own code only. The parts
- * of kernels are here that are functions of their own in machine code. */
-static const struct rule OWN_RULES[] = {
-    {BN_CLASS_QUANTIZE, "tile_other_group bn_stored_code base3_code"},
-    {BN_CLASS_ATTENTION, "attend scores_of* rotate"},
-    {BN_CLASS_MULTIPLY,
+    {ALL, BN_CLASS_SYSTEM,
+     "*syscall* entry_SYSCALL* __x64_sys_* __arm64_sys_* do_sys_* ksys_* vfs_* *sysenter* "
+     "__GI___* read write __read __write pread64 ioctl"},
+    {OWN, BN_CLASS_QUANTIZE, "tile_other_group bn_stored_code base3_code"},
+    {OWN, BN_CLASS_ATTENTION, "attend scores_of* rotate"},
+    {OWN, BN_CLASS_MULTIPLY,
      "linear project head head_at rescore bound_block bound_rows fold fold_one fold8 fold16 ffn_down "
      "grouped_* unpack_chunk multiply_block divide bn_peak_fma* bn_peak_int8* bn_peak_of"},
-    {BN_CLASS_NORM, "norm final_norm activate exp"},
-    {BN_CLASS_MEMORY, "embed bn_peak_read* bn_peak_stream* read_plain run_stream"},
-    {BN_CLASS_WAIT, "team_wait*"},
-    {BN_CLASS_SYNC, "team_*"},
-};
-
-/* Kernel functions in which a thread waits; the functions that they call count with them. */
-static const struct rule SYSTEM_RULES[] = {
-    {BN_CLASS_WAIT,
+    {OWN, BN_CLASS_NORM, "norm final_norm activate exp"},
+    {OWN, BN_CLASS_MEMORY, "embed bn_peak_read* bn_peak_stream* read_plain run_stream"},
+    {OWN, BN_CLASS_WAIT, "team_wait*"},
+    {OWN, BN_CLASS_SYNC, "team_*"},
+    {SYSTEM, BN_CLASS_WAIT,
      "*futex* *nanosleep* *sched_yield* *sys_poll* *do_poll* ep_poll *epoll_wait* *sys_select* "
      "*do_select* do_wait kernel_wait4"},
 };
@@ -142,11 +144,11 @@ static bool matches_one(const char *patterns, const char *name, size_t length)
     return false;
 }
 
-static bool find_rule(enum bn_class *is, const struct rule *rules, size_t n, const char *name, size_t length)
+static bool find_rule(enum bn_class *is, enum scope scope, const char *name, size_t length)
 {
-    for (size_t i = 0; i < n; i++)
-        if (matches_one(rules[i].patterns, name, length)) {
-            *is = rules[i].is;
+    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++)
+        if (RULES[i].scope == scope && matches_one(RULES[i].patterns, name, length)) {
+            *is = RULES[i].is;
             return true;
         }
     return false;
@@ -165,36 +167,47 @@ enum bn_class bn_class_of(const struct bn_frame *frame)
     if (frame->kind < BN_FRAME_BRICK) return BN_CLASS_TAG;
     if (frame->kind == BN_FRAME_SYSTEM) {
         is = BN_CLASS_SYSTEM; /* whatever its name */
-        (void)find_rule(&is, SYSTEM_RULES, BN_ARRAY_LEN(SYSTEM_RULES), frame->name, strlen(frame->name));
+        (void)find_rule(&is, SYSTEM, frame->name, strlen(frame->name));
         return is;
     }
     size_t length = 1 + strcspn(frame->name + (frame->name[0] != '\0'), ".");
     if (frame->name[0] == '[' || frame->name[0] == '\0') length = strlen(frame->name);
     if (is_kernel(&is, frame->name, length)) return is;
-    if (!find_rule(&is, RULES, BN_ARRAY_LEN(RULES), frame->name, length) && is_own(frame))
-        (void)find_rule(&is, OWN_RULES, BN_ARRAY_LEN(OWN_RULES), frame->name, length);
+    if (!find_rule(&is, ALL, frame->name, length) && is_own(frame))
+        (void)find_rule(&is, OWN, frame->name, length);
     return is;
 }
 
-bool bn_class_is_callers(const struct bn_frame *frame)
+/* Whether a frame is a part of a function, inlined or in a file of kernels/, whose name has no class: it has
+ * that of its caller. */
+static bool is_callers(const struct bn_frame *frame)
 {
     bool part = frame->kind == BN_FRAME_INLINED ||
                 (frame->kind == BN_FRAME_CODE && strncmp(frame->file, "kernels/", 8) == 0 && is_own(frame));
     return part && bn_class_of(frame) == BN_CLASS_OTHER;
 }
 
-enum bn_class bn_class_at(const bn_stacks *stacks, uint32_t node)
+enum bn_class bn_class_at(const bn_stacks *stacks, uint32_t node, bool inverted)
 {
-    while (node != BN_STACKS_ROOT && bn_class_is_callers(bn_stacks_frame(stacks, node))) {
-        uint32_t parent = stacks->nodes[node].parent;
-        if (parent == BN_STACKS_ROOT || bn_class_of(bn_stacks_frame(stacks, parent)) == BN_CLASS_TAG)
-            return BN_CLASS_OTHER;
-        node = parent;
+    const struct bn_frame *path[BN_STACKS_MAX_DEPTH]; /* the running function, its caller, ... */
+    size_t n = 0, i = 0;
+    for (; node != BN_STACKS_ROOT && n < BN_STACKS_MAX_DEPTH; node = stacks->nodes[node].parent)
+        path[n++] = bn_stacks_frame(stacks, node);
+    if (inverted) { /* tags stay nearest to the root */
+        while (n > 1 && BN_FRAME_IS_TAG(path[n - 1]->kind))
+            n--;
+        for (size_t k = 0; k < n / 2; k++) {
+            const struct bn_frame *frame = path[k];
+            path[k] = path[n - 1 - k];
+            path[n - 1 - k] = frame;
+        }
     }
-    enum bn_class is = bn_class_of(bn_stacks_frame(stacks, node));
-    enum bn_class around = is;
-    while (around == BN_CLASS_SYSTEM && (node = stacks->nodes[node].parent) != BN_STACKS_ROOT)
-        around = bn_class_of(bn_stacks_frame(stacks, node));
+    while (i < n && is_callers(path[i]))
+        i++;
+    if (i == n || (i > 0 && bn_class_of(path[i]) == BN_CLASS_TAG)) return BN_CLASS_OTHER;
+    enum bn_class is = bn_class_of(path[i]), around = is;
+    while (around == BN_CLASS_SYSTEM && ++i < n)
+        around = bn_class_of(path[i]);
     return around == BN_CLASS_WAIT ? BN_CLASS_WAIT : is;
 }
 

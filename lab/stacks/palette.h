@@ -28,12 +28,9 @@ enum bn_class {
 const char *bn_class_name(enum bn_class which); /* "quantisation", "matrix multiplication", ... */
 /* Bricks and kernels have the class of their work; the other tags are BN_CLASS_TAG. */
 enum bn_class bn_class_of(const struct bn_frame *frame);
-/* Whether a frame is a part of a function, inlined or in a file of kernels/, whose name has no class: it has
- * that of its caller. */
-bool bn_class_is_callers(const struct bn_frame *frame);
-/* The class of a node: parts do what their callers do; system calls and kernel frames under a waiting function
- * are waiting too. */
-enum bn_class bn_class_at(const bn_stacks *stacks, uint32_t node);
+/* The class of the running function of a stack that ends at this node, inverted or not. Parts do what their callers
+ * do; system calls and kernel frames under a waiting function are waiting too. */
+enum bn_class bn_class_at(const bn_stacks *stacks, uint32_t node, bool inverted);
 
 enum bn_palette { BN_PALETTE_BITNET, BN_PALETTE_SAFE /* for colour-blind eyes */, BN_PALETTES };
 

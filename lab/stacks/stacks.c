@@ -131,17 +131,6 @@ static size_t clean_length(const char *text, size_t n)
     return control ? 0 : bn_utf8_length(text, n);
 }
 
-static bool is_clean(const char *text, size_t n)
-{
-    if (n > BN_STACKS_MAX_NAME) return false;
-    for (size_t i = 0; i < n;) {
-        size_t length = clean_length(text + i, n - i);
-        if (length == 0) return false;
-        i += length;
-    }
-    return true;
-}
-
 /* As frames have texts: valid UTF-8, no control characters, not too long. out has room for the longest. */
 static size_t clean_text(char *out, const char *text, size_t n)
 {
@@ -176,8 +165,7 @@ static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t
 {
     struct bn_stacks_index *x = s->index;
     char cleaned[BN_STACKS_MAX_NAME];
-    struct bn_str key = {text, n};
-    if (!is_clean(text, n)) key = (struct bn_str){cleaned, clean_text(cleaned, text, n)};
+    struct bn_str key = {cleaned, clean_text(cleaned, text, n)};
     uint64_t hash = hash_text(key.ptr, key.len);
     uint32_t number = find(&x->text_table, s, hash, same_text, &key);
     if (number == BN_STACKS_NONE) {

@@ -137,12 +137,11 @@ const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node);
 
 /* What a view keeps. Zeroed: everything as it is. */
 struct bn_stacks_view {
-    unsigned drop;      /* bits of kinds whose frames are left out; their children move up */
-    const char *root;   /* stacks begin at the first frame with this name; those without one are left out */
-    bool callers;       /* inverted: the running function is the root's child, its caller is below */
-    bool merge_repeats; /* a function that calls itself is one frame */
-    bool merge_runs;    /* one run, the sum of all */
-    bool drop_modules;  /* frames are the same if kind and name are */
+    unsigned drop;     /* bits of kinds whose frames are left out; their children move up */
+    const char *root;  /* stacks begin at the first frame with this name; those without one are left out */
+    bool callers;      /* inverted: the running function is the root's child, its caller is below */
+    bool merge_runs;   /* one run, the sum of all */
+    bool drop_modules; /* frames are the same if kind and name are */
 };
 /* A copy, sorted: nodes in depth-first order, siblings by kind, name, module and file, so that the same
  * stacks are the same bytes wherever they come from. about is copied. */

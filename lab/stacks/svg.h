@@ -11,25 +11,13 @@
 #include "lab/stacks/diff.h"
 #include "lab/stacks/palette.h"
 
-/* How wide a frame of a comparison is. */
-enum bn_svg_widths {
-    BN_SVG_UNION,  /* the mean of both sides' shares: all that either side has is there */
-    BN_SVG_BEFORE, /* its share before; what is new is not there */
-    BN_SVG_AFTER,  /* its share after; a gone frame has its width before */
-};
-
 struct bn_svg_options {
     const char *title, *subtitle, *notes; /* NULL: none; notes are lines below the picture */
-    double width;           /* of the picture in px; 0: as wide as the window, laid out for 1200 */
-    double frame_height;    /* 0: 16 */
-    double min_width;       /* narrower frames are not drawn until they are zoomed into; px; < 0: 0.1 */
-    const char *count_name; /* what weights count; NULL: the stacks' unit */
-    const char *search;     /* what is searched for when it is opened; NULL: nothing */
+    double width;     /* of the picture in px; 0: as wide as the window, laid out for 1200 */
+    double min_width; /* narrower frames are not drawn until they are zoomed into; px; < 0: 0.1 */
     enum bn_palette palette;
-    enum bn_svg_widths widths; /* of bn_svg_diff */
-    bool callers;              /* the stacks are inverted: the running function is nearest to the root */
-    bool icicle;               /* the root on top, growing downwards */
-    bool cut_left;             /* names that are too long lose their beginning, not their end */
+    bool callers; /* the stacks are inverted: the running function is nearest to the root */
+    bool icicle;  /* the root on top, growing downwards */
 };
 #define BN_SVG_OPTIONS_INIT \
     {                       \
@@ -37,14 +25,12 @@ struct bn_svg_options {
     }
 
 /* The stacks must be sorted (bn_stacks_copy), else BN_ERR_ARG; all runs together are drawn. about is in
- * <metadata>. BN_ERR_FORMAT when there is nothing to draw: no stack, or none that has a weight.
+ * <metadata>. BN_ERR_FORMAT when there is nothing to draw: no stack, or none that has a weight. With diff, whose
+ * tree stacks is, a comparison: widths are the means of both sides, red is more and blue less, pale where the
+ * difference is not significant, dashed as well where something is gone.
  *
  * What is drawn without the script are at most some thousand frames, the widest; with it, all. */
-BN_MUST_CHECK bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks,
+BN_MUST_CHECK bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks, const struct bn_stacks_diff *diff,
                                const struct bn_svg_options *options, bn_error *err);
-/* Before and after: widths as the options have them, red for more and blue for less, pale where the
- * difference is not significant, hatched as well where something is gone. */
-BN_MUST_CHECK bn_status bn_svg_diff(struct bn_buf *out, const struct bn_stacks_diff *diff,
-                                    const struct bn_svg_options *options, bn_error *err);
 
 #endif

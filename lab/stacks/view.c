@@ -89,48 +89,41 @@ static bn_status copy_frames(bn_stacks *to, const bn_stacks *s, bool drop_module
     return BN_OK;
 }
 
-/* Depth first: made[i] is the copy of node i, whose parent's was made before. Frames get their numbers as
- * they are met. */
-static bn_status copy_sorted(bn_stacks *to, const bn_stacks *s, const struct sibling *siblings,
-                             const uint32_t *first, uint32_t *next, uint32_t *made, uint32_t *frames,
-                             bn_error *err)
+/* What is needed while nodes are copied in their order. */
+struct sorting {
+    bn_stacks *to;
+    const bn_stacks *from;
+    struct sibling *siblings;
+    uint32_t *first, *frames; /* frames: the number in to, which a frame gets when it is met */
+};
+
+/* Copies the children of a node and all below them; at is its copy. */
+static bn_status copy_below(const struct sorting *s, uint32_t node, uint32_t at, bn_error *err)
 {
-    uint32_t at = BN_STACKS_ROOT;
-    made[0] = BN_STACKS_ROOT;
-    add_runs(to, BN_STACKS_ROOT, 0, s, BN_STACKS_ROOT, false);
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        next[i] = first[i];
-    for (uint32_t i = 0; i < s->n_frames; i++)
-        frames[i] = BN_STACKS_NONE;
-    for (;;) {
-        if (next[at] == first[at + 1]) {
-            if (at == BN_STACKS_ROOT) return BN_OK;
-            at = s->nodes[at].parent;
-            continue;
-        }
-        uint32_t child = siblings[next[at]++].node, frame = s->nodes[child].frame;
-        if (frames[frame] == BN_STACKS_NONE)
-            BN_TRY(bn_stacks_intern(to, &frames[frame], &s->frames[frame], SIZE_MAX, err));
-        made[child] = made[at];
-        BN_TRY(bn_stacks_push_frame(to, &made[child], frames[frame], err));
-        add_runs(to, made[child], 0, s, child, false);
-        at = child;
+    add_runs(s->to, at, 0, s->from, node, false);
+    for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++) {
+        uint32_t child = s->siblings[i].node, frame = s->from->nodes[child].frame, copy = at;
+        if (s->frames[frame] == BN_STACKS_NONE)
+            BN_TRY(bn_stacks_intern(s->to, &s->frames[frame], &s->from->frames[frame], SIZE_MAX, err));
+        BN_TRY(bn_stacks_push_frame(s->to, &copy, s->frames[frame], err));
+        BN_TRY(copy_below(s, child, copy, err));
     }
+    return BN_OK;
 }
 
-static bn_status sorted(bn_stacks **out, const bn_stacks *s, bn_error *err)
+static bn_status sorted(bn_stacks **out, const bn_stacks *from, bn_error *err)
 {
-    struct sibling *siblings = NULL;
-    uint32_t *first = NULL, *work = bn_alloc(2 * s->n_nodes, sizeof *work);
-    uint32_t *frames = bn_alloc(s->n_frames, sizeof *frames);
-    bn_status status = make_like(out, s, false, err);
-    if (status == BN_OK && (work == NULL || frames == NULL)) status = bn_nomem(err);
-    if (status == BN_OK) status = siblings_of(s, &siblings, &first, err);
-    if (status == BN_OK) status = copy_sorted(*out, s, siblings, first, work, work + s->n_nodes, frames, err);
-    bn_free(siblings);
-    bn_free(first);
-    bn_free(work);
-    bn_free(frames);
+    struct sorting s = {.from = from, .frames = bn_alloc(from->n_frames, sizeof *s.frames)};
+    bn_status status = make_like(out, from, false, err);
+    if (status == BN_OK && s.frames == NULL) status = bn_nomem(err);
+    if (status == BN_OK) status = siblings_of(from, &s.siblings, &s.first, err);
+    s.to = *out;
+    for (uint32_t i = 0; status == BN_OK && i < from->n_frames; i++)
+        s.frames[i] = BN_STACKS_NONE;
+    if (status == BN_OK) status = copy_below(&s, BN_STACKS_ROOT, BN_STACKS_ROOT, err);
+    bn_free(s.siblings);
+    bn_free(s.first);
+    bn_free(s.frames);
     return bn_stacks_keep(out, status);
 }
 
@@ -170,8 +163,7 @@ static bool path_of(const struct filling *f, uint32_t node, uint32_t path[BN_STA
     if (f->view->root == NULL) length = BN_STACKS_MAX_DEPTH - room;
     *n = 0;
     for (size_t i = BN_STACKS_MAX_DEPTH - length; i < BN_STACKS_MAX_DEPTH; i++) {
-        bool repeats = *n > 0 && path[*n - 1] == path[i];
-        if (!repeats || !f->view->merge_repeats) path[(*n)++] = path[i];
+        path[(*n)++] = path[i];
     }
     return begun;
 }

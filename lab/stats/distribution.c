@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Distribution functions. Student's t and the binomial are incomplete beta functions, by the continued
- * fraction of Abramowitz and Stegun 26.5.8 in Lentz's form. Quantiles are found by bisection. Chi-square is
- * the incomplete gamma function, by its series below the middle (Abramowitz and Stegun 6.5.29) and its
- * continued fraction above (6.5.31).
+ * fraction of Abramowitz and Stegun 26.5.8 in Lentz's form. Quantiles are found by bisection.
  */
 #include "lab/stats/distribution.h"
 
@@ -61,35 +59,6 @@ double bn_binomial_cdf(size_t k, size_t n, double p)
 {
     if (k >= n) return 1;
     return incomplete_beta(1 - p, p, (double)(n - k), (double)k + 1);
-}
-
-/* Q(a, x) = 1 - P(a, x) for x > a + 1, without the leading factor. */
-static double gamma_fraction(double a, double x)
-{
-    double b = x + 1 - a, c = 1e300, d = 1 / not_zero(b), h = d;
-    for (int i = 1; i < 10000; i++) {
-        double step = i * (a - i);
-        b += 2;
-        d = 1 / not_zero(step * d + b);
-        c = not_zero(b + step / c);
-        h *= c * d;
-        if (fabs(c * d - 1) < 1e-15) break;
-    }
-    return h;
-}
-
-double bn_chi_square_cdf(double x, double df)
-{
-    double a = 0.5 * df, z = 0.5 * x;
-    if (!(z > 0)) return 0;
-    double front = exp(a * log(z) - z - lgamma(a));
-    if (z > a + 1) return 1 - front * gamma_fraction(a, z);
-    double term = 1 / a, sum = term;
-    for (double n = a + 1; n < a + 1e6 && term > sum * 1e-16; n++) {
-        term *= z / n;
-        sum += term;
-    }
-    return front * sum;
 }
 
 /* Of a distribution that is symmetric about 0: the lower half, mirrored for the upper. */

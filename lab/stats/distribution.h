@@ -14,8 +14,6 @@ double bn_normal_quantile(double p);
 /* Student's t with df > 0 degrees of freedom, which need not be whole. */
 double bn_student_cdf(double t, double df);
 double bn_student_quantile(double p, double df);
-/* Chi-square with df > 0 degrees of freedom, which need not be whole. */
-double bn_chi_square_cdf(double x, double df);
 /* P(X <= k) of n trials that succeed with probability p. */
 double bn_binomial_cdf(size_t k, size_t n, double p);
 

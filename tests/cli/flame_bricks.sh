@@ -17,22 +17,20 @@ field() { # name, file: the first number of that name in a document
 threads=$(field n_threads "$tmp/p.json")
 says 0 'a profile as a table' 'i2s_gemv_' flame bricks "$tmp/p.json"
 says 0 'phases are told apart' ' decode$' flame bricks "$tmp/p.json"
-says 0 'layers when they are wanted' ' layer 01$' flame bricks --layers "$tmp/p.json"
-says 0 'threads when they are wanted' " thread $((threads - 1))\$" flame bricks --threads-apart "$tmp/p.json"
+says 0 'layers when they are wanted' ' layer 01$' flame text --tree --min 0 --tags layer,brick "$tmp/p.json"
+says 0 'threads when they are wanted' " thread $((threads - 1))\$" flame text --tree --min 0 --tags thread,brick "$tmp/p.json"
 says 0 'of layers only' ' Layer$' flame bricks "$tmp/layer.json"
 
 flame bricks --json "$tmp/p.json" >"$tmp/bricks.json"
 wall=$(field wall_ns "$tmp/p.json")
-check 'the whole is the wall time of all threads, to the nanosecond' equal "$(field total_ns "$tmp/bricks.json")" $((threads * wall))
-sum=$(awk -F'[:,]' '/"self_ns"/ { s += $2 } END { printf "%.0f", s }' "$tmp/bricks.json")
+check 'the whole is the wall time of all threads, to the nanosecond' equal "$(field whole "$tmp/bricks.json")" $((threads * wall))
+sum=$(awk -F'[:,]' '/"self"/ { s += $2 } END { printf "%.0f", s }' "$tmp/bricks.json")
 check 'exclusive times add up to it' equal "$sum" $((threads * wall))
 flame bricks --json "$tmp/p.json" "$tmp/layer.json" >"$tmp/two.json"
 check 'two profiles are two runs' equal "$(field runs "$tmp/two.json")" 2
-check 'and their times are added' equal "$(field total_ns "$tmp/two.json")" $((threads * wall + threads * $(field wall_ns "$tmp/layer.json")))
+check 'and their times are added' equal "$(field whole "$tmp/two.json")" $((threads * wall + threads * $(field wall_ns "$tmp/layer.json")))
 
 status 1 'a profile alone cannot agree' flame bricks --check "$tmp/p.json"
-status 2 'options of recording are not for files' flame bricks -t 2 "$tmp/p.json"
-status 2 'without bricks there is nothing to show' flame bricks --level off
 echo 'main;work 12' >"$tmp/plain.folded"
 says 3 'samples without measured times' 'no measured times' flame bricks "$tmp/plain.folded"
 sed 's/"dropped": 0/"dropped": 3/' "$tmp/p.json" >"$tmp/dropped.json"
@@ -70,7 +68,10 @@ case $? in
         check "functions are those of the profiler's kernels, but for $other of $both" [ $((10 * other)) -le "$both" ]
     fi
     says 0 'the workload stands with it' '"ids_sha256": ?"[0-9a-f]{64}"' cat "$tmp/r.json"
-    says 0 'one thread, level of layers, at once' ' Layer$' flame bricks -q -n 4 -t 1 --min-samples 50 --level layer
+    flame record -q -n 4 -t 1 --min-samples 50 --level layer -o "$tmp/layers.json"
+    says 0 'one thread, level of layers' ' Layer$' flame bricks "$tmp/layers.json"
+    flame record -q -n 4 -t 1 --min-samples 50 --level off -o "$tmp/off.json"
+    says 3 'without bricks there is nothing to show' 'no measured times' flame bricks "$tmp/off.json"
     ;;
 *) not_ok 'a model is recorded' "$(cat "$tmp/said")" ;;
 esac

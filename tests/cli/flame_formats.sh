@@ -65,12 +65,12 @@ printf '# unit=samples\nmain;slow 70\nmain;fast 30\n' >s.folded
 says 0 "with samples they have Wilson's" '^ *70\.00 +8\.8[0-9] +70\.00 +8\.8[0-9] +70  slow' "$bn" text s.folded
 says 0 "--top leaves out, and says so" '^and 3 more' "$bn" text --top 1 a.folded
 check "--sort total begins with main" equal "$("$bn" text --sort total s.folded | sed -n 4p | awk '{ print $NF }')" main
-says 0 "the tree is indented" '^ *70\.00 +70\.00      slow$' "$bn" text --tree s.folded
+says 0 "the tree is indented" '^ *70 samples +70\.00 +70\.00      slow$' "$bn" text --tree s.folded
 lacks "--min cuts it" fast "$bn" text --tree --min 50 s.folded
-says 0 "--root begins there" '^ 100\.00.*slow' "$bn" text --tree --root slow s.folded
+says 0 "--root begins there" '^ *70 samples +100\.00.*slow' "$bn" text --tree --root slow s.folded
 says 0 "--callers turns it around" '^slow;main 70$' "$bn" fold --callers s.folded
 says 2 "turned stacks have no table" 'which lists self times' "$bn" text --callers s.folded
-says 0 "they have a tree" '^ *70\.00 .*  slow$' "$bn" text --callers --tree s.folded
+says 0 "they have a tree" '^ *70 samples +70\.00 .*  slow$' "$bn" text --callers --tree s.folded
 says 2 "nor pprof" "--callers: not possible with pprof" "$bn" export -f pprof --callers s.folded
 status 0 "a page for the browser has them" "$bn" export -q --callers -o turned.speedscope.json s.folded
 cat >names.json <<'END'

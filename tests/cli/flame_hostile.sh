@@ -3,7 +3,7 @@
 # a program has mapped, control characters for terminals, outputs that cannot be written. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-bin=$(cd "${OUT:-build/gcc}" && pwd)
+root=$PWD bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
 # shellcheck source=tests/sampled/sampled.sh
@@ -33,7 +33,8 @@ mkdir -p out
 "$bn" export -q -f json -o out/phase2_1tok.json a.folded
 cp out/phase2_1tok.json out/phase2_10tok.json
 mkdir out/README.md
-says 8 "a folder in place of one of the files is named" 'README.md: is a directory' "$bn" baseline --redraw -q - - out
+says 8 "a folder in place of one of the files is named" 'README.md: is a directory' env OUT="$bin" BITNET_SKIP_BUILD=1 \
+    "$root/ci/phase2-flamegraph.sh" --redraw - out
 check "and none of the others is replaced" equal "$(cd out && echo *)" 'README.md phase2_10tok.json phase2_1tok.json'
 
 # ---- texts that a terminal would obey ----

@@ -103,6 +103,6 @@ for program in bn-run "bn run"; do
     check "$program samples itself" grep -q 'bn_run_generate;.*bn_generate;' own.folded
     check "$program is named" grep -qE '"texts":.*"bn-run"' own.json
 done
-says 0 "without a recording nothing is started" '^0$' sh -c "bn-run -p x -n 20000 >/dev/null 2>&1 & sleep 0.2; cat /proc/\$!/task/*/comm | grep -c bn-sampler; kill \$!"
+says 0 "without a recording nothing is started" '^0$' sh -c "sleep 2 | bn-run -n 1 >/dev/null 2>&1 & sleep 0.2; cat /proc/\$!/task/*/comm | grep -c bn-sampler; kill \$!"
 status 0 "a log that is not one is left alone" env BN_SAMPLER_LOG="$tmp/own.json" bn-run -q -p x -n 1
 check "as it was" equal "$(head -c 1 own.json)" '{'

@@ -4,7 +4,7 @@ window.told = [];
 window.faults = [];
 window.addEventListener("error", event => window.faults.push(event.message));
 console.error = (...said) => window.faults.push(said.join(" "));
-window.titles = () => Array.from(document.querySelectorAll(".boxes title"), title => title.textContent).sort();
+window.titles = () => Array.from(document.querySelectorAll(".boxes title"), title => title.textContent.split("\n")[0]).sort();
 window.loose = () => Array.from(document.querySelectorAll(".boxes text"), text =>
   text.getBBox().x + text.getBBox().width > Number(text.previousElementSibling.getAttribute("x")) + Number(text.previousElementSibling.getAttribute("width")) ? text.textContent : "").filter(Boolean);
 window.drawn = {titles: window.titles(), loose: window.loose()};

@@ -42,10 +42,10 @@ says 3 'a root that is not there' "no stack has a frame 'nobody'" "$bn" render t
 says 2 'an invalid palette' 'palette' "$bn" render tree.folded --palette red
 says 2 'an invalid width' 'width' "$bn" render tree.folded --width 5
 printf '%s 5\n' 'a</script>"&<]]>;--><x>;"quotes'\''' $'b\xe2\x80\xaegnp;\xff\xfe' "$(printf 'n%.0s' {1..4200})" >hostile.folded
-status 0 'hostile names' "$bn" render hostile.folded -o names.svg --title '</title>' --subtitle ']]>' --notes '<&' --count-name '"' --search '</script>'
+status 0 'hostile names' "$bn" render hostile.folded -o names.svg --title '</title>' --notes ']]> <&'
 check 'are well-formed' xmllint --noout names.svg
 sed -e '/hidden/d' -e 's/;c 20000/;c 40000/' tree.folded >after.folded
-status 0 'a comparison' "$bn" diff -q tree.folded --vs after.folded -o compared.svg --widths after --title 'What changed'
+status 0 'a comparison' "$bn" diff -q tree.folded --vs after.folded -o compared.svg --title 'What changed'
 check 'which is well-formed, and has what is gone' bash -c 'xmllint --noout compared.svg && grep -q "What changed</text>" compared.svg && grep -q "<title>main" compared.svg && grep -q "\"hidden\"" compared.svg'
 
 # ---- in a browser ----
@@ -123,7 +123,7 @@ check 'a share that counts twice is noticed' bash -c "grep -q '^once: ' twice.to
 told dark 'the address restores zoom, search, direction' restored "a 1000, c 250, 'c', 1 frame: 20.00 %, true"
 check 'dark or light as the reader has it' bash -c "[ \"\$(grep paper dark.told)\" = 'paper: rgb(20, 23, 26)' ] && [ \"\$(grep paper use.told)\" = 'paper: rgb(251, 250, 248)' ]"
 check 'the text too' bash -c "grep -q '^ink: ' dark.told && ! [ \"\$(grep ink dark.told)\" = \"\$(grep ink use.told)\" ]"
-told with_sampled 'the script says what the file says' titles '15 the same'
+told with_sampled 'the script draws what the file has' titles '15 the same'
 told with_hostile 'of hostile names too' titles '38 the same'
 told with_hostile 'which stay names' pwned no
 told with_diff 'and of a comparison' titles '8 the same'

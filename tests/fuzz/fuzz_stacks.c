@@ -42,7 +42,7 @@ static void look(const bn_stacks *s)
 {
     static const struct bn_stacks_view VIEWS[] = {
         {0},
-        {.callers = true, .merge_repeats = true},
+        {.callers = true},
         {.drop = BN_FRAME_TAGS, .root = "main", .merge_runs = true},
         {.drop_modules = true, .drop = BN_FRAME_BIT(BN_FRAME_UNKNOWN)},
     };

@@ -23,8 +23,6 @@ const struct bn_option bn_flamegraph_view_options[] = {
               BN_TO_BOOL(struct bn_flamegraph_options, picture.callers)),
     BN_OPTION("merge-inlined", "count inlined functions as part of their callers", .rare = true,
               .group = "View", BN_TO_BOOL(struct bn_flamegraph_options, merge_inlined)),
-    BN_OPTION("merge-repeats", "show a recursive function as one frame", .rare = true, .group = "View",
-              BN_TO_BOOL(struct bn_flamegraph_options, merge_repeats)),
     {0},
 };
 
@@ -92,19 +90,16 @@ static bn_status read_tags(unsigned *keep, const char *list, bn_error *err)
     return BN_OK;
 }
 
-static bool has_functions(const bn_stacks *stacks)
+/* The tags that are shown unless --tags selects: all of stacks of tags alone, threads in a picture of several. */
+static unsigned usual_tags(const bn_stacks *stacks, bool picture)
 {
-    for (size_t i = 0; i < stacks->n_frames; i++)
-        if (!BN_FRAME_IS_TAG(stacks->frames[i].kind)) return true;
-    return false;
-}
-
-static bool has_threads(const bn_stacks *stacks)
-{
-    unsigned n = 0;
-    for (size_t i = 0; i < stacks->n_frames; i++)
-        n += stacks->frames[i].kind == BN_FRAME_THREAD;
-    return n > 1;
+    size_t n_functions = 0, n_threads = 0;
+    for (size_t i = 0; i < stacks->n_frames; i++) {
+        n_functions += !BN_FRAME_IS_TAG(stacks->frames[i].kind);
+        n_threads += stacks->frames[i].kind == BN_FRAME_THREAD;
+    }
+    if (n_functions == 0) return BN_FRAME_TAGS;
+    return picture && n_threads > 1 ? BN_FRAME_BIT(BN_FRAME_THREAD) : 0;
 }
 
 bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const struct bn_args *args,
@@ -115,15 +110,11 @@ bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const str
     if (o->measured && stacks->measured == NULL)
         return bn_fail(err, BN_ERR_NOT_FOUND, "the recording has no measured times");
     if (o->measured) stacks = stacks->measured;
-    unsigned keep = !has_functions(stacks)           ? BN_FRAME_TAGS
-                    : picture && has_threads(stacks) ? BN_FRAME_BIT(BN_FRAME_THREAD)
-                                                     : 0;
+    unsigned keep = usual_tags(stacks, picture);
     if (o->tags != NULL) BN_TRY(read_tags(&keep, o->tags, err));
     unsigned inlined = o->merge_inlined ? BN_FRAME_BIT(BN_FRAME_INLINED) : 0;
-    struct bn_stacks_view view = {.drop = (BN_FRAME_TAGS & ~keep) | inlined,
-                                  .root = o->root,
-                                  .callers = o->picture.callers,
-                                  .merge_repeats = o->merge_repeats};
+    struct bn_stacks_view view = {
+        .drop = (BN_FRAME_TAGS & ~keep) | inlined, .root = o->root, .callers = o->picture.callers};
     BN_TRY(bn_stacks_copy(out, stacks, &view, err));
     if (o->measured) { /* they are of the same work */
         bn_json_put_copy((*out)->about, "workload", bn_json_get(about, "workload"));
@@ -163,7 +154,7 @@ bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_fo
         return BN_OK;
     bn_fail(err, BN_ERR_ARG, "--output: the name '%.100s' is for %s, but the output is %s", path,
             bn_stacks_format_name(named), bn_stacks_format_name(written));
-    if (bn_args_given(args, &o->format) || bn_args_given(args, &o->diff.format))
+    if (bn_args_given(args, &o->format))
         bn_error_hint(err, "omit --format, or use another file name");
     else if (named == BN_STACKS_SVG)
         bn_error_hint(err, "use bn-flamegraph render");
@@ -184,6 +175,14 @@ bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks
             written == BN_STACKS_TEXT ? "the table" : bn_stacks_format_name(written));
     bn_error_hint(err, "use render, fold or text --tree");
     return BN_ERR_ARG;
+}
+
+bn_status bn_flamegraph_put_document(struct bn_buf *out, const bn_json *document, bn_error *err)
+{
+    BN_TRY(bn_json_write(document, false, out, err));
+    bn_buf_putc(out, '\n');
+    bn_report_json_began();
+    return BN_OK;
 }
 
 bn_status bn_flamegraph_write(const char *path, const struct bn_buf *bytes, bn_error *err)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph diff: compares two sets of recordings and tests the changes for significance.
+ * bn-flamegraph diff: compares two sets of recordings, tests the changes for significance, and writes the result as
+ * text, as a document or as a picture.
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "lab/report/units.h"
 #include "lab/stacks/fingerprint.h"
 #include "lab/stacks/svg.h"
 #include "tools/cli/report.h"
-#include "tools/flamegraph/diff_report.h"
 #include "tools/flamegraph/flamegraph.h"
 
 #define MAX_BYTES (512u << 20)
@@ -18,8 +20,6 @@
 const struct bn_option bn_flamegraph_diff_options[] = {
     BN_OPTION("vs", "separates the files: before on the left, after on the right",
               BN_TO_PLACE(struct bn_flamegraph_options, diff.vs)),
-    BN_OPTION("format", "output format [from FILE's name, or text]", .arg = "text|json|svg|folded",
-              BN_TO_CHOICE(struct bn_flamegraph_options, diff.format)),
     BN_OPTION("same-work", "all runs did the same work: compare amounts, not shares", .rare = true,
               BN_TO_BOOL(struct bn_flamegraph_options, diff.same_work)),
     BN_OPTION("by", "order and judge by self or total time", .arg = "self|total", .preset = "self",
@@ -35,34 +35,31 @@ const struct bn_option bn_flamegraph_diff_options[] = {
     BN_OPTION("level", "significance level, corrected for all functions", .rare = true, .arg = "P",
               .group = "Gate", .preset = "0.05",
               BN_TO_F64(struct bn_flamegraph_options, diff.level, 1e-9, 0.5)),
-    BN_OPTION("widths", "width of frames: mean of both sides, or one side", .rare = true,
-              .arg = "union|before|after", .group = "Picture", .preset = "union",
-              BN_TO_CHOICE(struct bn_flamegraph_options, picture.widths)),
     {0},
 };
 
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_FOLDED };
-
-/* What a comparison's forms are as files of stacks. */
-static const enum bn_stacks_format FORMS[] = {BN_STACKS_TEXT, BN_STACKS_DOCUMENT, BN_STACKS_SVG,
-                                              BN_STACKS_FOLDED};
-
-static bn_status choose(enum format *out, const struct bn_args *args, bn_error *err)
-{
-    const struct bn_flamegraph_options *o = args->fields;
-    const char *path = o->output;
-    *out = FORMAT_TEXT;
-    if (bn_args_given(args, &o->diff.format)) {
-        *out = (enum format)o->diff.format;
-    } else if (args->json) {
-        *out = FORMAT_JSON;
-    } else if (path != NULL) {
-        enum bn_stacks_format named = bn_stacks_format_by_name(path);
-        for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++)
-            if (FORMS[i] == named) *out = (enum format)i;
-    }
-    return bn_flamegraph_check_name(args, FORMS[*out], err);
-}
+struct comparison {
+    const struct bn_args *args;
+    const struct bn_flamegraph_options *o;
+    bn_stacks *sides[2];
+    char names[2][256];
+    bn_json *first;   /* what the first file is about, with --same-work; NULL while none was read */
+    bn_json *differ;  /* names of the facts in which the sides differ, and should not */
+    bool generations; /* weights are of one generation of a model, not of a run */
+    struct bn_stacks_diff diff;
+    bool by_total;     /* order, --min and the gate look at totals, not at selves */
+    double fail_above; /* a gate: most that a function may significantly gain, in shares; NaN: none */
+    uint32_t *rows;    /* frames, those that changed first, then by the size of the difference */
+    size_t n_rows;
+    /* Of all functions, shown or not. */
+    size_t n_judged;       /* in which a gain that is possible would have been found */
+    bool whole_judged;     /* with --same-work */
+    size_t n_more, n_less; /* significantly */
+    uint32_t worst;        /* the function that gained most, significantly */
+    double worst_gain;     /* its share; 0 */
+    double finds, misses;  /* the least and the greatest detectable change of those listed; NaN */
+    bool gate_failed;      /* also when there is a gate and nothing was judged */
+};
 
 /* ---- the same work, over and over ---- */
 
@@ -90,54 +87,39 @@ static bn_status weigh_generations(bn_stacks *stacks, const char *path, bn_error
     return BN_OK;
 }
 
-static bool equal(const bn_json *a, const bn_json *b)
-{
-    const char *text[2];
-    double number[2];
-    if (bn_json_string(a, &text[0])) return bn_json_string(b, &text[1]) && strcmp(text[0], text[1]) == 0;
-    if (bn_json_number(a, &number[0])) return bn_json_number(b, &number[1]) && number[0] == number[1];
-    return a == NULL && b == NULL;
-}
-
 /* Whether two recordings are of the same generation; of programs nothing is known, and --same-work is
  * believed. */
-static bn_status check_work(const bn_json *about, const bn_json *other, const char *path, bn_error *err)
+static bn_status check_work(const bn_json *first, const bn_json *about, const char *path, bn_error *err)
 {
-    static const char *const MEMBERS[] = {"prompt", "n_predict", "tokens", "ids_sha256"};
-    const bn_json *a = bn_json_get(about, "workload"), *b = bn_json_get(other, "workload");
-    if (a == NULL && b == NULL) return BN_OK;
-    if (a == NULL || b == NULL)
+    static const char *const FACTS[] = {"prompt", "number of tokens", "token ids"};
+    const bn_json *a = bn_json_get(first, "workload"), *b = bn_json_get(about, "workload");
+    if ((a == NULL) != (b == NULL))
         return bn_fail(err, BN_ERR_ARG, "--same-work: %.120s is %s, other files are not", path,
                        b != NULL ? "a recording of a model" : "not a recording of a model");
-    for (size_t i = 0; i < BN_ARRAY_LEN(MEMBERS); i++)
-        if (!equal(bn_json_get(a, MEMBERS[i]), bn_json_get(b, MEMBERS[i])))
-            return bn_fail(err, BN_ERR_ARG, "--same-work: %.120s differs from the first file in its %s", path,
-                           MEMBERS[i]);
-    return BN_OK;
+    bn_json *names = bn_json_new_array();
+    bn_fingerprint_differences(names, first, about, false);
+    bn_status status = BN_OK;
+    for (size_t i = 0; i < BN_ARRAY_LEN(FACTS) && status == BN_OK; i++)
+        if (bn_json_has_text(names, FACTS[i]))
+            status = bn_fail(err, BN_ERR_ARG, "--same-work: %.120s differs from the first file in its %s",
+                             path, FACTS[i]);
+    bn_json_free(names);
+    return status;
 }
 
 /* ---- reading ---- */
 
-struct sides {
-    const struct bn_args *args;
-    const struct bn_flamegraph_options *o;
-    bn_stacks *before, *after;
-    bn_json *first;  /* what the first file is about, with --same-work; NULL while none was read */
-    bn_json *differ; /* names of the facts in which the sides differ, and should not */
-    bool generations;
-};
-
-static bn_status read_file(struct sides *s, bn_stacks **out, const char *path, bn_error *err)
+static bn_status read_file(struct comparison *r, bn_stacks **out, const char *path, bn_error *err)
 {
     BN_TRY(bn_flamegraph_read(out, &path, 1, err));
-    if (!s->o->diff.same_work) return BN_OK;
-    if (s->first == NULL) {
-        s->first = bn_json_new_object();
+    if (!r->o->diff.same_work) return BN_OK;
+    if (r->first == NULL) {
+        r->first = bn_json_new_object();
         const bn_json *workload = bn_json_get((*out)->about, "workload");
-        s->generations = workload != NULL;
-        if (workload != NULL) bn_json_put_copy(s->first, "workload", workload);
+        r->generations = workload != NULL;
+        if (workload != NULL) bn_json_put_copy(r->first, "workload", workload);
     }
-    bn_status status = check_work(s->first, (*out)->about, path, err);
+    bn_status status = check_work(r->first, (*out)->about, path, err);
     if (status == BN_OK) status = weigh_generations(*out, path, err);
     return bn_stacks_keep(out, status);
 }
@@ -158,36 +140,45 @@ static void warn_of_differences(const bn_json *names, const char *before, const 
 }
 
 /* Runs of one side are of the same program, too. */
-static void check_side(const struct sides *s, const bn_stacks *first, const bn_stacks *other, size_t from,
-                       size_t at)
+static void check_side(const struct comparison *r, const bn_stacks *first, const bn_stacks *other,
+                       size_t from, size_t at)
 {
     bn_json *names = bn_json_new_array();
-    bn_fingerprint_differences(names, first->about, other->about, BN_FINGERPRINT_ALL);
-    warn_of_differences(names, s->args->operands[from], s->args->operands[at]);
+    bn_fingerprint_differences(names, first->about, other->about, true);
+    warn_of_differences(names, r->args->operands[from], r->args->operands[at]);
     bn_json_free(names);
 }
 
-static bn_status read_side(struct sides *s, bn_stacks **out, size_t from, size_t n, bn_error *err)
+/* "old1.json and 4 more": without folders, which mean nothing to others. */
+static void name_side(char out[256], const char *path, size_t n)
+{
+    const char *slash = strrchr(path, '/');
+    char more[40] = "";
+    if (n > 1) snprintf(more, sizeof more, " and %zu more", n - 1);
+    snprintf(out, 256, "%.200s%s", slash != NULL ? slash + 1 : path, more);
+}
+
+static bn_status read_side(struct comparison *r, bn_stacks **out, size_t from, size_t n, bn_error *err)
 {
     bn_stacks *stacks = NULL;
-    BN_TRY(read_file(s, &stacks, s->args->operands[from], err));
+    BN_TRY(read_file(r, &stacks, r->args->operands[from], err));
     bn_status status = BN_OK;
     for (size_t i = 1; i < n && status == BN_OK; i++) {
         bn_stacks *more = NULL;
-        status = read_file(s, &more, s->args->operands[from + i], err);
-        if (status == BN_OK) check_side(s, stacks, more, from, from + i);
+        status = read_file(r, &more, r->args->operands[from + i], err);
+        if (status == BN_OK) check_side(r, stacks, more, from, from + i);
         if (status == BN_OK) status = bn_stacks_append(stacks, more, err);
         bn_stacks_close(more);
     }
-    if (status == BN_OK) status = bn_flamegraph_view(out, stacks, s->args, false, err);
+    if (status == BN_OK) status = bn_flamegraph_view(out, stacks, r->args, false, err);
     bn_stacks_close(stacks);
     return status;
 }
 
-static bn_status read_sides(struct sides *s, bn_error *err)
+static bn_status read_sides(struct comparison *r, bn_error *err)
 {
-    const struct bn_args *args = s->args;
-    size_t at = s->o->diff.vs, n_inputs = 0;
+    const struct bn_args *args = r->args;
+    size_t at = r->o->diff.vs, n_inputs = 0;
     if (at == 0 || at == args->n_operands) {
         bn_fail(err, BN_ERR_ARG, "two sides are required");
         bn_error_hint(err, "bn-flamegraph diff BEFORE... --vs AFTER... [options]");
@@ -196,28 +187,308 @@ static bn_status read_sides(struct sides *s, bn_error *err)
     for (size_t i = 0; i < args->n_operands; i++)
         n_inputs += strcmp(args->operands[i], "-") == 0;
     if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read only once");
-    BN_TRY(read_side(s, &s->before, 0, at, err));
-    BN_TRY(read_side(s, &s->after, at, args->n_operands - at, err));
-    bn_fingerprint_differences(s->differ, s->before->about, s->after->about, BN_FINGERPRINT_COMPARED);
-    warn_of_differences(s->differ, "before", "after");
+    name_side(r->names[0], args->operands[0], at);
+    name_side(r->names[1], args->operands[at], args->n_operands - at);
+    BN_TRY(read_side(r, &r->sides[0], 0, at, err));
+    BN_TRY(read_side(r, &r->sides[1], at, args->n_operands - at, err));
+    bn_fingerprint_differences(r->differ, r->sides[0]->about, r->sides[1]->about, false);
+    warn_of_differences(r->differ, "before", "after");
     return BN_OK;
 }
 
-/* "old1.json and 4 more": without folders, which mean nothing to others. */
-static void put_side(char *out, size_t room, const struct bn_args *args, size_t from, size_t n)
+static const struct bn_diff_value *value_of(const struct comparison *r, bool total, uint32_t frame)
 {
-    const char *path = args->operands[from], *slash = strrchr(path, '/');
-    char more[40] = "";
-    if (n > 1) snprintf(more, sizeof more, " and %zu more", n - 1);
-    snprintf(out, room, "%.200s%s", slash != NULL ? slash + 1 : path, more);
+    return total ? &r->diff.total[frame] : &r->diff.self[frame];
 }
 
+static const char *name_of(const struct comparison *r, uint32_t frame)
+{
+    return r->diff.tree->frames[frame].name;
+}
+
+/* Of the whole after, in shares of that before. */
+static double gain_of_whole(const struct bn_stacks_diff *d)
+{
+    return d->weight[1] / d->weight[0] - 1;
+}
+
+static const char *state_of(const struct comparison *r, uint32_t frame)
+{
+    const struct bn_diff_value *total = value_of(r, true, frame);
+    return total->before > 0 ? total->after > 0 ? "both" : "gone" : "new";
+}
+
+/* ---- rows ---- */
+
+struct row {
+    double size, share;
+    const struct bn_frame *frame;
+    uint32_t number;
+    bool significant;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    if (x->significant != y->significant) return x->significant ? -1 : 1;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    if (x->share != y->share) return x->share > y->share ? -1 : 1;
+    int names = strcmp(x->frame->name, y->frame->name);
+    return names != 0 ? names : (int)x->frame->kind - (int)y->frame->kind;
+}
+
+/* The smallest change that would have been detected; NaN when no possible gain would. */
+static double detectable(const struct comparison *r, const struct bn_diff_value *v)
+{
+    double most = r->diff.same_work ? 1 : 1 - v->before;
+    double least = isnan(v->p) ? (double)NAN : bn_stacks_diff_detectable(&r->diff, v);
+    return v->significant || least <= most ? least : (double)NAN;
+}
+
+static void count(struct comparison *r, uint32_t frame)
+{
+    const struct bn_diff_value *v = value_of(r, r->by_total, frame);
+    double gain = v->after - v->before;
+    if (!isnan(detectable(r, v))) r->n_judged++;
+    if (!v->significant) return;
+    r->n_more += gain > 0;
+    r->n_less += gain < 0;
+    if (gain <= r->worst_gain) return;
+    r->worst_gain = gain;
+    r->worst = frame;
+}
+
+static void judge_gate(struct comparison *r)
+{
+    const struct bn_diff_value *whole = &r->diff.paths[BN_STACKS_ROOT];
+    r->whole_judged = r->diff.same_work && !isnan(whole->p);
+    if (isnan(r->fail_above)) return;
+    r->gate_failed = (r->n_judged == 0 && !r->whole_judged) || r->worst_gain > r->fail_above ||
+                     (whole->significant && gain_of_whole(&r->diff) > r->fail_above) ||
+                     (r->o->diff.strict && r->misses > r->fail_above);
+}
+
+static bn_status choose_rows(struct comparison *r, bn_error *err)
+{
+    size_t n = r->diff.tree->n_frames;
+    struct row *rows = bn_alloc(n, sizeof *rows);
+    r->finds = r->misses = (double)NAN;
+    r->rows = bn_alloc(n, sizeof *r->rows);
+    bn_status status = rows != NULL && r->rows != NULL ? BN_OK : bn_nomem(err);
+    for (uint32_t i = 0; status == BN_OK && i < n; i++) {
+        const struct bn_diff_value *v = value_of(r, r->by_total, i);
+        bool changed = v->significant || value_of(r, !r->by_total, i)->significant;
+        count(r, i);
+        if (!changed && fmax(v->before, v->after) < r->o->min / 100) continue;
+        rows[r->n_rows++] = (struct row){fabs(v->after - v->before), fmax(v->before, v->after),
+                                         &r->diff.tree->frames[i], i, changed};
+        r->finds = fmin(r->finds, detectable(r, v)); /* of NaN and a number the number */
+        r->misses = fmax(r->misses, detectable(r, v));
+    }
+    if (status == BN_OK) qsort(rows, r->n_rows, sizeof *rows, by_size);
+    for (size_t i = 0; i < r->n_rows; i++)
+        r->rows[i] = rows[i].number;
+    bn_free(rows);
+    if (status == BN_OK) judge_gate(r);
+    return status;
+}
+
+/* ---- text ---- */
+
+static const char *unit_of(const struct comparison *r)
+{
+    return r->diff.same_work ? "% of the weight before" : "points";
+}
+
+static void put_verdict(struct bn_buf *out, const struct comparison *r)
+{
+    double limit = 100 * r->fail_above, gain = gain_of_whole(&r->diff);
+    bool gate = !isnan(r->fail_above);
+    if (r->n_judged == 0 && !r->whole_judged) {
+        bn_buf_printf(out, "%s: nothing could be judged: %s", gate ? "FAILED" : "NOT JUDGED",
+                      r->diff.same_work && !r->diff.by_runs ? "weights need two runs or more on each side"
+                                                            : "too few samples, or runs that do not vary");
+    } else if (!gate) {
+        bn_buf_puts(out, r->n_more + r->n_less > 0 ? "CHANGED" : "NO CHANGE FOUND");
+    } else if (r->worst_gain > r->fail_above) {
+        bn_buf_printf(out, "FAILED: %s gained %.2f %s, more than %g", name_of(r, r->worst),
+                      100 * r->worst_gain, unit_of(r), limit);
+    } else if (r->diff.paths[BN_STACKS_ROOT].significant && gain > r->fail_above) {
+        bn_buf_printf(out, "FAILED: the total gained %.2f %%, more than %g", 100 * gain, limit);
+    } else {
+        bool blind = r->misses > r->fail_above; /* a gain over the limit may have been missed */
+        bn_buf_printf(out, "%s: no significant gain over %g %s",
+                      !blind              ? "PASSED"
+                      : r->o->diff.strict ? "FAILED"
+                                          : "UNDECIDED",
+                      limit, unit_of(r));
+        if (blind) bn_buf_printf(out, ", but changes under %.2f are not detectable", 100 * r->misses);
+    }
+}
+
+static void put_side(struct bn_buf *out, const struct comparison *r, bool after)
+{
+    const struct bn_stacks_diff *d = &r->diff;
+    size_t n = after ? d->n_after : d->n_before;
+    bn_buf_printf(out, "%-8s %s: ", after ? "after" : "before", r->names[after]);
+    bn_units_count(out, n, "run");
+    if (d->samples[after] > 0) {
+        bn_buf_puts(out, ", ");
+        bn_units_count(out, d->samples[after], "sample");
+    }
+    if (strcmp(d->tree->unit, "samples") != 0) {
+        bn_buf_puts(out, ", ");
+        bn_units_value(out, d->weight[after], d->tree->unit);
+        if (r->generations || n > 1) bn_buf_puts(out, r->generations ? " a generation" : " each");
+    }
+    bn_buf_putc(out, '\n');
+}
+
+static void put_whole(struct bn_buf *out, const struct comparison *r)
+{
+    const struct bn_diff_value *whole = &r->diff.paths[BN_STACKS_ROOT];
+    bn_buf_printf(out, "%+.2f %%%s", 100 * gain_of_whole(&r->diff), whole->significant ? "*" : "");
+    if (!isnan(whole->low))
+        bn_buf_printf(out, " (95 %%: %+.2f to %+.2f)", 100 * whole->low, 100 * whole->high);
+    else
+        bn_buf_printf(out, " (no interval: %s)",
+                      r->diff.same_work ? "needs two runs on each side" : "needs --same-work");
+}
+
+static void put_row(struct bn_buf *out, const struct comparison *r, uint32_t frame, bool colour)
+{
+    static const char RED[] = "\x1b[31m", BLUE[] = "\x1b[34m", PLAIN[] = "\x1b[0m";
+    const struct bn_diff_value *v = value_of(r, r->by_total, frame);
+    const char *state = state_of(r, frame);
+    char interval[64] = "-", least[32] = "-";
+    bool mark = colour && v->significant;
+    if (!isnan(v->low)) snprintf(interval, sizeof interval, "%+.2f..%+.2f", 100 * v->low, 100 * v->high);
+    if (!isnan(detectable(r, v))) snprintf(least, sizeof least, "%.2f", 100 * detectable(r, v));
+    bn_buf_printf(out, "%8.2f %8.2f %s%+8.2f%s%s %16s %7s  %-4s  %s\n", 100 * v->before, 100 * v->after,
+                  !mark                  ? ""
+                  : v->after > v->before ? RED
+                                         : BLUE,
+                  100 * (v->after - v->before), v->significant ? "*" : " ", mark ? PLAIN : "", interval,
+                  least, strcmp(state, "both") == 0 ? "" : state, name_of(r, frame));
+}
+
+static void put_text(struct bn_buf *out, const struct comparison *r, bool colour)
+{
+    const struct bn_stacks_diff *d = &r->diff;
+    size_t n = r->o->top > 0 ? bn_min_size(r->o->top, r->n_rows) : r->n_rows;
+    put_side(out, r, false);
+    put_side(out, r, true);
+    bn_buf_puts(out, "total    ");
+    put_whole(out, r);
+    bn_buf_puts(out, "\n");
+    for (size_t i = 0; i < r->n_rows && i < 3; i++) {
+        const struct bn_diff_value *v = value_of(r, r->by_total, r->rows[i]);
+        bn_buf_printf(out, "%-8s %+.2f%s %s\n", i == 0 ? "top 3" : "", 100 * (v->after - v->before),
+                      v->significant ? "*" : "", name_of(r, r->rows[i]));
+    }
+    bn_buf_printf(out, "judged   %s\n\n%s, %s\n", d->method, r->by_total ? "total" : "self",
+                  d->same_work ? unit_of(r) : "% of the time");
+    bn_buf_printf(out, "%8s %8s %8s  %16s %7s        function\n", "before", "after", "change", "interval",
+                  "MDE");
+    for (size_t i = 0; i < n; i++)
+        put_row(out, r, r->rows[i], colour);
+    if (n < r->n_rows) bn_buf_printf(out, "and %zu more (--top %zu shows all)\n", r->n_rows - n, r->n_rows);
+    bn_buf_printf(out,
+                  "\nchange   after - before, in points of %s\n"
+                  "*        significant at %g, corrected for %zu tests\n"
+                  "interval of the change, at 95 %%\n"
+                  "MDE      smallest detectable change, with 80 %% power\n",
+                  d->same_work ? "the weight before" : "share", d->level, d->n_judged);
+    bn_buf_printf(out, "%zu of %zu functions judged: %zu with significantly more %s, %zu with less\n",
+                  r->n_judged, d->tree->n_frames, r->n_more, r->by_total ? "in total" : "self", r->n_less);
+    if (!isnan(r->finds))
+        bn_buf_printf(out, "smallest detectable changes: %.2f to %.2f %s\n", 100 * r->finds, 100 * r->misses,
+                      unit_of(r));
+    put_verdict(out, r);
+    bn_buf_putc(out, '\n');
+}
+
+/* ---- document ---- */
+
+static void put_value(bn_json *parent, const char *name, const struct comparison *r,
+                      const struct bn_diff_value *v)
+{
+    bn_json *o = bn_json_put_object(parent, name);
+    bn_json_put_number(o, "before", v->before);
+    bn_json_put_number(o, "after", v->after);
+    bn_json_put_number(o, "difference", v->after - v->before);
+    if (isnan(v->p)) {
+        bn_json_put_unavailable(o, "p", "not judged: too few samples or runs, or a share under min_share");
+        return;
+    }
+    bn_json *interval = bn_json_put_array(o, "interval");
+    bn_json_add_number(interval, v->low);
+    bn_json_add_number(interval, v->high);
+    bn_json_put_number(o, "p", v->p);
+    bn_json_put_number(o, "q", v->q);
+    bn_json_put_bool(o, "significant", v->significant);
+    bn_json_put_number(o, "detectable", bn_stacks_diff_detectable(&r->diff, v));
+}
+
+static void put_functions(bn_json *doc, const struct comparison *r)
+{
+    bn_json *list = bn_json_put_array(doc, "functions");
+    for (size_t i = 0; i < r->n_rows; i++) {
+        uint32_t frame = r->rows[i];
+        bn_json *o = bn_json_add_object(list);
+        bn_json_put_string(o, "name", name_of(r, frame));
+        bn_json_put_string(o, "kind", bn_frame_kind_name(r->diff.tree->frames[frame].kind));
+        bn_json_put_string(o, "state", state_of(r, frame));
+        put_value(o, "self", r, value_of(r, false, frame));
+        put_value(o, "total", r, value_of(r, true, frame));
+    }
+}
+
+static bn_status put_json(struct bn_buf *out, const struct comparison *r, bn_error *err)
+{
+    const struct bn_stacks_diff *d = &r->diff;
+    struct bn_buf verdict = {.max = 2 * BN_STACKS_MAX_NAME};
+    bn_json *doc = bn_json_new_object();
+    put_verdict(&verdict, r);
+    bn_json_put_string(doc, "schema", "bn.stacks-diff/1");
+    bn_json_put_string(doc, "unit", d->tree->unit);
+    bn_json_put_string(doc, "what", d->tree->what);
+    bn_json_put_u64(doc, "runs_before", d->n_before);
+    bn_json_put_u64(doc, "runs_after", d->n_after);
+    bn_json_put_number(doc, "weight_before", d->weight[0]);
+    bn_json_put_number(doc, "weight_after", d->weight[1]);
+    bn_json_put_string(doc, "weights_of", r->generations ? "generation" : "run");
+    bn_json_put_string(doc, "method", d->method);
+    bn_json_put_number(doc, "level", d->level);
+    bn_json_put_bool(doc, "same_work", d->same_work);
+    bn_json_put_copy(doc, "differ_in", r->differ); /* machine, model, prompt, ... */
+    bn_json_put_string(doc, "by", r->by_total ? "total" : "self");
+    bn_json_put_number(doc, "min_share", r->o->min / 100);
+    bn_json_put_u64(doc, "judged_functions", d->n_judged);
+    put_value(doc, "whole", r, &d->paths[BN_STACKS_ROOT]);
+    put_functions(doc, r);
+    bn_json_put_u64(doc, "more", r->n_more);
+    bn_json_put_u64(doc, "less", r->n_less);
+    bn_json_put_string(doc, "verdict", verdict.data);
+    if (!isnan(r->fail_above)) {
+        bn_json *gate = bn_json_put_object(doc, "gate");
+        bn_json_put_number(gate, "fail_above", r->fail_above);
+        bn_json_put_bool(gate, "failed", r->gate_failed);
+    }
+    bn_status status = bn_flamegraph_put_document(out, doc, err);
+    bn_buf_release(&verdict);
+    bn_json_free(doc);
+    return status;
+}
+
+/* ---- picture ---- */
+
 /* The model and prompt of both sides, or of each. */
-static void put_work(struct bn_buf *out, const struct sides *s)
+static void put_work(struct bn_buf *out, const struct comparison *r)
 {
     struct bn_buf before = {.max = 65536}, after = {.max = 65536};
-    bn_flamegraph_put_title(&before, s->before->about);
-    bn_flamegraph_put_title(&after, s->after->about);
+    bn_flamegraph_put_title(&before, r->sides[0]->about);
+    bn_flamegraph_put_title(&after, r->sides[1]->about);
     if (bn_buf_check(&before, NULL) == BN_OK && bn_buf_check(&after, NULL) == BN_OK) {
         bn_buf_puts(out, before.data);
         if (strcmp(before.data, after.data) != 0) bn_buf_printf(out, " | %s", after.data);
@@ -226,86 +497,70 @@ static void put_work(struct bn_buf *out, const struct sides *s)
     bn_buf_release(&after);
 }
 
-static bn_status draw(struct bn_buf *out, const struct sides *s, const struct bn_diff_report *report,
-                      const char *verdict, bn_error *err)
+static bn_status draw(struct bn_buf *out, const struct comparison *r, const char *verdict, bn_error *err)
 {
-    struct bn_svg_options options = s->o->picture;
+    struct bn_svg_options options = r->o->picture;
     struct bn_buf title = {.max = 2 * BN_STACKS_MAX_NAME}, subtitle = {.max = 4 * 65536};
-    bn_buf_printf(&title, "%s vs %s", report->after, report->before);
-    bn_buf_printf(&subtitle, "%s; ", verdict);
-    bn_diff_report_head(&subtitle, report);
+    bn_buf_printf(&title, "%s vs %s", r->names[1], r->names[0]);
+    bn_buf_printf(&subtitle, "%s; %zu vs %zu runs, total ", verdict, r->diff.n_after, r->diff.n_before);
+    put_whole(&subtitle, r);
     bn_buf_puts(&subtitle, "; ");
-    put_work(&subtitle, s);
+    put_work(&subtitle, r);
     if (options.title == NULL) options.title = title.failed ? "Comparison" : title.data;
-    if (options.subtitle == NULL) options.subtitle = subtitle.failed ? verdict : subtitle.data;
-    if (options.notes == NULL) options.notes = report->diff->method;
-    bn_status status = bn_svg_diff(out, report->diff, &options, err);
+    options.subtitle = subtitle.failed ? verdict : subtitle.data;
+    if (options.notes == NULL) options.notes = r->diff.method;
+    bn_status status = bn_svg(out, r->diff.tree, &r->diff, &options, err);
     bn_buf_release(&title);
     bn_buf_release(&subtitle);
     return status;
 }
 
-static bn_status write_report(const struct sides *s, enum format format, const struct bn_diff_report *report,
-                              bn_error *err)
+static bn_status write_result(const struct comparison *r, enum bn_stacks_format format, bn_error *err)
 {
     struct bn_buf out = {.max = MAX_BYTES}, verdict = {.max = 2 * BN_STACKS_MAX_NAME};
-    const char *path = s->o->output;
+    const char *path = r->o->output;
     bool to_file = path != NULL && strcmp(path, "-") != 0;
-    bn_diff_report_verdict(&verdict, report);
+    put_verdict(&verdict, r);
     bn_status status = bn_buf_check(&verdict, err);
-    if (status == BN_OK && format == FORMAT_TEXT)
-        bn_diff_report_text(&out, report, !to_file && bn_report_color(stdout));
-    else if (status == BN_OK && format == FORMAT_FOLDED)
-        bn_diff_report_folded(&out, report->diff);
-    else if (status == BN_OK && format == FORMAT_JSON)
-        status = bn_diff_report_json(&out, report, err);
+    if (status == BN_OK && format == BN_STACKS_TEXT)
+        put_text(&out, r, !to_file && bn_report_color(stdout));
+    else if (status == BN_OK && format == BN_STACKS_DOCUMENT)
+        status = put_json(&out, r, err);
     else if (status == BN_OK)
-        status = draw(&out, s, report, verdict.data, err);
-    if (status == BN_OK && format == FORMAT_JSON && !to_file) bn_report_json_began();
+        status = draw(&out, r, verdict.data, err);
     if (status == BN_OK) status = bn_flamegraph_write(path, &out, err);
-    if (status == BN_OK && (format != FORMAT_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
+    if (status == BN_OK && (format != BN_STACKS_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
     bn_buf_release(&out);
     bn_buf_release(&verdict);
-    return status;
-}
-
-static bn_status report(struct bn_args *args, const struct sides *s, enum format format,
-                        const struct bn_stacks_diff *diff, bn_error *err)
-{
-    const struct bn_flamegraph_options *o = s->o;
-    struct bn_diff_report r;
-    char before[256], after[256];
-    double fail_above = bn_args_given(args, &o->diff.fail_above) ? o->diff.fail_above : (double)NAN;
-    bn_status status = bn_diff_report_make(&r, diff, o->order == ORDER_TOTAL, o->top, o->min / 100,
-                                           fail_above / 100, o->diff.strict, err);
-    put_side(before, sizeof before, args, 0, o->diff.vs);
-    put_side(after, sizeof after, args, o->diff.vs, args->n_operands - o->diff.vs);
-    r.before = before;
-    r.after = after;
-    r.generations = s->generations;
-    r.differ = s->differ;
-    if (status == BN_OK) status = write_report(s, format, &r, err);
-    if (status == BN_OK && r.gate_failed) args->exit_code = BN_EXIT_NEGATIVE;
-    bn_diff_report_release(&r);
     return status;
 }
 
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
 {
     const struct bn_flamegraph_options *o = args->fields;
-    struct sides sides = {.args = args, .o = o, .differ = bn_json_new_array()};
-    struct bn_stacks_diff diff = {0};
-    struct bn_stacks_diff_options options = {
+    struct comparison r = {.args = args,
+                           .o = o,
+                           .differ = bn_json_new_array(),
+                           .by_total = o->order == ORDER_TOTAL,
+                           .fail_above = bn_args_given(args, &o->diff.fail_above) ? o->diff.fail_above / 100
+                                                                                  : (double)NAN};
+    const struct bn_stacks_diff_options options = {
         .same_work = o->diff.same_work, .level = o->diff.level, .min_share = o->min / 100};
-    enum format format;
-    bn_status status = choose(&format, args, err);
-    if (status == BN_OK) status = read_sides(&sides, err);
-    if (status == BN_OK) status = bn_stacks_diff(&diff, sides.before, sides.after, &options, err);
-    if (status == BN_OK) status = report(args, &sides, format, &diff, err);
-    bn_stacks_diff_release(&diff);
-    bn_stacks_close(sides.before);
-    bn_stacks_close(sides.after);
-    bn_json_free(sides.first);
-    bn_json_free(sides.differ);
+    enum bn_stacks_format format =
+        o->output != NULL ? bn_stacks_format_by_name(o->output) : BN_STACKS_NO_FORMAT;
+    if (format != BN_STACKS_SVG && format != BN_STACKS_DOCUMENT)
+        format = args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT;
+    bn_status status = bn_flamegraph_check_name(args, format, err);
+    if (status == BN_OK) status = read_sides(&r, err);
+    if (status == BN_OK) status = bn_stacks_diff(&r.diff, r.sides[0], r.sides[1], &options, err);
+    if (status == BN_OK) status = choose_rows(&r, err);
+    if (status == BN_OK) status = write_result(&r, format, err);
+    if (status == BN_OK && r.gate_failed) args->exit_code = BN_EXIT_NEGATIVE;
+    bn_stacks_diff_release(&r.diff);
+    bn_stacks_close(r.sides[0]);
+    bn_stacks_close(r.sides[1]);
+    bn_free(r.rows);
+    bn_json_free(r.first);
+    bn_json_free(r.differ);
     return status;
 }

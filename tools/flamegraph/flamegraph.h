@@ -21,7 +21,6 @@ struct bn_flamegraph_workload {
     double seconds;           /* of a run, at most; 0: 10 */
     uint64_t min_samples;     /* of a run, which ends with as many or when the time is over */
     enum bn_prof_level level; /* BN_PROF_OFF: no bricks */
-    bool limit;               /* measure the read bandwidth afterwards, for what one pass reads */
 };
 
 enum { ORDER_SELF, ORDER_TOTAL };
@@ -33,7 +32,7 @@ struct bn_flamegraph_options {
     enum bn_stacks_format format; /* export */
     /* the view */
     const char *tags, *root;
-    bool measured, merge_inlined, merge_repeats;
+    bool measured, merge_inlined;
     /* tables: text, diff */
     uint32_t top;
     double min; /* percent */
@@ -50,23 +49,13 @@ struct bn_flamegraph_options {
     struct bn_flamegraph_workload work;
     struct {
         size_t vs;
-        int format;
         bool same_work, strict;
         double fail_above, level;
     } diff;
-    struct {
-        bool check, layers, threads;
-    } bricks;
-    struct {
-        const char *timing, *isas;
-        struct bn_texts models;
-        struct bn_list threads;
-        bool archive, force, redraw;
-    } baseline;
-    bool html; /* timeline */
+    bool check; /* bricks */
 };
 
-/* --tags, --root, --measured, --callers, --merge-inlined, --merge-repeats: which view of stacks a command
+/* --tags, --root, --measured, --callers  --merge-inlined: which view of stacks a command
  * takes. */
 extern const struct bn_option bn_flamegraph_view_options[];
 /* --output: where a command's result goes. */
@@ -96,6 +85,9 @@ BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enu
  * outermost caller, which has none. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
                                                     bn_error *err);
+/* A document as the result. */
+BN_MUST_CHECK bn_status bn_flamegraph_put_document(struct bn_buf *out, const bn_json *document,
+                                                   bn_error *err);
 /* Writes a result to a file atomically; NULL or "-": to standard output. */
 BN_MUST_CHECK bn_status bn_flamegraph_write(const char *path, const struct bn_buf *bytes, bn_error *err);
 
@@ -103,21 +95,18 @@ BN_MUST_CHECK bn_status bn_flamegraph_write(const char *path, const struct bn_bu
 
 /* --title, --width, --palette, ...: how a picture looks. */
 extern const struct bn_option bn_flamegraph_picture_options[];
-/* The picture of a view. Title and subtitle that the options lack come from about. */
+/* The picture of a view. A title that the options lack comes from about. */
 BN_MUST_CHECK bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks,
                                            struct bn_svg_options options, bn_error *err);
 /* What was recorded, in one line: model, prompt and tokens, or the command of a program. */
 void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about);
-/* The table of the functions with most of the time, for people. */
-BN_MUST_CHECK bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
-
-/* The bricks and whether samples agree with them, for people; of stacks with measured times. */
-BN_MUST_CHECK bn_status bn_flamegraph_put_bricks(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
+/* The table of functions or the tree of a view, as text, or, when document is not NULL, there: bn.hotspots/1. */
+BN_MUST_CHECK bn_status bn_flamegraph_list(struct bn_buf *out, bn_json *document, const bn_stacks *stacks,
+                                           const struct bn_flamegraph_options *options, bn_error *err);
 
 /* ---- recording ---- */
 
-/* --kind, --frequency, --sampler, --unwind, --runs, --duration, ...: what recording commands have in common.
- */
+/* --output, --kind, --frequency, --sampler, --unwind, --runs, --duration, ... */
 extern const struct bn_option bn_flamegraph_record_options[];
 /* What to record and how to find names, from the options. */
 BN_MUST_CHECK bn_status bn_flamegraph_read_sampler(struct bn_record_options *options,
@@ -137,23 +126,23 @@ extern const struct bn_option bn_flamegraph_workload_options[];
 struct bn_flamegraph_recorded {
     bn_stacks *stacks; /* with ->measured when the engine's own workload ran */
     struct bn_stack_quality quality;
+    struct bn_symbols_counts symbols;
 };
 void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded);
+/* Turns the samples of a recording into stacks, of which how says the run; sums quality and symbols. */
+BN_MUST_CHECK bn_status bn_flamegraph_resolve(struct bn_flamegraph_recorded *out, bn_recording *recording,
+                                              const struct bn_symbols_options *symbols,
+                                              const struct bn_resolve_options *how, bn_error *err);
+/* Puts when, where and with which program it was recorded. */
+void bn_flamegraph_put_origin(bn_json *about);
 
 BN_MUST_CHECK bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out,
-                                                   const struct bn_args *args,
-                                                   const struct bn_flamegraph_workload *workload,
-                                                   bn_error *err);
-/* A program, started once for each run; program.c. */
-BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_recorded *out,
-                                                     const struct bn_args *args, const char *const *argv,
-                                                     bn_error *err);
+                                                   const struct bn_args *args, bn_error *err);
 
 /* ---- the commands, and the options that only one has ---- */
 
-extern const struct bn_option bn_flamegraph_record_outputs[], bn_flamegraph_text_options[],
-    bn_flamegraph_export_options[], bn_flamegraph_diff_options[], bn_flamegraph_bricks_options[],
-    bn_flamegraph_baseline_options[], bn_flamegraph_timeline_options[];
+extern const struct bn_option bn_flamegraph_text_options[], bn_flamegraph_export_options[],
+    bn_flamegraph_diff_options[], bn_flamegraph_bricks_options[];
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err);
@@ -162,7 +151,5 @@ bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
 
 #endif

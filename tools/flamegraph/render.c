@@ -13,27 +13,17 @@
 const struct bn_option bn_flamegraph_picture_options[] = {
     BN_OPTION("title", "heading of the picture", .arg = "TEXT", .group = "Picture",
               BN_TO_TEXT(struct bn_flamegraph_options, picture.title)),
-    BN_OPTION("subtitle", "line below the heading", .rare = true, .arg = "TEXT", .group = "Picture",
-              BN_TO_TEXT(struct bn_flamegraph_options, picture.subtitle)),
     BN_OPTION("notes", "line below the picture", .rare = true, .arg = "TEXT", .group = "Picture",
               BN_TO_TEXT(struct bn_flamegraph_options, picture.notes)),
     BN_OPTION("width", "width of the picture, 100 to 20000 [window width]", .rare = true, .arg = "PX",
               .group = "Picture", BN_TO_F64(struct bn_flamegraph_options, picture.width, 100, 20000)),
-    BN_OPTION("frame-height", "height of a frame, 8 to 100", .rare = true, .arg = "PX", .group = "Picture",
-              .preset = "16", BN_TO_F64(struct bn_flamegraph_options, picture.frame_height, 8, 100)),
     BN_OPTION("min-width", "do not draw narrower frames until zoomed", .rare = true, .arg = "PX",
               .group = "Picture", .preset = "0.1",
               BN_TO_F64(struct bn_flamegraph_options, picture.min_width, 0, 1000)),
-    BN_OPTION("count-name", "name of what weights count [their unit]", .rare = true, .arg = "TEXT",
-              .group = "Picture", BN_TO_TEXT(struct bn_flamegraph_options, picture.count_name)),
     BN_OPTION("palette", "colours; safe: for colour-blind readers", .arg = "bitnet|safe", .group = "Picture",
               .preset = "bitnet", BN_TO_CHOICE(struct bn_flamegraph_options, picture.palette)),
-    BN_OPTION("search", "initial search", .rare = true, .arg = "RE", .group = "Picture",
-              BN_TO_TEXT(struct bn_flamegraph_options, picture.search)),
     BN_OPTION("icicle", "root at the top", .rare = true, .group = "Picture",
               BN_TO_BOOL(struct bn_flamegraph_options, picture.icicle)),
-    BN_OPTION("cut-left", "shorten long names at their start", .rare = true, .group = "Picture",
-              BN_TO_BOOL(struct bn_flamegraph_options, picture.cut_left)),
     {0},
 };
 
@@ -102,8 +92,8 @@ bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, struct
     if (options.title != NULL) bn_buf_printf(&subtitle, "%s; ", title.data); /* the work is always named */
     put_subtitle(&subtitle, stacks);
     if (options.title == NULL) options.title = title.data;
-    if (options.subtitle == NULL) options.subtitle = subtitle.data;
-    bn_status status = bn_svg(out, stacks, &options, err);
+    options.subtitle = subtitle.data;
+    bn_status status = bn_svg(out, stacks, NULL, &options, err);
     bn_buf_release(&title);
     bn_buf_release(&subtitle);
     return status;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph text: a table of functions, or the call tree.
+ * bn-flamegraph text: a table of functions, or the call tree. Other commands print the same table and tree.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "lab/kit/order.h"
+#include "lab/report/units.h"
 #include "lab/stacks/hotspots.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 
-#define TOP 25u
 #define LEAST_WAITING 0.005 /* of the time: is said above the table */
 
 const struct bn_option bn_flamegraph_text_options[] = {
@@ -26,41 +26,73 @@ const struct bn_option bn_flamegraph_text_options[] = {
     {0},
 };
 
+/* A call path of the tree; those that are below it follow. */
+struct branch {
+    uint32_t parent, node;
+    double total;
+};
+
 struct listing {
     const bn_stacks *stacks;
+    const struct bn_flamegraph_options *o;
     struct bn_hotspots spots;
-    uint32_t top;
-    bool by_total, tree, inverted;
-    double min; /* share */
-    double *totals;
-    const char **names; /* of the rows of a table, sorted */
+    double classes[BN_CLASSES]; /* shares; none of an inverted tree, which has no self times */
+    struct branch *tree;        /* in the order in which they are printed */
+    size_t n_tree;
 };
 
 /* ---- tree ---- */
 
-/* The nodes in depth-first order, as a view has them, that are large enough; with them all above them. */
-static bool is_shown(const struct listing *l, uint32_t node)
+static int by_parent(const void *a, const void *b)
 {
-    return node == BN_STACKS_ROOT || (l->totals[node] > 0 && l->totals[node] >= l->min * l->totals[0]);
+    const struct branch *x = a, *y = b;
+    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
+    if (x->total < y->total || x->total > y->total) return x->total > y->total ? -1 : 1;
+    return x->node < y->node ? -1 : 1;
 }
 
-static double percent(const struct listing *l, double weight)
+/* Appends what is below a node: siblings by their totals. */
+static void climb(struct listing *l, const struct branch *all, size_t n, uint32_t parent, double least)
 {
-    return l->totals[0] > 0 ? 100 * weight / l->totals[0] : 0;
+    size_t at;
+    BN_SEARCH(at, n, all[at].parent < parent);
+    for (; at < n && all[at].parent == parent && all[at].total > 0 && all[at].total >= least; at++) {
+        l->tree[l->n_tree++] = all[at];
+        climb(l, all, n, all[at].node, least);
+    }
+}
+
+static bn_status grow_tree(struct listing *l, bn_error *err)
+{
+    size_t n = l->stacks->n_nodes;
+    struct branch *all = bn_alloc(n, sizeof *all);
+    double *totals = bn_alloc(n, sizeof *totals);
+    l->tree = bn_alloc(n, sizeof *l->tree);
+    bn_status status = all != NULL && totals != NULL && l->tree != NULL ? BN_OK : bn_nomem(err);
+    if (status == BN_OK) {
+        bn_stacks_totals(l->stacks, BN_STACKS_ALL_RUNS, totals);
+        for (uint32_t i = 1; i < n; i++)
+            all[i - 1] = (struct branch){l->stacks->nodes[i].parent, i, totals[i]};
+        qsort(all, n - 1, sizeof *all, by_parent);
+        l->tree[l->n_tree++] = (struct branch){BN_STACKS_ROOT, BN_STACKS_ROOT, totals[0]};
+        climb(l, all, n - 1, BN_STACKS_ROOT, l->o->min / 100 * totals[0]);
+    }
+    bn_free(all);
+    bn_free(totals);
+    return status;
 }
 
 static void print_tree(const struct listing *l, struct bn_buf *out)
 {
-    bn_buf_puts(out, "total %  self %  call path\n");
-    for (uint32_t i = 0; i < l->stacks->n_nodes; i++) {
-        if (!is_shown(l, i)) continue;
-        const struct bn_frame *f = bn_stacks_frame(l->stacks, i);
-        bn_buf_printf(out, "%7.2f %7.2f  ", percent(l, l->totals[i]),
-                      percent(l, bn_stacks_self(l->stacks, i, BN_STACKS_ALL_RUNS)));
-        for (uint32_t k = 0; k < l->stacks->nodes[i].depth; k++)
-            bn_buf_puts(out, "  ");
-        bn_buf_puts(out, f != NULL ? f->name : "all");
-        bn_buf_putc(out, '\n');
+    double scale = l->tree[0].total > 0 ? 100 / l->tree[0].total : 0;
+    bn_buf_puts(out, "     total  total %  self %  call path\n");
+    for (size_t i = 0; i < l->n_tree; i++) {
+        uint32_t node = l->tree[i].node, depth = l->stacks->nodes[node].depth;
+        char total[BN_UNITS_ROOM];
+        bn_buf_printf(out, "%10s  %7.2f %7.2f  %*s%s\n",
+                      bn_units_text(total, l->tree[i].total, l->stacks->unit), scale * l->tree[i].total,
+                      scale * bn_stacks_self(l->stacks, node, BN_STACKS_ALL_RUNS), 2 * (int)depth, "",
+                      node == BN_STACKS_ROOT ? "all" : bn_stacks_frame(l->stacks, node)->name);
     }
 }
 
@@ -71,9 +103,9 @@ static void print_share(struct bn_buf *out, const struct bn_interval *share)
     double half = (share->high - share->low) / 2;
     bn_buf_printf(out, "%7.2f", 100 * share->estimate);
     if (isfinite(half))
-        bn_buf_printf(out, " %6.2f", 100 * half);
+        bn_buf_printf(out, " %6.2f ", 100 * half);
     else
-        bn_buf_puts(out, "      -");
+        bn_buf_puts(out, "      - ");
 }
 
 static size_t columns(const char *text)
@@ -84,41 +116,19 @@ static size_t columns(const char *text)
     return n;
 }
 
-/* The width of the column of names; the modules of longer names follow them directly. */
-static size_t name_width(const struct listing *l, size_t n)
+static const struct bn_frame *frame_of(const struct listing *l, size_t row)
 {
-    size_t width = strlen("function");
-    for (size_t i = 0; i < n; i++) {
-        size_t c = columns(l->stacks->frames[l->spots.list[i].frame].name);
-        if (c > width && c <= 48) width = c;
-    }
-    return width;
+    return l->spots.list[row].frame;
 }
 
-/* The names of n rows, sorted. */
-static bn_status sort_names(struct listing *l, size_t n, bn_error *err)
+/* The module in its column, and where the function is when another row has the same name: functions of two files, or
+ * one that is also inlined. Equal names of stacks are one text. */
+static void print_place(struct bn_buf *out, const struct listing *l, size_t n, size_t row, size_t width)
 {
-    l->names = bn_alloc(n, sizeof *l->names);
-    if (l->names == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < n; i++)
-        l->names[i] = l->stacks->frames[l->spots.list[i].frame].name;
-    if (n > 0) qsort(l->names, n, sizeof *l->names, bn_compare_texts);
-    return BN_OK;
-}
-
-/* Whether two of the rows have this name: functions of two files, or one that is also inlined. */
-static bool is_ambiguous(const struct listing *l, size_t n, const char *name)
-{
-    const char **found = bsearch(&name, l->names, n, sizeof *l->names, bn_compare_texts);
-    if (found == NULL) return false;
-    return (found > l->names && strcmp(found[-1], name) == 0) ||
-           (found + 1 < l->names + n && strcmp(found[1], name) == 0);
-}
-
-/* The module in its column, and where the function is when its name does not say which one it is. */
-static void print_place(struct bn_buf *out, const struct bn_frame *f, size_t width, bool ambiguous)
-{
-    bool with_file = ambiguous && f->file[0] != '\0';
+    const struct bn_frame *f = frame_of(l, row);
+    bool with_file = false;
+    for (size_t i = 0; i < n && f->file[0] != '\0'; i++)
+        with_file = with_file || (i != row && frame_of(l, i)->name == f->name);
     if (f->module[0] == '\0' && !with_file) return;
     for (size_t used = columns(f->name); used < width; used++)
         bn_buf_putc(out, ' ');
@@ -127,35 +137,38 @@ static void print_place(struct bn_buf *out, const struct bn_frame *f, size_t wid
     if (with_file && f->line > 0) bn_buf_printf(out, ":%lu", (unsigned long)f->line);
 }
 
-static bn_status print_table(struct listing *l, struct bn_buf *out, bn_error *err)
+static size_t n_rows(const struct listing *l)
 {
-    size_t n = l->top != 0 && l->top < l->spots.n ? l->top : l->spots.n, width = name_width(l, n);
-    BN_TRY(sort_names(l, n, err));
+    return l->o->top != 0 && l->o->top < l->spots.n ? l->o->top : l->spots.n;
+}
+
+static void print_table(const struct listing *l, struct bn_buf *out)
+{
+    size_t n = n_rows(l), width = strlen("function");
+    for (size_t i = 0; i < n; i++) { /* the modules of longer names follow them directly */
+        size_t c = columns(frame_of(l, i)->name);
+        if (c > width && c <= 48) width = c;
+    }
     bn_buf_printf(out, " self %%     +- total %%     +-  samples  %-*s  module\n", (int)width, "function");
     for (size_t i = 0; i < n; i++) {
         const struct bn_hotspot *h = &l->spots.list[i];
-        const struct bn_frame *f = &l->stacks->frames[h->frame];
         print_share(out, &h->self_share);
-        bn_buf_putc(out, ' ');
         print_share(out, &h->total_share);
         if (l->spots.samples > 0)
-            bn_buf_printf(out, " %8llu  ", (unsigned long long)h->self_samples);
+            bn_buf_printf(out, "%8llu  ", (unsigned long long)h->self_samples);
         else
-            bn_buf_puts(out, "        -  ");
-        bn_buf_puts(out, f->name);
-        print_place(out, f, width, is_ambiguous(l, n, f->name));
+            bn_buf_puts(out, "       -  ");
+        bn_buf_puts(out, frame_of(l, i)->name);
+        print_place(out, l, n, i, width);
         bn_buf_putc(out, '\n');
     }
     if (n < l->spots.n) bn_buf_printf(out, "and %zu more; --top 0 shows all\n", l->spots.n - n);
-    return BN_OK;
 }
 
-static bn_status print_head(const struct listing *l, struct bn_buf *out, bn_error *err)
+static void print_head(const struct listing *l, struct bn_buf *out)
 {
     const bn_stacks *s = l->stacks;
-    double shares[BN_CLASSES] = {0};
     char others[BN_FLAMEGRAPH_OTHERS_ROOM];
-    if (!l->inverted) BN_TRY(bn_class_shares(shares, s, err));
     bn_flamegraph_describe_others(others, s->about);
     if (strcmp(s->unit, "ns") == 0)
         bn_buf_printf(out, "%.6g s", l->spots.whole / 1e9);
@@ -165,13 +178,12 @@ static bn_status print_head(const struct listing *l, struct bn_buf *out, bn_erro
     if (l->spots.samples > 0 && strcmp(s->unit, "samples") != 0)
         bn_buf_printf(out, " in %llu samples", (unsigned long long)l->spots.samples);
     if (s->n_runs > 1) bn_buf_printf(out, ", %zu runs", s->n_runs);
-    if (shares[BN_CLASS_WAIT] >= LEAST_WAITING)
-        bn_buf_printf(out, "; %.2f %% of this is waiting", 100 * shares[BN_CLASS_WAIT]);
+    if (l->classes[BN_CLASS_WAIT] >= LEAST_WAITING)
+        bn_buf_printf(out, "; %.2f %% of this is waiting", 100 * l->classes[BN_CLASS_WAIT]);
     if (others[0] != '\0') bn_buf_printf(out, "\nbusy machine: %s", others);
-    bn_buf_puts(out, l->spots.samples > 0 || l->tree ? "\n\n"
-                     : s->n_runs > 1                 ? "; +- is from the runs\n\n"
+    bn_buf_puts(out, l->spots.samples > 0 || l->o->tree ? "\n\n"
+                     : s->n_runs > 1                    ? "; +- is from the runs\n\n"
                                      : "; how many samples these are is not known, so there is no +-\n\n");
-    return BN_OK;
 }
 
 /* ---- document ---- */
@@ -187,24 +199,24 @@ static void put_share(bn_json *object, const char *name, const struct bn_interva
     bn_json_put_string(s, "method", share->method);
 }
 
-static void put_frame(bn_json *object, const struct bn_frame *f)
+static void put_frame(bn_json *object, const struct bn_frame *f, double self, double total)
 {
     bn_json_put_string(object, "name", f->name);
     bn_json_put_string(object, "kind", bn_frame_kind_name(f->kind));
     bn_json_put_string(object, "module", f->module);
     bn_json_put_string(object, "file", f->file);
     bn_json_put_u64(object, "line", f->line);
+    bn_json_put_number(object, "self", self);
+    bn_json_put_number(object, "total", total);
 }
 
 static void put_functions(bn_json *document, const struct listing *l)
 {
     bn_json *list = bn_json_put_array(document, "functions");
-    for (size_t i = 0; i < l->spots.n && (l->top == 0 || i < l->top); i++) {
+    for (size_t i = 0; i < n_rows(l); i++) {
         const struct bn_hotspot *h = &l->spots.list[i];
         bn_json *object = bn_json_add_object(list);
-        put_frame(object, &l->stacks->frames[h->frame]);
-        bn_json_put_number(object, "self", h->self);
-        bn_json_put_number(object, "total", h->total);
+        put_frame(object, frame_of(l, i), h->self, h->total);
         bn_json_put_u64(object, "self_samples", h->self_samples);
         bn_json_put_u64(object, "total_samples", h->total_samples);
         put_share(object, "self_share", &h->self_share, l->spots.samples > 0);
@@ -212,36 +224,27 @@ static void put_functions(bn_json *document, const struct listing *l)
     }
 }
 
-static void put_tree(bn_json *document, const struct listing *l)
+static void put_document(bn_json *document, const struct listing *l)
 {
-    bn_json *list = bn_json_put_array(document, "tree");
-    for (uint32_t i = 1; i < l->stacks->n_nodes; i++) {
-        if (!is_shown(l, i)) continue;
-        bn_json *object = bn_json_add_object(list);
-        bn_json_put_u64(object, "depth", l->stacks->nodes[i].depth);
-        put_frame(object, bn_stacks_frame(l->stacks, i));
-        bn_json_put_number(object, "self", bn_stacks_self(l->stacks, i, BN_STACKS_ALL_RUNS));
-        bn_json_put_number(object, "total", l->totals[i]);
-    }
-}
-
-static bn_status write_document(const struct listing *l, struct bn_buf *out, bn_error *err)
-{
-    bn_json *document = bn_json_new_object();
     bn_json_put_string(document, "schema", "bn.hotspots/1");
     bn_json_put_string(document, "unit", l->stacks->unit);
     bn_json_put_string(document, "what", l->stacks->what);
     bn_json_put_number(document, "whole", l->spots.whole);
     bn_json_put_u64(document, "samples", l->spots.samples);
     bn_json_put_u64(document, "runs", l->stacks->n_runs);
-    if (l->tree)
-        put_tree(document, l);
-    else
-        put_functions(document, l);
-    bn_status status = bn_json_write(document, false, out, err);
-    bn_buf_putc(out, '\n');
-    bn_json_free(document);
-    return status;
+    bn_json_put_copy(document, "about", l->stacks->about);
+    bn_json *classes = bn_json_put_object(document, "classes");
+    for (unsigned c = 0; c < BN_CLASSES; c++)
+        if (l->classes[c] > 0) bn_json_put_number(classes, bn_class_name((enum bn_class)c), l->classes[c]);
+    if (!l->o->tree) put_functions(document, l);
+    bn_json *list = l->o->tree ? bn_json_put_array(document, "tree") : NULL;
+    for (size_t i = 1; i < l->n_tree; i++) {
+        uint32_t node = l->tree[i].node;
+        bn_json *object = bn_json_add_object(list);
+        bn_json_put_u64(object, "depth", l->stacks->nodes[node].depth);
+        put_frame(object, bn_stacks_frame(l->stacks, node),
+                  bn_stacks_self(l->stacks, node, BN_STACKS_ALL_RUNS), l->tree[i].total);
+    }
 }
 
 /* ---- all of it ---- */
@@ -251,35 +254,29 @@ static int by_total(const void *a, const void *b)
     const struct bn_hotspot *x = a, *y = b;
     if (x->total != y->total) return x->total > y->total ? -1 : 1;
     if (x->self != y->self) return x->self > y->self ? -1 : 1;
-    return x->frame < y->frame ? -1 : x->frame > y->frame;
+    return bn_frame_compare(x->frame, y->frame);
 }
 
-static bn_status list(struct listing *l, bool json, struct bn_buf *out, bn_error *err)
+bn_status bn_flamegraph_list(struct bn_buf *out, bn_json *document, const bn_stacks *stacks,
+                             const struct bn_flamegraph_options *options, bn_error *err)
 {
-    l->totals = bn_alloc(l->stacks->n_nodes, sizeof *l->totals);
-    if (l->totals == NULL) return bn_nomem(err);
-    bn_stacks_totals(l->stacks, BN_STACKS_ALL_RUNS, l->totals);
-    BN_TRY(bn_hotspots(&l->spots, l->stacks, BN_FRAME_ALL, err));
-    if (l->by_total && l->spots.n > 0) qsort(l->spots.list, l->spots.n, sizeof *l->spots.list, by_total);
-    if (json) return write_document(l, out, err);
-    BN_TRY(print_head(l, out, err));
-    if (!l->tree) return print_table(l, out, err);
-    print_tree(l, out);
-    return BN_OK;
-}
-
-static void release(struct listing *l)
-{
-    bn_hotspots_release(&l->spots);
-    bn_free(l->totals);
-    bn_free(l->names);
-}
-
-bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
-{
-    struct listing l = {.stacks = stacks, .top = TOP};
-    bn_status status = list(&l, false, out, err);
-    release(&l);
+    struct listing l = {.stacks = stacks, .o = options};
+    bn_status status = bn_hotspots(&l.spots, stacks, BN_FRAME_ALL, err);
+    if (status == BN_OK && options->order == ORDER_TOTAL && l.spots.n > 0)
+        qsort(l.spots.list, l.spots.n, sizeof *l.spots.list, by_total);
+    if (status == BN_OK && !options->picture.callers) status = bn_class_shares(l.classes, stacks, err);
+    if (status == BN_OK && options->tree) status = grow_tree(&l, err);
+    if (status == BN_OK && document != NULL) {
+        put_document(document, &l);
+    } else if (status == BN_OK) {
+        print_head(&l, out);
+        if (options->tree)
+            print_tree(&l, out);
+        else
+            print_table(&l, out);
+    }
+    bn_hotspots_release(&l.spots);
+    bn_free(l.tree);
     return status;
 }
 
@@ -287,20 +284,15 @@ bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
 {
     struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES};
     const struct bn_flamegraph_options *o = args->fields;
-    struct listing l = {.by_total = o->order == ORDER_TOTAL,
-                        .tree = o->tree,
-                        .top = o->top,
-                        .min = o->min / 100,
-                        .inverted = o->picture.callers};
     bn_stacks *stacks = NULL;
     BN_TRY(bn_flamegraph_check_name(args, args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT, err));
-    if (!l.tree) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
+    if (!o->tree) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
     BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
-    l.stacks = stacks;
-    bn_status status = list(&l, args->json, &out, err);
-    if (status == BN_OK && args->json) bn_report_json_began();
+    bn_json *document = args->json ? bn_json_new_object() : NULL;
+    bn_status status = bn_flamegraph_list(&out, document, stacks, o, err);
+    if (status == BN_OK && args->json) status = bn_flamegraph_put_document(&out, document, err);
     if (status == BN_OK) status = bn_flamegraph_write(o->output, &out, err);
-    release(&l);
+    bn_json_free(document);
     bn_buf_release(&out);
     bn_stacks_close(stacks);
     return status;

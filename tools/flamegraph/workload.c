@@ -1,23 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs the recorded generation. It is repeated, and must give the same tokens each time. Each run has a
- * profile of its own, in which the work of a thread is looked up by the times of samples afterwards.
+ * Records a generation. It is repeated, and must give the same tokens each time. Each run has a profile of its
+ * own, in which the work of a thread is looked up by the times of samples afterwards. The samples and the measured
+ * bricks become stacks, which are compared.
  */
 #define _GNU_SOURCE /* gettid */
-#include "tools/flamegraph/workload.h"
+#include "tools/flamegraph/flamegraph.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
+#include "bn.h"
 #include "infer/session.h"
+#include "lab/host/bandwidth.h"
+#include "lab/profile/document.h"
+#include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
+
+#define LIMIT_NS 200000000u /* for measuring the read bandwidth */
 
 const struct bn_option bn_flamegraph_workload_options[] = {
     BN_OPTION_MODEL,
@@ -30,13 +39,53 @@ const struct bn_option bn_flamegraph_workload_options[] = {
               .group = "Work", .preset = "10",
               BN_TO_U32(struct bn_flamegraph_options, work.n_predict, 1, 1u << 16)),
     BN_OPTION("seed", "recorded; decoding is greedy", .rare = true, .arg = "N", .group = "Work",
-              .preset = "42", BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, (1ull << 53) - 1)),
+              .env = "BITNET_SEED", .preset = "42",
+              BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, (1ull << 53) - 1)),
     BN_OPTION("level", "what the profiler measures and tags", .rare = true, .arg = "off|layer|brick|kernel",
               .group = "Work", .preset = "brick", BN_TO_CHOICE(struct bn_flamegraph_options, work.level)),
     BN_OPTION("min-samples", "end a run at this many samples or after 10 s", .rare = true, .arg = "N",
               .group = "Work", .preset = "2000",
               BN_TO_U64(struct bn_flamegraph_options, work.min_samples, 1, 1u << 22)),
     {0},
+};
+
+/* Sums of the engine's own stamps, of decoded tokens. */
+struct phases {
+    uint64_t tokens, embed_ns, forward_ns, head_ns, sample_ns;
+};
+
+/* One run: the same generation, again and again. */
+struct run {
+    bn_prof *prof; /* NULL without bricks */
+    bn_brick_clock *clock;
+    struct bn_clock_pair pairs[2];
+    uint64_t repetitions;
+    bool full;                  /* it ended since there was no room for more events */
+    uint64_t cpu_ns, waited_ns; /* of its threads, by the system's scheduler */
+};
+
+struct work {
+    const struct bn_args *args;
+    const struct bn_flamegraph_workload *asked;
+    uint64_t period_ns; /* between samples of a thread, as asked */
+    bn_model *model;
+    bn_session *session;
+    int32_t *prompt;
+    size_t n_prompt;
+    int32_t *ids; /* that the first generation gave, and all others must give */
+    size_t n_ids;
+    unsigned n_threads;
+    uint32_t *tids;                   /* [n_threads] */
+    uint64_t generation_cpu_ns;       /* of all threads, in the last warm-up */
+    uint64_t prompt_bytes, all_bytes; /* of weights and cache that the first generation read: for the
+                                         prompt, and in total */
+    size_t n_events;                  /* that a generation leaves on a thread, at most */
+    struct run *runs;
+    struct bn_record_window *windows; /* [n_runs]: when they were */
+    size_t n_runs;
+    struct phases phases; /* of all runs */
+    bool scheduling_known;
+    struct bn_busy before; /* the first run */
 };
 
 /* ---- one generation ---- */
@@ -53,7 +102,7 @@ static uint64_t bytes_read(const bn_session *session)
 /* The first token of the first generation follows from the prompt alone. */
 static bool go_on(void *user, int32_t id, const char *text, size_t n_bytes)
 {
-    struct bn_recorded_work *w = user;
+    struct work *w = user;
     if (w->prompt_bytes == 0) w->prompt_bytes = bytes_read(w->session);
     (void)id;
     (void)text;
@@ -61,7 +110,7 @@ static bool go_on(void *user, int32_t id, const char *text, size_t n_bytes)
     return bn_cli_interrupted() == 0;
 }
 
-static void add_phases(struct bn_work_phases *sum, const struct bn_generation *gen)
+static void add_phases(struct phases *sum, const struct bn_generation *gen)
 {
     for (size_t i = 1; i < gen->n_ids; i++) { /* the first token's are those of the prompt */
         sum->tokens++;
@@ -73,7 +122,7 @@ static void add_phases(struct bn_work_phases *sum, const struct bn_generation *g
 }
 
 /* Keeps the tokens of the first generation, and compares all others with them. */
-static bn_status check_ids(struct bn_recorded_work *w, struct bn_generation *gen, bn_error *err)
+static bn_status check_ids(struct work *w, struct bn_generation *gen, bn_error *err)
 {
     if (gen->reason == BN_STOP_CALLER) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
     if (w->ids == NULL) {
@@ -86,7 +135,7 @@ static bn_status check_ids(struct bn_recorded_work *w, struct bn_generation *gen
     return bn_fail(err, BN_ERR_INTERNAL, "repeating the generation gave different tokens");
 }
 
-static bn_status generate(struct bn_recorded_work *w, struct bn_work_phases *phases, bn_error *err)
+static bn_status generate(struct work *w, struct phases *phases, bn_error *err)
 {
     struct bn_generation gen = {.prompt = w->prompt,
                                 .n_prompt = w->n_prompt,
@@ -119,13 +168,13 @@ static void touch_stack(void)
 
 static void begin_thread(void *arg, unsigned thread, unsigned n_threads)
 {
-    struct bn_recorded_work *w = arg;
+    struct work *w = arg;
     touch_stack();
     if (thread < w->n_threads) w->tids[thread] = (uint32_t)gettid();
     (void)n_threads;
 }
 
-static bn_status open_engine(struct bn_recorded_work *w, bn_error *err)
+static bn_status open_engine(struct work *w, bn_error *err)
 {
     static const bn_model_options with = {.repack = BN_REPACK_AUTO};
     const bn_tokenizer *tok = NULL;
@@ -140,21 +189,22 @@ static bn_status open_engine(struct bn_recorded_work *w, bn_error *err)
     w->n_threads = bn_session_n_threads(w->session);
     w->tids = bn_alloc(w->n_threads, sizeof *w->tids);
     w->runs = bn_alloc(w->asked->runs, sizeof *w->runs);
-    if (w->tids == NULL || w->runs == NULL) return bn_nomem(err);
+    w->windows = bn_alloc(w->asked->runs, sizeof *w->windows);
+    if (w->tids == NULL || w->runs == NULL || w->windows == NULL) return bn_nomem(err);
     bn_team_run(w->session->team, begin_thread, w);
     return BN_OK;
 }
 
 #define MAX_EVENTS (1u << 24) /* of all runs and threads: a gigabyte */
 
-static uint64_t passes_of(const struct bn_recorded_work *w)
+static uint64_t passes_of(const struct work *w)
 {
     uint64_t batch = bn_session_n_batch(w->session);
     return (w->n_prompt + batch - 1) / batch + w->asked->n_predict;
 }
 
 /* Room for this many generations. */
-static bn_status open_prof(struct bn_recorded_work *w, bn_prof **out, uint64_t generations, size_t n_events,
+static bn_status open_prof(struct work *w, bn_prof **out, uint64_t generations, size_t n_events,
                            bn_error *err)
 {
     struct bn_prof_options options = {.level = w->asked->level,
@@ -167,7 +217,7 @@ static bn_status open_prof(struct bn_recorded_work *w, bn_prof **out, uint64_t g
 }
 
 /* One that is profiled, for the events that it leaves. */
-static bn_status count_events(struct bn_recorded_work *w, size_t room, bn_error *err)
+static bn_status count_events(struct work *w, size_t room, bn_error *err)
 {
     bn_prof *prof = NULL;
     bn_status status = open_prof(w, &prof, 1, room, err);
@@ -189,7 +239,7 @@ static bn_status count_events(struct bn_recorded_work *w, size_t room, bn_error 
 #define LONG_NS 1000000000u /* one is enough */
 
 /* Pages and caches get warm; the least time that a generation takes, and its events, are seen. */
-static bn_status warm_up(struct bn_recorded_work *w, bn_error *err)
+static bn_status warm_up(struct work *w, bn_error *err)
 {
     uint64_t least = UINT64_MAX;
     uint64_t room = bn_prof_room_for(bn_model_hparams(w->model), w->asked->level, passes_of(w),
@@ -210,17 +260,16 @@ static bn_status warm_up(struct bn_recorded_work *w, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_work_open(struct bn_recorded_work *work, const struct bn_args *args,
-                       const struct bn_flamegraph_workload *asked, uint64_t period_ns, bn_error *err)
+static bn_status open_work(struct work *work, const struct bn_args *args, uint64_t period_ns, bn_error *err)
 {
-    *work = (struct bn_recorded_work){
-        .args = args, .asked = asked, .period_ns = period_ns, .scheduling_known = true};
+    const struct bn_flamegraph_options *o = args->fields;
+    *work = (struct work){.args = args, .asked = &o->work, .period_ns = period_ns, .scheduling_known = true};
     bn_cli_catch_interrupt();
     BN_TRY(open_engine(work, err));
     return warm_up(work, err);
 }
 
-void bn_work_close(struct bn_recorded_work *work)
+static void close_work(struct work *work)
 {
     bn_session_close(work->session);
     bn_model_close(work->model);
@@ -229,6 +278,7 @@ void bn_work_close(struct bn_recorded_work *work)
         bn_prof_close(work->runs[i].prof);
     }
     bn_free(work->runs);
+    bn_free(work->windows);
     bn_free(work->tids);
     bn_free(work->prompt);
     bn_free(work->ids);
@@ -237,7 +287,7 @@ void bn_work_close(struct bn_recorded_work *work)
 /* ---- runs ---- */
 
 /* What the system's scheduler says of the threads: time on a processor, time that they waited for one. */
-static bool read_scheduling(const struct bn_recorded_work *w, uint64_t *cpu_ns, uint64_t *waited_ns)
+static bool read_scheduling(const struct work *w, uint64_t *cpu_ns, uint64_t *waited_ns)
 {
     *cpu_ns = *waited_ns = 0;
     for (unsigned t = 0; t < w->n_threads; t++) {
@@ -256,7 +306,7 @@ static bool read_scheduling(const struct bn_recorded_work *w, uint64_t *cpu_ns, 
 }
 
 /* Generations that a run is made of, by the time that one takes; it may end earlier. */
-static uint64_t plan(const struct bn_recorded_work *w, uint64_t cpu_ns)
+static uint64_t plan(const struct work *w, uint64_t cpu_ns)
 {
     uint64_t n = cpu_ns / (w->generation_cpu_ns + 1) + 1,
              most = MAX_EVENTS / (w->n_threads * (uint64_t)w->asked->runs);
@@ -266,7 +316,7 @@ static uint64_t plan(const struct bn_recorded_work *w, uint64_t cpu_ns)
 }
 
 /* Is there room in each trail for one generation more? */
-static bool has_room(const struct bn_recorded_work *w, const struct bn_work_run *run)
+static bool has_room(const struct work *w, const struct run *run)
 {
     for (unsigned t = 0; run->prof != NULL && t < w->n_threads; t++) {
         const struct bn_prof_trail *trail = &run->prof->trails[t];
@@ -275,41 +325,41 @@ static bool has_room(const struct bn_recorded_work *w, const struct bn_work_run 
     return true;
 }
 
-static double seconds_of(const struct bn_recorded_work *w)
+static double seconds_of(const struct work *w)
 {
     return w->asked->seconds > 0 ? w->asked->seconds : 10;
 }
 
 /* Until the threads have computed for cpu_ns together, or the time is over. */
-static bn_status repeat(struct bn_recorded_work *w, struct bn_work_run *run, uint64_t cpu_ns,
-                        uint64_t generations, bn_error *err)
+static bn_status repeat(struct work *w, struct run *run, uint64_t cpu_ns, uint64_t generations, bn_error *err)
 {
+    struct bn_record_window *window = &w->windows[w->n_runs - 1];
     uint64_t cpu = bn_clock_process_cpu_ns(), most_ns = (uint64_t)(1e9 * seconds_of(w));
     if (run->prof != NULL) {
         bn_prof_reset_epoch(run->prof);
         run->pairs[0] = bn_clock_pair_now(run->prof);
     }
     uint64_t now = bn_clock_ns();
-    run->window.from_ns = now;
+    window->from_ns = now;
     do {
-        BN_TRY(generate(w, &run->phases, err));
+        BN_TRY(generate(w, &w->phases, err));
         run->repetitions++;
         now = bn_clock_ns();
         run->full = !has_room(w, run) || (run->prof != NULL && run->repetitions == generations);
-    } while (bn_clock_process_cpu_ns() - cpu < cpu_ns && now - run->window.from_ns < most_ns && !run->full);
-    run->window.to_ns = now;
+    } while (bn_clock_process_cpu_ns() - cpu < cpu_ns && now - window->from_ns < most_ns && !run->full);
+    window->to_ns = now;
     if (run->prof == NULL) return BN_OK;
     bn_prof_finalize(run->prof, bn_prof_elapsed_ns(run->prof));
     run->pairs[1] = bn_clock_pair_now(run->prof);
     return bn_session_set_profile(w->session, NULL, err);
 }
 
-bn_status bn_work_run(struct bn_recorded_work *w, bn_error *err)
+static bn_status run_all(struct work *w, bn_error *err)
 {
     double seconds = (double)w->asked->min_samples * (double)w->period_ns / 1e9;
     uint64_t cpu_ns = (uint64_t)(1e9 * fmin(seconds, seconds_of(w) * w->n_threads));
     while (w->n_runs < w->asked->runs) {
-        struct bn_work_run *run = &w->runs[w->n_runs++];
+        struct run *run = &w->runs[w->n_runs++];
         uint64_t cpu[2], waited[2], generations = plan(w, cpu_ns);
         size_t room = (size_t)generations * w->n_events + w->n_events / 8 + 64;
         if (w->asked->level != BN_PROF_OFF) BN_TRY(open_prof(w, &run->prof, generations, room, err));
@@ -321,4 +371,218 @@ bn_status bn_work_run(struct bn_recorded_work *w, bn_error *err)
         run->waited_ns = waited[1] - waited[0];
     }
     return BN_OK;
+}
+
+/* ---- samples ---- */
+
+static bn_status tag(void *user, const struct bn_sample *sample, bn_stacks *stacks, uint32_t *node,
+                     bn_error *err)
+{
+    const struct work *w = user;
+    for (size_t i = 0; i < w->n_runs; i++) {
+        const struct bn_record_window *window = &w->windows[i];
+        bool inside = sample->time_ns >= window->from_ns && sample->time_ns < window->to_ns;
+        if (!inside || w->runs[i].clock == NULL) continue;
+        return bn_brick_clock_push(w->runs[i].clock, sample->tid, sample->time_ns, stacks, node, err);
+    }
+    return BN_OK;
+}
+
+static bn_status open_clocks(struct work *w, bn_error *err)
+{
+    for (size_t i = 0; i < w->n_runs; i++) {
+        struct run *run = &w->runs[i];
+        if (run->prof != NULL) BN_TRY(bn_brick_clock_open(&run->clock, run->prof, w->tids, run->pairs, err));
+    }
+    return BN_OK;
+}
+
+/* ---- what was measured ---- */
+
+static bn_status put_stamps(bn_json *about, const struct work *w, bn_error *err)
+{
+    double ns, median;
+    BN_TRY(bn_prof_event_cost(&ns, &median, w->asked->level, err));
+    bn_json *stamps = bn_json_put_object(about, "stamps");
+    bn_json_put_number(stamps, "ns_each", ns);
+    bn_json *events = bn_json_put_object(stamps, "events");
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
+        uint64_t n = 0;
+        for (size_t i = 0; i < w->n_runs; i++)
+            n += bn_prof_kernel_stats(w->runs[i].prof, (enum bn_kernel)k, BN_PROF_ALL_THREADS).count;
+        if (n > 0) bn_json_put_u64(events, bn_prof_kernel_name(w->runs[0].prof, k), n);
+    }
+    return BN_OK;
+}
+
+static void put_scheduling(bn_json *about, const struct work *w)
+{
+    if (!w->scheduling_known) {
+        bn_json_put_unavailable(about, "scheduling", "/proc/self/task/*/schedstat cannot be read");
+        return;
+    }
+    bn_json *scheduling = bn_json_put_object(about, "scheduling");
+    bn_json *cpu = bn_json_put_array(scheduling, "cpu_ns"),
+            *waited = bn_json_put_array(scheduling, "waited_ns");
+    for (size_t i = 0; i < w->n_runs; i++) {
+        bn_json_add_u64(cpu, w->runs[i].cpu_ns);
+        bn_json_add_u64(waited, w->runs[i].waited_ns);
+    }
+}
+
+static bn_status add_measured(bn_stacks *stacks, const struct work *w, bn_error *err)
+{
+    BN_TRY(bn_stacks_open(&stacks->measured, "ns", "bricks", err));
+    bn_stacks *measured = stacks->measured;
+    for (size_t i = 0; i < w->n_runs; i++) {
+        if (i > 0) BN_TRY(bn_stacks_add_run(measured, err));
+        BN_TRY(bn_bricks_add(measured, i, w->runs[i].prof, err));
+    }
+    put_scheduling(stacks->about, w);
+    return put_stamps(stacks->about, w, err);
+}
+
+static bn_status compare(bn_stacks *stacks, const struct work *w, bn_error *err)
+{
+    struct bn_agreement agreement;
+    if (w->asked->level == BN_PROF_OFF) {
+        bn_json_put_unavailable(stacks->about, "agreement", "nothing was measured: --level off");
+        return BN_OK;
+    }
+    BN_TRY(add_measured(stacks, w, err));
+    bn_status status = bn_agreement(&agreement, stacks, stacks->measured, err);
+    if (status == BN_OK) bn_agreement_put(stacks->about, &agreement);
+    bn_agreement_release(&agreement);
+    return status;
+}
+
+/* ---- what is said of it ---- */
+
+static void put_mean(bn_json *o, const char *name, uint64_t ns, uint64_t tokens)
+{
+    bn_json_put_finite(o, name, (double)ns / (double)tokens, "no token was decoded after the first");
+}
+
+/* By the engine's own stamps, while it was sampled: means of one token of decoding. */
+static void put_phases(bn_json *about, const struct work *w)
+{
+    const struct phases *sum = &w->phases;
+    uint64_t ns = 0, generations = 0;
+    for (size_t i = 0; i < w->n_runs; i++) {
+        ns += w->windows[i].to_ns - w->windows[i].from_ns;
+        generations += w->runs[i].repetitions;
+    }
+    bn_json *phases = bn_json_put_object(about, "phases");
+    bn_json_put_finite(phases, "generation_ns", (double)ns / (double)generations, "nothing was generated");
+    bn_json_put_u64(phases, "tokens", sum->tokens);
+    put_mean(phases, "embed_ns", sum->embed_ns, sum->tokens);
+    put_mean(phases, "forward_ns", sum->forward_ns, sum->tokens);
+    put_mean(phases, "head_ns", sum->head_ns, sum->tokens);
+    put_mean(phases, "sample_ns", sum->sample_ns, sum->tokens);
+}
+
+/* Of one pass: over the prompt, or of a token that is decoded alone. */
+static uint64_t bytes_of_pass(const struct work *w)
+{
+    return w->n_ids > 1 ? (w->all_bytes - w->prompt_bytes) / (w->n_ids - 1) : w->prompt_bytes;
+}
+
+static void put_reads(bn_json *about, const struct work *w)
+{
+    bn_json *reads = bn_json_put_object(about, "reads");
+    bn_json_put_u64(reads, "prompt_bytes", w->prompt_bytes);
+    if (w->n_ids > 1)
+        bn_json_put_u64(reads, "token_bytes", bytes_of_pass(w));
+    else
+        bn_json_put_unavailable(reads, "token_bytes", "no token was decoded after the first");
+    /* A set that fits into a cache is read faster than one that does not: that of the limit is as large. */
+    uint64_t set = bytes_of_pass(w) < BN_BANDWIDTH_MAX_BYTES ? bytes_of_pass(w) : BN_BANDWIDTH_MAX_BYTES;
+    uint64_t limit = bn_bandwidth_probe((size_t)set, w->n_threads, LIMIT_NS);
+    if (limit > 0) {
+        bn_json_put_u64(reads, "limit_bytes_per_s", limit);
+        bn_json_put_u64(reads, "limit_set_bytes", set);
+    } else {
+        bn_json_put_unavailable(reads, "limit_bytes_per_s", "no memory for it");
+    }
+}
+
+static bn_status put_workload(bn_json *about, const struct work *w, bn_error *err)
+{
+    char text[96], ids[BN_SHA256_HEX];
+    BN_TRY(bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, ids, err));
+    bn_json *o = bn_json_put_object(about, "workload");
+    bn_json *repetitions = bn_json_put_array(o, "repetitions");
+    size_t full = 0;
+    for (size_t i = 0; i < w->n_runs; i++) {
+        bn_json_add_u64(repetitions, w->runs[i].repetitions);
+        full += w->runs[i].full;
+    }
+    snprintf(text, sizeof text, "the model's own, %zu tokens",
+             bn_tokenizer_n_vocab(bn_model_tokenizer(w->model)));
+    bn_json_put_string(o, "tokenizer", text);
+    bn_json_put_string(o, "prompt", w->asked->prompt);
+    bn_json_put_u64(o, "prompt_tokens", w->n_prompt);
+    bn_json_put_u64(o, "n_predict", w->asked->n_predict);
+    bn_json_put_u64(o, "tokens", w->n_ids);
+    bn_json_put_string(o, "ids_sha256", ids);
+    bn_json_put_u64(o, "seed", w->asked->seed);
+    bn_json_put_u64(o, "threads", w->n_threads);
+    bn_json_put_string(o, "isa", bn_isa_name());
+    bn_json_put_string(o, "level", bn_prof_level_name(w->asked->level));
+    bn_json_put_u64(o, "runs_cut_by_events", full);
+    if (full > 0)
+        bn_report_note(
+            0,
+            "%zu of %zu runs ended early because the profiler was full; use a lower --level or fewer "
+            "--runs",
+            full, w->n_runs);
+    return BN_OK;
+}
+
+static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *work, bn_recording *recording,
+                             const struct bn_symbols_options *symbols, bn_error *err)
+{
+    enum bn_record_kind kind = recording->delivery.kind;
+    BN_TRY(open_clocks(work, err));
+    BN_TRY(bn_stacks_open(&out->stacks, bn_record_kind_unit(kind), bn_record_kind_name(kind), err));
+    for (size_t i = 1; i < work->n_runs; i++)
+        BN_TRY(bn_stacks_add_run(out->stacks, err));
+    bn_json *about = out->stacks->about;
+    bn_flamegraph_put_origin(about);
+    bn_cli_put_model(about, work->args);
+    BN_TRY(put_workload(about, work, err));
+    put_phases(about, work);
+    put_reads(about, work);
+    bn_flamegraph_put_others(about, &work->before);
+    bn_recording_put(about, recording);
+    BN_TRY(bn_fingerprint_put(about, err));
+    const struct bn_resolve_options how = {
+        .windows = work->windows, .n_windows = work->n_runs, .tag = tag, .user = work};
+    BN_TRY(bn_flamegraph_resolve(out, recording, symbols, &how, err));
+    bn_stack_quality_put(about, &out->quality, &out->symbols);
+    return compare(out->stacks, work, err);
+}
+
+bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const struct bn_args *args,
+                                     bn_error *err)
+{
+    struct bn_record_options options;
+    struct bn_symbols_options symbols;
+    bn_recording recording = {0};
+    bn_recorder *recorder = NULL;
+    struct work work = {0};
+    *out = (struct bn_flamegraph_recorded){0};
+    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
+    BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
+    bn_status status = open_work(&work, args, options.period_ns, err);
+    bn_busy_read(&work.before);
+    if (status == BN_OK) status = run_all(&work, err);
+    if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);
+    if (status == BN_OK) bn_flamegraph_warn(&recording.delivery);
+    if (status == BN_OK) status = make_stacks(out, &work, &recording, &symbols, err);
+    bn_recorder_close(recorder);
+    bn_recording_release(&recording);
+    close_work(&work);
+    if (status != BN_OK) bn_flamegraph_recorded_release(out);
+    return status;
 }

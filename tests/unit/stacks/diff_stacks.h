@@ -47,8 +47,8 @@ static inline void compare(struct bn_stacks_diff *d, bn_stacks *before, bn_stack
     bn_stacks_close(after);
 }
 
-/* The function's entry. */
-static inline const struct bn_diff_entry *of(const struct bn_stacks_diff *d, const struct bn_diff_entry *list,
+/* The function's value in one of the lists. */
+static inline const struct bn_diff_value *of(const struct bn_stacks_diff *d, const struct bn_diff_value *list,
                                              const char *name)
 {
     for (size_t i = 0; i < d->tree->n_frames; i++)
@@ -57,24 +57,22 @@ static inline const struct bn_diff_entry *of(const struct bn_stacks_diff *d, con
     return list; /* not reached */
 }
 
-static inline size_t count_significant(const struct bn_diff_entry *list, size_t n, bool weights)
+static inline size_t count_significant(const struct bn_diff_value *list, size_t n)
 {
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
-        count += weights ? list[i].weight.significant : list[i].share.significant;
+        count += list[i].significant;
     return count;
 }
 
-static inline size_t significant_nodes(const struct bn_stacks_diff *d, bool weights)
+static inline size_t significant_paths(const struct bn_stacks_diff *d)
 {
-    return count_significant(d->self, d->tree->n_nodes, weights) +
-           count_significant(d->total, d->tree->n_nodes, weights);
+    return count_significant(d->paths, d->tree->n_nodes);
 }
 
-static inline size_t significant_functions(const struct bn_stacks_diff *d, bool weights)
+static inline size_t significant_functions(const struct bn_stacks_diff *d)
 {
-    return count_significant(d->functions_self, d->tree->n_frames, weights) +
-           count_significant(d->functions_total, d->tree->n_frames, weights);
+    return count_significant(d->self, d->tree->n_frames) + count_significant(d->total, d->tree->n_frames);
 }
 
 #endif

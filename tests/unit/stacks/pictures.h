@@ -65,7 +65,7 @@ static inline void draw(struct bn_buf *out, const bn_stacks *s, const struct bn_
 {
     bn_error err = {0};
     *out = (struct bn_buf){.max = MAX_BYTES};
-    if (bn_svg(out, s, options, &err) != BN_OK) fail_msg("%s", err.msg);
+    if (bn_svg(out, s, NULL, options, &err) != BN_OK) fail_msg("%s", err.msg);
 }
 
 /* ---- reading pictures ---- */
@@ -166,51 +166,38 @@ static inline struct bn_stacks_diff make_diff(void)
     bn_stacks *s = open_stacks("ns");
     for (size_t i = 0; i < BN_ARRAY_LEN(COMPARED); i++)
         put(s, COMPARED[i].path, BN_FRAME_CODE, 1, 0);
-    struct bn_stacks_diff d = {
-        .tree = sort_stacks(s), .whole = {.before = 2e9, .after = 3e9}, .method = "by hand"};
+    struct bn_stacks_diff d = {.tree = sort_stacks(s), .weight = {2e9, 3e9}, .method = "by hand"};
     size_t n = d.tree->n_nodes;
-    d.self = bn_alloc(n, sizeof *d.self);
-    d.total = bn_alloc(n, sizeof *d.total);
+    d.paths = bn_alloc(n, sizeof *d.paths);
     for (uint32_t i = 0; i < n; i++) {
         const struct bn_frame *f = bn_stacks_frame(d.tree, i);
-        d.self[i].share.q = d.self[i].share.low = d.self[i].share.high = (double)NAN;
+        d.paths[i] = (struct bn_diff_value){.q = (double)NAN, .low = (double)NAN, .high = (double)NAN};
         for (size_t k = 0; f != NULL && k < BN_ARRAY_LEN(COMPARED); k++)
-            if (strcmp(strrchr(COMPARED[k].path, ';') + 1, f->name) == 0) {
-                struct bn_diff_value v = {.before = COMPARED[k].before,
-                                          .after = COMPARED[k].after,
-                                          .low = -0.01,
-                                          .high = 0.0311,
-                                          .p = 0.01,
-                                          .q = 0.0123,
-                                          .significant = COMPARED[k].significant};
-                d.self[i].share = v;
-            }
-        d.total[i] = d.self[i];
+            if (strcmp(strrchr(COMPARED[k].path, ';') + 1, f->name) == 0)
+                d.paths[i] = (struct bn_diff_value){.before = COMPARED[k].before,
+                                                    .after = COMPARED[k].after,
+                                                    .low = -0.01,
+                                                    .high = 0.0311,
+                                                    .p = 0.01,
+                                                    .q = 0.0123,
+                                                    .significant = COMPARED[k].significant};
     }
     for (size_t i = n; i-- > 1;) {
-        struct bn_diff_value *up = &d.total[d.tree->nodes[i].parent].share;
-        up->before += d.total[i].share.before;
-        up->after += d.total[i].share.after;
+        struct bn_diff_value *up = &d.paths[d.tree->nodes[i].parent];
+        up->before += d.paths[i].before;
+        up->after += d.paths[i].after;
     }
     return d;
 }
 
-static inline void free_diff(struct bn_stacks_diff *d)
-{
-    bn_stacks_close(d->tree);
-    bn_free(d->self);
-    bn_free(d->total);
-}
-
-static inline void draw_diff(struct bn_buf *out, const struct bn_stacks_diff *d, enum bn_svg_widths widths)
+static inline void draw_diff(struct bn_buf *out, const struct bn_stacks_diff *d)
 {
     struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
     bn_error err = {0};
     *out = (struct bn_buf){.max = MAX_BYTES};
-    o.widths = widths;
     o.width = 1020;
     o.title = "Before and after";
-    if (bn_svg_diff(out, d, &o, &err) != BN_OK) fail_msg("%s", err.msg);
+    if (bn_svg(out, d->tree, d, &o, &err) != BN_OK) fail_msg("%s", err.msg);
 }
 
 /* -1: there is no such box. */

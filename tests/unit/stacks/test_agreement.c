@@ -5,7 +5,6 @@
  */
 #include <math.h>
 
-#include "lab/stats/distribution.h"
 #include "tests/unit/stacks/brick_maker.h"
 #include "tests/unit/unit.h"
 
@@ -187,7 +186,6 @@ static void rows_say_what_was_seen(void **state)
     assert_string_equal(a.rows[0].name, "UpProjection");
     assert_true(a.both > 1000 && a.other == 0);
     assert_true(row(&a, BN_FRAME_SLOT, "i2s_gemv_ref")->samples > 1000);
-    assert_true(row(&a, BN_FRAME_SLOT, "i2s_gemv_ref")->besides == 0);
     bn_json *doc = bn_json_new_object();
     bool agrees;
     bn_agreement_put(doc, &a);
@@ -253,7 +251,7 @@ static void readings_of_the_clock_are_allowed_for(void **state)
     struct bn_agreement a = agreement_of(&v);
     assert_false(row(&a, BN_FRAME_SLOT, "softmax_ref")->agrees);
     bn_agreement_release(&a);
-    bn_json *stamps = bn_json_put_object(v.measured->about, "stamps");
+    bn_json *stamps = bn_json_put_object(v.sampled->about, "stamps");
     bn_json_put_number(stamps, "ns_each", own / 100);
     bn_json_put_u64(bn_json_put_object(stamps, "events"), "softmax_ref", 100);
     a = agreement_of(&v);
@@ -299,7 +297,7 @@ static void runs_that_vary_widen_the_intervals(void **state)
 
 static void put_scheduling(struct views *v, uint64_t first_ns, uint64_t second_ns)
 {
-    bn_json *scheduling = bn_json_put_object(v->measured->about, "scheduling");
+    bn_json *scheduling = bn_json_put_object(v->sampled->about, "scheduling");
     bn_json *cpu = bn_json_put_array(scheduling, "cpu_ns"),
             *waited = bn_json_put_array(scheduling, "waited_ns");
     bn_json_add_u64(cpu, 1000000);
@@ -346,24 +344,9 @@ static void what_cannot_be_compared_says_why(void **state)
     close_views(&v);
 }
 
-static void chi_square_has_known_values(void **state)
-{
-    static const double KNOWN[][3] = {/* df, x, P: tables of the distribution */
-                                      {1, 3.841458820694124, 0.95},   {2, 5.991464547107979, 0.95},
-                                      {10, 18.307038053275146, 0.95}, {10, 3.940299136119, 0.05},
-                                      {100, 124.3421134, 0.95},       {1, 0.00393214, 0.05}};
-    (void)state;
-    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
-        assert_true(fabs(bn_chi_square_cdf(KNOWN[i][1], KNOWN[i][0]) - KNOWN[i][2]) < 1e-6);
-    for (double x = 0.1; x < 40; x += 0.7) /* two degrees: 1 - exp(-x/2) */
-        assert_true(fabs(bn_chi_square_cdf(x, 2) - (1 - exp(-x / 2))) < 1e-12);
-    assert_true(bn_chi_square_cdf(0, 3) < 1e-300 && bn_chi_square_cdf(-1, 3) < 1e-300);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chi_square_has_known_values),
         cmocka_unit_test(honest_samples_agree),
         cmocka_unit_test(rows_say_what_was_seen),
         cmocka_unit_test(faults_are_found),

@@ -130,19 +130,15 @@ static void what_is_not_whole_is_refused(void **state)
     trail->dropped = 1;
     assert_int_equal(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_MISMATCH);
     trail->dropped = 0;
-    struct bn_prof_event good = trail->events[5];
-    trail->events[5].begin = good.end + 1;
-    err = (bn_error){0};
-    assert_int_equal(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_FORMAT);
-    trail->events[5] = good;
-    trail->events[5].end += 1u << 30;
-    err = (bn_error){0};
-    assert_int_equal(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_FORMAT);
-    trail->events[5] = good;
-    trail->events[trail->n - 1].depth = 3; /* nothing is around it */
-    err = (bn_error){0};
-    assert_int_equal(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_FORMAT);
-    trail->events[trail->n - 1].depth = 0;
+    for (int fault = 0; fault < 3; fault++) {
+        struct bn_prof_event *e = &trail->events[fault == 2 ? trail->n - 1 : 5], good = *e;
+        if (fault == 0) e->begin = good.end + 1;
+        if (fault == 1) e->end += 1u << 30;
+        if (fault == 2) e->depth = 3; /* nothing is around it */
+        err = (bn_error){0};
+        assert_int_equal(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_FORMAT);
+        *e = good;
+    }
     m.prof->wall_ns /= 8; /* bricks took more time than there was */
     err = (bn_error){0};
     bn_stacks_close(s);

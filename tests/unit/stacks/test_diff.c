@@ -64,27 +64,26 @@ static void a_shift_has_its_signs(void **state)
     append(&after, "main;hot;leaf 400\nmain;hot 100\nmain;cold 500\n");
     compare(&d, before, after, &PLAIN);
     assert_false(d.by_runs);
-    const struct bn_diff_entry *hot = of(&d, d.functions_total, "hot"),
-                               *leaf = of(&d, d.functions_self, "leaf");
-    assert_near(hot->share.before, 0.7, 1e-12);
-    assert_near(hot->share.after, 0.5, 1e-12);
-    assert_true(hot->share.significant && hot->share.high < 0 && hot->share.low > -0.3);
-    assert_int_equal(hot->before_samples, 700);
-    assert_near(of(&d, d.functions_self, "hot")->share.after, 0.1, 1e-12);
-    assert_true(leaf->share.significant && leaf->share.after < leaf->share.before);
-    const struct bn_diff_entry *cold = of(&d, d.functions_self, "cold");
-    assert_true(cold->share.significant && cold->share.low > 0);
-    const struct bn_diff_entry *whole = of(&d, d.functions_total, "main");
-    assert_near(whole->share.before, 1, 1e-12);
-    assert_false(whole->share.significant);
-    assert_true(isnan(whole->share.p)); /* it cannot differ */
+    const struct bn_diff_value *hot = of(&d, d.total, "hot"), *leaf = of(&d, d.self, "leaf");
+    assert_near(hot->before, 0.7, 1e-12);
+    assert_near(hot->after, 0.5, 1e-12);
+    assert_true(hot->significant && hot->high < 0 && hot->low > -0.3);
+    assert_int_equal(d.samples[0], 1000);
+    assert_near(of(&d, d.self, "hot")->after, 0.1, 1e-12);
+    assert_true(leaf->significant && leaf->after < leaf->before);
+    const struct bn_diff_value *cold = of(&d, d.self, "cold");
+    assert_true(cold->significant && cold->low > 0);
+    const struct bn_diff_value *whole = of(&d, d.total, "main");
+    assert_near(whole->before, 1, 1e-12);
+    assert_false(whole->significant);
+    assert_true(isnan(whole->p)); /* it cannot differ */
     /* The nodes agree with the functions: each has one path here. */
     uint32_t main_ = bn_stacks_child(d.tree, BN_STACKS_ROOT, BN_FRAME_CODE, "main");
     uint32_t node = bn_stacks_child(d.tree, main_, BN_FRAME_CODE, "hot");
-    assert_near(d.total[node].share.p, hot->share.p, 0);
-    assert_true(d.total[node].share.significant);
+    assert_near(d.paths[node].p, hot->p, 0);
+    assert_true(d.paths[node].significant);
     /* A single run says nothing of how long a run is. */
-    assert_true(isnan(d.whole.p) && isnan(hot->weight.p));
+    assert_true(isnan(d.paths[0].p));
     bn_stacks_diff_release(&d);
 }
 
@@ -96,12 +95,12 @@ static void what_is_gone_or_new_stays(void **state)
     append(&before, "main;old;deep 40\nmain;work 60\n");
     append(&after, "main;work 60\nmain;new 40\n");
     compare(&d, before, after, &PLAIN);
-    assert_near(of(&d, d.functions_self, "deep")->after, 0, 0);
-    assert_near(of(&d, d.functions_self, "deep")->before, 40, 1e-12);
-    assert_true(of(&d, d.functions_total, "old")->share.significant);
-    assert_true(of(&d, d.functions_self, "new")->share.significant);
-    assert_near(of(&d, d.functions_self, "new")->share.before, 0, 0);
-    assert_int_equal(of(&d, d.functions_self, "work")->share.significant, false);
+    assert_near(of(&d, d.self, "deep")->after, 0, 0);
+    assert_near(of(&d, d.self, "deep")->before, 0.4, 1e-12);
+    assert_true(of(&d, d.total, "old")->significant);
+    assert_true(of(&d, d.self, "new")->significant);
+    assert_near(of(&d, d.self, "new")->before, 0, 0);
+    assert_int_equal(of(&d, d.self, "work")->significant, false);
     assert_int_equal(d.tree->n_nodes, 6);
     bn_stacks_diff_release(&d);
 }
@@ -114,10 +113,9 @@ static void recursion_counts_once(void **state)
     append(&before, "f;g;f;g;f 10\nf;f 10\ng;f 10\ng 10\n");
     append(&after, "f;g;f;g;f 10\nf;f 10\ng;f 10\ng 10\n");
     compare(&d, before, after, &PLAIN);
-    assert_near(of(&d, d.functions_total, "f")->before, 30, 1e-12);
-    assert_near(of(&d, d.functions_total, "g")->before, 30, 1e-12);
-    assert_near(of(&d, d.functions_self, "f")->before, 30, 1e-12);
-    assert_int_equal(of(&d, d.functions_total, "f")->after_samples, 30);
+    assert_near(of(&d, d.total, "f")->before, 30.0 / 40, 1e-12);
+    assert_near(of(&d, d.total, "g")->before, 30.0 / 40, 1e-12);
+    assert_near(of(&d, d.self, "f")->before, 30.0 / 40, 1e-12);
     bn_stacks_diff_release(&d);
 }
 
@@ -151,11 +149,10 @@ static void the_same_gives_nothing(void **state)
             append(&after, TEXT);
         }
         compare(&d, before, after, &SAME_WORK);
-        assert_int_equal(significant_nodes(&d, false) + significant_nodes(&d, true), 0);
-        assert_int_equal(significant_functions(&d, false) + significant_functions(&d, true), 0);
+        assert_int_equal(significant_paths(&d) + significant_functions(&d), 0);
         assert_true((d.n_judged > 0) == (runs > 1)); /* weights of single runs are not judged */
         for (size_t i = 0; i < d.tree->n_nodes; i++)
-            assert_true(isnan(d.self[i].share.p) || d.self[i].share.p == 1);
+            assert_true(isnan(d.paths[i].p) || d.paths[i].p == 1);
         bn_stacks_diff_release(&d);
     }
 }
@@ -222,7 +219,7 @@ static void without_samples_it_is_welch(void **state)
     append(&after, "f 13\ng 87\n");
     compare(&d, before, after, &PLAIN);
     const double t = -3.8334908600273248, df = 2.7642064010450693; /* computed in Python */
-    const struct bn_diff_value *f = &of(&d, d.functions_self, "f")->share;
+    const struct bn_diff_value *f = of(&d, d.self, "f");
     assert_near(f->p, 2 * bn_student_cdf(t, df), 1e-12);
     assert_near(f->df, df, 1e-9);
     /* The interval is the test inverted. */
@@ -235,7 +232,7 @@ static void without_samples_it_is_welch(void **state)
     append(&before, "f 10.5\ng 89.5\n");
     append(&after, "f 50.5\ng 49.5\n");
     compare(&d, before, after, &PLAIN);
-    assert_true(isnan(of(&d, d.functions_self, "f")->share.p));
+    assert_true(isnan(of(&d, d.self, "f")->p));
     assert_int_equal(d.n_judged, 0);
     assert_non_null(strstr(d.method, "not judged"));
     bn_stacks_diff_release(&d);
@@ -254,8 +251,8 @@ static void runs_that_agree_by_chance_are_not_believed(void **state)
         append(&after, AFTER[i]);
     }
     compare(&d, before, after, &PLAIN);
-    assert_true(2 * bn_student_cdf(-1733.78, 2) < 1e-5);        /* Welch's t of these shares */
-    assert_true(isnan(of(&d, d.functions_self, "f")->share.p)); /* 3 samples cannot tell, whatever they say */
+    assert_true(2 * bn_student_cdf(-1733.78, 2) < 1e-5); /* Welch's t of these shares */
+    assert_true(isnan(of(&d, d.self, "f")->p));          /* 3 samples cannot tell, whatever they say */
     assert_int_equal(d.n_judged, 0);
     bn_stacks_diff_release(&d);
 
@@ -265,7 +262,7 @@ static void runs_that_agree_by_chance_are_not_believed(void **state)
         append(&after, "f 4\ng 1000\n");
     }
     compare(&d, before, after, &PLAIN);
-    const struct bn_diff_value *f = &of(&d, d.functions_self, "f")->share;
+    const struct bn_diff_value *f = of(&d, d.self, "f");
     assert_true(f->p > 0.03 && f->p < 0.5); /* 3 of 3003 and 12 of 3012 */
     bn_stacks_diff_release(&d);
 }
@@ -289,7 +286,7 @@ static void weight_is_not_evidence(void **state)
             bn_stacks_add(side[i], g, 0, 1000, 1000);
         }
         compare(&d, side[0], side[1], &PLAIN);
-        p[heavy] = of(&d, d.functions_self, "f")->share.p;
+        p[heavy] = of(&d, d.self, "f")->p;
         bn_stacks_diff_release(&d);
     }
     assert_true(p[0] < 1e-4 && p[1] > 0.3);
@@ -309,11 +306,11 @@ static void weights_of_the_same_work(void **state)
         append(&after, text);
     }
     compare(&d, before, after, &SAME_WORK);
-    const struct bn_diff_entry *f = of(&d, d.functions_self, "f");
-    assert_true(f->weight.significant && f->weight.low > 4500 && f->weight.high < 5500);
-    assert_false(f->share.significant); /* twice as much of everything */
-    assert_true(d.whole.significant && d.whole.low > 9900 && d.whole.high < 10100);
-    assert_near(d.whole.before, 10012.4 + 6.2, 1e-9);
+    const struct bn_diff_value *f = of(&d, d.self, "f"), *whole = &d.paths[0];
+    assert_true(f->significant && f->low * d.weight[0] > 4500 && f->high * d.weight[0] < 5500);
+    assert_true(whole->significant && whole->low * d.weight[0] > 9900 && whole->high * d.weight[0] < 10100);
+    assert_near(d.weight[0], 10012.4 + 6.2, 1e-9);
+    assert_near(whole->before, 1, 1e-12);
     bn_stacks_diff_release(&d);
 }
 
@@ -326,9 +323,9 @@ static void less_than_min_share_is_not_judged(void **state)
     append(&before, "f 1000\ng 100\n");
     append(&after, "f 1000\n");
     compare(&d, before, after, &how);
-    assert_true(isnan(of(&d, d.functions_self, "g")->share.p));
-    assert_false(of(&d, d.functions_self, "g")->share.significant);
-    assert_near(of(&d, d.functions_self, "g")->share.before, 1.0 / 11, 1e-12);
+    assert_true(isnan(of(&d, d.self, "g")->p));
+    assert_false(of(&d, d.self, "g")->significant);
+    assert_near(of(&d, d.self, "g")->before, 1.0 / 11, 1e-12);
     bn_stacks_diff_release(&d);
 }
 

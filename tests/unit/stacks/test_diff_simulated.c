@@ -133,13 +133,17 @@ static struct outcome alike(const struct setting *s, unsigned n, uint64_t seed)
         }
         bn_stacks *before = record(&p, &s->noise, s->runs[0], s->samples[0], &seed);
         bn_stacks *after = record(&p, &s->noise, s->runs[1], s->samples[1], &seed);
-        compare(&d, before, after, &SAME_WORK);
-        bool nodes = significant_nodes(&d, false) > 0, functions = significant_functions(&d, false) > 0;
-        out.nodes += nodes;
-        out.functions += functions;
-        out.either += nodes || functions;
-        out.weights += significant_nodes(&d, true) + significant_functions(&d, true) > 0;
-        bn_stacks_diff_release(&d);
+        for (int weights = 0; weights < 2; weights++) {
+            bn_error err = {0};
+            assert_int_equal(bn_stacks_diff(&d, before, after, weights ? &SAME_WORK : &PLAIN, &err), BN_OK);
+            bool paths = significant_paths(&d) > 0, functions = significant_functions(&d) > 0;
+            out.nodes += !weights && paths;
+            out.functions += !weights && functions;
+            *(weights ? &out.weights : &out.either) += paths || functions;
+            bn_stacks_diff_release(&d);
+        }
+        bn_stacks_close(before);
+        bn_stacks_close(after);
     }
     bn_stacks_close(p.tree);
     print_message("%-44s of %u: nodes %u, functions %u, either %u; weights %u\n", s->name, n, out.nodes,
@@ -203,8 +207,8 @@ static uint32_t tenth(const struct program *p)
     return best;
 }
 
-/* How many of n comparisons find that this node has more of itself; detectable: what they say they could have
- * found, in the mean. */
+/* How many of n comparisons find that this leaf's function has more of itself; detectable: what they say they could
+ * have found, in the mean. */
 static unsigned find_slower(const struct program *before, const struct program *after, uint32_t node,
                             unsigned n, double *detectable, uint64_t seed)
 {
@@ -215,15 +219,9 @@ static unsigned find_slower(const struct program *before, const struct program *
         struct bn_stacks_diff d;
         bn_stacks *b = record(before, &noise, 6, 1000, &seed), *a = record(after, &noise, 6, 1000, &seed);
         compare(&d, b, a, &PLAIN);
-        uint32_t path[BN_STACKS_MAX_DEPTH], depth = before->tree->nodes[node].depth, at = BN_STACKS_ROOT;
-        for (uint32_t up = node, k = depth; k-- > 0; up = before->tree->nodes[up].parent)
-            path[k] = up;
-        for (uint32_t k = 0; k < depth; k++) {
-            const struct bn_frame *f = bn_stacks_frame(before->tree, path[k]);
-            at = bn_stacks_child(d.tree, at, f->kind, f->name);
-        }
-        found += d.self[at].share.significant && d.self[at].share.low > 0;
-        *detectable += bn_stacks_diff_detectable(&d.self[at].share, d.level, d.n_judged) / n;
+        const struct bn_diff_value *v = of(&d, d.self, bn_stacks_frame(before->tree, node)->name);
+        found += v->significant && v->low > 0;
+        *detectable += bn_stacks_diff_detectable(&d, v) / n;
         bn_stacks_diff_release(&d);
     }
     return found;

@@ -170,57 +170,39 @@ static void inlined_functions_keep_their_class(void **state)
         assert_int_equal(class_of(BN_FRAME_CODE, NAMES[i]), class_of(BN_FRAME_INLINED, NAMES[i]));
 }
 
-/* Kernel frames under a function that waits are waiting; under any other function they are the kernel's. */
-static void the_kernel_waits_with_its_caller(void **state)
+/* The class of the last of a path's frames. */
+static void frames_do_what_their_callers_do(void **state)
 {
+    static const struct {
+        enum bn_class is;
+        struct bn_frame path[3];
+    } CASES[] = {
+        /* Kernel frames under a function that waits are waiting; under any other function they are the kernel's. */
+        {BN_CLASS_WAIT,
+         {{"__sched_yield", "", "", 0, BN_FRAME_CODE}, {"schedule", "", "", 0, BN_FRAME_SYSTEM}}},
+        {BN_CLASS_SYSTEM, {{"read", "", "", 0, BN_FRAME_CODE}, {"schedule", "", "", 0, BN_FRAME_SYSTEM}}},
+        /* A part without a class of its own has that of the function that it is inlined into. */
+        {BN_CLASS_MULTIPLY,
+         {{"bn_i2s_gemv_avx2", "", "", 0, BN_FRAME_CODE},
+          {"widen", "", "", 0, BN_FRAME_INLINED},
+          {"widen_more", "", "", 0, BN_FRAME_INLINED}}},
+        {BN_CLASS_OTHER, {{"main", "", "", 0, BN_FRAME_CODE}, {"widen", "", "", 0, BN_FRAME_INLINED}}},
+        /* A part of a kernel that the rules do not know has the class of the kernel that called it. */
+        {BN_CLASS_MULTIPLY,
+         {{"bn_i2s_gemm_avx2", "bn-run", "kernels/x86/avx2_ternary.c", 1, BN_FRAME_CODE},
+          {"a_new_part", "bn-run", "kernels/x86/avx2_few.c", 1, BN_FRAME_CODE}}},
+        {BN_CLASS_OTHER,
+         {{"bn_i2s_gemm_avx2", "bn-run", "kernels/x86/avx2_ternary.c", 1, BN_FRAME_CODE},
+          {"a_new_part", "other", "kernels/x86/avx2_few.c", 1, BN_FRAME_CODE}}},
+    };
     (void)state;
-    static const char *const CALLERS[] = {"__sched_yield", "read"};
-    static const enum bn_class IS[] = {BN_CLASS_WAIT, BN_CLASS_SYSTEM};
-    for (size_t i = 0; i < BN_ARRAY_LEN(CALLERS); i++) {
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         bn_stacks *s = NULL;
         uint32_t node = BN_STACKS_ROOT;
         assert_int_equal(bn_stacks_open(&s, "ns", "cpu", NULL), BN_OK);
-        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_CODE, CALLERS[i], NULL), BN_OK);
-        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_SYSTEM, "do_syscall_64", NULL), BN_OK);
-        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_SYSTEM, "schedule", NULL), BN_OK);
-        assert_int_equal(bn_class_at(s, node), IS[i]);
-        bn_stacks_close(s);
-    }
-}
-
-/* A part without a class of its own has that of the function that it is inlined into. */
-static void parts_do_what_their_callers_do(void **state)
-{
-    static const char *const CALLERS[] = {"bn_i2s_gemv_avx2", "main"};
-    static const enum bn_class IS[] = {BN_CLASS_MULTIPLY, BN_CLASS_OTHER};
-    (void)state;
-    for (size_t i = 0; i < BN_ARRAY_LEN(CALLERS); i++) {
-        bn_stacks *s = NULL;
-        uint32_t node = BN_STACKS_ROOT;
-        assert_int_equal(bn_stacks_open(&s, "ns", "cpu", NULL), BN_OK);
-        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_CODE, CALLERS[i], NULL), BN_OK);
-        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_INLINED, "widen", NULL), BN_OK);
-        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_INLINED, "widen_more", NULL), BN_OK);
-        assert_int_equal(bn_class_at(s, node), IS[i]);
-        bn_stacks_close(s);
-    }
-}
-
-/* A part of a kernel that the rules do not know has the class of the kernel that called it. */
-static void parts_in_kernel_files_do_what_their_callers_do(void **state)
-{
-    (void)state;
-    const struct bn_frame kernel = {"bn_i2s_gemm_avx512vnni", "bn-run", "kernels/x86/avx512_ternary.c", 1,
-                                    BN_FRAME_CODE},
-                          part = {"a_new_part", "bn-run", "kernels/x86/avx512_few.c", 1, BN_FRAME_CODE},
-                          foreign = {"a_new_part", "other", "kernels/x86/avx512_few.c", 1, BN_FRAME_CODE};
-    for (unsigned i = 0; i < 2; i++) {
-        bn_stacks *s = NULL;
-        uint32_t node = BN_STACKS_ROOT;
-        assert_int_equal(bn_stacks_open(&s, "ns", "cpu", NULL), BN_OK);
-        assert_int_equal(bn_stacks_push(s, &node, &kernel, SIZE_MAX, NULL), BN_OK);
-        assert_int_equal(bn_stacks_push(s, &node, i == 0 ? &part : &foreign, SIZE_MAX, NULL), BN_OK);
-        assert_int_equal(bn_class_at(s, node), i == 0 ? BN_CLASS_MULTIPLY : BN_CLASS_OTHER);
+        for (size_t k = 0; k < 3 && CASES[i].path[k].name != NULL; k++)
+            assert_int_equal(bn_stacks_push(s, &node, &CASES[i].path[k], SIZE_MAX, NULL), BN_OK);
+        assert_int_equal(bn_class_at(s, node, false), CASES[i].is);
         bn_stacks_close(s);
     }
 }
@@ -392,9 +374,7 @@ int main(void)
         cmocka_unit_test(every_function_of_kernels_has_a_class),
         cmocka_unit_test(kernels_have_the_class_of_their_slot),
         cmocka_unit_test(inlined_functions_keep_their_class),
-        cmocka_unit_test(the_kernel_waits_with_its_caller),
-        cmocka_unit_test(parts_do_what_their_callers_do),
-        cmocka_unit_test(parts_in_kernel_files_do_what_their_callers_do),
+        cmocka_unit_test(frames_do_what_their_callers_do),
         cmocka_unit_test(every_brick_that_computes_has_a_class),
         cmocka_unit_test(contrast_is_as_defined),
         cmocka_unit_test(text_can_be_read_on_every_colour),

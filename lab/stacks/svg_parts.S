@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Style sheet and script of flame graphs; see lab/stacks/picture.c.
+ * Style sheet and script of flame graphs; see lab/stacks/svg.c.
  */
 #include "base/embed.h"
 
