@@ -12,9 +12,9 @@ static const struct bn_command COMMANDS[] = {
              "that works is used; the document says why better ones were not. Without a sample no file is "
              "written and the exit status is 1.\n\nFormats by file name: .json (everything), .svg, .folded, "
              ".txt, .speedscope.json, .trace.json, .pb.gz. Without --output a "
-             "table of functions is printed.\n\nWhere perf events are not permitted, only programs of bn "
-             "can be recorded: they sample themselves. Record others with perf where that is "
-             "permitted: render reads the output of `perf script`.",
+             "table of functions is printed.\n\nA program needs perf events; a generation is recorded by "
+             "timers where they are not permitted. Programs can also be recorded with perf: render reads the "
+             "output of `perf script`.",
      .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
      .options = {bn_flamegraph_record_outputs, bn_flamegraph_record_options, bn_flamegraph_workload_options,
                  bn_flamegraph_view_options, bn_flamegraph_picture_options},

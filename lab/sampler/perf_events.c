@@ -391,48 +391,41 @@ static void switch_all(struct perf *p, unsigned long request)
         (void)ioctl(p->rings[i].fd, request, 0);
 }
 
-static bn_status open_self(void **state, const struct bn_record_options *o, bn_error *err)
+static bn_status begin(struct perf *p, pid_t pid, bn_error *err)
 {
-    struct perf *p = NULL;
-    BN_TRY(prepare(&p, o, err));
-    bn_status status = open_rings(p, 0, err);
-    if (status != BN_OK) {
-        perf_close(p);
-        return status;
-    }
-    open_clock(p, 0);
+    BN_TRY(open_rings(p, pid, err));
+    open_clock(p, pid);
     tell_drainer(p, 1);
-    switch_all(p, PERF_EVENT_IOC_ENABLE);
-    *state = p;
     return BN_OK;
 }
 
-static bn_status open_program(void **state, pid_t *pid, const struct bn_record_options *o,
-                              const char *const *argv, const int fds[3], bn_error *err)
+static bn_status open_program(struct perf *p, struct bn_record_start *start, bn_error *err)
+{
+    struct bn_spawned spawned;
+    p->attr.enable_on_exec = 1;
+    int failed = bn_spawn_hold(&spawned, start->argv, start->fds);
+    if (failed != 0) return bn_fail_errno(err, failed, start->argv[0], "cannot start");
+    bn_status status = begin(p, spawned.pid, err);
+    if (status != BN_OK) {
+        bn_spawn_drop(&spawned);
+        return status;
+    }
+    start->pid = spawned.pid;
+    failed = bn_spawn_go(&spawned);
+    return failed != 0 ? bn_fail_errno(err, failed, start->argv[0], "cannot start") : BN_OK;
+}
+
+static bn_status perf_open(void **state, const struct bn_record_options *o, struct bn_record_start *start,
+                           bn_error *err)
 {
     struct perf *p = NULL;
-    struct bn_spawned spawned;
     BN_TRY(prepare(&p, o, err));
-    p->attr.enable_on_exec = 1;
-    int failed = bn_spawn_hold(&spawned, argv, fds);
-    if (failed != 0) {
-        perf_close(p);
-        return bn_fail_errno(err, failed, argv[0], "cannot start");
-    }
-    bn_status status = open_rings(p, spawned.pid, err);
-    if (status == BN_OK) {
-        open_clock(p, spawned.pid);
-        tell_drainer(p, 1);
-        failed = bn_spawn_go(&spawned);
-        if (failed != 0) status = bn_fail_errno(err, failed, argv[0], "cannot start");
-    } else {
-        bn_spawn_drop(&spawned);
-    }
+    bn_status status = start != NULL ? open_program(p, start, err) : begin(p, 0, err);
     if (status != BN_OK) {
         perf_close(p);
         return status;
     }
-    *pid = spawned.pid;
+    if (start == NULL) switch_all(p, PERF_EVENT_IOC_ENABLE);
     *state = p;
     return BN_OK;
 }
@@ -480,4 +473,4 @@ static bn_status perf_stop(void *state, bn_recording *out, bn_error *err)
     return BN_OK;
 }
 
-const struct bn_record_ops bn_record_perf = {open_self, open_program, perf_stop, perf_close};
+const struct bn_record_ops bn_record_perf = {perf_open, perf_stop, perf_close};

@@ -5,13 +5,15 @@
 #include "lab/sampler/perf_records.h"
 
 #include <linux/perf_event.h>
+#include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/sampler/lineage.h"
+#include "lab/kit/order.h"
 
 #define BLOCK_BYTES ((size_t)1 << 20)
 
 #define LOWEST_CODE 4096u
+#define MAX_GENERATIONS 256u
 
 struct bn_perf_block {
     struct bn_perf_block *next;
@@ -142,10 +144,17 @@ static const char *take_text(struct cursor *c)
 
 /* ---- samples ---- */
 
+/* A thread that another one created; in another process, it was forked. */
+struct birth {
+    uint64_t time_ns;
+    uint32_t pid, tid, parent_pid, parent_tid;
+};
+
 struct reader {
     bn_recording *out;
     const struct bn_perf_layout *layout;
-    struct bn_lineage lineage;
+    struct birth *births;
+    size_t n_births, births_room;
 };
 
 /* Addresses without the markers between them; those of the operating system come first. */
@@ -261,11 +270,14 @@ static bn_status read_name(struct reader *r, struct cursor *c, bn_error *err)
 
 static bn_status read_fork(struct reader *r, struct cursor *c, bn_error *err)
 {
-    struct bn_birth birth = {.pid = take_u32(c), .parent_pid = take_u32(c)};
+    struct birth birth = {.pid = take_u32(c), .parent_pid = take_u32(c)};
     birth.tid = take_u32(c);
     birth.parent_tid = take_u32(c);
     birth.time_ns = take_u64(c);
-    return c->bad ? BN_OK : bn_lineage_add(&r->lineage, &birth, err);
+    if (c->bad) return BN_OK;
+    BN_TRY(bn_array_grow(&r->births, &r->births_room, r->n_births + 1, sizeof birth, err));
+    r->births[r->n_births++] = birth;
+    return BN_OK;
 }
 
 static bn_status read_record(struct reader *r, const unsigned char *bytes, size_t n, uint32_t type,
@@ -316,6 +328,99 @@ static bn_status read_block(struct reader *r, const struct bn_perf_block *block,
     return BN_OK;
 }
 
+/* ---- what threads and processes were born with ---- */
+
+/* A forked process has the memory map of its parent, and a thread its parent's name, and no record repeats them.
+ * Only those that were sampled get them, so that ten thousand short processes cost little. */
+
+static int births_by_thread(const void *a, const void *b)
+{
+    const struct birth *x = a, *y = b;
+    int c = bn_compare_u64(x->tid, y->tid);
+    return c != 0 ? c : bn_compare_u64(x->time_ns, y->time_ns);
+}
+
+/* The latest birth of a thread that is not after a time; NULL for none. */
+static const struct birth *birth_of(const struct reader *r, uint32_t tid, uint64_t time_ns)
+{
+    const struct birth *list = r->births;
+    size_t at;
+    BN_SEARCH(at, r->n_births, list[at].tid < tid || (list[at].tid == tid && list[at].time_ns <= time_ns));
+    return at > 0 && list[at - 1].tid == tid ? &list[at - 1] : NULL;
+}
+
+/* Adds what the processes that a process came from had mapped when it, or the one between, was forked. n:
+ * mappings that were there before any was added. They keep their times, so that the process's own are later. */
+static bn_status inherit_mappings(struct reader *r, size_t n, uint32_t pid, bn_error *err)
+{
+    const struct birth *birth = birth_of(r, pid, UINT64_MAX);
+    uint32_t at = pid;
+    for (unsigned i = 0; i < MAX_GENERATIONS && birth != NULL && birth->parent_pid != at; i++) {
+        size_t k;
+        at = birth->parent_pid;
+        BN_SEARCH(k, n, r->out->mappings[k].pid < at);
+        for (; k < n && r->out->mappings[k].pid == at; k++) {
+            struct bn_mapping own = r->out->mappings[k];
+            own.pid = pid;
+            if (own.time_ns <= birth->time_ns) BN_TRY(bn_recording_add_mapping(r->out, &own, own.path, err));
+        }
+        birth = birth_of(r, at, birth->time_ns);
+    }
+    return BN_OK;
+}
+
+/* Gives a thread that has no name of its own that of the one it came from. n: as above. */
+static bn_status inherit_name(struct reader *r, size_t n, uint32_t pid, uint32_t tid, bn_error *err)
+{
+    struct bn_thread_name key = {UINT64_MAX, pid, tid, ""};
+    uint64_t born = 0;
+    for (unsigned i = 0; i < MAX_GENERATIONS; i++) {
+        const struct bn_thread_name *names = r->out->threads;
+        size_t at;
+        BN_SEARCH(at, n, bn_recording_name_order(&names[at], &key) <= 0);
+        if (at > 0 && names[at - 1].pid == key.pid && names[at - 1].tid == key.tid)
+            return i == 0 ? BN_OK : bn_recording_add_thread(r->out, born, pid, tid, names[at - 1].name, err);
+        const struct birth *birth = birth_of(r, key.tid, key.time_ns);
+        if (birth == NULL || birth->parent_tid == key.tid) return BN_OK;
+        key = (struct bn_thread_name){birth->time_ns, birth->parent_pid, birth->parent_tid, ""};
+        if (i == 0) born = birth->time_ns;
+    }
+    return BN_OK;
+}
+
+static int keys(const void *a, const void *b)
+{
+    return bn_compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+static bn_status inherit(struct reader *r, bn_error *err)
+{
+    bn_recording *out = r->out;
+    size_t n = 0, n_mappings = out->n_mappings, n_names = out->n_threads;
+    bn_status status = BN_OK;
+    if (r->n_births == 0 || out->n_samples == 0) return BN_OK;
+    qsort(r->births, r->n_births, sizeof *r->births, births_by_thread);
+    /* Each thread of which there are samples, and the first thread of its process, by process. */
+    uint64_t *sampled = bn_alloc(out->n_samples * 2, sizeof *sampled);
+    if (sampled == NULL) return bn_nomem(err);
+    for (const struct bn_sample *s = out->samples; s != out->samples + out->n_samples; s++) {
+        if (s != out->samples && s[-1].pid == s->pid && s[-1].tid == s->tid) continue;
+        sampled[n++] = (uint64_t)s->pid << 32 | s->tid;
+        sampled[n++] = (uint64_t)s->pid << 32 | s->pid;
+    }
+    qsort(sampled, n, sizeof *sampled, keys);
+    for (size_t i = 0; i < n && status == BN_OK; i++) {
+        uint32_t pid = (uint32_t)(sampled[i] >> 32);
+        if (i > 0 && sampled[i - 1] == sampled[i]) continue;
+        status = inherit_name(r, n_names, pid, (uint32_t)sampled[i], err);
+        if (status == BN_OK && (i == 0 || sampled[i - 1] >> 32 != pid))
+            status = inherit_mappings(r, n_mappings, pid, err);
+    }
+    bn_free(sampled);
+    bn_recording_finish(out);
+    return status;
+}
+
 bn_status bn_perf_read(bn_recording *out, struct bn_perf_store *store, const struct bn_perf_layout *layout,
                        bn_error *err)
 {
@@ -331,7 +436,7 @@ bn_status bn_perf_read(bn_recording *out, struct bn_perf_store *store, const str
     out->delivery.lost += store->lost;
     bn_perf_store_release(store);
     bn_recording_finish(out);
-    if (status == BN_OK) status = bn_lineage_apply(&reader.lineage, out, err);
-    bn_lineage_release(&reader.lineage);
+    if (status == BN_OK) status = inherit(&reader, err);
+    bn_free(reader.births);
     return status;
 }

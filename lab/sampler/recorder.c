@@ -78,7 +78,7 @@ static bn_status record_work(struct bn_record_trial *out, const struct bn_record
 {
     bn_recording recording = {0};
     void *state = NULL;
-    bn_status status = ops->open_self(&state, options, err);
+    bn_status status = ops->open(&state, options, NULL, err);
     if (status != BN_OK) return status;
     uint64_t begin = bn_clock_thread_cpu_ns();
     work(options->kind, ns);
@@ -156,16 +156,9 @@ static bn_status nothing_works(const struct bn_delivery *delivery, int only, bn_
     return BN_ERR_UNSUPPORTED;
 }
 
-/* A program to start. */
-struct start {
-    pid_t pid;
-    const char *const *argv;
-    const int *fds;
-};
-
 /* Opens the first way that works, for a program or, when start is NULL, for this process; notes why the others
  * do not work. */
-static bn_status climb(bn_recorder *r, struct start *start, bn_error *err)
+static bn_status climb(bn_recorder *r, struct bn_record_start *start, bn_error *err)
 {
     struct bn_delivery *delivery = &r->recording.delivery;
     int asked = r->options.tier, works = -1;
@@ -178,9 +171,7 @@ static bn_status climb(bn_recorder *r, struct start *start, bn_error *err)
         if (!trial.works) continue;
         r->ops = TIERS[t].ops;
         r->began_ns = bn_clock_ns();
-        bn_status status = start == NULL ? r->ops->open_self(&r->state, &r->options, &why)
-                                         : r->ops->open_program(&r->state, &start->pid, &r->options,
-                                                                start->argv, start->fds, &why);
+        bn_status status = r->ops->open(&r->state, &r->options, start, &why);
         if (is_refusal(status)) {
             join(delivery->refused[t], sizeof delivery->refused[t], why.msg, why.hint);
             if (works < 0) works = t;
@@ -230,7 +221,7 @@ bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *op
     bn_recorder *r = NULL;
     BN_TRY(make(&r, options, err));
     uint32_t pid = (uint32_t)getpid(), tid = (uint32_t)gettid();
-    bn_status status = bn_recording_read_maps(&r->recording, 0, err);
+    bn_status status = bn_recording_read_maps(&r->recording, err);
     if (status == BN_OK) status = add_name(&r->recording, "/proc/self/comm", pid, err);
     if (status == BN_OK && tid != pid) status = add_name(&r->recording, "/proc/thread-self/comm", tid, err);
     if (status == BN_OK) status = climb(r, NULL, err);
@@ -246,7 +237,7 @@ static bn_status stop(bn_recorder *r, bn_recording *out, bool self, bn_error *er
 {
     bn_status status = r->ops->stop(r->state, &r->recording, err);
     r->recording.delivery.wall_ns = bn_clock_ns() - r->began_ns;
-    if (status == BN_OK && self) status = bn_recording_read_maps(&r->recording, 0, err);
+    if (status == BN_OK && self) status = bn_recording_read_maps(&r->recording, err);
     if (status != BN_OK) return status;
     *out = r->recording;
     r->recording = (bn_recording){0};
@@ -266,7 +257,7 @@ bn_status bn_record_program(bn_recording *out, struct bn_process *process,
                             const struct bn_record_options *options, const char *const *argv,
                             const int fds[3], bn_error *err)
 {
-    struct start start = {.argv = argv, .fds = fds};
+    struct bn_record_start start = {.argv = argv, .fds = fds};
     bn_recorder *r = NULL;
     *out = (bn_recording){0};
     *process = (struct bn_process){0};
