@@ -122,8 +122,9 @@ static const struct bn_command COMMANDS[] = {
     {.name = "doctor",
      .summary = "show which samplers work on this machine",
      .text = "Tries each sampler and perf event for some milliseconds. Prints why one does not work and what "
-             "changes that. The exit status is 9 when no sampler works.",
-     .synopsis = "[--json]",
+             "changes that. The exit status is 1 when no sampler works.",
+     .synopsis = "[--require CHECK]...",
+     .options = {bn_flamegraph_doctor_options},
      .run = bn_flamegraph_doctor,
      .json = true,
      .examples = {{"bn-flamegraph doctor", "show what works"}}},

@@ -217,6 +217,7 @@ struct bn_args {
     unsigned verbose; /* how many -v */
     int color;        /* auto, always, never */
     int exit_code;    /* of a run that returns BN_OK; starts as BN_EXIT_OK */
+    struct bn_texts require; /* of a doctor: checks that have to be ok */
     void *fields;     /* the command's struct; NULL without one */
 
     /* From the rows below that several programs share. */

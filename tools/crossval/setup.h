@@ -77,6 +77,7 @@ extern const struct bn_option bn_crossval_setup_options[];
 bn_status bn_crossval_setup(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_refs(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_remove(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_crossval_doctor_options[];
 bn_status bn_crossval_doctor(struct bn_args *args, bn_error *err);
 
 #endif

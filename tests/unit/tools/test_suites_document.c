@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The documents of bn-bench doctor, memory and quant: every null says why, no number is negative, series can
+ * The documents of bn-bench memory and quant: every null says why, no number is negative, series can
  * be read back and hold the samples, sums and quotients are what they are called. No test
  * depends on the speed of the machine.
  */
@@ -74,33 +74,6 @@ static void check_row(const bn_json *part, const char *test, const char *metric,
     for (size_t i = 0; i < s->n; i++)
         least = fmin(least, s->samples[i]);
     near(number(part, path), least);
-}
-
-static void doctor_is_complete(void **state)
-{
-    struct bn_series_list series;
-    size_t levels = 0, available = 0;
-    (void)state;
-    bn_json *doc = document("doctor --min-time 0 --repeat 2 -t 1", &series);
-    const bn_json *sources = bn_json_get(doc, "sources"), *roofs = bn_json_get(doc, "roofs");
-    for (const bn_json *s = bn_json_first(sources); s != NULL; s = bn_json_next(s)) {
-        bool has = truth(s, "available");
-        available += has;
-        assert_true(word(s, "name")[0] != '\0' && word(s, "what")[0] != '\0');
-        assert_true((bn_json_kind(bn_json_get(s, "detail")) == BN_JSON_NULL) != has);
-        assert_true(!has || bn_json_get(s, "remedy") == NULL);
-    }
-    assert_true(bn_json_size(sources) > 20 && available > 5);
-    for (const bn_json *r = bn_json_first(roofs); r != NULL; r = bn_json_next(r)) {
-        bool read = strcmp(word(r, "kind"), "read") == 0;
-        const char *rate = read ? "bytes_per_second" : "macs_per_second";
-        levels += read;
-        if (bn_json_kind(bn_json_get(r, rate)) == BN_JSON_NULL) continue;
-        assert_int_equal(bn_json_size(bn_json_get(r, "samples")), 2);
-    }
-    assert_int_equal(levels, 4);
-    bn_series_release(&series);
-    bn_json_free(doc);
 }
 
 /* Higher levels record more, in more memory; off records nothing. */
@@ -276,10 +249,10 @@ static void quantising_is_complete(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(doctor_is_complete),     cmocka_unit_test(allocations_are_complete),
-        cmocka_unit_test(tracking_is_complete),   cmocka_unit_test(fragmentation_adds_up),
-        cmocka_unit_test(bandwidth_counts_lines), cmocka_unit_test(sessions_add_up),
-        cmocka_unit_test(everything_is_freed),    cmocka_unit_test(quantising_is_complete),
+        cmocka_unit_test(allocations_are_complete), cmocka_unit_test(tracking_is_complete),
+        cmocka_unit_test(fragmentation_adds_up),    cmocka_unit_test(bandwidth_counts_lines),
+        cmocka_unit_test(sessions_add_up),          cmocka_unit_test(everything_is_freed),
+        cmocka_unit_test(quantising_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

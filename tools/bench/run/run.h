@@ -17,7 +17,7 @@
 #include "lab/host/energy.h"
 #include "lab/host/noise.h"
 #include "lab/kit/loops.h"
-#include "lab/sampler/sources.h"
+#include "lab/sampler/counters.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
