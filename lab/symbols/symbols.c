@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names of addresses. Two tables keep what was found: one by process and address, valid for a period of
- * time; one by file and address in it, so that a function in a file that many processes map is looked up
- * once. Neither is larger than the recording's addresses.
+ * Names of addresses. A table keeps what was found by file and address in it, so that a function in a file that
+ * many processes map is looked up once.
  */
 #define _GNU_SOURCE
 #include "lab/symbols/symbols.h"
 
-#include <link.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/symbols/kernel.h"
 #include "lab/symbols/object.h"
 #include "lab/symbols/pairs.h"
 
@@ -29,15 +27,8 @@ struct chunk {
 struct place {
     const struct bn_frame *frames;
     uint32_t n;
-    bool unknown, other_build, begins_thread;
+    bool unknown, begins_thread;
     bool no_code; /* nothing executable is there */
-};
-
-/* An address of a process, from one time to another. */
-struct use {
-    uint64_t from_ns, to_ns;
-    uint32_t place;
-    uint32_t next; /* use of the same address + 1; 0: none */
 };
 
 struct bn_symbols {
@@ -51,10 +42,6 @@ struct bn_symbols {
     struct place *places;
     uint32_t n_places;
     size_t places_room;
-    struct bn_pairs use_of; /* address, process: use */
-    struct use *uses;
-    uint32_t n_uses;
-    size_t uses_room;
     char thread_module[64]; /* the file whose code calls the functions of threads, and where it does */
     uint64_t thread_call;
 };
@@ -97,58 +84,42 @@ static void *return_address(void *unused)
     return __builtin_return_address(0);
 }
 
-struct looked_for {
-    bn_symbols *symbols;
-    uint64_t address;
-};
-
-static int take_thread_module(struct dl_phdr_info *info, size_t size, void *user)
-{
-    (void)size;
-    struct looked_for *wanted = user;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        if (part->p_type != PT_LOAD || wanted->address - info->dlpi_addr - part->p_vaddr >= part->p_memsz)
-            continue;
-        const char *slash = strrchr(info->dlpi_name, '/');
-        snprintf(wanted->symbols->thread_module, sizeof wanted->symbols->thread_module, "%s",
-                 slash == NULL ? info->dlpi_name : slash + 1);
-        wanted->symbols->thread_call = wanted->address - info->dlpi_addr - 1;
-        return 1;
-    }
-    return 0;
-}
-
 /* Stripped C libraries do not name the function that threads begin in: one is asked where it was called. */
 static void learn_thread_call(bn_symbols *s)
 {
     pthread_t thread;
     void *address = NULL;
-    if (pthread_create(&thread, NULL, return_address, NULL) != 0 || pthread_join(thread, &address) != 0)
+    Dl_info library;
+    if (pthread_create(&thread, NULL, return_address, NULL) != 0 || pthread_join(thread, &address) != 0 ||
+        dladdr(address, &library) == 0)
         return;
-    struct looked_for wanted = {s, (uint64_t)(uintptr_t)address};
-    dl_iterate_phdr(take_thread_module, &wanted);
+    const char *slash = strrchr(library.dli_fname, '/');
+    snprintf(s->thread_module, sizeof s->thread_module, "%s", slash == NULL ? library.dli_fname : slash + 1);
+    s->thread_call = (uint64_t)((uintptr_t)address - (uintptr_t)library.dli_fbase) - 1;
 }
 
-static bool names_a_root(const char *name)
+enum bn_root bn_symbols_root(const char *name)
 {
-    static const char *const ROOTS[] = {"_start",
-                                        "main",
-                                        "__libc_start_main",
-                                        "__libc_start_main_impl",
-                                        "__libc_start_call_main",
-                                        "clone",
-                                        "__clone",
-                                        "clone3",
-                                        "__clone3",
-                                        "__clone_internal",
-                                        "start_thread",
-                                        "gomp_thread_start",
-                                        "__kmp_launch_worker",
-                                        "_dl_start_user"};
+    static const struct {
+        const char *name;
+        enum bn_root root;
+    } ROOTS[] = {{"main", BN_ROOT_OWN},
+                 {"gomp_thread_start", BN_ROOT_OWN},
+                 {"__kmp_launch_worker", BN_ROOT_OWN},
+                 {"_dl_start_user", BN_ROOT_OWN},
+                 {"_start", BN_ROOT_AROUND},
+                 {"__libc_start_main", BN_ROOT_AROUND},
+                 {"__libc_start_main_impl", BN_ROOT_AROUND},
+                 {"__libc_start_call_main", BN_ROOT_AROUND},
+                 {"clone", BN_ROOT_AROUND},
+                 {"__clone", BN_ROOT_AROUND},
+                 {"clone3", BN_ROOT_AROUND},
+                 {"__clone3", BN_ROOT_AROUND},
+                 {"__clone_internal", BN_ROOT_AROUND},
+                 {"start_thread", BN_ROOT_AROUND}};
     for (size_t i = 0; i < BN_ARRAY_LEN(ROOTS); i++)
-        if (strcmp(name, ROOTS[i]) == 0) return true;
-    return false;
+        if (strcmp(name, ROOTS[i].name) == 0) return ROOTS[i].root;
+    return BN_ROOT_NONE;
 }
 
 static bool starts_with(const char *text, const char *with)
@@ -223,8 +194,8 @@ static bn_status known_place(bn_symbols *s, struct place *place, const struct bn
         frames[i] = (struct bn_frame){scopes[i].name != NULL ? scopes[i].name : "[unknown]", o->module,
                                       scopes[i].file != NULL ? scopes[i].file : "", scopes[i].line,
                                       i == 0 ? BN_FRAME_CODE : BN_FRAME_INLINED};
-    *place =
-        (struct place){.frames = frames, .n = (uint32_t)n, .begins_thread = names_a_root(frames[0].name)};
+    *place = (struct place){
+        .frames = frames, .n = (uint32_t)n, .begins_thread = bn_symbols_root(frames[0].name) != BN_ROOT_NONE};
     return BN_OK;
 }
 
@@ -241,94 +212,53 @@ static bn_status kernel_place(bn_symbols *s, struct place *place, uint64_t addre
     return BN_OK;
 }
 
-/* The place of an address in a mapping; NULL for none, or one of the operating system. */
-static bn_status find_place(bn_symbols *s, const struct bn_mapping *mapping, bool system, uint64_t address,
-                            uint32_t *number, bn_error *err)
+/* The place of an address of a process at a time, or of the operating system. */
+static bn_status find_at(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t time_ns, bool caller,
+                         bool system, struct place *place, bn_error *err)
 {
-    uint64_t file = system ? KERNEL : NO_FILE, where = system ? address : 0;
+    if (caller && address > 0) address--;
+    const struct bn_mapping *mapping =
+        system ? NULL : bn_recording_mapping(s->recording, pid, address, time_ns);
+    uint64_t file = system ? KERNEL : NO_FILE, where = address;
     const struct bn_object *o = NULL;
     bool readable = false;
-    if (mapping != NULL && !system) {
+    if (mapping != NULL) {
         uint32_t object;
         BN_TRY(bn_objects_find(&s->objects, s->recording, mapping, &object, err));
         o = s->objects.list[object];
         readable = o->dwfl != NULL && bn_object_place(o, mapping, address, &where);
         file = readable ? 2 * (uint64_t)object + 1 : 2 * (uint64_t)object;
     }
-    *number = bn_pairs_find(&s->place_of, where, file);
-    if (*number != BN_PAIRS_NONE) return BN_OK;
-    struct place place;
+    uint32_t number = bn_pairs_find(&s->place_of, where, file);
+    if (number != BN_PAIRS_NONE) {
+        *place = s->places[number];
+        return BN_OK;
+    }
     BN_TRY(bn_array_grow(&s->places, &s->places_room, s->n_places + (size_t)1, sizeof *s->places, err));
     if (system)
-        BN_TRY(kernel_place(s, &place, address, err));
+        BN_TRY(kernel_place(s, place, address, err));
     else if (o == NULL)
-        BN_TRY(unknown_place(s, &place, "[unknown]", "", BN_FRAME_UNKNOWN, err));
+        BN_TRY(unknown_place(s, place, "[unknown]", "", BN_FRAME_UNKNOWN, err));
     else if (readable)
-        BN_TRY(known_place(s, &place, o, where, err));
+        BN_TRY(known_place(s, place, o, where, err));
     else
-        BN_TRY(unknown_in(s, &place, o, err));
-    place.other_build = o != NULL && o->other_build;
-    place.no_code = o == NULL && !system;
-    BN_TRY(bn_pairs_put(&s->place_of, where, file, s->n_places, err));
-    s->places[s->n_places] = place;
-    *number = s->n_places++;
-    return BN_OK;
-}
-
-/* ---- uses ---- */
-
-/* The mapping at an address at a time, and from when until when that is so. */
-static const struct bn_mapping *find_mapping(const bn_recording *r, uint32_t pid, uint64_t address,
-                                             uint64_t time_ns, struct use *use)
-{
-    size_t n;
-    for (const struct bn_mapping *m = bn_recording_mappings_of(r, pid, &n); n-- > 0; m++) {
-        if (address < m->start || address >= m->end) continue;
-        if (m->time_ns <= time_ns && m->time_ns > use->from_ns) use->from_ns = m->time_ns;
-        if (m->time_ns > time_ns && m->time_ns < use->to_ns) use->to_ns = m->time_ns;
-    }
-    return bn_recording_mapping(r, pid, address, time_ns);
-}
-
-static bn_status add_use(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t time_ns, bool system,
-                         uint32_t next, uint32_t *number, bn_error *err)
-{
-    struct use use = {.to_ns = UINT64_MAX, .next = next};
-    if (s->n_uses > UINT32_MAX / 4)
-        return bn_fail(err, BN_ERR_LIMIT, "more than %u different addresses", s->n_uses);
-    const struct bn_mapping *mapping =
-        system ? NULL : find_mapping(s->recording, pid, address, time_ns, &use);
-    BN_TRY(bn_array_grow(&s->uses, &s->uses_room, s->n_uses + (size_t)1, sizeof *s->uses, err));
-    BN_TRY(find_place(s, mapping, system, address, &use.place, err));
-    BN_TRY(bn_pairs_put(&s->use_of, address, 2 * (uint64_t)pid + system, s->n_uses, err));
-    s->uses[s->n_uses] = use;
-    *number = s->n_uses++;
+        BN_TRY(unknown_in(s, place, o, err));
+    place->no_code = o == NULL && !system;
     s->counts.addresses++;
-    s->counts.unknown += s->places[use.place].unknown;
-    s->counts.other_builds += s->places[use.place].other_build;
-    return BN_OK;
-}
-
-static bn_status find_at(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t time_ns, bool caller,
-                         bool system, const struct place **place, bn_error *err)
-{
-    if (caller && address > 0) address--;
-    if (system) pid = 0;
-    uint32_t first = bn_pairs_find(&s->use_of, address, 2 * (uint64_t)pid + system), number = first;
-    while (number != BN_PAIRS_NONE && (time_ns < s->uses[number].from_ns || time_ns >= s->uses[number].to_ns))
-        number = s->uses[number].next - 1;
-    if (number == BN_PAIRS_NONE) BN_TRY(add_use(s, pid, address, time_ns, system, first + 1, &number, err));
-    *place = &s->places[s->uses[number].place];
+    s->counts.unknown += place->unknown;
+    s->counts.other_builds += o != NULL && o->other_build;
+    BN_TRY(bn_pairs_put(&s->place_of, where, file, s->n_places, err));
+    s->places[s->n_places++] = *place;
     return BN_OK;
 }
 
 bn_status bn_symbols_at(bn_symbols *symbols, uint32_t pid, uint64_t address, uint64_t time_ns, bool caller,
                         bool system, const struct bn_frame **frames, size_t *n, bn_error *err)
 {
-    const struct place *place;
+    struct place place;
     BN_TRY(find_at(symbols, pid, address, time_ns, caller, system, &place, err));
-    *frames = place->frames;
-    *n = place->n;
+    *frames = place.frames;
+    *n = place.n;
     return BN_OK;
 }
 
@@ -336,10 +266,10 @@ bn_status bn_symbols_chain(bn_symbols *symbols, const struct bn_sample *sample, 
                            size_t *n_chain, bn_error *err)
 {
     for (size_t i = sample->n_system; i < *n_chain; i++) {
-        const struct place *place;
+        struct place place;
         BN_TRY(find_at(symbols, sample->pid, chain[i], sample->time_ns, BN_SAMPLE_IS_CALLER(sample, i), false,
                        &place, err));
-        if (place->no_code) *n_chain = i > 0 ? i : 1;
+        if (place.no_code) *n_chain = i > 0 ? i : 1;
     }
     return BN_OK;
 }
@@ -349,15 +279,12 @@ bn_status bn_symbols_rooted(bn_symbols *symbols, const struct bn_sample *sample,
 {
     *rooted = false;
     /* A C library without symbols may be around main by two frames. */
-    for (size_t i = n_chain, unnamed = 0; i-- > sample->n_system && unnamed < 3; unnamed++) {
-        const struct place *place;
+    for (size_t i = n_chain, seen = 0; i-- > sample->n_system && seen < 3 && !*rooted; seen++) {
+        struct place place;
         BN_TRY(find_at(symbols, sample->pid, chain[i], sample->time_ns, BN_SAMPLE_IS_CALLER(sample, i), false,
                        &place, err));
-        const char *module = place->frames[0].module;
-        *rooted = place->begins_thread ||
-                  (place->unknown && (starts_with(module, "libgomp.so") || starts_with(module, "libomp.so")));
-        if (*rooted || !place->unknown || !(starts_with(module, "libc.so") || starts_with(module, "libc-")))
-            break;
+        *rooted = place.begins_thread;
+        if (!place.unknown) break;
     }
     return BN_OK;
 }
@@ -372,7 +299,7 @@ bn_status bn_symbols_open(bn_symbols **out, const bn_recording *recording,
     if (s == NULL) return bn_nomem(err);
     s->recording = recording;
     if (options != NULL) s->options = *options;
-    bn_status status = bn_debug_files_open(&s->objects.files, s->options.debug_path, err);
+    bn_status status = bn_objects_open(&s->objects, s->options.debug_path, err);
     if (status == BN_OK) {
         learn_thread_call(s);
         *out = s;
@@ -394,8 +321,6 @@ void bn_symbols_close(bn_symbols *symbols)
     }
     bn_free(symbols->place_of.slots);
     bn_free(symbols->places);
-    bn_free(symbols->use_of.slots);
-    bn_free(symbols->uses);
     bn_free(symbols);
 }
 

@@ -81,12 +81,12 @@ doctor 1 '--offline: a model that is not here' '^FAIL +model +acme/m:m.gguf: not
 HF_HUB_OFFLINE=1 doctor 0 '--offline: a model that is here' '^ok +model +acme/m:m.gguf: already here' acme/m:m.gguf
 part=cache/models--acme--m/blobs/$(printf '%064d' 7).part
 head -c 1000 /dev/zero >"$part"
-doctor 0 'an unfinished download' '^ok +downloads +0 in progress in other processes; 1 unfinished; 1 complete'
+doctor 0 'an unfinished download' '^ok +downloads +0 in progress elsewhere; 1 unfinished; 1 complete'
 mkfifo release
 (exec 9>"cache/.locks/models--acme--m/$(printf '%064d' 7).lock" && flock 9 && : >held && read -r _ <release) &
 holder=$!
 wait_for test -e held
-doctor 0 'a download of another process' '^note +downloads +1 in progress in other processes; 0 unfinished'
+doctor 0 'a download of another process' '^note +downloads +1 in progress elsewhere; 0 unfinished'
 echo >release
 wait $holder
 : >file

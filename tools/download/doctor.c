@@ -95,7 +95,7 @@ static bn_status check_locks(struct job *j, bn_error *err)
     if (status == BN_OK)
         bn_doctor_put(&j->rows, n_locked > 0 ? BN_DOCTOR_NOTE : BN_DOCTOR_OK, "downloads",
                       "wait for them: a second download of the same file waits too",
-                      "%zu in progress in other processes; %zu unfinished; %zu complete", n_locked,
+                      "%zu in progress elsewhere; %zu unfinished; %zu complete", n_locked,
                       n_parts - n_locked, n_files);
     return status;
 }

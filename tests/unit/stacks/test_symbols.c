@@ -216,6 +216,7 @@ static void no_server_is_asked(void **state)
     bool asked = read(said[0], &byte, 1) == 1;
 
     /* That it would have been noticed: what libdwfl does on its own. */
+    setenv("DEBUGINFOD_URLS", text, 1);
     char *no_path = NULL;
     Dwarf_Addr bias;
     Dwfl_Callbacks usual = {find_no_elf, dwfl_standard_find_debuginfo, NULL, &no_path};
