@@ -91,7 +91,7 @@ $(OOM): tests/oom/oom.c $(OUT)/flags
 	$(Q)$(CC) -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -O2 -fPIC -shared -o $@ $< -ldl
 
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
-SAMPLED := $(addprefix $(OUT)/tests/sampled/,split nofp crash fixed)
+SAMPLED := $(addprefix $(OUT)/tests/sampled/,split calls nofp crash fixed)
 SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer \
     -fno-optimize-sibling-calls $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) \
     -ffile-prefix-map="$(CURDIR)=." -MMD -MP

@@ -11,7 +11,7 @@ static const struct bn_command COMMANDS[] = {
      .text = "Samples the program after --, or without one a generation in this process. The first sampler "
              "that works is used; the document says why better ones were not. Without a sample no file is "
              "written and the exit status is 1.\n\nFormats by file name: .json (everything), .svg, .folded, "
-             ".txt, .speedscope.json, .trace.json, .pb.gz. Without --output a "
+             ".txt, .speedscope.json, .trace.json, .pb. Without --output a "
              "table of functions is printed.\n\nA program needs perf events; a generation is recorded by "
              "timers where they are not permitted. Programs can also be recorded with perf: render reads the "
              "output of `perf script`.",
@@ -80,7 +80,7 @@ static const struct bn_command COMMANDS[] = {
      .max_operands = BN_OPERANDS_ANY,
      .operand = "FILE",
      .examples = {{"bn-flamegraph export stacks.json -o stacks.speedscope.json", "for speedscope"},
-                  {"bn-flamegraph export --format pprof -o stacks.pb.gz stacks.json", "for pprof"},
+                  {"bn-flamegraph export --format pprof -o stacks.pb stacks.json", "for pprof"},
                   {"perf script | bn-flamegraph export --format json -o stacks.json -",
                    "keep a recording of perf as a document"}},
      .bytes = sizeof(struct bn_flamegraph_options),

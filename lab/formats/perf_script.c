@@ -4,7 +4,7 @@
  * frames, innermost first, "address symbol+0xoffset (module)", then an empty line. A command name may
  * contain spaces, so a line is parsed from its time on, the first part that is unambiguous.
  *
- * Only the first event is read; about lists the others with their numbers of samples.
+ * Only the first event is read; about has the number of samples of the others.
  */
 #define _GNU_SOURCE /* memmem, memrchr */
 #include <stdlib.h>
@@ -13,11 +13,10 @@
 #include "lab/formats/formats.h"
 
 #define MAX_FRAMES 4096u /* of a sample; more are ignored */
-#define MAX_EVENTS 32u   /* listed in about */
 
 struct header {
     struct bn_str comm, event, rest; /* rest: a frame on the same line, or nothing */
-    bool timed, periodic;
+    bool periodic;
     double period;
 };
 
@@ -128,16 +127,6 @@ static bool read_header(struct header *h, struct bn_str line)
         struct bn_str word = next_word(line, &at);
         size_t begin = (size_t)(word.ptr - line.ptr);
         if (!is_time(word) || !find_comm(line, begin, &h->comm)) continue;
-        h->timed = true;
-        read_event(h, line, at);
-        return true;
-    }
-    /* perf script -F without time. */
-    for (size_t at = 0; at < line.len;) {
-        struct bn_str word = next_word(line, &at);
-        struct bn_str before = trim((struct bn_str){line.ptr, (size_t)(word.ptr - line.ptr)});
-        if (before.len == 0 || !is_pid(word)) continue;
-        h->comm = before;
         read_event(h, line, at);
         return true;
     }
@@ -153,15 +142,9 @@ static bool is_frame_line(struct bn_str line)
 bool bn_formats_is_perf_script(const char *text, size_t n)
 {
     struct bn_str line;
-    struct header h = {0};
-    bool header = false;
-    for (size_t at = 0; bn_formats_line(&line, text, n, &at);) {
-        if (header) return is_frame_line(line);
-        if (trim(line).len == 0 || line.ptr[0] == '#') continue;
-        if (!read_header(&h, line)) return false;
-        if (h.timed) return true;
-        header = true;
-    }
+    struct header h;
+    for (size_t at = 0; bn_formats_line(&line, text, n, &at);)
+        if (trim(line).len > 0 && line.ptr[0] != '#') return read_header(&h, line);
     return false;
 }
 
@@ -267,12 +250,7 @@ struct reading {
     size_t n_frames;
     struct bn_str event;
     bool begun, periodic;
-    struct {
-        struct bn_str name;
-        uint64_t samples;
-    } others[MAX_EVENTS];
-    size_t n_others;
-    uint64_t more_others; /* samples of events beyond these */
+    uint64_t others; /* samples of other events */
     struct bn_tally tally;
 };
 
@@ -289,19 +267,6 @@ static bn_status end_sample(struct reading *r, bn_error *err)
     return bn_formats_add(r->stacks, &r->tally, node, 0, r->sample.period, 1, err);
 }
 
-static void count_other(struct reading *r, struct bn_str event)
-{
-    size_t i = 0;
-    while (i < r->n_others && !same_text(r->others[i].name, event))
-        i++;
-    if (i == MAX_EVENTS) {
-        r->more_others++;
-        return;
-    }
-    if (i == r->n_others) r->others[r->n_others++].name = event;
-    r->others[i].samples++;
-}
-
 static bn_status begin_sample(struct reading *r, bn_error *err)
 {
     const struct header *h = &r->sample;
@@ -313,7 +278,7 @@ static bn_status begin_sample(struct reading *r, bn_error *err)
     r->open = true;
     r->n_frames = 0;
     r->counts = same_text(h->event, r->event);
-    if (!r->counts) count_other(r, h->event);
+    r->others += !r->counts;
     if (r->counts && h->periodic != r->periodic)
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, r->name,
                           "line %zu: some samples have a period and some have none", r->line);
@@ -373,25 +338,14 @@ static void name_unit(struct reading *r)
     memcpy(r->stacks->what, what, strlen(what) + 1);
 }
 
-static void put_text(bn_json *object, const char *name, struct bn_str text)
-{
-    char copy[128];
-    bn_json_put_string(object, name, bn_escape(copy, sizeof copy, text.ptr, text.len));
-}
-
 static void describe(struct reading *r)
 {
     bn_json *about = r->stacks->about;
+    char event[128];
     bn_json_put_string(about, "format", "perf script");
-    put_text(about, "event", r->event);
-    if (r->n_others == 0) return;
-    bn_json *others = bn_json_put_array(about, "left_out");
-    for (size_t i = 0; i < r->n_others; i++) {
-        bn_json *other = bn_json_add_object(others);
-        put_text(other, "event", r->others[i].name);
-        bn_json_put_u64(other, "samples", r->others[i].samples);
-    }
-    if (r->more_others > 0) bn_json_put_u64(bn_json_add_object(others), "samples", r->more_others);
+    bn_json_put_string(about, "event", bn_escape(event, sizeof event, r->event.ptr, r->event.len));
+    if (r->others > 0)
+        bn_json_put_u64(bn_json_add_object(bn_json_put_array(about, "left_out")), "samples", r->others);
 }
 
 bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t n, const char *name,
