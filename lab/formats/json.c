@@ -93,7 +93,7 @@ bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_e
 {
     size_t before = out->len;
     if (s->n_nodes > BN_JSON_MAX_BYTES / 4) return too_large(s, err); /* before it is made */
-    bn_json *document = bn_json_new_object();
+    bn_json *document = bn_json_new_object(), *read = NULL;
     bn_json_put_string(document, "schema", BN_STACKS_SCHEMA);
     bn_status status = put_stacks(document, s, err);
     if (status == BN_OK && s->measured != NULL)
@@ -102,9 +102,9 @@ bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_e
     bn_json_free(document);
     bn_buf_putc(out, '\n');
     if (status == BN_OK) status = bn_buf_check(out, err);
-    if (status == BN_OK &&
-        bn_json_check(out->data + before, out->len - before, BN_JSON_MAX_TREE, NULL) != BN_OK)
+    if (status == BN_OK && bn_json_parse(&read, out->data + before, out->len - before, NULL) != BN_OK)
         status = too_large(s, err);
+    bn_json_free(read);
     return status;
 }
 

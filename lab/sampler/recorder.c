@@ -78,12 +78,15 @@ static bn_status record_work(struct bn_record_trial *out, const struct bn_record
 {
     bn_recording recording = {0};
     void *state = NULL;
-    bn_status status = ops->open(&state, options, NULL, err);
-    if (status != BN_OK) return status;
+    bn_status status = ops->open(&state, options, NULL, &recording, err);
+    if (status != BN_OK) {
+        bn_recording_release(&recording);
+        return status;
+    }
     uint64_t begin = bn_clock_thread_cpu_ns();
     work(options->kind, ns);
     out->cpu_ns += bn_clock_thread_cpu_ns() - begin;
-    status = ops->stop(state, &recording, err);
+    status = ops->stop(state, err);
     ops->close(state);
     out->samples = recording.n_samples;
     out->system = recording.delivery.system;
@@ -171,7 +174,7 @@ static bn_status climb(bn_recorder *r, struct bn_record_start *start, bn_error *
         if (!trial.works) continue;
         r->ops = TIERS[t].ops;
         r->began_ns = bn_clock_ns();
-        bn_status status = r->ops->open(&r->state, &r->options, start, &why);
+        bn_status status = r->ops->open(&r->state, &r->options, start, &r->recording, &why);
         if (is_refusal(status)) {
             join(delivery->refused[t], sizeof delivery->refused[t], why.msg, why.hint);
             if (works < 0) works = t;
@@ -235,7 +238,7 @@ bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *op
 
 static bn_status stop(bn_recorder *r, bn_recording *out, bool self, bn_error *err)
 {
-    bn_status status = r->ops->stop(r->state, &r->recording, err);
+    bn_status status = r->ops->stop(r->state, err);
     r->recording.delivery.wall_ns = bn_clock_ns() - r->began_ns;
     if (status == BN_OK && self) status = bn_recording_read_maps(&r->recording, err);
     if (status != BN_OK) return status;

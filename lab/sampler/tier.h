@@ -26,13 +26,13 @@ struct bn_record_ops {
     /* Begins to record: without start, the calling thread and all threads that are started later; with it, a
      * program from its first instruction. The caller waits for its process and reaps it, and then stops the
      * recording; when this fails there is no process. *state is not NULL when this succeeds, and is given to
-     * stop and close. */
+     * stop and close. Until stop, what is recorded may be added to out at any time, by another thread. */
     bn_status (*open)(void **state, const struct bn_record_options *options, struct bn_record_start *start,
-                      bn_error *err);
-    /* Ends the recording, by the thread that opened it, and adds what was recorded to out: samples, mappings
-     * (for this process recorder.c reads /proc/self/maps at the start and at the end), names of threads; of
-     * out->delivery: lost, throttled, cpu_ns, cpu_known, all of which are 0 before. */
-    bn_status (*stop)(void *state, bn_recording *out, bn_error *err);
+                      bn_recording *out, bn_error *err);
+    /* Ends the recording, by the thread that opened it. out then has samples, mappings (for this process
+     * recorder.c reads /proc/self/maps at the start and at the end), names of threads; and of its delivery: lost,
+     * throttled, cpu_ns, cpu_known, all of which are 0 before. */
+    bn_status (*stop)(void *state, bn_error *err);
     /* Frees the state, stopped or not (then what was recorded is dropped). */
     void (*close)(void *state);
 };

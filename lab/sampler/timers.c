@@ -78,6 +78,7 @@ struct entry {
 /* There is one, since a process has one set of signal handlers. */
 static struct {
     bool running;
+    bn_recording *out;
     struct bn_record_options options;
     struct slot *slots; /* [MAX_THREADS] */
     _Atomic(unsigned) n_slots;
@@ -90,8 +91,6 @@ static struct {
     bool threads_unseen, timer_refused;
     pthread_t watcher;
     uint64_t watcher_ns, cpu_before_ns;
-    struct bn_thread_name *names;
-    size_t n_names, names_room;
     struct sigaction before;
     int signal;
 } the;
@@ -324,14 +323,12 @@ static void read_name(struct slot *slot)
 
 static void remove_thread(struct slot *slot)
 {
-    struct bn_thread_name name = {
-        .time_ns = slot->since_ns, .pid = (uint32_t)getpid(), .tid = (uint32_t)atomic_load(&slot->tid)};
+    uint32_t tid = (uint32_t)atomic_load(&slot->tid);
     timer_delete(slot->timer);
     atomic_store(&slot->tid, 0);
-    memcpy(name.name, slot->name, sizeof name.name);
-    if (name.name[0] != '\0' &&
-        bn_array_grow(&the.names, &the.names_room, the.n_names + 1, sizeof name, NULL) == BN_OK)
-        the.names[the.n_names++] = name;
+    /* A thread without a name is shown by its number. */
+    if (slot->name[0] != '\0')
+        (void)!bn_recording_add_thread(the.out, slot->since_ns, (uint32_t)getpid(), tid, slot->name, NULL);
 }
 
 /* Meets each thread of the process, and leaves those that ended. 0 or the errno of the first that could not be
@@ -438,14 +435,14 @@ static void release(void)
 {
     if (the.slots != NULL) munmap(the.slots, MAX_THREADS * sizeof *the.slots);
     if (the.log != NULL) munmap(the.log, the.log_bytes);
-    bn_free(the.names);
     memset(&the, 0, sizeof the);
 }
 
 /* 0, or an errno and what it was that failed. */
-static int begin(const struct bn_record_options *options, const char **what)
+static int begin(const struct bn_record_options *options, bn_recording *out, const char **what)
 {
     bool changed = false;
+    the.out = out;
     the.options = *options;
     the.log_bytes = LOG_BYTES(options->dump_bytes > 0);
     the.cpu_before_ns = bn_clock_process_cpu_ns();
@@ -470,7 +467,7 @@ static int begin(const struct bn_record_options *options, const char **what)
 }
 
 static bn_status open_timers(void **state, const struct bn_record_options *options,
-                             struct bn_record_start *start, bn_error *err)
+                             struct bn_record_start *start, bn_recording *out, bn_error *err)
 {
     const char *what = "";
     if (start != NULL)
@@ -478,7 +475,7 @@ static bn_status open_timers(void **state, const struct bn_record_options *optio
                        "timers sample bn's own run of a model only; perf events sample other programs");
     if (the.running)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "a second recording of the same process: it has one already");
-    int failed = begin(options, &what);
+    int failed = begin(options, out, &what);
     if (failed != 0) {
         release();
         return bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s", what, strerror(failed));
@@ -533,8 +530,9 @@ static bn_status read_log(bn_recording *out, bn_error *err)
     return BN_OK;
 }
 
-static bn_status stop_timers(void *state, bn_recording *out, bn_error *err)
+static bn_status stop_timers(void *state, bn_error *err)
 {
+    bn_recording *out = the.out;
     (void)state;
     end();
     uint64_t used = bn_clock_process_cpu_ns() - the.cpu_before_ns;
@@ -542,9 +540,6 @@ static bn_status stop_timers(void *state, bn_recording *out, bn_error *err)
     out->delivery.cpu_known = used > the.watcher_ns;
     out->delivery.cpu_ns = out->delivery.cpu_known ? used - the.watcher_ns : 0;
     put_note(&out->delivery);
-    for (size_t i = 0; i < the.n_names; i++)
-        BN_TRY(bn_recording_add_thread(out, the.names[i].time_ns, the.names[i].pid, the.names[i].tid,
-                                       the.names[i].name, err));
     return read_log(out, err);
 }
 

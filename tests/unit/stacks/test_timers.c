@@ -38,9 +38,9 @@ static bn_recording record(struct bn_record_options o, void (*work)(uint64_t ns)
     bn_recording r = {0};
     bn_error err = {0};
     void *state = NULL;
-    assert_ok(bn_record_timers.open(&state, &o, NULL, &err), &err);
+    assert_ok(bn_record_timers.open(&state, &o, NULL, &r, &err), &err);
     work(ns);
-    assert_ok(bn_record_timers.stop(state, &r, &err), &err);
+    assert_ok(bn_record_timers.stop(state, &err), &err);
     bn_record_timers.close(state);
     bn_recording_finish(&r);
     return r;
@@ -328,10 +328,10 @@ static void the_samplers_own_time_is_not_sampled(void **state)
         bn_recording r = {0};
         void *tier = NULL;
         bn_error err = {0};
-        assert_ok(bn_record_timers.open(&tier, &o, NULL, &err), &err);
+        assert_ok(bn_record_timers.open(&tier, &o, NULL, &r, &err), &err);
         nap(150000000);
         uint64_t end = bn_clock_ns();
-        assert_ok(bn_record_timers.stop(tier, &r, &err), &err);
+        assert_ok(bn_record_timers.stop(tier, &err), &err);
         bn_record_timers.close(tier);
         for (size_t i = 0; i < r.n_samples; i++) {
             if (r.samples[i].tid != (uint32_t)gettid()) continue;
@@ -351,21 +351,23 @@ static void what_cannot_be_is_said(void **state)
 {
     (void)state;
     void *first = NULL, *second = NULL;
+    bn_recording r = {0};
     bn_error err = {0};
     struct bn_record_options o = CPU(1009000);
     const char *argv[] = {"true", NULL};
     struct bn_record_start program = {.argv = argv, .fds = (const int[]){0, 1, 2}};
-    assert_int_equal(bn_record_timers.open(&first, &o, &program, &err), BN_ERR_UNSUPPORTED);
+    assert_int_equal(bn_record_timers.open(&first, &o, &program, &r, &err), BN_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "perf events sample other programs"));
     assert_int_equal(program.pid, 0);
     err = (bn_error){0};
-    assert_ok(bn_record_timers.open(&first, &o, NULL, &err), &err);
-    assert_int_equal(bn_record_timers.open(&second, &o, NULL, &err), BN_ERR_UNSUPPORTED);
+    assert_ok(bn_record_timers.open(&first, &o, NULL, &r, &err), &err);
+    assert_int_equal(bn_record_timers.open(&second, &o, NULL, &r, &err), BN_ERR_UNSUPPORTED);
     assert_null(second);
     bn_record_timers.close(first); /* without a stop */
     err = (bn_error){0};
-    assert_ok(bn_record_timers.open(&second, &o, NULL, &err), &err);
+    assert_ok(bn_record_timers.open(&second, &o, NULL, &r, &err), &err);
     bn_record_timers.close(second);
+    bn_recording_release(&r);
 }
 
 /* Denies one system call to this process, for good. */
@@ -409,9 +411,10 @@ static int without_timers(void)
 {
     struct bn_record_options o = CPU(1009000);
     void *state = NULL;
+    bn_recording r = {0};
     bn_error err = {0};
     deny(SYS_timer_create);
-    if (bn_record_timers.open(&state, &o, NULL, &err) != BN_ERR_UNSUPPORTED) return 1;
+    if (bn_record_timers.open(&state, &o, NULL, &r, &err) != BN_ERR_UNSUPPORTED) return 1;
     return strstr(err.msg, "timer_create: Operation not permitted") == NULL ? 2 : 0;
 }
 
