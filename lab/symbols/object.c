@@ -16,8 +16,8 @@
 #include "base/error.h"
 #include "lab/kit/order.h"
 
-#define MAX_SYMBOLS (1u << 23)
-#define MAX_NESTED 64u     /* symbols or blocks that are inside others */
+#define UNSIZED 4096u      /* bytes of a symbol that says no size, at most */
+#define MAX_NESTED 64u     /* blocks that are inside others */
 #define MAX_NAMESPACES 16u /* inside one another */
 
 #if defined __x86_64__
@@ -171,95 +171,16 @@ static void begin_session(struct bn_object *o, const struct bn_objects *objects)
     o->dwfl = NULL;
 }
 
-/* ---- symbols ---- */
+/* ---- names ---- */
 
-static int symbol_order(const void *a, const void *b)
+const char *bn_object_symbol(const struct bn_object *object, uint64_t address)
 {
-    const struct bn_object_symbol *x = a, *y = b;
-    if (x->start != y->start) return x->start < y->start ? -1 : 1;
-    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
-    size_t n = strlen(x->name), m = strlen(y->name);
-    return n != m ? (n < m ? -1 : 1) : strcmp(x->name, y->name);
+    GElf_Off into;
+    GElf_Sym symbol;
+    const char *name = dwfl_module_addrinfo(object->dwfl_module, address, &into, &symbol, NULL, NULL, NULL);
+    /* A symbol without a size may be far away. */
+    return name != NULL && (symbol.st_size > 0 ? into < symbol.st_size : into < UNSIZED) ? name : NULL;
 }
-
-/* Functions with a size before those without (asm code), then global before weak before local names. */
-static uint32_t symbol_rank(const GElf_Sym *s)
-{
-    unsigned binding = GELF_ST_BIND(s->st_info);
-    uint32_t rank = binding == STB_GLOBAL || binding == STB_GNU_UNIQUE ? 0 : binding == STB_WEAK ? 1 : 2;
-    if (GELF_ST_TYPE(s->st_info) == STT_NOTYPE) rank += 3;
-    return s->st_size == 0 ? rank + 6 : rank;
-}
-
-/* Takes one symbol if it names code. Without a size it ends, for the time being, where its section does. */
-static bool take_symbol(const struct bn_object *o, int index, struct bn_object_symbol *out)
-{
-    GElf_Sym s;
-    GElf_Addr address;
-    GElf_Word section;
-    GElf_Shdr header;
-    Elf *elf;
-    Dwarf_Addr bias;
-    const char *name = dwfl_module_getsym_info(o->dwfl_module, index, &s, &address, &section, &elf, &bias);
-    if (name == NULL || name[0] == '\0' || name[0] == '$' || elf == NULL || s.st_shndx == SHN_UNDEF)
-        return false;
-    unsigned type = GELF_ST_TYPE(s.st_info);
-    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
-    Elf_Scn *scn = section == (GElf_Word)-1 ? NULL : elf_getscn(elf, section);
-    if (scn == NULL || gelf_getshdr(scn, &header) == NULL || (header.sh_flags & SHF_EXECINSTR) == 0)
-        return false;
-    uint64_t size = s.st_size, end;
-    if (size == 0) {
-        uint64_t into = address - bias - header.sh_addr;
-        size = into < header.sh_size ? header.sh_size - into : 0;
-    }
-    if (size == 0 || !bn_add_ok(address, size, &end)) return false;
-    *out = (struct bn_object_symbol){address, end, name, symbol_rank(&s)};
-    return true;
-}
-
-/* Sorted, one for each start; a symbol without a size is dropped inside one that has a size, and ends at the
- * next symbol elsewhere. */
-static size_t order_symbols(struct bn_object_symbol *list, size_t n)
-{
-    size_t kept = 0;
-    uint64_t reach = 0; /* of symbols with a size */
-    if (n > 0) qsort(list, n, sizeof *list, symbol_order);
-    for (size_t i = 0; i < n; i++) {
-        bool sized = list[i].rank < 6;
-        if (kept > 0 && list[kept - 1].start == list[i].start) continue;
-        if (!sized && list[i].start < reach) continue;
-        if (sized && list[i].end > reach) reach = list[i].end;
-        list[kept++] = list[i];
-    }
-    for (size_t i = 0; i + 1 < kept; i++)
-        if (list[i].rank >= 6 && list[i].end > list[i + 1].start) list[i].end = list[i + 1].start;
-    return kept;
-}
-
-static bn_status read_symbols(struct bn_object *o, bn_error *err)
-{
-    int n = dwfl_module_getsymtab(o->dwfl_module);
-    if (n <= 0 || (unsigned)n > MAX_SYMBOLS) return BN_OK;
-    o->symbols = bn_alloc((size_t)n, sizeof *o->symbols);
-    if (o->symbols == NULL) return bn_nomem(err);
-    for (int i = 0; i < n; i++)
-        o->n_symbols += take_symbol(o, i, &o->symbols[o->n_symbols]);
-    o->n_symbols = order_symbols(o->symbols, o->n_symbols);
-    return BN_OK;
-}
-
-const struct bn_object_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address)
-{
-    size_t at;
-    BN_SEARCH(at, object->n_symbols, object->symbols[at].start <= address);
-    /* The innermost of those around the address. */
-    for (size_t tries = 0; at > 0 && tries < MAX_NESTED; tries++)
-        if (object->symbols[--at].end > address) return &object->symbols[at];
-    return NULL;
-}
-
-/* ---- debugging information ---- */
 
 /* The unit that an address belongs to. Not every compiler writes .debug_aranges, which libdw looks into. */
 static Dwarf_Die *find_unit(const struct bn_object *o, uint64_t address, Dwarf_Addr *bias)
@@ -395,7 +316,6 @@ static void close_object(struct bn_object *object)
     if (object->dwfl != NULL) dwfl_end(object->dwfl);
     bn_free(object->path);
     bn_free(object->loads);
-    bn_free(object->symbols);
     bn_free(object);
 }
 
@@ -417,7 +337,6 @@ static bn_status open_object(struct bn_object **out, const struct bn_mapping *ma
         o->module = slash == NULL ? o->path : slash + 1;
         if (o->n_loads > 0) begin_session(o, objects);
     }
-    if (status == BN_OK && o->dwfl != NULL) status = read_symbols(o, err);
     if (status == BN_OK)
         *out = o;
     else

@@ -17,12 +17,6 @@
 
 #include "base/mem.h"
 #include "lab/sampler/recording.h"
-struct bn_object_symbol {
-    uint64_t start, end;
-    const char *name;
-    uint32_t rank; /* among those at one address, the lowest has the name */
-};
-
 struct bn_load {
     uint64_t offset, n_bytes, address;
     bool executable;
@@ -37,8 +31,6 @@ struct bn_object {
     Dwfl_Module *dwfl_module;
     struct bn_load *loads;
     size_t n_loads;
-    struct bn_object_symbol *symbols; /* by start, each start once */
-    size_t n_symbols;
 };
 
 /* All files of a recording. Zeroed, it is empty. */
@@ -68,7 +60,7 @@ bool bn_object_read(const struct bn_object *object, const struct bn_mapping *map
                     uint64_t *word);
 
 /* NULL when no symbol covers the address. */
-const struct bn_object_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address);
+const char *bn_object_symbol(const struct bn_object *object, uint64_t address);
 
 #define BN_OBJECT_MAX_SCOPES 64u
 struct bn_scope {

@@ -176,9 +176,9 @@ static bn_status known_place(bn_symbols *s, struct place *place, const struct bn
                              bn_error *err)
 {
     struct bn_scope scopes[BN_OBJECT_MAX_SCOPES] = {{0}};
-    const struct bn_object_symbol *symbol = bn_object_symbol(o, address);
+    const char *symbol = bn_object_symbol(o, address);
     size_t n = bn_object_scopes(o, address, scopes);
-    const char *name = symbol != NULL ? symbol->name : n > 0 ? scopes[0].name : NULL;
+    const char *name = symbol != NULL ? symbol : n > 0 ? scopes[0].name : NULL;
     if (name == NULL) {
         BN_TRY(unknown_in(s, place, o, err));
         place->begins_thread = bn_object_has_no_caller(o, address) ||

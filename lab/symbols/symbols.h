@@ -7,8 +7,8 @@
  * The files are read as they are now. A file with another build id than the mapped a frame without a names:
  * its frames are unknown. No debug information server is used. Only object.h includes libdwfl.
  *
- * A function's name is that of its symbol. Of several at one address a global one comes before a weak one
- * before a local one, then the shorter one, then the first in byte order. The parts that compilers make of
+ * A function's name is that of its symbol. Of several at one address a global one comes before a weak one before a
+ * local one. The parts that compilers make of
  * one function (".cold", ".part.0", ".constprop.0", ".isra.0", ".lto_priv.0") have the name of that
  * function, and versions ("@@GLIBC_2.34") are left off.
  */
