@@ -15,17 +15,9 @@
 #include "lab/symbols/object.h"
 #include "lab/symbols/pairs.h"
 
-/* Frames and texts live until the end, where they are. */
-struct chunk {
-    struct chunk *next;
-    size_t used, room;
-    _Alignas(16) char bytes[];
-};
-#define CHUNK_BYTES (64u << 10)
-
 /* What there is at one address of a file. */
 struct place {
-    const struct bn_frame *frames;
+    struct bn_frame *frames; /* and behind them the name of the first */
     uint32_t n;
     bool unknown, begins_thread;
     bool no_code; /* nothing executable is there */
@@ -37,7 +29,6 @@ struct bn_symbols {
     struct bn_symbols_counts counts;
     struct bn_objects objects;
     struct bn_kernel_names kernel;
-    struct chunk *chunks;
     struct bn_pairs place_of; /* address in the file, number of the file: place */
     struct place *places;
     uint32_t n_places;
@@ -49,32 +40,6 @@ struct bn_symbols {
 /* Numbers that do not belong to files. */
 #define NO_FILE UINT64_MAX
 #define KERNEL (UINT64_MAX - 1)
-
-/* ---- memory ---- */
-
-static void *keep(bn_symbols *s, size_t n)
-{
-    n = (n + 15) & ~(size_t)15;
-    if (s->chunks == NULL || s->chunks->room - s->chunks->used < n) {
-        size_t room = n > CHUNK_BYTES ? n : CHUNK_BYTES;
-        struct chunk *c = bn_alloc(1, sizeof *c + room);
-        if (c == NULL) return NULL;
-        c->room = room;
-        c->next = s->chunks;
-        s->chunks = c;
-    }
-    s->chunks->used += n;
-    return s->chunks->bytes + s->chunks->used - n;
-}
-
-static const char *keep_text(bn_symbols *s, const char *text, size_t n)
-{
-    char *copy = keep(s, n + 1);
-    if (copy == NULL) return NULL;
-    memcpy(copy, text, n);
-    copy[n] = '\0';
-    return copy;
-}
 
 /* ---- where threads begin ---- */
 
@@ -150,26 +115,36 @@ static size_t function_name_bytes(const char *name)
     return n > 0 ? n : strlen(name);
 }
 
-static bn_status unknown_place(bn_symbols *s, struct place *place, const char *name, const char *module,
-                               enum bn_frame_kind kind, bn_error *err)
+/* Makes a place of n frames, of which the first has a name of n_name bytes. */
+static bn_status make_place(struct place *place, size_t n, const char *name, size_t n_name,
+                            const char *module, enum bn_frame_kind kind, bn_error *err)
 {
-    struct bn_frame *frame = keep(s, sizeof *frame);
-    if (frame == NULL) return bn_nomem(err);
-    *frame = (struct bn_frame){name, module, "", 0, kind};
-    *place = (struct place){.frames = frame, .n = 1, .unknown = true};
+    struct bn_frame *frames = bn_alloc(1, n * sizeof *frames + n_name + 1);
+    if (frames == NULL) return bn_nomem(err);
+    char *copy = (char *)(frames + n);
+    memcpy(copy, name, n_name);
+    copy[n_name] = '\0';
+    frames[0] = (struct bn_frame){copy, module, "", 0, kind};
+    *place = (struct place){.frames = frames, .n = (uint32_t)n};
+    return BN_OK;
+}
+
+static bn_status unknown_place(struct place *place, const char *name, const char *module, bn_error *err)
+{
+    BN_TRY(make_place(place, 1, name, strlen(name), module, BN_FRAME_UNKNOWN, err));
+    place->unknown = true;
     return BN_OK;
 }
 
 /* "[libc.so.6]", or the name that memory without a file has. */
-static bn_status unknown_in(bn_symbols *s, struct place *place, const struct bn_object *o, bn_error *err)
+static bn_status unknown_in(struct place *place, const struct bn_object *o, bn_error *err)
 {
     char name[300];
-    if (o->path[0] == '[') return unknown_place(s, place, o->path, "", BN_FRAME_UNKNOWN, err);
+    if (o->path[0] == '[') return unknown_place(place, o->path, "", err);
     if (o->path[0] == '\0' || starts_with(o->path, "//anon"))
-        return unknown_place(s, place, "[unknown]", "", BN_FRAME_UNKNOWN, err);
+        return unknown_place(place, "[unknown]", "", err);
     snprintf(name, sizeof name, "[%.255s]", o->module);
-    const char *kept = keep_text(s, name, strlen(name));
-    return kept == NULL ? bn_nomem(err) : unknown_place(s, place, kept, o->module, BN_FRAME_UNKNOWN, err);
+    return unknown_place(place, name, o->module, err);
 }
 
 static bn_status known_place(bn_symbols *s, struct place *place, const struct bn_object *o, uint64_t address,
@@ -180,22 +155,19 @@ static bn_status known_place(bn_symbols *s, struct place *place, const struct bn
     size_t n = bn_object_scopes(o, address, scopes);
     const char *name = symbol != NULL ? symbol : n > 0 ? scopes[0].name : NULL;
     if (name == NULL) {
-        BN_TRY(unknown_in(s, place, o, err));
+        BN_TRY(unknown_in(place, o, err));
         place->begins_thread = bn_object_has_no_caller(o, address) ||
                                (address == s->thread_call && strcmp(o->module, s->thread_module) == 0);
         return BN_OK;
     }
     if (n == 0 || !s->options.inlined) n = 1;
-    struct bn_frame *frames = keep(s, n * sizeof *frames);
-    if (frames == NULL) return bn_nomem(err);
-    scopes[0].name = keep_text(s, name, function_name_bytes(name));
-    if (scopes[0].name == NULL) return bn_nomem(err);
+    BN_TRY(make_place(place, n, name, function_name_bytes(name), o->module, BN_FRAME_CODE, err));
+    scopes[0].name = place->frames[0].name;
     for (size_t i = 0; i < n; i++)
-        frames[i] = (struct bn_frame){scopes[i].name != NULL ? scopes[i].name : "[unknown]", o->module,
-                                      scopes[i].file != NULL ? scopes[i].file : "", scopes[i].line,
-                                      i == 0 ? BN_FRAME_CODE : BN_FRAME_INLINED};
-    *place = (struct place){
-        .frames = frames, .n = (uint32_t)n, .begins_thread = bn_symbols_root(frames[0].name) != BN_ROOT_NONE};
+        place->frames[i] = (struct bn_frame){scopes[i].name != NULL ? scopes[i].name : "[unknown]", o->module,
+                                             scopes[i].file != NULL ? scopes[i].file : "", scopes[i].line,
+                                             i == 0 ? BN_FRAME_CODE : BN_FRAME_INLINED};
+    place->begins_thread = bn_symbols_root(scopes[0].name) != BN_ROOT_NONE;
     return BN_OK;
 }
 
@@ -203,12 +175,10 @@ static bn_status kernel_place(bn_symbols *s, struct place *place, uint64_t addre
 {
     const struct bn_kernel_symbol *symbol;
     BN_TRY(bn_kernel_symbol(&s->kernel, NULL, address, &symbol, err));
-    if (symbol == NULL) return unknown_place(s, place, "[kernel]", "[kernel]", BN_FRAME_SYSTEM, err);
-    const char *name = keep_text(s, symbol->name, function_name_bytes(symbol->name));
-    if (name == NULL) return bn_nomem(err);
-    const char *module = symbol->module[0] != '\0' ? symbol->module : "[kernel]";
-    BN_TRY(unknown_place(s, place, name, module, BN_FRAME_SYSTEM, err));
-    place->unknown = false;
+    const char *name = symbol != NULL ? symbol->name : "[kernel]";
+    const char *module = symbol != NULL && symbol->module[0] != '\0' ? symbol->module : "[kernel]";
+    BN_TRY(make_place(place, 1, name, function_name_bytes(name), module, BN_FRAME_SYSTEM, err));
+    place->unknown = symbol == NULL;
     return BN_OK;
 }
 
@@ -238,18 +208,17 @@ static bn_status find_at(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t
     if (system)
         BN_TRY(kernel_place(s, place, address, err));
     else if (o == NULL)
-        BN_TRY(unknown_place(s, place, "[unknown]", "", BN_FRAME_UNKNOWN, err));
+        BN_TRY(unknown_place(place, "[unknown]", "", err));
     else if (readable)
         BN_TRY(known_place(s, place, o, where, err));
     else
-        BN_TRY(unknown_in(s, place, o, err));
+        BN_TRY(unknown_in(place, o, err));
     place->no_code = o == NULL && !system;
     s->counts.addresses++;
     s->counts.unknown += place->unknown;
     s->counts.other_builds += o != NULL && o->other_build;
-    BN_TRY(bn_pairs_put(&s->place_of, where, file, s->n_places, err));
-    s->places[s->n_places++] = *place;
-    return BN_OK;
+    s->places[s->n_places] = *place; /* which has its frames, whatever follows */
+    return bn_pairs_put(&s->place_of, where, file, s->n_places++, err);
 }
 
 bn_status bn_symbols_at(bn_symbols *symbols, uint32_t pid, uint64_t address, uint64_t time_ns, bool caller,
@@ -314,11 +283,8 @@ void bn_symbols_close(bn_symbols *symbols)
     if (symbols == NULL) return;
     bn_objects_release(&symbols->objects);
     bn_kernel_release(&symbols->kernel);
-    while (symbols->chunks != NULL) {
-        struct chunk *next = symbols->chunks->next;
-        bn_free(symbols->chunks);
-        symbols->chunks = next;
-    }
+    for (uint32_t i = 0; i < symbols->n_places; i++)
+        bn_free(symbols->places[i].frames);
     bn_free(symbols->place_of.slots);
     bn_free(symbols->places);
     bn_free(symbols);
