@@ -37,7 +37,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/host/machine.h"
-#include "lab/kit/spawn.h"
+#include "lab/kit/process.h"
 #include "lab/sampler/perf_records.h"
 #include "lab/sampler/tier.h"
 
@@ -398,19 +398,25 @@ static bn_status begin(struct perf *p, pid_t pid, bn_error *err)
     return BN_OK;
 }
 
+struct opening {
+    struct perf *perf;
+    bn_error *err;
+    bn_status status;
+};
+
+static int begin_program(void *user, pid_t pid)
+{
+    struct opening *opening = user;
+    opening->status = begin(opening->perf, pid, opening->err);
+    return opening->status == BN_OK ? 0 : ECANCELED;
+}
+
 static bn_status open_program(struct perf *p, struct bn_record_start *start, bn_error *err)
 {
-    struct bn_spawned spawned;
+    struct opening opening = {p, err, BN_OK};
     p->attr.enable_on_exec = 1;
-    int failed = bn_spawn_hold(&spawned, start->argv, start->fds);
-    if (failed != 0) return bn_fail_errno(err, failed, start->argv[0], "cannot start");
-    bn_status status = begin(p, spawned.pid, err);
-    if (status != BN_OK) {
-        bn_spawn_drop(&spawned);
-        return status;
-    }
-    start->pid = spawned.pid;
-    failed = bn_spawn_go(&spawned);
+    int failed = bn_spawn(&start->pid, start->argv, start->fds, begin_program, &opening);
+    if (opening.status != BN_OK) return opening.status;
     return failed != 0 ? bn_fail_errno(err, failed, start->argv[0], "cannot start") : BN_OK;
 }
 
