@@ -153,20 +153,6 @@ static void put_registers(uint64_t *out, const ucontext_t *context)
     for (size_t i = 0; i < sizeof ORDER; i++)
         out[i] = (uint64_t)context->uc_mcontext.gregs[ORDER[i]];
 }
-
-/* Where the return address lies when the frame pointer is still, or again, the caller's; 0 when it is not so.
- * Three places of a function say so for certain: the first instructions, which make the frame (push %rbp;
- * mov %rsp,%rbp), and the return. */
-static uint64_t frameless(const struct place *at)
-{
-    static const unsigned char FRAME[] = {0x55, 0x48, 0x89, 0xe5}, ENDBR[] = {0xf3, 0x0f, 0x1e, 0xfa};
-    unsigned char code[16] = {0}; /* from one byte before pc */
-    const unsigned char *here = code + 1;
-    (void)read_memory(at->pc - 1, code, sizeof code);
-    if (here[0] == 0xc3 || memcmp(here, FRAME, sizeof FRAME) == 0) return at->sp;
-    if (memcmp(here, ENDBR, sizeof ENDBR) == 0 && memcmp(here + 4, FRAME, sizeof FRAME) == 0) return at->sp;
-    return memcmp(code, FRAME, sizeof FRAME) == 0 ? at->sp + 8 : 0;
-}
 #elif defined(__aarch64__)
 static struct place place_of(const ucontext_t *context)
 {
@@ -182,25 +168,18 @@ static void put_registers(uint64_t *out, const ucontext_t *context)
     out[31] = m->sp;
     out[32] = m->pc;
 }
-
-static uint64_t frameless(const struct place *at)
-{
-    (void)at;
-    return 0;
-}
 #else
 #error "no registers are known for this architecture"
 #endif
 
-/* Follows frame pointers: each points to the caller's, and the return address is after it. */
+/* Follows frame pointers: each points to the caller's, and the return address is after it. In the first
+ * instructions of a function it is still the caller's: unwinding tables and a copy of the stack find that one. */
 static uint32_t walk(struct slot *slot, const struct place *at, uint32_t *flags)
 {
     uint64_t fp = at->fp, low = at->sp, next, address;
     uint32_t n = 0;
     slot->window_bytes = 0;
     slot->chain[n++] = at->pc;
-    uint64_t bare = frameless(at);
-    if (bare != 0 && stack_word(slot, bare, &address) && address != 0) slot->chain[n++] = address;
     while ((fp & 7) == 0 && fp >= low && fp - low < MAX_FRAME) {
         if (!stack_word(slot, fp, &next) || !stack_word(slot, fp + 8, &address) || address == 0) break;
         if (n == DEPTH) {

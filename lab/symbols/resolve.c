@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "lab/kit/order.h"
-#include "lab/symbols/pairs.h"
 
 /* A name of a thread from a time on, and what the thread is called in the stacks while it has it. */
 struct name {
@@ -26,8 +25,7 @@ struct resolving {
     struct bn_stack_quality *quality;
     struct name *names; /* by process, thread and time */
     size_t n_names;
-    struct bn_pairs below; /* node, frames: the node below it */
-    size_t window;         /* that the next sample may lie in */
+    size_t window; /* that the next sample may lie in */
 };
 
 /* ---- threads ---- */
@@ -57,31 +55,30 @@ static struct name *find_name(const struct resolving *r, uint32_t pid, uint32_t 
  * sample saw under it do not count. */
 static bn_status label_threads(struct resolving *r, bn_error *err)
 {
-    struct bn_pairs number_of = {0}; /* thread, process: its number under the text at hand */
     struct name **used = bn_alloc(r->n_names, sizeof *used);
-    size_t n_used = 0;
-    uint32_t n = 0;
-    bn_status status = used == NULL ? bn_nomem(err) : BN_OK;
-    for (size_t i = 0; used != NULL && i < r->n_names; i++)
+    size_t n_used = 0, group = 0;
+    unsigned n = 0; /* threads in the group of one name */
+    if (used == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < r->n_names; i++)
         if (r->names[i].used) used[n_used++] = &r->names[i];
     if (n_used > 0) qsort(used, n_used, sizeof *used, names_by_text);
-    for (size_t i = 0, group = 0; i < n_used && status == BN_OK; i++) {
-        struct name *name = used[i];
-        const struct bn_thread_name *of = name->of, *last = i > 0 ? used[i - 1]->of : NULL;
-        if (last == NULL || of->pid != last->pid || strcmp(of->name, last->name) != 0) {
+    for (size_t i = 0; i < n_used; i++) {
+        const struct bn_thread_name *of = used[i]->of, *first = used[group]->of;
+        if (of->pid != first->pid || strcmp(of->name, first->name) != 0) {
             group = i;
             n = 0;
         }
-        uint32_t number = bn_pairs_find(&number_of, of->tid, group);
-        if (number == BN_PAIRS_NONE) {
-            number = ++n;
-            status = bn_pairs_put(&number_of, of->tid, group, number, err);
-        }
-        snprintf(name->label, sizeof name->label, number > 1 ? "%s %u" : "%s", of->name, number);
+        size_t same = group; /* it may have had the name before */
+        while (used[same]->of->tid != of->tid)
+            same++;
+        if (same == i) n++;
+        if (same < i)
+            memcpy(used[i]->label, used[same]->label, sizeof used[i]->label);
+        else
+            snprintf(used[i]->label, sizeof used[i]->label, n > 1 ? "%s %u" : "%s", of->name, n);
     }
-    bn_free(number_of.slots);
     bn_free(used);
-    return status;
+    return BN_OK;
 }
 
 static bn_status read_names(struct resolving *r, bn_error *err)
@@ -111,20 +108,6 @@ static bn_status push_tags(struct resolving *r, const struct bn_sample *sample, 
     return r->options->tag == NULL ? BN_OK : r->options->tag(r->options->user, sample, r->stacks, node, err);
 }
 
-static bn_status push_frames(struct resolving *r, const struct bn_frame *frames, size_t n, uint32_t *node,
-                             bn_error *err)
-{
-    uint64_t key = (uint64_t)(uintptr_t)frames;
-    uint32_t from = *node, to = bn_pairs_find(&r->below, from, key);
-    if (to != BN_PAIRS_NONE) {
-        *node = to;
-        return BN_OK;
-    }
-    for (size_t i = 0; i < n; i++)
-        BN_TRY(bn_stacks_push(r->stacks, node, &frames[i], SIZE_MAX, err));
-    return bn_pairs_put(&r->below, from, key, *node, err);
-}
-
 /* *shown: whether it is the program's; else it is the sampler's alone. */
 static bn_status push_chain(struct resolving *r, const struct bn_sample *sample, uint32_t *node, bool *shown,
                             bn_error *err)
@@ -144,7 +127,8 @@ static bn_status push_chain(struct resolving *r, const struct bn_sample *sample,
         begun = begun || i <= sample->n_system || frames[0].kind != BN_FRAME_CODE ||
                 bn_symbols_root(frames[0].name) != BN_ROOT_AROUND;
         if (!begun) continue;
-        BN_TRY(push_frames(r, frames, n, node, err));
+        for (size_t k = 0; k < n; k++)
+            BN_TRY(bn_stacks_push(r->stacks, node, &frames[k], SIZE_MAX, err));
     }
     *shown = frames != NULL || n_chain == 0;
     if (!*shown) return BN_OK;
@@ -206,7 +190,6 @@ bn_status bn_resolve(bn_stacks *stacks, const bn_recording *recording, bn_symbol
     for (size_t i = 0; i < recording->n_samples && status == BN_OK; i++)
         status = resolve_sample(&r, &recording->samples[i], err);
     bn_free(r.names);
-    bn_free(r.below.slots);
     return status;
 }
 

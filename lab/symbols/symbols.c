@@ -13,11 +13,11 @@
 
 #include "base/error.h"
 #include "lab/symbols/object.h"
-#include "lab/symbols/pairs.h"
 
 /* What there is at one address of a file. */
 struct place {
-    struct bn_frame *frames; /* and behind them the name of the first */
+    uint64_t where, file;    /* in an open hash table that only grows */
+    struct bn_frame *frames; /* and behind them the name of the first; NULL: free */
     uint32_t n;
     bool unknown, begins_thread;
     bool no_code; /* nothing executable is there */
@@ -29,10 +29,8 @@ struct bn_symbols {
     struct bn_symbols_counts counts;
     struct bn_objects objects;
     struct bn_kernel_names kernel;
-    struct bn_pairs place_of; /* address in the file, number of the file: place */
-    struct place *places;
-    uint32_t n_places;
-    size_t places_room;
+    struct place *places; /* [room], a power of two */
+    size_t n_places, room;
     char thread_module[64]; /* the file whose code calls the functions of threads, and where it does */
     uint64_t thread_call;
 };
@@ -182,6 +180,30 @@ static bn_status kernel_place(bn_symbols *s, struct place *place, uint64_t addre
     return BN_OK;
 }
 
+static struct place *slot_of(struct place *places, size_t room, uint64_t where, uint64_t file)
+{
+    uint64_t h = (where ^ (file * UINT64_C(0xC2B2AE3D27D4EB4F))) * UINT64_C(0x9E3779B97F4A7C15);
+    size_t i = (size_t)(h ^ (h >> 29)) & (room - 1);
+    while (places[i].frames != NULL && (places[i].where != where || places[i].file != file))
+        i = (i + 1) & (room - 1);
+    return &places[i];
+}
+
+static bn_status make_room(bn_symbols *s, bn_error *err)
+{
+    size_t room = s->room == 0 ? 1024 : 2 * s->room;
+    if (2 * (s->n_places + 1) <= s->room) return BN_OK;
+    struct place *places = bn_alloc(room, sizeof *places);
+    if (places == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < s->room; i++)
+        if (s->places[i].frames != NULL)
+            *slot_of(places, room, s->places[i].where, s->places[i].file) = s->places[i];
+    bn_free(s->places);
+    s->places = places;
+    s->room = room;
+    return BN_OK;
+}
+
 /* The place of an address of a process at a time, or of the operating system. */
 static bn_status find_at(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t time_ns, bool caller,
                          bool system, struct place *place, bn_error *err)
@@ -199,12 +221,12 @@ static bn_status find_at(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t
         readable = o->dwfl != NULL && bn_object_place(o, mapping, address, &where);
         file = readable ? 2 * (uint64_t)object + 1 : 2 * (uint64_t)object;
     }
-    uint32_t number = bn_pairs_find(&s->place_of, where, file);
-    if (number != BN_PAIRS_NONE) {
-        *place = s->places[number];
+    BN_TRY(make_room(s, err));
+    struct place *slot = slot_of(s->places, s->room, where, file);
+    if (slot->frames != NULL) {
+        *place = *slot;
         return BN_OK;
     }
-    BN_TRY(bn_array_grow(&s->places, &s->places_room, s->n_places + (size_t)1, sizeof *s->places, err));
     if (system)
         BN_TRY(kernel_place(s, place, address, err));
     else if (o == NULL)
@@ -217,8 +239,11 @@ static bn_status find_at(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t
     s->counts.addresses++;
     s->counts.unknown += place->unknown;
     s->counts.other_builds += o != NULL && o->other_build;
-    s->places[s->n_places] = *place; /* which has its frames, whatever follows */
-    return bn_pairs_put(&s->place_of, where, file, s->n_places++, err);
+    place->where = where;
+    place->file = file;
+    *slot = *place;
+    s->n_places++;
+    return BN_OK;
 }
 
 bn_status bn_symbols_at(bn_symbols *symbols, uint32_t pid, uint64_t address, uint64_t time_ns, bool caller,
@@ -283,9 +308,8 @@ void bn_symbols_close(bn_symbols *symbols)
     if (symbols == NULL) return;
     bn_objects_release(&symbols->objects);
     bn_kernel_release(&symbols->kernel);
-    for (uint32_t i = 0; i < symbols->n_places; i++)
+    for (size_t i = 0; i < symbols->room; i++)
         bn_free(symbols->places[i].frames);
-    bn_free(symbols->place_of.slots);
     bn_free(symbols->places);
     bn_free(symbols);
 }
