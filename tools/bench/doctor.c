@@ -21,7 +21,6 @@
 #include "tools/bench/bench.h"
 #include "tools/cli/doctor.h"
 
-#define CPU0 "/sys/devices/system/cpu/cpu0/"
 #define PAGES "/sys/kernel/mm/transparent_hugepage/enabled"
 
 const struct bn_option bn_bench_doctor_options[] = {BN_OPTION_REQUIRE, {0}};
@@ -44,8 +43,7 @@ static void put_clock(struct bn_doctor *d, const char *name, bn_clock_fn clock, 
 {
     struct bn_clock_facts f;
     bn_clock_measure(&f, clock, arg, ns_per_unit);
-    bool good = f.resolution_ns > 0 && f.n_backward == 0;
-    bn_doctor_put(d, good ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, name, NULL,
+    bn_doctor_put(d, BN_DOCTOR_IF(f.resolution_ns > 0 && f.n_backward == 0), name, NULL,
                   "steps of %.3g ns, %.3g ns per reading, %llu of %llu readings stepped back",
                   f.resolution_ns, f.cost_ns, (unsigned long long)f.n_backward,
                   (unsigned long long)f.n_readings);
@@ -70,97 +68,64 @@ static void check_clocks(struct bn_doctor *d)
 static void check_noise(struct bn_doctor *d)
 {
     struct bn_noise n;
-    bn_noise_read(&n);
-    if (n.steal_known)
-        bn_doctor_put(d, BN_DOCTOR_OK, "steal", NULL,
-                      "%.2f s taken by the hypervisor since boot, over all CPUs", (double)n.steal_ns * 1e-9);
-    else
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "steal", NULL, "/proc/stat has no such field");
-    if (n.pressure_known)
-        bn_doctor_put(d, BN_DOCTOR_OK, "pressure", NULL,
-                      "tasks waited %.1f s for CPUs, %.1f s for memory, %.1f s for I/O since boot",
-                      (double)n.cpu_us * 1e-6, (double)n.memory_us * 1e-6, (double)n.io_us * 1e-6);
-    else
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "pressure", "a kernel with CONFIG_PSI, started with psi=1",
-                      "/proc/pressure cannot be read");
-}
-
-/* This process sleeps for 0.2 s, so all CPU time in it was used by others. */
-static void check_others(struct bn_doctor *d)
-{
     struct bn_busy then, now;
     char text[128];
+    bn_noise_read(&n);
+    bn_doctor_put(d, BN_DOCTOR_IF(n.steal_known), "steal", "a kernel whose /proc/stat has the field",
+                  n.steal_known ? "%.2f s taken by the hypervisor since boot, over all CPUs" : "not known",
+                  (double)n.steal_ns * 1e-9);
+    bn_doctor_put(
+        d, BN_DOCTOR_IF(n.pressure_known), "pressure", "a kernel with CONFIG_PSI, started with psi=1",
+        n.pressure_known ? "tasks waited %.1f s for CPUs, %.1f s for memory, %.1f s for I/O since boot"
+                         : "/proc/pressure cannot be read",
+        (double)n.cpu_us * 1e-6, (double)n.memory_us * 1e-6, (double)n.io_us * 1e-6);
+    /* This process sleeps for 0.2 s, so all CPU time in it was used by others. */
     bn_busy_read(&then);
     (void)nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     bn_busy_read(&now);
     const struct bn_others others = bn_busy_others(&then, &now);
     bn_others_describe(text, sizeof text, &others);
-    bn_doctor_put(d, others.known && !bn_others_disturb(&others) ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "others",
+    bn_doctor_put(d, BN_DOCTOR_IF(others.known && !bn_others_disturb(&others)), "others",
                   others.known ? "end other programs while you measure" : "mount /proc", "%s", text);
 }
 
 /* ---- the machine ---- */
 
-static void check_frequency(struct bn_doctor *d, const struct bn_machine *m)
-{
-    const char *none = m->hypervisor ? "ask the host" : "a kernel with a cpufreq driver";
-    bool fixed = strcmp(m->governor, "performance") == 0;
-    char line[256];
-    if (m->governor[0] == '\0')
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "governor", none, "no cpufreq folder for the first CPU");
-    else
-        bn_doctor_put(d, fixed ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "governor",
-                      "cpupower frequency-set -g performance", "%s%s", m->governor,
-                      fixed ? "" : ": frequencies change while measuring");
-    if (bn_machine_line(CPU0 "cpufreq/scaling_cur_freq", line, sizeof line))
-        bn_doctor_put(d, BN_DOCTOR_OK, "frequency", NULL, "%s kHz", line);
-    else
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "frequency", none, "no cpufreq folder for the first CPU");
-}
-
-static void check_energy(struct bn_doctor *d, const struct bn_machine *m)
+static void check_machine(struct bn_doctor *d, const struct bn_machine *m)
 {
     struct bn_energy energy;
+    const char *governor = m->governor[0] != '\0' ? m->governor : "no cpufreq folder for the first CPU";
+    bn_doctor_put(d, BN_DOCTOR_IF(strcmp(governor, "performance") == 0), "governor",
+                  m->governor[0] != '\0' ? "frequencies change: cpupower frequency-set -g performance"
+                  : m->hypervisor        ? "ask the host"
+                                         : "a kernel with a cpufreq driver",
+                  "%s", governor);
     bn_energy_read(&energy, BN_ENERGY_ROOT);
-    if (energy.n > 0)
-        bn_doctor_put(d, BN_DOCTOR_OK, "energy", NULL, "counters of %zu packages", energy.n);
-    else
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "energy",
-                      m->hypervisor ? "measure on the host: guests are not given the counters"
-                                    : "the intel_rapl drivers, and read permission on energy_uj",
-                      "%s", energy.why);
+    bn_doctor_put(d, BN_DOCTOR_IF(energy.n > 0), "energy",
+                  m->hypervisor ? "measure on the host: guests are not given the counters"
+                                : "the intel_rapl drivers, and read permission on energy_uj",
+                  "counters of %zu packages%s%s", energy.n, energy.n > 0 ? "" : ": ", energy.why);
+    bn_doctor_put(d, BN_DOCTOR_IF(m->quota_known && m->quota_us == 0), "cpu-quota",
+                  m->quota_known ? "a control group without cpu.max" : "mount /sys/fs/cgroup",
+                  m->quota_us > 0  ? "%llu us of every %llu us; work beyond it is paused"
+                  : m->quota_known ? "none"
+                                   : "control groups cannot be read",
+                  (unsigned long long)m->quota_us, (unsigned long long)m->period_us);
+    bn_doctor_put(d, BN_DOCTOR_IF(m->cores > 0), "topology", "mount /sys",
+                  m->cores > 0 ? "%u cores, %u hardware threads, %u usable%s" : "not known", m->cores,
+                  m->cpus_online, m->cpus_usable, m->hypervisor ? "; as reported by the hypervisor" : "");
 }
 
 static void check_memory(struct bn_doctor *d)
 {
-    char line[256];
-    if (!bn_machine_line(PAGES, line, sizeof line))
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "huge-pages", "a kernel with CONFIG_TRANSPARENT_HUGEPAGE",
-                      "no transparent_hugepage folder");
-    else
-        bn_doctor_put(d, strstr(line, "[never]") == NULL ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "huge-pages",
-                      "echo madvise >" PAGES, "%s", line);
-    if (bn_machine_reset_peak_rss())
-        bn_doctor_put(d, BN_DOCTOR_OK, "peak-reset", NULL, "the peak memory of one measurement can be read");
-    else
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "peak-reset", "a kernel with CONFIG_PROC_PAGE_MONITOR",
-                      "/proc/self/clear_refs: %s", strerror(errno));
-}
-
-static void check_cpus(struct bn_doctor *d, const struct bn_machine *m)
-{
-    if (!m->quota_known)
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "cpu-quota", "mount /sys/fs/cgroup",
-                      "control groups cannot be read");
-    else if (m->quota_us == 0)
-        bn_doctor_put(d, BN_DOCTOR_OK, "cpu-quota", NULL, "no quota");
-    else
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "cpu-quota", "a control group without cpu.max",
-                      "%llu us of every %llu us; work beyond it is paused", (unsigned long long)m->quota_us,
-                      (unsigned long long)m->period_us);
-    bn_doctor_put(d, m->cores > 0 ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "topology", "mount /sys",
-                  "%u cores, %u hardware threads, %u usable%s", m->cores, m->cpus_online, m->cpus_usable,
-                  m->hypervisor ? "; as reported by the hypervisor" : "");
+    char line[256] = "no transparent_hugepage folder";
+    bool known = bn_machine_line(PAGES, line, sizeof line);
+    bn_doctor_put(d, BN_DOCTOR_IF(known && strstr(line, "[never]") == NULL), "huge-pages",
+                  known ? "echo madvise >" PAGES : "a kernel with CONFIG_TRANSPARENT_HUGEPAGE", "%s", line);
+    bool reset = bn_machine_reset_peak_rss();
+    bn_doctor_put(d, BN_DOCTOR_IF(reset), "peak-reset", "a kernel with CONFIG_PROC_PAGE_MONITOR",
+                  reset ? "the peak memory of one measurement can be read" : "/proc/self/clear_refs: %s",
+                  strerror(errno));
 }
 
 /* It decides the speed of prompts: the processor may have it and the operating system refuse it. */
@@ -172,11 +137,9 @@ static void check_amx(struct bn_doctor *d, const struct bn_machine *m)
     bool has = false;
     for (size_t i = 0; i < m->n_flags; i++)
         has |= strcmp(m->flags[i], "amx_int8") == 0;
-    if (lacks == NULL)
-        bn_doctor_put(d, BN_DOCTOR_OK, "amx", NULL, "tile registers can be used");
-    else
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "amx",
-                      has ? "Linux 5.16 or later; a sandbox must permit arch_prctl" : NULL, "%s amx", lacks);
+    bn_doctor_put(d, BN_DOCTOR_IF(lacks == NULL), "amx",
+                  has ? "Linux 5.16 or later; a sandbox must permit arch_prctl" : NULL, "%s amx",
+                  lacks != NULL ? lacks : "tile registers can be used:");
 }
 
 /* ---- programs and devices ---- */
@@ -200,21 +163,9 @@ static void check_git(struct bn_doctor *d)
 {
     struct bn_git git;
     bn_git_read(&git, ".");
-    if (git.known)
-        bn_doctor_put(d, BN_DOCTOR_OK, "git", NULL, "commit %.12s, %llu files changed", git.commit,
-                      (unsigned long long)git.n_changed);
-    else
-        bn_doctor_put(d, BN_DOCTOR_NOTE, "git", "run it inside the repository of the program", "%s", git.why);
-}
-
-static void check_gpu(struct bn_doctor *d)
-{
-    static const char *const NODES[] = {"/dev/nvidia0", "/dev/kfd", "/dev/dri/renderD128"};
-    const char *found = NULL;
-    for (size_t i = 0; i < BN_ARRAY_LEN(NODES) && found == NULL; i++)
-        if (access(NODES[i], F_OK) == 0) found = NODES[i];
-    bn_doctor_put(d, BN_DOCTOR_NOTE, "gpu", NULL, "%s: no kernel of this program runs on a GPU",
-                  found != NULL ? found : "no device");
+    bn_doctor_put(d, BN_DOCTOR_IF(git.known), "git", "run it inside the repository of the program",
+                  git.known ? "commit %.12s, %llu files changed" : "%s", git.known ? git.commit : git.why,
+                  (unsigned long long)git.n_changed);
 }
 
 bn_status bn_bench_doctor(struct bn_args *args, bn_error *err)
@@ -225,15 +176,12 @@ bn_status bn_bench_doctor(struct bn_args *args, bn_error *err)
     bn_doctor_begin(&d, args, "machine");
     check_clocks(&d);
     check_noise(&d);
-    check_others(&d);
-    check_frequency(&d, &machine);
-    check_energy(&d, &machine);
+    check_machine(&d, &machine);
     check_memory(&d);
-    check_cpus(&d, &machine);
     check_amx(&d, &machine);
     check_program(&d, "valgrind", "apt install valgrind");
     check_program(&d, "perf", "apt install linux-perf");
     check_git(&d);
-    check_gpu(&d);
+    bn_doctor_put(&d, BN_DOCTOR_NOTE, "gpu", NULL, "no kernel of this program runs on a GPU");
     return bn_doctor_end(&d, BN_OK, err);
 }

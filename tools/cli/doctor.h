@@ -15,6 +15,9 @@
 
 enum bn_doctor_state { BN_DOCTOR_OK, BN_DOCTOR_NOTE, BN_DOCTOR_FAIL };
 
+/* The state of a check that nothing fails by. */
+#define BN_DOCTOR_IF(good) ((good) ? BN_DOCTOR_OK : BN_DOCTOR_NOTE)
+
 #define BN_OPTION_REQUIRE                                                                           \
     BN_OPTION("require", "exit with 1 unless this check is ok", .arg = "CHECK", .repeatable = true, \
               BN_TO_TEXTS(struct bn_args, require), .shared = true)

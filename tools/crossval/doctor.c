@@ -47,7 +47,7 @@ static void check_disk(struct bn_doctor *d)
     bn_error why = {0};
     bool known = bn_stored_root(path, &why) == BN_OK && bn_disk_free(&bytes, there, path);
     if (known)
-        bn_doctor_put(d, bytes >= LEAST_DISK ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "disk",
+        bn_doctor_put(d, BN_DOCTOR_IF(bytes >= LEAST_DISK), "disk",
                       "free 2 GiB there, or set XDG_CACHE_HOME to another disk", "%.1f GiB free in %s",
                       (double)bytes / (1u << 30), there);
     else
@@ -62,8 +62,7 @@ static bn_status check_references(struct bn_doctor *d, bn_error *err)
     char path[PATH_MAX];
     bool oracle = bn_crossval_find_program("bn-reference", path);
     size_t n_usable = oracle;
-    bn_doctor_put(d, oracle ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "oracle",
-                  "make reference, and make install to install it", "%s",
+    bn_doctor_put(d, BN_DOCTOR_IF(oracle), "oracle", "make reference, and make install to install it", "%s",
                   oracle ? path : "bn-reference was not found");
     bn_status status = bn_stored_read(&stored, err);
     if (status == BN_OK) status = bn_stored_add_bridges(&stored, err);
@@ -73,8 +72,7 @@ static bn_status check_references(struct bn_doctor *d, bn_error *err)
         if (!s->ready) continue;
         bool good = bn_stored_check(s, &why) == BN_OK;
         n_usable += good;
-        bn_doctor_put(d, good ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, s->name, HINT, "%s",
-                      good ? s->folder : why.msg);
+        bn_doctor_put(d, BN_DOCTOR_IF(good), s->name, HINT, "%s", good ? s->folder : why.msg);
     }
     bn_free(stored.list);
     if (status == BN_OK)

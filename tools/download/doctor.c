@@ -95,8 +95,8 @@ static bn_status check_locks(struct job *j, bn_error *err)
     if (status == BN_OK)
         bn_doctor_put(&j->rows, n_locked > 0 ? BN_DOCTOR_NOTE : BN_DOCTOR_OK, "downloads",
                       "wait for them: a second download of the same file waits too",
-                      "%zu in progress elsewhere; %zu unfinished; %zu complete", n_locked,
-                      n_parts - n_locked, n_files);
+                      "%zu in progress elsewhere; %zu unfinished; %zu complete", n_locked, n_parts - n_locked,
+                      n_files);
     return status;
 }
 
@@ -162,7 +162,7 @@ static bn_status check_token(struct job *j, bn_error *err)
     long code = 0;
     bool none = j->fetch.server.token[0] == '\0';
     if (none || !j->reached) {
-        bn_doctor_put(&j->rows, none ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "token", NULL, "%s",
+        bn_doctor_put(&j->rows, BN_DOCTOR_IF(none), "token", NULL, "%s",
                       none ? "none; public models need none" : "present; not checked without the network");
         return BN_OK;
     }

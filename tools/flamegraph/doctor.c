@@ -55,7 +55,7 @@ static bn_status check_samplers(struct bn_doctor *d, bn_error *err)
     bn_doctor_put(d, n > 0 ? BN_DOCTOR_OK : BN_DOCTOR_FAIL, "samplers", NULL, "%zu of %zu work", n,
                   BN_ARRAY_LEN(ROWS));
     bool system = clock.works && clock.system;
-    bn_doctor_put(d, system ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "kernel-frames",
+    bn_doctor_put(d, BN_DOCTOR_IF(system), "kernel-frames",
                   clock.works ? "sysctl -w kernel.perf_event_paranoid=1" : NULL, "%s",
                   system        ? "time and frames of the kernel are recorded"
                   : clock.works ? clock.system_refused
@@ -77,18 +77,16 @@ static void check_names(struct bn_doctor *d)
     char line[256] = "";
     /* It shows zeros as addresses to users without permission. */
     bool shown = bn_machine_line("/proc/kallsyms", line, sizeof line) && strspn(line, "0") < 16;
-    bn_doctor_put(d, shown ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "kernel-names",
+    bn_doctor_put(d, BN_DOCTOR_IF(shown), "kernel-names",
                   "sysctl -w kernel.kptr_restrict=0 kernel.perf_event_paranoid=1", "/proc/kallsyms has %s",
                   shown ? "addresses" : "no addresses for this user");
     bool found = bn_codes_read(&codes, &bn_kernels_ref, NULL, &why) == BN_OK;
     bn_codes_release(&codes);
-    bn_doctor_put(d, found ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "symbols",
-                  "install a bn that is not stripped, or its debug files", "%s",
-                  found ? "this program has them" : why.msg);
+    bn_doctor_put(d, BN_DOCTOR_IF(found), "symbols", "install a bn that is not stripped, or its debug files",
+                  "%s", found ? "this program has them" : why.msg);
     bool frames = frame_below(__builtin_frame_address(0));
     bn_doctor_put(
-        d, frames ? BN_DOCTOR_OK : BN_DOCTOR_NOTE, "frame-pointers",
-        "make CFLAGS='-O2 -g -fno-omit-frame-pointer'", "%s",
+        d, BN_DOCTOR_IF(frames), "frame-pointers", "make CFLAGS='-O2 -g -fno-omit-frame-pointer'", "%s",
         frames ? "this program has them; its libraries mostly lack them, which shows in samples of them "
                  "(--unwind fp)"
                : "this program lacks them: callers are found by unwind tables only");
