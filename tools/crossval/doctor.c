@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/host/disk.h"
+#include "lab/host/machine.h"
 #include "lab/kit/process.h"
 #include "tools/cli/doctor.h"
 #include "tools/crossval/setup.h"

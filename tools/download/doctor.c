@@ -14,7 +14,7 @@
 #include "hub/cache/cache.h"
 #include "hub/cache/lock.h"
 #include "hub/cache/walk.h"
-#include "lab/host/disk.h"
+#include "lab/host/machine.h"
 #include "tools/cli/doctor.h"
 #include "tools/download/download.h"
 
