@@ -17,7 +17,7 @@
 #include "base/suggest.h"
 #include "lab/kit/process.h"
 #include "lab/kit/program.h"
-#include "tools/cli/doctor.h"
+#include "tools/cli/program/doctor.h"
 #include "tools/cli/options.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
@@ -109,7 +109,7 @@ static void make_commands(struct bn_command *commands, bool all)
 {
     static const struct bn_option REQUIRE[] = {BN_OPTION_REQUIRE, {0}};
     size_t n = 0;
-    if (!all) /* it is no program, and has no page of its own */
+    if (!all) /* it is not a program with a page */
         commands[n++] =
             (struct bn_command){.name = "doctor",
                                 .summary = "check this machine, its samplers, references and downloads",

@@ -259,7 +259,7 @@ bool bn_object_has_no_caller(const struct bn_object *object, uint64_t address)
     /* No operations in memory: not defined; none at all: the same as in the caller. */
     bool none =
         caller >= 0 && dwarf_frame_register(frame, caller, memory, &ops, &n) == 0 && n == 0 && ops == memory;
-    free(frame); /* libdw allocated it */
+    bn_dwfl_free(frame);
     return none;
 }
 

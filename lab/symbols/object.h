@@ -14,9 +14,16 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
+#include <stdlib.h>
 
 #include "base/mem.h"
 #include "lab/sampler/recording.h"
+/* What libdw allocated, by malloc. */
+static inline void bn_dwfl_free(void *given)
+{
+    free(given);
+}
+
 struct bn_load {
     uint64_t offset, n_bytes, address;
     bool executable;

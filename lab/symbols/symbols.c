@@ -17,7 +17,7 @@
 /* What there is at one address of a file. */
 struct place {
     uint64_t where, file;    /* in an open hash table that only grows */
-    struct bn_frame *frames; /* and behind them the name of the first; NULL: free */
+    struct bn_frame *frames; /* then the name of the first follows; NULL: free */
     uint32_t n;
     bool unknown, begins_thread;
     bool no_code; /* nothing executable is there */

@@ -19,7 +19,7 @@
 #include "lab/host/git.h"
 #include "lab/host/noise.h"
 #include "tools/bench/bench.h"
-#include "tools/cli/doctor.h"
+#include "tools/cli/program/doctor.h"
 
 #define PAGES "/sys/kernel/mm/transparent_hugepage/enabled"
 

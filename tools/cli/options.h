@@ -217,7 +217,6 @@ struct bn_args {
     unsigned verbose; /* how many -v */
     int color;        /* auto, always, never */
     int exit_code;    /* of a run that returns BN_OK; starts as BN_EXIT_OK */
-    struct bn_texts require; /* of a doctor: checks that have to be ok */
     void *fields;     /* the command's struct; NULL without one */
 
     /* From the rows below that several programs share. */
@@ -226,6 +225,7 @@ struct bn_args {
     int repack;                /* auto, never, always */
     uint64_t max_memory;       /* 0: what is available */
     const char *prompt, *file; /* the text; NULL: not given */
+    struct bn_texts require;   /* of a doctor: checks that have to be ok */
 
     bool want_help, want_version; /* the rest of the command line was not parsed */
     bool want_all;                /* --help=all */

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "lab/host/machine.h"
 #include "lab/kit/process.h"
-#include "tools/cli/doctor.h"
+#include "tools/cli/program/doctor.h"
 #include "tools/crossval/setup.h"
 
 #define LEAST_DISK ((uint64_t)2 << 30) /* a tree, its build and some margin */

@@ -15,7 +15,7 @@
 #include "hub/cache/lock.h"
 #include "hub/cache/walk.h"
 #include "lab/host/machine.h"
-#include "tools/cli/doctor.h"
+#include "tools/cli/program/doctor.h"
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_doctor_options[] = {

@@ -12,7 +12,7 @@
 #include "lab/host/machine.h"
 #include "lab/profile/code.h"
 #include "lab/sampler/counters.h"
-#include "tools/cli/doctor.h"
+#include "tools/cli/program/doctor.h"
 #include "tools/flamegraph/flamegraph.h"
 
 const struct bn_option bn_flamegraph_doctor_options[] = {BN_OPTION_REQUIRE, {0}};

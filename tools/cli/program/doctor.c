@@ -2,7 +2,7 @@
  *
  * Prints the rows of a doctor; see doctor.h.
  */
-#include "tools/cli/doctor.h"
+#include "tools/cli/program/doctor.h"
 
 #include <stdarg.h>
 
