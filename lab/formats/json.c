@@ -102,8 +102,9 @@ bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_e
     bn_json_free(document);
     bn_buf_putc(out, '\n');
     if (status == BN_OK) status = bn_buf_check(out, err);
-    if (status == BN_OK && bn_json_parse(&read, out->data + before, out->len - before, NULL) != BN_OK)
-        status = too_large(s, err);
+    bn_status back =
+        status == BN_OK ? bn_json_parse(&read, out->data + before, out->len - before, NULL) : BN_OK;
+    if (back != BN_OK) status = back == BN_ERR_NOMEM ? bn_nomem(err) : too_large(s, err);
     bn_json_free(read);
     return status;
 }

@@ -111,14 +111,14 @@ static bool read_header(struct header *h, char *line)
 
 bool bn_formats_is_perf_script(const char *text, size_t n)
 {
+    char begin[1024]; /* of a line: its time is there */
     struct bn_str line;
     struct header h;
     for (size_t at = 0; bn_formats_line(&line, text, n, &at);) {
-        if (line.len == 0 || line.ptr[0] == '#') continue;
-        char *copy = bn_strndup(line.ptr, line.len);
-        bool blank = copy != NULL && trim(copy)[0] == '\0', is_one = copy != NULL && read_header(&h, copy);
-        bn_free(copy);
-        if (!blank) return is_one;
+        size_t kept = bn_min_size(line.len, sizeof begin - 1);
+        memcpy(begin, line.ptr, kept);
+        begin[kept] = '\0';
+        if (trim(begin)[0] != '\0' && line.ptr[0] != '#') return read_header(&h, begin);
     }
     return false;
 }
