@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * speedscope files (https://www.speedscope.app/file-format-schema.json). A list of frames, and profiles that are
- * "sampled", with a list of frames and a weight for each sample; "evented" ones are not read. What the format cannot express (kinds and modules of
- * frames, other units, numbers of samples) is in members "bn", which other programs ignore.
+ * "sampled", with a list of frames and a weight for each sample; "evented" ones are not read. What the format
+ * cannot express (kinds and modules of frames, other units, numbers of samples) is in members "bn", which other
+ * programs ignore.
  */
 #include <stdlib.h>
 

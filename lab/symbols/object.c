@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds ELF files and their debug files, and reads symbols, debug information and unwind tables. Each file has a libdwfl session of its
- * own, at its own addresses, so files with fixed addresses, or broken ones, do not affect others.
+ * Opens ELF files with elfutils, which finds their debug files and reads symbols, debug information and unwind
+ * tables. Each file has a libdwfl session of its own, at its own addresses, so files with fixed addresses, or
+ * broken ones, do not affect others.
  */
 #define _GNU_SOURCE
 #include "lab/symbols/object.h"
