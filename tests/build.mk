@@ -92,9 +92,7 @@ $(OOM): tests/oom/oom.c $(OUT)/flags
 	$(Q)$(CC) -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -O2 -fPIC -shared -o $@ $< -ldl
 
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
-# As programs of bn do, they join the recording that their environment names.
-SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp crash fixed)
-SAMPLED_AGENT := $(patsubst %,$(OUT)/tests/sampled/agent/%.o,agent agent_sample agent_proc join)
+SAMPLED := $(addprefix $(OUT)/tests/sampled/,split calls nofp crash fixed)
 SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer \
     -fno-optimize-sibling-calls $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) \
     -ffile-prefix-map="$(CURDIR)=." -MMD -MP
@@ -102,22 +100,11 @@ $(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile
 	$(SAY) CC $<
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SAMPLED_CFLAGS) -c -o $@ $<
-$(SAMPLED_AGENT): $(OUT)/tests/sampled/agent/%.o: lab/sampler/%.c $(OUT)/flags Makefile
-	$(SAY) CC $@
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(SAMPLED_CFLAGS) -U_GNU_SOURCE -O2 -Iengine -I. -c -o $@ $<
 $(OUT)/tests/sampled/nofp_middle.o: SAMPLED_CFLAGS += -fomit-frame-pointer
-$(OUT)/tests/sampled/storm_library.o: SAMPLED_CFLAGS += -fPIC
 $(OUT)/tests/sampled/nofp: $(OUT)/tests/sampled/nofp_middle.o
-$(OUT)/tests/sampled/storm: | $(OUT)/tests/sampled/storm_library.so
-$(OUT)/tests/sampled/storm_library.so: $(OUT)/tests/sampled/storm_library.o
+$(SAMPLED): %: %.o
 	$(SAY) LD $@
-	$(Q)$(CC) -shared -o $@ $^
-$(SAMPLED): %: %.o $(SAMPLED_AGENT)
-	$(SAY) LD $@
-	$(Q)$(CC) -pie -o $@ $^ -lpthread -ldl
-
-$(OUT)/tests/unit/stacks/test_agent: | $(SAMPLED)
+	$(Q)$(CC) -pie -o $@ $^
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@

@@ -137,18 +137,16 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench top", "in another one"},
                   {"bn-bench top --once", "one frame, since the program was started"}}},
     {.name = "doctor",
-     .summary = "show what this machine can measure, and its limits",
-     .text = "Tries each source of measurement: clocks, counters, timers, energy, pages, quotas, "
-             "programs. What is missing is shown with the reason and what would help. Then it measures "
-             "the limits: read bandwidth of sets that fit into each cache and of one that does not, and "
-             "multiply-adds of bytes and floats with each instruction set; medians over repeated "
-             "measurements.",
-     .synopsis = "[--require NAME]... [--no-limits] [-t LIST]",
+     .summary = "show what this machine can measure, and what disturbs",
+     .text = "Tries each source of measurement: clocks, energy, pages, quotas, programs. What is missing is "
+             "shown with the reason and what would help. bn-flamegraph doctor shows samplers and counters, "
+             "bn-bench limits what the machine reads and computes.",
+     .synopsis = "[--require CHECK]...",
      .options = {bn_bench_doctor_options},
      .json = true,
      .run = bn_bench_doctor,
-     .examples = {{"bn-bench doctor", "every source and limit"},
-                  {"bn-bench doctor --no-limits --require perf-software", "may this process count events?"}}},
+     .examples = {{"bn-bench doctor", "every source"},
+                  {"bn-bench doctor --require energy", "exit code 1 without energy counters"}}},
     {.name = "ab",
      .summary = "compare two commands that run in turn",
      .text = "Each round runs A, B, and A again, in an order that cancels a drift of the machine. A series "

@@ -244,7 +244,8 @@ static const struct bn_command COMMANDS[] = {
      .summary = "list what comparisons need, and what is missing",
      .text = "Looks for the programs that setup needs, for free disk space, for the oracle and for the "
              "references that were set up. The exit status is 1 when no reference can be used.",
-     .synopsis = "",
+     .synopsis = "[--require CHECK]...",
+     .options = {bn_crossval_doctor_options},
      .json = true,
      .run = bn_crossval_doctor},
     {0},

@@ -89,7 +89,7 @@ static const struct bn_command COMMANDS[] = {
      .summary = "check what a download needs: space, network, token",
      .text = "Each line is ok, note or FAIL, with a way to fix it. With MODEL its size is compared with the "
              "free space, and the hub is asked for it. Nothing is downloaded. The token is never printed.",
-     .synopsis = "[MODEL] [--to DIR] [--offline]",
+     .synopsis = "[MODEL] [--to DIR] [--offline] [--require CHECK]...",
      .options = {bn_download_doctor_options},
      .json = true,
      BN_OPERANDS(0, 1, "MODEL"),

@@ -8,12 +8,13 @@
 static const struct bn_command COMMANDS[] = {
     {.name = "record",
      .summary = "sample a program or a generation, and write its stacks",
-     .text = "Samples the program after --, or without one a generation in this process, by the first "
-             "sampler that works. Without a sample no file is written and the exit status is 1.\n\nFormats "
-             "by file name: .json (everything), .svg, .folded, .txt, .speedscope.json, .trace.json, .pb.gz. "
-             "Without --output a table of functions is printed.\n\nWhere perf events are not permitted, only "
-             "programs of bn can be recorded: they sample themselves. render reads the output of `perf "
-             "script`, too.",
+     .text = "Samples the program after --, or without one a generation in this process. The first sampler "
+             "that works is used; the document says why better ones were not. Without a sample no file is "
+             "written and the exit status is 1.\n\nFormats by file name: .json (everything), .svg, .folded, "
+             ".txt, .speedscope.json, .trace.json, .pb. Without --output a "
+             "table of functions is printed.\n\nA program needs perf events; a generation is recorded by "
+             "timers where they are not permitted. Programs can also be recorded with perf: render reads the "
+             "output of `perf script`.",
      .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
      .options = {bn_flamegraph_record_options, bn_flamegraph_workload_options, bn_flamegraph_view_options,
                  bn_flamegraph_picture_options},
@@ -70,7 +71,7 @@ static const struct bn_command COMMANDS[] = {
      .options = {bn_flamegraph_export_options, bn_flamegraph_output_option, bn_flamegraph_view_options},
      BN_OPERANDS(0, BN_OPERANDS_ANY, "FILE"),
      .examples = {{"bn-flamegraph export stacks.json -o stacks.speedscope.json", "for speedscope"},
-                  {"bn-flamegraph export --format pprof -o stacks.pb.gz stacks.json", "for pprof"},
+                  {"bn-flamegraph export --format pprof -o stacks.pb stacks.json", "for pprof"},
                   {"perf script | bn-flamegraph export --format json -o stacks.json -",
                    "keep a recording of perf as a document"}},
      .run = bn_flamegraph_export},
@@ -105,8 +106,9 @@ static const struct bn_command COMMANDS[] = {
     {.name = "doctor",
      .summary = "show which samplers work on this machine",
      .text = "Tries each sampler and perf event for some milliseconds. Prints why one does not work and what "
-             "changes that. The exit status is 9 when no sampler works.",
-     .synopsis = "[--json]",
+             "changes that. The exit status is 1 when no sampler works.",
+     .synopsis = "[--require CHECK]...",
+     .options = {bn_flamegraph_doctor_options},
      .run = bn_flamegraph_doctor,
      .json = true,
      .examples = {{"bn-flamegraph doctor", "show what works"}}},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn - the front door: `bn run ...` becomes bn-run from the folder that bn itself lies in, else from PATH,
- * with all that follows untouched. Its own help lists the programs.
+ * with all that follows untouched. Its own help lists the programs. The one command that is its own is doctor.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,10 +11,13 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/suggest.h"
+#include "lab/kit/process.h"
 #include "lab/kit/program.h"
 #include "tools/cli/options.h"
+#include "tools/cli/program/doctor.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
 
@@ -46,26 +49,84 @@ static bn_status misplaced(struct bn_args *args, bn_error *err)
     return BN_ERR_ARG;
 }
 
+/* ---- all doctors ---- */
+
+/* Runs the doctor of a program, and takes over its rows. *sections: where the names of their sections stay. */
+static bn_status run_doctor(struct bn_doctor *d, const char *file, bn_json **sections, bn_error *err)
+{
+    const char *argv[] = {file, "doctor", "--json", NULL};
+    static const char *const STATES[] = {"ok", "note", "FAIL"};
+    struct bn_buf text = {.max = 1u << 20}, said = {.max = 1u << 16};
+    struct bn_process_options options = {.argv = argv, .out = &text, .errors = &said};
+    struct bn_process process;
+    bn_status status = bn_process_run(&process, &options, err);
+    if (status == BN_OK) status = bn_json_parse(sections, bn_buf_text(&text), text.len, err);
+    if (status == BN_OK && bn_json_get(*sections, "rows") == NULL)
+        bn_doctor_put(d, BN_DOCTOR_FAIL, "doctor", NULL, "%s doctor: %s", file, bn_buf_text(&said));
+    for (const bn_json *row = bn_json_first(bn_json_get(*sections, "rows")); row != NULL;
+         row = bn_json_next(row)) {
+        unsigned state = 0;
+        while (state < 2 && strcmp(STATES[state], bn_json_text_of(row, "state")) != 0)
+            state++;
+        d->section = bn_json_text_of(row, "section");
+        bn_doctor_put(d, (enum bn_doctor_state)state, bn_json_text_of(row, "check"),
+                      bn_json_text_of(row, "hint"), "%s", bn_json_text_of(row, "value"));
+    }
+    bn_buf_release(&text);
+    bn_buf_release(&said);
+    return status;
+}
+
+static bn_status doctor(struct bn_args *args, bn_error *err)
+{
+    static const char *const NAMES[] = {"bench", "flamegraph", "crossval", "download"};
+    bn_json *sections[BN_ARRAY_LEN(NAMES)] = {NULL};
+    struct bn_doctor d;
+    bn_status status = BN_OK;
+    bn_doctor_begin(&d, args, "programs");
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES) && status == BN_OK; i++) {
+        char name[PROGRAM_NAME], path[PATH_MAX];
+        snprintf(name, sizeof name, "bn-%s", NAMES[i]);
+        status = run_doctor(&d, bn_program_near(path, "", name) ? path : name, &sections[i], err);
+        if (status == BN_ERR_NOT_FOUND) status = BN_OK; /* not installed */
+    }
+    status = bn_doctor_end(&d, status, err);
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
+        bn_json_free(sections[i]);
+    return status;
+}
+
 static int show_itself(int argc, char **argv)
 {
-    static struct bn_command commands[BN_ARRAY_LEN(PROGRAMS)]; /* ends with an empty row */
+    static const struct bn_option REQUIRE[] = {BN_OPTION_REQUIRE, {0}};
+    static struct bn_command commands[BN_ARRAY_LEN(PROGRAMS) + 1]; /* ends with an empty row */
     static const struct bn_program program = {
         .name = "bn",
         .summary = "toolchain for ternary language models",
-        .text = "Runs the program bn-COMMAND with the arguments that follow: bn run -p 'To be' is bn-run -p "
-                "'To be'. bn searches its own folder for the program, then PATH. 'bn help COMMAND' is 'bn "
-                "COMMAND --help'.",
+        .text =
+            "Runs the program bn-COMMAND with the arguments that follow: bn run -p 'To be' is bn-run -p "
+            "'To be'. bn searches its own folder for the program, then PATH. 'bn help COMMAND' is 'bn "
+            "COMMAND --help'. 'bn doctor' runs the doctors of all programs: machine, samplers, references, downloads.",
         .synopsis = "COMMAND [ARGUMENTS]",
         .commands = commands,
         .forwards = true,
         .exits = {{"2", "no such command"}, {"3", "the command's program is not installed"}},
     };
-    for (size_t i = 0; PROGRAMS[i].command != NULL; i++)
-        commands[i] = (struct bn_command){.name = PROGRAMS[i].command,
-                                          .summary = PROGRAMS[i].summary,
+    size_t n = 0;
+    for (; PROGRAMS[n].command != NULL; n++)
+        commands[n] = (struct bn_command){.name = PROGRAMS[n].command,
+                                          .summary = PROGRAMS[n].summary,
                                           .synopsis = "[ARGUMENTS]",
                                           BN_OPERANDS(0, BN_OPERANDS_ANY, "ARGUMENTS"),
                                           .run = misplaced};
+    commands[n] = (struct bn_command){.name = "doctor",
+                                      .summary = "check this machine, its samplers, references and downloads",
+                                      .text = "Runs the doctors of the programs that are installed. The exit "
+                                              "code is 1 when one of their checks fails.",
+                                      .synopsis = "[--require CHECK]... [--json]",
+                                      .options = {REQUIRE},
+                                      .json = true,
+                                      .run = doctor};
     return bn_cli_main(&program, argc, argv);
 }
 
@@ -143,7 +204,7 @@ int main(int argc, char **argv)
     bn_report_start("bn");
     if (argc < 2) return show_itself(2, list);
     if (strcmp(argv[1], "--complete") == 0) return complete(argc, argv);
-    if (argv[1][0] == '-') return show_itself(argc, argv);
+    if (argv[1][0] == '-' || strcmp(argv[1], "doctor") == 0) return show_itself(argc, argv);
     if (strcmp(argv[1], "help") == 0)
         return argc > 2 && argv[2][0] != '-' ? help(argc, argv) : show_itself(2, list);
     return become(argv[1], argv + 1);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
  * Stacks in files: detects the format of a text and reads it; writes stacks in a format. The formats are in
- * the other files of this folder.
+ * the other files of this folder, and share the helpers at the end of this one.
  */
-#include "lab/formats/document.h"
-
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/formats/formats.h"
+#include "lab/kit/order.h"
 #include "lab/profile/document.h"
 #include "lab/stacks/bricks.h"
 
 #define MAX_BYTES (256u << 20)
+#define MAX_COUNT ((UINT64_C(1) << 53) - 1) /* the largest integer that JSON numbers hold exactly */
 
 /* ---- reading ---- */
 
@@ -97,48 +99,136 @@ bn_status bn_stacks_read(bn_stacks **out, const char *path, bn_error *err)
 
 /* ---- writing ---- */
 
+/* Longer suffixes before those that they end in. */
+static const struct {
+    const char *name, *suffix;
+    enum bn_stacks_format format;
+    bn_status (*write)(const bn_stacks *s, struct bn_buf *out, bn_error *err);
+    bool all_runs; /* else their sum */
+} FORMATS[] = {{"speedscope", ".speedscope.json", BN_STACKS_SPEEDSCOPE, bn_formats_write_speedscope, false},
+               {"chrome", ".trace.json", BN_STACKS_CHROME, bn_formats_write_chrome, true},
+               {"json", ".json", BN_STACKS_DOCUMENT, bn_formats_write_document, true},
+               {"folded", ".folded", BN_STACKS_FOLDED, bn_formats_write_folded, false},
+               {"pprof", ".pb", BN_STACKS_PPROF, bn_formats_write_pprof, false},
+               {"svg", ".svg", BN_STACKS_SVG, NULL, false},
+               {"text", ".txt", BN_STACKS_TEXT, NULL, false}};
+
 const char *bn_stacks_format_name(enum bn_stacks_format format)
 {
-    static const char *const NAMES[] = {"json", "folded", "speedscope", "pprof", "chrome", "svg", "text"};
-    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_STACKS_NO_FORMAT, "a name for each");
-    return (unsigned)format < BN_STACKS_NO_FORMAT ? NAMES[format] : "unknown";
+    for (size_t i = 0; i < BN_ARRAY_LEN(FORMATS); i++)
+        if (FORMATS[i].format == format) return FORMATS[i].name;
+    return "unknown";
 }
 
 enum bn_stacks_format bn_stacks_format_by_name(const char *path)
 {
-    /* Longer ones before those that they end in. */
-    static const struct {
-        const char *suffix;
-        enum bn_stacks_format format;
-    } SUFFIXES[] = {{".speedscope.json", BN_STACKS_SPEEDSCOPE},
-                    {".trace.json", BN_STACKS_CHROME},
-                    {".json", BN_STACKS_DOCUMENT},
-                    {".folded", BN_STACKS_FOLDED},
-                    {".pb.gz", BN_STACKS_PPROF},
-                    {".svg", BN_STACKS_SVG},
-                    {".txt", BN_STACKS_TEXT}};
     size_t n = strlen(path);
-    for (size_t i = 0; i < BN_ARRAY_LEN(SUFFIXES); i++) {
-        size_t n_suffix = strlen(SUFFIXES[i].suffix);
-        if (n > n_suffix && strcmp(path + n - n_suffix, SUFFIXES[i].suffix) == 0) return SUFFIXES[i].format;
+    for (size_t i = 0; i < BN_ARRAY_LEN(FORMATS); i++) {
+        size_t n_suffix = strlen(FORMATS[i].suffix);
+        if (n > n_suffix && strcmp(path + n - n_suffix, FORMATS[i].suffix) == 0) return FORMATS[i].format;
     }
     return BN_STACKS_NO_FORMAT;
 }
 
-typedef bn_status writer(const bn_stacks *s, struct bn_buf *out, bn_error *err);
-
 bn_status bn_stacks_write(const bn_stacks *stacks, enum bn_stacks_format format, struct bn_buf *out,
                           bn_error *err)
 {
-    static writer *const WRITERS[] = {bn_formats_write_document, bn_formats_write_folded,
-                                      bn_formats_write_speedscope, bn_formats_write_pprof,
-                                      bn_formats_write_chrome};
-    _Static_assert(BN_ARRAY_LEN(WRITERS) == BN_STACKS_FORMATS, "a writer for each");
-    struct bn_stacks_view view = {.merge_runs = format != BN_STACKS_DOCUMENT && format != BN_STACKS_CHROME,
+    size_t i = 0;
+    while (FORMATS[i].format != format)
+        i++;
+    struct bn_stacks_view view = {.merge_runs = !FORMATS[i].all_runs,
                                   .drop_modules = format == BN_STACKS_FOLDED};
     bn_stacks *sorted = NULL;
     BN_TRY(bn_stacks_copy(&sorted, stacks, &view, err));
-    bn_status status = WRITERS[format](sorted, out, err);
+    bn_status status = FORMATS[i].write(sorted, out, err);
     bn_stacks_close(sorted);
     return status == BN_OK ? bn_buf_check(out, err) : status;
+}
+
+/* ---- shared by readers ---- */
+
+bool bn_formats_line(struct bn_str *line, const char *text, size_t n, size_t *at)
+{
+    if (*at >= n) return false;
+    const char *newline = memchr(text + *at, '\n', n - *at);
+    *line = (struct bn_str){text + *at, newline != NULL ? (size_t)(newline - text) - *at : n - *at};
+    *at += line->len + 1;
+    if (line->len > 0 && line->ptr[line->len - 1] == '\r') line->len--;
+    return true;
+}
+
+bool bn_formats_weight(struct bn_str digits, double *value)
+{
+    char text[64], *end = NULL;
+    if (digits.len == 0 || digits.len >= sizeof text) return false;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.ptr[i] == '\0' || strchr("0123456789.eE+-", digits.ptr[i]) == NULL) return false;
+        text[i] = digits.ptr[i];
+    }
+    text[digits.len] = '\0';
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && text[0] != '-' && *value < 1e300;
+}
+
+bool bn_formats_kind(enum bn_frame_kind *out, const bn_json *name)
+{
+    const char *text = "";
+    unsigned kind = 0;
+    (void)bn_json_string(name, &text);
+    while (kind < BN_FRAME_KINDS && strcmp(text, bn_frame_kind_name((enum bn_frame_kind)kind)) != 0)
+        kind++;
+    if (kind < BN_FRAME_KINDS) *out = (enum bn_frame_kind)kind;
+    return kind < BN_FRAME_KINDS;
+}
+
+bn_status bn_formats_add(bn_stacks *stacks, struct bn_tally *tally, uint32_t node, size_t run, double weight,
+                         uint64_t samples, bn_error *err)
+{
+    tally->weight += weight;
+    if (!(tally->weight < 1e300)) return bn_fail(err, BN_ERR_LIMIT, "weights add up to more than 1e300");
+    if (samples > MAX_COUNT - tally->samples) return bn_fail(err, BN_ERR_LIMIT, "more than 2^53 - 1 samples");
+    tally->samples += samples;
+    bn_stacks_add(stacks, node, run, weight, samples);
+    return BN_OK;
+}
+
+/* ---- shared by writers ---- */
+
+bn_status bn_formats_whole(const bn_stacks *stacks, uint64_t *out, bn_error *err)
+{
+    double sum = 0;
+    uint64_t given = 0;
+    for (uint32_t i = 0; i < stacks->n_nodes; i++) {
+        sum += bn_stacks_self(stacks, i, BN_STACKS_ALL_RUNS);
+        if (!(sum < 0x1p62)) return bn_fail(err, BN_ERR_LIMIT, "weights over 2^62 %s", stacks->unit);
+        uint64_t whole = (uint64_t)llround(sum);
+        out[i] = whole > given ? whole - given : 0;
+        given += out[i];
+    }
+    return BN_OK;
+}
+
+bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, unsigned which, bn_error *err)
+{
+    size_t n = 0;
+    out->n = 0;
+    out->list = bn_alloc(3 * s->n_frames + 1, sizeof *out->list);
+    if (out->list == NULL) return bn_nomem(err);
+    out->list[n++] = "";
+    for (size_t i = 0; i < s->n_frames; i++) {
+        if ((which & BN_FORMATS_NAMES) != 0) out->list[n++] = s->frames[i].name;
+        if ((which & BN_FORMATS_MODULES) != 0) out->list[n++] = s->frames[i].module;
+        if ((which & BN_FORMATS_FILES) != 0) out->list[n++] = s->frames[i].file;
+    }
+    qsort(out->list, n, sizeof *out->list, bn_compare_texts);
+    for (size_t i = 0; i < n; i++)
+        if (out->n == 0 || strcmp(out->list[out->n - 1], out->list[i]) != 0)
+            out->list[out->n++] = out->list[i];
+    return BN_OK;
+}
+
+uint32_t bn_formats_text(const struct bn_formats_texts *texts, const char *text)
+{
+    const char **found = bsearch(&text, texts->list, texts->n, sizeof *texts->list, bn_compare_texts);
+    return found != NULL ? (uint32_t)(found - texts->list) : 0;
 }

@@ -6,7 +6,7 @@
  *
  *   bn.stacks/1   JSON
  *   bn.profile/1  JSON, of bn-run --profile and bn-bench profile: its bricks (lab/stacks/bricks.h)
- *   speedscope    JSON, sampled or evented; all of its profiles are one run
+ *   speedscope    JSON, sampled; all of its profiles are one run
  *   folded        text, "a;b;c 12": what stackcollapse programs write; weights may have fractions
  *   perf script   text
  *
@@ -31,7 +31,7 @@ enum bn_stacks_format {
     BN_STACKS_DOCUMENT, /* bn.stacks/1 */
     BN_STACKS_FOLDED,
     BN_STACKS_SPEEDSCOPE,
-    BN_STACKS_PPROF,  /* profile.proto, in gzip with stored blocks */
+    BN_STACKS_PPROF,  /* profile.proto */
     BN_STACKS_CHROME, /* trace events */
     BN_STACKS_FORMATS,
     /* Other files that are made from stacks, but not by bn_stacks_write. */
@@ -40,7 +40,7 @@ enum bn_stacks_format {
     BN_STACKS_NO_FORMAT
 };
 const char *bn_stacks_format_name(enum bn_stacks_format format); /* "json", "folded", "speedscope", ... */
-/* The format of a file name by its ending: .json, .folded, .speedscope.json, .pb.gz,
+/* The format of a file name by its ending: .json, .folded, .speedscope.json, .pb,
  * .trace.json, .svg, .txt; BN_STACKS_NO_FORMAT for any other. */
 enum bn_stacks_format bn_stacks_format_by_name(const char *path);
 BN_MUST_CHECK bn_status bn_stacks_write(const bn_stacks *stacks, enum bn_stacks_format format,

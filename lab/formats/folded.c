@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/formats/document.h"
 #include "lab/formats/formats.h"
 #include "lab/kit/order.h"
 

@@ -8,7 +8,7 @@
 #ifndef BN_FORMATS_H
 #define BN_FORMATS_H
 
-#include "lab/stacks/stacks.h"
+#include "lab/formats/document.h"
 
 #define BN_STACKS_SCHEMA "bn.stacks/1"
 
@@ -30,6 +30,8 @@ bool bn_formats_line(struct bn_str *line, const char *text, size_t n, size_t *at
 bool bn_formats_weight(struct bn_str digits, double *value);
 /* Whether a word can be a unit: letters, digits and "-_.", at most 15 of them. */
 bool bn_formats_is_word(const char *word, size_t n, bool empty);
+/* The kind of frame of this name; false for a name that none has. */
+bool bn_formats_kind(enum bn_frame_kind *out, const bn_json *name);
 /* Adds a weight and samples to a node; BN_ERR_LIMIT when the sum of a run would overflow. */
 struct bn_tally {
     double weight;
@@ -55,11 +57,6 @@ struct bn_formats_texts {
 BN_MUST_CHECK bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, unsigned which,
                                          bn_error *err);
 uint32_t bn_formats_text(const struct bn_formats_texts *texts, const char *text);
-/* A number of a list, after a comma unless it is the first. */
-void bn_formats_number(struct bn_buf *out, double value, bool first);
-
-/* Fails: this document would be over the limits of the reader. */
-bn_status bn_formats_too_large(const bn_stacks *s, bn_error *err);
 /* bn.stacks/1, with all runs. */
 BN_MUST_CHECK bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_folded(const bn_stacks *s, struct bn_buf *out, bn_error *err);

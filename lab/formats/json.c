@@ -11,6 +11,17 @@
 
 /* ---- writing ---- */
 
+/* Fails: this document would be over the limits of the reader. */
+static bn_status too_large(const bn_stacks *s, bn_error *err)
+{
+    bn_status status =
+        bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs exceed the size limit of a document",
+                s->n_nodes, s->n_runs);
+    bn_error_hint(err, "use --tags none or --root, or write folded text: bn-flamegraph "
+                       "export --format folded");
+    return status;
+}
+
 static void put_frames(bn_json *document, const bn_stacks *s, const struct bn_formats_texts *texts)
 {
     bn_json *kinds = bn_json_put_array(document, "kinds");
@@ -62,20 +73,9 @@ static void put_run(bn_json *runs, const bn_stacks *s, size_t r)
     }
 }
 
-/* Before gigabytes of values are made which would be refused in the end. */
-static bn_status check_size(const bn_stacks *s, bn_error *err)
-{
-    size_t values = 2 * s->n_nodes + 5 * s->n_frames;
-    for (size_t r = 0; r < s->n_runs; r++)
-        for (size_t i = 0; i < s->n_nodes; i++)
-            values += s->runs[r].self[i] != 0 || s->runs[r].samples[i] != 0 ? 2 : 0;
-    return values <= BN_JSON_MAX_BYTES / 2 ? BN_OK : bn_formats_too_large(s, err);
-}
-
 static bn_status put_stacks(bn_json *document, const bn_stacks *s, bn_error *err)
 {
     struct bn_formats_texts texts;
-    BN_TRY(check_size(s, err));
     BN_TRY(bn_formats_texts(&texts, s, BN_FORMATS_NAMES | BN_FORMATS_MODULES | BN_FORMATS_FILES, err));
     bn_json_put_string(document, "unit", s->unit);
     bn_json_put_string(document, "what", s->what);
@@ -89,22 +89,23 @@ static bn_status put_stacks(bn_json *document, const bn_stacks *s, bn_error *err
     return BN_OK;
 }
 
-static bn_status to_json(bn_json **out, const bn_stacks *stacks, bn_error *err)
+bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err)
 {
-    static const struct bn_stacks_view EVERYTHING = {0};
-    bn_stacks *sorted = NULL;
-    *out = NULL;
-    BN_TRY(bn_stacks_copy(&sorted, stacks, &EVERYTHING, err));
-    bn_json *document = bn_json_new_object();
+    size_t before = out->len;
+    if (s->n_nodes > BN_JSON_MAX_BYTES / 4) return too_large(s, err); /* before it is made */
+    bn_json *document = bn_json_new_object(), *read = NULL;
     bn_json_put_string(document, "schema", BN_STACKS_SCHEMA);
-    bn_status status = document != NULL ? put_stacks(document, sorted, err) : bn_nomem(err);
-    if (status == BN_OK && sorted->measured != NULL)
-        status = put_stacks(bn_json_put_object(document, "measured"), sorted->measured, err);
-    bn_stacks_close(sorted);
-    if (status == BN_OK)
-        *out = document;
-    else
-        bn_json_free(document);
+    bn_status status = put_stacks(document, s, err);
+    if (status == BN_OK && s->measured != NULL)
+        status = put_stacks(bn_json_put_object(document, "measured"), s->measured, err);
+    if (status == BN_OK) status = bn_json_write(document, true, out, err);
+    bn_json_free(document);
+    bn_buf_putc(out, '\n');
+    if (status == BN_OK) status = bn_buf_check(out, err);
+    bn_status back =
+        status == BN_OK ? bn_json_parse(&read, out->data + before, out->len - before, NULL) : BN_OK;
+    if (back != BN_OK) status = back == BN_ERR_NOMEM ? bn_nomem(err) : too_large(s, err);
+    bn_json_free(read);
     return status;
 }
 
@@ -115,168 +116,130 @@ static bn_status malformed(bn_error *err, const char *member, const char *what)
     return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, member, "%s", what);
 }
 
-/* Arrays of one length, walked side by side. */
-#define MAX_COLUMNS 5u
-struct columns {
-    const bn_json *at[MAX_COLUMNS];
+/* A list in a document as an array; released by bn_free. */
+struct column {
+    uint64_t *list;
     size_t n;
 };
 
-static bn_status open_columns(struct columns *out, const bn_json *object, const char *where,
-                              const char *const *names, size_t n, bn_error *err)
+/* Whole numbers below a limit. as_long_as: a column that has to have the same length; NULL: any. */
+static bn_status read_column(struct column *out, const bn_json *object, const char *where, const char *name,
+                             uint64_t limit, const struct column *as_long_as, bn_error *err)
 {
-    size_t length = 0;
-    out->n = n;
-    for (size_t i = 0; i < n; i++) {
-        const bn_json *column = bn_json_get(object, names[i]);
-        size_t size = bn_json_size(column);
-        if (column == NULL || bn_json_kind(column) != BN_JSON_ARRAY || (i > 0 && size != length))
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, where, "'%s' is not a list as long as '%s'",
-                              names[i], names[0]);
-        out->at[i] = bn_json_first(column);
-        length = size;
-    }
+    const bn_json *column = bn_json_get(object, name);
+    size_t n = bn_json_size(column);
+    if (column == NULL || bn_json_kind(column) != BN_JSON_ARRAY || (as_long_as != NULL && n != as_long_as->n))
+        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, where, "'%s' is not a list as long as the others",
+                          name);
+    out->list = bn_alloc(n + 1, sizeof *out->list);
+    if (out->list == NULL) return bn_nomem(err);
+    for (const bn_json *value = bn_json_first(column); value != NULL; value = bn_json_next(value))
+        if (!bn_json_u64(value, &out->list[out->n++]) || out->list[out->n - 1] >= limit)
+            return malformed(err, where, "an index out of range");
     return BN_OK;
 }
 
-static bool more(const struct columns *columns)
-{
-    return columns->at[0] != NULL;
-}
+enum { KIND, NAME, MODULE, FILE_, LINE, DEPTH, FRAME, COLUMNS };
 
-static void step(struct columns *columns)
-{
-    for (size_t i = 0; i < columns->n; i++)
-        columns->at[i] = bn_json_next(columns->at[i]);
-}
-
-/* A whole number below limit in a column. */
-static bn_status column_number(const struct columns *columns, size_t which, uint64_t limit, uint64_t *out,
-                               const char *where, bn_error *err)
-{
-    if (bn_json_u64(columns->at[which], out) && *out < limit) return BN_OK;
-    return malformed(err, where, "an index out of range");
-}
-
-/* A document's lists, as arrays. */
-struct lists {
+struct reading {
+    bn_stacks *stacks;
+    const bn_json *document;
     const char **texts;
-    size_t n_texts;
     enum bn_frame_kind *kinds;
-    size_t n_kinds;
-    uint32_t *frames; /* numbers of frames in the stacks */
-    size_t n_frames;
-    uint32_t *nodes;
-    size_t n_nodes;
+    size_t n_texts, n_kinds;
+    struct column columns[COLUMNS];
+    uint32_t *frames, *nodes; /* numbers in the stacks of the document's */
 };
 
-static void release_lists(struct lists *lists)
+static bn_status read_texts(struct reading *r, bn_error *err)
 {
-    bn_free(lists->texts);
-    bn_free(lists->kinds);
-    bn_free(lists->frames);
-    bn_free(lists->nodes);
-}
-
-static bn_status read_texts(struct lists *lists, const bn_json *document, bn_error *err)
-{
-    const bn_json *texts = bn_json_get(document, "texts"), *kinds = bn_json_get(document, "kinds");
-    if (texts == NULL || bn_json_kind(texts) != BN_JSON_ARRAY) return malformed(err, "texts", "no list");
-    if (kinds == NULL || bn_json_kind(kinds) != BN_JSON_ARRAY) return malformed(err, "kinds", "no list");
-    lists->texts = bn_alloc(bn_json_size(texts), sizeof *lists->texts);
-    lists->kinds = bn_alloc(bn_json_size(kinds), sizeof *lists->kinds);
-    if (lists->texts == NULL || lists->kinds == NULL) return bn_nomem(err);
+    const bn_json *texts = bn_json_get(r->document, "texts"), *kinds = bn_json_get(r->document, "kinds");
+    r->texts = bn_alloc(bn_json_size(texts), sizeof *r->texts);
+    r->kinds = bn_alloc(bn_json_size(kinds), sizeof *r->kinds);
+    if (r->texts == NULL || r->kinds == NULL) return bn_nomem(err);
     for (const bn_json *t = bn_json_first(texts); t != NULL; t = bn_json_next(t))
-        if (!bn_json_string(t, &lists->texts[lists->n_texts++])) return malformed(err, "texts", "no text");
-    for (const bn_json *k = bn_json_first(kinds); k != NULL; k = bn_json_next(k)) {
-        const char *name = "";
-        unsigned kind = 0;
-        (void)bn_json_string(k, &name);
-        while (kind < BN_FRAME_KINDS && strcmp(name, bn_frame_kind_name((enum bn_frame_kind)kind)) != 0)
-            kind++;
-        if (kind == BN_FRAME_KINDS) return malformed(err, "kinds", "an unknown kind of frame");
-        lists->kinds[lists->n_kinds++] = (enum bn_frame_kind)kind;
+        if (!bn_json_string(t, &r->texts[r->n_texts++]))
+            return malformed(err, "texts", "not a list of texts");
+    for (const bn_json *k = bn_json_first(kinds); k != NULL; k = bn_json_next(k))
+        if (!bn_formats_kind(&r->kinds[r->n_kinds++], k))
+            return malformed(err, "kinds", "an unknown kind of frame");
+    return BN_OK;
+}
+
+static bn_status read_frames(struct reading *r, bn_error *err)
+{
+    static const char *const NAMES[] = {"kind", "name", "module", "file", "line", "depth", "frame"};
+    const bn_json *frames = bn_json_get(r->document, "frames"), *nodes = bn_json_get(r->document, "nodes");
+    struct column *c = r->columns;
+    for (unsigned i = KIND; i <= LINE; i++)
+        BN_TRY(read_column(&c[i], frames, "frames", NAMES[i],
+                           i == KIND   ? r->n_kinds
+                           : i == LINE ? UINT32_MAX
+                                       : r->n_texts,
+                           i > KIND ? &c[KIND] : NULL, err));
+    BN_TRY(read_column(&c[DEPTH], nodes, "nodes", NAMES[DEPTH], BN_STACKS_MAX_DEPTH + 1, NULL, err));
+    BN_TRY(read_column(&c[FRAME], nodes, "nodes", NAMES[FRAME], c[KIND].n, &c[DEPTH], err));
+    r->frames = bn_alloc(c[KIND].n, sizeof *r->frames);
+    if (r->frames == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < c[KIND].n; i++) {
+        struct bn_frame frame = {r->texts[c[NAME].list[i]], r->texts[c[MODULE].list[i]],
+                                 r->texts[c[FILE_].list[i]], (uint32_t)c[LINE].list[i],
+                                 r->kinds[c[KIND].list[i]]};
+        BN_TRY(bn_stacks_intern(r->stacks, &r->frames[i], &frame, SIZE_MAX, err));
     }
     return BN_OK;
 }
 
-static bn_status read_frames(struct lists *lists, bn_stacks *s, const bn_json *document, bn_error *err)
+static bn_status read_nodes(struct reading *r, bn_error *err)
 {
-    static const char *const NAMES[] = {"kind", "name", "module", "file", "line"};
-    const bn_json *frames = bn_json_get(document, "frames");
-    struct columns columns;
-    BN_TRY(open_columns(&columns, frames, "frames", NAMES, BN_ARRAY_LEN(NAMES), err));
-    lists->frames = bn_alloc(bn_json_size(bn_json_get(frames, "kind")), sizeof *lists->frames);
-    if (lists->frames == NULL) return bn_nomem(err);
-    for (; more(&columns); step(&columns)) {
-        uint64_t kind, name, module, file, line;
-        BN_TRY(column_number(&columns, 0, lists->n_kinds, &kind, "frames", err));
-        BN_TRY(column_number(&columns, 1, lists->n_texts, &name, "frames", err));
-        BN_TRY(column_number(&columns, 2, lists->n_texts, &module, "frames", err));
-        BN_TRY(column_number(&columns, 3, lists->n_texts, &file, "frames", err));
-        BN_TRY(column_number(&columns, 4, UINT32_MAX, &line, "frames", err));
-        struct bn_frame frame = {lists->texts[name], lists->texts[module], lists->texts[file], (uint32_t)line,
-                                 lists->kinds[kind]};
-        BN_TRY(bn_stacks_intern(s, &lists->frames[lists->n_frames++], &frame, SIZE_MAX, err));
-    }
-    return BN_OK;
-}
-
-static bn_status read_nodes(struct lists *lists, bn_stacks *s, const bn_json *document, bn_error *err)
-{
-    static const char *const NAMES[] = {"depth", "frame"};
-    const bn_json *nodes = bn_json_get(document, "nodes");
+    const struct column *depth = &r->columns[DEPTH], *frame = &r->columns[FRAME];
     uint32_t path[BN_STACKS_MAX_DEPTH + 1] = {BN_STACKS_ROOT}; /* the node at each depth */
-    uint64_t above = 0;
-    struct columns columns;
-    BN_TRY(open_columns(&columns, nodes, "nodes", NAMES, BN_ARRAY_LEN(NAMES), err));
-    lists->nodes = bn_alloc(bn_json_size(bn_json_get(nodes, "depth")) + 1, sizeof *lists->nodes);
-    if (lists->nodes == NULL) return bn_nomem(err);
-    lists->nodes[lists->n_nodes++] = BN_STACKS_ROOT;
-    for (; more(&columns); step(&columns)) {
-        uint64_t depth, frame;
-        BN_TRY(column_number(&columns, 0, BN_STACKS_MAX_DEPTH + 1, &depth, "nodes", err));
-        BN_TRY(column_number(&columns, 1, lists->n_frames, &frame, "nodes", err));
-        if (depth == 0 || depth > above + 1) return malformed(err, "nodes", "a depth without a parent");
-        path[depth] = path[depth - 1];
-        BN_TRY(bn_stacks_push_frame(s, &path[depth], lists->frames[frame], err));
-        lists->nodes[lists->n_nodes++] = path[depth];
-        above = depth;
+    r->nodes = bn_alloc(depth->n + 1, sizeof *r->nodes);
+    if (r->nodes == NULL) return bn_nomem(err);
+    r->nodes[0] = BN_STACKS_ROOT;
+    for (size_t i = 0; i < depth->n; i++) {
+        uint64_t d = depth->list[i];
+        if (d == 0 || d > (i > 0 ? depth->list[i - 1] : 0) + 1)
+            return malformed(err, "nodes", "a depth without a parent");
+        path[d] = path[d - 1];
+        BN_TRY(bn_stacks_push_frame(r->stacks, &path[d], r->frames[frame->list[i]], err));
+        r->nodes[i + 1] = path[d];
     }
     return BN_OK;
 }
 
-static bn_status read_run(const struct lists *lists, bn_stacks *s, size_t run, const bn_json *value,
-                          bn_error *err)
+static bn_status read_run(const struct reading *r, size_t run, const bn_json *value, struct column *node,
+                          struct column *samples, bn_error *err)
 {
-    static const char *const NAMES[] = {"node", "self", "samples"};
-    struct columns columns;
+    const bn_json *weights = bn_json_get(value, "self"), *weight = bn_json_first(weights);
     struct bn_tally tally = {0};
     bool sampled = bn_json_get(value, "samples") != NULL;
-    BN_TRY(open_columns(&columns, value, "runs", NAMES, sampled ? 3 : 2, err));
-    for (; more(&columns); step(&columns)) {
-        uint64_t node, samples = 0;
+    BN_TRY(read_column(node, value, "runs", "node", r->columns[DEPTH].n + 1, NULL, err));
+    if (sampled) BN_TRY(read_column(samples, value, "runs", "samples", UINT64_MAX, node, err));
+    if (bn_json_size(weights) != node->n)
+        return malformed(err, "runs", "'self' is not a list as long as 'node'");
+    for (size_t i = 0; i < node->n; i++, weight = bn_json_next(weight)) {
         double self;
-        BN_TRY(column_number(&columns, 0, lists->n_nodes, &node, "runs", err));
-        if (!bn_json_number(columns.at[1], &self) || !(self >= 0))
+        if (!bn_json_number(weight, &self) || !(self >= 0))
             return malformed(err, "runs", "an invalid weight");
-        if (sampled) BN_TRY(column_number(&columns, 2, UINT64_MAX, &samples, "runs", err));
-        BN_TRY(bn_formats_add(s, &tally, lists->nodes[node], run, self, samples, err));
+        BN_TRY(bn_formats_add(r->stacks, &tally, r->nodes[node->list[i]], run, self,
+                              sampled ? samples->list[i] : 0, err));
     }
     return BN_OK;
 }
 
-static bn_status read_runs(const struct lists *lists, bn_stacks *s, const bn_json *document, bn_error *err)
+static bn_status read_runs(const struct reading *r, bn_error *err)
 {
-    const bn_json *runs = bn_json_get(document, "runs");
-    size_t n = 0;
-    if (runs == NULL || bn_json_kind(runs) != BN_JSON_ARRAY || bn_json_size(runs) == 0)
-        return malformed(err, "runs", "not a list of runs");
-    for (const bn_json *run = bn_json_first(runs); run != NULL; run = bn_json_next(run), n++) {
-        if (n > 0) BN_TRY(bn_stacks_add_run(s, err));
-        BN_TRY(read_run(lists, s, n, run, err));
+    const bn_json *runs = bn_json_get(r->document, "runs"), *run = bn_json_first(runs);
+    bn_status status = run != NULL ? BN_OK : malformed(err, "runs", "not a list of runs");
+    for (size_t n = 0; run != NULL && status == BN_OK; run = bn_json_next(run), n++) {
+        struct column node = {0}, samples = {0};
+        if (n > 0) status = bn_stacks_add_run(r->stacks, err);
+        if (status == BN_OK) status = read_run(r, n, run, &node, &samples, err);
+        bn_free(node.list);
+        bn_free(samples.list);
     }
-    return BN_OK;
+    return status;
 }
 
 /* Words as unit and what are: short, without white space, so that they fit into a line of folded text. */
@@ -292,59 +255,38 @@ static bn_status read_word(char out[16], const bn_json *document, const char *me
     return malformed(err, member, "not a word of letters, digits, '-', '_', '.', at most 15 of them");
 }
 
-static bn_status read_about(bn_stacks *s, const bn_json *document, bn_error *err)
-{
-    const bn_json *about = bn_json_get(document, "about");
-    if (about == NULL) return BN_OK;
-    if (bn_json_kind(about) != BN_JSON_OBJECT) return malformed(err, "about", "not an object");
-    for (const bn_json *m = bn_json_first(about); m != NULL; m = bn_json_next(m))
-        bn_json_put_copy(s->about, bn_json_name(m), m);
-    return bn_json_size(s->about) == bn_json_size(about) ? BN_OK : bn_nomem(err);
-}
-
 static bn_status read_stacks(bn_stacks **out, const bn_json *document, bn_error *err)
 {
     char unit[16], what[16];
-    struct lists lists = {0};
+    struct reading r = {.document = document};
     *out = NULL;
     BN_TRY(read_word(unit, document, "unit", false, err));
     BN_TRY(read_word(what, document, "what", true, err));
     BN_TRY(bn_stacks_open(out, unit, what, err));
-    bn_status status = read_about(*out, document, err);
-    if (status == BN_OK) status = read_texts(&lists, document, err);
-    if (status == BN_OK) status = read_frames(&lists, *out, document, err);
-    if (status == BN_OK) status = read_nodes(&lists, *out, document, err);
-    if (status == BN_OK) status = read_runs(&lists, *out, document, err);
-    release_lists(&lists);
+    r.stacks = *out;
+    for (const bn_json *m = bn_json_first(bn_json_get(document, "about")); m != NULL; m = bn_json_next(m))
+        if (bn_json_name(m) != NULL) bn_json_put_copy(r.stacks->about, bn_json_name(m), m);
+    bn_status status = read_texts(&r, err);
+    if (status == BN_OK) status = read_frames(&r, err);
+    if (status == BN_OK) status = read_nodes(&r, err);
+    if (status == BN_OK) status = read_runs(&r, err);
+    if (status == BN_OK && !bn_json_is_complete(r.stacks->about)) status = bn_nomem(err);
+    bn_free(r.texts);
+    bn_free(r.kinds);
+    for (unsigned i = 0; i < COLUMNS; i++)
+        bn_free(r.columns[i].list);
+    bn_free(r.frames);
+    bn_free(r.nodes);
     return bn_stacks_keep(out, status);
 }
 
 bn_status bn_formats_read_document(bn_stacks **out, const bn_json *document, bn_error *err)
 {
     const bn_json *measured = bn_json_get(document, "measured");
-    const char *schema = "";
-    *out = NULL;
-    if (!bn_json_string(bn_json_get(document, "schema"), &schema) || strcmp(schema, BN_STACKS_SCHEMA) != 0)
-        return malformed(err, "schema", "not " BN_STACKS_SCHEMA);
     BN_TRY(read_stacks(out, document, err));
     if (measured == NULL || bn_json_kind(measured) == BN_JSON_NULL) return BN_OK;
     bn_status status = read_stacks(&(*out)->measured, measured, err);
     if (status == BN_OK && (*out)->measured->n_runs != (*out)->n_runs)
         status = malformed(err, "measured", "the number of runs differs from that of the samples");
     return bn_stacks_keep(out, status);
-}
-
-bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err)
-{
-    bn_json *document = NULL;
-    size_t before = out->len;
-    BN_TRY(to_json(&document, s, err));
-    bn_status status = bn_json_write(document, true, out, err);
-    bn_buf_putc(out, '\n');
-    if (status == BN_OK) status = bn_buf_check(out, err);
-    if (status == BN_OK &&
-        bn_json_check(out->data + before, out->len - before, BN_JSON_MAX_TREE, NULL) != BN_OK)
-        status = bn_formats_too_large(s, err);
-    bn_json_free(document);
-    return status;
 }

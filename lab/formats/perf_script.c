@@ -4,254 +4,190 @@
  * frames, innermost first, "address symbol+0xoffset (module)", then an empty line. A command name may
  * contain spaces, so a line is parsed from its time on, the first part that is unambiguous.
  *
- * Only the first event is read; about lists the others with their numbers of samples.
+ * Only the first event is read; about has the number of samples of the others.
  */
-#define _GNU_SOURCE /* memmem, memrchr */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "lab/formats/formats.h"
 
 #define MAX_FRAMES 4096u /* of a sample; more are ignored */
-#define MAX_EVENTS 32u   /* listed in about */
+#define BLANKS " \t"
+#define DIGITS "0123456789"
 
+/* Texts point into the copy of the text whose lines are read. */
 struct header {
-    struct bn_str comm, event, rest; /* rest: a frame on the same line, or nothing */
-    bool timed, periodic;
+    const char *comm, *event;
+    char *rest; /* a frame on the same line, or nothing */
+    bool periodic;
     double period;
+};
+
+struct frame {
+    const char *name, *module;
+    enum bn_frame_kind kind;
 };
 
 /* ---- words ---- */
 
-static bool is_space(char c)
+static bool ends_here(const char *at)
 {
-    return c == ' ' || c == '\t';
+    return *at == '\0' || strchr(BLANKS, *at) != NULL;
 }
 
-/* The next word of text from *at on. */
-static struct bn_str next_word(struct bn_str text, size_t *at)
+/* Cuts blanks off both ends. */
+static char *trim(char *text)
 {
-    while (*at < text.len && is_space(text.ptr[*at]))
-        ++*at;
-    struct bn_str word = {text.ptr + *at, 0};
-    while (*at < text.len && !is_space(text.ptr[*at]))
-        ++*at, word.len++;
-    return word;
-}
-
-static bool same_text(struct bn_str a, struct bn_str b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
-}
-
-static struct bn_str trim(struct bn_str text)
-{
-    while (text.len > 0 && is_space(text.ptr[0]))
-        text.ptr++, text.len--;
-    while (text.len > 0 && is_space(text.ptr[text.len - 1]))
-        text.len--;
+    text += strspn(text, BLANKS);
+    for (size_t n = strlen(text); n > 0 && ends_here(text + n - 1); n--)
+        text[n - 1] = '\0';
     return text;
 }
 
-static size_t digits_at(struct bn_str word, size_t at)
-{
-    size_t n = 0;
-    while (at + n < word.len && word.ptr[at + n] >= '0' && word.ptr[at + n] <= '9')
-        n++;
-    return n;
-}
-
 /* "123" or "123/124"; perf gives -1 for what has no number. */
-static bool is_pid(struct bn_str word)
+static bool is_pid(const char *word)
 {
-    size_t n = 0;
     for (unsigned part = 0; part < 2; part++) {
-        size_t minus = n < word.len && word.ptr[n] == '-', digits = digits_at(word, n + minus);
-        n += minus + digits;
-        if (digits == 0) return false;
-        if (n == word.len) return true;
-        if (word.ptr[n++] != '/') return false;
+        word += *word == '-';
+        size_t digits = strspn(word, DIGITS);
+        word += digits;
+        if (digits == 0 || (*word != '/' && !ends_here(word))) return false;
+        if (*word++ != '/') return true;
     }
     return false;
 }
 
 /* "33657.973070:" */
-static bool is_time(struct bn_str word)
+static bool is_time(const char *word)
 {
-    size_t whole = digits_at(word, 0), part = whole > 0 ? digits_at(word, whole + 1) : 0;
-    return part > 0 && word.ptr[whole] == '.' && whole + part + 2 == word.len &&
-           word.ptr[word.len - 1] == ':';
+    size_t whole = strspn(word, DIGITS), part = word[whole] == '.' ? strspn(word + whole + 1, DIGITS) : 0;
+    return whole > 0 && part > 0 && word[whole + 1 + part] == ':' && ends_here(word + whole + part + 2);
 }
 
-static bool is_address(struct bn_str word)
+static bool is_address(const char *word)
 {
-    for (size_t i = 0; i < word.len; i++)
-        if (word.ptr[i] == '\0' || strchr("0123456789abcdef", word.ptr[i]) == NULL) return false;
-    return word.len > 0;
+    size_t n = strspn(word, DIGITS "abcdef");
+    return n > 0 && ends_here(word + n);
+}
+
+static bool is_frame_line(const char *line)
+{
+    return line[0] != '\0' && ends_here(line) && is_address(line + strspn(line, BLANKS));
 }
 
 /* ---- the line of a sample ---- */
 
-/* The position of the process id, before the time: [cpu] and flags may be between them. */
-static bool find_comm(struct bn_str line, size_t end, struct bn_str *comm)
+/* Divides the line into its parts; leaves it alone when it is not one of a sample. */
+static bool read_header(struct header *h, char *line)
 {
-    for (size_t i = 0; i < end;) {
-        struct bn_str word = next_word(line, &i);
-        size_t begin = (size_t)(word.ptr - line.ptr);
-        struct bn_str before = trim((struct bn_str){line.ptr, begin});
-        if (word.len > 0 && before.len > 0 && is_pid(word)) *comm = before; /* the last one counts */
+    char *time = NULL, *pid = NULL, *first = line + strspn(line, BLANKS);
+    for (char *word = first; *word != '\0' && time == NULL;) {
+        if (is_time(word)) time = word;
+        if (word > first && is_pid(word)) pid = word; /* the last one counts: [cpu] and flags may follow */
+        word += strcspn(word, BLANKS);
+        word += strspn(word, BLANKS);
     }
-    return comm->ptr != NULL;
-}
-
-/* "period event:" and the rest of the line. */
-static void read_event(struct header *h, struct bn_str line, size_t at)
-{
-    size_t after = at;
-    struct bn_str word = next_word(line, &at);
-    if (word.len > 0 && digits_at(word, 0) == word.len) {
-        h->periodic = bn_formats_weight(word, &h->period);
-        after = at;
-        word = next_word(line, &at);
+    if (time == NULL || pid == NULL) return false;
+    *h = (struct header){.event = "", .period = 1};
+    char *at = time + strcspn(time, BLANKS);
+    at += strspn(at, BLANKS);
+    if (strspn(at, DIGITS) > 0 && ends_here(at + strspn(at, DIGITS))) {
+        h->periodic = true;
+        h->period = strtod(at, &at);
+        at += strspn(at, BLANKS);
     }
-    if (word.len > 1 && word.ptr[word.len - 1] == ':') {
-        h->event = (struct bn_str){word.ptr, word.len - 1};
-        after = at;
+    size_t n = strcspn(at, BLANKS);
+    if (n > 1 && at[n - 1] == ':') {
+        h->event = at;
+        at += n;
+        at[-1] = '\0';
     }
-    h->rest = trim((struct bn_str){line.ptr + after, line.len - after});
-}
-
-static bool read_header(struct header *h, struct bn_str line)
-{
-    *h = (struct header){.event = {"", 0}, .period = 1};
-    for (size_t at = 0; at < line.len;) {
-        struct bn_str word = next_word(line, &at);
-        size_t begin = (size_t)(word.ptr - line.ptr);
-        if (!is_time(word) || !find_comm(line, begin, &h->comm)) continue;
-        h->timed = true;
-        read_event(h, line, at);
-        return true;
-    }
-    /* perf script -F without time. */
-    for (size_t at = 0; at < line.len;) {
-        struct bn_str word = next_word(line, &at);
-        struct bn_str before = trim((struct bn_str){line.ptr, (size_t)(word.ptr - line.ptr)});
-        if (before.len == 0 || !is_pid(word)) continue;
-        h->comm = before;
-        read_event(h, line, at);
-        return true;
-    }
-    return false;
-}
-
-static bool is_frame_line(struct bn_str line)
-{
-    size_t at = 0;
-    return line.len > 0 && is_space(line.ptr[0]) && is_address(next_word(line, &at));
+    h->rest = trim(at);
+    *pid = '\0';
+    h->comm = trim(line);
+    return true;
 }
 
 bool bn_formats_is_perf_script(const char *text, size_t n)
 {
+    char begin[1024]; /* of a line: its time is there */
     struct bn_str line;
-    struct header h = {0};
-    bool header = false;
+    struct header h;
     for (size_t at = 0; bn_formats_line(&line, text, n, &at);) {
-        if (header) return is_frame_line(line);
-        if (trim(line).len == 0 || line.ptr[0] == '#') continue;
-        if (!read_header(&h, line)) return false;
-        if (h.timed) return true;
-        header = true;
+        size_t kept = bn_min_size(line.len, sizeof begin - 1);
+        memcpy(begin, line.ptr, kept);
+        begin[kept] = '\0';
+        if (trim(begin)[0] != '\0' && line.ptr[0] != '#') return read_header(&h, begin);
     }
     return false;
 }
 
 /* ---- frames ---- */
 
-struct frame {
-    struct bn_str name, module;
-    enum bn_frame_kind kind;
-};
-
-/* Cuts " (module)" off the end of a text. A name may contain parentheses and end in " (deleted)". */
-static bool cut_module(struct bn_str *text, struct bn_str *module)
+/* Cuts " (module)" off the end of a text, and gives the module; NULL without one. A name may contain parentheses
+ * and end in " (deleted)". */
+static char *cut_module(char *text)
 {
-    static const char DELETED[] = " (deleted))";
-    size_t n = sizeof DELETED - 1, end = text->len;
-    if (end == 0 || text->ptr[end - 1] != ')') return false;
-    if (end > n && memcmp(text->ptr + end - n, DELETED, n) == 0) end -= n;
+    static const char DELETED[] = " (deleted)";
+    size_t n = strlen(text), n_deleted = sizeof DELETED - 1;
+    if (n == 0 || text[n - 1] != ')') return NULL;
+    size_t end = n - 1;
+    if (end >= n_deleted && memcmp(text + end - n_deleted, DELETED, n_deleted) == 0) end -= n_deleted;
     for (size_t i = end; i-- > 0;) {
-        if (text->ptr[i] != '(' || (i > 0 && !is_space(text->ptr[i - 1]))) continue;
-        *module = (struct bn_str){text->ptr + i + 1, (end < text->len ? end : end - 1) - i - 1};
-        *text = trim((struct bn_str){text->ptr, i});
-        return true;
+        if (text[i] != '(' || (i > 0 && !ends_here(text + i - 1))) continue;
+        text[end] = text[i] = '\0';
+        (void)trim(text);
+        return text + i + 1;
     }
-    return false;
+    return NULL;
 }
 
-static struct bn_str cut_offset(struct bn_str name)
+/* "inner+0x29" */
+static void cut_offset(char *name)
 {
-    const char *plus = memrchr(name.ptr, '+', name.len);
-    if (plus == NULL || plus == name.ptr) return name;
-    struct bn_str offset = {plus + 1, name.len - (size_t)(plus - name.ptr) - 1};
-    if (offset.len < 3 || offset.ptr[0] != '0' || offset.ptr[1] != 'x' ||
-        !is_address((struct bn_str){offset.ptr + 2, offset.len - 2}))
-        return name;
-    return (struct bn_str){name.ptr, (size_t)(plus - name.ptr)};
-}
-
-static bool begins_with(struct bn_str text, const char *begin)
-{
-    return text.len >= strlen(begin) && memcmp(text.ptr, begin, strlen(begin)) == 0;
+    char *plus = strrchr(name, '+');
+    if (plus != NULL && plus > name && strncmp(plus, "+0x", 3) == 0 && is_address(plus + 3)) *plus = '\0';
 }
 
 /* The upper half of the addresses is the kernel's; so are its modules, "[kernel.kallsyms]" and "x.ko". */
-static bool is_system(struct bn_str address, struct bn_str module)
+static bool is_system(const char *address, const char *module)
 {
-    bool upper = address.len == 16 && address.ptr[0] == 'f';
-    return upper || begins_with(module, "[kernel") || begins_with(module, "[guest.kernel") ||
-           (module.len > 3 && memmem(module.ptr, module.len, ".ko", 3) != NULL && module.ptr[0] == '/' &&
-            memmem(module.ptr, module.len, "/modules/", 9) != NULL);
+    return (address[0] == 'f' && strcspn(address, BLANKS) == 16) || strncmp(module, "[kernel", 7) == 0 ||
+           strncmp(module, "[guest.kernel", 13) == 0 ||
+           (module[0] == '/' && strstr(module, ".ko") != NULL && strstr(module, "/modules/") != NULL);
 }
 
-static struct frame read_frame(struct bn_str line)
+static struct frame read_frame(char *line)
 {
     struct frame f = {.kind = BN_FRAME_CODE};
-    size_t at = 0;
-    struct bn_str address = next_word(line, &at);
-    struct bn_str text = trim((struct bn_str){line.ptr + at, line.len - at}), module = {"", 0};
-    bool known = cut_module(&text, &module);
-    bool inlined = known && bn_str_equal(module, "inlined");
-    if (!known || inlined || bn_str_equal(module, "[unknown]")) module = (struct bn_str){"", 0};
-    bool system = is_system(address, module);
-    const char *slash = module.len > 0 ? memrchr(module.ptr, '/', module.len) : NULL;
-    if (slash != NULL && module.ptr[0] == '/')
-        module = (struct bn_str){slash + 1, (size_t)(module.ptr + module.len - slash) - 1};
-    f.name = cut_offset(text);
-    f.module = module;
-    if (f.name.len == 0 || bn_str_equal(f.name, "[unknown]")) {
+    const char *address = line + strspn(line, BLANKS);
+    char *text = trim(line + (address - line) + strcspn(address, BLANKS)), *module = cut_module(text);
+    bool inlined = module != NULL && strcmp(module, "inlined") == 0;
+    f.module = module == NULL || inlined || strcmp(module, "[unknown]") == 0 ? "" : module;
+    bool system = is_system(address, f.module);
+    if (f.module[0] == '/') f.module = strrchr(f.module, '/') + 1;
+    cut_offset(text);
+    f.name = text;
+    if (text[0] == '\0' || strcmp(text, "[unknown]") == 0)
         f.kind = BN_FRAME_UNKNOWN;
-        f.name = module;
-    } else if (inlined) {
+    else if (inlined)
         f.kind = BN_FRAME_INLINED;
-    } else if (system) {
+    else if (system)
         f.kind = BN_FRAME_SYSTEM;
-    }
     return f;
 }
 
-/* Module and name are not terminated: both are copied to a buffer. */
 static bn_status push(bn_stacks *stacks, uint32_t *node, const struct frame *f, bn_error *err)
 {
-    char module[256], unknown[BN_ARRAY_LEN(module) + 2];
-    size_t n = bn_min_size(f->module.len, sizeof module - 1);
-    memcpy(module, f->module.ptr, n);
-    module[n] = '\0';
-    struct bn_frame frame = {f->name.ptr, module, "", 0, f->kind};
-    if (f->kind != BN_FRAME_UNKNOWN) return bn_stacks_push(stacks, node, &frame, f->name.len, err);
-    bool bare = n == 0 || module[0] == '[';
-    memcpy(unknown + !bare, module, n + 1);
-    if (!bare) unknown[0] = '[', unknown[n + 1] = ']', unknown[n + 2] = '\0';
-    frame.name = n == 0 ? "[unknown]" : unknown;
+    char unknown[260];
+    struct bn_frame frame = {f->name, f->module, "", 0, f->kind};
+    if (f->kind == BN_FRAME_UNKNOWN) {
+        bool bare = f->module[0] == '[';
+        snprintf(unknown, sizeof unknown, bare ? "%.255s" : "[%.255s]",
+                 f->module[0] != '\0' ? f->module : "unknown");
+        frame.name = unknown;
+    }
     return bn_stacks_push(stacks, node, &frame, SIZE_MAX, err);
 }
 
@@ -265,87 +201,67 @@ struct reading {
     bool open, counts; /* inside a sample; of the event that is read */
     struct frame *frames;
     size_t n_frames;
-    struct bn_str event;
-    bool begun, periodic;
-    struct {
-        struct bn_str name;
-        uint64_t samples;
-    } others[MAX_EVENTS];
-    size_t n_others;
-    uint64_t more_others; /* samples of events beyond these */
+    const char *event; /* NULL before the first sample */
+    bool periodic;
+    uint64_t others; /* samples of other events */
     struct bn_tally tally;
 };
 
 static bn_status end_sample(struct reading *r, bn_error *err)
 {
     uint32_t node = BN_STACKS_ROOT;
-    if (!r->open) return BN_OK;
+    bool counts = r->open && r->counts;
     r->open = false;
-    if (!r->counts) return BN_OK;
-    struct bn_frame thread = {r->sample.comm.ptr, "", "", 0, BN_FRAME_THREAD};
-    BN_TRY(bn_stacks_push(r->stacks, &node, &thread, r->sample.comm.len, err));
+    if (!counts) return BN_OK;
+    BN_TRY(bn_stacks_push_name(r->stacks, &node, BN_FRAME_THREAD, r->sample.comm, err));
     for (size_t i = r->n_frames; i-- > 0;)
         BN_TRY(push(r->stacks, &node, &r->frames[i], err));
     return bn_formats_add(r->stacks, &r->tally, node, 0, r->sample.period, 1, err);
 }
 
-static void count_other(struct reading *r, struct bn_str event)
-{
-    size_t i = 0;
-    while (i < r->n_others && !same_text(r->others[i].name, event))
-        i++;
-    if (i == MAX_EVENTS) {
-        r->more_others++;
-        return;
-    }
-    if (i == r->n_others) r->others[r->n_others++].name = event;
-    r->others[i].samples++;
-}
-
 static bn_status begin_sample(struct reading *r, bn_error *err)
 {
     const struct header *h = &r->sample;
-    if (!r->begun) {
+    if (r->event == NULL) {
         r->event = h->event;
         r->periodic = h->periodic;
-        r->begun = true;
     }
     r->open = true;
     r->n_frames = 0;
-    r->counts = same_text(h->event, r->event);
-    if (!r->counts) count_other(r, h->event);
+    r->counts = strcmp(h->event, r->event) == 0;
+    r->others += !r->counts;
     if (r->counts && h->periodic != r->periodic)
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, r->name,
                           "line %zu: some samples have a period and some have none", r->line);
-    if (h->rest.len > 0) { /* its only frame: nothing follows */
-        size_t at = 0;
-        if (is_address(next_word(h->rest, &at))) r->frames[r->n_frames++] = read_frame(h->rest);
-    }
+    /* Its only frame: nothing follows. */
+    if (is_address(h->rest)) r->frames[r->n_frames++] = read_frame(h->rest);
     return BN_OK;
 }
 
-static bn_status take_line(struct reading *r, struct bn_str line, bn_error *err)
+static bn_status take_line(struct reading *r, char *line, bn_error *err)
 {
     struct header h;
-    if (trim(line).len == 0) return end_sample(r, err);
-    if (line.ptr[0] == '#') return BN_OK;
-    if (r->open && is_frame_line(line) && r->sample.rest.len == 0) {
+    if (line[0] == '#') return BN_OK;
+    if (line[strspn(line, BLANKS)] == '\0') return end_sample(r, err);
+    if (r->open && is_frame_line(line) && r->sample.rest[0] == '\0') {
         if (r->n_frames < MAX_FRAMES) r->frames[r->n_frames++] = read_frame(line);
         return BN_OK;
     }
+    bool indented = ends_here(line);
     if (read_header(&h, line)) {
         BN_TRY(end_sample(r, err));
-        if (begins_with(h.event, "PERF_RECORD_") || begins_with(h.rest, "PERF_RECORD_")) return BN_OK;
+        if (strncmp(h.event, "PERF_RECORD_", 12) == 0 || strncmp(h.rest, "PERF_RECORD_", 12) == 0)
+            return BN_OK;
         r->sample = h;
         return begin_sample(r, err);
     }
-    if (r->open && is_space(line.ptr[0])) return BN_OK; /* a line of source, an instruction */
+    if (r->open && indented) return BN_OK; /* a line of source, an instruction */
     return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, r->name,
                       "line %zu is neither a sample of perf script nor a frame", r->line);
 }
 
-/* What an event counts, by its name without modifiers. */
-static void name_unit(struct reading *r)
+/* What an event counts, by its name without modifiers; and what was read. */
+static void describe(struct reading *r)
 {
     static const struct {
         const char *event, *unit, *what;
@@ -360,38 +276,21 @@ static void name_unit(struct reading *r)
         {"cpu-cycles", "cycles", "cpu"},
         {"instructions", "instructions", "cpu"},
     };
-    size_t n = 0;
-    while (n < r->event.len && r->event.ptr[n] != ':' && r->event.ptr[n] != '/')
-        n++;
+    bn_json *about = r->stacks->about;
+    size_t n = strcspn(r->event, ":/");
     const char *unit = r->periodic ? "events" : "samples", *what = "";
+    char event[128];
     for (size_t i = 0; i < BN_ARRAY_LEN(EVENTS); i++) {
-        if (!bn_str_equal((struct bn_str){r->event.ptr, n}, EVENTS[i].event)) continue;
+        if (strlen(EVENTS[i].event) != n || memcmp(r->event, EVENTS[i].event, n) != 0) continue;
         what = EVENTS[i].what;
         if (r->periodic) unit = EVENTS[i].unit;
     }
     memcpy(r->stacks->unit, unit, strlen(unit) + 1);
     memcpy(r->stacks->what, what, strlen(what) + 1);
-}
-
-static void put_text(bn_json *object, const char *name, struct bn_str text)
-{
-    char copy[128];
-    bn_json_put_string(object, name, bn_escape(copy, sizeof copy, text.ptr, text.len));
-}
-
-static void describe(struct reading *r)
-{
-    bn_json *about = r->stacks->about;
     bn_json_put_string(about, "format", "perf script");
-    put_text(about, "event", r->event);
-    if (r->n_others == 0) return;
-    bn_json *others = bn_json_put_array(about, "left_out");
-    for (size_t i = 0; i < r->n_others; i++) {
-        bn_json *other = bn_json_add_object(others);
-        put_text(other, "event", r->others[i].name);
-        bn_json_put_u64(other, "samples", r->others[i].samples);
-    }
-    if (r->more_others > 0) bn_json_put_u64(bn_json_add_object(others), "samples", r->more_others);
+    bn_json_put_string(about, "event", bn_escape(event, sizeof event, r->event, strlen(r->event)));
+    if (r->others > 0)
+        bn_json_put_u64(bn_json_add_object(bn_json_put_array(about, "left_out")), "samples", r->others);
 }
 
 bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t n, const char *name,
@@ -402,19 +301,22 @@ bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t 
     BN_TRY(bn_stacks_open(out, "samples", "", err));
     r.stacks = *out;
     r.frames = bn_alloc(MAX_FRAMES, sizeof *r.frames);
-    bn_status status = r.frames != NULL ? BN_OK : bn_nomem(err);
+    char *copy = bn_strndup(text, n);
+    bn_status status = r.frames != NULL && copy != NULL ? BN_OK : bn_nomem(err);
     for (size_t at = 0; status == BN_OK && bn_formats_line(&line, text, n, &at);) {
+        char *begin = copy + (line.ptr - text);
+        begin[line.len] = '\0';
         r.line++;
-        status = take_line(&r, line, err);
+        status = take_line(&r, begin, err);
     }
     if (status == BN_OK) status = end_sample(&r, err);
-    if (status == BN_OK && !r.begun)
+    if (status == BN_OK && r.event == NULL)
         status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "no samples found");
     if (status == BN_OK) {
-        name_unit(&r);
         describe(&r);
         status = bn_json_is_complete(r.stacks->about) ? BN_OK : bn_nomem(err);
     }
     bn_free(r.frames);
+    bn_free(copy);
     return bn_stacks_keep(out, status);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile for pprof: the message Profile of its profile.proto, written field by field, in a gzip file
- * (RFC 1952) with stored blocks, so that no compressor is needed. Weights are integers whose sum is the
- * rounded sum.
+ * A profile for pprof: the message Profile of its profile.proto, written field by field. Weights are integers whose
+ * sum is the rounded sum.
  */
 #include "base/error.h"
 #include "lab/formats/formats.h"
@@ -140,50 +139,9 @@ static void put_profile(struct writing *w)
     put_number(w->out, 14, word(w, WORD_TYPE)); /* shown by default */
 }
 
-/* ---- gzip ---- */
-
-static uint32_t crc32(const unsigned char *bytes, size_t n)
-{
-    uint32_t table[256], crc = UINT32_MAX;
-    for (uint32_t i = 0; i < BN_ARRAY_LEN(table); i++) {
-        table[i] = i;
-        for (unsigned bit = 0; bit < 8; bit++)
-            table[i] = table[i] >> 1 ^ (UINT32_C(0xEDB88320) & (0U - (table[i] & 1)));
-    }
-    for (size_t i = 0; i < n; i++)
-        crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 0xFF];
-    return ~crc;
-}
-
-static void put_little(struct bn_buf *out, uint32_t value, unsigned n_bytes)
-{
-    for (unsigned i = 0; i < n_bytes; i++)
-        bn_buf_putc(out, (char)(value >> (8 * i) & 0xFF));
-}
-
-#define STORED_MAX 65535u
-
-static void put_gzip(struct bn_buf *out, const char *bytes, size_t n)
-{
-    static const char HEADER[10] = {'\x1F', '\x8B', 8, 0, 0, 0, 0, 0, 0, '\xFF'}; /* no name, no time */
-    bn_buf_append(out, HEADER, sizeof HEADER);
-    for (size_t at = 0; at < n || at == 0;) {
-        size_t block = bn_min_size(n - at, STORED_MAX);
-        bn_buf_putc(out, at + block == n); /* the last one; stored */
-        put_little(out, (uint32_t)block, 2);
-        put_little(out, ~(uint32_t)block, 2);
-        bn_buf_append(out, bytes + at, block);
-        at += block;
-        if (block == 0) break;
-    }
-    put_little(out, crc32((const unsigned char *)bytes, n), 4);
-    put_little(out, (uint32_t)n, 4);
-}
-
 bn_status bn_formats_write_pprof(const bn_stacks *s, struct bn_buf *out, bn_error *err)
 {
-    struct bn_buf profile = {.max = out->max};
-    struct writing w = {.out = &profile, .inner = {.max = out->max}, .list = {.max = out->max}, .s = s};
+    struct writing w = {.out = out, .inner = {.max = out->max}, .list = {.max = out->max}, .s = s};
     bn_status status =
         bn_formats_texts(&w.texts, s, BN_FORMATS_NAMES | BN_FORMATS_MODULES | BN_FORMATS_FILES, err);
     if (status == BN_OK) status = bn_formats_texts(&w.modules, s, BN_FORMATS_MODULES, err);
@@ -194,9 +152,6 @@ bn_status bn_formats_write_pprof(const bn_stacks *s, struct bn_buf *out, bn_erro
         w.sampled = w.sampled || s->runs[0].samples[i] != 0;
     if (strcmp(s->unit, "samples") == 0) w.sampled = false; /* it would be said twice */
     if (status == BN_OK) put_profile(&w);
-    if (status == BN_OK) status = bn_buf_check(&profile, err);
-    if (status == BN_OK) put_gzip(out, profile.data, profile.len);
-    bn_buf_release(&profile);
     bn_buf_release(&w.inner);
     bn_buf_release(&w.list);
     bn_free(w.texts.list);

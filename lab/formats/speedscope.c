@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * speedscope files (https://www.speedscope.app/file-format-schema.json). A list of frames, and profiles
- * that are either "sampled", with a list of frames and a weight for each sample, or "evented", with the
- * times at which each frame was entered and left. What the format cannot express (kinds and modules of
- * frames, other units, numbers of samples) is in members "bn", which other programs ignore.
+ * speedscope files (https://www.speedscope.app/file-format-schema.json). A list of frames, and profiles that are
+ * "sampled", with a list of frames and a weight for each sample; "evented" ones are not read. What the format
+ * cannot express (kinds and modules of frames, other units, numbers of samples) is in members "bn", which other
+ * programs ignore.
  */
 #include <stdlib.h>
 
@@ -56,7 +56,8 @@ static void write_numbers(struct bn_buf *out, const bn_stacks *s, bool samples)
     bool first = true;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         if (!is_listed(s, i)) continue;
-        bn_formats_number(out, samples ? (double)s->runs[0].samples[i] : s->runs[0].self[i], first);
+        if (!first) bn_buf_putc(out, ',');
+        bn_json_write_number(out, samples ? (double)s->runs[0].samples[i] : s->runs[0].self[i]);
         first = false;
     }
 }
@@ -124,9 +125,7 @@ static bn_status read_frame(struct reading *r, const bn_json *value, bn_error *e
     if (!bn_json_u64(bn_json_get(value, "line"), &line) || line > UINT32_MAX) line = 0;
     struct bn_frame frame = {name, bn_json_text_of(ours, "module"), bn_json_text_of(value, "file"),
                              (uint32_t)line, BN_FRAME_CODE};
-    for (unsigned kind = 0; kind < BN_FRAME_KINDS; kind++)
-        if (strcmp(bn_json_text_of(ours, "kind"), bn_frame_kind_name((enum bn_frame_kind)kind)) == 0)
-            frame.kind = (enum bn_frame_kind)kind;
+    (void)bn_formats_kind(&frame.kind, bn_json_get(ours, "kind"));
     return bn_stacks_intern(r->stacks, &r->frames[r->n_frames++], &frame, SIZE_MAX, err);
 }
 
@@ -182,7 +181,7 @@ static bn_status read_sampled(struct reading *r, const bn_json *profile, bn_erro
     for (; sample != NULL; sample = bn_json_next(sample), weight = bn_json_next(weight)) {
         double value;
         uint64_t n = 0;
-        uint32_t node = BN_STACKS_ROOT, frame;
+        uint32_t node = BN_STACKS_ROOT, frame = 0;
         if (bn_json_kind(sample) != BN_JSON_ARRAY) return malformed(err, "samples", "a sample is not a list");
         if (!bn_json_number(weight, &value) || !(value >= 0))
             return malformed(err, "weights", "an invalid weight");
@@ -197,73 +196,16 @@ static bn_status read_sampled(struct reading *r, const bn_json *profile, bn_erro
     return BN_OK;
 }
 
-/* The frames that are open, each as the node that its path is. */
-struct open_frames {
-    uint32_t nodes[BN_STACKS_MAX_DEPTH + 1], frames[BN_STACKS_MAX_DEPTH + 1];
-    size_t depth;
-};
-
-static bn_status take_event(struct reading *r, struct open_frames *open, const bn_json *event, bn_error *err)
-{
-    const char *type = bn_json_text_of(event, "type");
-    uint32_t frame;
-    BN_TRY(frame_number(r, bn_json_get(event, "frame"), &frame, err));
-    if (strcmp(type, "C") == 0) {
-        if (open->depth == 0 || open->frames[open->depth] != frame)
-            return malformed(err, "events", "a closed frame is not the innermost open one");
-        open->depth--;
-        return BN_OK;
-    }
-    if (strcmp(type, "O") != 0) return malformed(err, "events", "an event neither opens nor closes a frame");
-    if (open->depth == BN_STACKS_MAX_DEPTH)
-        return bn_fail(err, BN_ERR_LIMIT, "events nested deeper than %u", BN_STACKS_MAX_DEPTH);
-    open->nodes[open->depth + 1] = open->nodes[open->depth];
-    open->frames[++open->depth] = frame;
-    return bn_stacks_push_frame(r->stacks, &open->nodes[open->depth], frame, err);
-}
-
-static bn_status spend(struct reading *r, const struct open_frames *open, double from, double to,
-                       bn_error *err)
-{
-    if (!(to >= from)) return malformed(err, "events", "time goes backwards");
-    if (open->depth == 0) return BN_OK; /* nothing ran */
-    return bn_formats_add(r->stacks, &r->tally, open->nodes[open->depth], 0, (to - from) * r->factor, 0, err);
-}
-
-static bn_status read_evented(struct reading *r, const bn_json *profile, bn_error *err)
-{
-    const bn_json *events = bn_json_get(profile, "events");
-    struct open_frames open = {.nodes = {BN_STACKS_ROOT}};
-    double now = 0, at;
-    bool begun = false;
-    if (events == NULL || bn_json_kind(events) != BN_JSON_ARRAY) return malformed(err, "events", "no list");
-    for (const bn_json *e = bn_json_first(events); e != NULL; e = bn_json_next(e)) {
-        if (!bn_json_number(bn_json_get(e, "at"), &at))
-            return malformed(err, "events", "an event without a time");
-        if (begun) BN_TRY(spend(r, &open, now, at, err));
-        begun = true;
-        now = at;
-        BN_TRY(take_event(r, &open, e, err));
-    }
-    if (open.depth > 0 && bn_json_number(bn_json_get(profile, "endValue"), &at))
-        return spend(r, &open, now, at, err);
-    return BN_OK;
-}
-
 static bn_status read_profiles(struct reading *r, const bn_json *document, bn_error *err)
 {
     const bn_json *profiles = bn_json_get(document, "profiles");
     if (profiles == NULL || bn_json_kind(profiles) != BN_JSON_ARRAY || bn_json_size(profiles) == 0)
         return malformed(err, "profiles", "none found");
     for (const bn_json *p = bn_json_first(profiles); p != NULL; p = bn_json_next(p)) {
-        const char *type = bn_json_text_of(p, "type");
+        if (strcmp(bn_json_text_of(p, "type"), "sampled") != 0)
+            return malformed(err, "type", "not sampled: profiles of events are not read");
         BN_TRY(read_unit(r, p, err));
-        if (strcmp(type, "sampled") == 0)
-            BN_TRY(read_sampled(r, p, err));
-        else if (strcmp(type, "evented") == 0)
-            BN_TRY(read_evented(r, p, err));
-        else
-            return malformed(err, "type", "neither sampled nor evented");
+        BN_TRY(read_sampled(r, p, err));
     }
     memcpy(r->stacks->unit, r->unit, sizeof r->unit);
     memcpy(r->stacks->what, r->what, sizeof r->what);

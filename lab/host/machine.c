@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -227,6 +228,32 @@ static void read_quotas(struct bn_machine *m)
     }
     bn_buf_release(&text);
 }
+
+/* ---- disks ---- */
+
+void bn_disk_nearest(char there[PATH_MAX], const char *folder)
+{
+    snprintf(there, PATH_MAX, "%s", folder);
+    while (access(there, F_OK) != 0) {
+        char *slash = strrchr(there, '/');
+        if (slash == NULL || slash == there) {
+            snprintf(there, PATH_MAX, "%s", slash == NULL ? "." : "/");
+            return;
+        }
+        *slash = '\0';
+    }
+}
+
+bool bn_disk_free(uint64_t *bytes, char there[PATH_MAX], const char *folder)
+{
+    struct statvfs fs;
+    bn_disk_nearest(there, folder);
+    if (statvfs(there, &fs) != 0) return false;
+    *bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    return true;
+}
+
+/* ---- facts ---- */
 
 void bn_machine_read(struct bn_machine *machine)
 {

@@ -6,6 +6,8 @@
 #ifndef BN_HOST_MACHINE_H
 #define BN_HOST_MACHINE_H
 
+#include <linux/limits.h>
+
 #include "base/json.h"
 
 #define BN_MACHINE_FLAGS 32u
@@ -53,5 +55,10 @@ uint64_t bn_machine_status_bytes(const char *name);
 uint64_t bn_machine_peak_rss_bytes(void);
 /* Resets the peak to the current value; false, with errno, where the system does not permit it. */
 bool bn_machine_reset_peak_rss(void);
+
+/* The folder itself, or the nearest one above it that exists. */
+void bn_disk_nearest(char there[PATH_MAX], const char *folder);
+/* Bytes that this user may still write there; false when they cannot be read. there: see above. */
+bool bn_disk_free(uint64_t *bytes, char there[PATH_MAX], const char *folder);
 
 #endif

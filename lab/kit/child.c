@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "lab/kit/child.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,8 +23,8 @@
 
 #define ERR_BYTES 4096u /* of standard error that are kept */
 #define IN_BYTES 65536u
-#define MAX_GENERATIONS 1000u /* of processes that are ended while they start others */
-#define END_NS 500000000u     /* for a child that closed its output to end */
+#define MAX_DESCENDANTS 100000u /* that are ended, while they may start others */
+#define END_NS 500000000u       /* for a child that closed its output to end */
 
 struct bn_child {
     struct bn_running run;
@@ -142,43 +141,21 @@ void bn_descendants_keep(void)
     if (!has_children) keeps_descendants = prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L) == 0;
 }
 
-/* From "/proc/123/stat": "123 (any name) S 45 ...", where 45 is the parent. 0 when it cannot be read. */
-static long parent_of(long pid)
-{
-    char text[512];
-    snprintf(text, sizeof text, "/proc/%ld/stat", pid);
-    int fd = open(text, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *end = strrchr(text, ')');
-    return end != NULL && strlen(end) > 4 ? strtol(end + 4, NULL, 10) : 0;
-}
-
-/* Kills and reaps all children; their own children become ours. A child keeps its number until it is reaped,
- * so no other process is hit. */
-static bool end_children(DIR *processes)
-{
-    bool found = false;
-    rewinddir(processes);
-    for (struct dirent *entry; (entry = readdir(processes)) != NULL;) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (pid <= 0 || parent_of(pid) != getpid() || kill(pid, SIGKILL) != 0) continue;
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            continue;
-        found = true;
-    }
-    return found;
-}
-
+/* A child keeps its number until it is reaped, so no other process is hit. Its own children become ours. */
 void bn_descendants_end(void)
 {
-    DIR *processes = keeps_descendants ? opendir("/proc") : NULL;
-    if (processes == NULL) return;
-    for (unsigned round = 0; round < MAX_GENERATIONS && end_children(processes); round++)
-        continue;
-    closedir(processes);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    for (unsigned i = 0; keeps_descendants && i < MAX_DESCENDANTS; i++) {
+        int pid = 0;
+        FILE *children = fopen(path, "re");
+        if (children == NULL) return;
+        bool found = fscanf(children, "%d", &pid) == 1 && kill(pid, SIGKILL) == 0;
+        fclose(children);
+        if (!found) return;
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    }
 }
 
 /* ---- dialogue ---- */

@@ -17,12 +17,89 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/kit/spawn.h"
 
 static void close_fd(int *fd)
 {
     if (*fd >= 0) close(*fd);
     *fd = -1;
+}
+
+/* ---- the new process ---- */
+
+/* Between fork and exec only functions are called that are safe in a signal handler, because other threads may
+ * hold locks. Two pipes close when their writers are done, or have an errno: gate says that the process may
+ * become the program, tell that it could not. */
+
+/* Descriptors whose numbers are needed for others are moved first. */
+static int place_fds(const int fds[3])
+{
+    int moved[3];
+    for (int i = 0; i < 3; i++) {
+        moved[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+        if (moved[i] < 0) return errno;
+    }
+    for (int i = 0; i < 3; i++)
+        if (dup2(moved[i], i) < 0) return errno;
+    return 0;
+}
+
+/* The errno that the other side sends; 0 when it closed its end. */
+static int hear(int fd)
+{
+    int failed = 0;
+    ssize_t got;
+    do
+        got = read(fd, &failed, sizeof failed);
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof failed ? failed : 0;
+}
+
+static int become(const char *const *argv, const int fds[3], int gate)
+{
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    if (setpgid(0, 0) != 0) return errno;
+    for (int s = 1; s < NSIG; s++)
+        (void)sigaction(s, &plain, NULL);
+    if (hear(gate) != 0) return ECANCELED;
+    int failed = place_fds(fds);
+    if (failed != 0) return failed;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    return errno;
+}
+
+int bn_spawn(pid_t *pid, const char *const *argv, const int fds[3], int (*prepare)(void *user, pid_t pid),
+             void *user)
+{
+    int gate[2] = {-1, -1}, tell[2] = {-1, -1}, failed = 0;
+    sigset_t all, before;
+    if (pipe2(gate, O_CLOEXEC) != 0 || pipe2(tell, O_CLOEXEC) != 0) failed = errno;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    *pid = failed == 0 ? fork() : -1;
+    if (*pid == 0) {
+        /* Its end must not lie where the program's descriptors will be, and a gate that we hold open
+         * ourselves would never close. */
+        int end = fcntl(tell[1], F_DUPFD_CLOEXEC, 3);
+        close(gate[1]);
+        int why = become(argv, fds, gate[0]);
+        (void)!write(end, &why, sizeof why);
+        _exit(127);
+    }
+    if (*pid < 0 && failed == 0) failed = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close_fd(&gate[0]);
+    close_fd(&tell[1]);
+    if (failed == 0 && prepare != NULL) failed = prepare(user, *pid);
+    if (failed != 0 && *pid > 0) (void)!write(gate[1], &failed, sizeof failed);
+    close_fd(&gate[1]);
+    if (failed == 0) failed = hear(tell[0]);
+    close_fd(&tell[0]);
+    while (failed != 0 && *pid > 0 && waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    return failed;
 }
 
 void bn_running_close(struct bn_running *r, int i)
@@ -63,7 +140,7 @@ bn_status bn_running_start(struct bn_running *r, const char *const *argv, const 
     for (int i = 0; i < 3 && status == BN_OK; i++)
         status = open_end(r, theirs, i, files[i], err);
     if (status == BN_OK) {
-        int failed = bn_spawn(&r->pid, argv, theirs);
+        int failed = bn_spawn(&r->pid, argv, theirs, NULL, NULL);
         if (failed != 0) {
             r->pid = 0;
             status = bn_fail_errno(err, failed, argv[0], "cannot start");

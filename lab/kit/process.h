@@ -53,6 +53,16 @@ void bn_process_describe(char *text, size_t room, const struct bn_process *proce
 
 /* ---- step by step ---- */
 
+/* Starts argv (ends with NULL; argv[0] is looked for in PATH) with fds as its descriptors 0 to 2, leader of a
+ * process group of its own, no signal blocked or ignored. prepare, unless it is NULL, is called when the process is
+ * there and has not become the program yet; what it returns, if not 0, ends the process. Returns 0, or the errno of
+ * what failed, ENOENT when there is no such program; then there is no process.
+ *
+ * The process is forked, not posix_spawn'ed: that shares this process's memory until the program starts,
+ * and Linux would count our peak as the new process's. */
+int bn_spawn(pid_t *pid, const char *const *argv, const int fds[3], int (*prepare)(void *user, pid_t pid),
+             void *user);
+
 /* A program that runs, and our ends of its pipes (non-blocking; -1 when closed). BN_NOT_RUNNING starts one.
  */
 struct bn_running {

@@ -3,7 +3,7 @@
  * Sampling by perf_event_open(2), in two ways: by the processor's cycle counter, and by the kernel's clock
  * of a thread. There is one event for each processor, inherited by threads and processes that start later,
  * and a ring buffer for each event. A thread of our own, started before the events are opened and so not
- * recorded, copies the records out of the ring buffers.
+ * recorded, reads the records in the ring buffers.
  *
  * Weights. A sample of the clock stands for the requested period. A late tick is one sample however late it
  * is; crediting the function with the time since the last sample (PERF_SAMPLE_READ) is not better: over 2 s
@@ -37,7 +37,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/host/machine.h"
-#include "lab/kit/spawn.h"
+#include "lab/kit/process.h"
 #include "lab/sampler/perf_records.h"
 #include "lab/sampler/tier.h"
 
@@ -46,9 +46,8 @@
 #define RING_BYTES(dumps) ((size_t)((dumps) ? 4096 : 512) << 10)
 #define RING_BYTES_LEAST(dumps) ((size_t)((dumps) ? 256 : 16) << 10)
 #define WAKE_BYTES(dumps) ((uint32_t)((dumps) ? 64 : 8) << 10)
-#define STORE_BYTES (UINT64_C(2) << 30) /* of records, at most */
-#define DRAIN_MS 50                     /* rings are read at least this often */
-#define MAX_EVENTS 4096u                /* processors */
+#define DRAIN_MS 50      /* rings are read at least this often */
+#define MAX_EVENTS 4096u /* processors */
 #define COUNTERS "real hardware, or a virtual machine with performance counters"
 
 struct ring {
@@ -60,8 +59,7 @@ struct perf {
     enum bn_record_tier tier;
     enum bn_record_kind kind;
     struct perf_event_attr attr;
-    struct bn_perf_layout layout;
-    struct bn_perf_store store;
+    struct bn_perf_reader reader;
     struct ring *rings;
     struct pollfd *polled; /* of each ring, and the last one is quit */
     size_t n_rings, page, ring_bytes, least_bytes;
@@ -180,13 +178,13 @@ static void describe_event(struct perf *p, const struct bn_record_options *o)
     a->clockid = CLOCK_MONOTONIC;
     a->watermark = 1;
     a->build_id = 1;
-    p->layout = (struct bn_perf_layout){.max_chain = (uint32_t)depth, .dump_bytes = o->dump_bytes};
+    p->reader.layout = (struct bn_perf_layout){.max_chain = (uint32_t)depth, .dump_bytes = o->dump_bytes};
     if (o->kind == BN_RECORD_FAULTS) {
         a->config = PERF_COUNT_SW_PAGE_FAULTS;
-        a->sample_period = p->layout.weight = 1;
+        a->sample_period = p->reader.layout.weight = 1;
     } else if (p->tier == BN_RECORD_CLOCK) {
         a->config = PERF_COUNT_SW_CPU_CLOCK;
-        a->sample_period = p->layout.weight = odd_period(o->period_ns);
+        a->sample_period = p->reader.layout.weight = odd_period(o->period_ns);
     } else {
         a->type = PERF_TYPE_HARDWARE;
         a->config = PERF_COUNT_HW_CPU_CYCLES;
@@ -291,7 +289,7 @@ static void drain_ring(struct perf *p, const struct ring *ring)
                                 .head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE),
                                 .tail = page->data_tail};
     if (view.head == view.tail) return;
-    bn_perf_drain(&p->store, &view);
+    bn_perf_drain(&p->reader, &view);
     __atomic_store_n(&page->data_tail, view.tail, __ATOMIC_RELEASE);
 }
 
@@ -354,13 +352,14 @@ static void perf_close(void *state)
     }
     if (p->clock >= 0) close(p->clock);
     if (p->quit >= 0) close(p->quit);
-    bn_perf_store_release(&p->store);
+    bn_perf_release(&p->reader);
     bn_free(p->rings);
     bn_free(p->polled);
     bn_free(p);
 }
 
-static bn_status prepare(struct perf **out, const struct bn_record_options *o, bn_error *err)
+static bn_status prepare(struct perf **prepared, const struct bn_record_options *o, bn_recording *out,
+                         bn_error *err)
 {
     struct perf *p = bn_alloc(1, sizeof *p);
     if (p == NULL) return bn_nomem(err);
@@ -369,7 +368,7 @@ static bn_status prepare(struct perf **out, const struct bn_record_options *o, b
                        .clock = -1,
                        .quit = -1,
                        .system = !o->user_only};
-    p->store.max = STORE_BYTES;
+    p->reader.out = out;
     p->page = (size_t)sysconf(_SC_PAGESIZE);
     p->ring_bytes = RING_BYTES(o->dump_bytes > 0);
     p->least_bytes = RING_BYTES_LEAST(o->dump_bytes > 0);
@@ -378,7 +377,7 @@ static bn_status prepare(struct perf **out, const struct bn_record_options *o, b
     if (o->user_only) leave_system_out(p);
     bn_status status = start_drainer(p, err);
     if (status == BN_OK)
-        *out = p;
+        *prepared = p;
     else
         perf_close(p);
     return status;
@@ -391,48 +390,47 @@ static void switch_all(struct perf *p, unsigned long request)
         (void)ioctl(p->rings[i].fd, request, 0);
 }
 
-static bn_status open_self(void **state, const struct bn_record_options *o, bn_error *err)
+static bn_status begin(struct perf *p, pid_t pid, bn_error *err)
 {
-    struct perf *p = NULL;
-    BN_TRY(prepare(&p, o, err));
-    bn_status status = open_rings(p, 0, err);
-    if (status != BN_OK) {
-        perf_close(p);
-        return status;
-    }
-    open_clock(p, 0);
+    BN_TRY(open_rings(p, pid, err));
+    open_clock(p, pid);
     tell_drainer(p, 1);
-    switch_all(p, PERF_EVENT_IOC_ENABLE);
-    *state = p;
     return BN_OK;
 }
 
-static bn_status open_program(void **state, pid_t *pid, const struct bn_record_options *o,
-                              const char *const *argv, const int fds[3], bn_error *err)
+struct opening {
+    struct perf *perf;
+    bn_error *err;
+    bn_status status;
+};
+
+static int begin_program(void *user, pid_t pid)
+{
+    struct opening *opening = user;
+    opening->status = begin(opening->perf, pid, opening->err);
+    return opening->status == BN_OK ? 0 : ECANCELED;
+}
+
+static bn_status open_program(struct perf *p, struct bn_record_start *start, bn_error *err)
+{
+    struct opening opening = {p, err, BN_OK};
+    p->attr.enable_on_exec = 1;
+    int failed = bn_spawn(&start->pid, start->argv, start->fds, begin_program, &opening);
+    if (opening.status != BN_OK) return opening.status;
+    return failed != 0 ? bn_fail_errno(err, failed, start->argv[0], "cannot start") : BN_OK;
+}
+
+static bn_status perf_open(void **state, const struct bn_record_options *o, struct bn_record_start *start,
+                           bn_recording *out, bn_error *err)
 {
     struct perf *p = NULL;
-    struct bn_spawned spawned;
-    BN_TRY(prepare(&p, o, err));
-    p->attr.enable_on_exec = 1;
-    int failed = bn_spawn_hold(&spawned, argv, fds);
-    if (failed != 0) {
-        perf_close(p);
-        return bn_fail_errno(err, failed, argv[0], "cannot start");
-    }
-    bn_status status = open_rings(p, spawned.pid, err);
-    if (status == BN_OK) {
-        open_clock(p, spawned.pid);
-        tell_drainer(p, 1);
-        failed = bn_spawn_go(&spawned);
-        if (failed != 0) status = bn_fail_errno(err, failed, argv[0], "cannot start");
-    } else {
-        bn_spawn_drop(&spawned);
-    }
+    BN_TRY(prepare(&p, o, out, err));
+    bn_status status = start != NULL ? open_program(p, start, err) : begin(p, 0, err);
     if (status != BN_OK) {
         perf_close(p);
         return status;
     }
-    *pid = spawned.pid;
+    if (start == NULL) switch_all(p, PERF_EVENT_IOC_ENABLE);
     *state = p;
     return BN_OK;
 }
@@ -461,9 +459,10 @@ static void weigh_cycles(const struct perf *p, bn_recording *out)
         out->samples[i].weight = (uint64_t)((double)out->samples[i].weight * each + 0.5);
 }
 
-static bn_status perf_stop(void *state, bn_recording *out, bn_error *err)
+static bn_status perf_stop(void *state, bn_error *err)
 {
     struct perf *p = state;
+    bn_recording *out = p->reader.out;
     struct count clock;
     switch_all(p, PERF_EVENT_IOC_DISABLE);
     stop_drainer(p);
@@ -474,10 +473,10 @@ static bn_status perf_stop(void *state, bn_recording *out, bn_error *err)
     out->delivery.system = p->system;
     memcpy(out->delivery.system_refused, p->system_refused, sizeof p->system_refused);
     out->delivery.period_ns =
-        p->tier == BN_RECORD_CLOCK && p->kind != BN_RECORD_FAULTS ? p->layout.weight : 0;
-    BN_TRY(bn_perf_read(out, &p->store, &p->layout, err));
+        p->tier == BN_RECORD_CLOCK && p->kind != BN_RECORD_FAULTS ? p->reader.layout.weight : 0;
+    BN_TRY(bn_perf_finish(&p->reader, err));
     if (p->tier == BN_RECORD_CYCLES) weigh_cycles(p, out);
     return BN_OK;
 }
 
-const struct bn_record_ops bn_record_perf = {open_self, open_program, perf_stop, perf_close};
+const struct bn_record_ops bn_record_perf = {perf_open, perf_stop, perf_close};

@@ -1,81 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies records out of the ring buffers of perf events, and reads them; perf_event_open(2) describes them.
+ * Reads records out of the ring buffers of perf events; perf_event_open(2) describes them.
  */
 #include "lab/sampler/perf_records.h"
 
 #include <linux/perf_event.h>
+#include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/sampler/lineage.h"
-
-#define BLOCK_BYTES ((size_t)1 << 20)
+#include "lab/kit/order.h"
 
 #define LOWEST_CODE 4096u
-
-struct bn_perf_block {
-    struct bn_perf_block *next;
-    size_t n;
-    unsigned char bytes[];
-};
-
-/* ---- out of the ring ---- */
-
-/* Copies n bytes from a position of the ring, over its end when they wrap. */
-static void copy_out(unsigned char *to, const struct bn_perf_ring *ring, uint64_t at, size_t n)
-{
-    size_t begin = (size_t)(at & (ring->size - 1));
-    size_t first = bn_min_size(n, (size_t)ring->size - begin);
-    memcpy(to, ring->data + begin, first);
-    memcpy(to + first, ring->data, n - first);
-}
-
-/* Room for n more bytes after the last record; NULL when there is none. */
-static unsigned char *make_room(struct bn_perf_store *store, size_t n)
-{
-    if (n > store->max - store->bytes) return NULL;
-    if (store->last == NULL || BLOCK_BYTES - store->last->n < n) {
-        struct bn_perf_block *block = bn_alloc(1, sizeof *block + BLOCK_BYTES);
-        if (block == NULL) return NULL;
-        if (store->last != NULL)
-            store->last->next = block;
-        else
-            store->first = block;
-        store->last = block;
-    }
-    unsigned char *at = store->last->bytes + store->last->n;
-    store->last->n += n;
-    store->bytes += n;
-    return at;
-}
-
-void bn_perf_drain(struct bn_perf_store *store, struct bn_perf_ring *ring)
-{
-    while (ring->head - ring->tail >= sizeof(struct perf_event_header)) {
-        struct perf_event_header header;
-        copy_out((unsigned char *)&header, ring, ring->tail, sizeof header);
-        if (header.size < sizeof header || header.size > ring->head - ring->tail) break;
-        unsigned char *to = make_room(store, header.size);
-        if (to != NULL)
-            copy_out(to, ring, ring->tail, header.size);
-        else
-            store->lost++;
-        ring->tail += header.size;
-    }
-    /* The rest is not a record, and the start of the next one is not known. */
-    if (ring->tail != ring->head) store->lost++;
-    ring->tail = ring->head;
-}
-
-void bn_perf_store_release(struct bn_perf_store *store)
-{
-    for (struct bn_perf_block *block = store->first, *next; block != NULL; block = next) {
-        next = block->next;
-        bn_free(block);
-    }
-    store->first = store->last = NULL;
-    store->bytes = 0;
-}
+#define MAX_GENERATIONS 256u
 
 /* ---- out of a record ---- */
 
@@ -142,10 +78,10 @@ static const char *take_text(struct cursor *c)
 
 /* ---- samples ---- */
 
-struct reader {
-    bn_recording *out;
-    const struct bn_perf_layout *layout;
-    struct bn_lineage lineage;
+/* A thread that another one created; in another process, it was forked. */
+struct bn_perf_birth {
+    uint64_t time_ns;
+    uint32_t pid, tid, parent_pid, parent_tid;
 };
 
 /* Addresses without the markers between them; those of the operating system come first. */
@@ -208,7 +144,7 @@ static const void *take_dump(struct cursor *c, struct bn_sample *sample, uint32_
     return bytes;
 }
 
-static bn_status read_sample(struct reader *r, struct cursor *c, uint16_t misc, bn_error *err)
+static bn_status read_sample(struct bn_perf_reader *r, struct cursor *c, uint16_t misc, bn_error *err)
 {
     uint64_t chain[BN_RECORDING_MAX_CHAIN], registers[BN_RECORD_REGISTERS];
     struct bn_sample sample = {0};
@@ -218,10 +154,10 @@ static bn_status read_sample(struct reader *r, struct cursor *c, uint16_t misc, 
     sample.tid = take_u32(c);
     sample.time_ns = take_u64(c);
     uint64_t period = take_u64(c);
-    sample.weight = r->layout->weight != 0 ? r->layout->weight : period;
-    take_chain(c, &sample, chain, r->layout, ip,
+    sample.weight = r->layout.weight != 0 ? r->layout.weight : period;
+    take_chain(c, &sample, chain, &r->layout, ip,
                (misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL);
-    if (r->layout->dump_bytes > 0) dump = take_dump(c, &sample, r->layout->dump_bytes, registers);
+    if (r->layout.dump_bytes > 0) dump = take_dump(c, &sample, r->layout.dump_bytes, registers);
     if (c->bad) return BN_OK;
     if (r->out->n_samples == BN_RECORDING_MAX_SAMPLES) {
         r->out->delivery.lost++;
@@ -232,7 +168,7 @@ static bn_status read_sample(struct reader *r, struct cursor *c, uint16_t misc, 
 
 /* ---- the others ---- */
 
-static bn_status read_mapping(struct reader *r, struct cursor *c, uint16_t misc, bn_error *err)
+static bn_status read_mapping(struct bn_perf_reader *r, struct cursor *c, uint16_t misc, bn_error *err)
 {
     struct bn_mapping m = {.time_ns = take_end_time(c), .pid = take_u32(c)};
     (void)take_u32(c);
@@ -251,7 +187,7 @@ static bn_status read_mapping(struct reader *r, struct cursor *c, uint16_t misc,
     return bn_recording_add_mapping(r->out, &m, strcmp(path, "//anon") == 0 ? "" : path, err);
 }
 
-static bn_status read_name(struct reader *r, struct cursor *c, bn_error *err)
+static bn_status read_name(struct bn_perf_reader *r, struct cursor *c, bn_error *err)
 {
     uint64_t time = take_end_time(c);
     uint32_t pid = take_u32(c), tid = take_u32(c);
@@ -259,16 +195,19 @@ static bn_status read_name(struct reader *r, struct cursor *c, bn_error *err)
     return c->bad ? BN_OK : bn_recording_add_thread(r->out, time, pid, tid, name, err);
 }
 
-static bn_status read_fork(struct reader *r, struct cursor *c, bn_error *err)
+static bn_status read_fork(struct bn_perf_reader *r, struct cursor *c, bn_error *err)
 {
-    struct bn_birth birth = {.pid = take_u32(c), .parent_pid = take_u32(c)};
+    struct bn_perf_birth birth = {.pid = take_u32(c), .parent_pid = take_u32(c)};
     birth.tid = take_u32(c);
     birth.parent_tid = take_u32(c);
     birth.time_ns = take_u64(c);
-    return c->bad ? BN_OK : bn_lineage_add(&r->lineage, &birth, err);
+    if (c->bad) return BN_OK;
+    BN_TRY(bn_array_grow(&r->births, &r->births_room, r->n_births + 1, sizeof birth, err));
+    r->births[r->n_births++] = birth;
+    return BN_OK;
 }
 
-static bn_status read_record(struct reader *r, const unsigned char *bytes, size_t n, uint32_t type,
+static bn_status read_record(struct bn_perf_reader *r, const unsigned char *bytes, size_t n, uint32_t type,
                              uint16_t misc, bn_error *err)
 {
     struct cursor c = {bytes, n, false};
@@ -304,34 +243,137 @@ static bn_status read_record(struct reader *r, const unsigned char *bytes, size_
     return status;
 }
 
-static bn_status read_block(struct reader *r, const struct bn_perf_block *block, bn_error *err)
+/* ---- out of the ring ---- */
+
+/* Copies n bytes from a position of the ring, over its end when they wrap. */
+static void copy_out(unsigned char *to, const struct bn_perf_ring *ring, uint64_t at, size_t n)
 {
-    for (size_t at = 0; at < block->n;) {
+    size_t begin = (size_t)(at & (ring->size - 1));
+    size_t first = bn_min_size(n, (size_t)ring->size - begin);
+    memcpy(to, ring->data + begin, first);
+    memcpy(to + first, ring->data, n - first);
+}
+
+void bn_perf_drain(struct bn_perf_reader *reader, struct bn_perf_ring *ring)
+{
+    unsigned char bytes[UINT16_MAX + 1];
+    while (ring->head - ring->tail >= sizeof(struct perf_event_header)) {
         struct perf_event_header header;
-        memcpy(&header, block->bytes + at, sizeof header);
-        BN_TRY(read_record(r, block->bytes + at + sizeof header, header.size - sizeof header, header.type,
-                           header.misc, err));
-        at += header.size;
+        copy_out((unsigned char *)&header, ring, ring->tail, sizeof header);
+        if (header.size < sizeof header || header.size > ring->head - ring->tail) break;
+        copy_out(bytes, ring, ring->tail, header.size);
+        if (read_record(reader, bytes + sizeof header, header.size - sizeof header, header.type, header.misc,
+                        NULL) != BN_OK)
+            reader->out->delivery.lost++;
+        ring->tail += header.size;
+    }
+    /* The rest is not a record, and the start of the next one is not known. */
+    if (ring->tail != ring->head) reader->out->delivery.lost++;
+    ring->tail = ring->head;
+}
+
+/* ---- what threads and processes were born with ---- */
+
+/* A forked process has the memory map of its parent, and a thread its parent's name, and no record repeats them.
+ * Only those that were sampled get them, so that ten thousand short processes cost little. */
+
+static int births_by_thread(const void *a, const void *b)
+{
+    const struct bn_perf_birth *x = a, *y = b;
+    int c = bn_compare_u64(x->tid, y->tid);
+    return c != 0 ? c : bn_compare_u64(x->time_ns, y->time_ns);
+}
+
+/* The latest birth of a thread that is not after a time; NULL for none. */
+static const struct bn_perf_birth *birth_of(const struct bn_perf_reader *r, uint32_t tid, uint64_t time_ns)
+{
+    const struct bn_perf_birth *list = r->births;
+    size_t at;
+    BN_SEARCH(at, r->n_births, list[at].tid < tid || (list[at].tid == tid && list[at].time_ns <= time_ns));
+    return at > 0 && list[at - 1].tid == tid ? &list[at - 1] : NULL;
+}
+
+/* Adds what the processes that a process came from had mapped when it, or the one between, was forked. n:
+ * mappings that were there before any was added. They keep their times, so that the process's own are later. */
+static bn_status inherit_mappings(struct bn_perf_reader *r, size_t n, uint32_t pid, bn_error *err)
+{
+    const struct bn_perf_birth *birth = birth_of(r, pid, UINT64_MAX);
+    uint32_t at = pid;
+    for (unsigned i = 0; i < MAX_GENERATIONS && birth != NULL && birth->parent_pid != at; i++) {
+        size_t k;
+        at = birth->parent_pid;
+        BN_SEARCH(k, n, r->out->mappings[k].pid < at);
+        for (; k < n && r->out->mappings[k].pid == at; k++) {
+            struct bn_mapping own = r->out->mappings[k];
+            own.pid = pid;
+            if (own.time_ns <= birth->time_ns) BN_TRY(bn_recording_add_mapping(r->out, &own, own.path, err));
+        }
+        birth = birth_of(r, at, birth->time_ns);
     }
     return BN_OK;
 }
 
-bn_status bn_perf_read(bn_recording *out, struct bn_perf_store *store, const struct bn_perf_layout *layout,
-                       bn_error *err)
+/* Gives a thread that has no name of its own that of the one it came from. n: as above. */
+static bn_status inherit_name(struct bn_perf_reader *r, size_t n, uint32_t pid, uint32_t tid, bn_error *err)
 {
-    struct reader reader = {.out = out, .layout = layout};
-    bn_status status = BN_OK;
-    while (status == BN_OK && store->first != NULL) {
-        struct bn_perf_block *block = store->first;
-        status = read_block(&reader, block, err);
-        store->first = block->next;
-        if (store->first == NULL) store->last = NULL;
-        bn_free(block);
+    struct bn_thread_name key = {UINT64_MAX, pid, tid, ""};
+    uint64_t born = 0;
+    for (unsigned i = 0; i < MAX_GENERATIONS; i++) {
+        const struct bn_thread_name *names = r->out->threads;
+        size_t at;
+        BN_SEARCH(at, n, bn_recording_name_order(&names[at], &key) <= 0);
+        if (at > 0 && names[at - 1].pid == key.pid && names[at - 1].tid == key.tid)
+            return i == 0 ? BN_OK : bn_recording_add_thread(r->out, born, pid, tid, names[at - 1].name, err);
+        const struct bn_perf_birth *birth = birth_of(r, key.tid, key.time_ns);
+        if (birth == NULL || birth->parent_tid == key.tid) return BN_OK;
+        key = (struct bn_thread_name){birth->time_ns, birth->parent_pid, birth->parent_tid, ""};
+        if (i == 0) born = birth->time_ns;
     }
-    out->delivery.lost += store->lost;
-    bn_perf_store_release(store);
+    return BN_OK;
+}
+
+static int keys(const void *a, const void *b)
+{
+    return bn_compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
+static bn_status inherit(struct bn_perf_reader *r, bn_error *err)
+{
+    bn_recording *out = r->out;
+    size_t n = 0, n_mappings = out->n_mappings, n_names = out->n_threads;
+    bn_status status = BN_OK;
+    if (r->n_births == 0 || out->n_samples == 0) return BN_OK;
+    qsort(r->births, r->n_births, sizeof *r->births, births_by_thread);
+    /* Each thread of which there are samples, and the first thread of its process, by process. */
+    uint64_t *sampled = bn_alloc(out->n_samples * 2, sizeof *sampled);
+    if (sampled == NULL) return bn_nomem(err);
+    for (const struct bn_sample *s = out->samples; s != out->samples + out->n_samples; s++) {
+        if (s != out->samples && s[-1].pid == s->pid && s[-1].tid == s->tid) continue;
+        sampled[n++] = (uint64_t)s->pid << 32 | s->tid;
+        sampled[n++] = (uint64_t)s->pid << 32 | s->pid;
+    }
+    qsort(sampled, n, sizeof *sampled, keys);
+    for (size_t i = 0; i < n && status == BN_OK; i++) {
+        uint32_t pid = (uint32_t)(sampled[i] >> 32);
+        if (i > 0 && sampled[i - 1] == sampled[i]) continue;
+        status = inherit_name(r, n_names, pid, (uint32_t)sampled[i], err);
+        if (status == BN_OK && (i == 0 || sampled[i - 1] >> 32 != pid))
+            status = inherit_mappings(r, n_mappings, pid, err);
+    }
+    bn_free(sampled);
     bn_recording_finish(out);
-    if (status == BN_OK) status = bn_lineage_apply(&reader.lineage, out, err);
-    bn_lineage_release(&reader.lineage);
     return status;
+}
+
+bn_status bn_perf_finish(struct bn_perf_reader *reader, bn_error *err)
+{
+    bn_recording_finish(reader->out);
+    return inherit(reader, err);
+}
+
+void bn_perf_release(struct bn_perf_reader *reader)
+{
+    bn_free(reader->births);
+    reader->births = NULL;
+    reader->n_births = reader->births_room = 0;
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The records that perf_event_open(2) writes into its ring buffers: copied, kept, and read into a
- * recording.
- *
- * While a program is recorded its records are only copied (bn_perf_drain); they are read afterwards. The
- * kernel wrote them, but no length in them is trusted: a record that contradicts itself counts as lost.
+ * The records that perf_event_open(2) writes into its ring buffers, read into a recording. The kernel wrote them,
+ * but no length in them is trusted: a record that contradicts itself counts as lost.
  */
 #ifndef BN_SAMPLER_PERF_RECORDS_H
 #define BN_SAMPLER_PERF_RECORDS_H
@@ -16,18 +13,6 @@ struct bn_perf_ring {
     const unsigned char *data;
     uint64_t size, head, tail;
 };
-
-/* Records, one after the other, in blocks. Zeroed except max, it is empty. */
-struct bn_perf_block;
-struct bn_perf_store {
-    struct bn_perf_block *first, *last;
-    uint64_t bytes, max;
-    uint64_t lost; /* records without room or memory, or malformed */
-};
-
-/* Copies what lies between tail and head; a record that wraps becomes whole. tail is head then. */
-void bn_perf_drain(struct bn_perf_store *store, struct bn_perf_ring *ring);
-void bn_perf_store_release(struct bn_perf_store *store);
 
 /* The registers requested with a copied stack, as perf numbers them, in the order of rising bits. */
 #if defined(__x86_64__)
@@ -46,10 +31,21 @@ struct bn_perf_layout {
     uint32_t dump_bytes; /* requested */
 };
 
-/* Reads all records into the recording: samples, mappings, names of threads, what was lost and how often the
- * sampler was throttled. Processes that were forked get the mappings and names of those they came from.
- * Blocks are freed as they are read. The recording is in order afterwards. */
-BN_MUST_CHECK bn_status bn_perf_read(bn_recording *out, struct bn_perf_store *store,
-                                     const struct bn_perf_layout *layout, bn_error *err);
+/* Zeroed except out and layout, nothing was read. */
+struct bn_perf_birth;
+struct bn_perf_reader {
+    bn_recording *out;
+    struct bn_perf_layout layout;
+    struct bn_perf_birth *births; /* threads that others created */
+    size_t n_births, births_room;
+};
+
+/* Reads what lies between tail and head into the recording: samples, mappings, names of threads, what was lost and
+ * how often the sampler was throttled. A record for which there is no memory is lost. tail is head then. */
+void bn_perf_drain(struct bn_perf_reader *reader, struct bn_perf_ring *ring);
+/* Gives processes that were forked the mappings and names of those they came from. The recording is in order
+ * afterwards. */
+BN_MUST_CHECK bn_status bn_perf_finish(struct bn_perf_reader *reader, bn_error *err);
+void bn_perf_release(struct bn_perf_reader *reader);
 
 #endif

@@ -60,31 +60,19 @@ static void work(enum bn_record_kind kind, uint64_t ns)
         }
 }
 
-/* A reason and its hint in one line. */
-static void join(char *text, size_t room, const char *why, const char *hint)
-{
-    int n = snprintf(text, room, "%s", why);
-    if (hint[0] != '\0' && n > 0 && (size_t)n < room) snprintf(text + n, room - (size_t)n, ": %s", hint);
-}
-
-/* Whether an error only says that this way does not work here. */
-static bool is_refusal(bn_status status)
-{
-    return status == BN_ERR_UNSUPPORTED;
-}
-
 static bn_status record_work(struct bn_record_trial *out, const struct bn_record_ops *ops,
                              const struct bn_record_options *options, uint64_t ns, bn_error *err)
 {
     bn_recording recording = {0};
     void *state = NULL;
-    bn_status status = ops->open_self(&state, options, err);
-    if (status != BN_OK) return status;
-    uint64_t begin = bn_clock_thread_cpu_ns();
-    work(options->kind, ns);
-    out->cpu_ns += bn_clock_thread_cpu_ns() - begin;
-    status = ops->stop(state, &recording, err);
-    ops->close(state);
+    bn_status status = ops->open(&state, options, NULL, &recording, err);
+    if (status == BN_OK) {
+        uint64_t begin = bn_clock_thread_cpu_ns();
+        work(options->kind, ns);
+        out->cpu_ns += bn_clock_thread_cpu_ns() - begin;
+        status = ops->stop(state, err);
+        ops->close(state);
+    }
     out->samples = recording.n_samples;
     out->system = recording.delivery.system;
     memcpy(out->system_refused, recording.delivery.system_refused, sizeof out->system_refused);
@@ -95,7 +83,6 @@ static bn_status record_work(struct bn_record_trial *out, const struct bn_record
 bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_options *options, bn_error *err)
 {
     *out = (struct bn_record_trial){0};
-    if ((unsigned)options->tier >= BN_RECORD_TIERS) return bn_fail(err, BN_ERR_ARG, "invalid sampler");
     const struct bn_record_ops *ops = TIERS[options->tier].ops;
     struct bn_record_options own = *options;
     bn_error why = {0};
@@ -108,64 +95,39 @@ bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_opti
     bn_status status = record_work(out, ops, &own, TRIAL_NS, &why);
     for (uint64_t ns = 10 * TRIAL_NS; status == BN_OK && out->samples == 0 && ns <= TRIAL_MOST_NS; ns *= 10)
         status = record_work(out, ops, &own, ns, &why);
-    if (is_refusal(status)) {
+    out->works = status == BN_OK && out->samples > 0;
+    if (status != BN_OK) {
         snprintf(out->why, sizeof out->why, "%.199s", why.msg);
         snprintf(out->hint, sizeof out->hint, "%s", why.hint);
-        return BN_OK;
-    }
-    if (status != BN_OK) {
-        if (err != NULL && err->code == BN_OK) *err = why;
-        return status;
-    }
-    out->works = out->samples > 0;
-    if (!out->works)
+    } else if (!out->works) {
         snprintf(out->why, sizeof out->why, "it opens, but took no sample in %.0f ms of work",
                  (double)out->cpu_ns / 1e6);
-    return BN_OK;
+    }
+    return status == BN_ERR_UNSUPPORTED || status == BN_OK ? BN_OK : bn_fail(err, status, "%s", why.msg);
 }
 
 /* ---- the choice ---- */
 
-static bn_status check(const struct bn_record_options *o, bn_error *err)
-{
-    if ((unsigned)o->kind >= BN_RECORD_KINDS || o->tier < -1 || o->tier >= (int)BN_RECORD_TIERS)
-        return bn_fail(err, BN_ERR_ARG, "invalid kind or sampler");
-    if (o->kind != BN_RECORD_FAULTS && (o->period_ns < 10000 || o->period_ns > UINT64_C(10000000000)))
-        return bn_fail(err, BN_ERR_ARG, "the period must be from 10 microseconds to 10 seconds");
-    if (o->dump_bytes % 8 != 0 || o->dump_bytes > 65528)
-        return bn_fail(err, BN_ERR_ARG, "the size of stack copies must be a multiple of 8 up to 65528 bytes");
-    return BN_OK;
-}
-
-/* Of one way, why; of all of them only that, since four reasons do not fit: bn_record_try has each. */
+/* Of one way, why; of all of them only that, since three reasons do not fit: bn_record_try has each. */
 static bn_status nothing_works(const struct bn_delivery *delivery, int only, bn_error *err)
 {
-    char names[64];
-    size_t n = 0;
     if (only >= 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s", bn_record_tier_name((enum bn_record_tier)only),
                        delivery->refused[only]);
-    for (unsigned t = 0; t < BN_RECORD_TIERS && n < sizeof names; t++)
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s",
-                              t == 0                     ? ""
-                              : t + 1 == BN_RECORD_TIERS ? " and "
-                                                         : ", ",
-                              bn_record_tier_name((enum bn_record_tier)t));
-    bn_fail(err, BN_ERR_UNSUPPORTED, "no sampler works: %s are unavailable", names);
+    bn_fail(err, BN_ERR_UNSUPPORTED, "no sampler works: cycles, clock and timer are unavailable");
     bn_error_hint(err, "bn-flamegraph doctor shows why");
     return BN_ERR_UNSUPPORTED;
 }
 
-/* A program to start. */
-struct start {
-    pid_t pid;
-    const char *const *argv;
-    const int *fds;
-};
+static void note_refusal(struct bn_delivery *delivery, int tier, const char *why, const char *hint)
+{
+    snprintf(delivery->refused[tier], sizeof delivery->refused[tier], "%.120s%s%.75s", why,
+             hint[0] != '\0' ? ": " : "", hint);
+}
 
 /* Opens the first way that works, for a program or, when start is NULL, for this process; notes why the others
  * do not work. */
-static bn_status climb(bn_recorder *r, struct start *start, bn_error *err)
+static bn_status climb(bn_recorder *r, struct bn_record_start *start, bn_error *err)
 {
     struct bn_delivery *delivery = &r->recording.delivery;
     int asked = r->options.tier, works = -1;
@@ -174,15 +136,13 @@ static bn_status climb(bn_recorder *r, struct start *start, bn_error *err)
         bn_error why = {0};
         r->options.tier = t;
         BN_TRY(bn_record_try(&trial, &r->options, err));
-        join(delivery->refused[t], sizeof delivery->refused[t], trial.why, trial.hint);
+        note_refusal(delivery, t, trial.why, trial.hint);
         if (!trial.works) continue;
         r->ops = TIERS[t].ops;
         r->began_ns = bn_clock_ns();
-        bn_status status = start == NULL ? r->ops->open_self(&r->state, &r->options, &why)
-                                         : r->ops->open_program(&r->state, &start->pid, &r->options,
-                                                                start->argv, start->fds, &why);
-        if (is_refusal(status)) {
-            join(delivery->refused[t], sizeof delivery->refused[t], why.msg, why.hint);
+        bn_status status = r->ops->open(&r->state, &r->options, start, &r->recording, &why);
+        if (status == BN_ERR_UNSUPPORTED) {
+            note_refusal(delivery, t, why.msg, why.hint);
             if (works < 0) works = t;
             continue;
         }
@@ -196,7 +156,6 @@ static bn_status climb(bn_recorder *r, struct start *start, bn_error *err)
 
 static bn_status make(bn_recorder **out, const struct bn_record_options *options, bn_error *err)
 {
-    BN_TRY(check(options, err));
     bn_recorder *r = bn_alloc(1, sizeof *r);
     if (r == NULL) return bn_nomem(err);
     r->options = *options;
@@ -217,22 +176,16 @@ void bn_recorder_close(bn_recorder *recorder)
 
 /* ---- this process ---- */
 
-static bn_status add_name(bn_recording *r, const char *path, uint32_t tid, bn_error *err)
-{
-    char name[64];
-    if (!bn_machine_line(path, name, sizeof name) || name[0] == '\0')
-        return BN_OK; /* a thread without a name is shown by its number */
-    return bn_recording_add_thread(r, bn_clock_ns(), (uint32_t)getpid(), tid, name, err);
-}
-
 bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *options, bn_error *err)
 {
     bn_recorder *r = NULL;
     BN_TRY(make(&r, options, err));
-    uint32_t pid = (uint32_t)getpid(), tid = (uint32_t)gettid();
-    bn_status status = bn_recording_read_maps(&r->recording, 0, err);
-    if (status == BN_OK) status = add_name(&r->recording, "/proc/self/comm", pid, err);
-    if (status == BN_OK && tid != pid) status = add_name(&r->recording, "/proc/thread-self/comm", tid, err);
+    uint32_t pid = (uint32_t)getpid();
+    char name[64] = "";
+    (void)bn_machine_line("/proc/self/comm", name, sizeof name);
+    bn_status status = bn_recording_read_maps(&r->recording, err);
+    if (status == BN_OK && name[0] != '\0')
+        status = bn_recording_add_thread(&r->recording, bn_clock_ns(), pid, pid, name, err);
     if (status == BN_OK) status = climb(r, NULL, err);
     if (status != BN_OK) {
         bn_recorder_close(r);
@@ -244,9 +197,9 @@ bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *op
 
 static bn_status stop(bn_recorder *r, bn_recording *out, bool self, bn_error *err)
 {
-    bn_status status = r->ops->stop(r->state, &r->recording, err);
+    bn_status status = r->ops->stop(r->state, err);
     r->recording.delivery.wall_ns = bn_clock_ns() - r->began_ns;
-    if (status == BN_OK && self) status = bn_recording_read_maps(&r->recording, 0, err);
+    if (status == BN_OK && self) status = bn_recording_read_maps(&r->recording, err);
     if (status != BN_OK) return status;
     *out = r->recording;
     r->recording = (bn_recording){0};
@@ -266,7 +219,7 @@ bn_status bn_record_program(bn_recording *out, struct bn_process *process,
                             const struct bn_record_options *options, const char *const *argv,
                             const int fds[3], bn_error *err)
 {
-    struct start start = {.argv = argv, .fds = fds};
+    struct bn_record_start start = {.argv = argv, .fds = fds};
     bn_recorder *r = NULL;
     *out = (bn_recording){0};
     *process = (struct bn_process){0};

@@ -129,11 +129,16 @@ static int mappings_by_time(const void *a, const void *b)
     return c != 0 ? c : bn_compare_u64(x->start, y->start);
 }
 
-static int threads_by_time(const void *a, const void *b)
+int bn_recording_name_order(const struct bn_thread_name *x, const struct bn_thread_name *y)
 {
-    const struct bn_thread_name *x = a, *y = b;
-    int c = bn_compare_u64(x->time_ns, y->time_ns);
-    return c != 0 ? c : bn_compare_u64(x->tid, y->tid);
+    int c = bn_compare_u64(x->pid, y->pid);
+    if (c == 0) c = bn_compare_u64(x->tid, y->tid);
+    return c != 0 ? c : bn_compare_u64(x->time_ns, y->time_ns);
+}
+
+static int names_by_thread(const void *a, const void *b)
+{
+    return bn_recording_name_order(a, b);
 }
 
 void bn_recording_finish(bn_recording *recording)
@@ -141,7 +146,7 @@ void bn_recording_finish(bn_recording *recording)
     bn_recording *r = recording;
     if (r->n_samples > 0) qsort(r->samples, r->n_samples, sizeof *r->samples, samples_by_time);
     if (r->n_mappings > 0) qsort(r->mappings, r->n_mappings, sizeof *r->mappings, mappings_by_time);
-    if (r->n_threads > 0) qsort(r->threads, r->n_threads, sizeof *r->threads, threads_by_time);
+    if (r->n_threads > 0) qsort(r->threads, r->n_threads, sizeof *r->threads, names_by_thread);
 }
 
 /* The first that is not of a process before this one. */
@@ -183,7 +188,7 @@ static bool is_known(const bn_recording *r, const struct bn_mapping *mapping, co
 }
 
 /* "7f..-7f.. r-xp 00001000 fe:00 1234    /usr/lib/libc.so.6" */
-static bn_status take_line(bn_recording *r, uint32_t pid, const char *line, uint64_t now, bn_error *err)
+static bn_status take_line(bn_recording *r, const char *line, uint64_t now, bn_error *err)
 {
     unsigned long long start, end, offset;
     char may[5];
@@ -191,39 +196,22 @@ static bn_status take_line(bn_recording *r, uint32_t pid, const char *line, uint
     if (sscanf(line, "%llx-%llx %4s %llx %*s %*s %n", &start, &end, may, &offset, &at) != 4 || at == 0)
         return BN_OK;
     struct bn_mapping mapping = {
-        .time_ns = now, .pid = pid, .start = start, .end = end, .file_offset = offset};
+        .time_ns = now, .pid = (uint32_t)getpid(), .start = start, .end = end, .file_offset = offset};
     if (may[2] != 'x' || is_known(r, &mapping, line + at)) return BN_OK;
     return bn_recording_add_mapping(r, &mapping, line + at, err);
 }
 
-bn_status bn_recording_add_maps(bn_recording *recording, uint32_t pid, uint64_t time_ns, const char *text,
-                                size_t n, bn_error *err)
+bn_status bn_recording_read_maps(bn_recording *recording, bn_error *err)
 {
+    static const char PATH[] = "/proc/self/maps";
     char line[4096 + 128];
-    for (size_t at = 0; at < n;) {
-        const char *end = memchr(text + at, '\n', n - at);
-        size_t n_line = end != NULL ? (size_t)(end - (text + at)) : n - at;
-        if (n_line < sizeof line) {
-            memcpy(line, text + at, n_line);
-            line[n_line] = '\0';
-            BN_TRY(take_line(recording, pid, line, time_ns, err));
-        }
-        at += n_line + 1;
-    }
-    return BN_OK;
-}
-
-bn_status bn_recording_read_maps(bn_recording *recording, uint32_t pid, bn_error *err)
-{
-    char path[32], line[4096 + 128];
-    snprintf(path, sizeof path, "/proc/%s%.0u/maps", pid == 0 ? "self" : "", pid);
-    FILE *f = fopen(path, "re");
-    if (f == NULL) return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be read");
+    FILE *f = fopen(PATH, "re");
+    if (f == NULL) return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, PATH, "cannot be read");
     uint64_t now = bn_clock_ns();
     bn_status status = BN_OK;
     while (status == BN_OK && fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        status = take_line(recording, pid == 0 ? (uint32_t)getpid() : pid, line, now, err);
+        status = take_line(recording, line, now, err);
     }
     fclose(f);
     return status;

@@ -118,16 +118,13 @@ BN_MUST_CHECK bn_status bn_recording_add_mapping(bn_recording *recording, const 
                                                  const char *path, bn_error *err);
 BN_MUST_CHECK bn_status bn_recording_add_thread(bn_recording *recording, uint64_t time_ns, uint32_t pid,
                                                 uint32_t tid, const char *name, bn_error *err);
-/* The executable mappings of a process as /proc/PID/maps has them now; pid 0 is this process. Those that
- * are known already are not added again. */
-BN_MUST_CHECK bn_status bn_recording_read_maps(bn_recording *recording, uint32_t pid, bn_error *err);
-/* The same from n bytes of such a file as it was at a time. */
-BN_MUST_CHECK bn_status bn_recording_add_maps(bn_recording *recording, uint32_t pid, uint64_t time_ns,
-                                              const char *text, size_t n, bn_error *err);
-/* Puts samples, mappings and names into the order of time. */
+/* The executable mappings of this process as they are now. Those that are known already are not added again. */
+BN_MUST_CHECK bn_status bn_recording_read_maps(bn_recording *recording, bn_error *err);
+/* Puts samples into the order of time; mappings by process, names by process and thread, and these by time. */
 void bn_recording_finish(bn_recording *recording);
 /* Those of a process, n of them, in the order of time. Finished recordings only. */
 const struct bn_mapping *bn_recording_mappings_of(const bn_recording *recording, uint32_t pid, size_t *n);
+int bn_recording_name_order(const struct bn_thread_name *a, const struct bn_thread_name *b);
 /* What lay at an address of a process at a time: the latest mapping that covers it; NULL for none. Finished
  * recordings only. */
 const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uint32_t pid, uint64_t address,

@@ -2,7 +2,7 @@
  *
  * Reads /proc/kallsyms and finds the kernel function at an address.
  */
-#include "lab/symbols/kernel.h"
+#include "lab/symbols/object.h"
 
 #include <stdio.h>
 #include <stdlib.h>

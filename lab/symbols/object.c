@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads symbols, debug information and unwind tables of ELF files. Each file has a libdwfl session of its
- * own, at its own addresses, so files with fixed addresses, or broken ones, do not affect others.
+ * Opens ELF files with elfutils, which finds their debug files and reads symbols, debug information and unwind
+ * tables. Each file has a libdwfl session of its own, at its own addresses, so files with fixed addresses, or
+ * broken ones, do not affect others.
  */
 #define _GNU_SOURCE
 #include "lab/symbols/object.h"
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "lab/kit/order.h"
 
-#define MAX_SYMBOLS (1u << 23)
-#define MAX_UNITS (1u << 20)
-#define MAX_NESTED 64u     /* symbols, units or blocks that are inside others */
+#define UNSIZED 4096u      /* bytes of a symbol that says no size, at most */
+#define MAX_NESTED 64u     /* blocks that are inside others */
 #define MAX_NAMESPACES 16u /* inside one another */
 
 #if defined __x86_64__
@@ -28,26 +29,84 @@
 #define NATIVE_MACHINE EM_NONE
 #endif
 
+/* ---- files ---- */
+
+/* A regular ELF file; -1 for anything else. Opening a pipe does not wait. */
+static int open_file(const char *path)
+{
+    char magic[SELFMAG];
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic && memcmp(magic, ELFMAG, SELFMAG) == 0)
+        return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+static bool is_vdso(const char *path)
+{
+    return strcmp(path, "[vdso]") == 0;
+}
+
+/* The vdso is not a file; all processes have the same. NULL when there is none. */
+static Elf *open_vdso(void)
+{
+    uintptr_t at = (uintptr_t)getauxval(AT_SYSINFO_EHDR);
+    if (at == 0) return NULL;
+    Elf64_Ehdr header;
+    memcpy(&header, (const void *)at, sizeof header);
+    size_t n = header.e_shoff + (size_t)header.e_shnum * header.e_shentsize;
+    /* libelf does not write to it: the image is opened for reading. */
+    return memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64
+               ? elf_memory((char *)at, n)
+               : NULL;
+}
+
+static int find_elf(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base, char **path,
+                    Elf **elf)
+{
+    (void)module, (void)user, (void)base, (void)path;
+    if (is_vdso(name)) *elf = open_vdso();
+    return -1;
+}
+
+/* By build id, then by name: next to the file, in .debug there, and under each folder. A server, which libdwfl
+ * would ask last, is not asked. */
+static int find_debug_file(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
+                           const char *file, const char *link, GElf_Word crc, char **found)
+{
+    (void)unsetenv("DEBUGINFOD_URLS");
+    return dwfl_standard_find_debuginfo(module, user, name, base, file, link, crc, found);
+}
+
+bn_status bn_objects_open(struct bn_objects *objects, const char *folders, bn_error *err)
+{
+    struct bn_buf path = {.max = 1u << 16};
+    bn_buf_printf(&path, ":.debug:%s", folders != NULL ? folders : "/usr/lib/debug");
+    BN_TRY(bn_buf_check(&path, err));
+    objects->path = path.data;
+    objects->callbacks = (Dwfl_Callbacks){
+        .find_elf = find_elf, .find_debuginfo = find_debug_file, .debuginfo_path = &objects->path};
+    return BN_OK;
+}
+
 /* ---- opening ---- */
 
-bool bn_object_report(const struct bn_object *object, Dwfl *dwfl, uint64_t bias, struct bn_debug_files *files)
+Dwfl_Module *bn_object_report(const struct bn_object *object, Dwfl *dwfl, uint64_t bias)
 {
     Dwfl_Module *module;
-    void **user;
-    if (bn_object_is_vdso(object->path)) {
+    if (is_vdso(object->path)) {
         const struct bn_load *load = object->loads;
         module = dwfl_report_module(dwfl, object->path, bias + load->address,
                                     bias + load->address + load->n_bytes);
     } else {
-        int fd = bn_elf_open(object->path);
-        if (fd < 0) return false;
+        int fd = open_file(object->path);
+        if (fd < 0) return NULL;
         module = dwfl_report_elf(dwfl, object->path, object->path, fd, bias, true);
         if (module == NULL) close(fd);
     }
-    if (module == NULL) return false;
-    dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);
-    *user = files;
-    return true;
+    return module;
 }
 
 /* Takes the parts of the file that are loaded. An empty list: nothing can be said of its addresses. */
@@ -80,8 +139,8 @@ static bool is_same_build(Elf *elf, const struct bn_mapping *mapping, bool delet
 
 static Elf *open_elf(const struct bn_object *o, int *fd)
 {
-    if (bn_object_is_vdso(o->path)) return bn_vdso_open();
-    *fd = o->path[0] == '/' ? bn_elf_open(o->path) : -1;
+    if (is_vdso(o->path)) return open_vdso();
+    *fd = o->path[0] == '/' ? open_file(o->path) : -1;
     return *fd < 0 ? NULL : elf_begin(*fd, ELF_C_READ_MMAP, NULL);
 }
 
@@ -99,191 +158,46 @@ static bn_status look_at_file(struct bn_object *o, const struct bn_mapping *mapp
     return status;
 }
 
-static int take_module(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr start, void *out)
-{
-    (void)user, (void)name, (void)start;
-    *(Dwfl_Module **)out = module;
-    return DWARF_CB_ABORT;
-}
-
-static void begin_session(struct bn_object *o, struct bn_debug_files *files)
+static void begin_session(struct bn_object *o, const struct bn_objects *objects)
 {
     GElf_Addr bias;
-    o->dwfl = dwfl_begin(&files->callbacks);
+    o->dwfl = dwfl_begin(&objects->callbacks);
     if (o->dwfl == NULL) return;
     dwfl_report_begin(o->dwfl);
-    bool reported = bn_object_report(o, o->dwfl, 0, files);
-    if (dwfl_report_end(o->dwfl, NULL, NULL) == 0 && reported)
-        dwfl_getmodules(o->dwfl, take_module, &o->dwfl_module, 0);
-    if (o->dwfl_module != NULL && dwfl_module_getelf(o->dwfl_module, &bias) != NULL && bias == 0) return;
+    o->dwfl_module = bn_object_report(o, o->dwfl, 0);
+    if (dwfl_report_end(o->dwfl, NULL, NULL) == 0 && o->dwfl_module != NULL &&
+        dwfl_module_getelf(o->dwfl_module, &bias) != NULL && bias == 0)
+        return;
     dwfl_end(o->dwfl);
     o->dwfl = NULL;
 }
 
-/* ---- symbols ---- */
+/* ---- names ---- */
 
-static int symbol_order(const void *a, const void *b)
+const char *bn_object_symbol(const struct bn_object *object, uint64_t address)
 {
-    const struct bn_object_symbol *x = a, *y = b;
-    if (x->start != y->start) return x->start < y->start ? -1 : 1;
-    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
-    size_t n = strlen(x->name), m = strlen(y->name);
-    return n != m ? (n < m ? -1 : 1) : strcmp(x->name, y->name);
+    GElf_Off into;
+    GElf_Sym symbol;
+    const char *name = dwfl_module_addrinfo(object->dwfl_module, address, &into, &symbol, NULL, NULL, NULL);
+    /* A symbol without a size may be far away. */
+    return name != NULL && (symbol.st_size > 0 ? into < symbol.st_size : into < UNSIZED) ? name : NULL;
 }
 
-/* Functions with a size before those without (asm code), then global before weak before local names. */
-static uint32_t symbol_rank(const GElf_Sym *s)
+/* The unit that an address belongs to. Not every compiler writes .debug_aranges, which libdw looks into. */
+static Dwarf_Die *find_unit(const struct bn_object *o, uint64_t address, Dwarf_Addr *bias)
 {
-    unsigned binding = GELF_ST_BIND(s->st_info);
-    uint32_t rank = binding == STB_GLOBAL || binding == STB_GNU_UNIQUE ? 0 : binding == STB_WEAK ? 1 : 2;
-    if (GELF_ST_TYPE(s->st_info) == STT_NOTYPE) rank += 3;
-    return s->st_size == 0 ? rank + 6 : rank;
-}
-
-/* Takes one symbol if it names code. Without a size it ends, for the time being, where its section does. */
-static bool take_symbol(const struct bn_object *o, int index, struct bn_object_symbol *out)
-{
-    GElf_Sym s;
-    GElf_Addr address;
-    GElf_Word section;
-    GElf_Shdr header;
-    Elf *elf;
-    Dwarf_Addr bias;
-    const char *name = dwfl_module_getsym_info(o->dwfl_module, index, &s, &address, &section, &elf, &bias);
-    if (name == NULL || name[0] == '\0' || name[0] == '$' || elf == NULL || s.st_shndx == SHN_UNDEF)
-        return false;
-    unsigned type = GELF_ST_TYPE(s.st_info);
-    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
-    Elf_Scn *scn = section == (GElf_Word)-1 ? NULL : elf_getscn(elf, section);
-    if (scn == NULL || gelf_getshdr(scn, &header) == NULL || (header.sh_flags & SHF_EXECINSTR) == 0)
-        return false;
-    uint64_t size = s.st_size, end;
-    if (size == 0) {
-        uint64_t into = address - bias - header.sh_addr;
-        size = into < header.sh_size ? header.sh_size - into : 0;
-    }
-    if (size == 0 || !bn_add_ok(address, size, &end)) return false;
-    *out = (struct bn_object_symbol){address, end, name, symbol_rank(&s)};
-    return true;
-}
-
-/* Sorted, one for each start; a symbol without a size is dropped inside one that has a size, and ends at the
- * next symbol elsewhere. */
-static size_t order_symbols(struct bn_object_symbol *list, size_t n)
-{
-    size_t kept = 0;
-    uint64_t reach = 0; /* of symbols with a size */
-    if (n > 0) qsort(list, n, sizeof *list, symbol_order);
-    for (size_t i = 0; i < n; i++) {
-        bool sized = list[i].rank < 6;
-        if (kept > 0 && list[kept - 1].start == list[i].start) continue;
-        if (!sized && list[i].start < reach) continue;
-        if (sized && list[i].end > reach) reach = list[i].end;
-        list[kept++] = list[i];
-    }
-    for (size_t i = 0; i + 1 < kept; i++)
-        if (list[i].rank >= 6 && list[i].end > list[i + 1].start) list[i].end = list[i + 1].start;
-    return kept;
-}
-
-static bn_status read_symbols(struct bn_object *o, bn_error *err)
-{
-    int n = dwfl_module_getsymtab(o->dwfl_module);
-    if (n <= 0 || (unsigned)n > MAX_SYMBOLS) return BN_OK;
-    o->symbols = bn_alloc((size_t)n, sizeof *o->symbols);
-    if (o->symbols == NULL) return bn_nomem(err);
-    for (int i = 0; i < n; i++)
-        o->n_symbols += take_symbol(o, i, &o->symbols[o->n_symbols]);
-    o->n_symbols = order_symbols(o->symbols, o->n_symbols);
-    o->reach = bn_alloc(o->n_symbols, sizeof *o->reach);
-    if (o->reach == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < o->n_symbols; i++) {
-        o->reach[i] = o->symbols[i].end;
-        if (i > 0 && o->reach[i - 1] > o->reach[i]) o->reach[i] = o->reach[i - 1];
-    }
-    return BN_OK;
-}
-
-const struct bn_object_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address)
-{
-    size_t at;
-    BN_SEARCH(at, object->n_symbols, object->symbols[at].start <= address);
-    /* The innermost of those around the address. */
-    for (size_t tries = 0; at > 0 && tries < MAX_NESTED && object->reach[at - 1] > address; tries++)
-        if (object->symbols[--at].end > address) return &object->symbols[at];
-    return NULL;
-}
-
-/* ---- debugging information ---- */
-
-static int unit_order(const void *a, const void *b)
-{
-    const struct bn_object_unit *x = a, *y = b;
-    if (x->start != y->start) return x->start < y->start ? -1 : 1;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
-static bn_status add_unit(struct bn_object *o, size_t *room, const struct bn_object_unit *unit, bn_error *err)
-{
-    BN_TRY(bn_array_grow(&o->units, room, o->n_units + 1, sizeof *o->units, err));
-    o->units[o->n_units++] = *unit;
-    return BN_OK;
-}
-
-/* Which unit an address belongs to, by the units' own ranges: .debug_aranges, which libdw relies on, is not
- * written by every compiler. */
-static bn_status read_units(struct bn_object *o, bn_error *err)
-{
-    size_t room = 0;
-    Dwarf_CU *unit = NULL;
-    Dwarf_Die die, split;
-    o->dwarf = dwfl_module_getdwarf(o->dwfl_module, &o->dwarf_bias);
-    if (o->dwarf == NULL) return BN_OK;
-    while (dwarf_get_units(o->dwarf, unit, &unit, NULL, NULL, &die, &split) == 0) {
-        Dwarf_Addr base, start, end;
-        struct bn_object_unit own = {.offset = dwarf_dieoffset(&die)};
-        for (ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &start, &end)) > 0;) {
-            own.start = start;
-            own.end = end;
-            if (o->n_units < MAX_UNITS && start < end) BN_TRY(add_unit(o, &room, &own, err));
-        }
-    }
-    if (o->n_units > 0) qsort(o->units, o->n_units, sizeof *o->units, unit_order);
-    return BN_OK;
-}
-
-static bool find_unit(const struct bn_object *o, uint64_t address, Dwarf_Die *die)
-{
-    size_t at;
-    BN_SEARCH(at, o->n_units, o->units[at].start <= address);
-    for (size_t tries = 0; at > 0 && tries < MAX_NESTED; tries++)
-        if (o->units[--at].end > address) return dwarf_offdie(o->dwarf, o->units[at].offset, die) != NULL;
-    return false;
-}
-
-/* Since DWARF 5 files are counted from 0, as clang does; elfutils 0.188 takes that for none. */
-static const char *declared_file(Dwarf_Die *die)
-{
-    const char *file = dwarf_decl_file(die);
-    Dwarf_Attribute attribute;
-    Dwarf_Word index;
-    Dwarf_Die unit;
-    Dwarf_Files *files;
-    size_t n;
-    Dwarf_Half version = 0;
-    if (file != NULL || dwarf_attr_integrate(die, DW_AT_decl_file, &attribute) == NULL ||
-        dwarf_formudata(&attribute, &index) != 0 || index != 0 ||
-        dwarf_cu_die(attribute.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) == NULL || version < 5 ||
-        dwarf_getsrcfiles(&unit, &files, &n) != 0 || n == 0)
-        return file;
-    return dwarf_filesrc(files, 0, NULL, NULL);
+    Dwarf_Die *unit = dwfl_module_addrdie(o->dwfl_module, address, bias);
+    if (unit == NULL)
+        while ((unit = dwfl_module_nextcu(o->dwfl_module, unit, bias)) != NULL)
+            if (dwarf_haspc(unit, address - *bias) > 0) break;
+    return unit;
 }
 
 static void take_scope(Dwarf_Die *die, struct bn_scope *scope)
 {
     int line = 0;
     scope->name = dwarf_diename(die);
-    scope->file = declared_file(die);
+    scope->file = dwarf_decl_file(die);
     if (dwarf_decl_line(die, &line) == 0 && line > 0) scope->line = (uint32_t)line;
 }
 
@@ -315,10 +229,12 @@ static bool is_intrinsic(Dwarf_Die *die)
 /* dwarf_getscopes would go through all entries of the unit, types and variables too, each time. */
 size_t bn_object_scopes(const struct bn_object *object, uint64_t address, struct bn_scope *scopes)
 {
-    Dwarf_Die die;
+    Dwarf_Addr bias;
     size_t n = 0;
-    address -= object->dwarf_bias;
-    if (object->dwarf == NULL || !find_unit(object, address, &die)) return 0;
+    Dwarf_Die *unit = find_unit(object, address, &bias);
+    if (unit == NULL) return 0;
+    Dwarf_Die die = *unit;
+    address -= bias;
     for (size_t depth = 0; depth < MAX_NESTED && n < BN_OBJECT_MAX_SCOPES; depth++) {
         if (!find_inside(&die, address, 0, &die)) break;
         int tag = dwarf_tag(&die);
@@ -351,7 +267,7 @@ bool bn_object_has_no_caller(const struct bn_object *object, uint64_t address)
 /* Where a mapping begins in the file. Of the vdso recorders say different things; it is mapped as a whole. */
 static uint64_t mapped_offset(const struct bn_object *object, const struct bn_mapping *mapping)
 {
-    return bn_object_is_vdso(object->path) ? 0 : mapping->file_offset;
+    return is_vdso(object->path) ? 0 : mapping->file_offset;
 }
 
 bool bn_object_place(const struct bn_object *object, const struct bn_mapping *mapping, uint64_t address,
@@ -401,14 +317,11 @@ static void close_object(struct bn_object *object)
     if (object->dwfl != NULL) dwfl_end(object->dwfl);
     bn_free(object->path);
     bn_free(object->loads);
-    bn_free(object->symbols);
-    bn_free(object->reach);
-    bn_free(object->units);
     bn_free(object);
 }
 
 static bn_status open_object(struct bn_object **out, const struct bn_mapping *mapping,
-                             struct bn_debug_files *files, bn_error *err)
+                             const struct bn_objects *objects, bn_error *err)
 {
     static const char DELETED[] = " (deleted)";
     size_t n = strlen(mapping->path), n_suffix = sizeof DELETED - 1;
@@ -423,10 +336,8 @@ static bn_status open_object(struct bn_object **out, const struct bn_mapping *ma
     if (status == BN_OK) {
         const char *slash = strrchr(o->path, '/');
         o->module = slash == NULL ? o->path : slash + 1;
-        if (o->n_loads > 0) begin_session(o, files);
+        if (o->n_loads > 0) begin_session(o, objects);
     }
-    if (status == BN_OK && o->dwfl != NULL) status = read_symbols(o, err);
-    if (status == BN_OK && o->dwfl != NULL) status = read_units(o, err);
     if (status == BN_OK)
         *out = o;
     else
@@ -441,7 +352,7 @@ static bn_status add_object(struct bn_objects *objects, const struct bn_mapping 
     struct bn_object **list = bn_realloc(objects->list, objects->n + 1, sizeof(struct bn_object *));
     if (list == NULL) return bn_nomem(err);
     objects->list = list;
-    BN_TRY(open_object(&list[objects->n], mapping, &objects->files, err));
+    BN_TRY(open_object(&list[objects->n], mapping, objects, err));
     objects->n++;
     return BN_OK;
 }
@@ -480,6 +391,6 @@ void bn_objects_release(struct bn_objects *objects)
         close_object(objects->list[i]);
     bn_free(objects->list);
     bn_free(objects->of_mapping);
-    bn_debug_files_close(&objects->files);
+    bn_free(objects->path);
     *objects = (struct bn_objects){0};
 }

@@ -3,42 +3,26 @@
  * An object: an ELF file that was mapped, and what its symbol table, its debug information and its unwind
  * tables say about addresses in it. Addresses here are those of the file, as its symbols have them.
  *
+ * Only this header includes elfutils.
+ *
  * A missing, replaced or malformed file is not an error: it has no names. Only lack of memory is an error.
  */
 #ifndef BN_SYMBOLS_OBJECT_H
 #define BN_SYMBOLS_OBJECT_H
 
-#include <string.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+#include <stdlib.h>
 
 #include "base/mem.h"
 #include "lab/sampler/recording.h"
-#include "lab/symbols/dwfl.h"
-
-/* Where separate debugging files are looked for; it outlives the objects. */
-struct bn_debug_files {
-    char *folders; /* "/usr/lib/debug:/home/me/debug" */
-    char *path;    /* the same in the form of libdwfl */
-    Dwfl_Callbacks callbacks;
-};
-BN_MUST_CHECK bn_status bn_debug_files_open(struct bn_debug_files *files, const char *folders, bn_error *err);
-void bn_debug_files_close(struct bn_debug_files *files);
-static inline bool bn_object_is_vdso(const char *path)
+/* What libdw allocated, by malloc. */
+static inline void bn_dwfl_free(void *given)
 {
-    return strcmp(path, "[vdso]") == 0;
+    free(given);
 }
-Elf *bn_vdso_open(void);           /* NULL when there is none */
-int bn_elf_open(const char *path); /* a descriptor of a regular file; -1 */
-
-struct bn_object_symbol {
-    uint64_t start, end;
-    const char *name;
-    uint32_t rank; /* among those at one address, the lowest has the name */
-};
-
-struct bn_object_unit {
-    uint64_t start, end;
-    Dwarf_Off offset; /* of its entry in the debugging information */
-};
 
 struct bn_load {
     uint64_t offset, n_bytes, address;
@@ -54,23 +38,19 @@ struct bn_object {
     Dwfl_Module *dwfl_module;
     struct bn_load *loads;
     size_t n_loads;
-    struct bn_object_symbol *symbols; /* by start, each start once */
-    uint64_t *reach;                  /* the highest end of the symbols up to this one */
-    size_t n_symbols;
-    struct bn_object_unit *units; /* by start */
-    size_t n_units;
-    Dwarf *dwarf; /* NULL: there is none */
-    Dwarf_Addr dwarf_bias;
 };
 
 /* All files of a recording. Zeroed, it is empty. */
 struct bn_objects {
-    struct bn_debug_files files;
+    char *path; /* where separate debug files are looked for, in the form of libdwfl */
+    Dwfl_Callbacks callbacks;
     struct bn_object **list;
     uint32_t n;
     uint32_t *of_mapping; /* + 1 for each mapping of the recording; 0: not read yet */
     size_t n_mappings;
 };
+/* folders: with ':' between; NULL: the usual one. The objects are not moved afterwards. */
+BN_MUST_CHECK bn_status bn_objects_open(struct bn_objects *objects, const char *folders, bn_error *err);
 void bn_objects_release(struct bn_objects *objects);
 /* The number in the list of the file of a mapping of the recording. */
 BN_MUST_CHECK bn_status bn_objects_find(struct bn_objects *objects, const bn_recording *recording,
@@ -87,7 +67,7 @@ bool bn_object_read(const struct bn_object *object, const struct bn_mapping *map
                     uint64_t *word);
 
 /* NULL when no symbol covers the address. */
-const struct bn_object_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address);
+const char *bn_object_symbol(const struct bn_object *object, uint64_t address);
 
 #define BN_OBJECT_MAX_SCOPES 64u
 struct bn_scope {
@@ -101,9 +81,30 @@ size_t bn_object_scopes(const struct bn_object *object, uint64_t address, struct
 /* Whether the unwinding tables say that there is no caller at an address: a thread begins there. */
 bool bn_object_has_no_caller(const struct bn_object *object, uint64_t address);
 
-/* Adds the object's file to a process that is unwound, displaced by bias against its own addresses. false
+/* Adds the object's file to a process that is unwound, displaced by bias against its own addresses. NULL
  * when it cannot be. */
-bool bn_object_report(const struct bn_object *object, Dwfl *dwfl, uint64_t bias,
-                      struct bn_debug_files *files);
+Dwfl_Module *bn_object_report(const struct bn_object *object, Dwfl *dwfl, uint64_t bias);
+
+/* ---- kernel.c: names from /proc/kallsyms, for users who may see addresses ---- */
+
+struct bn_kernel_symbol {
+    uint64_t start;
+    const char *name;
+    const char *module; /* "" for the kernel itself */
+};
+
+/* Zeroed, it has not been read. */
+struct bn_kernel_names {
+    bool read;
+    struct bn_buf text; /* what names point into */
+    struct bn_kernel_symbol *symbols;
+    size_t n;
+};
+
+/* The function at an address, NULL when it is not known. path is read at the first call: "/proc/kallsyms" for
+ * NULL. One that cannot be read, or that hides its addresses, has no names. */
+BN_MUST_CHECK bn_status bn_kernel_symbol(struct bn_kernel_names *kernel, const char *path, uint64_t address,
+                                         const struct bn_kernel_symbol **found, bn_error *err);
+void bn_kernel_release(struct bn_kernel_names *kernel);
 
 #endif

@@ -9,14 +9,11 @@
 
 #include "base/error.h"
 #include "lab/kit/order.h"
-#include "lab/symbols/pairs.h"
 
 /* A name of a thread from a time on, and what the thread is called in the stacks while it has it. */
 struct name {
-    uint64_t time_ns;
-    uint32_t pid, tid;
+    const struct bn_thread_name *of;
     bool used; /* by a sample */
-    char text[16];
     char label[32];
 };
 
@@ -28,26 +25,17 @@ struct resolving {
     struct bn_stack_quality *quality;
     struct name *names; /* by process, thread and time */
     size_t n_names;
-    struct bn_pairs below; /* node, frames: the node below it */
-    size_t window;         /* that the next sample may lie in */
+    size_t window; /* that the next sample may lie in */
 };
 
 /* ---- threads ---- */
 
-static int names_by_thread(const void *a, const void *b)
-{
-    const struct name *x = a, *y = b;
-    int c = bn_compare_u64(x->pid, y->pid);
-    if (c == 0) c = bn_compare_u64(x->tid, y->tid);
-    return c != 0 ? c : bn_compare_u64(x->time_ns, y->time_ns);
-}
-
 /* Those of one text in one process together, in the order in which they were given. */
 static int names_by_text(const void *a, const void *b)
 {
-    const struct name *x = *(struct name *const *)a, *y = *(struct name *const *)b;
+    const struct bn_thread_name *x = (*(struct name *const *)a)->of, *y = (*(struct name *const *)b)->of;
     int c = bn_compare_u64(x->pid, y->pid);
-    if (c == 0) c = strcmp(x->text, y->text);
+    if (c == 0) c = strcmp(x->name, y->name);
     if (c == 0) c = bn_compare_u64(x->time_ns, y->time_ns);
     return c != 0 ? c : bn_compare_u64(x->tid, y->tid);
 }
@@ -55,11 +43,11 @@ static int names_by_text(const void *a, const void *b)
 /* The name that a thread has at a time, else its first one; NULL when it has none. */
 static struct name *find_name(const struct resolving *r, uint32_t pid, uint32_t tid, uint64_t time_ns)
 {
-    const struct name key = {.time_ns = time_ns, .pid = pid, .tid = tid};
+    const struct bn_thread_name key = {.time_ns = time_ns, .pid = pid, .tid = tid};
     size_t at;
-    BN_SEARCH(at, r->n_names, names_by_thread(&r->names[at], &key) <= 0);
+    BN_SEARCH(at, r->n_names, bn_recording_name_order(r->names[at].of, &key) <= 0);
     for (size_t i = at > 0 ? at - 1 : 0; i <= at && i < r->n_names; i++)
-        if (r->names[i].pid == pid && r->names[i].tid == tid) return &r->names[i];
+        if (r->names[i].of->pid == pid && r->names[i].of->tid == tid) return &r->names[i];
     return NULL;
 }
 
@@ -67,33 +55,30 @@ static struct name *find_name(const struct resolving *r, uint32_t pid, uint32_t 
  * sample saw under it do not count. */
 static bn_status label_threads(struct resolving *r, bn_error *err)
 {
-    struct bn_pairs number_of = {0}; /* thread, process: its number under the text at hand */
     struct name **used = bn_alloc(r->n_names, sizeof *used);
-    size_t n_used = 0;
-    uint32_t n = 0;
-    bn_status status = used == NULL ? bn_nomem(err) : BN_OK;
-    for (size_t i = 0; used != NULL && i < r->n_names; i++)
+    size_t n_used = 0, group = 0;
+    unsigned n = 0; /* threads in the group of one name */
+    if (used == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < r->n_names; i++)
         if (r->names[i].used) used[n_used++] = &r->names[i];
     if (n_used > 0) qsort(used, n_used, sizeof *used, names_by_text);
-    for (size_t i = 0, group = 0; i < n_used && status == BN_OK; i++) {
-        struct name *name = used[i];
-        if (i == 0 || name->pid != used[i - 1]->pid || strcmp(name->text, used[i - 1]->text) != 0) {
+    for (size_t i = 0; i < n_used; i++) {
+        const struct bn_thread_name *of = used[i]->of, *first = used[group]->of;
+        if (of->pid != first->pid || strcmp(of->name, first->name) != 0) {
             group = i;
             n = 0;
         }
-        uint32_t number = bn_pairs_find(&number_of, name->tid, group);
-        if (number == BN_PAIRS_NONE) {
-            number = ++n;
-            status = bn_pairs_put(&number_of, name->tid, group, number, err);
-        }
-        if (number > 1)
-            snprintf(name->label, sizeof name->label, "%s %u", name->text, number);
+        size_t same = group; /* it may have had the name before */
+        while (used[same]->of->tid != of->tid)
+            same++;
+        if (same == i) n++;
+        if (same < i)
+            memcpy(used[i]->label, used[same]->label, sizeof used[i]->label);
         else
-            snprintf(name->label, sizeof name->label, "%s", name->text);
+            snprintf(used[i]->label, sizeof used[i]->label, n > 1 ? "%s %u" : "%s", of->name, n);
     }
-    bn_free(number_of.slots);
     bn_free(used);
-    return status;
+    return BN_OK;
 }
 
 static bn_status read_names(struct resolving *r, bn_error *err)
@@ -101,13 +86,8 @@ static bn_status read_names(struct resolving *r, bn_error *err)
     const bn_recording *from = r->recording;
     r->names = bn_alloc(from->n_threads, sizeof *r->names);
     if (r->names == NULL) return bn_nomem(err);
-    for (; r->n_names < from->n_threads; r->n_names++) {
-        const struct bn_thread_name *t = &from->threads[r->n_names];
-        struct name *name = &r->names[r->n_names];
-        *name = (struct name){.time_ns = t->time_ns, .pid = t->pid, .tid = t->tid};
-        snprintf(name->text, sizeof name->text, "%.15s", t->name);
-    }
-    if (r->n_names > 0) qsort(r->names, r->n_names, sizeof *r->names, names_by_thread);
+    for (; r->n_names < from->n_threads; r->n_names++)
+        r->names[r->n_names] = (struct name){.of = &from->threads[r->n_names]};
     for (const struct bn_sample *s = from->samples; s != from->samples + from->n_samples; s++) {
         struct name *name = find_name(r, s->pid, s->tid, s->time_ns);
         if (name != NULL) name->used = true;
@@ -121,43 +101,11 @@ static bn_status push_tags(struct resolving *r, const struct bn_sample *sample, 
 {
     const struct name *process = find_name(r, sample->pid, sample->pid, sample->time_ns);
     const struct name *thread = find_name(r, sample->pid, sample->tid, sample->time_ns);
-    const char *of_process = process != NULL ? process->text : "[unknown]";
+    const char *of_process = process != NULL ? process->of->name : "[unknown]";
     BN_TRY(bn_stacks_push_name(r->stacks, node, BN_FRAME_PROCESS, of_process, err));
     BN_TRY(bn_stacks_push_name(r->stacks, node, BN_FRAME_THREAD, thread != NULL ? thread->label : of_process,
                                err));
     return r->options->tag == NULL ? BN_OK : r->options->tag(r->options->user, sample, r->stacks, node, err);
-}
-
-static bn_status push_frames(struct resolving *r, const struct bn_frame *frames, size_t n, uint32_t *node,
-                             bn_error *err)
-{
-    uint64_t key = (uint64_t)(uintptr_t)frames;
-    uint32_t from = *node, to = bn_pairs_find(&r->below, from, key);
-    if (to != BN_PAIRS_NONE) {
-        *node = to;
-        return BN_OK;
-    }
-    for (size_t i = 0; i < n; i++)
-        BN_TRY(bn_stacks_push(r->stacks, node, &frames[i], SIZE_MAX, err));
-    return bn_pairs_put(&r->below, from, key, *node, err);
-}
-
-/* Frames around main, or around a thread's function, in every program. How many of them are found depends on
- * how a stack was walked, so none of it is shown: paths that are the same look the same. */
-static bool is_around_main(const struct bn_frame *frame)
-{
-    static const char *const NAMES[] = {"_start",
-                                        "__libc_start_main",
-                                        "__libc_start_main_impl",
-                                        "__libc_start_call_main",
-                                        "clone",
-                                        "clone3",
-                                        "__clone",
-                                        "__clone_internal",
-                                        "start_thread"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
-        if (frame->kind == BN_FRAME_CODE && strcmp(frame->name, NAMES[i]) == 0) return true;
-    return false;
 }
 
 /* *shown: whether it is the program's; else it is the sampler's alone. */
@@ -174,9 +122,13 @@ static bn_status push_chain(struct resolving *r, const struct bn_sample *sample,
                              BN_SAMPLE_IS_CALLER(sample, i), i < sample->n_system, &next, &n_next, err));
         frames = next;
         n = n_next;
-        begun = begun || i <= sample->n_system || !is_around_main(&frames[0]);
+        /* How many frames around main or a thread's function are found depends on how a stack was walked: none is
+         * shown, so that paths that are the same look the same. */
+        begun = begun || i <= sample->n_system || frames[0].kind != BN_FRAME_CODE ||
+                bn_symbols_root(frames[0].name) != BN_ROOT_AROUND;
         if (!begun) continue;
-        BN_TRY(push_frames(r, frames, n, node, err));
+        for (size_t k = 0; k < n; k++)
+            BN_TRY(bn_stacks_push(r->stacks, node, &frames[k], SIZE_MAX, err));
     }
     *shown = frames != NULL || n_chain == 0;
     if (!*shown) return BN_OK;
@@ -238,7 +190,6 @@ bn_status bn_resolve(bn_stacks *stacks, const bn_recording *recording, bn_symbol
     for (size_t i = 0; i < recording->n_samples && status == BN_OK; i++)
         status = resolve_sample(&r, &recording->samples[i], err);
     bn_free(r.names);
-    bn_free(r.below.slots);
     return status;
 }
 

@@ -1,43 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names of addresses. Two tables keep what was found: one by process and address, valid for a period of
- * time; one by file and address in it, so that a function in a file that many processes map is looked up
- * once. Neither is larger than the recording's addresses.
+ * Names of addresses. A table keeps what was found by file and address in it, so that a function in a file that
+ * many processes map is looked up once.
  */
 #define _GNU_SOURCE
 #include "lab/symbols/symbols.h"
 
-#include <link.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/symbols/kernel.h"
 #include "lab/symbols/object.h"
-#include "lab/symbols/pairs.h"
-
-/* Frames and texts live until the end, where they are. */
-struct chunk {
-    struct chunk *next;
-    size_t used, room;
-    _Alignas(16) char bytes[];
-};
-#define CHUNK_BYTES (64u << 10)
 
 /* What there is at one address of a file. */
 struct place {
-    const struct bn_frame *frames;
+    uint64_t where, file;    /* in an open hash table that only grows */
+    struct bn_frame *frames; /* then the name of the first follows; NULL: free */
     uint32_t n;
-    bool unknown, other_build, begins_thread;
+    bool unknown, begins_thread;
     bool no_code; /* nothing executable is there */
-};
-
-/* An address of a process, from one time to another. */
-struct use {
-    uint64_t from_ns, to_ns;
-    uint32_t place;
-    uint32_t next; /* use of the same address + 1; 0: none */
 };
 
 struct bn_symbols {
@@ -46,15 +29,8 @@ struct bn_symbols {
     struct bn_symbols_counts counts;
     struct bn_objects objects;
     struct bn_kernel_names kernel;
-    struct chunk *chunks;
-    struct bn_pairs place_of; /* address in the file, number of the file: place */
-    struct place *places;
-    uint32_t n_places;
-    size_t places_room;
-    struct bn_pairs use_of; /* address, process: use */
-    struct use *uses;
-    uint32_t n_uses;
-    size_t uses_room;
+    struct place *places; /* [room], a power of two */
+    size_t n_places, room;
     char thread_module[64]; /* the file whose code calls the functions of threads, and where it does */
     uint64_t thread_call;
 };
@@ -62,32 +38,6 @@ struct bn_symbols {
 /* Numbers that do not belong to files. */
 #define NO_FILE UINT64_MAX
 #define KERNEL (UINT64_MAX - 1)
-
-/* ---- memory ---- */
-
-static void *keep(bn_symbols *s, size_t n)
-{
-    n = (n + 15) & ~(size_t)15;
-    if (s->chunks == NULL || s->chunks->room - s->chunks->used < n) {
-        size_t room = n > CHUNK_BYTES ? n : CHUNK_BYTES;
-        struct chunk *c = bn_alloc(1, sizeof *c + room);
-        if (c == NULL) return NULL;
-        c->room = room;
-        c->next = s->chunks;
-        s->chunks = c;
-    }
-    s->chunks->used += n;
-    return s->chunks->bytes + s->chunks->used - n;
-}
-
-static const char *keep_text(bn_symbols *s, const char *text, size_t n)
-{
-    char *copy = keep(s, n + 1);
-    if (copy == NULL) return NULL;
-    memcpy(copy, text, n);
-    copy[n] = '\0';
-    return copy;
-}
 
 /* ---- where threads begin ---- */
 
@@ -97,58 +47,42 @@ static void *return_address(void *unused)
     return __builtin_return_address(0);
 }
 
-struct looked_for {
-    bn_symbols *symbols;
-    uint64_t address;
-};
-
-static int take_thread_module(struct dl_phdr_info *info, size_t size, void *user)
-{
-    (void)size;
-    struct looked_for *wanted = user;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        if (part->p_type != PT_LOAD || wanted->address - info->dlpi_addr - part->p_vaddr >= part->p_memsz)
-            continue;
-        const char *slash = strrchr(info->dlpi_name, '/');
-        snprintf(wanted->symbols->thread_module, sizeof wanted->symbols->thread_module, "%s",
-                 slash == NULL ? info->dlpi_name : slash + 1);
-        wanted->symbols->thread_call = wanted->address - info->dlpi_addr - 1;
-        return 1;
-    }
-    return 0;
-}
-
 /* Stripped C libraries do not name the function that threads begin in: one is asked where it was called. */
 static void learn_thread_call(bn_symbols *s)
 {
     pthread_t thread;
     void *address = NULL;
-    if (pthread_create(&thread, NULL, return_address, NULL) != 0 || pthread_join(thread, &address) != 0)
+    Dl_info library;
+    if (pthread_create(&thread, NULL, return_address, NULL) != 0 || pthread_join(thread, &address) != 0 ||
+        dladdr(address, &library) == 0)
         return;
-    struct looked_for wanted = {s, (uint64_t)(uintptr_t)address};
-    dl_iterate_phdr(take_thread_module, &wanted);
+    const char *slash = strrchr(library.dli_fname, '/');
+    snprintf(s->thread_module, sizeof s->thread_module, "%s", slash == NULL ? library.dli_fname : slash + 1);
+    s->thread_call = (uint64_t)((uintptr_t)address - (uintptr_t)library.dli_fbase) - 1;
 }
 
-static bool names_a_root(const char *name)
+enum bn_root bn_symbols_root(const char *name)
 {
-    static const char *const ROOTS[] = {"_start",
-                                        "main",
-                                        "__libc_start_main",
-                                        "__libc_start_main_impl",
-                                        "__libc_start_call_main",
-                                        "clone",
-                                        "__clone",
-                                        "clone3",
-                                        "__clone3",
-                                        "__clone_internal",
-                                        "start_thread",
-                                        "gomp_thread_start",
-                                        "__kmp_launch_worker",
-                                        "_dl_start_user"};
+    static const struct {
+        const char *name;
+        enum bn_root root;
+    } ROOTS[] = {{"main", BN_ROOT_OWN},
+                 {"gomp_thread_start", BN_ROOT_OWN},
+                 {"__kmp_launch_worker", BN_ROOT_OWN},
+                 {"_dl_start_user", BN_ROOT_OWN},
+                 {"_start", BN_ROOT_AROUND},
+                 {"__libc_start_main", BN_ROOT_AROUND},
+                 {"__libc_start_main_impl", BN_ROOT_AROUND},
+                 {"__libc_start_call_main", BN_ROOT_AROUND},
+                 {"clone", BN_ROOT_AROUND},
+                 {"__clone", BN_ROOT_AROUND},
+                 {"clone3", BN_ROOT_AROUND},
+                 {"__clone3", BN_ROOT_AROUND},
+                 {"__clone_internal", BN_ROOT_AROUND},
+                 {"start_thread", BN_ROOT_AROUND}};
     for (size_t i = 0; i < BN_ARRAY_LEN(ROOTS); i++)
-        if (strcmp(name, ROOTS[i]) == 0) return true;
-    return false;
+        if (strcmp(name, ROOTS[i].name) == 0) return ROOTS[i].root;
+    return BN_ROOT_NONE;
 }
 
 static bool starts_with(const char *text, const char *with)
@@ -179,52 +113,59 @@ static size_t function_name_bytes(const char *name)
     return n > 0 ? n : strlen(name);
 }
 
-static bn_status unknown_place(bn_symbols *s, struct place *place, const char *name, const char *module,
-                               enum bn_frame_kind kind, bn_error *err)
+/* Makes a place of n frames, of which the first has a name of n_name bytes. */
+static bn_status make_place(struct place *place, size_t n, const char *name, size_t n_name,
+                            const char *module, enum bn_frame_kind kind, bn_error *err)
 {
-    struct bn_frame *frame = keep(s, sizeof *frame);
-    if (frame == NULL) return bn_nomem(err);
-    *frame = (struct bn_frame){name, module, "", 0, kind};
-    *place = (struct place){.frames = frame, .n = 1, .unknown = true};
+    struct bn_frame *frames = bn_alloc(1, n * sizeof *frames + n_name + 1);
+    if (frames == NULL) return bn_nomem(err);
+    char *copy = (char *)(frames + n);
+    memcpy(copy, name, n_name);
+    copy[n_name] = '\0';
+    frames[0] = (struct bn_frame){copy, module, "", 0, kind};
+    *place = (struct place){.frames = frames, .n = (uint32_t)n};
+    return BN_OK;
+}
+
+static bn_status unknown_place(struct place *place, const char *name, const char *module, bn_error *err)
+{
+    BN_TRY(make_place(place, 1, name, strlen(name), module, BN_FRAME_UNKNOWN, err));
+    place->unknown = true;
     return BN_OK;
 }
 
 /* "[libc.so.6]", or the name that memory without a file has. */
-static bn_status unknown_in(bn_symbols *s, struct place *place, const struct bn_object *o, bn_error *err)
+static bn_status unknown_in(struct place *place, const struct bn_object *o, bn_error *err)
 {
     char name[300];
-    if (o->path[0] == '[') return unknown_place(s, place, o->path, "", BN_FRAME_UNKNOWN, err);
+    if (o->path[0] == '[') return unknown_place(place, o->path, "", err);
     if (o->path[0] == '\0' || starts_with(o->path, "//anon"))
-        return unknown_place(s, place, "[unknown]", "", BN_FRAME_UNKNOWN, err);
+        return unknown_place(place, "[unknown]", "", err);
     snprintf(name, sizeof name, "[%.255s]", o->module);
-    const char *kept = keep_text(s, name, strlen(name));
-    return kept == NULL ? bn_nomem(err) : unknown_place(s, place, kept, o->module, BN_FRAME_UNKNOWN, err);
+    return unknown_place(place, name, o->module, err);
 }
 
 static bn_status known_place(bn_symbols *s, struct place *place, const struct bn_object *o, uint64_t address,
                              bn_error *err)
 {
     struct bn_scope scopes[BN_OBJECT_MAX_SCOPES] = {{0}};
-    const struct bn_object_symbol *symbol = bn_object_symbol(o, address);
+    const char *symbol = bn_object_symbol(o, address);
     size_t n = bn_object_scopes(o, address, scopes);
-    const char *name = symbol != NULL ? symbol->name : n > 0 ? scopes[0].name : NULL;
+    const char *name = symbol != NULL ? symbol : n > 0 ? scopes[0].name : NULL;
     if (name == NULL) {
-        BN_TRY(unknown_in(s, place, o, err));
+        BN_TRY(unknown_in(place, o, err));
         place->begins_thread = bn_object_has_no_caller(o, address) ||
                                (address == s->thread_call && strcmp(o->module, s->thread_module) == 0);
         return BN_OK;
     }
     if (n == 0 || !s->options.inlined) n = 1;
-    struct bn_frame *frames = keep(s, n * sizeof *frames);
-    if (frames == NULL) return bn_nomem(err);
-    scopes[0].name = keep_text(s, name, function_name_bytes(name));
-    if (scopes[0].name == NULL) return bn_nomem(err);
+    BN_TRY(make_place(place, n, name, function_name_bytes(name), o->module, BN_FRAME_CODE, err));
+    scopes[0].name = place->frames[0].name;
     for (size_t i = 0; i < n; i++)
-        frames[i] = (struct bn_frame){scopes[i].name != NULL ? scopes[i].name : "[unknown]", o->module,
-                                      scopes[i].file != NULL ? scopes[i].file : "", scopes[i].line,
-                                      i == 0 ? BN_FRAME_CODE : BN_FRAME_INLINED};
-    *place =
-        (struct place){.frames = frames, .n = (uint32_t)n, .begins_thread = names_a_root(frames[0].name)};
+        place->frames[i] = (struct bn_frame){scopes[i].name != NULL ? scopes[i].name : "[unknown]", o->module,
+                                             scopes[i].file != NULL ? scopes[i].file : "", scopes[i].line,
+                                             i == 0 ? BN_FRAME_CODE : BN_FRAME_INLINED};
+    place->begins_thread = bn_symbols_root(scopes[0].name) != BN_ROOT_NONE;
     return BN_OK;
 }
 
@@ -232,103 +173,86 @@ static bn_status kernel_place(bn_symbols *s, struct place *place, uint64_t addre
 {
     const struct bn_kernel_symbol *symbol;
     BN_TRY(bn_kernel_symbol(&s->kernel, NULL, address, &symbol, err));
-    if (symbol == NULL) return unknown_place(s, place, "[kernel]", "[kernel]", BN_FRAME_SYSTEM, err);
-    const char *name = keep_text(s, symbol->name, function_name_bytes(symbol->name));
-    if (name == NULL) return bn_nomem(err);
-    const char *module = symbol->module[0] != '\0' ? symbol->module : "[kernel]";
-    BN_TRY(unknown_place(s, place, name, module, BN_FRAME_SYSTEM, err));
-    place->unknown = false;
+    const char *name = symbol != NULL ? symbol->name : "[kernel]";
+    const char *module = symbol != NULL && symbol->module[0] != '\0' ? symbol->module : "[kernel]";
+    BN_TRY(make_place(place, 1, name, function_name_bytes(name), module, BN_FRAME_SYSTEM, err));
+    place->unknown = symbol == NULL;
     return BN_OK;
 }
 
-/* The place of an address in a mapping; NULL for none, or one of the operating system. */
-static bn_status find_place(bn_symbols *s, const struct bn_mapping *mapping, bool system, uint64_t address,
-                            uint32_t *number, bn_error *err)
+static struct place *slot_of(struct place *places, size_t room, uint64_t where, uint64_t file)
 {
-    uint64_t file = system ? KERNEL : NO_FILE, where = system ? address : 0;
+    uint64_t h = (where ^ (file * UINT64_C(0xC2B2AE3D27D4EB4F))) * UINT64_C(0x9E3779B97F4A7C15);
+    size_t i = (size_t)(h ^ (h >> 29)) & (room - 1);
+    while (places[i].frames != NULL && (places[i].where != where || places[i].file != file))
+        i = (i + 1) & (room - 1);
+    return &places[i];
+}
+
+static bn_status make_room(bn_symbols *s, bn_error *err)
+{
+    size_t room = s->room == 0 ? 1024 : 2 * s->room;
+    if (2 * (s->n_places + 1) <= s->room) return BN_OK;
+    struct place *places = bn_alloc(room, sizeof *places);
+    if (places == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < s->room; i++)
+        if (s->places[i].frames != NULL)
+            *slot_of(places, room, s->places[i].where, s->places[i].file) = s->places[i];
+    bn_free(s->places);
+    s->places = places;
+    s->room = room;
+    return BN_OK;
+}
+
+/* The place of an address of a process at a time, or of the operating system. */
+static bn_status find_at(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t time_ns, bool caller,
+                         bool system, struct place *place, bn_error *err)
+{
+    if (caller && address > 0) address--;
+    const struct bn_mapping *mapping =
+        system ? NULL : bn_recording_mapping(s->recording, pid, address, time_ns);
+    uint64_t file = system ? KERNEL : NO_FILE, where = address;
     const struct bn_object *o = NULL;
     bool readable = false;
-    if (mapping != NULL && !system) {
+    if (mapping != NULL) {
         uint32_t object;
         BN_TRY(bn_objects_find(&s->objects, s->recording, mapping, &object, err));
         o = s->objects.list[object];
         readable = o->dwfl != NULL && bn_object_place(o, mapping, address, &where);
         file = readable ? 2 * (uint64_t)object + 1 : 2 * (uint64_t)object;
     }
-    *number = bn_pairs_find(&s->place_of, where, file);
-    if (*number != BN_PAIRS_NONE) return BN_OK;
-    struct place place;
-    BN_TRY(bn_array_grow(&s->places, &s->places_room, s->n_places + (size_t)1, sizeof *s->places, err));
-    if (system)
-        BN_TRY(kernel_place(s, &place, address, err));
-    else if (o == NULL)
-        BN_TRY(unknown_place(s, &place, "[unknown]", "", BN_FRAME_UNKNOWN, err));
-    else if (readable)
-        BN_TRY(known_place(s, &place, o, where, err));
-    else
-        BN_TRY(unknown_in(s, &place, o, err));
-    place.other_build = o != NULL && o->other_build;
-    place.no_code = o == NULL && !system;
-    BN_TRY(bn_pairs_put(&s->place_of, where, file, s->n_places, err));
-    s->places[s->n_places] = place;
-    *number = s->n_places++;
-    return BN_OK;
-}
-
-/* ---- uses ---- */
-
-/* The mapping at an address at a time, and from when until when that is so. */
-static const struct bn_mapping *find_mapping(const bn_recording *r, uint32_t pid, uint64_t address,
-                                             uint64_t time_ns, struct use *use)
-{
-    size_t n;
-    for (const struct bn_mapping *m = bn_recording_mappings_of(r, pid, &n); n-- > 0; m++) {
-        if (address < m->start || address >= m->end) continue;
-        if (m->time_ns <= time_ns && m->time_ns > use->from_ns) use->from_ns = m->time_ns;
-        if (m->time_ns > time_ns && m->time_ns < use->to_ns) use->to_ns = m->time_ns;
+    BN_TRY(make_room(s, err));
+    struct place *slot = slot_of(s->places, s->room, where, file);
+    if (slot->frames != NULL) {
+        *place = *slot;
+        return BN_OK;
     }
-    return bn_recording_mapping(r, pid, address, time_ns);
-}
-
-static bn_status add_use(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t time_ns, bool system,
-                         uint32_t next, uint32_t *number, bn_error *err)
-{
-    struct use use = {.to_ns = UINT64_MAX, .next = next};
-    if (s->n_uses > UINT32_MAX / 4)
-        return bn_fail(err, BN_ERR_LIMIT, "more than %u different addresses", s->n_uses);
-    const struct bn_mapping *mapping =
-        system ? NULL : find_mapping(s->recording, pid, address, time_ns, &use);
-    BN_TRY(bn_array_grow(&s->uses, &s->uses_room, s->n_uses + (size_t)1, sizeof *s->uses, err));
-    BN_TRY(find_place(s, mapping, system, address, &use.place, err));
-    BN_TRY(bn_pairs_put(&s->use_of, address, 2 * (uint64_t)pid + system, s->n_uses, err));
-    s->uses[s->n_uses] = use;
-    *number = s->n_uses++;
+    if (system)
+        BN_TRY(kernel_place(s, place, address, err));
+    else if (o == NULL)
+        BN_TRY(unknown_place(place, "[unknown]", "", err));
+    else if (readable)
+        BN_TRY(known_place(s, place, o, where, err));
+    else
+        BN_TRY(unknown_in(place, o, err));
+    place->no_code = o == NULL && !system;
     s->counts.addresses++;
-    s->counts.unknown += s->places[use.place].unknown;
-    s->counts.other_builds += s->places[use.place].other_build;
-    return BN_OK;
-}
-
-static bn_status find_at(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t time_ns, bool caller,
-                         bool system, const struct place **place, bn_error *err)
-{
-    if (caller && address > 0) address--;
-    if (system) pid = 0;
-    uint32_t first = bn_pairs_find(&s->use_of, address, 2 * (uint64_t)pid + system), number = first;
-    while (number != BN_PAIRS_NONE && (time_ns < s->uses[number].from_ns || time_ns >= s->uses[number].to_ns))
-        number = s->uses[number].next - 1;
-    if (number == BN_PAIRS_NONE) BN_TRY(add_use(s, pid, address, time_ns, system, first + 1, &number, err));
-    *place = &s->places[s->uses[number].place];
+    s->counts.unknown += place->unknown;
+    s->counts.other_builds += o != NULL && o->other_build;
+    place->where = where;
+    place->file = file;
+    *slot = *place;
+    s->n_places++;
     return BN_OK;
 }
 
 bn_status bn_symbols_at(bn_symbols *symbols, uint32_t pid, uint64_t address, uint64_t time_ns, bool caller,
                         bool system, const struct bn_frame **frames, size_t *n, bn_error *err)
 {
-    const struct place *place;
+    struct place place;
     BN_TRY(find_at(symbols, pid, address, time_ns, caller, system, &place, err));
-    *frames = place->frames;
-    *n = place->n;
+    *frames = place.frames;
+    *n = place.n;
     return BN_OK;
 }
 
@@ -336,10 +260,10 @@ bn_status bn_symbols_chain(bn_symbols *symbols, const struct bn_sample *sample, 
                            size_t *n_chain, bn_error *err)
 {
     for (size_t i = sample->n_system; i < *n_chain; i++) {
-        const struct place *place;
+        struct place place;
         BN_TRY(find_at(symbols, sample->pid, chain[i], sample->time_ns, BN_SAMPLE_IS_CALLER(sample, i), false,
                        &place, err));
-        if (place->no_code) *n_chain = i > 0 ? i : 1;
+        if (place.no_code) *n_chain = i > 0 ? i : 1;
     }
     return BN_OK;
 }
@@ -349,15 +273,12 @@ bn_status bn_symbols_rooted(bn_symbols *symbols, const struct bn_sample *sample,
 {
     *rooted = false;
     /* A C library without symbols may be around main by two frames. */
-    for (size_t i = n_chain, unnamed = 0; i-- > sample->n_system && unnamed < 3; unnamed++) {
-        const struct place *place;
+    for (size_t i = n_chain, seen = 0; i-- > sample->n_system && seen < 3 && !*rooted; seen++) {
+        struct place place;
         BN_TRY(find_at(symbols, sample->pid, chain[i], sample->time_ns, BN_SAMPLE_IS_CALLER(sample, i), false,
                        &place, err));
-        const char *module = place->frames[0].module;
-        *rooted = place->begins_thread ||
-                  (place->unknown && (starts_with(module, "libgomp.so") || starts_with(module, "libomp.so")));
-        if (*rooted || !place->unknown || !(starts_with(module, "libc.so") || starts_with(module, "libc-")))
-            break;
+        *rooted = place.begins_thread;
+        if (!place.unknown) break;
     }
     return BN_OK;
 }
@@ -372,7 +293,7 @@ bn_status bn_symbols_open(bn_symbols **out, const bn_recording *recording,
     if (s == NULL) return bn_nomem(err);
     s->recording = recording;
     if (options != NULL) s->options = *options;
-    bn_status status = bn_debug_files_open(&s->objects.files, s->options.debug_path, err);
+    bn_status status = bn_objects_open(&s->objects, s->options.debug_path, err);
     if (status == BN_OK) {
         learn_thread_call(s);
         *out = s;
@@ -387,15 +308,9 @@ void bn_symbols_close(bn_symbols *symbols)
     if (symbols == NULL) return;
     bn_objects_release(&symbols->objects);
     bn_kernel_release(&symbols->kernel);
-    while (symbols->chunks != NULL) {
-        struct chunk *next = symbols->chunks->next;
-        bn_free(symbols->chunks);
-        symbols->chunks = next;
-    }
-    bn_free(symbols->place_of.slots);
+    for (size_t i = 0; i < symbols->room; i++)
+        bn_free(symbols->places[i].frames);
     bn_free(symbols->places);
-    bn_free(symbols->use_of.slots);
-    bn_free(symbols->uses);
     bn_free(symbols);
 }
 

@@ -5,10 +5,10 @@
  * stacks, by the unwind tables of these files.
  *
  * The files are read as they are now. A file with another build id than the mapped a frame without a names:
- * its frames are unknown. No debug information server is used. Only dwfl.h includes libdwfl.
+ * its frames are unknown. No debug information server is used. Only object.h includes libdwfl.
  *
- * A function's name is that of its symbol. Of several at one address a global one comes before a weak one
- * before a local one, then the shorter one, then the first in byte order. The parts that compilers make of
+ * A function's name is that of its symbol. Of several at one address a global one comes before a weak one before a
+ * local one. The parts that compilers make of
  * one function (".cold", ".part.0", ".constprop.0", ".isra.0", ".lto_priv.0") have the name of that
  * function, and versions ("@@GLIBC_2.34") are left off.
  */
@@ -52,9 +52,13 @@ BN_MUST_CHECK bn_status bn_symbols_chain(bn_symbols *symbols, const struct bn_sa
 /* Whether these addresses go all the way to where threads begin: _start and what it calls to get to main,
  * main, clone and what it calls to get to a thread's own function. Where these have no names, as in a C
  * library without its symbol table: an address from which this process's C library starts threads, a function
- * without a caller by the unwinding tables, a worker of OpenMP's library. */
+ * without a caller by the unwinding tables. */
 BN_MUST_CHECK bn_status bn_symbols_rooted(bn_symbols *symbols, const struct bn_sample *sample,
                                           const uint64_t *chain, size_t n_chain, bool *rooted, bn_error *err);
+
+/* Functions that threads begin in, and those that are around them in every program. */
+enum bn_root { BN_ROOT_NONE, BN_ROOT_OWN, BN_ROOT_AROUND };
+enum bn_root bn_symbols_root(const char *name);
 
 /* For unwind.c: the files of the mappings. */
 struct bn_objects *bn_symbols_objects(bn_symbols *symbols);

@@ -23,8 +23,6 @@
 #define FRAME_POINTER 29u
 #endif
 
-#if defined N_REGISTERS
-
 #define N_SESSIONS 8u             /* processes whose files are kept open */
 #define LARGEST_STACK (64u << 20) /* bytes; memory further above the stack pointer is not stack */
 
@@ -158,7 +156,7 @@ static bn_status report_files(struct unwinding *u, struct session *session, uint
         BN_TRY(bn_objects_find(u->objects, r, m, &number, err));
         const struct bn_object *o = u->objects->list[number];
         if (o->dwfl != NULL && o->native && bn_object_bias(o, m, &bias) && !is_reported(r, m, time_ns))
-            bn_object_report(o, session->dwfl, bias, &u->objects->files);
+            bn_object_report(o, session->dwfl, bias);
     }
     return BN_OK;
 }
@@ -180,7 +178,7 @@ static bn_status find_session(struct unwinding *u, struct session **out, bn_erro
     }
     struct session *s = *out = &u->sessions[u->next_session++ % N_SESSIONS];
     end_session(s);
-    *s = (struct session){.pid = pid, .to_ns = UINT64_MAX, .dwfl = dwfl_begin(&u->objects->files.callbacks)};
+    *s = (struct session){.pid = pid, .to_ns = UINT64_MAX, .dwfl = dwfl_begin(&u->objects->callbacks)};
     if (s->dwfl == NULL) return bn_nomem(err);
     dwfl_report_begin(s->dwfl);
     bn_status status = report_files(u, s, now, err);
@@ -272,16 +270,3 @@ bn_status bn_symbols_unwind(bn_symbols *symbols, bn_recording *recording, bn_err
     bn_free(u);
     return status;
 }
-
-#else
-
-bn_status bn_symbols_unwind(bn_symbols *symbols, bn_recording *recording, bn_error *err)
-{
-    (void)symbols;
-    for (size_t i = 0; i < recording->n_samples; i++)
-        if (recording->samples[i].n_dump > 0)
-            return bn_fail(err, BN_ERR_UNSUPPORTED, "copied stacks cannot be unwound on this architecture");
-    return BN_OK;
-}
-
-#endif

@@ -18,23 +18,34 @@ run() {
 }
 has() { check "$2" grep -qE -- "$1" "$tmp/out"; }
 
-run 0 "doctor lists sources" doctor --no-limits -q
-for source in clock-monotonic clock-tick steal pressure perf-software perf-cycles timer-cpu energy governor huge-pages cpu-quota \
-    topology amx valgrind git gpu; do
-    has "^$source +(yes|no) +[^ ]" "doctor tries $source"
+run 0 "doctor tries each source" doctor -q
+for source in clock-monotonic clock-tick steal pressure others energy governor huge-pages cpu-quota topology amx valgrind git gpu; do
+    has "^(ok|note) +$source +[^ ]" "doctor tries $source"
 done
 # The reason is that of the option, whose status is 9; where the tiles can be used, the option is accepted.
-amx=$(sed -nE 's/^amx +no +(.*[^ ]) *$/\1/p' "$tmp/out")
+amx=$(sed -nE 's/^note +amx +(.*[^ ]) *$/\1/p' "$tmp/out")
 "$bench" kernels --isa amx --filter none >/dev/null 2>"$tmp/isa"
 got=$?
 check "doctor prints why amx cannot be used" grep -qF "${amx:-no row}" "$tmp/isa"
 check "as --isa amx does" test $((got == 9)) -eq $((${#amx} > 0))
-check "without limits" sh -c "! grep -q ^limit '$tmp/out'"
-says 0 "a source that is there" 'clock-monotonic +yes' "$bench" doctor --no-limits --require clock-monotonic
-says 1 "a required source that is not" 'gpu is required and not available: ' "$bench" doctor --no-limits --require gpu
-says 2 "an unknown source" "unknown source 'gpus'" "$bench" doctor --require gpus
-says 1 "a program that is not in PATH" 'no valgrind in PATH' env PATH=/nowhere "$bench" doctor --no-limits --require valgrind
-status 2 "no repetition" "$bench" doctor --repeat 0
+says 0 "a source that is there" '^ok +clock-monotonic ' "$bench" doctor --require clock-monotonic
+says 1 "a required source that is not" '^FAIL +gpu ' "$bench" doctor --require gpu
+says 2 "an unknown source" "there is no check 'gpus'" "$bench" doctor --require gpus
+says 1 "a program that is not in PATH" '^FAIL +valgrind +no valgrind in PATH' env PATH=/nowhere "$bench" doctor --require valgrind
+
+# ---- all doctors ----
+bn=$(dirname "$bench")/bn
+export HF_HUB_OFFLINE=1 HF_HUB_CACHE=$tmp/cache XDG_STATE_HOME=$tmp/state
+says 0 "bn doctor has the sections of all" '^samplers:' "$bn" doctor
+check "in their order" equal "$(grep -xE '[a-z]+:' "$tmp/tap" | tr -d '\n')" machine:samplers:references:downloads:
+says 1 "a check that fails" '^FAIL +gpu ' "$bn" doctor --require gpu
+says 1 "the document says so" '"ready": false' "$bn" doctor --require gpu --json
+mkdir "$tmp/alone"
+cp "$bn" "$tmp/alone"
+printf '#!/bin/sh\necho "{}"\necho broken >&2\n' >"$tmp/alone/bn-bench"
+chmod +x "$tmp/alone/bn-bench"
+says 1 "a doctor without an answer fails" '^FAIL +doctor .*bn-bench' env PATH=/nowhere "$tmp/alone/bn" doctor
+unset HF_HUB_OFFLINE HF_HUB_CACHE XDG_STATE_HOME
 
 quick=(memory --min-time 0 -t 1 -q -m "$nano")
 run 0 "memory: blocks" "${quick[@]}" --filter '64 B'

@@ -65,7 +65,7 @@ cp "$xval" "$tmp/beside"
 printf '#!/bin/sh\n' >"$tmp/beside/crossval/bn-bridge-node-llama-cpp"
 chmod +x "$tmp/beside/crossval/bn-bridge-node-llama-cpp"
 says 0 "a bridge next to the program is listed" '^node-llama-cpp +ready' "$tmp/beside/bn-crossval" refs
-says 0 "doctor counts it" '^references +yes +--ref NAME +1 of 1 usable' "$tmp/beside/bn-crossval" doctor
+says 0 "doctor counts it" '^ok +references +[12] can be used' "$tmp/beside/bn-crossval" doctor
 says 0 "nothing is set up at first" 'no reference is set up' "$xval" refs
 says 0 "a folder is built and remembered" '^reference +plain is set up' setup --source "$tmp/plain"
 says 0 "its digest is that of sha256sum" "^digest +$digest, 2 files" setup --source "$tmp/plain"
@@ -170,18 +170,18 @@ echo >>"$(echo "$refs"/plain-*/bn-bridge-plain)"
 says 0 "a changed program is listed as changed" '^plain +changed' "$xval" refs
 says 5 "and is not started" 'bridge has sha256' "$xval" ladder -q --tokens 1,2 --ref plain
 says 0 "setup repairs it" '^reference +plain is set up' setup --source "$tmp/plain"
-says 0 "doctor counts references that can be used" '^references +yes +--ref NAME +[1-9] of [1-9]' "$xval" doctor
+says 0 "doctor counts references that can be used" '^ok +references +[1-9] can be used' "$xval" doctor
 echo >>"$(echo "$refs"/plain-*/bn-bridge-plain)"
-says 0 "doctor names a reference that cannot be used" 'unusable: plain; remedy: bn-crossval' "$xval" doctor
+says 0 "doctor names a reference that cannot be used" '^note +plain ' "$xval" doctor
 mkdir -p "$tmp/alone/bin"
 cp "$xval" "$tmp/alone/bin/bn-crossval"
 [ ! -x "$(dirname "$xval")/crossval/bn-reference" ] ||
-    says 0 "doctor shows the whole path of the oracle" '^ +oracle: /.*/crossval/bn-reference$' "$xval" doctor
-says 1 "without any reference doctor ends with 1" 'no reference can be used' \
+    says 0 "doctor shows the whole path of the oracle" '^ok +oracle +/.*/crossval/bn-reference$' "$xval" doctor
+says 1 "without any reference doctor ends with 1" '^FAIL +references +0 can be used' \
     env XDG_CACHE_HOME="$tmp/empty" PATH="$tmp/alone/bin" "$tmp/alone/bin/bn-crossval" doctor
-says 1 "and names what is missing, and how to get it" 'cmake: not found; remedy: apt-get install cmake' \
+says 1 "and names what is missing, and how to get it" 'fix: for setup: apt-get install cmake' \
     env XDG_CACHE_HOME="$tmp/empty" PATH="$tmp/alone/bin" "$tmp/alone/bin/bn-crossval" doctor
-says 1 "as JSON too" '"remedy": "make reference' env XDG_CACHE_HOME="$tmp/empty" "$tmp/alone/bin/bn-crossval" doctor --json
+says 1 "as JSON too" '"hint": "make reference' env XDG_CACHE_HOME="$tmp/empty" "$tmp/alone/bin/bn-crossval" doctor --json
 says 0 "remove" '^removed .*/plain-' "$xval" remove -q plain
 lacks "it is no longer listed" '^plain ' "$xval" refs
 says 3 "what is not there cannot be removed" 'no such reference' "$xval" remove plain

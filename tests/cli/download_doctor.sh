@@ -54,46 +54,46 @@ doctor() {
 }
 
 # ---- doctor ----
-doctor 0 'all is well' '^ok    network   http://127.0.0.1.*reached'
+doctor 0 'all is well' '^ok +network +http://127.0.0.1.*reached'
 check 'no line is longer than 80 columns but for paths' bash -c "! grep -v / out | grep -E '.{81}'"
 check 'nothing was written' bash -c "[ -z \"\$(ls -A cache)\" ] && [ ! -e state ]"
-doctor 0 'a model that can be downloaded' '^ok    model     acme/m:m.gguf: can be downloaded; 18.* kB; sha256 hub' acme/m:m.gguf
-doctor 1 'a model that does not fit the disk' '^FAIL  space .*the model needs' acme/huge:m.gguf
+doctor 0 'a model that can be downloaded' '^ok +model +acme/m:m.gguf: can be downloaded; 18.* kB; sha256 hub' acme/m:m.gguf
+doctor 1 'a model that does not fit the disk' '^FAIL +space +.*the model needs' acme/huge:m.gguf
 check 'the way to fix it' grep -qE '^ +fix: bn-download clean' out
-doctor 1 'a model that does not exist' '^FAIL  model     acme/none:m.gguf: not found' acme/none:m.gguf
-HF_TOKEN=hf_secret doctor 0 'a token that is accepted' '^ok    token     present, and accepted'
+doctor 1 'a model that does not exist' '^FAIL +model +acme/none:m.gguf: not found' acme/none:m.gguf
+HF_TOKEN=hf_secret doctor 0 'a token that is accepted' '^ok +token +present, and accepted'
 check 'it is sent to the endpoint' grep -q 'whoami.*Bearer_hf_secret' log
 check 'and never printed' bash -c "! grep -q secret out err"
 echo '* /api/whoami-v2 status=401' >script
-HF_TOKEN=hf_secret doctor 1 'a token that is not accepted' '^FAIL  token     present, but not accepted .HTTP 401'
+HF_TOKEN=hf_secret doctor 1 'a token that is not accepted' '^FAIL +token +present, but not accepted .HTTP 401'
 : >script
-HF_TOKEN=hf_secret doctor 0 'an endpoint that does not know tokens' '^note  token     present; the endpoint cannot check it .HTTP 404'
+HF_TOKEN=hf_secret doctor 0 'an endpoint that does not know tokens' '^note +token +present; the endpoint cannot check it .HTTP 404'
 hub >script
-HF_ENDPOINT=http://127.0.0.1:9 doctor 1 'no server' '^FAIL  network   http://127.0.0.1:9: .*onnect'
+HF_ENDPOINT=http://127.0.0.1:9 doctor 1 'no server' '^FAIL +network +http://127.0.0.1:9: .*onnect'
 https_proxy=http://user:pass@127.0.0.1:9 HF_ENDPOINT=https://hub.example.org doctor 1 'a proxy that does not listen' 'proxy http://127.0.0.1:9'
 check 'its password is not printed' bash -c "! grep -q pass out err && grep -q 'fix: check the proxy' out"
 echo '* / status=503' >script
-doctor 1 'a server in trouble' '^FAIL  network .*HTTP 503'
+doctor 1 'a server in trouble' '^FAIL +network +.*HTTP 503'
 hub >script
-doctor 0 '--offline: what is possible' '^note  network   off' --offline
-doctor 1 '--offline: a model that is not here' '^FAIL  model     acme/m:m.gguf: not in the cache' acme/m:m.gguf --offline
+doctor 0 '--offline: what is possible' '^note +network +off' --offline
+doctor 1 '--offline: a model that is not here' '^FAIL +model +acme/m:m.gguf: not in the cache' acme/m:m.gguf --offline
 "$bn" -q acme/m:m.gguf >/dev/null 2>&1
-HF_HUB_OFFLINE=1 doctor 0 '--offline: a model that is here' '^ok    model     acme/m:m.gguf: already here' acme/m:m.gguf
+HF_HUB_OFFLINE=1 doctor 0 '--offline: a model that is here' '^ok +model +acme/m:m.gguf: already here' acme/m:m.gguf
 part=cache/models--acme--m/blobs/$(printf '%064d' 7).part
 head -c 1000 /dev/zero >"$part"
-doctor 0 'an unfinished download' '^ok    downloads none in progress; 1 unfinished; 1 complete'
+doctor 0 'an unfinished download' '^ok +downloads +0 in progress elsewhere; 1 unfinished; 1 complete'
 mkfifo release
 (exec 9>"cache/.locks/models--acme--m/$(printf '%064d' 7).lock" && flock 9 && : >held && read -r _ <release) &
 holder=$!
 wait_for test -e held
-doctor 0 'a download of another process' '^note  downloads 1 in progress in other processes; 0 unfinished'
+doctor 0 'a download of another process' '^note +downloads +1 in progress elsewhere; 0 unfinished'
 echo >release
 wait $holder
 : >file
-HF_HUB_CACHE=$tmp/file/cache doctor 1 'a cache that cannot be written' '^FAIL  cache .*cannot be written'
+HF_HUB_CACHE=$tmp/file/cache doctor 1 'a cache that cannot be written' '^FAIL +cache +.*cannot be written'
 HF_HUB_CACHE=$tmp/file/cache doctor 0 'with --to that is a note' '^note  cache' --to "$tmp/to"
-doctor 1 '--to a folder that cannot be made' '^FAIL  folder .*cannot be written' --to "$tmp/file/to"
-doctor 0 '--json' '"schema": "bn.download-doctor/1"' --json
+doctor 1 '--to a folder that cannot be made' '^FAIL +folder +.*cannot be written' --to "$tmp/file/to"
+doctor 0 '--json' '"schema": "bn.doctor/1"' --json
 check 'says whether a download can work' grep -q '"ready": true' out
 
 # ---- tokenizer ----

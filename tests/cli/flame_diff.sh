@@ -141,7 +141,7 @@ says 2 "a program is not a generation" 'is not a recording of a model, other fil
 says 2 "nor the other way" "is a recording of a model, other files are not" diff_ old1.folded --vs short.json --same-work
 sed 's/"repetitions": \[10, 12\]/"repetitions": [10]/' short.json >unknown.json
 says 2 "numbers that are missing" 'unknown.json lacks the number of generations' diff_ short.json --vs unknown.json --same-work
-says 2 "a name that says another format" "'x.pb.gz' is for pprof" diff_ half --vs sixty -o x.pb.gz
+says 2 "a name that says another format" "'x.pb' is for pprof" diff_ half --vs sixty -o x.pb
 says 0 "one of a document, a document" 'bn.stacks-diff' sh -c "'$fg' diff -q half --vs sixty -o said.json && cat said.json"
 
 # ---- what is refused ----

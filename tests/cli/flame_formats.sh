@@ -27,14 +27,13 @@ check "standard input is the file that is not named" equal "$("$bn" fold <a.fold
 
 # ---- exports ----
 for format in pprof chrome; do "$bn" export -q -f $format -o "a.$format" a.folded; done
-check "gzip believes the pprof file" gzip -t <a.pprof
-check "its strings are in it" grep -qa nanoseconds <(gzip -dc <a.pprof)
+check "pprof's strings are in it" grep -qa nanoseconds a.pprof
 check "chrome's is in microseconds" grep -q '"dur":10000,"name":"all"' a.chrome
 check "nothing but the result is on standard output" equal "$("$bn" export -f json a.folded | head -c 1)" "{"
 
 # ---- the name of a file says its format ----
-for name in json folded speedscope.json pb.gz trace.json; do "$bn" export -q -o "named.$name" a.folded; done
-for pair in json:json folded:folded speedscope:speedscope.json pprof:pb.gz chrome:trace.json; do
+for name in json folded speedscope.json pb trace.json; do "$bn" export -q -o "named.$name" a.folded; done
+for pair in json:json folded:folded speedscope:speedscope.json pprof:pb chrome:trace.json; do
     check "export -o named.${pair#*:} writes ${pair%:*}" cmp -s "named.${pair#*:}" "a.${pair%:*}"
 done
 check "standard output gets speedscope's" equal "$("$bn" export -q a.folded)" "$(cat a.speedscope)"

@@ -49,6 +49,6 @@ mkdir -p "$tmp/a folder/ci"
 cp -r Makefile engine kernels lab hub tools "$tmp/a folder"
 mkdir "$tmp/a folder/tests" && cp tests/build.mk "$tmp/a folder/tests"
 cp ci/build-info.sh "$tmp/a folder/ci"
-objects=(build/gcc/engine/base/error.o build/gcc/lab/sampler/agent.o)
+objects=(build/gcc/engine/base/error.o build/gcc/lab/sampler/timers.o)
 status 0 'a folder whose name has a space: it compiles' plain -C "$tmp/a folder" CC=gcc "${objects[@]}"
 cd "$tmp/a folder" && lacks 'and its name is in no object' 'a folder' cat "${objects[@]}"

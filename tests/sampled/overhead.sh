@@ -6,7 +6,7 @@
 #
 #     tests/sampled/overhead.sh [-r ROUNDS] [-t TURNS] [TIER ...]     20, 1000 (millions), all of them
 #
-# A tier may have options: "timer --kind wall". A tier that does not work here is reported.
+# A tier may have options: "clock --unwind fp". A tier that does not work here is reported.
 OUT=${OUT:-build/gcc}
 rounds=20 turns=1000
 while getopts r:t: option; do
@@ -17,7 +17,7 @@ while getopts r:t: option; do
     esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || set -- cycles clock timer "timer --kind wall"
+[ $# -gt 0 ] || set -- cycles clock
 document=$(mktemp --suffix .json) || exit 8
 trap 'rm -f "$document"' EXIT
 for tier; do

@@ -11,14 +11,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#ifndef SAMPLED_LIBRARY
-void bn_agent_join(void); /* lab/sampler/join.c */
-__attribute__((constructor)) static void join(void)
-{
-    bn_agent_join();
-}
-#endif
-
 /* A function that has a frame of its own, whose callers have theirs. */
 #if defined(__clang__)
 #define OWN_FRAME __attribute__((noinline))

@@ -24,7 +24,7 @@
 #define SIZE(name) ".size " name ", .-" name "\n"
 #define FUNCTION(name) TYPE(name) name ":\n" BODY SIZE(name)
 __asm__(".text\n .balign 16\n"
-        ".globl same_longer, same_bb, same_aa\n .weak weak, second_weak\n"
+        ".globl same_aa\n .weak weak, second_weak\n"
         /* clang-format off */
         TYPE("same_longer") TYPE("same_bb") TYPE("same_aa") TYPE("weak") TYPE("loc")
         "same_longer: same_bb: same_aa: weak: loc:\n" BODY

@@ -37,9 +37,6 @@ struct bn_bench_options {
     uint64_t set_bytes;
     struct bn_texts shapes;
     const char *text;
-    /* doctor */
-    struct bn_texts require;
-    bool no_limits;
     uint32_t repeat;
     /* profile */
     uint32_t n_threads, n_batch, n_prompt, n_predict, pairs;

@@ -202,6 +202,7 @@ struct bn_args {
     int repack;                /* auto, never, always */
     uint64_t max_memory;       /* 0: what is available */
     const char *prompt, *file; /* the text; NULL: not given */
+    struct bn_texts require;   /* of a doctor: checks that have to be ok */
 
     bool want_help, want_version; /* the rest of the command line was not parsed */
     bool want_all;                /* --help=all */

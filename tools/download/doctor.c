@@ -4,7 +4,6 @@
  * written.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,103 +14,62 @@
 #include "hub/cache/cache.h"
 #include "hub/cache/lock.h"
 #include "hub/cache/walk.h"
-#include "lab/host/disk.h"
-#include "tools/cli/print_json.h"
-#include "tools/cli/program/help.h"
-#include "tools/cli/report.h"
+#include "lab/host/machine.h"
+#include "tools/cli/program/doctor.h"
 #include "tools/download/download.h"
-
-#define TEXT_COLUMN 16u
-#define COLUMNS 80u
 
 const struct bn_option bn_download_doctor_options[] = {
     BN_OPTION("to", "check DIR instead of the cache", .letter = 'o', .arg = "DIR",
               BN_TO_TEXT(struct bn_download_options, to)),
     BN_OPTION("offline", "check without the network (like HF_HUB_OFFLINE=1)",
               BN_TO_BOOL(struct bn_download_options, offline)),
+    BN_OPTION_REQUIRE,
     {0},
 };
 
-enum state { OK, NOTE, FAIL };
-
-struct doctor {
-    const struct bn_args *args;
+struct job {
+    struct bn_doctor rows;
     struct bn_hub_fetch fetch;
     char *root;
-    bn_json *checks; /* of the document; NULL without --json */
-    bool reached;    /* the endpoint */
-    size_t n_failed;
+    bool reached; /* the endpoint */
 };
-
-/* ---- the rows ---- */
-
-static void put(struct doctor *d, enum state state, const char *name, const char *fix, const char *fmt, ...)
-    BN_PRINTF(5, 6);
-static void put(struct doctor *d, enum state state, const char *name, const char *fix, const char *fmt, ...)
-{
-    static const char *const STATES[] = {"ok", "note", "FAIL"};
-    char raw[1200], text[2400];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(raw, sizeof raw, fmt, args);
-    va_end(args);
-    bn_escape(text, sizeof text, raw, strlen(raw));
-    if (state == FAIL) d->n_failed++;
-    if (d->args->json) {
-        bn_json *o = bn_json_add_object(d->checks);
-        bn_json_put_string(o, "name", name);
-        bn_json_put_string(o, "state", STATES[state]);
-        bn_json_put_string(o, "text", text);
-        bn_json_put_text(o, "fix", fix);
-        return;
-    }
-    printf("%-5s %-9s ", STATES[state], name);
-    bn_help_wrap(stdout, text, TEXT_COLUMN, TEXT_COLUMN, COLUMNS);
-    if (fix != NULL && fix[0] != '\0') {
-        printf("%*s", (int)TEXT_COLUMN, "fix: ");
-        bn_help_wrap(stdout, fix, TEXT_COLUMN, TEXT_COLUMN, COLUMNS);
-    }
-    fflush(stdout);
-}
 
 /* ---- this machine ---- */
 
-static void check_folder(struct doctor *d, const char *name, const char *path, enum state if_not,
-                         const char *fix)
+static void check_folder(struct job *j, const char *name, const char *path, enum bn_doctor_state if_not,
+                         const char *hint)
 {
     char there[PATH_MAX];
     bn_disk_nearest(there, path);
-    if (access(there, W_OK | X_OK) == 0)
-        put(d, OK, name, NULL, "%s: %s", path, strcmp(there, path) == 0 ? "writable" : "will be created");
-    else
-        put(d, if_not, name, fix, "%s: cannot be written (%s)", path, there);
+    bool writable = access(there, W_OK | X_OK) == 0, exists = strcmp(there, path) == 0;
+    bn_doctor_put(&j->rows, writable ? BN_DOCTOR_OK : if_not, name, hint, "%s: %s%s", path,
+                  !writable ? "cannot be written: "
+                  : exists  ? "writable"
+                            : "will be created",
+                  writable ? "" : there);
 }
 
 /* Room for the wanted bytes; 0: not known. */
-static void check_space(struct doctor *d, const char *folder, uint64_t wanted)
+static void check_space(struct job *j, const char *folder, uint64_t wanted)
 {
     char there[PATH_MAX], room[BN_UNITS_ROOM], size[BN_UNITS_ROOM];
     uint64_t left;
     if (!bn_disk_free(&left, there, folder)) {
-        put(d, NOTE, "space", NULL, "%s: the free space cannot be read", there);
+        bn_doctor_put(&j->rows, BN_DOCTOR_NOTE, "space", NULL, "%s: the free space cannot be read", there);
         return;
     }
-    bn_units_text(room, (double)left, "B");
-    if (wanted == 0)
-        put(d, OK, "space", NULL, "%s free", room);
-    else if (left >= wanted)
-        put(d, OK, "space", NULL, "%s free; the model needs %s", room,
-            bn_units_text(size, (double)wanted, "B"));
-    else
-        put(d, FAIL, "space", "bn-download clean, or another disk: HF_HUB_CACHE or --to",
-            "%s free; the model needs %s", room, bn_units_text(size, (double)wanted, "B"));
+    bn_units_text(size, (double)wanted, "B");
+    bn_doctor_put(&j->rows, left >= wanted ? BN_DOCTOR_OK : BN_DOCTOR_FAIL, "space",
+                  "bn-download clean, or another disk: HF_HUB_CACHE or --to", "%s free%s%s",
+                  bn_units_text(room, (double)left, "B"), wanted > 0 ? "; the model needs " : "",
+                  wanted > 0 ? size : "");
 }
 
-static bool is_locked(const struct doctor *d, const struct bn_hub_cached *c)
+static bool is_locked(const struct job *j, const struct bn_hub_cached *c)
 {
     char *path = NULL;
     struct bn_hub_lock *lock = NULL;
-    bool locked = bn_hub_cache_lock(&path, d->root, c->repo, c->etag, NULL) == BN_OK &&
+    bool locked = bn_hub_cache_lock(&path, j->root, c->repo, c->etag, NULL) == BN_OK &&
                   access(path, R_OK | W_OK) == 0 &&
                   bn_hub_lock_take(&lock, path, 0, NULL, NULL, NULL) == BN_ERR_IO;
     bn_hub_lock_release(lock);
@@ -120,44 +78,43 @@ static bool is_locked(const struct doctor *d, const struct bn_hub_cached *c)
 }
 
 /* Unfinished downloads, and those that another process works on. */
-static bn_status check_locks(struct doctor *d, bn_error *err)
+static bn_status check_locks(struct job *j, bn_error *err)
 {
     struct bn_hub_walk walk;
     size_t n_parts = 0, n_locked = 0, n_files = 0;
-    bn_status status = bn_hub_walk_open(&walk, d->root, err);
+    bn_status status = bn_hub_walk_open(&walk, j->root, err);
     for (size_t i = 0; i < walk.n && status == BN_OK; i++) {
         const struct bn_hub_cached *c = &walk.list[i];
         size_t n = strlen(c->path);
         n_files += c->kind == BN_HUB_CACHED_FILE;
         if (c->kind != BN_HUB_CACHED_PART || (n > 5 && strcmp(c->path + n - 5, ".json") == 0)) continue;
         n_parts++;
-        n_locked += is_locked(d, c);
+        n_locked += is_locked(j, c);
     }
     bn_hub_walk_release(&walk);
-    BN_TRY(status);
-    if (n_locked > 0)
-        put(d, NOTE, "downloads", "wait for them: a second download of the same file waits too",
-            "%zu in progress in other processes; %zu unfinished; %zu complete", n_locked, n_parts - n_locked,
-            n_files);
-    else
-        put(d, OK, "downloads", NULL, "none in progress; %zu unfinished; %zu complete", n_parts, n_files);
-    return BN_OK;
+    if (status == BN_OK)
+        bn_doctor_put(&j->rows, n_locked > 0 ? BN_DOCTOR_NOTE : BN_DOCTOR_OK, "downloads",
+                      "wait for them: a second download of the same file waits too",
+                      "%zu in progress elsewhere; %zu unfinished; %zu complete", n_locked, n_parts - n_locked,
+                      n_files);
+    return status;
 }
 
 /* ---- the network ---- */
 
-/* Asks the endpoint for a path. *code is the HTTP status, 0 without an answer. */
-static bn_status ask_endpoint(struct doctor *d, const char *path, long *code, bn_error *err)
+/* Asks the endpoint for a path: *code is the HTTP status, 0 without an answer, and why the reason. */
+static bn_status ask_endpoint(struct job *j, const char *path, long *code, bn_error *why, bn_error *err)
 {
     char url[1024];
     struct bn_http_source *source = bn_alloc(1, sizeof *source);
     if (source == NULL) return bn_nomem(err);
-    snprintf(url, sizeof url, "%s%s", d->fetch.server.endpoint, path);
+    snprintf(url, sizeof url, "%s%s", j->fetch.server.endpoint, path);
     const struct bn_http_request request = {.url = url};
-    bn_status status = bn_hub_ask(source, &d->fetch.server, &request, err);
+    bn_status status = bn_hub_ask(source, &j->fetch.server, &request, why);
     *code = source->last.status;
     bn_free(source);
-    return status;
+    return status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED ? bn_fail(err, status, "%s", why->msg)
+                                                                : BN_OK;
 }
 
 /* The proxy that https requests use; NULL without. */
@@ -171,63 +128,61 @@ static const char *proxy_of(const char *endpoint)
     return NULL;
 }
 
-static bn_status check_network(struct doctor *d, bn_error *err)
+static bn_status check_network(struct job *j, bn_error *err)
 {
     bn_error why = {0};
     long code = 0;
     char proxy[200] = "";
-    const struct bn_hub_server *s = &d->fetch.server;
-    bool tls = strncasecmp(s->endpoint, "https:", 6) == 0;
+    const struct bn_hub_server *s = &j->fetch.server;
     if (s->offline) {
-        put(d, NOTE, "network", NULL, "off (--offline or HF_HUB_OFFLINE): only files that are here");
+        bn_doctor_put(&j->rows, BN_DOCTOR_NOTE, "network", NULL,
+                      "off (--offline or HF_HUB_OFFLINE): only files that are here");
         return BN_OK;
     }
     if (proxy_of(s->endpoint) != NULL) bn_http_show(proxy, sizeof proxy, proxy_of(s->endpoint));
-    bn_status status = ask_endpoint(d, "/", &code, &why);
-    if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) return bn_fail(err, status, "%s", why.msg);
-    d->reached = code > 0 && code < 500;
-    const char *fix = strstr(why.msg, "ertificate") != NULL || strstr(why.msg, "SSL") != NULL
-                          ? "SSL_CERT_FILE names the certificates to trust"
-                      : proxy[0] != '\0' ? "check the proxy: https_proxy, no_proxy"
-                                         : "check the connection; https_proxy names a proxy, HF_ENDPOINT a "
-                                           "mirror; --offline uses files that are here";
-    put(d, d->reached ? OK : FAIL, "network", d->reached ? NULL : fix, "%s: %s%s%s%s", s->endpoint,
-        d->reached ? tls ? "reached; its certificate is valid" : "reached, without TLS (this machine)"
-                   : why.msg,
+    BN_TRY(ask_endpoint(j, "/", &code, &why, err));
+    j->reached = code > 0 && code < 500;
+    const char *hint = strstr(why.msg, "ertificate") != NULL || strstr(why.msg, "SSL") != NULL
+                           ? "SSL_CERT_FILE names the certificates to trust"
+                       : proxy[0] != '\0' ? "check the proxy: https_proxy, no_proxy"
+                                          : "check the connection; https_proxy names a proxy, HF_ENDPOINT a "
+                                            "mirror; --offline uses files that are here";
+    bn_doctor_put(
+        &j->rows, j->reached ? BN_DOCTOR_OK : BN_DOCTOR_FAIL, "network", hint, "%s: %s%s%s%s", s->endpoint,
+        !j->reached                                  ? why.msg
+        : strncasecmp(s->endpoint, "https:", 6) == 0 ? "reached; its certificate is valid"
+                                                     : "reached, without TLS (this machine)",
         proxy[0] != '\0' ? "; proxy " : "", proxy, proxy[0] != '\0' ? " (unless no_proxy excludes it)" : "");
     return BN_OK;
 }
 
-static bn_status check_token(struct doctor *d, bn_error *err)
+static bn_status check_token(struct job *j, bn_error *err)
 {
     bn_error why = {0};
     long code = 0;
-    if (d->fetch.server.token[0] == '\0') {
-        put(d, OK, "token", NULL, "none; public models need none");
+    bool none = j->fetch.server.token[0] == '\0';
+    if (none || !j->reached) {
+        bn_doctor_put(&j->rows, BN_DOCTOR_IF(none), "token", NULL, "%s",
+                      none ? "none; public models need none" : "present; not checked without the network");
         return BN_OK;
     }
-    if (!d->reached) {
-        put(d, NOTE, "token", NULL, "present; not checked without the network");
-        return BN_OK;
-    }
-    bn_status status = ask_endpoint(d, "/api/whoami-v2", &code, &why);
-    if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) return bn_fail(err, status, "%s", why.msg);
+    BN_TRY(ask_endpoint(j, "/api/whoami-v2", &code, &why, err));
     if (code == 200 || code == 206)
-        put(d, OK, "token", NULL, "present, and accepted");
+        bn_doctor_put(&j->rows, BN_DOCTOR_OK, "token", NULL, "present, and accepted");
     else if (code == 401 || code == 403)
-        put(d, FAIL, "token", "set HF_TOKEN to a valid token, or unset it for public models",
-            "present, but not accepted (HTTP %ld)", code);
+        bn_doctor_put(&j->rows, BN_DOCTOR_FAIL, "token",
+                      "set HF_TOKEN to a valid token, or unset it for public models",
+                      "present, but not accepted (HTTP %ld)", code);
     else
-        put(d, NOTE, "token", NULL, "present; the endpoint cannot check it (HTTP %ld)", code);
+        bn_doctor_put(&j->rows, BN_DOCTOR_NOTE, "token", NULL,
+                      "present; the endpoint cannot check it (HTTP %ld)", code);
     return BN_OK;
 }
 
-/* ---- the model ---- */
-
-/* What get would do with it; *wanted are the bytes that it would download. */
-static bn_status check_model(struct doctor *d, const char *reference, uint64_t *wanted, bn_error *err)
+/* What get would do with the model; *wanted are the bytes that it would download. */
+static bn_status check_model(struct job *j, const char *reference, uint64_t *wanted, bn_error *err)
 {
-    struct bn_hub_fetch *f = &d->fetch;
+    struct bn_hub_fetch *f = &j->fetch;
     bn_error why = {0};
     char size[BN_UNITS_ROOM];
     f->reference = reference;
@@ -235,67 +190,58 @@ static bn_status check_model(struct doctor *d, const char *reference, uint64_t *
     bn_status status = bn_hub_fetch(f, &why);
     if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) return bn_fail(err, status, "%s", why.msg);
     if (status != BN_OK) {
-        put(d, FAIL, "model", why.hint[0] != '\0' ? why.hint : NULL, "%s: %s", reference, why.msg);
+        bn_doctor_put(&j->rows, BN_DOCTOR_FAIL, "model", why.hint, "%s: %s", reference, why.msg);
         return BN_OK;
     }
     if (!f->from_cache) *wanted = f->size;
-    put(d, OK, "model", NULL, "%s: %s; %s; sha256 %s", reference,
-        f->from_cache ? "already here" : "can be downloaded",
-        f->size > 0 ? bn_units_text(size, (double)f->size, "B") : "size not known",
-        f->sha256_source != NULL ? f->sha256_source : "not known before the download");
+    bn_doctor_put(&j->rows, BN_DOCTOR_OK, "model", NULL, "%s: %s; %s; sha256 %s", reference,
+                  f->from_cache ? "already here" : "can be downloaded",
+                  f->size > 0 ? bn_units_text(size, (double)f->size, "B") : "size not known",
+                  f->sha256_source != NULL ? f->sha256_source : "not known before the download");
     return BN_OK;
 }
 
 /* ---- the command ---- */
 
-static bn_status check_all(struct doctor *d, bn_error *err)
+static bn_status check_all(struct job *j, const struct bn_args *args, bn_error *err)
 {
-    const struct bn_download_options *o = d->args->fields;
-    const char *model = d->args->n_operands > 0 ? d->args->operands[0] : NULL;
+    const char *to = ((const struct bn_download_options *)args->fields)->to;
+    enum bn_doctor_state cache = to != NULL ? BN_DOCTOR_NOTE : BN_DOCTOR_FAIL;
     char state[BN_HUB_PATH_MAX];
     uint64_t wanted = 0;
     bn_error why = {0};
-    bn_status status = bn_hub_cache_root(&d->root, &why);
+    bn_status status = bn_hub_cache_root(&j->root, &why);
     if (status == BN_ERR_NOMEM) return bn_nomem(err);
     if (status != BN_OK)
-        put(d, o->to != NULL ? NOTE : FAIL, "cache", why.hint, "%s", why.msg);
+        bn_doctor_put(&j->rows, cache, "cache", why.hint, "%s", why.msg);
     else
-        check_folder(d, "cache", d->root, o->to != NULL ? NOTE : FAIL,
+        check_folder(j, "cache", j->root, cache,
                      "set HF_HUB_CACHE to a folder of yours, or download with --to DIR");
-    if (o->to != NULL) check_folder(d, "folder", o->to, FAIL, "give another folder with --to DIR");
+    if (to != NULL) check_folder(j, "folder", to, BN_DOCTOR_FAIL, "give another folder with --to DIR");
     if (bn_hub_state_path(state, "digests"))
-        check_folder(d, "state", state, NOTE,
+        check_folder(j, "state", state, BN_DOCTOR_NOTE,
                      "set XDG_STATE_HOME to a folder of yours: digests and versions are recorded there");
-    if (d->root != NULL) BN_TRY(check_locks(d, err));
-    BN_TRY(check_network(d, err));
-    BN_TRY(check_token(d, err));
-    if (model != NULL && (d->reached || d->fetch.server.offline)) BN_TRY(check_model(d, model, &wanted, err));
-    if (o->to != NULL || d->root != NULL) check_space(d, o->to != NULL ? o->to : d->root, wanted);
+    if (j->root != NULL) BN_TRY(check_locks(j, err));
+    BN_TRY(check_network(j, err));
+    BN_TRY(check_token(j, err));
+    if (args->n_operands > 0 && (j->reached || j->fetch.server.offline))
+        BN_TRY(check_model(j, args->operands[0], &wanted, err));
+    if (to != NULL || j->root != NULL) check_space(j, to != NULL ? to : j->root, wanted);
     return BN_OK;
 }
 
 bn_status bn_download_doctor(struct bn_args *args, bn_error *err)
 {
-    const struct bn_download_options *o = args->fields;
-    struct doctor *d = bn_alloc(1, sizeof *d);
-    if (d == NULL) return bn_nomem(err);
-    bn_json *doc = args->json ? bn_json_new_object() : NULL;
-    d->args = args;
-    bn_json_put_string(doc, "schema", "bn.download-doctor/1");
-    d->checks = bn_json_put_array(doc, "checks");
-    bn_status status = bn_download_settings(&d->fetch, args, err);
-    d->fetch.retries = d->fetch.server.retries = 0;
-    d->fetch.server.stall_s = d->fetch.stall_s = 10;
-    d->fetch.to = o->to;
-    if (status == BN_OK) status = check_all(d, err);
-    bn_json_put_bool(doc, "ready", d->n_failed == 0);
-    if (status == BN_OK && doc != NULL) status = bn_cli_print_json(doc, err);
-    if (status == BN_OK && d->n_failed > 0) {
-        bn_report_note(0, "a download would fail: %zu problem%s", d->n_failed, d->n_failed == 1 ? "" : "s");
-        args->exit_code = BN_EXIT_NEGATIVE;
-    }
-    bn_json_free(doc);
-    bn_free(d->root);
-    bn_free(d);
+    struct job *j = bn_alloc(1, sizeof *j);
+    if (j == NULL) return bn_nomem(err);
+    bn_doctor_begin(&j->rows, args, "downloads");
+    bn_status status = bn_download_settings(&j->fetch, args, err);
+    j->fetch.retries = j->fetch.server.retries = 0;
+    j->fetch.server.stall_s = j->fetch.stall_s = 10;
+    j->fetch.to = ((const struct bn_download_options *)args->fields)->to;
+    if (status == BN_OK) status = check_all(j, args, err);
+    status = bn_doctor_end(&j->rows, status, err);
+    bn_free(j->root);
+    bn_free(j);
     return status;
 }

@@ -150,6 +150,7 @@ bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_doctor_options[];
 bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
 
 #endif

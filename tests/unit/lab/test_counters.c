@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Counters of the machine: lab/host/energy counts packages, and knows when a counter started again;
- * lab/sampler/sources counts the threads that start after an event was opened.
+ * lab/sampler/counters counts the threads that start after an event was opened.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include <math.h>
@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "lab/host/energy.h"
-#include "lab/sampler/sources.h"
+#include "lab/sampler/counters.h"
 #include "tests/unit/unit.h"
 
 static void write_text(const char *folder, const char *zone, const char *name, const char *text)

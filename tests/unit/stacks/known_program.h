@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "lab/symbols/kernel.h"
+#include "lab/symbols/object.h"
 #include "lab/symbols/resolve.h"
 #include "tests/symbols/chain.h"
 #include "tests/unit/stacks/stacks_child.h"

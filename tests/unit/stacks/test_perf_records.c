@@ -14,7 +14,7 @@
 struct world {
     unsigned char data[RING];
     struct bn_perf_ring ring;
-    struct bn_perf_store store;
+    struct bn_perf_reader reader;
     bn_recording recording;
     unsigned char record[2048]; /* being made */
     size_t n;
@@ -130,22 +130,28 @@ static void name(struct world *w, uint32_t pid, uint32_t tid, const char *text, 
 
 static void drain(struct world *w)
 {
-    bn_perf_drain(&w->store, &w->ring);
+    bn_perf_drain(&w->reader, &w->ring);
     assert_int_equal(w->ring.tail, w->ring.head);
+}
+
+static void lay_out(struct world *w, uint64_t weight, uint32_t dump_bytes)
+{
+    w->reader.layout = (struct bn_perf_layout){.weight = weight, .max_chain = 127, .dump_bytes = dump_bytes};
 }
 
 static void take(struct world *w, uint64_t weight, uint32_t dump_bytes)
 {
-    struct bn_perf_layout layout = {.weight = weight, .max_chain = 127, .dump_bytes = dump_bytes};
     bn_error err = {0};
+    lay_out(w, weight, dump_bytes);
     drain(w);
-    assert_int_equal(bn_perf_read(&w->recording, &w->store, &layout, &err), BN_OK);
+    assert_int_equal(bn_perf_finish(&w->reader, &err), BN_OK);
 }
 
 static int set_up(void **state)
 {
     static struct world world;
-    world = (struct world){.store = {.max = 1 << 20}};
+    world = (struct world){.reader = {.out = &world.recording}};
+    lay_out(&world, 1, 0);
     world.ring.data = world.data;
     world.ring.size = RING;
     *state = &world;
@@ -155,7 +161,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct world *w = *state;
-    bn_perf_store_release(&w->store);
+    bn_perf_release(&w->reader);
     bn_recording_release(&w->recording);
     assert_int_equal(bn_mem_stats().bytes_now, 0);
     return 0;
@@ -185,6 +191,7 @@ static void test_wrap(void **state)
 {
     struct world *w = *state;
     uint64_t chain[40] = {USER};
+    lay_out(w, 1009, 0);
     for (uint64_t i = 0; i < 1000; i++) {
         uint64_t n = 2 + i % 38;
         for (uint64_t k = 1; k < n; k++)
@@ -409,18 +416,6 @@ static void test_broken_ring(void **state)
     assert_int_equal(w->recording.delivery.lost, 3);
 }
 
-static void test_store_is_bounded(void **state)
-{
-    struct world *w = *state;
-    uint64_t chain[] = {USER, 0x1000};
-    w->store.max = 100;
-    sample(w, 7, 1, chain, 2);
-    sample(w, 7, 2, chain, 2);
-    take(w, 1, 0);
-    assert_int_equal(w->recording.n_samples, 1);
-    assert_int_equal(w->recording.delivery.lost, 1);
-}
-
 /* A process that is forked has its parent's memory of that moment and its name; records come in any order. */
 static void test_inheritance(void **state)
 {
@@ -453,11 +448,9 @@ static void test_inheritance(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_sample),      TEST(test_wrap),
-                                       TEST(test_markers),     TEST(test_dump),
-                                       TEST(test_mappings),    TEST(test_many_mappings),
-                                       TEST(test_losses),      TEST(test_hostile),
-                                       TEST(test_broken_ring), TEST(test_store_is_bounded),
+    const struct CMUnitTest tests[] = {TEST(test_sample),     TEST(test_wrap),     TEST(test_markers),
+                                       TEST(test_dump),       TEST(test_mappings), TEST(test_many_mappings),
+                                       TEST(test_losses),     TEST(test_hostile),  TEST(test_broken_ring),
                                        TEST(test_inheritance)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

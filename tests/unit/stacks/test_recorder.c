@@ -298,9 +298,6 @@ static void what_cannot_be_is_said(void **state)
     bn_status status = bn_record_program(&r, &process, &options, argv, fds, &err);
     assert_true(status == BN_ERR_NOT_FOUND || status == BN_ERR_UNSUPPORTED);
     err = (bn_error){0};
-    options.period_ns = 0;
-    assert_int_equal(bn_recorder_open(&recorder, &options, &err), BN_ERR_ARG);
-    err = (bn_error){0};
     options = (struct bn_record_options)BN_RECORD_OPTIONS_INIT;
     options.kind = BN_RECORD_FAULTS;
     options.tier = BN_RECORD_CYCLES;

@@ -139,6 +139,30 @@ static void broken_files_have_no_names(void **state)
     }
 }
 
+/* Paths that a process may have mapped, none of which can be read. */
+static void files_of_other_kinds_have_no_names(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"fifo", "empty", "cut.elf", "insane.elf", "zero", "tty", "relative"};
+    char path[200];
+    size_t n;
+    sh("cd %s && mkfifo fifo && : >empty && head -c 3000 %s/pie >cut.elf", tmp, folder);
+    sh("cd %s && { head -c 64 %s/pie; head -c 4096 /dev/zero | tr '\\0' '\\377'; } >insane.elf", tmp, folder);
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        bn_recording r = {0};
+        struct bn_mapping m = {.pid = 7, .start = 0x100000, .end = 0x200000};
+        snprintf(path, sizeof path, "%s%s%s", i < 4 ? tmp : i < 6 ? "/dev" : "", i < 6 ? "/" : "", NAMES[i]);
+        assert_int_equal(bn_recording_add_mapping(&r, &m, path, NULL), BN_OK);
+        bn_recording_finish(&r);
+        bn_symbols *symbols = open_symbols(&r, NULL);
+        const struct bn_frame *f = look(symbols, 7, 0x105000, &n);
+        snprintf(path, sizeof path, "[%s]", NAMES[i]);
+        assert_string_equal(f->name, path);
+        bn_symbols_close(symbols);
+        bn_recording_release(&r);
+    }
+}
+
 /* ---- servers ---- */
 
 /* Listens, and says by a byte that somebody came. */
@@ -192,6 +216,7 @@ static void no_server_is_asked(void **state)
     bool asked = read(said[0], &byte, 1) == 1;
 
     /* That it would have been noticed: what libdwfl does on its own. */
+    setenv("DEBUGINFOD_URLS", text, 1);
     char *no_path = NULL;
     Dwarf_Addr bias;
     Dwfl_Callbacks usual = {find_no_elf, dwfl_standard_find_debuginfo, NULL, &no_path};
@@ -230,7 +255,7 @@ static void libraries_the_vdso_and_other_memory(void **state)
     assert_non_null(hidden);
     bn_recording recording = {0};
     uint32_t pid = (uint32_t)getpid();
-    assert_int_equal(bn_recording_read_maps(&recording, 0, NULL), BN_OK);
+    assert_int_equal(bn_recording_read_maps(&recording, NULL), BN_OK);
     const struct bn_mapping nameless = {.pid = pid, .start = 0x10000, .end = 0x20000};
     const struct bn_mapping heap = {.pid = pid, .start = 0x20000, .end = 0x30000};
     assert_int_equal(bn_recording_add_mapping(&recording, &nameless, "", NULL), BN_OK);
@@ -461,6 +486,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(without_build_ids_the_checksum_counts),
         cmocka_unit_test(files_that_are_not_those_that_ran_have_no_names),
         cmocka_unit_test(broken_files_have_no_names),
+        cmocka_unit_test(files_of_other_kinds_have_no_names),
         cmocka_unit_test(no_server_is_asked),
         cmocka_unit_test(libraries_the_vdso_and_other_memory),
         cmocka_unit_test(an_address_is_what_it_was_at_the_time),

@@ -45,7 +45,7 @@ static void record_capture(bn_recording *r, const struct capture *c, size_t n_du
                                .tid = 77,
                                .n_chain = 1,
                                .n_dump = (uint32_t)n_dump};
-    assert_int_equal(bn_recording_read_maps(r, 0, NULL), BN_OK);
+    assert_int_equal(bn_recording_read_maps(r, NULL), BN_OK);
     assert_int_equal(bn_recording_add_sample(r, &sample, &c->registers[PC], c->dump, c->registers, NULL),
                      BN_OK);
     bn_recording_finish(r);
@@ -185,7 +185,7 @@ static void complete_chains_are_told_from_broken_ones(void **state)
     };
     bn_recording recording = {0};
     struct bn_sample sample = {.time_ns = UINT64_MAX / 2, .pid = (uint32_t)getpid()};
-    assert_int_equal(bn_recording_read_maps(&recording, 0, NULL), BN_OK);
+    assert_int_equal(bn_recording_read_maps(&recording, NULL), BN_OK);
     bn_recording_finish(&recording);
     /* A C library may come with its debugging files: it is the one without that is hard. */
     bn_symbols *symbols = open_symbols(&recording, "/nonexistent");

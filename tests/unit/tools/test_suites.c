@@ -8,7 +8,6 @@
 #include "lab/host/clocks.h"
 #include "gguf/pack.h"
 #include "tests/unit/unit.h"
-#include "tools/bench/doctor/sources.h"
 #include "tools/bench/memory/memory.h"
 #include "tools/bench/quant/quant.h"
 
@@ -160,7 +159,7 @@ static void false_statements_end_with_1(void **state)
     assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
 }
 
-/* ---- clocks, energy, sources ---- */
+/* ---- clocks ---- */
 
 struct fake {
     uint64_t now, step, back_at, n;
@@ -187,21 +186,6 @@ static void clocks_are_measured(void **state)
     assert_true(facts.resolution_ns == 0);
     bn_clock_measure_default(&facts);
     assert_true(facts.resolution_ns > 0 && facts.cost_ns > 0 && facts.n_backward == 0);
-}
-
-static void every_source_works_or_has_a_reason(void **state)
-{
-    static struct bn_machine machine;
-    (void)state;
-    bn_machine_read(&machine);
-    for (size_t i = 0; bn_source_name(i) != NULL; i++) {
-        struct bn_source s;
-        bn_source_try(&s, i, &machine);
-        assert_string_equal(s.name, bn_source_name(i));
-        assert_true(s.detail[0] != '\0');
-        for (size_t k = 0; k < i; k++)
-            assert_string_not_equal(s.name, bn_source_name(k));
-    }
 }
 
 /* ---- memory ---- */
@@ -509,7 +493,6 @@ int main(void)
         cmocka_unit_test(work_skipped_while_timed_is_invalid),
         cmocka_unit_test(false_statements_end_with_1),
         cmocka_unit_test(clocks_are_measured),
-        cmocka_unit_test(every_source_works_or_has_a_reason),
         cmocka_unit_test(blocks_are_aligned),
         cmocka_unit_test(leaks_are_found),
         cmocka_unit_test(entropy_has_known_values),

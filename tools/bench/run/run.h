@@ -13,6 +13,7 @@
 #include "lab/host/energy.h"
 #include "lab/host/noise.h"
 #include "lab/kit/loops.h"
+#include "lab/sampler/counters.h"
 #include "lab/stats/interval.h"
 #include "tools/bench/harness.h"
 #include "tools/bench/target.h"

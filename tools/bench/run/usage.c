@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lab/sampler/sources.h"
+#include "lab/sampler/counters.h"
 #include "tools/bench/run/run.h"
 
 void bn_bench_meters_open(struct bn_bench_meters *meters)

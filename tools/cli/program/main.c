@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/sampler/agent.h"
 #include "tools/cli/options.h"
 #include "tools/cli/program/help.h"
 #include "tools/cli/ranks.h"
@@ -44,7 +43,6 @@ int bn_cli_main(const struct bn_program *program, int argc, char **argv)
 {
     struct bn_args args;
     bn_error err = {0};
-    bn_agent_join();
     bn_crypto_reserve();
     bn_report_start(program->name);
     bn_status status = run(program, &args, argc, argv, &err);

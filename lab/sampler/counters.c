@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tries the ways of sampling and counts perf events. An event that opens may still never count (a software
+ * Counts perf events. An event that opens may still never count (a software
  * event that is raised inside the kernel, in user mode only), so a count of zero means that it does not work.
  */
 #define _GNU_SOURCE
-#include "lab/sampler/sources.h"
+#include "lab/sampler/counters.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -90,22 +90,4 @@ void bn_perf_event_try(struct bn_record_trial *out, enum bn_perf_event event)
     out->cpu_ns = bn_clock_thread_cpu_ns() - begin;
     if (!out->works) snprintf(out->why, sizeof out->why, "the event opens, but counts nothing");
     close(fd);
-}
-
-bn_status bn_sampling_sources(struct bn_sampling_sources *out, bn_error *err)
-{
-    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
-    for (int t = 0; t < (int)BN_RECORD_TIERS; t++) {
-        options.tier = t;
-        BN_TRY(bn_record_try(&out->tiers[t], &options, err));
-    }
-    options.kind = BN_RECORD_WALL;
-    options.tier = BN_RECORD_TIMER;
-    BN_TRY(bn_record_try(&out->wall, &options, err));
-    options.kind = BN_RECORD_FAULTS;
-    options.tier = BN_RECORD_CLOCK;
-    BN_TRY(bn_record_try(&out->faults, &options, err));
-    for (unsigned e = 0; e < BN_PERF_EVENTS; e++)
-        bn_perf_event_try(&out->events[e], (enum bn_perf_event)e);
-    return BN_OK;
 }
