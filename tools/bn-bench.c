@@ -79,14 +79,13 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct bn_bench_options),
      .run = bn_bench_memory,
      .examples = {{"bn-bench memory", "every memory test"},
-                  {"bn-bench memory --filter latency", "latency of a load, by size of the set"},
-                  {"bn-bench memory -m model.gguf --filter load", "mapping a file and reading it"}}},
+                  {"bn-bench memory --filter latency", "latency of a load, by size of the set"}}},
     {.name = "quant",
      .summary = "time quantisation, and measure the error of each format",
      .text = "Weights are quantised (absmean ternary, and 4 and 8 bits for comparison) and dequantised; "
              "activations are quantised. Each result is compared with the reference, bit for bit, before "
-             "and after it is timed; one that differs is INVALID. Then follow errors, entropy and bits of "
-             "every format, and the formats that another one dominates. With --text, "
+             "and after it is timed; one that differs is INVALID. Then follow error, entropy and bits of "
+             "every format. With --text, "
              "the model is converted in memory, and its perplexity is compared between formats.",
      .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",
      .options = {bn_bench_quant_options, bn_bench_harness_options},
