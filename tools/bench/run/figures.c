@@ -183,8 +183,8 @@ static size_t disturbed(const struct figure_of *f)
     return 1;
 }
 
-/* The series of a test, in their order; names are those of tools/bench/metrics.c. The rate is no series: it is the reciprocal of
- * the time. */
+/* The series of a test, in their order; names are those of tools/bench/metrics.c. The last one, the rate, is not a series: it is
+ * the reciprocal of the time. */
 static const struct figure {
     const char *metric;
     size_t (*of)(const struct figure_of *f);
