@@ -52,11 +52,11 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench limits -m model.gguf --json", "as a document"}}},
     {.name = "kernels",
      .summary = "time the kernels, and compare them with the limits of the machine",
-     .text = "The limits are measured first: read bandwidth of memory and caches, dot products of bytes, "
-             "fused multiply-adds. Then each kernel is compared with the reference, bit for bit, and "
-             "timed. The last column is the percentage of the limit that the kernel reaches, and which "
-             "limit it is. A limit that a kernel exceeds is measured again. Kernels in plain C have no "
-             "limit.",
+     .text =
+         "Each kernel is compared with the reference, bit for bit, and timed; so are the limits: read "
+         "bandwidth of memory and caches, dot products of bytes, fused multiply-adds. The last column is the percentage of the limit that the kernel reaches, and which "
+         "limit it is. A limit that a kernel exceeds is measured again. Kernels in plain C have no "
+         "limit.",
      .synopsis = "[-m MODEL] [--isa NAME|all] [--filter PART] [-t LIST]",
      .options = {bn_bench_kernels_options},
      .json = true,
