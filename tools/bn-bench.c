@@ -42,7 +42,7 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench limits -m model.gguf --json", "as a document"}}},
     {.name = "kernels",
      .summary = "time the kernels, and compare them with the limits of the machine",
-     .text = "The limits are measured first. Then each kernel is compared with the reference, bit for bit, "
+     .text = "Each kernel is compared with the reference, bit for bit, "
              "and timed. The last column is the percentage of the limit that it reaches, and which limit it "
              "is. Kernels in plain C have no limit.",
      .synopsis = "[-m MODEL] [--isa NAME|all] [--filter PART] [-t LIST]",

@@ -59,9 +59,6 @@ run 0 "memory: leaks" "${quick[@]}" --filter leaks
 has '^leaks +none$' "none are found"
 run 0 "memory: fragmentation" "${quick[@]}" --filter fragmentation
 has '^fragmentation +[0-9.]+ % of [0-9.]+ MiB' "of the heap"
-run 0 "memory: loading" "${quick[@]}" --filter load
-has '^load map +[0-9.]+ [mun]?s +[0-9.]+ %' "by mapping"
-has '^load read +[0-9.]+ [mun]?s +[0-9.]+ %' "by reading"
 case ${OUT:-} in
 *address*) skip "memory: pressure" "a sanitizer ends the program when memory is short" ;;
 *)
@@ -86,7 +83,6 @@ has '^activations int8 16x256 quantize_ref t=1 ' "the reference is one"
 run 0 "quant: what formats preserve" "${small[@]}" --filter quality
 has '^TQ1_0 +256 +1\.6875 ' "bits with their scales"
 has '^PTQ1_0 +128 +1\.7500 ' "of Bonsai's formats, too"
-has '^T5 .* not timed$' "a speed that was not measured is not printed"
 head -c 3000 fixtures/validation.txt >"$tmp/text"
 # perplexity MODEL: format and perplexity of each row
 perplexity() {

@@ -72,8 +72,8 @@ static const struct {
     {"peak_flop_per_second", "FLOP/s", NEITHER},
 };
 
-bn_status bn_metric_add(struct bn_series_list *all, const char *test, const char *metric, const double *samples,
-                        size_t n, size_t n_warmup, bn_error *err)
+bn_status bn_metric_add(struct bn_series_list *all, const char *test, const char *metric,
+                        const double *samples, size_t n, size_t n_warmup, bn_error *err)
 {
     size_t i = 0;
     if (n <= n_warmup) return BN_OK;

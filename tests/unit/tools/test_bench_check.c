@@ -10,34 +10,6 @@
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 
-/* ---- times ---- */
-
-static void times_are_checked(void **state)
-{
-    (void)state;
-    char reason[BN_BENCH_REASON];
-    double ns[10] = {1000, 1001, 1002, 1000, 1000, 1000, 1000, 1000, 1000, 1000};
-    assert_true(bn_bench_believable(ns, 10, 50, reason));
-    assert_string_equal(reason, "");
-    assert_false(bn_bench_believable(ns, 10, 51, reason)); /* 1000 is less than 20 steps of 51 */
-    assert_non_null(strstr(reason, "less than 20 steps"));
-    ns[1] = ns[2] = 1000;
-    assert_false(bn_bench_believable(ns, 10, 1, reason));
-    assert_non_null(strstr(reason, "does not advance"));
-    assert_true(bn_bench_believable(ns, 9, 1, reason)); /* by chance, perhaps */
-    assert_false(bn_bench_believable(ns, 0, 1, reason));
-    assert_non_null(strstr(reason, "no samples"));
-}
-
-static void the_clock_has_steps(void **state)
-{
-    (void)state;
-    struct bn_clock_facts clock;
-    bn_clock_measure_default(&clock);
-    assert_true(clock.resolution_ns > 0 && clock.resolution_ns < 1e9);
-    assert_int_equal(clock.n_backward, 0);
-}
-
 /* ---- runs that were made up ---- */
 
 #define N 12u
@@ -332,8 +304,6 @@ static void targets_are_judged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_checked),
-        cmocka_unit_test(the_clock_has_steps),
         cmocka_unit_test(good_samples_pass),
         cmocka_unit_test(faults_are_found),
         cmocka_unit_test(disturbances_are_found),

@@ -277,15 +277,6 @@ static void the_worst_row_is_found(void **state)
     assert_true(q.counts[1] == 2 && q.counts[2] == 4);
 }
 
-static void dominated_choices(void **state)
-{
-    static const double POINTS[] = {3, 1, 1, 3, 2, 2, 2, 1, 3, 1};      /* two coordinates each */
-    static const bool DOMINATED[] = {false, false, false, true, false}; /* the last is equal to the first */
-    (void)state;
-    for (size_t i = 0; i < 5; i++)
-        assert_int_equal(bn_is_dominated(POINTS, 5, 2, i), DOMINATED[i]);
-}
-
 /* ---- quantising: formats ---- */
 
 /* TQ1_0 in its first 160 values has five of a byte 32 apart: all 243 groups, each in every byte. */
@@ -498,7 +489,6 @@ int main(void)
         cmocka_unit_test(entropy_has_known_values),
         cmocka_unit_test(ramp_has_the_noise_of_its_steps),
         cmocka_unit_test(the_worst_row_is_found),
-        cmocka_unit_test(dominated_choices),
         cmocka_unit_test(tq1_unpacks_all_groups),
         cmocka_unit_test(packing_unpacks_all_groups),
         cmocka_unit_test(bits_count_scales_and_padding),

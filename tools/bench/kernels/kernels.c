@@ -133,17 +133,6 @@ static bn_status prepare(struct job *job, bn_error *err)
     return job->pool != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "no memory for %zu bytes of weights", pool);
 }
 
-static bn_status measure_limits(struct job *job, bn_error *err)
-{
-    job->h.limits.budget_ns = job->h.min_ns < 100000000u ? job->h.min_ns : 100000000u;
-    for (size_t i = 0; i < job->n_cases; i++)
-        for (size_t k = 0; k < job->h.n_isas; k++)
-            for (size_t t = 0; t < job->h.o->threads.n && is_wanted(job, k, &job->cases[i]); t++)
-                BN_TRY(bn_bench_limits_measure(&job->h.limits, &job->cases[i], job->h.isas[k],
-                                               job->h.o->threads.list[t], false, err));
-    return BN_OK;
-}
-
 /* ---- one result ---- */
 
 struct kernel_body {
@@ -162,12 +151,11 @@ static void call_kernel(void *arg, uint64_t first, uint64_t n, unsigned thread, 
     }
 }
 
-/* A limit that other work disturbed may be too low, so it is measured again first. */
+/* A limit that other work disturbed may be too low, so it is measured again when the kernel exceeds it. */
 static bn_status find_bound(struct job *job, struct result *r, bn_error *err)
 {
-    r->bound = bn_bench_bound(&job->h.limits, r->c, r->kernels, r->n_threads);
-    for (unsigned i = 0; i < 3 && r->bound.what != NULL && r->bound.ns > BN_BENCH_MOST_SHARE * r->ns; i++) {
-        BN_TRY(bn_bench_limits_measure(&job->h.limits, r->c, r->kernels, r->n_threads, true, err));
+    for (unsigned i = 0; i < 4 && (i == 0 || r->bound.ns > BN_BENCH_MOST_SHARE * r->ns); i++) {
+        BN_TRY(bn_bench_limits_measure(&job->h.limits, r->c, r->kernels, r->n_threads, i > 0, err));
         r->bound = bn_bench_bound(&job->h.limits, r->c, r->kernels, r->n_threads);
     }
     return BN_OK;
@@ -271,38 +259,22 @@ static void put_settings(struct job *job)
     bn_json_put_u64(shape, "n_vocab", s->n_vocab);
 }
 
-static bn_status print_head(struct job *job, bn_error *err)
-{
-    BN_TRY(bn_bench_limits_print(&job->h.limits, err));
-    printf("\n%-23s %-19s %-6s%2s %8s %5s %6s %5s\n", "kernel", "shape", "from", "t", "ns", "GB/s", "GMAC/s",
-           "limit");
-    fflush(stdout);
-    return BN_OK;
-}
-
-static size_t count_lines(struct job *job)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < job->n_cases; i++)
-        for (size_t k = 0; k < job->h.n_isas; k++)
-            n += is_wanted(job, k, &job->cases[i]) ? job->h.o->threads.n : 0;
-    return n;
-}
-
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
     BN_TRY(bn_harness_open(&job->h, args, "kernels", err));
     BN_TRY(prepare(job, err));
     put_settings(job);
     if (job->n_cases == 0) return BN_OK; /* bn_harness_finish reports that nothing matched */
-    BN_TRY(measure_limits(job, err));
-    if (!args->json) BN_TRY(print_head(job, err));
-    bn_progress_begin(&job->progress, "kernels", count_lines(job), args->quiet);
+    job->h.limits.budget_ns = job->h.min_ns < 100000000u ? job->h.min_ns : 100000000u;
+    bn_harness_print(&job->h, "\n%-23s %-19s %-6s%2s %8s %5s %6s %5s\n", "kernel", "shape", "from", "t", "ns",
+                     "GB/s", "GMAC/s", "limit");
+    bn_progress_begin(&job->progress, "kernels", job->n_cases * job->h.n_isas * job->h.o->threads.n,
+                      args->quiet);
     for (size_t i = 0; i < job->n_cases; i++)
         BN_TRY(run_case(job, &job->cases[i], err));
-    if (!args->json)
-        printf("\nlimit: percentage of the measured limit of memory (m), cache (c) or arithmetic (a)\n");
-    return BN_OK;
+    bn_harness_print(
+        &job->h, "\nlimit: percentage of the measured limit of memory (m), cache (c) or arithmetic (a)\n\n");
+    return args->json ? BN_OK : bn_bench_limits_print(&job->h.limits, err);
 }
 
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err)

@@ -78,77 +78,66 @@ static const char *differs(char why[160], const void *arg)
     return NULL;
 }
 
-static void put_rates(struct bn_harness *s, const struct stream_work *w, const struct bn_harness_row *row,
-                      bool near, bn_json *r)
+/* One loop over a set; near: it stays in the first cache. */
+static bn_status put_stream(struct bn_harness *s, struct stream_work *w, size_t set, bool near,
+                            unsigned n_threads, bn_error *err)
 {
-    bool past = w->stream->stream == BN_STREAM_COPY_PAST;
-    double each = (double)(w->n * sizeof(float)), counted = each * (w->stream->n_read + 1);
-    double traffic = counted + (past ? 0 : each);
-    double with_lines = (double)NAN;
-    bn_json_put_number(r, "bytes", counted);
-    bn_json_put_finite(r, "bytes_with_lines_read", near && !past ? (double)NAN : traffic,
-                       "the lines stay in the first cache");
-    if (!near || past) with_lines = traffic * 1e9 / row->ns.median;
-    bn_table_row(&s->table, "");
-    bn_table_text(&s->table, row->test);
-    bn_table_value(&s->table, counted * 1e9 / row->ns.median, "bytes/s");
-    bn_table_value(&s->table, with_lines, "bytes/s");
-    bn_table_percent(&s->table, row->ns.mad / row->ns.median, false);
-}
-
-/* near: the set stays in the first cache. */
-static bn_status put_stream(struct bn_harness *s, struct stream_work *w, const char *test, size_t set,
-                            bool near, unsigned n_threads, bn_error *err)
-{
-    double each = (double)(w->n * sizeof(float));
+    char name[96], size[BN_UNITS_ROOM];
+    const struct stream *of = w->stream;
+    bool past = of->stream == BN_STREAM_COPY_PAST, lines = !near || past;
+    double each = (double)(w->n * sizeof(float)), counted = each * (of->n_read + 1);
+    double traffic = lines ? counted + (past ? 0 : each) : (double)NAN;
     struct bn_bench_body body = {run_streams, w};
-    struct bn_harness_row row = {.test = test,
+    struct bn_harness_row row = {.test = name,
                                  .metric = "ns_per_call",
                                  .per_call = 1,
-                                 .read_bytes = each * w->stream->n_read,
-                                 .set_bytes = w->n * sizeof(float) * w->stream->n_read,
+                                 .read_bytes = each * of->n_read,
+                                 .set_bytes = w->n * sizeof(float) * of->n_read,
                                  .n_threads = n_threads,
                                  .differs = differs,
                                  .arg = w};
-    bn_json *r = bn_harness_test(s, test);
-    bn_json_put_string(r, "loop", w->stream->name);
-    bn_json_put_u64(r, "set_bytes", set);
-    bn_json_put_u64(r, "threads", n_threads);
+    snprintf(name, sizeof name, "bandwidth %s %s t=%u", of->name, bn_units_text(size, (double)set, "bytes"),
+             n_threads);
+    if (!bn_harness_wants(s, name)) return BN_OK;
+    if (past && !w->peak->can_store_past) {
+        bn_harness_skip(s, name, "no store past the caches in these kernels");
+        return BN_OK;
+    }
+    bn_json *test = bn_harness_test(s, name);
+    bn_json_put_string(test, "loop", of->name);
+    bn_json_put_u64(test, "set_bytes", set);
+    bn_json_put_u64(test, "threads", n_threads);
+    bn_json_put_number(test, "bytes", counted);
+    bn_json_put_finite(test, "bytes_with_lines_read", traffic, "the lines stay in the first cache");
     memset(w->a, 0, w->n * sizeof(float));
-    BN_TRY(bn_harness_time(s, &row, &body, r, err));
-    if (row.valid) put_rates(s, w, &row, near, r);
+    BN_TRY(bn_harness_time(s, &row, &body, test, err));
+    if (!row.valid) return BN_OK;
+    bn_table_row(&s->table, "");
+    bn_table_text(&s->table, name);
+    bn_table_value(&s->table, counted * 1e9 / row.ns.median, "bytes/s");
+    bn_table_value(&s->table, traffic * 1e9 / row.ns.median, "bytes/s");
+    bn_table_percent(&s->table, row.ns.mad / row.ns.median, false);
     return BN_OK;
 }
 
-static bn_status run_streams_of(struct bn_harness *s, size_t set, bool near, unsigned n_threads,
-                                bn_error *err)
+static bn_status put_streams(struct bn_harness *s, size_t set, bool near, unsigned n_threads, bn_error *err)
 {
     struct stream_work w = {.peak = bn_peak_of(bn_kernels_find("auto"))};
-    bn_status status = BN_OK;
     size_t least = 3 * GRAIN * sizeof(float) * n_threads; /* each thread has work */
     if (set < least) set = least;
     w.n = set / 3 / sizeof(float) / GRAIN * GRAIN;
-    w.a = bn_alloc_aligned(w.n, sizeof(float));
-    w.b = bn_alloc_aligned(w.n, sizeof(float));
-    w.c = bn_alloc_aligned(w.n, sizeof(float));
-    if (w.a == NULL || w.b == NULL || w.c == NULL) status = bn_nomem(err);
-    for (size_t i = 0; i < w.n && status == BN_OK; i++)
+    w.a = bn_alloc_aligned(3 * w.n, sizeof(float));
+    if (w.a == NULL) return bn_nomem(err);
+    w.b = w.a + w.n;
+    w.c = w.b + w.n;
+    for (size_t i = 0; i < w.n; i++)
         w.b[i] = 1.0f, w.c[i] = 2.0f;
+    bn_status status = BN_OK;
     for (size_t i = 0; i < BN_ARRAY_LEN(STREAMS) && status == BN_OK; i++) {
-        char test[96], size[BN_UNITS_ROOM];
         w.stream = &STREAMS[i];
-        snprintf(test, sizeof test, "bandwidth %s %s t=%u", w.stream->name,
-                 bn_units_text(size, (double)set, "bytes"), n_threads);
-        if (!bn_harness_wants(s, test)) continue;
-        if (w.stream->stream == BN_STREAM_COPY_PAST && !w.peak->can_store_past) {
-            bn_harness_skip(s, test, "no store past the caches in these kernels");
-            continue;
-        }
-        status = put_stream(s, &w, test, set, near, n_threads, err);
+        status = put_stream(s, &w, set, near, n_threads, err);
     }
     bn_free(w.a);
-    bn_free(w.b);
-    bn_free(w.c);
     return status;
 }
 
@@ -159,7 +148,7 @@ bn_status bn_memory_bandwidth(struct bn_harness *s, bn_error *err)
     BN_TRY(bn_harness_table(s, HEADS, "lrrr", err));
     for (size_t i = 0; i < n; i++)
         for (size_t t = 0; t < s->o->threads.n; t++)
-            BN_TRY(run_streams_of(s, sets[i], i == 0, s->o->threads.list[t], err));
+            BN_TRY(put_streams(s, sets[i], i == 0, s->o->threads.list[t], err));
     return BN_OK;
 }
 
@@ -197,25 +186,23 @@ static void link_lines(unsigned char *block, size_t n, uint32_t *order)
     }
 }
 
-static bn_status chase_set(struct bn_harness *s, size_t set, bool huge, const char *test, bn_error *err)
+static bn_status chase_set(struct bn_harness *s, size_t set, bool huge, const char *name, bn_error *err)
 {
     unsigned char *block = bn_alloc_aligned(set, 1);
     uint32_t *order = bn_alloc(set / LINE, sizeof *order);
-    bn_status status = BN_OK;
-    if (block == NULL || order == NULL) {
-        status = bn_nomem(err);
-    } else {
-        if (huge) bn_mem_advise_huge(block, set);
-        link_lines(block, set / LINE, order);
+    bn_status status = block != NULL && order != NULL ? BN_OK : bn_nomem(err);
+    if (status == BN_OK) {
         struct chase chase = {(void **)(void *)block};
         struct bn_bench_body body = {run_chase, &chase};
-        struct bn_harness_row row = {.test = test, .metric = "ns_per_load", .per_call = 1, .n_threads = 1};
-        bn_json *r = bn_harness_test(s, test);
-        bn_json_put_u64(r, "set_bytes", set);
-        bn_json_put_bool(r, "huge_pages_advised", huge);
+        struct bn_harness_row row = {.test = name, .metric = "ns_per_load", .per_call = 1, .n_threads = 1};
+        if (huge) bn_mem_advise_huge(block, set);
+        link_lines(block, set / LINE, order);
+        bn_json *test = bn_harness_test(s, name);
+        bn_json_put_u64(test, "set_bytes", set);
+        bn_json_put_bool(test, "huge_pages_advised", huge);
         run_chase(&chase, 0, set / LINE, 0, 1); /* once around, so that caches hold what they can */
-        status = bn_harness_time(s, &row, &body, r, err);
-        if (status == BN_OK) bn_harness_put_row(s, &row);
+        status = bn_harness_time(s, &row, &body, test, err);
+        bn_harness_put_row(s, &row);
     }
     bn_free(block);
     bn_free(order);

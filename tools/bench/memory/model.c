@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench memory: the memory of a model and a session, by purpose; the time to open, close and reset them;
- * leaks; memory pressure, which has to be an error and not a crash; and loading a model by mapping its file
- * or by reading it.
+ * bn-bench memory: the memory of a model and a session, by purpose; the time to open and close them; leaks;
+ * and memory pressure, which has to be an error and not a crash.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -235,29 +234,6 @@ static bn_status measure_session(struct bn_harness *s, bn_error *err)
     return status;
 }
 
-/* ---- loading ---- */
-
-static bn_status measure_load(struct bn_harness *s, bool map, bn_error *err)
-{
-    const char *name = map ? "load map" : "load read";
-    uint64_t ns[MAX_ROUNDS], start = bn_clock_ns();
-    size_t n = 0;
-    if (!bn_harness_wants(s, name)) return BN_OK;
-    if (s->args->model == NULL) {
-        bn_harness_skip(s, name, "the built-in model is not a file; give one with --model");
-        return BN_OK;
-    }
-    for (; n < MAX_ROUNDS && (n < BN_BENCH_MIN_SAMPLES || bn_clock_ns() - start < s->min_ns); n++) {
-        bn_model_options options = {.no_mmap = !map};
-        bn_model *model = NULL;
-        uint64_t begin = bn_clock_ns();
-        BN_TRY(bn_model_open(&model, s->args->model, &options, err));
-        ns[n] = bn_clock_ns() - begin;
-        bn_model_close(model);
-    }
-    return put_calls(s, name, 1, ns, n, err);
-}
-
 static bool wants_any(struct bn_harness *s, const char *const *names)
 {
     bool any = false;
@@ -271,7 +247,5 @@ bn_status bn_memory_model(struct bn_harness *s, bn_error *err)
     static const char *const HEADS[] = {"model", "time", "spread"};
     BN_TRY(bn_harness_table(s, HEADS, "lrr", err));
     if (wants_any(s, (const char *const[]){"tags", "pressure", NULL})) BN_TRY(measure_session(s, err));
-    if (wants_any(s, OPENING_NAMES)) BN_TRY(measure_opening(s, err));
-    BN_TRY(measure_load(s, true, err));
-    return measure_load(s, false, err);
+    return wants_any(s, OPENING_NAMES) ? measure_opening(s, err) : BN_OK;
 }

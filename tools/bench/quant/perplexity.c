@@ -143,7 +143,7 @@ static bn_status score_form(const struct bn_harness *h, const struct form *form,
                             const struct text *text, double *nll, size_t *n_bytes, bn_error *err)
 {
     static const bn_model_options options = {.repack = BN_REPACK_NEVER};
-    struct place place;
+    struct place place = {0};
     bn_model *m = NULL;
     bn_status status;
     *n_bytes = plain->n_bytes;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench quant: the errors of each format on one synthetic matrix, which compare formats and not models, and which formats
- * another one dominates.
+ * bn-bench quant: the errors of each format on one synthetic matrix, which compare formats and not models.
  */
 #include <math.h>
 #include <stdio.h>
@@ -51,20 +50,6 @@ double bn_entropy_bits(const uint64_t *counts, size_t n)
     return total > 0 ? bits : (double)NAN;
 }
 
-bool bn_is_dominated(const double *points, size_t n, size_t n_dims, size_t i)
-{
-    for (size_t other = 0; other < n; other++) {
-        bool as_good = true, better = false;
-        for (size_t d = 0; d < n_dims; d++) {
-            double mine = points[i * n_dims + d], its = points[other * n_dims + d];
-            as_good = as_good && its >= mine;
-            better = better || its > mine;
-        }
-        if (as_good && better) return true;
-    }
-    return false;
-}
-
 /* ---- one format ---- */
 
 /* No number in a document is negative; the member `negative` is true when the decibels are. */
@@ -75,7 +60,7 @@ static void put_db(bn_json *o, const char *name, const char *negative, double db
 }
 
 static bn_status put_quality(struct bn_harness *h, const struct bn_quant_format *f, struct bn_quant_data *d,
-                             double *sqnr_db, bn_error *err)
+                             bn_error *err)
 {
     struct bn_quant_op op;
     struct bn_quality q;
@@ -95,7 +80,6 @@ static bn_status put_quality(struct bn_harness *h, const struct bn_quant_format 
     if (f->ternary) bn_json_put_number(o, "entropy_bits_per_weight", bn_entropy_bits(q.counts, 3));
     BN_TRY(bn_harness_put_value(h, test, "bits_per_weight", bits, err));
     BN_TRY(bn_harness_put_value(h, test, "mse", q.mse, err));
-    *sqnr_db = q.sqnr_db;
     struct bn_table *t = &h->table;
     bn_table_row(t, "");
     bn_table_text(t, f->name);
@@ -109,28 +93,12 @@ static bn_status put_quality(struct bn_harness *h, const struct bn_quant_format 
     return BN_OK;
 }
 
-bn_status bn_quant_quality(struct bn_harness *h, struct bn_quant_data *d,
-                           const double speed[BN_QUANT_FORMATS], bn_error *err)
+bn_status bn_quant_quality(struct bn_harness *h, struct bn_quant_data *d, bn_error *err)
 {
     static const char *const HEADS[] = {"quality", "scale",     "bits", "of F16",
                                         "SQNR dB", "worst row", "MSE",  "zeros"};
-    static const char *const CHOICES[] = {"tradeoff", "SQNR dB", "bits", "dequantised", ""};
-    double points[BN_QUANT_FORMATS][3];
     BN_TRY(bn_harness_table(h, HEADS, "llrrrrrr", err));
-    for (size_t i = 0; i < BN_QUANT_FORMATS; i++) {
-        BN_TRY(put_quality(h, bn_quant_format(i), d, &points[i][0], err));
-        points[i][1] = -bn_quant_bits(bn_quant_format(i), d->rows, d->k);
-        points[i][2] = speed[i];
-    }
-    BN_TRY(bn_harness_table(h, CHOICES, "lrrrl", err));
-    for (size_t i = 0; i < BN_QUANT_FORMATS; i++) {
-        bool measured = speed[i] > 0, dominated = bn_is_dominated(points[0], BN_QUANT_FORMATS, 3, i);
-        bn_table_row(&h->table, "");
-        bn_table_text(&h->table, bn_quant_format(i)->name);
-        bn_table_printf(&h->table, "%.3f", points[i][0]);
-        bn_table_printf(&h->table, "%.4f", -points[i][1]);
-        bn_table_value(&h->table, measured ? speed[i] : (double)NAN, "1/s");
-        bn_table_text(&h->table, !measured ? "not timed" : dominated ? "dominated" : "");
-    }
+    for (size_t i = 0; i < BN_QUANT_FORMATS; i++)
+        BN_TRY(put_quality(h, bn_quant_format(i), d, err));
     return bn_harness_flush(h, err);
 }

@@ -29,8 +29,6 @@ struct quant {
     struct bn_harness h;
     struct bn_quant_data data;
     struct bn_quant_op op;
-    double speed[BN_QUANT_FORMATS]; /* of dequantising the first shape, first threads and instruction set */
-    bool first_shape;
 };
 
 /* ---- one row ---- */
@@ -71,7 +69,7 @@ static bn_status time_row(struct quant *q, const struct bn_kernels *kernels, str
     return BN_OK;
 }
 
-static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, size_t format, bn_error *err)
+static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, bn_error *err)
 {
     const struct bn_quant_op *op = &q->op;
     const struct bn_kernels *kernels = q->h.isas[isa];
@@ -98,11 +96,7 @@ static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, size_t
     bn_json_put_u64(o, "threads", n_threads);
     bn_json_put_u64(o, "bytes", op->read_bytes);
     bn_json_put_u64(o, "bytes_written", op->written_bytes);
-    BN_TRY(time_row(q, kernels, &row, o, err));
-    bool first = q->first_shape && isa == 0 && n_threads == q->h.o->threads.list[0];
-    if (row.valid && first && op->kind == BN_DEQUANTISE)
-        q->speed[format] = (double)op->job.rows * (double)op->job.k * 1e9 / row.ns.median;
-    return BN_OK;
+    return time_row(q, kernels, &row, o, err);
 }
 
 static bn_status run_op(struct quant *q, enum bn_quant_kind kind, size_t format, bn_error *err)
@@ -111,7 +105,7 @@ static bn_status run_op(struct quant *q, enum bn_quant_kind kind, size_t format,
                      &q->data);
     for (size_t isa = 0; isa < q->h.n_isas; isa++)
         for (size_t t = 0; t < q->h.o->threads.n && !is_repeated(q, isa); t++)
-            BN_TRY(run_row(q, isa, q->h.o->threads.list[t], format, err));
+            BN_TRY(run_row(q, isa, q->h.o->threads.list[t], err));
     return BN_OK;
 }
 
@@ -137,7 +131,6 @@ static bn_status read_shape(const char *text, struct shape *out, bn_error *err)
 static bn_status run_shape(struct quant *q, const struct shape *shape, bool first, bn_error *err)
 {
     static const char *const HEADS[] = {"operation", "time", "spread", "weights"};
-    q->first_shape = first;
     BN_TRY(bn_harness_table(&q->h, HEADS, "lrrr", err));
     bn_status status = bn_quant_prepare(&q->data, shape->rows, shape->k, err);
     for (size_t f = 0; f < BN_QUANT_FORMATS && status == BN_OK; f++)
@@ -145,7 +138,7 @@ static bn_status run_shape(struct quant *q, const struct shape *shape, bool firs
             status = run_op(q, (enum bn_quant_kind)kind, f, err);
     if (status == BN_OK) status = run_op(q, BN_QUANTISE_ACTIVATIONS, 0, err);
     if (status == BN_OK && first && bn_harness_wants(&q->h, "quality"))
-        status = bn_quant_quality(&q->h, &q->data, q->speed, err);
+        status = bn_quant_quality(&q->h, &q->data, err);
     if (status == BN_OK) status = bn_harness_flush(&q->h, err);
     bn_quant_release(&q->data);
     return status;

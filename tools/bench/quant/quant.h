@@ -113,14 +113,8 @@ struct bn_quality {
 void bn_quality_of(struct bn_quality *out, const float *w, const float *v, size_t rows, size_t k);
 /* Bits a symbol of this histogram needs at least: - sum p log2 p. NaN without symbols. */
 double bn_entropy_bits(const uint64_t *counts, size_t n);
-/* Point i of n, each of n_dims coordinates of which greater is better: is another point as good in all and
- * better in one? */
-bool bn_is_dominated(const double *points, size_t n, size_t n_dims, size_t i);
-
-/* Error, entropy, bits of every format on one matrix; speed[i] is that of dequantising format i in weights a
- * second, 0 when not measured. */
-BN_MUST_CHECK bn_status bn_quant_quality(struct bn_harness *h, struct bn_quant_data *data,
-                                         const double speed[BN_QUANT_FORMATS], bn_error *err);
+/* Error, entropy, bits of every format on one matrix. */
+BN_MUST_CHECK bn_status bn_quant_quality(struct bn_harness *h, struct bn_quant_data *data, bn_error *err);
 /* The perplexity of the model on the text of --text, in each format that it can have (perplexity.c). */
 BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err);
 

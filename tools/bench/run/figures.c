@@ -56,171 +56,143 @@ void bn_bench_config_name(const struct bn_bench_config *c, char *out, size_t roo
 
 /* ---- the numbers of a sample ---- */
 
-/* Each writes the numbers of one sample to out, which has room for 1 + bn_bench_n_times more, and returns how many; 0: this
- * test has none. One that is not known is NaN. */
-struct figure_of {
-    const struct bn_bench_measurement *m;
-    const struct bn_bench_config *c;
-    const struct bn_bench_sample *s;
-    double *out;
-    unsigned used; /* of the table */
+/* What a number is of; the first BN_USED are what was used. */
+enum what {
+    NS = BN_USED,
+    PRICE,
+    FIRST,
+    TOKENS,
+    JITTER,
+    SPREAD,
+    REQUESTS,
+    FAIRNESS,
+    BYTES,
+    SPEED,
+    SHARE,
+    DISTURBED,
+    RATE
 };
 
-static size_t ns_per_token(const struct figure_of *f)
-{
-    *f->out = (double)f->s->ns / bn_bench_n_rated(f->c);
-    return 1;
-}
+/* The series of a test, in their order; names are those of tools/bench/metrics.c. The last one, the rate, is not a series: it is
+ * the reciprocal of the time. */
+static const struct figure {
+    const char *metric;
+    int what;
+} FIGURES[] = {{"ns_per_token", NS},
+               {"price_per_million_tokens", PRICE},
+               {"first_token_ns", FIRST},
+               {"token_ns", TOKENS},
+               {"token_jitter_ns", JITTER},
+               {"token_spread_ns", SPREAD},
+               {"request_ns", REQUESTS},
+               {"fairness", FAIRNESS},
+               {"cycles_per_token", BN_USED_CYCLES},
+               {"instructions_per_token", BN_USED_INSTRUCTIONS},
+               {"cache_misses_per_token", BN_USED_CACHE_MISSES},
+               {"cpu_ns_per_token", BN_USED_CPU_NS},
+               {"joules_per_token", BN_USED_JOULES},
+               {"peak_rss_bytes", BN_USED_PEAK_BYTES},
+               {"bytes_per_token", BYTES},
+               {"bytes_per_second", SPEED},
+               {"share_of_bandwidth", SHARE},
+               {"disturbed", DISTURBED},
+               {"tokens_per_second", RATE}};
 
-static size_t tokens_per_second(const struct figure_of *f)
-{
-    *f->out = f->s->ns > 0 ? bn_bench_n_rated(f->c) * 1e9 / (double)f->s->ns : 0;
-    return 1;
-}
-
-/* Of a machine with this price, busy with nothing else. */
-static size_t price(const struct figure_of *f)
-{
-    *f->out = (double)f->s->ns / bn_bench_n_rated(f->c) * f->m->o->price_per_hour * 1e6 / 3600e9;
-    return f->m->o->price_per_hour > 0;
-}
-
-static size_t first_token_ns(const struct figure_of *f)
-{
-    *f->out = (double)f->s->first_token_ns;
-    return f->c->n_concurrent == 1;
-}
-
-static size_t times(const struct figure_of *f)
-{
-    for (uint32_t k = 0; k < bn_bench_n_times(f->c); k++)
-        f->out[k] = (double)f->s->times[k];
-    return bn_bench_n_times(f->c);
-}
-
-static size_t token_ns(const struct figure_of *f)
-{
-    return f->c->n_concurrent == 1 ? times(f) : 0;
-}
-
-static size_t request_ns(const struct figure_of *f)
-{
-    return f->c->n_concurrent > 1 ? times(f) : 0;
-}
-
-/* Jain's index of the rates: 1 when all are equally fast, 1 / n_concurrent when only one advances. */
-static size_t fairness(const struct figure_of *f)
+/* Jain's index of the rates: 1 when all are equally fast, 1 / n when only one of n advances. */
+static double fairness(const double *ns, size_t n)
 {
     double sum = 0, squares = 0;
-    for (uint32_t i = 0; i < f->c->n_concurrent && f->c->n_concurrent > 1; i++) {
-        double rate = 1e9 / (double)f->s->times[i];
+    for (size_t i = 0; i < n; i++) {
+        double rate = 1e9 / ns[i];
         sum += rate;
         squares += rate * rate;
     }
-    *f->out = sum * sum / (f->c->n_concurrent * squares);
-    return f->c->n_concurrent > 1;
+    return sum * sum / ((double)n * squares);
 }
 
-/* How evenly tokens stream: the median of the absolute differences of neighbouring times, from three tokens on; at least 1 ns. */
-static size_t jitter(const struct figure_of *f)
+/* Numbers that follow from the times of a sample, which are in x: the times themselves, or one that is computed in place. How
+ * evenly tokens stream: the median of the absolute differences of neighbouring times, from three tokens on, and the 95 %
+ * quantile of the times less their median, from 20 on; at least 1 ns. */
+static size_t of_times(int what, bool many, double *x, size_t n)
 {
-    size_t n = token_ns(f);
-    if (n < 3) return 0;
-    for (size_t k = 0; k + 1 < n; k++)
-        f->out[k] = fabs(f->out[k + 1] - f->out[k]);
-    *f->out = fmax(1, bn_median_in_place(f->out, n - 1));
-    return 1;
+    if (many != (what == REQUESTS || what == FAIRNESS)) return 0;
+    switch (what) {
+    case FAIRNESS:
+        *x = fairness(x, n);
+        return 1;
+    case JITTER:
+        for (size_t k = 0; k + 1 < n; k++)
+            x[k] = fabs(x[k + 1] - x[k]);
+        if (n >= 3) *x = fmax(1, bn_median_in_place(x, n - 1));
+        return n >= 3;
+    case SPREAD:
+        bn_sort(x, n);
+        if (n < bn_quantile_needs(0.95)) return 0;
+        *x = fmax(1, bn_sorted_quantile(x, n, 0.95) - bn_sorted_quantile(x, n, 0.5));
+        return 1;
+    default:
+        return n;
+    }
 }
 
-/* The 95 % quantile of the times less their median, from 20 tokens on; at least 1 ns. */
-static size_t spread(const struct figure_of *f)
+/* One that is not known is NaN. What was used and is 0 was too short for its meter. */
+static double number(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                     const struct bn_bench_sample *s, int what)
 {
-    size_t n = token_ns(f);
-    if (n < bn_quantile_needs(0.95)) return 0;
-    bn_sort(f->out, n);
-    *f->out = fmax(1, bn_sorted_quantile(f->out, n, 0.95) - bn_sorted_quantile(f->out, n, 0.5));
-    return 1;
+    double rated = bn_bench_n_rated(c), ns = (double)s->ns / rated;
+    double speed = s->total_ns > 0 ? (double)s->bytes * 1e9 / (double)s->total_ns : 0;
+    switch (what) {
+    case NS:
+        return ns;
+    case RATE:
+        return ns > 0 ? 1e9 / ns : 0;
+    case PRICE: /* of a machine with this price, busy with nothing else */
+        return ns * m->o->price_per_hour * 1e6 / 3600e9;
+    case FIRST:
+        return (double)s->first_token_ns;
+    case BYTES:
+        return (double)s->bytes / (double)s->evaluated;
+    case SPEED:
+        return speed;
+    case SHARE:
+        return s->bandwidth > 0 ? speed / s->bandwidth : (double)NAN;
+    case DISTURBED:
+        return s->disturbed;
+    case BN_USED_PEAK_BYTES:
+        return s->used[what];
+    default:
+        return s->used[what] > 0 ? s->used[what] / rated : (double)NAN;
+    }
 }
 
-/* What was used; 0 is too short for its meter. */
-static size_t used_per_token(const struct figure_of *f)
+/* Writes the numbers of one sample to x, which has room for 1 + bn_bench_n_times more, and returns how many; 0: this test has
+ * none. Arithmetic bounds a prompt, not reading, and the bandwidth is that of the threads of one generation. */
+static size_t numbers(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                      const struct bn_bench_sample *s, int what, double *x)
 {
-    double x = f->s->used[f->used] / bn_bench_n_rated(f->c);
-    *f->out = x > 0 ? x : (double)NAN;
-    return 1;
+    bool many = c->n_concurrent > 1;
+    if ((what == PRICE && !(m->o->price_per_hour > 0)) || (what == FIRST && many) ||
+        (what == SHARE && (many || !c->decode)))
+        return 0;
+    if (what < TOKENS || what > FAIRNESS) {
+        *x = number(m, c, s, what);
+        return 1;
+    }
+    for (uint32_t k = 0; k < bn_bench_n_times(c); k++)
+        x[k] = (double)s->times[k];
+    return of_times(what, many, x, bn_bench_n_times(c));
 }
 
-static size_t peak_bytes(const struct figure_of *f)
-{
-    *f->out = f->s->used[BN_USED_PEAK_BYTES];
-    return 1;
-}
-
-static size_t bytes_per_token(const struct figure_of *f)
-{
-    *f->out = (double)f->s->bytes / (double)f->s->evaluated;
-    return 1;
-}
-
-static size_t bytes_per_second(const struct figure_of *f)
-{
-    *f->out = f->s->total_ns > 0 ? (double)f->s->bytes * 1e9 / (double)f->s->total_ns : 0;
-    return 1;
-}
-
-/* Arithmetic bounds a prompt, not reading; and the bandwidth is that of the threads of one generation. */
-static size_t share_of_bandwidth(const struct figure_of *f)
-{
-    if (!f->c->decode || f->c->n_concurrent > 1) return 0;
-    (void)bytes_per_second(f);
-    *f->out = f->s->bandwidth > 0 ? *f->out / f->s->bandwidth : (double)NAN;
-    return 1;
-}
-
-static size_t disturbed(const struct figure_of *f)
-{
-    *f->out = f->s->disturbed;
-    return 1;
-}
-
-/* The series of a test, in their order; names are those of tools/bench/metrics.c. The rate is no series: it is the reciprocal of
- * the time. */
-static const struct figure {
-    const char *metric;
-    size_t (*of)(const struct figure_of *f);
-    unsigned used;
-} FIGURES[] = {
-    {"ns_per_token", ns_per_token, 0},
-    {"price_per_million_tokens", price, 0},
-    {"first_token_ns", first_token_ns, 0},
-    {"token_ns", token_ns, 0},
-    {"token_jitter_ns", jitter, 0},
-    {"token_spread_ns", spread, 0},
-    {"request_ns", request_ns, 0},
-    {"fairness", fairness, 0},
-    {"cycles_per_token", used_per_token, BN_USED_CYCLES},
-    {"instructions_per_token", used_per_token, BN_USED_INSTRUCTIONS},
-    {"cache_misses_per_token", used_per_token, BN_USED_CACHE_MISSES},
-    {"cpu_ns_per_token", used_per_token, BN_USED_CPU_NS},
-    {"joules_per_token", used_per_token, BN_USED_JOULES},
-    {"peak_rss_bytes", peak_bytes, 0},
-    {"bytes_per_token", bytes_per_token, 0},
-    {"bytes_per_second", bytes_per_second, 0},
-    {"share_of_bandwidth", share_of_bandwidth, 0},
-    {"disturbed", disturbed, 0},
-    {"tokens_per_second", tokens_per_second, 0},
-};
 #define N_SERIES (BN_ARRAY_LEN(FIGURES) - 1)
 
-static size_t collect(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
-                      const struct figure *figure, size_t *n_warmup)
+static size_t collect(const struct bn_bench_measurement *m, const struct bn_bench_config *c, int what,
+                      size_t *n_warmup)
 {
     size_t n = 0;
     for (size_t i = n_warmup != NULL ? 0 : c->n_warmup; i < c->n_samples; i++) {
-        struct figure_of f = {m, c, &c->samples[i], m->scratch + n, figure->used};
-        size_t each = figure->of(&f);
+        size_t each = numbers(m, c, &c->samples[i], what, m->scratch + n);
         for (size_t k = 0; k < each; k++)
-            if (isnan(f.out[k])) return 0;
+            if (isnan(m->scratch[n + k])) return 0;
         if (n_warmup != NULL && i == c->n_warmup) *n_warmup = n;
         n += each;
     }
@@ -233,7 +205,7 @@ size_t bn_bench_collect(const struct bn_bench_measurement *m, const struct bn_be
     const struct figure *f = FIGURES;
     while (strcmp(f->metric, metric) != 0)
         f++;
-    return collect(m, c, f, n_warmup);
+    return collect(m, c, f->what, n_warmup);
 }
 
 double bn_bench_median_of(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
@@ -251,14 +223,14 @@ bn_status bn_bench_config_series(struct bn_bench_measurement *m, const struct bn
     char name[BN_BENCH_NAME];
     bn_bench_config_name(c, name, sizeof name);
     for (size_t i = 0; i < N_SERIES; i++) {
-        size_t n_warmup = 0, n = collect(m, c, &FIGURES[i], &n_warmup);
-        unsigned used = FIGURES[i].used;
+        int what = FIGURES[i].what;
+        size_t n_warmup = 0, n = collect(m, c, what, &n_warmup);
         if (n > 0)
             BN_TRY(bn_metric_add(&m->h.series, name, FIGURES[i].metric, m->scratch, n, n_warmup, err));
-        else if (FIGURES[i].of == used_per_token)
+        else if (what < BN_USED_PEAK_BYTES)
             bn_json_put_unavailable(c->test, FIGURES[i].metric,
-                                    used < BN_BENCH_COUNTERS       ? m->meters.why[used]
-                                    : used == BN_USED_CPU_NS       ? "too short for the clock"
+                                    what < (int)BN_BENCH_COUNTERS  ? m->meters.why[what]
+                                    : what == BN_USED_CPU_NS       ? "too short for the clock"
                                     : m->meters.energy.why[0] != 0 ? m->meters.energy.why
                                                                    : "a counter of energy was reset");
     }

@@ -21,7 +21,7 @@
 
 #define BN_BENCH_NAME 64u /* of a test, with the NUL */
 
-/* What a sample used (usage.c); NaN where this machine does not report it. */
+/* What a sample used; NaN where this machine does not report it. */
 enum bn_bench_used {
     BN_USED_CYCLES,
     BN_USED_INSTRUCTIONS,
@@ -136,6 +136,9 @@ void bn_bench_release_run(struct bn_bench_measurement *m);
 
 /* ---- samples (sample.c) ---- */
 
+/* Before the sessions are opened: their threads are counted. */
+void bn_bench_meters_open(struct bn_bench_meters *meters);
+void bn_bench_meters_close(struct bn_bench_meters *meters);
 /* What a token reads in a session that holds this many tokens, by its counters. */
 BN_MUST_CHECK bn_status bn_bench_learn_reads(const struct bn_bench_measurement *m, bn_session *session,
                                              uint32_t depth, struct bn_bench_reads *reads, bn_error *err);
@@ -143,14 +146,6 @@ BN_MUST_CHECK bn_status bn_bench_learn_reads(const struct bn_bench_measurement *
  * test. */
 BN_MUST_CHECK bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *config,
                                       double bandwidth, bn_error *err);
-
-/* ---- what samples use (usage.c) ---- */
-
-/* Before the sessions are opened: their threads are counted. */
-void bn_bench_meters_open(struct bn_bench_meters *meters);
-void bn_bench_meters_close(struct bn_bench_meters *meters);
-void bn_bench_usage_begin(struct bn_bench_meters *meters, double used[BN_USED]);
-void bn_bench_usage_end(struct bn_bench_meters *meters, double used[BN_USED]);
 
 /* ---- texts (text.c) ---- */
 

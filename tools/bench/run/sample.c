@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
  * One sample of bn-bench run: a generation, or several that ask for the same, in one pass or with threads of their own; the
- * counters of its kernels, the disturbances, and the digest of its output.
+ * counters of its kernels, what it used, the disturbances, and the digest of its output.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "infer/session.h"
+#include "lab/sampler/counters.h"
 #include "tools/bench/run/run.h"
 
 /* ---- counters ---- */
@@ -58,6 +61,62 @@ bn_status bn_bench_learn_reads(const struct bn_bench_measurement *m, bn_session 
     reads->weights = middle - start - reads->cache;
     reads->head = bytes_read(session, false) - middle - (middle - start);
     return bn_session_truncate(session, depth, err);
+}
+
+/* ---- meters ---- */
+
+void bn_bench_meters_open(struct bn_bench_meters *meters)
+{
+    static const enum bn_perf_event EVENTS[BN_BENCH_COUNTERS] = {BN_PERF_CYCLES, BN_PERF_INSTRUCTIONS,
+                                                                 BN_PERF_CACHE_MISSES};
+    *meters = (struct bn_bench_meters){.resets = true};
+    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
+        bn_error why = {0};
+        meters->counters[i] = bn_perf_event_open(EVENTS[i], true, &why);
+        snprintf(meters->why[i], sizeof meters->why[i], "%.159s",
+                 meters->counters[i] < 0 ? why.msg : "the counter could not be read, or counted nothing");
+    }
+    bn_energy_read(&meters->energy, BN_ENERGY_ROOT);
+}
+
+void bn_bench_meters_close(struct bn_bench_meters *meters)
+{
+    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++)
+        if (meters->counters[i] >= 0) close(meters->counters[i]);
+}
+
+static void count(const struct bn_bench_meters *meters, double counts[BN_BENCH_COUNTERS])
+{
+    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
+        uint64_t n = 0;
+        bool known = meters->counters[i] >= 0 && read(meters->counters[i], &n, sizeof n) == (ssize_t)sizeof n;
+        counts[i] = known ? (double)n : (double)NAN;
+    }
+}
+
+static void begin_usage(struct bn_bench_meters *meters, double used[BN_USED])
+{
+    uint64_t peak = bn_machine_peak_rss_bytes();
+    if (peak > meters->peak) meters->peak = peak;
+    if (meters->resets) meters->resets = bn_machine_reset_peak_rss();
+    if (meters->energy.n > 0) bn_energy_read(&meters->energy, BN_ENERGY_ROOT);
+    count(meters, used);
+    used[BN_USED_CPU_NS] = (double)bn_clock_process_cpu_ns();
+}
+
+static void end_usage(struct bn_bench_meters *meters, double used[BN_USED])
+{
+    double counts[BN_BENCH_COUNTERS];
+    struct bn_energy now = {0};
+    used[BN_USED_CPU_NS] = (double)bn_clock_process_cpu_ns() - used[BN_USED_CPU_NS];
+    count(meters, counts);
+    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++)
+        used[i] = counts[i] - used[i];
+    if (meters->energy.n > 0) bn_energy_read(&now, BN_ENERGY_ROOT);
+    used[BN_USED_JOULES] = bn_energy_since(&meters->energy, &now);
+    uint64_t peak = bn_machine_peak_rss_bytes();
+    if (peak > meters->peak) meters->peak = peak;
+    used[BN_USED_PEAK_BYTES] = meters->resets && peak > 0 ? (double)peak : (double)NAN;
 }
 
 /* ---- a sample ---- */
@@ -285,14 +344,14 @@ static bn_status take(struct bn_bench_measurement *m, struct bn_bench_config *c,
     uint64_t until_ns = UINT64_MAX;
     for (size_t i = 0; i < all->n; i++)
         ask(m, c, &all->list[i], &until_ns);
-    bn_bench_usage_begin(&m->meters, s->used);
+    begin_usage(&m->meters, s->used);
     bn_noise_read(&then);
     if (m->timeout_ns > 0) until_ns = bn_clock_ns() + m->timeout_ns;
     bn_status status = c->n_concurrent > 1 ? run_concurrently(m, c, all, err)
                        : all->n > 1        ? run_in_one_pass(m, c, all, err)
                                     : bn_generate(c->session, bn_model_tokenizer(m->model), all->list, err);
     bn_noise_read(&now);
-    bn_bench_usage_end(&m->meters, s->used);
+    end_usage(&m->meters, s->used);
     s->noise = bn_noise_since(&then, &now);
     if (status == BN_OK) status = judge(m, c, all, err);
     return status == BN_OK && c->verdict == BN_BENCH_VALID ? book(m, c, s, all, err) : status;

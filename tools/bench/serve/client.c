@@ -121,15 +121,9 @@ static void note_text(struct bn_client_run *run, const char *text)
 {
     if (text[0] == '\0') return;
     bn_sha256_update(run->text, text, strlen(text));
-    if (run->n_at == run->room) {
-        size_t room = run->room * 2 + 64;
-        uint64_t *more = bn_realloc(run->at_ns, room, sizeof *more);
-        if (more == NULL) {
-            bn_client_end(run, "out of memory");
-            return;
-        }
-        run->at_ns = more;
-        run->room = room;
+    if (bn_array_grow(&run->at_ns, &run->room, run->n_at + 1, sizeof *run->at_ns, NULL) != BN_OK) {
+        bn_client_end(run, "out of memory");
+        return;
     }
     run->at_ns[run->n_at++] = bn_clock_ns();
 }
