@@ -12,7 +12,7 @@ endif
 CFLAGS ?= -O2 -g
 BUILD ?= build
 PKG_CONFIG ?= pkg-config
-VERSION := $(shell sed -nE 's/.*return "([0-9.]+)";.*/\1/p' engine/base/error.c)
+VERSION := $(shell sed -nE "s|.define BN_VERSION_[A-Z]+ ([0-9]+)|\1|p" engine/bn.h | paste -sd .)
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
@@ -51,7 +51,7 @@ HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,--as-neede
 # Files of data take part in the protection of indirect jumps.
 HARDEN_AS := $(if $(findstring -fcf-protection,$(HARDEN)),-fcf-protection -include cet.h)
 # Frame pointers are what samplers walk; gcc leaves them out of leaf functions that use no stack all the same.
-BN_CPPFLAGS := -Iengine -I. -I$(OUT)
+BN_CPPFLAGS := -Iengine -I. -I$(OUT) -DBN_INTERNAL
 BN_CFLAGS := -std=c11 $(WARNINGS) -fPIE $(HARDEN) -pthread -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer \
     -ffp-contract=off -fno-fast-math -fexcess-precision=standard -ffile-prefix-map="$(CURDIR)=." -MMD -MP \
     $(if $(WERROR),-Werror)

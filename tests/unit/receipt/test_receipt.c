@@ -56,7 +56,7 @@ static void every_field_is_documented(void **state)
 static void a_receipt_says_what_ran(void **state)
 {
     (void)state;
-    static const bn_sampler_options SAMPLED = {0.7f, 40, 0.9f, 0.05f, 1.1f, 64, UINT64_MAX};
+    static const bn_sampler_options SAMPLED = {0, 0.7f, 40, 0.9f, 0.05f, 1.1f, 64, UINT64_MAX};
     static const char TEXT[] = "a prompt\nof two lines";
     struct run run;
     const char *text = NULL;
