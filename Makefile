@@ -59,7 +59,7 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -pthread $(HARDEN_LD)
-PACKAGES := libcrypto libmicrohttpd libcjson libpcre2-8 libcurl libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
+PACKAGES := libcrypto libmicrohttpd libpcre2-8 libcurl libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
 # bn-train is built where OpenBLAS is.
 BLAS ?= $(if $(shell $(PKG_CONFIG) --exists openblas 2>/dev/null && echo yes),1,0)
 # bn-mpi.so is built where MPI is; programs load it under mpirun.
@@ -216,7 +216,7 @@ $(LIBS) $(TRAIN) $(CLI_LIB):
 	$(Q)rm -f $@; $(AR) rcsD $@ $^
 
 # What the library itself needs.
-SHARED_PACKAGES := libcrypto libpcre2-8 libcjson
+SHARED_PACKAGES := libcrypto libpcre2-8
 $(SHARED): engine/bn.map $(LIB_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) -shared $(filter-out -pie,$(BN_LDFLAGS)) $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) \

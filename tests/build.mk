@@ -4,6 +4,7 @@
 $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
+$(OUT)/tests/unit/engine/test_json: BN_LDLIBS += -lcjson
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/tools/test_fixtures $(OUT)/tests/unit/engine/test_gguf_bad \
 $(OUT)/tests/unit/engine/test_architectures $(OUT)/tests/unit/engine/test_divided: $(call obj,tools/fixtures/*.c)
@@ -104,7 +105,7 @@ $(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile
 $(SAMPLED_AGENT): $(OUT)/tests/sampled/agent/%.o: lab/sampler/%.c $(OUT)/flags Makefile
 	$(SAY) CC $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(SAMPLED_CFLAGS) -U_GNU_SOURCE -O2 -Iengine -I. -c -o $@ $<
+	$(Q)$(CC) $(SAMPLED_CFLAGS) -U_GNU_SOURCE -O2 -DBN_INTERNAL -Iengine -I. -c -o $@ $<
 $(OUT)/tests/sampled/nofp_middle.o: SAMPLED_CFLAGS += -fomit-frame-pointer
 $(OUT)/tests/sampled/storm_library.o: SAMPLED_CFLAGS += -fPIC
 $(OUT)/tests/sampled/nofp: $(OUT)/tests/sampled/nofp_middle.o

@@ -336,15 +336,16 @@ bn_status bn_formats_read_document(bn_stacks **out, const bn_json *document, bn_
 
 bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err)
 {
-    bn_json *document = NULL;
+    bn_json *document = NULL, *read = NULL;
     size_t before = out->len;
     BN_TRY(to_json(&document, s, err));
     bn_status status = bn_json_write(document, true, out, err);
     bn_buf_putc(out, '\n');
     if (status == BN_OK) status = bn_buf_check(out, err);
-    if (status == BN_OK &&
-        bn_json_check(out->data + before, out->len - before, BN_JSON_MAX_TREE, NULL) != BN_OK)
-        status = bn_formats_too_large(s, err);
+    if (status == BN_OK) status = bn_json_parse(&read, out->data + before, out->len - before, NULL);
+    if (status == BN_ERR_NOMEM) status = bn_nomem(err);
+    if (status == BN_ERR_LIMIT) status = bn_formats_too_large(s, err);
     bn_json_free(document);
+    bn_json_free(read);
     return status;
 }
