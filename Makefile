@@ -12,7 +12,7 @@ endif
 CFLAGS ?= -O2 -g
 BUILD ?= build
 PKG_CONFIG ?= pkg-config
-VERSION := $(shell sed -nE 's/.*return "([0-9.]+)";.*/\1/p' engine/base/error.c)
+VERSION := $(shell sed -nE "s|.define BN_VERSION_[A-Z]+ ([0-9]+)|\1|p" engine/bn.h | paste -sd .)
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
@@ -51,7 +51,7 @@ HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,--as-neede
 # Files of data take part in the protection of indirect jumps.
 HARDEN_AS := $(if $(findstring -fcf-protection,$(HARDEN)),-fcf-protection -include cet.h)
 # Frame pointers are what samplers walk; gcc leaves them out of leaf functions that use no stack all the same.
-BN_CPPFLAGS := -Iengine -I. -I$(OUT)
+BN_CPPFLAGS := -Iengine -I. -I$(OUT) -DBN_INTERNAL
 BN_CFLAGS := -std=c11 $(WARNINGS) -fPIE $(HARDEN) -pthread -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer \
     -ffp-contract=off -fno-fast-math -fexcess-precision=standard -ffile-prefix-map="$(CURDIR)=." -MMD -MP \
     $(if $(WERROR),-Werror)
@@ -59,7 +59,7 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -pthread $(HARDEN_LD)
-PACKAGES := libcrypto libmicrohttpd libcjson libpcre2-8 libcurl libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
+PACKAGES := libcrypto libmicrohttpd libpcre2-8 libcurl libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
 # bn-train is built where OpenBLAS is.
 BLAS ?= $(if $(shell $(PKG_CONFIG) --exists openblas 2>/dev/null && echo yes),1,0)
 # bn-mpi.so is built where MPI is; programs load it under mpirun.
@@ -221,7 +221,7 @@ $(LIBS) $(TRAIN) $(CLI_LIB):
 	$(Q)rm -f $@; $(AR) rcsD $@ $^
 
 # What the library itself needs.
-SHARED_PACKAGES := libcrypto libpcre2-8 libcjson
+SHARED_PACKAGES := libcrypto libpcre2-8
 $(SHARED): engine/bn.map $(LIB_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) -shared $(filter-out -pie,$(BN_LDFLAGS)) $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) \

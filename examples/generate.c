@@ -28,23 +28,26 @@ static bn_status generate(const bn_model *model, const char *prompt, uint32_t n_
 {
     const bn_tokenizer *tok = bn_model_tokenizer(model);
     bn_session *session = NULL;
-    bn_generation generation;
+    bn_query *query = NULL;
+    bn_generation *generation = NULL;
     int32_t *ids = NULL;
-    memset(&generation, 0, sizeof generation); /* greedy, no stop texts */
-    bn_status status =
-        bn_tokenize(tok, prompt, strlen(prompt), BN_TOKENIZE_BOS, &ids, &generation.n_prompt, err);
+    size_t n_ids = 0;
+    bn_status status = bn_tokenize(tok, prompt, strlen(prompt), BN_TOKENIZE_BOS, &ids, &n_ids, err);
+    if (status == BN_OK) status = bn_query_open(&query, ids, n_ids, err);
+    if (status == BN_OK) status = bn_query_set(query, BN_SET_N_PREDICT, n_predict, err);
+    if (status == BN_OK) status = bn_query_set(query, BN_SET_CHAIN, 1, err); /* for verify.c */
     if (status == BN_OK) status = bn_session_open(&session, model, NULL, err);
     if (status == BN_OK) {
-        generation.prompt = ids;
-        generation.n_predict = n_predict;
-        generation.on_token = print_text;
-        status = bn_generate(session, tok, &generation, err);
+        bn_query_set_callback(query, print_text, NULL);
+        status = bn_session_generate(session, tok, query, &generation, err);
     }
     if (status == BN_OK)
-        printf("\n[%zu tokens in %.0f ms; stopped: %s]\n", generation.n_ids,
-               (double)generation.total_ns / 1e6, bn_stop_reason_name(generation.reason));
-    bn_generation_release(&generation);
+        printf("\n[%.0f ms; stopped: %s; chain: %s]\n",
+               (double)bn_generation_get(generation, BN_GENERATION_TOTAL_NS) / 1e6,
+               bn_stop_reason_name(bn_generation_reason(generation)), bn_generation_chain(generation));
+    bn_generation_close(generation);
     bn_session_close(session);
+    bn_query_close(query);
     bn_free(ids);
     return status;
 }
@@ -56,15 +59,16 @@ int main(int argc, char **argv)
     bn_model *model = NULL;
     if (argc != 4) {
         fprintf(stderr, "usage: %s MODEL.gguf PROMPT N\n", argv[0]);
-        return BN_EXIT_USAGE;
+        return 2;
     }
     memset(&err, 0, sizeof err);
     memset(&options, 0, sizeof options);
+    options.size = sizeof options;
     options.repack = BN_REPACK_AUTO;
     options.progress = print_progress;
     bn_status status = bn_model_open(&model, argv[1], &options, &err);
     if (status == BN_OK) status = generate(model, argv[2], (uint32_t)atoi(argv[3]), &err);
     if (status != BN_OK) fprintf(stderr, "error: %s%s%s\n", err.where, err.where[0] ? ": " : "", err.msg);
     bn_model_close(model);
-    return (int)bn_status_exit(status);
+    return status != BN_OK;
 }

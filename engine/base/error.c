@@ -42,9 +42,24 @@ bn_exit bn_status_exit(bn_status status)
     return (unsigned)status < BN_STATUS_COUNT ? STATUS[status].exit : BN_EXIT_INTERNAL;
 }
 
+#define TEXT(x) #x
+#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
 const char *bn_version(void)
 {
-    return "0.1.0";
+    return VERSION(BN_VERSION_MAJOR, BN_VERSION_MINOR, BN_VERSION_PATCH);
+}
+
+bn_status bn_take_options(void *out, size_t n_bytes, const void *options, bn_error *err)
+{
+    size_t size;
+    if (options == NULL) return BN_OK;
+    memcpy(&size, options, sizeof size);
+    if (size > n_bytes)
+        return bn_fail(err, BN_ERR_ARG, "options of %zu bytes: the header is newer than the library %s", size,
+                       bn_version());
+    memcpy(out, options, size != 0 ? size : n_bytes); /* 0.1 is the first version */
+    return BN_OK;
 }
 
 static bool is_printable(const char *text, size_t length, enum bn_escape how)

@@ -1,102 +1,51 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tree of JSON values: reading it from text, access, building. cJSON holds the tree; what it does not
- * check is checked before (json_scan.c) and after it (duplicate names, numbers that are not finite). Only its
- * case-sensitive look-ups are used. Its hooks, which belong to the whole process, are left as they are.
+ * The tree of JSON values: access and building. json_scan.c reads one from text, json_write.c writes it.
  */
-#include "base/json.h"
-
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/error.h"
-#include "base/file.h"
+#include "base/json.h"
 
-#define EXACT 9007199254740992.0 /* 2^53: below it, every whole number is itself */
-#define EXACT_U64 (UINT64_C(1) << 53)
-
-/* ---- checking the tree ---- */
-
-static bn_status check_names(const bn_json *object, bn_error *err)
+bn_json *bn_json_new(enum bn_json_kind kind)
 {
-    size_t n;
-    const bn_json **members = bn_json_sorted(object, &n);
-    if (members == NULL) return bn_nomem(err);
-    bn_status status = BN_OK;
-    for (size_t i = 1; i < n && status == BN_OK; i++) {
-        const char *name = bn_json_name(members[i]);
-        if (strcmp(bn_json_name(members[i - 1]), name) == 0)
-            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "duplicate name");
-    }
-    bn_free(members);
-    return status;
+    bn_json *value = bn_alloc(1, sizeof *value);
+    if (value != NULL) value->kind = kind;
+    return value;
 }
 
-static bn_status check_tree(const cJSON *value, bn_error *err)
+bn_json *bn_json_append(bn_json *parent, bn_json *value)
 {
-    if (cJSON_IsNumber(value) && !isfinite(value->valuedouble))
-        return bn_fail(err, BN_ERR_FORMAT, "number out of the range of binary64");
-    if (cJSON_IsObject(value)) BN_TRY(check_names((const bn_json *)value, err));
-    for (const cJSON *child = value->child; child != NULL; child = child->next)
-        BN_TRY(check_tree(child, err));
-    return BN_OK;
-}
-
-/* ---- reading ---- */
-
-bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t max_tree, bn_error *err)
-{
-    *out = NULL;
-    BN_TRY(bn_json_check(text, n, max_tree, err));
-    cJSON *root = cJSON_ParseWithLength(text, n);
-    if (root == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for %zu bytes of JSON", n);
-    bn_status status = check_tree(root, err);
-    if (status != BN_OK) {
-        cJSON_Delete(root);
-        return status;
-    }
-    *out = (bn_json *)root;
-    return BN_OK;
-}
-
-bn_status bn_json_parse(bn_json **out, const char *text, size_t n, bn_error *err)
-{
-    return bn_json_parse_within(out, text, n, BN_JSON_MAX_TREE, err);
-}
-
-bn_status bn_json_read_file(bn_json **out, const char *path, bn_error *err)
-{
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    *out = NULL;
-    bn_status status = bn_file_read(path, &text, err);
-    if (status == BN_OK) status = bn_json_parse(out, bn_buf_text(&text), text.len, err);
-    if (status != BN_OK) bn_error_name(err, path);
-    bn_buf_release(&text);
-    return status;
+    if (value == NULL) return NULL;
+    *(parent->last == NULL ? &parent->child : &parent->last->next) = value;
+    return parent->last = value;
 }
 
 void bn_json_free(bn_json *root)
 {
-    cJSON_Delete((cJSON *)root);
+    if (root == NULL) return;
+    for (bn_json *m = root->child, *next; m != NULL; m = next) {
+        next = m->next;
+        bn_json_free(m);
+    }
+    bn_free(root->name);
+    bn_free(root->text);
+    bn_free(root);
 }
+
+/* ---- access ---- */
 
 enum bn_json_kind bn_json_kind(const bn_json *value)
 {
-    const cJSON *v = (const cJSON *)value;
-    if (cJSON_IsBool(v)) return BN_JSON_BOOL;
-    if (cJSON_IsNumber(v)) return BN_JSON_NUMBER;
-    if (cJSON_IsString(v)) return BN_JSON_STRING;
-    if (cJSON_IsArray(v)) return BN_JSON_ARRAY;
-    return cJSON_IsObject(v) ? BN_JSON_OBJECT : BN_JSON_NULL;
+    return value == NULL ? BN_JSON_NULL : value->kind;
 }
 
 static const bn_json *get(const bn_json *value, const char *name, size_t n)
 {
-    if (!cJSON_IsObject((const cJSON *)value)) return NULL;
-    for (const cJSON *m = ((const cJSON *)value)->child; m != NULL; m = m->next)
-        if (strncmp(m->string, name, n) == 0 && m->string[n] == '\0') return (const bn_json *)m;
+    if (bn_json_kind(value) != BN_JSON_OBJECT) return NULL;
+    for (const bn_json *m = value->child; m != NULL; m = m->next)
+        if (strncmp(m->name, name, n) == 0 && m->name[n] == '\0') return m;
     return NULL;
 }
 
@@ -133,37 +82,37 @@ const bn_json *bn_json_at(const bn_json *value, size_t i)
 
 const bn_json *bn_json_first(const bn_json *value)
 {
-    return value == NULL ? NULL : (const bn_json *)((const cJSON *)value)->child;
+    return value == NULL ? NULL : value->child;
 }
 
 const bn_json *bn_json_next(const bn_json *value)
 {
-    return value == NULL ? NULL : (const bn_json *)((const cJSON *)value)->next;
+    return value == NULL ? NULL : value->next;
 }
 
 const char *bn_json_name(const bn_json *member)
 {
-    return member == NULL ? NULL : ((const cJSON *)member)->string;
+    return member == NULL ? NULL : member->name;
 }
 
 bool bn_json_string(const bn_json *value, const char **out)
 {
-    if (!cJSON_IsString((const cJSON *)value)) return false;
-    *out = ((const cJSON *)value)->valuestring;
+    if (bn_json_kind(value) != BN_JSON_STRING) return false;
+    *out = value->text;
     return true;
 }
 
 bool bn_json_number(const bn_json *value, double *out)
 {
-    if (!cJSON_IsNumber((const cJSON *)value)) return false;
-    *out = ((const cJSON *)value)->valuedouble;
+    if (bn_json_kind(value) != BN_JSON_NUMBER) return false;
+    *out = value->number;
     return true;
 }
 
 bool bn_json_u64(const bn_json *value, uint64_t *out)
 {
     double number;
-    if (!bn_json_number(value, &number) || !(number >= 0 && number < EXACT)) return false;
+    if (!bn_json_number(value, &number) || !(number >= 0 && number < BN_JSON_EXACT)) return false;
     uint64_t whole = (uint64_t)number;
     if ((double)whole < number) return false;
     *out = whole;
@@ -172,84 +121,163 @@ bool bn_json_u64(const bn_json *value, uint64_t *out)
 
 bool bn_json_bool(const bn_json *value, bool *out)
 {
-    if (!cJSON_IsBool((const cJSON *)value)) return false;
-    *out = cJSON_IsTrue((const cJSON *)value);
+    if (bn_json_kind(value) != BN_JSON_BOOL) return false;
+    *out = value->number != 0;
     return true;
+}
+
+/* ---- access with a value for what is missing or of another kind ---- */
+
+const char *bn_json_text_of(const bn_json *object, const char *path)
+{
+    const char *text = "";
+    (void)bn_json_string(bn_json_path(object, path), &text);
+    return text;
+}
+
+double bn_json_number_of(const bn_json *object, const char *path)
+{
+    double value = (double)NAN;
+    (void)bn_json_number(bn_json_path(object, path), &value);
+    return value;
+}
+
+size_t bn_json_count_of(const bn_json *object, const char *path)
+{
+    uint64_t value = 0;
+    (void)bn_json_u64(bn_json_path(object, path), &value);
+    return (size_t)value;
+}
+
+bool bn_json_flag_of(const bn_json *object, const char *path)
+{
+    bool value = false;
+    (void)bn_json_bool(bn_json_path(object, path), &value);
+    return value;
+}
+
+bool bn_json_text_is(const bn_json *object, const char *path, const char *text)
+{
+    return strcmp(bn_json_text_of(object, path), text) == 0;
+}
+
+const bn_json *bn_json_find(const bn_json *array, const char *member, const char *text)
+{
+    const bn_json *e = bn_json_first(array);
+    while (e != NULL && !bn_json_text_is(e, member, text))
+        e = bn_json_next(e);
+    return e;
+}
+
+bool bn_json_has_text(const bn_json *array, const char *text)
+{
+    const char *element;
+    for (const bn_json *e = bn_json_first(array); e != NULL; e = bn_json_next(e))
+        if (bn_json_string(e, &element) && strcmp(element, text) == 0) return true;
+    return false;
 }
 
 /* ---- building ---- */
 
-/* A bit of cJSON's type, above those that it uses: memory was short for a member or an element of this value.
- */
-#define INCOMPLETE (1 << 16)
-
-/* Takes item over, which may be NULL when memory was short. */
-static bn_json *put(bn_json *parent, const char *name, cJSON *item)
+/* Where the pointer to a member is, or would be. */
+static bn_json **member(bn_json *object, const char *name)
 {
-    bool ok = item != NULL;
-    if (ok && parent != NULL && name != NULL) {
-        cJSON_DeleteItemFromObjectCaseSensitive((cJSON *)parent, name);
-        ok = cJSON_AddItemToObject((cJSON *)parent, name, item);
-    } else if (ok && parent != NULL) {
-        ok = cJSON_AddItemToArray((cJSON *)parent, item);
+    bn_json **at = object == NULL ? NULL : &object->child;
+    while (at != NULL && *at != NULL && strcmp((*at)->name, name) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+void bn_json_remove(bn_json *object, const char *name)
+{
+    bn_json **at = member(object, name), *gone = at == NULL ? NULL : *at;
+    if (gone == NULL) return;
+    *at = gone->next;
+    if (object->last == gone)
+        for (object->last = object->child; object->last != NULL && object->last->next != NULL;)
+            object->last = object->last->next;
+    bn_json_free(gone);
+}
+
+/* Takes value over, which may be NULL when memory was short. */
+static bn_json *put_value(bn_json *parent, const char *name, bn_json *value)
+{
+    if (value != NULL && name != NULL) {
+        bn_json_remove(parent, name);
+        value->name = bn_strndup(name, strlen(name));
     }
-    if (!ok && parent != NULL) ((cJSON *)parent)->type |= INCOMPLETE;
-    if (ok && parent != NULL) return (bn_json *)item;
-    cJSON_Delete(item);
+    if (value != NULL && (name == NULL || value->name != NULL)) return bn_json_append(parent, value);
+    parent->incomplete = true;
+    bn_json_free(value);
     return NULL;
 }
 
+/* Without a parent no value is made. */
+#define put(parent, name, value) ((parent) == NULL ? NULL : put_value(parent, name, value))
+
 bn_json *bn_json_new_object(void)
 {
-    return (bn_json *)cJSON_CreateObject();
+    return bn_json_new(BN_JSON_OBJECT);
 }
 
 bn_json *bn_json_new_array(void)
 {
-    return (bn_json *)cJSON_CreateArray();
+    return bn_json_new(BN_JSON_ARRAY);
 }
 
 bn_json *bn_json_put_object(bn_json *object, const char *name)
 {
-    return object == NULL ? NULL : put(object, name, cJSON_CreateObject());
+    return put(object, name, bn_json_new(BN_JSON_OBJECT));
 }
 
 bn_json *bn_json_put_array(bn_json *object, const char *name)
 {
-    return object == NULL ? NULL : put(object, name, cJSON_CreateArray());
+    return put(object, name, bn_json_new(BN_JSON_ARRAY));
 }
 
-static cJSON *number_of_u64(uint64_t value)
+static bn_json *text_of(const char *text)
 {
-    if (value < EXACT_U64) return cJSON_CreateNumber((double)value);
+    bn_json *value = bn_json_new(text == NULL ? BN_JSON_NULL : BN_JSON_STRING);
+    if (value == NULL || text == NULL) return value;
+    value->text = bn_strndup(text, strlen(text));
+    if (value->text != NULL) return value;
+    bn_json_free(value);
+    return NULL;
+}
+
+static bn_json *number_value(enum bn_json_kind kind, double number)
+{
+    bn_json *value = bn_json_new(isfinite(number) ? kind : BN_JSON_NULL);
+    if (value != NULL) value->number = number;
+    return value;
+}
+
+static bn_json *number_of_double(double number)
+{
+    return number_value(BN_JSON_NUMBER, number);
+}
+
+static bn_json *number_of_u64(uint64_t number)
+{
     char digits[24];
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
-    return cJSON_CreateString(digits);
-}
-
-static cJSON *number_of_double(double value)
-{
-    return isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull();
-}
-
-static cJSON *text_of(const char *value)
-{
-    return value == NULL ? cJSON_CreateNull() : cJSON_CreateString(value);
+    if (number < (uint64_t)BN_JSON_EXACT) return number_of_double((double)number);
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    return text_of(digits);
 }
 
 void bn_json_put_string(bn_json *object, const char *name, const char *value)
 {
-    if (object != NULL) put(object, name, text_of(value));
+    (void)put(object, name, text_of(value));
 }
 
 void bn_json_put_u64(bn_json *object, const char *name, uint64_t value)
 {
-    if (object != NULL) put(object, name, number_of_u64(value));
+    (void)put(object, name, number_of_u64(value));
 }
 
 void bn_json_put_number(bn_json *object, const char *name, double value)
 {
-    if (object != NULL) put(object, name, number_of_double(value));
+    (void)put(object, name, number_of_double(value));
 }
 
 void bn_json_put_f32(bn_json *object, const char *name, float value)
@@ -264,12 +292,12 @@ void bn_json_put_f32(bn_json *object, const char *name, float value)
 
 void bn_json_put_bool(bn_json *object, const char *name, bool value)
 {
-    if (object != NULL) put(object, name, cJSON_CreateBool(value));
+    (void)put(object, name, number_value(BN_JSON_BOOL, value));
 }
 
 void bn_json_put_null(bn_json *object, const char *name)
 {
-    if (object != NULL) put(object, name, cJSON_CreateNull());
+    (void)put(object, name, text_of(NULL));
 }
 
 void bn_json_put_text(bn_json *object, const char *name, const char *text)
@@ -279,7 +307,7 @@ void bn_json_put_text(bn_json *object, const char *name, const char *text)
 
 void bn_json_put_count(bn_json *object, const char *name, uint64_t n)
 {
-    if (object != NULL) put(object, name, n != 0 ? number_of_u64(n) : cJSON_CreateNull());
+    (void)put(object, name, n != 0 ? number_of_u64(n) : text_of(NULL));
 }
 
 void bn_json_put_texts(bn_json *object, const char *name, const char *const *texts, size_t n)
@@ -305,9 +333,8 @@ void bn_json_put_numbers(bn_json *object, const char *name, const double *number
 
 void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason)
 {
-    if (object == NULL) return;
-    cJSON *reasons = cJSON_GetObjectItemCaseSensitive((cJSON *)object, "unavailable");
-    bn_json *why = reasons != NULL ? (bn_json *)reasons : bn_json_put_object(object, "unavailable");
+    bn_json **reasons = member(object, "unavailable");
+    bn_json *why = reasons != NULL && *reasons != NULL ? *reasons : bn_json_put_object(object, "unavailable");
     bn_json_put_null(object, name);
     bn_json_put_string(why, name, reason);
 }
@@ -337,43 +364,48 @@ void bn_json_put_u64s(bn_json *object, const char *name, const uint64_t *values,
 
 bn_json *bn_json_add_object(bn_json *array)
 {
-    return array == NULL ? NULL : put(array, NULL, cJSON_CreateObject());
+    return put(array, NULL, bn_json_new(BN_JSON_OBJECT));
 }
 
 bn_json *bn_json_add_array(bn_json *array)
 {
-    return array == NULL ? NULL : put(array, NULL, cJSON_CreateArray());
+    return put(array, NULL, bn_json_new(BN_JSON_ARRAY));
 }
 
 void bn_json_add_string(bn_json *array, const char *value)
 {
-    if (array != NULL) put(array, NULL, text_of(value));
+    (void)put(array, NULL, text_of(value));
 }
 
 void bn_json_add_u64(bn_json *array, uint64_t value)
 {
-    if (array != NULL) put(array, NULL, number_of_u64(value));
+    (void)put(array, NULL, number_of_u64(value));
 }
 
 void bn_json_add_number(bn_json *array, double value)
 {
-    if (array != NULL) put(array, NULL, number_of_double(value));
+    (void)put(array, NULL, number_of_double(value));
+}
+
+static bn_json *copy_of(const bn_json *value)
+{
+    bn_json *copy = value->text != NULL ? text_of(value->text) : number_value(value->kind, value->number);
+    if (copy == NULL) return NULL;
+    copy->incomplete = value->incomplete;
+    for (const bn_json *m = value->child; m != NULL; m = m->next)
+        (void)put(copy, m->name, copy_of(m));
+    return copy;
 }
 
 void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value)
 {
-    if (object != NULL && value != NULL) put(object, name, cJSON_Duplicate((const cJSON *)value, 1));
-}
-
-void bn_json_remove(bn_json *object, const char *name)
-{
-    cJSON_DeleteItemFromObjectCaseSensitive((cJSON *)object, name);
+    if (value != NULL) (void)put(object, name, copy_of(value));
 }
 
 bool bn_json_is_complete(const bn_json *value)
 {
-    if (value == NULL || (((const cJSON *)value)->type & INCOMPLETE) != 0) return false;
-    for (const bn_json *m = bn_json_first(value); m != NULL; m = bn_json_next(m))
+    if (value == NULL || value->incomplete) return false;
+    for (const bn_json *m = value->child; m != NULL; m = m->next)
         if (!bn_json_is_complete(m)) return false;
     return true;
 }

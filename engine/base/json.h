@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * JSON: strict reading, and writing that gives the same bytes everywhere. The only file that includes cJSON
- * is json.c.
+ * JSON: strict reading, and writing that gives the same bytes everywhere. Nothing here depends on the locale.
  *
- * Reading refuses what cJSON accepts: duplicate names, NUL in strings, invalid UTF-8, lone surrogates,
- * nesting over 64, more than 8 MiB of text, trailing data, numbers that are not finite. A text whose tree
- * would take more memory than a limit, for example a long array of zeros, is refused before anything is
- * allocated. A bn_json is one value of a tree; the tree is freed through its root.
+ * Reading refuses what many readers accept: duplicate names, NUL in strings, invalid UTF-8, lone surrogates, nesting over
+ * 64, more than 8 MiB of text, trailing data, numbers that are not finite, and a text whose tree takes more memory than a
+ * limit, for example a long array of zeros. A bn_json is one value of a tree; the tree is freed through its root.
  */
 #ifndef BN_BASE_JSON_H
 #define BN_BASE_JSON_H
@@ -16,6 +14,7 @@
 
 #define BN_JSON_MAX_BYTES (8u << 20)
 #define BN_JSON_MAX_DEPTH 64u
+#define BN_JSON_EXACT 0x1p53 /* below it, every whole number is itself */
 #define BN_JSON_MAX_TREE ((size_t)128 << 20) /* bytes of memory: more than 2^20 numbers */
 
 typedef struct bn_json bn_json;
@@ -29,15 +28,26 @@ enum bn_json_kind {
     BN_JSON_OBJECT
 };
 
+/* Only the files of JSON read the members. */
+struct bn_json {
+    bn_json *next, *child, *last; /* members or elements; the last one */
+    char *name;                   /* of a member */
+    char *text;                   /* of a string */
+    double number;                /* of a number; 0 or 1 of a bool */
+    enum bn_json_kind kind;
+    bool incomplete; /* memory was short for something in it */
+};
+
+/* An empty value, and one put after the others of its parent, which is returned; NULL when memory is short. */
+bn_json *bn_json_new(enum bn_json_kind kind);
+bn_json *bn_json_append(bn_json *parent, bn_json *value);
+
 BN_MUST_CHECK bn_status bn_json_parse(bn_json **out, const char *text, size_t n, bn_error *err);
 /* The same with a lower limit for the memory of the tree. */
 BN_MUST_CHECK bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t max_tree,
                                              bn_error *err);
 /* The same with the text of a file, which errors name. */
 BN_MUST_CHECK bn_status bn_json_read_file(bn_json **out, const char *path, bn_error *err);
-/* The first part of it: whether the text is JSON whose tree takes at most max_tree bytes. Allocates nothing.
- */
-BN_MUST_CHECK bn_status bn_json_check(const char *text, size_t n, size_t max_tree, bn_error *err);
 void bn_json_free(bn_json *root);
 
 enum bn_json_kind bn_json_kind(const bn_json *value);
@@ -63,7 +73,7 @@ bool bn_json_number(const bn_json *value, double *out);
 bool bn_json_u64(const bn_json *value, uint64_t *out);
 bool bn_json_bool(const bn_json *value, bool *out);
 
-/* For readers of documents, json_read.c: the value at a path; what is missing or of another kind is "", NaN,
+/* For readers of documents: the value at a path; what is missing or of another kind is "", NaN,
  * 0 or false. */
 const char *bn_json_text_of(const bn_json *object, const char *path);
 double bn_json_number_of(const bn_json *object, const char *path);

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * The strict scan of JSON text; see json_scan.h. bn_json_check also adds up the memory that the tree of the text will
- * take, because cJSON accepts more than the grammar and allocates as it goes.
+ * The strict scan of JSON text; see json_scan.h. bn_json_parse makes its tree by the same scan. The memory of the tree is
+ * added up while it is made.
  */
 #include "base/json_scan.h"
 
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 
-#define MAX_NUMBER_BYTES 60u /* cJSON cuts longer ones */
+#define MAX_NUMBER_BYTES 60u
 
-/* What the tree takes: a cJSON node, or a copy of a string, each with the header of malloc. */
+/* What the tree takes: a value, or a copy of a string, each with the headers of bn_alloc and of malloc. */
 #define NODE_BYTES 96u
 #define STRING_BYTES 32u
 
@@ -89,17 +95,6 @@ static bn_status hex4(struct bn_scan *s, uint32_t *unit)
     return BN_OK;
 }
 
-static void put_code(struct bn_buf *out, uint32_t code)
-{
-    char bytes[4];
-    size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    static const unsigned char LEAD[5] = {0, 0x00, 0xC0, 0xE0, 0xF0};
-    for (size_t i = n; i-- > 1; code >>= 6)
-        bytes[i] = (char)(unsigned char)(0x80u | (code & 0x3Fu));
-    bytes[0] = (char)(unsigned char)(LEAD[n] | code);
-    bn_buf_append(out, bytes, n);
-}
-
 /* After a backslash. */
 static bn_status escaped(struct bn_scan *s, struct bn_buf *out)
 {
@@ -122,7 +117,8 @@ static bn_status escaped(struct bn_scan *s, struct bn_buf *out)
         if (low < 0xDC00 || low > 0xDFFF) return refuse(s, "lone surrogate in a string");
         unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
     }
-    if (out != NULL) put_code(out, unit);
+    char bytes[4];
+    if (out != NULL) bn_buf_append(out, bytes, bn_utf8_encode(unit, (unsigned char *)bytes));
     return BN_OK;
 }
 
@@ -157,12 +153,17 @@ bn_status bn_scan_string(struct bn_scan *s, struct bn_buf *out)
     return string(s, out, "a string");
 }
 
-bn_status bn_scan_name(struct bn_scan *s, struct bn_buf *out)
+static bn_status colon(struct bn_scan *s)
 {
-    BN_TRY(string(s, out, "a name in double quotes"));
     if (bn_scan_peek(s) != ':') return expect(s, "a colon");
     s->at++;
     return BN_OK;
+}
+
+bn_status bn_scan_name(struct bn_scan *s, struct bn_buf *out)
+{
+    BN_TRY(string(s, out, "a name in double quotes"));
+    return colon(s);
 }
 
 /* ---- other values ---- */
@@ -225,32 +226,94 @@ static bn_status word(struct bn_scan *s, const char *text)
     return BN_OK;
 }
 
-static bn_status value(struct bn_scan *s, unsigned depth)
+/* ---- values, and the tree of them ---- */
+
+/* A decoded string of the tree. */
+static bn_status text(struct bn_scan *s, char **out, const char *what)
 {
-    bool more = true;
-    BN_TRY(take(s, NODE_BYTES));
+    struct bn_buf decoded = {.max = BN_JSON_MAX_BYTES};
+    bn_status status = string(s, &decoded, what);
+    if (status == BN_OK && (*out = bn_strndup(decoded.data, decoded.len)) == NULL) status = bn_nomem(s->err);
+    bn_buf_release(&decoded);
+    return status;
+}
+
+/* The number that ends here. */
+static bn_status number_of(const struct bn_scan *s, size_t begin, bn_json *v)
+{
+    char copy[MAX_NUMBER_BYTES + 1] = {0};
+    for (size_t i = 0; i < s->at - begin; i++)
+        copy[i] = s->text[begin + i] == '.' ? localeconv()->decimal_point[0] : s->text[begin + i];
+    v->kind = BN_JSON_NUMBER;
+    v->number = strtod(copy, NULL);
+    return isfinite(v->number) ? BN_OK
+                               : bn_fail(s->err, BN_ERR_FORMAT, "number out of the range of binary64");
+}
+
+static bn_status check_names(const bn_json *object, bn_error *err)
+{
+    size_t n;
+    const bn_json **members = bn_json_sorted(object, &n);
+    if (members == NULL) return bn_nomem(err);
+    bn_status status = BN_OK;
+    for (size_t i = 1; i < n && status == BN_OK; i++)
+        if (strcmp(members[i - 1]->name, members[i]->name) == 0)
+            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, members[i]->name, "duplicate name");
+    bn_free(members);
+    return status;
+}
+
+static bn_status value(struct bn_scan *s, unsigned depth, bn_json *v);
+
+/* An array or an object from its bracket on. */
+static bn_status members(struct bn_scan *s, unsigned depth, bn_json *v)
+{
     char c = bn_scan_peek(s);
-    if (c == '"') return bn_scan_string(s, NULL);
-    if (c == 't') return word(s, "true");
-    if (c == 'f') return word(s, "false");
-    if (c == 'n') return word(s, "null");
-    if (c == '-' || is_digit(c)) return number(s);
-    if (c != '{' && c != '[') return expect(s, "a value");
+    bool more = true;
+    if (v != NULL) v->kind = c == '{' ? BN_JSON_OBJECT : BN_JSON_ARRAY;
     if (depth == BN_JSON_MAX_DEPTH)
         return bn_fail_at(s->err, BN_ERR_LIMIT, bn_scan_offset(s), NULL, "nested deeper than %u",
                           BN_JSON_MAX_DEPTH);
     BN_TRY(bn_scan_open(s, c));
     for (;;) {
+        bn_json *member = NULL;
         BN_TRY(bn_scan_more(s, c == '{' ? '}' : ']', &more));
-        if (!more) return BN_OK;
-        if (c == '{') BN_TRY(bn_scan_name(s, NULL));
-        BN_TRY(value(s, depth + 1));
+        if (!more) break;
+        if (v != NULL && (member = bn_json_append(v, bn_json_new(BN_JSON_NULL))) == NULL)
+            return bn_nomem(s->err);
+        if (c == '{' && v == NULL) BN_TRY(bn_scan_name(s, NULL));
+        if (c == '{' && v != NULL) {
+            BN_TRY(text(s, &member->name, "a name in double quotes"));
+            BN_TRY(colon(s));
+        }
+        BN_TRY(value(s, depth + 1, member));
     }
+    return c == '{' && v != NULL ? check_names(v, s->err) : BN_OK;
+}
+
+/* Any value; v is null and becomes it, or is NULL: then the value is only checked. */
+static bn_status value(struct bn_scan *s, unsigned depth, bn_json *v)
+{
+    BN_TRY(take(s, NODE_BYTES));
+    char c = bn_scan_peek(s);
+    size_t begin = s->at;
+    if (c == '{' || c == '[') return members(s, depth, v);
+    if (c == 'n') return word(s, "null");
+    if (c == 't' || c == 'f') {
+        if (v != NULL) v->kind = BN_JSON_BOOL, v->number = c == 't';
+        return word(s, c == 't' ? "true" : "false");
+    }
+    if (c == '"') {
+        if (v != NULL) v->kind = BN_JSON_STRING;
+        return v != NULL ? text(s, &v->text, "a string") : bn_scan_string(s, NULL);
+    }
+    BN_TRY(c == '-' || is_digit(c) ? number(s) : expect(s, "a value"));
+    return v != NULL ? number_of(s, begin, v) : BN_OK;
 }
 
 bn_status bn_scan_skip(struct bn_scan *s)
 {
-    return value(s, 0);
+    return value(s, 0, NULL);
 }
 
 bn_status bn_scan_end(struct bn_scan *s)
@@ -261,13 +324,40 @@ bn_status bn_scan_end(struct bn_scan *s)
                                       "trailing data after the JSON value");
 }
 
-bn_status bn_json_check(const char *text, size_t n, size_t max_tree, bn_error *err)
+/* ---- documents ---- */
+
+bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t max_tree, bn_error *err)
 {
     struct bn_scan s = {.text = text, .n = n, .max_tree = max_tree, .err = err};
+    *out = NULL;
     if (n > BN_JSON_MAX_BYTES)
         return bn_fail(err, BN_ERR_LIMIT, "JSON text longer than %u bytes", BN_JSON_MAX_BYTES);
     if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
         return bn_fail_at(err, BN_ERR_FORMAT, 0, NULL, "not JSON: it starts with a byte order mark");
-    BN_TRY(value(&s, 0));
-    return bn_scan_end(&s);
+    bn_json *root = bn_json_new(BN_JSON_NULL);
+    if (root == NULL) return bn_nomem(err);
+    bn_status status = value(&s, 0, root);
+    if (status == BN_OK) status = bn_scan_end(&s);
+    if (status == BN_OK) {
+        *out = root;
+        return BN_OK;
+    }
+    bn_json_free(root);
+    return status;
+}
+
+bn_status bn_json_parse(bn_json **out, const char *text, size_t n, bn_error *err)
+{
+    return bn_json_parse_within(out, text, n, BN_JSON_MAX_TREE, err);
+}
+
+bn_status bn_json_read_file(bn_json **out, const char *path, bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    *out = NULL;
+    bn_status status = bn_file_read(path, &text, err);
+    if (status == BN_OK) status = bn_json_parse(out, bn_buf_text(&text), text.len, err);
+    if (status != BN_OK) bn_error_name(err, path);
+    bn_buf_release(&text);
+    return status;
 }

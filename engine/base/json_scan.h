@@ -2,7 +2,7 @@
  *
  * Reads JSON text from left to right, value by value, without a tree: for what is large or untrusted, such as the
  * header of a safetensors file and a tokenizer.json. Strict: RFC 8259 grammar, UTF-8, escapes, no NUL. bn_json_parse
- * runs the same scan before cJSON sees the text. The caller bounds the text.
+ * makes its tree by the same scan. The caller bounds the text.
  *
  *     BN_TRY(bn_scan_open(s, '{'));
  *     for (bool more = true;;) {

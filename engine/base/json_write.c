@@ -13,8 +13,6 @@
 #include "base/json.h"
 #include "base/utf8.h"
 
-#define EXACT 9007199254740992.0 /* 2^53: below it, every whole number is itself */
-
 /* What is not UTF-8 becomes U+FFFD, so that the text can be read back. */
 void bn_json_write_string(struct bn_buf *out, const char *text)
 {
@@ -70,7 +68,7 @@ void bn_json_write_number(struct bn_buf *out, double value)
     }
     if (signbit(value)) bn_buf_putc(out, '-');
     value = fabs(value);
-    if (value < EXACT && floor(value) >= value) {
+    if (value < BN_JSON_EXACT && floor(value) >= value) {
         bn_buf_printf(out, "%.0f", value);
         return;
     }

@@ -35,6 +35,20 @@ uint32_t bn_utf8_point(const char *bytes, size_t length)
     return point;
 }
 
+size_t bn_utf8_encode(uint32_t point, unsigned char bytes[4])
+{
+    static const unsigned char LEAD[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    if (point < 0x80) {
+        bytes[0] = (unsigned char)point;
+        return 1;
+    }
+    size_t n = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; point >>= 6)
+        bytes[i] = (unsigned char)(0x80 | (point & 0x3F));
+    bytes[0] = (unsigned char)(LEAD[n] | point);
+    return n;
+}
+
 bool bn_utf8_is_unsafe(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200B && c <= 0x200F) ||

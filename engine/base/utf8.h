@@ -13,6 +13,8 @@
 size_t bn_utf8_length(const char *bytes, size_t n);
 /* The code point of that many bytes, as bn_utf8_length counted them. */
 uint32_t bn_utf8_point(const char *bytes, size_t length);
+/* Writes a code point; returns how many bytes it has. */
+size_t bn_utf8_encode(uint32_t point, unsigned char bytes[4]);
 /* Whether a name that contains it could deceive: control characters (C0, DEL, C1), invisible characters,
  * those that change the direction of text, and noncharacters. */
 bool bn_utf8_is_unsafe(uint32_t point);

@@ -41,9 +41,11 @@ static bn_status check_options(const bn_sampler_options *o, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_sampler_open(bn_sampler **out, const bn_sampler_options *options, size_t n_vocab, bn_error *err)
+bn_status bn_sampler_open(bn_sampler **out, const bn_sampler_options *given, size_t n_vocab, bn_error *err)
 {
+    bn_sampler_options known = BN_SAMPLER_OPTIONS_INIT, *options = &known;
     *out = NULL;
+    BN_TRY(bn_take_options(options, sizeof known, given, err));
     BN_TRY(check_options(options, err));
     struct bn_sampler *s = bn_alloc(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);

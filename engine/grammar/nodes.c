@@ -4,6 +4,7 @@
  * sets of bytes (the ranges of UTF-8 that the class has).
  */
 #include "base/error.h"
+#include "base/utf8.h"
 #include "grammar/grammar.h"
 
 #define SET_SLOTS (2u * BN_GRAMMAR_MAX_SETS) /* powers of two: the tables are at most half full */
@@ -74,20 +75,6 @@ bn_status bn_grammar_add_rule(bn_grammar *g, struct bn_str name, size_t where, u
 
 /* ---- character classes ---- */
 
-static size_t encode(uint32_t point, unsigned char bytes[4])
-{
-    static const unsigned char LEAD[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    if (point < 0x80) {
-        bytes[0] = (unsigned char)point;
-        return 1;
-    }
-    size_t n = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    for (size_t i = n; i-- > 1; point >>= 6)
-        bytes[i] = (unsigned char)(0x80 | (point & 0x3F));
-    bytes[0] = (unsigned char)(LEAD[n] | point);
-    return n;
-}
-
 static void set_range(struct bn_byte_set *set, unsigned from, unsigned to)
 {
     for (unsigned b = from; b <= to; b++)
@@ -149,8 +136,8 @@ static bn_status add_range(struct class_parts *c, struct bn_range range)
             continue;
         }
         uint32_t end = regular_end(range.from, range.to);
-        size_t n = encode(range.from, first);
-        encode(end, last);
+        size_t n = bn_utf8_encode(range.from, first);
+        bn_utf8_encode(end, last);
         for (size_t i = 0; i < n; i++)
             set_range(&sets[i], first[i], last[i]);
         BN_TRY(add_sequence(c, sets, n));

@@ -98,13 +98,13 @@ static bn_status choose_pooling(bn_pooling *kind, const bn_hparams *hp, bn_error
 }
 
 bn_status bn_embedding_open(bn_embedding **out, bn_session *s, bn_sequence *sequence, const int32_t *tokens,
-                            size_t n_tokens, const bn_embed_options *options, float *vector, bn_error *err)
+                            size_t n_tokens, const bn_embed_options *given, float *vector, bn_error *err)
 {
-    static const bn_embed_options defaults = {0};
+    bn_embed_options options = {0};
     const bn_hparams *hp = &s->model->hp;
     *out = NULL;
-    if (options == NULL) options = &defaults;
-    bn_pooling kind = options->pooling;
+    BN_TRY(bn_take_options(&options, sizeof options, given, err));
+    bn_pooling kind = options.pooling;
     BN_TRY(choose_pooling(&kind, hp, err));
     /* The other poolings read the hidden state of every token, or of the first. */
     size_t shared = kind == BN_POOLING_LAST && n_tokens > 0 ? n_tokens - 1 : 0;
@@ -118,7 +118,7 @@ bn_status bn_embedding_open(bn_embedding **out, bn_session *s, bn_sequence *sequ
                                .n_tokens = n_tokens,
                                .n_done = kept,
                                .kind = kind,
-                               .as_is = options->as_is,
+                               .as_is = options.as_is,
                                .n_embd = hp->n_embd,
                                .sum = bn_alloc(hp->n_embd, sizeof *e->sum),
                                .out = vector};

@@ -124,6 +124,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
 
 void bn_batch_start(struct bn_session *s)
 {
+    bn_record_forget(&s->recording);
     s->run.n = 0;
     s->run.n_wanted = s->run.n_heads = 0;
     s->n_hidden = 0;

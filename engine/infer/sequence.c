@@ -197,11 +197,6 @@ uint32_t bn_sequence_position(const bn_sequence *sequence)
     return sequence->position;
 }
 
-uint32_t bn_sequence_n_ctx(const bn_sequence *sequence)
-{
-    return sequence->n_ctx;
-}
-
 /* Evaluates tokens again that the timeline had, up to n_tokens. */
 static bn_status evaluate_again(struct bn_sequence *sequence, uint32_t n_tokens, bn_error *err)
 {

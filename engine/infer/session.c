@@ -238,12 +238,12 @@ static bn_status check_room(struct bn_session *s, bn_error *err)
     return BN_ERR_NOMEM;
 }
 
-bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_session_options *options,
+bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_session_options *given,
                           bn_error *err)
 {
-    static const bn_session_options defaults = {0};
+    bn_session_options known = {0}, *options = &known;
     *out = NULL;
-    if (options == NULL) options = &defaults;
+    BN_TRY(bn_take_options(&known, sizeof known, given, err));
     if (model->no_weights) return bn_fail(err, BN_ERR_ARG, "the model was opened without its weights");
     if (options->n_ctx > model->hp.n_ctx) {
         bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u", options->n_ctx,
@@ -282,6 +282,7 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
 void bn_session_close(bn_session *s)
 {
     if (s == NULL) return;
+    bn_record_close(s);
     bn_lead_end(s);
     bn_team_close(s->team);
     bn_sequence_release(&s->own);

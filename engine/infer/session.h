@@ -63,6 +63,13 @@ struct bn_route {
     struct bn_act16 *act; /* room for a row of activations of each token */
 };
 
+/* What bn_session_record records, and it as events, NULL until they are wanted. */
+struct bn_session_events {
+    struct bn_prof *prof; /* NULL: nothing is recorded */
+    bn_event *events;
+    size_t n;
+};
+
 /* One token of the batch in flight. Rows of one sequence are neighbours, in the order of their positions. */
 struct bn_row {
     struct bn_sequence *sequence;
@@ -138,6 +145,7 @@ struct bn_session {
     bn_work work;
     bn_eval_timing timing;
     struct bn_prof *prof; /* NULL: no profile is taken */
+    struct bn_session_events recording;
     bn_trace_fn trace;
     void *trace_user;
     bn_cancel_fn cancel;
@@ -172,6 +180,10 @@ static inline size_t bn_score_row(const struct bn_session *s)
  * or is detached first. The results are the same bits with and without one. BN_ERR_ARG when it has fewer
  * threads. */
 BN_MUST_CHECK bn_status bn_session_set_profile(bn_session *session, bn_prof *prof, bn_error *err);
+
+/* Ends what bn_session_record began; and forgets its events alone, before an evaluation. Defined in record.c. */
+void bn_record_close(struct bn_session *session);
+void bn_record_forget(struct bn_session_events *recording);
 
 /* Bytes of a session, by purpose. kv_bytes has everything that grows with sequences: state_bytes are a part of it. */
 struct bn_session_memory {

@@ -68,18 +68,18 @@ static bn_status open_bytes(struct bn_model *m, const bn_model_options *options,
 }
 
 bn_status bn_model_open_divided(bn_model **out, const char *path, const void *data, size_t n_bytes,
-                                const bn_model_options *options, const struct bn_ranks *ranks, bn_error *err)
+                                const bn_model_options *given, const struct bn_ranks *ranks, bn_error *err)
 {
-    static const bn_model_options defaults = {0};
+    bn_model_options options = {0};
     *out = NULL;
-    if (options == NULL) options = &defaults;
+    BN_TRY(bn_take_options(&options, sizeof options, given, err));
     struct bn_model *m = bn_alloc(1, sizeof *m);
     if (m == NULL) return bn_nomem(err);
     m->ranks = ranks;
-    bn_status status = data != NULL ? BN_OK : bn_file_map_open(&m->map, path, options->no_mmap, err);
+    bn_status status = data != NULL ? BN_OK : bn_file_map_open(&m->map, path, options.no_mmap, err);
     m->bytes = data != NULL ? data : m->map.data;
     m->n_bytes = data != NULL ? n_bytes : m->map.n_bytes;
-    if (status == BN_OK) status = open_bytes(m, options, err);
+    if (status == BN_OK) status = open_bytes(m, &options, err);
     if (status != BN_OK) {
         bn_error_name(err, path);
         bn_model_close(m);
@@ -133,6 +133,28 @@ uint64_t bn_model_resident_bytes(const bn_model *m)
 const bn_hparams *bn_model_hparams(const bn_model *m)
 {
     return &m->hp;
+}
+
+uint64_t bn_model_get(const bn_model *m, bn_model_figure figure)
+{
+    const bn_hparams *hp = &m->hp;
+    const uint64_t figures[] = {[BN_MODEL_N_VOCAB] = hp->n_vocab,
+                                [BN_MODEL_N_CTX] = hp->n_ctx,
+                                [BN_MODEL_N_EMBD] = hp->n_embd,
+                                [BN_MODEL_N_LAYER] = hp->n_layer,
+                                [BN_MODEL_N_HEAD] = hp->n_head,
+                                [BN_MODEL_N_HEAD_KV] = hp->n_head_kv,
+                                [BN_MODEL_N_FF] = hp->n_ff,
+                                [BN_MODEL_HEAD_DIM] = hp->head_dim,
+                                [BN_MODEL_N_EXPERTS] = hp->experts.n,
+                                [BN_MODEL_STATE_BYTES] = bn_model_state_bytes(m),
+                                [BN_MODEL_POOLING] = (uint64_t)hp->pooling};
+    return (size_t)figure < sizeof figures / sizeof figures[0] ? figures[figure] : 0;
+}
+
+const char *bn_model_arch(const bn_model *m)
+{
+    return m->hp.arch;
 }
 
 const bn_tokenizer *bn_model_tokenizer(const bn_model *m)

@@ -112,7 +112,7 @@ static bn_status print_similarity(const struct batch *b, bn_error *err)
 static bn_status embed_ids(struct batch *b, const char *text, size_t n_bytes, const int32_t *ids,
                            size_t n_ids, bn_error *err)
 {
-    const bn_embed_options options = {b->pooling, b->o->no_normalize};
+    const bn_embed_options options = {.pooling = b->pooling, .as_is = b->o->no_normalize};
     size_t n_rows = b->pooling == BN_POOLING_NONE ? n_ids : 1;
     float *rows = bn_alloc(n_rows, b->n_embd * sizeof *rows);
     if (rows == NULL) return bn_nomem(err);

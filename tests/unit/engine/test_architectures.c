@@ -327,7 +327,7 @@ static void rows_are_hidden_states(void **state)
     const struct fixture *f = *state;
     float *rows = bn_alloc(N_IDS * f->n_embd, sizeof *rows);
     bn_session *s = NULL;
-    embed(f, 4, 1, (bn_embed_options){BN_POOLING_NONE, .as_is = true}, rows);
+    embed(f, 4, 1, (bn_embed_options){.pooling = BN_POOLING_NONE, .as_is = true}, rows);
     assert_int_equal(bn_session_open(&s, f->model, NULL, NULL), BN_OK);
     float *logits = bn_alloc(bn_model_hparams(f->model)->n_vocab, sizeof *logits);
     for (size_t i = 0; i < N_IDS; i++) {
@@ -343,12 +343,12 @@ static void poolings_are_what_they_say(void **state)
 {
     const struct fixture *f = *state;
     float *rows = bn_alloc(N_IDS * f->n_embd, sizeof *rows), *one = bn_alloc(f->n_embd, sizeof *one);
-    embed(f, 4, 1, (bn_embed_options){BN_POOLING_NONE, .as_is = true}, rows);
-    embed(f, 4, 1, (bn_embed_options){BN_POOLING_FIRST, .as_is = true}, one);
+    embed(f, 4, 1, (bn_embed_options){.pooling = BN_POOLING_NONE, .as_is = true}, rows);
+    embed(f, 4, 1, (bn_embed_options){.pooling = BN_POOLING_FIRST, .as_is = true}, one);
     assert_memory_equal(one, rows, f->n_embd * sizeof *one);
-    embed(f, 4, 1, (bn_embed_options){BN_POOLING_LAST, .as_is = true}, one);
+    embed(f, 4, 1, (bn_embed_options){.pooling = BN_POOLING_LAST, .as_is = true}, one);
     assert_memory_equal(one, rows + (N_IDS - 1) * f->n_embd, f->n_embd * sizeof *one);
-    embed(f, 4, 1, (bn_embed_options){BN_POOLING_MEAN, .as_is = true}, one);
+    embed(f, 4, 1, (bn_embed_options){.pooling = BN_POOLING_MEAN, .as_is = true}, one);
     for (size_t i = 0; i < f->n_embd; i++) {
         double sum = 0;
         for (size_t j = 0; j < N_IDS; j++)
@@ -357,7 +357,7 @@ static void poolings_are_what_they_say(void **state)
     }
     float *unit = bn_alloc(f->n_embd, sizeof *unit);
     double length = 0, product = 0, size = 0;
-    embed(f, 4, 1, (bn_embed_options){BN_POOLING_MEAN, .as_is = false}, unit);
+    embed(f, 4, 1, (bn_embed_options){.pooling = BN_POOLING_MEAN, .as_is = false}, unit);
     for (size_t i = 0; i < f->n_embd; i++) {
         length += (double)unit[i] * (double)unit[i];
         product += (double)unit[i] * (double)one[i];
@@ -377,7 +377,7 @@ static void batches_and_threads_change_nothing(void **state)
     float *want = bn_alloc(N_IDS * f->n_embd, sizeof *want), *got = bn_alloc(N_IDS * f->n_embd, sizeof *got);
     for (int kind = BN_POOLING_FILE; kind <= BN_POOLING_LAST; kind++) {
         size_t n = (kind == BN_POOLING_NONE ? N_IDS : 1) * f->n_embd * sizeof *want;
-        bn_embed_options how = {(bn_pooling)kind, false};
+        bn_embed_options how = {.pooling = (bn_pooling)kind};
         embed(f, N_IDS, 1, how, want);
         for (size_t i = 0; i < BN_ARRAY_LEN(BATCHES); i++)
             for (uint32_t threads = 1; threads <= 3; threads++) {
@@ -385,7 +385,7 @@ static void batches_and_threads_change_nothing(void **state)
                 assert_memory_equal(got, want, n);
             }
         if (kind != BN_POOLING_FILE) continue;
-        embed(f, N_IDS, 1, (bn_embed_options){BN_POOLING_LAST, false}, got);
+        embed(f, N_IDS, 1, (bn_embed_options){.pooling = BN_POOLING_LAST}, got);
         assert_memory_equal(got, want, n);
     }
     bn_free(got);

@@ -163,8 +163,8 @@ static bn_draft_stat compare(const struct fixture *f, const bn_generation *reque
 
 static const bn_sampler_options SAMPLINGS[] = {
     BN_SAMPLER_OPTIONS_INIT,
-    {0.7f, 0, 1.0f, 0.0f, 1.0f, 64, 1},
-    {0.9f, 40, 0.9f, 0.02f, 1.2f, 32, 2},
+    {0, 0.7f, 0, 1.0f, 0.0f, 1.0f, 64, 1},
+    {0, 0.9f, 40, 0.9f, 0.02f, 1.2f, 32, 2},
 };
 
 static bn_generation request(const struct fixture *f, size_t sampling)

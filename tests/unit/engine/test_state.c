@@ -381,7 +381,7 @@ static void short_memory_is_survived(void **state)
 static void cached_tokens_change_no_answer(void **state)
 {
     struct fixture *f = *state;
-    static const bn_sampler_options SAMPLED = {0.9f, 40, 0.95f, 0.0f, 1.3f, 64, 7};
+    static const bn_sampler_options SAMPLED = {0, 0.9f, 40, 0.95f, 0.0f, 1.3f, 64, 7};
     struct bn_generation want = {.prompt = f->ids,
                                  .n_prompt = N_IDS,
                                  .n_predict = 12,

@@ -41,7 +41,7 @@ static void a_receipt_says_what_was_cached(void **state)
 {
     (void)state;
     static const char PATH[] = "/tmp/bn-test-receipt-cache";
-    static const bn_sampler_options SAMPLED = {0.7f, 40, 0.9f, 0.05f, 1.1f, 64, 5};
+    static const bn_sampler_options SAMPLED = {0, 0.7f, 40, 0.9f, 0.05f, 1.1f, 64, 5};
     const bn_session_options options = {.n_ctx = 64, .n_batch = 2, .n_threads = 2};
     struct run whole, run;
     char path[64];
