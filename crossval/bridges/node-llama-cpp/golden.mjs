@@ -111,7 +111,7 @@ const output = (o) =>
         .map(([name, value]) => `      "${name}": ${line(value)},\n`)
         .join("")}      "top": [\n${o.top.map((r) => `        ${line(r)}`).join(",\n")}\n      ]\n    }`;
 process.stdout.write(
-    `{\n  "schema": "bn.reference/1",\n  "origin": {\n    "engine": ${JSON.stringify(hello.engine ?? hello.name ?? "llama.cpp")},\n` +
+    `{\n  "schema": "bn.golden-reference/1",\n  "origin": {\n    "engine": ${JSON.stringify(hello.engine ?? hello.name ?? "llama.cpp")},\n` +
         `    "packages": [\n${packages.map((p) => `      ${JSON.stringify(p)}`).join(",\n")}\n    ]\n  },\n` +
         `  "prompt": ${line(PROMPT)},\n  "outputs": [\n${outputs.map(output).join(",\n")}\n  ]\n}\n`
 );
