@@ -96,7 +96,7 @@ says 4 "a name with a line feed is refused" 'has a line feed or a backslash' set
 rm "$tmp/links"/line*
 if [ "$(id -u)" -ne 0 ]; then
     chmod 0 "$tmp/links/a.c"
-    says 8 "a file that cannot be read is no part left out" 'cannot be read' setup --source "$tmp/links"
+    says 8 "a file that cannot be read is an error" 'cannot be read' setup --source "$tmp/links"
 fi
 mkdir "$tmp/empty"
 says 4 "a tree without files is refused" 'holds no files' setup --source "$tmp/empty"
