@@ -73,12 +73,12 @@ step() { # NAME STATUS-OF-A-FAILURE PROGRAM COMMAND...
 
 # Prints the SHA-256 and the path of each file. The content of a symbolic link is its target.
 list_files() { # FOLDER
-    local link
-    cd -- "$1"
-    find . -name .git -prune -o -type f -print0 | xargs -0 -r sha256sum
-    find . -name .git -prune -o -type l -print0 | while IFS= read -r -d '' link; do
-        printf '%s  %s\n' "$(readlink -n -- "$link" | sha256sum | cut -c 1-64)" "$link"
-    done
+    local link hash
+    cd -- "$1" && find . -name .git -prune -o -type f -print0 | xargs -0 -r sha256sum &&
+        find . -name .git -prune -o -type l -print0 | while IFS= read -r -d '' link; do
+            hash=$(readlink -n -- "$link" | sha256sum) || return
+            printf '%s  %s\n' "${hash%% *}" "$link"
+        done
 }
 
 # Sets digest and n_files: the SHA-256 of the list above in the order of the paths, whose lines are those of sha256sum.
@@ -175,7 +175,8 @@ read_source() {
     commit='' tree='' is_url=''
     [ -n "$given" ] || fail 2 'no source tree is given' '--source DIR, or --source URL@COMMIT'
     if [ -d "$given" ]; then
-        tree=$(cd -- "$given" && pwd -P) source=$tree
+        tree=$(cd -- "$given" && pwd -P) || fail 8 "$given: cannot be opened"
+        source=$tree
         return
     fi
     case $given in *@* | *://*) ;; *) fail 3 "$given: no such folder" ;; esac
@@ -197,13 +198,11 @@ choose_name() {
     fi
 }
 
-# make cannot handle these characters in paths.
+# The paths of the cache and of the tree are words of make and of its shell.
 check_paths() {
-    case $root$tree in *[[:space:]\'\"\$\#:\;=\\%]*)
-        fail 2 "${tree:-$root}: the path of the cache or of the tree has a character that make cannot handle, such as a space" \
-            'set XDG_CACHE_HOME to another folder, or move the tree'
-        ;;
-    esac
+    [ -z "$(printf '%s' "$root$tree" | tr -d 'A-Za-z0-9/._+@,~\200-\377-')" ] || fail 2 \
+        "${tree:-$root}: the path of the cache or of the tree has a character that make cannot handle, such as a space" \
+        'set XDG_CACHE_HOME to another folder, or move the tree'
 }
 
 # ---- the source tree ----
@@ -271,7 +270,7 @@ shake_hands() {
         return
     fi
     echo FAILED
-    [ ! -s "$answer.err" ] || echo "bn-crossval: its last output: $(tail -n 3 -- "$answer.err")" >&2
+    [ ! -s "$answer.err" ] || echo "bn-crossval: its last output: $(tail -n 3 -- "$answer.err" | tr -d '\000-\010\013-\037')" >&2
     fail 1 "$program: ended with status $code and gave no answer of the protocol bn.reference/1"
 }
 

@@ -93,6 +93,11 @@ touch "$tmp/links/d/.git/x"
 says 1 "what is named .git does not count" "^digest +$digest2, 3 files" setup --source "$tmp/links"
 touch "$tmp/links/$(printf 'line\nfeed')"
 says 4 "a name with a line feed is refused" 'has a line feed or a backslash' setup --source "$tmp/links"
+rm "$tmp/links"/line*
+if [ "$(id -u)" -ne 0 ]; then
+    chmod 0 "$tmp/links/a.c"
+    says 8 "a file that cannot be read is an error" 'cannot be read' setup --source "$tmp/links"
+fi
 mkdir "$tmp/empty"
 says 4 "a tree without files is refused" 'holds no files' setup --source "$tmp/empty"
 says 0 "--force builds it again" '^build +ok' setup -v --color=never --source "$tmp/plain" --force
@@ -185,5 +190,8 @@ says 1 "as JSON too" '"hint": "make reference' env XDG_CACHE_HOME="$tmp/empty" "
 says 0 "remove" '^removed .*/plain-' "$xval" remove -q plain
 lacks "it is no longer listed" '^plain ' "$xval" refs
 says 3 "what is not there cannot be removed" 'no such reference' "$xval" remove plain
-mkdir "$tmp/a b"
-says 2 "a folder with a space is refused" 'make cannot handle' env XDG_CACHE_HOME="$tmp/a b" "$xval" setup --source "$tmp/plain"
+for odd in 'a b' 'a&b' 'a`b' 'a(b'; do
+    mkdir -p "$tmp/$odd/src"
+    says 2 "a cache in $odd is refused" 'make cannot handle' env XDG_CACHE_HOME="$tmp/$odd" "$xval" setup --source "$tmp/plain"
+    says 2 "so is a tree" 'make cannot handle' setup --source "$tmp/$odd/src"
+done

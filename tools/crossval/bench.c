@@ -210,7 +210,8 @@ static bn_status add_measurement(struct bn_series_list *series, struct bn_compar
 {
     struct bn_summary a, own;
     name_test(test, b, r, p);
-    struct bn_series one = {test, "ns_per_token", "ns", false, false, r->ns[p], b->n_reps, 0, false};
+    struct bn_series one = {
+        .test = test, .metric = "ns_per_token", .unit = "ns", .samples = r->ns[p], .n = b->n_reps};
     /* The same reference twice is one series. */
     if (bn_series_find(series, test, one.metric) == NULL) BN_TRY(bn_series_add(series, &one, err));
     if (r->j[p] == NULL) return BN_OK;

@@ -102,7 +102,7 @@ static void put_rung(const struct view *v, const bn_json *rung)
     bool pass = strcmp(status, "pass") == 0, decode = strcmp(name, "decode") == 0;
     struct bn_buf text = {.max = 4096};
     if (!pass) {
-        bn_buf_puts(&text, reason);
+        bn_buf_printf(&text, "%.2000s", reason);
     } else if (rows > 0 && !decode) {
         bn_units_count(&text, rows, "row");
         bn_buf_printf(&text, ", %zu logits, %zu rows equal to the bit", n,
@@ -246,7 +246,7 @@ static void put_trace(const struct view *v, const bn_json *trace)
         bn_buf_printf(&text, ", %zu values, %zu records equal to the bit", bn_json_count_of(trace, "values"),
                       bn_json_count_of(trace, "same_bits"));
     } else {
-        bn_buf_puts(&text, bn_json_text_of(trace, "reason"));
+        bn_buf_printf(&text, "%.2000s", bn_json_text_of(trace, "reason"));
     }
     put_line(v, bn_json_text_of(trace, "status"), "trace", &text);
     if (v->quiet && pass) return;
@@ -313,7 +313,7 @@ bool bn_crossval_put_sentence(struct bn_buf *out, const bn_json *ref)
     const char *parted = bn_json_text_of(ref, "parted_at"), *where = bn_json_text_of(ref, "failure.where"),
                *hint = bn_json_text_of(ref, "failure.hint"), *last = bn_json_text_of(ref, "failure.stderr");
     if (bn_json_text_is(ref, "result", "agree")) return false;
-    bn_buf_printf(out, "%s: ", bn_json_text_of(ref, "reference"));
+    bn_buf_printf(out, "%.200s: ", bn_json_text_of(ref, "reference"));
     if (bn_json_text_is(ref, "result", "failed"))
         bn_buf_printf(out, "FAILED, no agreement: %s%s%s%s%s", where, where[0] != '\0' ? ": " : "",
                       bn_json_text_of(ref, "failure.message"),
@@ -401,7 +401,7 @@ bn_status bn_crossval_print(const struct bn_args *args, const bn_json *doc, bn_e
 /* The first line of the summary is the headline. */
 static void put_verdict(struct bn_buf *out, const bn_json *doc)
 {
-    bool began = false;
+    bool began = false, ok = all_agree(references(doc)) && bn_json_count_of(doc, "exit_code") == 0;
     struct bn_buf text = {.max = MAX_VIEW};
     char kicker[60];
     snprintf(kicker, sizeof kicker, "bn-crossval %.40s", bn_json_text_of(doc, "command"));
@@ -411,8 +411,7 @@ static void put_verdict(struct bn_buf *out, const bn_json *doc)
         if (began)
             bn_html(out, "<p class=\"lead\">%s</p>\n", bn_buf_text(&text));
         else
-            bn_page_verdict(out, bn_json_count_of(doc, "exit_code") == 0 ? "ok" : "bad", kicker,
-                            bn_buf_text(&text));
+            bn_page_verdict(out, ok ? "ok" : "bad", kicker, bn_buf_text(&text));
         began = true;
     }
     if (!began) bn_page_verdict(out, "bad", kicker, "Nothing was compared");
