@@ -464,7 +464,7 @@ bn_status bn_bench_run(struct bn_args *args, bn_error *err)
     if (status == BN_OK) status = bn_bench_targets_judge(m, err);
     if (status == BN_OK && !args->json) status = bn_bench_run_print(m, err);
     status = bn_harness_finish(&m->h, status, err);
-    if (args->json) bn_bench_targets_print(m);
+    if (status == BN_OK && args->json) bn_bench_targets_print(m);
     bn_bench_release_run(m);
     bn_free(m);
     return status;
