@@ -11,9 +11,9 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "gguf/pack.h"
 #include "infer/session.h"
 #include "lab/compare/metrics.h"
-#include "gguf/pack.h"
 #include "model/weights.h"
 #include "tools/bench/quant/metrics.h"
 #include "tools/bench/quant/quant.h"
