@@ -148,7 +148,8 @@ static bn_status read_recurrent_layers(bn_hparams *hp, const struct bn_gguf *ggu
     if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
     BN_TRY(read_u32(gguf, hp->arch, "full_attention_interval", 1, BN_MAX_LAYERS, &interval, err));
     for (uint32_t i = 0; i < hp->n_layer; i++)
-        if (list != NULL ? list->value[i] != 0 : (i + 1) % interval != 0) bn_hparams_set_layer(hp->recurrence.layers, i);
+        if (list != NULL ? list->value[i] != 0 : (i + 1) % interval != 0)
+            bn_hparams_set_layer(hp->recurrence.layers, i);
     return BN_OK;
 }
 

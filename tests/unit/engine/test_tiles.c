@@ -5,8 +5,8 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "model/model.h"
 #include "gguf/pack.h"
+#include "model/model.h"
 #include "model/repack.h"
 #include "tests/unit/unit.h"
 

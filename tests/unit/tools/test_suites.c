@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
-#include "lab/host/clocks.h"
 #include "gguf/pack.h"
+#include "lab/host/clocks.h"
 #include "tests/unit/unit.h"
 #include "tools/bench/memory/memory.h"
 #include "tools/bench/quant/quant.h"
