@@ -244,7 +244,7 @@ Requires.private: $(SHARED_PACKAGES)
 Cflags: -I$${includedir}
 endef
 
-LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(BN_LDLIBS) $(LDLIBS)
+LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(BN_LDLIBS) $(LDLIBS)
 
 # The one file that includes mpi.h. Programs that mpirun started load it.
 $(OUT)/bn-mpi.so: mpi/plugin.c $(OUT)/flags Makefile

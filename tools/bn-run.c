@@ -187,8 +187,6 @@ static const struct bn_option EMBED[] = {
 };
 
 static const struct bn_option INSPECT[] = {
-    BN_OPTION("limits", "print the limits for model files, and nothing else", .group = "Output",
-              BN_TO_BOOL(OF, limits)),
     OPTION_CTX,
     BN_OPTION_MAX_MEMORY,
     {0},

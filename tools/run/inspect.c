@@ -343,26 +343,6 @@ static bn_status print_memory(const struct memory *m, bn_error *err)
     return status;
 }
 
-static void print_limits(void)
-{
-    static const struct {
-        const char *what;
-        unsigned limit;
-    } LIMITS[] = {
-        {"keys", BN_GGUF_MAX_KV},
-        {"tensors", BN_GGUF_MAX_TENSORS},
-        {"bytes of a key", BN_GGUF_MAX_KEY_BYTES},
-        {"bytes of a tensor's name", BN_GGUF_MAX_NAME_BYTES},
-        {"bytes of a string", BN_GGUF_MAX_STRING_BYTES},
-        {"bytes of the chat template", BN_GGUF_MAX_TEMPLATE_BYTES},
-        {"elements of an array", BN_GGUF_MAX_ARRAY},
-        {"bytes before the tensor data", BN_GGUF_MAX_META_BYTES},
-        {"elements of one dimension", BN_GGUF_MAX_DIM},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(LIMITS); i++)
-        printf("%-32s %10u\n", LIMITS[i].what, LIMITS[i].limit);
-}
-
 /* A value of the document. */
 static void print_value(const bn_json *value)
 {
@@ -418,10 +398,6 @@ static void print_lists(const bn_json *doc)
 
 bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
 {
-    if (((const struct bn_run_options *)args->fields)->limits) {
-        print_limits();
-        return BN_OK;
-    }
     struct file file;
     BN_TRY(open_file(&file, args, err));
     bn_json *doc = bn_json_new_object();

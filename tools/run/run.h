@@ -53,7 +53,7 @@ struct bn_run_options {
     /* tokenize, detokenize */
     bool ids, jsonl, no_bos, special;
     /* score, logits, inspect */
-    bool per_token, all, digest, limits;
+    bool per_token, all, digest;
     const char *output;
     /* embed */
     int pooling; /* bn_pooling */
