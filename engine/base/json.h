@@ -14,7 +14,7 @@
 
 #define BN_JSON_MAX_BYTES (8u << 20)
 #define BN_JSON_MAX_DEPTH 64u
-#define BN_JSON_EXACT 0x1p53 /* below it, every whole number is itself */
+#define BN_JSON_EXACT 0x1p53                 /* below it, every whole number is itself */
 #define BN_JSON_MAX_TREE ((size_t)128 << 20) /* bytes of memory: more than 2^20 numbers */
 
 typedef struct bn_json bn_json;

@@ -10,7 +10,7 @@
 #define BN_INFER_EXCHANGE_H
 
 #include "infer/session.h"
-#include "model/orders.h"
+#include "model/divided.h"
 
 #define BN_CANDIDATES_MAX 4096u /* logits of a pass that are sent as such, for each rank */
 

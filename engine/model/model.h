@@ -170,7 +170,7 @@ static inline size_t bn_model_query_grain(const struct bn_model *m)
     return (size_t)m->hp.n_head / m->hp.n_head_kv * m->hp.head_dim;
 }
 
-/* Whether this process gives the orders (model/orders.h), and whether it follows them. */
+/* Whether this process gives the orders (model/divided.h), and whether it follows them. */
 static inline bool bn_model_leads(const struct bn_model *m)
 {
     return m->ranks != NULL && m->ranks->index == 0;

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/team.h"
-#include "model/orders.h"
+#include "model/divided.h"
 #include "model/rows.h"
 #include "model/weights.h"
 

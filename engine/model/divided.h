@@ -4,8 +4,8 @@
  * results. Before it evaluates something, it broadcasts what; the others do the same with their rows
  * (infer/follow.h). So ranks cannot come to different decisions.
  */
-#ifndef BN_MODEL_ORDERS_H
-#define BN_MODEL_ORDERS_H
+#ifndef BN_MODEL_DIVIDED_H
+#define BN_MODEL_DIVIDED_H
 
 #include "model/model.h"
 

@@ -2,7 +2,7 @@
  *
  * What ranks do with a model as a whole: orders, and the comparison of their files.
  */
-#include "model/orders.h"
+#include "model/divided.h"
 
 #include <string.h>
 
