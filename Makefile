@@ -154,7 +154,7 @@ C_FILES := $(call src,$(foreach d,engine kernels lab hub mpi train tools tests e
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo reference bridges crossval-npm train-kills retrain-check check run-tests run-lint fuzz fuzz-run fuzz-replay test lint \
+.PHONY: all help deps demo reference bridges crossval-npm train-kills retrain-check check check-fast run-tests run-lint fuzz fuzz-run fuzz-replay test lint \
     docs format check-headers bench cover repro dist packages install install-files uninstall clean distclean FORCE
 
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
@@ -327,8 +327,16 @@ bridges: ## bridges to the engines in BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CP
 	@$(foreach d,$(BRIDGE_DIRS),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
+check-fast: ## run the tests that take less than 5 seconds each: a minute and a half on two processors
+	@ci/install-packages.sh build test
+	@$(MAKE) --no-print-directory $(ALL_CPUS) TESTS='$(filter-out $(SLOW_TESTS),$(ALL_TESTS))' run-tests
+
+# Those that take long begin, so that no processor is idle at the end.
+SLOW_TESTS = $(foreach t,$(shell grep -v '^\#' tests/slow.txt),$(filter %/$(t) %/$(t).sh,$(ALL_TESTS)))
+ALL_TESTS = $(CLI_TESTS) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
+TESTS = $(SLOW_TESTS) $(filter-out $(SLOW_TESTS),$(ALL_TESTS))
 run-tests: $(PROGRAMS) $(SETUP) $(PLUGIN) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
-	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(CLI_TESTS) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
+	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(TESTS)
 
 test: check
 
