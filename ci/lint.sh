@@ -29,7 +29,7 @@ may() { # folder, allowed first path parts of its quoted includes
 rules=$(
     may kernels 'kernels/'
     may engine/base 'bn\.h|base/'
-    may engine/gguf 'bn\.h|base/|gguf/'
+    may engine/gguf 'bn\.h|base/|gguf/|kernels/kernels\.h'
     may engine/tokenizer 'bn\.h|base/|gguf/|tokenizer/'
     may engine/grammar 'bn\.h|base/|tokenizer/|grammar/'
     may engine/model 'bn\.h|base/|gguf/|tokenizer/|model/|kernels/kernels\.h'

@@ -68,11 +68,6 @@ static bn_status refuse_unless(const bn_hparams *hp, const struct bn_gguf *gguf,
                       "%g is not supported", (double)value);
 }
 
-void bn_hparams_set_layer(uint64_t *layers, uint32_t i)
-{
-    layers[i / 64] |= 1ull << i % 64;
-}
-
 static bool has_layer(const uint64_t *layers, uint32_t i)
 {
     return (layers[i / 64] >> i % 64 & 1) != 0;

@@ -19,7 +19,10 @@ BN_MUST_CHECK bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gg
  * an unknown one. */
 bool bn_hparams_set_arch(bn_hparams *hp, struct bn_str name);
 /* Marks a layer in local_layers or recurrence.layers. */
-void bn_hparams_set_layer(uint64_t *layers, uint32_t i);
+static inline void bn_hparams_set_layer(uint64_t *layers, uint32_t i)
+{
+    layers[i / 64] |= 1ull << i % 64;
+}
 
 /* Whether a layer attends to the last positions only, and how many of all layers do. */
 bool bn_hparams_is_local(const bn_hparams *hp, uint32_t layer);

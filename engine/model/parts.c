@@ -9,7 +9,7 @@
 #include "model/model.h"
 
 #define AT(member) offsetof(struct bn_layer, member)
-const struct bn_part bn_parts[] = {
+const struct bn_layer_part bn_parts[] = {
     {"attn_norm", BN_PART_NORM, BN_W_EMBD, BN_W_ONE, BN_OF_ALL, AT(attn_norm), false},
     {"attn_q_norm_in", BN_PART_NORM, BN_W_EMBD, BN_W_ONE, BN_OF_INPUT_NORMS, AT(q.input_norm), false},
     {"attn_q", BN_PART_LINEAR, BN_W_EMBD, BN_W_GATED_Q, BN_OF_ATTENTION, AT(q), false},
@@ -49,7 +49,7 @@ const struct bn_part bn_parts[] = {
     {NULL, BN_PART_NORM, BN_W_ONE, BN_W_ONE, BN_OF_ALL, 0, false},
 };
 
-bool bn_part_is_in(const struct bn_part *part, const bn_hparams *hp, uint32_t layer)
+bool bn_part_is_in(const struct bn_layer_part *part, const bn_hparams *hp, uint32_t layer)
 {
     const bool recurrent = bn_hparams_is_recurrent(hp, layer);
     const bool is_in[] = {
@@ -89,7 +89,7 @@ uint64_t bn_width(const bn_hparams *hp, enum bn_width width)
     return widths[width];
 }
 
-void bn_part_name(char out[BN_PART_NAME_ROOM], const struct bn_part *part, uint32_t layer)
+void bn_part_name(char out[BN_PART_NAME_ROOM], const struct bn_layer_part *part, uint32_t layer)
 {
     const char *end = part->kind == BN_PART_RATE ? "" : part->kind == BN_PART_BIAS ? ".bias" : ".weight";
     snprintf(out, BN_PART_NAME_ROOM, "blk.%u.%s%s", layer, part->name, end);
@@ -100,7 +100,7 @@ bool bn_part_is_linear(const char *name)
     char wanted[BN_PART_NAME_ROOM];
     unsigned layer;
     if (sscanf(name, "blk.%u.", &layer) != 1) return false;
-    for (const struct bn_part *p = bn_parts; p->name != NULL; p++) {
+    for (const struct bn_layer_part *p = bn_parts; p->name != NULL; p++) {
         bn_part_name(wanted, p, layer);
         if (p->kind == BN_PART_LINEAR && strcmp(wanted, name) == 0) return true;
     }

@@ -49,7 +49,7 @@ enum bn_part_of {
     BN_OF_EXPERTS,
 };
 
-struct bn_part {
+struct bn_layer_part {
     const char *name; /* between "blk.N." and ".weight" */
     enum bn_part_kind kind;
     enum bn_width cols, rows; /* cols: ne[0] */
@@ -59,13 +59,13 @@ struct bn_part {
 };
 
 /* In the order of files; ends with a row without a name. */
-extern const struct bn_part bn_parts[];
+extern const struct bn_layer_part bn_parts[];
 
-bool bn_part_is_in(const struct bn_part *part, const bn_hparams *hp, uint32_t layer);
+bool bn_part_is_in(const struct bn_layer_part *part, const bn_hparams *hp, uint32_t layer);
 uint64_t bn_width(const bn_hparams *hp, enum bn_width width);
 /* "blk.3.attn_q.weight" */
 #define BN_PART_NAME_ROOM 64u
-void bn_part_name(char out[BN_PART_NAME_ROOM], const struct bn_part *part, uint32_t layer);
+void bn_part_name(char out[BN_PART_NAME_ROOM], const struct bn_layer_part *part, uint32_t layer);
 /* Is this tensor a ternary matrix of a layer, by its name? */
 bool bn_part_is_linear(const char *name);
 

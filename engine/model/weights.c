@@ -143,14 +143,14 @@ static bn_status check_experts(const struct bn_model *m, const struct bn_gguf_te
 
 /* Rows that stay with one rank: whole heads of queries with those that share their keys, whole heads, or those that stay
  * with one thread. */
-static size_t grain_of(const struct bn_model *m, const struct bn_part *p)
+static size_t grain_of(const struct bn_model *m, const struct bn_layer_part *p)
 {
     if (p->rows == BN_W_GATED_Q) return (m->hp.gated_heads ? 2 : 1) * bn_model_query_grain(m);
     return p->rows == BN_W_KV ? m->hp.head_dim : BN_ROW_GRAIN;
 }
 
 /* blk.N.<part>.weight, and blk.N.<part>.scale where there is one. The norm of its inputs is bound already. */
-static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct bn_part *p,
+static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct bn_layer_part *p,
                              struct bn_linear *out, bool skip_code_check, bn_error *err)
 {
     const char *part = p->name;
@@ -239,7 +239,8 @@ static bn_status bind_convolution(struct bn_model *m, const char *name, size_t w
     return BN_OK;
 }
 
-static bn_status bind_part(struct bn_model *m, uint32_t n, const struct bn_part *p, bool skip, bn_error *err)
+static bn_status bind_part(struct bn_model *m, uint32_t n, const struct bn_layer_part *p, bool skip,
+                           bn_error *err)
 {
     void *out = (char *)&m->layers[n] + p->out;
     size_t rows = (size_t)bn_width(&m->hp, p->rows), cols = (size_t)bn_width(&m->hp, p->cols);
@@ -275,7 +276,7 @@ static bn_status refuse_others(const struct bn_model *m, uint32_t n, bn_error *e
             return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
                               "biases and scales of experts, and shared experts, are not supported");
     }
-    for (const struct bn_part *p = bn_parts; p->name != NULL && !m->hp.input_norms; p++) {
+    for (const struct bn_layer_part *p = bn_parts; p->name != NULL && !m->hp.input_norms; p++) {
         if (p->of != BN_OF_INPUT_NORMS) continue;
         bn_part_name(name, p, n);
         const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, name);
@@ -297,7 +298,7 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
     l->nth = l->is_recurrent ? n_recurrent : n - n_recurrent;
     l->recurrent.grouped = l->is_recurrent && m->hadamard.grouped_heads;
     BN_TRY(refuse_others(m, n, err));
-    for (const struct bn_part *p = bn_parts; p->name != NULL; p++)
+    for (const struct bn_layer_part *p = bn_parts; p->name != NULL; p++)
         if (bn_part_is_in(p, hp, n)) BN_TRY(bind_part(m, n, p, skip, err));
     if (hp->experts.n != 0)
         m->expert_bytes = (uint64_t)hp->n_ff * (l->gate.w.row_bytes + l->up.w.row_bytes) +

@@ -52,10 +52,10 @@ static const struct {
 };
 
 /* The part of a row in this layer; NULL when the model has none. */
-static const struct bn_part *part_of(const struct bn_cv_folder *f, uint32_t layer, size_t i)
+static const struct bn_layer_part *part_of(const struct bn_cv_folder *f, uint32_t layer, size_t i)
 {
     if (LAYER[i].models != ANY && (LAYER[i].models == WITH_POST_NORMS) != f->hp.post_norms) return NULL;
-    for (const struct bn_part *p = bn_parts; p->name != NULL; p++)
+    for (const struct bn_layer_part *p = bn_parts; p->name != NULL; p++)
         if (strcmp(p->name, LAYER[i].part) == 0 && bn_part_is_in(p, &f->hp, layer)) return p;
     return NULL;
 }
@@ -300,7 +300,7 @@ static bn_status missing(const char *name, bn_error *err)
     return bn_fail(err, BN_ERR_FORMAT, "the safetensors have no tensor %s.weight", name);
 }
 
-static bn_status add_part(struct bn_cv_folder *f, uint32_t layer, size_t i, const struct bn_part *p,
+static bn_status add_part(struct bn_cv_folder *f, uint32_t layer, size_t i, const struct bn_layer_part *p,
                           bn_error *err)
 {
     char name[96], part[64];
@@ -393,7 +393,7 @@ bn_status bn_cv_folder_tensors(struct bn_cv_folder *f, bn_error *err)
     BN_TRY(add_table(f, &found, "embed_tokens", "token_embd", err));
     for (uint32_t layer = 0; layer < f->hp.n_layer; layer++)
         for (size_t i = 0; i < BN_ARRAY_LEN(LAYER); i++) {
-            const struct bn_part *p = part_of(f, layer, i);
+            const struct bn_layer_part *p = part_of(f, layer, i);
             if (p != NULL) BN_TRY(add_part(f, layer, i, p, err));
         }
     if (!bn_cv_folder_find(f, "norm", ".weight", &found)) return missing("norm", err);
