@@ -27,6 +27,11 @@ reference() { # folder
     for name in $(names); do
         "$out/$name" --dump-markdown >"$1/$name.md"
     done
+    # bn-git is small: it has a part of the page of bn.
+    sed '1d; s/^#/##/; s/(bn\.md)/(#options-of-all-programs)/' "$1/bn-git.md" >"$1/git" && rm "$1/bn-git.md"
+    sed -i 's/(bn-git\.md)/(#bn-git)/' "$1/bn.md"
+    { echo; cat "$1/git"; } >>"$1/bn.md"
+    rm "$1/git"
 }
 
 check() {

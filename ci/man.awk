@@ -16,6 +16,7 @@ function prose(s,    n, i, words, word, line, last) {
     gsub(/\\\*/, "*", s)
     gsub(/\\_/, "_", s)
     gsub(/\[exit codes\]\([^)]*\)/, "bn(7)", s)
+    gsub(/\[bn\]\([^)]*\)/, "bn(1)", s)
     n = split(s, words, / +/)
     line = ""
     for (i = 1; i <= n; i++) {
@@ -79,11 +80,10 @@ function option(    i, n, parts, words, out) {
     fresh = 0
     next
 }
-inside { print /^# / ? "\\fI" typed(substr($0, 3)) ":\\fR" : typed($0); next }
+inside && (i = index($0, "  # ")) { print "\\fI" typed(substr($0, i + 4)) ":\\fR\n" typed(substr($0, 1, i - 1)); next }
+inside { print typed($0); next }
 /^## / { print ".SH " toupper(typed(substr($0, 4))); fresh = 1; next }
 /^\| (code|variable|command) \|/ || /^\|.*\| environment \|$/ {
-    cells()
-    if (cell[1] !~ /^(code|variable|command|Common)$/) print (fresh ? "" : ".PP\n") cell[1] ":"
     fresh = 0
     next
 }
