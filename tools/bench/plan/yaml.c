@@ -149,11 +149,12 @@ static bn_status read_sections(struct reader *r)
 static bn_status load(yaml_parser_t *p, yaml_document_t *doc, bn_error *err)
 {
     if (yaml_parser_load(p, doc)) return BN_OK;
-    if (p->error == YAML_MEMORY_ERROR) return bn_nomem(err);
+    /* Where memory is lacking, libyaml may name no problem. */
+    if (p->error == YAML_MEMORY_ERROR || p->problem == NULL) return bn_nomem(err);
     if (p->error == YAML_READER_ERROR)
         return bn_fail(err, BN_ERR_FORMAT, "byte %zu: %s", p->problem_offset, p->problem);
     return bn_fail(err, BN_ERR_FORMAT, "line %lu: not YAML: %s", (unsigned long)p->problem_mark.line + 1,
-                   p->problem != NULL ? p->problem : "syntax error");
+                   p->problem);
 }
 
 bn_status bn_yaml_parse(struct bn_yaml *out, const char *text, size_t n, bn_error *err)
