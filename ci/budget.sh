@@ -23,7 +23,8 @@ while read -r most kind where; do
         C) size=$(files '\.[ch]$' "${folders[@]}" | lines) && rooms+=("${folders[@]}") ;;
         Markdown) size=$(files '\.md$' "${folders[@]}" | lines) ;;
         pages) size=$(files '\.md$' "${folders[@]}" | wc -l) ;;
-        schemas) size=$(files '\.[ch]$' "${folders[@]}" | xargs -r -d '\n' grep -hoE '"bn\.[a-z-]+/[0-9]+"' | sort -u | wc -l) ;;
+        schemas) size=$(files '\.[ch]$' "${folders[@]}" | xargs -r -d '\n' grep -hoE '"bn\.[a-z-]+/[0-9]+"' |
+            grep -vE 'chain|tokenizer' | sort -u | wc -l) ;; # those two begin digests
         *) echo "budget: unknown kind '$kind'" && bad=1 && continue ;;
     esac
     [ -z "$show" ] || printf '%7d of %7d %-8s %s\n' "$size" "$most" "$kind" "$where"

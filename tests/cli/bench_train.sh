@@ -27,7 +27,7 @@ END
 chmod +x "$tmp/bin/bn-train"
 plant() { # PASSES FORWARD BACKWARD STEP LOSS WEIGHTS-OF-2-THREADS
     cat >"$tmp/run" <<END
-{"schema": "bn.training-bench/1", "flop_per_token": 1000000, "library": {"core": "X", "name": "Y"}, "parameters": {}, "settings": {"heads": 1, "head_width": 64}, "threads": 1}
+{"schema": "bn.training/1", "flop_per_token": 1000000, "library": {"core": "X", "name": "Y"}, "parameters": {}, "settings": {"heads": 1, "head_width": 64}, "threads": 1}
 END
     for t in 1 2; do
         echo "{\"ns\": $4NOISE, \"passes_ns\": $1, \"forward_ns\": $2, \"backward_ns\": $3, \"reduce_ns\": 1000000, \"optimiser_ns\": 10000000, \"loss\": $5}" >"$tmp/step-$t"
@@ -63,7 +63,7 @@ planted 0 'in the document too' '"implausible": "it is [0-9.]+ times' -t 1 --jso
 echo '{"ns": 5}' >"$tmp/step-1"
 planted 4 'a step without its times' 'a step has no forward_ns' -t 1
 echo '{"schema": "x"}' >"$tmp/run"
-planted 4 'another schema' "the schema is 'x', expected bn.training-bench/1" -t 1
+planted 4 'another schema' "the schema is 'x', expected bn.training/1" -t 1
 printf '#!/bin/sh\nexit 3\n' >"$tmp/bin/bn-train"
 planted 1 'a program that ends' 'bn-train: ended with status 3' -t 1
 

@@ -87,7 +87,7 @@ says 2 'the list is not a document' '--list is not a form of --json' "$bin/bn-be
 
 # ---- documents ----
 top --once --json
-check 'a document is bn.live/1' holds "d['schema'] == 'bn.live/1' and d['pid'] == $pid and d['state'] == 'running'"
+check 'a document is bn.profile/1' holds "d['schema'] == 'bn.profile/1' and d['pid'] == $pid and d['state'] == 'running'"
 check 'the bricks add up to the time of all bricks' holds \
     "sum(b['exclusive_ns'] for b in t['bricks']) == t['bricks_ns'] > 0"
 check 'shares add up to 1' holds "abs(sum(b['share_of_sum'] for b in t['bricks']) - 1) < 1e-9"

@@ -14,7 +14,7 @@
 #include "tools/train/train.h"
 #include "train/pass.h"
 
-#define SCHEMA "bn.training-bench/1"
+#define SCHEMA "bn.training/1"
 #define MOST_STEPS 1000000u
 
 /* Prints a document as one line at once, and releases it. */

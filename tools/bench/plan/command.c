@@ -65,7 +65,7 @@ static bn_json *summary(struct bn_suite_run *s, const char *config)
     char now[21], hex[BN_SHA256_HEX];
     bn_json *doc = bn_json_new_object();
     bn_clock_format(bn_clock_utc(), now);
-    bn_json_put_string(doc, "schema", "bn.suite/1");
+    bn_json_put_string(doc, "schema", "bn.bench/1");
     bn_json_put_string(doc, "created", now);
     bn_json_put_object(doc, "unavailable");
     bn_json_put_string(doc, "configuration", config);

@@ -61,7 +61,7 @@ static bn_status check_all(struct bn_args *args, struct bn_prof_audit *audits, b
 {
     const struct bn_texts *paths = &((const struct bn_bench_options *)args->fields)->check;
     size_t n = paths->n, n_bad = 0;
-    bn_json_put_string(doc, "schema", "bn.profile-check/1");
+    bn_json_put_string(doc, "schema", "bn.profile/1");
     bn_json *files = bn_json_put_array(doc, "files");
     for (size_t i = 0; i < n; i++) {
         const char *path = paths->list[i];

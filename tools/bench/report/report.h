@@ -13,7 +13,7 @@
 #include "lab/stats/comparison.h"
 #include "lab/stats/summary.h"
 
-#define BN_REPORT_SCHEMA "bn.report/1"
+#define BN_REPORT_SCHEMA "bn.bench/1"
 
 /* ---- what was read ---- */
 

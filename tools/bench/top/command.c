@@ -67,7 +67,7 @@ static bn_status print_list(bn_error *err)
     return bn_bench_print_table(&table, err);
 }
 
-/* ---- documents, bn.live/1: sums since the start, those of the last refresh, and the critical path ---- */
+/* ---- documents, bn.profile/1: sums since the start, those of the last refresh, and the critical path ---- */
 
 static void put_bricks(bn_json *bricks, const struct bn_top *top, const struct bn_live_sums *w)
 {
@@ -122,7 +122,7 @@ static bn_json *make_document(const struct bn_top *top)
     bn_clock_format(bn_clock_utc(), created);
     bn_top_window(&all, s, NULL);
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.live/1");
+    bn_json_put_string(doc, "schema", "bn.profile/1");
     bn_json_put_string(doc, "created", created);
     bn_json_put_u64(doc, "pid", s->head.pid);
     bn_json_put_string(doc, "program", s->head.program);

@@ -14,7 +14,7 @@
 #include "lab/kit/program.h"
 #include "tools/cli/report.h"
 
-#define SCHEMA "bn.training-bench/1"
+#define SCHEMA "bn.training/1"
 #define WAIT_NS 600000000000u /* for one answer */
 #define MOST_ARGUMENTS 32u
 
