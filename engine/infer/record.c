@@ -47,13 +47,14 @@ static size_t put_pass(struct bn_session_events *r, uint32_t thread, uint32_t pa
 {
     const struct bn_prof_pass *p = &r->prof->passes[pass];
     uint64_t begin = bn_prof_ns(r->prof, p->begin), end = bn_prof_ns(r->prof, p->end);
-    return put(r, &(bn_event){.kind = BN_EVENT_PASS,
-                              .thread = thread,
-                              .index = (int32_t)pass,
-                              .parent = SIZE_MAX,
-                              .begin_ns = begin,
-                              .ns = end - begin,
-                              .elements = p->n_tokens});
+    const bn_event event = {.kind = BN_EVENT_PASS,
+                            .thread = thread,
+                            .index = (int32_t)pass,
+                            .parent = SIZE_MAX,
+                            .begin_ns = begin,
+                            .ns = end - begin,
+                            .elements = p->n_tokens};
+    return put(r, &event);
 }
 
 /* Readings are in the order of their ends, so from the last one on what contains others comes first. */

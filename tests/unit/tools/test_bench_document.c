@@ -281,28 +281,6 @@ static void limits_fit_the_work(void **state)
     forget();
 }
 
-/* ---- doctor ---- */
-
-static void doctor_is_complete(void **state)
-{
-    size_t levels = 0, available = 0;
-    (void)state;
-    measure("doctor --min-time 0 --repeat 2 -t 1");
-    const bn_json *sources = bn_json_get(doc, "sources"), *roofs = bn_json_get(doc, "roofs");
-    for (const bn_json *s = bn_json_first(sources); s != NULL; s = bn_json_next(s)) {
-        bool has = bn_json_flag_of(s, "available");
-        available += has;
-        assert_true(bn_json_text_of(s, "name")[0] != '\0' && bn_json_text_of(s, "what")[0] != '\0');
-        assert_true((bn_json_kind(bn_json_get(s, "detail")) == BN_JSON_NULL) != has);
-        assert_true(!has || bn_json_get(s, "remedy") == NULL);
-    }
-    assert_true(bn_json_size(sources) > 20 && available > 5);
-    for (const bn_json *r = bn_json_first(roofs); r != NULL; r = bn_json_next(r))
-        levels += bn_json_text_is(r, "kind", "read");
-    assert_int_equal(levels, 4);
-    forget();
-}
-
 /* ---- memory ---- */
 
 /* What is allocated is freed, whatever the pattern, so the number of operations is even. */
@@ -405,7 +383,6 @@ int main(void)
         cmocka_unit_test(busy_processes_are_tests_too),
         cmocka_unit_test(kernels_are_complete),
         cmocka_unit_test(limits_fit_the_work),
-        cmocka_unit_test(doctor_is_complete),
 
         cmocka_unit_test(allocations_are_complete),
         cmocka_unit_test(bandwidth_counts_lines),

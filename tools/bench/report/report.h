@@ -44,7 +44,7 @@ struct bn_report_series {
     const struct bn_series *s;
     const struct bn_report_source *source;
     double figure[BN_FIGURES]; /* NaN: too few samples, or of an exact series no interval */
-    struct bn_tukey fences; /* samples outside are labelled outliers; every figure includes them */
+    struct bn_tukey fences;    /* samples outside are labelled outliers; every figure includes them */
     size_t n_outliers;
     double correlation; /* of each sample with the next, -1 to 1 */
 };
