@@ -12,9 +12,8 @@
 
 /* Settings for how often or how long something was measured, or which part of it. They do not change what was
  * measured. A model is compared by its digest, not by its path. */
-static const char *const EFFORT[] = {"reps",        "warmup",      "precision",  "loads",
-                                     "min_time_ns", "max_time_ns", "timeout_ns", "filter",
-                                     "model",       "pairs",       "confidence"};
+static const char *const EFFORT[] = {"reps",   "warmup", "loads", "min_time_ns", "timeout_ns",
+                                     "filter", "model",  "pairs", "confidence"};
 
 static bn_status digest_settings(struct bn_result *r, bn_error *err)
 {

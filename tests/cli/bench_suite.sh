@@ -26,7 +26,7 @@ says 4 'the key that is meant' 'did you mean framework.iterations' suite --dry-r
 refused 'an unknown section' "line 2: unknown section 'frame'" 'frame:' '  iterations: 3'
 refused 'a text in place of a number' 'line 2: framework.iterations must be .* \(got .many.\)' 'framework:' '  iterations: many'
 refused 'a number in quotes' 'line 2: framework.iterations: "3" is text' 'framework:' '  iterations: "3"'
-refused 'a number out of range' 'line 2: framework.iterations must be .* between 1 and 10000' 'framework:' '  iterations: 0'
+refused 'a number out of range' 'line 2: framework.iterations must be (a whole number )?between 1 and 10000' 'framework:' '  iterations: 0'
 refused 'a list in place of a value' 'line 2: framework.iterations: a list' 'framework:' '  iterations: [1, 2]'
 refused 'an invalid number in a list' "line 2: inference.depths: 'x' is not" 'inference:' '  depths: [0, x]'
 refused 'a value that is not in the list' "line 2: framework.parts: 'walk' is not one of" 'framework:' '  parts: [run, walk]'

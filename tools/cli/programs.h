@@ -14,7 +14,7 @@
 #define BN_SUMMARY_CONVERT "convert models to GGUF, and between ternary types"
 #define BN_SUMMARY_TRAIN "train a ternary model on text"
 #define BN_SUMMARY_CROSSVAL "compare the engine with other engines"
-#define BN_SUMMARY_FIXTURES "make and verify models, golden outputs and bad inputs"
+#define BN_SUMMARY_FIXTURES "make and verify models and golden outputs"
 #define BN_SUMMARY_GIT "show the git stamp of a directory"
 
 #endif

@@ -27,7 +27,7 @@ const char *const bn_plan_commands[BN_PLAN_COMMANDS] = {"run", "kernels", "quant
 
 const struct bn_plan_key bn_plan_keys[] = {
     {KEY("framework.parts", .arg = "run|kernels|quant|memory|profile", TEXTS(parts))},
-    {KEY("framework.iterations", .arg = "N", BN_TO_U32_AUTO(FIELDS, any_count, 1, 10000)),
+    {KEY("framework.iterations", .arg = "N", BN_TO_U32(FIELDS, any_count, 1, 10000)),
      PASS(BN_PLAN_RUN, "--reps")},
     {KEY("framework.warmup_iterations", .arg = "N", BN_TO_U32_AUTO(FIELDS, any_count, 0, 1000)),
      PASS(BN_PLAN_RUN, "--warmup")},
@@ -106,7 +106,7 @@ static bn_status refuse_unknown(const struct bn_yaml_entry *e, const char *name,
 static bool is_number(const struct bn_option *o)
 {
     return o->to == BN_FIELD_LIST || o->to == BN_FIELD_F64 || o->to == BN_FIELD_U64 ||
-           o->to == BN_FIELD_U32_AUTO;
+           o->to == BN_FIELD_U32 || o->to == BN_FIELD_U32_AUTO;
 }
 
 static bn_status check_value(const struct bn_option *o, const char *typed, const struct bn_yaml_value *v,
