@@ -327,7 +327,7 @@ bridges: ## bridges to the engines in BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CP
 	@$(foreach d,$(BRIDGE_DIRS),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
-check-fast: ## run the tests that take less than 5 seconds each: a minute and a half on two processors
+check-fast: ## run the tests that are not in tests/slow.txt: a minute and a half on two processors
 	@ci/install-packages.sh build test
 	@$(MAKE) --no-print-directory $(ALL_CPUS) TESTS='$(filter-out $(SLOW_TESTS),$(ALL_TESTS))' run-tests
 
