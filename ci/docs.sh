@@ -17,8 +17,10 @@ names() { # the programs that have an option table
 pages() {
     mkdir -p "$target/man"
     for name in $(names); do
-        "$out/$name" --dump-markdown | awk -v version="$("$out/$name" --version | sed -n '1s/.* //p')" -f ci/man.awk \
-            >"$target/man/$name.1"
+        {
+            "$out/$name" --dump-markdown
+            [ "$name" = bn ] || "$out/bn" --dump-markdown | sed -n '/^## Options of all programs/,/^$/p'
+        } | awk -v version="$("$out/$name" --version | sed -n '1s/.* //p')" -f ci/man.awk >"$target/man/$name.1"
     done
 }
 

@@ -3,7 +3,7 @@
 #
 # Each baseline, flame graph, timing document and list of expected tokens must name its model by SHA-256, and each digest
 # must be that of the built-in model or of a line in fixtures/generated.txt. Prints what is wrong and ends with 1. When
-# the built-in model changes, this names the files to make again; docs/howto/track-performance.md has the commands.
+# the built-in model changes, this names the files to make again; docs/howto/measure.md has the commands.
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 1
 hex='[0-9a-f]{64}'

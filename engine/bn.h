@@ -307,7 +307,7 @@ BN_MUST_CHECK bn_status bn_session_truncate(bn_session *session, uint32_t n_toke
 /* Shortens the timeline to the longest known beginning that it shares with these tokens, and returns its length. Give a
  * prompt without its last token, which is evaluated for the logits after it. */
 uint32_t bn_session_keep(bn_session *session, const int32_t *tokens, size_t n_tokens);
-/* Writes the first n_tokens of the timeline with their keys and values to a file (docs/reference/prompt-cache.md),
+/* Writes the first n_tokens of the timeline with their keys and values to a file (docs/reference/files.md),
  * atomically. The first call of a session reads the whole model to compute a checksum. BN_ERR_ARG for more tokens than
  * the timeline has, or none; BN_ERR_UNSUPPORTED when the state of recurrent layers after them is not known. */
 BN_MUST_CHECK bn_status bn_session_save(bn_session *session, uint32_t n_tokens, const char *path,
@@ -350,7 +350,7 @@ int32_t bn_sampler_next(bn_sampler *sampler, const float *logits, const int32_t 
 
 /* What a generation may say. Immutable: any number of generations may share one. The logits of tokens that cannot come
  * next are minus infinity before the sampler; the chain and log-probabilities are those of all tokens. Limits:
- * docs/reference/grammar.md. */
+ * docs/howto/constrain-output.md. */
 typedef struct bn_grammar bn_grammar;
 
 /* From GBNF, llama.cpp's notation; its rule "root" is the whole text. BN_ERR_FORMAT names the line and the reason, or a

@@ -185,7 +185,7 @@ static const struct bn_command COMMANDS[] = {
              "differ from the commit, of a program of another commit, or next to busy processes. The first "
              "run of a name is its baseline, for the same machine, settings and model; check compares later "
              "ones with it, and fails without one; promote replaces it, but not by a run that regressed. "
-             "docs/howto/track-performance.md walks through it.",
+             "docs/howto/measure.md walks through it.",
      .synopsis = "save NAME FILE\nlist\nshow NAME|ID\ncheck FILE [--baseline NAME] [--save-baseline "
                  "NAME]\npromote ID",
      .options = {bn_bench_ledger_options, bn_bench_baseline_options, bn_bench_thresholds_option,
@@ -211,7 +211,7 @@ static const struct bn_command COMMANDS[] = {
      .summary = "turn documents of bn-bench into text, tables, pages and other formats",
      .text = "Reads documents that bn-bench wrote with --json, ledgers of baselines and profiles, and writes "
              "one report of all of them. Formats for programs have exact figures, formats for people rounded "
-             "ones. docs/reference/report.md describes the formats.",
+             "ones. docs/reference/bench.md describes the formats.",
      .synopsis = "[--format NAME] [-o FILE] FILE...\n--dir DIR FILE...",
      .options = {bn_bench_report_options},
      .json = true,
@@ -223,7 +223,7 @@ static const struct bn_command COMMANDS[] = {
                    "all files that a build server keeps"}}},
     {.name = "suite",
      .summary = "run the parts of a configuration file, and report on all of them",
-     .text = "The file is YAML (docs/howto/run-a-suite.md). Each part is a process of its own; its document "
+     .text = "The file is YAML (docs/howto/measure.md). Each part is a process of its own; its document "
              "is kept in the directory, and the report of all documents next to it. A part whose document is "
              "of the same program, model, machine and settings is not measured again. The exit code is 1 "
              "when a part failed or a target was missed.",

@@ -212,7 +212,7 @@ static const struct bn_command COMMANDS[] = {
     {.name = "serve",
      .summary = "act as a reference for another bn-crossval",
      .text = "Answers requests from standard input on standard output; the protocol is described in "
-             "docs/reference/reference-protocol.md.",
+             "docs/explain/crossval.md.",
      .synopsis = "[--isa NAME] [--threads N] [--batch N]",
      .options = {SERVE},
      .bytes = sizeof(OPTIONS),
@@ -222,7 +222,7 @@ static const struct bn_command COMMANDS[] = {
      .text = "Takes the source tree of an engine that has llama.h: a folder, or a git URL at a commit, which "
              "is downloaded. Builds it with its own cmake outside the tree, builds the bridge with it, "
              "checks that the bridge answers, and remembers it. Then --ref NAME starts it. The digest of a "
-             "tree is printed; --sha256 requires it. docs/howto/set-up-a-reference.md describes each step.",
+             "tree is printed; --sha256 requires it. docs/explain/crossval.md describes each step.",
      .synopsis = "--source DIR|URL@COMMIT [--sha256 DIGEST] [--name NAME] [--cmake OPTION]...",
      .options = {SETUP},
      .run = bn_crossval_script,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The protocol for the bridges in JavaScript: reads bn.reference/1 requests from standard input, calls one
-// function for each operation, writes the answers. See docs/reference/reference-protocol.md.
+// function for each operation, writes the answers. See docs/explain/crossval.md.
 import {endianness} from "node:os";
 import {open} from "node:fs/promises";
 

@@ -44,7 +44,7 @@ commands
                      input
   info -m FILE       print architecture, vocabulary, layers, width
   op NAME            run one operation on numbers from standard input
-  serve              answer bn-crossval (docs/reference/reference-protocol.md)
+  serve              answer bn-crossval (docs/explain/crossval.md)
 
 options
   -m FILE            the model (GGUF)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // `bn-reference serve`: the oracle as a reference of bn-crossval. The protocol is described in
-// docs/reference/reference-protocol.md; this side has the capabilities logits and trace.
+// docs/explain/crossval.md; this side has the capabilities logits and trace.
 #ifndef REFERENCE_SERVE_HPP
 #define REFERENCE_SERVE_HPP
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Saved timelines: the tokens of a session with their keys and values, in a file that a later session of the same
- * model reads back (docs/reference/prompt-cache.md). Keys and values are the bits that evaluation stored, so nothing
+ * model reads back (docs/reference/files.md). Keys and values are the bits that evaluation stored, so nothing
  * that is computed from them differs.
  *
  * A file is accepted when its checksum, its version, the model's checksum, its shape and its length are right; nothing

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The client's side of the reference protocol (docs/reference/reference-protocol.md): a reference is started,
+ * The client's side of the reference protocol (docs/explain/crossval.md): a reference is started,
  * asked, and ended. A fault of the reference is BN_ERR_MISMATCH, and it is not asked again: silence, an early
  * end, garbage or too few numbers are never taken for an answer.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks in files. bn-flamegraph writes documents of the schema bn.stacks/1 (docs/reference/stacks.md):
+ * Stacks in files. bn-flamegraph writes documents of the schema bn.stacks/1 (docs/reference/bench.md):
  * tables of texts and frames, the tree, and a list of weights and one of samples for each run. Formats of
  * other programs are read too:
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The document bn.stacks/1 (docs/reference/stacks.md). Columns of numbers, nodes in depth-first order with
+ * The document bn.stacks/1 (docs/reference/bench.md). Columns of numbers, nodes in depth-first order with
  * their depths, and for each run only the nodes that have a weight, because JSON documents have a limit on
  * the number of values.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The ledger of saved runs: DIR/<machine>/<suite>.json, one file for each machine and suite
- * (docs/reference/ledger.md).
+ * (docs/reference/bench.md).
  *
  * Records are only appended. The id of a record is the sha256 of its canonical JSON, which contains the id of
  * the record before it. So no record can be changed, removed from the middle or inserted without breaking the

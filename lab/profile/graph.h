@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The execution graph: what ran, in what, after what. docs/explain/execution-graph.md describes it.
+ * The execution graph: what ran, in what, after what. docs/explain/profiling.md describes it.
  *
  * Nodes form a tree (a layer contains bricks, a brick launches kernels, a kernel is the tasks that its
  * threads did); edges say which of two nodes had to end before the other could begin. Durations are where

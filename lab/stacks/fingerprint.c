@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The facts of a recording ("about", docs/reference/stacks.md) that another recording of the same thing has too, in
+ * The facts of a recording ("about", docs/reference/bench.md) that another recording of the same thing has too, in
  * one table. The fingerprint is the digest of all of them as canonical JSON, in the order of the table.
  */
 #include "lab/stacks/fingerprint.h"

@@ -86,7 +86,7 @@ typedef struct bn_stacks {
     /* The same runs as the profiler measured them (lab/stacks/bricks.h), in addition to samples; NULL: not
      * measured. Copies and appended stacks take it along. Owned. */
     struct bn_stacks *measured;
-    bn_json *about; /* where it comes from, how it was recorded (docs/reference/stacks.md); an object */
+    bn_json *about; /* where it comes from, how it was recorded (docs/reference/bench.md); an object */
     struct bn_stacks_index *index;
 } bn_stacks;
 

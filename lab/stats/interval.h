@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * An estimate and its confidence interval: of a median, a quantile, a share of samples, and of the difference
- * of two shares. docs/explain/statistics.md says which one answers which question.
+ * of two shares. docs/explain/performance.md says which one answers which question.
  *
  * Too few samples for an interval give NaN ends, never a guess.
  */

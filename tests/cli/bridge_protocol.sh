@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does a program speak bn.reference/1 (docs/reference/reference-protocol.md)?
+# Does a program speak bn.reference/1 (docs/explain/crossval.md)?
 #
 #   tests/cli/bridge_protocol.sh [COMMAND...]
 #

@@ -4,7 +4,7 @@
 #   - $HUB is a hub on this machine, with a small model in place of the one of 1.2 GB; https://example.org is the same server
 #   - bn-serve runs in the background, on a free port in place of 8080, until the next one or the end
 #   - bn-bench top, which draws until it is ended, ends after its first line
-#   - mpirun works as root and with more ranks than processors, as docs/howto/ranks.md tells
+#   - mpirun works as root and with more ranks than processors, as docs/howto/large-models.md tells
 # REPOSITORY, PROGRAMS and HUB are set by the caller; the working directory is the folder of the page.
 set -E -o pipefail
 PATH=$PROGRAMS:$PATH

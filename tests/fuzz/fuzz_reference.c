@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes as the answers of a reference (docs/reference/reference-protocol.md). The client ends with a status
+ * Any bytes as the answers of a reference (docs/explain/crossval.md). The client ends with a status
  * and a message; once a reference is at fault, it is not believed again.
  */
 #define _GNU_SOURCE

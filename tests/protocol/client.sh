@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034 # what sources it reads the variables
-# Talks to a reference (docs/reference/reference-protocol.md) from a shell script: source it, then
+# Talks to a reference (docs/explain/crossval.md) from a shell script: source it, then
 #
 #   reference_start FOLDER COMMAND...    starts it; its standard error goes to FOLDER/err
 #   ask '"op": "hello"'                  sends the members; leaves the line in $answer, the raw numbers in FOLDER/floats

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-crossval serve: this engine as a reference (docs/reference/reference-protocol.md), for bit-exact
+ * bn-crossval serve: this engine as a reference (docs/explain/crossval.md), for bit-exact
  * comparison of two builds, instruction sets, or numbers of threads. One function for each operation; a
  * request that fails is answered, an input that is not a request ends the program.
  */

@@ -122,7 +122,7 @@ void bn_flamegraph_warn(const struct bn_delivery *delivery);
 /* What is recorded when no program is named: model, prompt, tokens, threads, seed, level. */
 extern const struct bn_option bn_flamegraph_workload_options[];
 
-/* What was recorded. Everything that a page says of it is in stacks->about (docs/reference/stacks.md). */
+/* What was recorded. Everything that a page says of it is in stacks->about (docs/reference/bench.md). */
 struct bn_flamegraph_recorded {
     bn_stacks *stacks; /* with ->measured when the engine's own workload ran */
     struct bn_stack_quality quality;

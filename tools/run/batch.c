@@ -2,7 +2,7 @@
  *
  * bn-run --batch-file: many prompts, several at a time, one line of JSON for each answer in the order of the lines.
  * Each answer is the one that its prompt gets alone. All lines are checked before anything runs: a line is a JSON string,
- * the prompt, or an object with a prompt, messages or tokens, and options of its own (docs/howto/run-many-prompts.md).
+ * the prompt, or an object with a prompt, messages or tokens, and options of its own (docs/howto/generate-faster.md).
  */
 #include <stdio.h>
 

@@ -6,7 +6,7 @@
 
 PATH is a file of `bn-run logits --all -o PATH`, or a folder of `bn-run --trace PATH`, or what another program wrote in these
 formats: rows of binary32, one for each token of the prompt. VOCABULARY is the number of columns of the logits. It answers
-for the recorded prompt and its beginnings; docs/reference/reference-protocol.md describes the answers.
+for the recorded prompt and its beginnings; docs/explain/crossval.md describes the answers.
 """
 import json
 import os

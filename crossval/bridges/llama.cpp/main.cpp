@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Lets bn-crossval talk to an engine of the llama.cpp family: reads requests of bn.reference/1 from standard
-// input and answers on standard output. See README.md for building it, docs/reference/reference-protocol.md
+// input and answers on standard output. See README.md for building it, docs/explain/crossval.md
 // for the protocol.
 #include <cerrno>
 #include <cmath>

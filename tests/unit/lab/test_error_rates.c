@@ -2,7 +2,7 @@
  *
  * Simulations, seeded: how often the rules of lab/stats err when the truth is known. The model of time is a
  * shared machine: noise of 0.5 %, spikes of up to 20 % in one slot of twenty, and a drift of 2 % that fades
- * by phi from one slot to the next. Each rate is printed; docs/explain/statistics.md quotes them.
+ * by phi from one slot to the next. Each rate is printed; docs/explain/performance.md quotes them.
  *
  * Rules that are not used show that these tests can fail: unpaired samples, repeated testing, and many tests
  * without correction break the same limits.
