@@ -220,7 +220,7 @@ choose_timing() {
 for name in $(names_in "$new"); do
     why='there is no earlier recording in archives/' before='' change=''
     "$flame" text --json "$new/$name.json" >"$new/text.json"
-    "$flame" text --merge-inlined "$new/$name.json" >"$new/table.txt"
+    "$flame" text --top 12 --merge-inlined "$new/$name.json" >"$new/table.txt"
     while read -r created folder; do
         [[ $created < $(created_of "$new/$name.json") ]] || continue
         before=$folder
