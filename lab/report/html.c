@@ -116,16 +116,3 @@ void bn_html(struct bn_buf *out, const char *fmt, ...)
     }
     va_end(args);
 }
-
-void bn_html_number(struct bn_buf *out, const bn_json *value)
-{
-    struct bn_buf exact = {.max = 64};
-    double number = (double)NAN;
-    if (!bn_json_number(value, &number) || bn_json_write(value, true, &exact, NULL) != BN_OK)
-        bn_html(out, "<span class=\"n\">\xE2\x80\x93</span>");
-    else if (fabs(number) > 0.99 && fabs(number) < 1) /* the distance to 1 matters */
-        bn_html(out, "<span class=\"n\" title=\"%s\">%.7g</span>", exact.data, number);
-    else
-        bn_html(out, "<span class=\"n\" title=\"%s\">%g</span>", exact.data, number);
-    bn_buf_release(&exact);
-}

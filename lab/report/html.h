@@ -13,7 +13,5 @@
 void bn_html(struct bn_buf *out, const char *fmt, ...) BN_PRINTF(2, 3);
 /* A JSON string for a script element: the text as %s shows it, without '<', '>' and '&'. */
 void bn_html_json(struct bn_buf *out, const char *text);
-/* A rounded number, with the exact text of the document in its title. */
-void bn_html_number(struct bn_buf *out, const bn_json *value);
 
 #endif

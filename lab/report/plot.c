@@ -183,15 +183,9 @@ void bn_plot_mark(struct bn_buf *out, const struct bn_plot *p, enum bn_plot_shap
     double at = bn_plot_x(p, x), up = bn_plot_y(p, y), side = 2 * r;
     if (shape == BN_PLOT_DOT)
         bn_html(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", class_name, at, up, r);
-    else if (shape == BN_PLOT_CROSS)
+    else
         bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fl%.1f %.1fm0 -%.1fl-%.1f %.1f\">", class_name, at - r,
                 up - r, side, side, side, side, side);
-    else if (shape == BN_PLOT_TRIANGLE)
-        bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fl%.1f %.1fh-%.1fz\">", class_name, at, up - r, r, side,
-                side);
-    else
-        bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fh%.1fv%.1fh-%.1fz\">", class_name, at - r, up - r,
-                side, side, side);
     if (title != NULL) bn_html(out, "<title>%s</title>", title);
     bn_buf_puts(out, shape == BN_PLOT_DOT ? "</circle>\n" : "</path>\n");
 }

@@ -47,7 +47,7 @@ void bn_plot_y_label(struct bn_buf *out, const char *label);
 
 /* ---- marks, at data coordinates ---- */
 
-enum bn_plot_shape { BN_PLOT_DOT, BN_PLOT_CROSS, BN_PLOT_TRIANGLE, BN_PLOT_SQUARE };
+enum bn_plot_shape { BN_PLOT_DOT, BN_PLOT_CROSS };
 /* A mark of that radius in pixels; the title is shown when the pointer is on it, NULL for none. */
 void bn_plot_mark(struct bn_buf *out, const struct bn_plot *plot, enum bn_plot_shape shape,
                   const char *class_name, double x, double y, double radius, const char *title);

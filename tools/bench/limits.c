@@ -211,13 +211,12 @@ static const char *kind_name(enum bn_bench_limit_kind kind)
     return kind == BN_LIMIT_READ ? "read" : kind == BN_LIMIT_INT8 ? "int8" : "float";
 }
 
-void bn_bench_limit_row(struct bn_table *t, const struct bn_bench_limit *l, const char *name)
+static void put_row(struct bn_table *t, const struct bn_bench_limit *l)
 {
     char size[BN_UNITS_ROOM];
     bn_table_row(t, "");
     if (l->kind == BN_LIMIT_READ)
-        bn_table_printf(t, "reads %s%s%s", name, name[0] != '\0' ? ", " : "",
-                        bn_units_text(size, (double)l->set_bytes, "bytes"));
+        bn_table_printf(t, "reads %s", bn_units_text(size, (double)l->set_bytes, "bytes"));
     else
         bn_table_printf(t, "%s, %s", l->kind == BN_LIMIT_INT8 ? "bytes" : "floats", l->kernels->isa);
     bn_table_count(t, l->n_threads);
@@ -243,7 +242,7 @@ bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err)
     for (size_t i = 0; i < limits->n; i++) {
         const struct bn_bench_limit *l = &limits->list[i];
         if (l->rate <= 0) continue;
-        bn_bench_limit_row(&t, l, "");
+        put_row(&t, l);
         bn_table_text(&t, l->instruction != NULL ? l->instruction : "");
     }
     return bn_bench_print_table(&t, err);

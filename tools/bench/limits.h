@@ -65,8 +65,6 @@ struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const
 
 /* Prints them as a table. */
 BN_MUST_CHECK bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err);
-/* A row of a table with what limits, the threads and the rate. The name is that of a cache, "" for none. */
-void bn_bench_limit_row(struct bn_table *table, const struct bn_bench_limit *limit, const char *name);
 /* Limits without a loop are left out. */
 void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits);
 

@@ -43,7 +43,6 @@ bool bn_crossval_find_program(const char *program, char out[PATH_MAX]);
 /* The commands; script is setup and remove. */
 bn_status bn_crossval_script(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_refs(struct bn_args *args, bn_error *err);
-bn_status bn_crossval_remove(struct bn_args *args, bn_error *err);
 extern const struct bn_option bn_crossval_doctor_options[];
 bn_status bn_crossval_doctor(struct bn_args *args, bn_error *err);
 
