@@ -4,6 +4,8 @@
  * The sizes of blocks, the codes of a block in the order of Q2_0 eight at a time (unless CODES_OF_BLOCKS says that faster
  * functions are there), and with LANES the transposition of sixteen rows by vectors of LANES times 16 bytes.
  *
+ * I2_S has no scale in its blocks, and their bytes stay as they are.
+ *
  * Rows lie one after the other in a file, so the sixteen rows of a tile are one piece of memory. The piece of the next
  * tile is prefetched at the rate at which this one is read. A product of one token takes a group of sixteen rows at a
  * time, so that its codes stay in the nearest cache.
@@ -18,19 +20,54 @@
 /* Bytes of codes in a block, which is a group. */
 static inline size_t bn_block_codes_bytes(const struct bn_grouped *w)
 {
-    static const size_t BYTES[] = {[BN_BLOCKS_TQ2] = 64, [BN_BLOCKS_TQ1] = 52, [BN_BLOCKS_PTQ1] = 26};
+    static const size_t BYTES[] = {
+        [BN_BLOCKS_TQ2] = 64, [BN_BLOCKS_TQ1] = 52, [BN_BLOCKS_PTQ1] = 26, [BN_BLOCKS_I2S] = 32};
     return w->blocks == BN_BLOCKS_Q2 ? w->group / 4 : BYTES[w->blocks];
 }
 
 static inline size_t bn_block_bytes(const struct bn_grouped *w)
 {
-    return bn_block_codes_bytes(w) + sizeof(uint16_t);
+    return bn_block_codes_bytes(w) + (w->blocks == BN_BLOCKS_I2S ? 0 : sizeof(uint16_t));
 }
 
 static inline uint16_t bn_block_scale(const struct bn_grouped *w, const uint8_t *block)
 {
     const uint8_t *at = w->blocks == BN_BLOCKS_Q2 ? block : block + bn_block_codes_bytes(w);
     return (uint16_t)(at[0] | at[1] << 8);
+}
+
+/* What is multiplied, a constant wherever it is passed on: groups with scales and 16 bits, the same and 8 bits, or I2_S,
+ * whose sums stay integers up to the end of the row. */
+enum product { WIDE, NARROW, WHOLE };
+
+static inline enum product product_of(const struct bn_grouped *w, const struct bn_act *x)
+{
+    return w->blocks == BN_BLOCKS_I2S ? WHOLE : x->high != NULL ? WIDE : NARROW;
+}
+
+/* Calls a function whose last argument is the product, as a constant. */
+#define BY_PRODUCT(w, x, function, ...)       \
+    do {                                      \
+        enum product here = product_of(w, x); \
+        if (here == WIDE)                     \
+            function(__VA_ARGS__, WIDE);      \
+        else if (here == NARROW)              \
+            function(__VA_ARGS__, NARROW);    \
+        else                                  \
+            function(__VA_ARGS__, WHOLE);     \
+    } while (false)
+
+/* The values, or their low plane. */
+static inline const int8_t *plane_of(const struct bn_act *x, const enum product product)
+{
+    return product == WHOLE ? x->q : x->low;
+}
+
+/* Where the four values are that belong to the codes at bits 2p of the sixteen weights from i on. I2_S: i = 16j. */
+static inline size_t four_at(size_t i, size_t p, const enum product product)
+{
+    return product == WHOLE ? i / BN_I2S_BLOCK * BN_I2S_BLOCK + 32 * (3 - p) + i % BN_I2S_BLOCK / 4
+                            : i + 4 * p;
 }
 
 /* The code of weight i in row r of the file, slowly (ref_tiles.c). */
@@ -111,6 +148,8 @@ INLINE void codes_of_ptq1(uint8_t *codes, const uint8_t *block)
 INLINE const uint8_t *codes_of_block(uint8_t *room, enum bn_blocks blocks, const uint8_t *block)
 {
     switch (blocks) {
+    case BN_BLOCKS_I2S:
+        return block;
     case BN_BLOCKS_Q2:
         return block + 2;
     case BN_BLOCKS_TQ2:
@@ -164,11 +203,11 @@ INLINE void tile_blocks(uint8_t *codes, uint16_t *scales, const struct bn_groupe
                         const struct blocks_at *at, const enum bn_blocks blocks, size_t block_bytes)
 {
     size_t at_scale = blocks == BN_BLOCKS_Q2 ? 0 : block_bytes - 2;
-    for (size_t r = 0; r < BN_TILE_ROWS; r++)
+    for (size_t r = 0; blocks != BN_BLOCKS_I2S && r < BN_TILE_ROWS; r++)
         memcpy(scales + r, at->fourth[r / 4] + at->to_row[r % 4] + at_scale, sizeof *scales);
-    if (blocks == BN_BLOCKS_Q2) {
+    if (blocks == BN_BLOCKS_Q2 || blocks == BN_BLOCKS_I2S) {
         for (size_t i = 0; i < w->group / 4; i += 16, codes += 256)
-            transpose(codes, at, 2 + i);
+            transpose(codes, at, i + (blocks == BN_BLOCKS_Q2 ? 2 : 0));
         return;
     }
     uint8_t room[BN_TILE_ROWS][BN_MAX_GROUP / 4];
@@ -185,10 +224,10 @@ INLINE void tile_few_blocks(uint8_t *codes, uint16_t *scales, const struct bn_gr
 {
     uint8_t room[BN_MAX_GROUP / 4];
     memset(codes, 0, BN_TILE_ROWS * w->group / 4);
-    memset(scales, 0, BN_TILE_ROWS * sizeof *scales);
+    if (blocks != BN_BLOCKS_I2S) memset(scales, 0, BN_TILE_ROWS * sizeof *scales);
     for (size_t r = 0; r < n_rows; r++, block += w->row_bytes) {
         const uint8_t *from = codes_of_block(room, blocks, block);
-        scales[r] = bn_block_scale(w, block);
+        if (blocks != BN_BLOCKS_I2S) scales[r] = bn_block_scale(w, block);
         for (size_t i = 0; i < w->group / 16; i++)
             memcpy(codes + i * 64 + 4 * r, from + 4 * i, 4);
     }
@@ -213,7 +252,7 @@ INLINE struct stored_tile stored_tile(const struct bn_grouped *w, size_t tile)
                                 .fetched = w->streamed ? BN_TILE_ROWS * block_bytes : 0};
 }
 
-/* Groups of other blocks than Q2_0, or of the last tile. */
+/* Groups of other blocks than Q2_0 and I2_S, or of the last tile. */
 __attribute__((noinline)) static void tile_other_group(uint8_t *codes, uint16_t *scales,
                                                        const struct bn_grouped *w,
                                                        const struct stored_tile *t)
@@ -235,6 +274,8 @@ INLINE void next_group(uint8_t *codes, uint16_t *scales, const struct bn_grouped
         __builtin_prefetch(t->next + i, 0, 2);
     if (w->blocks == BN_BLOCKS_Q2 && t->n_rows >= BN_TILE_ROWS)
         tile_blocks(codes, scales, w, &t->at, BN_BLOCKS_Q2, t->block_bytes);
+    else if (w->blocks == BN_BLOCKS_I2S && t->n_rows >= BN_TILE_ROWS)
+        tile_blocks(codes, scales, w, &t->at, BN_BLOCKS_I2S, t->block_bytes);
     else
         tile_other_group(codes, scales, w, t);
     t->next += t->fetched;
@@ -249,8 +290,10 @@ INLINE void to_tiles(uint8_t *codes, uint16_t *scales, const struct bn_grouped *
 {
     for (size_t tile = 0; tile * BN_TILE_ROWS < w->rows; tile++) {
         struct stored_tile from = stored_tile(w, tile);
-        for (size_t i = 0; i < w->k; i += w->group, codes += 4 * w->group, scales += BN_TILE_ROWS)
+        for (size_t i = 0; i < w->k; i += w->group, codes += 4 * w->group) {
             next_group(codes, scales, w, &from);
+            if (scales != NULL) scales += BN_TILE_ROWS;
+        }
     }
 }
 

@@ -21,7 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Elements of a block of I2_S: 32 bytes; byte p holds elements p, 32+p, 64+p, 96+p, high bits first. */
+/* Elements of a block of I2_S: 32 bytes; byte p holds elements p, 32+p, 64+p, 96+p, high bits first. Codes 0, 1, 2 mean
+ * -1, 0, +1; the unused code 3 counts as +2 in every kernel. */
 #define BN_I2S_BLOCK 128u
 
 /* T5 is this library's own packing in memory, 1.6 bits a weight, of the same codes as I2_S: 64 bytes hold 320
@@ -30,15 +31,7 @@
 #define BN_T5_BLOCK 320u
 #define BN_T5_BLOCK_BYTES 64u
 
-/* One row of activations in int8, as quantize makes it. */
-struct bn_act {
-    const int8_t *q; /* k values in -127..127 */
-    int32_t sum;     /* of all of them */
-    float scale;     /* q = round(x * scale) */
-};
-
-/* A ternary matrix, rows x k; row r starts at codes + r * row_bytes. Codes 0, 1, 2 mean -1, 0, +1;
- * the unused code 3 counts as +2 in every kernel. */
+/* A ternary matrix in T5, rows x k; row r starts at codes + r * row_bytes. */
 struct bn_ternary {
     const uint8_t *codes;
     size_t rows, k; /* k is a multiple of the block */
@@ -47,11 +40,12 @@ struct bn_ternary {
     bool streamed; /* the model is larger than the caches, so these codes come from memory: a hint, no more */
 };
 
-/* Ternary weights with a scale for each group of them, rows x k. Sixteen rows make a tile, in which sixteen
- * weights of each row lie side by side, so that a vector of 32-bit lanes has a row in each lane: tile t starts at
- * codes + t * 4k, its weights 16i ... 16i + 15 at + 64i, those of row 16t + r in the four bytes from + 4r on,
- * weight 16i + 4m + p in byte m at bits 2p. The code c means c - 1; the code 3 means +2. scales is
- * [tile][k / group][16 rows] in binary16. The rows after the last one are zeros. */
+/* Ternary weights with a scale for each group of them, or with one scale (I2_S), rows x k. Sixteen rows make a tile, in
+ * which sixteen weights of each row lie side by side, so that a vector of 32-bit lanes has a row in each lane: tile t
+ * starts at codes + t * 4k, its weights 16i ... 16i + 15 at + 64i, those of row 16t + r in the four bytes from + 4r on,
+ * weight 16i + 4m + p in byte m at bits 2p. I2_S: the bytes 4m ... 4m + 3 of block b of the row at + 512b + 64m + 4r.
+ * The code c means c - 1; the code 3 means +2. scales is [tile][k / group][16 rows] in binary16. The rows after the
+ * last one are zeros. */
 #define BN_TILE_ROWS 16u
 #define BN_MIN_GROUP 64u
 #define BN_MAX_GROUP 256u
@@ -63,27 +57,31 @@ enum bn_blocks {
     BN_BLOCKS_TQ2,  /* 64 bytes, then the scale: weight 128h + 32n + m in byte 32h + m at bits 2n */
     BN_BLOCKS_TQ1,  /* 52 bytes, then the scale: weights n d + m are digits d of n bytes m; n = 32, 16, 4 */
     BN_BLOCKS_PTQ1, /* 26 bytes, then the scale: the same with n = 16, 8, 2 */
+    BN_BLOCKS_I2S,  /* 32 bytes as above, no scale */
 };
 
 struct bn_grouped {
     const uint8_t *codes; /* NULL: only the rows of the file are there */
     const uint16_t *scales;
+    float scale;    /* I2_S: of the whole matrix; scales is NULL */
     size_t rows, k; /* k is a multiple of group */
-    size_t group;   /* weights that share a scale: 64, 128 or 256 */
+    size_t group;   /* weights that share a scale: 64, 128 or 256; I2_S: 128, its block */
     bool streamed;  /* as above */
     enum bn_blocks blocks;
     const uint8_t *stored; /* the rows of the file, row_bytes apart */
     size_t row_bytes;
 };
 
-/* One row of activations for those. 16 bits, as quantize16 makes them: q = 256 high + low. 8 bits, as quantize and
- * to_plane make them: high and step are NULL, q = low, every step is 1. In each plane byte 16i + 4p + m belongs to
- * element 16i + 4m + p. */
-struct bn_act16 {
+/* One row of activations: for weights with one scale as quantize makes it, for those of groups in planes. 16 bits, as
+ * quantize16 makes them: x is 256 high + low. 8 bits, as to_plane makes them of q: high and step are NULL, x = low, every
+ * step is 1. In each plane byte 16i + 4p + m belongs to element 16i + 4m + p. */
+struct bn_act {
+    const int8_t *q;          /* k values in -127 ... 127 in their order; not for 16 bits */
+    int32_t total;            /* of all of them */
+    float scale;              /* q = round(x * scale): products are divided by it; 1 for 16 bits */
     const int8_t *high, *low; /* k values each, 64-byte aligned */
-    const float *step;        /* of each group, a power of two: x is about q * step / scale */
-    const int32_t *sum;       /* of q over each group */
-    float scale;              /* the product is divided by it; 1 for 16 bits */
+    const float *step;        /* of each group, a power of two: x is about (256 high + low) * step / scale */
+    const int32_t *sum;       /* of the values of each group */
 };
 
 /* A vector of 16-bit integers 256 high + low as two planes of bytes. */
@@ -95,10 +93,14 @@ struct bn_planes {
 static inline unsigned bn_grouped_code(const struct bn_grouped *w, size_t r, size_t i)
 {
     const uint8_t *tile = w->codes + r / BN_TILE_ROWS * 4 * w->k;
+    if (w->blocks == BN_BLOCKS_I2S)
+        return tile[i / 128 * 512 + i % 32 / 4 * 64 + 4 * (r % BN_TILE_ROWS) + i % 4] >>
+                   (6 - i % 128 / 32 * 2) &
+               3u;
     return tile[i / 16 * 64 + 4 * (r % BN_TILE_ROWS) + i % 16 / 4] >> (2 * (i % 4)) & 3u;
 }
 
-/* Where element i of a row is in the planes of bn_act16. */
+/* Where element i of a row is in the planes of bn_act. */
 static inline size_t bn_in_plane(size_t i)
 {
     return i / 16 * 16 + i % 4 * 4 + i % 16 / 4;
@@ -139,8 +141,6 @@ struct bn_delta {
 
 /* The slots; the order is that of the names in receipts. */
 enum bn_kernel {
-    BN_KERNEL_I2S_GEMV,
-    BN_KERNEL_I2S_GEMM,
     BN_KERNEL_T5_GEMV,
     BN_KERNEL_T5_PACK,
     BN_KERNEL_I8_GEMM,
@@ -186,30 +186,25 @@ struct bn_kernels {
 
     /* ---- ternary ---- */
 
-    /* y[r] = ((float)t / x->scale) * w->scale with t = sum over i of (code(r,i) - 1) * q[i], exact in int32
-     * (k <= 2^20). One division, one multiplication. y has w->rows values. */
-    void (*i2s_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
-    /* The same for n rows of activations: y[j * ldy + r]. */
-    void (*i2s_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
     /* y[r] = acc / x->scale, where acc runs over the groups g in ascending order from 0: acc = fma(d_g, (float)t_g *
-     * step_g, acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. Without
-     * tiles (w->codes is NULL) it reads the rows of the file. */
-    void (*grouped_gemv)(float *y, const struct bn_grouped *w, const struct bn_act16 *x);
+     * step_g, acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. I2_S:
+     * y[r] = ((float)t / x->scale) * w->scale with t the sum over the row, exact in int32 (k <= 2^20): one division, one
+     * multiplication. Without tiles (w->codes is NULL) it reads the rows of the file. */
+    void (*grouped_gemv)(float *y, const struct bn_grouped *w, const struct bn_act *x);
     /* The same for n rows of activations, all of 16 bits or all of 8, from tiles: y[j * ldy + r]. */
-    void (*grouped_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                         size_t n);
+    void (*grouped_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n);
     /* For each group of x: amax = max(2^-100, max |x|); p = the largest power of two <= amax; step = p / 8192;
      * q = x / step (exact) rounded to nearest even, so |q| <= 16384; low = q modulo 256 in -128..127,
-     * high = (q - low) / 256, in the order of bn_act16. n is a multiple of group. A NaN is not in max; where
+     * high = (q - low) / 256, in the order of bn_act. n is a multiple of group. A NaN is not in max; where
      * x / step is a NaN, as of a NaN or of two infinities, q = 16384. */
     void (*quantize16)(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x, size_t n,
                        size_t group);
     /* All rows of w, as a file stores them, into tiles of their own: ceil(rows / 16) times 4k bytes of codes, and as
-     * many scales. codes is 64-byte aligned. */
+     * many scales (NULL: I2_S). codes is 64-byte aligned. */
     void (*to_tiles)(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w);
-    /* A row of quantize in the order of bn_act16, and its sum over each group. n is a multiple of group. */
+    /* A row of quantize in the order of bn_act, and its sum over each group. n is a multiple of group. */
     void (*to_plane)(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group);
-    /* The bits of i2s_gemv, from codes in T5; bytes that no packing makes have a 3 as
+    /* The bits of grouped_gemv with I2_S, from codes in T5; bytes that no packing makes have a 3 as
      * fourth or last digit. */
     void (*t5_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
     /* One row of I2_S codes, none of them 3, into T5: k elements (a multiple of 128) take

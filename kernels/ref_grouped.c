@@ -1,22 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference of the kernels for ternary weights with a scale for each group: products with activations of 16
+ * The reference of the kernels for ternary weights in tiles, or in the rows of a file: products with activations of 16
  * or 8 bits, and the making of those. Plain C, written to be read.
  */
 #include "kernels/blocks.h"
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
 
+/* Value i of a row of activations. */
+static int32_t value_of(const struct bn_grouped *w, const struct bn_act *x, size_t i)
+{
+    size_t at = bn_in_plane(i);
+    if (w->blocks == BN_BLOCKS_I2S) return x->q[i];
+    return x->high != NULL ? 256 * x->high[at] + x->low[at] : x->low[at];
+}
+
 /* Sum of (code - 1) * q over the group of row r that starts at element `first`. */
-static int32_t group_sum(const struct bn_grouped *w, size_t r, size_t first, const struct bn_act16 *x)
+static int32_t group_sum(const struct bn_grouped *w, size_t r, size_t first, const struct bn_act *x)
 {
     int32_t sum = 0;
     for (size_t i = first; i < first + w->group; i++) {
-        size_t at = bn_in_plane(i);
-        int32_t q = x->high != NULL ? 256 * x->high[at] + x->low[at] : x->low[at];
         unsigned code = w->codes != NULL ? bn_grouped_code(w, r, i) : bn_stored_code(w, r, i);
-        sum += ((int32_t)code - 1) * q;
+        sum += ((int32_t)code - 1) * value_of(w, x, i);
     }
+    return sum;
+}
+
+static int32_t row_sum(const struct bn_grouped *w, size_t r, const struct bn_act *x)
+{
+    int32_t sum = 0;
+    for (size_t i = 0; i < w->k; i += w->group)
+        sum += group_sum(w, r, i, x);
     return sum;
 }
 
@@ -26,11 +40,15 @@ static uint16_t scale_of(const struct bn_grouped *w, size_t r, size_t g)
     return w->scales[(r / BN_TILE_ROWS * (w->k / w->group) + g) * BN_TILE_ROWS + r % BN_TILE_ROWS];
 }
 
-void bn_grouped_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+void bn_grouped_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
     size_t n_groups = w->k / w->group;
     for (size_t r = 0; r < w->rows; r++) {
         float acc = 0.0f;
+        if (w->blocks == BN_BLOCKS_I2S) {
+            y[r] = (float)row_sum(w, r, x) / x->scale * w->scale;
+            continue;
+        }
         for (size_t g = 0; g < n_groups; g++) {
             float t = (float)group_sum(w, r, g * w->group, x);
             if (x->high != NULL) t *= x->step[g];
@@ -40,7 +58,7 @@ void bn_grouped_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_a
     }
 }
 
-void bn_grouped_gemm_ref(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n)
+void bn_grouped_gemm_ref(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
     for (size_t j = 0; j < n; j++)
         bn_grouped_gemv_ref(y + j * ldy, w, &x[j]);

@@ -1,41 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference of the integer kernels: I2_S and T5 matrices times int8 activations, the making of those
+ * The reference of the integer kernels: T5 matrices times int8 activations, the making of those
  * activations, and 8-bit matrices times 16-bit vectors. Plain C, written to be read; sums of integers are
  * exact, so the others may add in any order.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
-
-/* Sum of (code - 1) * q over one 128-element block of I2_S. */
-static int32_t i2s_block(const uint8_t *codes, const int8_t *q)
-{
-    int32_t sum = 0;
-    for (size_t p = 0; p < 32; p++) {
-        sum += ((codes[p] >> 6) - 1) * q[p];
-        sum += ((codes[p] >> 4 & 3) - 1) * q[32 + p];
-        sum += ((codes[p] >> 2 & 3) - 1) * q[64 + p];
-        sum += ((codes[p] & 3) - 1) * q[96 + p];
-    }
-    return sum;
-}
-
-void bn_i2s_gemv_ref(float *y, const struct bn_ternary *w, const struct bn_act *x)
-{
-    for (size_t r = 0; r < w->rows; r++) {
-        const uint8_t *codes = w->codes + r * w->row_bytes;
-        int32_t sum = 0;
-        for (size_t i = 0; i < w->k; i += BN_I2S_BLOCK)
-            sum += i2s_block(codes + i / 4, x->q + i);
-        y[r] = (float)sum / x->scale * w->scale;
-    }
-}
-
-void bn_i2s_gemm_ref(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
-{
-    for (size_t j = 0; j < n; j++)
-        bn_i2s_gemv_ref(y + j * ldy, w, &x[j]);
-}
 
 void bn_t5_gemv_ref(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
@@ -49,7 +19,7 @@ void bn_t5_gemv_ref(float *y, const struct bn_ternary *w, const struct bn_act *x
                 sum += four % 3 * q[0] + four / 3 % 3 * q[64] + four / 9 % 3 * q[128] + four / 27 * q[192] +
                        v / 84 * q[256];
             }
-        y[r] = (float)(sum - x->sum) / x->scale * w->scale;
+        y[r] = (float)(sum - x->total) / x->scale * w->scale;
     }
 }
 

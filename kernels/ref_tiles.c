@@ -35,6 +35,8 @@ static unsigned code_of(enum bn_blocks blocks, const uint8_t *block, size_t i)
         return block[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32)) & 3u;
     case BN_BLOCKS_TQ1:
         return base3_code(block, i, 32);
+    case BN_BLOCKS_I2S:
+        return block[i % 32] >> (6 - i / 32 * 2) & 3u;
     case BN_BLOCKS_PTQ1:
     default:
         return base3_code(block, i, 16);
@@ -47,6 +49,16 @@ unsigned bn_stored_code(const struct bn_grouped *w, size_t r, size_t i)
     return code_of(w->blocks, row + i / w->group * bn_block_bytes(w), i % w->group);
 }
 
+/* The byte of row r whose codes lie at `at` in its part of a tile. */
+static uint8_t tile_byte(const struct bn_grouped *w, size_t r, size_t at)
+{
+    unsigned packed = 0;
+    if (w->blocks == BN_BLOCKS_I2S) return w->stored[r * w->row_bytes + at];
+    for (size_t p = 0; p < 4; p++)
+        packed |= bn_stored_code(w, r, 4 * at + p) << (2 * p);
+    return (uint8_t)packed;
+}
+
 void bn_to_tiles_ref(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
 {
     size_t n_groups = w->k / w->group, n_tiles = (w->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS;
@@ -54,13 +66,9 @@ void bn_to_tiles_ref(uint8_t *codes, uint16_t *scales, const struct bn_grouped *
     for (size_t r = 0; r < n_tiles * BN_TILE_ROWS; r++) {
         size_t tile = r / BN_TILE_ROWS, row = r % BN_TILE_ROWS;
         uint8_t *out = codes + tile * 4 * w->k + 4 * row;
-        for (size_t i = 0; i < w->k; i += 4) {
-            unsigned packed = 0;
-            for (size_t p = 0; p < 4 && r < w->rows; p++)
-                packed |= bn_stored_code(w, r, i + p) << (2 * p);
-            out[i / 16 * 64 + i % 16 / 4] = (uint8_t)packed;
-        }
-        for (size_t g = 0; g < n_groups; g++)
+        for (size_t at = 0; at < w->k / 4; at++)
+            out[at / 4 * 64 + at % 4] = r < w->rows ? tile_byte(w, r, at) : 0;
+        for (size_t g = 0; w->blocks != BN_BLOCKS_I2S && g < n_groups; g++)
             scales[(tile * n_groups + g) * BN_TILE_ROWS + row] =
                 r < w->rows ? bn_block_scale(w, w->stored + r * w->row_bytes + g * block_bytes) : 0;
     }

@@ -130,8 +130,8 @@ void bn_op_quantise(const struct bn_kernels *k, bn_real *q, bn_real *scale, stru
                     const bn_real *x, size_t rows, size_t n)
 {
     for (size_t r = 0; r < rows; r++, q += n, q8 += n, x += n) {
-        acts[r].q = q8;
-        k->quantize(q8, &acts[r].scale, &acts[r].sum, x, n);
+        acts[r] = (struct bn_act){.q = q8};
+        k->quantize(q8, &acts[r].scale, &acts[r].total, x, n);
         scale[r] = acts[r].scale;
         widen_row(q, q8, n);
     }
@@ -177,9 +177,13 @@ void bn_op_linear(const struct bn_kernels *k, bn_real *y, const struct bn_op_inp
     (void)k;
 #else
     if (in->acts != NULL && w->codes != NULL) {
-        struct bn_ternary packed = {
-            .codes = w->codes, .rows = w->n_out, .k = w->n_in, .row_bytes = w->n_in / 4, .scale = w->s};
-        k->i2s_gemm(y, w->n_out, &packed, in->acts, in->rows);
+        struct bn_grouped tiles = {.codes = w->codes,
+                                   .scale = w->s,
+                                   .rows = w->n_out,
+                                   .k = w->n_in,
+                                   .group = BN_I2S_BLOCK,
+                                   .blocks = BN_BLOCKS_I2S};
+        k->grouped_gemm(y, w->n_out, &tiles, in->acts, in->rows);
         return;
     }
 #endif

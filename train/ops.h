@@ -56,7 +56,7 @@ struct bn_op_matrix {
     const bn_real *t;
     bn_real s;
     size_t n_out, n_in;
-    const uint8_t *codes; /* t as I2_S codes; NULL: none */
+    const uint8_t *codes; /* t as tiles of I2_S; NULL: none */
 };
 
 /* y (rows of n_out) = x w^T. Products of integers are exact, so the engine's integer kernel gives the bits of the float

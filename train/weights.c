@@ -177,14 +177,19 @@ static void ternarise_groups(struct bn_weights *w, const struct bn_param *p)
     }
 }
 
-/* Of n ternary values, a multiple of the block. */
-static void pack(uint8_t *codes, const bn_real *t, size_t n)
+/* Ternary values into tiles: rows are a multiple of those of a tile, cols of the block of I2_S. */
+static void pack(uint8_t *codes, const bn_real *t, size_t rows, size_t cols)
 {
-    for (size_t at = 0; at < n; at += BN_I2S_BLOCK, codes += BN_I2S_BLOCK / 4) {
-        int8_t values[BN_I2S_BLOCK];
-        for (size_t i = 0; i < BN_I2S_BLOCK; i++)
-            values[i] = (int8_t)t[at + i];
-        bn_pack_i2s(codes, values);
+    for (size_t r = 0; r < rows; r++) {
+        uint8_t *out = codes + r / BN_TILE_ROWS * 4 * cols + 4 * (r % BN_TILE_ROWS), bytes[BN_I2S_BLOCK / 4];
+        for (size_t at = 0; at < cols; at += BN_I2S_BLOCK, t += BN_I2S_BLOCK) {
+            int8_t values[BN_I2S_BLOCK];
+            for (size_t i = 0; i < BN_I2S_BLOCK; i++)
+                values[i] = (int8_t)t[i];
+            bn_pack_i2s(bytes, values);
+            for (size_t m = 0; m < sizeof bytes; m += 4, out += 64)
+                memcpy(out, bytes + m, 4);
+        }
     }
 }
 
@@ -204,7 +209,7 @@ static void ternarise_param(struct bn_weights *w, size_t i)
     }
     w->scale[i] = scale_of(w->master + p->at, n);
     bn_op_ternarise(w->ternary + p->at, w->master + p->at, w->scale[i], 1, n);
-    pack(w->codes + p->at / 4, w->ternary + p->at, n);
+    pack(w->codes + p->at / 4, w->ternary + p->at, p->rows, p->cols);
 }
 
 static void ternarise_share(void *arg, unsigned thread, unsigned n_threads)

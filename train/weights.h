@@ -36,7 +36,7 @@ struct bn_weights {
     struct bn_layer_params *layers;
     bn_real *master;
     bn_real *ternary; /* -1, 0, 1, or with groups times the group's scale; at the places of the masters */
-    uint8_t *codes;   /* the same as I2_S codes, a quarter of a byte each; without groups */
+    uint8_t *codes;   /* the same as tiles of I2_S, a quarter of a byte each; without groups */
     bn_real *scale;   /* of each parameter; 1 with groups */
     bn_real *cos, *sin;
     const struct bn_kernels *kernels;

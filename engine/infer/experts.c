@@ -149,12 +149,12 @@ static bool next_piece(const struct pass *p, struct walk *w, struct piece *out)
 }
 
 /* The inputs of an expert's tokens after each other. */
-static const struct bn_act16 *gather(const struct pass *p, const struct bn_route *route,
+static const struct bn_act *gather(const struct pass *p, const struct bn_route *route,
                                      const struct piece *at)
 {
-    if (p->n == 1) return p->s->act16 + p->thread;
+    if (p->n == 1) return p->s->act + p->thread;
     for (size_t i = 0; i < at->n; i++)
-        route->act[i] = p->s->act16[route->tokens[at->first + i]];
+        route->act[i] = p->s->act[route->tokens[at->first + i]];
     return route->act;
 }
 
@@ -170,7 +170,7 @@ static void project(const struct pass *p, enum bn_brick kind, const struct bn_li
     while (next_piece(p, &walk, &at)) {
         struct bn_grouped part =
             bn_grouped_part(&lin->grouped, at.expert * n_ff + at.from, at.expert * n_ff + at.to);
-        const struct bn_act16 *act = gather(p, route, &at);
+        const struct bn_act *act = gather(p, route, &at);
         bn_multiply_grouped(p, &part, act, y + at.first * n_ff + at.from, n_ff, at.n);
         n_rows += part.rows;
         n_made += part.rows * at.n;
@@ -245,7 +245,7 @@ static void sum_experts(const struct pass *p, const struct bn_linear *down, cons
         size_t first = route->first[e], n = route->first[e + 1] - first;
         if (n == 0) continue;
         struct bn_grouped part = bn_grouped_part(&down->grouped, e * embd + from, e * embd + to);
-        const struct bn_act16 *act = p->s->act16 + own + first;
+        const struct bn_act *act = p->s->act + own + first;
         bn_multiply_grouped(p, &part, act, made, width, n);
         for (size_t i = 0; i < n; i++) {
             float *y = p->s->y + route->tokens[first + i] * embd + from, weight = route->weights[first + i];

@@ -47,7 +47,7 @@ static struct row row_of(const struct pass *p, size_t j, size_t width)
     const struct bn_session *s = p->s;
     size_t padded = bn_act_padded(width), at = j * padded, group = j * (padded / BN_MIN_GROUP);
     struct row row = {.q = s->act_q + at, .padded = padded};
-    if (s->act16 == NULL) return row;
+    if (s->act_low == NULL) return row;
     row.low = s->act_low + at;
     row.step = s->act_step + group;
     row.sum = s->act_sum + group;
@@ -58,7 +58,8 @@ void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t wi
                        bool finite)
 {
     struct row row = row_of(p, j, width);
-    p->s->act16[j] = (struct bn_act16){row.q, row.low, row.step, row.sum, 1.0f};
+    p->s->act[j] =
+        (struct bn_act){.high = row.q, .low = row.low, .step = row.step, .sum = row.sum, .scale = 1.0f};
     if (finite) {
         p->kernels->quantize16(row.q, row.low, row.step, row.sum, x, width, group);
         return;
@@ -89,20 +90,18 @@ void bn_quantize_row(const struct pass *p, size_t j, const float *x, const struc
         bn_quantize_row16(p, j, x, width, p->m->group, finite);
         return;
     }
-    struct bn_act *act = &p->s->act[j];
     struct row row = row_of(p, j, width);
-    act->q = row.q;
+    struct bn_act *act = &p->s->act[j];
+    *act = (struct bn_act){.q = row.q, .scale = 1.0f};
     memset(row.q + width, 0, row.padded - width);
-    if (finite) {
-        p->kernels->quantize(row.q, &act->scale, &act->sum, x, width);
-    } else {
+    if (finite)
+        p->kernels->quantize(row.q, &act->scale, &act->total, x, width);
+    else
         memset(row.q, 0, width);
-        act->scale = 1.0f;
-        act->sum = 0;
-    }
     if (p->m->group == 0) return;
+    act->low = row.low;
+    act->sum = row.sum;
     p->kernels->to_plane(row.low, row.sum, row.q, row.padded, p->m->group);
-    p->s->act16[j] = (struct bn_act16){.low = row.low, .sum = row.sum, .scale = act->scale};
 }
 
 /* The first row of the normalised activations that this thread reads: a single token is normalised and
@@ -167,20 +166,7 @@ void bn_next_inputs(const struct pass *p, const char *op, uint32_t layer, const 
 
 /* ---- products ---- */
 
-/* y = W act for a part of a matrix of one scale. Returns the slot that runs. */
-static enum bn_kernel multiply(const struct pass *p, const struct bn_ternary *w, bool packed,
-                               const struct bn_act *act, float *y, size_t ldy)
-{
-    if (w->rows > 0 && packed)
-        p->kernels->t5_gemv(y, w, act);
-    else if (w->rows > 0 && p->n == 1)
-        p->kernels->i2s_gemv(y, w, act);
-    else if (w->rows > 0)
-        p->kernels->i2s_gemm(y, ldy, w, act, p->n);
-    return packed ? BN_KERNEL_T5_GEMV : p->n == 1 ? BN_KERNEL_I2S_GEMV : BN_KERNEL_I2S_GEMM;
-}
-
-static void multiply_tiles(const struct pass *p, const struct bn_grouped *tiles, const struct bn_act16 *act,
+static void multiply_tiles(const struct pass *p, const struct bn_grouped *tiles, const struct bn_act *act,
                            float *y, size_t ldy, size_t n)
 {
     if (n == 1)
@@ -195,7 +181,7 @@ static void multiply_tiles(const struct pass *p, const struct bn_grouped *tiles,
  * of the thread: two tiles at a time for a few tokens, so that they stay in the nearest cache; many for many tokens,
  * whose activations are read again for each piece. */
 enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped *part,
-                                   const struct bn_act16 *act, float *y, size_t ldy, size_t n)
+                                   const struct bn_act *act, float *y, size_t ldy, size_t n)
 {
     const struct bn_session *s = p->s;
     enum bn_kernel slot = n == 1 ? BN_KERNEL_GROUPED_GEMV : BN_KERNEL_GROUPED_GEMM;
@@ -208,7 +194,9 @@ enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped
         size_t rows = bn_min_size(each * BN_TILE_ROWS, part->rows - r);
         struct bn_grouped tiles = bn_grouped_part(part, r, r + rows);
         uint8_t *codes = s->tiles + (size_t)p->thread * s->tile_bytes;
-        uint16_t *scales = (uint16_t *)(void *)(codes + each * BN_TILE_ROWS * (part->k / 4));
+        uint16_t *scales = part->blocks == BN_BLOCKS_I2S
+                               ? NULL
+                               : (uint16_t *)(void *)(codes + each * BN_TILE_ROWS * (part->k / 4));
         p->kernels->to_tiles(codes, scales, &tiles);
         tiles.codes = codes;
         tiles.scales = scales;
@@ -218,28 +206,37 @@ enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped
     return slot;
 }
 
+/* y = W act for rows from ... to of a matrix in T5. */
+static enum bn_kernel multiply_t5(const struct pass *p, const struct bn_ternary *w, size_t from, size_t to,
+                                  float *y)
+{
+    struct bn_ternary part = *w;
+    part.codes += from * part.row_bytes;
+    part.rows = to - from;
+    if (part.rows > 0) p->kernels->t5_gemv(y, &part, p->s->act + own_row(p));
+    return BN_KERNEL_T5_GEMV;
+}
+
 size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float *y)
 {
-    size_t from, to, ldy = lin->rows;
+    size_t from, to, ldy = lin->rows, n_rows, row_bytes = lin->w.row_bytes;
     my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
-    bool packed = p->n == 1 && lin->packed.codes != NULL;
-    struct bn_ternary part = packed ? lin->packed : lin->w;
     enum bn_kernel slot;
     float *mine = y + lin->first + from;
-    part.rows = to - from;
+    n_rows = to - from;
     kernel_begin(p);
-    if (lin->form == BN_FORM_GROUPED) {
-        struct bn_grouped tiles = bn_grouped_part(&lin->grouped, from, to);
-        slot = bn_multiply_grouped(p, &tiles, p->s->act16 + own_row(p), mine, ldy, p->n);
+    if (p->n == 1 && lin->packed.codes != NULL) {
+        slot = multiply_t5(p, &lin->packed, from, to, mine);
+        row_bytes = lin->packed.row_bytes;
     } else {
-        part.codes += from * part.row_bytes;
-        slot = multiply(p, &part, packed, p->s->act + own_row(p), mine, ldy);
+        struct bn_grouped part = bn_grouped_part(&lin->grouped, from, to);
+        slot = bn_multiply_grouped(p, &part, p->s->act + own_row(p), mine, ldy, p->n);
     }
-    kernel_end(p, slot, part.rows * part.row_bytes, shape(part.rows, lin->k, p->n));
+    kernel_end(p, slot, n_rows * row_bytes, shape(n_rows, lin->k, p->n));
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
-        for (size_t r = 0; r < part.rows; r++)
+        for (size_t r = 0; r < n_rows; r++)
             mine[j * ldy + r] *= lin->extra_scale;
-    return part.rows * p->n;
+    return n_rows * p->n;
 }
 
 void bn_project(const struct pass *p, enum bn_brick brick, const struct bn_linear *lin, float *y)

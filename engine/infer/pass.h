@@ -157,7 +157,7 @@ void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t wi
                        bool finite);
 /* y = W act for a part of a matrix with a scale for each group and n rows of activations. Returns the slot that runs. */
 enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped *part,
-                                   const struct bn_act16 *act, float *y, size_t ldy, size_t n);
+                                   const struct bn_act *act, float *y, size_t ldy, size_t n);
 
 /* Rows from..to of the head, which are of this rank, times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y);

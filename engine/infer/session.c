@@ -37,7 +37,7 @@ static void take(struct arena *a, void *p, size_t n, size_t times, size_t each)
 static size_t wanted_tiles(const struct bn_linear *lin)
 {
     const struct bn_grouped *w = &lin->grouped;
-    if (lin->form != BN_FORM_GROUPED || lin->w.rows == 0 || w->codes != NULL) return 0;
+    if (lin->w.rows == 0 || w->codes != NULL) return 0;
     size_t all = bn_tiles_bytes(w, w->rows), one = bn_tiles_bytes(w, 1);
     return all < TILES_BYTES ? all : one > TILES_BYTES ? one : TILES_BYTES;
 }
@@ -143,7 +143,6 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->act, per_row, n_rows, sizeof *s->act);
     if (s->model->group != 0 || s->model->head_linear.rows != 0) {
         take(a, &s->act_low, padded, n_rows, 1);
-        take(a, &s->act16, per_row, n_rows, sizeof *s->act16);
         take(a, &s->act_step, padded / BN_MIN_GROUP, n_rows, sizeof *s->act_step);
         take(a, &s->act_sum, padded / BN_MIN_GROUP, n_rows, sizeof *s->act_sum);
     }

@@ -60,7 +60,7 @@ static inline size_t bn_cache_rows(uint32_t n_ctx)
 struct bn_route {
     uint32_t *first, *tokens; /* n_experts + 1; one for each pair */
     float *weights;
-    struct bn_act16 *act; /* room for a row of activations of each token */
+    struct bn_act *act; /* room for a row of activations of each token */
 };
 
 /* What bn_session_record records, and it as events, NULL until they are wanted. */
@@ -119,7 +119,6 @@ struct bn_session {
     float *rotated;          /* n_threads rows of the widest layer input; NULL unless the model is rotated */
     float *tried;            /* n_threads matrices of recurrent layers; NULL without such layers */
     struct bn_act *act;
-    struct bn_act16 *act16;
     float *act_step;
     int32_t *act_sum;
     uint8_t

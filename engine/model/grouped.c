@@ -171,7 +171,6 @@ bn_status bn_grouped_prepare(struct bn_model *m, struct bn_linear *lin, const st
     job.block_bytes = (size_t)info->block_bytes * (group / info->block);
     /* Where activations have 8 bits, the code 3 is a damaged file, as in I2_S; else it is the weight +2. */
     job.refuse_code3 = t->type == BN_TYPE_TQ2_0 && !m->wide && !skip_code_check;
-    lin->form = BN_FORM_GROUPED;
     lin->w.k = lin->k;
     lin->w.row_bytes = lin->k / 4 + n_groups * 2;
     lin->grouped = (struct bn_grouped){.rows = rows, .k = lin->k, .group = group};

@@ -14,12 +14,6 @@
 #include "kernels/kernels.h"
 #include "model/hadamard.h"
 
-/* How the weights of a linear layer lie in memory. */
-enum bn_form {
-    BN_FORM_I2S,     /* as in the file: codes with one scale */
-    BN_FORM_GROUPED, /* with a scale for each group: as in the file, or a copy in tiles */
-};
-
 /* Rows first to first + n - 1 of a matrix: those that this process computes. */
 struct bn_slice {
     size_t first, n;
@@ -28,11 +22,9 @@ struct bn_slice {
 /* A ternary linear layer y = W x. Of a model that is divided among ranks, w, grouped and packed have only the rows
  * of this rank: row r of them is row first + r of W. */
 struct bn_linear {
-    enum bn_form form;
-    size_t rows, first; /* of W; the first one of w */
-    struct bn_ternary
-        w; /* w.k is padded to the block. BN_FORM_GROUPED: only the sizes; the weights are in grouped */
-    struct bn_grouped grouped;
+    size_t rows, first;  /* of W; the first one of w */
+    struct bn_ternary w; /* I2_S: codes as in the file; else only the sizes. w.k is padded to the block */
+    struct bn_grouped grouped;   /* the same, and what products use: in the file, or a copy in tiles */
     struct bn_ternary packed;    /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
     struct bn_rotation rotation; /* of the inputs, before they are quantised */
     const float *input_norm; /* k: the inputs are normalised before they are rotated; NULL: they are not */
@@ -52,17 +44,15 @@ static inline size_t bn_act_padded(size_t k)
 static inline size_t bn_tiles_bytes(const struct bn_grouped *w, size_t rows)
 {
     size_t padded = (rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS;
-    return padded * (w->k / 4 + w->k / w->group * sizeof(uint16_t));
+    return padded * (w->k / 4 + (w->blocks == BN_BLOCKS_I2S ? 0 : w->k / w->group * sizeof(uint16_t)));
 }
 
 /* Rows from..to of it; from is a multiple of BN_TILE_ROWS. */
 static inline struct bn_grouped bn_grouped_part(const struct bn_grouped *w, size_t from, size_t to)
 {
     struct bn_grouped part = *w;
-    if (w->codes != NULL) {
-        part.codes += from * (w->k / 4);
-        part.scales += from * (w->k / w->group);
-    }
+    if (w->codes != NULL) part.codes += from * (w->k / 4);
+    if (w->scales != NULL) part.scales += from * (w->k / w->group);
     part.stored += from * w->row_bytes;
     part.rows = to - from;
     return part;
@@ -121,8 +111,8 @@ struct bn_model {
     bn_hparams hp;
     struct bn_layer *layers;
     struct bn_matrix embd, head;
-    struct bn_linear head_linear; /* a ternary head; its form is BN_FORM_GROUPED, or there is none (rows 0) */
-    const struct bn_ranks *ranks; /* NULL: the model is not divided */
+    struct bn_linear head_linear;    /* a ternary head, or there is none (rows 0) */
+    const struct bn_ranks *ranks;    /* NULL: the model is not divided */
     struct bn_slice kv_heads, vocab; /* of this rank; vocab: rows of the head, and of the screen */
     struct bn_screen screen;
     struct bn_repacking repacking;
@@ -144,7 +134,7 @@ struct bn_model {
     uint64_t expert_bytes;              /* of ternary_bytes, those of one expert of one layer */
     uint64_t packed_bytes;              /* of the T5 copies, 0 without */
     uint64_t ternary_weights;           /* that one token reads */
-    uint32_t group; /* weights that share a scale in linear layers in tiles; 0: none are in tiles */
+    uint32_t group; /* weights that share a scale in linear layers; 0: all of a matrix do */
     bool wide;      /* activations have 16 bits and a step for each group; else 8 bits and a step a row */
     bool streamed;  /* larger than the caches */
     bool no_weights;

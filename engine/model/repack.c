@@ -21,7 +21,7 @@
 static bool wants_t5(const struct bn_model *m, const struct bn_linear *lin, const bn_model_options *options)
 {
     bool fast = m->kernels->t5_gemv != bn_kernels_ref.t5_gemv;
-    return lin->form == BN_FORM_I2S && !options->skip_code_check &&
+    return lin->grouped.blocks == BN_BLOCKS_I2S && !options->skip_code_check &&
            (fast || options->repack == BN_REPACK_ALWAYS);
 }
 
@@ -100,8 +100,7 @@ static bn_status pack_layer(struct bn_model *m, uint32_t layer, bn_error *err)
 
 static uint64_t tiles_bytes(const struct bn_linear *lin)
 {
-    bool tiled = lin->form == BN_FORM_GROUPED && lin->w.rows != 0;
-    return tiled ? bn_tiles_bytes(&lin->grouped, lin->grouped.rows) : 0;
+    return lin->w.rows == 0 ? 0 : bn_tiles_bytes(&lin->grouped, lin->grouped.rows);
 }
 
 struct tiling {
@@ -118,17 +117,19 @@ static void tile_share(void *arg, unsigned thread, unsigned n_threads)
     size_t from, to;
     bn_team_share(w->rows, BN_TILE_ROWS, thread, n_threads, &from, &to);
     struct bn_grouped part = bn_grouped_part(w, from, to);
-    job->m->kernels->to_tiles(job->codes + from * (w->k / 4), job->scales + from * (w->k / w->group), &part);
+    uint16_t *scales = job->scales == NULL ? NULL : job->scales + from * (w->k / w->group);
+    job->m->kernels->to_tiles(job->codes + from * (w->k / 4), scales, &part);
 }
 
 static bn_status make_tiles(struct bn_model *m, struct bn_linear *lin, bn_error *err)
 {
     struct bn_grouped *w = &lin->grouped;
-    if (lin->form != BN_FORM_GROUPED || lin->w.rows == 0 || w->codes != NULL) return BN_OK;
+    if (lin->w.rows == 0 || w->codes != NULL) return BN_OK;
+    bool scaled = w->blocks != BN_BLOCKS_I2S;
     size_t padded = (w->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS;
     struct tiling job = {m, w, bn_model_own(m, padded, w->k / 4),
-                         bn_model_own(m, padded, w->k / w->group * sizeof *w->scales)};
-    if (job.codes == NULL || job.scales == NULL)
+                         scaled ? bn_model_own(m, padded, w->k / w->group * sizeof *w->scales) : NULL};
+    if (job.codes == NULL || (scaled && job.scales == NULL))
         return bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the weights");
     bn_mem_advise_huge(job.codes, padded * (w->k / 4));
     bn_team_once(bn_tiles_bytes(w, w->rows) < 1u << 20 ? 1 : bn_team_cores(), tile_share, &job);

@@ -166,9 +166,18 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
     const struct bn_type_info *info = bn_type_info(t->type);
     uint32_t group = bn_grouped_size(t->type);
     if (m->wide) return bn_grouped_prepare(m, lin, t, skip, err);
-    if (t->type == BN_TYPE_I2_S) return prepare_i2s(m, lin, t, skip, err);
     if (group != 0 && (!info->is_float || m->group == group)) return bn_grouped_prepare(m, lin, t, skip, err);
-    if (group != 0) return prepare_floats(m, lin, t, err);
+    if (group != 0 || t->type == BN_TYPE_I2_S) {
+        BN_TRY(group != 0 ? prepare_floats(m, lin, t, err) : prepare_i2s(m, lin, t, skip, err));
+        lin->grouped = (struct bn_grouped){.scale = lin->w.scale,
+                                           .rows = lin->w.rows,
+                                           .k = lin->w.k,
+                                           .group = BN_I2S_BLOCK,
+                                           .blocks = BN_BLOCKS_I2S,
+                                           .stored = lin->w.codes,
+                                           .row_bytes = lin->w.row_bytes};
+        return BN_OK;
+    }
     bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL, "a linear layer stored as %s is not ternary",
                info != NULL ? info->name : "?");
     bn_error_hint(err, "linear layers may be I2_S, TQ1_0, TQ2_0, Q2_0, PQ2_0, PTQ1_0, or F32, F16, BF16 with "

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of ternary weights that have a scale for each group, and activations of 16 or 8 bits, for AArch64
- * with the dot product instructions. Four registers, the quarters, hold four weights of each row of a tile. sdot by
+ * Products of ternary weights in tiles, and activations of 16 or 8 bits, for AArch64 with the dot product instructions. Four registers, the quarters, hold four weights of each row of a tile. sdot by
  * a lane multiplies codes 0..3 with the same four bytes of a plane in each row and adds to an int32; the sum of
  * the activations is subtracted once for each group. All sums of a group are exact, so their order is free.
  */
@@ -46,23 +45,36 @@ INLINE int32x4_t dot_sixteen(int32x4_t sum, const int8x16_t codes[4], int8x16_t 
     return vdotq_laneq_s32(sum, codes[3], act, 3);
 }
 
-/* acc + the group's scales times (float)t * step, t = 256 high + low - the sum of the activations of group g. The
- * steps of 8 bits are 1. */
-INLINE float32x4_t add_group(float32x4_t acc, const uint16_t *scales, int32x4_t high, int32x4_t low,
-                             const struct bn_act16 *x, size_t g, const bool wide)
+/* Sixteen bytes of a plane, four for each of the four codes of a byte. */
+INLINE int8x16_t acts_at(const int8_t *plane, size_t i, const enum product product)
 {
+    int8_t bytes[16];
+    if (product != WHOLE) return vld1q_s8(plane + i);
+    for (size_t p = 0; p < 4; p++)
+        memcpy(bytes + 4 * p, plane + four_at(i, p, product), 4);
+    return vld1q_s8(bytes);
+}
+
+/* acc + the group's scales times (float)t * step, t = 256 high + low - the sum of the activations of group g. The
+ * steps of 8 bits are 1. I2_S: acc holds integers. */
+INLINE float32x4_t add_group(float32x4_t acc, const uint16_t *scales, int32x4_t high, int32x4_t low,
+                             const struct bn_act *x, size_t g, const enum product product)
+{
+    if (product == WHOLE) return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(acc), low));
     int32x4_t t = vsubq_s32(low, vdupq_n_s32(x->sum[g]));
-    if (wide) t = vaddq_s32(t, vshlq_n_s32(high, 8));
+    if (product == WIDE) t = vaddq_s32(t, vshlq_n_s32(high, 8));
     float32x4_t scale = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(scales))), v = vcvtq_f32_s32(t);
-    return vfmaq_f32(acc, scale, wide ? vmulq_n_f32(v, x->step[g]) : v);
+    return vfmaq_f32(acc, scale, product == WIDE ? vmulq_n_f32(v, x->step[g]) : v);
 }
 
 /* Those of the four rows from `row` on that exist. */
 INLINE void store_rows(float *y, const struct bn_grouped *w, size_t row, float32x4_t v,
-                       const struct bn_act16 *x)
+                       const struct bn_act *x, const enum product product)
 {
     float lane[4];
-    vst1q_f32(lane, vdivq_f32(v, vdupq_n_f32(x->scale)));
+    int32x4_t t = vsubq_s32(vreinterpretq_s32_f32(v), vdupq_n_s32(x->total));
+    v = vdivq_f32(product == WHOLE ? vcvtq_f32_s32(t) : v, vdupq_n_f32(x->scale));
+    vst1q_f32(lane, product == WHOLE ? vmulq_n_f32(v, w->scale) : v);
     for (size_t r = 0; r < 4 && row + r < w->rows; r++)
         y[row + r] = lane[r];
 }
@@ -75,12 +87,14 @@ INLINE void store_rows(float *y, const struct bn_grouped *w, size_t row, float32
 /* n_quarters of a tile from quarter `first` on for n tokens, constants whose product is at most 8: each code is
  * unpacked once for all tokens, and the sums of both planes fit the registers. `stored` (a constant): from the rows of
  * a file. */
-INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
                           size_t tile, const bool stored, size_t first, const size_t n_quarters,
-                          const size_t n, const bool wide)
+                          const size_t n, const enum product product)
 {
     const uint8_t *codes = stored ? NULL : w->codes + tile * 4 * w->k + 16 * first;
-    const uint16_t *scales = stored ? NULL : w->scales + tile * (w->k / w->group) * ROWS + 4 * first;
+    const size_t group = product == WHOLE ? BN_I2S_BLOCK : w->group;
+    const uint16_t *scales =
+        stored || product == WHOLE ? NULL : w->scales + tile * (w->k / group) * ROWS + 4 * first;
     uint8_t room[4 * BN_MAX_GROUP];
     uint16_t room_of_scales[ROWS];
     struct stored_tile from;
@@ -89,79 +103,77 @@ INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, cons
     for (size_t j = 0; j < n; j++)
         for (size_t c = 0; c < n_quarters; c++)
             acc[j][c] = vdupq_n_f32(0.0f);
-    for (size_t g = 0; g < w->k / w->group; g++, codes += 4 * w->group, scales += ROWS) {
+    for (size_t g = 0; g < w->k / group; g++, codes += 4 * group) {
         if (stored) {
             codes = room + 16 * first;
             scales = room_of_scales + 4 * first;
             next_group(room, room_of_scales, w, &from);
         }
-        const size_t begin = g * w->group;
+        const size_t begin = g * group;
         int32x4_t high[TOKENS][4], low[TOKENS][4];
         for (size_t j = 0; j < n; j++)
             for (size_t c = 0; c < n_quarters; c++)
                 high[j][c] = low[j][c] = vdupq_n_s32(0);
-        for (size_t i = 0; i < w->group; i += 16)
+        for (size_t i = 0; i < group; i += 16)
             for (size_t c = 0; c < n_quarters; c++) {
                 int8x16_t four[4];
                 unpack(four, vld1q_u8(codes + 4 * i + 16 * c));
                 for (size_t j = 0; j < n; j++) {
-                    if (wide) high[j][c] = dot_sixteen(high[j][c], four, vld1q_s8(x[j].high + begin + i));
-                    low[j][c] = dot_sixteen(low[j][c], four, vld1q_s8(x[j].low + begin + i));
+                    if (product == WIDE)
+                        high[j][c] = dot_sixteen(high[j][c], four, acts_at(x[j].high, begin + i, product));
+                    low[j][c] =
+                        dot_sixteen(low[j][c], four, acts_at(plane_of(&x[j], product), begin + i, product));
                 }
             }
         for (size_t j = 0; j < n; j++)
             for (size_t c = 0; c < n_quarters; c++)
-                acc[j][c] = add_group(acc[j][c], scales + 4 * c, high[j][c], low[j][c], &x[j], g, wide);
+                acc[j][c] = add_group(acc[j][c], product == WHOLE ? NULL : scales + 4 * c, high[j][c],
+                                      low[j][c], &x[j], g, product);
+        if (product != WHOLE) scales += ROWS;
     }
     for (size_t j = 0; j < n; j++)
         for (size_t c = 0; c < n_quarters; c++)
-            store_rows(y + j * ldy, w, tile * ROWS + 4 * (first + c), acc[j][c], &x[j]);
+            store_rows(y + j * ldy, w, tile * ROWS + 4 * (first + c), acc[j][c], &x[j], product);
 }
 
-INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide)
+INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x,
+                         const enum product product)
 {
     for (size_t tile = 0; tile * ROWS < w->rows; tile++)
         if (w->codes != NULL)
-            some_quarters(y, 0, w, x, tile, false, 0, 4, 1, wide);
+            some_quarters(y, 0, w, x, tile, false, 0, 4, 1, product);
         else
-            some_quarters(y, 0, w, x, tile, true, 0, 4, 1, wide);
+            some_quarters(y, 0, w, x, tile, true, 0, 4, 1, product);
 }
 
-INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                            size_t n, size_t tile, const bool wide)
+INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+                            size_t n, size_t tile, const enum product product)
 {
     size_t j = 0;
     for (; j + TOKENS <= n; j += TOKENS)
         for (size_t first = 0; first < 4; first += 2)
-            some_quarters(y + j * ldy, ldy, w, x + j, tile, false, first, 2, TOKENS, wide);
+            some_quarters(y + j * ldy, ldy, w, x + j, tile, false, first, 2, TOKENS, product);
     for (; j < n; j++)
-        some_quarters(y + j * ldy, ldy, w, x + j, tile, false, 0, 4, 1, wide);
+        some_quarters(y + j * ldy, ldy, w, x + j, tile, false, 0, 4, 1, product);
 }
 
-INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
-                         const bool wide)
+INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+                         const enum product product)
 {
     for (size_t j = 0; j < n; j += BATCH_TOKENS)
         for (size_t tile = 0; tile * ROWS < w->rows; tile++)
             tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < BATCH_TOKENS ? n - j : BATCH_TOKENS, tile,
-                            wide);
+                            product);
 }
 
-void bn_grouped_gemv_neon(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+void bn_grouped_gemv_neon(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    if (x->high != NULL)
-        grouped_gemv(y, w, x, true);
-    else
-        grouped_gemv(y, w, x, false);
+    BY_PRODUCT(w, x, grouped_gemv, y, w, x);
 }
 
-void bn_grouped_gemm_neon(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                          size_t n)
+void bn_grouped_gemm_neon(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
-    if (x->high != NULL)
-        grouped_gemm(y, ldy, w, x, n, true);
-    else
-        grouped_gemm(y, ldy, w, x, n, false);
+    BY_PRODUCT(w, x, grouped_gemm, y, ldy, w, x, n);
 }
 
 /* ---- activations ---- */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ternary kernels for AArch64 with the dot product instructions. sdot multiplies signed bytes, so codes 0..3
- * go in as they are, and adds four products to an int32; the activations' own sum is taken away once per row.
- * All sums are exact, so their order is free.
+ * 8-bit weights, and activations of 8 bits, for AArch64 with the dot product instructions. sdot multiplies signed bytes
+ * and adds four products to an int32. All sums are exact, so their order is free.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
@@ -10,81 +9,6 @@
 #include <arm_neon.h>
 
 #define INLINE static inline __attribute__((always_inline))
-
-/* The four codes of 16 bytes, the one in the low bits first. */
-INLINE void unpack(int8x16_t out[4], uint8x16_t codes)
-{
-    const uint8x16_t three = vdupq_n_u8(3);
-    out[0] = vreinterpretq_s8_u8(vandq_u8(codes, three));
-    out[1] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(codes, 2), three));
-    out[2] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(codes, 4), three));
-    out[3] = vreinterpretq_s8_u8(vshrq_n_u8(codes, 6));
-}
-
-/* ---- I2_S ---- */
-
-#define TILE 4u
-
-/* n_rows rows times n tokens, constants of at most TILE whose product is at most 2 * TILE: each code is
- * unpacked once and each activation loaded once. A block is two registers of codes; their fields are 32
- * elements apart, high bits first. */
-INLINE void i2s_tile(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
-                     const size_t n_rows, const size_t n)
-{
-    int32x4_t sum[2 * TILE];
-    for (size_t a = 0; a < 2 * TILE; a++)
-        sum[a] = vdupq_n_s32(0);
-    for (size_t i = 0; i < w->k; i += BN_I2S_BLOCK)
-        for (size_t half = 0; half < 2; half++) {
-            int8x16_t code[TILE][4];
-            for (size_t r = 0; r < n_rows; r++)
-                unpack(code[r], vld1q_u8(w->codes + (row + r) * w->row_bytes + i / 4 + 16 * half));
-            for (size_t g = 0; g < 4; g++)
-                for (size_t j = 0; j < n; j++) {
-                    int8x16_t act = vld1q_s8(x[j].q + i + 32 * g + 16 * half);
-                    for (size_t r = 0; r < n_rows; r++)
-                        sum[j * n_rows + r] = vdotq_s32(sum[j * n_rows + r], code[r][3 - g], act);
-                }
-        }
-    for (size_t j = 0; j < n; j++)
-        for (size_t r = 0; r < n_rows; r++)
-            y[j * ldy + row + r] =
-                (float)(vaddvq_s32(sum[j * n_rows + r]) - x[j].sum) / x[j].scale * w->scale;
-}
-
-void bn_i2s_gemv_neon(float *y, const struct bn_ternary *w, const struct bn_act *x)
-{
-    size_t row = 0;
-    for (; row + TILE <= w->rows; row += TILE)
-        i2s_tile(y, 0, w, x, row, TILE, 1);
-    for (; row < w->rows; row++)
-        i2s_tile(y, 0, w, x, row, 1, 1);
-}
-
-#define BLOCK_ROWS 16u /* that all tokens use before the next rows: their codes stay in the cache */
-
-static void i2s_block(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
-{
-    size_t j = 0;
-    for (; j + TILE <= n; j += TILE) {
-        size_t row = 0;
-        for (; row + 2 <= w->rows; row += 2)
-            i2s_tile(y + j * ldy, ldy, w, x + j, row, 2, TILE);
-        if (row < w->rows) i2s_tile(y + j * ldy, ldy, w, x + j, row, 1, TILE);
-    }
-    for (; j < n; j++)
-        bn_i2s_gemv_neon(y + j * ldy, w, x + j);
-}
-
-void bn_i2s_gemm_neon(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
-{
-    for (size_t row = 0; row < w->rows; row += BLOCK_ROWS) {
-        struct bn_ternary block = *w;
-        block.codes += row * w->row_bytes;
-        block.rows = w->rows - row < BLOCK_ROWS ? w->rows - row : BLOCK_ROWS;
-        i2s_block(y + row, ldy, &block, x, n);
-    }
-}
 
 /* ---- 8-bit weights ---- */
 

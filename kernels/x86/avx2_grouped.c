@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of ternary weights that have a scale for each group, and activations of 16 or 8 bits, for AVX2, and
- * for AVX2 with VNNI. Two registers, the halves, hold four weights of each row of a tile. The method is that
+ * Products of ternary weights in tiles, and activations of 16 or 8 bits, for AVX2, and for AVX2 with VNNI. Two registers, the halves, hold four weights of each row of a tile. The method is that
  * of avx512_grouped.c, but that one token is computed like a few.
  *
  * vpmaddubsw of AVX2 multiplies codes 0..3 with the bytes of a plane and adds pairs: at most 2 * 3 * 128 = 768,
@@ -10,7 +9,7 @@
  *
  * Tiles are made of the rows of a file by blocks.h: all of them, or for the product of one token a group at a time.
  *
- * `wide` (16 bits, two planes) and `vnni` are constants wherever they are passed on.
+ * `product` (blocks.h) and `vnni` are constants wherever they are passed on.
  */
 #include "kernels/ref.h"
 #include "kernels/x86/avx2.h"
@@ -81,11 +80,20 @@ INLINE __m256i repeat4(const int8_t *at)
     return _mm256_set1_epi32(word);
 }
 
-/* (float)t * step; the steps of 8 bits are 1. */
-INLINE __m256 scaled(__m256i t, const float *step, const bool wide)
+/* acc + the scales times (float)t * step of group g; the steps of 8 bits are 1. I2_S: acc holds integers. */
+INLINE __m256 add_scaled(__m256 acc, __m256 scales, __m256i t, const struct bn_act *x, size_t g,
+                         const enum product product)
 {
+    if (product == WHOLE) return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(acc), t));
     __m256 v = _mm256_cvtepi32_ps(t);
-    return wide ? _mm256_mul_ps(v, _mm256_set1_ps(*step)) : v;
+    if (product == WIDE) v = _mm256_mul_ps(v, _mm256_set1_ps(x->step[g]));
+    return _mm256_fmadd_ps(scales, v, acc);
+}
+
+/* Where the sums of a group begin: the codes are too large by 1. */
+INLINE __m256i minus_sum(const struct bn_act *x, size_t g, const enum product product)
+{
+    return product == WHOLE ? _mm256_setzero_si256() : _mm256_set1_epi32(-x->sum[g]);
 }
 
 INLINE __m256 widened(const uint16_t *scales)
@@ -95,13 +103,16 @@ INLINE __m256 widened(const uint16_t *scales)
 
 /* The rows of a tile that exist. */
 INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, const __m256 v[2],
-                       const struct bn_act16 *x)
+                       const struct bn_act *x, const enum product product)
 {
     size_t left = w->rows - tile * ROWS;
     const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     y += tile * ROWS;
     for (size_t h = 0; h < 2; h++) {
-        __m256 quotient = _mm256_div_ps(v[h], _mm256_set1_ps(x->scale));
+        __m256i t = _mm256_sub_epi32(_mm256_castps_si256(v[h]), _mm256_set1_epi32(x->total));
+        __m256 sum = product == WHOLE ? _mm256_cvtepi32_ps(t) : v[h];
+        __m256 quotient = _mm256_div_ps(sum, _mm256_set1_ps(x->scale));
+        if (product == WHOLE) quotient = _mm256_mul_ps(quotient, _mm256_set1_ps(w->scale));
         if (left >= 8 * (h + 1))
             _mm256_storeu_ps(y + 8 * h, quotient);
         else if (left > 8 * h)
@@ -114,22 +125,23 @@ INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, const 
 
 /* Products of one plane that have sums of their own while n tokens are multiplied: those of one token are divided,
  * so that additions need not wait for each other. */
-INLINE size_t ways_of(size_t n, const bool wide, const bool vnni)
+INLINE size_t ways_of(size_t n, const bool vnni, const enum product product)
 {
-    return n > 1 ? 1 : vnni && !wide ? 4 : 2;
+    return n > 1 ? 1 : vnni && product != WIDE ? 4 : 2;
 }
 
 /* t[j] += the products of a tile and n tokens (a constant), len weights of each row from the first'th on, whose codes
  * are there, as many as span_of. The codes are unpacked in registers, once for all tokens. */
-INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const struct bn_act16 *x,
-                         size_t first, size_t len, const size_t n, const bool wide, const bool vnni)
+INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const struct bn_act *x,
+                         size_t first, size_t len, const size_t n, const bool vnni,
+                         const enum product product)
 {
-    const size_t ways = ways_of(n, wide, vnni);
+    const size_t ways = ways_of(n, vnni, product);
     __m256i highs[MOST_TOKENS][2][4], lows[MOST_TOKENS][2][4];
     const int8_t *high[MOST_TOKENS], *low[MOST_TOKENS];
     for (size_t j = 0; j < n; j++) {
         high[j] = x[j].high;
-        low[j] = x[j].low;
+        low[j] = plane_of(&x[j], product);
         for (size_t h = 0; h < 2; h++)
             for (size_t way = 0; way < ways; way++)
                 highs[j][h][way] = lows[j][h][way] = _mm256_setzero_si256();
@@ -141,11 +153,11 @@ INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const 
         for (size_t p = 0; p < 4; p++) {
             __m256i u[2] = {mask(v[0], 3), mask(v[1], 3)};
             for (size_t j = 0; j < n; j++) {
-                __m256i act = repeat4(low[j] + i + 4 * p);
+                __m256i act = repeat4(low[j] + four_at(i, p, product));
                 for (size_t h = 0; h < 2; h++)
                     lows[j][h][p % ways] = dot(lows[j][h][p % ways], u[h], act, vnni);
-                if (wide) act = repeat4(high[j] + i + 4 * p);
-                for (size_t h = 0; wide && h < 2; h++)
+                if (product == WIDE) act = repeat4(high[j] + i + 4 * p);
+                for (size_t h = 0; product == WIDE && h < 2; h++)
                     highs[j][h][p % ways] = dot(highs[j][h][p % ways], u[h], act, vnni);
             }
             for (size_t h = 0; h < 2; h++)
@@ -156,19 +168,20 @@ INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const 
         for (size_t h = 0; h < 2; h++)
             for (size_t way = 0; way < ways; way++) {
                 t[j][h] = _mm256_add_epi32(t[j][h], widen(lows[j][h][way], vnni));
-                if (!wide) continue;
-                __m256i product = _mm256_slli_epi32(widen(highs[j][h][way], vnni), 8);
-                t[j][h] = _mm256_add_epi32(t[j][h], product);
+                if (product != WIDE) continue;
+                __m256i upper = _mm256_slli_epi32(widen(highs[j][h][way], vnni), 8);
+                t[j][h] = _mm256_add_epi32(t[j][h], upper);
             }
 }
 
 /* A tile for n tokens (a constant); `stored` (a constant): from the rows of a file. */
-INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t tile,
-                     const bool stored, const size_t n, const bool wide, const bool vnni)
+INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t tile,
+                     const bool stored, const size_t n, const bool vnni, const enum product product)
 {
-    const size_t n_groups = w->k / w->group, span = span_of(w->group, vnni);
+    const size_t group = product == WHOLE ? BN_I2S_BLOCK : w->group, n_groups = w->k / group;
+    const size_t span = span_of(group, vnni);
     const uint8_t *codes = stored ? NULL : w->codes + tile * 4 * w->k;
-    const uint16_t *scales = stored ? NULL : w->scales + tile * n_groups * ROWS;
+    const uint16_t *scales = stored || product == WHOLE ? NULL : w->scales + tile * n_groups * ROWS;
     __m256i room[4 * BN_MAX_GROUP / sizeof(__m256i)];
     uint16_t room_of_scales[ROWS];
     struct stored_tile from;
@@ -176,7 +189,7 @@ INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const str
     __m256 acc[MOST_TOKENS][2];
     for (size_t j = 0; j < n; j++)
         acc[j][0] = acc[j][1] = _mm256_setzero_ps();
-    for (size_t g = 0; g < n_groups; g++, codes += 4 * w->group, scales += ROWS) {
+    for (size_t g = 0; g < n_groups; g++, codes += 4 * group) {
         if (stored) {
             codes = (const uint8_t *)room;
             scales = room_of_scales;
@@ -184,38 +197,41 @@ INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const str
         }
         __m256i t[MOST_TOKENS][2];
         for (size_t j = 0; j < n; j++)
-            t[j][0] = t[j][1] = _mm256_set1_epi32(-x[j].sum[g]);
-        for (size_t i = 0; i < w->group; i += span)
-            span_of_tile(t, codes + 4 * i, x, g * w->group + i, span, n, wide, vnni);
-        for (size_t j = 0; j < n; j++)
-            for (size_t h = 0; h < 2; h++)
-                acc[j][h] =
-                    _mm256_fmadd_ps(widened(scales + 8 * h), scaled(t[j][h], x[j].step + g, wide), acc[j][h]);
+            t[j][0] = t[j][1] = minus_sum(&x[j], g, product);
+        for (size_t i = 0; i < group; i += span)
+            span_of_tile(t, codes + 4 * i, x, g * group + i, span, n, vnni, product);
+        for (size_t h = 0; h < 2; h++) {
+            __m256 scale = product == WHOLE ? _mm256_setzero_ps() : widened(scales + 8 * h);
+            for (size_t j = 0; j < n; j++)
+                acc[j][h] = add_scaled(acc[j][h], scale, t[j][h], &x[j], g, product);
+        }
+        if (product != WHOLE) scales += ROWS;
     }
     for (size_t j = 0; j < n; j++)
-        store_tile(y + j * ldy, w, tile, acc[j], &x[j]);
+        store_tile(y + j * ldy, w, tile, acc[j], &x[j], product);
 }
 
-INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool wide,
-                         const bool vnni)
+INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x, const bool vnni,
+                         const enum product product)
 {
     for (size_t tile = 0; tile * ROWS < w->rows; tile++)
         if (w->codes != NULL)
-            tile_for(y, 0, w, x, tile, false, 1, wide, vnni);
+            tile_for(y, 0, w, x, tile, false, 1, vnni, product);
         else
-            tile_for(y, 0, w, x, tile, true, 1, wide, vnni);
+            tile_for(y, 0, w, x, tile, true, 1, vnni, product);
 }
 
 /* A tile for n tokens, four at a time, or two of 16 bits: as many as have their sums in registers. */
-INLINE void tile_for_few(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
-                         size_t tile, const bool wide, const bool vnni)
+INLINE void tile_for_few(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+                         size_t tile, const bool vnni, const enum product product)
 {
-    const size_t most = wide ? 2 : 4;
+    const size_t most = product == WIDE ? 2 : 4;
     for (; n >= most; n -= most, x += most, y += most * ldy)
-        tile_for(y, ldy, w, x, tile, false, most, wide, vnni);
-    if (n == 3) tile_for(y, ldy, w, x, tile, false, 3, false, vnni);
-    if (n == 2) tile_for(y, ldy, w, x, tile, false, 2, false, vnni);
-    if (n == 1) tile_for(y, ldy, w, x, tile, false, 1, wide, vnni);
+        tile_for(y, ldy, w, x, tile, false, most, vnni, product);
+    const enum product bytes = product == WIDE ? NARROW : product;
+    if (n == 3) tile_for(y, ldy, w, x, tile, false, 3, vnni, bytes);
+    if (n == 2) tile_for(y, ldy, w, x, tile, false, 2, vnni, bytes);
+    if (n == 1) tile_for(y, ldy, w, x, tile, false, 1, vnni, product);
 }
 
 /* ---- many tokens ---- */
@@ -230,7 +246,6 @@ INLINE void unpack_tile(struct unpacked *out, const struct bn_grouped *w, size_t
                         size_t len)
 {
     const uint8_t *codes = w->codes + tile * 4 * w->k + 4 * begin;
-    const uint16_t *scales = w->scales + (tile * w->k + begin) / w->group * ROWS;
     for (size_t i = 0; i < len; i += 16) {
         _mm_prefetch((const char *)codes + 4 * i + 4 * w->k, _MM_HINT_T1);
         for (size_t h = 0; h < 2; h++) {
@@ -240,6 +255,8 @@ INLINE void unpack_tile(struct unpacked *out, const struct bn_grouped *w, size_t
                 out->codes[i / 4 + p][h] = four[3 - p]; /* low bits first */
         }
     }
+    if (w->scales == NULL) return;
+    const uint16_t *scales = w->scales + (tile * w->k + begin) / w->group * ROWS;
     for (size_t g = 0; g < len / w->group; g++)
         for (size_t h = 0; h < 2; h++)
             out->scales[g][h] = widened(scales + g * ROWS + 8 * h);
@@ -247,7 +264,7 @@ INLINE void unpack_tile(struct unpacked *out, const struct bn_grouped *w, size_t
 
 /* sums += the products of n tokens (a constant) and len weights of each row, as many as span_of. */
 INLINE void add_span(__m256i sums[MOST_TOKENS][2], const __m256i (*codes)[2], const int8_t *const plane[],
-                     size_t first, size_t len, const size_t n, const bool vnni)
+                     size_t first, size_t len, const size_t n, const bool vnni, const enum product product)
 {
     __m256i part[MOST_TOKENS][2];
     for (size_t j = 0; j < n; j++)
@@ -255,7 +272,7 @@ INLINE void add_span(__m256i sums[MOST_TOKENS][2], const __m256i (*codes)[2], co
     for (size_t i = first; i < first + len; i += 16)
         for (size_t p = 0; p < 4; p++, codes++)
             for (size_t j = 0; j < n; j++) {
-                __m256i act = repeat4(plane[j] + i + 4 * p);
+                __m256i act = repeat4(plane[j] + four_at(i, p, product));
                 for (size_t h = 0; h < 2; h++)
                     part[j][h] = dot(part[j][h], (*codes)[h], act, vnni);
             }
@@ -265,37 +282,37 @@ INLINE void add_span(__m256i sums[MOST_TOKENS][2], const __m256i (*codes)[2], co
 }
 
 /* Adds the products of the tile and n tokens (a constant) over n_groups from the first'th on. */
-INLINE void multiply(__m256 acc[][2], const struct unpacked *tile, const struct bn_act16 *x, size_t first,
-                     size_t n_groups, size_t group, const size_t n, const bool wide, const bool vnni)
+INLINE void multiply(__m256 acc[][2], const struct unpacked *tile, const struct bn_act *x, size_t first,
+                     size_t n_groups, const size_t group, const size_t n, const bool vnni,
+                     const enum product product)
 {
     const int8_t *high[MOST_TOKENS], *low[MOST_TOKENS];
     const size_t span = span_of(group, vnni), begin = first * group;
     for (size_t j = 0; j < n; j++) {
-        high[j] = wide ? x[j].high + begin : NULL;
-        low[j] = x[j].low + begin;
+        high[j] = product == WIDE ? x[j].high + begin : NULL;
+        low[j] = plane_of(&x[j], product) + begin;
     }
     for (size_t g = 0; g < n_groups; g++) {
         __m256i sums[MOST_TOKENS][2];
         for (size_t j = 0; j < n; j++)
             sums[j][0] = sums[j][1] = _mm256_setzero_si256();
-        for (size_t i = g * group; wide && i < (g + 1) * group; i += span)
-            add_span(sums, tile->codes + i / 4, high, i, span, n, vnni);
+        for (size_t i = g * group; product == WIDE && i < (g + 1) * group; i += span)
+            add_span(sums, tile->codes + i / 4, high, i, span, n, vnni, product);
         for (size_t j = 0; j < n; j++)
             for (size_t h = 0; h < 2; h++)
-                sums[j][h] = _mm256_sub_epi32(wide ? _mm256_slli_epi32(sums[j][h], 8) : sums[j][h],
-                                              _mm256_set1_epi32(x[j].sum[first + g]));
+                sums[j][h] = _mm256_add_epi32(product == WIDE ? _mm256_slli_epi32(sums[j][h], 8) : sums[j][h],
+                                              minus_sum(&x[j], first + g, product));
         for (size_t i = g * group; i < (g + 1) * group; i += span)
-            add_span(sums, tile->codes + i / 4, low, i, span, n, vnni);
+            add_span(sums, tile->codes + i / 4, low, i, span, n, vnni, product);
         for (size_t j = 0; j < n; j++)
             for (size_t h = 0; h < 2; h++)
-                acc[j][h] = _mm256_fmadd_ps(tile->scales[g][h],
-                                            scaled(sums[j][h], x[j].step + first + g, wide), acc[j][h]);
+                acc[j][h] = add_scaled(acc[j][h], tile->scales[g][h], sums[j][h], &x[j], first + g, product);
     }
 }
 
 /* A tile for n <= MAX_TOKENS tokens. */
-INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
-                            size_t n, size_t tile, const bool wide, const bool vnni)
+INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+                            size_t n, size_t tile, const bool vnni, const enum product product)
 {
     struct unpacked unpacked;
     __m256 acc[MAX_TOKENS][2];
@@ -304,44 +321,38 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, co
     for (size_t i = 0; i < w->k; i += UNPACKED) {
         size_t len = w->k - i < UNPACKED ? w->k - i : UNPACKED, j = 0;
         const size_t at_once = tokens_at_once(vnni);
-        size_t first = i / w->group, n_groups = len / w->group;
+        size_t group = product == WHOLE ? BN_I2S_BLOCK : w->group, first = i / group, n_groups = len / group;
         unpack_tile(&unpacked, w, tile, i, len);
         for (; j + at_once <= n; j += at_once)
-            multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, at_once, wide, vnni);
+            multiply(acc + j, &unpacked, x + j, first, n_groups, group, at_once, vnni, product);
         for (; j + 2 <= n; j += 2)
-            multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, 2, wide, vnni);
-        if (j < n) multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, 1, wide, vnni);
+            multiply(acc + j, &unpacked, x + j, first, n_groups, group, 2, vnni, product);
+        if (j < n) multiply(acc + j, &unpacked, x + j, first, n_groups, group, 1, vnni, product);
     }
     for (size_t j = 0; j < n; j++)
-        store_tile(y + j * ldy, w, tile, acc[j], &x[j]);
+        store_tile(y + j * ldy, w, tile, acc[j], &x[j], product);
 }
 
-INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
-                         const bool wide, const bool vnni)
+INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+                         const bool vnni, const enum product product)
 {
     for (size_t tile = 0; n <= FEW && tile * ROWS < w->rows; tile++)
-        tile_for_few(y, ldy, w, x, n, tile, wide, vnni);
+        tile_for_few(y, ldy, w, x, n, tile, vnni, product);
     for (size_t j = 0; n > FEW && j < n; j += MAX_TOKENS)
         for (size_t tile = 0; tile * ROWS < w->rows; tile++)
-            tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < MAX_TOKENS ? n - j : MAX_TOKENS, tile, wide,
-                            vnni);
+            tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < MAX_TOKENS ? n - j : MAX_TOKENS, tile, vnni,
+                            product);
 }
 
-#define DEFINE(isa, vnni)                                                                                  \
-    void bn_grouped_gemv_##isa(float *y, const struct bn_grouped *w, const struct bn_act16 *x)             \
-    {                                                                                                      \
-        if (x->high != NULL)                                                                               \
-            grouped_gemv(y, w, x, true, vnni);                                                             \
-        else                                                                                               \
-            grouped_gemv(y, w, x, false, vnni);                                                            \
-    }                                                                                                      \
-    void bn_grouped_gemm_##isa(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, \
-                               size_t n)                                                                   \
-    {                                                                                                      \
-        if (x->high != NULL)                                                                               \
-            grouped_gemm(y, ldy, w, x, n, true, vnni);                                                     \
-        else                                                                                               \
-            grouped_gemm(y, ldy, w, x, n, false, vnni);                                                    \
+#define DEFINE(isa, vnni)                                                                                \
+    void bn_grouped_gemv_##isa(float *y, const struct bn_grouped *w, const struct bn_act *x)             \
+    {                                                                                                    \
+        BY_PRODUCT(w, x, grouped_gemv, y, w, x, vnni);                                                   \
+    }                                                                                                    \
+    void bn_grouped_gemm_##isa(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, \
+                               size_t n)                                                                 \
+    {                                                                                                    \
+        BY_PRODUCT(w, x, grouped_gemm, y, ldy, w, x, n, vnni);                                           \
     }
 
 DEFINE(avx2, false)

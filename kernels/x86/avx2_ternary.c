@@ -1,164 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ternary kernels for AVX2. maddubs multiplies unsigned bytes (the codes 0..3, not yet minus 1) with signed
- * ones (the activations) and adds pairs in int16; the activations' own sum is taken away once per row.
- *
- * Bound: a pair is at most 2 * 3 * 127 = 762, so neither maddubs saturates nor do 43 of them wrap. Codes that
- * stay four times too high give 3048, and ten of those do not wrap.
+ * 8-bit weights, and activations of 8 bits, for AVX2.
  */
 #include "kernels/ref.h"
 #include "kernels/x86/avx2.h"
-
-/* sum + the pairs of u * s. The empty instruction keeps gcc 12 from moving the sums to the stack and back. */
-INLINE __m256i add_pairs(__m256i sum, __m256i u, __m256i s)
-{
-    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(u, s));
-    __asm__("" : "+x"(sum));
-    return sum;
-}
 
 INLINE __m256i widen(__m256i sum)
 {
     return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
 }
 
-/* Lane i of the result is the total of v[i]. */
-INLINE __m256i sum_each(const __m256i v[8])
-{
-    __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
-    __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
-    return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
-}
-
-/* ---- I2_S, few tokens ---- */
-
 #define AHEAD 8192u /* bytes from weights to the place to prefetch meanwhile */
-#define SPAN (5 * BN_I2S_BLOCK)
-#define FEW_TOKENS 4u
-#define FEW_ROWS 16u /* that all tokens use before the next rows: their codes stay in the cache */
-
-/* A block's codes give four fields by one shift, two as they are and two four times too high; in five blocks
- * there are ten additions to either sum. Joined they are at most 10 * 762 * 2. */
-INLINE void i2s_add(__m256i *ones, __m256i *fours, const __m256i fields[4], const int8_t *q)
-{
-    *ones = add_pairs(*ones, fields[0], load256(q + 96));
-    *fours = add_pairs(*fours, fields[1], load256(q + 64));
-    *ones = add_pairs(*ones, fields[2], load256(q + 32));
-    *fours = add_pairs(*fours, fields[3], load256(q));
-}
-
-/* rows times n tokens (constants whose product is at most 4). */
-INLINE void i2s_rows(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
-                     const size_t rows, const size_t n)
-{
-    const uint8_t *codes = w->codes + row * w->row_bytes;
-    __m256i sum[8];
-    for (size_t v = 0; v < 8; v++)
-        sum[v] = _mm256_setzero_si256();
-    for (size_t begin = 0; begin < w->k; begin += SPAN) {
-        size_t end = w->k - begin < SPAN ? w->k : begin + SPAN;
-        __m256i ones[4], fours[4];
-        for (size_t v = 0; v < rows * n; v++)
-            ones[v] = fours[v] = _mm256_setzero_si256();
-        for (size_t r = 0; r < rows; r++)
-            for (size_t i = 0; i < SPAN / 4; i += 64)
-                _mm_prefetch((const char *)codes + r * w->row_bytes + begin / 4 + i + AHEAD, _MM_HINT_T0);
-        for (size_t i = begin; i < end; i += BN_I2S_BLOCK)
-            for (size_t r = 0; r < rows; r++) {
-                __m256i low = load256(codes + r * w->row_bytes + i / 4), high = _mm256_srli_epi16(low, 4);
-                __m256i fields[4] = {mask(low, 3), mask(low, 12), mask(high, 3), mask(high, 12)};
-                for (size_t j = 0; j < n; j++)
-                    i2s_add(&ones[rows * j + r], &fours[rows * j + r], fields, x[j].q + i);
-            }
-        for (size_t v = 0; v < rows * n; v++) {
-            __m256i both = _mm256_add_epi16(ones[v], _mm256_srai_epi16(fours[v], 2));
-            sum[v] = _mm256_add_epi32(sum[v], widen(both));
-        }
-    }
-    int32_t t[8];
-    _mm256_storeu_si256((void *)t, sum_each(sum));
-    for (size_t j = 0; j < n; j++)
-        for (size_t r = 0; r < rows; r++)
-            y[j * ldy + row + r] = (float)(t[rows * j + r] - x[j].sum) / x[j].scale * w->scale;
-}
-
-/* Rows begin .. end for four, two or one token. */
-INLINE void i2s_some(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t begin,
-                     size_t end, const size_t n)
-{
-    size_t row = begin;
-    for (; row + 4 / n <= end; row += 4 / n)
-        i2s_rows(y, ldy, w, x, row, 4 / n, n);
-    for (; row < end; row++)
-        i2s_rows(y, ldy, w, x, row, 1, n);
-}
-
-void bn_i2s_gemv_avx2(float *y, const struct bn_ternary *w, const struct bn_act *x)
-{
-    i2s_some(y, 0, w, x, 0, w->rows, 1);
-}
-
-static void i2s_few(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
-{
-    for (size_t row = 0; row < w->rows; row += FEW_ROWS) {
-        size_t end = w->rows - row < FEW_ROWS ? w->rows : row + FEW_ROWS, j = 0;
-        for (; n - j >= 4; j += 4)
-            i2s_some(y + j * ldy, ldy, w, x + j, row, end, 4);
-        for (; n - j >= 2; j += 2)
-            i2s_some(y + j * ldy, ldy, w, x + j, row, end, 2);
-        if (j < n) i2s_some(y + j * ldy, ldy, w, x + j, row, end, 1);
-    }
-}
-
-/* ---- I2_S, many tokens ---- */
-
-#define TILE_TOKENS 2u
-_Static_assert(CHUNK / 32 <= 43, "a lane of int16 takes 43 pairs");
-
-/* sum[j * GROUP_TILES] += four rows times token j, for n tokens (a constant), over the len elements of a
- * chunk: at most 40 additions to an int16. */
-INLINE void i2s_tile(__m128i *sum, const __m256i *codes, const struct bn_act *x, size_t begin, size_t len,
-                     const size_t n)
-{
-    __m256i part[TILE_TOKENS][TILE_ROWS];
-    for (size_t j = 0; j < n; j++)
-        for (size_t r = 0; r < TILE_ROWS; r++)
-            part[j][r] = _mm256_setzero_si256();
-    for (size_t i = 0; i < len; i += BN_I2S_BLOCK)
-        for (size_t g = 0; g < 4; g++, codes += TILE_ROWS) { /* taken apart, as the loop's end costs */
-            __m256i act[TILE_TOKENS];
-            for (size_t j = 0; j < n; j++)
-                act[j] = load256(x[j].q + begin + i + 32 * g);
-            for (size_t r = 0; r < TILE_ROWS; r++)
-                for (size_t j = 0; j < n; j++)
-                    part[j][r] = add_pairs(part[j][r], codes[r], act[j]);
-        }
-    for (size_t j = 0; j < n; j++) {
-        for (size_t r = 0; r < TILE_ROWS; r++)
-            part[j][r] = widen(part[j][r]);
-        sum[j * GROUP_TILES] = _mm_add_epi32(sum[j * GROUP_TILES], sum_rows(part[j]));
-    }
-}
-
-static void i2s_chunk(struct i2s_group *group, const struct bn_act *x, size_t n, size_t begin, size_t len)
-{
-    size_t j = 0;
-    for (; j + 2 <= n; j += 2)
-        for (size_t t = 0; t < group->tiles; t++)
-            i2s_tile(&group->sum[j][t], group->codes[t], x + j, begin, len, 2);
-    for (size_t t = 0; j < n && t < group->tiles; t++)
-        i2s_tile(&group->sum[j][t], group->codes[t], x + j, begin, len, 1);
-}
-
-void bn_i2s_gemm_avx2(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
-{
-    if (n == 1)
-        bn_i2s_gemv_avx2(y, w, x);
-    else if (n <= FEW_TOKENS)
-        i2s_few(y, ldy, w, x, n);
-    else
-        i2s_many(y, ldy, w, x, n, i2s_chunk);
-}
 
 /* ---- 8-bit weights ---- */
 

@@ -62,10 +62,4 @@ INLINE __m512i sum_each(const __m512i v[16])
     return add32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
 }
 
-/* i2s_gemm for n = 2 .. FEW_TOKENS and k <= FEW_MAX_K, in avx512_few.c. */
-#define FEW_TOKENS 16u
-#define FEW_MAX_K 8192u
-void bn_i2s_few_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
-                           size_t n);
-
 #endif

@@ -3,8 +3,7 @@
  * T5, 1.6 bits a weight, for AVX-512 with VNNI and VBMI. A byte holds 84 times its last digit and 81 values
  * of the other four; since 84 is a multiple of 4, the byte's upper six bits say what the last digit is, and
  * vpermb finds 84 times that digit among 64. What is left is looked up among 128 by vpermi2b, which gives the
- * four digits as the four 2-bit fields of a byte; those are used where they are, as avx512_ternary.c
- * does it with I2_S. The sums of the last digit stay 84 times too large until the end.
+ * four digits as the four 2-bit fields of a byte; those are used where they are, as in avx512_grouped.c. The sums of the last digit stay 84 times too large until the end.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/x86/avx512.h"
@@ -78,7 +77,7 @@ void bn_t5_gemv_avx512vbmi(float *y, const struct bn_ternary *w, const struct bn
         for (; r + 2 <= n; r += 2)
             t5_rows(lanes + r, codes + r * w->row_bytes, w->row_bytes, x->q, w->k, 2);
         if (r < n) t5_rows(lanes + r, codes + r * w->row_bytes, w->row_bytes, x->q, w->k, 1);
-        __m512 t = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum_each(lanes), _mm512_set1_epi32(x->sum)));
+        __m512 t = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum_each(lanes), _mm512_set1_epi32(x->total)));
         t = _mm512_mul_ps(_mm512_div_ps(t, _mm512_set1_ps(x->scale)), _mm512_set1_ps(w->scale));
         _mm512_mask_storeu_ps(y + row, (__mmask16)((1u << n) - 1u), t);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of ternary weights that have a scale for each group, and the activations of 16 and 8 bits for them. The
+ * Products of ternary weights, and the activations of 16 and 8 bits for them. The
  * truth walks over the bytes of the planes, reads each code with a decoder of its own, and sums in int64 and
  * binary64.
  */
@@ -14,6 +14,7 @@
 #define ANY 1000     /* random bytes */
 #define TERNARY 1001 /* random codes without 3 */
 #define NARROW 1002  /* no high plane: 8 bits */
+#define WHOLE 1003   /* I2_S: one scale, values in their order */
 
 /* Large enough not to stay in a cache when copies are used in turn. */
 #define BEYOND_CACHES ((size_t)160 << 20)
@@ -47,7 +48,12 @@ static uint8_t *make_matrix(struct ck *ck, struct ck_call *call, const struct sh
     call->n_copies = s->copies;
     call->copy_bytes = bytes;
     call->grouped = (struct bn_grouped){.codes = codes, .rows = s->rows, .k = k, .group = s->group};
-    call->grouped.scales = ck_halves(ck, s->copies * halves, s->scales);
+    if (s->high == WHOLE) {
+        call->grouped.blocks = BN_BLOCKS_I2S;
+        call->grouped.scale = 0.25f + fabsf(ck_uniform(ck));
+    } else {
+        call->grouped.scales = ck_halves(ck, s->copies * halves, s->scales);
+    }
     call->grouped.streamed = s->copies > 1 || ck_below(ck, 2) == 1; /* both ways give the same bits */
     return codes;
 }
@@ -58,13 +64,15 @@ static const struct stored {
     enum bn_blocks blocks;
     size_t group, bytes, scale_at;
 } STORED[] = {{BN_BLOCKS_Q2, 128, 34, 0},   {BN_BLOCKS_Q2, 64, 18, 0},     {BN_BLOCKS_TQ2, 256, 66, 64},
-              {BN_BLOCKS_TQ1, 256, 54, 52}, {BN_BLOCKS_PTQ1, 128, 28, 26}, {BN_BLOCKS_Q2, 256, 66, 0}};
+              {BN_BLOCKS_TQ1, 256, 54, 52}, {BN_BLOCKS_PTQ1, 128, 28, 26}, {BN_BLOCKS_Q2, 256, 66, 0},
+              {BN_BLOCKS_I2S, 128, 32, 32}};
 
 /* Digit d of a byte to base 3 is the integer part of byte * 3^(d + 1) / 256, modulo 3. */
 static unsigned true_code(const struct stored *s, const uint8_t *block, unsigned i)
 {
     static const unsigned POW3[] = {3, 9, 27, 81, 243};
     if (s->blocks == BN_BLOCKS_Q2) return block[2 + i / 4] >> 2 * (i & 3) & 3u;
+    if (s->blocks == BN_BLOCKS_I2S) return block[i & 31] >> 2 * (3 - (i >> 5)) & 3u;
     if (s->blocks == BN_BLOCKS_TQ2) return block[(i >> 7) * 32 + (i & 31)] >> 2 * (i >> 5 & 3) & 3u;
     unsigned n = s->blocks == BN_BLOCKS_TQ1 ? 32 : 16, at = 0;
     if (i >= 5 * n) i -= 5 * n, at += n, n /= 2;
@@ -79,13 +87,30 @@ static void put_code(uint8_t *codes, size_t k, size_t r, size_t i, unsigned code
     *byte = (uint8_t)((*byte & ~(3u << 2 * (i % 4))) | code << 2 * (i % 4));
 }
 
+/* Rows of I2_S with some bytes between them: the four bytes of a row in a tile, side by side. */
+static void make_i2s(struct ck *ck, struct ck_call *call, const struct shape *s)
+{
+    struct bn_grouped *w = &call->grouped;
+    size_t row_bytes = w->k / 4 + s->gap / 64;
+    uint8_t *stored = ck_buffer(ck, CK_IN, CK_BYTES, (s->rows - 1) * row_bytes + w->k / 4);
+    for (size_t r = 0; r < s->rows; r++)
+        for (size_t at = 0; at < w->k / 4; at += 4)
+            memcpy(stored + r * row_bytes + at, w->codes + r / 16 * 4 * w->k + at * 16 + r % 16 * 4, 4);
+    w->stored = stored;
+    w->row_bytes = row_bytes;
+}
+
 /* The matrix as rows of a file, with which the kernels then compute. Rows of Q2_0 get the codes of the tiles; those of
  * other blocks are random, and the tiles get their codes. */
 static void make_stored(struct ck *ck, struct ck_call *call, uint8_t *codes, const struct shape *s)
 {
-    const struct stored *of = &STORED[ck_below(ck, COUNT(STORED))];
+    if (s->high == WHOLE) {
+        make_i2s(ck, call, s);
+        return;
+    }
+    const struct stored *of = &STORED[ck_below(ck, COUNT(STORED) - 1)];
     while (of->group != s->group || (s->codes != ANY && s->codes != TERNARY && of->blocks != BN_BLOCKS_Q2))
-        of = &STORED[ck_below(ck, COUNT(STORED))];
+        of = &STORED[ck_below(ck, COUNT(STORED) - 1)];
     struct bn_grouped *w = &call->grouped;
     size_t row_bytes = s->groups * of->bytes;
     uint8_t *stored = ck_buffer(ck, CK_IN, CK_BYTES, s->rows * row_bytes);
@@ -128,15 +153,42 @@ static float one_step(struct ck *ck, enum steps steps)
     return ldexpf(1.0f, (int)ck_below(ck, 12) - (steps == STEPS_LARGE ? -70 : 20));
 }
 
+static float ordinary_scale(struct ck *ck)
+{
+    return ldexpf(1.5f + 0.5f * ck_uniform(ck), (int)ck_below(ck, 9) - 2);
+}
+
+/* Values in their order. */
+static void make_values(struct ck *ck, struct ck_call *call, const struct shape *s)
+{
+    size_t k = s->groups * s->group;
+    int8_t *q = plane(ck, plane_at(s, s->n - 1) + k, s->low);
+    struct bn_act *act = ck_buffer(ck, CK_IN, CK_BYTES, s->n * sizeof *act);
+    for (size_t j = 0; j < s->n; j++) {
+        int8_t *row = q + plane_at(s, j);
+        act[j] = (struct bn_act){.q = row, .scale = ordinary_scale(ck)};
+        for (size_t i = 0; i < k; i++) {
+            if (row[i] == -128) row[i] = -127;
+            act[j].total += row[i];
+        }
+    }
+    call->a = act;
+    call->n = s->n;
+}
+
 static void make_acts(struct ck *ck, struct ck_call *call, const struct shape *s)
 {
+    if (s->high == WHOLE) {
+        make_values(ck, call, s);
+        return;
+    }
     size_t k = s->groups * s->group, all = s->n * s->groups;
     bool wide = s->high != NARROW;
     size_t n_plane = plane_at(s, s->n - 1) + k;
     int8_t *high = wide ? plane(ck, n_plane, s->high) : NULL, *low = plane(ck, n_plane, s->low);
     float *step = wide ? ck_buffer(ck, CK_IN, CK_FLOATS, all * sizeof *step) : NULL;
     int32_t *sum = ck_buffer(ck, CK_IN, CK_BYTES, all * sizeof *sum);
-    struct bn_act16 *act = ck_buffer(ck, CK_IN, CK_BYTES, s->n * sizeof *act);
+    struct bn_act *act = ck_buffer(ck, CK_IN, CK_BYTES, s->n * sizeof *act);
     for (size_t g = 0; g < all; g++) {
         if (wide) step[g] = one_step(ck, s->steps);
         sum[g] = 0;
@@ -145,13 +197,12 @@ static void make_acts(struct ck *ck, struct ck_call *call, const struct shape *s
             sum[g] += (wide ? 256 * high[i] : 0) + low[i];
     }
     for (size_t j = 0; j < s->n; j++) {
-        act[j] = (struct bn_act16){NULL, low + plane_at(s, j), NULL, sum + j * s->groups, 1.0f};
+        act[j] = (struct bn_act){.low = low + plane_at(s, j), .sum = sum + j * s->groups, .scale = 1.0f};
         if (wide) {
             act[j].high = high + plane_at(s, j);
             act[j].step = step + j * s->groups;
         } else {
-            act[j].scale = 1.5f + 0.5f * ck_uniform(ck);
-            act[j].scale = ldexpf(act[j].scale, (int)ck_below(ck, 9) - 2);
+            act[j].scale = ordinary_scale(ck);
         }
     }
     call->a = act;
@@ -175,30 +226,37 @@ static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, b
 {
     static const struct {
         size_t rows, k, group, n;
-        bool ram, narrow;
+        bool ram;
+        int high;
         const char *text;
-    } GEMV[] = {{256, 2560, 128, 1, false, false, "256x2560/128 L2"},
-                {2560, 2560, 128, 1, false, false, "2560x2560/128 L3"},
-                {4096, 4096, 128, 1, true, false, "4096x4096/128 RAM"},
-                {4096, 12288, 128, 1, true, false, "4096x12288/128 RAM"},
-                {4096, 4096, 64, 1, true, false, "4096x4096/64 RAM"}},
-      GEMM[] = {{2560, 2560, 128, 4, false, false, "2560x2560/128 n=4"},
-                {2560, 2560, 128, 64, false, false, "2560x2560/128 n=64"},
-                {1024, 12288, 128, 64, false, false, "1024x12288/128 n=64"},
-                {2560, 2560, 64, 64, false, false, "2560x2560/64 n=64"},
-                {2560, 2560, 256, 64, false, false, "2560x2560/256 n=64"},
-                {2560, 2560, 256, 64, false, true, "2560x2560/256 n=64 8 bits"}};
+    } GEMV[] = {{256, 2560, 128, 1, false, ANY, "256x2560/128 L2"},
+                {2560, 2560, 128, 1, false, ANY, "2560x2560/128 L3"},
+                {4096, 4096, 128, 1, true, ANY, "4096x4096/128 RAM"},
+                {4096, 12288, 128, 1, true, ANY, "4096x12288/128 RAM"},
+                {4096, 4096, 64, 1, true, ANY, "4096x4096/64 RAM"},
+                {256, 2560, 128, 1, false, WHOLE, "256x2560 I2_S L2"},
+                {6912, 2560, 128, 1, true, WHOLE, "6912x2560 I2_S RAM"},
+                {2560, 6912, 128, 1, true, WHOLE, "2560x6912 I2_S RAM"}},
+      GEMM[] = {{2560, 2560, 128, 4, false, ANY, "2560x2560/128 n=4"},
+                {2560, 2560, 128, 64, false, ANY, "2560x2560/128 n=64"},
+                {1024, 12288, 128, 64, false, ANY, "1024x12288/128 n=64"},
+                {2560, 2560, 64, 64, false, ANY, "2560x2560/64 n=64"},
+                {2560, 2560, 256, 64, false, ANY, "2560x2560/256 n=64"},
+                {2560, 2560, 256, 64, false, NARROW, "2560x2560/256 n=64 8 bits"},
+                {2560, 2560, 128, 4, false, WHOLE, "2560x2560 I2_S n=4"},
+                {2560, 2560, 128, 64, false, WHOLE, "2560x2560 I2_S n=64"},
+                {2560, 6912, 128, 64, false, WHOLE, "2560x6912 I2_S n=64"}};
     if (index >= (gemm ? COUNT(GEMM) : COUNT(GEMV))) return false;
     struct shape s = {.codes = TERNARY, .high = ANY, .low = ANY, .scales = CK_ORDINARY, .copies = 1};
     s.rows = gemm ? GEMM[index].rows : GEMV[index].rows;
     s.group = gemm ? GEMM[index].group : GEMV[index].group;
     s.groups = (gemm ? GEMM[index].k : GEMV[index].k) / s.group;
     s.n = gemm ? GEMM[index].n : 1;
-    if (gemm && GEMM[index].narrow) s.high = NARROW;
+    s.high = gemm ? GEMM[index].high : GEMV[index].high;
     double weights = (double)s.rows * (double)(s.groups * s.group);
     if (!gemm && GEMV[index].ram) s.copies = BEYOND_CACHES / ((size_t)weights / 4);
     (void)make_product(ck, call, &s);
-    call->bytes = weights / 4 + 2 * weights / (double)s.group;
+    call->bytes = weights / 4 + (s.high == WHOLE ? 0 : 2 * weights / (double)s.group);
     call->macs = weights * (double)s.n;
     snprintf(call->text, sizeof call->text, "%s", gemm ? GEMM[index].text : GEMV[index].text);
     return true;
@@ -207,23 +265,33 @@ static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, b
 static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm)
 {
     static const int CODE[] = {0, 1, 2, 3, ANY}, LOW[] = {-128, 0, 127, ANY},
-                     HIGH[] = {-128, 0, 127, ANY, NARROW};
+                     HIGH[] = {-128, 0, 127, ANY, NARROW, WHOLE};
     enum { PLANES = COUNT(CODE) * COUNT(HIGH) * COUNT(LOW) * COUNT(GROUP) };
     struct shape s = {.rows = 19, .groups = 5, .n = gemm ? 9 : 1, .copies = 1, .scales = CK_ORDINARY};
     s.may_be_stored = !gemm;
     s.codes = s.high = s.low = ANY;
     if (index < PLANES) {
         s.codes = CODE[index % 5];
-        s.high = HIGH[index / 5 % 5];
-        s.low = LOW[index / 25 % 4];
-        s.group = GROUP[index / 100];
-        s.groups = s.group == 64 ? 9 : 3;
+        s.high = HIGH[index / 5 % COUNT(HIGH)];
+        s.low = LOW[index / 30 % 4];
+        s.group = s.high == WHOLE ? 128 : GROUP[index / 120];
+        s.groups = s.group == 64 ? 9 : s.high == WHOLE && s.group != GROUP[index / 120] ? 33 : 3;
     } else if (index < PLANES + CK_N_VALUES * (N_STEPS + 1) * COUNT(GROUP)) {
         index -= PLANES;
         s.scales = index % CK_N_VALUES;
         s.steps = index / CK_N_VALUES % (N_STEPS + 1);
         s.group = GROUP[index / CK_N_VALUES / (N_STEPS + 1)];
         if (s.steps == N_STEPS) s.high = NARROW; /* which has no steps */
+    } else if (index <
+               PLANES + CK_N_VALUES * (N_STEPS + 1) * COUNT(GROUP) + 3) { /* as long as a row can be */
+        index = index % 3;
+        s.codes = index == 0 ? ANY : 3;
+        s.low = index == 2 ? -127 : 127;
+        s.high = WHOLE;
+        s.group = 128;
+        s.groups = ((size_t)1 << 20) / s.group;
+        s.rows = gemm ? 1 : 2;
+        s.n = gemm ? 8 : 1;
     } else {
         return false;
     }
@@ -231,11 +299,12 @@ static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index,
 }
 
 /* Rows of whole tiles, of one row more or less, and of a few; tokens 1 .. 20; odd numbers of groups, so that
- * no chunk of a fixed size ends where a matrix does; each with activations of 16 and of 8 bits. */
+ * no chunk of a fixed size ends where a matrix does; each with activations of 16 and of 8 bits, and as I2_S. */
 static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool gemm)
 {
     static const size_t ROWS[] = {1, 15, 16, 17, 31, 32, 33, 40, 49, 63, 64, 81};
     static const size_t GROUPS[] = {1, 2, 3, 5, 9, 13};
+    static const int HIGH[] = {ANY, NARROW, WHOLE};
     static const struct {
         size_t rows, groups, group, n;
     } LARGE[] = {{100, 20, 128, 67}, {16, 108, 64, 131}, {130, 27, 256, 35},
@@ -243,9 +312,8 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
     unsigned regular = gemm ? 20 * 3 * 4 : COUNT(ROWS) * COUNT(GROUPS) * COUNT(GROUP);
     if (class == CK_BENCH) return bench_product(ck, call, index, gemm);
     if (class == CK_EXTREMES) return extreme_product(ck, call, index, gemm);
-    struct shape s = {
-        .may_be_stored = !gemm, .high = index % 2 == 1 ? NARROW : ANY, .low = ANY, .copies = 1, .n = 1};
-    index /= 2;
+    struct shape s = {.may_be_stored = !gemm, .high = HIGH[index % 3], .low = ANY, .copies = 1, .n = 1};
+    index /= 3;
     s.codes = index % 3 == 0 ? ANY : TERNARY;
     s.rows = ROWS[(gemm ? 5 * index : index) % COUNT(ROWS)];
     s.group = GROUP[index / 20 % COUNT(GROUP)];
@@ -267,6 +335,7 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
         s.group = LARGE[index - regular].group;
         if (gemm) s.n = LARGE[index - regular].n;
     }
+    if (s.high == WHOLE) s.group = 128;
     return make_product(ck, call, &s);
 }
 
@@ -285,7 +354,7 @@ static struct bn_grouped matrix_of(const struct ck_call *call)
 {
     struct bn_grouped w = call->grouped;
     size_t copy = (size_t)(call->weights - w.codes) / call->copy_bytes;
-    w.scales += copy * (call->copy_bytes * 4 / w.group);
+    if (w.scales != NULL) w.scales += copy * (call->copy_bytes * 4 / w.group);
     w.codes = w.stored != NULL ? NULL : call->weights;
     return w;
 }
@@ -304,7 +373,7 @@ static void invoke_gemm(const struct bn_kernels *kernels, const struct ck_call *
 
 /* The exact sum of group g: bytes at .. at + 3 of a plane, whose elements lie four apart, belong to one pair
  * of bits in the four bytes of the row. */
-static int64_t exact_sum(const struct bn_grouped *w, size_t row, size_t g, const struct bn_act16 *x)
+static int64_t exact_sum(const struct bn_grouped *w, size_t row, size_t g, const struct bn_act *x)
 {
     const uint8_t *tile = w->codes + row / 16 * 4 * w->k;
     int64_t t = 0;
@@ -316,10 +385,37 @@ static int64_t exact_sum(const struct bn_grouped *w, size_t row, size_t g, const
     return t;
 }
 
+/* The exact sum of a row of I2_S: byte 4m + p of a block lies at 64m + p, and has elements 32 apart. */
+static int64_t exact_row(const struct bn_grouped *w, size_t row, const int8_t *q)
+{
+    const uint8_t *tile = w->codes + row / 16 * 4 * w->k + row % 16 * 4;
+    int64_t t = 0;
+    for (size_t i = 0; i < w->k; i++) {
+        size_t byte = i / 128 * 32 + i % 32;
+        t += ((tile[byte / 4 * 64 + byte % 4] >> 2 * (3 - i % 128 / 32) & 3) - 1) * q[i];
+    }
+    return t;
+}
+
+static bool truth_whole(struct ck *ck, const struct ck_call *call)
+{
+    const struct bn_act *x = call->a;
+    const float *y = call->out;
+    for (size_t j = 0; j < call->n; j++)
+        for (size_t r = 0; r < call->grouped.rows; r++) {
+            double t = (double)exact_row(&call->grouped, r, x[j].q);
+            double want = t / (double)x[j].scale * (double)call->grouped.scale;
+            if (!ck_near(ck, "product", j * call->ldy + r, y[j * call->ldy + r], want, fabs(want) * 0x1p-22))
+                return false;
+        }
+    return true;
+}
+
 static bool truth_product(struct ck *ck, const struct ck_call *call)
 {
+    if (call->grouped.scales == NULL) return truth_whole(ck, call);
     const struct bn_grouped *w = &call->grouped;
-    const struct bn_act16 *x = call->a;
+    const struct bn_act *x = call->a;
     const float *y = call->out;
     size_t groups = w->k / w->group;
     for (size_t j = 0; j < call->n; j++)
@@ -506,7 +602,8 @@ static bool setup_to_tiles(struct ck *ck, struct ck_call *call, enum ck_class cl
     call->grouped.row_bytes = row_bytes;
     call->grouped.streamed = ck_below(ck, 2) == 1;
     call->out = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * 4 * call->grouped.k);
-    call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * groups * BN_TILE_ROWS * sizeof(uint16_t));
+    if (s->blocks != BN_BLOCKS_I2S)
+        call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * groups * BN_TILE_ROWS * sizeof(uint16_t));
     call->bytes = (double)(rows * row_bytes);
     call->n = (size_t)(s - STORED);
     snprintf(call->text, sizeof call->text, "%zux%zu/%zu blocks=%d", rows, call->grouped.k, s->group,
@@ -519,6 +616,14 @@ static void invoke_to_tiles(const struct bn_kernels *kernels, const struct ck_ca
     kernels->to_tiles(call->out, call->out2, &call->grouped);
 }
 
+/* The code of weight i of a row in a tile. */
+static unsigned tile_code(const uint8_t *row, enum bn_blocks blocks, size_t i)
+{
+    if (blocks == BN_BLOCKS_I2S)
+        return row[i / 128 * 512 + i % 32 / 4 * 64 + i % 4] >> 2 * (3 - i % 128 / 32) & 3u;
+    return row[i / 16 * 64 + i / 4 % 4] >> 2 * (i % 4) & 3u;
+}
+
 static bool truth_to_tiles(struct ck *ck, const struct ck_call *call)
 {
     const struct stored *s = &STORED[call->n];
@@ -528,12 +633,11 @@ static bool truth_to_tiles(struct ck *ck, const struct ck_call *call)
     for (size_t r = 0; r < padded; r++)
         for (size_t i = 0; i < w->k; i++) {
             const uint8_t *block = w->stored + r * w->row_bytes + i / s->group * s->bytes;
-            const uint8_t *scale = scales + 2 * ((r / 16 * groups + i / s->group) * 16 + r % 16);
-            unsigned byte = codes[r / 16 * 4 * w->k + i / 16 * 64 + r % 16 * 4 + i / 4 % 4];
+            unsigned got = tile_code(codes + r / 16 * 4 * w->k + r % 16 * 4, s->blocks, i);
             unsigned want = r < w->rows ? true_code(s, block, (unsigned)(i % s->group)) : 0;
-            if ((byte >> 2 * (i % 4) & 3u) != want)
-                return ck_wrong(ck, "weight %zu of row %zu is %u, expected %u", i, r,
-                                byte >> 2 * (i % 4) & 3u, want);
+            if (got != want) return ck_wrong(ck, "weight %zu of row %zu is %u, expected %u", i, r, got, want);
+            if (scales == NULL) continue;
+            const uint8_t *scale = scales + 2 * ((r / 16 * groups + i / s->group) * 16 + r % 16);
             for (size_t b = 0; b < 2; b++)
                 if (scale[b] != (r < w->rows ? block[s->scale_at + b] : 0))
                     return ck_wrong(ck, "the scale of weight %zu of row %zu is wrong", i, r);

@@ -45,7 +45,7 @@ static bool make_t5(struct ck *ck, struct ck_call *call, const struct t5_shape *
         q[i] = (int8_t)(s->acts != ANY ? s->acts : (int)ck_below(ck, 255) - 127);
         sum += q[i];
     }
-    *act = (struct bn_act){.q = q, .sum = sum, .scale = 3.0f + ck_uniform(ck)};
+    *act = (struct bn_act){.q = q, .total = sum, .scale = 3.0f + ck_uniform(ck)};
     call->act = act;
     call->weights = codes;
     call->n_copies = s->copies;

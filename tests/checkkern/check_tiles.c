@@ -10,9 +10,7 @@
 #define AMX(slot) tiles_##slot
 #define LOWER(slot) bn_kernels_ref.slot
 
-static void tiles_i2s_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
-                           size_t n);
-static void tiles_grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+static void tiles_grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
                                size_t n);
 
 #include "kernels/x86/amx_gemm.h"
@@ -22,9 +20,7 @@ const struct bn_kernels *ck_tiles(void)
     static struct bn_kernels table;
     table = bn_kernels_ref;
     table.isa = "tiles";
-    table.i2s_gemm = tiles_i2s_gemm;
     table.grouped_gemm = tiles_grouped_gemm;
-    table.name[BN_KERNEL_I2S_GEMM] = "i2s_gemm_tiles";
     table.name[BN_KERNEL_GROUPED_GEMM] = "grouped_gemm_tiles";
     return &table;
 }
@@ -33,14 +29,7 @@ const struct bn_kernels *ck_tiles(void)
 
 static enum tile_fault fault;
 
-static void wrong_i2s_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
-{
-    tiles.fault = fault;
-    tiles_i2s_gemm(y, ldy, w, x, n);
-    tiles.fault = NO_TILE_FAULT;
-}
-
-static void wrong_grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+static void wrong_grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
                                size_t n)
 {
     tiles.fault = fault;
@@ -48,7 +37,7 @@ static void wrong_grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w,
     tiles.fault = NO_TILE_FAULT;
 }
 
-const char *ck_wrong_tiles(struct bn_kernels *table, enum bn_kernel slot, size_t i)
+const char *ck_wrong_tiles(struct bn_kernels *table, size_t i)
 {
     static const char *const NAMES[N_TILE_FAULTS] = {
         "",
@@ -61,10 +50,8 @@ const char *ck_wrong_tiles(struct bn_kernels *table, enum bn_kernel slot, size_t
         "tiles with half a row",
         "tiles with unsigned weights",
     };
-    size_t n = slot == BN_KERNEL_I2S_GEMM ? UNSIGNED_WEIGHTS : N_TILE_FAULTS;
-    if (i + 1 >= n) return NULL;
+    if (i + 1 >= N_TILE_FAULTS) return NULL;
     fault = (enum tile_fault)(i + 1);
-    table->i2s_gemm = wrong_i2s_gemm;
     table->grouped_gemm = wrong_grouped_gemm;
     return NAMES[fault];
 }

@@ -134,8 +134,8 @@ bool ck_near(struct ck *ck, const char *what, size_t i, float got, double want, 
 
 /* The reference with the products of AMX, whose tiles are plain C here. */
 const struct bn_kernels *ck_tiles(void);
-/* Puts products with wrong tiles into the table: the i-th fault that the slot's results show, NULL past the last. */
-const char *ck_wrong_tiles(struct bn_kernels *table, enum bn_kernel slot, size_t i);
+/* Puts a product with wrong tiles into the table: the i-th fault, NULL past the last. */
+const char *ck_wrong_tiles(struct bn_kernels *table, size_t i);
 
 /* ---- emulate.c ---- */
 

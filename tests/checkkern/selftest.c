@@ -11,69 +11,58 @@
 #include <string.h>
 
 /* Codes 0, 1, 2 taken for 0, 1, 2 minus the sum of another map: -2, -1, 0. */
-static void wrong_map(float *y, const struct bn_ternary *w, const struct bn_act *x)
+static void wrong_map(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    bn_kernels_ref.i2s_gemv(y, w, x);
-    for (size_t r = 0; r < w->rows; r++)
-        y[r] -= (float)x->sum / x->scale * w->scale;
+    bn_kernels_ref.grouped_gemv(y, w, x);
+    for (size_t r = 0; w->blocks == BN_BLOCKS_I2S && r < w->rows; r++)
+        y[r] -= (float)x->total / x->scale * w->scale;
 }
 
 /* Adds products of blocks in int16 as vpaddw would, over too many blocks: right for ordinary values. */
-static void wraps_int16(float *y, const struct bn_ternary *w, const struct bn_act *x)
+static void wraps_int16(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    for (size_t r = 0; r < w->rows; r++) {
+    bn_kernels_ref.grouped_gemv(y, w, x);
+    for (size_t r = 0; w->blocks == BN_BLOCKS_I2S && w->codes != NULL && r < w->rows; r++) {
         uint32_t lane[16] = {0};
         int32_t sum = 0;
-        for (size_t i = 0; i < w->k; i++) {
-            size_t in = i % 128;
-            unsigned byte = w->codes[r * w->row_bytes + i / 128 * 32 + in % 32];
-            int code = (int)(byte >> (6 - 2 * (in / 32)) & 3u);
-            lane[in % 32 / 2] += (uint32_t)(code * x->q[i]);
-        }
+        for (size_t i = 0; i < w->k; i++)
+            lane[i % 32 / 2] += (uint32_t)((int)bn_grouped_code(w, r, i) * x->q[i]);
         for (size_t j = 0; j < 16; j++)
             sum += (int16_t)(lane[j] & 0xFFFFu);
-        y[r] = (float)(sum - x->sum) / x->scale * w->scale;
+        y[r] = (float)(sum - x->total) / x->scale * w->scale;
     }
 }
 
-static void drops_code3(float *y, const struct bn_ternary *w, const struct bn_act *x)
+static void drops_code3(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    bn_kernels_ref.i2s_gemv(y, w, x);
-    for (size_t r = 0; r < w->rows; r++) {
-        bool found = bn_kernels_ref.has_code3(w->codes + r * w->row_bytes, w->k / 4);
-        if (found) y[r] = 0.0f;
-    }
+    bn_kernels_ref.grouped_gemv(y, w, x);
+    for (size_t r = 0; w->codes != NULL && r < w->rows; r++)
+        for (size_t i = 0; i < w->k; i++)
+            if (bn_grouped_code(w, r, i) == 3) y[r] = 0.0f;
 }
 
-static void ignores_row_bytes(float *y, const struct bn_ternary *w, const struct bn_act *x)
+static void ignores_row_bytes(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    struct bn_ternary tight = *w;
-    tight.row_bytes = w->k / 4;
-    bn_kernels_ref.i2s_gemv(y, &tight, x);
+    struct bn_grouped tight = *w;
+    if (w->blocks == BN_BLOCKS_I2S) tight.row_bytes = w->k / 4;
+    bn_kernels_ref.grouped_gemv(y, &tight, x);
 }
 
-static void drops_last_token(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
-                             size_t n)
+static void drops_last_row(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
-    bn_kernels_ref.i2s_gemm(y, ldy, w, x, n - 1);
+    struct bn_grouped fewer = *w;
+    if (w->rows % 16 == 15) fewer.rows--;
+    bn_kernels_ref.grouped_gemm(y, ldy, &fewer, x, n);
 }
 
-static void drops_last_row(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+static void reciprocal(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
-    struct bn_ternary fewer = *w;
-    if (w->rows % 4 == 3) fewer.rows--;
-    bn_kernels_ref.i2s_gemm(y, ldy, &fewer, x, n);
-}
-
-static void reciprocal(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
-{
-    struct bn_ternary unscaled = *w;
-    struct bn_act one;
-    unscaled.scale = 1.0f;
-    for (size_t j = 0; j < n; j++) {
-        one = x[j];
-        one.scale = 1.0f;
-        bn_kernels_ref.i2s_gemv(y + j * ldy, &unscaled, &one);
+    bn_kernels_ref.grouped_gemm(y, ldy, w, x, n);
+    for (size_t j = 0; w->blocks == BN_BLOCKS_I2S && j < n; j++) {
+        struct bn_grouped unscaled = *w;
+        struct bn_act one = x[j];
+        unscaled.scale = one.scale = 1.0f;
+        bn_kernels_ref.grouped_gemv(y + j * ldy, &unscaled, &one);
         for (size_t r = 0; r < w->rows; r++)
             y[j * ldy + r] *= w->scale * (1.0f / x[j].scale);
     }
@@ -186,7 +175,7 @@ static void adds_by_fours(float *y, size_t ldy, const float *w, size_t rows, siz
 static void plain_digits(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     for (size_t r = 0; r < w->rows; r++) {
-        int32_t sum = -x->sum;
+        int32_t sum = -x->total;
         for (size_t i = 0; i < w->k; i++) {
             unsigned v = w->codes[r * w->row_bytes + i / 320 * 64 + i % 64];
             for (size_t d = 0; d < i % 320 / 64; d++)
@@ -203,33 +192,34 @@ static void packs_one_short(uint8_t *out, const uint8_t *codes, size_t k)
     out[0] = (uint8_t)(out[0] % 84); /* without the last digit */
 }
 
-static void grouped_drops_token(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+static void grouped_drops_token(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
                                 size_t n)
 {
     bn_kernels_ref.grouped_gemm(y, ldy, w, x, n - 1);
 }
 
 /* TQ2_0 read as TQ1_0. */
-static void grouped_of_other_blocks(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+static void grouped_of_other_blocks(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
     struct bn_grouped other = *w;
     if (w->codes == NULL && w->blocks == BN_BLOCKS_TQ2) other.blocks = BN_BLOCKS_TQ1;
     bn_kernels_ref.grouped_gemv(y, &other, x);
 }
 
-/* The faults below are those of tiles. */
-static bool in_rows(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+/* The faults below are those of tiles with scales. */
+static bool in_rows(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    if (w->codes == NULL) bn_kernels_ref.grouped_gemv(y, w, x);
-    return w->codes == NULL;
+    bool other = w->codes == NULL || w->scales == NULL;
+    if (other) bn_kernels_ref.grouped_gemv(y, w, x);
+    return other;
 }
 
 /* Takes the scales of the group before, but for the first. */
-static void grouped_neighbour(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+static void grouped_neighbour(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
     if (in_rows(y, w, x)) return;
     struct bn_grouped one = *w;
-    struct bn_act16 part = *x;
+    struct bn_act part = *x;
     one.k = w->group;
     part.scale = 1.0f;
     for (size_t r = 0; r < w->rows; r++) {
@@ -267,12 +257,12 @@ static float widened(uint16_t half)
     return x;
 }
 
-static float step_of(const struct bn_act16 *x, size_t g)
+static float step_of(const struct bn_act *x, size_t g)
 {
     return x->high != NULL ? x->step[g] : 1.0f;
 }
 
-static void grouped_without_sums(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+static void grouped_without_sums(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
     if (in_rows(y, w, x)) return;
     size_t groups = w->k / w->group;
@@ -288,7 +278,7 @@ static void grouped_without_sums(float *y, const struct bn_grouped *w, const str
 }
 
 /* Adds 256 times the one plane and the other to the result, one after the other. */
-static void grouped_rounds_planes(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+static void grouped_rounds_planes(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
     if (in_rows(y, w, x)) return;
     size_t groups = w->k / w->group;
@@ -305,7 +295,7 @@ static void grouped_rounds_planes(float *y, const struct bn_grouped *w, const st
 }
 
 /* Adds in int16 over the whole group: right unless many codes of 3 meet values at the limit. */
-static void grouped_wraps(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+static void grouped_wraps(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
     if (in_rows(y, w, x)) return;
     size_t groups = w->k / w->group;
@@ -327,9 +317,9 @@ static void grouped_wraps(float *y, const struct bn_grouped *w, const struct bn_
     }
 }
 
-static void grouped_reciprocal(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+static void grouped_reciprocal(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    struct bn_act16 unscaled = *x;
+    struct bn_act unscaled = *x;
     unscaled.scale = 1.0f;
     bn_kernels_ref.grouped_gemv(y, w, &unscaled);
     for (size_t r = 0; r < w->rows; r++)
@@ -436,13 +426,12 @@ struct fault {
         table->field = function;                         \
     }
 #define FAULTS(X)                                                                                    \
-    X("i2s_gemv with another code map", I2S_GEMV, i2s_gemv, wrong_map)                               \
-    X("i2s_gemv that wraps in int16", I2S_GEMV, i2s_gemv, wraps_int16)                               \
-    X("i2s_gemv without code 3", I2S_GEMV, i2s_gemv, drops_code3)                                    \
-    X("i2s_gemv that ignores row_bytes", I2S_GEMV, i2s_gemv, ignores_row_bytes)                      \
-    X("i2s_gemm without the last token", I2S_GEMM, i2s_gemm, drops_last_token)                       \
-    X("i2s_gemm with a combined scale", I2S_GEMM, i2s_gemm, reciprocal)                              \
-    X("i2s_gemm without a last row", I2S_GEMM, i2s_gemm, drops_last_row)                             \
+    X("grouped_gemv of I2_S with another code map", GROUPED_GEMV, grouped_gemv, wrong_map)           \
+    X("grouped_gemv of I2_S that wraps in int16", GROUPED_GEMV, grouped_gemv, wraps_int16)           \
+    X("grouped_gemv without code 3", GROUPED_GEMV, grouped_gemv, drops_code3)                        \
+    X("grouped_gemv that ignores row_bytes", GROUPED_GEMV, grouped_gemv, ignores_row_bytes)          \
+    X("grouped_gemm of I2_S with a combined scale", GROUPED_GEMM, grouped_gemm, reciprocal)          \
+    X("grouped_gemm without a last row", GROUPED_GEMM, grouped_gemm, drops_last_row)                 \
     X("t5_gemv of five plain digits", T5_GEMV, t5_gemv, plain_digits)                                \
     X("t5_pack without a last digit", T5_PACK, t5_pack, packs_one_short)                             \
     X("i8_gemm that rounds each plane", I8_GEMM, i8_gemm, rounds_planes)                             \
@@ -486,9 +475,8 @@ FAULTS(FAULT)
 static const struct fault FAULT_LIST[] = {
     FAULTS(ENTRY)
     /* What another reference gets wrong in the integers, the independent computation sees too. */
-    {"a reference i2s_gemv with another code map", BN_KERNEL_I2S_GEMV, true, put_wrong_map},
-    {"a reference i2s_gemm without the last token", BN_KERNEL_I2S_GEMM, true, put_drops_last_token},
-    {"a reference i2s_gemm without a last row", BN_KERNEL_I2S_GEMM, true, put_drops_last_row},
+    {"a reference grouped_gemv of I2_S with another code map", BN_KERNEL_GROUPED_GEMV, true, put_wrong_map},
+    {"a reference grouped_gemm without a last row", BN_KERNEL_GROUPED_GEMM, true, put_drops_last_row},
     {"a reference quantize that rounds ties away", BN_KERNEL_QUANTIZE, true, put_rounds_away},
     {"a reference grouped_gemm without a last token", BN_KERNEL_GROUPED_GEMM, true, put_grouped_drops_token},
     {"a reference grouped_gemv without the sums", BN_KERNEL_GROUPED_GEMV, true, put_grouped_without_sums},
@@ -521,7 +509,6 @@ static unsigned report(const struct ck *ck, unsigned *n, bool ok, const char *pr
 
 unsigned ck_self_test(struct ck *ck, unsigned *n)
 {
-    static const enum bn_kernel BY_TILES[] = {BN_KERNEL_I2S_GEMM, BN_KERNEL_GROUPED_GEMM};
     struct bn_kernels table;
     unsigned missed = 0;
     for (size_t i = 0; i < sizeof FAULT_LIST / sizeof *FAULT_LIST; i++) {
@@ -530,13 +517,11 @@ unsigned ck_self_test(struct ck *ck, unsigned *n)
         fault->put(&table);
         missed += report(ck, n, caught(ck, fault->slot, &table, fault->truth), "", fault->text);
     }
-    for (size_t s = 0; s < sizeof BY_TILES / sizeof *BY_TILES; s++)
-        for (size_t i = 0;; i++) {
-            table = bn_kernels_ref;
-            const char *text = ck_wrong_tiles(&table, BY_TILES[s], i);
-            if (text == NULL) break;
-            missed += report(ck, n, caught(ck, BY_TILES[s], &table, false),
-                             s == 0 ? "i2s_gemm by " : "grouped_gemm by ", text);
-        }
+    for (size_t i = 0;; i++) {
+        table = bn_kernels_ref;
+        const char *text = ck_wrong_tiles(&table, i);
+        if (text == NULL) break;
+        missed += report(ck, n, caught(ck, BN_KERNEL_GROUPED_GEMM, &table, false), "grouped_gemm by ", text);
+    }
     return missed;
 }
