@@ -16,7 +16,6 @@
 
 /* Of each slot, and so of each function in it, for every instruction set. */
 static const unsigned char SLOTS[BN_KERNEL_COUNT] = {
-    [BN_KERNEL_I2S_GEMV] = BN_CLASS_MULTIPLY,     [BN_KERNEL_I2S_GEMM] = BN_CLASS_MULTIPLY,
     [BN_KERNEL_T5_GEMV] = BN_CLASS_MULTIPLY,      [BN_KERNEL_T5_PACK] = BN_CLASS_QUANTIZE,
     [BN_KERNEL_I8_GEMM] = BN_CLASS_MULTIPLY,      [BN_KERNEL_QUANTIZE] = BN_CLASS_QUANTIZE,
     [BN_KERNEL_RESIDUAL] = BN_CLASS_QUANTIZE,     [BN_KERNEL_RMSNORM] = BN_CLASS_NORM,

@@ -143,8 +143,8 @@ static bool ternary_bytes(const struct bn_check *c, const struct bn_effort *e, u
     return true;
 }
 
-/* The type of the first layer's query matrix and the activations say which kernels ran: those of tiles with a
- * scale for each group for 16 bits and for the types of such groups, else those of one scale. */
+/* The type of the first layer's query matrix and the activations say which kernels ran: those of tiles; T5 only for
+ * weights of one scale. */
 static bool type_fits(const struct bn_check *c)
 {
     static const char *const TYPES[] = {"TQ1_0", "TQ2_0", "Q2_0", "PQ2_0", "PTQ1_0"};
@@ -154,9 +154,9 @@ static bool type_fits(const struct bn_check *c)
     bool tiled = strncmp(bn_json_text_of(c->p, "model.activations"), "int16-g", 7) == 0;
     for (size_t i = 0; i < BN_ARRAY_LEN(TYPES); i++)
         tiled |= strcmp(type, TYPES[i]) == 0;
-    struct bn_receipt_work done = tiled
-                                      ? BN_WORK(c, BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM)
-                                      : BN_WORK(c, BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV);
+    struct bn_receipt_work done =
+        tiled ? BN_WORK(c, BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM)
+              : BN_WORK(c, BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM, BN_KERNEL_T5_GEMV);
     return done.calls > 0 || bn_rule_fail(c, "model.quantization is \"%s\", and no kernel for it ran",
                                           bn_rule_quote(quoted, type));
 }
@@ -167,8 +167,8 @@ bool bn_check_kernel_work(const struct bn_check *c)
     const struct bn_claims *k = c->k;
     ull bytes = 0;
     if (!bn_effort_read(c, &e) || !ternary_bytes(c, &e, &bytes)) return false;
-    struct bn_receipt_work done = BN_WORK(c, BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV,
-                                          BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM);
+    struct bn_receipt_work done =
+        BN_WORK(c, BN_KERNEL_T5_GEMV, BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM);
     const bn_work *w = &e.work;
     ull heads = is_ternary_head(k) ? w->heads : 0, head_passes = heads > 0 ? w->head_passes : 0;
     if (!bn_agrees(c, "multiply-adds of the ternary kernels", done.ops,

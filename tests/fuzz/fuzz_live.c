@@ -50,7 +50,7 @@ static void make_page(struct page *p)
         static const struct bn_prof_event EVENTS[] = {
             {.begin = 5,
              .end = 20,
-             .kernel = BN_KERNEL_I2S_GEMV,
+             .kernel = BN_KERNEL_GROUPED_GEMV,
              .brick = BN_BRICK_UP_PROJECTION,
              .depth = 1},
             {.begin = 4, .end = 21, .kernel = BN_PROF_NO_KERNEL, .brick = BN_BRICK_UP_PROJECTION},

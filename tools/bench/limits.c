@@ -161,7 +161,6 @@ struct bn_bench_macs bn_bench_macs_of(const bn_model *model, const char *name)
         enum bn_kernel slot;
         struct bn_bench_macs macs;
     } KNOWN[] = {
-        {BN_KERNEL_I2S_GEMV, {1, 0}},          {BN_KERNEL_I2S_GEMM, {1, 0}},
         {BN_KERNEL_T5_GEMV, {1, 0}},           {BN_KERNEL_I8_GEMM, {2, 0}}, /* two planes of bytes */
         {BN_KERNEL_GROUPED_GEMV, {planes, 0}}, {BN_KERNEL_GROUPED_GEMM, {planes, 0}},
         {BN_KERNEL_F16_GEMM, {0, 1}},          {BN_KERNEL_F32_GEMM, {0, 1}},

@@ -67,10 +67,6 @@ static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
 {
     const struct bn_bench_case *c = w->c;
     switch ((int)c->slot) {
-    case BN_KERNEL_I2S_GEMV:
-    case BN_KERNEL_I2S_GEMM:
-        fill_codes(w->pool, c->weights_bytes, state);
-        break;
     case BN_KERNEL_T5_GEMV:
         if (!fill_t5(w->pool, c, state)) return false;
         break;
@@ -110,34 +106,34 @@ static void make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
     for (size_t j = 0; j < n && !w->failed; j++, q += k) {
         struct bn_act *act = &w->act[j];
         fill_floats(w->x, k, state);
-        act->q = q;
-        bn_kernels_ref.quantize(q, &act->scale, &act->sum, w->x, k);
+        *act = (struct bn_act){.q = q};
+        bn_kernels_ref.quantize(q, &act->scale, &act->total, w->x, k);
         if (j % 2 == 1) w->planes[j / 2] = (struct bn_planes){w->act[j - 1].q, q};
     }
 }
 
-/* Rows of activations for tiles, of 16 or of 8 bits. */
-static void make_acts16(struct bn_bench_work *w, size_t n, uint64_t *state)
+/* Rows of activations for tiles with scales, of 16 or of 8 bits. */
+static void make_planes(struct bn_bench_work *w, size_t n, uint64_t *state)
 {
     size_t k = w->c->k, group = w->c->group, groups = k / group;
     int8_t *q = room(w, 2 * n * k, 1);
     float *steps = room(w, n * groups, sizeof *steps);
     int32_t *sums = room(w, n * groups, sizeof *sums), total;
-    w->act16 = room(w, n, sizeof *w->act16);
+    w->act = room(w, n, sizeof *w->act);
     w->x = room(w, k, sizeof *w->x);
     for (size_t j = 0; j < n && !w->failed; j++) {
         int8_t *high = q + 2 * j * k, *low = high + k;
         float *step = steps + j * groups, scale = 1.0f;
         int32_t *sum = sums + j * groups;
         fill_floats(w->x, k, state);
-        if (w->c->narrow) {
+        if (w->c->form == BN_BENCH_NARROW) {
             bn_kernels_ref.quantize(high, &scale, &total, w->x, k);
             bn_kernels_ref.to_plane(low, sum, high, k, group);
             high = NULL;
         } else {
             bn_kernels_ref.quantize16(high, low, step, sum, w->x, k, group);
         }
-        w->act16[j] = (struct bn_act16){high, low, step, sum, scale};
+        w->act[j] = (struct bn_act){.scale = scale, .high = high, .low = low, .step = step, .sum = sum};
     }
 }
 
@@ -166,7 +162,9 @@ static void make_data(struct bn_bench_work *w)
     w->out_bytes = c->out_bytes;
     if (c->group > 0) {
         w->grouped = (struct bn_grouped){.k = c->k, .group = c->group, .streamed = c->streamed};
-        make_acts16(w, c->n, &state);
+        w->grouped.scale = 0.75f;
+        if (c->form == BN_BENCH_I2S) w->grouped.blocks = BN_BLOCKS_I2S;
+        (c->form == BN_BENCH_I2S ? make_acts : make_planes)(w, c->n, &state);
     } else if (c->slot == BN_KERNEL_I8_GEMM) {
         make_acts(w, 2 * c->n, &state);
     } else if (c->n_inputs == 0 && c->weights_bytes > 0) {
@@ -203,12 +201,13 @@ static void call_grouped(const struct bn_bench_work *w, const struct bn_kernels 
     float *y = (float *)(void *)w->out + from;
     struct bn_grouped part = w->grouped;
     part.codes = weights + from * (c->k / 4);
-    part.scales = (const uint16_t *)(const void *)(weights + codes_bytes(c)) + from * (c->k / part.group);
+    if (c->form != BN_BENCH_I2S)
+        part.scales = (const uint16_t *)(const void *)(weights + codes_bytes(c)) + from * (c->k / part.group);
     part.rows = to - from;
     if (c->slot == BN_KERNEL_GROUPED_GEMV)
-        kernels->grouped_gemv(y, &part, w->act16);
+        kernels->grouped_gemv(y, &part, w->act);
     else
-        kernels->grouped_gemm(y, c->rows, &part, w->act16, c->n);
+        kernels->grouped_gemm(y, c->rows, &part, w->act, c->n);
 }
 
 /* Products: rows from .. to of a copy of the weights. */
@@ -225,14 +224,8 @@ static void call_product(const struct bn_bench_work *w, const struct bn_kernels 
     case BN_KERNEL_GROUPED_GEMM:
         call_grouped(w, kernels, weights, from, to);
         break;
-    case BN_KERNEL_I2S_GEMV:
-        kernels->i2s_gemv(y, &part, w->act);
-        break;
     case BN_KERNEL_T5_GEMV:
         kernels->t5_gemv(y, &part, w->act);
-        break;
-    case BN_KERNEL_I2S_GEMM:
-        kernels->i2s_gemm(y, c->rows, &part, w->act, c->n);
         break;
     case BN_KERNEL_I8_GEMM:
         kernels->i8_gemm(y, c->rows, (const int8_t *)weights + from * c->k, to - from, c->k, w->planes, c->n);

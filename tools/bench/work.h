@@ -16,20 +16,23 @@ struct bn_bench_shape {
     bn_activation activation; /* between gate and up */
 };
 
+/* Of weights in tiles: one scale; a scale for each group, and activations of 16 bits, or of 8. */
+enum bn_bench_form { BN_BENCH_I2S, BN_BENCH_WIDE, BN_BENCH_NARROW };
+
 struct bn_bench_case {
     enum bn_kernel slot;
-    char shape[40];       /* "6912x2560 n=32" */
-    size_t rows, k, n;    /* weights: rows x k times n vectors. Attention: heads, head_dim, positions. Else:
+    char shape[40];    /* "6912x2560 n=32" */
+    size_t rows, k, n; /* weights: rows x k times n vectors. Attention: heads, head_dim, positions. Else:
                              rows of k values */
-    size_t n_kv;          /* attention: heads of the cache */
-    size_t group;         /* weights that share a scale, of grouped_* */
-    bool narrow;          /* grouped_*: activations of 8 bits */
-    size_t weights_bytes; /* of one copy of what is not written */
-    size_t copies;        /* used in turn, so that they come from memory; 1: from a cache */
-    bool streamed;        /* there may be several copies */
-    const char *source;   /* where they come from: "memory", "cache" */
-    size_t hot_bytes;     /* the set whose read bandwidth is the limit */
-    bool hot_each;        /* each thread reads that much, of its own */
+    size_t n_kv;       /* attention: heads of the cache */
+    size_t group;      /* of tiles: weights that share a scale, or the block of I2_S; else 0 */
+    enum bn_bench_form form;
+    size_t weights_bytes;      /* of one copy of what is not written */
+    size_t copies;             /* used in turn, so that they come from memory; 1: from a cache */
+    bool streamed;             /* there may be several copies */
+    const char *source;        /* where they come from: "memory", "cache" */
+    size_t hot_bytes;          /* the set whose read bandwidth is the limit */
+    bool hot_each;             /* each thread reads that much, of its own */
     size_t n_inputs, n_others; /* floats that it reads, in one array and in another */
     size_t out_bytes;          /* that it writes */
     bool in_place;             /* which are input, too */
@@ -61,7 +64,6 @@ struct bn_bench_work {
     struct bn_ternary w;
     struct bn_act *act;
     struct bn_grouped grouped;
-    struct bn_act16 *act16;
     struct bn_planes *planes; /* n vectors */
     float *x, *x2;            /* inputs in floats */
     unsigned char *out;       /* what is written */

@@ -134,7 +134,7 @@ static void changed_code_is_found(void **state)
     bn_error err = {0};
     char path[] = "/tmp/bn-test-code-XXXXXX";
     unsigned char code[64];
-    uintptr_t address = (uintptr_t)bn_kernels_code(&bn_kernels_ref, BN_KERNEL_I2S_GEMV);
+    uintptr_t address = (uintptr_t)bn_kernels_code(&bn_kernels_ref, BN_KERNEL_GROUPED_GEMV);
     memcpy(code, (const void *)address, sizeof code);
     assert_int_equal(bn_file_read(own_path, &file, NULL), BN_OK);
     char *found = memmem(file.data, file.len, code, sizeof code);

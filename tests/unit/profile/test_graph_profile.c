@@ -38,7 +38,7 @@ static void work(bn_prof *prof, uint64_t *now, unsigned thread, unsigned brick, 
     trail->kernel_begin = begin;
     *now = begin + ns;
     trail->bytes += 100;
-    bn_prof_add_kernel(trail, BN_KERNEL_I2S_GEMV, 100,
+    bn_prof_add_kernel(trail, BN_KERNEL_GROUPED_GEMV, 100,
                        &(struct bn_prof_shape){.rows = 16 + thread, .cols = 8, .n = 3});
     bn_prof_stop(timer, ns);
 }

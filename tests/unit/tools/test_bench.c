@@ -66,16 +66,16 @@ static void right_kernels_pass(void **state)
 
 /* ---- wrong ones ---- */
 
-static void last_bit_gemv(float *y, const struct bn_ternary *w, const struct bn_act *x)
+static void last_bit_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    bn_kernels_ref.i2s_gemv(y, w, x);
+    bn_kernels_ref.grouped_gemv(y, w, x);
     unsigned char *bytes = (unsigned char *)(y + w->rows - 1);
     bytes[0] ^= 1; /* the last bit of the last result */
 }
 
-static void short_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+static void short_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
-    bn_kernels_ref.i2s_gemm(y, ldy, w, x, n - 1); /* forgets a vector */
+    bn_kernels_ref.grouped_gemm(y, ldy, w, x, n - 1); /* forgets a vector */
 }
 
 static void idle_rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)
@@ -119,10 +119,10 @@ static void check_caught(unsigned char *pool, const struct bn_kernels *wrong, en
 static void wrong_kernels_are_caught(void **state)
 {
     struct bn_kernels wrong = bn_kernels_ref;
-    wrong.i2s_gemv = last_bit_gemv;
-    check_caught(*state, &wrong, BN_KERNEL_I2S_GEMV);
-    wrong.i2s_gemm = short_gemm;
-    check_caught(*state, &wrong, BN_KERNEL_I2S_GEMM);
+    wrong.grouped_gemv = last_bit_gemv;
+    check_caught(*state, &wrong, BN_KERNEL_GROUPED_GEMV);
+    wrong.grouped_gemm = short_gemm;
+    check_caught(*state, &wrong, BN_KERNEL_GROUPED_GEMM);
     wrong.rmsnorm = idle_rmsnorm;
     check_caught(*state, &wrong, BN_KERNEL_RMSNORM);
     wrong.quantize = miscounting_quantize;

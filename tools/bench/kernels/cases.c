@@ -38,34 +38,36 @@ static void set_weights(const struct list *l, struct bn_bench_case *c, size_t by
     c->bytes = (double)bytes;
 }
 
-/* A ternary product; rows are padded to the block as the engine pads them. */
-static void ternary(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n, bool streamed)
+/* The product of one token from T5; rows are padded to the block as the engine pads them. */
+static void t5(struct list *l, size_t rows, size_t k, bool streamed)
 {
-    size_t block = BN_I2S_BLOCK, block_bytes = BN_I2S_BLOCK / 4;
-    if (slot == BN_KERNEL_T5_GEMV) block = BN_T5_BLOCK, block_bytes = BN_T5_BLOCK_BYTES;
-    size_t padded = round_up(k, block);
-    struct bn_bench_case *c = append(l, slot, rows, padded, n);
-    set_weights(l, c, rows * (padded / block * block_bytes), streamed);
-    c->macs = c->int8_macs = (double)rows * (double)padded * (double)n;
-    snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, padded, n);
+    size_t padded = round_up(k, BN_T5_BLOCK);
+    struct bn_bench_case *c = append(l, BN_KERNEL_T5_GEMV, rows, padded, 1);
+    set_weights(l, c, rows * (padded / BN_T5_BLOCK * BN_T5_BLOCK_BYTES), streamed);
+    c->macs = c->int8_macs = (double)rows * (double)padded;
+    snprintf(c->shape, sizeof c->shape, "%zux%zu", rows, padded);
 }
 
-/* A product of weights with a scale for each group: tiles of codes, then their scales. Activations have 16 bits, with
- * groups as in PQ2_0, or 8 bits, with groups as in TQ2_0. */
-static void grouped(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n, bool streamed,
-                    bool wide)
+/* A product of tiles of codes, after which their scales come. Activations have 16 bits, with groups as in PQ2_0, or 8
+ * bits, with groups as in TQ2_0 or none as in I2_S. */
+static void tiles(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n, bool streamed,
+                  enum bn_bench_form form)
 {
-    size_t group = wide ? BN_BENCH_GROUP : 2 * BN_BENCH_GROUP, padded = round_up(k, group);
+    static const size_t GROUP[] = {BN_I2S_BLOCK, BN_BENCH_GROUP, 2 * BN_BENCH_GROUP};
+    size_t group = GROUP[form], padded = round_up(k, group);
     struct bn_bench_case *c = append(l, slot, rows, padded, n);
-    size_t tile = BN_TILE_ROWS * (padded / 4 + padded / group * sizeof(uint16_t));
+    size_t scales = form == BN_BENCH_I2S ? 0 : padded / group * sizeof(uint16_t);
+    size_t tile = BN_TILE_ROWS * (padded / 4 + scales);
     c->group = group;
-    c->narrow = !wide;
+    c->form = form;
     set_weights(l, c, round_up(round_up(rows, BN_TILE_ROWS) / BN_TILE_ROWS * tile, BN_ALIGNMENT), streamed);
     c->macs = (double)rows * (double)padded * (double)n;
-    c->int8_macs = wide ? 2 * c->macs : c->macs; /* one or two planes */
+    c->int8_macs = form == BN_BENCH_WIDE ? 2 * c->macs : c->macs; /* one or two planes */
     int at = snprintf(c->shape, sizeof c->shape, "%zux%zu", rows, padded);
     if (n > 1) at += snprintf(c->shape + at, sizeof c->shape - (size_t)at, " n=%zu", n);
-    if (!wide) snprintf(c->shape + at, sizeof c->shape - (size_t)at, " 8bit");
+    if (form != BN_BENCH_I2S)
+        snprintf(c->shape + at, sizeof c->shape - (size_t)at, " g%zu %sbit", group,
+                 form == BN_BENCH_WIDE ? "16" : "8");
 }
 
 static void ternary_cases(struct list *l)
@@ -74,22 +76,19 @@ static void ternary_cases(struct list *l)
     size_t embd = s->n_embd, ff = s->n_ff, q = (size_t)s->n_head * s->head_dim;
     size_t kv = (size_t)s->n_head_kv * s->head_dim;
     static const size_t TOKENS[] = {2, 4, 8, 16, 32, 128};
-    ternary(l, BN_KERNEL_I2S_GEMV, q, embd, 1, true);
-    ternary(l, BN_KERNEL_I2S_GEMV, kv, embd, 1, true);
-    ternary(l, BN_KERNEL_I2S_GEMV, ff, embd, 1, true);
-    ternary(l, BN_KERNEL_I2S_GEMV, embd, ff, 1, true);
-    ternary(l, BN_KERNEL_I2S_GEMV, kv, embd, 1, false);
-    ternary(l, BN_KERNEL_T5_GEMV, ff, embd, 1, true);
-    ternary(l, BN_KERNEL_T5_GEMV, embd, ff, 1, true);
-    ternary(l, BN_KERNEL_T5_GEMV, kv, embd, 1, false);
-    for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
-        ternary(l, BN_KERNEL_I2S_GEMM, ff, embd, TOKENS[i], true);
-    for (unsigned wide = 0; wide < 2; wide++) {
-        grouped(l, BN_KERNEL_GROUPED_GEMV, ff, embd, 1, true, wide);
-        grouped(l, BN_KERNEL_GROUPED_GEMV, embd, ff, 1, true, wide);
-        grouped(l, BN_KERNEL_GROUPED_GEMV, kv, embd, 1, false, wide);
+    for (enum bn_bench_form form = BN_BENCH_I2S; form <= BN_BENCH_NARROW; form++) {
+        if (form == BN_BENCH_I2S) {
+            tiles(l, BN_KERNEL_GROUPED_GEMV, q, embd, 1, true, form);
+            tiles(l, BN_KERNEL_GROUPED_GEMV, kv, embd, 1, true, form);
+            t5(l, ff, embd, true);
+            t5(l, embd, ff, true);
+            t5(l, kv, embd, false);
+        }
+        tiles(l, BN_KERNEL_GROUPED_GEMV, ff, embd, 1, true, form);
+        tiles(l, BN_KERNEL_GROUPED_GEMV, embd, ff, 1, true, form);
+        tiles(l, BN_KERNEL_GROUPED_GEMV, kv, embd, 1, false, form);
         for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
-            grouped(l, BN_KERNEL_GROUPED_GEMM, ff, embd, TOKENS[i], true, wide);
+            tiles(l, BN_KERNEL_GROUPED_GEMM, ff, embd, TOKENS[i], true, form);
     }
 }
 
