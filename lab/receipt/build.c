@@ -86,41 +86,41 @@ static void put_environment(struct build *b, bn_json *predicate)
     bn_json_put_string(env, "THREADS", threads);
 }
 
-static void put_model(struct build *b, bn_json *predicate)
+void bn_receipt_put_shape(bn_json *model, const bn_model *m)
 {
-    const struct bn_model *m = b->model;
     const bn_hparams *hp = &m->hp;
-    const char *name = b->in->model_name;
-    bn_json *model = bn_json_put_object(predicate, "model");
-    bn_json_put_string(model, "path", name == NULL || b->in->show_path ? name : bn_receipt_base_name(name));
-    bn_json_put_string(model, "sha256", b->facts->model_sha256);
+    char activations[BN_ACTIVATIONS_BYTES];
+    const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&m->gguf, "blk.0.attn_q.weight");
+    const struct bn_type_info *type = first == NULL ? NULL : bn_type_info(first->type);
     bn_json_put_u64(model, "bytes", m->n_bytes);
     bn_json_put_string(model, "arch", hp->arch);
-    bn_json_put_string(model, "quantization", bn_receipt_quantization(m));
-    char activations[BN_ACTIVATIONS_BYTES];
+    bn_json_put_string(model, "quantization", type == NULL ? NULL : type->name);
     bn_json_put_string(model, "activations", bn_model_activations(m, activations));
     BN_PUT_COUNTS(model, {"n_vocab", hp->n_vocab}, {"n_ctx", hp->n_ctx}, {"n_embd", hp->n_embd},
                   {"n_layer", hp->n_layer}, {"n_ff", hp->n_ff}, {"n_head", hp->n_head},
                   {"n_head_kv", hp->n_head_kv}, {"head_dim", hp->head_dim}, {"n_rot", hp->n_rot});
-    if (hp->window != 0) {
-        bn_json_put_u64(model, "window", hp->window);
-        bn_json_put_u64(model, "local_layers", bn_hparams_n_local(hp));
-    }
+    if (hp->window != 0)
+        BN_PUT_COUNTS(model, {"window", hp->window}, {"local_layers", bn_hparams_n_local(hp)});
     if (hp->rope_is_local) bn_json_put_u64(model, "rotated_layers", bn_hparams_n_rotated(hp));
-    if (hp->experts.n != 0) {
-        bn_json *experts = bn_json_put_object(model, "experts");
-        BN_PUT_COUNTS(experts, {"count", hp->experts.n}, {"used", hp->experts.n_used},
-                      {"bytes", m->expert_bytes});
-    }
-    if (hp->recurrence.n_taps != 0) {
-        bn_json *recurrence = bn_json_put_object(model, "recurrence");
-        BN_PUT_COUNTS(recurrence, {"layers", bn_hparams_n_recurrent(hp, hp->n_layer)},
-                      {"taps", hp->recurrence.n_taps}, {"head_dim", hp->recurrence.head_dim},
-                      {"key_heads", hp->recurrence.n_key_heads},
+    if (hp->experts.n != 0)
+        BN_PUT_COUNTS(bn_json_put_object(model, "experts"), {"count", hp->experts.n},
+                      {"used", hp->experts.n_used}, {"bytes", m->expert_bytes});
+    if (hp->recurrence.n_taps != 0)
+        BN_PUT_COUNTS(bn_json_put_object(model, "recurrence"),
+                      {"layers", bn_hparams_n_recurrent(hp, hp->n_layer)}, {"taps", hp->recurrence.n_taps},
+                      {"head_dim", hp->recurrence.head_dim}, {"key_heads", hp->recurrence.n_key_heads},
                       {"value_heads", hp->recurrence.n_value_heads});
-    }
     BN_PUT_COUNTS(model, {"ternary_weights", m->ternary_weights}, {"ternary_bytes", m->ternary_bytes},
                   {"head_bytes", m->head_bytes});
+}
+
+static void put_model(struct build *b, bn_json *predicate)
+{
+    const char *name = b->in->model_name;
+    bn_json *model = bn_json_put_object(predicate, "model");
+    bn_json_put_string(model, "path", name == NULL || b->in->show_path ? name : bn_receipt_base_name(name));
+    bn_json_put_string(model, "sha256", b->facts->model_sha256);
+    bn_receipt_put_shape(model, b->model);
 }
 
 /* With its text, also when texts are not shown: a replay needs it. */

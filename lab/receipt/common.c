@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "lab/receipt/receipt.h"
-#include "model/model.h"
 
 #define MAX_TEXT (64u << 20)
 
@@ -21,13 +20,6 @@ const char *bn_receipt_other_isa(const char *kernel, const char *isa)
 {
     const char *end = strrchr(kernel, '_');
     return end != NULL && strcmp(end + 1, isa) != 0 ? end + 1 : NULL;
-}
-
-const char *bn_receipt_quantization(const bn_model *model)
-{
-    const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&model->gguf, "blk.0.attn_q.weight");
-    const struct bn_type_info *type = first == NULL ? NULL : bn_type_info(first->type);
-    return type == NULL ? NULL : type->name;
 }
 
 /* The canonical text of the statement without one member. A copy of the tree without that member would need

@@ -20,7 +20,7 @@ bn_status bn_key_read_file(struct bn_key **key, const char *path, bn_error *err)
     pem.data = bn_alloc(pem.room, 1);
     if (pem.data == NULL) return bn_nomem(err);
     bn_status status = bn_file_read(path, &pem, err);
-    if (status == BN_OK) status = bn_key_read_private(key, pem.data, pem.len, err);
+    if (status == BN_OK) status = bn_key_read(key, true, pem.data, pem.len, err);
     explicit_bzero(pem.data, pem.room);
     bn_buf_release(&pem);
     bn_error_name(err, path);

@@ -143,50 +143,19 @@ const struct bn_rule_result *bn_rules_result(const struct bn_rules_report *repor
  */
 size_t bn_rules_first_bad(const struct bn_rules_report *report);
 
-/* ---- what a checked receipt shows, in the words of a reader ----
- *
- * A few claims, each backed by rules that passed. A claim without its rules is not made, however true it may be. A
- * receipt is *claimable* when it is verified, a signature or digest covers all of it, and every claim that is needed to
- * publish its speed holds. */
-
-struct bn_claim {
-    const char *id;
-    const char *text;     /* what holds */
-    const char *rules[6]; /* all of them must have passed; then NULL */
-    const char *missing;  /* the option or program that would show it, or what is missing */
-    bool needed;          /* for a receipt that is claimable */
-};
-
-/* The i-th claim, NULL past the end. */
-const struct bn_claim *bn_claims_at(size_t i);
-bool bn_claim_holds(const struct bn_claim *claim, const struct bn_rules_report *report);
+/* Fit to be published with its speed: it is verified, a signature or digest covers all of it, and the rules about the
+ * model, the replay, the kernels' work, the speed and the signature passed. */
 bool bn_claimable(const struct bn_rules_report *report);
 
 /* ---- the comparison of two receipts (diff.c) ---- */
 
-enum bn_diff_group {
-    BN_DIFF_IDENTITY,    /* model, request, program, machine */
-    BN_DIFF_RESULT,      /* tokens, digests, reason to stop */
-    BN_DIFF_MEASUREMENT, /* how long it took and how much was moved */
-    BN_DIFF_GROUP_COUNT
-};
-const char *bn_diff_group_name(enum bn_diff_group group);
-
-/* One value that differs, or that only one of them has. */
-struct bn_receipt_diff {
-    enum bn_diff_group group;
-    char path[160];
-    char left[96], right[96]; /* as JSON, shortened; empty: absent */
-    bool has_ratio;           /* of two numbers of a measurement */
-    double ratio;             /* right / left */
-};
-
-typedef void (*bn_diff_fn)(void *user, const struct bn_receipt_diff *diff);
-
-/* Calls fn for each difference in the order of the left receipt, then for what only the right one has; counts
- * them by group. Lists are compared as a whole and reported by the first element that differs. */
-BN_MUST_CHECK bn_status bn_receipt_diff(const struct bn_receipt *left, const struct bn_receipt *right,
-                                        bn_diff_fn fn, void *user, size_t n_diffs[BN_DIFF_GROUP_COUNT],
-                                        bn_error *err);
+#define BN_DIFF_GROUPS 3u
+/* "identity": model, request, program, machine; "result": tokens, digests, reason to stop; "measurement": how long it
+ * took and how much was moved. */
+extern const char *const bn_diff_groups[BN_DIFF_GROUPS];
+/* Puts a list for each group, and "same_result". An entry is a value that differs, or that only one receipt has: path,
+ * left, right (JSON, shortened; null: absent) and, of two numbers of a measurement, ratio. */
+BN_MUST_CHECK bn_status bn_receipt_diff(bn_json *document, const struct bn_receipt *left,
+                                        const struct bn_receipt *right, bn_error *err);
 
 #endif

@@ -102,8 +102,8 @@ bn_status bn_verify_keygen(struct bn_args *args, bn_error *err)
     if (n < 0 || (size_t)n >= sizeof public_path) return bn_fail(err, BN_ERR_ARG, "the name is too long");
     BN_TRY(secret_buffer(&private_pem, err));
     bn_status status = bn_key_generate(&key, err);
-    if (status == BN_OK) status = bn_key_write_private(key, &private_pem, err);
-    if (status == BN_OK) status = bn_key_write_public(key, &public_pem, err);
+    if (status == BN_OK) status = bn_key_write(key, true, &private_pem, err);
+    if (status == BN_OK) status = bn_key_write(key, false, &public_pem, err);
     if (status == BN_OK) status = bn_key_id(key, id, err);
     if (status == BN_OK) status = write_new(public_path, 0644, &public_pem, err);
     if (status == BN_OK) {
