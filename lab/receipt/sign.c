@@ -15,14 +15,11 @@ bn_status bn_key_read_file(struct bn_key **key, const char *path, bn_error *err)
 {
     *key = NULL;
     BN_TRY(bn_file_check_private(path, err));
-    /* The whole room at once: growing would leave copies. */
-    struct bn_buf pem = {.max = BN_KEY_MAX_BYTES, .room = BN_KEY_MAX_BYTES + 1};
-    pem.data = bn_alloc(pem.room, 1);
-    if (pem.data == NULL) return bn_nomem(err);
+    char secret[BN_KEY_MAX_BYTES + 1]; /* growing would leave copies */
+    struct bn_buf pem = {.data = secret, .max = BN_KEY_MAX_BYTES, .room = sizeof secret};
     bn_status status = bn_file_read(path, &pem, err);
     if (status == BN_OK) status = bn_key_read(key, true, pem.data, pem.len, err);
-    explicit_bzero(pem.data, pem.room);
-    bn_buf_release(&pem);
+    explicit_bzero(secret, sizeof secret);
     bn_error_name(err, path);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-verify-receipt verify: one receipt, its replay, the comparison with another one; or --batch.
+ * bn-verify-receipt verify: one receipt, its replay, the comparison with another one.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -104,69 +104,6 @@ static bn_status check_options(struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
-/* ---- --batch: from the source through the pipeline to the results ---- */
-
-struct batch {
-    struct bn_ranks ranks;
-    struct bn_verify_source *source;
-    struct bn_verify_pipeline *pipeline;
-    struct bn_verify_results *results;
-};
-
-static bn_status next(void *user, struct bn_verify_item *item, bool *more, bn_error *err)
-{
-    struct batch *b = user;
-    return bn_verify_source_next(b->source, item, more, err);
-}
-
-static bn_status done(void *user, const struct bn_verify_item *item, const struct bn_verify_result *result,
-                      bn_error *err)
-{
-    struct batch *b = user;
-    return bn_verify_results_add(b->results, item, result, err);
-}
-
-static bn_status open_batch(struct batch *b, struct bn_verify *v, bn_error *err)
-{
-    BN_TRY(bn_verify_open_models(v, err));
-    BN_TRY(bn_verify_pipeline_open(&b->pipeline, v, err));
-    if (b->ranks.index != 0) return BN_OK;
-    BN_TRY(bn_verify_source_open(&b->source, v->options->batch, err));
-    return bn_verify_results_open(&b->results, v, err);
-}
-
-static bn_status run_batch(struct batch *b, struct bn_args *args, struct bn_verify *v, bn_error *err)
-{
-    const struct bn_verify_feed feed = {next, done, b};
-    BN_TRY(open_batch(b, v, err));
-    if (b->ranks.count > 1)
-        BN_TRY(
-            bn_verify_ranks_run(&b->ranks, v->options->n_sequences, b->pipeline, b->source, b->results, err));
-    else
-        BN_TRY(bn_verify_pipeline_run(b->pipeline, &feed, err));
-    if (b->ranks.index != 0) return BN_OK;
-    if (bn_verify_results_n(b->results) == 0 && bn_cli_interrupted() == 0)
-        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, v->options->batch, "no receipts are there"), err,
-                       "a folder of *.json or *.dsse, a list of paths, or lines of JSON");
-    BN_TRY(bn_verify_results_finish(b->results, b->source, &args->exit_code, err));
-    if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
-    return BN_OK;
-}
-
-static bn_status verify_batch(struct bn_args *args, struct bn_verify *v, bn_error *err)
-{
-    struct batch b = {0};
-    bn_cli_catch_interrupt();
-    BN_TRY(bn_cli_ranks_open(&b.ranks, err));
-    bn_status status = bn_verify_open(v, args, err);
-    if (b.ranks.count > 1) v->n_threads = bn_cli_ranks_threads(v->options->n_threads);
-    if (status == BN_OK) status = run_batch(&b, args, v, err);
-    bn_verify_pipeline_close(b.pipeline);
-    bn_verify_results_close(b.results);
-    bn_verify_source_close(b.source);
-    return bn_cli_ranks_close(&b.ranks, status, err);
-}
-
 /* ---- the command ---- */
 
 static bn_status verify_one(struct bn_args *args, struct bn_verify *v, bn_error *err)
@@ -191,7 +128,7 @@ bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
     struct bn_verify v = {0};
     BN_TRY(check_options(args, err));
     if (o->batch == NULL) BN_TRY(bn_cli_refuse_ranks(args, err));
-    bn_status status = o->batch != NULL ? verify_batch(args, &v, err) : verify_one(args, &v, err);
+    bn_status status = o->batch != NULL ? bn_verify_batch(args, &v, err) : verify_one(args, &v, err);
     bn_verify_close(&v);
     return status;
 }
