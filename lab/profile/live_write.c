@@ -218,7 +218,6 @@ static void fill_head(struct bn_live *live, const struct bn_live_options *o, uin
         .layout = BN_LIVE_LAYOUT,
         .n_threads = prof->n_threads,
         .max_events = max_events,
-        .n_bricks = prof->n_bricks,
         .level = prof->level,
         .pid = (uint32_t)getpid(),
         .started_utc = bn_clock_utc(),
@@ -229,13 +228,7 @@ static void fill_head(struct bn_live *live, const struct bn_live_options *o, uin
     memcpy(h->magic, BN_LIVE_MAGIC, sizeof h->magic);
     snprintf(h->program, sizeof h->program, "%s", o->program);
     snprintf(h->model, sizeof h->model, "%s", o->model);
-    snprintf(h->isa, sizeof h->isa, "%s", o->isa);
-    for (unsigned i = 0; i < prof->n_bricks; i++) {
-        snprintf(h->bricks[i], sizeof h->bricks[i], "%s", bn_prof_brick_name(prof, i));
-        h->categories[i] = (uint8_t)bn_prof_brick_category(prof, i);
-    }
-    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        snprintf(h->kernels[k], sizeof h->kernels[k], "%s", bn_prof_kernel_name(prof, k));
+    snprintf(h->isa, sizeof h->isa, "%s", live->session->model->kernels->isa);
     live->body->updated_ns = bn_clock_ns();
 }
 
