@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -283,4 +284,22 @@ void bn_process_describe(char *text, size_t room, const struct bn_process *proce
         snprintf(text, room, "was ended by signal %d", process->code);
     else
         snprintf(text, room, "ended with status %d", process->code);
+}
+
+/* ---- the running program, and programs near it ---- */
+
+void bn_program_path(char out[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+bool bn_program_near(char out[PATH_MAX], const char *folder, const char *name)
+{
+    char own[PATH_MAX];
+    bn_program_path(own);
+    const char *slash = strrchr(own, '/');
+    if (slash == NULL) return false;
+    int n = snprintf(out, PATH_MAX, "%.*s/%s%s", (int)(slash - own), own, folder, name);
+    return n > 0 && n < PATH_MAX && access(out, X_OK) == 0;
 }

@@ -3,7 +3,7 @@
  * Repeats the generation of a receipt. The request is read strictly: a field that is missing or malformed is
  * an error, never a default.
  */
-#include "lab/verify/replay.h"
+#include "lab/verify/rules.h"
 
 #include <stdio.h>
 

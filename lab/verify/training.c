@@ -2,9 +2,11 @@
  *
  * The record of a training run: finds its files, checks its rules, and repeats its first steps by starting bn-train.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "lab/verify/training.h"
 
+#include <errno.h>
+#include <ftw.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +17,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
-#include "lab/kit/tree.h"
 #include "lab/verify/checks.h"
 
 #define MAX_ARGUMENTS 4096u
@@ -486,6 +486,14 @@ static bn_status run(struct repeat *r, bn_error *err)
     return status;
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
 bn_status bn_training_repeat(const bn_json *record, const struct bn_training_options *options,
                              struct bn_replay_result *result, bn_error *err)
 {
@@ -500,8 +508,8 @@ bn_status bn_training_repeat(const bn_json *record, const struct bn_training_opt
     bool made = status == BN_OK && mkdtemp(r.folder) != NULL;
     if (status == BN_OK && !made) status = bn_fail(&why, BN_ERR_IO, "cannot make a temporary folder");
     if (status == BN_OK) status = run(&r, &why);
-    bn_status removed = made ? bn_tree_remove(r.folder, &why) : BN_OK;
-    if (status == BN_OK) status = removed;
+    bool left = made && nftw(r.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0;
+    if (status == BN_OK && left) status = bn_fail_errno(&why, errno, r.folder, "cannot remove");
     for (size_t i = 0; i < r.n; i++)
         bn_free(r.argv[i]);
     bn_free(r.argv);

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/host/bandwidth.h"
-#include "lab/verify/replay.h"
+#include "lab/host/meters.h"
+#include "lab/verify/rules.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "lab/verify/replay.h"
+#include "lab/verify/rules.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"

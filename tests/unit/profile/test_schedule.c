@@ -5,7 +5,6 @@
  */
 #include <math.h>
 
-#include "lab/profile/roofline.h"
 #include "lab/profile/schedule.h"
 #include "tests/unit/profile/scopes.h"
 #include "tests/unit/unit.h"

@@ -14,7 +14,6 @@
 
 #include "lab/history/series.h"
 #include "lab/host/busy.h"
-#include "lab/host/noise.h"
 #include "lab/stats/levels.h"
 #include "tools/cli/progress.h"
 

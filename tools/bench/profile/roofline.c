@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/profile/roofline.h"
+#include "lab/profile/schedule.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/limits.h"
