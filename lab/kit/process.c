@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -118,7 +119,9 @@ static bn_status open_end(struct bn_running *r, int theirs[3], int i, const char
         theirs[i] = open(file, (i == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
         return theirs[i] >= 0 ? BN_OK : bn_fail_errno(err, errno, file, "cannot open");
     }
-    if (pipe2(ends, O_CLOEXEC) != 0) return bn_fail_errno(err, errno, NULL, "pipe");
+    /* Its input is a socket, to which one can write without SIGPIPE. */
+    if ((i == 0 ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) : pipe2(ends, O_CLOEXEC)) != 0)
+        return bn_fail_errno(err, errno, NULL, "pipe");
     theirs[i] = ends[i == 0 ? 0 : 1];
     r->fds[i] = ends[i == 0 ? 1 : 0];
     (void)fcntl(r->fds[i], F_SETFL, O_NONBLOCK);

@@ -155,9 +155,10 @@ static struct group *find_group(struct builder *b, uint32_t parent, const struct
     struct bn_graph_node node = {
         .kind = BN_NODE_BRICK, .name = name_of(b, e), .thread = -1, .timed = true, .begin_ns = UINT64_MAX};
     if (e->kernel != BN_PROF_NO_KERNEL) {
-        const struct bn_code *code = b->codes != NULL ? bn_codes_find(b->codes, node.name) : NULL;
         node.kind = BN_NODE_KERNEL;
-        if (code != NULL) node.code = code->sha256;
+        if (b->codes != NULL && b->codes->kernels != NULL &&
+            strcmp(b->codes->kernels->name[e->kernel], node.name) == 0)
+            node.code = b->codes->list[e->kernel].sha256;
         node.grid[1] = node.grid[2] = 1;
     }
     struct group *g = &b->groups[b->n_groups++];

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "build_info.h"
 #include "grammar/grammar.h"
 #include "lab/host/machine.h"
@@ -38,23 +39,6 @@ static bn_status put_ids_digest(bn_json *object, const char *name, const int32_t
     return BN_OK;
 }
 
-/* Does JSON give these bytes back? Not with a NUL or invalid UTF-8 among them. */
-static bn_status survives_json(const char *text, size_t n, bool *same, bn_error *err)
-{
-    bn_json *object = bn_json_new_object(), *back = NULL;
-    struct bn_buf written = {.max = BN_JSON_MAX_BYTES};
-    const char *again = NULL;
-    bn_json_put_string(object, "text", text);
-    bn_status status = bn_json_write(object, true, &written, err);
-    if (status == BN_OK) status = bn_json_parse(&back, written.data, written.len, err);
-    *same = status == BN_OK && bn_json_string(bn_json_get(back, "text"), &again) && strlen(again) == n &&
-            memcmp(again, text, n) == 0;
-    bn_buf_release(&written);
-    bn_json_free(object);
-    bn_json_free(back);
-    return status;
-}
-
 /* A text as its digest, and as itself under the name without "_sha256" when texts are shown. */
 static bn_status put_text(struct build *b, bn_json *object, const char *name, const char *name_sha256,
                           const char *text, size_t n)
@@ -66,9 +50,9 @@ static bn_status put_text(struct build *b, bn_json *object, const char *name, co
     }
     BN_TRY(bn_sha256_hex(text, n, hex, b->err));
     bn_json_put_string(object, name_sha256, hex);
-    bool show = false;
-    if (b->in->show_text) BN_TRY(survives_json(text, n, &show, b->err));
-    if (show) bn_json_put_string(object, name, text);
+    /* JSON gives no NUL and no invalid UTF-8 back. */
+    if (b->in->show_text && strlen(text) == n && bn_utf8_valid(text, n) == n)
+        bn_json_put_string(object, name, text);
     return BN_OK;
 }
 

@@ -172,6 +172,5 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
     else
         bn_buf_release(&text);
     bn_graph_close(&graph);
-    bn_codes_release(&codes);
     return status;
 }
