@@ -147,17 +147,6 @@ size_t bn_rules_first_bad(const struct bn_rules_report *report);
  * model, the replay, the kernels' work, the speed and the signature passed. */
 bool bn_claimable(const struct bn_rules_report *report);
 
-/* ---- the comparison of two receipts (diff.c) ---- */
-
-#define BN_DIFF_GROUPS 3u
-/* "identity": model, request, program, machine; "result": tokens, digests, reason to stop; "measurement": how long it
- * took and how much was moved. */
-extern const char *const bn_diff_groups[BN_DIFF_GROUPS];
-/* Puts a list for each group, and "same_result". An entry is a value that differs, or that only one receipt has: path,
- * left, right (JSON, shortened; null: absent) and, of two numbers of a measurement, ratio. */
-BN_MUST_CHECK bn_status bn_receipt_diff(bn_json *document, const struct bn_receipt *left,
-                                        const struct bn_receipt *right, bn_error *err);
-
 /* ---- replay (replay.c): the request of a receipt is run again, and must give the same tokens and the same chain of digests.
  * Any instruction set, thread count and batch can be used, because the engine's results do not depend on them. ---- */
 

@@ -140,42 +140,6 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
     return BN_OK;
 }
 
-/* ---- diff ---- */
-
-static const char *side(const bn_json *entry, const char *name)
-{
-    const char *text = bn_json_text_of(entry, name);
-    return text[0] == '\0' ? "(absent)" : text;
-}
-
-static void print_differences(const bn_json *list, const char *name)
-{
-    size_t n = bn_json_size(list);
-    double ratio;
-    printf("%s: %zu %s\n", name, n, n == 1 ? "difference" : "differences");
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        printf("  %-42s %s -> %s", bn_json_text_of(e, "path"), side(e, "left"), side(e, "right"));
-        if (bn_json_number(bn_json_get(e, "ratio"), &ratio)) printf("  x%.3f", ratio);
-        putchar('\n');
-    }
-}
-
-bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
-                               const struct bn_receipt *right, bn_error *err)
-{
-    bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_VERIFY_SCHEMA);
-    bn_status status = bn_receipt_diff(doc, left, right, err);
-    bool same = bn_json_flag_of(doc, "same_result");
-    if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
-    for (size_t g = 0; g < BN_DIFF_GROUPS && status == BN_OK && !args->json; g++)
-        print_differences(bn_json_get(doc, bn_diff_groups[g]), bn_diff_groups[g]);
-    if (status == BN_OK && !args->json) puts(same ? "the results are the same" : "the results DIFFER");
-    bn_json_free(doc);
-    args->exit_code = same ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
-    return status;
-}
-
 /* ---- rules ---- */
 
 bn_status bn_verify_rules(struct bn_args *args, bn_error *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-verify-receipt verify: one receipt, its replay, the comparison with another one.
+ * bn-verify-receipt verify: one receipt and its replay.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -37,33 +37,6 @@ static bn_status check(struct bn_verify *v, struct bn_verify_subject *s, bn_erro
 
 /* ---- one receipt ---- */
 
-/* A receipt that does not hold by itself is not compared. */
-static bn_status must_hold(const struct bn_verify_subject *s, bn_error *err)
-{
-    if (s->report.verified) return BN_OK;
-    size_t i = bn_rules_first_bad(&s->report);
-    bn_status status = s->report.exit_code == BN_EXIT_INTEGRITY  ? BN_ERR_INTEGRITY
-                       : s->report.exit_code == BN_EXIT_NEGATIVE ? BN_ERR_MISMATCH
-                                                                 : BN_ERR_UNSUPPORTED;
-    bn_fail_in(err, status, s->path, "not compared: rule %s: %.180s", s->report.rules[i].id,
-               s->report.results[i].reason);
-    char path[120];
-    bn_error_hint(err, "bn-verify-receipt %s", bn_escape(path, sizeof path, s->path, strlen(s->path)));
-    return status;
-}
-
-static bn_status diff(struct bn_args *args, struct bn_verify *v, const struct bn_verify_subject *left,
-                      bn_error *err)
-{
-    struct bn_verify_subject right = {.path = v->options->other};
-    bn_status status = must_hold(left, err);
-    if (status == BN_OK) status = check(v, &right, err);
-    if (status == BN_OK) status = must_hold(&right, err);
-    if (status == BN_OK) status = bn_verify_print_diff(args, &left->receipt, &right.receipt, err);
-    bn_receipt_release(&right.receipt);
-    return status;
-}
-
 /* The operand, or --path. Whoever named neither may not know the default. */
 static bn_status find_path(const struct bn_args *args, const char **path, bn_error *err)
 {
@@ -86,7 +59,7 @@ static bn_status check_options(struct bn_args *args, bn_error *err)
     char typed[BN_TYPED];
     if (args->n_operands > 1 && o->batch == NULL)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "%zu receipts are named, one is expected", args->n_operands),
-                       err, "--batch FOLDER-OR-LIST checks several, --diff OTHER compares two");
+                       err, "--batch FOLDER-OR-LIST checks several");
     if (o->batch == NULL) {
         const void *ALONE[] = {&o->n_sequences, &o->junit};
         for (size_t i = 0; i < BN_ARRAY_LEN(ALONE); i++)
@@ -100,7 +73,6 @@ static bn_status check_options(struct bn_args *args, bn_error *err)
             bn_error_hint(err, "--prompt-batch %s sets how many tokens are evaluated together", o->batch);
         return BN_ERR_ARG;
     }
-    if (o->other != NULL) return bn_fail(err, BN_ERR_ARG, "--batch cannot be combined with --diff");
     return BN_OK;
 }
 
@@ -112,12 +84,8 @@ static bn_status verify_one(struct bn_args *args, struct bn_verify *v, bn_error 
     BN_TRY(find_path(args, &s.path, err));
     bn_status status = bn_verify_open(v, args, err);
     if (status == BN_OK) status = check(v, &s, err);
-    if (status == BN_OK && v->options->other != NULL) {
-        status = diff(args, v, &s, err);
-    } else if (status == BN_OK) {
-        args->exit_code = (int)s.report.exit_code;
-        status = bn_verify_print(args, s.path, &s.receipt, &s.report, err);
-    }
+    args->exit_code = (int)s.report.exit_code;
+    if (status == BN_OK) status = bn_verify_print(args, s.path, &s.receipt, &s.report, err);
     bn_receipt_release(&s.receipt);
     return status;
 }

@@ -17,7 +17,7 @@
 /* The options of all commands; each has some of them. */
 struct bn_verify_options {
     /* verify */
-    const char *path, *other, *policy;
+    const char *path, *policy;
     struct bn_texts keys;   /* --public-key */
     struct bn_texts models; /* none: the built-in model */
     bool require_signature, unverified, require_gpu_kernels, require_quantized_kernels;
@@ -116,8 +116,6 @@ const char *bn_verify_outcome_text(enum bn_verify_outcome outcome);
 BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *path,
                                         const struct bn_receipt *receipt,
                                         const struct bn_rules_report *report, bn_error *err);
-BN_MUST_CHECK bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
-                                             const struct bn_receipt *right, bn_error *err);
 
 /* ---- --batch: many receipts, each checked as it is alone, several replayed in one pass over the weights. source.c finds
  * them, pipeline.c checks and replays them, batch.c divides them among ranks and writes what was found. Memory grows with

@@ -390,45 +390,6 @@ static void rates_and_percentiles(void **state)
     assert_string_equal(hex, want);
 }
 
-/* The only difference of two receipts: in this group, with this path, and these texts or this ratio. */
-static void check_diff(const struct bn_receipt *left, const bn_json *other, const char *group,
-                       const char *path, const char *right_text, double ratio)
-{
-    struct bn_receipt right;
-    bn_json *doc = bn_json_new_object();
-    open_text(&right, other);
-    assert_int_equal(bn_receipt_diff(doc, left, &right, NULL), BN_OK);
-    for (size_t i = 0; i < BN_DIFF_GROUPS; i++)
-        assert_int_equal(bn_json_size(bn_json_get(doc, bn_diff_groups[i])),
-                         strcmp(group, bn_diff_groups[i]) == 0);
-    const bn_json *entry = bn_json_first(bn_json_get(doc, group));
-    assert_true(entry == NULL || bn_json_text_is(entry, "path", path));
-    assert_true(right_text == NULL || bn_json_text_is(entry, "right", right_text));
-    assert_true(ratio == 0 || bn_json_number_of(entry, "ratio") == ratio);
-    bn_receipt_release(&right);
-    bn_json_free(doc);
-}
-
-static void diffs_are_grouped(void **state)
-{
-    (void)state;
-    bn_json *a = load("fixtures/receipts/statement.json"), *b = load("fixtures/receipts/statement.json");
-    struct bn_receipt left;
-    bn_json *measurement = (bn_json *)(uintptr_t)bn_json_path(b, "predicate.measurement");
-    open_text(&left, a);
-    check_diff(&left, b, "none", NULL, NULL, 0);
-    bn_json_put_u64(measurement, "load_ns", 3894688);
-    check_diff(&left, b, "measurement", "measurement.load_ns", NULL, 2.0);
-    bn_json_put_u64(measurement, "load_ns", 1947344);
-    bn_json_put_string((bn_json *)(uintptr_t)bn_json_path(b, "predicate.result"), "extra",
-                       "\xC2\x9B"
-                       "31m");
-    check_diff(&left, b, "result", "result.extra", "\"??31m\"", 0);
-    bn_receipt_release(&left);
-    bn_json_free(a);
-    bn_json_free(b);
-}
-
 /* Checking a receipt takes at most ten times its size, so a tree that would take more is not completed.
  */
 static void a_long_list_of_zeros_takes_little_memory(void **state)
@@ -460,7 +421,6 @@ int main(void)
         cmocka_unit_test(a_replay_hashes_the_bytes_that_it_reads),
         cmocka_unit_test(a_mapped_file_is_not_replayed),
         cmocka_unit_test(rates_and_percentiles),
-        cmocka_unit_test(diffs_are_grouped),
         cmocka_unit_test(a_long_list_of_zeros_takes_little_memory),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
