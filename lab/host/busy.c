@@ -20,20 +20,13 @@
 /* ---- the counters ---- */
 
 /* "cpuN user nice system idle iowait irq softirq steal ..." in ticks. */
-enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, N_FIELDS };
+enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL };
 
-static bool parse_line(const char *line, size_t *cpu, uint64_t ticks[N_FIELDS])
+static bool parse_line(const char *line, size_t *cpu, unsigned long long t[8])
 {
-    char *at;
-    if (strncmp(line, "cpu", 3) != 0 || line[3] < '0' || line[3] > '9') return false;
-    *cpu = (size_t)strtoull(line + 3, &at, 10);
-    for (int i = 0; i < N_FIELDS; i++) {
-        char *end;
-        ticks[i] = strtoull(at, &end, 10);
-        if (end == at) return false;
-        at = end;
-    }
-    return true;
+    return strncmp(line, "cpu", 3) == 0 && line[3] >= '0' && line[3] <= '9' &&
+           sscanf(line, "cpu%zu %llu %llu %llu %llu %llu %llu %llu %llu", cpu, &t[USER], &t[NICE], &t[SYSTEM],
+                  &t[IDLE], &t[IOWAIT], &t[IRQ], &t[SOFTIRQ], &t[STEAL]) == 9;
 }
 
 bool bn_busy_parse(struct bn_busy *out, const char *stat, const bool *usable, size_t n_usable,
@@ -42,7 +35,7 @@ bool bn_busy_parse(struct bn_busy *out, const char *stat, const bool *usable, si
     uint64_t used = 0, stolen = 0;
     out->n_cpus = 0;
     for (const char *line = stat; line != NULL && *line != '\0' && ticks_per_second > 0;) {
-        uint64_t t[N_FIELDS];
+        unsigned long long t[8];
         size_t cpu;
         const char *next = strchr(line, '\n');
         if (parse_line(line, &cpu, t) && cpu < n_usable && usable[cpu]) {
@@ -57,9 +50,10 @@ bool bn_busy_parse(struct bn_busy *out, const char *stat, const bool *usable, si
     return out->n_cpus > 0;
 }
 
-static uint64_t time_ns(struct timeval t)
+uint64_t bn_usage_cpu_ns(const struct rusage *u)
 {
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+    return (uint64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000000000u +
+           (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) * 1000u;
 }
 
 static uint64_t own_ns(void)
@@ -69,7 +63,7 @@ static uint64_t own_ns(void)
     for (size_t i = 0; i < BN_ARRAY_LEN(WHO); i++) {
         struct rusage usage = {0};
         (void)getrusage(WHO[i], &usage);
-        sum += time_ns(usage.ru_utime) + time_ns(usage.ru_stime);
+        sum += bn_usage_cpu_ns(&usage);
     }
     return sum;
 }
@@ -206,67 +200,41 @@ static bool read_pressure(const char *path, uint64_t *us)
     return true;
 }
 
-void bn_noise_set_usage(struct bn_noise *noise, const struct rusage *usage)
-{
-    noise->user_ns = time_ns(usage->ru_utime);
-    noise->system_ns = time_ns(usage->ru_stime);
-    noise->voluntary_switches = (uint64_t)usage->ru_nvcsw;
-    noise->involuntary_switches = (uint64_t)usage->ru_nivcsw;
-    noise->minor_faults = (uint64_t)usage->ru_minflt;
-    noise->major_faults = (uint64_t)usage->ru_majflt;
-}
-
 void bn_noise_read(struct bn_noise *out)
 {
     struct rusage usage = {0};
-    *out = (struct bn_noise){.cpu = sched_getcpu()};
+    *out = (struct bn_noise){0};
     out->steal_known = read_steal(&out->steal_ns);
     out->pressure_known = read_pressure("/proc/pressure/cpu", &out->cpu_us) &&
                           read_pressure("/proc/pressure/memory", &out->memory_us) &&
                           read_pressure("/proc/pressure/io", &out->io_us);
     getrusage(RUSAGE_SELF, &usage);
-    bn_noise_set_usage(out, &usage);
+    out->involuntary_switches = (uint64_t)usage.ru_nivcsw;
 }
 
 struct bn_noise bn_noise_since(const struct bn_noise *then, const struct bn_noise *now)
 {
-    struct bn_noise d = *now;
-    d.steal_known = then->steal_known && now->steal_known;
-    d.pressure_known = then->pressure_known && now->pressure_known;
-    d.steal_ns -= then->steal_ns;
-    d.cpu_us -= then->cpu_us;
-    d.memory_us -= then->memory_us;
-    d.io_us -= then->io_us;
-    d.user_ns -= then->user_ns;
-    d.system_ns -= then->system_ns;
-    d.voluntary_switches -= then->voluntary_switches;
-    d.involuntary_switches -= then->involuntary_switches;
-    d.minor_faults -= then->minor_faults;
-    d.major_faults -= then->major_faults;
-    return d;
+    return (struct bn_noise){.steal_known = then->steal_known && now->steal_known,
+                             .pressure_known = then->pressure_known && now->pressure_known,
+                             .steal_ns = now->steal_ns - then->steal_ns,
+                             .cpu_us = now->cpu_us - then->cpu_us,
+                             .memory_us = now->memory_us - then->memory_us,
+                             .io_us = now->io_us - then->io_us,
+                             .involuntary_switches = now->involuntary_switches - then->involuntary_switches};
 }
 
-static void put_known(bn_json *object, const char *name, bool known, uint64_t value, const char *reason)
+void bn_noise_put(bn_json *object, const struct bn_noise *n)
 {
-    if (known)
-        bn_json_put_u64(object, name, value);
-    else
-        bn_json_put_unavailable(object, name, reason);
-}
-
-void bn_noise_put(bn_json *object, const struct bn_noise *noise)
-{
-    static const char NO_PRESSURE[] = "this system has no /proc/pressure";
-    put_known(object, "cpu", noise->cpu >= 0, (uint64_t)(noise->cpu >= 0 ? noise->cpu : 0),
-              "the system does not report it");
-    put_known(object, "steal_ns", noise->steal_known, noise->steal_ns, "/proc/stat has no such field");
-    put_known(object, "pressure_cpu_us", noise->pressure_known, noise->cpu_us, NO_PRESSURE);
-    put_known(object, "pressure_memory_us", noise->pressure_known, noise->memory_us, NO_PRESSURE);
-    put_known(object, "pressure_io_us", noise->pressure_known, noise->io_us, NO_PRESSURE);
-    bn_json_put_u64(object, "user_ns", noise->user_ns);
-    bn_json_put_u64(object, "system_ns", noise->system_ns);
-    bn_json_put_u64(object, "voluntary_switches", noise->voluntary_switches);
-    bn_json_put_u64(object, "involuntary_switches", noise->involuntary_switches);
-    bn_json_put_u64(object, "minor_faults", noise->minor_faults);
-    bn_json_put_u64(object, "major_faults", noise->major_faults);
+    const struct {
+        const char *name, *unknown;
+        uint64_t value;
+    } ROWS[] = {{"steal_ns", n->steal_known ? NULL : "/proc/stat has no such field", n->steal_ns},
+                {"pressure_cpu_us", n->pressure_known ? NULL : "no /proc/pressure", n->cpu_us},
+                {"pressure_memory_us", n->pressure_known ? NULL : "no /proc/pressure", n->memory_us},
+                {"pressure_io_us", n->pressure_known ? NULL : "no /proc/pressure", n->io_us}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
+        if (ROWS[i].unknown == NULL)
+            bn_json_put_u64(object, ROWS[i].name, ROWS[i].value);
+        else
+            bn_json_put_unavailable(object, ROWS[i].name, ROWS[i].unknown);
 }

@@ -61,17 +61,15 @@ struct bn_noise {
     bool steal_known, pressure_known;
     uint64_t steal_ns;                 /* over all CPUs; the clock ticks in 10 ms */
     uint64_t cpu_us, memory_us, io_us; /* some task waited for it (/proc/pressure) */
-    uint64_t user_ns, system_ns;       /* of this process, or of its children */
-    uint64_t voluntary_switches, involuntary_switches, minor_faults, major_faults;
-    int cpu; /* that the calling thread ran on, -1 when unknown */
+    uint64_t involuntary_switches;     /* of this process */
 };
 
 void bn_noise_read(struct bn_noise *out);
-/* The growth from `then` to `now`; cpu is that of now. */
+/* The growth from `then` to `now`. */
 struct bn_noise bn_noise_since(const struct bn_noise *then, const struct bn_noise *now);
-/* Replaces the times, switches and faults of this process by those of another usage (wait4). */
-void bn_noise_set_usage(struct bn_noise *noise, const struct rusage *usage);
-/* Puts its fields; an unknown one is null, with the reason in the member "unavailable". */
+/* Puts what concerns the machine; what is unknown is null, with the reason in the member "unavailable". */
 void bn_noise_put(bn_json *object, const struct bn_noise *noise);
+/* User and system time. */
+uint64_t bn_usage_cpu_ns(const struct rusage *usage);
 
 #endif

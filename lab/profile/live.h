@@ -144,8 +144,6 @@ BN_MUST_CHECK bn_status bn_live_path(char out[BN_LIVE_PATH], const char *name, b
 /* The process numbers of the programs that publish now, in increasing order; *list is freed by bn_free. Files
  * of processes that have ended are left out. */
 BN_MUST_CHECK bn_status bn_live_list(uint32_t **list, size_t *n, bn_error *err);
-/* Removes the files of processes that have ended without removing theirs. */
-void bn_live_remove_ended(void);
 /* Whether the writer of an open file has ended. */
 bool bn_live_writer_ended(int fd);
 
