@@ -20,7 +20,6 @@
 
 #define BN_SERVE_MAX_CHOICES 16u
 #define BN_SERVE_MAX_N 8u
-#define BN_SERVE_MAX_MESSAGES 1024u
 #define BN_SERVE_MAX_STOPS 16u
 #define BN_SERVE_MAX_STOP_BYTES 256u
 #define BN_SERVE_MAX_TOP 20u
@@ -131,13 +130,6 @@ struct bn_choice {
 
 struct bn_embed; /* embeddings.c */
 
-struct bn_prompt {
-    char *text;
-    size_t n_bytes;
-    int32_t *ids;
-    size_t n_ids;
-};
-
 /* One request to generate. What the first part holds does not change once the job is submitted. */
 struct bn_job {
     struct bn_server *server;
@@ -145,7 +137,7 @@ struct bn_job {
     uint32_t n_top;
     char id[BN_SERVE_ID];
     uint64_t created_s, since_ns;
-    struct bn_prompt prompts[BN_SERVE_MAX_CHOICES];
+    struct bn_prompt *prompts; /* also texts to embed */
     struct bn_choice choices[BN_SERVE_MAX_CHOICES];
     size_t n_prompts, n_choices;
     const char *stops[BN_SERVE_MAX_STOPS + 8]; /* those of the request, then those of the template */
@@ -188,6 +180,9 @@ bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply 
  * name. */
 bool bn_serve_parse_ids(const struct bn_server *server, const bn_json *list, const char *name, int32_t **ids,
                         size_t *n, struct bn_reply *reply);
+/* Reads a member as the prompts of a job, at most `most`: a text, tokens, or a list of these. */
+bool bn_job_take_prompts(struct bn_job *job, const bn_json *value, const char *name, size_t most,
+                         struct bn_reply *reply);
 /* A job with one owner and an id, without choices; NULL: the reply says why not. */
 struct bn_job *bn_job_new(struct bn_server *server, struct bn_reply *reply);
 /* Parses a body; false: the reply says why not. The caller owns the job, one owner. */
