@@ -145,7 +145,7 @@ static void generated_keys_work_and_have_an_id(void **state)
     public = public_key(RFC8032[0].public);
     unsigned char raw[32];
     from_hex(raw, RFC8032[0].public);
-    assert_int_equal(bn_sha256_hex(raw, 32, hex, NULL), BN_OK);
+    bn_sha256_hex(raw, 32, hex);
     assert_int_equal(bn_key_id(public, id, NULL), BN_OK);
     assert_memory_equal(id, hex, 16);
     bn_key_close(public);
