@@ -84,7 +84,7 @@ static void digest_of(bn_model *model, const struct way *way, struct records *re
         assert_int_equal(bn_session_eval(session, ids + at, n, BN_LOGITS_ALL, logits + at * n_vocab, &err),
                          BN_OK);
     }
-    assert_int_equal(bn_sha256_hex(logits, N_TOKENS * n_vocab * sizeof *logits, hex, &err), BN_OK);
+    bn_sha256_hex(logits, N_TOKENS * n_vocab * sizeof *logits, hex);
     bn_session_close(session);
     bn_free(logits);
 }

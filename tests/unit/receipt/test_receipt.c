@@ -278,7 +278,7 @@ static void claim_digest(bn_json *statement, const void *bytes, size_t n)
 {
     char hex[BN_SHA256_HEX];
     bn_json *object = (bn_json *)(uintptr_t)bn_json_path(statement, "predicate.model");
-    assert_int_equal(bn_sha256_hex(bytes, n, hex, NULL), BN_OK);
+    bn_sha256_hex(bytes, n, hex);
     bn_json_put_string(object, "sha256", hex);
 }
 
@@ -374,8 +374,8 @@ TEST(rates_and_percentiles)
     assert_int_equal(bn_receipt_rate_milli(UINT64_MAX, 1), 0);
     char hex[BN_SHA256_HEX], want[BN_SHA256_HEX];
     static const int32_t IDS[] = {1, 0x01020304};
-    assert_int_equal(bn_receipt_ids_digest(IDS, 2, hex, NULL), BN_OK);
-    assert_int_equal(bn_sha256_hex("\1\0\0\0\4\3\2\1", 8, want, NULL), BN_OK);
+    bn_receipt_ids_digest(IDS, 2, hex);
+    bn_sha256_hex("\1\0\0\0\4\3\2\1", 8, want);
     assert_string_equal(hex, want);
 }
 

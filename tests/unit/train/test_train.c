@@ -321,7 +321,7 @@ static void digest_of_run(char hex[BN_SHA256_HEX], unsigned n_threads, uint32_t 
     for (int i = 0; i < 8; i++)
         assert_int_equal(bn_trainer_step(&t, &c, NULL, &finite, NULL), BN_OK);
     assert_true(finite && t.curve.n == 8 && t.curve.points[7].loss < t.curve.points[0].loss);
-    assert_int_equal(bn_sha256_hex(t.weights.master, t.weights.n_values * sizeof(float), hex, NULL), BN_OK);
+    bn_sha256_hex(t.weights.master, t.weights.n_values * sizeof(float), hex);
     bn_trainer_close(&t);
 }
 

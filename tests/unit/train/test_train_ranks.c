@@ -140,8 +140,8 @@ static void rank_main(const struct bn_ranks *ranks, void *arg)
     if (bn_trainer_open(&t, &run->settings, 1 + i % 2, NULL) != BN_OK) return;
     run->good[i] = run_rank(&t, ranks, run, NULL) == BN_OK;
     size_t n = t.weights.n_values * sizeof(float);
-    run->good[i] = run->good[i] && bn_sha256_hex(t.weights.master, n, run->master[i], NULL) == BN_OK &&
-                   bn_sha256_hex(t.moment_2, n, run->moment[i], NULL) == BN_OK;
+    bn_sha256_hex(t.weights.master, n, run->master[i]);
+    bn_sha256_hex(t.moment_2, n, run->moment[i]);
     if (i == 0 && t.ranks != NULL) run->load = t.ranks->load;
     bn_trainer_close(&t);
 }
