@@ -90,7 +90,7 @@ static bn_status read_kernels(struct bn_codes *codes, const struct program *prog
             return bn_fail_in(err, BN_ERR_INTEGRITY, kernels->name[slot],
                               "the code in memory is not the code in the program's file");
         codes->list[slot].n_bytes = n;
-        BN_TRY(bn_sha256_hex(bytes, n, codes->list[slot].sha256, err));
+        bn_sha256_hex(bytes, n, codes->list[slot].sha256);
     }
     codes->kernels = kernels;
     return BN_OK;

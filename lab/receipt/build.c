@@ -30,13 +30,11 @@ struct build {
     bn_error *err;
 };
 
-static bn_status put_ids_digest(bn_json *object, const char *name, const int32_t *ids, size_t n,
-                                bn_error *err)
+static void put_ids_digest(bn_json *object, const char *name, const int32_t *ids, size_t n)
 {
     char hex[BN_SHA256_HEX];
-    BN_TRY(bn_receipt_ids_digest(ids, n, hex, err));
+    bn_receipt_ids_digest(ids, n, hex);
     bn_json_put_string(object, name, hex);
-    return BN_OK;
 }
 
 /* A text as its digest, and as itself under the name without "_sha256" when texts are shown. */
@@ -48,7 +46,7 @@ static bn_status put_text(struct build *b, bn_json *object, const char *name, co
         bn_json_put_null(object, name_sha256);
         return BN_OK;
     }
-    BN_TRY(bn_sha256_hex(text, n, hex, b->err));
+    bn_sha256_hex(text, n, hex);
     bn_json_put_string(object, name_sha256, hex);
     /* JSON gives no NUL and no invalid UTF-8 back. */
     if (b->in->show_text && strlen(text) == n && bn_utf8_valid(text, n) == n)
@@ -125,7 +123,7 @@ static bn_status put_request(struct build *b, bn_json *predicate)
     bn_json *request = bn_json_put_object(predicate, "request");
     BN_TRY(put_text(b, request, "prompt", "prompt_sha256", in->prompt, in->n_prompt_bytes));
     bn_json_put_ids(request, "prompt_ids", gen->prompt, gen->n_prompt);
-    BN_TRY(put_ids_digest(request, "prompt_ids_sha256", gen->prompt, gen->n_prompt, b->err));
+    put_ids_digest(request, "prompt_ids_sha256", gen->prompt, gen->n_prompt);
     bn_json_put_u64(request, "n_predict", gen->n_predict);
     bn_json_put_f32(request, "temperature", gen->sampling.temperature);
     bn_json_put_u64(request, "top_k", gen->sampling.top_k);
@@ -370,7 +368,7 @@ bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *i
     bn_machine_read(&b.machine);
     BN_TRY(bn_receipt_read_facts(b.facts, b.model, input->folder, err));
     BN_TRY(bn_model_check_file(b.model, err)); /* after the digest */
-    BN_TRY(bn_receipt_ids_digest(b.gen->ids, b.gen->n_ids, b.ids_sha256, err));
+    bn_receipt_ids_digest(b.gen->ids, b.gen->n_ids, b.ids_sha256);
     bn_json *root = bn_json_new_object();
     bn_json_put_string(root, "_type", BN_RECEIPT_STATEMENT_TYPE);
     bn_json *subjects = bn_json_put_array(root, "subject");
@@ -443,7 +441,7 @@ bn_status bn_receipt_self_digest(const bn_json *statement, char hex[BN_SHA256_HE
 {
     struct bn_buf text = {.max = MAX_TEXT};
     bn_status status = write_without(statement, "receipt_sha256", &text, err);
-    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
+    if (status == BN_OK) bn_sha256_hex(text.data, text.len, hex);
     bn_buf_release(&text);
     return status;
 }
@@ -456,21 +454,9 @@ bn_status bn_receipt_seal(bn_json *statement, bn_error *err)
     return bn_json_is_complete(statement) ? BN_OK : bn_nomem(err);
 }
 
-bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX], bn_error *err)
+void bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX])
 {
-    struct bn_sha256 *sha;
-    unsigned char digest[BN_SHA256_BYTES];
-    BN_TRY(bn_sha256_open(&sha, err));
-    for (size_t i = 0; i < n; i++) {
-        uint32_t id = (uint32_t)ids[i];
-        unsigned char bytes[4] = {(unsigned char)id, (unsigned char)(id >> 8), (unsigned char)(id >> 16),
-                                  (unsigned char)(id >> 24)};
-        bn_sha256_update(sha, bytes, sizeof bytes);
-    }
-    bn_sha256_take(sha, digest);
-    bn_sha256_close(sha);
-    bn_hex(hex, digest, sizeof digest);
-    return BN_OK;
+    bn_sha256_hex(ids, n * sizeof *ids, hex); /* every target is little endian */
 }
 
 bool bn_receipt_seed(const bn_json *seed, uint64_t *value)

@@ -45,20 +45,11 @@ static enum bn_xstate mask_with_change(size_t row, size_t *leak)
     return state;
 }
 
-static void a_row_that_later_tokens_change_is_found(void **state)
+TEST(a_row_that_later_tokens_change_is_found)
 {
-    (void)state;
     size_t leak = 0;
     for (size_t row = 0; row < N / 2; row++) {
         assert_int_equal(mask_with_change(row, &leak), BN_X_FAIL);
         assert_int_equal(leak, row);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_row_that_later_tokens_change_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
