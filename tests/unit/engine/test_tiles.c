@@ -116,8 +116,8 @@ TEST(one_scale_beside_tiles)
     memcpy(f.data + f.n_values / 4, &scale, sizeof scale);
     *f.type = BN_TYPE_I2_S;
     assert_int_equal(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL), BN_OK);
-    assert_int_equal(model->layers[0].k.form, BN_FORM_I2S);
-    assert_int_equal(model->layers[0].q.form, BN_FORM_GROUPED);
+    assert_int_equal(model->layers[0].k.grouped.blocks, BN_BLOCKS_I2S);
+    assert_int_not_equal(model->layers[0].q.grouped.blocks, BN_BLOCKS_I2S);
     float *mixed = logits_of(model, N_TOKENS);
     assert_int_not_equal(memcmp(mixed, before, n_bytes), 0);
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
