@@ -44,7 +44,7 @@ const struct bn_option bn_bench_serve_options[] = {
 struct job {
     struct bn_harness h;
     const struct bn_bench_options *o;
-    struct bn_load_plan plan;
+    struct bn_target target;
     struct bn_serve_load *loads;
     size_t n_loads;
     struct bn_buf key;
@@ -72,7 +72,7 @@ static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_
     if (load->n_clients > 0)
         bn_json_put_u64(o, "clients", load->n_clients);
     else
-        bn_json_put_number(o, "rate", load->rate);
+        bn_json_put_number(o, "rate", job->o->rate);
     bn_json_put_u64(o, "requests", load->n_runs - 1);
     bn_json_put_u64(o, "failed", load->n_failed);
     bn_json_put_u64(o, "prompt_tokens", load->n_prompt);
@@ -156,12 +156,11 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     if (o->input != NULL) {
         BN_TRY(bn_file_read(o->input, &job->key, err));
         job->key.data[strcspn(bn_buf_text(&job->key), "\r\n")] = '\0';
-        job->plan.target.key = job->key.data;
+        job->target.key = job->key.data;
     }
-    BN_TRY(bn_target_parse(&job->plan.target, args->operands[0], err));
+    BN_TRY(bn_target_parse(&job->target, args->operands[0], err));
     if (o->clients.n > 0 && o->rate > 0.0)
         return bn_fail(err, BN_ERR_ARG, "--clients and --rate exclude each other");
-    job->plan.o = o;
     size_t n_lists = o->clients.n > 0 ? o->clients.n : BN_ARRAY_LEN(both);
     size_t n = o->rate > 0.0 ? 1 : n_lists;
     job->loads = bn_alloc(n, sizeof *job->loads);
@@ -169,7 +168,6 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     job->n_loads = n;
     for (size_t i = 0; i < n; i++) {
         struct bn_serve_load *load = &job->loads[i];
-        load->rate = o->rate;
         if (o->rate > 0.0) {
             snprintf(load->name, sizeof load->name, "%g/s", o->rate);
         } else {
@@ -218,7 +216,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     put_settings(job);
     bn_cli_catch_interrupt();
     for (size_t i = 0; i < job->n_loads; i++) {
-        BN_TRY(bn_load_run(&job->loads[i], &job->plan, err));
+        BN_TRY(bn_load_run(&job->loads[i], &job->target, job->o, err));
         BN_TRY(check_server(job, &job->loads[i], err));
         BN_TRY(put_load(job, &job->loads[i], err));
     }
