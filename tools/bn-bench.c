@@ -228,7 +228,7 @@ static const struct bn_command COMMANDS[] = {
              "of the same program, model, machine and settings is not measured again. The exit code is 1 "
              "when a part failed or a target was missed.",
      .synopsis = "[-o DIR] [--force] [--dry-run] CONFIG.yaml",
-     .options = {bn_bench_suite_command_options},
+     .options = {bn_bench_suite_options},
      .json = true,
      BN_OPERANDS(1, 1, "CONFIG.yaml"),
      .run = bn_bench_suite,

@@ -92,6 +92,16 @@ bn_status bn_bench_print_table(struct bn_table *table, bn_error *err)
     return bn_bench_print_text(&text, err);
 }
 
+bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err)
+{
+    if (table->n_rows == 0 && !table->failed) {
+        bn_table_release(table);
+        return BN_OK;
+    }
+    putchar('\n');
+    return bn_bench_print_table(table, err);
+}
+
 /* ---- values ---- */
 
 uint64_t bn_bench_parameters(const bn_model *model)

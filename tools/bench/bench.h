@@ -73,8 +73,10 @@ struct bn_bench_options {
     struct bn_list contexts;
     uint32_t vocab, micro_batch;
     int arch, group; /* of the lists in train.c */
-    /* suite */
+    /* suite, and the file of one */
     bool force, dry_run;
+    struct bn_texts parts, models, formats;
+    double a_target;
 };
 
 /* --threads: a list; see bn_bench_threads. */
@@ -100,6 +102,8 @@ void bn_bench_print_machine(const struct bn_machine *machine);
 /* Prints and releases a text, or a table. */
 BN_MUST_CHECK bn_status bn_bench_print_text(struct bn_buf *text, bn_error *err);
 BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *err);
+/* The same after a blank line, when the table has rows. */
+BN_MUST_CHECK bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err);
 
 /* The parameters of a model: the elements of all tensors of its file. */
 uint64_t bn_bench_parameters(const bn_model *model);
@@ -132,6 +136,6 @@ BN_BENCH_COMMAND(baseline)
 BN_BENCH_COMMAND(trend)
 BN_BENCH_COMMAND(report)
 BN_BENCH_COMMAND(suite)
-extern const struct bn_option bn_bench_profile_graph_options[], bn_bench_suite_command_options[];
+extern const struct bn_option bn_bench_profile_graph_options[];
 
 #endif

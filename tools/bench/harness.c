@@ -240,10 +240,7 @@ bn_status bn_harness_flush(struct bn_harness *h, bn_error *err)
 {
     struct bn_table table = h->table;
     h->table = (struct bn_table){0};
-    if ((table.n_rows > 0 || table.failed) && !h->args->json) {
-        putchar('\n');
-        return bn_bench_print_table(&table, err);
-    }
+    if (!h->args->json) return bn_bench_print_rows(&table, err);
     bn_table_release(&table);
     return BN_OK;
 }
