@@ -240,7 +240,7 @@ bn_status bn_harness_flush(struct bn_harness *h, bn_error *err)
 {
     struct bn_table table = h->table;
     h->table = (struct bn_table){0};
-    if (!h->args->json) return bn_bench_print_rows(&table, err);
+    if (h->args != NULL && !h->args->json) return bn_bench_print_rows(&table, err);
     bn_table_release(&table);
     return BN_OK;
 }
