@@ -93,11 +93,11 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench profile --json >profile.json", "every event of it"}}},
     {.name = "train",
      .summary = "time the phases of a training step",
-     .text = "Trains models of random weights on random tokens with bn-train, and shows the time of a step "
-             "and of its phases, operations a second next to the float peak, memory, and how the rate grows "
-             "with threads, batch and context. Combinations of the lists take turns step by step. A result "
-             "is INVALID, and the exit code 1, when its phases are longer than the step, when weights or "
-             "losses differ between thread counts, or when a rate is above the peak.",
+     .text =
+         "Trains models of random weights on random tokens with bn-train, and shows the time of a step "
+         "and of its phases, operations a second next to the float peak, the rate of each thread, and "
+         "memory. Combinations of the lists take turns step by step. A result is INVALID, and the exit code 1, when its phases are longer than the step, when weights or "
+         "losses differ between thread counts, or when a rate is above the peak.",
      .synopsis = "[--shape LAYERSxWIDTH[xFFN]]... [--context LIST] [--batch LIST] [-t LIST]",
      .options = {bn_bench_train_options},
      .json = true,

@@ -72,7 +72,7 @@ struct bn_bench_options {
     /* train */
     struct bn_list contexts;
     uint32_t vocab, micro_batch;
-    int arch, group; /* of the lists in train.c */
+    const char *arch, *group;
     /* suite, and the file of one */
     bool force, dry_run;
     struct bn_texts parts, models, formats;

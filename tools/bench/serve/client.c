@@ -125,7 +125,8 @@ static bool read_line(struct stream *s, int (*next)(struct stream *s))
 static int body_byte(struct stream *s)
 {
     char length[32] = "";
-    while (s->chunked && s->n_chunk == 0) { /* the end of the last chunk, then a line with the length of the next */
+    while (s->chunked &&
+           s->n_chunk == 0) { /* the end of the last chunk, then a line with the length of the next */
         size_t n = 0;
         for (int c; (c = next_byte(s)) != '\n';) {
             if (c < 0) return -1;

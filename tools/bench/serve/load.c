@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "tools/cli/report.h"
 
-#define MAX_OPEN 1000u    /* connections at a time */
+#define MAX_OPEN 1000u /* connections at a time */
 #define LOOK_NS 1000000u
 #define LEAST_RUNNING 16u /* tokens of each answer before the interrupting prompt comes */
 
@@ -202,7 +202,8 @@ static void add_run(struct bn_serve_load *load, const struct bn_client_run *run,
     add_time(load, BN_LOAD_FIRST, run->start_ns, at[0], 1);
     if (n > 1) add_time(load, BN_LOAD_EACH, at[0], at[n - 1], n - 1);
     for (size_t i = 1; i < n; i++) {
-        bool meanwhile = extra->state == BN_CLIENT_ENDED && at[i] > extra->start_ns && at[i - 1] < extra->end_ns;
+        bool meanwhile =
+            extra->state == BN_CLIENT_ENDED && at[i] > extra->start_ns && at[i - 1] < extra->end_ns;
         add_time(load, meanwhile ? BN_LOAD_MEANWHILE : BN_LOAD_GAPS, at[i - 1], at[i], 1);
     }
 }

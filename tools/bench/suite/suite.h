@@ -32,7 +32,13 @@ void bn_yaml_release(struct bn_yaml *yaml);
 /* ---- what it asks for (keys.c, plan.c) ---- */
 
 /* The commands that a suite runs, as bits of bn_suite_key.commands. */
-enum { BN_SUITE_RUN = 1, BN_SUITE_KERNELS = 2, BN_SUITE_QUANT = 4, BN_SUITE_MEMORY = 8, BN_SUITE_PROFILE = 16 };
+enum {
+    BN_SUITE_RUN = 1,
+    BN_SUITE_KERNELS = 2,
+    BN_SUITE_QUANT = 4,
+    BN_SUITE_MEMORY = 8,
+    BN_SUITE_PROFILE = 16
+};
 #define BN_SUITE_COMMANDS 5u
 extern const char *const bn_suite_commands[BN_SUITE_COMMANDS]; /* "run" is the one of bit 1, and so on */
 
