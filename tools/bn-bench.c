@@ -66,7 +66,7 @@ static const struct bn_command COMMANDS[] = {
     {.name = "quant",
      .summary = "time quantisation, and measure the error of each format",
      .text = "Weights and activations are quantised and dequantised. Each result is compared with the "
-             "reference, bit for bit; one that differs is INVALID. Then follow error, entropy and bits of "
+             "reference, bit for bit; one that differs is INVALID. Then follow error and bits of "
              "every format. With --text, the model is converted in memory, and its "
              "perplexity is compared between formats.",
      .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",

@@ -39,8 +39,7 @@ struct bn_quant_format {
     size_t tail_bytes;                       /* after all rows */
     bn_quant_row encode, decode;             /* floats to packed and back */
     enum bn_kernel encode_slot, decode_slot; /* BN_KERNEL_COUNT: plain C */
-    uint32_t type;                           /* of blocks of ternary weights, */
-    uint16_t (*unpack)(int8_t *values, const uint8_t *block);
+    uint32_t type;                           /* of blocks of ternary weights */
 };
 
 /* The i-th, NULL past the end. */
@@ -55,9 +54,6 @@ float bn_quant_tensor_scale(const double *row_sums, size_t rows, size_t k);
 size_t bn_quant_row_bytes(const struct bn_quant_format *format, size_t k);
 uint64_t bn_quant_bytes(const struct bn_quant_format *format, size_t rows, size_t k);
 double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k);
-/* To and from binary16. */
-uint16_t bn_quant_narrow(float x);
-float bn_quant_widen(uint16_t half);
 /* Quantises a row of floats as activations. */
 void bn_quant_activations(const struct bn_quant_job *job, size_t row);
 
@@ -105,15 +101,12 @@ void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsi
 
 struct bn_quality {
     double mse;
-    double sqnr_db;           /* 10 log10 (sum w^2 / sum (w - v)^2); infinite without an error */
-    double worst_row_sqnr_db; /* the least of all rows that are not zero */
-    uint64_t counts[3];       /* of v: below, equal to and above zero */
+    double sqnr_db;    /* 10 log10 (sum w^2 / sum (w - v)^2); infinite without an error */
+    double zero_share; /* of v */
 };
-/* w: the weights, v: the same after quantising; rows x k each. Sums are binary64 in index order. */
-void bn_quality_of(struct bn_quality *out, const float *w, const float *v, size_t rows, size_t k);
-/* Bits a symbol of this histogram needs at least: - sum p log2 p. NaN without symbols. */
-double bn_entropy_bits(const uint64_t *counts, size_t n);
-/* Error, entropy, bits of every format on one matrix. */
+/* w: the weights, v: the same after quantising; n each. Sums are binary64 in index order. */
+void bn_quality_of(struct bn_quality *out, const float *w, const float *v, size_t n);
+/* Error and bits of every format on one matrix. */
 BN_MUST_CHECK bn_status bn_quant_quality(struct bn_harness *h, struct bn_quant_data *data, bn_error *err);
 /* The perplexity of the model on the text of --text, in each format that it can have (perplexity.c). */
 BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err);
