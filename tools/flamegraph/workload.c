@@ -506,10 +506,10 @@ static void put_reads(bn_json *about, const struct work *w)
     }
 }
 
-static bn_status put_workload(bn_json *about, const struct work *w, bn_error *err)
+static void put_workload(bn_json *about, const struct work *w)
 {
     char text[96], ids[BN_SHA256_HEX];
-    BN_TRY(bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, ids, err));
+    bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, ids);
     bn_json *o = bn_json_put_object(about, "workload");
     bn_json *repetitions = bn_json_put_array(o, "repetitions");
     size_t full = 0;
@@ -536,7 +536,6 @@ static bn_status put_workload(bn_json *about, const struct work *w, bn_error *er
             "%zu of %zu runs ended early because the profiler was full; use a lower --level or fewer "
             "--runs",
             full, w->n_runs);
-    return BN_OK;
 }
 
 static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *work, bn_recording *recording,
@@ -550,7 +549,7 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *wo
     bn_json *about = out->stacks->about;
     bn_flamegraph_put_origin(about);
     bn_cli_put_model(about, work->args);
-    BN_TRY(put_workload(about, work, err));
+    put_workload(about, work);
     put_phases(about, work);
     put_reads(about, work);
     bn_flamegraph_put_others(about, &work->before);

@@ -69,7 +69,7 @@ struct stream {
     bool chunked;
     uint64_t n_chunk; /* bytes of the chunk that are still to come */
     struct bn_buf line;
-    struct bn_sha256 *text;
+    struct bn_sha256 text;
     bool done; /* "[DONE]" came */
 };
 
@@ -146,7 +146,7 @@ static void note_text(struct stream *s, const char *text)
 {
     struct bn_client_run *run = s->run;
     if (text[0] == '\0') return;
-    bn_sha256_update(s->text, text, strlen(text));
+    bn_sha256_update(&s->text, text, strlen(text));
     if (bn_array_grow(&run->at_ns, &run->room, run->n_at + 1, sizeof *run->at_ns, NULL) != BN_OK) {
         fail(s, "out of memory");
         return;
@@ -197,14 +197,12 @@ static void read_head(struct stream *s)
 
 static void read_answer(struct stream *s)
 {
-    unsigned char digest[BN_SHA256_BYTES];
     read_head(s);
     while (!s->done && s->run->reason[0] == '\0' && read_line(s, body_byte))
         if (s->line.len > 6 && memcmp(s->line.data, "data: ", 6) == 0)
             take_event(s, bn_buf_text(&s->line) + 6, s->line.len - 6);
     if (!s->done) fail(s, "the connection ended before the answer");
-    bn_sha256_take(s->text, digest);
-    if (s->run->chain[0] == '\0') bn_hex(s->run->chain, digest, sizeof digest);
+    if (s->run->chain[0] == '\0') bn_sha256_take_hex(&s->text, s->run->chain);
 }
 
 /* A socket whose calls return after some time, so that a client can be stopped. */
@@ -234,7 +232,7 @@ static void ask(struct stream *s, const struct bn_target *t, const struct bn_buf
         "%s%s%sContent-Length: %zu\r\n\r\n",
         t->prefix, t->host, t->key != NULL ? "Authorization: Bearer " : "", t->key != NULL ? t->key : "",
         t->key != NULL ? "\r\n" : "", body->len);
-    if (head.failed || body->failed || bn_sha256_open(&s->text, NULL) != BN_OK) {
+    if (head.failed || body->failed) {
         fail(s, "out of memory");
     } else if (open_connection(s, t)) {
         send_all(s, &head);
@@ -248,12 +246,12 @@ void bn_client_ask(struct bn_client_run *run, const struct bn_target *target, co
                    const atomic_bool *stop)
 {
     struct stream s = {.run = run, .stop = stop, .fd = -1, .line.max = MAX_LINE};
+    bn_sha256_begin(&s.text);
     run->start_ns = bn_clock_ns();
     atomic_store(&run->state, BN_CLIENT_RUNS);
     ask(&s, target, body);
     run->end_ns = bn_clock_ns();
     if (s.fd >= 0) close(s.fd);
     bn_buf_release(&s.line);
-    bn_sha256_close(s.text);
     atomic_store(&run->state, BN_CLIENT_ENDED);
 }
