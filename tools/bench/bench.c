@@ -118,9 +118,8 @@ void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock)
 {
     bn_json *o = bn_json_put_object(doc, "clock");
     bn_json_put_string(o, "name", "CLOCK_MONOTONIC");
-    bn_json_put_u64(o, "step_ns", (uint64_t)clock->resolution_ns);
-    bn_json_put_u64(o, "cost_ns", (uint64_t)clock->cost_ns);
-    bn_json_put_u64(o, "backward_steps", clock->n_backward);
+    BN_PUT_COUNTS(o, {"step_ns", (uint64_t)clock->resolution_ns}, {"cost_ns", (uint64_t)clock->cost_ns},
+                  {"backward_steps", clock->n_backward});
 }
 
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list)

@@ -12,6 +12,7 @@
 #include "lab/host/busy.h"
 #include "lab/host/clocks.h"
 #include "lab/host/machine.h"
+#include "lab/kit/put_counts.h"
 #include "lab/report/table.h"
 #include "tools/cli/options.h"
 

@@ -9,11 +9,16 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
+
+extern const char bn_bench_validation[];
+extern const uint64_t bn_bench_validation_bytes;
 
 const struct bn_option bn_bench_harness_options[] = {
     BN_OPTION("filter", "only rows with this text in their first columns", .arg = "PART",
@@ -123,6 +128,27 @@ bool bn_harness_is_repeated(const struct bn_harness *h, size_t isa, enum bn_kern
     for (size_t i = 0; i < isa; i++)
         if (strcmp(h->isas[i]->name[slot], h->isas[isa]->name[slot]) == 0) return true;
     return false;
+}
+
+bn_status bn_harness_read_text(const bn_model *model, const char *path, size_t most, int32_t **ids, size_t *n,
+                               char sha256[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_buf text = {.max = 1u << 30};
+    const bn_tokenizer *tok = NULL;
+    bn_status status = bn_cli_tokenizer(model, &tok, err);
+    if (status == BN_OK && strcmp(path, BN_HARNESS_TEXT) != 0)
+        status = bn_file_read(path, &text, err);
+    else
+        bn_buf_append(&text, bn_bench_validation, (size_t)bn_bench_validation_bytes);
+    if (status == BN_OK) status = bn_buf_check(&text, err);
+    if (status == BN_OK && sha256 != NULL) bn_sha256_hex(bn_buf_text(&text), text.len, sha256);
+    if (status == BN_OK)
+        status = bn_tokenize(tok, bn_buf_text(&text), text.len, BN_TOKENIZE_BOS, ids, n, err);
+    bn_buf_release(&text);
+    *n = bn_min_size(*n, most);
+    if (status == BN_OK && *n < 2)
+        status = bn_fail_in(err, BN_ERR_ARG, path, "%zu token%s, at least 2 are needed", *n, bn_cli_s(*n));
+    return status;
 }
 
 bool bn_harness_wants(struct bn_harness *h, const char *name)

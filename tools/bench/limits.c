@@ -15,7 +15,7 @@
 #include "lab/report/units.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/timing.h"
+#include "tools/bench/harness.h"
 
 #define MEMORY_BYTES ((size_t)16 << 20) /* sets from this size on are measured longer: memory is noisy */
 #define TURNS 20000u                    /* of a loop of arithmetic: some 100 us */

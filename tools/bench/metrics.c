@@ -2,7 +2,7 @@
  *
  * The table of metrics. Every series that a command of bn-bench measures takes its unit and direction from here.
  */
-#include "tools/bench/metrics.h"
+#include "tools/bench/harness.h"
 
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/kit/put_counts.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/harness.h"

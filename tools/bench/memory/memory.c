@@ -19,7 +19,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "lab/kit/put_counts.h"
 #include "lab/report/units.h"
 
 #define OPERATIONS 2000u

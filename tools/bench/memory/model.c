@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "infer/session.h"
-#include "lab/kit/put_counts.h"
 #include "tools/bench/memory/memory.h"
 #include "tools/cli/default_model.h"
 

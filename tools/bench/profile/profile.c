@@ -13,7 +13,6 @@
 #include "base/random.h"
 #include "infer/session.h"
 #include "lab/history/series.h"
-#include "lab/kit/put_counts.h"
 #include "lab/profile/document.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"

@@ -14,12 +14,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/kit/put_counts.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
+#include "tools/bench/harness.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/profile/profile.h"
-#include "tools/bench/timing.h"
 #include "tools/cli/text.h"
 
 #define BUDGET_NS 100000000u /* for each limit */

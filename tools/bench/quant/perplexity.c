@@ -23,7 +23,6 @@
 #define WINDOW 256u
 #define TOKENS_MAX 2048u
 #define BATCH 64u
-#define TEXT_MAX (1u << 20)
 #define MAX_BYTES (64u << 20) /* of a model that is converted */
 #define WAIT_NS 600000000000u /* for bn-convert */
 
@@ -44,21 +43,6 @@ static const struct form FORMS[] = {
 };
 
 /* ---- scoring ---- */
-
-static bn_status read_text(struct text *out, const char *path, const bn_model *m, bn_error *err)
-{
-    struct bn_buf text = {.max = TEXT_MAX};
-    const bn_tokenizer *tok = NULL;
-    bn_status status = bn_file_read(path, &text, err);
-    if (status == BN_OK) status = bn_cli_tokenizer(m, &tok, err);
-    if (status == BN_OK)
-        status = bn_tokenize(tok, bn_buf_text(&text), text.len, BN_TOKENIZE_BOS, &out->ids, &out->n, err);
-    bn_buf_release(&text);
-    out->n = bn_min_size(out->n, TOKENS_MAX);
-    if (status == BN_OK && out->n < 2)
-        status = bn_fail_in(err, BN_ERR_ARG, path, "--text: %zu tokens, at least 2 are needed", out->n);
-    return status;
-}
 
 static bool ran(const bn_session *session, const char *kernel)
 {
@@ -221,7 +205,8 @@ bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err)
         return BN_OK;
     }
     bn_status status = bn_harness_open_model(h, BN_REPACK_NEVER, &plain, err);
-    if (status == BN_OK) status = read_text(&text, h->o->text, plain, err);
+    if (status == BN_OK)
+        status = bn_harness_read_text(plain, h->o->text, TOKENS_MAX, &text.ids, &text.n, NULL, err);
     if (status == BN_OK) status = measure(h, plain, &text, err);
     bn_free(text.ids);
     bn_model_close(plain);

@@ -91,11 +91,8 @@ static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, bn_err
     bn_json_put_string(o, "operation", op->name);
     bn_json_put_string(o, "format", name);
     bn_json_put_string(o, "kernel", kernel);
-    bn_json_put_u64(o, "rows", op->job.rows);
-    bn_json_put_u64(o, "k", op->job.k);
-    bn_json_put_u64(o, "threads", n_threads);
-    bn_json_put_u64(o, "bytes", op->read_bytes);
-    bn_json_put_u64(o, "bytes_written", op->written_bytes);
+    BN_PUT_COUNTS(o, {"rows", op->job.rows}, {"k", op->job.k}, {"threads", n_threads},
+                  {"bytes", op->read_bytes}, {"bytes_written", op->written_bytes});
     return time_row(q, kernels, &row, o, err);
 }
 

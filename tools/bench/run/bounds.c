@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "lab/host/bandwidth.h"
-#include "lab/kit/put_counts.h"
 #include "lab/report/units.h"
 #include "model/model.h"
 #include "tools/bench/run/run.h"

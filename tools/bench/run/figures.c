@@ -290,19 +290,6 @@ static bool is_same_test(const struct bn_bench_config *a, const struct bn_bench_
     return a->decode == b->decode && a->tokens == b->tokens && a->answer == b->answer && a->depth == b->depth;
 }
 
-double bn_bench_share_of_quiet(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
-{
-    for (size_t i = 0; i < m->n_configs && c->n_busy > 0; i++) {
-        const struct bn_bench_config *q = &m->configs[i];
-        if (q->n_busy == 0 && is_same_test(q, c) && q->n_threads == c->n_threads && q->n_batch == c->n_batch)
-            return q->verdict == BN_BENCH_VALID && c->verdict == BN_BENCH_VALID
-                       ? bn_bench_median_of(m, c, "tokens_per_second") /
-                             bn_bench_median_of(m, q, "tokens_per_second")
-                       : (double)NAN;
-    }
-    return (double)NAN;
-}
-
 void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -73,11 +73,9 @@ static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_
         bn_json_put_u64(o, "clients", load->n_clients);
     else
         bn_json_put_number(o, "rate", job->o->rate);
-    bn_json_put_u64(o, "requests", load->n_runs - 1);
-    bn_json_put_u64(o, "failed", load->n_failed);
-    bn_json_put_u64(o, "prompt_tokens", load->n_prompt);
-    bn_json_put_u64(o, "cached_tokens", load->n_cached);
-    bn_json_put_u64(o, "completion_tokens", load->n_tokens);
+    BN_PUT_COUNTS(o, {"requests", load->n_runs - 1}, {"failed", load->n_failed},
+                  {"prompt_tokens", load->n_prompt}, {"cached_tokens", load->n_cached},
+                  {"completion_tokens", load->n_tokens});
     bn_json_put_number(o, "seconds", load->seconds);
     if (job->o->n_interrupt > 0) {
         bn_json_put_u64(o, "interrupt_tokens", extra->n_prompt);
@@ -87,8 +85,7 @@ static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_
         if (load->runs[i].reason[0] != '\0')
             snprintf(reason, sizeof reason, "request %zu failed: %.120s", i, load->runs[i].reason);
     size_t n_same = 0, n = bn_load_compare(&job->loads[0], load, &n_same);
-    bn_json_put_u64(o, "answers_compared", n);
-    bn_json_put_u64(o, "answers_same", n_same);
+    BN_PUT_COUNTS(o, {"answers_compared", n}, {"answers_same", n_same});
     bn_harness_judge(&job->h, o, load->n_failed > 0 || n != n_same ? BN_BENCH_INVALID : BN_BENCH_VALID,
                      reason);
     for (size_t k = 0; k < BN_LOAD_TIMES; k++)
@@ -182,10 +179,8 @@ static void put_settings(struct job *job)
 {
     bn_json *settings = job->h.settings;
     bn_json_put_string(settings, "url", job->h.args->operands[0]);
-    bn_json_put_u64(settings, "requests", job->o->n_requests);
-    bn_json_put_u64(settings, "prompt_words", job->o->n_prompt);
-    bn_json_put_u64(settings, "shared_words", job->o->n_shared);
-    bn_json_put_u64(settings, "tokens", job->o->n_predict);
+    BN_PUT_COUNTS(settings, {"requests", job->o->n_requests}, {"prompt_words", job->o->n_prompt},
+                  {"shared_words", job->o->n_shared}, {"tokens", job->o->n_predict});
     bn_json_put_count(settings, "interrupt_words", job->o->n_interrupt);
     bn_json_put_number(settings, "temperature", job->o->temperature);
     bn_json_put_u64(settings, "seed", job->o->seed);

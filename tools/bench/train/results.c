@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/kit/put_counts.h"
 #include "tools/bench/train/train.h"
 
 /* ---- phases ---- */

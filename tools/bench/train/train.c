@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/team.h"
-#include "lab/kit/put_counts.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"
 
