@@ -104,24 +104,6 @@ bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err)
 
 /* ---- values ---- */
 
-uint64_t bn_bench_parameters(const bn_model *model)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < model->gguf.n_tensors; i++) {
-        const uint64_t *ne = model->gguf.tensors[i].ne;
-        n += ne[0] * ne[1] * ne[2] * ne[3];
-    }
-    return n;
-}
-
-void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock)
-{
-    bn_json *o = bn_json_put_object(doc, "clock");
-    bn_json_put_string(o, "name", "CLOCK_MONOTONIC");
-    BN_PUT_COUNTS(o, {"step_ns", (uint64_t)clock->resolution_ns}, {"cost_ns", (uint64_t)clock->cost_ns},
-                  {"backward_steps", clock->n_backward});
-}
-
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list)
 {
     bn_json *array = bn_json_put_array(object, name);

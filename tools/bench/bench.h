@@ -68,7 +68,7 @@ struct bn_bench_options {
     const char *format, *output, *dir;
     /* serve */
     struct bn_list clients;
-    double rate, temperature; /* requests a second, 0: not given; of answers */
+    double temperature; /* of answers */
     uint32_t n_requests, n_shared, n_interrupt;
     /* train */
     struct bn_list contexts;
@@ -106,10 +106,6 @@ BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *e
 /* The same after a blank line, when the table has rows. */
 BN_MUST_CHECK bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err);
 
-/* The parameters of a model: the elements of all tensors of its file. */
-uint64_t bn_bench_parameters(const bn_model *model);
-/* Puts the facts about the clock of samples. */
-void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock);
 /* Puts the numbers of a list option. */
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list);
 /* Confidence of every interval, unless --confidence gives another one. */

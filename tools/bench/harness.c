@@ -56,7 +56,10 @@ void bn_harness_begin(struct bn_harness *h, struct bn_args *args, const char *co
     bn_clock_measure_default(&h->clock);
     h->doc = bn_bench_document(command, &h->machine);
     h->settings = bn_json_put_object(h->doc, "settings");
-    bn_bench_put_clock(h->doc, &h->clock);
+    bn_json *clock = bn_json_put_object(h->doc, "clock");
+    bn_json_put_string(clock, "name", "CLOCK_MONOTONIC");
+    BN_PUT_COUNTS(clock, {"step_ns", (uint64_t)h->clock.resolution_ns},
+                  {"cost_ns", (uint64_t)h->clock.cost_ns}, {"backward_steps", h->clock.n_backward});
     h->tests = bn_json_put_array(h->doc, "tests");
 }
 

@@ -186,16 +186,6 @@ static void decode_f16(const struct bn_quant_job *j, size_t row)
     j->kernels->f16_to_f32(j->back + row * j->k, packed_row(j, row), j->k);
 }
 
-void bn_quant_activations(const struct bn_quant_job *j, size_t row)
-{
-    int8_t *out = j->act + row * (j->k + 8);
-    float scale;
-    int32_t sum;
-    j->kernels->quantize(out, &scale, &sum, j->w + row * j->k, j->k);
-    memcpy(out + j->k, &scale, sizeof scale);
-    memcpy(out + j->k + 4, &sum, sizeof sum);
-}
-
 /* ---- the list ---- */
 
 #define PLAIN BN_KERNEL_COUNT

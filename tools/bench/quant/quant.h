@@ -26,7 +26,6 @@ struct bn_quant_job {
     float scale;      /* of the tensor, for formats that have one */
     uint8_t *packed;  /* rows x row_bytes */
     float *back;      /* rows x k: the output of decode */
-    int8_t *act;      /* rows x (k + 8): activations, then their scale and sum */
 };
 
 typedef void (*bn_quant_row)(const struct bn_quant_job *job, size_t row);
@@ -54,8 +53,6 @@ float bn_quant_tensor_scale(const double *row_sums, size_t rows, size_t k);
 size_t bn_quant_row_bytes(const struct bn_quant_format *format, size_t k);
 uint64_t bn_quant_bytes(const struct bn_quant_format *format, size_t rows, size_t k);
 double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k);
-/* Quantises a row of floats as activations. */
-void bn_quant_activations(const struct bn_quant_job *job, size_t row);
 
 /* ---- operations (op.c) ---- */
 
@@ -70,7 +67,7 @@ struct bn_quant_data {
 BN_MUST_CHECK bn_status bn_quant_prepare(struct bn_quant_data *data, size_t rows, size_t k, bn_error *err);
 void bn_quant_release(struct bn_quant_data *data);
 
-enum bn_quant_kind { BN_QUANTISE, BN_DEQUANTISE, BN_QUANTISE_ACTIVATIONS, BN_QUANT_KINDS };
+enum bn_quant_kind { BN_QUANTISE, BN_DEQUANTISE, BN_QUANT_KINDS };
 
 /* One operation: reads what its job points to, writes data->out. */
 struct bn_quant_op {
@@ -84,8 +81,7 @@ struct bn_quant_op {
     struct bn_quant_data *data;
     struct bn_barrier barrier;
 };
-/* Makes the input, and the expected result with the reference kernels on one thread. format is not used by
- * BN_QUANTISE_ACTIVATIONS. */
+/* Makes the input, and the expected result with the reference kernels on one thread. */
 void bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const struct bn_quant_format *format,
                       struct bn_quant_data *data);
 /* Runs it once on a buffer of other bytes and compares every byte: NULL when all are as expected, else the

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "infer/session.h"
 #include "lab/report/units.h"
 #include "model/model.h"
 #include "tools/bench/run/run.h"
@@ -45,12 +46,17 @@ static void put_settings(const struct bn_bench_measurement *m)
 /* What is measured once, or once a round: opening the model, memory, reading. */
 static bn_status put_machine(struct bn_bench_measurement *m, bn_error *err)
 {
+    const bn_hparams *hp = bn_model_hparams(m->model);
+    const size_t kv_bytes = 2 * sizeof(uint16_t) * bn_kv_heads(hp) * hp->head_dim; /* of a position */
     double *x = m->scratch;
-    BN_PUT_COUNTS(m->h.model, {"file_bytes", m->model->n_bytes},
-                  {"parameters", bn_bench_parameters(m->model)});
+    uint64_t parameters = 0;
+    for (size_t i = 0; i < m->model->gguf.n_tensors; i++) {
+        const uint64_t *ne = m->model->gguf.tensors[i].ne;
+        parameters += ne[0] * ne[1] * ne[2] * ne[3];
+    }
+    BN_PUT_COUNTS(m->h.model, {"file_bytes", m->model->n_bytes}, {"parameters", parameters});
     BN_TRY(bn_metric_add(&m->h.series, "load", "load_ns", m->load_ns, m->o->n_loads, 0, err));
-    BN_TRY(bn_harness_put_value(&m->h, "session", "kv_bytes_per_token", (double)bn_bench_kv_bytes(m->model),
-                                err));
+    BN_TRY(bn_harness_put_value(&m->h, "session", "kv_bytes_per_token", (double)kv_bytes, err));
     if (m->meters.peak > 0)
         BN_TRY(bn_harness_put_value(&m->h, "process", "peak_rss_bytes", (double)m->meters.peak, err));
     for (size_t t = 0; t < m->o->threads.n; t++) {

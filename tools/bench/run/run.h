@@ -186,8 +186,7 @@ void bn_bench_text_print(const struct bn_bench_measurement *m);
 
 /* ---- figures (figures.c) ---- */
 
-/* Tokens that its rate counts; times of their own that a sample has: of tokens, or of concurrent generations. */
-uint32_t bn_bench_n_rated(const struct bn_bench_config *c);
+/* Times of their own that a sample has: of tokens, or of concurrent generations. */
 uint32_t bn_bench_n_times(const struct bn_bench_config *c);
 /* "decode n=32 d=0 t=2", "decode n=32 d=0 t=2 seq=8", "concurrent k=2 n=32 d=0 t=2": the words of its series. */
 void bn_bench_config_name(const struct bn_bench_config *config, char *out, size_t room);
@@ -205,8 +204,6 @@ BN_MUST_CHECK bn_status bn_bench_config_series(struct bn_bench_measurement *m,
 /* The median of those after the warm-up; NaN without any. */
 double bn_bench_median_of(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                           const char *metric);
-/* Bytes of the KV cache that one position takes in a session. */
-uint64_t bn_bench_kv_bytes(const bn_model *model);
 
 /* Makes room in scratch for the samples taken so far. */
 BN_MUST_CHECK bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err);

@@ -5,7 +5,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tools/bench/serve/load.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -59,18 +58,10 @@ struct loop {
     struct bn_serve_load *load;
     const struct bn_target *target;
     const struct bn_bench_options *o;
-    pthread_mutex_t lock; /* of the next three */
-    size_t n_started;
-    uint64_t next_ns, random;
-    atomic_bool stop;
+    atomic_size_t n_started; /* requests */
     atomic_size_t n_working; /* threads */
+    atomic_bool stop;
 };
-
-/* Sleeps for a moment, at most this long. */
-static void look_later(uint64_t most_ns)
-{
-    (void)nanosleep(&(struct timespec){.tv_nsec = (long)(most_ns < LOOK_NS ? most_ns : LOOK_NS)}, NULL);
-}
 
 static void ask(struct loop *l, size_t index)
 {
@@ -80,24 +71,10 @@ static void ask(struct loop *l, size_t index)
     bn_buf_release(&body);
 }
 
-/* The next request, when it is due: in the open loop at the next time of a Poisson process. */
-static size_t next_request(struct loop *l)
-{
-    pthread_mutex_lock(&l->lock);
-    size_t index = l->n_started++;
-    double u = ((double)(bn_splitmix64(&l->random) >> 11) + 0.5) * 0x1p-53;
-    if (l->load->n_clients == 0) l->next_ns += (uint64_t)(-log(u) / l->o->rate * 1e9);
-    uint64_t due = l->next_ns;
-    pthread_mutex_unlock(&l->lock);
-    for (uint64_t now; index < l->o->n_requests && (now = bn_clock_ns()) < due && !l->stop;)
-        look_later(due - now);
-    return index;
-}
-
 static void *run_client(void *arg)
 {
     struct loop *l = arg;
-    for (size_t i; (i = next_request(l)) < l->o->n_requests && !l->stop;)
+    for (size_t i; (i = l->n_started++) < l->o->n_requests && !l->stop;)
         ask(l, i);
     l->n_working--;
     return NULL;
@@ -135,7 +112,7 @@ static bool may_interrupt(struct loop *l)
 static void watch(struct loop *l, uint64_t begin_ns, pthread_t *interrupting, bool *interrupted)
 {
     while (l->n_working > 0) {
-        look_later(LOOK_NS);
+        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
         if (bn_cli_interrupted() != 0 || bn_clock_ns() - begin_ns > (uint64_t)(l->o->timeout * 1e9))
             l->stop = true;
         if (l->o->n_interrupt > 0 && !*interrupted && !l->stop && may_interrupt(l))
@@ -146,16 +123,14 @@ static void watch(struct loop *l, uint64_t begin_ns, pthread_t *interrupting, bo
 static bn_status run_all(struct loop *l, pthread_t *threads, size_t n, bn_error *err)
 {
     size_t n_started = 0;
-    uint64_t begin_ns = l->next_ns = bn_clock_ns();
+    uint64_t begin_ns = bn_clock_ns();
     bool interrupted = false;
-    if (pthread_mutex_init(&l->lock, NULL) != 0) return bn_nomem(err);
     while (n_started < n && start(l, &threads[n_started], run_client))
         n_started++;
     l->stop = n_started < n;
     watch(l, begin_ns, &threads[n], &interrupted);
     for (size_t i = 0; i < n_started + interrupted; i++)
         (void)pthread_join(threads[i], NULL);
-    (void)pthread_mutex_destroy(&l->lock);
     l->load->seconds = (double)(bn_clock_ns() - begin_ns) / 1e9;
     if (bn_cli_interrupted() != 0) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
     if (n_started < n) return bn_fail(err, BN_ERR_UNSUPPORTED, "%zu of %zu threads started", n_started, n);
@@ -211,8 +186,8 @@ static void add_run(struct bn_serve_load *load, const struct bn_client_run *run,
 bn_status bn_load_run(struct bn_serve_load *load, const struct bn_target *target,
                       const struct bn_bench_options *o, bn_error *err)
 {
-    struct loop l = {.load = load, .target = target, .o = o, .random = o->seed};
-    size_t n = load->n_clients > 0 ? load->n_clients : bn_min_size(o->n_requests, MAX_OPEN);
+    struct loop l = {.load = load, .target = target, .o = o};
+    size_t n = load->n_clients;
     pthread_t *threads = bn_alloc(n + 1, sizeof *threads);
     load->n_runs = (size_t)o->n_requests + 1;
     load->runs = bn_alloc(load->n_runs, sizeof *load->runs);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A load on a server of OpenAI's API: the same streamed requests by a number of clients that ask again at once (closed
- * loop), or at times of a Poisson process (open loop). Requests follow from the seed alone, so that answers under different
- * loads can be compared. HTTP without TLS, to an address or localhost: names are not looked up.
+ * A load on a server of OpenAI's API: the same streamed requests by a number of clients, each of which asks again at once.
+ * Requests follow from the seed alone, so that answers under different loads can be compared. HTTP without TLS, to an address
+ * or localhost: names are not looked up.
  */
 #ifndef BN_BENCH_SERVE_LOAD_H
 #define BN_BENCH_SERVE_LOAD_H
@@ -50,8 +50,7 @@ enum bn_load_times { BN_LOAD_FIRST, BN_LOAD_GAPS, BN_LOAD_MEANWHILE, BN_LOAD_EAC
 extern const char *const bn_load_metrics[BN_LOAD_TIMES];
 
 struct bn_serve_load {
-    char name[24];              /* "8", "0.5/s" */
-    uint32_t n_clients;         /* 0: open loop */
+    uint32_t n_clients;
     struct bn_client_run *runs; /* n_requests of the options, and the interrupting one */
     size_t n_runs, n_failed;
     uint64_t n_prompt, n_cached, n_tokens;
