@@ -63,19 +63,16 @@ static void place(struct bn_schedule *s, const struct bn_graph *graph)
         if (finish_of(&slot[e->from]) > slot[e->to].start) slot[e->to].start = finish_of(&slot[e->from]);
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         if (slot[i].leaf && finish_of(&slot[i]) > s->path_ns) s->path_ns = finish_of(&slot[i]);
-    /* Meanwhile they are the latest end, and the start of the next. */
+    /* Meanwhile it is the latest end. */
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        slot[i].slack = slot[i].free_slack = s->path_ns;
+        slot[i].slack = s->path_ns;
     for (uint32_t i = graph->n_edges; i-- > 0;) {
         const struct bn_slot *to = &slot[graph->edge[i].to];
         struct bn_slot *from = &slot[graph->edge[i].from];
         if (to->slack - to->ns < from->slack) from->slack = to->slack - to->ns;
-        if (to->start < from->free_slack) from->free_slack = to->start;
     }
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
         slot[i].slack -= finish_of(&slot[i]);
-        slot[i].free_slack -= finish_of(&slot[i]);
-    }
 }
 
 /* From the first leaf that ends last, back over those that it could not start before; of several the one with
@@ -232,7 +229,6 @@ void bn_schedule_put(bn_json *object, const struct bn_schedule *s, const struct 
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         if (!s->slot[i].leaf) continue;
         bn_json *leaf = bn_json_add_object(leaves);
-        BN_PUT_COUNTS(leaf, {"node", i}, {"start_ns", s->slot[i].start}, {"slack_ns", s->slot[i].slack},
-                      {"free_slack_ns", s->slot[i].free_slack});
+        BN_PUT_COUNTS(leaf, {"node", i}, {"start_ns", s->slot[i].start}, {"slack_ns", s->slot[i].slack});
     }
 }

@@ -10,13 +10,13 @@
 #ifndef BN_PROFILE_SCHEDULE_H
 #define BN_PROFILE_SCHEDULE_H
 
+#include "base/mem.h"
 #include "lab/profile/graph.h"
 
 struct bn_slot {
     bool leaf, on_path;
-    uint64_t ns, start;  /* the earliest: all that it waits for takes its time and no more */
-    uint64_t slack;      /* what it could take longer without making the whole longer */
-    uint64_t free_slack; /* the same without any other leaf starting later */
+    uint64_t ns, start; /* the earliest: all that it waits for takes its time and no more */
+    uint64_t slack;     /* what it could take longer without making the whole longer */
 };
 
 /* The sums of the leaves in bricks of one name; leaves in no brick have their own name. */

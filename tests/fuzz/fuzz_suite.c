@@ -41,7 +41,7 @@ static void read_plan(const char *path)
     hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
     for (size_t i = 0; status == BN_OK && i < plan.n_parts; i++) {
         const struct bn_suite_part *part = &plan.parts[i];
-        hold(part->command != NULL && part->label != NULL && part->file != NULL);
+        hold(part->command != NULL && part->label[0] != '\0' && part->file[0] != '\0');
         hold(part->n >= 2 && part->arguments[part->n] == NULL);
     }
     bn_suite_release(&plan);

@@ -15,7 +15,6 @@
 #include "base/file.h"
 #include "lab/compare/score.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
 #include "model/model.h"
 #include "tools/bench/quant/quant.h"
 #include "tools/cli/text.h"

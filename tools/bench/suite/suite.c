@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
 #include "tools/bench/report/report.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
