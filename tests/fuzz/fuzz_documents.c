@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "hub/cache/lockfile.h"
-#include "hub/names/reference.h"
-#include "hub/names/registry.h"
+#include "hub/cache/cache.h"
+#include "hub/files/document.h"
+#include "hub/names/names.h"
 #include "lab/compare/metrics.h"
 #include "lab/history/ledger.h"
 #include "lab/history/result.h"
@@ -62,11 +62,13 @@ static void read_registry(const char *text, size_t n)
 static void read_lockfile(const char *path)
 {
     struct bn_hub_lockfile lock;
-    struct bn_buf text = {.max = 1u << 26};
     bn_error err = {0};
-    if (read_well(bn_hub_lockfile_read(&lock, path, &err), &err))
-        hold(bn_hub_lockfile_write(&text, lock.list, lock.n, NULL) == BN_OK);
-    bn_buf_release(&text);
+    if (read_well(bn_hub_lockfile_read(&lock, path, &err), &err)) {
+        cJSON *again = bn_hub_lockfile_new();
+        for (size_t i = 0; i < lock.n; i++)
+            hold(bn_hub_lockfile_add(again, &lock.list[i], NULL) == BN_OK);
+        cJSON_Delete(again);
+    }
     bn_hub_lockfile_release(&lock);
 }
 

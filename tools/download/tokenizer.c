@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "hub/cache/cache.h"
-#include "hub/names/reference.h"
-#include "hub/names/registry.h"
+#include "hub/names/names.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
@@ -68,8 +67,7 @@ static bn_status get_file(struct tokenizer *t, const char *repo, const char *rev
     bn_json_put_string(o, "file", file);
     bn_json_put_string(o, "path", f->path);
     bn_json_put_text(o, "commit", f->commit);
-    const char *sha256 = f->from_cache ? f->sha256_wanted : f->transfer.digest;
-    bn_json_put_string(o, "sha256", sha256[0] != '\0' ? sha256 : NULL);
+    bn_json_put_text(o, "sha256", f->transfer.digest);
     if (!t->args->json) printf("%s\n", f->path);
     return BN_OK;
 }
