@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the commands of bn-crossval share: this engine's side, the references, and one struct that holds all
- * that was found. It becomes a document, which is printed, or drawn as text or as a page.
+ * that was found. It becomes a document, which is printed, or drawn as text.
  */
 #ifndef BN_CROSSVAL_H
 #define BN_CROSSVAL_H
@@ -76,7 +76,7 @@ struct bn_crossval_options {
     uint32_t n_prompt, n_decode, n_reps;
     double fail_below; /* 0: not given */
     bool exact;
-    const char *thresholds, *html, *receipt, *trace, *output;
+    const char *thresholds, *receipt, *trace;
     const char *prompts, *record;
     struct bn_list seeds;
 };
@@ -168,16 +168,12 @@ void bn_crossval_put_reference(bn_json *list, const struct bn_crossval *x, const
                                bool brief);
 /* All that was found; the document of --json. */
 bn_json *bn_crossval_results(const struct bn_crossval *x);
-/* view.c: that document as text on standard output, and as a page in a file, or NULL: on standard output. */
+/* view.c: that document as text on standard output. */
 BN_MUST_CHECK bn_status bn_crossval_print(const struct bn_args *args, const bn_json *doc, bn_error *err);
-BN_MUST_CHECK bn_status bn_crossval_write_page(const bn_json *doc, const char *path, bn_error *err);
 /* Appends what is wrong with a reference of a document; false when it agrees. */
 bool bn_crossval_put_sentence(struct bn_buf *out, const bn_json *reference);
 /* Prints a text and releases it. */
 BN_MUST_CHECK bn_status bn_crossval_flush(struct bn_buf *text, bn_error *err);
-/* plots.c: each appends nothing where the document has no data for it. */
-void bn_crossval_plot_positions(struct bn_buf *out, const bn_json *ref);
-void bn_crossval_plot_operations(struct bn_buf *out, const bn_json *trace);
 /* The block that a receipt carries; docs/reference/receipt.md. */
 void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object);
 /* receipt.c: puts that block into a receipt. BN_ERR_INTEGRITY for one that was edited, BN_ERR_MISMATCH for
@@ -187,7 +183,6 @@ BN_MUST_CHECK bn_status bn_crossval_add_to_receipt(const struct bn_crossval *x, 
 
 /* The commands. */
 bn_status bn_crossval_ladder(struct bn_args *args, bn_error *err); /* and tokens, logits, trace */
-bn_status bn_crossval_report(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_bench(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_sweep(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_serve(struct bn_args *args, bn_error *err);
