@@ -6,7 +6,6 @@
 #include "lab/kit/child.h"
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
-#include "tools/crossval/setup.h"
 
 #define OPTIONS struct bn_crossval_options
 
