@@ -210,7 +210,7 @@ static bool tick(void *user)
 static bool find_version(char path[BN_HUB_PATH_MAX], const char *url)
 {
     char hex[BN_SHA256_HEX], name[96];
-    if (bn_sha256_hex(url, strlen(url), hex, NULL) != BN_OK) return false;
+    bn_sha256_hex(url, strlen(url), hex);
     snprintf(name, sizeof name, "urls/%s.json", hex);
     return bn_hub_state_path(path, name);
 }
