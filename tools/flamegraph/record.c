@@ -46,16 +46,12 @@ const struct bn_option bn_flamegraph_record_options[] = {
               BN_TO_CHOICE(struct bn_flamegraph_options, sampler)),
     BN_RARE("unwind", "find callers by unwind tables (auto) or frame pointers (fp)", .arg = "auto|fp",
             .preset = "auto", BN_TO_CHOICE(struct bn_flamegraph_options, unwind)),
-    BN_RARE("user-only", "leave out the time and frames of the kernel",
-            BN_TO_BOOL(struct bn_flamegraph_options, user_only)),
     BN_OPTION("runs", "record N runs and keep them apart", .letter = 'r', .preset = "1",
               BN_TO_U32(struct bn_flamegraph_options, work.runs, 1, BN_STACKS_MAX_RUNS)),
     BN_OPTION("duration", "end each run after this time", .arg = "SECONDS",
               BN_TO_F64(struct bn_flamegraph_options, work.seconds, 0.01, 1e6)),
     BN_RARE("no-inline", "no frames for inlined functions", .group = "Names",
             BN_TO_BOOL(struct bn_flamegraph_options, no_inline)),
-    BN_RARE("debug-path", "directories of debug files, separated by colons", .arg = "DIRS",
-            BN_TO_TEXT(struct bn_flamegraph_options, debug_path)),
     {0},
 };
 
@@ -67,10 +63,9 @@ void bn_flamegraph_read_sampler(struct bn_record_options *options, struct bn_sym
         .tier = o->sampler - 1,
         .period_ns = (uint64_t)(1e9 / o->frequency + 0.5),
         .dump_bytes = o->unwind == UNWIND_AUTO ? STACK_BYTES : 0,
-        .user_only = o->user_only,
         .timeout_ns = (uint64_t)(o->work.seconds * 1e9),
     };
-    *symbols = (struct bn_symbols_options){.inlined = !o->no_inline, .debug_path = o->debug_path};
+    *symbols = (struct bn_symbols_options){.inlined = !o->no_inline};
 }
 
 void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded)

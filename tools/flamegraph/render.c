@@ -17,11 +17,8 @@ const struct bn_option bn_flamegraph_picture_options[] = {
             BN_TO_TEXT(struct bn_flamegraph_options, picture.notes)),
     BN_RARE("width", "width of the picture, 100 to 20000 [window width]", .arg = "PX",
             BN_TO_F64(struct bn_flamegraph_options, picture.width, 100, 20000)),
-    BN_RARE("min-width", "do not draw narrower frames until zoomed", .arg = "PX", .preset = "0.1",
-            BN_TO_F64(struct bn_flamegraph_options, picture.min_width, 0, 1000)),
     BN_OPTION("palette", "colours; safe: for colour-blind readers", .arg = "bitnet|safe", .preset = "bitnet",
               BN_TO_CHOICE(struct bn_flamegraph_options, picture.palette)),
-    BN_RARE("icicle", "root at the top", BN_TO_BOOL(struct bn_flamegraph_options, picture.icicle)),
     {0},
 };
 
