@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/suggest.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
 #include "tools/cli/options.h"
 #include "tools/cli/program/doctor.h"
 #include "tools/cli/programs.h"

@@ -18,7 +18,7 @@
 #include "base/team.h"
 #include "bn.h"
 #include "infer/session.h"
-#include "lab/host/bandwidth.h"
+#include "lab/host/meters.h"
 #include "lab/profile/document.h"
 #include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "bn.h"
 #include "lab/receipt/receipt.h"
-#include "lab/verify/replay.h"
+#include "lab/verify/rules.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/live.h"
 #include "tools/cli/options.h"
