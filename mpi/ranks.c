@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "lab/kit/program.h"
+#include "lab/kit/process.h"
 #include "mpi/plugin.h"
 
 #define CHUNK_BYTES ((size_t)256 << 20) /* the largest message */

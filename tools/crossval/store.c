@@ -16,7 +16,6 @@
 #include "base/json.h"
 #include "lab/host/machine.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
 #include "lab/report/table.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/program/doctor.h"
