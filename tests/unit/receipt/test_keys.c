@@ -4,7 +4,7 @@
  */
 #include "base/digest.h"
 #include "lab/receipt/keys.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static size_t from_hex(unsigned char *out, const char *hex)
 {
@@ -50,7 +50,7 @@ static struct bn_key *public_key(const char *raw)
     struct bn_buf pem = {.max = 1000};
     struct bn_key *key;
     make_pem(&pem, "PUBLIC KEY", SPKI, raw);
-    assert_int_equal(bn_key_read_public(&key, pem.data, pem.len, NULL), BN_OK);
+    must(bn_key_read_public(&key, pem.data, pem.len, NULL));
     bn_buf_release(&pem);
     return key;
 }
@@ -64,15 +64,15 @@ TEST(ed25519_vectors)
         size_t n = from_hex(message, RFC8032[i].message);
         from_hex(want, RFC8032[i].signature);
         make_pem(&pem, "PRIVATE KEY", PKCS8, RFC8032[i].secret);
-        assert_int_equal(bn_key_read_private(&secret, pem.data, pem.len, NULL), BN_OK);
-        assert_int_equal(bn_sign(secret, message, n, got, NULL), BN_OK);
+        must(bn_key_read_private(&secret, pem.data, pem.len, NULL));
+        must(bn_sign(secret, message, n, got, NULL));
         assert_memory_equal(got, want, 64);
-        assert_int_equal(bn_verify(public, message, n, got, 64, NULL), BN_OK);
-        assert_int_equal(bn_verify(secret, message, n, got, 64, NULL), BN_OK);
-        assert_int_equal(bn_key_write_private(secret, &again, NULL), BN_OK);
+        must(bn_verify(public, message, n, got, 64, NULL));
+        must(bn_verify(secret, message, n, got, 64, NULL));
+        must(bn_key_write_private(secret, &again, NULL));
         assert_string_equal(again.data, pem.data);
-        assert_int_equal(bn_key_write_private(public, &again, NULL), BN_ERR_ARG);
-        assert_int_equal(bn_sign(public, message, n, got, NULL), BN_ERR_ARG);
+        refused(bn_key_write_private(public, &again, NULL), BN_ERR_ARG);
+        refused(bn_sign(public, message, n, got, NULL), BN_ERR_ARG);
         bn_key_close(secret);
         bn_key_close(public);
         bn_buf_release(&pem);
@@ -88,17 +88,17 @@ TEST(ed25519_refuses_every_flipped_bit)
     from_hex(signature, RFC8032[2].signature);
     for (size_t bit = 0; bit < 512; bit++) {
         signature[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        assert_int_equal(bn_verify(key, message, 2, signature, 64, NULL), BN_ERR_INTEGRITY);
+        refused(bn_verify(key, message, 2, signature, 64, NULL), BN_ERR_INTEGRITY);
         signature[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
     for (size_t bit = 0; bit < 16; bit++) {
         message[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        assert_int_equal(bn_verify(key, message, 2, signature, 64, NULL), BN_ERR_INTEGRITY);
+        refused(bn_verify(key, message, 2, signature, 64, NULL), BN_ERR_INTEGRITY);
         message[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
-    assert_int_equal(bn_verify(key, message, 2, signature, 63, NULL), BN_ERR_INTEGRITY);
-    assert_int_equal(bn_verify(key, message, 2, signature, 65, NULL), BN_ERR_INTEGRITY);
-    assert_int_equal(bn_verify(key, message, 2, signature, 64, NULL), BN_OK);
+    refused(bn_verify(key, message, 2, signature, 63, NULL), BN_ERR_INTEGRITY);
+    refused(bn_verify(key, message, 2, signature, 65, NULL), BN_ERR_INTEGRITY);
+    must(bn_verify(key, message, 2, signature, 64, NULL));
     bn_key_close(key);
 }
 
@@ -116,7 +116,7 @@ TEST(ed25519_is_not_malleable)
         carry >>= 8;
     }
     struct bn_key *key = public_key(RFC8032[2].public);
-    assert_int_equal(bn_verify(key, message, 2, signature, 64, NULL), BN_ERR_INTEGRITY);
+    refused(bn_verify(key, message, 2, signature, 64, NULL), BN_ERR_INTEGRITY);
     bn_key_close(key);
 }
 
@@ -126,14 +126,14 @@ TEST(generated_keys_work_and_have_an_id)
     struct bn_buf pem = {.max = 1000};
     unsigned char signature[64];
     char id[17], same[17], hex[BN_SHA256_HEX];
-    assert_int_equal(bn_key_generate(&key, NULL), BN_OK);
-    assert_int_equal(bn_key_write_public(key, &pem, NULL), BN_OK);
-    assert_int_equal(bn_key_read_public(&public, pem.data, pem.len, NULL), BN_OK);
-    assert_int_equal(bn_sign(key, "text", 4, signature, NULL), BN_OK);
-    assert_int_equal(bn_verify(public, "text", 4, signature, 64, NULL), BN_OK);
-    assert_int_equal(bn_verify(public, "tex", 3, signature, 64, NULL), BN_ERR_INTEGRITY);
-    assert_int_equal(bn_key_id(key, id, NULL), BN_OK);
-    assert_int_equal(bn_key_id(public, same, NULL), BN_OK);
+    must(bn_key_generate(&key, NULL));
+    must(bn_key_write_public(key, &pem, NULL));
+    must(bn_key_read_public(&public, pem.data, pem.len, NULL));
+    must(bn_sign(key, "text", 4, signature, NULL));
+    must(bn_verify(public, "text", 4, signature, 64, NULL));
+    refused(bn_verify(public, "tex", 3, signature, 64, NULL), BN_ERR_INTEGRITY);
+    must(bn_key_id(key, id, NULL));
+    must(bn_key_id(public, same, NULL));
     assert_string_equal(id, same);
     bn_key_close(key);
     bn_key_close(public);
@@ -142,7 +142,7 @@ TEST(generated_keys_work_and_have_an_id)
     unsigned char raw[32];
     from_hex(raw, RFC8032[0].public);
     bn_sha256_hex(raw, 32, hex);
-    assert_int_equal(bn_key_id(public, id, NULL), BN_OK);
+    must(bn_key_id(public, id, NULL));
     assert_memory_equal(id, hex, 16);
     bn_key_close(public);
 }
@@ -150,8 +150,7 @@ TEST(generated_keys_work_and_have_an_id)
 static void refuse_public(const char *pem, size_t n, bn_status want)
 {
     struct bn_key *key;
-    bn_error err = {0};
-    assert_int_equal(bn_key_read_public(&key, pem, n, &err), want);
+    refused(bn_key_read_public(&key, pem, n, &err), want);
     assert_null(key);
     assert_true(err.msg[0] != '\0');
 }
@@ -162,7 +161,7 @@ TEST(key_files_are_read_strictly)
         "-----BEGIN PUBLIC KEY-----\r\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlr\n"
         "wIaaPcHURo=\n-----END PUBLIC KEY-----\n\n";
     struct bn_key *key;
-    assert_int_equal(bn_key_read_public(&key, GOOD, strlen(GOOD), NULL), BN_OK);
+    must(bn_key_read_public(&key, GOOD, strlen(GOOD), NULL));
     bn_key_close(key);
     for (size_t n = 0; n + 3 < strlen(GOOD); n++)
         refuse_public(GOOD, n, BN_ERR_FORMAT);
