@@ -268,18 +268,10 @@ TEST_IN(right_checksums_open_no_door, setup, teardown)
         uint32_t value;
         bn_status status;
     } EDITS[] = {
-        {8, 2, BN_ERR_UNSUPPORTED},
-        {12, 0, BN_ERR_FORMAT},
-        {12, 4, BN_ERR_FORMAT},
-        {12, 6, BN_ERR_FORMAT},
-        {12, UINT32_MAX, BN_ERR_FORMAT},
-        {16, 0, BN_ERR_FORMAT},
-        {16, UINT32_MAX, BN_ERR_FORMAT},
-        {20, 77, BN_ERR_FORMAT},
-        {24, 1u << 31, BN_ERR_FORMAT},
-        {28, 0, BN_ERR_FORMAT},
-        {32, 0x0A0D1B00, BN_ERR_MISMATCH},
-    };
+        {8, 2, BN_ERR_UNSUPPORTED},      {12, 0, BN_ERR_FORMAT},           {12, 4, BN_ERR_FORMAT},
+        {12, 6, BN_ERR_FORMAT},          {12, UINT32_MAX, BN_ERR_FORMAT},  {16, 0, BN_ERR_FORMAT},
+        {16, UINT32_MAX, BN_ERR_FORMAT}, {20, 77, BN_ERR_FORMAT},          {24, 1u << 31, BN_ERR_FORMAT},
+        {28, 0, BN_ERR_FORMAT},          {32, 0x0A0D1B00, BN_ERR_MISMATCH}};
     struct spoiled p;
     make(&p);
     for (size_t i = 0; i < BN_ARRAY_LEN(EDITS); i++) {

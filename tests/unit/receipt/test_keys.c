@@ -42,8 +42,7 @@ static const struct {
      "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"},
     {"c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
      "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025", "af82",
-     "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"},
-};
+     "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"}};
 
 static struct bn_key *public_key(const char *raw)
 {
@@ -166,14 +165,12 @@ TEST(key_files_are_read_strictly)
     for (size_t n = 0; n + 3 < strlen(GOOD); n++)
         refuse_public(GOOD, n, BN_ERR_FORMAT);
     static const char *const BAD[] = {
-        "text",
-        "x-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----\n",
+        "text", "x-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----\n",
         "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n",
         /* one byte too few, P-256's identifier, a private key */
         "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHUQ==\n-----END PUBLIC KEY-----\n",
         "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VxAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n",
-        "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n",
-    };
+        "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n"};
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++)
         refuse_public(BAD[i], strlen(BAD[i]), BN_ERR_FORMAT);
     static char large[5000];
@@ -183,13 +180,11 @@ TEST(key_files_are_read_strictly)
 
 TEST(keys_of_small_order_are_refused)
 {
-    static const char *const POINTS[] = {
-        "0000000000000000000000000000000000000000000000000000000000000000",
-        "0100000000000000000000000000000000000000000000000000000000000080",
-        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
-        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-    };
+    static const char *const POINTS[] = {"0000000000000000000000000000000000000000000000000000000000000000",
+                                         "0100000000000000000000000000000000000000000000000000000000000080",
+                                         "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+                                         "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+                                         "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f"};
     for (size_t i = 0; i < BN_ARRAY_LEN(POINTS); i++) {
         struct bn_buf pem = {.max = 1000};
         make_pem(&pem, "PUBLIC KEY", SPKI, POINTS[i]);
