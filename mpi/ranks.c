@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "lab/kit/program.h"
+#include "lab/kit/process.h"
 #include "mpi/link.h"
 
 #define CHUNK_BYTES ((size_t)256 << 20) /* the largest message */

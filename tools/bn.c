@@ -15,7 +15,6 @@
 #include "base/mem.h"
 #include "base/suggest.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
 #include "tools/cli/options.h"
 #include "tools/cli/program/doctor.h"
 #include "tools/cli/programs.h"

@@ -112,7 +112,6 @@ survives "bn-flamegraph render" 0 "$flame" render stacks.folded -o flame.svg
 survives "bn-flamegraph text" 0 "$flame" text stacks.folded
 survives "bn-verify-receipt" 0 "$verify" r.json
 survives "bn-verify-receipt --replay" 0 "$verify" --model "$model" --replay r.json
-survives "bn-verify-receipt --diff" 0 "$verify" --diff r.json r.json
 survives "bn-verify-receipt sign" 0 "$verify" sign --key key -o signed.json r.json
 survives "bn-verify-receipt of an envelope" 0 "$verify" --public-key key.pub --require-signature envelope.json
 # A server that is asked, with some of memory's failures at its start and some while it answers.

@@ -27,12 +27,12 @@ static void make_page(struct page *p)
         .head = {.layout = BN_LIVE_LAYOUT,
                  .n_threads = N_THREADS,
                  .max_events = MAX_EVENTS,
-                 .n_bricks = BN_BRICK_KNOWN,
                  .level = BN_PROF_KERNEL,
                  .pid = 1,
                  .ns_per_tick = 1,
                  .program = "bn-run",
-                 .model = "model"},
+                 .model = "model",
+                 .isa = "ref"},
         .body = {.sums = {.n_passes = 1, .n_tokens = 1}, .pass_number = 1, .pass = {0, 50, 0, 1, 1}}};
     memcpy(p->head.magic, BN_LIVE_MAGIC, sizeof p->head.magic);
     for (unsigned t = 0; t < N_THREADS; t++) {

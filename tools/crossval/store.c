@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "lab/kit/program.h"
+#include "lab/kit/process.h"
 #include "lab/report/table.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"

@@ -18,7 +18,7 @@
 #include "base/team.h"
 #include "bn.h"
 #include "infer/session.h"
-#include "lab/host/bandwidth.h"
+#include "lab/host/meters.h"
 #include "lab/profile/document.h"
 #include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"
@@ -543,7 +543,7 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *wo
 {
     enum bn_record_kind kind = recording->delivery.kind;
     BN_TRY(open_clocks(work, err));
-    BN_TRY(bn_stacks_open(&out->stacks, bn_record_kind_unit(kind), bn_record_kind_name(kind), err));
+    BN_TRY(bn_stacks_open(&out->stacks, "ns", bn_record_kind_name(kind), err));
     for (size_t i = 1; i < work->n_runs; i++)
         BN_TRY(bn_stacks_add_run(out->stacks, err));
     bn_json *about = out->stacks->about;
@@ -571,7 +571,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     bn_recorder *recorder = NULL;
     struct work work = {0};
     *out = (struct bn_flamegraph_recorded){0};
-    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
+    bn_flamegraph_read_sampler(&options, &symbols, args->fields);
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
     bn_status status = open_work(&work, args, options.period_ns, err);
     bn_busy_read(&work.before);

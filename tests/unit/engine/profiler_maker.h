@@ -10,7 +10,7 @@
 #include "infer/session.h"
 #include "stamp/profiler.h"
 #include "tests/unit/prof_clock.h"
-#include "tests/unit/status.h"
+#include "tests/unit/unit.h"
 
 #define NANO "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 
@@ -30,7 +30,7 @@ static inline bn_prof *open_prof(struct fake *fake, unsigned n_threads, size_t n
 {
     struct bn_prof_options options = {BN_PROF_BRICK, n_threads, n_events, 64};
     bn_prof *prof = NULL;
-    must(bn_prof_open(&prof, &options, NULL));
+    assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
     if (fake != NULL) prof_set_clock(prof, read_fake, fake);
     bn_prof_enable(prof);
     bn_prof_reset_epoch(prof);

@@ -4,6 +4,7 @@
  * test looks at how long something took: the clock is a fake one, or only structure and sums are compared.
  */
 #include "tests/unit/engine/profiler_maker.h"
+#include "tests/unit/status.h"
 
 /* ---- F101, F102: the list ---- */
 

@@ -3,6 +3,7 @@
  * The gate of the profiler, and profiles of real passes.
  */
 #include "tests/unit/engine/profiler_maker.h"
+#include "tests/unit/status.h"
 
 /* ---- the gate ---- */
 

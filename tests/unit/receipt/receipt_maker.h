@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
-#include "lab/verify/replay.h"
 #include "lab/verify/rules.h"
 #include "model/model.h"
 #include "tests/unit/status.h"

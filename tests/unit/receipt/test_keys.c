@@ -49,7 +49,7 @@ static struct bn_key *public_key(const char *raw)
     struct bn_buf pem = {.max = 1000};
     struct bn_key *key;
     make_pem(&pem, "PUBLIC KEY", SPKI, raw);
-    must(bn_key_read_public(&key, pem.data, pem.len, NULL));
+    must(bn_key_read(&key, false, pem.data, pem.len, NULL));
     bn_buf_release(&pem);
     return key;
 }
@@ -63,14 +63,14 @@ TEST(ed25519_vectors)
         size_t n = from_hex(message, RFC8032[i].message);
         from_hex(want, RFC8032[i].signature);
         make_pem(&pem, "PRIVATE KEY", PKCS8, RFC8032[i].secret);
-        must(bn_key_read_private(&secret, pem.data, pem.len, NULL));
+        must(bn_key_read(&secret, true, pem.data, pem.len, NULL));
         must(bn_sign(secret, message, n, got, NULL));
         assert_memory_equal(got, want, 64);
         must(bn_verify(public, message, n, got, 64, NULL));
         must(bn_verify(secret, message, n, got, 64, NULL));
-        must(bn_key_write_private(secret, &again, NULL));
+        must(bn_key_write(secret, true, &again, NULL));
         assert_string_equal(again.data, pem.data);
-        refused(bn_key_write_private(public, &again, NULL), BN_ERR_ARG);
+        refused(bn_key_write(public, true, &again, NULL), BN_ERR_ARG);
         refused(bn_sign(public, message, n, got, NULL), BN_ERR_ARG);
         bn_key_close(secret);
         bn_key_close(public);
@@ -126,8 +126,8 @@ TEST(generated_keys_work_and_have_an_id)
     unsigned char signature[64];
     char id[17], same[17], hex[BN_SHA256_HEX];
     must(bn_key_generate(&key, NULL));
-    must(bn_key_write_public(key, &pem, NULL));
-    must(bn_key_read_public(&public, pem.data, pem.len, NULL));
+    must(bn_key_write(key, false, &pem, NULL));
+    must(bn_key_read(&public, false, pem.data, pem.len, NULL));
     must(bn_sign(key, "text", 4, signature, NULL));
     must(bn_verify(public, "text", 4, signature, 64, NULL));
     refused(bn_verify(public, "tex", 3, signature, 64, NULL), BN_ERR_INTEGRITY);
@@ -149,7 +149,7 @@ TEST(generated_keys_work_and_have_an_id)
 static void refuse_public(const char *pem, size_t n, bn_status want)
 {
     struct bn_key *key;
-    refused(bn_key_read_public(&key, pem, n, &err), want);
+    refused(bn_key_read(&key, false, pem, n, &err), want);
     assert_null(key);
     assert_true(err.msg[0] != '\0');
 }
@@ -160,7 +160,7 @@ TEST(key_files_are_read_strictly)
         "-----BEGIN PUBLIC KEY-----\r\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlr\n"
         "wIaaPcHURo=\n-----END PUBLIC KEY-----\n\n";
     struct bn_key *key;
-    must(bn_key_read_public(&key, GOOD, strlen(GOOD), NULL));
+    must(bn_key_read(&key, false, GOOD, strlen(GOOD), NULL));
     bn_key_close(key);
     for (size_t n = 0; n + 3 < strlen(GOOD); n++)
         refuse_public(GOOD, n, BN_ERR_FORMAT);

@@ -232,12 +232,12 @@ TEST(replay_sees_any_difference)
         {"result.chain", "null", "error"}, /* a replay without it would compare too little */
         {"result.text_sha256", "\"00\"", "result.text_sha256 is "},
         {"resolved.tokenizer_sha256", "\"00\"", "resolved.tokenizer_sha256 is "},
-        {"model.n_layer", "7", "model.n_layer is 6 in the model"},
-        {"model.ternary_bytes", "1179649", "model.ternary_bytes is"},
-        {"model.head_bytes", "", "model.head_bytes is"},
-        {"model.n_ctx", "4096", "model.n_ctx is 1024"},
-        {"model.arch", "\"llama\"", "model.arch is bitnet-b1.58"},
-        {"model.quantization", "null", "model.quantization is I2_S"},
+        {"model.n_layer", "7", "model.n_layer is not that of the model"},
+        {"model.ternary_bytes", "1179649", "model.ternary_bytes is not"},
+        {"model.head_bytes", "", "model.head_bytes is not"},
+        {"model.n_ctx", "4096", "model.n_ctx is not"},
+        {"model.arch", "\"llama\"", "model.arch is not"},
+        {"model.quantization", "null", "model.quantization is not"},
         {"resolved.tokenizer_sha256", "null", "resolved.tokenizer_sha256 is "},
         {"result.text_sha256", "null", "result.text_sha256 is "},
         {"model.sha256", "\"0000000000000000000000000000000000000000000000000000000000000000\"",
@@ -374,46 +374,6 @@ TEST(rates_and_percentiles)
     bn_receipt_ids_digest(IDS, 2, hex);
     bn_sha256_hex("\1\0\0\0\4\3\2\1", 8, want);
     assert_string_equal(hex, want);
-}
-
-static void count_diff(void *user, const struct bn_receipt_diff *diff)
-{
-    struct bn_receipt_diff *last = user;
-    *last = *diff;
-}
-
-TEST(diffs_are_grouped)
-{
-    bn_json *a = load("fixtures/receipts/statement.json"), *b = load("fixtures/receipts/statement.json");
-    struct bn_receipt left, right;
-    struct bn_receipt_diff last = {0};
-    size_t n[BN_DIFF_GROUP_COUNT];
-    bn_json *measurement = (bn_json *)(uintptr_t)bn_json_path(b, "predicate.measurement");
-    open_text(&left, a);
-    open_text(&right, b);
-    must(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL));
-    assert_int_equal(n[BN_DIFF_IDENTITY] + n[BN_DIFF_RESULT] + n[BN_DIFF_MEASUREMENT], 0);
-    bn_receipt_release(&right);
-    bn_json_put_u64(measurement, "load_ns", 3894688);
-    open_text(&right, b);
-    must(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL));
-    assert_int_equal(n[BN_DIFF_MEASUREMENT], 1);
-    assert_string_equal(last.path, "measurement.load_ns");
-    assert_true(last.has_ratio && last.ratio == 2.0);
-    bn_receipt_release(&right);
-    bn_json_put_u64(measurement, "load_ns", 1947344);
-    bn_json_put_string((bn_json *)(uintptr_t)bn_json_path(b, "predicate.result"), "extra",
-                       "\xC2\x9B"
-                       "31m");
-    open_text(&right, b);
-    must(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL));
-    assert_int_equal(n[BN_DIFF_RESULT], 1);
-    assert_string_equal(last.left, "");
-    assert_string_equal(last.right, "\"??31m\"");
-    bn_receipt_release(&right);
-    bn_receipt_release(&left);
-    bn_json_free(a);
-    bn_json_free(b);
 }
 
 /* Checking a receipt takes at most ten times its size, so a tree that would take more is not completed.

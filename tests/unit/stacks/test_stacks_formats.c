@@ -26,12 +26,10 @@ TEST(what_is_written_is_read)
     s->measured = specimen();
     expect_round_trip(s, BN_STACKS_DOCUMENT);
     expect_round_trip(s, BN_STACKS_FOLDED);
-    expect_round_trip(s, BN_STACKS_SPEEDSCOPE);
     bn_stacks_close(s);
     s = parse("# unit=faults what=faults\na;b 3\n 2\n");
     expect_round_trip(s, BN_STACKS_DOCUMENT);
     expect_round_trip(s, BN_STACKS_FOLDED);
-    expect_round_trip(s, BN_STACKS_SPEEDSCOPE);
     bn_stacks_close(s);
 }
 
