@@ -4,40 +4,22 @@
  * files of a repository, the start and the whole of a model file, the journal of pieces. The readers end with
  * a status and a message; no unsafe name is accepted, and no more bytes than there are.
  */
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/fuzz/fuzz.h"
 
-#include "base/error.h"
+#include <sys/stat.h>
+
 #include "hub/names/names.h"
 #include "hub/net/pieces.h"
 #include "hub/net/resolve.h"
 #include "hub/net/transfer.h"
-#include "tests/fuzz/fuzz.h"
 
 #define PART_BYTES 5000000
-
-static char folder[64];
-
-static void hold(bool ok)
-{
-    if (!ok) abort();
-}
-
-static bool read_well(bn_status status, const bn_error *err)
-{
-    hold(status == BN_OK || (err->code == status && err->msg[0] != '\0'));
-    return status == BN_OK;
-}
 
 static void read_location(const char *text)
 {
     static char url[BN_HTTP_URL_MAX];
-    bn_error err = {0};
     bn_http_show(url, sizeof url, text);
-    if (read_well(bn_http_join(url, "https://hub.example.org/a/b", text, &err), &err))
+    if (succeeds(bn_http_join(url, "https://hub.example.org/a/b", text, &err)))
         hold(strncmp(url, "https://", 8) == 0);
 }
 
@@ -45,29 +27,19 @@ static void read_listing(const char *text, size_t n)
 {
     cJSON *listing;
     const cJSON *o;
-    bn_error err = {0};
-    if (!read_well(bn_hub_listing_parse(&listing, text, n, &err), &err)) return;
+    if (!succeeds(bn_hub_listing_parse(&listing, text, n, &err))) return;
     cJSON_ArrayForEach(o, bn_hub_member(listing, "siblings"))
         hold(bn_hub_safe_path(bn_hub_text_of(o, "rfilename")));
     cJSON_Delete(listing);
 }
 
-static void write_file(const char *path, const void *bytes, size_t n)
-{
-    FILE *file = fopen(path, "w");
-    hold(file != NULL && fwrite(bytes, 1, n, file) == n && fclose(file) == 0);
-}
-
 static void read_formats(const void *bytes, size_t n)
 {
     static const enum bn_hub_format FORMATS[] = {BN_HUB_ANY_FORMAT, BN_HUB_GGUF, BN_HUB_SAFETENSORS};
-    char path[128];
-    snprintf(path, sizeof path, "%s/file", folder);
-    write_file(path, bytes, n);
+    const char *path = fuzz_file(bytes, n);
     for (size_t i = 0; i < BN_ARRAY_LEN(FORMATS); i++) {
-        bn_error start = {0}, whole = {0};
-        bool begins = read_well(bn_hub_check_start(FORMATS[i], 0, bytes, n, &start), &start);
-        bool good = read_well(bn_hub_check_file(FORMATS[i], path, &whole), &whole);
+        bool begins = succeeds(bn_hub_check_start(FORMATS[i], 0, bytes, n, &err));
+        bool good = succeeds(bn_hub_check_file(FORMATS[i], path, &err));
         hold(FORMATS[i] == BN_HUB_ANY_FORMAT || begins || !good);
     }
 }
@@ -78,14 +50,13 @@ static void read_journal(const void *bytes, size_t n)
     struct bn_pieces *pieces = NULL;
     char path[128], part[140], journal[160];
     struct bn_pieces_found found = {0};
-    bn_error err = {0};
-    snprintf(path, sizeof path, "%s/m", folder);
+    snprintf(path, sizeof path, "%s/m", fuzz_folder());
     snprintf(part, sizeof part, "%s.part", path);
     snprintf(journal, sizeof journal, "%s.part.json", path);
     write_file(journal, bytes, n);
     write_file(part, "", 0);
     hold(truncate(part, PART_BYTES) == 0);
-    if (read_well(bn_pieces_open(&pieces, path, &origin, &found, &err), &err))
+    if (succeeds(bn_pieces_open(&pieces, path, &origin, &found, &err)))
         hold(found.kept <= PART_BYTES && found.lost <= PART_BYTES);
     bn_pieces_close(pieces);
     (void)unlink(part);
@@ -95,10 +66,6 @@ static void read_journal(const void *bytes, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bn_buf text = {.max = SIZE_MAX};
-    if (folder[0] == '\0') {
-        snprintf(folder, sizeof folder, "/tmp/bn-fuzz-XXXXXX");
-        hold(mkdtemp(folder) != NULL);
-    }
     bn_buf_append(&text, data, size);
     hold(!text.failed);
     read_location(text.data);
