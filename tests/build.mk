@@ -4,7 +4,6 @@
 $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(OUT)/tests/unit/main.o $(CLI_LIB) $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
-$(OUT)/tests/unit/engine/test_json: BN_LDLIBS += -lcjson
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/tools/test_fixtures $(OUT)/tests/unit/engine/test_architectures \
 $(OUT)/tests/unit/engine/test_divided: $(call obj,tools/fixtures/*.c)
