@@ -38,7 +38,7 @@ $(OUT)/tests/fuzz/fuzz_head $(OUT)/tests/fuzz/replay_fuzz_head: \
     $(patsubst %,$(OUT)/tools/serve/%.o,head reply) $(CLI_LIB)
 
 # Training; and in binary64, where finite differences check the gradients.
-TRAIN64_OBJ := $(patsubst %,$(OUT)/train64/%.o,gemm ops ops_attention weights pass)
+TRAIN64_OBJ := $(patsubst %,$(OUT)/train64/%.o,gemm ops weights pass)
 $(OUT)/train64/%.o: train/%.c $(OUT)/flags Makefile
 	$(SAY) CC $@
 	@mkdir -p $(@D)
