@@ -545,7 +545,7 @@ typedef enum bn_kernel_figure {
     BN_KERNEL_BYTES, /* of weights and cache that all threads read through it */
     BN_KERNEL_OPS    /* multiply-adds, or elements for kernels that have none */
 } bn_kernel_figure;
-/* The i-th kernel that was called, such as "i2s_gemv_avx512vnni"; NULL past the end. */
+/* The i-th kernel that was called, such as "ternary_gemv_avx512vnni"; NULL past the end. */
 const char *bn_session_kernel_name(const bn_session *session, size_t i);
 uint64_t bn_session_kernel_get(const bn_session *session, size_t i, bn_kernel_figure figure);
 
@@ -567,7 +567,7 @@ typedef enum bn_event_kind { BN_EVENT_PASS, BN_EVENT_LAYER, BN_EVENT_BRICK, BN_E
 
 typedef struct bn_event {
     bn_event_kind kind;
-    const char *name;     /* of a brick ("QkvProjection") or a kernel ("i2s_gemm_avx2"), else NULL */
+    const char *name;     /* of a brick ("QkvProjection") or a kernel ("ternary_gemm_avx2"), else NULL */
     const char *category; /* of a brick: "Norm", "Attention", "FFN", "Head", "Other"; else NULL */
     uint32_t thread;
     int32_t index;         /* of a pass: its number; of the others the layer, -1 outside the layers */

@@ -100,7 +100,7 @@ uint32_t bn_sequence_known(const bn_sequence *sequence, uint32_t n_tokens);
 
 /* What one kernel did since the session was opened: counted where it was called, never derived. */
 typedef struct bn_kernel_stat {
-    const char *name; /* the function that ran, e.g. "i2s_gemv_avx512vnni" */
+    const char *name; /* the function that ran, e.g. "ternary_gemv_avx512vnni" */
     uint64_t calls;   /* operations dispatched to it */
     uint64_t ns;      /* time that the first thread spent in it */
     uint64_t bytes;   /* weight and cache bytes that all threads read through it */

@@ -165,8 +165,8 @@ enum bn_kernel {
     BN_KERNEL_Q4_0_TO_F32,
     BN_KERNEL_HAS_CODE3,
     BN_KERNEL_EXP,
-    BN_KERNEL_GROUPED_GEMV,
-    BN_KERNEL_GROUPED_GEMM,
+    BN_KERNEL_TERNARY_GEMV,
+    BN_KERNEL_TERNARY_GEMM,
     BN_KERNEL_QUANTIZE16,
     BN_KERNEL_GELU_MUL,
     BN_KERNEL_TO_PLANE,
@@ -180,7 +180,7 @@ enum bn_kernel {
 
 struct bn_kernels {
     const char *isa; /* "ref", "avx2", "avxvnni", "avx512vnni", "avx512vbmi", "amx", "neon" */
-    /* The function in each slot by name, e.g. "i2s_gemv_avx2"; a slot that an instruction set leaves to a
+    /* The function in each slot by name, e.g. "ternary_gemv_avx2"; a slot that an instruction set leaves to a
      * lower one keeps that one's name, so a receipt shows the code that ran. */
     const char *name[BN_KERNEL_COUNT];
 
@@ -190,9 +190,9 @@ struct bn_kernels {
      * step_g, acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. I2_S:
      * y[r] = ((float)t / x->scale) * w->scale with t the sum over the row, exact in int32 (k <= 2^20): one division, one
      * multiplication. Without tiles (w->codes is NULL) it reads the rows of the file. */
-    void (*grouped_gemv)(float *y, const struct bn_grouped *w, const struct bn_act *x);
+    void (*ternary_gemv)(float *y, const struct bn_grouped *w, const struct bn_act *x);
     /* The same for n rows of activations, all of 16 bits or all of 8, from tiles: y[j * ldy + r]. */
-    void (*grouped_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n);
+    void (*ternary_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n);
     /* For each group of x: amax = max(2^-100, max |x|); p = the largest power of two <= amax; step = p / 8192;
      * q = x / step (exact) rounded to nearest even, so |q| <= 16384; low = q modulo 256 in -128..127,
      * high = (q - low) / 256, in the order of bn_act. n is a multiple of group. A NaN is not in max; where
@@ -204,7 +204,7 @@ struct bn_kernels {
     void (*to_tiles)(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w);
     /* A row of quantize in the order of bn_act, and its sum over each group. n is a multiple of group. */
     void (*to_plane)(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group);
-    /* The bits of grouped_gemv with I2_S, from codes in T5; bytes that no packing makes have a 3 as
+    /* The bits of ternary_gemv with I2_S, from codes in T5; bytes that no packing makes have a 3 as
      * fourth or last digit. */
     void (*t5_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
     /* One row of I2_S codes, none of them 3, into T5: k elements (a multiple of 128) take
@@ -305,9 +305,9 @@ bool bn_kernels_supported(const struct bn_kernels *kernels);
 const char *bn_kernels_lacks(const struct bn_kernels *kernels);
 /* By name, NULL when unknown; "auto" is the fastest supported. */
 const struct bn_kernels *bn_kernels_find(const char *isa);
-/* The slot's name without the instruction set, "i2s_gemv". */
+/* The slot's name without the instruction set, "ternary_gemv". */
 const char *bn_kernel_slot_name(enum bn_kernel slot);
-/* Is "i2s_gemv_avx2" a kernel of this slot, or of one of an earlier version that it replaced? */
+/* Is "ternary_gemv_avx2" a kernel of this slot, or of one of an earlier version that it replaced? */
 bool bn_kernel_is(const char *name, enum bn_kernel slot);
 /* The function in a slot, for those who look at its machine code; it is called through the slot only. */
 typedef void (*bn_kernel_code)(void);

@@ -40,7 +40,7 @@ static uint16_t scale_of(const struct bn_grouped *w, size_t r, size_t g)
     return w->scales[(r / BN_TILE_ROWS * (w->k / w->group) + g) * BN_TILE_ROWS + r % BN_TILE_ROWS];
 }
 
-void bn_grouped_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_act *x)
+void bn_ternary_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
     size_t n_groups = w->k / w->group;
     for (size_t r = 0; r < w->rows; r++) {
@@ -58,10 +58,10 @@ void bn_grouped_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_a
     }
 }
 
-void bn_grouped_gemm_ref(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
+void bn_ternary_gemm_ref(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
     for (size_t j = 0; j < n; j++)
-        bn_grouped_gemv_ref(y + j * ldy, w, &x[j]);
+        bn_ternary_gemv_ref(y + j * ldy, w, &x[j]);
 }
 
 void bn_quantize16_ref(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x, size_t n,

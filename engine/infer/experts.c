@@ -165,7 +165,7 @@ static void project(const struct pass *p, enum bn_brick kind, const struct bn_li
     size_t n_ff = p->m->hp.n_ff, n_rows = 0, n_made = 0;
     struct walk walk = begin_walk(p, route);
     struct piece at;
-    enum bn_kernel slot = p->n == 1 ? BN_KERNEL_GROUPED_GEMV : BN_KERNEL_GROUPED_GEMM;
+    enum bn_kernel slot = p->n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
     struct bn_brick_timer brick = stage_begin(p, kind);
     while (next_piece(p, &walk, &at)) {
         struct bn_grouped part =
@@ -234,7 +234,7 @@ static void sum_experts(const struct pass *p, const struct bn_linear *down, cons
 {
     size_t embd = p->m->hp.n_embd, own = own_row(p) * p->m->hp.experts.n_used, from, to, n_rows = 0,
            n_made = 0;
-    enum bn_kernel slot = p->n == 1 ? BN_KERNEL_GROUPED_GEMV : BN_KERNEL_GROUPED_GEMM;
+    enum bn_kernel slot = p->n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
     my_share(p, embd, BN_ROW_GRAIN, &from, &to);
     size_t width = to - from;
     float *made = p->s->expert_y + p->n * from;

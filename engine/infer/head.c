@@ -15,7 +15,7 @@ static bool is_ternary(const struct bn_model *m)
 
 enum bn_kernel bn_head_slot(const struct bn_model *m, size_t n)
 {
-    if (is_ternary(m)) return n == 1 ? BN_KERNEL_GROUPED_GEMV : BN_KERNEL_GROUPED_GEMM;
+    if (is_ternary(m)) return n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
     return m->head.type == BN_TYPE_F16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM;
 }
 

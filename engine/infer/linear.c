@@ -170,9 +170,9 @@ static void multiply_tiles(const struct pass *p, const struct bn_grouped *tiles,
                            float *y, size_t ldy, size_t n)
 {
     if (n == 1)
-        p->kernels->grouped_gemv(y, tiles, act);
+        p->kernels->ternary_gemv(y, tiles, act);
     else
-        p->kernels->grouped_gemm(y, ldy, tiles, act, n);
+        p->kernels->ternary_gemm(y, ldy, tiles, act, n);
 }
 
 #define FEW 8u /* tokens whose product is bound by the reading of the weights */
@@ -184,7 +184,7 @@ enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped
                                    const struct bn_act *act, float *y, size_t ldy, size_t n)
 {
     const struct bn_session *s = p->s;
-    enum bn_kernel slot = n == 1 ? BN_KERNEL_GROUPED_GEMV : BN_KERNEL_GROUPED_GEMM;
+    enum bn_kernel slot = n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
     size_t one = bn_tiles_bytes(part, 1), each = n <= FEW ? 2 : s->tile_bytes / one;
     if (each * one > s->tile_bytes) each = 1;
     bool whole = part->codes != NULL || n == 1;

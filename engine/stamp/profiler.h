@@ -251,7 +251,7 @@ const struct bn_prof_event *bn_prof_events(const bn_prof *prof, unsigned thread,
 /* Name and category of any brick, interned ones too. */
 const char *bn_prof_brick_name(const bn_prof *prof, unsigned brick);
 enum bn_brick_category bn_prof_brick_category(const bn_prof *prof, unsigned brick);
-/* "i2s_gemv_avx2"; the slot's number when it was attached to no session. */
+/* "ternary_gemv_avx2"; the slot's number when it was attached to no session. */
 const char *bn_prof_kernel_name(const bn_prof *prof, unsigned kernel);
 
 /* One thread's, or with BN_PROF_ALL_THREADS the sum over them. */

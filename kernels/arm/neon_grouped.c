@@ -136,7 +136,7 @@ INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, cons
             store_rows(y + j * ldy, w, tile * ROWS + 4 * (first + c), acc[j][c], &x[j], product);
 }
 
-INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x,
+INLINE void ternary_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x,
                          const enum product product)
 {
     for (size_t tile = 0; tile * ROWS < w->rows; tile++)
@@ -157,7 +157,7 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, co
         some_quarters(y + j * ldy, ldy, w, x + j, tile, false, 0, 4, 1, product);
 }
 
-INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
                          const enum product product)
 {
     for (size_t j = 0; j < n; j += BATCH_TOKENS)
@@ -166,14 +166,14 @@ INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const
                             product);
 }
 
-void bn_grouped_gemv_neon(float *y, const struct bn_grouped *w, const struct bn_act *x)
+void bn_ternary_gemv_neon(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    BY_PRODUCT(w, x, grouped_gemv, y, w, x);
+    BY_PRODUCT(w, x, ternary_gemv, y, w, x);
 }
 
-void bn_grouped_gemm_neon(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
+void bn_ternary_gemm_neon(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
-    BY_PRODUCT(w, x, grouped_gemm, y, ldy, w, x, n);
+    BY_PRODUCT(w, x, ternary_gemm, y, ldy, w, x, n);
 }
 
 /* ---- activations ---- */

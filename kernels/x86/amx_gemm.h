@@ -314,13 +314,13 @@ ALWAYS void tokens(float *y, size_t ldy, const struct bn_grouped *w, struct batc
     TILES_RELEASE();
 }
 
-void AMX(grouped_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
+void AMX(ternary_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
     struct batch batch = {0};
     enum product product = product_of(w, x);
     if (n < FEWEST || !are_even(&batch.low_stride, product == WHOLE ? &x[0].q : &x[0].low, sizeof *x, n) ||
         (product == WIDE && !are_even(&batch.high_stride, &x[0].high, sizeof *x, n)))
-        LOWER(grouped_gemm)(y, ldy, w, x, n);
+        LOWER(ternary_gemm)(y, ldy, w, x, n);
     else
         BY_PRODUCT(w, x, tokens, y, ldy, w, &batch, x, n);
 }

@@ -242,7 +242,7 @@ INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const str
         store_tile(y + j * ldy, w, tile, acc[j], &x[j], product);
 }
 
-INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x, const bool vnni,
+INLINE void ternary_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x, const bool vnni,
                          const enum product product)
 {
     for (size_t tile = 0; tile * ROWS < w->rows; tile++)
@@ -364,7 +364,7 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, co
         store_tile(y + j * ldy, w, tile, acc[j], &x[j], product);
 }
 
-INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
                          const bool vnni, const enum product product)
 {
     for (size_t tile = 0; n <= FEW && tile * ROWS < w->rows; tile++)
@@ -376,14 +376,14 @@ INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const
 }
 
 #define DEFINE(isa, vnni)                                                                                \
-    void bn_grouped_gemv_##isa(float *y, const struct bn_grouped *w, const struct bn_act *x)             \
+    void bn_ternary_gemv_##isa(float *y, const struct bn_grouped *w, const struct bn_act *x)             \
     {                                                                                                    \
-        BY_PRODUCT(w, x, grouped_gemv, y, w, x, vnni);                                                   \
+        BY_PRODUCT(w, x, ternary_gemv, y, w, x, vnni);                                                   \
     }                                                                                                    \
-    void bn_grouped_gemm_##isa(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, \
+    void bn_ternary_gemm_##isa(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, \
                                size_t n)                                                                 \
     {                                                                                                    \
-        BY_PRODUCT(w, x, grouped_gemm, y, ldy, w, x, n, vnni);                                           \
+        BY_PRODUCT(w, x, ternary_gemm, y, ldy, w, x, n, vnni);                                           \
     }
 
 DEFINE(avx2, false)

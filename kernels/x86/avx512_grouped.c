@@ -197,7 +197,7 @@ INLINE void any_gemv(float *y, const struct bn_grouped *w, const struct bn_act *
         gemv_stored(y, w, x, product);
 }
 
-void bn_grouped_gemv_avx512vnni(float *y, const struct bn_grouped *w, const struct bn_act *x)
+void bn_ternary_gemv_avx512vnni(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
     BY_PRODUCT(w, x, any_gemv, y, w, x);
 }
@@ -422,11 +422,11 @@ INLINE void gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct 
             four_tiles(y + j * ldy, ldy, w, x + j, n - j < batch ? n - j : batch, tile, product);
 }
 
-void bn_grouped_gemm_avx512vnni(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+void bn_ternary_gemm_avx512vnni(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
                                 size_t n)
 {
     if (n == 1) {
-        bn_grouped_gemv_avx512vnni(y, w, x);
+        bn_ternary_gemv_avx512vnni(y, w, x);
         return;
     }
     BY_PRODUCT(w, x, gemm, y, ldy, w, x, n);

@@ -70,7 +70,7 @@ static bn_status find_row(struct work *w, uint32_t *out, enum bn_frame_kind kind
 }
 
 /* The row of a frame: of a brick, of a kernel by the profiler, and of a function that is a measured
- * kernel's: bn_i2s_gemv_avx2, or a part of it that the compiler split off, with a dot after its name. */
+ * kernel's: bn_ternary_gemv_avx2, or a part of it that the compiler split off, with a dot after its name. */
 static bn_status row_of(struct work *w, uint32_t *out, const struct bn_frame *f, bool measured, bn_error *err)
 {
     char name[128];

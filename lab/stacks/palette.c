@@ -28,7 +28,7 @@ static const unsigned char SLOTS[BN_KERNEL_COUNT] = {
     [BN_KERNEL_BF16_TO_F32] = BN_CLASS_MEMORY,    [BN_KERNEL_Q8_0_TO_F32] = BN_CLASS_MEMORY,
     [BN_KERNEL_Q6_K_TO_F32] = BN_CLASS_MEMORY,    [BN_KERNEL_Q4_0_TO_F32] = BN_CLASS_MEMORY,
     [BN_KERNEL_HAS_CODE3] = BN_CLASS_QUANTIZE,    [BN_KERNEL_EXP] = BN_CLASS_NORM,
-    [BN_KERNEL_GROUPED_GEMV] = BN_CLASS_MULTIPLY, [BN_KERNEL_GROUPED_GEMM] = BN_CLASS_MULTIPLY,
+    [BN_KERNEL_TERNARY_GEMV] = BN_CLASS_MULTIPLY, [BN_KERNEL_TERNARY_GEMM] = BN_CLASS_MULTIPLY,
     [BN_KERNEL_QUANTIZE16] = BN_CLASS_QUANTIZE,   [BN_KERNEL_GELU_MUL] = BN_CLASS_NORM,
     [BN_KERNEL_TO_PLANE] = BN_CLASS_QUANTIZE,     [BN_KERNEL_ROTATE] = BN_CLASS_QUANTIZE,
     [BN_KERNEL_SIGMOID_MUL] = BN_CLASS_ATTENTION, [BN_KERNEL_CONV_SILU] = BN_CLASS_ATTENTION,
@@ -36,7 +36,7 @@ static const unsigned char SLOTS[BN_KERNEL_COUNT] = {
 };
 _Static_assert(BN_KERNEL_TO_TILES + 1 == BN_KERNEL_COUNT, "a slot without a class");
 
-/* The class of "i2s_gemv_avx2", also as the function "bn_i2s_gemv_avx2". */
+/* The class of "ternary_gemv_avx2", also as the function "bn_ternary_gemv_avx2". */
 static bool is_kernel(enum bn_class *is, const char *name, size_t length)
 {
     char text[64];

@@ -27,7 +27,7 @@ enum bn_frame_kind {
     BN_FRAME_PHASE,   /* "prefill", "decode" */
     BN_FRAME_LAYER,   /* "layer 3" */
     BN_FRAME_BRICK,   /* "QkvProjection" */
-    BN_FRAME_SLOT,    /* a kernel of the engine as the profiler names it: "i2s_gemv_avx2" */
+    BN_FRAME_SLOT,    /* a kernel of the engine as the profiler names it: "ternary_gemv_avx2" */
     /* ---- functions ---- */
     BN_FRAME_CODE,
     BN_FRAME_INLINED, /* a function that the compiler put into its caller */

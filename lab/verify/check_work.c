@@ -155,8 +155,8 @@ static bool type_fits(const struct bn_check *c)
     for (size_t i = 0; i < BN_ARRAY_LEN(TYPES); i++)
         tiled |= strcmp(type, TYPES[i]) == 0;
     struct bn_receipt_work done =
-        tiled ? BN_WORK(c, BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM)
-              : BN_WORK(c, BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM, BN_KERNEL_T5_GEMV);
+        tiled ? BN_WORK(c, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM)
+              : BN_WORK(c, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_T5_GEMV);
     return done.calls > 0 || bn_rule_fail(c, "model.quantization is \"%s\", and no kernel for it ran",
                                           bn_rule_quote(quoted, type));
 }
@@ -168,7 +168,7 @@ bool bn_check_kernel_work(const struct bn_check *c)
     ull bytes = 0;
     if (!bn_effort_read(c, &e) || !ternary_bytes(c, &e, &bytes)) return false;
     struct bn_receipt_work done =
-        BN_WORK(c, BN_KERNEL_T5_GEMV, BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM);
+        BN_WORK(c, BN_KERNEL_T5_GEMV, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM);
     const bn_work *w = &e.work;
     ull heads = is_ternary_head(k) ? w->heads : 0, head_passes = heads > 0 ? w->head_passes : 0;
     if (!bn_agrees(c, "multiply-adds of the ternary kernels", done.ops,

@@ -27,10 +27,7 @@ static bool setup_quantize(struct ck *ck, struct ck_call *call, enum ck_class cl
     bool ties = false;
     int wild = 0;
     size_t n = index + 1;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        n = 2560;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         static const size_t N[] = {1, 16, 31, 70, 2560};
         if (index >= COUNT(N) * (CK_N_VALUES + 3)) return false;
         n = N[index % COUNT(N)];
@@ -53,7 +50,6 @@ static bool setup_quantize(struct ck *ck, struct ck_call *call, enum ck_class cl
     call->out = ck_buffer(ck, CK_OUT, CK_BYTES, n);
     call->out2 = ck_buffer(ck, CK_OUT, CK_FLOATS, sizeof(float));
     call->out3 = ck_buffer(ck, CK_OUT, CK_BYTES, sizeof(int32_t));
-    call->bytes = 4.0 * (double)n;
     snprintf(call->text, sizeof call->text, "n=%zu %s", n,
              wild > 0 ? "not finite"
              : ties   ? "ties"
@@ -61,10 +57,7 @@ static bool setup_quantize(struct ck *ck, struct ck_call *call, enum ck_class cl
     return true;
 }
 
-static void invoke_quantize(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->quantize(call->out, call->out2, call->out3, call->a, call->n);
-}
+CK_INVOKE(quantize, call->out, call->out2, call->out3, call->a, call->n)
 
 static bool truth_quantize(struct ck *ck, const struct ck_call *call)
 {
@@ -95,10 +88,7 @@ static bool setup_has_code3(struct ck *ck, struct ck_call *call, enum ck_class c
     enum { PLANTED = 4 * 130 };
     size_t n = index / 2;
     uint8_t fixed = 0;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        n = 1638400;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= PLANTED + COUNT(FIXED) * 4) return false;
         n = index < PLANTED ? 130 : 61 + index % 7;
         fixed = index < PLANTED ? 0 : FIXED[(index - PLANTED) / 4];
@@ -116,7 +106,6 @@ static bool setup_has_code3(struct ck *ck, struct ck_call *call, enum ck_class c
     if (class < CK_EXTREMES && index % 2 == 1 && n > 0) codes[ck_below(ck, (uint32_t)n)] |= 0x30;
     call->weights = codes;
     call->n = n;
-    call->bytes = (double)n;
     call->out = ck_buffer(ck, CK_OUT, CK_BYTES, 1);
     snprintf(call->text, sizeof call->text, "n=%zu case %u", n, index);
     return true;
@@ -136,7 +125,7 @@ static bool truth_has_code3(struct ck *ck, const struct ck_call *call)
 }
 
 const struct ck_slot CK_TERNARY[] = {
-    {BN_KERNEL_QUANTIZE, setup_quantize, invoke_quantize, truth_quantize},
-    {BN_KERNEL_HAS_CODE3, setup_has_code3, invoke_has_code3, truth_has_code3},
-    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+    {BN_KERNEL_QUANTIZE, setup_quantize, invoke_quantize, truth_quantize, 0},
+    {BN_KERNEL_HAS_CODE3, setup_has_code3, invoke_has_code3, truth_has_code3, 0},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL, 0},
 };

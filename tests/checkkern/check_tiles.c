@@ -10,7 +10,7 @@
 #define AMX(slot) tiles_##slot
 #define LOWER(slot) bn_kernels_ref.slot
 
-static void tiles_grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+static void tiles_ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
                                size_t n);
 
 #include "kernels/x86/amx_gemm.h"
@@ -20,8 +20,8 @@ const struct bn_kernels *ck_tiles(void)
     static struct bn_kernels table;
     table = bn_kernels_ref;
     table.isa = "tiles";
-    table.grouped_gemm = tiles_grouped_gemm;
-    table.name[BN_KERNEL_GROUPED_GEMM] = "grouped_gemm_tiles";
+    table.ternary_gemm = tiles_ternary_gemm;
+    table.name[BN_KERNEL_TERNARY_GEMM] = "ternary_gemm_tiles";
     return &table;
 }
 
@@ -29,11 +29,11 @@ const struct bn_kernels *ck_tiles(void)
 
 static enum tile_fault fault;
 
-static void wrong_grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+static void wrong_ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
                                size_t n)
 {
     tiles.fault = fault;
-    tiles_grouped_gemm(y, ldy, w, x, n);
+    tiles_ternary_gemm(y, ldy, w, x, n);
     tiles.fault = NO_TILE_FAULT;
 }
 
@@ -52,6 +52,6 @@ const char *ck_wrong_tiles(struct bn_kernels *table, size_t i)
     };
     if (i + 1 >= N_TILE_FAULTS) return NULL;
     fault = (enum tile_fault)(i + 1);
-    table->grouped_gemm = wrong_grouped_gemm;
+    table->ternary_gemm = wrong_ternary_gemm;
     return NAMES[fault];
 }

@@ -78,8 +78,8 @@ BEGIN {
         printf " {\"kind\": \"read\", \"threads\": 1, \"set_bytes\": 16384, \"bytes_per_second\": 342e9},"
         printf " {\"kind\": \"int8\", \"threads\": 1, \"isa\": \"avx2\", \"instruction\": \"vpdpbusd\", \"macs_per_second\": 515.2e9},"
         printf " {\"kind\": \"float\", \"threads\": 1, \"isa\": \"avx2\", \"instruction\": \"vfmadd\", \"macs_per_second\": 119e9}], \"tests\": [\n"
-        kernel("i2s_gemv_avx2", "6912x2560", 1, 4423680, 17694720, 131000, "memory", 0.91)
-        kernel("i2s_gemm_avx2", "6912x2560 n=128", 1, 4423680, 2264924160, 5342753, "arithmetic", 0.82)
+        kernel("ternary_gemv_avx2", "6912x2560", 1, 4423680, 17694720, 131000, "memory", 0.91)
+        kernel("ternary_gemm_avx2", "6912x2560 n=128", 1, 4423680, 2264924160, 5342753, "arithmetic", 0.82)
         kernel("i8_gemm_avx2", "128256x2560", 1, 328335360, 656670720, 9480000, "memory", 0.94)
         kernel("attn_scores_avx2", "ctx=4096", 1, 5242880, 2621440, 160000, "memory", 0.44)
         kernel("rmsnorm_avx2", "2560", 1, 10240, 0, 900, "cache", 0.3)

@@ -150,7 +150,7 @@ says 0 'an inconclusive comparison is amber' '<div class="verdict warn">' form h
 change "$tmp/kernels.json" 's/"dirty": false/"dirty": true/; s/"machine": {/"others": {"wall_ns": 1000000000, "cpus": 2, "used_cpus": 0.6, "stolen_cpus": 0}, &/'
 rule dirty-build "$tmp/changed.json"
 rule busy-machine "$tmp/changed.json"
-change "$tmp/kernels.json" 's/"verdict": "valid", "kernel": "i2s_gemv/"verdict": "invalid", "reason": "planted", "kernel": "i2s_gemv/'
+change "$tmp/kernels.json" 's/"verdict": "valid", "kernel": "ternary_gemv/"verdict": "invalid", "reason": "planted", "kernel": "ternary_gemv/'
 rule not-valid "$tmp/changed.json"
 change "$tmp/profile.json" 's/"coverage": 0.97/"coverage": 0.5/'
 rule coverage "$tmp/changed.json"

@@ -73,7 +73,7 @@ tells '-v names the model' 0 'bn-run: model built-in-i2_s.gguf: bitnet-b1.58, ' 
 tells '-v shows the session' 0 'bn-run: 1 thread, instruction set ref, context of 1024 tokens, batches of 128, opened in ' bn_run -v -p x -n 1 -t 1 --isa ref
 tells '-v shows the template and the sampling' 0 'bn-run: template raw; temperature 0.5, top-k 3, ' bn_run -v -p x -n 1 --temp 0.5 --top-k 3
 is '-v leaves details to -vv' 0 '' bash -c "'$bin/bn-run' -v -p x -n 1 2>&1 >/dev/null | grep -E 'tensors:|call'; true"
-tells '-vv shows the kernels' 0 'i2s_gemv_ref' bn_run -vv -p x -n 2 --isa ref
+tells '-vv shows the kernels' 0 'ternary_gemv_ref' bn_run -vv -p x -n 2 --isa ref
 tells '-v works in tokenize too' 0 'bn-run: model built-in' bn_run tokenize -v -p x
 is 'tokens in place of a text' 0 "$text" run --tokens 845,25 -n 7
 is 'the same seed, the same tokens' 0 "$(run -p ROMEO: -n 20 --temp 1 --seed 9)" run -p ROMEO: -n 20 --temp 1 --seed 9 --isa ref -t 1

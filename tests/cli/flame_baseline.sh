@@ -33,7 +33,7 @@ recording() {
               "refused": {"clock": "perf_event_paranoid is 3"}},
   "unavailable": {"agreement": "made by hand"}},
  "kinds": ["thread", "phase", "layer", "brick", "code", "system"],
- "texts": ["", "main", "bn_forward", "i2s_gemv_avx2", "quantize|row\`_avx2", "<script>alert(1)</script>", "page_fault", "thread 0", "decode", "layer 00", "outside layers", "UpProjection", "LmHead", "Embedding", "RmsNorm", "Sampling"],
+ "texts": ["", "main", "bn_forward", "ternary_gemv_avx2", "quantize|row\`_avx2", "<script>alert(1)</script>", "page_fault", "thread 0", "decode", "layer 00", "outside layers", "UpProjection", "LmHead", "Embedding", "RmsNorm", "Sampling"],
  "frames": {"kind": [4, 4, 4, 4, 4, 5], "name": [1, 2, 3, 4, 5, 6], "module": [0, 0, 0, 0, 0, 0], "file": [0, 0, 0, 0, 0, 0], "line": [0, 0, 0, 0, 0, 0]},
  "nodes": {"depth": [1, 2, 3, 3, 3, 4], "frame": [0, 1, 2, 3, 4, 5]},
  "runs": [{"node": [3, 4, 5, 6], "self": [${gemv}000000, ${quantize}000000, 20000000, 7000000], "samples": [$gemv, $quantize, 20, 7]},
@@ -148,7 +148,7 @@ both 2026-11-21T10:00:00Z $new true "$digest" 500 450
 status 0 'another one' baseline --archive
 check 'one that is not of a commit is marked' test -d $dir/archives/2026-11-21-222222222222-dirty
 check 'two are kept' equal "$(entries)" 2
-check 'the page has what changed' grep -qE '^ +8[0-9]\.[0-9]+ +5[0-9]\.[0-9]+ +-[0-9.]+\*.*i2s_gemv_avx2$' $page
+check 'the page has what changed' grep -qE '^ +8[0-9]\.[0-9]+ +5[0-9]\.[0-9]+ +-[0-9.]+\*.*ternary_gemv_avx2$' $page
 check 'and says it in a sentence' grep -qE '^- Since 2026-11-20-111111111111, the largest significant change is .*, from [0-9.]+ % to [0-9.]+ % of the time' $page
 both 2026-11-21T10:00:01Z $new true "$digest" 505 445
 status 0 'another one of the same day and commit' baseline --archive
@@ -160,7 +160,7 @@ check 'is not compared with them, and why' grep -q 'Not compared: `2026-11-20-11
 
 # ---- the timeline ----
 says 0 'the timeline' "^$tmp/work/$dir/timeline.md$" "$script" --timeline - $dir
-changed() { awk '/^## /{ name = $2 } /^### /{ at = $2 } /^ .*\* .*i2s_gemv_avx2$/ && name == "phase2_1tok" { print at }' $dir/timeline.md; }
+changed() { awk '/^## /{ name = $2 } /^### /{ at = $2 } /^ .*\* .*ternary_gemv_avx2$/ && name == "phase2_1tok" { print at }' $dir/timeline.md; }
 check 'marks what changed, and nothing else' equal "$(changed)" '2026-11-21-222222222222-dirty'
 check 'what chance explains does not count' grep -q '^    nothing changed significantly$' $dir/timeline.md
 check 'says what is not compared' grep -q '^Not compared with 2026-11-21-222222222222-dirty-2: another model\.$' $dir/timeline.md

@@ -15,7 +15,7 @@ field() { # name, file: the first number of that name in a document
 "$bin/bn-run" -q -p 'ROMEO:' -n 8 -t 2 --profile "$tmp/layer.json" --profile-level layer >/dev/null 2>&1
 # One processor gets one thread.
 threads=$(field n_threads "$tmp/p.json")
-says 0 'a profile as a table' 'i2s_gemv_' flame bricks "$tmp/p.json"
+says 0 'a profile as a table' 'ternary_gemv_' flame bricks "$tmp/p.json"
 says 0 'phases are told apart' ' decode$' flame bricks "$tmp/p.json"
 says 0 'layers when they are wanted' ' layer 01$' flame text --tree --min 0 --tags layer,brick "$tmp/p.json"
 says 0 'threads when they are wanted' " thread $((threads - 1))\$" flame text --tree --min 0 --tags thread,brick "$tmp/p.json"
@@ -58,7 +58,7 @@ case $? in
     grep -q '^they agree' "$tmp/table" && want=0
     status "$want" 'what was not compared does not agree' flame bricks --check "$tmp/r.json"
     says 0 'bricks are rows' ' LmHead$' grep LmHead "$tmp/table"
-    says 0 'kernels are rows by their functions' 'i2s_gemv_.*by its function' cat "$tmp/table"
+    says 0 'kernels are rows by their functions' 'ternary_gemv_.*by its function' cat "$tmp/table"
     # The function of a sample is the kernel that the profiler names for that moment, on any machine. Chance does not reach the bound
     # of a tenth.
     read -r other both < <(sed -nE 's/^kernels: in ([0-9]+) of ([0-9]+) samples.*/\1 \2/p' "$tmp/table")

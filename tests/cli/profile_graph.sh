@@ -24,15 +24,15 @@ check 'a tree' done_with --graph tree -t 2
 check 'of one pass' lines '^Pass 2  [0-9.]+µs \(1 token\)$' 1
 check 'with its layers' lines '^(├|└)── Layer [0-9]+$' "$n_layers"
 check 'bricks in them' has '^│   ├── QkvProjection  [0-9]+\.[0-9]µs \([0-9]+ elem\)$'
-check 'and kernels in those' has '^│   │   └── i2s_gemv_[a-z0-9]+$'
+check 'and kernels in those' has '^│   │   └── ternary_gemv_[a-z0-9]+$'
 check 'the first pass' done_with --graph tree -t 1 --pass 0
 check 'is the prompt' has '^Pass 0  [0-9.]+µs \(4 tokens\)$'
 check 'all of them' done_with --graph tree -t 1 --pass all
 check 'are under a title' lines '^(Execution graph|(├|└)── Pass [0-2]  .*)$' 4
 check 'plain and wide' done_with --graph tree -t 2 --ascii --wide
 check 'has no other characters' has_not '[^ -~]'
-check 'but a digest' has 'i2s_gemv_[a-z0-9]+  .*  code [0-9a-f]{16}$'
-check 'and what each thread did' has 'i2s_gemv_[a-z0-9]+ of thread 1 '
+check 'but a digest' has 'ternary_gemv_[a-z0-9]+  .*  code [0-9a-f]{16}$'
+check 'and what each thread did' has 'ternary_gemv_[a-z0-9]+ of thread 1 '
 check 'DOT' done_with --graph dot -t 2
 check 'begins as such' equal "$(head -n 1 "$tmp/out")" 'digraph execution {'
 check 'and ends' equal "$(tail -n 1 "$tmp/out")" '}'

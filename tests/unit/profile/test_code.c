@@ -89,7 +89,7 @@ TEST(changed_code_is_found)
     bn_error err = {0};
     char path[] = "/tmp/bn-test-code-XXXXXX";
     unsigned char code[64];
-    uintptr_t address = (uintptr_t)bn_kernels_code(&bn_kernels_ref, BN_KERNEL_GROUPED_GEMV);
+    uintptr_t address = (uintptr_t)bn_kernels_code(&bn_kernels_ref, BN_KERNEL_TERNARY_GEMV);
     memcpy(code, (const void *)address, sizeof code);
     assert_int_equal(bn_file_read(own_path, &file, NULL), BN_OK);
     char *found = memmem(file.data, file.len, code, sizeof code);
@@ -99,7 +99,7 @@ TEST(changed_code_is_found)
     assert_true(fd >= 0 && write(fd, file.data, file.len) == (ssize_t)file.len);
     close(fd);
     assert_int_equal(bn_codes_read(&codes, &bn_kernels_ref, path, &err), BN_ERR_INTEGRITY);
-    assert_string_equal(err.where, "i2s_gemv_ref");
+    assert_string_equal(err.where, "ternary_gemv_ref");
     unlink(path);
     bn_buf_release(&file);
 }

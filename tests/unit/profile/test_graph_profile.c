@@ -39,7 +39,7 @@ static void work(bn_prof *prof, uint64_t *now, unsigned thread, unsigned brick, 
     trail->kernel_begin = begin;
     *now = begin + ns;
     trail->bytes += 100;
-    bn_prof_add_kernel(trail, BN_KERNEL_GROUPED_GEMV, 100,
+    bn_prof_add_kernel(trail, BN_KERNEL_TERNARY_GEMV, 100,
                        &(struct bn_prof_shape){.rows = 16 + thread, .cols = 8, .n = 3});
     bn_prof_stop(timer, ns);
 }
@@ -105,24 +105,24 @@ TEST(a_made_up_pass_is_exact)
                "|-- Team  0.0us (0 elem)\n"
                "|   `-- Team of thread 0  0.0us\n"
                "|-- Embedding  0.1us (100 elem) 200B 792 op\n"
-               "|   `-- i2s_gemv_ref  0.1us 200B 792 op\n"
-               "|       |-- i2s_gemv_ref of thread 0  0.1us 100B 384 op\n"
-               "|       `-- i2s_gemv_ref of thread 1  0.0us 100B 408 op\n"
+               "|   `-- ternary_gemv_ref  0.1us 200B 792 op\n"
+               "|       |-- ternary_gemv_ref of thread 0  0.1us 100B 384 op\n"
+               "|       `-- ternary_gemv_ref of thread 1  0.0us 100B 408 op\n"
                "|-- meeting  0.0us\n"
                "|   |-- BarrierWait of thread 0  0.0us\n"
                "|   `-- BarrierWait of thread 1  0.0us\n"
                "|-- Layer 4\n"
                "|   |-- Attention  0.0us (18 elem) 600B 2376 op\n"
                "|   |   |-- AttentionScore  0.0us (8 elem) 400B 1584 op\n"
-               "|   |   |   `-- i2s_gemv_ref  0.0us 400B 1584 op\n"
-               "|   |   |       |-- i2s_gemv_ref of thread 0  0.0us 100B 384 op\n"
-               "|   |   |       |-- i2s_gemv_ref of thread 0  0.0us 100B 384 op\n"
-               "|   |   |       |-- i2s_gemv_ref of thread 1  0.0us 100B 408 op\n"
-               "|   |   |       `-- i2s_gemv_ref of thread 1  0.0us 100B 408 op\n"
+               "|   |   |   `-- ternary_gemv_ref  0.0us 400B 1584 op\n"
+               "|   |   |       |-- ternary_gemv_ref of thread 0  0.0us 100B 384 op\n"
+               "|   |   |       |-- ternary_gemv_ref of thread 0  0.0us 100B 384 op\n"
+               "|   |   |       |-- ternary_gemv_ref of thread 1  0.0us 100B 408 op\n"
+               "|   |   |       `-- ternary_gemv_ref of thread 1  0.0us 100B 408 op\n"
                "|   |   `-- AttentionOutput  0.0us (2 elem) 200B 792 op\n"
-               "|   |       `-- i2s_gemv_ref  0.0us 200B 792 op\n"
-               "|   |           |-- i2s_gemv_ref of thread 0  0.0us 100B 384 op\n"
-               "|   |           `-- i2s_gemv_ref of thread 1  0.0us 100B 408 op\n"
+               "|   |       `-- ternary_gemv_ref  0.0us 200B 792 op\n"
+               "|   |           |-- ternary_gemv_ref of thread 0  0.0us 100B 384 op\n"
+               "|   |           `-- ternary_gemv_ref of thread 1  0.0us 100B 408 op\n"
                "|   `-- meeting  0.0us\n"
                "|       |-- BarrierWait of thread 0  0.0us\n"
                "|       `-- BarrierWait of thread 1  0.0us\n"

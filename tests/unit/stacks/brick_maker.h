@@ -69,9 +69,9 @@ static void maker_forward(struct maker *m, uint32_t position, uint32_t n_tokens,
         for (int16_t layer = 0; layer < 3; layer++) {
             trail->layer = layer;
             maker_brick(m, trail, BN_BRICK_RMS_NORM, BN_KERNEL_RMSNORM, 200);
-            maker_brick(m, trail, BN_BRICK_QKV_PROJECTION, BN_KERNEL_GROUPED_GEMV, 2000u * n_tokens);
+            maker_brick(m, trail, BN_BRICK_QKV_PROJECTION, BN_KERNEL_TERNARY_GEMV, 2000u * n_tokens);
             maker_attention(m, trail);
-            maker_brick(m, trail, BN_BRICK_UP_PROJECTION, BN_KERNEL_GROUPED_GEMV, 3500u * n_tokens);
+            maker_brick(m, trail, BN_BRICK_UP_PROJECTION, BN_KERNEL_TERNARY_GEMV, 3500u * n_tokens);
             trail->layer = -1;
             maker_pass(m, 500); /* between bricks */
         }

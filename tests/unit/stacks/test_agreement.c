@@ -183,7 +183,7 @@ TEST(rows_say_what_was_seen)
     assert_true(fabs(bricks - 1) < 1e-9 && fabs(kernels - 1) < 1e-9 && fabs(sampled - 1) < 1e-9);
     assert_string_equal(a.rows[0].name, "UpProjection");
     assert_true(a.both > 1000 && a.other == 0);
-    assert_true(row(&a, BN_FRAME_SLOT, "i2s_gemv_ref")->samples > 1000);
+    assert_true(row(&a, BN_FRAME_SLOT, "ternary_gemv_ref")->samples > 1000);
     bn_json *doc = bn_json_new_object();
     bool agrees;
     bn_agreement_put(doc, &a);
@@ -216,7 +216,7 @@ TEST(faults_are_found)
     check_found(BN_PROF_KERNEL, &(struct fault){.kernel = "attn_values_ref"});
 }
 
-/* Half of the functions that run as "i2s_gemv" are attributed to another kernel by the profiler. */
+/* Half of the functions that run as "ternary_gemv" are attributed to another kernel by the profiler. */
 TEST(kernels_are_held_against_functions)
 {
     struct views v;

@@ -28,11 +28,11 @@ TEST(names_have_classes)
         {BN_FRAME_CODE, "bn_quantize_avx512vnni", BN_CLASS_QUANTIZE},
         {BN_FRAME_INLINED, "quantize_row", BN_CLASS_QUANTIZE},
         {BN_FRAME_BRICK, "ActivationQuantize", BN_CLASS_QUANTIZE},
-        {BN_FRAME_CODE, "bn_i2s_gemv_avx2", BN_CLASS_MULTIPLY},
+        {BN_FRAME_CODE, "bn_ternary_gemv_avx2", BN_CLASS_MULTIPLY},
         {BN_FRAME_CODE, "bn_t5_gemv_avx512vbmi", BN_CLASS_MULTIPLY},
         {BN_FRAME_CODE, "i2s_stream.constprop.0", BN_CLASS_MULTIPLY},
         {BN_FRAME_INLINED, "i2s_eight", BN_CLASS_MULTIPLY},
-        {BN_FRAME_SLOT, "i2s_gemv_avx2", BN_CLASS_MULTIPLY},
+        {BN_FRAME_SLOT, "ternary_gemv_avx2", BN_CLASS_MULTIPLY},
         {BN_FRAME_SLOT, "f16_gemm_avx2", BN_CLASS_MULTIPLY},
         {BN_FRAME_CODE, "ggml_vec_dot_i2_i8_s", BN_CLASS_MULTIPLY},
         {BN_FRAME_BRICK, "QkvProjection", BN_CLASS_MULTIPLY},
@@ -126,7 +126,7 @@ TEST(every_function_of_kernels_has_a_class)
     while (fgets(name, sizeof name, names) != NULL) {
         name[strcspn(name, "\n")] = '\0';
         n++;
-        kernels += strcmp(name, "bn_i2s_gemm_ref") == 0;
+        kernels += strcmp(name, "bn_ternary_gemm_ref") == 0;
         if (class_in_program(name) == BN_CLASS_OTHER) fail_msg("%s of kernels/ has no class", name);
     }
     int status = pclose(names);
@@ -178,16 +178,16 @@ TEST(frames_do_what_their_callers_do)
         {BN_CLASS_SYSTEM, {{"read", "", "", 0, BN_FRAME_CODE}, {"schedule", "", "", 0, BN_FRAME_SYSTEM}}},
         /* A part without a class of its own has that of the function that it is inlined into. */
         {BN_CLASS_MULTIPLY,
-         {{"bn_i2s_gemv_avx2", "", "", 0, BN_FRAME_CODE},
+         {{"bn_ternary_gemv_avx2", "", "", 0, BN_FRAME_CODE},
           {"widen", "", "", 0, BN_FRAME_INLINED},
           {"widen_more", "", "", 0, BN_FRAME_INLINED}}},
         {BN_CLASS_OTHER, {{"main", "", "", 0, BN_FRAME_CODE}, {"widen", "", "", 0, BN_FRAME_INLINED}}},
         /* A part of a kernel that the rules do not know has the class of the kernel that called it. */
         {BN_CLASS_MULTIPLY,
-         {{"bn_i2s_gemm_avx2", "bn-run", "kernels/x86/avx2_ternary.c", 1, BN_FRAME_CODE},
+         {{"bn_ternary_gemm_avx2", "bn-run", "kernels/x86/avx2_ternary.c", 1, BN_FRAME_CODE},
           {"a_new_part", "bn-run", "kernels/x86/avx2_few.c", 1, BN_FRAME_CODE}}},
         {BN_CLASS_OTHER,
-         {{"bn_i2s_gemm_avx2", "bn-run", "kernels/x86/avx2_ternary.c", 1, BN_FRAME_CODE},
+         {{"bn_ternary_gemm_avx2", "bn-run", "kernels/x86/avx2_ternary.c", 1, BN_FRAME_CODE},
           {"a_new_part", "other", "kernels/x86/avx2_few.c", 1, BN_FRAME_CODE}}},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
@@ -350,6 +350,6 @@ TEST(shades_follow_names)
     }
     for (unsigned s = 0; s < BN_SHADES; s++)
         assert_in_range(seen[s], 120, 280);
-    struct bn_frame known = {"bn_i2s_gemv_avx2", "", "", 0, BN_FRAME_CODE};
+    struct bn_frame known = {"bn_ternary_gemv_avx2", "", "", 0, BN_FRAME_CODE};
     assert_int_equal(bn_shade_of(&known), 0); /* the same on every machine */
 }

@@ -78,17 +78,17 @@ static void ternary_cases(struct list *l)
     static const size_t TOKENS[] = {2, 4, 8, 16, 32, 128};
     for (enum bn_bench_form form = BN_BENCH_I2S; form <= BN_BENCH_NARROW; form++) {
         if (form == BN_BENCH_I2S) {
-            tiles(l, BN_KERNEL_GROUPED_GEMV, q, embd, 1, true, form);
-            tiles(l, BN_KERNEL_GROUPED_GEMV, kv, embd, 1, true, form);
+            tiles(l, BN_KERNEL_TERNARY_GEMV, q, embd, 1, true, form);
+            tiles(l, BN_KERNEL_TERNARY_GEMV, kv, embd, 1, true, form);
             t5(l, ff, embd, true);
             t5(l, embd, ff, true);
             t5(l, kv, embd, false);
         }
-        tiles(l, BN_KERNEL_GROUPED_GEMV, ff, embd, 1, true, form);
-        tiles(l, BN_KERNEL_GROUPED_GEMV, embd, ff, 1, true, form);
-        tiles(l, BN_KERNEL_GROUPED_GEMV, kv, embd, 1, false, form);
+        tiles(l, BN_KERNEL_TERNARY_GEMV, ff, embd, 1, true, form);
+        tiles(l, BN_KERNEL_TERNARY_GEMV, embd, ff, 1, true, form);
+        tiles(l, BN_KERNEL_TERNARY_GEMV, kv, embd, 1, false, form);
         for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
-            tiles(l, BN_KERNEL_GROUPED_GEMM, ff, embd, TOKENS[i], true, form);
+            tiles(l, BN_KERNEL_TERNARY_GEMM, ff, embd, TOKENS[i], true, form);
     }
 }
 
