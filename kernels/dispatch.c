@@ -17,7 +17,7 @@
 /* The slots as the lists name them. */
 #define SLOT(slot, isa) SLOT_##slot,
 enum { BN_SET_ref(SLOT, SLOT) N_NAMES };
-_Static_assert(N_NAMES == BN_KERNEL_COUNT + 5 && (int)SLOT_to_tiles == (int)BN_KERNEL_TO_TILES,
+_Static_assert(N_NAMES == BN_KERNEL_COUNT + 7 && (int)SLOT_to_tiles == (int)BN_KERNEL_TO_TILES,
                "the list of the reference");
 
 #define CODE(slot, isa) .slot = bn_##slot##_##isa, .name[SLOT_##slot] = #slot "_" #isa,
@@ -89,7 +89,8 @@ bool bn_kernel_is(const char *name, enum bn_kernel slot)
 {
     /* What does the work of slots of earlier versions. */
     static const enum bn_kernel NOW[] = {BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_I8_GEMM,
-                                         BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM};
+                                         BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_TERNARY_GEMV,
+                                         BN_KERNEL_TERNARY_GEMM};
     for (unsigned i = 0; i < N_NAMES; i++) {
         size_t n = strlen(SLOTS[i]);
         enum bn_kernel now = i < BN_KERNEL_COUNT ? (enum bn_kernel)i : NOW[i - BN_KERNEL_COUNT];

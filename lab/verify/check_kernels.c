@@ -45,7 +45,7 @@ static bool is_fallback(const char *name)
 
 static bool is_ternary(const char *name)
 {
-    return fits(name, "i2s_* t5_* tl1_* tl2_* tq1_* tq2_* grouped_*");
+    return fits(name, "ternary_* t5_* i2s_* tl1_* tl2_* tq1_* tq2_* grouped_*");
 }
 
 static bool is_cpu_ternary(const char *name)
@@ -280,7 +280,7 @@ bool bn_check_cpu_kernels(const struct bn_check *c)
     const char *name = find_kernel(c, is_cpu_ternary, KNOWN);
     if (name == NULL)
         return bn_rule_fail(
-            c, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_, grouped_) ran");
+            c, "the backend is the CPU, and no ternary kernel (ternary_, t5_, i2s_, tl1_, tl2_, tq2_, grouped_) ran");
     return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
 }
 

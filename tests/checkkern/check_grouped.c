@@ -237,7 +237,8 @@ static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index,
         s.steps = index / CK_N_VALUES % (N_STEPS + 1);
         s.group = GROUP[index / CK_N_VALUES / (N_STEPS + 1)];
         if (s.steps == N_STEPS) s.high = NARROW; /* which has no steps */
-    } else if (index < PLANES + CK_N_VALUES * (N_STEPS + 1) * COUNT(GROUP) + 3) { /* as long as a row can be */
+    } else if (index <
+               PLANES + CK_N_VALUES * (N_STEPS + 1) * COUNT(GROUP) + 3) { /* as long as a row can be */
         index = index % 3;
         s.codes = index == 0 ? ANY : 3;
         s.low = index == 2 ? -127 : 127;
@@ -304,10 +305,10 @@ static struct bn_grouped matrix_of(const struct ck_call *call)
 static void invoke_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
 {
     struct bn_grouped w = matrix_of(call);
-    kernels->grouped_gemv(call->out, &w, call->a);
+    kernels->ternary_gemv(call->out, &w, call->a);
 }
 
-CK_INVOKE(grouped_gemm, call->out, call->ldy, &call->grouped, call->a, call->n)
+CK_INVOKE(ternary_gemm, call->out, call->ldy, &call->grouped, call->a, call->n)
 
 /* The exact sum of group g: bytes at .. at + 3 of a plane, whose elements lie four apart, belong to one pair
  * of bits in the four bytes of the row. */
@@ -551,8 +552,7 @@ static bool truth_to_tiles(struct ck *ck, const struct ck_call *call)
             const uint8_t *block = w->stored + r * w->row_bytes + i / s->group * s->bytes;
             unsigned got = tile_code(codes + r / 16 * 4 * w->k + r % 16 * 4, s->blocks, i);
             unsigned want = r < w->rows ? true_code(s, block, (unsigned)(i % s->group)) : 0;
-            if (got != want)
-                return ck_wrong(ck, "weight %zu of row %zu is %u, expected %u", i, r, got, want);
+            if (got != want) return ck_wrong(ck, "weight %zu of row %zu is %u, expected %u", i, r, got, want);
             if (scales == NULL) continue;
             const uint8_t *scale = scales + 2 * ((r / 16 * groups + i / s->group) * 16 + r % 16);
             for (size_t b = 0; b < 2; b++)
@@ -563,8 +563,8 @@ static bool truth_to_tiles(struct ck *ck, const struct ck_call *call)
 }
 
 const struct ck_slot CK_GROUPED[] = {
-    {BN_KERNEL_GROUPED_GEMV, setup_product, invoke_gemv, truth_product, GEMV},
-    {BN_KERNEL_GROUPED_GEMM, setup_product, invoke_grouped_gemm, truth_product, GEMM},
+    {BN_KERNEL_TERNARY_GEMV, setup_product, invoke_gemv, truth_product, GEMV},
+    {BN_KERNEL_TERNARY_GEMM, setup_product, invoke_ternary_gemm, truth_product, GEMM},
     {BN_KERNEL_QUANTIZE16, setup_quantize16, invoke_quantize16, truth_quantize16, 0},
     {BN_KERNEL_TO_PLANE, setup_to_plane, invoke_to_plane, truth_to_plane, 0},
     {BN_KERNEL_TO_TILES, setup_to_tiles, invoke_to_tiles, truth_to_tiles, 0},

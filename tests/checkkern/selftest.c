@@ -12,7 +12,7 @@
 /* Codes 0, 1, 2 taken for 0, 1, 2 minus the sum of another map: -2, -1, 0. */
 static void wrong_map(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    bn_kernels_ref.grouped_gemv(y, w, x);
+    bn_kernels_ref.ternary_gemv(y, w, x);
     for (size_t r = 0; w->blocks == BN_BLOCKS_I2S && r < w->rows; r++)
         y[r] -= (float)x->total / x->scale * w->scale;
 }
@@ -20,7 +20,7 @@ static void wrong_map(float *y, const struct bn_grouped *w, const struct bn_act 
 /* Adds products of blocks in int16 as vpaddw would, over too many blocks: right for ordinary values. */
 static void wraps_int16(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    bn_kernels_ref.grouped_gemv(y, w, x);
+    bn_kernels_ref.ternary_gemv(y, w, x);
     for (size_t r = 0; w->blocks == BN_BLOCKS_I2S && w->codes != NULL && r < w->rows; r++) {
         uint32_t lane[16] = {0};
         int32_t sum = 0;
@@ -34,7 +34,7 @@ static void wraps_int16(float *y, const struct bn_grouped *w, const struct bn_ac
 
 static void drops_code3(float *y, const struct bn_grouped *w, const struct bn_act *x)
 {
-    bn_kernels_ref.grouped_gemv(y, w, x);
+    bn_kernels_ref.ternary_gemv(y, w, x);
     for (size_t r = 0; w->codes != NULL && r < w->rows; r++)
         for (size_t i = 0; i < w->k; i++)
             if (bn_grouped_code(w, r, i) == 3) y[r] = 0.0f;
@@ -44,24 +44,24 @@ static void ignores_row_bytes(float *y, const struct bn_grouped *w, const struct
 {
     struct bn_grouped tight = *w;
     if (w->blocks == BN_BLOCKS_I2S) tight.row_bytes = w->k / 4;
-    bn_kernels_ref.grouped_gemv(y, &tight, x);
+    bn_kernels_ref.ternary_gemv(y, &tight, x);
 }
 
 static void drops_last_row(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
     struct bn_grouped fewer = *w;
     if (w->rows % 16 == 15) fewer.rows--;
-    bn_kernels_ref.grouped_gemm(y, ldy, &fewer, x, n);
+    bn_kernels_ref.ternary_gemm(y, ldy, &fewer, x, n);
 }
 
 static void reciprocal(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
 {
-    bn_kernels_ref.grouped_gemm(y, ldy, w, x, n);
+    bn_kernels_ref.ternary_gemm(y, ldy, w, x, n);
     for (size_t j = 0; w->blocks == BN_BLOCKS_I2S && j < n; j++) {
         struct bn_grouped unscaled = *w;
         struct bn_act one = x[j];
         unscaled.scale = one.scale = 1.0f;
-        bn_kernels_ref.grouped_gemv(y + j * ldy, &unscaled, &one);
+        bn_kernels_ref.ternary_gemv(y + j * ldy, &unscaled, &one);
         for (size_t r = 0; r < w->rows; r++)
             y[j * ldy + r] *= w->scale * (1.0f / x[j].scale);
     }
@@ -194,7 +194,7 @@ static void packs_one_short(uint8_t *out, const uint8_t *codes, size_t k)
 static void grouped_drops_token(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
                                 size_t n)
 {
-    bn_kernels_ref.grouped_gemm(y, ldy, w, x, n - 1);
+    bn_kernels_ref.ternary_gemm(y, ldy, w, x, n - 1);
 }
 
 /* TQ2_0 read as TQ1_0. */
@@ -202,7 +202,7 @@ static void grouped_of_other_blocks(float *y, const struct bn_grouped *w, const 
 {
     struct bn_grouped other = *w;
     if (w->codes == NULL && w->blocks == BN_BLOCKS_TQ2) other.blocks = BN_BLOCKS_TQ1;
-    bn_kernels_ref.grouped_gemv(y, &other, x);
+    bn_kernels_ref.ternary_gemv(y, &other, x);
 }
 
 /* The faults below are those of tiles with scales: what a product adds to the sum of row r for group g. */
@@ -211,7 +211,7 @@ typedef float (*term)(const struct bn_grouped *w, const struct bn_act *x, size_t
 static void grouped_by(float *y, const struct bn_grouped *w, const struct bn_act *x, term add)
 {
     if (w->codes == NULL || w->scales == NULL) {
-        bn_kernels_ref.grouped_gemv(y, w, x);
+        bn_kernels_ref.ternary_gemv(y, w, x);
         return;
     }
     for (size_t r = 0; r < w->rows; r++) {
@@ -222,10 +222,10 @@ static void grouped_by(float *y, const struct bn_grouped *w, const struct bn_act
     }
 }
 
-#define GROUPED(name)                                                                          \
+#define GROUPED(name)                                                                        \
     static void grouped_##name(float *y, const struct bn_grouped *w, const struct bn_act *x) \
-    {                                                                                          \
-        grouped_by(y, w, x, name);                                                             \
+    {                                                                                        \
+        grouped_by(y, w, x, name);                                                           \
     }
 
 /* Element `at` of the plane in row r, its code as it is. */
@@ -288,7 +288,7 @@ static void grouped_reciprocal(float *y, const struct bn_grouped *w, const struc
 {
     struct bn_act unscaled = *x;
     unscaled.scale = 1.0f;
-    bn_kernels_ref.grouped_gemv(y, w, &unscaled);
+    bn_kernels_ref.ternary_gemv(y, w, &unscaled);
     for (size_t r = 0; r < w->rows; r++)
         y[r] *= 1.0f / x->scale;
 }
@@ -484,23 +484,23 @@ struct fault {
         table->field = function;                         \
     }
 #define FAULTS(X)                                                                                    \
-    X("grouped_gemv of I2_S with another code map", GROUPED_GEMV, grouped_gemv, wrong_map) \
-    X("grouped_gemv of I2_S that wraps in int16", GROUPED_GEMV, grouped_gemv, wraps_int16) \
-    X("grouped_gemv without code 3", GROUPED_GEMV, grouped_gemv, drops_code3) \
-    X("grouped_gemv that ignores row_bytes", GROUPED_GEMV, grouped_gemv, ignores_row_bytes) \
-    X("grouped_gemm of I2_S with a combined scale", GROUPED_GEMM, grouped_gemm, reciprocal) \
-    X("grouped_gemm without a last row", GROUPED_GEMM, grouped_gemm, drops_last_row) \
+    X("ternary_gemv of I2_S with another code map", TERNARY_GEMV, ternary_gemv, wrong_map)           \
+    X("ternary_gemv of I2_S that wraps in int16", TERNARY_GEMV, ternary_gemv, wraps_int16)           \
+    X("ternary_gemv without code 3", TERNARY_GEMV, ternary_gemv, drops_code3)                        \
+    X("ternary_gemv that ignores row_bytes", TERNARY_GEMV, ternary_gemv, ignores_row_bytes)          \
+    X("ternary_gemm of I2_S with a combined scale", TERNARY_GEMM, ternary_gemm, reciprocal)          \
+    X("ternary_gemm without a last row", TERNARY_GEMM, ternary_gemm, drops_last_row)                 \
     X("t5_gemv of five plain digits", T5_GEMV, t5_gemv, plain_digits)                                \
     X("t5_pack without a last digit", T5_PACK, t5_pack, packs_one_short)                             \
     X("i8_gemm that rounds each plane", I8_GEMM, i8_gemm, rounds_planes)                             \
     X("i8_gemm without the last vector", I8_GEMM, i8_gemm, i8_drops_vector)                          \
-    X("grouped_gemm without the last token", GROUPED_GEMM, grouped_gemm, grouped_drops_token)        \
-    X("grouped_gemv with scales of another group", GROUPED_GEMV, grouped_gemv, grouped_neighbour)    \
-    X("grouped_gemv without the sums", GROUPED_GEMV, grouped_gemv, grouped_without_sums)             \
-    X("grouped_gemv that rounds each plane", GROUPED_GEMV, grouped_gemv, grouped_rounds_each)        \
-    X("grouped_gemv whose sums wrap", GROUPED_GEMV, grouped_gemv, grouped_wraps)                     \
-    X("grouped_gemv with a reciprocal of the scale", GROUPED_GEMV, grouped_gemv, grouped_reciprocal) \
-    X("grouped_gemv of rows of another layout", GROUPED_GEMV, grouped_gemv, grouped_of_other_blocks) \
+    X("ternary_gemm without the last token", TERNARY_GEMM, ternary_gemm, grouped_drops_token)        \
+    X("ternary_gemv with scales of another group", TERNARY_GEMV, ternary_gemv, grouped_neighbour)    \
+    X("ternary_gemv without the sums", TERNARY_GEMV, ternary_gemv, grouped_without_sums)             \
+    X("ternary_gemv that rounds each plane", TERNARY_GEMV, ternary_gemv, grouped_rounds_each)        \
+    X("ternary_gemv whose sums wrap", TERNARY_GEMV, ternary_gemv, grouped_wraps)                     \
+    X("ternary_gemv with a reciprocal of the scale", TERNARY_GEMV, ternary_gemv, grouped_reciprocal) \
+    X("ternary_gemv of rows of another layout", TERNARY_GEMV, ternary_gemv, grouped_of_other_blocks) \
     X("to_plane in plain order", TO_PLANE, to_plane, plane_in_plain_order)                           \
     X("to_tiles of another layout", TO_TILES, to_tiles, tiles_of_other_blocks)                       \
     X("quantize16 that rounds ties away", QUANTIZE16, quantize16, quantize16_rounds_away)            \
@@ -533,12 +533,12 @@ FAULTS(FAULT)
 static const struct fault FAULT_LIST[] = {
     FAULTS(ENTRY)
     /* What another reference gets wrong in the integers, the independent computation sees too. */
-    {"a reference grouped_gemv of I2_S with another code map", BN_KERNEL_GROUPED_GEMV, true, put_wrong_map},
-    {"a reference grouped_gemm without a last row", BN_KERNEL_GROUPED_GEMM, true, put_drops_last_row},
+    {"a reference ternary_gemv of I2_S with another code map", BN_KERNEL_TERNARY_GEMV, true, put_wrong_map},
+    {"a reference ternary_gemm without a last row", BN_KERNEL_TERNARY_GEMM, true, put_drops_last_row},
     {"a reference quantize that rounds ties away", BN_KERNEL_QUANTIZE, true, put_rounds_away},
-    {"a reference grouped_gemm without a last token", BN_KERNEL_GROUPED_GEMM, true, put_grouped_drops_token},
-    {"a reference grouped_gemv without the sums", BN_KERNEL_GROUPED_GEMV, true, put_grouped_without_sums},
-    {"a reference grouped_gemv with other scales", BN_KERNEL_GROUPED_GEMV, true, put_grouped_neighbour},
+    {"a reference ternary_gemm without a last token", BN_KERNEL_TERNARY_GEMM, true, put_grouped_drops_token},
+    {"a reference ternary_gemv without the sums", BN_KERNEL_TERNARY_GEMV, true, put_grouped_without_sums},
+    {"a reference ternary_gemv with other scales", BN_KERNEL_TERNARY_GEMV, true, put_grouped_neighbour},
     {"a reference to_plane in plain order", BN_KERNEL_TO_PLANE, true, put_plane_in_plain_order},
     {"a reference to_tiles of another layout", BN_KERNEL_TO_TILES, true, put_tiles_of_other_blocks},
     {"a reference rotate with signs on the other side", BN_KERNEL_ROTATE, true, put_rotates_back},
@@ -577,7 +577,7 @@ unsigned ck_self_test(struct ck *ck, unsigned *n)
         table = bn_kernels_ref;
         const char *text = ck_wrong_tiles(&table, i);
         if (text == NULL) break;
-        missed += report(ck, n, &table, BN_KERNEL_GROUPED_GEMM, false, "grouped_gemm by ", text);
+        missed += report(ck, n, &table, BN_KERNEL_TERNARY_GEMM, false, "ternary_gemm by ", text);
     }
     return missed;
 }
