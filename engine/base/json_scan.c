@@ -3,7 +3,6 @@
  * The strict scan of JSON text; see json_scan.h. bn_json_parse makes its tree by the same scan. The memory of the tree is
  * added up while it is made.
  */
-#include "base/json_scan.h"
 
 #include <locale.h>
 #include <math.h>

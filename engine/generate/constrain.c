@@ -2,13 +2,12 @@
  *
  * See constrain.h.
  */
-#include "generate/constrain.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "generate/chain.h"
+#include "generate/generator.h"
 #include "grammar/matcher.h"
 
 struct bn_constraint {

@@ -212,4 +212,51 @@ const char *bn_model_activations(const struct bn_model *m, char out[BN_ACTIVATIO
 /* The table that bn_isa_select chose (or BN_ISA, or the fastest). */
 BN_MUST_CHECK bn_status bn_isa_kernels(const struct bn_kernels **out, bn_error *err);
 
+/* ---- orders ---- */
+
+/* Orders: how the first rank of a divided model leads the others. It alone reads prompts, chooses tokens and writes
+ * results. Before it evaluates something, it broadcasts what; the others do the same with their rows
+ * (infer/follow.c). So ranks cannot come to different decisions. */
+
+enum bn_order_kind {
+    BN_ORDER_END,  /* the session of the first rank is closed */
+    BN_ORDER_PASS, /* a batch of tokens; of more than one, the rows and the rows wanted are a second message */
+    BN_ORDER_SEQUENCE, /* open one more sequence */
+    BN_ORDER_COPY,     /* copy positions from a sequence to another */
+    BN_ORDER_MASKED,   /* some rows of the head, which a second message marks */
+    BN_ORDER_TALLY,    /* send the counters */
+    BN_ORDER_REPACK,   /* bn_model_repack */
+    BN_ORDER_DIGEST    /* bn_model_digest */
+};
+
+/* A token of a batch. */
+struct bn_order_row {
+    uint32_t sequence; /* 0: the session's own, then in the order of BN_ORDER_SEQUENCE */
+    uint32_t position;
+    int32_t token;
+};
+
+/* Sent as it is: all ranks run the same program. */
+struct bn_order {
+    uint32_t kind;
+    union {
+        struct {
+            uint32_t n, n_wanted, n_heads, n_best, wants_logits, screen_off;
+            struct bn_order_row first;
+        } pass;
+        struct {
+            uint32_t n_ctx;
+        } sequence;
+        struct {
+            uint32_t to, from, first, end;
+        } copy;
+        struct {
+            uint32_t hidden; /* row of the hidden states */
+        } masked;
+    };
+};
+
+/* From the first rank to all others; on those, it receives the order. */
+BN_MUST_CHECK bn_status bn_order_broadcast(const struct bn_model *m, struct bn_order *order, bn_error *err);
+
 #endif

@@ -2,7 +2,7 @@
  *
  * The table of the parts of layers; see parts.h. Some tensors are only in the files of some architectures.
  */
-#include "model/parts.h"
+#include "model/hparams.h"
 
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json_scan.h"
+#include "base/json.h"
 #include "hub/files/safetensors.h"
 #include "hub/files/vocab.h"
 #include "tests/fuzz/fuzz.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "infer/state.h"
+#include "infer/session.h"
 #include "tests/fuzz/fuzz.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"

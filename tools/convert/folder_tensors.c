@@ -12,8 +12,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/parts.h"
-#include "model/rows.h"
+#include "model/hparams.h"
+#include "model/weights.h"
 #include "tools/convert/folder.h"
 #include "tools/convert/rows.h"
 #include "tools/convert/write.h"

@@ -3,7 +3,7 @@
  * Ternary values into block formats and back, against blocks that were written down by hand.
  */
 #include "base/mem.h"
-#include "gguf/pack.h"
+#include "gguf/types.h"
 #include "tests/unit/unit.h"
 
 static void from_hex(uint8_t *out, const char *hex)

@@ -52,23 +52,23 @@ static void other_faults_fail_the_gate(void **state)
 
     bn_prof *prof = open_prof(&fake, 1, 4);
     work(prof, &fake, BN_BRICK_RMS_NORM, 10);
-    struct bn_brick_timer timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
+    struct bn_brick_timer timer = bn_prof_start(bn_prof_trail(prof, 0), BN_BRICK_LM_HEAD);
     check_fails(prof, &fake, "LmHead is still open");
     (void)timer;
 
     prof = open_prof(&fake, 1, 4);
     fake.now += 50;
-    timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
+    timer = bn_prof_start(bn_prof_trail(prof, 0), BN_BRICK_LM_HEAD);
     fake.now -= 20;
-    bn_prof_stop_brick(timer, 1);
+    bn_prof_stop(timer, 1);
     fake.now += 20;
     check_fails(prof, &fake, "an event ends before it begins");
 
     prof = open_prof(&fake, 1, 4);
-    timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
+    timer = bn_prof_start(bn_prof_trail(prof, 0), BN_BRICK_LM_HEAD);
     fake.now += 10;
-    bn_prof_stop_brick(timer, 1);
-    bn_prof_stop_brick(timer, 1);
+    bn_prof_stop(timer, 1);
+    bn_prof_stop(timer, 1);
     check_fails(prof, &fake, "1 events were dropped");
 
     /* Two that overlap: more than the time there was. */
@@ -221,7 +221,7 @@ static void a_pass_is_the_same_bits_and_wholly_stamped(void **state)
         bn_prof *prof = NULL;
         assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
         assert_int_equal(bn_session_set_profile(run.session, prof, NULL), BN_OK);
-        bn_prof_enable(prof);
+        prof->enabled = true;
         bn_prof_reset_epoch(prof);
         bn_mem_guard(true);
         evaluate(&run);
@@ -255,7 +255,7 @@ static void kernel_events_count_what_the_session_counts(void **state)
     open_run(&run, 2);
     assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
     assert_int_equal(bn_session_set_profile(run.session, prof, NULL), BN_OK);
-    bn_prof_enable(prof);
+    prof->enabled = true;
     bn_prof_reset_epoch(prof);
     evaluate(&run);
     bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
