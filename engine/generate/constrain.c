@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See constrain.h.
+ * See generator.h.
  */
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The scheduler: several generations at once, each on a sequence of its own. One pass evaluates a token of each that
- * has its prompt, and pieces of the other prompts, as long as the budget allows (budget.h). Prompts share it in equal
+ * has its prompt, and pieces of the other prompts, as long as the budget allows (bn_budget_tokens). Prompts share it in equal
  * parts, so that a short one does not wait for a long one. One text may be embedded in the same passes; it counts as one
  * more prompt. A generation whose grammar takes more work than its part of a pass allows sits out passes. bn_generate is
  * the case of one generation.

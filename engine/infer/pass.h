@@ -217,7 +217,7 @@ void bn_project_all(const struct pass *p, enum bn_brick brick, const struct bn_l
 /* x += y, or rmsnorm(y) * norm when there is a norm. No barrier follows. */
 void bn_add_residual(const struct pass *p, const char *op, uint32_t layer, const float *norm);
 
-/* ---- attention.c, recurrent.c, ffn.c, experts.c ---- */
+/* ---- attention.c, recurrent.c, forward.c, experts.c ---- */
 
 /* The two halves of layer n: each reads and changes the residual stream. A recurrent layer has no attention. */
 void bn_layer_attention(const struct pass *p, uint32_t n);

@@ -76,13 +76,13 @@ struct bn_matrix {
 };
 
 /* The head in 8 bits: row r is step[r] * q[r * k ...], and the rest has the norm rest[r] at
- * most. See repack.h. */
+ * most. See repack.c. */
 struct bn_screen {
     int8_t *q;                 /* NULL when there is none */
     float *step, *size, *rest; /* size: norm of the row itself, at least */
 };
 
-/* The copies that repack.h makes, in steps: parts of the head, then layers. Each copy is used when it is complete. */
+/* The copies that repack.c makes, in steps: parts of the head, then layers. Each copy is used when it is complete. */
 struct bn_repacking {
     bool head, ternary, tiles; /* which are wanted */
     bool later;                /* the head of the file is in use meanwhile */

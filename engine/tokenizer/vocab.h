@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The vocabulary in memory, shared by the files that make up the tokenizer: tokenizer.c builds it from keys,
- * bpe.c and spm.c hold what differs between the two kinds, merge.c merges symbols, encode.c turns text into
+ * bpe.c holds what differs between the two kinds, merge.c merges symbols, encode.c turns text into
  * ids, decode.c turns ids into text. Nobody else includes this header.
  *
  * Everything is kept in the domain of raw bytes: the GPT-2 alphabet and SentencePiece's U+2581 are undone
