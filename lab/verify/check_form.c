@@ -67,7 +67,6 @@ bool bn_check_subject(const struct bn_check *c)
 {
     const char *model = NULL, *ids = NULL, *names[2] = {NULL}, *digests[2] = {NULL};
     const bn_json *subjects = bn_json_get(c->in->receipt->statement, "subject");
-    char quoted[80];
     if (c->bare) return bn_rule_skip(c, "a bare predicate has no subject");
     if (bn_json_kind(subjects) != BN_JSON_ARRAY || bn_json_size(subjects) != 2)
         return bn_rule_fail(c, "%zu subjects instead of two, the model and the tokens",
@@ -79,8 +78,7 @@ bool bn_check_subject(const struct bn_check *c)
     if (!bn_rule_digest(c, "result.ids_sha256", &ids)) return false;
     if (strcmp(digests[0], model) != 0) return bn_rule_fail(c, "the digest of subject 0 is not model.sha256");
     if (strcmp(names[0], model_name(c)) != 0)
-        return bn_rule_fail(c, "subject 0 is \"%s\", model.path gives another name",
-                            bn_rule_quote(quoted, names[0]));
+        return bn_rule_fail(c, "subject 0 is \"%s\", model.path gives another name", names[0]);
     if (strcmp(names[1], "tokens") != 0 || strcmp(digests[1], ids) != 0)
         return bn_rule_fail(c, "subject 1 is not \"tokens\" with the digest result.ids_sha256");
     return bn_rule_pass(c, "model %.16s..., tokens %.16s...", model, ids);
@@ -197,12 +195,10 @@ bool bn_check_form(const struct bn_check *c)
 bool bn_check_schema_version(const struct bn_check *c)
 {
     const char *version = NULL;
-    char quoted[80];
     if (!bn_json_string(bn_json_get(c->p, "schema_version"), &version))
         return bn_rule_fail(c, "schema_version is missing");
     if (strcmp(version, BN_RECEIPT_SCHEMA_VERSION) != 0 && strcmp(version, "1.0") != 0)
-        return bn_rule_fail(c, "schema_version is \"%s\", not \"1.0.0\" or \"1.0\"",
-                            bn_rule_quote(quoted, version));
+        return bn_rule_fail(c, "schema_version is \"%s\", not \"1.0.0\" or \"1.0\"", version);
     return bn_rule_pass(c, "%s", version);
 }
 
@@ -235,10 +231,9 @@ static bool parse_time(const char *text, int64_t *utc)
 static bool read_time(const struct bn_check *c, int64_t *utc)
 {
     const char *text = NULL;
-    char quoted[80];
     if (!bn_rule_text(c, "timestamp", &text)) return false;
     if (parse_time(text, utc)) return true;
-    return bn_rule_fail(c, "\"%s\" is not an RFC 3339 time", bn_rule_quote(quoted, text));
+    return bn_rule_fail(c, "\"%s\" is not an RFC 3339 time", text);
 }
 
 bool bn_check_timestamp(const struct bn_check *c)
@@ -279,15 +274,13 @@ bool bn_check_request_fields(const struct bn_check *c)
         "ctx",           "batch",  "think",      "grammar",
     };
     const bn_json *request = bn_rule_claim(c, "request");
-    char quoted[80];
     if (request == NULL) return false;
     for (const bn_json *m = bn_json_first(request); m != NULL; m = bn_json_next(m)) {
         size_t i = 0;
         while (i < BN_ARRAY_LEN(FIELDS) && strcmp(bn_json_name(m), FIELDS[i]) != 0)
             i++;
         if (i < BN_ARRAY_LEN(FIELDS)) continue;
-        return bn_rule_fail(c, "request.%s is not a field that this program knows",
-                            bn_rule_quote(quoted, bn_json_name(m)));
+        return bn_rule_fail(c, "request.%s is not a field that this program knows", bn_json_name(m));
     }
     bool think;
     if (bn_json_get(request, "think") != NULL && !bn_json_bool(bn_json_get(request, "think"), &think))
@@ -404,11 +397,10 @@ static bool references_agree(const struct bn_check *c, const bn_json *parity)
     const bn_json *list = bn_json_get(parity, "references");
     const char *result = NULL, *name = NULL;
     uint64_t compared = 0, sum = 0, of_one = 0;
-    char quoted[80];
     for (const bn_json *r = bn_json_first(list); r != NULL; r = bn_json_next(r)) {
         if (!bn_json_string(bn_json_get(r, "result"), &result) || strcmp(result, "agree") != 0)
             return bn_rule_fail(c, "parity is ok, and a reference's result is \"%s\"",
-                                bn_rule_quote(quoted, result == NULL ? "?" : result));
+                                result == NULL ? "?" : result);
         if (!bn_json_string(bn_json_get(r, "name"), &name) || !rungs_agree(r) ||
             !bn_json_u64(bn_json_get(r, "compared"), &of_one) || of_one == 0 || !bn_add_ok(sum, of_one, &sum))
             return bn_rule_fail(
@@ -456,7 +448,6 @@ static bool comparison_holds(const struct bn_check *c, const bn_json *parity)
 bool bn_check_parity(const struct bn_check *c)
 {
     const char *status = NULL;
-    char quoted[80];
     const bn_json *parity = bn_json_get(c->p, "parity");
     bool bare = c->bare;
     if (parity == NULL || bn_json_kind(parity) == BN_JSON_NULL)
@@ -465,7 +456,7 @@ bool bn_check_parity(const struct bn_check *c)
         return bn_rule_fail(c, "parity has no status");
     if (strcmp(status, "ok") != 0 &&
         !(bare && (strcmp(status, "rust_only") == 0 || strcmp(status, "warn") == 0)))
-        return bn_rule_fail(c, "parity is \"%s\"", bn_rule_quote(quoted, status));
+        return bn_rule_fail(c, "parity is \"%s\"", status);
     if (bare) return bn_rule_pass(c, "%s, as another tool says", status);
     return comparison_holds(c, parity) &&
            bn_rule_pass(c, "%s with %zu references", status, bn_json_size(bn_json_get(parity, "references")));

@@ -114,11 +114,9 @@ static bool is_gpu_backend(const char *backend)
 bool bn_check_compute_path(const struct bn_check *c)
 {
     const char *path = NULL;
-    char quoted[80];
     if (!bn_json_string(bn_json_get(c->p, "compute_path"), &path))
         return bn_rule_fail(c, "compute_path is missing");
-    if (strcmp(path, "real") != 0)
-        return bn_rule_fail(c, "compute_path is \"%s\", not \"real\"", bn_rule_quote(quoted, path));
+    if (strcmp(path, "real") != 0) return bn_rule_fail(c, "compute_path is \"%s\", not \"real\"", path);
     return bn_rule_pass(c, "real");
 }
 
@@ -126,14 +124,12 @@ bool bn_check_backend(const struct bn_check *c)
 {
     static const char *const BACKENDS[] = {"cpu", "cuda", "gpu", "metal"};
     const char *backend = NULL;
-    char quoted[80];
     if (!bn_rule_text(c, "backend", &backend)) return false;
     if (!c->bare && strcmp(backend, "cpu") != 0)
-        return bn_rule_fail(c, "\"%s\": this toolchain computes on the CPU only",
-                            bn_rule_quote(quoted, backend));
+        return bn_rule_fail(c, "\"%s\": this toolchain computes on the CPU only", backend);
     for (size_t i = 0; i < BN_ARRAY_LEN(BACKENDS); i++)
         if (strcmp(backend, BACKENDS[i]) == 0) return bn_rule_pass(c, "%s", backend);
-    return bn_rule_fail(c, "unknown backend \"%s\"", bn_rule_quote(quoted, backend));
+    return bn_rule_fail(c, "unknown backend \"%s\"", backend);
 }
 
 bool bn_check_backend_summary(const struct bn_check *c)
@@ -170,19 +166,16 @@ bool bn_check_kernels_present(const struct bn_check *c)
 /* Our dispatcher names each kernel once. Other tools may repeat: that is reported and passes. */
 bool bn_check_kernels_repeated(const struct bn_check *c)
 {
-    size_t n = bn_json_size(bn_json_get(c->p, "kernels")), repeated = 0, i = 0;
-    const bn_json *at = NULL;
-    const char *name = NULL;
+    size_t n = bn_json_size(bn_json_get(c->p, "kernels")), repeated = 0;
+    const bn_json *at = NULL, *before = NULL;
+    const char *name = NULL, *other = NULL;
     if (n > MAX_KERNELS) return bn_rule_fail(c, "%zu kernels are too many to compare", n);
-    const char **names = bn_alloc(n, sizeof *names);
-    if (names == NULL) return bn_rule_error(c, BN_ERR_NOMEM);
-    for (; next_name(c, &at, &name); names[i++] = name) {
-        size_t j = 0;
-        while (j < i && strcmp(names[j], name) != 0)
-            j++;
-        repeated += j < i;
+    for (; next_name(c, &at, &name); before = NULL) {
+        bool found = false;
+        while (!found && next_name(c, &before, &other) && before != at)
+            found = strcmp(name, other) == 0;
+        repeated += found;
     }
-    bn_free(names);
     if (repeated > 0 && !c->bare) return bn_rule_fail(c, "%zu of %zu names are duplicates", repeated, n);
     if (repeated > 0) return bn_rule_pass(c, "warning: %zu of %zu names are duplicates", repeated, n);
     return bn_rule_pass(c, "each name once");
@@ -205,10 +198,8 @@ static bool is_mock(const char *name)
 
 bool bn_check_kernels_mock(const struct bn_check *c)
 {
-    char quoted[80];
     const char *name = find_kernel(c, is_mock, ANY);
-    if (name != NULL)
-        return bn_rule_fail(c, "\"%s\" is not a kernel of a real computation", bn_rule_quote(quoted, name));
+    if (name != NULL) return bn_rule_fail(c, "\"%s\" is not a kernel of a real computation", name);
     return bn_rule_pass(c, "no name says mock");
 }
 
@@ -235,17 +226,15 @@ static const char *wrong_fallback(const struct bn_check *c, const char *isa)
 bool bn_check_kernels_known(const struct bn_check *c)
 {
     const char *version = NULL, *isa = NULL;
-    char quoted[80], set[80];
     if (c->bare) return bn_rule_skip(c, "another tool's kernels are not known here");
     if (!bn_rule_text(c, "resolved.program.version", &version)) return false;
     if (!bn_rule_text(c, "resolved.isa", &isa)) return false;
     const char *name = find_kernel(c, NULL, UNKNOWN);
     const char *fallback = wrong_fallback(c, isa);
     if (name == NULL && fallback != NULL)
-        return bn_rule_fail(c, "resolved.fallbacks is wrong about \"%s\"", bn_rule_quote(quoted, fallback));
-    if (name == NULL) return bn_rule_pass(c, "all in the table of %s", bn_rule_quote(set, isa));
-    return bn_rule_fail(c, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
-                        bn_version(), bn_rule_quote(quoted, name));
+        return bn_rule_fail(c, "resolved.fallbacks is wrong about \"%s\"", fallback);
+    if (name == NULL) return bn_rule_pass(c, "all in the table of %s", isa);
+    return bn_rule_fail(c, "the table of %s in version %s has no kernel \"%s\"", isa, bn_version(), name);
 }
 
 /* ---- which kind of kernels ---- */
@@ -260,7 +249,6 @@ static bool no_kernels(const struct bn_check *c)
 
 bool bn_check_gpu_kernels(const struct bn_check *c)
 {
-    char quoted[80];
     if (no_kernels(c)) return false;
     bool claimed = is_gpu_backend(backend_of(c));
     if (!claimed && !c->in->policy->require_gpu_kernels)
@@ -269,28 +257,26 @@ bool bn_check_gpu_kernels(const struct bn_check *c)
     if (name == NULL)
         return bn_rule_fail(c, "%s, and no %skernel of a GPU ran",
                             claimed ? "the backend is a GPU" : "a GPU is required", !c->bare ? "known " : "");
-    return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
+    return bn_rule_pass(c, "%s", name);
 }
 
 bool bn_check_cpu_kernels(const struct bn_check *c)
 {
-    char quoted[80];
     if (no_kernels(c)) return false;
     if (strcasecmp(backend_of(c), "cpu") != 0) return bn_rule_skip(c, "the backend is not the CPU");
     const char *name = find_kernel(c, is_cpu_ternary, KNOWN);
     if (name == NULL)
         return bn_rule_fail(
             c, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_, grouped_) ran");
-    return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
+    return bn_rule_pass(c, "%s", name);
 }
 
 bool bn_check_quantization_claim(const struct bn_check *c)
 {
-    char quoted[80];
     const char *fallback = find_kernel(c, is_fallback, ANY);
     if (fallback != NULL && find_kernel(c, is_quantized, ANY) == NULL)
         return bn_rule_fail(c, "compute_path is real, but the kernels are \"%s\" and other fallbacks",
-                            bn_rule_quote(quoted, fallback));
+                            fallback);
     return bn_rule_pass(c, "%s",
                         fallback == NULL ? "no fallback kernel" : "quantised kernels and a fallback");
 }
@@ -299,15 +285,12 @@ bool bn_check_quantization_claim(const struct bn_check *c)
  * be anything. */
 bool bn_check_quantized_kernels(const struct bn_check *c)
 {
-    char quoted[80];
     const char *fallback = find_kernel(c, is_fallback, ANY), *name = find_kernel(c, is_quantized, KNOWN),
                *unknown = find_kernel(c, NULL, UNKNOWN);
     if (!c->in->policy->require_quantized_kernels)
         return bn_rule_skip(c, "not asked for (--require-quantized-kernels)");
-    if (fallback != NULL)
-        return bn_rule_fail(c, "\"%s\" computes on dequantised weights", bn_rule_quote(quoted, fallback));
-    if (unknown != NULL)
-        return bn_rule_fail(c, "\"%s\" is not a known kernel", bn_rule_quote(quoted, unknown));
+    if (fallback != NULL) return bn_rule_fail(c, "\"%s\" computes on dequantised weights", fallback);
+    if (unknown != NULL) return bn_rule_fail(c, "\"%s\" is not a known kernel", unknown);
     if (name == NULL) return bn_rule_fail(c, "no quantised kernel ran");
-    return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
+    return bn_rule_pass(c, "%s", name);
 }

@@ -96,14 +96,13 @@ static bool check_reason(const struct bn_check *c, enum bn_stop_reason reason)
 bool bn_check_stop_reason(const struct bn_check *c)
 {
     const char *reason = NULL;
-    char quoted[80];
     if (!bn_rule_text(c, "result.stop_reason", &reason) ||
         !bn_rule_needs(c, "tokens_generated tokens_requested result.prompt_tokens resolved.ctx"))
         return false;
     for (int which = 0; which < BN_STOP_REASON_COUNT; which++)
         if (strcmp(reason, bn_stop_reason_name((enum bn_stop_reason)which)) == 0)
             return check_reason(c, (enum bn_stop_reason)which);
-    return bn_rule_fail(c, "unknown stop_reason \"%s\"", bn_rule_quote(quoted, reason));
+    return bn_rule_fail(c, "unknown stop_reason \"%s\"", reason);
 }
 
 /* ---- rates and times ---- */
@@ -223,7 +222,6 @@ bool bn_check_derived_rates(const struct bn_check *c)
 
 static bool accuracy_fails(const struct bn_check *c, const bn_json *tests)
 {
-    char quoted[80];
     const bn_json *group = bn_json_get(tests, "accuracy_tests");
     for (const bn_json *t = bn_json_first(group); t != NULL; t = bn_json_next(t)) {
         bool passed = true;
@@ -232,8 +230,7 @@ static bool accuracy_fails(const struct bn_check *c, const bn_json *tests)
         bool both = bn_json_number(bn_json_get(t, "mse"), &mse) &&
                     bn_json_number(bn_json_get(t, "tolerance"), &tolerance);
         if (passed && !(both && mse > tolerance)) continue;
-        bn_rule_fail(c, "accuracy test %s did not pass",
-                     bn_json_name(t) == NULL ? "?" : bn_rule_quote(quoted, bn_json_name(t)));
+        bn_rule_fail(c, "accuracy test %s did not pass", bn_json_name(t) == NULL ? "?" : bn_json_name(t));
         return true;
     }
     return false;

@@ -62,7 +62,6 @@ static const struct {
 bool bn_check_isa(const struct bn_check *c)
 {
     const char *isa = NULL, *asked, *arch;
-    char quoted[80], other[80];
     size_t i = 0;
     if (is_bare(c)) return false;
     if (!bn_rule_text(c, "resolved.isa", &isa) || !text_or_null(c, "request.isa", &asked) ||
@@ -71,13 +70,11 @@ bool bn_check_isa(const struct bn_check *c)
     const bn_json *flags = bn_json_path(c->p, "machine.cpu_flags");
     while (i < BN_ARRAY_LEN(SETS) && strcmp(SETS[i].isa, isa) != 0)
         i++;
-    if (i == BN_ARRAY_LEN(SETS))
-        return bn_rule_fail(c, "unknown instruction set \"%s\"", bn_rule_quote(quoted, isa));
+    if (i == BN_ARRAY_LEN(SETS)) return bn_rule_fail(c, "unknown instruction set \"%s\"", isa);
     if (asked != NULL && strcmp(asked, "auto") != 0 && strcmp(asked, isa) != 0)
-        return bn_rule_fail(c, "request.isa is \"%s\", resolved.isa is \"%s\"", bn_rule_quote(other, asked),
-                            isa);
+        return bn_rule_fail(c, "request.isa is \"%s\", resolved.isa is \"%s\"", asked, isa);
     if (SETS[i].arch != NULL && arch != NULL && strcmp(arch, SETS[i].arch) != 0)
-        return bn_rule_fail(c, "%s on a machine of type \"%s\"", isa, bn_rule_quote(quoted, arch));
+        return bn_rule_fail(c, "%s on a machine of type \"%s\"", isa, arch);
     bool described = bn_json_size(flags) > 0 || bn_json_text_of(c->p, "machine.cpu_model")[0] != '\0';
     if (SETS[i].flag != NULL && described && !bn_json_has_text(flags, SETS[i].flag))
         return bn_rule_fail(c, "%s on a CPU without %s", isa, SETS[i].flag);

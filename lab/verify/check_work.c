@@ -71,17 +71,15 @@ bool bn_check_kernel_stats(const struct bn_check *c)
         return bn_rule_fail(c, "measurement.kernel_stats is empty");
     for (const bn_json *e = bn_json_first(stats); e != NULL; e = bn_json_next(e), name = bn_json_next(name)) {
         const char *counted = NULL, *listed = NULL;
-        char quoted[80];
         uint64_t number;
         bool ok = bn_json_string(bn_json_get(e, "name"), &counted);
         for (size_t i = 0; i < BN_ARRAY_LEN(COUNTERS); i++)
             ok = ok && bn_json_u64(bn_json_get(e, COUNTERS[i]), &number);
         if (!ok) return bn_rule_fail(c, "an entry of kernel_stats without name, calls, ns, bytes and ops");
         if (!bn_json_string(name, &listed) || strcmp(counted, listed) != 0)
-            return bn_rule_fail(c, "kernel_stats has \"%s\" where kernels has another",
-                                bn_rule_quote(quoted, counted));
+            return bn_rule_fail(c, "kernel_stats has \"%s\" where kernels has another", counted);
         if (bn_json_count_of(e, "calls") == 0)
-            return bn_rule_fail(c, "\"%s\" is listed and was never called", bn_rule_quote(quoted, counted));
+            return bn_rule_fail(c, "\"%s\" is listed and was never called", counted);
     }
     if (name != NULL) return bn_rule_fail(c, "kernels has more names than kernel_stats");
     return bn_rule_pass(c, "%zu kernels, each counted", bn_json_size(stats));
@@ -149,7 +147,6 @@ static bool type_fits(const struct bn_check *c)
 {
     static const char *const TYPES[] = {"TQ1_0", "TQ2_0", "Q2_0", "PQ2_0", "PTQ1_0"};
     const char *type = bn_json_text_of(c->p, "model.quantization");
-    char quoted[80];
     if (!bn_json_string(bn_json_path(c->p, "model.quantization"), &type)) return true;
     bool tiled = strncmp(bn_json_text_of(c->p, "model.activations"), "int16-g", 7) == 0;
     for (size_t i = 0; i < BN_ARRAY_LEN(TYPES); i++)
@@ -157,8 +154,7 @@ static bool type_fits(const struct bn_check *c)
     struct bn_receipt_work done = tiled
                                       ? BN_WORK(c, BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM)
                                       : BN_WORK(c, BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV);
-    return done.calls > 0 || bn_rule_fail(c, "model.quantization is \"%s\", and no kernel for it ran",
-                                          bn_rule_quote(quoted, type));
+    return done.calls > 0 || bn_rule_fail(c, "model.quantization is \"%s\", and no kernel for it ran", type);
 }
 
 bool bn_check_kernel_work(const struct bn_check *c)

@@ -57,7 +57,7 @@ struct bn_check {
 struct bn_check bn_check_open(struct bn_claims *claims, const struct bn_rules_input *in,
                               struct bn_rule_result *out);
 
-/* Sets verdict and reason; true for a pass. */
+/* Sets verdict and reason, which becomes safe to print; true for a pass. */
 bool bn_rule_set(const struct bn_check *c, enum bn_receipt_verdict verdict, const char *fmt, ...)
     BN_PRINTF(3, 4);
 #define bn_rule_pass(c, ...) bn_rule_set(c, BN_VERDICT_PASS, __VA_ARGS__)
@@ -66,8 +66,6 @@ bool bn_rule_set(const struct bn_check *c, enum bn_receipt_verdict verdict, cons
 #define bn_rule_undecided(c, ...) bn_rule_set(c, BN_VERDICT_UNDECIDED, __VA_ARGS__)
 /* The rule could not be checked; there is no verdict. Returns false. */
 bool bn_rule_error(const struct bn_check *c, bn_status status);
-/* Untrusted text for a reason, shortened; buffer is the result. */
-const char *bn_rule_quote(char buffer[80], const char *text);
 
 /* Each of these sets the verdict and returns false when a claim is missing or of another kind: a statement fails, a
  * bare predicate that does not name it skips. Needed numbers are a list of paths: "a.b c: d ?e" are a.b, c.d, and c.e

@@ -213,10 +213,17 @@ struct bn_check bn_check_open(struct bn_claims *claims, const struct bn_rules_in
 bool bn_rule_set(const struct bn_check *c, enum bn_receipt_verdict verdict, const char *fmt, ...)
 {
     va_list args;
+    char raw[sizeof c->out->reason], safe[5], *to = c->out->reason;
     va_start(args, fmt);
     c->out->verdict = verdict;
-    vsnprintf(c->out->reason, sizeof c->out->reason, fmt, args);
+    vsnprintf(raw, sizeof raw, fmt, args);
     va_end(args);
+    *to = '\0';
+    for (size_t at = 0, n = strlen(raw); at < n && to + sizeof safe <= c->out->reason + sizeof raw;
+         to += strlen(to)) {
+        at += bn_escape_char(safe, raw + at, n - at, BN_ESCAPE_MESSAGE);
+        memcpy(to, safe, strlen(safe) + 1);
+    }
     return verdict == BN_VERDICT_PASS;
 }
 
@@ -224,11 +231,6 @@ bool bn_rule_error(const struct bn_check *c, bn_status status)
 {
     c->out->status = status;
     return false;
-}
-
-const char *bn_rule_quote(char buffer[80], const char *text)
-{
-    return bn_escape(buffer, 80, text, strlen(text));
 }
 
 const bn_json *bn_rule_claim(const struct bn_check *c, const char *path)

@@ -317,8 +317,7 @@ bool bn_check_training_origin(const struct bn_check *c)
         return bn_rule_fail(c, "the program was not built from a committed tree");
     if (c->in->policy->require_clean_git && !is_clean(c, "git.commit", "git.dirty"))
         return bn_rule_fail(c, "it was not run in a committed tree");
-    char quoted[80];
-    return bn_rule_pass(c, "commit %.12s", bn_rule_quote(quoted, bn_json_text_of(c->p, "program.commit")));
+    return bn_rule_pass(c, "commit %.12s", bn_json_text_of(c->p, "program.commit"));
 }
 
 /* ---- the command of the first steps ---- */
