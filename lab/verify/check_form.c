@@ -9,7 +9,6 @@
 #include "grammar/grammar.h"
 #include "lab/receipt/receipt.h"
 #include "lab/verify/checks.h"
-#include "lab/verify/training.h"
 
 bool bn_check_signature(const struct bn_check *c)
 {

@@ -200,9 +200,28 @@ ull bn_attended(const struct bn_check *c, const struct bn_effort *e);
     X("git", git, CONSISTENCY, "the working tree's commit is what the policy demands")                   \
     X("replay", replay, REPLAY, "--replay: the same request gives the same tokens")
 
+/* Those of the record of a training run. */
+#define BN_TRAINING_RULES(X)                                                                                 \
+    X("signature", signature, INTEGRITY, "enough of the given keys verify the envelope")                     \
+    X("training-model", training_model, INTEGRITY, "the model file has the digest of the record")            \
+    X("training-checkpoint", training_checkpoint, INTEGRITY, "the checkpoint has the digest of the record")  \
+    X("training-texts", training_texts, INTEGRITY, "the texts have the digests of the record")               \
+    X(BN_RULE_BOUND, bound_to_run, CONSISTENCY, "a signature, a file of the run or a replay binds it")       \
+    X("form", form, CONSISTENCY, "the policy accepts this form")                                             \
+    X("training-settings", training_settings, CONSISTENCY, "every setting is within the limits of bn-train") \
+    X("training-steps", training_steps, CONSISTENCY,                                                         \
+      "settings, steps and tokens fit together, and the run is complete")                                    \
+    X("training-losses", training_losses, CONSISTENCY, "each step has a finite loss and gradient norm")      \
+    X("training-validations", training_validations, CONSISTENCY,                                             \
+      "perplexity and bits per byte follow from the losses")                                                 \
+    X("training-origin", training_origin, CONSISTENCY,                                                       \
+      "model, program and working tree are what the policy demands")                                         \
+    X("replay", replay, REPLAY, "--replay: the first steps give the same bits")
+
 /* Whether the receipt passes; the verdict and the reason are in its result. */
 #define X(id, name, level, demand) bool bn_check_##name(const struct bn_check *c);
 BN_RULES(X)
+BN_TRAINING_RULES(X)
 #undef X
 
 #endif

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "lab/verify/checks.h"
-#include "lab/verify/training.h"
 
 #define INTEGRITY BN_LEVEL_INTEGRITY
 

@@ -3,7 +3,6 @@
  * The record of a training run: finds its files, checks its rules, and repeats its first steps by starting bn-train.
  */
 #define _XOPEN_SOURCE 700
-#include "lab/verify/training.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -3,7 +3,7 @@
  * lab/receipt/keys.h: published vectors, strictness of key files.
  */
 #include "base/digest.h"
-#include "lab/receipt/keys.h"
+#include "lab/receipt/open.h"
 #include "tests/unit/unit.h"
 
 static size_t from_hex(unsigned char *out, const char *hex)
