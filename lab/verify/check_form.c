@@ -295,14 +295,19 @@ bool bn_check_request_fields(const struct bn_check *c)
 
 /* ---- origin ---- */
 
+static bool of_training(const struct bn_check *c)
+{
+    return c->in->receipt->form == BN_RECEIPT_TRAINING;
+}
+
 bool bn_check_model_allowed(const struct bn_check *c)
 {
     const char *digest = NULL;
     size_t n = 0;
     (void)bn_receipt_policy_lists(c->in->policy, "model_sha256", "", &n);
     if (n == 0) return bn_rule_skip(c, "the policy lists no models");
-    if (!bn_json_string(bn_json_path(c->p, "model.sha256"), &digest))
-        return bn_rule_fail(c, "model.sha256 is missing");
+    const char *path = of_training(c) ? "result.model_sha256" : "model.sha256";
+    if (!bn_json_string(bn_json_path(c->p, path), &digest)) return bn_rule_fail(c, "%s is missing", path);
     if (!bn_receipt_policy_lists(c->in->policy, "model_sha256", digest, NULL))
         return bn_rule_fail(c, "the model is none of the %zu that the policy lists", n);
     return bn_rule_pass(c, "one of %zu", n);
@@ -332,16 +337,15 @@ bool bn_check_program(const struct bn_check *c)
     const char *commit = NULL, *digest = NULL;
     bool dirty;
     size_t n = 0;
-    const bn_json *program = bn_rule_claim(c, "resolved.program");
+    const bn_json *program = bn_rule_claim(c, of_training(c) ? "program" : "resolved.program");
     (void)bn_receipt_policy_lists(c->in->policy, "program_sha256", "", &n);
     bool demanded = n > 0 || c->in->policy->require_clean_program;
     if (program == NULL || !read_stamp(c, program, &commit, &dirty)) {
         if (demanded) c->out->verdict = BN_VERDICT_FAIL;
         return false;
     }
-    (void)bn_json_string(bn_json_get(program, "sha256"), &digest);
-    if (digest != NULL && !bn_is_sha256(digest))
-        return bn_rule_fail(c, "resolved.program.sha256 is malformed");
+    (void)bn_json_string(bn_json_get(program, of_training(c) ? "binary_sha256" : "sha256"), &digest);
+    if (digest != NULL && !bn_is_sha256(digest)) return bn_rule_fail(c, "the program's sha256 is malformed");
     if (n > 0 && (digest == NULL || !bn_receipt_policy_lists(c->in->policy, "program_sha256", digest, NULL)))
         return bn_rule_fail(c, "the program is none of the %zu that the policy lists", n);
     if (c->in->policy->require_clean_program && (commit == NULL || dirty))

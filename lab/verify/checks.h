@@ -214,8 +214,9 @@ ull bn_attended(const struct bn_check *c, const struct bn_effort *e);
     X("training-losses", training_losses, CONSISTENCY, "each step has a finite loss and gradient norm")      \
     X("training-validations", training_validations, CONSISTENCY,                                             \
       "perplexity and bits per byte follow from the losses")                                                 \
-    X("training-origin", training_origin, CONSISTENCY,                                                       \
-      "model, program and working tree are what the policy demands")                                         \
+    X("model-allowed", model_allowed, CONSISTENCY, "the policy lists the model")                             \
+    X("program", program, CONSISTENCY, "the program's commit and digest are what the policy demands")        \
+    X("git", git, CONSISTENCY, "the working tree's commit is what the policy demands")                       \
     X("replay", replay, REPLAY, "--replay: the first steps give the same bits")
 
 /* Whether the receipt passes; the verdict and the reason are in its result. */

@@ -289,36 +289,6 @@ bool bn_check_training_validations(const struct bn_check *c)
     return bn_rule_pass(c, "%zu validations, the last one %.4f bits per byte", bn_json_size(list), bits);
 }
 
-/* ---- the rule about the origin ---- */
-
-/* Whether a policy's list, unless it is empty, has the text at this path. */
-static bool listed(const struct bn_check *c, const char *list, const char *path)
-{
-    size_t n = 0;
-    const char *text = bn_json_text_of(c->p, path);
-    return bn_receipt_policy_lists(c->in->policy, list, text, &n) || n == 0;
-}
-
-static bool is_clean(const struct bn_check *c, const char *commit, const char *dirty)
-{
-    bool changed = true;
-    return bn_json_text_of(c->p, commit)[0] != '\0' && bn_json_bool(bn_json_path(c->p, dirty), &changed) &&
-           !changed;
-}
-
-bool bn_check_training_origin(const struct bn_check *c)
-{
-    if (!listed(c, "model_sha256", "result.model_sha256"))
-        return bn_rule_fail(c, "the model is none of those that the policy lists");
-    if (!listed(c, "program_sha256", "program.binary_sha256"))
-        return bn_rule_fail(c, "the program is none of those that the policy lists");
-    if (c->in->policy->require_clean_program && !is_clean(c, "program.commit", "program.dirty"))
-        return bn_rule_fail(c, "the program was not built from a committed tree");
-    if (c->in->policy->require_clean_git && !is_clean(c, "git.commit", "git.dirty"))
-        return bn_rule_fail(c, "it was not run in a committed tree");
-    return bn_rule_pass(c, "commit %.12s", bn_json_text_of(c->p, "program.commit"));
-}
-
 /* ---- the command of the first steps ---- */
 
 struct repeat {

@@ -115,7 +115,7 @@ static const struct fault FAULTS[] = {
     {"sampling", P "request.stops", "[1]", NULL, NULL},
     {"sampling", P "request.ignore_end", "0", NULL, NULL},
     {"isa", P "request.isa", "\"avx2\"", NULL, NULL},
-    {"isa", P "request.isa", "0", NULL, NULL},
+    {"fields", P "request.isa", "0", NULL, NULL},
     {"resources", P "resolved.threads", "4503599627370496", P "environment.THREADS", "\"4503599627370496\""},
     {"resources", P "resolved.threads", "3", P "environment.THREADS", "\"3\""},
     {"resources", P "resolved.threads", "1024", P "environment.THREADS", "\"1024\""},
