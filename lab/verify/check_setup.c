@@ -18,7 +18,7 @@
 static bool is_bare(const struct bn_check *c)
 {
     if (!c->bare) return false;
-    bn_rule_skip(c, "a bare predicate does not describe it");
+    SKIP(c, "a bare predicate does not describe it");
     return true;
 }
 
@@ -26,8 +26,8 @@ bool bn_check_deterministic(const struct bn_check *c)
 {
     bool claimed = false;
     if (is_bare(c)) return false;
-    if (bn_json_bool(bn_json_get(c->p, "deterministic"), &claimed) && claimed) return bn_rule_pass(c, "true");
-    return bn_rule_fail(c, "deterministic is not true, which every run of this engine is");
+    if (bn_json_bool(bn_json_get(c->p, "deterministic"), &claimed) && claimed) return PASS(c, "true");
+    return FAIL(c, "deterministic is not true, which every run of this engine is");
 }
 
 /* ---- instruction set ---- */
@@ -54,15 +54,15 @@ bool bn_check_isa(const struct bn_check *c)
     const bn_json *flags = bn_json_path(c->p, "machine.cpu_flags");
     while (i < BN_ARRAY_LEN(SETS) && strcmp(SETS[i].isa, isa) != 0)
         i++;
-    if (i == BN_ARRAY_LEN(SETS)) return bn_rule_fail(c, "unknown instruction set \"%s\"", isa);
+    if (i == BN_ARRAY_LEN(SETS)) return FAIL(c, "unknown instruction set \"%s\"", isa);
     if (asked[0] != '\0' && strcmp(asked, "auto") != 0 && strcmp(asked, isa) != 0)
-        return bn_rule_fail(c, "request.isa is \"%s\", resolved.isa is \"%s\"", asked, isa);
+        return FAIL(c, "request.isa is \"%s\", resolved.isa is \"%s\"", asked, isa);
     if (SETS[i].arch != NULL && arch[0] != '\0' && strcmp(arch, SETS[i].arch) != 0)
-        return bn_rule_fail(c, "%s on a machine of type \"%s\"", isa, arch);
+        return FAIL(c, "%s on a machine of type \"%s\"", isa, arch);
     bool described = bn_json_size(flags) > 0 || bn_json_text_of(c->p, "machine.cpu_model")[0] != '\0';
     if (SETS[i].flag != NULL && described && !bn_json_has_text(flags, SETS[i].flag))
-        return bn_rule_fail(c, "%s on a CPU without %s", isa, SETS[i].flag);
-    return bn_rule_pass(c, "%s on %s", isa, arch[0] == '\0' ? "a machine of unknown type" : arch);
+        return FAIL(c, "%s on a CPU without %s", isa, SETS[i].flag);
+    return PASS(c, "%s on %s", isa, arch[0] == '\0' ? "a machine of unknown type" : arch);
 }
 
 /* ---- threads, context, batch ---- */
@@ -75,7 +75,7 @@ static bool asked_for(const struct bn_check *c, const char *path, ull *value)
     bool ok =
         claim != NULL && (bn_json_kind(claim) == BN_JSON_NULL || (bn_json_u64(claim, &number) && number > 0));
     *value = number;
-    return ok || (claim != NULL && bn_rule_fail(c, "%s is not a whole number from 1 on or null", path));
+    return ok || (claim != NULL && FAIL(c, "%s is not a whole number from 1 on or null", path));
 }
 
 bool bn_check_resources(const struct bn_check *c)
@@ -90,19 +90,18 @@ bool bn_check_resources(const struct bn_check *c)
         return false;
     (void)bn_json_u64(bn_json_path(c->p, "machine.cpus_online"), &online);
     if (threads == 0 || threads > MAX_THREADS || threads > online)
-        return bn_rule_fail(c, "%llu threads, 1 to %llu are possible", threads,
-                            (ull)(online < MAX_THREADS ? online : MAX_THREADS));
+        return FAIL(c, "%llu threads, 1 to %llu are possible", threads,
+                    (ull)(online < MAX_THREADS ? online : MAX_THREADS));
     if (asked_threads > 0 && threads > asked_threads)
-        return bn_rule_fail(c, "%llu threads, %llu were asked for", threads, asked_threads);
-    if (ctx == 0 || ctx > most)
-        return bn_rule_fail(c, "a context of %llu tokens, the model has %llu", ctx, most);
+        return FAIL(c, "%llu threads, %llu were asked for", threads, asked_threads);
+    if (ctx == 0 || ctx > most) return FAIL(c, "a context of %llu tokens, the model has %llu", ctx, most);
     if (asked_ctx > 0 && ctx != asked_ctx)
-        return bn_rule_fail(c, "a context of %llu tokens, %llu were asked for", ctx, asked_ctx);
+        return FAIL(c, "a context of %llu tokens, %llu were asked for", ctx, asked_ctx);
     if (batch == 0 || batch > ctx || batch > MAX_BATCH)
-        return bn_rule_fail(c, "batches of %llu tokens in a context of %llu", batch, ctx);
+        return FAIL(c, "batches of %llu tokens in a context of %llu", batch, ctx);
     if (asked_batch > 0 && batch != (asked_batch < ctx ? asked_batch : ctx))
-        return bn_rule_fail(c, "batches of %llu tokens, %llu were asked for", batch, asked_batch);
-    return bn_rule_pass(c, "%llu threads, a context of %llu, batches of %llu", threads, ctx, batch);
+        return FAIL(c, "batches of %llu tokens, %llu were asked for", batch, asked_batch);
+    return PASS(c, "%llu threads, a context of %llu, batches of %llu", threads, ctx, batch);
 }
 
 /* ---- the machine ---- */
@@ -121,12 +120,12 @@ bool bn_check_environment(const struct bn_check *c)
     if (environment == NULL) return false;
     for (size_t i = 0; i < BN_ARRAY_LEN(COPIES); i++)
         if (strcmp(bn_json_text_of(environment, COPIES[i][0]), bn_json_text_of(c->p, COPIES[i][1])) != 0)
-            return bn_rule_fail(c, "environment.%s is not %s", COPIES[i][0], COPIES[i][1]);
+            return FAIL(c, "environment.%s is not %s", COPIES[i][0], COPIES[i][1]);
     if (!bn_rule_needs(c, "resolved.threads")) return false;
     snprintf(digits, sizeof digits, "%llu", c->k->resolved.threads);
     if (!bn_json_text_is(environment, "THREADS", digits))
-        return bn_rule_fail(c, "environment.THREADS is not resolved.threads");
-    return bn_rule_pass(c, "the same as in machine and resolved");
+        return FAIL(c, "environment.THREADS is not resolved.threads");
+    return PASS(c, "the same as in machine and resolved");
 }
 
 bool bn_check_machine(const struct bn_check *c)
@@ -136,8 +135,7 @@ bool bn_check_machine(const struct bn_check *c)
     (void)bn_json_u64(bn_json_path(c->p, "machine.memory_bytes"), &memory);
     (void)bn_json_u64(bn_json_path(c->p, "measurement.peak_rss_bytes"), &peak);
     if (peak < LEAST_RSS || peak > memory)
-        return bn_rule_fail(c, "measurement.peak_rss_bytes is %llu, of %llu bytes of memory", (ull)peak,
-                            (ull)memory);
+        return FAIL(c, "measurement.peak_rss_bytes is %llu, of %llu bytes of memory", (ull)peak, (ull)memory);
     const bn_json *machine = bn_json_get(c->p, "machine");
     const bn_json *load = bn_json_get(machine, "load_milli"),
                   *hypervisor = bn_json_get(machine, "hypervisor");
@@ -145,17 +143,17 @@ bool bn_check_machine(const struct bn_check *c)
     bool quota = bn_json_kind(bn_json_get(machine, "cpu_quota_us")) != BN_JSON_NULL,
          period = bn_json_kind(bn_json_get(machine, "cpu_period_us")) != BN_JSON_NULL;
     if (strcmp(bn_json_text_of(machine, "arch"), bn_json_text_of(c->p, "resolved.program.arch")) != 0)
-        return bn_rule_fail(c, "machine.arch and resolved.program.arch contradict each other");
+        return FAIL(c, "machine.arch and resolved.program.arch contradict each other");
     if (paged && (page & (page - 1)) != 0)
-        return bn_rule_fail(c, "machine.page_bytes is %llu, not a power of two", (ull)page);
+        return FAIL(c, "machine.page_bytes is %llu, not a power of two", (ull)page);
     if (bn_json_kind(load) == BN_JSON_ARRAY && bn_json_size(load) != 3)
-        return bn_rule_fail(c, "machine.load_milli has %zu numbers instead of 3", bn_json_size(load));
+        return FAIL(c, "machine.load_milli has %zu numbers instead of 3", bn_json_size(load));
     if (quota != period)
-        return bn_rule_fail(c, "machine.cpu_quota_us without machine.cpu_period_us, or the other way round");
+        return FAIL(c, "machine.cpu_quota_us without machine.cpu_period_us, or the other way round");
     if (hypervisor == NULL ||
         (bn_json_kind(hypervisor) != BN_JSON_NULL && bn_json_kind(hypervisor) != BN_JSON_BOOL))
-        return bn_rule_fail(c, "machine.hypervisor is not true, false or null");
-    return bn_rule_pass(c, "as the signer describes it");
+        return FAIL(c, "machine.hypervisor is not true, false or null");
+    return PASS(c, "as the signer describes it");
 }
 
 /* ---- fields that no other rule reads ----
@@ -257,18 +255,18 @@ static bool fields_fit(const struct bn_check *c, const struct field *fields, siz
         if (value == NULL) return false;
         const char *expected = f->nullable && bn_json_kind(value) == BN_JSON_NULL ? NULL : fault_of(value, f);
         if (expected != NULL && f->most > 0)
-            return bn_rule_fail(c, "%s is not %s from %g to %g", f->path, expected, f->least, f->most);
+            return FAIL(c, "%s is not %s from %g to %g", f->path, expected, f->least, f->most);
         if (expected != NULL)
-            return bn_rule_fail(c, "%s is not %s%s", f->path, expected, f->nullable ? " or null" : "");
+            return FAIL(c, "%s is not %s%s", f->path, expected, f->nullable ? " or null" : "");
     }
     return true;
 }
 
 bool bn_check_fields(const struct bn_check *c)
 {
-    if (c->bare) return bn_rule_skip(c, "a bare predicate may leave fields out");
+    if (c->bare) return SKIP(c, "a bare predicate may leave fields out");
     return fields_fit(c, FIELDS, BN_ARRAY_LEN(FIELDS)) &&
-           bn_rule_pass(c, "%zu fields of the right type", BN_ARRAY_LEN(FIELDS));
+           PASS(c, "%zu fields of the right type", BN_ARRAY_LEN(FIELDS));
 }
 
 /* ---- sampling ---- */
@@ -285,13 +283,13 @@ bool bn_check_sampling(const struct bn_check *c)
     for (size_t i = 0; i < n; i++)
         if (ids[i] > largest) largest = ids[i];
     bn_free(ids);
-    if (largest > INT32_MAX) return bn_rule_fail(c, "request.stop_ids has %llu", (ull)largest);
+    if (largest > INT32_MAX) return FAIL(c, "request.stop_ids has %llu", (ull)largest);
     if (!bn_receipt_seed(bn_json_get(request, "seed"), &seed))
-        return bn_rule_fail(c, "request.seed is not a number below 2^64");
+        return FAIL(c, "request.seed is not a number below 2^64");
     const bn_json *stops = bn_json_get(request, "stops");
     if (!bn_rule_is_list(stops, true) || bn_json_size(stops) > BN_RECEIPT_MAX_STOPS)
-        return bn_rule_fail(c, "request.stops is not a list of at most %u texts", BN_RECEIPT_MAX_STOPS);
+        return FAIL(c, "request.stops is not a list of at most %u texts", BN_RECEIPT_MAX_STOPS);
     if (!bn_json_bool(bn_json_get(request, "ignore_end"), &flag))
-        return bn_rule_fail(c, "request.ignore_end is not true or false");
-    return bn_rule_pass(c, "every setting is one that the sampler takes");
+        return FAIL(c, "request.ignore_end is not true or false");
+    return PASS(c, "every setting is one that the sampler takes");
 }

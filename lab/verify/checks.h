@@ -60,10 +60,10 @@ struct bn_check bn_check_open(struct bn_claims *claims, const struct bn_rules_in
 /* Sets verdict and reason, which becomes safe to print; true for a pass. */
 bool bn_rule_set(const struct bn_check *c, enum bn_receipt_verdict verdict, const char *fmt, ...)
     BN_PRINTF(3, 4);
-#define bn_rule_pass(c, ...) bn_rule_set(c, BN_VERDICT_PASS, __VA_ARGS__)
-#define bn_rule_fail(c, ...) bn_rule_set(c, BN_VERDICT_FAIL, __VA_ARGS__)
-#define bn_rule_skip(c, ...) bn_rule_set(c, BN_VERDICT_SKIP, __VA_ARGS__)
-#define bn_rule_undecided(c, ...) bn_rule_set(c, BN_VERDICT_UNDECIDED, __VA_ARGS__)
+#define PASS(c, ...) bn_rule_set(c, BN_VERDICT_PASS, __VA_ARGS__)
+#define FAIL(c, ...) bn_rule_set(c, BN_VERDICT_FAIL, __VA_ARGS__)
+#define SKIP(c, ...) bn_rule_set(c, BN_VERDICT_SKIP, __VA_ARGS__)
+#define UNDECIDED(c, ...) bn_rule_set(c, BN_VERDICT_UNDECIDED, __VA_ARGS__)
 /* The rule could not be checked; there is no verdict. Returns false. */
 bool bn_rule_error(const struct bn_check *c, bn_status status);
 
