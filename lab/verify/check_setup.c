@@ -67,27 +67,14 @@ bool bn_check_isa(const struct bn_check *c)
 
 /* ---- threads, context, batch ---- */
 
-/* A number that was asked for, 0 for null. */
-static bool asked_for(const struct bn_check *c, const char *path, ull *value)
-{
-    uint64_t number = 0;
-    const bn_json *claim = bn_rule_claim(c, path);
-    bool ok =
-        claim != NULL && (bn_json_kind(claim) == BN_JSON_NULL || (bn_json_u64(claim, &number) && number > 0));
-    *value = number;
-    return ok || (claim != NULL && FAIL(c, "%s is not a whole number from 1 on or null", path));
-}
-
 bool bn_check_resources(const struct bn_check *c)
 {
     ull threads = c->k->resolved.threads, ctx = c->k->resolved.ctx, batch = c->k->resolved.batch,
-        most = c->k->model.n_ctx, asked_threads, asked_ctx, asked_batch;
+        most = c->k->model.n_ctx, asked_threads = c->k->request.threads, asked_ctx = c->k->request.ctx,
+        asked_batch = c->k->request.batch; /* 0 for null */
     uint64_t online = MAX_THREADS;
     if (is_bare(c)) return false;
-    if (!bn_rule_needs(c, "resolved.threads resolved.ctx resolved.batch model: n_ctx") ||
-        !asked_for(c, "request.threads", &asked_threads) || !asked_for(c, "request.ctx", &asked_ctx) ||
-        !asked_for(c, "request.batch", &asked_batch))
-        return false;
+    if (!bn_rule_needs(c, "resolved.threads resolved.ctx resolved.batch model: n_ctx")) return false;
     (void)bn_json_u64(bn_json_path(c->p, "machine.cpus_online"), &online);
     if (threads == 0 || threads > MAX_THREADS || threads > online)
         return FAIL(c, "%llu threads, 1 to %llu are possible", threads,
@@ -175,6 +162,9 @@ struct field {
 static const struct field FIELDS[] = {
     {"model.path", TEXT, NULLABLE, 0, 0},
     {"request.isa", TEXT, NULLABLE, 0, 0},
+    {"request.threads", COUNT, NULLABLE, 0, 0},
+    {"request.ctx", COUNT, NULLABLE, 0, 0},
+    {"request.batch", COUNT, NULLABLE, 0, 0},
     {"model.arch", TEXT, false, 0, 0},
     {"model.quantization", TEXT, NULLABLE, 0, 0},
     {"request.prompt_sha256", DIGEST, NULLABLE, 0, 0},

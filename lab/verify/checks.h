@@ -15,7 +15,7 @@ typedef unsigned long long ull;
  * numbers) */
 #define BN_CLAIMS                                                                                        \
     G(all, "", X(tokens_requested) X(tokens_generated))                                                  \
-    G(request, "request", X(n_predict))                                                                  \
+    G(request, "request", X(n_predict) X(threads) X(ctx) X(batch))                                       \
     G(resolved, "resolved", X(threads) X(ctx) X(batch) X(packed_bytes))                                  \
     G(result, "result", X(prompt_tokens))                                                                \
     G(measured, "measurement",                                                                           \

@@ -120,7 +120,7 @@ static const struct fault FAULTS[] = {
     {"resources", P "resolved.threads", "3", P "environment.THREADS", "\"3\""},
     {"resources", P "resolved.threads", "1024", P "environment.THREADS", "\"1024\""},
     {"resources", P "resolved.threads", "2", P "machine.cpus_online", "1"},
-    {"resources", P "request.threads", "0", NULL, NULL},
+    {"fields", P "request.threads", "0", NULL, NULL},
     {"resources", P "request.threads", "1", NULL, NULL},
     {"resources", P "request.ctx", "512", NULL, NULL},
     {"resources", P "resolved.ctx", "2048", NULL, NULL},
