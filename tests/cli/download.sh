@@ -238,7 +238,7 @@ check 'nothing else is said' test ! -s err
 get --json pinned
 check 'of what was here too' grep -q '"cached":true.*"event":"done"' out
 get --json nobody
-check 'an error is the last line' bash -c "tail -n 1 out | grep -q '\"schema\": \"bn.error/1\".*\"exit\": 3'"
+check 'an error is the last line' bash -c "tail -n 1 out | grep -q '\"exit\":3,.*\"schema\":\"bn.error/1\"'"
 fresh
 { head_of_model; head -c 6000000 /dev/zero; } >root/cdn/zero.gguf
 large slow/resolve/main/z.gguf main $one zero.gguf >>script

@@ -289,7 +289,7 @@ result "and is one document that says so" $? "$(head -n 12 out.json)"
 [ $? -eq 5 ] && grep -q '"verified": false' out.json && grep -q '"level": "none"' out.json
 result "--json keeps the exit status" $? "$(head -n 12 out.json)"
 "$verify" "$OLDPWD/fixtures/receipts/malformed-comma.json" --json >out.json 2>err
-[ $? -eq 4 ] && grep -q '"schema": "bn.error/1"' out.json
+[ $? -eq 4 ] && grep -q '"schema":"bn.error/1"' out.json
 result "--json names the malformed part" $? "$(cat out.json)"
 rules=$("$verify" rules | wc -l)
 shown=$("$verify" -v a.json | grep -cE '^(pass|skip|FAIL)  ')
