@@ -56,7 +56,6 @@ bench=$(bn bench) crossval=$(bn crossval) flame=$(bn flamegraph) download=$(bn d
 printf 'main;work 10\nmain;wait 5\n' >"$tmp/stacks.folded"
 "$bench" run -q -m "$model" -p 4 -n 2 -r 3 -t 1 --json >"$tmp/bench.json" 2>/dev/null
 sed 's/"sha256": "./"sha256": "x/; s/"key": "./"key": "x/' "$tmp/bench.json" >"$tmp/other.json" # another model, another machine
-"$crossval" ladder -q -m "$model" --tokens 1,2 --ref 'bn --isa ref' --json >"$tmp/crossval.json" 2>/dev/null
 "$verify" sign -q --key "$tmp/key" -o "$tmp/envelope.json" "$tmp/r.json" 2>/dev/null
 
 echo 'root ::= ([A-Z] [a-z]{1,5} | "(" root ")"){1,90} "."' >"$tmp/form.gbnf"
@@ -97,7 +96,6 @@ survives "bn-crossval ladder" 0 "$crossval" ladder -q -m "$model" --tokens 1,2 -
 echo '{"tokens": [1, 2]}' >"$tmp/prompts.jsonl"
 survives "bn-crossval sweep" 0 "$crossval" sweep -q -m "$model" --prompts prompts.jsonl --ref 'bn --isa ref' -n 2
 survives "bn-crossval refs" 0 "$crossval" refs --json
-survives "bn-crossval report" 0 "$crossval" report crossval.json
 convert=$(bn convert)
 survives "bn-convert" 0 "$convert" "$model" --to pq2_0 -o converted.gguf
 "$convert" -q "$model" --to pq2_0 -o "$tmp/converted.gguf" >/dev/null

@@ -16,7 +16,7 @@
 #include "lab/report/units.h"
 #include "tools/cli/report.h"
 #include "tools/train/train.h"
-#include "train/pass.h"
+#include "train/trainer.h"
 #include "train/ranks.h"
 
 /* ---- settings ---- */
