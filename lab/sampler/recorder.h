@@ -12,10 +12,9 @@
  *
  * or for a program bn_record_program alone. What each tier records:
  *
- *              cpu              wall             faults
- *   cycles     cycles as time   -                -
- *   clock      yes              -                perf's page faults
- *   timer      yes              yes              -
+ *              cpu              wall
+ *   clock      yes              -
+ *   timer      yes              yes
  */
 #ifndef BN_SAMPLER_RECORDER_H
 #define BN_SAMPLER_RECORDER_H
@@ -30,8 +29,6 @@ struct bn_record_options {
                             fall into step with the work, where the tier can */
     uint32_t dump_bytes; /* of stack to copy with each sample, for unwinding without frame pointers; 0: none.
                             A multiple of 8, at most 65528 */
-    bool user_only;      /* leave out the operating system's own frames and time, which are else recorded
-                            where that is permitted (delivery.system) */
     uint64_t timeout_ns; /* of a program, which is then ended; its samples are kept. 0: none */
     bool (*cancelled)(void); /* called when a signal interrupts the wait for a program; true ends it as the
                                 timeout does. NULL: never */
@@ -60,7 +57,7 @@ BN_MUST_CHECK bn_status bn_record_program(bn_recording *out, struct bn_process *
 /* Whether one sampler works here: it records some milliseconds of work of this thread. */
 struct bn_record_trial {
     bool works;
-    uint64_t asked_period_ns; /* 0 for faults */
+    uint64_t asked_period_ns; /* 0: it counts */
     uint64_t samples;         /* taken */
     uint64_t cpu_ns;          /* of this thread, meanwhile */
     bool system;              /* frames of the operating system are recorded */

@@ -44,8 +44,7 @@ struct bn_flamegraph_options {
     int sampler; /* enum bn_record_tier + 1; 0: the first that works */
     double frequency;
     int unwind; /* auto, fp */
-    bool user_only, no_inline, allow_empty;
-    const char *debug_path;
+    bool no_inline, allow_empty;
     struct bn_flamegraph_workload work;
     struct {
         size_t vs;
@@ -109,9 +108,8 @@ BN_MUST_CHECK bn_status bn_flamegraph_list(struct bn_buf *out, bn_json *document
 /* --output, --kind, --frequency, --sampler, --unwind, --runs, --duration, ... */
 extern const struct bn_option bn_flamegraph_record_options[];
 /* What to record and how to find names, from the options. */
-BN_MUST_CHECK bn_status bn_flamegraph_read_sampler(struct bn_record_options *options,
-                                                   struct bn_symbols_options *symbols,
-                                                   const struct bn_args *args, bn_error *err);
+void bn_flamegraph_read_sampler(struct bn_record_options *options, struct bn_symbols_options *symbols,
+                                const struct bn_flamegraph_options *o);
 /* Describes what other processes used since then, in "others", and warns when it disturbed. */
 void bn_flamegraph_put_others(bn_json *about, const struct bn_busy *then);
 /* What a reader must know of that; "" when the machine was idle or it is not known. */

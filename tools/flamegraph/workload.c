@@ -18,7 +18,7 @@
 #include "base/team.h"
 #include "bn.h"
 #include "infer/session.h"
-#include "lab/host/bandwidth.h"
+#include "lab/host/meters.h"
 #include "lab/profile/document.h"
 #include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"
@@ -35,17 +35,14 @@ const struct bn_option bn_flamegraph_workload_options[] = {
     BN_OPTION_REPACK,
     BN_OPTION("prompt", "prompt of the generation", .letter = 'p', .arg = "TEXT", .group = "Work",
               .preset = "What is 2+2?", BN_TO_TEXT(struct bn_flamegraph_options, work.prompt)),
-    BN_OPTION("n-predict", "tokens per generation, chosen greedily", .letter = 'n', .arg = "N",
-              .group = "Work", .preset = "10",
+    BN_OPTION("n-predict", "tokens per generation, chosen greedily", .letter = 'n', .preset = "10",
               BN_TO_U32(struct bn_flamegraph_options, work.n_predict, 1, 1u << 16)),
-    BN_OPTION("seed", "recorded; decoding is greedy", .rare = true, .arg = "N", .group = "Work",
-              .env = "BITNET_SEED", .preset = "42",
-              BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, (1ull << 53) - 1)),
-    BN_OPTION("level", "what the profiler measures and tags", .rare = true, .arg = "off|layer|brick|kernel",
-              .group = "Work", .preset = "brick", BN_TO_CHOICE(struct bn_flamegraph_options, work.level)),
-    BN_OPTION("min-samples", "end a run at this many samples or after 10 s", .rare = true, .arg = "N",
-              .group = "Work", .preset = "2000",
-              BN_TO_U64(struct bn_flamegraph_options, work.min_samples, 1, 1u << 22)),
+    BN_RARE("seed", "recorded; decoding is greedy", .env = "BITNET_SEED", .preset = "42",
+            BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, (1ull << 53) - 1)),
+    BN_RARE("level", "what the profiler measures and tags", .arg = "off|layer|brick|kernel",
+            .preset = "brick", BN_TO_CHOICE(struct bn_flamegraph_options, work.level)),
+    BN_RARE("min-samples", "end a run at this many samples or after 10 s", .preset = "2000",
+            BN_TO_U64(struct bn_flamegraph_options, work.min_samples, 1, 1u << 22)),
     {0},
 };
 
@@ -506,10 +503,10 @@ static void put_reads(bn_json *about, const struct work *w)
     }
 }
 
-static bn_status put_workload(bn_json *about, const struct work *w, bn_error *err)
+static void put_workload(bn_json *about, const struct work *w)
 {
     char text[96], ids[BN_SHA256_HEX];
-    BN_TRY(bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, ids, err));
+    bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, ids);
     bn_json *o = bn_json_put_object(about, "workload");
     bn_json *repetitions = bn_json_put_array(o, "repetitions");
     size_t full = 0;
@@ -536,7 +533,6 @@ static bn_status put_workload(bn_json *about, const struct work *w, bn_error *er
             "%zu of %zu runs ended early because the profiler was full; use a lower --level or fewer "
             "--runs",
             full, w->n_runs);
-    return BN_OK;
 }
 
 static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *work, bn_recording *recording,
@@ -544,13 +540,13 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *wo
 {
     enum bn_record_kind kind = recording->delivery.kind;
     BN_TRY(open_clocks(work, err));
-    BN_TRY(bn_stacks_open(&out->stacks, bn_record_kind_unit(kind), bn_record_kind_name(kind), err));
+    BN_TRY(bn_stacks_open(&out->stacks, "ns", bn_record_kind_name(kind), err));
     for (size_t i = 1; i < work->n_runs; i++)
         BN_TRY(bn_stacks_add_run(out->stacks, err));
     bn_json *about = out->stacks->about;
     bn_flamegraph_put_origin(about);
     bn_cli_put_model(about, work->args);
-    BN_TRY(put_workload(about, work, err));
+    put_workload(about, work);
     put_phases(about, work);
     put_reads(about, work);
     bn_flamegraph_put_others(about, &work->before);
@@ -572,7 +568,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     bn_recorder *recorder = NULL;
     struct work work = {0};
     *out = (struct bn_flamegraph_recorded){0};
-    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
+    bn_flamegraph_read_sampler(&options, &symbols, args->fields);
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
     bn_status status = open_work(&work, args, options.period_ns, err);
     bn_busy_read(&work.before);

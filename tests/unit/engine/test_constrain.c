@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "grammar/matcher.h"
 #include "infer/session.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_PREDICT 28u
@@ -38,9 +38,8 @@ static int close_all(void **state)
 static bn_grammar *open_grammar(const char *text)
 {
     bn_grammar *g = NULL;
-    bn_error err = {0};
-    bn_status status = text[0] == '{' ? bn_grammar_open_json_schema(&g, text, strlen(text), &err)
-                                      : bn_grammar_open_gbnf(&g, text, strlen(text), &err);
+    bn_status status = attempt(text[0] == '{' ? bn_grammar_open_json_schema(&g, text, strlen(text), &err)
+                                              : bn_grammar_open_gbnf(&g, text, strlen(text), &err));
     if (status != BN_OK) fail_msg("%s: %s", text, err.msg);
     return g;
 }
@@ -50,7 +49,7 @@ static bn_session *open_session(const bn_model *model, uint32_t n_threads)
     bn_session *session = NULL;
     const bn_session_options options = {
         .n_ctx = 128, .n_batch = 32, .n_threads = n_threads, .exact_threads = true};
-    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
+    must(bn_session_open(&session, model, &options, NULL));
     return session;
 }
 
@@ -62,9 +61,7 @@ struct prompt {
 static struct prompt make_prompt(const bn_model *model)
 {
     struct prompt p;
-    assert_int_equal(
-        bn_tokenize(bn_model_tokenizer(model), PROMPT, strlen(PROMPT), BN_TOKENIZE_BOS, &p.ids, &p.n, NULL),
-        BN_OK);
+    must(bn_tokenize(bn_model_tokenizer(model), PROMPT, strlen(PROMPT), BN_TOKENIZE_BOS, &p.ids, &p.n, NULL));
     return p;
 }
 
@@ -76,7 +73,7 @@ static struct bn_matcher *follow(const bn_model *model, const bn_grammar *g, con
     const bn_tokenizer *tok = bn_model_tokenizer(model);
     struct bn_matcher *m = NULL;
     int32_t eos = bn_tokenizer_eos(tok);
-    assert_int_equal(bn_matcher_open(&m, g, tok, bn_model_hparams(model)->n_vocab, &eos, 1, NULL), BN_OK);
+    must(bn_matcher_open(&m, g, tok, bn_model_hparams(model)->n_vocab, &eos, 1, NULL));
     for (size_t i = 0; i < n; i++)
         assert_true(bn_matcher_take(m, ids[i]));
     return m;
@@ -95,8 +92,8 @@ static size_t define(const bn_model *model, const bn_grammar *g, const bn_sample
     bn_sampler *sampler = NULL;
     bool complete = false;
     memcpy(history, prompt.ids, prompt.n * sizeof *history);
-    assert_int_equal(bn_sampler_open(&sampler, sampling, n_vocab, NULL), BN_OK);
-    assert_int_equal(bn_session_eval(session, prompt.ids, prompt.n, BN_LOGITS_LAST, logits, NULL), BN_OK);
+    must(bn_sampler_open(&sampler, sampling, n_vocab, NULL));
+    must(bn_session_eval(session, prompt.ids, prompt.n, BN_LOGITS_LAST, logits, NULL));
     while (n < N_PREDICT && !complete) {
         struct bn_matcher *m = follow(model, g, ids, n);
         for (size_t id = 0; id < n_vocab; id++)
@@ -109,8 +106,7 @@ static size_t define(const bn_model *model, const bn_grammar *g, const bn_sample
         m = follow(model, g, ids, n);
         complete = bn_matcher_is_complete(m) || id == eos;
         bn_matcher_close(m);
-        if (!complete)
-            assert_int_equal(bn_session_eval(session, &id, 1, BN_LOGITS_LAST, logits, NULL), BN_OK);
+        if (!complete) must(bn_session_eval(session, &id, 1, BN_LOGITS_LAST, logits, NULL));
     }
     bn_sampler_close(sampler);
     bn_session_close(session);
@@ -126,7 +122,6 @@ static bn_generation generate(const bn_model *model, uint32_t n_threads, const b
 {
     struct prompt prompt = make_prompt(model);
     bn_session *session = open_session(model, n_threads);
-    bn_error err = {0};
     bn_generation gen = {.prompt = prompt.ids,
                          .n_prompt = prompt.n,
                          .n_predict = N_PREDICT,
@@ -134,7 +129,7 @@ static bn_generation generate(const bn_model *model, uint32_t n_threads, const b
                          .grammar = g,
                          .want_chain = true};
     if (drafts) gen.draft = (bn_draft_options){.kind = BN_DRAFT_NGRAM, .always = true};
-    if (bn_generate(session, bn_model_tokenizer(model), &gen, &err) != BN_OK) fail_msg("%s", err.msg);
+    must(bn_generate(session, bn_model_tokenizer(model), &gen, &err));
     bn_session_close(session);
     bn_free(prompt.ids);
     return gen;
@@ -166,9 +161,8 @@ static bool same(const bn_generation *gen, const int32_t *ids, size_t n)
     return gen->n_ids == n && memcmp(gen->ids, ids, n * sizeof *ids) == 0;
 }
 
-static void it_is_masking_before_the_sampler(void **state)
+TEST(it_is_masking_before_the_sampler)
 {
-    (void)state;
     uint64_t n_again = 0, n_screened = 0, n_drafts = 0;
     for (size_t k = 0; k < BN_ARRAY_LEN(GRAMMARS); k++) {
         bn_grammar *g = open_grammar(GRAMMARS[k]);
@@ -194,9 +188,8 @@ static void it_is_masking_before_the_sampler(void **state)
 }
 
 /* The comparison above sees another choice of one token. */
-static void a_wrong_mask_is_seen(void **state)
+TEST(a_wrong_mask_is_seen)
 {
-    (void)state;
     int32_t ids[N_PREDICT];
     const char *first;
     char text[64];
@@ -230,9 +223,8 @@ static bn_stop_reason reason_of(const char *text, bool ignore_end, uint32_t n_pr
                          .ignore_end = ignore_end};
     char *shown;
     size_t n;
-    assert_int_equal(bn_generate(session, bn_model_tokenizer(models[0]), &gen, NULL), BN_OK);
-    assert_int_equal(
-        bn_detokenize(bn_model_tokenizer(models[0]), gen.ids, gen.n_ids, false, &shown, &n, NULL), BN_OK);
+    must(bn_generate(session, bn_model_tokenizer(models[0]), &gen, NULL));
+    must(bn_detokenize(bn_model_tokenizer(models[0]), gen.ids, gen.n_ids, false, &shown, &n, NULL));
     snprintf(out, room, "%s", shown);
     bn_stop_reason reason = gen.reason;
     bn_free(shown);
@@ -243,9 +235,8 @@ static bn_stop_reason reason_of(const char *text, bool ignore_end, uint32_t n_pr
     return reason;
 }
 
-static void reasons_are_told_apart(void **state)
+TEST(reasons_are_told_apart)
 {
-    (void)state;
     char text[200];
     assert_int_equal(reason_of("root ::= \"yes\" | \"no\"", false, 20, text, sizeof text), BN_STOP_GRAMMAR);
     assert_true(strcmp(text, "yes") == 0 || strcmp(text, "no") == 0);
@@ -259,9 +250,8 @@ static void reasons_are_told_apart(void **state)
 }
 
 /* A byte that leads to too many places is not allowed, so nothing is; that is a reason, not an error of the engine. */
-static void nothing_allowed_is_a_reason(void **state)
+TEST(nothing_allowed_is_a_reason)
 {
-    (void)state;
     char text[200];
     struct bn_buf grammar = {.max = 1u << 20};
     bn_buf_puts(&grammar, "root ::= \"a\" (\"b\"");
@@ -274,28 +264,24 @@ static void nothing_allowed_is_a_reason(void **state)
 }
 
 /* A grammar needs text, and something to say. */
-static void bad_requests_are_refused(void **state)
+TEST(bad_requests_are_refused)
 {
-    (void)state;
     struct prompt prompt = make_prompt(models[0]);
     bn_session *session = open_session(models[0], 1);
-    bn_error err = {0};
     bn_grammar *g = open_grammar("root ::= \"\"");
     bn_generation gen = {.prompt = prompt.ids, .n_prompt = prompt.n, .n_predict = 4, .grammar = g};
-    assert_int_equal(bn_generate(session, bn_model_tokenizer(models[0]), &gen, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "empty text"));
-    err = (bn_error){0};
-    assert_int_equal(bn_generate(session, NULL, &gen, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "vocabulary"));
+    refused(bn_generate(session, bn_model_tokenizer(models[0]), &gen, &err), BN_ERR_ARG);
+    assert_has(err.msg, "empty text");
+    refused(bn_generate(session, NULL, &gen, &err), BN_ERR_ARG);
+    assert_has(err.msg, "vocabulary");
     bn_grammar_close(g);
     bn_session_close(session);
     bn_free(prompt.ids);
 }
 
 /* The chain names the grammar: the same tokens under another one have another chain. */
-static void the_chain_names_the_grammar(void **state)
+TEST(the_chain_names_the_grammar)
 {
-    (void)state;
     bn_sampler_options sampling = sampler_of(0);
     bn_grammar *g = open_grammar("root ::= \"abc\""), *other = open_grammar("root ::= \"abc\" #");
     bn_generation a = generate(models[0], 1, g, &sampling, false),
@@ -322,9 +308,8 @@ static bn_grammar *open_dear(void)
 }
 
 /* Generations with and without grammars beside each other are those that run alone. */
-static void neighbours_change_nothing(void **state)
+TEST(neighbours_change_nothing)
 {
-    (void)state;
     enum { N = 5 };
     struct prompt prompt = make_prompt(models[1]);
     bn_session *session = open_session(models[1], 2);
@@ -333,7 +318,7 @@ static void neighbours_change_nothing(void **state)
     bn_grammar *grammars[N] = {open_grammar(GRAMMARS[0]), open_grammar(GRAMMARS[1]), NULL,
                                open_grammar(GRAMMARS[2]), open_dear()};
     bn_generation gens[N];
-    assert_int_equal(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL), BN_OK);
+    must(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL));
     for (unsigned i = 0; i < N; i++) {
         gens[i] = (bn_generation){.prompt = prompt.ids,
                                   .n_prompt = prompt.n,
@@ -341,11 +326,11 @@ static void neighbours_change_nothing(void **state)
                                   .sampling = sampler_of(i == 1 ? 0 : i),
                                   .grammar = grammars[i],
                                   .want_chain = true};
-        assert_int_equal(bn_sequence_open(&sequences[i], session, 0, NULL), BN_OK);
-        assert_int_equal(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL), BN_OK);
+        must(bn_sequence_open(&sequences[i], session, 0, NULL));
+        must(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL));
     }
     while (bn_scheduler_n_running(scheduler) > 0) {
-        assert_int_equal(bn_scheduler_step(scheduler, NULL), BN_OK);
+        must(bn_scheduler_step(scheduler, NULL));
         while (bn_scheduler_take(scheduler) != NULL)
             ;
     }
@@ -366,9 +351,8 @@ static void neighbours_change_nothing(void **state)
 /* A grammar that takes much work delays its own generation: the others get a token in each pass, and all passes together do
  * no more work on grammars than a token's each, but for what one call does at a time. Its tokens are those that it gets
  * alone. */
-static void a_dear_grammar_delays_itself_alone(void **state)
+TEST(a_dear_grammar_delays_itself_alone)
 {
-    (void)state;
     enum { N = 4, PLAIN = N - 1, CHEAP = N - 2 };
     struct prompt prompt = make_prompt(models[1]);
     bn_session *session = open_session(models[1], 2);
@@ -378,7 +362,7 @@ static void a_dear_grammar_delays_itself_alone(void **state)
     bn_generation gens[N];
     const bn_generation *ended = NULL;
     size_t n_steps = 0, n_ids[N] = {0};
-    assert_int_equal(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL), BN_OK);
+    must(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL));
     for (unsigned i = 0; i < N; i++) {
         gens[i] = (bn_generation){.prompt = prompt.ids,
                                   .n_prompt = prompt.n,
@@ -388,11 +372,11 @@ static void a_dear_grammar_delays_itself_alone(void **state)
                                              : i == CHEAP ? cheap
                                                           : dear,
                                   .want_chain = true};
-        assert_int_equal(bn_sequence_open(&sequences[i], session, 0, NULL), BN_OK);
-        assert_int_equal(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL), BN_OK);
+        must(bn_sequence_open(&sequences[i], session, 0, NULL));
+        must(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL));
     }
     for (; ended == NULL; ended = bn_scheduler_take(scheduler), n_steps++)
-        assert_int_equal(bn_scheduler_step(scheduler, NULL), BN_OK);
+        must(bn_scheduler_step(scheduler, NULL));
     assert_ptr_equal(ended, &gens[PLAIN]);
     assert_in_range(n_steps, 20, 22);
     assert_true(gens[CHEAP].n_ids >= 10);
@@ -422,17 +406,4 @@ static void a_dear_grammar_delays_itself_alone(void **state)
     bn_free(prompt.ids);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_masking_before_the_sampler),
-        cmocka_unit_test(a_wrong_mask_is_seen),
-        cmocka_unit_test(reasons_are_told_apart),
-        cmocka_unit_test(nothing_allowed_is_a_reason),
-        cmocka_unit_test(bad_requests_are_refused),
-        cmocka_unit_test(the_chain_names_the_grammar),
-        cmocka_unit_test(neighbours_change_nothing),
-        cmocka_unit_test(a_dear_grammar_delays_itself_alone),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+GROUP(open_all, close_all)

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "grammar/matcher.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tokenizer/vocab.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
@@ -40,17 +40,16 @@ static int close_all(void **state)
 static bn_grammar *open_grammar(const char *text)
 {
     bn_grammar *g = NULL;
-    bn_error err = {0};
-    if (bn_grammar_open_gbnf(&g, text, strlen(text), &err) != BN_OK) fail_msg("%s\n%s", text, err.msg);
+    if (attempt(bn_grammar_open_gbnf(&g, text, strlen(text), &err)) != BN_OK)
+        fail_msg("%s\n%s", text, err.msg);
     return g;
 }
 
 static struct bn_matcher *open_matcher(const bn_grammar *g)
 {
     struct bn_matcher *m = NULL;
-    bn_error err = {0};
     int32_t end = bn_tokenizer_eos(tok);
-    assert_int_equal(bn_matcher_open(&m, g, tok, bn_tokenizer_n_vocab(tok), &end, 1, &err), BN_OK);
+    must(bn_matcher_open(&m, g, tok, bn_tokenizer_n_vocab(tok), &end, 1, &err));
     return m;
 }
 
@@ -63,9 +62,8 @@ static int match(const bn_grammar *g, const char *text, size_t n)
     return result;
 }
 
-static void texts_match_or_do_not(void **state)
+TEST(texts_match_or_do_not)
 {
-    (void)state;
     static const struct {
         const char *grammar, *text;
         int want;
@@ -114,9 +112,8 @@ static void texts_match_or_do_not(void **state)
     }
 }
 
-static void bad_grammars_are_refused(void **state)
+TEST(bad_grammars_are_refused)
 {
-    (void)state;
     static const struct {
         const char *grammar, *message;
     } CASES[] = {
@@ -150,8 +147,7 @@ static void bad_grammars_are_refused(void **state)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         bn_grammar *g = NULL;
-        bn_error err = {0};
-        if (bn_grammar_open_gbnf(&g, CASES[i].grammar, strlen(CASES[i].grammar), &err) == BN_OK)
+        if (attempt(bn_grammar_open_gbnf(&g, CASES[i].grammar, strlen(CASES[i].grammar), &err)) == BN_OK)
             fail_msg("accepted: %s", CASES[i].grammar);
         if (strstr(err.msg, CASES[i].message) == NULL) fail_msg("%s: %s", CASES[i].grammar, err.msg);
         assert_null(g);
@@ -166,14 +162,13 @@ static bn_status open_status(const struct bn_buf *text)
     return status;
 }
 
-static void hostile_sizes_have_limits(void **state)
+TEST(hostile_sizes_have_limits)
 {
-    (void)state;
     struct bn_buf text = {.max = 1u << 20};
     bn_buf_puts(&text, "root ::= ");
     for (int i = 0; i < 60000; i++)
         bn_buf_putc(&text, '(');
-    assert_int_equal(open_status(&text), BN_ERR_FORMAT);
+    refused(open_status(&text), BN_ERR_FORMAT);
     text.len = 0; /* a chain of rules, defined first to last, and last to first */
     bn_buf_puts(&text, "root ::= r0\n");
     for (int i = 0; i < 5000; i++)
@@ -181,28 +176,27 @@ static void hostile_sizes_have_limits(void **state)
     for (int i = 9999; i >= 5000; i--)
         bn_buf_printf(&text, "r%d ::= r%d\n", i, i + 1);
     bn_buf_puts(&text, "r10000 ::= \"x\"\n");
-    assert_int_equal(open_status(&text), BN_OK);
+    must(open_status(&text));
     text.len = 0; /* the same as a circle */
     bn_buf_puts(&text, "root ::= r0\n");
     for (int i = 0; i < 9999; i++)
         bn_buf_printf(&text, "r%d ::= r%d | \"x\"\n", i, (i + 1) % 9999);
-    assert_int_equal(open_status(&text), BN_ERR_FORMAT);
+    refused(open_status(&text), BN_ERR_FORMAT);
     text.len = 0;
     bn_buf_puts(&text, "root ::= ");
     for (int i = 0; i < 60000; i++)
         bn_buf_puts(&text, "[^a]");
-    assert_int_equal(open_status(&text), BN_ERR_LIMIT);
+    refused(open_status(&text), BN_ERR_LIMIT);
     text.len = 0;
     for (int i = 0; i < 300000; i++)
         bn_buf_putc(&text, '#');
-    assert_int_equal(open_status(&text), BN_ERR_LIMIT);
+    refused(open_status(&text), BN_ERR_LIMIT);
     bn_buf_release(&text);
 }
 
 /* Texts that are ambiguous in many ways, and stacks that grow, stay within the limits or fail alone. */
-static void hostile_texts_have_limits(void **state)
+TEST(hostile_texts_have_limits)
 {
-    (void)state;
     static const char *const GRAMMARS[] = {
         "root ::= (\"a\" | \"aa\" | \"aaa\" | [a-b]){1,100000}",
         "root ::= \"a\" root root | \"a\"",
@@ -267,9 +261,8 @@ static size_t count_differences(const bn_grammar *g, const regex_t *regex)
     return n_wrong;
 }
 
-static void it_accepts_what_regular_expressions_accept(void **state)
+TEST(it_accepts_what_regular_expressions_accept)
 {
-    (void)state;
     uint64_t random = 7;
     size_t n_planted = 0;
     for (unsigned i = 0; i < 24; i++) {
@@ -341,9 +334,8 @@ static size_t walk(const bn_grammar *g, const bn_grammar *claimed, uint64_t *ran
     return n_wrong;
 }
 
-static void masks_are_those_of_trying_every_token(void **state)
+TEST(masks_are_those_of_trying_every_token)
 {
-    (void)state;
     static const char *const GRAMMARS[] = {
         "root ::= \"{\" pair (\",\" pair)* \"}\"\npair ::= word \":\" word\nword ::= \"\\\"\" [a-zA-Z ]* \"\\\"\"",
         "root ::= (\"the \" | \"then \" | \"there\" \"fore\"? \" \"){1,3} [.!]",
@@ -403,7 +395,7 @@ static size_t follow_masks(const bn_grammar *g, uint64_t seed, size_t n_steps, s
         bn_matcher_close(other);
         assert_true(n > 0);
         if (bn_matcher_take(m, taken[step])) continue;
-        assert_int_equal(bn_matcher_status(m), BN_ERR_LIMIT);
+        refused(bn_matcher_status(m), BN_ERR_LIMIT);
         break;
     }
     bn_matcher_close(m);
@@ -411,9 +403,8 @@ static size_t follow_masks(const bn_grammar *g, uint64_t seed, size_t n_steps, s
 }
 
 /* Where texts can be read in many ways, a mask follows places alone, and still is what single tokens are. */
-static void ambiguous_texts_have_masks(void **state)
+TEST(ambiguous_texts_have_masks)
 {
-    (void)state;
     size_t n_wrong = 0;
     bn_grammar *g = open_grammar("root ::= (\"a\"?.| \"aa\" | [cb]){1,1000} root+| \"j\"");
     for (uint64_t seed = 1; seed < 4; seed++)
@@ -430,9 +421,8 @@ static void ambiguous_texts_have_masks(void **state)
 }
 
 /* A mask that is made in parts is the same and takes the same number of steps. */
-static void a_mask_may_pause(void **state)
+TEST(a_mask_may_pause)
 {
-    (void)state;
     bn_grammar *g = open_ambiguous(40);
     struct bn_matcher *whole = open_matcher(g), *parts = open_matcher(g);
     size_t n_pauses = 0, n_words = (bn_tokenizer_n_vocab(tok) + 63) / 64;
@@ -440,7 +430,7 @@ static void a_mask_may_pause(void **state)
         const uint64_t *want = bn_matcher_mask(whole, UINT64_MAX), *mask;
         assert_non_null(want);
         while ((mask = bn_matcher_mask(parts, bn_matcher_n_steps(parts) + 1000)) == NULL) {
-            assert_int_equal(bn_matcher_status(parts), BN_OK);
+            must(bn_matcher_status(parts));
             n_pauses++;
         }
         assert_memory_equal(mask, want, n_words * sizeof *mask);
@@ -454,15 +444,14 @@ static void a_mask_may_pause(void **state)
 }
 
 /* The whole work on a text has a limit, which grows with it. */
-static void a_text_has_a_limit_of_steps(void **state)
+TEST(a_text_has_a_limit_of_steps)
 {
-    (void)state;
     bn_grammar *g = open_ambiguous(60);
     struct bn_matcher *m = open_matcher(g);
     size_t n = 0;
     while (n < 1000 && bn_matcher_mask(m, UINT64_MAX) != NULL && bn_matcher_take_bytes(m, "another", 7))
         n++;
-    assert_int_equal(bn_matcher_status(m), BN_ERR_LIMIT);
+    refused(bn_matcher_status(m), BN_ERR_LIMIT);
     assert_in_range(n, 4, 500);
     assert_in_range(bn_matcher_n_steps(m), 256 * bn_matcher_unit(m), (257 + 4 * n) * bn_matcher_unit(m));
     assert_null(bn_matcher_mask(m, UINT64_MAX));
@@ -472,9 +461,8 @@ static void a_text_has_a_limit_of_steps(void **state)
 }
 
 /* More states than are kept: the tables are emptied, and nothing changes. */
-static void forgetting_changes_nothing(void **state)
+TEST(forgetting_changes_nothing)
 {
-    (void)state;
     bn_grammar *g = open_grammar("root ::= ([a-b] | \"(\" root \")\"){1,30000} \"!\"");
     struct bn_matcher *m = open_matcher(g);
     uint64_t random = 9;
@@ -489,14 +477,13 @@ static void forgetting_changes_nothing(void **state)
         assert_non_null(bn_matcher_mask(m, UINT64_MAX));
     }
     assert_false(bn_matcher_accepts(m));
-    assert_int_equal(bn_matcher_status(m), BN_OK);
+    must(bn_matcher_status(m));
     bn_matcher_close(m);
     bn_grammar_close(g);
 }
 
-static void ends_and_control_tokens(void **state)
+TEST(ends_and_control_tokens)
 {
-    (void)state;
     bn_grammar *g = open_grammar("root ::= \"ab\" \"c\"?");
     struct bn_matcher *m = open_matcher(g);
     int32_t eos = bn_tokenizer_eos(tok);
@@ -521,17 +508,15 @@ static void ends_and_control_tokens(void **state)
         bn_matcher_close(m);
         bn_grammar_close(g);
     }
-    bn_error err = {0};
     g = open_grammar("root ::= \"\"");
-    assert_int_equal(bn_matcher_open(&m, g, tok, 64, NULL, 0, &err), BN_ERR_ARG);
-    assert_int_equal(bn_matcher_open(&m, g, NULL, 64, NULL, 0, &err), BN_ERR_ARG);
+    refused(bn_matcher_open(&m, g, tok, 64, NULL, 0, &err), BN_ERR_ARG);
+    refused(bn_matcher_open(&m, g, NULL, 64, NULL, 0, &err), BN_ERR_ARG);
     bn_grammar_close(g);
 }
 
 /* Each allocation fails once: that is the error, and nothing is lost. */
-static void memory_may_be_short(void **state)
+TEST(memory_may_be_short)
 {
-    (void)state;
     static const char SCHEMA[] =
         "{\"type\":\"object\",\"properties\":{\"a\":{\"oneOf\":[{\"const\":1},{\"type\":\"string\",\"pattern\":"
         "\"^a{2}$\"}]},\"b\":{\"type\":\"array\",\"prefixItems\":[{\"$ref\":\"#\"}]}},\"additionalProperties\":true}";
@@ -556,21 +541,4 @@ static void memory_may_be_short(void **state)
     assert_int_equal(bn_mem_stats().bytes_now, before);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_match_or_do_not),
-        cmocka_unit_test(bad_grammars_are_refused),
-        cmocka_unit_test(hostile_sizes_have_limits),
-        cmocka_unit_test(hostile_texts_have_limits),
-        cmocka_unit_test(it_accepts_what_regular_expressions_accept),
-        cmocka_unit_test(masks_are_those_of_trying_every_token),
-        cmocka_unit_test(ambiguous_texts_have_masks),
-        cmocka_unit_test(a_mask_may_pause),
-        cmocka_unit_test(a_text_has_a_limit_of_steps),
-        cmocka_unit_test(forgetting_changes_nothing),
-        cmocka_unit_test(ends_and_control_tokens),
-        cmocka_unit_test(memory_may_be_short),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+GROUP(open_all, close_all)

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "kernels/kernels.h"
 #include "model/hadamard.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define ROOM (1u << 20)
 
@@ -37,7 +37,7 @@ static void put_text(struct bn_gguf_writer *w, const char *key, const char *text
     bn_gguf_put_str(w, key, text, strlen(text));
 }
 
-static bn_status read_keys(const struct keys *k, struct bn_hadamard *h, bn_error *err)
+static bn_status read_keys(const struct keys *k, struct bn_hadamard *h, bn_error *e)
 {
     struct bn_gguf_writer w = {.kv = {.max = ROOM}, .infos = {.max = ROOM}};
     static struct bn_buf bytes;
@@ -66,61 +66,55 @@ static bn_status read_keys(const struct keys *k, struct bn_hadamard *h, bn_error
     bn_gguf_close(&gguf);
     bn_buf_release(&bytes);
     bytes = (struct bn_buf){.max = ROOM};
-    assert_int_equal(bn_gguf_write_head(&w, &bytes, err), BN_OK);
+    assert_int_equal(bn_gguf_write_head(&w, &bytes, e), BN_OK);
     for (size_t i = 0; k->head && i < 32; i++)
         bn_buf_putc(&bytes, '\0'); /* its values */
     bn_gguf_writer_release(&w);
-    assert_int_equal(bn_gguf_open(&gguf, bytes.data, bytes.len, err), BN_OK);
-    return bn_hadamard_read(h, &gguf, err);
+    assert_int_equal(bn_gguf_open(&gguf, bytes.data, bytes.len, e), BN_OK);
+    return bn_hadamard_read(h, &gguf, e);
 }
 
-static void keys_are_read(void **state)
+TEST(keys_are_read)
 {
-    (void)state;
     struct bn_hadamard h;
     struct bn_rotation r;
-    bn_error err = {0};
-    assert_int_equal(read_keys(&GOOD, &h, &err), BN_OK);
-    assert_int_equal(bn_hadamard_of(&h, "blk.0.attn_q.weight", 8, &r, &err), BN_OK);
+    must(read_keys(&GOOD, &h, &err));
+    must(bn_hadamard_of(&h, "blk.0.attn_q.weight", 8, &r, &err));
     assert_int_equal(r.block, 4);
     assert_true(r.signs[0] < 0 && r.signs[1] > 0);
-    assert_int_equal(bn_hadamard_of(&h, "blk.0.attn_k.weight", 8, &r, &err), BN_OK);
+    must(bn_hadamard_of(&h, "blk.0.attn_k.weight", 8, &r, &err));
     assert_int_equal(r.block, 0);
-    assert_int_equal(bn_hadamard_of(&h, "token_embd.weight", 8, &r, &err), BN_OK);
+    must(bn_hadamard_of(&h, "token_embd.weight", 8, &r, &err));
     assert_int_equal(r.block, 4);
-    assert_int_equal(bn_hadamard_of(&h, "output.weight", 16, &r, &err), BN_ERR_FORMAT);
-    assert_int_equal(bn_hadamard_of(&h, "output.weight", 6, &r, &err), BN_ERR_FORMAT);
+    refused(bn_hadamard_of(&h, "output.weight", 16, &r, &err), BN_ERR_FORMAT);
+    refused(bn_hadamard_of(&h, "output.weight", 6, &r, &err), BN_ERR_FORMAT);
     bn_hadamard_release(&h);
 }
 
-#define REFUSED(status_, key_, ...)                         \
-    do {                                                    \
-        struct keys k = GOOD;                               \
-        struct bn_hadamard h;                               \
-        bn_error err = {0};                                 \
-        __VA_ARGS__;                                        \
-        assert_int_equal(read_keys(&k, &h, &err), status_); \
-        assert_non_null(strstr(err.where, key_));           \
-        bn_hadamard_release(&h);                            \
+#define REFUSED(status_, key_, ...)                \
+    do {                                           \
+        struct keys k = GOOD;                      \
+        struct bn_hadamard h;                      \
+        __VA_ARGS__;                               \
+        refused(read_keys(&k, &h, &err), status_); \
+        assert_has(err.where, key_);               \
+        bn_hadamard_release(&h);                   \
     } while (0)
 
 /* A rotated embedding that is the head too. */
-static void a_tied_head(void **state)
+TEST(a_tied_head)
 {
-    (void)state;
     struct keys k = GOOD;
     struct bn_hadamard h;
-    bn_error err = {0};
     k.version = 2;
     k.tied = true;
-    assert_int_equal(read_keys(&k, &h, &err), BN_OK);
+    must(read_keys(&k, &h, &err));
     assert_true(h.embedding);
     bn_hadamard_release(&h);
 }
 
-static void the_unknown_is_refused(void **state)
+TEST(the_unknown_is_refused)
 {
-    (void)state;
     REFUSED(BN_ERR_UNSUPPORTED, "version", k.version = 3);
     REFUSED(BN_ERR_FORMAT, "tied_output", k.version = 2);
     REFUSED(BN_ERR_FORMAT, "tied_output", k.tied = true);
@@ -140,9 +134,8 @@ static void the_unknown_is_refused(void **state)
 }
 
 /* Row r of the matrix has the sign of popcount(r and c). The factor of a block of four is exactly 1/2. */
-static void the_transform(void **state)
+TEST(the_transform)
 {
-    (void)state;
     static const float SIGNS[8] = {-1, 1, 1, 1, 1, 1, 1, -1};
     const struct bn_rotation rotation = {4, SIGNS};
     for (size_t c = 0; c < 8; c++) {
@@ -159,15 +152,4 @@ static void the_transform(void **state)
         for (size_t r = 0; r < 8; r++)
             assert_true(x[r] == (r == c ? 2.0f : 0.0f));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_read),
-        cmocka_unit_test(a_tied_head),
-        cmocka_unit_test(the_unknown_is_refused),
-        cmocka_unit_test(the_transform),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

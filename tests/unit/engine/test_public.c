@@ -7,11 +7,7 @@
 #define BN_EXPERIMENTAL
 #include "bn.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/status.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 
@@ -38,23 +34,22 @@ static int close_all(void **state)
 static bn_generation *generate(const bn_query *query)
 {
     bn_generation *generation = NULL;
-    assert_int_equal(bn_session_truncate(session, 0, NULL), BN_OK);
-    assert_int_equal(bn_session_generate(session, NULL, query, &generation, NULL), BN_OK);
+    must(bn_session_truncate(session, 0, NULL));
+    must(bn_session_generate(session, NULL, query, &generation, NULL));
     return generation;
 }
 
-static void options_of_other_versions(void **state)
+TEST(options_of_other_versions)
 {
-    (void)state;
     struct {
         bn_session_options known;
         uint64_t newer;
     } later = {.known = {.size = sizeof later}};
     bn_session_options older = {.size = offsetof(bn_session_options, n_batch), .n_ctx = 16, .n_batch = 1};
     bn_session *s = NULL;
-    assert_int_equal(bn_session_open(&s, model, &later.known, NULL), BN_ERR_ARG);
+    refused(bn_session_open(&s, model, &later.known, NULL), BN_ERR_ARG);
     assert_null(s);
-    assert_int_equal(bn_session_open(&s, model, &older, NULL), BN_OK);
+    must(bn_session_open(&s, model, &older, NULL));
     assert_int_equal(bn_session_n_ctx(s), 16);
     assert_int_equal(bn_session_n_batch(s), 16); /* what is after the size is not read */
     bn_session_close(s);
@@ -63,33 +58,31 @@ static void options_of_other_versions(void **state)
     assert_string_equal(bn_model_arch(model), "bitnet-b1.58");
 }
 
-static void settings_are_checked(void **state)
+TEST(settings_are_checked)
 {
-    (void)state;
     static const struct {
         bn_setting setting;
         double value;
     } BAD[] = {{BN_SET_N_PREDICT, -1}, {BN_SET_N_PREDICT, 1.5}, {BN_SET_TOP_K, 0x1p32},
                {BN_SET_SEED, 0x1p54},  {BN_SET_CHAIN, 2},       {(bn_setting)1000, 0}};
     bn_query *query = NULL;
-    assert_int_equal(bn_query_open(&query, PROMPT, 0, NULL), BN_ERR_ARG);
-    assert_int_equal(bn_query_open(&query, PROMPT, 4, NULL), BN_OK);
+    refused(bn_query_open(&query, PROMPT, 0, NULL), BN_ERR_ARG);
+    must(bn_query_open(&query, PROMPT, 4, NULL));
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++)
-        assert_int_equal(bn_query_set(query, BAD[i].setting, BAD[i].value, NULL), BN_ERR_ARG);
-    assert_int_equal(bn_query_set(query, BN_SET_TEMPERATURE, 0.5, NULL), BN_OK);
+        refused(bn_query_set(query, BAD[i].setting, BAD[i].value, NULL), BN_ERR_ARG);
+    must(bn_query_set(query, BN_SET_TEMPERATURE, 0.5, NULL));
     bn_query_close(query);
 }
 
-static void a_query_gives_generations(void **state)
+TEST(a_query_gives_generations)
 {
-    (void)state;
     size_t n = 0, n_again = 0;
     bn_query *query = NULL;
-    assert_int_equal(bn_query_open(&query, PROMPT, 4, NULL), BN_OK);
-    assert_int_equal(bn_query_set(query, BN_SET_N_PREDICT, 6, NULL), BN_OK);
-    assert_int_equal(bn_query_set(query, BN_SET_CHAIN, 1, NULL), BN_OK);
-    assert_int_equal(bn_query_set(query, BN_SET_LOGPROBS, 1, NULL), BN_OK);
-    assert_int_equal(bn_query_set(query, BN_SET_N_TOP, 2, NULL), BN_OK);
+    must(bn_query_open(&query, PROMPT, 4, NULL));
+    must(bn_query_set(query, BN_SET_N_PREDICT, 6, NULL));
+    must(bn_query_set(query, BN_SET_CHAIN, 1, NULL));
+    must(bn_query_set(query, BN_SET_LOGPROBS, 1, NULL));
+    must(bn_query_set(query, BN_SET_N_TOP, 2, NULL));
     bn_generation *first = generate(query);
     const int32_t *ids = bn_generation_ids(first, &n);
     assert_int_equal(n, 6);
@@ -100,13 +93,13 @@ static void a_query_gives_generations(void **state)
     assert_null(bn_generation_top(first, 6));
     assert_true(bn_generation_token_ns(first)[0] >= bn_generation_get(first, BN_GENERATION_PREFILL_NS));
 
-    assert_int_equal(bn_query_expect(query, ids, n, NULL), BN_OK);
+    must(bn_query_expect(query, ids, n, NULL));
     bn_generation *second = generate(query);
     assert_string_equal(bn_generation_chain(second), bn_generation_chain(first));
     assert_true(bn_generation_get(second, BN_GENERATION_ACCEPTED) <=
                 bn_generation_get(second, BN_GENERATION_DRAFTED));
-    assert_int_equal(bn_query_add_stop_id(query, ids[0], NULL), BN_OK);
-    assert_int_equal(bn_query_add_stop(query, "stop", NULL), BN_OK);
+    must(bn_query_add_stop_id(query, ids[0], NULL));
+    must(bn_query_add_stop(query, "stop", NULL));
     bn_generation *third = generate(query);
     assert_int_equal(bn_generation_reason(third), BN_STOP_ID);
     (void)bn_generation_ids(third, &n_again);
@@ -117,14 +110,13 @@ static void a_query_gives_generations(void **state)
     bn_scheduler *scheduler = NULL;
     bn_generation *started = NULL, *taken = NULL;
     bn_query_close(query);
-    assert_int_equal(bn_query_open(&query, PROMPT, 4, NULL), BN_OK);
-    assert_int_equal(bn_query_set(query, BN_SET_N_PREDICT, 6, NULL), BN_OK);
-    assert_int_equal(bn_session_truncate(session, 0, NULL), BN_OK);
-    assert_int_equal(bn_scheduler_open(&scheduler, session, NULL, 1, NULL), BN_OK);
-    assert_int_equal(bn_scheduler_start(scheduler, bn_session_sequence(session), query, &started, NULL),
-                     BN_OK);
+    must(bn_query_open(&query, PROMPT, 4, NULL));
+    must(bn_query_set(query, BN_SET_N_PREDICT, 6, NULL));
+    must(bn_session_truncate(session, 0, NULL));
+    must(bn_scheduler_open(&scheduler, session, NULL, 1, NULL));
+    must(bn_scheduler_start(scheduler, bn_session_sequence(session), query, &started, NULL));
     while ((taken = bn_scheduler_take(scheduler)) == NULL)
-        assert_int_equal(bn_scheduler_step(scheduler, NULL), BN_OK);
+        must(bn_scheduler_step(scheduler, NULL));
     assert_ptr_equal(taken, started);
     assert_memory_equal(bn_generation_ids(taken, &n), bn_generation_ids(first, &n), 6 * sizeof *ids);
     bn_scheduler_close(scheduler);
@@ -134,16 +126,15 @@ static void a_query_gives_generations(void **state)
 }
 
 /* Every event is in its parent, in time and in kind, and the bricks of a pass are all there. */
-static void a_pass_is_a_tree(void **state)
+TEST(a_pass_is_a_tree)
 {
-    (void)state;
     size_t n = 0, n_of[4] = {0};
     const bn_event *e;
-    assert_int_equal(bn_session_truncate(session, 0, NULL), BN_OK);
+    must(bn_session_truncate(session, 0, NULL));
     assert_null(bn_session_event(session, 0));
-    assert_int_equal(bn_session_record(session, 4, 16, NULL), BN_OK);
-    assert_int_equal(bn_session_eval(session, PROMPT, 3, BN_LOGITS_NONE, NULL, NULL), BN_OK);
-    assert_int_equal(bn_session_eval(session, PROMPT, 1, BN_LOGITS_NONE, NULL, NULL), BN_OK);
+    must(bn_session_record(session, 4, 16, NULL));
+    must(bn_session_eval(session, PROMPT, 3, BN_LOGITS_NONE, NULL, NULL));
+    must(bn_session_eval(session, PROMPT, 1, BN_LOGITS_NONE, NULL, NULL));
     bool seen[64] = {false};
     for (; (e = bn_session_event(session, n)) != NULL; n++) {
         n_of[e->kind]++;
@@ -163,7 +154,7 @@ static void a_pass_is_a_tree(void **state)
     for (size_t i = 0; bn_brick_at(i) != NULL; i++)
         if (strcmp(bn_brick_at(i), "QkvProjection") == 0 || strcmp(bn_brick_at(i), "DownProjection") == 0)
             assert_true(seen[i]);
-    assert_int_equal(bn_session_record(session, 0, 0, NULL), BN_OK);
+    must(bn_session_record(session, 0, 0, NULL));
     assert_null(bn_session_event(session, 0));
 
     const char *name = bn_session_kernel_name(session, 0);
@@ -172,13 +163,4 @@ static void a_pass_is_a_tree(void **state)
     assert_int_equal(bn_session_kernel_get(session, 1000, BN_KERNEL_CALLS), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_of_other_versions),
-        cmocka_unit_test(settings_are_checked),
-        cmocka_unit_test(a_query_gives_generations),
-        cmocka_unit_test(a_pass_is_a_tree),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+GROUP(open_all, close_all)

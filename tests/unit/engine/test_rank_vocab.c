@@ -3,7 +3,7 @@
  * tiktoken rank files: tokens and merges of a small one, of LLaMA 3's (BN_TEST_DATA), and malformed ones.
  */
 #include "base/file.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tokenizer/tokenizer.h"
 
 /* The strings of an array's body, each followed by "|". */
@@ -23,7 +23,7 @@ static struct bn_buf joined(const struct bn_buf *body, size_t n)
 static void assert_vocab(const char *text, const char *tokens, const char *merges)
 {
     struct bn_rank_vocab vocab;
-    assert_int_equal(bn_rank_vocab_read(&vocab, text, strlen(text), NULL), BN_OK);
+    must(bn_rank_vocab_read(&vocab, text, strlen(text), NULL));
     struct bn_buf a = joined(&vocab.tokens, vocab.n_tokens), b = joined(&vocab.merges, vocab.n_merges);
     assert_string_equal(a.data, tokens);
     assert_string_equal(b.data != NULL ? b.data : "", merges);
@@ -32,9 +32,8 @@ static void assert_vocab(const char *text, const char *tokens, const char *merge
     bn_rank_vocab_release(&vocab);
 }
 
-static void test_small(void **state)
+TEST(test_small)
 {
-    (void)state;
     /* a b c ab bc abc, then a space and a zero byte with their combination */
     assert_vocab("YQ== 0\nYg== 1\nYw== 2\nYWI= 3\nYmM= 4\nYWJj 5\n", "a|b|c|ab|bc|abc|",
                  "a b|b c|a bc|ab c|");
@@ -42,9 +41,8 @@ static void test_small(void **state)
     assert_vocab("YWJj 0\n", "abc|", "");
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
-    (void)state;
     static const struct {
         const char *text;
         bn_status status;
@@ -70,10 +68,8 @@ static void test_bad(void **state)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         struct bn_rank_vocab vocab;
-        bn_error err = {0};
         uint64_t before = bn_mem_stats().bytes_now;
-        assert_int_equal(bn_rank_vocab_read(&vocab, CASES[i].text, strlen(CASES[i].text), &err),
-                         CASES[i].status);
+        refused(bn_rank_vocab_read(&vocab, CASES[i].text, strlen(CASES[i].text), &err), CASES[i].status);
         assert_int_equal(err.offset, CASES[i].offset);
         assert_null(vocab.tokens.data);
         assert_int_equal(bn_mem_stats().bytes_now, before);
@@ -81,9 +77,8 @@ static void test_bad(void **state)
 }
 
 /* A token longer than any real one is refused before it costs time. */
-static void test_long_token(void **state)
+TEST(test_long_token)
 {
-    (void)state;
     for (size_t digits = 680; digits <= 700; digits += 20) { /* 510 and 525 bytes */
         char text[800];
         memset(text, 'Y', digits);
@@ -95,26 +90,20 @@ static void test_long_token(void **state)
     }
 }
 
-static void test_short_memory(void **state)
+TEST(test_short_memory)
 {
-    (void)state;
     static const char TEXT[] = "YQ== 0\nYg== 1\nYWI= 2\n";
-    uint64_t before = bn_mem_stats().bytes_now;
-    bn_status status = BN_ERR_NOMEM;
-    for (uint64_t n = 1; status != BN_OK; n++) {
+    bn_status status;
+    SHORT_MEMORY (status) {
         struct bn_rank_vocab vocab;
-        bn_mem_fail_after(n);
         status = bn_rank_vocab_read(&vocab, TEXT, sizeof TEXT - 1, NULL);
-        bn_mem_fail_after(0);
         assert_true(status != BN_OK || vocab.n_merges == 1);
         bn_rank_vocab_release(&vocab);
-        assert_int_equal(bn_mem_stats().bytes_now, before);
     }
 }
 
-static void test_llama3(void **state)
+TEST(test_llama3)
 {
-    (void)state;
     const char *folder = getenv("BN_TEST_DATA");
     if (folder == NULL) {
         print_message("BN_TEST_DATA is not set\n");
@@ -124,8 +113,8 @@ static void test_llama3(void **state)
     struct bn_buf text = {.max = 16u << 20};
     struct bn_rank_vocab vocab;
     snprintf(path, sizeof path, "%s/llama3-tokenizer.model", folder);
-    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
-    assert_int_equal(bn_rank_vocab_read(&vocab, text.data, text.len, NULL), BN_OK);
+    must(bn_file_read(path, &text, NULL));
+    must(bn_rank_vocab_read(&vocab, text.data, text.len, NULL));
     assert_int_equal(vocab.n_tokens, 128000);
     assert_int_equal(vocab.n_merges, 280147);
     struct bn_buf first = {.max = 1u << 20};
@@ -139,13 +128,4 @@ static void test_llama3(void **state)
     bn_buf_release(&first);
     bn_rank_vocab_release(&vocab);
     bn_buf_release(&text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),        cmocka_unit_test(test_bad),    cmocka_unit_test(test_long_token),
-        cmocka_unit_test(test_short_memory), cmocka_unit_test(test_llama3),
-    };
-    return cmocka_run_group_tests_name("rank_vocab", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "bn.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define N 6u
 #define DRAWS 20000u
@@ -18,8 +18,7 @@ static const float LOGITS[N] = {1.0f, 3.0f, -9.0f, 1.5f, -1.0f, 2.0f};
 static void draw(bn_sampler_options options, double share[N])
 {
     bn_sampler *sampler = NULL;
-    bn_error err = {0};
-    assert_int_equal(bn_sampler_open(&sampler, &options, N, &err), BN_OK);
+    must(bn_sampler_open(&sampler, &options, N, &err));
     for (size_t i = 0; i < N; i++)
         share[i] = 0;
     for (unsigned i = 0; i < DRAWS; i++) {
@@ -44,9 +43,8 @@ static void assert_shares(const double share[N], double temperature, unsigned ke
     }
 }
 
-static void draws_follow_the_probabilities(void **state)
+TEST(draws_follow_the_probabilities)
 {
-    (void)state;
     double share[N];
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.temperature = 1.0f;
@@ -57,9 +55,8 @@ static void draws_follow_the_probabilities(void **state)
     assert_shares(share, 2.0, 0x3F);
 }
 
-static void each_filter_keeps_what_it_says(void **state)
+TEST(each_filter_keeps_what_it_says)
 {
-    (void)state;
     double share[N];
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.temperature = 1.0f;
@@ -81,48 +78,45 @@ static void each_filter_keeps_what_it_says(void **state)
     assert_shares(share, 1.0, 1u << 1 | 1u << 5);
 }
 
-static void greedy_is_argmax_and_nothing_else(void **state)
+TEST(greedy_is_argmax_and_nothing_else)
 {
-    (void)state;
     bn_sampler *sampler = NULL;
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.repeat_penalty = 50.0f;
     const float ties[N] = {1.0f, 4.0f, 4.0f, -1.0f, 4.0f, 0.0f};
     const int32_t recent[3] = {1, 1, 1};
-    assert_int_equal(bn_sampler_open(&sampler, &o, N, NULL), BN_OK);
+    must(bn_sampler_open(&sampler, &o, N, NULL));
     assert_int_equal(bn_sampler_next(sampler, ties, recent, 3), 1);
     assert_int_equal(bn_sampler_next(sampler, LOGITS, recent, 3), 1);
     bn_sampler_close(sampler);
 }
 
-static void the_penalty_counts_a_token_once(void **state)
+TEST(the_penalty_counts_a_token_once)
 {
-    (void)state;
     bn_sampler *sampler = NULL;
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.temperature = 0.001f; /* so that the best wins, but by the path that penalises */
     o.repeat_penalty = 1.4f;
     const int32_t recent[4] = {1, 1, 1, 1};
-    assert_int_equal(bn_sampler_open(&sampler, &o, N, NULL), BN_OK);
+    must(bn_sampler_open(&sampler, &o, N, NULL));
     /* 3 / 1.4 = 2.14 still beats 2.0; penalised twice, 1.53, it would not. */
     assert_int_equal(bn_sampler_next(sampler, LOGITS, recent, 4), 1);
     bn_sampler_close(sampler);
     o.repeat_penalty = 1.6f;
-    assert_int_equal(bn_sampler_open(&sampler, &o, N, NULL), BN_OK);
+    must(bn_sampler_open(&sampler, &o, N, NULL));
     assert_int_equal(bn_sampler_next(sampler, LOGITS, recent, 4), 5);
     bn_sampler_close(sampler);
 }
 
-static void seeds_repeat(void **state)
+TEST(seeds_repeat)
 {
-    (void)state;
     bn_sampler *a = NULL, *b = NULL, *c = NULL;
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.temperature = 1.0f;
-    assert_int_equal(bn_sampler_open(&a, &o, N, NULL), BN_OK);
-    assert_int_equal(bn_sampler_open(&b, &o, N, NULL), BN_OK);
+    must(bn_sampler_open(&a, &o, N, NULL));
+    must(bn_sampler_open(&b, &o, N, NULL));
     o.seed++;
-    assert_int_equal(bn_sampler_open(&c, &o, N, NULL), BN_OK);
+    must(bn_sampler_open(&c, &o, N, NULL));
     int differ = 0;
     for (int i = 0; i < 200; i++) {
         int32_t id = bn_sampler_next(a, LOGITS, NULL, 0);
@@ -135,9 +129,8 @@ static void seeds_repeat(void **state)
     bn_sampler_close(c);
 }
 
-static void bad_options_are_refused(void **state)
+TEST(bad_options_are_refused)
 {
-    (void)state;
     const bn_sampler_options bad[] = {
         {.temperature = -1.0f, .top_p = 1.0f, .repeat_penalty = 1.0f},
         {.temperature = NAN, .top_p = 1.0f, .repeat_penalty = 1.0f},
@@ -148,20 +141,7 @@ static void bad_options_are_refused(void **state)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(bad); i++) {
         bn_sampler *sampler = NULL;
-        assert_int_equal(bn_sampler_open(&sampler, &bad[i], N, NULL), BN_ERR_ARG);
+        refused(bn_sampler_open(&sampler, &bad[i], N, NULL), BN_ERR_ARG);
         assert_null(sampler);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_follow_the_probabilities),
-        cmocka_unit_test(each_filter_keeps_what_it_says),
-        cmocka_unit_test(greedy_is_argmax_and_nothing_else),
-        cmocka_unit_test(the_penalty_counts_a_token_once),
-        cmocka_unit_test(seeds_repeat),
-        cmocka_unit_test(bad_options_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

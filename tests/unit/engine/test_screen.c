@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "infer/session.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_TOKENS 20u /* more than are screened at a time */
@@ -17,7 +17,7 @@ static bn_model *open_model(const char *path, bn_repack repack)
 {
     bn_model_options options = {.repack = repack};
     bn_model *model = NULL;
-    assert_int_equal(bn_model_open(&model, path, &options, NULL), BN_OK);
+    must(bn_model_open(&model, path, &options, NULL));
     return model;
 }
 
@@ -33,7 +33,7 @@ static bn_screen_stat logits_together(bn_model *model, uint32_t n_threads, size_
     bn_session_options options = {.n_threads = n_threads, .exact_threads = true, .n_ctx = N_TOKENS};
     bn_session *session = NULL;
     size_t n_vocab = model->hp.n_vocab;
-    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
+    must(bn_session_open(&session, model, &options, NULL));
     for (size_t i = 0; i < N_TOKENS; i += n_together) {
         int32_t ids[N_TOKENS];
         size_t n = bn_min_size(n_together, N_TOKENS - i);
@@ -42,11 +42,11 @@ static bn_screen_stat logits_together(bn_model *model, uint32_t n_threads, size_
         float *to = logits + i * n_vocab;
         const bn_batch_part part = {bn_session_sequence(session), ids, n, BN_LOGITS_ALL};
         if (n_best == 0)
-            assert_int_equal(bn_session_eval(session, ids, n, BN_LOGITS_ALL, to, NULL), BN_OK);
+            must(bn_session_eval(session, ids, n, BN_LOGITS_ALL, to, NULL));
         else if (n_together == 1)
-            assert_int_equal(bn_session_eval_best(session, ids, 1, n_best, to, NULL), BN_OK);
+            must(bn_session_eval_best(session, ids, 1, n_best, to, NULL));
         else
-            assert_int_equal(bn_session_eval_batch(session, &part, 1, n_best, to, NULL), BN_OK);
+            must(bn_session_eval_batch(session, &part, 1, n_best, to, NULL));
     }
     bn_screen_stat stat = bn_session_screen_stat(session);
     bn_session_close(session);
@@ -139,18 +139,16 @@ static void check_ways(const char *path)
     drop_pair(&p);
 }
 
-static void every_bit_is_the_full_products(void **state)
+TEST(every_bit_is_the_full_products)
 {
-    (void)state;
     check_ways(MODEL);
     check_ways("fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf");
     check_ways("fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf");
     check_ways("fixtures/nano-llama-i2_s-42.gguf");
 }
 
-static void few_rows_are_computed(void **state)
+TEST(few_rows_are_computed)
 {
-    (void)state;
     struct pair p = make_pair(MODEL);
     bn_screen_stat stat = logits_of(p.model, 2, 32, p.best);
     assert_int_equal(stat.screened, N_TOKENS);
@@ -160,9 +158,8 @@ static void few_rows_are_computed(void **state)
     drop_pair(&p);
 }
 
-static void larger_wishes_and_traces_take_the_full_product(void **state)
+TEST(larger_wishes_and_traces_take_the_full_product)
 {
-    (void)state;
     struct pair p = make_pair(MODEL);
     bn_screen_stat stat = logits_of(p.model, 2, BN_SCREEN_MAX + 1, p.best);
     assert_int_equal(stat.full, N_TOKENS);
@@ -173,9 +170,8 @@ static void larger_wishes_and_traces_take_the_full_product(void **state)
 }
 
 /* A head whose rows are nearly equal: screening cannot tell them apart, gives up, and stays right. */
-static void a_head_that_cannot_be_screened(void **state)
+TEST(a_head_that_cannot_be_screened)
 {
-    (void)state;
     struct pair p = make_pair(MODEL);
     for (size_t r = 0; r < p.model->head.rows; r++)
         p.model->screen.rest[r] = 100.0f * p.model->screen.size[r];
@@ -187,9 +183,8 @@ static void a_head_that_cannot_be_screened(void **state)
     drop_pair(&p);
 }
 
-static void a_damaged_head_row_is_an_error(void **state)
+TEST(a_damaged_head_row_is_an_error)
 {
-    (void)state;
     bn_model *model = open_model(MODEL, BN_REPACK_ALWAYS);
     uint16_t *head = bn_alloc(model->head.rows * model->head.k, sizeof *head);
     const unsigned char *was = model->head.data;
@@ -200,8 +195,8 @@ static void a_damaged_head_row_is_an_error(void **state)
     bn_session *session = NULL;
     float *logits = bn_alloc(model->head.rows, sizeof *logits);
     int32_t id = 3;
-    assert_int_equal(bn_session_open(&session, model, NULL, NULL), BN_OK);
-    assert_int_equal(bn_session_eval_best(session, &id, 1, 1, logits, NULL), BN_ERR_FORMAT);
+    must(bn_session_open(&session, model, NULL, NULL));
+    refused(bn_session_eval_best(session, &id, 1, 1, logits, NULL), BN_ERR_FORMAT);
     bn_session_close(session);
     bn_model_close(model);
     bn_free(head);
@@ -221,12 +216,12 @@ static unsigned evaluate_and_repack(bn_model *model, bn_model *plain, bn_screen_
     size_t n_vocab = model->hp.n_vocab;
     unsigned calls = 0;
     float *full = bn_alloc(n_vocab, sizeof *full), *best = bn_alloc(n_vocab, sizeof *best);
-    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
-    assert_int_equal(bn_session_open(&reference, plain, &options, NULL), BN_OK);
+    must(bn_session_open(&session, model, &options, NULL));
+    must(bn_session_open(&reference, plain, &options, NULL));
     for (size_t i = 0; i < N_LATER; i++) {
         int32_t id = token(i, n_vocab);
-        assert_int_equal(bn_session_eval(reference, &id, 1, BN_LOGITS_LAST, full, NULL), BN_OK);
-        assert_int_equal(bn_session_eval_best(session, &id, 1, 8, best, NULL), BN_OK);
+        must(bn_session_eval(reference, &id, 1, BN_LOGITS_LAST, full, NULL));
+        must(bn_session_eval_best(session, &id, 1, 8, best, NULL));
         assert_int_equal(count_wrong(full, best, n_vocab, 8), 0);
         calls += bn_model_repack(model);
     }
@@ -242,15 +237,14 @@ static bn_model *open_for_later(void)
 {
     bn_model_options options = {.repack = BN_REPACK_ALWAYS, .repack_later = true};
     bn_model *model = NULL;
-    assert_int_equal(bn_model_open(&model, MODEL, &options, NULL), BN_OK);
+    must(bn_model_open(&model, MODEL, &options, NULL));
     assert_null(model->screen.q);
     assert_null(bn_model_linear(model, 0)->packed.codes);
     return model;
 }
 
-static void copies_are_made_between_tokens(void **state)
+TEST(copies_are_made_between_tokens)
 {
-    (void)state;
     bn_model *model = open_for_later(), *now = open_model(MODEL, BN_REPACK_ALWAYS);
     bn_model *plain = open_model(MODEL, BN_REPACK_NEVER);
     bn_screen_stat stat;
@@ -272,9 +266,8 @@ static void copies_are_made_between_tokens(void **state)
 }
 
 /* When memory is short, the weights stay as they are, and no result changes. */
-static void without_memory_there_is_no_copy(void **state)
+TEST(without_memory_there_is_no_copy)
 {
-    (void)state;
     bn_model *plain = open_model(MODEL, BN_REPACK_NEVER);
     bn_screen_stat stat;
     for (uint64_t n = 1; n <= 3; n++) {
@@ -311,9 +304,8 @@ static void codes_changed(struct bn_model *m)
         codes[i] = (uint8_t)(codes[i] % 84 % 3 == 2 ? codes[i] - 1 : codes[i] + 1);
 }
 
-static void planted_faults_are_seen(void **state)
+TEST(planted_faults_are_seen)
 {
-    (void)state;
     void (*const FAULTS[])(struct bn_model *) = {rows_shifted, bounds_left_out, codes_changed};
     for (size_t i = 0; i < BN_ARRAY_LEN(FAULTS); i++) {
         struct pair p = make_pair(MODEL);
@@ -324,9 +316,8 @@ static void planted_faults_are_seen(void **state)
     }
 }
 
-static void reach_of_samplers(void **state)
+TEST(reach_of_samplers)
 {
-    (void)state;
     const struct {
         bn_sampler_options options;
         size_t reach;
@@ -339,52 +330,34 @@ static void reach_of_samplers(void **state)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         bn_sampler *sampler = NULL;
-        assert_int_equal(bn_sampler_open(&sampler, &CASES[i].options, 2048, NULL), BN_OK);
+        must(bn_sampler_open(&sampler, &CASES[i].options, 2048, NULL));
         assert_int_equal(bn_sampler_reach(sampler), CASES[i].reach);
         bn_sampler_close(sampler);
     }
 }
 
 /* The sampler draws the same tokens from the best logits as from all. */
-static void samplers_see_no_difference(void **state)
+TEST(samplers_see_no_difference)
 {
-    (void)state;
     bn_sampler_options options = {0, 0.9f, 20, 0.95f, 0.01f, 1.3f, 64, 5};
     struct pair p = make_pair(MODEL);
     bn_sampler *a = NULL, *b = NULL;
     size_t n_vocab = p.model->hp.n_vocab;
-    assert_int_equal(bn_sampler_open(&a, &options, n_vocab, NULL), BN_OK);
-    assert_int_equal(bn_sampler_open(&b, &options, n_vocab, NULL), BN_OK);
+    must(bn_sampler_open(&a, &options, n_vocab, NULL));
+    must(bn_sampler_open(&b, &options, n_vocab, NULL));
     logits_of(p.model, 2, bn_sampler_reach(a), p.best);
     for (size_t i = 0; i < N_TOKENS; i++) {
         int32_t recent[N_TOKENS];
         for (size_t j = 0; j <= i; j++) /* penalise what is likely: the best of the rows before */
             recent[j] = bn_sampler_next(b, p.full + j * n_vocab, NULL, 0);
         bn_sampler_close(b);
-        assert_int_equal(bn_sampler_open(&b, &options, n_vocab, NULL), BN_OK);
+        must(bn_sampler_open(&b, &options, n_vocab, NULL));
         bn_sampler_close(a);
-        assert_int_equal(bn_sampler_open(&a, &options, n_vocab, NULL), BN_OK);
+        must(bn_sampler_open(&a, &options, n_vocab, NULL));
         assert_int_equal(bn_sampler_next(a, p.best + i * n_vocab, recent, i + 1),
                          bn_sampler_next(b, p.full + i * n_vocab, recent, i + 1));
     }
     bn_sampler_close(a);
     bn_sampler_close(b);
     drop_pair(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_bit_is_the_full_products),
-        cmocka_unit_test(few_rows_are_computed),
-        cmocka_unit_test(larger_wishes_and_traces_take_the_full_product),
-        cmocka_unit_test(a_head_that_cannot_be_screened),
-        cmocka_unit_test(a_damaged_head_row_is_an_error),
-        cmocka_unit_test(copies_are_made_between_tokens),
-        cmocka_unit_test(without_memory_there_is_no_copy),
-        cmocka_unit_test(planted_faults_are_seen),
-        cmocka_unit_test(reach_of_samplers),
-        cmocka_unit_test(samplers_see_no_difference),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

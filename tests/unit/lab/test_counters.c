@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counters of the machine: lab/host/energy counts packages, and knows when a counter started again;
+ * Counters of the machine: lab/host/meters.h counts packages, and knows when a counter started again;
  * lab/sampler/counters counts the threads that start after an event was opened.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lab/host/energy.h"
+#include "lab/host/meters.h"
 #include "lab/sampler/counters.h"
 #include "tests/unit/unit.h"
 
@@ -36,11 +36,10 @@ static void remove_zone(const char *folder, const char *zone)
 }
 
 /* Two packages; a part of a package is included in it, and not counted again. */
-static void energy_counts_packages(void **state)
+TEST(energy_counts_packages)
 {
     char folder[] = "/tmp/bn-energy-XXXXXX";
     struct bn_energy energy;
-    (void)state;
     assert_non_null(mkdtemp(folder));
     bn_energy_read(&energy, folder);
     assert_int_equal(energy.n, 0);
@@ -93,19 +92,9 @@ static uint64_t counted_of_thread(bool inherit, uint64_t *used)
     return count;
 }
 
-static void counters_count_threads_that_start_later(void **state)
+TEST(counters_count_threads_that_start_later)
 {
-    (void)state;
     uint64_t used = 0;
     assert_true(counted_of_thread(true, &used) > used / 2);
     assert_true(counted_of_thread(false, &used) < used / 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(energy_counts_packages),
-        cmocka_unit_test(counters_count_threads_that_start_later),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,8 @@
 
 /* ---- the fields ---- */
 
-static void a_statement_has_its_members(void **state)
+TEST(a_statement_has_its_members)
 {
-    (void)state;
     bn_json *statement = greedy_receipt(6);
     static const char *const MEMBERS[] = {"_type", "subject", "predicateType", "predicate", "receipt_sha256"};
     assert_int_equal(bn_json_size(statement), BN_ARRAY_LEN(MEMBERS));
@@ -20,7 +19,7 @@ static void a_statement_has_its_members(void **state)
 static bn_json *load(const char *path)
 {
     bn_json *root;
-    assert_int_equal(bn_json_read_file(&root, path, NULL), BN_OK);
+    must(bn_json_read_file(&root, path, NULL));
     return root;
 }
 
@@ -40,12 +39,11 @@ static void check_documented(const bn_json *schema, const char *prefix, const ch
     }
 }
 
-static void every_field_is_documented(void **state)
+TEST(every_field_is_documented)
 {
-    (void)state;
     bn_json *schema = load("ci/schemas/receipt.schema.json");
     struct bn_buf page = {.max = 1u << 20};
-    assert_int_equal(bn_file_read("docs/reference/receipt.md", &page, NULL), BN_OK);
+    must(bn_file_read("docs/reference/receipt.md", &page, NULL));
     check_documented(schema, "", page.data);
     bn_buf_release(&page);
     bn_json_free(schema);
@@ -53,9 +51,8 @@ static void every_field_is_documented(void **state)
 
 /* ---- building ---- */
 
-static void a_receipt_says_what_ran(void **state)
+TEST(a_receipt_says_what_ran)
 {
-    (void)state;
     static const bn_sampler_options SAMPLED = {0, 0.7f, 40, 0.9f, 0.05f, 1.1f, 64, UINT64_MAX};
     static const char TEXT[] = "a prompt\nof two lines";
     struct run run;
@@ -84,7 +81,7 @@ static void a_receipt_says_what_ran(void **state)
     open_text(&receipt, statement);
     assert_true(verifies(&receipt));
     struct bn_replay_result result;
-    assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL));
     if (!result.same) print_message("%s\n", result.reason);
     assert_true(result.same && result.chain);
     bn_receipt_release(&receipt);
@@ -105,9 +102,8 @@ static void a_receipt_says_what_ran(void **state)
 }
 
 /* A thread whose share of the heads is empty counts no call; the kernel ran all the same. */
-static void more_threads_than_heads_give_a_receipt(void **state)
+TEST(more_threads_than_heads_give_a_receipt)
 {
-    (void)state;
     bn_session_options options = {.n_ctx = 64, .n_threads = 9};
     struct run run = {.gen = {.prompt = PROMPT,
                               .n_prompt = 1,
@@ -115,8 +111,8 @@ static void more_threads_than_heads_give_a_receipt(void **state)
                               .sampling = BN_SAMPLER_OPTIONS_INIT,
                               .want_chain = true}};
     struct bn_receipt receipt;
-    assert_int_equal(bn_session_open(&run.session, model, &options, NULL), BN_OK);
-    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
+    must(bn_session_open(&run.session, model, &options, NULL));
+    must(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL));
     run.in = (struct bn_receipt_input){.model = model, .session = run.session, .generation = &run.gen};
     bn_json *statement = build(&run);
     open_text(&receipt, statement);
@@ -126,33 +122,30 @@ static void more_threads_than_heads_give_a_receipt(void **state)
     release(&run);
 }
 
-static void without_evidence_there_is_no_receipt(void **state)
+TEST(without_evidence_there_is_no_receipt)
 {
-    (void)state;
     static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
     struct run run;
     bn_json *statement;
-    bn_error err = {0};
     generate(&run, &GREEDY, 3);
     size_t n_kernels = run.gen.n_kernels;
     run.gen.n_kernels = 0;
-    assert_int_equal(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
+    refused(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
     assert_string_equal(err.msg, "no receipt: no kernel was counted");
     assert_null(statement);
     run.gen.n_kernels = n_kernels;
     err = (bn_error){0};
     bn_generation_release(&run.gen); /* the next one follows it in the timeline */
-    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
-    assert_int_equal(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
+    must(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL));
+    refused(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
     assert_string_equal(err.msg, "no receipt: the timeline had 6 tokens before the prompt");
     run.gen.n_ids = 0;
-    assert_int_equal(bn_receipt_build(&statement, &run.in, NULL), BN_ERR_ARG);
+    refused(bn_receipt_build(&statement, &run.in, NULL), BN_ERR_ARG);
     release(&run);
 }
 
-static void short_memory_gives_no_receipt(void **state)
+TEST(short_memory_gives_no_receipt)
 {
-    (void)state;
     static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
     struct run run;
     generate(&run, &GREEDY, 2);
@@ -209,23 +202,21 @@ static const char *replay_with(const char *path, const char *value)
         assert_non_null(object);
         bn_json_remove(object, dot + 1);
         if (value[0] != '\0') {
-            assert_int_equal(bn_json_parse(&literal, value, strlen(value), NULL), BN_OK);
+            must(bn_json_parse(&literal, value, strlen(value), NULL));
             bn_json_put_copy(object, dot + 1, literal);
             bn_json_free(literal);
         }
     }
     open_text(&receipt, statement);
-    bn_error err = {0};
-    bn_status status = bn_receipt_replay(&receipt, model, 0, 0, &result, &err);
+    bn_status status = bn_receipt_replay(&receipt, model, 0, 0, &result, NULL);
     snprintf(outcome, sizeof outcome, "%s", status != BN_OK ? "error" : result.same ? "same" : result.reason);
     bn_receipt_release(&receipt);
     bn_json_free(statement);
     return outcome;
 }
 
-static void replay_sees_any_difference(void **state)
+TEST(replay_sees_any_difference)
 {
-    (void)state;
     static const struct {
         const char *path, *value, *begins;
     } CASES[] = {
@@ -241,12 +232,12 @@ static void replay_sees_any_difference(void **state)
         {"result.chain", "null", "error"}, /* a replay without it would compare too little */
         {"result.text_sha256", "\"00\"", "result.text_sha256 is "},
         {"resolved.tokenizer_sha256", "\"00\"", "resolved.tokenizer_sha256 is "},
-        {"model.n_layer", "7", "model.n_layer is 6 in the model"},
-        {"model.ternary_bytes", "1179649", "model.ternary_bytes is"},
-        {"model.head_bytes", "", "model.head_bytes is"},
-        {"model.n_ctx", "4096", "model.n_ctx is 1024"},
-        {"model.arch", "\"llama\"", "model.arch is bitnet-b1.58"},
-        {"model.quantization", "null", "model.quantization is I2_S"},
+        {"model.n_layer", "7", "model.n_layer is not that of the model"},
+        {"model.ternary_bytes", "1179649", "model.ternary_bytes is not"},
+        {"model.head_bytes", "", "model.head_bytes is not"},
+        {"model.n_ctx", "4096", "model.n_ctx is not"},
+        {"model.arch", "\"llama\"", "model.arch is not"},
+        {"model.quantization", "null", "model.quantization is not"},
         {"resolved.tokenizer_sha256", "null", "resolved.tokenizer_sha256 is "},
         {"result.text_sha256", "null", "result.text_sha256 is "},
         {"model.sha256", "\"0000000000000000000000000000000000000000000000000000000000000000\"",
@@ -285,31 +276,30 @@ static void claim_digest(bn_json *statement, const void *bytes, size_t n)
 {
     char hex[BN_SHA256_HEX];
     bn_json *object = (bn_json *)(uintptr_t)bn_json_path(statement, "predicate.model");
-    assert_int_equal(bn_sha256_hex(bytes, n, hex, NULL), BN_OK);
+    bn_sha256_hex(bytes, n, hex);
     bn_json_put_string(object, "sha256", hex);
 }
 
 /* One bit of one weight: the digest differs, and so does what the network computes. */
-static void replay_sees_one_changed_weight(void **state)
+TEST(replay_sees_one_changed_weight)
 {
-    (void)state;
     struct bn_file_map map;
     bn_model *changed;
     struct bn_receipt receipt;
     struct bn_replay_result result;
     bn_json *statement = greedy_receipt(16);
-    assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
+    must(bn_file_map_open(&map, MODEL, true, NULL));
     unsigned char *bytes = (unsigned char *)(uintptr_t)map.data;
     bytes[map.n_bytes - 100000] ^= 1;
-    assert_int_equal(bn_model_open_memory(&changed, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    must(bn_model_open_memory(&changed, map.data, map.n_bytes, "changed", NULL, NULL));
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL));
     assert_false(result.same);
-    assert_non_null(strstr(result.reason, "sha256"));
+    assert_has(result.reason, "sha256");
     bn_receipt_release(&receipt);
     claim_digest(statement, map.data, map.n_bytes);
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL));
     assert_false(result.same);
     assert_true(strstr(result.reason, "token ") != NULL || strstr(result.reason, "chain") != NULL);
     bn_model_close(changed);
@@ -320,28 +310,27 @@ static void replay_sees_one_changed_weight(void **state)
 
 /* The receipt was made on other bytes than it names, and the file had the named ones when somebody took its
  * digest: the bytes that the replay reads count, and nothing that was hashed before. */
-static void a_replay_hashes_the_bytes_that_it_reads(void **state)
+TEST(a_replay_hashes_the_bytes_that_it_reads)
 {
-    (void)state;
     static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
     struct bn_file_map map;
     struct bn_receipt receipt;
     struct bn_replay_result result;
     struct run run;
     bn_model *right = model;
-    assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
+    must(bn_file_map_open(&map, MODEL, true, NULL));
     ((unsigned char *)(uintptr_t)map.data)[map.n_bytes - 100000] ^= 1;
-    assert_int_equal(bn_model_open_memory(&model, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    must(bn_model_open_memory(&model, map.data, map.n_bytes, "changed", NULL, NULL));
     generate(&run, &GREEDY, 8);
     bn_json *statement = build(&run);
     release(&run);
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL));
     assert_true(result.same);
     bn_receipt_release(&receipt);
     claim_digest(statement, right->bytes, right->n_bytes);
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL));
     assert_false(result.same);
     bn_receipt_release(&receipt);
     bn_json_free(statement);
@@ -351,17 +340,15 @@ static void a_replay_hashes_the_bytes_that_it_reads(void **state)
 }
 
 /* Another program may write to a file that is mapped, and what it writes is what the replay computes with. */
-static void a_mapped_file_is_not_replayed(void **state)
+TEST(a_mapped_file_is_not_replayed)
 {
-    (void)state;
     struct bn_receipt receipt;
     struct bn_replay_result result;
     bn_model *mapped;
-    bn_error err = {0};
     bn_json *statement = greedy_receipt(2);
-    assert_int_equal(bn_model_open(&mapped, MODEL, NULL, NULL), BN_OK);
+    must(bn_model_open(&mapped, MODEL, NULL, NULL));
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, mapped, 0, 0, &result, &err), BN_ERR_ARG);
+    refused(bn_receipt_replay(&receipt, mapped, 0, 0, &result, &err), BN_ERR_ARG);
     assert_false(result.same);
     bn_receipt_release(&receipt);
     bn_json_free(statement);
@@ -370,9 +357,8 @@ static void a_mapped_file_is_not_replayed(void **state)
 
 /* ---- small computations ---- */
 
-static void rates_and_percentiles(void **state)
+TEST(rates_and_percentiles)
 {
-    (void)state;
     static const uint64_t TEN[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     assert_int_equal(bn_receipt_percentile(TEN, 10, 50), 5);
     assert_int_equal(bn_receipt_percentile(TEN, 10, 95), 10);
@@ -385,57 +371,15 @@ static void rates_and_percentiles(void **state)
     assert_int_equal(bn_receipt_rate_milli(UINT64_MAX, 1), 0);
     char hex[BN_SHA256_HEX], want[BN_SHA256_HEX];
     static const int32_t IDS[] = {1, 0x01020304};
-    assert_int_equal(bn_receipt_ids_digest(IDS, 2, hex, NULL), BN_OK);
-    assert_int_equal(bn_sha256_hex("\1\0\0\0\4\3\2\1", 8, want, NULL), BN_OK);
+    bn_receipt_ids_digest(IDS, 2, hex);
+    bn_sha256_hex("\1\0\0\0\4\3\2\1", 8, want);
     assert_string_equal(hex, want);
-}
-
-static void count_diff(void *user, const struct bn_receipt_diff *diff)
-{
-    struct bn_receipt_diff *last = user;
-    *last = *diff;
-}
-
-static void diffs_are_grouped(void **state)
-{
-    (void)state;
-    bn_json *a = load("fixtures/receipts/statement.json"), *b = load("fixtures/receipts/statement.json");
-    struct bn_receipt left, right;
-    struct bn_receipt_diff last = {0};
-    size_t n[BN_DIFF_GROUP_COUNT];
-    bn_json *measurement = (bn_json *)(uintptr_t)bn_json_path(b, "predicate.measurement");
-    open_text(&left, a);
-    open_text(&right, b);
-    assert_int_equal(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL), BN_OK);
-    assert_int_equal(n[BN_DIFF_IDENTITY] + n[BN_DIFF_RESULT] + n[BN_DIFF_MEASUREMENT], 0);
-    bn_receipt_release(&right);
-    bn_json_put_u64(measurement, "load_ns", 3894688);
-    open_text(&right, b);
-    assert_int_equal(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL), BN_OK);
-    assert_int_equal(n[BN_DIFF_MEASUREMENT], 1);
-    assert_string_equal(last.path, "measurement.load_ns");
-    assert_true(last.has_ratio && last.ratio == 2.0);
-    bn_receipt_release(&right);
-    bn_json_put_u64(measurement, "load_ns", 1947344);
-    bn_json_put_string((bn_json *)(uintptr_t)bn_json_path(b, "predicate.result"), "extra",
-                       "\xC2\x9B"
-                       "31m");
-    open_text(&right, b);
-    assert_int_equal(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL), BN_OK);
-    assert_int_equal(n[BN_DIFF_RESULT], 1);
-    assert_string_equal(last.left, "");
-    assert_string_equal(last.right, "\"??31m\"");
-    bn_receipt_release(&right);
-    bn_receipt_release(&left);
-    bn_json_free(a);
-    bn_json_free(b);
 }
 
 /* Checking a receipt takes at most ten times its size, so a tree that would take more is not completed.
  */
-static void a_long_list_of_zeros_takes_little_memory(void **state)
+TEST(a_long_list_of_zeros_takes_little_memory)
 {
-    (void)state;
     size_t n = (2u << 20) + 1;
     struct bn_receipt receipt;
     char *text = bn_alloc(n, 1);
@@ -443,27 +387,9 @@ static void a_long_list_of_zeros_takes_little_memory(void **state)
     for (size_t i = 0; i < n; i++)
         text[i] = i == 0 ? '[' : i == n - 1 ? ']' : i % 2 == 1 ? '0' : ',';
     uint64_t before = bn_mem_stats().bytes_total;
-    assert_int_equal(bn_receipt_open(&receipt, text, n, NULL, NULL), BN_ERR_LIMIT);
+    refused(bn_receipt_open(&receipt, text, n, NULL, NULL), BN_ERR_LIMIT);
     assert_true(bn_mem_stats().bytes_total - before <= 8 * n);
     bn_free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_statement_has_its_members),
-        cmocka_unit_test(every_field_is_documented),
-        cmocka_unit_test(a_receipt_says_what_ran),
-        cmocka_unit_test(more_threads_than_heads_give_a_receipt),
-        cmocka_unit_test(without_evidence_there_is_no_receipt),
-        cmocka_unit_test(short_memory_gives_no_receipt),
-        cmocka_unit_test(replay_sees_any_difference),
-        cmocka_unit_test(replay_sees_one_changed_weight),
-        cmocka_unit_test(a_replay_hashes_the_bytes_that_it_reads),
-        cmocka_unit_test(a_mapped_file_is_not_replayed),
-        cmocka_unit_test(rates_and_percentiles),
-        cmocka_unit_test(diffs_are_grouped),
-        cmocka_unit_test(a_long_list_of_zeros_takes_little_memory),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
-}
+GROUP(open_model, close_model)

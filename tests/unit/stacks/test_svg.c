@@ -5,47 +5,43 @@
  * writes pictures there instead, which tests/cli/flame_svg.sh opens in a browser.
  */
 #include "tests/unit/stacks/pictures.h"
-static void boxes_nest_and_are_as_wide_as_their_weight(void **state)
+TEST(boxes_nest_and_are_as_wide_as_their_weight)
 {
-    (void)state;
     bn_stacks *s = make_sampled();
     double *totals = bn_alloc(s->n_nodes, sizeof *totals);
     bn_stacks_totals(s, BN_STACKS_ALL_RUNS, totals);
-    for (int icicle = 0; icicle < 2; icicle++)
-        for (int width = 150; width < 3000; width += 977) {
-            struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
-            struct bn_buf svg;
-            struct rect boxes[64];
-            o.icicle = icicle;
-            o.width = width;
-            o.min_width = 0;
-            draw(&svg, s, &o);
-            size_t n = read_boxes(boxes, 64, svg.data);
-            check_nesting(boxes, n, icicle);
-            assert_int_equal(boxes[0].width, width * 100 - 2000);
-            /* All whose width does not vanish are there, in the order of the tree. */
-            size_t k = 0;
-            for (uint32_t i = 0; i < s->n_nodes; i++) {
-                double want = (width * 100 - 2000) * totals[i] / totals[0];
-                if (want < 0.49) continue;
-                if (k < n && fabs((double)boxes[k].width - want) <= 1.01) k++;
-            }
-            assert_int_equal(k, n);
-            bn_buf_release(&svg);
+    for (int width = 150; width < 3000; width += 977) {
+        struct bn_svg_options o = {0};
+        struct bn_buf svg;
+        struct rect boxes[64];
+        o.width = width;
+        o.all = true;
+        draw(&svg, s, &o);
+        size_t n = read_boxes(boxes, 64, svg.data);
+        check_nesting(boxes, n);
+        assert_int_equal(boxes[0].width, width * 100 - 2000);
+        /* All whose width does not vanish are there, in the order of the tree. */
+        size_t k = 0;
+        for (uint32_t i = 0; i < s->n_nodes; i++) {
+            double want = (width * 100 - 2000) * totals[i] / totals[0];
+            if (want < 0.49) continue;
+            if (k < n && fabs((double)boxes[k].width - want) <= 1.01) k++;
         }
+        assert_int_equal(k, n);
+        bn_buf_release(&svg);
+    }
     bn_free(totals);
     bn_stacks_close(s);
 }
 
 /* What is too narrow is not drawn, and is in the data. */
-static void narrow_frames_are_in_the_data(void **state)
+TEST(narrow_frames_are_in_the_data)
 {
-    (void)state;
     bn_stacks *s = open_stacks("samples");
     put(s, "main;wide", BN_FRAME_CODE, 1e6, 0);
     put(s, "main;narrow;narrower", BN_FRAME_CODE, 1, 0);
     s = sort_stacks(s);
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg;
     struct rect boxes[8];
     draw(&svg, s, &o);
@@ -56,7 +52,7 @@ static void narrow_frames_are_in_the_data(void **state)
     assert_non_null(strstr(strstr(svg.data, "id=\"data\""), "\"narrower\""));
     bn_json_free(data);
     bn_buf_release(&svg);
-    o.min_width = 0.0;
+    o.all = true;
     o.width = 20000;
     draw(&svg, s, &o);
     assert_int_equal(read_boxes(boxes, 8, svg.data), 5);
@@ -65,11 +61,10 @@ static void narrow_frames_are_in_the_data(void **state)
 }
 
 /* The data have every node once: walked, they give the same totals. */
-static void data_are_the_tree(void **state)
+TEST(data_are_the_tree)
 {
-    (void)state;
     bn_stacks *s = make_sampled();
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg;
     draw(&svg, s, &o);
     bn_json *data = read_data(svg.data);
@@ -95,13 +90,12 @@ static void data_are_the_tree(void **state)
     bn_stacks_close(s);
 }
 
-static void tooltips_say_what_was_seen(void **state)
+TEST(tooltips_say_what_was_seen)
 {
-    (void)state;
     bn_stacks *s = make_sampled();
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg;
-    o.min_width = 0;
+    o.all = true;
     draw(&svg, s, &o);
     static const char *const SAID[] = {
         "<title>all\ntotal 4.735 s, 100.00 %\nself 0 ns, 0.00 %",
@@ -116,11 +110,10 @@ static void tooltips_say_what_was_seen(void **state)
     bn_stacks_close(s);
 }
 
-static void same_stacks_are_the_same_bytes(void **state)
+TEST(same_stacks_are_the_same_bytes)
 {
-    (void)state;
     bn_stacks *s = make_sampled(), *t = make_sampled();
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf a, b, c;
     draw(&a, s, &o);
     draw(&b, t, &o);
@@ -171,16 +164,15 @@ static bn_stacks *make_hostile(void)
 
 static struct bn_svg_options hostile_options(void)
 {
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     o.title = HOSTILE[0];
     o.subtitle = HOSTILE[1];
     o.notes = HOSTILE[2];
     return o;
 }
 
-static void no_name_becomes_markup(void **state)
+TEST(no_name_becomes_markup)
 {
-    (void)state;
     bn_stacks *s = make_hostile();
     struct bn_svg_options o = hostile_options();
     struct bn_buf svg;
@@ -201,7 +193,7 @@ static void no_name_becomes_markup(void **state)
 
 static void refuse(bn_stacks *s, bn_status want)
 {
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg = {.max = MAX_BYTES};
     bn_error err = {0};
     assert_int_equal(bn_svg(&svg, s, NULL, &o, &err), want);
@@ -211,9 +203,8 @@ static void refuse(bn_stacks *s, bn_status want)
     bn_stacks_close(s);
 }
 
-static void nothing_to_draw_is_an_error(void **state)
+TEST(nothing_to_draw_is_an_error)
 {
-    (void)state;
     const double weights[] = {0, (double)NAN, (double)INFINITY};
     refuse(open_stacks("ns"), BN_ERR_FORMAT);
     for (size_t i = 0; i < BN_ARRAY_LEN(weights); i++) {
@@ -230,11 +221,10 @@ static void nothing_to_draw_is_an_error(void **state)
     }
 }
 
-static void short_memory_is_an_error(void **state)
+TEST(short_memory_is_an_error)
 {
-    (void)state;
     bn_stacks *s = make_sampled();
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     bn_status status = BN_ERR_NOMEM;
     uint64_t before = bn_mem_stats().bytes_now;
     for (uint64_t n = 1; status != BN_OK && n < 10000; n++) {
@@ -254,9 +244,8 @@ static void short_memory_is_an_error(void **state)
 }
 
 /* A large tree stays a file that opens at once. */
-static void large_trees_are_small_files(void **state)
+TEST(large_trees_are_small_files)
 {
-    (void)state;
     bn_stacks *s = open_stacks("ns");
     uint32_t seed = 1;
     while (s->n_nodes < 20000) {
@@ -270,7 +259,7 @@ static void large_trees_are_small_files(void **state)
         put(s, path, BN_FRAME_CODE, 1000000 + seed % 1000000, 1);
     }
     s = sort_stacks(s);
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg;
     draw(&svg, s, &o);
     assert_true(svg.len < 1500000);
@@ -296,12 +285,11 @@ static struct bn_buf legend_of(const bn_stacks *s, const struct bn_svg_options *
 }
 
 /* Callers or callees, with tags or without: the same was running. */
-static void a_turned_picture_has_the_same_legend(void **state)
+TEST(a_turned_picture_has_the_same_legend)
 {
-    (void)state;
     for (int tags = 0; tags < 2; tags++) {
         struct bn_stacks_view view = {.callers = true, .drop = tags ? 0 : BN_FRAME_TAGS};
-        struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+        struct bn_svg_options o = {0};
         bn_stacks *s = open_stacks("ns"), *turned = NULL;
         put(s, "@layer 3;run;bn_i2s_gemv_avx2", BN_FRAME_CODE, 500, 5);
         put(s, "@layer 3;run;bn_i2s_gemv_avx2;part", BN_FRAME_INLINED, 200, 2);
@@ -332,15 +320,14 @@ static void a_turned_picture_has_the_same_legend(void **state)
 
 /* ---- comparisons ---- */
 
-static void comparisons_have_widths_and_colours(void **state)
+TEST(comparisons_have_widths_and_colours)
 {
-    (void)state;
     struct bn_stacks_diff d = make_diff();
     struct bn_buf svg;
     struct rect boxes[16];
     draw_diff(&svg, &d);
     size_t n = read_boxes(boxes, 16, svg.data);
-    check_nesting(boxes, n, false);
+    check_nesting(boxes, n);
     assert_int_equal(n, 8);
     assert_int_equal(width_of(boxes, n, "gone"), 10000); /* half of 20 % of 1000 px */
     assert_int_equal(width_of(boxes, n, "new"), 6500);
@@ -374,7 +361,7 @@ static int save(const char *folder, const char *name, struct bn_buf *svg)
 
 static int write_pictures(const char *folder)
 {
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT, h = hostile_options();
+    struct bn_svg_options o = {0}, h = hostile_options();
     struct bn_buf svg;
     bn_stacks *s = make_sampled();
     struct bn_stacks_diff d = make_diff();
@@ -396,19 +383,6 @@ static int write_pictures(const char *folder)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boxes_nest_and_are_as_wide_as_their_weight),
-        cmocka_unit_test(narrow_frames_are_in_the_data),
-        cmocka_unit_test(data_are_the_tree),
-        cmocka_unit_test(tooltips_say_what_was_seen),
-        cmocka_unit_test(same_stacks_are_the_same_bytes),
-        cmocka_unit_test(no_name_becomes_markup),
-        cmocka_unit_test(nothing_to_draw_is_an_error),
-        cmocka_unit_test(short_memory_is_an_error),
-        cmocka_unit_test(large_trees_are_small_files),
-        cmocka_unit_test(a_turned_picture_has_the_same_legend),
-        cmocka_unit_test(comparisons_have_widths_and_colours),
-    };
     if (argc == 2) return write_pictures(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

@@ -70,9 +70,8 @@ static enum bn_outcome judged(struct bn_ab_session *s)
     return s->comparisons[0].j.outcome;
 }
 
-static void rounds_have_each_side_once(void **state)
+TEST(rounds_have_each_side_once)
 {
-    (void)state;
     struct fake f = plain(0);
     struct bn_ab_session s = session(&f, 20), again = session(&f, 20);
     size_t first[BN_AB_SIDES] = {0};
@@ -98,9 +97,8 @@ static void rounds_have_each_side_once(void **state)
     bn_ab_session_release(&again);
 }
 
-static void changes_are_found_under_drift(void **state)
+TEST(changes_are_found_under_drift)
 {
-    (void)state;
     static const struct {
         double effect;
         bool higher;
@@ -120,9 +118,8 @@ static void changes_are_found_under_drift(void **state)
     }
 }
 
-static void exact_values_have_no_noise(void **state)
+TEST(exact_values_have_no_noise)
 {
-    (void)state;
     for (int higher = 0; higher < 2; higher++) {
         for (int sign = -1; sign <= 1; sign++) {
             struct fake f = plain(sign * 0.001);
@@ -139,9 +136,8 @@ static void exact_values_have_no_noise(void **state)
     }
 }
 
-static void missing_values_fail(void **state)
+TEST(missing_values_fail)
 {
-    (void)state;
     struct fake f = plain(0);
     f.lacks_in = 5;
     struct bn_ab_session s = session(&f, 10);
@@ -173,9 +169,8 @@ static void missing_values_fail(void **state)
 }
 
 /* The fault is planted into the times of the control: what is said of the metric must go away. */
-static void a_control_that_differs_contaminates(void **state)
+TEST(a_control_that_differs_contaminates)
 {
-    (void)state;
     for (int fault = 0; fault < 4; fault++) {
         struct fake f = plain(0.05);
         struct bn_ab_session s = session(&f, 20);
@@ -195,9 +190,8 @@ static void a_control_that_differs_contaminates(void **state)
     }
 }
 
-static void max_time_may_leave_no_data(void **state)
+TEST(max_time_may_leave_no_data)
 {
-    (void)state;
     struct fake f = plain(0);
     struct bn_ab_session s = {
         .rounds = 10, .null = true, .max_ns = 1, .rules = BN_JUDGE_RULES_INIT, .run = run, .user = &f};
@@ -207,17 +201,4 @@ static void max_time_may_leave_no_data(void **state)
     assert_int_equal(s.n_comparisons, 0);
     assert_int_equal(bn_comparisons_worst(s.comparisons, s.n_comparisons), BN_OUTCOME_INCONCLUSIVE);
     bn_ab_session_release(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounds_have_each_side_once),
-        cmocka_unit_test(changes_are_found_under_drift),
-        cmocka_unit_test(exact_values_have_no_noise),
-        cmocka_unit_test(missing_values_fail),
-        cmocka_unit_test(a_control_that_differs_contaminates),
-        cmocka_unit_test(max_time_may_leave_no_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

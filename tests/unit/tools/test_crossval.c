@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The mask rung of bn-crossval with logits of this engine that later tokens changed, and the removal of trees.
+ * The mask rung of bn-crossval with logits of this engine that later tokens changed.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/kit/tree.h"
 #include "tests/unit/unit.h"
 #include "tools/crossval/crossval.h"
 
@@ -46,42 +45,11 @@ static enum bn_xstate mask_with_change(size_t row, size_t *leak)
     return state;
 }
 
-static void a_row_that_later_tokens_change_is_found(void **state)
+TEST(a_row_that_later_tokens_change_is_found)
 {
-    (void)state;
     size_t leak = 0;
     for (size_t row = 0; row < N / 2; row++) {
         assert_int_equal(mask_with_change(row, &leak), BN_X_FAIL);
         assert_int_equal(leak, row);
     }
-}
-
-/* ---- trees ---- */
-
-static void removal_does_not_follow_links(void **state)
-{
-    (void)state;
-    char folder[] = "/tmp/bn-tree-XXXXXX", kept[] = "/tmp/bn-tree-XXXXXX", path[256];
-    bn_error err = {0};
-    assert_non_null(mkdtemp(folder));
-    assert_non_null(mkdtemp(kept));
-    snprintf(path, sizeof path, "%s/file", kept);
-    assert_int_equal(bn_file_write_atomic(path, "text", 4, &err), BN_OK);
-    snprintf(path, sizeof path, "%s/link", folder);
-    assert_int_equal(symlink(kept, path), 0);
-    assert_int_equal(bn_tree_remove(folder, &err), BN_OK);
-    assert_int_equal(access(folder, F_OK), -1);
-    assert_int_equal(bn_tree_remove(folder, &err), BN_OK); /* not there is fine */
-    snprintf(path, sizeof path, "%s/file", kept);
-    assert_int_equal(access(path, F_OK), 0);
-    assert_int_equal(bn_tree_remove(kept, &err), BN_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_row_that_later_tokens_change_is_found),
-        cmocka_unit_test(removal_does_not_follow_links),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

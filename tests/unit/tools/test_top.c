@@ -18,8 +18,7 @@ static void make_snapshot(struct bn_live_snapshot *s)
                                             .model = "folder/model.gguf",
                                             .isa = "ref",
                                             .started_ns = 1000000000,
-                                            .n_threads = 2,
-                                            .n_bricks = BN_BRICK_KNOWN},
+                                            .n_threads = 2},
                                    .read_ns = 2000000000,
                                    .updated_ns = 1900000000};
     s->sums = (struct bn_live_sums){.wall_ns = 900000000,
@@ -30,10 +29,6 @@ static void make_snapshot(struct bn_live_snapshot *s)
                                     .n_parts = 20,
                                     .passes_ns = 500000000,
                                     .bricks_ns = 200000};
-    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
-        snprintf(s->head.bricks[i], sizeof s->head.bricks[i], "%s", bn_brick_name(i));
-        s->head.categories[i] = (uint8_t)bn_brick_category(i);
-    }
     s->sums.bricks[BN_BRICK_UP_PROJECTION] = (struct bn_brick_stats){
         .count = 40, .inclusive_ns = 40000, .exclusive_ns = 40000, .bytes = 200000, .ops = 800000};
     s->sums.bricks[BN_BRICK_DOWN_PROJECTION] =
@@ -64,11 +59,10 @@ static void near(double got, double expected)
     assert_true(got > expected * (1 - 1e-12) && got < expected * (1 + 1e-12));
 }
 
-static void rows_have_the_numbers(void **state)
+TEST(rows_have_the_numbers)
 {
     struct bn_live_snapshot s;
     struct bn_top top;
-    (void)state;
     make_top(&top, &s);
     assert_int_equal(top.rows.n, 5); /* Head, LmHead, FFN, UpProjection, DownProjection */
     assert_string_equal(top.rows.list[0].name, "Head");
@@ -87,11 +81,10 @@ static void rows_have_the_numbers(void **state)
     assert_string_equal(row(&top, "RmsNorm")->name, ""); /* it did not run */
 }
 
-static void rows_compare_with_a_budget(void **state)
+TEST(rows_compare_with_a_budget)
 {
     struct bn_live_snapshot s;
     struct bn_top top;
-    (void)state;
     make_top(&top, &s);
     top.budget = (struct bn_top_budget){.given = true};
     top.budget.ns[BN_BRICK_UP_PROJECTION] = 800; /* now 1000 */
@@ -100,11 +93,10 @@ static void rows_compare_with_a_budget(void **state)
     assert_true(isnan(row(&top, "DownProjection")->budget));
 }
 
-static void windows_are_differences(void **state)
+TEST(windows_are_differences)
 {
     struct bn_live_snapshot before, now;
     struct bn_top_window w;
-    (void)state;
     make_snapshot(&before);
     now = before;
     now.read_ns += 1000000000;
@@ -139,11 +131,10 @@ static void windows_are_differences(void **state)
     near(w.seconds, 0.9);
 }
 
-static void rows_fold_and_sort(void **state)
+TEST(rows_fold_and_sort)
 {
     struct bn_live_snapshot s;
     struct bn_top top;
-    (void)state;
     make_top(&top, &s);
     uint64_t key = row(&top, "FFN")->key;
     bn_top_toggle(&top.view, key);
@@ -172,12 +163,11 @@ static size_t characters(const char *text)
     return n;
 }
 
-static void lines_fit(void **state)
+TEST(lines_fit)
 {
     struct bn_live_snapshot s;
     struct bn_top top;
     struct bn_top_line line;
-    (void)state;
     make_top(&top, &s);
     top.budget.given = true;
     memset(s.head.model, 'm', sizeof s.head.model - 1);
@@ -203,7 +193,7 @@ static void lines_fit(void **state)
         }
 }
 
-static void lines_are_as_expected(void **state)
+TEST(lines_are_as_expected)
 {
     static const char *const LINES[] = {
         "bn-run 42  running  0:01  model.gguf  ref x2",
@@ -219,23 +209,9 @@ static void lines_are_as_expected(void **state)
     struct bn_live_snapshot s;
     struct bn_top top;
     struct bn_top_line line;
-    (void)state;
     make_top(&top, &s);
     for (size_t i = 0; i < BN_ARRAY_LEN(LINES); i++) {
         bn_top_put_line(&line, &top, i);
         assert_string_equal(line.text, LINES[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_have_the_numbers),
-        cmocka_unit_test(rows_compare_with_a_budget),
-        cmocka_unit_test(windows_are_differences),
-        cmocka_unit_test(rows_fold_and_sort),
-        cmocka_unit_test(lines_fit),
-        cmocka_unit_test(lines_are_as_expected),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

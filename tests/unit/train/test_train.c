@@ -3,23 +3,22 @@
  * The parts of training that are not arithmetic on rows: order of windows, tree of gradients, schedule, optimiser, and
  * the bits of whole steps.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #include "base/random.h"
 #include "train/checkpoint.h"
-#include "train/gemm.h"
-#include "train/muon.h"
+#include "train/real.h"
+#include "train/optimiser.h"
 #include "train/ops.h"
 #include "train/trainer.h"
-#include "train/tree.h"
+#include "train/ranks.h"
 
-static uint64_t state = 11;
+static uint64_t random_state = 11;
 
 /* ---- windows ---- */
 
-static void every_index_occurs_once(void **unused)
+TEST(every_index_occurs_once)
 {
-    (void)unused;
     for (uint64_t n = 1; n < 300; n += n < 20 ? 1 : 37) {
         unsigned char seen[300] = {0};
         for (uint64_t i = 0; i < n; i++) {
@@ -34,9 +33,8 @@ static void every_index_occurs_once(void **unused)
     assert_true(same < 32);
 }
 
-static void windows_are_parts_of_the_text(void **unused)
+TEST(windows_are_parts_of_the_text)
 {
-    (void)unused;
     enum { N = 1000, T = 16 };
     static int32_t ids[N];
     for (int32_t i = 0; i < N; i++)
@@ -71,7 +69,7 @@ enum { VALUES = 32 };
 static void sum_leaves(float sum[VALUES], size_t n, uint64_t order)
 {
     struct bn_tree *tree;
-    assert_int_equal(bn_tree_open(&tree, n, VALUES, NULL), BN_OK);
+    must(bn_tree_open(&tree, n, VALUES, NULL));
     for (size_t i = 0; i < n; i++) {
         size_t leaf = (size_t)bn_permute(i, n, order);
         float *buffer = bn_tree_take(tree);
@@ -85,9 +83,8 @@ static void sum_leaves(float sum[VALUES], size_t n, uint64_t order)
     bn_tree_close(tree);
 }
 
-static void sums_do_not_depend_on_the_order(void **unused)
+TEST(sums_do_not_depend_on_the_order)
 {
-    (void)unused;
     for (size_t n = 1; n < 20; n++) {
         float sum[VALUES], other[VALUES];
         double exact = 0;
@@ -104,9 +101,8 @@ static void sums_do_not_depend_on_the_order(void **unused)
 
 /* ---- schedule and optimiser ---- */
 
-static void the_rate_has_two_stages(void **unused)
+TEST(the_rate_has_two_stages)
 {
-    (void)unused;
     struct bn_train_schedule s = {
         .n_steps = 1000, .warm_up = 99, .stage_2 = 0.5, .rate = 2, .rate_2 = 1, .decay = 0.1};
     assert_true(fabs(bn_schedule_rate(&s, 0) - 0.02) < 1e-12);
@@ -139,17 +135,16 @@ static struct bn_train_settings settings(void)
                                             .beta_2 = 0.95,
                                             .epsilon = 1e-8,
                                             .clip = 0.5};
-    assert_int_equal(bn_train_architecture(&s.hp, "bitnet-b1.58", NULL), BN_OK);
+    must(bn_train_architecture(&s.hp, "bitnet-b1.58", NULL));
     return s;
 }
 
 /* AdamW by its definition, in binary64. */
-static void a_step_is_that_of_adamw(void **unused)
+TEST(a_step_is_that_of_adamw)
 {
-    (void)unused;
     struct bn_train_settings s = settings();
     struct bn_trainer t;
-    assert_int_equal(bn_trainer_open(&t, &s, 2, NULL), BN_OK);
+    must(bn_trainer_open(&t, &s, 2, NULL));
     size_t n = t.weights.n_values;
     float *grad = bn_alloc_aligned(n, sizeof *grad);
     double *w = bn_alloc(n, 8), *m = bn_alloc(n, 8), *v = bn_alloc(n, 8);
@@ -158,7 +153,7 @@ static void a_step_is_that_of_adamw(void **unused)
     for (uint32_t step = 0; step < 3; step++) {
         double sum = 0;
         for (size_t i = 0; i < n; i++) {
-            grad[i] = (float)(int32_t)(bn_splitmix64(&state) >> 40) * 0x1p-30f;
+            grad[i] = (float)(int32_t)(bn_splitmix64(&random_state) >> 40) * 0x1p-30f;
             sum += (double)grad[i] * (double)grad[i];
         }
         double norm = bn_gradient_norm(grad, n, t.team), clip = 0.25 * norm > 0.5 ? 0.5 / (0.25 * norm) : 1;
@@ -219,14 +214,13 @@ static size_t turned(const struct bn_param *p, size_t i)
 }
 
 /* Averages without gradients end as 0, not as denormal numbers. */
-static void averages_settle(void **unused)
+TEST(averages_settle)
 {
-    (void)unused;
     for (int muon = 0; muon < 2; muon++) {
         struct bn_train_settings s = settings();
         struct bn_trainer t;
         s.schedule.muon = (uint32_t)muon;
-        assert_int_equal(bn_trainer_open(&t, &s, 1, NULL), BN_OK);
+        must(bn_trainer_open(&t, &s, 1, NULL));
         size_t n = t.weights.n_values;
         float *grad = bn_alloc_aligned(n, sizeof *grad);
         memset(grad, 0, n * sizeof *grad);
@@ -242,20 +236,19 @@ static void averages_settle(void **unused)
     }
 }
 
-static void a_step_is_that_of_muon(void **unused)
+TEST(a_step_is_that_of_muon)
 {
-    (void)unused;
     struct bn_train_settings s = settings();
     struct bn_trainer t;
     s.schedule.muon = 1;
-    assert_int_equal(bn_trainer_open(&t, &s, 2, NULL), BN_OK);
+    must(bn_trainer_open(&t, &s, 2, NULL));
     size_t n = t.weights.n_values;
     float *grad = bn_alloc_aligned(n, sizeof *grad), *before = bn_alloc(n, sizeof *before);
     double *m = bn_alloc(n, 8), *x = bn_alloc(128 * 256, 8);
     for (uint32_t step = 0; step < 2; step++) {
         double rate = bn_schedule_rate(&s.schedule, step), decay = bn_schedule_decay(&s.schedule, step);
         for (size_t i = 0; i < n; i++) {
-            grad[i] = (float)(int32_t)(bn_splitmix64(&state) >> 40) * 0x1p-30f;
+            grad[i] = (float)(int32_t)(bn_splitmix64(&random_state) >> 40) * 0x1p-30f;
             m[i] = 0.95 * m[i] + (double)grad[i] * 0.25;
             before[i] = t.weights.master[i];
         }
@@ -286,20 +279,19 @@ static void a_step_is_that_of_muon(void **unused)
 
 /* ---- the integer kernel and the float product ---- */
 
-static void integer_products_have_the_bits_of_float_products(void **unused)
+TEST(integer_products_have_the_bits_of_float_products)
 {
-    (void)unused;
     struct bn_train_settings s = settings();
     struct bn_weights w;
     enum { ROWS = 7, N = 128, OUT = 256 };
     static float x[ROWS * N], q[ROWS * N], scale[ROWS], y[ROWS * OUT], z[ROWS * OUT];
     static int8_t q8[ROWS * N];
     struct bn_act acts[ROWS];
-    assert_int_equal(bn_weights_open(&w, &s.hp, 0, NULL), BN_OK);
+    must(bn_weights_open(&w, &s.hp, 0, NULL));
     bn_weights_start(&w, 1);
     bn_weights_ternarise(&w, NULL);
     for (size_t i = 0; i < ROWS * N; i++)
-        x[i] = (float)(int32_t)bn_splitmix64(&state);
+        x[i] = (float)(int32_t)bn_splitmix64(&random_state);
     bn_op_quantise(w.kernels, q, scale, acts, q8, x, ROWS, N);
     const struct bn_param *p = &w.params[w.layers[1].gate];
     struct bn_op_input in = {.x = q, .scale = scale, .rows = ROWS, .n = N};
@@ -325,17 +317,16 @@ static void digest_of_run(char hex[BN_SHA256_HEX], unsigned n_threads, uint32_t 
         ids[i] = (int32_t)(i * i % 47);
     s.n_micro = n_micro;
     s.schedule.muon = muon;
-    assert_int_equal(bn_trainer_open(&t, &s, n_threads, NULL), BN_OK);
+    must(bn_trainer_open(&t, &s, n_threads, NULL));
     for (int i = 0; i < 8; i++)
-        assert_int_equal(bn_trainer_step(&t, &c, NULL, &finite, NULL), BN_OK);
+        must(bn_trainer_step(&t, &c, NULL, &finite, NULL));
     assert_true(finite && t.curve.n == 8 && t.curve.points[7].loss < t.curve.points[0].loss);
-    assert_int_equal(bn_sha256_hex(t.weights.master, t.weights.n_values * sizeof(float), hex, NULL), BN_OK);
+    bn_sha256_hex(t.weights.master, t.weights.n_values * sizeof(float), hex);
     bn_trainer_close(&t);
 }
 
-static void threads_do_not_change_a_bit(void **unused)
+TEST(threads_do_not_change_a_bit)
 {
-    (void)unused;
     char one[BN_SHA256_HEX], more[BN_SHA256_HEX];
     for (int muon = 0; muon < 2; muon++) {
         digest_of_run(one, 1, 3, muon);
@@ -349,34 +340,16 @@ static void threads_do_not_change_a_bit(void **unused)
     }
 }
 
-static void settings_survive_json(void **unused)
+TEST(settings_survive_json)
 {
-    (void)unused;
     struct bn_train_settings s = settings(), back;
     bn_json *object = bn_json_new_object();
     bn_train_settings_put(object, &s);
-    assert_int_equal(bn_train_settings_get(&back, object, NULL), BN_OK);
+    must(bn_train_settings_get(&back, object, NULL));
     assert_memory_equal(&s.schedule, &back.schedule, sizeof s.schedule);
     assert_int_equal(s.hp.n_ff, back.hp.n_ff);
     assert_true(s.hp.rms_eps == back.hp.rms_eps && s.seed == back.seed);
     bn_json_remove(object, "rate");
-    assert_int_equal(bn_train_settings_get(&back, object, NULL), BN_ERR_FORMAT);
+    refused(bn_train_settings_get(&back, object, NULL), BN_ERR_FORMAT);
     bn_json_free(object);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_index_occurs_once),
-        cmocka_unit_test(windows_are_parts_of_the_text),
-        cmocka_unit_test(sums_do_not_depend_on_the_order),
-        cmocka_unit_test(the_rate_has_two_stages),
-        cmocka_unit_test(a_step_is_that_of_adamw),
-        cmocka_unit_test(averages_settle),
-        cmocka_unit_test(a_step_is_that_of_muon),
-        cmocka_unit_test(integer_products_have_the_bits_of_float_products),
-        cmocka_unit_test(threads_do_not_change_a_bit),
-        cmocka_unit_test(settings_survive_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,8 @@
  * Training on several ranks (here threads): every number of ranks gives the bits of a program that runs alone, for any
  * number of micro-batches, and also when a run goes on with another number of ranks.
  */
-#include "tests/unit/unit.h"
-
 #include "tests/unit/ranks.h"
+#include "tests/unit/status.h"
 #include "train/ranks.h"
 
 /* ---- parts of the tree ---- */
@@ -27,13 +26,13 @@ static void parts_make_the_same_sum(size_t n, size_t a, size_t b)
 {
     struct bn_tree *whole, *rest;
     const size_t edges[] = {0, a, b, n};
-    assert_int_equal(bn_tree_open(&whole, n, VALUES, NULL), BN_OK);
-    assert_int_equal(bn_tree_open(&rest, n, VALUES, NULL), BN_OK);
+    must(bn_tree_open(&whole, n, VALUES, NULL));
+    must(bn_tree_open(&rest, n, VALUES, NULL));
     fill(whole, 0, n);
     for (size_t part = 0; part < 3; part++) {
         struct bn_tree *own;
         size_t nodes[BN_TREE_PARTS];
-        assert_int_equal(bn_tree_open(&own, n, VALUES, NULL), BN_OK);
+        must(bn_tree_open(&own, n, VALUES, NULL));
         fill(own, edges[part], edges[part + 1]);
         size_t n_nodes = bn_tree_parts(own, edges[part], edges[part + 1], nodes);
         assert_true((n_nodes == 0) == (edges[part] == edges[part + 1]));
@@ -55,9 +54,8 @@ static void parts_make_the_same_sum(size_t n, size_t a, size_t b)
     bn_tree_close(rest);
 }
 
-static void any_parts_make_the_same_sum(void **unused)
+TEST(any_parts_make_the_same_sum)
 {
-    (void)unused;
     for (size_t n = 1; n <= MAX_LEAVES; n++)
         for (size_t a = 0; a <= n; a++)
             for (size_t b = a; b <= n; b++)
@@ -107,30 +105,30 @@ static struct run a_run(uint32_t n_micro)
                                                        .beta_2 = 0.95,
                                                        .epsilon = 1e-8,
                                                        .clip = 0.5};
-    assert_int_equal(bn_train_architecture(&run.settings.hp, "bitnet-b1.58", NULL), BN_OK);
+    must(bn_train_architecture(&run.settings.hp, "bitnet-b1.58", NULL));
     return run;
 }
 
-static bn_status lead(struct bn_trainer *t, struct run *run, bn_error *err)
+static bn_status lead(struct bn_trainer *t, struct run *run, bn_error *e)
 {
     struct bn_train_score score;
     bool finite;
     while (t->step < (uint32_t)run->until)
-        BN_TRY(bn_trainer_step(t, &run->corpus, NULL, &finite, err));
-    BN_TRY(bn_trainer_score(t, run->validation.ids, run->validation.n, &score, err));
+        BN_TRY(bn_trainer_step(t, &run->corpus, NULL, &finite, e));
+    BN_TRY(bn_trainer_score(t, run->validation.ids, run->validation.n, &score, e));
     run->nats = score.nats;
     run->last = t->curve.points[t->curve.n - 1];
-    return bn_trainer_finish(t, err);
+    return bn_trainer_finish(t, e);
 }
 
-static bn_status run_rank(struct bn_trainer *t, const struct bn_ranks *ranks, struct run *run, bn_error *err)
+static bn_status run_rank(struct bn_trainer *t, const struct bn_ranks *ranks, struct run *run, bn_error *e)
 {
     bool finite;
     while (ranks->index == 0 && t->step < (uint32_t)run->from)
-        BN_TRY(bn_trainer_step(t, &run->corpus, NULL, &finite, err));
-    BN_TRY(bn_trainer_join(t, ranks, err));
-    if (ranks->index == 0) return lead(t, run, err);
-    return bn_trainer_follow(t, &run->corpus, NULL, &run->validation, err);
+        BN_TRY(bn_trainer_step(t, &run->corpus, NULL, &finite, e));
+    BN_TRY(bn_trainer_join(t, ranks, e));
+    if (ranks->index == 0) return lead(t, run, e);
+    return bn_trainer_follow(t, &run->corpus, NULL, &run->validation, e);
 }
 
 static void rank_main(const struct bn_ranks *ranks, void *arg)
@@ -141,8 +139,8 @@ static void rank_main(const struct bn_ranks *ranks, void *arg)
     if (bn_trainer_open(&t, &run->settings, 1 + i % 2, NULL) != BN_OK) return;
     run->good[i] = run_rank(&t, ranks, run, NULL) == BN_OK;
     size_t n = t.weights.n_values * sizeof(float);
-    run->good[i] = run->good[i] && bn_sha256_hex(t.weights.master, n, run->master[i], NULL) == BN_OK &&
-                   bn_sha256_hex(t.moment_2, n, run->moment[i], NULL) == BN_OK;
+    bn_sha256_hex(t.weights.master, n, run->master[i]);
+    bn_sha256_hex(t.moment_2, n, run->moment[i]);
     if (i == 0 && t.ranks != NULL) run->load = t.ranks->load;
     bn_trainer_close(&t);
 }
@@ -158,10 +156,9 @@ static void same_run(const struct run *a, const struct run *b, unsigned n_ranks)
     assert_memory_equal(&a->nats, &b->nats, sizeof a->nats);
 }
 
-static void ranks_do_not_change_a_bit(void **unused)
+TEST(ranks_do_not_change_a_bit)
 {
     static const uint32_t MICRO[] = {1, 3, 6, 8};
-    (void)unused;
     for (size_t m = 0; m < 4; m++) {
         struct run alone = a_run(MICRO[m]);
         test_ranks_run(1, rank_main, &alone);
@@ -176,9 +173,8 @@ static void ranks_do_not_change_a_bit(void **unused)
     }
 }
 
-static void a_run_goes_on_with_more_ranks(void **unused)
+TEST(a_run_goes_on_with_more_ranks)
 {
-    (void)unused;
     struct run alone = a_run(6);
     test_ranks_run(1, rank_main, &alone);
     for (int from = 1; from < 4; from++) {
@@ -190,12 +186,11 @@ static void a_run_goes_on_with_more_ranks(void **unused)
 }
 
 /* Twice the gradient, less the rank's own slice, when the micro-batches of a rank are a node of the tree. */
-static void a_step_moves_twice_the_gradient(void **unused)
+TEST(a_step_moves_twice_the_gradient)
 {
-    (void)unused;
     struct run run = a_run(8);
     struct bn_weights w;
-    assert_int_equal(bn_weights_open(&w, &run.settings.hp, 0, NULL), BN_OK);
+    must(bn_weights_open(&w, &run.settings.hp, 0, NULL));
     double gradient = (double)(w.n_values * sizeof(float));
     bn_weights_close(&w);
     for (unsigned n = 2; n <= 4; n *= 2) {
@@ -218,21 +213,10 @@ static void shared(const struct bn_ranks *ranks, void *arg)
     bn_corpus_release(&c);
 }
 
-static void the_tokens_come_from_rank_0(void **unused)
+TEST(the_tokens_come_from_rank_0)
 {
-    (void)unused;
     struct run run = a_run(1);
     test_ranks_run(3, shared, &run);
     for (int i = 0; i < 3; i++)
         assert_true(run.good[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_parts_make_the_same_sum),   cmocka_unit_test(ranks_do_not_change_a_bit),
-        cmocka_unit_test(a_run_goes_on_with_more_ranks), cmocka_unit_test(a_step_moves_twice_the_gradient),
-        cmocka_unit_test(the_tokens_come_from_rank_0),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

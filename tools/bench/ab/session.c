@@ -117,7 +117,6 @@ static bn_status run_round(struct bn_ab_session *s, const struct triad *triad, u
         bn_status status = s->run(s->user, slot, err);
         bn_noise_read(&after);
         slot->noise = bn_noise_since(&before, &after);
-        if (slot->has_usage) bn_noise_set_usage(&slot->noise, &slot->usage);
         if (status != BN_OK || slot->stop) return status;
         bn_progress_show(&s->progress, s->n_slots);
     }

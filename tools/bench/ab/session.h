@@ -14,7 +14,6 @@
 
 #include "lab/history/series.h"
 #include "lab/host/busy.h"
-#include "lab/host/noise.h"
 #include "lab/stats/levels.h"
 #include "tools/cli/progress.h"
 
@@ -36,11 +35,9 @@ struct bn_ab_slot {
     bool stop;                         /* ends the session: no further slot is run */
     uint64_t start_ns;                 /* since the session began */
     double control_ns[BN_AB_CONTROLS]; /* just before; 0 without */
-    bool has_usage;                    /* usage is set, of another process; else that of this one counts */
-    struct rusage usage;
-    struct bn_noise noise;        /* while it ran */
-    char failed[160];             /* "failed with status 1"; empty without a failure */
-    struct bn_series_list values; /* one sample each */
+    struct bn_noise noise;             /* while it ran */
+    char failed[160];                  /* "failed with status 1"; empty without a failure */
+    struct bn_series_list values;      /* one sample each */
 };
 
 /* The first part is set by the caller, the rest is zero. */
