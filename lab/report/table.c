@@ -283,8 +283,7 @@ static bool shares_note(const struct bn_table *t, size_t i, size_t k)
 /* The notes below a table, each once, with the names of its rows. */
 static void put_notes(struct bn_buf *out, const struct bn_table *t)
 {
-    size_t n_texts = strcspn(t->align, "rh");
-    if (n_texts == t->n_shown) n_texts = 1;
+    size_t n_texts = strcspn(t->align, "rhn");
     for (size_t i = 0; i < t->n_rows; i++) {
         struct bn_buf line = {.max = CELL_MAX};
         size_t n = 0;

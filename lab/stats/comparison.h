@@ -17,6 +17,7 @@ const char *bn_severity_name(enum bn_severity severity);
 
 /* Texts are borrowed. A side that is missing has n 0, and its medians are NaN. */
 struct bn_comparison {
+    const char *document; /* that it comes from, where a table has several; NULL */
     const char *test, *metric, *unit;
     bool higher, exact;
     size_t n_a, n_b;
@@ -26,8 +27,6 @@ struct bn_comparison {
     enum bn_severity severity;
 };
 
-/* Whether it is a size of memory or files, which other processes on the machine do not change. */
-bool bn_comparison_is_memory(const struct bn_comparison *c);
 /* The values of A and B that belong to the estimated change, for display next to it. The estimated change is
  * the median of ratios, not the ratio of medians; the two can differ even in sign when samples have several
  * modes. So the geometric mean of the medians is split by the change: *b / *a - 1 is the change of the
@@ -37,19 +36,20 @@ void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b);
 /* The judgement as it is shown and written: change, low and high are of the figure, as A and B are, not of its cost. */
 struct bn_judgement bn_comparison_shown(const struct bn_comparison *c);
 
-/* Puts the member "comparisons": an array of
+/* Puts a member, an array of
  * {"test", "metric", "unit", "better", "exact", "primary", "a": {"n", "median"}, "b": {"n", "median"},
  * "verdict", "reason", "change", "low", "high", "p", "q", "agreement", "band", "mde", "n", "n_needed",
  * "severity"}. */
-void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, size_t n);
+void bn_comparisons_put(bn_json *document, const char *name, const struct bn_comparison *list, size_t n);
 /* Reads one element; texts point into it. BN_ERR_FORMAT when it is malformed. */
 BN_MUST_CHECK bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *element, bn_error *err);
 /* "bad" for REGRESSED, "warn" for INCONCLUSIVE, else "ok". */
 const char *bn_comparison_kind(const struct bn_comparison *c);
-/* A table of comparisons and its rows; the document is named before the test, "" for none. */
-void bn_comparisons_begin(struct bn_table *table);
-void bn_comparison_row(struct bn_table *table, const struct bn_comparison *c, const char *document);
-/* Appends the table as text, and a last line that counts the outcomes: "3 SAME, 1 REGRESSED". */
+/* The table of comparisons. The smallest detectable change is in the reason where one was tested for. */
+void bn_comparisons_fill(struct bn_table *table, const struct bn_comparison *list, size_t n);
+/* Counts the outcomes, the worst first: "1 REGRESSED, 3 SAME"; nothing without comparisons. */
+void bn_comparisons_count(struct bn_buf *out, const struct bn_comparison *list, size_t n);
+/* Appends the table as text, and the counts. */
 void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n);
 /* The worst outcome of a session (bn_outcome_rank). INCONCLUSIVE for an empty session, since a gate without
  * data does not pass. A secondary series counts only when its regression is critical. */

@@ -68,7 +68,7 @@ static void what_is_written_is_read(void **state)
     const struct bn_comparison list[] = {regressed(), one_sided()};
     bn_json *doc = bn_json_new_object(), *again = NULL;
     struct bn_buf text = {.max = 1 << 20};
-    bn_comparisons_put(doc, list, 2);
+    bn_comparisons_put(doc, "comparisons", list, 2);
     assert_int_equal(bn_json_write(doc, false, &text, NULL), BN_OK);
     assert_int_equal(bn_json_parse(&again, text.data, text.len, NULL), BN_OK);
     const bn_json *array = bn_json_get(again, "comparisons");

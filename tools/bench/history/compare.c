@@ -103,7 +103,7 @@ static void put(bn_json *doc, const struct bn_bench_compare_settings *settings,
     bn_json_put_number(doc, "confidence", settings->rules.judge.confidence);
     bn_json_put_u64(doc, "missing", o->n_missing);
     bn_json_put_u64(doc, "extra", o->n_extra);
-    bn_comparisons_put(doc, o->list, o->n);
+    bn_comparisons_put(doc, "comparisons", o->list, o->n);
 }
 
 bn_status bn_bench_compare_show(struct bn_args *args, const struct bn_bench_compare_settings *settings,
