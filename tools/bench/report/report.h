@@ -93,6 +93,8 @@ BN_MUST_CHECK bn_status bn_report_read(struct bn_report *r, const char *const *p
 BN_MUST_CHECK bn_status bn_report_of(struct bn_report *r, bn_json *document, const char *label,
                                      bn_error *err);
 void bn_report_release(struct bn_report *r);
+/* text.c: prints the report of one document, which it releases. */
+BN_MUST_CHECK bn_status bn_report_print(bn_json *document, const char *label, bn_error *err);
 
 /* ---- parts (tables.c, findings.c, plots.c) ---- */
 

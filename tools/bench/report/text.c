@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "lab/report/units.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
 
 /* ---- sentences ---- */
@@ -160,6 +161,18 @@ bn_status bn_report_text(struct bn_buf *out, const struct bn_report *r, bn_error
 {
     static const struct form TEXT = {"", "", "", "", bn_text_put, bn_table_put_text};
     return write_form(out, r, &TEXT, err);
+}
+
+bn_status bn_report_print(bn_json *document, const char *label, bn_error *err)
+{
+    struct bn_report r = {0};
+    struct bn_buf text = {.max = 64u << 20};
+    bn_status status = bn_report_of(&r, document, label, err);
+    if (status == BN_OK) status = bn_report_text(&text, &r, err);
+    bn_report_release(&r);
+    if (status == BN_OK) return bn_bench_print_text(&text, err);
+    bn_buf_release(&text);
+    return status;
 }
 
 bn_status bn_report_markdown(struct bn_buf *out, const struct bn_report *r, bn_error *err)
