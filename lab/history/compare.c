@@ -163,7 +163,7 @@ static bn_status judge_session(struct bn_history_comparison *out, const struct b
         if (!isnan(c->j.p) && isnan(c->j.low) && !rules->in_turn) judge_values(c, rules->levels);
         list[i] = c->j;
     }
-    bn_status status = bn_judge_session(list, out->n, NULL, &rules->judge, err);
+    bn_status status = bn_judge_session(list, out->n, &rules->judge, err);
     for (size_t i = 0; i < out->n; i++)
         out->list[i].j = list[i];
     bn_free(list);
@@ -204,7 +204,7 @@ static bool is_copy(const struct bn_series_list *a, const struct bn_series_list 
 
 static void sum_up(struct bn_history_comparison *out, const struct bn_history_rules *rules, bool copy)
 {
-    int worst = -1;
+    bool any = false;
     out->worst = BN_OUTCOME_INCONCLUSIVE;
     for (size_t i = 0; i < out->n; i++) {
         struct bn_comparison *c = &out->list[i];
@@ -220,9 +220,8 @@ static void sum_up(struct bn_history_comparison *out, const struct bn_history_ru
         if (c->j.outcome == BN_OUTCOME_REGRESSED)
             c->severity = bn_levels_severity(rules->levels, c->test, c->metric, c->higher, a, b);
         if (c->severity > out->severity) out->severity = c->severity;
-        if (bn_outcome_rank(c->j.outcome) <= worst) continue;
-        worst = bn_outcome_rank(c->j.outcome);
-        out->worst = c->j.outcome;
+        if (!any || c->j.outcome > out->worst) out->worst = c->j.outcome;
+        any = true;
     }
 }
 

@@ -24,7 +24,7 @@ static void allow_script(struct bn_buf *out)
     bn_buf_puts(out, "'");
 }
 
-void bn_page_begin(struct bn_buf *out, const char *title, const char *style, bool sortable)
+void bn_page_begin(struct bn_buf *out, const char *title, bool sortable)
 {
     bn_html(out,
             "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head>\n"
@@ -36,7 +36,6 @@ void bn_page_begin(struct bn_buf *out, const char *title, const char *style, boo
             "name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n",
             title);
     bn_buf_append(out, bn_page_style, (size_t)bn_page_style_bytes);
-    bn_buf_puts(out, style);
     bn_buf_puts(out, "</style>");
     if (sortable) {
         bn_buf_puts(out, "<script>");
@@ -71,10 +70,9 @@ void bn_page_mark(struct bn_buf *out, const char *kind)
             bn_html(out, "<span class=\"mark %s\">%s</span> ", kind, MARKS[i][1]);
 }
 
-void bn_page_details(struct bn_buf *out, bool open, const char *summary, const char *note)
+void bn_page_details(struct bn_buf *out, const char *summary, const char *note)
 {
-    bn_buf_puts(out, open ? "<details open=\"open\"><summary>" : "<details><summary>");
-    bn_html(out, "<b>%s</b> %s</summary>\n", summary, note);
+    bn_html(out, "<details><summary><b>%s</b> %s</summary>\n", summary, note);
 }
 
 void bn_page_details_end(struct bn_buf *out)
@@ -82,11 +80,9 @@ void bn_page_details_end(struct bn_buf *out)
     bn_buf_puts(out, "</details>\n");
 }
 
-void bn_page_facts(struct bn_buf *out, const char *caption)
+void bn_page_facts(struct bn_buf *out)
 {
-    bn_buf_puts(out, "<table class=\"facts\">");
-    if (caption[0] != '\0') bn_html(out, "<caption>%s</caption>", caption);
-    bn_buf_puts(out, "<tbody>\n");
+    bn_buf_puts(out, "<table class=\"facts\"><tbody>\n");
 }
 
 void bn_page_fact(struct bn_buf *out, const char *name, const char *text)

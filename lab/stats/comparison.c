@@ -108,7 +108,7 @@ static bool read_side(const bn_json *object, const char *name, size_t *n, double
 static bool read_judgement(struct bn_judgement *j, const bn_json *o)
 {
     const char *reason, *verdict = bn_json_text_of(o, "verdict");
-    int outcome = BN_OUTCOME_INCONCLUSIVE;
+    int outcome = 0;
     while (outcome < BN_OUTCOMES && strcmp(verdict, bn_outcome_name((enum bn_outcome)outcome)) != 0)
         outcome++;
     if (outcome == BN_OUTCOMES || !bn_json_string(bn_json_get(o, "reason"), &reason)) return false;
@@ -249,7 +249,7 @@ enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n)
     bool any = false;
     for (size_t i = 0; i < n; i++) {
         if (list[i].secondary && list[i].severity != BN_SEVERITY_CRITICAL) continue;
-        if (!any || bn_outcome_rank(list[i].j.outcome) > bn_outcome_rank(worst)) worst = list[i].j.outcome;
+        if (!any || list[i].j.outcome > worst) worst = list[i].j.outcome;
         any = true;
     }
     return worst;

@@ -51,7 +51,7 @@ void bn_comparisons_fill(struct bn_table *table, const struct bn_comparison *lis
 void bn_comparisons_count(struct bn_buf *out, const struct bn_comparison *list, size_t n);
 /* Appends the table as text, and the counts. */
 void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n);
-/* The worst outcome of a session (bn_outcome_rank). INCONCLUSIVE for an empty session, since a gate without
+/* The worst outcome of a session (the order of enum bn_outcome). INCONCLUSIVE for an empty session, since a gate without
  * data does not pass. A secondary series counts only when its regression is critical. */
 enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n);
 

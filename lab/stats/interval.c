@@ -16,17 +16,16 @@
 
 #define NOT_A_NUMBER (double)NAN
 
-/* ---- quantiles ---- */
+/* ---- medians ---- */
 
-/* X is binomial of n and p: the least k <= n with P(X <= k) > tail; or, of the upper tail, with P(X > k) <=
- * tail. */
-static size_t binomial_rank(size_t n, double p, double tail, bool upper)
+/* The number of samples below the median is binomial of n and 1/2: the least k <= n with P(X <= k) > tail. Ranks
+ * count from 1. */
+static size_t binomial_rank(size_t n, double tail)
 {
     size_t low = 0, high = n;
     while (low < high) {
         size_t k = low + (high - low) / 2;
-        double below = bn_binomial_cdf(k, n, p);
-        if (upper ? 1 - below <= tail : below > tail)
+        if (bn_binomial_cdf(k, n, 0.5) > tail)
             high = k;
         else
             low = k + 1;
@@ -34,28 +33,21 @@ static size_t binomial_rank(size_t n, double p, double tail, bool upper)
     return low;
 }
 
-/* The number of samples below the p-quantile is binomial of n and p. Ranks count from 1. */
-struct bn_interval bn_interval_quantile(const double *sorted, size_t n, double p, double confidence)
-{
-    struct bn_interval out = {NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, "order statistics"};
-    double tail = (1 - confidence) / 2;
-    if (n == 0) return out;
-    out.estimate = bn_sorted_quantile(sorted, n, p);
-    size_t low = binomial_rank(n, p, tail, false), high = binomial_rank(n, p, tail, true) + 1;
-    if (low < 1 || high > n) return out;
-    out.low = sorted[low - 1];
-    out.high = sorted[high - 1];
-    return out;
-}
-
 bn_status bn_interval_median(struct bn_interval *out, const double *samples, size_t n, double confidence,
                              bn_error *err)
 {
+    *out = (struct bn_interval){NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, "order statistics"};
     for (size_t i = 0; i < n; i++)
         if (!isfinite(samples[i])) return bn_fail(err, BN_ERR_ARG, "sample %zu is not finite", i);
+    if (n == 0) return BN_OK;
     double *sorted = bn_sorted_copy(samples, n);
     if (sorted == NULL) return bn_nomem(err);
-    *out = bn_interval_quantile(sorted, n, 0.5, confidence);
+    size_t rank = binomial_rank(n, (1 - confidence) / 2);
+    out->estimate = bn_sorted_quantile(sorted, n, 0.5);
+    if (rank > 0) {
+        out->low = sorted[rank - 1];
+        out->high = sorted[n - rank];
+    }
     bn_free(sorted);
     return BN_OK;
 }

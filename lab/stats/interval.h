@@ -16,10 +16,8 @@ struct bn_interval {
     const char *method; /* a literal: how the interval was computed */
 };
 
-/* The p-quantile of n ascending samples, with the order statistics that enclose it. A median has an interval
- * of 95 % from 6 samples on. */
-struct bn_interval bn_interval_quantile(const double *sorted, size_t n, double p, double confidence);
-/* The median of samples in any order. BN_ERR_ARG for samples that are not finite. */
+/* The median, with the order statistics that enclose it: of 95 % from 6 samples on. BN_ERR_ARG for samples that
+ * are not finite. */
 BN_MUST_CHECK bn_status bn_interval_median(struct bn_interval *out, const double *samples, size_t n,
                                            double confidence, bn_error *err);
 

@@ -39,15 +39,9 @@ struct bn_levels {
     size_t n;
 };
 
-/* Reads the form above, or a list of point values with thresholds of its own (bn_levels_import).
- * BN_ERR_FORMAT names the row. Every metric has to have a level: the last row is for all of them. */
+/* Reads the form above. BN_ERR_FORMAT names the row. Every metric has to have a level: the last row is for all
+ * of them. */
 BN_MUST_CHECK bn_status bn_levels_parse(struct bn_levels *out, const char *text, size_t n, bn_error *err);
-/* The levels in lists of point values (result.h): "critical" and "warning", each with
- * throughput_decrease_percent and latency_increase_percent, and optionally memory_increase_percent (default
- * 20 and 30), accuracy_decrease, an absolute number (default 0.002 and 0.005), nll_increase, absolute (0.005
- * and 0.01) and perplexity_increase_percent (0.5 and 1). */
-const bn_json *bn_levels_of(const bn_json *document); /* its member "alerts", else "thresholds"; or NULL */
-BN_MUST_CHECK bn_status bn_levels_import(struct bn_levels *out, const bn_json *thresholds, bn_error *err);
 
 /* The row for a metric; NULL without one. */
 const struct bn_level *bn_levels_find(const struct bn_levels *levels, const char *test, const char *metric,

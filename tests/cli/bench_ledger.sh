@@ -172,11 +172,6 @@ says 0 'single values: levels are met at their numbers' 'latency_p50_ms: single 
 says 1 'a warning is a regression' 'throughput_tokens_per_second: single values: 15\.0 % worse,$' bench compare "$docs/points.json" <(points 85 100)
 says 1 'and exceeded beyond' 'tok/s +84\.90 tok/s +-15\.1 % +REGRESSED \(critical\)' bench compare --fail-on critical "$docs/points.json" <(points 84.9 125)
 says 0 'within the levels they are stable' '^verdict  STABLE$' bench compare --strict "$docs/points.json" <(points 92 115)
-echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":0.2,"critical_percent":0.5}]}' >"$docs/levels.json"
-says 1 '--thresholds comes before the levels of the list' 'REGRESSED \(critical\)' \
-    bench compare --thresholds "$docs/levels.json" "$docs/points.json" <(points 99 100)
-says 1 'a list of values may be the thresholds, too' 'ns_per_token.*REGRESSED \(warning\)' \
-    bench compare --thresholds "$docs/points.json" "$docs/a.json" "$docs/mild.json"
 says 1 'they cannot be saved' 'values without samples' baseline save main "$docs/points.json"
 
 # A list of values as other projects keep it, with all their keys: THROUGHPUT LATENCY MEMORY ACCURACY.

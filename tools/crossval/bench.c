@@ -103,7 +103,7 @@ static bn_status judge_all(struct bench *b, bn_error *err)
         }
     bn_free(d);
     if (status == BN_OK && b->n_judged > 0)
-        status = bn_judge_session(b->judged, b->n_judged, NULL, &rules, err);
+        status = bn_judge_session(b->judged, b->n_judged, &rules, err);
     return status;
 }
 

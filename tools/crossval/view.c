@@ -433,7 +433,7 @@ static void put_provenance(struct bn_buf *out, const bn_json *doc)
     const bn_json *list = bn_json_get(doc, "arguments");
     struct bn_buf command = {.max = 1u << 20};
     bn_html(out, "<h2>Provenance</h2>\n");
-    bn_page_facts(out, "");
+    bn_page_facts(out);
     for (size_t i = 0; i < BN_ARRAY_LEN(FACTS); i++)
         bn_page_fact(out, FACTS[i][0], bn_json_text_of(doc, FACTS[i][1]));
     bn_buf_printf(&command, "bn-crossval %s", bn_json_text_of(doc, "command"));
@@ -461,7 +461,7 @@ static void put_page(struct bn_buf *out, const bn_json *doc)
     char title[300];
     snprintf(title, sizeof title, "bn-crossval %.40s: %.200s", bn_json_text_of(doc, "command"),
              bn_json_text_of(doc, "model.path"));
-    bn_page_begin(out, title, "", false);
+    bn_page_begin(out, title, false);
     put_verdict(out, doc);
     put_pairs(&v, bn_json_path(doc, "between.pairs"));
     for (const bn_json *r = bn_json_first(references(doc)); r != NULL; r = bn_json_next(r))

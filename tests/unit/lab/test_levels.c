@@ -75,27 +75,6 @@ static void defaults_are_those_documented(void **state)
 }
 
 /* A list of values with thresholds of its own, as other projects keep it. */
-static void lists_of_values_are_imported(void **state)
-{
-    (void)state;
-    static const char LIST[] =
-        "{\"baselines\":{},\"thresholds\":{\"critical\":{\"throughput_decrease_percent\":10,"
-        "\"latency_increase_percent\":20,\"memory_increase_percent\":50,\"accuracy_decrease\":0.1},"
-        "\"warning\":{\"throughput_decrease_percent\":5,\"latency_increase_percent\":10}}}";
-    struct bn_levels levels;
-    bn_error err = {0};
-    parse(&levels, LIST);
-    assert_int_equal(label(&levels, "throughput_tokens_per_second", true, 100, 94), BN_SEVERITY_WARNING);
-    assert_int_equal(label(&levels, "ns_per_token", false, 90, 100.1), BN_SEVERITY_CRITICAL);
-    assert_int_equal(label(&levels, "latency_p50_ms", false, 100, 120.1), BN_SEVERITY_CRITICAL);
-    assert_int_equal(label(&levels, "memory_usage_mb", false, 100, 121), BN_SEVERITY_WARNING);
-    assert_int_equal(label(&levels, "peak_rss_bytes", false, 100, 150.1), BN_SEVERITY_CRITICAL);
-    assert_int_equal(label(&levels, "accuracy_score", true, 0.9, 0.81), BN_SEVERITY_WARNING);
-    assert_int_equal(label(&levels, "accuracy_score", true, 0.9, 0.79), BN_SEVERITY_CRITICAL);
-    assert_int_equal(bn_levels_parse(&levels, "{\"baselines\":{}}", 16, &err), BN_ERR_FORMAT);
-    assert_non_null(strstr(err.msg, "throughput_decrease_percent"));
-}
-
 static void first_row_that_fits_counts(void **state)
 {
     (void)state;
@@ -154,7 +133,6 @@ int main(void)
         cmocka_unit_test(defaults_are_those_documented),
         cmocka_unit_test(first_row_that_fits_counts),
         cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(lists_of_values_are_imported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

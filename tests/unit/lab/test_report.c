@@ -177,7 +177,7 @@ static void a_page_loads_nothing(void **state)
 {
     (void)state;
     struct bn_buf out = {.max = 1 << 18};
-    bn_page_begin(&out, "<title>", "", true);
+    bn_page_begin(&out, "<title>", true);
     bn_page_verdict(&out, "ok", "bn", "a & b");
     bn_page_verdict_end(&out);
     bn_page_end(&out);
@@ -186,7 +186,7 @@ static void a_page_loads_nothing(void **state)
     assert_non_null(strstr(out.data, "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-"));
     assert_null(strstr(out.data, "src=\""));
     bn_buf_release(&out);
-    bn_page_begin(&out, "t", "", false);
+    bn_page_begin(&out, "t", false);
     assert_null(strstr(out.data, "script"));
     bn_buf_release(&out);
 }

@@ -221,7 +221,7 @@ static bn_status judge_controls(struct bn_ab_session *s, bn_error *err)
     bn_free(work);
     for (size_t i = 0; i < BN_ARRAY_LEN(all); i++)
         all[i] = s->control[i].j;
-    if (status == BN_OK) status = bn_judge_session(all, BN_ARRAY_LEN(all), NULL, &s->rules, err);
+    if (status == BN_OK) status = bn_judge_session(all, BN_ARRAY_LEN(all), &s->rules, err);
     for (size_t i = BN_ARRAY_LEN(all); i-- > 0;) {
         struct bn_comparison *c = &s->control[i];
         c->j = all[i];

@@ -66,7 +66,7 @@ static void put_samples(struct bn_buf *out, const struct bn_report *r)
     for (start = out->len; i < r->n_series && out->len - start < PLOTS_BYTES; i++) {
         const struct bn_report_series *s = &r->series[i];
         if (s->s->exact || s->s->neutral) continue;
-        bn_page_details(out, false, s->s->test, s->s->metric);
+        bn_page_details(out, s->s->test, s->s->metric);
         bn_report_plot_time(out, s);
         bn_page_details_end(out);
     }
@@ -94,8 +94,8 @@ static void put_provenance(struct bn_buf *out, const struct bn_report *r)
     bn_html(out, "<h2 id=\"provenance\">Provenance</h2>\n");
     for (size_t i = 0; i < r->n_sources; i++) {
         const struct bn_report_source *s = &r->sources[i];
-        bn_page_details(out, false, s->label, "");
-        bn_page_facts(out, "");
+        bn_page_details(out, s->label, "");
+        bn_page_facts(out);
         bn_page_fact(out, "sha256", s->sha256);
         for (const char *const *origin = bn_report_origins; *origin != NULL; origin++) {
             const bn_json *part = bn_json_get(s->doc, *origin);
@@ -128,7 +128,7 @@ bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error
     struct bn_buf title = {.max = 1000};
     bn_buf_puts(&title, "bn-bench: ");
     bn_report_headline(&title, r);
-    bn_page_begin(out, bn_buf_text(&title), "", true);
+    bn_page_begin(out, bn_buf_text(&title), true);
     bn_buf_release(&title);
     put_verdict(out, r);
     for (size_t i = 0; i < BN_REPORT_PARTS; i++)

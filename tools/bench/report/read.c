@@ -63,7 +63,7 @@ static bn_status read_figures(struct bn_report_series *r, bn_error *err)
     for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++)
         if (!bn_quantile(&r->figure[QUANTILES[i].figure], s->samples, s->n, QUANTILES[i].p))
             r->figure[QUANTILES[i].figure] = (double)NAN;
-    r->n_outliers = fences.n_mild_low + fences.n_severe_low + fences.n_mild_high + fences.n_severe_high;
+    r->n_outliers = fences.n_outliers;
     r->correlation = bn_autocorrelation(s->samples, s->n);
     return BN_OK;
 }

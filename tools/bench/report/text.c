@@ -76,7 +76,7 @@ static void put_change(struct bn_buf *out, const struct bn_report *r)
     char percent[BN_UNITS_ROOM];
     for (size_t i = 0; i < r->n_comparisons; i++) {
         const struct bn_comparison *c = &r->comparisons[i];
-        int rank = worst != NULL ? bn_outcome_rank(c->j.outcome) - bn_outcome_rank(worst->j.outcome) : 1;
+        int rank = worst != NULL ? (int)c->j.outcome - (int)worst->j.outcome : 1;
         if (rank > 0 || (rank == 0 && fabs(c->j.change) > fabs(worst->j.change))) worst = c;
     }
     if (worst == NULL) return;
