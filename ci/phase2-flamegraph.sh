@@ -22,7 +22,7 @@
 # tokenizer is ignored: the one in the GGUF file is used. No file is written before all are complete.
 #
 # Installs nothing and needs no privilege. Environment variables: BITNET_SKIP_BUILD=1 (do not build), BITNET_SEED,
-# BITNET_FLAMEGRAPH_TOOL (auto, cycles, clock, timer; names of other programs mean auto), BN_MODEL, BN_THREADS, BN_ISA, OUT
+# BITNET_FLAMEGRAPH_TOOL (auto, clock, timer; names of other programs mean auto), BN_MODEL, BN_THREADS, BN_ISA, OUT
 # (build/gcc). Exit status: that of the command that failed, see bn(7).
 set -euo pipefail
 here=$PWD

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Included by the Makefile: the programs that tests need, besides one unit test for each tests/unit/*/*.c.
 
-$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
+$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(OUT)/tests/unit/main.o $(CLI_LIB) $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
 $(OUT)/tests/unit/engine/test_json: BN_LDLIBS += -lcjson

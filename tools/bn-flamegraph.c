@@ -52,9 +52,9 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_flamegraph_text},
     {.name = "fold",
      .summary = "print stacks as folded text, one line for each call path",
-     .text = "Adds up documents of record, profiles of bn-run, output of `perf script`, speedscope files and "
-             "folded text. Each line is a call path, outermost frame "
-             "first, and its weight. Kernel frames end in _[k], inlined ones in _[i].",
+     .text = "Adds up documents of record, profiles of bn-run, output of `perf script` and folded text. Each "
+             "line is a call path, outermost frame first, and its weight. Kernel frames end in _[k], inlined "
+             "ones in _[i].",
      .synopsis = "[--tags LIST] [--root NAME] [-o FILE] [FILE...]",
      .options = {bn_flamegraph_output_option, bn_flamegraph_view_options},
      BN_OPERANDS(0, BN_OPERANDS_ANY, "FILE"),
@@ -84,7 +84,6 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "BEFORE... --vs AFTER... [-o FILE] [--fail-above PERCENT]",
      .options = {bn_flamegraph_output_option, bn_flamegraph_diff_options, bn_flamegraph_view_options,
                  bn_flamegraph_picture_options},
-     .json = true,
      BN_OPERANDS(2, BN_OPERANDS_ANY, "BEFORE or AFTER"),
      .examples = {{"bn-flamegraph diff old*.json --vs new*.json", "print a table of changes"},
                   {"bn-flamegraph diff old*.json --vs new*.json -o diff.svg", "draw them"},

@@ -158,7 +158,7 @@ static bn_status tokenizer(struct bn_args *args, bn_error *err)
     if (o->output == NULL) return missing(args, "output", "-o FILE", err);
     bn_cli_catch_interrupt();
     bn_status status = bn_train_learn(&file, o, args->quiet, err);
-    if (status == BN_OK) status = bn_sha256_hex(file.data, file.len, hex, err);
+    if (status == BN_OK) bn_sha256_hex(file.data, file.len, hex);
     if (status == BN_OK) status = bn_file_write_atomic(o->output, file.data, file.len, err);
     if (status == BN_OK) printf("%s  %s\n", hex, o->output);
     bn_buf_release(&file);
@@ -193,7 +193,7 @@ static bn_status describe(struct bn_train_run *run, const bn_json *data, bn_erro
     bn_json_put_string(o, "tokens_sha256", run->texts.main.sha256);
     bn_json_put_string(o, "late_tokens_sha256", run->texts.late.sha256);
     bn_json_put_string(o, "validation_tokens_sha256", run->texts.validation.sha256);
-    BN_TRY(bn_sha256_hex(run->texts.tokenizer_file.data, run->texts.tokenizer_file.len, hex, err));
+    bn_sha256_hex(run->texts.tokenizer_file.data, run->texts.tokenizer_file.len, hex);
     bn_json_put_string(o, "tokenizer_sha256", hex);
     bn_json_put_u64(run->document, "save_every", run->options->save_every);
     bn_json_put_u64(run->document, "validate_every", run->options->validate_every);

@@ -106,16 +106,13 @@ bn_status bn_train_settings_get(struct bn_train_settings *settings, const bn_jso
 
 /* ---- writing ---- */
 
-static bn_status digest_parts(const struct bn_file_part *parts, size_t n,
-                              unsigned char digest[BN_SHA256_BYTES], bn_error *err)
+static void digest_parts(const struct bn_file_part *parts, size_t n, unsigned char digest[BN_SHA256_BYTES])
 {
-    struct bn_sha256 *sha;
-    BN_TRY(bn_sha256_open(&sha, err));
+    struct bn_sha256 sha;
+    bn_sha256_begin(&sha);
     for (size_t i = 0; i < n; i++)
-        bn_sha256_update(sha, parts[i].bytes, parts[i].n);
-    bn_sha256_take(sha, digest);
-    bn_sha256_close(sha);
-    return BN_OK;
+        bn_sha256_update(&sha, parts[i].bytes, parts[i].n);
+    bn_sha256_take(&sha, digest);
 }
 
 static bn_status write_parts(const char *path, const struct bn_trainer *t, const struct bn_buf *text,
@@ -135,7 +132,7 @@ static bn_status write_parts(const char *path, const struct bn_trainer *t, const
                                    {t->moment_1, head.n_array},
                                    {t->moment_2, head.n_array},
                                    {digest, sizeof digest}};
-    BN_TRY(digest_parts(parts, BN_ARRAY_LEN(parts) - 1, digest, err));
+    digest_parts(parts, BN_ARRAY_LEN(parts) - 1, digest);
     bn_hex(hex, digest, sizeof digest);
     return bn_file_write_parts(path, parts, BN_ARRAY_LEN(parts), err);
 }
@@ -175,7 +172,7 @@ static bn_status check_digest(struct bn_checkpoint *c, bn_error *err)
 {
     char stored[BN_SHA256_HEX];
     size_t n = c->map.n_bytes - BN_SHA256_BYTES;
-    BN_TRY(bn_sha256_hex(c->map.data, n, c->sha256, err));
+    bn_sha256_hex(c->map.data, n, c->sha256);
     bn_hex(stored, c->map.data + n, BN_SHA256_BYTES);
     if (strcmp(stored, c->sha256) != 0)
         return bn_fail(err, BN_ERR_INTEGRITY,

@@ -26,9 +26,9 @@ bn_status bn_corpus_add(struct bn_corpus *c, const bn_tokenizer *tok, const char
     return status;
 }
 
-bn_status bn_corpus_finish(struct bn_corpus *c, bn_error *err)
+void bn_corpus_finish(struct bn_corpus *c)
 {
-    return bn_sha256_hex(c->ids, c->n * sizeof *c->ids, c->sha256, err);
+    bn_sha256_hex(c->ids, c->n * sizeof *c->ids, c->sha256);
 }
 
 void bn_corpus_release(struct bn_corpus *c)

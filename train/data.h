@@ -21,7 +21,7 @@ struct bn_corpus {
 BN_MUST_CHECK bn_status bn_corpus_add(struct bn_corpus *c, const bn_tokenizer *tok, const char *text,
                                       size_t n_bytes, uint32_t times, int32_t end, bn_error *err);
 /* Computes the digest. */
-BN_MUST_CHECK bn_status bn_corpus_finish(struct bn_corpus *c, bn_error *err);
+void bn_corpus_finish(struct bn_corpus *c);
 void bn_corpus_release(struct bn_corpus *c);
 
 /* Windows of n_tokens in an epoch; 0: the corpus is too short. */

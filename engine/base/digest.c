@@ -17,32 +17,37 @@
 
 /* ---- SHA-256 ---- */
 
-struct bn_sha256 {
-    SHA256_CTX ctx;
-};
+_Static_assert(sizeof(struct bn_sha256) == sizeof(SHA256_CTX), "the size of libcrypto's state");
 
-bn_status bn_sha256_open(struct bn_sha256 **out, bn_error *err)
+void bn_sha256_begin(struct bn_sha256 *sha)
 {
-    *out = bn_alloc(1, sizeof **out);
-    if (*out == NULL) return bn_nomem(err);
-    SHA256_Init(&(*out)->ctx);
-    return BN_OK;
+    SHA256_Init((SHA256_CTX *)sha->state);
 }
 
 void bn_sha256_update(struct bn_sha256 *sha, const void *bytes, size_t n)
 {
-    SHA256_Update(&sha->ctx, bytes, n);
+    SHA256_Update((SHA256_CTX *)sha->state, bytes, n);
 }
 
 void bn_sha256_take(struct bn_sha256 *sha, unsigned char digest[BN_SHA256_BYTES])
 {
-    SHA256_Final(digest, &sha->ctx);
-    SHA256_Init(&sha->ctx);
+    SHA256_Final(digest, (SHA256_CTX *)sha->state);
+    bn_sha256_begin(sha);
 }
 
-void bn_sha256_close(struct bn_sha256 *sha)
+void bn_sha256_take_hex(struct bn_sha256 *sha, char hex[BN_SHA256_HEX])
 {
-    bn_free(sha);
+    unsigned char digest[BN_SHA256_BYTES];
+    bn_sha256_take(sha, digest);
+    bn_hex(hex, digest, sizeof digest);
+}
+
+void bn_sha256_hex(const void *bytes, size_t n, char hex[BN_SHA256_HEX])
+{
+    struct bn_sha256 sha;
+    bn_sha256_begin(&sha);
+    bn_sha256_update(&sha, bytes, n);
+    bn_sha256_take_hex(&sha, hex);
 }
 
 /* ---- checksum: AES-GCM with nothing to encrypt, so that all bytes are authenticated data ---- */
@@ -103,18 +108,6 @@ void bn_checksum_close(struct bn_checksum *sum)
     bn_free(sum);
 }
 
-bn_status bn_sha256_hex(const void *bytes, size_t n, char hex[BN_SHA256_HEX], bn_error *err)
-{
-    unsigned char digest[BN_SHA256_BYTES];
-    SHA256_CTX ctx;
-    (void)err;
-    SHA256_Init(&ctx); /* SHA256 would allocate */
-    SHA256_Update(&ctx, bytes, n);
-    SHA256_Final(digest, &ctx);
-    bn_hex(hex, digest, sizeof digest);
-    return BN_OK;
-}
-
 bool bn_is_sha256(const char *text)
 {
     return strspn(text, "0123456789abcdef") == BN_SHA256_HEX - 1 && text[BN_SHA256_HEX - 1] == '\0';
@@ -125,9 +118,9 @@ bn_status bn_sha256_file(const char *path, char hex[BN_SHA256_HEX], bn_error *er
     struct bn_file_map map;
     hex[0] = '\0';
     BN_TRY(bn_file_map_open(&map, path, false, err));
-    bn_status status = bn_sha256_hex(map.data, map.n_bytes, hex, err);
+    bn_sha256_hex(map.data, map.n_bytes, hex);
     bn_file_map_close(&map);
-    return status;
+    return BN_OK;
 }
 
 void bn_hex(char *hex, const unsigned char *bytes, size_t n)

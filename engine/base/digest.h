@@ -10,13 +10,15 @@
 #define BN_SHA256_BYTES 32u
 #define BN_SHA256_HEX 65u /* with the NUL */
 
-/* Streaming SHA-256. */
-struct bn_sha256;
-BN_MUST_CHECK bn_status bn_sha256_open(struct bn_sha256 **out, bn_error *err);
+/* Streaming SHA-256. Nothing is to be released. */
+struct bn_sha256 {
+    uint64_t state[14]; /* libcrypto's */
+};
+void bn_sha256_begin(struct bn_sha256 *sha);
 void bn_sha256_update(struct bn_sha256 *sha, const void *bytes, size_t n);
-/* Writes the digest and starts afresh. */
+/* Write the digest and start afresh. */
 void bn_sha256_take(struct bn_sha256 *sha, unsigned char digest[BN_SHA256_BYTES]);
-void bn_sha256_close(struct bn_sha256 *sha);
+void bn_sha256_take_hex(struct bn_sha256 *sha, char hex[BN_SHA256_HEX]);
 
 /* A checksum against damage, ten times as fast as a digest: GMAC with a key that is not secret. Whoever wants
  * to can make other bytes with the same one. */
@@ -29,7 +31,7 @@ void bn_checksum_take(struct bn_checksum *sum, char hex[BN_CHECKSUM_HEX]);
 void bn_checksum_close(struct bn_checksum *sum);
 
 /* One shot. */
-BN_MUST_CHECK bn_status bn_sha256_hex(const void *bytes, size_t n, char hex[BN_SHA256_HEX], bn_error *err);
+void bn_sha256_hex(const void *bytes, size_t n, char hex[BN_SHA256_HEX]);
 /* Is this a digest as it is written everywhere here: 64 digits, lower case? */
 bool bn_is_sha256(const char *text);
 /* Of a whole file. */

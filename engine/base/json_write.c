@@ -220,7 +220,7 @@ bn_status bn_json_digest(const bn_json *value, char hex[BN_SHA256_HEX], bn_error
 {
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_status status = bn_json_write(value, true, &text, err);
-    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
+    if (status == BN_OK) bn_sha256_hex(text.data, text.len, hex);
     bn_buf_release(&text);
     return status;
 }

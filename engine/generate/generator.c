@@ -44,7 +44,7 @@ struct bn_generator {
     bn_screen_stat screen;
     bn_rank_stat ranks;
     struct bn_counter counters[BN_KERNEL_COUNT];
-    struct bn_sha256 *sha;
+    struct bn_sha256 sha;
     unsigned char link[BN_SHA256_BYTES];
 
     /* Text that is held back because a stop text might begin in it. */
@@ -69,16 +69,7 @@ static uint32_t limit_of(const bn_generation *gen, const bn_sequence *sequence)
 
 static void put_u32(struct bn_sha256 *sha, uint32_t v)
 {
-    unsigned char bytes[4] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16),
-                              (unsigned char)(v >> 24)};
-    bn_sha256_update(sha, bytes, sizeof bytes);
-}
-
-static void put_f32(struct bn_sha256 *sha, float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    put_u32(sha, bits);
+    bn_sha256_update(sha, &v, sizeof v); /* every target is little endian */
 }
 
 static void chain_step(struct bn_generator *g, const float *logits, const float *hidden, int32_t token)
@@ -86,15 +77,12 @@ static void chain_step(struct bn_generator *g, const float *logits, const float 
     const bn_hparams *hp = bn_model_hparams(g->session->model);
     bn_candidate top[BN_CHAIN_TOP];
     size_t n_top = bn_best_logits(logits, hp->n_vocab, top, BN_CHAIN_TOP);
-    bn_sha256_update(g->sha, g->link, sizeof g->link);
-    put_u32(g->sha, position(g) - 1);
-    bn_sha256_update(g->sha, hidden, hp->n_embd * sizeof *hidden); /* every target is little endian */
-    for (size_t i = 0; i < n_top; i++) {
-        put_u32(g->sha, (uint32_t)top[i].id);
-        put_f32(g->sha, top[i].logit);
-    }
-    put_u32(g->sha, (uint32_t)token);
-    bn_sha256_take(g->sha, g->link);
+    bn_sha256_update(&g->sha, g->link, sizeof g->link);
+    put_u32(&g->sha, position(g) - 1);
+    bn_sha256_update(&g->sha, hidden, hp->n_embd * sizeof *hidden);
+    bn_sha256_update(&g->sha, top, n_top * sizeof *top);
+    put_u32(&g->sha, (uint32_t)token);
+    bn_sha256_take(&g->sha, g->link);
 }
 
 static void keep_top(struct bn_generator *g, const float *logits)
@@ -470,14 +458,14 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     if (gen->want_chain && g->n_best < BN_CHAIN_TOP) g->n_best = BN_CHAIN_TOP;
     if (g->n_best < gen->n_top) g->n_best = gen->n_top;
     if (!gen->want_chain) return BN_OK;
-    BN_TRY(bn_sha256_open(&g->sha, err));
-    bn_sha256_update(g->sha, "bn.chain/1", 10);
+    bn_sha256_begin(&g->sha);
+    bn_sha256_update(&g->sha, "bn.chain/1", 10);
     if (gen->grammar != NULL) {
         const char *kind = bn_grammar_kind_name(gen->grammar->kind);
-        bn_sha256_update(g->sha, kind, strlen(kind));
-        bn_sha256_update(g->sha, gen->grammar->sha256, strlen(gen->grammar->sha256));
+        bn_sha256_update(&g->sha, kind, strlen(kind));
+        bn_sha256_update(&g->sha, gen->grammar->sha256, strlen(gen->grammar->sha256));
     }
-    bn_sha256_take(g->sha, g->link);
+    bn_sha256_take(&g->sha, g->link);
     return BN_OK;
 }
 
@@ -563,7 +551,6 @@ void bn_generator_close(struct bn_generator *g)
     if (g == NULL) return;
     g->sequence->trial = NULL;
     bn_trial_close(g->trial);
-    bn_sha256_close(g->sha);
     bn_sampler_close(g->sampler);
     bn_constraint_close(g->constraint);
     bn_drafter_close(g->drafter);

@@ -48,8 +48,8 @@ bn_status bn_grammar_open(bn_grammar **out, enum bn_grammar_kind kind, const cha
     g->kind = kind;
     g->n_text = n_bytes;
     g->text = bn_strndup(text, n_bytes);
-    bn_status status = g->text == NULL ? bn_nomem(err) : bn_sha256_hex(g->text, g->n_text, g->sha256, err);
-    if (status == BN_OK) status = build(g, err);
+    bn_sha256_hex(text, n_bytes, g->sha256);
+    bn_status status = g->text == NULL ? bn_nomem(err) : build(g, err);
     bn_free(g->set_slots);
     bn_free(g->rule_slots);
     g->set_slots = g->rule_slots = NULL;

@@ -21,7 +21,7 @@ struct agreement {
     uint32_t n_ctx, n_batch, n_copies; /* n_copies: steps of bn_model_repack */
 };
 
-static bn_status describe(const bn_session *s, struct agreement *a)
+static void describe(const bn_session *s, struct agreement *a)
 {
     const struct bn_model *m = s->model;
     snprintf(a->version, sizeof a->version, "%s", bn_version());
@@ -31,7 +31,7 @@ static bn_status describe(const bn_session *s, struct agreement *a)
     a->n_batch = s->n_batch;
     a->n_copies = m->repacking.n_steps;
     size_t n = bn_min_size((size_t)m->gguf.data_offset, m->n_bytes);
-    return bn_sha256_hex(m->bytes, n, a->header, &a->err);
+    bn_sha256_hex(m->bytes, n, a->header);
 }
 
 static bn_status differ(unsigned rank, const char *what, const char *there, const char *here,
@@ -104,7 +104,7 @@ bn_status bn_session_agree(const struct bn_ranks *ranks, const bn_session *sessi
     struct agreement *mine = &all[ranks->index];
     if (err != NULL) mine->err = *err;
     mine->status = status;
-    if (status == BN_OK) mine->status = describe(session, mine);
+    if (status == BN_OK) describe(session, mine);
     for (size_t i = 0; i <= ranks->count; i++)
         edges[i] = i * sizeof *all;
     status = ranks->gather(ranks->context, all, edges, &own);

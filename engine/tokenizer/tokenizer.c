@@ -354,40 +354,18 @@ int32_t bn_token_find(const bn_tokenizer *tok, const char *bytes, size_t n_bytes
 /* ---- digest ---- */
 
 /* Numbers are u32 little endian, texts their length and bytes. */
-struct digest {
-    struct bn_sha256 *sha;
-    unsigned char block[4096];
-    size_t n;
-};
-
-static void digest_bytes(struct digest *d, const void *bytes, size_t n)
+static void digest_u32(struct bn_sha256 *d, uint32_t x)
 {
-    if (n > sizeof d->block - d->n) {
-        bn_sha256_update(d->sha, d->block, d->n);
-        d->n = 0;
-    }
-    if (n > sizeof d->block) {
-        bn_sha256_update(d->sha, bytes, n);
-    } else if (n > 0) {
-        memcpy(d->block + d->n, bytes, n);
-        d->n += n;
-    }
+    bn_sha256_update(d, &x, sizeof x); /* every target is little endian */
 }
 
-static void digest_u32(struct digest *d, uint32_t x)
-{
-    unsigned char bytes[4] = {(unsigned char)x, (unsigned char)(x >> 8), (unsigned char)(x >> 16),
-                              (unsigned char)(x >> 24)};
-    digest_bytes(d, bytes, sizeof bytes);
-}
-
-static void digest_text(struct digest *d, const char *text, size_t n)
+static void digest_text(struct bn_sha256 *d, const char *text, size_t n)
 {
     digest_u32(d, (uint32_t)n);
-    digest_bytes(d, text, n);
+    bn_sha256_update(d, text, n);
 }
 
-static void digest_head(struct digest *d, const struct bn_tokenizer *tok)
+static void digest_head(struct bn_sha256 *d, const struct bn_tokenizer *tok)
 {
     const char *rule = tok->splitter != NULL ? bn_splitter_rule(tok->splitter)->name : "";
     digest_text(d, "bn.tokenizer/1", 14);
@@ -404,7 +382,7 @@ static void digest_head(struct digest *d, const struct bn_tokenizer *tok)
 }
 
 /* In the order of ranks; those that the table left out are all ones. */
-static bn_status digest_merges(struct digest *d, const struct bn_tokenizer *tok, bn_error *err)
+static bn_status digest_merges(struct bn_sha256 *d, const struct bn_tokenizer *tok, bn_error *err)
 {
     uint32_t(*by_rank)[3] = bn_alloc(tok->n_merges, sizeof *by_rank);
     if (by_rank == NULL) return bn_nomem(err);
@@ -416,18 +394,15 @@ static bn_status digest_merges(struct digest *d, const struct bn_tokenizer *tok,
         by_rank[slot->rank][1] = slot->right;
         by_rank[slot->rank][2] = slot->id;
     }
-    for (size_t rank = 0; rank < tok->n_merges; rank++)
-        for (int i = 0; i < 3; i++)
-            digest_u32(d, by_rank[rank][i]);
+    bn_sha256_update(d, by_rank, tok->n_merges * sizeof *by_rank);
     bn_free(by_rank);
     return BN_OK;
 }
 
 bn_status bn_tokenizer_digest(const bn_tokenizer *tok, char hex[65], bn_error *err)
 {
-    struct digest d = {0};
-    unsigned char raw[BN_SHA256_BYTES];
-    BN_TRY(bn_sha256_open(&d.sha, err));
+    struct bn_sha256 d;
+    bn_sha256_begin(&d);
     digest_head(&d, tok);
     digest_u32(&d, (uint32_t)tok->n_vocab);
     for (uint32_t id = 0; id < tok->n_vocab; id++) {
@@ -438,9 +413,6 @@ bn_status bn_tokenizer_digest(const bn_tokenizer *tok, char hex[65], bn_error *e
     }
     bn_status status = BN_OK;
     if (tok->kind == BN_VOCAB_GPT2) status = digest_merges(&d, tok, err);
-    bn_sha256_update(d.sha, d.block, d.n);
-    bn_sha256_take(d.sha, raw);
-    bn_hex(hex, raw, sizeof raw);
-    bn_sha256_close(d.sha);
+    bn_sha256_take_hex(&d, hex);
     return status;
 }

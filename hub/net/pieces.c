@@ -39,7 +39,7 @@ struct bn_pieces {
     bool placed;    /* the .part has its final name */
     unsigned char *chunk;
     struct bn_checksum *each; /* of one piece */
-    struct bn_sha256 *whole;
+    struct bn_sha256 whole;
     size_t cursor; /* the next piece of the whole */
 
     /* The thread that hashes. It owns the members above except state, which the lock guards. */
@@ -79,7 +79,7 @@ static bn_status hash_piece(struct bn_pieces *p, size_t i, bool also, char hex[B
         if (got < 0) return bn_fail_errno(err, errno, p->part, "cannot read");
         if (got == 0) return bn_fail_at(err, BN_ERR_IO, at, p->part, "unexpected end of the file");
         bn_checksum_update(p->each, p->chunk, (size_t)got);
-        if (also) bn_sha256_update(p->whole, p->chunk, (size_t)got);
+        if (also) bn_sha256_update(&p->whole, p->chunk, (size_t)got);
         at += (uint64_t)got;
     }
     bn_checksum_take(p->each, hex);
@@ -287,8 +287,7 @@ static bn_status read_lines(struct bn_pieces *p, struct listed *listed, const ch
 /* Restarts the digest of the file: wrong bytes went into it. */
 static void forget_whole(struct bn_pieces *p)
 {
-    unsigned char scrap[BN_SHA256_BYTES];
-    bn_sha256_take(p->whole, scrap);
+    bn_sha256_begin(&p->whole);
     p->cursor = 0;
 }
 
@@ -346,8 +345,8 @@ static bn_status open_files(struct bn_pieces *p, const char *path, bn_error *err
     BN_TRY(open_regular(&p->log, p->journal, err));
     p->chunk = bn_alloc(CHUNK_BYTES, 1);
     if (p->chunk == NULL) return bn_nomem(err);
-    BN_TRY(bn_checksum_open(&p->each, err));
-    return bn_sha256_open(&p->whole, err);
+    bn_sha256_begin(&p->whole);
+    return bn_checksum_open(&p->each, err);
 }
 
 static bn_status fail_space(const struct bn_pieces *p, uint64_t needed, uint64_t available, bn_error *err)
@@ -476,7 +475,6 @@ void bn_pieces_close(struct bn_pieces *p)
     if (p->fd >= 0) close(p->fd);
     if (p->log >= 0) close(p->log);
     bn_checksum_close(p->each);
-    bn_sha256_close(p->whole);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->changed);
     bn_free(p->state);
@@ -558,13 +556,11 @@ bn_status bn_pieces_set_size(struct bn_pieces *p, uint64_t size, bn_error *err)
 
 bn_status bn_pieces_digest(struct bn_pieces *p, char sha256[BN_SHA256_HEX], bn_error *err)
 {
-    unsigned char digest[BN_SHA256_BYTES];
     stop_thread(p);
     BN_TRY(failure_of(p, err));
     BN_TRY(catch_up(p, err));
     if (p->cursor != p->n) return bn_fail(err, BN_ERR_INTERNAL, "piece %zu is missing", p->cursor);
-    bn_sha256_take(p->whole, digest);
-    bn_hex(sha256, digest, sizeof digest);
+    bn_sha256_take_hex(&p->whole, sha256);
     return BN_OK;
 }
 

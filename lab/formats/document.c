@@ -25,12 +25,10 @@ static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_err
     (void)bn_json_string(bn_json_get(document, "schema"), &schema);
     if (strcmp(schema, BN_STACKS_SCHEMA) == 0) return bn_formats_read_document(out, document, err);
     if (strcmp(schema, BN_PROF_SCHEMA) == 0) return bn_stacks_from_profile(out, document, err);
-    if (bn_json_path(document, "shared.frames") != NULL)
-        return bn_formats_read_speedscope(out, document, err);
     if (schema[0] != '\0')
         return bn_fail(err, BN_ERR_FORMAT, "a document of schema %s has no stacks", schema);
     bn_status status = bn_fail(err, BN_ERR_FORMAT, "no stacks in this JSON document");
-    bn_error_hint(err, "expected bn.stacks/1, bn.profile/1 or speedscope");
+    bn_error_hint(err, "expected bn.stacks/1 or bn.profile/1");
     return status;
 }
 

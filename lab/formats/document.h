@@ -6,7 +6,6 @@
  *
  *   bn.stacks/1   JSON
  *   bn.profile/1  JSON, of bn-run --profile and bn-bench profile: its bricks (lab/stacks/bricks.h)
- *   speedscope    JSON, sampled; all of its profiles are one run
  *   folded        text, "a;b;c 12": what stackcollapse programs write; weights may have fractions
  *   perf script   text
  *

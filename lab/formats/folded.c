@@ -89,8 +89,8 @@ static bn_status take_line(struct reading *r, struct bn_str line, bn_error *err)
     double weight = 0;
     if (space == NULL || !bn_formats_weight((struct bn_str){space + 1, (size_t)(end - space) - 1}, &weight)) {
         bn_status status = malformed(r, "does not end with a weight", err);
-        bn_error_hint(err, "expected bn.stacks/1, bn.profile/1, speedscope, perf script, or folded lines "
-                           "as \"main;work 12\"");
+        bn_error_hint(err,
+                      "expected bn.stacks/1, bn.profile/1, perf script, or folded lines as \"main;work 12\"");
         return status;
     }
     uint32_t node = BN_STACKS_ROOT;

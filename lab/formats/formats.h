@@ -18,7 +18,6 @@ BN_MUST_CHECK bn_status bn_formats_read_folded(bn_stacks **out, const char *text
                                                bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t n,
                                                     const char *name, bn_error *err);
-BN_MUST_CHECK bn_status bn_formats_read_speedscope(bn_stacks **out, const bn_json *document, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_read_document(bn_stacks **out, const bn_json *document, bn_error *err);
 
 /* For messages: the formats that can be read. */

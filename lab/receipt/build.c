@@ -28,13 +28,11 @@ struct build {
     bn_error *err;
 };
 
-static bn_status put_ids_digest(bn_json *object, const char *name, const int32_t *ids, size_t n,
-                                bn_error *err)
+static void put_ids_digest(bn_json *object, const char *name, const int32_t *ids, size_t n)
 {
     char hex[BN_SHA256_HEX];
-    BN_TRY(bn_receipt_ids_digest(ids, n, hex, err));
+    bn_receipt_ids_digest(ids, n, hex);
     bn_json_put_string(object, name, hex);
-    return BN_OK;
 }
 
 /* Does JSON give these bytes back? Not with a NUL or invalid UTF-8 among them. */
@@ -63,7 +61,7 @@ static bn_status put_text(struct build *b, bn_json *object, const char *name, co
         bn_json_put_null(object, name_sha256);
         return BN_OK;
     }
-    BN_TRY(bn_sha256_hex(text, n, hex, b->err));
+    bn_sha256_hex(text, n, hex);
     bn_json_put_string(object, name_sha256, hex);
     bool show = false;
     if (b->in->show_text) BN_TRY(survives_json(text, n, &show, b->err));
@@ -140,7 +138,7 @@ static bn_status put_request(struct build *b, bn_json *predicate)
     bn_json *request = bn_json_put_object(predicate, "request");
     BN_TRY(put_text(b, request, "prompt", "prompt_sha256", in->prompt, in->n_prompt_bytes));
     bn_json_put_ids(request, "prompt_ids", gen->prompt, gen->n_prompt);
-    BN_TRY(put_ids_digest(request, "prompt_ids_sha256", gen->prompt, gen->n_prompt, b->err));
+    put_ids_digest(request, "prompt_ids_sha256", gen->prompt, gen->n_prompt);
     bn_json_put_u64(request, "n_predict", gen->n_predict);
     bn_json_put_f32(request, "temperature", gen->sampling.temperature);
     bn_json_put_u64(request, "top_k", gen->sampling.top_k);
@@ -385,7 +383,7 @@ bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *i
     bn_machine_read(&b.machine);
     BN_TRY(bn_receipt_read_facts(b.facts, b.model, input->folder, err));
     BN_TRY(bn_model_check_file(b.model, err)); /* after the digest */
-    BN_TRY(bn_receipt_ids_digest(b.gen->ids, b.gen->n_ids, b.ids_sha256, err));
+    bn_receipt_ids_digest(b.gen->ids, b.gen->n_ids, b.ids_sha256);
     bn_json *root = bn_json_new_object();
     bn_json_put_string(root, "_type", BN_RECEIPT_STATEMENT_TYPE);
     bn_json *subjects = bn_json_put_array(root, "subject");

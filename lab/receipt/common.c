@@ -59,7 +59,7 @@ bn_status bn_receipt_self_digest(const bn_json *statement, char hex[BN_SHA256_HE
 {
     struct bn_buf text = {.max = MAX_TEXT};
     bn_status status = write_without(statement, "receipt_sha256", &text, err);
-    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
+    if (status == BN_OK) bn_sha256_hex(text.data, text.len, hex);
     bn_buf_release(&text);
     return status;
 }
@@ -72,21 +72,9 @@ bn_status bn_receipt_seal(bn_json *statement, bn_error *err)
     return bn_json_is_complete(statement) ? BN_OK : bn_nomem(err);
 }
 
-bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX], bn_error *err)
+void bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX])
 {
-    struct bn_sha256 *sha;
-    unsigned char digest[BN_SHA256_BYTES];
-    BN_TRY(bn_sha256_open(&sha, err));
-    for (size_t i = 0; i < n; i++) {
-        uint32_t id = (uint32_t)ids[i];
-        unsigned char bytes[4] = {(unsigned char)id, (unsigned char)(id >> 8), (unsigned char)(id >> 16),
-                                  (unsigned char)(id >> 24)};
-        bn_sha256_update(sha, bytes, sizeof bytes);
-    }
-    bn_sha256_take(sha, digest);
-    bn_sha256_close(sha);
-    bn_hex(hex, digest, sizeof digest);
-    return BN_OK;
+    bn_sha256_hex(ids, n * sizeof *ids, hex); /* every target is little endian */
 }
 
 bool bn_receipt_seed(const bn_json *seed, uint64_t *value)

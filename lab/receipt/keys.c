@@ -188,7 +188,7 @@ bn_status bn_key_id(const struct bn_key *key, char id[17], bn_error *err)
     unsigned char raw[KEY_BYTES];
     char hex[BN_SHA256_HEX];
     BN_TRY(raw_public(key, raw, err));
-    BN_TRY(bn_sha256_hex(raw, sizeof raw, hex, err));
+    bn_sha256_hex(raw, sizeof raw, hex);
     memcpy(id, hex, 16);
     id[16] = '\0';
     return BN_OK;

@@ -100,8 +100,7 @@ const char *bn_receipt_other_isa(const char *kernel, const char *isa);
 /* The stored type of the first layer's query matrix, NULL when it is unknown. */
 const char *bn_receipt_quantization(const bn_model *model);
 /* sha256 over token ids, each as u32 little endian. */
-BN_MUST_CHECK bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX],
-                                              bn_error *err);
+void bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX]);
 /* request.seed: a number, or from 2^53 on a text of digits. */
 bool bn_receipt_seed(const bn_json *seed, uint64_t *value);
 /* n things in ns nanoseconds as thousandths of things a second, rounded; 0 when ns is 0. */

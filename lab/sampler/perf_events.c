@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sampling by perf_event_open(2), in two ways: by the processor's cycle counter, and by the kernel's clock
- * of a thread. There is one event for each processor, inherited by threads and processes that start later,
- * and a ring buffer for each event. A thread of our own, started before the events are opened and so not
- * recorded, reads the records in the ring buffers.
+ * Sampling by perf_event_open(2) and the kernel's clock of a thread. There is one event for each processor, inherited
+ * by threads and processes that start later, and a ring buffer for each event. A thread of our own, started before the
+ * events are opened and so not recorded, reads the records in the ring buffers.
  *
  * Weights. A sample of the clock stands for the requested period. A late tick is one sample however late it
  * is; crediting the function with the time since the last sample (PERF_SAMPLE_READ) is not better: over 2 s
  * of work on a virtual machine of two busy processors, samples times the period were within 0.4 % of the
  * thread's own time when kernel frames were recorded, while with user frames only, the kernel's time went
  * to whatever ran after it, up to ten periods at once; and before Linux 6.12 inherited events cannot be
- * read that way. Samples lost by lateness show in the delivery. Cycles are converted to time by the
- * counter's own ratio of time to count over the whole recording.
+ * read that way. Samples lost by lateness show in the delivery.
  *
  * The first sample of a thread comes after a whole period, so a shorter thread is not seen: of a shell that
  * started 600 programs of less than a millisecond, 40 % of the time was sampled at 991 Hz, 89 % at 4999 Hz.
@@ -56,8 +54,6 @@ struct ring {
 };
 
 struct perf {
-    enum bn_record_tier tier;
-    enum bn_record_kind kind;
     struct perf_event_attr attr;
     struct bn_perf_reader reader;
     struct ring *rings;
@@ -169,28 +165,18 @@ static void describe_event(struct perf *p, const struct bn_record_options *o)
     (void)read_setting("perf_event_max_stack", &depth);
     a->size = sizeof *a;
     a->type = PERF_TYPE_SOFTWARE;
+    a->config = PERF_COUNT_SW_CPU_CLOCK;
     a->sample_type =
         PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
-    a->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
     a->disabled = a->inherit = a->mmap = a->mmap2 = a->comm = a->task = a->sample_id_all = 1;
     a->exclude_hv = 1;
     a->use_clockid = 1;
     a->clockid = CLOCK_MONOTONIC;
     a->watermark = 1;
     a->build_id = 1;
-    p->reader.layout = (struct bn_perf_layout){.max_chain = (uint32_t)depth, .dump_bytes = o->dump_bytes};
-    if (o->kind == BN_RECORD_FAULTS) {
-        a->config = PERF_COUNT_SW_PAGE_FAULTS;
-        a->sample_period = p->reader.layout.weight = 1;
-    } else if (p->tier == BN_RECORD_CLOCK) {
-        a->config = PERF_COUNT_SW_CPU_CLOCK;
-        a->sample_period = p->reader.layout.weight = odd_period(o->period_ns);
-    } else {
-        a->type = PERF_TYPE_HARDWARE;
-        a->config = PERF_COUNT_HW_CPU_CYCLES;
-        a->freq = 1;
-        a->sample_freq = o->period_ns < 1000000000 ? 1000000000 / o->period_ns : 1;
-    }
+    a->sample_period = odd_period(o->period_ns);
+    p->reader.layout = (struct bn_perf_layout){
+        .weight = a->sample_period, .max_chain = (uint32_t)depth, .dump_bytes = o->dump_bytes};
     if (o->dump_bytes > 0) {
         a->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
         a->sample_regs_user = BN_PERF_REGISTERS;
@@ -270,7 +256,6 @@ static void open_clock(struct perf *p, pid_t pid)
     struct perf_event_attr attr = {.size = sizeof attr,
                                    .type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK,
-                                   .read_format = p->attr.read_format,
                                    .disabled = 1,
                                    .inherit = 1,
                                    .exclude_kernel = 1,
@@ -363,11 +348,7 @@ static bn_status prepare(struct perf **prepared, const struct bn_record_options 
 {
     struct perf *p = bn_alloc(1, sizeof *p);
     if (p == NULL) return bn_nomem(err);
-    *p = (struct perf){.tier = (enum bn_record_tier)o->tier,
-                       .kind = o->kind,
-                       .clock = -1,
-                       .quit = -1,
-                       .system = !o->user_only};
+    *p = (struct perf){.clock = -1, .quit = -1, .system = !o->user_only};
     p->reader.out = out;
     p->page = (size_t)sysconf(_SC_PAGESIZE);
     p->ring_bytes = RING_BYTES(o->dump_bytes > 0);
@@ -435,48 +416,21 @@ static bn_status perf_open(void **state, const struct bn_record_options *o, stru
     return BN_OK;
 }
 
-/* What an event counted, and for how long: sums over all that inherited it. */
-struct count {
-    uint64_t value, enabled_ns, running_ns;
-};
-
-static bool read_count(int fd, struct count *count)
-{
-    return fd >= 0 && read(fd, count, sizeof *count) == (ssize_t)sizeof *count;
-}
-
-/* Converts cycles to nanoseconds by the counter's own time and count. */
-static void weigh_cycles(const struct perf *p, bn_recording *out)
-{
-    struct count all = {0}, one;
-    for (size_t i = 0; i < p->n_rings; i++) {
-        if (!read_count(p->rings[i].fd, &one)) continue;
-        all.value += one.value;
-        all.running_ns += one.running_ns;
-    }
-    double each = all.value > 0 ? (double)all.running_ns / (double)all.value : 0;
-    for (size_t i = 0; i < out->n_samples; i++)
-        out->samples[i].weight = (uint64_t)((double)out->samples[i].weight * each + 0.5);
-}
-
 static bn_status perf_stop(void *state, bn_error *err)
 {
     struct perf *p = state;
     bn_recording *out = p->reader.out;
-    struct count clock;
+    uint64_t clock; /* the sum over all that inherited it */
     switch_all(p, PERF_EVENT_IOC_DISABLE);
     stop_drainer(p);
     for (size_t i = 0; i < p->n_rings; i++)
         drain_ring(p, &p->rings[i]);
-    out->delivery.cpu_known = read_count(p->clock, &clock);
-    if (out->delivery.cpu_known) out->delivery.cpu_ns = clock.value;
+    out->delivery.cpu_known = p->clock >= 0 && read(p->clock, &clock, sizeof clock) == (ssize_t)sizeof clock;
+    if (out->delivery.cpu_known) out->delivery.cpu_ns = clock;
     out->delivery.system = p->system;
     memcpy(out->delivery.system_refused, p->system_refused, sizeof p->system_refused);
-    out->delivery.period_ns =
-        p->tier == BN_RECORD_CLOCK && p->kind != BN_RECORD_FAULTS ? p->reader.layout.weight : 0;
-    BN_TRY(bn_perf_finish(&p->reader, err));
-    if (p->tier == BN_RECORD_CYCLES) weigh_cycles(p, out);
-    return BN_OK;
+    out->delivery.period_ns = p->reader.layout.weight;
+    return bn_perf_finish(&p->reader, err);
 }
 
 const struct bn_record_ops bn_record_perf = {perf_open, perf_stop, perf_close};

@@ -7,7 +7,6 @@
 #include "lab/sampler/recorder.h"
 
 #include <stdio.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,14 +20,12 @@
  * enough; while none comes, the trial is repeated with ten times the work. */
 #define TRIAL_NS UINT64_C(20000000)
 #define TRIAL_MOST_NS UINT64_C(2000000000) /* timers of a busy machine may be silent for a tenth of it */
-#define TRIAL_PAGES 64u                    /* that are touched where faults are recorded */
 
 static const struct {
     const struct bn_record_ops *ops;
     unsigned kinds; /* that it records: bits, 1u << enum bn_record_kind */
 } TIERS[] = {
     {&bn_record_perf, 1u << BN_RECORD_CPU},
-    {&bn_record_perf, 1u << BN_RECORD_CPU | 1u << BN_RECORD_FAULTS},
     {&bn_record_timers, 1u << BN_RECORD_CPU | 1u << BN_RECORD_WALL},
 };
 _Static_assert(BN_ARRAY_LEN(TIERS) == BN_RECORD_TIERS, "a row for each");
@@ -43,23 +40,6 @@ struct bn_recorder {
 
 /* ---- trials ---- */
 
-/* Something for each kind to see: time on a processor, and pages that are new. */
-static void work(enum bn_record_kind kind, uint64_t ns)
-{
-    if (kind == BN_RECORD_FAULTS) {
-        size_t page = (size_t)sysconf(_SC_PAGESIZE), n = TRIAL_PAGES * page;
-        volatile char *pages = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (pages == MAP_FAILED) return;
-        for (size_t at = 0; at < n; at += page)
-            pages[at] = 1;
-        munmap((void *)(uintptr_t)pages, n);
-        return;
-    }
-    for (uint64_t begin = bn_clock_thread_cpu_ns(); bn_clock_thread_cpu_ns() - begin < ns;)
-        for (volatile unsigned i = 0; i < 20000; i++) {
-        }
-}
-
 static bn_status record_work(struct bn_record_trial *out, const struct bn_record_ops *ops,
                              const struct bn_record_options *options, uint64_t ns, bn_error *err)
 {
@@ -68,7 +48,9 @@ static bn_status record_work(struct bn_record_trial *out, const struct bn_record
     bn_status status = ops->open(&state, options, NULL, &recording, err);
     if (status == BN_OK) {
         uint64_t begin = bn_clock_thread_cpu_ns();
-        work(options->kind, ns);
+        while (bn_clock_thread_cpu_ns() - begin < ns)
+            for (volatile unsigned i = 0; i < 20000; i++) {
+            }
         out->cpu_ns += bn_clock_thread_cpu_ns() - begin;
         status = ops->stop(state, err);
         ops->close(state);
@@ -91,7 +73,7 @@ bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_opti
         return BN_OK;
     }
     if (own.period_ns > TRIAL_PERIOD_NS) own.period_ns = TRIAL_PERIOD_NS;
-    if (own.kind != BN_RECORD_FAULTS) out->asked_period_ns = own.period_ns;
+    out->asked_period_ns = own.period_ns;
     bn_status status = record_work(out, ops, &own, TRIAL_NS, &why);
     for (uint64_t ns = 10 * TRIAL_NS; status == BN_OK && out->samples == 0 && ns <= TRIAL_MOST_NS; ns *= 10)
         status = record_work(out, ops, &own, ns, &why);
@@ -108,13 +90,13 @@ bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_opti
 
 /* ---- the choice ---- */
 
-/* Of one way, why; of all of them only that, since three reasons do not fit: bn_record_try has each. */
+/* Of one way, why; of all of them only that, since the reasons do not fit: bn_record_try has each. */
 static bn_status nothing_works(const struct bn_delivery *delivery, int only, bn_error *err)
 {
     if (only >= 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s", bn_record_tier_name((enum bn_record_tier)only),
                        delivery->refused[only]);
-    bn_fail(err, BN_ERR_UNSUPPORTED, "no sampler works: cycles, clock and timer are unavailable");
+    bn_fail(err, BN_ERR_UNSUPPORTED, "no sampler works: clock and timer are unavailable");
     bn_error_hint(err, "bn-flamegraph doctor shows why");
     return BN_ERR_UNSUPPORTED;
 }
@@ -160,7 +142,7 @@ static bn_status make(bn_recorder **out, const struct bn_record_options *options
     if (r == NULL) return bn_nomem(err);
     r->options = *options;
     r->recording.delivery.kind = options->kind;
-    r->recording.delivery.asked_period_ns = options->kind == BN_RECORD_FAULTS ? 0 : options->period_ns;
+    r->recording.delivery.asked_period_ns = options->period_ns;
     r->recording.delivery.dump_bytes = options->dump_bytes;
     *out = r;
     return BN_OK;

@@ -12,10 +12,9 @@
  *
  * or for a program bn_record_program alone. What each tier records:
  *
- *              cpu              wall             faults
- *   cycles     cycles as time   -                -
- *   clock      yes              -                perf's page faults
- *   timer      yes              yes              -
+ *              cpu              wall
+ *   clock      yes              -
+ *   timer      yes              yes
  */
 #ifndef BN_SAMPLER_RECORDER_H
 #define BN_SAMPLER_RECORDER_H
@@ -60,7 +59,7 @@ BN_MUST_CHECK bn_status bn_record_program(bn_recording *out, struct bn_process *
 /* Whether one sampler works here: it records some milliseconds of work of this thread. */
 struct bn_record_trial {
     bool works;
-    uint64_t asked_period_ns; /* 0 for faults */
+    uint64_t asked_period_ns; /* 0: it counts */
     uint64_t samples;         /* taken */
     uint64_t cpu_ns;          /* of this thread, meanwhile */
     bool system;              /* frames of the operating system are recorded */

@@ -16,21 +16,16 @@
 
 const char *bn_record_tier_name(enum bn_record_tier tier)
 {
-    static const char *const NAMES[] = {"cycles", "clock", "timer"};
+    static const char *const NAMES[] = {"clock", "timer"};
     _Static_assert(BN_ARRAY_LEN(NAMES) == BN_RECORD_TIERS, "a name for each");
     return (unsigned)tier < BN_RECORD_TIERS ? NAMES[tier] : "none";
 }
 
 const char *bn_record_kind_name(enum bn_record_kind kind)
 {
-    static const char *const NAMES[] = {"cpu", "wall", "faults"};
+    static const char *const NAMES[] = {"cpu", "wall"};
     _Static_assert(BN_ARRAY_LEN(NAMES) == BN_RECORD_KINDS, "a name for each");
     return (unsigned)kind < BN_RECORD_KINDS ? NAMES[kind] : "unknown";
-}
-
-const char *bn_record_kind_unit(enum bn_record_kind kind)
-{
-    return kind == BN_RECORD_FAULTS ? "faults" : "ns";
 }
 
 void bn_recording_release(bn_recording *recording)
@@ -241,7 +236,6 @@ void bn_delivery_add(struct bn_delivery_sum *sum, const bn_recording *recording)
 static const char *why_no_rate(const struct bn_delivery_sum *sum)
 {
     const struct bn_delivery *d = &sum->delivery;
-    if (d->kind == BN_RECORD_FAULTS) return "each one is recorded";
     if (d->kind == BN_RECORD_WALL) return "threads that wait are sampled too";
     if (!d->cpu_known) return "the time of the recorded threads is not known";
     if (d->cpu_ns == 0) return "nothing ran";
@@ -251,10 +245,7 @@ static const char *why_no_rate(const struct bn_delivery_sum *sum)
 static void put_rates(bn_json *o, const struct bn_delivery_sum *sum)
 {
     const struct bn_delivery *d = &sum->delivery;
-    if (d->asked_period_ns > 0)
-        bn_json_put_u64(o, "asked_period_ns", d->asked_period_ns);
-    else
-        bn_json_put_unavailable(o, "asked_period_ns", "each one is recorded");
+    bn_json_put_u64(o, "asked_period_ns", d->asked_period_ns);
     if (d->period_ns > 0)
         bn_json_put_u64(o, "period_ns", d->period_ns);
     else

@@ -13,21 +13,18 @@
 
 /* How samples are taken, the better ways first. */
 enum bn_record_tier {
-    BN_RECORD_CYCLES, /* perf_event_open(2): the processor's cycle counter */
-    BN_RECORD_CLOCK,  /* perf_event_open(2): the operating system's clock of the thread; call chains by it */
-    BN_RECORD_TIMER,  /* timer_create(2) for each thread, a signal, and a walk over frame pointers */
+    BN_RECORD_CLOCK, /* perf_event_open(2): the operating system's clock of the thread; call chains by it */
+    BN_RECORD_TIMER, /* timer_create(2) for each thread, a signal, and a walk over frame pointers */
     BN_RECORD_TIERS
 };
-const char *bn_record_tier_name(enum bn_record_tier tier); /* "cycles", "clock", "timer" */
+const char *bn_record_tier_name(enum bn_record_tier tier); /* "clock", "timer" */
 
 enum bn_record_kind {
-    BN_RECORD_CPU,    /* nanoseconds on a processor */
-    BN_RECORD_WALL,   /* nanoseconds from begin to end, waiting included */
-    BN_RECORD_FAULTS, /* page faults */
+    BN_RECORD_CPU,  /* nanoseconds on a processor */
+    BN_RECORD_WALL, /* nanoseconds from begin to end, waiting included */
     BN_RECORD_KINDS
 };
-const char *bn_record_kind_name(enum bn_record_kind kind); /* "cpu", "wall", "faults" */
-const char *bn_record_kind_unit(enum bn_record_kind kind); /* "ns", "ns", "faults" */
+const char *bn_record_kind_name(enum bn_record_kind kind); /* "cpu", "wall" */
 
 /* Registers of a sample, numbered as DWARF does on this architecture (x86-64: 0 rax, 1 rdx, 2 rcx, 3 rbx,
  * 4 rsi, 5 rdi, 6 rbp, 7 rsp, 8 to 15, 16 rip; aarch64: 0 to 30, 31 sp, 32 pc). */
@@ -41,7 +38,7 @@ enum bn_sample_flag {
 
 struct bn_sample {
     uint64_t time_ns;
-    uint64_t weight; /* in the unit of what is recorded */
+    uint64_t weight; /* nanoseconds */
     uint32_t pid, tid;
     size_t chain; /* index of its first address: where it was, then its callers */
     uint16_t n_chain;
@@ -73,18 +70,18 @@ struct bn_thread_name {
 struct bn_delivery {
     enum bn_record_tier tier;
     enum bn_record_kind kind;
-    uint64_t asked_period_ns; /* 0 for faults: each one */
-    uint64_t lost;            /* samples that the sampler says it could not keep */
-    uint64_t throttled;       /* times that the operating system held the sampler back */
-    uint64_t wall_ns;         /* from start to stop */
-    uint64_t cpu_ns;          /* that the recorded threads used meanwhile, by the system's own account */
+    uint64_t asked_period_ns;
+    uint64_t lost;      /* samples that the sampler says it could not keep */
+    uint64_t throttled; /* times that the operating system held the sampler back */
+    uint64_t wall_ns;   /* from start to stop */
+    uint64_t cpu_ns;    /* that the recorded threads used meanwhile, by the system's own account */
     bool cpu_known;
     bool system;                        /* the operating system's own time and frames are in it */
     char system_refused[200];           /* why not, when requested */
-    uint64_t period_ns;                 /* the period in use, where it differs from the requested one */
+    uint64_t period_ns;                 /* the period in use; 0: it varies */
     uint32_t dump_bytes;                /* of stack copied with each sample; 0: frame pointers only */
     char note[240];                     /* what else limits what was seen, a sentence; "": nothing */
-    char refused[BN_RECORD_TIERS][200]; /* why a better tier was not used; "" for those not tried */
+    char refused[BN_RECORD_TIERS][200]; /* why a tier was not used; "" for those not tried */
 };
 
 typedef struct bn_recording {

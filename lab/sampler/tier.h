@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ways of sampling as recorder.c sees them: perf events, of which options->tier says which, and timers.
+ * The ways of sampling as recorder.c sees them: perf events and timers.
  * BN_ERR_UNSUPPORTED means that a way does not work here; its message says why and its hint what changes that. Any
  * other error ends the recording.
  *

@@ -289,7 +289,6 @@ static void find_busy(struct work *w, struct bn_agreement *out)
 /* Says why nothing can be compared; leaves it empty when something can. */
 static void look_for_reasons(const struct work *w, struct bn_agreement *out)
 {
-    const char *what = w->sampled->what;
     sum_kind(w, BN_FRAME_BRICK);
     size_t n_busy = w->paired ? w->measured->n_runs : 1;
     if (out->busy_runs >= n_busy)
@@ -298,7 +297,7 @@ static void look_for_reasons(const struct work *w, struct bn_agreement *out)
             "the machine was too busy: in each run threads waited for a processor for %.1f %% of their time "
             "or more, which is measured and not sampled; up to %.0f %% can be compared",
             100 * w->waited, 100 * BN_AGREEMENT_MAX_WAIT);
-    else if (strcmp(w->sampled->unit, "ns") != 0 || strcmp(what, "faults") == 0)
+    else if (strcmp(w->sampled->unit, "ns") != 0)
         snprintf(out->why, sizeof out->why, "the samples are of %s, not of time", w->sampled->unit);
     else if (!(total_of(w, MAX_ROWS, MEASURED) > 0))
         snprintf(out->why, sizeof out->why, "no brick was measured");

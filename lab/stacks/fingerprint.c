@@ -52,7 +52,7 @@ bn_status bn_fingerprint_put(bn_json *about, bn_error *err)
         bn_buf_putc(&text, '\n');
     }
     if (status == BN_OK) status = bn_buf_check(&text, err);
-    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
+    if (status == BN_OK) bn_sha256_hex(text.data, text.len, hex);
     bn_buf_release(&text);
     if (status == BN_OK) bn_json_put_string(about, "fingerprint", hex);
     return status;

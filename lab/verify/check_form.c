@@ -103,9 +103,7 @@ static bool list_matches(const struct bn_check *c, const char *path, const char 
             bn_rule_fail(c, "%s has the id %llu, which is not a token", path, (unsigned long long)list[i]);
     }
     ok = ok && bn_rule_digest(c, digest_path, &digest);
-    bn_status status = ok ? bn_receipt_ids_digest(ids, *n, hex, NULL) : BN_OK;
-    if (status != BN_OK) bn_rule_error(c, status);
-    ok = ok && status == BN_OK;
+    if (ok) bn_receipt_ids_digest(ids, *n, hex);
     if (ok && strcmp(hex, digest) != 0) {
         bn_rule_fail(c, "the digest of %s is not %s", path, digest_path);
         ok = false;
@@ -134,8 +132,7 @@ bool bn_check_text_digests(const struct bn_check *c)
         char hex[BN_SHA256_HEX];
         if (bn_json_path(c->p, PAIRS[i][0]) == NULL) continue;
         if (!bn_rule_text(c, PAIRS[i][0], &text) || !bn_rule_digest(c, PAIRS[i][1], &digest)) return false;
-        bn_status status = bn_sha256_hex(text, strlen(text), hex, NULL);
-        if (status != BN_OK) return bn_rule_error(c, status);
+        bn_sha256_hex(text, strlen(text), hex);
         if (strcmp(hex, digest) != 0)
             return bn_rule_fail(c, "the digest of %s is not %s", PAIRS[i][0], PAIRS[i][1]);
         n++;

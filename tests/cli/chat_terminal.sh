@@ -146,41 +146,6 @@ send /bye\n" -n 1
 check 'a history that cannot be written is one warning' equal "$(grep -c 'warning:.*--no-history turns' "$tmp/out")" 1
 rmdir "$tmp/state/bn/chat-history"
 
-# ---- lines of an answer ----
-
-# An answer of several hundred characters in one line, as the terminal of 50 columns shows it.
-chat 'Who is there?\n' -n 90 --temp 0
-cp "$tmp/out" "$tmp/out.piped"
-typed "size 30 50
-$at
-send Who is there?\n
-$at
-send /bye\n" -n 90 --temp 0
-sed -e '1,/Who is there?$/d' -e $'/tok\\/s/,$d' -e $'s/\e\\[?2004l//' "$tmp/out" >"$tmp/answers"
-check 'lines have at most 50 columns' equal "$(awk 'length > 50' "$tmp/answers")" ''
-check 'there are several' test "$(wc -l <"$tmp/answers")" -gt 3
-check 'they break between words, and nothing else changes' same <(tr '\n' ' ' <"$tmp/answers") <(tr '\n' ' ' <"$tmp/out.piped")
-typed "size 30 50
-$at
-send Who is there?\n
-$at
-send /bye\n" -o -n 90 --temp 0
-check 'in a pipe it is one line' same <(sed '1,/^-- output$/d' "$tmp/out") "$tmp/out.piped"
-# The first token of the greedy answer to this becomes the mark of a block of code, of a table, a character of several bytes.
-for mark in '```' '|' 'é'; do
-    python3 tests/cli/edit_vocabulary.py fixtures/shakespeare-5m-i2_s.gguf "$tmp/mark.gguf" qwen2 '' "296=$mark"
-    typed "size 30 50
-$at
-send Who is there?\n
-$at
-send /bye\n" -m "$tmp/mark.gguf" -n 40 --temp 0
-    sed -e '1,/Who is there?$/d' -e $'/tok\\/s/,$d' -e $'s/\e\\[?2004l//' "$tmp/out" >"$tmp/answers"
-    check "an answer that begins with $mark has it" has "$tmp/answers" "$mark's dead,$mark's dead"
-    long=$(awk 'length > 80' "$tmp/answers" | wc -l)
-    if [ "$mark" = é ]; then want=0; else want=1; fi
-    check 'lines of code and of tables are not broken' equal "$long" "$want"
-done
-
 # ---- messages of several lines ----
 
 # said TITLE SCRIPT: what is typed is the message "one\ntwo".

@@ -20,7 +20,6 @@ says 8 "so is a folder in the place of a file" 'folder.svg: is a directory' "$bn
 says 3 "a file in the place of a folder" 'file/x.json: cannot create' "$bn" record -o file/x.json -- touch ran
 says 3 "a folder that takes no file" '/proc/x.json: cannot create' "$bn" record -o /proc/x.json -- touch ran
 says 2 "a table of turned stacks" 'not possible with the table' "$bn" record --callers -o x.txt -- touch ran
-says 2 "a frequency of page faults" 'not possible with page faults' "$bn" record --kind faults -F 99 -o x.json -- touch ran
 check "before the program is run" test ! -e ran
 echo kept >kept.json
 status 2 "what is there stays" "$bn" record -o kept.json -o x.foo -- touch ran

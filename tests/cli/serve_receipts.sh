@@ -164,38 +164,6 @@ says 3 'the folder of a key may not' 'Not a directory' timeout 60 "$bin/bn-serve
     --api-key-file "$tmp/keys"
 rm "$owner"
 
-# ---- shares of memory ----
-
-printf '%s\n%s\n' "$key" "$other_key" >"$tmp/keys"
-for bound in '--max-receipts 6' '--receipts-size 60K'; do
-    for kept in '' "--receipts $tmp/shares"; do
-        # shellcheck disable=SC2086 # words
-        start --api-key-file "$tmp/keys" $bound $kept
-        name=$(answer -H "X-Api-Key: $other_key")
-        check "${bound% *} $kept: many answers of one key" has "$name" -H "X-Api-Key: $other_key"
-        for _ in $(seq 20); do last=$(answer -H "X-Api-Key: $key"); done
-        check 'leave the receipt of another one' has "$name" -H "X-Api-Key: $other_key"
-        check 'the last one is kept' has "$last" -H "X-Api-Key: $key"
-    done
-done
-
-# More answers than the list has places, so that it is put together again around the one that stays.
-start --api-key-file "$tmp/keys" --max-receipts 6 --sequences 16
-name=$(answer -H "X-Api-Key: $other_key")
-last=$(python3 - "$port" "$key" <<'END'
-import http.client, json, sys
-c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=300)
-body = json.dumps({"prompt": ["a"] * 16, "max_tokens": 1})
-for _ in range(300):
-    c.request("POST", "/v1/completions", body, {"Content-Type": "application/json", "X-Api-Key": sys.argv[2]})
-    reply = c.getresponse()
-    reply.read()
-print(reply.headers["X-BN-Receipt"].split(", ")[-1])
-END
-)
-check 'after 4800 answers too' has "$name" -H "X-Api-Key: $other_key"
-check 'as the last one' has "$last" -H "X-Api-Key: $key"
-
 # ---- a disk that fails ----
 
 start --receipts "$folder"

@@ -123,7 +123,7 @@ first=$(run qwen3 -p hello -n 4 --json | grep -o '"ids": *\[[^]]*' | tr -cd '0-9
 third=$(run qwen3 -p hello -n 4 --json | grep -o '"ids": *\[[^]]*' | tr -cd '0-9,' | cut -d, -f3)
 model opens "$qwen3" "$first=<think>" "$third=</think>"
 shown -u NO_COLOR "$bin/bn-run" -q -m "$tmp/opens.gguf" -p hello -n 4
-check 'a block that the model opens is dimmed from its tag on' has "$tmp/shown" $'\e[2m<think>'
+check 'a block that the model opens is dimmed after its tag' has "$tmp/shown" $'<think>\e[2m'
 check 'to its end' has "$tmp/shown" $'</think>\e[0m'
 # The first token is one character of two bytes.
 model accent "$qwen3" "$first=é"

@@ -17,7 +17,7 @@ while getopts r:t: option; do
     esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || set -- cycles clock
+[ $# -gt 0 ] || set -- clock
 document=$(mktemp --suffix .json) || exit 8
 trap 'rm -f "$document"' EXIT
 for tier; do

@@ -96,14 +96,14 @@ bn_json *bn_cli_put_model(bn_json *document, const struct bn_args *args)
     bn_json *model = bn_json_put_object(document, "model");
     bn_json_put_object(model, "unavailable");
     bn_json_put_string(model, "name", bn_cli_model_name(args));
-    if (bn_cli_model_path(&path, args->model, &err) != BN_OK)
+    if (bn_cli_model_path(&path, args->model, &err) != BN_OK) {
         bn_json_put_unavailable(model, "sha256", err.msg);
-    else if (path != NULL)
+    } else if (path != NULL) {
         bn_cli_put_file_digest(model, "sha256", path);
-    else if (bn_sha256_hex(bn_default_model_data, (size_t)bn_default_model_bytes, hex, &err) == BN_OK)
+    } else {
+        bn_sha256_hex(bn_default_model_data, (size_t)bn_default_model_bytes, hex);
         bn_json_put_string(model, "sha256", hex);
-    else
-        bn_json_put_unavailable(model, "sha256", err.msg);
+    }
     bn_free(path);
     return model;
 }

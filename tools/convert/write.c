@@ -37,7 +37,7 @@ struct job {
 struct writer {
     struct bn_cv_plan *plan;
     int fd;
-    struct bn_sha256 *sha;
+    struct bn_sha256 sha;
     uint64_t n_bytes;
     unsigned n_threads;
     struct bn_cv_scratch scratch[MAX_THREADS];
@@ -180,7 +180,7 @@ static bn_status find_scale(struct writer *w, struct bn_cv_tensor *t, bn_error *
 static bn_status put(struct writer *w, const void *bytes, size_t n, bn_error *err)
 {
     const char *at = bytes;
-    bn_sha256_update(w->sha, bytes, n);
+    bn_sha256_update(&w->sha, bytes, n);
     w->n_bytes += n;
     while (n > 0) {
         ssize_t wrote = write(w->fd, at, n);
@@ -292,26 +292,24 @@ static bn_status open_writer(struct writer *w, bn_error *err)
     w->chunk = bn_alloc(widest, 1);
     w->sums = bn_alloc(CHUNK_BYTES, 1);
     if (w->chunk == NULL || w->sums == NULL) return bn_nomem(err);
-    return bn_sha256_open(&w->sha, err);
+    bn_sha256_begin(&w->sha);
+    return BN_OK;
 }
 
 bn_status bn_cv_write(struct bn_cv_plan *plan, const char *old_record, struct bn_cv_result *result,
                       bn_cv_progress progress, void *user, bn_error *err)
 {
-    unsigned char digest[BN_SHA256_BYTES];
     struct writer *w = bn_alloc(1, sizeof *w);
     if (w == NULL) return bn_nomem(err);
     *w = (struct writer){.plan = plan, .fd = -1, .progress = progress, .user = user};
     bn_status status = open_writer(w, err);
     if (status == BN_OK) status = write_file(w, old_record, err);
     if (status == BN_OK) {
-        bn_sha256_take(w->sha, digest);
-        bn_hex(result->sha256, digest, sizeof digest);
+        bn_sha256_take_hex(&w->sha, result->sha256);
         result->n_bytes = w->n_bytes;
         for (unsigned i = 0; i < w->n_threads; i++)
             result->worst = fmax(result->worst, w->scratch[i].worst);
     }
-    bn_sha256_close(w->sha);
     for (unsigned i = 0; i < MAX_THREADS; i++)
         release_scratch(&w->scratch[i]);
     bn_free(w->chunk);
@@ -322,21 +320,18 @@ bn_status bn_cv_write(struct bn_cv_plan *plan, const char *old_record, struct bn
 
 bn_status bn_cv_digest_inputs(struct bn_cv_plan *plan, bn_cv_progress progress, void *user, bn_error *err)
 {
-    unsigned char digest[BN_SHA256_BYTES];
-    struct bn_sha256 *sha = NULL;
-    BN_TRY(bn_sha256_open(&sha, err));
+    struct bn_sha256 sha;
+    bn_sha256_begin(&sha);
     bn_status status = BN_OK;
     for (size_t i = 0; i < plan->n_inputs && status == BN_OK; i++) {
         const struct bn_file_map *map = &plan->inputs[i].map;
         for (size_t at = 0; at < map->n_bytes && status == BN_OK; at += CHUNK_BYTES) {
             size_t n = bn_min_size(CHUNK_BYTES, map->n_bytes - at);
-            bn_sha256_update(sha, map->data + at, n);
+            bn_sha256_update(&sha, map->data + at, n);
             bn_file_map_forget(map, map->data + at, n);
             if (progress != NULL && !progress(user, 0)) status = bn_fail(err, BN_ERR_CANCELLED, "cancelled");
         }
-        bn_sha256_take(sha, digest);
-        bn_hex(plan->inputs[i].sha256, digest, sizeof digest);
+        bn_sha256_take_hex(&sha, plan->inputs[i].sha256);
     }
-    bn_sha256_close(sha);
     return status;
 }

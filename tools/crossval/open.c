@@ -30,7 +30,7 @@ static bn_status read_thresholds(struct bn_crossval *x, bn_error *err)
     bn_buf_puts(text, ""); /* an empty file has bytes too */
     if (status == BN_OK) status = bn_buf_check(text, err);
     if (status == BN_OK) status = bn_thresholds_parse(&x->thresholds, text->data, text->len, NULL, err);
-    if (status == BN_OK) status = bn_sha256_hex(text->data, text->len, x->thresholds_sha, err);
+    if (status == BN_OK) bn_sha256_hex(text->data, text->len, x->thresholds_sha);
     if (status != BN_OK && path != NULL) bn_error_name(err, path);
     return status;
 }
@@ -56,7 +56,8 @@ static bn_status open_model(struct bn_crossval *x, bn_error *err)
     x->model_path = x->located;
     if (x->model_path == NULL) BN_TRY(write_carried(x, err));
     /* The bytes that are computed with; references open the file themselves. */
-    return bn_sha256_hex(x->model->bytes, x->model->n_bytes, x->model_sha, err);
+    bn_sha256_hex(x->model->bytes, x->model->n_bytes, x->model_sha);
+    return BN_OK;
 }
 
 /* ---- the prompt ---- */
@@ -71,7 +72,8 @@ static bn_status take_ids(struct bn_crossval *x, const int32_t *ids, size_t n, b
     if (x->ids == NULL) return bn_nomem(err);
     memcpy(x->ids, ids, x->n_prompt * sizeof *ids);
     x->n_ids = x->n_prompt;
-    return bn_receipt_ids_digest(ids, x->n_prompt, x->prompt_sha, err);
+    bn_receipt_ids_digest(ids, x->n_prompt, x->prompt_sha);
+    return BN_OK;
 }
 
 static bn_status open_session(struct bn_crossval *x, bn_error *err)

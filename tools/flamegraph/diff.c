@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn-flamegraph diff: compares two sets of recordings, tests the changes for significance, and writes the result as
- * text, as a document or as a picture.
+ * text or as a picture.
  */
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,6 @@ struct comparison {
     bn_stacks *sides[2];
     char names[2][256];
     bn_json *first;   /* what the first file is about, with --same-work; NULL while none was read */
-    bn_json *differ;  /* names of the facts in which the sides differ, and should not */
     bool generations; /* weights are of one generation of a model, not of a run */
     struct bn_stacks_diff diff;
     bool by_total;     /* order, --min and the gate look at totals, not at selves */
@@ -124,10 +123,13 @@ static bn_status read_file(struct comparison *r, bn_stacks **out, const char *pa
     return bn_stacks_keep(out, status);
 }
 
-/* Shares of different things may differ for that reason alone. */
-static void warn_of_differences(const bn_json *names, const char *before, const char *after)
+/* Shares of different things may differ for that reason alone. program: they should be of the same one, too. */
+static void warn_of_differences(const bn_stacks *one, const bn_stacks *other, bool program,
+                                const char *before, const char *after)
 {
     struct bn_buf list = {.max = 4096};
+    bn_json *names = bn_json_new_array();
+    bn_fingerprint_differences(names, one->about, other->about, program);
     for (const bn_json *e = bn_json_first(names); e != NULL; e = bn_json_next(e)) {
         const char *name = "";
         (void)bn_json_string(e, &name);
@@ -137,15 +139,6 @@ static void warn_of_differences(const bn_json *names, const char *before, const 
         bn_report_warning("%s and %s are not recordings of the same thing; they differ in: %s", before, after,
                           list.data);
     bn_buf_release(&list);
-}
-
-/* Runs of one side are of the same program, too. */
-static void check_side(const struct comparison *r, const bn_stacks *first, const bn_stacks *other,
-                       size_t from, size_t at)
-{
-    bn_json *names = bn_json_new_array();
-    bn_fingerprint_differences(names, first->about, other->about, true);
-    warn_of_differences(names, r->args->operands[from], r->args->operands[at]);
     bn_json_free(names);
 }
 
@@ -166,7 +159,8 @@ static bn_status read_side(struct comparison *r, bn_stacks **out, size_t from, s
     for (size_t i = 1; i < n && status == BN_OK; i++) {
         bn_stacks *more = NULL;
         status = read_file(r, &more, r->args->operands[from + i], err);
-        if (status == BN_OK) check_side(r, stacks, more, from, from + i);
+        if (status == BN_OK)
+            warn_of_differences(stacks, more, true, r->args->operands[from], r->args->operands[from + i]);
         if (status == BN_OK) status = bn_stacks_append(stacks, more, err);
         bn_stacks_close(more);
     }
@@ -191,8 +185,7 @@ static bn_status read_sides(struct comparison *r, bn_error *err)
     name_side(r->names[1], args->operands[at], args->n_operands - at);
     BN_TRY(read_side(r, &r->sides[0], 0, at, err));
     BN_TRY(read_side(r, &r->sides[1], at, args->n_operands - at, err));
-    bn_fingerprint_differences(r->differ, r->sides[0]->about, r->sides[1]->about, false);
-    warn_of_differences(r->differ, "before", "after");
+    warn_of_differences(r->sides[0], r->sides[1], false, "before", "after");
     return BN_OK;
 }
 
@@ -408,79 +401,6 @@ static void put_text(struct bn_buf *out, const struct comparison *r, bool colour
     bn_buf_putc(out, '\n');
 }
 
-/* ---- document ---- */
-
-static void put_value(bn_json *parent, const char *name, const struct comparison *r,
-                      const struct bn_diff_value *v)
-{
-    bn_json *o = bn_json_put_object(parent, name);
-    bn_json_put_number(o, "before", v->before);
-    bn_json_put_number(o, "after", v->after);
-    bn_json_put_number(o, "difference", v->after - v->before);
-    if (isnan(v->p)) {
-        bn_json_put_unavailable(o, "p", "not judged: too few samples or runs, or a share under min_share");
-        return;
-    }
-    bn_json *interval = bn_json_put_array(o, "interval");
-    bn_json_add_number(interval, v->low);
-    bn_json_add_number(interval, v->high);
-    bn_json_put_number(o, "p", v->p);
-    bn_json_put_number(o, "q", v->q);
-    bn_json_put_bool(o, "significant", v->significant);
-    bn_json_put_number(o, "detectable", bn_stacks_diff_detectable(&r->diff, v));
-}
-
-static void put_functions(bn_json *doc, const struct comparison *r)
-{
-    bn_json *list = bn_json_put_array(doc, "functions");
-    for (size_t i = 0; i < r->n_rows; i++) {
-        uint32_t frame = r->rows[i];
-        bn_json *o = bn_json_add_object(list);
-        bn_json_put_string(o, "name", name_of(r, frame));
-        bn_json_put_string(o, "kind", bn_frame_kind_name(r->diff.tree->frames[frame].kind));
-        bn_json_put_string(o, "state", state_of(r, frame));
-        put_value(o, "self", r, value_of(r, false, frame));
-        put_value(o, "total", r, value_of(r, true, frame));
-    }
-}
-
-static bn_status put_json(struct bn_buf *out, const struct comparison *r, bn_error *err)
-{
-    const struct bn_stacks_diff *d = &r->diff;
-    struct bn_buf verdict = {.max = 2 * BN_STACKS_MAX_NAME};
-    bn_json *doc = bn_json_new_object();
-    put_verdict(&verdict, r);
-    bn_json_put_string(doc, "schema", "bn.stacks-diff/1");
-    bn_json_put_string(doc, "unit", d->tree->unit);
-    bn_json_put_string(doc, "what", d->tree->what);
-    bn_json_put_u64(doc, "runs_before", d->n_before);
-    bn_json_put_u64(doc, "runs_after", d->n_after);
-    bn_json_put_number(doc, "weight_before", d->weight[0]);
-    bn_json_put_number(doc, "weight_after", d->weight[1]);
-    bn_json_put_string(doc, "weights_of", r->generations ? "generation" : "run");
-    bn_json_put_string(doc, "method", d->method);
-    bn_json_put_number(doc, "level", d->level);
-    bn_json_put_bool(doc, "same_work", d->same_work);
-    bn_json_put_copy(doc, "differ_in", r->differ); /* machine, model, prompt, ... */
-    bn_json_put_string(doc, "by", r->by_total ? "total" : "self");
-    bn_json_put_number(doc, "min_share", r->o->min / 100);
-    bn_json_put_u64(doc, "judged_functions", d->n_judged);
-    put_value(doc, "whole", r, &d->paths[BN_STACKS_ROOT]);
-    put_functions(doc, r);
-    bn_json_put_u64(doc, "more", r->n_more);
-    bn_json_put_u64(doc, "less", r->n_less);
-    bn_json_put_string(doc, "verdict", verdict.data);
-    if (!isnan(r->fail_above)) {
-        bn_json *gate = bn_json_put_object(doc, "gate");
-        bn_json_put_number(gate, "fail_above", r->fail_above);
-        bn_json_put_bool(gate, "failed", r->gate_failed);
-    }
-    bn_status status = bn_flamegraph_put_document(out, doc, err);
-    bn_buf_release(&verdict);
-    bn_json_free(doc);
-    return status;
-}
-
 /* ---- picture ---- */
 
 /* The model and prompt of both sides, or of each. */
@@ -524,8 +444,6 @@ static bn_status write_result(const struct comparison *r, enum bn_stacks_format 
     bn_status status = bn_buf_check(&verdict, err);
     if (status == BN_OK && format == BN_STACKS_TEXT)
         put_text(&out, r, !to_file && bn_report_color(stdout));
-    else if (status == BN_OK && format == BN_STACKS_DOCUMENT)
-        status = put_json(&out, r, err);
     else if (status == BN_OK)
         status = draw(&out, r, verdict.data, err);
     if (status == BN_OK) status = bn_flamegraph_write(path, &out, err);
@@ -540,16 +458,13 @@ bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
     const struct bn_flamegraph_options *o = args->fields;
     struct comparison r = {.args = args,
                            .o = o,
-                           .differ = bn_json_new_array(),
                            .by_total = o->order == ORDER_TOTAL,
                            .fail_above = bn_args_given(args, &o->diff.fail_above) ? o->diff.fail_above / 100
                                                                                   : (double)NAN};
     const struct bn_stacks_diff_options options = {
         .same_work = o->diff.same_work, .level = o->diff.level, .min_share = o->min / 100};
-    enum bn_stacks_format format =
-        o->output != NULL ? bn_stacks_format_by_name(o->output) : BN_STACKS_NO_FORMAT;
-    if (format != BN_STACKS_SVG && format != BN_STACKS_DOCUMENT)
-        format = args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT;
+    bool drawn = o->output != NULL && bn_stacks_format_by_name(o->output) == BN_STACKS_SVG;
+    enum bn_stacks_format format = drawn ? BN_STACKS_SVG : BN_STACKS_TEXT;
     bn_status status = bn_flamegraph_check_name(args, format, err);
     if (status == BN_OK) status = read_sides(&r, err);
     if (status == BN_OK) status = bn_stacks_diff(&r.diff, r.sides[0], r.sides[1], &options, err);
@@ -561,6 +476,5 @@ bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
     bn_stacks_close(r.sides[1]);
     bn_free(r.rows);
     bn_json_free(r.first);
-    bn_json_free(r.differ);
     return status;
 }

@@ -109,9 +109,8 @@ BN_MUST_CHECK bn_status bn_flamegraph_list(struct bn_buf *out, bn_json *document
 /* --output, --kind, --frequency, --sampler, --unwind, --runs, --duration, ... */
 extern const struct bn_option bn_flamegraph_record_options[];
 /* What to record and how to find names, from the options. */
-BN_MUST_CHECK bn_status bn_flamegraph_read_sampler(struct bn_record_options *options,
-                                                   struct bn_symbols_options *symbols,
-                                                   const struct bn_args *args, bn_error *err);
+void bn_flamegraph_read_sampler(struct bn_record_options *options, struct bn_symbols_options *symbols,
+                                const struct bn_flamegraph_options *o);
 /* Describes what other processes used since then, in "others", and warns when it disturbed. */
 void bn_flamegraph_put_others(bn_json *about, const struct bn_busy *then);
 /* What a reader must know of that; "" when the machine was idle or it is not known. */

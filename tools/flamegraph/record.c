@@ -37,12 +37,12 @@ const struct bn_option bn_flamegraph_record_options[] = {
               .repeatable = true, BN_TO_TEXTS(struct bn_flamegraph_options, outputs)),
     BN_OPTION("allow-empty", "write files even without a sample",
               BN_TO_BOOL(struct bn_flamegraph_options, allow_empty)),
-    BN_OPTION("kind", "processor time, wall-clock time or page faults", .arg = "cpu|wall|faults",
-              .group = "Sampling", .preset = "cpu", BN_TO_CHOICE(struct bn_flamegraph_options, kind)),
+    BN_OPTION("kind", "processor time or wall-clock time", .arg = "cpu|wall", .group = "Sampling",
+              .preset = "cpu", BN_TO_CHOICE(struct bn_flamegraph_options, kind)),
     BN_OPTION("frequency", "samples per second of each thread, 1 to 20000", .letter = 'F', .arg = "HZ",
               .group = "Sampling", .preset = "991",
               BN_TO_F64(struct bn_flamegraph_options, frequency, 1, 20000)),
-    BN_OPTION("sampler", "how to sample; auto: the first that works", .arg = "auto|cycles|clock|timer",
+    BN_OPTION("sampler", "how to sample; auto: the first that works", .arg = "auto|clock|timer",
               .group = "Sampling", .env = "BITNET_FLAMEGRAPH_TOOL", .preset = "auto",
               BN_TO_CHOICE(struct bn_flamegraph_options, sampler)),
     BN_OPTION("unwind", "find callers by unwind tables (auto) or frame pointers (fp)", .rare = true,
@@ -61,23 +61,18 @@ const struct bn_option bn_flamegraph_record_options[] = {
     {0},
 };
 
-bn_status bn_flamegraph_read_sampler(struct bn_record_options *options, struct bn_symbols_options *symbols,
-                                     const struct bn_args *args, bn_error *err)
+void bn_flamegraph_read_sampler(struct bn_record_options *options, struct bn_symbols_options *symbols,
+                                const struct bn_flamegraph_options *o)
 {
-    const struct bn_flamegraph_options *o = args->fields;
-    bool faults = o->kind == BN_RECORD_FAULTS;
-    if (faults && bn_args_given(args, &o->frequency))
-        return bn_fail(err, BN_ERR_ARG, "--frequency: not possible with page faults, which are all recorded");
     *options = (struct bn_record_options){
         .kind = o->kind,
         .tier = o->sampler - 1,
         .period_ns = (uint64_t)(1e9 / o->frequency + 0.5),
-        .dump_bytes = o->unwind == UNWIND_AUTO && !faults ? STACK_BYTES : 0, /* too many faults at once */
+        .dump_bytes = o->unwind == UNWIND_AUTO ? STACK_BYTES : 0,
         .user_only = o->user_only,
         .timeout_ns = (uint64_t)(o->work.seconds * 1e9),
     };
     *symbols = (struct bn_symbols_options){.inlined = !o->no_inline, .debug_path = o->debug_path};
-    return BN_OK;
 }
 
 void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded)
@@ -112,35 +107,6 @@ void bn_flamegraph_put_origin(bn_json *about)
     bn_cli_put_provenance(about, &machine);
 }
 
-/* Appends why a way was refused, "cycles, clock: EACCES: ...", with all of the first n that have the same
- * reason; nothing for the second of them. */
-static void put_refusal(struct bn_buf *out, const struct bn_delivery *d, unsigned n, unsigned tier)
-{
-    const char *why = d->refused[tier], *separator = out->len > 0 ? "; " : "";
-    if (why[0] == '\0') return;
-    for (unsigned t = 0; t < tier; t++)
-        if (strcmp(d->refused[t], why) == 0) return;
-    for (unsigned t = tier; t < n; t++) {
-        if (strcmp(d->refused[t], why) != 0) continue;
-        bn_buf_printf(out, "%s%s", separator, bn_record_tier_name((enum bn_record_tier)t));
-        separator = ", ";
-    }
-    bn_buf_printf(out, ": %s", why);
-}
-
-static void note_tier(const struct bn_delivery *d)
-{
-    struct bn_buf why = {.max = 4096};
-    for (unsigned t = 0; t < (unsigned)d->tier; t++)
-        put_refusal(&why, d, (unsigned)d->tier, t);
-    bool told = bn_buf_check(&why, NULL) == BN_OK && why.len > 0;
-    bool worse = d->tier == BN_RECORD_TIMER;
-    if (told && !worse) bn_report_note(1, "not used: %s", why.data);
-    bn_report_note(0, "sampler: %s%s%s", bn_record_tier_name(d->tier), told && worse ? "; unavailable: " : "",
-                   told && worse ? why.data : "");
-    bn_buf_release(&why);
-}
-
 void bn_flamegraph_describe_others(char out[BN_FLAMEGRAPH_OTHERS_ROOM], const bn_json *about)
 {
     const struct bn_others others = bn_others_read(about);
@@ -161,13 +127,12 @@ void bn_flamegraph_put_others(bn_json *about, const struct bn_busy *then)
 
 void bn_flamegraph_warn(const struct bn_delivery *d)
 {
-    note_tier(d);
+    const char *why = d->tier == BN_RECORD_TIMER ? d->refused[BN_RECORD_CLOCK] : "";
+    bn_report_note(0, "sampler: %s%s%s", bn_record_tier_name(d->tier),
+                   why[0] != '\0' ? "; unavailable: clock: " : "", why);
     if (d->system_refused[0] != '\0') bn_report_note(0, "without kernel frames: %s", d->system_refused);
     if (d->note[0] != '\0') bn_report_warning("%s", d->note);
-    if (d->lost > 0 && d->kind == BN_RECORD_FAULTS)
-        bn_report_warning("%llu page faults were lost: too many in a short time",
-                          (unsigned long long)d->lost);
-    else if (d->lost > 0)
+    if (d->lost > 0)
         bn_report_warning("%llu samples were lost; a lower --frequency "
                           "loses fewer",
                           (unsigned long long)d->lost);
@@ -251,15 +216,8 @@ static void warn_of_gaps(const struct job *job)
 
 static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
 {
-    char refused[sizeof job->delivery.delivery.refused];
-    for (size_t run = 0; run < job->asked->work.runs && !interrupted(); run++) {
+    for (size_t run = 0; run < job->asked->work.runs && !interrupted(); run++)
         BN_TRY(run_once(job, out, run, err));
-        struct bn_delivery *d = &job->delivery.delivery;
-        if (run == 0)
-            memcpy(refused, d->refused, sizeof refused);
-        else
-            memcpy(d->refused, refused, sizeof refused);
-    }
     bn_flamegraph_warn(&job->delivery.delivery);
     bn_flamegraph_put_others(out->stacks->about, &job->before);
     warn_of_gaps(job);
@@ -306,13 +264,11 @@ static bn_status record_program(struct bn_flamegraph_recorded *out, const struct
     struct job job = {.asked = args->fields, .argv = argv};
     int opened = -1;
     *out = (struct bn_flamegraph_recorded){0};
-    BN_TRY(bn_flamegraph_read_sampler(&job.options, &job.symbol_options, args, err));
-    enum bn_record_kind kind = job.options.kind;
+    bn_flamegraph_read_sampler(&job.options, &job.symbol_options, job.asked);
     BN_TRY(choose_fds(&job, &opened, err));
     bn_cli_catch_interrupt();
     job.options.cancelled = interrupted;
-    bn_status status =
-        bn_stacks_open(&out->stacks, bn_record_kind_unit(kind), bn_record_kind_name(kind), err);
+    bn_status status = bn_stacks_open(&out->stacks, "ns", bn_record_kind_name(job.options.kind), err);
     if (status == BN_OK) {
         begin_about(&job, out->stacks->about);
         status = run_all(&job, out, err);
@@ -393,14 +349,6 @@ static void warn_of_rate(const bn_json *sampler)
         samples * came / asked);
 }
 
-/* Why the way up ends early, by how callers were looked for. */
-static const char *why_not_rooted(const struct bn_flamegraph_options *o)
-{
-    if (o->unwind != UNWIND_AUTO) return "programs without frame pointers need --unwind auto";
-    return o->kind == BN_RECORD_FAULTS ? "callers of page faults are found by frame pointers only"
-                                       : "the program has neither frame pointers nor unwind tables";
-}
-
 /* Incomplete stacks look like functions without callers. */
 static void warn_of_quality(const struct bn_flamegraph_options *o, const bn_json *quality)
 {
@@ -408,7 +356,10 @@ static void warn_of_quality(const struct bn_flamegraph_options *o, const bn_json
     (void)bn_json_number(bn_json_get(quality, "rooted_share"), &rooted);
     (void)bn_json_number(bn_json_get(quality, "cut_share"), &cut);
     if (1 - rooted > MOST_POOR)
-        bn_report_warning("%.0f %% of the stacks are incomplete: %s", 100 * (1 - rooted), why_not_rooted(o));
+        bn_report_warning("%.0f %% of the stacks are incomplete: %s", 100 * (1 - rooted),
+                          o->unwind != UNWIND_AUTO
+                              ? "programs without frame pointers need --unwind auto"
+                              : "the program has neither frame pointers nor unwind tables");
     if (cut > MOST_POOR)
         bn_report_warning("%.0f %% of the stacks are too deep: their outermost callers are "
                           "missing",
@@ -429,9 +380,9 @@ static void judge(struct bn_args *args, const bn_stacks *stacks, bool *write)
     if (n < FEW_SAMPLES) {
         struct bn_interval half = bn_interval_wilson(0.5, (double)n, 0.95);
         bn_report_warning(
-            "only %llu sample%s: a share of 50 %% has an interval of %.0f to %.0f %%; record for longer%s",
-            (unsigned long long)n, bn_cli_s(n), half.low * 100, half.high * 100,
-            o->kind == BN_RECORD_FAULTS ? "" : " or with a higher --frequency");
+            "only %llu sample%s: a share of 50 %% has an interval of %.0f to %.0f %%; record for longer or with "
+            "a higher --frequency",
+            (unsigned long long)n, bn_cli_s(n), half.low * 100, half.high * 100);
     }
     warn_of_rate(bn_json_get(stacks->about, "sampler"));
     warn_of_quality(o, bn_json_get(stacks->about, "quality"));
@@ -442,20 +393,32 @@ static void explain(const struct bn_args *args)
 {
     struct bn_record_options options;
     struct bn_symbols_options symbols;
-    if (bn_flamegraph_read_sampler(&options, &symbols, args, NULL) != BN_OK || options.tier >= 0) return;
-    struct bn_delivery refusals = {0};
-    for (int t = 0; t < (int)BN_RECORD_TIERS; t++) {
+    bn_flamegraph_read_sampler(&options, &symbols, args->fields);
+    if (options.tier >= 0) return;
+    for (options.tier = 0; options.tier < (int)BN_RECORD_TIERS; options.tier++) {
         struct bn_record_trial trial;
-        options.tier = t;
         if (bn_record_try(&trial, &options, NULL) == BN_OK && !trial.works)
-            snprintf(refusals.refused[t], sizeof refusals.refused[t], "%.120s%s%.70s", trial.why,
-                     trial.hint[0] != '\0' ? ": " : "", trial.hint);
+            bn_report_warning("%s: %s%s%s", bn_record_tier_name((enum bn_record_tier)options.tier), trial.why,
+                              trial.hint[0] != '\0' ? ": " : "", trial.hint);
     }
-    for (unsigned t = 0; t < BN_RECORD_TIERS; t++) {
-        struct bn_buf why = {.max = 1024};
-        put_refusal(&why, &refusals, BN_RECORD_TIERS, t);
-        if (bn_buf_check(&why, NULL) == BN_OK && why.len > 0) bn_report_warning("%s", why.data);
-        bn_buf_release(&why);
+}
+
+/* What bn-run generates can be recorded without perf events, in this process: the command with the options that both
+ * have. */
+static void put_own_command(struct bn_buf *out, const char *const *argv)
+{
+    static const char BOTH[] = " -m --model -p --prompt -n --n-predict -t --threads --isa --repack --seed ",
+                      FLAGS[] = " -q --quiet -v --verbose -qv -vv ";
+    const char *slash = strrchr(argv[0], '/'), *name = slash != NULL ? slash + 1 : argv[0];
+    if (strcmp(name, "bn") == 0 && argv[1] != NULL && strcmp(*++argv, "run") == 0) name = "bn-run";
+    if (strcmp(name, "bn-run") != 0) return;
+    bn_buf_puts(out, "timers record the same: bn-flamegraph record");
+    while (*++argv != NULL) {
+        char word[64];
+        snprintf(word, sizeof word, " %.60s ", *argv);
+        bool both = strstr(BOTH, word) != NULL, valued = both || (*argv[0] == '-' && !strstr(FLAGS, word));
+        if (*argv[0] != '-' && strcmp(*argv, "generate") != 0) bn_buf_printf(out, " -p '%s'", *argv);
+        if (valued && argv[1] != NULL && *++argv != NULL && both) bn_buf_printf(out, "%s'%s'", word, *argv);
     }
 }
 
@@ -467,12 +430,18 @@ bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
     bn_status status = args->n_operands > 0 ? record_program(&recorded, args, args->operands, err)
                                             : bn_flamegraph_record_model(&recorded, args, err);
     if (status == BN_ERR_UNSUPPORTED) {
+        struct bn_buf own = {.max = 4096};
         explain(args);
+        if (args->n_operands > 0) put_own_command(&own, args->operands);
+        if (own.len > sizeof err->hint) bn_report_note(0, "%s", bn_buf_text(&own));
         bn_error_hint(
-            err, args->n_operands > 0
-                     ? "bn-flamegraph doctor shows what perf events need; a recording of perf is drawn by: "
-                       "perf script | bn-flamegraph render -o run.svg"
-                     : "bn-flamegraph doctor shows what changes that");
+            err, "%s",
+            own.len > 0 && own.len < sizeof err->hint ? bn_buf_text(&own)
+            : args->n_operands > 0
+                ? "bn-flamegraph doctor shows what perf events need; a recording of perf is drawn by: "
+                  "perf script | bn-flamegraph render -o run.svg"
+                : "bn-flamegraph doctor shows what changes that");
+        bn_buf_release(&own);
     }
     if (status == BN_OK) judge(args, recorded.stacks, &write);
     if (status == BN_OK && write) status = write_all(args, recorded.stacks, err);

@@ -506,10 +506,10 @@ static void put_reads(bn_json *about, const struct work *w)
     }
 }
 
-static bn_status put_workload(bn_json *about, const struct work *w, bn_error *err)
+static void put_workload(bn_json *about, const struct work *w)
 {
     char text[96], ids[BN_SHA256_HEX];
-    BN_TRY(bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, ids, err));
+    bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, ids);
     bn_json *o = bn_json_put_object(about, "workload");
     bn_json *repetitions = bn_json_put_array(o, "repetitions");
     size_t full = 0;
@@ -536,7 +536,6 @@ static bn_status put_workload(bn_json *about, const struct work *w, bn_error *er
             "%zu of %zu runs ended early because the profiler was full; use a lower --level or fewer "
             "--runs",
             full, w->n_runs);
-    return BN_OK;
 }
 
 static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *work, bn_recording *recording,
@@ -544,13 +543,13 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *wo
 {
     enum bn_record_kind kind = recording->delivery.kind;
     BN_TRY(open_clocks(work, err));
-    BN_TRY(bn_stacks_open(&out->stacks, bn_record_kind_unit(kind), bn_record_kind_name(kind), err));
+    BN_TRY(bn_stacks_open(&out->stacks, "ns", bn_record_kind_name(kind), err));
     for (size_t i = 1; i < work->n_runs; i++)
         BN_TRY(bn_stacks_add_run(out->stacks, err));
     bn_json *about = out->stacks->about;
     bn_flamegraph_put_origin(about);
     bn_cli_put_model(about, work->args);
-    BN_TRY(put_workload(about, work, err));
+    put_workload(about, work);
     put_phases(about, work);
     put_reads(about, work);
     bn_flamegraph_put_others(about, &work->before);
@@ -572,7 +571,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     bn_recorder *recorder = NULL;
     struct work work = {0};
     *out = (struct bn_flamegraph_recorded){0};
-    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
+    bn_flamegraph_read_sampler(&options, &symbols, args->fields);
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
     bn_status status = open_work(&work, args, options.period_ns, err);
     bn_busy_read(&work.before);

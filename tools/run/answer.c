@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prints generated text as it comes, to a file or a pipe as it is. On a terminal a word is printed when it is complete, on
- * the next line where it does not fit, and with colours the think block of an answer is dimmed.
+ * Prints generated text as it comes. On a terminal with colours the think block of an answer is dimmed.
  *
  * A think block is at the beginning of an answer, after blanks; under some templates the prompt has opened it
  * already. Later tags are text.
@@ -47,81 +46,37 @@ void bn_run_print(const char *text, size_t n)
     }
 }
 
-void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl, size_t columns)
+void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl)
 {
     *answer = (struct bn_run_answer){.place = BN_RUN_AFTER_THOUGHTS};
-    if (isatty(STDOUT_FILENO) != 1) return;
-    answer->columns = columns;
-    if (bn_template_thinking(tmpl) == BN_THINKING_NONE || !bn_report_color(stdout)) return;
-    answer->place = BN_RUN_BEFORE_THOUGHTS;
-    if (tmpl != BN_TEMPLATE_QWEN35) return;
-    answer->place = BN_RUN_IN_THOUGHTS;
-    write_all(DIM, strlen(DIM));
-}
-
-static bool begins_character(char c)
-{
-    return ((unsigned char)c & 0xC0) != 0x80;
-}
-
-/* Prints what is held: blanks, and a word. Where it does not fit, a line feed replaces the blanks. Lines of code and of
- * tables are left as they are. */
-static void put_word(struct bn_run_answer *a)
-{
-    size_t n_word = a->n_held - a->n_blank, width = a->n_blank;
-    const char *word = a->held + a->n_blank;
-    for (size_t i = 0; i < n_word; i++)
-        width += begins_character(word[i]);
-    if (a->column == 0) {
-        bool fence = n_word >= 3 && memcmp(word, "```", 3) == 0;
-        a->in_code = a->in_code != fence;
-        a->is_fixed =
-            a->in_code || fence || a->n_blank >= 4 || (n_word > 0 && (*word == '|' || *word == '\t'));
-    }
-    bool wraps = a->columns > 0 && !a->is_fixed && a->column > 0 && a->n_blank > 0 && n_word > 0 &&
-                 a->column + width > a->columns;
-    if (wraps) bn_run_print("\n", 1);
-    bn_run_print(wraps ? word : a->held, wraps ? n_word : a->n_held);
-    a->column = wraps ? width - a->n_blank : a->column + width;
-    a->n_held = a->n_blank = 0;
-}
-
-static void take(struct bn_run_answer *a, char c)
-{
-    size_t n_close = strlen(CLOSE);
-    bool is_full = a->n_held + 4 > sizeof a->held && begins_character(c);
-    if (c == '\n' || (c == ' ' && a->n_held > a->n_blank) || is_full) put_word(a);
-    a->held[a->n_held++] = c;
-    if (c == '\n') {
-        bn_run_print(a->held, 1);
-        a->column = a->n_held = 0;
+    if (isatty(STDOUT_FILENO) != 1 || bn_template_thinking(tmpl) == BN_THINKING_NONE ||
+        !bn_report_color(stdout))
         return;
-    }
-    a->n_blank += c == ' ';
-    size_t n_word = a->n_held - a->n_blank;
-    if (a->place == BN_RUN_BEFORE_THOUGHTS && memcmp(a->held + a->n_blank, OPEN, n_word) != 0) {
-        a->place = BN_RUN_AFTER_THOUGHTS;
-    } else if (a->place == BN_RUN_BEFORE_THOUGHTS && n_word == strlen(OPEN)) {
-        a->place = BN_RUN_IN_THOUGHTS;
-        write_all(DIM, strlen(DIM));
-    } else if (n_word >= n_close && memcmp(a->held + a->n_held - n_close, CLOSE, n_close) == 0) {
-        bn_run_answer_end(a);
-    }
+    answer->place = tmpl == BN_TEMPLATE_QWEN35 ? BN_RUN_IN_THOUGHTS : BN_RUN_BEFORE_THOUGHTS;
+    if (answer->place == BN_RUN_IN_THOUGHTS) write_all(DIM, strlen(DIM));
 }
 
-void bn_run_answer_print(struct bn_run_answer *answer, const char *text, size_t n)
+void bn_run_answer_print(struct bn_run_answer *a, const char *text, size_t n)
 {
-    for (;
-         n > 0 && (answer->columns > 0 || answer->place != BN_RUN_AFTER_THOUGHTS || !begins_character(*text));
-         n--)
-        take(answer, *text++);
-    if (answer->n_held > 0 && answer->columns == 0) put_word(answer);
-    bn_run_print(text, n);
+    size_t from = 0;
+    for (size_t i = 0; i < n && a->place != BN_RUN_AFTER_THOUGHTS; i++) {
+        bool before = a->place == BN_RUN_BEFORE_THOUGHTS;
+        const char *tag = before ? OPEN : CLOSE;
+        if (before && a->n_seen == 0 && (text[i] == ' ' || text[i] == '\n')) continue;
+        a->n_seen = text[i] == tag[a->n_seen] ? a->n_seen + 1 : !before && text[i] == tag[0];
+        if (before && a->n_seen == 0) a->place = BN_RUN_AFTER_THOUGHTS;
+        if (tag[a->n_seen] != '\0') continue;
+        bn_run_print(text + from, i + 1 - from);
+        from = i + 1;
+        write_all(before ? DIM : PLAIN, strlen(before ? DIM : PLAIN));
+        a->place = before ? BN_RUN_IN_THOUGHTS : BN_RUN_AFTER_THOUGHTS;
+        a->n_seen = 0;
+    }
+    bn_run_print(text + from, n - from);
 }
 
 void bn_run_answer_end(struct bn_run_answer *answer)
 {
-    put_word(answer);
     if (answer->place == BN_RUN_IN_THOUGHTS) write_all(PLAIN, strlen(PLAIN));
     answer->place = BN_RUN_AFTER_THOUGHTS;
 }

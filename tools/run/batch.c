@@ -16,16 +16,13 @@
 #include "tools/cli/text.h"
 #include "tools/run/run.h"
 
-#define MAX_MESSAGES 1024u
 #define DEFAULT_SEQUENCES 8u
 #define LEAST_SHARED 4u /* tokens that are worth a pass of their own */
 
 /* One line of the file, and later its result. */
 struct request {
     bn_json *line;
-    char *text; /* what is evaluated, the template applied; NULL when the line gives tokens */
-    size_t n_bytes;
-    int32_t *ids;
+    struct bn_prompt prompt;
     const char **stops;
     bn_grammar *grammar; /* of the line; NULL: that of all, or none */
     struct bn_generation gen;
@@ -52,15 +49,6 @@ static bn_status need_text(struct job *job, bn_error *err)
     return job->tok != NULL ? BN_OK : bn_cli_tokenizer(job->engine.model, &job->tok, err);
 }
 
-/* The tokens of messages, and their text as a receipt binds it. */
-static bn_status take_messages(struct job *job, struct request *q, const bn_message *messages, size_t n,
-                               bn_error *err)
-{
-    bn_template tmpl = job->tmpl;
-    BN_TRY(bn_template_render(tmpl, messages, n, &q->text, &q->n_bytes, err));
-    return bn_template_encode(tmpl, job->tok, messages, n, &q->ids, &q->gen.n_prompt, err);
-}
-
 static bn_status take_prompt(struct job *job, struct request *q, const char *prompt, bn_error *err)
 {
     bn_message messages[2];
@@ -69,47 +57,34 @@ static bn_status take_prompt(struct job *job, struct request *q, const char *pro
     if (job->tmpl != BN_TEMPLATE_RAW || job->o->system != NULL) {
         if (job->o->system != NULL) messages[n++] = (bn_message){"system", job->o->system};
         messages[n++] = (bn_message){"user", prompt};
-        return take_messages(job, q, messages, n, err);
+        return bn_request_render(&q->prompt, messages, n, job->tmpl, job->tok, err);
     }
-    q->n_bytes = strlen(prompt);
-    q->text = bn_alloc(q->n_bytes + 1, 1);
-    if (q->text == NULL) return bn_nomem(err);
-    memcpy(q->text, prompt, q->n_bytes);
-    return bn_tokenize(job->tok, prompt, q->n_bytes, BN_TOKENIZE_BOS, &q->ids, &q->gen.n_prompt, err);
+    q->prompt.n_bytes = strlen(prompt);
+    q->prompt.text = bn_strndup(prompt, q->prompt.n_bytes);
+    if (q->prompt.text == NULL) return bn_nomem(err);
+    return bn_tokenize(job->tok, prompt, q->prompt.n_bytes, BN_TOKENIZE_BOS, &q->prompt.ids, &q->prompt.n_ids,
+                       err);
 }
 
 static bn_status take_list(struct job *job, struct request *q, const bn_json *list, bn_error *err)
 {
-    size_t n = bn_json_kind(list) == BN_JSON_ARRAY ? bn_json_size(list) : 0;
-    if (n == 0 || n > MAX_MESSAGES)
-        return bn_fail(err, BN_ERR_FORMAT, "messages is not a list of 1 to %u messages", MAX_MESSAGES);
     BN_TRY(need_text(job, err));
     if (job->tmpl == BN_TEMPLATE_RAW)
         return bn_fail(err, BN_ERR_ARG, "messages need a chat template, and the model has none (--template)");
-    bn_message *messages = bn_alloc(n, sizeof *messages);
-    if (messages == NULL) return bn_nomem(err);
-    bn_status status = BN_OK;
-    size_t i = 0;
-    for (const bn_json *m = bn_json_first(list); m != NULL && status == BN_OK; m = bn_json_next(m), i++)
-        if (bn_json_size(m) != 2 || !bn_json_string(bn_json_get(m, "role"), &messages[i].role) ||
-            !bn_json_string(bn_json_get(m, "content"), &messages[i].content))
-            status = bn_fail(err, BN_ERR_FORMAT, "message %zu is not an object of role and content", i + 1);
-    if (status == BN_OK) status = take_messages(job, q, messages, n, err);
-    bn_free(messages);
-    return status;
+    return bn_request_messages(&q->prompt, list, job->tmpl, job->tok, err);
 }
 
 static bn_status take_tokens(struct request *q, const bn_json *list, bn_error *err)
 {
     size_t n = bn_json_kind(list) == BN_JSON_ARRAY ? bn_json_size(list) : 0;
     if (n == 0) return bn_fail(err, BN_ERR_FORMAT, "tokens is not a list of token ids");
-    q->ids = bn_alloc(n, sizeof *q->ids);
-    if (q->ids == NULL) return bn_nomem(err);
+    q->prompt.ids = bn_alloc(n, sizeof *q->prompt.ids);
+    if (q->prompt.ids == NULL) return bn_nomem(err);
     for (const bn_json *v = bn_json_first(list); v != NULL; v = bn_json_next(v)) {
         uint64_t id;
         if (!bn_json_u64(v, &id) || id > INT32_MAX)
             return bn_fail(err, BN_ERR_FORMAT, "tokens is not a list of token ids");
-        q->ids[q->gen.n_prompt++] = (int32_t)id;
+        q->prompt.ids[q->prompt.n_ids++] = (int32_t)id;
     }
     return BN_OK;
 }
@@ -196,14 +171,15 @@ static bn_status take_line(struct job *job, struct request *q, const char *line,
         return bn_fail(err, BN_ERR_FORMAT, "not a JSON string or object");
     }
     q->gen.grammar = q->grammar != NULL ? q->grammar : job->grammar;
-    q->gen.prompt = q->ids;
+    q->gen.prompt = q->prompt.ids;
+    q->gen.n_prompt = q->prompt.n_ids;
     q->gen.n_predict = bn_run_at_most(q->gen.n_predict, job->engine.session);
     uint32_t n_ctx = bn_session_n_ctx(job->engine.session),
              n_vocab = bn_model_hparams(job->engine.model)->n_vocab;
     for (size_t i = 0; i < q->gen.n_prompt; i++)
-        if ((uint32_t)q->ids[i] >= n_vocab)
+        if ((uint32_t)q->prompt.ids[i] >= n_vocab)
             return bn_fail(err, BN_ERR_ARG, "token %zu is %d; the vocabulary has ids 0 to %u", i,
-                           (int)q->ids[i], n_vocab - 1);
+                           (int)q->prompt.ids[i], n_vocab - 1);
     if (q->gen.n_prompt > n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "prompt too long: %zu tokens, the context holds %u",
                        q->gen.n_prompt, n_ctx);
@@ -257,11 +233,11 @@ static bn_status write_receipt(struct job *job, const struct request *q, size_t 
 {
     char path[4096];
     struct bn_receipt_input in = bn_run_receipt(job->args, &job->engine, &q->gen, job->tmpl);
-    in.prompt = q->text;
-    in.n_prompt_bytes = q->n_bytes;
+    in.prompt = q->prompt.text;
+    in.n_prompt_bytes = q->prompt.n_bytes;
     in.facts = &job->facts;
-    if (q->text == NULL) in.template_name = bn_template_name(BN_TEMPLATE_RAW);
-    if (q->text == NULL) in.thinking = BN_THINKING_NONE;
+    if (q->prompt.text == NULL) in.template_name = bn_template_name(BN_TEMPLATE_RAW);
+    if (q->prompt.text == NULL) in.thinking = BN_THINKING_NONE;
     if ((size_t)snprintf(path, sizeof path, "%s/%zu.json", job->o->receipts, index) >= sizeof path)
         return bn_fail(err, BN_ERR_ARG, "the name of the folder for receipts is too long");
     return bn_receipt_write(path, &in, err);
@@ -310,14 +286,14 @@ static bn_status share_beginning(struct job *job, bn_error *err)
     for (size_t i = 1; i < job->n; i++) {
         const struct request *q = &job->list[i];
         size_t most = bn_min_size(n, reusable(q));
-        for (n = 0; n < most && q->ids[n] == first->ids[n];)
+        for (n = 0; n < most && q->prompt.ids[n] == first->prompt.ids[n];)
             n++;
     }
     if (n < LEAST_SHARED) return BN_OK;
-    BN_TRY(bn_run_cache_load(job->args, s, first->ids, n + 1, &n_cached, err));
+    BN_TRY(bn_run_cache_load(job->args, s, first->prompt.ids, n + 1, &n_cached, err));
     bn_sequence_mark(bn_session_sequence(s), (uint32_t)n);
     if (n > n_cached)
-        BN_TRY(bn_session_eval(s, first->ids + n_cached, n - n_cached, BN_LOGITS_NONE, NULL, err));
+        BN_TRY(bn_session_eval(s, first->prompt.ids + n_cached, n - n_cached, BN_LOGITS_NONE, NULL, err));
     bn_report_note(1, "all prompts begin with the same %zu token%s", n, bn_cli_s(n));
     return bn_run_cache_save(job->args, s, n, n_cached, err);
 }
@@ -416,8 +392,8 @@ bn_status bn_run_batch(struct bn_args *args, bn_error *err)
     for (size_t i = 0; i < job.n; i++) {
         struct request *q = &job.list[i];
         bn_json_free(q->line);
-        bn_free(q->text);
-        bn_free(q->ids);
+        bn_free(q->prompt.text);
+        bn_free(q->prompt.ids);
         bn_free(q->stops);
         bn_grammar_close(q->grammar);
         bn_generation_release(&q->gen);

@@ -194,7 +194,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     struct bn_run_trace trace;
     if (folder != NULL) BN_TRY(bn_run_trace_start(&trace, job->engine.session, folder, err));
     if (profile != NULL) BN_TRY(bn_run_profile_start(&job->prof, args, &job->engine, &job->gen, err));
-    if (job->stream) bn_run_answer_start(&job->answer, job->prompt.tmpl, 0);
+    if (job->stream) bn_run_answer_start(&job->answer, job->prompt.tmpl);
     bn_status status =
         bn_generate(job->engine.session, bn_model_tokenizer(job->engine.model), &job->gen, err);
     if (job->stream) bn_run_answer_end(&job->answer);

@@ -148,17 +148,12 @@ double bn_run_rate(size_t n, uint64_t ns);
 /* Prints generated text at once. A signal that is caught meanwhile loses nothing of it. */
 void bn_run_print(const char *text, size_t n);
 
-/* The same for one answer, piece by piece: on a terminal its lines are wrapped between words, and with colours its think
- * block is dimmed. */
+/* The same for one answer, piece by piece: on a terminal with colours its think block is dimmed. */
 struct bn_run_answer {
     enum bn_run_place { BN_RUN_BEFORE_THOUGHTS, BN_RUN_IN_THOUGHTS, BN_RUN_AFTER_THOUGHTS } place;
-    size_t columns, column; /* of the terminal; of the line before what is held */
-    bool in_code, is_fixed; /* between two fences; the line is not wrapped */
-    char held[256];         /* blanks, and the word after them, until it ends */
-    size_t n_blank, n_held;
+    size_t n_seen; /* characters of the tag that changes the place */
 };
-/* columns 0: lines are not wrapped. */
-void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl, size_t columns);
+void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl);
 void bn_run_answer_print(struct bn_run_answer *answer, const char *text, size_t n);
 void bn_run_answer_end(struct bn_run_answer *answer);
 

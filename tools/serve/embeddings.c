@@ -16,11 +16,10 @@
 #define FLOAT_BYTES 16u /* most bytes of a number in JSON, with the comma */
 
 struct bn_embed {
-    struct bn_prompt *texts;
-    size_t n_texts, n_done, n_tokens;
+    size_t n_done, n_tokens;
     size_t n_embd;
     bool base64;
-    float *vectors; /* n_texts times n_embd */
+    float *vectors; /* of each text n_embd */
     bn_embedding *embedding;
 };
 
@@ -39,64 +38,29 @@ static bool refuse(struct parsing *p, const char *name, const char *what)
     return bn_reply_refuse(p->reply, name, what);
 }
 
-static bool take_length(struct parsing *p, const struct bn_prompt *text)
-{
-    uint32_t n_ctx = bn_session_n_ctx(p->server->session);
-    p->embed->n_tokens += text->n_ids;
-    if (text->n_ids == 0) return refuse(p, "input", "has a text without tokens");
-    if (text->n_ids <= n_ctx) return true;
-    bn_reply_error(
-        p->reply, 400, "input", "context_length_exceeded",
-        "This model's maximum context length is %u tokens. However, your input has a text of %zu tokens. "
-        "Please reduce the length of the input.",
-        n_ctx, text->n_ids);
-    return false;
-}
-
-static bool add_text(struct parsing *p, const char *text)
-{
-    bn_error err = {0};
-    struct bn_prompt *t = &p->embed->texts[p->embed->n_texts++];
-    if (text[0] == '\0') return refuse(p, "input", "has an empty text");
-    if (bn_tokenize(p->server->tok, text, strlen(text), BN_TOKENIZE_BOS, &t->ids, &t->n_ids, &err) != BN_OK)
-        return bn_reply_failed(p->reply, "input", &err);
-    return take_length(p, t);
-}
-
-static bool add_ids(struct parsing *p, const bn_json *list)
-{
-    struct bn_prompt *t = &p->embed->texts[p->embed->n_texts++];
-    return bn_serve_parse_ids(p->server, list, "input", &t->ids, &t->n_ids, p->reply) && take_length(p, t);
-}
-
-static bool add(struct parsing *p, const bn_json *value)
-{
-    const char *text;
-    if (bn_json_string(value, &text)) return add_text(p, text);
-    if (bn_json_kind(value) == BN_JSON_ARRAY) return add_ids(p, value);
-    return refuse(p, "input", "is not a list of texts or of lists of tokens");
-}
-
-/* A text, a list of tokens, or a list of these. */
+/* Texts that are not empty and that the context holds. */
 static bool take_input(struct parsing *p)
 {
-    const bn_json *input = bn_json_get(p->body, "input");
-    double number;
-    bool is_list = input != NULL && bn_json_kind(input) == BN_JSON_ARRAY, is_one = !is_list;
-    size_t n = is_list ? bn_json_size(input) : 1;
-    if (input == NULL || bn_json_kind(input) == BN_JSON_NULL) return refuse(p, "input", "is missing");
-    if (n == 0) return refuse(p, "input", "is an empty list");
-    if (is_list && bn_json_number(bn_json_first(input), &number)) is_one = true;
-    if (is_one) n = 1;
-    if (n > MAX_TEXTS) return refuse(p, "input", "has more than 2048 texts");
-    if (n * p->embed->n_embd * FLOAT_BYTES > BN_SERVE_MAX_ANSWER_BYTES)
+    uint32_t n_ctx = bn_session_n_ctx(p->server->session);
+    const size_t room = BN_SERVE_MAX_ANSWER_BYTES / (p->embed->n_embd * FLOAT_BYTES);
+    if (!bn_job_take_prompts(p->job, bn_json_get(p->body, "input"), "input", MAX_TEXTS, p->reply))
+        return false;
+    if (p->job->n_prompts > room)
         return refuse(p, "input", "has too many texts: the answer would be larger than 64 MiB");
-    p->embed->texts = bn_alloc(n, sizeof *p->embed->texts);
-    p->embed->vectors = bn_alloc(n * p->embed->n_embd, sizeof *p->embed->vectors);
-    if (p->embed->texts == NULL || p->embed->vectors == NULL) return bn_reply_no_memory(p->reply);
-    if (is_one) return add(p, input);
-    for (const bn_json *v = bn_json_first(input); v != NULL; v = bn_json_next(v))
-        if (!add(p, v)) return false;
+    p->embed->vectors = bn_alloc(p->job->n_prompts * p->embed->n_embd, sizeof *p->embed->vectors);
+    if (p->embed->vectors == NULL) return bn_reply_no_memory(p->reply);
+    for (size_t i = 0; i < p->job->n_prompts; i++) {
+        const struct bn_prompt *text = &p->job->prompts[i];
+        p->embed->n_tokens += text->n_ids;
+        if (text->text != NULL && text->n_bytes == 0) return refuse(p, "input", "has an empty text");
+        if (text->n_ids <= n_ctx) continue;
+        bn_reply_error(
+            p->reply, 400, "input", "context_length_exceeded",
+            "This model's maximum context length is %u tokens. However, your input has a text of %zu tokens. "
+            "Please reduce the length of the input.",
+            n_ctx, text->n_ids);
+        return false;
+    }
     return true;
 }
 
@@ -159,9 +123,6 @@ bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *b
 void bn_embed_release(struct bn_embed *e)
 {
     if (e == NULL) return;
-    for (size_t i = 0; i < e->n_texts; i++)
-        bn_free(e->texts[i].ids);
-    bn_free(e->texts);
     bn_free(e->vectors);
     bn_embedding_close(e->embedding);
     bn_free(e);
@@ -171,8 +132,8 @@ void bn_embed_release(struct bn_embed *e)
 
 size_t bn_embed_n_next(const struct bn_job *job)
 {
-    const struct bn_embed *e = job->embed;
-    return e->n_done < e->n_texts ? e->texts[e->n_done].n_ids : 0;
+    size_t i = job->embed->n_done;
+    return i < job->n_prompts ? job->prompts[i].n_ids : 0;
 }
 
 bool bn_embed_has_begun(const struct bn_job *job)
@@ -184,7 +145,7 @@ bn_status bn_embed_start(struct bn_job *job, bn_error *err)
 {
     struct bn_server *s = job->server;
     struct bn_embed *e = job->embed;
-    const struct bn_prompt *text = &e->texts[e->n_done];
+    const struct bn_prompt *text = &job->prompts[e->n_done];
     /* The time of an answer would disclose the texts of other tenants. */
     if (s->embedding_tenant != job->tenant) BN_TRY(bn_sequence_truncate(s->embedding, 0, err));
     s->embedding_tenant = job->tenant;
@@ -230,7 +191,7 @@ void bn_embed_answer(struct bn_job *job)
     struct bn_reply reply = {.status = 200, .body.max = BN_SERVE_MAX_ANSWER_BYTES};
     struct bn_buf *out = &reply.body;
     bn_buf_puts(out, "{\"object\":\"list\",\"data\":[");
-    for (size_t i = 0; i < e->n_texts; i++) {
+    for (size_t i = 0; i < job->n_prompts; i++) {
         bn_buf_printf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i > 0 ? "," : "", i);
         put_vector(out, e, i);
         bn_buf_putc(out, '}');

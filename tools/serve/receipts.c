@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of receipts: a ring, the oldest first. A receipt is found in the list, from the newest on; no path comes from
- * a client. Above the bounds the key that has most gives up its oldest: no key can push out the receipts of another
- * one that has fewer.
+ * The list of receipts: a ring, the oldest first, which go first. A receipt is found in the list, from the newest on; no
+ * path comes from a client.
  *
  * With a folder, a new receipt waits in the list with its text until the writer's thread has written it: the thread that
  * generates never waits for a disk. When a disk fails, receipts wait, and the writer tries again; what waits is bounded,
@@ -30,17 +29,9 @@
 #define RETRY_S 1  /* after a failure */
 #define PATROL_S 5 /* between two looks for those that are too old */
 
-/* The receipts of one key; of index 0, those of no key that is known. */
-struct share {
-    uint64_t n, n_bytes;
-    uint64_t oldest; /* none of them is before this one */
-};
-
 struct bn_receipts {
     const struct bn_serve_options *o;
     uint64_t max_bytes;
-    uint64_t owners[BN_SERVE_MAX_KEYS];
-    uint32_t n_owners;
     int folder; /* a descriptor; -1: there is none */
     pthread_t writer;
     bool has_writer;
@@ -51,7 +42,6 @@ struct bn_receipts {
     struct bn_receipt_entry *ring;
     uint64_t room;
     uint64_t first, written, end; /* counted from the start: those from written on wait for the writer */
-    struct share shares[BN_SERVE_MAX_KEYS + 1];
     struct bn_receipts_stats stats;
 };
 
@@ -62,47 +52,11 @@ static struct bn_receipt_entry *at(const struct bn_receipts *r, uint64_t i)
 
 /* ---- the list, under the lock ---- */
 
-/* By 1: there is one more; by -1: one less. */
-static void count(struct bn_receipts *r, const struct bn_receipt_entry *entry, int by)
-{
-    struct share *share = &r->shares[entry->share];
-    uint64_t n = (uint64_t)by, n_bytes = n * entry->n_bytes;
-    share->n += n;
-    share->n_bytes += n_bytes;
-    r->stats.n += n;
-    r->stats.n_bytes += n_bytes;
-}
-
 /* There is room. */
 static void append(struct bn_receipts *r, const struct bn_receipt_entry *entry)
 {
-    struct bn_receipt_entry *new = at(r, r->end++);
-    *new = *entry;
-    new->share = r->n_owners;
-    while (new->share > 0 && r->owners[new->share - 1] != entry->owner)
-        new->share--;
-    count(r, new, 1);
-}
-
-/* Moves the entries that are written next to those that are not, which a writer uses. */
-static void close_gaps(struct bn_receipts *r)
-{
-    uint64_t to = r->written;
-    for (uint64_t i = r->written; i-- > r->first;) {
-        if (at(r, i)->id[0] == '\0' || --to == i) continue;
-        *at(r, to) = *at(r, i);
-        *at(r, i) = (struct bn_receipt_entry){0};
-    }
-    r->first = to;
-}
-
-/* Takes an entry out of the list; its place in the ring stays until it is the first. */
-static void forget(struct bn_receipts *r, struct bn_receipt_entry *entry)
-{
-    if (entry->id[0] == '\0') return;
-    count(r, entry, -1);
-    bn_buf_release(&entry->text);
-    *entry = (struct bn_receipt_entry){0};
+    *at(r, r->end++) = *entry;
+    r->stats.n_bytes += entry->n_bytes;
 }
 
 static bool is_old(const struct bn_receipts *r, const struct bn_receipt_entry *entry)
@@ -110,35 +64,19 @@ static bool is_old(const struct bn_receipts *r, const struct bn_receipt_entry *e
     return r->o->receipts_age_s != 0 && bn_clock_utc() - entry->made_s > (int64_t)r->o->receipts_age_s;
 }
 
-/* When there are too many, or too large ones: the oldest of the key that has most. */
-static struct bn_receipt_entry *find_surplus(struct bn_receipts *r, uint64_t end)
-{
-    struct share *most = &r->shares[0];
-    bool many = r->stats.n > r->o->n_receipts;
-    if (!many && r->stats.n_bytes <= r->max_bytes) return NULL;
-    for (struct share *share = most; share <= &r->shares[r->n_owners]; share++)
-        if (many ? share->n > most->n : share->n_bytes > most->n_bytes) most = share;
-    if (most->oldest < r->first) most->oldest = r->first;
-    for (; most->oldest < end; most->oldest++) {
-        struct bn_receipt_entry *entry = at(r, most->oldest);
-        if (entry->id[0] != '\0' && entry->share == most - r->shares) return entry;
-    }
-    return NULL;
-}
-
-/* Removes those that are too old, and those above the bounds. Those that wait for the writer stay. */
+/* Removes those that are too old, and the oldest above the bounds. Those that wait for the writer stay. */
 static void trim(struct bn_receipts *r)
 {
     char path[BN_RECEIPTS_PATH];
-    for (;;) {
-        uint64_t end = r->has_writer ? r->written : r->end;
-        while (r->first < end && at(r, r->first)->id[0] == '\0')
-            r->first++;
-        struct bn_receipt_entry *entry = r->first < end ? at(r, r->first) : NULL;
-        if (entry == NULL || !is_old(r, entry)) entry = find_surplus(r, end);
-        if (entry == NULL) return;
+    while (r->first < (r->has_writer ? r->written : r->end)) {
+        struct bn_receipt_entry *entry = at(r, r->first);
+        if (!is_old(r, entry) && r->end - r->first <= r->o->n_receipts && r->stats.n_bytes <= r->max_bytes)
+            return;
         bn_receipts_path(path, entry);
-        forget(r, entry);
+        bn_buf_release(&entry->text);
+        r->stats.n_bytes -= entry->n_bytes;
+        *entry = (struct bn_receipt_entry){0};
+        r->first++;
         if (r->folder < 0) continue;
         pthread_mutex_unlock(&r->lock);
         (void)unlinkat(r->folder, path, 0);
@@ -157,7 +95,6 @@ static void take_result(struct bn_receipts *r, size_t n_done, bn_status status, 
         bn_buf_release(&entry->text);
         entry->text = (struct bn_buf){0};
     }
-    r->stats.n_waiting = r->end - r->written;
     if (status != BN_OK) {
         r->stats.n_failures++;
         if (!r->stats.failing) bn_report_warning("receipts wait in memory: %s: %s", err->where, err->msg);
@@ -224,14 +161,13 @@ static bn_status start_writer(struct bn_receipts *r, bn_error *err)
 
 /* ---- opening and closing ---- */
 
-static bn_status read_folder(struct bn_receipts *r, bn_error *err)
+static bn_status read_folder(struct bn_receipts *r, const struct bn_server *s, bn_error *err)
 {
     struct bn_receipt_entry *list = NULL;
     size_t n = 0;
-    BN_TRY(bn_receipts_folder_open(r->o->receipts, r->owners, r->n_owners, &r->folder, err));
+    BN_TRY(bn_receipts_folder_open(s, &r->folder, err));
     BN_TRY(bn_receipts_folder_list(r->folder, &list, &n, err));
     for (size_t i = 0; i < n; i++) {
-        if (r->end - r->first == r->room) close_gaps(r);
         append(r, &list[i]);
         r->written = r->end;
         trim(r);
@@ -263,11 +199,9 @@ bn_status bn_receipts_open(struct bn_server *s, bn_error *err)
                    : s->o->receipts != NULL  ? FOLDER_BYTES
                                              : MEMORY_BYTES;
     BN_TRY(allocate(r, err));
-    for (; r->n_owners < s->n_keys; r->n_owners++)
-        BN_TRY(bn_keys_owner(s, r->n_owners + 1, &r->owners[r->n_owners], err));
     if (s->o->receipts == NULL) return BN_OK;
     pthread_mutex_lock(&r->lock);
-    bn_status status = read_folder(r, err);
+    bn_status status = read_folder(r, s, err);
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -333,7 +267,6 @@ static void keep(struct bn_receipts *r, struct bn_receipt_entry *entry)
 {
     pthread_mutex_lock(&r->lock);
     if (!r->has_writer) r->written = r->end; /* nothing waits */
-    if (r->end - r->first == r->room) close_gaps(r);
     bool fits = has_room(r, entry->text.len);
     if (fits) {
         append(r, entry);
@@ -345,7 +278,6 @@ static void keep(struct bn_receipts *r, struct bn_receipt_entry *entry)
     if (!fits && !r->losing) bn_report_warning("receipts are lost: too many wait to be written");
     r->losing = !fits;
     if (r->has_writer) {
-        r->stats.n_waiting = r->end - r->written;
         r->stats.n_waiting_bytes += entry->text.len;
         pthread_cond_signal(&r->work);
     } else {
@@ -366,7 +298,7 @@ bn_status bn_receipts_keep(struct bn_server *s, struct bn_choice *c, bn_error *e
         return status;
     }
     entry.n_bytes = entry.text.len;
-    entry.owner = c->job->tenant != 0 ? s->receipts->owners[c->job->tenant - 1] : 0;
+    entry.owner = bn_keys_owner(s, c->job->tenant);
     snprintf(entry.id, sizeof entry.id, "%s", c->receipt);
     keep(s->receipts, &entry);
     return BN_OK;
@@ -376,7 +308,7 @@ bool bn_receipts_find(struct bn_server *s, const char *id, uint32_t tenant, stru
 {
     struct bn_receipts *r = s->receipts;
     char path[BN_RECEIPTS_PATH] = "";
-    uint64_t owner = tenant != 0 ? r->owners[tenant - 1] : 0;
+    uint64_t owner = bn_keys_owner(s, tenant);
     const struct bn_receipt_entry *entry = NULL;
     if (id[0] == '\0') return false;
     pthread_mutex_lock(&r->lock);
@@ -397,6 +329,8 @@ struct bn_receipts_stats bn_receipts_stats(struct bn_server *s)
     struct bn_receipts *r = s->receipts;
     pthread_mutex_lock(&r->lock);
     struct bn_receipts_stats stats = r->stats;
+    stats.n = r->end - r->first;
+    stats.n_waiting = r->has_writer ? r->end - r->written : 0;
     pthread_mutex_unlock(&r->lock);
     return stats;
 }

@@ -90,18 +90,18 @@ static bn_status open_private(int at, const char *name, int follow, int *fd, bn_
 }
 
 /* The name of the folder itself may be a link. */
-bn_status bn_receipts_folder_open(const char *name, const uint64_t *owners, size_t n_owners, int *folder,
-                                  bn_error *err)
+bn_status bn_receipts_folder_open(const struct bn_server *s, int *folder, bn_error *err)
 {
+    const char *name = s->o->receipts;
     char owner[OWNER_DIGITS + 1];
     BN_TRY(bn_file_make_folders(name, err));
     BN_TRY(open_private(AT_FDCWD, name, 0, folder, err));
     if (flock(*folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return bn_hint(bn_fail_in(err, BN_ERR_IO, name, "another bn-serve writes there"), err,
                        "give each server a folder of its own");
-    for (size_t i = 0; i < n_owners; i++) {
+    for (uint32_t i = 1; i <= s->n_keys; i++) {
         int fd = -1;
-        name_owner(owner, owners[i]);
+        name_owner(owner, bn_keys_owner(s, i));
         bn_status status = open_private(*folder, owner, O_NOFOLLOW, &fd, err);
         if (fd >= 0) close(fd);
         BN_TRY(status);

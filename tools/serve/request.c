@@ -77,111 +77,52 @@ static bool check_unsupported(struct parsing *p)
 
 /* ---- prompts ---- */
 
-static bool add_text(struct parsing *p, const char *text)
+bool bn_job_take_prompts(struct bn_job *job, const bn_json *value, const char *name, size_t most,
+                         struct bn_reply *reply)
 {
-    bn_error err = {0};
-    struct bn_prompt *prompt = &p->job->prompts[p->job->n_prompts++];
-    prompt->n_bytes = strlen(text);
-    prompt->text = bn_strndup(text, prompt->n_bytes);
-    if (prompt->text == NULL) return bn_reply_no_memory(p->reply);
-    if (bn_tokenize(p->server->tok, text, prompt->n_bytes, BN_TOKENIZE_BOS, &prompt->ids, &prompt->n_ids,
-                    &err) != BN_OK)
-        return bn_reply_failed(p->reply, "prompt", &err);
-    return prompt->n_ids > 0 || refuse(p, "prompt", "has no tokens");
-}
-
-static bool add_ids(struct parsing *p, const bn_json *list)
-{
-    struct bn_prompt *prompt = &p->job->prompts[p->job->n_prompts++];
-    return bn_serve_parse_ids(p->server, list, "prompt", &prompt->ids, &prompt->n_ids, p->reply);
-}
-
-/* A text, tokens, or a list of these. */
-static bool take_prompts(struct parsing *p)
-{
-    const bn_json *prompt = get(p, "prompt");
-    const char *text;
+    const struct bn_server *s = job->server;
+    bool is_list = is_given(value) && bn_json_kind(value) == BN_JSON_ARRAY && bn_json_size(value) > 0;
     double number;
-    if (prompt == NULL) return refuse(p, "prompt", "is missing");
-    if (bn_json_string(prompt, &text)) return add_text(p, text);
-    if (bn_json_kind(prompt) != BN_JSON_ARRAY || bn_json_size(prompt) == 0)
-        return refuse(p, "prompt", "is not a text or a list");
-    if (bn_json_number(bn_json_first(prompt), &number)) return add_ids(p, prompt);
-    if (bn_json_size(prompt) > BN_SERVE_MAX_CHOICES) return refuse(p, "prompt", "has more than 16 texts");
-    for (const bn_json *v = bn_json_first(prompt); v != NULL; v = bn_json_next(v)) {
-        bool is_list = bn_json_kind(v) == BN_JSON_ARRAY && bn_json_size(v) > 0;
-        if (!is_list && !bn_json_string(v, &text))
-            return refuse(p, "prompt", "is not a list of texts or of tokens");
-        if (!(is_list ? add_ids(p, v) : add_text(p, text))) return false;
-    }
-    return true;
-}
-
-/* The content of a message: a text, or parts that are texts. */
-static bool take_content(struct parsing *p, const bn_json *content, struct bn_buf *out)
-{
-    const char *text = "";
-    if (bn_json_kind(content) == BN_JSON_ARRAY) {
-        for (const bn_json *part = bn_json_first(content); part != NULL; part = bn_json_next(part)) {
-            if (!bn_json_text_is(part, "type", "text") || !bn_json_string(bn_json_get(part, "text"), &text))
-                return refuse(p, "messages", "has a content that is not text");
-            bn_buf_puts(out, text);
+    bool is_one = !is_list || bn_json_number(bn_json_first(value), &number);
+    size_t n = is_one ? 1 : bn_json_size(value);
+    char what[40];
+    snprintf(what, sizeof what, "has more than %zu texts", most);
+    if (!is_given(value)) return bn_reply_refuse(reply, name, "is missing");
+    if (n > most) return bn_reply_refuse(reply, name, what);
+    job->prompts = bn_alloc(n, sizeof *job->prompts);
+    if (job->prompts == NULL) return bn_reply_no_memory(reply);
+    for (const bn_json *v = is_one ? value : bn_json_first(value); job->n_prompts < n; v = bn_json_next(v)) {
+        struct bn_prompt *prompt = &job->prompts[job->n_prompts++];
+        const char *text;
+        bn_error err = {0};
+        if (bn_json_string(v, &text)) {
+            prompt->n_bytes = strlen(text);
+            prompt->text = bn_strndup(text, prompt->n_bytes);
+            if (prompt->text == NULL) return bn_reply_no_memory(reply);
+            if (bn_tokenize(s->tok, text, prompt->n_bytes, BN_TOKENIZE_BOS, &prompt->ids, &prompt->n_ids,
+                            &err) != BN_OK)
+                return bn_reply_failed(reply, name, &err);
+        } else if (bn_json_kind(v) != BN_JSON_ARRAY) {
+            return bn_reply_refuse(reply, name, "is not a text, tokens, or a list of these");
+        } else if (!bn_serve_parse_ids(s, v, name, &prompt->ids, &prompt->n_ids, reply)) {
+            return false;
         }
-    } else if (is_given(content)) {
-        if (!bn_json_string(content, &text)) return refuse(p, "messages", "has a content that is not text");
-        bn_buf_puts(out, text);
+        if (prompt->n_ids == 0) return bn_reply_refuse(reply, name, "has a text without tokens");
     }
-    bn_buf_append(out, "", 1);
     return true;
-}
-
-static bool take_role(struct parsing *p, const bn_json *message, bn_message *out)
-{
-    const char *role = bn_json_text_of(message, "role");
-    static const char *const ROLES[] = {"system", "user", "assistant"};
-    if (is_given(bn_json_get(message, "tool_calls")))
-        return refuse(p, "messages", "has tool_calls, which are not supported");
-    if (strcmp(role, "developer") == 0) role = "system";
-    for (size_t i = 0; i < BN_ARRAY_LEN(ROLES); i++)
-        if (strcmp(role, ROLES[i]) == 0) out->role = ROLES[i];
-    return out->role != NULL ||
-           refuse(p, "messages", "has a role other than system, developer, user and assistant");
-}
-
-static bool encode(struct parsing *p, const bn_message *messages, size_t n)
-{
-    bn_error err = {0};
-    struct bn_prompt *prompt = &p->job->prompts[p->job->n_prompts++];
-    bn_template tmpl = p->server->tmpl;
-    bn_status status = bn_template_render(tmpl, messages, n, &prompt->text, &prompt->n_bytes, &err);
-    if (status == BN_OK)
-        status = bn_template_encode(tmpl, p->server->tok, messages, n, &prompt->ids, &prompt->n_ids, &err);
-    return status == BN_OK || bn_reply_failed(p->reply, "messages", &err);
 }
 
 static bool take_messages(struct parsing *p)
 {
-    const bn_json *list = get(p, "messages");
-    size_t n = list != NULL && bn_json_kind(list) == BN_JSON_ARRAY ? bn_json_size(list) : 0, i = 0;
-    if (list == NULL) return refuse(p, "messages", "is missing");
-    if (n == 0 || n > BN_SERVE_MAX_MESSAGES)
-        return refuse(p, "messages", "is not a list of 1 to 1024 messages");
-    bn_message *messages = bn_alloc(n, sizeof *messages);
-    size_t *at = bn_alloc(n, sizeof *at);
-    struct bn_buf texts = {.max = BN_JSON_MAX_BYTES + n};
-    bool good = messages != NULL && at != NULL;
-    for (const bn_json *m = bn_json_first(list); m != NULL && good; m = bn_json_next(m), i++) {
-        at[i] = texts.len;
-        good = take_role(p, m, &messages[i]) && take_content(p, bn_json_get(m, "content"), &texts);
-    }
-    if (texts.failed) good = refuse(p, "messages", "need more memory than there is");
-    for (i = 0; i < n && good; i++)
-        messages[i].content = texts.data + at[i];
-    good = good && encode(p, messages, n);
-    bn_buf_release(&texts);
-    bn_free(messages);
-    bn_free(at);
-    return good || refuse(p, "messages", "could not be read");
+    struct bn_job *job = p->job;
+    bn_error err = {0};
+    if (get(p, "messages") == NULL) return refuse(p, "messages", "is missing");
+    job->prompts = bn_alloc(1, sizeof *job->prompts);
+    if (job->prompts == NULL) return bn_reply_no_memory(p->reply);
+    job->n_prompts = 1;
+    if (bn_request_messages(job->prompts, get(p, "messages"), p->server->tmpl, p->server->tok, &err) == BN_OK)
+        return true;
+    return bn_reply_failed(p->reply, "messages", &err);
 }
 
 /* ---- numbers and flags ---- */
@@ -456,7 +397,10 @@ static bool take_body(struct parsing *p)
     p->gen.sampling = (bn_sampler_options)BN_SAMPLER_OPTIONS_INIT;
     p->gen.sampling.temperature = 1.0f; /* OpenAI's */
     p->gen.sampling.seed = seed >> 12;
-    return check_unsupported(p) && take_options(p) && (p->job->chat ? take_messages(p) : take_prompts(p)) &&
+    return check_unsupported(p) && take_options(p) &&
+           (p->job->chat
+                ? take_messages(p)
+                : bn_job_take_prompts(p->job, get(p, "prompt"), "prompt", BN_SERVE_MAX_CHOICES, p->reply)) &&
            make_choices(p);
 }
 
@@ -482,10 +426,11 @@ void bn_job_release(struct bn_job *job)
         bn_generation_release(&job->choices[i].gen);
         bn_buf_release(&job->choices[i].answer);
     }
-    for (size_t i = 0; i < job->n_prompts; i++) {
+    for (size_t i = 0; job->prompts != NULL && i < job->n_prompts; i++) {
         bn_free(job->prompts[i].text);
         bn_free(job->prompts[i].ids);
     }
+    bn_free(job->prompts);
     bn_embed_release(job->embed);
     bn_replay_close(job->replay);
     bn_receipt_release(&job->receipt);

@@ -20,7 +20,6 @@
 
 #define BN_SERVE_MAX_CHOICES 16u
 #define BN_SERVE_MAX_N 8u
-#define BN_SERVE_MAX_MESSAGES 1024u
 #define BN_SERVE_MAX_STOPS 16u
 #define BN_SERVE_MAX_STOP_BYTES 256u
 #define BN_SERVE_MAX_TOP 20u
@@ -131,13 +130,6 @@ struct bn_choice {
 
 struct bn_embed; /* embeddings.c */
 
-struct bn_prompt {
-    char *text;
-    size_t n_bytes;
-    int32_t *ids;
-    size_t n_ids;
-};
-
 /* One request to generate. What the first part holds does not change once the job is submitted. */
 struct bn_job {
     struct bn_server *server;
@@ -145,7 +137,7 @@ struct bn_job {
     uint32_t n_top;
     char id[BN_SERVE_ID];
     uint64_t created_s, since_ns;
-    struct bn_prompt prompts[BN_SERVE_MAX_CHOICES];
+    struct bn_prompt *prompts; /* also texts to embed */
     struct bn_choice choices[BN_SERVE_MAX_CHOICES];
     size_t n_prompts, n_choices;
     const char *stops[BN_SERVE_MAX_STOPS + 8]; /* those of the request, then those of the template */
@@ -188,6 +180,9 @@ bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply 
  * name. */
 bool bn_serve_parse_ids(const struct bn_server *server, const bn_json *list, const char *name, int32_t **ids,
                         size_t *n, struct bn_reply *reply);
+/* Reads a member as the prompts of a job, at most `most`: a text, tokens, or a list of these. */
+bool bn_job_take_prompts(struct bn_job *job, const bn_json *value, const char *name, size_t most,
+                         struct bn_reply *reply);
 /* A job with one owner and an id, without choices; NULL: the reply says why not. */
 struct bn_job *bn_job_new(struct bn_server *server, struct bn_reply *reply);
 /* Parses a body; false: the reply says why not. The caller owns the job, one owner. */
@@ -369,9 +364,8 @@ void bn_status_metrics(struct bn_server *server, struct bn_buf *out);
 
 /* One receipt. */
 struct bn_receipt_entry {
-    char id[BN_SERVE_RECEIPT]; /* empty: it was given up */
-    uint64_t owner;            /* of the key that asked for the answer; 0 without keys */
-    uint32_t share;            /* of the keys that are known: the number of the owner's, else 0 */
+    char id[BN_SERVE_RECEIPT];
+    uint64_t owner; /* of the key that asked for the answer; 0 without keys */
     uint64_t n_bytes;
     int64_t made_s;     /* UTC */
     struct bn_buf text; /* empty when it is in a file */
@@ -383,8 +377,7 @@ void bn_receipts_name(const char *file, char id[BN_SERVE_RECEIPT]);
 void bn_receipts_path(char path[BN_RECEIPTS_PATH], const struct bn_receipt_entry *entry);
 /* Makes the folder and those of the owners, and locks it: *folder is a descriptor to close. BN_ERR_AUTH when another user
  * may write to one of them. */
-BN_MUST_CHECK bn_status bn_receipts_folder_open(const char *name, const uint64_t *owners, size_t n_owners,
-                                                int *folder, bn_error *err);
+BN_MUST_CHECK bn_status bn_receipts_folder_open(const struct bn_server *server, int *folder, bn_error *err);
 /* The receipts in the folder, the oldest first; *list is released with bn_free. Files that were not completed are
  * deleted. Other files, links, and files of other users are left alone. */
 BN_MUST_CHECK bn_status bn_receipts_folder_list(int folder, struct bn_receipt_entry **list, size_t *n,
@@ -399,9 +392,8 @@ BN_MUST_CHECK bn_status bn_receipts_folder_write(int folder, const struct bn_rec
 BN_MUST_CHECK bn_status bn_keys_read(struct bn_server *server, const char *path, bn_error *err);
 /* The number of a key, counted from 1; 0: it is none of them. The time does not depend on its bytes. */
 uint32_t bn_keys_find(const struct bn_server *server, const char *key);
-/* A number that stands for a key in the names of files: it stays the same when the file of keys changes. */
-BN_MUST_CHECK bn_status bn_keys_owner(const struct bn_server *server, uint32_t tenant, uint64_t *owner,
-                                      bn_error *err);
+/* A number that stands for a key in the names of files: it stays the same when the file of keys changes. 0 for none. */
+uint64_t bn_keys_owner(const struct bn_server *server, uint32_t tenant);
 
 /* head.c: what precedes the body of a request. Texts are borrowed. */
 struct bn_head {

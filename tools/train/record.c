@@ -34,7 +34,7 @@ bn_status bn_train_write_model(const char *path, const struct bn_weights *w, str
                             .temperature = file->temperature};
     struct bn_buf out = {.max = (size_t)1 << 36};
     bn_status status = bn_export_gguf(&out, w, tokenizer, &how, err);
-    if (status == BN_OK) status = bn_sha256_hex(out.data, out.len, hex, err);
+    if (status == BN_OK) bn_sha256_hex(out.data, out.len, hex);
     if (status == BN_OK) status = bn_file_write_atomic(path, out.data, out.len, err);
     bn_buf_release(&out);
     return status;

@@ -88,11 +88,10 @@ static void near(float x, double want)
     if (fabs((double)x - want) > 1e-6 * fabs(want)) fail_msg("%.9g, expected %.9g", (double)x, want);
 }
 
-static void gemma3_keys(void **state)
+TEST(gemma3_keys)
 {
     bn_hparams hp;
     bn_error err = {0};
-    (void)state;
     assert_int_equal(read_with(&hp, "gemma3", 64, NULL, 0, 0, &err), BN_OK);
     near(hp.embd_scale, sqrt(WIDTH));
     near(hp.attn_scale, 1 / sqrt(64.0));
@@ -123,7 +122,7 @@ static void gemma3_keys(void **state)
     assert_string_equal(err.where, "gemma3.final_logit_softcapping");
 }
 
-static void maple_keys(void **state)
+TEST(maple_keys)
 {
     static const char *const REQUIRED[] = {
         "maple.expert_count", "maple.expert_used_count", "maple.expert_feed_forward_length",
@@ -139,7 +138,6 @@ static void maple_keys(void **state)
                   {"rope.scaling.factor", 0, 4}};
     bn_hparams hp;
     bn_error err = {0};
-    (void)state;
     assert_int_equal(read_with(&hp, "maple", 64, "rope.dimension_count", 0, 32, &err), BN_OK);
     assert_int_equal(hp.experts.n, 16);
     assert_int_equal(hp.experts.n_used, 4);
@@ -176,11 +174,10 @@ static void maple_keys(void **state)
     without = NULL;
 }
 
-static void minicpm_keys(void **state)
+TEST(minicpm_keys)
 {
     bn_hparams hp;
     bn_error err = {0};
-    (void)state;
     assert_int_equal(read_with(&hp, "minicpm", 128, NULL, 0, 0, &err), BN_OK);
     near(hp.embd_scale, 12);
     near(hp.residual_scale, 1.4 / sqrt(LAYERS));
@@ -195,7 +192,7 @@ static void minicpm_keys(void **state)
 }
 
 /* The length of the context that is used, and keys that would change the result. */
-static void long_rope_keys(void **state)
+TEST(long_rope_keys)
 {
     static const struct {
         const char *suffix;
@@ -210,7 +207,6 @@ static void long_rope_keys(void **state)
                  {"rope.scaling.attn_factor", 1.2f, 0, 0, BN_ERR_UNSUPPORTED},
                  {"rope.scaling.factor", 4.0f, 0, 0, BN_ERR_UNSUPPORTED}};
     bn_hparams hp;
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         bn_error err = {0};
         long_rope = true;
@@ -221,13 +217,12 @@ static void long_rope_keys(void **state)
     }
 }
 
-static void pooling_keys(void **state)
+TEST(pooling_keys)
 {
     static const bn_pooling WANT[] = {BN_POOLING_FILE, BN_POOLING_MEAN, BN_POOLING_FIRST, BN_POOLING_LAST,
                                       BN_POOLING_FILE};
     bn_hparams hp;
     bn_error err = {0};
-    (void)state;
     for (uint32_t i = 1; i < BN_ARRAY_LEN(WANT); i++) {
         assert_int_equal(read_with(&hp, "qwen3", 128, "pooling_type", 0, i, &err), BN_OK);
         assert_int_equal(hp.pooling, WANT[i]);
@@ -241,14 +236,13 @@ static void pooling_keys(void **state)
 
 /* d = 1, offset 1/2; the scales of the groups are 1, 2, 3, 4, 17, 3, 5, 7, the offsets 5, 6, 7, 8, 34, 4, 6, 8: the
  * upper bits of 17 and 34 are in the bytes of the first group. Each byte of low bits is 0xA3, each of fifth bits 0x42. */
-static void k_rows(void **state)
+TEST(k_rows)
 {
     static const unsigned SCALE[] = {1, 2, 3, 4, 17, 3, 5, 7}, LEAST[] = {5, 6, 7, 8, 34, 4, 6, 8};
     static const uint8_t HEAD[16] = {0x00,     0x3C, 0x00, 0x38, 1 | 0x40, 2,    3,    4,
                                      5 | 0x80, 6,    7,    8,    0x21,     0x43, 0x65, 0x87};
     uint8_t block[176];
     float y[256];
-    (void)state;
     for (int five = 0; five < 2; five++) {
         memcpy(block, HEAD, sizeof HEAD);
         memset(block + 16, 0x42, 32);
@@ -322,7 +316,7 @@ static void embed(const struct fixture *f, uint32_t n_batch, uint32_t n_threads,
 }
 
 /* Rows without pooling are the hidden states that single evaluations leave. */
-static void rows_are_hidden_states(void **state)
+TEST_IN(rows_are_hidden_states, open_model, close_model)
 {
     const struct fixture *f = *state;
     float *rows = bn_alloc(N_IDS * f->n_embd, sizeof *rows);
@@ -339,7 +333,7 @@ static void rows_are_hidden_states(void **state)
     bn_free(rows);
 }
 
-static void poolings_are_what_they_say(void **state)
+TEST_IN(poolings_are_what_they_say, open_model, close_model)
 {
     const struct fixture *f = *state;
     float *rows = bn_alloc(N_IDS * f->n_embd, sizeof *rows), *one = bn_alloc(f->n_embd, sizeof *one);
@@ -370,7 +364,7 @@ static void poolings_are_what_they_say(void **state)
 }
 
 /* The file says: the last token. */
-static void batches_and_threads_change_nothing(void **state)
+TEST_IN(batches_and_threads_change_nothing, open_model, close_model)
 {
     static const uint32_t BATCHES[] = {1, 2, 5, 16};
     const struct fixture *f = *state;
@@ -392,7 +386,7 @@ static void batches_and_threads_change_nothing(void **state)
     bn_free(want);
 }
 
-static void bad_calls(void **state)
+TEST_IN(bad_calls, open_model, close_model)
 {
     const struct fixture *f = *state;
     bn_session *s = NULL;
@@ -412,21 +406,4 @@ static void bad_calls(void **state)
     assert_int_equal(bn_session_embed(s, IDS, N_IDS, NULL, row, NULL), BN_OK);
     bn_session_close(s);
     bn_free(row);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gemma3_keys),
-        cmocka_unit_test(minicpm_keys),
-        cmocka_unit_test(maple_keys),
-        cmocka_unit_test(long_rope_keys),
-        cmocka_unit_test(pooling_keys),
-        cmocka_unit_test(k_rows),
-        cmocka_unit_test_setup_teardown(rows_are_hidden_states, open_model, close_model),
-        cmocka_unit_test_setup_teardown(poolings_are_what_they_say, open_model, close_model),
-        cmocka_unit_test_setup_teardown(batches_and_threads_change_nothing, open_model, close_model),
-        cmocka_unit_test_setup_teardown(bad_calls, open_model, close_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,9 +148,8 @@ static void check_model(const char *path)
     bn_model_close(model);
 }
 
-static void sequences_do_not_change_each_other(void **state)
+TEST(sequences_do_not_change_each_other)
 {
-    (void)state;
     glob_t found;
     assert_int_equal(glob("fixtures/*.gguf", 0, NULL, &found), 0);
     assert_true(found.gl_pathc >= 1);
@@ -159,9 +158,8 @@ static void sequences_do_not_change_each_other(void **state)
     globfree(&found);
 }
 
-static void the_test_sees_another_sequence(void **state)
+TEST(the_test_sees_another_sequence)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     struct texts texts;
@@ -173,9 +171,8 @@ static void the_test_sees_another_sequence(void **state)
     bn_model_close(model);
 }
 
-static void bad_batches_change_nothing(void **state)
+TEST(bad_batches_change_nothing)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
@@ -280,9 +277,8 @@ static void check_together(bn_session *session, const int32_t *ids, double slowd
     }
 }
 
-static void generations_are_the_same_alone_and_together(void **state)
+TEST(generations_are_the_same_alone_and_together)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
@@ -301,9 +297,8 @@ static void generations_are_the_same_alone_and_together(void **state)
 }
 
 /* With the right answers as drafts, all together: fewer passes, the same results; also with wrong ones. */
-static void given_answers_change_nothing_but_the_passes(void **state)
+TEST(given_answers_change_nothing_but_the_passes)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
@@ -348,9 +343,8 @@ static void given_answers_change_nothing_but_the_passes(void **state)
 }
 
 /* A generation that asks for a short timeline ends as in a session with that context. */
-static void a_generation_may_limit_its_timeline(void **state)
+TEST(a_generation_may_limit_its_timeline)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL, *small = NULL;
@@ -380,10 +374,9 @@ static void a_generation_may_limit_its_timeline(void **state)
 }
 
 /* A text that is embedded in the passes of two generations: all get the bits that they get alone. */
-static void an_embedding_and_generations_do_not_change_each_other(void **state)
+TEST(an_embedding_and_generations_do_not_change_each_other)
 {
     static const bn_pooling POOLINGS[] = {BN_POOLING_MEAN, BN_POOLING_LAST, BN_POOLING_FIRST};
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
@@ -432,9 +425,8 @@ static void an_embedding_and_generations_do_not_change_each_other(void **state)
 }
 
 /* Prompts share what a pass has for them: the short one does not wait for the long one, which came first. */
-static void a_short_prompt_does_not_wait_for_a_long_one(void **state)
+TEST(a_short_prompt_does_not_wait_for_a_long_one)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
@@ -466,9 +458,8 @@ static void a_short_prompt_does_not_wait_for_a_long_one(void **state)
 
 /* One is cancelled while its prompt is evaluated, one while it generates: the third gets what it gets alone, and the
  * sequence of a cancelled one has a beginning of its tokens. */
-static void a_cancelled_generation_ends_alone(void **state)
+TEST(a_cancelled_generation_ends_alone)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
@@ -520,9 +511,8 @@ static void a_cancelled_generation_ends_alone(void **state)
     bn_model_close(model);
 }
 
-static void a_scheduler_refuses_what_it_cannot_run(void **state)
+TEST(a_scheduler_refuses_what_it_cannot_run)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
@@ -545,21 +535,4 @@ static void a_scheduler_refuses_what_it_cannot_run(void **state)
     assert_null(one.ids);
     bn_session_close(session);
     bn_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequences_do_not_change_each_other),
-        cmocka_unit_test(the_test_sees_another_sequence),
-        cmocka_unit_test(bad_batches_change_nothing),
-        cmocka_unit_test(generations_are_the_same_alone_and_together),
-        cmocka_unit_test(given_answers_change_nothing_but_the_passes),
-        cmocka_unit_test(a_generation_may_limit_its_timeline),
-        cmocka_unit_test(an_embedding_and_generations_do_not_change_each_other),
-        cmocka_unit_test(a_short_prompt_does_not_wait_for_a_long_one),
-        cmocka_unit_test(a_cancelled_generation_ends_alone),
-        cmocka_unit_test(a_scheduler_refuses_what_it_cannot_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

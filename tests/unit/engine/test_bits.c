@@ -84,7 +84,7 @@ static void digest_of(bn_model *model, const struct way *way, struct records *re
         assert_int_equal(bn_session_eval(session, ids + at, n, BN_LOGITS_ALL, logits + at * n_vocab, &err),
                          BN_OK);
     }
-    assert_int_equal(bn_sha256_hex(logits, N_TOKENS * n_vocab * sizeof *logits, hex, &err), BN_OK);
+    bn_sha256_hex(logits, N_TOKENS * n_vocab * sizeof *logits, hex);
     bn_session_close(session);
     bn_free(logits);
 }
@@ -152,9 +152,8 @@ static void check_model(const char *path)
     bn_model_close(model);
 }
 
-static void all_fixtures_agree(void **state)
+TEST(all_fixtures_agree)
 {
-    (void)state;
     glob_t found;
     assert_int_equal(glob("fixtures/*.gguf", 0, NULL, &found), 0);
     assert_true(found.gl_pathc >= 1);
@@ -174,9 +173,8 @@ static void plain_rmsnorm(float *y, const float *x, const float *w, size_t n, fl
         y[i] = x[i] * r * w[i];
 }
 
-static void another_order_is_caught_and_named(void **state)
+TEST(another_order_is_caught_and_named)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     assert_int_equal(bn_model_open(&model, "fixtures/shakespeare-5m-i2_s.gguf", NULL, &err), BN_OK);
@@ -194,9 +192,8 @@ static void another_order_is_caught_and_named(void **state)
     bn_model_close(model);
 }
 
-static void truncating_is_like_starting_afresh(void **state)
+TEST(truncating_is_like_starting_afresh)
 {
-    (void)state;
     bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
@@ -217,14 +214,4 @@ static void truncating_is_like_starting_afresh(void **state)
     bn_free(b);
     bn_session_close(session);
     bn_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_fixtures_agree),
-        cmocka_unit_test(another_order_is_caught_and_named),
-        cmocka_unit_test(truncating_is_like_starting_afresh),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,11 +37,10 @@ static size_t come_in(struct bn_budget *b, const struct machine *m, size_t n_ans
     return n_long;
 }
 
-static void answers_are_not_slowed_down_more_than_asked(void **state)
+TEST(answers_are_not_slowed_down_more_than_asked)
 {
     static const struct machine MACHINES[] = {
         {40e6, 8e6, 2e3}, {40e6, 1e6, 0}, {1e5, 2e4, 10}, {4e8, 3e8, 5e5}, {40e6, 8e6, 5e4}};
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(MACHINES); i++)
         for (size_t n_answers = 1; n_answers <= MOST; n_answers *= 2) {
             struct bn_budget b;
@@ -57,12 +56,11 @@ static void answers_are_not_slowed_down_more_than_asked(void **state)
         }
 }
 
-static void the_budget_is_used(void **state)
+TEST(the_budget_is_used)
 {
     const struct machine m = {40e6, 8e6, 0};
     struct bn_budget b;
     size_t n, n_slow;
-    (void)state;
     assert_true(bn_budget_open(&b, MOST));
     b.slowdown = 2.5;
     (void)come_in(&b, &m, 4, 3.0, &n_slow);
@@ -73,12 +71,11 @@ static void the_budget_is_used(void **state)
     bn_budget_close(&b);
 }
 
-static void it_follows_a_machine_that_changes(void **state)
+TEST(it_follows_a_machine_that_changes)
 {
     const struct machine fast = {40e6, 2e6, 0}, slow = {40e6, 16e6, 0};
     struct bn_budget b;
     size_t n;
-    (void)state;
     assert_true(bn_budget_open(&b, MOST));
     b.slowdown = 2.5;
     (void)come_in(&b, &fast, 2, 3.0, &n);
@@ -90,10 +87,9 @@ static void it_follows_a_machine_that_changes(void **state)
     bn_budget_close(&b);
 }
 
-static void without_a_limit_pieces_fill_the_batch(void **state)
+TEST(without_a_limit_pieces_fill_the_batch)
 {
     struct bn_budget b;
-    (void)state;
     assert_true(bn_budget_open(&b, MOST));
     assert_int_equal(bn_budget_tokens(&b, 3, ROOM), ROOM);
     b.slowdown = 2.5;
@@ -106,12 +102,11 @@ static void without_a_limit_pieces_fill_the_batch(void **state)
     bn_budget_close(&b);
 }
 
-static void one_long_pass_changes_little(void **state)
+TEST(one_long_pass_changes_little)
 {
     const struct machine m = {40e6, 8e6, 0};
     struct bn_budget b;
     size_t n;
-    (void)state;
     assert_true(bn_budget_open(&b, MOST));
     b.slowdown = 2.5;
     (void)come_in(&b, &m, 4, 3.0, &n);
@@ -124,16 +119,4 @@ static void one_long_pass_changes_little(void **state)
     assert_true(come_in(&b, &m, 4, 3.0, &n) <= 48);
     assert_int_equal(come_in(&b, &m, 4, 3.0, &n), 0);
     bn_budget_close(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_not_slowed_down_more_than_asked),
-        cmocka_unit_test(the_budget_is_used),
-        cmocka_unit_test(it_follows_a_machine_that_changes),
-        cmocka_unit_test(without_a_limit_pieces_fill_the_batch),
-        cmocka_unit_test(one_long_pass_changes_little),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

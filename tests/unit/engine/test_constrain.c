@@ -166,9 +166,8 @@ static bool same(const bn_generation *gen, const int32_t *ids, size_t n)
     return gen->n_ids == n && memcmp(gen->ids, ids, n * sizeof *ids) == 0;
 }
 
-static void it_is_masking_before_the_sampler(void **state)
+TEST(it_is_masking_before_the_sampler)
 {
-    (void)state;
     uint64_t n_again = 0, n_screened = 0, n_drafts = 0;
     for (size_t k = 0; k < BN_ARRAY_LEN(GRAMMARS); k++) {
         bn_grammar *g = open_grammar(GRAMMARS[k]);
@@ -194,9 +193,8 @@ static void it_is_masking_before_the_sampler(void **state)
 }
 
 /* The comparison above sees another choice of one token. */
-static void a_wrong_mask_is_seen(void **state)
+TEST(a_wrong_mask_is_seen)
 {
-    (void)state;
     int32_t ids[N_PREDICT];
     const char *first;
     char text[64];
@@ -243,9 +241,8 @@ static bn_stop_reason reason_of(const char *text, bool ignore_end, uint32_t n_pr
     return reason;
 }
 
-static void reasons_are_told_apart(void **state)
+TEST(reasons_are_told_apart)
 {
-    (void)state;
     char text[200];
     assert_int_equal(reason_of("root ::= \"yes\" | \"no\"", false, 20, text, sizeof text), BN_STOP_GRAMMAR);
     assert_true(strcmp(text, "yes") == 0 || strcmp(text, "no") == 0);
@@ -259,9 +256,8 @@ static void reasons_are_told_apart(void **state)
 }
 
 /* A byte that leads to too many places is not allowed, so nothing is; that is a reason, not an error of the engine. */
-static void nothing_allowed_is_a_reason(void **state)
+TEST(nothing_allowed_is_a_reason)
 {
-    (void)state;
     char text[200];
     struct bn_buf grammar = {.max = 1u << 20};
     bn_buf_puts(&grammar, "root ::= \"a\" (\"b\"");
@@ -274,9 +270,8 @@ static void nothing_allowed_is_a_reason(void **state)
 }
 
 /* A grammar needs text, and something to say. */
-static void bad_requests_are_refused(void **state)
+TEST(bad_requests_are_refused)
 {
-    (void)state;
     struct prompt prompt = make_prompt(models[0]);
     bn_session *session = open_session(models[0], 1);
     bn_error err = {0};
@@ -293,9 +288,8 @@ static void bad_requests_are_refused(void **state)
 }
 
 /* The chain names the grammar: the same tokens under another one have another chain. */
-static void the_chain_names_the_grammar(void **state)
+TEST(the_chain_names_the_grammar)
 {
-    (void)state;
     bn_sampler_options sampling = sampler_of(0);
     bn_grammar *g = open_grammar("root ::= \"abc\""), *other = open_grammar("root ::= \"abc\" #");
     bn_generation a = generate(models[0], 1, g, &sampling, false),
@@ -322,9 +316,8 @@ static bn_grammar *open_dear(void)
 }
 
 /* Generations with and without grammars beside each other are those that run alone. */
-static void neighbours_change_nothing(void **state)
+TEST(neighbours_change_nothing)
 {
-    (void)state;
     enum { N = 5 };
     struct prompt prompt = make_prompt(models[1]);
     bn_session *session = open_session(models[1], 2);
@@ -366,9 +359,8 @@ static void neighbours_change_nothing(void **state)
 /* A grammar that takes much work delays its own generation: the others get a token in each pass, and all passes together do
  * no more work on grammars than a token's each, but for what one call does at a time. Its tokens are those that it gets
  * alone. */
-static void a_dear_grammar_delays_itself_alone(void **state)
+TEST(a_dear_grammar_delays_itself_alone)
 {
-    (void)state;
     enum { N = 4, PLAIN = N - 1, CHEAP = N - 2 };
     struct prompt prompt = make_prompt(models[1]);
     bn_session *session = open_session(models[1], 2);
@@ -422,17 +414,4 @@ static void a_dear_grammar_delays_itself_alone(void **state)
     bn_free(prompt.ids);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_masking_before_the_sampler),
-        cmocka_unit_test(a_wrong_mask_is_seen),
-        cmocka_unit_test(reasons_are_told_apart),
-        cmocka_unit_test(nothing_allowed_is_a_reason),
-        cmocka_unit_test(bad_requests_are_refused),
-        cmocka_unit_test(the_chain_names_the_grammar),
-        cmocka_unit_test(neighbours_change_nothing),
-        cmocka_unit_test(a_dear_grammar_delays_itself_alone),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+GROUP(open_all, close_all)

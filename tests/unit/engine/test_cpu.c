@@ -67,16 +67,14 @@ static void expect(const char *isa)
     assert_null(bn_cpu_lacks(&CPU, isa));
 }
 
-static void everything_gives_amx(void **state)
+TEST_IN(everything_gives_amx, make_all, NULL)
 {
-    (void)state;
     expect("amx");
     assert_true(made.n_asked > 0);
 }
 
-static void a_refusal_gives_the_set_below(void **state)
+TEST_IN(a_refusal_gives_the_set_below, make_all, NULL)
 {
-    (void)state;
     made.permits = false;
     expect("avx512vbmi");
     assert_int_equal(made.n_asked, 1);
@@ -85,7 +83,7 @@ static void a_refusal_gives_the_set_below(void **state)
 }
 
 /* Both parts of the tile state are needed, and nothing is asked for without them. */
-static void tiles_must_be_saved(void **state)
+TEST_IN(tiles_must_be_saved, make_all, NULL)
 {
     static const uint32_t MISSING[] = {TILE_CONFIG, TILE_DATA, TILE_CONFIG | TILE_DATA};
     for (size_t i = 0; i < 3; i++) {
@@ -98,7 +96,7 @@ static void tiles_must_be_saved(void **state)
     }
 }
 
-static void both_flags_of_amx_are_needed(void **state)
+TEST_IN(both_flags_of_amx_are_needed, make_all, NULL)
 {
     static const uint32_t MISSING[] = {AMX_TILE, AMX_INT8};
     for (size_t i = 0; i < 2; i++) {
@@ -110,9 +108,8 @@ static void both_flags_of_amx_are_needed(void **state)
     }
 }
 
-static void older_processors_have_less(void **state)
+TEST_IN(older_processors_have_less, make_all, NULL)
 {
-    (void)state;
     made.seven.ecx &= ~AVX512_VBMI;
     expect("avx512vnni"); /* also with flags of AMX: its other kernels need this */
     made.seven.ecx = 0;
@@ -124,9 +121,8 @@ static void older_processors_have_less(void **state)
     assert_int_equal(made.n_asked, 0);
 }
 
-static void wide_registers_must_be_saved(void **state)
+TEST_IN(wide_registers_must_be_saved, make_all, NULL)
 {
-    (void)state;
     made.saved = 0x67; /* without the upper registers of AVX-512 */
     expect("avxvnni");
     assert_string_equal(bn_cpu_lacks(&CPU, "avx512vnni"),
@@ -137,9 +133,8 @@ static void wide_registers_must_be_saved(void **state)
 
 #else
 
-static void other_sets_are_lacking(void **state)
+TEST_IN(other_sets_are_lacking, make_all, NULL)
 {
-    (void)state;
     assert_string_equal(bn_cpu_lacks(&CPU, "amx"), "this CPU does not have the instruction set");
     assert_int_equal(made.n_asked, 0);
 }
@@ -147,9 +142,8 @@ static void other_sets_are_lacking(void **state)
 #endif
 
 /* The reason is the beginning of the error. */
-static void the_error_names_the_reason(void **state)
+TEST(the_error_names_the_reason)
 {
-    (void)state;
     const struct bn_kernels *kernels = bn_kernels_find("amx");
     char want[200];
     bn_error err = {0};
@@ -161,22 +155,4 @@ static void the_error_names_the_reason(void **state)
              kernels != NULL ? bn_kernels_lacks(kernels) : "this build does not have the instruction set");
     assert_int_equal(bn_isa_select("amx", &err), BN_ERR_UNSUPPORTED);
     assert_string_equal(err.msg, want);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-#if defined(__x86_64__)
-        cmocka_unit_test_setup(everything_gives_amx, make_all),
-        cmocka_unit_test_setup(a_refusal_gives_the_set_below, make_all),
-        cmocka_unit_test_setup(tiles_must_be_saved, make_all),
-        cmocka_unit_test_setup(both_flags_of_amx_are_needed, make_all),
-        cmocka_unit_test_setup(older_processors_have_less, make_all),
-        cmocka_unit_test_setup(wide_registers_must_be_saved, make_all),
-#else
-        cmocka_unit_test_setup(other_sets_are_lacking, make_all),
-#endif
-        cmocka_unit_test(the_error_names_the_reason),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -272,9 +272,8 @@ static void check_ranks(struct job *job, unsigned n_ranks, const char *name)
     assert_true(sum >= job->alone_bytes && sum < job->alone_bytes * 5 / 4 + n_ranks * 4096);
 }
 
-static void the_bits_are_those_of_one_process(void **state)
+TEST(the_bits_are_those_of_one_process)
 {
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(SPECS); i++) {
         const struct bn_fixture_spec *spec = &SPECS[i];
         bn_hparams hp;
@@ -311,9 +310,8 @@ static void expect_error(struct job *job, unsigned n_ranks, bn_status status, co
     }
 }
 
-static void what_cannot_be_divided_is_refused(void **state)
+TEST(what_cannot_be_divided_is_refused)
 {
-    (void)state;
     const struct bn_fixture_spec hybrid = {
         .size = bn_fixture_size_find("quad"), .seed = 1, .arch = BN_FIXTURE_QWEN35, .format = BN_TYPE_Q2_0};
     struct job job = {.file = make_file(&hybrid), .n_batch = 4, .n_threads = 1};
@@ -324,9 +322,8 @@ static void what_cannot_be_divided_is_refused(void **state)
     bn_free(job.file.bytes);
 }
 
-static void ranks_that_differ_are_refused(void **state)
+TEST(ranks_that_differ_are_refused)
 {
-    (void)state;
     struct job job = {.file = make_file(&SPECS[0]), .n_batch = 4, .n_threads = 1, .small = 2};
     expect_error(&job, 3, BN_ERR_MISMATCH, "rank 2 has a context of 20, rank 0 has 40");
     job.small = 0;
@@ -352,9 +349,8 @@ static bn_status break_broadcast(void *context, unsigned root, void *data, size_
     return *(bool *)context ? bn_fail(err, BN_ERR_NETWORK, "another planted failure") : BN_OK;
 }
 
-static void a_failed_exchange_is_an_error(void **state)
+TEST(a_failed_exchange_is_an_error)
 {
-    (void)state;
     bool broken = false;
     struct bn_ranks ranks = {
         .count = 2, .context = &broken, .gather = break_gather, .broadcast = break_broadcast};
@@ -378,13 +374,4 @@ static void a_failed_exchange_is_an_error(void **state)
     assert_int_equal(bn_session_agree(&ranks, NULL, BN_ERR_IO, &err), BN_ERR_NETWORK);
     bn_free(logits);
     bn_free(job.file.bytes);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bits_are_those_of_one_process),
-                                       cmocka_unit_test(what_cannot_be_divided_is_refused),
-                                       cmocka_unit_test(ranks_that_differ_are_refused),
-                                       cmocka_unit_test(a_failed_exchange_is_an_error)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,13 +60,12 @@ static void logits_of(const struct copy *c, float *logits)
     bn_model_close(m);
 }
 
-static void equal_probabilities_choose_lower_numbers(void **state)
+TEST(equal_probabilities_choose_lower_numbers)
 {
     static const char *const PARTS[] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
     struct copy c;
     float want[N_VOCAB], got[N_VOCAB];
     char name[64];
-    (void)state;
     open_copy(&c);
     for (unsigned layer = 0; layer < 2; layer++) {
         snprintf(name, sizeof name, "blk.%u.ffn_gate_inp.weight", layer);
@@ -87,13 +86,12 @@ static void equal_probabilities_choose_lower_numbers(void **state)
 }
 
 /* Two layers, two experts of six for a token. */
-static void experts_that_are_read_are_counted(void **state)
+TEST(experts_that_are_read_are_counted)
 {
     bn_model *m = NULL;
     bn_session *s = NULL;
     bn_session_options options = {.n_ctx = 64, .n_batch = 16, .n_threads = 2, .exact_threads = true};
     float logits[N_VOCAB];
-    (void)state;
     assert_int_equal(bn_model_open(&m, MODEL, NULL, NULL), BN_OK);
     assert_int_equal(bn_session_open(&s, m, &options, NULL), BN_OK);
     assert_int_equal(bn_session_eval(s, ids, 1, BN_LOGITS_LAST, logits, NULL), BN_OK);
@@ -109,11 +107,10 @@ static void experts_that_are_read_are_counted(void **state)
 }
 
 /* More threads than tiles of an expert, and than tokens. */
-static void threads_change_nothing(void **state)
+TEST(threads_change_nothing)
 {
     bn_model *m = NULL;
     float want[N_VOCAB], got[N_VOCAB];
-    (void)state;
     assert_int_equal(bn_model_open(&m, MODEL, NULL, NULL), BN_OK);
     for (uint32_t n_threads = 1; n_threads <= 40; n_threads += 13)
         for (uint32_t n_batch = 1; n_batch <= N_IDS; n_batch += 11) {
@@ -130,12 +127,11 @@ static void threads_change_nothing(void **state)
 }
 
 /* The number of experts in the keys is that of the tensors. */
-static void another_number_of_experts_is_refused(void **state)
+TEST(another_number_of_experts_is_refused)
 {
     struct copy c;
     bn_model *m = NULL;
     bn_error err = {0};
-    (void)state;
     open_copy(&c);
     const struct bn_gguf_kv *count = bn_gguf_find(&c.gguf, "maple.expert_count");
     assert_non_null(count);
@@ -150,15 +146,12 @@ static void another_number_of_experts_is_refused(void **state)
     close_copy(&c);
 }
 
-int main(void)
+static int make_ids(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_probabilities_choose_lower_numbers),
-        cmocka_unit_test(experts_that_are_read_are_counted),
-        cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(another_number_of_experts_is_refused),
-    };
+    (void)state;
     for (int32_t i = 0; i < (int32_t)N_IDS; i++)
         ids[i] = (i * 151 + 7) % 256;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+GROUP(make_ids, NULL)

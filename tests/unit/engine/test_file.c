@@ -74,9 +74,8 @@ static unsigned mode_of(const char *path)
     return stat_of(path).st_mode & 07777;
 }
 
-static void new_files_follow_the_umask(void **state)
+TEST_IN(new_files_follow_the_umask, make_folder, remove_folder)
 {
-    (void)state;
     put(file, "a");
     assert_int_equal(mode_of(file), 0644);
     umask(077);
@@ -84,9 +83,8 @@ static void new_files_follow_the_umask(void **state)
     assert_int_equal(mode_of(other), 0600);
 }
 
-static void replaced_files_keep_their_rights(void **state)
+TEST_IN(replaced_files_keep_their_rights, make_folder, remove_folder)
 {
-    (void)state;
     static const mode_t MODES[] = {0600, 0640, 0664, 0444, 0777};
     put(file, "a");
     for (size_t i = 0; i < sizeof MODES / sizeof MODES[0]; i++) {
@@ -102,9 +100,8 @@ static void replaced_files_keep_their_rights(void **state)
     assert_int_equal(mode_of(file), 0777);
 }
 
-static void links_stay(void **state)
+TEST_IN(links_stay, make_folder, remove_folder)
 {
-    (void)state;
     put(file, "old");
     assert_int_equal(symlink(file, other), 0);
     put(other, "new");
@@ -117,9 +114,8 @@ static void links_stay(void **state)
     has(other, "third");
 }
 
-static void leftovers_do_not_block(void **state)
+TEST_IN(leftovers_do_not_block, make_folder, remove_folder)
 {
-    (void)state;
     char left[PATH_MAX];
     snprintf(left, sizeof left, "%s.tmp-%ld", file, (long)getpid());
     FILE *f = fopen(left, "w");
@@ -130,9 +126,8 @@ static void leftovers_do_not_block(void **state)
     assert_int_equal(count_entries(false), 2);
 }
 
-static void temporary_names_differ(void **state)
+TEST_IN(temporary_names_differ, make_folder, remove_folder)
 {
-    (void)state;
     char first[PATH_MAX], second[PATH_MAX];
     int fd;
     assert_int_equal(bn_file_temp_open(&fd, first, sizeof first, file, 0600, NULL), BN_OK);
@@ -148,9 +143,8 @@ static void temporary_names_differ(void **state)
 }
 
 /* What a killed program leaves is what is there before the file is kept. */
-static void a_new_file_has_no_name(void **state)
+TEST_IN(a_new_file_has_no_name, make_folder, remove_folder)
 {
-    (void)state;
     char temp[PATH_MAX];
     int fd, probe = open(folder, O_WRONLY | O_TMPFILE, 0600);
     for (int again = 0; again < 2; again++) { /* the second one replaces the first */
@@ -165,29 +159,12 @@ static void a_new_file_has_no_name(void **state)
     if (probe >= 0) close(probe);
 }
 
-static void failures_leave_nothing(void **state)
+TEST_IN(failures_leave_nothing, make_folder, remove_folder)
 {
-    (void)state;
     char missing[128];
     bn_error err = {0};
     snprintf(missing, sizeof missing, "%s/no/file", folder);
     assert_int_equal(bn_file_write_atomic(missing, "x", 1, &err), BN_ERR_NOT_FOUND);
     assert_string_equal(err.where, missing);
     assert_int_equal(count_entries(false), 0);
-}
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(new_files_follow_the_umask),
-        IN_FOLDER(replaced_files_keep_their_rights),
-        IN_FOLDER(links_stay),
-        IN_FOLDER(leftovers_do_not_block),
-        IN_FOLDER(temporary_names_differ),
-        IN_FOLDER(a_new_file_has_no_name),
-        IN_FOLDER(failures_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,9 +59,8 @@ static void put_strings(struct file *f)
     bn_gguf_put_element_str(&f->w, "th\0ee", 5);
 }
 
-static void round_trip(void **state)
+TEST(round_trip)
 {
-    (void)state;
     struct file f = new_file();
     uint32_t u = 0;
     float x = 0;
@@ -117,9 +116,8 @@ static void round_trip(void **state)
     release(&f);
 }
 
-static void integers_of_every_width(void **state)
+TEST(integers_of_every_width)
 {
-    (void)state;
     static const struct {
         enum bn_gguf_type type;
         unsigned char bytes[8];
@@ -157,9 +155,8 @@ static void integers_of_every_width(void **state)
     }
 }
 
-static void wrong_types_and_absent_keys(void **state)
+TEST(wrong_types_and_absent_keys)
 {
-    (void)state;
     struct file f = new_file();
     uint32_t u = 9;
     float x = 9;
@@ -192,9 +189,8 @@ static void wrong_types_and_absent_keys(void **state)
     release(&f);
 }
 
-static void version_two_is_read(void **state)
+TEST(version_two_is_read)
 {
-    (void)state;
     struct file f = new_file();
     bn_gguf_put_u32(&f.w, "u", 1);
     assert_int_equal(bn_gguf_write_head(&f.w, &f.bytes, &f.err), BN_OK);
@@ -204,9 +200,8 @@ static void version_two_is_read(void **state)
     release(&f);
 }
 
-static void alignment_key(void **state)
+TEST(alignment_key)
 {
-    (void)state;
     static const struct {
         uint32_t alignment;
         bn_status status;
@@ -229,9 +224,8 @@ static void alignment_key(void **state)
     }
 }
 
-static void limits_hold(void **state)
+TEST(limits_hold)
 {
-    (void)state;
     static char text[BN_GGUF_MAX_STRING_BYTES + 1];
     char name[BN_GGUF_MAX_KEY_BYTES + 2];
     memset(text, 'x', sizeof text);
@@ -281,9 +275,8 @@ static void limits_hold(void **state)
 }
 
 /* What general.architecture and general.file_type say, and the room after the tensor, decide about 36. */
-static void type_36(void **state)
+TEST(type_36)
 {
-    (void)state;
     static const struct {
         const char *arch;
         uint32_t file_type; /* 0: no key */
@@ -318,9 +311,8 @@ static void type_36(void **state)
 }
 
 /* Type 42 has blocks of 64 or 128 weights, as the room for the tensors shows; 142 and 143 had other meanings. */
-static void types_with_several_layouts(void **state)
+TEST(types_with_several_layouts)
 {
-    (void)state;
     static const struct {
         uint32_t type;
         uint64_t k, room; /* of a tensor of k x 8 */
@@ -352,9 +344,8 @@ static void types_with_several_layouts(void **state)
 }
 
 /* The messages say what the type is in this kind of file. */
-static void types_by_name(void **state)
+TEST(types_by_name)
 {
-    (void)state;
     static const struct {
         const char *arch;
         uint32_t type;
@@ -379,9 +370,8 @@ static void types_by_name(void **state)
 }
 
 /* What people open by mistake is named. */
-static void other_formats_are_named(void **state)
+TEST(other_formats_are_named)
 {
-    (void)state;
 #define BYTES(text) text, sizeof(text) - 1
     static const struct {
         const char *bytes;
@@ -420,9 +410,8 @@ static void other_formats_are_named(void **state)
 }
 
 /* An error may be asked for or not, and a failed open leaves nothing behind. */
-static void failure_is_clean(void **state)
+TEST(failure_is_clean)
 {
-    (void)state;
     struct bn_gguf gguf;
     bn_error err = {0};
     uint64_t before = bn_mem_stats().bytes_now;
@@ -436,9 +425,8 @@ static void failure_is_clean(void **state)
     assert_int_equal(bn_mem_stats().bytes_now, before);
 }
 
-static void writer_refuses_impossible_shapes(void **state)
+TEST(writer_refuses_impossible_shapes)
 {
-    (void)state;
     struct file f = new_file();
     bn_gguf_put_tensor(&f.w, "w", BN_TYPE_I2_S, 1, (const uint64_t[]){100});
     assert_int_not_equal(bn_gguf_write_head(&f.w, &f.bytes, &f.err), BN_OK);
@@ -449,9 +437,8 @@ static void writer_refuses_impossible_shapes(void **state)
     release(&f);
 }
 
-static void the_default_model(void **state)
+TEST(the_default_model)
 {
-    (void)state;
     struct bn_file_map map;
     struct bn_gguf gguf;
     bn_error err = {0};
@@ -468,24 +455,4 @@ static void the_default_model(void **state)
     assert_int_equal(t->n_bytes, 256 * 768 / 4 + 32);
     bn_gguf_close(&gguf);
     bn_file_map_close(&map);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(integers_of_every_width),
-        cmocka_unit_test(other_formats_are_named),
-        cmocka_unit_test(wrong_types_and_absent_keys),
-        cmocka_unit_test(version_two_is_read),
-        cmocka_unit_test(alignment_key),
-        cmocka_unit_test(limits_hold),
-        cmocka_unit_test(type_36),
-        cmocka_unit_test(types_with_several_layouts),
-        cmocka_unit_test(types_by_name),
-        cmocka_unit_test(failure_is_clean),
-        cmocka_unit_test(writer_refuses_impossible_shapes),
-        cmocka_unit_test(the_default_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

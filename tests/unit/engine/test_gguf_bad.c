@@ -144,22 +144,19 @@ static void check_corpus(open_fn open, bool whole_model)
     assert_int_equal(n_bad, 0);
 }
 
-static void corpus_container(void **state)
+TEST(corpus_container)
 {
-    (void)state;
     check_corpus(open_container, false);
 }
 
-static void corpus_model(void **state)
+TEST(corpus_model)
 {
-    (void)state;
     check_corpus(open_model, true);
 }
 
 /* The status does not depend on whether the caller wants to know why. */
-static void corpus_without_err(void **state)
+TEST(corpus_without_err)
 {
-    (void)state;
     check_corpus(model_without_err, true);
 }
 
@@ -188,9 +185,8 @@ static size_t end_of_data(const struct bn_buf *file, size_t *data_offset)
 }
 
 /* Every prefix of the head; of the data every one in small files, some in large ones. */
-static void truncations(void **state)
+TEST(truncations)
 {
-    (void)state;
     for (int which = 0; which < N_VALID; which++) {
         struct bn_buf file;
         size_t data_offset = 0;
@@ -205,9 +201,8 @@ static void truncations(void **state)
     }
 }
 
-static void truncated_models(void **state)
+TEST(truncated_models)
 {
-    (void)state;
     for (int which = BARE_MODEL; which < N_VALID; which++) {
         struct bn_buf file;
         size_t data_offset = 0;
@@ -223,9 +218,8 @@ static void truncated_models(void **state)
 }
 
 /* Blind mutation: no crash, no leak, no silent nonsense in the error. What it means may be anything. */
-static void bytes_overwritten(void **state)
+TEST(bytes_overwritten)
 {
-    (void)state;
     static const unsigned char VALUES[] = {0x00, 0x7F, 0x80, 0xFF};
     for (int which = 0; which < N_VALID; which++) {
         struct bn_buf file;
@@ -260,9 +254,8 @@ static void fail_allocations(open_fn open, const struct bn_buf *file, unsigned a
     assert_true(n > at_least);
 }
 
-static void memory_runs_out(void **state)
+TEST(memory_runs_out)
 {
-    (void)state;
     for (int which = 0; which < N_VALID; which++) {
         struct bn_buf file;
         make_valid(&file, which);
@@ -274,9 +267,8 @@ static void memory_runs_out(void **state)
 
 /* Weights that are finite, and so large that activations are not: an error, at every instruction set, and not
  * what kernels make of it. */
-static void weights_that_overflow(void **state)
+TEST(weights_that_overflow)
 {
-    (void)state;
     struct bn_buf file;
     make_valid(&file, BARE_MODEL);
     struct bn_gguf gguf;
@@ -309,9 +301,8 @@ static void weights_that_overflow(void **state)
 }
 
 /* A vocabulary as long as a real one: the reader passes over it once. */
-static void large_arrays(void **state)
+TEST(large_arrays)
 {
-    (void)state;
     struct bn_gguf_writer w = {.kv.max = ROOM, .infos.max = ROOM};
     struct bn_buf file = {.max = ROOM};
     struct bn_gguf gguf;
@@ -337,15 +328,10 @@ static void large_arrays(void **state)
     bn_buf_release(&file);
 }
 
-int main(void)
+static int end_endless_loops(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(corpus_container),   cmocka_unit_test(corpus_model),
-        cmocka_unit_test(corpus_without_err), cmocka_unit_test(truncations),
-        cmocka_unit_test(truncated_models),   cmocka_unit_test(bytes_overwritten),
-        cmocka_unit_test(memory_runs_out),    cmocka_unit_test(weights_that_overflow),
-        cmocka_unit_test(large_arrays),
-    };
-    alarm(600); /* an endless loop is a failure */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)state;
+    return alarm(600) == 0 ? 0 : -1;
 }
+
+GROUP(end_endless_loops, NULL)

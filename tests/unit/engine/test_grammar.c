@@ -63,9 +63,8 @@ static int match(const bn_grammar *g, const char *text, size_t n)
     return result;
 }
 
-static void texts_match_or_do_not(void **state)
+TEST(texts_match_or_do_not)
 {
-    (void)state;
     static const struct {
         const char *grammar, *text;
         int want;
@@ -114,9 +113,8 @@ static void texts_match_or_do_not(void **state)
     }
 }
 
-static void bad_grammars_are_refused(void **state)
+TEST(bad_grammars_are_refused)
 {
-    (void)state;
     static const struct {
         const char *grammar, *message;
     } CASES[] = {
@@ -166,9 +164,8 @@ static bn_status open_status(const struct bn_buf *text)
     return status;
 }
 
-static void hostile_sizes_have_limits(void **state)
+TEST(hostile_sizes_have_limits)
 {
-    (void)state;
     struct bn_buf text = {.max = 1u << 20};
     bn_buf_puts(&text, "root ::= ");
     for (int i = 0; i < 60000; i++)
@@ -200,9 +197,8 @@ static void hostile_sizes_have_limits(void **state)
 }
 
 /* Texts that are ambiguous in many ways, and stacks that grow, stay within the limits or fail alone. */
-static void hostile_texts_have_limits(void **state)
+TEST(hostile_texts_have_limits)
 {
-    (void)state;
     static const char *const GRAMMARS[] = {
         "root ::= (\"a\" | \"aa\" | \"aaa\" | [a-b]){1,100000}",
         "root ::= \"a\" root root | \"a\"",
@@ -267,9 +263,8 @@ static size_t count_differences(const bn_grammar *g, const regex_t *regex)
     return n_wrong;
 }
 
-static void it_accepts_what_regular_expressions_accept(void **state)
+TEST(it_accepts_what_regular_expressions_accept)
 {
-    (void)state;
     uint64_t random = 7;
     size_t n_planted = 0;
     for (unsigned i = 0; i < 24; i++) {
@@ -341,9 +336,8 @@ static size_t walk(const bn_grammar *g, const bn_grammar *claimed, uint64_t *ran
     return n_wrong;
 }
 
-static void masks_are_those_of_trying_every_token(void **state)
+TEST(masks_are_those_of_trying_every_token)
 {
-    (void)state;
     static const char *const GRAMMARS[] = {
         "root ::= \"{\" pair (\",\" pair)* \"}\"\npair ::= word \":\" word\nword ::= \"\\\"\" [a-zA-Z ]* \"\\\"\"",
         "root ::= (\"the \" | \"then \" | \"there\" \"fore\"? \" \"){1,3} [.!]",
@@ -411,9 +405,8 @@ static size_t follow_masks(const bn_grammar *g, uint64_t seed, size_t n_steps, s
 }
 
 /* Where texts can be read in many ways, a mask follows places alone, and still is what single tokens are. */
-static void ambiguous_texts_have_masks(void **state)
+TEST(ambiguous_texts_have_masks)
 {
-    (void)state;
     size_t n_wrong = 0;
     bn_grammar *g = open_grammar("root ::= (\"a\"?.| \"aa\" | [cb]){1,1000} root+| \"j\"");
     for (uint64_t seed = 1; seed < 4; seed++)
@@ -430,9 +423,8 @@ static void ambiguous_texts_have_masks(void **state)
 }
 
 /* A mask that is made in parts is the same and takes the same number of steps. */
-static void a_mask_may_pause(void **state)
+TEST(a_mask_may_pause)
 {
-    (void)state;
     bn_grammar *g = open_ambiguous(40);
     struct bn_matcher *whole = open_matcher(g), *parts = open_matcher(g);
     size_t n_pauses = 0, n_words = (bn_tokenizer_n_vocab(tok) + 63) / 64;
@@ -454,9 +446,8 @@ static void a_mask_may_pause(void **state)
 }
 
 /* The whole work on a text has a limit, which grows with it. */
-static void a_text_has_a_limit_of_steps(void **state)
+TEST(a_text_has_a_limit_of_steps)
 {
-    (void)state;
     bn_grammar *g = open_ambiguous(60);
     struct bn_matcher *m = open_matcher(g);
     size_t n = 0;
@@ -472,9 +463,8 @@ static void a_text_has_a_limit_of_steps(void **state)
 }
 
 /* More states than are kept: the tables are emptied, and nothing changes. */
-static void forgetting_changes_nothing(void **state)
+TEST(forgetting_changes_nothing)
 {
-    (void)state;
     bn_grammar *g = open_grammar("root ::= ([a-b] | \"(\" root \")\"){1,30000} \"!\"");
     struct bn_matcher *m = open_matcher(g);
     uint64_t random = 9;
@@ -494,9 +484,8 @@ static void forgetting_changes_nothing(void **state)
     bn_grammar_close(g);
 }
 
-static void ends_and_control_tokens(void **state)
+TEST(ends_and_control_tokens)
 {
-    (void)state;
     bn_grammar *g = open_grammar("root ::= \"ab\" \"c\"?");
     struct bn_matcher *m = open_matcher(g);
     int32_t eos = bn_tokenizer_eos(tok);
@@ -529,9 +518,8 @@ static void ends_and_control_tokens(void **state)
 }
 
 /* Each allocation fails once: that is the error, and nothing is lost. */
-static void memory_may_be_short(void **state)
+TEST(memory_may_be_short)
 {
-    (void)state;
     static const char SCHEMA[] =
         "{\"type\":\"object\",\"properties\":{\"a\":{\"oneOf\":[{\"const\":1},{\"type\":\"string\",\"pattern\":"
         "\"^a{2}$\"}]},\"b\":{\"type\":\"array\",\"prefixItems\":[{\"$ref\":\"#\"}]}},\"additionalProperties\":true}";
@@ -556,21 +544,4 @@ static void memory_may_be_short(void **state)
     assert_int_equal(bn_mem_stats().bytes_now, before);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_match_or_do_not),
-        cmocka_unit_test(bad_grammars_are_refused),
-        cmocka_unit_test(hostile_sizes_have_limits),
-        cmocka_unit_test(hostile_texts_have_limits),
-        cmocka_unit_test(it_accepts_what_regular_expressions_accept),
-        cmocka_unit_test(masks_are_those_of_trying_every_token),
-        cmocka_unit_test(ambiguous_texts_have_masks),
-        cmocka_unit_test(a_mask_may_pause),
-        cmocka_unit_test(a_text_has_a_limit_of_steps),
-        cmocka_unit_test(forgetting_changes_nothing),
-        cmocka_unit_test(ends_and_control_tokens),
-        cmocka_unit_test(memory_may_be_short),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+GROUP(open_all, close_all)

@@ -74,9 +74,8 @@ static bn_status read_keys(const struct keys *k, struct bn_hadamard *h, bn_error
     return bn_hadamard_read(h, &gguf, err);
 }
 
-static void keys_are_read(void **state)
+TEST(keys_are_read)
 {
-    (void)state;
     struct bn_hadamard h;
     struct bn_rotation r;
     bn_error err = {0};
@@ -105,9 +104,8 @@ static void keys_are_read(void **state)
     } while (0)
 
 /* A rotated embedding that is the head too. */
-static void a_tied_head(void **state)
+TEST(a_tied_head)
 {
-    (void)state;
     struct keys k = GOOD;
     struct bn_hadamard h;
     bn_error err = {0};
@@ -118,9 +116,8 @@ static void a_tied_head(void **state)
     bn_hadamard_release(&h);
 }
 
-static void the_unknown_is_refused(void **state)
+TEST(the_unknown_is_refused)
 {
-    (void)state;
     REFUSED(BN_ERR_UNSUPPORTED, "version", k.version = 3);
     REFUSED(BN_ERR_FORMAT, "tied_output", k.version = 2);
     REFUSED(BN_ERR_FORMAT, "tied_output", k.tied = true);
@@ -140,9 +137,8 @@ static void the_unknown_is_refused(void **state)
 }
 
 /* Row r of the matrix has the sign of popcount(r and c). The factor of a block of four is exactly 1/2. */
-static void the_transform(void **state)
+TEST(the_transform)
 {
-    (void)state;
     static const float SIGNS[8] = {-1, 1, 1, 1, 1, 1, 1, -1};
     const struct bn_rotation rotation = {4, SIGNS};
     for (size_t c = 0; c < 8; c++) {
@@ -159,15 +155,4 @@ static void the_transform(void **state)
         for (size_t r = 0; r < 8; r++)
             assert_true(x[r] == (r == c ? 2.0f : 0.0f));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_read),
-        cmocka_unit_test(a_tied_head),
-        cmocka_unit_test(the_unknown_is_refused),
-        cmocka_unit_test(the_transform),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,9 +138,8 @@ static const char *const MALFORMED[] = {
     "{\"a\":123456789e999999}",
 };
 
-static void malformed_texts_are_refused(void **state)
+TEST(malformed_texts_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(MALFORMED); i++)
         refuse(MALFORMED[i], strlen(MALFORMED[i]), BN_ERR_FORMAT);
     refuse("1\0", 2, BN_ERR_FORMAT);
@@ -148,9 +147,8 @@ static void malformed_texts_are_refused(void **state)
     refuse("[1,\0 2]", 7, BN_ERR_FORMAT);
 }
 
-static void errors_say_where(void **state)
+TEST(errors_say_where)
 {
-    (void)state;
     bn_json *root;
     bn_error err = {0};
     assert_int_equal(bn_json_parse(&root, "{\"a\":tru}", 9, &err), BN_ERR_FORMAT);
@@ -187,9 +185,8 @@ static void nest(char *text, size_t depth)
     text[2 * depth] = '\0';
 }
 
-static void limits_are_kept(void **state)
+TEST(limits_are_kept)
 {
-    (void)state;
     char deep[200];
     nest(deep, 64);
     bn_json_free(parse(deep));
@@ -225,9 +222,8 @@ static void limits_are_kept(void **state)
     bn_free(large);
 }
 
-static void numbers_are_exact_or_refused(void **state)
+TEST(numbers_are_exact_or_refused)
 {
-    (void)state;
     bn_json *root = parse("[9007199254740991,9007199254740992,9007199254740993,-1,1.5,0,-0,1e3,\"7\",true]");
     static const struct {
         bool ok;
@@ -255,9 +251,8 @@ static void numbers_are_exact_or_refused(void **state)
 }
 
 /* The examples of RFC 8785, appendix B, and our one difference. */
-static void numbers_have_one_spelling(void **state)
+TEST(numbers_have_one_spelling)
 {
-    (void)state;
     becomes(
         "[5e-324,-5e-324,1.7976931348623157e308,9007199254740992,-9007199254740992,295147905179352830000]",
         "[5e-324,-5e-324,1.7976931348623157e+308,9007199254740992,-9007199254740992,295147905179352830000]");
@@ -272,9 +267,8 @@ static void numbers_have_one_spelling(void **state)
     becomes("[0,0.0,0e5,-0,-0.0]", "[0,0,0,-0,-0]");
 }
 
-static void canonical_text_is_sorted_and_compact(void **state)
+TEST(canonical_text_is_sorted_and_compact)
 {
-    (void)state;
     becomes(" { \"b\" : [ 1 , { } , [ ] , null , true , false ] , \"a\" : { \"z\" : 1 , \"B\" : 2 } } ",
             "{\"a\":{\"B\":2,\"z\":1},\"b\":[1,{},[],null,true,false]}");
     becomes("\"\\u0041\\/\\u00e9\\ud83d\\ude00\\u001B\\u007f\\b\\f\\n\\r\\t\\\"\\\\\"",
@@ -283,9 +277,8 @@ static void canonical_text_is_sorted_and_compact(void **state)
             "{\"\":5,\"Z\":4,\"a\":2,\"ab\":1,\"\xC3\xA9\":3}");
 }
 
-static void members_are_found_by_exact_name(void **state)
+TEST(members_are_found_by_exact_name)
 {
-    (void)state;
     bn_json *root =
         parse("{\"Model\":1,\"model\":{\"sha256\":\"x\",\"n\":[4,5]},\"flag\":true,\"none\":null}");
     const char *text = "kept";
@@ -315,9 +308,8 @@ static void members_are_found_by_exact_name(void **state)
     bn_json_free(root);
 }
 
-static void building_and_indenting(void **state)
+TEST(building_and_indenting)
 {
-    (void)state;
     bn_json *root = bn_json_new_object();
     bn_json_put_string(root, "text", "bad \xFF utf-8");
     bn_json_put_u64(root, "count", 1);
@@ -385,9 +377,8 @@ static void same_tree(const bn_json *ours, const cJSON *theirs)
 }
 
 /* cJSON reads the same in the documents of the repository. */
-static void another_reader_agrees(void **state)
+TEST(another_reader_agrees)
 {
-    (void)state;
     glob_t files;
     assert_int_equal(glob("{*,ci/schemas}/*.json", GLOB_BRACE, NULL, &files), 0);
     assert_true(files.gl_pathc > 5);
@@ -407,9 +398,8 @@ static void another_reader_agrees(void **state)
 }
 
 /* A value costs little more than its node. */
-static void values_are_small(void **state)
+TEST(values_are_small)
 {
-    (void)state;
     const size_t n = 100000;
     char *text = bn_alloc(2 * n, 1);
     for (size_t i = 0; i < 2 * n; i += 2)
@@ -428,9 +418,8 @@ static void values_are_small(void **state)
 }
 
 /* What is written to a file is read back; a file that is not JSON is named. */
-static void files_are_written_and_read(void **state)
+TEST(files_are_written_and_read)
 {
-    (void)state;
     static const int32_t IDS[] = {7, 0};
     static const char *const TEXTS[] = {"a", "b"};
     char path[] = "/tmp/bn-json-XXXXXX", digest[BN_SHA256_HEX], again[BN_SHA256_HEX];
@@ -459,9 +448,8 @@ static void files_are_written_and_read(void **state)
     unlink(path);
 }
 
-static void short_memory_is_told(void **state)
+TEST(short_memory_is_told)
 {
-    (void)state;
     static const char TEXT[] = "{\"b\":[1,2,{\"c\":\"d\"}],\"a\":{\"e\":null}}";
     bool parsed = false;
     for (uint64_t n = 1; n < 200 && !parsed; n++) {
@@ -514,23 +502,4 @@ static void short_memory_is_told(void **state)
     assert_int_equal(bn_json_write(root, true, &small, NULL), BN_ERR_LIMIT);
     bn_buf_release(&small);
     bn_json_free(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(malformed_texts_are_refused),
-        cmocka_unit_test(errors_say_where),
-        cmocka_unit_test(limits_are_kept),
-        cmocka_unit_test(numbers_are_exact_or_refused),
-        cmocka_unit_test(numbers_have_one_spelling),
-        cmocka_unit_test(canonical_text_is_sorted_and_compact),
-        cmocka_unit_test(members_are_found_by_exact_name),
-        cmocka_unit_test(building_and_indenting),
-        cmocka_unit_test(another_reader_agrees),
-        cmocka_unit_test(values_are_small),
-        cmocka_unit_test(files_are_written_and_read),
-        cmocka_unit_test(short_memory_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

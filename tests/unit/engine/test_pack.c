@@ -21,9 +21,8 @@ static void cycle(int8_t *values, size_t n)
         values[i] = (int8_t)((int)(i % 3) - 1);
 }
 
-static void known_blocks(void **state)
+TEST(known_blocks)
 {
-    (void)state;
     int8_t values[128], back[128];
     uint8_t block[34], want[34];
     cycle(values, 128);
@@ -39,9 +38,8 @@ static void known_blocks(void **state)
     assert_memory_equal(back, values, 128);
 }
 
-static void constant_blocks(void **state)
+TEST(constant_blocks)
 {
-    (void)state;
     static const struct {
         int8_t value;
         uint8_t five, four;
@@ -57,21 +55,10 @@ static void constant_blocks(void **state)
 }
 
 /* The format gives the value +2 to the code 3, which ternary weights do not have. */
-static void code_three_is_two(void **state)
+TEST(code_three_is_two)
 {
-    (void)state;
     uint8_t block[18] = {0, 0, 0xE4};
     int8_t values[64];
     bn_unpack_q2(values, block, 64);
     assert_memory_equal(values, ((const int8_t[]){-1, 0, 1, 2}), 4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_blocks),
-        cmocka_unit_test(constant_blocks),
-        cmocka_unit_test(code_three_is_two),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,9 +43,8 @@ static void assert_split(const char *rule, const char *text, const char *pieces)
     }
 }
 
-static void test_llama_bpe(void **state)
+TEST(test_llama_bpe)
 {
-    (void)state;
     assert_split("llama-bpe", "Hello world", "Hello| world|");
     assert_split("llama-bpe", "I'm HE'LL we've DON'T 'xy", "I|'m| HE|'LL| we|'ve| DON|'T| '|xy|");
     assert_split("llama-bpe", "1234567 12", "123|456|7| |12|");
@@ -60,9 +59,8 @@ static void test_llama_bpe(void **state)
 
 /* Digits one by one; qwen35 also keeps combining marks with their letters. The pieces are those of the published
  * expressions in another engine of expressions (V8's). */
-static void test_qwen(void **state)
+TEST(test_qwen)
 {
-    (void)state;
     static const char *const BOTH[] = {"qwen2", "qwen35"};
     for (size_t i = 0; i < 2; i++) {
         assert_split(BOTH[i], "I'm HE'LL DON'T 'xy", "I|'m| HE|'LL| DON|'T| '|xy|");
@@ -93,9 +91,8 @@ static void test_qwen(void **state)
 }
 
 /* Numbers are split off first, so blanks before a number are one piece. The pieces are those of llama.cpp. */
-static void test_minicpm5(void **state)
+TEST(test_minicpm5)
 {
-    (void)state;
     assert_split("minicpm5", "Hello  world I'M", "Hello| | world| I|'M|");
     assert_split("minicpm5", "a  1234 5\n6", "a|  |123|4| |5|\n|6|");
     assert_split("llama-bpe", "a  1234 5\n6", "a| | |123|4| |5|\n|6|");
@@ -105,9 +102,8 @@ static void test_minicpm5(void **state)
 
 /* Runs of punctuation first, then the rule of GPT-2, then ASCII digits one by one: three walks over the text.
  * The pieces are those of the three expressions of bitnet.cpp, one after the other. */
-static void test_falcon_e(void **state)
+TEST(test_falcon_e)
 {
-    (void)state;
     assert_split("falcon_e", "Hello world", "Hello| world|");
     assert_split("falcon_e", "I'm HE'LL", "I|'|m| HE|'|LL|");
     assert_split("falcon_e", "1234 12.5", "1|2|3|4| |1|2|.|5|");
@@ -119,9 +115,8 @@ static void test_falcon_e(void **state)
     assert_split("falcon_e", "你好，世界", "你好|，|世界|");
 }
 
-static void test_gpt2(void **state)
+TEST(test_gpt2)
 {
-    (void)state;
     assert_split("gpt-2", "Hello world", "Hello| world|");
     assert_split("gpt-2", "I'm HE'LL", "I|'m| HE|'|LL|");
     assert_split("gpt-2", "1234567 12", "1234567| 12|");
@@ -130,9 +125,8 @@ static void test_gpt2(void **state)
 
 /* U+0085 is white space, U+180E and U+FEFF are not: as in the engines that the vocabularies were made with.
  */
-static void test_white_space(void **state)
+TEST(test_white_space)
 {
-    (void)state;
     assert_split("llama-bpe", "!\xC2\x85!", "!|\xC2\x85|!|");
     assert_split("llama-bpe", "!\xE1\xA0\x8E!", "!\xE1\xA0\x8E!|");
     assert_split("llama-bpe", "!\xEF\xBB\xBF!", "!\xEF\xBB\xBF!|");
@@ -140,9 +134,8 @@ static void test_white_space(void **state)
     assert_split("llama-bpe", "\x1C!", "\x1C!|");
 }
 
-static void test_invalid_utf8(void **state)
+TEST(test_invalid_utf8)
 {
-    (void)state;
     assert_split("llama-bpe", "ab\xFF\xFE c", "ab|\xFF|\xFE| c|");
     assert_split("llama-bpe", "\xC3(", "\xC3|(|");
     assert_split("llama-bpe", "\xE4\xBD", "\xE4|\xBD|");
@@ -167,9 +160,8 @@ static void test_invalid_utf8(void **state)
 }
 
 /* Runs that would exceed the default limits of the expression engine. */
-static void test_long_runs(void **state)
+TEST(test_long_runs)
 {
-    (void)state;
     static const char *const UNITS[] = {"x", " ", "\n", "!", "\xE4\xBD\xA0", " \n"};
     enum { BYTES = 12000000 };
     char *text = bn_alloc(BYTES, 1);
@@ -189,9 +181,8 @@ static void test_long_runs(void **state)
     bn_free(text);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     static const char *const SAME[] = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1"};
     static const char *const GPT2[] = {"default", "gpt2", "gpt-2", "olmo"};
     for (size_t i = 0; i < BN_ARRAY_LEN(SAME); i++)
@@ -218,9 +209,8 @@ static void test_names(void **state)
 }
 
 /* Memory that is short at any point is an error, and nothing is lost. */
-static void test_short_memory(void **state)
+TEST(test_short_memory)
 {
-    (void)state;
     uint64_t before = bn_mem_stats().bytes_now;
     bn_status status = BN_ERR_NOMEM;
     for (uint64_t n = 1; status != BN_OK; n++) {
@@ -237,16 +227,4 @@ static void test_short_memory(void **state)
         assert_true(status == BN_OK || status == BN_ERR_NOMEM);
         assert_int_equal(bn_mem_stats().bytes_now, before);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_bpe),    cmocka_unit_test(test_qwen),
-        cmocka_unit_test(test_minicpm5),     cmocka_unit_test(test_falcon_e),
-        cmocka_unit_test(test_gpt2),         cmocka_unit_test(test_white_space),
-        cmocka_unit_test(test_invalid_utf8), cmocka_unit_test(test_long_runs),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_short_memory),
-    };
-    return cmocka_run_group_tests_name("pretokenize", tests, NULL, NULL);
 }

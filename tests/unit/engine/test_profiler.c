@@ -7,13 +7,12 @@
 
 /* ---- F101, F102: the list ---- */
 
-static void f101_fifteen_bricks_have_fixed_numbers(void **state)
+TEST(f101_fifteen_bricks_have_fixed_numbers)
 {
     static const char *const NAMES[] = {
         "RmsNorm",          "LayerNorm",       "QkvProjection",    "RopeEmbedding",  "AttentionScore",
         "AttentionSoftmax", "AttentionOutput", "OutputProjection", "GateProjection", "UpProjection",
         "Activation",       "DownProjection",  "Embedding",        "LmHead",         "Sampling"};
-    (void)state;
     assert_int_equal(BN_BRICK_COUNT, 15);
     assert_int_equal(BN_ARRAY_LEN(NAMES), BN_BRICK_COUNT);
     for (unsigned i = 0; i < BN_BRICK_COUNT; i++)
@@ -22,9 +21,8 @@ static void f101_fifteen_bricks_have_fixed_numbers(void **state)
     assert_null(bn_brick_name(BN_BRICK_KNOWN));
 }
 
-static void f102_each_has_its_category(void **state)
+TEST(f102_each_has_its_category)
 {
-    (void)state;
     for (unsigned i = 0; i < BN_BRICK_COUNT; i++) {
         enum bn_brick_category expected = i < 2    ? BN_CATEGORY_NORM
                                           : i < 8  ? BN_CATEGORY_ATTENTION
@@ -46,13 +44,12 @@ static void f102_each_has_its_category(void **state)
         assert_int_equal(bn_brick_find(bn_brick_name(i)), i);
 }
 
-static void names_are_interned_before_measuring(void **state)
+TEST(names_are_interned_before_measuring)
 {
     struct fake fake = {0};
     bn_error err = {0};
     uint8_t mine = 0, again = 0, known = 0, late = 77;
     bn_prof *prof = open_prof(&fake, 1, 16);
-    (void)state;
     bn_prof_disable(prof);
     assert_int_equal(bn_prof_intern(prof, "Mine", BN_CATEGORY_OTHER, &mine, &err), BN_OK);
     assert_int_equal(bn_prof_intern(prof, "qkv", BN_CATEGORY_OTHER, &known, &err), BN_OK);
@@ -86,11 +83,10 @@ static void names_are_interned_before_measuring(void **state)
 #define N_SPINS 100u
 #define SPIN_NS 1000u
 
-static void f103_deferred_events_wait_unchanged(void **state)
+TEST(f103_deferred_events_wait_unchanged)
 {
     struct fake fake = {.now = 500};
     bn_prof *prof = open_prof(&fake, 1, 256);
-    (void)state;
     for (unsigned i = 0; i < N_SPINS; i++)
         prof_record(prof, 0, BN_BRICK_ATTENTION_SCORE, i * SPIN_NS, (i + 1) * SPIN_NS, 7);
     assert_int_equal(bn_prof_pending(prof), N_SPINS);
@@ -106,11 +102,10 @@ static void f103_deferred_events_wait_unchanged(void **state)
     bn_prof_close(prof);
 }
 
-static void f104_finalize_sums_each_event_by_its_own_ends(void **state)
+TEST(f104_finalize_sums_each_event_by_its_own_ends)
 {
     struct fake fake = {0};
     bn_prof *prof = open_prof(&fake, 1, 256);
-    (void)state;
     for (unsigned i = 0; i < N_SPINS; i++)
         prof_record(prof, 0, BN_BRICK_ATTENTION_SCORE, i * SPIN_NS, (i + 1) * SPIN_NS, 1);
     bn_prof_finalize(prof, N_SPINS * SPIN_NS);
@@ -148,9 +143,8 @@ static void play(bn_prof *prof, struct fake *fake)
     work(prof, fake, BN_BRICK_LM_HEAD, 333);
 }
 
-static void f110_all_sums_agree_to_the_nanosecond(void **state)
+TEST(f110_all_sums_agree_to_the_nanosecond)
 {
-    (void)state;
     struct fake fake = {.now = 123456};
     bn_prof *prof = open_prof(&fake, 1, 256);
     play(prof, &fake);
@@ -174,9 +168,8 @@ static void f110_all_sums_agree_to_the_nanosecond(void **state)
     bn_prof_close(prof);
 }
 
-static void a_level_but_off_records(void **state)
+TEST(a_level_but_off_records)
 {
-    (void)state;
     for (int level = BN_PROF_OFF; level < BN_PROF_LEVELS; level++) {
         struct fake fake = {0};
         bn_prof *prof = open_prof(&fake, 1, 256);
@@ -193,11 +186,10 @@ static void a_level_but_off_records(void **state)
 
 /* ---- F105 to F109: cost ---- */
 
-static void f105_disabled_reads_no_clock(void **state)
+TEST(f105_disabled_reads_no_clock)
 {
     struct fake fake = {0};
     bn_prof *prof = open_prof(&fake, 1, 256);
-    (void)state;
     uint64_t before = fake.n_reads;
     work(prof, &fake, BN_BRICK_RMS_NORM, 1);
     assert_int_equal(fake.n_reads, before + 2);
@@ -217,11 +209,10 @@ static void f105_disabled_reads_no_clock(void **state)
 }
 
 /* Each number reaches its own place and no other. */
-static void f106_a_brick_is_an_index(void **state)
+TEST(f106_a_brick_is_an_index)
 {
     struct fake fake = {0};
     bn_prof *prof = open_prof(&fake, 1, 4096);
-    (void)state;
     for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
         work(prof, &fake, i, 100 + i);
     bn_prof_finalize(prof, fake.now);
@@ -243,10 +234,9 @@ static void record_many(void *arg, unsigned thread, unsigned n_threads)
         bn_prof_stop(bn_prof_start(trail, thread == 0 ? BN_BRICK_RMS_NORM : BN_BRICK_ACTIVATION), 3);
 }
 
-static void f107_two_threads_lose_nothing(void **state)
+TEST(f107_two_threads_lose_nothing)
 {
     bn_prof *prof = open_prof(NULL, 2, N_RECORDS);
-    (void)state;
     bn_team_once(2, record_many, prof);
     bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
     assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, N_RECORDS);
@@ -259,10 +249,9 @@ static void f107_two_threads_lose_nothing(void **state)
     bn_prof_close(prof);
 }
 
-static void f108_timers_are_small_and_nothing_allocates(void **state)
+TEST(f108_timers_are_small_and_nothing_allocates)
 {
     struct fake fake = {0};
-    (void)state;
     assert_true(sizeof(struct bn_brick_timer) <= 32);
     bn_prof *prof = open_prof(&fake, 1, 16);
     uint64_t hits = bn_mem_guard_hits();
@@ -294,11 +283,10 @@ static void read_often(void *arg, unsigned thread, unsigned n_threads)
     }
 }
 
-static void f109_elapsed_time_never_goes_back(void **state)
+TEST(f109_elapsed_time_never_goes_back)
 {
     struct watch w = {.prof = open_prof(NULL, 2, 16)};
     uint64_t before = 0;
-    (void)state;
     for (unsigned i = 0; i < 1000000; i++) {
         uint64_t now = bn_prof_elapsed_ns(w.prof);
         assert_true(now >= before);
@@ -310,9 +298,8 @@ static void f109_elapsed_time_never_goes_back(void **state)
 }
 
 /* A clock of a damaged profile: the product does not fit, and is the largest time. */
-static void times_have_an_end(void **state)
+TEST(times_have_an_end)
 {
-    (void)state;
     bn_prof *prof = open_prof(NULL, 1, 16);
     prof->epoch = 0;
     prof->clock.ns_per_tick = 1000;
@@ -321,11 +308,10 @@ static void times_have_an_end(void **state)
 }
 
 /* Passes that are skipped, and what follows them, leave a begin and an end and no bricks. */
-static void skips_passes(void **state)
+TEST(skips_passes)
 {
     struct fake fake = {0};
     bn_prof *prof = open_prof(&fake, 1, 64);
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         bn_prof_begin_pass(prof, i, 1, 1);
         work(prof, &fake, BN_BRICK_RMS_NORM, 10);
@@ -344,25 +330,4 @@ static void skips_passes(void **state)
     assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, 2); /* the sums stay */
     assert_int_equal(prof->n_passes, 0);
     bn_prof_close(prof);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(skips_passes),
-        cmocka_unit_test(f101_fifteen_bricks_have_fixed_numbers),
-        cmocka_unit_test(f102_each_has_its_category),
-        cmocka_unit_test(names_are_interned_before_measuring),
-        cmocka_unit_test(f103_deferred_events_wait_unchanged),
-        cmocka_unit_test(f104_finalize_sums_each_event_by_its_own_ends),
-        cmocka_unit_test(f110_all_sums_agree_to_the_nanosecond),
-        cmocka_unit_test(a_level_but_off_records),
-        cmocka_unit_test(times_have_an_end),
-        cmocka_unit_test(f105_disabled_reads_no_clock),
-        cmocka_unit_test(f106_a_brick_is_an_index),
-        cmocka_unit_test(f107_two_threads_lose_nothing),
-        cmocka_unit_test(f108_timers_are_small_and_nothing_allocates),
-        cmocka_unit_test(f109_elapsed_time_never_goes_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

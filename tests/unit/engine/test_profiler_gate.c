@@ -15,11 +15,10 @@ static void check_fails(bn_prof *prof, struct fake *fake, const char *why)
     bn_prof_close(prof);
 }
 
-static void a_full_trail_fails_the_gate(void **state)
+TEST(a_full_trail_fails_the_gate)
 {
     struct fake fake = {0};
     bn_prof *prof = open_prof(&fake, 1, 4);
-    (void)state;
     for (int i = 0; i < 7; i++)
         work(prof, &fake, BN_BRICK_RMS_NORM, 10);
     assert_int_equal(bn_prof_dropped(prof), 3);
@@ -27,11 +26,10 @@ static void a_full_trail_fails_the_gate(void **state)
     check_fails(prof, &fake, "3 events were dropped");
 }
 
-static void time_that_no_brick_has_fails_the_gate(void **state)
+TEST(time_that_no_brick_has_fails_the_gate)
 {
     struct fake fake = {0};
     bn_prof *prof = open_prof(&fake, 1, 4);
-    (void)state;
     work(prof, &fake, BN_BRICK_RMS_NORM, 84);
     fake.now += 16;
     check_fails(prof, &fake, "84.0 %");
@@ -44,10 +42,9 @@ static void time_that_no_brick_has_fails_the_gate(void **state)
     bn_prof_close(prof);
 }
 
-static void other_faults_fail_the_gate(void **state)
+TEST(other_faults_fail_the_gate)
 {
     struct fake fake = {0};
-    (void)state;
     check_fails(open_prof(&fake, 1, 4), &fake, "nothing was measured");
 
     bn_prof *prof = open_prof(&fake, 1, 4);
@@ -79,11 +76,10 @@ static void other_faults_fail_the_gate(void **state)
     check_fails(prof, &fake, "bricks took 200 ns of 100");
 }
 
-static void waiting_belongs_to_the_thread_that_waits(void **state)
+TEST(waiting_belongs_to_the_thread_that_waits)
 {
     struct fake fake = {0};
     bn_prof *prof = open_prof(&fake, 2, 16);
-    (void)state;
     /* Work is divided 70 to 30: the second thread waits 40 of 70. */
     prof_record(prof, 0, BN_BRICK_GATE_PROJECTION, 0, 70, 1);
     prof_record(prof, 0, BN_BRICK_BARRIER_WAIT, 70, 70, 0);
@@ -98,12 +94,11 @@ static void waiting_belongs_to_the_thread_that_waits(void **state)
     bn_prof_close(prof);
 }
 
-static void quantiles_are_events(void **state)
+TEST(quantiles_are_events)
 {
     struct fake fake = {0};
     struct bn_prof_quantiles q;
     bn_prof *prof = open_prof(&fake, 1, 256);
-    (void)state;
     for (unsigned i = 1; i <= 100; i++)
         work(prof, &fake, BN_BRICK_RMS_NORM, 101 - i);
     for (unsigned i = 1; i <= 19; i++)
@@ -121,10 +116,9 @@ static void quantiles_are_events(void **state)
     bn_prof_close(prof);
 }
 
-static void opening_copes_without_memory(void **state)
+TEST(opening_copes_without_memory)
 {
     struct bn_prof_options options = {BN_PROF_BRICK, 2, 16, 16}, none = {0};
-    (void)state;
     for (uint64_t n = 1; n <= 6; n++) {
         bn_prof *prof = NULL;
         bn_mem_fail_after(n);
@@ -209,10 +203,9 @@ static void check_counts(const bn_prof *prof, const struct run *run, unsigned t,
                 (level == BN_PROF_KERNEL));
 }
 
-static void a_pass_is_the_same_bits_and_wholly_stamped(void **state)
+TEST(a_pass_is_the_same_bits_and_wholly_stamped)
 {
     struct run plain, run;
-    (void)state;
     open_run(&plain, 2);
     evaluate(&plain);
     open_run(&run, 2);
@@ -246,12 +239,11 @@ static void a_pass_is_the_same_bits_and_wholly_stamped(void **state)
 }
 
 /* What the profile counts of kernels is what the session counts without it. */
-static void kernel_events_count_what_the_session_counts(void **state)
+TEST(kernel_events_count_what_the_session_counts)
 {
     struct run run;
     struct bn_prof_options options = {BN_PROF_KERNEL, 2, 0, 0};
     bn_prof *prof = NULL;
-    (void)state;
     open_run(&run, 2);
     assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
     assert_int_equal(bn_session_set_profile(run.session, prof, NULL), BN_OK);
@@ -276,32 +268,15 @@ static void kernel_events_count_what_the_session_counts(void **state)
     bn_prof_close(prof);
 }
 
-static void a_session_wants_a_trail_for_each_thread(void **state)
+TEST(a_session_wants_a_trail_for_each_thread)
 {
     struct run run;
     struct fake fake = {0};
     bn_prof *prof = open_prof(&fake, 1, 16);
-    (void)state;
     open_run(&run, 2);
     assert_int_equal(bn_session_set_profile(run.session, prof, NULL), BN_ERR_ARG);
     evaluate(&run);
     assert_int_equal(bn_prof_pending(prof), 0);
     close_run(&run);
     bn_prof_close(prof);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_trail_fails_the_gate),
-        cmocka_unit_test(time_that_no_brick_has_fails_the_gate),
-        cmocka_unit_test(other_faults_fail_the_gate),
-        cmocka_unit_test(waiting_belongs_to_the_thread_that_waits),
-        cmocka_unit_test(quantiles_are_events),
-        cmocka_unit_test(opening_copes_without_memory),
-        cmocka_unit_test(a_pass_is_the_same_bits_and_wholly_stamped),
-        cmocka_unit_test(kernel_events_count_what_the_session_counts),
-        cmocka_unit_test(a_session_wants_a_trail_for_each_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,11 +7,7 @@
 #define BN_EXPERIMENTAL
 #include "bn.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 
@@ -43,9 +39,8 @@ static bn_generation *generate(const bn_query *query)
     return generation;
 }
 
-static void options_of_other_versions(void **state)
+TEST(options_of_other_versions)
 {
-    (void)state;
     struct {
         bn_session_options known;
         uint64_t newer;
@@ -63,9 +58,8 @@ static void options_of_other_versions(void **state)
     assert_string_equal(bn_model_arch(model), "bitnet-b1.58");
 }
 
-static void settings_are_checked(void **state)
+TEST(settings_are_checked)
 {
-    (void)state;
     static const struct {
         bn_setting setting;
         double value;
@@ -80,9 +74,8 @@ static void settings_are_checked(void **state)
     bn_query_close(query);
 }
 
-static void a_query_gives_generations(void **state)
+TEST(a_query_gives_generations)
 {
-    (void)state;
     size_t n = 0, n_again = 0;
     bn_query *query = NULL;
     assert_int_equal(bn_query_open(&query, PROMPT, 4, NULL), BN_OK);
@@ -134,9 +127,8 @@ static void a_query_gives_generations(void **state)
 }
 
 /* Every event is in its parent, in time and in kind, and the bricks of a pass are all there. */
-static void a_pass_is_a_tree(void **state)
+TEST(a_pass_is_a_tree)
 {
-    (void)state;
     size_t n = 0, n_of[4] = {0};
     const bn_event *e;
     assert_int_equal(bn_session_truncate(session, 0, NULL), BN_OK);
@@ -172,13 +164,4 @@ static void a_pass_is_a_tree(void **state)
     assert_int_equal(bn_session_kernel_get(session, 1000, BN_KERNEL_CALLS), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_of_other_versions),
-        cmocka_unit_test(settings_are_checked),
-        cmocka_unit_test(a_query_gives_generations),
-        cmocka_unit_test(a_pass_is_a_tree),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+GROUP(open_all, close_all)

@@ -32,9 +32,8 @@ static void assert_vocab(const char *text, const char *tokens, const char *merge
     bn_rank_vocab_release(&vocab);
 }
 
-static void test_small(void **state)
+TEST(test_small)
 {
-    (void)state;
     /* a b c ab bc abc, then a space and a zero byte with their combination */
     assert_vocab("YQ== 0\nYg== 1\nYw== 2\nYWI= 3\nYmM= 4\nYWJj 5\n", "a|b|c|ab|bc|abc|",
                  "a b|b c|a bc|ab c|");
@@ -42,9 +41,8 @@ static void test_small(void **state)
     assert_vocab("YWJj 0\n", "abc|", "");
 }
 
-static void test_bad(void **state)
+TEST(test_bad)
 {
-    (void)state;
     static const struct {
         const char *text;
         bn_status status;
@@ -81,9 +79,8 @@ static void test_bad(void **state)
 }
 
 /* A token longer than any real one is refused before it costs time. */
-static void test_long_token(void **state)
+TEST(test_long_token)
 {
-    (void)state;
     for (size_t digits = 680; digits <= 700; digits += 20) { /* 510 and 525 bytes */
         char text[800];
         memset(text, 'Y', digits);
@@ -95,9 +92,8 @@ static void test_long_token(void **state)
     }
 }
 
-static void test_short_memory(void **state)
+TEST(test_short_memory)
 {
-    (void)state;
     static const char TEXT[] = "YQ== 0\nYg== 1\nYWI= 2\n";
     uint64_t before = bn_mem_stats().bytes_now;
     bn_status status = BN_ERR_NOMEM;
@@ -112,9 +108,8 @@ static void test_short_memory(void **state)
     }
 }
 
-static void test_llama3(void **state)
+TEST(test_llama3)
 {
-    (void)state;
     const char *folder = getenv("BN_TEST_DATA");
     if (folder == NULL) {
         print_message("BN_TEST_DATA is not set\n");
@@ -139,13 +134,4 @@ static void test_llama3(void **state)
     bn_buf_release(&first);
     bn_rank_vocab_release(&vocab);
     bn_buf_release(&text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small),        cmocka_unit_test(test_bad),    cmocka_unit_test(test_long_token),
-        cmocka_unit_test(test_short_memory), cmocka_unit_test(test_llama3),
-    };
-    return cmocka_run_group_tests_name("rank_vocab", tests, NULL, NULL);
 }

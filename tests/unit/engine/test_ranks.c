@@ -15,10 +15,9 @@ static void count_good(const struct bn_ranks *ranks, void *arg)
     if (ranks_check(ranks) == NULL) atomic_fetch_add((atomic_uint *)arg, 1);
 }
 
-static void calls_move_the_right_bytes(void **state)
+TEST(calls_move_the_right_bytes)
 {
     static const unsigned COUNTS[] = {1, 2, 3, 4, 5};
-    (void)state;
     for (size_t i = 0; i < sizeof COUNTS / sizeof COUNTS[0]; i++) {
         atomic_uint good = 0;
         test_ranks_run(COUNTS[i], count_good, &good);
@@ -38,21 +37,13 @@ static void gather_once(const struct bn_ranks *ranks, void *arg)
     if (ranks->gather(ranks->context, data, edges, NULL) == BN_OK) c->traffic[ranks->index] = *ranks->traffic;
 }
 
-static void traffic_is_counted(void **state)
+TEST(traffic_is_counted)
 {
     struct counted c = {0};
-    (void)state;
     test_ranks_run(3, gather_once, &c);
     assert_int_equal(c.traffic[0].bytes_sent, 20);
     assert_int_equal(c.traffic[0].bytes_received, 20);
     assert_int_equal(c.traffic[1].bytes_sent, 10);
     assert_int_equal(c.traffic[2].bytes_received, 15);
     assert_int_equal(c.traffic[2].messages_sent, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_move_the_right_bytes),
-                                       cmocka_unit_test(traffic_is_counted)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,13 +51,12 @@ static bn_status read_keys(const struct keys *k, bn_hparams *hp, bn_error *err)
     return status;
 }
 
-static void keys_say_which_layers_are_recurrent(void **state)
+TEST(keys_say_which_layers_are_recurrent)
 {
     static const unsigned char LIST[N_LAYERS] = {0, 1, 1, 0, 1, 0, 0, 1};
     bn_hparams hp;
     bn_error err = {0};
     struct keys k = GOOD;
-    (void)state;
     assert_int_equal(read_keys(&k, &hp, &err), BN_OK);
     assert_int_equal(bn_hparams_n_recurrent(&hp, hp.n_layer), 6);
     assert_false(bn_hparams_is_recurrent(&hp, 3));
@@ -88,10 +87,9 @@ static void keys_say_which_layers_are_recurrent(void **state)
         if (strstr(err.where, key_) == NULL) fail_msg("%s", err.where); \
     } while (0)
 
-static void impossible_keys_are_refused(void **state)
+TEST(impossible_keys_are_refused)
 {
     static const unsigned char LIST[N_LAYERS] = {0};
-    (void)state;
     REFUSED("ssm.conv_kernel", k.taps = 0);
     REFUSED("ssm.conv_kernel", k.taps = BN_MAX_TAPS + 1);
     REFUSED("ssm.state_size", k.state = 0);
@@ -101,13 +99,4 @@ static void impossible_keys_are_refused(void **state)
     REFUSED("full_attention_interval", k.interval = BN_MAX_LAYERS + 1);
     REFUSED("nextn_predict_layers", k.next = N_LAYERS);
     REFUSED("attention.recurrent_layers", k.list = LIST, k.n_list = N_LAYERS - 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_say_which_layers_are_recurrent),
-        cmocka_unit_test(impossible_keys_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,9 +14,8 @@ static void assert_near(double a, double b, double tolerance)
     if (!(fabs(a - b) <= tolerance * (1.0 + fabs(b)))) fail_msg("%.17g is not %.17g", a, b);
 }
 
-static void functions_agree_with_libm(void **state)
+TEST(functions_agree_with_libm)
 {
-    (void)state;
     for (int i = 1; i < 20000; i++)
         assert_near(bn_log(i * 61.7), log(i * 61.7), 1e-15);
     for (int i = -7000; i <= 7000; i++)
@@ -30,9 +29,8 @@ static void functions_agree_with_libm(void **state)
 }
 
 /* Of every machine: a change of the arithmetic changes a bit of one of these. */
-static void functions_have_known_bits(void **state)
+TEST(functions_have_known_bits)
 {
-    (void)state;
     double s, c;
     bn_sincos(1e5 / 7, &s, &c);
     const double found[] = {bn_log(1.0 / 3), bn_log(128256.7), bn_exp(-1.0 / 3), bn_exp(100.1), s, c};
@@ -43,9 +41,8 @@ static void functions_have_known_bits(void **state)
             fail_msg("value %zu: %a is not %a", i, found[i], known[i]);
 }
 
-static void functions_have_their_limits(void **state)
+TEST(functions_have_their_limits)
 {
-    (void)state;
     assert_true(isinf(bn_log(0)) && bn_log(0) < 0 && isnan(bn_log(-1)) && isnan(bn_log((double)NAN)));
     assert_true(isinf(bn_log(HUGE_VAL)) && bn_log(HUGE_VAL) > 0);
     assert_true(isinf(bn_exp(1e300)) && bn_exp(-1e300) == 0 && isnan(bn_exp((double)NAN)));
@@ -53,9 +50,8 @@ static void functions_have_their_limits(void **state)
     assert_true(isfinite(bn_exp(709)) && bn_exp(-708) > 0);
 }
 
-static void the_table_follows_the_formula(void **state)
+TEST(the_table_follows_the_formula)
 {
-    (void)state;
     bn_hparams hp = {.n_rot = 128, .rope_base = 500000.0f, .rope_scale = 0.5f};
     float factors[64];
     size_t n_ctx = 300;
@@ -71,15 +67,4 @@ static void the_table_follows_the_formula(void **state)
         }
     bn_free(c);
     bn_free(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_agree_with_libm),
-        cmocka_unit_test(functions_have_known_bits),
-        cmocka_unit_test(functions_have_their_limits),
-        cmocka_unit_test(the_table_follows_the_formula),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,9 +44,8 @@ static void assert_shares(const double share[N], double temperature, unsigned ke
     }
 }
 
-static void draws_follow_the_probabilities(void **state)
+TEST(draws_follow_the_probabilities)
 {
-    (void)state;
     double share[N];
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.temperature = 1.0f;
@@ -57,9 +56,8 @@ static void draws_follow_the_probabilities(void **state)
     assert_shares(share, 2.0, 0x3F);
 }
 
-static void each_filter_keeps_what_it_says(void **state)
+TEST(each_filter_keeps_what_it_says)
 {
-    (void)state;
     double share[N];
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.temperature = 1.0f;
@@ -81,9 +79,8 @@ static void each_filter_keeps_what_it_says(void **state)
     assert_shares(share, 1.0, 1u << 1 | 1u << 5);
 }
 
-static void greedy_is_argmax_and_nothing_else(void **state)
+TEST(greedy_is_argmax_and_nothing_else)
 {
-    (void)state;
     bn_sampler *sampler = NULL;
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.repeat_penalty = 50.0f;
@@ -95,9 +92,8 @@ static void greedy_is_argmax_and_nothing_else(void **state)
     bn_sampler_close(sampler);
 }
 
-static void the_penalty_counts_a_token_once(void **state)
+TEST(the_penalty_counts_a_token_once)
 {
-    (void)state;
     bn_sampler *sampler = NULL;
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.temperature = 0.001f; /* so that the best wins, but by the path that penalises */
@@ -113,9 +109,8 @@ static void the_penalty_counts_a_token_once(void **state)
     bn_sampler_close(sampler);
 }
 
-static void seeds_repeat(void **state)
+TEST(seeds_repeat)
 {
-    (void)state;
     bn_sampler *a = NULL, *b = NULL, *c = NULL;
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     o.temperature = 1.0f;
@@ -135,9 +130,8 @@ static void seeds_repeat(void **state)
     bn_sampler_close(c);
 }
 
-static void bad_options_are_refused(void **state)
+TEST(bad_options_are_refused)
 {
-    (void)state;
     const bn_sampler_options bad[] = {
         {.temperature = -1.0f, .top_p = 1.0f, .repeat_penalty = 1.0f},
         {.temperature = NAN, .top_p = 1.0f, .repeat_penalty = 1.0f},
@@ -151,17 +145,4 @@ static void bad_options_are_refused(void **state)
         assert_int_equal(bn_sampler_open(&sampler, &bad[i], N, NULL), BN_ERR_ARG);
         assert_null(sampler);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_follow_the_probabilities),
-        cmocka_unit_test(each_filter_keeps_what_it_says),
-        cmocka_unit_test(greedy_is_argmax_and_nothing_else),
-        cmocka_unit_test(the_penalty_counts_a_token_once),
-        cmocka_unit_test(seeds_repeat),
-        cmocka_unit_test(bad_options_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

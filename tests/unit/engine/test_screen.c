@@ -139,18 +139,16 @@ static void check_ways(const char *path)
     drop_pair(&p);
 }
 
-static void every_bit_is_the_full_products(void **state)
+TEST(every_bit_is_the_full_products)
 {
-    (void)state;
     check_ways(MODEL);
     check_ways("fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf");
     check_ways("fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf");
     check_ways("fixtures/nano-llama-i2_s-42.gguf");
 }
 
-static void few_rows_are_computed(void **state)
+TEST(few_rows_are_computed)
 {
-    (void)state;
     struct pair p = make_pair(MODEL);
     bn_screen_stat stat = logits_of(p.model, 2, 32, p.best);
     assert_int_equal(stat.screened, N_TOKENS);
@@ -160,9 +158,8 @@ static void few_rows_are_computed(void **state)
     drop_pair(&p);
 }
 
-static void larger_wishes_and_traces_take_the_full_product(void **state)
+TEST(larger_wishes_and_traces_take_the_full_product)
 {
-    (void)state;
     struct pair p = make_pair(MODEL);
     bn_screen_stat stat = logits_of(p.model, 2, BN_SCREEN_MAX + 1, p.best);
     assert_int_equal(stat.full, N_TOKENS);
@@ -173,9 +170,8 @@ static void larger_wishes_and_traces_take_the_full_product(void **state)
 }
 
 /* A head whose rows are nearly equal: screening cannot tell them apart, gives up, and stays right. */
-static void a_head_that_cannot_be_screened(void **state)
+TEST(a_head_that_cannot_be_screened)
 {
-    (void)state;
     struct pair p = make_pair(MODEL);
     for (size_t r = 0; r < p.model->head.rows; r++)
         p.model->screen.rest[r] = 100.0f * p.model->screen.size[r];
@@ -187,9 +183,8 @@ static void a_head_that_cannot_be_screened(void **state)
     drop_pair(&p);
 }
 
-static void a_damaged_head_row_is_an_error(void **state)
+TEST(a_damaged_head_row_is_an_error)
 {
-    (void)state;
     bn_model *model = open_model(MODEL, BN_REPACK_ALWAYS);
     uint16_t *head = bn_alloc(model->head.rows * model->head.k, sizeof *head);
     const unsigned char *was = model->head.data;
@@ -248,9 +243,8 @@ static bn_model *open_for_later(void)
     return model;
 }
 
-static void copies_are_made_between_tokens(void **state)
+TEST(copies_are_made_between_tokens)
 {
-    (void)state;
     bn_model *model = open_for_later(), *now = open_model(MODEL, BN_REPACK_ALWAYS);
     bn_model *plain = open_model(MODEL, BN_REPACK_NEVER);
     bn_screen_stat stat;
@@ -272,9 +266,8 @@ static void copies_are_made_between_tokens(void **state)
 }
 
 /* When memory is short, the weights stay as they are, and no result changes. */
-static void without_memory_there_is_no_copy(void **state)
+TEST(without_memory_there_is_no_copy)
 {
-    (void)state;
     bn_model *plain = open_model(MODEL, BN_REPACK_NEVER);
     bn_screen_stat stat;
     for (uint64_t n = 1; n <= 3; n++) {
@@ -311,9 +304,8 @@ static void codes_changed(struct bn_model *m)
         codes[i] = (uint8_t)(codes[i] % 84 % 3 == 2 ? codes[i] - 1 : codes[i] + 1);
 }
 
-static void planted_faults_are_seen(void **state)
+TEST(planted_faults_are_seen)
 {
-    (void)state;
     void (*const FAULTS[])(struct bn_model *) = {rows_shifted, bounds_left_out, codes_changed};
     for (size_t i = 0; i < BN_ARRAY_LEN(FAULTS); i++) {
         struct pair p = make_pair(MODEL);
@@ -324,9 +316,8 @@ static void planted_faults_are_seen(void **state)
     }
 }
 
-static void reach_of_samplers(void **state)
+TEST(reach_of_samplers)
 {
-    (void)state;
     const struct {
         bn_sampler_options options;
         size_t reach;
@@ -346,9 +337,8 @@ static void reach_of_samplers(void **state)
 }
 
 /* The sampler draws the same tokens from the best logits as from all. */
-static void samplers_see_no_difference(void **state)
+TEST(samplers_see_no_difference)
 {
-    (void)state;
     bn_sampler_options options = {0, 0.9f, 20, 0.95f, 0.01f, 1.3f, 64, 5};
     struct pair p = make_pair(MODEL);
     bn_sampler *a = NULL, *b = NULL;
@@ -370,21 +360,4 @@ static void samplers_see_no_difference(void **state)
     bn_sampler_close(a);
     bn_sampler_close(b);
     drop_pair(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_bit_is_the_full_products),
-        cmocka_unit_test(few_rows_are_computed),
-        cmocka_unit_test(larger_wishes_and_traces_take_the_full_product),
-        cmocka_unit_test(a_head_that_cannot_be_screened),
-        cmocka_unit_test(a_damaged_head_row_is_an_error),
-        cmocka_unit_test(copies_are_made_between_tokens),
-        cmocka_unit_test(without_memory_there_is_no_copy),
-        cmocka_unit_test(planted_faults_are_seen),
-        cmocka_unit_test(reach_of_samplers),
-        cmocka_unit_test(samplers_see_no_difference),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void the_token_loop_allocates_nothing(void **state)
+TEST_IN(the_token_loop_allocates_nothing, setup, teardown)
 {
     struct fixture *f = *state;
     int32_t ids[20];
@@ -105,9 +105,8 @@ static void the_token_loop_allocates_nothing(void **state)
     assert_int_equal(n_watched, 0);
 }
 
-static void the_guard_sees_an_allocation(void **state)
+TEST_IN(the_guard_sees_an_allocation, setup, teardown)
 {
-    (void)state;
     uint64_t hits = bn_mem_guard_hits();
     bn_mem_guard(true);
     watched = 1;
@@ -122,7 +121,7 @@ static void the_guard_sees_an_allocation(void **state)
     if (CAN_WATCH) assert_int_equal(n_watched, 1);
 }
 
-static void bad_calls_leave_the_timeline(void **state)
+TEST_IN(bad_calls_leave_the_timeline, setup, teardown)
 {
     struct fixture *f = *state;
     int32_t good[64] = {1, 2, 3}, bad[2] = {5, N_VOCAB}, negative[1] = {-1};
@@ -138,7 +137,7 @@ static void bad_calls_leave_the_timeline(void **state)
     assert_int_equal(bn_session_eval(f->session, good, 1, BN_LOGITS_NONE, NULL, NULL), BN_ERR_LIMIT);
 }
 
-static void a_context_over_the_models_is_refused(void **state)
+TEST_IN(a_context_over_the_models_is_refused, setup, teardown)
 {
     struct fixture *f = *state;
     bn_session *session = NULL;
@@ -162,7 +161,7 @@ static uint64_t ops_of(const bn_session *session, const char *prefix, uint64_t *
 }
 
 /* 20 tokens in batches of 16 and 4: two passes of 7 linear layers in each of 6 layers. */
-static void counters_count_what_ran(void **state)
+TEST_IN(counters_count_what_ran, setup, teardown)
 {
     struct fixture *f = *state;
     int32_t ids[20] = {0};
@@ -179,7 +178,7 @@ static void counters_count_what_ran(void **state)
 }
 
 /* Every way in which memory can be short while a session opens ends in BN_ERR_NOMEM, with nothing lost. */
-static void short_memory_is_survived(void **state)
+TEST_IN(short_memory_is_survived, setup, teardown)
 {
     struct fixture *f = *state;
     uint64_t before = bn_mem_stats().bytes_now;
@@ -197,7 +196,7 @@ static void short_memory_is_survived(void **state)
 }
 
 /* A NaN in an embedding row is an error that names the place, not a NaN in the output. */
-static void damaged_weights_are_an_error(void **state)
+TEST_IN(damaged_weights_are_an_error, setup, teardown)
 {
     struct fixture *f = *state;
     struct bn_matrix good = f->model->embd;
@@ -235,9 +234,8 @@ static bool count_steps(void *user, uint32_t done, uint32_t total)
     return ++steps->n_seen != steps->cancel_at;
 }
 
-static void opening_reports_progress(void **state)
+TEST(opening_reports_progress)
 {
-    (void)state;
     for (int repack = BN_REPACK_NEVER; repack <= BN_REPACK_ALWAYS; repack++) {
         struct steps steps = {.in_order = true};
         bn_model_options options = {.repack = (bn_repack)repack, .progress = count_steps, .user = &steps};
@@ -249,9 +247,8 @@ static void opening_reports_progress(void **state)
     }
 }
 
-static void opening_can_be_cancelled_at_any_step(void **state)
+TEST(opening_can_be_cancelled_at_any_step)
 {
-    (void)state;
     for (uint32_t at = 1;; at++) {
         struct steps steps = {.cancel_at = at, .in_order = true};
         bn_model_options options = {.repack = BN_REPACK_ALWAYS, .progress = count_steps, .user = &steps};
@@ -276,7 +273,7 @@ static bool cancel_third(void *user)
     return ++*asked == 3;
 }
 
-static void an_evaluation_can_be_cancelled(void **state)
+TEST_IN(an_evaluation_can_be_cancelled, setup, teardown)
 {
     struct fixture *f = *state;
     bn_session_options options = {.n_ctx = 128, .n_batch = 8};
@@ -294,21 +291,4 @@ static void an_evaluation_can_be_cancelled(void **state)
     assert_int_equal(bn_session_eval(s, tokens, 100, BN_LOGITS_NONE, NULL, NULL), BN_OK);
     assert_int_equal(asked, 16); /* of 13 batches each was asked about */
     bn_session_close(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_token_loop_allocates_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_guard_sees_an_allocation, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad_calls_leave_the_timeline, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_context_over_the_models_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(counters_count_what_ran, setup, teardown),
-        cmocka_unit_test_setup_teardown(short_memory_is_survived, setup, teardown),
-        cmocka_unit_test(opening_reports_progress),
-        cmocka_unit_test(opening_can_be_cancelled_at_any_step),
-        cmocka_unit_test_setup_teardown(an_evaluation_can_be_cancelled, setup, teardown),
-        cmocka_unit_test_setup_teardown(damaged_weights_are_an_error, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,7 @@ static uint64_t truncate_to(struct fixture *f, bn_session *s, uint32_t n)
 
 /* ---- lengths ---- */
 
-static void a_place_that_was_marked_is_known(void **state)
+TEST(a_place_that_was_marked_is_known)
 {
     struct fixture *f = *state;
     for (size_t n_prompt = 2; n_prompt < N_IDS - 1; n_prompt += 3) {
@@ -123,7 +123,7 @@ static void a_place_that_was_marked_is_known(void **state)
     }
 }
 
-static void other_lengths_are_evaluated_again(void **state)
+TEST(other_lengths_are_evaluated_again)
 {
     struct fixture *f = *state;
     for (uint32_t n = 0; n <= 25; n++) {
@@ -138,7 +138,7 @@ static void other_lengths_are_evaluated_again(void **state)
 }
 
 /* Beginnings that are shared are kept as far as the state is known. */
-static void beginnings_are_kept_where_they_can_be(void **state)
+TEST(beginnings_are_kept_where_they_can_be)
 {
     struct fixture *f = *state;
     int32_t other[N_IDS];
@@ -159,7 +159,7 @@ static void beginnings_are_kept_where_they_can_be(void **state)
 }
 
 /* Several places, in any order, also two in one pass. */
-static void several_places_are_kept(void **state)
+TEST(several_places_are_kept)
 {
     static const uint32_t PLACES[] = {23, 5, 9, 12, 11};
     struct fixture *f = *state;
@@ -179,7 +179,7 @@ static void several_places_are_kept(void **state)
     bn_session_close(s);
 }
 
-static void prompts_are_kept_every_256_tokens(void **state)
+TEST(prompts_are_kept_every_256_tokens)
 {
     struct fixture *f = *state;
     bn_session *s = open_session(f->model, 0, 200, 0);
@@ -195,7 +195,7 @@ static void prompts_are_kept_every_256_tokens(void **state)
 
 /* ---- memory ---- */
 
-static void memory_is_bounded(void **state)
+TEST(memory_is_bounded)
 {
     struct fixture *f = *state;
     uint64_t each = bn_model_state_bytes(f->model), n_ctx = 64;
@@ -227,7 +227,7 @@ static void memory_is_bounded(void **state)
 }
 
 /* A long prompt leaves snapshots of all its parts, more of them near its end. */
-static void a_full_pool_keeps_what_saves_most(void **state)
+TEST(a_full_pool_keeps_what_saves_most)
 {
     struct fixture *f = *state;
     bn_session *s = open_session(f->model, 0, 256, 3 * bn_model_state_bytes(f->model));
@@ -254,7 +254,7 @@ static void a_full_pool_keeps_what_saves_most(void **state)
 /* ---- messages ---- */
 
 /* The ends of messages are known after a generation, and tokens that a template puts after the last one are not. */
-static void the_ends_of_messages_are_known(void **state)
+TEST(the_ends_of_messages_are_known)
 {
     struct fixture *f = *state;
     const bn_tokenizer *tok = bn_model_tokenizer(f->model);
@@ -285,7 +285,7 @@ static void the_ends_of_messages_are_known(void **state)
 
 /* ---- sequences ---- */
 
-static void sequences_copy_a_known_state(void **state)
+TEST(sequences_copy_a_known_state)
 {
     struct fixture *f = *state;
     bn_sequence *other = NULL;
@@ -306,7 +306,7 @@ static void sequences_copy_a_known_state(void **state)
 }
 
 /* The time of an answer must not disclose what others asked. */
-static void sequences_that_did_not_share_have_their_own_snapshots(void **state)
+TEST(sequences_that_did_not_share_have_their_own_snapshots)
 {
     struct fixture *f = *state;
     bn_sequence *other = NULL;
@@ -330,7 +330,7 @@ static bool cancel_third(void *user)
     return ++*(int *)user == 3;
 }
 
-static void a_cancelled_prompt_leaves_the_timeline(void **state)
+TEST(a_cancelled_prompt_leaves_the_timeline)
 {
     struct fixture *f = *state;
     int n_calls = 0;
@@ -356,7 +356,7 @@ static void make_path(char path[32])
 }
 
 /* A file has the snapshots of its tokens, and the state after all of them. */
-static void files_have_the_states(void **state)
+TEST(files_have_the_states)
 {
     struct fixture *f = *state;
     char path[32];
@@ -395,7 +395,7 @@ static bn_status read_sealed(struct fixture *f, unsigned char *bytes, size_t n)
     return bn_state_read(f->session, bytes, n, "file", f->ids, N_IDS, &kept, &f->err);
 }
 
-static void states_of_impossible_places_are_refused(void **state)
+TEST(states_of_impossible_places_are_refused)
 {
     static const uint32_t PLACES[][2] = {{0, 25}, {25, 25}, {26, 25}, {19, 19}, {19, 26}, {25, 19}};
     struct fixture *f = *state;
@@ -455,7 +455,7 @@ static bn_draft_stat compare(struct fixture *f, const bn_generation *request, ui
     return stat;
 }
 
-static void drafts_change_no_bit(void **state)
+TEST(drafts_change_no_bit)
 {
     struct fixture *f = *state;
     int32_t prompt[24];
@@ -489,7 +489,7 @@ static void drafts_change_no_bit(void **state)
 }
 
 /* A pass with drafts leaves the state, and the tokens that stay update it once. */
-static void tokens_that_are_taken_back_leave_no_trace(void **state)
+TEST(tokens_that_are_taken_back_leave_no_trace)
 {
     struct fixture *f = *state;
     struct bn_trial *trial = NULL;
@@ -514,24 +514,4 @@ static void tokens_that_are_taken_back_leave_no_trace(void **state)
     bn_free(before);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_place_that_was_marked_is_known),
-        cmocka_unit_test(other_lengths_are_evaluated_again),
-        cmocka_unit_test(beginnings_are_kept_where_they_can_be),
-        cmocka_unit_test(several_places_are_kept),
-        cmocka_unit_test(prompts_are_kept_every_256_tokens),
-        cmocka_unit_test(memory_is_bounded),
-        cmocka_unit_test(a_full_pool_keeps_what_saves_most),
-        cmocka_unit_test(the_ends_of_messages_are_known),
-        cmocka_unit_test(sequences_copy_a_known_state),
-        cmocka_unit_test(sequences_that_did_not_share_have_their_own_snapshots),
-        cmocka_unit_test(a_cancelled_prompt_leaves_the_timeline),
-        cmocka_unit_test(files_have_the_states),
-        cmocka_unit_test(states_of_impossible_places_are_refused),
-        cmocka_unit_test(drafts_change_no_bit),
-        cmocka_unit_test(tokens_that_are_taken_back_leave_no_trace),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+GROUP(setup, teardown)

@@ -28,9 +28,8 @@ static void check_ngram(const char *text, size_t n, const char *want)
         assert_int_equal(history[i], text[i]);
 }
 
-static void the_longest_earlier_copy_is_continued(void **state)
+TEST(the_longest_earlier_copy_is_continued)
 {
-    (void)state;
     check_ngram("", 4, "");
     check_ngram("a", 4, "");
     check_ngram("abcdefg", 4, "");
@@ -177,7 +176,7 @@ static bn_generation request(const struct fixture *f, size_t sampling)
                            .draft = {.kind = BN_DRAFT_NGRAM, .always = true}};
 }
 
-static void ngrams_change_nothing(void **state)
+TEST(ngrams_change_nothing)
 {
     struct fixture *f = *state;
     uint64_t passes = 0, accepted = 0;
@@ -193,7 +192,7 @@ static void ngrams_change_nothing(void **state)
     assert_true(passes > 10 && accepted > 10);
 }
 
-static void a_draft_model_changes_nothing(void **state)
+TEST(a_draft_model_changes_nothing)
 {
     struct fixture *f = *state;
     bn_draft_stat stat;
@@ -216,7 +215,7 @@ static void a_draft_model_changes_nothing(void **state)
 }
 
 /* Whatever ends a generation does so at the same token, also in the middle of a draft. */
-static void every_end_is_the_same(void **state)
+TEST(every_end_is_the_same)
 {
     struct fixture *f = *state;
     bn_session *same = open_session(f->model, N_CTX, 16);
@@ -247,7 +246,7 @@ static void every_end_is_the_same(void **state)
 }
 
 /* A generation that is cancelled between two drafts has a beginning of its tokens, and its sequence holds these only. */
-static void a_cancelled_generation_keeps_no_drafts(void **state)
+TEST(a_cancelled_generation_keeps_no_drafts)
 {
     const struct fixture *f = *state;
     for (int n_steps = 1; n_steps < 8; n_steps++) {
@@ -276,7 +275,7 @@ static void a_cancelled_generation_keeps_no_drafts(void **state)
     }
 }
 
-static void a_short_draft_context_is_no_error(void **state)
+TEST(a_short_draft_context_is_no_error)
 {
     struct fixture *f = *state;
     bn_session *brief = open_session(f->model, 60, 16);
@@ -287,7 +286,7 @@ static void a_short_draft_context_is_no_error(void **state)
     bn_session_close(brief);
 }
 
-static void drafts_that_do_not_fit_are_refused(void **state)
+TEST(drafts_that_do_not_fit_are_refused)
 {
     struct fixture *f = *state;
     bn_session *s = open_session(f->model, N_CTX, 16), *other = open_session(f->other, 64, 16);
@@ -306,7 +305,7 @@ static void drafts_that_do_not_fit_are_refused(void **state)
     bn_session_close(other);
 }
 
-static void short_memory_is_survived(void **state)
+TEST(short_memory_is_survived)
 {
     struct fixture *f = *state;
     bn_session *s = open_session(f->model, N_CTX, 16), *same = open_session(f->model, N_CTX, 16);
@@ -358,9 +357,8 @@ static struct bn_draft_pace new_pace(void)
     return (struct bn_draft_pace){.most = 16, .length = 2};
 }
 
-static void wrong_drafts_take_little_time(void **state)
+TEST(wrong_drafts_take_little_time)
 {
-    (void)state;
     for (double each = 0.05; each < 2.0; each *= 2) {
         struct bn_draft_pace pace = new_pace();
         assert_true(simulate(&pace, 10000, 0, 1, each) < 10000 * 1.02);
@@ -374,9 +372,8 @@ static void wrong_drafts_take_little_time(void **state)
     assert_true(simulate(&pace, 10000, 1, 4, 0.9) < 10000 * 1.02);
 }
 
-static void right_drafts_are_always_made(void **state)
+TEST(right_drafts_are_always_made)
 {
-    (void)state;
     struct bn_draft_pace pace = new_pace();
     assert_true(simulate(&pace, 10000, 1, 1, 0.1) < 10000 * 0.18); /* 2.6 for 17 tokens is 0.15 */
     assert_int_equal(pace.length, 16);
@@ -388,9 +385,8 @@ static void right_drafts_are_always_made(void **state)
 }
 
 /* After a text that can be drafted comes one that cannot, and then the first again. */
-static void drafts_stop_and_begin_again(void **state)
+TEST(drafts_stop_and_begin_again)
 {
-    (void)state;
     struct bn_draft_pace pace = new_pace();
     (void)simulate(&pace, 2000, 1, 1, 0.2);
     assert_true(simulate(&pace, 2000, 0, 1, 0.5) < 2000 * 1.02 + 8);
@@ -402,9 +398,8 @@ static void drafts_stop_and_begin_again(void **state)
 }
 
 /* Other programs make one pass in five take ten times as long: drafts that pay are made all the same. */
-static void delays_do_not_end_drafts(void **state)
+TEST(delays_do_not_end_drafts)
 {
-    (void)state;
     struct bn_draft_pace pace = new_pace();
     uint32_t n_passes = 0, n_tokens = 0;
     for (; n_tokens < 5000; n_passes++) {
@@ -416,9 +411,8 @@ static void delays_do_not_end_drafts(void **state)
     assert_true(n_passes < 5000 / 10);
 }
 
-static void nothing_is_drafted_before_the_first_measurements(void **state)
+TEST(nothing_is_drafted_before_the_first_measurements)
 {
-    (void)state;
     struct bn_draft_pace pace = new_pace();
     for (int i = 0; i < 4; i++) {
         assert_int_equal(bn_draft_pace_length(&pace), 0);
@@ -435,22 +429,4 @@ static void nothing_is_drafted_before_the_first_measurements(void **state)
     assert_int_equal(bn_draft_pace_length(&pace), 16);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_longest_earlier_copy_is_continued),
-        cmocka_unit_test(ngrams_change_nothing),
-        cmocka_unit_test(a_draft_model_changes_nothing),
-        cmocka_unit_test(every_end_is_the_same),
-        cmocka_unit_test(a_cancelled_generation_keeps_no_drafts),
-        cmocka_unit_test(a_short_draft_context_is_no_error),
-        cmocka_unit_test(drafts_that_do_not_fit_are_refused),
-        cmocka_unit_test(short_memory_is_survived),
-        cmocka_unit_test(wrong_drafts_take_little_time),
-        cmocka_unit_test(right_drafts_are_always_made),
-        cmocka_unit_test(drafts_stop_and_begin_again),
-        cmocka_unit_test(delays_do_not_end_drafts),
-        cmocka_unit_test(nothing_is_drafted_before_the_first_measurements),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+GROUP(setup, teardown)

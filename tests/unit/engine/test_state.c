@@ -83,7 +83,7 @@ static void same_logits(struct fixture *f)
     assert_memory_equal(f->want, f->got, N_VOCAB * sizeof *f->want);
 }
 
-static void loaded_tokens_give_the_same_bits(void **state)
+TEST_IN(loaded_tokens_give_the_same_bits, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t n_kept = 0;
@@ -105,7 +105,7 @@ static void loaded_tokens_give_the_same_bits(void **state)
     }
 }
 
-static void only_the_common_beginning_is_loaded(void **state)
+TEST_IN(only_the_common_beginning_is_loaded, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t n_kept = 0;
@@ -131,7 +131,7 @@ static void only_the_common_beginning_is_loaded(void **state)
 }
 
 /* A saved beginning of a timeline, and one that a loaded timeline saves again, is the same file. */
-static void files_depend_on_tokens_only(void **state)
+TEST_IN(files_depend_on_tokens_only, setup, teardown)
 {
     struct fixture *f = *state;
     struct bn_buf first = {.max = 1u << 24}, second = {.max = 1u << 24};
@@ -152,7 +152,7 @@ static void files_depend_on_tokens_only(void **state)
 }
 
 /* When this digest changes, so do the keys and values of files that exist: raise BN_STATE_VERSION, which is in it. */
-static void the_version_names_the_arithmetic(void **state)
+TEST_IN(the_version_names_the_arithmetic, setup, teardown)
 {
     struct fixture *f = *state;
     char hex[BN_SHA256_HEX];
@@ -161,7 +161,7 @@ static void the_version_names_the_arithmetic(void **state)
     assert_string_equal(hex, "e8c4f05eea491ef1c955a3ce2281c9fb2c374d668fdbf0c5c1c861cfb6ae973d");
 }
 
-static void bad_counts_are_refused(void **state)
+TEST_IN(bad_counts_are_refused, setup, teardown)
 {
     struct fixture *f = *state;
     bn_session *s = open_session(f->small, 64, 16);
@@ -172,7 +172,7 @@ static void bad_counts_are_refused(void **state)
     bn_session_close(s);
 }
 
-static void sequences_share_what_one_has_evaluated(void **state)
+TEST_IN(sequences_share_what_one_has_evaluated, setup, teardown)
 {
     struct fixture *f = *state;
     bn_session *s = open_session(f->model, 64, 16);
@@ -250,7 +250,7 @@ static void refused(struct fixture *f, struct spoiled *p, size_t n, bn_status st
     bn_free(copy);
 }
 
-static void every_truncation_is_refused(void **state)
+TEST_IN(every_truncation_is_refused, setup, teardown)
 {
     struct fixture *f = *state;
     struct spoiled p;
@@ -260,7 +260,7 @@ static void every_truncation_is_refused(void **state)
     unmake(&p);
 }
 
-static void every_changed_byte_is_noticed(void **state)
+TEST_IN(every_changed_byte_is_noticed, setup, teardown)
 {
     struct fixture *f = *state;
     struct spoiled p;
@@ -274,7 +274,7 @@ static void every_changed_byte_is_noticed(void **state)
 }
 
 /* Whoever writes a file can compute its checksum. */
-static void right_checksums_open_no_door(void **state)
+TEST_IN(right_checksums_open_no_door, setup, teardown)
 {
     static const struct {
         size_t at;
@@ -316,7 +316,7 @@ static void right_checksums_open_no_door(void **state)
 }
 
 /* One changed weight is another model; the message has both checksums. */
-static void another_model_is_refused(void **state)
+TEST_IN(another_model_is_refused, setup, teardown)
 {
     struct fixture *f = *state;
     bn_model *other = NULL;
@@ -341,7 +341,7 @@ static void another_model_is_refused(void **state)
     bn_free(bytes);
 }
 
-static void no_file_and_an_empty_one_are_alike(void **state)
+TEST_IN(no_file_and_an_empty_one_are_alike, setup, teardown)
 {
     struct fixture *f = *state;
     uint32_t n_kept;
@@ -354,7 +354,7 @@ static void no_file_and_an_empty_one_are_alike(void **state)
     bn_session_close(s);
 }
 
-static void short_memory_is_survived(void **state)
+TEST_IN(short_memory_is_survived, setup, teardown)
 {
     struct fixture *f = *state;
     for (int load = 0; load < 2; load++) {
@@ -378,7 +378,7 @@ static void short_memory_is_survived(void **state)
 
 /* ---- a generation on a timeline that has the beginning of the prompt ---- */
 
-static void cached_tokens_change_no_answer(void **state)
+TEST_IN(cached_tokens_change_no_answer, setup, teardown)
 {
     struct fixture *f = *state;
     static const bn_sampler_options SAMPLED = {0, 0.9f, 40, 0.95f, 0.0f, 1.3f, 64, 7};
@@ -408,7 +408,7 @@ static void cached_tokens_change_no_answer(void **state)
     bn_session_close(s);
 }
 
-static void embeddings_share_their_beginning(void **state)
+TEST_IN(embeddings_share_their_beginning, setup, teardown)
 {
     struct fixture *f = *state;
     size_t n_bytes = bn_model_hparams(f->model)->n_embd * sizeof(float);
@@ -425,25 +425,4 @@ static void embeddings_share_their_beginning(void **state)
     assert_memory_equal(f->want, f->got, n_bytes);
     bn_session_close(fresh);
     bn_session_close(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(loaded_tokens_give_the_same_bits, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_the_common_beginning_is_loaded, setup, teardown),
-        cmocka_unit_test_setup_teardown(files_depend_on_tokens_only, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_version_names_the_arithmetic, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad_counts_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(sequences_share_what_one_has_evaluated, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_truncation_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_changed_byte_is_noticed, setup, teardown),
-        cmocka_unit_test_setup_teardown(right_checksums_open_no_door, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_model_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_file_and_an_empty_one_are_alike, setup, teardown),
-        cmocka_unit_test_setup_teardown(short_memory_is_survived, setup, teardown),
-        cmocka_unit_test_setup_teardown(cached_tokens_change_no_answer, setup, teardown),
-        cmocka_unit_test_setup_teardown(embeddings_share_their_beginning, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

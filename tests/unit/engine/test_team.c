@@ -29,10 +29,9 @@ static void tasks(struct driven *d, unsigned ms, double asleep)
     }
 }
 
-static void free_cores_keep_all_threads(void **state)
+TEST(free_cores_keep_all_threads)
 {
     struct driven d = driven_by(4);
-    (void)state;
     tasks(&d, 1000, 0);
     assert_int_equal(d.pace.running, 4);
     /* one of four is late an eighth of the time: three would be slower */
@@ -40,10 +39,9 @@ static void free_cores_keep_all_threads(void **state)
     assert_int_equal(d.pace.running, 4);
 }
 
-static void a_taken_core_costs_a_thread(void **state)
+TEST(a_taken_core_costs_a_thread)
 {
     struct driven d = driven_by(2);
-    (void)state;
     tasks(&d, 3, 0.9);
     assert_int_equal(d.pace.running, 2); /* less than a time slice: no decision yet */
     tasks(&d, 1, 0.9);
@@ -53,10 +51,9 @@ static void a_taken_core_costs_a_thread(void **state)
     assert_int_equal(d.pace.running, 3);
 }
 
-static void all_threads_come_back(void **state)
+TEST(all_threads_come_back)
 {
     struct driven d = driven_by(2);
-    (void)state;
     tasks(&d, 4, 0.9);
     assert_int_equal(d.pace.running, 1);
     tasks(&d, 16, 0);
@@ -66,11 +63,10 @@ static void all_threads_come_back(void **state)
 }
 
 /* Trying costs time when the core stays taken, so it is tried less and less often, down to once a second. */
-static void trying_grows_rare(void **state)
+TEST(trying_grows_rare)
 {
     struct driven d = driven_by(2);
     unsigned tried = 0;
-    (void)state;
     for (unsigned ms = 0; ms < 10000; ms++) {
         tried += d.pace.running == 2;
         tasks(&d, 1, d.pace.running == 2 ? 0.9 : 0);
@@ -83,10 +79,9 @@ static void trying_grows_rare(void **state)
     assert_int_equal(d.pace.hold_ns, 0);
 }
 
-static void one_thread_is_the_least(void **state)
+TEST(one_thread_is_the_least)
 {
     struct driven d = driven_by(16);
-    (void)state;
     for (unsigned i = 0; i < 100; i++)
         tasks(&d, 4, d.pace.running > 1 ? d.pace.running : 0);
     assert_in_range(d.pace.running, 1, 2);
@@ -117,10 +112,9 @@ static void pass_barriers(void *arg, unsigned thread, unsigned n_threads)
     }
 }
 
-static void nobody_passes_a_barrier_early(void **state)
+TEST(nobody_passes_a_barrier_early)
 {
     struct work w = {.team = bn_team_open(N_THREADS, true)};
-    (void)state;
     assert_non_null(w.team);
     assert_int_equal(bn_team_size(w.team), N_THREADS);
     for (unsigned task = 0; task < 20; task++)
@@ -138,9 +132,8 @@ static void count(void *arg, unsigned thread, unsigned n_threads)
     if (n_threads <= N_THREADS) atomic_fetch_add(n, 1);
 }
 
-static void a_team_for_one_task(void **state)
+TEST(a_team_for_one_task)
 {
-    (void)state;
     for (unsigned n = 1; n <= N_THREADS; n++) {
         atomic_uint calls = 0;
         bn_team_once(n, count, &calls);
@@ -148,9 +141,8 @@ static void a_team_for_one_task(void **state)
     }
 }
 
-static void memory_that_is_short_is_told(void **state)
+TEST(memory_that_is_short_is_told)
 {
-    (void)state;
     for (uint64_t after = 1; after <= 2; after++) {
         bn_mem_fail_after(after);
         struct bn_team *team = bn_team_open(2, false);
@@ -162,15 +154,4 @@ static void memory_that_is_short_is_told(void **state)
         assert_int_equal(atomic_load(&calls), 1); /* the caller's own */
     }
     bn_team_close(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(free_cores_keep_all_threads), cmocka_unit_test(a_taken_core_costs_a_thread),
-        cmocka_unit_test(all_threads_come_back),       cmocka_unit_test(trying_grows_rare),
-        cmocka_unit_test(one_thread_is_the_least),     cmocka_unit_test(nobody_passes_a_barrier_early),
-        cmocka_unit_test(a_team_for_one_task),         cmocka_unit_test(memory_that_is_short_is_told),
-    };
-    return cmocka_run_group_tests_name("team", tests, NULL, NULL);
 }

@@ -56,9 +56,8 @@ static bn_status reopen(const struct file *f, const bn_model_options *options, b
     return status;
 }
 
-static void the_code_3_is_refused_with_8_bits(void **state)
+TEST(the_code_3_is_refused_with_8_bits)
 {
-    (void)state;
     const bn_model_options unchecked = {.skip_code_check = true};
     bn_error err;
     struct file f = load(BITNET);
@@ -73,9 +72,8 @@ static void the_code_3_is_refused_with_8_bits(void **state)
     release(&f);
 }
 
-static void scales_must_be_finite(void **state)
+TEST(scales_must_be_finite)
 {
-    (void)state;
     static const char *const PATHS[] = {BITNET, QWEN};
     bn_error err;
     for (size_t i = 0; i < BN_ARRAY_LEN(PATHS); i++) {
@@ -102,9 +100,8 @@ static float *logits_of(bn_model *model, uint32_t n_batch)
 }
 
 /* One matrix of the model becomes I2_S: other logits, which are the same bits every way. */
-static void one_scale_beside_tiles(void **state)
+TEST(one_scale_beside_tiles)
 {
-    (void)state;
     struct file f = load(BITNET);
     bn_model *model = NULL;
     assert_int_equal(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL), BN_OK);
@@ -140,9 +137,8 @@ static void one_scale_beside_tiles(void **state)
 }
 
 /* Copies in tiles, and the rows of the file: the same bits with every instruction set. */
-static void tiles_and_rows_of_the_file(void **state)
+TEST(tiles_and_rows_of_the_file)
 {
-    (void)state;
     static const char *const PATHS[] = {BITNET, QWEN, "fixtures/quad-qwen35-ptq1_0-v331-hadamard64-42.gguf",
                                         "fixtures/tiny-bitnet-b1.58-tq1_0-v320-42.gguf",
                                         "fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf"};
@@ -171,9 +167,8 @@ static void tiles_and_rows_of_the_file(void **state)
 }
 
 /* The budget is what the process may use in all. */
-static void nothing_is_copied_when_memory_is_short(void **state)
+TEST(nothing_is_copied_when_memory_is_short)
 {
-    (void)state;
     const bn_model_options now = {.repack = BN_REPACK_AUTO}, always = {.repack = BN_REPACK_ALWAYS};
     const bn_session_options context = {.n_ctx = 512};
     bn_model *model = NULL;
@@ -201,16 +196,4 @@ static void nothing_is_copied_when_memory_is_short(void **state)
     assert_int_equal(bn_session_open(&session, model, &context, NULL), BN_OK);
     bn_session_close(session);
     bn_model_close(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_code_3_is_refused_with_8_bits),
-        cmocka_unit_test(scales_must_be_finite),
-        cmocka_unit_test(one_scale_beside_tiles),
-        cmocka_unit_test(tiles_and_rows_of_the_file),
-        cmocka_unit_test(nothing_is_copied_when_memory_is_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,8 @@
 
 /* ---- the default model ---- */
 
-static void test_default_model(void **state)
+TEST(test_default_model)
 {
-    (void)state;
     struct model m = {0};
     struct bn_file_map text;
     struct bn_buf want = {.max = 1u << 16};
@@ -45,9 +44,8 @@ static void test_default_model(void **state)
 
 /* ---- small vocabularies ---- */
 
-static void test_gpt2_merges(void **state)
+TEST(test_gpt2_merges)
 {
-    (void)state;
     struct maker m = maker_gpt2();
     uint32_t bot = maker_marks(&m);
     assert_int_equal(maker_open(&m, "bitnet-b1.58"), BN_OK);
@@ -76,9 +74,8 @@ static void test_gpt2_merges(void **state)
     maker_release(&m);
 }
 
-static void test_spm_merges(void **state)
+TEST(test_spm_merges)
 {
-    (void)state;
     struct maker m = maker_spm();
     assert_int_equal(maker_open(&m, "bitnet"), BN_OK);
     const bn_tokenizer *t = m.tok;
@@ -108,9 +105,8 @@ static void test_spm_merges(void **state)
 }
 
 /* Cutting a text into words must not change what comes out: once more with a token that forbids it. */
-static void test_spm_words(void **state)
+TEST(test_spm_words)
 {
-    (void)state;
     struct maker cut = maker_spm(), whole = maker_spm();
     maker_token(&whole, "q▁q", BN_TOKEN_NORMAL, -100);
     assert_int_equal(maker_open(&cut, "bitnet"), BN_OK);
@@ -135,9 +131,8 @@ static void test_spm_words(void **state)
 
 /* A user-defined token is matched in the text, before the space is put in front, and never made by merging.
  */
-static void test_spm_user(void **state)
+TEST(test_spm_user)
 {
-    (void)state;
     struct maker m = maker_spm();
     int32_t three = (int32_t)m.n_tokens;
     maker_token(&m, "▁▁▁", BN_TOKEN_USER, 0);
@@ -150,9 +145,8 @@ static void test_spm_user(void **state)
     maker_release(&m);
 }
 
-static void test_no_space_prefix(void **state)
+TEST(test_no_space_prefix)
 {
-    (void)state;
     struct maker m = maker_spm();
     bn_gguf_put_bool(&m.w, "tokenizer.ggml.add_space_prefix", false);
     assert_int_equal(maker_open(&m, "llama"), BN_OK);
@@ -166,9 +160,8 @@ static void test_no_space_prefix(void **state)
     maker_release(&m);
 }
 
-static void test_special_tokens(void **state)
+TEST(test_special_tokens)
 {
-    (void)state;
     struct maker m = maker_gpt2();
     uint32_t bot = maker_marks(&m), eot = bot + 4, user = bot + 5;
     maker_token(&m, "<|eot_id|><|eot", BN_TOKEN_CONTROL, 0); /* longer than the one it starts with */
@@ -206,9 +199,8 @@ static void test_special_tokens(void **state)
 }
 
 /* A user-defined token that a control token starts with: which of them is found depends on the flag. */
-static void test_user_within_control(void **state)
+TEST(test_user_within_control)
 {
-    (void)state;
     struct maker m = maker_gpt2();
     int32_t eot = (int32_t)maker_marks(&m) + 4, user = (int32_t)m.n_tokens;
     maker_token(&m, "<|eot", BN_TOKEN_USER, 0);
@@ -223,9 +215,8 @@ static void test_user_within_control(void **state)
 }
 
 /* A merge whose result is a control token never happens. */
-static void test_merge_to_control(void **state)
+TEST(test_merge_to_control)
 {
-    (void)state;
     struct maker m = maker_gpt2();
     maker_string(&m.merges, "z z", 3);
     m.n_merges++;
@@ -235,9 +226,8 @@ static void test_merge_to_control(void **state)
     maker_release(&m);
 }
 
-static void test_begin_and_end(void **state)
+TEST(test_begin_and_end)
 {
-    (void)state;
     for (int bos = -1; bos < 2; bos++) {
         struct maker m = maker_gpt2();
         uint32_t bot = maker_marks(&m);
@@ -269,9 +259,8 @@ static void test_begin_and_end(void **state)
 }
 
 /* The rule follows from the architecture where the key is absent or says that the converter did not know. */
-static void test_default_rule(void **state)
+TEST(test_default_rule)
 {
-    (void)state;
     static const struct {
         const char *arch, *pre, *rule;
     } CASES[] = {{"bitnet-b1.58", NULL, "llama-bpe"}, {"bitnet-25", "default", "llama-bpe"},
@@ -290,9 +279,8 @@ static void test_default_rule(void **state)
 }
 
 /* With llama-bpe a piece that is a token is taken whole, even when merging would not get there. */
-static void test_ignore_merges(void **state)
+TEST(test_ignore_merges)
 {
-    (void)state;
     for (int ignore = 0; ignore < 2; ignore++) {
         struct maker m = maker_gpt2();
         maker_token(&m, "zebra", BN_TOKEN_NORMAL, 0);
@@ -305,9 +293,8 @@ static void test_ignore_merges(void **state)
     }
 }
 
-static void test_odd_tokens(void **state)
+TEST(test_odd_tokens)
 {
-    (void)state;
     struct maker m = maker_gpt2();
     maker_token(&m, "hello", BN_TOKEN_NORMAL, 0);     /* a duplicate: the lower id is used */
     maker_token(&m, "", BN_TOKEN_NORMAL, 0);          /* empty: never comes from text */
@@ -334,9 +321,8 @@ static void test_odd_tokens(void **state)
 }
 
 /* Without token_type, the ids of special tokens say what is what. */
-static void test_absent_types(void **state)
+TEST(test_absent_types)
 {
-    (void)state;
     struct maker m = maker_spm();
     m.no_types = true;
     assert_int_equal(maker_open(&m, "bitnet"), BN_OK);
@@ -348,9 +334,8 @@ static void test_absent_types(void **state)
     maker_release(&m);
 }
 
-static void test_missing_byte(void **state)
+TEST(test_missing_byte)
 {
-    (void)state;
     for (int unk = 0; unk < 2; unk++) {
         struct maker m = maker_new("gpt2");
         bn_error err = {0};
@@ -371,9 +356,8 @@ static void test_missing_byte(void **state)
     }
 }
 
-static void test_no_tokenizer(void **state)
+TEST(test_no_tokenizer)
 {
-    (void)state;
     bn_error err = {0};
     int32_t *ids;
     char *text;
@@ -390,19 +374,4 @@ static void test_no_tokenizer(void **state)
     err = (bn_error){0};
     assert_int_equal(bn_tokenizer_open(&tok, &empty, "llama", &err), BN_ERR_NOT_FOUND);
     assert_int_equal(err.code, BN_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_default_model),    cmocka_unit_test(test_gpt2_merges),
-        cmocka_unit_test(test_spm_merges),       cmocka_unit_test(test_spm_words),
-        cmocka_unit_test(test_spm_user),         cmocka_unit_test(test_no_space_prefix),
-        cmocka_unit_test(test_special_tokens),   cmocka_unit_test(test_user_within_control),
-        cmocka_unit_test(test_merge_to_control), cmocka_unit_test(test_begin_and_end),
-        cmocka_unit_test(test_default_rule),     cmocka_unit_test(test_ignore_merges),
-        cmocka_unit_test(test_odd_tokens),       cmocka_unit_test(test_absent_types),
-        cmocka_unit_test(test_missing_byte),     cmocka_unit_test(test_no_tokenizer),
-    };
-    return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }

@@ -7,9 +7,8 @@
 
 /* ---- streaming ---- */
 
-static void test_stream(void **state)
+TEST(test_stream)
 {
-    (void)state;
     struct bn_buf text = all_code_points();
     char *out = bn_alloc(text.len + 3, 1);
     uint32_t seed = 7;
@@ -69,9 +68,8 @@ static void hold_work(const bn_tokenizer *tok, const char *unit)
     bn_free(text);
 }
 
-static void test_no_spaces(void **state)
+TEST(test_no_spaces)
 {
-    (void)state;
     struct maker gpt2 = maker_gpt2(), spm = maker_spm();
     assert_int_equal(maker_open(&gpt2, "bitnet"), BN_OK);
     assert_int_equal(maker_open(&spm, "bitnet"), BN_OK);
@@ -82,9 +80,8 @@ static void test_no_spaces(void **state)
     maker_release(&spm);
 }
 
-static void test_all_code_points(void **state)
+TEST(test_all_code_points)
 {
-    (void)state;
     struct bn_buf text = all_code_points();
     struct maker gpt2 = maker_gpt2(), spm = maker_spm();
     assert_int_equal(maker_open(&gpt2, "bitnet"), BN_OK);
@@ -96,9 +93,8 @@ static void test_all_code_points(void **state)
     bn_buf_release(&text);
 }
 
-static void test_too_long(void **state)
+TEST(test_too_long)
 {
-    (void)state;
     struct maker m = maker_gpt2();
     bn_error err = {0};
     int32_t *ids;
@@ -111,9 +107,8 @@ static void test_too_long(void **state)
     maker_release(&m);
 }
 
-static void test_short_memory(void **state)
+TEST(test_short_memory)
 {
-    (void)state;
     char text[200];
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = "hello"[i % 5];
@@ -143,9 +138,8 @@ static void test_short_memory(void **state)
 }
 
 /* Every part that decides about ids is in the digest. */
-static void test_digest(void **state)
+TEST(test_digest)
 {
-    (void)state;
     char hex[8][65];
     for (int i = 0; i < 8; i++) {
         struct maker m = maker_gpt2();
@@ -181,9 +175,8 @@ static const char *data_file(const char *name)
 }
 
 /* The ids below are those of tiktoken and llama3-tokenizer-js. */
-static void test_llama3(void **state)
+TEST(test_llama3)
 {
-    (void)state;
     struct bn_buf text = {.max = 16u << 20};
     struct bn_rank_vocab ranks;
     assert_int_equal(bn_file_read(data_file("llama3-tokenizer.model"), &text, NULL), BN_OK);
@@ -220,9 +213,8 @@ static void test_llama3(void **state)
 }
 
 /* The ids below are those of llama-tokenizer-js. */
-static void test_llama2(void **state)
+TEST(test_llama2)
 {
-    (void)state;
     struct model m = {0};
     open_model(&m, data_file("llama-spm-vocab.gguf"), "llama");
     const bn_tokenizer *t = m.tok;
@@ -239,15 +231,4 @@ static void test_llama2(void **state)
     assert_ids(t, "   ", 0, IDS(268));
     round_trips(t);
     close_model(&m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stream),          cmocka_unit_test(test_no_spaces),
-        cmocka_unit_test(test_all_code_points), cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_short_memory),    cmocka_unit_test(test_digest),
-        cmocka_unit_test(test_llama3),          cmocka_unit_test(test_llama2),
-    };
-    return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }

@@ -5,9 +5,8 @@
 #include "gguf/types.h"
 #include "tests/unit/unit.h"
 
-static void names_and_readability(void **state)
+TEST(names_and_readability)
 {
-    (void)state;
     static const struct {
         uint32_t type;
         const char *name;
@@ -41,9 +40,8 @@ static void names_and_readability(void **state)
         assert_null(bn_type_info(NONE[i]));
 }
 
-static void sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     static const struct {
         uint32_t type;
         uint64_t ne[4];
@@ -64,9 +62,8 @@ static void sizes(void **state)
     }
 }
 
-static void sizes_refused(void **state)
+TEST(sizes_refused)
 {
-    (void)state;
     static const struct {
         uint32_t type;
         uint64_t ne[4];
@@ -89,14 +86,4 @@ static void sizes_refused(void **state)
         assert_false(bn_type_bytes(ROWS[i].type, ROWS[i].ne, &bytes));
         assert_int_equal(bytes, 77);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_readability),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(sizes_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,9 +25,8 @@ static void put_merge(struct maker *m, const char *text)
     m->n_merges++;
 }
 
-static void test_control(void **state)
+TEST(test_control)
 {
-    (void)state;
     struct maker gpt2 = maker_gpt2(), spm = maker_spm();
     assert_int_equal(maker_open(&gpt2, "bitnet"), BN_OK);
     assert_int_equal(maker_open(&spm, "bitnet"), BN_OK);
@@ -35,9 +34,8 @@ static void test_control(void **state)
     maker_release(&spm);
 }
 
-static void test_kind(void **state)
+TEST(test_kind)
 {
-    (void)state;
     struct maker m = maker_gpt2();
     m.model = "rwkv\x1b[2J";
     refuse(&m, BN_ERR_UNSUPPORTED, "tokenizer.ggml.model", "'rwkv\\x1B[2J'");
@@ -65,9 +63,8 @@ static void test_kind(void **state)
     refuse(&m, BN_ERR_FORMAT, "tokenizer.ggml.tokens", "0 tokens");
 }
 
-static void test_absent_arrays(void **state)
+TEST(test_absent_arrays)
 {
-    (void)state;
     struct maker m = maker_gpt2();
     m.no_merges = true;
     refuse(&m, BN_ERR_FORMAT, "tokenizer.ggml.merges", "");
@@ -76,9 +73,8 @@ static void test_absent_arrays(void **state)
     refuse(&m, BN_ERR_FORMAT, "tokenizer.ggml.scores", "");
 }
 
-static void test_parallel_arrays(void **state)
+TEST(test_parallel_arrays)
 {
-    (void)state;
     for (int kind = 0; kind < 2; kind++) {
         struct maker m = kind == 0 ? maker_gpt2() : maker_spm();
         maker_score(&m, 0);
@@ -103,9 +99,8 @@ static void test_parallel_arrays(void **state)
     }
 }
 
-static void test_special_ids(void **state)
+TEST(test_special_ids)
 {
-    (void)state;
     static const char *const KEYS[] = {"bos",     "eos",       "unknown", "eot", "eom",
                                        "padding", "seperator", "mask",    "cls"};
     static const uint32_t VALUES[] = {276, 0x80000000u, 0xFFFFFFFFu};
@@ -123,9 +118,8 @@ static void test_special_ids(void **state)
     refuse(&m, BN_ERR_FORMAT, "tokenizer.ggml.bos_token_id", "");
 }
 
-static void test_byte_tokens(void **state)
+TEST(test_byte_tokens)
 {
-    (void)state;
     static const char *const TEXTS[] = {"<0x-1>", "<0xZZ>", "<0x100>", "<0x1>", "<0x>",
                                         "<0x 1>", "0x41",   "",        "<0X41>"};
     for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++)
@@ -138,9 +132,8 @@ static void test_byte_tokens(void **state)
         }
 }
 
-static void test_types(void **state)
+TEST(test_types)
 {
-    (void)state;
     static const uint32_t TYPES[] = {7, 0x80000000u, 0xFFFFFFFFu, 256 + 1};
     for (size_t i = 0; i < BN_ARRAY_LEN(TYPES); i++) {
         struct maker m = maker_gpt2();
@@ -149,9 +142,8 @@ static void test_types(void **state)
     }
 }
 
-static void test_merges(void **state)
+TEST(test_merges)
 {
-    (void)state;
     static const struct {
         const char *text, *what;
     } CASES[] = {{"ab", "two tokens"},        {"", "two tokens"},       {" ", "two tokens"},
@@ -176,9 +168,8 @@ static void test_merges(void **state)
 }
 
 /* A repeated merge is harmless, and the pair keeps its first rank. */
-static void test_repeated_merges(void **state)
+TEST(test_repeated_merges)
 {
-    (void)state;
     struct maker m = maker_gpt2();
     maker_merge(&m, "e", "x");
     for (int i = 0; i < 100; i++)
@@ -192,9 +183,8 @@ static void test_repeated_merges(void **state)
     maker_release(&m);
 }
 
-static void test_scores(void **state)
+TEST(test_scores)
 {
-    (void)state;
     static const uint32_t BITS[] = {0x7FC00000, 0x7F800000, 0xFF800000};
     for (size_t i = 0; i < BN_ARRAY_LEN(BITS); i++) {
         float score;
@@ -206,9 +196,8 @@ static void test_scores(void **state)
 }
 
 /* The highest score wins, also among negative, huge and zero ones. */
-static void test_score_order(void **state)
+TEST(test_score_order)
 {
-    (void)state;
     static const float SCORES[] = {3e38f, 1e10f, 1.0f, 1e-30f, 0.0f, -1e-30f, -1.0f, -1e10f, -3e38f};
     for (size_t i = 0; i < BN_ARRAY_LEN(SCORES); i++)
         for (size_t k = 0; k < BN_ARRAY_LEN(SCORES); k++) {
@@ -226,9 +215,8 @@ static void test_score_order(void **state)
         }
 }
 
-static void test_flags(void **state)
+TEST(test_flags)
 {
-    (void)state;
     static const char *const KEYS[] = {"tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_eos_token",
                                        "tokenizer.ggml.add_space_prefix", "tokenizer.chat_template"};
     for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
@@ -236,17 +224,4 @@ static void test_flags(void **state)
         bn_gguf_put_u32(&m.w, KEYS[i], 1);
         refuse(&m, BN_ERR_FORMAT, KEYS[i], "");
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_control),         cmocka_unit_test(test_kind),
-        cmocka_unit_test(test_absent_arrays),   cmocka_unit_test(test_parallel_arrays),
-        cmocka_unit_test(test_special_ids),     cmocka_unit_test(test_byte_tokens),
-        cmocka_unit_test(test_types),           cmocka_unit_test(test_merges),
-        cmocka_unit_test(test_repeated_merges), cmocka_unit_test(test_scores),
-        cmocka_unit_test(test_score_order),     cmocka_unit_test(test_flags),
-    };
-    return cmocka_run_group_tests_name("vocab_bad", tests, NULL, NULL);
 }

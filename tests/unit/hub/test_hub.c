@@ -8,9 +8,8 @@
 
 /* ---- references ---- */
 
-static void test_good_references(void **state)
+TEST(test_good_references)
 {
-    (void)state;
     static const struct {
         const char *text;
         enum bn_hub_kind kind;
@@ -91,9 +90,8 @@ static const char *const BAD_REFERENCES[] = {"",
                                              "https://example.org/\x01",
                                              "http://localhost@example.org/x"};
 
-static void test_bad_references(void **state)
+TEST(test_bad_references)
 {
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD_REFERENCES); i++) {
         struct bn_hub_reference ref;
         bn_error err = {0};
@@ -112,18 +110,16 @@ static void test_bad_references(void **state)
     assert_int_equal(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
 }
 
-static void test_paths_are_no_references(void **state)
+TEST(test_paths_are_no_references)
 {
-    (void)state;
     static const char *const PATHS[] = {"model.gguf", "./model", "dir/model.gguf", "a/b/c", "/abs/model",
                                         "MODEL.GGUF", "../x"};
     for (size_t i = 0; i < BN_ARRAY_LEN(PATHS); i++)
         assert_false(bn_hub_is_reference(PATHS[i]));
 }
 
-static void test_safe_paths(void **state)
+TEST(test_safe_paths)
 {
-    (void)state;
     static const char *const SAFE[] = {"a",    "a/b",     "a.b/c-d",       "...",
                                        "a..b", ".hidden", "\xc3\xa4.gguf", "a b"};
     static const char *const UNSAFE[] = {"",
@@ -172,9 +168,8 @@ static void test_safe_paths(void **state)
     "\"licence\": \"MIT\", \"licence_url\": \"u\", \"files\": [" files "]}"
 #define REGISTRY_OF(models) "{\"schema\": \"bn.registry/1\", \"models\": [" models "]}"
 
-static void test_registry_reads(void **state)
+TEST(test_registry_reads)
 {
-    (void)state;
     static const char TEXT[] = REGISTRY_OF(
         MODEL_OF(FILE_OF(", \"size\": 5, \"sha256\": \"" SHA_A "\"") ", {\"variant\": \"w\", \"repo\": "
                                                                      "\"a/c\", \"revision\": \"v1\", "
@@ -197,9 +192,8 @@ static void test_registry_reads(void **state)
     bn_hub_registry_close(r);
 }
 
-static void test_registry_suggests(void **state)
+TEST(test_registry_suggests)
 {
-    (void)state;
     static const struct {
         const char *name, *variant, *hint;
     } CASES[] = {
@@ -223,9 +217,8 @@ static void test_registry_suggests(void **state)
     bn_hub_registry_close(r);
 }
 
-static void test_registry_refuses(void **state)
+TEST(test_registry_refuses)
 {
-    (void)state;
     static const char *const BAD[] = {
         "{}",
         "{\"schema\": \"bn.registry/2\", \"models\": []}",
@@ -264,9 +257,8 @@ static void test_registry_refuses(void **state)
 
 /* The carried one: names are words, unique, each file is in a repository, and the model that the toolchain
  * was made for is pinned. */
-static void test_registry_carried(void **state)
+TEST(test_registry_carried)
 {
-    (void)state;
     struct bn_hub_registry *r;
     const struct bn_hub_model *m, *found;
     const struct bn_hub_file *file;
@@ -305,9 +297,8 @@ static bn_status read_server(struct bn_hub_server *server, const char *endpoint,
     return status;
 }
 
-static void test_server(void **state)
+TEST_IN(test_server, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_hub_server s;
     char url[2049];
     setenv("HF_HOME", folder, 1);
@@ -333,9 +324,8 @@ static void test_server(void **state)
 
 /* ---- what is shown ---- */
 
-static void test_bar(void **state)
+TEST(test_bar)
 {
-    (void)state;
     char line[512];
     bn_download_bar(line, sizeof line, 99, "m.gguf", 512000000, 1024000000, 2e6, 256);
     assert_string_equal(line, "m.gguf  [############            ]   50 %  512 MB of 1.024 GB  2 MB/s  4:16");
@@ -371,9 +361,8 @@ static void test_bar(void **state)
         }
 }
 
-static void test_lines_without_a_terminal(void **state)
+TEST(test_lines_without_a_terminal)
 {
-    (void)state;
     const uint64_t second = 1000000000;
     char line[512];
     bn_download_line(line, sizeof line, "m.gguf", 512000000, 1187801280, 12.3e6, 55);
@@ -384,23 +373,4 @@ static void test_lines_without_a_terminal(void **state)
     assert_true(bn_download_line_due(10 * second, 10, 10)); /* but after ten seconds even nothing is told */
     assert_true(bn_download_line_due(2 * second, 20, 19));
     assert_false(bn_download_line_due(second / 2, 90, 0)); /* a fast download needs no lines */
-}
-
-int main(void)
-{
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_references),
-        cmocka_unit_test(test_bad_references),
-        cmocka_unit_test(test_paths_are_no_references),
-        cmocka_unit_test(test_safe_paths),
-        cmocka_unit_test(test_registry_reads),
-        cmocka_unit_test(test_registry_suggests),
-        cmocka_unit_test(test_registry_refuses),
-        cmocka_unit_test(test_registry_carried),
-        IN_FOLDER(test_server),
-        cmocka_unit_test(test_bar),
-        cmocka_unit_test(test_lines_without_a_terminal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

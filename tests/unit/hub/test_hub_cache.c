@@ -34,9 +34,8 @@ static void finds(const char *file, const char *revision, const char *want)
     bn_free(path);
 }
 
-static void test_cache_finds(void **state)
+TEST_IN(test_cache_finds, make_folder, remove_folder)
 {
-    (void)state;
     char *path;
     finds("m.gguf", "main", NULL);
     put_cached(SHA_A, ONE, "main", "m.gguf", "one");
@@ -70,9 +69,8 @@ static const struct bn_hub_cached *item(const struct bn_hub_walk *walk, const ch
     return NULL;
 }
 
-static void test_cache_is_walked(void **state)
+TEST_IN(test_cache_is_walked, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_hub_walk walk;
     size_t n[4] = {0};
     assert_int_equal(bn_hub_walk_open(&walk, below("none"), NULL), BN_OK);
@@ -122,9 +120,8 @@ static size_t n_listed(void)
     return n;
 }
 
-static void test_links_lead_nowhere(void **state)
+TEST_IN(test_links_lead_nowhere, make_folder, remove_folder)
 {
-    (void)state;
     static const char *const FOLDERS[] = {"refs", "blobs", "snapshots"};
     char link[64], path[512];
     write_text(below("precious/" SHA_A ".part"), "mine");
@@ -152,9 +149,8 @@ static void test_links_lead_nowhere(void **state)
     }
 }
 
-static void test_files_of_others_are_not_listed(void **state)
+TEST_IN(test_files_of_others_are_not_listed, make_folder, remove_folder)
 {
-    (void)state;
     static const char *const OTHERS[] = {
         "thesis.tex",  "mymodel.part", "aaaa.part",          SHA_A ".part.json~",   SHA_A ".",
         SHA_A ".gguf", SHA_A "a",      SHA_A ".incomplete2", SHA_A ".xy.incomplete"};
@@ -175,9 +171,8 @@ static void test_files_of_others_are_not_listed(void **state)
 }
 
 /* Nobody writes to it: whoever opens it as a file waits for ever. */
-static void test_a_pipe_in_refs(void **state)
+TEST_IN(test_a_pipe_in_refs, make_folder, remove_folder)
 {
-    (void)state;
     char *path;
     put_cached(SHA_A, ONE, "main", "m.gguf", "one");
     assert_int_equal(unlink(below("models--own--er.x/refs/main")), 0);
@@ -188,9 +183,8 @@ static void test_a_pipe_in_refs(void **state)
     alarm(0);
 }
 
-static void test_cache_root(void **state)
+TEST(test_cache_root)
 {
-    (void)state;
     static const char *const VARIABLES[] = {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME"};
     static const char *const WANT[] = {"/a", "/b/hub", "/c/huggingface/hub", "/d/.cache/huggingface/hub"};
     static const char *const VALUES[] = {"/a", "/b", "/c", "/d"};
@@ -216,9 +210,8 @@ static void test_cache_root(void **state)
 
 /* ---- lock files, locks, pins ---- */
 
-static void test_lockfile_round_trip(void **state)
+TEST_IN(test_lockfile_round_trip, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_hub_locked list[] = {
         {"z", "a/b", ONE, "dir/m.gguf", SHA_A, "MIT", SHA_B, 7, {"https://example.org/a"}, 1},
         {"a", NULL, NULL, NULL, SHA_B, NULL, NULL, 8, {"https://example.org/b", "http://localhost/b"}, 2},
@@ -250,9 +243,8 @@ static void test_lockfile_round_trip(void **state)
 #define GOOD_PLACE "\"repo\": \"a/b\", \"revision\": \"" ONE "\", \"file\": \"c\", "
 #define GOOD_BYTES "\"sha256\": \"" SHA_A "\", \"size\": 1"
 
-static void test_lockfile_refuses(void **state)
+TEST_IN(test_lockfile_refuses, make_folder, remove_folder)
 {
-    (void)state;
     static const char *const BAD[] = {
         "[]",
         "{\"schema\": \"bn.lock/2\", \"files\": []}",
@@ -287,9 +279,8 @@ static bool never(void *user)
     return false;
 }
 
-static void test_locks(void **state)
+TEST_IN(test_locks, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_hub_lock *one, *two;
     unsigned n = 0;
     assert_int_equal(bn_hub_lock_take(&one, below("deep/er/x.lock"), 0, NULL, NULL, NULL), BN_OK);
@@ -321,9 +312,8 @@ static bool swap_lock(void *user)
     return s->n < 3;
 }
 
-static void test_locks_that_are_removed(void **state)
+TEST_IN(test_locks_that_are_removed, make_folder, remove_folder)
 {
-    (void)state;
     struct swap s = {0};
     struct bn_hub_lock *two;
     assert_int_equal(bn_hub_lock_take(&s.held, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL), BN_OK);
@@ -341,9 +331,8 @@ static void test_locks_that_are_removed(void **state)
     assert_int_equal(access(below("x.lock"), F_OK), 0);
 }
 
-static void test_pins(void **state)
+TEST_IN(test_pins, make_folder, remove_folder)
 {
-    (void)state;
     char sha256[BN_SHA256_HEX];
     setenv("XDG_STATE_HOME", folder, 1);
     assert_int_equal(bn_hub_pin_find(sha256, "hf:a/b:c", NULL), BN_OK);
@@ -382,9 +371,8 @@ static void edit_record(const char *digest, time_t mtime)
 #define SHA_ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define SHA_ABD "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9"
 
-static void test_digests_are_remembered(void **state)
+TEST_IN(test_digests_are_remembered, make_folder, remove_folder)
 {
-    (void)state;
     char sha256[BN_SHA256_HEX];
     time_t later = time(NULL) + 100;
     setenv("XDG_STATE_HOME", folder, 1);
@@ -413,9 +401,8 @@ static void test_digests_are_remembered(void **state)
 }
 
 /* What bn-run -m opens is what was downloaded. */
-static void test_located_bytes_are_compared(void **state)
+TEST_IN(test_located_bytes_are_compared, make_folder, remove_folder)
 {
-    (void)state;
     static const char REGISTRY[] =
         "{\"schema\": \"bn.registry/1\", \"models\": [{\"name\": \"n\", \"title\": \"t\", \"parameters\": "
         "\"1 B\", \"arch\": \"x\", \"licence\": \"MIT\", \"licence_url\": \"u\", \"files\": [{\"variant\": "
@@ -452,25 +439,4 @@ static void test_located_bytes_are_compared(void **state)
     unsetenv("XDG_STATE_HOME");
     unsetenv("HF_HUB_CACHE");
     unsetenv("BN_REGISTRY");
-}
-
-int main(void)
-{
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_cache_finds),
-        IN_FOLDER(test_cache_is_walked),
-        IN_FOLDER(test_links_lead_nowhere),
-        IN_FOLDER(test_files_of_others_are_not_listed),
-        IN_FOLDER(test_a_pipe_in_refs),
-        cmocka_unit_test(test_cache_root),
-        IN_FOLDER(test_lockfile_round_trip),
-        IN_FOLDER(test_lockfile_refuses),
-        IN_FOLDER(test_locks),
-        IN_FOLDER(test_locks_that_are_removed),
-        IN_FOLDER(test_pins),
-        IN_FOLDER(test_digests_are_remembered),
-        IN_FOLDER(test_located_bytes_are_compared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,9 +66,8 @@ static void assert_nothing_left(void)
 
 #define EIGHT_PIECES (8u * (uint64_t)BN_PIECE_BYTES)
 
-static void test_a_claimed_size_takes_no_disk_space(void **state)
+TEST_IN(test_a_claimed_size_takes_no_disk_space, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_pieces *p;
     assert_int_equal(open_pieces(&p, EIGHT_PIECES, false, NULL), BN_OK);
     assert_int_equal(bytes_on_disk(), 0);
@@ -77,9 +76,8 @@ static void test_a_claimed_size_takes_no_disk_space(void **state)
     assert_nothing_left();
 }
 
-static void test_reserved_space_is_given_back(void **state)
+TEST_IN(test_reserved_space_is_given_back, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_pieces *p;
     assert_int_equal(open_pieces(&p, EIGHT_PIECES, true, NULL), BN_OK);
     bool reserves = bytes_on_disk() >= EIGHT_PIECES; /* not every file system does */
@@ -97,9 +95,8 @@ static void test_reserved_space_is_given_back(void **state)
     assert_nothing_left();
 }
 
-static void test_bytes_of_no_use_are_removed(void **state)
+TEST_IN(test_bytes_of_no_use_are_removed, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_pieces *p;
     assert_int_equal(open_pieces(&p, EIGHT_PIECES, false, NULL), BN_OK);
     write_piece(p, 3);
@@ -108,9 +105,8 @@ static void test_bytes_of_no_use_are_removed(void **state)
     assert_nothing_left();
 }
 
-static void test_a_size_beyond_the_disk(void **state)
+TEST_IN(test_a_size_beyond_the_disk, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_pieces *p;
     struct statvfs disk;
     bn_error err = {0};
@@ -131,9 +127,8 @@ static void test_a_size_beyond_the_disk(void **state)
     assert_in_range(bn_mem_stats().bytes_total - before, 0, 16u << 20); /* no table for the claim */
 }
 
-static void test_a_stream_beyond_the_limit(void **state)
+TEST_IN(test_a_stream_beyond_the_limit, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_pieces *p;
     assert_int_equal(open_pieces(&p, 0, false, NULL), BN_OK);
     assert_int_equal(bn_pieces_write(p, BN_PIECES_MAX_BYTES - 1, "xy", 2, NULL), BN_ERR_LIMIT);
@@ -143,9 +138,8 @@ static void test_a_stream_beyond_the_limit(void **state)
 }
 
 /* A journal is a file that somebody may have edited: its numbers make no tables. */
-static void test_a_journal_of_pieces_that_are_not_there(void **state)
+TEST_IN(test_a_journal_of_pieces_that_are_not_there, make_folder, remove_folder)
 {
-    (void)state;
     static const char *const INDEX[] = {"1", "4194303", "4294967295", "9007199254740991"};
     struct bn_pieces *p;
     char text[600];
@@ -168,9 +162,8 @@ static void test_a_journal_of_pieces_that_are_not_there(void **state)
 }
 
 /* Neither waits for a writer. */
-static void test_a_pipe_in_its_place(void **state)
+TEST_IN(test_a_pipe_in_its_place, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_pieces *p;
     const char *const PLACES[] = {part, journal};
     alarm(20);
@@ -180,19 +173,4 @@ static void test_a_pipe_in_its_place(void **state)
         assert_int_equal(unlink(PLACES[i]), 0);
     }
     alarm(0);
-}
-
-int main(void)
-{
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_a_claimed_size_takes_no_disk_space),
-        IN_FOLDER(test_reserved_space_is_given_back),
-        IN_FOLDER(test_bytes_of_no_use_are_removed),
-        IN_FOLDER(test_a_size_beyond_the_disk),
-        IN_FOLDER(test_a_stream_beyond_the_limit),
-        IN_FOLDER(test_a_journal_of_pieces_that_are_not_there),
-        IN_FOLDER(test_a_pipe_in_its_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,9 +19,8 @@ static void assert_near(double a, double b)
 
 /* ---- metrics ---- */
 
-static void distances_are_those_of_the_formulas(void **state)
+TEST(distances_are_those_of_the_formulas)
 {
-    (void)state;
     const float a[] = {1, 2, 2}, b[] = {2, 0, 2};
     struct bn_metrics m;
     bn_metrics_of(&m, a, b, 3);
@@ -40,9 +39,8 @@ static void distances_are_those_of_the_formulas(void **state)
     assert_true(m.of[BN_METRIC_COSINE] <= 0 && isinf(m.of[BN_METRIC_NRMSE]));
 }
 
-static void divergence_is_of_softmax(void **state)
+TEST(divergence_is_of_softmax)
 {
-    (void)state;
     /* p = softmax(b) = (1/4, 3/4), q = softmax(a) = (1/2, 1/2): a shift of all logits changes nothing. */
     const float a[] = {1000, 1000}, b[] = {0, logf(3)};
     struct bn_metrics m;
@@ -53,9 +51,8 @@ static void divergence_is_of_softmax(void **state)
     assert_near(bn_log_softmax(b, 2, 0), log(p));
 }
 
-static void argmax_comes_with_its_margin(void **state)
+TEST(argmax_comes_with_its_margin)
 {
-    (void)state;
     const float a[] = {5, 4, 0}, b[] = {4, 4.25f, 0};
     struct bn_metrics m;
     bn_metrics_of(&m, a, b, 3);
@@ -76,9 +73,8 @@ static void argmax_comes_with_its_margin(void **state)
     assert_near(m.of[BN_METRIC_TOP_K], 0.9);
 }
 
-static void what_is_not_finite_measures_nothing(void **state)
+TEST(what_is_not_finite_measures_nothing)
 {
-    (void)state;
     const float a[] = {1, 2}, b[] = {1, NAN};
     struct bn_metrics m;
     struct bn_metrics_sum sum = {0};
@@ -103,9 +99,8 @@ static bn_status parse(struct bn_thresholds *t, const char *text, const char *re
     return bn_thresholds_parse(t, text, strlen(text), reference, NULL);
 }
 
-static void limits_are_those_that_are_written(void **state)
+TEST(limits_are_those_that_are_written)
 {
-    (void)state;
     struct bn_thresholds t;
     struct bn_threshold_verdict v[BN_VERDICTS_MAX];
     struct bn_metrics_sum sum = {0};
@@ -130,9 +125,8 @@ static void limits_are_those_that_are_written(void **state)
     assert_int_equal(bn_thresholds_judge(&t, BN_RUNG_FIRST, &sum, v), 0);
 }
 
-static void a_reference_may_have_limits_of_its_own(void **state)
+TEST(a_reference_may_have_limits_of_its_own)
 {
-    (void)state;
     struct bn_thresholds t;
     const char *doc = "{\"schema\":\"bn.thresholds/1\",\"rungs\":{\"first\":{\"kl\":{\"max\":1}}},"
                       "\"references\":{\"x\":{\"first\":{\"kl\":{\"max\":0.5}}}}," TRACE;
@@ -146,9 +140,8 @@ static void a_reference_may_have_limits_of_its_own(void **state)
     assert_near(t.limit[BN_RUNG_MASK][BN_METRIC_NRMSE][BN_MAX], 0.1);
 }
 
-static void misspelt_thresholds_are_refused(void **state)
+TEST(misspelt_thresholds_are_refused)
 {
-    (void)state;
     struct bn_thresholds t;
     static const char *const BAD[] = {
         "",
@@ -172,9 +165,8 @@ static void misspelt_thresholds_are_refused(void **state)
         if (parse(&t, BAD[i], NULL) != BN_ERR_FORMAT) fail_msg("accepted: %s", BAD[i]);
 }
 
-static void deeper_models_are_allowed_more(void **state)
+TEST(deeper_models_are_allowed_more)
 {
-    (void)state;
     struct bn_thresholds t, was;
     struct bn_buf text = {.max = 1u << 20};
     struct bn_threshold_verdict v[BN_VERDICTS_MAX];
@@ -228,9 +220,8 @@ static void make_trace(struct bn_records *r, const char *wrong, const char *left
     put(r, "logits", -1, 1, y);
 }
 
-static void the_operation_that_adds_the_error_is_named(void **state)
+TEST(the_operation_that_adds_the_error_is_named)
 {
-    (void)state;
     static const char *const OPS[] = {
         "attn_norm", "q",       "attn_v_norm_in",   "k_rope",        "attn_out", "post_attention_norm",
         "attn_res",  "ffn_act", "ffn_down_norm_in", "post_ffw_norm", "ffn_res"};
@@ -258,9 +249,8 @@ static void the_operation_that_adds_the_error_is_named(void **state)
     }
 }
 
-static void what_is_left_out_is_counted_and_bounds_what_follows(void **state)
+TEST(what_is_left_out_is_counted_and_bounds_what_follows)
 {
-    (void)state;
     struct bn_thresholds t;
     struct bn_records a = {0}, b = {0}, none = {0};
     struct bn_bisection found;
@@ -308,9 +298,8 @@ static bn_status talk(const char *command, uint64_t timeout_s, bn_error *err, fl
     return status;
 }
 
-static void a_sound_reference_is_heard(void **state)
+TEST(a_sound_reference_is_heard)
 {
-    (void)state;
     bn_error err;
     float x = 0;
     bn_status status = talk(HELLO OPEN LOGITS "printf '\\0\\0\\0\\0\\0\\0\\200\\077'; read x; "
@@ -320,9 +309,8 @@ static void a_sound_reference_is_heard(void **state)
     assert_true(x >= 1 && x <= 1);
 }
 
-static void misbehaving_references_fail(void **state)
+TEST(misbehaving_references_fail)
 {
-    (void)state;
     static const struct {
         const char *command, *says;
         bn_status status;
@@ -367,9 +355,8 @@ static void misbehaving_references_fail(void **state)
     assert_true(bn_clock_ns() - start < 1000000000000u);
 }
 
-static void unsupported_is_no_failure(void **state)
+TEST(unsupported_is_no_failure)
 {
-    (void)state;
     struct bn_reference *ref = NULL;
     struct bn_reference_options options = {
         .command =
@@ -385,24 +372,4 @@ static void unsupported_is_no_failure(void **state)
     assert_true(n == 2 && ids[0] == 5 && ids[1] == 6);
     bn_free(ids);
     bn_reference_close(ref);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distances_are_those_of_the_formulas),
-        cmocka_unit_test(divergence_is_of_softmax),
-        cmocka_unit_test(argmax_comes_with_its_margin),
-        cmocka_unit_test(what_is_not_finite_measures_nothing),
-        cmocka_unit_test(limits_are_those_that_are_written),
-        cmocka_unit_test(deeper_models_are_allowed_more),
-        cmocka_unit_test(a_reference_may_have_limits_of_its_own),
-        cmocka_unit_test(misspelt_thresholds_are_refused),
-        cmocka_unit_test(the_operation_that_adds_the_error_is_named),
-        cmocka_unit_test(what_is_left_out_is_counted_and_bounds_what_follows),
-        cmocka_unit_test(a_sound_reference_is_heard),
-        cmocka_unit_test(misbehaving_references_fail),
-        cmocka_unit_test(unsupported_is_no_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,9 +62,8 @@ static bool same(double a, double b)
     return a == b || (isnan(a) && isnan(b));
 }
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
-    (void)state;
     const struct bn_comparison list[] = {regressed(), one_sided()};
     bn_json *doc = bn_json_new_object(), *again = NULL;
     struct bn_buf text = {.max = 1 << 20};
@@ -105,9 +104,8 @@ static void what_is_written_is_read(void **state)
 }
 
 /* Each fault, planted into a good element, is refused. */
-static void malformed_ones_are_refused(void **state)
+TEST(malformed_ones_are_refused)
 {
-    (void)state;
     static const char GOOD[] =
         "{\"test\":\"t\",\"metric\":\"m\",\"unit\":\"ns\",\"better\":\"lower\",\"exact\":false,\"primary\":true,"
         "\"a\":{\"n\":2,\"median\":1},\"b\":{\"n\":2,\"median\":1.5},\"verdict\":\"SAME\",\"reason\":\"r\","
@@ -145,9 +143,8 @@ static void malformed_ones_are_refused(void **state)
     assert_int_equal(bn_comparison_read(&c, NULL, NULL), BN_ERR_FORMAT);
 }
 
-static void the_table_has_everything(void **state)
+TEST(the_table_has_everything)
 {
-    (void)state;
     struct bn_comparison list[] = {regressed(), one_sided(), regressed(), regressed()};
     struct bn_buf out = {.max = 1 << 16};
     list[3].j.outcome = BN_OUTCOME_SAME;
@@ -171,9 +168,8 @@ static void the_table_has_everything(void **state)
     bn_buf_release(&out);
 }
 
-static void the_worst_counts(void **state)
+TEST(the_worst_counts)
 {
-    (void)state;
     static const enum bn_outcome ASCENDING[] = {BN_OUTCOME_SAME, BN_OUTCOME_STABLE, BN_OUTCOME_IMPROVED,
                                                 BN_OUTCOME_INCONCLUSIVE, BN_OUTCOME_REGRESSED};
     struct bn_comparison list[BN_OUTCOMES] = {{0}};
@@ -187,9 +183,8 @@ static void the_worst_counts(void **state)
 
 /* What is only watched cannot make a session inconclusive; a critical regression of it counts all the same.
  */
-static void secondary_series_do_not_decide(void **state)
+TEST(secondary_series_do_not_decide)
 {
-    (void)state;
     struct bn_comparison list[2] = {{.j.outcome = BN_OUTCOME_SAME},
                                     {.j.outcome = BN_OUTCOME_INCONCLUSIVE, .secondary = true}};
     assert_int_equal(bn_comparisons_worst(list, 2), BN_OUTCOME_SAME);
@@ -203,9 +198,8 @@ static void secondary_series_do_not_decide(void **state)
 }
 
 /* The row says one thing: A, B and the change belong together, also where the medians say another. */
-static void sides_belong_to_the_change(void **state)
+TEST(sides_belong_to_the_change)
 {
-    (void)state;
     struct bn_comparison c = regressed();
     double a, b;
     struct bn_buf out = {.max = 1 << 16};
@@ -232,14 +226,4 @@ static void sides_belong_to_the_change(void **state)
     c = one_sided();
     bn_comparison_sides(&c, &a, &b);
     assert_true(a == 2 && isnan(b));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),        cmocka_unit_test(malformed_ones_are_refused),
-        cmocka_unit_test(the_table_has_everything),       cmocka_unit_test(the_worst_counts),
-        cmocka_unit_test(secondary_series_do_not_decide), cmocka_unit_test(sides_belong_to_the_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,11 +36,10 @@ static void remove_zone(const char *folder, const char *zone)
 }
 
 /* Two packages; a part of a package is included in it, and not counted again. */
-static void energy_counts_packages(void **state)
+TEST(energy_counts_packages)
 {
     char folder[] = "/tmp/bn-energy-XXXXXX";
     struct bn_energy energy;
-    (void)state;
     assert_non_null(mkdtemp(folder));
     bn_energy_read(&energy, folder);
     assert_int_equal(energy.n, 0);
@@ -93,19 +92,9 @@ static uint64_t counted_of_thread(bool inherit, uint64_t *used)
     return count;
 }
 
-static void counters_count_threads_that_start_later(void **state)
+TEST(counters_count_threads_that_start_later)
 {
-    (void)state;
     uint64_t used = 0;
     assert_true(counted_of_thread(true, &used) > used / 2);
     assert_true(counted_of_thread(false, &used) < used / 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(energy_counts_packages),
-        cmocka_unit_test(counters_count_threads_that_start_later),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

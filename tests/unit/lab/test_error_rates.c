@@ -128,9 +128,8 @@ static struct tally judge_many(double phi, double effect, bool with_copy, size_t
     return t;
 }
 
-static void pairs_keep_their_error_rates_under_drift(void **state)
+TEST(pairs_keep_their_error_rates_under_drift)
 {
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(PHIS); i++) {
         struct tally t = judge_many(PHIS[i], 0, false, 2000);
         double p = report("no effect: signed ranks, p < 0.05", PHIS[i], t.significant, 2000);
@@ -141,9 +140,8 @@ static void pairs_keep_their_error_rates_under_drift(void **state)
     }
 }
 
-static void pairs_find_five_per_cent(void **state)
+TEST(pairs_find_five_per_cent)
 {
-    (void)state;
     for (size_t i = 1; i < BN_ARRAY_LEN(PHIS); i++) {
         struct tally t = judge_many(PHIS[i], log(1.05), false, 1000);
         assert_true(report("5 % slower: REGRESSED", PHIS[i], t.found, 1000) >= 0.95);
@@ -156,9 +154,8 @@ static void pairs_find_five_per_cent(void **state)
 }
 
 /* Why samples are taken in turn: the same test of samples that were not. */
-static void samples_not_in_turn_raise_false_alarms(void **state)
+TEST(samples_not_in_turn_raise_false_alarms)
 {
-    (void)state;
     for (size_t i = 1; i < BN_ARRAY_LEN(PHIS); i++) {
         struct machine m = {.random = 12, .phi = PHIS[i]};
         size_t trials = 200, significant = 0, beyond = 0, alarms = 0;
@@ -185,9 +182,8 @@ static void samples_not_in_turn_raise_false_alarms(void **state)
 
 /* An effect as large as the mde is found about as often as documented: ranks find a little less than means,
  * for which the formula is. */
-static void the_mde_is_detected_as_documented(void **state)
+TEST(the_mde_is_detected_as_documented)
 {
-    (void)state;
     uint64_t random = 13;
     size_t found = 0, trials = 2000;
     double sum = 0;
@@ -209,9 +205,8 @@ static void the_mde_is_detected_as_documented(void **state)
 
 /* Why the number of rounds is fixed: testing after every second pair and stopping at the first outcome raises
  * false alarms. The margin is almost 0 here, or it would hide that. */
-static void repeated_testing_raises_false_alarms(void **state)
+TEST(repeated_testing_raises_false_alarms)
 {
-    (void)state;
     struct bn_judge_rules rules = RULES;
     rules.margin = 1e-9;
     rules.agreement = 0;
@@ -235,9 +230,8 @@ static void repeated_testing_raises_false_alarms(void **state)
 /* ---- many comparisons ---- */
 
 /* The p of a null is uniform; whether those of the tests are is asked above. */
-static void a_hundred_nulls(void **state)
+TEST(a_hundred_nulls)
 {
-    (void)state;
     uint64_t random = 15;
     size_t sessions = 3000, plain = 0, corrected = 0, kept = 0;
     double share = 0;
@@ -302,9 +296,8 @@ static double bimodal_median(void)
     return low;
 }
 
-static void intervals_cover(void **state)
+TEST(intervals_cover)
 {
-    (void)state;
     static const struct {
         const char *name;
         draw_fn *draw;
@@ -327,9 +320,8 @@ static void intervals_cover(void **state)
     }
 }
 
-static void shifts_cover(void **state)
+TEST(shifts_cover)
 {
-    (void)state;
     uint64_t random = 17;
     size_t trials = 1000, of_pairs = 0, of_many = 0, of_samples = 0;
     for (size_t t = 0; t < trials; t++) {
@@ -357,9 +349,8 @@ static void shifts_cover(void **state)
 
 /* Why runs are taken in turn: correlated samples make an interval that takes them to be independent too
  * narrow. */
-static void correlated_samples_have_narrow_intervals(void **state)
+TEST(correlated_samples_have_narrow_intervals)
 {
-    (void)state;
     uint64_t random = 18;
     size_t trials = 100, plain = 0;
     for (size_t t = 0; t < trials; t++) {
@@ -371,20 +362,4 @@ static void correlated_samples_have_narrow_intervals(void **state)
         plain += holds(&i, 0);
     }
     assert_true(report("median of correlated samples, as if independent", -1, plain, trials) < 0.85);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_keep_their_error_rates_under_drift),
-        cmocka_unit_test(pairs_find_five_per_cent),
-        cmocka_unit_test(samples_not_in_turn_raise_false_alarms),
-        cmocka_unit_test(the_mde_is_detected_as_documented),
-        cmocka_unit_test(repeated_testing_raises_false_alarms),
-        cmocka_unit_test(a_hundred_nulls),
-        cmocka_unit_test(intervals_cover),
-        cmocka_unit_test(shifts_cover),
-        cmocka_unit_test(correlated_samples_have_narrow_intervals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,9 +27,8 @@ static struct bn_judgement judge(const double *d, size_t n, const double *null, 
     return j;
 }
 
-static void each_outcome_is_reached(void **state)
+TEST(each_outcome_is_reached)
 {
-    (void)state;
     double d[20], minus[20];
     spread(d, 20, 0.05, 0.01);
     for (size_t i = 0; i < 20; i++)
@@ -59,9 +58,8 @@ static void each_outcome_is_reached(void **state)
 }
 
 /* So many pairs as an inconclusive result asks for, spread alike, do give an outcome. */
-static void n_needed_is_enough(void **state)
+TEST(n_needed_is_enough)
 {
-    (void)state;
     static const double MIDDLES[] = {0, 0.004, 0.016, 0.03};
     for (size_t i = 0; i < BN_ARRAY_LEN(MIDDLES); i++) {
         static double d[4096];
@@ -83,9 +81,8 @@ static void n_needed_is_enough(void **state)
 }
 
 /* The same pairs that are called a regression are not, once one of the four conditions is missing. */
-static void each_condition_counts(void **state)
+TEST(each_condition_counts)
 {
-    (void)state;
     double d[20], null[20], few[5] = {0.05, 0.05, 0.05, 0.05, 0.05};
     spread(d, 20, 0.05, 0.01);
     spread(null, 20, 0.06, 0.01); /* the copy differs more than the new program does */
@@ -110,9 +107,8 @@ static void each_condition_counts(void **state)
 }
 
 /* Within on one side only is not within; and a test may ask for more than its interval does. */
-static void improvements_mirror_regressions(void **state)
+TEST(improvements_mirror_regressions)
 {
-    (void)state;
     double d[20];
     for (int side = -1; side <= 1; side += 2) {
         spread(d, 20, side * 0.008, 0.016);
@@ -133,9 +129,8 @@ static void improvements_mirror_regressions(void **state)
     assert_true(judge(d, 8, NULL, 0).mde > 0.001);
 }
 
-static void no_data_is_not_a_pass(void **state)
+TEST(no_data_is_not_a_pass)
 {
-    (void)state;
     struct bn_judgement j = judge(NULL, 0, NULL, 0);
     assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
     assert_true(isnan(j.low) && isnan(j.change) && j.n == 0 && j.p >= 1);
@@ -147,9 +142,8 @@ static void no_data_is_not_a_pass(void **state)
     assert_close(j.p, 1, 0);
 }
 
-static void bad_numbers_are_refused(void **state)
+TEST(bad_numbers_are_refused)
 {
-    (void)state;
     struct bn_judgement j;
     bn_error err = {0};
     double d[8] = {0.1, 0.1, 0.1, 0.1, (double)NAN, 0.1, 0.1, 0.1}, one[1] = {1}, zero[1] = {0};
@@ -180,9 +174,8 @@ static void bad_numbers_are_refused(void **state)
     assert_true(n > 10);
 }
 
-static void samples_of_different_times(void **state)
+TEST(samples_of_different_times)
 {
-    (void)state;
     double a[12], b[12], split[12];
     struct bn_judgement j;
     for (size_t i = 0; i < 12; i++) {
@@ -217,9 +210,8 @@ static void samples_of_different_times(void **state)
     assert_true(isnan(j.agreement) && j.p < 0.05 && j.n_needed == 0);
 }
 
-static void exact_values(void **state)
+TEST(exact_values)
 {
-    (void)state;
     static const struct {
         double a, b;
         bool higher;
@@ -240,9 +232,8 @@ static void exact_values(void **state)
 }
 
 /* A p of 0.03 is enough alone, not among twenty; exact values are not affected. */
-static void the_session_corrects_for_many_tests(void **state)
+TEST(the_session_corrects_for_many_tests)
 {
-    (void)state;
     struct bn_judgement list[20];
     double d[6];
     spread(d, 6, 0.05, 0.005);
@@ -265,29 +256,11 @@ static void the_session_corrects_for_many_tests(void **state)
     assert_int_equal(bn_judge_session(list, 0, &RULES, NULL), BN_OK);
 }
 
-static void names(void **state)
+TEST(names)
 {
-    (void)state;
     assert_string_equal(bn_outcome_name(BN_OUTCOME_INCONCLUSIVE), "INCONCLUSIVE");
     assert_string_equal(bn_outcome_name(BN_OUTCOME_SAME), "SAME");
     assert_string_equal(bn_outcome_name(BN_OUTCOME_STABLE), "STABLE");
     assert_string_equal(bn_outcome_name(BN_OUTCOME_IMPROVED), "IMPROVED");
     assert_string_equal(bn_outcome_name(BN_OUTCOME_REGRESSED), "REGRESSED");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_outcome_is_reached),
-        cmocka_unit_test(n_needed_is_enough),
-        cmocka_unit_test(each_condition_counts),
-        cmocka_unit_test(improvements_mirror_regressions),
-        cmocka_unit_test(no_data_is_not_a_pass),
-        cmocka_unit_test(bad_numbers_are_refused),
-        cmocka_unit_test(samples_of_different_times),
-        cmocka_unit_test(exact_values),
-        cmocka_unit_test(the_session_corrects_for_many_tests),
-        cmocka_unit_test(names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,9 +71,8 @@ static void save(const char *name, const char *model, unsigned threads, double b
     bn_result_release(&r);
 }
 
-static void saved_runs_are_read_back(void **state)
+TEST_IN(saved_runs_are_read_back, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_ledger l;
     struct bn_series_list series = {0};
     const char *text = "";
@@ -98,9 +97,8 @@ static void saved_runs_are_read_back(void **state)
 }
 
 /* Every single byte of the file that is changed is noticed, one way or the other. */
-static void no_edit_survives(void **state)
+TEST_IN(no_edit_survives, make_folder, remove_folder)
 {
-    (void)state;
     char path[128];
     struct bn_buf text = {.max = 1u << 20};
     struct bn_ledger l;
@@ -128,9 +126,8 @@ static void no_edit_survives(void **state)
     bn_buf_release(&text);
 }
 
-static void records_cannot_be_removed(void **state)
+TEST_IN(records_cannot_be_removed, make_folder, remove_folder)
 {
-    (void)state;
     char path[128];
     struct bn_buf text = {.max = 1u << 20};
     struct bn_ledger l;
@@ -159,9 +156,8 @@ static const struct bn_entry *baseline(const struct bn_ledger *l, const char *se
 }
 
 /* Of each line the run that was promoted last, not the one that was saved last. */
-static void promoted_runs_are_baselines(void **state)
+TEST_IN(promoted_runs_are_baselines, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_ledger l;
     const struct bn_entry *e, *unlike;
     save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
@@ -193,9 +189,8 @@ static void promoted_runs_are_baselines(void **state)
     bn_ledger_close(&l);
 }
 
-static void other_machines_are_refused(void **state)
+TEST_IN(other_machines_are_refused, make_folder, remove_folder)
 {
-    (void)state;
     static const char *const NAMES[] = {"", ".", "..", "a/b", ".hidden", "a b", "\xc3\xa4"};
     struct bn_ledger l;
     struct bn_result r;
@@ -216,9 +211,8 @@ static void other_machines_are_refused(void **state)
 }
 
 /* Short memory at any point fails, and leaves the file as it was. */
-static void memory_may_run_out_anywhere(void **state)
+TEST_IN(memory_may_run_out_anywhere, make_folder, remove_folder)
 {
-    (void)state;
     struct bn_ledger l;
     struct bn_result r;
     struct bn_ledger_note note = {.state = BN_ENTRY_SAVED};
@@ -238,15 +232,4 @@ static void memory_may_run_out_anywhere(void **state)
         bn_ledger_close(&l);
     }
     bn_result_release(&r);
-}
-
-int main(void)
-{
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(saved_runs_are_read_back),   IN_FOLDER(no_edit_survives),
-        IN_FOLDER(records_cannot_be_removed),  IN_FOLDER(promoted_runs_are_baselines),
-        IN_FOLDER(other_machines_are_refused), IN_FOLDER(memory_may_run_out_anywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,9 +21,8 @@ static enum bn_severity label(const struct bn_levels *levels, const char *metric
 
 /* The file that is built into the program says what people expect of it. A time per token is a rate: 8 % and
  * 15 % less of it are 8.7 % and 17.6 % more time. */
-static void defaults_are_those_documented(void **state)
+TEST(defaults_are_those_documented)
 {
-    (void)state;
     enum { NONE = BN_SEVERITY_NONE, WARNING = BN_SEVERITY_WARNING, CRITICAL = BN_SEVERITY_CRITICAL };
     static const struct {
         const char *metric;
@@ -74,10 +73,8 @@ static void defaults_are_those_documented(void **state)
             fail_msg("%s from %g to %g", CASES[i].metric, CASES[i].before, CASES[i].after);
 }
 
-/* A list of values with thresholds of its own, as other projects keep it. */
-static void first_row_that_fits_counts(void **state)
+TEST(first_row_that_fits_counts)
 {
-    (void)state;
     struct bn_levels levels;
     parse(&levels, "{\"schema\":\"bn.thresholds/1\",\"levels\":["
                    "{\"metric\":\"*_bytes\",\"test\":\"load*\",\"warning_percent\":0,\"critical_percent\":1},"
@@ -90,9 +87,8 @@ static void first_row_that_fits_counts(void **state)
     assert_int_equal(label(&levels, "rate", true, 100, 95), BN_SEVERITY_NONE);
 }
 
-static void wrong_files_are_refused(void **state)
+TEST(wrong_files_are_refused)
 {
-    (void)state;
 #define LEVELS(rows) "{\"schema\":\"bn.thresholds/1\",\"levels\":[" rows "]}"
 #define LAST "{\"metric\":\"*\",\"warning_percent\":1,\"critical_percent\":2}"
 #define ROW(members) LEVELS("{" members "}," LAST)
@@ -125,14 +121,4 @@ static void wrong_files_are_refused(void **state)
         assert_true(err.msg[0] != '\0');
     }
     parse(&levels, LEVELS(LAST));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_documented),
-        cmocka_unit_test(first_row_that_fits_counts),
-        cmocka_unit_test(wrong_files_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@
 #include "tests/unit/unit.h"
 #include "tools/git/repository.h"
 
-static void machine_is_described(void **state)
+TEST(machine_is_described)
 {
-    (void)state;
     struct bn_machine machine;
     bn_machine_read(&machine);
     assert_string_equal(machine.os, "Linux");
@@ -30,9 +29,8 @@ static void machine_is_described(void **state)
     assert_true(bn_machine_peak_rss_bytes() > (1u << 20));
 }
 
-static void unknown_is_null(void **state)
+TEST(unknown_is_null)
 {
-    (void)state;
     struct bn_machine machine = {.quota_known = true, .quota_us = 50000, .period_us = 100000};
     bn_json *object = bn_json_new_object();
     struct bn_buf text = {.max = 4096};
@@ -65,9 +63,8 @@ static struct bn_busy busy(unsigned a, unsigned b, unsigned stolen, uint64_t wal
     return out;
 }
 
-static void others_exclude_our_own_use(void **state)
+TEST(others_exclude_our_own_use)
 {
-    (void)state;
     char text[160];
     const uint64_t s = 1000000000;
     /* In 10 s both CPUs did 13 s of work: 10 s of it were ours, 3 s of others. */
@@ -98,9 +95,8 @@ static void others_exclude_our_own_use(void **state)
     assert_non_null(strstr(text, "the hypervisor took 0.6"));
 }
 
-static void unknown_use_does_not_disturb(void **state)
+TEST(unknown_use_does_not_disturb)
 {
-    (void)state;
     static const bool NONE[] = {false, false};
     struct bn_busy out = {0}, then = busy(0, 0, 0, 0, 0), now = busy(900, 900, 0, 50000000, 0);
     assert_false(bn_busy_parse(&out, "cpu0 1 2 3 4 5 6 7 8\n", NONE, 2, 100));
@@ -116,9 +112,8 @@ static void unknown_use_does_not_disturb(void **state)
     assert_true(now.known && now.n_cpus >= 1 && now.own_ns > 0);
 }
 
-static void documents_record_other_processes(void **state)
+TEST(documents_record_other_processes)
 {
-    (void)state;
     const struct bn_others written = {true, 2, 3000000000u, 0.25, 0.5, NULL}, unknown = {.why = "no /proc"};
     bn_json *doc = bn_json_new_object();
     bn_others_put(doc, &written);
@@ -144,9 +139,8 @@ static void in_folder(const char *folder, const char *command)
     assert_int_equal(system(line), 0);
 }
 
-static void repositories_are_stamped(void **state)
+TEST(repositories_are_stamped)
 {
-    (void)state;
     char folder[] = "/tmp/bn-test-git-XXXXXX", inner[64];
     struct bn_git git;
     assert_non_null(mkdtemp(folder));
@@ -186,9 +180,8 @@ static void repositories_are_stamped(void **state)
     assert_int_equal(system(inner), 0);
 }
 
-static void bandwidth_is_measured(void **state)
+TEST(bandwidth_is_measured)
 {
-    (void)state;
     uint64_t rate = bn_bandwidth_probe(1, 1, 0);
     assert_true(rate > 10000000u); /* 10 MB/s: any machine */
     assert_true(rate < UINT64_C(100000000000000));
@@ -198,9 +191,8 @@ static void bandwidth_is_measured(void **state)
 }
 
 /* What each loop claims to have done grows with its turns; plain C claims nothing. */
-static void peaks_are_counted(void **state)
+TEST(peaks_are_counted)
 {
-    (void)state;
     _Alignas(64) static unsigned char data[4 * BN_PEAK_READ];
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
         if (!bn_kernels_supported(bn_kernels_built(i))) continue;
@@ -219,9 +211,8 @@ static void peaks_are_counted(void **state)
     }
 }
 
-static void samples_are_summed_up(void **state)
+TEST(samples_are_summed_up)
 {
-    (void)state;
     struct bn_summary s;
     double some[] = {5, 1, 4, 2, 3};
     assert_true(bn_summarize(&s, some, 5));
@@ -250,9 +241,8 @@ static void samples_are_summed_up(void **state)
 }
 
 /* Both clocks run at one rate: a millisecond is measured by each, and again until nothing interrupts. */
-static void ticks_are_nanoseconds(void **state)
+TEST(ticks_are_nanoseconds)
 {
-    (void)state;
     struct bn_tick_clock clock;
     bn_tick_clock_open(&clock);
     double off = 1.0;
@@ -263,21 +253,4 @@ static void ticks_are_nanoseconds(void **state)
         off = fabs((double)(bn_ticks(&clock) - ticks) * clock.ns_per_tick / (double)passed - 1.0);
     }
     assert_true(off <= 0.01);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ticks_are_nanoseconds),
-        cmocka_unit_test(machine_is_described),
-        cmocka_unit_test(unknown_is_null),
-        cmocka_unit_test(repositories_are_stamped),
-        cmocka_unit_test(others_exclude_our_own_use),
-        cmocka_unit_test(unknown_use_does_not_disturb),
-        cmocka_unit_test(documents_record_other_processes),
-        cmocka_unit_test(bandwidth_is_measured),
-        cmocka_unit_test(peaks_are_counted),
-        cmocka_unit_test(samples_are_summed_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,9 +48,8 @@ static struct bn_process sh(const char *script, struct bn_process_options o)
     return p;
 }
 
-static void ends_are_told_apart(void **state)
+TEST(ends_are_told_apart)
 {
-    (void)state;
     char text[80];
     struct bn_process_options o = {0};
     struct bn_process p = sh("exit 0", o);
@@ -68,9 +67,8 @@ static void ends_are_told_apart(void **state)
     assert_string_equal(text, "was ended by signal 11");
 }
 
-static void time_limits_hold(void **state)
+TEST(time_limits_hold)
 {
-    (void)state;
     struct bn_process_options o = {.timeout_ns = 50000000};
     struct bn_process p = sh("while :; do :; done", o);
     assert_int_equal(p.end, BN_PROCESS_TIMEOUT);
@@ -79,9 +77,8 @@ static void time_limits_hold(void **state)
 }
 
 /* Children that the program leaves behind go with it: the one that would hold the pipe open, and run on. */
-static void nothing_is_left_over(void **state)
+TEST(nothing_is_left_over)
 {
-    (void)state;
     struct bn_buf out = {.max = 100};
     struct bn_process p = sh("sleep 1000 & echo $!", (struct bn_process_options){.out = &out});
     assert_int_equal(p.end, BN_PROCESS_EXITED);
@@ -101,9 +98,8 @@ static void nothing_is_left_over(void **state)
     bn_buf_release(&out);
 }
 
-static void output_is_kept_as_far_as_it_fits(void **state)
+TEST(output_is_kept_as_far_as_it_fits)
 {
-    (void)state;
     struct bn_buf out = {.max = 1000}, errors = {.max = 100};
     struct bn_process p =
         sh("echo one; echo two >&2; cat", (struct bn_process_options){.out = &out, .errors = &errors});
@@ -122,9 +118,8 @@ static void output_is_kept_as_far_as_it_fits(void **state)
     bn_buf_release(&out);
 }
 
-static void input_comes_from_a_file(void **state)
+TEST(input_comes_from_a_file)
 {
-    (void)state;
     char path[] = "/tmp/bn-process-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0 && write(fd, "abc", 3) == 3);
@@ -136,9 +131,8 @@ static void input_comes_from_a_file(void **state)
     unlink(path);
 }
 
-static void the_program_gets_three_descriptors(void **state)
+TEST(the_program_gets_three_descriptors)
 {
-    (void)state;
     struct bn_buf out = {.max = 100};
     /* The listing itself has one. */
     sh("ls /proc/self/fd", (struct bn_process_options){.out = &out});
@@ -147,9 +141,8 @@ static void the_program_gets_three_descriptors(void **state)
 }
 
 /* Blocked and ignored signals are ours only. */
-static void the_program_gets_plain_signals(void **state)
+TEST(the_program_gets_plain_signals)
 {
-    (void)state;
     sigset_t set, before;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
@@ -164,9 +157,8 @@ static void the_program_gets_plain_signals(void **state)
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static void what_cannot_start_is_an_error(void **state)
+TEST(what_cannot_start_is_an_error)
 {
-    (void)state;
     struct bn_process p;
     bn_error err = {0};
     const char *const none[] = {"/nonexistent/program", NULL}, *const dir[] = {"/tmp", NULL};
@@ -182,9 +174,8 @@ static void what_cannot_start_is_an_error(void **state)
 }
 
 /* Linux counts the memory of the process that starts another one as the other's when it shares it. */
-static void memory_is_the_programs_own(void **state)
+TEST(memory_is_the_programs_own)
 {
-    (void)state;
     size_t n = 64u << 20;
     char *ours = malloc(n);
     assert_non_null(ours);
@@ -204,9 +195,8 @@ static void nothing(int number)
     (void)number;
 }
 
-static void an_interrupt_cancels(void **state)
+TEST(an_interrupt_cancels)
 {
-    (void)state;
     struct bn_process p;
     struct sigaction catch = {.sa_handler = nothing}, before;
     const char *const argv[] = {"sleep", "1000", NULL};
@@ -262,9 +252,8 @@ static pid_t child(int n)
     return pid;
 }
 
-static void busy_processes_compute_when_asked(void **state)
+TEST(busy_processes_compute_when_asked)
 {
-    (void)state;
     struct bn_loops *loops = NULL;
     char run_state;
     assert_int_equal(bn_loops_start(&loops, 0, NULL), BN_OK);
@@ -284,9 +273,8 @@ static void busy_processes_compute_when_asked(void **state)
 }
 
 /* The program that started them is killed by a signal that it cannot catch. */
-static void busy_processes_end_with_their_program(void **state)
+TEST(busy_processes_end_with_their_program)
 {
-    (void)state;
     int fds[2];
     pid_t inner = 0;
     assert_int_equal(pipe(fds), 0);
@@ -314,19 +302,5 @@ static void busy_processes_end_with_their_program(void **state)
 int main(void)
 {
     keep_what_we_were_given();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_are_told_apart),
-        cmocka_unit_test(time_limits_hold),
-        cmocka_unit_test(nothing_is_left_over),
-        cmocka_unit_test(output_is_kept_as_far_as_it_fits),
-        cmocka_unit_test(input_comes_from_a_file),
-        cmocka_unit_test(the_program_gets_three_descriptors),
-        cmocka_unit_test(the_program_gets_plain_signals),
-        cmocka_unit_test(what_cannot_start_is_an_error),
-        cmocka_unit_test(memory_is_the_programs_own),
-        cmocka_unit_test(an_interrupt_cancels),
-        cmocka_unit_test(busy_processes_compute_when_asked),
-        cmocka_unit_test(busy_processes_end_with_their_program),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

@@ -26,9 +26,8 @@ static void fill(struct bn_table *t)
     bn_table_value(t, (double)NAN, "ns");
 }
 
-static void a_table_has_the_same_cells_in_every_form(void **state)
+TEST(a_table_has_the_same_cells_in_every_form)
 {
-    (void)state;
     struct bn_table t;
     struct bn_buf text = {.max = 4096}, markdown = {.max = 4096}, html = {.max = 4096}, csv = {.max = 4096};
     fill(&t);
@@ -55,9 +54,8 @@ static void a_table_has_the_same_cells_in_every_form(void **state)
     bn_buf_release(&csv);
 }
 
-static void a_text_table_fits_80_columns(void **state)
+TEST(a_text_table_fits_80_columns)
 {
-    (void)state;
     static const char *const HEADS[] = {"a long name", "n", "one", "two", "three"};
     struct bn_table t;
     struct bn_buf out = {.max = 4096};
@@ -77,9 +75,8 @@ static void a_text_table_fits_80_columns(void **state)
 }
 
 /* A verdict is shown in any case: names that leave no room for it become lines above their rows. */
-static void the_last_text_is_shown(void **state)
+TEST(the_last_text_is_shown)
 {
-    (void)state;
     static const char *const HEADS[] = {"test", "metric", "one", "verdict", "two"};
     struct bn_table t;
     struct bn_buf out = {.max = 4096};
@@ -102,9 +99,8 @@ static void the_last_text_is_shown(void **state)
     bn_buf_release(&out);
 }
 
-static void rows_beyond_the_limit_are_counted(void **state)
+TEST(rows_beyond_the_limit_are_counted)
 {
-    (void)state;
     static const char *const HEADS[] = {"n"};
     struct bn_table t;
     struct bn_buf out = {.max = 1 << 16};
@@ -122,9 +118,8 @@ static void rows_beyond_the_limit_are_counted(void **state)
 
 /* ---- plots ---- */
 
-static void marks_are_where_the_data_is(void **state)
+TEST(marks_are_where_the_data_is)
 {
-    (void)state;
     struct bn_plot p = {.width = 100, .height = 100, .x1 = 10, .y1 = 10};
     struct bn_buf out = {.max = 4096};
     const double x[] = {0, 5, 6, 10}, y[] = {0, 5, (double)NAN, 10};
@@ -141,9 +136,8 @@ static void marks_are_where_the_data_is(void **state)
     bn_buf_release(&out);
 }
 
-static void bars_begin_at_zero(void **state)
+TEST(bars_begin_at_zero)
 {
-    (void)state;
     const struct bn_plot_bar bars[] = {{"a", 10, 9, 12, "10 tok/s", false},
                                        {"b", 6, (double)NAN, (double)NAN, "6", true}};
     struct bn_buf out = {.max = 4096};
@@ -155,9 +149,8 @@ static void bars_begin_at_zero(void **state)
     bn_buf_release(&out);
 }
 
-static void ranges_end_at_marks(void **state)
+TEST(ranges_end_at_marks)
 {
-    (void)state;
     double low = 0.13, high = 0.87;
     bn_plot_round(&low, &high, 5);
     assert_true(fabs(low) < 1e-12 && fabs(high - 1) < 1e-12);
@@ -173,9 +166,8 @@ static void ranges_end_at_marks(void **state)
 
 /* ---- pages ---- */
 
-static void a_page_loads_nothing(void **state)
+TEST(a_page_loads_nothing)
 {
-    (void)state;
     struct bn_buf out = {.max = 1 << 18};
     bn_page_begin(&out, "<title>", true);
     bn_page_verdict(&out, "ok", "bn", "a & b");
@@ -189,19 +181,4 @@ static void a_page_loads_nothing(void **state)
     bn_page_begin(&out, "t", false);
     assert_null(strstr(out.data, "script"));
     bn_buf_release(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_table_has_the_same_cells_in_every_form),
-        cmocka_unit_test(a_text_table_fits_80_columns),
-        cmocka_unit_test(the_last_text_is_shown),
-        cmocka_unit_test(rows_beyond_the_limit_are_counted),
-        cmocka_unit_test(marks_are_where_the_data_is),
-        cmocka_unit_test(bars_begin_at_zero),
-        cmocka_unit_test(ranges_end_at_marks),
-        cmocka_unit_test(a_page_loads_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,9 +49,8 @@ static void settings_of(char hex[BN_SHA256_HEX], const char *settings)
 }
 
 /* How often something is measured does not change what is measured; the order of members neither. */
-static void the_digest_covers_what_was_measured(void **state)
+TEST(the_digest_covers_what_was_measured)
 {
-    (void)state;
     char a[BN_SHA256_HEX], b[BN_SHA256_HEX];
     settings_of(a, "\"threads\":[1],\"isa\":\"ref\",\"reps\":5,\"model\":\"x.gguf\"");
     settings_of(b, "\"isa\":\"ref\",\"reps\":50,\"threads\":[1],\"warmup\":3,\"model\":\"/y.gguf\"");
@@ -60,9 +59,8 @@ static void the_digest_covers_what_was_measured(void **state)
     assert_string_not_equal(a, b);
 }
 
-static void documents_are_read_back(void **state)
+TEST(documents_are_read_back)
 {
-    (void)state;
     struct bn_result r;
     bn_error err = {0};
     assert_int_equal(read(&r, "", ",\"load_milli\":[65000,0,0]}," OTHERS("0.4", "0.09") ",\"rest\":{\"x\":1",
@@ -90,7 +88,7 @@ static void documents_are_read_back(void **state)
 }
 
 /* Whatever a document calls invalid must not become a baseline; and a document of an older form says what to do. */
-static void invalid_parts_are_found(void **state)
+TEST(invalid_parts_are_found)
 {
     static const char *const BAD[] = {
         "},\"tests\":[{\"verdict\":\"invalid\",\"reason\":\"output differs\"}],\"rest\":{\"x\":1",
@@ -99,7 +97,6 @@ static void invalid_parts_are_found(void **state)
         "},\"tests\":[{\"verdict\":\"valid\"},{\"verdict\":\"skipped\"}],\"rest\":{\"x\":1";
     struct bn_result r;
     bn_error err = {0};
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD) + 1; i++) {
         bool bad = i < BN_ARRAY_LEN(BAD);
         assert_int_equal(read(&r, "", bad ? BAD[i] : GOOD, TIMES("t", FAST), NULL), BN_OK);
@@ -113,9 +110,8 @@ static void invalid_parts_are_found(void **state)
     assert_non_null(strstr(err.hint, "measure again"));
 }
 
-static void differences_are_named(void **state)
+TEST(differences_are_named)
 {
-    (void)state;
     static const struct bn_likeness A = {"m", "s", "d"};
     static const struct {
         struct bn_likeness b;
@@ -129,9 +125,8 @@ static void differences_are_named(void **state)
     }
 }
 
-static void points_have_no_samples(void **state)
+TEST(points_have_no_samples)
 {
-    (void)state;
     static const char TEXT[] =
         "{\"baselines\":{\"linux\":{\"impl\":{\"throughput_tokens_per_second\":125.3,"
         "\"latency_p50_ms\":89.2,\"memory_usage_mb\":1024.5,\"accuracy_score\":0.9987}}}}";
@@ -163,9 +158,8 @@ static struct bn_history_rules rules(void)
     return (struct bn_history_rules){.judge = BN_JUDGE_RULES_INIT, .drift = 0.08, .levels = &levels};
 }
 
-static void sessions_are_compared(void **state)
+TEST(sessions_are_compared)
 {
-    (void)state;
     struct bn_result a, b;
     struct bn_history_comparison o;
     struct bn_history_rules with = rules();
@@ -214,9 +208,8 @@ static void add_point(struct bn_series_list *all, const char *metric, bool highe
 }
 
 /* Single values are judged by the levels alone, at their very numbers. */
-static void values_are_judged_by_levels(void **state)
+TEST(values_are_judged_by_levels)
 {
-    (void)state;
     static const struct {
         bool higher;
         double b;
@@ -272,9 +265,8 @@ static void compare(struct bn_history_comparison *o, const char *a, const char *
     "\"warmup\":0,\"samples\":[" FAST "]}"
 
 /* Memory that doubled and times that tripled are found; the same document is stable on a busy machine too. */
-static void every_kind_of_series_is_judged(void **state)
+TEST(every_kind_of_series_is_judged)
 {
-    (void)state;
     struct bn_history_comparison o;
     struct bn_history_rules with = rules();
     compare(&o, TIMES("t", FAST) "," PEAK("1000"), TIMES("t", FAST) "," PEAK("2000"), &with);
@@ -319,9 +311,8 @@ static void every_kind_of_series_is_judged(void **state)
 
 /* ---- the machine ---- */
 
-static void key_stays_under_load(void **state)
+TEST(key_stays_under_load)
 {
-    (void)state;
     struct bn_machine m;
     struct bn_machine_id first, id;
     bn_machine_read(&m);
@@ -352,9 +343,8 @@ static void key_stays_under_load(void **state)
     assert_string_not_equal(id.key, first.key);
 }
 
-static void labels_are_names_of_folders(void **state)
+TEST(labels_are_names_of_folders)
 {
-    (void)state;
     static const char *const MODELS[][2] = {
         {"AMD EPYC 9B45 128-Core Processor", "amd-epyc-9b45-4cpu-"},
         {"Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz", "intel-xeon-e5-2690-v4-4cpu-"},
@@ -369,21 +359,4 @@ static void labels_are_names_of_folders(void **state)
         assert_memory_equal(id.label, MODELS[i][1], strlen(MODELS[i][1]));
         assert_memory_equal(id.label + strlen(MODELS[i][1]), id.key, 8);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_digest_covers_what_was_measured),
-        cmocka_unit_test(documents_are_read_back),
-        cmocka_unit_test(invalid_parts_are_found),
-        cmocka_unit_test(differences_are_named),
-        cmocka_unit_test(points_have_no_samples),
-        cmocka_unit_test(sessions_are_compared),
-        cmocka_unit_test(values_are_judged_by_levels),
-        cmocka_unit_test(every_kind_of_series_is_judged),
-        cmocka_unit_test(key_stays_under_load),
-        cmocka_unit_test(labels_are_names_of_folders),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,9 +17,8 @@
 
 /* ---- distributions ---- */
 
-static void distributions(void **state)
+TEST(distributions)
 {
-    (void)state;
     assert_close(bn_normal_cdf(0), 0.5, 0.0);
     assert_close(bn_normal_cdf(1.959963984540054), 0.975, EXACT);
     assert_close(bn_normal_quantile(0.975), 1.959963984540054, EXACT);
@@ -45,9 +44,8 @@ static void distributions(void **state)
 
 /* ---- what samples look like ---- */
 
-static void outliers_are_labelled(void **state)
+TEST(outliers_are_labelled)
 {
-    (void)state;
     const double x[] = {10, 11, 12, 12, 13, 13, 14, 15, 16, 40, 12, 25}, flat[] = {1, 1, 1, 1, 9};
     struct bn_tukey f;
     assert_true(bn_tukey(&f, x, BN_ARRAY_LEN(x)));
@@ -58,9 +56,8 @@ static void outliers_are_labelled(void **state)
     assert_false(bn_tukey(&f, x, 0));
 }
 
-static void moments_and_correlation(void **state)
+TEST(moments_and_correlation)
 {
-    (void)state;
     const double x[] = {1, 2, 3, 4}, swing[] = {1, -1, 1, -1, 1, -1};
     double sd;
     assert_close(bn_mean(x, 4, &sd), 2.5, EXACT);
@@ -74,9 +71,8 @@ static void moments_and_correlation(void **state)
 /* ---- intervals ---- */
 
 /* RANKS: samples, and the rank whose samples from both ends enclose the median; 0: none. */
-static void median_by_order(void **state)
+TEST(median_by_order)
 {
-    (void)state;
     static const size_t RANKS[][2] = {{1, 0},  {5, 0},  {6, 1},  {8, 1},  {9, 2},
                                       {10, 2}, {15, 4}, {20, 6}, {30, 10}};
     static const double COVERAGE[] = {0, 0, 0.96875, 0.99219, 0.96094, 0.97852, 0.96484, 0.95861, 0.95723};
@@ -101,9 +97,8 @@ static void median_by_order(void **state)
     assert_int_equal(bn_interval_median(&i, sorted, 2, 0.95, NULL), BN_ERR_ARG);
 }
 
-static void shares(void **state)
+TEST(shares)
 {
-    (void)state;
     struct bn_interval i = bn_interval_wilson(0.5, 10, 0.95);
     assert_close(i.low, 0.236593090512564, EXACT);
     assert_close(i.high, 0.763406909487436, EXACT);
@@ -122,9 +117,8 @@ static struct bn_rank_sum rank_sum(const double *a, size_t n_a, const double *b,
     return r;
 }
 
-static void rank_sums(void **state)
+TEST(rank_sums)
 {
-    (void)state;
     const double a[] = {1.1, 1.3, 1.2, 1.5}, b[] = {1.6, 1.4, 1.8, 1.9};
     const double ta[] = {1, 2, 2, 3}, tb[] = {2, 3, 4, 4};
     const double low[] = {1, 2, 3, 4}, high[] = {5, 6, 7, 8}, same[] = {1, 1, 1, 1};
@@ -150,9 +144,8 @@ static void rank_sums(void **state)
 }
 
 /* Many samples: against the normal distribution, computed by hand; with and without ties. */
-static void rank_sums_of_many(void **state)
+TEST(rank_sums_of_many)
 {
-    (void)state;
     double a[30], b[30];
     for (size_t i = 0; i < 30; i++) {
         a[i] = (double)i;
@@ -173,9 +166,8 @@ static void rank_sums_of_many(void **state)
     assert_close(r.p, 2 * bn_normal_cdf(-14.5 / sqrt(75 * (61 - ties))), EXACT);
 }
 
-static void signed_ranks(void **state)
+TEST(signed_ranks)
 {
-    (void)state;
     const double d[] = {.02, .03, -.01, .05, .04, .06, .07, .015}, zeros[] = {0, 0, 0, 0, 0, 0, 0};
     const double tied[] = {1, 1, -1, 2, 0};
     struct bn_signed_rank s;
@@ -203,9 +195,8 @@ static void signed_ranks(void **state)
 }
 
 /* The shifts are those of a list of all pairs; with the sides swapped, every sign changes. */
-static void shifts_are_order_statistics(void **state)
+TEST(shifts_are_order_statistics)
 {
-    (void)state;
     uint64_t random = 3;
     for (size_t n = 1; n <= 40; n++) {
         double x[40], minus[40], all[1600];
@@ -238,9 +229,8 @@ static void shifts_are_order_statistics(void **state)
 
 /* A larger shift is never less significant; the exact distribution is close to the normal one where the code
  * changes from one to the other. */
-static void ranks_are_monotone(void **state)
+TEST(ranks_are_monotone)
 {
-    (void)state;
     double d[26], before = 1;
     for (size_t i = 0; i < 26; i++)
         d[i] = (double)((i * 11) % 26) - 12.25;
@@ -258,9 +248,8 @@ static void ranks_are_monotone(void **state)
     assert_true(before < 1e-6);
 }
 
-static void many_tests(void **state)
+TEST(many_tests)
 {
-    (void)state;
     const double p[] = {0.01, 0.04, 0.03, 0.005, 0.9}, want[] = {0.025, 0.05, 0.05, 0.025, 0.9};
     double q[5];
     assert_int_equal(bn_false_discovery(q, p, 5, NULL), BN_OK);
@@ -274,9 +263,8 @@ static void many_tests(void **state)
 
 /* ---- steady ---- */
 
-static void steadiness(void **state)
+TEST(steadiness)
 {
-    (void)state;
     double decay[60], rising[60], noisy[60], step[60];
     struct bn_steady s;
     uint64_t random = 5;
@@ -318,9 +306,8 @@ static void fill_noise(double *x, size_t n, uint64_t seed)
         x[i] = (double)(bn_splitmix64(&seed) >> 11) * 0x1p-52 - 1;
 }
 
-static void changes_are_found(void **state)
+TEST(changes_are_found)
 {
-    (void)state;
     double x[60];
     struct bn_changepoint *list;
     size_t n;
@@ -341,9 +328,8 @@ static void changes_are_found(void **state)
 }
 
 /* Noise is not a change, and a new change is reported only when there are enough samples after it. */
-static void noise_is_not_a_change(void **state)
+TEST(noise_is_not_a_change)
 {
-    (void)state;
     double x[40];
     struct bn_changepoint *list;
     struct bn_changepoint_rules quick = RULES;
@@ -381,9 +367,8 @@ static void noise_is_not_a_change(void **state)
 
 /* ---- what is malformed, what runs out ---- */
 
-static void bad_input_is_refused(void **state)
+TEST(bad_input_is_refused)
 {
-    (void)state;
     const double good[] = {1, 2, 3, 4, 5, 6, 7}, bad[] = {1, (double)NAN, 3};
     bn_error err = {0};
     struct bn_signed_rank s;
@@ -409,26 +394,4 @@ static void bad_input_is_refused(void **state)
     }
     bn_mem_fail_after(0);
     assert_int_equal(bn_mem_stats().bytes_now, then.bytes_now);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distributions),
-        cmocka_unit_test(outliers_are_labelled),
-        cmocka_unit_test(moments_and_correlation),
-        cmocka_unit_test(median_by_order),
-        cmocka_unit_test(shares),
-        cmocka_unit_test(rank_sums),
-        cmocka_unit_test(rank_sums_of_many),
-        cmocka_unit_test(signed_ranks),
-        cmocka_unit_test(shifts_are_order_statistics),
-        cmocka_unit_test(ranks_are_monotone),
-        cmocka_unit_test(many_tests),
-        cmocka_unit_test(steadiness),
-        cmocka_unit_test(changes_are_found),
-        cmocka_unit_test(noise_is_not_a_change),
-        cmocka_unit_test(bad_input_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,8 @@
 #include "lab/report/units.h"
 #include "tests/unit/unit.h"
 
-static void values_have_a_fitting_prefix(void **state)
+TEST(values_have_a_fitting_prefix)
 {
-    (void)state;
     static const struct {
         double value;
         const char *unit, *text;
@@ -47,9 +46,8 @@ static void values_have_a_fitting_prefix(void **state)
         assert_string_equal(bn_units_text(text, ROWS[i].value, ROWS[i].unit), ROWS[i].text);
 }
 
-static void one_scale_serves_both_ends_of_an_interval(void **state)
+TEST(one_scale_serves_both_ends_of_an_interval)
 {
-    (void)state;
     struct bn_buf text = {.max = 64};
     struct bn_units_scale scale = bn_units_scale("ns", 1.1e6);
     bn_units_number(&text, 9.5e5, scale);
@@ -63,9 +61,8 @@ static void one_scale_serves_both_ends_of_an_interval(void **state)
     bn_buf_release(&text);
 }
 
-static void percentages_and_counts(void **state)
+TEST(percentages_and_counts)
 {
-    (void)state;
     char text[BN_UNITS_ROOM];
     assert_string_equal(bn_units_percent_text(text, 0.0123, false), "1.23 %");
     assert_string_equal(bn_units_percent_text(text, 0.0123, true), "+1.23 %");
@@ -80,21 +77,9 @@ static void percentages_and_counts(void **state)
     bn_buf_release(&counts);
 }
 
-static void a_text_that_does_not_fit_is_a_dash(void **state)
+TEST(a_text_that_does_not_fit_is_a_dash)
 {
-    (void)state;
     char text[BN_UNITS_ROOM];
     assert_string_equal(bn_units_text(text, 1, "a unit whose name is longer than the array that takes it"),
                         "-");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_have_a_fitting_prefix),
-        cmocka_unit_test(one_scale_serves_both_ends_of_an_interval),
-        cmocka_unit_test(percentages_and_counts),
-        cmocka_unit_test(a_text_that_does_not_fit_is_a_dash),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

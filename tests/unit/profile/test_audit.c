@@ -167,10 +167,9 @@ static void refused(bn_prof *prof, const char *rule)
     bn_prof_close(prof);
 }
 
-static void a_hundred_genuine_ones_pass(void **state)
+TEST(a_hundred_genuine_ones_pass)
 {
     struct bn_prof_audit before = {.n_failed = 0};
-    (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
         bn_prof *prof = play(seed);
         struct bn_prof_audit audit = judge(document(prof));
@@ -237,19 +236,17 @@ static void move_apart(bn_prof *prof)
         }
 }
 
-static void a_split_by_percentages_is_refused(void **state)
+TEST(a_split_by_percentages_is_refused)
 {
     bn_prof *prof = play(1);
-    (void)state;
     move_apart(prof);
     split(prof, false);
     refused(prof, "variation");
 }
 
-static void an_even_split_is_refused(void **state)
+TEST(an_even_split_is_refused)
 {
     bn_prof *prof = play(2);
-    (void)state;
     move_apart(prof);
     split(prof, true);
     sum_up_again(prof);
@@ -258,10 +255,9 @@ static void an_even_split_is_refused(void **state)
     bn_prof_close(prof);
 }
 
-static void a_scaled_copy_is_refused(void **state)
+TEST(a_scaled_copy_is_refused)
 {
     bn_prof *prof = play(3);
-    (void)state;
     struct bn_prof_audit genuine = judge(document(prof));
     for (unsigned t = 0; t < prof->n_threads; t++)
         for (size_t i = 0; i < prof->trails[t].n; i++) {
@@ -282,7 +278,7 @@ static void a_scaled_copy_is_refused(void **state)
     bn_prof_close(prof);
 }
 
-static void edited_numbers_are_refused(void **state)
+TEST(edited_numbers_are_refused)
 {
     static const char *const EDITS[][2] = {{"\"exclusive_ns\": ", "1"},
                                            {"\"decode_tokens_per_second\": ", "9"},
@@ -290,7 +286,6 @@ static void edited_numbers_are_refused(void **state)
                                            {"\"coverage\": ", "0.99"},
                                            {"\"unattributed_ns\": ", "7"}};
     bn_prof *prof = play(4);
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(EDITS); i++) {
         struct bn_buf text = {.max = BN_JSON_MAX_BYTES}, edited = text;
         bn_json *doc = document(prof), *forged = NULL;
@@ -322,9 +317,8 @@ static struct bn_prof_event *find(bn_prof *prof, unsigned thread, unsigned pass,
     return &prof->trails[thread].events[0];
 }
 
-static void stamps_out_of_order_are_refused(void **state)
+TEST(stamps_out_of_order_are_refused)
 {
-    (void)state;
     bn_prof *prof = play(5);
     struct bn_prof_event *e = find(prof, 1, 2, 1, BN_BRICK_GATE_PROJECTION);
     uint64_t begin = e->begin;
@@ -352,9 +346,8 @@ static void stamps_out_of_order_are_refused(void **state)
     bn_prof_close(prof);
 }
 
-static void what_is_missing_is_noticed(void **state)
+TEST(what_is_missing_is_noticed)
 {
-    (void)state;
     bn_prof *prof = play(6);
     for (size_t i = 0; i < prof->trails[1].n; i++) /* a layer of one thread given out as another */
         if (prof->trails[1].events[i].pass == 2 && prof->trails[1].events[i].layer == 1)
@@ -382,10 +375,9 @@ static void what_is_missing_is_noticed(void **state)
     refused(prof, "coverage");
 }
 
-static void rounded_times_are_refused(void **state)
+TEST(rounded_times_are_refused)
 {
     bn_prof *prof = play(7);
-    (void)state;
     for (unsigned t = 0; t < prof->n_threads; t++)
         for (size_t i = 0; i < prof->trails[t].n; i++) {
             prof->trails[t].events[i].begin -= prof->trails[t].events[i].begin % 10;
@@ -396,9 +388,8 @@ static void rounded_times_are_refused(void **state)
     refused(prof, "quantum");
 }
 
-static void impossible_speeds_are_refused(void **state)
+TEST(impossible_speeds_are_refused)
 {
-    (void)state;
     bn_prof *prof = play(8);
     for (unsigned pass = 0; pass < N_PASSES; pass++)
         find(prof, 0, pass, 0, BN_BRICK_GATE_PROJECTION)->bytes = (uint64_t)1 << 40;
@@ -425,14 +416,13 @@ static void impossible_speeds_are_refused(void **state)
     bn_prof_close(prof);
 }
 
-static void other_documents_are_malformed(void **state)
+TEST(other_documents_are_malformed)
 {
     static const char *const GONE[] = {"level",   "n_threads", "clock",        "network",
                                        "wall_ns", "dropped",   "bricks",       "kernels",
                                        "passes",  "events",    "pass_columns", "event_columns"};
     bn_prof *prof = play(9);
     struct bn_prof_audit audit;
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(GONE); i++) {
         bn_json *doc = document(prof), *changed = bn_json_new_object();
         bn_json_put_string(changed, "schema", BN_PROF_SCHEMA);
@@ -448,16 +438,4 @@ static void other_documents_are_malformed(void **state)
         bn_json_free(changed);
     }
     bn_prof_close(prof);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_hundred_genuine_ones_pass),   cmocka_unit_test(a_split_by_percentages_is_refused),
-        cmocka_unit_test(an_even_split_is_refused),      cmocka_unit_test(a_scaled_copy_is_refused),
-        cmocka_unit_test(edited_numbers_are_refused),    cmocka_unit_test(stamps_out_of_order_are_refused),
-        cmocka_unit_test(what_is_missing_is_noticed),    cmocka_unit_test(rounded_times_are_refused),
-        cmocka_unit_test(impossible_speeds_are_refused), cmocka_unit_test(other_documents_are_malformed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,9 +31,8 @@ static void digest_by_others(const char *function, char hex[BN_SHA256_HEX])
     pclose(pipe);
 }
 
-static void digests_are_those_of_other_tools(void **state)
+TEST(digests_are_those_of_other_tools)
 {
-    (void)state;
     struct bn_codes codes = {0};
     char hex[BN_SHA256_HEX];
     size_t n = 0;
@@ -52,9 +51,8 @@ static void digests_are_those_of_other_tools(void **state)
     bn_codes_release(&codes);
 }
 
-static void other_instruction_sets_are_other_code(void **state)
+TEST(other_instruction_sets_are_other_code)
 {
-    (void)state;
     struct bn_codes codes = {0};
     const struct bn_kernels *last = NULL;
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++)
@@ -74,9 +72,8 @@ static void other_instruction_sets_are_other_code(void **state)
     bn_codes_release(&codes);
 }
 
-static void two_codes_of_one_name_are_refused(void **state)
+TEST(two_codes_of_one_name_are_refused)
 {
-    (void)state;
     struct bn_codes codes = {0};
     bn_error err = {0};
     bn_json *object = bn_json_new_object();
@@ -114,9 +111,8 @@ static bn_status read_changed(const char *change, bn_error *err)
     return status;
 }
 
-static void a_stripped_program_has_no_digests(void **state)
+TEST(a_stripped_program_has_no_digests)
 {
-    (void)state;
     bn_error err = {0};
     assert_int_equal(read_changed("true", NULL), BN_OK);
     assert_int_equal(read_changed("strip \"$f\"", &err), BN_ERR_UNSUPPORTED);
@@ -126,9 +122,8 @@ static void a_stripped_program_has_no_digests(void **state)
 }
 
 /* One byte of a kernel in the file is not what is in memory. */
-static void changed_code_is_found(void **state)
+TEST(changed_code_is_found)
 {
-    (void)state;
     struct bn_buf file = {.max = 256u << 20};
     struct bn_codes codes = {0};
     bn_error err = {0};
@@ -154,12 +149,5 @@ int main(void)
 {
     ssize_t n = readlink("/proc/self/exe", own_path, sizeof own_path - 1);
     if (n < 0) return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(digests_are_those_of_other_tools),
-        cmocka_unit_test(other_instruction_sets_are_other_code),
-        cmocka_unit_test(two_codes_of_one_name_are_refused),
-        cmocka_unit_test(a_stripped_program_has_no_digests),
-        cmocka_unit_test(changed_code_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

@@ -53,9 +53,8 @@ static void check_tree(const struct bn_graph *graph, const struct bn_tree_style 
     bn_buf_release(&text);
 }
 
-static void the_tree_is_exact(void **state)
+TEST(the_tree_is_exact)
 {
-    (void)state;
     struct bn_graph graph;
     struct bn_tree_style ascii = {.ascii = true}, wide = {.wide = true, .wall_ns = 1000000};
     make_sample(&graph, true);
@@ -91,9 +90,8 @@ static void the_tree_is_exact(void **state)
     bn_graph_close(&graph);
 }
 
-static void none_one_many_roots(void **state)
+TEST(none_one_many_roots)
 {
-    (void)state;
     struct bn_graph graph;
     bn_graph_open(&graph);
     assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
@@ -109,9 +107,8 @@ static void none_one_many_roots(void **state)
 }
 
 /* What the threads did is shown when it is asked for. */
-static void threads_are_in_the_wide_tree(void **state)
+TEST(threads_are_in_the_wide_tree)
 {
-    (void)state;
     struct bn_graph graph;
     struct bn_tree_style wide = {.wide = true, .ascii = true};
     struct bn_graph_node task = {.kind = BN_NODE_TASK, .name = "k", .timed = true, .ns = 1000, .thread = 1};
@@ -126,9 +123,8 @@ static void threads_are_in_the_wide_tree(void **state)
     bn_graph_close(&graph);
 }
 
-static void nodes_have_a_parent_and_a_depth(void **state)
+TEST(nodes_have_a_parent_and_a_depth)
 {
-    (void)state;
     struct bn_graph graph;
     bn_error err = {0};
     struct bn_graph_node node = layer(0);
@@ -145,9 +141,8 @@ static void nodes_have_a_parent_and_a_depth(void **state)
     bn_graph_close(&graph);
 }
 
-static void senseless_edges_are_errors(void **state)
+TEST(senseless_edges_are_errors)
 {
-    (void)state;
     struct {
         enum bn_edge_kind kind;
         uint32_t from, to;
@@ -169,9 +164,8 @@ static void senseless_edges_are_errors(void **state)
     }
 }
 
-static void the_budget_holds(void **state)
+TEST(the_budget_holds)
 {
-    (void)state;
     struct bn_graph graph;
     bn_graph_open(&graph);
     for (uint32_t i = 0; i < 100000; i++)
@@ -187,9 +181,8 @@ static void the_budget_holds(void **state)
     bn_graph_close(&graph);
 }
 
-static void short_memory_is_an_error(void **state)
+TEST(short_memory_is_an_error)
 {
-    (void)state;
     struct bn_graph graph;
     bn_graph_open(&graph);
     bn_mem_fail_after(1);
@@ -281,9 +274,8 @@ static void check_dot(const char *name)
     bn_graph_close(&graph);
 }
 
-static void hostile_names_stay_in_their_labels(void **state)
+TEST(hostile_names_stay_in_their_labels)
 {
-    (void)state;
     static const char *const NAMES[] = {"\"];}", "\\",       "\\\"",  "a\\nb",
                                         "a\nb",  "{x|<y>z}", "--> ;", "\xc3\xa9"};
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
@@ -301,9 +293,8 @@ static void hostile_names_stay_in_their_labels(void **state)
     }
 }
 
-static void dot_has_the_colours(void **state)
+TEST(dot_has_the_colours)
 {
-    (void)state;
     struct bn_graph graph;
     struct bn_buf text = {.max = 1 << 16};
     make_sample(&graph, false);
@@ -326,9 +317,8 @@ static void dot_has_the_colours(void **state)
     bn_graph_close(&graph);
 }
 
-static void dot_has_a_colour_for_every_kind(void **state)
+TEST(dot_has_a_colour_for_every_kind)
 {
-    (void)state;
     struct bn_graph graph;
     struct bn_buf text = {.max = 1 << 16};
     bn_error err = {0};
@@ -362,9 +352,8 @@ static bn_json *reread(bn_json *document)
     return again;
 }
 
-static void json_has_every_node_and_edge(void **state)
+TEST(json_has_every_node_and_edge)
 {
-    (void)state;
     struct bn_graph graph;
     bn_json *object = bn_json_new_object();
     const char *text = NULL;
@@ -392,9 +381,8 @@ static void json_has_every_node_and_edge(void **state)
 }
 
 /* Begins and durations are read back to the nanosecond, thread by thread. */
-static void chrome_trace_adds_up(void **state)
+TEST(chrome_trace_adds_up)
 {
-    (void)state;
     struct bn_graph graph;
     uint64_t sum[2] = {0}, read[2] = {0};
     size_t n_names = 0, n_events = 0;
@@ -437,23 +425,4 @@ static void chrome_trace_adds_up(void **state)
     assert_int_equal(read[1], sum[1]);
     bn_json_free(document);
     bn_graph_close(&graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_tree_is_exact),
-        cmocka_unit_test(none_one_many_roots),
-        cmocka_unit_test(threads_are_in_the_wide_tree),
-        cmocka_unit_test(nodes_have_a_parent_and_a_depth),
-        cmocka_unit_test(senseless_edges_are_errors),
-        cmocka_unit_test(the_budget_holds),
-        cmocka_unit_test(short_memory_is_an_error),
-        cmocka_unit_test(hostile_names_stay_in_their_labels),
-        cmocka_unit_test(dot_has_the_colours),
-        cmocka_unit_test(dot_has_a_colour_for_every_kind),
-        cmocka_unit_test(json_has_every_node_and_edge),
-        cmocka_unit_test(chrome_trace_adds_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

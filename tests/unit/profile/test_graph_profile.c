@@ -88,9 +88,8 @@ static void check_tree(const struct bn_graph *graph, bool wide, const char *expe
     bn_buf_release(&text);
 }
 
-static void a_made_up_pass_is_exact(void **state)
+TEST(a_made_up_pass_is_exact)
 {
-    (void)state;
     uint64_t now = 1000;
     struct bn_graph graph;
     struct bn_schedule s;
@@ -146,9 +145,8 @@ static void a_made_up_pass_is_exact(void **state)
 }
 
 /* Passes follow one another; the same from the second on. */
-static void passes_are_chained(void **state)
+TEST(passes_are_chained)
 {
-    (void)state;
     uint64_t now = 0;
     struct bn_graph graph;
     struct bn_schedule s;
@@ -169,9 +167,8 @@ static void passes_are_chained(void **state)
     bn_prof_close(prof);
 }
 
-static void what_is_not_whole_is_refused(void **state)
+TEST(what_is_not_whole_is_refused)
 {
-    (void)state;
     uint64_t now = 0;
     struct bn_graph graph;
     bn_error err = {0};
@@ -195,9 +192,8 @@ static void what_is_not_whole_is_refused(void **state)
     bn_prof_close(prof);
 }
 
-static void the_budget_ends_it(void **state)
+TEST(the_budget_ends_it)
 {
-    (void)state;
     uint64_t now = 0;
     bn_prof *prof = open_profile(BN_PROF_KERNEL, 2, &now);
     for (uint64_t i = 0; i < 3; i++)
@@ -325,21 +321,10 @@ static void check_real(unsigned n_threads, enum bn_prof_level level)
     bn_free(logits);
 }
 
-static void passes_of_a_model_are_whole(void **state)
+TEST(passes_of_a_model_are_whole)
 {
-    (void)state;
     for (unsigned n_threads = 1; n_threads <= 3; n_threads++) {
         check_real(n_threads, BN_PROF_KERNEL);
         check_real(n_threads, BN_PROF_BRICK);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_made_up_pass_is_exact),      cmocka_unit_test(passes_are_chained),
-        cmocka_unit_test(what_is_not_whole_is_refused), cmocka_unit_test(the_budget_ends_it),
-        cmocka_unit_test(passes_of_a_model_are_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,13 +93,12 @@ static void read_now(struct bn_live_snapshot *s, const char *path)
 
 /* ---- what is published ---- */
 
-static void publishes_sums(void **state)
+TEST(publishes_sums)
 {
     struct run r;
     struct bn_live_snapshot s;
     char path[BN_LIVE_PATH];
     struct stat st;
-    (void)state;
     open_run(&r, 1);
     publish(&r, NULL, BN_PROF_BRICK);
     own_path(path);
@@ -140,12 +139,11 @@ static void publishes_sums(void **state)
 }
 
 /* All passes are counted, although the events are forgotten. */
-static void never_becomes_full(void **state)
+TEST(never_becomes_full)
 {
     struct run r;
     struct bn_live_snapshot s;
     char path[BN_LIVE_PATH];
-    (void)state;
     open_run(&r, 1);
     publish(&r, NULL, BN_PROF_KERNEL);
     own_path(path);
@@ -165,10 +163,9 @@ static void never_becomes_full(void **state)
     close_run(&r);
 }
 
-static void keeps_the_bits(void **state)
+TEST(keeps_the_bits)
 {
     struct run plain, live;
-    (void)state;
     open_run(&plain, 2);
     open_run(&live, 2);
     publish(&live, NULL, BN_PROF_KERNEL);
@@ -183,14 +180,13 @@ static void keeps_the_bits(void **state)
 }
 
 /* The events of a pass give its graph and critical path. */
-static void pass_has_a_graph(void **state)
+TEST(pass_has_a_graph)
 {
     struct run r;
     struct bn_live_snapshot s;
     struct bn_graph graph;
     struct bn_schedule schedule;
     char path[BN_LIVE_PATH];
-    (void)state;
     open_run(&r, 2);
     publish(&r, NULL, BN_PROF_BRICK);
     own_path(path);
@@ -213,7 +209,7 @@ static void pass_has_a_graph(void **state)
 
 /* ---- files ---- */
 
-static void tells_who_runs(void **state)
+TEST(tells_who_runs)
 {
     struct run r, other;
     struct bn_live_options options = {NULL, BN_PROF_BRICK, "test", "nano", "ref"};
@@ -221,7 +217,6 @@ static void tells_who_runs(void **state)
     bn_error err = {0};
     uint32_t *list;
     size_t n;
-    (void)state;
     assert_int_equal(bn_live_list(&list, &n, NULL), BN_OK);
     assert_int_equal(n, 0);
     bn_free(list);
@@ -251,13 +246,12 @@ static void tells_who_runs(void **state)
     close_run(&other);
 }
 
-static void needs_a_private_folder(void **state)
+TEST(needs_a_private_folder)
 {
     struct run r;
     struct bn_live_options options = {NULL, BN_PROF_BRICK, "test", "nano", "ref"};
     char path[BN_LIVE_PATH];
     bn_error err = {0};
-    (void)state;
     open_run(&r, 1);
     publish(&r, NULL, BN_PROF_BRICK);
     bn_live_close(r.live);
@@ -271,12 +265,11 @@ static void needs_a_private_folder(void **state)
 }
 
 /* A process that is killed leaves its file, which keeps its last state. */
-static void last_state_stays(void **state)
+TEST(last_state_stays)
 {
     struct bn_live_snapshot s;
     char path[BN_LIVE_PATH];
     int status;
-    (void)state;
     snprintf(path, sizeof path, "%s/killed", folder);
     pid_t child = fork();
     if (child == 0) {
@@ -373,12 +366,11 @@ static void make_file(struct bn_buf *out)
     close_run(&r);
 }
 
-static void detects_damage(void **state)
+TEST(detects_damage)
 {
     struct bn_buf good;
     char path[BN_LIVE_PATH];
     bn_error err;
-    (void)state;
     make_file(&good);
     snprintf(path, sizeof path, "%s/damaged", folder);
     write_file(path, good.data, good.len);
@@ -408,13 +400,12 @@ static void detects_damage(void **state)
 }
 
 /* A writer that was killed in the middle of an update has ended, as the reader reports. */
-static void notices_a_killed_writer(void **state)
+TEST(notices_a_killed_writer)
 {
     struct bn_buf good;
     struct bn_live_reader *reader;
     struct bn_live_snapshot s;
     char path[BN_LIVE_PATH];
-    (void)state;
     make_file(&good);
     good.data[BODY] |= 1;
     snprintf(path, sizeof path, "%s/odd", folder);
@@ -427,14 +418,13 @@ static void notices_a_killed_writer(void **state)
 }
 
 /* A file that becomes shorter while it is open is an error, not a signal. */
-static void notices_a_cut(void **state)
+TEST(notices_a_cut)
 {
     struct bn_buf good;
     struct bn_live_reader *reader;
     struct bn_live_snapshot s;
     char path[BN_LIVE_PATH];
     bn_error err = {0};
-    (void)state;
     make_file(&good);
     snprintf(path, sizeof path, "%s/cut", folder);
     write_file(path, good.data, good.len);
@@ -525,22 +515,10 @@ static bool reads_are_whole(bool locks, unsigned wanted)
     return whole;
 }
 
-static void reads_whole_updates(void **state)
+TEST(reads_whole_updates)
 {
-    (void)state;
     assert_true(reads_are_whole(true, 200));
     assert_false(reads_are_whole(false, 1000000)); /* the test sees a torn update */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(publishes_sums),          cmocka_unit_test(never_becomes_full),
-        cmocka_unit_test(keeps_the_bits),          cmocka_unit_test(pass_has_a_graph),
-        cmocka_unit_test(tells_who_runs),          cmocka_unit_test(needs_a_private_folder),
-        cmocka_unit_test(last_state_stays),        cmocka_unit_test(detects_damage),
-        cmocka_unit_test(notices_a_killed_writer), cmocka_unit_test(notices_a_cut),
-        cmocka_unit_test(reads_whole_updates),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GROUP(make_folder, remove_folder)

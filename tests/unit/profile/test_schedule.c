@@ -29,9 +29,8 @@ static void make_diamond(struct bn_graph *graph)
     assert_int_equal(bn_graph_finish(graph, NULL), BN_OK);
 }
 
-static void the_diamond_by_hand(void **state)
+TEST(the_diamond_by_hand)
 {
-    (void)state;
     static const uint64_t START[] = {0, 3, 3, 8}, SLACK[] = {0, 3, 0, 0}, PATH[] = {0, 2, 3};
     struct bn_graph graph;
     struct bn_schedule s;
@@ -53,9 +52,8 @@ static void the_diamond_by_hand(void **state)
 }
 
 /* C twice as fast: 3 + 2.5, rounded, + 4; C five times: then B is on the path. */
-static void what_if_is_a_model(void **state)
+TEST(what_if_is_a_model)
 {
-    (void)state;
     struct bn_graph graph;
     struct bn_schedule s;
     make_diamond(&graph);
@@ -73,9 +71,8 @@ static void what_if_is_a_model(void **state)
 }
 
 /* Two threads, 70 and 30: the shares of a team. Waiting is not work, and containers do not count. */
-static void two_threads_that_meet(void **state)
+TEST(two_threads_that_meet)
 {
-    (void)state;
     struct bn_graph graph;
     struct bn_schedule s;
     bn_graph_open(&graph);
@@ -99,9 +96,8 @@ static void two_threads_that_meet(void **state)
     bn_graph_close(&graph);
 }
 
-static void nothing_is_no_path(void **state)
+TEST(nothing_is_no_path)
 {
-    (void)state;
     struct bn_graph graph;
     struct bn_schedule s;
     bn_graph_open(&graph);
@@ -173,9 +169,8 @@ static void check_random(const struct bn_graph *graph)
     bn_schedule_close(&s);
 }
 
-static void random_graphs_agree_with_brute_force(void **state)
+TEST(random_graphs_agree_with_brute_force)
 {
-    (void)state;
     uint32_t random = 7;
     for (uint32_t round = 0; round < 400; round++) {
         struct bn_graph graph;
@@ -193,9 +188,8 @@ static void random_graphs_agree_with_brute_force(void **state)
     }
 }
 
-static void short_memory_is_an_error(void **state)
+TEST(short_memory_is_an_error)
 {
-    (void)state;
     struct bn_graph graph;
     struct bn_schedule s;
     make_diamond(&graph);
@@ -224,9 +218,8 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-12 * fmax(1, fabs(b));
 }
 
-static void roofline_by_hand(void **state)
+TEST(roofline_by_hand)
 {
-    (void)state;
     struct bn_roofline r = place(2e9, 1e9, 0.1, 1e11, 2e10);
     assert_true(r.known && !r.invalid && r.by_bytes);
     assert_true(near(r.achieved, 2e10) && near(r.intensity, 2) && near(r.roof, 4e10));
@@ -239,9 +232,8 @@ static void roofline_by_hand(void **state)
     assert_true(r.known && r.by_bytes && near(r.raw.mid, 0.5) && near(r.achieved, 1e10));
 }
 
-static void roofline_guards(void **state)
+TEST(roofline_guards)
 {
-    (void)state;
     assert_false(place(0, 0, 0.1, 1e11, 2e10).known);
     assert_false(place(2e9, 1e9, 0, 1e11, 2e10).known);
     assert_false(place(2e9, 1e9, 0.1, 0, 2e10).known);
@@ -255,9 +247,8 @@ static void roofline_guards(void **state)
     assert_true(r.known && r.invalid && r.reason != NULL);
 }
 
-static void roofline_intervals(void **state)
+TEST(roofline_intervals)
 {
-    (void)state;
     struct bn_roofline r;
     bn_roofline_place(&r, &(struct bn_roofline_work){2e9, 1e9, {0.08, 0.1, 0.125}}, 1e11, 2e10);
     assert_true(near(r.raw.mid, 0.5));
@@ -265,20 +256,4 @@ static void roofline_intervals(void **state)
     assert_true(near(r.raw.high, 1 - 1.6e10 / 4e10));
     bn_roofline_place(&r, &(struct bn_roofline_work){2e9, 1e9, {0.2, 0.1, 0.3}}, 1e11, 2e10);
     assert_false(r.known); /* no interval */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_diamond_by_hand),
-        cmocka_unit_test(what_if_is_a_model),
-        cmocka_unit_test(two_threads_that_meet),
-        cmocka_unit_test(nothing_is_no_path),
-        cmocka_unit_test(random_graphs_agree_with_brute_force),
-        cmocka_unit_test(short_memory_is_an_error),
-        cmocka_unit_test(roofline_by_hand),
-        cmocka_unit_test(roofline_guards),
-        cmocka_unit_test(roofline_intervals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

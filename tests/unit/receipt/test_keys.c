@@ -55,9 +55,8 @@ static struct bn_key *public_key(const char *raw)
     return key;
 }
 
-static void ed25519_vectors(void **state)
+TEST(ed25519_vectors)
 {
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(RFC8032); i++) {
         struct bn_buf pem = {.max = 1000}, again = {.max = 1000};
         struct bn_key *secret, *public = public_key(RFC8032[i].public);
@@ -81,9 +80,8 @@ static void ed25519_vectors(void **state)
     }
 }
 
-static void ed25519_refuses_every_flipped_bit(void **state)
+TEST(ed25519_refuses_every_flipped_bit)
 {
-    (void)state;
     struct bn_key *key = public_key(RFC8032[2].public);
     unsigned char message[2], signature[65] = {0};
     from_hex(message, RFC8032[2].message);
@@ -105,9 +103,8 @@ static void ed25519_refuses_every_flipped_bit(void **state)
 }
 
 /* S + L verifies under the equation, and has to be refused by its size (RFC 8032, 5.1.7). */
-static void ed25519_is_not_malleable(void **state)
+TEST(ed25519_is_not_malleable)
 {
-    (void)state;
     unsigned char order[32], signature[64], message[2];
     from_hex(order, "edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010");
     from_hex(signature, RFC8032[2].signature);
@@ -123,9 +120,8 @@ static void ed25519_is_not_malleable(void **state)
     bn_key_close(key);
 }
 
-static void generated_keys_work_and_have_an_id(void **state)
+TEST(generated_keys_work_and_have_an_id)
 {
-    (void)state;
     struct bn_key *key, *public;
     struct bn_buf pem = {.max = 1000};
     unsigned char signature[64];
@@ -145,7 +141,7 @@ static void generated_keys_work_and_have_an_id(void **state)
     public = public_key(RFC8032[0].public);
     unsigned char raw[32];
     from_hex(raw, RFC8032[0].public);
-    assert_int_equal(bn_sha256_hex(raw, 32, hex, NULL), BN_OK);
+    bn_sha256_hex(raw, 32, hex);
     assert_int_equal(bn_key_id(public, id, NULL), BN_OK);
     assert_memory_equal(id, hex, 16);
     bn_key_close(public);
@@ -160,9 +156,8 @@ static void refuse_public(const char *pem, size_t n, bn_status want)
     assert_true(err.msg[0] != '\0');
 }
 
-static void key_files_are_read_strictly(void **state)
+TEST(key_files_are_read_strictly)
 {
-    (void)state;
     static const char GOOD[] =
         "-----BEGIN PUBLIC KEY-----\r\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlr\n"
         "wIaaPcHURo=\n-----END PUBLIC KEY-----\n\n";
@@ -187,9 +182,8 @@ static void key_files_are_read_strictly(void **state)
     refuse_public(large, sizeof large, BN_ERR_LIMIT);
 }
 
-static void keys_of_small_order_are_refused(void **state)
+TEST(keys_of_small_order_are_refused)
 {
-    (void)state;
     static const char *const POINTS[] = {
         "0000000000000000000000000000000000000000000000000000000000000000",
         "0100000000000000000000000000000000000000000000000000000000000080",
@@ -203,17 +197,4 @@ static void keys_of_small_order_are_refused(void **state)
         refuse_public(pem.data, pem.len, BN_ERR_FORMAT);
         bn_buf_release(&pem);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ed25519_vectors),
-        cmocka_unit_test(ed25519_refuses_every_flipped_bit),
-        cmocka_unit_test(ed25519_is_not_malleable),
-        cmocka_unit_test(generated_keys_work_and_have_an_id),
-        cmocka_unit_test(key_files_are_read_strictly),
-        cmocka_unit_test(keys_of_small_order_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

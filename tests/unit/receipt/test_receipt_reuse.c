@@ -37,9 +37,8 @@ static bn_json *build_good(struct run *run)
 }
 
 /* The work of a receipt is that of the tokens which were evaluated; the tokens and the chain are those of all. */
-static void a_receipt_says_what_was_cached(void **state)
+TEST(a_receipt_says_what_was_cached)
 {
-    (void)state;
     static const char PATH[] = "/tmp/bn-test-receipt-cache";
     static const bn_sampler_options SAMPLED = {0, 0.7f, 40, 0.9f, 0.05f, 1.1f, 64, 5};
     const bn_session_options options = {.n_ctx = 64, .n_batch = 2, .n_threads = 2};
@@ -92,9 +91,8 @@ static bool verifies_with(bn_json *statement, const char *object, const char *na
 }
 
 /* The work is that of the passes with drafts, and no other number of drafts explains it. */
-static void a_receipt_says_what_was_drafted(void **state)
+TEST(a_receipt_says_what_was_drafted)
 {
-    (void)state;
     const bn_session_options options = {.n_ctx = 128, .n_batch = 3, .n_threads = 2};
     static const int32_t AGAIN[] = {845, 25, 198, 404, 11, 845, 25, 198, 404, 11, 845, 25};
     struct run run = {.gen = {.prompt = AGAIN,
@@ -156,9 +154,8 @@ static bool sees_packed_bytes(bn_json *statement, uint64_t bytes)
 }
 
 /* Some tokens were computed from the file's weights, the others from the copies. */
-static void copies_made_between_tokens_are_in_the_receipt(void **state)
+TEST(copies_made_between_tokens_are_in_the_receipt)
 {
-    (void)state;
     static const bn_model_options LATER = {.no_mmap = true, .repack = BN_REPACK_ALWAYS, .repack_later = true};
     bn_model *own = NULL;
     bn_session_options options = {.n_ctx = 64, .n_threads = 2};
@@ -189,12 +186,4 @@ static void copies_made_between_tokens_are_in_the_receipt(void **state)
     bn_model_close(own);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_receipt_says_what_was_cached),
-        cmocka_unit_test(a_receipt_says_what_was_drafted),
-        cmocka_unit_test(copies_made_between_tokens_are_in_the_receipt),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
-}
+GROUP(open_model, close_model)

@@ -35,9 +35,8 @@ static bool same_text(const bn_json *a, const struct bn_buf *canonical)
 }
 
 /* Pure PAE, from the specification's example. */
-static void the_signed_bytes_are_those_of_dsse(void **state)
+TEST(the_signed_bytes_are_those_of_dsse)
 {
-    (void)state;
     struct bn_buf pae = {.max = 1000};
     bn_envelope_pae(&pae, "http://example.com/HelloWorld", "hello world", 11);
     assert_string_equal(pae.data, "DSSEv1 29 http://example.com/HelloWorld 11 hello world");
@@ -45,9 +44,8 @@ static void the_signed_bytes_are_those_of_dsse(void **state)
 }
 
 /* Every bit of a small envelope: what still opens says what was signed. */
-static void no_changed_bit_of_an_envelope_changes_what_is_read(void **state)
+TEST(no_changed_bit_of_an_envelope_changes_what_is_read)
 {
-    (void)state;
     static const char STATEMENT[] =
         "{\"_type\":\"https://in-toto.io/Statement/v1\",\"predicate\":{\"kernels\":[\"i2s_gemv\"]},"
         "\"predicateType\":\"https://bn.invalid/inference-receipt/v1\"}";
@@ -81,9 +79,8 @@ static void no_changed_bit_of_an_envelope_changes_what_is_read(void **state)
 }
 
 /* Every byte of a whole signed receipt. */
-static void no_changed_byte_of_a_signed_receipt_is_accepted(void **state)
+TEST(no_changed_byte_of_a_signed_receipt_is_accepted)
 {
-    (void)state;
     bn_json *statement = greedy_receipt(3);
     struct bn_key *key = fresh_key(), *other = fresh_key();
     struct bn_buf canonical, envelope;
@@ -116,9 +113,8 @@ static void no_changed_byte_of_a_signed_receipt_is_accepted(void **state)
 }
 
 /* Without a signature, the receipt's own digest does the same. */
-static void no_changed_byte_of_a_statement_is_accepted(void **state)
+TEST(no_changed_byte_of_a_statement_is_accepted)
 {
-    (void)state;
     bn_json *statement = greedy_receipt(2);
     struct bn_buf text, canonical;
     size_t accepted = 0;
@@ -146,9 +142,8 @@ static void no_changed_byte_of_a_statement_is_accepted(void **state)
 }
 
 /* A statement of another writer need not carry its own digest, when it is signed. */
-static void a_signature_stands_in_for_the_own_digest(void **state)
+TEST(a_signature_stands_in_for_the_own_digest)
 {
-    (void)state;
     bn_json *statement = greedy_receipt(2);
     struct bn_key *key = fresh_key();
     struct bn_buf canonical, envelope;
@@ -169,9 +164,8 @@ static void a_signature_stands_in_for_the_own_digest(void **state)
     bn_key_close(key);
 }
 
-static void envelopes_are_read_strictly(void **state)
+TEST(envelopes_are_read_strictly)
 {
-    (void)state;
 #define ENVELOPE(signatures) \
     "{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":" signatures "}"
     static const char *const BAD[] = {
@@ -272,9 +266,8 @@ static bn_status compare_two(struct signing *s, bn_error *err)
 
 /* Every allocation of verifying, signing and comparing fails once: the outcome is the right one, or that
  * memory is short. */
-static void short_memory_is_reported_as_such(void **state)
+TEST(short_memory_is_reported_as_such)
 {
-    (void)state;
     bn_status (*const ACTIONS[])(struct signing *, bn_error *) = {sign_again, verify_envelope, compare_two};
     struct signing s = {.key = fresh_key()};
     struct bn_buf canonical;
@@ -304,16 +297,4 @@ static void short_memory_is_reported_as_such(void **state)
     bn_key_close(s.key);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_signed_bytes_are_those_of_dsse),
-        cmocka_unit_test(no_changed_bit_of_an_envelope_changes_what_is_read),
-        cmocka_unit_test(no_changed_byte_of_a_signed_receipt_is_accepted),
-        cmocka_unit_test(no_changed_byte_of_a_statement_is_accepted),
-        cmocka_unit_test(a_signature_stands_in_for_the_own_digest),
-        cmocka_unit_test(envelopes_are_read_strictly),
-        cmocka_unit_test(short_memory_is_reported_as_such),
-    };
-    return cmocka_run_group_tests(tests, open_model, close_model);
-}
+GROUP(open_model, close_model)

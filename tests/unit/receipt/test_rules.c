@@ -4,9 +4,8 @@
  */
 #include "tests/unit/receipt/rules_maker.h"
 
-static void the_fixture_verifies(void **state)
+TEST(the_fixture_verifies)
 {
-    (void)state;
     bn_json *root = load("fixtures/receipts/statement.json");
     struct bn_rules_input in = {0};
     struct bn_rules_report report;
@@ -233,9 +232,8 @@ static const struct fault FAULTS[] = {
     {"git", P "git.changed_files", "\"x\"", P "git.dirty", "null"},
 };
 
-static void each_fault_fails_its_own_rule(void **state)
+TEST(each_fault_fails_its_own_rule)
 {
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(FAULTS); i++) {
         const struct fault *f = &FAULTS[i];
         bn_json *root = load("fixtures/receipts/statement.json");
@@ -330,9 +328,8 @@ static const struct fault MANY[] = {
     {"performance-physical,", M "kernel_stats.8.bytes", "9007199254740000", NULL, NULL},
 };
 
-static void faults_that_several_rules_see(void **state)
+TEST(faults_that_several_rules_see)
 {
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(MANY); i++) {
         bn_json *root = load("fixtures/receipts/statement.json");
         struct bn_rules_input in = {0};
@@ -350,9 +347,8 @@ static void faults_that_several_rules_see(void **state)
 }
 
 /* A version is a claim that anybody can write: it opens no door. */
-static void another_version_excuses_no_unknown_kernel(void **state)
+TEST(another_version_excuses_no_unknown_kernel)
 {
-    (void)state;
     static const char *const POLICIES[][2] = {
         {"{}", "kernels-known"},
         {"{\"require_quantized_kernels\":true}", "kernels-known,quantized-kernels"},
@@ -384,9 +380,8 @@ static void another_version_excuses_no_unknown_kernel(void **state)
 }
 
 /* Receipts name kernels that later versions replaced: they verify, but for kernels that no version had. */
-static void kernels_of_earlier_versions_are_known(void **state)
+TEST(kernels_of_earlier_versions_are_known)
 {
-    (void)state;
     static const char *const CASES[][3] = {{"tq2_gemv_ref", "tq2_gemm_ref", ""},
                                            {"grouped_gemv_ref", "grouped_gemm_ref", ""},
                                            {"tq2_gemv_ref", "tq2_gemm_avx2", "kernels-known"},
@@ -416,9 +411,8 @@ static void kernels_of_earlier_versions_are_known(void **state)
 }
 
 /* A gate for speed has nothing to look at in what anyone can write. */
-static void rates_that_nothing_binds_are_refused(void **state)
+TEST(rates_that_nothing_binds_are_refused)
 {
-    (void)state;
     static const struct fault EDITS[] = {
         {"", "tokens_per_second", "", NULL, NULL},
         {"", "kernels", "[\"rope_apply\"]", NULL, NULL},
@@ -440,9 +434,8 @@ static void rates_that_nothing_binds_are_refused(void **state)
 
 /* Removes each member of the receipt in turn: something must notice, unless the format says that it may be
  * null or left out. */
-static void each_missing_field_is_noticed(void **state)
+TEST(each_missing_field_is_noticed)
 {
-    (void)state;
     static const char *const UNCHECKED[] = {
         "request.prompt", /* shown on request */
         "result.text",
@@ -476,9 +469,8 @@ static void each_missing_field_is_noticed(void **state)
 }
 
 /* Every allocation fails in turn: no verdict is made of that. */
-static void short_memory_is_no_verdict(void **state)
+TEST(short_memory_is_no_verdict)
 {
-    (void)state;
     static const char *const FILES[] = {"fixtures/receipts/statement.json",
                                         "fixtures/receipts/valid-cpu.json",
                                         "fixtures/receipts/statement-edited-rate.json"};
@@ -511,9 +503,8 @@ static void short_memory_is_no_verdict(void **state)
     }
 }
 
-static void the_table_is_sound(void **state)
+TEST(the_table_is_sound)
 {
-    (void)state;
     size_t n = 0;
     enum bn_rule_level level = BN_LEVEL_INTEGRITY;
     for (; bn_rules_at(n) != NULL; n++) {
@@ -530,9 +521,8 @@ static void the_table_is_sound(void **state)
 }
 
 /* Ten thousand kernels are the limit. */
-static void too_many_kernels_are_refused(void **state)
+TEST(too_many_kernels_are_refused)
 {
-    (void)state;
     bn_json *root = load("fixtures/receipts/valid-cpu.json");
     struct bn_rules_input in = {0};
     struct bn_rules_report report;
@@ -545,21 +535,4 @@ static void too_many_kernels_are_refused(void **state)
     run_rules(root, &in, &report);
     assert_string_equal(failures(&report), "kernels-present,kernels-repeated");
     bn_json_free(root);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fixture_verifies),
-        cmocka_unit_test(each_fault_fails_its_own_rule),
-        cmocka_unit_test(faults_that_several_rules_see),
-        cmocka_unit_test(another_version_excuses_no_unknown_kernel),
-        cmocka_unit_test(kernels_of_earlier_versions_are_known),
-        cmocka_unit_test(rates_that_nothing_binds_are_refused),
-        cmocka_unit_test(each_missing_field_is_noticed),
-        cmocka_unit_test(short_memory_is_no_verdict),
-        cmocka_unit_test(the_table_is_sound),
-        cmocka_unit_test(too_many_kernels_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,8 @@
  */
 #include "tests/unit/receipt/rules_maker.h"
 
-static void demands_are_met_or_refused(void **state)
+TEST(demands_are_met_or_refused)
 {
-    (void)state;
     bn_json *root = load("fixtures/receipts/statement.json");
     static const struct {
         const char *policy, *fails;
@@ -51,9 +50,8 @@ static void demands_are_met_or_refused(void **state)
     bn_json_free(root);
 }
 
-static void clean_trees_can_be_demanded(void **state)
+TEST(clean_trees_can_be_demanded)
 {
-    (void)state;
     static const char POLICY[] = "{\"require_clean_program\":true,\"require_clean_git\":true}";
     static const struct fault EDITS[] = {
         {"program", P "resolved.program.dirty", "true", NULL, NULL},
@@ -78,9 +76,8 @@ static void clean_trees_can_be_demanded(void **state)
     }
 }
 
-static void policies_are_read_strictly(void **state)
+TEST(policies_are_read_strictly)
 {
-    (void)state;
     static const char *const BAD[] = {
         "",
         "[]",
@@ -105,9 +102,8 @@ static void policies_are_read_strictly(void **state)
 }
 
 /* A verifier's own knowledge: its model, its clock, its memory, its replay. */
-static void what_the_verifier_knows_counts(void **state)
+TEST(what_the_verifier_knows_counts)
 {
-    (void)state;
     bn_json *root = load("fixtures/receipts/statement.json");
     struct bn_rules_report report;
     struct bn_replay_result replay = {.same = false, .reason = "token 3 is 7 here, the receipt has 8"};
@@ -152,9 +148,8 @@ static const char *verdict_of(const struct bn_rules_report *report, const char *
 }
 
 /* What a busy verifier measures can show that a claim is possible, and never that it is false. */
-static void a_measurement_never_refuses(void **state)
+TEST(a_measurement_never_refuses)
 {
-    (void)state;
     static const struct {
         const char *cpu, *probe; /* in the receipt */
         uint64_t measured;
@@ -193,9 +188,8 @@ static void a_measurement_never_refuses(void **state)
 }
 
 /* 8 MACs a nanosecond and thread are usual, 4096 are impossible: more threads would allow more. */
-static void threads_that_a_machine_does_not_have_are_refused(void **state)
+TEST(threads_that_a_machine_does_not_have_are_refused)
 {
-    (void)state;
     bn_json *root = load("fixtures/receipts/statement.json");
     struct bn_rules_input in = {0};
     struct bn_rules_report report;
@@ -211,9 +205,8 @@ static void threads_that_a_machine_does_not_have_are_refused(void **state)
 }
 
 /* The block that bn-crossval writes, and what is wrong with it. */
-static void parity_is_that_of_the_receipt(void **state)
+TEST(parity_is_that_of_the_receipt)
 {
-    (void)state;
     static const char BLOCK[] =
         "{\"schema\":\"bn.crossval/1\",\"references\":[{\"name\":\"oracle\",\"version\":null,\"commit\":null,"
         "\"result\":\"agree\",\"compared\":9,\"rungs\":{\"tokens\":\"pass\",\"trace\":\"skip\"}}],"
@@ -251,18 +244,4 @@ static void parity_is_that_of_the_receipt(void **state)
         check_fault(root, &EDITS[i], &in, &report);
         bn_json_free(root);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(demands_are_met_or_refused),
-        cmocka_unit_test(clean_trees_can_be_demanded),
-        cmocka_unit_test(policies_are_read_strictly),
-        cmocka_unit_test(what_the_verifier_knows_counts),
-        cmocka_unit_test(a_measurement_never_refuses),
-        cmocka_unit_test(threads_that_a_machine_does_not_have_are_refused),
-        cmocka_unit_test(parity_is_that_of_the_receipt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

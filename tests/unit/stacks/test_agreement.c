@@ -153,10 +153,9 @@ static const struct bn_agreement_row *row(const struct bn_agreement *a, enum bn_
 
 static const struct fault HONEST = {0};
 
-static void honest_samples_agree(void **state)
+TEST(honest_samples_agree)
 {
     size_t agreed = 0, n = 0;
-    (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
         size_t runs = 1 + seed % 4;
         struct bn_agreement a =
@@ -170,11 +169,10 @@ static void honest_samples_agree(void **state)
     assert_true(agreed * 100 >= n * 95);
 }
 
-static void rows_say_what_was_seen(void **state)
+TEST(rows_say_what_was_seen)
 {
     struct bn_agreement a = make(BN_PROF_KERNEL, 50, 2, 4000, &HONEST);
     double bricks = 0, kernels = 0, sampled = 0;
-    (void)state;
     for (size_t i = 0; i < a.n; i++) {
         const struct bn_agreement_row *r = &a.rows[i];
         assert_true(r->low <= r->sampled && r->sampled <= r->high);
@@ -206,9 +204,8 @@ static void check_found(enum bn_prof_level level, const struct fault *fault)
     }
 }
 
-static void faults_are_found(void **state)
+TEST(faults_are_found)
 {
-    (void)state;
     check_found(BN_PROF_BRICK, &(struct fault){.renamed = "RmsNorm", .into = "LmHead"});
     check_found(BN_PROF_BRICK, &(struct fault){.renamed = "RmsNorm", .into = "NoSuchBrick"});
     check_found(BN_PROF_BRICK, &(struct fault){.biased = "UpProjection"});
@@ -220,10 +217,9 @@ static void faults_are_found(void **state)
 }
 
 /* Half of the functions that run as "i2s_gemv" are attributed to another kernel by the profiler. */
-static void kernels_are_held_against_functions(void **state)
+TEST(kernels_are_held_against_functions)
 {
     struct views v;
-    (void)state;
     make_views(&v, BN_PROF_KERNEL, 3, 1, 6000, &HONEST);
     for (size_t i = 0; i < v.measured->n_frames; i++)
         if (strcmp(v.measured->frames[i].name, "softmax_ref") == 0)
@@ -236,10 +232,9 @@ static void kernels_are_held_against_functions(void **state)
     close_views(&v);
 }
 
-static void readings_of_the_clock_are_allowed_for(void **state)
+TEST(readings_of_the_clock_are_allowed_for)
 {
     struct views v;
-    (void)state;
     make_views(&v, BN_PROF_KERNEL, 4, 1, 20000, &HONEST);
     /* Softmax looks twice as long as its function: as if that much were its stamps. */
     double own = 0;
@@ -261,10 +256,9 @@ static void readings_of_the_clock_are_allowed_for(void **state)
     close_views(&v);
 }
 
-static void waits_are_not_compared_with_processor_time(void **state)
+TEST(waits_are_not_compared_with_processor_time)
 {
     struct fault cpu = {.what = "cpu", .biased = "BarrierWait"}, wall = {.biased = "BarrierWait"};
-    (void)state;
     struct bn_agreement a = make(BN_PROF_BRICK, 6, 2, 30000, &cpu);
     assert_true(a.agrees);
     assert_false(row(&a, BN_FRAME_BRICK, "BarrierWait")->compared);
@@ -280,11 +274,10 @@ static void waits_are_not_compared_with_processor_time(void **state)
 }
 
 /* Samples that come in clumps of ten are worth a tenth: alone they look like faults, runs tell. */
-static void runs_that_vary_widen_the_intervals(void **state)
+TEST(runs_that_vary_widen_the_intervals)
 {
     struct fault clumped = {.clumped = 0.9};
     size_t wider = 0, agreed = 0;
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct bn_agreement a = make(BN_PROF_BRICK, seed, 8, 600, &clumped);
         wider += a.dispersion > 4;
@@ -306,10 +299,9 @@ static void put_scheduling(struct views *v, uint64_t first_ns, uint64_t second_n
     bn_json_add_u64(waited, second_ns);
 }
 
-static void what_cannot_be_compared_says_why(void **state)
+TEST(what_cannot_be_compared_says_why)
 {
     struct views v;
-    (void)state;
     struct bn_agreement a = make(BN_PROF_BRICK, 1, 1, 100, &HONEST);
     assert_false(a.agrees);
     assert_non_null(strstr(a.why, "samples lie in bricks"));
@@ -342,19 +334,4 @@ static void what_cannot_be_compared_says_why(void **state)
     assert_string_equal(a.why, "no brick was measured");
     bn_agreement_release(&a);
     close_views(&v);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(honest_samples_agree),
-        cmocka_unit_test(rows_say_what_was_seen),
-        cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(kernels_are_held_against_functions),
-        cmocka_unit_test(readings_of_the_clock_are_allowed_for),
-        cmocka_unit_test(waits_are_not_compared_with_processor_time),
-        cmocka_unit_test(runs_that_vary_widen_the_intervals),
-        cmocka_unit_test(what_cannot_be_compared_says_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,9 +58,8 @@ static void check_sums(const bn_prof *prof, const bn_stacks *s)
     bn_free(totals);
 }
 
-static void sums_are_exact_at_every_level(void **state)
+TEST(sums_are_exact_at_every_level)
 {
-    (void)state;
     for (int level = BN_PROF_LAYER; level < BN_PROF_LEVELS; level++) {
         struct maker m;
         bn_error err = {0};
@@ -83,9 +82,8 @@ static void sums_are_exact_at_every_level(void **state)
     }
 }
 
-static void phases_and_layers_have_names(void **state)
+TEST(phases_and_layers_have_names)
 {
-    (void)state;
     struct maker m;
     bn_error err = {0};
     bn_stacks *s = open_stacks();
@@ -119,9 +117,8 @@ static void phases_and_layers_have_names(void **state)
     bn_prof_close(m.prof);
 }
 
-static void what_is_not_whole_is_refused(void **state)
+TEST(what_is_not_whole_is_refused)
 {
-    (void)state;
     struct maker m;
     bn_error err = {0};
     bn_stacks *s = open_stacks();
@@ -149,9 +146,8 @@ static void what_is_not_whole_is_refused(void **state)
     bn_prof_close(m.prof);
 }
 
-static void a_document_gives_the_same(void **state)
+TEST(a_document_gives_the_same)
 {
-    (void)state;
     struct maker m;
     bn_error err = {0};
     bn_hparams network = {.n_layer = 3, .sub_norms = true};
@@ -211,9 +207,8 @@ static const struct bn_prof_event *slow_find(const bn_prof *prof, unsigned threa
     return found;
 }
 
-static void the_clock_finds_what_ran(void **state)
+TEST(the_clock_finds_what_ran)
 {
-    (void)state;
     static const uint32_t TIDS[] = {4711, 4712};
     struct maker m;
     bn_error err = {0};
@@ -255,9 +250,8 @@ static void the_clock_finds_what_ran(void **state)
     bn_prof_close(m.prof);
 }
 
-static void a_short_memory_is_an_error(void **state)
+TEST(a_short_memory_is_an_error)
 {
-    (void)state;
     struct maker m;
     maker_open(&m, BN_PROF_KERNEL, 12, 2);
     for (uint64_t n = 1; n < 40; n++) {
@@ -270,14 +264,4 @@ static void a_short_memory_is_an_error(void **state)
         bn_stacks_close(s);
     }
     bn_prof_close(m.prof);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_exact_at_every_level), cmocka_unit_test(phases_and_layers_have_names),
-        cmocka_unit_test(what_is_not_whole_is_refused),  cmocka_unit_test(a_document_gives_the_same),
-        cmocka_unit_test(the_clock_finds_what_ran),      cmocka_unit_test(a_short_memory_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,9 +14,8 @@ static double choose(unsigned n, unsigned k)
     return k > n ? 0 : c;
 }
 
-static void fisher_is_the_sum_of_all_tables(void **state)
+TEST(fisher_is_the_sum_of_all_tables)
 {
-    (void)state;
     for (unsigned n_a = 1; n_a <= 12; n_a += 3)
         for (unsigned n_b = 1; n_b <= 21; n_b += 4)
             for (unsigned a = 0; a <= n_a; a++)
@@ -39,9 +38,8 @@ static void fisher_is_the_sum_of_all_tables(void **state)
                 }
 }
 
-static void fisher_of_many_samples_is_the_normal_test(void **state)
+TEST(fisher_of_many_samples_is_the_normal_test)
 {
-    (void)state;
     struct bn_fisher got = bn_fisher(0.30, 1e6, 0.302, 1e6);
     double z = 0.002 / sqrt(0.301 * 0.699 * 2e-6), normal = 2 * bn_normal_cdf(-z);
     assert_true(fabs(got.p / normal - 1) < 0.03);
@@ -55,9 +53,8 @@ static void fisher_of_many_samples_is_the_normal_test(void **state)
     assert_near(newcombe.high, 0.3339, 5e-5);
 }
 
-static void a_shift_has_its_signs(void **state)
+TEST(a_shift_has_its_signs)
 {
-    (void)state;
     bn_stacks *before = NULL, *after = NULL;
     struct bn_stacks_diff d;
     append(&before, "main;hot;leaf 500\nmain;hot 200\nmain;cold 300\n");
@@ -87,9 +84,8 @@ static void a_shift_has_its_signs(void **state)
     bn_stacks_diff_release(&d);
 }
 
-static void what_is_gone_or_new_stays(void **state)
+TEST(what_is_gone_or_new_stays)
 {
-    (void)state;
     bn_stacks *before = NULL, *after = NULL;
     struct bn_stacks_diff d;
     append(&before, "main;old;deep 40\nmain;work 60\n");
@@ -105,9 +101,8 @@ static void what_is_gone_or_new_stays(void **state)
     bn_stacks_diff_release(&d);
 }
 
-static void recursion_counts_once(void **state)
+TEST(recursion_counts_once)
 {
-    (void)state;
     bn_stacks *before = NULL, *after = NULL;
     struct bn_stacks_diff d;
     append(&before, "f;g;f;g;f 10\nf;f 10\ng;f 10\ng 10\n");
@@ -119,9 +114,8 @@ static void recursion_counts_once(void **state)
     bn_stacks_diff_release(&d);
 }
 
-static void frames_are_matched_by_name(void **state)
+TEST(frames_are_matched_by_name)
 {
-    (void)state;
     bn_error err = {0};
     bn_stacks *side[2];
     struct bn_stacks_diff d;
@@ -137,9 +131,8 @@ static void frames_are_matched_by_name(void **state)
     bn_stacks_diff_release(&d);
 }
 
-static void the_same_gives_nothing(void **state)
+TEST(the_same_gives_nothing)
 {
-    (void)state;
     static const char TEXT[] = "a;b;c 13\na;b 200\na;d 1000\n[x] 2\n";
     for (int runs = 1; runs <= 3; runs++) {
         bn_stacks *before = NULL, *after = NULL;
@@ -173,18 +166,16 @@ static void refuse(const char *before, const char *after, const char *unit, cons
     bn_stacks_close(a);
 }
 
-static void what_cannot_be_compared_is_refused(void **state)
+TEST(what_cannot_be_compared_is_refused)
 {
-    (void)state;
     refuse("f 1\n", "f 1\n", "ns", "cpu", BN_ERR_ARG);
     refuse("f 1\n", "f 1\n", "samples", "wall", BN_ERR_ARG);
     refuse("f 0\n", "f 1\n", "samples", "cpu", BN_ERR_MISMATCH);
     refuse("f 1\n", "f 0\n", "samples", "cpu", BN_ERR_MISMATCH);
 }
 
-static void memory_that_is_short_is_an_error(void **state)
+TEST(memory_that_is_short_is_an_error)
 {
-    (void)state;
     bn_stacks *before = NULL, *after = NULL;
     append(&before, "a;b;c 13\na;b 200\n");
     append(&after, "a;b;c 213\na;d 20\n");
@@ -207,9 +198,8 @@ static void memory_that_is_short_is_an_error(void **state)
 
 /* ---- which test, and of what ---- */
 
-static void without_samples_it_is_welch(void **state)
+TEST(without_samples_it_is_welch)
 {
-    (void)state;
     bn_stacks *before = NULL, *after = NULL;
     struct bn_stacks_diff d;
     append(&before, "f 10.5\ng 89.5\n");
@@ -240,9 +230,8 @@ static void without_samples_it_is_welch(void **state)
 
 /* Three runs without a frame and three with one sample each: Welch's t alone, with runs of slightly different
  * length, finds that hardly possible by chance. */
-static void runs_that_agree_by_chance_are_not_believed(void **state)
+TEST(runs_that_agree_by_chance_are_not_believed)
 {
-    (void)state;
     static const char *const AFTER[] = {"f 1\ng 1000\n", "f 1\ng 1001\n", "f 1\ng 999\n"};
     bn_stacks *before = NULL, *after = NULL;
     struct bn_stacks_diff d;
@@ -269,9 +258,8 @@ static void runs_that_agree_by_chance_are_not_believed(void **state)
 
 /* Samples of different weight: 10 of 100 and 1000 of 1 are as good as (2000)^2 / (10 * 100^2 + 1000) = 39.6.
  */
-static void weight_is_not_evidence(void **state)
+TEST(weight_is_not_evidence)
 {
-    (void)state;
     double p[2];
     for (int heavy = 0; heavy < 2; heavy++) {
         bn_error err = {0};
@@ -292,9 +280,8 @@ static void weight_is_not_evidence(void **state)
     assert_true(p[0] < 1e-4 && p[1] > 0.3);
 }
 
-static void weights_of_the_same_work(void **state)
+TEST(weights_of_the_same_work)
 {
-    (void)state;
     static const unsigned WIGGLE[] = {0, 7, 12, 3, 9};
     bn_stacks *before = NULL, *after = NULL;
     struct bn_stacks_diff d;
@@ -314,9 +301,8 @@ static void weights_of_the_same_work(void **state)
     bn_stacks_diff_release(&d);
 }
 
-static void less_than_min_share_is_not_judged(void **state)
+TEST(less_than_min_share_is_not_judged)
 {
-    (void)state;
     const struct bn_stacks_diff_options how = {.min_share = 0.05};
     bn_stacks *before = NULL, *after = NULL;
     struct bn_stacks_diff d;
@@ -327,25 +313,4 @@ static void less_than_min_share_is_not_judged(void **state)
     assert_false(of(&d, d.self, "g")->significant);
     assert_near(of(&d, d.self, "g")->before, 1.0 / 11, 1e-12);
     bn_stacks_diff_release(&d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fisher_is_the_sum_of_all_tables),
-        cmocka_unit_test(fisher_of_many_samples_is_the_normal_test),
-        cmocka_unit_test(a_shift_has_its_signs),
-        cmocka_unit_test(what_is_gone_or_new_stays),
-        cmocka_unit_test(recursion_counts_once),
-        cmocka_unit_test(frames_are_matched_by_name),
-        cmocka_unit_test(the_same_gives_nothing),
-        cmocka_unit_test(what_cannot_be_compared_is_refused),
-        cmocka_unit_test(memory_that_is_short_is_an_error),
-        cmocka_unit_test(without_samples_it_is_welch),
-        cmocka_unit_test(runs_that_agree_by_chance_are_not_believed),
-        cmocka_unit_test(weight_is_not_evidence),
-        cmocka_unit_test(weights_of_the_same_work),
-        cmocka_unit_test(less_than_min_share_is_not_judged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

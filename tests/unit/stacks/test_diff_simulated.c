@@ -154,9 +154,8 @@ static struct outcome alike(const struct setting *s, unsigned n, uint64_t seed)
 /* What is wanted is at most 5 %. 1000 comparisons of each gave at most 4 % (10 and 10 runs: 3.0 %; a single
  * run each: 4 %) and nothing for 2 and 3 runs; so few as these here have limits with room for chance. */
 #define N_ALIKE 100u
-static void the_same_program_looks_the_same(void **state)
+TEST(the_same_program_looks_the_same)
 {
-    (void)state;
     const double inf = (double)INFINITY;
     const struct setting settings[] = {
         {"3 and 3 runs, only sampling differs", {inf, 0}, {3, 3}, {1000, 1000}},
@@ -181,9 +180,8 @@ static void the_same_program_looks_the_same(void **state)
 }
 
 /* The limit of single runs: what differs from run to run looks like a change. */
-static void a_single_run_is_not_enough(void **state)
+TEST(a_single_run_is_not_enough)
 {
-    (void)state;
     const struct setting single = {"1 and 1 run, Dirichlet 400", {400, 0}, {1, 1}, {5000, 5000}};
     struct outcome o = alike(&single, 100, 77);
     assert_true(o.nodes > 50);
@@ -227,9 +225,8 @@ static unsigned find_slower(const struct program *before, const struct program *
     return found;
 }
 
-static void what_it_says_it_can_find_it_finds(void **state)
+TEST(what_it_says_it_can_find_it_finds)
 {
-    (void)state;
     uint64_t seed = 5;
     double detectable, ignored;
     struct program before = {0}, after;
@@ -247,14 +244,4 @@ static void what_it_says_it_can_find_it_finds(void **state)
     assert_true(detectable > 0.01 && detectable < 0.2);
     assert_true(none <= 3 && some >= 30 && all >= 59);
     bn_stacks_close(before.tree);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_program_looks_the_same),
-        cmocka_unit_test(a_single_run_is_not_enough),
-        cmocka_unit_test(what_it_says_it_can_find_it_finds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

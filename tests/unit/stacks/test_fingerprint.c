@@ -50,10 +50,9 @@ static const struct {
     {"\"lost\": 17", "\"lost\": 0", NULL, false},
 };
 
-static void each_fact_is_told_apart(void **state)
+TEST(each_fact_is_told_apart)
 {
     bn_json *about = changed("", "");
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(CHANGES); i++) {
         bn_json *with = changed(CHANGES[i].find, CHANGES[i].put), *names = bn_json_new_array();
         assert_int_equal(bn_fingerprint_put(about, NULL), BN_OK); /* again: it is not a fact itself */
@@ -71,7 +70,7 @@ static void each_fact_is_told_apart(void **state)
     bn_json_free(about);
 }
 
-static void differences_are_of_facts_that_both_know(void **state)
+TEST(differences_are_of_facts_that_both_know)
 {
     bn_json *about = changed("", ""), *with = changed("\"threads\": 1, \"isa\": \"avx2\"", "\"threads\": 4"),
             *names = bn_json_new_array(), *none = bn_json_new_object();
@@ -85,13 +84,4 @@ static void differences_are_of_facts_that_both_know(void **state)
     bn_json_free(names);
     bn_json_free(none);
     (void)state;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_fact_is_told_apart),
-        cmocka_unit_test(differences_are_of_facts_that_both_know),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

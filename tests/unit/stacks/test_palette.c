@@ -18,9 +18,8 @@ static enum bn_class class_of(enum bn_frame_kind kind, const char *name)
     return bn_class_of(&frame);
 }
 
-static void names_have_classes(void **state)
+TEST(names_have_classes)
 {
-    (void)state;
     static const struct {
         enum bn_frame_kind kind;
         const char *name;
@@ -80,9 +79,8 @@ static void names_have_classes(void **state)
 }
 
 /* Names that are common words mean something in this project's own code only. */
-static void short_names_are_of_this_project_only(void **state)
+TEST(short_names_are_of_this_project_only)
 {
-    (void)state;
     static const struct {
         const char *name;
         enum bn_class is;
@@ -118,9 +116,8 @@ static enum bn_class class_in_program(const char *name)
 }
 
 /* Every function of kernels/ that is one in machine code: kernels and their parts, for all instruction sets. */
-static void every_function_of_kernels_has_a_class(void **state)
+TEST(every_function_of_kernels_has_a_class)
 {
-    (void)state;
     char name[256];
     size_t n = 0, kernels = 0;
     assert_int_equal(class_in_program("a_new_part"), BN_CLASS_OTHER); /* what a missing rule looks like */
@@ -139,9 +136,8 @@ static void every_function_of_kernels_has_a_class(void **state)
 }
 
 /* The class is that of the slot for every instruction set of this build, also as the profiler names it. */
-static void kernels_have_the_class_of_their_slot(void **state)
+TEST(kernels_have_the_class_of_their_slot)
 {
-    (void)state;
     const struct bn_kernels *set;
     for (size_t i = 0; (set = bn_kernels_built(i)) != NULL; i++)
         for (unsigned slot = 0; slot < BN_KERNEL_COUNT; slot++) {
@@ -161,9 +157,8 @@ static void kernels_have_the_class_of_their_slot(void **state)
 }
 
 /* A function that was inlined is of the class that it has where it stands alone. */
-static void inlined_functions_keep_their_class(void **state)
+TEST(inlined_functions_keep_their_class)
 {
-    (void)state;
     static const char *const NAMES[] = {"bn_quantize_ref", "fold", "malloc",
                                         "softmax",         "main", "bn_add_avx2"};
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
@@ -171,7 +166,7 @@ static void inlined_functions_keep_their_class(void **state)
 }
 
 /* The class of the last of a path's frames. */
-static void frames_do_what_their_callers_do(void **state)
+TEST(frames_do_what_their_callers_do)
 {
     static const struct {
         enum bn_class is;
@@ -195,7 +190,6 @@ static void frames_do_what_their_callers_do(void **state)
          {{"bn_i2s_gemm_avx2", "bn-run", "kernels/x86/avx2_ternary.c", 1, BN_FRAME_CODE},
           {"a_new_part", "other", "kernels/x86/avx2_few.c", 1, BN_FRAME_CODE}}},
     };
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         bn_stacks *s = NULL;
         uint32_t node = BN_STACKS_ROOT;
@@ -208,9 +202,8 @@ static void frames_do_what_their_callers_do(void **state)
 }
 
 /* Bricks that compute have a class; those that contain others, and those after the pass, have none. */
-static void every_brick_that_computes_has_a_class(void **state)
+TEST(every_brick_that_computes_has_a_class)
 {
-    (void)state;
     for (unsigned b = 0; b < BN_BRICK_KNOWN; b++) {
         bool holds = b == BN_BRICK_LAYER || b == BN_BRICK_EMIT || b == BN_BRICK_SAMPLING;
         enum bn_class is = class_of(BN_FRAME_BRICK, bn_brick_name((enum bn_brick)b));
@@ -242,9 +235,8 @@ static double contrast(struct bn_colour a, struct bn_colour b)
     return (fmax(p, q) + 0.05) / (fmin(p, q) + 0.05);
 }
 
-static void contrast_is_as_defined(void **state)
+TEST(contrast_is_as_defined)
 {
-    (void)state;
     struct bn_colour black = {0, 0, 0}, white = {255, 255, 255}, grey = {0x76, 0x76, 0x76};
     assert_true(fabs(contrast(black, white) - 21) < 1e-9);
     assert_true(fabs(contrast(grey, white) - 4.54) < 0.01); /* the lightest grey that passes on white */
@@ -252,9 +244,8 @@ static void contrast_is_as_defined(void **state)
     assert_true(contrast(red, white) < 4.5);
 }
 
-static void text_can_be_read_on_every_colour(void **state)
+TEST(text_can_be_read_on_every_colour)
 {
-    (void)state;
     for (int p = 0; p < BN_PALETTES; p++)
         for (int dark = 0; dark < 2; dark++) {
             struct bn_colour ink = bn_palette_ink((enum bn_palette)p, dark);
@@ -315,9 +306,8 @@ static double nearest(enum bn_palette palette, bool dark, int eyes)
     return least;
 }
 
-static void classes_can_be_told_apart(void **state)
+TEST(classes_can_be_told_apart)
 {
-    (void)state;
     for (int dark = 0; dark < 2; dark++) {
         if (nearest(BN_PALETTE_BITNET, dark, 0) < 0.05)
             fail_msg("bitnet%s: %.3f", dark ? " dark" : "", nearest(BN_PALETTE_BITNET, dark, 0));
@@ -331,9 +321,8 @@ static void classes_can_be_told_apart(void **state)
 }
 
 /* More and less, at equal strength, for all eyes. */
-static void more_and_less_can_be_told_apart(void **state)
+TEST(more_and_less_can_be_told_apart)
 {
-    (void)state;
     for (int dark = 0; dark < 2; dark++)
         for (int size = 1; size <= BN_DELTA_STEPS; size++)
             for (int eyes = 0; eyes < 3; eyes++) {
@@ -348,9 +337,8 @@ static void more_and_less_can_be_told_apart(void **state)
 }
 
 /* Shades are all used, and the same name has the same one. */
-static void shades_follow_names(void **state)
+TEST(shades_follow_names)
 {
-    (void)state;
     unsigned seen[BN_SHADES] = {0};
     for (int i = 0; i < 1000; i++) {
         char name[32];
@@ -364,23 +352,4 @@ static void shades_follow_names(void **state)
         assert_in_range(seen[s], 120, 280);
     struct bn_frame known = {"bn_i2s_gemv_avx2", "", "", 0, BN_FRAME_CODE};
     assert_int_equal(bn_shade_of(&known), 0); /* the same on every machine */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_have_classes),
-        cmocka_unit_test(short_names_are_of_this_project_only),
-        cmocka_unit_test(every_function_of_kernels_has_a_class),
-        cmocka_unit_test(kernels_have_the_class_of_their_slot),
-        cmocka_unit_test(inlined_functions_keep_their_class),
-        cmocka_unit_test(frames_do_what_their_callers_do),
-        cmocka_unit_test(every_brick_that_computes_has_a_class),
-        cmocka_unit_test(contrast_is_as_defined),
-        cmocka_unit_test(text_can_be_read_on_every_colour),
-        cmocka_unit_test(classes_can_be_told_apart),
-        cmocka_unit_test(more_and_less_can_be_told_apart),
-        cmocka_unit_test(shades_follow_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

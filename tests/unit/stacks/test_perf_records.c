@@ -169,7 +169,7 @@ static int tear_down(void **state)
 
 static const uint64_t USER = (uint64_t)PERF_CONTEXT_USER, KERNEL = (uint64_t)PERF_CONTEXT_KERNEL;
 
-static void test_sample(void **state)
+TEST_IN(test_sample, set_up, tear_down)
 {
     struct world *w = *state;
     uint64_t chain[] = {USER, 0x1000, 0x2000, 0x3000};
@@ -187,7 +187,7 @@ static void test_sample(void **state)
 }
 
 /* Records of all sizes at all places of the ring, many times around it. */
-static void test_wrap(void **state)
+TEST_IN(test_wrap, set_up, tear_down)
 {
     struct world *w = *state;
     uint64_t chain[40] = {USER};
@@ -213,7 +213,7 @@ static void test_wrap(void **state)
     assert_int_equal(w->recording.delivery.lost, 0);
 }
 
-static void test_markers(void **state)
+TEST_IN(test_markers, set_up, tear_down)
 {
     struct world *w = *state;
     uint64_t both[] = {KERNEL, 0xffffffff81000001, 0xffffffff81000002, USER, 0x1000, 0, 0x12};
@@ -258,7 +258,7 @@ static void dump_sample(struct world *w, uint64_t abi, uint64_t size, uint64_t f
     end(w, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER);
 }
 
-static void test_dump(void **state)
+TEST_IN(test_dump, set_up, tear_down)
 {
     struct world *w = *state;
     dump_sample(w, PERF_SAMPLE_REGS_ABI_64, 64, 40);
@@ -290,7 +290,7 @@ static void test_dump(void **state)
 }
 
 /* What a program maps again and again ends somewhere, and that is said. */
-static void test_many_mappings(void **state)
+TEST_IN(test_many_mappings, set_up, tear_down)
 {
     struct world *w = *state;
     bn_recording *r = &w->recording;
@@ -315,7 +315,7 @@ static void test_many_mappings(void **state)
     assert_int_equal(n, 0);
 }
 
-static void test_mappings(void **state)
+TEST_IN(test_mappings, set_up, tear_down)
 {
     struct world *w = *state;
     mapping(w, 7, 0x1000, 0x1000, "/usr/bin/a", "0123456789abcdef0123", 5);
@@ -337,7 +337,7 @@ static void test_mappings(void **state)
     assert_int_equal(w->recording.delivery.lost, 2);
 }
 
-static void test_losses(void **state)
+TEST_IN(test_losses, set_up, tear_down)
 {
     struct world *w = *state;
     begin(w);
@@ -365,7 +365,7 @@ static void test_losses(void **state)
 }
 
 /* Records whose contents say more than there is. */
-static void test_hostile(void **state)
+TEST_IN(test_hostile, set_up, tear_down)
 {
     struct world *w = *state;
     uint64_t chain[] = {USER, 0x1000};
@@ -398,7 +398,7 @@ static void test_hostile(void **state)
 }
 
 /* Sizes after which nobody knows where the next record begins. */
-static void test_broken_ring(void **state)
+TEST_IN(test_broken_ring, set_up, tear_down)
 {
     struct world *w = *state;
     uint64_t chain[] = {USER, 0x1000};
@@ -417,7 +417,7 @@ static void test_broken_ring(void **state)
 }
 
 /* A process that is forked has its parent's memory of that moment and its name; records come in any order. */
-static void test_inheritance(void **state)
+TEST_IN(test_inheritance, set_up, tear_down)
 {
     struct world *w = *state;
     uint64_t chain[] = {USER, 0x1800};
@@ -443,14 +443,4 @@ static void test_inheritance(void **state)
         named = true;
     }
     assert_true(named);
-}
-
-int main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_sample),     TEST(test_wrap),     TEST(test_markers),
-                                       TEST(test_dump),       TEST(test_mappings), TEST(test_many_mappings),
-                                       TEST(test_losses),     TEST(test_hostile),  TEST(test_broken_ring),
-                                       TEST(test_inheritance)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,25 +20,21 @@ static void expect_round_trip(const bn_stacks *s, enum bn_stacks_format format)
     bn_buf_release(&twice);
 }
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
-    (void)state;
     bn_stacks *s = specimen();
     s->measured = specimen();
     expect_round_trip(s, BN_STACKS_DOCUMENT);
     expect_round_trip(s, BN_STACKS_FOLDED);
-    expect_round_trip(s, BN_STACKS_SPEEDSCOPE);
     bn_stacks_close(s);
     s = parse("# unit=faults what=faults\na;b 3\n 2\n");
     expect_round_trip(s, BN_STACKS_DOCUMENT);
     expect_round_trip(s, BN_STACKS_FOLDED);
-    expect_round_trip(s, BN_STACKS_SPEEDSCOPE);
     bn_stacks_close(s);
 }
 
-static void documents_keep_everything(void **state)
+TEST(documents_keep_everything)
 {
-    (void)state;
     bn_stacks *s = specimen(), *back = NULL, *sorted = NULL;
     s->measured = specimen();
     OK(bn_stacks_copy(&sorted, s, &(struct bn_stacks_view){0}, NULL));
@@ -72,9 +68,8 @@ static void documents_keep_everything(void **state)
     bn_buf_release(&out);
 }
 
-static void large_documents_are_refused(void **state)
+TEST(large_documents_are_refused)
 {
-    (void)state;
     bn_stacks *s = NULL;
     bn_error err = {0};
     struct bn_buf out = {.max = 1u << 26};
@@ -108,9 +103,8 @@ static const char WEIGHTS[] =
     "# unit=ns what=cpu\nmain;a;b 1000003\nmain;a 7\nmain;c;k_[k] 123456789\nother 1\n";
 #define WEIGHTS_TOTAL 124456800.0
 
-static void chrome_has_the_total(void **state)
+TEST(chrome_has_the_total)
 {
-    (void)state;
     bn_stacks *s = parse(WEIGHTS), *more = parse(WEIGHTS);
     OK(bn_stacks_append(s, more, NULL));
     bn_json *root = json_of(s, BN_STACKS_CHROME);
@@ -202,9 +196,8 @@ static void read_pprof(struct pprof *p, struct bytes b)
     }
 }
 
-static void pprof_has_the_total(void **state)
+TEST(pprof_has_the_total)
 {
-    (void)state;
     struct pprof p;
     bn_stacks *s = specimen();
     struct bn_buf out = written(s, BN_STACKS_PPROF);
@@ -220,9 +213,8 @@ static void pprof_has_the_total(void **state)
     bn_stacks_close(s);
 }
 
-static void fractions_keep_their_sum(void **state)
+TEST(fractions_keep_their_sum)
 {
-    (void)state;
     bn_stacks *s = parse("a 0.4\nb 0.4\nc 0.4\nd 0.4\ne 0.4\n"); /* each rounds to nothing, all to 2 */
     uint64_t weights[8], sum = 0;
     assert_true(s->n_nodes <= BN_ARRAY_LEN(weights));
@@ -243,9 +235,8 @@ static const struct bn_hotspot *spot(const struct bn_hotspots *h, const char *na
     return NULL;
 }
 
-static void recursion_counts_once(void **state)
+TEST(recursion_counts_once)
 {
-    (void)state;
     bn_stacks *s = parse("# unit=samples\nmain;f;f;g;f 3\nmain;f 4\nmain;g 2\nmain 1\n");
     struct bn_hotspots h;
     OK(bn_hotspots(&h, s, BN_FRAME_ALL, NULL));
@@ -266,9 +257,8 @@ static void recursion_counts_once(void **state)
     bn_stacks_close(s);
 }
 
-static void measured_shares_come_from_runs(void **state)
+TEST(measured_shares_come_from_runs)
 {
-    (void)state;
     bn_stacks *s = parse("# unit=ns\nf 10\ng 90\n"), *b = parse("# unit=ns\nf 20\ng 80\n"),
               *c = parse("# unit=ns\nf 30\ng 70\n");
     struct bn_hotspots h;
@@ -289,7 +279,7 @@ static void measured_shares_come_from_runs(void **state)
     bn_stacks_close(c);
 }
 
-static void a_name_says_its_format(void **state)
+TEST(a_name_says_its_format)
 {
     static const struct {
         const char *name;
@@ -300,20 +290,7 @@ static void a_name_says_its_format(void **state)
                  {"a.txt", BN_STACKS_TEXT},          {".json", BN_STACKS_NO_FORMAT},
                  {"a.gz", BN_STACKS_NO_FORMAT},      {"svg", BN_STACKS_NO_FORMAT},
                  {"", BN_STACKS_NO_FORMAT}};
-    (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
         assert_int_equal(bn_stacks_format_by_name(NAMES[i].name), NAMES[i].format);
     assert_string_equal(bn_stacks_format_name(BN_STACKS_TEXT), "text");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_says_its_format),         cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(documents_keep_everything),      cmocka_unit_test(large_documents_are_refused),
-        cmocka_unit_test(chrome_has_the_total),           cmocka_unit_test(pprof_has_the_total),
-        cmocka_unit_test(fractions_keep_their_sum),       cmocka_unit_test(recursion_counts_once),
-        cmocka_unit_test(measured_shares_come_from_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

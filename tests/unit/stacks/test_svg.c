@@ -5,9 +5,8 @@
  * writes pictures there instead, which tests/cli/flame_svg.sh opens in a browser.
  */
 #include "tests/unit/stacks/pictures.h"
-static void boxes_nest_and_are_as_wide_as_their_weight(void **state)
+TEST(boxes_nest_and_are_as_wide_as_their_weight)
 {
-    (void)state;
     bn_stacks *s = make_sampled();
     double *totals = bn_alloc(s->n_nodes, sizeof *totals);
     bn_stacks_totals(s, BN_STACKS_ALL_RUNS, totals);
@@ -38,9 +37,8 @@ static void boxes_nest_and_are_as_wide_as_their_weight(void **state)
 }
 
 /* What is too narrow is not drawn, and is in the data. */
-static void narrow_frames_are_in_the_data(void **state)
+TEST(narrow_frames_are_in_the_data)
 {
-    (void)state;
     bn_stacks *s = open_stacks("samples");
     put(s, "main;wide", BN_FRAME_CODE, 1e6, 0);
     put(s, "main;narrow;narrower", BN_FRAME_CODE, 1, 0);
@@ -65,9 +63,8 @@ static void narrow_frames_are_in_the_data(void **state)
 }
 
 /* The data have every node once: walked, they give the same totals. */
-static void data_are_the_tree(void **state)
+TEST(data_are_the_tree)
 {
-    (void)state;
     bn_stacks *s = make_sampled();
     struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
     struct bn_buf svg;
@@ -95,9 +92,8 @@ static void data_are_the_tree(void **state)
     bn_stacks_close(s);
 }
 
-static void tooltips_say_what_was_seen(void **state)
+TEST(tooltips_say_what_was_seen)
 {
-    (void)state;
     bn_stacks *s = make_sampled();
     struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
     struct bn_buf svg;
@@ -116,9 +112,8 @@ static void tooltips_say_what_was_seen(void **state)
     bn_stacks_close(s);
 }
 
-static void same_stacks_are_the_same_bytes(void **state)
+TEST(same_stacks_are_the_same_bytes)
 {
-    (void)state;
     bn_stacks *s = make_sampled(), *t = make_sampled();
     struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
     struct bn_buf a, b, c;
@@ -178,9 +173,8 @@ static struct bn_svg_options hostile_options(void)
     return o;
 }
 
-static void no_name_becomes_markup(void **state)
+TEST(no_name_becomes_markup)
 {
-    (void)state;
     bn_stacks *s = make_hostile();
     struct bn_svg_options o = hostile_options();
     struct bn_buf svg;
@@ -211,9 +205,8 @@ static void refuse(bn_stacks *s, bn_status want)
     bn_stacks_close(s);
 }
 
-static void nothing_to_draw_is_an_error(void **state)
+TEST(nothing_to_draw_is_an_error)
 {
-    (void)state;
     const double weights[] = {0, (double)NAN, (double)INFINITY};
     refuse(open_stacks("ns"), BN_ERR_FORMAT);
     for (size_t i = 0; i < BN_ARRAY_LEN(weights); i++) {
@@ -230,9 +223,8 @@ static void nothing_to_draw_is_an_error(void **state)
     }
 }
 
-static void short_memory_is_an_error(void **state)
+TEST(short_memory_is_an_error)
 {
-    (void)state;
     bn_stacks *s = make_sampled();
     struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
     bn_status status = BN_ERR_NOMEM;
@@ -254,9 +246,8 @@ static void short_memory_is_an_error(void **state)
 }
 
 /* A large tree stays a file that opens at once. */
-static void large_trees_are_small_files(void **state)
+TEST(large_trees_are_small_files)
 {
-    (void)state;
     bn_stacks *s = open_stacks("ns");
     uint32_t seed = 1;
     while (s->n_nodes < 20000) {
@@ -296,9 +287,8 @@ static struct bn_buf legend_of(const bn_stacks *s, const struct bn_svg_options *
 }
 
 /* Callers or callees, with tags or without: the same was running. */
-static void a_turned_picture_has_the_same_legend(void **state)
+TEST(a_turned_picture_has_the_same_legend)
 {
-    (void)state;
     for (int tags = 0; tags < 2; tags++) {
         struct bn_stacks_view view = {.callers = true, .drop = tags ? 0 : BN_FRAME_TAGS};
         struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
@@ -332,9 +322,8 @@ static void a_turned_picture_has_the_same_legend(void **state)
 
 /* ---- comparisons ---- */
 
-static void comparisons_have_widths_and_colours(void **state)
+TEST(comparisons_have_widths_and_colours)
 {
-    (void)state;
     struct bn_stacks_diff d = make_diff();
     struct bn_buf svg;
     struct rect boxes[16];
@@ -396,19 +385,6 @@ static int write_pictures(const char *folder)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boxes_nest_and_are_as_wide_as_their_weight),
-        cmocka_unit_test(narrow_frames_are_in_the_data),
-        cmocka_unit_test(data_are_the_tree),
-        cmocka_unit_test(tooltips_say_what_was_seen),
-        cmocka_unit_test(same_stacks_are_the_same_bytes),
-        cmocka_unit_test(no_name_becomes_markup),
-        cmocka_unit_test(nothing_to_draw_is_an_error),
-        cmocka_unit_test(short_memory_is_an_error),
-        cmocka_unit_test(large_trees_are_small_files),
-        cmocka_unit_test(a_turned_picture_has_the_same_legend),
-        cmocka_unit_test(comparisons_have_widths_and_colours),
-    };
     if (argc == 2) return write_pictures(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

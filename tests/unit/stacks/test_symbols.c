@@ -5,9 +5,8 @@
  */
 #define _GNU_SOURCE
 #include "tests/unit/stacks/known_program.h"
-static void programs_of_every_kind_have_names(void **state)
+TEST(programs_of_every_kind_have_names)
 {
-    (void)state;
     static const char *const KINDS[] = {"pie", "fixed", "static"};
     for (size_t i = 0; i < 3; i++) {
         struct seen s;
@@ -31,9 +30,8 @@ static void read_build_id(const char *path, char id[41])
     pclose(f);
 }
 
-static void debugging_files_are_found_beside_by_folder_and_by_build_id(void **state)
+TEST(debugging_files_are_found_beside_by_folder_and_by_build_id)
 {
-    (void)state;
     struct seen s;
     char path[200], id[41], debug[200];
     snprintf(path, sizeof path, "%s/prog", tmp);
@@ -61,9 +59,8 @@ static void debugging_files_are_found_beside_by_folder_and_by_build_id(void **st
     bn_recording_release(&s.recording);
 }
 
-static void without_build_ids_the_checksum_counts(void **state)
+TEST(without_build_ids_the_checksum_counts)
 {
-    (void)state;
     struct seen s;
     char path[200];
     size_t n;
@@ -81,9 +78,8 @@ static void without_build_ids_the_checksum_counts(void **state)
     bn_recording_release(&s.recording);
 }
 
-static void files_that_are_not_those_that_ran_have_no_names(void **state)
+TEST(files_that_are_not_those_that_ran_have_no_names)
 {
-    (void)state;
     struct seen s;
     char path[200], id[41];
     size_t n;
@@ -106,9 +102,8 @@ static void files_that_are_not_those_that_ran_have_no_names(void **state)
     }
 }
 
-static void broken_files_have_no_names(void **state)
+TEST(broken_files_have_no_names)
 {
-    (void)state;
     struct seen s;
     char path[200];
     snprintf(path, sizeof path, "%s/broken", tmp);
@@ -140,9 +135,8 @@ static void broken_files_have_no_names(void **state)
 }
 
 /* Paths that a process may have mapped, none of which can be read. */
-static void files_of_other_kinds_have_no_names(void **state)
+TEST(files_of_other_kinds_have_no_names)
 {
-    (void)state;
     static const char *const NAMES[] = {"fifo", "empty", "cut.elf", "insane.elf", "zero", "tty", "relative"};
     char path[200];
     size_t n;
@@ -192,9 +186,8 @@ static int find_no_elf(Dwfl_Module *m, void **u, const char *n, Dwarf_Addr b, ch
     return -1;
 }
 
-static void no_server_is_asked(void **state)
+TEST(no_server_is_asked)
 {
-    (void)state;
     struct seen s;
     char path[200], text[200], byte;
     int port, said[2];
@@ -243,9 +236,8 @@ static void no_server_is_asked(void **state)
 
 /* ---- this process ---- */
 
-static void libraries_the_vdso_and_other_memory(void **state)
+TEST(libraries_the_vdso_and_other_memory)
 {
-    (void)state;
     char path[1000];
     size_t n;
     snprintf(path, sizeof path, "%s/library.so", folder);
@@ -300,9 +292,8 @@ static void libraries_the_vdso_and_other_memory(void **state)
     dlclose(library);
 }
 
-static void an_address_is_what_it_was_at_the_time(void **state)
+TEST(an_address_is_what_it_was_at_the_time)
 {
-    (void)state;
     struct seen s;
     char path[1000];
     const struct bn_frame *f;
@@ -327,9 +318,8 @@ static void an_address_is_what_it_was_at_the_time(void **state)
     bn_recording_release(&s.recording);
 }
 
-static void kernel_symbols_are_read_when_they_are_shown(void **state)
+TEST(kernel_symbols_are_read_when_they_are_shown)
 {
-    (void)state;
     char path[200];
     const struct bn_kernel_symbol *s;
     struct bn_kernel_names kernel = {0};
@@ -411,9 +401,8 @@ static void record_samples(struct seen *s)
     bn_recording_finish(r);
 }
 
-static void samples_become_stacks(void **state)
+TEST(samples_become_stacks)
 {
-    (void)state;
     struct seen s;
     char path[1000];
     snprintf(path, sizeof path, "%s/fixed", folder);
@@ -480,18 +469,7 @@ int main(int argc, char **argv)
     if (realpath(argv[0], self) == NULL) return 1;
     *strrchr(self, '/') = '\0';
     snprintf(folder, sizeof folder, "%.850s/../../symbols", self);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(programs_of_every_kind_have_names),
-        cmocka_unit_test(debugging_files_are_found_beside_by_folder_and_by_build_id),
-        cmocka_unit_test(without_build_ids_the_checksum_counts),
-        cmocka_unit_test(files_that_are_not_those_that_ran_have_no_names),
-        cmocka_unit_test(broken_files_have_no_names),
-        cmocka_unit_test(files_of_other_kinds_have_no_names),
-        cmocka_unit_test(no_server_is_asked),
-        cmocka_unit_test(libraries_the_vdso_and_other_memory),
-        cmocka_unit_test(an_address_is_what_it_was_at_the_time),
-        cmocka_unit_test(kernel_symbols_are_read_when_they_are_shown),
-        cmocka_unit_test(samples_become_stacks),
-    };
-    return cmocka_run_group_tests_name("symbols", tests, begin, end);
+    return unit_run();
 }
+
+GROUP(begin, end)

@@ -119,9 +119,8 @@ static size_t cut_short(const bn_recording *r)
     return n;
 }
 
-static void a_recursion_has_its_depth(void **state)
+TEST(a_recursion_has_its_depth)
 {
-    (void)state;
     size_t right = 0, in = 0;
     depth = 19;
     bn_recording r = record_until(40, in_descend, CPU(1009000), go_down);
@@ -145,9 +144,8 @@ static size_t all_samples(const bn_recording *r)
     return r->n_samples;
 }
 
-static void stacks_are_copied(void **state)
+TEST(stacks_are_copied)
 {
-    (void)state;
     struct bn_record_options o = CPU(1009000);
     depth = 19;
     for (o.dump_bytes = 512; o.dump_bytes <= 65528; o.dump_bytes += 65016) {
@@ -247,9 +245,8 @@ static size_t of_busy(const bn_recording *r)
     return n;
 }
 
-static void threads_are_told_apart(void **state)
+TEST(threads_are_told_apart)
 {
-    (void)state;
     for (int round = 0; round < 2; round++) { /* twice, since the first leaves a handler */
         bn_recording r = record_until(40, of_busy, CPU(1009000), live_together);
         assert_true(is_near(&r, busy.tid, busy.cpu_ns, 0.1));
@@ -271,9 +268,8 @@ static size_t that_have_their_time(const bn_recording *r)
 }
 
 /* A scan finds each thread some time after its start: the longer they live, the less is missing of their time. */
-static void threads_that_wait_have_their_time(void **state)
+TEST(threads_that_wait_have_their_time)
 {
-    (void)state;
     struct bn_record_options o = CPU(1009000);
     o.kind = BN_RECORD_WALL;
     bn_recording r = record_until(2, that_have_their_time, o, live_together);
@@ -281,9 +277,8 @@ static void threads_that_wait_have_their_time(void **state)
 }
 
 /* To end a recording takes up to 40 ms of waiting for the watcher, which wall time would show. */
-static void the_samplers_own_time_is_not_sampled(void **state)
+TEST(the_samplers_own_time_is_not_sampled)
 {
-    (void)state;
     struct bn_record_options o = CPU(500000);
     size_t before = 0, late = 0;
     o.kind = BN_RECORD_WALL;
@@ -310,9 +305,8 @@ static void the_samplers_own_time_is_not_sampled(void **state)
 
 /* ---- refusals ---- */
 
-static void what_cannot_be_is_said(void **state)
+TEST(what_cannot_be_is_said)
 {
-    (void)state;
     void *first = NULL, *second = NULL;
     bn_recording r = {0};
     bn_error err = {0};
@@ -381,23 +375,8 @@ static int without_timers(void)
     return strstr(err.msg, "timer_create: Operation not permitted") == NULL ? 2 : 0;
 }
 
-static void what_is_denied_is_noticed(void **state)
+TEST(what_is_denied_is_noticed)
 {
-    (void)state;
     in_child(without_reading_memory);
     in_child(without_timers);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recursion_has_its_depth),
-        cmocka_unit_test(stacks_are_copied),
-        cmocka_unit_test(threads_are_told_apart),
-        cmocka_unit_test(threads_that_wait_have_their_time),
-        cmocka_unit_test(the_samplers_own_time_is_not_sampled),
-        cmocka_unit_test(what_cannot_be_is_said),
-        cmocka_unit_test(what_is_denied_is_noticed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,9 +101,8 @@ static void expect_chain(const struct capture *c)
     expect_chain_with(c, "/nonexistent");
 }
 
-static void copied_stacks_are_unwound_to_the_root(void **state)
+TEST(copied_stacks_are_unwound_to_the_root)
 {
-    (void)state;
     static struct capture c;
     pthread_t thread;
     call_chain(&c);
@@ -118,9 +117,8 @@ static void copied_stacks_are_unwound_to_the_root(void **state)
     expect_chain(&c);
 }
 
-static void a_copy_that_ends_early_is_said(void **state)
+TEST(a_copy_that_ends_early_is_said)
 {
-    (void)state;
     static struct capture c;
     const char *names[20];
     bn_recording recording;
@@ -159,9 +157,8 @@ static void *thread_returns_to(void *unused)
     return __builtin_return_address(0);
 }
 
-static void complete_chains_are_told_from_broken_ones(void **state)
+TEST(complete_chains_are_told_from_broken_ones)
 {
-    (void)state;
     pthread_t thread;
     void *start_thread;
     assert_int_equal(pthread_create(&thread, NULL, thread_returns_to, NULL), 0);
@@ -201,9 +198,8 @@ static void complete_chains_are_told_from_broken_ones(void **state)
     bn_recording_release(&recording);
 }
 
-static void short_memory_is_an_error(void **state)
+TEST(short_memory_is_an_error)
 {
-    (void)state;
     bn_stacks *stacks;
     static struct capture c;
     call_chain(&c);
@@ -232,11 +228,5 @@ int main(int argc, char **argv)
 {
     (void)argc, (void)argv;
     main_returns_to = __builtin_return_address(0);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copied_stacks_are_unwound_to_the_root),
-        cmocka_unit_test(a_copy_that_ends_early_is_said),
-        cmocka_unit_test(complete_chains_are_told_from_broken_ones),
-        cmocka_unit_test(short_memory_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

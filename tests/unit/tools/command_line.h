@@ -5,18 +5,9 @@
 #ifndef BN_TEST_COMMAND_LINE_H
 #define BN_TEST_COMMAND_LINE_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <setjmp.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "base/mem.h"
+#include "tests/unit/unit.h"
 #include "tools/cli/options.h"
 
 static bn_status nothing(struct bn_args *args, bn_error *err)

@@ -69,9 +69,8 @@ static enum bn_outcome judged(struct bn_ab_session *s)
     return s->result.list[0].j.outcome;
 }
 
-static void rounds_have_each_side_once(void **state)
+TEST(rounds_have_each_side_once)
 {
-    (void)state;
     struct fake f = plain(0);
     struct bn_ab_session s = session(&f, 20), again = session(&f, 20);
     size_t first[BN_AB_SIDES] = {0};
@@ -96,9 +95,8 @@ static void rounds_have_each_side_once(void **state)
     bn_ab_session_release(&again);
 }
 
-static void changes_are_found_under_drift(void **state)
+TEST(changes_are_found_under_drift)
 {
-    (void)state;
     static const struct {
         double effect;
         bool higher;
@@ -118,9 +116,8 @@ static void changes_are_found_under_drift(void **state)
     }
 }
 
-static void exact_values_have_no_noise(void **state)
+TEST(exact_values_have_no_noise)
 {
-    (void)state;
     for (int higher = 0; higher < 2; higher++) {
         for (int sign = -1; sign <= 1; sign++) {
             struct fake f = plain(sign * 0.001);
@@ -137,9 +134,8 @@ static void exact_values_have_no_noise(void **state)
     }
 }
 
-static void missing_values_fail(void **state)
+TEST(missing_values_fail)
 {
-    (void)state;
     struct fake f = plain(0);
     f.lacks_in = 5;
     struct bn_ab_session s = session(&f, 10);
@@ -172,9 +168,8 @@ static void missing_values_fail(void **state)
 }
 
 /* The fault is planted into the times of the control: what is said of the metric must go away. */
-static void a_control_that_differs_contaminates(void **state)
+TEST(a_control_that_differs_contaminates)
 {
-    (void)state;
     for (int fault = 0; fault < 4; fault++) {
         struct fake f = plain(0.05);
         struct bn_ab_session s = session(&f, 20);
@@ -192,16 +187,4 @@ static void a_control_that_differs_contaminates(void **state)
         if (fault != 0) assert_string_equal(s.result.list[0].j.reason, s.contaminated);
         bn_ab_session_release(&s);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounds_have_each_side_once),
-        cmocka_unit_test(changes_are_found_under_drift),
-        cmocka_unit_test(exact_values_have_no_noise),
-        cmocka_unit_test(missing_values_fail),
-        cmocka_unit_test(a_control_that_differs_contaminates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

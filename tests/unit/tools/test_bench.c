@@ -35,9 +35,8 @@ static int release(void **state)
     return 0;
 }
 
-static void all_cases_have_sizes(void **state)
+TEST(all_cases_have_sizes)
 {
-    (void)state;
     assert_true(n_cases > 20 && n_cases <= BN_BENCH_CASES);
     for (size_t i = 0; i < n_cases; i++) {
         const struct bn_bench_case *c = &cases[i];
@@ -49,7 +48,7 @@ static void all_cases_have_sizes(void **state)
     }
 }
 
-static void right_kernels_pass(void **state)
+TEST(right_kernels_pass)
 {
     for (size_t i = 0; i < n_cases; i++) {
         struct bn_bench_work work;
@@ -116,7 +115,7 @@ static void check_caught(unsigned char *pool, const struct bn_kernels *wrong, en
     assert_true(tried > 0);
 }
 
-static void wrong_kernels_are_caught(void **state)
+TEST(wrong_kernels_are_caught)
 {
     struct bn_kernels wrong = bn_kernels_ref;
     wrong.i2s_gemv = last_bit_gemv;
@@ -131,7 +130,7 @@ static void wrong_kernels_are_caught(void **state)
     check_caught(*state, &wrong, BN_KERNEL_ATTN_VALUES);
 }
 
-static void out_of_memory_is_an_error(void **state)
+TEST(out_of_memory_is_an_error)
 {
     for (uint64_t n = 1; n <= 3; n++) {
         struct bn_bench_work work;
@@ -145,12 +144,11 @@ static void out_of_memory_is_an_error(void **state)
 }
 
 /* A limit that other work disturbed is planted: measured again it rises, and it never falls. */
-static void disturbed_limits_are_measured_again(void **state)
+TEST(disturbed_limits_are_measured_again)
 {
     struct bn_bench_limits limits = {.budget_ns = 100000};
     const struct bn_kernels *kernels = bn_kernels_built(0);
     struct bn_bench_case *c = &cases[0];
-    (void)state;
     while (c->no_limit)
         c++;
     assert_int_equal(bn_bench_limits_measure(&limits, c, kernels, 1, false, NULL), BN_OK);
@@ -174,14 +172,4 @@ static void disturbed_limits_are_measured_again(void **state)
     bn_bench_limits_release(&limits);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_cases_have_sizes),
-        cmocka_unit_test(right_kernels_pass),
-        cmocka_unit_test(wrong_kernels_are_caught),
-        cmocka_unit_test(out_of_memory_is_an_error),
-        cmocka_unit_test(disturbed_limits_are_measured_again),
-    };
-    return cmocka_run_group_tests(tests, list_cases, release);
-}
+GROUP(list_cases, release)

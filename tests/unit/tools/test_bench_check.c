@@ -46,9 +46,8 @@ static void make_up(struct bn_bench_measurement *m, struct bn_bench_config confi
         .configs = configs, .n_configs = 2, .n_rounds = N, .confidence = 0.95, .h.clock.resolution_ns = 20};
 }
 
-static void good_samples_pass(void **state)
+TEST(good_samples_pass)
 {
-    (void)state;
     struct bn_bench_measurement m;
     struct bn_bench_config configs[2];
     struct bn_bench_sample samples[2][N];
@@ -66,9 +65,8 @@ static void good_samples_pass(void **state)
     bn_free(m.scratch);
 }
 
-static void faults_are_found(void **state)
+TEST(faults_are_found)
 {
-    (void)state;
     static const char *const WHAT[] = {"output",       "depth's output", "frozen clock",
                                        "coarse clock", "speed",          "trend"};
     for (unsigned fault = 0; fault < 6; fault++) {
@@ -98,9 +96,8 @@ static void faults_are_found(void **state)
     }
 }
 
-static void disturbances_are_found(void **state)
+TEST(disturbances_are_found)
 {
-    (void)state;
     struct bn_bench_measurement m;
     struct bn_bench_config configs[2];
     struct bn_bench_sample samples[2][N];
@@ -155,9 +152,8 @@ static void close_real(struct real *r)
 }
 
 /* The same prompt gives the same digest; another one, in the middle of the measurement, does not. */
-static void another_output_is_refused(void **state)
+TEST(another_output_is_refused)
 {
-    (void)state;
     for (unsigned decode = 0; decode < 2; decode++) {
         struct real r;
         bn_error err = {0};
@@ -175,9 +171,8 @@ static void another_output_is_refused(void **state)
     }
 }
 
-static void a_late_sample_does_not_count(void **state)
+TEST(a_late_sample_does_not_count)
 {
-    (void)state;
     for (unsigned decode = 0; decode < 2; decode++) {
         struct real r;
         bn_error err = {0};
@@ -194,9 +189,8 @@ static void a_late_sample_does_not_count(void **state)
 
 /* ---- concurrent generations ---- */
 
-static void concurrent_rates_and_fairness(void **state)
+TEST(concurrent_rates_and_fairness)
 {
-    (void)state;
     struct bn_bench_measurement m;
     struct bn_bench_config configs[2];
     struct bn_bench_sample samples[2][N];
@@ -223,9 +217,8 @@ static void concurrent_rates_and_fairness(void **state)
 }
 
 /* One of two generations has another context: its output is found, and a late one is a timeout. */
-static void concurrent_generations_are_judged(void **state)
+TEST(concurrent_generations_are_judged)
 {
-    (void)state;
     for (unsigned fault = 0; fault < 3; fault++) {
         struct real r;
         bn_error err = {0};
@@ -271,9 +264,8 @@ static bool judge(const struct bn_series_list *all, const char *text, struct bn_
 }
 
 /* The worst test decides, or the best one. Tests next to busy processes are judged only when named. */
-static void targets_are_judged(void **state)
+TEST(targets_are_judged)
 {
-    (void)state;
     static const double MANY[] = {10e6, 11e6, 12e6, 13e6, 14e6, 15e6}; /* 66.7 to 100 tok/s */
     static const double FEW[] = {10e6, 15e6}, SLOW[] = {1e9};
     const struct bn_series series[] = {
@@ -299,19 +291,4 @@ static void targets_are_judged(void **state)
     assert_false(judge(&all, "decode t=1 busy=1>=79", &t));
     assert_true(judge(&all, "decode fastest>=79", &t));
     bn_series_release(&all);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_samples_pass),
-        cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(disturbances_are_found),
-        cmocka_unit_test(another_output_is_refused),
-        cmocka_unit_test(a_late_sample_does_not_count),
-        cmocka_unit_test(concurrent_rates_and_fairness),
-        cmocka_unit_test(concurrent_generations_are_judged),
-        cmocka_unit_test(targets_are_judged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

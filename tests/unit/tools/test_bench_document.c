@@ -119,9 +119,8 @@ static void check_config(const char *name, size_t reps, size_t n_warmup)
     assert_true(sum <= ns->samples[0] * tokens * 1.000001);
 }
 
-static void runs_are_complete(void **state)
+TEST(runs_are_complete)
 {
-    (void)state;
     measure("run -p 3,5 -n 34 -d 0,7 -t 1,2 -b 2,128 --reps 6 --warmup 1");
     const bn_json *tests = bn_json_get(doc, "tests");
     assert_int_equal(bn_json_size(tests), 2 * 2 * 2 * 2 + 2 * 2 + 1);
@@ -136,9 +135,8 @@ static void runs_are_complete(void **state)
 
 /* Each position before a token makes it read its keys and values, and nothing else. The work of a token is the same each time,
  * so its bytes are too. */
-static void depth_reads_the_cache(void **state)
+TEST(depth_reads_the_cache)
 {
-    (void)state;
     measure("run -p 0 -n 4 -d 16,80 -t 1,2 --reps 2 --warmup 0");
     double shallow = median("decode n=4 d=16 t=1", "bytes_per_token");
     double deep = median("decode n=4 d=80 t=1", "bytes_per_token");
@@ -148,9 +146,8 @@ static void depth_reads_the_cache(void **state)
     forget();
 }
 
-static void outputs_agree(void **state)
+TEST(outputs_agree)
 {
-    (void)state;
     static const char *const NAMES[] = {"prompt n=9 d=3 t=1 b=2", "prompt n=9 d=3 t=2 b=2",
                                         "prompt n=9 d=3 t=1 b=8", "prompt n=9 d=3 t=2 b=8"};
     measure("run -p 9 -n 0 -d 3 -t 1,2 -b 2,8 --reps 1 --warmup 0");
@@ -160,9 +157,8 @@ static void outputs_agree(void **state)
     forget();
 }
 
-static void concurrent_generations(void **state)
+TEST(concurrent_generations)
 {
-    (void)state;
     static const char NAME[] = "concurrent k=2 n=5 d=3 t=1";
     measure("run -p 0 -n 5 -d 3 -t 1 --reps 2 --warmup 1 --concurrent 2");
     const struct bn_series *requests = series(NAME, "request_ns"), *ns = series(NAME, "ns_per_token");
@@ -181,9 +177,8 @@ static void concurrent_generations(void **state)
 }
 
 /* Each test again next to a busy process, with the same output. */
-static void busy_processes_are_tests_too(void **state)
+TEST(busy_processes_are_tests_too)
 {
-    (void)state;
     measure("run -p 5 -n 3 -t 1,2 --reps 1 --warmup 0 --busy 1,0");
     assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), 8 + 1);
     check_config("decode n=3 d=0 t=2 busy=1", 1, 0);
@@ -194,9 +189,8 @@ static void busy_processes_are_tests_too(void **state)
 }
 
 /* With auto there are at least the requested samples, after at least one warm-up. */
-static void warmup_is_bounded(void **state)
+TEST(warmup_is_bounded)
 {
-    (void)state;
     measure("run -p 0 -n 2 -t 1,1 --reps 6 --isa ref");
     const struct bn_series *s = series("decode n=2 d=0 t=1", "ns_per_token");
     assert_true(s->n_warmup >= 1 && s->n_warmup <= 10 && s->n >= 6 && s->n_warmup + s->n <= 16);
@@ -206,9 +200,8 @@ static void warmup_is_bounded(void **state)
 
 /* ---- kernels ---- */
 
-static void kernels_are_complete(void **state)
+TEST(kernels_are_complete)
 {
-    (void)state;
     measure("kernels --isa all -t 1,2 --min-time 0 --set 64K" NANO);
     const bn_json *tests = bn_json_get(doc, "tests");
     assert_true(bn_json_size(bn_json_get(doc, "limits")) > 4 && bn_json_size(tests) > 30);
@@ -259,9 +252,8 @@ static void check_limits(const char *name)
 /* Without copies of the weights every token reads the same rows of the head. */
 #define LIMITS "limits -m fixtures/nano-bitnet-b1.58-i2_s-42.gguf -n 3 -t 1,2 --min-time 0 --repack never "
 
-static void limits_fit_the_work(void **state)
+TEST(limits_fit_the_work)
 {
-    (void)state;
     measure(LIMITS "-p 9 -d 0,5");
     const bn_json *tests = bn_json_get(doc, "tests");
     for (const bn_json *t = bn_json_first(tests); t != NULL; t = bn_json_next(t)) {
@@ -284,10 +276,9 @@ static void limits_fit_the_work(void **state)
 /* ---- memory ---- */
 
 /* What is allocated is freed, whatever the pattern, so the number of operations is even. */
-static void allocations_are_complete(void **state)
+TEST(allocations_are_complete)
 {
     static const char *const PATTERNS[] = {"sequential", "random", "mixed"};
-    (void)state;
     measure("memory --filter ' 4 KiB'" QUICK);
     assert_int_equal(bn_json_size(bn_json_get(doc, "tests")), BN_ARRAY_LEN(PATTERNS) + 1); /* and a latency */
     for (size_t i = 0; i < BN_ARRAY_LEN(PATTERNS); i++) {
@@ -301,9 +292,8 @@ static void allocations_are_complete(void **state)
     forget();
 }
 
-static void bandwidth_counts_lines(void **state)
+TEST(bandwidth_counts_lines)
 {
-    (void)state;
     measure("memory --filter ' 12 KiB t=1'" QUICK);
     const bn_json *tests = bn_json_get(doc, "tests");
     assert_int_equal(bn_json_size(tests), 5);
@@ -317,9 +307,8 @@ static void bandwidth_counts_lines(void **state)
     forget();
 }
 
-static void sessions_add_up(void **state)
+TEST(sessions_add_up)
 {
-    (void)state;
     measure("memory --filter tags" QUICK);
     assert_true(bn_json_flag_of(test("tags session"), "parts_equal_whole"));
     assert_true(bn_json_flag_of(test("tags model"), "copies_within_heap"));
@@ -354,10 +343,9 @@ static void check_format(const bn_json *t)
                 fact(name, "entropy_bits_per_weight") <= bits);
 }
 
-static void quantising_is_complete(void **state)
+TEST(quantising_is_complete)
 {
     size_t n_formats = 0, n_operations = 0;
-    (void)state;
     measure("quant --min-time 0 -t 1 --shape 16x1280 --isa all" NANO);
     const bn_json *tests = bn_json_get(doc, "tests");
     for (const bn_json *t = bn_json_first(tests); t != NULL; t = bn_json_next(t)) {
@@ -370,24 +358,4 @@ static void quantising_is_complete(void **state)
     }
     assert_true(n_operations >= 2 * 7 + 1 && n_formats == 10);
     forget();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_complete),
-        cmocka_unit_test(depth_reads_the_cache),
-        cmocka_unit_test(outputs_agree),
-        cmocka_unit_test(warmup_is_bounded),
-        cmocka_unit_test(concurrent_generations),
-        cmocka_unit_test(busy_processes_are_tests_too),
-        cmocka_unit_test(kernels_are_complete),
-        cmocka_unit_test(limits_fit_the_work),
-
-        cmocka_unit_test(allocations_are_complete),
-        cmocka_unit_test(bandwidth_counts_lines),
-        cmocka_unit_test(sessions_add_up),
-        cmocka_unit_test(quantising_is_complete),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,9 +36,8 @@ static bn_status open_file(struct bn_safetensors *st, const char *header, size_t
 #define T(name, type, shape, from, to) \
     "\"" name "\":{\"dtype\":\"" type "\",\"shape\":[" shape "],\"data_offsets\":[" from "," to "]}"
 
-static void good_headers(void **state)
+TEST(good_headers)
 {
-    (void)state;
     struct bn_safetensors st;
     bn_error err;
     assert_int_equal(open_file(&st, "{}", 0, 0, &err), BN_OK);
@@ -61,9 +60,8 @@ static void good_headers(void **state)
     bn_safetensors_close(&st);
 }
 
-static void hostile_headers(void **state)
+TEST(hostile_headers)
 {
-    (void)state;
     static const struct {
         const char *header;
         size_t n;      /* bytes of data */
@@ -122,9 +120,8 @@ static void hostile_headers(void **state)
     }
 }
 
-static void short_files(void **state)
+TEST(short_files)
 {
-    (void)state;
     struct bn_safetensors st;
     bn_error err = {0};
     static const unsigned char BYTES[8] = {0};
@@ -136,9 +133,8 @@ static void short_files(void **state)
 
 /* ---- JSON ---- */
 
-static void strings(void **state)
+TEST(strings)
 {
-    (void)state;
     static const char TEXT[] =
         "[\"\\\"\\\\\\/\\b\\f\\n\\r\\t\", \"\\ud83d\\ude00\\u00e9\", {\"a\" : [1, true, null]}]";
     bn_error err = {0};
@@ -170,9 +166,8 @@ static bn_status read_vocab(struct bn_hub_vocab *v, size_t n, const char *text, 
     return bn_hub_vocab_read(v, text, strlen(text), err);
 }
 
-static void merges(void **state)
+TEST(merges)
 {
-    (void)state;
     struct bn_hub_vocab v;
     bn_error err;
     static const char *const FORMS[] = {"\"a b\",\"ab \xC4\xA0\"", "[\"a\",\"b\"],[\"ab\",\" \"]"};
@@ -187,9 +182,8 @@ static void merges(void **state)
     }
 }
 
-static void bad_vocabularies(void **state)
+TEST(bad_vocabularies)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } ROWS[] = {
@@ -258,9 +252,8 @@ static bool round_trip(struct row *row, uint32_t to, bool round)
     return bn_cv_read_row(&t, 0, &row->s);
 }
 
-static void every_type(void **state)
+TEST(every_type)
 {
-    (void)state;
     struct row a, b;
     fresh(&a);
     fresh(&b);
@@ -287,9 +280,8 @@ static void refuses(struct row *row, uint32_t to, enum bn_cv_fault why)
     assert_non_null(strstr(err.msg, "row 0"));
 }
 
-static void two_scales(void **state)
+TEST(two_scales)
 {
-    (void)state;
     struct row row;
     fresh(&row)->scales[1] = 0.25f;
     assert_true(round_trip(&row, BN_TYPE_Q2_0, false));
@@ -308,9 +300,8 @@ static void two_scales(void **state)
 }
 
 /* A block of zeros takes any scale, whether its codes or its scale are zero. */
-static void zeros(void **state)
+TEST(zeros)
 {
-    (void)state;
     for (int by_scale = 0; by_scale < 2; by_scale++)
         for (size_t i = 0; i < BN_ARRAY_LEN(TERNARY); i++) {
             struct row row;
@@ -323,9 +314,8 @@ static void zeros(void **state)
         }
 }
 
-static void codes_and_scales(void **state)
+TEST(codes_and_scales)
 {
-    (void)state;
     struct row row;
     const uint32_t with_two[] = {BN_TYPE_TQ2_0, BN_TYPE_Q2_0, BN_TYPE_PQ2_0};
     for (size_t i = 0; i < BN_ARRAY_LEN(with_two); i++) {
@@ -349,9 +339,8 @@ static void codes_and_scales(void **state)
 }
 
 /* Bytes that hold four rows: plane i is the rows i n/4 and following. */
-static void packed_rows(void **state)
+TEST(packed_rows)
 {
-    (void)state;
     struct row row;
     unsigned char bytes[2 * K];
     struct bn_cv_tensor t = {.kind = BN_CV_PACKED, .ne = {K, 8, 1, 1}, .data = bytes, .scale = 2.0f};
@@ -370,9 +359,8 @@ static void packed_rows(void **state)
 }
 
 /* Row i of a head of the result is row i mod 2 times half a head, and i / 2, of the source. */
-static void interleaved_heads(void **state)
+TEST(interleaved_heads)
 {
-    (void)state;
     struct bn_cv_tensor t = {.ne = {K, 12, 1, 1}, .heads = 2};
     static const uint64_t WANT[12] = {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11};
     for (uint64_t r = 0; r < 12; r++)
@@ -381,9 +369,8 @@ static void interleaved_heads(void **state)
 
 /* Two key heads with two value heads each, of two rows: q as it is, then the values, whose heads g = 0 1 2 3 of the
  * source are wanted as 0 2 1 3. The columns of another tensor are ordered in the same way. */
-static void value_heads(void **state)
+TEST(value_heads)
 {
-    (void)state;
     struct bn_cv_tensor t = {
         .ne = {K, 12, 1, 1},
         .rows = {{.n = 4, .size = 2, .n_key = 2, .per_key = 2},
@@ -431,17 +418,15 @@ static enum bn_cv_kind kind_of_last(uint32_t n_next)
     return kind;
 }
 
-static void further_tokens(void **state)
+TEST(further_tokens)
 {
-    (void)state;
     assert_int_equal(kind_of_last(1), BN_CV_COPY);
     assert_int_equal(kind_of_last(0), BN_CV_TRITS);
 }
 
 /* Half to even, as the models were trained: 0.5 becomes 0, 1.5 is clamped. */
-static void masters(void **state)
+TEST(masters)
 {
-    (void)state;
     struct row row;
     float weights[K];
     static const float SIX[6] = {0.5f, -0.5f, 0.50000006f, -0.51f, 7.0f, -1e-20f};
@@ -459,19 +444,4 @@ static void masters(void **state)
         assert_int_equal(row.values[i], WANT[i]);
     weights[9] = NAN;
     assert_false(bn_cv_read_row(&t, 0, &row.s));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_headers),   cmocka_unit_test(hostile_headers),
-        cmocka_unit_test(short_files),    cmocka_unit_test(strings),
-        cmocka_unit_test(merges),         cmocka_unit_test(bad_vocabularies),
-        cmocka_unit_test(every_type),     cmocka_unit_test(two_scales),
-        cmocka_unit_test(zeros),          cmocka_unit_test(codes_and_scales),
-        cmocka_unit_test(packed_rows),    cmocka_unit_test(interleaved_heads),
-        cmocka_unit_test(masters),        cmocka_unit_test(value_heads),
-        cmocka_unit_test(further_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

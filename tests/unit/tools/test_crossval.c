@@ -46,9 +46,8 @@ static enum bn_xstate mask_with_change(size_t row, size_t *leak)
     return state;
 }
 
-static void a_row_that_later_tokens_change_is_found(void **state)
+TEST(a_row_that_later_tokens_change_is_found)
 {
-    (void)state;
     size_t leak = 0;
     for (size_t row = 0; row < N / 2; row++) {
         assert_int_equal(mask_with_change(row, &leak), BN_X_FAIL);
@@ -58,9 +57,8 @@ static void a_row_that_later_tokens_change_is_found(void **state)
 
 /* ---- trees ---- */
 
-static void removal_does_not_follow_links(void **state)
+TEST(removal_does_not_follow_links)
 {
-    (void)state;
     char folder[] = "/tmp/bn-tree-XXXXXX", kept[] = "/tmp/bn-tree-XXXXXX", path[256];
     bn_error err = {0};
     assert_non_null(mkdtemp(folder));
@@ -75,13 +73,4 @@ static void removal_does_not_follow_links(void **state)
     snprintf(path, sizeof path, "%s/file", kept);
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(bn_tree_remove(kept, &err), BN_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_row_that_later_tokens_change_is_found),
-        cmocka_unit_test(removal_does_not_follow_links),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

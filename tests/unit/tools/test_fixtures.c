@@ -17,9 +17,8 @@ static struct bn_sink memory_sink(struct bn_buf *buf)
     return (struct bn_sink){.memory = buf, .fd = -1};
 }
 
-static void random_numbers_are_fixed(void **state)
+TEST(random_numbers_are_fixed)
 {
-    (void)state;
     struct bn_random r = {0};
     assert_true(bn_random_u64(&r) == UINT64_C(0xE220A8397B1DCDAF)); /* splitmix64's first for seed 0 */
     assert_true(bn_random_u64(&r) == UINT64_C(0x6E789E6AA1B965F4));
@@ -43,9 +42,8 @@ static int64_t fixed_of_half(uint16_t half)
     return half & 0x8000 ? -value : value;
 }
 
-static void halves(void **state)
+TEST(halves)
 {
-    (void)state;
     for (unsigned h = 1; h < 0x7C00; h++) {
         int64_t value = fixed_of_half((uint16_t)h), next = fixed_of_half((uint16_t)(h + 1));
         assert_int_equal(bn_half_from_fixed(value, 24), h);
@@ -72,9 +70,8 @@ static const unsigned char *grouped(struct bn_buf *buf, uint32_t type, uint32_t 
 }
 
 /* s * (H w) by its definition: entry (r, c) of H is +1 or -1 by the parity of r & c, over sqrt(64). */
-static void transformed_rows(void **state)
+TEST(transformed_rows)
 {
-    (void)state;
     struct bn_buf a, b;
     const unsigned char *plain = grouped(&a, BN_TYPE_F32, 64, 0), *turned = grouped(&b, BN_TYPE_F32, 64, 64);
     int8_t signs[512];
@@ -97,9 +94,8 @@ static void transformed_rows(void **state)
     bn_buf_release(&b);
 }
 
-static void vocabularies(void **state)
+TEST(vocabularies)
 {
-    (void)state;
     struct bn_fixture_vocab a, b;
     assert_int_equal(bn_fixture_vocab_make(&a, 1000, 42, NULL), BN_OK);
     assert_int_equal(bn_fixture_vocab_make(&b, 1000, 42, NULL), BN_OK);
@@ -133,9 +129,8 @@ static void vocabularies(void **state)
     assert_int_equal(bn_fixture_vocab_make(&a, 261, 42, &err), BN_ERR_ARG);
 }
 
-static void names(void **state)
+TEST(names)
 {
-    (void)state;
     struct bn_fixture_spec spec = {.size = bn_fixture_size_find("tiny"), .format = BN_TYPE_I2_S, .seed = 42};
     char name[128];
     bn_fixture_file_name(&spec, name, sizeof name);
@@ -171,9 +166,8 @@ static void names(void **state)
 
 /* Every architecture: the reader opens it, the tensors that belong there are there, and it comes out twice.
  */
-static void files(void **state)
+TEST(files)
 {
-    (void)state;
     for (unsigned arch = 0; arch < BN_FIXTURE_ARCH_COUNT; arch++) {
         bool maple = arch == BN_FIXTURE_MAPLE; /* experts need whole blocks of groups */
         struct bn_fixture_spec spec = {.size = bn_fixture_size_find(maple ? "duo" : "nano"),
@@ -206,9 +200,8 @@ static void files(void **state)
     }
 }
 
-static void impossible_formats(void **state)
+TEST(impossible_formats)
 {
-    (void)state;
     struct bn_fixture_spec spec = {.size = bn_fixture_size_find("nano"), .format = BN_TYPE_TQ2_0};
     struct bn_buf a;
     struct bn_sink sink = memory_sink(&a);
@@ -217,9 +210,8 @@ static void impossible_formats(void **state)
     assert_int_equal(a.len, 0);
 }
 
-static void options_that_exclude_each_other(void **state)
+TEST(options_that_exclude_each_other)
 {
-    (void)state;
     const struct bn_fixture_spec good = {.size = bn_fixture_size_find("nano"),
                                          .arch = BN_FIXTURE_QWEN3,
                                          .format = BN_TYPE_PQ2_0,
@@ -237,19 +229,4 @@ static void options_that_exclude_each_other(void **state)
     assert_int_equal(bn_fixture_check(&tied, NULL), BN_OK);
     for (size_t i = 0; i < BN_ARRAY_LEN(bad); i++)
         assert_int_equal(bn_fixture_check(&bad[i], NULL), BN_ERR_ARG);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_numbers_are_fixed),
-        cmocka_unit_test(halves),
-        cmocka_unit_test(vocabularies),
-        cmocka_unit_test(names),
-        cmocka_unit_test(files),
-        cmocka_unit_test(impossible_formats),
-        cmocka_unit_test(transformed_rows),
-        cmocka_unit_test(options_that_exclude_each_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

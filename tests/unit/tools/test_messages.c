@@ -174,9 +174,8 @@ static void program_exits(const char *a, const char *b, const char *c, int code)
     exits(child_main, code);
 }
 
-static void errors_are_one_line_and_a_hint(void **state)
+TEST(errors_are_one_line_and_a_hint)
 {
-    (void)state;
     program_exits("fail", "", "", BN_EXIT_FORMAT);
     assert_string_equal(out, "");
     assert_string_equal(err_text, "bn-test: error: a\\x1B.gguf: tensor 'x\"y': cut \\ short (at byte 123)\n"
@@ -190,9 +189,8 @@ static void errors_are_one_line_and_a_hint(void **state)
                                   "hint: see bn-test exclude --help\n");
 }
 
-static void control_characters_do_not_reach_the_terminal(void **state)
+TEST(control_characters_do_not_reach_the_terminal)
 {
-    (void)state;
     program_exits("hostile", "", "", BN_EXIT_FORMAT);
     assert_string_equal(err_text, "bn-test: warning: \\x1B[31m\\x0Aa\\xE2\\x80\\xAEb\\x1B\n"
                                   "bn-test: \\xC2\\x9B31m\n"
@@ -202,16 +200,14 @@ static void control_characters_do_not_reach_the_terminal(void **state)
     assert_null(strstr(out, "\xE2\x80\xAE"));
 }
 
-static void a_limit_of_file_sizes_is_an_error(void **state)
+TEST(a_limit_of_file_sizes_is_an_error)
 {
-    (void)state;
     program_exits("large", "", "", BN_EXIT_IO);
     assert_non_null(strstr(err_text, "File too large"));
 }
 
-static void exit_codes_of_results(void **state)
+TEST(exit_codes_of_results)
 {
-    (void)state;
     program_exits("succeed", "", "", BN_EXIT_OK);
     assert_string_equal(out, "result\n");
     assert_string_equal(err_text, "");
@@ -219,9 +215,8 @@ static void exit_codes_of_results(void **state)
     assert_string_equal(err_text, "");
 }
 
-static void json_errors_are_one_document(void **state)
+TEST(json_errors_are_one_document)
 {
-    (void)state;
     program_exits("fail", "--json", "", BN_EXIT_FORMAT);
     bn_json *document = NULL;
     const char *text = NULL;
@@ -247,9 +242,8 @@ static void json_errors_are_one_document(void **state)
     assert_string_equal(out, "");
 }
 
-static void lost_output_overrides_the_result(void **state)
+TEST(lost_output_overrides_the_result)
 {
-    (void)state;
     snprintf(words[1], sizeof words[1], "succeed");
     words[2][0] = words[3][0] = '\0';
     int status = run(child_main, "/dev/full");
@@ -275,9 +269,8 @@ static int child_messages(void)
     return bn_report_finish(5);
 }
 
-static void quiet_and_verbose(void **state)
+TEST(quiet_and_verbose)
 {
-    (void)state;
     exits(child_messages, 5);
     assert_string_equal(err_text, "bn-test: warning: w1\nbn-test: n0\nbn-test: n1\n");
 }
@@ -295,9 +288,8 @@ static int child_closed(void)
     return bn_report_finish(0);
 }
 
-static void closed_descriptors_are_not_given_to_files(void **state)
+TEST(closed_descriptors_are_not_given_to_files)
 {
-    (void)state;
     exits(child_closed, BN_EXIT_IO);
 }
 
@@ -312,9 +304,8 @@ static int child_shrunk(void)
     return bytes[1 << 15];
 }
 
-static void a_file_that_shrinks_gives_a_message(void **state)
+TEST(a_file_that_shrinks_gives_a_message)
 {
-    (void)state;
     exits(child_shrunk, BN_EXIT_IO);
     assert_non_null(strstr(err_text, "bn-test: error: a file in use became shorter"));
 }
@@ -335,9 +326,8 @@ static int child_interrupted_twice(void)
     return 99;
 }
 
-static void the_second_interrupt_ends_the_process(void **state)
+TEST(the_second_interrupt_ends_the_process)
 {
-    (void)state;
     exits(child_interrupted_once, 0);
     int status = run(child_interrupted_twice, NULL);
     assert_true(WIFSIGNALED(status));
@@ -366,9 +356,8 @@ static int child_forgets(void)
     return bn_cli_interrupted();
 }
 
-static void last_words_come_before_the_end_only(void **state)
+TEST(last_words_come_before_the_end_only)
 {
-    (void)state;
     int status = run(child_last_words, NULL);
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGINT);
@@ -388,27 +377,7 @@ static int child_colors(void)
     return (int)bn_report_columns(stdout);
 }
 
-static void colours_and_columns_of_a_file(void **state)
+TEST(colours_and_columns_of_a_file)
 {
-    (void)state;
     exits(child_colors, 80);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_one_line_and_a_hint),
-        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
-        cmocka_unit_test(a_limit_of_file_sizes_is_an_error),
-        cmocka_unit_test(exit_codes_of_results),
-        cmocka_unit_test(json_errors_are_one_document),
-        cmocka_unit_test(lost_output_overrides_the_result),
-        cmocka_unit_test(quiet_and_verbose),
-        cmocka_unit_test(closed_descriptors_are_not_given_to_files),
-        cmocka_unit_test(a_file_that_shrinks_gives_a_message),
-        cmocka_unit_test(the_second_interrupt_ends_the_process),
-        cmocka_unit_test(last_words_come_before_the_end_only),
-        cmocka_unit_test(colours_and_columns_of_a_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,9 +58,8 @@ static const struct bn_command COMMAND[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-test", .summary = "a test", .text = "Text.", .commands = COMMAND};
 
-static void values_go_into_the_struct(void **state)
+TEST(values_go_into_the_struct)
 {
-    (void)state;
     struct bn_args args;
     accept_for(
         &PROGRAM,
@@ -108,9 +107,8 @@ static void refuse_value(const char *name, const char *value)
     bn_args_release(&args);
 }
 
-static void numbers_of_options_are_strict(void **state)
+TEST(numbers_of_options_are_strict)
 {
-    (void)state;
     static const char *const BAD[] = {"",    "x", "3x",  "++3", "-3", "0x3",         "3.0",
                                       "1e3", "0", "101", "3+",  "-1", "99999999999", "18446744073709551617"};
     struct bn_args args;
@@ -126,9 +124,8 @@ static void numbers_of_options_are_strict(void **state)
     bn_args_release(&args);
 }
 
-static void numbers_out_of_range_name_the_range_and_the_option_as_typed(void **state)
+TEST(numbers_out_of_range_name_the_range_and_the_option_as_typed)
 {
-    (void)state;
     struct bn_args args;
     refuse_for(&PROGRAM, "-m -5", "-m must be -1 or between 1 and 100 (got -5)", "");
     refuse_for(&PROGRAM, "--most -5", "--most must be -1 or between 1 and 100 (got -5)", "");
@@ -140,9 +137,8 @@ static void numbers_out_of_range_name_the_range_and_the_option_as_typed(void **s
     bn_args_release(&args);
 }
 
-static void lists_of_ids_are_strict(void **state)
+TEST(lists_of_ids_are_strict)
 {
-    (void)state;
     static const char *const BAD[] = {"",    ",",   "1,", ",1",         "1,,2",
                                       "1;2", "1,x", "-1", "2147483648", "1,2,99999999999"};
     struct bn_args args;
@@ -155,9 +151,8 @@ static void lists_of_ids_are_strict(void **state)
     bn_args_release(&args);
 }
 
-static void times_and_sizes_have_units(void **state)
+TEST(times_and_sizes_have_units)
 {
-    (void)state;
     static const struct {
         const char *line;
         uint64_t seconds, bytes;
@@ -182,9 +177,8 @@ static void times_and_sizes_have_units(void **state)
     refuse_for(&PROGRAM, "--age 7w", "--age: '7w' is not a time such as 90s, 15m, 36h or 7d", "");
 }
 
-static void floating_point_is_decimal_in_every_locale(void **state)
+TEST(floating_point_is_decimal_in_every_locale)
 {
-    (void)state;
     static const char *const BAD[] = {"",   " 1",    "1 ",  "0x1p3", "inf", "nan",   "infinity", "1,5",
                                       "1e", "1e400", "--1", ".",     "e5",  "1.2.3", "-1e999",   "1f"};
     double d;
@@ -202,9 +196,8 @@ static void floating_point_is_decimal_in_every_locale(void **state)
     setlocale(LC_ALL, "C");
 }
 
-static void whole_numbers_up_to_their_ends(void **state)
+TEST(whole_numbers_up_to_their_ends)
 {
-    (void)state;
     uint64_t u;
     int64_t i;
     assert_true(bn_number_u64("18446744073709551615", 20, &u) && u == UINT64_MAX);
@@ -215,18 +208,4 @@ static void whole_numbers_up_to_their_ends(void **state)
     assert_false(bn_number_i64("9223372036854775808", 19, &i));
     assert_false(bn_number_i64("-", 1, &i));
     assert_false(bn_number_i64("--1", 3, &i));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_go_into_the_struct),
-        cmocka_unit_test(numbers_of_options_are_strict),
-        cmocka_unit_test(numbers_out_of_range_name_the_range_and_the_option_as_typed),
-        cmocka_unit_test(lists_of_ids_are_strict),
-        cmocka_unit_test(times_and_sizes_have_units),
-        cmocka_unit_test(floating_point_is_decimal_in_every_locale),
-        cmocka_unit_test(whole_numbers_up_to_their_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,9 +102,8 @@ static const struct bn_program SINGLE = {
 
 /* ---- parsing ---- */
 
-static void options_are_read_in_every_spelling(void **state)
+TEST(options_are_read_in_every_spelling)
 {
-    (void)state;
     static const char *const LINES[] = {"--threads 3",
                                         "--threads=3",
                                         "-t 3",
@@ -129,9 +128,8 @@ static void options_are_read_in_every_spelling(void **state)
     }
 }
 
-static void flags_and_presets(void **state)
+TEST(flags_and_presets)
 {
-    (void)state;
     struct bn_args args;
     char typed[BN_TYPED];
     accept_for(&USUAL, "-vvo --json -q --verbose --color=never", &args);
@@ -147,9 +145,8 @@ static void flags_and_presets(void **state)
     bn_args_release(&args);
 }
 
-static void repeatable_options_keep_their_order(void **state)
+TEST(repeatable_options_keep_their_order)
 {
-    (void)state;
     struct bn_args args;
     accept_for(&USUAL, "--stop a+b --stop=c --stop= --count 5", &args);
     const struct made *m = args.fields;
@@ -160,9 +157,8 @@ static void repeatable_options_keep_their_order(void **state)
     bn_args_release(&args);
 }
 
-static void operands_and_commands(void **state)
+TEST(operands_and_commands)
 {
-    (void)state;
     struct bn_args args;
     accept_for(&USUAL, "show a --apart -t 2 -", &args);
     assert_string_equal(args.command->name, "show");
@@ -189,9 +185,8 @@ static void operands_and_commands(void **state)
     bn_args_release(&args);
 }
 
-static void help_and_version_win_over_what_follows(void **state)
+TEST(help_and_version_win_over_what_follows)
 {
-    (void)state;
     static const char *const LINES[] = {
         "-h", "--help", "-q -h --nonsense", "-t 3 --help=", "show --help", "help", "help show", "-q help"};
     struct bn_args args;
@@ -207,9 +202,8 @@ static void help_and_version_win_over_what_follows(void **state)
     bn_args_release(&args);
 }
 
-static void usage_errors_name_the_word_and_a_remedy(void **state)
+TEST(usage_errors_name_the_word_and_a_remedy)
 {
-    (void)state;
     refuse_for(&USUAL, "--thread 3", "unknown option '--thread'",
                "did you mean --threads? see bn-test --help");
     refuse_for(&USUAL, "--thraeds=3", "unknown option '--thraeds'",
@@ -262,9 +256,8 @@ static const struct bn_program TEXTS = {.name = "bn-test",
                                         .commands = TEXT_COMMANDS,
                                         .default_command = "make"};
 
-static void a_text_is_not_taken_for_a_misspelt_command(void **state)
+TEST(a_text_is_not_taken_for_a_misspelt_command)
 {
-    (void)state;
     static const char *const ACCEPTED[] = {"a+b",       "-t 3 a+b", "a: -t 3",
                                            "make word", "-- word",  "make -t 3 word"};
     struct bn_args args;
@@ -286,9 +279,8 @@ static void a_text_is_not_taken_for_a_misspelt_command(void **state)
                "if it is a TEXT: bn-test make 'word'; see bn-test --help");
 }
 
-static void options_of_llama_cpp_are_explained(void **state)
+TEST(options_of_llama_cpp_are_explained)
 {
-    (void)state;
     refuse_for(&TEXTS, "-hf owner/repo", "unknown option '-hf'", "here: bn-test -m hf:owner/repo");
     refuse_for(&TEXTS, "show -hf -t 3", "unknown option '-hf'", "here: bn-test show -m hf:...");
     refuse_for(&TEXTS, "-ngl 99", "unknown option '-ngl'", "it is not needed: bn computes on the processor");
@@ -298,9 +290,8 @@ static void options_of_llama_cpp_are_explained(void **state)
                "see bn-test --help");
 }
 
-static void the_environment_counts_when_the_line_is_silent(void **state)
+TEST(the_environment_counts_when_the_line_is_silent)
 {
-    (void)state;
     struct bn_args args;
     char typed[BN_TYPED];
     setenv("BN_TEST_THREADS", "5", 1);
@@ -337,9 +328,8 @@ static void the_environment_counts_when_the_line_is_silent(void **state)
 
 /* ---- suggestions ---- */
 
-static void edit_distances(void **state)
+TEST(edit_distances)
 {
-    (void)state;
     static const struct {
         const char *a, *b;
         size_t distance;
@@ -361,9 +351,8 @@ static void edit_distances(void **state)
     assert_int_equal(bn_edit_distance(longest, "x"), BN_SUGGEST_MAX);
 }
 
-static void the_nearest_word_is_suggested(void **state)
+TEST(the_nearest_word_is_suggested)
 {
-    (void)state;
     struct bn_suggestion s = {.typed = "tem"};
     bn_suggest(&s, "template");
     bn_suggest(&s, "temp");
@@ -394,9 +383,8 @@ static char *help_text(const struct bn_program *program, const struct bn_command
     return text;
 }
 
-static void help_tells_everything_within_its_columns(void **state)
+TEST(help_tells_everything_within_its_columns)
 {
-    (void)state;
     for (size_t columns = 60; columns <= 100; columns += 10) {
         char *text = help_text(&USUAL, NULL, columns);
         for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
@@ -437,9 +425,8 @@ static bool check_stops(const struct bn_option *options)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-static void wrong_tables_are_bugs(void **state)
+TEST(wrong_tables_are_bugs)
 {
-    (void)state;
     static const struct bn_option GOOD[] = {{.name = "a", .letter = 'a', .help = "x"}, {0}};
     static const struct bn_option TWICE[] = {{.name = "a", .help = "x"}, {.name = "a", .help = "x"}, {0}};
     static const struct bn_option LETTER[] = {{.name = "a", .letter = 'q', .help = "x"}, {0}};
@@ -457,24 +444,4 @@ static void wrong_tables_are_bugs(void **state)
     assert_true(check_stops(HELPLESS));
     assert_true(check_stops(PRESET));
     assert_true(check_stops(FLAG));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_are_read_in_every_spelling),
-        cmocka_unit_test(flags_and_presets),
-        cmocka_unit_test(repeatable_options_keep_their_order),
-        cmocka_unit_test(operands_and_commands),
-        cmocka_unit_test(help_and_version_win_over_what_follows),
-        cmocka_unit_test(usage_errors_name_the_word_and_a_remedy),
-        cmocka_unit_test(a_text_is_not_taken_for_a_misspelt_command),
-        cmocka_unit_test(options_of_llama_cpp_are_explained),
-        cmocka_unit_test(the_environment_counts_when_the_line_is_silent),
-        cmocka_unit_test(edit_distances),
-        cmocka_unit_test(the_nearest_word_is_suggested),
-        cmocka_unit_test(help_tells_everything_within_its_columns),
-        cmocka_unit_test(wrong_tables_are_bugs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

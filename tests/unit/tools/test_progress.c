@@ -6,9 +6,8 @@
 #include "tests/unit/unit.h"
 #include "tools/cli/progress.h"
 
-static void the_line_tells_rate_and_rest(void **state)
+TEST(the_line_tells_rate_and_rest)
 {
-    (void)state;
     char line[128], small[12];
     struct bn_progress p = {.label = "rounds", .total = 60};
     bn_progress_line(line, sizeof line, 79, &p, 0, 5000000000u);
@@ -39,9 +38,8 @@ static size_t columns_of(const char *line)
     return n;
 }
 
-static void a_line_fits_any_width(void **state)
+TEST(a_line_fits_any_width)
 {
-    (void)state;
     static const char *const NAMES[] = {
         "m", "twelve.bytes", "a-model-with-a-rather-long-name-i2_s.gguf",
         "\xc3\xa4\xc3\xb6\xc3\xbc-a-model-with-a-rather-long-name-\xc3\xa4\xc3\xb6\xc3\xbc.gguf",
@@ -64,20 +62,11 @@ static void a_line_fits_any_width(void **state)
     assert_string_equal(line, "a-model-with...  [#####     ]   99 %  1:02:03");
 }
 
-static void quiet_is_quiet(void **state)
+TEST(quiet_is_quiet)
 {
-    (void)state;
     struct bn_progress p;
     bn_progress_begin(&p, "rounds", 3, true);
     assert_false(p.on);
     bn_progress_show(&p, 1);
     bn_progress_clear(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_line_tells_rate_and_rest),
-                                       cmocka_unit_test(a_line_fits_any_width),
-                                       cmocka_unit_test(quiet_is_quiet)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,9 +47,8 @@ static uint64_t start(struct fixture *f, uint64_t n_tokens)
     return c->job->client;
 }
 
-static void the_client_with_the_fewest_tokens_is_next(void **state)
+TEST(the_client_with_the_fewest_tokens_is_next)
 {
-    (void)state;
     struct fixture *f = test_malloc(sizeof *f);
     open_queue(f);
     assert_int_equal(start(f, 1), 0);
@@ -63,9 +62,8 @@ static void the_client_with_the_fewest_tokens_is_next(void **state)
     test_free(f);
 }
 
-static void a_client_that_paused_has_saved_nothing(void **state)
+TEST(a_client_that_paused_has_saved_nothing)
 {
-    (void)state;
     struct fixture *f = test_malloc(sizeof *f);
     open_queue(f);
     add(f, 7, 1);
@@ -80,9 +78,8 @@ static void a_client_that_paused_has_saved_nothing(void **state)
     test_free(f);
 }
 
-static void jobs_that_were_dropped_do_not_start(void **state)
+TEST(jobs_that_were_dropped_do_not_start)
 {
-    (void)state;
     struct fixture *f = test_malloc(sizeof *f);
     open_queue(f);
     add(f, 7, 2)->dropped = true;
@@ -93,9 +90,8 @@ static void jobs_that_were_dropped_do_not_start(void **state)
     test_free(f);
 }
 
-static void the_table_of_clients_has_an_end(void **state)
+TEST(the_table_of_clients_has_an_end)
 {
-    (void)state;
     struct fixture *f = test_malloc(sizeof *f);
     open_queue(f);
     for (uint64_t client = 1; client <= N_CLIENTS; client++)
@@ -111,9 +107,8 @@ static void the_table_of_clients_has_an_end(void **state)
 
 /* New clients come without end, each with the least count; the old one, which got many tokens, waits as long as its lead
  * is worth, and no longer. */
-static void an_old_client_is_not_passed_by_new_ones_forever(void **state)
+TEST(an_old_client_is_not_passed_by_new_ones_forever)
 {
-    (void)state;
     struct fixture *f = test_malloc(sizeof *f);
     open_queue(f);
     add(f, 7, 2);
@@ -140,9 +135,8 @@ static void an_old_client_is_not_passed_by_new_ones_forever(void **state)
 }
 
 /* A client with many jobs is served again and again, so that it does not age. */
-static void a_flood_does_not_delay_a_newcomer(void **state)
+TEST(a_flood_does_not_delay_a_newcomer)
 {
-    (void)state;
     struct fixture *f = test_malloc(sizeof *f);
     open_queue(f);
     for (size_t i = 0; i < 30; i++)
@@ -163,9 +157,8 @@ static bool not_of_7(struct bn_server *s, const struct bn_choice *choice)
     return choice->job->client != 7;
 }
 
-static void what_may_not_start_is_passed_over(void **state)
+TEST(what_may_not_start_is_passed_over)
 {
-    (void)state;
     struct fixture *f = test_malloc(sizeof *f);
     open_queue(f);
     add(f, 7, 1);
@@ -179,9 +172,8 @@ static void what_may_not_start_is_passed_over(void **state)
 }
 
 /* A client whose grammar takes much work gets no token for it, and waits as if it had. */
-static void work_on_a_grammar_counts(void **state)
+TEST(work_on_a_grammar_counts)
 {
-    (void)state;
     struct fixture *f = test_malloc(sizeof *f);
     open_queue(f);
     struct bn_job *dear = add(f, 7, 3);
@@ -194,19 +186,4 @@ static void work_on_a_grammar_counts(void **state)
     assert_int_equal(start(f, 60), 8);
     assert_int_equal(start(f, 1), 7);
     test_free(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_client_with_the_fewest_tokens_is_next),
-        cmocka_unit_test(a_client_that_paused_has_saved_nothing),
-        cmocka_unit_test(jobs_that_were_dropped_do_not_start),
-        cmocka_unit_test(the_table_of_clients_has_an_end),
-        cmocka_unit_test(an_old_client_is_not_passed_by_new_ones_forever),
-        cmocka_unit_test(a_flood_does_not_delay_a_newcomer),
-        cmocka_unit_test(what_may_not_start_is_passed_over),
-        cmocka_unit_test(work_on_a_grammar_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

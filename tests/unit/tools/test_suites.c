@@ -23,12 +23,11 @@ static const char *refusal(const double *ns, size_t n, double rate, double limit
     return bn_bench_refuses(why, &claim, clock);
 }
 
-static void invalid_samples_are_refused(void **state)
+TEST(invalid_samples_are_refused)
 {
     static const double SHORT[] = {1000, 399, 1000}, LONG[] = {400, 401, 500};
     double same[10];
     struct bn_clock_facts back = FINE, still = FINE;
-    (void)state;
     for (size_t i = 0; i < 10; i++)
         same[i] = 12345;
     assert_non_null(strstr(refusal(SHORT, 3, 0, 0, &FINE), "a sample took 399 ns, less than 20 steps"));
@@ -51,12 +50,11 @@ static void nothing(void *arg, uint64_t first, uint64_t n, unsigned thread, unsi
 
 /* However many calls, a body that does nothing never fills a sample. Its samples are two readings of the
  * clock apart; a clock of 1 us is refused for certain, whatever the clock of this machine. */
-static void empty_work_is_invalid(void **state)
+TEST(empty_work_is_invalid)
 {
     struct bn_bench_times *times = bn_alloc(1, sizeof *times);
     struct bn_bench_body body = {nothing, NULL};
     struct bn_clock_facts coarse = {.resolution_ns = 1000000};
-    (void)state;
     assert_non_null(times);
     assert_int_equal(bn_bench_time_body(times, &body, 1, 0, NULL), BN_OK);
     assert_true(times->calls >= (uint64_t)1 << 32 && times->n >= 3);
@@ -70,14 +68,13 @@ static void empty_work_is_invalid(void **state)
 }
 
 /* A row of a suite with an invalid measurement: the exit code, the mark, no series, no figure. */
-static void invalid_rows_end_with_1(void **state)
+TEST(invalid_rows_end_with_1)
 {
     static const uint64_t SHORT[] = {30, 31, 32}, LONG[] = {30000, 31000, 32000};
     struct bn_harness s = {.matched = true, .clock = FINE, .doc = bn_json_new_object()};
     struct bn_args args = {0};
     struct bn_harness_row row = {.test = "t", .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
     bn_error err = {0};
-    (void)state;
     s.args = &args;
     s.tests = bn_json_put_array(s.doc, "tests");
     bn_json *good = bn_harness_test(&s, "t"), *bad = bn_harness_test(&s, "u");
@@ -105,7 +102,7 @@ static void idle(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigne
         turns++;
 }
 
-static void work_skipped_while_timed_is_invalid(void **state)
+TEST(work_skipped_while_timed_is_invalid)
 {
     struct bn_quant_data d;
     struct bn_quant_op op;
@@ -115,7 +112,6 @@ static void work_skipped_while_timed_is_invalid(void **state)
     struct bn_bench_body honest = {bn_quant_calls, &op}, cheat = {idle, NULL};
     struct bn_harness_row row = {.test = "t", .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
     char why[160];
-    (void)state;
     assert_non_null(s);
     *s = (struct bn_harness){.matched = true, .clock = FINE, .args = &args, .doc = bn_json_new_object()};
     assert_int_equal(bn_quant_prepare(&d, 16, 256, &err), BN_OK);
@@ -138,12 +134,11 @@ static void work_skipped_while_timed_is_invalid(void **state)
     bn_free(s);
 }
 
-static void false_statements_end_with_1(void **state)
+TEST(false_statements_end_with_1)
 {
     struct bn_harness s = {.matched = true, .clock = FINE, .doc = bn_json_new_object()};
     struct bn_args args = {0};
     bn_error err = {0};
-    (void)state;
     s.args = &args;
     s.tests = bn_json_put_array(s.doc, "tests");
     bn_harness_state(&s, bn_harness_test(&s, "t"), "right", true);
@@ -166,11 +161,10 @@ static uint64_t read_fake(void *arg)
     return f->now;
 }
 
-static void clocks_are_measured(void **state)
+TEST(clocks_are_measured)
 {
     struct fake even = {.step = 3}, back = {.step = 3, .back_at = 777}, still = {0};
     struct bn_clock_facts facts;
-    (void)state;
     bn_clock_measure(&facts, read_fake, &even, 100);
     assert_true(facts.resolution_ns == 300 && facts.n_backward == 0 && facts.n_readings == even.n);
     bn_clock_measure(&facts, read_fake, &back, 100);
@@ -183,11 +177,10 @@ static void clocks_are_measured(void **state)
 
 /* ---- memory ---- */
 
-static void leaks_are_found(void **state)
+TEST(leaks_are_found)
 {
     char why[160];
     struct bn_mem_stats before = bn_mem_stats();
-    (void)state;
     void *block = bn_alloc(100, 3);
     struct bn_mem_stats after = bn_mem_stats();
     assert_non_null(block);
@@ -199,9 +192,8 @@ static void leaks_are_found(void **state)
     assert_null(bn_memory_leak(why, &before, &after));
 }
 
-static void blocks_are_aligned(void **state)
+TEST(blocks_are_aligned)
 {
-    (void)state;
     void *blocks[200];
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++) {
         unsigned char *p = blocks[i] = i % 2 == 0 ? bn_alloc(i, 1) : bn_alloc_aligned(i, 1);
@@ -225,10 +217,9 @@ static void near(double a, double b, double within)
     if (!(fabs(a - b) <= within)) fail_msg("%.17g is not %.17g", a, b);
 }
 
-static void entropy_has_known_values(void **state)
+TEST(entropy_has_known_values)
 {
     static const uint64_t EVEN[] = {5, 5, 5}, ONE[] = {0, 9, 0}, HALVES[] = {4, 0, 4}, MIX[] = {1, 2, 1};
-    (void)state;
     near(bn_entropy_bits(EVEN, 3), 1.584962500721156, 1e-12);
     near(bn_entropy_bits(ONE, 3), 0, 0);
     near(bn_entropy_bits(HALVES, 3), 1, 1e-12);
@@ -239,13 +230,12 @@ static void entropy_has_known_values(void **state)
 /* A ramp over -1 .. 1 in 256 cells of 16 points each, every point moved to the middle of its cell: the error
  * of a cell of width d with m points is d^2 / 12 (1 - 1 / m^2), the signal of N points 1/3 (1 - 1 / N^2), and
  * the quotient is 20 log10 256 in the limit. */
-static void ramp_has_the_noise_of_its_steps(void **state)
+TEST(ramp_has_the_noise_of_its_steps)
 {
     enum { CELLS = 256, POINTS = 16, N = CELLS * POINTS };
     static float w[N], v[N];
     struct bn_quality q;
     double d = 2.0 / CELLS;
-    (void)state;
     for (size_t i = 0; i < N; i++) {
         w[i] = (float)(((double)i + 0.5) / N * 2 - 1);
         v[i] = (float)(((double)(i / POINTS) + 0.5) * d - 1);
@@ -260,11 +250,10 @@ static void ramp_has_the_noise_of_its_steps(void **state)
     assert_true(q.mse == 0 && isinf(q.sqnr_db) && isinf(q.worst_row_sqnr_db));
 }
 
-static void the_worst_row_is_found(void **state)
+TEST(the_worst_row_is_found)
 {
     static const float W[] = {1, 1, 1, 1, 0, 0}, V[] = {1, 1, 1, 0.9f, 0, 0};
     struct bn_quality q;
-    (void)state;
     bn_quality_of(&q, W, V, 3, 2); /* rows: exact, off, zero */
     near(q.worst_row_sqnr_db, 10 * log10(2 / 0.01), 1e-4);
     assert_true(q.counts[1] == 2 && q.counts[2] == 4);
@@ -273,10 +262,9 @@ static void the_worst_row_is_found(void **state)
 /* ---- quantising: formats ---- */
 
 /* TQ1_0 in its first 160 values has five of a byte 32 apart: all 243 groups, each in every byte. */
-static void tq1_unpacks_all_groups(void **state)
+TEST(tq1_unpacks_all_groups)
 {
     static const uint8_t POW3[] = {1, 3, 9, 27, 81};
-    (void)state;
     for (unsigned shift = 0; shift < 243; shift++) {
         int8_t in[256] = {0}, out[256];
         uint8_t block[BN_TQ1_BLOCK_BYTES];
@@ -289,10 +277,9 @@ static void tq1_unpacks_all_groups(void **state)
 }
 
 /* The groups of T5 likewise, and the same values through the others. */
-static void packing_unpacks_all_groups(void **state)
+TEST(packing_unpacks_all_groups)
 {
     static const uint8_t POW3[] = {1, 3, 9, 27, 81};
-    (void)state;
     for (unsigned shift = 0; shift < 243; shift += 7) {
         int8_t in[1280], out[1280]; /* 1280 is a multiple of every block */
         uint8_t block[BN_TQ2_BLOCK_BYTES], codes[1280 / 4], t5[1280 / 320 * 64];
@@ -318,7 +305,7 @@ static void packing_unpacks_all_groups(void **state)
     }
 }
 
-static void bits_count_scales_and_padding(void **state)
+TEST(bits_count_scales_and_padding)
 {
     static const struct {
         const char *name;
@@ -333,7 +320,6 @@ static void bits_count_scales_and_padding(void **state)
                 {"Q4_1", 5},
                 {"Q8_0", 8.5},
                 {"F16", 16}};
-    (void)state;
     assert_null(bn_quant_format(BN_ARRAY_LEN(BITS)));
     for (size_t i = 0; i < BN_ARRAY_LEN(BITS); i++) {
         assert_string_equal(bn_quant_format(i)->name, BITS[i].name);
@@ -343,14 +329,13 @@ static void bits_count_scales_and_padding(void **state)
 }
 
 /* Absmean by hand: the mean of |w| is 1, so halves round to even, to zero, and 1.5 to 2, clamped. */
-static void absmean_by_definition(void **state)
+TEST(absmean_by_definition)
 {
     static const float PATTERN[8] = {0.5f, -0.5f, 1.5f, -1.5f, 1.0f, -1.0f, 2.0f, 0.0f};
     static const float EXPECTED[8] = {0, 0, 1, -1, 1, -1, 1, 0};
     float w[256], back[256];
     uint8_t packed[512] = {0};
     double sum;
-    (void)state;
     for (size_t i = 0; i < 256; i++)
         w[i] = PATTERN[i % 8];
     sum = bn_quant_row_sum(w, 256);
@@ -376,13 +361,12 @@ static void absmean_by_definition(void **state)
 
 /* On weights that differ in size by row and by part of a row, fewer weights per scale give a smaller error.
  */
-static void finer_scales_lose_less(void **state)
+TEST(finer_scales_lose_less)
 {
     static const char *const ORDER[] = {"I2_S", "TQ2_0", "Q4_1", "Q8_0", "F16"};
     struct bn_quant_data d;
     bn_error err = {0};
     double last = HUGE_VAL;
-    (void)state;
     assert_int_equal(bn_quant_prepare(&d, ROWS, K, &err), BN_OK);
     for (size_t i = 0; i < BN_ARRAY_LEN(ORDER); i++)
         for (size_t f = 0; bn_quant_format(f) != NULL; f++) {
@@ -397,13 +381,12 @@ static void finer_scales_lose_less(void **state)
     bn_quant_release(&d);
 }
 
-static void every_operation_agrees_everywhere(void **state)
+TEST(every_operation_agrees_everywhere)
 {
     struct bn_quant_data d;
     bn_error err = {0};
     char why[160];
     size_t n = 0;
-    (void)state;
     assert_int_equal(bn_quant_prepare(&d, ROWS, K, &err), BN_OK);
     for (unsigned kind = 0; kind < BN_QUANT_KINDS; kind++)
         for (size_t f = 0; bn_quant_format(f) != NULL; f++) {
@@ -451,12 +434,11 @@ static void check_caught(struct bn_quant_data *d, enum bn_quant_kind kind, size_
     assert_non_null(strstr(why, "the reference's is"));
 }
 
-static void wrong_kernels_are_caught(void **state)
+TEST(wrong_kernels_are_caught)
 {
     struct bn_kernels wrong = bn_kernels_ref;
     struct bn_quant_data d;
     bn_error err = {0};
-    (void)state;
     wrong.t5_pack = lazy_pack;
     wrong.quantize = careless_quantize;
     wrong.f32_to_f16 = truncating_f16;
@@ -465,29 +447,4 @@ static void wrong_kernels_are_caught(void **state)
     check_caught(&d, BN_QUANTISE, BN_QUANT_FORMATS - 1, &wrong);
     check_caught(&d, BN_QUANTISE_ACTIVATIONS, 0, &wrong);
     bn_quant_release(&d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(invalid_samples_are_refused),
-        cmocka_unit_test(empty_work_is_invalid),
-        cmocka_unit_test(invalid_rows_end_with_1),
-        cmocka_unit_test(work_skipped_while_timed_is_invalid),
-        cmocka_unit_test(false_statements_end_with_1),
-        cmocka_unit_test(clocks_are_measured),
-        cmocka_unit_test(blocks_are_aligned),
-        cmocka_unit_test(leaks_are_found),
-        cmocka_unit_test(entropy_has_known_values),
-        cmocka_unit_test(ramp_has_the_noise_of_its_steps),
-        cmocka_unit_test(the_worst_row_is_found),
-        cmocka_unit_test(tq1_unpacks_all_groups),
-        cmocka_unit_test(packing_unpacks_all_groups),
-        cmocka_unit_test(bits_count_scales_and_padding),
-        cmocka_unit_test(absmean_by_definition),
-        cmocka_unit_test(finer_scales_lose_less),
-        cmocka_unit_test(every_operation_agrees_everywhere),
-        cmocka_unit_test(wrong_kernels_are_caught),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

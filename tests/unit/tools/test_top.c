@@ -64,11 +64,10 @@ static void near(double got, double expected)
     assert_true(got > expected * (1 - 1e-12) && got < expected * (1 + 1e-12));
 }
 
-static void rows_have_the_numbers(void **state)
+TEST(rows_have_the_numbers)
 {
     struct bn_live_snapshot s;
     struct bn_top top;
-    (void)state;
     make_top(&top, &s);
     assert_int_equal(top.rows.n, 5); /* Head, LmHead, FFN, UpProjection, DownProjection */
     assert_string_equal(top.rows.list[0].name, "Head");
@@ -87,11 +86,10 @@ static void rows_have_the_numbers(void **state)
     assert_string_equal(row(&top, "RmsNorm")->name, ""); /* it did not run */
 }
 
-static void rows_compare_with_a_budget(void **state)
+TEST(rows_compare_with_a_budget)
 {
     struct bn_live_snapshot s;
     struct bn_top top;
-    (void)state;
     make_top(&top, &s);
     top.budget = (struct bn_top_budget){.given = true};
     top.budget.ns[BN_BRICK_UP_PROJECTION] = 800; /* now 1000 */
@@ -100,11 +98,10 @@ static void rows_compare_with_a_budget(void **state)
     assert_true(isnan(row(&top, "DownProjection")->budget));
 }
 
-static void windows_are_differences(void **state)
+TEST(windows_are_differences)
 {
     struct bn_live_snapshot before, now;
     struct bn_top_window w;
-    (void)state;
     make_snapshot(&before);
     now = before;
     now.read_ns += 1000000000;
@@ -139,11 +136,10 @@ static void windows_are_differences(void **state)
     near(w.seconds, 0.9);
 }
 
-static void rows_fold_and_sort(void **state)
+TEST(rows_fold_and_sort)
 {
     struct bn_live_snapshot s;
     struct bn_top top;
-    (void)state;
     make_top(&top, &s);
     uint64_t key = row(&top, "FFN")->key;
     bn_top_toggle(&top.view, key);
@@ -172,12 +168,11 @@ static size_t characters(const char *text)
     return n;
 }
 
-static void lines_fit(void **state)
+TEST(lines_fit)
 {
     struct bn_live_snapshot s;
     struct bn_top top;
     struct bn_top_line line;
-    (void)state;
     make_top(&top, &s);
     top.budget.given = true;
     memset(s.head.model, 'm', sizeof s.head.model - 1);
@@ -201,7 +196,7 @@ static void lines_fit(void **state)
     }
 }
 
-static void lines_are_as_expected(void **state)
+TEST(lines_are_as_expected)
 {
     static const char *const LINES[] = {
         "bn-run 42  running  0:01  model.gguf  ref x2",
@@ -217,23 +212,9 @@ static void lines_are_as_expected(void **state)
     struct bn_live_snapshot s;
     struct bn_top top;
     struct bn_top_line line;
-    (void)state;
     make_top(&top, &s);
     for (size_t i = 0; i < BN_ARRAY_LEN(LINES); i++) {
         bn_top_put_line(&line, &top, i);
         assert_string_equal(line.text, LINES[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_have_the_numbers),
-        cmocka_unit_test(rows_compare_with_a_budget),
-        cmocka_unit_test(windows_are_differences),
-        cmocka_unit_test(rows_fold_and_sort),
-        cmocka_unit_test(lines_fit),
-        cmocka_unit_test(lines_are_as_expected),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,11 +14,11 @@
 #define STEP 1e-5
 #define MANY 16384u
 
-static uint64_t state = 7;
+static uint64_t random_state = 7;
 
 static double uniform(void)
 {
-    return (double)(bn_splitmix64(&state) >> 11) * 0x1p-53 * 2 - 1;
+    return (double)(bn_splitmix64(&random_state) >> 11) * 0x1p-53 * 2 - 1;
 }
 
 static void fill(double *x, size_t n)
@@ -73,9 +73,8 @@ static double norm(void *with)
     return weighted(t->y, t->dy, ROWS * N);
 }
 
-static void test_norm(void **unused)
+TEST(test_norm)
 {
-    (void)unused;
     static struct two t;
     fill(t.x, ROWS * N), fill(t.w, N), fill(t.dy, ROWS * N);
     bn_op_norm_back(t.dx, false, t.dw, t.dy, t.x, t.w, ROWS, N, 1e-5);
@@ -102,9 +101,8 @@ static double linear(void *with)
     return weighted(t->y, t->dy, ROWS * N_OUT);
 }
 
-static void test_linear(void **unused)
+TEST(test_linear)
 {
-    (void)unused;
     static struct two t;
     fill(t.x, ROWS * N), fill(t.w, N_OUT * N), fill(t.dy, ROWS * N_OUT);
     struct bn_op_input in = {.x = t.x, .rows = ROWS, .n = N};
@@ -118,9 +116,8 @@ static void test_linear(void **unused)
 
 /* Straight through: dx and dw are those of y = xq wq^T, with xq and wq what quantising gave, taken as if they were x
  * and w. */
-static void test_straight_through(void **unused)
+TEST(test_straight_through)
 {
-    (void)unused;
     static struct two t;
     static double q[ROWS * N], scale[ROWS], codes[N_OUT * N];
     fill(t.x, ROWS * N), fill(t.w, N_OUT * N), fill(t.dy, ROWS * N_OUT);
@@ -177,9 +174,8 @@ static double attend(void *with)
     return weighted(a->y, a->dy, NQ);
 }
 
-static void test_attention(void **unused)
+TEST(test_attention)
 {
-    (void)unused;
     static struct attend a;
     fill(a.q, NQ), fill(a.k, NK), fill(a.v, NK), fill(a.dy, NQ);
     attend(&a);
@@ -195,9 +191,8 @@ static void test_attention(void **unused)
     assert_true(a.y[0] == first && a.y[NQ - 1] != last);
 }
 
-static void test_rope(void **unused)
+TEST(test_rope)
 {
-    (void)unused;
     static double x[MANY], kept[MANY], cosines[T * 8], sines[T * 8];
     fill(x, NQ);
     memcpy(kept, x, sizeof kept);
@@ -225,9 +220,8 @@ static double silu(void *with)
     return weighted(t->y, t->dy, N);
 }
 
-static void test_activations(void **unused)
+TEST(test_activations)
 {
-    (void)unused;
     static struct two t;
     fill(t.x, N), fill(t.w, N), fill(t.dy, N);
     bn_op_relu2_back(t.dx, t.dw, t.dy, t.x, t.w, N);
@@ -245,9 +239,8 @@ static double cross_entropy(void *with)
     return bn_op_cross_entropy(NULL, t->y, N, 11, false);
 }
 
-static void test_cross_entropy(void **unused)
+TEST(test_cross_entropy)
 {
-    (void)unused;
     static struct two t;
     fill(t.x, N);
     memcpy(t.dx, t.x, sizeof t.dx);
@@ -298,8 +291,8 @@ static void check_model(bool qwen)
     for (size_t i = 0; i < m.w.n_values; i++)
         m.w.master[i] = m.w.master[i] * 3 + 0.1 * uniform();
     for (size_t i = 0; i < 48; i++) {
-        m.tokens[i] = (int32_t)bn_splitmix64_below(&state, 40);
-        m.targets[i] = i % 7 == 0 ? BN_NO_TARGET : (int32_t)bn_splitmix64_below(&state, 40);
+        m.tokens[i] = (int32_t)bn_splitmix64_below(&random_state, 40);
+        m.targets[i] = i % 7 == 0 ? BN_NO_TARGET : (int32_t)bn_splitmix64_below(&random_state, 40);
     }
     assert_int_equal(bn_pass_open(&m.pass, &m.w, 2, true, NULL), BN_OK);
     double *grad = bn_alloc(m.w.n_values, sizeof *grad);
@@ -326,31 +319,20 @@ static void check_model(bool qwen)
     bn_weights_close(&m.w);
 }
 
-static void test_bitnet(void **unused)
+TEST(test_bitnet)
 {
-    (void)unused;
     check_model(false);
 }
 
-static void test_qwen3(void **unused)
+TEST(test_qwen3)
 {
-    (void)unused;
     check_model(true);
 }
 
-int main(void)
+static int start_blas(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_straight_through),
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_activations),
-        cmocka_unit_test(test_cross_entropy),
-        cmocka_unit_test(test_bitnet),
-        cmocka_unit_test(test_qwen3),
-    };
-    if (bn_blas_start(1, NULL) != BN_OK) return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)state;
+    return bn_blas_start(1, NULL) == BN_OK ? 0 : -1;
 }
+
+GROUP(start_blas, NULL)

@@ -13,13 +13,12 @@
 #include "train/trainer.h"
 #include "train/tree.h"
 
-static uint64_t state = 11;
+static uint64_t random_state = 11;
 
 /* ---- windows ---- */
 
-static void every_index_occurs_once(void **unused)
+TEST(every_index_occurs_once)
 {
-    (void)unused;
     for (uint64_t n = 1; n < 300; n += n < 20 ? 1 : 37) {
         unsigned char seen[300] = {0};
         for (uint64_t i = 0; i < n; i++) {
@@ -34,9 +33,8 @@ static void every_index_occurs_once(void **unused)
     assert_true(same < 32);
 }
 
-static void windows_are_parts_of_the_text(void **unused)
+TEST(windows_are_parts_of_the_text)
 {
-    (void)unused;
     enum { N = 1000, T = 16 };
     static int32_t ids[N];
     for (int32_t i = 0; i < N; i++)
@@ -85,9 +83,8 @@ static void sum_leaves(float sum[VALUES], size_t n, uint64_t order)
     bn_tree_close(tree);
 }
 
-static void sums_do_not_depend_on_the_order(void **unused)
+TEST(sums_do_not_depend_on_the_order)
 {
-    (void)unused;
     for (size_t n = 1; n < 20; n++) {
         float sum[VALUES], other[VALUES];
         double exact = 0;
@@ -104,9 +101,8 @@ static void sums_do_not_depend_on_the_order(void **unused)
 
 /* ---- schedule and optimiser ---- */
 
-static void the_rate_has_two_stages(void **unused)
+TEST(the_rate_has_two_stages)
 {
-    (void)unused;
     struct bn_train_schedule s = {
         .n_steps = 1000, .warm_up = 99, .stage_2 = 0.5, .rate = 2, .rate_2 = 1, .decay = 0.1};
     assert_true(fabs(bn_schedule_rate(&s, 0) - 0.02) < 1e-12);
@@ -144,9 +140,8 @@ static struct bn_train_settings settings(void)
 }
 
 /* AdamW by its definition, in binary64. */
-static void a_step_is_that_of_adamw(void **unused)
+TEST(a_step_is_that_of_adamw)
 {
-    (void)unused;
     struct bn_train_settings s = settings();
     struct bn_trainer t;
     assert_int_equal(bn_trainer_open(&t, &s, 2, NULL), BN_OK);
@@ -158,7 +153,7 @@ static void a_step_is_that_of_adamw(void **unused)
     for (uint32_t step = 0; step < 3; step++) {
         double sum = 0;
         for (size_t i = 0; i < n; i++) {
-            grad[i] = (float)(int32_t)(bn_splitmix64(&state) >> 40) * 0x1p-30f;
+            grad[i] = (float)(int32_t)(bn_splitmix64(&random_state) >> 40) * 0x1p-30f;
             sum += (double)grad[i] * (double)grad[i];
         }
         double norm = bn_gradient_norm(grad, n, t.team), clip = 0.25 * norm > 0.5 ? 0.5 / (0.25 * norm) : 1;
@@ -219,9 +214,8 @@ static size_t turned(const struct bn_param *p, size_t i)
 }
 
 /* Averages without gradients end as 0, not as denormal numbers. */
-static void averages_settle(void **unused)
+TEST(averages_settle)
 {
-    (void)unused;
     for (int muon = 0; muon < 2; muon++) {
         struct bn_train_settings s = settings();
         struct bn_trainer t;
@@ -242,9 +236,8 @@ static void averages_settle(void **unused)
     }
 }
 
-static void a_step_is_that_of_muon(void **unused)
+TEST(a_step_is_that_of_muon)
 {
-    (void)unused;
     struct bn_train_settings s = settings();
     struct bn_trainer t;
     s.schedule.muon = 1;
@@ -255,7 +248,7 @@ static void a_step_is_that_of_muon(void **unused)
     for (uint32_t step = 0; step < 2; step++) {
         double rate = bn_schedule_rate(&s.schedule, step), decay = bn_schedule_decay(&s.schedule, step);
         for (size_t i = 0; i < n; i++) {
-            grad[i] = (float)(int32_t)(bn_splitmix64(&state) >> 40) * 0x1p-30f;
+            grad[i] = (float)(int32_t)(bn_splitmix64(&random_state) >> 40) * 0x1p-30f;
             m[i] = 0.95 * m[i] + (double)grad[i] * 0.25;
             before[i] = t.weights.master[i];
         }
@@ -286,9 +279,8 @@ static void a_step_is_that_of_muon(void **unused)
 
 /* ---- the integer kernel and the float product ---- */
 
-static void integer_products_have_the_bits_of_float_products(void **unused)
+TEST(integer_products_have_the_bits_of_float_products)
 {
-    (void)unused;
     struct bn_train_settings s = settings();
     struct bn_weights w;
     enum { ROWS = 7, N = 128, OUT = 256 };
@@ -299,7 +291,7 @@ static void integer_products_have_the_bits_of_float_products(void **unused)
     bn_weights_start(&w, 1);
     bn_weights_ternarise(&w, NULL);
     for (size_t i = 0; i < ROWS * N; i++)
-        x[i] = (float)(int32_t)bn_splitmix64(&state);
+        x[i] = (float)(int32_t)bn_splitmix64(&random_state);
     bn_op_quantise(w.kernels, q, scale, acts, q8, x, ROWS, N);
     const struct bn_param *p = &w.params[w.layers[1].gate];
     struct bn_op_input in = {.x = q, .scale = scale, .rows = ROWS, .n = N};
@@ -329,13 +321,12 @@ static void digest_of_run(char hex[BN_SHA256_HEX], unsigned n_threads, uint32_t 
     for (int i = 0; i < 8; i++)
         assert_int_equal(bn_trainer_step(&t, &c, NULL, &finite, NULL), BN_OK);
     assert_true(finite && t.curve.n == 8 && t.curve.points[7].loss < t.curve.points[0].loss);
-    assert_int_equal(bn_sha256_hex(t.weights.master, t.weights.n_values * sizeof(float), hex, NULL), BN_OK);
+    bn_sha256_hex(t.weights.master, t.weights.n_values * sizeof(float), hex);
     bn_trainer_close(&t);
 }
 
-static void threads_do_not_change_a_bit(void **unused)
+TEST(threads_do_not_change_a_bit)
 {
-    (void)unused;
     char one[BN_SHA256_HEX], more[BN_SHA256_HEX];
     for (int muon = 0; muon < 2; muon++) {
         digest_of_run(one, 1, 3, muon);
@@ -349,9 +340,8 @@ static void threads_do_not_change_a_bit(void **unused)
     }
 }
 
-static void settings_survive_json(void **unused)
+TEST(settings_survive_json)
 {
-    (void)unused;
     struct bn_train_settings s = settings(), back;
     bn_json *object = bn_json_new_object();
     bn_train_settings_put(object, &s);
@@ -362,21 +352,4 @@ static void settings_survive_json(void **unused)
     bn_json_remove(object, "rate");
     assert_int_equal(bn_train_settings_get(&back, object, NULL), BN_ERR_FORMAT);
     bn_json_free(object);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_index_occurs_once),
-        cmocka_unit_test(windows_are_parts_of_the_text),
-        cmocka_unit_test(sums_do_not_depend_on_the_order),
-        cmocka_unit_test(the_rate_has_two_stages),
-        cmocka_unit_test(a_step_is_that_of_adamw),
-        cmocka_unit_test(averages_settle),
-        cmocka_unit_test(a_step_is_that_of_muon),
-        cmocka_unit_test(integer_products_have_the_bits_of_float_products),
-        cmocka_unit_test(threads_do_not_change_a_bit),
-        cmocka_unit_test(settings_survive_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

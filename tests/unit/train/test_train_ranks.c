@@ -55,9 +55,8 @@ static void parts_make_the_same_sum(size_t n, size_t a, size_t b)
     bn_tree_close(rest);
 }
 
-static void any_parts_make_the_same_sum(void **unused)
+TEST(any_parts_make_the_same_sum)
 {
-    (void)unused;
     for (size_t n = 1; n <= MAX_LEAVES; n++)
         for (size_t a = 0; a <= n; a++)
             for (size_t b = a; b <= n; b++)
@@ -141,8 +140,8 @@ static void rank_main(const struct bn_ranks *ranks, void *arg)
     if (bn_trainer_open(&t, &run->settings, 1 + i % 2, NULL) != BN_OK) return;
     run->good[i] = run_rank(&t, ranks, run, NULL) == BN_OK;
     size_t n = t.weights.n_values * sizeof(float);
-    run->good[i] = run->good[i] && bn_sha256_hex(t.weights.master, n, run->master[i], NULL) == BN_OK &&
-                   bn_sha256_hex(t.moment_2, n, run->moment[i], NULL) == BN_OK;
+    bn_sha256_hex(t.weights.master, n, run->master[i]);
+    bn_sha256_hex(t.moment_2, n, run->moment[i]);
     if (i == 0 && t.ranks != NULL) run->load = t.ranks->load;
     bn_trainer_close(&t);
 }
@@ -158,10 +157,9 @@ static void same_run(const struct run *a, const struct run *b, unsigned n_ranks)
     assert_memory_equal(&a->nats, &b->nats, sizeof a->nats);
 }
 
-static void ranks_do_not_change_a_bit(void **unused)
+TEST(ranks_do_not_change_a_bit)
 {
     static const uint32_t MICRO[] = {1, 3, 6, 8};
-    (void)unused;
     for (size_t m = 0; m < 4; m++) {
         struct run alone = a_run(MICRO[m]);
         test_ranks_run(1, rank_main, &alone);
@@ -176,9 +174,8 @@ static void ranks_do_not_change_a_bit(void **unused)
     }
 }
 
-static void a_run_goes_on_with_more_ranks(void **unused)
+TEST(a_run_goes_on_with_more_ranks)
 {
-    (void)unused;
     struct run alone = a_run(6);
     test_ranks_run(1, rank_main, &alone);
     for (int from = 1; from < 4; from++) {
@@ -190,9 +187,8 @@ static void a_run_goes_on_with_more_ranks(void **unused)
 }
 
 /* Twice the gradient, less the rank's own slice, when the micro-batches of a rank are a node of the tree. */
-static void a_step_moves_twice_the_gradient(void **unused)
+TEST(a_step_moves_twice_the_gradient)
 {
-    (void)unused;
     struct run run = a_run(8);
     struct bn_weights w;
     assert_int_equal(bn_weights_open(&w, &run.settings.hp, 0, NULL), BN_OK);
@@ -218,21 +214,10 @@ static void shared(const struct bn_ranks *ranks, void *arg)
     bn_corpus_release(&c);
 }
 
-static void the_tokens_come_from_rank_0(void **unused)
+TEST(the_tokens_come_from_rank_0)
 {
-    (void)unused;
     struct run run = a_run(1);
     test_ranks_run(3, shared, &run);
     for (int i = 0; i < 3; i++)
         assert_true(run.good[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_parts_make_the_same_sum),   cmocka_unit_test(ranks_do_not_change_a_bit),
-        cmocka_unit_test(a_run_goes_on_with_more_ranks), cmocka_unit_test(a_step_moves_twice_the_gradient),
-        cmocka_unit_test(the_tokens_come_from_rank_0),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,7 +230,7 @@ static bn_status read_document(struct bn_report_source *source, const char *path
     bn_status status = bn_file_read(path, &text, err);
     if (status == BN_OK && text.len == 0)
         status = bn_fail(err, BN_ERR_MISMATCH, "the file is empty: nothing was measured");
-    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, source->sha256, err);
+    if (status == BN_OK) bn_sha256_hex(text.data, text.len, source->sha256);
     if (status == BN_OK) status = bn_json_parse(&source->doc, text.data, text.len, err);
     bn_buf_release(&text);
     return status;

@@ -145,18 +145,14 @@ static void ask(const struct bn_bench_measurement *m, const struct bn_bench_conf
 }
 
 /* Every target is little endian. */
-static bn_status digest(const struct bn_bench_measurement *m, const bn_session *session,
-                        const struct bn_generation *gen, char hex[BN_SHA256_HEX], bn_error *err)
+static void digest(const struct bn_bench_measurement *m, const bn_session *session,
+                   const struct bn_generation *gen, char hex[BN_SHA256_HEX])
 {
-    struct bn_sha256 *sha = NULL;
-    unsigned char bytes[BN_SHA256_BYTES];
-    BN_TRY(bn_sha256_open(&sha, err));
-    bn_sha256_update(sha, gen->ids, gen->n_ids * sizeof *gen->ids);
-    bn_sha256_update(sha, bn_session_hidden(session), bn_model_hparams(m->model)->n_embd * sizeof(float));
-    bn_sha256_take(sha, bytes);
-    bn_sha256_close(sha);
-    bn_hex(hex, bytes, sizeof bytes);
-    return BN_OK;
+    struct bn_sha256 sha;
+    bn_sha256_begin(&sha);
+    bn_sha256_update(&sha, gen->ids, gen->n_ids * sizeof *gen->ids);
+    bn_sha256_update(&sha, bn_session_hidden(session), bn_model_hparams(m->model)->n_embd * sizeof(float));
+    bn_sha256_take_hex(&sha, hex);
 }
 
 /* The generations of a sample, all of which ask for the same. */
@@ -282,18 +278,17 @@ static void add_counts(struct bn_bench_config *c, struct bn_bench_sample *s, con
 }
 
 /* The digest of the first one; of concurrent ones, that of one which differs. */
-static bn_status digest_all(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
-                            const struct together *all, char hex[BN_SHA256_HEX], bn_error *err)
+static void digest_all(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
+                       const struct together *all, char hex[BN_SHA256_HEX])
 {
     char other[BN_SHA256_HEX];
-    BN_TRY(digest(m, c->session, &all->list[0], hex, err));
+    digest(m, c->session, &all->list[0], hex);
     for (size_t i = 1; i < c->n_concurrent; i++) {
-        BN_TRY(digest(m, c->crowd[i], &all->list[i], other, err));
+        digest(m, c->crowd[i], &all->list[i], other);
         if (strcmp(hex, other) == 0) continue;
         memcpy(hex, other, sizeof other);
-        return BN_OK;
+        return;
     }
-    return BN_OK;
 }
 
 static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_config *c,
@@ -305,7 +300,7 @@ static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_conf
     s->total_ns = many ? all->all_ns : gen->total_ns;
     s->first_token_ns = gen->token_ns[0];
     s->evaluated = (gen->n_prompt + gen->n_predict - 1) * c->n_sequences * c->n_concurrent;
-    BN_TRY(digest_all(m, c, all, s->output, err));
+    digest_all(m, c, all, s->output);
     BN_TRY(bn_array_grow(&c->samples, &c->room, c->n_samples + 1, sizeof *c->samples, err));
     uint32_t n_times = bn_bench_n_times(c);
     if (n_times > 0) {

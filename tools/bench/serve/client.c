@@ -79,7 +79,6 @@ void bn_client_end(struct bn_client_run *run, const char *reason)
 void bn_client_open(struct bn_client_run *run, const struct bn_target *t, const char *body, size_t n)
 {
     int on = 1;
-    bn_error err = {0};
     *run = (struct bn_client_run){.fd = -1, .start_ns = bn_clock_ns()};
     run->out.max = run->head.max = run->line.max = MAX_BYTES;
     bn_buf_printf(
@@ -89,7 +88,8 @@ void bn_client_open(struct bn_client_run *run, const struct bn_target *t, const 
         t->prefix, t->host, t->key != NULL ? "Authorization: Bearer " : "", t->key != NULL ? t->key : "",
         t->key != NULL ? "\r\n" : "", n);
     bn_buf_append(&run->out, body, n);
-    if (run->out.failed || bn_sha256_open(&run->text, &err) != BN_OK) {
+    bn_sha256_begin(&run->text);
+    if (run->out.failed) {
         bn_client_end(run, "out of memory");
         return;
     }
@@ -108,10 +108,8 @@ void bn_client_close(struct bn_client_run *run)
     bn_buf_release(&run->out);
     bn_buf_release(&run->head);
     bn_buf_release(&run->line);
-    bn_sha256_close(run->text);
     bn_free(run->at_ns);
     run->at_ns = NULL;
-    run->text = NULL;
     run->fd = -1;
 }
 
@@ -120,7 +118,7 @@ void bn_client_close(struct bn_client_run *run)
 static void note_text(struct bn_client_run *run, const char *text)
 {
     if (text[0] == '\0') return;
-    bn_sha256_update(run->text, text, strlen(text));
+    bn_sha256_update(&run->text, text, strlen(text));
     if (bn_array_grow(&run->at_ns, &run->room, run->n_at + 1, sizeof *run->at_ns, NULL) != BN_OK) {
         bn_client_end(run, "out of memory");
         return;
@@ -130,11 +128,8 @@ static void note_text(struct bn_client_run *run, const char *text)
 
 static void note_end(struct bn_client_run *run)
 {
-    unsigned char digest[BN_SHA256_BYTES];
     run->done = true;
-    if (run->chain[0] != '\0') return;
-    bn_sha256_take(run->text, digest);
-    bn_hex(run->chain, digest, sizeof digest);
+    if (run->chain[0] == '\0') bn_sha256_take_hex(&run->text, run->chain);
 }
 
 static void take_event(struct bn_client_run *run, const char *text, size_t n)

@@ -43,7 +43,7 @@ struct bn_client_run {
     size_t n_at, room;
     size_t n_prompt, n_cached, n_tokens; /* as the usage says */
     char chain[65];                      /* of bn-serve; else the digest of the text */
-    struct bn_sha256 *text;
+    struct bn_sha256 text;
 };
 
 /* Connects and begins to send; a failure is one of the run, not of the caller. Released by bn_client_close. */

@@ -51,6 +51,18 @@ bool bn_request_number(bn_generation *gen, const bn_json *member, bn_status *sta
 /* The same for a member that sets the grammar: "grammar" (GBNF) or "json_schema". The caller closes *out, which is NULL
  * before. */
 bool bn_request_grammar(bn_grammar **out, const bn_json *member, bn_status *status, bn_error *err);
+/* A text as a receipt binds it (NULL: tokens were given), and its tokens; both are owned. */
+struct bn_prompt {
+    char *text;
+    size_t n_bytes;
+    int32_t *ids;
+    size_t n_ids;
+};
+/* Messages under a template; as OpenAI's API has them. *prompt is empty before. */
+BN_MUST_CHECK bn_status bn_request_render(struct bn_prompt *prompt, const bn_message *messages, size_t n,
+                                          bn_template tmpl, const bn_tokenizer *tok, bn_error *err);
+BN_MUST_CHECK bn_status bn_request_messages(struct bn_prompt *prompt, const bn_json *list, bn_template tmpl,
+                                            const bn_tokenizer *tok, bn_error *err);
 /* Why a generation ended with BN_STOP_STUCK. */
 const char *bn_request_stuck(const bn_generation *gen);
 /* The grammar of a JSON Schema that was read as a part of something else. */

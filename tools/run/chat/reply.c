@@ -135,7 +135,7 @@ static bn_status generate(struct bn_chat *chat, size_t n_ids, bn_error *err)
     if (chat->tmpl == BN_TEMPLATE_QWEN35) bn_buf_puts(&chat->answer, "<think>\n");
     chat->n_shown = chat->answer.len;
     chat->engine.answering = false;
-    bn_run_answer_start(&chat->printer, chat->tmpl, bn_report_columns(stdout));
+    bn_run_answer_start(&chat->printer, chat->tmpl);
     bn_status status = bn_generate(session, chat->tok, gen, err);
     bn_run_answer_end(&chat->printer);
     last->known = status == BN_OK;

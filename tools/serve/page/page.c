@@ -46,17 +46,16 @@ static const char HEAD[] =
 static bn_status put_element(struct bn_buf *html, const char *name, const char *const *parts,
                              struct bn_buf *digest, bn_error *err)
 {
-    struct bn_sha256 *sha = NULL;
+    struct bn_sha256 sha;
     unsigned char bytes[BN_SHA256_BYTES];
-    BN_TRY(bn_sha256_open(&sha, err));
+    bn_sha256_begin(&sha);
     bn_buf_printf(html, "<%s>", name);
     for (; *parts != NULL; parts++) {
-        bn_sha256_update(sha, *parts, strlen(*parts));
+        bn_sha256_update(&sha, *parts, strlen(*parts));
         bn_buf_puts(html, *parts);
     }
     bn_buf_printf(html, "</%s>\n", name);
-    bn_sha256_take(sha, bytes);
-    bn_sha256_close(sha);
+    bn_sha256_take(&sha, bytes);
     bn_buf_puts(digest, "'sha256-");
     bn_base64_encode(digest, bytes, sizeof bytes);
     bn_buf_puts(digest, "'");
