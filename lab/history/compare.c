@@ -108,8 +108,8 @@ static bool is_complete(struct bn_comparison *c, const struct bn_series *again,
                         const struct bn_history_rules *rules)
 {
     size_t n = rules->n_rounds;
-    bool complete = n > 0 && c->n_a == n && c->n_b == n &&
-                    (rules->again == NULL || (again != NULL && again->n == n));
+    bool complete =
+        n > 0 && c->n_a == n && c->n_b == n && (rules->again == NULL || (again != NULL && again->n == n));
     if (!complete)
         bn_judge_none(&c->j, "of %zu round%s, %zu of A and %zu of B have a value%s", n, n == 1 ? "" : "s",
                       c->n_a, c->n_b, c->n_a == n && c->n_b == n ? "; repeated runs of A lack some" : "");

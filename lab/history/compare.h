@@ -14,7 +14,7 @@
 #define BN_HISTORY_COMPARE_H
 
 #include "lab/history/series.h"
-#include "lab/stats/levels.h"
+#include "lab/stats/comparison.h"
 
 struct bn_history_rules {
     struct bn_judge_rules judge;

@@ -6,7 +6,17 @@
 #ifndef BN_REPORT_PAGE_H
 #define BN_REPORT_PAGE_H
 
-#include "lab/report/html.h"
+#include "base/json.h"
+
+/* ---- markup: HTML, SVG and XML; texts are escaped, so that the result is always well-formed ---- */
+
+/* Appends markup. The conversions are: %s, an escaped text for elements and attributes; %g or %.Ng, a number
+ * with 4 or N digits, a dash when it is not finite; %.1f, %u, %zu and %%. */
+void bn_html(struct bn_buf *out, const char *fmt, ...) BN_PRINTF(2, 3);
+/* A JSON string for a script element: the text as %s shows it, without '<', '>' and '&'. */
+void bn_html_json(struct bn_buf *out, const char *text);
+
+/* ---- pages ---- */
 
 /* Everything before the content. With `sortable` the page
  * has the script that sorts and filters tables of the class "sortable"; its digest is in the policy. */

@@ -6,7 +6,7 @@
 #ifndef BN_REPORT_PLOT_H
 #define BN_REPORT_PLOT_H
 
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 struct bn_plot {
     double width, height, left, right, top, bottom; /* of the picture; margins */

@@ -9,7 +9,7 @@
 #ifndef BN_REPORT_TABLE_H
 #define BN_REPORT_TABLE_H
 
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 struct bn_table_cell {
     char *text;

@@ -10,8 +10,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/stats/distribution.h"
-#include "lab/stats/rank_tests.h"
+#include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 
 #define N_USEFUL_MAX 100000.0 /* more pairs than this are not recommended */
@@ -34,8 +33,14 @@ static bn_status check_rules(const struct bn_judge_rules *r, bn_error *err)
 static bn_status begin(struct bn_judgement *out, size_t n, const struct bn_judge_rules *r, bn_error *err)
 {
     const double none = (double)NAN;
-    *out = (struct bn_judgement){
-        .outcome = BN_OUTCOME_INCONCLUSIVE, .n = n, .p = 1, .q = 1, .agreement = none, .mde = none, .higher = r->higher, .reason = "not judged"};
+    *out = (struct bn_judgement){.outcome = BN_OUTCOME_INCONCLUSIVE,
+                                 .n = n,
+                                 .p = 1,
+                                 .q = 1,
+                                 .agreement = none,
+                                 .mde = none,
+                                 .higher = r->higher,
+                                 .reason = "not judged"};
     return check_rules(r, err);
 }
 
@@ -160,10 +165,10 @@ static void decide_direction(struct bn_judgement *j, const struct setting *s, en
     if (!(j->p < r->q)) {
         j->n_needed = needed_for_p(j, r->q);
         set_reason(j, "%s, but p is %.2g, not below %.2g%s", range(j, " .. ").text, j->p, r->q,
-                        enough(j, s->what).text);
+                   enough(j, s->what).text);
     } else if (j->agreement < r->agreement) {
         set_reason(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more",
-                        range(j, " .. ").text, j->agreement * (double)j->n, j->n);
+                   range(j, " .. ").text, j->agreement * (double)j->n, j->n);
     } else {
         j->outcome = outcome;
         int used = snprintf(j->reason, sizeof j->reason, "%s is beyond %s%s", range(j, " .. ").text,
@@ -179,8 +184,8 @@ static void decide_unclear(struct bn_judgement *j, const struct setting *s)
     bool margin = limit_of(s) <= s->rules->margin;
     j->n_needed = needed(j, s);
     set_reason(j, "the change is between %s, %s %s%s", range(j, " and ").text,
-                    margin ? "not clearly within or beyond" : s->limit, percent(limit_of(s), false).text,
-                    enough(j, s->what).text);
+               margin ? "not clearly within or beyond" : s->limit, percent(limit_of(s), false).text,
+               enough(j, s->what).text);
 }
 
 /* Needs n, change, low, high, p, agreement; sets outcome, reason, n_needed. */
@@ -195,7 +200,7 @@ static void decide(struct bn_judgement *j, const struct setting *s)
     } else if (j->low >= -s->within && j->high <= s->within) {
         j->outcome = s->unchanged;
         set_reason(j, "%s is within %s%s", range(j, " .. ").text, percent(s->within, false).text,
-                        s->within > s->rules->margin ? s->cause : "");
+                   s->within > s->rules->margin ? s->cause : "");
     } else {
         decide_unclear(j, s);
     }
@@ -247,7 +252,7 @@ static size_t least_pairs(double confidence)
 static bn_status measure_band(double *band, double *bias, const double *null, size_t n_null,
                               double confidence, bn_error *err)
 {
-    struct bn_signed_rank of;
+    struct bn_rank_test of;
     *band = *bias = 0;
     if (n_null == 0) return BN_OK;
     BN_TRY(bn_signed_rank(&of, null, n_null, confidence, err));
@@ -276,13 +281,13 @@ static void too_few(struct bn_judgement *j, double sigma, const struct bn_judge_
         set_reason(j, "there are no pairs");
     else
         set_reason(j, "%zu pair%s too few for an interval; at least %zu are needed", j->n,
-                        j->n == 1 ? " is" : "s are", least);
+                   j->n == 1 ? " is" : "s are", least);
 }
 
 bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, const double *null,
                          size_t n_null, const struct bn_judge_rules *rules, bn_error *err)
 {
-    struct bn_signed_rank test;
+    struct bn_rank_test test;
     double sigma, bias;
     size_t least = least_pairs(rules->confidence);
     BN_TRY(begin(out, n, rules, err));
@@ -331,7 +336,7 @@ static bn_status take_logs(double **out, const double *x, size_t n, const char *
 static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_a, const double *b,
                             size_t n_b, double drift, const struct bn_judge_rules *rules, bn_error *err)
 {
-    struct bn_rank_sum test;
+    struct bn_rank_test test;
     double sd_a, sd_b;
     BN_TRY(bn_rank_sum(&test, a, n_a, b, n_b, rules->confidence, err));
     BN_TRY(deviation(&sd_a, a, n_a, err));
@@ -341,8 +346,8 @@ static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_
     out->mde = detectable(sqrt(sd_a * sd_a / (double)n_a + sd_b * sd_b / (double)n_b));
     if (isnan(out->low)) {
         out->n_needed = least_pairs(rules->confidence);
-        set_reason(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed",
-                        n_a, n_b, out->n_needed);
+        set_reason(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed", n_a,
+                   n_b, out->n_needed);
         return BN_OK;
     }
     struct setting setting = {rules,

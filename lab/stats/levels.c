@@ -3,7 +3,7 @@
  * Reads regression levels and finds the severity of a change.
  */
 #define _POSIX_C_SOURCE 200809L /* fnmatch */
-#include "lab/stats/levels.h"
+#include "lab/stats/comparison.h"
 
 #include <fnmatch.h>
 #include <math.h>

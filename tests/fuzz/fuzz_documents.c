@@ -20,7 +20,6 @@
 #include "lab/history/result.h"
 #include "lab/profile/document.h"
 #include "lab/stats/comparison.h"
-#include "lab/stats/levels.h"
 #include "stamp/profiler.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -4,7 +4,7 @@
  * are refused.
  */
 #include "base/file.h"
-#include "lab/stats/levels.h"
+#include "lab/stats/comparison.h"
 #include "tests/unit/unit.h"
 
 static void parse(struct bn_levels *levels, const char *text)

@@ -27,10 +27,9 @@ static void print_session(struct bn_buf *out, const struct bn_ab_session *s)
     const struct bn_ab_slot *stop = bn_ab_session_stop(s);
     uint32_t rounds = bn_ab_session_rounds(s);
     char what[256];
-    bn_buf_printf(out,
-                  "session  %u round%s of A, B, A' (A again) in turn, after %u of warm-up; %.1f s; seed %llu\n",
-                  rounds, rounds == 1 ? "" : "s", s->warmup, (double)s->took_ns * 1e-9,
-                  (unsigned long long)s->seed);
+    bn_buf_printf(
+        out, "session  %u round%s of A, B, A' (A again) in turn, after %u of warm-up; %.1f s; seed %llu\n",
+        rounds, rounds == 1 ? "" : "s", s->warmup, (double)s->took_ns * 1e-9, (unsigned long long)s->seed);
     if (stop == NULL) return;
     bn_ab_slot_describe(what, sizeof what, stop);
     bn_buf_printf(out, "stopped  %s: no verdict\n", what);
@@ -84,10 +83,10 @@ void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct
         100 * s->rules.confidence, 100 * s->rules.margin);
     bn_buf_puts(out, "MDE      smallest change detectable with 80 % power; --json has all intervals\n");
     bn_buf_printf(out, "control  %s\n",
-                  s->no_control                     ? "not timed (--no-control)"
-                  : s->contaminated[0] != '\0'      ? s->contaminated
-                  : isfinite(s->control[0].j.low)   ? "not contaminated"
-                                                    : "too few rounds");
+                  s->no_control                   ? "not timed (--no-control)"
+                  : s->contaminated[0] != '\0'    ? s->contaminated
+                  : isfinite(s->control[0].j.low) ? "not contaminated"
+                                                  : "too few rounds");
     print_deciding(out, s);
     print_verdict(out, s);
 }
@@ -184,8 +183,7 @@ bn_status bn_ab_put(bn_json *doc, const struct bn_ab_session *s, const struct bn
     put_control(doc, s);
     bn_comparisons_put(doc, "comparisons", s->result.list, s->result.n);
     bn_json_put_u64(doc, "incomplete", s->result.n_incomplete);
-    bn_json_put_string(doc, "verdict",
-                       bn_outcome_name(bn_comparisons_worst(s->result.list, s->result.n)));
+    bn_json_put_string(doc, "verdict", bn_outcome_name(bn_comparisons_worst(s->result.list, s->result.n)));
     bn_status status = add_sides(&all, s, err);
     for (size_t i = 0; i < s->n_slots && !s->no_control && status == BN_OK; i++)
         status = add_controls(&all, &s->slots[i], err);

@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "tools/bench/ab/ab.h"
 
-#define SPIN_STEPS 600000u      /* some 0.5 ms */
+#define SPIN_STEPS 600000u /* some 0.5 ms */
 /* The accepted drift between the halves of a session. Pairs cancel a drift, but not any. */
 #define DRIFT 0.10
 #define TRIAD_LENGTH (1u << 20) /* doubles in each of three arrays: 24 MiB in all, some 1 ms */
@@ -200,7 +200,8 @@ static bn_status judge_control(struct bn_ab_session *s, enum bn_ab_control k, do
     }
     size_t half = n / 2;
     struct bn_comparison *beside = &s->control[k], *later = &s->control[BN_AB_CONTROLS + k];
-    *beside = *later = (struct bn_comparison){.test = bn_ab_control_name(k), .unit = "ns", .n_a = n, .n_b = n};
+    *beside = *later =
+        (struct bn_comparison){.test = bn_ab_control_name(k), .unit = "ns", .n_a = n, .n_b = n};
     beside->metric = "next to B";
     beside->median_a = beside->median_b = later->median_a = later->median_b = (double)NAN;
     later->metric = "second half";

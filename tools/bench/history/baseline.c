@@ -416,7 +416,8 @@ static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entr
     if (e->state == BN_ENTRY_REGRESSED || baseline == e) return BN_OK;
     bn_status status = bn_series_read(&now, e->json, err);
     if (status == BN_OK)
-        status = judge(&worst, baseline, &now, NULL, bn_json_text_of(e->json, "binary_sha256"), settings, err);
+        status =
+            judge(&worst, baseline, &now, NULL, bn_json_text_of(e->json, "binary_sha256"), settings, err);
     bn_series_release(&now);
     if (status == BN_OK && worst == BN_OUTCOME_REGRESSED)
         return bn_fail(err, BN_ERR_MISMATCH,

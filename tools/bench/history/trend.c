@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "lab/stats/changepoint.h"
-#include "lab/stats/levels.h"
+#include "lab/stats/comparison.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/history/ledgers.h"
 #include "tools/bench/report/report.h"
@@ -77,8 +77,8 @@ static void put_change(bn_json *array, const struct history *h, const struct bn_
     /* The last run that is surely before the change, and the first that is surely after it. */
     const struct bn_entry *before = h->runs[c->low > 0 ? c->low - 1 : 0],
                           *after = h->runs[c->high < h->n ? c->high : h->n - 1];
-    bool two = before->commit[0] != '\0' && after->commit[0] != '\0' &&
-               strcmp(before->commit, after->commit) != 0;
+    bool two =
+        before->commit[0] != '\0' && after->commit[0] != '\0' && strcmp(before->commit, after->commit) != 0;
     char confirm[96];
     struct bn_interval of = figure_of(h, c);
     bn_json *o = bn_json_add_object(array);
@@ -152,13 +152,11 @@ static bn_status find_exact(struct bn_changepoint **out, size_t *n_found, const 
 static bn_status add_history(struct trend *t, const struct bn_ledger *l, const struct history *h,
                              bn_error *err)
 {
-    struct bn_changepoint_rules rules = BN_CHANGEPOINT_RULES_INIT;
     struct bn_changepoint *list = NULL;
     size_t n_found = 0;
-    rules.least = t->o->least;
     bool exact = h->series->exact;
     BN_TRY(exact ? find_exact(&list, &n_found, h, err)
-                 : bn_changepoints(&list, &n_found, h->logs, h->n, &rules, err));
+                 : bn_changepoints(&list, &n_found, h->logs, h->n, t->o->least, err));
     bn_json *changes = put_history(t, l, h);
     for (size_t i = 0; i < n_found; i++)
         if (exact || fabs(expm1(list[i].shift.estimate)) > t->o->margin / 100)

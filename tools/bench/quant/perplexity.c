@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/compare/score.h"
+#include "lab/compare/metrics.h"
 #include "lab/kit/child.h"
 #include "lab/kit/program.h"
 #include "model/model.h"

@@ -99,9 +99,9 @@ static void judge(struct findings *f, const struct bn_comparison *c)
     bn_units_percent_text(low, j.low, true);
     bn_units_percent_text(high, j.high, true);
     if (worse || (j.outcome == BN_OUTCOME_INCONCLUSIVE && j.n_needed > 0))
-        find(f, worse ? REGRESSED : MORE_PAIRS, c->metric, c->test, "%s, interval %s to %s, %zu pairs; %s%s%s",
-             change, low, high, j.n, j.reason, worse ? "; severity " : "",
-             worse ? bn_severity_name(c->severity) : "");
+        find(f, worse ? REGRESSED : MORE_PAIRS, c->metric, c->test,
+             "%s, interval %s to %s, %zu pairs; %s%s%s", change, low, high, j.n, j.reason,
+             worse ? "; severity " : "", worse ? bn_severity_name(c->severity) : "");
     else if (j.outcome == BN_OUTCOME_INCONCLUSIVE)
         find(f, OPEN, c->metric, c->test, "%s", j.reason);
 }

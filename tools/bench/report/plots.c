@@ -91,8 +91,11 @@ void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s)
         draw_samples(out, &p, "before", s->s->samples - n_warmup, n_warmup, -(double)n_warmup, scale.factor);
     }
     bn_plot_y_axis(out, &p);
-    draw_samples(out, &p, n < FEW ? "point few" : n > MARKS ? "columns" : "point", s->s->samples, n, 0,
-                 scale.factor);
+    draw_samples(out, &p,
+                 n < FEW     ? "point few"
+                 : n > MARKS ? "columns"
+                             : "point",
+                 s->s->samples, n, 0, scale.factor);
     bn_plot_rule_y(out, &p, "median", s->figure[BN_FIGURE_MEDIAN] * scale.factor);
     draw_drift(out, &p, s, scale.factor);
     snprintf(label, sizeof label, "%s%s%s", s->s->metric, scale.name[0] != '\0' ? ", " : "", scale.name);

@@ -114,7 +114,8 @@ static bool plot_medians(struct bn_buf *out, const struct bn_report *r, const ch
 
 void bn_report_plot_bars(struct bn_buf *out, const struct bn_report *r)
 {
-    bool decode = plot_medians(out, r, "decode", "Decoding"), prompt = plot_medians(out, r, "prompt", "Prompts");
+    bool decode = plot_medians(out, r, "decode", "Decoding"),
+         prompt = plot_medians(out, r, "prompt", "Prompts");
     if (!decode && !prompt) plot_medians(out, r, "", r->series[0].s->metric);
 }
 

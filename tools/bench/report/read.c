@@ -31,8 +31,7 @@ static void *append(void *list, size_t *n, size_t each, void **element)
     return list;
 }
 
-#define APPEND(r, name) \
-    ((r)->name = append((r)->name, &(r)->n_##name, sizeof *(r)->name, &element), element)
+#define APPEND(r, name) ((r)->name = append((r)->name, &(r)->n_##name, sizeof *(r)->name, &element), element)
 
 /* ---- a document of measurements ---- */
 

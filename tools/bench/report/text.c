@@ -57,7 +57,8 @@ static void put_speed(struct bn_buf *out, const struct bn_report_series *s, cons
  * series. */
 static void put_speeds(struct bn_buf *out, const struct bn_report *r)
 {
-    static const char *const WORDS[] = {"decode", "prompt"}, *const PATHS[] = {"model.name", "machine.cpu_model"};
+    static const char *const WORDS[] = {"decode", "prompt"}, *const PATHS[] = {"model.name",
+                                                                               "machine.cpu_model"};
     const struct bn_report_source *source = r->n_series > 0 ? r->series[0].source : NULL;
     for (size_t i = 0; i < BN_ARRAY_LEN(WORDS); i++) {
         const struct bn_report_series *s = bn_report_fastest(r, source, WORDS[i], false);
