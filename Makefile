@@ -59,7 +59,7 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -pthread $(HARDEN_LD)
-PACKAGES := libcrypto libmicrohttpd libpcre2-8 libcurl libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
+PACKAGES := libcrypto libmicrohttpd libpcre2-8 libcurl libcjson libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
 # bn-train is built where OpenBLAS is.
 BLAS ?= $(if $(shell $(PKG_CONFIG) --exists openblas 2>/dev/null && echo yes),1,0)
 # bn-mpi.so is built where MPI is; programs load it under mpirun.
@@ -340,8 +340,8 @@ run-tests: $(PROGRAMS) $(SETUP) $(PLUGIN) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $
 
 test: check
 
-bench: $(CHECKKERN) ## time every kernel
-	@$(CHECKKERN) --bench
+bench: $(OUT)/bn-bench ## time every kernel
+	@$(OUT)/bn-bench kernels
 
 cover: ## test coverage of the library, file by file
 	@$(MAKE) --no-print-directory COVER=1 run-tests

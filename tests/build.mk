@@ -4,7 +4,6 @@
 $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(OUT)/tests/unit/main.o $(CLI_LIB) $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
-$(OUT)/tests/unit/engine/test_json: BN_LDLIBS += -lcjson
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/tools/test_fixtures $(OUT)/tests/unit/engine/test_architectures \
 $(OUT)/tests/unit/engine/test_divided: $(call obj,tools/fixtures/*.c)
@@ -36,7 +35,7 @@ $(OUT)/tests/unit/tools/test_convert $(OUT)/tests/fuzz/fuzz_safetensors $(OUT)/t
 $(OUT)/tests/fuzz/fuzz_request $(OUT)/tests/fuzz/replay_fuzz_request: \
     $(patsubst %,$(OUT)/tools/serve/%.o,reply request embeddings) $(CLI_LIB)
 $(OUT)/tests/fuzz/fuzz_head $(OUT)/tests/fuzz/replay_fuzz_head: \
-    $(patsubst %,$(OUT)/tools/serve/%.o,head keys reply) $(CLI_LIB)
+    $(patsubst %,$(OUT)/tools/serve/%.o,head reply) $(CLI_LIB)
 
 # Training; and in binary64, where finite differences check the gradients.
 TRAIN64_OBJ := $(patsubst %,$(OUT)/train64/%.o,gemm ops ops_attention weights pass)

@@ -6,7 +6,6 @@
 #include "lab/kit/child.h"
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
-#include "tools/crossval/setup.h"
 
 #define OPTIONS struct bn_crossval_options
 
@@ -14,42 +13,39 @@ static const struct bn_option ENGINES[] = {
     BN_OPTION_MODEL,
     BN_OPTION("ref", "engine: oracle, bn, a name or a command", .arg = "REFERENCE", .words = "oracle bn",
               .group = "References", .repeatable = true, BN_TO_TEXTS(OPTIONS, refs)),
-    BN_OPTION("ref-model", "model file for the references, one per --ref; -: MODEL", .rare = true,
-              .arg = "FILE", .group = "References", .repeatable = true, BN_TO_TEXTS(OPTIONS, ref_models)),
-    BN_OPTION("timeout", "longest wait for one answer, e.g. 90s or 15m", .rare = true, .arg = "DUR",
-              .group = "References", .preset = "120", BN_TO_SECONDS(OPTIONS, timeout_s)),
+    BN_RARE("ref-model", "model file for the references, one per --ref; -: MODEL", .repeatable = true,
+            BN_TO_TEXTS(OPTIONS, ref_models)),
+    BN_RARE("timeout", "longest wait for one answer, e.g. 90s or 15m", .arg = "DUR", .preset = "120",
+            BN_TO_SECONDS(OPTIONS, timeout_s)),
     BN_OPTION_THREADS_TO(OPTIONS, n_threads),
     BN_OPTION_ISA,
     {0},
 };
 
 static const struct bn_option THRESHOLDS[] = {
-    BN_OPTION("thresholds", "limits as JSON [crossval/thresholds.json]", .rare = true, .arg = "FILE",
-              .group = "Judgement", BN_TO_TEXT(OPTIONS, thresholds)),
+    BN_RARE("thresholds", "limits as JSON [crossval/thresholds.json]", .group = "Judgement",
+            BN_TO_TEXT(OPTIONS, thresholds)),
     {0},
 };
 
 static const struct bn_option PROMPT[] = {
     BN_OPTION_PROMPT,
     BN_OPTION_FILE,
-    BN_OPTION("tokens", "token ids instead of a text, e.g. 1,2,3", .rare = true, .arg = "IDS",
-              .group = "Input", .repeatable = true, BN_TO_IDS(OPTIONS, tokens)),
-    BN_OPTION("positions", "compare only the first N tokens", .rare = true, .arg = "N", .group = "Input",
-              BN_TO_U32(OPTIONS, positions, 1, 1u << 24)),
-    BN_OPTION("html", "also write the result as one HTML file with plots", .arg = "FILE", .group = "Output",
-              BN_TO_TEXT(OPTIONS, html)),
+    BN_RARE("tokens", "token ids instead of a text, e.g. 1,2,3", .repeatable = true,
+            BN_TO_IDS(OPTIONS, tokens)),
+    BN_RARE("positions", "compare only the first N tokens", BN_TO_U32(OPTIONS, positions, 1, 1u << 24)),
     {0},
 };
 
 static const struct bn_option DECODE[] = {
-    BN_OPTION("n-predict", "tokens to generate after each prompt", .letter = 'n', .arg = "N",
-              .group = "Input", .preset = "16", BN_TO_U32(OPTIONS, n_decode, 0, 4096)),
+    BN_OPTION("n-predict", "tokens to generate after each prompt", .letter = 'n', .group = "Input",
+              .preset = "16", BN_TO_U32(OPTIONS, n_decode, 0, 4096)),
     {0},
 };
 
 static const struct bn_option RECEIPT[] = {
-    BN_OPTION("receipt", "add the result to this receipt of the same model", .rare = true, .arg = "FILE",
-              .group = "Output", BN_TO_TEXT(OPTIONS, receipt)),
+    BN_RARE("receipt", "add the result to this receipt of the same model", .group = "Output",
+            BN_TO_TEXT(OPTIONS, receipt)),
     {0},
 };
 
@@ -66,36 +62,29 @@ static const struct bn_option EXACT[] = {
 };
 
 static const struct bn_option SWEEP[] = {
-    BN_OPTION("prompts", "JSON lines, each with a prompt or tokens", .arg = "FILE", .group = "Input",
+    BN_OPTION("prompts", "JSON lines, each with a prompt or tokens", .group = "Input",
               BN_TO_TEXT(OPTIONS, prompts)),
-    BN_OPTION("seeds", "also sample continuations with these seeds", .arg = "N,...", .group = "Input",
+    BN_OPTION("seeds", "also sample continuations with these seeds", .arg = "N,...",
               BN_TO_LIST(OPTIONS, seeds, 0, UINT32_MAX)),
-    BN_OPTION("record", "write the prompts with the computed tokens to FILE", .rare = true, .arg = "FILE",
-              .group = "Output", BN_TO_TEXT(OPTIONS, record)),
+    BN_RARE("record", "write the prompts with the computed tokens to FILE", .group = "Output",
+            BN_TO_TEXT(OPTIONS, record)),
     {0},
 };
 
 static const struct bn_option SERVE[] = {
     BN_OPTION_THREADS_TO(OPTIONS, n_threads),
     BN_OPTION_ISA,
-    BN_OPTION("batch", "evaluate N tokens of the prompt together", .rare = true, .arg = "N",
-              .group = "Machine", BN_TO_U32(OPTIONS, n_batch, 1, 4096)),
-    {0},
-};
-
-static const struct bn_option REPORT[] = {
-    BN_OPTION("output", "write the page to FILE, not to standard output", .letter = 'o', .arg = "FILE",
-              BN_TO_TEXT(OPTIONS, output)),
+    BN_RARE("batch", "evaluate N tokens of the prompt together", BN_TO_U32(OPTIONS, n_batch, 1, 4096)),
     {0},
 };
 
 static const struct bn_option BENCH[] = {
-    BN_OPTION("prompt-tokens", "tokens evaluated together", .letter = 'p', .arg = "N", .group = "Measurement",
+    BN_OPTION("prompt-tokens", "tokens evaluated together", .letter = 'p', .group = "Measurement",
               .preset = "128", BN_TO_U32(OPTIONS, n_prompt, 1, 1u << 20)),
-    BN_OPTION("n-predict", "tokens evaluated one by one after them; 0: none", .letter = 'n', .arg = "N",
-              .group = "Measurement", .preset = "32", BN_TO_U32(OPTIONS, n_decode, 0, 1u << 20)),
-    BN_OPTION("reps", "rounds to measure, after one warm-up round", .arg = "N", .group = "Measurement",
-              .preset = "10", BN_TO_U32(OPTIONS, n_reps, 2, BN_CROSSVAL_MAX_REPS)),
+    BN_OPTION("n-predict", "tokens evaluated one by one after them; 0: none", .letter = 'n', .preset = "32",
+              BN_TO_U32(OPTIONS, n_decode, 0, 1u << 20)),
+    BN_OPTION("reps", "rounds to measure, after one warm-up round", .preset = "10",
+              BN_TO_U32(OPTIONS, n_reps, 2, BN_CROSSVAL_MAX_REPS)),
     BN_OPTION("fail-below", "exit with 1 when bn is below RATIO times a reference", .arg = "RATIO",
               .group = "Judgement", BN_TO_F64(OPTIONS, fail_below, 1e-6, 1e6)),
     {0},
@@ -105,16 +94,14 @@ static const struct bn_option BENCH[] = {
 static const struct bn_option SETUP[] = {
     BN_OPTION("source", "source tree: a folder, or URL@COMMIT of a git repository", .arg = "SOURCE",
               .group = "Source"),
-    BN_OPTION("sha256", "expected digest of the tree", .arg = "DIGEST", .group = "Source"),
-    BN_OPTION("name", "name for --ref [last part of the source]", .arg = "NAME", .group = "Source"),
+    BN_OPTION("sha256", "expected digest of the tree", .arg = "DIGEST"),
+    BN_OPTION("name", "name for --ref [last part of the source]", .arg = "NAME"),
     BN_OPTION("cmake", "option for cmake, e.g. -DGGML_NATIVE=ON", .arg = "OPTION", .group = "Build",
               .repeatable = true),
-    BN_OPTION("target", "target of the tree to build [llama]", .arg = "TARGET", .group = "Build"),
-    BN_OPTION("jobs", "compilers that run at a time [one per usable core]", .letter = 'j', .arg = "N",
-              .group = "Build"),
+    BN_OPTION("target", "target of the tree to build [llama]", .arg = "TARGET"),
+    BN_OPTION("jobs", "compilers that run at a time [one per usable core]", .letter = 'j', .arg = "N"),
     BN_OPTION("force", "build again, and replace a reference of this name", .group = "Build"),
-    BN_OPTION("bridge", "folder with the source of another bridge", .rare = true, .arg = "DIR",
-              .group = "Build"),
+    BN_RARE("bridge", "folder with the source of another bridge", .arg = "DIR"),
     {0},
 };
 
@@ -138,8 +125,7 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(OPTIONS),
      .run = bn_crossval_ladder,
      .examples = {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
-                  {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt --html r.html",
-                   "three engines, and a page"}}},
+                  {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt", "three engines"}}},
     {.name = "sweep",
      .summary = "compare many prompts, and check expected tokens",
      .text = "Each line of the file is a JSON object with \"prompt\" (a text) or \"tokens\" (ids), and "
@@ -181,18 +167,6 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_crossval_ladder,
      .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' -p 'To be' --exact",
                    "two instruction sets, bit for bit"}}},
-    {.name = "report",
-     .summary = "make a page of a result",
-     .text = "Reads a document that ladder, logits, tokens or trace wrote with --json, and writes one "
-             "HTML file that loads nothing. The same document gives the same bytes.",
-     .synopsis = "RESULT.json [-o FILE.html]",
-     .options = {REPORT},
-     .min_operands = 1,
-     .max_operands = 1,
-     .operand = "RESULT.json",
-     .bytes = sizeof(OPTIONS),
-     .run = bn_crossval_report,
-     .examples = {{"bn-crossval report result.json -o result.html", "a page of a recorded result"}}},
     {.name = "bench",
      .summary = "time this engine and others in turn",
      .text =

@@ -12,8 +12,6 @@
 static const struct bn_option RECEIPT[] = {
     BN_RARE("path", "the receipt, when no operand names it", .group = "Receipt",
             .preset = "ci/inference.json", BN_TO_TEXT(OF, path)),
-    BN_OPTION("diff", "compare with another receipt; both must verify", .arg = "OTHER",
-              BN_TO_TEXT(OF, other)),
     {0},
 };
 
@@ -93,7 +91,7 @@ static const struct bn_command COMMANDS[] = {
              "generated again). The signature is checked before anything inside is read. "
              "--validate-performance compares the bytes per second with what this machine's memory delivers; "
              "on a busy machine it may be undecided (exit 9).",
-     .synopsis = "[FILE] [--policy FILE] [--public-key FILE] [--model FILE] [--replay]\nFILE --diff OTHER\n"
+     .synopsis = "[FILE] [--policy FILE] [--public-key FILE] [--model FILE] [--replay]\n"
                  "--batch DIR-OR-LIST [--replay] [--json]",
      .options = {RECEIPT, BATCH, SIGNATURE, DEMANDS, REPLAY},
      .json = true,

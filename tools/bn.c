@@ -12,33 +12,14 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "base/suggest.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
 #include "tools/cli/options.h"
 #include "tools/cli/program/doctor.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
 
 #define PROGRAM_NAME 128 /* "bn-run" */
-
-static const struct program {
-    const char *command, *summary; /* "run"; the program is "bn-run" */
-} PROGRAMS[] = {
-    {"download", BN_SUMMARY_DOWNLOAD},
-    {"convert", BN_SUMMARY_CONVERT},
-    {"run", BN_SUMMARY_RUN},
-    {"serve", BN_SUMMARY_SERVE},
-    {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
-    {"bench", BN_SUMMARY_BENCH},
-    {"flamegraph", BN_SUMMARY_FLAMEGRAPH},
-    {"train", BN_SUMMARY_TRAIN},
-    {"crossval", BN_SUMMARY_CROSSVAL},
-    {"fixtures", BN_SUMMARY_FIXTURES},
-    {"git", BN_SUMMARY_GIT},
-    {NULL, NULL},
-};
 
 /* A command that is reached here comes after options of bn itself. */
 static bn_status misplaced(struct bn_args *args, bn_error *err)
@@ -96,39 +77,50 @@ static bn_status doctor(struct bn_args *args, bn_error *err)
     return status;
 }
 
-static int show_itself(int argc, char **argv)
-{
-    static const struct bn_option REQUIRE[] = {BN_OPTION_REQUIRE, {0}};
-    static struct bn_command commands[BN_ARRAY_LEN(PROGRAMS) + 1]; /* ends with an empty row */
-    static const struct bn_program program = {
-        .name = "bn",
-        .summary = "toolchain for ternary language models",
-        .text =
-            "Runs the program bn-COMMAND with the arguments that follow: bn run -p 'To be' is bn-run -p "
-            "'To be'. bn searches its own folder for the program, then PATH. 'bn help COMMAND' is 'bn "
-            "COMMAND --help'. 'bn doctor' runs the doctors of all programs: machine, samplers, references, downloads.",
-        .synopsis = "COMMAND [ARGUMENTS]",
-        .commands = commands,
-        .forwards = true,
-        .exits = {{"2", "no such command"}, {"3", "the command's program is not installed"}},
-    };
-    size_t n = 0;
-    for (; PROGRAMS[n].command != NULL; n++)
-        commands[n] = (struct bn_command){.name = PROGRAMS[n].command,
-                                          .summary = PROGRAMS[n].summary,
-                                          .synopsis = "[ARGUMENTS]",
-                                          BN_OPERANDS(0, BN_OPERANDS_ANY, "ARGUMENTS"),
-                                          .run = misplaced};
-    commands[n] = (struct bn_command){.name = "doctor",
-                                      .summary = "check this machine, its samplers, references and downloads",
-                                      .text = "Runs the doctors of the programs that are installed. The exit "
-                                              "code is 1 when one of their checks fails.",
-                                      .synopsis = "[--require CHECK]... [--json]",
-                                      .options = {REQUIRE},
-                                      .json = true,
-                                      .run = doctor};
-    return bn_cli_main(&program, argc, argv);
-}
+static const struct bn_option REQUIRE[] = {BN_OPTION_REQUIRE, {0}};
+
+/* "run" is the program "bn-run". */
+#define FORWARDED(the_name, the_summary)                                         \
+    {                                                                            \
+        .name = (the_name), .summary = (the_summary), .synopsis = "[ARGUMENTS]", \
+        BN_OPERANDS(0, BN_OPERANDS_ANY, "ARGUMENTS"), .run = misplaced           \
+    }
+static const struct bn_command COMMANDS[] = {
+    FORWARDED("download", BN_SUMMARY_DOWNLOAD),
+    FORWARDED("convert", BN_SUMMARY_CONVERT),
+    FORWARDED("run", BN_SUMMARY_RUN),
+    FORWARDED("serve", BN_SUMMARY_SERVE),
+    FORWARDED("verify-receipt", BN_SUMMARY_VERIFY_RECEIPT),
+    FORWARDED("bench", BN_SUMMARY_BENCH),
+    FORWARDED("flamegraph", BN_SUMMARY_FLAMEGRAPH),
+    FORWARDED("train", BN_SUMMARY_TRAIN),
+    FORWARDED("crossval", BN_SUMMARY_CROSSVAL),
+    FORWARDED("fixtures", BN_SUMMARY_FIXTURES),
+    FORWARDED("git", BN_SUMMARY_GIT),
+    {.name = "doctor",
+     .summary = "check this machine, its samplers, references and downloads",
+     .text =
+         "Runs the doctors of the programs that are installed. The exit code is 1 when one of their checks "
+         "fails.",
+     .synopsis = "[--require CHECK]... [--json]",
+     .options = {REQUIRE},
+     .json = true,
+     .run = doctor},
+    {0},
+};
+
+static const struct bn_program PROGRAM = {
+    .name = "bn",
+    .summary = "toolchain for ternary language models",
+    .text =
+        "Runs the program bn-COMMAND with the arguments that follow: bn run -p 'To be' is bn-run -p "
+        "'To be'. bn searches its own folder for the program, then PATH. 'bn help COMMAND' is 'bn "
+        "COMMAND --help'. 'bn doctor' runs the doctors of all programs: machine, samplers, references, downloads.",
+    .synopsis = "COMMAND [ARGUMENTS]",
+    .commands = COMMANDS,
+    .forwards = true,
+    .exits = {{"2", "no such command"}, {"3", "the command's program is not installed"}},
+};
 
 static int unknown_command(const char *command)
 {
@@ -136,13 +128,13 @@ static int unknown_command(const char *command)
     char shown[80];
     struct bn_suggestion s = {.typed = command};
     bn_escape(shown, sizeof shown, command, strlen(command));
-    for (const struct program *p = PROGRAMS; p->command != NULL; p++) {
-        if (strcmp(p->command, command) == 0) {
+    for (const struct bn_command *c = COMMANDS; c->run == misplaced; c++) {
+        if (strcmp(c->name, command) == 0) {
             bn_fail(&err, BN_ERR_NOT_FOUND, "bn-%s is not installed", command);
             bn_error_hint(&err, "it is neither in the folder of bn nor in PATH");
             return bn_report_error(&err);
         }
-        bn_suggest(&s, p->command);
+        bn_suggest(&s, c->name);
     }
     bn_fail(&err, BN_ERR_ARG, "unknown command '%s'", shown);
     const char *here = bn_foreign_command(command);
@@ -178,7 +170,7 @@ static int complete(int argc, char **argv)
 {
     static char option[] = "--complete";
     char *command = argv[2];
-    if (argc < 4) return show_itself(argc, argv);
+    if (argc < 4) return bn_cli_main(&PROGRAM, argc, argv);
     argv[2] = option;
     return become(command, argv + 1);
 }
@@ -186,15 +178,10 @@ static int complete(int argc, char **argv)
 /* `bn help run tokenize` is `bn-run tokenize --help`. */
 static int help(int argc, char **argv)
 {
-    char **words = bn_alloc((size_t)argc + 2, sizeof *words);
     static char option[] = "--help";
-    if (words == NULL) return BN_EXIT_INTERNAL;
-    for (int i = 2; i < argc; i++)
-        words[i - 2] = argv[i];
-    words[argc - 2] = option;
-    int exit_code = become(argv[2], words);
-    bn_free(words);
-    return exit_code;
+    memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+    argv[argc - 1] = option;
+    return become(argv[1], argv + 1);
 }
 
 int main(int argc, char **argv)
@@ -202,10 +189,10 @@ int main(int argc, char **argv)
     static char name[] = "bn", option[] = "--help";
     char *list[] = {name, option, NULL};
     bn_report_start("bn");
-    if (argc < 2) return show_itself(2, list);
+    if (argc < 2) return bn_cli_main(&PROGRAM, 2, list);
     if (strcmp(argv[1], "--complete") == 0) return complete(argc, argv);
-    if (argv[1][0] == '-' || strcmp(argv[1], "doctor") == 0) return show_itself(argc, argv);
+    if (argv[1][0] == '-' || strcmp(argv[1], "doctor") == 0) return bn_cli_main(&PROGRAM, argc, argv);
     if (strcmp(argv[1], "help") == 0)
-        return argc > 2 && argv[2][0] != '-' ? help(argc, argv) : show_itself(2, list);
+        return argc > 2 && argv[2][0] != '-' ? help(argc, argv) : bn_cli_main(&PROGRAM, 2, list);
     return become(argv[1], argv + 1);
 }

@@ -3,7 +3,7 @@
  * Writes GGUF files. The scales of ternary weights are binary16 numbers in training already, so that all types store
  * the same model.
  */
-#include "train/export.h"
+#include "train/checkpoint.h"
 
 #include <stdio.h>
 

@@ -6,7 +6,7 @@
 #include "train/ops.h"
 
 #include "base/elementary.h"
-#include "train/gemm.h"
+#include "train/real.h"
 
 /* ---- element by element ---- */
 

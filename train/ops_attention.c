@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "train/gemm.h"
 #include "train/ops.h"
+#include "train/real.h"
 
 #define ROWS 128u
 

@@ -2,7 +2,7 @@
  *
  * Parses what a user writes for a model: a name, hf:OWNER/REPO or a URL.
  */
-#include "hub/names/reference.h"
+#include "hub/names/names.h"
 
 #include <ctype.h>
 #include <stdio.h>

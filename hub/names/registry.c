@@ -3,7 +3,7 @@
  * Reads the registry of models. Texts of models and files point into the parsed document, which the registry
  * keeps.
  */
-#include "hub/names/registry.h"
+#include "hub/names/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/suggest.h"
-#include "hub/names/reference.h"
 
 #define MAX_MODELS 10000u
 #define MAX_TEXT_BYTES 1000u

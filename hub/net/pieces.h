@@ -29,14 +29,19 @@ struct bn_pieces_origin {
 };
 
 struct bn_pieces;
-/* Opens or begins <path>.part. Pieces that the journal lists are verified (calling progress now and then;
- * false stops: BN_ERR_CANCELLED); *kept bytes are good, *lost were listed and are not, *other is true when
- * a file of another version was found. BN_ERR_IO when the disk has less space than the size needs: nothing
- * is allocated or reserved for a size before that. */
+/* What an earlier run left. */
+struct bn_pieces_found {
+    bool (*progress)(void *user,
+                     uint64_t bytes); /* now and then while it is verified; false stops. May be NULL */
+    void *user;
+    uint64_t kept, lost; /* bytes that are good, and those that were listed and are not */
+    bool other;          /* a file of another version */
+};
+/* Opens or begins <path>.part. Pieces that the journal lists are verified (BN_ERR_CANCELLED). BN_ERR_IO when the disk
+ * has less space than the size needs: nothing is allocated or reserved for a size before that. */
 BN_MUST_CHECK bn_status bn_pieces_open(struct bn_pieces **out, const char *path,
-                                       const struct bn_pieces_origin *origin,
-                                       bool (*progress)(void *user, uint64_t bytes), void *user,
-                                       uint64_t *kept, uint64_t *lost, bool *other, bn_error *err);
+                                       const struct bn_pieces_origin *origin, struct bn_pieces_found *found,
+                                       bn_error *err);
 /* Flushes and journals what is complete, and closes. The .part stays, without disk space that was reserved
  * for later bytes; one without a complete piece is removed with its journal. */
 void bn_pieces_close(struct bn_pieces *pieces);

@@ -2,25 +2,18 @@
  *
  * Asks the hub for the commit, size and digest of a file, and for the files of a repository.
  */
-#define _GNU_SOURCE
 #include "hub/net/resolve.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "hub/names/reference.h"
+#include "hub/names/names.h"
 
 #define MAX_LISTING_BYTES (4u << 20)
-#define MAX_HOPS 3u
-#define TICK_NS 100000000L
-#define FIRST_WAIT_NS UINT64_C(300000000)
-#define MAX_RETRY_AFTER_S 300
 
 /* ---- where, and who asks ---- */
 
@@ -84,27 +77,14 @@ bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err)
 
 /* ---- URLs ---- */
 
-/* Appends a path, percent-encoded but for its slashes. */
-static void put_path(struct bn_buf *out, const char *path)
+/* Appends text percent-encoded, but for the characters of `plain`: a revision is one part of the path, without slashes. */
+static void put_encoded(struct bn_buf *out, const char *text, const char *plain)
 {
-    for (const char *c = path; *c != '\0'; c++) {
-        if (isalnum((unsigned char)*c) || strchr("-._~/", *c) != NULL)
+    for (const char *c = text; *c != '\0'; c++)
+        if (isalnum((unsigned char)*c) || strchr(plain, *c) != NULL)
             bn_buf_putc(out, *c);
         else
             bn_buf_printf(out, "%%%02X", (unsigned char)*c);
-    }
-}
-
-/* A revision is one part of the path: its slashes are encoded. */
-static void put_revision(struct bn_buf *out, const char *revision)
-{
-    for (const char *c = revision; *c != '\0'; c++) {
-        char one[2] = {*c, '\0'};
-        if (*c == '/')
-            bn_buf_puts(out, "%2F");
-        else
-            put_path(out, one);
-    }
 }
 
 bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const char *repo, const char *file,
@@ -116,12 +96,11 @@ bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const c
         return bn_fail(err, BN_ERR_ARG, "not a valid path in a repository");
     bn_buf_printf(&url, "%s/", server->endpoint);
     if (file == NULL) bn_buf_puts(&url, "api/models/");
-    put_path(&url, repo);
+    put_encoded(&url, repo, "-._~/");
     bn_buf_puts(&url, file == NULL ? "/revision/" : "/resolve/");
-    put_revision(&url, revision);
-    if (file != NULL) bn_buf_putc(&url, '/');
-    put_path(&url, file != NULL ? file : "");
-    if (file == NULL) bn_buf_puts(&url, "?blobs=true");
+    put_encoded(&url, revision, "-._~");
+    bn_buf_puts(&url, file == NULL ? "?blobs=true" : "/");
+    put_encoded(&url, file != NULL ? file : "", "-._~/");
     bn_status status = bn_buf_check(&url, err);
     if (status == BN_OK) memcpy(out, url.data, url.len + 1);
     bn_buf_release(&url);
@@ -133,61 +112,6 @@ static bn_status refuse_offline(const struct bn_hub_server *server, const char *
     if (!server->offline) return BN_OK;
     return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, what, "not in the cache, and the network is off"), err,
                    "run without --offline and HF_HUB_OFFLINE to download it");
-}
-
-/* ---- asking again ---- */
-
-/* Waits before the next attempt: twice as long as before, at least what the server asks for. */
-static bn_status wait_for(const struct bn_hub_server *server, unsigned attempt, int64_t retry_after_s,
-                          bn_error *err)
-{
-    const struct timespec pause = {0, TICK_NS};
-    uint64_t wait_ns = (uint64_t)FIRST_WAIT_NS << (attempt < 5 ? attempt : 5);
-    if (retry_after_s > MAX_RETRY_AFTER_S) retry_after_s = MAX_RETRY_AFTER_S;
-    if (retry_after_s > 0 && (uint64_t)retry_after_s * 1000000000u > wait_ns)
-        wait_ns = (uint64_t)retry_after_s * 1000000000u;
-    for (uint64_t until = bn_clock_ns() + wait_ns; bn_clock_ns() < until;) {
-        (void)nanosleep(&pause, NULL);
-        if (server->tick != NULL && !server->tick(server->user))
-            return bn_fail(err, BN_ERR_CANCELLED, "stopped");
-    }
-    return BN_OK;
-}
-
-/* One attempt of a question; *again and *retry_after_s say whether another one may help. */
-struct question {
-    const struct bn_hub_server *server;
-    struct bn_http *http;
-    struct bn_http_request request;
-    void *out;
-};
-typedef bn_status (*ask_fn)(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err);
-
-static bn_status ask(ask_fn fn, const struct bn_hub_server *server, const struct bn_http_request *request,
-                     void *out, bn_error *err)
-{
-    struct question q = {server, NULL, *request, out};
-    bool known = server->token[0] != '\0' && bn_http_same_origin(request->url, server->endpoint);
-    if (known) q.request.token = server->token;
-    const struct bn_http_options options = {.stall_s = server->stall_s};
-    BN_TRY(bn_http_open(&q.http, &options, err));
-    bn_status status = BN_OK;
-    for (unsigned attempt = 0;; attempt++) {
-        bn_error why = {0};
-        bool again = false;
-        int64_t retry_after_s = -1;
-        status = fn(&q, &again, &retry_after_s, &why);
-        if (status != BN_OK && again && attempt < server->retries) {
-            status = wait_for(server, attempt, retry_after_s, err);
-            if (status == BN_OK) continue;
-        } else if (status != BN_OK && err != NULL && err->code == BN_OK) {
-            *err = why;
-            if (status == BN_ERR_NETWORK) bn_error_hint(err, "bn-download doctor checks the network");
-        }
-        break;
-    }
-    bn_http_close(q.http);
-    return status;
 }
 
 /* ---- one file ---- */
@@ -202,26 +126,26 @@ static void strip_etag(char out[129], const char *etag)
     snprintf(out, 129, "%.*s", ok ? (int)n : 0, etag);
 }
 
-static bn_status ask_source(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err)
-{
-    struct bn_http_source *source = q->out;
-    const struct bn_hub_server *s = q->server;
-    bn_status status = bn_http_ask(source, q->http, &q->request, s->tick, s->user, again, err);
-    *retry_after_s = source->last.retry_after_s;
-    return status;
-}
-
 bn_status bn_hub_ask(struct bn_http_source *out, const struct bn_hub_server *server,
                      const struct bn_http_request *request, bn_error *err)
 {
+    struct bn_http *http;
+    struct bn_http_request asked = *request;
+    const struct bn_http_options options = {.stall_s = server->patience.stall_s};
     BN_TRY(refuse_offline(server, request->url, err));
-    return ask(ask_source, server, request, out, err);
+    if (server->token[0] != '\0' && bn_http_same_origin(request->url, server->endpoint))
+        asked.token = server->token;
+    BN_TRY(bn_http_open(&http, &options, err));
+    bn_status status = bn_http_ask(out, http, &asked, &server->patience, err);
+    bn_http_close(http);
+    if (status == BN_ERR_NETWORK) bn_error_hint(err, "bn-download doctor checks the network");
+    return status;
 }
 
 bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server *server, const char *repo,
                          const char *file, const char *revision, bn_error *err)
 {
-    struct bn_http_source source = {.last.retry_after_s = -1};
+    struct bn_http_source source;
     *out = (struct bn_hub_metadata){0};
     BN_TRY(bn_hub_url(out->url, server, repo, file, revision, err));
     const struct bn_http_request request = {.url = out->url};
@@ -241,6 +165,14 @@ bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server
 
 /* ---- a repository ---- */
 
+static bool begin(void *user, const struct bn_http_answer *answer)
+{
+    struct bn_buf *text = user;
+    (void)answer;
+    text->len = 0;
+    return true;
+}
+
 static bool keep(void *user, const void *bytes, size_t n)
 {
     struct bn_buf *text = user;
@@ -248,56 +180,34 @@ static bool keep(void *user, const void *bytes, size_t n)
     return !text->failed;
 }
 
-bn_status bn_hub_listing_parse(bn_json **out, const char *text, size_t n, bn_error *err)
+bn_status bn_hub_listing_parse(cJSON **out, const char *text, size_t n, bn_error *err)
 {
-    BN_TRY(bn_json_parse(out, text, n, err));
-    const bn_json *files = bn_json_get(*out, "siblings");
+    BN_TRY(bn_hub_document_parse(out, text, n, NULL, err));
+    const cJSON *files = bn_hub_member(*out, "siblings"), *o;
     bn_status status = BN_OK;
-    if (bn_json_kind(files) != BN_JSON_ARRAY)
+    if (!cJSON_IsArray(files))
         status = bn_fail(err, BN_ERR_FORMAT, "the server's answer is not a list of files");
-    for (const bn_json *o = bn_json_first(files); o != NULL && status == BN_OK; o = bn_json_next(o))
-        if (!bn_hub_safe_path(bn_json_text_of(o, "rfilename")))
-            status = bn_fail(err, BN_ERR_FORMAT, "the server lists a file with an unsafe name");
+    cJSON_ArrayForEach(o, files) if (!bn_hub_safe_path(bn_hub_text_of(o, "rfilename"))) status =
+        bn_fail(err, BN_ERR_FORMAT, "the server lists a file with an unsafe name");
     if (status == BN_OK) return BN_OK;
-    bn_json_free(*out);
+    cJSON_Delete(*out);
     *out = NULL;
     return status;
 }
 
-static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err)
-{
-    struct bn_buf *text = q->out;
-    char url[BN_HTTP_URL_MAX], next[BN_HTTP_URL_MAX];
-    struct bn_http_request request = {.url = url, .token = q->request.token, .on_body = keep, .user = text};
-    struct bn_http_result result;
-    snprintf(url, sizeof url, "%s", q->request.url);
-    for (unsigned n = 0;; n++) {
-        text->len = 0;
-        BN_TRY(bn_http_get(q->http, &request, q->server->tick, q->server->user, &result, err));
-        /* A repository that was renamed; its new name is at the same server. */
-        if (result.answer.location[0] == '\0' || n == MAX_HOPS) break;
-        BN_TRY(bn_http_join(next, url, result.answer.location, err));
-        if (!bn_http_same_origin(next, url)) break;
-        memcpy(url, next, sizeof url);
-    }
-    *again = result.end == BN_HTTP_BROKEN;
-    *retry_after_s = result.answer.retry_after_s;
-    if (result.end != BN_HTTP_DONE)
-        return bn_fail_in(err, BN_ERR_NETWORK, url, "%s",
-                          text->failed ? "the list of files is too long" : result.message);
-    return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->request.url, again, err);
-}
-
-bn_status bn_hub_list(bn_json **out, const struct bn_hub_server *server, const char *repo,
-                      const char *revision, bn_error *err)
+bn_status bn_hub_list(cJSON **out, const struct bn_hub_server *server, const char *repo, const char *revision,
+                      bn_error *err)
 {
     char url[2049];
     struct bn_buf text = {.max = MAX_LISTING_BYTES};
+    const struct bn_http_request request = {.url = url, .on_answer = begin, .on_body = keep, .user = &text};
+    struct bn_http_source source;
     *out = NULL;
     BN_TRY(refuse_offline(server, repo, err));
     BN_TRY(bn_hub_url(url, server, repo, NULL, revision, err));
-    const struct bn_http_request request = {.url = url};
-    bn_status status = ask(ask_list, server, &request, &text, err);
+    bn_status status = bn_hub_ask(&source, server, &request, err);
+    if (status == BN_OK && text.failed)
+        status = bn_fail_in(err, BN_ERR_NETWORK, repo, "the list of files is too long");
     if (status == BN_OK) status = bn_hub_listing_parse(out, bn_buf_text(&text), text.len, err);
     bn_buf_release(&text);
     return status;

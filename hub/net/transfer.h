@@ -14,7 +14,26 @@
 #define BN_HUB_TRANSFER_H
 
 #include "base/digest.h"
-#include "hub/net/format.h"
+#include "base/mem.h"
+
+/* ---- check.c: the format that a file's name promises, and whether its bytes keep the promise ---- */
+
+enum bn_hub_format { BN_HUB_ANY_FORMAT, BN_HUB_GGUF, BN_HUB_SAFETENSORS };
+
+/* By the end of the name: ".gguf", ".safetensors". */
+enum bn_hub_format bn_hub_format_of(const char *name);
+
+/* BN_ERR_FORMAT when bytes that a server sends, n of them from offset at, are a git-lfs pointer, or do not
+ * fit the beginning of a file of this format. */
+BN_MUST_CHECK bn_status bn_hub_check_start(enum bn_hub_format format, uint64_t at, const void *bytes,
+                                           size_t n, bn_error *err);
+
+/* Whether a complete file has a valid header of this format and is as long as the header says. BN_ERR_FORMAT
+ * for another kind of file and a truncated one, BN_ERR_LIMIT for counts over the limits of the GGUF reader. A
+ * GGUF file with types of tensors that this engine does not run is accepted. */
+BN_MUST_CHECK bn_status bn_hub_check_file(enum bn_hub_format format, const char *path, bn_error *err);
+
+/* ---- transfer.c ---- */
 
 enum bn_transfer_phase {
     BN_TRANSFER_ASK,      /* headers are requested */
@@ -64,13 +83,13 @@ struct bn_transfer {
 };
 
 /* BN_ERR_NETWORK after the retries; BN_ERR_NOT_FOUND, BN_ERR_AUTH as the server says; BN_ERR_FORMAT
- * when the server sends something else (see format.h); BN_ERR_INTEGRITY when the digest is
+ * when the server sends something else; BN_ERR_INTEGRITY when the digest is
  * wrong (the .part is kept as .bad); BN_ERR_IO for the disk: too little space is reported before the
  * download; BN_ERR_CANCELLED. On any failure an old file at path is untouched. */
 BN_MUST_CHECK bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err);
 
-/* Whether the file at path is complete and the right one. Sets digest and final_size. Nothing is downloaded.
- */
+/* Whether the file at path is complete and the right one: BN_ERR_NOT_FOUND, BN_ERR_INTEGRITY with both digests. Sets
+ * digest and final_size. Nothing is downloaded. */
 BN_MUST_CHECK bn_status bn_transfer_here(struct bn_transfer *transfer, bn_error *err);
 
 /* Whether a server has the expected file, before the download. Sets sha256 from the hub's when it is "". */
@@ -78,13 +97,7 @@ struct bn_http_source;
 BN_MUST_CHECK bn_status bn_transfer_check_source(const struct bn_transfer *t,
                                                  const struct bn_http_source *source,
                                                  char sha256[BN_SHA256_HEX], bn_error *err);
-/* Whether the complete <path>.part may get its name: the header of its format (format.h). */
+/* Whether the complete <path>.part may get its name: the header of its format. */
 BN_MUST_CHECK bn_status bn_transfer_check_part(const struct bn_transfer *t, uint64_t size, bn_error *err);
-
-/* Whether path is the expected file. BN_ERR_INTEGRITY with both digests; BN_ERR_NOT_FOUND. Nothing is
- * downloaded.
- */
-BN_MUST_CHECK bn_status bn_transfer_verify(const char *path, uint64_t size, const char *sha256,
-                                           bn_error *err);
 
 #endif

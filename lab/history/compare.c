@@ -95,14 +95,6 @@ static bool are_the_same(const struct bn_series *a, const struct bn_series *b)
     return a->n == b->n && memcmp(a->samples, b->samples, a->n * sizeof *a->samples) == 0;
 }
 
-static void set_unchanged(struct bn_judgement *j, size_t n)
-{
-    bn_judge_none(j, "the same samples on both sides");
-    j->outcome = BN_OUTCOME_STABLE;
-    j->n = n;
-    j->change = j->low = j->high = 0;
-}
-
 /* Whether every round has a value on every side. */
 static bool is_complete(struct bn_comparison *c, const struct bn_series *again,
                         const struct bn_history_rules *rules)
@@ -139,9 +131,12 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *a,
         bn_judge_none(&c->j, "the units differ: %s and %s", a->unit, b->unit);
     else if (rules->in_turn && !is_complete(c, again, rules))
         return BN_OK;
-    else if (!s->exact && !rules->in_turn && are_the_same(a, b))
-        set_unchanged(&c->j, a->n);
-    else if (rules->points || (!s->exact && !rules->in_turn && (by_levels || a->n + b->n <= 2)))
+    else if (!s->exact && !rules->in_turn && are_the_same(a, b)) {
+        bn_judge_none(&c->j, "the same samples on both sides");
+        c->j.outcome = BN_OUTCOME_STABLE;
+        c->j.n = a->n;
+        c->j.change = c->j.low = c->j.high = 0;
+    } else if (rules->points || (!s->exact && !rules->in_turn && (by_levels || a->n + b->n <= 2)))
         judge_values(c, rules->levels);
     else if (!s->exact)
         return judge_samples(c, a, b, again, rules, err);
@@ -170,25 +165,20 @@ static bn_status judge_session(struct bn_history_comparison *out, const struct b
     return status;
 }
 
-static void withdraw(struct bn_judgement *j, const char *why)
-{
-    j->outcome = BN_OUTCOME_INCONCLUSIVE;
-    j->n_needed = 0;
-    snprintf(j->reason, sizeof j->reason, "%s", why);
-}
-
 /* Withdraws judgements of times that the circumstances of the sessions do not allow. */
 static void doubt(struct bn_comparison *c, const struct bn_history_rules *rules)
 {
     bool contended = rules->contended != NULL && rules->contended[0] != '\0';
     bool changed = c->j.outcome == BN_OUTCOME_REGRESSED || c->j.outcome == BN_OUTCOME_IMPROVED;
-    if (!is_timed(c, rules) || (rules->in_turn && isnan(c->j.p))) return;
-    if (contended)
-        withdraw(&c->j, rules->contended);
-    else if (changed && rules->same_program)
-        withdraw(
-            &c->j,
-            "both runs are of the same program, byte for byte, so the difference is that of the machine");
+    if (!is_timed(c, rules) || (rules->in_turn && isnan(c->j.p)) ||
+        !(contended || (changed && rules->same_program)))
+        return;
+    c->j.outcome = BN_OUTCOME_INCONCLUSIVE;
+    c->j.n_needed = 0;
+    snprintf(c->j.reason, sizeof c->j.reason, "%s",
+             contended ? rules->contended
+                       : "both runs are of the same program, byte for byte, so the difference is that of the "
+                         "machine");
 }
 
 /* Is one set of series a copy of the other? Then nothing changed, under any circumstances. */

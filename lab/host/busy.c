@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "lab/host/busy.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
@@ -19,20 +20,13 @@
 /* ---- the counters ---- */
 
 /* "cpuN user nice system idle iowait irq softirq steal ..." in ticks. */
-enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, N_FIELDS };
+enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL };
 
-static bool parse_line(const char *line, size_t *cpu, uint64_t ticks[N_FIELDS])
+static bool parse_line(const char *line, size_t *cpu, unsigned long long t[8])
 {
-    char *at;
-    if (strncmp(line, "cpu", 3) != 0 || line[3] < '0' || line[3] > '9') return false;
-    *cpu = (size_t)strtoull(line + 3, &at, 10);
-    for (int i = 0; i < N_FIELDS; i++) {
-        char *end;
-        ticks[i] = strtoull(at, &end, 10);
-        if (end == at) return false;
-        at = end;
-    }
-    return true;
+    return strncmp(line, "cpu", 3) == 0 && line[3] >= '0' && line[3] <= '9' &&
+           sscanf(line, "cpu%zu %llu %llu %llu %llu %llu %llu %llu %llu", cpu, &t[USER], &t[NICE], &t[SYSTEM],
+                  &t[IDLE], &t[IOWAIT], &t[IRQ], &t[SOFTIRQ], &t[STEAL]) == 9;
 }
 
 bool bn_busy_parse(struct bn_busy *out, const char *stat, const bool *usable, size_t n_usable,
@@ -41,7 +35,7 @@ bool bn_busy_parse(struct bn_busy *out, const char *stat, const bool *usable, si
     uint64_t used = 0, stolen = 0;
     out->n_cpus = 0;
     for (const char *line = stat; line != NULL && *line != '\0' && ticks_per_second > 0;) {
-        uint64_t t[N_FIELDS];
+        unsigned long long t[8];
         size_t cpu;
         const char *next = strchr(line, '\n');
         if (parse_line(line, &cpu, t) && cpu < n_usable && usable[cpu]) {
@@ -56,9 +50,10 @@ bool bn_busy_parse(struct bn_busy *out, const char *stat, const bool *usable, si
     return out->n_cpus > 0;
 }
 
-static uint64_t time_ns(struct timeval t)
+uint64_t bn_usage_cpu_ns(const struct rusage *u)
 {
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+    return (uint64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000000000u +
+           (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) * 1000u;
 }
 
 static uint64_t own_ns(void)
@@ -68,7 +63,7 @@ static uint64_t own_ns(void)
     for (size_t i = 0; i < BN_ARRAY_LEN(WHO); i++) {
         struct rusage usage = {0};
         (void)getrusage(WHO[i], &usage);
-        sum += time_ns(usage.ru_utime) + time_ns(usage.ru_stime);
+        sum += bn_usage_cpu_ns(&usage);
     }
     return sum;
 }
@@ -163,4 +158,83 @@ struct bn_others bn_others_read(const bn_json *document)
                 out.stolen >= 0;
     out.n_cpus = (uint32_t)cpus;
     return out;
+}
+
+/* ---- disturbances ----
+ *
+ * Linux: /proc/stat and /proc/pressure ("Pressure Stall Information" in the documentation of the kernel). They are read with
+ * plain system calls, since this happens around every sample. */
+
+/* The beginning of a file, terminated; false when it cannot be read. */
+static bool read_start(const char *path, char *out, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, out, room - 1);
+    close(fd);
+    if (n <= 0) return false;
+    out[n] = '\0';
+    return true;
+}
+
+/* "cpu  user nice system idle iowait irq softirq steal ..." in clock ticks. */
+static bool read_steal(uint64_t *ns)
+{
+    char text[512];
+    unsigned long long ticks;
+    long per_second = sysconf(_SC_CLK_TCK);
+    if (per_second <= 0 || !read_start("/proc/stat", text, sizeof text)) return false;
+    if (sscanf(text, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) != 1) return false;
+    *ns = ticks * (1000000000u / (uint64_t)per_second);
+    return true;
+}
+
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=123" in microseconds. */
+static bool read_pressure(const char *path, uint64_t *us)
+{
+    char text[256];
+    if (!read_start(path, text, sizeof text) || strncmp(text, "some ", 5) != 0) return false;
+    const char *total = strstr(text, "total=");
+    if (total == NULL) return false;
+    *us = strtoull(total + 6, NULL, 10);
+    return true;
+}
+
+void bn_noise_read(struct bn_noise *out)
+{
+    struct rusage usage = {0};
+    *out = (struct bn_noise){0};
+    out->steal_known = read_steal(&out->steal_ns);
+    out->pressure_known = read_pressure("/proc/pressure/cpu", &out->cpu_us) &&
+                          read_pressure("/proc/pressure/memory", &out->memory_us) &&
+                          read_pressure("/proc/pressure/io", &out->io_us);
+    getrusage(RUSAGE_SELF, &usage);
+    out->involuntary_switches = (uint64_t)usage.ru_nivcsw;
+}
+
+struct bn_noise bn_noise_since(const struct bn_noise *then, const struct bn_noise *now)
+{
+    return (struct bn_noise){.steal_known = then->steal_known && now->steal_known,
+                             .pressure_known = then->pressure_known && now->pressure_known,
+                             .steal_ns = now->steal_ns - then->steal_ns,
+                             .cpu_us = now->cpu_us - then->cpu_us,
+                             .memory_us = now->memory_us - then->memory_us,
+                             .io_us = now->io_us - then->io_us,
+                             .involuntary_switches = now->involuntary_switches - then->involuntary_switches};
+}
+
+void bn_noise_put(bn_json *object, const struct bn_noise *n)
+{
+    const struct {
+        const char *name, *unknown;
+        uint64_t value;
+    } ROWS[] = {{"steal_ns", n->steal_known ? NULL : "/proc/stat has no such field", n->steal_ns},
+                {"pressure_cpu_us", n->pressure_known ? NULL : "no /proc/pressure", n->cpu_us},
+                {"pressure_memory_us", n->pressure_known ? NULL : "no /proc/pressure", n->memory_us},
+                {"pressure_io_us", n->pressure_known ? NULL : "no /proc/pressure", n->io_us}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
+        if (ROWS[i].unknown == NULL)
+            bn_json_put_u64(object, ROWS[i].name, ROWS[i].value);
+        else
+            bn_json_put_unavailable(object, ROWS[i].name, ROWS[i].unknown);
 }

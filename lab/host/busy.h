@@ -11,6 +11,8 @@
 #ifndef BN_HOST_BUSY_H
 #define BN_HOST_BUSY_H
 
+#include <sys/resource.h>
+
 #include "base/json.h"
 
 struct bn_busy {
@@ -50,5 +52,24 @@ void bn_others_describe(char *out, size_t room, const struct bn_others *others);
 /* Puts the member "others" into a document, and reads it. A document without it gives known = false. */
 void bn_others_put(bn_json *document, const struct bn_others *others);
 struct bn_others bn_others_read(const bn_json *document);
+
+/* ---- disturbances during a sample: time stolen by the hypervisor, stalls counted by the operating system, and the resource
+ * use of this process. They explain a sample; they never correct it. ---- */
+
+/* Totals since boot (of this process: since its start), or their growth from one reading to another. */
+struct bn_noise {
+    bool steal_known, pressure_known;
+    uint64_t steal_ns;                 /* over all CPUs; the clock ticks in 10 ms */
+    uint64_t cpu_us, memory_us, io_us; /* some task waited for it (/proc/pressure) */
+    uint64_t involuntary_switches;     /* of this process */
+};
+
+void bn_noise_read(struct bn_noise *out);
+/* The growth from `then` to `now`. */
+struct bn_noise bn_noise_since(const struct bn_noise *then, const struct bn_noise *now);
+/* Puts what concerns the machine; what is unknown is null, with the reason in the member "unavailable". */
+void bn_noise_put(bn_json *object, const struct bn_noise *noise);
+/* User and system time. */
+uint64_t bn_usage_cpu_ns(const struct rusage *usage);
 
 #endif

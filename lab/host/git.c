@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
 
 #define TIMEOUT_NS 60000000000u
 #define MAX_BYTES 65536u

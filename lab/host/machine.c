@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads the facts of this machine. Linux: /proc/cpuinfo, /proc/meminfo, /proc/loadavg, the cpufreq and cache
- * folders of the first core, and the control group's quota (version 2, then version 1).
+ * folders of the first core, and the control group's quota (version 2).
  */
 #define _GNU_SOURCE
 #include "lab/host/machine.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/file.h"
 
 #define MAX_FILE (8u << 20) /* cpuinfo has some 1.5 KB a core */
@@ -174,59 +177,24 @@ static void read_load(struct bn_machine *m)
         m->load_milli[i] = (uint32_t)(load[i] * 1000 + 0.5);
 }
 
-/* Keeps the tighter of two quotas. */
-static void take_quota(struct bn_machine *m, uint64_t quota_us, uint64_t period_us)
-{
-    m->quota_known = true;
-    if (quota_us == 0 || period_us == 0) return;
-    if (m->quota_us != 0 &&
-        (double)quota_us / (double)period_us >= (double)m->quota_us / (double)m->period_us)
-        return;
-    m->quota_us = quota_us;
-    m->period_us = period_us;
-}
-
-/* One control group folder of either version; group is "" for the root. */
-static void read_quota(struct bn_machine *m, const char *group)
-{
-    char path[512], line[64], period[64];
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-    if (bn_machine_line(path, line, sizeof line)) {
-        char *rest;
-        uint64_t quota = strtoull(line, &rest, 10); /* "max" gives 0 */
-        if (quota == 0) rest = strchr(line, ' ');
-        take_quota(m, quota, rest == NULL ? 0 : strtoull(rest, NULL, 10));
-    }
-    snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", group);
-    if (!bn_machine_line(path, line, sizeof line)) return;
-    snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", group);
-    if (!bn_machine_line(path, period, sizeof period)) return;
-    take_quota(m, line[0] == '-' ? 0 : strtoull(line, NULL, 10), strtoull(period, NULL, 10));
-}
-
-/* Lines "0::/path" (version 2) and "4:cpu,cpuacct:/path" (version 1); a quota applies to all groups below. */
+/* The line "0::/path"; a quota applies to all groups below, and the tightest counts. */
 static void read_quotas(struct bn_machine *m)
 {
-    struct bn_buf text;
-    if (!read_text("/proc/self/cgroup", &text)) return;
-    for (char *line = text.data; *line != '\0';) {
-        size_t n = strcspn(line, "\n");
-        bool last = line[n] == '\0';
-        line[n] = '\0';
-        char *list = strchr(line, ':'), *path = list == NULL ? NULL : strchr(list + 1, ':');
-        if (path != NULL && (path == list + 1 || strncmp(list + 1, "cpu,", 4) == 0 ||
-                             strncmp(list, ":cpu:", 5) == 0 || strstr(list, ",cpu:") != NULL)) {
-            path++;
-            for (char *end = path + strlen(path); end > path; end--) {
-                if (*end != '\0' && *end != '/') continue;
-                *end = '\0';
-                read_quota(m, path);
-            }
-            read_quota(m, "");
-        }
-        line += last ? n : n + 1;
+    char group[256], path[512], line[64], *end;
+    if (!bn_machine_line("/proc/self/cgroup", group, sizeof group) || strncmp(group, "0::/", 4) != 0) return;
+    for (char *slash = group + strlen(group); slash != NULL; slash = strrchr(group + 3, '/')) {
+        *slash = '\0';
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group + 3);
+        if (!bn_machine_line(path, line, sizeof line)) continue;
+        uint64_t quota = strtoull(line, &end, 10); /* "max" gives 0 */
+        uint64_t period = quota > 0 ? strtoull(end, NULL, 10) : 0;
+        m->quota_known = true;
+        if (period == 0 ||
+            (m->quota_us > 0 && (double)quota / (double)period >= (double)m->quota_us / (double)m->period_us))
+            continue;
+        m->quota_us = quota;
+        m->period_us = period;
     }
-    bn_buf_release(&text);
 }
 
 /* ---- disks ---- */
@@ -332,4 +300,62 @@ bool bn_machine_reset_peak_rss(void)
     close(fd);
     errno = why;
     return reset;
+}
+
+/* ---- the key and the label of a machine ---- */
+
+/* Words of a processor's name that do not identify it: trade marks, "processor", the number of cores. */
+static bool is_noise(const char *word)
+{
+    static const char *const NOISE[] = {"r", "tm", "c", "cpu", "processor", "core", "with", "genuine"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NOISE); i++)
+        if (strcmp(word, NOISE[i]) == 0) return true;
+    size_t digits = strspn(word, "0123456789");
+    return digits > 0 && strcmp(word + digits, "-core") == 0;
+}
+
+/* "AMD EPYC 9B45 128-Core Processor" gives "amd-epyc-9b45"; what follows "@" is a clock rate. */
+static void put_slug(char *out, size_t room, const char *model)
+{
+    size_t len = 0;
+    out[0] = '\0';
+    for (const char *at = model; *at != '\0' && *at != '@';) {
+        char word[32];
+        size_t n = 0;
+        for (; isalnum((unsigned char)*at) || (*at == '-' && n > 0); at++)
+            if (n < sizeof word - 1) word[n++] = (char)tolower((unsigned char)*at);
+        word[n] = '\0';
+        if (n == 0) at++;
+        if (n == 0 || is_noise(word) || len + n + 2 > room) continue;
+        len += (size_t)snprintf(out + len, room - len, "%s%s", len > 0 ? "-" : "", word);
+    }
+}
+
+static void put_identity(bn_json *o, const struct bn_machine *m)
+{
+    bn_json_put_string(o, "arch", m->arch);
+    bn_json_put_string(o, "cpu_model", m->cpu_model);
+    bn_json_put_texts(o, "cpu_flags", m->flags, m->n_flags);
+    bn_json_put_u64(o, "cpus_online", m->cpus_online);
+    bn_json_put_u64(o, "cores", m->cores);
+    /* The kernel reserves a varying part of it. */
+    bn_json_put_u64(o, "memory_gib", (m->memory_bytes + (1u << 29)) >> 30);
+    if (m->hypervisor_known)
+        bn_json_put_bool(o, "hypervisor", m->hypervisor);
+    else
+        bn_json_put_null(o, "hypervisor");
+}
+
+bn_status bn_machine_identify(struct bn_machine_id *id, const struct bn_machine *machine, bn_error *err)
+{
+    char slug[40];
+    bn_json *o = bn_json_new_object();
+    put_identity(o, machine);
+    bn_status status = bn_json_digest(o, id->key, err);
+    bn_json_free(o);
+    BN_TRY(status);
+    put_slug(slug, sizeof slug, machine->cpu_model[0] != '\0' ? machine->cpu_model : machine->arch);
+    snprintf(id->label, sizeof id->label, "%s%s%ucpu-%.8s", slug, slug[0] != '\0' ? "-" : "",
+             machine->cpus_online, id->key);
+    return BN_OK;
 }

@@ -7,14 +7,13 @@
 #include "lab/kit/child.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -171,41 +170,20 @@ static bn_status await(struct bn_child *child, int i, short events, uint64_t dea
     return status;
 }
 
-/* write without SIGPIPE: the signal is blocked, and removed if this write raised it. */
-static ssize_t quiet_write(int fd, const void *bytes, size_t n)
-{
-    sigset_t pipe_only, before, pending;
-    struct timespec none = {0};
-    sigemptyset(&pipe_only);
-    sigaddset(&pipe_only, SIGPIPE);
-    sigemptyset(&pending);
-    sigpending(&pending);
-    bool was_pending = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-    ssize_t put = write(fd, bytes, n);
-    int why = errno;
-    if (put < 0 && why == EPIPE && !was_pending)
-        while (sigtimedwait(&pipe_only, NULL, &none) < 0 && errno == EINTR)
-            continue;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = why;
-    return put;
-}
-
 bn_status bn_child_write(struct bn_child *child, const void *bytes, size_t n, uint64_t deadline,
                          bn_error *err)
 {
     const char *from = bytes;
     if (child->failed) return bn_fail(err, BN_ERR_MISMATCH, "failed before");
     while (n > 0) {
-        ssize_t put = quiet_write(child->run.fds[0], from, n);
+        ssize_t put = send(child->run.fds[0], from, n, MSG_NOSIGNAL);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0 && errno == EAGAIN) {
             BN_TRY(await(child, 0, POLLOUT, deadline, err));
             continue;
         }
         /* It may have printed something before it ended: reading finds that, or the end. */
-        if (put < 0 && errno == EPIPE) return BN_OK;
+        if (put < 0 && (errno == EPIPE || errno == ECONNRESET)) return BN_OK;
         if (put < 0) return gone(child, "when it was written to", err);
         from += put;
         n -= (size_t)put;

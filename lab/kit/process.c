@@ -11,6 +11,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -117,7 +119,9 @@ static bn_status open_end(struct bn_running *r, int theirs[3], int i, const char
         theirs[i] = open(file, (i == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
         return theirs[i] >= 0 ? BN_OK : bn_fail_errno(err, errno, file, "cannot open");
     }
-    if (pipe2(ends, O_CLOEXEC) != 0) return bn_fail_errno(err, errno, NULL, "pipe");
+    /* Its input is a socket, to which one can write without SIGPIPE. */
+    if ((i == 0 ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) : pipe2(ends, O_CLOEXEC)) != 0)
+        return bn_fail_errno(err, errno, NULL, "pipe");
     theirs[i] = ends[i == 0 ? 0 : 1];
     r->fds[i] = ends[i == 0 ? 1 : 0];
     (void)fcntl(r->fds[i], F_SETFL, O_NONBLOCK);
@@ -283,4 +287,22 @@ void bn_process_describe(char *text, size_t room, const struct bn_process *proce
         snprintf(text, room, "was ended by signal %d", process->code);
     else
         snprintf(text, room, "ended with status %d", process->code);
+}
+
+/* ---- the running program, and programs near it ---- */
+
+void bn_program_path(char out[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+bool bn_program_near(char out[PATH_MAX], const char *folder, const char *name)
+{
+    char own[PATH_MAX];
+    bn_program_path(own);
+    const char *slash = strrchr(own, '/');
+    if (slash == NULL) return false;
+    int n = snprintf(out, PATH_MAX, "%.*s/%s%s", (int)(slash - own), own, folder, name);
+    return n > 0 && n < PATH_MAX && access(out, X_OK) == 0;
 }

@@ -6,6 +6,8 @@
 #ifndef BN_KIT_PROCESS_H
 #define BN_KIT_PROCESS_H
 
+#include <linux/limits.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -95,5 +97,14 @@ void bn_running_end(struct bn_running *r);
 void bn_running_release(struct bn_running *r);
 /* Closes our end of pipe i. */
 void bn_running_close(struct bn_running *r, int i);
+
+/* ---- where the running program lies, and the programs next to it ---- */
+
+/* The file of the running program; empty when /proc cannot be read. */
+void bn_program_path(char out[PATH_MAX]);
+
+/* The executable file `name` in `folder`, which is relative to the running program's folder: "" is that
+ * folder, "crossval/" one in it. False when there is none; out is then unspecified. */
+bool bn_program_near(char out[PATH_MAX], const char *folder, const char *name);
 
 #endif

@@ -15,44 +15,12 @@
 
 #include "base/error.h"
 
-void bn_codes_release(struct bn_codes *codes)
-{
-    bn_free(codes->list);
-    *codes = (struct bn_codes){0};
-}
-
-const struct bn_code *bn_codes_find(const struct bn_codes *codes, const char *name)
-{
-    for (size_t i = 0; i < codes->n; i++)
-        if (strcmp(codes->list[i].name, name) == 0) return &codes->list[i];
-    return NULL;
-}
-
-bn_status bn_codes_add(struct bn_codes *codes, const char *name, const void *bytes, size_t n, bn_error *err)
-{
-    struct bn_code code = {.n_bytes = n};
-    if (strlen(name) >= sizeof code.name)
-        return bn_fail(err, BN_ERR_ARG, "the name of a kernel is longer than %zu bytes",
-                       sizeof code.name - 1);
-    snprintf(code.name, sizeof code.name, "%s", name);
-    bn_sha256_hex(bytes, n, code.sha256);
-    const struct bn_code *known = bn_codes_find(codes, name);
-    if (known != NULL && (known->n_bytes != n || strcmp(known->sha256, code.sha256) != 0))
-        return bn_fail_in(err, BN_ERR_INTEGRITY, name,
-                          "two pieces of machine code under one name (sha256 %.16s and %.16s)", known->sha256,
-                          code.sha256);
-    if (known != NULL) return BN_OK;
-    BN_TRY(bn_array_grow(&codes->list, &codes->room, codes->n + 1, sizeof *codes->list, err));
-    codes->list[codes->n++] = code;
-    return BN_OK;
-}
-
 void bn_codes_put(bn_json *object, const struct bn_codes *codes)
 {
-    for (size_t i = 0; i < codes->n; i++) {
-        bn_json *code = bn_json_put_object(object, codes->list[i].name);
-        bn_json_put_string(code, "sha256", codes->list[i].sha256);
-        bn_json_put_u64(code, "bytes", codes->list[i].n_bytes);
+    for (unsigned k = 0; k < BN_KERNEL_COUNT && codes->kernels != NULL; k++) {
+        bn_json *code = bn_json_put_object(object, codes->kernels->name[k]);
+        bn_json_put_string(code, "sha256", codes->list[k].sha256);
+        bn_json_put_u64(code, "bytes", codes->list[k].n_bytes);
     }
 }
 
@@ -121,8 +89,10 @@ static bn_status read_kernels(struct bn_codes *codes, const struct program *prog
         if (memcmp(bytes, (const void *)address, n) != 0)
             return bn_fail_in(err, BN_ERR_INTEGRITY, kernels->name[slot],
                               "the code in memory is not the code in the program's file");
-        BN_TRY(bn_codes_add(codes, kernels->name[slot], bytes, n, err));
+        codes->list[slot].n_bytes = n;
+        bn_sha256_hex(bytes, n, codes->list[slot].sha256);
     }
+    codes->kernels = kernels;
     return BN_OK;
 }
 
@@ -130,6 +100,7 @@ bn_status bn_codes_read(struct bn_codes *codes, const struct bn_kernels *kernels
                         bn_error *err)
 {
     struct program program = {0};
+    codes->kernels = NULL;
     if (path == NULL) path = "/proc/self/exe";
     dl_iterate_phdr(take_bias, &program.bias);
     if (elf_version(EV_CURRENT) == EV_NONE)

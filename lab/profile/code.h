@@ -15,31 +15,20 @@
 #include "base/json.h"
 #include "kernels/kernels.h"
 
-struct bn_code {
-    char name[48]; /* of the kernel, "i2s_gemv_avx2" */
-    size_t n_bytes;
-    char sha256[BN_SHA256_HEX];
-};
-
-/* Zeroed before use. */
 struct bn_codes {
-    struct bn_code *list;
-    size_t n, room;
+    const struct bn_kernels *kernels; /* NULL: nothing was read */
+    struct {
+        size_t n_bytes;
+        char sha256[BN_SHA256_HEX];
+    } list[BN_KERNEL_COUNT];
 };
-void bn_codes_release(struct bn_codes *codes);
 
-/* Registers the code of a name. The same bytes again change nothing; BN_ERR_INTEGRITY for other bytes under a
- * name that is there. */
-BN_MUST_CHECK bn_status bn_codes_add(struct bn_codes *codes, const char *name, const void *bytes, size_t n,
-                                     bn_error *err);
-/* Registers all kernels of a table. path is the file that this program was started from, NULL to have it
+/* Reads all kernels of a table. path is the file that this program was started from, NULL to have it
  * found. BN_ERR_UNSUPPORTED when it has no symbols (it was stripped), BN_ERR_INTEGRITY when the code in the
  * file is not what is in memory. */
 BN_MUST_CHECK bn_status bn_codes_read(struct bn_codes *codes, const struct bn_kernels *kernels,
                                       const char *path, bn_error *err);
-/* NULL when there is none of this name. */
-const struct bn_code *bn_codes_find(const struct bn_codes *codes, const char *name);
-/* {"name": {"sha256": ..., "bytes": ...}, ...} */
+/* Puts a member for each kernel: its sha256 and bytes. */
 void bn_codes_put(bn_json *object, const struct bn_codes *codes);
 
 #endif

@@ -271,10 +271,10 @@ bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *
     bn_json_put_u64(profile, "wall_ns", prof->wall_ns);
     bn_json_put_u64(profile, "dropped", bn_prof_dropped(prof));
     bn_json *bricks = bn_json_put_array(profile, "bricks"), *kernels = bn_json_put_array(profile, "kernels");
-    for (unsigned i = 0; i < prof->n_bricks; i++) {
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         bn_json *brick = bn_json_add_object(bricks);
-        bn_json_put_string(brick, "name", bn_prof_brick_name(prof, i));
-        bn_json_put_string(brick, "category", bn_brick_category_name(bn_prof_brick_category(prof, i)));
+        bn_json_put_string(brick, "name", bn_brick_name(i));
+        bn_json_put_string(brick, "category", bn_brick_category_name(bn_brick_category(i)));
     }
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
         bn_json_add_string(kernels, bn_prof_kernel_name(prof, k));
@@ -308,35 +308,17 @@ static const char *read_head(bn_prof *prof, const bn_json *p)
     return bn_json_u64(bn_json_get(p, "dropped"), &prof->passes_dropped) ? NULL : "dropped";
 }
 
-/* The known bricks have the names and categories that this program knows. */
-static bn_status read_bricks(bn_prof *prof, const bn_json *array, bool *ok, bn_error *err)
+/* The bricks are those that this program knows. The names of kernels are borrowed from the document. */
+static const char *read_names(bn_prof *prof, const bn_json *bricks, const bn_json *kernels)
 {
-    size_t n = bn_json_size(array);
-    *ok = n >= BN_BRICK_KNOWN && n <= BN_BRICK_MAX;
-    for (unsigned i = 0; i < n && *ok; i++) {
-        const char *name = bn_json_text_of(bn_json_at(array, i), "name"),
-                   *category = bn_json_text_of(bn_json_at(array, i), "category");
-        unsigned c = 0;
-        uint8_t brick;
-        while (c < BN_CATEGORY_COUNT &&
-               strcmp(category, bn_brick_category_name((enum bn_brick_category)c)) != 0)
-            c++;
-        *ok = c < BN_CATEGORY_COUNT && name[0] != '\0';
-        if (*ok && i >= BN_BRICK_KNOWN)
-            BN_TRY(bn_prof_intern(prof, name, (enum bn_brick_category)c, &brick, err));
-        else if (*ok)
-            *ok = strcmp(name, bn_brick_name(i)) == 0 && c == bn_brick_category(i);
-    }
-    *ok = *ok && prof->n_bricks == n;
-    return BN_OK;
-}
-
-/* The names of kernels are borrowed from the document. */
-static const char *read_kernels(bn_prof *prof, const bn_json *array)
-{
-    if (bn_json_size(array) != BN_KERNEL_COUNT) return "list of kernels";
+    if (bn_json_size(bricks) != BN_BRICK_KNOWN) return "list of bricks";
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
+        if (!bn_json_text_is(bn_json_at(bricks, i), "name", bn_brick_name(i)) ||
+            !bn_json_text_is(bn_json_at(bricks, i), "category", bn_brick_category_name(bn_brick_category(i))))
+            return "list of bricks";
+    if (bn_json_size(kernels) != BN_KERNEL_COUNT) return "list of kernels";
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        if (!bn_json_string(bn_json_at(array, k), &prof->own_kernel_names[k])) return "list of kernels";
+        if (!bn_json_string(bn_json_at(kernels, k), &prof->own_kernel_names[k])) return "list of kernels";
     return NULL;
 }
 
@@ -374,14 +356,11 @@ static const char *read_events(bn_prof *prof, const bn_json *p)
 
 static bn_status read_parts(bn_prof *prof, struct bn_prof_network *network, const bn_json *p, bn_error *err)
 {
-    bool ok;
     const char *wrong = read_head(prof, p);
-    BN_TRY(read_bricks(prof, bn_json_get(p, "bricks"), &ok, err));
     prof->kernel_names = prof->own_kernel_names = bn_alloc(BN_KERNEL_COUNT, sizeof *prof->own_kernel_names);
     if (prof->kernel_names == NULL) return bn_nomem(err);
     if (wrong == NULL && !read_network(network, bn_json_get(p, "network"))) wrong = "network";
-    if (wrong == NULL && !ok) wrong = "list of bricks";
-    if (wrong == NULL) wrong = read_kernels(prof, bn_json_get(p, "kernels"));
+    if (wrong == NULL) wrong = read_names(prof, bn_json_get(p, "bricks"), bn_json_get(p, "kernels"));
     if (wrong == NULL) wrong = read_passes(prof, p);
     if (wrong == NULL) wrong = read_events(prof, p);
     if (wrong == NULL) return BN_OK;

@@ -6,12 +6,9 @@
 
 #include "base/error.h"
 
-#define MAX_EDGES (4u * BN_GRAPH_MAX_NODES)
-
 void bn_graph_open(struct bn_graph *graph)
 {
-    *graph = (struct bn_graph){
-        .max_nodes = BN_GRAPH_MAX_NODES, .first_root = BN_NODE_NONE, .last_root = BN_NODE_NONE};
+    *graph = (struct bn_graph){.first_root = BN_NODE_NONE, .last_root = BN_NODE_NONE};
 }
 
 void bn_graph_close(struct bn_graph *graph)
@@ -24,11 +21,10 @@ void bn_graph_close(struct bn_graph *graph)
 uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_graph_node *node)
 {
     uint32_t id = graph->n_nodes, depth = 0;
-    if (id == graph->max_nodes) {
-        graph->truncated = true;
-        graph->n_lost++;
-        return BN_NODE_NONE;
-    }
+    if (id == BN_GRAPH_MAX_NODES)
+        bn_hint(bn_fail(&graph->error, BN_ERR_LIMIT, "more than %u nodes are in the graph", id),
+                &graph->error, "use --pass N for one pass, or --level brick");
+    if (graph->error.code != BN_OK) return BN_NODE_NONE;
     if (parent != BN_NODE_NONE) depth = parent < id ? graph->node[parent].depth + 1 : BN_GRAPH_MAX_DEPTH;
     if (depth == BN_GRAPH_MAX_DEPTH) {
         bn_fail(&graph->error, BN_ERR_ARG, "the parent of a node does not exist, or is %u levels deep",
@@ -53,13 +49,9 @@ uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struc
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to)
 {
     uint32_t least = graph->n_edges > 0 ? graph->edge[graph->n_edges - 1].to : 0;
-    if (graph->truncated && (from == BN_NODE_NONE || to == BN_NODE_NONE)) return;
+    if (graph->error.code != BN_OK) return;
     if (kind < BN_EDGE_SEQUENCE || from >= to || to >= graph->n_nodes || to < least) {
         bn_fail(&graph->error, BN_ERR_ARG, "an edge from node %u to node %u makes no sense", from, to);
-        return;
-    }
-    if (graph->n_edges == MAX_EDGES) {
-        graph->truncated = true;
         return;
     }
     if (bn_array_grow(&graph->edge, &graph->edge_room, graph->n_edges + (size_t)1, sizeof *graph->edge,
@@ -163,9 +155,10 @@ static struct group *find_group(struct builder *b, uint32_t parent, const struct
     struct bn_graph_node node = {
         .kind = BN_NODE_BRICK, .name = name_of(b, e), .thread = -1, .timed = true, .begin_ns = UINT64_MAX};
     if (e->kernel != BN_PROF_NO_KERNEL) {
-        const struct bn_code *code = b->codes != NULL ? bn_codes_find(b->codes, node.name) : NULL;
         node.kind = BN_NODE_KERNEL;
-        if (code != NULL) node.code = code->sha256;
+        if (b->codes != NULL && b->codes->kernels != NULL &&
+            strcmp(b->codes->kernels->name[e->kernel], node.name) == 0)
+            node.code = b->codes->list[e->kernel].sha256;
         node.grid[1] = node.grid[2] = 1;
     }
     struct group *g = &b->groups[b->n_groups++];
@@ -379,7 +372,7 @@ static bn_status add_pass(struct builder *b, size_t index, bn_error *err)
     b->n_groups = 0;
     find_events(b, (uint32_t)index);
     BN_TRY(read_start(b, node.begin_ns, err));
-    for (bool more = true; more && !b->graph->truncated;) {
+    for (bool more = true; more && b->graph->error.code == BN_OK;) {
         b->n_groups = 0;
         for (unsigned i = 0; i < b->prof->n_threads; i++)
             BN_TRY(read_stage(b, &b->threads[i], err));
@@ -401,7 +394,7 @@ static bn_status add_passes(struct builder *b, size_t first, size_t n, bn_error 
         t->innermost = bn_alloc(t->n, sizeof *t->innermost);
         if (t->inside == NULL || t->innermost == NULL) return bn_nomem(err);
     }
-    for (size_t i = first; i < first + n && !b->graph->truncated; i++)
+    for (size_t i = first; i < first + n && b->graph->error.code == BN_OK; i++)
         BN_TRY(add_pass(b, i, err));
     return BN_OK;
 }
@@ -425,5 +418,5 @@ bn_status bn_graph_add_profile(struct bn_graph *graph, const bn_prof *prof, cons
         bn_free(b.threads[i].innermost);
     }
     bn_free(b.threads);
-    return status;
+    return status == BN_OK ? bn_graph_finish(graph, err) : status;
 }

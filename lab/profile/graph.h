@@ -6,9 +6,7 @@
  * threads did); edges say which of two nodes had to end before the other could begin. Durations are where
  * they were measured; nothing is distributed over nodes that were not timed.
  *
- * A graph has room for a fixed number of nodes. Further nodes are counted and left out, and `truncated` is
- * set. The first mistake in building is kept and reported by bn_graph_finish; call it before reading the
- * graph.
+ * The first mistake in building is kept and reported by bn_graph_finish; call it before reading the graph.
  */
 #ifndef BN_PROFILE_GRAPH_H
 #define BN_PROFILE_GRAPH_H
@@ -68,12 +66,10 @@ struct bn_edge {
 
 struct bn_graph {
     struct bn_graph_node *node;
-    uint32_t n_nodes, max_nodes;
+    uint32_t n_nodes;
     struct bn_edge *edge; /* of order; by `to`, which is after `from` */
     uint32_t n_edges;
     uint32_t first_root, last_root;
-    bool truncated;
-    uint64_t n_lost; /* nodes that had no room */
     /* Below: for graph.c. */
     size_t room, edge_room;
     bn_error error;
@@ -82,13 +78,12 @@ struct bn_graph {
 /* Allocates nothing yet. */
 void bn_graph_open(struct bn_graph *graph);
 void bn_graph_close(struct bn_graph *graph);
-/* Adds a node under a parent that is there already, or as a root (BN_NODE_NONE); BN_NODE_NONE when there is no
- * room. */
+/* Adds a node under a parent that is there already, or as a root (BN_NODE_NONE); BN_NODE_NONE after a mistake. */
 uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_graph_node *node);
-/* An edge of order. It goes to a later node, and not to one before the end of the last edge; one at whose end
- * there was no room for a node is left out. */
+/* An edge of order. It goes to a later node, and not to one before the end of the last edge. */
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to);
-/* BN_ERR_ARG when a parent does not exist or an edge makes no sense, BN_ERR_NOMEM when memory was short. */
+/* BN_ERR_ARG when a parent does not exist or an edge makes no sense, BN_ERR_LIMIT for more than BN_GRAPH_MAX_NODES,
+ * BN_ERR_NOMEM when memory was short. */
 BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
 
 /* ---- from a profile ----
@@ -100,9 +95,9 @@ BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
  * meeting, Fork from it). A pass begins when its threads are started (Fork). */
 
 /* Adds passes first ... first + n - 1 of a profile whose level is brick or kernel. It and codes (which may be
- * NULL: then kernels have no digests) outlive the graph. When there is no more room, the last pass is
- * incomplete and no other follows. BN_ERR_ARG when the profile has no such passes or was taken at another
- * level, BN_ERR_MISMATCH when events were dropped or threads did not meet the same number of times. */
+ * NULL: then kernels have no digests) outlive the graph. BN_ERR_ARG when the profile has no such passes or was taken
+ * at another level, BN_ERR_MISMATCH when events were dropped or threads did not meet the same number of times; and the
+ * errors of bn_graph_finish. */
 BN_MUST_CHECK bn_status bn_graph_add_profile(struct bn_graph *graph, const bn_prof *prof,
                                              const struct bn_codes *codes, size_t first, size_t n,
                                              bn_error *err);
@@ -128,7 +123,7 @@ struct bn_tree_style {
 void bn_graph_tree(struct bn_buf *out, const struct bn_graph *graph, const struct bn_tree_style *style);
 /* Graphviz. */
 void bn_graph_dot(struct bn_buf *out, const struct bn_graph *graph);
-/* Puts "nodes", "edges", "truncated" and "lost_nodes" into an object. */
+/* Puts "nodes" and "edges" into an object. */
 void bn_graph_put(bn_json *object, const struct bn_graph *graph);
 /* Trace events for chrome://tracing and Perfetto: a complete event for each timed leaf that belongs to a
  * thread, in microseconds. */

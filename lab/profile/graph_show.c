@@ -164,9 +164,6 @@ void bn_graph_dot(struct bn_buf *out, const struct bn_graph *graph)
      * more. */
     bn_buf_puts(out, "digraph execution {\n    rankdir=TB;\n    nslimit=1; nslimit1=1; mclimit=0.1;\n"
                      "    node [shape=box, style=filled];\n");
-    if (graph->truncated)
-        bn_buf_printf(out, "    label=\"truncated: %llu nodes had no room\";\n",
-                      (unsigned long long)graph->n_lost);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct bn_graph_node *node = &graph->node[i];
         bn_buf_printf(out, "    n%u [fillcolor=%s, label=\"", i, NODES[node->kind].fill);
@@ -219,8 +216,6 @@ static void put_node(bn_json *object, const struct bn_graph_node *node, uint32_t
 void bn_graph_put(bn_json *object, const struct bn_graph *graph)
 {
     struct bn_edge e;
-    bn_json_put_bool(object, "truncated", graph->truncated);
-    bn_json_put_u64(object, "lost_nodes", graph->n_lost);
     bn_json *nodes = bn_json_put_array(object, "nodes"), *edges = bn_json_put_array(object, "edges");
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         put_node(bn_json_add_object(nodes), &graph->node[i], i);

@@ -53,17 +53,14 @@ struct bn_live_load {
 struct bn_live_head {
     char magic[8];
     uint32_t layout[5]; /* BN_LIVE_LAYOUT of the writer */
-    uint32_t n_threads, max_events, n_bricks;
+    uint32_t n_threads, max_events;
     uint32_t level; /* enum bn_prof_level */
     uint32_t pid;
     int64_t started_utc;
     uint64_t started_ns; /* CLOCK_MONOTONIC */
     double ns_per_tick;
-    uint64_t epoch; /* ticks */
-    char program[32], model[160], isa[24];
-    char bricks[BN_BRICK_MAX][32];
-    uint8_t categories[BN_BRICK_MAX];
-    char kernels[BN_KERNEL_COUNT][40];
+    uint64_t epoch;                        /* ticks */
+    char program[32], model[160], isa[24]; /* isa: of the kernels */
 };
 
 struct bn_live_body {
@@ -78,7 +75,7 @@ struct bn_live_body {
 /* A version, and the sizes of the parts. */
 #define BN_LIVE_LAYOUT                                                                             \
     {                                                                                              \
-        2, sizeof(struct bn_live_head), sizeof(struct bn_live_body), sizeof(struct bn_prof_event), \
+        3, sizeof(struct bn_live_head), sizeof(struct bn_live_body), sizeof(struct bn_prof_event), \
             BN_KERNEL_COUNT                                                                        \
     }
 
@@ -101,7 +98,7 @@ struct bn_live;
 struct bn_live_options {
     const char *path; /* NULL: FOLDER/PID */
     enum bn_prof_level level;
-    const char *program, *model, *isa;
+    const char *program, *model;
 };
 
 /* Attaches a watched profile to a session and publishes it after each pass; the bits of the results do not
@@ -117,14 +114,14 @@ void bn_live_set_load(struct bn_live *live, const struct bn_live_load *load);
 /* ---- reading (live_read.c) ---- */
 
 struct bn_live_snapshot {
-    struct bn_live_head head;     /* its texts are on one line */
-    bool has_ended;               /* the process has ended, or has closed the file */
-    uint64_t updated_ns, read_ns; /* CLOCK_MONOTONIC: by the process, and by this one */
+    struct bn_live_head head;         /* its texts are on one line */
+    const struct bn_kernels *kernels; /* of its isa */
+    bool has_ended;                   /* the process has ended, or has closed the file */
+    uint64_t updated_ns, read_ns;     /* CLOCK_MONOTONIC: by the process, and by this one */
     struct bn_live_load load;
     struct bn_live_sums sums;
-    const char *kernel_list[BN_KERNEL_COUNT]; /* names in the head, which `pass` refers to */
-    uint64_t pass_number;                     /* of the pass in `pass`, from 1 on */
-    bn_prof *pass;                            /* a finalized profile of one pass; NULL: there is none yet */
+    uint64_t pass_number; /* of the pass in `pass`, from 1 on */
+    bn_prof *pass;        /* a finalized profile of one pass; NULL: there is none yet */
 };
 
 struct bn_live_reader;
@@ -147,8 +144,6 @@ BN_MUST_CHECK bn_status bn_live_path(char out[BN_LIVE_PATH], const char *name, b
 /* The process numbers of the programs that publish now, in increasing order; *list is freed by bn_free. Files
  * of processes that have ended are left out. */
 BN_MUST_CHECK bn_status bn_live_list(uint32_t **list, size_t *n, bn_error *err);
-/* Removes the files of processes that have ended without removing theirs. */
-void bn_live_remove_ended(void);
 /* Whether the writer of an open file has ended. */
 bool bn_live_writer_ended(int fd);
 

@@ -54,17 +54,6 @@ static bool clean(char *text, size_t room)
     return true;
 }
 
-static bool clean_texts(struct bn_live_head *h)
-{
-    bool ok = clean(h->program, sizeof h->program) && clean(h->model, sizeof h->model) &&
-              clean(h->isa, sizeof h->isa);
-    for (unsigned i = 0; i < BN_BRICK_MAX; i++)
-        ok = ok && clean(h->bricks[i], sizeof h->bricks[i]) && h->categories[i] < BN_CATEGORY_COUNT;
-    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        ok = ok && clean(h->kernels[k], sizeof h->kernels[k]);
-    return ok;
-}
-
 static bn_status check_head(struct bn_live_reader *r, uint64_t file_bytes, bn_error *err)
 {
     static const uint32_t LAYOUT[] = BN_LIVE_LAYOUT;
@@ -77,9 +66,9 @@ static bn_status check_head(struct bn_live_reader *r, uint64_t file_bytes, bn_er
     if (h->n_threads == 0 || h->max_events == 0 || bn_live_bytes(h->n_threads, h->max_events) != file_bytes)
         return bn_fail_in(err, BN_ERR_FORMAT, r->path, "%llu bytes do not fit %u threads with %u events each",
                           (unsigned long long)file_bytes, h->n_threads, h->max_events);
-    if (h->n_bricks < BN_BRICK_KNOWN || h->n_bricks > BN_BRICK_MAX || h->level >= BN_PROF_LEVELS ||
-        !isfinite(h->ns_per_tick) || h->ns_per_tick <= 0 || h->ns_per_tick > 1e3 || h->pid == 0 ||
-        h->pid > INT32_MAX || !clean_texts(h))
+    if (h->level >= BN_PROF_LEVELS || !isfinite(h->ns_per_tick) || h->ns_per_tick <= 0 ||
+        h->ns_per_tick > 1e3 || h->pid == 0 || h->pid > INT32_MAX || !clean(h->program, sizeof h->program) ||
+        !clean(h->model, sizeof h->model) || !clean(h->isa, sizeof h->isa) || bn_kernels_find(h->isa) == NULL)
         return bn_fail_in(err, BN_ERR_FORMAT, r->path, "the head of the live profile is damaged");
     return BN_OK;
 }
@@ -153,11 +142,11 @@ static bn_status copy_consistently(struct bn_live_reader *r, bn_error *err)
 
 /* ---- the events of a pass ---- */
 
-static bool is_valid(const struct bn_prof_event *e, unsigned n_bricks)
+static bool is_valid(const struct bn_prof_event *e)
 {
     bool kernel = e->kernel != BN_PROF_NO_KERNEL;
     if (kernel && e->kernel >= BN_KERNEL_COUNT) return false;
-    if (e->brick >= n_bricks && !(kernel && e->brick == BN_BRICK_NONE)) return false;
+    if (e->brick >= BN_BRICK_KNOWN && !(kernel && e->brick == BN_BRICK_NONE)) return false;
     return (e->pass == 0 || e->pass == BN_PROF_NO_PASS) && e->layer >= -1 && e->depth < BN_PROF_DEPTH;
 }
 
@@ -179,16 +168,12 @@ static bn_status take_pass(struct bn_live_snapshot *out, const struct bn_live_re
     bn_prof *prof = out->pass;
     prof->clock = (struct bn_tick_clock){true, h->ns_per_tick};
     prof->epoch = h->epoch;
-    prof->kernel_names = out->kernel_list;
+    prof->kernel_names = out->kernels->name;
     prof->passes[prof->n_passes++] = body->pass;
-    for (unsigned i = BN_BRICK_KNOWN; i < h->n_bricks; i++) {
-        uint8_t brick;
-        BN_TRY(bn_prof_intern(prof, h->bricks[i], (enum bn_brick_category)h->categories[i], &brick, err));
-    }
-    bool ok = prof->n_bricks == h->n_bricks;
+    bool ok = true;
     for (unsigned t = 0; t < h->n_threads; t++, events += h->max_events)
         for (uint64_t i = 0; i < n_events[t] && ok; i++) {
-            ok = is_valid(&events[i], prof->n_bricks);
+            ok = is_valid(&events[i]);
             prof->trails[t].events[prof->trails[t].n++] = events[i];
         }
     if (!ok) return bn_fail_in(err, BN_ERR_FORMAT, r->path, "the events of the live profile are damaged");
@@ -207,8 +192,7 @@ bn_status bn_live_read(struct bn_live_snapshot *out, struct bn_live_reader *r, b
     out->load = body->load;
     out->sums = body->sums;
     out->pass_number = body->pass_number;
-    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        out->kernel_list[k] = out->head.kernels[k];
+    out->kernels = bn_kernels_find(r->head.isa);
     bn_status status = body->pass_number != 0 ? take_pass(out, r, body, err) : BN_OK;
     if (status != BN_OK) bn_live_release(out);
     return status;

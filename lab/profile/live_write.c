@@ -218,7 +218,6 @@ static void fill_head(struct bn_live *live, const struct bn_live_options *o, uin
         .layout = BN_LIVE_LAYOUT,
         .n_threads = prof->n_threads,
         .max_events = max_events,
-        .n_bricks = prof->n_bricks,
         .level = prof->level,
         .pid = (uint32_t)getpid(),
         .started_utc = bn_clock_utc(),
@@ -229,15 +228,11 @@ static void fill_head(struct bn_live *live, const struct bn_live_options *o, uin
     memcpy(h->magic, BN_LIVE_MAGIC, sizeof h->magic);
     snprintf(h->program, sizeof h->program, "%s", o->program);
     snprintf(h->model, sizeof h->model, "%s", o->model);
-    snprintf(h->isa, sizeof h->isa, "%s", o->isa);
-    for (unsigned i = 0; i < prof->n_bricks; i++) {
-        snprintf(h->bricks[i], sizeof h->bricks[i], "%s", bn_prof_brick_name(prof, i));
-        h->categories[i] = (uint8_t)bn_prof_brick_category(prof, i);
-    }
-    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        snprintf(h->kernels[k], sizeof h->kernels[k], "%s", bn_prof_kernel_name(prof, k));
+    snprintf(h->isa, sizeof h->isa, "%s", live->session->model->kernels->isa);
     live->body->updated_ns = bn_clock_ns();
 }
+
+static bn_status walk(uint32_t **list, size_t *n, bn_error *err);
 
 static bn_status choose_path(struct bn_live *live, const char *path, bn_error *err)
 {
@@ -245,8 +240,7 @@ static bn_status choose_path(struct bn_live *live, const char *path, bn_error *e
     snprintf(name, sizeof name, "%u", (unsigned)getpid());
     if (path == NULL) {
         BN_TRY(bn_live_path(live->path, name, true, err));
-        bn_live_remove_ended();
-        return BN_OK;
+        return walk(NULL, NULL, err);
     }
     if (strlen(path) >= sizeof live->path) return bn_fail(err, BN_ERR_ARG, "the path is too long");
     snprintf(live->path, sizeof live->path, "%s", path);
@@ -401,13 +395,12 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-bn_status bn_live_list(uint32_t **list, size_t *n, bn_error *err)
+/* Lists the processes that publish or, with list NULL, removes the files of those that have ended. */
+static bn_status walk(uint32_t **list, size_t *n, bn_error *err)
 {
     bn_error none = {0};
     size_t room = 0;
     bn_status status = BN_OK;
-    *list = NULL;
-    *n = 0;
     DIR *folder = open_folder(&none);
     if (folder == NULL && none.code != BN_OK && none.code != BN_ERR_NOT_FOUND) {
         if (err != NULL) *err = none;
@@ -415,20 +408,21 @@ bn_status bn_live_list(uint32_t **list, size_t *n, bn_error *err)
     }
     for (struct dirent *e; status == BN_OK && folder != NULL && (e = readdir(folder)) != NULL;) {
         uint32_t pid = number_of(e->d_name);
-        if (pid == 0 || !is_live(dirfd(folder), e->d_name)) continue;
+        bool live = pid != 0 && is_live(dirfd(folder), e->d_name);
+        if (list == NULL && pid != 0 && !live) unlinkat(dirfd(folder), e->d_name, 0);
+        if (list == NULL || !live) continue;
         status = bn_array_grow(list, &room, *n + 1, sizeof **list, err);
         if (status == BN_OK) (*list)[(*n)++] = pid;
     }
     if (folder != NULL) closedir(folder);
-    if (*n > 0) qsort(*list, *n, sizeof **list, by_number);
     return status;
 }
 
-void bn_live_remove_ended(void)
+bn_status bn_live_list(uint32_t **list, size_t *n, bn_error *err)
 {
-    DIR *folder = open_folder(NULL);
-    for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;)
-        if (number_of(e->d_name) != 0 && !is_live(dirfd(folder), e->d_name))
-            unlinkat(dirfd(folder), e->d_name, 0);
-    if (folder != NULL) closedir(folder);
+    *list = NULL;
+    *n = 0;
+    bn_status status = walk(list, n, err);
+    if (*n > 0) qsort(*list, *n, sizeof **list, by_number);
+    return status;
 }

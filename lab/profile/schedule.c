@@ -63,19 +63,16 @@ static void place(struct bn_schedule *s, const struct bn_graph *graph)
         if (finish_of(&slot[e->from]) > slot[e->to].start) slot[e->to].start = finish_of(&slot[e->from]);
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         if (slot[i].leaf && finish_of(&slot[i]) > s->path_ns) s->path_ns = finish_of(&slot[i]);
-    /* Meanwhile they are the latest end, and the start of the next. */
+    /* Meanwhile it is the latest end. */
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        slot[i].slack = slot[i].free_slack = s->path_ns;
+        slot[i].slack = s->path_ns;
     for (uint32_t i = graph->n_edges; i-- > 0;) {
         const struct bn_slot *to = &slot[graph->edge[i].to];
         struct bn_slot *from = &slot[graph->edge[i].from];
         if (to->slack - to->ns < from->slack) from->slack = to->slack - to->ns;
-        if (to->start < from->free_slack) from->free_slack = to->start;
     }
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
         slot[i].slack -= finish_of(&slot[i]);
-        slot[i].free_slack -= finish_of(&slot[i]);
-    }
 }
 
 /* From the first leaf that ends last, back over those that it could not start before; of several the one with
@@ -232,7 +229,46 @@ void bn_schedule_put(bn_json *object, const struct bn_schedule *s, const struct 
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         if (!s->slot[i].leaf) continue;
         bn_json *leaf = bn_json_add_object(leaves);
-        BN_PUT_COUNTS(leaf, {"node", i}, {"start_ns", s->slot[i].start}, {"slack_ns", s->slot[i].slack},
-                      {"free_slack_ns", s->slot[i].free_slack});
+        BN_PUT_COUNTS(leaf, {"node", i}, {"start_ns", s->slot[i].start}, {"slack_ns", s->slot[i].slack});
     }
+}
+
+/* ---- roofline ---- */
+
+static bool in_range(double x)
+{
+    return x >= 0 && isfinite(x);
+}
+
+/* Why no distance can be given, NULL when it can. */
+static const char *missing(const struct bn_roofline_work *w, double ops_per_s, double bytes_per_s)
+{
+    const struct bn_span *t = &w->seconds;
+    if (!in_range(w->ops) || !in_range(w->bytes) || !in_range(ops_per_s) || !in_range(bytes_per_s) ||
+        !(t->low >= 0 && t->low <= t->mid && t->mid <= t->high && isfinite(t->high)))
+        return "a number is out of range";
+    if (w->ops <= 0 && w->bytes <= 0) return "neither operations nor bytes are counted";
+    if (t->low <= 0) return "no time was measured";
+    if (w->ops > 0 && ops_per_s <= 0) return "the roof of operations was not measured";
+    if (w->bytes > 0 && bytes_per_s <= 0) return "the roof of bytes was not measured";
+    return NULL;
+}
+
+void bn_roofline_place(struct bn_roofline *out, const struct bn_roofline_work *work, double ops_per_s,
+                       double bytes_per_s)
+{
+    *out = (struct bn_roofline){.reason = missing(work, ops_per_s, bytes_per_s)};
+    if (out->reason != NULL) return;
+    double amount = work->ops > 0 ? work->ops : work->bytes;
+    const struct bn_span *t = &work->seconds;
+    out->known = true;
+    out->intensity = work->bytes > 0 ? work->ops / work->bytes : (double)NAN;
+    out->by_bytes = work->bytes > 0 && (work->ops <= 0 || out->intensity * bytes_per_s < ops_per_s);
+    out->roof = !out->by_bytes ? ops_per_s : work->ops > 0 ? out->intensity * bytes_per_s : bytes_per_s;
+    out->achieved = amount / t->mid;
+    out->raw = (struct bn_span){1 - amount / t->low / out->roof, 1 - out->achieved / out->roof,
+                                1 - amount / t->high / out->roof};
+    out->distance = (struct bn_span){fmax(0, out->raw.low), fmax(0, out->raw.mid), fmax(0, out->raw.high)};
+    out->invalid = out->raw.mid < BN_ROOFLINE_IMPLAUSIBLE;
+    if (out->invalid) out->reason = "faster than the roof that was measured";
 }

@@ -5,13 +5,15 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "build_info.h"
 #include "grammar/grammar.h"
 #include "lab/host/machine.h"
-#include "lab/kit/program.h"
+#include "lab/kit/process.h"
 #include "lab/kit/put_counts.h"
 #include "lab/receipt/receipt.h"
 #include "model/hparams.h"
@@ -35,23 +37,6 @@ static void put_ids_digest(bn_json *object, const char *name, const int32_t *ids
     bn_json_put_string(object, name, hex);
 }
 
-/* Does JSON give these bytes back? Not with a NUL or invalid UTF-8 among them. */
-static bn_status survives_json(const char *text, size_t n, bool *same, bn_error *err)
-{
-    bn_json *object = bn_json_new_object(), *back = NULL;
-    struct bn_buf written = {.max = BN_JSON_MAX_BYTES};
-    const char *again = NULL;
-    bn_json_put_string(object, "text", text);
-    bn_status status = bn_json_write(object, true, &written, err);
-    if (status == BN_OK) status = bn_json_parse(&back, written.data, written.len, err);
-    *same = status == BN_OK && bn_json_string(bn_json_get(back, "text"), &again) && strlen(again) == n &&
-            memcmp(again, text, n) == 0;
-    bn_buf_release(&written);
-    bn_json_free(object);
-    bn_json_free(back);
-    return status;
-}
-
 /* A text as its digest, and as itself under the name without "_sha256" when texts are shown. */
 static bn_status put_text(struct build *b, bn_json *object, const char *name, const char *name_sha256,
                           const char *text, size_t n)
@@ -63,9 +48,9 @@ static bn_status put_text(struct build *b, bn_json *object, const char *name, co
     }
     bn_sha256_hex(text, n, hex);
     bn_json_put_string(object, name_sha256, hex);
-    bool show = false;
-    if (b->in->show_text) BN_TRY(survives_json(text, n, &show, b->err));
-    if (show) bn_json_put_string(object, name, text);
+    /* JSON gives no NUL and no invalid UTF-8 back. */
+    if (b->in->show_text && strlen(text) == n && bn_utf8_valid(text, n) == n)
+        bn_json_put_string(object, name, text);
     return BN_OK;
 }
 
@@ -84,41 +69,41 @@ static void put_environment(struct build *b, bn_json *predicate)
     bn_json_put_string(env, "THREADS", threads);
 }
 
-static void put_model(struct build *b, bn_json *predicate)
+void bn_receipt_put_shape(bn_json *model, const bn_model *m)
 {
-    const struct bn_model *m = b->model;
     const bn_hparams *hp = &m->hp;
-    const char *name = b->in->model_name;
-    bn_json *model = bn_json_put_object(predicate, "model");
-    bn_json_put_string(model, "path", name == NULL || b->in->show_path ? name : bn_receipt_base_name(name));
-    bn_json_put_string(model, "sha256", b->facts->model_sha256);
+    char activations[BN_ACTIVATIONS_BYTES];
+    const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&m->gguf, "blk.0.attn_q.weight");
+    const struct bn_type_info *type = first == NULL ? NULL : bn_type_info(first->type);
     bn_json_put_u64(model, "bytes", m->n_bytes);
     bn_json_put_string(model, "arch", hp->arch);
-    bn_json_put_string(model, "quantization", bn_receipt_quantization(m));
-    char activations[BN_ACTIVATIONS_BYTES];
+    bn_json_put_string(model, "quantization", type == NULL ? NULL : type->name);
     bn_json_put_string(model, "activations", bn_model_activations(m, activations));
     BN_PUT_COUNTS(model, {"n_vocab", hp->n_vocab}, {"n_ctx", hp->n_ctx}, {"n_embd", hp->n_embd},
                   {"n_layer", hp->n_layer}, {"n_ff", hp->n_ff}, {"n_head", hp->n_head},
                   {"n_head_kv", hp->n_head_kv}, {"head_dim", hp->head_dim}, {"n_rot", hp->n_rot});
-    if (hp->window != 0) {
-        bn_json_put_u64(model, "window", hp->window);
-        bn_json_put_u64(model, "local_layers", bn_hparams_n_local(hp));
-    }
+    if (hp->window != 0)
+        BN_PUT_COUNTS(model, {"window", hp->window}, {"local_layers", bn_hparams_n_local(hp)});
     if (hp->rope_is_local) bn_json_put_u64(model, "rotated_layers", bn_hparams_n_rotated(hp));
-    if (hp->experts.n != 0) {
-        bn_json *experts = bn_json_put_object(model, "experts");
-        BN_PUT_COUNTS(experts, {"count", hp->experts.n}, {"used", hp->experts.n_used},
-                      {"bytes", m->expert_bytes});
-    }
-    if (hp->recurrence.n_taps != 0) {
-        bn_json *recurrence = bn_json_put_object(model, "recurrence");
-        BN_PUT_COUNTS(recurrence, {"layers", bn_hparams_n_recurrent(hp, hp->n_layer)},
-                      {"taps", hp->recurrence.n_taps}, {"head_dim", hp->recurrence.head_dim},
-                      {"key_heads", hp->recurrence.n_key_heads},
+    if (hp->experts.n != 0)
+        BN_PUT_COUNTS(bn_json_put_object(model, "experts"), {"count", hp->experts.n},
+                      {"used", hp->experts.n_used}, {"bytes", m->expert_bytes});
+    if (hp->recurrence.n_taps != 0)
+        BN_PUT_COUNTS(bn_json_put_object(model, "recurrence"),
+                      {"layers", bn_hparams_n_recurrent(hp, hp->n_layer)}, {"taps", hp->recurrence.n_taps},
+                      {"head_dim", hp->recurrence.head_dim}, {"key_heads", hp->recurrence.n_key_heads},
                       {"value_heads", hp->recurrence.n_value_heads});
-    }
     BN_PUT_COUNTS(model, {"ternary_weights", m->ternary_weights}, {"ternary_bytes", m->ternary_bytes},
                   {"head_bytes", m->head_bytes});
+}
+
+static void put_model(struct build *b, bn_json *predicate)
+{
+    const char *name = b->in->model_name;
+    bn_json *model = bn_json_put_object(predicate, "model");
+    bn_json_put_string(model, "path", name == NULL || b->in->show_path ? name : bn_receipt_base_name(name));
+    bn_json_put_string(model, "sha256", b->facts->model_sha256);
+    bn_receipt_put_shape(model, b->model);
 }
 
 /* With its text, also when texts are not shown: a replay needs it. */
@@ -408,4 +393,114 @@ bn_status bn_receipt_write(const char *path, const struct bn_receipt_input *inpu
     bn_status status = bn_json_write_file(statement, path, err);
     bn_json_free(statement);
     return status;
+}
+
+/* ---- what building a receipt and checking one have to agree on ---- */
+
+#define MAX_TEXT (64u << 20)
+
+const char *bn_receipt_base_name(const char *path)
+{
+    if (strncmp(path, "hf:", 3) == 0) return path; /* a name of the hub, not of a folder here */
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+const char *bn_receipt_other_isa(const char *kernel, const char *isa)
+{
+    const char *end = strrchr(kernel, '_');
+    return end != NULL && strcmp(end + 1, isa) != 0 ? end + 1 : NULL;
+}
+
+/* The canonical text of the statement without one member. A copy of the tree without that member would need
+ * as much memory as the tree itself. */
+static bn_status write_without(const bn_json *object, const char *name, struct bn_buf *text, bn_error *err)
+{
+    size_t n;
+    bn_status status = BN_OK;
+    const bn_json **members = bn_json_sorted(object, &n), *before = NULL;
+    if (object == NULL || members == NULL) {
+        bn_free(members);
+        return bn_nomem(err);
+    }
+    bn_buf_putc(text, '{');
+    for (size_t i = 0; i < n && status == BN_OK; i++) {
+        if (strcmp(bn_json_name(members[i]), name) == 0) continue;
+        if (before != NULL) bn_buf_putc(text, ',');
+        before = members[i];
+        bn_json_write_string(text, bn_json_name(before));
+        bn_buf_putc(text, ':');
+        status = bn_json_write(before, true, text, err);
+    }
+    bn_buf_putc(text, '}');
+    bn_free(members);
+    return status == BN_OK ? bn_buf_check(text, err) : status;
+}
+
+bn_status bn_receipt_self_digest(const bn_json *statement, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_buf text = {.max = MAX_TEXT};
+    bn_status status = write_without(statement, "receipt_sha256", &text, err);
+    if (status == BN_OK) bn_sha256_hex(text.data, text.len, hex);
+    bn_buf_release(&text);
+    return status;
+}
+
+bn_status bn_receipt_seal(bn_json *statement, bn_error *err)
+{
+    char hex[BN_SHA256_HEX];
+    BN_TRY(bn_receipt_self_digest(statement, hex, err));
+    bn_json_put_string(statement, "receipt_sha256", hex);
+    return bn_json_is_complete(statement) ? BN_OK : bn_nomem(err);
+}
+
+void bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX])
+{
+    bn_sha256_hex(ids, n * sizeof *ids, hex); /* every target is little endian */
+}
+
+bool bn_receipt_seed(const bn_json *seed, uint64_t *value)
+{
+    const char *digits = "";
+    if (bn_json_u64(seed, value)) return true;
+    if (!bn_json_string(seed, &digits) || digits[0] == '\0' || strlen(digits) > 20) return false;
+    for (*value = 0; *digits >= '0' && *digits <= '9'; digits++)
+        if (!bn_mul_ok(*value, 10, value) || !bn_add_ok(*value, (uint64_t)(*digits - '0'), value))
+            return false;
+    return *digits == '\0';
+}
+
+uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns)
+{
+    uint64_t scaled;
+    if (ns == 0) return 0;
+    if (!bn_mul_ok(n, UINT64_C(1000000000000), &scaled) || !bn_add_ok(scaled, ns / 2, &scaled)) return 0;
+    return scaled / ns;
+}
+
+const struct bn_receipt_percentile bn_receipt_percentiles[BN_RECEIPT_PERCENTILES] = {
+    {"p50_ns", 50}, {"p95_ns", 95}, {"p99_ns", 99}, {"max_ns", 100}};
+
+uint64_t bn_receipt_percentile(const uint64_t *sorted, size_t n, unsigned percent)
+{
+    size_t rank = (n * percent + 99) / 100;
+    return sorted[rank == 0 ? 0 : rank - 1];
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const uint64_t *left = a, *right = b;
+    return *left < *right ? -1 : *left > *right;
+}
+
+bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t **sorted, size_t *n_sorted,
+                                  bn_error *err)
+{
+    size_t skip = n > 1 ? 1 : 0;
+    *n_sorted = n - skip;
+    *sorted = bn_alloc(*n_sorted, sizeof **sorted);
+    if (*sorted == NULL) return bn_nomem(err);
+    if (*n_sorted > 0) memcpy(*sorted, token_ns + skip, *n_sorted * sizeof **sorted);
+    qsort(*sorted, *n_sorted, sizeof **sorted, ascending);
+    return BN_OK;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Ed25519 by libcrypto, and the PEM forms of its keys. They are fixed bytes followed by 32 bytes of key (RFC 8410), so
- * they are read and written here, and no ASN.1 parser sees a key file.
+ * no ASN.1 parser sees a key file.
  */
 #define _DEFAULT_SOURCE
 #include "lab/receipt/keys.h"
 
 #include <openssl/evp.h>
-#include <stdio.h>
+#include <openssl/pem.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -20,12 +20,17 @@ struct bn_key {
     EVP_PKEY *pkey;
 };
 
-/* RFC 8410: SEQUENCE {version 0, {1.3.101.112}, OCTET STRING {OCTET STRING of 32 bytes}}. */
-static const unsigned char PKCS8_HEAD[16] = {0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
-                                             0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
-/* SEQUENCE {{1.3.101.112}, BIT STRING of 32 bytes}. */
-static const unsigned char SPKI_HEAD[12] = {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03,
-                                            0x2b, 0x65, 0x70, 0x03, 0x21, 0x00};
+/* RFC 8410: SEQUENCE {{1.3.101.112}, BIT STRING of 32 bytes}, and SEQUENCE {version 0, {1.3.101.112}, OCTET STRING {OCTET
+ * STRING of 32 bytes}}. */
+static const struct form {
+    const char *label;
+    size_t n;
+    unsigned char head[16];
+} FORMS[] = {
+    {"PUBLIC KEY", 12, {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00}},
+    {"PRIVATE KEY",
+     16,
+     {0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20}}};
 
 /* Points of small order, sign bit cleared: under such a key a signature says nothing, since one fits all. */
 static const unsigned char SMALL_ORDER[7][KEY_BYTES] = {
@@ -56,15 +61,10 @@ static bool has_small_order(const unsigned char raw[KEY_BYTES])
 /* Takes pkey over; it may be NULL, when libcrypto refused. */
 static bn_status wrap_key(struct bn_key **out, EVP_PKEY *pkey, bn_error *err)
 {
-    *out = NULL;
-    struct bn_key *key = pkey == NULL ? NULL : bn_alloc(1, sizeof *key);
-    if (key == NULL) {
-        EVP_PKEY_free(pkey);
-        return bn_fail(err, BN_ERR_NOMEM, "cannot make an Ed25519 key");
-    }
-    key->pkey = pkey;
-    *out = key;
-    return BN_OK;
+    struct bn_key *key = *out = pkey == NULL ? NULL : bn_alloc(1, sizeof *key);
+    if (key != NULL) key->pkey = pkey;
+    if (key == NULL) EVP_PKEY_free(pkey);
+    return key != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "cannot make an Ed25519 key");
 }
 
 bn_status bn_key_generate(struct bn_key **out, bn_error *err)
@@ -72,98 +72,30 @@ bn_status bn_key_generate(struct bn_key **out, bn_error *err)
     return wrap_key(out, EVP_PKEY_Q_keygen(NULL, NULL, "ED25519"), err);
 }
 
-static bool is_blank(char c)
+bn_status bn_key_read(struct bn_key **out, bool private, const char *pem, size_t n, bn_error *err)
 {
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-/* The base64 between -----BEGIN label----- and its END, without line ends, appended to body. Only white space
- * may be before and after it. */
-static bn_status pem_body(const char *pem, size_t n, const char *label, struct bn_buf *body, bn_error *err)
-{
-    char begin[48], end[48];
-    snprintf(begin, sizeof begin, "-----BEGIN %s-----", label);
-    snprintf(end, sizeof end, "-----END %s-----", label);
-    enum { BEFORE, INSIDE, BEHIND } state = BEFORE;
-    for (size_t at = 0; at < n;) {
-        size_t stop = at;
-        while (stop < n && pem[stop] != '\n')
-            stop++;
-        struct bn_str text = {pem + at, stop - at};
-        while (text.len > 0 && is_blank(text.ptr[text.len - 1]))
-            text.len--;
-        if (state == BEFORE && bn_str_equal(text, begin))
-            state = INSIDE;
-        else if (state == INSIDE && bn_str_equal(text, end))
-            state = BEHIND;
-        else if (state == INSIDE)
-            bn_buf_append(body, text.ptr, text.len);
-        else if (text.len > 0)
-            return bn_fail_at(err, BN_ERR_FORMAT, at, NULL, "not a PEM file with one %s", label);
-        at = stop + 1;
-    }
-    if (state != BEHIND) return bn_fail(err, BN_ERR_FORMAT, "not a PEM file with one %s", label);
-    return bn_buf_check(body, err);
-}
-
-static bn_status pem_key(const char *pem, size_t n, const char *label, const unsigned char *head,
-                         size_t n_head, unsigned char raw[KEY_BYTES], bn_error *err)
-{
+    const struct form *form = &FORMS[private];
+    char *name = NULL, *header = NULL;
+    unsigned char *der = NULL, raw[KEY_BYTES];
+    long n_der = 0;
+    *out = NULL;
     if (n > MAX_PEM_BYTES)
         return bn_fail(err, BN_ERR_LIMIT, "a key file of more than %u bytes", MAX_PEM_BYTES);
-    struct bn_buf body = {.max = MAX_PEM_BYTES}, der = {.max = MAX_PEM_BYTES};
-    bn_status status = pem_body(pem, n, label, &body, err);
-    if (status == BN_OK) status = bn_base64_decode(&der, body.data, body.len, err);
-    if (status == BN_OK && (der.len != n_head + KEY_BYTES || memcmp(der.data, head, n_head) != 0))
-        status = bn_fail(err, BN_ERR_FORMAT, "not an Ed25519 %s", label);
-    if (status == BN_OK) memcpy(raw, der.data + n_head, KEY_BYTES);
-    if (body.data != NULL) explicit_bzero(body.data, body.len);
-    if (der.data != NULL) explicit_bzero(der.data, der.len);
-    bn_buf_release(&body);
-    bn_buf_release(&der);
-    return status;
-}
-
-bn_status bn_key_read_private(struct bn_key **out, const char *pem, size_t n, bn_error *err)
-{
-    *out = NULL;
-    unsigned char raw[KEY_BYTES] = {0};
-    bn_status status = pem_key(pem, n, "PRIVATE KEY", PKCS8_HEAD, sizeof PKCS8_HEAD, raw, err);
-    if (status == BN_OK)
-        status = wrap_key(out, EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, raw, sizeof raw), err);
-    explicit_bzero(raw, sizeof raw);
-    return status;
-}
-
-bn_status bn_key_read_public(struct bn_key **out, const char *pem, size_t n, bn_error *err)
-{
-    *out = NULL;
-    unsigned char raw[KEY_BYTES] = {0};
-    BN_TRY(pem_key(pem, n, "PUBLIC KEY", SPKI_HEAD, sizeof SPKI_HEAD, raw, err));
-    if (has_small_order(raw)) return bn_fail(err, BN_ERR_FORMAT, "a public key of small order");
-    return wrap_key(out, EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw, sizeof raw), err);
-}
-
-static bn_status write_pem(struct bn_buf *pem, const char *label, const unsigned char *head, size_t n_head,
-                           const unsigned char raw[KEY_BYTES], bn_error *err)
-{
-    unsigned char der[sizeof PKCS8_HEAD + KEY_BYTES];
-    memcpy(der, head, n_head);
-    memcpy(der + n_head, raw, KEY_BYTES);
-    bn_buf_printf(pem, "-----BEGIN %s-----\n", label);
-    bn_base64_encode(pem, der, n_head + KEY_BYTES);
-    bn_buf_printf(pem, "\n-----END %s-----\n", label);
-    explicit_bzero(der, sizeof der);
-    return bn_buf_check(pem, err);
-}
-
-bn_status bn_key_write_private(const struct bn_key *key, struct bn_buf *pem, bn_error *err)
-{
-    unsigned char raw[KEY_BYTES];
-    size_t n = sizeof raw;
-    if (EVP_PKEY_get_raw_private_key(key->pkey, raw, &n) != 1 || n != sizeof raw)
-        return bn_fail(err, BN_ERR_ARG, "not a private key");
-    bn_status status = write_pem(pem, "PRIVATE KEY", PKCS8_HEAD, sizeof PKCS8_HEAD, raw, err);
+    BIO *bio = BIO_new_mem_buf(pem, (int)n);
+    bool ok = bio != NULL && PEM_read_bio_ex(bio, &name, &header, &der, &n_der, PEM_FLAG_SECURE) == 1 &&
+              strcmp(name, form->label) == 0 && (size_t)n_der == form->n + KEY_BYTES &&
+              memcmp(der, form->head, form->n) == 0;
+    if (ok) memcpy(raw, der + form->n, KEY_BYTES);
+    OPENSSL_secure_free(name);
+    OPENSSL_secure_free(header);
+    OPENSSL_secure_clear_free(der, (size_t)n_der);
+    BIO_free(bio);
+    if (!ok) return bn_fail(err, BN_ERR_FORMAT, "not a PEM file with one Ed25519 %s", form->label);
+    if (!private && has_small_order(raw)) return bn_fail(err, BN_ERR_FORMAT, "a public key of small order");
+    bn_status status = wrap_key(out,
+                                (private ? EVP_PKEY_new_raw_private_key : EVP_PKEY_new_raw_public_key)(
+                                    EVP_PKEY_ED25519, NULL, raw, sizeof raw),
+                                err);
     explicit_bzero(raw, sizeof raw);
     return status;
 }
@@ -176,11 +108,20 @@ static bn_status raw_public(const struct bn_key *key, unsigned char raw[KEY_BYTE
     return BN_OK;
 }
 
-bn_status bn_key_write_public(const struct bn_key *key, struct bn_buf *pem, bn_error *err)
+bn_status bn_key_write(const struct bn_key *key, bool private, struct bn_buf *pem, bn_error *err)
 {
-    unsigned char raw[KEY_BYTES];
-    BN_TRY(raw_public(key, raw, err));
-    return write_pem(pem, "PUBLIC KEY", SPKI_HEAD, sizeof SPKI_HEAD, raw, err);
+    const struct form *form = &FORMS[private];
+    unsigned char der[sizeof form->head + KEY_BYTES];
+    size_t n = KEY_BYTES;
+    memcpy(der, form->head, form->n);
+    if (!private) BN_TRY(raw_public(key, der + form->n, err));
+    if (private && EVP_PKEY_get_raw_private_key(key->pkey, der + form->n, &n) != 1)
+        return bn_fail(err, BN_ERR_ARG, "not a private key");
+    bn_buf_printf(pem, "-----BEGIN %s-----\n", form->label);
+    bn_base64_encode(pem, der, form->n + KEY_BYTES);
+    bn_buf_printf(pem, "\n-----END %s-----\n", form->label);
+    explicit_bzero(der, sizeof der);
+    return bn_buf_check(pem, err);
 }
 
 bn_status bn_key_id(const struct bn_key *key, char id[17], bn_error *err)

@@ -11,10 +11,10 @@
 /* Ed25519 (RFC 8032). Keys are PEM: PKCS#8 for the private one, SubjectPublicKeyInfo for the public one. */
 struct bn_key;
 BN_MUST_CHECK bn_status bn_key_generate(struct bn_key **out, bn_error *err);
-BN_MUST_CHECK bn_status bn_key_read_private(struct bn_key **out, const char *pem, size_t n, bn_error *err);
-BN_MUST_CHECK bn_status bn_key_read_public(struct bn_key **out, const char *pem, size_t n, bn_error *err);
-BN_MUST_CHECK bn_status bn_key_write_private(const struct bn_key *key, struct bn_buf *pem, bn_error *err);
-BN_MUST_CHECK bn_status bn_key_write_public(const struct bn_key *key, struct bn_buf *pem, bn_error *err);
+BN_MUST_CHECK bn_status bn_key_read(struct bn_key **out, bool private, const char *pem, size_t n,
+                                    bn_error *err);
+BN_MUST_CHECK bn_status bn_key_write(const struct bn_key *key, bool private, struct bn_buf *pem,
+                                     bn_error *err);
 /* The first 16 hex digits of sha256(raw public key), and a NUL. */
 BN_MUST_CHECK bn_status bn_key_id(const struct bn_key *key, char id[17], bn_error *err);
 BN_MUST_CHECK bn_status bn_sign(const struct bn_key *key, const void *bytes, size_t n,

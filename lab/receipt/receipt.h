@@ -97,8 +97,8 @@ BN_MUST_CHECK bn_status bn_receipt_seal(bn_json *statement, bn_error *err);
 const char *bn_receipt_base_name(const char *path);
 /* The instruction set that ends a kernel's name when it is another one than isa, else NULL. */
 const char *bn_receipt_other_isa(const char *kernel, const char *isa);
-/* The stored type of the first layer's query matrix, NULL when it is unknown. */
-const char *bn_receipt_quantization(const bn_model *model);
+/* Puts what a receipt says of a model itself; quantization is the type of the first layer's query matrix. */
+void bn_receipt_put_shape(bn_json *object, const bn_model *model);
 /* sha256 over token ids, each as u32 little endian. */
 void bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX]);
 /* request.seed: a number, or from 2^53 on a text of digits. */

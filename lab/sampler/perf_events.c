@@ -348,14 +348,13 @@ static bn_status prepare(struct perf **prepared, const struct bn_record_options 
 {
     struct perf *p = bn_alloc(1, sizeof *p);
     if (p == NULL) return bn_nomem(err);
-    *p = (struct perf){.clock = -1, .quit = -1, .system = !o->user_only};
+    *p = (struct perf){.clock = -1, .quit = -1, .system = true};
     p->reader.out = out;
     p->page = (size_t)sysconf(_SC_PAGESIZE);
     p->ring_bytes = RING_BYTES(o->dump_bytes > 0);
     p->least_bytes = RING_BYTES_LEAST(o->dump_bytes > 0);
     describe_event(p, o);
     p->attr.wakeup_watermark = WAKE_BYTES(o->dump_bytes > 0);
-    if (o->user_only) leave_system_out(p);
     bn_status status = start_drainer(p, err);
     if (status == BN_OK)
         *prepared = p;

@@ -29,8 +29,6 @@ struct bn_record_options {
                             fall into step with the work, where the tier can */
     uint32_t dump_bytes; /* of stack to copy with each sample, for unwinding without frame pointers; 0: none.
                             A multiple of 8, at most 65528 */
-    bool user_only;      /* leave out the operating system's own frames and time, which are else recorded
-                            where that is permitted (delivery.system) */
     uint64_t timeout_ns; /* of a program, which is then ended; its samples are kept. 0: none */
     bool (*cancelled)(void); /* called when a signal interrupts the wait for a program; true ends it as the
                                 timeout does. NULL: never */

@@ -135,7 +135,7 @@ function tip(t, i) {
 
 // ---- state: all that the address keeps ----
 
-const EMPTY = {zoom: 0, search: "", case: false, callers: false, icicle: D.icicle};
+const EMPTY = {zoom: 0, search: "", case: false, callers: false, icicle: false};
 const state = Object.assign({}, EMPTY);
 let shown = new Map(); // node -> its group
 let width = 0, focus = 0, found = [], current = -1, hits = null, error = "";

@@ -21,6 +21,7 @@ extern const char bn_flame_style[], bn_flame_script[]; /* svg_parts.S */
 
 #define MARGIN 10.0           /* px around the boxes */
 #define MAX_STATIC_BOXES 2000 /* drawn without the script: some 300 bytes each */
+#define NARROW 0.1            /* px: narrower boxes are drawn when they are zoomed into */
 #define THIN 300              /* hundredths of a px: narrower boxes have no edge */
 #define CHARACTER 0.605       /* a column of the typeface of the boxes, in its size; it is a monospaced one */
 #define FRAME 16.0            /* px: height of a box */
@@ -125,8 +126,8 @@ static bn_status lay_out(struct layout *l, const struct picture *p, bn_error *er
 {
     const struct bn_svg_options *o = p->options;
     size_t n = p->tree->n_nodes;
-    *l = (struct layout){.floor = o->min_width < 0 ? 0.1 : o->min_width,
-                         .width = 100 * llround(o->width > 0 ? o->width : 1200)};
+    *l =
+        (struct layout){.floor = o->all ? 0 : NARROW, .width = 100 * llround(o->width > 0 ? o->width : 1200)};
     if (!is_sorted(p->tree)) return bn_fail(err, BN_ERR_ARG, "these stacks are not sorted");
     if (n < 2 || !(p->widths[0] > 0) || !isfinite(p->widths[0]))
         return bn_fail(err, BN_ERR_FORMAT, "nothing to draw: no stack has a weight");
@@ -228,8 +229,7 @@ static void put_box(struct bn_buf *out, const struct picture *p, const struct la
 {
     const struct box *b = &l->boxes[node];
     const struct bn_frame *f = bn_stacks_frame(p->tree, node);
-    uint32_t depth = p->tree->nodes[node].depth;
-    double y = l->top + FRAME * (p->options->icicle ? depth : l->depth - depth);
+    double y = l->top + FRAME * (l->depth - p->tree->nodes[node].depth);
     bool thin = b->right - b->left < THIN, tag = f != NULL && BN_FRAME_IS_TAG(f->kind);
     bn_buf_printf(out, "<g class=\"%s%s\"><title>",
                   f == NULL ? "root"
@@ -419,7 +419,7 @@ static void put_frames(struct bn_buf *out, const struct picture *p)
         bn_html_json(out, place_of(place, f));
         bn_buf_printf(out, ",%d,%u]", (int)f->kind, BN_FRAME_IS_TAG(f->kind) ? 1u : 0u);
     }
-    bn_buf_puts(out, "],\n");
+    bn_buf_puts(out, "]}\n</script>\n");
 }
 
 static void put_data(struct bn_buf *out, const struct picture *p)
@@ -448,11 +448,10 @@ static void put_data(struct bn_buf *out, const struct picture *p)
     bn_buf_puts(out, ",\"frameHeight\":");
     bn_json_write_number(out, FRAME);
     bn_buf_puts(out, ",\"minWidth\":");
-    bn_json_write_number(out, o->min_width < 0 ? 0.1 : o->min_width);
+    bn_json_write_number(out, NARROW);
     bn_buf_puts(out, ",\n");
     put_columns(out, p);
     put_frames(out, p);
-    bn_buf_printf(out, "\"icicle\":%s}\n</script>\n", o->icicle ? "true" : "false");
 }
 
 static bn_status write_picture(struct bn_buf *out, const struct picture *picture, bn_error *err)

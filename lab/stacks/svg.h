@@ -13,16 +13,11 @@
 
 struct bn_svg_options {
     const char *title, *subtitle, *notes; /* NULL: none; notes are lines below the picture */
-    double width;     /* of the picture in px; 0: as wide as the window, laid out for 1200 */
-    double min_width; /* narrower frames are not drawn until they are zoomed into; px; < 0: 0.1 */
+    double width; /* of the picture in px; 0: as wide as the window, laid out for 1200 */
+    bool all;     /* also frames narrower than 0.1 px, which else are not drawn until they are zoomed into */
     enum bn_palette palette;
     bool callers; /* the stacks are inverted: the running function is nearest to the root */
-    bool icicle;  /* the root on top, growing downwards */
 };
-#define BN_SVG_OPTIONS_INIT \
-    {                       \
-        .min_width = -1     \
-    }
 
 /* The stacks must be sorted (bn_stacks_copy), else BN_ERR_ARG; all runs together are drawn. about is in
  * <metadata>. BN_ERR_FORMAT when there is nothing to draw: no stack, or none that has a weight. With diff, whose

@@ -8,24 +8,22 @@
 
 #include "base/error.h"
 
-#define FLAG(field)                                       \
-    {                                                     \
-#field, offsetof(struct bn_receipt_policy, field) \
+#define MEMBER(field)                                                                                   \
+    {                                                                                                   \
+#field, offsetof(struct bn_receipt_policy, field), sizeof((struct bn_receipt_policy *)0)->field \
     }
 
+/* Those of one byte are flags. */
 static const struct {
     const char *name;
-    size_t offset;
-} FLAGS[] =
-    {
-        FLAG(accept_bare),          FLAG(accept_statement),      FLAG(accept_envelope),
-        FLAG(require_signature),    FLAG(require_gpu_kernels),   FLAG(require_quantized_kernels),
-        FLAG(validate_performance), FLAG(require_clean_program), FLAG(require_clean_git),
-        FLAG(allow_corrections),
-},
-  NUMBERS[] = {
-      FLAG(signature_threshold),   FLAG(max_age_s),         FLAG(clock_skew_s), FLAG(rate_tolerance_milli),
-      FLAG(bandwidth_bytes_per_s), FLAG(bandwidth_percent),
+    size_t offset, size;
+} MEMBERS[] = {
+    MEMBER(accept_bare),          MEMBER(accept_statement),      MEMBER(accept_envelope),
+    MEMBER(require_signature),    MEMBER(require_gpu_kernels),   MEMBER(require_quantized_kernels),
+    MEMBER(validate_performance), MEMBER(require_clean_program), MEMBER(require_clean_git),
+    MEMBER(allow_corrections),    MEMBER(signature_threshold),   MEMBER(max_age_s),
+    MEMBER(clock_skew_s),         MEMBER(rate_tolerance_milli),  MEMBER(bandwidth_bytes_per_s),
+    MEMBER(bandwidth_percent),
 };
 
 static const char *const LISTS[] = {"model_sha256", "program_sha256", "off", "require"};
@@ -69,18 +67,14 @@ static bn_status read_member(struct bn_receipt_policy *policy, const bn_json *me
 {
     const char *name = bn_json_name(member);
     char *base = (char *)policy;
-    for (size_t i = 0; i < BN_ARRAY_LEN(FLAGS); i++) {
-        bool flag;
-        if (strcmp(name, FLAGS[i].name) != 0) continue;
-        if (!bn_json_bool(member, &flag)) return refuse(member, "true or false is expected", err);
-        memcpy(base + FLAGS[i].offset, &flag, sizeof flag);
-        return BN_OK;
-    }
-    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++) {
+    for (size_t i = 0; i < BN_ARRAY_LEN(MEMBERS); i++) {
+        bool flag, is_flag = MEMBERS[i].size == sizeof flag;
         uint64_t number;
-        if (strcmp(name, NUMBERS[i].name) != 0) continue;
-        if (!bn_json_u64(member, &number)) return refuse(member, "a whole number is expected", err);
-        memcpy(base + NUMBERS[i].offset, &number, sizeof number);
+        if (strcmp(name, MEMBERS[i].name) != 0) continue;
+        if (is_flag && !bn_json_bool(member, &flag)) return refuse(member, "true or false is expected", err);
+        if (!is_flag && !bn_json_u64(member, &number))
+            return refuse(member, "a whole number is expected", err);
+        memcpy(base + MEMBERS[i].offset, is_flag ? (void *)&flag : (void *)&number, MEMBERS[i].size);
         return BN_OK;
     }
     for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++)

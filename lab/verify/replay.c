@@ -3,7 +3,7 @@
  * Repeats the generation of a receipt. The request is read strictly: a field that is missing or malformed is
  * an error, never a default.
  */
-#include "lab/verify/replay.h"
+#include "lab/verify/rules.h"
 
 #include <stdio.h>
 
@@ -233,56 +233,30 @@ static bn_status model_differs(const struct bn_replay *r, const char *sha256, bo
 }
 
 /* The shape that the rules about work have computed with, against the model itself. */
-static bool shape_differs(const struct bn_replay *r, const struct bn_model *model,
-                          struct bn_replay_result *out)
+static bn_status shape_differs(const struct bn_replay *r, const struct bn_model *model, bool *differs,
+                               struct bn_replay_result *out)
 {
-    const bn_hparams *hp = &model->hp;
-    const struct {
-        const char *path;
-        uint64_t value;
-        bool optional; /* not there when it is 0 */
-    } FIELDS[] = {
-        {"model.bytes", model->n_bytes, false},
-        {"model.n_vocab", hp->n_vocab, false},
-        {"model.n_ctx", hp->n_ctx, false},
-        {"model.n_embd", hp->n_embd, false},
-        {"model.n_layer", hp->n_layer, false},
-        {"model.n_ff", hp->n_ff, false},
-        {"model.n_head", hp->n_head, false},
-        {"model.n_head_kv", hp->n_head_kv, false},
-        {"model.head_dim", hp->head_dim, false},
-        {"model.n_rot", hp->n_rot, false},
-        {"model.ternary_weights", model->ternary_weights, false},
-        {"model.ternary_bytes", model->ternary_bytes, false},
-        {"model.head_bytes", model->head_bytes, false},
-        {"model.window", hp->window, true},
-        {"model.recurrence.layers", bn_hparams_n_recurrent(hp, hp->n_layer), true},
-        {"model.recurrence.taps", hp->recurrence.n_taps, true},
-        {"model.recurrence.head_dim", hp->recurrence.head_dim, true},
-        {"model.recurrence.key_heads", hp->recurrence.n_key_heads, true},
-        {"model.recurrence.value_heads", hp->recurrence.n_value_heads, true},
-        {"model.local_layers", bn_hparams_n_local(hp), true},
-        {"model.rotated_layers", hp->rope_is_local ? bn_hparams_n_rotated(hp) : 0, true},
-        {"model.experts.count", hp->experts.n, true},
-        {"model.experts.used", hp->experts.n_used, true},
-        {"model.experts.bytes", model->expert_bytes, true},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
-        uint64_t claimed = 0;
-        bool none = FIELDS[i].optional && bn_json_path(r->predicate, FIELDS[i].path) == NULL;
-        if (none && FIELDS[i].value == 0) continue;
-        if (bn_json_u64(bn_json_path(r->predicate, FIELDS[i].path), &claimed) && claimed == FIELDS[i].value)
-            continue;
-        snprintf(out->reason, sizeof out->reason, "%s is %llu in the model, the receipt has another",
-                 FIELDS[i].path, (unsigned long long)FIELDS[i].value);
-        return true;
+    static const char *const NAMES[] = {
+        "bytes",           "arch",          "quantization", "activations",    "n_vocab",   "n_ctx",
+        "n_embd",          "n_layer",       "n_ff",         "n_head",         "n_head_kv", "head_dim",
+        "n_rot",           "window",        "local_layers", "rotated_layers", "experts",   "recurrence",
+        "ternary_weights", "ternary_bytes", "head_bytes"};
+    bn_json *own = bn_json_new_object();
+    bn_receipt_put_shape(own, model);
+    bn_status status = bn_json_is_complete(own) ? BN_OK : bn_nomem(r->err);
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES) && status == BN_OK && !*differs; i++) {
+        const bn_json *a = bn_json_get(bn_json_get(r->predicate, "model"), NAMES[i]),
+                      *b = bn_json_get(own, NAMES[i]);
+        char theirs[BN_SHA256_HEX] = "", ours[BN_SHA256_HEX] = "";
+        if (a == NULL && strcmp(NAMES[i], "activations") == 0)
+            continue; /* receipts of before 0.3 have none */
+        if (a != NULL) status = bn_json_digest(a, theirs, r->err);
+        if (b != NULL && status == BN_OK) status = bn_json_digest(b, ours, r->err);
+        *differs = strcmp(theirs, ours) != 0;
+        snprintf(out->reason, sizeof out->reason, "model.%s is not that of the model", NAMES[i]);
     }
-    char activations[BN_ACTIVATIONS_BYTES];
-    if (bn_json_path(r->predicate, "model.activations") != NULL && /* receipts of before 0.3 have none */
-        text_claim_differs(r, "model.activations", bn_model_activations(model, activations), out))
-        return true;
-    return text_claim_differs(r, "model.arch", hp->arch, out) ||
-           text_claim_differs(r, "model.quantization", bn_receipt_quantization(model), out);
+    bn_json_free(own);
+    return status;
 }
 
 static bool was_cancelled(const struct bn_replay *r)
@@ -368,7 +342,8 @@ bn_status bn_replay_check_model(struct bn_replay *r, const bn_model *model, cons
     if (tok != NULL) BN_TRY(bn_tokenizer_digest(tok, hex, err));
     differs = differs || text_claim_differs(r, "resolved.tokenizer_sha256", tok != NULL ? hex : NULL, out);
     if (!differs && tok != NULL) BN_TRY(prompt_differs(r, tok, &differs, out));
-    *same = !differs && !shape_differs(r, model, out);
+    if (!differs) BN_TRY(shape_differs(r, model, &differs, out));
+    *same = !differs;
     if (*same && r->gen.n_ctx > model->hp.n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u",
                        r->gen.n_ctx, model->hp.n_ctx);

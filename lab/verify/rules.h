@@ -143,50 +143,43 @@ const struct bn_rule_result *bn_rules_result(const struct bn_rules_report *repor
  */
 size_t bn_rules_first_bad(const struct bn_rules_report *report);
 
-/* ---- what a checked receipt shows, in the words of a reader ----
- *
- * A few claims, each backed by rules that passed. A claim without its rules is not made, however true it may be. A
- * receipt is *claimable* when it is verified, a signature or digest covers all of it, and every claim that is needed to
- * publish its speed holds. */
-
-struct bn_claim {
-    const char *id;
-    const char *text;     /* what holds */
-    const char *rules[6]; /* all of them must have passed; then NULL */
-    const char *missing;  /* the option or program that would show it, or what is missing */
-    bool needed;          /* for a receipt that is claimable */
-};
-
-/* The i-th claim, NULL past the end. */
-const struct bn_claim *bn_claims_at(size_t i);
-bool bn_claim_holds(const struct bn_claim *claim, const struct bn_rules_report *report);
+/* Fit to be published with its speed: it is verified, a signature or digest covers all of it, and the rules about the
+ * model, the replay, the kernels' work, the speed and the signature passed. */
 bool bn_claimable(const struct bn_rules_report *report);
 
-/* ---- the comparison of two receipts (diff.c) ---- */
+/* ---- replay (replay.c): the request of a receipt is run again, and must give the same tokens and the same chain of digests.
+ * Any instruction set, thread count and batch can be used, because the engine's results do not depend on them. ---- */
 
-enum bn_diff_group {
-    BN_DIFF_IDENTITY,    /* model, request, program, machine */
-    BN_DIFF_RESULT,      /* tokens, digests, reason to stop */
-    BN_DIFF_MEASUREMENT, /* how long it took and how much was moved */
-    BN_DIFF_GROUP_COUNT
-};
-const char *bn_diff_group_name(enum bn_diff_group group);
+/* Runs the request of a statement on a model that the caller has opened, from memory or with no_mmap, so that
+ * no other program can write to its bytes (else BN_ERR_ARG). The digest of these very bytes is compared with
+ * model.sha256. n_threads and n_batch 0 are the engine's defaults. When something differs the result is BN_OK
+ * with result->same false; an error means that the replay was not possible. */
+BN_MUST_CHECK bn_status bn_receipt_replay(const struct bn_receipt *receipt, const bn_model *model,
+                                          uint32_t n_threads, uint32_t n_batch,
+                                          struct bn_replay_result *result, bn_error *err);
 
-/* One value that differs, or that only one of them has. */
-struct bn_receipt_diff {
-    enum bn_diff_group group;
-    char path[160];
-    char left[96], right[96]; /* as JSON, shortened; empty: absent */
-    bool has_ratio;           /* of two numbers of a measurement */
-    double ratio;             /* right / left */
-};
+/* ---- the parts, for a caller that generates itself ---- */
 
-typedef void (*bn_diff_fn)(void *user, const struct bn_receipt_diff *diff);
-
-/* Calls fn for each difference in the order of the left receipt, then for what only the right one has; counts
- * them by group. Lists are compared as a whole and reported by the first element that differs. */
-BN_MUST_CHECK bn_status bn_receipt_diff(const struct bn_receipt *left, const struct bn_receipt *right,
-                                        bn_diff_fn fn, void *user, size_t n_diffs[BN_DIFF_GROUP_COUNT],
-                                        bn_error *err);
+/* The request of a receipt, which outlives it. Closed by bn_replay_close, after an error too. */
+struct bn_replay;
+BN_MUST_CHECK bn_status bn_replay_open(struct bn_replay **out, const struct bn_receipt *receipt,
+                                       bn_error *err);
+void bn_replay_close(struct bn_replay *replay);
+/* What is to be generated; its texts and tokens are the replay's. */
+const bn_generation *bn_replay_request(const struct bn_replay *replay);
+/* The tokens that its timeline needs room for: fewer than the receipt's context when it did not fill that. */
+uint32_t bn_replay_n_ctx(const struct bn_replay *replay);
+/* Makes the claimed tokens the drafts of a generation of that request, so that one pass evaluates many of them. They are
+ * compared as they would be one after the other. Nothing for a model that cannot take back a token. */
+void bn_replay_expect(const struct bn_replay *replay, const bn_model *model, bn_generation *generation);
+/* Whether the receipt names this model, whose digest is given, with its tokenizer and shape; result->reason says what
+ * differs. */
+BN_MUST_CHECK bn_status bn_replay_check_model(struct bn_replay *replay, const bn_model *model,
+                                              const char *sha256, bool *same, struct bn_replay_result *result,
+                                              bn_error *err);
+/* Compares a generation that has ended with the receipt. */
+BN_MUST_CHECK bn_status bn_replay_compare(struct bn_replay *replay, const bn_model *model,
+                                          const bn_generation *gen, struct bn_replay_result *result,
+                                          bn_error *err);
 
 #endif

@@ -2,9 +2,11 @@
  *
  * The record of a training run: finds its files, checks its rules, and repeats its first steps by starting bn-train.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "lab/verify/training.h"
 
+#include <errno.h>
+#include <ftw.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +17,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/kit/process.h"
-#include "lab/kit/program.h"
-#include "lab/kit/tree.h"
 #include "lab/verify/checks.h"
 
 #define MAX_ARGUMENTS 4096u
@@ -327,46 +327,41 @@ struct repeat {
     const bn_json *record;
     const struct bn_training_options *options;
     char folder[PATH_MAX]; /* temporary */
-    char **argv;           /* the arguments are owned */
-    size_t n;
+    struct bn_buf arguments;
     struct bn_replay_result *result;
 };
 
-static bn_status add(struct repeat *r, const char *argument, bn_error *err)
+/* Arguments one after the other, each with a NUL; a lack of memory is found at the end. */
+static void add(struct repeat *r, const char *argument)
 {
-    if (r->n + 1 >= MAX_ARGUMENTS) return bn_fail(err, BN_ERR_LIMIT, "the record names too many texts");
-    r->argv[r->n] = bn_strndup(argument, strlen(argument));
-    return r->argv[r->n++] != NULL ? BN_OK : bn_nomem(err);
+    bn_buf_append(&r->arguments, argument, strlen(argument) + 1);
 }
 
-static bn_status add_option(struct repeat *r, const char *option, const char *value, bn_error *err)
+static void add_option(struct repeat *r, const char *option, const char *value)
 {
-    BN_TRY(add(r, option, err));
-    return add(r, value, err);
+    add(r, option);
+    add(r, value);
 }
 
-static bn_status add_number(struct repeat *r, const char *option, double value, bn_error *err)
+static void add_number(struct repeat *r, const char *option, double value)
 {
-    struct bn_buf text = {.max = 64};
-    bn_json_write_number(&text, value);
-    bn_status status = bn_buf_check(&text, err);
-    if (status == BN_OK) status = add_option(r, option, bn_buf_text(&text), err);
-    bn_buf_release(&text);
-    return status;
+    add(r, option);
+    bn_json_write_number(&r->arguments, value);
+    bn_buf_append(&r->arguments, "", 1);
 }
 
-static bn_status add_settings(struct repeat *r, bn_error *err)
+static void add_settings(struct repeat *r)
 {
     const bn_json *s = bn_json_get(r->record, "settings");
-    BN_TRY(add_option(r, "--arch", bn_json_text_of(s, "architecture"), err));
+    add_option(r, "--arch", bn_json_text_of(s, "architecture"));
     for (size_t i = 0; i < BN_ARRAY_LEN(SETTINGS); i++)
         if (SETTINGS[i].option != NULL)
-            BN_TRY(add_number(r, SETTINGS[i].option, bn_json_number_of(s, SETTINGS[i].name), err));
-    if (bn_json_number_of(s, "muon") != 0) BN_TRY(add_option(r, "--optimiser", "muon", err));
+            add_number(r, SETTINGS[i].option, bn_json_number_of(s, SETTINGS[i].name));
+    if (bn_json_number_of(s, "muon") != 0) add_option(r, "--optimiser", "muon");
     double micro = bn_json_number_of(s, "slices") * bn_json_number_of(s, "windows_per_slice") *
                    bn_json_number_of(s, "context");
-    BN_TRY(add_number(r, "--micro-batch", micro, err));
-    return add_number(r, "--batch", micro * bn_json_number_of(s, "micro_batches"), err);
+    add_number(r, "--micro-batch", micro);
+    add_number(r, "--batch", micro * bn_json_number_of(s, "micro_batches"));
 }
 
 /* The texts, in their order. Validations change no step. */
@@ -382,33 +377,38 @@ static bn_status add_texts(struct repeat *r, bn_error *err)
             return bn_fail_in(err, BN_ERR_NOT_FOUND, named,
                               "the text is not below the folder of the record (--texts FOLDER)");
         snprintf(text, sizeof text, "%s:%.0f", path, bn_json_number_of(o, "times"));
-        BN_TRY(add_option(r, bn_json_text_is(o, "role", "late") ? "--late-text" : "--text", text, err));
+        add_option(r, bn_json_text_is(o, "role", "late") ? "--late-text" : "--text", text);
     }
     return BN_OK;
 }
 
-static bn_status make_command(struct repeat *r, bn_error *err)
+static bn_status make_command(struct repeat *r, const char *argv[MAX_ARGUMENTS], bn_error *err)
 {
     char program[PATH_MAX], text[PATH_MAX];
     const char *core = bn_json_text_of(r->record, "library.core");
     uint64_t n_bytes;
+    size_t n = 0;
     if (!bn_program_near(program, "", "bn-train"))
         return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "bn-train is not next to this program"), err,
                        "build it where OpenBLAS is");
-    BN_TRY(add(r, "env", err));
+    add(r, "env");
     snprintf(text, sizeof text, "OPENBLAS_CORETYPE=%.64s", core);
-    if (core[0] != '\0') BN_TRY(add(r, text, err));
-    BN_TRY(add(r, program, err));
-    BN_TRY(add_option(r, "train", "-q", err));
+    if (core[0] != '\0') add(r, text);
+    add(r, program);
+    add_option(r, "train", "-q");
     BN_TRY(add_texts(r, err));
-    BN_TRY(add_settings(r, err));
+    add_settings(r);
     if (find_beside(text, r->options, "model.gguf", &n_bytes))
-        BN_TRY(add_option(r, "--tokenizer", text, err));
+        add_option(r, "--tokenizer", text);
     else
-        BN_TRY(add_number(r, "--vocab", bn_json_number_of(r->record, "settings.vocabulary"), err));
-    BN_TRY(add_number(r, "--until", r->options->n_steps, err));
-    if (r->options->n_threads != 0) BN_TRY(add_number(r, "--threads", r->options->n_threads, err));
-    return add_option(r, "-o", r->folder, err);
+        add_number(r, "--vocab", bn_json_number_of(r->record, "settings.vocabulary"));
+    add_number(r, "--until", r->options->n_steps);
+    if (r->options->n_threads != 0) add_number(r, "--threads", r->options->n_threads);
+    add_option(r, "-o", r->folder);
+    BN_TRY(bn_buf_check(&r->arguments, err));
+    for (size_t at = 0; at < r->arguments.len && n + 1 < MAX_ARGUMENTS; at += strlen(argv[n++]) + 1)
+        argv[n] = r->arguments.data + at;
+    return n + 1 < MAX_ARGUMENTS ? BN_OK : bn_fail(err, BN_ERR_LIMIT, "the record names too many texts");
 }
 
 /* ---- the comparison ---- */
@@ -472,8 +472,9 @@ static bn_status run(struct repeat *r, bn_error *err)
         .errors = &errors, .timeout_ns = r->options->timeout_ns, .cancelled = r->options->cancelled};
     char path[PATH_MAX];
     bn_json *again = NULL;
-    with.argv = (const char *const *)r->argv;
-    bn_status status = make_command(r, err);
+    const char *argv[MAX_ARGUMENTS] = {0};
+    with.argv = argv;
+    bn_status status = make_command(r, argv, err);
     if (status == BN_OK) status = bn_process_run(&process, &with, err);
     if (status == BN_OK) status = judge_end(r, &process, bn_buf_text(&errors), err);
     bn_buf_release(&errors);
@@ -485,25 +486,28 @@ static bn_status run(struct repeat *r, bn_error *err)
     return status;
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
 bn_status bn_training_repeat(const bn_json *record, const struct bn_training_options *options,
                              struct bn_replay_result *result, bn_error *err)
 {
     const char *temp = getenv("TMPDIR");
-    struct repeat r = {.record = record, .options = options, .result = result};
+    struct repeat r = {.record = record, .options = options, .arguments.max = SIZE_MAX / 4, .result = result};
     bn_error why = {0};
     *result = (struct bn_replay_result){0};
     snprintf(r.folder, sizeof r.folder, "%s/bn-repeat-XXXXXX",
              temp != NULL && temp[0] != '\0' ? temp : "/tmp");
-    r.argv = bn_alloc(MAX_ARGUMENTS, sizeof *r.argv);
-    bn_status status = r.argv != NULL ? BN_OK : bn_nomem(&why);
-    bool made = status == BN_OK && mkdtemp(r.folder) != NULL;
-    if (status == BN_OK && !made) status = bn_fail(&why, BN_ERR_IO, "cannot make a temporary folder");
-    if (status == BN_OK) status = run(&r, &why);
-    bn_status removed = made ? bn_tree_remove(r.folder, &why) : BN_OK;
-    if (status == BN_OK) status = removed;
-    for (size_t i = 0; i < r.n; i++)
-        bn_free(r.argv[i]);
-    bn_free(r.argv);
+    bool made = mkdtemp(r.folder) != NULL;
+    bn_status status = made ? run(&r, &why) : bn_fail(&why, BN_ERR_IO, "cannot make a temporary folder");
+    bool left = made && nftw(r.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0;
+    if (status == BN_OK && left) status = bn_fail_errno(&why, errno, r.folder, "cannot remove");
+    bn_buf_release(&r.arguments);
     if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) return bn_fail(err, status, "%s", why.msg);
     if (status != BN_OK)
         snprintf(result->reason, sizeof result->reason, "%.60s%s%.130s", why.where,

@@ -260,7 +260,7 @@ ok 'no samples' ended 2
 run run -p 4 -n 0 -d 99999
 ok 'deeper than the context' ended 4
 run run --json -p 4 -d 99999
-ok 'with --json there is a document of the error' has out '"schema": "bn.error/1"'
+ok 'with --json there is a document of the error' has out '"schema":"bn.error/1"'
 if "$bin/tests/sampled/deny_perf" EPERM clone3 true; then
     "$bin/tests/sampled/deny_perf" EPERM clone3 "$bin/bn-bench" run -p 4 -n 0 -t 2 >"$tmp/out" 2>"$tmp/err"
     status=$?

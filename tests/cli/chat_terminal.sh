@@ -126,12 +126,13 @@ send open\n
 $at
 send /bye\n" -n 7
 check 'a file that others can read is closed to them' equal "$(stat -c %a "$tmp/state/bn/chat-history")" 600
-for ((i = 0; i < 2500; i++)); do echo "\"line $i\""; done >"$tmp/state/bn/chat-history"
+{ head -n 1 "$tmp/state/bn/chat-history"; printf 'line\\040%d\n' {0..2499}; } >"$tmp/long"
+cp "$tmp/long" "$tmp/state/bn/chat-history"
 typed "$at
 send /bye\n"
-check 'a long history loses its beginning' equal "$(head -n 1 "$tmp/state/bn/chat-history")" '"line 1500"'
-check 'and keeps its end' equal "$(tail -n 2 "$tmp/state/bn/chat-history" | head -n 1)" '"line 2499"'
-echo 'no JSON' >"$tmp/state/bn/chat-history"
+check 'a long history loses its beginning' equal "$(sed -n 2p "$tmp/state/bn/chat-history")" 'line\0401501'
+check 'and keeps its end' equal "$(tail -n 2 "$tmp/state/bn/chat-history" | head -n 1)" 'line\0402499'
+echo 'no history' >"$tmp/state/bn/chat-history"
 typed "$at
 send /bye\n"
 check 'a damaged history is not an error' ended 0
@@ -182,11 +183,6 @@ expect two'
 said 'and can be edited' 'send \e[200~one\rtw\x1b\x07\e[201~
 expect tw
 send o'
-said 'the arrows move between its lines' 'send \e[200~on\rtwo\e[201~
-expect two
-send \e[Ae
-expect e
-send \e[B'
 long=$(printf 'word%.0s ' {1..400})
 typed "$at
 send \e[200~$long\e[201~\e[A\e[B

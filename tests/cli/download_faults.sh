@@ -213,7 +213,7 @@ bad 'redirects in a circle' 6 'redirects'
 serve '* /m.gguf redirect=file:///etc/passwd'
 bad 'a redirect to a file' 4 'redirect target is not a valid URL|only https is safe'
 serve '* /m.gguf redirect=http://example.org/m.gguf'
-bad 'a redirect to http elsewhere' 4 'refused a redirect to http on example.org'
+bad 'a redirect to http elsewhere' 4 'refused a redirect to http://example.org'
 serve '* /m.gguf redirect=%p/a' '1-2 /a file=/m.gguf' '3 /a status=403' '* /a file=/m.gguf'
 good 'an address that runs out' $((4 * piece))
 serve ''

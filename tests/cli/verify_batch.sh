@@ -219,7 +219,6 @@ check 'with whole lines and a JUnit file of as many' equal "$(grep -c '<testcase
 
 status 2 'a receipt next to --batch' "$verify" "$all/a/0.json" --batch "$all"
 says 2 'the option that sets the tokens of a batch is named' 'prompt-batch 2' "$verify" "$all/a/0.json" --batch 2
-status 2 '--diff with --batch' "$verify" --batch "$all" --diff x
 status 2 '--junit without --batch' "$verify" "$all/a/0.json" --junit x.xml
 status 2 '--sequences 0' "$verify" --batch "$all" --sequences 0
 says 2 'one receipt is not a list' 'is one receipt' "$verify" --batch "$all/a/0.json"

@@ -60,14 +60,11 @@ for isa in ref auto; do
     done
 done
 "$bin/bn-run" -q -p 'To be, or not' -n 12 --isa ref --threads 1 --batch 3 --receipt b.json >b.txt
-expect 0 - "another instruction set gives the same result" a.json --diff b.json
+[ -n "$(grep '"chain"' a.json)" ] && [ "$(grep '"chain"' a.json)" = "$(grep '"chain"' b.json)" ]
+result "another instruction set gives the same result" $?
 "$bin/bn-run" -q -p 'To be, or not' -n 40 --temp 0.9 --top-k 50 --top-p 0.9 --repeat-penalty 1.2 --seed 9007199254740991 \
     --receipt c.json >c.txt
 expect 0 - "a sampled run with the largest seed replays" c.json --replay
-expect 1 - "another seed gives another result" a.json --diff c.json
-"$verify" a.json --diff c.json --json >diff.json
-grep -q '"same_result": false' diff.json
-result "--diff --json says so" $? "$(cat diff.json)"
 "$bin/bn-run" -q -p 'ROMEO:' -n 60 --stop 'the' --receipt d.json >d.txt
 expect 0 - "a run that a text stopped replays" d.json --replay
 "$bin/bn-run" -q -p 'ROMEO:' -n 200 --ctx 24 --receipt e.json >e.txt
@@ -187,9 +184,6 @@ claimed true "signed, replayed and fast enough: claimable" signed.json --public-
 claimed false "not without a replay" signed.json --public-key key.pub --policy speed.json
 claimed false "nor without its speed" signed.json --public-key key.pub --replay
 claimed false "nor without a signature" a.json --replay --policy speed.json
-"$verify" -v signed.json --public-key key.pub --replay >claims
-sed -n '/^not shown:/,$p' claims | grep -q '^  speed .*(--validate-performance)'
-result "what is not claimed is listed, with what would show it" $? "$(cat claims)"
 grep -q "\"keyid\": \"$(cat id)\"" signed.json
 result "it names the key's id" $?
 "$verify" sign a.json --key key >signed2.json
@@ -259,12 +253,8 @@ BITNET_ALLOW_CORRECTIONS=1 "$verify" -q "$OLDPWD/fixtures/receipts/bad-correctio
 [ $? -eq 1 ] && has out 'FAIL  corrections'
 result "but not against a policy" $? "$(cat out)"
 expect 1 bound-to-run "which the option adds to" "$OLDPWD/fixtures/receipts/bad-corrections.json" --policy policy.json --allow-corrections
-expect 1 - "a receipt that is refused alone is not compared" "$OLDPWD/fixtures/receipts/bad-mock-path.json" --diff "$OLDPWD/fixtures/receipts/bad-mock-path.json"
-expect 1 - "nor is it compared with" a.json --diff "$OLDPWD/fixtures/receipts/bad-mock-path.json"
-expect 5 - "nor what was edited" a.json --diff forged.json
 echo '{"accept_statement": false}' >policy.json
-expect 1 - "the policy holds for a comparison, too" a.json --diff a.json --policy policy.json
-expect 0 - "two that verify and replay are compared" a.json --diff b.json --replay
+expect 1 form "or statements" a.json --policy policy.json
 
 # ---- what nothing binds ----
 bare=$OLDPWD/fixtures/receipts/valid-gpu.json
@@ -275,7 +265,6 @@ result "a bare predicate without a fault has a verdict of its own" $? "$(cat out
 [ $? -eq 9 ] && has out '"verdict": "unbound"' && has out '"verified": false' && has out '"exit_code": 9'
 result "also in JSON" $? "$(head -n 12 out)"
 expect 1 replay "it cannot be replayed" "$bare" --replay
-expect 9 - "nor compared" "$bare" --diff "$bare"
 mkdir bare && cp "$bare" bare/ && "$verify" --batch bare --junit bare.xml >out
 [ $? -eq 9 ] && has out '0 verified, 1 bound to no run' && has bare.xml 'failures="1"' && has bare.xml '<failure type="bound-to-run"'
 result "a batch counts it apart, and as a failure in JUnit" $? "$(cat out bare.xml)"
@@ -300,7 +289,7 @@ result "and is one document that says so" $? "$(head -n 12 out.json)"
 [ $? -eq 5 ] && grep -q '"verified": false' out.json && grep -q '"level": "none"' out.json
 result "--json keeps the exit status" $? "$(head -n 12 out.json)"
 "$verify" "$OLDPWD/fixtures/receipts/malformed-comma.json" --json >out.json 2>err
-[ $? -eq 4 ] && grep -q '"schema": "bn.error/1"' out.json
+[ $? -eq 4 ] && grep -q '"schema":"bn.error/1"' out.json
 result "--json names the malformed part" $? "$(cat out.json)"
 rules=$("$verify" rules | wc -l)
 shown=$("$verify" -v a.json | grep -cE '^(pass|skip|FAIL)  ')

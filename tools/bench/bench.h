@@ -10,8 +10,8 @@
 
 #include "base/json.h"
 #include "lab/host/busy.h"
-#include "lab/host/clocks.h"
 #include "lab/host/machine.h"
+#include "lab/host/meters.h"
 #include "lab/report/table.h"
 #include "tools/cli/options.h"
 

@@ -14,10 +14,8 @@
 #include "base/clock.h"
 #include "kernels/kernels.h"
 #include "lab/host/busy.h"
-#include "lab/host/clocks.h"
-#include "lab/host/energy.h"
 #include "lab/host/git.h"
-#include "lab/host/noise.h"
+#include "lab/host/meters.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/program/doctor.h"
 

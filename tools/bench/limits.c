@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/peak.h"
-#include "lab/host/bandwidth.h"
+#include "lab/host/meters.h"
 #include "lab/report/units.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"

@@ -6,7 +6,7 @@
 #ifndef BN_BENCH_TIMING_H
 #define BN_BENCH_TIMING_H
 
-#include "lab/host/clocks.h"
+#include "lab/host/meters.h"
 #include "tools/bench/work.h"
 
 /* ---- timing ---- */

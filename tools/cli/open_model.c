@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/team.h"
 #include "hub/cache/cache.h"
-#include "hub/names/reference.h"
+#include "hub/names/names.h"
 #include "model/model.h"
 #include "tools/cli/live.h"
 #include "tools/cli/provenance.h"
@@ -121,7 +121,6 @@ bn_status bn_cli_live_open(struct bn_live **out, const struct bn_args *args, con
         .level = (enum bn_prof_level)(BN_PROF_LAYER + choice->level),
         .program = program,
         .model = bn_cli_model_name(args),
-        .isa = bn_isa_name(),
     };
     bn_status status = bn_live_open(out, session, &options, err);
     if (status == BN_OK) bn_report_note(1, "the profile is published; 'bn-bench top' shows it");

@@ -138,10 +138,10 @@ void bn_report_json_began(void)
     state.json_began = true;
 }
 
-bn_status bn_cli_print_json(const bn_json *document, bn_error *err)
+static bn_status print_json(const bn_json *document, bool compact, bn_error *err)
 {
     struct bn_buf text = {.max = MAX_DOCUMENT_BYTES};
-    bn_status status = bn_json_write_line(document, false, &text, err);
+    bn_status status = bn_json_write_line(document, compact, &text, err);
     if (status == BN_OK) {
         bn_report_json_began();
         fwrite(text.data, 1, text.len, stdout); /* bytes that are lost are noticed when the program ends */
@@ -150,33 +150,26 @@ bn_status bn_cli_print_json(const bn_json *document, bn_error *err)
     return status;
 }
 
-static void put_json_text(const char *name, const char *text)
+bn_status bn_cli_print_json(const bn_json *document, bn_error *err)
 {
-    printf(", \"%s\": \"", name);
-    for (const char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20) {
-            printf("\\u%04x", (unsigned)(unsigned char)*c);
-            continue;
-        }
-        if (*c == '"' || *c == '\\') putchar('\\');
-        putchar(*c);
-    }
-    putchar('"');
+    return print_json(document, false, err);
 }
 
+/* One line, since it may follow others. Without memory for it there is the exit code. */
 void bn_report_json_error(const bn_error *err, int exit_code)
 {
     if (!state.json || state.json_began) return;
-    state.json_began = true;
-    printf("{\"schema\": \"bn.error/1\"");
-    put_json_text("program", state.program);
-    put_json_text("status", bn_status_name(err->code));
-    printf(", \"exit\": %d", exit_code);
-    if (err->where[0] != '\0') put_json_text("where", err->where);
-    put_json_text("message", err->msg);
-    if (err->offset != BN_NO_OFFSET) printf(", \"offset\": %llu", (unsigned long long)err->offset);
-    if (err->hint[0] != '\0') put_json_text("hint", err->hint);
-    printf("}\n");
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", "bn.error/1");
+    bn_json_put_string(doc, "program", state.program);
+    bn_json_put_string(doc, "status", bn_status_name(err->code));
+    bn_json_put_u64(doc, "exit", (uint64_t)exit_code);
+    if (err->where[0] != '\0') bn_json_put_string(doc, "where", err->where);
+    bn_json_put_string(doc, "message", err->msg);
+    if (err->offset != BN_NO_OFFSET) bn_json_put_u64(doc, "offset", err->offset);
+    if (err->hint[0] != '\0') bn_json_put_string(doc, "hint", err->hint);
+    (void)print_json(doc, true, NULL);
+    bn_json_free(doc);
 }
 
 /* ---- interruption ---- */

@@ -132,56 +132,45 @@ int bn_table_chosen(const struct bn_option *option, const char *text)
 
 /* ---- the check ---- */
 
-static _Noreturn void wrong(const struct bn_command *command, const char *name, const char *what)
+static void need(bool good, const struct bn_command *command, const char *name, const char *what)
 {
+    if (good) return;
     fprintf(stderr, "bug in the option table: command '%s', '%s': %s\n", command->name, name, what);
     abort();
 }
 
-static void check_field(const struct bn_command *command, const struct bn_option *o, size_t bytes)
+static void check_option(const struct bn_command *c, const struct bn_option *o, size_t bytes)
 {
-    if (o->to == BN_FIELD_NONE) return;
-    if (o->at >= (o->shared ? sizeof(struct bn_args) : bytes))
-        wrong(command, o->name, "a field outside of the command's struct");
-    if ((o->to == BN_FIELD_BOOL || o->to == BN_FIELD_PLACE) != (bn_table_arg(o) == NULL))
-        wrong(command, o->name, "a field of another kind");
-    if (o->to == BN_FIELD_CHOICE && bn_table_choice(o, 0, &(size_t){0}) == NULL)
-        wrong(command, o->name, "a choice without a list");
-}
-
-static void check_option(const struct bn_command *command, const struct bn_option *o, size_t bytes)
-{
-    check_field(command, o, bytes);
-    if (o->help == NULL) wrong(command, o->name, "no help text");
-    if (bn_table_arg(o) == NULL && o->preset != NULL) wrong(command, o->name, "a flag with a preset");
-    if (o->preset != NULL && bn_table_choice(o, 0, &(size_t){0}) != NULL && bn_table_chosen(o, o->preset) < 0)
-        wrong(command, o->name, "a preset that is not in its list");
-}
-
-static void check_command(const struct bn_command *command, size_t bytes)
-{
-    const struct bn_option *list[BN_OPTIONS_MAX];
-    size_t n = bn_table_options(command, list);
-    if (n >= BN_OPTIONS_MAX) wrong(command, "", "too many options");
-    if (command->summary == NULL || command->synopsis == NULL)
-        wrong(command, "", "no summary or no synopsis");
-    if (command->max_operands > 0 && command->operand == NULL) wrong(command, "", "no name for its operands");
-    for (size_t i = 0; i < n; i++) {
-        check_option(command, list[i], bytes);
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(list[i]->name, list[j]->name) == 0 ||
-                (list[i]->letter != 0 && list[i]->letter == list[j]->letter))
-                wrong(command, list[i]->name, "defined twice");
-    }
+    size_t n;
+    bool flag = bn_table_arg(o) == NULL, choice = bn_table_choice(o, 0, &n) != NULL;
+    bool of_flag = o->to == BN_FIELD_BOOL || o->to == BN_FIELD_PLACE, none = o->to == BN_FIELD_NONE;
+    need(none || o->at < (o->shared ? sizeof(struct bn_args) : bytes), c, o->name, "a field outside");
+    need(none || of_flag == flag, c, o->name, "a field of another kind");
+    need(o->to != BN_FIELD_CHOICE || choice, c, o->name, "a choice without a list");
+    need(o->help != NULL, c, o->name, "no help text");
+    need(o->preset == NULL || !flag, c, o->name, "a flag with a preset");
+    need(o->preset == NULL || !choice || bn_table_chosen(o, o->preset) >= 0, c, o->name,
+         "a preset that is not in its list");
 }
 
 void bn_program_check(const struct bn_program *program)
 {
+    const struct bn_option *list[BN_OPTIONS_MAX];
     for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
-        check_command(c, bn_table_bytes(program, c));
-        if (c->name[0] == '\0' && (c != program->commands || c[1].run != NULL))
-            wrong(c, "", "nameless, and not the only one");
+        size_t n = bn_table_options(c, list);
+        need(n < BN_OPTIONS_MAX, c, "", "too many options");
+        need(c->summary != NULL && c->synopsis != NULL, c, "", "no summary or no synopsis");
+        need(c->max_operands == 0 || c->operand != NULL, c, "", "no name for its operands");
+        need(c->name[0] != '\0' || (c == program->commands && c[1].run == NULL), c, "",
+             "nameless, and not the only one");
+        for (size_t i = 0; i < n; i++) {
+            check_option(c, list[i], bn_table_bytes(program, c));
+            for (size_t j = 0; j < i; j++)
+                need(strcmp(list[i]->name, list[j]->name) != 0 &&
+                         (list[i]->letter == 0 || list[i]->letter != list[j]->letter),
+                     c, list[i]->name, "defined twice");
+        }
     }
-    if (program->default_command != NULL && bn_table_default(program) == NULL)
-        wrong(program->commands, program->default_command, "the default command does not exist");
+    need(program->default_command == NULL || bn_table_default(program) != NULL, program->commands, "",
+         "the default command does not exist");
 }

@@ -15,8 +15,7 @@
 #include "model/parts.h"
 #include "model/rows.h"
 #include "tools/convert/folder.h"
-#include "tools/convert/rows.h"
-#include "tools/convert/write.h"
+#include "tools/convert/plan.h"
 
 /* A layer in the order of the result, with the names of the hub; model/parts.h has the shapes, and which models have
  * what. */

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "model/parts.h"
-#include "tools/convert/write.h"
+#include "tools/convert/plan.h"
 
 static bool is_ternary(uint32_t type)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads and packs rows of ternary tensors; see rows.h. Layouts of blocks are in gguf/pack.h.
+ * Reads and packs rows of ternary tensors. Layouts of blocks are in gguf/pack.h.
  */
-#include "tools/convert/rows.h"
+#include "tools/convert/plan.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -11,10 +11,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/suggest.h"
-#include "lab/kit/program.h"
+#include "lab/kit/process.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
-#include "tools/crossval/setup.h"
 
 /* ---- finding ---- */
 

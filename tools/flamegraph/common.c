@@ -13,21 +13,21 @@
 #include "tools/cli/report.h"
 
 const struct bn_option bn_flamegraph_view_options[] = {
-    BN_OPTION("tags", "tags to show: process, thread, phase, layer, brick, kernel, all or none [none]",
-              .rare = true, .arg = "LIST", .group = "View", BN_TO_TEXT(struct bn_flamegraph_options, tags)),
-    BN_OPTION("root", "begin stacks at this function; leave out others", .rare = true, .arg = "NAME",
-              .group = "View", BN_TO_TEXT(struct bn_flamegraph_options, root)),
-    BN_OPTION("measured", "show the profiler's times instead of samples", .group = "View",
+    BN_RARE("tags", "tags to show: process, thread, phase, layer, brick, kernel, all or none [none]",
+            .arg = "LIST", .group = "View", BN_TO_TEXT(struct bn_flamegraph_options, tags)),
+    BN_RARE("root", "begin stacks at this function; leave out others", .arg = "NAME",
+            BN_TO_TEXT(struct bn_flamegraph_options, root)),
+    BN_OPTION("measured", "show the profiler's times instead of samples",
               BN_TO_BOOL(struct bn_flamegraph_options, measured)),
-    BN_OPTION("callers", "invert: running functions first, then their callers", .group = "View",
+    BN_OPTION("callers", "invert: running functions first, then their callers",
               BN_TO_BOOL(struct bn_flamegraph_options, picture.callers)),
-    BN_OPTION("merge-inlined", "count inlined functions as part of their callers", .rare = true,
-              .group = "View", BN_TO_BOOL(struct bn_flamegraph_options, merge_inlined)),
+    BN_RARE("merge-inlined", "count inlined functions as part of their callers",
+            BN_TO_BOOL(struct bn_flamegraph_options, merge_inlined)),
     {0},
 };
 
 const struct bn_option bn_flamegraph_output_option[] = {
-    BN_OPTION("output", "write to FILE instead of standard output", .letter = 'o', .arg = "FILE",
+    BN_OPTION("output", "write to FILE instead of standard output", .letter = 'o',
               BN_TO_TEXT(struct bn_flamegraph_options, output)),
     {0},
 };

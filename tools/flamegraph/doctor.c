@@ -79,7 +79,6 @@ static void check_names(struct bn_doctor *d)
                   "sysctl -w kernel.kptr_restrict=0 kernel.perf_event_paranoid=1", "/proc/kallsyms has %s",
                   shown ? "addresses" : "no addresses for this user");
     bool found = bn_codes_read(&codes, &bn_kernels_ref, NULL, &why) == BN_OK;
-    bn_codes_release(&codes);
     bn_doctor_put(d, BN_DOCTOR_IF(found), "symbols", "install a bn that is not stripped, or its debug files",
                   "%s", found ? "this program has them" : why.msg);
     bool frames = frame_below(__builtin_frame_address(0));

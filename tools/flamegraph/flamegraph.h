@@ -44,8 +44,7 @@ struct bn_flamegraph_options {
     int sampler; /* enum bn_record_tier + 1; 0: the first that works */
     double frequency;
     int unwind; /* auto, fp */
-    bool user_only, no_inline, allow_empty;
-    const char *debug_path;
+    bool no_inline, allow_empty;
     struct bn_flamegraph_workload work;
     struct {
         size_t vs;

@@ -33,31 +33,25 @@
 enum { UNWIND_AUTO, UNWIND_FP };
 
 const struct bn_option bn_flamegraph_record_options[] = {
-    BN_OPTION("output", "write this file; its name selects the format", .letter = 'o', .arg = "FILE",
-              .repeatable = true, BN_TO_TEXTS(struct bn_flamegraph_options, outputs)),
+    BN_OPTION("output", "write this file; its name selects the format", .letter = 'o', .repeatable = true,
+              BN_TO_TEXTS(struct bn_flamegraph_options, outputs)),
     BN_OPTION("allow-empty", "write files even without a sample",
               BN_TO_BOOL(struct bn_flamegraph_options, allow_empty)),
     BN_OPTION("kind", "processor time or wall-clock time", .arg = "cpu|wall", .group = "Sampling",
               .preset = "cpu", BN_TO_CHOICE(struct bn_flamegraph_options, kind)),
     BN_OPTION("frequency", "samples per second of each thread, 1 to 20000", .letter = 'F', .arg = "HZ",
-              .group = "Sampling", .preset = "991",
-              BN_TO_F64(struct bn_flamegraph_options, frequency, 1, 20000)),
+              .preset = "991", BN_TO_F64(struct bn_flamegraph_options, frequency, 1, 20000)),
     BN_OPTION("sampler", "how to sample; auto: the first that works", .arg = "auto|clock|timer",
-              .group = "Sampling", .env = "BITNET_FLAMEGRAPH_TOOL", .preset = "auto",
+              .env = "BITNET_FLAMEGRAPH_TOOL", .preset = "auto",
               BN_TO_CHOICE(struct bn_flamegraph_options, sampler)),
-    BN_OPTION("unwind", "find callers by unwind tables (auto) or frame pointers (fp)", .rare = true,
-              .arg = "auto|fp", .group = "Sampling", .preset = "auto",
-              BN_TO_CHOICE(struct bn_flamegraph_options, unwind)),
-    BN_OPTION("user-only", "leave out the time and frames of the kernel", .rare = true, .group = "Sampling",
-              BN_TO_BOOL(struct bn_flamegraph_options, user_only)),
-    BN_OPTION("runs", "record N runs and keep them apart", .letter = 'r', .arg = "N", .group = "Sampling",
-              .preset = "1", BN_TO_U32(struct bn_flamegraph_options, work.runs, 1, BN_STACKS_MAX_RUNS)),
-    BN_OPTION("duration", "end each run after this time", .arg = "SECONDS", .group = "Sampling",
+    BN_RARE("unwind", "find callers by unwind tables (auto) or frame pointers (fp)", .arg = "auto|fp",
+            .preset = "auto", BN_TO_CHOICE(struct bn_flamegraph_options, unwind)),
+    BN_OPTION("runs", "record N runs and keep them apart", .letter = 'r', .preset = "1",
+              BN_TO_U32(struct bn_flamegraph_options, work.runs, 1, BN_STACKS_MAX_RUNS)),
+    BN_OPTION("duration", "end each run after this time", .arg = "SECONDS",
               BN_TO_F64(struct bn_flamegraph_options, work.seconds, 0.01, 1e6)),
-    BN_OPTION("no-inline", "no frames for inlined functions", .rare = true, .group = "Names",
-              BN_TO_BOOL(struct bn_flamegraph_options, no_inline)),
-    BN_OPTION("debug-path", "directories of debug files, separated by colons", .rare = true, .arg = "DIRS",
-              .group = "Names", BN_TO_TEXT(struct bn_flamegraph_options, debug_path)),
+    BN_RARE("no-inline", "no frames for inlined functions", .group = "Names",
+            BN_TO_BOOL(struct bn_flamegraph_options, no_inline)),
     {0},
 };
 
@@ -69,10 +63,9 @@ void bn_flamegraph_read_sampler(struct bn_record_options *options, struct bn_sym
         .tier = o->sampler - 1,
         .period_ns = (uint64_t)(1e9 / o->frequency + 0.5),
         .dump_bytes = o->unwind == UNWIND_AUTO ? STACK_BYTES : 0,
-        .user_only = o->user_only,
         .timeout_ns = (uint64_t)(o->work.seconds * 1e9),
     };
-    *symbols = (struct bn_symbols_options){.inlined = !o->no_inline, .debug_path = o->debug_path};
+    *symbols = (struct bn_symbols_options){.inlined = !o->no_inline};
 }
 
 void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded)

@@ -15,7 +15,7 @@
 #define LEAST_WAITING 0.005 /* of the time: is said above the table */
 
 const struct bn_option bn_flamegraph_text_options[] = {
-    BN_OPTION("top", "number of rows; 0: all", .letter = 'n', .arg = "N", .preset = "25",
+    BN_OPTION("top", "number of rows; 0: all", .letter = 'n', .preset = "25",
               BN_TO_U32(struct bn_flamegraph_options, top, 0, UINT32_MAX)),
     BN_OPTION("sort", "order by self or total time", .arg = "self|total", .preset = "self",
               BN_TO_CHOICE(struct bn_flamegraph_options, order)),

@@ -18,7 +18,7 @@
 #include "base/team.h"
 #include "bn.h"
 #include "infer/session.h"
-#include "lab/host/bandwidth.h"
+#include "lab/host/meters.h"
 #include "lab/profile/document.h"
 #include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"
@@ -35,17 +35,14 @@ const struct bn_option bn_flamegraph_workload_options[] = {
     BN_OPTION_REPACK,
     BN_OPTION("prompt", "prompt of the generation", .letter = 'p', .arg = "TEXT", .group = "Work",
               .preset = "What is 2+2?", BN_TO_TEXT(struct bn_flamegraph_options, work.prompt)),
-    BN_OPTION("n-predict", "tokens per generation, chosen greedily", .letter = 'n', .arg = "N",
-              .group = "Work", .preset = "10",
+    BN_OPTION("n-predict", "tokens per generation, chosen greedily", .letter = 'n', .preset = "10",
               BN_TO_U32(struct bn_flamegraph_options, work.n_predict, 1, 1u << 16)),
-    BN_OPTION("seed", "recorded; decoding is greedy", .rare = true, .arg = "N", .group = "Work",
-              .env = "BITNET_SEED", .preset = "42",
-              BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, (1ull << 53) - 1)),
-    BN_OPTION("level", "what the profiler measures and tags", .rare = true, .arg = "off|layer|brick|kernel",
-              .group = "Work", .preset = "brick", BN_TO_CHOICE(struct bn_flamegraph_options, work.level)),
-    BN_OPTION("min-samples", "end a run at this many samples or after 10 s", .rare = true, .arg = "N",
-              .group = "Work", .preset = "2000",
-              BN_TO_U64(struct bn_flamegraph_options, work.min_samples, 1, 1u << 22)),
+    BN_RARE("seed", "recorded; decoding is greedy", .env = "BITNET_SEED", .preset = "42",
+            BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, (1ull << 53) - 1)),
+    BN_RARE("level", "what the profiler measures and tags", .arg = "off|layer|brick|kernel",
+            .preset = "brick", BN_TO_CHOICE(struct bn_flamegraph_options, work.level)),
+    BN_RARE("min-samples", "end a run at this many samples or after 10 s", .preset = "2000",
+            BN_TO_U64(struct bn_flamegraph_options, work.min_samples, 1, 1u << 22)),
     {0},
 };
 

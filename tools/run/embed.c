@@ -8,14 +8,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "lab/report/table.h"
 #include "tools/cli/number.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/run.h"
-
-#define LABEL_BYTES 28u /* of a text in the table */
-#define MOST_COLUMNS 99u
 
 /* All texts of a call. */
 struct batch {
@@ -28,7 +24,7 @@ struct batch {
     struct bn_buf line;    /* of output */
     struct bn_buf prompt;  /* the text after the instruction */
     struct bn_buf vectors; /* floats */
-    struct bn_buf labels;  /* the beginning of each text, LABEL_BYTES each */
+    struct bn_buf texts;   /* each with its NUL */
 };
 
 /* ---- output ---- */
@@ -52,18 +48,6 @@ static bn_status print_line(struct batch *b, const char *text, size_t n_ids, con
     return BN_OK;
 }
 
-/* The beginning of a text, cut between characters. */
-static void keep_label(struct batch *b, const char *text, size_t n)
-{
-    char label[LABEL_BYTES] = {0};
-    size_t end = bn_min_size(n, LABEL_BYTES - 4);
-    while (end < n && end > 0 && ((unsigned char)text[end] & 0xC0u) == 0x80u)
-        end--;
-    memcpy(label, text, end);
-    if (end < n) memcpy(label + end, "...", 3);
-    bn_buf_append(&b->labels, label, sizeof label);
-}
-
 static double cosine(const float *x, const float *y, size_t n)
 {
     double xy = 0.0, xx = 0.0, yy = 0.0;
@@ -75,36 +59,19 @@ static double cosine(const float *x, const float *y, size_t n)
     return xx > 0.0 && yy > 0.0 ? xy / sqrt(xx * yy) : 0.0;
 }
 
-/* A row and a column for each text; what does not fit into 80 columns is named below. */
-static bn_status print_similarity(const struct batch *b, bn_error *err)
+/* A row and a column for each text. */
+static void print_similarity(const struct batch *b)
 {
-    static char numbers[MOST_COLUMNS][4];
-    const char *heads[MOST_COLUMNS + 3] = {"", "text"};
-    char align[MOST_COLUMNS + 3] = "rl";
     const float *vectors = (const float *)(const void *)b->vectors.data;
-    size_t n_cols = bn_min_size(b->n_texts, MOST_COLUMNS);
-    struct bn_table table;
-    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
-    for (size_t i = 0; i < n_cols; i++) {
-        snprintf(numbers[i], sizeof numbers[i], "%u", (unsigned)(i + 1) % 1000);
-        heads[i + 2] = numbers[i];
-        align[i + 2] = 'r';
+    const char *text = b->texts.data;
+    for (size_t j = 0; j < b->n_texts; j++, text += strlen(text) + 1) {
+        printf("%3zu ", j + 1);
+        for (size_t i = 0; i < b->n_texts; i++)
+            printf(" %6.3f", cosine(vectors + j * b->n_embd, vectors + i * b->n_embd, b->n_embd));
+        fputs("  ", stdout);
+        bn_print_model_text(stdout, text, strlen(text));
+        putchar('\n');
     }
-    bn_table_begin(&table, heads, align);
-    for (size_t j = 0; j < b->n_texts; j++) {
-        bn_table_row(&table, "");
-        bn_table_count(&table, j + 1);
-        bn_table_text(&table, b->labels.data + j * LABEL_BYTES);
-        for (size_t i = 0; i < n_cols; i++)
-            bn_table_printf(&table, "%.3f",
-                            cosine(vectors + j * b->n_embd, vectors + i * b->n_embd, b->n_embd));
-    }
-    bn_table_put_text(&out, &table);
-    bn_table_release(&table);
-    bn_status status = bn_buf_check(&out, err);
-    if (status == BN_OK) fwrite(out.data, 1, out.len, stdout);
-    bn_buf_release(&out);
-    return status;
 }
 
 /* ---- texts ---- */
@@ -119,8 +86,8 @@ static bn_status embed_ids(struct batch *b, const char *text, size_t n_bytes, co
     bn_status status = bn_session_embed(b->engine.session, ids, n_ids, &options, rows, err);
     if (status == BN_OK && b->keep) {
         bn_buf_append(&b->vectors, rows, n_rows * b->n_embd * sizeof *rows);
-        keep_label(b, text, n_bytes);
-        status = bn_buf_check(&b->vectors, err);
+        bn_buf_append(&b->texts, text, n_bytes + 1);
+        status = bn_buf_check(b->texts.failed ? &b->texts : &b->vectors, err);
     } else if (status == BN_OK) {
         status = print_line(b, text, n_ids, rows, err);
     }
@@ -188,7 +155,8 @@ static bn_status embed_all(struct batch *b, const struct bn_args *args, bn_error
         status = embed_text(b, args->operands[i], strlen(args->operands[i]), err);
     if (status == BN_OK && b->o->raw != NULL)
         status = bn_file_write_atomic(b->o->raw, b->vectors.data, b->vectors.len, err);
-    return status == BN_OK && b->o->similarity ? print_similarity(b, err) : status;
+    if (status == BN_OK && b->o->similarity) print_similarity(b);
+    return status;
 }
 
 static bn_status check(struct bn_args *args, bn_error *err)
@@ -207,7 +175,7 @@ bn_status bn_run_embed(struct bn_args *args, bn_error *err)
     const struct bn_run_options *o = args->fields;
     const size_t most = BN_RUN_MAX_TEXT_BYTES;
     struct batch b = {.o = o, .keep = o->raw != NULL || o->similarity};
-    b.line.max = b.prompt.max = b.vectors.max = b.labels.max = most;
+    b.line.max = b.prompt.max = b.vectors.max = b.texts.max = most;
     BN_TRY(check(args, err));
     BN_TRY(bn_run_open(&b.engine, args, err));
     bn_status status = bn_cli_tokenizer(b.engine.model, &b.tok, err);
@@ -222,7 +190,7 @@ bn_status bn_run_embed(struct bn_args *args, bn_error *err)
     bn_buf_release(&b.line);
     bn_buf_release(&b.prompt);
     bn_buf_release(&b.vectors);
-    bn_buf_release(&b.labels);
+    bn_buf_release(&b.texts);
     bn_run_close(&b.engine);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The commands of bn-run that evaluate a text without continuing it. score: how well the model predicts it
- * (lab/compare/score.h). logits: the network's raw output, as a file, as a digest, as a trace of everything between.
+ * (lab/compare/metrics.h). logits: the network's raw output, as a file, as a digest, as a trace of everything between.
  */
 #include <stdio.h>
 

@@ -12,7 +12,7 @@
 #include "gguf/gguf.h"
 #include "gguf/pack.h"
 #include "infer/session.h"
-#include "lab/report/table.h"
+#include "lab/report/units.h"
 #include "model/model.h"
 #include "model/repack.h"
 #include "tools/cli/default_model.h"
@@ -60,32 +60,21 @@ static void close_file(struct file *file)
 
 /* ---- keys ---- */
 
-static uint64_t load_unsigned(const unsigned char *p, size_t n)
-{
-    uint64_t v = 0;
-    memcpy(&v, p, n);
-    return v;
-}
-
-static int64_t load_signed(const unsigned char *p, size_t n)
-{
-    unsigned unused = 64u - 8u * (unsigned)n;
-    return (int64_t)(load_unsigned(p, n) << unused) >> unused;
-}
-
 /* A value as text; arrays by their type and length. */
 static void value_text(const struct bn_gguf_kv *kv, char *out, size_t room)
 {
     const unsigned char *cursor = kv->value;
-    size_t n = bn_gguf_type_bytes(kv->type);
+    unsigned unused = 64u - 8u * (unsigned)bn_gguf_type_bytes(kv->type);
+    struct bn_str s;
+    uint64_t whole = 0;
     float f;
     double d;
+    if (unused < 64) memcpy(&whole, kv->value, bn_gguf_type_bytes(kv->type));
     switch (kv->type) {
-    case BN_GGUF_STRING: {
-        struct bn_str s = bn_gguf_next_str(&cursor);
+    case BN_GGUF_STRING:
+        s = bn_gguf_next_str(&cursor);
         bn_escape(out, bn_min_size(room, SHOWN_VALUE_BYTES), s.ptr, s.len);
         return;
-    }
     case BN_GGUF_ARRAY:
         snprintf(out, room, "[%llu x %s]", (unsigned long long)kv->n, bn_gguf_type_name(kv->element));
         return;
@@ -98,13 +87,13 @@ static void value_text(const struct bn_gguf_kv *kv, char *out, size_t room)
         snprintf(out, room, "%.17g", d);
         return;
     case BN_GGUF_BOOL:
-        snprintf(out, room, "%s", kv->value[0] != 0 ? "true" : "false");
+        snprintf(out, room, "%s", whole != 0 ? "true" : "false");
         return;
     case BN_GGUF_I8:
     case BN_GGUF_I16:
     case BN_GGUF_I32:
     case BN_GGUF_I64:
-        snprintf(out, room, "%lld", (long long)load_signed(kv->value, n));
+        snprintf(out, room, "%lld", (long long)((int64_t)(whole << unused) >> unused));
         return;
     case BN_GGUF_U8:
     case BN_GGUF_U16:
@@ -112,7 +101,7 @@ static void value_text(const struct bn_gguf_kv *kv, char *out, size_t room)
     case BN_GGUF_U64:
     case BN_GGUF_TYPE_COUNT:
     default:
-        snprintf(out, room, "%llu", (unsigned long long)load_unsigned(kv->value, n));
+        snprintf(out, room, "%llu", (unsigned long long)whole);
         return;
     }
 }
@@ -254,48 +243,35 @@ static void put_model(bn_json *doc, const struct bn_model *m)
 
 #define SOME_TOKENS 1000u
 
-struct memory {
-    uint32_t n_ctx;
-    struct memory_row {
-        const char *key, *text;
-        uint64_t bytes; /* UINT64_MAX: unknown */
-    } rows[8];
-    char cache[64]; /* the text of its row */
-    const char *verdict, *text;
+static const char *const VERDICTS[][2] = {
+    {"no", "The context does not fit into memory: use a smaller one (--ctx)."},
+    {"from-disk", "The context fits, but the weights do not stay in memory: each token reads them again "
+                  "from the disk."},
+    {"in-place", "The model fits without copies of its weights; its results are the same."},
+    {"with-copies", "The model fits with copies of its weights, which make tokens faster."},
+    {"fits", "The model fits; it needs no copies of its weights."},
 };
 
-/* needed: without copies. */
-static void judge(struct memory *m, uint64_t file, uint64_t needed, uint64_t available, bool wants,
-                  bool copies)
-{
-    static const char *const VERDICTS[][2] = {
-        {"no", "The context does not fit into memory: use a smaller one (--ctx)."},
-        {"from-disk", "The context fits, but the weights do not stay in memory: each token reads them again "
-                      "from the disk."},
-        {"in-place", "The model fits without copies of its weights; its results are the same."},
-        {"with-copies", "The model fits with copies of its weights, which make tokens faster."},
-        {"fits", "The model fits; it needs no copies of its weights."},
-    };
-    unsigned i = needed - file > available ? 0 : needed > available ? 1 : !wants ? 4 : copies ? 3 : 2;
-    m->verdict = VERDICTS[i][0];
-    m->text = VERDICTS[i][1];
-}
-
-static bn_status measure(struct memory *m, const struct bn_model *model, const struct bn_args *args,
-                         bn_error *err)
+/* Puts the figures into the document, and prints them. */
+static bn_status show_memory(bn_json *doc, const bn_model *model, const struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
     const bn_session_options options = {.n_ctx = o->n_ctx};
+    uint32_t n_ctx;
     if (o->n_ctx > model->hp.n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u", o->n_ctx,
                        model->hp.n_ctx);
-    struct bn_session_memory s = bn_session_plan(model, &options, &m->n_ctx);
-    uint64_t copies = bn_repack_bytes(model), needed, available = bn_mem_available();
-    if (!bn_add_ok(model->n_bytes + s.kv_bytes, s.scratch_bytes, &needed)) needed = UINT64_MAX;
-    snprintf(m->cache, sizeof m->cache, "keys and values of %u tokens", m->n_ctx);
-    const struct memory_row rows[] = {
-        {"file_bytes", "weights, in the file", model->n_bytes},
-        {"cache_bytes", m->cache, s.kv_bytes - s.state_bytes},
+    struct bn_session_memory s = bn_session_plan(model, &options, &n_ctx);
+    uint64_t file = model->n_bytes, copies = bn_repack_bytes(model), needed, available = bn_mem_available();
+    if (!bn_add_ok(file + s.kv_bytes, s.scratch_bytes, &needed)) needed = UINT64_MAX;
+    char cache[64];
+    snprintf(cache, sizeof cache, "keys and values of %u tokens", n_ctx);
+    const struct {
+        const char *key, *text;
+        uint64_t bytes; /* UINT64_MAX: unknown */
+    } ROWS[] = {
+        {"file_bytes", "weights, in the file", file},
+        {"cache_bytes", cache, s.kv_bytes - s.state_bytes},
         {"state_bytes", "state of recurrent layers", s.state_bytes},
         {"scratch_bytes", "scratch memory", s.scratch_bytes},
         {"needed_bytes", "needed", needed},
@@ -304,44 +280,27 @@ static bn_status measure(struct memory *m, const struct bn_model *model, const s
          bn_sequence_cache_bytes(model, SOME_TOKENS)},
         {"available_bytes", "available on this machine", available},
     };
-    memcpy(m->rows, rows, sizeof rows);
-    judge(m, model->n_bytes, needed, available, copies > 0, !model->repacking.no_room);
+    bn_json *memory = bn_json_put_object(doc, "memory");
+    bn_json_put_u64(memory, "context", n_ctx);
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
+        char size[BN_UNITS_ROOM] = "unknown";
+        bool known = ROWS[i].bytes != UINT64_MAX;
+        if (known) bn_json_put_u64(memory, ROWS[i].key, ROWS[i].bytes);
+        if (known) bn_units_text(size, (double)ROWS[i].bytes, "bytes");
+        if (i == 0 && !args->json) printf("\n%-37s %11s\n", "memory", "size");
+        if (ROWS[i].bytes != 0 && !args->json) printf("%-37s %11s\n", ROWS[i].text, size);
+    }
+    unsigned verdict = needed - file > available  ? 0
+                       : needed > available       ? 1
+                       : copies == 0              ? 4
+                       : model->repacking.no_room ? 2
+                                                  : 3;
+    bn_json_put_string(memory, "verdict", VERDICTS[verdict][0]);
+    if (!args->json) puts(VERDICTS[verdict][1]);
     return BN_OK;
 }
 
-static void put_memory(bn_json *doc, const struct memory *m)
-{
-    bn_json *memory = bn_json_put_object(doc, "memory");
-    bn_json_put_u64(memory, "context", m->n_ctx);
-    for (size_t i = 0; i < BN_ARRAY_LEN(m->rows); i++)
-        if (m->rows[i].bytes != UINT64_MAX) bn_json_put_u64(memory, m->rows[i].key, m->rows[i].bytes);
-    bn_json_put_string(memory, "verdict", m->verdict);
-}
-
 /* ---- as text ---- */
-
-static bn_status print_memory(const struct memory *m, bn_error *err)
-{
-    static const char *const HEADS[] = {"memory", "size"};
-    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
-    struct bn_table table;
-    bn_table_begin(&table, HEADS, "lr");
-    for (size_t i = 0; i < BN_ARRAY_LEN(m->rows); i++) {
-        if (m->rows[i].bytes == 0) continue;
-        bn_table_row(&table, "");
-        bn_table_text(&table, m->rows[i].text);
-        if (m->rows[i].bytes == UINT64_MAX)
-            bn_table_text(&table, "unknown");
-        else
-            bn_table_value(&table, (double)m->rows[i].bytes, "bytes");
-    }
-    bn_table_put_text(&out, &table);
-    bn_table_release(&table);
-    bn_status status = bn_buf_check(&out, err);
-    if (status == BN_OK) printf("\n%s%s\n", out.data, m->text);
-    bn_buf_release(&out);
-    return status;
-}
 
 /* A value of the document. */
 static void print_value(const bn_json *value)
@@ -406,16 +365,13 @@ bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
     bn_json_put_u64(doc, "gguf_version", file.gguf.version);
     bn_json_put_u64(doc, "bytes", file.gguf.n_bytes);
     bn_model *model = NULL;
-    struct memory memory = {0};
     bn_error refused = {0};
     static const bn_model_options copies = {.repack = BN_REPACK_AUTO, .repack_later = true};
     bn_status status = bn_cli_open_model(&model, args, &copies, &refused);
     bn_json_put_bool(doc, "runs_here", status == BN_OK);
     if (status == BN_OK) put_model(doc, model);
     if (status == BN_OK && !args->json) print_model(model, doc);
-    if (status == BN_OK) status = measure(&memory, model, args, &refused);
-    if (status == BN_OK) put_memory(doc, &memory);
-    if (status == BN_OK && !args->json) status = print_memory(&memory, &refused);
+    if (status == BN_OK) status = show_memory(doc, model, args, &refused);
     put_keys(doc, &file.gguf);
     put_tensors(doc, &file.gguf);
     if (!bn_json_is_complete(doc))

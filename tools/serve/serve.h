@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "bn.h"
 #include "lab/receipt/receipt.h"
-#include "lab/verify/replay.h"
+#include "lab/verify/rules.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/live.h"
 #include "tools/cli/options.h"
@@ -388,7 +388,7 @@ BN_MUST_CHECK bn_status bn_receipts_folder_write(int folder, const struct bn_rec
 
 /* ---- HTTP ---- */
 
-/* keys.c: reads the file of keys. */
+/* Reads the file of keys. */
 BN_MUST_CHECK bn_status bn_keys_read(struct bn_server *server, const char *path, bn_error *err);
 /* The number of a key, counted from 1; 0: it is none of them. The time does not depend on its bytes. */
 uint32_t bn_keys_find(const struct bn_server *server, const char *key);
@@ -422,7 +422,7 @@ void bn_head_check(const struct bn_server *server, struct bn_head *head, const c
 /* Whether a text is the origin of a page: SCHEME://HOST or SCHEME://HOST:PORT. */
 bool bn_head_is_origin(const char *text);
 
-/* log.c: a line of the access log. */
+/* A line of the access log. */
 struct bn_log_entry {
     char id[BN_SERVE_ID], method[12], path[96], from[48];
     uint32_t tenant;

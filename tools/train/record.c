@@ -14,7 +14,7 @@
 #include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/train/train.h"
-#include "train/gemm.h"
+#include "train/real.h"
 
 double bn_train_bits_per_byte(const struct bn_corpus *validation, double loss)
 {
@@ -30,7 +30,6 @@ bn_status bn_train_write_model(const char *path, const struct bn_weights *w, str
     struct bn_export how = {.type = TYPES[file->type],
                             .embedding = EMBEDDINGS[file->embedding],
                             .name = file->name,
-                            .n_ctx = file->ctx,
                             .temperature = file->temperature};
     struct bn_buf out = {.max = (size_t)1 << 36};
     bn_status status = bn_export_gguf(&out, w, tokenizer, &how, err);

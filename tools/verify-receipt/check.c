@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/host/bandwidth.h"
-#include "lab/verify/replay.h"
+#include "lab/host/meters.h"
+#include "lab/verify/rules.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
@@ -27,7 +27,7 @@ static bn_status add_key(struct bn_verify_keys *keys, const char *path, bn_error
     struct bn_key *key = NULL;
     char id[17], other[17];
     bn_status status = bn_file_read(path, &pem, err);
-    if (status == BN_OK) status = bn_key_read_public(&key, bn_buf_text(&pem), pem.len, err);
+    if (status == BN_OK) status = bn_key_read(&key, false, bn_buf_text(&pem), pem.len, err);
     bn_buf_release(&pem);
     if (status == BN_OK) status = bn_key_id(key, id, err);
     bool known = false;

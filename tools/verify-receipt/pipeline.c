@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/verify/replay.h"
 #include "lab/verify/rules.h"
 #include "model/hparams.h"
 #include "tools/cli/batch/lanes.h"

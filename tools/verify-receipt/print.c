@@ -2,7 +2,6 @@
  *
  * What bn-verify-receipt prints on standard output.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -68,21 +67,6 @@ static void print_verdict(const struct bn_args *args, const char *path, const st
     puts(args->verbose == 0 ? " (-v lists them)" : "");
 }
 
-/* What the rules show and what they do not, and what would show it. */
-static void print_claims(const struct bn_rules_report *report)
-{
-    const struct bn_claim *c;
-    for (int holds = 1; holds >= 0; holds--) {
-        size_t n = 0;
-        for (size_t i = 0; (c = bn_claims_at(i)) != NULL; i++) {
-            if (bn_claim_holds(c, report) != (holds == 1)) continue;
-            if (n++ == 0) puts(holds == 1 ? "shown:" : "not shown:");
-            printf("  %-8s %s%s%s%s\n", c->id, c->text, holds == 1 ? "" : " (", holds == 1 ? "" : c->missing,
-                   holds == 1 ? "" : ")");
-        }
-    }
-}
-
 /* What a verified receipt is about, as it says. */
 static void print_summary(const struct bn_receipt *receipt)
 {
@@ -129,16 +113,6 @@ static bn_json *make_document(const char *path, const struct bn_receipt *receipt
     bn_json_put_u64(doc, "skipped", report->n_skipped);
     bn_json_put_u64(doc, "undecided", report->n_undecided);
     bn_json_put_bool(doc, "claimable", bn_claimable(report));
-    bn_json *claims = bn_json_put_array(doc, "claims");
-    const struct bn_claim *c;
-    for (size_t i = 0; receipt->form != BN_RECEIPT_TRAINING && (c = bn_claims_at(i)) != NULL; i++) {
-        bn_json *claim = bn_json_add_object(claims);
-        bool holds = bn_claim_holds(c, report);
-        bn_json_put_string(claim, "id", c->id);
-        bn_json_put_string(claim, "text", c->text);
-        bn_json_put_bool(claim, "shown", holds);
-        bn_json_put_text(claim, "missing", holds ? NULL : c->missing);
-    }
     bn_json *rules = bn_json_put_array(doc, "rules");
     for (size_t i = 0; i < report->n_rules; i++) {
         bn_json *rule = bn_json_add_object(rules);
@@ -163,65 +137,7 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
     if (!args->quiet || !report->verified) print_verdict(args, path, report);
     print_rules(args, report);
     if (!args->quiet && report->verified) print_summary(receipt);
-    if (!args->quiet && report->verified && args->verbose > 0 && receipt->form != BN_RECEIPT_TRAINING)
-        print_claims(report);
     return BN_OK;
-}
-
-/* ---- diff ---- */
-
-struct differences {
-    bn_json *lists[BN_DIFF_GROUP_COUNT]; /* arrays of the document */
-};
-
-static void add_difference(void *user, const struct bn_receipt_diff *diff)
-{
-    const struct differences *d = user;
-    char path[200];
-    bn_json *entry = bn_json_add_object(d->lists[diff->group]);
-    bn_json_put_string(entry, "path", bn_escape(path, sizeof path, diff->path, strlen(diff->path)));
-    bn_json_put_text(entry, "left", diff->left);
-    bn_json_put_text(entry, "right", diff->right);
-    bn_json_put_number(entry, "ratio", diff->has_ratio ? diff->ratio : (double)NAN);
-}
-
-static const char *side(const bn_json *entry, const char *name)
-{
-    const char *text = bn_json_text_of(entry, name);
-    return text[0] == '\0' ? "(absent)" : text;
-}
-
-static void print_differences(const bn_json *list, const char *name)
-{
-    size_t n = bn_json_size(list);
-    double ratio;
-    printf("%s: %zu %s\n", name, n, n == 1 ? "difference" : "differences");
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        printf("  %-42s %s -> %s", bn_json_text_of(e, "path"), side(e, "left"), side(e, "right"));
-        if (bn_json_number(bn_json_get(e, "ratio"), &ratio)) printf("  x%.3f", ratio);
-        putchar('\n');
-    }
-}
-
-bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
-                               const struct bn_receipt *right, bn_error *err)
-{
-    size_t n[BN_DIFF_GROUP_COUNT];
-    struct differences d;
-    bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_VERIFY_SCHEMA);
-    for (int g = 0; g < BN_DIFF_GROUP_COUNT; g++)
-        d.lists[g] = bn_json_put_array(doc, bn_diff_group_name((enum bn_diff_group)g));
-    bn_status status = bn_receipt_diff(left, right, add_difference, &d, n, err);
-    bool same = status == BN_OK && n[BN_DIFF_RESULT] == 0;
-    bn_json_put_bool(doc, "same_result", same);
-    if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
-    for (int g = 0; g < BN_DIFF_GROUP_COUNT && status == BN_OK && !args->json; g++)
-        print_differences(d.lists[g], bn_diff_group_name((enum bn_diff_group)g));
-    if (status == BN_OK && !args->json) puts(same ? "the results are the same" : "the results DIFFER");
-    bn_json_free(doc);
-    args->exit_code = same ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
-    return status;
 }
 
 /* ---- rules ---- */

@@ -20,20 +20,6 @@
 
 #define MAX_PATH_BYTES 4096u
 
-static void wipe(struct bn_buf *buf)
-{
-    if (buf->data != NULL) explicit_bzero(buf->data, buf->room);
-    bn_buf_release(buf);
-}
-
-/* The whole room at once: growing would leave copies. */
-static bn_status secret_buffer(struct bn_buf *buf, bn_error *err)
-{
-    *buf = (struct bn_buf){
-        .max = BN_KEY_MAX_BYTES, .room = BN_KEY_MAX_BYTES + 1, .data = bn_alloc(BN_KEY_MAX_BYTES + 1, 1)};
-    return buf->data == NULL ? bn_nomem(err) : BN_OK;
-}
-
 /* The integrity of what is signed has to hold; whatever else a verifier demands is up to the verifier. */
 static bn_status check_integrity(const struct bn_receipt *receipt, bn_error *err)
 {
@@ -96,14 +82,15 @@ bn_status bn_verify_keygen(struct bn_args *args, bn_error *err)
     const char *path = ((const struct bn_verify_options *)args->fields)->output;
     char public_path[MAX_PATH_BYTES], id[17] = "";
     struct bn_key *key = NULL;
-    struct bn_buf private_pem, public_pem = {.max = BN_KEY_MAX_BYTES};
+    char secret[BN_KEY_MAX_BYTES + 1]; /* growing would leave copies */
+    struct bn_buf private_pem = {.data = secret, .max = BN_KEY_MAX_BYTES, .room = sizeof secret},
+                  public_pem = {.max = BN_KEY_MAX_BYTES};
     if (path == NULL) return bn_fail(err, BN_ERR_ARG, "keygen needs --output NAME");
     int n = snprintf(public_path, sizeof public_path, "%s.pub", path);
     if (n < 0 || (size_t)n >= sizeof public_path) return bn_fail(err, BN_ERR_ARG, "the name is too long");
-    BN_TRY(secret_buffer(&private_pem, err));
     bn_status status = bn_key_generate(&key, err);
-    if (status == BN_OK) status = bn_key_write_private(key, &private_pem, err);
-    if (status == BN_OK) status = bn_key_write_public(key, &public_pem, err);
+    if (status == BN_OK) status = bn_key_write(key, true, &private_pem, err);
+    if (status == BN_OK) status = bn_key_write(key, false, &public_pem, err);
     if (status == BN_OK) status = bn_key_id(key, id, err);
     if (status == BN_OK) status = write_new(public_path, 0644, &public_pem, err);
     if (status == BN_OK) {
@@ -117,7 +104,7 @@ bn_status bn_verify_keygen(struct bn_args *args, bn_error *err)
         status = bn_cli_print_json(doc, err);
         bn_json_free(doc);
     }
-    wipe(&private_pem);
+    explicit_bzero(secret, sizeof secret);
     bn_buf_release(&public_pem);
     bn_key_close(key);
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-verify-receipt verify: one receipt, its replay, the comparison with another one; or --batch.
+ * bn-verify-receipt verify: one receipt and its replay.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "lab/verify/replay.h"
+#include "lab/verify/rules.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
@@ -37,33 +37,6 @@ static bn_status check(struct bn_verify *v, struct bn_verify_subject *s, bn_erro
 
 /* ---- one receipt ---- */
 
-/* A receipt that does not hold by itself is not compared. */
-static bn_status must_hold(const struct bn_verify_subject *s, bn_error *err)
-{
-    if (s->report.verified) return BN_OK;
-    size_t i = bn_rules_first_bad(&s->report);
-    bn_status status = s->report.exit_code == BN_EXIT_INTEGRITY  ? BN_ERR_INTEGRITY
-                       : s->report.exit_code == BN_EXIT_NEGATIVE ? BN_ERR_MISMATCH
-                                                                 : BN_ERR_UNSUPPORTED;
-    bn_fail_in(err, status, s->path, "not compared: rule %s: %.180s", s->report.rules[i].id,
-               s->report.results[i].reason);
-    char path[120];
-    bn_error_hint(err, "bn-verify-receipt %s", bn_escape(path, sizeof path, s->path, strlen(s->path)));
-    return status;
-}
-
-static bn_status diff(struct bn_args *args, struct bn_verify *v, const struct bn_verify_subject *left,
-                      bn_error *err)
-{
-    struct bn_verify_subject right = {.path = v->options->other};
-    bn_status status = must_hold(left, err);
-    if (status == BN_OK) status = check(v, &right, err);
-    if (status == BN_OK) status = must_hold(&right, err);
-    if (status == BN_OK) status = bn_verify_print_diff(args, &left->receipt, &right.receipt, err);
-    bn_receipt_release(&right.receipt);
-    return status;
-}
-
 /* The operand, or --path. Whoever named neither may not know the default. */
 static bn_status find_path(const struct bn_args *args, const char **path, bn_error *err)
 {
@@ -86,7 +59,7 @@ static bn_status check_options(struct bn_args *args, bn_error *err)
     char typed[BN_TYPED];
     if (args->n_operands > 1 && o->batch == NULL)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "%zu receipts are named, one is expected", args->n_operands),
-                       err, "--batch FOLDER-OR-LIST checks several, --diff OTHER compares two");
+                       err, "--batch FOLDER-OR-LIST checks several");
     if (o->batch == NULL) {
         const void *ALONE[] = {&o->n_sequences, &o->junit};
         for (size_t i = 0; i < BN_ARRAY_LEN(ALONE); i++)
@@ -100,71 +73,7 @@ static bn_status check_options(struct bn_args *args, bn_error *err)
             bn_error_hint(err, "--prompt-batch %s sets how many tokens are evaluated together", o->batch);
         return BN_ERR_ARG;
     }
-    if (o->other != NULL) return bn_fail(err, BN_ERR_ARG, "--batch cannot be combined with --diff");
     return BN_OK;
-}
-
-/* ---- --batch: from the source through the pipeline to the results ---- */
-
-struct batch {
-    struct bn_ranks ranks;
-    struct bn_verify_source *source;
-    struct bn_verify_pipeline *pipeline;
-    struct bn_verify_results *results;
-};
-
-static bn_status next(void *user, struct bn_verify_item *item, bool *more, bn_error *err)
-{
-    struct batch *b = user;
-    return bn_verify_source_next(b->source, item, more, err);
-}
-
-static bn_status done(void *user, const struct bn_verify_item *item, const struct bn_verify_result *result,
-                      bn_error *err)
-{
-    struct batch *b = user;
-    return bn_verify_results_add(b->results, item, result, err);
-}
-
-static bn_status open_batch(struct batch *b, struct bn_verify *v, bn_error *err)
-{
-    BN_TRY(bn_verify_open_models(v, err));
-    BN_TRY(bn_verify_pipeline_open(&b->pipeline, v, err));
-    if (b->ranks.index != 0) return BN_OK;
-    BN_TRY(bn_verify_source_open(&b->source, v->options->batch, err));
-    return bn_verify_results_open(&b->results, v, err);
-}
-
-static bn_status run_batch(struct batch *b, struct bn_args *args, struct bn_verify *v, bn_error *err)
-{
-    const struct bn_verify_feed feed = {next, done, b};
-    BN_TRY(open_batch(b, v, err));
-    if (b->ranks.count > 1)
-        BN_TRY(
-            bn_verify_ranks_run(&b->ranks, v->options->n_sequences, b->pipeline, b->source, b->results, err));
-    else
-        BN_TRY(bn_verify_pipeline_run(b->pipeline, &feed, err));
-    if (b->ranks.index != 0) return BN_OK;
-    if (bn_verify_results_n(b->results) == 0 && bn_cli_interrupted() == 0)
-        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, v->options->batch, "no receipts are there"), err,
-                       "a folder of *.json or *.dsse, a list of paths, or lines of JSON");
-    BN_TRY(bn_verify_results_finish(b->results, b->source, &args->exit_code, err));
-    if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
-    return BN_OK;
-}
-
-static bn_status verify_batch(struct bn_args *args, struct bn_verify *v, bn_error *err)
-{
-    struct batch b = {0};
-    bn_cli_catch_interrupt();
-    BN_TRY(bn_cli_ranks_open(&b.ranks, err));
-    bn_status status = bn_verify_open(v, args, err);
-    if (b.ranks.count > 1) v->n_threads = bn_cli_ranks_threads(v->options->n_threads);
-    if (status == BN_OK) status = run_batch(&b, args, v, err);
-    bn_verify_pipeline_close(b.pipeline);
-    bn_verify_results_close(b.results);
-    bn_verify_source_close(b.source);
-    return bn_cli_ranks_close(&b.ranks, status, err);
 }
 
 /* ---- the command ---- */
@@ -175,12 +84,8 @@ static bn_status verify_one(struct bn_args *args, struct bn_verify *v, bn_error 
     BN_TRY(find_path(args, &s.path, err));
     bn_status status = bn_verify_open(v, args, err);
     if (status == BN_OK) status = check(v, &s, err);
-    if (status == BN_OK && v->options->other != NULL) {
-        status = diff(args, v, &s, err);
-    } else if (status == BN_OK) {
-        args->exit_code = (int)s.report.exit_code;
-        status = bn_verify_print(args, s.path, &s.receipt, &s.report, err);
-    }
+    args->exit_code = (int)s.report.exit_code;
+    if (status == BN_OK) status = bn_verify_print(args, s.path, &s.receipt, &s.report, err);
     bn_receipt_release(&s.receipt);
     return status;
 }
@@ -191,7 +96,7 @@ bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
     struct bn_verify v = {0};
     BN_TRY(check_options(args, err));
     if (o->batch == NULL) BN_TRY(bn_cli_refuse_ranks(args, err));
-    bn_status status = o->batch != NULL ? verify_batch(args, &v, err) : verify_one(args, &v, err);
+    bn_status status = o->batch != NULL ? bn_verify_batch(args, &v, err) : verify_one(args, &v, err);
     bn_verify_close(&v);
     return status;
 }

@@ -17,7 +17,7 @@
 /* The options of all commands; each has some of them. */
 struct bn_verify_options {
     /* verify */
-    const char *path, *other, *policy;
+    const char *path, *policy;
     struct bn_texts keys;   /* --public-key */
     struct bn_texts models; /* none: the built-in model */
     bool require_signature, unverified, require_gpu_kernels, require_quantized_kernels;
@@ -116,12 +116,10 @@ const char *bn_verify_outcome_text(enum bn_verify_outcome outcome);
 BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *path,
                                         const struct bn_receipt *receipt,
                                         const struct bn_rules_report *report, bn_error *err);
-BN_MUST_CHECK bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
-                                             const struct bn_receipt *right, bn_error *err);
 
 /* ---- --batch: many receipts, each checked as it is alone, several replayed in one pass over the weights. source.c finds
- * them, pipeline.c checks and replays them, results.c writes what was found, verify.c connects them, ranks.c divides them
- * among processes. Memory grows with the number of receipts by a digest, and with --junit by a line. ---- */
+ * them, pipeline.c checks and replays them, batch.c divides them among ranks and writes what was found. Memory grows with
+ * the number of receipts by a digest, and with --junit by a line. ---- */
 
 /* ---- source.c ---- */
 
@@ -151,7 +149,7 @@ struct bn_verify_result {
     enum bn_verify_outcome outcome;
     int exit_code; /* that bn-verify-receipt has for it alone */
     bool bound, claimable, replayed;
-    bool present;   /* for ranks.c */
+    bool present;   /* for ranks */
     char level[16]; /* "none" too */
     char rule[32];  /* the first one that failed or is undecided; "" without */
     char reason[sizeof(((struct bn_rule_result *)0)->reason) + 128];
@@ -178,29 +176,8 @@ void bn_verify_pipeline_close(struct bn_verify_pipeline *pipeline);
 BN_MUST_CHECK bn_status bn_verify_pipeline_run(struct bn_verify_pipeline *pipeline,
                                                const struct bn_verify_feed *feed, bn_error *err);
 
-/* ---- results.c ---- */
-
-/* Standard output and --junit. */
-struct bn_verify_results;
-BN_MUST_CHECK bn_status bn_verify_results_open(struct bn_verify_results **out, const struct bn_verify *v,
-                                               bn_error *err);
-BN_MUST_CHECK bn_status bn_verify_results_add(struct bn_verify_results *results,
-                                              const struct bn_verify_item *item,
-                                              const struct bn_verify_result *result, bn_error *err);
-/* The summary, the file of --junit, and the exit code. */
-BN_MUST_CHECK bn_status bn_verify_results_finish(struct bn_verify_results *results,
-                                                 const struct bn_verify_source *source, int *exit_code,
-                                                 bn_error *err);
-uint64_t bn_verify_results_n(const struct bn_verify_results *results);
-void bn_verify_results_close(struct bn_verify_results *results);
-
-/* ---- ranks.c ---- */
-
-/* All receipts, divided among the ranks; source and results are those of rank 0, NULL on the others. */
-BN_MUST_CHECK bn_status bn_verify_ranks_run(const struct bn_ranks *ranks, uint32_t n_sequences,
-                                            struct bn_verify_pipeline *pipeline,
-                                            struct bn_verify_source *source,
-                                            struct bn_verify_results *results, bn_error *err);
+/* batch.c */
+BN_MUST_CHECK bn_status bn_verify_batch(struct bn_args *args, struct bn_verify *v, bn_error *err);
 
 /* The commands. */
 bn_status bn_verify_verify(struct bn_args *args, bn_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Counters of the machine: lab/host/energy counts packages, and knows when a counter started again;
+ * Counters of the machine: lab/host/meters.h counts packages, and knows when a counter started again;
  * lab/sampler/counters counts the threads that start after an event was opened.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "lab/host/energy.h"
+#include "lab/host/meters.h"
 #include "lab/sampler/counters.h"
 #include "tests/unit/unit.h"
 

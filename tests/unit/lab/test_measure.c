@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "kernels/peak.h"
-#include "lab/host/bandwidth.h"
 #include "lab/host/busy.h"
 #include "lab/host/git.h"
 #include "lab/host/machine.h"
+#include "lab/host/meters.h"
 #include "lab/stats/summary.h"
 #include "tests/unit/unit.h"
 #include "tools/git/repository.h"

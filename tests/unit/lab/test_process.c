@@ -265,9 +265,9 @@ TEST(busy_processes_compute_when_asked)
     wait_until_used(first, 10);
     assert_true(used_by(second, &run_state) <= 1); /* its start */
     bn_loops_run(loops, 0);
-    for (int i = 0; i < 12000 && (used_by(first, &run_state), run_state != 'S'); i++)
+    for (int i = 0; i < 12000 && (used_by(first, &run_state), run_state != 'T'); i++)
         usleep(10000);
-    assert_int_equal(run_state, 'S');
+    assert_int_equal(run_state, 'T');
     bn_loops_end(loops);
     assert_true(is_gone(first) && is_gone(second));
 }

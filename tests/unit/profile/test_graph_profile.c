@@ -6,6 +6,7 @@
 #include "infer/session.h"
 #include "lab/profile/graph.h"
 #include "lab/profile/schedule.h"
+#include "model/model.h"
 #include "tests/unit/prof_clock.h"
 #include "tests/unit/unit.h"
 
@@ -99,7 +100,6 @@ TEST(a_made_up_pass_is_exact)
     bn_prof_finalize(prof, 200);
     bn_graph_open(&graph);
     assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 1, NULL), BN_OK);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
     check_tree(&graph, true,
                "Pass 0  0.1us (3 tokens)\n"
                "|-- Team  0.0us (0 elem)\n"
@@ -157,7 +157,6 @@ TEST(passes_are_chained)
     for (size_t first = 0; first < 5; first++) {
         bn_graph_open(&graph);
         assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, first, 5 - first, NULL), BN_OK);
-        assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
         assert_int_equal(graph.node[0].index, first);
         assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
         assert_int_equal(s.path_ns, 98 * (5 - first));
@@ -189,24 +188,6 @@ TEST(what_is_not_whole_is_refused)
     prof->trails[1].dropped = 0;
     prof->level = BN_PROF_LAYER;
     assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 1, NULL), BN_ERR_ARG);
-    bn_prof_close(prof);
-}
-
-TEST(the_budget_ends_it)
-{
-    uint64_t now = 0;
-    bn_prof *prof = open_profile(BN_PROF_KERNEL, 2, &now);
-    for (uint64_t i = 0; i < 3; i++)
-        play_pass(prof, &now, 200 * i);
-    for (uint32_t room = 1; room < 80; room++) {
-        struct bn_graph graph;
-        bn_graph_open(&graph);
-        graph.max_nodes = room;
-        assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 3, NULL), BN_OK);
-        assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
-        assert_true(graph.truncated && graph.n_nodes == room && graph.n_lost > 0);
-        bn_graph_close(&graph);
-    }
     bn_prof_close(prof);
 }
 
@@ -281,13 +262,10 @@ static void check_real(unsigned n_threads, enum bn_prof_level level)
     assert_int_equal(bn_session_eval(session, TOKENS, 1, BN_LOGITS_NONE, NULL, NULL), BN_OK);
     assert_int_equal(bn_session_eval_best(session, TOKENS, 1, 1, logits, NULL), BN_OK);
     bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
-    for (size_t i = 0; bn_kernels_built(i) != NULL; i++)
-        assert_int_equal(bn_codes_read(&codes, bn_kernels_built(i), NULL, NULL), BN_OK);
+    assert_int_equal(bn_codes_read(&codes, model->kernels, NULL, NULL), BN_OK);
 
     bn_graph_open(&graph);
     assert_int_equal(bn_graph_add_profile(&graph, prof, &codes, 0, 3, NULL), BN_OK);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
-    assert_false(graph.truncated);
     uint32_t n_passes = 0, n_layers = 0, n_kernels = 0;
     for (uint32_t i = 0; i < graph.n_nodes; i++) {
         const struct bn_graph_node *node = &graph.node[i];
@@ -317,7 +295,6 @@ static void check_real(unsigned n_threads, enum bn_prof_level level)
     bn_session_close(session);
     bn_model_close(model);
     bn_prof_close(prof);
-    bn_codes_release(&codes);
     bn_free(logits);
 }
 

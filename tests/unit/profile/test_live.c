@@ -57,7 +57,7 @@ static void open_run(struct run *r, unsigned n_threads)
 
 static void publish(struct run *r, const char *path, enum bn_prof_level level)
 {
-    struct bn_live_options options = {path, level, "test", "nano", "ref"};
+    struct bn_live_options options = {path, level, "test", "nano"};
     assert_int_equal(bn_live_open(&r->live, r->session, &options, NULL), BN_OK);
 }
 
@@ -212,7 +212,7 @@ TEST(pass_has_a_graph)
 TEST(tells_who_runs)
 {
     struct run r, other;
-    struct bn_live_options options = {NULL, BN_PROF_BRICK, "test", "nano", "ref"};
+    struct bn_live_options options = {NULL, BN_PROF_BRICK, "test", "nano"};
     char path[BN_LIVE_PATH], stale[BN_LIVE_PATH];
     bn_error err = {0};
     uint32_t *list;
@@ -249,7 +249,7 @@ TEST(tells_who_runs)
 TEST(needs_a_private_folder)
 {
     struct run r;
-    struct bn_live_options options = {NULL, BN_PROF_BRICK, "test", "nano", "ref"};
+    struct bn_live_options options = {NULL, BN_PROF_BRICK, "test", "nano"};
     char path[BN_LIVE_PATH];
     bn_error err = {0};
     open_run(&r, 1);
@@ -316,15 +316,13 @@ static const struct fault {
     {"many threads", AT_HEAD(n_threads), UINT32_MAX, BN_ERR_FORMAT, "do not fit"},
     {"no events", AT_HEAD(max_events), 0, BN_ERR_FORMAT, "do not fit"},
     {"many events", AT_HEAD(max_events), UINT32_MAX, BN_ERR_FORMAT, "do not fit"},
-    {"few bricks", AT_HEAD(n_bricks), 3, BN_ERR_FORMAT, "head of the live profile is damaged"},
-    {"many bricks", AT_HEAD(n_bricks), 65, BN_ERR_FORMAT, "head of the live profile is damaged"},
-    {"a brick without a name", AT_HEAD(n_bricks), BN_BRICK_KNOWN + 1, BN_ERR_ARG, "a brick's name"},
     {"level", AT_HEAD(level), 9, BN_ERR_FORMAT, "head of the live profile is damaged"},
     {"no process", AT_HEAD(pid), 0, BN_ERR_FORMAT, "head of the live profile is damaged"},
     {"a rate of 0", AT_HEAD(ns_per_tick), 0, BN_ERR_FORMAT, "head of the live profile is damaged"},
     {"no rate", AT_HEAD(ns_per_tick), UINT64_MAX, BN_ERR_FORMAT, "head of the live profile is damaged"},
     {"a rate below 0", AT_HEAD(ns_per_tick), 0xbff0000000000000u, BN_ERR_FORMAT, "head of the live"},
-    {"category", AT_HEAD(categories), UINT64_MAX, BN_ERR_FORMAT, "head of the live profile is damaged"},
+    {"kernels that do not exist", offsetof(struct bn_live_head, isa), 1, 'x', BN_ERR_FORMAT,
+     "head of the live profile is damaged"},
     {"a name without an end", AT_HEAD(program), UINT64_MAX, BN_ERR_FORMAT, "head of the live profile"},
     {"the writer was stopped", AT_BODY(sequence), 7, BN_ERR_FORMAT, "stopped in the middle of an update"},
     {"events of a thread", THREAD, 8, UINT64_MAX, BN_ERR_FORMAT, "has more events than fit"},

@@ -19,7 +19,7 @@ TEST(a_statement_has_its_members)
 static bn_json *load(const char *path)
 {
     bn_json *root;
-    assert_int_equal(bn_json_read_file(&root, path, NULL), BN_OK);
+    must(bn_json_read_file(&root, path, NULL));
     return root;
 }
 
@@ -43,7 +43,7 @@ TEST(every_field_is_documented)
 {
     bn_json *schema = load("ci/schemas/receipt.schema.json");
     struct bn_buf page = {.max = 1u << 20};
-    assert_int_equal(bn_file_read("docs/reference/receipt.md", &page, NULL), BN_OK);
+    must(bn_file_read("docs/reference/receipt.md", &page, NULL));
     check_documented(schema, "", page.data);
     bn_buf_release(&page);
     bn_json_free(schema);
@@ -81,7 +81,7 @@ TEST(a_receipt_says_what_ran)
     open_text(&receipt, statement);
     assert_true(verifies(&receipt));
     struct bn_replay_result result;
-    assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL));
     if (!result.same) print_message("%s\n", result.reason);
     assert_true(result.same && result.chain);
     bn_receipt_release(&receipt);
@@ -111,8 +111,8 @@ TEST(more_threads_than_heads_give_a_receipt)
                               .sampling = BN_SAMPLER_OPTIONS_INIT,
                               .want_chain = true}};
     struct bn_receipt receipt;
-    assert_int_equal(bn_session_open(&run.session, model, &options, NULL), BN_OK);
-    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
+    must(bn_session_open(&run.session, model, &options, NULL));
+    must(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL));
     run.in = (struct bn_receipt_input){.model = model, .session = run.session, .generation = &run.gen};
     bn_json *statement = build(&run);
     open_text(&receipt, statement);
@@ -127,21 +127,20 @@ TEST(without_evidence_there_is_no_receipt)
     static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
     struct run run;
     bn_json *statement;
-    bn_error err = {0};
     generate(&run, &GREEDY, 3);
     size_t n_kernels = run.gen.n_kernels;
     run.gen.n_kernels = 0;
-    assert_int_equal(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
+    refused(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
     assert_string_equal(err.msg, "no receipt: no kernel was counted");
     assert_null(statement);
     run.gen.n_kernels = n_kernels;
     err = (bn_error){0};
     bn_generation_release(&run.gen); /* the next one follows it in the timeline */
-    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
-    assert_int_equal(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
+    must(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL));
+    refused(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
     assert_string_equal(err.msg, "no receipt: the timeline had 6 tokens before the prompt");
     run.gen.n_ids = 0;
-    assert_int_equal(bn_receipt_build(&statement, &run.in, NULL), BN_ERR_ARG);
+    refused(bn_receipt_build(&statement, &run.in, NULL), BN_ERR_ARG);
     release(&run);
 }
 
@@ -203,14 +202,13 @@ static const char *replay_with(const char *path, const char *value)
         assert_non_null(object);
         bn_json_remove(object, dot + 1);
         if (value[0] != '\0') {
-            assert_int_equal(bn_json_parse(&literal, value, strlen(value), NULL), BN_OK);
+            must(bn_json_parse(&literal, value, strlen(value), NULL));
             bn_json_put_copy(object, dot + 1, literal);
             bn_json_free(literal);
         }
     }
     open_text(&receipt, statement);
-    bn_error err = {0};
-    bn_status status = bn_receipt_replay(&receipt, model, 0, 0, &result, &err);
+    bn_status status = bn_receipt_replay(&receipt, model, 0, 0, &result, NULL);
     snprintf(outcome, sizeof outcome, "%s", status != BN_OK ? "error" : result.same ? "same" : result.reason);
     bn_receipt_release(&receipt);
     bn_json_free(statement);
@@ -234,12 +232,12 @@ TEST(replay_sees_any_difference)
         {"result.chain", "null", "error"}, /* a replay without it would compare too little */
         {"result.text_sha256", "\"00\"", "result.text_sha256 is "},
         {"resolved.tokenizer_sha256", "\"00\"", "resolved.tokenizer_sha256 is "},
-        {"model.n_layer", "7", "model.n_layer is 6 in the model"},
-        {"model.ternary_bytes", "1179649", "model.ternary_bytes is"},
-        {"model.head_bytes", "", "model.head_bytes is"},
-        {"model.n_ctx", "4096", "model.n_ctx is 1024"},
-        {"model.arch", "\"llama\"", "model.arch is bitnet-b1.58"},
-        {"model.quantization", "null", "model.quantization is I2_S"},
+        {"model.n_layer", "7", "model.n_layer is not that of the model"},
+        {"model.ternary_bytes", "1179649", "model.ternary_bytes is not"},
+        {"model.head_bytes", "", "model.head_bytes is not"},
+        {"model.n_ctx", "4096", "model.n_ctx is not"},
+        {"model.arch", "\"llama\"", "model.arch is not"},
+        {"model.quantization", "null", "model.quantization is not"},
         {"resolved.tokenizer_sha256", "null", "resolved.tokenizer_sha256 is "},
         {"result.text_sha256", "null", "result.text_sha256 is "},
         {"model.sha256", "\"0000000000000000000000000000000000000000000000000000000000000000\"",
@@ -290,18 +288,18 @@ TEST(replay_sees_one_changed_weight)
     struct bn_receipt receipt;
     struct bn_replay_result result;
     bn_json *statement = greedy_receipt(16);
-    assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
+    must(bn_file_map_open(&map, MODEL, true, NULL));
     unsigned char *bytes = (unsigned char *)(uintptr_t)map.data;
     bytes[map.n_bytes - 100000] ^= 1;
-    assert_int_equal(bn_model_open_memory(&changed, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    must(bn_model_open_memory(&changed, map.data, map.n_bytes, "changed", NULL, NULL));
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL));
     assert_false(result.same);
-    assert_non_null(strstr(result.reason, "sha256"));
+    assert_has(result.reason, "sha256");
     bn_receipt_release(&receipt);
     claim_digest(statement, map.data, map.n_bytes);
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL));
     assert_false(result.same);
     assert_true(strstr(result.reason, "token ") != NULL || strstr(result.reason, "chain") != NULL);
     bn_model_close(changed);
@@ -320,19 +318,19 @@ TEST(a_replay_hashes_the_bytes_that_it_reads)
     struct bn_replay_result result;
     struct run run;
     bn_model *right = model;
-    assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
+    must(bn_file_map_open(&map, MODEL, true, NULL));
     ((unsigned char *)(uintptr_t)map.data)[map.n_bytes - 100000] ^= 1;
-    assert_int_equal(bn_model_open_memory(&model, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    must(bn_model_open_memory(&model, map.data, map.n_bytes, "changed", NULL, NULL));
     generate(&run, &GREEDY, 8);
     bn_json *statement = build(&run);
     release(&run);
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL));
     assert_true(result.same);
     bn_receipt_release(&receipt);
     claim_digest(statement, right->bytes, right->n_bytes);
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL));
     assert_false(result.same);
     bn_receipt_release(&receipt);
     bn_json_free(statement);
@@ -347,11 +345,10 @@ TEST(a_mapped_file_is_not_replayed)
     struct bn_receipt receipt;
     struct bn_replay_result result;
     bn_model *mapped;
-    bn_error err = {0};
     bn_json *statement = greedy_receipt(2);
-    assert_int_equal(bn_model_open(&mapped, MODEL, NULL, NULL), BN_OK);
+    must(bn_model_open(&mapped, MODEL, NULL, NULL));
     open_text(&receipt, statement);
-    assert_int_equal(bn_receipt_replay(&receipt, mapped, 0, 0, &result, &err), BN_ERR_ARG);
+    refused(bn_receipt_replay(&receipt, mapped, 0, 0, &result, &err), BN_ERR_ARG);
     assert_false(result.same);
     bn_receipt_release(&receipt);
     bn_json_free(statement);
@@ -379,46 +376,6 @@ TEST(rates_and_percentiles)
     assert_string_equal(hex, want);
 }
 
-static void count_diff(void *user, const struct bn_receipt_diff *diff)
-{
-    struct bn_receipt_diff *last = user;
-    *last = *diff;
-}
-
-TEST(diffs_are_grouped)
-{
-    bn_json *a = load("fixtures/receipts/statement.json"), *b = load("fixtures/receipts/statement.json");
-    struct bn_receipt left, right;
-    struct bn_receipt_diff last = {0};
-    size_t n[BN_DIFF_GROUP_COUNT];
-    bn_json *measurement = (bn_json *)(uintptr_t)bn_json_path(b, "predicate.measurement");
-    open_text(&left, a);
-    open_text(&right, b);
-    assert_int_equal(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL), BN_OK);
-    assert_int_equal(n[BN_DIFF_IDENTITY] + n[BN_DIFF_RESULT] + n[BN_DIFF_MEASUREMENT], 0);
-    bn_receipt_release(&right);
-    bn_json_put_u64(measurement, "load_ns", 3894688);
-    open_text(&right, b);
-    assert_int_equal(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL), BN_OK);
-    assert_int_equal(n[BN_DIFF_MEASUREMENT], 1);
-    assert_string_equal(last.path, "measurement.load_ns");
-    assert_true(last.has_ratio && last.ratio == 2.0);
-    bn_receipt_release(&right);
-    bn_json_put_u64(measurement, "load_ns", 1947344);
-    bn_json_put_string((bn_json *)(uintptr_t)bn_json_path(b, "predicate.result"), "extra",
-                       "\xC2\x9B"
-                       "31m");
-    open_text(&right, b);
-    assert_int_equal(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL), BN_OK);
-    assert_int_equal(n[BN_DIFF_RESULT], 1);
-    assert_string_equal(last.left, "");
-    assert_string_equal(last.right, "\"??31m\"");
-    bn_receipt_release(&right);
-    bn_receipt_release(&left);
-    bn_json_free(a);
-    bn_json_free(b);
-}
-
 /* Checking a receipt takes at most ten times its size, so a tree that would take more is not completed.
  */
 TEST(a_long_list_of_zeros_takes_little_memory)
@@ -430,7 +387,7 @@ TEST(a_long_list_of_zeros_takes_little_memory)
     for (size_t i = 0; i < n; i++)
         text[i] = i == 0 ? '[' : i == n - 1 ? ']' : i % 2 == 1 ? '0' : ',';
     uint64_t before = bn_mem_stats().bytes_total;
-    assert_int_equal(bn_receipt_open(&receipt, text, n, NULL, NULL), BN_ERR_LIMIT);
+    refused(bn_receipt_open(&receipt, text, n, NULL, NULL), BN_ERR_LIMIT);
     assert_true(bn_mem_stats().bytes_total - before <= 8 * n);
     bn_free(text);
 }

@@ -124,12 +124,12 @@ static inline size_t count(const char *text, const char *what)
 /* ---- layout ---- */
 
 /* Every box but the root's lies on one box of the level below, and those on it are not wider than it. */
-static inline void check_nesting(const struct rect *boxes, size_t n, bool icicle)
+static inline void check_nesting(const struct rect *boxes, size_t n)
 {
     for (size_t i = 1; i < n; i++) {
         size_t parents = 0;
         for (size_t k = 0; k < n; k++) {
-            if (boxes[k].y != boxes[i].y + (icicle ? -1 : 1) * boxes[i].height) continue;
+            if (boxes[k].y != boxes[i].y + boxes[i].height) continue;
             if (boxes[i].x >= boxes[k].x && boxes[i].x + boxes[i].width <= boxes[k].x + boxes[k].width)
                 parents++;
             long long on = 0;
@@ -192,7 +192,7 @@ static inline struct bn_stacks_diff make_diff(void)
 
 static inline void draw_diff(struct bn_buf *out, const struct bn_stacks_diff *d)
 {
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     bn_error err = {0};
     *out = (struct bn_buf){.max = MAX_BYTES};
     o.width = 1020;

@@ -10,28 +10,26 @@ TEST(boxes_nest_and_are_as_wide_as_their_weight)
     bn_stacks *s = make_sampled();
     double *totals = bn_alloc(s->n_nodes, sizeof *totals);
     bn_stacks_totals(s, BN_STACKS_ALL_RUNS, totals);
-    for (int icicle = 0; icicle < 2; icicle++)
-        for (int width = 150; width < 3000; width += 977) {
-            struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
-            struct bn_buf svg;
-            struct rect boxes[64];
-            o.icicle = icicle;
-            o.width = width;
-            o.min_width = 0;
-            draw(&svg, s, &o);
-            size_t n = read_boxes(boxes, 64, svg.data);
-            check_nesting(boxes, n, icicle);
-            assert_int_equal(boxes[0].width, width * 100 - 2000);
-            /* All whose width does not vanish are there, in the order of the tree. */
-            size_t k = 0;
-            for (uint32_t i = 0; i < s->n_nodes; i++) {
-                double want = (width * 100 - 2000) * totals[i] / totals[0];
-                if (want < 0.49) continue;
-                if (k < n && fabs((double)boxes[k].width - want) <= 1.01) k++;
-            }
-            assert_int_equal(k, n);
-            bn_buf_release(&svg);
+    for (int width = 150; width < 3000; width += 977) {
+        struct bn_svg_options o = {0};
+        struct bn_buf svg;
+        struct rect boxes[64];
+        o.width = width;
+        o.all = true;
+        draw(&svg, s, &o);
+        size_t n = read_boxes(boxes, 64, svg.data);
+        check_nesting(boxes, n);
+        assert_int_equal(boxes[0].width, width * 100 - 2000);
+        /* All whose width does not vanish are there, in the order of the tree. */
+        size_t k = 0;
+        for (uint32_t i = 0; i < s->n_nodes; i++) {
+            double want = (width * 100 - 2000) * totals[i] / totals[0];
+            if (want < 0.49) continue;
+            if (k < n && fabs((double)boxes[k].width - want) <= 1.01) k++;
         }
+        assert_int_equal(k, n);
+        bn_buf_release(&svg);
+    }
     bn_free(totals);
     bn_stacks_close(s);
 }
@@ -43,7 +41,7 @@ TEST(narrow_frames_are_in_the_data)
     put(s, "main;wide", BN_FRAME_CODE, 1e6, 0);
     put(s, "main;narrow;narrower", BN_FRAME_CODE, 1, 0);
     s = sort_stacks(s);
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg;
     struct rect boxes[8];
     draw(&svg, s, &o);
@@ -54,7 +52,7 @@ TEST(narrow_frames_are_in_the_data)
     assert_non_null(strstr(strstr(svg.data, "id=\"data\""), "\"narrower\""));
     bn_json_free(data);
     bn_buf_release(&svg);
-    o.min_width = 0.0;
+    o.all = true;
     o.width = 20000;
     draw(&svg, s, &o);
     assert_int_equal(read_boxes(boxes, 8, svg.data), 5);
@@ -66,7 +64,7 @@ TEST(narrow_frames_are_in_the_data)
 TEST(data_are_the_tree)
 {
     bn_stacks *s = make_sampled();
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg;
     draw(&svg, s, &o);
     bn_json *data = read_data(svg.data);
@@ -95,9 +93,9 @@ TEST(data_are_the_tree)
 TEST(tooltips_say_what_was_seen)
 {
     bn_stacks *s = make_sampled();
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg;
-    o.min_width = 0;
+    o.all = true;
     draw(&svg, s, &o);
     static const char *const SAID[] = {
         "<title>all\ntotal 4.735 s, 100.00 %\nself 0 ns, 0.00 %",
@@ -115,7 +113,7 @@ TEST(tooltips_say_what_was_seen)
 TEST(same_stacks_are_the_same_bytes)
 {
     bn_stacks *s = make_sampled(), *t = make_sampled();
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf a, b, c;
     draw(&a, s, &o);
     draw(&b, t, &o);
@@ -166,7 +164,7 @@ static bn_stacks *make_hostile(void)
 
 static struct bn_svg_options hostile_options(void)
 {
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     o.title = HOSTILE[0];
     o.subtitle = HOSTILE[1];
     o.notes = HOSTILE[2];
@@ -195,7 +193,7 @@ TEST(no_name_becomes_markup)
 
 static void refuse(bn_stacks *s, bn_status want)
 {
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg = {.max = MAX_BYTES};
     bn_error err = {0};
     assert_int_equal(bn_svg(&svg, s, NULL, &o, &err), want);
@@ -226,7 +224,7 @@ TEST(nothing_to_draw_is_an_error)
 TEST(short_memory_is_an_error)
 {
     bn_stacks *s = make_sampled();
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     bn_status status = BN_ERR_NOMEM;
     uint64_t before = bn_mem_stats().bytes_now;
     for (uint64_t n = 1; status != BN_OK && n < 10000; n++) {
@@ -261,7 +259,7 @@ TEST(large_trees_are_small_files)
         put(s, path, BN_FRAME_CODE, 1000000 + seed % 1000000, 1);
     }
     s = sort_stacks(s);
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+    struct bn_svg_options o = {0};
     struct bn_buf svg;
     draw(&svg, s, &o);
     assert_true(svg.len < 1500000);
@@ -291,7 +289,7 @@ TEST(a_turned_picture_has_the_same_legend)
 {
     for (int tags = 0; tags < 2; tags++) {
         struct bn_stacks_view view = {.callers = true, .drop = tags ? 0 : BN_FRAME_TAGS};
-        struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+        struct bn_svg_options o = {0};
         bn_stacks *s = open_stacks("ns"), *turned = NULL;
         put(s, "@layer 3;run;bn_i2s_gemv_avx2", BN_FRAME_CODE, 500, 5);
         put(s, "@layer 3;run;bn_i2s_gemv_avx2;part", BN_FRAME_INLINED, 200, 2);
@@ -329,7 +327,7 @@ TEST(comparisons_have_widths_and_colours)
     struct rect boxes[16];
     draw_diff(&svg, &d);
     size_t n = read_boxes(boxes, 16, svg.data);
-    check_nesting(boxes, n, false);
+    check_nesting(boxes, n);
     assert_int_equal(n, 8);
     assert_int_equal(width_of(boxes, n, "gone"), 10000); /* half of 20 % of 1000 px */
     assert_int_equal(width_of(boxes, n, "new"), 6500);
@@ -363,7 +361,7 @@ static int save(const char *folder, const char *name, struct bn_buf *svg)
 
 static int write_pictures(const char *folder)
 {
-    struct bn_svg_options o = BN_SVG_OPTIONS_INIT, h = hostile_options();
+    struct bn_svg_options o = {0}, h = hostile_options();
     struct bn_buf svg;
     bn_stacks *s = make_sampled();
     struct bn_stacks_diff d = make_diff();

@@ -13,7 +13,7 @@
 #include "hub/files/safetensors.h"
 #include "hub/files/vocab.h"
 #include "tests/unit/unit.h"
-#include "tools/convert/rows.h"
+#include "tools/convert/plan.h"
 
 /* ---- safetensors ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The mask rung of bn-crossval with logits of this engine that later tokens changed, and the removal of trees.
+ * The mask rung of bn-crossval with logits of this engine that later tokens changed.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/kit/tree.h"
 #include "tests/unit/unit.h"
 #include "tools/crossval/crossval.h"
 
@@ -53,24 +52,4 @@ TEST(a_row_that_later_tokens_change_is_found)
         assert_int_equal(mask_with_change(row, &leak), BN_X_FAIL);
         assert_int_equal(leak, row);
     }
-}
-
-/* ---- trees ---- */
-
-TEST(removal_does_not_follow_links)
-{
-    char folder[] = "/tmp/bn-tree-XXXXXX", kept[] = "/tmp/bn-tree-XXXXXX", path[256];
-    bn_error err = {0};
-    assert_non_null(mkdtemp(folder));
-    assert_non_null(mkdtemp(kept));
-    snprintf(path, sizeof path, "%s/file", kept);
-    assert_int_equal(bn_file_write_atomic(path, "text", 4, &err), BN_OK);
-    snprintf(path, sizeof path, "%s/link", folder);
-    assert_int_equal(symlink(kept, path), 0);
-    assert_int_equal(bn_tree_remove(folder, &err), BN_OK);
-    assert_int_equal(access(folder, F_OK), -1);
-    assert_int_equal(bn_tree_remove(folder, &err), BN_OK); /* not there is fine */
-    snprintf(path, sizeof path, "%s/file", kept);
-    assert_int_equal(access(path, F_OK), 0);
-    assert_int_equal(bn_tree_remove(kept, &err), BN_OK);
 }

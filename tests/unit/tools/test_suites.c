@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "gguf/pack.h"
-#include "lab/host/clocks.h"
+#include "lab/host/meters.h"
 #include "tests/unit/unit.h"
 #include "tools/bench/memory/memory.h"
 #include "tools/bench/quant/quant.h"

@@ -18,8 +18,7 @@ static void make_snapshot(struct bn_live_snapshot *s)
                                             .model = "folder/model.gguf",
                                             .isa = "ref",
                                             .started_ns = 1000000000,
-                                            .n_threads = 2,
-                                            .n_bricks = BN_BRICK_KNOWN},
+                                            .n_threads = 2},
                                    .read_ns = 2000000000,
                                    .updated_ns = 1900000000};
     s->sums = (struct bn_live_sums){.wall_ns = 900000000,
@@ -30,10 +29,6 @@ static void make_snapshot(struct bn_live_snapshot *s)
                                     .n_parts = 20,
                                     .passes_ns = 500000000,
                                     .bricks_ns = 200000};
-    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
-        snprintf(s->head.bricks[i], sizeof s->head.bricks[i], "%s", bn_brick_name(i));
-        s->head.categories[i] = (uint8_t)bn_brick_category(i);
-    }
     s->sums.bricks[BN_BRICK_UP_PROJECTION] = (struct bn_brick_stats){
         .count = 40, .inclusive_ns = 40000, .exclusive_ns = 40000, .bytes = 200000, .ops = 800000};
     s->sums.bricks[BN_BRICK_DOWN_PROJECTION] =

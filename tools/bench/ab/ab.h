@@ -17,7 +17,7 @@
 #include <regex.h>
 
 #include "lab/history/compare.h"
-#include "lab/host/noise.h"
+#include "lab/host/busy.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/progress.h"
 
@@ -37,11 +37,9 @@ struct bn_ab_slot {
     bool warmup;                       /* its values do not count */
     bool stop;                         /* ends the session: no further slot is run */
     double control_ns[BN_AB_CONTROLS]; /* just before; 0 without */
-    bool has_usage;                    /* usage is set, of another process; else that of this one counts */
-    struct rusage usage;
-    struct bn_noise noise;        /* while it ran */
-    char failed[160];             /* "exceeded --timeout 5 s"; empty without a failure */
-    struct bn_series_list values; /* one sample each */
+    struct bn_noise noise;             /* while it ran */
+    char failed[160];                  /* "exceeded --timeout 5 s"; empty without a failure */
+    struct bn_series_list values;      /* one sample each */
 };
 
 /* The first part is set by the caller, the rest is zero. */

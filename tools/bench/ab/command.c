@@ -149,10 +149,8 @@ static bn_status add_number(struct bn_ab_slot *slot, const struct bn_ab_commands
 static bn_status add_usage(struct bn_ab_slot *slot, const struct bn_ab_commands *c,
                            const struct bn_process *p, bn_error *err)
 {
-    struct bn_noise used = {0};
-    bn_noise_set_usage(&used, &p->usage);
     BN_TRY(add_number(slot, c, "wall_ns", "ns", false, (double)p->wall_ns, err));
-    BN_TRY(add_number(slot, c, "cpu_ns", "ns", false, (double)(used.user_ns + used.system_ns), err));
+    BN_TRY(add_number(slot, c, "cpu_ns", "ns", false, (double)bn_usage_cpu_ns(&p->usage), err));
     return add_number(slot, c, "max_rss_bytes", "bytes", false, (double)p->usage.ru_maxrss * 1024, err);
 }
 
@@ -248,8 +246,6 @@ static bn_status refuse(const struct bn_ab_slot *slot, const struct bn_buf *erro
 static bn_status take(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_process *p,
                       const struct bn_buf *out, const struct bn_buf *errors, bn_error *err)
 {
-    slot->has_usage = true;
-    slot->usage = p->usage;
     slot->stop = p->end == BN_PROCESS_TIMEOUT;
     if (slot->stop)
         snprintf(slot->failed, sizeof slot->failed, "exceeded --timeout %llu s",

@@ -101,7 +101,6 @@ static bn_status run_slot(struct bn_ab_session *s, struct bn_ab_slot *slot, bn_e
     bn_status status = s->run(s->user, slot, err);
     bn_noise_read(&after);
     slot->noise = bn_noise_since(&before, &after);
-    if (slot->has_usage) bn_noise_set_usage(&slot->noise, &slot->usage);
     if (status == BN_OK) return keep(s, slot, err);
     bn_series_release(&slot->values);
     return status;

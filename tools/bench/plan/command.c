@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/kit/program.h"
+#include "lab/kit/process.h"
 #include "tools/bench/plan/suite.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"

@@ -92,9 +92,6 @@ static bn_status add_path(struct bn_buf *text, bn_json *document, const struct b
                           const struct bn_graph *graph, bn_error *err)
 {
     struct bn_schedule schedule;
-    if (graph->truncated)
-        return bn_hint(bn_fail(err, BN_ERR_LIMIT, "the graph is truncated, so it has no critical path"), err,
-                       "use --pass N for one pass, or --level brick");
     BN_TRY(bn_schedule_open(&schedule, graph, NULL, err));
     bn_json *array = bn_json_put_array(document, "what_if");
     if (document != NULL)
@@ -120,11 +117,7 @@ static bn_status add_document(struct bn_buf *text, const struct bn_bench_profile
         bn_codes_put(bn_json_put_object(doc, "code"), codes);
     else
         bn_json_put_unavailable(doc, "code", no_codes);
-    bn_status status = BN_OK;
-    if (graph->truncated)
-        bn_json_put_unavailable(doc, "schedule", "the graph is truncated");
-    else
-        status = add_path(NULL, doc, p, graph, err);
+    bn_status status = add_path(NULL, doc, p, graph, err);
     if (status == BN_OK) status = bn_json_write(doc, false, text, err);
     bn_json_free(doc);
     return status;
@@ -169,9 +162,6 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
     if (status == BN_OK)
         status =
             bn_graph_add_profile(&graph, p->prof, &codes, all ? 0 : first, all ? p->prof->n_passes : 1, err);
-    if (status == BN_OK) status = bn_graph_finish(&graph, err);
-    if (status == BN_OK && graph.truncated)
-        bn_report_warning("the graph is truncated: %llu nodes did not fit", (unsigned long long)graph.n_lost);
     if (status == BN_OK)
         status = add_graph(&text, p, &graph, &codes, no_codes.code != BN_OK ? no_codes.msg : NULL, err);
     if (status == BN_OK && text.len > 0 && text.data[text.len - 1] != '\n') bn_buf_putc(&text, '\n');
@@ -182,6 +172,5 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
     else
         bn_buf_release(&text);
     bn_graph_close(&graph);
-    bn_codes_release(&codes);
     return status;
 }

@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/profile/roofline.h"
+#include "lab/profile/schedule.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/limits.h"
@@ -85,9 +85,6 @@ static bn_status add_pass(struct table *table, const struct bn_bench_profile *p,
     struct bn_graph graph;
     bn_graph_open(&graph);
     bn_status status = bn_graph_add_profile(&graph, p->prof, NULL, pass, 1, err);
-    if (status == BN_OK) status = bn_graph_finish(&graph, err);
-    if (status == BN_OK && graph.truncated)
-        status = bn_fail(err, BN_ERR_LIMIT, "a pass has more events than a graph can hold");
     for (uint32_t i = 0; i < graph.n_nodes && status == BN_OK; i++) {
         const struct bn_graph_node *node = &graph.node[i];
         if (node->kind == BN_NODE_KERNEL && graph.node[node->parent].kind == BN_NODE_BRICK)

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "lab/compare/metrics.h"
 #include "lab/kit/child.h"
-#include "lab/kit/program.h"
+#include "lab/kit/process.h"
 #include "model/model.h"
 #include "tools/bench/quant/quant.h"
 #include "tools/cli/text.h"

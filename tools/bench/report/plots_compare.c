@@ -153,7 +153,7 @@ static void plot_trend(struct bn_buf *out, const struct bn_report_trend *t)
                  bn_json_text_of(m, "created"), bn_units_text(value, median, unit));
         bn_plot_interval(out, &p, "bar", k, bn_json_number_of(m, "low") * scale.factor,
                          bn_json_number_of(m, "high") * scale.factor);
-        bn_plot_mark(out, &p, BN_PLOT_DOT, "dot", k, median * scale.factor, 3, text);
+        bn_plot_mark(out, &p, k, median * scale.factor, 3, text);
     }
     size_t row = 0;
     for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c)) {
@@ -257,7 +257,7 @@ static void draw_kernel(struct bn_buf *out, const struct bn_plot *p, const struc
     char text[300];
     snprintf(text, sizeof text, "%.120s %.120s: %.4g GMAC/s", k->kernel, k->shape, y);
     bn_plot_interval(out, p, "bar", x, k->macs / k->high, k->macs / k->low);
-    bn_plot_mark(out, p, BN_PLOT_DOT, "dot", x, y, 4, text);
+    bn_plot_mark(out, p, x, y, 4, text);
     snprintf(text, sizeof text, "%zu", i + 1);
     bn_plot_note(out, p, "", x, y, 6, 4, text);
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/host/bandwidth.h"
+#include "lab/host/meters.h"
 #include "lab/report/units.h"
 #include "model/model.h"
 #include "tools/bench/run/run.h"

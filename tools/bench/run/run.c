@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/team.h"
-#include "lab/host/bandwidth.h"
+#include "lab/host/meters.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/number.h"
 #include "tools/cli/provenance.h"

@@ -10,8 +10,8 @@
 
 #include "base/digest.h"
 #include "lab/compare/metrics.h"
-#include "lab/host/energy.h"
-#include "lab/host/noise.h"
+#include "lab/host/busy.h"
+#include "lab/host/meters.h"
 #include "lab/kit/loops.h"
 #include "lab/sampler/counters.h"
 #include "lab/stats/interval.h"

@@ -68,16 +68,14 @@ static bn_status print_list(bn_error *err)
 
 static void put_bricks(bn_json *bricks, const struct bn_top *top, const struct bn_live_sums *w)
 {
-    const struct bn_live_head *head = &top->now->head;
     uint64_t sum = 0;
-    for (unsigned i = 0; i < head->n_bricks; i++)
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
         sum += w->bricks[i].exclusive_ns;
-    for (unsigned i = 0; i < head->n_bricks; i++) {
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         const struct bn_brick_stats *b = &w->bricks[i];
         double budget = top->budget.ns[i] > 0 ? top->budget.ns[i] : (double)NAN;
         if (b->count == 0) continue;
-        bn_json *o =
-            bn_prof_put_brick(bricks, head->bricks[i], (enum bn_brick_category)head->categories[i], b, sum);
+        bn_json *o = bn_prof_put_brick(bricks, bn_brick_name(i), bn_brick_category(i), b, sum);
         bn_json_put_u64(o, "ops", b->ops);
         if (top->budget.given)
             bn_json_put_finite(o, "of_budget", (double)b->inclusive_ns / (double)b->count / budget,
@@ -96,7 +94,7 @@ static void put_window(bn_json *o, const struct bn_top *top, const struct bn_top
     if (top->now->head.level != BN_PROF_KERNEL) return;
     bn_json *kernels = bn_json_put_array(o, "kernels");
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        if (w->kernels[k].count > 0) bn_prof_put_kernel(kernels, top->now->head.kernels[k], &w->kernels[k]);
+        if (w->kernels[k].count > 0) bn_prof_put_kernel(kernels, top->now->kernels->name[k], &w->kernels[k]);
 }
 
 static void put_load(bn_json *doc, const struct bn_live_load *load)

@@ -117,8 +117,6 @@ static bn_status make_pass(struct bn_top_pass *out, const struct bn_live_snapsho
         return bn_fail(err, BN_ERR_NOT_FOUND,
                        s->sums.n_passes == 0 ? "no pass has run" : "no pass was small enough");
     BN_TRY(bn_graph_add_profile(&out->graph, s->pass, NULL, 0, 1, err));
-    BN_TRY(bn_graph_finish(&out->graph, err));
-    if (out->graph.truncated) return bn_fail(err, BN_ERR_LIMIT, "the pass has too many events");
     return bn_schedule_open(&out->schedule, &out->graph, NULL, err);
 }
 

@@ -71,11 +71,10 @@ static void fill(struct bn_top_row *row, const struct bn_live_sums *w, double al
 
 static struct bn_top_row brick_row(const struct bn_top *top, unsigned brick, double all_ns)
 {
-    const struct bn_live_head *head = &top->now->head;
     const struct bn_live_sums *w = &top->shown.sums;
     const struct bn_brick_stats *b = &w->bricks[brick];
-    struct bn_top_row row = new_row(head->bricks[brick], brick, 1, brick);
-    row.category = (enum bn_brick_category)head->categories[brick];
+    struct bn_top_row row = new_row(bn_brick_name(brick), brick, 1, brick);
+    row.category = bn_brick_category(brick);
     fill(&row, w, all_ns, b->exclusive_ns, b->count);
     row.bytes_per_s = rate(w, b->bytes, b->inclusive_ns);
     row.ops_per_s = rate(w, b->ops, b->inclusive_ns);
@@ -142,7 +141,7 @@ static void add_kernels(struct bn_top *top, double all_ns)
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
         const struct bn_prof_kernel_stats *s = &w->kernels[k];
         if (s->count == 0) continue;
-        *++row = new_row(top->now->head.kernels[k], KEY_KERNELS + 1 + k, 1, k);
+        *++row = new_row(top->now->kernels->name[k], KEY_KERNELS + 1 + k, 1, k);
         fill(row, w, all_ns, s->ns, s->count);
         row->bytes_per_s = rate(w, s->bytes, s->ns);
         row->ops_per_s = rate(w, s->ops, s->ns);
@@ -160,9 +159,9 @@ static void make_bricks(struct bn_top *top)
     struct bn_top_row sums[BN_CATEGORY_COUNT], bricks[BN_BRICK_MAX];
     size_t n = 0, n_sums = 0;
     double all_ns = 0;
-    for (unsigned i = 0; i < top->now->head.n_bricks; i++)
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
         all_ns += (double)top->shown.sums.bricks[i].exclusive_ns;
-    for (unsigned i = 0; i < top->now->head.n_bricks; i++)
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
         if (top->shown.sums.bricks[i].count > 0) bricks[n++] = brick_row(top, i, all_ns);
     sort_rows(bricks, n, top->view.sort);
     for (unsigned c = 0; c < BN_CATEGORY_COUNT; c++) {
@@ -197,12 +196,10 @@ static uint32_t shown(const struct bn_graph *graph, uint32_t id)
     return id;
 }
 
-static enum bn_brick_category category_of(const struct bn_live_head *head, const char *name,
-                                          enum bn_brick_category otherwise)
+static enum bn_brick_category category_of(const char *name, enum bn_brick_category otherwise)
 {
-    for (unsigned i = 0; name != NULL && i < head->n_bricks; i++)
-        if (strcmp(head->bricks[i], name) == 0) return (enum bn_brick_category)head->categories[i];
-    return otherwise;
+    unsigned brick = name != NULL ? bn_brick_find(name) : BN_BRICK_NONE;
+    return brick != BN_BRICK_NONE ? bn_brick_category(brick) : otherwise;
 }
 
 /* What the leaves in a node have: time on the path, and the most slack. */
@@ -241,7 +238,7 @@ static void add_node(struct bn_top *top, uint32_t id, uint32_t place, const stru
     const char *name = is_pass ? "Pass" : bn_node_label(node, room);
     double ns = time_of(graph, id), pass_ns = (double)graph->node[graph->first_root].ns;
     *row = new_row(name, is_pass ? 1 : key_of(parent->key, name, place), is_pass ? 0 : parent->depth + 1, 0);
-    row->category = category_of(&top->now->head, node->name, is_pass ? BN_CATEGORY_OTHER : parent->category);
+    row->category = category_of(node->name, is_pass ? BN_CATEGORY_OTHER : parent->category);
     row->share = ratio(ns, pass_ns);
     row->ns = ns;
     row->count = is_pass ? (double)node->elements : 1;

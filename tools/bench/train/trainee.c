@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/kit/child.h"
-#include "lab/kit/program.h"
+#include "lab/kit/process.h"
 #include "tools/cli/report.h"
 
 #define SCHEMA "bn.training/1"

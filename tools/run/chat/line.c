@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Lines of standard input. On a terminal, libedit edits them; this is the one file that includes it. Added to its
- * emacs keys: Alt-Enter begins a new line in a message, the arrows move in messages of several lines and else in
- * the history, Tab completes commands and names of files, and pasted text is inserted without being sent
- * (bracketed paste). A terminal that cannot move its cursor (TERM=dumb) gets a prompt and no editing.
+ * emacs keys: Alt-Enter begins a new line in a message, Tab completes commands and names of files, and pasted text is
+ * inserted without being sent (bracketed paste). A terminal that cannot move its cursor (TERM=dumb) gets a prompt and no
+ * editing.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include <wchar.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "tools/cli/report.h"
 #include "tools/run/chat/chat.h"
 
@@ -133,44 +134,12 @@ static unsigned char key_newline(EditLine *edit, wint_t key)
     return el_insertstr(edit, "\n") == 0 ? CC_REFRESH : CC_ERROR;
 }
 
-/* The beginning of the row that a place is in. */
-static const wchar_t *row_of(const LineInfoW *line, const wchar_t *at)
-{
-    while (at > line->buffer && at[-1] != L'\n')
-        at--;
-    return at;
-}
-
-/* Cursor keys: within the message, else the key that libedit has for the history. */
-static unsigned char move_to(EditLine *edit, const LineInfoW *line, const wchar_t *row)
-{
-    const wchar_t *to = row, *own = row_of(line, line->cursor);
-    while (to < line->lastchar && *to != L'\n' && to - row < line->cursor - own)
-        to++;
-    el_cursor(edit, (int)(to - line->cursor));
-    return CC_REFRESH;
-}
-
 static unsigned char key_up(EditLine *edit, wint_t key)
 {
     (void)key;
     const LineInfoW *line = el_wline(edit);
-    const wchar_t *row = row_of(line, line->cursor);
-    if (row > line->buffer) return move_to(edit, line, row_of(line, row - 1));
     if (line->lastchar - line->buffer >= LIBEDIT_LINE) return CC_ERROR;
     el_push(edit, "\030\020");
-    return CC_NORM;
-}
-
-static unsigned char key_down(EditLine *edit, wint_t key)
-{
-    (void)key;
-    const LineInfoW *line = el_wline(edit);
-    const wchar_t *end = line->cursor;
-    while (end < line->lastchar && *end != L'\n')
-        end++;
-    if (end < line->lastchar) return move_to(edit, line, end + 1);
-    el_push(edit, "\030\016");
     return CC_NORM;
 }
 
@@ -259,13 +228,11 @@ static void bind_keys(EditLine *edit)
         const wchar_t *keys[4];
     } KEYS[] = {
         {L"bn-newline", L"begin a new line", key_newline, {L"\033\r", L"\033\n"}},
-        {L"bn-up", L"up, or the message before", key_up, {L"\033[A", L"\033OA", L"\020"}},
-        {L"bn-down", L"down, or the message after", key_down, {L"\033[B", L"\033OB", L"\016"}},
+        {L"bn-up", L"the message before", key_up, {L"\033[A", L"\033OA", L"\020"}},
         {L"bn-paste", L"insert what is pasted", key_paste, {L"\033[200~"}},
         {L"bn-complete", L"complete a command", key_complete, {L"\t"}},
     };
     el_set(edit, EL_BIND, "\030\020", "ed-prev-history", NULL);
-    el_set(edit, EL_BIND, "\030\016", "ed-next-history", NULL);
     for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
         /* el_set would lose the memory of its copies of the texts. */
         el_wset(edit, EL_ADDFN, KEYS[i].name, KEYS[i].help, KEYS[i].key);
@@ -274,16 +241,33 @@ static void bind_keys(EditLine *edit)
     }
 }
 
-static void add_entry(void *user, const char *text)
+static bool history_path(char path[4096])
 {
-    struct bn_lines *lines = user;
+    return bn_file_user_path(path, 4096, "XDG_STATE_HOME", ".local/state", "bn/chat-history");
+}
+
+/* Adds a message to the file, which only its owner can read. It is read anew, since other conversations add to it. */
+static bn_status keep(const char *text, bn_error *err)
+{
+    char path[4096];
     HistEvent event;
-    history(lines->history, &event, H_ENTER, text);
+    if (!history_path(path)) return BN_OK;
+    History *all = history_init();
+    if (all == NULL) return bn_nomem(err);
+    bn_status status = bn_file_make_folders(path, err);
+    history(all, &event, H_SETSIZE, HISTORY_LINES);
+    (void)history(all, &event, H_LOAD, path);
+    history(all, &event, H_ENTER, text);
+    if (status == BN_OK && history(all, &event, H_SAVE, path) < 0)
+        status = bn_fail_errno(err, errno, path, "cannot write the history");
+    history_end(all);
+    return status;
 }
 
 static bn_status open_editor(struct bn_lines *lines, bn_error *err)
 {
     HistEvent event;
+    char path[4096];
     const char *term = getenv("TERM");
     lines->can_move = term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
     /* libedit reads characters by the locale. Models write UTF-8 whatever the locale says. */
@@ -300,7 +284,7 @@ static bn_status open_editor(struct bn_lines *lines, bn_error *err)
     el_set(lines->edit, EL_GETCFN, read_character);
     el_set(lines->edit, EL_EDITMODE, lines->can_move ? 1 : 0);
     bind_keys(lines->edit);
-    if (lines->keep_history) bn_history_read(add_entry, lines);
+    if (lines->keep_history && history_path(path)) (void)history(lines->history, &event, H_LOAD, path);
     return BN_OK;
 }
 
@@ -357,10 +341,13 @@ bool bn_lines_had_text(const struct bn_lines *lines)
 void bn_lines_remember(struct bn_lines *lines, const char *text)
 {
     HistEvent event;
+    bn_error err = {0};
     if (lines->edit == NULL || text[strspn(text, " \t\n")] == '\0') return;
     bool again = history(lines->history, &event, H_FIRST) == 0 && strcmp(event.str, text) == 0;
-    add_entry(lines, text);
-    if (lines->keep_history && !again) bn_history_append(text);
+    history(lines->history, &event, H_ENTER, text);
+    if (!lines->keep_history || again || keep(text, &err) == BN_OK) return;
+    bn_report_warning("%s: %s; --no-history turns the history off", err.where, err.msg);
+    lines->keep_history = false;
 }
 
 void bn_lines_close(struct bn_lines *lines)

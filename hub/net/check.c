@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checks the bytes of GGUF and safetensors files: the first ones as they arrive, the header of a complete
- * file. The headers are read by the readers that conversions use.
+ * Checks bytes for transfer.h: whether a server sends the right file, whether its first bytes are those of a GGUF or
+ * safetensors file, whether a complete file has a valid header, and whether one that is here is the right one. The
+ * headers are read by the readers that conversions use.
  */
-#include "hub/net/format.h"
-
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
 #include "hub/files/safetensors.h"
+#include "hub/net/http.h"
+#include "hub/net/transfer.h"
 
 #define GGUF_HEAD_BYTES 24u
 #define SAFETENSORS_MAX_HEADER 100000000u
@@ -147,4 +152,53 @@ bn_status bn_hub_check_file(enum bn_hub_format format, const char *path, bn_erro
                                              : check_safetensors(map.data, map.n_bytes, err);
     bn_file_map_close(&map);
     return status;
+}
+
+/* ---- of a transfer ---- */
+
+bn_status bn_transfer_check_source(const struct bn_transfer *t, const struct bn_http_source *s,
+                                   char sha256[BN_SHA256_HEX], bn_error *err)
+{
+    const struct bn_http_answer *a = &s->last;
+    if (sha256[0] == '\0') memcpy(sha256, s->sha256, sizeof s->sha256);
+    if (s->sha256[0] != '\0' && strcmp(s->sha256, sha256) != 0)
+        return bn_fail(err, BN_ERR_INTEGRITY,
+                       "the server has another file: sha256 %.16s..., expected %.16s...", s->sha256, sha256);
+    if (t->size > 0 && s->size > 0 && s->size != t->size)
+        return bn_fail(err, BN_ERR_INTEGRITY, "the server's file has %llu bytes, expected %llu",
+                       (unsigned long long)s->size, (unsigned long long)t->size);
+    if (a->content_encoding[0] != '\0' && strcasecmp(a->content_encoding, "identity") != 0)
+        return bn_fail(err, BN_ERR_NETWORK,
+                       "the server sent compressed data (Content-Encoding: %s), although it was asked not to",
+                       a->content_encoding);
+    if (strncasecmp(a->content_type, "text/html", 9) == 0 && strstr(t->path, ".htm") == NULL)
+        return bn_hub_check_start(t->format == BN_HUB_SAFETENSORS ? t->format : BN_HUB_GGUF, 0, "<!doctype",
+                                  9, err);
+    return BN_OK;
+}
+
+bn_status bn_transfer_check_part(const struct bn_transfer *t, uint64_t size, bn_error *err)
+{
+    char part[4200];
+    if (t->format == BN_HUB_GGUF && size < 4)
+        return bn_fail(err, BN_ERR_FORMAT, "not a GGUF file: the server sent only %u bytes", (unsigned)size);
+    snprintf(part, sizeof part, "%s.part", t->path);
+    bn_status status = bn_hub_check_file(t->format, part, err);
+    if (status != BN_OK) bn_error_name(err, t->path);
+    return status;
+}
+
+bn_status bn_transfer_here(struct bn_transfer *t, bn_error *err)
+{
+    struct stat st;
+    t->digest[0] = '\0';
+    if (stat(t->path, &st) != 0) return bn_fail_errno(err, errno, t->path, "cannot open");
+    t->final_size = (uint64_t)st.st_size;
+    if (t->size > 0 && t->final_size != t->size)
+        return bn_fail_in(err, BN_ERR_INTEGRITY, t->path, "size is %llu bytes, expected %llu",
+                          (unsigned long long)t->final_size, (unsigned long long)t->size);
+    if (t->sha256 == NULL) BN_TRY(bn_hub_check_file(t->format, t->path, err));
+    BN_TRY(bn_sha256_file(t->path, t->digest, err));
+    if (t->sha256 == NULL || strcasecmp(t->digest, t->sha256) == 0) return BN_OK;
+    return bn_fail_in(err, BN_ERR_INTEGRITY, t->path, "sha256 is %s, expected %s", t->digest, t->sha256);
 }
