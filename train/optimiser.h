@@ -18,9 +18,8 @@ struct bn_train_schedule {
     double stage_2; /* where stage two begins, as a share of the steps */
     double rate, rate_2, decay, decay_2;
     double beta_1, beta_2, epsilon;
-    double clip; /* largest norm of the gradient; 0: no limit */
-    uint32_t
-        muon; /* 1: ternary matrices are updated by Muon, which does not use beta, epsilon and clip */
+    double clip;   /* largest norm of the gradient; 0: no limit */
+    uint32_t muon; /* 1: ternary matrices are updated by Muon, which does not use beta, epsilon and clip */
 };
 
 /* Of step 0 ... n_steps - 1. */

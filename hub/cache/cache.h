@@ -43,7 +43,7 @@ BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const ch
                                           const char *commit, const char *revision, const char *file,
                                           bn_error *err);
 
-/* The file that a reference (reference.h) names, without any network. Allocated. BN_ERR_NOT_FOUND with the
+/* The file that a reference (names.h) names, without any network. Allocated. BN_ERR_NOT_FOUND with the
  * hint "bn-download TEXT", or where the names are listed. */
 BN_MUST_CHECK bn_status bn_hub_find(char **path, const char *text, bn_error *err);
 /* The same for programs that open it (bn-run and others): the bytes are also compared with the digest that is
@@ -92,7 +92,7 @@ void bn_hub_walk_release(struct bn_hub_walk *walk);
  * through a linked folder is not in the cache and stays (an error). A missing file is not an error. */
 BN_MUST_CHECK bn_status bn_hub_walk_remove(const char *root, const char *path, bool folder, bn_error *err);
 
-/* ---- lock.c: one process at a time downloads a file ---- */
+/* ---- records.c: one process at a time downloads a file ---- */
 
 /* An exclusive lock, by flock(2) on a file that is made with its folders: the lock that the libraries of the
  * Hugging Face hub use too. The system releases it when its holder dies. Waits until the lock is free, calling tick

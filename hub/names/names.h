@@ -44,7 +44,7 @@ bool bn_hub_is_commit(const char *revision);
  * http: for tests, and for mirrors through a tunnel. */
 bool bn_hub_is_loopback(const char *host);
 
-/* ---- registry.c: the models that the toolchain knows by name ----
+/* ---- the models that the toolchain knows by name ----
  *
  * Data (registry.json), built into the library. It has a digest only where one is known from a source outside the
  * download; for the others the first download records the digest, and later ones are compared with it. */

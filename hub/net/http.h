@@ -93,7 +93,7 @@ bool bn_http_same_origin(const char *a, const char *b);
 /* The URL without query, fragment and credentials: for messages. */
 void bn_http_show(char *out, size_t room, const char *url);
 
-/* ---- ask.c: where the bytes of a URL are, and which version they have ---- */
+/* ---- resolve.c: where the bytes of a URL are, and which version they have ---- */
 
 struct bn_http_source {
     char url[BN_HTTP_URL_MAX];   /* where the bytes are, after all redirects */

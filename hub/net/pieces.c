@@ -5,7 +5,7 @@
  * the disk.
  */
 #define _GNU_SOURCE
-#include "hub/net/pieces.h"
+#include "hub/net/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "hub/net/http.h"
-#include "hub/net/pieces.h"
 
 #define MAX_STREAMS 16u
 #define RUN_PIECES 4u /* of one request, with several streams: at most */

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 
 #include "hub/names/names.h"
-#include "hub/net/pieces.h"
 #include "hub/net/resolve.h"
 #include "hub/net/transfer.h"
 

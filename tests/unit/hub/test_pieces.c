@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "hub/net/pieces.h"
+#include "hub/net/transfer.h"
 #include "tests/unit/unit.h"
 
 static char folder[64]; /* of this test, removed at its end */

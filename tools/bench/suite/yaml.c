@@ -2,15 +2,16 @@
  *
  * Reads a configuration file by the tree that libyaml builds. This is the only file that includes yaml.h.
  */
-#include "tools/bench/plan/yaml.h"
-
 #include <yaml.h>
 
 #include "base/error.h"
+#include "tools/bench/suite/suite.h"
 
 struct reader {
     yaml_document_t doc;
     struct bn_yaml *out;
+    char *key; /* of the values that are read, and its line */
+    unsigned line;
     bn_error *err;
 };
 
@@ -41,23 +42,24 @@ static bn_status get(struct reader *r, yaml_node_t **out, int index)
 
 /* ---- values ---- */
 
-static bn_status add_value(struct reader *r, struct bn_yaml_entry *e, const yaml_node_t *at, const char *text,
-                           size_t n, bool quoted)
+/* Takes over the text. */
+static bn_status add_value(struct reader *r, const yaml_node_t *at, char *text, size_t n, bool list,
+                           bool quoted)
 {
-    if (n == 0 && !quoted) return refuse(r, at, "an empty value");
-    if (memchr(text, '\0', n) != NULL) return refuse(r, at, "a value with a NUL byte");
-    if (e->n >= BN_YAML_MAX_VALUES)
-        return bn_fail(r->err, BN_ERR_LIMIT, "line %u: more than %u values", line_of(at), BN_YAML_MAX_VALUES);
-    BN_TRY(bn_array_grow(&e->values, &e->room, e->n + 1, sizeof *e->values, r->err));
-    struct bn_yaml_value *v = &e->values[e->n];
-    *v = (struct bn_yaml_value){bn_strndup(text, n), quoted};
-    if (v->text == NULL) return bn_nomem(r->err);
-    e->n++;
-    return BN_OK;
+    struct bn_yaml *y = r->out;
+    bn_status status = text != NULL ? BN_OK : bn_nomem(r->err);
+    if (status == BN_OK && n == 0 && !quoted) status = refuse(r, at, "an empty value");
+    if (status == BN_OK && strlen(text) != n) status = refuse(r, at, "a value with a NUL byte");
+    if (status == BN_OK) status = bn_array_grow(&y->list, &y->room, y->n + 1, sizeof *y->list, r->err);
+    if (status == BN_OK)
+        y->list[y->n++] = (struct bn_yaml_value){r->key, text, r->line, list, quoted};
+    else
+        bn_free(text);
+    return status;
 }
 
 /* The values of a list inside a list, joined by x. */
-static bn_status add_joined(struct reader *r, struct bn_yaml_entry *e, const yaml_node_t *list)
+static bn_status add_joined(struct reader *r, const yaml_node_t *list)
 {
     struct bn_buf text = {.max = 1024};
     bn_status status = BN_OK;
@@ -70,68 +72,68 @@ static bn_status add_joined(struct reader *r, struct bn_yaml_entry *e, const yam
         if (status == BN_OK) bn_buf_printf(&text, "%s%s", text.len > 0 ? "x" : "", text_of(node));
     }
     if (status == BN_OK) status = bn_buf_check(&text, r->err);
-    if (status == BN_OK) status = add_value(r, e, list, bn_buf_text(&text), text.len, false);
+    if (status == BN_OK && text.len > 0) return add_value(r, list, text.data, text.len, true, false);
+    if (status == BN_OK) status = refuse(r, list, "an empty list");
     bn_buf_release(&text);
     return status;
 }
 
-static bn_status read_value(struct reader *r, struct bn_yaml_entry *e, const yaml_node_t *node)
+static bn_status read_value(struct reader *r, const yaml_node_t *node, bool list)
 {
     if (node->type == YAML_SCALAR_NODE)
-        return add_value(r, e, node, text_of(node), node->data.scalar.length,
-                         node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE);
+        return add_value(r, node, bn_strndup(text_of(node), node->data.scalar.length),
+                         node->data.scalar.length, list, node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE);
     if (node->type == YAML_MAPPING_NODE)
-        return refuse(r, node,
-                      e->list ? "a section inside a list: expected a value"
-                              : "nested too deep: expected a value or a list");
-    if (e->list) return add_joined(r, e, node);
-    e->list = true;
+        return refuse(r, node, "nested too deep: expected a value or a list of values");
+    if (list) return add_joined(r, node);
     for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top; i++) {
         yaml_node_t *item;
         BN_TRY(get(r, &item, *i));
-        BN_TRY(read_value(r, e, item));
+        BN_TRY(read_value(r, item, true));
     }
-    return e->n > 0 ? BN_OK : refuse(r, node, "an empty list");
+    return BN_OK;
 }
 
 /* ---- keys ---- */
 
-static bn_status read_key(struct reader *r, const char *section, size_t first, const yaml_node_pair_t *pair)
+static bn_status read_key(struct reader *r, const char *section, const yaml_node_pair_t *pair)
 {
-    struct bn_yaml *y = r->out;
+    struct bn_buf name = {.max = BN_YAML_MAX_BYTES};
     yaml_node_t *key, *value;
+    size_t first = r->out->n;
     BN_TRY(get(r, &key, pair->key));
     BN_TRY(get(r, &value, pair->value));
     if (key->type != YAML_SCALAR_NODE) return refuse(r, key, "expected the name of a key");
-    for (size_t i = first; i < y->n; i++)
-        if (strcmp(y->list[i].key, text_of(key)) == 0)
-            return bn_fail(r->err, BN_ERR_FORMAT, "line %u: duplicate key '%.40s' (first in line %u)",
-                           line_of(key), text_of(key), y->list[i].line);
-    BN_TRY(bn_array_grow(&y->list, &y->room, y->n + 1, sizeof *y->list, r->err));
-    struct bn_yaml_entry *e = &y->list[y->n++];
-    *e = (struct bn_yaml_entry){.section = bn_strndup(section, strlen(section)),
-                                .key = bn_strndup(text_of(key), strlen(text_of(key))),
-                                .line = line_of(key)};
-    return e->section != NULL && e->key != NULL ? read_value(r, e, value) : bn_nomem(r->err);
+    bn_buf_printf(&name, "%s.%s", section, text_of(key));
+    bn_status status = bn_buf_check(&name, r->err);
+    for (size_t i = 0; i < first && status == BN_OK; i++)
+        if (strcmp(r->out->list[i].key, name.data) == 0)
+            status = bn_fail(r->err, BN_ERR_FORMAT, "line %u: duplicate key '%.60s' (first in line %u)",
+                             line_of(key), name.data, r->out->list[i].line);
+    r->key = name.data;
+    r->line = line_of(key);
+    if (status == BN_OK) status = read_value(r, value, false);
+    if (r->out->n == first) bn_buf_release(&name); /* no value has it */
+    return status != BN_OK || r->out->n > first ? status : refuse(r, value, "an empty list");
 }
 
 static bn_status read_section(struct reader *r, const yaml_node_pair_t *section)
 {
-    size_t first = r->out->n;
     yaml_node_t *name, *keys;
     BN_TRY(get(r, &name, section->key));
     BN_TRY(get(r, &keys, section->value));
     if (name->type != YAML_SCALAR_NODE) return refuse(r, name, "expected the name of a section");
-    for (size_t i = 0; i < first; i++)
-        if (strcmp(r->out->list[i].section, text_of(name)) == 0)
-            return bn_fail(r->err, BN_ERR_FORMAT, "line %u: duplicate section '%.40s'", line_of(name),
-                           text_of(name));
     if (keys->type != YAML_MAPPING_NODE)
         return bn_fail(r->err, BN_ERR_FORMAT, "line %u: '%.40s' is a section: expected keys below it",
                        line_of(name), text_of(name));
+    size_t n = strlen(text_of(name));
+    for (size_t i = 0; i < r->out->n; i++)
+        if (strncmp(r->out->list[i].key, text_of(name), n) == 0 && r->out->list[i].key[n] == '.')
+            return bn_fail(r->err, BN_ERR_FORMAT, "line %u: duplicate section '%.40s'", line_of(name),
+                           text_of(name));
     for (yaml_node_pair_t *p = keys->data.mapping.pairs.start; p < keys->data.mapping.pairs.top; p++)
-        BN_TRY(read_key(r, text_of(name), first, p));
-    return r->out->n > first ? BN_OK : refuse(r, keys, "an empty section");
+        BN_TRY(read_key(r, text_of(name), p));
+    return BN_OK;
 }
 
 static bn_status read_sections(struct reader *r)
@@ -183,12 +185,8 @@ bn_status bn_yaml_parse(struct bn_yaml *out, const char *text, size_t n, bn_erro
 void bn_yaml_release(struct bn_yaml *yaml)
 {
     for (size_t i = 0; i < yaml->n; i++) {
-        struct bn_yaml_entry *e = &yaml->list[i];
-        for (size_t k = 0; k < e->n; k++)
-            bn_free(e->values[k].text);
-        bn_free(e->values);
-        bn_free(e->section);
-        bn_free(e->key);
+        if (i + 1 == yaml->n || yaml->list[i].key != yaml->list[i + 1].key) bn_free(yaml->list[i].key);
+        bn_free(yaml->list[i].text);
     }
     bn_free(yaml->list);
     *yaml = (struct bn_yaml){0};

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads targets and judges them by series.
+ * bn-bench run --target: targets, such as "decode>=30" and "first-token<=200ms". A target names a quantity, which is the
+ * median of one metric of some tests, or its 95 % quantile. Every test that has it must meet the target; words after the name
+ * restrict the tests ("decode t=2>=30"); with "fastest" only the best one must ("decode fastest>=30"). Tests next to busy
+ * processes count only when they are named ("decode busy=1>=20"). A target without data is missed.
  */
-#include "tools/bench/target.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "lab/report/units.h"
 #include "lab/stats/summary.h"
+#include "tools/bench/run/run.h"
+#include "tools/cli/report.h"
 
 static const struct bn_bench_quantity QUANTITIES[] = {
     {"decode", "decode", "ns_per_token", "tok/s", false},
@@ -163,4 +167,51 @@ bn_status bn_bench_target_judge(struct bn_bench_target *t, const struct bn_serie
     }
     t->met = t->least ? t->found >= t->wanted : t->found <= t->wanted; /* NaN does not */
     return BN_OK;
+}
+
+/* ---- of a run ---- */
+
+bn_status bn_bench_targets_read(struct bn_bench_measurement *m, bn_error *err)
+{
+    const struct bn_texts *texts = &m->o->targets;
+    m->targets = bn_alloc(texts->n + 1, sizeof *m->targets);
+    if (m->targets == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < texts->n; i++)
+        BN_TRY(bn_bench_target_read(&m->targets[m->n_targets++], texts->list[i], err));
+    return BN_OK;
+}
+
+bn_status bn_bench_targets_judge(struct bn_bench_measurement *m, bn_error *err)
+{
+    bn_json *array = bn_json_put_array(m->h.doc, "targets");
+    for (size_t i = 0; i < m->n_targets; i++) {
+        struct bn_bench_target *t = &m->targets[i];
+        BN_TRY(bn_bench_target_judge(t, &m->h.series, err));
+        bn_json *o = bn_json_add_object(array);
+        bn_json_put_string(o, "target", t->text);
+        bn_json_put_bool(o, "met", t->met);
+        bn_json_put_finite(o, "found", t->found, "the run has no data for it");
+        bn_json_put_number(o, "wanted", t->wanted);
+        bn_json_put_string(o, "wanted_at", t->least ? "least" : "most");
+        bn_json_put_string(o, "unit", t->unit);
+        bn_json_put_known(o, "test", t->test, "the run has no such test");
+        if (!t->met) m->h.args->exit_code = BN_EXIT_NEGATIVE;
+    }
+    return BN_OK;
+}
+
+void bn_bench_targets_print(const struct bn_bench_measurement *m)
+{
+    for (size_t i = 0; i < m->n_targets; i++) {
+        const struct bn_bench_target *t = &m->targets[i];
+        char found[BN_UNITS_ROOM], line[320];
+        const char *unit = strcmp(t->unit, "nats/token") == 0 ? "1" : t->unit;
+        snprintf(line, sizeof line, "%-6s  %.80s: found %s%s%s", t->met ? "met" : "missed", t->text,
+                 isnan(t->found) ? "no data" : bn_units_text(found, t->found, unit),
+                 t->test[0] != '\0' ? ", " : "", t->test);
+        if (!m->h.args->json)
+            printf("target   %s\n", line);
+        else if (!t->met)
+            bn_report_warning("target %s", line);
+    }
 }
