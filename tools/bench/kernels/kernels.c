@@ -135,22 +135,6 @@ static bn_status prepare(struct job *job, bn_error *err)
 
 /* ---- one result ---- */
 
-struct kernel_body {
-    const struct bn_bench_work *work;
-    const struct bn_kernels *kernels;
-};
-
-/* Copies of the weights are used in turn, over all samples. */
-static void call_kernel(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
-{
-    const struct kernel_body *b = arg;
-    size_t copies = b->work->c->copies, copy = (size_t)(first % copies);
-    for (uint64_t i = 0; i < n; i++) {
-        bn_bench_call(b->work, b->kernels, copy, thread, n_threads);
-        copy = copy + 1 < copies ? copy + 1 : 0;
-    }
-}
-
 static void put_facts(bn_json *o, const struct result *r)
 {
     const struct bn_bench_case *c = r->c;
@@ -184,8 +168,8 @@ static void print_row(const struct result *r, bool valid)
 static bn_status measure(struct job *job, struct result *r, const struct bn_bench_work *work, bn_error *err)
 {
     char test[120], doubt[BN_BENCH_REASON] = "";
-    struct kernel_body kernel = {work, r->kernels};
-    struct bn_bench_body body = {call_kernel, &kernel};
+    struct bn_bench_call kernel = {work, r->kernels};
+    struct bn_bench_body body = {bn_bench_calls, &kernel};
     struct bn_harness_row row = {
         .test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = r->n_threads};
     snprintf(test, sizeof test, "%s %s %s t=%u", r->kernels->name[r->c->slot], r->c->shape, r->c->source,

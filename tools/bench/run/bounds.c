@@ -19,21 +19,13 @@
 #include "tools/cli/default_model.h"
 #include "tools/cli/text.h"
 
-#define MAX_TOKENS (1u << 20)
 #define SAMPLES 3u
 
 const struct bn_option bn_bench_limits_options[] = {
     BN_OPTION_MODEL,
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
-    BN_OPTION("n-prompt", "prompt lengths in tokens; 0: no prompt test", .letter = 'p', .arg = "LIST",
-              .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, prompts, 0, MAX_TOKENS)),
-    BN_OPTION("n-predict", "tokens to decode, one by one; 0: no decode test", .letter = 'n', .arg = "LIST",
-              .group = "Tests", .preset = "16", BN_TO_LIST(struct bn_bench_options, decodes, 0, MAX_TOKENS)),
-    BN_OPTION("depth", "tokens already in the context", .letter = 'd', .arg = "LIST", .group = "Tests",
-              .preset = "0", BN_TO_LIST(struct bn_bench_options, depths, 0, MAX_TOKENS)),
-    BN_OPTION("batch", "tokens of a prompt evaluated together, 1 to 4096", .letter = 'b', .arg = "LIST",
-              .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, batches, 0, 4096)),
+    BN_BENCH_RUN_TESTS("128", "16"),
     BN_OPTION("min-time", "time per limit; reads from memory take ten times as long", .rare = true,
               .arg = "SECONDS", .group = "Measurement", .preset = "0.1",
               BN_TO_F64(struct bn_bench_options, min_time, 0, 60)),

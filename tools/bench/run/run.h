@@ -18,6 +18,21 @@
 #include "tools/bench/harness.h"
 #include "tools/cli/progress.h"
 
+#define BN_BENCH_MAX_TOKENS (1u << 20)
+/* Options of run and limits. */
+#define BN_BENCH_RUN_TESTS(prompts_preset, decodes_preset)                                                   \
+    BN_OPTION("n-prompt", "prompt lengths in tokens; 0: no prompt test", .letter = 'p', .arg = "LIST",       \
+              .group = "Tests", .preset = (prompts_preset),                                                  \
+              BN_TO_LIST(struct bn_bench_options, prompts, 0, BN_BENCH_MAX_TOKENS)),                         \
+        BN_OPTION("n-predict", "tokens to decode, one by one; 0: no decode test", .letter = 'n',             \
+                  .arg = "LIST", .group = "Tests", .preset = (decodes_preset),                               \
+                  BN_TO_LIST(struct bn_bench_options, decodes, 0, BN_BENCH_MAX_TOKENS)),                     \
+        BN_OPTION("depth", "tokens already in the context (filling it is not timed)", .letter = 'd',         \
+                  .arg = "LIST", .group = "Tests", .preset = "0",                                            \
+                  BN_TO_LIST(struct bn_bench_options, depths, 0, BN_BENCH_MAX_TOKENS)),                      \
+        BN_OPTION("batch", "tokens of a prompt evaluated together, 1 to 4096", .letter = 'b', .arg = "LIST", \
+                  .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, batches, 0, 4096))
+
 #define BN_BENCH_NAME 64u /* of a test, with the NUL */
 
 /* What a sample used; NaN where this machine does not report it. */
