@@ -53,7 +53,7 @@ void bn_harness_begin(struct bn_harness *h, struct bn_args *args, const char *co
     *h = (struct bn_harness){.args = args, .o = args->fields, .matched = true};
     bn_machine_read(&h->machine);
     bn_busy_read(&h->before);
-    bn_clock_measure_default(&h->clock);
+    bn_clock_measure(&h->clock, NULL, NULL, 1);
     h->doc = bn_bench_document(command, &h->machine);
     h->settings = bn_json_put_object(h->doc, "settings");
     bn_json *clock = bn_json_put_object(h->doc, "clock");
