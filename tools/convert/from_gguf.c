@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/parts.h"
+#include "model/hparams.h"
 #include "tools/convert/plan.h"
 
 static bool is_ternary(uint32_t type)

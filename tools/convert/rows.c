@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads and packs rows of ternary tensors. Layouts of blocks are in gguf/pack.h.
+ * Reads and packs rows of ternary tensors. Layouts of blocks are in gguf/pack.c.
  */
 #include "tools/convert/plan.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/rows.h"
+#include "model/weights.h"
 
 uint64_t bn_cv_n_rows(const struct bn_cv_tensor *t)
 {

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "infer/follow.h"
+#include "infer/exchange.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"

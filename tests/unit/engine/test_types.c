@@ -4,7 +4,6 @@
  * written down by hand.
  */
 #include "base/mem.h"
-#include "gguf/pack.h"
 #include "gguf/types.h"
 #include "tests/unit/unit.h"
 

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "gguf/pack.h"
+#include "gguf/types.h"
 #include "lab/host/meters.h"
 #include "tests/unit/unit.h"
 #include "tools/bench/memory/memory.h"

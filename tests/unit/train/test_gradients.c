@@ -7,8 +7,8 @@
 #include "tests/unit/status.h"
 
 #include "base/random.h"
-#include "train/real.h"
 #include "train/ops.h"
+#include "train/real.h"
 #include "train/trainer.h"
 
 #define STEP 1e-5

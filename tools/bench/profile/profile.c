@@ -121,18 +121,18 @@ static bn_status work(struct bn_bench_profile *p, bool on, double *ns, bn_error 
     size_t n = p->o->n_prompt, n_best = bn_sampler_reach(p->sampler);
     BN_TRY(bn_session_truncate(p->session, 0, err));
     if (on)
-        bn_prof_enable(p->prof);
+        p->prof->enabled = true;
     else
-        bn_prof_disable(p->prof);
+        p->prof->enabled = false;
     uint64_t start = bn_clock_ns();
     if (on) bn_prof_reset_epoch(p->prof);
     for (uint32_t i = 0; i < p->o->n_predict; i++) {
         BN_TRY(bn_session_eval_best(p->session, next, n, n_best, p->logits, err));
         next += n;
         n = 1;
-        struct bn_brick_timer brick = bn_prof_start_brick(p->prof, BN_BRICK_SAMPLING);
+        struct bn_brick_timer brick = bn_prof_start(bn_prof_trail(p->prof, 0), BN_BRICK_SAMPLING);
         *next = bn_sampler_next(p->sampler, p->logits, p->ids, (size_t)(next - p->ids));
-        bn_prof_stop_brick(brick, 1);
+        bn_prof_stop(brick, 1);
     }
     if (on) bn_prof_finalize(p->prof, bn_prof_elapsed_ns(p->prof));
     *ns = (double)(bn_clock_ns() - start);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "gguf/pack.h"
+#include "gguf/types.h"
 
 #define MAX_ROW_CODES 4096u /* bytes of I2_S codes of a row, on the stack: 16384 weights */
 #define Q4_1_BYTES 20u
