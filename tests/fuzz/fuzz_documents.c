@@ -16,7 +16,6 @@
 #include "lab/history/result.h"
 #include "lab/profile/document.h"
 #include "lab/stats/comparison.h"
-#include "lab/stats/levels.h"
 #include "stamp/profiler.h"
 
 static void read_reference(const char *text)

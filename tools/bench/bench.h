@@ -46,10 +46,10 @@ struct bn_bench_options {
     bool wide, ascii, roofline;
     /* ab */
     uint32_t rounds, n_warmup;
-    uint64_t max_seconds, timeout_seconds;
-    const char *prepare, *input;
+    uint64_t timeout_seconds;
+    const char *input; /* serve */
     struct bn_texts extract;
-    bool shell, ignore_failure, no_null, no_control, series, output_only;
+    bool shell, no_control, series, output_only;
     /* ab, compare, baseline */
     const char *thresholds;
     double drift, margin; /* per cent */

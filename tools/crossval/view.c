@@ -160,14 +160,13 @@ static void add_operation(struct layer *l, const bn_json *op)
 
 static void put_layer(struct bn_table *t, const struct layer *l)
 {
-    char share[BN_UNITS_ROOM];
     if (l->end == NULL) return;
     bn_table_row(t, l->bad != NULL ? "bad" : "");
     put_layer_number(t, l->end);
     bn_table_rounded(t, bn_json_get(l->end, "cosine"));
     bn_table_rounded(t, bn_json_get(l->end, "nrmse"));
     bn_table_text(t, bn_json_text_of(l->near, "op"));
-    bn_table_meter(t, l->excess, bn_units_percent_text(share, l->excess, false));
+    bn_table_percent(t, l->excess, false);
     bn_table_text(t, l->bad != NULL ? bn_json_text_of(l->bad, "op") : "none");
 }
 

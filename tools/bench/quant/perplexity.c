@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/compare/score.h"
+#include "lab/compare/metrics.h"
 #include "lab/kit/process.h"
 #include "model/model.h"
 #include "tools/bench/quant/quant.h"

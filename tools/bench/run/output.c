@@ -242,7 +242,7 @@ static void print_outliers(const struct bn_bench_measurement *m)
         if (!bn_tukey(&fences, m->scratch, n_here)) continue;
         n += n_here;
         for (size_t k = 0; k < n_here; k++) {
-            bool outlier = bn_tukey_label(&fences, m->scratch[k]) != BN_OUTLIER_NONE;
+            bool outlier = m->scratch[k] < fences.low || m->scratch[k] > fences.high;
             apart += outlier;
             explained += outlier && c->samples[c->n_warmup + k].disturbed;
         }

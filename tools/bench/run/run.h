@@ -9,7 +9,7 @@
 #define BN_BENCH_RUN_H
 
 #include "base/digest.h"
-#include "lab/compare/score.h"
+#include "lab/compare/metrics.h"
 #include "lab/host/busy.h"
 #include "lab/host/meters.h"
 #include "lab/kit/loops.h"
