@@ -100,7 +100,7 @@ static const struct rule RULES[] = {
     {OWN, BN_CLASS_ATTENTION, "attend scores_of* rotate"},
     {OWN, BN_CLASS_MULTIPLY,
      "linear project head head_at rescore bound_block bound_rows fold fold_one fold8 fold16 ffn_down "
-     "grouped_* unpack_chunk multiply_block divide bn_peak_fma* bn_peak_int8* bn_peak_of"},
+     "grouped_* group_sum row_sum value_of unpack* multiply_block divide finish tokens bn_peak_fma* bn_peak_int8* bn_peak_of"},
     {OWN, BN_CLASS_NORM, "norm final_norm activate exp"},
     {OWN, BN_CLASS_MEMORY, "embed bn_peak_read* bn_peak_stream* read_plain run_stream"},
     {OWN, BN_CLASS_WAIT, "team_wait*"},

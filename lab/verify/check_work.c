@@ -140,20 +140,23 @@ static bool ternary_bytes(const struct bn_check *c, const struct bn_effort *e, u
     return true;
 }
 
-/* The type of the first layer's query matrix and the activations say which kernels ran: those of tiles; T5 only for
- * weights of one scale. */
+/* The type of the first layer's query matrix and the activations say which kernels ran, and whether groups of at most
+ * 256 weights have scales of two bytes. */
 static bool type_fits(const struct bn_check *c)
 {
     static const char *const TYPES[] = {"TQ1_0", "TQ2_0", "Q2_0", "PQ2_0", "PTQ1_0"};
     const char *type = bn_json_text_of(c->p, "model.quantization");
+    ull weights = c->k->model.ternary_weights, bytes = c->k->model.ternary_bytes;
     if (!bn_json_string(bn_json_path(c->p, "model.quantization"), &type)) return true;
-    bool tiled = strncmp(bn_json_text_of(c->p, "model.activations"), "int16-g", 7) == 0;
+    bool groups = strncmp(bn_json_text_of(c->p, "model.activations"), "int16-g", 7) == 0;
     for (size_t i = 0; i < BN_ARRAY_LEN(TYPES); i++)
-        tiled |= strcmp(type, TYPES[i]) == 0;
-    struct bn_receipt_work done =
-        tiled ? BN_WORK(c, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM)
-              : BN_WORK(c, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_T5_GEMV);
-    return done.calls > 0 || FAIL(c, "model.quantization is \"%s\", and no kernel for it ran", type);
+        groups |= strcmp(type, TYPES[i]) == 0;
+    if (groups && bytes < weights / 4 + weights / 128)
+        return FAIL(c, "model.quantization is \"%s\", whose weights take more than %llu bytes", type, bytes);
+    struct bn_receipt_work done = BN_WORK(c, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM),
+                           packed = BN_WORK(c, BN_KERNEL_T5_GEMV);
+    return done.calls > 0 || (packed.calls > 0 && !groups) ||
+           FAIL(c, "model.quantization is \"%s\", and no kernel for it ran", type);
 }
 
 bool bn_check_kernel_work(const struct bn_check *c)

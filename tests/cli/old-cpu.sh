@@ -34,7 +34,7 @@ tables() { on "$1" --list | grep -v -e '^ ' -e 'not supported' | tr '\n' ' '; }
 check $? "Nehalem has the reference alone"
 [ "$(tables Haswell)" = "ref avx2 " ]
 check $? "Haswell has AVX2"
-on Haswell --quick --function=i2s_gem >"$work/tap" && [ "$(grep -c '^ok ' "$work/tap")" -ge 12 ]
+on Haswell --quick --function=ternary_gem >"$work/tap" && [ "$(grep -c '^ok ' "$work/tap")" -ge 12 ]
 check $? "Haswell passes $(grep -c '^ok ' "$work/tap") checks"
 grep -A 1 '^not ok' "$work/tap"
 

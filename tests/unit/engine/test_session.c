@@ -157,9 +157,9 @@ TEST_IN(counters_count_what_ran, setup, teardown)
 {
     int32_t ids[20] = {0};
     uint64_t calls;
-    assert_int_equal(ops_of(f.session, "i2s_gem", &calls), 0);
+    assert_int_equal(ops_of(f.session, "ternary_gem", &calls), 0);
     must(bn_session_eval(f.session, ids, 20, BN_LOGITS_LAST, f.logits, &err));
-    assert_int_equal(ops_of(f.session, "i2s_gem", &calls), 20 * f.model->ternary_weights);
+    assert_int_equal(ops_of(f.session, "ternary_gem", &calls), 20 * f.model->ternary_weights);
     assert_int_equal(calls, 2 * 7 * 6);
     assert_int_equal(ops_of(f.session, "f16_gemm", &calls), (uint64_t)N_VOCAB * 256);
     assert_int_equal(calls, 1);

@@ -383,7 +383,7 @@ TEST(another_version_excuses_no_unknown_kernel)
 TEST(kernels_of_earlier_versions_are_known)
 {
     static const char *const CASES[][3] = {{"tq2_gemv_ref", "tq2_gemm_ref", ""},
-                                           {"ternary_gemv_ref", "ternary_gemm_ref", ""},
+                                           {"i2s_gemv_ref", "grouped_gemm_ref", ""},
                                            {"tq2_gemv_ref", "tq2_gemm_avx2", "kernels-known"},
                                            {"tq2_gemv_ref", "tq3_gemm_ref", "kernels-known,kernel-work"}};
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
@@ -399,7 +399,6 @@ TEST(kernels_of_earlier_versions_are_known)
             "\"attn_values_ref\",\"relu2_mul_ref\",\"add_ref\",\"f16_gemm_ref\",\"f32_to_f16_ref\","
             "\"f16_to_f32_ref\"]",
             first, second);
-        edit(root, P "model.quantization", "\"TQ2_0\"");
         edit(root, P "kernels", names);
         edit(root, M "kernel_stats.0.name", first);
         edit(root, M "kernel_stats.1.name", second);
