@@ -340,8 +340,8 @@ run-tests: $(PROGRAMS) $(SETUP) $(PLUGIN) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $
 
 test: check
 
-bench: $(CHECKKERN) ## time every kernel
-	@$(CHECKKERN) --bench
+bench: $(OUT)/bn-bench ## time every kernel
+	@$(OUT)/bn-bench kernels
 
 cover: ## test coverage of the library, file by file
 	@$(MAKE) --no-print-directory COVER=1 run-tests

@@ -54,7 +54,9 @@ static bn_status read_line(struct reader *r, const char *line, size_t n, uint64_
         return bn_fail_at(r->err, BN_ERR_LIMIT, offset, NULL, "more than %u tokens", BN_MAX_VOCAB);
     uint32_t at = (uint32_t)r->bytes.len;
     bn_buf_append(&r->offsets, &at, sizeof at);
-    if (bn_base64_decode(&r->bytes, line, (size_t)(space - line), NULL) != BN_OK)
+    bn_status status = bn_base64_decode(&r->bytes, line, (size_t)(space - line), NULL);
+    BN_TRY(bn_buf_check(&r->bytes, r->err));
+    if (status != BN_OK)
         return bn_fail_at(r->err, BN_ERR_FORMAT, offset, NULL, "rank %zu is not base64", r->tok.n_vocab);
     if (r->bytes.len == at || r->bytes.len - at > MAX_TOKEN_BYTES)
         return bn_fail_at(r->err, r->bytes.len == at ? BN_ERR_FORMAT : BN_ERR_LIMIT, offset, NULL,

@@ -28,11 +28,7 @@ static float of_bits(uint32_t bits)
 static bool setup_widen(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     call->n = index + 1;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        call->n = 2560;
-        call->bytes = 2 * 2560;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index > 0) return false;
         call->n = 65536;
     } else if (index >= 67) {
@@ -50,15 +46,9 @@ static bool setup_widen(struct ck *ck, struct ck_call *call, enum ck_class class
     return true;
 }
 
-static void invoke_f16_to_f32(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->f16_to_f32(call->out, call->weights, call->n);
-}
+CK_INVOKE(f16_to_f32, call->out, call->weights, call->n)
 
-static void invoke_bf16_to_f32(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->bf16_to_f32(call->out, call->weights, call->n);
-}
+CK_INVOKE(bf16_to_f32, call->out, call->weights, call->n)
 
 static bool exactly(struct ck *ck, size_t i, float got, double want)
 {
@@ -119,11 +109,7 @@ static size_t turning_points(float *x)
 static bool setup_f32_to_f16(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     call->n = index + 1;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        call->n = 2560;
-        call->bytes = 4 * 2560;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index > 2 + CK_N_VALUES) return false;
         call->n = index == 0 ? N_TURNING : 3001;
     } else if (index >= 67) {
@@ -143,10 +129,7 @@ static bool setup_f32_to_f16(struct ck *ck, struct ck_call *call, enum ck_class 
     return true;
 }
 
-static void invoke_f32_to_f16(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->f32_to_f16(call->out, call->a, call->n);
-}
+CK_INVOKE(f32_to_f16, call->out, call->a, call->n)
 
 /* To nearest even by arithmetic: x in units of the last place, rounded by nearbyint. */
 static double rounded_to_half(double x)
@@ -171,15 +154,15 @@ static bool truth_f32_to_f16(struct ck *ck, const struct ck_call *call)
 
 /* ---- blocks ---- */
 
-static bool setup_blocks(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index,
-                         size_t block, size_t block_bytes, size_t d_offset)
+enum { Q8_0, Q4_0, Q6_K };
+
+static bool setup_blocks(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
+    static const size_t BLOCK[] = {32, 32, 256}, BYTES[] = {34, 18, 210}, SCALE_AT[] = {0, 0, 208};
+    size_t block = BLOCK[call->variant], block_bytes = BYTES[call->variant];
     size_t blocks = 1 + index % 9;
     enum ck_values values = CK_ORDINARY;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        blocks = 2560 / block;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= CK_N_VALUES * 3) return false;
         values = index % CK_N_VALUES;
     } else if (index >= 27) {
@@ -192,44 +175,17 @@ static bool setup_blocks(struct ck *ck, struct ck_call *call, enum ck_class clas
     if (class == CK_EXTREMES && index >= CK_N_VALUES)
         memset(x, index < 2 * CK_N_VALUES ? 0xFF : 0x80, blocks * block_bytes);
     for (size_t b = 0; b < blocks; b++)
-        ck_fill_f16(ck, x + b * block_bytes + d_offset, 1, values);
+        ck_fill_f16(ck, x + b * block_bytes + SCALE_AT[call->variant], 1, values);
     call->weights = x;
     call->n = blocks * block;
-    call->bytes = (double)(blocks * block_bytes);
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, call->n * sizeof(float));
     snprintf(call->text, sizeof call->text, "n=%zu offset=%zu %s", call->n, offset, ck_values_name(values));
     return true;
 }
 
-static bool setup_q8_0(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_blocks(ck, call, class, index, 32, 34, 0);
-}
-
-static bool setup_q4_0(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_blocks(ck, call, class, index, 32, 18, 0);
-}
-
-static bool setup_q6_k(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_blocks(ck, call, class, index, 256, 210, 208);
-}
-
-static void invoke_q8_0(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->q8_0_to_f32(call->out, call->weights, call->n);
-}
-
-static void invoke_q4_0(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->q4_0_to_f32(call->out, call->weights, call->n);
-}
-
-static void invoke_q6_k(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->q6_k_to_f32(call->out, call->weights, call->n);
-}
+CK_INVOKE(q8_0_to_f32, call->out, call->weights, call->n)
+CK_INVOKE(q4_0_to_f32, call->out, call->weights, call->n)
+CK_INVOKE(q6_k_to_f32, call->out, call->weights, call->n)
 
 static bool truth_q8_0(struct ck *ck, const struct ck_call *call)
 {
@@ -270,11 +226,11 @@ static bool truth_q6_k(struct ck *ck, const struct ck_call *call)
 }
 
 const struct ck_slot CK_CONVERT[] = {
-    {BN_KERNEL_F32_TO_F16, setup_f32_to_f16, invoke_f32_to_f16, truth_f32_to_f16},
-    {BN_KERNEL_F16_TO_F32, setup_widen, invoke_f16_to_f32, truth_f16_to_f32},
-    {BN_KERNEL_BF16_TO_F32, setup_widen, invoke_bf16_to_f32, truth_bf16_to_f32},
-    {BN_KERNEL_Q8_0_TO_F32, setup_q8_0, invoke_q8_0, truth_q8_0},
-    {BN_KERNEL_Q6_K_TO_F32, setup_q6_k, invoke_q6_k, truth_q6_k},
-    {BN_KERNEL_Q4_0_TO_F32, setup_q4_0, invoke_q4_0, truth_q4_0},
-    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+    {BN_KERNEL_F32_TO_F16, setup_f32_to_f16, invoke_f32_to_f16, truth_f32_to_f16, 0},
+    {BN_KERNEL_F16_TO_F32, setup_widen, invoke_f16_to_f32, truth_f16_to_f32, 0},
+    {BN_KERNEL_BF16_TO_F32, setup_widen, invoke_bf16_to_f32, truth_bf16_to_f32, 0},
+    {BN_KERNEL_Q8_0_TO_F32, setup_blocks, invoke_q8_0_to_f32, truth_q8_0, Q8_0},
+    {BN_KERNEL_Q6_K_TO_F32, setup_blocks, invoke_q6_k_to_f32, truth_q6_k, Q6_K},
+    {BN_KERNEL_Q4_0_TO_F32, setup_blocks, invoke_q4_0_to_f32, truth_q4_0, Q4_0},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL, 0},
 };

@@ -11,18 +11,14 @@
 #define EPS 0x1p-24 /* half a unit in the last place, relative */
 
 /* Length and values of a case of a slot over n values; false past the end. */
-static bool pick(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, size_t bench,
+static bool pick(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index,
                  enum ck_values *values)
 {
     static const size_t LARGE[] = {128, 1000, 2560, 6912};
     static const size_t N[] = {1, 7, 16, 37, 130};
     *values = CK_ORDINARY;
     call->n = index + 1;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        call->n = bench;
-        call->bytes = 4.0 * (double)bench;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= 5 * CK_N_VALUES) return false;
         call->n = N[index % 5];
         *values = index / 5;
@@ -78,7 +74,7 @@ static bool setup_rmsnorm(struct ck *ck, struct ck_call *call, enum ck_class cla
     enum ck_values values;
     if (class == CK_EXTREMES && index >= 5 * CK_N_VALUES)
         return index < 5 * CK_N_VALUES + 20 && setup_tied_sum(ck, call);
-    if (!pick(ck, call, class, index, 2560, &values)) return false;
+    if (!pick(ck, call, class, index, &values)) return false;
     bool same = class == CK_LAYOUT;
     call->out = in_place(ck, call->n, values);
     call->c = copy_of(ck, call->out, call->n);
@@ -88,10 +84,7 @@ static bool setup_rmsnorm(struct ck *ck, struct ck_call *call, enum ck_class cla
     return true;
 }
 
-static void invoke_rmsnorm(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->rmsnorm(call->out, call->a, call->b, call->n, call->f);
-}
+CK_INVOKE(rmsnorm, call->out, call->a, call->b, call->n, call->f)
 
 static bool truth_rmsnorm(struct ck *ck, const struct ck_call *call)
 {
@@ -111,12 +104,14 @@ static bool truth_rmsnorm(struct ck *ck, const struct ck_call *call)
 
 /* ---- rope ---- */
 
+enum { NEOX, NORM };
+
 static bool setup_rope(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     enum ck_values values;
     static const size_t HEAD[] = {32, 64, 80, 96, 100, 128, 256};
-    if (!pick(ck, call, class, index, 128, &values)) return false;
-    call->n *= class == CK_BENCH ? 1 : 2;
+    if (!pick(ck, call, class, index, &values)) return false;
+    call->n *= 2;
     if (class == CK_LAYOUT) call->n = HEAD[index % 7];
     call->out = in_place(ck, call->n, values);
     call->a = copy_of(ck, call->out, call->n);
@@ -132,18 +127,13 @@ static bool setup_rope(struct ck *ck, struct ck_call *call, enum ck_class class,
     return true;
 }
 
-static void invoke_rope_neox(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->rope_neox(call->out, call->b, call->c, call->n);
-}
+CK_INVOKE(rope_neox, call->out, call->b, call->c, call->n)
 
-static void invoke_rope_norm(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->rope_norm(call->out, call->b, call->c, call->n);
-}
+CK_INVOKE(rope_norm, call->out, call->b, call->c, call->n)
 
-static bool truth_rope(struct ck *ck, const struct ck_call *call, size_t step, size_t other)
+static bool truth_rope(struct ck *ck, const struct ck_call *call)
 {
+    size_t step = call->variant == NORM ? 2 : 1, other = call->variant == NORM ? 1 : call->n / 2;
     const float *y = call->out, *x = call->a, *cosine = call->b, *sine = call->c;
     for (size_t i = 0; i < call->n / 2; i++) {
         double a = (double)x[i * step], b = (double)x[i * step + other];
@@ -156,22 +146,12 @@ static bool truth_rope(struct ck *ck, const struct ck_call *call, size_t step, s
     return true;
 }
 
-static bool truth_rope_neox(struct ck *ck, const struct ck_call *call)
-{
-    return truth_rope(ck, call, 1, call->n / 2);
-}
-
-static bool truth_rope_norm(struct ck *ck, const struct ck_call *call)
-{
-    return truth_rope(ck, call, 2, 1);
-}
-
 /* ---- softmax, exp ---- */
 
 static bool setup_softmax(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     enum ck_values values;
-    if (!pick(ck, call, class, index, 512, &values)) return false;
+    if (!pick(ck, call, class, index, &values)) return false;
     float *x = in_place(ck, call->n, values);
     if (class == CK_EXTREMES && index % 2 == 1) /* far apart, and masked positions */
         for (size_t i = 1; i < call->n; i++)
@@ -181,10 +161,7 @@ static bool setup_softmax(struct ck *ck, struct ck_call *call, enum ck_class cla
     return true;
 }
 
-static void invoke_softmax(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->softmax(call->out, call->n);
-}
+CK_INVOKE(softmax, call->out, call->n)
 
 static bool truth_softmax(struct ck *ck, const struct ck_call *call)
 {
@@ -205,7 +182,7 @@ static bool truth_softmax(struct ck *ck, const struct ck_call *call)
 static bool setup_exp(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     enum ck_values values;
-    if (!pick(ck, call, class, index, 512, &values)) return false;
+    if (!pick(ck, call, class, index, &values)) return false;
     float *x = in_place(ck, call->n, values);
     static const float EDGE[] = {-87.0f,     -87.00001f,  -86.99999f, 88.0f,    88.00001f,
                                  87.99999f,  -INFINITY,   INFINITY,   -1000.0f, 1000.0f,
@@ -213,7 +190,6 @@ static bool setup_exp(struct ck *ck, struct ck_call *call, enum ck_class class, 
     for (size_t i = 0; i < call->n; i++) {
         if (class == CK_SHAPES) x[i] = ck_uniform(ck) * (index % 2 == 0 ? 100.0f : 5.0f);
         if (class == CK_EXTREMES && index % 3 == 0) x[i] = EDGE[(i + index) % (sizeof EDGE / sizeof *EDGE)];
-        if (class == CK_BENCH) x[i] = ck_uniform(ck) * 20.0f;
     }
     call->c = copy_of(ck, x, call->n);
     call->out = x;
@@ -221,10 +197,7 @@ static bool setup_exp(struct ck *ck, struct ck_call *call, enum ck_class class, 
     return true;
 }
 
-static void invoke_exp(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->exp(call->out, call->a, call->n);
-}
+CK_INVOKE(exp, call->out, call->a, call->n)
 
 static bool truth_exp(struct ck *ck, const struct ck_call *call)
 {
@@ -241,7 +214,7 @@ static bool truth_exp(struct ck *ck, const struct ck_call *call)
 static bool setup_pair(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     enum ck_values values;
-    if (!pick(ck, call, class, index, 6912, &values)) return false;
+    if (!pick(ck, call, class, index, &values)) return false;
     call->out = in_place(ck, call->n, values);
     const float *copy = copy_of(ck, call->out, call->n);
     const float *other = ck_floats(ck, call->n, index % 2 == 0 ? values : CK_ORDINARY);
@@ -252,30 +225,15 @@ static bool setup_pair(struct ck *ck, struct ck_call *call, enum ck_class class,
     return true;
 }
 
-static void invoke_relu2_mul(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->relu2_mul(call->out, call->a, call->b, call->n);
-}
+CK_INVOKE(relu2_mul, call->out, call->a, call->b, call->n)
 
-static void invoke_silu_mul(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->silu_mul(call->out, call->a, call->b, call->n);
-}
+CK_INVOKE(silu_mul, call->out, call->a, call->b, call->n)
 
-static void invoke_sigmoid_mul(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->sigmoid_mul(call->out, call->a, call->b, call->n);
-}
+CK_INVOKE(sigmoid_mul, call->out, call->a, call->b, call->n)
 
-static void invoke_gelu_mul(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->gelu_mul(call->out, call->a, call->b, call->n);
-}
+CK_INVOKE(gelu_mul, call->out, call->a, call->b, call->n)
 
-static void invoke_add(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->add(call->out, call->rows == 0 ? call->b : call->c, call->n);
-}
+CK_INVOKE(add, call->out, call->rows == 0 ? call->b : call->c, call->n)
 
 /* The second factor as it was: the output's place held a copy of the first. */
 static double second(const struct ck_call *call, size_t i)
@@ -353,11 +311,7 @@ static bool setup_rotate(struct ck *ck, struct ck_call *call, enum ck_class clas
     size_t block = (size_t)2 << index % 10, blocks = 1 + index / 40 % 3;
     enum ck_values values = CK_ORDINARY;
     bool with_signs = index / 10 % 2 == 0;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        block = 128;
-        blocks = 16;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= CK_N_VALUES * 10) return false;
         values = index / 10;
     } else if (index >= 120) {
@@ -374,7 +328,6 @@ static bool setup_rotate(struct ck *ck, struct ck_call *call, enum ck_class clas
     call->k = block;
     call->rows = index / 20 % 2;
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, n * sizeof(float));
-    call->bytes = 4.0 * (double)n;
     snprintf(call->text, sizeof call->text, "n=%zu block=%zu back=%zu %s", n, block, call->rows,
              ck_values_name(values));
     return true;
@@ -408,16 +361,16 @@ static bool truth_rotate(struct ck *ck, const struct ck_call *call)
 }
 
 const struct ck_slot CK_FLOAT[] = {
-    {BN_KERNEL_RMSNORM, setup_rmsnorm, invoke_rmsnorm, truth_rmsnorm},
-    {BN_KERNEL_ROPE_NEOX, setup_rope, invoke_rope_neox, truth_rope_neox},
-    {BN_KERNEL_ROPE_NORM, setup_rope, invoke_rope_norm, truth_rope_norm},
-    {BN_KERNEL_SOFTMAX, setup_softmax, invoke_softmax, truth_softmax},
-    {BN_KERNEL_EXP, setup_exp, invoke_exp, truth_exp},
-    {BN_KERNEL_RELU2_MUL, setup_pair, invoke_relu2_mul, truth_relu2_mul},
-    {BN_KERNEL_SILU_MUL, setup_pair, invoke_silu_mul, truth_silu_mul},
-    {BN_KERNEL_GELU_MUL, setup_pair, invoke_gelu_mul, truth_gelu_mul},
-    {BN_KERNEL_SIGMOID_MUL, setup_pair, invoke_sigmoid_mul, truth_sigmoid_mul},
-    {BN_KERNEL_ADD, setup_pair, invoke_add, truth_add},
-    {BN_KERNEL_ROTATE, setup_rotate, invoke_rotate, truth_rotate},
-    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+    {BN_KERNEL_RMSNORM, setup_rmsnorm, invoke_rmsnorm, truth_rmsnorm, 0},
+    {BN_KERNEL_ROPE_NEOX, setup_rope, invoke_rope_neox, truth_rope, NEOX},
+    {BN_KERNEL_ROPE_NORM, setup_rope, invoke_rope_norm, truth_rope, NORM},
+    {BN_KERNEL_SOFTMAX, setup_softmax, invoke_softmax, truth_softmax, 0},
+    {BN_KERNEL_EXP, setup_exp, invoke_exp, truth_exp, 0},
+    {BN_KERNEL_RELU2_MUL, setup_pair, invoke_relu2_mul, truth_relu2_mul, 0},
+    {BN_KERNEL_SILU_MUL, setup_pair, invoke_silu_mul, truth_silu_mul, 0},
+    {BN_KERNEL_GELU_MUL, setup_pair, invoke_gelu_mul, truth_gelu_mul, 0},
+    {BN_KERNEL_SIGMOID_MUL, setup_pair, invoke_sigmoid_mul, truth_sigmoid_mul, 0},
+    {BN_KERNEL_ADD, setup_pair, invoke_add, truth_add, 0},
+    {BN_KERNEL_ROTATE, setup_rotate, invoke_rotate, truth_rotate, 0},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL, 0},
 };

@@ -15,13 +15,11 @@
 #define TERNARY 1001 /* random codes without 3 */
 #define NARROW 1002  /* no high plane: 8 bits */
 
-/* Large enough not to stay in a cache when copies are used in turn. */
-#define BEYOND_CACHES ((size_t)160 << 20)
-
+enum { GEMV, GEMM };
 enum steps { STEPS_ORDINARY, STEPS_SMALLEST, STEPS_LARGE, N_STEPS };
 
 struct shape {
-    size_t rows, groups, group, n, ldy_pad, copies;
+    size_t rows, groups, group, n, ldy_pad;
     size_t gap;           /* bytes between planes */
     bool uneven;          /* and 64 more after every third token */
     bool may_be_stored;   /* as rows of a file */
@@ -32,23 +30,20 @@ struct shape {
 
 static const size_t GROUP[] = {128, 64, 256};
 
-/* Tiles of codes, and of scales, for each copy. Returns the codes. */
+/* Tiles of codes, and of scales. Returns the codes. */
 static uint8_t *make_matrix(struct ck *ck, struct ck_call *call, const struct shape *s)
 {
     size_t tiles = (s->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS, k = s->groups * s->group;
     size_t bytes = tiles * 4 * k, halves = tiles * s->groups * BN_TILE_ROWS;
-    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->copies * bytes);
-    for (size_t i = 0; i < s->copies * bytes; i++) {
+    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, bytes);
+    for (size_t i = 0; i < bytes; i++) {
         unsigned byte = ck_random(ck) & 0xFFu;
         if (s->codes == TERNARY) byte &= ~((byte & byte >> 1 & 0x55u) << 1);
         codes[i] = (uint8_t)(s->codes < 4 ? 0x55u * (unsigned)s->codes : byte);
     }
-    call->weights = codes;
-    call->n_copies = s->copies;
-    call->copy_bytes = bytes;
     call->grouped = (struct bn_grouped){.codes = codes, .rows = s->rows, .k = k, .group = s->group};
-    call->grouped.scales = ck_halves(ck, s->copies * halves, s->scales);
-    call->grouped.streamed = s->copies > 1 || ck_below(ck, 2) == 1; /* both ways give the same bits */
+    call->grouped.scales = ck_halves(ck, halves, s->scales);
+    call->grouped.streamed = ck_below(ck, 2) == 1; /* both ways give the same bits */
     return codes;
 }
 
@@ -72,7 +67,7 @@ static unsigned true_code(const struct stored *s, const uint8_t *block, unsigned
     return block[at + i % n] * POW3[i / n] / 256 % 3;
 }
 
-/* Puts the code of weight i in row r of the first copy. */
+/* Puts the code of weight i in row r. */
 static void put_code(uint8_t *codes, size_t k, size_t r, size_t i, unsigned code)
 {
     uint8_t *byte = codes + r / 16 * 4 * k + i / 16 * 64 + r % 16 * 4 + i / 4 % 4;
@@ -171,45 +166,12 @@ static bool make_product(struct ck *ck, struct ck_call *call, const struct shape
     return true;
 }
 
-static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm)
-{
-    static const struct {
-        size_t rows, k, group, n;
-        bool ram, narrow;
-        const char *text;
-    } GEMV[] = {{256, 2560, 128, 1, false, false, "256x2560/128 L2"},
-                {2560, 2560, 128, 1, false, false, "2560x2560/128 L3"},
-                {4096, 4096, 128, 1, true, false, "4096x4096/128 RAM"},
-                {4096, 12288, 128, 1, true, false, "4096x12288/128 RAM"},
-                {4096, 4096, 64, 1, true, false, "4096x4096/64 RAM"}},
-      GEMM[] = {{2560, 2560, 128, 4, false, false, "2560x2560/128 n=4"},
-                {2560, 2560, 128, 64, false, false, "2560x2560/128 n=64"},
-                {1024, 12288, 128, 64, false, false, "1024x12288/128 n=64"},
-                {2560, 2560, 64, 64, false, false, "2560x2560/64 n=64"},
-                {2560, 2560, 256, 64, false, false, "2560x2560/256 n=64"},
-                {2560, 2560, 256, 64, false, true, "2560x2560/256 n=64 8 bits"}};
-    if (index >= (gemm ? COUNT(GEMM) : COUNT(GEMV))) return false;
-    struct shape s = {.codes = TERNARY, .high = ANY, .low = ANY, .scales = CK_ORDINARY, .copies = 1};
-    s.rows = gemm ? GEMM[index].rows : GEMV[index].rows;
-    s.group = gemm ? GEMM[index].group : GEMV[index].group;
-    s.groups = (gemm ? GEMM[index].k : GEMV[index].k) / s.group;
-    s.n = gemm ? GEMM[index].n : 1;
-    if (gemm && GEMM[index].narrow) s.high = NARROW;
-    double weights = (double)s.rows * (double)(s.groups * s.group);
-    if (!gemm && GEMV[index].ram) s.copies = BEYOND_CACHES / ((size_t)weights / 4);
-    (void)make_product(ck, call, &s);
-    call->bytes = weights / 4 + 2 * weights / (double)s.group;
-    call->macs = weights * (double)s.n;
-    snprintf(call->text, sizeof call->text, "%s", gemm ? GEMM[index].text : GEMV[index].text);
-    return true;
-}
-
 static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm)
 {
     static const int CODE[] = {0, 1, 2, 3, ANY}, LOW[] = {-128, 0, 127, ANY},
                      HIGH[] = {-128, 0, 127, ANY, NARROW};
     enum { PLANES = COUNT(CODE) * COUNT(HIGH) * COUNT(LOW) * COUNT(GROUP) };
-    struct shape s = {.rows = 19, .groups = 5, .n = gemm ? 9 : 1, .copies = 1, .scales = CK_ORDINARY};
+    struct shape s = {.rows = 19, .groups = 5, .n = gemm ? 9 : 1, .scales = CK_ORDINARY};
     s.may_be_stored = !gemm;
     s.codes = s.high = s.low = ANY;
     if (index < PLANES) {
@@ -232,8 +194,9 @@ static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index,
 
 /* Rows of whole tiles, of one row more or less, and of a few; tokens 1 .. 20; odd numbers of groups, so that
  * no chunk of a fixed size ends where a matrix does; each with activations of 16 and of 8 bits. */
-static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool gemm)
+static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
+    bool gemm = call->variant == GEMM;
     static const size_t ROWS[] = {1, 15, 16, 17, 31, 32, 33, 40, 49, 63, 64, 81};
     static const size_t GROUPS[] = {1, 2, 3, 5, 9, 13};
     static const struct {
@@ -241,10 +204,8 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
     } LARGE[] = {{100, 20, 128, 67}, {16, 108, 64, 131}, {130, 27, 256, 35},
                  {1100, 4, 128, 7},  {9, 128, 128, 2},   {40, 11, 128, 265}};
     unsigned regular = gemm ? 20 * 3 * 4 : COUNT(ROWS) * COUNT(GROUPS) * COUNT(GROUP);
-    if (class == CK_BENCH) return bench_product(ck, call, index, gemm);
     if (class == CK_EXTREMES) return extreme_product(ck, call, index, gemm);
-    struct shape s = {
-        .may_be_stored = !gemm, .high = index % 2 == 1 ? NARROW : ANY, .low = ANY, .copies = 1, .n = 1};
+    struct shape s = {.may_be_stored = !gemm, .high = index % 2 == 1 ? NARROW : ANY, .low = ANY, .n = 1};
     index /= 2;
     s.codes = index % 3 == 0 ? ANY : TERNARY;
     s.rows = ROWS[(gemm ? 5 * index : index) % COUNT(ROWS)];
@@ -270,23 +231,11 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
     return make_product(ck, call, &s);
 }
 
-static bool setup_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_product(ck, call, class, index, false);
-}
-
-static bool setup_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_product(ck, call, class, index, true);
-}
-
-/* The copy of the weights that the call names, or the rows of the file. */
+/* Kernels that compute with the rows of a file get no tiles. */
 static struct bn_grouped matrix_of(const struct ck_call *call)
 {
     struct bn_grouped w = call->grouped;
-    size_t copy = (size_t)(call->weights - w.codes) / call->copy_bytes;
-    w.scales += copy * (call->copy_bytes * 4 / w.group);
-    w.codes = w.stored != NULL ? NULL : call->weights;
+    if (w.stored != NULL) w.codes = NULL;
     return w;
 }
 
@@ -296,11 +245,7 @@ static void invoke_gemv(const struct bn_kernels *kernels, const struct ck_call *
     kernels->grouped_gemv(call->out, &w, call->a);
 }
 
-static void invoke_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    struct bn_grouped w = matrix_of(call);
-    kernels->grouped_gemm(call->out, call->ldy, &w, call->a, call->n);
-}
+CK_INVOKE(grouped_gemm, call->out, call->ldy, &call->grouped, call->a, call->n)
 
 /* The exact sum of group g: bytes at .. at + 3 of a plane, whose elements lie four apart, belong to one pair
  * of bits in the four bytes of the row. */
@@ -358,10 +303,7 @@ static bool setup_quantize16(struct ck *ck, struct ck_call *call, enum ck_class 
     enum ck_values values = CK_ORDINARY;
     bool edges = false;
     int wild = 0;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        groups = 32;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= 3 * (CK_N_VALUES + 3)) return false;
         values = index / 3;
         edges = values == CK_N_VALUES;
@@ -383,7 +325,6 @@ static bool setup_quantize16(struct ck *ck, struct ck_call *call, enum ck_class 
     call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, n);
     call->out3 = ck_buffer(ck, CK_OUT, CK_FLOATS, groups * sizeof(float));
     call->out4 = ck_buffer(ck, CK_OUT, CK_BYTES, groups * sizeof(int32_t));
-    call->bytes = 4.0 * (double)n;
     snprintf(call->text, sizeof call->text, "n=%zu group=%zu %s", n, group,
              wild > 0 ? "not finite"
              : edges  ? "edges"
@@ -391,10 +332,7 @@ static bool setup_quantize16(struct ck *ck, struct ck_call *call, enum ck_class 
     return true;
 }
 
-static void invoke_quantize16(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->quantize16(call->out, call->out2, call->out3, call->out4, call->a, call->n, call->k);
-}
+CK_INVOKE(quantize16, call->out, call->out2, call->out3, call->out4, call->a, call->n, call->k)
 
 static bool truth_quantize16(struct ck *ck, const struct ck_call *call)
 {
@@ -431,10 +369,7 @@ static bool setup_to_plane(struct ck *ck, struct ck_call *call, enum ck_class cl
     static const int VALUE[] = {ANY, -128, 127};
     size_t group = GROUP[index % 3], groups = 1 + index / 3;
     int value = ANY;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        groups = 32;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= 3 * COUNT(VALUE)) return false;
         value = VALUE[index / 3];
         groups = 37;
@@ -448,15 +383,11 @@ static bool setup_to_plane(struct ck *ck, struct ck_call *call, enum ck_class cl
     call->k = group;
     call->out = ck_buffer(ck, CK_OUT, CK_BYTES, n);
     call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, groups * sizeof(int32_t));
-    call->bytes = (double)n;
     snprintf(call->text, sizeof call->text, "n=%zu group=%zu value=%d", n, group, value);
     return true;
 }
 
-static void invoke_to_plane(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->to_plane(call->out, call->out2, call->a, call->n, call->k);
-}
+CK_INVOKE(to_plane, call->out, call->out2, call->a, call->n, call->k)
 
 static bool truth_to_plane(struct ck *ck, const struct ck_call *call)
 {
@@ -483,11 +414,7 @@ static bool setup_to_tiles(struct ck *ck, struct ck_call *call, enum ck_class cl
     const struct stored *s = &STORED[index % COUNT(STORED)];
     size_t rows = 33, groups = 5;
     index /= COUNT(STORED);
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        rows = 256;
-        groups = 5120 / s->group;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= COUNT(VALUE)) return false;
     } else {
         if (index >= COUNT(ROWS) * COUNT(GROUPS)) return false;
@@ -507,17 +434,13 @@ static bool setup_to_tiles(struct ck *ck, struct ck_call *call, enum ck_class cl
     call->grouped.streamed = ck_below(ck, 2) == 1;
     call->out = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * 4 * call->grouped.k);
     call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * groups * BN_TILE_ROWS * sizeof(uint16_t));
-    call->bytes = (double)(rows * row_bytes);
     call->n = (size_t)(s - STORED);
     snprintf(call->text, sizeof call->text, "%zux%zu/%zu blocks=%d", rows, call->grouped.k, s->group,
              (int)s->blocks);
     return true;
 }
 
-static void invoke_to_tiles(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->to_tiles(call->out, call->out2, &call->grouped);
-}
+CK_INVOKE(to_tiles, call->out, call->out2, &call->grouped)
 
 static bool truth_to_tiles(struct ck *ck, const struct ck_call *call)
 {
@@ -542,10 +465,10 @@ static bool truth_to_tiles(struct ck *ck, const struct ck_call *call)
 }
 
 const struct ck_slot CK_GROUPED[] = {
-    {BN_KERNEL_GROUPED_GEMV, setup_gemv, invoke_gemv, truth_product},
-    {BN_KERNEL_GROUPED_GEMM, setup_gemm, invoke_gemm, truth_product},
-    {BN_KERNEL_QUANTIZE16, setup_quantize16, invoke_quantize16, truth_quantize16},
-    {BN_KERNEL_TO_PLANE, setup_to_plane, invoke_to_plane, truth_to_plane},
-    {BN_KERNEL_TO_TILES, setup_to_tiles, invoke_to_tiles, truth_to_tiles},
-    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+    {BN_KERNEL_GROUPED_GEMV, setup_product, invoke_gemv, truth_product, GEMV},
+    {BN_KERNEL_GROUPED_GEMM, setup_product, invoke_grouped_gemm, truth_product, GEMM},
+    {BN_KERNEL_QUANTIZE16, setup_quantize16, invoke_quantize16, truth_quantize16, 0},
+    {BN_KERNEL_TO_PLANE, setup_to_plane, invoke_to_plane, truth_to_plane, 0},
+    {BN_KERNEL_TO_TILES, setup_to_tiles, invoke_to_tiles, truth_to_tiles, 0},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL, 0},
 };

@@ -12,6 +12,8 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define EPS 0x1p-24
 
+enum { SCORES = 1, VALUES, HALF, SINGLE };
+
 /* Sum of w * x, and of their sizes for the tolerance. */
 struct sum {
     double value, size;
@@ -48,13 +50,7 @@ static bool pick_attn(struct ck *ck, struct ck_call *call, enum ck_class class, 
     call->k = HEAD[index % COUNT(HEAD)];
     call->ld = call->k;
     call->rows = QUERIES[index % COUNT(QUERIES)];
-    if (class == CK_BENCH) {
-        static const size_t POSITIONS[] = {64, 1024}, BENCH_QUERIES[] = {1, 4, 32};
-        if (index >= COUNT(BENCH_QUERIES) * COUNT(POSITIONS)) return false;
-        n_pos = POSITIONS[index / COUNT(BENCH_QUERIES)];
-        call->k = call->ld = 128;
-        call->rows = BENCH_QUERIES[index % COUNT(BENCH_QUERIES)];
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= COUNT(HEAD) * CK_N_VALUES) return false;
         *values = index / (unsigned)COUNT(HEAD);
         n_pos = 1 + index % 19;
@@ -71,8 +67,9 @@ static bool pick_attn(struct ck *ck, struct ck_call *call, enum ck_class class, 
 }
 
 /* Queries, and rows of scores, lie a little apart. */
-static bool setup_attn(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool scores)
+static bool setup_attn(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
+    bool scores = call->variant == SCORES;
     enum ck_values values;
     if (!pick_attn(ck, call, class, index, &values)) return false;
     size_t n_in = scores ? call->k : call->n, n_out = scores ? call->n : call->k;
@@ -90,21 +87,9 @@ static bool setup_attn(struct ck *ck, struct ck_call *call, enum ck_class class,
     memcpy(before, y, n_all * sizeof *y);
     call->out = y;
     call->b = before;
-    call->macs = (double)call->rows * (double)call->n * (double)call->k;
-    call->bytes = 2 * (double)call->n * (double)call->k;
     snprintf(call->text, sizeof call->text, "head_dim=%zu n_pos=%zu queries=%zu ld=%zu %s", call->k, call->n,
              call->rows, call->ld, ck_values_name(values));
     return true;
-}
-
-static bool setup_attn_scores(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_attn(ck, call, class, index, true);
-}
-
-static bool setup_attn_values(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_attn(ck, call, class, index, false);
 }
 
 static void invoke_attn_scores(const struct bn_kernels *kernels, const struct ck_call *call)
@@ -160,43 +145,15 @@ static bool truth_attn_values(struct ck *ck, const struct ck_call *call)
 
 /* ---- matrices ---- */
 
-static bool bench_gemm(struct ck *ck, struct ck_call *call, unsigned index, bool half)
+static bool setup_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
-    static const struct {
-        size_t rows, k, n, copies;
-    } SHAPE[] = {{128, 2560, 1, 1}, {8192, 2560, 1, 4}, {4096, 2560, 4, 1}, {1024, 768, 16, 1}};
-    if (index >= COUNT(SHAPE)) return false;
-    size_t rows = SHAPE[index].rows, k = SHAPE[index].k, n = SHAPE[index].n, copies = SHAPE[index].copies;
-    size_t element = half ? 2 : 4;
-    uint8_t *w = ck_buffer(ck, CK_IN, CK_BYTES, copies * rows * k * element);
-    if (half)
-        ck_fill_f16(ck, w, copies * rows * k, CK_ORDINARY);
-    else
-        ck_fill_f32(ck, w, copies * rows * k, CK_ORDINARY);
-    call->weights = w;
-    call->rows = rows;
-    call->k = call->ldx = k;
-    call->n = n;
-    call->ldy = rows;
-    call->n_copies = copies;
-    call->copy_bytes = rows * k * element;
-    call->a = ck_floats(ck, n * k, CK_ORDINARY);
-    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, n * rows * sizeof(float));
-    call->bytes = (double)call->copy_bytes;
-    call->macs = (double)rows * (double)k * (double)n;
-    snprintf(call->text, sizeof call->text, "%zux%zu n=%zu %s", rows, k, n, copies > 1 ? "RAM" : "cache");
-    return true;
-}
-
-static bool setup_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool half)
-{
+    bool half = call->variant == HALF;
     static const size_t K[] = {1, 15, 16, 17, 20, 100, 128, 256, 257, 640};
     static const struct {
         size_t rows, k, n;
     } LARGE[] = {{70, 256, 70}, {9, 2560, 5}, {33, 2563, 3}, {1, 6912, 1}, {300, 96, 2}, {1025, 2085, 1}};
     enum ck_values values = CK_ORDINARY;
     size_t element = half ? 2 : 4, offset = 0, pad_x = 0, pad_y = 0;
-    if (class == CK_BENCH) return bench_gemm(ck, call, index, half);
     call->k = K[index % COUNT(K)];
     call->rows = 1 + index / COUNT(K) % 9;
     call->n = 1 + index / COUNT(K) / 9;
@@ -235,30 +192,14 @@ static bool setup_gemm(struct ck *ck, struct ck_call *call, enum ck_class class,
     return true;
 }
 
-static bool setup_f16_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_gemm(ck, call, class, index, true);
-}
+CK_INVOKE(f16_gemm, call->out, call->ldy, (const void *)call->weights, call->rows, call->k, call->a,
+          call->ldx, call->n)
+CK_INVOKE(f32_gemm, call->out, call->ldy, (const void *)call->weights, call->rows, call->k, call->a,
+          call->ldx, call->n)
 
-static bool setup_f32_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+static bool truth_gemm(struct ck *ck, const struct ck_call *call)
 {
-    return setup_gemm(ck, call, class, index, false);
-}
-
-static void invoke_f16_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->f16_gemm(call->out, call->ldy, (const void *)call->weights, call->rows, call->k, call->a,
-                      call->ldx, call->n);
-}
-
-static void invoke_f32_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->f32_gemm(call->out, call->ldy, (const void *)call->weights, call->rows, call->k, call->a,
-                      call->ldx, call->n);
-}
-
-static bool truth_gemm(struct ck *ck, const struct ck_call *call, bool half)
-{
+    bool half = call->variant == HALF;
     const float *y = call->out, *x = call->a;
     for (size_t j = 0; j < call->n; j++)
         for (size_t r = 0; r < call->rows; r++) {
@@ -271,20 +212,10 @@ static bool truth_gemm(struct ck *ck, const struct ck_call *call, bool half)
     return true;
 }
 
-static bool truth_f16_gemm(struct ck *ck, const struct ck_call *call)
-{
-    return truth_gemm(ck, call, true);
-}
-
-static bool truth_f32_gemm(struct ck *ck, const struct ck_call *call)
-{
-    return truth_gemm(ck, call, false);
-}
-
 const struct ck_slot CK_MATRIX[] = {
-    {BN_KERNEL_ATTN_SCORES, setup_attn_scores, invoke_attn_scores, truth_attn_scores},
-    {BN_KERNEL_ATTN_VALUES, setup_attn_values, invoke_attn_values, truth_attn_values},
-    {BN_KERNEL_F16_GEMM, setup_f16_gemm, invoke_f16_gemm, truth_f16_gemm},
-    {BN_KERNEL_F32_GEMM, setup_f32_gemm, invoke_f32_gemm, truth_f32_gemm},
-    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+    {BN_KERNEL_ATTN_SCORES, setup_attn, invoke_attn_scores, truth_attn_scores, SCORES},
+    {BN_KERNEL_ATTN_VALUES, setup_attn, invoke_attn_values, truth_attn_values, VALUES},
+    {BN_KERNEL_F16_GEMM, setup_gemm, invoke_f16_gemm, truth_gemm, HALF},
+    {BN_KERNEL_F32_GEMM, setup_gemm, invoke_f32_gemm, truth_gemm, SINGLE},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL, 0},
 };

@@ -19,13 +19,10 @@ static unsigned digit_of(unsigned byte, size_t d)
     return d < 3 ? below / WEIGHT[d] % 3 : below / WEIGHT[d];
 }
 
-/* Large enough not to stay in a cache when copies are used in turn. */
-#define BEYOND_CACHES ((size_t)160 << 20)
-
 /* ---- T5 ---- */
 
 struct t5_shape {
-    size_t rows, k, pad, offset, copies;
+    size_t rows, k, pad, offset;
     int codes, acts; /* a fixed byte or activation, or ANY */
 };
 
@@ -34,12 +31,12 @@ struct t5_shape {
 static bool make_t5(struct ck *ck, struct ck_call *call, const struct t5_shape *s)
 {
     size_t row = s->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES + s->pad, all = s->rows * row - s->pad;
-    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->offset + s->copies * all);
+    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->offset + all);
     int8_t *q = ck_buffer(ck, CK_IN, CK_BYTES, s->k);
     struct bn_act *act = ck_buffer(ck, CK_IN, CK_BYTES, sizeof *act);
     int32_t sum = 0;
     codes += s->offset;
-    for (size_t i = 0; i < s->copies * all; i++)
+    for (size_t i = 0; i < all; i++)
         codes[i] = (uint8_t)(s->codes != ANY ? (unsigned)s->codes : ck_below(ck, 256));
     for (size_t i = 0; i < s->k; i++) {
         q[i] = (int8_t)(s->acts != ANY ? s->acts : (int)ck_below(ck, 255) - 127);
@@ -48,41 +45,19 @@ static bool make_t5(struct ck *ck, struct ck_call *call, const struct t5_shape *
     *act = (struct bn_act){.q = q, .sum = sum, .scale = 3.0f + ck_uniform(ck)};
     call->act = act;
     call->weights = codes;
-    call->n_copies = s->copies;
-    call->copy_bytes = all;
-    call->w = (struct bn_ternary){.rows = s->rows, .k = s->k, .row_bytes = row, .streamed = true};
+    call->w =
+        (struct bn_ternary){.codes = codes, .rows = s->rows, .k = s->k, .row_bytes = row, .streamed = true};
     call->w.scale = 0.25f + fabsf(ck_uniform(ck));
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, s->rows * sizeof(float));
-    call->bytes = (double)all;
-    call->macs = (double)s->rows * (double)s->k;
     snprintf(call->text, sizeof call->text, "%zux%zu codes=%d acts=%d", s->rows, s->k, s->codes, s->acts);
-    return true;
-}
-
-static bool bench_t5(struct ck *ck, struct ck_call *call, unsigned index)
-{
-    static const struct {
-        size_t rows, k;
-        bool ram;
-        const char *text;
-    } SHAPE[] = {{256, 2560, false, "256x2560 L2"},
-                 {2560, 2560, true, "2560x2560 RAM"},
-                 {2560, 7040, true, "2560x7040 RAM"}};
-    if (index >= COUNT(SHAPE)) return false;
-    struct t5_shape s = {
-        .rows = SHAPE[index].rows, .k = SHAPE[index].k, .copies = 1, .codes = ANY, .acts = ANY};
-    if (SHAPE[index].ram) s.copies = BEYOND_CACHES / (s.rows * s.k / 5);
-    (void)make_t5(ck, call, &s);
-    snprintf(call->text, sizeof call->text, "%s", SHAPE[index].text);
     return true;
 }
 
 static bool setup_t5_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     static const int ACTS[] = {127, -127, 0, ANY};
-    struct t5_shape s = {.rows = 1 + index % 7, .k = BN_T5_BLOCK * (1 + index / 7), .copies = 1};
+    struct t5_shape s = {.rows = 1 + index % 7, .k = BN_T5_BLOCK * (1 + index / 7)};
     s.codes = s.acts = ANY;
-    if (class == CK_BENCH) return bench_t5(ck, call, index);
     if (class == CK_EXTREMES) { /* every byte, the ones that no packing makes too */
         if (index >= 256 * COUNT(ACTS) + 2) return false;
         s.codes = (int)(index % 256);
@@ -100,12 +75,7 @@ static bool setup_t5_gemv(struct ck *ck, struct ck_call *call, enum ck_class cla
     return make_t5(ck, call, &s);
 }
 
-static void invoke_t5_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    struct bn_ternary w = call->w;
-    w.codes = call->weights;
-    kernels->t5_gemv(call->out, &w, call->act);
-}
+CK_INVOKE(t5_gemv, call->out, &call->w, call->act)
 
 static bool truth_t5_gemv(struct ck *ck, const struct ck_call *call)
 {
@@ -125,10 +95,7 @@ static bool truth_t5_gemv(struct ck *ck, const struct ck_call *call)
 static bool setup_t5_pack(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     size_t k = 128 * (1 + index % 60), offset = class == CK_LAYOUT ? index % 5 : 0;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        k = 6912;
-    } else if (index >= 120) {
+    if (index >= 120) {
         return false;
     }
     ck->guard_before = class == CK_LAYOUT && offset == 0;
@@ -144,15 +111,11 @@ static bool setup_t5_pack(struct ck *ck, struct ck_call *call, enum ck_class cla
     call->k = k;
     call->n = (k + BN_T5_BLOCK - 1) / BN_T5_BLOCK * BN_T5_BLOCK_BYTES;
     call->out = ck_buffer(ck, CK_OUT, CK_BYTES, call->n);
-    call->bytes = (double)k / 4;
     snprintf(call->text, sizeof call->text, "k=%zu offset=%zu", k, offset);
     return true;
 }
 
-static void invoke_t5_pack(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->t5_pack(call->out, call->weights, call->k);
-}
+CK_INVOKE(t5_pack, call->out, call->weights, call->k)
 
 static bool truth_t5_pack(struct ck *ck, const struct ck_call *call)
 {
@@ -168,7 +131,7 @@ static bool truth_t5_pack(struct ck *ck, const struct ck_call *call)
 /* ---- 8-bit weights ---- */
 
 struct i8_shape {
-    size_t rows, k, n, offset, copies;
+    size_t rows, k, n, offset;
     int w, high, low; /* fixed values, or ANY */
 };
 
@@ -184,14 +147,8 @@ static bool setup_i8_gemm(struct ck *ck, struct ck_call *call, enum ck_class cla
 {
     static const int EDGE[] = {-128, -127, 0, 127, ANY};
     struct i8_shape s = {
-        .rows = 1 + index % 5, .k = 1 + index / 5, .n = 1, .copies = 1, .w = ANY, .high = ANY, .low = ANY};
-    if (class == CK_BENCH) {
-        if (index > 2) return false;
-        s.rows = index == 0 ? 100 : 4096;
-        s.n = index == 2 ? 8 : 1;
-        s.k = 2560;
-        s.copies = index == 0 ? 1 : BEYOND_CACHES / (s.rows * s.k);
-    } else if (class == CK_EXTREMES) {
+        .rows = 1 + index % 5, .k = 1 + index / 5, .n = 1, .w = ANY, .high = ANY, .low = ANY};
+    if (class == CK_EXTREMES) {
         if (index >= 125 * 3) return false;
         s.w = EDGE[index % 5];
         s.high = EDGE[index / 5 % 5];
@@ -215,10 +172,8 @@ static bool setup_i8_gemm(struct ck *ck, struct ck_call *call, enum ck_class cla
     } else {
         return false;
     }
-    int8_t *w = bytes_of(ck, s.offset + s.copies * s.rows * s.k, s.w);
+    int8_t *w = bytes_of(ck, s.offset + s.rows * s.k, s.w);
     call->weights = (const uint8_t *)w + s.offset;
-    call->n_copies = s.copies;
-    call->copy_bytes = s.rows * s.k;
     struct bn_planes *x = ck_buffer(ck, CK_IN, CK_BYTES, s.n * sizeof *x);
     const int8_t *high = bytes_of(ck, s.n * s.k, s.high), *low = bytes_of(ck, s.n * s.k, s.low);
     for (size_t j = 0; j < s.n; j++)
@@ -229,18 +184,12 @@ static bool setup_i8_gemm(struct ck *ck, struct ck_call *call, enum ck_class cla
     call->n = s.n;
     call->ldy = s.rows + index % 3;
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, ((s.n - 1) * call->ldy + s.rows) * sizeof(float));
-    call->bytes = (double)(s.rows * s.k);
-    call->macs = 2 * call->bytes * (double)s.n;
-    snprintf(call->text, sizeof call->text, "%zux%zu n=%zu%s w=%d high=%d low=%d", s.rows, s.k, s.n,
-             s.copies > 1 ? " RAM" : "", s.w, s.high, s.low);
+    snprintf(call->text, sizeof call->text, "%zux%zu n=%zu w=%d high=%d low=%d", s.rows, s.k, s.n, s.w,
+             s.high, s.low);
     return true;
 }
 
-static void invoke_i8_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->i8_gemm(call->out, call->ldy, (const int8_t *)call->weights, call->rows, call->k, call->a,
-                     call->n);
-}
+CK_INVOKE(i8_gemm, call->out, call->ldy, (const int8_t *)call->weights, call->rows, call->k, call->a, call->n)
 
 static bool truth_i8_gemm(struct ck *ck, const struct ck_call *call)
 {
@@ -261,9 +210,9 @@ static bool truth_i8_gemm(struct ck *ck, const struct ck_call *call)
 
 static bool setup_residual(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
-    size_t n = class == CK_BENCH ? 2560 : index % 70 == 69 ? 2560 : 1 + index % 70;
+    size_t n = index % 70 == 69 ? 2560 : 1 + index % 70;
     enum ck_values values = class == CK_EXTREMES ? index / 70 : CK_ORDINARY;
-    if (index >= (class == CK_BENCH ? 1 : class == CK_EXTREMES ? 70 * CK_N_VALUES : 140)) return false;
+    if (index >= (class == CK_EXTREMES ? 70 * CK_N_VALUES : 140)) return false;
     ck->guard_before = class == CK_LAYOUT;
     call->a = ck_floats(ck, n, values);
     call->b = bytes_of(ck, n, ANY);
@@ -271,7 +220,6 @@ static bool setup_residual(struct ck *ck, struct ck_call *call, enum ck_class cl
     call->n = n;
     call->out = ck_buffer(ck, CK_OUT, CK_BYTES, sizeof(double));
     call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, sizeof(double));
-    call->bytes = 5.0 * (double)n;
     snprintf(call->text, sizeof call->text, "n=%zu %s", n, ck_values_name(values));
     return true;
 }
@@ -305,9 +253,9 @@ static bool truth_residual(struct ck *ck, const struct ck_call *call)
 }
 
 const struct ck_slot CK_PACKED[] = {
-    {BN_KERNEL_T5_GEMV, setup_t5_gemv, invoke_t5_gemv, truth_t5_gemv},
-    {BN_KERNEL_T5_PACK, setup_t5_pack, invoke_t5_pack, truth_t5_pack},
-    {BN_KERNEL_I8_GEMM, setup_i8_gemm, invoke_i8_gemm, truth_i8_gemm},
-    {BN_KERNEL_RESIDUAL, setup_residual, invoke_residual, truth_residual},
-    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+    {BN_KERNEL_T5_GEMV, setup_t5_gemv, invoke_t5_gemv, truth_t5_gemv, 0},
+    {BN_KERNEL_T5_PACK, setup_t5_pack, invoke_t5_pack, truth_t5_pack, 0},
+    {BN_KERNEL_I8_GEMM, setup_i8_gemm, invoke_i8_gemm, truth_i8_gemm, 0},
+    {BN_KERNEL_RESIDUAL, setup_residual, invoke_residual, truth_residual, 0},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL, 0},
 };

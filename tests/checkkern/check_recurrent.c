@@ -18,11 +18,7 @@ static bool setup_conv(struct ck *ck, struct ck_call *call, enum ck_class class,
     enum ck_values values = CK_ORDINARY;
     call->n = N[index % 7];
     call->k = 1 + index / 7 % MAX_TAPS;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        call->n = 10240;
-        call->k = 4;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= 7 * CK_N_VALUES) return false;
         call->k = 4;
         values = index / 7;
@@ -35,7 +31,6 @@ static bool setup_conv(struct ck *ck, struct ck_call *call, enum ck_class class,
     call->a = ck_floats(ck, (call->k - 1) * call->ldx + call->n, CK_ORDINARY);
     call->b = ck_floats(ck, (call->k - 1) * call->ld + call->n, values);
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, call->n * sizeof(float));
-    call->bytes = 4.0 * (double)(call->k * call->n);
     snprintf(call->text, sizeof call->text, "n=%zu taps=%zu %s", call->n, call->k, ck_values_name(values));
     return true;
 }
@@ -73,10 +68,6 @@ struct delta_shape {
 static bool delta_shape(struct delta_shape *s, enum ck_class class, unsigned index)
 {
     static const size_t D[] = {1, 8, 33, 64}, COLUMNS[] = {1, 7, 16, 24, 64, 100}, N[] = {1, 2, 5};
-    if (class == CK_BENCH) {
-        *s = (struct delta_shape){128, 128, index == 0 ? 1 : 64};
-        return index < 2;
-    }
     *s = (struct delta_shape){D[index % 4], COLUMNS[index / 4 % 6], N[index / 24 % 3]};
     return index < (class == CK_EXTREMES ? 24 * CK_N_VALUES : 72);
 }
@@ -105,8 +96,6 @@ static bool setup_delta(struct ck *ck, struct ck_call *call, enum ck_class class
     call->out = state;
     call->out3 = before;
     call->out2 = ck_buffer(ck, CK_OUT, CK_FLOATS, s.n * call->ldy * sizeof(float));
-    call->bytes = 8.0 * (double)(s.d * s.columns);
-    call->macs = 3.0 * (double)(s.n * s.d * s.columns);
     snprintf(call->text, sizeof call->text, "d=%zu columns=%zu n=%zu %s", s.d, s.columns, s.n,
              ck_values_name(values));
     return true;
@@ -175,7 +164,7 @@ static bool truth_delta(struct ck *ck, const struct ck_call *call)
 }
 
 const struct ck_slot CK_RECURRENT[] = {
-    {BN_KERNEL_CONV_SILU, setup_conv, invoke_conv, truth_conv},
-    {BN_KERNEL_DELTA, setup_delta, invoke_delta, truth_delta},
-    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+    {BN_KERNEL_CONV_SILU, setup_conv, invoke_conv, truth_conv, 0},
+    {BN_KERNEL_DELTA, setup_delta, invoke_delta, truth_delta, 0},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL, 0},
 };

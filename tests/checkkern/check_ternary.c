@@ -15,6 +15,8 @@
 enum codes { CODES_0, CODES_1, CODES_2, CODES_3, CODES_ANY, CODES_TERNARY, N_CODES };
 enum acts { ACTS_PLUS, ACTS_MINUS, ACTS_ALTERNATE, ACTS_HALVES, ACTS_ZERO, ACTS_RANDOM, N_ACTS };
 
+enum { GEMV, GEMM };
+
 struct shape {
     size_t rows, k, n;
     size_t pad, offset; /* extra bytes between rows; distance of the codes from the buffer's start */
@@ -34,19 +36,20 @@ static uint8_t code_byte(struct ck *ck, enum codes codes)
     return (uint8_t)byte;
 }
 
-static void make_matrix(struct ck *ck, struct ck_call *call, const struct shape *s, size_t copies)
+static void make_matrix(struct ck *ck, struct ck_call *call, const struct shape *s)
 {
     size_t stride = s->k / 4 + s->pad, all = s->rows * stride - s->pad;
-    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->offset + copies * all);
+    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->offset + all);
     codes += s->offset;
-    for (size_t i = 0; i < copies * all; i++)
+    for (size_t i = 0; i < all; i++)
         codes[i] = code_byte(ck, s->codes);
     call->weights = codes;
-    call->n_copies = copies;
-    call->copy_bytes = all;
-    call->w = (struct bn_ternary){
-        .rows = s->rows, .k = s->k, .row_bytes = stride, .scale = 0.25f + fabsf(ck_uniform(ck))};
-    call->w.streamed = copies > 1 || ck_below(ck, 2) == 1; /* both ways give the same bits */
+    call->w = (struct bn_ternary){.codes = codes,
+                                  .rows = s->rows,
+                                  .k = s->k,
+                                  .row_bytes = stride,
+                                  .scale = 0.25f + fabsf(ck_uniform(ck))};
+    call->w.streamed = ck_below(ck, 2) == 1; /* both ways give the same bits */
 }
 
 static int8_t act_value(struct ck *ck, enum acts acts, size_t i)
@@ -93,41 +96,10 @@ static bool make_product(struct ck *ck, struct ck_call *call, const struct shape
 {
     snprintf(call->text, sizeof call->text, "%zux%zu n=%zu pad=%zu offset=%zu codes=%d acts=%d", s->rows,
              s->k, s->n, s->pad, s->offset, (int)s->codes, (int)s->acts);
-    make_matrix(ck, call, s, 1);
+    make_matrix(ck, call, s);
     make_acts(ck, call, s);
     call->ldy = s->rows + s->ldy_pad;
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, ((s->n - 1) * call->ldy + s->rows) * sizeof(float));
-    return true;
-}
-
-static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm)
-{
-    static const struct {
-        size_t rows, k, n;
-        bool ram;
-        const char *text;
-    } GEMV[] = {{256, 2560, 1, false, "256x2560 L2"},
-                {2560, 2560, 1, false, "2560x2560 L3"},
-                {2560, 2560, 1, true, "2560x2560 RAM"},
-                {6912, 2560, 1, true, "6912x2560 RAM"},
-                {2560, 6912, 1, true, "2560x6912 RAM"}},
-      GEMM[] = {{2560, 2560, 4, false, "2560x2560 n=4"},
-                {2560, 2560, 64, false, "2560x2560 n=64"},
-                {2560, 6912, 64, false, "2560x6912 n=64"},
-                {768, 768, 64, false, "768x768 n=64"}};
-    if (index >= (gemm ? COUNT(GEMM) : COUNT(GEMV))) return false;
-    struct shape s = {.codes = CODES_TERNARY, .acts = ACTS_RANDOM};
-    s.rows = gemm ? GEMM[index].rows : GEMV[index].rows;
-    s.k = gemm ? GEMM[index].k : GEMV[index].k;
-    s.n = gemm ? GEMM[index].n : 1;
-    size_t bytes = s.rows * s.k / 4;
-    make_matrix(ck, call, &s, !gemm && GEMV[index].ram ? ((size_t)160 << 20) / bytes : 1);
-    make_acts(ck, call, &s);
-    call->ldy = s.rows;
-    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, s.n * s.rows * sizeof(float));
-    call->bytes = (double)call->copy_bytes;
-    call->macs = (double)s.rows * (double)s.k * (double)s.n;
-    snprintf(call->text, sizeof call->text, "%s", gemm ? GEMM[index].text : GEMV[index].text);
     return true;
 }
 
@@ -153,8 +125,9 @@ static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index,
     return make_product(ck, call, &s);
 }
 
-static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool gemm)
+static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
+    bool gemm = call->variant == GEMM;
     static const struct {
         size_t rows, k, n;
     } LARGE[] = {{17, 512, 1},   {33, 768, 1},  {100, 2560, 1}, {37, 768, 67}, {133, 256, 35}, {1100, 512, 7},
@@ -162,7 +135,6 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
                  {65, 1280, 49}, {37, 6912, 8}, {35, 6912, 4},  {18, 6912, 14}};
     struct shape s = {.codes = index % 3 == 0 ? CODES_ANY : CODES_TERNARY, .acts = ACTS_RANDOM, .n = 1};
     unsigned regular = gemm ? 4 * 9 * 17 : 5 * 9;
-    if (class == CK_BENCH) return bench_product(ck, call, index, gemm);
     if (class == CK_EXTREMES) return extreme_product(ck, call, index, gemm);
     if (class == CK_LAYOUT) {
         static const size_t PAD[] = {0, 1, 3, 7, 32, 64}, OFFSET[] = {0, 1, 5, 31};
@@ -190,34 +162,8 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
     return make_product(ck, call, &s);
 }
 
-static bool setup_i2s_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_product(ck, call, class, index, false);
-}
-
-static bool setup_i2s_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
-{
-    return setup_product(ck, call, class, index, true);
-}
-
-static struct bn_ternary matrix_of(const struct ck_call *call)
-{
-    struct bn_ternary w = call->w;
-    w.codes = call->weights;
-    return w;
-}
-
-static void invoke_i2s_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    struct bn_ternary w = matrix_of(call);
-    kernels->i2s_gemv(call->out, &w, call->act);
-}
-
-static void invoke_i2s_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    struct bn_ternary w = matrix_of(call);
-    kernels->i2s_gemm(call->out, call->ldy, &w, call->act, call->n);
-}
+CK_INVOKE(i2s_gemv, call->out, &call->w, call->act)
+CK_INVOKE(i2s_gemm, call->out, call->ldy, &call->w, call->act, call->n)
 
 /* Weight of element i of a row: -1, 0, 1, or 2 for code 3. */
 static int i2s_weight(const uint8_t *row, size_t i)
@@ -250,10 +196,7 @@ static bool setup_quantize(struct ck *ck, struct ck_call *call, enum ck_class cl
     bool ties = false;
     int wild = 0;
     size_t n = index + 1;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        n = 2560;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         static const size_t N[] = {1, 16, 31, 70, 2560};
         if (index >= COUNT(N) * (CK_N_VALUES + 3)) return false;
         n = N[index % COUNT(N)];
@@ -276,7 +219,6 @@ static bool setup_quantize(struct ck *ck, struct ck_call *call, enum ck_class cl
     call->out = ck_buffer(ck, CK_OUT, CK_BYTES, n);
     call->out2 = ck_buffer(ck, CK_OUT, CK_FLOATS, sizeof(float));
     call->out3 = ck_buffer(ck, CK_OUT, CK_BYTES, sizeof(int32_t));
-    call->bytes = 4.0 * (double)n;
     snprintf(call->text, sizeof call->text, "n=%zu %s", n,
              wild > 0 ? "not finite"
              : ties   ? "ties"
@@ -284,10 +226,7 @@ static bool setup_quantize(struct ck *ck, struct ck_call *call, enum ck_class cl
     return true;
 }
 
-static void invoke_quantize(const struct bn_kernels *kernels, const struct ck_call *call)
-{
-    kernels->quantize(call->out, call->out2, call->out3, call->a, call->n);
-}
+CK_INVOKE(quantize, call->out, call->out2, call->out3, call->a, call->n)
 
 static bool truth_quantize(struct ck *ck, const struct ck_call *call)
 {
@@ -318,10 +257,7 @@ static bool setup_has_code3(struct ck *ck, struct ck_call *call, enum ck_class c
     enum { PLANTED = 4 * 130 };
     size_t n = index / 2;
     uint8_t fixed = 0;
-    if (class == CK_BENCH) {
-        if (index > 0) return false;
-        n = 1638400;
-    } else if (class == CK_EXTREMES) {
+    if (class == CK_EXTREMES) {
         if (index >= PLANTED + COUNT(FIXED) * 4) return false;
         n = index < PLANTED ? 130 : 61 + index % 7;
         fixed = index < PLANTED ? 0 : FIXED[(index - PLANTED) / 4];
@@ -339,7 +275,6 @@ static bool setup_has_code3(struct ck *ck, struct ck_call *call, enum ck_class c
     if (class < CK_EXTREMES && index % 2 == 1 && n > 0) codes[ck_below(ck, (uint32_t)n)] |= 0x30;
     call->weights = codes;
     call->n = n;
-    call->bytes = (double)n;
     call->out = ck_buffer(ck, CK_OUT, CK_BYTES, 1);
     snprintf(call->text, sizeof call->text, "n=%zu case %u", n, index);
     return true;
@@ -359,9 +294,9 @@ static bool truth_has_code3(struct ck *ck, const struct ck_call *call)
 }
 
 const struct ck_slot CK_TERNARY[] = {
-    {BN_KERNEL_I2S_GEMV, setup_i2s_gemv, invoke_i2s_gemv, truth_i2s},
-    {BN_KERNEL_I2S_GEMM, setup_i2s_gemm, invoke_i2s_gemm, truth_i2s},
-    {BN_KERNEL_QUANTIZE, setup_quantize, invoke_quantize, truth_quantize},
-    {BN_KERNEL_HAS_CODE3, setup_has_code3, invoke_has_code3, truth_has_code3},
-    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+    {BN_KERNEL_I2S_GEMV, setup_product, invoke_i2s_gemv, truth_i2s, GEMV},
+    {BN_KERNEL_I2S_GEMM, setup_product, invoke_i2s_gemm, truth_i2s, GEMM},
+    {BN_KERNEL_QUANTIZE, setup_quantize, invoke_quantize, truth_quantize, 0},
+    {BN_KERNEL_HAS_CODE3, setup_has_code3, invoke_has_code3, truth_has_code3, 0},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL, 0},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * checkkern - holds the kernels of every instruction set against the reference, bit for bit, and the
- * reference against computations of its own; times them; prints digests to compare machines by.
+ * reference against computations of its own; prints digests to compare machines by.
  *
  * The design follows checkasm of x264 and dav1d.
  */
@@ -13,6 +13,7 @@
 
 #define DEFAULT_SEED 20261121u
 #define FNV_START 0xCBF29CE484222325u
+#define MAX_TABLES 16
 #define QUICK_STEP 7u /* has no factor in common with the cycles of rows, tokens and sizes */
 
 static const struct ck_slot *const FAMILY[] = {CK_TERNARY, CK_PACKED,  CK_GROUPED,  CK_FLOAT,
@@ -22,8 +23,7 @@ static const char *const CLASS_NAME[] = {"shapes", "extremes", "layout"};
 struct options {
     uint64_t seed;
     const char *isa, *function;
-    bool quick, list, self_test, digest, bench;
-    struct ck_bench_options bench_options;
+    bool quick, list, self_test, digest;
 };
 
 const struct ck_slot *ck_find(enum bn_kernel slot)
@@ -34,35 +34,44 @@ const struct ck_slot *ck_find(enum bn_kernel slot)
     return NULL;
 }
 
-unsigned ck_check(struct ck *ck, const struct ck_slot *slot, const struct bn_kernels *kernels,
-                  enum ck_class class, bool truth, uint64_t *digest)
+static void check_case(struct ck *ck, const struct ck_slot *slot, const struct ck_call *call, unsigned index,
+                       struct ck_run *run)
 {
-    unsigned cases = 0;
+    ck->why[0] = '\0';
+    ck_restore(ck);
+    bool ok = ck_invoke(ck, slot, run->kernels, call) && ck_untouched(ck) &&
+              (run->truth ? slot->truth(ck, call) : ck_as_expected(ck));
+    if (!ok) snprintf(run->why, sizeof run->why, "case %u (%s): %.180s", index, call->text, ck->why);
+    if (run->digest != 0) run->digest = ck_digest(ck, run->digest);
+    run->cases++;
+}
+
+bool ck_check(struct ck *ck, const struct ck_slot *slot, enum ck_class class, struct ck_run *runs, size_t n)
+{
+    bool ok = true;
     for (unsigned index = 0;; index += ck->quick ? QUICK_STEP : 1) {
-        struct ck_call call = {.n = 1};
+        struct ck_call call = {.n = 1, .variant = slot->variant};
         ck_clear(ck);
         ck->guard_before = false;
         /* Inputs depend on nothing but the seed, the slot, the class and the number. */
         ck->rng = ck->seed + ((uint64_t)slot->slot << 48) + ((uint64_t) class << 40) + index * 0x10001u;
         if (!slot->setup(ck, &call, class, index)) break;
         ck_seal(ck);
-        if (!truth) {
-            if (!ck_invoke(ck, slot, &bn_kernels_ref, &call)) return 0;
-            ck_keep_expected(ck);
-            ck_restore(ck);
+        bool expected = ck_invoke(ck, slot, &bn_kernels_ref, &call);
+        ck_keep_expected(ck);
+        size_t n_left = 0;
+        for (struct ck_run *run = runs; run < runs + n; run++) {
+            if (!expected)
+                snprintf(run->why, sizeof run->why, "case %u: the reference: %.180s", index, ck->why);
+            if (run->why[0] == '\0' && (!run->seldom || index % QUICK_STEP == 0))
+                check_case(ck, slot, &call, index, run);
+            n_left += run->why[0] == '\0';
         }
-        bool ok = ck_invoke(ck, slot, kernels, &call) && ck_untouched(ck) &&
-                  (truth ? slot->truth(ck, &call) : ck_as_expected(ck));
-        if (!ok) {
-            char why[sizeof ck->why];
-            memcpy(why, ck->why, sizeof why);
-            snprintf(ck->why, sizeof ck->why, "case %u (%s): %.180s", index, call.text, why);
-            return 0;
-        }
-        if (digest != NULL) *digest = ck_digest(ck, *digest);
-        cases++;
+        if (n_left == 0) break;
     }
-    return cases;
+    for (struct ck_run *run = runs; run < runs + n; run++)
+        ok = ok && run->cases > 0 && run->why[0] == '\0';
+    return ok;
 }
 
 static bool wanted(const struct options *options, const struct ck_slot *slot)
@@ -100,20 +109,27 @@ static unsigned check_slot(struct ck *ck, const struct options *options, const s
 {
     unsigned failed = 0;
     const struct bn_kernels *kernels;
-    for (size_t i = 0; (kernels = table(i)) != NULL; i++) {
-        const char *name = kernels->name[slot->slot];
-        if (!wanted_table(options, kernels) || !runs_here(kernels, slot->slot)) continue;
-        /* What a table has from the reference was judged there. */
-        if (i > 0 && strcmp(name, bn_kernels_ref.name[slot->slot]) == 0) continue;
-        for (enum ck_class class = 0; class < CK_N_CLASSES; class ++) {
-            unsigned cases = ck_check(ck, slot, kernels, class, i == 0, NULL);
-            printf("%sok %u - %s %s%s %s", cases > 0 ? "" : "not ", ++*n, bn_kernel_slot_name(slot->slot),
-                   kernels->isa, ck_is_emulated(kernels, slot->slot) ? " emulated" : "", CLASS_NAME[class]);
-            if (cases > 0)
-                printf(" (%u cases)\n", cases);
+    for (enum ck_class class = 0; class < CK_N_CLASSES; class ++) {
+        struct ck_run runs[MAX_TABLES] = {0};
+        size_t n_runs = 0;
+        for (size_t i = 0; (kernels = table(i)) != NULL; i++) {
+            if (!wanted_table(options, kernels) || !runs_here(kernels, slot->slot)) continue;
+            /* What a table has from the reference was judged there. */
+            if (i > 0 && strcmp(kernels->name[slot->slot], bn_kernels_ref.name[slot->slot]) == 0) continue;
+            /* Each emulated instruction is a signal; the tiles in plain C have all cases. */
+            runs[n_runs++] = (struct ck_run){
+                .kernels = kernels, .truth = i == 0, .seldom = ck_is_emulated(kernels, slot->slot)};
+        }
+        (void)ck_check(ck, slot, class, runs, n_runs);
+        for (struct ck_run *run = runs; run < runs + n_runs; run++) {
+            bool ok = run->cases > 0 && run->why[0] == '\0';
+            printf("%sok %u - %s %s%s %s", ok ? "" : "not ", ++*n, bn_kernel_slot_name(slot->slot),
+                   run->kernels->isa, run->seldom ? " emulated" : "", CLASS_NAME[class]);
+            if (ok)
+                printf(" (%u cases)\n", run->cases);
             else
-                printf("\n# %s %s\n", name, ck->why);
-            failed += cases == 0;
+                printf("\n# %s %s\n", run->kernels->name[slot->slot], run->why);
+            failed += !ok;
         }
     }
     return failed;
@@ -124,14 +140,15 @@ static unsigned print_digest(struct ck *ck, const struct options *options, const
 {
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
         const struct bn_kernels *kernels = bn_kernels_built(i);
-        uint64_t digest = FNV_START;
+        struct ck_run run = {.kernels = kernels, .digest = FNV_START};
         if (!wanted_table(options, kernels) || !bn_kernels_supported(kernels)) continue;
         for (enum ck_class class = 0; class < CK_N_CLASSES; class ++)
-            if (ck_check(ck, slot, kernels, class, false, &digest) == 0) {
-                printf("# %s %s\n", kernels->name[slot->slot], ck->why);
+            if (!ck_check(ck, slot, class, &run, 1)) {
+                printf("# %s %s\n", kernels->name[slot->slot], run.why);
                 return 1;
             }
-        printf("%s %s %016llx\n", bn_kernel_slot_name(slot->slot), kernels->isa, (unsigned long long)digest);
+        printf("%s %s %016llx\n", bn_kernel_slot_name(slot->slot), kernels->isa,
+               (unsigned long long)run.digest);
     }
     return 0;
 }
@@ -166,12 +183,6 @@ static bool parse(struct options *options, int argc, char **argv)
             options->self_test = true;
         else if (strcmp(arg, "--digest") == 0)
             options->digest = true;
-        else if (strcmp(arg, "--bench") == 0)
-            options->bench = true;
-        else if (strcmp(arg, "--csv") == 0)
-            options->bench_options.csv = true;
-        else if ((value = value_of(arg, "--bench")) != NULL)
-            options->bench = true, options->bench_options.pattern = value;
         else if ((value = value_of(arg, "--seed")) != NULL)
             options->seed = strtoull(value, NULL, 0);
         else if ((value = value_of(arg, "--isa")) != NULL && table_name(value) != NULL)
@@ -187,16 +198,10 @@ static bool parse(struct options *options, int argc, char **argv)
 static unsigned for_all(struct ck *ck, const struct options *options, unsigned *n)
 {
     unsigned failed = 0;
-    if (options->bench && !options->bench_options.csv)
-        printf("%-24s %-42s %12s %8s %8s %8s\n", "kernel", "shape", "ns", "GB/s", "GMAC/s", "x ref");
-    else if (options->bench)
-        printf("kernel,shape,ns,gb_s,gmac_s,x_ref\n");
     for (size_t f = 0; f < sizeof FAMILY / sizeof *FAMILY; f++)
         for (const struct ck_slot *slot = FAMILY[f]; slot->setup != NULL; slot++) {
             if (!wanted(options, slot)) continue;
-            if (options->bench)
-                ck_bench(ck, slot, options->isa, &options->bench_options);
-            else if (options->digest)
+            if (options->digest)
                 failed += print_digest(ck, options, slot);
             else
                 failed += check_slot(ck, options, slot, n);
@@ -211,7 +216,7 @@ int main(int argc, char **argv)
     unsigned n = 0, failed = 0;
     if (!parse(&options, argc, argv)) {
         fputs("usage: checkkern [--seed=N] [--isa=NAME] [--function=PART] [--quick]\n"
-              "                 [--list | --self-test | --digest | --bench[=PART] [--csv]]\n",
+              "                 [--list | --self-test | --digest]\n",
               stderr);
         return 2;
     }
@@ -221,9 +226,9 @@ int main(int argc, char **argv)
         list(&options);
         return 0;
     }
-    if (!options.bench && !options.digest) printf("# seed %llu\n", (unsigned long long)options.seed);
+    if (!options.digest) printf("# seed %llu\n", (unsigned long long)options.seed);
     if (!options.self_test) failed += for_all(&ck, &options, &n);
-    if (!options.bench && !options.digest && options.function == NULL) {
+    if (!options.digest && options.function == NULL) {
         ck.quick = false;
         failed += ck_self_test(&ck, &n);
         printf("1..%u\n", n);

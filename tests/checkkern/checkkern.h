@@ -14,8 +14,7 @@ enum ck_class {
     CK_SHAPES,   /* many sizes, ordinary values; guard page behind every buffer */
     CK_EXTREMES, /* the values at the edges */
     CK_LAYOUT,   /* guard page before every buffer; unaligned weights, padded rows, in place */
-    CK_N_CLASSES,
-    CK_BENCH = CK_N_CLASSES
+    CK_N_CLASSES
 };
 
 enum ck_role {
@@ -53,9 +52,7 @@ struct ck_call {
     struct bn_act *act;
     size_t n, k, rows, ld, ldx, ldy;
     float f;
-    /* Benchmarks: work of one call; n_copies sets of weights, copy_bytes apart, used in turn. */
-    double bytes, macs;
-    size_t n_copies, copy_bytes;
+    int variant; /* the slot's */
 };
 
 struct ck_slot {
@@ -64,7 +61,15 @@ struct ck_slot {
     bool (*setup)(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index);
     void (*invoke)(const struct bn_kernels *kernels, const struct ck_call *call);
     bool (*truth)(struct ck *ck, const struct ck_call *call);
+    int variant; /* which of the slots that share these functions */
 };
+
+/* The call of a slot whose arguments are members of the case. */
+#define CK_INVOKE(slot, ...)                                                                \
+    static void invoke_##slot(const struct bn_kernels *kernels, const struct ck_call *call) \
+    {                                                                                       \
+        kernels->slot(__VA_ARGS__);                                                         \
+    }
 
 /* Tables that end with a slot whose setup is NULL. */
 extern const struct ck_slot CK_TERNARY[], CK_PACKED[], CK_GROUPED[], CK_FLOAT[], CK_MATRIX[], CK_CONVERT[],
@@ -145,19 +150,18 @@ bool ck_is_emulated(const struct bn_kernels *kernels, enum bn_kernel slot);
  * when it is another instruction. */
 bool ck_emulate(void *machine);
 
-/* ---- bench.c, selftest.c, checkkern.c ---- */
+/* ---- selftest.c, checkkern.c ---- */
 
-struct ck_bench_options {
-    const char *pattern; /* part of "slot shape", NULL: all */
-    bool csv;
+/* A table and what was found of a slot of it. */
+struct ck_run {
+    const struct bn_kernels *kernels;
+    bool truth, seldom; /* judged by the truth, not by the reference; runs every seventh case */
+    unsigned cases;
+    uint64_t digest; /* over the outputs, unless 0 */
+    char why[300];   /* the first case that failed; empty: none */
 };
-void ck_bench(struct ck *ck, const struct ck_slot *slot, const char *isa,
-              const struct ck_bench_options *options);
-
-/* Runs one class of one slot of a table: against the reference, or the truth when truth is set. Returns the
- * number of cases, 0 when one failed (ck->why). digest may be NULL. */
-unsigned ck_check(struct ck *ck, const struct ck_slot *slot, const struct bn_kernels *kernels,
-                  enum ck_class class, bool truth, uint64_t *digest);
+/* Runs the cases of one class of a slot on n tables. False when one failed or had no case. */
+bool ck_check(struct ck *ck, const struct ck_slot *slot, enum ck_class class, struct ck_run *runs, size_t n);
 const struct ck_slot *ck_find(enum bn_kernel slot);
 /* Wrong kernels, each of which must be caught; prints TAP from number *n on, returns how many got through. */
 unsigned ck_self_test(struct ck *ck, unsigned *n);

@@ -4,18 +4,12 @@
  * each token of a mask may come next, one that is not in it may not, and what was allowed can go on or end. A schema
  * that is accepted has a translation that parses.
  */
-#include <stdlib.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "grammar/matcher.h"
-#include "tests/fuzz/fuzz.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_STEPS 12u
-
-static void hold(bool ok)
-{
-    if (!ok) abort();
-}
 
 static const bn_tokenizer *tokenizer(void)
 {
@@ -62,13 +56,11 @@ static void follow(const bn_grammar *g, const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bn_grammar *g = NULL;
-    bn_error err = {0};
     enum bn_grammar_kind kind = size > 0 && data[0] == '{' ? BN_GRAMMAR_JSON_SCHEMA : BN_GRAMMAR_GBNF;
-    bn_status status = bn_grammar_open(&g, kind, (const char *)data, size, &err);
-    if (status == BN_OK) {
+    if (succeeds(bn_grammar_open(&g, kind, (const char *)data, size, &err))) {
         follow(g, data, size);
     } else {
-        hold(g == NULL && err.msg[0] != '\0');
+        hold(g == NULL);
         /* What a schema is translated to parses, but for a class of a pattern that excludes all characters. */
         hold(kind == BN_GRAMMAR_GBNF || strncmp(err.msg, "line ", 5) != 0 ||
              strstr(err.msg, "class") != NULL);

@@ -4,15 +4,9 @@
  * has an error of OpenAI's form; what is accepted has one known Host, a permitted origin, a key, and a length of its body
  * that is clear.
  */
-#include <stdlib.h>
-
 #include "tests/fuzz/fuzz.h"
-#include "tools/serve/serve.h"
 
-static void hold(bool ok)
-{
-    if (!ok) abort();
-}
+#include "tools/serve/serve.h"
 
 /* Addresses in the place of the server's. */
 bool bn_route_check(struct bn_reply *reply, const char *method, const char *path, bool *needs_key)

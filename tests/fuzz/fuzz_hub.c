@@ -4,33 +4,16 @@
  * files of a repository, the start and the whole of a model file, the journal of pieces. The readers end with
  * a status and a message; no unsafe name is accepted, and no more bytes than there are.
  */
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tests/fuzz/fuzz.h"
 
-#include "base/error.h"
+#include <sys/stat.h>
+
 #include "hub/names/reference.h"
 #include "hub/net/format.h"
 #include "hub/net/pieces.h"
 #include "hub/net/resolve.h"
-#include "tests/fuzz/fuzz.h"
 
 #define PART_BYTES 5000000
-
-static char folder[64];
-
-static void hold(bool ok)
-{
-    if (!ok) abort();
-}
-
-static bool read_well(bn_status status, const bn_error *err)
-{
-    hold(status == BN_OK || (err->code == status && err->msg[0] != '\0'));
-    return status == BN_OK;
-}
 
 static void read_header(const char *text, size_t n)
 {
@@ -50,37 +33,26 @@ static void read_header(const char *text, size_t n)
     hold(!answer.has_range || answer.from <= answer.to);
     hold(!answer.has_range || answer.total == 0 || answer.to < answer.total);
     bn_http_show(url, sizeof url, answer.location);
-    bn_error err = {0};
-    if (read_well(bn_http_join(url, "https://hub.example.org/a/b", answer.location, &err), &err))
+    if (succeeds(bn_http_join(url, "https://hub.example.org/a/b", answer.location, &err)))
         hold(strncmp(url, "https://", 8) == 0);
 }
 
 static void read_listing(const char *text, size_t n)
 {
     bn_json *listing;
-    bn_error err = {0};
-    if (!read_well(bn_hub_listing_parse(&listing, text, n, &err), &err)) return;
+    if (!succeeds(bn_hub_listing_parse(&listing, text, n, &err))) return;
     for (const bn_json *o = bn_json_first(bn_json_get(listing, "siblings")); o != NULL; o = bn_json_next(o))
         hold(bn_hub_safe_path(bn_json_text_of(o, "rfilename")));
     bn_json_free(listing);
 }
 
-static void write_file(const char *path, const void *bytes, size_t n)
-{
-    FILE *file = fopen(path, "w");
-    hold(file != NULL && fwrite(bytes, 1, n, file) == n && fclose(file) == 0);
-}
-
 static void read_formats(const void *bytes, size_t n)
 {
     static const enum bn_hub_format FORMATS[] = {BN_HUB_ANY_FORMAT, BN_HUB_GGUF, BN_HUB_SAFETENSORS};
-    char path[128];
-    snprintf(path, sizeof path, "%s/file", folder);
-    write_file(path, bytes, n);
+    const char *path = fuzz_file(bytes, n);
     for (size_t i = 0; i < BN_ARRAY_LEN(FORMATS); i++) {
-        bn_error start = {0}, whole = {0};
-        bool begins = read_well(bn_hub_check_start(FORMATS[i], 0, bytes, n, &start), &start);
-        bool good = read_well(bn_hub_check_file(FORMATS[i], path, &whole), &whole);
+        bool begins = succeeds(bn_hub_check_start(FORMATS[i], 0, bytes, n, &err));
+        bool good = succeeds(bn_hub_check_file(FORMATS[i], path, &err));
         hold(FORMATS[i] == BN_HUB_ANY_FORMAT || begins || !good);
     }
 }
@@ -92,14 +64,13 @@ static void read_journal(const void *bytes, size_t n)
     char path[128], part[140], journal[160];
     uint64_t kept = 0, lost = 0;
     bool other;
-    bn_error err = {0};
-    snprintf(path, sizeof path, "%s/m", folder);
+    snprintf(path, sizeof path, "%s/m", fuzz_folder());
     snprintf(part, sizeof part, "%s.part", path);
     snprintf(journal, sizeof journal, "%s.part.json", path);
     write_file(journal, bytes, n);
     write_file(part, "", 0);
     hold(truncate(part, PART_BYTES) == 0);
-    if (read_well(bn_pieces_open(&pieces, path, &origin, NULL, NULL, &kept, &lost, &other, &err), &err))
+    if (succeeds(bn_pieces_open(&pieces, path, &origin, NULL, NULL, &kept, &lost, &other, &err)))
         hold(kept <= PART_BYTES && lost <= PART_BYTES);
     bn_pieces_close(pieces);
     (void)unlink(part);
@@ -109,10 +80,6 @@ static void read_journal(const void *bytes, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bn_buf text = {.max = SIZE_MAX};
-    if (folder[0] == '\0') {
-        snprintf(folder, sizeof folder, "/tmp/bn-fuzz-XXXXXX");
-        hold(mkdtemp(folder) != NULL);
-    }
     bn_buf_append(&text, data, size);
     hold(!text.failed);
     read_header(text.data, size);

@@ -3,25 +3,14 @@
  * Any bytes in place of some of a live profile: its head, its sums, its events. A refusal has a message. A file
  * that is accepted gives a graph with a critical path, or a reason why not.
  */
-#define _GNU_SOURCE /* memfd_create */
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "tests/fuzz/fuzz.h"
 
-#include "base/error.h"
 #include "lab/profile/graph.h"
 #include "lab/profile/live.h"
 #include "lab/profile/schedule.h"
-#include "tests/fuzz/fuzz.h"
 
 #define N_THREADS 2u
 #define MAX_EVENTS 8u
-
-static void hold(bool ok)
-{
-    if (!ok) abort();
-}
 
 struct page {
     struct bn_live_head head;
@@ -65,12 +54,10 @@ static void make_graph(const bn_prof *prof)
 {
     struct bn_graph graph;
     struct bn_schedule schedule = {0};
-    bn_error err = {0};
     bn_graph_open(&graph);
-    bn_status status = bn_graph_add_profile(&graph, prof, NULL, 0, 1, &err);
-    if (status == BN_OK) status = bn_graph_finish(&graph, &err);
-    if (status == BN_OK) status = bn_schedule_open(&schedule, &graph, NULL, &err);
-    hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
+    if (succeeds(bn_graph_add_profile(&graph, prof, NULL, 0, 1, &err)) &&
+        succeeds(bn_graph_finish(&graph, &err)))
+        (void)succeeds(bn_schedule_open(&schedule, &graph, NULL, &err));
     bn_schedule_close(&schedule);
     bn_graph_close(&graph);
 }
@@ -81,8 +68,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct page page;
     struct bn_live_reader *reader = NULL;
     struct bn_live_snapshot *s = bn_alloc(1, sizeof *s);
-    bn_error err = {0};
-    char path[40];
     make_page(&page);
     for (size_t at = 0; at + 3 < size;) {
         size_t place = ((size_t)data[at] | (size_t)data[at + 1] << 8) % sizeof page, n = data[at + 2];
@@ -92,16 +77,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += n;
     }
     atomic_store(&page.body.sequence, atomic_load(&page.body.sequence) & ~(uint64_t)1); /* else it waits */
-    int fd = memfd_create("live", MFD_CLOEXEC);
-    hold(s != NULL && fd >= 0 && write(fd, &page, sizeof page) == (ssize_t)sizeof page);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    bn_status status = bn_live_attach(&reader, path, &err);
-    if (status == BN_OK) status = bn_live_read(s, reader, &err);
-    hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
-    if (status == BN_OK && s->pass != NULL) make_graph(s->pass);
-    if (status == BN_OK) bn_live_release(s);
+    hold(s != NULL);
+    bool read = succeeds(bn_live_attach(&reader, fuzz_file(&page, sizeof page), &err)) &&
+                succeeds(bn_live_read(s, reader, &err));
+    if (read && s->pass != NULL) make_graph(s->pass);
+    if (read) bn_live_release(s);
     bn_live_detach(reader);
     bn_free(s);
-    close(fd);
     return 0;
 }

@@ -3,12 +3,9 @@
  * Any bytes as a model: opened as a whole, and when that succeeds a text is tokenized and a few tokens are
  * evaluated.
  */
-#define _POSIX_C_SOURCE 200809L
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "base/mem.h"
-#include "tests/fuzz/fuzz.h"
 
 #define MAX_LOGITS (1u << 20)
 
@@ -46,11 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     void *copy = NULL;
     bn_model *model = NULL;
-    bn_error err = {0};
     if (posix_memalign(&copy, BN_ALIGNMENT, size > 0 ? size : 1) != 0) abort();
     if (size > 0) memcpy(copy, data, size);
-    bn_status status = bn_model_open_memory(&model, copy, size, "fuzz", NULL, &err);
-    if ((status == BN_OK) != (model != NULL) || err.code != status) abort();
+    hold(succeeds(bn_model_open_memory(&model, copy, size, "fuzz", NULL, &err)) == (model != NULL));
     if (model != NULL) {
         if (bn_model_tokenizer(model) != NULL) tokenize(bn_model_tokenizer(model));
         if (bn_model_hparams(model)->n_vocab < MAX_LOGITS) evaluate(model);

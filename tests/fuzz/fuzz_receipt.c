@@ -4,16 +4,10 @@
  * is read is written and read again as the same; every rule comes to an end on whatever was read, with every
  * demand made; a receipt does not differ from itself.
  */
-#include <stdlib.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
-#include "tests/fuzz/fuzz.h"
-
-static void hold(bool condition)
-{
-    if (!condition) abort();
-}
 
 /* The public key of RFC 8032, 7.1, test 2. The receipts of fixtures/receipts are signed with that of test 1.
  */

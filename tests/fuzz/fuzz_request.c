@@ -3,18 +3,12 @@
  * Any bytes as the body of a request to generate or to embed: what is refused has an error of OpenAI's form, what is accepted is
  * within the limits.
  */
-#include <stdlib.h>
-
 #include "tests/fuzz/fuzz.h"
+
 #include "tools/serve/serve.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_CTX 32u
-
-static void hold(bool ok)
-{
-    if (!ok) abort();
-}
 
 static struct bn_server *open_server(void)
 {

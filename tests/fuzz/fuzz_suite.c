@@ -3,28 +3,15 @@
  * Any bytes as the configuration file of bn-bench suite: its YAML, its keys, and the processes that follow. A
  * refusal has a message. A file that is accepted gives processes with names and arguments.
  */
-#define _GNU_SOURCE /* memfd_create */
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "base/error.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/bench/plan/plan.h"
 
-static void hold(bool ok)
-{
-    if (!ok) abort();
-}
+#include "tools/bench/plan/plan.h"
 
 static void read_yaml(const char *text, size_t n)
 {
     struct bn_yaml yaml = {0};
-    bn_error err = {0};
-    bn_status status = bn_yaml_parse(&yaml, text, n, &err);
-    hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
-    for (size_t i = 0; status == BN_OK && i < yaml.n; i++) {
+    bool read = succeeds(bn_yaml_parse(&yaml, text, n, &err));
+    for (size_t i = 0; read && i < yaml.n; i++) {
         const struct bn_yaml_entry *e = &yaml.list[i];
         hold(e->section[0] != '\0' && e->key[0] != '\0' && e->line > 0);
         hold(e->n <= BN_YAML_MAX_VALUES && (e->list || e->n == 1));
@@ -35,10 +22,8 @@ static void read_yaml(const char *text, size_t n)
 static void read_plan(const char *path)
 {
     struct bn_plan plan = {0};
-    bn_error err = {0};
-    bn_status status = bn_plan_read(&plan, path, &err);
-    hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
-    for (size_t i = 0; status == BN_OK && i < plan.n_parts; i++) {
+    bool read = succeeds(bn_plan_read(&plan, path, &err));
+    for (size_t i = 0; read && i < plan.n_parts; i++) {
         const struct bn_plan_part *part = &plan.parts[i];
         hold(part->command != NULL && part->label != NULL && part->file != NULL);
         hold(part->n >= 2 && part->arguments[part->n] == NULL);
@@ -48,16 +33,11 @@ static void read_plan(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[40];
     struct bn_buf text = {.max = SIZE_MAX};
     bn_buf_append(&text, data, size);
     hold(!text.failed);
-    int fd = memfd_create("input", MFD_CLOEXEC);
-    hold(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     read_yaml(bn_buf_text(&text), size);
-    read_plan(path);
-    close(fd);
+    read_plan(fuzz_file(data, size));
     bn_buf_release(&text);
     return 0;
 }

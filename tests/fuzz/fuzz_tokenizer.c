@@ -7,16 +7,9 @@
  *
  * libFuzzer's entry point; built with clang -fsanitize=fuzzer, or with any main that calls it.
  */
-#include <stdlib.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "tests/unit/engine/vocab_maker.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-static void hold(bool condition)
-{
-    if (!condition) abort();
-}
 
 static struct maker gpt2, spm;
 

@@ -4,16 +4,9 @@
  * each: u16 place, new value). Whatever still opens has to encode, decode to the same bytes and give a
  * digest.
  */
-#include <stdlib.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "tests/unit/engine/vocab_maker.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-static void hold(bool condition)
-{
-    if (!condition) abort();
-}
 
 static struct bn_buf files[2];
 
@@ -77,8 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     struct bn_gguf gguf;
     bn_tokenizer *tok;
-    bn_error err = {0};
-    if (bn_gguf_open(&gguf, bytes, good->len, &err) == BN_OK) {
+    if (succeeds(bn_gguf_open(&gguf, bytes, good->len, &err))) {
         bn_status status = bn_tokenizer_open(&tok, &gguf, data[0] & 2 ? "bitnet" : "llama", &err);
         bn_gguf_close(&gguf);
         hold((status == BN_OK) == (tok != NULL));

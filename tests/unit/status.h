@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Calls that return a status and take &err, which is cleared before each: a call that ends otherwise than a test wants
- * fails the test, which prints the call and the error.
+ * Calls that return a status and take &err, and blocks that run with short memory.
  */
 #ifndef BN_TESTS_UNIT_STATUS_H
 #define BN_TESTS_UNIT_STATUS_H
@@ -9,18 +8,21 @@
 #include "bn.h"
 #include "tests/unit/unit.h"
 
-static bn_error err; /* of the last must or refused */
+__attribute__((unused)) static bn_error err; /* of the last must, refused or attempt */
 
+/* The call succeeds, or fails with this status; else the call and its error are printed. */
 #define must(call) refused(call, BN_OK)
-#define refused(call, code) \
-    (err = (bn_error){0}, unit_status((call), code, #call, err.where, err.msg, __FILE__, __LINE__))
+#define refused(call, code) unit_status(attempt(call), code, #call, &err, __FILE__, __LINE__)
+#define attempt(call) (err = (bn_error){0}, (call))
 
-static inline void unit_status(bn_status got, bn_status want, const char *call, const char *where,
-                               const char *msg, const char *file, int line)
-{
-    if (got == want) return;
-    print_error("%s\n%s, expected %s: %s: %s\n", call, bn_status_name(got), bn_status_name(want), where, msg);
-    _fail(file, line);
-}
+void unit_status(bn_status got, bn_status want, const char *call, const bn_error *at, const char *file,
+                 int line);
+
+/* Runs its block, which sets the status, again and again: with the first allocation failing, with the second, and so
+ * on, until it succeeds. Each other run ends with BN_ERR_NOMEM and keeps no memory. */
+#define SHORT_MEMORY(status) \
+    for (uint64_t unit_n = 0, unit_kept = 0; unit_short_memory(&unit_n, &unit_kept, &(status));)
+
+bool unit_short_memory(uint64_t *n, uint64_t *kept, bn_status *status);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "infer/session.h"
 #include "kernels/kernels.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_SEQUENCES 6u
@@ -28,7 +28,6 @@ struct texts {
 
 static void make_texts(struct texts *t, bn_model *model)
 {
-    bn_error err = {0};
     uint64_t state = 11;
     t->n_vocab = bn_model_hparams(model)->n_vocab;
     t->n_embd = bn_model_hparams(model)->n_embd;
@@ -39,9 +38,8 @@ static void make_texts(struct texts *t, bn_model *model)
             t->ids[k][i] = (int32_t)next_random(&state, (uint32_t)t->n_vocab);
         t->logits[k] = bn_alloc(N_TOKENS * t->n_vocab, sizeof(float));
         t->hidden[k] = bn_alloc(N_TOKENS * t->n_embd, sizeof(float));
-        assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
-        assert_int_equal(bn_session_eval(session, t->ids[k], N_TOKENS, BN_LOGITS_ALL, t->logits[k], &err),
-                         BN_OK);
+        must(bn_session_open(&session, model, &options, &err));
+        must(bn_session_eval(session, t->ids[k], N_TOKENS, BN_LOGITS_ALL, t->logits[k], &err));
         for (size_t i = 0; i < N_TOKENS; i++)
             memcpy(t->hidden[k] + i * t->n_embd, bn_session_hidden_row(session, i),
                    t->n_embd * sizeof(float));
@@ -105,16 +103,15 @@ static void check_round(const struct texts *t, const bn_session *session, const 
 
 static void run_together(const struct texts *t, bn_model *model, uint32_t n_threads, const char *path)
 {
-    bn_error err = {0};
     bn_session *session = NULL;
     bn_sequence *sequences[N_SEQUENCES];
     bn_session_options options = {
         .n_ctx = N_TOKENS, .n_batch = N_BATCH, .n_threads = n_threads, .exact_threads = true};
     float *logits = bn_alloc(N_BATCH * t->n_vocab, sizeof *logits);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    must(bn_session_open(&session, model, &options, &err));
     sequences[0] = bn_session_sequence(session);
     for (size_t k = 1; k < N_SEQUENCES; k++)
-        assert_int_equal(bn_sequence_open(&sequences[k], session, 0, &err), BN_OK);
+        must(bn_sequence_open(&sequences[k], session, 0, &err));
     uint64_t state = 5;
     for (;;) {
         struct round round = make_round(t, sequences, &state);
@@ -123,7 +120,7 @@ static void run_together(const struct texts *t, bn_model *model, uint32_t n_thre
             n_done += bn_sequence_position(sequences[k]) == N_TOKENS;
         if (n_done == N_SEQUENCES) break;
         if (round.n == 0) continue;
-        assert_int_equal(bn_session_eval_batch(session, round.parts, round.n, 0, logits, &err), BN_OK);
+        must(bn_session_eval_batch(session, round.parts, round.n, 0, logits, &err));
         check_round(t, session, &round, logits, path);
     }
     for (size_t k = 1; k < N_SEQUENCES; k++)
@@ -134,7 +131,6 @@ static void run_together(const struct texts *t, bn_model *model, uint32_t n_thre
 
 static void check_model(const char *path)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     struct texts texts;
     if (bn_model_open(&model, path, NULL, &err) != BN_OK) fail_msg("%s: %s: %s", path, err.where, err.msg);
@@ -160,10 +156,9 @@ TEST(sequences_do_not_change_each_other)
 
 TEST(the_test_sees_another_sequence)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     struct texts texts;
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
+    must(bn_model_open(&model, MODEL, NULL, &err));
     make_texts(&texts, model);
     size_t row = (N_TOKENS - 1) * texts.n_vocab;
     assert_memory_not_equal(texts.logits[0] + row, texts.logits[1] + row, texts.n_vocab * sizeof(float));
@@ -173,33 +168,30 @@ TEST(the_test_sees_another_sequence)
 
 TEST(bad_batches_change_nothing)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
     bn_sequence *other = NULL, *too_long = NULL;
     bn_session_options options = {.n_ctx = 32, .n_batch = 8, .n_threads = 1};
     int32_t ids[16] = {1, 2, 3}, bad[] = {1, -1};
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
-    assert_int_equal(bn_sequence_open(&too_long, session, 33, &err), BN_ERR_LIMIT);
+    must(bn_model_open(&model, MODEL, NULL, &err));
+    must(bn_session_open(&session, model, &options, &err));
+    refused(bn_sequence_open(&too_long, session, 33, &err), BN_ERR_LIMIT);
     bn_mem_set_budget(1000);
-    err = (bn_error){0};
-    assert_int_equal(bn_sequence_open(&too_long, session, 32, &err), BN_ERR_NOMEM);
-    assert_non_null(strstr(err.msg, "are available"));
+    refused(bn_sequence_open(&too_long, session, 32, &err), BN_ERR_NOMEM);
+    assert_has(err.msg, "are available");
     bn_mem_set_budget(0);
-    assert_int_equal(bn_sequence_open(&other, session, 4, &err), BN_OK);
+    must(bn_sequence_open(&other, session, 4, &err));
     bn_sequence *own = bn_session_sequence(session);
     const bn_batch_part twice[] = {{own, ids, 1, BN_LOGITS_NONE}, {own, ids, 1, BN_LOGITS_NONE}},
                         large[] = {{own, ids, 5, BN_LOGITS_NONE}, {other, ids, 4, BN_LOGITS_NONE}},
                         wrong[] = {{own, ids, 2, BN_LOGITS_NONE}, {other, bad, 2, BN_LOGITS_NONE}},
                         full[] = {{own, ids, 2, BN_LOGITS_NONE}, {other, ids, 5, BN_LOGITS_NONE}};
-    assert_int_equal(bn_session_eval_batch(session, NULL, 0, 0, NULL, &err), BN_ERR_ARG);
-    err = (bn_error){0};
-    assert_int_equal(bn_session_eval_batch(session, twice, 2, 0, NULL, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "parts 0 and 1 are of the same sequence"));
-    assert_int_equal(bn_session_eval_batch(session, large, 2, 0, NULL, &err), BN_ERR_LIMIT);
-    assert_int_equal(bn_session_eval_batch(session, wrong, 2, 0, NULL, &err), BN_ERR_ARG);
-    assert_int_equal(bn_session_eval_batch(session, full, 2, 0, NULL, &err), BN_ERR_LIMIT);
+    refused(bn_session_eval_batch(session, NULL, 0, 0, NULL, &err), BN_ERR_ARG);
+    refused(bn_session_eval_batch(session, twice, 2, 0, NULL, &err), BN_ERR_ARG);
+    assert_has(err.msg, "parts 0 and 1 are of the same sequence");
+    refused(bn_session_eval_batch(session, large, 2, 0, NULL, &err), BN_ERR_LIMIT);
+    refused(bn_session_eval_batch(session, wrong, 2, 0, NULL, &err), BN_ERR_ARG);
+    refused(bn_session_eval_batch(session, full, 2, 0, NULL, &err), BN_ERR_LIMIT);
     assert_int_equal(bn_session_position(session), 0);
     assert_int_equal(bn_sequence_position(other), 0);
     bn_sequence_close(other);
@@ -228,23 +220,22 @@ static bn_generation make_request(const int32_t *ids, size_t k)
 /* Runs the requests with at most three at a time, so that some wait and take the place of those that end. */
 static void run_scheduled(bn_session *session, bn_generation *gens, double slowdown)
 {
-    bn_error err = {0};
     bn_scheduler *sched = NULL;
     bn_sequence *sequences[3] = {bn_session_sequence(session)};
     const bn_generation *on[3] = {NULL};
     for (size_t i = 1; i < BN_ARRAY_LEN(sequences); i++)
-        assert_int_equal(bn_sequence_open(&sequences[i], session, 0, &err), BN_OK);
-    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 3, &err), BN_OK);
+        must(bn_sequence_open(&sequences[i], session, 0, &err));
+    must(bn_scheduler_open(&sched, session, NULL, 3, &err));
     bn_scheduler_set_slowdown(sched, slowdown);
     size_t n_started = 0;
     do {
         for (size_t i = 0; i < BN_ARRAY_LEN(sequences) && n_started < N_GENERATIONS; i++) {
             if (on[i] != NULL) continue;
-            assert_int_equal(bn_sequence_truncate(sequences[i], 0, &err), BN_OK);
-            assert_int_equal(bn_scheduler_add(sched, sequences[i], &gens[n_started], &err), BN_OK);
+            must(bn_sequence_truncate(sequences[i], 0, &err));
+            must(bn_scheduler_add(sched, sequences[i], &gens[n_started], &err));
             on[i] = &gens[n_started++];
         }
-        assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+        must(bn_scheduler_step(sched, &err));
         const bn_generation *ended;
         while ((ended = bn_scheduler_take(sched)) != NULL)
             for (size_t i = 0; i < BN_ARRAY_LEN(sequences); i++)
@@ -258,15 +249,14 @@ static void run_scheduled(bn_session *session, bn_generation *gens, double slowd
 /* Together they give what each gives alone. */
 static void check_together(bn_session *session, const int32_t *ids, double slowdown)
 {
-    bn_error err = {0};
     bn_generation together[N_GENERATIONS];
     for (size_t k = 0; k < N_GENERATIONS; k++)
         together[k] = make_request(ids, k);
     run_scheduled(session, together, slowdown);
     for (size_t k = 0; k < N_GENERATIONS; k++) {
         bn_generation alone = make_request(ids, k);
-        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
-        assert_int_equal(bn_generate(session, NULL, &alone, &err), BN_OK);
+        must(bn_session_truncate(session, 0, &err));
+        must(bn_generate(session, NULL, &alone, &err));
         assert_int_equal(together[k].reason, alone.reason);
         assert_int_equal(together[k].n_ids, alone.n_ids);
         assert_memory_equal(together[k].ids, alone.ids, alone.n_ids * sizeof *alone.ids);
@@ -279,14 +269,13 @@ static void check_together(bn_session *session, const int32_t *ids, double slowd
 
 TEST(generations_are_the_same_alone_and_together)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
     bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 2, .exact_threads = true};
     int32_t ids[64];
     uint64_t random = 3;
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    must(bn_model_open(&model, MODEL, NULL, &err));
+    must(bn_session_open(&session, model, &options, &err));
     for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
         ids[i] = (int32_t)next_random(&random, bn_model_hparams(model)->n_vocab);
     check_together(session, ids, 0.0);
@@ -299,21 +288,20 @@ TEST(generations_are_the_same_alone_and_together)
 /* With the right answers as drafts, all together: fewer passes, the same results; also with wrong ones. */
 TEST(given_answers_change_nothing_but_the_passes)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
     bn_session_options options = {.n_ctx = 64, .n_batch = 16, .n_threads = 2, .exact_threads = true};
     int32_t ids[64];
     uint64_t random = 3, n_drafted = 0;
     bn_generation alone[N_GENERATIONS], with[N_GENERATIONS];
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    must(bn_model_open(&model, MODEL, NULL, &err));
+    must(bn_session_open(&session, model, &options, &err));
     for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
         ids[i] = (int32_t)next_random(&random, bn_model_hparams(model)->n_vocab);
     for (size_t k = 0; k < N_GENERATIONS; k++) {
         alone[k] = make_request(ids, k);
-        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
-        assert_int_equal(bn_generate(session, NULL, &alone[k], &err), BN_OK);
+        must(bn_session_truncate(session, 0, &err));
+        must(bn_generate(session, NULL, &alone[k], &err));
     }
     for (int wrong = 0; wrong < 2; wrong++) {
         for (size_t k = 0; k < N_GENERATIONS; k++) {
@@ -345,7 +333,6 @@ TEST(given_answers_change_nothing_but_the_passes)
 /* A generation that asks for a short timeline ends as in a session with that context. */
 TEST(a_generation_may_limit_its_timeline)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL, *small = NULL;
     bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 1}, short_one = options;
@@ -354,20 +341,20 @@ TEST(a_generation_may_limit_its_timeline)
                   want = gen;
     short_one.n_ctx = 12;
     want.n_ctx = 0;
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
-    assert_int_equal(bn_session_open(&small, model, &short_one, &err), BN_OK);
-    assert_int_equal(bn_generate(session, NULL, &gen, &err), BN_OK);
-    assert_int_equal(bn_generate(small, NULL, &want, &err), BN_OK);
+    must(bn_model_open(&model, MODEL, NULL, &err));
+    must(bn_session_open(&session, model, &options, &err));
+    must(bn_session_open(&small, model, &short_one, &err));
+    must(bn_generate(session, NULL, &gen, &err));
+    must(bn_generate(small, NULL, &want, &err));
     assert_int_equal(want.reason, BN_STOP_CONTEXT);
     assert_int_equal(gen.reason, BN_STOP_CONTEXT);
     assert_int_equal(gen.n_ids, want.n_ids);
     assert_string_equal(gen.chain, want.chain);
     bn_generation_release(&gen);
     bn_generation_release(&want);
-    assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
+    must(bn_session_truncate(session, 0, &err));
     gen.n_ctx = 4;
-    assert_int_equal(bn_generate(session, NULL, &gen, &err), BN_ERR_LIMIT);
+    refused(bn_generate(session, NULL, &gen, &err), BN_ERR_LIMIT);
     bn_session_close(small);
     bn_session_close(session);
     bn_model_close(model);
@@ -377,7 +364,6 @@ TEST(a_generation_may_limit_its_timeline)
 TEST(an_embedding_and_generations_do_not_change_each_other)
 {
     static const bn_pooling POOLINGS[] = {BN_POOLING_MEAN, BN_POOLING_LAST, BN_POOLING_FIRST};
-    bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
     bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 2};
@@ -385,8 +371,8 @@ TEST(an_embedding_and_generations_do_not_change_each_other)
     float *want, *got;
     for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
         ids[i] = (int32_t)(i * 7 + 40);
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    must(bn_model_open(&model, MODEL, NULL, &err));
+    must(bn_session_open(&session, model, &options, &err));
     size_t n_embd = bn_model_hparams(model)->n_embd;
     want = bn_alloc(n_embd, sizeof *want);
     got = bn_alloc(n_embd, sizeof *got);
@@ -396,27 +382,27 @@ TEST(an_embedding_and_generations_do_not_change_each_other)
         bn_embedding *embedding = NULL;
         bn_sequence *own = NULL;
         bn_generation gen = make_request(ids, 3), alone = make_request(ids, 3);
-        assert_int_equal(bn_session_embed(session, ids, 50, &how, want, &err), BN_OK);
-        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
-        assert_int_equal(bn_sequence_open(&own, session, 0, &err), BN_OK);
-        assert_int_equal(bn_scheduler_open(&sched, session, NULL, 1, &err), BN_OK);
-        assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &gen, &err), BN_OK);
-        assert_int_equal(bn_embedding_open(&embedding, session, own, ids, 50, &how, got, &err), BN_OK);
+        must(bn_session_embed(session, ids, 50, &how, want, &err));
+        must(bn_session_truncate(session, 0, &err));
+        must(bn_sequence_open(&own, session, 0, &err));
+        must(bn_scheduler_open(&sched, session, NULL, 1, &err));
+        must(bn_scheduler_add(sched, bn_session_sequence(session), &gen, &err));
+        must(bn_embedding_open(&embedding, session, own, ids, 50, &how, got, &err));
         bn_scheduler_set_slowdown(sched, k == 0 ? 1.0 : 0.0);
         bn_scheduler_embed(sched, embedding);
         while (!bn_scheduler_has_embedded(sched) || bn_scheduler_take(sched) == NULL)
-            assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+            must(bn_scheduler_step(sched, &err));
         assert_memory_equal(got, want, n_embd * sizeof *got);
         assert_int_equal(gen.n_together, 2);
-        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
-        assert_int_equal(bn_generate(session, NULL, &alone, &err), BN_OK);
+        must(bn_session_truncate(session, 0, &err));
+        must(bn_generate(session, NULL, &alone, &err));
         assert_string_equal(gen.chain, alone.chain);
         bn_embedding_close(embedding);
         bn_scheduler_close(sched);
         bn_generation_release(&gen);
         bn_generation_release(&alone);
         bn_sequence_close(own);
-        assert_int_equal(bn_session_truncate(session, 0, &err), BN_OK);
+        must(bn_session_truncate(session, 0, &err));
     }
     bn_free(want);
     bn_free(got);
@@ -427,7 +413,6 @@ TEST(an_embedding_and_generations_do_not_change_each_other)
 /* Prompts share what a pass has for them: the short one does not wait for the long one, which came first. */
 TEST(a_short_prompt_does_not_wait_for_a_long_one)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
     bn_scheduler *sched = NULL;
@@ -436,17 +421,17 @@ TEST(a_short_prompt_does_not_wait_for_a_long_one)
     int32_t ids[64] = {0};
     bn_generation large = {.prompt = ids, .n_prompt = 60, .n_predict = 1},
                   small = {.prompt = ids, .n_prompt = 8, .n_predict = 1};
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
-    assert_int_equal(bn_sequence_open(&second, session, 0, &err), BN_OK);
-    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 2, &err), BN_OK);
-    assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &large, &err), BN_OK);
-    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    must(bn_model_open(&model, MODEL, NULL, &err));
+    must(bn_session_open(&session, model, &options, &err));
+    must(bn_sequence_open(&second, session, 0, &err));
+    must(bn_scheduler_open(&sched, session, NULL, 2, &err));
+    must(bn_scheduler_add(sched, bn_session_sequence(session), &large, &err));
+    must(bn_scheduler_step(sched, &err));
     assert_int_equal(bn_session_position(session), 8); /* alone, it gets the whole batch */
-    assert_int_equal(bn_scheduler_add(sched, second, &small, &err), BN_OK);
-    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    must(bn_scheduler_add(sched, second, &small, &err));
+    must(bn_scheduler_step(sched, &err));
     assert_int_equal(bn_session_position(session), 12);
-    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    must(bn_scheduler_step(sched, &err));
     assert_ptr_equal(bn_scheduler_take(sched), &small);
     assert_null(bn_scheduler_take(sched));
     bn_scheduler_close(sched);
@@ -460,7 +445,6 @@ TEST(a_short_prompt_does_not_wait_for_a_long_one)
  * sequence of a cancelled one has a beginning of its tokens. */
 TEST(a_cancelled_generation_ends_alone)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
     bn_scheduler *sched = NULL;
@@ -468,20 +452,20 @@ TEST(a_cancelled_generation_ends_alone)
     bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 1};
     int32_t ids[64];
     bn_generation gens[3];
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    must(bn_model_open(&model, MODEL, NULL, &err));
+    must(bn_session_open(&session, model, &options, &err));
     for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
         ids[i] = (int32_t)(i + 40);
-    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 3, &err), BN_OK);
+    must(bn_scheduler_open(&sched, session, NULL, 3, &err));
     for (size_t k = 0; k < 3; k++) {
         gens[k] = make_request(ids, k);
         gens[k].n_predict = 12;
         if (k == 2) gens[k].n_prompt = 40;
-        assert_int_equal(bn_sequence_open(&sequences[k], session, 0, &err), BN_OK);
-        assert_int_equal(bn_scheduler_add(sched, sequences[k], &gens[k], &err), BN_OK);
+        must(bn_sequence_open(&sequences[k], session, 0, &err));
+        must(bn_scheduler_add(sched, sequences[k], &gens[k], &err));
     }
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+        must(bn_scheduler_step(sched, &err));
     assert_null(bn_scheduler_take(sched));
     bn_scheduler_cancel(sched, &gens[2]);
     assert_ptr_equal(bn_scheduler_take(sched), &gens[2]);
@@ -495,11 +479,11 @@ TEST(a_cancelled_generation_ends_alone)
     assert_in_range(gens[1].n_ids, 1, 11);
     assert_int_equal(bn_scheduler_n_running(sched), 1);
     while (bn_scheduler_take(sched) == NULL)
-        assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+        must(bn_scheduler_step(sched, &err));
     bn_scheduler_cancel(sched, &gens[0]); /* it was taken */
     bn_generation alone = make_request(ids, 0);
     alone.n_predict = 12;
-    assert_int_equal(bn_generate(session, NULL, &alone, &err), BN_OK);
+    must(bn_generate(session, NULL, &alone, &err));
     assert_string_equal(gens[0].chain, alone.chain);
     bn_generation_release(&alone);
     bn_scheduler_close(sched);
@@ -513,7 +497,6 @@ TEST(a_cancelled_generation_ends_alone)
 
 TEST(a_scheduler_refuses_what_it_cannot_run)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
     bn_scheduler *sched = NULL;
@@ -521,15 +504,15 @@ TEST(a_scheduler_refuses_what_it_cannot_run)
     int32_t ids[32] = {1, 2, 3};
     bn_generation one = {.prompt = ids, .n_prompt = 3, .n_predict = 4}, more = one, large = one;
     large.n_prompt = 17;
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
-    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 5, &err), BN_ERR_ARG);
-    assert_int_equal(bn_scheduler_open(&sched, session, NULL, 1, &err), BN_OK);
-    assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &large, &err), BN_ERR_LIMIT);
-    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK); /* nothing to do */
-    assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &one, &err), BN_OK);
-    assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(session), &more, &err), BN_ERR_LIMIT);
-    assert_int_equal(bn_scheduler_step(sched, &err), BN_OK);
+    must(bn_model_open(&model, MODEL, NULL, &err));
+    must(bn_session_open(&session, model, &options, &err));
+    refused(bn_scheduler_open(&sched, session, NULL, 5, &err), BN_ERR_ARG);
+    must(bn_scheduler_open(&sched, session, NULL, 1, &err));
+    refused(bn_scheduler_add(sched, bn_session_sequence(session), &large, &err), BN_ERR_LIMIT);
+    must(bn_scheduler_step(sched, &err)); /* nothing to do */
+    must(bn_scheduler_add(sched, bn_session_sequence(session), &one, &err));
+    refused(bn_scheduler_add(sched, bn_session_sequence(session), &more, &err), BN_ERR_LIMIT);
+    must(bn_scheduler_step(sched, &err));
     assert_null(bn_scheduler_take(sched));
     bn_scheduler_close(sched); /* while it runs: its results are released */
     assert_null(one.ids);

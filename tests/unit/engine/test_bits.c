@@ -10,7 +10,7 @@
 #include "base/digest.h"
 #include "base/mem.h"
 #include "model/model.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define N_TOKENS 67u
 #define MAX_RECORDS 20000u
@@ -67,7 +67,6 @@ static void make_tokens(int32_t *ids, uint32_t n_vocab)
 static void digest_of(bn_model *model, const struct way *way, struct records *records,
                       char hex[BN_SHA256_HEX])
 {
-    bn_error err = {0};
     int32_t ids[N_TOKENS];
     size_t n_vocab = bn_model_hparams(model)->n_vocab;
     make_tokens(ids, (uint32_t)n_vocab);
@@ -76,13 +75,12 @@ static void digest_of(bn_model *model, const struct way *way, struct records *re
     bn_session_options options = {
         .n_threads = way->n_threads, .exact_threads = true, .n_batch = way->n_batch};
     model->kernels = way->kernels;
-    assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
+    must(bn_session_open(&session, model, &options, &err));
     if (records != NULL) bn_session_set_trace(session, record_rows, records);
     size_t step = way->n_call != 0 ? way->n_call : N_TOKENS;
     for (size_t at = 0; at < N_TOKENS; at += step) {
         size_t n = bn_min_size(step, N_TOKENS - at);
-        assert_int_equal(bn_session_eval(session, ids + at, n, BN_LOGITS_ALL, logits + at * n_vocab, &err),
-                         BN_OK);
+        must(bn_session_eval(session, ids + at, n, BN_LOGITS_ALL, logits + at * n_vocab, &err));
     }
     bn_sha256_hex(logits, N_TOKENS * n_vocab * sizeof *logits, hex);
     bn_session_close(session);
@@ -130,7 +128,6 @@ static void compare(bn_model *model, const char *path, const struct way *base, c
 static void check_model(const char *path)
 {
     static const uint32_t SPLITS[] = {1, 2, 3, 7, 16, 64, N_TOKENS};
-    bn_error err = {0};
     bn_model *model = NULL;
     if (bn_model_open(&model, path, NULL, &err) != BN_OK) fail_msg("%s: %s: %s", path, err.where, err.msg);
     struct way base = {&bn_kernels_ref, 1, N_TOKENS, 0};
@@ -175,9 +172,8 @@ static void plain_rmsnorm(float *y, const float *x, const float *w, size_t n, fl
 
 TEST(another_order_is_caught_and_named)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
-    assert_int_equal(bn_model_open(&model, "fixtures/shakespeare-5m-i2_s.gguf", NULL, &err), BN_OK);
+    must(bn_model_open(&model, "fixtures/shakespeare-5m-i2_s.gguf", NULL, &err));
     struct bn_kernels wrong = bn_kernels_ref;
     wrong.rmsnorm = plain_rmsnorm;
     struct way base = {&bn_kernels_ref, 1, N_TOKENS, 0}, bad = {&wrong, 1, N_TOKENS, 0};
@@ -186,7 +182,7 @@ TEST(another_order_is_caught_and_named)
     digest_of(model, &bad, NULL, b);
     assert_string_not_equal(a, b);
     name_first(model, &base, &bad, where, sizeof where);
-    assert_non_null(strstr(where, "layer 0, attn_norm"));
+    assert_has(where, "layer 0, attn_norm");
     name_first(model, &base, &base, where, sizeof where);
     assert_string_equal(where, "none");
     bn_model_close(model);
@@ -194,22 +190,21 @@ TEST(another_order_is_caught_and_named)
 
 TEST(truncating_is_like_starting_afresh)
 {
-    bn_error err = {0};
     bn_model *model = NULL;
     bn_session *session = NULL;
-    assert_int_equal(bn_model_open(&model, "fixtures/shakespeare-5m-i2_s.gguf", NULL, &err), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, NULL, &err), BN_OK);
+    must(bn_model_open(&model, "fixtures/shakespeare-5m-i2_s.gguf", NULL, &err));
+    must(bn_session_open(&session, model, NULL, &err));
     size_t n_vocab = bn_model_hparams(model)->n_vocab;
     float *a = bn_alloc(n_vocab, sizeof *a), *b = bn_alloc(n_vocab, sizeof *b);
     int32_t ids[N_TOKENS];
     make_tokens(ids, (uint32_t)n_vocab);
-    assert_int_equal(bn_session_eval(session, ids, 20, BN_LOGITS_LAST, a, &err), BN_OK);
-    assert_int_equal(bn_session_eval(session, ids + 30, 20, BN_LOGITS_LAST, b, &err), BN_OK);
+    must(bn_session_eval(session, ids, 20, BN_LOGITS_LAST, a, &err));
+    must(bn_session_eval(session, ids + 30, 20, BN_LOGITS_LAST, b, &err));
     assert_memory_not_equal(a, b, n_vocab * sizeof *a);
-    assert_int_equal(bn_session_truncate(session, 10, &err), BN_OK);
-    assert_int_equal(bn_session_eval(session, ids + 10, 10, BN_LOGITS_LAST, b, &err), BN_OK);
+    must(bn_session_truncate(session, 10, &err));
+    must(bn_session_eval(session, ids + 10, 10, BN_LOGITS_LAST, b, &err));
     assert_memory_equal(a, b, n_vocab * sizeof *a);
-    assert_int_equal(bn_session_truncate(session, 21, &err), BN_ERR_ARG);
+    refused(bn_session_truncate(session, 21, &err), BN_ERR_ARG);
     bn_free(a);
     bn_free(b);
     bn_session_close(session);

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "grammar/matcher.h"
 #include "infer/session.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_PREDICT 28u
@@ -38,9 +38,8 @@ static int close_all(void **state)
 static bn_grammar *open_grammar(const char *text)
 {
     bn_grammar *g = NULL;
-    bn_error err = {0};
-    bn_status status = text[0] == '{' ? bn_grammar_open_json_schema(&g, text, strlen(text), &err)
-                                      : bn_grammar_open_gbnf(&g, text, strlen(text), &err);
+    bn_status status = attempt(text[0] == '{' ? bn_grammar_open_json_schema(&g, text, strlen(text), &err)
+                                              : bn_grammar_open_gbnf(&g, text, strlen(text), &err));
     if (status != BN_OK) fail_msg("%s: %s", text, err.msg);
     return g;
 }
@@ -50,7 +49,7 @@ static bn_session *open_session(const bn_model *model, uint32_t n_threads)
     bn_session *session = NULL;
     const bn_session_options options = {
         .n_ctx = 128, .n_batch = 32, .n_threads = n_threads, .exact_threads = true};
-    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
+    must(bn_session_open(&session, model, &options, NULL));
     return session;
 }
 
@@ -62,9 +61,7 @@ struct prompt {
 static struct prompt make_prompt(const bn_model *model)
 {
     struct prompt p;
-    assert_int_equal(
-        bn_tokenize(bn_model_tokenizer(model), PROMPT, strlen(PROMPT), BN_TOKENIZE_BOS, &p.ids, &p.n, NULL),
-        BN_OK);
+    must(bn_tokenize(bn_model_tokenizer(model), PROMPT, strlen(PROMPT), BN_TOKENIZE_BOS, &p.ids, &p.n, NULL));
     return p;
 }
 
@@ -76,7 +73,7 @@ static struct bn_matcher *follow(const bn_model *model, const bn_grammar *g, con
     const bn_tokenizer *tok = bn_model_tokenizer(model);
     struct bn_matcher *m = NULL;
     int32_t eos = bn_tokenizer_eos(tok);
-    assert_int_equal(bn_matcher_open(&m, g, tok, bn_model_hparams(model)->n_vocab, &eos, 1, NULL), BN_OK);
+    must(bn_matcher_open(&m, g, tok, bn_model_hparams(model)->n_vocab, &eos, 1, NULL));
     for (size_t i = 0; i < n; i++)
         assert_true(bn_matcher_take(m, ids[i]));
     return m;
@@ -95,8 +92,8 @@ static size_t define(const bn_model *model, const bn_grammar *g, const bn_sample
     bn_sampler *sampler = NULL;
     bool complete = false;
     memcpy(history, prompt.ids, prompt.n * sizeof *history);
-    assert_int_equal(bn_sampler_open(&sampler, sampling, n_vocab, NULL), BN_OK);
-    assert_int_equal(bn_session_eval(session, prompt.ids, prompt.n, BN_LOGITS_LAST, logits, NULL), BN_OK);
+    must(bn_sampler_open(&sampler, sampling, n_vocab, NULL));
+    must(bn_session_eval(session, prompt.ids, prompt.n, BN_LOGITS_LAST, logits, NULL));
     while (n < N_PREDICT && !complete) {
         struct bn_matcher *m = follow(model, g, ids, n);
         for (size_t id = 0; id < n_vocab; id++)
@@ -109,8 +106,7 @@ static size_t define(const bn_model *model, const bn_grammar *g, const bn_sample
         m = follow(model, g, ids, n);
         complete = bn_matcher_is_complete(m) || id == eos;
         bn_matcher_close(m);
-        if (!complete)
-            assert_int_equal(bn_session_eval(session, &id, 1, BN_LOGITS_LAST, logits, NULL), BN_OK);
+        if (!complete) must(bn_session_eval(session, &id, 1, BN_LOGITS_LAST, logits, NULL));
     }
     bn_sampler_close(sampler);
     bn_session_close(session);
@@ -126,7 +122,6 @@ static bn_generation generate(const bn_model *model, uint32_t n_threads, const b
 {
     struct prompt prompt = make_prompt(model);
     bn_session *session = open_session(model, n_threads);
-    bn_error err = {0};
     bn_generation gen = {.prompt = prompt.ids,
                          .n_prompt = prompt.n,
                          .n_predict = N_PREDICT,
@@ -134,7 +129,7 @@ static bn_generation generate(const bn_model *model, uint32_t n_threads, const b
                          .grammar = g,
                          .want_chain = true};
     if (drafts) gen.draft = (bn_draft_options){.kind = BN_DRAFT_NGRAM, .always = true};
-    if (bn_generate(session, bn_model_tokenizer(model), &gen, &err) != BN_OK) fail_msg("%s", err.msg);
+    must(bn_generate(session, bn_model_tokenizer(model), &gen, &err));
     bn_session_close(session);
     bn_free(prompt.ids);
     return gen;
@@ -228,9 +223,8 @@ static bn_stop_reason reason_of(const char *text, bool ignore_end, uint32_t n_pr
                          .ignore_end = ignore_end};
     char *shown;
     size_t n;
-    assert_int_equal(bn_generate(session, bn_model_tokenizer(models[0]), &gen, NULL), BN_OK);
-    assert_int_equal(
-        bn_detokenize(bn_model_tokenizer(models[0]), gen.ids, gen.n_ids, false, &shown, &n, NULL), BN_OK);
+    must(bn_generate(session, bn_model_tokenizer(models[0]), &gen, NULL));
+    must(bn_detokenize(bn_model_tokenizer(models[0]), gen.ids, gen.n_ids, false, &shown, &n, NULL));
     snprintf(out, room, "%s", shown);
     bn_stop_reason reason = gen.reason;
     bn_free(shown);
@@ -274,14 +268,12 @@ TEST(bad_requests_are_refused)
 {
     struct prompt prompt = make_prompt(models[0]);
     bn_session *session = open_session(models[0], 1);
-    bn_error err = {0};
     bn_grammar *g = open_grammar("root ::= \"\"");
     bn_generation gen = {.prompt = prompt.ids, .n_prompt = prompt.n, .n_predict = 4, .grammar = g};
-    assert_int_equal(bn_generate(session, bn_model_tokenizer(models[0]), &gen, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "empty text"));
-    err = (bn_error){0};
-    assert_int_equal(bn_generate(session, NULL, &gen, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "vocabulary"));
+    refused(bn_generate(session, bn_model_tokenizer(models[0]), &gen, &err), BN_ERR_ARG);
+    assert_has(err.msg, "empty text");
+    refused(bn_generate(session, NULL, &gen, &err), BN_ERR_ARG);
+    assert_has(err.msg, "vocabulary");
     bn_grammar_close(g);
     bn_session_close(session);
     bn_free(prompt.ids);
@@ -326,7 +318,7 @@ TEST(neighbours_change_nothing)
     bn_grammar *grammars[N] = {open_grammar(GRAMMARS[0]), open_grammar(GRAMMARS[1]), NULL,
                                open_grammar(GRAMMARS[2]), open_dear()};
     bn_generation gens[N];
-    assert_int_equal(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL), BN_OK);
+    must(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL));
     for (unsigned i = 0; i < N; i++) {
         gens[i] = (bn_generation){.prompt = prompt.ids,
                                   .n_prompt = prompt.n,
@@ -334,11 +326,11 @@ TEST(neighbours_change_nothing)
                                   .sampling = sampler_of(i == 1 ? 0 : i),
                                   .grammar = grammars[i],
                                   .want_chain = true};
-        assert_int_equal(bn_sequence_open(&sequences[i], session, 0, NULL), BN_OK);
-        assert_int_equal(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL), BN_OK);
+        must(bn_sequence_open(&sequences[i], session, 0, NULL));
+        must(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL));
     }
     while (bn_scheduler_n_running(scheduler) > 0) {
-        assert_int_equal(bn_scheduler_step(scheduler, NULL), BN_OK);
+        must(bn_scheduler_step(scheduler, NULL));
         while (bn_scheduler_take(scheduler) != NULL)
             ;
     }
@@ -370,7 +362,7 @@ TEST(a_dear_grammar_delays_itself_alone)
     bn_generation gens[N];
     const bn_generation *ended = NULL;
     size_t n_steps = 0, n_ids[N] = {0};
-    assert_int_equal(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL), BN_OK);
+    must(bn_scheduler_open(&scheduler, session, bn_model_tokenizer(models[1]), N, NULL));
     for (unsigned i = 0; i < N; i++) {
         gens[i] = (bn_generation){.prompt = prompt.ids,
                                   .n_prompt = prompt.n,
@@ -380,11 +372,11 @@ TEST(a_dear_grammar_delays_itself_alone)
                                              : i == CHEAP ? cheap
                                                           : dear,
                                   .want_chain = true};
-        assert_int_equal(bn_sequence_open(&sequences[i], session, 0, NULL), BN_OK);
-        assert_int_equal(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL), BN_OK);
+        must(bn_sequence_open(&sequences[i], session, 0, NULL));
+        must(bn_scheduler_add(scheduler, sequences[i], &gens[i], NULL));
     }
     for (; ended == NULL; ended = bn_scheduler_take(scheduler), n_steps++)
-        assert_int_equal(bn_scheduler_step(scheduler, NULL), BN_OK);
+        must(bn_scheduler_step(scheduler, NULL));
     assert_ptr_equal(ended, &gens[PLAIN]);
     assert_in_range(n_steps, 20, 22);
     assert_true(gens[CHEAP].n_ids >= 10);

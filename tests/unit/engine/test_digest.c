@@ -3,7 +3,7 @@
  * base/digest.h: published vectors, strictness of base64, checksums.
  */
 #include "base/digest.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 /* FIPS 180-4 examples, and the empty message. */
 TEST(sha256_vectors)
@@ -54,7 +54,7 @@ TEST(base64_vectors)
         bn_base64_encode(&text, VECTORS[i][0], strlen(VECTORS[i][0]));
         bn_base64_encode(&text, "", 0);
         assert_string_equal(text.data == NULL ? "" : text.data, VECTORS[i][1]);
-        assert_int_equal(bn_base64_decode(&back, VECTORS[i][1], strlen(VECTORS[i][1]), NULL), BN_OK);
+        must(bn_base64_decode(&back, VECTORS[i][1], strlen(VECTORS[i][1]), NULL));
         assert_string_equal(back.data == NULL ? "" : back.data, VECTORS[i][0]);
         bn_buf_release(&text);
         bn_buf_release(&back);
@@ -70,16 +70,15 @@ TEST(base64_is_strict)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
         struct bn_buf back = {.max = 100};
-        bn_error err = {0};
-        assert_int_equal(bn_base64_decode(&back, BAD[i], strlen(BAD[i]), &err), BN_ERR_FORMAT);
+        refused(bn_base64_decode(&back, BAD[i], strlen(BAD[i]), &err), BN_ERR_FORMAT);
         assert_int_equal(err.code, BN_ERR_FORMAT);
         bn_buf_release(&back);
     }
     struct bn_buf one = {.max = 100}, two = {.max = 100}, nul = {.max = 100};
-    assert_int_equal(bn_base64_decode(&one, "+/+/", 4, NULL), BN_OK);
-    assert_int_equal(bn_base64_decode(&two, "-_-_", 4, NULL), BN_OK);
+    must(bn_base64_decode(&one, "+/+/", 4, NULL));
+    must(bn_base64_decode(&two, "-_-_", 4, NULL));
     assert_memory_equal(one.data, two.data, 3);
-    assert_int_equal(bn_base64_decode(&nul, "Zm9\0", 4, NULL), BN_ERR_FORMAT);
+    refused(bn_base64_decode(&nul, "Zm9\0", 4, NULL), BN_ERR_FORMAT);
     bn_buf_release(&one);
     bn_buf_release(&two);
     bn_buf_release(&nul);
@@ -94,7 +93,7 @@ TEST(checksums)
     unsigned char bytes[1000];
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(i * 7);
-    assert_int_equal(bn_checksum_open(&sum, NULL), BN_OK);
+    must(bn_checksum_open(&sum, NULL));
     bn_checksum_take(sum, empty);
     assert_string_equal(empty, "58e2fccefa7e3061367f1d57a4e7455a");
     bn_checksum_update(sum, bytes, sizeof bytes);

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static char folder[] = "/tmp/bn-test-XXXXXX", file[64], other[64];
 
@@ -51,13 +51,13 @@ static int remove_folder(void **state)
 
 static void put(const char *path, const char *text)
 {
-    assert_int_equal(bn_file_write_atomic(path, text, strlen(text), NULL), BN_OK);
+    must(bn_file_write_atomic(path, text, strlen(text), NULL));
 }
 
 static void has(const char *path, const char *text)
 {
     struct bn_buf buf = {.max = 1000};
-    assert_int_equal(bn_file_read(path, &buf, NULL), BN_OK);
+    must(bn_file_read(path, &buf, NULL));
     assert_string_equal(buf.data, text);
     bn_buf_release(&buf);
 }
@@ -130,15 +130,14 @@ TEST_IN(temporary_names_differ, make_folder, remove_folder)
 {
     char first[PATH_MAX], second[PATH_MAX];
     int fd;
-    assert_int_equal(bn_file_temp_open(&fd, first, sizeof first, file, 0600, NULL), BN_OK);
+    must(bn_file_temp_open(&fd, first, sizeof first, file, 0600, NULL));
     close(fd);
-    assert_int_equal(bn_file_temp_open(&fd, second, sizeof second, file, 0600, NULL), BN_OK);
+    must(bn_file_temp_open(&fd, second, sizeof second, file, 0600, NULL));
     close(fd);
     assert_string_not_equal(first, second);
     assert_int_equal(strncmp(first, file, strlen(file)), 0);
     assert_int_equal(strncmp(first + strlen(file), ".tmp-", 5), 0);
-    bn_error err = {0};
-    assert_int_equal(bn_file_temp_name(first, strlen(file) + 10, file, &err), BN_ERR_NOT_FOUND);
+    refused(bn_file_temp_name(first, strlen(file) + 10, file, &err), BN_ERR_NOT_FOUND);
     assert_string_equal(err.where, file);
 }
 
@@ -148,10 +147,10 @@ TEST_IN(a_new_file_has_no_name, make_folder, remove_folder)
     char temp[PATH_MAX];
     int fd, probe = open(folder, O_WRONLY | O_TMPFILE, 0600);
     for (int again = 0; again < 2; again++) { /* the second one replaces the first */
-        assert_int_equal(bn_file_temp_open(&fd, temp, sizeof temp, file, 0600, NULL), BN_OK);
+        must(bn_file_temp_open(&fd, temp, sizeof temp, file, 0600, NULL));
         assert_int_equal(write(fd, again ? "second" : "first", again ? 6 : 5), again ? 6 : 5);
         if (probe >= 0) assert_int_equal(count_entries(false), again);
-        assert_int_equal(bn_file_temp_keep(fd, temp, file, NULL), BN_OK);
+        must(bn_file_temp_keep(fd, temp, file, NULL));
         close(fd);
         has(file, again ? "second" : "first");
         assert_int_equal(count_entries(false), 1);
@@ -162,9 +161,8 @@ TEST_IN(a_new_file_has_no_name, make_folder, remove_folder)
 TEST_IN(failures_leave_nothing, make_folder, remove_folder)
 {
     char missing[128];
-    bn_error err = {0};
     snprintf(missing, sizeof missing, "%s/no/file", folder);
-    assert_int_equal(bn_file_write_atomic(missing, "x", 1, &err), BN_ERR_NOT_FOUND);
+    refused(bn_file_write_atomic(missing, "x", 1, &err), BN_ERR_NOT_FOUND);
     assert_string_equal(err.where, missing);
     assert_int_equal(count_entries(false), 0);
 }

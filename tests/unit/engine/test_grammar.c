@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "grammar/matcher.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tokenizer/vocab.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
@@ -40,17 +40,16 @@ static int close_all(void **state)
 static bn_grammar *open_grammar(const char *text)
 {
     bn_grammar *g = NULL;
-    bn_error err = {0};
-    if (bn_grammar_open_gbnf(&g, text, strlen(text), &err) != BN_OK) fail_msg("%s\n%s", text, err.msg);
+    if (attempt(bn_grammar_open_gbnf(&g, text, strlen(text), &err)) != BN_OK)
+        fail_msg("%s\n%s", text, err.msg);
     return g;
 }
 
 static struct bn_matcher *open_matcher(const bn_grammar *g)
 {
     struct bn_matcher *m = NULL;
-    bn_error err = {0};
     int32_t end = bn_tokenizer_eos(tok);
-    assert_int_equal(bn_matcher_open(&m, g, tok, bn_tokenizer_n_vocab(tok), &end, 1, &err), BN_OK);
+    must(bn_matcher_open(&m, g, tok, bn_tokenizer_n_vocab(tok), &end, 1, &err));
     return m;
 }
 
@@ -148,8 +147,7 @@ TEST(bad_grammars_are_refused)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         bn_grammar *g = NULL;
-        bn_error err = {0};
-        if (bn_grammar_open_gbnf(&g, CASES[i].grammar, strlen(CASES[i].grammar), &err) == BN_OK)
+        if (attempt(bn_grammar_open_gbnf(&g, CASES[i].grammar, strlen(CASES[i].grammar), &err)) == BN_OK)
             fail_msg("accepted: %s", CASES[i].grammar);
         if (strstr(err.msg, CASES[i].message) == NULL) fail_msg("%s: %s", CASES[i].grammar, err.msg);
         assert_null(g);
@@ -170,7 +168,7 @@ TEST(hostile_sizes_have_limits)
     bn_buf_puts(&text, "root ::= ");
     for (int i = 0; i < 60000; i++)
         bn_buf_putc(&text, '(');
-    assert_int_equal(open_status(&text), BN_ERR_FORMAT);
+    refused(open_status(&text), BN_ERR_FORMAT);
     text.len = 0; /* a chain of rules, defined first to last, and last to first */
     bn_buf_puts(&text, "root ::= r0\n");
     for (int i = 0; i < 5000; i++)
@@ -178,21 +176,21 @@ TEST(hostile_sizes_have_limits)
     for (int i = 9999; i >= 5000; i--)
         bn_buf_printf(&text, "r%d ::= r%d\n", i, i + 1);
     bn_buf_puts(&text, "r10000 ::= \"x\"\n");
-    assert_int_equal(open_status(&text), BN_OK);
+    must(open_status(&text));
     text.len = 0; /* the same as a circle */
     bn_buf_puts(&text, "root ::= r0\n");
     for (int i = 0; i < 9999; i++)
         bn_buf_printf(&text, "r%d ::= r%d | \"x\"\n", i, (i + 1) % 9999);
-    assert_int_equal(open_status(&text), BN_ERR_FORMAT);
+    refused(open_status(&text), BN_ERR_FORMAT);
     text.len = 0;
     bn_buf_puts(&text, "root ::= ");
     for (int i = 0; i < 60000; i++)
         bn_buf_puts(&text, "[^a]");
-    assert_int_equal(open_status(&text), BN_ERR_LIMIT);
+    refused(open_status(&text), BN_ERR_LIMIT);
     text.len = 0;
     for (int i = 0; i < 300000; i++)
         bn_buf_putc(&text, '#');
-    assert_int_equal(open_status(&text), BN_ERR_LIMIT);
+    refused(open_status(&text), BN_ERR_LIMIT);
     bn_buf_release(&text);
 }
 
@@ -397,7 +395,7 @@ static size_t follow_masks(const bn_grammar *g, uint64_t seed, size_t n_steps, s
         bn_matcher_close(other);
         assert_true(n > 0);
         if (bn_matcher_take(m, taken[step])) continue;
-        assert_int_equal(bn_matcher_status(m), BN_ERR_LIMIT);
+        refused(bn_matcher_status(m), BN_ERR_LIMIT);
         break;
     }
     bn_matcher_close(m);
@@ -432,7 +430,7 @@ TEST(a_mask_may_pause)
         const uint64_t *want = bn_matcher_mask(whole, UINT64_MAX), *mask;
         assert_non_null(want);
         while ((mask = bn_matcher_mask(parts, bn_matcher_n_steps(parts) + 1000)) == NULL) {
-            assert_int_equal(bn_matcher_status(parts), BN_OK);
+            must(bn_matcher_status(parts));
             n_pauses++;
         }
         assert_memory_equal(mask, want, n_words * sizeof *mask);
@@ -453,7 +451,7 @@ TEST(a_text_has_a_limit_of_steps)
     size_t n = 0;
     while (n < 1000 && bn_matcher_mask(m, UINT64_MAX) != NULL && bn_matcher_take_bytes(m, "another", 7))
         n++;
-    assert_int_equal(bn_matcher_status(m), BN_ERR_LIMIT);
+    refused(bn_matcher_status(m), BN_ERR_LIMIT);
     assert_in_range(n, 4, 500);
     assert_in_range(bn_matcher_n_steps(m), 256 * bn_matcher_unit(m), (257 + 4 * n) * bn_matcher_unit(m));
     assert_null(bn_matcher_mask(m, UINT64_MAX));
@@ -479,7 +477,7 @@ TEST(forgetting_changes_nothing)
         assert_non_null(bn_matcher_mask(m, UINT64_MAX));
     }
     assert_false(bn_matcher_accepts(m));
-    assert_int_equal(bn_matcher_status(m), BN_OK);
+    must(bn_matcher_status(m));
     bn_matcher_close(m);
     bn_grammar_close(g);
 }
@@ -510,10 +508,9 @@ TEST(ends_and_control_tokens)
         bn_matcher_close(m);
         bn_grammar_close(g);
     }
-    bn_error err = {0};
     g = open_grammar("root ::= \"\"");
-    assert_int_equal(bn_matcher_open(&m, g, tok, 64, NULL, 0, &err), BN_ERR_ARG);
-    assert_int_equal(bn_matcher_open(&m, g, NULL, 64, NULL, 0, &err), BN_ERR_ARG);
+    refused(bn_matcher_open(&m, g, tok, 64, NULL, 0, &err), BN_ERR_ARG);
+    refused(bn_matcher_open(&m, g, NULL, 64, NULL, 0, &err), BN_ERR_ARG);
     bn_grammar_close(g);
 }
 

@@ -11,22 +11,19 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static bn_json *parse(const char *text)
 {
     bn_json *root;
-    assert_int_equal(bn_json_parse(&root, text, strlen(text), NULL), BN_OK);
+    must(bn_json_parse(&root, text, strlen(text), NULL));
     return root;
 }
 
 static void refuse(const char *text, size_t n, bn_status want)
 {
     bn_json *root;
-    bn_error err = {0};
-    bn_status got = bn_json_parse(&root, text, n, &err);
-    if (got != want) print_message("not refused as it should be: %.60s\n", text);
-    assert_int_equal(got, want);
+    if (attempt(bn_json_parse(&root, text, n, &err)) != want) fail_msg("%.60s: %s", text, err.msg);
     assert_int_equal(err.code, want);
     assert_true(err.msg[0] != '\0');
     assert_null(root);
@@ -38,105 +35,30 @@ static void becomes(const char *text, const char *want)
 {
     bn_json *root = parse(text);
     struct bn_buf out = {.max = 4096};
-    assert_int_equal(bn_json_write(root, true, &out, NULL), BN_OK);
+    must(bn_json_write(root, true, &out, NULL));
     assert_string_equal(out.data, want);
     bn_buf_release(&out);
     bn_json_free(root);
 }
 
 static const char *const MALFORMED[] = {
-    "",
-    " ",
-    "{",
-    "}",
-    "[",
-    "]",
-    "[1,]",
-    "[,1]",
-    "[1 2]",
-    "{\"a\":1,}",
-    "{\"a\"}",
-    "{\"a\":}",
-    "{a:1}",
-    "{'a':1}",
-    "{\"a\" 1}",
-    "{1:1}",
-    "{,}",
-    "[1]]",
-    "1 2",
-    "{} {}",
-    "nul",
-    "nulll",
-    "True",
-    "tru",
-    "NaN",
-    "[NaN]",
-    "Infinity",
-    "-Infinity",
-    "-",
-    "+1",
-    "01",
-    "-01",
-    "00",
-    ".5",
-    "1.",
-    "1.e1",
-    "1e",
-    "1e+",
-    "0x10",
-    "1_000",
-    "--1",
-    "// c\n1",
-    "1 // c",
-    "/* c */ 1",
-    "[1] # c",
-    "\"",
-    "\"a",
-    "\"\\\"",
-    "\"\\x41\"",
-    "\"\\u12\"",
-    "\"\\u12g4\"",
-    "\"\\U0041\"",
-    "\"\t\"",
-    "\"a\nb\"",
-    "\"\x01\"",
-    "\xEF\xBB\xBF{}",
-    "\x0C[]",
-    "\xC2\xA0[]",
-    "[1\x0B]",
+    "", " ", "{", "}", "[", "]", "[1,]", "[,1]", "[1 2]", "{\"a\":1,}", "{\"a\"}", "{\"a\":}", "{a:1}",
+    "{'a':1}", "{\"a\" 1}", "{1:1}", "{,}", "[1]]", "1 2", "{} {}", "nul", "nulll", "True", "tru", "NaN",
+    "[NaN]", "Infinity", "-Infinity", "-", "+1", "01", "-01", "00", ".5", "1.", "1.e1", "1e", "1e+", "0x10",
+    "1_000", "--1", "// c\n1", "1 // c", "/* c */ 1", "[1] # c", "\"", "\"a", "\"\\\"", "\"\\x41\"",
+    "\"\\u12\"", "\"\\u12g4\"", "\"\\U0041\"", "\"\t\"", "\"a\nb\"", "\"\x01\"", "\xEF\xBB\xBF{}", "\x0C[]",
+    "\xC2\xA0[]", "[1\x0B]",
     /* duplicate names, also when spelt differently */
-    "{\"a\":1,\"a\":1}",
-    "{\"a\":1,\"b\":2,\"\\u0061\":3}",
-    "[{\"x\":{\"k\":1,\"k\":2}}]",
+    "{\"a\":1,\"a\":1}", "{\"a\":1,\"b\":2,\"\\u0061\":3}", "[{\"x\":{\"k\":1,\"k\":2}}]",
     /* NUL and surrogates */
-    "\"\\u0000\"",
-    "{\"a\\u0000b\":1}",
-    "\"\\ud800\"",
-    "\"\\udc00\"",
-    "\"\\ud800x\"",
-    "\"\\ud800\\n\"",
-    "\"\\ud800\\ud800\"",
-    "\"\\ud800\\u0041\"",
-    "\"\\udc00\\ud800\"",
-    "{\"\\udfff\":1}",
+    "\"\\u0000\"", "{\"a\\u0000b\":1}", "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800x\"", "\"\\ud800\\n\"",
+    "\"\\ud800\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\\ud800\"", "{\"\\udfff\":1}",
     /* UTF-8: bare continuation, overlong, surrogate, beyond U+10FFFF, cut */
-    "\"\x80\"",
-    "\"\xC0\x80\"",
-    "\"\xC1\xBF\"",
-    "\"\xE0\x80\x80\"",
-    "\"\xED\xA0\x80\"",
-    "\"\xF0\x80\x80\x80\"",
-    "\"\xF4\x90\x80\x80\"",
-    "\"\xF8\x88\x80\x80\x80\"",
-    "\"\xE2\x82\"",
-    "\"\xFF\"",
+    "\"\x80\"", "\"\xC0\x80\"", "\"\xC1\xBF\"", "\"\xE0\x80\x80\"", "\"\xED\xA0\x80\"",
+    "\"\xF0\x80\x80\x80\"", "\"\xF4\x90\x80\x80\"", "\"\xF8\x88\x80\x80\x80\"", "\"\xE2\x82\"", "\"\xFF\"",
     "\"\xE2\"",
     /* beyond binary64 */
-    "1e400",
-    "-1e400",
-    "[1e309]",
-    "{\"a\":123456789e999999}",
-};
+    "1e400", "-1e400", "[1e309]", "{\"a\":123456789e999999}"};
 
 TEST(malformed_texts_are_refused)
 {
@@ -150,29 +72,23 @@ TEST(malformed_texts_are_refused)
 TEST(errors_say_where)
 {
     bn_json *root;
-    bn_error err = {0};
-    assert_int_equal(bn_json_parse(&root, "{\"a\":tru}", 9, &err), BN_ERR_FORMAT);
+    refused(bn_json_parse(&root, "{\"a\":tru}", 9, &err), BN_ERR_FORMAT);
     assert_int_equal(err.offset, 8);
     assert_string_equal(err.msg, "not JSON: unexpected '}', expected true");
-    err = (bn_error){0};
-    assert_int_equal(bn_json_parse(&root, "{\"na\x1bme\":1}", 11, &err), BN_ERR_FORMAT);
-    err = (bn_error){0};
-    assert_int_equal(bn_json_parse(&root, "{\"n\\u001b\":1,\"n\\u001b\":2}", 25, &err), BN_ERR_FORMAT);
+    refused(bn_json_parse(&root, "{\"na\x1bme\":1}", 11, &err), BN_ERR_FORMAT);
+    refused(bn_json_parse(&root, "{\"n\\u001b\":1,\"n\\u001b\":2}", 25, &err), BN_ERR_FORMAT);
     assert_string_equal(err.where, "n\\x1B");
     static const struct {
         const char *text, *msg;
         uint64_t offset;
-    } CASES[] = {
-        {"hello", "not JSON: unexpected 'h', expected a value", 0},
-        {"", "not JSON: the text is empty", 0},
-        {"[1", "not JSON: the text ends inside a value", 2},
-        {"{a:1}", "not JSON: unexpected 'a', expected a name in double quotes", 1},
-        {"[1 \x1b]", "not JSON: unexpected '\\x1B', expected a comma or a closing bracket", 3},
-        {"{} x", "trailing data after the JSON value", 3},
-    };
+    } CASES[] = {{"hello", "not JSON: unexpected 'h', expected a value", 0},
+                 {"", "not JSON: the text is empty", 0},
+                 {"[1", "not JSON: the text ends inside a value", 2},
+                 {"{a:1}", "not JSON: unexpected 'a', expected a name in double quotes", 1},
+                 {"[1 \x1b]", "not JSON: unexpected '\\x1B', expected a comma or a closing bracket", 3},
+                 {"{} x", "trailing data after the JSON value", 3}};
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
-        err = (bn_error){0};
-        assert_int_equal(bn_json_parse(&root, CASES[i].text, strlen(CASES[i].text), &err), BN_ERR_FORMAT);
+        refused(bn_json_parse(&root, CASES[i].text, strlen(CASES[i].text), &err), BN_ERR_FORMAT);
         assert_string_equal(err.msg, CASES[i].msg);
         assert_int_equal(err.offset, CASES[i].offset);
     }
@@ -200,7 +116,7 @@ TEST(limits_are_kept)
     refuse(large, n, BN_ERR_LIMIT);
     refuse(large, BN_JSON_MAX_BYTES + 1, BN_ERR_LIMIT);
     bn_json *root;
-    assert_int_equal(bn_json_parse(&root, large, BN_JSON_MAX_BYTES, NULL), BN_OK);
+    must(bn_json_parse(&root, large, BN_JSON_MAX_BYTES, NULL));
     bn_json_free(root);
     /* many small values, [0,0,..., are refused when they would take more than the limit */
     for (size_t i = 0; i < n; i++)
@@ -209,11 +125,11 @@ TEST(limits_are_kept)
     struct bn_mem_stats before = bn_mem_stats();
     refuse(large, BN_JSON_MAX_BYTES, BN_ERR_LIMIT);
     large[2 << 17] = ']';
-    assert_int_equal(bn_json_parse_within(&root, large, (2 << 17) + 1, 1 << 20, NULL), BN_ERR_LIMIT);
+    refused(bn_json_parse_within(&root, large, (2 << 17) + 1, 1 << 20, NULL), BN_ERR_LIMIT);
     assert_int_equal(bn_mem_stats().bytes_now, before.bytes_now);
     assert_true(bn_mem_stats().bytes_total - before.bytes_total < BN_JSON_MAX_TREE + (2 << 20));
     /* and what is read takes no more than the limit */
-    assert_int_equal(bn_json_parse_within(&root, large, (2 << 17) + 1, 16 << 20, NULL), BN_OK);
+    must(bn_json_parse_within(&root, large, (2 << 17) + 1, 16 << 20, NULL));
     assert_int_equal(bn_json_size(root), 1 << 17);
     assert_in_range(bn_mem_stats().bytes_now - before.bytes_now, 1 << 20, 16 << 20);
     bn_json_free(root);
@@ -331,7 +247,7 @@ TEST(building_and_indenting)
     bn_json_put_u64(NULL, "ignored", 1);
     assert_null(bn_json_put_object(NULL, "ignored"));
     struct bn_buf out = {.max = 4096};
-    assert_int_equal(bn_json_write(root, false, &out, NULL), BN_OK);
+    must(bn_json_write(root, false, &out, NULL));
     assert_string_equal(out.data, "{\n"
                                   "  \"text\": \"bad \xEF\xBF\xBD utf-8\",\n"
                                   "  \"count\": 2,\n"
@@ -350,7 +266,7 @@ TEST(building_and_indenting)
                                   "  \"copy\": [1, 2.25]\n"
                                   "}");
     bn_json *back;
-    assert_int_equal(bn_json_parse(&back, out.data, out.len, NULL), BN_OK);
+    must(bn_json_parse(&back, out.data, out.len, NULL));
     bn_json_free(back);
     bn_buf_release(&out);
     bn_json_free(root);
@@ -385,8 +301,8 @@ TEST(another_reader_agrees)
     for (size_t i = 0; i < files.gl_pathc; i++) {
         struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
         bn_json *ours = NULL;
-        assert_int_equal(bn_file_read(files.gl_pathv[i], &text, NULL), BN_OK);
-        assert_int_equal(bn_json_parse(&ours, text.data, text.len, NULL), BN_OK);
+        must(bn_file_read(files.gl_pathv[i], &text, NULL));
+        must(bn_json_parse(&ours, text.data, text.len, NULL));
         cJSON *theirs = cJSON_ParseWithLength(text.data, text.len);
         assert_non_null(theirs);
         same_tree(ours, theirs);
@@ -410,7 +326,7 @@ TEST(values_are_small)
     bn_buf_putc(&whole, ']');
     size_t before = mallinfo2().uordblks;
     bn_json *root = NULL;
-    assert_int_equal(bn_json_parse(&root, whole.data, whole.len, NULL), BN_OK);
+    must(bn_json_parse(&root, whole.data, whole.len, NULL));
     assert_true(mallinfo2().uordblks - before <= 100 * n);
     bn_json_free(root);
     bn_buf_release(&whole);
@@ -425,15 +341,14 @@ TEST(files_are_written_and_read)
     char path[] = "/tmp/bn-json-XXXXXX", digest[BN_SHA256_HEX], again[BN_SHA256_HEX];
     int fd = mkstemp(path);
     bn_json *o = bn_json_new_object(), *back = NULL;
-    bn_error err = {0};
     bn_json_put_text(o, "none", "");
     bn_json_put_count(o, "zero", 0);
     bn_json_put_ids(o, "ids", IDS, 2);
     bn_json_put_texts(o, "texts", TEXTS, 2);
-    assert_int_equal(bn_json_write_file(o, path, NULL), BN_OK);
-    assert_int_equal(bn_json_read_file(&back, path, NULL), BN_OK);
-    assert_int_equal(bn_json_digest(o, digest, NULL), BN_OK);
-    assert_int_equal(bn_json_digest(back, again, NULL), BN_OK);
+    must(bn_json_write_file(o, path, NULL));
+    must(bn_json_read_file(&back, path, NULL));
+    must(bn_json_digest(o, digest, NULL));
+    must(bn_json_digest(back, again, NULL));
     assert_string_equal(digest, again);
     assert_int_equal(bn_json_kind(bn_json_get(back, "none")), BN_JSON_NULL);
     assert_int_equal(bn_json_kind(bn_json_get(back, "zero")), BN_JSON_NULL);
@@ -441,7 +356,7 @@ TEST(files_are_written_and_read)
     assert_false(bn_json_has_text(bn_json_get(back, "ids"), "7"));
     assert_int_equal(truncate(path, 3), 0);
     bn_json_free(back);
-    assert_int_equal(bn_json_read_file(&back, path, &err), BN_ERR_FORMAT);
+    refused(bn_json_read_file(&back, path, &err), BN_ERR_FORMAT);
     assert_string_equal(err.where, path);
     bn_json_free(o);
     close(fd);
@@ -488,18 +403,18 @@ TEST(short_memory_is_told)
     assert_false(bn_json_is_complete(short_one));
     assert_true(bn_json_is_complete(other));
     bn_json_put_copy(other, "fine", other);
-    assert_int_equal(bn_json_write(other, false, &out, NULL), BN_OK);
+    must(bn_json_write(other, false, &out, NULL));
     bn_json_put_copy(other, "copy", short_one);
     for (int i = 0; i < 2; i++) { /* it stays so */
-        assert_int_equal(bn_json_write(short_one, false, &out, NULL), BN_ERR_NOMEM);
-        assert_int_equal(bn_json_write(other, true, &out, NULL), BN_ERR_NOMEM);
+        refused(bn_json_write(short_one, false, &out, NULL), BN_ERR_NOMEM);
+        refused(bn_json_write(other, true, &out, NULL), BN_ERR_NOMEM);
     }
     bn_buf_release(&out);
     bn_json_free(short_one);
     bn_json_free(other);
     bn_json *root = parse("[1,2,3]");
     struct bn_buf small = {.max = 3};
-    assert_int_equal(bn_json_write(root, true, &small, NULL), BN_ERR_LIMIT);
+    refused(bn_json_write(root, true, &small, NULL), BN_ERR_LIMIT);
     bn_buf_release(&small);
     bn_json_free(root);
 }

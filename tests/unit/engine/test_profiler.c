@@ -4,6 +4,7 @@
  * test looks at how long something took: the clock is a fake one, or only structure and sums are compared.
  */
 #include "tests/unit/engine/profiler_maker.h"
+#include "tests/unit/status.h"
 
 /* ---- F101, F102: the list ---- */
 
@@ -47,18 +48,17 @@ TEST(f102_each_has_its_category)
 TEST(names_are_interned_before_measuring)
 {
     struct fake fake = {0};
-    bn_error err = {0};
     uint8_t mine = 0, again = 0, known = 0, late = 77;
     bn_prof *prof = open_prof(&fake, 1, 16);
     bn_prof_disable(prof);
-    assert_int_equal(bn_prof_intern(prof, "Mine", BN_CATEGORY_OTHER, &mine, &err), BN_OK);
-    assert_int_equal(bn_prof_intern(prof, "qkv", BN_CATEGORY_OTHER, &known, &err), BN_OK);
+    must(bn_prof_intern(prof, "Mine", BN_CATEGORY_OTHER, &mine, &err));
+    must(bn_prof_intern(prof, "qkv", BN_CATEGORY_OTHER, &known, &err));
     assert_int_equal(mine, BN_BRICK_KNOWN);
     assert_int_equal(known, BN_BRICK_QKV_PROJECTION);
     bn_prof_enable(prof);
-    assert_int_equal(bn_prof_intern(prof, "Mine", BN_CATEGORY_FFN, &again, &err), BN_OK);
+    must(bn_prof_intern(prof, "Mine", BN_CATEGORY_FFN, &again, &err));
     assert_int_equal(again, mine);
-    assert_int_equal(bn_prof_intern(prof, "Late", BN_CATEGORY_OTHER, &late, &err), BN_ERR_ARG);
+    refused(bn_prof_intern(prof, "Late", BN_CATEGORY_OTHER, &late, &err), BN_ERR_ARG);
     assert_int_equal(late, 77);
     work(prof, &fake, mine, 5);
     bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
@@ -120,7 +120,7 @@ TEST(f104_finalize_sums_each_event_by_its_own_ends)
     struct bn_brick_stats again = bn_prof_stats_for(prof, BN_BRICK_ATTENTION_SCORE, 0);
     assert_memory_equal(&again, &b, sizeof b);
     assert_int_equal(prof->wall_ns, N_SPINS * SPIN_NS);
-    assert_int_equal(bn_prof_check(prof, NULL), BN_OK);
+    must(bn_prof_check(prof, NULL));
     bn_prof_close(prof);
 }
 
@@ -164,7 +164,7 @@ TEST(f110_all_sums_agree_to_the_nanosecond)
     struct bn_brick_stats attention = bn_prof_stats_for(prof, BN_BRICK_ATTENTION, 0);
     assert_int_equal(attention.inclusive_ns, 3 * 145 + 3);
     assert_int_equal(attention.exclusive_ns, 3 * 5);
-    assert_int_equal(bn_prof_check(prof, NULL), BN_OK);
+    must(bn_prof_check(prof, NULL));
     bn_prof_close(prof);
 }
 

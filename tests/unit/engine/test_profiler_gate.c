@@ -3,15 +3,15 @@
  * The gate of the profiler, and profiles of real passes.
  */
 #include "tests/unit/engine/profiler_maker.h"
+#include "tests/unit/status.h"
 
 /* ---- the gate ---- */
 
 static void check_fails(bn_prof *prof, struct fake *fake, const char *why)
 {
-    bn_error err = {0};
     bn_prof_finalize(prof, fake->now);
-    assert_int_equal(bn_prof_check(prof, &err), BN_ERR_MISMATCH);
-    assert_non_null(strstr(err.msg, why));
+    refused(bn_prof_check(prof, &err), BN_ERR_MISMATCH);
+    assert_has(err.msg, why);
     bn_prof_close(prof);
 }
 
@@ -38,7 +38,7 @@ TEST(time_that_no_brick_has_fails_the_gate)
     work(prof, &fake, BN_BRICK_RMS_NORM, 85);
     fake.now += 15;
     bn_prof_finalize(prof, fake.now);
-    assert_int_equal(bn_prof_check(prof, NULL), BN_OK);
+    must(bn_prof_check(prof, NULL));
     bn_prof_close(prof);
 }
 
@@ -90,7 +90,7 @@ TEST(waiting_belongs_to_the_thread_that_waits)
     assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_BARRIER_WAIT, 1).exclusive_ns, 40);
     uint64_t useful = bn_prof_stats_for(prof, BN_BRICK_GATE_PROJECTION, BN_PROF_ALL_THREADS).exclusive_ns;
     assert_int_equal(100 * useful / prof->wall_ns, 142); /* average parallelism 100/70 */
-    assert_int_equal(bn_prof_check(prof, NULL), BN_OK);
+    must(bn_prof_check(prof, NULL));
     bn_prof_close(prof);
 }
 
@@ -104,14 +104,14 @@ TEST(quantiles_are_events)
     for (unsigned i = 1; i <= 19; i++)
         work(prof, &fake, BN_BRICK_LM_HEAD, i);
     bn_prof_finalize(prof, fake.now);
-    assert_int_equal(bn_prof_quantiles(prof, BN_BRICK_RMS_NORM, &q, NULL), BN_OK);
+    must(bn_prof_quantiles(prof, BN_BRICK_RMS_NORM, &q, NULL));
     assert_int_equal(q.median_ns, 50);
     assert_int_equal(q.p95_ns, 95);
     assert_int_equal(q.p99_ns, 99);
-    assert_int_equal(bn_prof_quantiles(prof, BN_BRICK_LM_HEAD, &q, NULL), BN_OK);
+    must(bn_prof_quantiles(prof, BN_BRICK_LM_HEAD, &q, NULL));
     assert_int_equal(q.median_ns, 10);
     assert_int_equal(q.p95_ns, 0); /* too few */
-    assert_int_equal(bn_prof_quantiles(prof, BN_BRICK_EMBEDDING, &q, NULL), BN_OK);
+    must(bn_prof_quantiles(prof, BN_BRICK_EMBEDDING, &q, NULL));
     assert_int_equal(q.median_ns, 0);
     bn_prof_close(prof);
 }
@@ -122,12 +122,12 @@ TEST(opening_copes_without_memory)
     for (uint64_t n = 1; n <= 6; n++) {
         bn_prof *prof = NULL;
         bn_mem_fail_after(n);
-        assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_ERR_NOMEM);
+        refused(bn_prof_open(&prof, &options, NULL), BN_ERR_NOMEM);
         bn_mem_fail_after(0);
         assert_null(prof);
     }
     bn_prof *prof = NULL;
-    assert_int_equal(bn_prof_open(&prof, &none, NULL), BN_ERR_ARG);
+    refused(bn_prof_open(&prof, &none, NULL), BN_ERR_ARG);
 }
 
 /* ---- real passes ---- */
@@ -147,8 +147,8 @@ struct run {
 static void open_run(struct run *run, uint32_t n_threads)
 {
     bn_session_options options = {.n_ctx = 32, .n_batch = 8, .n_threads = n_threads, .exact_threads = true};
-    assert_int_equal(bn_model_open(&run->model, NANO, NULL, NULL), BN_OK);
-    assert_int_equal(bn_session_open(&run->session, run->model, &options, NULL), BN_OK);
+    must(bn_model_open(&run->model, NANO, NULL, NULL));
+    must(bn_session_open(&run->session, run->model, &options, NULL));
     run->n_vocab = bn_model_hparams(run->model)->n_vocab;
     run->n_layer = bn_model_hparams(run->model)->n_layer;
     run->sub_norms = bn_model_hparams(run->model)->sub_norms;
@@ -158,12 +158,11 @@ static void open_run(struct run *run, uint32_t n_threads)
 static void evaluate(struct run *run)
 {
     int32_t ids[N_PROMPT + N_DECODE] = {1, 5, 9, 2, 7, 3, 8, 4};
-    assert_int_equal(bn_session_truncate(run->session, 0, NULL), BN_OK);
-    assert_int_equal(bn_session_eval(run->session, ids, N_PROMPT, BN_LOGITS_LAST, run->logits, NULL), BN_OK);
+    must(bn_session_truncate(run->session, 0, NULL));
+    must(bn_session_eval(run->session, ids, N_PROMPT, BN_LOGITS_LAST, run->logits, NULL));
     for (size_t i = 0; i < N_DECODE; i++)
-        assert_int_equal(bn_session_eval(run->session, ids + N_PROMPT + i, 1, BN_LOGITS_LAST,
-                                         run->logits + (1 + i) * run->n_vocab, NULL),
-                         BN_OK);
+        must(bn_session_eval(run->session, ids + N_PROMPT + i, 1, BN_LOGITS_LAST,
+                             run->logits + (1 + i) * run->n_vocab, NULL));
 }
 
 static void close_run(struct run *run)
@@ -212,8 +211,8 @@ TEST(a_pass_is_the_same_bits_and_wholly_stamped)
     for (int level = BN_PROF_LAYER; level < BN_PROF_LEVELS; level++) {
         struct bn_prof_options options = {(enum bn_prof_level)level, 2, 0, 0};
         bn_prof *prof = NULL;
-        assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
-        assert_int_equal(bn_session_set_profile(run.session, prof, NULL), BN_OK);
+        must(bn_prof_open(&prof, &options, NULL));
+        must(bn_session_set_profile(run.session, prof, NULL));
         bn_prof_enable(prof);
         bn_prof_reset_epoch(prof);
         bn_mem_guard(true);
@@ -229,9 +228,8 @@ TEST(a_pass_is_the_same_bits_and_wholly_stamped)
             assert_int_equal(bn_prof_total_ns(prof, t), prof->trails[t].inside_ns[0]);
         }
         /* The gate may refuse a machine that was busy elsewhere, and nothing else. */
-        bn_error err = {0};
-        if (bn_prof_check(prof, &err) != BN_OK) assert_non_null(strstr(err.msg, "account for"));
-        assert_int_equal(bn_session_set_profile(run.session, NULL, NULL), BN_OK);
+        if (attempt(bn_prof_check(prof, &err)) != BN_OK) assert_has(err.msg, "account for");
+        must(bn_session_set_profile(run.session, NULL, NULL));
         bn_prof_close(prof);
     }
     close_run(&plain);
@@ -245,8 +243,8 @@ TEST(kernel_events_count_what_the_session_counts)
     struct bn_prof_options options = {BN_PROF_KERNEL, 2, 0, 0};
     bn_prof *prof = NULL;
     open_run(&run, 2);
-    assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
-    assert_int_equal(bn_session_set_profile(run.session, prof, NULL), BN_OK);
+    must(bn_prof_open(&prof, &options, NULL));
+    must(bn_session_set_profile(run.session, prof, NULL));
     bn_prof_enable(prof);
     bn_prof_reset_epoch(prof);
     evaluate(&run);
@@ -274,7 +272,7 @@ TEST(a_session_wants_a_trail_for_each_thread)
     struct fake fake = {0};
     bn_prof *prof = open_prof(&fake, 1, 16);
     open_run(&run, 2);
-    assert_int_equal(bn_session_set_profile(run.session, prof, NULL), BN_ERR_ARG);
+    refused(bn_session_set_profile(run.session, prof, NULL), BN_ERR_ARG);
     evaluate(&run);
     assert_int_equal(bn_prof_pending(prof), 0);
     close_run(&run);

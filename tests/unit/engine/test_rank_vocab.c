@@ -3,7 +3,7 @@
  * tiktoken rank files: tokens and merges of a small one, of LLaMA 3's (BN_TEST_DATA), and malformed ones.
  */
 #include "base/file.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tokenizer/tokenizer.h"
 
 /* The strings of an array's body, each followed by "|". */
@@ -23,7 +23,7 @@ static struct bn_buf joined(const struct bn_buf *body, size_t n)
 static void assert_vocab(const char *text, const char *tokens, const char *merges)
 {
     struct bn_rank_vocab vocab;
-    assert_int_equal(bn_rank_vocab_read(&vocab, text, strlen(text), NULL), BN_OK);
+    must(bn_rank_vocab_read(&vocab, text, strlen(text), NULL));
     struct bn_buf a = joined(&vocab.tokens, vocab.n_tokens), b = joined(&vocab.merges, vocab.n_merges);
     assert_string_equal(a.data, tokens);
     assert_string_equal(b.data != NULL ? b.data : "", merges);
@@ -68,10 +68,8 @@ TEST(test_bad)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         struct bn_rank_vocab vocab;
-        bn_error err = {0};
         uint64_t before = bn_mem_stats().bytes_now;
-        assert_int_equal(bn_rank_vocab_read(&vocab, CASES[i].text, strlen(CASES[i].text), &err),
-                         CASES[i].status);
+        refused(bn_rank_vocab_read(&vocab, CASES[i].text, strlen(CASES[i].text), &err), CASES[i].status);
         assert_int_equal(err.offset, CASES[i].offset);
         assert_null(vocab.tokens.data);
         assert_int_equal(bn_mem_stats().bytes_now, before);
@@ -95,16 +93,12 @@ TEST(test_long_token)
 TEST(test_short_memory)
 {
     static const char TEXT[] = "YQ== 0\nYg== 1\nYWI= 2\n";
-    uint64_t before = bn_mem_stats().bytes_now;
-    bn_status status = BN_ERR_NOMEM;
-    for (uint64_t n = 1; status != BN_OK; n++) {
+    bn_status status;
+    SHORT_MEMORY (status) {
         struct bn_rank_vocab vocab;
-        bn_mem_fail_after(n);
         status = bn_rank_vocab_read(&vocab, TEXT, sizeof TEXT - 1, NULL);
-        bn_mem_fail_after(0);
         assert_true(status != BN_OK || vocab.n_merges == 1);
         bn_rank_vocab_release(&vocab);
-        assert_int_equal(bn_mem_stats().bytes_now, before);
     }
 }
 
@@ -119,8 +113,8 @@ TEST(test_llama3)
     struct bn_buf text = {.max = 16u << 20};
     struct bn_rank_vocab vocab;
     snprintf(path, sizeof path, "%s/llama3-tokenizer.model", folder);
-    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
-    assert_int_equal(bn_rank_vocab_read(&vocab, text.data, text.len, NULL), BN_OK);
+    must(bn_file_read(path, &text, NULL));
+    must(bn_rank_vocab_read(&vocab, text.data, text.len, NULL));
     assert_int_equal(vocab.n_tokens, 128000);
     assert_int_equal(vocab.n_merges, 280147);
     struct bn_buf first = {.max = 1u << 20};

@@ -3,7 +3,7 @@
  * Models with recurrent layers: their keys. See test_snapshots.c for their state.
  */
 #include "model/hparams.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define N_LAYERS 8u
 
@@ -14,7 +14,7 @@ struct keys {
 };
 #define GOOD ((struct keys){N_LAYERS, 4, 64, 2, 4, 256, 0, 0, NULL, 0})
 
-static bn_status read_keys(const struct keys *k, bn_hparams *hp, bn_error *err)
+static bn_status read_keys(const struct keys *k, bn_hparams *hp, bn_error *e)
 {
     const struct {
         const char *key;
@@ -42,9 +42,9 @@ static bn_status read_keys(const struct keys *k, bn_hparams *hp, bn_error *err)
         bn_gguf_put_array(&w, "qwen35.attention.recurrent_layers", BN_GGUF_BOOL, k->n_list);
         bn_buf_append(&w.kv, k->list, k->n_list);
     }
-    assert_int_equal(bn_gguf_write_head(&w, &head, err), BN_OK);
-    assert_int_equal(bn_gguf_open(&gguf, head.data, head.len, err), BN_OK);
-    bn_status status = bn_hparams_read(hp, &gguf, err);
+    assert_int_equal(bn_gguf_write_head(&w, &head, e), BN_OK);
+    assert_int_equal(bn_gguf_open(&gguf, head.data, head.len, e), BN_OK);
+    bn_status status = bn_hparams_read(hp, &gguf, e);
     bn_gguf_close(&gguf);
     bn_buf_release(&head);
     bn_gguf_writer_release(&w);
@@ -55,36 +55,34 @@ TEST(keys_say_which_layers_are_recurrent)
 {
     static const unsigned char LIST[N_LAYERS] = {0, 1, 1, 0, 1, 0, 0, 1};
     bn_hparams hp;
-    bn_error err = {0};
     struct keys k = GOOD;
-    assert_int_equal(read_keys(&k, &hp, &err), BN_OK);
+    must(read_keys(&k, &hp, &err));
     assert_int_equal(bn_hparams_n_recurrent(&hp, hp.n_layer), 6);
     assert_false(bn_hparams_is_recurrent(&hp, 3));
     assert_int_equal(bn_hparams_mixed(&hp), 512);
     assert_int_equal(bn_hparams_inner(&hp), 256);
     k.interval = 3;
-    assert_int_equal(read_keys(&k, &hp, &err), BN_OK);
+    must(read_keys(&k, &hp, &err));
     for (uint32_t i = 0; i < N_LAYERS; i++)
         assert_int_equal(bn_hparams_is_recurrent(&hp, i), (i + 1) % 3 != 0);
     k.list = LIST; /* is preferred to the interval */
     k.n_list = N_LAYERS;
-    assert_int_equal(read_keys(&k, &hp, &err), BN_OK);
+    must(read_keys(&k, &hp, &err));
     for (uint32_t i = 0; i < N_LAYERS; i++)
         assert_int_equal(bn_hparams_is_recurrent(&hp, i), LIST[i]);
     k.next = 1; /* the last layer predicts further tokens */
-    assert_int_equal(read_keys(&k, &hp, &err), BN_OK);
+    must(read_keys(&k, &hp, &err));
     assert_int_equal(hp.n_layer, N_LAYERS - 1);
     assert_int_equal(bn_hparams_n_recurrent(&hp, hp.n_layer), 3);
 }
 
-#define REFUSED(key_, ...)                                              \
-    do {                                                                \
-        struct keys k = GOOD;                                           \
-        bn_hparams hp;                                                  \
-        bn_error err = {0};                                             \
-        __VA_ARGS__;                                                    \
-        assert_int_equal(read_keys(&k, &hp, &err), BN_ERR_FORMAT);      \
-        if (strstr(err.where, key_) == NULL) fail_msg("%s", err.where); \
+#define REFUSED(key_, ...)                                \
+    do {                                                  \
+        struct keys k = GOOD;                             \
+        bn_hparams hp;                                    \
+        __VA_ARGS__;                                      \
+        refused(read_keys(&k, &hp, &err), BN_ERR_FORMAT); \
+        assert_has(err.where, key_);                      \
     } while (0)
 
 TEST(impossible_keys_are_refused)

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "infer/session.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_TOKENS 20u /* more than are screened at a time */
@@ -17,7 +17,7 @@ static bn_model *open_model(const char *path, bn_repack repack)
 {
     bn_model_options options = {.repack = repack};
     bn_model *model = NULL;
-    assert_int_equal(bn_model_open(&model, path, &options, NULL), BN_OK);
+    must(bn_model_open(&model, path, &options, NULL));
     return model;
 }
 
@@ -33,7 +33,7 @@ static bn_screen_stat logits_together(bn_model *model, uint32_t n_threads, size_
     bn_session_options options = {.n_threads = n_threads, .exact_threads = true, .n_ctx = N_TOKENS};
     bn_session *session = NULL;
     size_t n_vocab = model->hp.n_vocab;
-    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
+    must(bn_session_open(&session, model, &options, NULL));
     for (size_t i = 0; i < N_TOKENS; i += n_together) {
         int32_t ids[N_TOKENS];
         size_t n = bn_min_size(n_together, N_TOKENS - i);
@@ -42,11 +42,11 @@ static bn_screen_stat logits_together(bn_model *model, uint32_t n_threads, size_
         float *to = logits + i * n_vocab;
         const bn_batch_part part = {bn_session_sequence(session), ids, n, BN_LOGITS_ALL};
         if (n_best == 0)
-            assert_int_equal(bn_session_eval(session, ids, n, BN_LOGITS_ALL, to, NULL), BN_OK);
+            must(bn_session_eval(session, ids, n, BN_LOGITS_ALL, to, NULL));
         else if (n_together == 1)
-            assert_int_equal(bn_session_eval_best(session, ids, 1, n_best, to, NULL), BN_OK);
+            must(bn_session_eval_best(session, ids, 1, n_best, to, NULL));
         else
-            assert_int_equal(bn_session_eval_batch(session, &part, 1, n_best, to, NULL), BN_OK);
+            must(bn_session_eval_batch(session, &part, 1, n_best, to, NULL));
     }
     bn_screen_stat stat = bn_session_screen_stat(session);
     bn_session_close(session);
@@ -195,8 +195,8 @@ TEST(a_damaged_head_row_is_an_error)
     bn_session *session = NULL;
     float *logits = bn_alloc(model->head.rows, sizeof *logits);
     int32_t id = 3;
-    assert_int_equal(bn_session_open(&session, model, NULL, NULL), BN_OK);
-    assert_int_equal(bn_session_eval_best(session, &id, 1, 1, logits, NULL), BN_ERR_FORMAT);
+    must(bn_session_open(&session, model, NULL, NULL));
+    refused(bn_session_eval_best(session, &id, 1, 1, logits, NULL), BN_ERR_FORMAT);
     bn_session_close(session);
     bn_model_close(model);
     bn_free(head);
@@ -216,12 +216,12 @@ static unsigned evaluate_and_repack(bn_model *model, bn_model *plain, bn_screen_
     size_t n_vocab = model->hp.n_vocab;
     unsigned calls = 0;
     float *full = bn_alloc(n_vocab, sizeof *full), *best = bn_alloc(n_vocab, sizeof *best);
-    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
-    assert_int_equal(bn_session_open(&reference, plain, &options, NULL), BN_OK);
+    must(bn_session_open(&session, model, &options, NULL));
+    must(bn_session_open(&reference, plain, &options, NULL));
     for (size_t i = 0; i < N_LATER; i++) {
         int32_t id = token(i, n_vocab);
-        assert_int_equal(bn_session_eval(reference, &id, 1, BN_LOGITS_LAST, full, NULL), BN_OK);
-        assert_int_equal(bn_session_eval_best(session, &id, 1, 8, best, NULL), BN_OK);
+        must(bn_session_eval(reference, &id, 1, BN_LOGITS_LAST, full, NULL));
+        must(bn_session_eval_best(session, &id, 1, 8, best, NULL));
         assert_int_equal(count_wrong(full, best, n_vocab, 8), 0);
         calls += bn_model_repack(model);
     }
@@ -237,7 +237,7 @@ static bn_model *open_for_later(void)
 {
     bn_model_options options = {.repack = BN_REPACK_ALWAYS, .repack_later = true};
     bn_model *model = NULL;
-    assert_int_equal(bn_model_open(&model, MODEL, &options, NULL), BN_OK);
+    must(bn_model_open(&model, MODEL, &options, NULL));
     assert_null(model->screen.q);
     assert_null(bn_model_linear(model, 0)->packed.codes);
     return model;
@@ -330,7 +330,7 @@ TEST(reach_of_samplers)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         bn_sampler *sampler = NULL;
-        assert_int_equal(bn_sampler_open(&sampler, &CASES[i].options, 2048, NULL), BN_OK);
+        must(bn_sampler_open(&sampler, &CASES[i].options, 2048, NULL));
         assert_int_equal(bn_sampler_reach(sampler), CASES[i].reach);
         bn_sampler_close(sampler);
     }
@@ -343,17 +343,17 @@ TEST(samplers_see_no_difference)
     struct pair p = make_pair(MODEL);
     bn_sampler *a = NULL, *b = NULL;
     size_t n_vocab = p.model->hp.n_vocab;
-    assert_int_equal(bn_sampler_open(&a, &options, n_vocab, NULL), BN_OK);
-    assert_int_equal(bn_sampler_open(&b, &options, n_vocab, NULL), BN_OK);
+    must(bn_sampler_open(&a, &options, n_vocab, NULL));
+    must(bn_sampler_open(&b, &options, n_vocab, NULL));
     logits_of(p.model, 2, bn_sampler_reach(a), p.best);
     for (size_t i = 0; i < N_TOKENS; i++) {
         int32_t recent[N_TOKENS];
         for (size_t j = 0; j <= i; j++) /* penalise what is likely: the best of the rows before */
             recent[j] = bn_sampler_next(b, p.full + j * n_vocab, NULL, 0);
         bn_sampler_close(b);
-        assert_int_equal(bn_sampler_open(&b, &options, n_vocab, NULL), BN_OK);
+        must(bn_sampler_open(&b, &options, n_vocab, NULL));
         bn_sampler_close(a);
-        assert_int_equal(bn_sampler_open(&a, &options, n_vocab, NULL), BN_OK);
+        must(bn_sampler_open(&a, &options, n_vocab, NULL));
         assert_int_equal(bn_sampler_next(a, p.best + i * n_vocab, recent, i + 1),
                          bn_sampler_next(b, p.full + i * n_vocab, recent, i + 1));
     }

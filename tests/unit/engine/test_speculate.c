@@ -5,7 +5,7 @@
  */
 #include "base/mem.h"
 #include "generate/speculate.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define OTHER "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
@@ -44,47 +44,45 @@ TEST(the_longest_earlier_copy_is_continued)
 
 /* ---- generations ---- */
 
-struct fixture {
+static struct {
     bn_model *model, *spoiled, *other;
     unsigned char *bytes;
     int32_t prompt[48];
-};
+} f;
 
 /* The same vocabulary, and other weights: it drafts, and it is often wrong. */
-static void spoil(struct fixture *f)
+static void spoil(void)
 {
-    size_t n = f->model->n_bytes;
-    f->bytes = bn_alloc_aligned(n, 1);
-    memcpy(f->bytes, f->model->bytes, n);
+    size_t n = f.model->n_bytes;
+    f.bytes = bn_alloc_aligned(n, 1);
+    memcpy(f.bytes, f.model->bytes, n);
     for (size_t layer = 0; layer < 6; layer++) { /* no attention: codes of weights that are zero */
-        const struct bn_ternary *o = &bn_model_linear(f->model, 7 * layer + 3)->w;
-        memset(f->bytes + (o->codes - f->model->bytes), 0x55, o->rows * o->k / 4);
+        const struct bn_ternary *o = &bn_model_linear(f.model, 7 * layer + 3)->w;
+        memset(f.bytes + (o->codes - f.model->bytes), 0x55, o->rows * o->k / 4);
     }
-    assert_int_equal(bn_model_open_memory(&f->spoiled, f->bytes, n, "spoiled", NULL, NULL), BN_OK);
+    must(bn_model_open_memory(&f.spoiled, f.bytes, n, "spoiled", NULL, NULL));
 }
 
 static int setup(void **state)
 {
-    struct fixture *f = bn_alloc(1, sizeof *f);
-    assert_int_equal(bn_model_open(&f->model, MODEL, NULL, NULL), BN_OK);
-    assert_int_equal(bn_model_open(&f->other, OTHER, NULL, NULL), BN_OK);
-    spoil(f);
+    (void)state;
+    must(bn_model_open(&f.model, MODEL, NULL, NULL));
+    must(bn_model_open(&f.other, OTHER, NULL, NULL));
+    spoil();
     /* A text that repeats itself. */
     static const int32_t WORDS[] = {845, 25, 198, 404, 11, 318, 340, 407, 257, 845, 25, 198};
-    for (size_t i = 0; i < BN_ARRAY_LEN(f->prompt); i++)
-        f->prompt[i] = WORDS[i % BN_ARRAY_LEN(WORDS)];
-    *state = f;
+    for (size_t i = 0; i < BN_ARRAY_LEN(f.prompt); i++)
+        f.prompt[i] = WORDS[i % BN_ARRAY_LEN(WORDS)];
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct fixture *f = *state;
-    bn_model_close(f->model);
-    bn_model_close(f->spoiled);
-    bn_model_close(f->other);
-    bn_free(f->bytes);
-    bn_free(f);
+    (void)state;
+    bn_model_close(f.model);
+    bn_model_close(f.spoiled);
+    bn_model_close(f.other);
+    bn_free(f.bytes);
     return 0;
 }
 
@@ -93,7 +91,7 @@ static bn_session *open_session(const bn_model *model, uint32_t n_ctx, uint32_t 
     bn_session *s = NULL;
     bn_session_options options = {
         .n_ctx = n_ctx, .n_batch = n_batch, .n_threads = n_batch == 5 ? 2 : 1, .exact_threads = true};
-    assert_int_equal(bn_session_open(&s, model, &options, NULL), BN_OK);
+    must(bn_session_open(&s, model, &options, NULL));
     return s;
 }
 
@@ -113,7 +111,7 @@ static bool take_text(void *user, int32_t id, const char *bytes, size_t n)
 }
 
 /* Generates without drafts and with them; returns what the latter did. */
-static bn_draft_stat compare(const struct fixture *f, const bn_generation *request, uint32_t n_batch)
+static bn_draft_stat compare(const bn_generation *request, uint32_t n_batch)
 {
     struct text texts[2] = {0};
     bn_generation gens[2];
@@ -125,8 +123,8 @@ static bn_draft_stat compare(const struct fixture *f, const bn_generation *reque
         gens[i].on_token = take_text;
         gens[i].user = &texts[i];
         if (i == 0) gens[i].draft = (bn_draft_options){0};
-        sessions[i] = open_session(f->model, N_CTX, n_batch);
-        assert_int_equal(bn_generate(sessions[i], bn_model_tokenizer(f->model), &gens[i], NULL), BN_OK);
+        sessions[i] = open_session(f.model, N_CTX, n_batch);
+        must(bn_generate(sessions[i], bn_model_tokenizer(f.model), &gens[i], NULL));
     }
     assert_int_equal(gens[0].n_ids, gens[1].n_ids);
     assert_memory_equal(gens[0].ids, gens[1].ids, gens[0].n_ids * sizeof *gens[0].ids);
@@ -142,8 +140,7 @@ static bn_draft_stat compare(const struct fixture *f, const bn_generation *reque
         float *logits[2];
         for (int i = 0; i < 2; i++) {
             logits[i] = bn_alloc(2048, sizeof *logits[i]);
-            assert_int_equal(
-                bn_session_eval(sessions[i], request->prompt, 1, BN_LOGITS_LAST, logits[i], NULL), BN_OK);
+            must(bn_session_eval(sessions[i], request->prompt, 1, BN_LOGITS_LAST, logits[i], NULL));
         }
         assert_memory_equal(logits[0], logits[1], 2048 * sizeof *logits[0]);
         bn_free(logits[0]);
@@ -166,10 +163,10 @@ static const bn_sampler_options SAMPLINGS[] = {
     {0, 0.9f, 40, 0.9f, 0.02f, 1.2f, 32, 2},
 };
 
-static bn_generation request(const struct fixture *f, size_t sampling)
+static bn_generation request(size_t sampling)
 {
-    return (bn_generation){.prompt = f->prompt,
-                           .n_prompt = BN_ARRAY_LEN(f->prompt),
+    return (bn_generation){.prompt = f.prompt,
+                           .n_prompt = BN_ARRAY_LEN(f.prompt),
                            .n_predict = 60,
                            .sampling = SAMPLINGS[sampling],
                            .ignore_end = true,
@@ -178,13 +175,12 @@ static bn_generation request(const struct fixture *f, size_t sampling)
 
 TEST(ngrams_change_nothing)
 {
-    struct fixture *f = *state;
     uint64_t passes = 0, accepted = 0;
     for (size_t i = 0; i < BN_ARRAY_LEN(SAMPLINGS); i++)
         for (uint32_t most = 1; most <= 64; most = most * 8) {
-            bn_generation gen = request(f, i);
+            bn_generation gen = request(i);
             gen.draft.most = most;
-            bn_draft_stat stat = compare(f, &gen, i == 1 ? 5 : 128);
+            bn_draft_stat stat = compare(&gen, i == 1 ? 5 : 128);
             assert_true(stat.drafted >= stat.passes && stat.drafted >= stat.accepted);
             passes += stat.passes;
             accepted += stat.accepted;
@@ -194,20 +190,19 @@ TEST(ngrams_change_nothing)
 
 TEST(a_draft_model_changes_nothing)
 {
-    struct fixture *f = *state;
     bn_draft_stat stat;
     for (size_t i = 0; i < BN_ARRAY_LEN(SAMPLINGS); i++) {
-        bn_generation gen = request(f, i);
-        bn_session *same = open_session(f->model, N_CTX, 16), *wrong = open_session(f->spoiled, N_CTX, 16);
+        bn_generation gen = request(i);
+        bn_session *same = open_session(f.model, N_CTX, 16), *wrong = open_session(f.spoiled, N_CTX, 16);
         gen.draft = (bn_draft_options){.kind = BN_DRAFT_MODEL, .session = same, .most = 7, .always = true};
-        stat = compare(f, &gen, 128);
+        stat = compare(&gen, 128);
         /* The model itself drafts with the random numbers of the sampler: it is always right. */
         assert_int_equal(stat.drafted, stat.accepted);
         assert_int_equal(stat.passes, 8);
         gen.draft.session = wrong;
-        stat = compare(f, &gen, 128);
+        stat = compare(&gen, 128);
         assert_true(stat.drafted > stat.accepted);
-        stat = compare(f, &gen, 128); /* with a draft session that has another text already */
+        stat = compare(&gen, 128); /* with a draft session that has another text already */
         assert_true(stat.drafted > stat.accepted);
         bn_session_close(same);
         bn_session_close(wrong);
@@ -217,29 +212,28 @@ TEST(a_draft_model_changes_nothing)
 /* Whatever ends a generation does so at the same token, also in the middle of a draft. */
 TEST(every_end_is_the_same)
 {
-    struct fixture *f = *state;
-    bn_session *same = open_session(f->model, N_CTX, 16);
+    bn_session *same = open_session(f.model, N_CTX, 16);
     static const char *const STOPS[] = {"the"};
     for (uint32_t n = 1; n < 8; n += 2) {
-        bn_generation gen = request(f, 0);
+        bn_generation gen = request(0);
         gen.n_predict = n;
         gen.draft = (bn_draft_options){.kind = BN_DRAFT_MODEL, .session = same, .most = 6, .always = true};
-        (void)compare(f, &gen, 128);
+        (void)compare(&gen, 128);
     }
     for (size_t i = 0; i < BN_ARRAY_LEN(SAMPLINGS); i += 2) {
-        bn_generation gen = request(f, i);
+        bn_generation gen = request(i);
         gen.draft = (bn_draft_options){.kind = BN_DRAFT_MODEL, .session = same, .most = 9, .always = true};
         gen.n_predict = 1000; /* the context ends it, and limits drafts */
-        (void)compare(f, &gen, 128);
+        (void)compare(&gen, 128);
         gen.stops = STOPS;
         gen.n_stops = 1;
-        (void)compare(f, &gen, 128);
+        (void)compare(&gen, 128);
         gen.n_stops = 0;
         for (int32_t id = 10; id < 300; id += 130) {
             const int32_t ids[] = {id, 11, 262};
             gen.stop_ids = ids;
             gen.n_stop_ids = 3;
-            (void)compare(f, &gen, 128);
+            (void)compare(&gen, 128);
         }
     }
     bn_session_close(same);
@@ -248,17 +242,16 @@ TEST(every_end_is_the_same)
 /* A generation that is cancelled between two drafts has a beginning of its tokens, and its sequence holds these only. */
 TEST(a_cancelled_generation_keeps_no_drafts)
 {
-    const struct fixture *f = *state;
     for (int n_steps = 1; n_steps < 8; n_steps++) {
         bn_scheduler *sched = NULL;
-        bn_session *s = open_session(f->model, N_CTX, 16);
-        bn_generation gen = request(f, 0), whole = request(f, 0);
-        assert_int_equal(bn_generate(s, NULL, &whole, NULL), BN_OK);
-        assert_int_equal(bn_session_truncate(s, 0, NULL), BN_OK);
-        assert_int_equal(bn_scheduler_open(&sched, s, NULL, 1, NULL), BN_OK);
-        assert_int_equal(bn_scheduler_add(sched, bn_session_sequence(s), &gen, NULL), BN_OK);
+        bn_session *s = open_session(f.model, N_CTX, 16);
+        bn_generation gen = request(0), whole = request(0);
+        must(bn_generate(s, NULL, &whole, NULL));
+        must(bn_session_truncate(s, 0, NULL));
+        must(bn_scheduler_open(&sched, s, NULL, 1, NULL));
+        must(bn_scheduler_add(sched, bn_session_sequence(s), &gen, NULL));
         for (int i = 0; i < n_steps; i++)
-            assert_int_equal(bn_scheduler_step(sched, NULL), BN_OK);
+            must(bn_scheduler_step(sched, NULL));
         bn_scheduler_cancel(sched, &gen);
         assert_ptr_equal(bn_scheduler_take(sched), &gen);
         assert_int_equal(gen.reason, BN_STOP_CALLER);
@@ -277,29 +270,25 @@ TEST(a_cancelled_generation_keeps_no_drafts)
 
 TEST(a_short_draft_context_is_no_error)
 {
-    struct fixture *f = *state;
-    bn_session *brief = open_session(f->model, 60, 16);
-    bn_generation gen = request(f, 0);
+    bn_session *brief = open_session(f.model, 60, 16);
+    bn_generation gen = request(0);
     gen.draft = (bn_draft_options){.kind = BN_DRAFT_MODEL, .session = brief, .most = 4, .always = true};
-    bn_draft_stat stat = compare(f, &gen, 128);
+    bn_draft_stat stat = compare(&gen, 128);
     assert_true(stat.drafted > 4 && stat.drafted < 20);
     bn_session_close(brief);
 }
 
 TEST(drafts_that_do_not_fit_are_refused)
 {
-    struct fixture *f = *state;
-    bn_session *s = open_session(f->model, N_CTX, 16), *other = open_session(f->other, 64, 16);
-    bn_generation gen = request(f, 0);
-    bn_error err = {0};
+    bn_session *s = open_session(f.model, N_CTX, 16), *other = open_session(f.other, 64, 16);
+    bn_generation gen = request(0);
     gen.draft = (bn_draft_options){.kind = BN_DRAFT_MODEL, .session = other};
-    assert_int_equal(bn_generate(s, bn_model_tokenizer(f->model), &gen, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "vocabulary"));
+    refused(bn_generate(s, bn_model_tokenizer(f.model), &gen, &err), BN_ERR_ARG);
+    assert_has(err.msg, "vocabulary");
     gen.draft.session = NULL;
-    assert_int_equal(bn_generate(s, bn_model_tokenizer(f->model), &gen, NULL), BN_ERR_ARG);
+    refused(bn_generate(s, bn_model_tokenizer(f.model), &gen, NULL), BN_ERR_ARG);
     gen.draft = (bn_draft_options){.kind = BN_DRAFT_NGRAM, .most = 65};
-    err = (bn_error){0};
-    assert_int_equal(bn_generate(s, bn_model_tokenizer(f->model), &gen, &err), BN_ERR_ARG);
+    refused(bn_generate(s, bn_model_tokenizer(f.model), &gen, &err), BN_ERR_ARG);
     assert_string_equal(err.msg, "cannot draft 65 tokens, at most 64");
     bn_session_close(s);
     bn_session_close(other);
@@ -307,17 +296,16 @@ TEST(drafts_that_do_not_fit_are_refused)
 
 TEST(short_memory_is_survived)
 {
-    struct fixture *f = *state;
-    bn_session *s = open_session(f->model, N_CTX, 16), *same = open_session(f->model, N_CTX, 16);
+    bn_session *s = open_session(f.model, N_CTX, 16), *same = open_session(f.model, N_CTX, 16);
     bn_status status = BN_ERR_NOMEM;
     uint64_t before = bn_mem_stats().bytes_now;
     for (uint64_t n = 1; status != BN_OK && n < 200; n++) {
-        bn_generation gen = request(f, 1);
+        bn_generation gen = request(1);
         gen.n_predict = 3;
         gen.draft = (bn_draft_options){.kind = BN_DRAFT_MODEL, .session = same};
-        assert_int_equal(bn_session_truncate(s, 0, NULL), BN_OK);
+        must(bn_session_truncate(s, 0, NULL));
         bn_mem_fail_after(n);
-        status = bn_generate(s, bn_model_tokenizer(f->model), &gen, NULL);
+        status = bn_generate(s, bn_model_tokenizer(f.model), &gen, NULL);
         bn_mem_fail_after(0);
         assert_true(status == BN_OK || status == BN_ERR_NOMEM);
         bn_generation_release(&gen);

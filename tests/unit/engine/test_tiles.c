@@ -8,7 +8,7 @@
 #include "gguf/pack.h"
 #include "model/model.h"
 #include "model/repack.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define BITNET "fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf"
 #define QWEN "fixtures/micro-qwen3-tq2_0-v331-yarn-42.gguf"
@@ -26,11 +26,11 @@ static struct file load(const char *path)
 {
     struct file f = {.text = {.max = 64u << 20}};
     bn_model *model = NULL;
-    assert_int_equal(bn_file_read(path, &f.text, NULL), BN_OK);
+    must(bn_file_read(path, &f.text, NULL));
     f.bytes = bn_alloc_aligned(f.text.len, 1);
     assert_non_null(f.bytes);
     memcpy(f.bytes, f.text.data, f.text.len);
-    assert_int_equal(bn_model_open_memory(&model, f.bytes, f.text.len, path, NULL, NULL), BN_OK);
+    must(bn_model_open_memory(&model, f.bytes, f.text.len, path, NULL, NULL));
     const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&model->gguf, TENSOR);
     assert_int_equal(t->type, BN_TYPE_TQ2_0);
     f.data = f.bytes + t->offset;
@@ -47,11 +47,10 @@ static void release(struct file *f)
     bn_buf_release(&f->text);
 }
 
-static bn_status reopen(const struct file *f, const bn_model_options *options, bn_error *err)
+static bn_status reopen(const struct file *f, const bn_model_options *options)
 {
     bn_model *model = NULL;
-    *err = (bn_error){0};
-    bn_status status = bn_model_open_memory(&model, f->bytes, f->text.len, "model", options, err);
+    bn_status status = bn_model_open_memory(&model, f->bytes, f->text.len, "model", options, &err);
     bn_model_close(model);
     return status;
 }
@@ -59,29 +58,27 @@ static bn_status reopen(const struct file *f, const bn_model_options *options, b
 TEST(the_code_3_is_refused_with_8_bits)
 {
     const bn_model_options unchecked = {.skip_code_check = true};
-    bn_error err;
     struct file f = load(BITNET);
     f.data[BN_TQ2_BLOCK_BYTES + 5] |= 0x30;
-    assert_int_equal(reopen(&f, NULL, &err), BN_ERR_FORMAT);
-    assert_non_null(strstr(err.msg, "row 1 holds the code 3"));
-    assert_int_equal(reopen(&f, &unchecked, &err), BN_OK);
+    refused(reopen(&f, NULL), BN_ERR_FORMAT);
+    assert_has(err.msg, "row 1 holds the code 3");
+    must(reopen(&f, &unchecked));
     release(&f);
     f = load(QWEN); /* there it is the weight +2 */
     f.data[5] |= 0x30;
-    assert_int_equal(reopen(&f, NULL, &err), BN_OK);
+    must(reopen(&f, NULL));
     release(&f);
 }
 
 TEST(scales_must_be_finite)
 {
     static const char *const PATHS[] = {BITNET, QWEN};
-    bn_error err;
     for (size_t i = 0; i < BN_ARRAY_LEN(PATHS); i++) {
         struct file f = load(PATHS[i]);
         f.data[64] = 0;
         f.data[65] = 0x7C;
-        assert_int_equal(reopen(&f, NULL, &err), BN_ERR_FORMAT);
-        assert_non_null(strstr(err.msg, "a scale that is not finite"));
+        refused(reopen(&f, NULL), BN_ERR_FORMAT);
+        assert_has(err.msg, "a scale that is not finite");
         release(&f);
     }
 }
@@ -93,8 +90,8 @@ static float *logits_of(bn_model *model, uint32_t n_batch)
     const bn_session_options options = {.n_threads = 2, .exact_threads = true, .n_batch = n_batch};
     bn_session *session = NULL;
     float *logits = bn_alloc(N_TOKENS * bn_model_hparams(model)->n_vocab, sizeof *logits);
-    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
-    assert_int_equal(bn_session_eval(session, IDS, N_TOKENS, BN_LOGITS_ALL, logits, NULL), BN_OK);
+    must(bn_session_open(&session, model, &options, NULL));
+    must(bn_session_eval(session, IDS, N_TOKENS, BN_LOGITS_ALL, logits, NULL));
     bn_session_close(session);
     return logits;
 }
@@ -104,7 +101,7 @@ TEST(one_scale_beside_tiles)
 {
     struct file f = load(BITNET);
     bn_model *model = NULL;
-    assert_int_equal(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL), BN_OK);
+    must(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL));
     size_t n_bytes = N_TOKENS * bn_model_hparams(model)->n_vocab * sizeof(float);
     float *before = logits_of(model, N_TOKENS), scale = 3.0f;
     bn_model_close(model);
@@ -115,7 +112,7 @@ TEST(one_scale_beside_tiles)
         bn_pack_i2s(f.data + i / 4, values + i);
     memcpy(f.data + f.n_values / 4, &scale, sizeof scale);
     *f.type = BN_TYPE_I2_S;
-    assert_int_equal(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL), BN_OK);
+    must(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL));
     assert_int_equal(model->layers[0].k.form, BN_FORM_I2S);
     assert_int_equal(model->layers[0].q.form, BN_FORM_GROUPED);
     float *mixed = logits_of(model, N_TOKENS);
@@ -145,8 +142,8 @@ TEST(tiles_and_rows_of_the_file)
     const bn_model_options copy = {.repack = BN_REPACK_ALWAYS};
     for (size_t f = 0; f < BN_ARRAY_LEN(PATHS); f++) {
         bn_model *in_file = NULL, *in_tiles = NULL;
-        assert_int_equal(bn_model_open(&in_file, PATHS[f], NULL, NULL), BN_OK);
-        assert_int_equal(bn_model_open(&in_tiles, PATHS[f], &copy, NULL), BN_OK);
+        must(bn_model_open(&in_file, PATHS[f], NULL, NULL));
+        must(bn_model_open(&in_tiles, PATHS[f], &copy, NULL));
         assert_null(bn_model_linear(in_file, 3)->grouped.codes);
         assert_non_null(bn_model_linear(in_tiles, 3)->grouped.codes);
         size_t n_bytes = N_TOKENS * bn_model_hparams(in_file)->n_vocab * sizeof(float);
@@ -173,27 +170,26 @@ TEST(nothing_is_copied_when_memory_is_short)
     const bn_session_options context = {.n_ctx = 512};
     bn_model *model = NULL;
     bn_session *session = NULL;
-    bn_error err = {0};
-    assert_int_equal(bn_model_open(&model, QWEN, &now, NULL), BN_OK);
+    must(bn_model_open(&model, QWEN, &now, NULL));
     uint64_t copies = bn_repack_bytes(model);
     assert_true(copies > 0);
     assert_non_null(bn_model_linear(model, 2)->grouped.codes);
     bn_model_close(model);
     bn_mem_set_budget(bn_mem_stats().bytes_now + copies + 65536); /* and not the file */
-    assert_int_equal(bn_model_open(&model, QWEN, &now, NULL), BN_OK);
+    must(bn_model_open(&model, QWEN, &now, NULL));
     assert_int_equal(bn_repack_bytes(model), copies);
     assert_null(bn_model_linear(model, 2)->grouped.codes);
     assert_false(bn_model_repack(model));
     assert_null(bn_model_linear(model, 2)->grouped.codes);
     bn_model_close(model);
-    assert_int_equal(bn_model_open(&model, QWEN, &always, NULL), BN_OK);
+    must(bn_model_open(&model, QWEN, &always, NULL));
     assert_non_null(bn_model_linear(model, 2)->grouped.codes);
     bn_mem_set_budget(1000);
-    assert_int_equal(bn_session_open(&session, model, &context, &err), BN_ERR_NOMEM);
-    assert_non_null(strstr(err.msg, "no memory for a context of 512 tokens: the cache takes"));
-    assert_non_null(strstr(err.hint, "--ctx"));
+    refused(bn_session_open(&session, model, &context, &err), BN_ERR_NOMEM);
+    assert_has(err.msg, "no memory for a context of 512 tokens: the cache takes");
+    assert_has(err.hint, "--ctx");
     bn_mem_set_budget(0);
-    assert_int_equal(bn_session_open(&session, model, &context, NULL), BN_OK);
+    must(bn_session_open(&session, model, &context, NULL));
     bn_session_close(session);
     bn_model_close(model);
 }

@@ -12,8 +12,8 @@ TEST(test_default_model)
     struct bn_file_map text;
     struct bn_buf want = {.max = 1u << 16};
     open_model(&m, "fixtures/shakespeare-5m-i2_s.gguf", "bitnet-b1.58");
-    assert_int_equal(bn_file_map_open(&text, "fixtures/validation.txt", false, NULL), BN_OK);
-    assert_int_equal(bn_file_read("fixtures/validation-ids-256.txt", &want, NULL), BN_OK);
+    must(bn_file_map_open(&text, "fixtures/validation.txt", false, NULL));
+    must(bn_file_read("fixtures/validation-ids-256.txt", &want, NULL));
 
     struct bn_ids ids = encode(m.tok, (const char *)text.data, text.n_bytes, BN_TOKENIZE_BOS);
     assert_int_equal(ids.n, 19450); /* the count of the engines that measured this text */
@@ -35,7 +35,7 @@ TEST(test_default_model)
     assert_round_trip(m.tok, (const char *)text.data, text.n_bytes);
     round_trips(m.tok);
     char hex[65];
-    assert_int_equal(bn_tokenizer_digest(m.tok, hex, NULL), BN_OK);
+    must(bn_tokenizer_digest(m.tok, hex, NULL));
     assert_string_equal(hex, "5c639fca73defbc235aa0c934690a3dd56c31742c221faf8edf57326836643b3");
     bn_buf_release(&want);
     bn_file_map_close(&text);
@@ -48,7 +48,7 @@ TEST(test_gpt2_merges)
 {
     struct maker m = maker_gpt2();
     uint32_t bot = maker_marks(&m);
-    assert_int_equal(maker_open(&m, "bitnet-b1.58"), BN_OK);
+    must(maker_open(&m, "bitnet-b1.58"));
     const bn_tokenizer *t = m.tok;
     assert_int_equal(bot, 276);
     assert_ids(t, "", 0, IDS(-1));
@@ -77,7 +77,7 @@ TEST(test_gpt2_merges)
 TEST(test_spm_merges)
 {
     struct maker m = maker_spm();
-    assert_int_equal(maker_open(&m, "bitnet"), BN_OK);
+    must(maker_open(&m, "bitnet"));
     const bn_tokenizer *t = m.tok;
     assert_true(t->words_split);
     assert_ids(t, "", 0, IDS(-1));
@@ -93,10 +93,10 @@ TEST(test_spm_merges)
     round_trips(t);
     char *text;
     size_t n;
-    assert_int_equal(bn_detokenize(t, IDS(1, 272, 277, 2), 4, false, &text, &n, NULL), BN_OK);
+    must(bn_detokenize(t, IDS(1, 272, 277, 2), 4, false, &text, &n, NULL));
     assert_string_equal(text, "hello world");
     bn_free(text);
-    assert_int_equal(bn_detokenize(t, IDS(1, 272, 277, 2), 4, true, &text, &n, NULL), BN_OK);
+    must(bn_detokenize(t, IDS(1, 272, 277, 2), 4, true, &text, &n, NULL));
     assert_string_equal(text, "<s>hello world</s>");
     bn_free(text);
     assert_true(bn_token_is_end(t, 2));
@@ -109,8 +109,8 @@ TEST(test_spm_words)
 {
     struct maker cut = maker_spm(), whole = maker_spm();
     maker_token(&whole, "q▁q", BN_TOKEN_NORMAL, -100);
-    assert_int_equal(maker_open(&cut, "bitnet"), BN_OK);
-    assert_int_equal(maker_open(&whole, "bitnet"), BN_OK);
+    must(maker_open(&cut, "bitnet"));
+    must(maker_open(&whole, "bitnet"));
     assert_true(cut.tok->words_split);
     assert_false(whole.tok->words_split);
     uint32_t seed = 99;
@@ -136,7 +136,7 @@ TEST(test_spm_user)
     struct maker m = maker_spm();
     int32_t three = (int32_t)m.n_tokens;
     maker_token(&m, "▁▁▁", BN_TOKEN_USER, 0);
-    assert_int_equal(maker_open(&m, "bitnet"), BN_OK);
+    must(maker_open(&m, "bitnet"));
     assert_ids(m.tok, "  a", 0, IDS(280, 259, 267));
     assert_ids(m.tok, "   a", 0, IDS(three, 267));
     assert_ids(m.tok, "a   a", 0, IDS(259, 267, three, 267));
@@ -149,7 +149,7 @@ TEST(test_no_space_prefix)
 {
     struct maker m = maker_spm();
     bn_gguf_put_bool(&m.w, "tokenizer.ggml.add_space_prefix", false);
-    assert_int_equal(maker_open(&m, "llama"), BN_OK);
+    must(maker_open(&m, "llama"));
     assert_ids(m.tok, "a hello", 0, IDS(267, 272));
     struct bn_ids cut = encode(m.tok, "你", 2, 0); /* a character that ends after the text */
     assert_int_equal(cut.n, 2);
@@ -166,7 +166,7 @@ TEST(test_special_tokens)
     uint32_t bot = maker_marks(&m), eot = bot + 4, user = bot + 5;
     maker_token(&m, "<|eot_id|><|eot", BN_TOKEN_CONTROL, 0); /* longer than the one it starts with */
     maker_token(&m, "<|im_end|>", BN_TOKEN_NORMAL, 0);       /* a converter's mistake */
-    assert_int_equal(maker_open(&m, "llama"), BN_OK);
+    must(maker_open(&m, "llama"));
     const bn_tokenizer *t = m.tok;
     struct bn_ids plain = encode(t, "<|eot_id|>", 10, 0);
     assert_int_equal(plain.n, 10); /* without the flag, ten ordinary bytes */
@@ -186,14 +186,13 @@ TEST(test_special_tokens)
     char *text;
     size_t n;
     const int32_t ids[] = {(int32_t)bot, 259, (int32_t)user, (int32_t)eot};
-    assert_int_equal(bn_detokenize(t, ids, 4, false, &text, &n, NULL), BN_OK);
+    must(bn_detokenize(t, ids, 4, false, &text, &n, NULL));
     assert_string_equal(text, "hello@@user@@");
     bn_free(text);
-    assert_int_equal(bn_detokenize(t, ids, 4, true, &text, &n, NULL), BN_OK);
+    must(bn_detokenize(t, ids, 4, true, &text, &n, NULL));
     assert_string_equal(text, "<|begin_of_text|>hello@@user@@<|eot_id|>");
     bn_free(text);
-    bn_error err = {0};
-    assert_int_equal(bn_detokenize(t, IDS(1, 5000), 2, true, &text, &n, &err), BN_ERR_ARG);
+    refused(bn_detokenize(t, IDS(1, 5000), 2, true, &text, &n, &err), BN_ERR_ARG);
     assert_null(text);
     maker_release(&m);
 }
@@ -204,7 +203,7 @@ TEST(test_user_within_control)
     struct maker m = maker_gpt2();
     int32_t eot = (int32_t)maker_marks(&m) + 4, user = (int32_t)m.n_tokens;
     maker_token(&m, "<|eot", BN_TOKEN_USER, 0);
-    assert_int_equal(maker_open(&m, "llama"), BN_OK);
+    must(maker_open(&m, "llama"));
     assert_ids(m.tok, "<|eot_id|>", 0, IDS(user, '_', 'i', 'd', '|', '>'));
     assert_ids(m.tok, "<|eot_id|>", BN_TOKENIZE_SPECIAL, IDS(eot));
     assert_ids(m.tok, "<|eot_i", BN_TOKENIZE_SPECIAL, IDS(user, '_', 'i'));
@@ -221,7 +220,7 @@ TEST(test_merge_to_control)
     maker_string(&m.merges, "z z", 3);
     m.n_merges++;
     maker_token(&m, "zz", BN_TOKEN_CONTROL, 0);
-    assert_int_equal(maker_open(&m, "llama"), BN_OK);
+    must(maker_open(&m, "llama"));
     assert_ids(m.tok, "zz", 0, IDS('z', 'z'));
     maker_release(&m);
 }
@@ -234,7 +233,7 @@ TEST(test_begin_and_end)
         bn_gguf_put_str(&m.w, "tokenizer.ggml.pre", "gpt-2", 5);
         if (bos >= 0) bn_gguf_put_bool(&m.w, "tokenizer.ggml.add_bos_token", bos == 1);
         if (bos >= 0) bn_gguf_put_bool(&m.w, "tokenizer.ggml.add_eos_token", bos == 1);
-        assert_int_equal(maker_open(&m, "llama"), BN_OK);
+        must(maker_open(&m, "llama"));
         assert_ids(m.tok, "hello", 0, IDS(259));
         if (bos == 1)
             assert_ids(m.tok, "hello", BN_TOKENIZE_BOS, IDS((int32_t)bot, 259, (int32_t)bot + 1));
@@ -247,13 +246,13 @@ TEST(test_begin_and_end)
     uint32_t first = maker_marks(&embedding);
     bn_gguf_put_str(&embedding.w, "tokenizer.ggml.pre", "qwen2", 5);
     bn_gguf_put_bool(&embedding.w, "tokenizer.ggml.add_eos_token", true);
-    assert_int_equal(maker_open(&embedding, "qwen3"), BN_OK);
+    must(maker_open(&embedding, "qwen3"));
     assert_ids(embedding.tok, "hello", BN_TOKENIZE_BOS, IDS(259, (int32_t)first + 1));
     assert_ids(embedding.tok, "hello", 0, IDS(259));
     maker_release(&embedding);
     struct maker m = maker_gpt2(); /* llama-bpe puts it where no key says otherwise */
     uint32_t bot = maker_marks(&m);
-    assert_int_equal(maker_open(&m, "bitnet-b1.58"), BN_OK);
+    must(maker_open(&m, "bitnet-b1.58"));
     assert_ids(m.tok, "hello", BN_TOKENIZE_BOS, IDS((int32_t)bot, 259));
     maker_release(&m);
 }
@@ -271,7 +270,7 @@ TEST(test_default_rule)
         struct maker m = maker_gpt2();
         if (CASES[i].pre != NULL)
             bn_gguf_put_str(&m.w, "tokenizer.ggml.pre", CASES[i].pre, strlen(CASES[i].pre));
-        assert_int_equal(maker_open(&m, CASES[i].arch), BN_OK);
+        must(maker_open(&m, CASES[i].arch));
         assert_string_equal(bn_splitter_rule(m.tok->splitter)->name, CASES[i].rule);
         assert_int_equal(m.tok->ignore_merges, strcmp(CASES[i].rule, "llama-bpe") == 0);
         maker_release(&m);
@@ -284,7 +283,7 @@ TEST(test_ignore_merges)
     for (int ignore = 0; ignore < 2; ignore++) {
         struct maker m = maker_gpt2();
         maker_token(&m, "zebra", BN_TOKEN_NORMAL, 0);
-        assert_int_equal(maker_open(&m, ignore ? "bitnet" : "llama"), BN_OK);
+        must(maker_open(&m, ignore ? "bitnet" : "llama"));
         if (ignore)
             assert_ids(m.tok, "zebra", 0, IDS(276));
         else
@@ -303,7 +302,7 @@ TEST(test_odd_tokens)
     maker_token(&m, "<0x41>", BN_TOKEN_BYTE, 0);
     maker_token(&m, "gap", 0, 0); /* "undefined" is normal */
     maker_token(&m, "日本", BN_TOKEN_NORMAL, 0);
-    assert_int_equal(maker_open(&m, "bitnet"), BN_OK);
+    must(maker_open(&m, "bitnet"));
     assert_true(m.tok->has_duplicates);
     assert_ids(m.tok, "hello", 0, IDS(259));
     assert_ids(m.tok, "pad", 0, IDS('p', 'a', 'd'));
@@ -313,7 +312,7 @@ TEST(test_odd_tokens)
     assert_ids(m.tok, "日本", 0, IDS(0xE6, 0x97, 0xA5, 0xE6, 0x9C, 0xAC));
     char *text;
     size_t n;
-    assert_int_equal(bn_detokenize(m.tok, IDS(276, 277, 278, 279, 280), 5, false, &text, &n, NULL), BN_OK);
+    must(bn_detokenize(m.tok, IDS(276, 277, 278, 279, 280), 5, false, &text, &n, NULL));
     assert_string_equal(text, "hellopadtwo wordsA");
     bn_free(text);
     round_trips(m.tok);
@@ -325,7 +324,7 @@ TEST(test_absent_types)
 {
     struct maker m = maker_spm();
     m.no_types = true;
-    assert_int_equal(maker_open(&m, "bitnet"), BN_OK);
+    must(maker_open(&m, "bitnet"));
     assert_true(bn_token_is_control(m.tok, 0));
     assert_true(bn_token_is_control(m.tok, 1));
     assert_true(bn_token_is_control(m.tok, 2));
@@ -338,18 +337,17 @@ TEST(test_missing_byte)
 {
     for (int unk = 0; unk < 2; unk++) {
         struct maker m = maker_new("gpt2");
-        bn_error err = {0};
         int32_t *ids;
         size_t n;
         maker_token(&m, "a", BN_TOKEN_NORMAL, 0);
         maker_token(&m, "<unk>", BN_TOKEN_UNKNOWN, 0);
         if (unk) bn_gguf_put_u32(&m.w, "tokenizer.ggml.unknown_token_id", 1);
-        assert_int_equal(maker_open(&m, "llama"), BN_OK);
+        must(maker_open(&m, "llama"));
         if (unk) {
             assert_ids(m.tok, "aba", 0, IDS(0, 1, 0));
         } else {
-            assert_int_equal(bn_tokenize(m.tok, "aba", 3, 0, &ids, &n, &err), BN_ERR_UNSUPPORTED);
-            assert_non_null(strstr(err.msg, "0x62"));
+            refused(bn_tokenize(m.tok, "aba", 3, 0, &ids, &n, &err), BN_ERR_UNSUPPORTED);
+            assert_has(err.msg, "0x62");
             assert_null(ids);
         }
         maker_release(&m);
@@ -358,12 +356,11 @@ TEST(test_missing_byte)
 
 TEST(test_no_tokenizer)
 {
-    bn_error err = {0};
     int32_t *ids;
     char *text;
     size_t n;
-    assert_int_equal(bn_tokenize(NULL, "a", 1, 0, &ids, &n, &err), BN_ERR_ARG);
-    assert_int_equal(bn_detokenize(NULL, NULL, 0, false, &text, &n, NULL), BN_ERR_ARG);
+    refused(bn_tokenize(NULL, "a", 1, 0, &ids, &n, &err), BN_ERR_ARG);
+    refused(bn_detokenize(NULL, NULL, 0, false, &text, &n, NULL), BN_ERR_ARG);
     assert_int_equal(bn_tokenizer_n_vocab(NULL), 0);
     assert_int_equal(bn_tokenizer_bos(NULL), -1);
     assert_int_equal(bn_token_find(NULL, "a", 1), -1);
@@ -371,7 +368,6 @@ TEST(test_no_tokenizer)
     bn_tokenizer_close(NULL);
     struct bn_gguf empty = {0};
     bn_tokenizer *tok;
-    err = (bn_error){0};
-    assert_int_equal(bn_tokenizer_open(&tok, &empty, "llama", &err), BN_ERR_NOT_FOUND);
+    refused(bn_tokenizer_open(&tok, &empty, "llama", &err), BN_ERR_NOT_FOUND);
     assert_int_equal(err.code, BN_OK);
 }

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/utf8.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "vocab_maker.h"
 
 #define N_BIG 10000000u
@@ -22,10 +22,9 @@ struct model {
 
 static inline void open_model(struct model *m, const char *path, const char *arch)
 {
-    bn_error err = {0};
-    assert_int_equal(bn_file_map_open(&m->map, path, false, &err), BN_OK);
-    assert_int_equal(bn_gguf_open(&m->gguf, m->map.data, m->map.n_bytes, &err), BN_OK);
-    assert_int_equal(bn_tokenizer_open(&m->tok, &m->gguf, arch, &err), BN_OK);
+    must(bn_file_map_open(&m->map, path, false, &err));
+    must(bn_gguf_open(&m->gguf, m->map.data, m->map.n_bytes, &err));
+    must(bn_tokenizer_open(&m->tok, &m->gguf, arch, &err));
 }
 
 static inline void close_model(struct model *m)
@@ -38,8 +37,7 @@ static inline void close_model(struct model *m)
 static inline struct bn_ids encode(const bn_tokenizer *tok, const char *text, size_t n, unsigned flags)
 {
     struct bn_ids ids = {0};
-    bn_error err = {0};
-    assert_int_equal(bn_tokenize(tok, text, n, flags, &ids.data, &ids.n, &err), BN_OK);
+    must(bn_tokenize(tok, text, n, flags, &ids.data, &ids.n, &err));
     return ids;
 }
 
@@ -64,8 +62,7 @@ static inline void assert_round_trip(const bn_tokenizer *tok, const char *text, 
         bool front = (flags & BN_TOKENIZE_BOS) && tok->add_bos && tok->bos >= 0;
         char *back;
         size_t n_back;
-        assert_int_equal(bn_detokenize(tok, ids.data + front, ids.n - front, true, &back, &n_back, NULL),
-                         BN_OK);
+        must(bn_detokenize(tok, ids.data + front, ids.n - front, true, &back, &n_back, NULL));
         assert_int_equal(n_back, n);
         if (n > 0) assert_memory_equal(back, text, n);
         bn_free(back);

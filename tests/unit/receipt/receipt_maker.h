@@ -11,7 +11,7 @@
 #include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
 #include "model/model.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 
@@ -49,8 +49,8 @@ static inline void generate(struct run *run, const bn_sampler_options *sampling,
                                 .n_predict = n_predict,
                                 .sampling = *sampling,
                                 .want_chain = true}};
-    assert_int_equal(bn_session_open(&run->session, model, &options, NULL), BN_OK);
-    assert_int_equal(bn_generate(run->session, bn_model_tokenizer(model), &run->gen, NULL), BN_OK);
+    must(bn_session_open(&run->session, model, &options, NULL));
+    must(bn_generate(run->session, bn_model_tokenizer(model), &run->gen, NULL));
     run->in = (struct bn_receipt_input){.model = model,
                                         .session = run->session,
                                         .generation = &run->gen,
@@ -68,10 +68,7 @@ static inline void release(struct run *run)
 static inline bn_json *build(struct run *run)
 {
     bn_json *statement;
-    bn_error err = {0};
-    bn_status status = bn_receipt_build(&statement, &run->in, &err);
-    if (status != BN_OK) print_message("%s\n", err.msg);
-    assert_int_equal(status, BN_OK);
+    must(bn_receipt_build(&statement, &run->in, &err));
     return statement;
 }
 
@@ -88,14 +85,14 @@ static inline bn_json *greedy_receipt(uint32_t n_predict)
 static inline void to_text(const bn_json *value, bool canonical, struct bn_buf *text)
 {
     *text = (struct bn_buf){.max = BN_JSON_MAX_BYTES};
-    assert_int_equal(bn_json_write(value, canonical, text, NULL), BN_OK);
+    must(bn_json_write(value, canonical, text, NULL));
 }
 
 static inline void open_text(struct bn_receipt *receipt, const bn_json *statement)
 {
     struct bn_buf text;
     to_text(statement, false, &text);
-    assert_int_equal(bn_receipt_open(receipt, text.data, text.len, NULL, NULL), BN_OK);
+    must(bn_receipt_open(receipt, text.data, text.len, NULL, NULL));
     bn_buf_release(&text);
 }
 
@@ -105,7 +102,7 @@ static inline bool verifies(const struct bn_receipt *receipt)
     struct bn_rules_report report;
     bn_receipt_policy_defaults(&policy);
     struct bn_rules_input in = {.receipt = receipt, .policy = &policy, .now_utc = bn_clock_utc()};
-    assert_int_equal(bn_rules_run(&report, &in, NULL), BN_OK);
+    must(bn_rules_run(&report, &in, NULL));
     return report.verified;
 }
 

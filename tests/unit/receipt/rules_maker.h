@@ -9,14 +9,14 @@
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define NOW 1772360000 /* some minutes after the fixture's timestamp */
 
 static inline bn_json *load(const char *path)
 {
     bn_json *root;
-    assert_int_equal(bn_json_read_file(&root, path, NULL), BN_OK);
+    must(bn_json_read_file(&root, path, NULL));
     return root;
 }
 
@@ -50,7 +50,7 @@ static inline void edit(bn_json *root, const char *path, const char *value)
         bn_json_remove(parent, name);
         return;
     }
-    assert_int_equal(bn_json_parse(&literal, value, strlen(value), NULL), BN_OK);
+    must(bn_json_parse(&literal, value, strlen(value), NULL));
     if (strcmp(name, "+") != 0) {
         bn_json_put_copy(parent, name, literal);
     } else if (bn_json_string(literal, &text)) {
@@ -66,7 +66,7 @@ static inline void edit(bn_json *root, const char *path, const char *value)
 static inline void write_text(const bn_json *root, struct bn_buf *text)
 {
     *text = (struct bn_buf){.max = BN_JSON_MAX_BYTES};
-    assert_int_equal(bn_json_write(root, false, text, NULL), BN_OK);
+    must(bn_json_write(root, false, text, NULL));
 }
 
 /* Runs the rules over a tree, as if it had been read from a file. */
@@ -77,12 +77,12 @@ static inline void run_rules(const bn_json *root, struct bn_rules_input *in, str
     struct bn_buf text;
     bn_receipt_policy_defaults(&defaults);
     write_text(root, &text);
-    assert_int_equal(bn_receipt_open(&receipt, text.data, text.len, NULL, NULL), BN_OK);
+    must(bn_receipt_open(&receipt, text.data, text.len, NULL, NULL));
     bn_buf_release(&text);
     in->receipt = &receipt;
     if (in->policy == NULL) in->policy = &defaults;
     if (in->now_utc == 0) in->now_utc = NOW;
-    assert_int_equal(bn_rules_run(report, in, NULL), BN_OK);
+    must(bn_rules_run(report, in, NULL));
     bn_receipt_release(&receipt);
 }
 
@@ -121,7 +121,7 @@ static inline void run_fault(bn_json *root, const struct fault *fault, struct bn
 {
     edit(root, fault->path, fault->value);
     if (fault->path2 != NULL) edit(root, fault->path2, fault->value2);
-    assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
+    must(bn_receipt_seal(root, NULL));
     run_rules(root, in, report);
 }
 
@@ -137,7 +137,7 @@ static inline void check_fault(bn_json *root, const struct fault *fault, struct 
 static inline struct bn_receipt_policy read_policy(const char *text)
 {
     struct bn_receipt_policy policy;
-    assert_int_equal(bn_receipt_policy_read(&policy, text, strlen(text), NULL), BN_OK);
+    must(bn_receipt_policy_read(&policy, text, strlen(text), NULL));
     return policy;
 }
 

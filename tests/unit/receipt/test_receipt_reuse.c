@@ -15,7 +15,7 @@ static bool verifies_with_cached(bn_json *statement, size_t n)
     bn_json *measurement = (bn_json *)(uintptr_t)bn_json_path(statement, "predicate.measurement");
     bn_json_remove(measurement, "cached_tokens");
     if (n != SIZE_MAX) bn_json_put_u64(measurement, "cached_tokens", n);
-    assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
+    must(bn_receipt_seal(statement, NULL));
     open_text(&receipt, statement);
     bool ok = verifies(&receipt);
     bn_receipt_release(&receipt);
@@ -30,7 +30,7 @@ static bn_json *build_good(struct run *run)
     struct bn_replay_result result;
     open_text(&receipt, statement);
     assert_true(verifies(&receipt));
-    assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
+    must(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL));
     assert_true(result.same && result.chain);
     bn_receipt_release(&receipt);
     return statement;
@@ -47,16 +47,15 @@ TEST(a_receipt_says_what_was_cached)
     uint32_t n_kept = 0;
     snprintf(path, sizeof path, "%s-%d", PATH, (int)getpid());
     generate(&whole, &SAMPLED, 5);
-    assert_int_equal(bn_session_save(whole.session, BN_ARRAY_LEN(PROMPT), path, NULL), BN_OK);
+    must(bn_session_save(whole.session, BN_ARRAY_LEN(PROMPT), path, NULL));
     run = whole;
-    assert_int_equal(bn_session_open(&run.session, model, &options, NULL), BN_OK);
-    assert_int_equal(bn_session_load(run.session, path, PROMPT, BN_ARRAY_LEN(PROMPT) - 1, &n_kept, NULL),
-                     BN_OK);
+    must(bn_session_open(&run.session, model, &options, NULL));
+    must(bn_session_load(run.session, path, PROMPT, BN_ARRAY_LEN(PROMPT) - 1, &n_kept, NULL));
     assert_int_equal(remove(path), 0);
     assert_int_equal(n_kept, BN_ARRAY_LEN(PROMPT) - 1);
     run.gen.n_ids = 0;
     run.gen.n_cached = n_kept;
-    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
+    must(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL));
     assert_string_equal(run.gen.chain, whole.gen.chain);
     run.in.session = run.session;
     run.in.generation = &run.gen;
@@ -81,7 +80,7 @@ static bool verifies_with(bn_json *statement, const char *object, const char *na
     assert_true(bn_json_u64(bn_json_get(o, name), &old));
     bn_json_remove(o, name);
     bn_json_put_u64(o, name, value);
-    assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
+    must(bn_receipt_seal(statement, NULL));
     open_text(&receipt, statement);
     bool ok = verifies(&receipt);
     bn_receipt_release(&receipt);
@@ -102,8 +101,8 @@ TEST(a_receipt_says_what_was_drafted)
                               .ignore_end = true,
                               .want_chain = true,
                               .draft = {.kind = BN_DRAFT_NGRAM, .most = 2, .always = true}}};
-    assert_int_equal(bn_session_open(&run.session, model, &options, NULL), BN_OK);
-    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
+    must(bn_session_open(&run.session, model, &options, NULL));
+    must(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL));
     const bn_draft_stat *d = &run.gen.drafts;
     const bn_work *w = &run.gen.work;
     assert_true(d->passes > 1 && d->accepted > 0 && d->accepted < d->drafted);
@@ -124,7 +123,7 @@ TEST(a_receipt_says_what_was_drafted)
     for (size_t i = 0; i < BN_ARRAY_LEN(FAULTS); i++)
         assert_false(verifies_with(statement, FAULTS[i].object, FAULTS[i].name, FAULTS[i].value));
     bn_json_remove((bn_json *)(uintptr_t)bn_json_path(statement, "predicate.measurement"), "drafts");
-    assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
+    must(bn_receipt_seal(statement, NULL));
     struct bn_receipt receipt;
     open_text(&receipt, statement);
     assert_false(verifies(&receipt));
@@ -146,7 +145,7 @@ static bool sees_packed_bytes(bn_json *statement, uint64_t bytes)
     struct bn_receipt receipt;
     bn_json_put_u64((bn_json *)(uintptr_t)bn_json_path(statement, "predicate.resolved"), "packed_bytes",
                     bytes);
-    assert_int_equal(bn_receipt_seal(statement, NULL), BN_OK);
+    must(bn_receipt_seal(statement, NULL));
     open_text(&receipt, statement);
     bool seen = !verifies(&receipt);
     bn_receipt_release(&receipt);
@@ -165,16 +164,16 @@ TEST(copies_made_between_tokens_are_in_the_receipt)
                               .sampling = BN_SAMPLER_OPTIONS_INIT,
                               .on_token = repack,
                               .want_chain = true}};
-    assert_int_equal(bn_model_open(&own, MODEL, &LATER, NULL), BN_OK);
+    must(bn_model_open(&own, MODEL, &LATER, NULL));
     run.gen.user = own;
-    assert_int_equal(bn_session_open(&run.session, own, &options, NULL), BN_OK);
-    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(own), &run.gen, NULL), BN_OK);
+    must(bn_session_open(&run.session, own, &options, NULL));
+    must(bn_generate(run.session, bn_model_tokenizer(own), &run.gen, NULL));
     run.in = (struct bn_receipt_input){.model = own, .session = run.session, .generation = &run.gen};
     bn_json *statement = build(&run);
     struct bn_buf text;
     to_text(bn_json_path(statement, "predicate.measurement"), false, &text);
-    assert_non_null(strstr(text.data, "i2s_gemv_"));
-    assert_non_null(strstr(text.data, "t5_gemv_"));
+    assert_has(text.data, "i2s_gemv_");
+    assert_has(text.data, "t5_gemv_");
     bn_buf_release(&text);
     bn_screen_stat screen = bn_session_screen_stat(run.session);
     assert_true(screen.full > 0 && screen.screened > 0 && screen.full + screen.screened == 30);

@@ -4,7 +4,7 @@
  * quotient has about ten correct digits. Each operation is checked alone, then whole models, with the quantisers
  * replaced by the identity; the straight-through rule of quantised layers is checked against its definition.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #include "base/random.h"
 #include "train/gemm.h"
@@ -285,7 +285,7 @@ static void check_model(bool qwen)
                      .sub_norms = !qwen,
                      .head_norms = qwen,
                      .tied_head = true};
-    assert_int_equal(bn_weights_open(&m.w, &hp, qwen ? 64 : 0, NULL), BN_OK);
+    must(bn_weights_open(&m.w, &hp, qwen ? 64 : 0, NULL));
     m.w.exact = true;
     bn_weights_start(&m.w, 3);
     for (size_t i = 0; i < m.w.n_values; i++)
@@ -294,7 +294,7 @@ static void check_model(bool qwen)
         m.tokens[i] = (int32_t)bn_splitmix64_below(&random_state, 40);
         m.targets[i] = i % 7 == 0 ? BN_NO_TARGET : (int32_t)bn_splitmix64_below(&random_state, 40);
     }
-    assert_int_equal(bn_pass_open(&m.pass, &m.w, 2, true, NULL), BN_OK);
+    must(bn_pass_open(&m.pass, &m.w, 2, true, NULL));
     double *grad = bn_alloc(m.w.n_values, sizeof *grad);
     double loss = (bn_weights_ternarise(&m.w, NULL), bn_pass_run(m.pass, m.tokens, m.targets, grad));
     assert_true(fabs(loss - whole(&m)) < 1e-12 * loss);

@@ -3,9 +3,8 @@
  * Training on several ranks (here threads): every number of ranks gives the bits of a program that runs alone, for any
  * number of micro-batches, and also when a run goes on with another number of ranks.
  */
-#include "tests/unit/unit.h"
-
 #include "tests/unit/ranks.h"
+#include "tests/unit/status.h"
 #include "train/ranks.h"
 
 /* ---- parts of the tree ---- */
@@ -27,13 +26,13 @@ static void parts_make_the_same_sum(size_t n, size_t a, size_t b)
 {
     struct bn_tree *whole, *rest;
     const size_t edges[] = {0, a, b, n};
-    assert_int_equal(bn_tree_open(&whole, n, VALUES, NULL), BN_OK);
-    assert_int_equal(bn_tree_open(&rest, n, VALUES, NULL), BN_OK);
+    must(bn_tree_open(&whole, n, VALUES, NULL));
+    must(bn_tree_open(&rest, n, VALUES, NULL));
     fill(whole, 0, n);
     for (size_t part = 0; part < 3; part++) {
         struct bn_tree *own;
         size_t nodes[BN_TREE_PARTS];
-        assert_int_equal(bn_tree_open(&own, n, VALUES, NULL), BN_OK);
+        must(bn_tree_open(&own, n, VALUES, NULL));
         fill(own, edges[part], edges[part + 1]);
         size_t n_nodes = bn_tree_parts(own, edges[part], edges[part + 1], nodes);
         assert_true((n_nodes == 0) == (edges[part] == edges[part + 1]));
@@ -106,30 +105,30 @@ static struct run a_run(uint32_t n_micro)
                                                        .beta_2 = 0.95,
                                                        .epsilon = 1e-8,
                                                        .clip = 0.5};
-    assert_int_equal(bn_train_architecture(&run.settings.hp, "bitnet-b1.58", NULL), BN_OK);
+    must(bn_train_architecture(&run.settings.hp, "bitnet-b1.58", NULL));
     return run;
 }
 
-static bn_status lead(struct bn_trainer *t, struct run *run, bn_error *err)
+static bn_status lead(struct bn_trainer *t, struct run *run, bn_error *e)
 {
     struct bn_train_score score;
     bool finite;
     while (t->step < (uint32_t)run->until)
-        BN_TRY(bn_trainer_step(t, &run->corpus, NULL, &finite, err));
-    BN_TRY(bn_trainer_score(t, run->validation.ids, run->validation.n, &score, err));
+        BN_TRY(bn_trainer_step(t, &run->corpus, NULL, &finite, e));
+    BN_TRY(bn_trainer_score(t, run->validation.ids, run->validation.n, &score, e));
     run->nats = score.nats;
     run->last = t->curve.points[t->curve.n - 1];
-    return bn_trainer_finish(t, err);
+    return bn_trainer_finish(t, e);
 }
 
-static bn_status run_rank(struct bn_trainer *t, const struct bn_ranks *ranks, struct run *run, bn_error *err)
+static bn_status run_rank(struct bn_trainer *t, const struct bn_ranks *ranks, struct run *run, bn_error *e)
 {
     bool finite;
     while (ranks->index == 0 && t->step < (uint32_t)run->from)
-        BN_TRY(bn_trainer_step(t, &run->corpus, NULL, &finite, err));
-    BN_TRY(bn_trainer_join(t, ranks, err));
-    if (ranks->index == 0) return lead(t, run, err);
-    return bn_trainer_follow(t, &run->corpus, NULL, &run->validation, err);
+        BN_TRY(bn_trainer_step(t, &run->corpus, NULL, &finite, e));
+    BN_TRY(bn_trainer_join(t, ranks, e));
+    if (ranks->index == 0) return lead(t, run, e);
+    return bn_trainer_follow(t, &run->corpus, NULL, &run->validation, e);
 }
 
 static void rank_main(const struct bn_ranks *ranks, void *arg)
@@ -191,7 +190,7 @@ TEST(a_step_moves_twice_the_gradient)
 {
     struct run run = a_run(8);
     struct bn_weights w;
-    assert_int_equal(bn_weights_open(&w, &run.settings.hp, 0, NULL), BN_OK);
+    must(bn_weights_open(&w, &run.settings.hp, 0, NULL));
     double gradient = (double)(w.n_values * sizeof(float));
     bn_weights_close(&w);
     for (unsigned n = 2; n <= 4; n *= 2) {
