@@ -6,20 +6,16 @@
 #define _GNU_SOURCE
 #include "hub/fetch.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "hub/cache/cache.h"
-#include "hub/cache/lock.h"
-#include "hub/cache/records.h"
-#include "hub/names/reference.h"
-#include "hub/names/registry.h"
-#include "hub/net/http.h"
+#include "hub/names/names.h"
 
 #define MAX_URLS 9u
 
@@ -79,14 +75,15 @@ static bn_status from_registry(struct work *w, bn_error *err)
 /* The only GGUF file of a repository; when there are more, they are listed. */
 static bn_status choose_file(struct work *w, bn_error *err)
 {
-    bn_json *listing;
+    cJSON *listing;
+    const cJSON *file;
     struct bn_hub_fetch *f = w->f;
     char names[200] = "";
     size_t n = 0, used = 0;
     BN_TRY(bn_hub_list(&listing, &f->server, f->repo, f->revision, err));
-    const bn_json *file = bn_json_first(bn_json_get(listing, "siblings"));
-    for (; file != NULL; file = bn_json_next(file)) {
-        const char *name = bn_json_text_of(file, "rfilename");
+    cJSON_ArrayForEach(file, bn_hub_member(listing, "siblings"))
+    {
+        const char *name = bn_hub_text_of(file, "rfilename");
         if (bn_hub_format_of(name) != BN_HUB_GGUF) continue;
         if (n++ == 0) snprintf(f->file, sizeof f->file, "%s", name);
         bool fits = used + strlen(name) + sizeof ", , ..." <= sizeof names;
@@ -95,20 +92,15 @@ static bn_status choose_file(struct work *w, bn_error *err)
                                      fits ? name : "...");
         if (!fits) used = sizeof names; /* no more of them */
     }
-    bn_json_free(listing);
+    cJSON_Delete(listing);
     if (n == 1) return BN_OK;
-    bn_status status = n == 0 ? BN_ERR_NOT_FOUND : BN_ERR_ARG;
-    if (n == 0) {
-        bn_fail_in(err, status, f->repo, "the repository has no GGUF file");
-        bn_error_hint(err, "to download another file: bn-download %s:FILE", f->repo);
-    } else {
-        bn_fail_in(err, status, f->repo, "the repository has %zu GGUF files: %s", n, names);
-        bool main = strcmp(f->revision, "main") == 0;
-        bn_error_hint(err, "choose one: bn-download %s:%s%s%s", f->repo, f->file, main ? "" : "@",
-                      main ? "" : f->revision);
-    }
-    f->file[0] = '\0';
-    return status;
+    if (n == 0)
+        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, f->repo, "the repository has no GGUF file"), err,
+                       "to download another file: bn-download %s:FILE", f->repo);
+    bool main = strcmp(f->revision, "main") == 0;
+    return bn_hint(bn_fail_in(err, BN_ERR_ARG, f->repo, "the repository has %zu GGUF files: %s", n, names),
+                   err, "choose one: bn-download %s:%s%s%s", f->repo, f->file, main ? "" : "@",
+                   main ? "" : f->revision);
 }
 
 static bn_status identify(struct work *w, bn_error *err)
@@ -133,7 +125,6 @@ static void describe_cached(struct work *w)
 {
     struct bn_hub_fetch *f = w->f;
     char target[4096];
-    struct stat st;
     const char *at = f->path + strlen(w->root) + 1;
     at += strcspn(at, "/") + strlen("/snapshots/");
     snprintf(f->commit, sizeof f->commit, "%.*s", (int)strcspn(at, "/"), at);
@@ -142,7 +133,6 @@ static void describe_cached(struct work *w)
     target[n > 0 ? n : 0] = '\0';
     const char *slash = strrchr(target, '/');
     if (slash != NULL) snprintf(f->etag, sizeof f->etag, "%s", slash + 1);
-    if (stat(f->path, &st) == 0) f->size = (uint64_t)st.st_size;
 }
 
 /* Whether it is in the cache, so that no server needs to be asked. A branch may have moved, unless its digest
@@ -161,13 +151,11 @@ static bn_status look_in_cache(struct work *w, bool *found, bn_error *err)
     BN_TRY(status);
     describe_cached(w);
     if (strlen(f->etag) == BN_SHA256_HEX - 1) want(f, f->etag, "hub");
-    const char *wanted = f->sha256_wanted[0] != '\0' ? f->sha256_wanted : NULL;
-    status = bn_transfer_verify(f->path, w->size, wanted, &why);
+    f->transfer = (struct bn_transfer){.path = f->path, .size = w->size};
+    if (f->sha256_wanted[0] != '\0') f->transfer.sha256 = f->sha256_wanted;
+    status = bn_transfer_here(&f->transfer, &why);
+    f->size = f->transfer.final_size;
     *found = f->from_cache = status == BN_OK;
-    if (*found) {
-        f->transfer = (struct bn_transfer){.final_size = f->size};
-        snprintf(f->transfer.digest, sizeof f->transfer.digest, "%s", f->sha256_wanted);
-    }
     if (*found || !f->server.offline) return BN_OK;
     if (err != NULL) *err = why;
     bn_error_hint(err, "run without --offline and HF_HUB_OFFLINE to download it again");
@@ -210,36 +198,65 @@ static bool tick(void *user)
     return f->fn == NULL || f->fn(f->user, &event);
 }
 
+/* ---- versions of URLs ----
+ *
+ * What a server said of the last download of a URL: its ETag and Last-Modified, with the digest of the bytes
+ * that came. A file with that digest needs no download while the server's file has not changed. One file for
+ * each URL, XDG_STATE_HOME/bn/urls/SHA256.json, else ~/.local/state/bn/urls/SHA256.json: the digest is that
+ * of the URL, because a URL may contain secrets. A record that is missing or damaged counts as none. */
+
+#define SCHEMA "bn.download/1"
+
+static bool find_version(char path[BN_HUB_PATH_MAX], const char *url)
+{
+    char hex[BN_SHA256_HEX], name[96];
+    bn_sha256_hex(url, strlen(url), hex);
+    snprintf(name, sizeof name, "urls/%s.json", hex);
+    return bn_hub_state_path(path, name);
+}
+
+/* Where nothing can be written, nothing is recorded. */
+static void record_version(const struct bn_transfer *t, const char *url)
+{
+    char path[BN_HUB_PATH_MAX];
+    const struct bn_hub_text TEXTS[] = {
+        {"schema", SCHEMA}, {"sha256", t->digest}, {"etag", t->etag}, {"last_modified", t->last_modified}};
+    struct bn_buf text = {.max = 4096};
+    if (!find_version(path, url) || bn_file_make_folders(path, NULL) != BN_OK) return;
+    cJSON *version = bn_hub_object(TEXTS, BN_ARRAY_LEN(TEXTS));
+    bn_status status = bn_hub_document_write(&text, version, true, NULL);
+    if (status == BN_OK) status = bn_file_write_atomic(path, text.data, text.len, NULL);
+    bn_buf_release(&text);
+    cJSON_Delete(version);
+}
+
 /* Is the file that was downloaded from a URL still what the server has there? Changed: it has another one, or the file
  * here is not the one that was downloaded; unchanged: it says so (HTTP 304), or names the digest of the file here. */
 enum freshness { CHANGED, UNCHANGED, SAME_SIZE /* nothing else is known */ };
 
 /* A server that gave an ETag or a date of change is asked with If-None-Match and If-Modified-Since. Without them the size,
  * and the digest where the server names one, decide. */
-static bn_status ask_freshness(enum freshness *out, const struct bn_hub_server *server, const char *url,
-                               uint64_t size, const char *sha256, bn_error *err)
+static bn_status ask_freshness(enum freshness *out, const struct bn_hub_fetch *f, const char *url,
+                               const cJSON *version, bn_error *err)
 {
-    struct bn_hub_validators known;
+    const char *sha256 = f->transfer.digest, *known = bn_hub_text_of(version, "sha256");
+    const char *etag = bn_hub_text_of(version, "etag"), *date = bn_hub_text_of(version, "last_modified");
     struct bn_http_request request = {.url = url};
-    struct bn_http_source *source = NULL;
+    struct bn_http_source source;
+    bool ours = strcmp(known, sha256) == 0;
     *out = CHANGED;
-    BN_TRY(bn_hub_validators_find(&known, url, err));
-    bool ours = strcmp(known.sha256, sha256) == 0;
-    if (known.sha256[0] != '\0' && !ours) return BN_OK;
-    if (ours && known.etag[0] != '\0') request.if_none_match = known.etag;
-    if (ours && known.last_modified[0] != '\0') request.if_modified_since = known.last_modified;
-    source = bn_alloc(1, sizeof *source);
-    if (source == NULL) return bn_nomem(err);
-    bn_status status = bn_hub_ask(source, server, &request, err);
+    if (bn_is_sha256(known) && !ours) return BN_OK;
+    if (ours && etag[0] != '\0') request.if_none_match = etag;
+    if (ours && date[0] != '\0') request.if_modified_since = date;
+    BN_TRY(bn_hub_ask(&source, &f->server, &request, err));
     bool conditional = request.if_none_match != NULL || request.if_modified_since != NULL;
-    if (status == BN_OK && source->last.status == 304)
+    if (source.last.status == 304)
         *out = UNCHANGED;
-    else if (status == BN_OK && source->sha256[0] != '\0')
-        *out = strcasecmp(source->sha256, sha256) == 0 ? UNCHANGED : CHANGED;
-    else if (status == BN_OK && !conditional && source->size == size)
+    else if (source.sha256[0] != '\0')
+        *out = strcasecmp(source.sha256, sha256) == 0 ? UNCHANGED : CHANGED;
+    else if (!conditional && source.size == f->transfer.final_size)
         *out = SAME_SIZE;
-    bn_free(source);
-    return status;
+    return BN_OK;
 }
 
 /* The file of a URL is here. When the server has another one, that is to be downloaded. */
@@ -247,8 +264,12 @@ static bn_status revalidate(struct work *w, bn_error *err)
 {
     struct bn_hub_fetch *f = w->f;
     enum freshness freshness;
-    bn_status status =
-        ask_freshness(&freshness, &f->server, w->ref.url, f->transfer.final_size, f->transfer.digest, err);
+    char path[BN_HUB_PATH_MAX];
+    cJSON *version = NULL;
+    bn_status status = BN_OK;
+    if (find_version(path, w->ref.url)) status = bn_hub_document_read(&version, path, SCHEMA, NULL);
+    status = ask_freshness(&freshness, f, w->ref.url, version, err);
+    cJSON_Delete(version);
     if (status == BN_ERR_NETWORK && err != NULL) {
         err->hint[0] = '\0'; /* this one is of more use */
         bn_error_hint(err, "--offline uses the file that is here");
@@ -329,15 +350,6 @@ static bn_status fetch_plain(struct work *w, const char *folder, const char *nam
     return transfer(w, lock, BN_HUB_LOCK_REMOVE, err);
 }
 
-static void remember(const struct bn_transfer *t, const char *url)
-{
-    struct bn_hub_validators v;
-    memcpy(v.sha256, t->digest, sizeof v.sha256);
-    memcpy(v.etag, t->etag, sizeof v.etag);
-    memcpy(v.last_modified, t->last_modified, sizeof v.last_modified);
-    bn_hub_validators_record(&v, url);
-}
-
 /* The last part of the URL's path. */
 static bn_status fetch_url(struct work *w, bn_error *err)
 {
@@ -352,7 +364,7 @@ static bn_status fetch_url(struct work *w, bn_error *err)
     BN_TRY(copy(w->urls[0], sizeof w->urls[0], url, err));
     snprintf(w->f->url, sizeof w->f->url, "%s", url);
     BN_TRY(fetch_plain(w, w->f->to != NULL ? w->f->to : ".", name, 1, url, err));
-    if (w->f->transfer.n_requests > 0) remember(&w->f->transfer, url);
+    if (w->f->transfer.n_requests > 0) record_version(&w->f->transfer, url);
     return BN_OK;
 }
 
@@ -467,17 +479,10 @@ bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err)
     struct work *w = bn_alloc(1, sizeof *w);
     if (w == NULL) return bn_nomem(err);
     w->f = fetch;
-    fetch->path[0] = fetch->repo[0] = fetch->file[0] = fetch->revision[0] = fetch->commit[0] = '\0';
-    fetch->etag[0] = fetch->url[0] = fetch->licence[0] = fetch->licence_url[0] = fetch->runs[0] = '\0';
-    fetch->sha256_wanted[0] = '\0';
-    fetch->sha256_source = NULL;
-    fetch->size = 0;
-    fetch->from_cache = fetch->first_use = fetch->unchanged = fetch->same_size = false;
-    fetch->replaced[0] = '\0';
-    fetch->server.retries = fetch->retries;
-    fetch->server.stall_s = fetch->stall_s;
-    fetch->server.tick = still_wanted;
-    fetch->server.user = fetch;
+    memset((char *)fetch + offsetof(struct bn_hub_fetch, path), 0,
+           sizeof *fetch - offsetof(struct bn_hub_fetch, path));
+    fetch->server.patience = (struct bn_http_patience){
+        .retries = fetch->retries, .stall_s = fetch->stall_s, .tick = still_wanted, .user = fetch};
     bn_status status = identify(w, err);
     if (status == BN_OK) status = w->ref.kind == BN_HUB_URL ? fetch_url(w, err) : fetch_repo(w, err);
     fetch->transfer.urls = NULL; /* it was ours */

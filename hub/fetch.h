@@ -10,7 +10,7 @@
 #include "hub/net/transfer.h"
 
 struct bn_hub_fetch {
-    const char *reference;      /* reference.h */
+    const char *reference;      /* names.h */
     const char *to;             /* a folder for plain files; NULL: the cache (URLs: the current folder) */
     const char *sha256;         /* given by the user; NULL: none */
     uint64_t size_wanted;       /* of a lock file; 0: none */

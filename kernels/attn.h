@@ -3,6 +3,7 @@
  * attn.h - attn_scores and attn_values for vectors of any width; see kernels.h for what they compute. A file of
  * one instruction set includes this after it has defined
  *
+ *     KERNEL(slot)     the name of its function
  *     VEC              values in a vector, a divisor of 16
  *     SCORE_TILES      tiles of keys that are used at once. In registers are twice SCORE_QUERIES x SCORE_TILES x
  *     SCORE_QUERIES    16 / VEC vectors of sums
@@ -10,8 +11,8 @@
  *     VALUE_SUMS       vectors of sums of values in registers, for up to
  *     VALUE_QUERIES    queries (4 or 8)
  *
- * and the type vec with vec_load, vec_store (unaligned), vec_set1, vec_add, vec_mul, vec_fma(a, b, c) = a * b + c,
- * and vec_widen, which loads VEC binary16 values.
+ * and the type vec with vec_load, vec_store (unaligned), vec_set1, vec_add, vec_sub, vec_mul, vec_fma(a, b, c) =
+ * a * b + c, and vec_widen, which loads VEC binary16 values.
  *
  * A vector of scores has a position in each lane. So the 16 sums of a dot product are 16 vectors, and additions alone
  * fold them.
@@ -25,7 +26,6 @@
 
 #ifdef VEC
 
-#define INLINE static inline __attribute__((always_inline))
 #define TILE_VECS (BN_KEY_TILE / VEC)
 #define BLOCK_VECS (SCORE_TILES * TILE_VECS)
 #define WIDE_VALUES 8192u /* of keys: a block of heads of up to 256 elements */
@@ -36,6 +36,7 @@
 #define ROWS_AHEAD 16u    /* from there to the first-level cache */
 
 /* The first n < VEC values; the others are zero, or are not stored. */
+#ifndef MASKED /* the set has its own */
 INLINE vec load_some(const float *at, size_t n)
 {
     float some[VEC] = {0};
@@ -49,6 +50,7 @@ INLINE void store_some(float *at, vec v, size_t n)
     vec_store(some, v);
     memcpy(at, some, n * sizeof *at);
 }
+#endif
 
 INLINE vec widen_some(const uint16_t *at, size_t n)
 {
@@ -154,8 +156,8 @@ INLINE void block_scores(float *s, size_t lds, const float *q, size_t ldq, size_
         some_scores(s + j * lds, lds, q + j * ldq, ldq, 1, k, n_vecs, is_wide, n_pos, factor);
 }
 
-INLINE void attn_scores(float *s, size_t lds, const float *q, size_t ldq, size_t n,
-                        const struct bn_keys *keys, float factor)
+void KERNEL(attn_scores)(float *s, size_t lds, const float *q, size_t ldq, size_t n,
+                         const struct bn_keys *keys, float factor)
 {
     const size_t block = SCORE_TILES * BN_KEY_TILE;
     float wide[WIDE_VALUES] __attribute__((aligned(64)));
@@ -240,7 +242,7 @@ INLINE void block_values(float *y, size_t ldy, const float *s, size_t lds, size_
     if (j < n) row_values(y + j * ldy, ldy, s + j * lds, lds, 1, row, v, n_rows, few);
 }
 
-INLINE void attn_values(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
+void KERNEL(attn_values)(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
 {
     const size_t rows = n <= FEW_QUERIES ? FEW_ROWS : ROWS;
     for (size_t p = 0; p < v->n_pos; p += rows) {

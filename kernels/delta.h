@@ -46,7 +46,7 @@ INLINE void delta_token(const struct bn_delta *at, size_t t, size_t first, const
         vec_store(at->o + t * at->ld_o + first + c * VEC, sum[c]);
 }
 
-INLINE void delta(const struct bn_delta *at, size_t n)
+void KERNEL(delta)(const struct bn_delta *at, size_t n)
 {
     size_t first = 0;
     for (; first + DELTA_VECS * VEC <= at->columns; first += DELTA_VECS * VEC)

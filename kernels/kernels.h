@@ -57,7 +57,7 @@ struct bn_ternary {
 #define BN_MAX_GROUP 256u
 
 /* How the rows of a file hold such weights: blocks with a binary16 scale, one after the other. The digits of TQ1 and
- * PTQ1 are to base 3, five in a byte (engine/gguf/pack.h). */
+ * PTQ1 are to base 3, five in a byte (engine/gguf/pack.c). */
 enum bn_blocks {
     BN_BLOCKS_Q2,   /* Q2_0, PQ2_0: the scale, then group / 4 bytes of codes in the order of a tile's rows */
     BN_BLOCKS_TQ2,  /* 64 bytes, then the scale: weight 128h + 32n + m in byte 32h + m at bits 2n */

@@ -4,7 +4,6 @@
 $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(OUT)/tests/unit/main.o $(CLI_LIB) $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
-$(OUT)/tests/unit/engine/test_json: BN_LDLIBS += -lcjson
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/tools/test_fixtures $(OUT)/tests/unit/engine/test_architectures \
 $(OUT)/tests/unit/engine/test_divided: $(call obj,tools/fixtures/*.c)
@@ -39,7 +38,7 @@ $(OUT)/tests/fuzz/fuzz_head $(OUT)/tests/fuzz/replay_fuzz_head: \
     $(patsubst %,$(OUT)/tools/serve/%.o,head reply) $(CLI_LIB)
 
 # Training; and in binary64, where finite differences check the gradients.
-TRAIN64_OBJ := $(patsubst %,$(OUT)/train64/%.o,gemm ops ops_attention weights pass)
+TRAIN64_OBJ := $(patsubst %,$(OUT)/train64/%.o,gemm ops weights pass)
 $(OUT)/train64/%.o: train/%.c $(OUT)/flags Makefile
 	$(SAY) CC $@
 	@mkdir -p $(@D)
@@ -55,7 +54,7 @@ $(OUT)/tests/unit/tools/test_serve_queue: $(OUT)/tools/serve/queue.o
 
 # The configuration files of bn-bench suite.
 $(OUT)/tests/fuzz/fuzz_suite $(OUT)/tests/fuzz/replay_fuzz_suite: \
-    $(patsubst %,$(OUT)/tools/bench/plan/%.o,keys plan yaml) $(CLI_LIB)
+    $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS]) $(CLI_LIB)
 
 # Files that have names of every kind, and a call chain without frame pointers, for the names of addresses.
 SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)

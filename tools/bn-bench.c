@@ -65,8 +65,8 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench memory --filter latency", "latency of a load, by size of the set"}}},
     {.name = "quant",
      .summary = "time quantisation, and measure the error of each format",
-     .text = "Weights and activations are quantised and dequantised. Each result is compared with the "
-             "reference, bit for bit; one that differs is INVALID. Then follow error, entropy and bits of "
+     .text = "Weights are quantised and dequantised. Each result is compared with the "
+             "reference, bit for bit; one that differs is INVALID. Then follow error and bits of "
              "every format. With --text, the model is converted in memory, and its "
              "perplexity is compared between formats.",
      .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",
@@ -93,11 +93,11 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench profile --json >profile.json", "every event of it"}}},
     {.name = "train",
      .summary = "time the phases of a training step",
-     .text = "Trains models of random weights on random tokens with bn-train, and shows the time of a step "
-             "and of its phases, operations a second next to the float peak, memory, and how the rate grows "
-             "with threads, batch and context. Combinations of the lists take turns step by step. A result "
-             "is INVALID, and the exit code 1, when its phases are longer than the step, when weights or "
-             "losses differ between thread counts, or when a rate is above the peak.",
+     .text =
+         "Trains models of random weights on random tokens with bn-train, and shows the time of a step "
+         "and of its phases, operations a second next to the float peak, the rate of each thread, and "
+         "memory. Combinations of the lists take turns step by step. A result is INVALID, and the exit code 1, when its phases are longer than the step, when weights or "
+         "losses differ between thread counts, or when a rate is above the peak.",
      .synopsis = "[--shape LAYERSxWIDTH[xFFN]]... [--context LIST] [--batch LIST] [-t LIST]",
      .options = {bn_bench_train_options},
      .json = true,
@@ -107,20 +107,22 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench train --json >train.json", "every sample"}}},
     {.name = "serve",
      .summary = "load a server of OpenAI's API, and show what its clients see",
-     .text = "Sends the same streamed requests to /v1/completions with each number of clients, and shows the "
-             "time to the first token, the times between tokens (gaps), the rate of all answers, and "
-             "failures. --rate sends requests at the times of a Poisson process instead; --interrupt sends "
-             "one long prompt while all clients are answered.\n\nThe URL is plain HTTP. The exit code is 1 "
-             "when a request failed, or when the answers of one request differ.",
-     .synopsis = "URL [--clients LIST] [--rate N] [--prompt N] [--tokens N] [--interrupt N]",
+     .text =
+         "Sends the same streamed requests to /v1/completions with each number of clients, and shows the "
+         "time to the first token, the times between tokens (gaps), the rate of all answers, and "
+         "failures. --interrupt sends one long prompt while all clients are answered.\n\nThe URL is plain HTTP. The exit code is 1 "
+         "when a request failed, or when the answers of one request differ.",
+     .synopsis = "URL [--clients LIST] [--prompt N] [--tokens N] [--interrupt N]",
      .options = {bn_bench_serve_options},
      .json = true,
      BN_OPERANDS(1, 1, "URL"),
      .run = bn_bench_serve,
-     .examples = {{"bn-bench serve http://127.0.0.1:8080 --clients 1,2,4,8", "rates and latencies"},
-                  {"bn-bench serve http://127.0.0.1:8080 --clients 4 --interrupt 2048",
-                   "how much a long prompt delays answers that run"},
-                  {"bn-bench serve http://127.0.0.1:8080 --rate 2 --requests 100", "an open loop"}}},
+     .examples =
+         {
+             {"bn-bench serve http://127.0.0.1:8080 --clients 1,2,4,8", "rates and latencies"},
+             {"bn-bench serve http://127.0.0.1:8080 --clients 4 --interrupt 2048",
+              "how much a long prompt delays answers that run"},
+         }},
     {.name = "top",
      .summary = "show where the time of a running program goes",
      .text = "Shows a program that was started with --live: the only one, or the one of a process number or "
@@ -228,7 +230,7 @@ static const struct bn_command COMMANDS[] = {
              "of the same program, model, machine and settings is not measured again. The exit code is 1 "
              "when a part failed or a target was missed.",
      .synopsis = "[-o DIR] [--force] [--dry-run] CONFIG.yaml",
-     .options = {bn_bench_suite_command_options},
+     .options = {bn_bench_suite_options},
      .json = true,
      BN_OPERANDS(1, 1, "CONFIG.yaml"),
      .run = bn_bench_suite,

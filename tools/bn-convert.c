@@ -19,7 +19,7 @@
 #include "tools/cli/programs.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"
-#include "tools/convert/write.h"
+#include "tools/convert/plan.h"
 
 #define OF struct bn_cv_options /* whose fields the options set */
 

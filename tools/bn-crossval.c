@@ -6,7 +6,6 @@
 #include "lab/kit/child.h"
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
-#include "tools/crossval/setup.h"
 
 #define OPTIONS struct bn_crossval_options
 
@@ -35,8 +34,6 @@ static const struct bn_option PROMPT[] = {
     BN_RARE("tokens", "token ids instead of a text, e.g. 1,2,3", .repeatable = true,
             BN_TO_IDS(OPTIONS, tokens)),
     BN_RARE("positions", "compare only the first N tokens", BN_TO_U32(OPTIONS, positions, 1, 1u << 24)),
-    BN_OPTION("html", "also write the result as one HTML file with plots", .group = "Output",
-              BN_TO_TEXT(OPTIONS, html)),
     {0},
 };
 
@@ -78,12 +75,6 @@ static const struct bn_option SERVE[] = {
     BN_OPTION_THREADS_TO(OPTIONS, n_threads),
     BN_OPTION_ISA,
     BN_RARE("batch", "evaluate N tokens of the prompt together", BN_TO_U32(OPTIONS, n_batch, 1, 4096)),
-    {0},
-};
-
-static const struct bn_option REPORT[] = {
-    BN_OPTION("output", "write the page to FILE, not to standard output", .letter = 'o',
-              BN_TO_TEXT(OPTIONS, output)),
     {0},
 };
 
@@ -134,8 +125,7 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(OPTIONS),
      .run = bn_crossval_ladder,
      .examples = {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
-                  {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt --html r.html",
-                   "three engines, and a page"}}},
+                  {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt", "three engines"}}},
     {.name = "sweep",
      .summary = "compare many prompts, and check expected tokens",
      .text = "Each line of the file is a JSON object with \"prompt\" (a text) or \"tokens\" (ids), and "
@@ -177,18 +167,6 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_crossval_ladder,
      .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' -p 'To be' --exact",
                    "two instruction sets, bit for bit"}}},
-    {.name = "report",
-     .summary = "make a page of a result",
-     .text = "Reads a document that ladder, logits, tokens or trace wrote with --json, and writes one "
-             "HTML file that loads nothing. The same document gives the same bytes.",
-     .synopsis = "RESULT.json [-o FILE.html]",
-     .options = {REPORT},
-     .min_operands = 1,
-     .max_operands = 1,
-     .operand = "RESULT.json",
-     .bytes = sizeof(OPTIONS),
-     .run = bn_crossval_report,
-     .examples = {{"bn-crossval report result.json -o result.html", "a page of a recorded result"}}},
     {.name = "bench",
      .summary = "time this engine and others in turn",
      .text =

@@ -16,7 +16,7 @@
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/train/train.h"
-#include "train/gemm.h"
+#include "train/real.h"
 
 #define OF struct bn_train_options /* whose fields most options set */
 #define PRE_HELP "rule that splits text (tokenizer.ggml.pre)"

@@ -3,7 +3,7 @@
  * The only file that includes the BLAS.
  */
 #define _DEFAULT_SOURCE
-#include "train/gemm.h"
+#include "train/real.h"
 
 #include <cblas.h>
 #include <string.h>

@@ -3,14 +3,14 @@
  * Forward and backward passes through all layers. What the backward pass needs is kept for each layer; the rest is
  * recomputed.
  */
-#include "train/pass.h"
+#include "train/trainer.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "train/gemm.h"
 #include "train/ops.h"
+#include "train/real.h"
 
 #define HEAD_ROWS 256u /* rows whose logits are in memory at a time */
 #define BLOCK_ROWS 16u /* rows that go through several loops while they are in the first caches */

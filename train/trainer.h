@@ -5,13 +5,68 @@
  * A step is n_micro micro-batches; each is n_slices slices of n_sequences windows. One thread computes a micro-batch
  * from beginning to end, and gradients are added along a fixed binary tree whose leaves are the micro-batches. So the
  * settings define every bit of the run, and the numbers of threads and of ranks (ranks.h) do not.
+ *
+ * What a model is trained on: the tokens of texts in order, cut into windows. A window is named by its number alone:
+ * an epoch visits each window once, in an order that depends on seed and epoch. So a run goes on from any step without
+ * a state.
+ *
+ * The network over a slice: some sequences of equal length, forward, and backward when gradients are wanted. One thread
+ * computes a slice from beginning to end, so its bits depend on nothing but weights, tokens and shape.
  */
 #ifndef BN_TRAIN_TRAINER_H
 #define BN_TRAIN_TRAINER_H
 
-#include "train/adam.h"
-#include "train/data.h"
+#include "base/digest.h"
+#include "bn.h"
+#include "train/optimiser.h"
 #include "train/weights.h"
+
+struct bn_corpus {
+    int32_t *ids;
+    size_t n, room;
+    uint64_t n_bytes;           /* of the texts */
+    char sha256[BN_SHA256_HEX]; /* of the ids, as 32-bit little endian numbers; after bn_corpus_finish */
+};
+
+/* Appends the tokens of a text `times` times; `end` follows each when it is not -1. */
+BN_MUST_CHECK bn_status bn_corpus_add(struct bn_corpus *c, const bn_tokenizer *tok, const char *text,
+                                      size_t n_bytes, uint32_t times, int32_t end, bn_error *err);
+/* Computes the digest. */
+void bn_corpus_finish(struct bn_corpus *c);
+void bn_corpus_release(struct bn_corpus *c);
+
+/* Windows of n_tokens in an epoch; 0: the corpus is too short. */
+size_t bn_corpus_windows(const struct bn_corpus *c, size_t n_tokens);
+/* Window number `index` of the run: n_tokens tokens, and those that follow each. Where the windows of an epoch begin
+ * differs between epochs by less than a window. */
+void bn_corpus_window(const struct bn_corpus *c, size_t n_tokens, uint64_t seed, uint64_t index,
+                      int32_t *tokens, int32_t *targets);
+/* Where i is in an order of 0 ... n - 1 that key names. */
+uint64_t bn_permute(uint64_t i, uint64_t n, uint64_t key);
+
+struct bn_pass;
+
+/* The memory for slices of n_sequences times hp.n_ctx tokens; `back`: with gradients. */
+BN_MUST_CHECK bn_status bn_pass_open(struct bn_pass **out, const struct bn_weights *w, size_t n_sequences,
+                                     bool back, bn_error *err);
+void bn_pass_close(struct bn_pass *pass);
+uint64_t bn_pass_bytes(const struct bn_pass *pass);
+
+#define BN_NO_TARGET (-1)
+/* The sum over the tokens of the negative log likelihood of their targets, in nats; tokens whose target is
+ * BN_NO_TARGET are left out. Adds the gradient of the sum to grad, which has the layout of the masters; NULL: forward
+ * only. */
+double bn_pass_run(struct bn_pass *pass, const int32_t *tokens, const int32_t *targets, bn_real *grad);
+
+/* The time of the last run. */
+struct bn_pass_times {
+    uint64_t forward_ns, backward_ns;
+};
+struct bn_pass_times bn_pass_times(const struct bn_pass *pass);
+
+/* Floating-point operations of a token, forward and backward, by 6 N + 12 L S d for the matrices' weights N: a third
+ * of them is the forward pass. */
+double bn_pass_flop(const struct bn_weights *w);
 
 /* What defines a run, with the two corpora. */
 struct bn_train_settings {

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
-#include "tokenizer/pretokenize.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/vocab.h"
 
 struct piece {
     uint32_t at, n; /* symbols; at: of the bytes too, while they are counted */

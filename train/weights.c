@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "gguf/pack.h"
-#include "infer/rope.h"
+#include "gguf/types.h"
+#include "infer/session.h"
 #include "model/model.h"
 #include "train/ops.h"
 

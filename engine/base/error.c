@@ -112,11 +112,20 @@ static void format(char *out, size_t room, const char *fmt, va_list args)
     escape(out, room, raw, strlen(raw), BN_ESCAPE_MESSAGE);
 }
 
-static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
-                     const char *fmt, va_list args) BN_PRINTF(6, 0);
-static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
-                     const char *fmt, va_list args)
+/* Of an errno. */
+static bn_status status_of(int sys_errno)
 {
+    if (sys_errno == ENOENT || sys_errno == ENOTDIR || sys_errno == EACCES || sys_errno == ELOOP ||
+        sys_errno == ENAMETOOLONG)
+        return BN_ERR_NOT_FOUND;
+    return sys_errno == ENOMEM ? BN_ERR_NOMEM : BN_ERR_IO;
+}
+
+bn_status bn_error_set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
+                       const char *fmt, ...)
+{
+    va_list args;
+    if (sys_errno != 0) code = status_of(sys_errno);
     if (err == NULL || err->code != BN_OK) return code;
     err->code = code;
     err->sys_errno = sys_errno;
@@ -124,7 +133,9 @@ static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offs
     err->where[0] = '\0';
     err->hint[0] = '\0';
     if (where != NULL) bn_escape(err->where, sizeof err->where, where, strlen(where));
+    va_start(args, fmt);
     format(err->msg, sizeof err->msg, fmt, args);
+    va_end(args);
     if (sys_errno != 0) {
         size_t n = strlen(err->msg);
         snprintf(err->msg + n, sizeof err->msg - n, ": %s", strerror(sys_errno));
@@ -132,50 +143,9 @@ static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offs
     return code;
 }
 
-bn_status bn_fail(bn_error *err, bn_status code, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    set(err, code, 0, BN_NO_OFFSET, NULL, fmt, args);
-    va_end(args);
-    return code;
-}
-
 bn_status bn_nomem(bn_error *err)
 {
     return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-}
-
-bn_status bn_fail_at(bn_error *err, bn_status code, uint64_t offset, const char *where, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    set(err, code, 0, offset, where, fmt, args);
-    va_end(args);
-    return code;
-}
-
-bn_status bn_fail_in(bn_error *err, bn_status code, const char *where, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    set(err, code, 0, BN_NO_OFFSET, where, fmt, args);
-    va_end(args);
-    return code;
-}
-
-bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const char *fmt, ...)
-{
-    bn_status code = BN_ERR_IO;
-    if (sys_errno == ENOENT || sys_errno == ENOTDIR || sys_errno == EACCES || sys_errno == ELOOP ||
-        sys_errno == ENAMETOOLONG)
-        code = BN_ERR_NOT_FOUND;
-    if (sys_errno == ENOMEM) code = BN_ERR_NOMEM;
-    va_list args;
-    va_start(args, fmt);
-    set(err, code, sys_errno, BN_NO_OFFSET, where, fmt, args);
-    va_end(args);
-    return code;
 }
 
 void bn_error_hint(bn_error *err, const char *fmt, ...)

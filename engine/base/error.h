@@ -7,16 +7,17 @@
 
 #include "bn.h"
 
-/* Sets err (unless it holds an error already) and returns code. */
-bn_status bn_fail(bn_error *err, bn_status code, const char *fmt, ...) BN_PRINTF(3, 4);
+/* Sets err, unless it holds an error already or is NULL, and returns code. */
+#define bn_fail(err, code, ...) bn_error_set(err, code, 0, BN_NO_OFFSET, NULL, __VA_ARGS__)
 /* The same with a byte offset and the object's name, which is escaped; where may be NULL. */
-bn_status bn_fail_at(bn_error *err, bn_status code, uint64_t offset, const char *where, const char *fmt, ...)
-    BN_PRINTF(5, 6);
+#define bn_fail_at(err, code, offset, where, ...) bn_error_set(err, code, 0, offset, where, __VA_ARGS__)
 /* The same with the object's name alone. */
-bn_status bn_fail_in(bn_error *err, bn_status code, const char *where, const char *fmt, ...) BN_PRINTF(4, 5);
+#define bn_fail_in(err, code, where, ...) bn_error_set(err, code, 0, BN_NO_OFFSET, where, __VA_ARGS__)
 /* The same for a system call that failed: appends strerror, and maps ENOENT, EACCES and so on to a status. */
-bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const char *fmt, ...)
-    BN_PRINTF(4, 5);
+#define bn_fail_errno(err, sys_errno, where, ...) \
+    bn_error_set(err, BN_ERR_IO, sys_errno, BN_NO_OFFSET, where, __VA_ARGS__)
+bn_status bn_error_set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
+                       const char *fmt, ...) BN_PRINTF(6, 7);
 /* Sets BN_ERR_NOMEM, "out of memory", and returns it. */
 bn_status bn_nomem(bn_error *err);
 /* Adds a hint to an error that has none; err may be NULL. */

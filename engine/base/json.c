@@ -215,24 +215,9 @@ static bn_json *put_value(bn_json *parent, const char *name, bn_json *value)
 /* Without a parent no value is made. */
 #define put(parent, name, value) ((parent) == NULL ? NULL : put_value(parent, name, value))
 
-bn_json *bn_json_new_object(void)
+bn_json *bn_json_put_new(bn_json *parent, const char *name, enum bn_json_kind kind)
 {
-    return bn_json_new(BN_JSON_OBJECT);
-}
-
-bn_json *bn_json_new_array(void)
-{
-    return bn_json_new(BN_JSON_ARRAY);
-}
-
-bn_json *bn_json_put_object(bn_json *object, const char *name)
-{
-    return put(object, name, bn_json_new(BN_JSON_OBJECT));
-}
-
-bn_json *bn_json_put_array(bn_json *object, const char *name)
-{
-    return put(object, name, bn_json_new(BN_JSON_ARRAY));
+    return put(parent, name, bn_json_new(kind));
 }
 
 static bn_json *text_of(const char *text)
@@ -295,11 +280,6 @@ void bn_json_put_bool(bn_json *object, const char *name, bool value)
     (void)put(object, name, number_value(BN_JSON_BOOL, value));
 }
 
-void bn_json_put_null(bn_json *object, const char *name)
-{
-    (void)put(object, name, text_of(NULL));
-}
-
 void bn_json_put_text(bn_json *object, const char *name, const char *text)
 {
     bn_json_put_string(object, name, text != NULL && text[0] != '\0' ? text : NULL);
@@ -360,31 +340,6 @@ void bn_json_put_u64s(bn_json *object, const char *name, const uint64_t *values,
     bn_json *array = bn_json_put_array(object, name);
     for (size_t i = 0; i < n; i++)
         bn_json_add_u64(array, values[i]);
-}
-
-bn_json *bn_json_add_object(bn_json *array)
-{
-    return put(array, NULL, bn_json_new(BN_JSON_OBJECT));
-}
-
-bn_json *bn_json_add_array(bn_json *array)
-{
-    return put(array, NULL, bn_json_new(BN_JSON_ARRAY));
-}
-
-void bn_json_add_string(bn_json *array, const char *value)
-{
-    (void)put(array, NULL, text_of(value));
-}
-
-void bn_json_add_u64(bn_json *array, uint64_t value)
-{
-    (void)put(array, NULL, number_of_u64(value));
-}
-
-void bn_json_add_number(bn_json *array, double value)
-{
-    (void)put(array, NULL, number_of_double(value));
 }
 
 static bn_json *copy_of(const bn_json *value)

@@ -88,17 +88,18 @@ bool bn_json_has_text(const bn_json *array, const char *text);
 /* Building. A NULL parent makes a call do nothing and return NULL. A put that fails for lack of memory marks
  * its parent as incomplete, and bn_json_write of the parent or of a value around it fails: a long chain of
  * puts needs one check, at its end. Putting a name that exists replaces its value. */
-bn_json *bn_json_new_object(void);
-bn_json *bn_json_new_array(void);
-bn_json *bn_json_put_object(bn_json *object, const char *name);
-bn_json *bn_json_put_array(bn_json *object, const char *name);
+#define bn_json_new_object() bn_json_new(BN_JSON_OBJECT)
+#define bn_json_new_array() bn_json_new(BN_JSON_ARRAY)
+bn_json *bn_json_put_new(bn_json *parent, const char *name, enum bn_json_kind kind); /* an empty value */
+#define bn_json_put_object(object, name) bn_json_put_new(object, name, BN_JSON_OBJECT)
+#define bn_json_put_array(object, name) bn_json_put_new(object, name, BN_JSON_ARRAY)
 void bn_json_put_string(bn_json *object, const char *name, const char *value); /* NULL writes null */
 void bn_json_put_u64(bn_json *object, const char *name, uint64_t value);       /* from 2^53 on, a string */
 void bn_json_put_number(bn_json *object, const char *name, double value);      /* not finite writes null */
 /* The shortest decimal that gives this binary32 back: 0.7 is written as 0.7. */
 void bn_json_put_f32(bn_json *object, const char *name, float value);
 void bn_json_put_bool(bn_json *object, const char *name, bool value);
-void bn_json_put_null(bn_json *object, const char *name);
+#define bn_json_put_null(object, name) bn_json_put_string(object, name, NULL)
 void bn_json_put_text(bn_json *object, const char *name, const char *text); /* NULL and "" write null */
 void bn_json_put_count(bn_json *object, const char *name, uint64_t n);      /* 0 writes null */
 /* Arrays of n values. */
@@ -112,11 +113,12 @@ void bn_json_put_known(bn_json *object, const char *name, const char *text, cons
 /* A value that could not be obtained: null, and the reason under the same name in the member "unavailable" of
  * the same object, which is created when it is missing. */
 void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason);
-bn_json *bn_json_add_object(bn_json *array);
-bn_json *bn_json_add_array(bn_json *array);
-void bn_json_add_string(bn_json *array, const char *value);
-void bn_json_add_u64(bn_json *array, uint64_t value);
-void bn_json_add_number(bn_json *array, double value);
+/* A name that is NULL puts an element of an array. */
+#define bn_json_add_object(array) bn_json_put_object(array, NULL)
+#define bn_json_add_array(array) bn_json_put_array(array, NULL)
+#define bn_json_add_string(array, value) bn_json_put_string(array, NULL, value)
+#define bn_json_add_u64(array, value) bn_json_put_u64(array, NULL, value)
+#define bn_json_add_number(array, value) bn_json_put_number(array, NULL, value)
 /* A deep copy put under a name. */
 void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value);
 void bn_json_remove(bn_json *object, const char *name);
@@ -140,5 +142,47 @@ BN_MUST_CHECK bn_status bn_json_digest(const bn_json *value, char hex[BN_SHA256_
 void bn_json_write_number(struct bn_buf *out, double value);
 /* A string with its quotes; what is not UTF-8 becomes U+FFFD. */
 void bn_json_write_string(struct bn_buf *out, const char *text);
+
+/* ---- scanning ---- */
+
+/* Reads JSON text from left to right, value by value, without a tree: for what is large or untrusted, such as the
+ * header of a safetensors file and a tokenizer.json. Strict: RFC 8259 grammar, UTF-8, escapes, no NUL. bn_json_parse
+ * makes its tree by the same scan. The caller bounds the text.
+ *
+ * BN_TRY(bn_scan_open(s, '{'));
+ * for (bool more = true;;) {
+ * BN_TRY(bn_scan_more(s, '}', &more));
+ * if (!more) break;
+ * BN_TRY(bn_scan_name(s, &name));
+ * BN_TRY(bn_scan_skip(s));
+ * } */
+
+struct bn_scan {
+    const char *text;
+    size_t n, at;
+    uint64_t base; /* of the text in its file: errors name the offset in the file */
+    bool fresh;    /* a bracket was opened: no comma comes before the next element */
+    size_t tree,
+        max_tree; /* bytes that a tree of the values so far takes, and at most; max_tree 0: not counted */
+    bn_error *err;
+};
+
+/* What comes next, after white space: '"', '{', '[', a digit or '-', 't', 'f', 'n'; '\0' at the end. */
+char bn_scan_peek(struct bn_scan *s);
+BN_MUST_CHECK bn_status bn_scan_open(struct bn_scan *s, char bracket);
+/* Takes the comma before the next element, or the closing bracket: *more is false then. */
+BN_MUST_CHECK bn_status bn_scan_more(struct bn_scan *s, char close, bool *more);
+/* A string, decoded; out is emptied first, and may be NULL. */
+BN_MUST_CHECK bn_status bn_scan_string(struct bn_scan *s, struct bn_buf *out);
+/* A string and the colon after it. */
+BN_MUST_CHECK bn_status bn_scan_name(struct bn_scan *s, struct bn_buf *out);
+/* A whole number from 0 to 2^63 - 1. */
+BN_MUST_CHECK bn_status bn_scan_u64(struct bn_scan *s, uint64_t *out);
+/* Any value. */
+BN_MUST_CHECK bn_status bn_scan_skip(struct bn_scan *s);
+/* Only white space may be left. */
+BN_MUST_CHECK bn_status bn_scan_end(struct bn_scan *s);
+/* The offset in the file of what comes next. */
+uint64_t bn_scan_offset(const struct bn_scan *s);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The strict scan of JSON text; see json_scan.h. bn_json_parse makes its tree by the same scan. The memory of the tree is
+ * The strict scan of JSON text; see json.h. bn_json_parse makes its tree by the same scan. The memory of the tree is
  * added up while it is made.
  */
-#include "base/json_scan.h"
 
 #include <locale.h>
 #include <math.h>

@@ -61,7 +61,7 @@ struct bn_mem_stats {
 };
 struct bn_mem_stats bn_mem_stats(void);
 
-/* Bytes that this process can still take without making the system swap or kill: see available.c. The page cache, and
+/* Bytes that this process can still take without making the system swap or kill: see mem.c. The page cache, and
  * with it a mapped file, counts as available. UINT64_MAX: unknown. */
 uint64_t bn_mem_available(void);
 /* What the process may use in all; 0: what the system allows. */

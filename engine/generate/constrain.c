@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * See constrain.h.
+ * See generator.h.
  */
-#include "generate/constrain.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "generate/chain.h"
+#include "generate/generator.h"
 #include "grammar/matcher.h"
 
 struct bn_constraint {

@@ -9,49 +9,11 @@
 #include "base/digest.h"
 #include "base/elementary.h"
 #include "base/error.h"
-#include "generate/chain.h"
-#include "generate/constrain.h"
 #include "generate/generator.h"
-#include "generate/speculate.h"
 #include "grammar/grammar.h"
 
 #define BN_TOP_MAX 1000u
 #define NEAR 16u /* tokens; evaluating this many again takes little */
-
-struct bn_generator {
-    bn_session *session;
-    bn_sequence *sequence;
-    const bn_tokenizer *tok;
-    bn_generation *gen;
-    bn_sampler *sampler;
-    struct bn_constraint *constraint; /* NULL: the request has no grammar */
-    float *kept;                      /* with it: logits and hidden state of a choice that waits */
-    bool waits, owes;
-    size_t n_best;    /* logits that the sampler and the chain use */
-    int32_t *history; /* prompt and generated tokens */
-    float *weights;   /* n_vocab: for log-probabilities */
-    size_t n_history, n_evaluated;
-    uint32_t base; /* where the prompt begins in the timeline */
-    bool ended;
-    uint64_t start, since;      /* of the generation, of the step */
-    bn_eval_timing timing;      /* of the passes of this step */
-    struct bn_drafter *drafter; /* NULL: no drafts are wanted */
-    struct bn_draft_pace pace;
-    struct bn_trial *trial; /* for passes with drafts; NULL without recurrent layers */
-    uint64_t pass_start;    /* processor time of the thread: other programs do not lengthen it */
-    /* What the session did before. */
-    bn_work work;
-    bn_screen_stat screen;
-    bn_rank_stat ranks;
-    struct bn_counter counters[BN_KERNEL_COUNT];
-    struct bn_sha256 sha;
-    unsigned char link[BN_SHA256_BYTES];
-
-    /* Text that is held back because a stop text might begin in it. */
-    bn_utf8_stream utf8;
-    char *held, *fresh;
-    size_t n_held, held_room;
-};
 
 /* The length of the timeline when all but the newest token are evaluated. */
 static uint32_t position(const struct bn_generator *g)
@@ -225,11 +187,11 @@ static bool choose(struct bn_generator *g, const float *logits, const float *hid
 {
     bn_generation *gen = g->gen;
     uint64_t start = bn_clock_ns();
-    struct bn_brick_timer sampling = bn_prof_start_brick(g->session->prof, BN_BRICK_SAMPLING);
+    struct bn_brick_timer sampling = bn_prof_start(bn_prof_trail(g->session->prof, 0), BN_BRICK_SAMPLING);
     int32_t id = g->constraint != NULL ? bn_constraint_choose(g->constraint, g->sampler, logits, hidden,
                                                               g->n_best, g->history, g->n_history)
                                        : bn_sampler_next(g->sampler, logits, g->history, g->n_history);
-    bn_prof_stop_brick(sampling, id != BN_CHOICE_WAITS);
+    bn_prof_stop(sampling, id != BN_CHOICE_WAITS);
     g->waits = false;
     if (id == BN_CHOICE_WAITS) {
         keep_choice(g, logits, hidden);
@@ -241,7 +203,7 @@ static bool choose(struct bn_generator *g, const float *logits, const float *hid
         return false;
     }
     uint64_t done = bn_clock_ns();
-    struct bn_brick_timer rest = bn_prof_start_brick(g->session->prof, BN_BRICK_EMIT);
+    struct bn_brick_timer rest = bn_prof_start(bn_prof_trail(g->session->prof, 0), BN_BRICK_EMIT);
     if (gen->want_chain) chain_step(g, logits, hidden, id);
     if (gen->n_top > 0) keep_top(g, logits);
     if (gen->want_logprobs) {
@@ -256,32 +218,12 @@ static bool choose(struct bn_generator *g, const float *logits, const float *hid
     gen->n_ids++;
     g->timing = (bn_eval_timing){0};
     bool go_on = emit(g, id);
-    bn_prof_stop_brick(rest, 1);
+    bn_prof_stop(rest, 1);
     g->since = bn_clock_ns();
     return go_on;
 }
 
 /* ---- what the header declares ---- */
-
-bn_generation *bn_generator_generation(const struct bn_generator *g)
-{
-    return g->gen;
-}
-
-size_t bn_generator_n_best(const struct bn_generator *g)
-{
-    return g->n_best;
-}
-
-bool bn_generator_has_prompt(const struct bn_generator *g)
-{
-    return g->n_evaluated >= g->gen->n_prompt;
-}
-
-bool bn_generator_has_ended(const struct bn_generator *g)
-{
-    return g->ended;
-}
 
 /* Drafts at most n tokens after the newest, no more than the context and the request have room for. */
 static size_t draft(struct bn_generator *g, size_t n)
@@ -390,16 +332,6 @@ void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const 
     if (!go_on) end(g);
 }
 
-bool bn_generator_has_grammar(const struct bn_generator *g)
-{
-    return g->constraint != NULL;
-}
-
-bool bn_generator_sits_out(const struct bn_generator *g)
-{
-    return g->waits || g->owes;
-}
-
 void bn_generator_prepare(struct bn_generator *g, size_t n)
 {
     if (g->constraint == NULL || g->ended) return;
@@ -478,9 +410,8 @@ static bool ends_with(const bn_sequence *sequence, const int32_t *tokens, size_t
 static bn_status check_request(const bn_generation *gen, const bn_sequence *sequence, bn_error *err)
 {
     if (gen->n_prompt == 0) {
-        bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
-        bn_error_hint(err, "give some text, or a model whose file asks for a begin-of-sequence token");
-        return BN_ERR_ARG;
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "the prompt has no tokens"), err,
+                       "give some text, or a model whose file asks for a begin-of-sequence token");
     }
     if (gen->n_cached >= gen->n_prompt || !ends_with(sequence, gen->prompt, gen->n_cached))
         return bn_fail(err, BN_ERR_ARG, "the timeline does not end with the first %zu of %zu prompt tokens",

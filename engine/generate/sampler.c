@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "generate/speculate.h"
+#include "generate/generator.h"
 #include "model/model.h"
 
 struct candidate {

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * The scheduler: several generations at once, each on a sequence of its own. One pass evaluates a token of each that
- * has its prompt, and pieces of the other prompts, as long as the budget allows (budget.h). Prompts share it in equal
+ * has its prompt, and pieces of the other prompts, as long as the budget allows (bn_budget_tokens). Prompts share it in equal
  * parts, so that a short one does not wait for a long one. One text may be embedded in the same passes; it counts as one
  * more prompt. A generation whose grammar takes more work than its part of a pass allows sits out passes. bn_generate is
  * the case of one generation.
  */
 #include "base/clock.h"
 #include "base/error.h"
-#include "generate/budget.h"
 #include "generate/generator.h"
-#include "generate/speculate.h"
 
 struct bn_scheduler {
     bn_session *session;
@@ -65,7 +63,7 @@ void bn_scheduler_close(bn_scheduler *sched)
 {
     if (sched == NULL) return;
     for (size_t i = 0; i < sched->n; i++) {
-        bn_generation *gen = bn_generator_generation(sched->generators[i]);
+        bn_generation *gen = sched->generators[i]->gen;
         bn_generator_close(sched->generators[i]);
         bn_generation_release(gen);
     }
@@ -94,7 +92,7 @@ static size_t rows_with(const struct bn_scheduler *sched, const bn_generation *g
 {
     size_t alone = bn_draft_most(&gen->draft) + 1, together = rows_of(gen);
     for (size_t i = 0; i < sched->n; i++)
-        together += rows_of(bn_generator_generation(sched->generators[i]));
+        together += rows_of(sched->generators[i]->gen);
     together = bn_min_size(together, sched->session->n_batch);
     return alone > together ? alone : together;
 }
@@ -117,15 +115,15 @@ size_t bn_scheduler_n_running(const bn_scheduler *sched)
 void bn_scheduler_cancel(bn_scheduler *sched, const bn_generation *gen)
 {
     for (size_t i = 0; i < sched->n; i++)
-        if (bn_generator_generation(sched->generators[i]) == gen) bn_generator_cancel(sched->generators[i]);
+        if (sched->generators[i]->gen == gen) bn_generator_cancel(sched->generators[i]);
 }
 
 bn_generation *bn_scheduler_take(bn_scheduler *sched)
 {
     for (size_t i = 0; i < sched->n; i++) {
         struct bn_generator *g = sched->generators[i];
-        if (!bn_generator_has_ended(g)) continue;
-        bn_generation *gen = bn_generator_generation(g);
+        if (!g->ended) continue;
+        bn_generation *gen = g->gen;
         bn_generator_close(g);
         sched->n--;
         memmove(&sched->generators[i], &sched->generators[i + 1],
@@ -137,7 +135,7 @@ bn_generation *bn_scheduler_take(bn_scheduler *sched)
 
 static void add_part(struct bn_scheduler *sched, struct bn_generator *g, size_t room)
 {
-    size_t drafts = sched->n == 1 ? sched->n_rows - 1 : rows_of(bn_generator_generation(g)) - 1;
+    size_t drafts = sched->n == 1 ? sched->n_rows - 1 : rows_of(g->gen) - 1;
     sched->parts[sched->n_parts] = bn_generator_next(g, room, drafts);
     sched->running[sched->n_parts++] = g;
 }
@@ -145,8 +143,7 @@ static void add_part(struct bn_scheduler *sched, struct bn_generator *g, size_t 
 /* Whether it takes part in a pass, as an answer that runs or as a prompt. */
 static bool takes_part(const struct bn_generator *g, bool have_prompt)
 {
-    return !bn_generator_has_ended(g) && !bn_generator_sits_out(g) &&
-           bn_generator_has_prompt(g) == have_prompt;
+    return !g->ended && !g->waits && !g->owes && bn_generator_has_prompt(g) == have_prompt;
 }
 
 void bn_scheduler_embed(bn_scheduler *sched, bn_embedding *embedding)
@@ -202,7 +199,7 @@ static bn_status evaluate(struct bn_scheduler *sched, const struct shares *share
     size_t n_best = 0;
     for (size_t i = 0; i < sched->n_parts; i++) {
         bn_generator_join(sched->running[i], sched->n_parts + (embedding != NULL));
-        size_t wanted = bn_generator_n_best(sched->running[i]);
+        size_t wanted = sched->running[i]->n_best;
         if (wanted > n_best) n_best = wanted;
     }
     /* Processor time: other programs do not lengthen it. */
@@ -219,7 +216,7 @@ static void prepare_all(struct bn_scheduler *sched)
 {
     size_t n = 0;
     for (size_t i = 0; i < sched->n; i++)
-        n += bn_generator_has_grammar(sched->generators[i]);
+        n += sched->generators[i]->constraint != NULL;
     for (size_t i = 0; i < sched->n; i++)
         bn_generator_prepare(sched->generators[i], n);
 }
@@ -268,4 +265,59 @@ bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generatio
     if (status != BN_OK && gen->n_ids == 0) bn_sequence_rewind(&session->own, before);
     bn_scheduler_close(sched);
     return status;
+}
+
+/* ---- the budget of prompts. The time of a pass grows at most in proportion to its tokens, because each pass reads the weights
+ * once. So a piece that is changed in the proportion of the time wanted to the time taken never makes a pass too long, and
+ * comes near the time wanted after some passes. ---- */
+
+#define REFRESH 16u /* passes with pieces, after which one without them is measured */
+#define FIRST 4.0   /* tokens of the first piece, whose time is unknown */
+
+bool bn_budget_open(struct bn_budget *b, size_t most)
+{
+    *b = (struct bn_budget){.most = most, .passes = bn_alloc(most + 1, sizeof *b->passes)};
+    return b->passes != NULL;
+}
+
+void bn_budget_close(struct bn_budget *b)
+{
+    bn_free(b->passes);
+    *b = (struct bn_budget){0};
+}
+
+size_t bn_budget_tokens(const struct bn_budget *b, size_t n_answers, size_t room)
+{
+    if (b->slowdown <= 0.0 || n_answers == 0 || n_answers > b->most) return room;
+    const struct bn_budget_pass *pass = &b->passes[n_answers];
+    if (pass->plain_ns <= 0.0 || b->n_mixed >= REFRESH) return 0;
+    double tokens = pass->tokens > 0.0 ? pass->tokens : FIRST;
+    return tokens < (double)room ? (size_t)tokens : room;
+}
+
+/* A long pass, during which another program had the processor, counts as twice the mean at most. */
+static void account_plain(struct bn_budget_pass *pass, double ns)
+{
+    if (pass->plain_ns <= 0.0)
+        pass->plain_ns = ns;
+    else
+        pass->plain_ns += ((ns < 2.0 * pass->plain_ns ? ns : 2.0 * pass->plain_ns) - pass->plain_ns) / 4.0;
+}
+
+void bn_budget_account(struct bn_budget *b, size_t n_answers, size_t n_tokens, uint64_t ns)
+{
+    if (n_answers == 0 || n_answers > b->most) return;
+    struct bn_budget_pass *pass = &b->passes[n_answers];
+    b->n_mixed = n_tokens > 0 ? b->n_mixed + 1 : 0;
+    if (n_tokens == 0) {
+        account_plain(pass, (double)ns);
+        return;
+    }
+    if (pass->plain_ns <= 0.0 || ns == 0) return;
+    double wanted = pass->plain_ns * b->slowdown, tokens = (double)n_tokens * wanted / (double)ns;
+    /* The end of a prompt is short, and does not show that more is too long. */
+    if ((double)ns <= wanted && tokens < pass->tokens) return;
+    /* Up by half of the way: a pass that was short by chance changes less. */
+    if (tokens > pass->tokens && pass->tokens > 0.0) tokens = (tokens + pass->tokens) / 2.0;
+    pass->tokens = tokens < 1.0 ? 1.0 : tokens;
 }

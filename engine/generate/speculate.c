@@ -3,7 +3,7 @@
  * Drafts of tokens, by n-grams of the text itself (prompt look-up, Saxena 2023), by a smaller model (Leviathan et al.
  * 2023) or from an answer that is expected, and the rule by which drafts are made. Whether a draft is right is decided by the generator.
  */
-#include "generate/speculate.h"
+#include "generate/generator.h"
 
 #include "base/error.h"
 #include "tokenizer/tokenizer.h"

@@ -4,10 +4,12 @@
  * the tensors. Each step reads through one cursor that cannot leave the bytes. The caller gets nothing before
  * all checks have passed. Typed access to values is in values.c.
  */
-#include "gguf/place.h"
+#define _GNU_SOURCE /* qsort_r */
+#include "gguf/gguf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 
@@ -116,55 +118,38 @@ static bn_status take_name(struct cursor *c, const char *kind, uint64_t index, u
 
 /* ---- Sorting ---- */
 
-typedef int (*compare_fn)(const struct bn_gguf *gguf, uint32_t a, uint32_t b);
-
 static int compare_str(struct bn_str a, struct bn_str b)
 {
     int order = memcmp(a.ptr, b.ptr, bn_min_size(a.len, b.len));
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-static int by_key(const struct bn_gguf *gguf, uint32_t a, uint32_t b)
+static int by_key(const void *a, const void *b, void *user)
 {
-    return compare_str(gguf->kv[a].key, gguf->kv[b].key);
+    const struct bn_gguf *gguf = user;
+    return compare_str(gguf->kv[*(const uint32_t *)a].key, gguf->kv[*(const uint32_t *)b].key);
 }
 
-static int by_name(const struct bn_gguf *gguf, uint32_t a, uint32_t b)
+static int by_name(const void *a, const void *b, void *user)
 {
-    return compare_str(gguf->tensors[a].name, gguf->tensors[b].name);
+    const struct bn_gguf *gguf = user;
+    return compare_str(gguf->tensors[*(const uint32_t *)a].name, gguf->tensors[*(const uint32_t *)b].name);
 }
 
-static int by_offset(const struct bn_gguf *gguf, uint32_t a, uint32_t b)
+static int by_offset(const void *a, const void *b, void *user)
 {
-    uint64_t x = gguf->tensors[a].offset, y = gguf->tensors[b].offset;
-    return x != y ? (x > y) - (x < y) : (a > b) - (a < b);
+    const struct bn_gguf *gguf = user;
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    uint64_t x = gguf->tensors[i].offset, y = gguf->tensors[k].offset;
+    return x != y ? (x > y) - (x < y) : (i > k) - (i < k);
 }
 
-static void sift_down(const struct bn_gguf *gguf, uint32_t *index, size_t root, size_t n, compare_fn compare)
-{
-    for (size_t child = 2 * root + 1; child < n; child = 2 * root + 1) {
-        if (child + 1 < n && compare(gguf, index[child], index[child + 1]) < 0) child++;
-        if (compare(gguf, index[root], index[child]) >= 0) return;
-        uint32_t t = index[root];
-        index[root] = index[child];
-        index[child] = t;
-        root = child;
-    }
-}
-
-/* Heap sort: in place, and no input makes it slow. */
-static void sort_index(const struct bn_gguf *gguf, uint32_t *index, size_t n, compare_fn compare)
+static void sort_index(const struct bn_gguf *gguf, uint32_t *index, size_t n,
+                       int (*compare)(const void *, const void *, void *))
 {
     for (size_t i = 0; i < n; i++)
         index[i] = (uint32_t)i;
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(gguf, index, i, n, compare);
-    for (size_t last = n; last-- > 1;) {
-        uint32_t t = index[0];
-        index[0] = index[last];
-        index[last] = t;
-        sift_down(gguf, index, 0, last, compare);
-    }
+    qsort_r(index, n, sizeof *index, compare, (void *)(uintptr_t)gguf);
 }
 
 /* ---- Version ---- */
@@ -177,15 +162,15 @@ static bn_status read_version(struct cursor *c, uint32_t *version)
     BN_TRY(take_u32(c, NULL, "the version", version));
     if (*version == 2 || *version == 3) return BN_OK;
     if (*version != 0 && (*version & 0xFFFFu) == 0) {
-        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL,
-                   "version 0x%08" PRIX32 " is byte-swapped: this is a big-endian file", *version);
-        bn_error_hint(c->err, "convert it to little endian, or download the little-endian file");
-        return BN_ERR_UNSUPPORTED;
+        return bn_hint(bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL,
+                                  "version 0x%08" PRIX32 " is byte-swapped: this is a big-endian file",
+                                  *version),
+                       c->err, "convert it to little endian, or download the little-endian file");
     }
     if (*version == 1) {
-        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL, "GGUF version 1 is not supported, only 2 and 3");
-        bn_error_hint(c->err, "version 1 was replaced in 2023: convert the model again");
-        return BN_ERR_UNSUPPORTED;
+        return bn_hint(
+            bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL, "GGUF version 1 is not supported, only 2 and 3"),
+            c->err, "version 1 was replaced in 2023: convert the model again");
     }
     if (*version == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, 4, NULL, "GGUF version 0 does not exist");
     return bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL,
@@ -355,11 +340,10 @@ static bn_status fail_type(const struct cursor *c, const struct bn_gguf_tensor *
     bn_gguf_named(where, "tensor", t->name);
     const struct bn_type_info *info = bn_type_info(t->type);
     if (bitnet && (t->type == BN_TYPE_TL1 || t->type == BN_TYPE_TL2)) {
-        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
-                   "the type is %s, whose layout depends on the machine it was made for",
-                   t->type == BN_TYPE_TL1 ? "TL1" : "TL2");
-        bn_error_hint(c->err, "use the I2_S file of the same model (ggml-model-i2_s.gguf)");
-        return BN_ERR_UNSUPPORTED;
+        return bn_hint(bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
+                                  "the type is %s, whose layout depends on the machine it was made for",
+                                  t->type == BN_TYPE_TL1 ? "TL1" : "TL2"),
+                       c->err, "use the I2_S file of the same model (ggml-model-i2_s.gguf)");
     }
     static const struct {
         uint32_t type;
@@ -371,10 +355,10 @@ static bn_status fail_type(const struct cursor *c, const struct bn_gguf_tensor *
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(COLLIDING); i++) {
         if (t->type != COLLIDING[i].type) continue;
-        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type %" PRIu32 " (%s) is not supported",
-                   t->type, COLLIDING[i].meanings);
-        bn_error_hint(c->err, READABLE_TERNARY);
-        return BN_ERR_UNSUPPORTED;
+        return bn_hint(bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
+                                  "the type %" PRIu32 " (%s) is not supported", t->type,
+                                  COLLIDING[i].meanings),
+                       c->err, READABLE_TERNARY);
     }
     if (t->type == BN_TYPE_I2_S) {
         bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,

@@ -76,9 +76,9 @@ bn_status bn_gguf_fail_kind(const void *data, uint64_t n_bytes, bn_error *err)
     for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++) {
         if (KNOWN[i].magic != NULL ? !starts(c, KNOWN[i].magic, strlen(KNOWN[i].magic)) : !KNOWN[i].is(c))
             continue;
-        bn_fail_at(err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: this looks like %s", KNOWN[i].what);
-        bn_error_hint(err, "%s", KNOWN[i].hint);
-        return BN_ERR_FORMAT;
+        return bn_hint(
+            bn_fail_at(err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: this looks like %s", KNOWN[i].what),
+            err, "%s", KNOWN[i].hint);
     }
     if (c->len == 0) return bn_fail_at(err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it is empty");
     if (c->len < 4)

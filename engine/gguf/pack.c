@@ -2,7 +2,7 @@
  *
  * Packs ternary values into the block formats of files and unpacks them, in plain C.
  */
-#include "gguf/pack.h"
+#include "gguf/types.h"
 
 void bn_pack_i2s(uint8_t out[32], const int8_t values[BN_I2S_BLOCK])
 {

@@ -9,7 +9,7 @@
  *     142  PQ2_0; IQ2_TN of ik_llama.cpp, removed since
  *     143  PTQ1_0; IQ1_TN of ik_llama.cpp, removed since
  */
-#include "gguf/place.h"
+#include "gguf/gguf.h"
 
 #include <inttypes.h>
 
@@ -72,11 +72,11 @@ static bn_status fail_room(const struct bn_gguf_tensor *t, uint64_t room, const 
                            bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(t->type);
-    bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, where,
-               "type %" PRIu32 " is %s here, of %" PRIu64 " bytes, but the file has %" PRIu64 " for it",
-               t->type, info->name, t->n_bytes, room);
-    bn_error_hint(err, "%s", hint);
-    return BN_ERR_UNSUPPORTED;
+    return bn_hint(bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, where,
+                              "type %" PRIu32 " is %s here, of %" PRIu64 " bytes, but the file has %" PRIu64
+                              " for it",
+                              t->type, info->name, t->n_bytes, room),
+                   err, "%s", hint);
 }
 
 static bn_status check_i2s_room(const struct bn_gguf *gguf, const struct bn_gguf_tensor *t, uint64_t room,
@@ -124,11 +124,11 @@ bn_status bn_gguf_place(struct bn_gguf *gguf, const unsigned char *base, const u
         struct bn_gguf_tensor *t = &gguf->tensors[by_offset[i]];
         bn_gguf_named(where, "tensor", t->name);
         if (t->offset > p.size || t->n_bytes > p.size - t->offset) {
-            bn_fail_at(err, BN_ERR_FORMAT, t->info_offset, where,
-                       "its %" PRIu64 " bytes at %" PRIu64 " of the data are beyond the end of the file",
-                       t->n_bytes, t->offset);
-            bn_error_hint(err, "the file is cut off or damaged: download it again");
-            return BN_ERR_FORMAT;
+            return bn_hint(bn_fail_at(err, BN_ERR_FORMAT, t->info_offset, where,
+                                      "its %" PRIu64 " bytes at %" PRIu64
+                                      " of the data are beyond the end of the file",
+                                      t->n_bytes, t->offset),
+                           err, "the file is cut off or damaged: download it again");
         }
         uint64_t room = room_of(&p, i);
         if (room > 0) BN_TRY(check_room(gguf, t, room, where, err));

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#include "gguf/pack.h"
-
 static void pack_i2s(uint8_t *out, const int8_t *values, uint16_t scale)
 {
     (void)scale;

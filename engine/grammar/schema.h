@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The translation of JSON Schema to GBNF, in parts: schema.c chooses by keywords, schema_object.c writes objects and
- * arrays, schema_string.c strings and their formats, schema_pattern.c regular expressions, schema_number.c ranges of
+ * arrays, schema_pattern.c strings, their formats and regular expressions, schema_number.c ranges of
  * numbers, schema_choice.c anyOf, oneOf, enum and references.
  *
  * Every text of the grammar is valid under the schema; not every valid text is in the grammar: members come in the order

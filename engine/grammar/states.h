@@ -9,7 +9,7 @@
 #define BN_GRAMMAR_STATES_H
 
 #include "grammar/matcher.h"
-#include "tokenizer/trie.h"
+#include "tokenizer/vocab.h"
 
 #define BN_NO_FRAME 0u /* the bottom of a stack */
 

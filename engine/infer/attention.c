@@ -2,7 +2,7 @@
  *
  * The attention half of a layer.
  */
-#include "infer/stages.h"
+#include "infer/pass.h"
 
 static size_t group_of(const struct pass *p)
 {

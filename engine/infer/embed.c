@@ -91,10 +91,10 @@ static bn_status choose_pooling(bn_pooling *kind, const bn_hparams *hp, bn_error
 {
     if (*kind == BN_POOLING_FILE) *kind = hp->pooling;
     if (*kind != BN_POOLING_FILE) return BN_OK;
-    bn_fail(err, BN_ERR_UNSUPPORTED,
-            "the model's file names no pooling: %s.pooling_type is not there or unknown", hp->arch);
-    bn_error_hint(err, "choose one, for example --pooling mean or --pooling last");
-    return BN_ERR_UNSUPPORTED;
+    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED,
+                           "the model's file names no pooling: %s.pooling_type is not there or unknown",
+                           hp->arch),
+                   err, "choose one, for example --pooling mean or --pooling last");
 }
 
 bn_status bn_embedding_open(bn_embedding **out, bn_session *s, bn_sequence *sequence, const int32_t *tokens,

@@ -11,8 +11,8 @@
  * tokens of a batch are grouped by expert, so that each expert's weights are read once in a pass. Rows of matrices are
  * divided among the threads; every thread orders the pairs of tokens and experts for itself.
  */
-#include "infer/stages.h"
-#include "model/rows.h"
+#include "infer/pass.h"
+#include "model/weights.h"
 
 #define LEAST_SUM 0x1p-14f /* of the probabilities that are chosen, as in llama.cpp */
 

@@ -2,7 +2,6 @@
  *
  * Orders between the sessions of a divided model: sending them on the first rank, obeying them on the others.
  */
-#include "infer/follow.h"
 
 #include <stdio.h>
 
@@ -37,9 +36,9 @@ static void describe(const bn_session *s, struct agreement *a)
 static bn_status differ(unsigned rank, const char *what, const char *there, const char *here,
                         const char *hint, bn_error *err)
 {
-    bn_fail(err, BN_ERR_MISMATCH, "rank %u has %s %.40s, rank 0 has %.40s", rank, what, there, here);
-    bn_error_hint(err, "%s", hint);
-    return BN_ERR_MISMATCH;
+    return bn_hint(
+        bn_fail(err, BN_ERR_MISMATCH, "rank %u has %s %.40s, rank 0 has %.40s", rank, what, there, here), err,
+        "%s", hint);
 }
 
 /* The numbers of a rank that must be those of the first. */

@@ -28,9 +28,8 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "infer/exchange.h"
-#include "infer/screen.h"
-#include "infer/stages.h"
-#include "model/rows.h"
+#include "infer/pass.h"
+#include "model/weights.h"
 
 /* ---- stages ---- */
 
@@ -182,20 +181,65 @@ bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_erro
     if (s->link != NULL) BN_TRY(bn_lead_pass(s, err));
     for_sequences(s, bn_sequence_begin_pass);
     bn_prof_begin_pass(s->prof, s->rows[0].position, (uint32_t)s->run.n, (uint32_t)n_logits);
-    s->run.team = bn_prof_start_brick(s->prof, BN_BRICK_TEAM);
+    s->run.team = bn_prof_start(bn_prof_trail(s->prof, 0), BN_BRICK_TEAM);
     bn_team_run(s->team, run, s);
-    bn_prof_stop_brick(s->run.team, 0);
+    bn_prof_stop(s->run.team, 0);
     bn_prof_end_pass(s->prof);
     BN_TRY(bn_session_check_link(s, err));
     if (s->run.bad_row) {
         for_sequences(s, bn_sequence_fail_pass);
-        bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or after it",
-                s->rows[0].position);
-        bn_error_hint(err, "the model's weights are damaged");
-        return BN_ERR_FORMAT;
+        return bn_hint(bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or after it",
+                               s->rows[0].position),
+                       err, "the model's weights are damaged");
     }
     if (n_logits > 0 && n_best > 0) bn_screen_account(s);
     s->n_hidden = s->run.n_wanted;
     account(s, n_logits);
     return BN_OK;
+}
+
+/* ---- the second half of a layer ---- */
+
+/* act = f(gate) * up, by the shares in which linear wrote gate and up: no barrier is needed between. */
+static void activate(const struct pass *p, const struct bn_linear *lin)
+{
+    static const enum bn_kernel SLOTS[] = {[BN_ACTIVATION_RELU2] = BN_KERNEL_RELU2_MUL,
+                                           [BN_ACTIVATION_SILU] = BN_KERNEL_SILU_MUL,
+                                           [BN_ACTIVATION_GELU] = BN_KERNEL_GELU_MUL};
+    size_t ff = p->m->hp.n_ff, from, to;
+    bn_activation act = p->m->hp.activation;
+    void (*multiply)(float *, const float *, const float *, size_t) =
+        act == BN_ACTIVATION_RELU2  ? p->kernels->relu2_mul
+        : act == BN_ACTIVATION_SILU ? p->kernels->silu_mul
+                                    : p->kernels->gelu_mul;
+    my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_ACTIVATION);
+    for (size_t j = 0; j < p->n; j++) {
+        float *gate = p->s->gate + j * ff + lin->first + from;
+        multiply(gate, gate, p->s->up + j * ff + lin->first + from, to - from);
+    }
+    stage_end(p, brick, SLOTS[act], 0, shape(1, to - from, p->n));
+}
+
+void bn_layer_ffn(const struct pass *p, uint32_t n)
+{
+    struct bn_session *s = p->s;
+    const struct bn_layer *l = &p->m->layers[n];
+    const bn_hparams *hp = &p->m->hp;
+    const float *inputs = bn_norm_rows(p, "ffn_norm", n, s->x, s->norm, l->ffn_norm, hp->n_embd);
+    bn_prepare_inputs(p, "ffn_gate_norm_in", n, inputs, s->norm_in, &l->gate);
+    bn_project(p, BN_BRICK_GATE_PROJECTION, &l->gate, s->gate);
+    if (l->up.input_norm != NULL) bn_next_inputs(p, "ffn_up_norm_in", n, inputs, &l->up);
+    bn_project(p, BN_BRICK_UP_PROJECTION, &l->up, s->up);
+    bn_trace_layer(p, "gate", n, s->gate, hp->n_ff);
+    bn_trace_layer(p, "up", n, s->up, hp->n_ff);
+    activate(p, &l->gate);
+    bn_trace_layer(p, "ffn_act", n, s->gate, hp->n_ff);
+    meet_ranks(p, s->gate, hp->n_ff, BN_ROW_GRAIN);
+    bn_prepare_inputs(p, hp->sub_norms ? "ffn_sub_norm" : "ffn_down_norm_in", n, s->gate, s->norm, &l->down);
+    bn_project_all(p, BN_BRICK_DOWN_PROJECTION, &l->down, s->y);
+    bn_trace_layer(p, "down", n, s->y, hp->n_embd);
+    bn_add_residual(p, "post_ffw_norm", n, l->post_ffn_norm);
+    bn_trace_layer(p, "ffn_res", n, s->x, hp->n_embd);
+    meet(p);
 }

@@ -6,7 +6,7 @@
 
 #include "infer/exchange.h"
 #include "infer/pass.h"
-#include "model/rows.h"
+#include "model/weights.h"
 
 static bool is_ternary(const struct bn_model *m)
 {

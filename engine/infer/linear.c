@@ -3,8 +3,8 @@
  * The inputs of linear layers (norms, rotation, quantising) and their products.
  */
 #include "base/error.h"
-#include "infer/stages.h"
-#include "model/rows.h"
+#include "infer/pass.h"
+#include "model/weights.h"
 
 /* Row i of some data is row index[i] of the batch, or i without an index. */
 static const struct bn_row *traced_row(const struct pass *p, const uint32_t *index, size_t i)

@@ -31,7 +31,7 @@ bn_status bn_session_record(bn_session *s, uint32_t n_passes, uint64_t n_tokens,
         .level = BN_PROF_KERNEL, .n_threads = s->n_threads, .n_passes = n_passes};
     options.n_events = bn_prof_room_for(&s->model->hp, options.level, n_passes, n_tokens);
     BN_TRY(bn_prof_open(&s->recording.prof, &options, err));
-    bn_prof_enable(s->recording.prof);
+    s->recording.prof->enabled = true;
     bn_prof_reset_epoch(s->recording.prof);
     return bn_session_set_profile(s, s->recording.prof, err);
 }

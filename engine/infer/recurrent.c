@@ -15,7 +15,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "infer/stages.h"
+#include "infer/pass.h"
 
 #define CHUNK 64u /* of heads, and of columns */
 

@@ -2,7 +2,7 @@
  *
  * Computes the table of rotary angles. No function of libm takes part: the same bits on every machine.
  */
-#include "infer/rope.h"
+#include "infer/session.h"
 
 #include "base/elementary.h"
 

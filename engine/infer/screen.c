@@ -14,7 +14,7 @@
  * reach; every row whose upper bound reaches it is computed. The floor is the same however the rows were
  * divided among threads, and so is the number of rows computed.
  */
-#include "infer/screen.h"
+#include "infer/pass.h"
 
 #include <math.h>
 #include <string.h>

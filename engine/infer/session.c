@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "infer/exchange.h"
-#include "infer/rope.h"
 
 #define DEFAULT_CTX 4096u
 #define DEFAULT_BATCH 128u
@@ -229,13 +228,14 @@ static bn_status check_room(struct bn_session *s, bn_error *err)
     struct bn_session_memory need = memory_of(s);
     uint64_t left = bn_mem_available(), all = UINT64_MAX;
     if (bn_add_ok(need.kv_bytes, need.scratch_bytes, &all) && all <= left) return BN_OK;
-    bn_fail(
-        err, BN_ERR_NOMEM,
-        "no memory for a context of %u tokens: the cache takes %.1f MiB, the scratch memory %.1f MiB, and "
-        "%.1f MiB are available",
-        s->n_ctx, (double)need.kv_bytes / 0x1p20, (double)need.scratch_bytes / 0x1p20, (double)left / 0x1p20);
-    bn_error_hint(err, "use a smaller context (--ctx) or batch (--batch), or end other programs");
-    return BN_ERR_NOMEM;
+    return bn_hint(
+        bn_fail(
+            err, BN_ERR_NOMEM,
+            "no memory for a context of %u tokens: the cache takes %.1f MiB, the scratch memory %.1f MiB, and "
+            "%.1f MiB are available",
+            s->n_ctx, (double)need.kv_bytes / 0x1p20, (double)need.scratch_bytes / 0x1p20,
+            (double)left / 0x1p20),
+        err, "use a smaller context (--ctx) or batch (--batch), or end other programs");
 }
 
 bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_session_options *given,

@@ -9,10 +9,10 @@
 
 #include "base/digest.h"
 #include "base/team.h"
+#include "bn.h"
 #include "infer/snapshots.h"
 #include "model/hparams.h"
 #include "model/model.h"
-#include "stamp/counters.h"
 #include "stamp/profiler.h"
 
 #define BN_QUERIES 32u        /* of heads and tokens that share keys: their attention is computed together */
@@ -296,5 +296,39 @@ size_t bn_embedding_join(struct bn_embedding *e, size_t n);
 /* The batch was evaluated. */
 void bn_embedding_take(struct bn_embedding *e);
 bool bn_embedding_is_done(const struct bn_embedding *e);
+
+/* Fills cos and sin, n_ctx rows of n_rot / 2 values: of the angle position * scale * base^(-2i / n_rot) /
+ * factor_i, with the scaling of YaRN when the model has it. factors may be NULL. Everything is computed in binary64
+ * (base/elementary.h), then rounded to binary32. */
+void bn_rope_table(float *cos, float *sin, size_t n_ctx, const bn_hparams *hp, const float *factors);
+
+/* ---- saved timelines, for the fuzz target ---- */
+
+/* Raise them when the format changes, and when a change of the arithmetic gives other keys or values
+ * (docs/explain/numerics.md): a file of another version is refused. */
+#define BN_STATE_VERSION 1u
+#define BN_STATE_RECURRENT_VERSION 2u /* of models with recurrent layers: with their states */
+
+/* The beginning of a file. All numbers are little endian. Then come the tokens (4 bytes each), then for each head of
+ * each layer the keys and then the values of all tokens (2 bytes a number), then states of recurrent layers: each is a
+ * number of tokens (4 bytes) and the state after them (binary32), ascending; then a checksum of all that: 32 hexadecimal
+ * digits, as the model's. */
+struct bn_state_header {
+    char magic[8]; /* BN_STATE_MAGIC */
+    uint32_t version, n_tokens;
+    uint32_t n_layer, n_head_kv, head_dim;
+    uint32_t kv_type;                /* BN_TYPE_F16 */
+    char model[BN_CHECKSUM_HEX - 1]; /* of the model's file, without the NUL */
+};
+#define BN_STATE_MAGIC "bn.state"
+#define BN_STATE_SUM_BYTES (BN_CHECKSUM_HEX - 1)
+
+/* The checksum of the model of this session, computed once by all threads of the session. */
+BN_MUST_CHECK bn_status bn_state_model_sum(struct bn_session *s, const char **hex, bn_error *err);
+
+/* bn_session_load from memory; name is for messages. The bytes need no alignment. */
+BN_MUST_CHECK bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes,
+                                      const char *name, const int32_t *tokens, size_t n_tokens,
+                                      uint32_t *n_kept, bn_error *err);
 
 #endif

@@ -8,7 +8,7 @@
  * is allocated by what it says. The checksums find damage and mistakes, not forgery: whoever can write the file
  * decides what the model has read.
  */
-#include "infer/state.h"
+#include "infer/session.h"
 
 #include <stdio.h>
 
@@ -189,10 +189,9 @@ static bn_status check_sum(const unsigned char *bytes, size_t n, const char *nam
     const struct bn_file_part part = {bytes, n - BN_STATE_SUM_BYTES};
     BN_TRY(sum_parts(&part, 1, hex, err));
     if (memcmp(hex, bytes + part.n, BN_STATE_SUM_BYTES) == 0) return BN_OK;
-    bn_fail_in(err, BN_ERR_INTEGRITY, name,
-               "the prompt cache is damaged or truncated: its checksum is wrong");
-    bn_error_hint(err, "delete the file; it is made again");
-    return BN_ERR_INTEGRITY;
+    return bn_hint(bn_fail_in(err, BN_ERR_INTEGRITY, name,
+                              "the prompt cache is damaged or truncated: its checksum is wrong"),
+                   err, "delete the file; it is made again");
 }
 
 static bn_status check_model(const struct bn_state_header *found, const struct bn_state_header *want,
@@ -200,10 +199,10 @@ static bn_status check_model(const struct bn_state_header *found, const struct b
 {
     if (memcmp(found->model, want->model, sizeof want->model) != 0) {
         char sum[2 * sizeof found->model + 1];
-        bn_fail_in(err, BN_ERR_MISMATCH, name, "the prompt cache is of the model %s, this model is %.32s",
-                   bn_escape(sum, sizeof sum, found->model, sizeof found->model), want->model);
-        bn_error_hint(err, "use one file for each model");
-        return BN_ERR_MISMATCH;
+        return bn_hint(bn_fail_in(err, BN_ERR_MISMATCH, name,
+                                  "the prompt cache is of the model %s, this model is %.32s",
+                                  bn_escape(sum, sizeof sum, found->model, sizeof found->model), want->model),
+                       err, "use one file for each model");
     }
     if (found->n_layer == want->n_layer && found->n_head_kv == want->n_head_kv &&
         found->head_dim == want->head_dim && found->kv_type == want->kv_type)
@@ -266,11 +265,10 @@ static bn_status check(struct bn_session *s, const unsigned char *bytes, size_t 
     bool known = found->version == BN_STATE_VERSION || found->version == BN_STATE_RECURRENT_VERSION;
     if (known) BN_TRY(check_model(found, &want, name, err));
     if (found->version != want.version) {
-        bn_fail_in(err, BN_ERR_UNSUPPORTED, name,
-                   "a prompt cache of version %u, this program reads version %u", found->version,
-                   want.version);
-        bn_error_hint(err, "delete the file; it is made again");
-        return BN_ERR_UNSUPPORTED;
+        return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, name,
+                                  "a prompt cache of version %u, this program reads version %u",
+                                  found->version, want.version),
+                       err, "delete the file; it is made again");
     }
     return check_size(s, bytes, n, found, name, err);
 }

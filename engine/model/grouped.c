@@ -13,8 +13,7 @@
 
 #include "base/error.h"
 #include "base/team.h"
-#include "gguf/pack.h"
-#include "model/rows.h"
+#include "gguf/types.h"
 #include "model/weights.h"
 
 #define FLOAT_GROUP 64u
@@ -130,11 +129,11 @@ static bn_status fail_row(const struct job *job, uint64_t row, bn_error *err)
     if (job->packed == NULL)
         return bn_fail_at(err, BN_ERR_FORMAT, offset, NULL, "row %llu holds %sa scale that is not finite",
                           (unsigned long long)row, job->refuse_code3 ? "the code 3 or " : "");
-    bn_fail_at(err, BN_ERR_UNSUPPORTED, offset, NULL,
-               "row %llu has a group of %u weights that are not all -s, 0 or +s with a binary16 s",
-               (unsigned long long)row, FLOAT_GROUP);
-    bn_error_hint(err, "this engine runs ternary linear layers only");
-    return BN_ERR_UNSUPPORTED;
+    return bn_hint(
+        bn_fail_at(err, BN_ERR_UNSUPPORTED, offset, NULL,
+                   "row %llu has a group of %u weights that are not all -s, 0 or +s with a binary16 s",
+                   (unsigned long long)row, FLOAT_GROUP),
+        err, "this engine runs ternary linear layers only");
 }
 
 /* The size of the groups, and the order of the bytes. */
@@ -145,11 +144,11 @@ static bn_status check_layout(struct bn_model *m, const struct bn_linear *lin, c
     if (m->group == 0 && lin != &m->head_linear) m->group = (uint32_t)group;
     if (group == 0 || (lin != &m->head_linear && group != m->group)) {
         const struct bn_type_info *info = bn_type_info(t->type);
-        bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,
-                   "a linear layer stored as %s in a model whose weights have a scale for each %u",
-                   info != NULL ? info->name : "?", m->group);
-        bn_error_hint(err, "all linear layers of a model must have groups of one size");
-        return BN_ERR_UNSUPPORTED;
+        return bn_hint(
+            bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,
+                       "a linear layer stored as %s in a model whose weights have a scale for each %u",
+                       info != NULL ? info->name : "?", m->group),
+            err, "all linear layers of a model must have groups of one size");
     }
     if (lin->k % group != 0)
         return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,

@@ -4,11 +4,13 @@
  */
 #include "model/model.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "model/hparams.h"
-#include "model/repack.h"
 #include "model/weights.h"
 #include "tokenizer/tokenizer.h"
 
@@ -42,10 +44,10 @@ static bn_status divide(struct bn_model *m, bn_error *err)
     if (hp->experts.n != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "a model with experts cannot be divided among ranks");
     if (ranks->count <= hp->n_head_kv) return BN_OK;
-    bn_fail(err, BN_ERR_UNSUPPORTED, "the model has %u KV heads, which cannot be divided among %u ranks",
-            hp->n_head_kv, ranks->count);
-    bn_error_hint(err, "use at most %u ranks", hp->n_head_kv);
-    return BN_ERR_UNSUPPORTED;
+    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED,
+                           "the model has %u KV heads, which cannot be divided among %u ranks", hp->n_head_kv,
+                           ranks->count),
+                   err, "use at most %u ranks", hp->n_head_kv);
 }
 
 static bn_status open_bytes(struct bn_model *m, const bn_model_options *options, bn_error *err)
@@ -169,4 +171,113 @@ const char *bn_model_activations(const bn_model *m, char out[BN_ACTIVATIONS_BYTE
     else
         snprintf(out, BN_ACTIVATIONS_BYTES, "int16-g%u", (unsigned)(m->group & 511u));
     return out;
+}
+
+/* ---- what ranks do with a model as a whole ---- */
+
+bn_status bn_order_broadcast(const struct bn_model *m, struct bn_order *order, bn_error *err)
+{
+    return m->ranks->broadcast(m->ranks->context, 0, order, sizeof *order, err);
+}
+
+/* Every rank has the digests of all. */
+static bn_status compare(const struct bn_model *m, const char *hex, bn_error *err)
+{
+    const struct bn_ranks *ranks = m->ranks;
+    char *all = bn_alloc(ranks->count, BN_SHA256_HEX);
+    size_t *edges = bn_alloc(ranks->count + 1u, sizeof *edges);
+    bn_status status = all != NULL && edges != NULL ? BN_OK : bn_nomem(err);
+    if (status == BN_OK) {
+        memcpy(all + (size_t)ranks->index * BN_SHA256_HEX, hex, BN_SHA256_HEX);
+        for (size_t i = 0; i <= ranks->count; i++)
+            edges[i] = i * BN_SHA256_HEX;
+        status = ranks->gather(ranks->context, all, edges, err);
+    }
+    for (unsigned i = 1; status == BN_OK && i < ranks->count; i++)
+        if (memcmp(all, all + (size_t)i * BN_SHA256_HEX, BN_SHA256_HEX) != 0)
+            status = bn_fail(err, BN_ERR_INTEGRITY,
+                             "rank %u has another model: sha256 %.16s..., rank 0 has %.16s...", i,
+                             all + (size_t)i * BN_SHA256_HEX, all);
+    bn_free(all);
+    bn_free(edges);
+    return status;
+}
+
+bn_status bn_model_check_file(const struct bn_model *m, bn_error *err)
+{
+    if (bn_file_map_is_same(&m->map)) return BN_OK;
+    return bn_hint(bn_fail(err, BN_ERR_INTEGRITY, "the file of the model was changed while it was in use"),
+                   err, "start the program again");
+}
+
+bn_status bn_model_digest(const struct bn_model *m, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_order order = {.kind = BN_ORDER_DIGEST};
+    if (bn_model_leads(m)) BN_TRY(bn_order_broadcast(m, &order, err));
+    bn_sha256_hex(m->bytes, m->n_bytes, hex);
+    if (bn_model_follows(m) && !bn_file_map_is_same(&m->map))
+        memcpy(hex, "changed", sizeof "changed"); /* the first rank reports it */
+    return m->ranks != NULL ? compare(m, hex, err) : BN_OK;
+}
+
+/* ---- the choice of kernels, by the program's --isa, by the environment variable BN_ISA, or by what the CPU can do. It is
+ * state of the process, as bn.h says; models keep theirs. ---- */
+
+static _Atomic(const struct bn_kernels *) chosen;
+
+static void list_available(char *out, size_t room)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; bn_isa_available(i) != NULL && used + 24 < room; i++) {
+        const char *name = bn_isa_available(i);
+        if (i > 0) memcpy(out + used, ", ", 3), used += 2;
+        size_t n = bn_min_size(strlen(name), 20);
+        memcpy(out + used, name, n);
+        used += n;
+        out[used] = '\0';
+    }
+}
+
+bn_status bn_isa_select(const char *name, bn_error *err)
+{
+    const struct bn_kernels *kernels = bn_kernels_find(name);
+    if (kernels != NULL && bn_kernels_supported(kernels)) {
+        atomic_store(&chosen, kernels);
+        return BN_OK;
+    }
+    bn_status status = kernels != NULL || bn_kernels_is_set(name) ? BN_ERR_UNSUPPORTED : BN_ERR_ARG;
+    if (status == BN_ERR_ARG)
+        bn_fail(err, status, "unknown instruction set '%.40s'", name);
+    else
+        bn_fail(err, status, "%s %s",
+                kernels != NULL ? bn_kernels_lacks(kernels) : "this build does not have the instruction set",
+                name);
+    char have[128];
+    list_available(have, sizeof have);
+    bn_error_hint(err, "available here: auto, %s", have);
+    return status;
+}
+
+bn_status bn_isa_kernels(const struct bn_kernels **out, bn_error *err)
+{
+    *out = atomic_load(&chosen);
+    if (*out != NULL) return BN_OK;
+    const char *wanted = getenv("BN_ISA");
+    BN_TRY(bn_isa_select(wanted != NULL && wanted[0] != '\0' ? wanted : "auto", err));
+    *out = atomic_load(&chosen);
+    return BN_OK;
+}
+
+const char *bn_isa_name(void)
+{
+    const struct bn_kernels *kernels;
+    return bn_isa_kernels(&kernels, NULL) == BN_OK ? kernels->isa : "none";
+}
+
+const char *bn_isa_available(size_t i)
+{
+    for (size_t k = 0; bn_kernels_built(k) != NULL; k++)
+        if (bn_kernels_supported(bn_kernels_built(k)) && i-- == 0) return bn_kernels_built(k)->isa;
+    return NULL;
 }

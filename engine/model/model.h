@@ -76,13 +76,13 @@ struct bn_matrix {
 };
 
 /* The head in 8 bits: row r is step[r] * q[r * k ...], and the rest has the norm rest[r] at
- * most. See repack.h. */
+ * most. See repack.c. */
 struct bn_screen {
     int8_t *q;                 /* NULL when there is none */
     float *step, *size, *rest; /* size: norm of the row itself, at least */
 };
 
-/* The copies that repack.h makes, in steps: parts of the head, then layers. Each copy is used when it is complete. */
+/* The copies that repack.c makes, in steps: parts of the head, then layers. Each copy is used when it is complete. */
 struct bn_repacking {
     bool head, ternary, tiles; /* which are wanted */
     bool later;                /* the head of the file is in use meanwhile */
@@ -211,5 +211,52 @@ const char *bn_model_activations(const struct bn_model *m, char out[BN_ACTIVATIO
 
 /* The table that bn_isa_select chose (or BN_ISA, or the fastest). */
 BN_MUST_CHECK bn_status bn_isa_kernels(const struct bn_kernels **out, bn_error *err);
+
+/* ---- orders ---- */
+
+/* Orders: how the first rank of a divided model leads the others. It alone reads prompts, chooses tokens and writes
+ * results. Before it evaluates something, it broadcasts what; the others do the same with their rows
+ * (infer/follow.c). So ranks cannot come to different decisions. */
+
+enum bn_order_kind {
+    BN_ORDER_END,  /* the session of the first rank is closed */
+    BN_ORDER_PASS, /* a batch of tokens; of more than one, the rows and the rows wanted are a second message */
+    BN_ORDER_SEQUENCE, /* open one more sequence */
+    BN_ORDER_COPY,     /* copy positions from a sequence to another */
+    BN_ORDER_MASKED,   /* some rows of the head, which a second message marks */
+    BN_ORDER_TALLY,    /* send the counters */
+    BN_ORDER_REPACK,   /* bn_model_repack */
+    BN_ORDER_DIGEST    /* bn_model_digest */
+};
+
+/* A token of a batch. */
+struct bn_order_row {
+    uint32_t sequence; /* 0: the session's own, then in the order of BN_ORDER_SEQUENCE */
+    uint32_t position;
+    int32_t token;
+};
+
+/* Sent as it is: all ranks run the same program. */
+struct bn_order {
+    uint32_t kind;
+    union {
+        struct {
+            uint32_t n, n_wanted, n_heads, n_best, wants_logits, screen_off;
+            struct bn_order_row first;
+        } pass;
+        struct {
+            uint32_t n_ctx;
+        } sequence;
+        struct {
+            uint32_t to, from, first, end;
+        } copy;
+        struct {
+            uint32_t hidden; /* row of the hidden states */
+        } masked;
+    };
+};
+
+/* From the first rank to all others; on those, it receives the order. */
+BN_MUST_CHECK bn_status bn_order_broadcast(const struct bn_model *m, struct bn_order *order, bn_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of the parts of layers; see parts.h. Some tensors are only in the files of some architectures.
+ * The table of the parts of layers; see hparams.h. Some tensors are only in the files of some architectures.
  */
-#include "model/parts.h"
+#include "model/hparams.h"
 
 #include <stdio.h>
 

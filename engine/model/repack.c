@@ -3,14 +3,12 @@
  * Makes the packed copies of weights. Rows are divided among a team of threads in the same way as in
  * decoding.
  */
-#include "model/repack.h"
 
 #include <math.h>
 
 #include "base/error.h"
 #include "base/team.h"
-#include "model/divided.h"
-#include "model/rows.h"
+#include "model/model.h"
 #include "model/weights.h"
 
 #define SCREEN_MAX_K 65536u /* of i8_gemm */

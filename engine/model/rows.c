@@ -2,7 +2,7 @@
  *
  * Widens rows of the embedding and of the head to binary32, from any type they are stored in.
  */
-#include "model/rows.h"
+#include "model/weights.h"
 
 #include <string.h>
 

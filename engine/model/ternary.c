@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/team.h"
-#include "model/rows.h"
 #include "model/weights.h"
 
 void *bn_model_own(struct bn_model *m, size_t n, size_t each)
@@ -87,10 +86,9 @@ static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, co
     size_t bad = skip ? SIZE_MAX : scan_rows(&scan, check_i2s_row);
     if (bad == SIZE_MAX) return BN_OK;
     bad += lin->first;
-    bn_fail_at(err, BN_ERR_FORMAT, t->offset + bad * lin->w.row_bytes, NULL,
-               "row %zu holds the code 3, which is not a weight", bad);
-    bn_error_hint(err, "the file is damaged or packed in another layout");
-    return BN_ERR_FORMAT;
+    return bn_hint(bn_fail_at(err, BN_ERR_FORMAT, t->offset + bad * lin->w.row_bytes, NULL,
+                              "row %zu holds the code 3, which is not a weight", bad),
+                   err, "the file is damaged or packed in another layout");
 }
 
 /* ---- floats to I2_S ---- */
@@ -152,10 +150,10 @@ static bn_status prepare_floats(struct bn_model *m, struct bn_linear *lin, const
     size_t bad = scan_rows(&scan, pack_float_row);
     if (bad == SIZE_MAX) return BN_OK;
     bad += lin->first;
-    bn_fail_at(err, BN_ERR_UNSUPPORTED, t->offset + bad * (t->n_bytes / lin->rows), NULL,
-               "row %zu has a weight that is not -s, 0 or +s with s = %g", bad, (double)scan.scale);
-    bn_error_hint(err, "this engine runs ternary linear layers only");
-    return BN_ERR_UNSUPPORTED;
+    return bn_hint(bn_fail_at(err, BN_ERR_UNSUPPORTED, t->offset + bad * (t->n_bytes / lin->rows), NULL,
+                              "row %zu has a weight that is not -s, 0 or +s with s = %g", bad,
+                              (double)scan.scale),
+                   err, "this engine runs ternary linear layers only");
 }
 
 /* ---- the one entry ---- */
@@ -169,9 +167,9 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
     if (t->type == BN_TYPE_I2_S) return prepare_i2s(m, lin, t, skip, err);
     if (group != 0 && (!info->is_float || m->group == group)) return bn_grouped_prepare(m, lin, t, skip, err);
     if (group != 0) return prepare_floats(m, lin, t, err);
-    bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL, "a linear layer stored as %s is not ternary",
-               info != NULL ? info->name : "?");
-    bn_error_hint(err, "linear layers may be I2_S, TQ1_0, TQ2_0, Q2_0, PQ2_0, PTQ1_0, or F32, F16, BF16 with "
-                       "values -s, 0, +s");
-    return BN_ERR_UNSUPPORTED;
+    return bn_hint(bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,
+                              "a linear layer stored as %s is not ternary", info != NULL ? info->name : "?"),
+                   err,
+                   "linear layers may be I2_S, TQ1_0, TQ2_0, Q2_0, PQ2_0, PTQ1_0, or F32, F16, BF16 with "
+                   "values -s, 0, +s");
 }

@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "model/parts.h"
-#include "model/rows.h"
+#include "model/hparams.h"
 
 static bn_status find(const struct bn_model *m, const char *name, uint64_t ne0, uint64_t ne1, uint64_t ne2,
                       const struct bn_gguf_tensor **out, bn_error *err)

@@ -6,8 +6,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
+#include "stamp/brick.h"
 
 #define DEFAULT_EVENTS ((size_t)1 << 16)
 #define DEFAULT_PASSES ((size_t)1 << 12)
@@ -113,21 +115,6 @@ void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user)
 {
     prof->watch = watch;
     prof->watch_user = user;
-}
-
-void bn_prof_skip(bn_prof *prof, uint32_t n)
-{
-    prof->n_skip = n;
-}
-
-void bn_prof_enable(bn_prof *prof)
-{
-    prof->enabled = true;
-}
-
-void bn_prof_disable(bn_prof *prof)
-{
-    prof->enabled = false;
 }
 
 bn_status bn_prof_intern(bn_prof *prof, const char *name, enum bn_brick_category category, uint8_t *brick,
@@ -295,16 +282,6 @@ void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint
                   });
 }
 
-struct bn_brick_timer bn_prof_start_brick(bn_prof *prof, unsigned brick)
-{
-    return bn_prof_start(bn_prof_trail(prof, 0), brick);
-}
-
-void bn_prof_stop_brick(struct bn_brick_timer timer, uint64_t elements)
-{
-    bn_prof_stop(timer, elements);
-}
-
 void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits)
 {
     if (!bn_prof_on(prof)) return;
@@ -353,4 +330,64 @@ size_t bn_prof_pending(const bn_prof *prof)
     for (unsigned t = 0; t < prof->n_threads; t++)
         n += prof->trails[t].n - prof->trails[t].n_folded;
     return n;
+}
+
+/* ---- bricks ---- */
+
+static const struct {
+    const char *name;
+    enum bn_brick_category category;
+    const char *aliases; /* words with a space between */
+} BRICKS[BN_BRICK_KNOWN] = {
+#define X(constant, name, category, aliases) {name, BN_CATEGORY_##category, aliases},
+    BN_BRICKS(X)
+#undef X
+};
+
+const char *bn_brick_name(unsigned brick)
+{
+    return brick < BN_BRICK_KNOWN ? BRICKS[brick].name : NULL;
+}
+
+enum bn_brick_category bn_brick_category(unsigned brick)
+{
+    return brick < BN_BRICK_KNOWN ? BRICKS[brick].category : BN_CATEGORY_OTHER;
+}
+
+const char *bn_brick_category_name(enum bn_brick_category category)
+{
+    static const char *const NAMES[BN_CATEGORY_COUNT] = {"Norm", "Attention", "FFN", "Head", "Other"};
+    return (unsigned)category < BN_CATEGORY_COUNT ? NAMES[category] : "Other";
+}
+
+/* Is word one of the words of list? */
+static bool has_word(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    while (n > 0 && *list != '\0') {
+        size_t len = strcspn(list, " ");
+        if (len == n && strncasecmp(list, word, n) == 0) return true;
+        list += len + (list[len] == ' ');
+    }
+    return false;
+}
+
+unsigned bn_brick_find(const char *name)
+{
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
+        if (strcasecmp(name, BRICKS[i].name) == 0 || has_word(BRICKS[i].aliases, name)) return i;
+    return BN_BRICK_NONE;
+}
+
+/* ---- counters ---- */
+
+struct bn_counter bn_counters_sum(const struct bn_counters *counters, unsigned n_threads,
+                                  enum bn_kernel kernel)
+{
+    struct bn_counter sum = {0};
+    for (unsigned t = 0; t < n_threads; t++) {
+        bn_counter_join(&sum, &counters[t].kernel[kernel]);
+        sum.ticks += counters[t].kernel[kernel].ticks;
+    }
+    return sum;
 }

@@ -25,6 +25,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "kernels/kernels.h"
 #include "stamp/brick.h"
 
@@ -109,7 +110,9 @@ struct bn_prof {
     void *fake_user;
     bn_prof_watch_fn watch; /* NULL: the profile is kept */
     void *watch_user;
-    uint32_t n_skip;     /* passes from the next one on that are not measured */
+    uint32_t
+        n_skip; /* passes from the next one on that, with what follows each, are not measured; their begin and end
+                      * are. For watchers that would cost too much of the time of short passes */
     bool rests;          /* nor is what happens now */
     uint64_t resolution; /* ticks that two readings in a row differ by, in the median */
     uint64_t epoch;      /* ticks */
@@ -139,16 +142,11 @@ struct bn_prof_options {
 /* The most events that n_passes passes over n_tokens tokens in all can leave on one thread. */
 uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, uint64_t n_passes,
                           uint64_t n_tokens);
-/* Takes all memory. Disabled until bn_prof_enable. */
+/* Takes all memory. Disabled until enabled is set. */
 BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err);
 void bn_prof_close(bn_prof *prof);
-/* The next n passes, and what follows each of them, are not measured; their begin and end are. For watchers
- * that would cost too much of the time of short passes. */
-void bn_prof_skip(bn_prof *prof, uint32_t n);
 /* From now on the profile is watched. Before it is attached to a session. */
 void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user);
-void bn_prof_enable(bn_prof *prof);
-void bn_prof_disable(bn_prof *prof);
 /* The brick of that name: a known one by name or alias, an interned one, else it is interned under this
  * category. BN_ERR_ARG while enabled (names are made before measuring) unless it is there, BN_ERR_LIMIT when
  * there are BN_BRICK_MAX. */
@@ -225,10 +223,6 @@ static inline void bn_prof_stop(struct bn_brick_timer timer, uint64_t elements)
     if (bn_prof_wanted(timer.trail)) bn_prof_close_brick(timer.trail, timer.brick, elements);
 }
 
-/* The same on the first thread. */
-struct bn_brick_timer bn_prof_start_brick(bn_prof *prof, unsigned brick);
-void bn_prof_stop_brick(struct bn_brick_timer timer, uint64_t elements);
-
 /* A pass begins and ends, on the first thread. */
 void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits);
 void bn_prof_end_pass(bn_prof *prof);
@@ -284,5 +278,51 @@ BN_MUST_CHECK bn_status bn_prof_check_sums(const bn_prof *prof, bn_error *err);
 BN_MUST_CHECK bn_status bn_prof_check_coverage(const bn_prof *prof, bn_error *err);
 /* Appends the tables for people: bricks, categories, kernels, threads. */
 BN_MUST_CHECK bn_status bn_prof_report(const bn_prof *prof, struct bn_buf *out, bn_error *err);
+
+/* ---- counters ---- */
+
+/* Counting what kernels do, where they are called. Each thread has its own counters, so that counting costs
+ * no synchronisation; only the first thread reads the clock. */
+
+struct bn_counter {
+    uint64_t calls, ticks, bytes, ops;
+};
+
+/* Adds what others did of the same operations: of calls the largest, of time that of the first. */
+static inline void bn_counter_join(struct bn_counter *sum, const struct bn_counter *part)
+{
+    if (part->calls > sum->calls) sum->calls = part->calls;
+    sum->bytes += part->bytes;
+    sum->ops += part->ops;
+}
+
+/* One thread's. The padding keeps two threads' counters off one cache line. */
+struct bn_counters {
+    struct bn_counter kernel[BN_KERNEL_COUNT];
+    uint64_t since; /* when the kernel that runs was entered */
+    struct bn_tick_clock clock;
+    unsigned char padding[BN_ALIGNMENT - sizeof(uint64_t) - sizeof(struct bn_tick_clock)];
+};
+
+static inline void bn_counters_begin(struct bn_counters *counters, unsigned thread)
+{
+    if (thread == 0) counters->since = bn_ticks(&counters->clock);
+}
+
+/* bytes and ops are this thread's share. */
+static inline void bn_counters_end(struct bn_counters *counters, unsigned thread, enum bn_kernel kernel,
+                                   uint64_t bytes, uint64_t ops)
+{
+    struct bn_counter *c = &counters->kernel[kernel];
+    if (thread == 0) c->ticks += bn_ticks(&counters->clock) - counters->since;
+    c->calls++;
+    c->bytes += bytes;
+    c->ops += ops;
+}
+
+/* The sum over threads; of calls the largest, since all threads take part in one operation, and a thread
+ * whose share is empty may leave it out. */
+struct bn_counter bn_counters_sum(const struct bn_counters *counters, unsigned n_threads,
+                                  enum bn_kernel kernel);
 
 #endif

@@ -173,9 +173,9 @@ static bn_status mark(struct prompt *p, const char *text)
     }
     int32_t id = find_mark(p->tok, text);
     if (id < 0) {
-        bn_fail(p->err, BN_ERR_UNSUPPORTED, "the vocabulary has no token %s, which the template needs", text);
-        bn_error_hint(p->err, "use --template raw or instruct");
-        return BN_ERR_UNSUPPORTED;
+        return bn_hint(bn_fail(p->err, BN_ERR_UNSUPPORTED,
+                               "the vocabulary has no token %s, which the template needs", text),
+                       p->err, "use --template raw or instruct");
     }
     BN_TRY(flush(p));
     return bn_ids_push(&p->ids, id, p->err);

@@ -7,7 +7,7 @@
  * expressions' own engines do not have. Letters and numbers are those of the Unicode version that libpcre2
  * knows (14 in Debian 12).
  */
-#include "tokenizer/pretokenize.h"
+#include "tokenizer/vocab.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

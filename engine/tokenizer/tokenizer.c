@@ -191,11 +191,12 @@ static bn_status read_pre(struct bn_tokenizer *tok, const struct bn_gguf *gguf, 
     const struct bn_split_rule *rule = bn_split_rule_find(name);
     if (rule == NULL) {
         char quoted[48];
-        bn_fail_at(err, BN_ERR_UNSUPPORTED, bn_gguf_find(gguf, KEY "pre")->offset, "key 'tokenizer.ggml.pre'",
-                   "unknown splitting rule '%s'", bn_escape(quoted, sizeof quoted, name.ptr, name.len));
-        bn_error_hint(err, "known are llama-bpe (llama3, falcon3, falcon-h1), qwen2, qwen35, minicpm5, "
-                           "falcon_e and gpt-2 (olmo, default)");
-        return BN_ERR_UNSUPPORTED;
+        return bn_hint(bn_fail_at(err, BN_ERR_UNSUPPORTED, bn_gguf_find(gguf, KEY "pre")->offset,
+                                  "key 'tokenizer.ggml.pre'", "unknown splitting rule '%s'",
+                                  bn_escape(quoted, sizeof quoted, name.ptr, name.len)),
+                       err,
+                       "known are llama-bpe (llama3, falcon3, falcon-h1), qwen2, qwen35, minicpm5, "
+                       "falcon_e and gpt-2 (olmo, default)");
     }
     tok->ignore_merges = rule->ignore_merges;
     return bn_splitter_open(&tok->splitter, rule, true, err);
@@ -278,11 +279,10 @@ bn_status bn_tokenizer_open(bn_tokenizer **out, const struct bn_gguf *gguf, cons
     BN_TRY(bn_gguf_array(gguf, KEY "tokens", BN_GGUF_STRING, &tokens, err));
     if (!bn_str_equal(model, "gpt2") && !bn_str_equal(model, "llama")) {
         char quoted[48];
-        bn_fail_at(err, BN_ERR_UNSUPPORTED, bn_gguf_find(gguf, KEY "model")->offset,
-                   "key 'tokenizer.ggml.model'", "unknown kind of vocabulary '%s'",
-                   bn_escape(quoted, sizeof quoted, model.ptr, model.len));
-        bn_error_hint(err, "known are gpt2 (byte-level BPE) and llama (SentencePiece BPE)");
-        return BN_ERR_UNSUPPORTED;
+        return bn_hint(bn_fail_at(err, BN_ERR_UNSUPPORTED, bn_gguf_find(gguf, KEY "model")->offset,
+                                  "key 'tokenizer.ggml.model'", "unknown kind of vocabulary '%s'",
+                                  bn_escape(quoted, sizeof quoted, model.ptr, model.len)),
+                       err, "known are gpt2 (byte-level BPE) and llama (SentencePiece BPE)");
     }
     struct bn_tokenizer *tok = bn_alloc(1, sizeof *tok);
     if (tok == NULL) return bn_nomem(err);

@@ -3,7 +3,6 @@
  * Builds the tree of a vocabulary from its tokens, sorted by their bytes.
  */
 #define _GNU_SOURCE
-#include "tokenizer/trie.h"
 
 #include <stdlib.h>
 

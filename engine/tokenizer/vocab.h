@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The vocabulary in memory, shared by the files that make up the tokenizer: tokenizer.c builds it from keys,
- * bpe.c and spm.c hold what differs between the two kinds, merge.c merges symbols, encode.c turns text into
+ * bpe.c holds what differs between the two kinds, merge.c merges symbols, encode.c turns text into
  * ids, decode.c turns ids into text. Nobody else includes this header.
  *
  * Everything is kept in the domain of raw bytes: the GPT-2 alphabet and SentencePiece's U+2581 are undone
@@ -12,9 +12,9 @@
 
 #include <stdatomic.h>
 
-#include "tokenizer/pretokenize.h"
+#include "base/buf.h"
+#include "bn.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/trie.h"
 
 #define BN_MAX_VOCAB (1u << 20)
 #define BN_MAX_TEXT_BYTES ((size_t)1 << 30) /* of one call to bn_tokenize */
@@ -201,5 +201,77 @@ void bn_merger_release(struct bn_merger *m);
 /* Appends the ids of text; flags may hold BN_TOKENIZE_SPECIAL, nothing else matters. stats may be NULL. */
 BN_MUST_CHECK bn_status bn_encode(const struct bn_tokenizer *tok, const char *text, size_t n, unsigned flags,
                                   struct bn_ids *ids, struct bn_encode_stats *stats, bn_error *err);
+
+/* ---- the tree of tokens ---- */
+
+/* The tokens of a vocabulary as a tree of bytes, in the order of a walk that visits parents before children. A token
+ * that is not text is not in it: control tokens, tokens without bytes, and those of more than BN_TRIE_MAX_DEPTH bytes.
+ */
+
+#define BN_TRIE_MAX_DEPTH 256u
+
+struct bn_trie_node {
+    uint32_t skip; /* the first node after this one and all that begin with it */
+    int32_t token; /* that ends here; -1: none */
+    uint16_t depth;
+    uint8_t byte;
+};
+
+struct bn_trie {
+    struct bn_trie_node *nodes;
+    size_t n_nodes;
+    uint32_t depth; /* bytes of the longest token */
+};
+
+/* Made by the first call; it lives as long as the tokenizer. Any number of threads may call this. */
+BN_MUST_CHECK bn_status bn_tokenizer_trie(const bn_tokenizer *tok, const struct bn_trie **out, bn_error *err);
+/* Whether a token is in it: it is text of a length that is allowed. */
+bool bn_trie_has(const bn_tokenizer *tok, int32_t id);
+/* For bn_tokenizer_close. */
+void bn_trie_close(struct bn_trie *trie);
+
+/* ---- splitting ---- */
+
+/* Splitting text into the pieces that byte-pair merging may not cross, by the regular expression that the
+ * vocabulary was trained with.
+ *
+ * Any bytes can be split: the expression runs over the stretches that are valid UTF-8, and each byte between
+ * them is a piece of its own. Pieces cover the text without gaps. Time is linear in the text: the expressions
+ * hold no repeat that looks far ahead and then gives up most of what it saw. */
+
+struct bn_split_rule {
+    const char *name;
+    const char *aliases; /* each with a space on both sides */
+    const char *pattern;
+    bool ignore_merges; /* a piece that is a token is taken whole */
+    bool add_bos;       /* where tokenizer.ggml.add_bos_token is absent */
+};
+
+/* The rule of a value of tokenizer.ggml.pre, NULL when it is unknown. */
+const struct bn_split_rule *bn_split_rule_find(struct bn_str name);
+
+/* A rule ready for use; threads may share it. compile asks for machine code, which is optional: without it,
+ * or where the system forbids it, the expression is interpreted with the same result. */
+struct bn_splitter;
+BN_MUST_CHECK bn_status bn_splitter_open(struct bn_splitter **out, const struct bn_split_rule *rule,
+                                         bool compile, bn_error *err);
+void bn_splitter_close(struct bn_splitter *splitter);
+const struct bn_split_rule *bn_splitter_rule(const struct bn_splitter *splitter);
+
+/* One walk over a text: bn_split_open, bn_split_text, bn_split_next until it gives an empty piece;
+ * bn_split_text again for another text; bn_split_close. */
+struct bn_split {
+    const struct bn_splitter *splitter;
+    void *match, *context; /* pcre2's */
+    const char *text;
+    size_t n_bytes, at;
+    size_t valid; /* the stretch of valid UTF-8 that at lies in ends here */
+};
+
+BN_MUST_CHECK bn_status bn_split_open(struct bn_split *split, const struct bn_splitter *splitter,
+                                      bn_error *err);
+void bn_split_text(struct bn_split *split, const char *text, size_t n);
+BN_MUST_CHECK bn_status bn_split_next(struct bn_split *split, struct bn_str *piece, bn_error *err);
+void bn_split_close(struct bn_split *split);
 
 #endif

@@ -10,14 +10,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "hub/cache/records.h"
-#include "hub/names/reference.h"
-#include "hub/names/registry.h"
+#include "hub/names/names.h"
 
 #define MAX_PATH BN_HUB_PATH_MAX
 #define MAX_REF_BYTES 256u
@@ -51,20 +50,22 @@ static bn_status repo_folder(char out[256], const char *repo, bn_error *err)
 
 bn_status bn_hub_cache_root(char **out, bn_error *err)
 {
-    static const struct {
-        const char *variable, *below;
-    } PLACES[] = {{"HF_HUB_CACHE", ""}, {"HF_HOME", "/hub"}};
+    const char *cache = getenv("HF_HUB_CACHE"), *home = getenv("HF_HOME");
     char path[MAX_PATH];
-    for (size_t i = 0; i < BN_ARRAY_LEN(PLACES); i++) {
-        const char *folder = getenv(PLACES[i].variable);
-        if (folder != NULL && folder[0] != '\0') return make_path(out, err, "%s%s", folder, PLACES[i].below);
-    }
     *out = NULL;
-    if (bn_file_user_path(path, sizeof path, "XDG_CACHE_HOME", ".cache", "huggingface/hub"))
-        return make_path(out, err, "%s", path);
-    return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND,
-                           "no cache folder: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME are not set"),
-                   err, "set HF_HUB_CACHE, or give a folder with --to");
+    if (cache != NULL && cache[0] != '\0')
+        BN_TRY(make_path(out, err, "%s", cache));
+    else if (home != NULL && home[0] != '\0')
+        BN_TRY(make_path(out, err, "%s/hub", home));
+    else if (bn_file_user_path(path, sizeof path, "XDG_CACHE_HOME", ".cache", "huggingface/hub"))
+        BN_TRY(make_path(out, err, "%s", path));
+    else
+        return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND,
+                               "no cache folder: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME are not set"),
+                       err, "set HF_HUB_CACHE, or give a folder with --to");
+    for (size_t n = strlen(*out); n > 1 && (*out)[n - 1] == '/'; n--)
+        (*out)[n - 1] = '\0';
+    return BN_OK;
 }
 
 bool bn_hub_state_path(char out[BN_HUB_PATH_MAX], const char *name)

@@ -2,25 +2,32 @@
  *
  * Reads and writes lock files of downloads.
  */
-#include "hub/cache/lockfile.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/digest.h"
 #include "base/error.h"
-#include "hub/names/reference.h"
+#include "hub/cache/cache.h"
+#include "hub/files/document.h"
+#include "hub/names/names.h"
 
 #define SCHEMA "bn.lock/1"
-#define MAX_FILES 10000u
+#define MAX_FILES 10000
+
+/* The texts of an entry. */
+static const struct {
+    const char *name;
+    size_t at;
+} TEXTS[] = {
+    {"id", offsetof(struct bn_hub_locked, id)},
+    {"repo", offsetof(struct bn_hub_locked, repo)},
+    {"revision", offsetof(struct bn_hub_locked, revision)},
+    {"file", offsetof(struct bn_hub_locked, file)},
+    {"sha256", offsetof(struct bn_hub_locked, sha256)},
+    {"tokenizer_sha256", offsetof(struct bn_hub_locked, tokenizer_sha256)},
+    {"licence", offsetof(struct bn_hub_locked, licence)},
+};
 
 /* ---- reading ---- */
-
-static bool text(const bn_json *o, const char *name, const char **out)
-{
-    *out = NULL;
-    return bn_json_string(bn_json_get(o, name), out);
-}
 
 /* A file of a repository at a commit, or a URL. */
 static bn_status check_place(const struct bn_hub_locked *f, bn_error *err)
@@ -39,23 +46,26 @@ static bn_status check_place(const struct bn_hub_locked *f, bn_error *err)
     return BN_OK;
 }
 
-static bn_status read_file(struct bn_hub_locked *f, const bn_json *o, bn_error *err)
+static bn_status read_file(struct bn_hub_locked *f, const cJSON *o, bn_error *err)
 {
-    if (!text(o, "id", &f->id)) return bn_fail(err, BN_ERR_FORMAT, "an entry of a lock file has no id");
-    (void)text(o, "repo", &f->repo);
-    (void)text(o, "revision", &f->revision);
-    (void)text(o, "file", &f->file);
-    (void)text(o, "licence", &f->licence);
-    if (!text(o, "sha256", &f->sha256) || !bn_is_sha256(f->sha256))
+    const cJSON *url;
+    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++) {
+        const char *text = cJSON_GetStringValue(bn_hub_member(o, TEXTS[i].name));
+        memcpy((char *)f + TEXTS[i].at, &text, sizeof text);
+    }
+    if (f->id == NULL) return bn_fail(err, BN_ERR_FORMAT, "an entry of a lock file has no id");
+    if (f->sha256 == NULL || !bn_is_sha256(f->sha256))
         return bn_fail_in(err, BN_ERR_FORMAT, f->id, "sha256 is not 64 hexadecimal digits");
-    if (text(o, "tokenizer_sha256", &f->tokenizer_sha256) && !bn_is_sha256(f->tokenizer_sha256))
+    if (f->tokenizer_sha256 != NULL && !bn_is_sha256(f->tokenizer_sha256))
         return bn_fail_in(err, BN_ERR_FORMAT, f->id, "tokenizer_sha256 is not 64 hexadecimal digits");
-    if (!bn_json_u64(bn_json_get(o, "size"), &f->size))
-        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "has no 'size'");
-    for (const bn_json *u = bn_json_first(bn_json_get(o, "urls")); u != NULL; u = bn_json_next(u)) {
+    if (!bn_hub_whole(o, "size", &f->size))
+        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "has no 'size' below 10^15");
+    cJSON_ArrayForEach(url, bn_hub_member(o, "urls"))
+    {
         if (f->n_urls == BN_HUB_LOCKED_URLS)
             return bn_fail_in(err, BN_ERR_LIMIT, f->id, "more than %u URLs", BN_HUB_LOCKED_URLS);
-        if (!bn_json_string(u, &f->urls[f->n_urls++]))
+        f->urls[f->n_urls] = cJSON_GetStringValue(url);
+        if (f->urls[f->n_urls++] == NULL)
             return bn_fail_in(err, BN_ERR_FORMAT, f->id, "a URL is not a string");
     }
     return check_place(f, err);
@@ -63,21 +73,20 @@ static bn_status read_file(struct bn_hub_locked *f, const bn_json *o, bn_error *
 
 static bn_status read_all(struct bn_hub_lockfile *out, bn_error *err)
 {
-    const bn_json *files = bn_json_get(out->document, "files");
-    if (!bn_json_text_is(out->document, "schema", SCHEMA) || bn_json_kind(files) != BN_JSON_ARRAY)
-        return bn_fail(err, BN_ERR_FORMAT, "not a lock file (schema " SCHEMA " expected)");
-    if (bn_json_size(files) > MAX_FILES) return bn_fail(err, BN_ERR_LIMIT, "more than %u files", MAX_FILES);
-    out->list = bn_alloc(bn_json_size(files), sizeof *out->list);
+    const cJSON *files = bn_hub_member(out->document, "files"), *o;
+    if (!cJSON_IsArray(files)) return bn_fail(err, BN_ERR_FORMAT, "not a lock file: it has no 'files'");
+    if (cJSON_GetArraySize(files) > MAX_FILES)
+        return bn_fail(err, BN_ERR_LIMIT, "more than %d files", MAX_FILES);
+    out->list = bn_alloc((size_t)cJSON_GetArraySize(files), sizeof *out->list);
     if (out->list == NULL) return bn_nomem(err);
-    for (const bn_json *o = bn_json_first(files); o != NULL; o = bn_json_next(o))
-        BN_TRY(read_file(&out->list[out->n++], o, err));
+    cJSON_ArrayForEach(o, files) BN_TRY(read_file(&out->list[out->n++], o, err));
     return BN_OK;
 }
 
 bn_status bn_hub_lockfile_read(struct bn_hub_lockfile *out, const char *path, bn_error *err)
 {
     *out = (struct bn_hub_lockfile){0};
-    BN_TRY(bn_json_read_file(&out->document, path, err));
+    BN_TRY(bn_hub_document_read(&out->document, path, SCHEMA, err));
     bn_status status = read_all(out, err);
     if (status != BN_OK) bn_error_name(err, path);
     return status;
@@ -86,39 +95,50 @@ bn_status bn_hub_lockfile_read(struct bn_hub_lockfile *out, const char *path, bn
 void bn_hub_lockfile_release(struct bn_hub_lockfile *lock)
 {
     bn_free(lock->list);
-    bn_json_free(lock->document);
+    cJSON_Delete(lock->document);
     *lock = (struct bn_hub_lockfile){0};
 }
 
 /* ---- writing ---- */
 
-static int by_id(const void *a, const void *b)
+/* Where an entry belongs: before the first one with a later id, then digest. */
+static int place_of(const cJSON *files, const struct bn_hub_locked *f)
 {
-    const struct bn_hub_locked *x = a, *y = b;
-    int order = strcmp(x->id, y->id);
-    return order != 0 ? order : strcmp(x->sha256, y->sha256);
+    int i = 0;
+    const cJSON *o;
+    cJSON_ArrayForEach(o, files)
+    {
+        int order = strcmp(bn_hub_text_of(o, "id"), f->id);
+        if (order > 0 || (order == 0 && strcmp(bn_hub_text_of(o, "sha256"), f->sha256) > 0)) break;
+        i++;
+    }
+    return i;
 }
 
-bn_status bn_hub_lockfile_write(struct bn_buf *out, struct bn_hub_locked *list, size_t n, bn_error *err)
+cJSON *bn_hub_lockfile_new(void)
 {
-    bn_json *document = bn_json_new_object();
-    if (n > 1) qsort(list, n, sizeof *list, by_id);
-    bn_json_put_string(document, "schema", SCHEMA);
-    bn_json *files = bn_json_put_array(document, "files");
-    for (size_t i = 0; i < n; i++) {
-        const struct bn_hub_locked *f = &list[i];
-        bn_json *o = bn_json_add_object(files);
-        bn_json_put_string(o, "id", f->id);
-        bn_json_put_string(o, "repo", f->repo);
-        bn_json_put_string(o, "revision", f->revision);
-        bn_json_put_string(o, "file", f->file);
-        bn_json_put_string(o, "sha256", f->sha256);
-        bn_json_put_string(o, "tokenizer_sha256", f->tokenizer_sha256);
-        bn_json_put_u64(o, "size", f->size);
-        bn_json_put_texts(o, "urls", f->urls, f->n_urls);
-        bn_json_put_string(o, "licence", f->licence);
+    static const struct bn_hub_text HEAD = {"schema", SCHEMA};
+    cJSON *document = bn_hub_object(&HEAD, 1);
+    if (cJSON_AddArrayToObject(document, "files") != NULL) return document;
+    cJSON_Delete(document);
+    return NULL;
+}
+
+bn_status bn_hub_lockfile_add(cJSON *document, const struct bn_hub_locked *f, bn_error *err)
+{
+    struct bn_hub_text texts[BN_ARRAY_LEN(TEXTS)];
+    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++) {
+        texts[i].name = TEXTS[i].name;
+        memcpy(&texts[i].value, (const char *)f + TEXTS[i].at, sizeof texts[i].value);
     }
-    bn_status status = bn_json_write_line(document, false, out, err);
-    bn_json_free(document);
-    return status;
+    cJSON *files = cJSON_GetObjectItemCaseSensitive(document, "files");
+    cJSON *o = bn_hub_object(texts, BN_ARRAY_LEN(TEXTS));
+    cJSON *urls = cJSON_CreateStringArray(f->urls, (int)f->n_urls);
+    bool ok = cJSON_AddItemToObject(o, "urls", urls);
+    if (!ok) cJSON_Delete(urls);
+    ok = ok && cJSON_AddNumberToObject(o, "size", (double)f->size) != NULL &&
+         cJSON_InsertItemInArray(files, place_of(files, f), o);
+    if (ok) return BN_OK;
+    cJSON_Delete(o);
+    return bn_nomem(err);
 }

@@ -1,20 +1,112 @@
 /* SPDX-License-Identifier: MIT
  *
- * The records of downloads; see records.h. A digest is one file with "sha256 size mtime ctime", times in nanoseconds;
- * pins and versions of URLs are JSON.
+ * Locks, which let one process at a time download a file, and the records of downloads. A digest is one file with
+ * "sha256 size mtime ctime", times in nanoseconds; pins are JSON.
  */
 #define _GNU_SOURCE
-#include "hub/cache/records.h"
-
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "hub/cache/cache.h"
-#include "hub/cache/lock.h"
+
+#define WAIT_NS 100000000L
+
+struct bn_hub_lock {
+    int fd;
+    bool remove;
+    char path[BN_HUB_PATH_MAX];
+};
+
+static int open_lock(const char *path)
+{
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+}
+
+/* Whoever held the lock before may have removed its file: a lock counts only on the file of that name. */
+static bool is_current(const struct bn_hub_lock *lock)
+{
+    struct stat mine, named;
+    return fstat(lock->fd, &mine) == 0 && stat(lock->path, &named) == 0 && mine.st_dev == named.st_dev &&
+           mine.st_ino == named.st_ino;
+}
+
+/* 1: taken; 0: held by another process; -1: errno. */
+static int try_lock(struct bn_hub_lock *lock)
+{
+    while (flock(lock->fd, LOCK_EX | LOCK_NB) == 0) {
+        if (is_current(lock)) return 1;
+        close(lock->fd);
+        lock->fd = open_lock(lock->path);
+        if (lock->fd < 0) return -1;
+    }
+    return errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+}
+
+static bn_status open_file(struct bn_hub_lock *lock, const char *path, bn_error *err)
+{
+    if (strlen(path) >= sizeof lock->path) return bn_fail(err, BN_ERR_LIMIT, "a path is over 4095 bytes");
+    snprintf(lock->path, sizeof lock->path, "%s", path);
+    BN_TRY(bn_file_make_folders(path, err));
+    lock->fd = open_lock(path);
+    if (lock->fd < 0) return bn_fail_errno(err, errno, path, "cannot create the lock");
+    return BN_OK;
+}
+
+static bn_status take(struct bn_hub_lock *lock, const char *path, unsigned flags, bool (*tick)(void *),
+                      void *user, bn_error *err)
+{
+    const struct timespec pause = {0, WAIT_NS};
+    BN_TRY(open_file(lock, path, err));
+    for (;;) {
+        int got = try_lock(lock);
+        if (got > 0) return BN_OK;
+        if (got < 0) return bn_fail_errno(err, errno, path, "cannot take the lock");
+        if ((flags & BN_HUB_LOCK_WAIT) == 0) break;
+        if (tick != NULL && !tick(user)) return bn_fail(err, BN_ERR_CANCELLED, "stopped while waiting");
+        (void)nanosleep(&pause, NULL);
+    }
+    return bn_hint(bn_fail_in(err, BN_ERR_IO, path, "another process is downloading this file"), err,
+                   "wait for that process or stop it; then run the command again");
+}
+
+bn_status bn_hub_lock_take(struct bn_hub_lock **out, const char *path, unsigned flags,
+                           bool (*tick)(void *user), void *user, bn_error *err)
+{
+    struct bn_hub_lock *lock = bn_alloc(1, sizeof *lock);
+    *out = NULL;
+    if (lock == NULL) return bn_nomem(err);
+    lock->fd = -1;
+    lock->remove = (flags & BN_HUB_LOCK_REMOVE) != 0;
+    bn_status status = take(lock, path, flags, tick, user, err);
+    if (status == BN_OK) {
+        *out = lock;
+        return BN_OK;
+    }
+    if (lock->fd >= 0) close(lock->fd);
+    bn_free(lock);
+    return status;
+}
+
+/* The file goes while the lock is still held, so that no other process can hold it; see is_current. One with
+ * bytes in it is not a lock file but another file of that name. */
+void bn_hub_lock_release(struct bn_hub_lock *lock)
+{
+    struct stat st;
+    if (lock == NULL) return;
+    if (lock->remove && lstat(lock->path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+        (void)unlink(lock->path);
+    close(lock->fd);
+    bn_free(lock);
+}
 
 /* ---- digests ---- */
 
@@ -154,61 +246,4 @@ bn_status bn_hub_pin_record(const char *key, const char *sha256, bn_error *err)
     bn_status status = add(path, key, sha256, err);
     bn_hub_lock_release(lock);
     return status;
-}
-
-/* ---- versions of URLs ---- */
-
-#define URLS "bn.download/1"
-
-static bool find_place(char path[BN_HUB_PATH_MAX], const char *url)
-{
-    char hex[BN_SHA256_HEX], name[96];
-    bn_sha256_hex(url, strlen(url), hex);
-    snprintf(name, sizeof name, "urls/%s.json", hex);
-    return bn_hub_state_path(path, name);
-}
-
-/* A header's value as it may be sent back: printable, and not longer than its place. */
-static void keep(char *out, size_t room, const char *text)
-{
-    size_t n = strlen(text);
-    bool plain = n < room;
-    for (size_t i = 0; i < n && plain; i++)
-        plain = (unsigned char)text[i] >= 0x20 && text[i] != 0x7F;
-    snprintf(out, room, "%s", plain ? text : "");
-}
-
-bn_status bn_hub_validators_find(struct bn_hub_validators *out, const char *url, bn_error *err)
-{
-    char path[BN_HUB_PATH_MAX];
-    bn_json *doc = NULL;
-    bn_error why = {0};
-    *out = (struct bn_hub_validators){0};
-    if (!find_place(path, url)) return BN_OK;
-    struct bn_buf text = {.max = 4096};
-    bn_status status = bn_file_read_regular(path, &text, &why);
-    if (status == BN_OK) status = bn_json_parse(&doc, bn_buf_text(&text), text.len, &why);
-    bn_buf_release(&text);
-    if (status == BN_ERR_NOMEM) return bn_nomem(err);
-    if (status == BN_OK && bn_json_text_is(doc, "schema", URLS) &&
-        bn_is_sha256(bn_json_text_of(doc, "sha256"))) {
-        keep(out->sha256, sizeof out->sha256, bn_json_text_of(doc, "sha256"));
-        keep(out->etag, sizeof out->etag, bn_json_text_of(doc, "etag"));
-        keep(out->last_modified, sizeof out->last_modified, bn_json_text_of(doc, "last_modified"));
-    }
-    bn_json_free(doc);
-    return BN_OK;
-}
-
-void bn_hub_validators_record(const struct bn_hub_validators *v, const char *url)
-{
-    char path[BN_HUB_PATH_MAX];
-    if (!find_place(path, url) || bn_file_make_folders(path, NULL) != BN_OK) return;
-    bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", URLS);
-    bn_json_put_string(doc, "sha256", v->sha256);
-    bn_json_put_text(doc, "etag", v->etag);
-    bn_json_put_text(doc, "last_modified", v->last_modified);
-    (void)!bn_json_write_file(doc, path, NULL);
-    bn_json_free(doc);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/json_scan.h"
+#include "base/json.h"
 
 #define LENGTH_BYTES 8u
 

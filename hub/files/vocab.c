@@ -14,7 +14,7 @@
  */
 #include "hub/files/vocab.h"
 #include "base/error.h"
-#include "base/json_scan.h"
+#include "base/json.h"
 #include "gguf/gguf.h"
 
 #define MAX_TEXTS (256u << 20)

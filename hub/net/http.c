@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * HTTP requests by libcurl. Its multi interface makes all calls in the caller's thread. Headers are parsed
- * here as they come, because a body must not be accepted before they are known.
+ * HTTP requests by libcurl. Its multi interface makes all calls in the caller's thread. A body is accepted only after
+ * the headers are known.
  */
 #include "hub/net/http.h"
 
+#include <ctype.h>
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "base/error.h"
-#include "hub/names/reference.h"
+#include "hub/names/names.h"
 
 #define BUFFER_BYTES (512L << 10)
 #define MAX_HEADER_BYTES (64u << 10)
+#define ORIGIN_BYTES 600u
 #define TICK_MS 100u
 
 struct bn_http {
@@ -35,15 +36,7 @@ struct bn_http_call {
     char words[CURL_ERROR_SIZE];
 };
 
-/* ---- reading a header ---- */
-
-static bool is_field(const char *line, const char *name, const char **value)
-{
-    size_t n = strlen(name);
-    if (strncasecmp(line, name, n) != 0 || line[n] != ':') return false;
-    *value = line + n + 1 + strspn(line + n + 1, " \t");
-    return true;
-}
+/* ---- the answer ---- */
 
 /* Digits and nothing else. */
 static bool read_u64(const char *text, uint64_t *out)
@@ -61,23 +54,13 @@ static void read_range(struct bn_http_answer *a, const char *value)
     int used = 0;
     if (sscanf(value, "bytes %23[0-9]-%23[0-9]/%23[0-9*]%n", from, to, total, &used) != 3) return;
     if (value[used] != '\0' || !read_u64(from, &a->from) || !read_u64(to, &a->to)) return;
-    a->total = 0;
     bool ok = strcmp(total, "*") == 0 || (read_u64(total, &a->total) && a->to < a->total);
     a->has_range = ok && a->from <= a->to;
 }
 
-/* Seconds, or a date; what lies in the past is now. */
-static int64_t read_retry_after(const char *value)
+static void read_answer(struct bn_http_answer *a, CURL *easy)
 {
-    uint64_t seconds;
-    if (read_u64(value, &seconds)) return seconds > 86400 ? 86400 : (int64_t)seconds;
-    time_t at = curl_getdate(value, NULL), now = time(NULL);
-    if (at < 0) return -1;
-    return at > now ? (int64_t)(at - now) : 0;
-}
-
-static void read_field(struct bn_http_answer *a, const char *line)
-{
+    char range[80] = "", size[24] = "";
     const struct {
         const char *name;
         char *out;
@@ -86,60 +69,38 @@ static void read_field(struct bn_http_answer *a, const char *line)
                  {"Last-Modified", a->last_modified, sizeof a->last_modified},
                  {"Content-Type", a->content_type, sizeof a->content_type},
                  {"Content-Encoding", a->content_encoding, sizeof a->content_encoding},
+                 {"Content-Range", range, sizeof range},
                  {"Location", a->location, sizeof a->location},
                  {"X-Repo-Commit", a->commit, sizeof a->commit},
                  {"X-Linked-Etag", a->linked_etag, sizeof a->linked_etag},
+                 {"X-Linked-Size", size, sizeof size},
                  {"X-Error-Code", a->error_code, sizeof a->error_code}};
-    const char *value;
-    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++) {
-        if (!is_field(line, TEXTS[i].name, &value)) continue;
+    struct curl_header *field;
+    curl_off_t length = -1, wait_s = 0;
+    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++)
         /* A value that does not fit is none: half an address or half a digest is worse. */
-        if (strlen(value) < TEXTS[i].room) memcpy(TEXTS[i].out, value, strlen(value) + 1);
-        return;
-    }
-    if (is_field(line, "Content-Length", &value))
-        a->has_length = read_u64(value, &a->length);
-    else if (is_field(line, "Content-Range", &value))
-        read_range(a, value);
-    else if (is_field(line, "Retry-After", &value))
-        a->retry_after_s = read_retry_after(value);
-    else if (is_field(line, "X-Linked-Size", &value))
-        (void)read_u64(value, &a->linked_size);
+        if (curl_easy_header(easy, TEXTS[i].name, 0, CURLH_HEADER, -1, &field) == CURLHE_OK &&
+            strlen(field->value) < TEXTS[i].room)
+            memcpy(TEXTS[i].out, field->value, strlen(field->value) + 1);
+    (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &a->status);
+    (void)curl_easy_getinfo(easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    (void)curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &wait_s);
+    a->has_length = length >= 0;
+    a->length = length >= 0 ? (uint64_t)length : 0;
+    a->retry_after_s = wait_s > 0 ? (uint64_t)wait_s : 0;
+    read_range(a, range);
+    (void)read_u64(size, &a->linked_size);
 }
 
-/* A status line begins a header; one of 1xx, and that of a proxy, is followed by another. */
-static bool read_status(struct bn_http_answer *a, const char *line)
-{
-    long status = 0;
-    if (strncmp(line, "HTTP/", 5) != 0) return false;
-    const char *space = strchr(line, ' ');
-    if (space != NULL) status = strtol(space + 1, NULL, 10);
-    *a = (struct bn_http_answer){.status = status, .retry_after_s = -1};
-    return true;
-}
-
-void bn_http_read_line(struct bn_http_answer *answer, const char *line)
-{
-    if (!read_status(answer, line)) read_field(answer, line);
-}
-
+/* Only counts: curl has a limit for a line, and none for their number. */
 static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 {
     struct bn_http_call *call = user;
-    char line[BN_HTTP_URL_MAX + 64];
-    size_t length = size * n, kept = length;
-    call->header_bytes += length;
-    if (call->header_bytes > MAX_HEADER_BYTES) {
-        snprintf(call->words, sizeof call->words, "the header is over %u bytes", MAX_HEADER_BYTES);
-        return 0;
-    }
-    while (kept > 0 && strchr("\r\n \t", bytes[kept - 1]) != NULL)
-        kept--;
-    if (kept >= sizeof line || memchr(bytes, '\0', kept) != NULL) return length;
-    memcpy(line, bytes, kept);
-    line[kept] = '\0';
-    bn_http_read_line(&call->result.answer, line);
-    return length;
+    (void)bytes;
+    call->header_bytes += size * n;
+    if (call->header_bytes <= MAX_HEADER_BYTES) return size * n;
+    snprintf(call->words, sizeof call->words, "the header is over %u bytes", MAX_HEADER_BYTES);
+    return 0;
 }
 
 /* ---- the body ---- */
@@ -149,6 +110,7 @@ static bool announce(struct bn_http_call *call)
     if (call->announced) return true;
     call->announced = true;
     const struct bn_http_request *r = &call->request;
+    read_answer(&call->result.answer, call->easy);
     call->stopped = r->on_answer != NULL && !r->on_answer(r->user, &call->result.answer);
     return !call->stopped;
 }
@@ -165,9 +127,11 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *user)
 
 /* ---- calls ---- */
 
+/* NULL adds nothing, nor does a value with a line break. */
 static bool add_field(struct bn_http_call *call, const char *name, const char *value)
 {
     char line[BN_HTTP_URL_MAX];
+    if (value == NULL || strpbrk(value, "\r\n") != NULL) return true;
     int n = snprintf(line, sizeof line, "%s: %s", name, value);
     struct curl_slist *longer =
         n > 0 && (size_t)n < sizeof line ? curl_slist_append(call->fields, line) : NULL;
@@ -179,39 +143,16 @@ static bool set_fields(struct bn_http_call *call)
 {
     const struct bn_http_request *r = &call->request;
     char bearer[1024], range[64];
-    bool ok = add_field(call, "Accept-Encoding", "identity");
-    if (r->token != NULL) {
-        int n = snprintf(bearer, sizeof bearer, "Bearer %s", r->token);
-        ok = ok && n > 0 && (size_t)n < sizeof bearer && add_field(call, "Authorization", bearer);
-    }
-    if (r->ranged && r->to == UINT64_MAX)
-        snprintf(range, sizeof range, "%llu-", (unsigned long long)r->from);
-    else
-        snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)r->from, (unsigned long long)r->to);
+    snprintf(bearer, sizeof bearer, "Bearer %s", r->token != NULL ? r->token : "");
+    snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)r->from, (unsigned long long)r->to);
+    if (r->ranged && r->to == UINT64_MAX) range[strcspn(range, "-") + 1] = '\0';
+    bool ok = add_field(call, "Accept-Encoding", "identity") &&
+              add_field(call, "Authorization", r->token != NULL ? bearer : NULL) &&
+              add_field(call, "If-Range", r->if_range) &&
+              add_field(call, "If-None-Match", r->if_none_match) &&
+              add_field(call, "If-Modified-Since", r->if_modified_since);
     if (r->ranged) ok = ok && curl_easy_setopt(call->easy, CURLOPT_RANGE, range) == CURLE_OK;
-    if (r->if_range != NULL) ok = ok && add_field(call, "If-Range", r->if_range);
-    if (r->if_none_match != NULL) ok = ok && add_field(call, "If-None-Match", r->if_none_match);
-    if (r->if_modified_since != NULL) ok = ok && add_field(call, "If-Modified-Since", r->if_modified_since);
     return ok && curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->fields) == CURLE_OK;
-}
-
-static const char *ca_file(void)
-{
-    static const char *const VARIABLES[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(VARIABLES); i++) {
-        const char *path = getenv(VARIABLES[i]);
-        if (path != NULL && path[0] != '\0') return path;
-    }
-    return NULL;
-}
-
-/* curl reads up to a hundred buffers of a connection at once: with a limit, those hold what a tenth of a
- * second may bring. */
-static long buffer_bytes(const struct bn_http_options *o)
-{
-    uint64_t bytes = o->limit_rate / 1000;
-    if (o->limit_rate == 0 || bytes > (uint64_t)BUFFER_BYTES) return BUFFER_BYTES;
-    return bytes < 1024 ? 1024 : (long)bytes;
 }
 
 static bool set_options(struct bn_http_call *call)
@@ -230,7 +171,8 @@ static bool set_options(struct bn_http_call *call)
     SET(CURLOPT_CONNECTTIMEOUT, 15L);
     SET(CURLOPT_LOW_SPEED_LIMIT, (long)BN_HTTP_STALL_BYTES);
     SET(CURLOPT_LOW_SPEED_TIME, (long)(o->stall_s > 0 ? o->stall_s : 30));
-    SET(CURLOPT_BUFFERSIZE, buffer_bytes(o));
+    SET(CURLOPT_BUFFERSIZE, BUFFER_BYTES);
+    SET(CURLOPT_MAX_RECV_SPEED_LARGE, (curl_off_t)o->limit_rate);
     SET(CURLOPT_USERAGENT, "bn-download");
     SET(CURLOPT_ERRORBUFFER, call->words);
     SET(CURLOPT_HEADERFUNCTION, on_header);
@@ -238,7 +180,10 @@ static bool set_options(struct bn_http_call *call)
     SET(CURLOPT_WRITEFUNCTION, on_body);
     SET(CURLOPT_WRITEDATA, call);
     SET(CURLOPT_PRIVATE, call);
-    if (ca_file() != NULL) SET(CURLOPT_CAINFO, ca_file());
+    static const char *const CERTIFICATES[] = {"SSL_CERT_FILE", "CURL_CA_BUNDLE"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(CERTIFICATES); i++)
+        if (getenv(CERTIFICATES[i]) != NULL && getenv(CERTIFICATES[i])[0] != '\0')
+            SET(CURLOPT_CAINFO, getenv(CERTIFICATES[i]));
 #undef SET
     return bad == CURLE_OK && set_fields(call);
 }
@@ -251,7 +196,6 @@ bn_status bn_http_start(struct bn_http *http, const struct bn_http_request *requ
     if (call == NULL) return bn_nomem(err);
     call->http = http;
     call->request = *request;
-    call->result.answer.retry_after_s = -1;
     call->easy = curl_easy_init();
     bool ok = call->easy != NULL && set_options(call);
     ok = ok && curl_multi_add_handle(http->multi, call->easy) == CURLM_OK;
@@ -375,76 +319,58 @@ void bn_http_close(struct bn_http *http)
 
 /* ---- addresses ---- */
 
-struct origin {
-    char *scheme, *host, *port;
-};
-
-static bool read_origin(struct origin *o, CURLU *url)
+/* "https://example.org:443", in lower case; false when it is not a URL. */
+static bool origin_of(char out[ORIGIN_BYTES], const char *text)
 {
-    *o = (struct origin){0};
-    return curl_url_get(url, CURLUPART_SCHEME, &o->scheme, 0) == CURLUE_OK &&
-           curl_url_get(url, CURLUPART_HOST, &o->host, 0) == CURLUE_OK &&
-           curl_url_get(url, CURLUPART_PORT, &o->port, CURLU_DEFAULT_PORT) == CURLUE_OK;
+    char *scheme = NULL, *host = NULL, *port = NULL;
+    CURLU *url = curl_url();
+    bool ok = url != NULL && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
+              curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+              curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+              curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+              snprintf(out, ORIGIN_BYTES, "%s://%s:%s", scheme, host, port) < (int)ORIGIN_BYTES;
+    for (char *c = out; ok && *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c);
+    curl_free(scheme);
+    curl_free(host);
+    curl_free(port);
+    curl_url_cleanup(url);
+    return ok;
 }
 
-static void release_origin(struct origin *o)
+static bn_status check_hop(const char *base, const char *target, bn_error *err)
 {
-    curl_free(o->scheme);
-    curl_free(o->host);
-    curl_free(o->port);
-}
-
-static bn_status check_hop(CURLU *from, CURLU *to, bn_error *err)
-{
-    struct origin a, b;
-    bool known = read_origin(&a, from), ok = read_origin(&b, to) && known;
-    bn_status status = BN_OK;
-    if (!ok)
-        status = bn_fail(err, BN_ERR_FORMAT, "the redirect target is not a valid URL");
-    else if (strcmp(b.scheme, "https") != 0 && (strcmp(b.scheme, "http") != 0 || !bn_hub_is_loopback(b.host)))
-        status = bn_fail(err, BN_ERR_FORMAT, "refused a redirect to %s on %.60s: only https is safe",
-                         b.scheme, b.host);
-    else if (strcmp(a.scheme, "https") == 0 && strcmp(b.scheme, "https") != 0)
-        status = bn_fail(err, BN_ERR_FORMAT, "refused a redirect from https to http");
-    release_origin(&a);
-    release_origin(&b);
-    return status;
+    char from[ORIGIN_BYTES], to[ORIGIN_BYTES];
+    if (!origin_of(from, base) || !origin_of(to, target))
+        return bn_fail(err, BN_ERR_FORMAT, "the redirect target is not a valid URL");
+    bool https = strncmp(to, "https:", 6) == 0;
+    if (!https && (strncmp(to, "http://", 7) != 0 || !bn_hub_is_loopback(to + 7)))
+        return bn_fail(err, BN_ERR_FORMAT, "refused a redirect to %.80s: only https is safe", to);
+    if (!https && strncmp(from, "https:", 6) == 0)
+        return bn_fail(err, BN_ERR_FORMAT, "refused a redirect from https to http");
+    return BN_OK;
 }
 
 bn_status bn_http_join(char out[BN_HTTP_URL_MAX], const char *base, const char *location, bn_error *err)
 {
-    CURLU *from = curl_url(), *to = curl_url();
     char *text = NULL;
-    bn_status status = BN_OK;
-    if (from == NULL || to == NULL) status = bn_nomem(err);
-    if (status == BN_OK && (curl_url_set(from, CURLUPART_URL, base, 0) != CURLUE_OK ||
-                            curl_url_set(to, CURLUPART_URL, base, 0) != CURLUE_OK ||
-                            curl_url_set(to, CURLUPART_URL, location, 0) != CURLUE_OK))
-        status = bn_fail(err, BN_ERR_FORMAT, "the redirect target is not a valid URL");
-    if (status == BN_OK) status = check_hop(from, to, err);
-    if (status == BN_OK &&
-        (curl_url_get(to, CURLUPART_URL, &text, 0) != CURLUE_OK || strlen(text) >= BN_HTTP_URL_MAX))
+    CURLU *url = curl_url();
+    bool ok = url != NULL && curl_url_set(url, CURLUPART_URL, base, 0) == CURLUE_OK &&
+              curl_url_set(url, CURLUPART_URL, location, 0) == CURLUE_OK &&
+              curl_url_get(url, CURLUPART_URL, &text, 0) == CURLUE_OK;
+    bn_status status = check_hop(base, ok ? text : "", err);
+    if (status == BN_OK && strlen(text) >= BN_HTTP_URL_MAX)
         status = bn_fail(err, BN_ERR_LIMIT, "the redirect target is longer than %u bytes", BN_HTTP_URL_MAX);
     if (status == BN_OK) memcpy(out, text, strlen(text) + 1);
     curl_free(text);
-    curl_url_cleanup(from);
-    curl_url_cleanup(to);
+    curl_url_cleanup(url);
     return status;
 }
 
 bool bn_http_same_origin(const char *a, const char *b)
 {
-    CURLU *u = curl_url(), *v = curl_url();
-    struct origin p = {0}, q = {0};
-    bool same = u != NULL && v != NULL && curl_url_set(u, CURLUPART_URL, a, 0) == CURLUE_OK &&
-                curl_url_set(v, CURLUPART_URL, b, 0) == CURLUE_OK && read_origin(&p, u) &&
-                read_origin(&q, v) && strcmp(p.scheme, q.scheme) == 0 && strcasecmp(p.host, q.host) == 0 &&
-                strcmp(p.port, q.port) == 0;
-    release_origin(&p);
-    release_origin(&q);
-    curl_url_cleanup(u);
-    curl_url_cleanup(v);
-    return same;
+    char x[ORIGIN_BYTES], y[ORIGIN_BYTES];
+    return origin_of(x, a) && origin_of(y, b) && strcmp(x, y) == 0;
 }
 
 void bn_http_show(char *out, size_t room, const char *url)

@@ -12,7 +12,7 @@
 #define BN_HTTP_URL_MAX 4096u
 #define BN_HTTP_STALL_BYTES 1000u /* a second: a slower connection is stalled */
 
-/* The headers of an answer. Texts are empty, numbers 0 or -1, when a header is missing. */
+/* The headers of an answer. Texts are empty, numbers 0, when a header is missing. */
 struct bn_http_answer {
     long status;
     bool has_length;
@@ -22,14 +22,11 @@ struct bn_http_answer {
     char etag[256];           /* as sent, with quotes and W/ */
     char last_modified[64], content_type[96], content_encoding[32];
     char location[BN_HTTP_URL_MAX];
-    int64_t retry_after_s; /* -1: none; a date becomes the seconds until then */
+    uint64_t retry_after_s; /* a date becomes the seconds until then */
     /* of the hub */
     char commit[65], linked_etag[256], error_code[64];
     uint64_t linked_size;
 };
-
-/* Takes one line of a header, without its line break: a status line begins a new answer, as after 1xx. */
-void bn_http_read_line(struct bn_http_answer *answer, const char *line);
 
 struct bn_http_request {
     const char *url;
@@ -61,7 +58,7 @@ struct bn_http_result {
 };
 
 struct bn_http_options {
-    uint64_t limit_rate; /* the caller will not poll for more bytes a second than this; 0: any */
+    uint64_t limit_rate; /* bytes a second of each call; 0: any */
     unsigned stall_s;    /* below 1000 bytes/s for this long is a stall; 0: 30 */
 };
 
@@ -87,7 +84,7 @@ BN_MUST_CHECK bn_status bn_http_get(struct bn_http *http, const struct bn_http_r
                                     bool (*tick)(void *user), void *user, struct bn_http_result *out,
                                     bn_error *err);
 
-/* Makes a Location absolute. BN_ERR_FORMAT when it is not a URL or not an allowed one: other protocols than
+/* Makes the target of a redirect absolute. BN_ERR_FORMAT when it is not a URL or not an allowed one: other protocols than
  * https (http on this machine alone; and never from https to http). */
 BN_MUST_CHECK bn_status bn_http_join(char out[BN_HTTP_URL_MAX], const char *base, const char *location,
                                      bn_error *err);
@@ -95,5 +92,40 @@ BN_MUST_CHECK bn_status bn_http_join(char out[BN_HTTP_URL_MAX], const char *base
 bool bn_http_same_origin(const char *a, const char *b);
 /* The URL without query, fragment and credentials: for messages. */
 void bn_http_show(char *out, size_t room, const char *url);
+
+/* ---- resolve.c: where the bytes of a URL are, and which version they have ---- */
+
+struct bn_http_source {
+    char url[BN_HTTP_URL_MAX];   /* where the bytes are, after all redirects */
+    struct bn_http_answer first; /* of the requested URL, or of its new name there: the headers of the hub */
+    struct bn_http_answer last;  /* of the final URL */
+    bool ranges;                 /* it serves parts */
+    uint64_t size;               /* 0: not known */
+    char validator[256];         /* strong ETag, else Last-Modified, else "" */
+    char sha256[65];             /* that the first answer names, as the hub does; else "" */
+};
+
+/* How long a question waits for its answer, and how often it is repeated. */
+struct bn_http_patience {
+    unsigned retries; /* after no answer, or a server error */
+    unsigned stall_s; /* of the connection: bn_http_options */
+    /* Called ten times a second, and before each wait for another attempt; false stops. Both may be NULL. */
+    bool (*tick)(void *user);
+    bool (*retry)(void *user, uint64_t wait_ms, unsigned attempt, const char *why);
+    void *user;
+};
+
+/* Requests one byte of the wanted URL, because not every server answers HEAD, and discards it; with on_body all of it,
+ * which begins again with each on_answer. At most five redirects: a token is sent only to the origin that it is for.
+ * On success the last answer's status is 200 or 206, or 304 for a request with conditions; any other is an
+ * error: BN_ERR_NOT_FOUND, BN_ERR_AUTH, BN_ERR_NETWORK, by the status and the X-Error-Code of the hub. */
+BN_MUST_CHECK bn_status bn_http_ask(struct bn_http_source *out, struct bn_http *http,
+                                    const struct bn_http_request *wanted,
+                                    const struct bn_http_patience *patience, bn_error *err);
+/* The error for an HTTP status; *again is true when a later attempt may succeed. */
+bn_status bn_http_fail(const struct bn_http_answer *answer, const char *url, bool *again, bn_error *err);
+/* The wait before attempt number `attempt`, at random up to twice as long as before; at least what the server asks
+ * for, up to 300 s. */
+uint64_t bn_http_wait_ms(unsigned attempt, uint64_t retry_after_s);
 
 #endif

@@ -5,7 +5,7 @@
  * the disk.
  */
 #define _GNU_SOURCE
-#include "hub/net/pieces.h"
+#include "hub/net/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +18,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "hub/files/document.h"
 
+#define SCHEMA "bn.download/1"
 #define MAX_PATH 4096u
 #define MAX_JOURNAL_BYTES (256u << 20)
 #define CHUNK_BYTES (256u << 10)
@@ -56,11 +57,20 @@ static uint64_t piece_bytes(const struct bn_pieces *p, size_t i)
     return size > 0 && size - from < BN_PIECE_BYTES ? size - from : BN_PIECE_BYTES;
 }
 
+/* Makes room for n entries; new ones are zero. */
+static bn_status grow_zeros(void *list, size_t *room, size_t n, size_t each, bn_error *err)
+{
+    size_t before = *room;
+    char *entries;
+    BN_TRY(bn_array_grow(list, room, n, each, err));
+    memcpy(&entries, list, sizeof entries);
+    if (*room > before) memset(entries + before * each, 0, (*room - before) * each);
+    return BN_OK;
+}
+
 static bn_status grow(struct bn_pieces *p, size_t used, bn_error *err)
 {
-    size_t before = p->room;
-    BN_TRY(bn_array_grow(&p->state, &p->room, used, 1, err));
-    if (p->room > before) memset(p->state + before, MISSING, p->room - before);
+    BN_TRY(grow_zeros(&p->state, &p->room, used, 1, err));
     if (used > p->used) p->used = used;
     return BN_OK;
 }
@@ -194,75 +204,54 @@ static bn_status failure_of(struct bn_pieces *p, bn_error *err)
 static bn_status write_origin(struct bn_pieces *p, const struct bn_pieces_origin *origin, bn_error *err)
 {
     struct bn_buf line = {.max = 1u << 16};
-    bn_json *o = bn_json_new_object();
-    bn_json_put_string(o, "schema", "bn.download/1");
-    bn_json_put_string(o, "identity", origin->identity);
-    bn_json_put_string(o, "etag", origin->etag);
-    bn_json_put_string(o, "sha256", origin->sha256);
-    bn_json_put_u64(o, "size", origin->size);
-    bn_json_put_u64(o, "piece_bytes", BN_PIECE_BYTES);
-    bn_status status = bn_json_write_line(o, true, &line, err);
-    bn_json_free(o);
+    const struct bn_hub_text TEXTS[] = {{"schema", SCHEMA},
+                                        {"identity", origin->identity},
+                                        {"etag", origin->etag},
+                                        {"sha256", origin->sha256}};
+    cJSON *o = bn_hub_object(TEXTS, BN_ARRAY_LEN(TEXTS));
+    bool ok = cJSON_AddNumberToObject(o, "size", (double)origin->size) != NULL &&
+              cJSON_AddNumberToObject(o, "piece_bytes", BN_PIECE_BYTES) != NULL;
+    bn_status status = ok ? bn_hub_document_write(&line, o, false, err) : bn_nomem(err);
+    cJSON_Delete(o);
     if (status == BN_OK) status = write_line(p, line.data, line.len, err);
     bn_buf_release(&line);
     return status;
 }
 
-static bool text_of(const bn_json *o, const char *name, const char **out)
-{
-    return bn_json_string(bn_json_get(o, name), out);
-}
-
 /* Files with the same digest are the same, whatever server they come from. Without a digest, validator and
  * identity must be the same. */
-static bool is_same(const bn_json *head, const struct bn_pieces_origin *origin)
+static bool is_same(const cJSON *head, const struct bn_pieces_origin *origin)
 {
-    const char *identity, *etag, *sha256;
+    const char *etag = bn_hub_text_of(head, "etag"), *sha256 = bn_hub_text_of(head, "sha256");
     uint64_t size, piece;
-    if (!bn_json_text_is(head, "schema", "bn.download/1") || !text_of(head, "identity", &identity) ||
-        !text_of(head, "etag", &etag) || !text_of(head, "sha256", &sha256) ||
-        !bn_json_u64(bn_json_get(head, "size"), &size) ||
-        !bn_json_u64(bn_json_get(head, "piece_bytes"), &piece) || piece != BN_PIECE_BYTES)
+    if (strcmp(bn_hub_text_of(head, "schema"), SCHEMA) != 0 || !bn_hub_whole(head, "size", &size) ||
+        !bn_hub_whole(head, "piece_bytes", &piece) || piece != BN_PIECE_BYTES || size != origin->size)
         return false;
-    if (size != origin->size) return false;
     if (sha256[0] != '\0' && origin->sha256[0] != '\0') return strcmp(sha256, origin->sha256) == 0;
-    return etag[0] != '\0' && strcmp(etag, origin->etag) == 0 && strcmp(identity, origin->identity) == 0;
+    return etag[0] != '\0' && strcmp(etag, origin->etag) == 0 &&
+           strcmp(bn_hub_text_of(head, "identity"), origin->identity) == 0;
 }
 
-struct check {
-    bool (*progress)(void *user, uint64_t bytes);
-    void *user;
-    uint64_t *kept, *lost;
-};
-
-/* The digests that the journal lists, by piece; "" for a piece that it does not list. */
+/* The checksums that the journal lists, by piece; "" for a piece that it does not list. */
 struct listed {
     char (*hex)[BN_CHECKSUM_HEX];
     size_t n;
     uint64_t part_bytes; /* of the .part: a piece beyond them cannot be there */
 };
 
-static bn_status grow_listed(struct listed *listed, size_t n, bn_error *err)
-{
-    size_t before = listed->n;
-    BN_TRY(bn_array_grow(&listed->hex, &listed->n, n, sizeof *listed->hex, err));
-    if (listed->n > before) memset(listed->hex + before, 0, (listed->n - before) * sizeof *listed->hex);
-    return BN_OK;
-}
-
 /* One line {"piece", "n", "gmac"}. Of several lines of one piece the last one counts. Any other line is
  * skipped. */
-static bn_status read_line(struct bn_pieces *p, struct listed *listed, const bn_json *line, bn_error *err)
+static bn_status read_line(struct bn_pieces *p, struct listed *listed, const cJSON *line, bn_error *err)
 {
     uint64_t i, n;
-    const char *gmac;
-    if (!bn_json_u64(bn_json_get(line, "piece"), &i) || !bn_json_u64(bn_json_get(line, "n"), &n) ||
-        !text_of(line, "gmac", &gmac) || strlen(gmac) != BN_CHECKSUM_HEX - 1 ||
-        i >= BN_PIECES_MAX_BYTES / BN_PIECE_BYTES || (p->n > 0 && i >= p->n) ||
-        n != piece_bytes(p, (size_t)i) || i * BN_PIECE_BYTES + n > listed->part_bytes)
+    const char *gmac = bn_hub_text_of(line, "gmac");
+    if (!bn_hub_whole(line, "piece", &i) || !bn_hub_whole(line, "n", &n) ||
+        strlen(gmac) != BN_CHECKSUM_HEX - 1 || i >= BN_PIECES_MAX_BYTES / BN_PIECE_BYTES ||
+        (p->n > 0 && i >= p->n) || n != piece_bytes(p, (size_t)i) ||
+        i * BN_PIECE_BYTES + n > listed->part_bytes)
         return BN_OK;
     BN_TRY(grow(p, (size_t)i + 1, err));
-    BN_TRY(grow_listed(listed, (size_t)i + 1, err));
+    BN_TRY(grow_zeros(&listed->hex, &listed->n, (size_t)i + 1, sizeof *listed->hex, err));
     memcpy(listed->hex[i], gmac, BN_CHECKSUM_HEX);
     p->n_lines++;
     return BN_OK;
@@ -273,13 +262,11 @@ static bn_status read_lines(struct bn_pieces *p, struct listed *listed, const ch
                             bn_error *err)
 {
     bn_status status = BN_OK;
-    while (status == BN_OK && text[*used] != '\0') {
-        size_t n = strcspn(text + *used, "\n");
-        bn_json *line = NULL;
-        if (text[*used + n] == '\0') break; /* cut off */
-        if (bn_json_parse(&line, text + *used, n, NULL) == BN_OK) status = read_line(p, listed, line, err);
-        bn_json_free(line);
-        *used += n + 1;
+    for (size_t n; status == BN_OK && text[*used + (n = strcspn(text + *used, "\n"))] != '\0';
+         *used += n + 1) {
+        cJSON *line = cJSON_ParseWithLength(text + *used, n);
+        status = read_line(p, listed, line, err);
+        cJSON_Delete(line);
     }
     return status;
 }
@@ -292,7 +279,7 @@ static void forget_whole(struct bn_pieces *p)
 }
 
 /* Reads each listed piece and compares. One that differs is downloaded again, and then gets a new line. */
-static bn_status verify(struct bn_pieces *p, const struct listed *listed, const struct check *check,
+static bn_status verify(struct bn_pieces *p, const struct listed *listed, struct bn_pieces_found *found,
                         bn_error *err)
 {
     char hex[BN_CHECKSUM_HEX];
@@ -304,8 +291,8 @@ static bn_status verify(struct bn_pieces *p, const struct listed *listed, const 
         if (good) p->state[i] = SAFE;
         if (also && good) p->cursor++;
         if (also && !good) forget_whole(p);
-        *(good ? check->kept : check->lost) += n;
-        if (check->progress != NULL && !check->progress(check->user, good ? n : 0))
+        *(good ? &found->kept : &found->lost) += n;
+        if (found->progress != NULL && !found->progress(found->user, good ? n : 0))
             return bn_fail(err, BN_ERR_CANCELLED, "stopped");
     }
     return BN_OK;
@@ -349,43 +336,35 @@ static bn_status open_files(struct bn_pieces *p, const char *path, bn_error *err
     return bn_checksum_open(&p->each, err);
 }
 
-static bn_status fail_space(const struct bn_pieces *p, uint64_t needed, uint64_t available, bn_error *err)
-{
-    return bn_hint(bn_fail_in(err, BN_ERR_IO, p->part,
-                              "not enough disk space: %llu bytes are needed, %llu are free",
-                              (unsigned long long)needed, (unsigned long long)available),
-                   err, "free some space or choose another folder; a later run continues from here");
-}
-
 /* Is there space for a file of this size? Asked before anything is downloaded or allocated for it. */
-static bn_status check_space(const struct bn_pieces *p, uint64_t size, uint64_t *available, bn_error *err)
+static bn_status check_space(const struct bn_pieces *p, uint64_t size, bn_error *err)
 {
     struct statvfs disk;
     struct stat st;
-    *available = UINT64_MAX;
+    uint64_t available;
     if (size > BN_PIECES_MAX_BYTES)
         return bn_fail_in(err, BN_ERR_LIMIT, p->path, "a file of %llu bytes; the limit is 16 TiB",
                           (unsigned long long)size);
     if (fstat(p->fd, &st) != 0 || fstatvfs(p->fd, &disk) != 0 || disk.f_blocks == 0) return BN_OK;
     uint64_t have = (uint64_t)st.st_blocks * 512;
-    if (!bn_mul_ok(disk.f_bavail, disk.f_frsize, available)) *available = UINT64_MAX;
-    if (size <= have || size - have <= *available) return BN_OK;
-    return fail_space(p, size - have, *available, err);
+    if (size <= have || !bn_mul_ok(disk.f_bavail, disk.f_frsize, &available) || size - have <= available)
+        return BN_OK;
+    return bn_hint(bn_fail_in(err, BN_ERR_IO, p->part,
+                              "not enough disk space: %llu bytes are needed, %llu are free",
+                              (unsigned long long)(size - have), (unsigned long long)available),
+                   err, "free some space or choose another folder; a later run continues from here");
 }
 
 /* Takes the disk space now, so that other programs cannot take it meanwhile. Not for a size that only the
  * server names: it could fill the disk without sending a byte. */
 static bn_status reserve(struct bn_pieces *p, const struct bn_pieces_origin *origin, bn_error *err)
 {
-    uint64_t available;
     if (!origin->reserve || p->size == 0) return BN_OK;
     if (fallocate(p->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)p->size) == 0) return BN_OK;
     int why = errno;
-    if (why == EFBIG)
-        return bn_fail_errno(err, why, p->part, "cannot hold %llu bytes", (unsigned long long)p->size);
-    if (why != ENOSPC && why != EDQUOT) return BN_OK; /* not supported here */
-    BN_TRY(check_space(p, p->size, &available, err));
-    return fail_space(p, p->size, available, err);
+    if (why != EFBIG && why != ENOSPC && why != EDQUOT) return BN_OK; /* not supported here */
+    BN_TRY(check_space(p, p->size, err));
+    return bn_fail_errno(err, why, p->part, "cannot hold %llu bytes", (unsigned long long)p->size);
 }
 
 static bn_status set_size(struct bn_pieces *p, uint64_t size, bn_error *err)
@@ -396,7 +375,7 @@ static bn_status set_size(struct bn_pieces *p, uint64_t size, bn_error *err)
 }
 
 /* What an earlier run left. A last line that was cut off goes, so that the next one begins on its own. */
-static bn_status resume(struct bn_pieces *p, const char *text, size_t used, const struct check *check,
+static bn_status resume(struct bn_pieces *p, const char *text, size_t used, struct bn_pieces_found *found,
                         bn_error *err)
 {
     struct listed listed = {0};
@@ -405,46 +384,43 @@ static bn_status resume(struct bn_pieces *p, const char *text, size_t used, cons
     bn_status status = read_lines(p, &listed, text, &used, err);
     if (status == BN_OK && (ftruncate(p->log, (off_t)used) != 0 || lseek(p->log, 0, SEEK_END) < 0))
         status = bn_fail_errno(err, errno, p->journal, "cannot write");
-    if (status == BN_OK) status = verify(p, &listed, check, err);
+    if (status == BN_OK) status = verify(p, &listed, found, err);
     bn_free(listed.hex);
     return status;
 }
 
-static bn_status load(struct bn_pieces *p, const struct bn_pieces_origin *origin, const struct check *check,
-                      bool *other, bn_error *err)
+static bn_status load(struct bn_pieces *p, const struct bn_pieces_origin *origin,
+                      struct bn_pieces_found *found, bn_error *err)
 {
     struct bn_buf text = {.max = MAX_JOURNAL_BYTES};
-    bn_json *head = NULL;
     bn_status status = bn_file_read_regular(p->journal, &text, err);
     const char *lines = bn_buf_text(&text);
     size_t n = strcspn(lines, "\n");
-    bool same = lines[n] == '\n' && bn_json_parse(&head, lines, n, NULL) == BN_OK && is_same(head, origin);
-    bn_json_free(head);
-    *other = status == BN_OK && n > 0 && !same;
-    if (status == BN_OK) status = same ? resume(p, lines, n + 1, check, err) : begin(p, origin, err);
+    cJSON *head = cJSON_ParseWithLength(lines, n);
+    bool same = lines[n] == '\n' && is_same(head, origin);
+    cJSON_Delete(head);
+    found->other = n > 0 && !same;
+    if (status == BN_OK) status = same ? resume(p, lines, n + 1, found, err) : begin(p, origin, err);
     p->loaded = status == BN_OK;
     bn_buf_release(&text);
     return status;
 }
 
 bn_status bn_pieces_open(struct bn_pieces **out, const char *path, const struct bn_pieces_origin *origin,
-                         bool (*progress)(void *user, uint64_t bytes), void *user, uint64_t *kept,
-                         uint64_t *lost, bool *other, bn_error *err)
+                         struct bn_pieces_found *found, bn_error *err)
 {
-    struct check check = {progress, user, kept, lost};
-    uint64_t available;
     struct bn_pieces *p = bn_alloc(1, sizeof *p);
     *out = NULL;
-    *kept = *lost = 0;
-    *other = false;
+    found->kept = found->lost = 0;
+    found->other = false;
     if (p == NULL) return bn_nomem(err);
     p->fd = p->log = -1;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
     bn_status status = open_files(p, path, err);
-    if (status == BN_OK) status = check_space(p, origin->size, &available, err);
+    if (status == BN_OK) status = check_space(p, origin->size, err);
     if (status == BN_OK) status = set_size(p, origin->size, err);
-    if (status == BN_OK) status = load(p, origin, &check, other, err);
+    if (status == BN_OK) status = load(p, origin, found, err);
     if (status == BN_OK) status = reserve(p, origin, err);
     if (status == BN_OK) status = start_thread(p, err);
     if (status == BN_OK)
@@ -505,14 +481,13 @@ bool bn_pieces_has(struct bn_pieces *p, size_t i)
 
 bn_status bn_pieces_restart(struct bn_pieces *p, const struct bn_pieces_origin *origin, bn_error *err)
 {
-    uint64_t available;
     stop_thread(p);
     BN_TRY(failure_of(p, err));
     forget_whole(p);
     if (p->room > 0) memset(p->state, MISSING, p->room);
     p->used = 0;
     BN_TRY(begin(p, origin, err));
-    BN_TRY(check_space(p, origin->size, &available, err));
+    BN_TRY(check_space(p, origin->size, err));
     BN_TRY(set_size(p, origin->size, err));
     BN_TRY(reserve(p, origin, err));
     return start_thread(p, err);

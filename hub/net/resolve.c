@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
+ * Finds where the bytes of a URL are and which version they have. Redirects are followed here and not by libcurl, so
+ * that a token is sent only to the origin that it is for, and each answer is seen.
+ *
  * Asks the hub for the commit, size and digest of a file, and for the files of a repository.
  */
-#define _GNU_SOURCE
+#define _POSIX_C_SOURCE 200809L
 #include "hub/net/resolve.h"
 
 #include <ctype.h>
@@ -12,15 +15,168 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "hub/names/reference.h"
+#include "base/random.h"
+#include "hub/names/names.h"
+#include "hub/net/http.h"
+
+#define MAX_HOPS 5u
+#define TICK_NS 100000000L
+#define FIRST_WAIT_MS 200u
+#define MAX_WAIT_MS 10000u
+#define MAX_RETRY_AFTER_S 300u
+
+/* Only the header is needed. */
+static bool stop_at_header(void *user, const struct bn_http_answer *answer)
+{
+    (void)user;
+    (void)answer;
+    return false;
+}
+
+static bool is_redirect(long status)
+{
+    return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+/* ---- errors ---- */
+
+static bn_status fail_auth(const struct bn_http_answer *a, const char *url, bn_error *err)
+{
+    if (strcmp(a->error_code, "GatedRepo") == 0)
+        return bn_hint(
+            bn_fail_in(err, BN_ERR_AUTH, url, "access needs the approval of the repository's owners"), err,
+            "request access on the repository's page, then set HF_TOKEN");
+    /* The hub does not tell strangers whether a private repository exists. */
+    if (strcmp(a->error_code, "RepoNotFound") == 0)
+        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, url, "no such repository, or it is private"), err,
+                       "check the name; for a private repository set HF_TOKEN");
+    return bn_hint(bn_fail_in(err, BN_ERR_AUTH, url, "access denied (HTTP %ld)", a->status), err,
+                   "set HF_TOKEN to a token with read access");
+}
+
+static bn_status fail_not_found(const struct bn_http_answer *a, const char *url, bn_error *err)
+{
+    const char *what = strcmp(a->error_code, "RepoNotFound") == 0       ? "no such repository"
+                       : strcmp(a->error_code, "RevisionNotFound") == 0 ? "no such revision in the repository"
+                       : strcmp(a->error_code, "EntryNotFound") == 0    ? "no such file in the repository"
+                                                                        : "not found";
+    return bn_fail_in(err, BN_ERR_NOT_FOUND, url, "%s (HTTP %ld)", what, a->status);
+}
+
+bn_status bn_http_fail(const struct bn_http_answer *a, const char *url, bool *again, bn_error *err)
+{
+    char shown[200];
+    bn_http_show(shown, sizeof shown, url);
+    *again = a->status == 408 || a->status == 425 || a->status == 429 || a->status >= 500;
+    if (a->status == 401 || a->status == 403) return fail_auth(a, shown, err);
+    if (a->status == 404 || a->status == 410) return fail_not_found(a, shown, err);
+    if (a->status == 429) return bn_fail_in(err, BN_ERR_NETWORK, shown, "too many requests (HTTP 429)");
+    return bn_fail_in(err, BN_ERR_NETWORK, shown, "the server answered HTTP %ld", a->status);
+}
+
+/* ---- one attempt ---- */
+
+struct asking {
+    struct bn_http_source *out;
+    struct bn_http *http;
+    const struct bn_http_request *wanted;
+    const struct bn_http_patience *patience;
+};
+
+/* One hop. A range that is refused, as of an empty file, is asked for without. */
+static bn_status hop(struct bn_http_result *out, const struct asking *a, bn_error *err)
+{
+    struct bn_http_request request = *a->wanted;
+    request.url = a->out->url;
+    request.ranged = request.on_body == NULL;
+    if (request.ranged) request.on_answer = stop_at_header;
+    if (!bn_http_same_origin(a->wanted->url, request.url)) request.token = NULL;
+    BN_TRY(bn_http_get(a->http, &request, a->patience->tick, a->patience->user, out, err));
+    if (out->answer.status != 416) return BN_OK;
+    request.ranged = false;
+    return bn_http_get(a->http, &request, a->patience->tick, a->patience->user, out, err);
+}
+
+static void understand(struct bn_http_source *out)
+{
+    const struct bn_http_answer *a = &out->last;
+    const char *digest = out->first.linked_etag;
+    out->ranges = a->status == 206 && a->has_range;
+    out->size = out->ranges ? a->total : a->status == 200 && a->has_length ? a->length : 0;
+    if (out->size == 0) out->size = out->first.linked_size;
+    snprintf(out->sha256, sizeof out->sha256, "%s", digest + (digest[0] == '"'));
+    bool sha256 = bn_is_sha256(out->sha256) && strlen(digest) == (digest[0] == '"' ? 66 : 64);
+    if (!sha256) out->sha256[0] = '\0';
+    snprintf(out->validator, sizeof out->validator, "%s", a->etag[0] == '"' ? a->etag : a->last_modified);
+}
+
+static bn_status ask(const struct asking *a, bool *again, bn_error *err)
+{
+    struct bn_http_source *out = a->out;
+    const char *url = a->wanted->url;
+    bool conditional = a->wanted->if_none_match != NULL || a->wanted->if_modified_since != NULL;
+    struct bn_http_result r;
+    char next[BN_HTTP_URL_MAX], shown[200];
+    *out = (struct bn_http_source){0};
+    if (strlen(url) >= sizeof out->url) return bn_fail(err, BN_ERR_LIMIT, "the URL is too long");
+    memcpy(out->url, url, strlen(url) + 1);
+    for (unsigned n = 0; n <= MAX_HOPS; n++) {
+        BN_TRY(hop(&r, a, err));
+        bn_http_show(shown, sizeof shown, out->url);
+        *again = r.end == BN_HTTP_BROKEN;
+        if (r.end != BN_HTTP_DONE && r.end != BN_HTTP_STOPPED)
+            return bn_fail_in(err, BN_ERR_NETWORK, shown, "%s", r.message);
+        out->last = r.answer;
+        /* A repository that was renamed redirects to its new name, and that answer names the commit. */
+        bool speaks = out->first.commit[0] == '\0' && r.answer.commit[0] != '\0';
+        if (n == 0 || (speaks && bn_http_same_origin(url, out->url))) out->first = r.answer;
+        long status = r.answer.status;
+        if (status == 200 || status == 206) understand(out);
+        if (status == 200 || status == 206 || (status == 304 && conditional)) return BN_OK;
+        if (!is_redirect(status)) return bn_http_fail(&r.answer, out->url, again, err);
+        BN_TRY(bn_http_join(next, out->url, r.answer.location, err));
+        memcpy(out->url, next, sizeof next);
+    }
+    return bn_fail(err, BN_ERR_NETWORK, "more than %u redirects", MAX_HOPS);
+}
+
+/* ---- asking again ---- */
+
+uint64_t bn_http_wait_ms(unsigned attempt, uint64_t retry_after_s)
+{
+    uint64_t random = bn_clock_ns(), most = (uint64_t)FIRST_WAIT_MS << (attempt < 6 ? attempt : 6);
+    uint64_t ms = FIRST_WAIT_MS / 2 + bn_splitmix64(&random) % (most < MAX_WAIT_MS ? most : MAX_WAIT_MS);
+    if (retry_after_s > MAX_RETRY_AFTER_S) retry_after_s = MAX_RETRY_AFTER_S;
+    return retry_after_s * 1000 > ms ? retry_after_s * 1000 : ms;
+}
+
+bn_status bn_http_ask(struct bn_http_source *out, struct bn_http *http, const struct bn_http_request *wanted,
+                      const struct bn_http_patience *p, bn_error *err)
+{
+    const struct timespec pause = {0, TICK_NS};
+    const struct asking asking = {out, http, wanted, p};
+    for (unsigned attempt = 0;; attempt++) {
+        bn_error why = {0};
+        bool again = false;
+        bn_status status = ask(&asking, &again, &why);
+        if (status == BN_OK || !again || attempt >= p->retries) {
+            if (status != BN_OK && err != NULL && err->code == BN_OK) *err = why;
+            return status;
+        }
+        uint64_t ms = bn_http_wait_ms(attempt, out->last.retry_after_s);
+        bool go_on = p->retry == NULL || p->retry(p->user, ms, attempt + 1, why.msg);
+        for (uint64_t until = bn_clock_ns() + ms * 1000000u; go_on && bn_clock_ns() < until;) {
+            (void)nanosleep(&pause, NULL);
+            go_on = p->tick == NULL || p->tick(p->user);
+        }
+        if (!go_on) return bn_fail(err, BN_ERR_CANCELLED, "stopped");
+    }
+}
 
 #define MAX_LISTING_BYTES (4u << 20)
-#define MAX_HOPS 3u
-#define TICK_NS 100000000L
-#define FIRST_WAIT_NS UINT64_C(300000000)
-#define MAX_RETRY_AFTER_S 300
 
 /* ---- where, and who asks ---- */
 
@@ -84,27 +240,14 @@ bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err)
 
 /* ---- URLs ---- */
 
-/* Appends a path, percent-encoded but for its slashes. */
-static void put_path(struct bn_buf *out, const char *path)
+/* Appends text percent-encoded, but for the characters of `plain`: a revision is one part of the path, without slashes. */
+static void put_encoded(struct bn_buf *out, const char *text, const char *plain)
 {
-    for (const char *c = path; *c != '\0'; c++) {
-        if (isalnum((unsigned char)*c) || strchr("-._~/", *c) != NULL)
+    for (const char *c = text; *c != '\0'; c++)
+        if (isalnum((unsigned char)*c) || strchr(plain, *c) != NULL)
             bn_buf_putc(out, *c);
         else
             bn_buf_printf(out, "%%%02X", (unsigned char)*c);
-    }
-}
-
-/* A revision is one part of the path: its slashes are encoded. */
-static void put_revision(struct bn_buf *out, const char *revision)
-{
-    for (const char *c = revision; *c != '\0'; c++) {
-        char one[2] = {*c, '\0'};
-        if (*c == '/')
-            bn_buf_puts(out, "%2F");
-        else
-            put_path(out, one);
-    }
 }
 
 bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const char *repo, const char *file,
@@ -116,12 +259,11 @@ bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const c
         return bn_fail(err, BN_ERR_ARG, "not a valid path in a repository");
     bn_buf_printf(&url, "%s/", server->endpoint);
     if (file == NULL) bn_buf_puts(&url, "api/models/");
-    put_path(&url, repo);
+    put_encoded(&url, repo, "-._~/");
     bn_buf_puts(&url, file == NULL ? "/revision/" : "/resolve/");
-    put_revision(&url, revision);
-    if (file != NULL) bn_buf_putc(&url, '/');
-    put_path(&url, file != NULL ? file : "");
-    if (file == NULL) bn_buf_puts(&url, "?blobs=true");
+    put_encoded(&url, revision, "-._~");
+    bn_buf_puts(&url, file == NULL ? "?blobs=true" : "/");
+    put_encoded(&url, file != NULL ? file : "", "-._~/");
     bn_status status = bn_buf_check(&url, err);
     if (status == BN_OK) memcpy(out, url.data, url.len + 1);
     bn_buf_release(&url);
@@ -133,61 +275,6 @@ static bn_status refuse_offline(const struct bn_hub_server *server, const char *
     if (!server->offline) return BN_OK;
     return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, what, "not in the cache, and the network is off"), err,
                    "run without --offline and HF_HUB_OFFLINE to download it");
-}
-
-/* ---- asking again ---- */
-
-/* Waits before the next attempt: twice as long as before, at least what the server asks for. */
-static bn_status wait_for(const struct bn_hub_server *server, unsigned attempt, int64_t retry_after_s,
-                          bn_error *err)
-{
-    const struct timespec pause = {0, TICK_NS};
-    uint64_t wait_ns = (uint64_t)FIRST_WAIT_NS << (attempt < 5 ? attempt : 5);
-    if (retry_after_s > MAX_RETRY_AFTER_S) retry_after_s = MAX_RETRY_AFTER_S;
-    if (retry_after_s > 0 && (uint64_t)retry_after_s * 1000000000u > wait_ns)
-        wait_ns = (uint64_t)retry_after_s * 1000000000u;
-    for (uint64_t until = bn_clock_ns() + wait_ns; bn_clock_ns() < until;) {
-        (void)nanosleep(&pause, NULL);
-        if (server->tick != NULL && !server->tick(server->user))
-            return bn_fail(err, BN_ERR_CANCELLED, "stopped");
-    }
-    return BN_OK;
-}
-
-/* One attempt of a question; *again and *retry_after_s say whether another one may help. */
-struct question {
-    const struct bn_hub_server *server;
-    struct bn_http *http;
-    struct bn_http_request request;
-    void *out;
-};
-typedef bn_status (*ask_fn)(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err);
-
-static bn_status ask(ask_fn fn, const struct bn_hub_server *server, const struct bn_http_request *request,
-                     void *out, bn_error *err)
-{
-    struct question q = {server, NULL, *request, out};
-    bool known = server->token[0] != '\0' && bn_http_same_origin(request->url, server->endpoint);
-    if (known) q.request.token = server->token;
-    const struct bn_http_options options = {.stall_s = server->stall_s};
-    BN_TRY(bn_http_open(&q.http, &options, err));
-    bn_status status = BN_OK;
-    for (unsigned attempt = 0;; attempt++) {
-        bn_error why = {0};
-        bool again = false;
-        int64_t retry_after_s = -1;
-        status = fn(&q, &again, &retry_after_s, &why);
-        if (status != BN_OK && again && attempt < server->retries) {
-            status = wait_for(server, attempt, retry_after_s, err);
-            if (status == BN_OK) continue;
-        } else if (status != BN_OK && err != NULL && err->code == BN_OK) {
-            *err = why;
-            if (status == BN_ERR_NETWORK) bn_error_hint(err, "bn-download doctor checks the network");
-        }
-        break;
-    }
-    bn_http_close(q.http);
-    return status;
 }
 
 /* ---- one file ---- */
@@ -202,26 +289,26 @@ static void strip_etag(char out[129], const char *etag)
     snprintf(out, 129, "%.*s", ok ? (int)n : 0, etag);
 }
 
-static bn_status ask_source(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err)
-{
-    struct bn_http_source *source = q->out;
-    const struct bn_hub_server *s = q->server;
-    bn_status status = bn_http_ask(source, q->http, &q->request, s->tick, s->user, again, err);
-    *retry_after_s = source->last.retry_after_s;
-    return status;
-}
-
 bn_status bn_hub_ask(struct bn_http_source *out, const struct bn_hub_server *server,
                      const struct bn_http_request *request, bn_error *err)
 {
+    struct bn_http *http;
+    struct bn_http_request asked = *request;
+    const struct bn_http_options options = {.stall_s = server->patience.stall_s};
     BN_TRY(refuse_offline(server, request->url, err));
-    return ask(ask_source, server, request, out, err);
+    if (server->token[0] != '\0' && bn_http_same_origin(request->url, server->endpoint))
+        asked.token = server->token;
+    BN_TRY(bn_http_open(&http, &options, err));
+    bn_status status = bn_http_ask(out, http, &asked, &server->patience, err);
+    bn_http_close(http);
+    if (status == BN_ERR_NETWORK) bn_error_hint(err, "bn-download doctor checks the network");
+    return status;
 }
 
 bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server *server, const char *repo,
                          const char *file, const char *revision, bn_error *err)
 {
-    struct bn_http_source source = {.last.retry_after_s = -1};
+    struct bn_http_source source;
     *out = (struct bn_hub_metadata){0};
     BN_TRY(bn_hub_url(out->url, server, repo, file, revision, err));
     const struct bn_http_request request = {.url = out->url};
@@ -241,6 +328,14 @@ bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server
 
 /* ---- a repository ---- */
 
+static bool begin(void *user, const struct bn_http_answer *answer)
+{
+    struct bn_buf *text = user;
+    (void)answer;
+    text->len = 0;
+    return true;
+}
+
 static bool keep(void *user, const void *bytes, size_t n)
 {
     struct bn_buf *text = user;
@@ -248,56 +343,34 @@ static bool keep(void *user, const void *bytes, size_t n)
     return !text->failed;
 }
 
-bn_status bn_hub_listing_parse(bn_json **out, const char *text, size_t n, bn_error *err)
+bn_status bn_hub_listing_parse(cJSON **out, const char *text, size_t n, bn_error *err)
 {
-    BN_TRY(bn_json_parse(out, text, n, err));
-    const bn_json *files = bn_json_get(*out, "siblings");
+    BN_TRY(bn_hub_document_parse(out, text, n, NULL, err));
+    const cJSON *files = bn_hub_member(*out, "siblings"), *o;
     bn_status status = BN_OK;
-    if (bn_json_kind(files) != BN_JSON_ARRAY)
+    if (!cJSON_IsArray(files))
         status = bn_fail(err, BN_ERR_FORMAT, "the server's answer is not a list of files");
-    for (const bn_json *o = bn_json_first(files); o != NULL && status == BN_OK; o = bn_json_next(o))
-        if (!bn_hub_safe_path(bn_json_text_of(o, "rfilename")))
-            status = bn_fail(err, BN_ERR_FORMAT, "the server lists a file with an unsafe name");
+    cJSON_ArrayForEach(o, files) if (!bn_hub_safe_path(bn_hub_text_of(o, "rfilename"))) status =
+        bn_fail(err, BN_ERR_FORMAT, "the server lists a file with an unsafe name");
     if (status == BN_OK) return BN_OK;
-    bn_json_free(*out);
+    cJSON_Delete(*out);
     *out = NULL;
     return status;
 }
 
-static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err)
-{
-    struct bn_buf *text = q->out;
-    char url[BN_HTTP_URL_MAX], next[BN_HTTP_URL_MAX];
-    struct bn_http_request request = {.url = url, .token = q->request.token, .on_body = keep, .user = text};
-    struct bn_http_result result;
-    snprintf(url, sizeof url, "%s", q->request.url);
-    for (unsigned n = 0;; n++) {
-        text->len = 0;
-        BN_TRY(bn_http_get(q->http, &request, q->server->tick, q->server->user, &result, err));
-        /* A repository that was renamed; its new name is at the same server. */
-        if (result.answer.location[0] == '\0' || n == MAX_HOPS) break;
-        BN_TRY(bn_http_join(next, url, result.answer.location, err));
-        if (!bn_http_same_origin(next, url)) break;
-        memcpy(url, next, sizeof url);
-    }
-    *again = result.end == BN_HTTP_BROKEN;
-    *retry_after_s = result.answer.retry_after_s;
-    if (result.end != BN_HTTP_DONE)
-        return bn_fail_in(err, BN_ERR_NETWORK, url, "%s",
-                          text->failed ? "the list of files is too long" : result.message);
-    return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->request.url, again, err);
-}
-
-bn_status bn_hub_list(bn_json **out, const struct bn_hub_server *server, const char *repo,
-                      const char *revision, bn_error *err)
+bn_status bn_hub_list(cJSON **out, const struct bn_hub_server *server, const char *repo, const char *revision,
+                      bn_error *err)
 {
     char url[2049];
     struct bn_buf text = {.max = MAX_LISTING_BYTES};
+    const struct bn_http_request request = {.url = url, .on_answer = begin, .on_body = keep, .user = &text};
+    struct bn_http_source source;
     *out = NULL;
     BN_TRY(refuse_offline(server, repo, err));
     BN_TRY(bn_hub_url(url, server, repo, NULL, revision, err));
-    const struct bn_http_request request = {.url = url};
-    bn_status status = ask(ask_list, server, &request, &text, err);
+    bn_status status = bn_hub_ask(&source, server, &request, err);
+    if (status == BN_OK && text.failed)
+        status = bn_fail_in(err, BN_ERR_NETWORK, repo, "the list of files is too long");
     if (status == BN_OK) status = bn_hub_listing_parse(out, bn_buf_text(&text), text.len, err);
     bn_buf_release(&text);
     return status;

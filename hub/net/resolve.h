@@ -6,17 +6,14 @@
 #ifndef BN_HUB_RESOLVE_H
 #define BN_HUB_RESOLVE_H
 
-#include "base/json.h"
-#include "hub/net/ask.h"
+#include "hub/files/document.h"
+#include "hub/net/http.h"
 
 struct bn_hub_server {
-    char endpoint[512];       /* HF_ENDPOINT, else https://huggingface.co; no slash at the end */
-    char token[512];          /* HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token names; "" without */
-    bool offline;             /* HF_HUB_OFFLINE, --offline: nothing is asked */
-    unsigned retries;         /* of a request without an answer, or with a server error */
-    unsigned stall_s;         /* http.h; 0: 30 */
-    bool (*tick)(void *user); /* called ten times a second while it is asked; false stops it. May be NULL */
-    void *user;
+    char endpoint[512]; /* HF_ENDPOINT, else https://huggingface.co; no slash at the end */
+    char token[512];    /* HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token names; "" without */
+    bool offline;       /* HF_HUB_OFFLINE, --offline: nothing is asked */
+    struct bn_http_patience patience;
 };
 BN_MUST_CHECK bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err);
 
@@ -43,10 +40,10 @@ BN_MUST_CHECK bn_status bn_hub_ask(struct bn_http_source *out, const struct bn_h
                                    const struct bn_http_request *request, bn_error *err);
 
 /* What is in a repository, as the hub says it: an object with "siblings" {"rfilename"}, which are safe paths. To be
- * freed. BN_ERR_FORMAT for another answer. */
-BN_MUST_CHECK bn_status bn_hub_list(bn_json **out, const struct bn_hub_server *server, const char *repo,
+ * deleted. BN_ERR_FORMAT for another answer. */
+BN_MUST_CHECK bn_status bn_hub_list(cJSON **out, const struct bn_hub_server *server, const char *repo,
                                     const char *revision, bn_error *err);
 /* The same from the text of an answer. */
-BN_MUST_CHECK bn_status bn_hub_listing_parse(bn_json **out, const char *text, size_t n, bn_error *err);
+BN_MUST_CHECK bn_status bn_hub_listing_parse(cJSON **out, const char *text, size_t n, bn_error *err);
 
 #endif

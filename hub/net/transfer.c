@@ -4,28 +4,21 @@
  * near the first missing one, so that little is lost when the process dies. A single stream downloads all
  * missing pieces in one run.
  */
-#define _POSIX_C_SOURCE 200809L
 #include "hub/net/transfer.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/random.h"
-#include "hub/net/ask.h"
-#include "hub/net/pieces.h"
+#include "hub/net/http.h"
 
 #define MAX_STREAMS 16u
 #define RUN_PIECES 4u /* of one request, with several streams: at most */
 #define TICK_MS 100u
 #define EVENT_NS 100000000u
-#define FIRST_WAIT_MS 200u
-#define MAX_WAIT_MS 10000u
-#define MAX_RETRY_AFTER_S 300
 #define MAX_VERSIONS 3u /* after this many changes of the file on the server the transfer fails */
 
 /* What one stream found and all of them must obey. */
@@ -57,7 +50,7 @@ struct job {
     bn_error why;   /* of FATAL */
     bool no_ranges; /* the server was seen to ignore them */
     uint64_t have;  /* bytes of pieces that are complete */
-    uint64_t start_ns, last_event_ns, random;
+    uint64_t last_event_ns;
 };
 
 /* ---- events ---- */
@@ -89,31 +82,6 @@ static bool tick(void *user)
     return bn_clock_ns() - job->last_event_ns < EVENT_NS || tell(job, BN_TRANSFER_PROGRESS, 0, 0, NULL);
 }
 
-/* ---- waiting ---- */
-
-/* Full jitter: anything up to twice as much as the time before; what the server asks for counts more. */
-static uint64_t wait_ms(struct job *job, unsigned attempt, int64_t retry_after_s)
-{
-    uint64_t most = attempt > 6 ? MAX_WAIT_MS : (uint64_t)FIRST_WAIT_MS << attempt;
-    if (most > MAX_WAIT_MS) most = MAX_WAIT_MS;
-    uint64_t ms = FIRST_WAIT_MS / 2 + bn_splitmix64(&job->random) % most;
-    if (retry_after_s > MAX_RETRY_AFTER_S) retry_after_s = MAX_RETRY_AFTER_S;
-    if (retry_after_s >= 0 && (uint64_t)retry_after_s * 1000 > ms) ms = (uint64_t)retry_after_s * 1000;
-    return ms;
-}
-
-static bn_status pause_for(struct job *job, uint64_t ms, bn_error *err)
-{
-    uint64_t until = bn_clock_ns() + ms * 1000000u;
-    struct bn_http_call *none;
-    while (bn_clock_ns() < until) {
-        uint64_t left = (until - bn_clock_ns()) / 1000000u + 1;
-        BN_TRY(bn_http_poll(job->http, left < TICK_MS ? (unsigned)left : TICK_MS, &none, err));
-        if (!tick(job)) return stopped(err);
-    }
-    return BN_OK;
-}
-
 /* ---- asking ---- */
 
 static void set_origin(struct job *job)
@@ -129,52 +97,61 @@ static void set_origin(struct job *job)
     if (job->n_streams > MAX_STREAMS) job->n_streams = MAX_STREAMS;
 }
 
+static bool on_retry(void *user, uint64_t wait_ms, unsigned attempt, const char *why)
+{
+    struct job *job = user;
+    job->t->n_requests++;
+    return tell(job, BN_TRANSFER_RETRY, wait_ms, attempt, why);
+}
+
 /* The current URL, with retries; then the next ones. */
 static bn_status ask(struct job *job, bn_error *err)
 {
-    for (unsigned attempt = 0;; attempt++) {
+    const struct bn_http_patience patience = {
+        .retries = job->t->retries, .tick = tick, .retry = on_retry, .user = job};
+    for (;; job->url++) {
         bn_error why = {0};
-        bool again = false;
         const char *url = job->t->urls[job->url];
         struct bn_http_request wanted = {.url = url};
         if (bn_http_same_origin(job->t->urls[0], url)) wanted.token = job->t->token;
         snprintf(job->source.url, sizeof job->source.url, "%s", url);
-        if (!tell(job, BN_TRANSFER_ASK, 0, attempt, NULL)) return stopped(err);
+        if (!tell(job, BN_TRANSFER_ASK, 0, 0, NULL)) return stopped(err);
         job->t->n_requests++;
-        bn_status status = bn_http_ask(&job->source, job->http, &wanted, tick, job, &again, &why);
+        bn_status status = bn_http_ask(&job->source, job->http, &wanted, &patience, &why);
         if (status == BN_OK) status = bn_transfer_check_source(job->t, &job->source, job->sha256, &why);
         if (status == BN_OK) {
             set_origin(job);
             return BN_OK;
         }
         if (status == BN_ERR_CANCELLED) return stopped(err);
-        if (again && attempt < job->t->retries) {
-            uint64_t ms = wait_ms(job, attempt, job->source.last.retry_after_s);
-            if (!tell(job, BN_TRANSFER_RETRY, ms, attempt + 1, why.msg)) return stopped(err);
-            BN_TRY(pause_for(job, ms, err));
-            continue;
-        }
-        if (job->url + 1 >= job->t->n_urls || status == BN_ERR_NOMEM) {
-            if (err != NULL && err->code == BN_OK) *err = why;
-            return status;
-        }
-        job->url++;
-        attempt = UINT32_MAX; /* the next one begins with 0 */
+        if (job->url + 1 < job->t->n_urls && status != BN_ERR_NOMEM) continue;
+        if (err != NULL && err->code == BN_OK) *err = why;
+        return status;
     }
 }
 
 /* ---- streams ---- */
 
-static void set_verdict(struct job *job, enum verdict verdict)
+/* False, for the callbacks that end a call by it. */
+static bool decide(struct job *job, enum verdict verdict)
 {
     if (verdict > job->verdict) job->verdict = verdict;
+    return false;
 }
 
 static bool fatal(struct job *job, bn_status code, const char *message)
 {
     bn_fail(&job->why, code, "%s", message);
-    set_verdict(job, FATAL);
-    return false;
+    return decide(job, FATAL);
+}
+
+/* The next URL is asked; false when there is none. */
+static bool try_next(struct job *job)
+{
+    if (job->url + 1 >= job->t->n_urls) return false;
+    job->url++;
+    (void)decide(job, ASK_AGAIN);
+    return true;
 }
 
 static bool same_version(const struct job *job, const struct bn_http_answer *a)
@@ -189,14 +166,10 @@ static bool same_version(const struct job *job, const struct bn_http_answer *a)
 static bool accept_part(struct stream *s, const struct bn_http_answer *a)
 {
     struct job *job = s->job;
-    if (!a->has_range || a->from != s->at || (s->end != UINT64_MAX && a->to >= s->end)) {
-        set_verdict(job, NO_RANGES); /* it says 206 and sends something else */
-        return false;
-    }
-    if (!same_version(job, a) || (a->total > 0 && job->origin.size > 0 && a->total != job->origin.size)) {
-        set_verdict(job, OTHER_VERSION);
-        return false;
-    }
+    if (!a->has_range || a->from != s->at || (s->end != UINT64_MAX && a->to >= s->end))
+        return decide(job, NO_RANGES); /* it says 206 and sends something else */
+    if (!same_version(job, a) || (a->total > 0 && job->origin.size > 0 && a->total != job->origin.size))
+        return decide(job, OTHER_VERSION);
     return true;
 }
 
@@ -205,16 +178,9 @@ static bool accept_part(struct stream *s, const struct bn_http_answer *a)
 static bool accept_whole(struct stream *s, const struct bn_http_answer *a)
 {
     struct job *job = s->job;
-    bool other =
-        !same_version(job, a) || (a->has_length && job->origin.size > 0 && a->length != job->origin.size);
-    if (other) {
-        set_verdict(job, OTHER_VERSION);
-        return false;
-    }
-    if (s->at != 0 || job->n_streams > 1) {
-        set_verdict(job, NO_RANGES);
-        return false;
-    }
+    if (!same_version(job, a) || (a->has_length && job->origin.size > 0 && a->length != job->origin.size))
+        return decide(job, OTHER_VERSION);
+    if (s->at != 0 || job->n_streams > 1) return decide(job, NO_RANGES);
     s->end = job->origin.size > 0 ? job->origin.size : a->has_length ? a->length : UINT64_MAX;
     return true;
 }
@@ -226,7 +192,7 @@ static bool on_answer(void *user, const struct bn_http_answer *a)
         return fatal(s->job, BN_ERR_NETWORK, "the server sent compressed data, although it was asked not to");
     if (a->status == 206) return accept_part(s, a);
     if (a->status == 200) return accept_whole(s, a);
-    if (a->status == 416) set_verdict(s->job, OTHER_VERSION);
+    if (a->status == 416) return decide(s->job, OTHER_VERSION);
     return false; /* the status is looked at when the call has ended */
 }
 
@@ -236,14 +202,9 @@ static bool accept_start(struct stream *s, const void *bytes, size_t n)
     struct job *job = s->job;
     bn_error why = {0};
     if (bn_hub_check_start(job->t->format, s->at, bytes, n, &why) == BN_OK) return true;
-    if (job->url + 1 < job->t->n_urls) {
-        job->url++;
-        set_verdict(job, ASK_AGAIN);
-        return false;
-    }
+    if (try_next(job)) return false;
     job->why = why;
-    set_verdict(job, FATAL);
-    return false;
+    return decide(job, FATAL);
 }
 
 /* Skips bytes of pieces that are complete, which a server without ranges sends again. */
@@ -261,18 +222,14 @@ static bool on_body(void *user, const void *bytes, size_t n)
         if (border > s->end) border = s->end;
         size_t now = border - s->at < n ? (size_t)(border - s->at) : n;
         bool there = bn_pieces_has(job->pieces, piece);
-        if (!there && bn_pieces_write(job->pieces, s->at, from, now, &job->why) != BN_OK) {
-            set_verdict(job, FATAL);
-            return false;
-        }
+        if (!there && bn_pieces_write(job->pieces, s->at, from, now, &job->why) != BN_OK)
+            return decide(job, FATAL);
         s->at += now;
         from += now;
         n -= now;
         if (s->at != border || there) continue;
         job->have += border - (uint64_t)piece * BN_PIECE_BYTES;
-        if (bn_pieces_done(job->pieces, piece, &job->why) == BN_OK) continue;
-        set_verdict(job, FATAL);
-        return false;
+        if (bn_pieces_done(job->pieces, piece, &job->why) != BN_OK) return decide(job, FATAL);
     }
     return true;
 }
@@ -374,22 +331,18 @@ static bn_status end_of_unknown(struct job *job, struct stream *s, bn_error *err
 
 /* Tries again from the next byte; after too many attempts without progress, the next URL, or an error. An
  * attempt without progress brought less than the lowest speed allows: dripped bytes do not count. */
-static bn_status retry(struct job *job, struct stream *s, int64_t retry_after_s, const char *why,
+static bn_status retry(struct job *job, struct stream *s, uint64_t retry_after_s, const char *why,
                        bn_error *err)
 {
     uint64_t enough = (uint64_t)BN_HTTP_STALL_BYTES * (job->t->stall_s > 0 ? job->t->stall_s : 30);
     s->attempt = s->at - s->started >= enough ? 1 : s->attempt + 1;
     if (s->attempt > job->t->retries) {
-        if (job->url + 1 >= job->t->n_urls) {
-            char url[200];
-            bn_http_show(url, sizeof url, job->source.url);
-            return bn_fail_in(err, BN_ERR_NETWORK, url, "%s; %u attempts", why, s->attempt);
-        }
-        job->url++;
-        set_verdict(job, ASK_AGAIN);
-        return BN_OK;
+        char url[200];
+        bn_http_show(url, sizeof url, job->source.url);
+        return try_next(job) ? BN_OK
+                             : bn_fail_in(err, BN_ERR_NETWORK, url, "%s; %u attempts", why, s->attempt);
     }
-    uint64_t ms = wait_ms(job, s->attempt - 1, retry_after_s);
+    uint64_t ms = bn_http_wait_ms(s->attempt - 1, retry_after_s);
     s->not_before_ns = bn_clock_ns() + ms * 1000000u;
     return tell(job, BN_TRANSFER_RETRY, ms, s->attempt, why) ? BN_OK : stopped(err);
 }
@@ -404,7 +357,7 @@ static bn_status ended_by_status(struct job *job, struct stream *s, const struct
     /* An address that was given for a while may have run out; so may one that redirects now. */
     if ((status >= 300 && status < 400) || ((status == 401 || status == 403 || status == 404) && elsewhere)) {
         if (++job->n_versions > MAX_VERSIONS) return bn_http_fail(&r->answer, job->source.url, &again, err);
-        set_verdict(job, ASK_AGAIN);
+        (void)decide(job, ASK_AGAIN);
         return BN_OK;
     }
     bn_status failed = bn_http_fail(&r->answer, job->source.url, &again, &why);
@@ -422,10 +375,10 @@ static bn_status ended(struct job *job, struct bn_http_call *call, bn_error *err
     s->call = NULL;
     if (job->verdict == FATAL || (r.end == BN_HTTP_STOPPED && job->verdict != FINE)) return BN_OK;
     if (r.end == BN_HTTP_REFUSED) return bn_fail(err, BN_ERR_NETWORK, "%s", r.message);
-    if (r.end == BN_HTTP_BROKEN) return retry(job, s, -1, r.message, err);
+    if (r.end == BN_HTTP_BROKEN) return retry(job, s, 0, r.message, err);
     if (status != 200 && status != 206) return ended_by_status(job, s, &r, err);
     if (s->end == UINT64_MAX && r.end == BN_HTTP_DONE) BN_TRY(end_of_unknown(job, s, err));
-    if (s->at < s->end) return retry(job, s, -1, "the server sent fewer bytes than requested", err);
+    if (s->at < s->end) return retry(job, s, 0, "the server sent fewer bytes than requested", err);
     s->assigned = false;
     s->attempt = 0;
     return BN_OK;
@@ -468,20 +421,6 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     return bn_pieces_restart(job->pieces, &job->origin, err);
 }
 
-/* Waits, so that the server has to. False to stop. */
-static bool keep_pace(struct job *job)
-{
-    if (job->t->limit_rate == 0) return true;
-    uint64_t due_ns = (uint64_t)((double)job->t->fetched * 1e9 / (double)job->t->limit_rate);
-    for (uint64_t passed_ns; (passed_ns = bn_clock_ns() - job->start_ns) < due_ns;) {
-        uint64_t ns = due_ns - passed_ns;
-        struct timespec pause = {0, (long)(ns < TICK_MS * 1000000u ? ns : TICK_MS * 1000000u)};
-        (void)nanosleep(&pause, NULL);
-        if (!tick(job)) return false;
-    }
-    return true;
-}
-
 static bn_status fetch(struct job *job, bn_error *err)
 {
     for (;;) {
@@ -492,7 +431,7 @@ static bn_status fetch(struct job *job, bn_error *err)
         BN_TRY(bn_http_poll(job->http, TICK_MS, &call, err));
         if (call != NULL) BN_TRY(ended(job, call, err));
         if (job->verdict != FINE) BN_TRY(act_on_verdict(job, err));
-        if (!tick(job) || !keep_pace(job)) return stopped(err);
+        if (!tick(job)) return stopped(err);
     }
 }
 
@@ -505,14 +444,12 @@ static bool verified(void *user, uint64_t bytes)
 
 static bn_status open_pieces(struct job *job, bn_error *err)
 {
-    uint64_t lost;
-    bool other;
-    BN_TRY(bn_pieces_open(&job->pieces, job->t->path, &job->origin, verified, job, &job->t->resumed, &lost,
-                          &other, err));
-    job->have = job->t->resumed;
-    if (other && !tell(job, BN_TRANSFER_RESTART, 0, 0, "the unfinished download is of another version"))
+    struct bn_pieces_found found = {.progress = verified, .user = job};
+    BN_TRY(bn_pieces_open(&job->pieces, job->t->path, &job->origin, &found, err));
+    job->have = job->t->resumed = found.kept;
+    if (found.other && !tell(job, BN_TRANSFER_RESTART, 0, 0, "the unfinished download is of another version"))
         return stopped(err);
-    if (lost > 0 && !tell(job, BN_TRANSFER_REPAIR, 0, 0, "some downloaded pieces are damaged"))
+    if (found.lost > 0 && !tell(job, BN_TRANSFER_REPAIR, 0, 0, "some downloaded pieces are damaged"))
         return stopped(err);
     if (job->have > 0 && !tell(job, BN_TRANSFER_RESUME, 0, 0, NULL)) return stopped(err);
     return BN_OK;
@@ -520,7 +457,6 @@ static bn_status open_pieces(struct job *job, bn_error *err)
 
 static bn_status fetch_all(struct job *job, bn_error *err)
 {
-    BN_TRY(open_pieces(job, err));
     bn_status status = fetch(job, err);
     end_streams(job);
     BN_TRY(status);
@@ -530,6 +466,7 @@ static bn_status fetch_all(struct job *job, bn_error *err)
 /* Downloads everything once more when the digest is wrong: bytes may have been damaged on the way. */
 static bn_status fetch_right(struct job *job, bn_error *err)
 {
+    BN_TRY(open_pieces(job, err));
     BN_TRY(fetch_all(job, err));
     if (job->sha256[0] == '\0' || strcmp(job->sha256, job->t->digest) == 0) return BN_OK;
     if (!tell(job, BN_TRANSFER_REPAIR, 0, 0, "checksum mismatch")) return stopped(err);
@@ -539,10 +476,7 @@ static bn_status fetch_right(struct job *job, bn_error *err)
         job->url++;
         BN_TRY(ask(job, err));
     }
-    bn_status status = fetch(job, err);
-    end_streams(job);
-    BN_TRY(status);
-    BN_TRY(bn_pieces_digest(job->pieces, job->t->digest, err));
+    BN_TRY(fetch_all(job, err));
     if (strcmp(job->sha256, job->t->digest) == 0) return BN_OK;
     struct bn_pieces *pieces = job->pieces;
     job->pieces = NULL;
@@ -576,7 +510,6 @@ bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err)
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
     job->t = transfer;
-    job->start_ns = job->random = bn_clock_ns();
     for (size_t i = 0; transfer->sha256 != NULL && i < 64 && transfer->sha256[i] != '\0'; i++)
         job->sha256[i] = (char)tolower((unsigned char)transfer->sha256[i]);
     for (unsigned i = 0; i < MAX_STREAMS; i++)

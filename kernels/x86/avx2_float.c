@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Float kernels for AVX2 with FMA and F16C. The 16 lanes of a dot product are two registers; the eight
- * binary64 lanes of a sum are two as well. Ends of rows go value by value, through the functions of ref.h.
+ * Float kernels for AVX2 with FMA and F16C: attn.h, delta.h and elements.h with vectors of 8 values. The 16 lanes of a dot
+ * product are two registers; the eight binary64 lanes of a sum are two as well.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
@@ -9,6 +9,31 @@
 #include <immintrin.h>
 
 #define INLINE static inline __attribute__((always_inline))
+
+#define KERNEL(slot) bn_##slot##_avx2
+#define VEC 8u
+#define SCORE_TILES 1u
+#define SCORE_QUERIES 2u
+#define WIDE_QUERIES SIZE_MAX
+#define VALUE_SUMS 8u
+#define VALUE_QUERIES 4u
+
+#define vec __m256
+#define vec_load _mm256_loadu_ps
+#define vec_store _mm256_storeu_ps
+#define vec_set1 _mm256_set1_ps
+#define vec_add _mm256_add_ps
+#define vec_sub _mm256_sub_ps
+#define vec_mul _mm256_mul_ps
+#define vec_fma _mm256_fmadd_ps
+#define vec_widen(at) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(at)))
+#define vec_div _mm256_div_ps
+#define vec_fnma _mm256_fnmadd_ps
+#define vec_neg(x) _mm256_xor_ps(x, _mm256_set1_ps(-0.0f))
+#define vec_positive(x) _mm256_max_ps(x, _mm256_setzero_ps()) /* its second operand for -0 and NaN */
+
+#include "kernels/attn.h"
+#include "kernels/delta.h"
 
 /* ---- dot products ---- */
 
@@ -92,7 +117,7 @@ INLINE __m128 dot_rows(const uint8_t *w, size_t stride, size_t n_rows, const flo
     return dot_four(row, 4, &x, 1, k, ahead, half);
 }
 
-INLINE void store_some(float *y, __m128 v, size_t n)
+INLINE void store_rows(float *y, __m128 v, size_t n)
 {
     float lane[4];
     _mm_storeu_ps(lane, v);
@@ -115,7 +140,7 @@ INLINE void gemm_rows(float *y, size_t ldy, const uint8_t *w, size_t rows, size_
                 if (a % 2 == 0 || both) y[(j + a / 2) * ldy + r + a % 2] = dot[a];
         }
     for (size_t r = 0; r < rows && j < n; r += 4)
-        store_some(y + j * ldy + r,
+        store_rows(y + j * ldy + r,
                    dot_rows(w + r * stride, stride, rows - r, x + j * ldx, k, 4 * stride, half), rows - r);
 }
 
@@ -141,7 +166,7 @@ void bn_f32_gemm_avx2(float *y, size_t ldy, const float *w, size_t rows, size_t 
     gemm(y, ldy, (const void *)w, rows, k, x, ldx, n, false);
 }
 
-/* ---- exp and what needs it ---- */
+/* ---- elements and lane sums ---- */
 
 INLINE __m256 exp8(__m256 x)
 {
@@ -162,181 +187,56 @@ INLINE __m256 exp8(__m256 x)
     return _mm256_andnot_ps(small, _mm256_mul_ps(p, _mm256_castsi256_ps(power)));
 }
 
-void bn_exp_avx2(float *y, const float *x, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, exp8(_mm256_loadu_ps(x + i)));
-    for (; i < n; i++)
-        y[i] = bn_ref_exp(x[i]);
-}
-
 /* Eight lanes in binary64: 0..3 and 4..7. */
 struct sums {
     __m256d low, high;
 };
 
-INLINE struct sums add_terms(struct sums sum, __m256 v)
+INLINE struct sums no_terms(void)
 {
-    return (struct sums){_mm256_add_pd(sum.low, _mm256_cvtps_pd(_mm256_castps256_ps128(v))),
-                         _mm256_add_pd(sum.high, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)))};
+    return (struct sums){_mm256_setzero_pd(), _mm256_setzero_pd()};
 }
 
-/* Lanes j += lanes j + 4, 2, 1, after the last n < 8 terms. */
-INLINE double fold_sums(struct sums sum, const float *last, size_t n)
+INLINE void add_terms(struct sums *sum, const __m256 *v)
 {
-    double lane[8];
-    _mm256_storeu_pd(lane, sum.low);
-    _mm256_storeu_pd(lane + 4, sum.high);
-    for (size_t i = 0; i < n; i++)
-        lane[i] += (double)last[i];
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    sum->low = _mm256_add_pd(sum->low, _mm256_cvtps_pd(_mm256_castps256_ps128(*v)));
+    sum->high = _mm256_add_pd(sum->high, _mm256_cvtps_pd(_mm256_extractf128_ps(*v, 1)));
 }
 
-void bn_softmax_avx2(float *x, size_t n)
+/* Lanes j += lanes j + 4, 2, 1. */
+INLINE double fold_sums(struct sums sum)
 {
-    float max = x[0];
+    double lane[4];
+    _mm256_storeu_pd(lane, _mm256_add_pd(sum.low, sum.high));
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+}
+
+INLINE float largest(const float *x, size_t n)
+{
+    float max = x[0], lane[8];
     size_t i = 0;
     if (n >= 8) {
         __m256 maxima = _mm256_loadu_ps(x);
         for (i = 8; i + 8 <= n; i += 8)
             maxima = _mm256_max_ps(maxima, _mm256_loadu_ps(x + i));
-        float lane[8];
         _mm256_storeu_ps(lane, maxima);
         for (size_t j = 0; j < 8; j++)
             max = lane[j] > max ? lane[j] : max;
     }
     for (; i < n; i++)
         max = x[i] > max ? x[i] : max;
-    struct sums sum = {_mm256_setzero_pd(), _mm256_setzero_pd()};
-    for (i = 0; i + 8 <= n; i += 8) {
-        __m256 e = exp8(_mm256_sub_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(max)));
-        _mm256_storeu_ps(x + i, e);
-        sum = add_terms(sum, e);
-    }
-    for (size_t j = i; j < n; j++)
-        x[j] = bn_ref_exp(x[j] - max);
-    float factor = (float)(1.0 / fold_sums(sum, x + i, n - i));
-    for (i = 0; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(factor)));
-    for (; i < n; i++)
-        x[i] *= factor;
+    return max;
 }
 
-void bn_silu_mul_avx2(float *y, const float *gate, const float *up, size_t n)
+INLINE void load_bytes(__m256 *v, const int8_t *at)
 {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m256 g = _mm256_loadu_ps(gate + i);
-        __m256 e = exp8(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
-        __m256 silu = _mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
-        _mm256_storeu_ps(y + i, _mm256_mul_ps(silu, _mm256_loadu_ps(up + i)));
-    }
-    for (; i < n; i++)
-        y[i] = gate[i] / (1.0f + bn_ref_exp(-gate[i])) * up[i];
+    *v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)at)));
 }
 
-void bn_sigmoid_mul_avx2(float *y, const float *x, const float *gate, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m256 e = exp8(_mm256_xor_ps(_mm256_loadu_ps(gate + i), _mm256_set1_ps(-0.0f)));
-        __m256 divisor = _mm256_add_ps(_mm256_set1_ps(1.0f), e);
-        _mm256_storeu_ps(y + i, _mm256_div_ps(_mm256_loadu_ps(x + i), divisor));
-    }
-    bn_sigmoid_mul_ref(y + i, x + i, gate + i, n - i);
-}
-
-void bn_conv_silu_avx2(float *y, const float *w, size_t ldw, const float *const *x, size_t taps, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m256 c = _mm256_setzero_ps();
-        for (size_t t = 0; t < taps; t++)
-            c = _mm256_add_ps(c, _mm256_mul_ps(_mm256_loadu_ps(w + t * ldw + i), _mm256_loadu_ps(x[t] + i)));
-        __m256 e = exp8(_mm256_xor_ps(c, _mm256_set1_ps(-0.0f)));
-        _mm256_storeu_ps(y + i, _mm256_div_ps(c, _mm256_add_ps(_mm256_set1_ps(1.0f), e)));
-    }
-    for (; i < n; i++) {
-        float c = 0.0f;
-        for (size_t t = 0; t < taps; t++)
-            c = c + w[t * ldw + i] * x[t][i];
-        y[i] = c / (1.0f + bn_ref_exp(-c));
-    }
-}
-
-void bn_gelu_mul_avx2(float *y, const float *gate, const float *up, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m256 g = _mm256_loadu_ps(gate + i);
-        __m256 slope =
-            _mm256_fmadd_ps(_mm256_mul_ps(g, g), _mm256_set1_ps(BN_GELU_C3), _mm256_set1_ps(BN_GELU_C1));
-        __m256 e = exp8(_mm256_xor_ps(_mm256_mul_ps(g, slope), _mm256_set1_ps(-0.0f)));
-        __m256 gelu = _mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
-        _mm256_storeu_ps(y + i, _mm256_mul_ps(gelu, _mm256_loadu_ps(up + i)));
-    }
-    for (; i < n; i++)
-        y[i] = bn_ref_gelu(gate[i]) * up[i];
-}
-
-/* ---- norm, positions, element by element ---- */
-
-void bn_residual_avx2(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)
-{
-    struct sums sizes = {_mm256_setzero_pd(), _mm256_setzero_pd()}, rests = sizes;
-    float last[2][8];
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m256 v = _mm256_loadu_ps(x + i);
-        __m256 whole = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(q + i))));
-        __m256 d = _mm256_fnmadd_ps(whole, _mm256_set1_ps(step), v);
-        sizes = add_terms(sizes, _mm256_mul_ps(v, v));
-        rests = add_terms(rests, _mm256_mul_ps(d, d));
-    }
-    for (size_t j = i; j < n; j++) {
-        float d = fmaf(-(float)q[j], step, x[j]);
-        last[0][j - i] = x[j] * x[j];
-        last[1][j - i] = d * d;
-    }
-    *size = fold_sums(sizes, last[0], n - i);
-    *rest = fold_sums(rests, last[1], n - i);
-}
-
-void bn_rmsnorm_avx2(float *y, const float *x, const float *w, size_t n, float eps)
-{
-    struct sums sum = {_mm256_setzero_pd(), _mm256_setzero_pd()};
-    float last[8];
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        sum = add_terms(sum, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_loadu_ps(x + i)));
-    for (size_t j = i; j < n; j++)
-        last[j - i] = x[j] * x[j];
-    float r = 1.0f / sqrtf((float)(fold_sums(sum, last, n - i) / (double)n) + eps);
-    for (i = 0; i + 8 <= n; i += 8) {
-        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(r));
-        _mm256_storeu_ps(y + i, _mm256_mul_ps(v, _mm256_loadu_ps(w + i)));
-    }
-    for (; i < n; i++)
-        y[i] = x[i] * r * w[i];
-}
-
-void bn_rope_neox_avx2(float *x, const float *cos, const float *sin, size_t n_rot)
-{
-    float *other = x + n_rot / 2;
-    size_t i = 0;
-    for (; i + 8 <= n_rot / 2; i += 8) {
-        __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(other + i);
-        __m256 c = _mm256_loadu_ps(cos + i), s = _mm256_loadu_ps(sin + i);
-        _mm256_storeu_ps(x + i, _mm256_sub_ps(_mm256_mul_ps(a, c), _mm256_mul_ps(b, s)));
-        _mm256_storeu_ps(other + i, _mm256_add_ps(_mm256_mul_ps(a, s), _mm256_mul_ps(b, c)));
-    }
-    for (; i < n_rot / 2; i++) {
-        float a = x[i], b = other[i];
-        x[i] = a * cos[i] - b * sin[i];
-        other[i] = a * sin[i] + b * cos[i];
-    }
-}
+#define STEP 8u
+#define vec_exp exp8
+#define LARGEST largest
+#include "kernels/elements.h"
 
 /* Four values, each twice in a row. */
 INLINE __m256 load_twice(const float *at)
@@ -359,29 +259,6 @@ void bn_rope_norm_avx2(float *x, const float *cos, const float *sin, size_t n_ro
         x[2 * i] = a * cos[i] - b * sin[i];
         x[2 * i + 1] = a * sin[i] + b * cos[i];
     }
-}
-
-void bn_relu2_mul_avx2(float *y, const float *gate, const float *up, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        /* max returns its second operand for -0 and NaN. */
-        __m256 g = _mm256_max_ps(_mm256_loadu_ps(gate + i), _mm256_setzero_ps());
-        _mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_mul_ps(g, g), _mm256_loadu_ps(up + i)));
-    }
-    for (; i < n; i++) {
-        float g = gate[i] > 0.0f ? gate[i] : 0.0f;
-        y[i] = g * g * up[i];
-    }
-}
-
-void bn_add_avx2(float *y, const float *x, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, _mm256_add_ps(_mm256_loadu_ps(y + i), _mm256_loadu_ps(x + i)));
-    for (; i < n; i++)
-        y[i] += x[i];
 }
 
 /* ---- rotation ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Float kernels for AVX-512. A dot product is one register of 16 lanes, which is what the order of kernels.h
- * asks for; since each is one chain of fma, several rows are done at once to hide its latency. Ends of rows
- * use masks, so that lanes without a term stay as they are.
+ * Float kernels for AVX-512: attn.h, delta.h and elements.h with vectors of 16 values. A dot product is one register of 16
+ * lanes, which is what the order of kernels.h asks for; since each is one chain of fma, several rows are done at once to
+ * hide its latency. Ends of rows use masks, so that lanes without a term stay as they are.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
@@ -11,11 +11,47 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+#define KERNEL(slot) bn_##slot##_avx512vnni
+#define VEC 16u
+#define SCORE_TILES 2u
+#define SCORE_QUERIES 4u
+#define WIDE_QUERIES 12u
+#define VALUE_SUMS 16u
+#define VALUE_QUERIES 8u
+
+#define vec __m512
+#define vec_load _mm512_loadu_ps
+#define vec_store _mm512_storeu_ps
+#define vec_set1 _mm512_set1_ps
+#define vec_add _mm512_add_ps
+#define vec_sub _mm512_sub_ps
+#define vec_mul _mm512_mul_ps
+#define vec_fma _mm512_fmadd_ps
+#define vec_widen(at) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(at)))
+#define vec_div _mm512_div_ps
+#define vec_fnma _mm512_fnmadd_ps
+#define vec_neg(x) _mm512_xor_ps(x, _mm512_set1_ps(-0.0f))
+#define vec_positive(x) _mm512_max_ps(x, _mm512_setzero_ps()) /* its second operand for -0 and NaN */
+
 /* The first n of 16 lanes, all when n >= 16. */
 INLINE __mmask16 first16(size_t n)
 {
     return (__mmask16)(n < 16 ? (1u << n) - 1u : 0xFFFFu);
 }
+
+#define MASKED
+INLINE __m512 load_some(const float *at, size_t n)
+{
+    return _mm512_maskz_loadu_ps(first16(n), at);
+}
+
+INLINE void store_some(float *at, __m512 v, size_t n)
+{
+    _mm512_mask_storeu_ps(at, first16(n), v);
+}
+
+#include "kernels/attn.h"
+#include "kernels/delta.h"
 
 /* ---- dot products ---- */
 
@@ -212,7 +248,7 @@ void bn_f32_gemm_avx512vnni(float *y, size_t ldy, const float *w, size_t rows, s
     gemm(y, ldy, (struct rows){(const void *)w, 4 * k}, rows, k, x, ldx, n, false);
 }
 
-/* ---- exp and what needs it ---- */
+/* ---- elements and lane sums ---- */
 
 /* x[i] = exp(x[i]) for up to four vectors; n is a constant. Each step is done for all of them, since one chain of
  * dependent instructions takes several times as long as its work. */
@@ -245,38 +281,38 @@ INLINE __m512 exp16(__m512 x)
     return x;
 }
 
-void bn_exp_avx512vnni(float *y, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 here = first16(n - i);
-        _mm512_mask_storeu_ps(y + i, here, exp16(_mm512_maskz_loadu_ps(here, x + i)));
-    }
-}
+struct sums {
+    __m512d lanes;
+};
 
-INLINE __m512d widen_low(__m512 v)
+INLINE struct sums no_terms(void)
 {
-    return _mm512_cvtps_pd(_mm512_castps512_ps256(v));
-}
-
-INLINE __m512d widen_high(__m512 v)
-{
-    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+    return (struct sums){_mm512_setzero_pd()};
 }
 
 /* Lanes j += lanes j + 4, 2, 1. */
-INLINE double fold8(__m512d lanes)
+INLINE double fold_sums(struct sums sum)
 {
-    __m256d four = _mm256_add_pd(_mm512_castpd512_pd256(lanes), _mm512_extractf64x4_pd(lanes, 1));
+    __m256d four = _mm256_add_pd(_mm512_castpd512_pd256(sum.lanes), _mm512_extractf64x4_pd(sum.lanes, 1));
     __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
     return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-/* The lane sum takes 16 terms: eight, then eight more. */
-INLINE __m512d add_terms(__m512d sum, __m512 v, __mmask16 here)
+/* 16 terms: eight, then eight more. */
+INLINE void add_terms(struct sums *sum, const __m512 *v)
 {
-    sum = _mm512_mask_add_pd(sum, (__mmask8)here, sum, widen_low(v));
-    return _mm512_mask_add_pd(sum, (__mmask8)(here >> 8), sum, widen_high(v));
+    sum->lanes = _mm512_add_pd(sum->lanes, _mm512_cvtps_pd(_mm512_castps512_ps256(*v)));
+    sum->lanes = _mm512_add_pd(sum->lanes, _mm512_cvtps_pd(_mm512_extractf32x8_ps(*v, 1)));
 }
+
+INLINE void load_bytes(__m512 *v, const int8_t *at)
+{
+    *v = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)at)));
+}
+
+#define STEP 16u
+#define vec_exp exp16
+#include "kernels/elements.h"
 
 /* The largest of n >= 1 values; several chains hide the latency of max. */
 static float largest(const float *x, size_t n)
@@ -297,131 +333,26 @@ static float largest(const float *x, size_t n)
 void bn_softmax_avx512vnni(float *x, size_t n)
 {
     __m512 max = _mm512_set1_ps(largest(x, n));
-    __m512d sum = _mm512_setzero_pd();
+    struct sums sum = no_terms();
     size_t i = 0;
     for (; i + 64 <= n; i += 64) {
         __m512 e[4];
         for (size_t v = 0; v < 4; v++)
             e[v] = _mm512_sub_ps(_mm512_loadu_ps(x + i + 16 * v), max);
         exp_each(e, 4);
-        for (size_t v = 0; v < 4; v++)
+        for (size_t v = 0; v < 4; v++) {
             _mm512_storeu_ps(x + i + 16 * v, e[v]);
-        for (size_t v = 0; v < 8; v++)
-            sum = _mm512_add_pd(sum, _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8 * v)));
+            add_terms(&sum, &e[v]);
+        }
     }
     for (; i < n; i += 16) {
         __mmask16 here = first16(n - i);
         __m512 e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(here, x + i), max));
+        e = _mm512_maskz_mov_ps(here, e);
         _mm512_mask_storeu_ps(x + i, here, e);
-        sum = add_terms(sum, e, here);
+        add_terms(&sum, &e);
     }
-    __m512 factor = _mm512_set1_ps((float)(1.0 / fold8(sum)));
-    for (i = 0; i + 16 <= n; i += 16)
-        _mm512_storeu_ps(x + i, _mm512_mul_ps(_mm512_loadu_ps(x + i), factor));
-    if (i < n) {
-        __mmask16 here = first16(n - i);
-        _mm512_mask_storeu_ps(x + i, here, _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), factor));
-    }
-}
-
-void bn_silu_mul_avx512vnni(float *y, const float *gate, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 here = first16(n - i);
-        __m512 g = _mm512_maskz_loadu_ps(here, gate + i);
-        __m512 e = exp16(_mm512_xor_ps(g, _mm512_set1_ps(-0.0f)));
-        __m512 silu = _mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
-        _mm512_mask_storeu_ps(y + i, here, _mm512_mul_ps(silu, _mm512_maskz_loadu_ps(here, up + i)));
-    }
-}
-
-void bn_sigmoid_mul_avx512vnni(float *y, const float *x, const float *gate, size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 here = first16(n - i);
-        __m512 e = exp16(_mm512_xor_ps(_mm512_maskz_loadu_ps(here, gate + i), _mm512_set1_ps(-0.0f)));
-        __m512 divisor = _mm512_add_ps(_mm512_set1_ps(1.0f), e);
-        _mm512_mask_storeu_ps(y + i, here, _mm512_div_ps(_mm512_maskz_loadu_ps(here, x + i), divisor));
-    }
-}
-
-void bn_conv_silu_avx512vnni(float *y, const float *w, size_t ldw, const float *const *x, size_t taps,
-                             size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 here = first16(n - i);
-        __m512 c = _mm512_setzero_ps();
-        for (size_t t = 0; t < taps; t++)
-            c = _mm512_add_ps(c, _mm512_mul_ps(_mm512_maskz_loadu_ps(here, w + t * ldw + i),
-                                               _mm512_maskz_loadu_ps(here, x[t] + i)));
-        __m512 e = exp16(_mm512_xor_ps(c, _mm512_set1_ps(-0.0f)));
-        _mm512_mask_storeu_ps(y + i, here, _mm512_div_ps(c, _mm512_add_ps(_mm512_set1_ps(1.0f), e)));
-    }
-}
-
-void bn_gelu_mul_avx512vnni(float *y, const float *gate, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 here = first16(n - i);
-        __m512 g = _mm512_maskz_loadu_ps(here, gate + i);
-        __m512 slope =
-            _mm512_fmadd_ps(_mm512_mul_ps(g, g), _mm512_set1_ps(BN_GELU_C3), _mm512_set1_ps(BN_GELU_C1));
-        __m512 e = exp16(_mm512_xor_ps(_mm512_mul_ps(g, slope), _mm512_set1_ps(-0.0f)));
-        __m512 gelu = _mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
-        _mm512_mask_storeu_ps(y + i, here, _mm512_mul_ps(gelu, _mm512_maskz_loadu_ps(here, up + i)));
-    }
-}
-
-/* ---- norm, element by element ---- */
-
-void bn_residual_avx512vnni(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)
-{
-    __m512d sizes = _mm512_setzero_pd(), rests = _mm512_setzero_pd();
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 here = first16(n - i);
-        __m512 v = _mm512_maskz_loadu_ps(here, x + i);
-        __m512 whole = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(here, q + i)));
-        __m512 d = _mm512_fnmadd_ps(whole, _mm512_set1_ps(step), v);
-        sizes = add_terms(sizes, _mm512_mul_ps(v, v), here);
-        rests = add_terms(rests, _mm512_mul_ps(d, d), here);
-    }
-    *size = fold8(sizes);
-    *rest = fold8(rests);
-}
-
-void bn_rmsnorm_avx512vnni(float *y, const float *x, const float *w, size_t n, float eps)
-{
-    __m512d sum = _mm512_setzero_pd();
-    for (size_t i = 0; i < n; i += 16) {
-        __m512 v = _mm512_maskz_loadu_ps(first16(n - i), x + i);
-        sum = add_terms(sum, _mm512_mul_ps(v, v), first16(n - i));
-    }
-    __m512 r = _mm512_set1_ps(1.0f / sqrtf((float)(fold8(sum) / (double)n) + eps));
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 here = first16(n - i);
-        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), r);
-        _mm512_mask_storeu_ps(y + i, here, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(here, w + i)));
-    }
-}
-
-void bn_relu2_mul_avx512vnni(float *y, const float *gate, const float *up, size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 here = first16(n - i);
-        /* max returns its second operand for -0 and NaN. */
-        __m512 g = _mm512_max_ps(_mm512_maskz_loadu_ps(here, gate + i), _mm512_setzero_ps());
-        __m512 v = _mm512_mul_ps(_mm512_mul_ps(g, g), _mm512_maskz_loadu_ps(here, up + i));
-        _mm512_mask_storeu_ps(y + i, here, v);
-    }
-}
-
-void bn_add_avx512vnni(float *y, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 here = first16(n - i);
-        __m512 v = _mm512_add_ps(_mm512_maskz_loadu_ps(here, y + i), _mm512_maskz_loadu_ps(here, x + i));
-        _mm512_mask_storeu_ps(y + i, here, v);
-    }
+    each(x, x, x, _mm512_set1_ps((float)(1.0 / fold_sums(sum))), n, scaled);
 }
 
 /* ---- conversions ---- */

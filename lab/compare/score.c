@@ -2,13 +2,12 @@
  *
  * Scores a text, window by window, in batches: only the logits of one batch are in memory.
  */
-#include "lab/compare/score.h"
+#include "lab/compare/metrics.h"
 
 #include <math.h>
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "lab/compare/metrics.h"
 
 struct scoring {
     struct bn_score *score;

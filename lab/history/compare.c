@@ -16,10 +16,12 @@ static double median_of(const struct bn_series *s)
     return s != NULL ? bn_median(s->samples, s->n) : (double)NAN;
 }
 
-/* Times and rates, which other work on the machine changes; memory and counts it does not. */
-static bool is_timed(const struct bn_comparison *c)
+/* Times and rates, which other work on the machine changes; memory and counts it does not. A number without a
+ * unit is a time or a rate where commands printed it. */
+static bool is_timed(const struct bn_comparison *c, const struct bn_history_rules *rules)
 {
-    return !c->exact && !bn_comparison_is_memory(c) && strcmp(c->unit, "1") != 0;
+    bool memory = strcmp(c->unit, "bytes") == 0 || strcmp(c->unit, "MB") == 0;
+    return !c->exact && !memory && (rules->in_turn || strcmp(c->unit, "1") != 0);
 }
 
 /* How times vary, which says nothing about how long they are. */
@@ -55,21 +57,36 @@ static void judge_values(struct bn_comparison *c, const struct bn_levels *levels
                                                 : BN_OUTCOME_STABLE;
 }
 
-static bn_status judge_samples(struct bn_comparison *c, const struct bn_series *a, const struct bn_series *b,
-                               const struct bn_history_rules *rules, bn_error *err)
+/* The logarithms of B's costs divided by A's, of each round. */
+static void ratios(double *d, const struct bn_series *a, const struct bn_series *b, size_t n)
 {
-    double *costs = bn_alloc(a->n + b->n, sizeof *costs);
-    if (costs == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < a->n; i++)
-        costs[i] = bn_series_cost(a, a->samples[i]);
-    for (size_t i = 0; i < b->n; i++)
-        costs[a->n + i] = bn_series_cost(b, b->samples[i]);
+    for (size_t i = 0; i < n; i++)
+        d[i] = log(bn_series_cost(a, b->samples[i]) / bn_series_cost(a, a->samples[i]));
+}
+
+static bn_status judge_samples(struct bn_comparison *c, const struct bn_series *a, const struct bn_series *b,
+                               const struct bn_series *again, const struct bn_history_rules *rules,
+                               bn_error *err)
+{
+    double *work = bn_alloc(a->n + b->n, sizeof *work);
+    if (work == NULL) return bn_nomem(err);
     const struct bn_level *level = bn_levels_find(rules->levels, c->test, c->metric, c->higher);
-    double drift = level != NULL ? fmax(rules->drift, level->drift) : rules->drift;
+    double drift = level != NULL ? level->drift : 0;
     struct bn_judge_rules judge = rules->judge;
     judge.higher = c->higher;
-    bn_status status = bn_judge_samples(&c->j, costs, a->n, costs + a->n, b->n, drift, &judge, err);
-    bn_free(costs);
+    bn_status status;
+    if (rules->in_turn) {
+        judge.margin = fmax(judge.margin, drift);
+        ratios(work, a, b, a->n);
+        if (again != NULL) ratios(work + a->n, a, again, a->n);
+        status = bn_judge_pairs(&c->j, work, a->n, work + a->n, again != NULL ? a->n : 0, &judge, err);
+    } else {
+        for (size_t i = 0; i < a->n + b->n; i++)
+            work[i] = bn_series_cost(a, i < a->n ? a->samples[i] : b->samples[i - a->n]);
+        status =
+            bn_judge_samples(&c->j, work, a->n, work + a->n, b->n, fmax(rules->drift, drift), &judge, err);
+    }
+    bn_free(work);
     return status;
 }
 
@@ -78,74 +95,74 @@ static bool are_the_same(const struct bn_series *a, const struct bn_series *b)
     return a->n == b->n && memcmp(a->samples, b->samples, a->n * sizeof *a->samples) == 0;
 }
 
-static void set_unchanged(struct bn_judgement *j, size_t n)
+/* Whether every round has a value on every side. */
+static bool is_complete(struct bn_comparison *c, const struct bn_series *again,
+                        const struct bn_history_rules *rules)
 {
-    bn_judge_none(j, "the same samples on both sides");
-    j->outcome = BN_OUTCOME_STABLE;
-    j->n = n;
-    j->change = j->low = j->high = 0;
+    size_t n = rules->n_rounds;
+    bool complete =
+        n > 0 && c->n_a == n && c->n_b == n && (rules->again == NULL || (again != NULL && again->n == n));
+    if (!complete)
+        bn_judge_none(&c->j, "of %zu round%s, %zu of A and %zu of B have a value%s", n, n == 1 ? "" : "s",
+                      c->n_a, c->n_b, c->n_a == n && c->n_b == n ? "; repeated runs of A lack some" : "");
+    return complete;
 }
 
-/* s is the series of either side; a side without it is NULL. statistics is set when bn_judge_session has to
- * correct the judgement. */
-static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s, const struct bn_series *a,
-                             const struct bn_series *b, const struct bn_history_rules *rules,
-                             bool *statistics, bn_error *err)
+/* A side without the series is NULL. */
+static bn_status compare_one(struct bn_comparison *c, const struct bn_series *a, const struct bn_series *b,
+                             const struct bn_history_rules *rules, bn_error *err)
 {
+    const struct bn_series *s = a != NULL ? a : b;
     *c = (struct bn_comparison){
         .test = s->test, .metric = s->metric, .unit = s->unit, .higher = s->higher, .exact = s->exact};
     c->n_a = a != NULL ? a->n : 0;
     c->n_b = b != NULL ? b->n : 0;
     c->median_a = median_of(a);
     c->median_b = median_of(b);
-    *statistics = false;
     const struct bn_level *level = bn_levels_find(rules->levels, s->test, s->metric, s->higher);
-    bool by_levels = rules->points || (level != NULL && level->absolute);
+    const struct bn_series *again =
+        rules->again != NULL ? bn_series_find(rules->again, s->test, s->metric) : NULL;
+    bool by_levels = rules->points || (level != NULL && level->absolute && !rules->in_turn);
     if (b == NULL)
         bn_judge_none(&c->j, "missing in B");
     else if (a == NULL)
         bn_judge_none(&c->j, "only in B");
     else if (strcmp(a->unit, b->unit) != 0 || a->higher != b->higher || a->exact != b->exact)
         bn_judge_none(&c->j, "the units differ: %s and %s", a->unit, b->unit);
-    else if (!s->exact && are_the_same(a, b))
-        set_unchanged(&c->j, a->n);
-    else if (!s->exact && !by_levels && a->n + b->n > 2)
-        *statistics = true;
-    else if (!s->exact || rules->points)
+    else if (rules->in_turn && !is_complete(c, again, rules))
+        return BN_OK;
+    else if (!s->exact && !rules->in_turn && are_the_same(a, b)) {
+        bn_judge_none(&c->j, "the same samples on both sides");
+        c->j.outcome = BN_OUTCOME_STABLE;
+        c->j.n = a->n;
+        c->j.change = c->j.low = c->j.high = 0;
+    } else if (rules->points || (!s->exact && !rules->in_turn && (by_levels || a->n + b->n <= 2)))
         judge_values(c, rules->levels);
+    else if (!s->exact)
+        return judge_samples(c, a, b, again, rules, err);
     else if (!bn_all_equal(a->samples, a->n) || !bn_all_equal(b->samples, b->n))
         bn_judge_none(&c->j, "the samples of an exact series differ on one side");
     else
         bn_judge_exact(&c->j, c->median_a, c->median_b, c->higher);
-    if (!*statistics) return BN_OK;
-    BN_TRY(judge_samples(c, a, b, rules, err));
-    if (!isnan(c->j.low)) return BN_OK;
-    *statistics = false; /* too few samples for an interval */
-    judge_values(c, rules->levels);
     return BN_OK;
 }
 
-/* Corrects the judgements by statistics for their number. */
-static bn_status judge_session(struct bn_history_comparison *out, const bool *statistics,
-                               const struct bn_history_rules *rules, bn_error *err)
+/* Corrects the judgements by statistics for their number; those of too few samples are made by the levels. */
+static bn_status judge_session(struct bn_history_comparison *out, const struct bn_history_rules *rules,
+                               bn_error *err)
 {
     struct bn_judgement *list = bn_alloc(out->n, sizeof *list);
     if (list == NULL) return bn_nomem(err);
-    size_t n = 0;
+    for (size_t i = 0; i < out->n; i++) {
+        struct bn_comparison *c = &out->list[i];
+        if (!isnan(c->j.p) && isnan(c->j.low) && !rules->in_turn) judge_values(c, rules->levels);
+        list[i] = c->j;
+    }
+    bn_status status = bn_judge_session(list, out->n, &rules->judge, err);
     for (size_t i = 0; i < out->n; i++)
-        if (statistics[i]) list[n++] = out->list[i].j;
-    bn_status status = n == 0 ? BN_OK : bn_judge_session(list, n, NULL, &rules->judge, err);
-    for (size_t i = out->n; i-- > 0;)
-        if (statistics[i]) out->list[i].j = list[--n];
+        out->list[i].j = list[i];
     bn_free(list);
     return status;
-}
-
-static void withdraw(struct bn_judgement *j, const char *why)
-{
-    j->outcome = BN_OUTCOME_INCONCLUSIVE;
-    j->n_needed = 0;
-    snprintf(j->reason, sizeof j->reason, "%s", why);
 }
 
 /* Withdraws judgements of times that the circumstances of the sessions do not allow. */
@@ -153,13 +170,15 @@ static void doubt(struct bn_comparison *c, const struct bn_history_rules *rules)
 {
     bool contended = rules->contended != NULL && rules->contended[0] != '\0';
     bool changed = c->j.outcome == BN_OUTCOME_REGRESSED || c->j.outcome == BN_OUTCOME_IMPROVED;
-    if (c->exact || !is_timed(c)) return;
-    if (contended)
-        withdraw(&c->j, rules->contended);
-    else if (changed && rules->same_program)
-        withdraw(
-            &c->j,
-            "both runs are of the same program, byte for byte, so the difference is that of the machine");
+    if (!is_timed(c, rules) || (rules->in_turn && isnan(c->j.p)) ||
+        !(contended || (changed && rules->same_program)))
+        return;
+    c->j.outcome = BN_OUTCOME_INCONCLUSIVE;
+    c->j.n_needed = 0;
+    snprintf(c->j.reason, sizeof c->j.reason, "%s",
+             contended ? rules->contended
+                       : "both runs are of the same program, byte for byte, so the difference is that of the "
+                         "machine");
 }
 
 /* Is one set of series a copy of the other? Then nothing changed, under any circumstances. */
@@ -175,14 +194,15 @@ static bool is_copy(const struct bn_series_list *a, const struct bn_series_list 
 
 static void sum_up(struct bn_history_comparison *out, const struct bn_history_rules *rules, bool copy)
 {
-    int worst = -1;
+    bool any = false;
     out->worst = BN_OUTCOME_INCONCLUSIVE;
     for (size_t i = 0; i < out->n; i++) {
         struct bn_comparison *c = &out->list[i];
         double a, b;
+        out->n_incomplete += isnan(c->j.change) ? 1 : 0;
         if (c->n_a == 0 || c->n_b == 0) continue;
-        if (!copy) doubt(c, rules);
-        bool judged = c->j.outcome != BN_OUTCOME_INCONCLUSIVE, timed = is_timed(c) && !is_spread(c);
+        if (!copy || rules->in_turn) doubt(c, rules);
+        bool judged = c->j.outcome != BN_OUTCOME_INCONCLUSIVE, timed = is_timed(c, rules) && !is_spread(c);
         out->n_judged += judged;
         out->n_timed += timed;
         out->n_timed_judged += timed && judged;
@@ -190,9 +210,8 @@ static void sum_up(struct bn_history_comparison *out, const struct bn_history_ru
         if (c->j.outcome == BN_OUTCOME_REGRESSED)
             c->severity = bn_levels_severity(rules->levels, c->test, c->metric, c->higher, a, b);
         if (c->severity > out->severity) out->severity = c->severity;
-        if (bn_outcome_rank(c->j.outcome) <= worst) continue;
-        worst = bn_outcome_rank(c->j.outcome);
-        out->worst = c->j.outcome;
+        if (!any || c->j.outcome > out->worst) out->worst = c->j.outcome;
+        any = true;
     }
 }
 
@@ -200,28 +219,19 @@ bn_status bn_history_compare(struct bn_history_comparison *out, const struct bn_
                              const struct bn_series_list *b, const struct bn_history_rules *rules,
                              bn_error *err)
 {
-    *out = (struct bn_history_comparison){0};
-    bool *statistics = bn_alloc(a->n + b->n, sizeof *statistics);
-    out->list = bn_alloc(a->n + b->n, sizeof *out->list);
-    bn_status status = BN_OK;
-    if (statistics == NULL || out->list == NULL) status = bn_nomem(err);
-    for (size_t i = 0; i < a->n && status == BN_OK; i++) {
-        const struct bn_series *s = &a->list[i], *other = bn_series_find(b, s->test, s->metric);
-        if (s->neutral) continue;
-        out->n_missing += other == NULL;
-        status = compare_one(&out->list[out->n], s, s, other, rules, &statistics[out->n], err);
-        out->n++;
+    *out = (struct bn_history_comparison){.list = bn_alloc(a->n + b->n, sizeof *out->list)};
+    bn_status status = out->list != NULL ? BN_OK : bn_nomem(err);
+    for (size_t i = 0; i < a->n + b->n && status == BN_OK; i++) {
+        bool of_a = i < a->n;
+        const struct bn_series *s = of_a ? &a->list[i] : &b->list[i - a->n];
+        const struct bn_series *other = bn_series_find(of_a ? b : a, s->test, s->metric);
+        if (s->neutral || (!of_a && other != NULL)) continue;
+        out->n_missing += of_a && other == NULL;
+        out->n_extra += !of_a;
+        status = compare_one(&out->list[out->n++], of_a ? s : NULL, of_a ? other : s, rules, err);
     }
-    for (size_t i = 0; i < b->n && status == BN_OK; i++) {
-        const struct bn_series *s = &b->list[i];
-        if (s->neutral || bn_series_find(a, s->test, s->metric) != NULL) continue;
-        out->n_extra++;
-        status = compare_one(&out->list[out->n], s, NULL, s, rules, &statistics[out->n], err);
-        out->n++;
-    }
-    if (status == BN_OK) status = judge_session(out, statistics, rules, err);
+    if (status == BN_OK) status = judge_session(out, rules, err);
     if (status == BN_OK) sum_up(out, rules, is_copy(a, b));
-    bn_free(statistics);
     if (status != BN_OK) bn_history_release(out);
     return status;
 }

@@ -74,7 +74,6 @@ static bn_status take_run(struct bn_ledger *l, const bn_json *record, size_t i, 
     e->created = bn_json_text_of(record, "created");
     e->commit = bn_json_text_of(record, "commit");
     e->branch = bn_json_text_of(record, "branch");
-    e->reason = bn_json_text_of(record, "reason");
     (void)bn_json_bool(bn_json_get(record, "dirty"), &e->dirty);
     e->like =
         (struct bn_likeness){bn_json_text_of(record, "machine"), bn_json_text_of(record, "settings_sha256"),
@@ -315,12 +314,6 @@ bn_status bn_ledger_write(struct bn_ledger *ledger, bn_error *err)
 
 /* ---- asking ---- */
 
-static bool alike(const struct bn_likeness *a, const struct bn_likeness *b)
-{
-    return strcmp(a->machine, b->machine) == 0 && strcmp(a->settings, b->settings) == 0 &&
-           strcmp(a->model, b->model) == 0;
-}
-
 const struct bn_entry *bn_ledger_baseline(const struct bn_ledger *ledger, const char *name,
                                           const struct bn_likeness *like, const struct bn_entry **unlike)
 {
@@ -329,7 +322,7 @@ const struct bn_entry *bn_ledger_baseline(const struct bn_ledger *ledger, const 
     for (size_t i = 0; i < ledger->n; i++) {
         const struct bn_entry *e = &ledger->entries[i];
         if (e->state != BN_ENTRY_PROMOTED || strcmp(e->name, name) != 0) continue;
-        if (!alike(&e->like, like))
+        if (bn_result_like(&e->like, like, NULL) != BN_OK)
             *unlike = e;
         else if (best == NULL || e->promoted_at >= best->promoted_at)
             best = e;

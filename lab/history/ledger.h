@@ -22,7 +22,7 @@ const char *bn_entry_state_name(enum bn_entry_state state); /* "saved", ... */
 
 /* A run. Texts point into the ledger's document and are empty when not known. */
 struct bn_entry {
-    const char *id, *name, *created, *commit, *branch, *reason;
+    const char *id, *name, *created, *commit, *branch;
     bool dirty;
     struct bn_likeness like;
     enum bn_entry_state state; /* by the last record about it */

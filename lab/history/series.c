@@ -36,8 +36,6 @@ static bn_status check(const struct bn_series_list *all, const struct bn_series 
 {
     if (all->n >= MAX_SERIES) return bn_fail(err, BN_ERR_LIMIT, "more than %u series", MAX_SERIES);
     if (s->n == 0) return bn_fail(err, BN_ERR_ARG, "series '%s' of '%s' has no samples", s->metric, s->test);
-    if (bn_series_find(all, s->test, s->metric) != NULL)
-        return bn_fail(err, BN_ERR_ARG, "duplicate series '%s' of '%s'", s->metric, s->test);
     const double *all_samples = s->samples - s->n_warmup;
     for (size_t i = 0; i < s->n_warmup + s->n; i++) {
         double x = all_samples[i];
@@ -51,6 +49,8 @@ static bn_status check(const struct bn_series_list *all, const struct bn_series 
 bn_status bn_series_add(struct bn_series_list *all, const struct bn_series *series, bn_error *err)
 {
     BN_TRY(check(all, series, err));
+    if (bn_series_find(all, series->test, series->metric) != NULL)
+        return bn_fail(err, BN_ERR_ARG, "duplicate series '%s' of '%s'", series->metric, series->test);
     struct bn_series copy = *series;
     copy.test = bn_strndup(series->test, strlen(series->test));
     copy.metric = bn_strndup(series->metric, strlen(series->metric));
@@ -64,6 +64,23 @@ bn_status bn_series_add(struct bn_series_list *all, const struct bn_series *seri
     }
     memcpy(samples, series->samples - series->n_warmup, (series->n_warmup + series->n) * sizeof *samples);
     all->list[all->n++] = copy;
+    return BN_OK;
+}
+
+bn_status bn_series_extend(struct bn_series_list *all, const struct bn_series *one, bn_error *err)
+{
+    const struct bn_series *found = bn_series_find(all, one->test, one->metric);
+    if (found == NULL) return bn_series_add(all, one, err);
+    struct bn_series *s = &all->list[found - all->list];
+    if (strcmp(s->unit, one->unit) != 0 || s->higher != one->higher || s->exact != one->exact)
+        return bn_fail(err, BN_ERR_ARG, "series '%s' of '%s' changed its unit", s->metric, s->test);
+    BN_TRY(check(all, one, err));
+    size_t n = s->n_warmup + s->n;
+    double *samples = bn_realloc((void *)(uintptr_t)(s->samples - s->n_warmup), n + one->n, sizeof *samples);
+    if (samples == NULL) return bn_nomem(err);
+    memcpy(samples + n, one->samples, one->n * sizeof *samples);
+    s->samples = samples + s->n_warmup;
+    s->n += one->n;
     return BN_OK;
 }
 

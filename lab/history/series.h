@@ -30,6 +30,10 @@ void bn_series_release(struct bn_series_list *all);
 /* Appends a copy of a series. BN_ERR_ARG for a duplicate test and metric, or a sample out of range. */
 BN_MUST_CHECK bn_status bn_series_add(struct bn_series_list *all, const struct bn_series *series,
                                       bn_error *err);
+/* Appends its samples to those of the series of its test and metric, which may be new. BN_ERR_ARG also when the
+ * two differ in unit, direction or exactness. */
+BN_MUST_CHECK bn_status bn_series_extend(struct bn_series_list *all, const struct bn_series *series,
+                                         bn_error *err);
 /* NULL when there is none. */
 const struct bn_series *bn_series_find(const struct bn_series_list *all, const char *test,
                                        const char *metric);

@@ -83,7 +83,7 @@ void bn_clock_measure(struct bn_clock_facts *out, bn_clock_fn clock, void *arg, 
     for (unsigned round = 0; round < ROUNDS; round++) {
         uint64_t start = bn_clock_ns();
         for (unsigned i = 0; i < READINGS; i++)
-            readings[i] = clock(arg);
+            readings[i] = clock != NULL ? clock(arg) : bn_clock_ns();
         double cost = (double)(bn_clock_ns() - start) / READINGS;
         if (cost < out->cost_ns) out->cost_ns = cost;
         for (unsigned i = 1; i < READINGS; i++) {
@@ -93,17 +93,6 @@ void bn_clock_measure(struct bn_clock_facts *out, bn_clock_fn clock, void *arg, 
         }
     }
     if (step != UINT64_MAX) out->resolution_ns = (double)step * ns_per_unit;
-}
-
-static uint64_t read_default(void *arg)
-{
-    (void)arg;
-    return bn_clock_ns();
-}
-
-void bn_clock_measure_default(struct bn_clock_facts *out)
-{
-    bn_clock_measure(out, read_default, NULL, 1.0);
 }
 
 /* ---- energy ----

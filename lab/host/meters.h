@@ -26,10 +26,8 @@ struct bn_clock_facts {
 /* A clock: returns a count of units of ns_per_unit. */
 typedef uint64_t (*bn_clock_fn)(void *arg);
 
-/* Reads the clock ten thousand times; the cost is measured with bn_clock_ns. */
+/* Reads the clock ten thousand times; the cost is measured with bn_clock_ns, which is also the clock for NULL. */
 void bn_clock_measure(struct bn_clock_facts *out, bn_clock_fn clock, void *arg, double ns_per_unit);
-/* The same of bn_clock_ns, the clock of all samples. */
-void bn_clock_measure_default(struct bn_clock_facts *out);
 
 /* ---- energy of processor packages. Without counters there is no figure: power is never assumed. ---- */
 

@@ -108,7 +108,8 @@ static bn_status gone(struct bn_child *child, const char *when, bn_error *err)
 
 void bn_child_end_input(struct bn_child *child)
 {
-    bn_running_close(&child->run, 0);
+    if (child->run.fds[0] >= 0) close(child->run.fds[0]);
+    child->run.fds[0] = -1;
 }
 
 bn_status bn_child_finish(struct bn_child *child, uint64_t deadline, bn_error *err)

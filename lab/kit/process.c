@@ -104,11 +104,6 @@ int bn_spawn(pid_t *pid, const char *const *argv, const int fds[3], int (*prepar
     return failed;
 }
 
-void bn_running_close(struct bn_running *r, int i)
-{
-    close_fd(&r->fds[i]);
-}
-
 /* ---- start ---- */
 
 /* The program's end of descriptor i, and ours if that is a pipe. */

@@ -95,8 +95,6 @@ void bn_running_read(struct bn_running *r, int i);
 void bn_running_end(struct bn_running *r);
 /* The same, and closes everything. */
 void bn_running_release(struct bn_running *r);
-/* Closes our end of pipe i. */
-void bn_running_close(struct bn_running *r, int i);
 
 /* ---- where the running program lies, and the programs next to it ---- */
 

@@ -409,7 +409,7 @@ bn_status bn_prof_event_cost(double *least, double *median, enum bn_prof_level l
     double samples[BATCHES];
     bn_prof *prof = NULL;
     BN_TRY(bn_prof_open(&prof, &options, err));
-    bn_prof_enable(prof);
+    prof->enabled = true;
     *least = INFINITY;
     for (unsigned i = 0; i < BATCHES; i++) {
         bn_prof_reset_epoch(prof);

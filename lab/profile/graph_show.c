@@ -81,13 +81,7 @@ static void put_line(const struct tree *t, const struct bn_graph_node *node)
     bool wide = t->style->wide, time = node->timed && (wide || node->kind != BN_NODE_KERNEL);
     unsigned long long elements = node->elements;
     char room[32];
-    for (const char *name = bn_node_label(node, room); *name != '\0'; name++) { /* on one line */
-        unsigned char c = (unsigned char)*name;
-        if (c < 32 || c == 127 || (t->style->ascii && c > 126))
-            bn_buf_printf(out, "\\x%02x", c);
-        else
-            bn_buf_putc(out, (char)c);
-    }
+    bn_buf_puts(out, bn_node_label(node, room));
     if (node->thread >= 0) bn_buf_printf(out, " of thread %d", node->thread);
     if (node->shared_bytes > 0) /* a processor has none to name */
         bn_buf_printf(out, "  <<<%u,%u,%u>>> smem=%uB", node->grid[0], node->block[0], node->block[1],
@@ -139,23 +133,6 @@ void bn_graph_tree(struct bn_buf *out, const struct bn_graph *graph, const struc
 
 /* ---- DOT ---- */
 
-/* Text within a quoted label: what would end the string, begin an escape, or mean a part of a record or an
- * HTML label gets a backslash. */
-static void put_escaped(struct bn_buf *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '\n') {
-            bn_buf_puts(out, "\\n");
-        } else if (c < 32 || c == 127) {
-            bn_buf_printf(out, "\\\\x%02x", c);
-        } else {
-            if (strchr("\"\\{}<>|", c) != NULL) bn_buf_putc(out, '\\');
-            bn_buf_putc(out, (char)c);
-        }
-    }
-}
-
 void bn_graph_dot(struct bn_buf *out, const struct bn_graph *graph)
 {
     char room[32];
@@ -166,8 +143,8 @@ void bn_graph_dot(struct bn_buf *out, const struct bn_graph *graph)
                      "    node [shape=box, style=filled];\n");
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct bn_graph_node *node = &graph->node[i];
-        bn_buf_printf(out, "    n%u [fillcolor=%s, label=\"", i, NODES[node->kind].fill);
-        put_escaped(out, bn_node_label(node, room));
+        bn_buf_printf(out, "    n%u [fillcolor=%s, label=\"%s", i, NODES[node->kind].fill,
+                      bn_node_label(node, room));
         if (node->thread >= 0) bn_buf_printf(out, "\\nthread %d", node->thread);
         if (node->timed) bn_buf_puts(out, "\\n");
         if (node->timed) put_time(out, node->ns, &BOXES);

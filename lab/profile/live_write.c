@@ -147,7 +147,7 @@ static void choose_skip(struct bn_live *live)
     if (skip < 1) return;
     uint32_t most = skip < MOST_SKIPPED ? (uint32_t)skip : MOST_SKIPPED;
     live->random = live->random * 1664525u + 1013904223u;
-    bn_prof_skip(live->prof, most / 2 + (live->random >> 16) % (most + 1));
+    live->prof->n_skip = most / 2 + (live->random >> 16) % (most + 1);
 }
 
 /* After each pass. */
@@ -278,7 +278,7 @@ static bn_status attach(struct bn_live *live, const struct bn_live_options *o, b
     BN_TRY(bn_prof_open(&live->prof, &options, err));
     bn_prof_set_watch(live->prof, publish, live);
     BN_TRY(bn_session_set_profile(live->session, live->prof, err));
-    bn_prof_enable(live->prof);
+    live->prof->enabled = true;
     bn_prof_reset_epoch(live->prof);
     return make_file(live, o, err);
 }

@@ -235,28 +235,6 @@ static bn_status put_samples(struct build *b, bn_json *measurement)
     return BN_OK;
 }
 
-static void put_work(const bn_generation *gen, bool has_experts, bn_json *object)
-{
-    const bn_work *work = &gen->work;
-    BN_PUT_COUNTS(object, {"generations", gen->n_together}, {"passes", work->passes},
-                  {"single", work->single}, {"tokens", work->tokens}, {"head_passes", work->head_passes},
-                  {"heads", work->heads}, {"attended", work->attended},
-                  {"attended_local", work->attended_local});
-    if (has_experts) bn_json_put_u64(object, "experts", work->experts);
-}
-
-static void put_drafts(const bn_draft_stat *drafts, bn_json *object)
-{
-    BN_PUT_COUNTS(object, {"passes", drafts->passes}, {"drafted", drafts->drafted},
-                  {"accepted", drafts->accepted});
-}
-
-static void put_ranks(const bn_rank_stat *ranks, bn_json *object)
-{
-    BN_PUT_COUNTS(object, {"count", ranks->ranks}, {"exchanges", ranks->exchanges}, {"bytes", ranks->bytes},
-                  {"ns", ranks->ns});
-}
-
 static bn_status put_measurement(struct build *b, bn_json *predicate)
 {
     const struct bn_generation *gen = b->gen;
@@ -285,9 +263,19 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     BN_PUT_COUNTS(head, {"screened", gen->screen.screened}, {"full", gen->screen.full},
                   {"heads", gen->screen.heads}, {"rows", gen->screen.rows});
     if (gen->screen.again > 0) bn_json_put_u64(head, "again", gen->screen.again);
-    put_work(gen, b->model->hp.experts.n != 0, bn_json_put_object(measurement, "work"));
-    if (gen->drafts.passes > 0) put_drafts(&gen->drafts, bn_json_put_object(measurement, "drafts"));
-    if (gen->ranks.ranks > 0) put_ranks(&gen->ranks, bn_json_put_object(measurement, "ranks"));
+    const bn_work *w = &gen->work;
+    bn_json *work = bn_json_put_object(measurement, "work");
+    BN_PUT_COUNTS(work, {"generations", gen->n_together}, {"passes", w->passes}, {"single", w->single},
+                  {"tokens", w->tokens}, {"head_passes", w->head_passes}, {"heads", w->heads},
+                  {"attended", w->attended}, {"attended_local", w->attended_local});
+    if (b->model->hp.experts.n != 0) bn_json_put_u64(work, "experts", w->experts);
+    if (gen->drafts.passes > 0)
+        BN_PUT_COUNTS(bn_json_put_object(measurement, "drafts"), {"passes", gen->drafts.passes},
+                      {"drafted", gen->drafts.drafted}, {"accepted", gen->drafts.accepted});
+    if (gen->ranks.ranks > 0)
+        BN_PUT_COUNTS(bn_json_put_object(measurement, "ranks"), {"count", gen->ranks.ranks},
+                      {"exchanges", gen->ranks.exchanges}, {"bytes", gen->ranks.bytes},
+                      {"ns", gen->ranks.ns});
     bn_json_put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());
     bn_json_put_count(measurement, "bandwidth_probe_bytes_per_s", b->in->bandwidth_bytes_per_s);
     return BN_OK;

@@ -4,7 +4,7 @@
  * no ASN.1 parser sees a key file.
  */
 #define _DEFAULT_SOURCE
-#include "lab/receipt/keys.h"
+#include "lab/receipt/open.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

@@ -20,7 +20,7 @@
 #include "base/json.h"
 #include "bn.h"
 #include "lab/host/git.h"
-#include "lab/receipt/keys.h"
+#include "lab/receipt/open.h"
 
 #define BN_RECEIPT_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
 #define BN_RECEIPT_PREDICATE_TYPE "https://bn.invalid/inference-receipt/v1"

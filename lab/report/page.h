@@ -6,11 +6,21 @@
 #ifndef BN_REPORT_PAGE_H
 #define BN_REPORT_PAGE_H
 
-#include "lab/report/html.h"
+#include "base/json.h"
 
-/* Everything before the content. `style` is CSS in addition to that of all pages. With `sortable` the page
+/* ---- markup: HTML, SVG and XML; texts are escaped, so that the result is always well-formed ---- */
+
+/* Appends markup. The conversions are: %s, an escaped text for elements and attributes; %g or %.Ng, a number
+ * with 4 or N digits, a dash when it is not finite; %.1f, %u, %zu and %%. */
+void bn_html(struct bn_buf *out, const char *fmt, ...) BN_PRINTF(2, 3);
+/* A JSON string for a script element: the text as %s shows it, without '<', '>' and '&'. */
+void bn_html_json(struct bn_buf *out, const char *text);
+
+/* ---- pages ---- */
+
+/* Everything before the content. With `sortable` the page
  * has the script that sorts and filters tables of the class "sortable"; its digest is in the policy. */
-void bn_page_begin(struct bn_buf *out, const char *title, const char *style, bool sortable);
+void bn_page_begin(struct bn_buf *out, const char *title, bool sortable);
 void bn_page_end(struct bn_buf *out);
 
 /* The box at the top: the sentence that answers the reader's question. kind is "ok", "warn", "bad" or ""
@@ -22,11 +32,11 @@ void bn_page_verdict_end(struct bn_buf *out);
 void bn_page_mark(struct bn_buf *out, const char *kind);
 
 /* A folded section; its summary is the text. */
-void bn_page_details(struct bn_buf *out, bool open, const char *summary, const char *note);
+void bn_page_details(struct bn_buf *out, const char *summary, const char *note);
 void bn_page_details_end(struct bn_buf *out);
 
 /* A table of names and values. A row without text says "not known". */
-void bn_page_facts(struct bn_buf *out, const char *caption);
+void bn_page_facts(struct bn_buf *out);
 void bn_page_fact(struct bn_buf *out, const char *name, const char *text);
 void bn_page_facts_end(struct bn_buf *out);
 

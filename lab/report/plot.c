@@ -48,12 +48,19 @@ void bn_plot_include(double *low, double *high, double value)
     *high = fmax(*high, value);
 }
 
+/* Distance of the marks of an axis: 1, 2 or 5 times a power of ten. */
+static double step_of(double range, unsigned n)
+{
+    double power = pow(10, floor(log10(range / n))), times = range / n / power;
+    return power * (times < 1 + 1e-9 ? 1 : times < 2 + 1e-9 ? 2 : times < 5 + 1e-9 ? 5 : 10);
+}
+
 void bn_plot_round(double *low, double *high, unsigned marks)
 {
     if (!(*high >= *low)) *low = 0, *high = 1;
     double width = *high - *low, least = fmax(fabs(*high) * 1e-9, 1e-300);
     if (width < least) width = *high != 0 ? fabs(*high) * 0.1 : 1;
-    double step = bn_plot_step(width, marks), middle = (*low + *high) / 2;
+    double step = step_of(width, marks), middle = (*low + *high) / 2;
     *low = floor(fmin(*low, middle - width / 2) / step + 1e-9) * step;
     *high = ceil(fmax(*high, middle + width / 2) / step - 1e-9) * step;
 }
@@ -89,12 +96,6 @@ void bn_plot_end(struct bn_buf *out)
 }
 
 /* ---- axes ---- */
-
-double bn_plot_step(double range, unsigned n)
-{
-    double power = pow(10, floor(log10(range / n))), times = range / n / power;
-    return power * (times < 1 + 1e-9 ? 1 : times < 2 + 1e-9 ? 2 : times < 5 + 1e-9 ? 5 : 10);
-}
 
 /* Digits that tell neighbouring marks apart. */
 static void put_mark(struct bn_buf *out, double value, double most, double step)
@@ -139,7 +140,7 @@ void bn_plot_y_axis(struct bn_buf *out, const struct bn_plot *p)
             mark_y(out, p, pow(10, e), 0);
         return;
     }
-    double step = bn_plot_step(p->y1 - p->y0, 6), first = ceil(p->y0 / step - 1e-9);
+    double step = step_of(p->y1 - p->y0, 6), first = ceil(p->y0 / step - 1e-9);
     for (unsigned i = 0; i < MARKS_MAX && (first + i) * step <= p->y1 + 1e-9 * step; i++)
         mark_y(out, p, (first + i) * step, step);
 }
@@ -160,7 +161,7 @@ void bn_plot_x_axis(struct bn_buf *out, const struct bn_plot *p, const char *lab
         for (int e = from; e <= to; e += each)
             mark_x(out, p, pow(10, e), 0);
     } else {
-        double step = bn_plot_step(p->whole_x ? fmax(p->x1 - p->x0, 1) : p->x1 - p->x0, 8);
+        double step = step_of(p->whole_x ? fmax(p->x1 - p->x0, 1) : p->x1 - p->x0, 8);
         if (p->whole_x) step = fmax(step, 1);
         double first = ceil(p->x0 / step - 1e-9);
         for (unsigned i = 0; i < MARKS_MAX && (first + i) * step <= p->x1 + 1e-9 * step; i++)
@@ -177,17 +178,11 @@ void bn_plot_y_label(struct bn_buf *out, const char *label)
 
 /* ---- marks ---- */
 
-void bn_plot_mark(struct bn_buf *out, const struct bn_plot *p, enum bn_plot_shape shape,
-                  const char *class_name, double x, double y, double r, const char *title)
+void bn_plot_mark(struct bn_buf *out, const struct bn_plot *p, double x, double y, double r,
+                  const char *title)
 {
-    double at = bn_plot_x(p, x), up = bn_plot_y(p, y), side = 2 * r;
-    if (shape == BN_PLOT_DOT)
-        bn_html(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", class_name, at, up, r);
-    else
-        bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fl%.1f %.1fm0 -%.1fl-%.1f %.1f\">", class_name, at - r,
-                up - r, side, side, side, side, side);
-    if (title != NULL) bn_html(out, "<title>%s</title>", title);
-    bn_buf_puts(out, shape == BN_PLOT_DOT ? "</circle>\n" : "</path>\n");
+    bn_html(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"><title>%s</title></circle>\n",
+            bn_plot_x(p, x), bn_plot_y(p, y), r, title);
 }
 
 void bn_plot_line(struct bn_buf *out, const struct bn_plot *p, const char *class_name, const double *x,

@@ -6,7 +6,7 @@
 #ifndef BN_REPORT_PLOT_H
 #define BN_REPORT_PLOT_H
 
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 struct bn_plot {
     double width, height, left, right, top, bottom; /* of the picture; margins */
@@ -35,8 +35,6 @@ void bn_plot_cover(double *low, double *high, double value);
 void bn_plot_include(double *low, double *high, double value);
 /* Moves the ends of a linear range outwards to marks of its axis. An empty range gets a width. */
 void bn_plot_round(double *low, double *high, unsigned marks);
-/* Distance of the marks of an axis: 1, 2 or 5 times a power of ten. */
-double bn_plot_step(double range, unsigned n);
 
 /* ---- axes ---- */
 
@@ -47,10 +45,9 @@ void bn_plot_y_label(struct bn_buf *out, const char *label);
 
 /* ---- marks, at data coordinates ---- */
 
-enum bn_plot_shape { BN_PLOT_DOT, BN_PLOT_CROSS };
-/* A mark of that radius in pixels; the title is shown when the pointer is on it, NULL for none. */
-void bn_plot_mark(struct bn_buf *out, const struct bn_plot *plot, enum bn_plot_shape shape,
-                  const char *class_name, double x, double y, double radius, const char *title);
+/* A dot of that radius in pixels; the title is shown when the pointer is on it. */
+void bn_plot_mark(struct bn_buf *out, const struct bn_plot *plot, double x, double y, double radius,
+                  const char *title);
 /* A line through n points; a value that is not finite breaks it. */
 void bn_plot_line(struct bn_buf *out, const struct bn_plot *plot, const char *class_name, const double *x,
                   const double *y, size_t n);

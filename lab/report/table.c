@@ -50,7 +50,7 @@ void bn_table_row(struct bn_table *t, const char *kind)
     }
     if (t->failed) return;
     for (size_t c = 0; c < t->n_cols; c++)
-        t->cells[t->n_rows * t->n_cols + c] = (struct bn_table_cell){.share = (double)NAN};
+        t->cells[t->n_rows * t->n_cols + c] = (struct bn_table_cell){0};
     t->kinds[t->n_rows] = kind;
     t->n_cells = t->n_rows++ * t->n_cols;
 }
@@ -145,12 +145,6 @@ void bn_table_number(struct bn_table *t, double value)
     struct bn_buf b = {.max = CELL_MAX};
     if (isfinite(value)) bn_json_write_number(&b, value);
     take(t, &b);
-}
-
-void bn_table_meter(struct bn_table *t, double share, const char *text)
-{
-    bn_table_text(t, text);
-    if (!t->failed && t->n_cells > 0) t->cells[t->n_cells - 1].share = fmin(fmax(share, 0), 1);
 }
 
 /* The text of a cell; "" of one that was left out. */
@@ -283,8 +277,7 @@ static bool shares_note(const struct bn_table *t, size_t i, size_t k)
 /* The notes below a table, each once, with the names of its rows. */
 static void put_notes(struct bn_buf *out, const struct bn_table *t)
 {
-    size_t n_texts = strcspn(t->align, "rh");
-    if (n_texts == t->n_shown) n_texts = 1;
+    size_t n_texts = strcspn(t->align, "rhn");
     for (size_t i = 0; i < t->n_rows; i++) {
         struct bn_buf line = {.max = CELL_MAX};
         size_t n = 0;
@@ -370,8 +363,6 @@ static void put_html_cell(struct bn_buf *out, const struct bn_table *t, size_t r
     if (cell->exact != NULL) bn_html(out, " title=\"%s\"", cell->exact);
     bn_html(out, ">");
     if (column == 0) bn_page_mark(out, t->kinds[row]);
-    if (isfinite(cell->share))
-        bn_html(out, "<span class=\"meter\"><i style=\"width:%.1f%%\"></i></span> ", 100 * cell->share);
     bn_html(out, "%s</%s>", text_at(t, row, column), column == 0 ? "th" : "td");
 }
 

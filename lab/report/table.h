@@ -9,12 +9,11 @@
 #ifndef BN_REPORT_TABLE_H
 #define BN_REPORT_TABLE_H
 
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 struct bn_table_cell {
     char *text;
-    char *exact;  /* NULL: the text is exact */
-    double share; /* of a meter from 0 to 1, drawn in HTML; NaN for none */
+    char *exact; /* NULL: the text is exact */
 };
 struct bn_table {
     const char *const *heads;
@@ -46,7 +45,6 @@ void bn_table_rounded(struct bn_table *table, const bn_json *value);
 void bn_table_exact(struct bn_table *table, double value, const char *unit);
 /* The exact number as the text: empty when it is not finite. */
 void bn_table_number(struct bn_table *table, double value);
-void bn_table_meter(struct bn_table *table, double share, const char *text);
 
 /* As many columns as fit into 80; the others are named below the table. When the columns up to the last text
  * do not fit, the first texts become lines above the rows. Notes follow the table, each once with the names of

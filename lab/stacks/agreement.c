@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "lab/stacks/bricks.h"
-#include "lab/stats/distribution.h"
+#include "lab/stats/interval.h"
 
 #define MAX_ROWS 256u
 #define CONFIDENCE 0.95

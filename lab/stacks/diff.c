@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "lab/stacks/hotspots.h"
-#include "lab/stats/distribution.h"
-#include "lab/stats/rank_tests.h"
+#include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 
 #define CONFIDENCE 0.95

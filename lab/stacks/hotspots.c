@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/stats/distribution.h"
+#include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 
 #define CONFIDENCE 0.95

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 #include "lab/report/units.h"
 
 extern const char bn_flame_style[], bn_flame_script[]; /* svg_parts.S */

@@ -10,10 +10,12 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "lab/stats/rank_tests.h"
+#include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 
 #define N_REDRAWS 199u
+#define N_SHUFFLES 999u
+#define ALPHA 0.01
 
 /* ---- is it steady? ---- */
 
@@ -68,7 +70,7 @@ bn_status bn_steady(struct bn_steady *out, const double *times, size_t n, size_t
 
 struct search {
     const double *x;
-    struct bn_changepoint_rules rules;
+    size_t least;
     double *shuffled, *gain; /* as many as there are samples */
     struct bn_changepoint *found;
     size_t n_found;
@@ -106,9 +108,9 @@ static void split_gain(double *q, const double *x, size_t n)
 /* The best split that leaves enough on either side. */
 static size_t best_split(struct search *s, const double *x, size_t n, double *gain)
 {
-    size_t best = s->rules.least;
+    size_t best = s->least;
     split_gain(s->gain, x, n);
-    for (size_t t = best; t + s->rules.least <= n; t++)
+    for (size_t t = best; t + s->least <= n; t++)
         if (s->gain[t] > s->gain[best]) best = t;
     *gain = s->gain[best];
     return best;
@@ -136,14 +138,14 @@ static double split_p(struct search *s, const double *x, size_t n, double gain)
 {
     size_t n_extreme = 0, drawn = 0;
     memcpy(s->shuffled, x, n * sizeof *x);
-    while (drawn < s->rules.n_shuffles && permutation_p(n_extreme, s->rules.n_shuffles) <= s->rules.alpha) {
+    while (drawn < N_SHUFFLES && permutation_p(n_extreme, N_SHUFFLES) <= ALPHA) {
         double other;
         shuffle(s->shuffled, n, &s->state);
         best_split(s, s->shuffled, n, &other);
         n_extreme += other >= gain * (1 - 1e-12); /* equal but for rounding */
         drawn++;
     }
-    return permutation_p(n_extreme, s->rules.n_shuffles);
+    return permutation_p(n_extreme, N_SHUFFLES);
 }
 
 /* Finds the changes of n samples from `from` on, ascending: those of the left side, the split, those of the
@@ -151,11 +153,11 @@ static double split_p(struct search *s, const double *x, size_t n, double gain)
 static void search(struct search *s, size_t from, size_t n)
 {
     double gain;
-    if (n < 2 * s->rules.least) return;
+    if (n < 2 * s->least) return;
     size_t split = best_split(s, s->x + from, n, &gain);
     if (!(gain > 0)) return;
     double p = split_p(s, s->x + from, n, gain);
-    if (p > s->rules.alpha) return;
+    if (p > ALPHA) return;
     search(s, from, split);
     s->found[s->n_found++] = (struct bn_changepoint){.at = from + split, .p = p};
     search(s, from + split, n - split);
@@ -184,7 +186,7 @@ static bn_status measure(struct search *s, size_t n, bn_error *err)
 {
     for (size_t i = 0; i < s->n_found; i++) {
         struct bn_changepoint *c = &s->found[i];
-        struct bn_rank_sum sides;
+        struct bn_rank_test sides;
         size_t from = i > 0 ? c[-1].at : 0, to = i + 1 < s->n_found ? c[1].at : n;
         c->n_before = c->at - from;
         c->n_after = to - c->at;
@@ -196,16 +198,14 @@ static bn_status measure(struct search *s, size_t n, bn_error *err)
 }
 
 bn_status bn_changepoints(struct bn_changepoint **list, size_t *n_found, const double *x, size_t n,
-                          const struct bn_changepoint_rules *rules, bn_error *err)
+                          size_t least, bn_error *err)
 {
-    struct search s = {.x = x, .rules = *rules, .state = rules->seed};
+    struct search s = {
+        .x = x, .least = least > BN_CHANGEPOINT_LEAST ? least : BN_CHANGEPOINT_LEAST, .state = 1};
     *list = NULL;
     *n_found = 0;
-    if (s.rules.least < BN_CHANGEPOINT_LEAST) s.rules.least = BN_CHANGEPOINT_LEAST;
     if (n > BN_CHANGEPOINT_SAMPLES_MAX)
         return bn_fail(err, BN_ERR_LIMIT, "more than %u samples", BN_CHANGEPOINT_SAMPLES_MAX);
-    if (rules->n_shuffles == 0 || !(rules->alpha > 0 && rules->alpha < 1))
-        return bn_fail(err, BN_ERR_ARG, "no shuffles, or alpha is not between 0 and 1");
     for (size_t i = 0; i < n; i++)
         if (!isfinite(x[i])) return bn_fail(err, BN_ERR_ARG, "sample %zu is not finite", i);
     s.shuffled = bn_alloc(n, sizeof *s.shuffled);

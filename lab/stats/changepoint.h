@@ -32,23 +32,14 @@ struct bn_changepoint {
     struct bn_interval shift; /* Hodges and Lehmann's, of after against before; of logarithms, a log ratio */
 };
 
-struct bn_changepoint_rules {
-    size_t least; /* samples on each side; raised to BN_CHANGEPOINT_LEAST */
-    size_t n_shuffles;
-    double alpha;
-    uint64_t seed;
-};
 #define BN_CHANGEPOINT_LEAST 3u
 #define BN_CHANGEPOINT_SAMPLES_MAX 2000u
-#define BN_CHANGEPOINT_RULES_INIT \
-    {                             \
-        5, 999, 0.01, 1,          \
-    }
 
-/* Finds all changes in x, n samples in their order (of costs, give logarithms), ascending; *list is
+/* Finds all changes in x, n samples in their order (of costs, give logarithms), ascending, with at least `least` samples on
+ * either side, raised to BN_CHANGEPOINT_LEAST; *list is
  * bn_alloc'ed, n_found may be 0. BN_ERR_ARG for samples that are not finite, BN_ERR_LIMIT for more than
  * BN_CHANGEPOINT_SAMPLES_MAX. */
 BN_MUST_CHECK bn_status bn_changepoints(struct bn_changepoint **list, size_t *n_found, const double *x,
-                                        size_t n, const struct bn_changepoint_rules *rules, bn_error *err);
+                                        size_t n, size_t least, bn_error *err);
 
 #endif

@@ -58,9 +58,9 @@ static void put_side(bn_json *object, const char *name, size_t n, double median)
     bn_json_put_finite(side, "median", median, "there are no samples");
 }
 
-void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, size_t n)
+void bn_comparisons_put(bn_json *document, const char *name, const struct bn_comparison *list, size_t n)
 {
-    bn_json *array = bn_json_put_array(document, "comparisons");
+    bn_json *array = bn_json_put_array(document, name);
     for (size_t i = 0; i < n; i++) {
         const struct bn_comparison *c = &list[i];
         struct bn_judgement shown = bn_comparison_shown(c);
@@ -108,7 +108,7 @@ static bool read_side(const bn_json *object, const char *name, size_t *n, double
 static bool read_judgement(struct bn_judgement *j, const bn_json *o)
 {
     const char *reason, *verdict = bn_json_text_of(o, "verdict");
-    int outcome = BN_OUTCOME_INCONCLUSIVE;
+    int outcome = 0;
     while (outcome < BN_OUTCOMES && strcmp(verdict, bn_outcome_name((enum bn_outcome)outcome)) != 0)
         outcome++;
     if (outcome == BN_OUTCOMES || !bn_json_string(bn_json_get(o, "reason"), &reason)) return false;
@@ -144,11 +144,6 @@ bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_err
     return BN_OK;
 }
 
-bool bn_comparison_is_memory(const struct bn_comparison *c)
-{
-    return strcmp(c->unit, "bytes") == 0 || strcmp(c->unit, "MB") == 0;
-}
-
 void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b)
 {
     *a = c->median_a;
@@ -168,14 +163,6 @@ const char *bn_comparison_kind(const struct bn_comparison *c)
                                                      : "ok";
 }
 
-void bn_comparisons_begin(struct bn_table *t)
-{
-    static const char *const HEADS[] = {"test",     "metric", "A",    "B",    "change",    "verdict",
-                                        "interval", "p",      "n",    "band", "MDE",       "why",
-                                        "unit",     "low",    "high", "q",    "agreement", "needed"};
-    bn_table_begin(t, HEADS, "llrrrlhrrrrncccccc");
-}
-
 /* Of a p-value that is 0 only a bound is known. */
 static void put_p(struct bn_table *t, double p)
 {
@@ -188,38 +175,31 @@ static void put_p(struct bn_table *t, double p)
     bn_table_exact(t, p, "1");
 }
 
-/* The cells that all tables of comparisons have. */
-static void put_cells(struct bn_table *t, const struct bn_comparison *c, const char *document)
+static void fill_row(struct bn_table *t, const struct bn_comparison *c)
 {
+    const struct bn_judgement j = bn_comparison_shown(c);
     const char *unit = bn_units_of(c->metric, c->unit);
+    char low[BN_UNITS_ROOM], high[BN_UNITS_ROOM], mde[BN_UNITS_ROOM];
     double a, b;
     bn_comparison_sides(c, &a, &b);
-    bn_table_printf(t, "%s%s%s", document, document[0] != '\0' ? ": " : "", c->test);
+    bn_table_row(t, bn_comparison_kind(c));
+    bn_table_printf(t, "%s%s%s", c->document != NULL ? c->document : "", c->document != NULL ? ": " : "",
+                    c->test);
     bn_table_text(t, c->metric);
     bn_table_value(t, a, unit);
     bn_table_value(t, b, unit);
-    bn_table_percent(t, bn_judge_turn(c->j.change, c->higher), true);
-    if (c->severity == BN_SEVERITY_NONE)
-        bn_table_text(t, bn_outcome_name(c->j.outcome));
-    else
-        bn_table_printf(t, "%s (%s)", bn_outcome_name(c->j.outcome), SEVERITIES[c->severity]);
-}
-
-void bn_comparison_row(struct bn_table *t, const struct bn_comparison *c, const char *document)
-{
-    char low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
-    struct bn_judgement j = bn_comparison_shown(c);
-    bool bounded = isfinite(j.low) && isfinite(j.high);
-    bn_table_row(t, bn_comparison_kind(c));
-    put_cells(t, c, document);
-    bn_table_printf(t, "%s%s%s", bn_units_percent_text(low, j.low, true), bounded ? " to " : "",
-                    bounded ? bn_units_percent_text(high, j.high, true) : "");
-    put_p(t, c->j.p);
-    bn_table_count(t, c->j.n);
-    bn_table_percent(t, c->j.band > 0 ? c->j.band : (double)NAN, false);
-    bn_table_percent(t, c->j.mde, false);
-    bn_table_text(t, c->j.reason);
-    bn_table_text(t, bn_units_of(c->metric, c->unit));
+    bn_table_percent(t, j.change, true);
+    bn_table_printf(t, c->severity == BN_SEVERITY_NONE ? "%s" : "%s (%s)", bn_outcome_name(j.outcome),
+                    SEVERITIES[c->severity]);
+    bn_table_printf(t, isfinite(j.low) && isfinite(j.high) ? "%s to %s" : "-",
+                    bn_units_percent_text(low, j.low, true), bn_units_percent_text(high, j.high, true));
+    put_p(t, j.p);
+    bn_table_count(t, j.n);
+    bn_table_percent(t, j.band > 0 ? j.band : (double)NAN, false);
+    bn_table_percent(t, j.mde, false);
+    bool tested = j.mde > 0 && (j.n_needed > 0 || j.outcome == BN_OUTCOME_REGRESSED);
+    bn_table_printf(t, tested ? "%s; MDE %s" : "%s", j.reason, bn_units_percent_text(mde, j.mde, false));
+    bn_table_text(t, unit);
     bn_table_number(t, j.low);
     bn_table_number(t, j.high);
     bn_table_number(t, j.q);
@@ -227,42 +207,40 @@ void bn_comparison_row(struct bn_table *t, const struct bn_comparison *c, const 
     bn_table_count(t, j.n_needed);
 }
 
-static void print_counts(struct bn_buf *out, const struct bn_comparison *list, size_t n)
+void bn_comparisons_fill(struct bn_table *t, const struct bn_comparison *list, size_t n)
 {
-    static const enum bn_outcome ORDER[] = {BN_OUTCOME_SAME, BN_OUTCOME_STABLE, BN_OUTCOME_IMPROVED,
-                                            BN_OUTCOME_REGRESSED, BN_OUTCOME_INCONCLUSIVE};
-    bool first = true;
+    static const char *const HEADS[] = {"test",     "metric", "A",    "B",    "change",    "verdict",
+                                        "interval", "p",      "n",    "band", "MDE",       "why",
+                                        "unit",     "low",    "high", "q",    "agreement", "needed"};
+    bn_table_begin(t, HEADS, "llrrrlhrrrrncccccc");
+    for (size_t i = 0; i < n; i++)
+        fill_row(t, &list[i]);
+}
+
+void bn_comparisons_count(struct bn_buf *out, const struct bn_comparison *list, size_t n)
+{
+    static const enum bn_outcome ORDER[] = {BN_OUTCOME_REGRESSED, BN_OUTCOME_IMPROVED, BN_OUTCOME_STABLE,
+                                            BN_OUTCOME_SAME, BN_OUTCOME_INCONCLUSIVE};
+    const char *comma = "";
     for (size_t k = 0; k < BN_ARRAY_LEN(ORDER); k++) {
         size_t count = 0;
         for (size_t i = 0; i < n; i++)
             count += list[i].j.outcome == ORDER[k];
         if (count == 0) continue;
-        bn_buf_printf(out, "%s%zu %s", first ? "" : ", ", count, bn_outcome_name(ORDER[k]));
-        first = false;
+        bn_buf_printf(out, "%s%zu %s", comma, count, bn_outcome_name(ORDER[k]));
+        comma = ", ";
     }
-    bn_buf_puts(out, first ? "nothing was compared\n" : "\n");
 }
 
-/* SAME and STABLE need no reason. The smallest detectable change matters where one was tested for. */
 void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n)
 {
-    static const char *const HEADS[] = {"test", "metric", "A", "B", "change", "verdict", "why"};
     struct bn_table t;
-    char mde[BN_UNITS_ROOM];
-    bn_table_begin(&t, HEADS, "llrrrln");
-    for (size_t i = 0; i < n; i++) {
-        const struct bn_judgement *j = &list[i].j;
-        bn_table_row(&t, bn_outcome_rank(j->outcome) <= bn_outcome_rank(BN_OUTCOME_STABLE) ? "ok" : "");
-        put_cells(&t, &list[i], "");
-        if (j->mde > 0 && (j->n_needed > 0 || j->outcome == BN_OUTCOME_REGRESSED))
-            bn_table_printf(&t, "%s; MDE %s", j->reason, bn_units_percent_text(mde, j->mde, false));
-        else
-            bn_table_text(&t, j->reason);
-    }
+    bn_comparisons_fill(&t, list, n);
     if (n > 0) bn_table_put_text(out, &t);
-    if (n > 0) bn_buf_putc(out, '\n');
     bn_table_release(&t);
-    print_counts(out, list, n);
+    bn_buf_puts(out, n > 0 ? "\n" : "nothing was compared");
+    bn_comparisons_count(out, list, n);
+    bn_buf_putc(out, '\n');
 }
 
 enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n)
@@ -271,7 +249,7 @@ enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n)
     bool any = false;
     for (size_t i = 0; i < n; i++) {
         if (list[i].secondary && list[i].severity != BN_SEVERITY_CRITICAL) continue;
-        if (!any || bn_outcome_rank(list[i].j.outcome) > bn_outcome_rank(worst)) worst = list[i].j.outcome;
+        if (!any || list[i].j.outcome > worst) worst = list[i].j.outcome;
         any = true;
     }
     return worst;

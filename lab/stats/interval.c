@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Intervals of medians, quantiles and shares, and the comparison of two shares.
+ * Distributions, intervals of medians and shares, and the comparison of two shares.
  *
- * An interval of a quantile is a pair of order statistics, so it assumes nothing about the distribution.
+ * Student's t and the binomial are incomplete beta functions, by the continued fraction of Abramowitz and Stegun
+ * 26.5.8 in Lentz's form; quantiles are found by bisection. An interval of a median is a pair of order statistics, so it assumes nothing about the distribution.
  * Fisher's test: given both margins, the number of hits among the samples of a is hypergeometric when the
  * shares are equal. A tail is summed outwards from the observed number, where its terms only get smaller.
  */
@@ -11,22 +12,111 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "lab/stats/distribution.h"
 #include "lab/stats/summary.h"
 
 #define NOT_A_NUMBER (double)NAN
 
-/* ---- quantiles ---- */
+/* ---- distributions ---- */
 
-/* X is binomial of n and p: the least k <= n with P(X <= k) > tail; or, of the upper tail, with P(X > k) <=
- * tail. */
-static size_t binomial_rank(size_t n, double p, double tail, bool upper)
+#define ONE_OVER_SQRT2 0.70710678118654752440
+
+double bn_normal_cdf(double z)
+{
+    return 0.5 * erfc(-z * ONE_OVER_SQRT2);
+}
+
+/* A step of Lentz's method must not divide by nothing. */
+static double not_zero(double x)
+{
+    return fabs(x) < 1e-300 ? 1e-300 : x;
+}
+
+/* The continued fraction; converges fast for x < (a + 1) / (a + b + 2). */
+static double beta_fraction(double x, double a, double b)
+{
+    double c = 1, d = 1 / not_zero(1 - (a + b) * x / (a + 1)), h = d;
+    for (int i = 1; i < 10000; i++) {
+        double m = i, even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+        double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+        d = 1 / not_zero(1 + even * d);
+        c = not_zero(1 + even / c);
+        h *= c * d;
+        d = 1 / not_zero(1 + odd * d);
+        c = not_zero(1 + odd / c);
+        h *= c * d;
+        if (fabs(c * d - 1) < 1e-15) break;
+    }
+    return h;
+}
+
+/* I_x(a, b), regularised; y is 1 - x, given apart since it may be tiny. */
+static double incomplete_beta(double x, double y, double a, double b)
+{
+    if (x <= 0) return 0;
+    if (y <= 0) return 1;
+    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(y));
+    if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(x, a, b) / a;
+    return 1 - front * beta_fraction(y, b, a) / b;
+}
+
+double bn_student_cdf(double t, double df)
+{
+    double whole = df + t * t;
+    double tail = 0.5 * incomplete_beta(df / whole, t * t / whole, 0.5 * df, 0.5);
+    return t > 0 ? 1 - tail : tail;
+}
+
+double bn_binomial_cdf(size_t k, size_t n, double p)
+{
+    if (k >= n) return 1;
+    return incomplete_beta(1 - p, p, (double)(n - k), (double)k + 1);
+}
+
+/* Of a distribution that is symmetric about 0: the lower half, mirrored for the upper. */
+static double quantile(double (*cdf)(double, double), double df, double p)
+{
+    if (p > 0.5) return -quantile(cdf, df, 1 - p);
+    if (!(p > 0)) return (double)-INFINITY;
+    double low = -1, high = 0;
+    while (cdf(low, df) > p && low > -1e300)
+        low *= 2;
+    for (int i = 0; i < 200 && low < high; i++) {
+        double middle = low + 0.5 * (high - low);
+        if (middle <= low || middle >= high) break;
+        if (cdf(middle, df) < p)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+static double normal(double z, double ignored)
+{
+    (void)ignored;
+    return bn_normal_cdf(z);
+}
+
+double bn_normal_quantile(double p)
+{
+    return quantile(normal, 0, p);
+}
+
+double bn_student_quantile(double p, double df)
+{
+    return quantile(bn_student_cdf, df, p);
+}
+
+/* ---- medians ---- */
+
+/* The number of samples below the median is binomial of n and 1/2: the least k <= n with P(X <= k) > tail. Ranks
+ * count from 1. */
+static size_t binomial_rank(size_t n, double tail)
 {
     size_t low = 0, high = n;
     while (low < high) {
         size_t k = low + (high - low) / 2;
-        double below = bn_binomial_cdf(k, n, p);
-        if (upper ? 1 - below <= tail : below > tail)
+        if (bn_binomial_cdf(k, n, 0.5) > tail)
             high = k;
         else
             low = k + 1;
@@ -34,28 +124,21 @@ static size_t binomial_rank(size_t n, double p, double tail, bool upper)
     return low;
 }
 
-/* The number of samples below the p-quantile is binomial of n and p. Ranks count from 1. */
-struct bn_interval bn_interval_quantile(const double *sorted, size_t n, double p, double confidence)
-{
-    struct bn_interval out = {NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, "order statistics"};
-    double tail = (1 - confidence) / 2;
-    if (n == 0) return out;
-    out.estimate = bn_sorted_quantile(sorted, n, p);
-    size_t low = binomial_rank(n, p, tail, false), high = binomial_rank(n, p, tail, true) + 1;
-    if (low < 1 || high > n) return out;
-    out.low = sorted[low - 1];
-    out.high = sorted[high - 1];
-    return out;
-}
-
 bn_status bn_interval_median(struct bn_interval *out, const double *samples, size_t n, double confidence,
                              bn_error *err)
 {
+    *out = (struct bn_interval){NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, "order statistics"};
     for (size_t i = 0; i < n; i++)
         if (!isfinite(samples[i])) return bn_fail(err, BN_ERR_ARG, "sample %zu is not finite", i);
+    if (n == 0) return BN_OK;
     double *sorted = bn_sorted_copy(samples, n);
     if (sorted == NULL) return bn_nomem(err);
-    *out = bn_interval_quantile(sorted, n, 0.5, confidence);
+    size_t rank = binomial_rank(n, (1 - confidence) / 2);
+    out->estimate = bn_sorted_quantile(sorted, n, 0.5);
+    if (rank > 0) {
+        out->low = sorted[rank - 1];
+        out->high = sorted[n - rank];
+    }
     bn_free(sorted);
     return BN_OK;
 }

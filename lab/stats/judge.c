@@ -10,26 +10,15 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/stats/distribution.h"
-#include "lab/stats/rank_tests.h"
+#include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 
 #define N_USEFUL_MAX 100000.0 /* more pairs than this are not recommended */
 
 const char *bn_outcome_name(enum bn_outcome outcome)
 {
-    static const char *const NAMES[] = {"INCONCLUSIVE", "SAME", "IMPROVED", "REGRESSED", "STABLE"};
+    static const char *const NAMES[] = {"SAME", "STABLE", "IMPROVED", "INCONCLUSIVE", "REGRESSED"};
     return (size_t)outcome < BN_ARRAY_LEN(NAMES) ? NAMES[outcome] : "unknown";
-}
-
-int bn_outcome_rank(enum bn_outcome outcome)
-{
-    static const int RANKS[] = {[BN_OUTCOME_SAME] = 0,
-                                [BN_OUTCOME_STABLE] = 1,
-                                [BN_OUTCOME_IMPROVED] = 2,
-                                [BN_OUTCOME_INCONCLUSIVE] = 3,
-                                [BN_OUTCOME_REGRESSED] = 4};
-    return RANKS[outcome];
 }
 
 static bn_status check_rules(const struct bn_judge_rules *r, bn_error *err)
@@ -44,14 +33,21 @@ static bn_status check_rules(const struct bn_judge_rules *r, bn_error *err)
 static bn_status begin(struct bn_judgement *out, size_t n, const struct bn_judge_rules *r, bn_error *err)
 {
     const double none = (double)NAN;
-    *out = (struct bn_judgement){
-        .n = n, .p = 1, .q = 1, .agreement = none, .mde = none, .higher = r->higher, .reason = "not judged"};
+    *out = (struct bn_judgement){.outcome = BN_OUTCOME_INCONCLUSIVE,
+                                 .n = n,
+                                 .p = 1,
+                                 .q = 1,
+                                 .agreement = none,
+                                 .mde = none,
+                                 .higher = r->higher,
+                                 .reason = "not judged"};
     return check_rules(r, err);
 }
 
 /* ---- words ---- */
 
-void bn_judge_reason(struct bn_judgement *j, const char *fmt, ...)
+static void set_reason(struct bn_judgement *j, const char *fmt, ...) BN_PRINTF(2, 3);
+static void set_reason(struct bn_judgement *j, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -59,11 +55,21 @@ void bn_judge_reason(struct bn_judgement *j, const char *fmt, ...)
     va_end(args);
 }
 
-void bn_judge_clear(struct bn_judgement *j)
+void bn_judge_none(struct bn_judgement *j, const char *fmt, ...)
 {
     const double none = (double)NAN;
-    *j = (struct bn_judgement){
-        .change = none, .low = none, .high = none, .p = none, .q = none, .agreement = none, .mde = none};
+    va_list args;
+    *j = (struct bn_judgement){.outcome = BN_OUTCOME_INCONCLUSIVE,
+                               .change = none,
+                               .low = none,
+                               .high = none,
+                               .p = none,
+                               .q = none,
+                               .agreement = none,
+                               .mde = none};
+    va_start(args, fmt);
+    vsnprintf(j->reason, sizeof j->reason, fmt, args);
+    va_end(args);
 }
 
 /* A share as percent: "+4.1 %", and "1 %" unsigned. */
@@ -158,11 +164,11 @@ static void decide_direction(struct bn_judgement *j, const struct setting *s, en
     const struct bn_judge_rules *r = s->rules;
     if (!(j->p < r->q)) {
         j->n_needed = needed_for_p(j, r->q);
-        bn_judge_reason(j, "%s, but p is %.2g, not below %.2g%s", range(j, " .. ").text, j->p, r->q,
-                        enough(j, s->what).text);
+        set_reason(j, "%s, but p is %.2g, not below %.2g%s", range(j, " .. ").text, j->p, r->q,
+                   enough(j, s->what).text);
     } else if (j->agreement < r->agreement) {
-        bn_judge_reason(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more",
-                        range(j, " .. ").text, j->agreement * (double)j->n, j->n);
+        set_reason(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more",
+                   range(j, " .. ").text, j->agreement * (double)j->n, j->n);
     } else {
         j->outcome = outcome;
         int used = snprintf(j->reason, sizeof j->reason, "%s is beyond %s%s", range(j, " .. ").text,
@@ -177,9 +183,9 @@ static void decide_unclear(struct bn_judgement *j, const struct setting *s)
 {
     bool margin = limit_of(s) <= s->rules->margin;
     j->n_needed = needed(j, s);
-    bn_judge_reason(j, "the change is between %s, %s %s%s", range(j, " and ").text,
-                    margin ? "not clearly within or beyond" : s->limit, percent(limit_of(s), false).text,
-                    enough(j, s->what).text);
+    set_reason(j, "the change is between %s, %s %s%s", range(j, " and ").text,
+               margin ? "not clearly within or beyond" : s->limit, percent(limit_of(s), false).text,
+               enough(j, s->what).text);
 }
 
 /* Needs n, change, low, high, p, agreement; sets outcome, reason, n_needed. */
@@ -193,8 +199,8 @@ static void decide(struct bn_judgement *j, const struct setting *s)
         decide_direction(j, s, BN_OUTCOME_IMPROVED);
     } else if (j->low >= -s->within && j->high <= s->within) {
         j->outcome = s->unchanged;
-        bn_judge_reason(j, "%s is within %s%s", range(j, " .. ").text, percent(s->within, false).text,
-                        s->within > s->rules->margin ? s->cause : "");
+        set_reason(j, "%s is within %s%s", range(j, " .. ").text, percent(s->within, false).text,
+                   s->within > s->rules->margin ? s->cause : "");
     } else {
         decide_unclear(j, s);
     }
@@ -246,7 +252,7 @@ static size_t least_pairs(double confidence)
 static bn_status measure_band(double *band, double *bias, const double *null, size_t n_null,
                               double confidence, bn_error *err)
 {
-    struct bn_signed_rank of;
+    struct bn_rank_test of;
     *band = *bias = 0;
     if (n_null == 0) return BN_OK;
     BN_TRY(bn_signed_rank(&of, null, n_null, confidence, err));
@@ -272,16 +278,16 @@ static void too_few(struct bn_judgement *j, double sigma, const struct bn_judge_
     j->q = j->p;
     if (want <= N_USEFUL_MAX) j->n_needed = (size_t)fmax(want, (double)least);
     if (j->n == 0)
-        bn_judge_reason(j, "there are no pairs");
+        set_reason(j, "there are no pairs");
     else
-        bn_judge_reason(j, "%zu pair%s too few for an interval; at least %zu are needed", j->n,
-                        j->n == 1 ? " is" : "s are", least);
+        set_reason(j, "%zu pair%s too few for an interval; at least %zu are needed", j->n,
+                   j->n == 1 ? " is" : "s are", least);
 }
 
 bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, const double *null,
                          size_t n_null, const struct bn_judge_rules *rules, bn_error *err)
 {
-    struct bn_signed_rank test;
+    struct bn_rank_test test;
     double sigma, bias;
     size_t least = least_pairs(rules->confidence);
     BN_TRY(begin(out, n, rules, err));
@@ -330,7 +336,7 @@ static bn_status take_logs(double **out, const double *x, size_t n, const char *
 static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_a, const double *b,
                             size_t n_b, double drift, const struct bn_judge_rules *rules, bn_error *err)
 {
-    struct bn_rank_sum test;
+    struct bn_rank_test test;
     double sd_a, sd_b;
     BN_TRY(bn_rank_sum(&test, a, n_a, b, n_b, rules->confidence, err));
     BN_TRY(deviation(&sd_a, a, n_a, err));
@@ -340,8 +346,8 @@ static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_
     out->mde = detectable(sqrt(sd_a * sd_a / (double)n_a + sd_b * sd_b / (double)n_b));
     if (isnan(out->low)) {
         out->n_needed = least_pairs(rules->confidence);
-        bn_judge_reason(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed",
-                        n_a, n_b, out->n_needed);
+        set_reason(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed", n_a,
+                   n_b, out->n_needed);
         return BN_OK;
     }
     struct setting setting = {rules,
@@ -374,19 +380,17 @@ bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a
 
 void bn_judge_exact(struct bn_judgement *out, double a, double b, bool higher)
 {
-    *out = (struct bn_judgement){.n = 1, .p = (double)NAN, .q = (double)NAN, .agreement = (double)NAN};
-    if (!isfinite(a) || !isfinite(b)) {
-        out->change = out->low = out->high = (double)NAN;
-        bn_judge_reason(out, "a value is missing");
-        return;
-    }
+    bn_judge_none(out, "a value is missing");
+    out->n = 1;
+    if (!isfinite(a) || !isfinite(b)) return;
     bool same = a >= b && a <= b, worse = higher ? b < a : b > a;
     out->change = out->low = out->high = same ? 0 : higher ? a / b - 1 : b / a - 1;
+    out->mde = 0;
     out->outcome = same ? BN_OUTCOME_SAME : worse ? BN_OUTCOME_REGRESSED : BN_OUTCOME_IMPROVED;
     if (same)
-        bn_judge_reason(out, "the same value, %.17g", a);
+        set_reason(out, "the same value, %.17g", a);
     else
-        bn_judge_reason(out, "%.17g became %.17g; these values have no noise", a, b);
+        set_reason(out, "%.17g became %.17g; these values have no noise", a, b);
 }
 
 /* ---- the session ---- */
@@ -396,24 +400,18 @@ static bool is_exact(const struct bn_judgement *j)
     return isnan(j->p);
 }
 
-static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminated,
-                  const struct bn_judge_rules *rules)
+static void withdraw(struct bn_judgement *j, size_t n_tests, const struct bn_judge_rules *rules)
 {
     bool change = j->outcome == BN_OUTCOME_IMPROVED || j->outcome == BN_OUTCOME_REGRESSED;
-    if (contaminated != NULL) {
-        j->outcome = BN_OUTCOME_INCONCLUSIVE;
-        j->n_needed = 0;
-        bn_judge_reason(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was disturbed");
-    } else if (change && !(j->q < rules->q)) {
-        j->outcome = BN_OUTCOME_INCONCLUSIVE;
-        j->n_needed = needed_for_p(j, rules->q);
-        bn_judge_reason(j, "%s, but among %zu comparisons such a p is expected by chance (q %.2g)%s",
-                        range(j, " .. ").text, n_tests, j->q, enough(j, "pairs").text);
-    }
+    if (!change || j->q < rules->q) return;
+    j->outcome = BN_OUTCOME_INCONCLUSIVE;
+    j->n_needed = needed_for_p(j, rules->q);
+    set_reason(j, "%s, but among %zu comparisons such a p is expected by chance (q %.2g)%s",
+               range(j, " .. ").text, n_tests, j->q, enough(j, "pairs").text);
 }
 
-bn_status bn_judge_session(struct bn_judgement *list, size_t n, const char *contaminated,
-                           const struct bn_judge_rules *rules, bn_error *err)
+bn_status bn_judge_session(struct bn_judgement *list, size_t n, const struct bn_judge_rules *rules,
+                           bn_error *err)
 {
     size_t n_tests = 0, at = 0;
     BN_TRY(check_rules(rules, err));
@@ -425,7 +423,7 @@ bn_status bn_judge_session(struct bn_judgement *list, size_t n, const char *cont
     for (size_t i = 0; i < n && status == BN_OK; i++)
         if (!is_exact(&list[i])) {
             list[i].q = p[at++];
-            apply(&list[i], n_tests, contaminated, rules);
+            withdraw(&list[i], n_tests, rules);
         }
     bn_free(p);
     return status;

@@ -17,18 +17,17 @@
 
 #include "base/mem.h"
 
+/* From good to bad. */
 enum bn_outcome {
-    BN_OUTCOME_INCONCLUSIVE,
     BN_OUTCOME_SAME,
-    BN_OUTCOME_IMPROVED,
-    BN_OUTCOME_REGRESSED,
     BN_OUTCOME_STABLE,
+    BN_OUTCOME_IMPROVED,
+    BN_OUTCOME_INCONCLUSIVE,
+    BN_OUTCOME_REGRESSED,
     BN_OUTCOMES
 };
 /* "INCONCLUSIVE", ... */
 const char *bn_outcome_name(enum bn_outcome outcome);
-/* From good to bad: SAME, STABLE, IMPROVED, INCONCLUSIVE, REGRESSED. */
-int bn_outcome_rank(enum bn_outcome outcome);
 
 struct bn_judge_rules {
     double margin;     /* a change that does not matter: 0.01 is one per cent */
@@ -64,10 +63,7 @@ struct bn_judgement {
 double bn_judge_turn(double change, bool higher);
 
 /* INCONCLUSIVE for this reason, without any number; it is not a test of the session. */
-#define bn_judge_none(out, ...) (bn_judge_clear(out), bn_judge_reason(out, __VA_ARGS__))
-void bn_judge_clear(struct bn_judgement *out);
-/* Replaces the reason. */
-void bn_judge_reason(struct bn_judgement *judgement, const char *fmt, ...) BN_PRINTF(2, 3);
+void bn_judge_none(struct bn_judgement *out, const char *fmt, ...) BN_PRINTF(2, 3);
 
 /* Judges n pairs taken in turn: d[i] = ln(cost of B / cost of A) in round i. null are n_null such numbers of
  * a copy of A against A, from the same rounds; NULL when there was no copy. The estimate is Hodges and
@@ -89,9 +85,8 @@ BN_MUST_CHECK bn_status bn_judge_samples(struct bn_judgement *out, const double 
 void bn_judge_exact(struct bn_judgement *out, double a, double b, bool higher);
 
 /* Corrects all judgements of one session for their number: fills q (Benjamini and Hochberg) and withdraws
- * changes with a large q. contaminated is NULL, or the reason why the machine was disturbed; then all
- * judgements but exact ones become INCONCLUSIVE. */
-BN_MUST_CHECK bn_status bn_judge_session(struct bn_judgement *list, size_t n, const char *contaminated,
+ * changes with a large q. */
+BN_MUST_CHECK bn_status bn_judge_session(struct bn_judgement *list, size_t n,
                                          const struct bn_judge_rules *rules, bn_error *err);
 
 #endif

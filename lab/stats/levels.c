@@ -3,7 +3,7 @@
  * Reads regression levels and finds the severity of a change.
  */
 #define _POSIX_C_SOURCE 200809L /* fnmatch */
-#include "lab/stats/levels.h"
+#include "lab/stats/comparison.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -93,57 +93,9 @@ bn_status bn_levels_parse(struct bn_levels *out, const char *text, size_t n, bn_
     bn_json *doc = NULL;
     *out = (struct bn_levels){0};
     BN_TRY(bn_json_parse(&doc, text, n, err));
-    bool points = bn_json_get(doc, "baselines") != NULL;
-    bn_status status = points ? bn_levels_import(out, bn_levels_of(doc), err) : read_levels(out, doc, err);
+    bn_status status = read_levels(out, doc, err);
     bn_json_free(doc);
     return status;
-}
-
-const bn_json *bn_levels_of(const bn_json *document)
-{
-    const bn_json *alerts = bn_json_get(document, "alerts");
-    return alerts != NULL ? alerts : bn_json_get(document, "thresholds");
-}
-
-/* The rows of an imported list, in the order of matching. */
-static const struct {
-    const char *metric, *key;
-    int better;
-    bool absolute, rate;
-    double warning, critical; /* defaults; negative: the key is required */
-} IMPORTED[] = {
-    {"accuracy*", "accuracy_decrease", 0, true, false, 0.002, 0.005},
-    {"nll*", "nll_increase", -1, true, false, 0.005, 0.01},
-    {"perplexity*", "perplexity_increase_percent", -1, false, false, 0.5, 1},
-    {"memory*", "memory_increase_percent", -1, false, false, 20, 30},
-    {"*bytes*", "memory_increase_percent", -1, false, false, 20, 30},
-    {"*", "throughput_decrease_percent", 1, false, false, -1, -1},
-    {"*ns_per_*", "throughput_decrease_percent", 0, false, true, -1, -1},
-    {"*", "latency_increase_percent", 0, false, false, -1, -1},
-};
-
-bn_status bn_levels_import(struct bn_levels *out, const bn_json *thresholds, bn_error *err)
-{
-    const bn_json *warning = bn_json_get(thresholds, "warning"),
-                  *critical = bn_json_get(thresholds, "critical");
-    *out = (struct bn_levels){.n = BN_ARRAY_LEN(IMPORTED)};
-    for (size_t i = 0; i < out->n; i++) {
-        struct bn_level *l = &out->list[i];
-        const bn_json *w = bn_json_get(warning, IMPORTED[i].key), *c = bn_json_get(critical, IMPORTED[i].key);
-        *l = (struct bn_level){.test = "*",
-                               .better = IMPORTED[i].better,
-                               .absolute = IMPORTED[i].absolute,
-                               .rate = IMPORTED[i].rate,
-                               .warning = IMPORTED[i].warning,
-                               .critical = IMPORTED[i].critical};
-        snprintf(l->metric, sizeof l->metric, "%s", IMPORTED[i].metric);
-        if ((w != NULL && !bn_json_number(w, &l->warning)) ||
-            (c != NULL && !bn_json_number(c, &l->critical)) || !(l->warning >= 0) ||
-            !(l->critical >= l->warning))
-            return bn_fail(err, BN_ERR_FORMAT, "thresholds: %s: expected 0 <= warning <= critical",
-                           IMPORTED[i].key);
-    }
-    return BN_OK;
 }
 
 /* How much worse, in the unit of the level; negative: better. */

@@ -5,14 +5,13 @@
  * order statistics of all pairs of samples, found by bisection on the value with a count in linear time; no
  * list of pairs is made.
  */
-#include "lab/stats/rank_tests.h"
+#include "lab/stats/interval.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/stats/distribution.h"
 #include "lab/stats/summary.h"
 
 #define NONE (double)NAN
@@ -225,7 +224,7 @@ static void count_subsets(double *count, size_t n_count, const size_t *ranks, si
             count[s] += count[s - ranks[i]];
 }
 
-static void test_signs(struct bn_signed_rank *out, const double *d, size_t n, struct work *w)
+static void test_signs(struct bn_rank_test *out, const double *d, size_t n, struct work *w)
 {
     size_t m = 0, sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -236,19 +235,17 @@ static void test_signs(struct bn_signed_rank *out, const double *d, size_t n, st
         at += d[i] < 0 || d[i] > 0;
     }
     double k = (double)m, middle = k * (k + 1) / 4;
-    out->n = m;
-    out->w = 0.5 * (double)sum;
-    out->exact = m <= SIGNED_RANK_EXACT;
-    if (out->exact) {
+    out->statistic = 0.5 * (double)sum;
+    if (m <= SIGNED_RANK_EXACT) {
         count_subsets(w->count, m * (m + 1) + 1, w->ranks, m);
         out->p = p_by_count(w->count, m * (m + 1) + 1, 2 * middle, (double)sum);
     } else {
-        out->p = normal_p(out->w - middle, 0.5, k * (k + 1) * (2 * k + 1) / 24 - ties / 48);
+        out->p = normal_p(out->statistic - middle, 0.5, k * (k + 1) * (2 * k + 1) / 24 - ties / 48);
     }
 }
 
 /* Pairs without a difference count here: they are evidence for a shift near 0. */
-static void shift_of_pairs(struct bn_signed_rank *out, size_t n, double confidence, const struct work *w)
+static void shift_of_pairs(struct bn_rank_test *out, size_t n, double confidence, const struct work *w)
 {
     double k = (double)n;
     uint64_t rank;
@@ -264,10 +261,10 @@ static void shift_of_pairs(struct bn_signed_rank *out, size_t n, double confiden
     out->shift = pair_interval(&walsh, rank, "signed ranks");
 }
 
-bn_status bn_signed_rank(struct bn_signed_rank *out, const double *d, size_t n, double confidence,
+bn_status bn_signed_rank(struct bn_rank_test *out, const double *d, size_t n, double confidence,
                          bn_error *err)
 {
-    *out = (struct bn_signed_rank){.p = 1, .shift = {(double)NAN, (double)NAN, (double)NAN, "signed ranks"}};
+    *out = (struct bn_rank_test){.p = 1, .shift = {(double)NAN, (double)NAN, (double)NAN, "signed ranks"}};
     BN_TRY(check(d, n, err));
     if (n == 0) return BN_OK;
     struct work w;
@@ -300,28 +297,28 @@ static const double *count_choices(double *rows, size_t n_count, const size_t *r
 }
 
 /* Doubled ranks of n samples sum up to n * (n + 1). */
-static void test_sums(struct bn_rank_sum *out, size_t n_a, size_t n_b, struct work *w)
+static void test_sums(struct bn_rank_test *out, size_t n_a, size_t n_b, bool exact, struct work *w)
 {
     size_t n = n_a + n_b, sum = 0, n_count = n * (n + 1) + 1;
     double ties = double_midranks(w->ranks, w->values, n, w->scratch);
     for (size_t i = 0; i < n_a; i++)
         sum += w->ranks[i];
     double a = (double)n_a, b = (double)n_b, all = (double)n;
-    out->u = 0.5 * (double)sum - a * (a + 1) / 2;
-    if (out->exact)
+    out->statistic = 0.5 * (double)sum - a * (a + 1) / 2;
+    if (exact)
         out->p = p_by_count(count_choices(w->count, n_count, w->ranks, n, n_a), n_count, a * (all + 1),
                             (double)sum);
     else
-        out->p = normal_p(out->u - a * b / 2, 0.5, a * b / 12 * (all + 1 - ties / (all * (all - 1))));
+        out->p = normal_p(out->statistic - a * b / 2, 0.5, a * b / 12 * (all + 1 - ties / (all * (all - 1))));
 }
 
-static void shift_of_samples(struct bn_rank_sum *out, size_t n_a, size_t n_b, double confidence,
+static void shift_of_samples(struct bn_rank_test *out, size_t n_a, size_t n_b, bool exact, double confidence,
                              const struct work *w)
 {
     double a = (double)n_a, b = (double)n_b;
     size_t n = n_a + n_b, least = n_a * (n_a + 1) / 2;
     uint64_t rank;
-    if (out->exact) {
+    if (exact) {
         for (size_t i = 0; i < n; i++)
             w->ranks[i] = i + 1;
         const double *count = count_choices(w->count, n * (n + 1) / 2 + 1, w->ranks, n, n_a);
@@ -333,13 +330,12 @@ static void shift_of_samples(struct bn_rank_sum *out, size_t n_a, size_t n_b, do
     out->shift = pair_interval(&differences, rank, "rank sum");
 }
 
-bn_status bn_rank_sum(struct bn_rank_sum *out, const double *a, size_t n_a, const double *b, size_t n_b,
+bn_status bn_rank_sum(struct bn_rank_test *out, const double *a, size_t n_a, const double *b, size_t n_b,
                       double confidence, bn_error *err)
 {
     size_t n = n_a + n_b;
     bool exact = n_a <= RANK_SUM_EXACT && n_b <= RANK_SUM_EXACT;
-    *out = (struct bn_rank_sum){
-        .p = 1, .exact = exact, .shift = {(double)NAN, (double)NAN, (double)NAN, "rank sum"}};
+    *out = (struct bn_rank_test){.p = 1, .shift = {(double)NAN, (double)NAN, (double)NAN, "rank sum"}};
     BN_TRY(check(a, n_a, err));
     BN_TRY(check(b, n_b, err));
     if (n_a == 0 || n_b == 0) return BN_OK;
@@ -351,8 +347,8 @@ bn_status bn_rank_sum(struct bn_rank_sum *out, const double *a, size_t n_a, cons
         memcpy(w.sorted, w.values, n * sizeof *a);
         bn_sort(w.sorted, n_a);
         bn_sort(w.sorted + n_a, n_b);
-        test_sums(out, n_a, n_b, &w);
-        shift_of_samples(out, n_a, n_b, confidence, &w);
+        test_sums(out, n_a, n_b, exact, &w);
+        shift_of_samples(out, n_a, n_b, exact, confidence, &w);
     }
     close_work(&w);
     return ok ? BN_OK : bn_nomem(err);

@@ -100,33 +100,18 @@ double bn_autocorrelation(const double *x, size_t n)
     return n >= 3 && with_self > 0 ? with_next / with_self : 0;
 }
 
-enum bn_outlier bn_tukey_label(const struct bn_tukey *f, double x)
-{
-    if (f->coarse || (x >= f->mild_low && x <= f->mild_high)) return BN_OUTLIER_NONE;
-    return x < f->severe_low || x > f->severe_high ? BN_OUTLIER_SEVERE : BN_OUTLIER_MILD;
-}
-
 bool bn_tukey(struct bn_tukey *out, const double *samples, size_t n)
 {
     struct bn_summary of;
     *out = (struct bn_tukey){0};
     double *sorted = bn_summarize(&of, samples, n) ? bn_sorted_copy(samples, n) : NULL;
     if (sorted == NULL) return false;
-    double q1 = bn_sorted_quantile(sorted, n, 0.25), q3 = bn_sorted_quantile(sorted, n, 0.75), span = q3 - q1;
+    double q1 = bn_sorted_quantile(sorted, n, 0.25), q3 = bn_sorted_quantile(sorted, n, 0.75);
+    double reach = of.mad > 0 ? 1.5 * (q3 - q1) : (double)INFINITY;
     bn_free(sorted);
-    *out = (struct bn_tukey){.q1 = q1, .median = of.median, .q3 = q3, .coarse = of.mad <= 0};
-    out->severe_low = q1 - 3 * span;
-    out->mild_low = q1 - 1.5 * span;
-    out->mild_high = q3 + 1.5 * span;
-    out->severe_high = q3 + 3 * span;
-    for (size_t i = 0; i < n; i++) {
-        enum bn_outlier label = bn_tukey_label(out, samples[i]);
-        bool high = samples[i] > of.median;
-        out->n_mild_low += label == BN_OUTLIER_MILD && !high;
-        out->n_severe_low += label == BN_OUTLIER_SEVERE && !high;
-        out->n_mild_high += label == BN_OUTLIER_MILD && high;
-        out->n_severe_high += label == BN_OUTLIER_SEVERE && high;
-    }
+    *out = (struct bn_tukey){.q1 = q1, .q3 = q3, .low = q1 - reach, .high = q3 + reach};
+    for (size_t i = 0; i < n; i++)
+        out->n_outliers += samples[i] < out->low || samples[i] > out->high;
     return true;
 }
 

@@ -47,17 +47,13 @@ double bn_mean(const double *x, size_t n, double *sd);
  * it rarely exceeds 2 / sqrt(n). */
 double bn_autocorrelation(const double *x, size_t n);
 
-/* Tukey's fences: samples strictly beyond 1.5 spans of the middle half are mild outliers, beyond 3 severe.
- * A label only; nothing is ever dropped. */
-enum bn_outlier { BN_OUTLIER_NONE, BN_OUTLIER_MILD, BN_OUTLIER_SEVERE };
+/* Tukey's fences: samples beyond 1.5 spans of the middle half are outliers. A label only; nothing is ever
+ * dropped. */
 struct bn_tukey {
-    double q1, median, q3;
-    double severe_low, mild_low, mild_high, severe_high; /* the fences */
-    bool coarse; /* half of the samples are equal: a clock too coarse, and nothing is labelled */
-    size_t n_mild_low, n_severe_low, n_mild_high, n_severe_high;
+    double q1, q3, low, high; /* the fences; infinite when half of the samples are equal: a coarse clock */
+    size_t n_outliers;
 };
 /* False, and zeros, without samples or memory. */
 bool bn_tukey(struct bn_tukey *out, const double *samples, size_t n);
-enum bn_outlier bn_tukey_label(const struct bn_tukey *fences, double sample);
 
 #endif

@@ -9,7 +9,6 @@
 #include "grammar/grammar.h"
 #include "lab/receipt/receipt.h"
 #include "lab/verify/checks.h"
-#include "lab/verify/training.h"
 
 bool bn_check_signature(const struct bn_check *c)
 {
@@ -17,16 +16,16 @@ bool bn_check_signature(const struct bn_check *c)
     uint64_t threshold = c->in->policy->signature_threshold == 0 ? 1 : c->in->policy->signature_threshold;
     c->out->no_data = r->form == BN_RECEIPT_BARE;
     if (r->form != BN_RECEIPT_ENVELOPE && c->in->policy->require_signature)
-        return bn_rule_fail(c, "a signature is required, and there is none");
-    if (r->form != BN_RECEIPT_ENVELOPE) return bn_rule_skip(c, "not signed");
+        return FAIL(c, "a signature is required, and there is none");
+    if (r->form != BN_RECEIPT_ENVELOPE) return SKIP(c, "not signed");
     if (r->n_good >= threshold)
-        return bn_rule_pass(c, "verified by %zu of %zu keys, %s first", r->n_good, r->n_keys, r->key_id);
+        return PASS(c, "verified by %zu of %zu keys, %s first", r->n_good, r->n_keys, r->key_id);
     if (r->n_keys > 0)
-        return bn_rule_fail(c, "%zu of %zu keys verify it, %llu must", r->n_good, r->n_keys,
-                            (unsigned long long)threshold);
+        return FAIL(c, "%zu of %zu keys verify it, %llu must", r->n_good, r->n_keys,
+                    (unsigned long long)threshold);
     if (r->payload_unverified && !c->in->policy->require_signature)
-        return bn_rule_skip(c, "signed, and not checked: no public key was given");
-    return bn_rule_fail(c, "signed, and no public key was given to check it with");
+        return SKIP(c, "signed, and not checked: no public key was given");
+    return FAIL(c, "signed, and no public key was given to check it with");
 }
 
 bool bn_check_self_digest(const struct bn_check *c)
@@ -34,16 +33,15 @@ bool bn_check_self_digest(const struct bn_check *c)
     const char *claimed = NULL;
     char hex[BN_SHA256_HEX];
     const bn_json *member = bn_json_get(c->in->receipt->statement, "receipt_sha256");
-    if (c->bare) return bn_rule_skip(c, "a bare predicate carries no digest of itself");
+    if (c->bare) return SKIP(c, "a bare predicate carries no digest of itself");
     if (member == NULL && c->in->receipt->form == BN_RECEIPT_ENVELOPE)
-        return bn_rule_skip(c, "left to the signature");
-    if (!bn_json_string(member, &claimed)) return bn_rule_fail(c, "receipt_sha256 is missing");
+        return SKIP(c, "left to the signature");
+    if (!bn_json_string(member, &claimed)) return FAIL(c, "receipt_sha256 is missing");
     bn_status status = bn_receipt_self_digest(c->in->receipt->statement, hex, NULL);
     if (status != BN_OK) return bn_rule_error(c, status);
     if (strcmp(hex, claimed) != 0)
-        return bn_rule_fail(c, "the content has sha256 %.16s..., receipt_sha256 is different: it was edited",
-                            hex);
-    return bn_rule_pass(c, "%.16s...", hex);
+        return FAIL(c, "the content has sha256 %.16s..., receipt_sha256 is different: it was edited", hex);
+    return PASS(c, "%.16s...", hex);
 }
 
 /* A subject that is a name and one sha256, and nothing else: another digest or a URI would be about another
@@ -67,23 +65,20 @@ bool bn_check_subject(const struct bn_check *c)
 {
     const char *model = NULL, *ids = NULL, *names[2] = {NULL}, *digests[2] = {NULL};
     const bn_json *subjects = bn_json_get(c->in->receipt->statement, "subject");
-    char quoted[80];
-    if (c->bare) return bn_rule_skip(c, "a bare predicate has no subject");
+    if (c->bare) return SKIP(c, "a bare predicate has no subject");
     if (bn_json_kind(subjects) != BN_JSON_ARRAY || bn_json_size(subjects) != 2)
-        return bn_rule_fail(c, "%zu subjects instead of two, the model and the tokens",
-                            bn_json_size(subjects));
+        return FAIL(c, "%zu subjects instead of two, the model and the tokens", bn_json_size(subjects));
     for (size_t i = 0; i < 2; i++)
         if (!read_subject(bn_json_at(subjects, i), &names[i], &digests[i]))
-            return bn_rule_fail(c, "subject %zu is not a name and one sha256 in lower case", i);
+            return FAIL(c, "subject %zu is not a name and one sha256 in lower case", i);
     if (!bn_rule_digest(c, "model.sha256", &model)) return false;
     if (!bn_rule_digest(c, "result.ids_sha256", &ids)) return false;
-    if (strcmp(digests[0], model) != 0) return bn_rule_fail(c, "the digest of subject 0 is not model.sha256");
+    if (strcmp(digests[0], model) != 0) return FAIL(c, "the digest of subject 0 is not model.sha256");
     if (strcmp(names[0], model_name(c)) != 0)
-        return bn_rule_fail(c, "subject 0 is \"%s\", model.path gives another name",
-                            bn_rule_quote(quoted, names[0]));
+        return FAIL(c, "subject 0 is \"%s\", model.path gives another name", names[0]);
     if (strcmp(names[1], "tokens") != 0 || strcmp(digests[1], ids) != 0)
-        return bn_rule_fail(c, "subject 1 is not \"tokens\" with the digest result.ids_sha256");
-    return bn_rule_pass(c, "model %.16s..., tokens %.16s...", model, ids);
+        return FAIL(c, "subject 1 is not \"tokens\" with the digest result.ids_sha256");
+    return PASS(c, "model %.16s..., tokens %.16s...", model, ids);
 }
 
 /* Is the list at path what digest_path says? Sets *out only when it is not. */
@@ -99,13 +94,12 @@ static bool list_matches(const struct bn_check *c, const char *path, const char 
     for (size_t i = 0; i < *n && ok; i++) {
         ok = list[i] <= INT32_MAX;
         ids[i] = (int32_t)(ok ? list[i] : 0);
-        if (!ok)
-            bn_rule_fail(c, "%s has the id %llu, which is not a token", path, (unsigned long long)list[i]);
+        if (!ok) FAIL(c, "%s has the id %llu, which is not a token", path, (unsigned long long)list[i]);
     }
     ok = ok && bn_rule_digest(c, digest_path, &digest);
     if (ok) bn_receipt_ids_digest(ids, *n, hex);
     if (ok && strcmp(hex, digest) != 0) {
-        bn_rule_fail(c, "the digest of %s is not %s", path, digest_path);
+        FAIL(c, "the digest of %s is not %s", path, digest_path);
         ok = false;
     }
     bn_free(ids);
@@ -118,7 +112,7 @@ bool bn_check_ids_digest(const struct bn_check *c)
     size_t n_prompt, n;
     if (!list_matches(c, "request.prompt_ids", "request.prompt_ids_sha256", &n_prompt)) return false;
     if (!list_matches(c, "result.ids", "result.ids_sha256", &n)) return false;
-    return bn_rule_pass(c, "%zu prompt ids, %zu generated ids", n_prompt, n);
+    return PASS(c, "%zu prompt ids, %zu generated ids", n_prompt, n);
 }
 
 bool bn_check_text_digests(const struct bn_check *c)
@@ -133,12 +127,11 @@ bool bn_check_text_digests(const struct bn_check *c)
         if (bn_json_path(c->p, PAIRS[i][0]) == NULL) continue;
         if (!bn_rule_text(c, PAIRS[i][0], &text) || !bn_rule_digest(c, PAIRS[i][1], &digest)) return false;
         bn_sha256_hex(text, strlen(text), hex);
-        if (strcmp(hex, digest) != 0)
-            return bn_rule_fail(c, "the digest of %s is not %s", PAIRS[i][0], PAIRS[i][1]);
+        if (strcmp(hex, digest) != 0) return FAIL(c, "the digest of %s is not %s", PAIRS[i][0], PAIRS[i][1]);
         n++;
     }
-    if (n == 0) return bn_rule_skip(c, "the texts are not shown");
-    return bn_rule_pass(c, "%u shown text%s", n, n == 1 ? "" : "s");
+    if (n == 0) return SKIP(c, "the texts are not shown");
+    return PASS(c, "%u shown text%s", n, n == 1 ? "" : "s");
 }
 
 bool bn_check_model(const struct bn_check *c)
@@ -146,13 +139,12 @@ bool bn_check_model(const struct bn_check *c)
     const char *claimed = NULL;
     bool other_tool = c->bare && bn_json_string(bn_json_path(c->p, "model_info.sha256"), &claimed);
     if (!other_tool && !bn_rule_digest(c, "model.sha256", &claimed)) return false;
-    if (c->in->model_sha256 == NULL)
-        return bn_rule_skip(c, "there is no model to compare with (--model FILE)");
+    if (c->in->model_sha256 == NULL) return SKIP(c, "there is no model to compare with (--model FILE)");
     if (strcmp(c->in->model_sha256, claimed) == 0)
-        return bn_rule_pass(c, "%s", c->in->model_is_default ? "the built-in model" : "the model given");
-    if (c->in->model_is_default) return bn_rule_skip(c, "not the built-in model (--model FILE)");
-    return bn_rule_fail(c, "the model given has sha256 %.16s..., the receipt's is %.16s...",
-                        c->in->model_sha256, claimed);
+        return PASS(c, "%s", c->in->model_is_default ? "the built-in model" : "the model given");
+    if (c->in->model_is_default) return SKIP(c, "not the built-in model (--model FILE)");
+    return FAIL(c, "the model given has sha256 %.16s..., the receipt's is %.16s...", c->in->model_sha256,
+                claimed);
 }
 
 /* What nothing binds can be written by hand: it is undecided, and a demand has no data. */
@@ -162,12 +154,12 @@ bool bn_check_bound_to_run(const struct bn_check *c)
     struct bn_check other = *c;
     other.out = &result;
     bool training = c->in->receipt->form == BN_RECEIPT_TRAINING;
-    if (c->in->replay != NULL && c->in->replay->same) return bn_rule_pass(c, "by its replay");
-    if (bn_check_signature(&other)) return bn_rule_pass(c, "by its signature");
-    if (!training && bn_check_self_digest(&other)) return bn_rule_pass(c, "by its digest");
+    if (c->in->replay != NULL && c->in->replay->same) return PASS(c, "by its replay");
+    if (bn_check_signature(&other)) return PASS(c, "by its signature");
+    if (!training && bn_check_self_digest(&other)) return PASS(c, "by its digest");
     if (result.status != BN_OK) return bn_rule_error(c, result.status);
     if (training && (bn_check_training_model(&other) || bn_check_training_checkpoint(&other)))
-        return bn_rule_pass(c, "by a file of the run");
+        return PASS(c, "by a file of the run");
     return bn_rule_set(c, bn_receipt_policy_demands(c->in->policy) ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED,
                        "nothing binds it to a run: it has neither a signature nor %s",
                        training ? "a file of the run at hand" : "a digest");
@@ -189,21 +181,19 @@ bool bn_check_form(const struct bn_check *c)
     bool accepted = form == BN_RECEIPT_BARE || form == BN_RECEIPT_TRAINING ? c->in->policy->accept_bare
                     : form == BN_RECEIPT_STATEMENT                         ? c->in->policy->accept_statement
                                                                            : c->in->policy->accept_envelope;
-    if (accepted) return bn_rule_pass(c, "%s", NAMES[form]);
-    return bn_rule_fail(c, "%s, which the policy does not accept", NAMES[form]);
+    if (accepted) return PASS(c, "%s", NAMES[form]);
+    return FAIL(c, "%s, which the policy does not accept", NAMES[form]);
 }
 
 /* schema_version and compute_path are what makes a bare predicate one: they do not skip. */
 bool bn_check_schema_version(const struct bn_check *c)
 {
     const char *version = NULL;
-    char quoted[80];
     if (!bn_json_string(bn_json_get(c->p, "schema_version"), &version))
-        return bn_rule_fail(c, "schema_version is missing");
+        return FAIL(c, "schema_version is missing");
     if (strcmp(version, BN_RECEIPT_SCHEMA_VERSION) != 0 && strcmp(version, "1.0") != 0)
-        return bn_rule_fail(c, "schema_version is \"%s\", not \"1.0.0\" or \"1.0\"",
-                            bn_rule_quote(quoted, version));
-    return bn_rule_pass(c, "%s", version);
+        return FAIL(c, "schema_version is \"%s\", not \"1.0.0\" or \"1.0\"", version);
+    return PASS(c, "%s", version);
 }
 
 /* RFC 3339: any offset, any fraction. */
@@ -235,10 +225,9 @@ static bool parse_time(const char *text, int64_t *utc)
 static bool read_time(const struct bn_check *c, int64_t *utc)
 {
     const char *text = NULL;
-    char quoted[80];
     if (!bn_rule_text(c, "timestamp", &text)) return false;
     if (parse_time(text, utc)) return true;
-    return bn_rule_fail(c, "\"%s\" is not an RFC 3339 time", bn_rule_quote(quoted, text));
+    return FAIL(c, "\"%s\" is not an RFC 3339 time", text);
 }
 
 bool bn_check_timestamp(const struct bn_check *c)
@@ -248,25 +237,24 @@ bool bn_check_timestamp(const struct bn_check *c)
     if (!read_time(c, &utc)) return false;
     bn_clock_format(utc, text);
     if (utc > c->in->now_utc + (int64_t)c->in->policy->clock_skew_s)
-        return bn_rule_fail(c, "%s is %lld s in the future", text, (long long)(utc - c->in->now_utc));
-    if (!c->bare && utc < FIRST_UTC)
-        return bn_rule_fail(c, "%s is before the first receipt of this kind", text);
-    return bn_rule_pass(c, "%s, as the signer claims", text);
+        return FAIL(c, "%s is %lld s in the future", text, (long long)(utc - c->in->now_utc));
+    if (!c->bare && utc < FIRST_UTC) return FAIL(c, "%s is before the first receipt of this kind", text);
+    return PASS(c, "%s, as the signer claims", text);
 }
 
 bool bn_check_freshness(const struct bn_check *c)
 {
     int64_t utc;
-    if (c->in->policy->max_age_s == 0) return bn_rule_skip(c, "not asked for (--max-age)");
+    if (c->in->policy->max_age_s == 0) return SKIP(c, "not asked for (--max-age)");
     if (!read_time(c, &utc)) {
         c->out->verdict = BN_VERDICT_FAIL;
         return false;
     }
     int64_t age = c->in->now_utc - utc;
     if (age > (int64_t)c->in->policy->max_age_s)
-        return bn_rule_fail(c, "%lld s old, at most %llu are allowed", (long long)age,
-                            (unsigned long long)c->in->policy->max_age_s);
-    return bn_rule_pass(c, "%lld s old", (long long)age);
+        return FAIL(c, "%lld s old, at most %llu are allowed", (long long)age,
+                    (unsigned long long)c->in->policy->max_age_s);
+    return PASS(c, "%lld s old", (long long)age);
 }
 
 /* What was asked for decides what a result means, so nothing in it may go unread. */
@@ -279,41 +267,44 @@ bool bn_check_request_fields(const struct bn_check *c)
         "ctx",           "batch",  "think",      "grammar",
     };
     const bn_json *request = bn_rule_claim(c, "request");
-    char quoted[80];
     if (request == NULL) return false;
     for (const bn_json *m = bn_json_first(request); m != NULL; m = bn_json_next(m)) {
         size_t i = 0;
         while (i < BN_ARRAY_LEN(FIELDS) && strcmp(bn_json_name(m), FIELDS[i]) != 0)
             i++;
         if (i < BN_ARRAY_LEN(FIELDS)) continue;
-        return bn_rule_fail(c, "request.%s is not a field that this program knows",
-                            bn_rule_quote(quoted, bn_json_name(m)));
+        return FAIL(c, "request.%s is not a field that this program knows", bn_json_name(m));
     }
     bool think;
     if (bn_json_get(request, "think") != NULL && !bn_json_bool(bn_json_get(request, "think"), &think))
-        return bn_rule_fail(c, "request.think is not true or false");
+        return FAIL(c, "request.think is not true or false");
     const bn_json *grammar = bn_json_get(request, "grammar");
     enum bn_grammar_kind kind;
     if (grammar != NULL &&
         (bn_json_size(grammar) != 3 || !bn_grammar_kind_from_name(bn_json_text_of(grammar, "kind"), &kind) ||
          bn_json_get(grammar, "text") == NULL || bn_json_get(grammar, "text_sha256") == NULL))
-        return bn_rule_fail(c, "request.grammar is not an object of a known kind, text_sha256 and text");
-    return bn_rule_pass(c, "%zu fields, all known", bn_json_size(request));
+        return FAIL(c, "request.grammar is not an object of a known kind, text_sha256 and text");
+    return PASS(c, "%zu fields, all known", bn_json_size(request));
 }
 
 /* ---- origin ---- */
+
+static bool of_training(const struct bn_check *c)
+{
+    return c->in->receipt->form == BN_RECEIPT_TRAINING;
+}
 
 bool bn_check_model_allowed(const struct bn_check *c)
 {
     const char *digest = NULL;
     size_t n = 0;
     (void)bn_receipt_policy_lists(c->in->policy, "model_sha256", "", &n);
-    if (n == 0) return bn_rule_skip(c, "the policy lists no models");
-    if (!bn_json_string(bn_json_path(c->p, "model.sha256"), &digest))
-        return bn_rule_fail(c, "model.sha256 is missing");
+    if (n == 0) return SKIP(c, "the policy lists no models");
+    const char *path = of_training(c) ? "result.model_sha256" : "model.sha256";
+    if (!bn_json_string(bn_json_path(c->p, path), &digest)) return FAIL(c, "%s is missing", path);
     if (!bn_receipt_policy_lists(c->in->policy, "model_sha256", digest, NULL))
-        return bn_rule_fail(c, "the model is none of the %zu that the policy lists", n);
-    return bn_rule_pass(c, "one of %zu", n);
+        return FAIL(c, "the model is none of the %zu that the policy lists", n);
+    return PASS(c, "one of %zu", n);
 }
 
 static bool is_commit(const char *text)
@@ -328,10 +319,10 @@ static bool read_stamp(const struct bn_check *c, const bn_json *object, const ch
     const bn_json *id = bn_json_get(object, "commit"), *flag = bn_json_get(object, "dirty");
     *commit = NULL;
     *dirty = true;
-    if (id == NULL || flag == NULL) return bn_rule_fail(c, "commit or dirty is missing");
+    if (id == NULL || flag == NULL) return FAIL(c, "commit or dirty is missing");
     bool id_ok = bn_json_kind(id) == BN_JSON_NULL || (bn_json_string(id, commit) && is_commit(*commit));
     bool flag_ok = bn_json_kind(flag) == BN_JSON_NULL || bn_json_bool(flag, dirty);
-    if (!id_ok || !flag_ok) bn_rule_fail(c, "%s is malformed", id_ok ? "dirty" : "commit");
+    if (!id_ok || !flag_ok) FAIL(c, "%s is malformed", id_ok ? "dirty" : "commit");
     return id_ok && flag_ok;
 }
 
@@ -340,22 +331,21 @@ bool bn_check_program(const struct bn_check *c)
     const char *commit = NULL, *digest = NULL;
     bool dirty;
     size_t n = 0;
-    const bn_json *program = bn_rule_claim(c, "resolved.program");
+    const bn_json *program = bn_rule_claim(c, of_training(c) ? "program" : "resolved.program");
     (void)bn_receipt_policy_lists(c->in->policy, "program_sha256", "", &n);
     bool demanded = n > 0 || c->in->policy->require_clean_program;
     if (program == NULL || !read_stamp(c, program, &commit, &dirty)) {
         if (demanded) c->out->verdict = BN_VERDICT_FAIL;
         return false;
     }
-    (void)bn_json_string(bn_json_get(program, "sha256"), &digest);
-    if (digest != NULL && !bn_is_sha256(digest))
-        return bn_rule_fail(c, "resolved.program.sha256 is malformed");
+    (void)bn_json_string(bn_json_get(program, of_training(c) ? "binary_sha256" : "sha256"), &digest);
+    if (digest != NULL && !bn_is_sha256(digest)) return FAIL(c, "the program's sha256 is malformed");
     if (n > 0 && (digest == NULL || !bn_receipt_policy_lists(c->in->policy, "program_sha256", digest, NULL)))
-        return bn_rule_fail(c, "the program is none of the %zu that the policy lists", n);
+        return FAIL(c, "the program is none of the %zu that the policy lists", n);
     if (c->in->policy->require_clean_program && (commit == NULL || dirty))
-        return bn_rule_fail(c, "the program was not built from a committed tree");
-    return bn_rule_pass(c, "commit %.12s%s", commit == NULL ? "unknown" : commit,
-                        commit != NULL && dirty ? " with changes" : "");
+        return FAIL(c, "the program was not built from a committed tree");
+    return PASS(c, "commit %.12s%s", commit == NULL ? "unknown" : commit,
+                commit != NULL && dirty ? " with changes" : "");
 }
 
 bool bn_check_git(const struct bn_check *c)
@@ -373,12 +363,11 @@ bool bn_check_git(const struct bn_check *c)
     bool counted = bn_json_u64(changed, &n_changed);
     if (known != counted || (!counted && bn_json_kind(changed) != BN_JSON_NULL) ||
         (counted && dirty != (n_changed > 0)))
-        return bn_rule_fail(c, "git.dirty and git.changed_files contradict each other");
+        return FAIL(c, "git.dirty and git.changed_files contradict each other");
     if (c->in->policy->require_clean_git && (commit == NULL || dirty))
-        return bn_rule_fail(c, "it was not run in a committed tree");
-    if (!known) return bn_rule_pass(c, "no repository");
-    return bn_rule_pass(c, "commit %.12s, %llu changed files", commit == NULL ? "none" : commit,
-                        (ull)n_changed);
+        return FAIL(c, "it was not run in a committed tree");
+    if (!known) return PASS(c, "no repository");
+    return PASS(c, "commit %.12s, %llu changed files", commit == NULL ? "none" : commit, (ull)n_changed);
 }
 
 /* ---- parity ----
@@ -404,20 +393,17 @@ static bool references_agree(const struct bn_check *c, const bn_json *parity)
     const bn_json *list = bn_json_get(parity, "references");
     const char *result = NULL, *name = NULL;
     uint64_t compared = 0, sum = 0, of_one = 0;
-    char quoted[80];
     for (const bn_json *r = bn_json_first(list); r != NULL; r = bn_json_next(r)) {
         if (!bn_json_string(bn_json_get(r, "result"), &result) || strcmp(result, "agree") != 0)
-            return bn_rule_fail(c, "parity is ok, and a reference's result is \"%s\"",
-                                bn_rule_quote(quoted, result == NULL ? "?" : result));
+            return FAIL(c, "parity is ok, and a reference's result is \"%s\"", result == NULL ? "?" : result);
         if (!bn_json_string(bn_json_get(r, "name"), &name) || !rungs_agree(r) ||
             !bn_json_u64(bn_json_get(r, "compared"), &of_one) || of_one == 0 || !bn_add_ok(sum, of_one, &sum))
-            return bn_rule_fail(
-                c, "a reference of parity without a name, a count of values, or rungs that passed");
+            return FAIL(c, "a reference of parity without a name, a count of values, or rungs that passed");
     }
     if (bn_json_u64(bn_json_get(parity, "compared"), &compared) && compared > 0 && compared == sum)
         return true;
-    return bn_rule_fail(c, "parity is ok, and %llu values were compared, %llu by its references",
-                        (ull)compared, (ull)sum);
+    return FAIL(c, "parity is ok, and %llu values were compared, %llu by its references", (ull)compared,
+                (ull)sum);
 }
 
 /* A digest of the block next to the receipt's own. */
@@ -427,9 +413,8 @@ static bool same_digest(const struct bn_check *c, const bn_json *parity, const c
     const char *compared = NULL, *own = NULL;
     if (!bn_rule_digest(c, path, &own)) return false;
     if (bn_json_string(bn_json_get(parity, name), &compared) && strcmp(compared, own) == 0) return true;
-    return bn_rule_fail(
-        c, compared == NULL ? "parity.%s is missing" : "parity.%s is not that of this receipt: %s", name,
-        what);
+    return FAIL(c, compared == NULL ? "parity.%s is missing" : "parity.%s is not that of this receipt: %s",
+                name, what);
 }
 
 static bool comparison_holds(const struct bn_check *c, const bn_json *parity)
@@ -438,7 +423,7 @@ static bool comparison_holds(const struct bn_check *c, const bn_json *parity)
     uint64_t tokens = 0;
     ull prompt = c->k->result.prompt_tokens;
     if (!bn_json_text_is(parity, "schema", "bn.crossval/1"))
-        return bn_rule_fail(c, "parity is ok, and does not say what was compared (schema bn.crossval/1)");
+        return FAIL(c, "parity is ok, and does not say what was compared (schema bn.crossval/1)");
     if (!references_agree(c, parity)) return false;
     if (!same_digest(c, parity, "model_sha256", "model.sha256", "another model was compared") ||
         !same_digest(c, parity, "prompt_ids_sha256", "request.prompt_ids_sha256",
@@ -448,27 +433,23 @@ static bool comparison_holds(const struct bn_check *c, const bn_json *parity)
     bool counted = bn_json_u64(bn_json_get(parity, "tokens"), &tokens) && tokens == prompt;
     bool limited =
         bn_json_string(bn_json_get(parity, "thresholds_sha256"), &thresholds) && bn_is_sha256(thresholds);
-    if (!counted)
-        return bn_rule_fail(c, "parity is of %llu tokens, the prompt has %llu", (ull)tokens, (ull)prompt);
-    return limited || bn_rule_fail(c, "parity.thresholds_sha256 is not a digest");
+    if (!counted) return FAIL(c, "parity is of %llu tokens, the prompt has %llu", (ull)tokens, (ull)prompt);
+    return limited || FAIL(c, "parity.thresholds_sha256 is not a digest");
 }
 
 bool bn_check_parity(const struct bn_check *c)
 {
     const char *status = NULL;
-    char quoted[80];
     const bn_json *parity = bn_json_get(c->p, "parity");
     bool bare = c->bare;
-    if (parity == NULL || bn_json_kind(parity) == BN_JSON_NULL)
-        return bn_rule_skip(c, "parity is not claimed");
-    if (!bn_json_string(bn_json_get(parity, "status"), &status))
-        return bn_rule_fail(c, "parity has no status");
+    if (parity == NULL || bn_json_kind(parity) == BN_JSON_NULL) return SKIP(c, "parity is not claimed");
+    if (!bn_json_string(bn_json_get(parity, "status"), &status)) return FAIL(c, "parity has no status");
     if (strcmp(status, "ok") != 0 &&
         !(bare && (strcmp(status, "rust_only") == 0 || strcmp(status, "warn") == 0)))
-        return bn_rule_fail(c, "parity is \"%s\"", bn_rule_quote(quoted, status));
-    if (bare) return bn_rule_pass(c, "%s, as another tool says", status);
+        return FAIL(c, "parity is \"%s\"", status);
+    if (bare) return PASS(c, "%s, as another tool says", status);
     return comparison_holds(c, parity) &&
-           bn_rule_pass(c, "%s with %zu references", status, bn_json_size(bn_json_get(parity, "references")));
+           PASS(c, "%s with %zu references", status, bn_json_size(bn_json_get(parity, "references")));
 }
 
 /* ---- replay ---- */
@@ -476,12 +457,11 @@ bool bn_check_parity(const struct bn_check *c)
 bool bn_check_replay(const struct bn_check *c)
 {
     const struct bn_replay_result *replay = c->in->replay;
-    if (replay == NULL) return bn_rule_skip(c, "not asked for (--replay)");
-    if (replay->undecided != BN_EXIT_OK) return bn_rule_undecided(c, "%s", replay->reason);
-    if (!replay->same) return bn_rule_fail(c, "%s", replay->reason);
+    if (replay == NULL) return SKIP(c, "not asked for (--replay)");
+    if (replay->undecided != BN_EXIT_OK) return UNDECIDED(c, "%s", replay->reason);
+    if (!replay->same) return FAIL(c, "%s", replay->reason);
     if (c->in->receipt->form == BN_RECEIPT_TRAINING)
-        return bn_rule_pass(c, "the first %zu steps gave the same bits", replay->n_tokens);
-    return bn_rule_pass(c, "%zu tokens came out again%s", replay->n_tokens,
-                        replay->chain ? ", and so did every step's digest"
-                                      : "; there is no chain to compare");
+        return PASS(c, "the first %zu steps gave the same bits", replay->n_tokens);
+    return PASS(c, "%zu tokens came out again%s", replay->n_tokens,
+                replay->chain ? ", and so did every step's digest" : "; there is no chain to compare");
 }

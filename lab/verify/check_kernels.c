@@ -114,37 +114,32 @@ static bool is_gpu_backend(const char *backend)
 bool bn_check_compute_path(const struct bn_check *c)
 {
     const char *path = NULL;
-    char quoted[80];
-    if (!bn_json_string(bn_json_get(c->p, "compute_path"), &path))
-        return bn_rule_fail(c, "compute_path is missing");
-    if (strcmp(path, "real") != 0)
-        return bn_rule_fail(c, "compute_path is \"%s\", not \"real\"", bn_rule_quote(quoted, path));
-    return bn_rule_pass(c, "real");
+    if (!bn_json_string(bn_json_get(c->p, "compute_path"), &path)) return FAIL(c, "compute_path is missing");
+    if (strcmp(path, "real") != 0) return FAIL(c, "compute_path is \"%s\", not \"real\"", path);
+    return PASS(c, "real");
 }
 
 bool bn_check_backend(const struct bn_check *c)
 {
     static const char *const BACKENDS[] = {"cpu", "cuda", "gpu", "metal"};
     const char *backend = NULL;
-    char quoted[80];
     if (!bn_rule_text(c, "backend", &backend)) return false;
     if (!c->bare && strcmp(backend, "cpu") != 0)
-        return bn_rule_fail(c, "\"%s\": this toolchain computes on the CPU only",
-                            bn_rule_quote(quoted, backend));
+        return FAIL(c, "\"%s\": this toolchain computes on the CPU only", backend);
     for (size_t i = 0; i < BN_ARRAY_LEN(BACKENDS); i++)
-        if (strcmp(backend, BACKENDS[i]) == 0) return bn_rule_pass(c, "%s", backend);
-    return bn_rule_fail(c, "unknown backend \"%s\"", bn_rule_quote(quoted, backend));
+        if (strcmp(backend, BACKENDS[i]) == 0) return PASS(c, "%s", backend);
+    return FAIL(c, "unknown backend \"%s\"", backend);
 }
 
 bool bn_check_backend_summary(const struct bn_check *c)
 {
     const char *text = NULL;
     const bn_json *summary = bn_json_get(c->p, "backend_summary");
-    if (summary == NULL) return bn_rule_skip(c, "backend_summary is not claimed");
-    if (!bn_json_string(summary, &text)) return bn_rule_fail(c, "backend_summary is not a text");
+    if (summary == NULL) return SKIP(c, "backend_summary is not claimed");
+    if (!bn_json_string(summary, &text)) return FAIL(c, "backend_summary is not a text");
     if (text[0] != '\0' && strstr(text, "selected=") == NULL)
-        return bn_rule_fail(c, "backend_summary does not say what was selected");
-    return bn_rule_pass(c, "%s", text[0] == '\0' ? "empty" : "says what was selected");
+        return FAIL(c, "backend_summary does not say what was selected");
+    return PASS(c, "%s", text[0] == '\0' ? "empty" : "says what was selected");
 }
 
 /* ---- the list itself ---- */
@@ -154,38 +149,35 @@ bool bn_check_kernels_present(const struct bn_check *c)
     const bn_json *list = bn_json_get(c->p, "kernels");
     const char *name;
     size_t n = bn_json_size(list);
-    if (bn_json_kind(list) != BN_JSON_ARRAY) return bn_rule_fail(c, "kernels is not a list");
-    if (n == 0) return bn_rule_fail(c, "kernels is empty: nothing was computed");
-    if (n > MAX_KERNELS) return bn_rule_fail(c, "%zu kernels, at most %u are allowed", n, MAX_KERNELS);
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return FAIL(c, "kernels is not a list");
+    if (n == 0) return FAIL(c, "kernels is empty: nothing was computed");
+    if (n > MAX_KERNELS) return FAIL(c, "%zu kernels, at most %u are allowed", n, MAX_KERNELS);
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        if (!bn_json_string(e, &name)) return bn_rule_fail(c, "kernels has an element that is not a text");
-        if (name[strspn(name, " \t\r\n\v\f")] == '\0') return bn_rule_fail(c, "a kernel without a name");
+        if (!bn_json_string(e, &name)) return FAIL(c, "kernels has an element that is not a text");
+        if (name[strspn(name, " \t\r\n\v\f")] == '\0') return FAIL(c, "a kernel without a name");
         if (strlen(name) > MAX_NAME_BYTES)
-            return bn_rule_fail(c, "a kernel's name of %zu bytes, at most %u are allowed", strlen(name),
-                                MAX_NAME_BYTES);
+            return FAIL(c, "a kernel's name of %zu bytes, at most %u are allowed", strlen(name),
+                        MAX_NAME_BYTES);
     }
-    return bn_rule_pass(c, "%zu kernels", n);
+    return PASS(c, "%zu kernels", n);
 }
 
 /* Our dispatcher names each kernel once. Other tools may repeat: that is reported and passes. */
 bool bn_check_kernels_repeated(const struct bn_check *c)
 {
-    size_t n = bn_json_size(bn_json_get(c->p, "kernels")), repeated = 0, i = 0;
-    const bn_json *at = NULL;
-    const char *name = NULL;
-    if (n > MAX_KERNELS) return bn_rule_fail(c, "%zu kernels are too many to compare", n);
-    const char **names = bn_alloc(n, sizeof *names);
-    if (names == NULL) return bn_rule_error(c, BN_ERR_NOMEM);
-    for (; next_name(c, &at, &name); names[i++] = name) {
-        size_t j = 0;
-        while (j < i && strcmp(names[j], name) != 0)
-            j++;
-        repeated += j < i;
+    size_t n = bn_json_size(bn_json_get(c->p, "kernels")), repeated = 0;
+    const bn_json *at = NULL, *before = NULL;
+    const char *name = NULL, *other = NULL;
+    if (n > MAX_KERNELS) return FAIL(c, "%zu kernels are too many to compare", n);
+    for (; next_name(c, &at, &name); before = NULL) {
+        bool found = false;
+        while (!found && next_name(c, &before, &other) && before != at)
+            found = strcmp(name, other) == 0;
+        repeated += found;
     }
-    bn_free(names);
-    if (repeated > 0 && !c->bare) return bn_rule_fail(c, "%zu of %zu names are duplicates", repeated, n);
-    if (repeated > 0) return bn_rule_pass(c, "warning: %zu of %zu names are duplicates", repeated, n);
-    return bn_rule_pass(c, "each name once");
+    if (repeated > 0 && !c->bare) return FAIL(c, "%zu of %zu names are duplicates", repeated, n);
+    if (repeated > 0) return PASS(c, "warning: %zu of %zu names are duplicates", repeated, n);
+    return PASS(c, "each name once");
 }
 
 /* One of these words between underscores, or "mock" anywhere; in any case of letters. */
@@ -205,11 +197,9 @@ static bool is_mock(const char *name)
 
 bool bn_check_kernels_mock(const struct bn_check *c)
 {
-    char quoted[80];
     const char *name = find_kernel(c, is_mock, ANY);
-    if (name != NULL)
-        return bn_rule_fail(c, "\"%s\" is not a kernel of a real computation", bn_rule_quote(quoted, name));
-    return bn_rule_pass(c, "no name says mock");
+    if (name != NULL) return FAIL(c, "\"%s\" is not a kernel of a real computation", name);
+    return PASS(c, "no name says mock");
 }
 
 /* resolved.fallbacks, where a receipt has it, lists exactly the kernels of another instruction set. */
@@ -235,17 +225,15 @@ static const char *wrong_fallback(const struct bn_check *c, const char *isa)
 bool bn_check_kernels_known(const struct bn_check *c)
 {
     const char *version = NULL, *isa = NULL;
-    char quoted[80], set[80];
-    if (c->bare) return bn_rule_skip(c, "another tool's kernels are not known here");
+    if (c->bare) return SKIP(c, "another tool's kernels are not known here");
     if (!bn_rule_text(c, "resolved.program.version", &version)) return false;
     if (!bn_rule_text(c, "resolved.isa", &isa)) return false;
     const char *name = find_kernel(c, NULL, UNKNOWN);
     const char *fallback = wrong_fallback(c, isa);
     if (name == NULL && fallback != NULL)
-        return bn_rule_fail(c, "resolved.fallbacks is wrong about \"%s\"", bn_rule_quote(quoted, fallback));
-    if (name == NULL) return bn_rule_pass(c, "all in the table of %s", bn_rule_quote(set, isa));
-    return bn_rule_fail(c, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
-                        bn_version(), bn_rule_quote(quoted, name));
+        return FAIL(c, "resolved.fallbacks is wrong about \"%s\"", fallback);
+    if (name == NULL) return PASS(c, "all in the table of %s", isa);
+    return FAIL(c, "the table of %s in version %s has no kernel \"%s\"", isa, bn_version(), name);
 }
 
 /* ---- which kind of kernels ---- */
@@ -254,60 +242,52 @@ bool bn_check_kernels_known(const struct bn_check *c)
 static bool no_kernels(const struct bn_check *c)
 {
     if (bn_json_size(bn_json_get(c->p, "kernels")) > 0) return false;
-    bn_rule_skip(c, "there are no kernels");
+    SKIP(c, "there are no kernels");
     return true;
 }
 
 bool bn_check_gpu_kernels(const struct bn_check *c)
 {
-    char quoted[80];
     if (no_kernels(c)) return false;
     bool claimed = is_gpu_backend(backend_of(c));
     if (!claimed && !c->in->policy->require_gpu_kernels)
-        return bn_rule_skip(c, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
+        return SKIP(c, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
     const char *name = find_kernel(c, is_gpu, KNOWN);
     if (name == NULL)
-        return bn_rule_fail(c, "%s, and no %skernel of a GPU ran",
-                            claimed ? "the backend is a GPU" : "a GPU is required", !c->bare ? "known " : "");
-    return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
+        return FAIL(c, "%s, and no %skernel of a GPU ran",
+                    claimed ? "the backend is a GPU" : "a GPU is required", !c->bare ? "known " : "");
+    return PASS(c, "%s", name);
 }
 
 bool bn_check_cpu_kernels(const struct bn_check *c)
 {
-    char quoted[80];
     if (no_kernels(c)) return false;
-    if (strcasecmp(backend_of(c), "cpu") != 0) return bn_rule_skip(c, "the backend is not the CPU");
+    if (strcasecmp(backend_of(c), "cpu") != 0) return SKIP(c, "the backend is not the CPU");
     const char *name = find_kernel(c, is_cpu_ternary, KNOWN);
     if (name == NULL)
-        return bn_rule_fail(
+        return FAIL(
             c, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_, grouped_) ran");
-    return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
+    return PASS(c, "%s", name);
 }
 
 bool bn_check_quantization_claim(const struct bn_check *c)
 {
-    char quoted[80];
     const char *fallback = find_kernel(c, is_fallback, ANY);
     if (fallback != NULL && find_kernel(c, is_quantized, ANY) == NULL)
-        return bn_rule_fail(c, "compute_path is real, but the kernels are \"%s\" and other fallbacks",
-                            bn_rule_quote(quoted, fallback));
-    return bn_rule_pass(c, "%s",
-                        fallback == NULL ? "no fallback kernel" : "quantised kernels and a fallback");
+        return FAIL(c, "compute_path is real, but the kernels are \"%s\" and other fallbacks", fallback);
+    return PASS(c, "%s", fallback == NULL ? "no fallback kernel" : "quantised kernels and a fallback");
 }
 
 /* What --require-quantized-kernels asks: quantised ones, and no fallback. A name that is not in the table may
  * be anything. */
 bool bn_check_quantized_kernels(const struct bn_check *c)
 {
-    char quoted[80];
     const char *fallback = find_kernel(c, is_fallback, ANY), *name = find_kernel(c, is_quantized, KNOWN),
                *unknown = find_kernel(c, NULL, UNKNOWN);
     if (!c->in->policy->require_quantized_kernels)
-        return bn_rule_skip(c, "not asked for (--require-quantized-kernels)");
-    if (fallback != NULL)
-        return bn_rule_fail(c, "\"%s\" computes on dequantised weights", bn_rule_quote(quoted, fallback));
-    if (unknown != NULL)
-        return bn_rule_fail(c, "\"%s\" is not a known kernel", bn_rule_quote(quoted, unknown));
-    if (name == NULL) return bn_rule_fail(c, "no quantised kernel ran");
-    return bn_rule_pass(c, "%s", bn_rule_quote(quoted, name));
+        return SKIP(c, "not asked for (--require-quantized-kernels)");
+    if (fallback != NULL) return FAIL(c, "\"%s\" computes on dequantised weights", fallback);
+    if (unknown != NULL) return FAIL(c, "\"%s\" is not a known kernel", unknown);
+    if (name == NULL) return FAIL(c, "no quantised kernel ran");
+    return PASS(c, "%s", name);
 }

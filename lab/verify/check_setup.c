@@ -18,31 +18,16 @@
 static bool is_bare(const struct bn_check *c)
 {
     if (!c->bare) return false;
-    bn_rule_skip(c, "a bare predicate does not describe it");
+    SKIP(c, "a bare predicate does not describe it");
     return true;
-}
-
-/* A text or null; NULL for null. */
-static bool text_or_null(const struct bn_check *c, const char *path, const char **text)
-{
-    *text = NULL;
-    const bn_json *claim = bn_rule_claim(c, path);
-    if (claim == NULL) return false;
-    if (bn_json_kind(claim) == BN_JSON_NULL || bn_json_string(claim, text)) return true;
-    return bn_rule_fail(c, "%s is not a text or null", path);
-}
-
-static bool same_text(const char *a, const char *b)
-{
-    return a == NULL ? b == NULL : b != NULL && strcmp(a, b) == 0;
 }
 
 bool bn_check_deterministic(const struct bn_check *c)
 {
     bool claimed = false;
     if (is_bare(c)) return false;
-    if (bn_json_bool(bn_json_get(c->p, "deterministic"), &claimed) && claimed) return bn_rule_pass(c, "true");
-    return bn_rule_fail(c, "deterministic is not true, which every run of this engine is");
+    if (bn_json_bool(bn_json_get(c->p, "deterministic"), &claimed) && claimed) return PASS(c, "true");
+    return FAIL(c, "deterministic is not true, which every run of this engine is");
 }
 
 /* ---- instruction set ---- */
@@ -61,119 +46,49 @@ static const struct {
 
 bool bn_check_isa(const struct bn_check *c)
 {
-    const char *isa = NULL, *asked, *arch;
-    char quoted[80], other[80];
+    const char *isa = NULL, *asked = bn_json_text_of(c->p, "request.isa"),
+               *arch = bn_json_text_of(c->p, "machine.arch");
     size_t i = 0;
     if (is_bare(c)) return false;
-    if (!bn_rule_text(c, "resolved.isa", &isa) || !text_or_null(c, "request.isa", &asked) ||
-        !text_or_null(c, "machine.arch", &arch))
-        return false;
+    if (!bn_rule_text(c, "resolved.isa", &isa)) return false;
     const bn_json *flags = bn_json_path(c->p, "machine.cpu_flags");
     while (i < BN_ARRAY_LEN(SETS) && strcmp(SETS[i].isa, isa) != 0)
         i++;
-    if (i == BN_ARRAY_LEN(SETS))
-        return bn_rule_fail(c, "unknown instruction set \"%s\"", bn_rule_quote(quoted, isa));
-    if (asked != NULL && strcmp(asked, "auto") != 0 && strcmp(asked, isa) != 0)
-        return bn_rule_fail(c, "request.isa is \"%s\", resolved.isa is \"%s\"", bn_rule_quote(other, asked),
-                            isa);
-    if (SETS[i].arch != NULL && arch != NULL && strcmp(arch, SETS[i].arch) != 0)
-        return bn_rule_fail(c, "%s on a machine of type \"%s\"", isa, bn_rule_quote(quoted, arch));
+    if (i == BN_ARRAY_LEN(SETS)) return FAIL(c, "unknown instruction set \"%s\"", isa);
+    if (asked[0] != '\0' && strcmp(asked, "auto") != 0 && strcmp(asked, isa) != 0)
+        return FAIL(c, "request.isa is \"%s\", resolved.isa is \"%s\"", asked, isa);
+    if (SETS[i].arch != NULL && arch[0] != '\0' && strcmp(arch, SETS[i].arch) != 0)
+        return FAIL(c, "%s on a machine of type \"%s\"", isa, arch);
     bool described = bn_json_size(flags) > 0 || bn_json_text_of(c->p, "machine.cpu_model")[0] != '\0';
     if (SETS[i].flag != NULL && described && !bn_json_has_text(flags, SETS[i].flag))
-        return bn_rule_fail(c, "%s on a CPU without %s", isa, SETS[i].flag);
-    return bn_rule_pass(c, "%s on %s", isa, arch == NULL ? "a machine of unknown type" : arch);
+        return FAIL(c, "%s on a CPU without %s", isa, SETS[i].flag);
+    return PASS(c, "%s on %s", isa, arch[0] == '\0' ? "a machine of unknown type" : arch);
 }
 
 /* ---- threads, context, batch ---- */
 
-/* A number that was asked for, 0 for null. */
-static bool asked_for(const struct bn_check *c, const char *path, ull *value)
-{
-    uint64_t number = 0;
-    const bn_json *claim = bn_rule_claim(c, path);
-    bool ok =
-        claim != NULL && (bn_json_kind(claim) == BN_JSON_NULL || (bn_json_u64(claim, &number) && number > 0));
-    *value = number;
-    return ok || (claim != NULL && bn_rule_fail(c, "%s is not a whole number from 1 on or null", path));
-}
-
 bool bn_check_resources(const struct bn_check *c)
 {
     ull threads = c->k->resolved.threads, ctx = c->k->resolved.ctx, batch = c->k->resolved.batch,
-        most = c->k->model.n_ctx, asked_threads, asked_ctx, asked_batch;
+        most = c->k->model.n_ctx, asked_threads = c->k->request.threads, asked_ctx = c->k->request.ctx,
+        asked_batch = c->k->request.batch; /* 0 for null */
     uint64_t online = MAX_THREADS;
     if (is_bare(c)) return false;
-    if (!bn_rule_needs(c, "resolved.threads resolved.ctx resolved.batch model: n_ctx") ||
-        !asked_for(c, "request.threads", &asked_threads) || !asked_for(c, "request.ctx", &asked_ctx) ||
-        !asked_for(c, "request.batch", &asked_batch))
-        return false;
+    if (!bn_rule_needs(c, "resolved.threads resolved.ctx resolved.batch model: n_ctx")) return false;
     (void)bn_json_u64(bn_json_path(c->p, "machine.cpus_online"), &online);
     if (threads == 0 || threads > MAX_THREADS || threads > online)
-        return bn_rule_fail(c, "%llu threads, 1 to %llu are possible", threads,
-                            (ull)(online < MAX_THREADS ? online : MAX_THREADS));
+        return FAIL(c, "%llu threads, 1 to %llu are possible", threads,
+                    (ull)(online < MAX_THREADS ? online : MAX_THREADS));
     if (asked_threads > 0 && threads > asked_threads)
-        return bn_rule_fail(c, "%llu threads, %llu were asked for", threads, asked_threads);
-    if (ctx == 0 || ctx > most)
-        return bn_rule_fail(c, "a context of %llu tokens, the model has %llu", ctx, most);
+        return FAIL(c, "%llu threads, %llu were asked for", threads, asked_threads);
+    if (ctx == 0 || ctx > most) return FAIL(c, "a context of %llu tokens, the model has %llu", ctx, most);
     if (asked_ctx > 0 && ctx != asked_ctx)
-        return bn_rule_fail(c, "a context of %llu tokens, %llu were asked for", ctx, asked_ctx);
+        return FAIL(c, "a context of %llu tokens, %llu were asked for", ctx, asked_ctx);
     if (batch == 0 || batch > ctx || batch > MAX_BATCH)
-        return bn_rule_fail(c, "batches of %llu tokens in a context of %llu", batch, ctx);
+        return FAIL(c, "batches of %llu tokens in a context of %llu", batch, ctx);
     if (asked_batch > 0 && batch != (asked_batch < ctx ? asked_batch : ctx))
-        return bn_rule_fail(c, "batches of %llu tokens, %llu were asked for", batch, asked_batch);
-    return bn_rule_pass(c, "%llu threads, a context of %llu, batches of %llu", threads, ctx, batch);
-}
-
-/* ---- sampling ---- */
-
-/* The ranges of the sampler, which takes binary32 where a setting is not whole. */
-static bool settings_fit(const struct bn_check *c)
-{
-    static const struct {
-        const char *path;
-        double least, most;
-        bool whole;
-    } SETTINGS[] = {{"request.n_predict", 1, MAX_PREDICT, true},
-                    {"request.top_k", 0, UINT32_MAX, true},
-                    {"request.repeat_last", 0, UINT32_MAX, true},
-                    {"request.temperature", 0, 100, false},
-                    {"request.top_p", 0, 1, false},
-                    {"request.min_p", 0, 1, false},
-                    {"request.repeat_penalty", 1, 100, false}};
-    for (size_t i = 0; i < BN_ARRAY_LEN(SETTINGS); i++) {
-        double value = -1, least = SETTINGS[i].least, most = SETTINGS[i].most;
-        const char *path = SETTINGS[i].path;
-        const bn_json *claim = bn_rule_claim(c, path);
-        if (claim == NULL || (SETTINGS[i].whole && !bn_rule_needs(c, path))) return false;
-        bool ok = bn_json_number(claim, &value);
-        if (ok && (SETTINGS[i].whole ? value : (double)(float)value) >= least &&
-            (SETTINGS[i].whole ? value : (double)(float)value) <= most)
-            continue;
-        if (!SETTINGS[i].whole) return bn_rule_fail(c, "%s is not a number from %g to %g", path, least, most);
-        return bn_rule_fail(c, "%s is %.0f, %.0f to %.0f are possible", path, value, least, most);
-    }
-    return true;
-}
-
-bool bn_check_sampling(const struct bn_check *c)
-{
-    bool flag;
-    uint64_t *ids, seed, largest = 0;
-    size_t n;
-    const bn_json *request = bn_json_get(c->p, "request");
-    if (is_bare(c) || !settings_fit(c) || !bn_rule_list(c, "request.stop_ids", &ids, &n)) return false;
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] > largest) largest = ids[i];
-    bn_free(ids);
-    if (largest > INT32_MAX) return bn_rule_fail(c, "request.stop_ids has %llu", (ull)largest);
-    if (!bn_receipt_seed(bn_json_get(request, "seed"), &seed))
-        return bn_rule_fail(c, "request.seed is not a number below 2^64");
-    const bn_json *stops = bn_json_get(request, "stops");
-    if (!bn_rule_is_list(stops, true) || bn_json_size(stops) > BN_RECEIPT_MAX_STOPS)
-        return bn_rule_fail(c, "request.stops is not a list of at most %u texts", BN_RECEIPT_MAX_STOPS);
-    if (!bn_json_bool(bn_json_get(request, "ignore_end"), &flag))
-        return bn_rule_fail(c, "request.ignore_end is not true or false");
-    return bn_rule_pass(c, "every setting is one that the sampler takes");
+        return FAIL(c, "batches of %llu tokens, %llu were asked for", batch, asked_batch);
+    return PASS(c, "%llu threads, a context of %llu, batches of %llu", threads, ctx, batch);
 }
 
 /* ---- the machine ---- */
@@ -190,50 +105,42 @@ bool bn_check_environment(const struct bn_check *c)
     if (is_bare(c)) return false;
     const bn_json *environment = bn_rule_claim(c, "environment");
     if (environment == NULL) return false;
-    for (size_t i = 0; i < BN_ARRAY_LEN(COPIES); i++) {
-        const char *original, *copy = NULL;
-        (void)bn_json_string(bn_json_get(environment, COPIES[i][0]), &copy);
-        if (!text_or_null(c, COPIES[i][1], &original)) return false;
-        if (same_text(copy, original)) continue;
-        return bn_rule_fail(c, "environment.%s is not %s", COPIES[i][0], COPIES[i][1]);
-    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(COPIES); i++)
+        if (strcmp(bn_json_text_of(environment, COPIES[i][0]), bn_json_text_of(c->p, COPIES[i][1])) != 0)
+            return FAIL(c, "environment.%s is not %s", COPIES[i][0], COPIES[i][1]);
     if (!bn_rule_needs(c, "resolved.threads")) return false;
     snprintf(digits, sizeof digits, "%llu", c->k->resolved.threads);
     if (!bn_json_text_is(environment, "THREADS", digits))
-        return bn_rule_fail(c, "environment.THREADS is not resolved.threads");
-    return bn_rule_pass(c, "the same as in machine and resolved");
+        return FAIL(c, "environment.THREADS is not resolved.threads");
+    return PASS(c, "the same as in machine and resolved");
 }
 
 bool bn_check_machine(const struct bn_check *c)
 {
-    const char *arch, *program;
     uint64_t page = 0, memory = UINT64_MAX, peak = LEAST_RSS;
     if (is_bare(c)) return false;
     (void)bn_json_u64(bn_json_path(c->p, "machine.memory_bytes"), &memory);
     (void)bn_json_u64(bn_json_path(c->p, "measurement.peak_rss_bytes"), &peak);
     if (peak < LEAST_RSS || peak > memory)
-        return bn_rule_fail(c, "measurement.peak_rss_bytes is %llu, of %llu bytes of memory", (ull)peak,
-                            (ull)memory);
-    if (!text_or_null(c, "machine.arch", &arch) || !text_or_null(c, "resolved.program.arch", &program))
-        return false;
+        return FAIL(c, "measurement.peak_rss_bytes is %llu, of %llu bytes of memory", (ull)peak, (ull)memory);
     const bn_json *machine = bn_json_get(c->p, "machine");
     const bn_json *load = bn_json_get(machine, "load_milli"),
                   *hypervisor = bn_json_get(machine, "hypervisor");
     bool paged = bn_json_u64(bn_json_get(machine, "page_bytes"), &page);
     bool quota = bn_json_kind(bn_json_get(machine, "cpu_quota_us")) != BN_JSON_NULL,
          period = bn_json_kind(bn_json_get(machine, "cpu_period_us")) != BN_JSON_NULL;
-    if (!same_text(arch, program))
-        return bn_rule_fail(c, "machine.arch and resolved.program.arch contradict each other");
+    if (strcmp(bn_json_text_of(machine, "arch"), bn_json_text_of(c->p, "resolved.program.arch")) != 0)
+        return FAIL(c, "machine.arch and resolved.program.arch contradict each other");
     if (paged && (page & (page - 1)) != 0)
-        return bn_rule_fail(c, "machine.page_bytes is %llu, not a power of two", (ull)page);
+        return FAIL(c, "machine.page_bytes is %llu, not a power of two", (ull)page);
     if (bn_json_kind(load) == BN_JSON_ARRAY && bn_json_size(load) != 3)
-        return bn_rule_fail(c, "machine.load_milli has %zu numbers instead of 3", bn_json_size(load));
+        return FAIL(c, "machine.load_milli has %zu numbers instead of 3", bn_json_size(load));
     if (quota != period)
-        return bn_rule_fail(c, "machine.cpu_quota_us without machine.cpu_period_us, or the other way round");
+        return FAIL(c, "machine.cpu_quota_us without machine.cpu_period_us, or the other way round");
     if (hypervisor == NULL ||
         (bn_json_kind(hypervisor) != BN_JSON_NULL && bn_json_kind(hypervisor) != BN_JSON_BOOL))
-        return bn_rule_fail(c, "machine.hypervisor is not true, false or null");
-    return bn_rule_pass(c, "as the signer describes it");
+        return FAIL(c, "machine.hypervisor is not true, false or null");
+    return PASS(c, "as the signer describes it");
 }
 
 /* ---- fields that no other rule reads ----
@@ -241,55 +148,72 @@ bool bn_check_machine(const struct bn_check *c)
  * A statement of this toolchain has every one of them, with the type that docs/reference/receipt.md gives it. Fields that
  * the page does not name are left alone. */
 
-enum kind { TEXT, DIGEST, COUNT, TEXTS, NUMBERS };
+enum kind { TEXT, DIGEST, COUNT, TEXTS, NUMBERS, WHOLE, BINARY32 };
 
 #define NULLABLE true
 
-static const struct {
+struct field {
     const char *path;
     enum kind kind;
     bool nullable;
-} FIELDS[] = {
-    {"model.path", TEXT, NULLABLE},
-    {"model.arch", TEXT, false},
-    {"model.quantization", TEXT, NULLABLE},
-    {"request.prompt_sha256", DIGEST, NULLABLE},
-    {"request.template", TEXT, NULLABLE},
-    {"resolved.tokenizer_sha256", DIGEST, NULLABLE},
-    {"resolved.program.name", TEXT, NULLABLE},
-    {"resolved.program.sha256", DIGEST, NULLABLE},
-    {"resolved.program.compiler", TEXT, false},
-    {"git.branch", TEXT, NULLABLE},
-    {"result.text_sha256", DIGEST, NULLABLE},
-    {"result.chain", DIGEST, NULLABLE},
-    {"measurement.load_ns", COUNT, NULLABLE},
-    {"measurement.peak_rss_bytes", COUNT, NULLABLE},
-    {"measurement.bandwidth_probe_bytes_per_s", COUNT, NULLABLE},
-    {"machine.os", TEXT, NULLABLE},
-    {"machine.kernel", TEXT, NULLABLE},
-    {"machine.arch", TEXT, NULLABLE},
-    {"machine.cpu_model", TEXT, NULLABLE},
-    {"machine.microcode", TEXT, NULLABLE},
-    {"machine.cpu_flags", TEXTS, false},
-    {"machine.cpus_online", COUNT, NULLABLE},
-    {"machine.cpus_usable", COUNT, NULLABLE},
-    {"machine.cores", COUNT, NULLABLE},
-    {"machine.cache_l2_bytes", COUNT, NULLABLE},
-    {"machine.cache_l3_bytes", COUNT, NULLABLE},
-    {"machine.memory_bytes", COUNT, NULLABLE},
-    {"machine.page_bytes", COUNT, NULLABLE},
-    {"machine.governor", TEXT, NULLABLE},
-    {"machine.load_milli", NUMBERS, NULLABLE},
-    {"machine.cpu_quota_us", COUNT, NULLABLE},
-    {"machine.cpu_period_us", COUNT, NULLABLE},
+    double least, most; /* of the last two kinds */
 };
 
+static const struct field FIELDS[] = {
+    {"model.path", TEXT, NULLABLE, 0, 0},
+    {"request.isa", TEXT, NULLABLE, 0, 0},
+    {"request.threads", COUNT, NULLABLE, 0, 0},
+    {"request.ctx", COUNT, NULLABLE, 0, 0},
+    {"request.batch", COUNT, NULLABLE, 0, 0},
+    {"model.arch", TEXT, false, 0, 0},
+    {"model.quantization", TEXT, NULLABLE, 0, 0},
+    {"request.prompt_sha256", DIGEST, NULLABLE, 0, 0},
+    {"request.template", TEXT, NULLABLE, 0, 0},
+    {"resolved.tokenizer_sha256", DIGEST, NULLABLE, 0, 0},
+    {"resolved.program.name", TEXT, NULLABLE, 0, 0},
+    {"resolved.program.sha256", DIGEST, NULLABLE, 0, 0},
+    {"resolved.program.compiler", TEXT, false, 0, 0},
+    {"git.branch", TEXT, NULLABLE, 0, 0},
+    {"result.text_sha256", DIGEST, NULLABLE, 0, 0},
+    {"result.chain", DIGEST, NULLABLE, 0, 0},
+    {"measurement.load_ns", COUNT, NULLABLE, 0, 0},
+    {"measurement.peak_rss_bytes", COUNT, NULLABLE, 0, 0},
+    {"measurement.bandwidth_probe_bytes_per_s", COUNT, NULLABLE, 0, 0},
+    {"machine.os", TEXT, NULLABLE, 0, 0},
+    {"machine.kernel", TEXT, NULLABLE, 0, 0},
+    {"machine.arch", TEXT, NULLABLE, 0, 0},
+    {"machine.cpu_model", TEXT, NULLABLE, 0, 0},
+    {"machine.microcode", TEXT, NULLABLE, 0, 0},
+    {"machine.cpu_flags", TEXTS, false, 0, 0},
+    {"machine.cpus_online", COUNT, NULLABLE, 0, 0},
+    {"machine.cpus_usable", COUNT, NULLABLE, 0, 0},
+    {"machine.cores", COUNT, NULLABLE, 0, 0},
+    {"machine.cache_l2_bytes", COUNT, NULLABLE, 0, 0},
+    {"machine.cache_l3_bytes", COUNT, NULLABLE, 0, 0},
+    {"machine.memory_bytes", COUNT, NULLABLE, 0, 0},
+    {"machine.page_bytes", COUNT, NULLABLE, 0, 0},
+    {"machine.governor", TEXT, NULLABLE, 0, 0},
+    {"machine.load_milli", NUMBERS, NULLABLE, 0, 0},
+    {"machine.cpu_quota_us", COUNT, NULLABLE, 0, 0},
+    {"machine.cpu_period_us", COUNT, NULLABLE, 0, 0},
+};
+
+/* The ranges of the sampler. */
+static const struct field SETTINGS[] = {{"request.n_predict", WHOLE, false, 1, MAX_PREDICT},
+                                        {"request.top_k", WHOLE, false, 0, UINT32_MAX},
+                                        {"request.repeat_last", WHOLE, false, 0, UINT32_MAX},
+                                        {"request.temperature", BINARY32, false, 0, 100},
+                                        {"request.top_p", BINARY32, false, 0, 1},
+                                        {"request.min_p", BINARY32, false, 0, 1},
+                                        {"request.repeat_penalty", BINARY32, false, 1, 100}};
+
 /* What cannot be read is null: a text is not empty, and a count is not 0. */
-static const char *fault_of(const bn_json *value, enum kind kind)
+static const char *fault_of(const bn_json *value, const struct field *field)
 {
     const char *text = NULL;
     uint64_t number = 0;
-    switch (kind) {
+    double real = 0;
+    switch (field->kind) {
     case TEXT:
         return bn_json_string(value, &text) && text[0] != '\0' ? NULL : "a text";
     case DIGEST:
@@ -301,21 +225,61 @@ static const char *fault_of(const bn_json *value, enum kind kind)
         return bn_rule_is_list(value, true) ? NULL : "a list of texts";
     case NUMBERS:
         return bn_rule_is_list(value, false) ? NULL : "a list of whole numbers";
+    case WHOLE:
+        return bn_json_u64(value, &number) && (double)number >= field->least && (double)number <= field->most
+                   ? NULL
+                   : "a whole number";
+    case BINARY32:
+        return bn_json_number(value, &real) && (double)(float)real >= field->least &&
+                       (double)(float)real <= field->most
+                   ? NULL
+                   : "a number";
     }
     return "known";
 }
 
+static bool fields_fit(const struct bn_check *c, const struct field *fields, size_t n)
+{
+    for (const struct field *f = fields; f < fields + n; f++) {
+        const bn_json *value = bn_rule_claim(c, f->path);
+        if (value == NULL) return false;
+        const char *expected = f->nullable && bn_json_kind(value) == BN_JSON_NULL ? NULL : fault_of(value, f);
+        if (expected != NULL && f->most > 0)
+            return FAIL(c, "%s is not %s from %g to %g", f->path, expected, f->least, f->most);
+        if (expected != NULL)
+            return FAIL(c, "%s is not %s%s", f->path, expected, f->nullable ? " or null" : "");
+    }
+    return true;
+}
+
 bool bn_check_fields(const struct bn_check *c)
 {
-    if (c->bare) return bn_rule_skip(c, "a bare predicate may leave fields out");
-    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
-        const bn_json *value = bn_rule_claim(c, FIELDS[i].path);
-        if (value == NULL) return false;
-        if (FIELDS[i].nullable && bn_json_kind(value) == BN_JSON_NULL) continue;
-        const char *expected = fault_of(value, FIELDS[i].kind);
-        if (expected == NULL) continue;
-        return bn_rule_fail(c, "%s is not %s%s", FIELDS[i].path, expected,
-                            FIELDS[i].nullable ? " or null" : "");
-    }
-    return bn_rule_pass(c, "%zu fields of the right type", BN_ARRAY_LEN(FIELDS));
+    if (c->bare) return SKIP(c, "a bare predicate may leave fields out");
+    return fields_fit(c, FIELDS, BN_ARRAY_LEN(FIELDS)) &&
+           PASS(c, "%zu fields of the right type", BN_ARRAY_LEN(FIELDS));
+}
+
+/* ---- sampling ---- */
+
+bool bn_check_sampling(const struct bn_check *c)
+{
+    bool flag;
+    uint64_t *ids, seed, largest = 0;
+    size_t n;
+    const bn_json *request = bn_json_get(c->p, "request");
+    if (is_bare(c) || !fields_fit(c, SETTINGS, BN_ARRAY_LEN(SETTINGS)) ||
+        !bn_rule_list(c, "request.stop_ids", &ids, &n))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] > largest) largest = ids[i];
+    bn_free(ids);
+    if (largest > INT32_MAX) return FAIL(c, "request.stop_ids has %llu", (ull)largest);
+    if (!bn_receipt_seed(bn_json_get(request, "seed"), &seed))
+        return FAIL(c, "request.seed is not a number below 2^64");
+    const bn_json *stops = bn_json_get(request, "stops");
+    if (!bn_rule_is_list(stops, true) || bn_json_size(stops) > BN_RECEIPT_MAX_STOPS)
+        return FAIL(c, "request.stops is not a list of at most %u texts", BN_RECEIPT_MAX_STOPS);
+    if (!bn_json_bool(bn_json_get(request, "ignore_end"), &flag))
+        return FAIL(c, "request.ignore_end is not true or false");
+    return PASS(c, "every setting is one that the sampler takes");
 }

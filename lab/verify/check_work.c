@@ -31,8 +31,8 @@ bool bn_check_model_shape(const struct bn_check *c)
     ull bytes = k->model.ternary_bytes, head = k->model.head_bytes;
     uint64_t layer, weights, head_weights = k->model.n_vocab * k->model.n_embd;
     if (k->model.n_head % k->model.n_head_kv != 0 || k->model.n_rot > k->model.head_dim)
-        return bn_rule_fail(c, "%llu heads on %llu, %llu of %llu elements rotated", k->model.n_head,
-                            k->model.n_head_kv, k->model.n_rot, k->model.head_dim);
+        return FAIL(c, "%llu heads on %llu, %llu of %llu elements rotated", k->model.n_head,
+                    k->model.n_head_kv, k->model.n_rot, k->model.head_dim);
     /* Recurrent models have gates besides q. */
     ull mixer = (k->recurrence.layers > 0 ? 3 : 2) * q_dim + 2 * kv_dim;
     ull rows =
@@ -40,20 +40,19 @@ bool bn_check_model_shape(const struct bn_check *c)
     bool fits = bn_mul_ok(3 * e.hidden, k->model.n_layer, &layer) &&
                 bn_mul_ok(k->model.n_embd, bn_plus(rows, layer), &weights);
     if (!fits || weights != k->model.ternary_weights)
-        return bn_rule_fail(c, "a model of this shape does not have %llu ternary weights",
-                            k->model.ternary_weights);
+        return FAIL(c, "a model of this shape does not have %llu ternary weights", k->model.ternary_weights);
     if (bytes < weights / 5 || bytes / 8 > weights)
-        return bn_rule_fail(c, "%llu weights in %llu bytes", (ull)weights, bytes);
+        return FAIL(c, "%llu weights in %llu bytes", (ull)weights, bytes);
     /* It is a matrix of the file, of ternary weights or in a type of half a byte to four bytes a weight. */
     if (head % k->model.n_vocab != 0 || head < head_weights / 5 || head > 4 * head_weights)
-        return bn_rule_fail(c, "a head of %llu rows with %llu weights each in %llu bytes", k->model.n_vocab,
-                            k->model.n_embd, head);
+        return FAIL(c, "a head of %llu rows with %llu weights each in %llu bytes", k->model.n_vocab,
+                    k->model.n_embd, head);
     /* A ternary head is counted as it lies in memory, which can be more than in the file. */
     ull least = is_ternary_head(k) ? head_weights / 5 : head;
     if (k->model.bytes < least || k->model.bytes - least < weights / 5)
-        return bn_rule_fail(c, "a file of %llu bytes cannot hold a head of %llu and %llu ternary weights",
-                            k->model.bytes, head, (ull)weights);
-    return bn_rule_pass(c, "%llu ternary weights", (ull)weights);
+        return FAIL(c, "a file of %llu bytes cannot hold a head of %llu and %llu ternary weights",
+                    k->model.bytes, head, (ull)weights);
+    return PASS(c, "%llu ternary weights", (ull)weights);
 }
 
 #define SCREEN_ROW_BYTES 12u /* three numbers in binary32 next to each row of the 8-bit copy */
@@ -68,23 +67,21 @@ bool bn_check_kernel_stats(const struct bn_check *c)
     if (stats == NULL) return false;
     const bn_json *name = bn_json_first(bn_json_get(c->p, "kernels"));
     if (bn_json_kind(stats) != BN_JSON_ARRAY || bn_json_size(stats) == 0)
-        return bn_rule_fail(c, "measurement.kernel_stats is empty");
+        return FAIL(c, "measurement.kernel_stats is empty");
     for (const bn_json *e = bn_json_first(stats); e != NULL; e = bn_json_next(e), name = bn_json_next(name)) {
         const char *counted = NULL, *listed = NULL;
-        char quoted[80];
         uint64_t number;
         bool ok = bn_json_string(bn_json_get(e, "name"), &counted);
         for (size_t i = 0; i < BN_ARRAY_LEN(COUNTERS); i++)
             ok = ok && bn_json_u64(bn_json_get(e, COUNTERS[i]), &number);
-        if (!ok) return bn_rule_fail(c, "an entry of kernel_stats without name, calls, ns, bytes and ops");
+        if (!ok) return FAIL(c, "an entry of kernel_stats without name, calls, ns, bytes and ops");
         if (!bn_json_string(name, &listed) || strcmp(counted, listed) != 0)
-            return bn_rule_fail(c, "kernel_stats has \"%s\" where kernels has another",
-                                bn_rule_quote(quoted, counted));
+            return FAIL(c, "kernel_stats has \"%s\" where kernels has another", counted);
         if (bn_json_count_of(e, "calls") == 0)
-            return bn_rule_fail(c, "\"%s\" is listed and was never called", bn_rule_quote(quoted, counted));
+            return FAIL(c, "\"%s\" is listed and was never called", counted);
     }
-    if (name != NULL) return bn_rule_fail(c, "kernels has more names than kernel_stats");
-    return bn_rule_pass(c, "%zu kernels, each counted", bn_json_size(stats));
+    if (name != NULL) return FAIL(c, "kernels has more names than kernel_stats");
+    return PASS(c, "%zu kernels, each counted", bn_json_size(stats));
 }
 
 struct bn_receipt_work bn_work_sum(const struct bn_check *c, const enum bn_kernel *slots, size_t n_slots)
@@ -111,9 +108,9 @@ bool bn_check_kernel_time(const struct bn_check *c)
     ull total = c->k->measured.total_ns, ns = bn_work_sum(c, NULL, 0).ns;
     if (!bn_rule_needs(c, "measurement.total_ns") || bn_rule_claim(c, "measurement.kernel_stats") == NULL)
         return false;
-    if (ns > total) return bn_rule_fail(c, "kernels ran for %llu ns of %llu", ns, total);
-    if (ns == 0) return bn_rule_fail(c, "kernels took no time");
-    return bn_rule_pass(c, "%.1f %% of the time in kernels", 100.0 * (double)ns / (double)total);
+    if (ns > total) return FAIL(c, "kernels ran for %llu ns of %llu", ns, total);
+    if (ns == 0) return FAIL(c, "kernels took no time");
+    return PASS(c, "%.1f %% of the time in kernels", 100.0 * (double)ns / (double)total);
 }
 
 /* Linear layers: seven in a layer, six in a recurrent one. */
@@ -130,15 +127,15 @@ static bool ternary_bytes(const struct bn_check *c, const struct bn_effort *e, u
     ull packed = k->resolved.packed_bytes, calls = BN_WORK(c, BN_KERNEL_T5_GEMV).calls, each = linears(c, e);
     ull n = each > 0 ? calls / each : 0, all = k->model.ternary_bytes;
     ull of_experts = bn_times(k->model.n_layer, k->experts.used * k->experts.bytes);
-    if (of_experts > all) return bn_rule_fail(c, "experts of %llu bytes among %llu", of_experts, all);
+    if (of_experts > all) return FAIL(c, "experts of %llu bytes among %llu", of_experts, all);
     *bytes = bn_plus(bn_times(e->work.passes, all - of_experts), bn_times(e->work.experts, k->experts.bytes));
     if (!bn_rule_needs(c, "resolved: ?packed_bytes")) return false;
     if (calls == 0 && packed == 0) return true;
     if (packed < k->model.ternary_weights / 5)
-        return bn_rule_fail(c, "%llu weights in %llu packed bytes", k->model.ternary_weights, packed);
+        return FAIL(c, "%llu weights in %llu packed bytes", k->model.ternary_weights, packed);
     if (calls != bn_times(n, each) || n > e->work.single || (n == 0 && e->work.single > 0))
-        return bn_rule_fail(c, "%llu calls of t5_gemv, not %llu for each of at most %llu tokens", calls, each,
-                            (ull)e->work.single);
+        return FAIL(c, "%llu calls of t5_gemv, not %llu for each of at most %llu tokens", calls, each,
+                    (ull)e->work.single);
     *bytes = bn_plus(bn_times(n, packed), bn_times(e->work.passes - n, all));
     return true;
 }
@@ -149,7 +146,6 @@ static bool type_fits(const struct bn_check *c)
 {
     static const char *const TYPES[] = {"TQ1_0", "TQ2_0", "Q2_0", "PQ2_0", "PTQ1_0"};
     const char *type = bn_json_text_of(c->p, "model.quantization");
-    char quoted[80];
     if (!bn_json_string(bn_json_path(c->p, "model.quantization"), &type)) return true;
     bool tiled = strncmp(bn_json_text_of(c->p, "model.activations"), "int16-g", 7) == 0;
     for (size_t i = 0; i < BN_ARRAY_LEN(TYPES); i++)
@@ -157,8 +153,7 @@ static bool type_fits(const struct bn_check *c)
     struct bn_receipt_work done = tiled
                                       ? BN_WORK(c, BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM)
                                       : BN_WORK(c, BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV);
-    return done.calls > 0 || bn_rule_fail(c, "model.quantization is \"%s\", and no kernel for it ran",
-                                          bn_rule_quote(quoted, type));
+    return done.calls > 0 || FAIL(c, "model.quantization is \"%s\", and no kernel for it ran", type);
 }
 
 bool bn_check_kernel_work(const struct bn_check *c)
@@ -180,8 +175,8 @@ bool bn_check_kernel_work(const struct bn_check *c)
                    bn_plus(bytes, bn_times(head_passes, k->model.head_bytes))) ||
         !type_fits(c))
         return false;
-    return bn_rule_pass(c, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops, (ull)w->tokens,
-                        (ull)w->passes);
+    return PASS(c, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops, (ull)w->tokens,
+                (ull)w->passes);
 }
 
 bool bn_check_attention_work(const struct bn_check *c)
@@ -196,17 +191,17 @@ bool bn_check_attention_work(const struct bn_check *c)
         return false;
     /* Two bytes a value, which a tile of queries may read together. */
     if (scores.bytes != values.bytes || scores.bytes / 2 > want || scores.bytes / 2 < want / BN_QUERIES)
-        return bn_rule_fail(c, "%llu and %llu bytes for %llu multiply-adds", (ull)scores.bytes,
-                            (ull)values.bytes, want);
+        return FAIL(c, "%llu and %llu bytes for %llu multiply-adds", (ull)scores.bytes, (ull)values.bytes,
+                    want);
     /* A call is of one KV head. Those of the first thread of the first rank are counted, which has its part of them. */
     if (!bn_rule_needs(c, "resolved.threads")) return false;
     ull parts = bn_times(bn_rules_ranks(c), c->k->resolved.threads);
     ull least = bn_times(bn_times(e.work.passes, e.attention_layers),
                          c->k->model.n_head_kv / (parts > 0 ? parts : 1));
     if (scores.calls != values.calls || scores.calls < least)
-        return bn_rule_fail(c, "%llu and %llu calls, at least %llu are needed", (ull)scores.calls,
-                            (ull)values.calls, least);
-    return bn_rule_pass(c, "%llu multiply-adds each way", want);
+        return FAIL(c, "%llu and %llu calls, at least %llu are needed", (ull)scores.calls, (ull)values.calls,
+                    least);
+    return PASS(c, "%llu multiply-adds each way", want);
 }
 
 /* How the logits came about; without a claim, every head was computed row by row. */
@@ -225,9 +220,8 @@ static bool read_screen(const struct bn_check *c, const struct bn_effort *e, bn_
     if (bn_plus(s->full, s->screened) == e->work.head_passes && s->screened <= s->heads &&
         s->again <= s->heads && bn_plus(s->heads, s->full) <= e->work.heads)
         return true;
-    return bn_rule_fail(c, "%llu passes screened (%llu heads) and %llu in full, of %llu (%llu heads)",
-                        (ull)s->screened, (ull)s->heads, (ull)s->full, (ull)e->work.head_passes,
-                        (ull)e->work.heads);
+    return FAIL(c, "%llu passes screened (%llu heads) and %llu in full, of %llu (%llu heads)",
+                (ull)s->screened, (ull)s->heads, (ull)s->full, (ull)e->work.head_passes, (ull)e->work.heads);
 }
 
 /* A number between two others stays; else it must be the lower one. */
@@ -262,13 +256,12 @@ bool bn_check_head_work(const struct bn_check *c)
     bool ternary = is_ternary_head(k);
     ull in_full = ternary ? 0 : e.work.heads - screen.heads; /* heads */
     if (ternary && screen.screened > 0)
-        return bn_rule_fail(c, "%llu heads screened, but a ternary head is never screened",
-                            (ull)screen.screened);
+        return FAIL(c, "%llu heads screened, but a ternary head is never screened", (ull)screen.screened);
     if (ternary) screen.full = 0; /* its work is that of the ternary kernels */
     struct bn_receipt_work full = BN_WORK(c, BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM),
                            screened = BN_WORK(c, BN_KERNEL_I8_GEMM);
     if (!without_gates(k, &e, &full))
-        return bn_rule_fail(c, "layers multiply small matrices in f32_gemm, and it did less");
+        return FAIL(c, "layers multiply small matrices in f32_gemm, and it did less");
     /* Many heads of one pass are screened in several calls. */
     ull i8_calls = within(screened.calls, screen.screened, screen.heads);
     ull head_calls =
@@ -283,11 +276,11 @@ bool bn_check_head_work(const struct bn_check *c)
         !bn_agrees(c, "bytes of i8_gemm", screened.bytes,
                    bn_times(i8_calls, n_vocab * (n_embd + SCREEN_ROW_BYTES))))
         return false;
-    if (ternary) return bn_rule_pass(c, "%llu ternary heads", (ull)e.work.heads);
+    if (ternary) return PASS(c, "%llu ternary heads", (ull)e.work.heads);
     if (screen.screened > 0)
-        return bn_rule_pass(c, "%llu heads screened, %llu of their rows computed, %llu heads in full",
-                            (ull)screen.heads, (ull)screen.rows, in_full);
-    return bn_rule_pass(c, "%llu heads in full", in_full);
+        return PASS(c, "%llu heads screened, %llu of their rows computed, %llu heads in full",
+                    (ull)screen.heads, (ull)screen.rows, in_full);
+    return PASS(c, "%llu heads in full", in_full);
 }
 
 /* ---- the small kernels: norms, positions, activations, sums ---- */
@@ -331,7 +324,7 @@ static bool embedding_agrees(const struct bn_check *c, const struct bn_effort *e
     if (!bn_agrees(c, "calls of the embedding", done.calls, e->work.passes)) return false;
     if (!bn_agrees(c, "elements of the embedding", done.ops, want)) return false;
     if (done.bytes >= want / 2 && done.bytes / 2 <= want) return true;
-    return bn_rule_fail(c, "%llu elements of the embedding in %llu bytes", want, (ull)done.bytes);
+    return FAIL(c, "%llu elements of the embedding in %llu bytes", want, (ull)done.bytes);
 }
 
 /* The norms of all layers: calls, and elements of a token. */
@@ -387,7 +380,7 @@ static bool updates_agree(const struct bn_check *c, const struct bn_effort *e)
         !bn_agrees(c, "bytes of conv_silu", conv.bytes, 0))
         return false;
     if (delta.bytes >= bn_times(passes, 8 * state) && delta.bytes <= bn_times(tokens, 8 * state)) return true;
-    return bn_rule_fail(c, "delta: %llu bytes for %llu passes", (ull)delta.bytes, passes);
+    return FAIL(c, "delta: %llu bytes for %llu passes", (ull)delta.bytes, passes);
 }
 
 /* Ranks have whole KV heads, and exchange four rows in each layer of each pass: those of attention, of its output, of the
@@ -400,15 +393,14 @@ static bool ranks_agree(const struct bn_check *c, const struct bn_effort *e)
     if (!bn_rule_has(c, "measurement.ranks")) return true;
     if (!bn_rule_needs(c, "measurement: total_ns measurement.ranks: count exchanges bytes ns")) return false;
     if (k->ranks.ns > k->measured.total_ns)
-        return bn_rule_fail(c, "ranks exchanged for %llu ns of %llu", k->ranks.ns, k->measured.total_ns);
+        return FAIL(c, "ranks exchanged for %llu ns of %llu", k->ranks.ns, k->measured.total_ns);
     if (k->ranks.count == 0 || k->ranks.count > k->model.n_head_kv || k->recurrence.layers > 0)
-        return bn_rule_fail(c, "%llu KV heads cannot be divided among %llu ranks", k->model.n_head_kv,
-                            k->ranks.count);
+        return FAIL(c, "%llu KV heads cannot be divided among %llu ranks", k->model.n_head_kv,
+                    k->ranks.count);
     if (k->ranks.exchanges >= bn_times(e->work.passes, 4 * n_layer) &&
         k->ranks.bytes >= bn_times(bn_times(e->work.tokens, n_layer), row * sizeof(float)))
         return true;
-    return bn_rule_fail(c, "%llu bytes in %llu exchanges are too few for ranks", k->ranks.bytes,
-                        k->ranks.exchanges);
+    return FAIL(c, "%llu bytes in %llu exchanges are too few for ranks", k->ranks.bytes, k->ranks.exchanges);
 }
 
 bool bn_check_layer_work(const struct bn_check *c)
@@ -444,10 +436,10 @@ bool bn_check_layer_work(const struct bn_check *c)
     if (BN_WORK(c, BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3, BN_KERNEL_EXP,
                 BN_KERNEL_TO_PLANE, BN_KERNEL_ROTATE, BN_KERNEL_TO_TILES)
             .calls > 0)
-        return bn_rule_fail(
+        return FAIL(
             c,
             "residual, t5_pack, has_code3, exp, to_plane, to_tiles and rotate are not counted in a generation");
-    return bn_rule_pass(c, "norms, positions, activations and sums of %llu layers", n_all);
+    return PASS(c, "norms, positions, activations and sums of %llu layers", n_all);
 }
 
 /* ---- speed ----
@@ -479,12 +471,12 @@ bool bn_check_performance_physical(const struct bn_check *c)
     double time = (double)total * (double)threads * (double)bn_rules_ranks(c);
     double ops = (double)all.ops / time, bytes = (double)all.bytes / time;
     if (total == 0 || threads == 0 || all.bytes == 0)
-        return bn_rule_fail(c, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, total, threads);
+        return FAIL(c, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, total, threads);
     if (ops > MAX_OPS_PER_NS)
-        return bn_rule_fail(c, "%.0f multiply-adds a nanosecond and thread: no machine does that", ops);
+        return FAIL(c, "%.0f multiply-adds a nanosecond and thread: no machine does that", ops);
     if (bytes > MAX_BYTES_PER_NS)
-        return bn_rule_fail(c, "%.0f bytes a nanosecond and thread: no machine reads that", bytes);
-    return bn_rule_pass(c, "%.2f bytes and %.2f multiply-adds a nanosecond and thread", bytes, ops);
+        return FAIL(c, "%.0f bytes a nanosecond and thread: no machine reads that", bytes);
+    return PASS(c, "%.2f bytes and %.2f multiply-adds a nanosecond and thread", bytes, ops);
 }
 
 uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt)
@@ -512,22 +504,20 @@ static uint64_t choose_bandwidth(const struct bn_check *c, const char **source)
 bool bn_check_performance_measured(const struct bn_check *c)
 {
     const char *source = "the policy's rate";
-    if (!c->in->policy->validate_performance)
-        return bn_rule_skip(c, "not asked for (--validate-performance)");
+    if (!c->in->policy->validate_performance) return SKIP(c, "not asked for (--validate-performance)");
     if (c->bare && bn_json_path(c->p, "measurement.kernel_stats") == NULL)
-        return bn_rule_skip(c, "no bytes are claimed");
+        return SKIP(c, "no bytes are claimed");
     uint64_t stated = c->in->policy->bandwidth_bytes_per_s,
              bandwidth = stated > 0 ? stated : choose_bandwidth(c, &source);
     double limit =
         (double)bandwidth * (double)c->in->policy->bandwidth_percent / 100 / 1e9 * (double)bn_rules_ranks(c);
     double rate = (double)bn_rules_claimed_bandwidth(c->in->receipt) / 1e9;
-    if (!(rate > 0)) return bn_rule_fail(c, "no bytes are claimed");
-    if (rate <= limit)
-        return bn_rule_pass(c, "%.2f GB/s, at most %.2f are believed (%s)", rate, limit, source);
+    if (!(rate > 0)) return FAIL(c, "no bytes are claimed");
+    if (rate <= limit) return PASS(c, "%.2f GB/s, at most %.2f are believed (%s)", rate, limit, source);
     if (stated > 0)
-        return bn_rule_fail(c, "%.2f GB/s were read, at most %.2f are believed (%s)", rate, limit, source);
-    return bn_rule_undecided(c,
-                             "%.2f GB/s were read, %.2f can be shown to be possible (%s); "
-                             "bandwidth_bytes_per_s in a policy decides",
-                             rate, limit, source);
+        return FAIL(c, "%.2f GB/s were read, at most %.2f are believed (%s)", rate, limit, source);
+    return UNDECIDED(c,
+                     "%.2f GB/s were read, %.2f can be shown to be possible (%s); "
+                     "bandwidth_bytes_per_s in a policy decides",
+                     rate, limit, source);
 }

@@ -15,7 +15,7 @@ typedef unsigned long long ull;
  * numbers) */
 #define BN_CLAIMS                                                                                        \
     G(all, "", X(tokens_requested) X(tokens_generated))                                                  \
-    G(request, "request", X(n_predict))                                                                  \
+    G(request, "request", X(n_predict) X(threads) X(ctx) X(batch))                                       \
     G(resolved, "resolved", X(threads) X(ctx) X(batch) X(packed_bytes))                                  \
     G(result, "result", X(prompt_tokens))                                                                \
     G(measured, "measurement",                                                                           \
@@ -57,17 +57,15 @@ struct bn_check {
 struct bn_check bn_check_open(struct bn_claims *claims, const struct bn_rules_input *in,
                               struct bn_rule_result *out);
 
-/* Sets verdict and reason; true for a pass. */
+/* Sets verdict and reason, which becomes safe to print; true for a pass. */
 bool bn_rule_set(const struct bn_check *c, enum bn_receipt_verdict verdict, const char *fmt, ...)
     BN_PRINTF(3, 4);
-#define bn_rule_pass(c, ...) bn_rule_set(c, BN_VERDICT_PASS, __VA_ARGS__)
-#define bn_rule_fail(c, ...) bn_rule_set(c, BN_VERDICT_FAIL, __VA_ARGS__)
-#define bn_rule_skip(c, ...) bn_rule_set(c, BN_VERDICT_SKIP, __VA_ARGS__)
-#define bn_rule_undecided(c, ...) bn_rule_set(c, BN_VERDICT_UNDECIDED, __VA_ARGS__)
+#define PASS(c, ...) bn_rule_set(c, BN_VERDICT_PASS, __VA_ARGS__)
+#define FAIL(c, ...) bn_rule_set(c, BN_VERDICT_FAIL, __VA_ARGS__)
+#define SKIP(c, ...) bn_rule_set(c, BN_VERDICT_SKIP, __VA_ARGS__)
+#define UNDECIDED(c, ...) bn_rule_set(c, BN_VERDICT_UNDECIDED, __VA_ARGS__)
 /* The rule could not be checked; there is no verdict. Returns false. */
 bool bn_rule_error(const struct bn_check *c, bn_status status);
-/* Untrusted text for a reason, shortened; buffer is the result. */
-const char *bn_rule_quote(char buffer[80], const char *text);
 
 /* Each of these sets the verdict and returns false when a claim is missing or of another kind: a statement fails, a
  * bare predicate that does not name it skips. Needed numbers are a list of paths: "a.b c: d ?e" are a.b, c.d, and c.e
@@ -202,9 +200,29 @@ ull bn_attended(const struct bn_check *c, const struct bn_effort *e);
     X("git", git, CONSISTENCY, "the working tree's commit is what the policy demands")                   \
     X("replay", replay, REPLAY, "--replay: the same request gives the same tokens")
 
+/* Those of the record of a training run. */
+#define BN_TRAINING_RULES(X)                                                                                 \
+    X("signature", signature, INTEGRITY, "enough of the given keys verify the envelope")                     \
+    X("training-model", training_model, INTEGRITY, "the model file has the digest of the record")            \
+    X("training-checkpoint", training_checkpoint, INTEGRITY, "the checkpoint has the digest of the record")  \
+    X("training-texts", training_texts, INTEGRITY, "the texts have the digests of the record")               \
+    X(BN_RULE_BOUND, bound_to_run, CONSISTENCY, "a signature, a file of the run or a replay binds it")       \
+    X("form", form, CONSISTENCY, "the policy accepts this form")                                             \
+    X("training-settings", training_settings, CONSISTENCY, "every setting is within the limits of bn-train") \
+    X("training-steps", training_steps, CONSISTENCY,                                                         \
+      "settings, steps and tokens fit together, and the run is complete")                                    \
+    X("training-losses", training_losses, CONSISTENCY, "each step has a finite loss and gradient norm")      \
+    X("training-validations", training_validations, CONSISTENCY,                                             \
+      "perplexity and bits per byte follow from the losses")                                                 \
+    X("model-allowed", model_allowed, CONSISTENCY, "the policy lists the model")                             \
+    X("program", program, CONSISTENCY, "the program's commit and digest are what the policy demands")        \
+    X("git", git, CONSISTENCY, "the working tree's commit is what the policy demands")                       \
+    X("replay", replay, REPLAY, "--replay: the first steps give the same bits")
+
 /* Whether the receipt passes; the verdict and the reason are in its result. */
 #define X(id, name, level, demand) bool bn_check_##name(const struct bn_check *c);
 BN_RULES(X)
+BN_TRAINING_RULES(X)
 #undef X
 
 #endif

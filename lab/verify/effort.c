@@ -14,7 +14,7 @@ static bool read_recurrence(const struct bn_check *c, struct bn_effort *e)
     if (!bn_rule_range(c, "?model.recurrence: layers taps head_dim key_heads value_heads", 1u << 13))
         return false;
     return k->recurrence.layers <= k->model.n_layer ||
-           bn_rule_fail(c, "%llu of %llu layers are recurrent", k->recurrence.layers, k->model.n_layer);
+           FAIL(c, "%llu of %llu layers are recurrent", k->recurrence.layers, k->model.n_layer);
 }
 
 /* Experts, which some models have in place of one feed-forward part, and layers without rotation. */
@@ -26,12 +26,12 @@ static bool read_experts(const struct bn_check *c, struct bn_effort *e)
         bn_rule_has(c, "model.rotated_layers") ? k->model.rotated_layers : e->attention_layers;
     e->hidden = k->model.n_ff;
     if (e->rotated_layers > e->attention_layers)
-        return bn_rule_fail(c, "%llu of %llu layers rotate", e->rotated_layers, e->attention_layers);
+        return FAIL(c, "%llu of %llu layers rotate", e->rotated_layers, e->attention_layers);
     if (!bn_rule_has(c, "model.experts")) return true;
     if (k->experts.used == 0 || k->experts.used > k->experts.count || k->experts.count > 1u << 12)
-        return bn_rule_fail(c, "%llu of %llu experts are used", k->experts.used, k->experts.count);
+        return FAIL(c, "%llu of %llu experts are used", k->experts.used, k->experts.count);
     if (k->experts.bytes < weights / 5 || k->experts.bytes / 8 > weights)
-        return bn_rule_fail(c, "experts of %llu weights in %llu bytes", weights, k->experts.bytes);
+        return FAIL(c, "experts of %llu weights in %llu bytes", weights, k->experts.bytes);
     e->hidden = k->model.n_ff * k->experts.used;
     return true;
 }
@@ -48,8 +48,8 @@ bool bn_shape_read(const struct bn_check *c, struct bn_effort *e)
         return false;
     if (k->model.local_layers > k->model.n_layer || k->model.window > 1u << 24 ||
         (k->model.local_layers > 0 && k->model.window == 0))
-        return bn_rule_fail(c, "%llu of %llu layers attend to the last %llu tokens", k->model.local_layers,
-                            k->model.n_layer, k->model.window);
+        return FAIL(c, "%llu of %llu layers attend to the last %llu tokens", k->model.local_layers,
+                    k->model.n_layer, k->model.window);
     return read_recurrence(c, e) && read_experts(c, e);
 }
 
@@ -67,9 +67,9 @@ uint64_t bn_plus(uint64_t a, uint64_t b)
 
 bool bn_agrees(const struct bn_check *c, const char *what, ull claimed, ull want)
 {
-    if (want == UINT64_MAX) return bn_rule_fail(c, "%s: more than a number can hold", what);
+    if (want == UINT64_MAX) return FAIL(c, "%s: more than a number can hold", what);
     if (claimed == want) return true;
-    return bn_rule_fail(c, "%s: %llu are claimed, it must be %llu", what, claimed, want);
+    return FAIL(c, "%s: %llu are claimed, it must be %llu", what, claimed, want);
 }
 
 /* Pairs of one of the first n tokens and one that it attends to: one of the last w, its own included. n and w are
@@ -90,8 +90,8 @@ static bool add_drafts(const struct bn_check *c, ull end, struct bn_effort *e, b
     ull decode = least->heads - 1; /* passes after the prompt without drafts */
     if (accepted > drafted || passes > drafted || drafted / LONGEST_DRAFT > passes || accepted > decode ||
         passes > decode - accepted || drafted - accepted >= 1u << 30)
-        return bn_rule_fail(c, "%llu tokens drafted in %llu of %llu passes, %llu accepted", drafted, passes,
-                            decode, accepted);
+        return FAIL(c, "%llu tokens drafted in %llu of %llu passes, %llu accepted", drafted, passes, decode,
+                    accepted);
     ull wrong = drafted - accepted, first = c->k->result.prompt_tokens + 1, last = end + LONGEST_DRAFT,
         w = c->k->model.window;
     e->updates = passes;
@@ -118,8 +118,7 @@ static bool read_own(const struct bn_check *c, struct bn_effort *e, bn_work *mos
                           "?measurement.drafts: passes drafted accepted"))
         return false;
     if (prompt == 0 || generated == 0 || batch == 0 || prompt >= 1u << 30 || generated >= 1u << 30)
-        return bn_rule_fail(c, "%llu prompt tokens, %llu generated ones, batches of %llu", prompt, generated,
-                            batch);
+        return FAIL(c, "%llu prompt tokens, %llu generated ones, batches of %llu", prompt, generated, batch);
     if (!bn_rule_cached(c)) return false;
     /* After the last token of a stuck answer, no token could be chosen. */
     ull choices = generated + bn_json_text_is(c->p, "result.stop_reason", "stuck");
@@ -149,8 +148,8 @@ static bool read_expert_work(const struct bn_check *c, struct bn_effort *e)
     e->work.experts = k->work.experts;
     most = bn_times(k->model.n_layer, most);
     return (w->experts >= least && w->experts <= most) ||
-           bn_rule_fail(c, "measurement.work.experts is %llu, it must be from %llu to %llu", k->work.experts,
-                        least, most);
+           FAIL(c, "measurement.work.experts is %llu, it must be from %llu to %llu", k->work.experts, least,
+                most);
 }
 
 bool bn_effort_read(const struct bn_check *c, struct bn_effort *e)
@@ -162,7 +161,7 @@ bool bn_effort_read(const struct bn_check *c, struct bn_effort *e)
     if (!bn_shape_read(c, e) || !read_own(c, e, &most)) return false;
     if (!bn_rule_has(c, "measurement.work"))
         return (w->attended == most.attended && c->k->experts.count == 0) ||
-               bn_rule_fail(c, "drafts or experts, and no measurement.work");
+               FAIL(c, "drafts or experts, and no measurement.work");
     if (!bn_rule_needs(
             c,
             "measurement.work: generations passes single tokens head_passes heads attended attended_local"))
@@ -185,20 +184,19 @@ bool bn_effort_read(const struct bn_check *c, struct bn_effort *e)
         ull least = *FIELDS[i].value, claimed = FIELDS[i].claimed;
         bool low = claimed < least && (alone || FIELDS[i].at_least), exact = alone && least == FIELDS[i].most;
         if (low || (claimed > FIELDS[i].most && alone))
-            return bn_rule_fail(c, "measurement.work.%s is %llu, it must be %s%llu", FIELDS[i].name, claimed,
-                                exact ? ""
-                                : low ? "at least "
-                                      : "at most ",
-                                low ? least : FIELDS[i].most);
+            return FAIL(c, "measurement.work.%s is %llu, it must be %s%llu", FIELDS[i].name, claimed,
+                        exact ? ""
+                        : low ? "at least "
+                              : "at most ",
+                        low ? least : FIELDS[i].most);
         *FIELDS[i].value = claimed;
     }
     if (generations == 0 || generations > w->tokens)
-        return bn_rule_fail(c, "measurement.work.generations is %llu, with %llu tokens", generations,
-                            (ull)w->tokens);
+        return FAIL(c, "measurement.work.generations is %llu, with %llu tokens", generations, (ull)w->tokens);
     if (w->single > w->passes || w->passes > w->tokens || w->head_passes > w->passes ||
         w->head_passes > w->heads || w->heads > w->tokens)
-        return bn_rule_fail(c, "measurement.work: %llu tokens in %llu passes, %llu heads in %llu",
-                            (ull)w->tokens, (ull)w->passes, (ull)w->heads, (ull)w->head_passes);
+        return FAIL(c, "measurement.work: %llu tokens in %llu passes, %llu heads in %llu", (ull)w->tokens,
+                    (ull)w->passes, (ull)w->heads, (ull)w->head_passes);
     return read_expert_work(c, e);
 }
 

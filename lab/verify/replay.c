@@ -32,22 +32,6 @@ static bn_status missing(const struct bn_replay *r, const char *path)
     return bn_fail_in(r->err, BN_ERR_FORMAT, path, "needed for a replay, and missing or malformed");
 }
 
-static bn_status read_u32(const struct bn_replay *r, const char *path, uint32_t *out)
-{
-    uint64_t value;
-    bool ok = bn_json_u64(bn_json_path(r->predicate, path), &value) && value <= UINT32_MAX;
-    if (ok) *out = (uint32_t)value;
-    return ok ? BN_OK : missing(r, path);
-}
-
-static bn_status read_f32(const struct bn_replay *r, const char *path, float *out)
-{
-    double value;
-    bool ok = bn_json_number(bn_json_path(r->predicate, path), &value);
-    if (ok) *out = (float)value;
-    return ok ? BN_OK : missing(r, path);
-}
-
 static bn_status read_text(const struct bn_replay *r, const char *path, const char **out)
 {
     return bn_json_string(bn_json_path(r->predicate, path), out) ? BN_OK : missing(r, path);
@@ -108,16 +92,32 @@ static bn_status read_request(struct bn_replay *r)
     BN_TRY(read_ids(r, "result.ids", &r->want, &r->n_want));
     BN_TRY(read_stops(r));
     BN_TRY(read_grammar(r));
-    BN_TRY(read_u32(r, "request.n_predict", &r->gen.n_predict));
-    BN_TRY(read_f32(r, "request.temperature", &s->temperature));
-    BN_TRY(read_u32(r, "request.top_k", &s->top_k));
-    BN_TRY(read_f32(r, "request.top_p", &s->top_p));
-    BN_TRY(read_f32(r, "request.min_p", &s->min_p));
-    BN_TRY(read_f32(r, "request.repeat_penalty", &s->repeat_penalty));
-    BN_TRY(read_u32(r, "request.repeat_last", &s->repeat_last));
+    const struct {
+        const char *path;
+        uint32_t *whole;
+        float *real;
+    } NUMBERS[] = {{"request.n_predict", &r->gen.n_predict, NULL},
+                   {"request.top_k", &s->top_k, NULL},
+                   {"request.repeat_last", &s->repeat_last, NULL},
+                   {"resolved.ctx", &r->gen.n_ctx, NULL},
+                   {"request.temperature", NULL, &s->temperature},
+                   {"request.top_p", NULL, &s->top_p},
+                   {"request.min_p", NULL, &s->min_p},
+                   {"request.repeat_penalty", NULL, &s->repeat_penalty}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++) {
+        const bn_json *value = bn_json_path(r->predicate, NUMBERS[i].path);
+        uint64_t whole = 0;
+        double real = 0;
+        bool ok = NUMBERS[i].whole != NULL ? bn_json_u64(value, &whole) && whole <= UINT32_MAX
+                                           : bn_json_number(value, &real);
+        if (!ok) return missing(r, NUMBERS[i].path);
+        if (NUMBERS[i].whole != NULL)
+            *NUMBERS[i].whole = (uint32_t)whole;
+        else
+            *NUMBERS[i].real = (float)real;
+    }
     if (!bn_receipt_seed(bn_json_path(r->predicate, "request.seed"), &s->seed))
         return missing(r, "request.seed");
-    BN_TRY(read_u32(r, "resolved.ctx", &r->gen.n_ctx));
     if (!bn_json_bool(bn_json_path(r->predicate, "request.ignore_end"), &r->gen.ignore_end))
         return missing(r, "request.ignore_end");
     BN_TRY(read_text(r, "result.stop_reason", &r->reason));

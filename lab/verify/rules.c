@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "lab/verify/checks.h"
-#include "lab/verify/training.h"
 
 #define INTEGRITY BN_LEVEL_INTEGRITY
 
@@ -78,7 +77,7 @@ static void run_rule(const struct bn_rule *rule, const struct bn_check *c)
 {
     struct bn_rule_result *out = c->out;
     if (bn_receipt_policy_lists(c->in->policy, "off", rule->id, NULL)) {
-        bn_rule_skip(c, "switched off by the policy");
+        SKIP(c, "switched off by the policy");
         return;
     }
     (void)rule->check(c);
@@ -86,7 +85,7 @@ static void run_rule(const struct bn_rule *rule, const struct bn_check *c)
         bn_receipt_policy_lists(c->in->policy, "require", rule->id, NULL)) {
         char why[sizeof out->reason];
         memcpy(why, out->reason, sizeof why);
-        bn_rule_fail(c, "required by the policy: %.200s", why);
+        FAIL(c, "required by the policy: %.200s", why);
         out->no_data = true;
     }
 }
@@ -140,7 +139,7 @@ bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_inp
         struct bn_rule_result *out = c.out = &report->results[i];
         bool unread = i > 0 && in->receipt->root == NULL;
         if (unread || (rules[i].level != INTEGRITY && failed[INTEGRITY] > 0))
-            bn_rule_skip(&c, "not reached");
+            SKIP(&c, "not reached");
         else
             run_rule(&rules[i], &c);
         if (out->status != BN_OK) {
@@ -213,10 +212,17 @@ struct bn_check bn_check_open(struct bn_claims *claims, const struct bn_rules_in
 bool bn_rule_set(const struct bn_check *c, enum bn_receipt_verdict verdict, const char *fmt, ...)
 {
     va_list args;
+    char raw[sizeof c->out->reason], safe[5], *to = c->out->reason;
     va_start(args, fmt);
     c->out->verdict = verdict;
-    vsnprintf(c->out->reason, sizeof c->out->reason, fmt, args);
+    vsnprintf(raw, sizeof raw, fmt, args);
     va_end(args);
+    *to = '\0';
+    for (size_t at = 0, n = strlen(raw); at < n && to + sizeof safe <= c->out->reason + sizeof raw;
+         to += strlen(to)) {
+        at += bn_escape_char(safe, raw + at, n - at, BN_ESCAPE_MESSAGE);
+        memcpy(to, safe, strlen(safe) + 1);
+    }
     return verdict == BN_VERDICT_PASS;
 }
 
@@ -226,19 +232,14 @@ bool bn_rule_error(const struct bn_check *c, bn_status status)
     return false;
 }
 
-const char *bn_rule_quote(char buffer[80], const char *text)
-{
-    return bn_escape(buffer, 80, text, strlen(text));
-}
-
 const bn_json *bn_rule_claim(const struct bn_check *c, const char *path)
 {
     const bn_json *value = bn_json_path(c->p, path);
     if (value != NULL) return value;
     if (!c->bare)
-        bn_rule_fail(c, "%s is missing", path);
+        FAIL(c, "%s is missing", path);
     else
-        bn_rule_skip(c, "%s is not claimed", path);
+        SKIP(c, "%s is not claimed", path);
     return NULL;
 }
 
@@ -253,7 +254,7 @@ bool bn_rule_u64(const struct bn_check *c, const char *path, ull *value)
     const bn_json *claim = bn_rule_claim(c, path);
     bool ok = bn_json_u64(claim, &number);
     *value = number;
-    return ok || (claim != NULL && bn_rule_fail(c, "%s is not a whole number from 0 to 2^53 - 1", path));
+    return ok || (claim != NULL && FAIL(c, "%s is not a whole number from 0 to 2^53 - 1", path));
 }
 
 bool bn_rule_range(const struct bn_check *c, const char *paths, ull below)
@@ -273,8 +274,7 @@ bool bn_rule_range(const struct bn_check *c, const char *paths, ull below)
             skip = optional && !bn_rule_has(c, path);
         } else if (!skip && !(optional && !bn_rule_has(c, path))) {
             if (!bn_rule_u64(c, path, &value)) return false;
-            if (below > 0 && (value == 0 || value >= below))
-                return bn_rule_fail(c, "%s is %llu", path, value);
+            if (below > 0 && (value == 0 || value >= below)) return FAIL(c, "%s is %llu", path, value);
         }
     }
     return true;
@@ -285,8 +285,7 @@ bool bn_rule_cached(const struct bn_check *c)
     ull cached = c->k->measured.cached_tokens, prompt = c->k->result.prompt_tokens;
     if (!bn_rule_needs(c, "measurement: ?cached_tokens")) return false;
     if (cached == 0 || cached < prompt) return true;
-    return bn_rule_fail(c, "%llu of %llu prompt tokens are cached; the last one is always evaluated", cached,
-                        prompt);
+    return FAIL(c, "%llu of %llu prompt tokens are cached; the last one is always evaluated", cached, prompt);
 }
 
 bool bn_rule_text(const struct bn_check *c, const char *path, const char **value)
@@ -294,14 +293,14 @@ bool bn_rule_text(const struct bn_check *c, const char *path, const char **value
     const bn_json *claim = bn_rule_claim(c, path);
     if (claim == NULL) return false;
     if (bn_json_string(claim, value)) return true;
-    return bn_rule_fail(c, "%s is not a text", path);
+    return FAIL(c, "%s is not a text", path);
 }
 
 bool bn_rule_digest(const struct bn_check *c, const char *path, const char **value)
 {
     if (!bn_rule_text(c, path, value)) return false;
     if (bn_is_sha256(*value)) return true;
-    return bn_rule_fail(c, "%s is not 64 hexadecimal digits in lower case", path);
+    return FAIL(c, "%s is not 64 hexadecimal digits in lower case", path);
 }
 
 bool bn_rule_list(const struct bn_check *c, const char *path, uint64_t **values, size_t *n)
@@ -319,7 +318,7 @@ bool bn_rule_list(const struct bn_check *c, const char *path, uint64_t **values,
     bn_free(*values);
     *values = NULL;
     if (ok) return bn_rule_error(c, BN_ERR_NOMEM);
-    return bn_rule_fail(c, "%s is not a list of whole numbers", path);
+    return FAIL(c, "%s is not a list of whole numbers", path);
 }
 
 bool bn_rule_is_list(const bn_json *value, bool of_texts)

@@ -65,7 +65,7 @@ enum bn_receipt_verdict {
 };
 const char *bn_verdict_name(enum bn_receipt_verdict verdict);
 
-struct bn_training_files; /* training.h */
+struct bn_training_files; /* below */
 struct bn_check;          /* checks.h */
 
 /* The result of a replay, see replay.h. */
@@ -181,5 +181,32 @@ BN_MUST_CHECK bn_status bn_replay_check_model(struct bn_replay *replay, const bn
 BN_MUST_CHECK bn_status bn_replay_compare(struct bn_replay *replay, const bn_model *model,
                                           const bn_generation *gen, struct bn_replay_result *result,
                                           bn_error *err);
+
+/* ---- the record of a training run (training.c, training.json of bn-train): which of its files are at hand, and the
+ * repetition of its first steps. docs/reference/receipt.md lists its rules. ---- */
+
+/* What was found on this machine of the files that a record names. */
+struct bn_training_files {
+    char model_sha256[BN_SHA256_HEX]; /* model.gguf next to the record, or the one that was given; "": none */
+    char checkpoint_sha256[BN_SHA256_HEX]; /* of the contents of the checkpoint next to it; "": none */
+    size_t n_texts, n_texts_here;
+    char changed[160]; /* a text whose digest differs; "": none */
+};
+/* Where they may be, and how a run is repeated. */
+struct bn_training_options {
+    const char *path;         /* of the record; model and checkpoint are next to it */
+    const char *texts;        /* the folder of the texts; NULL: that of the record */
+    const char *model_sha256; /* of a model that takes the place of the one next to it; NULL: none */
+    uint32_t n_steps, n_threads;
+    uint64_t timeout_ns;     /* 0: none */
+    bool (*cancelled)(void); /* asked when a signal interrupts the run */
+};
+/* Looks for the files, in these folders alone: whoever wrote the record learns nothing about others. */
+BN_MUST_CHECK bn_status bn_training_files_read(struct bn_training_files *files, const bn_json *record,
+                                               const struct bn_training_options *options, bn_error *err);
+/* Starts bn-train, which has to be next to this program, for the first n_steps, and compares losses and gradient norms
+ * bit by bit. A run that was not possible is a result with same false. BN_ERR_CANCELLED. */
+BN_MUST_CHECK bn_status bn_training_repeat(const bn_json *record, const struct bn_training_options *options,
+                                           struct bn_replay_result *result, bn_error *err);
 
 #endif

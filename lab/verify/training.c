@@ -3,7 +3,6 @@
  * The record of a training run: finds its files, checks its rules, and repeats its first steps by starting bn-train.
  */
 #define _XOPEN_SOURCE 700
-#include "lab/verify/training.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -120,13 +119,13 @@ static bool same_digest(const struct bn_check *c, const char *what, const char *
     const bn_json *value = bn_json_path(c->p, path);
     (void)bn_json_string(value, &claimed);
     if (value != NULL && (bn_json_kind(value) == BN_JSON_NULL || (claimed != NULL && claimed[0] == '\0')))
-        return bn_rule_skip(c, "the run wrote no %s", what);
+        return SKIP(c, "the run wrote no %s", what);
     if (claimed == NULL || !bn_is_sha256(claimed))
-        return bn_rule_fail(c, "%s is not 64 hexadecimal digits in lower case", path);
-    if (found[0] == '\0') return bn_rule_skip(c, "the %s is not at hand", what);
+        return FAIL(c, "%s is not 64 hexadecimal digits in lower case", path);
+    if (found[0] == '\0') return SKIP(c, "the %s is not at hand", what);
     if (strcmp(found, claimed) != 0)
-        return bn_rule_fail(c, "the %s has another sha256 than %.16s... of the record", what, claimed);
-    return bn_rule_pass(c, "%.16s...", found);
+        return FAIL(c, "the %s has another sha256 than %.16s... of the record", what, claimed);
+    return PASS(c, "%.16s...", found);
 }
 
 bool bn_check_training_model(const struct bn_check *c)
@@ -145,14 +144,14 @@ bool bn_check_training_texts(const struct bn_check *c)
 {
     const bn_json *data = bn_json_get(c->p, "data");
     if (bn_json_kind(data) != BN_JSON_ARRAY || bn_json_find(data, "role", "text") == NULL)
-        return bn_rule_fail(c, "data names no text");
+        return FAIL(c, "data names no text");
     for (const bn_json *o = bn_json_first(data); o != NULL; o = bn_json_next(o))
         if (!bn_is_sha256(bn_json_text_of(o, "sha256")) || bn_json_text_of(o, "path")[0] == '\0')
-            return bn_rule_fail(c, "data has a text without path or sha256");
+            return FAIL(c, "data has a text without path or sha256");
     if (c->in->files == NULL || c->in->files->n_texts_here == 0)
-        return bn_rule_skip(c, "none of %zu texts is at hand", bn_json_size(data));
-    if (c->in->files->changed[0] != '\0') return bn_rule_fail(c, "%s", c->in->files->changed);
-    return bn_rule_pass(c, "%zu of %zu texts are at hand", c->in->files->n_texts_here, c->in->files->n_texts);
+        return SKIP(c, "none of %zu texts is at hand", bn_json_size(data));
+    if (c->in->files->changed[0] != '\0') return FAIL(c, "%s", c->in->files->changed);
+    return PASS(c, "%zu of %zu texts are at hand", c->in->files->n_texts_here, c->in->files->n_texts);
 }
 
 /* ---- rules about numbers ---- */
@@ -162,7 +161,7 @@ static bool number(const struct bn_check *c, const char *path, ull *value)
     uint64_t number = 0;
     bool ok = bn_json_u64(bn_json_path(c->p, path), &number);
     *value = number;
-    return ok || bn_rule_fail(c, "%s is missing, or not a whole number", path);
+    return ok || FAIL(c, "%s is missing, or not a whole number", path);
 }
 
 /* The settings of a record with the limits of bn-train's options; option NULL: it follows from others. */
@@ -190,10 +189,10 @@ bool bn_check_training_settings(const struct bn_check *c)
         if (bn_json_number(bn_json_get(settings, SETTINGS[i].name), &value) && value >= SETTINGS[i].least &&
             value <= SETTINGS[i].most)
             continue;
-        return bn_rule_fail(c, "settings.%s is not a number from %.6g to %.6g", SETTINGS[i].name,
-                            SETTINGS[i].least, SETTINGS[i].most);
+        return FAIL(c, "settings.%s is not a number from %.6g to %.6g", SETTINGS[i].name, SETTINGS[i].least,
+                    SETTINGS[i].most);
     }
-    return bn_rule_pass(c, "%zu settings", BN_ARRAY_LEN(SETTINGS));
+    return PASS(c, "%zu settings", BN_ARRAY_LEN(SETTINGS));
 }
 
 bool bn_check_training_steps(const struct bn_check *c)
@@ -209,17 +208,17 @@ bool bn_check_training_steps(const struct bn_check *c)
         return false;
     for (size_t i = 0; i < BN_ARRAY_LEN(FACTORS); i++) {
         if (!number(c, FACTORS[i], &factor)) return false;
-        if (!bn_mul_ok(each, factor, &each)) return bn_rule_fail(c, "%s is %llu", FACTORS[i], factor);
+        if (!bn_mul_ok(each, factor, &each)) return FAIL(c, "%s is %llu", FACTORS[i], factor);
     }
     if (!bn_mul_ok(each, step, &each) || each != tokens)
-        return bn_rule_fail(c, "result.tokens is %llu, %llu steps have another number", tokens, step);
+        return FAIL(c, "result.tokens is %llu, %llu steps have another number", tokens, step);
     if (width == 0 || heads == 0 || width / heads != head_width)
-        return bn_rule_fail(c, "%llu heads of %llu in a width of %llu", heads, head_width, width);
+        return FAIL(c, "%llu heads of %llu in a width of %llu", heads, head_width, width);
     bool known = bn_json_bool(bn_json_path(c->p, "result.complete"), &complete);
     if (!known || step > steps || complete != (step == steps))
-        return bn_rule_fail(c, "result.complete contradicts step %llu of %llu", step, steps);
-    if (!complete) return bn_rule_fail(c, "the run ended after step %llu of %llu", step, steps);
-    return bn_rule_pass(c, "%llu steps, %llu tokens", steps, tokens);
+        return FAIL(c, "result.complete contradicts step %llu of %llu", step, steps);
+    if (!complete) return FAIL(c, "the run ended after step %llu of %llu", step, steps);
+    return PASS(c, "%llu steps, %llu tokens", steps, tokens);
 }
 
 /* The step of an element; 0 when it has none. */
@@ -234,18 +233,18 @@ bool bn_check_training_losses(const struct bn_check *c)
     ull step = 0, last;
     double loss = NAN;
     if (!number(c, "result.step", &last)) return false;
-    if (bn_json_kind(losses) != BN_JSON_ARRAY) return bn_rule_fail(c, "losses is missing");
+    if (bn_json_kind(losses) != BN_JSON_ARRAY) return FAIL(c, "losses is missing");
     for (const bn_json *o = bn_json_first(losses); o != NULL; o = bn_json_next(o)) {
         double norm = bn_json_number_of(o, "gradient_norm");
         loss = bn_json_number_of(o, "loss");
-        if (step_of(o) != ++step) return bn_rule_fail(c, "losses has no step %llu where it should be", step);
+        if (step_of(o) != ++step) return FAIL(c, "losses has no step %llu where it should be", step);
         if (!(loss > 0) || !isfinite(loss))
-            return bn_rule_fail(c, "the loss of step %llu is not a positive number", step);
+            return FAIL(c, "the loss of step %llu is not a positive number", step);
         if (!(norm >= 0) || !isfinite(norm))
-            return bn_rule_fail(c, "the gradient norm of step %llu is not a number", step);
+            return FAIL(c, "the gradient norm of step %llu is not a number", step);
     }
-    if (step != last) return bn_rule_fail(c, "losses has %llu steps, result.step is %llu", step, last);
-    return bn_rule_pass(c, "%llu steps, the last loss is %.4f", step, loss);
+    if (step != last) return FAIL(c, "losses has %llu steps, result.step is %llu", step, last);
+    return PASS(c, "%llu steps, the last loss is %.4f", step, loss);
 }
 
 static bool near(double a, double b)
@@ -271,8 +270,8 @@ bool bn_check_training_validations(const struct bn_check *c)
     ull last, before = 0;
     if (!number(c, "result.step", &last)) return false;
     validation_size(bn_json_get(c->p, "data"), &tokens, &bytes);
-    if (bn_json_size(list) == 0 && bytes == 0) return bn_rule_skip(c, "the run had no validation text");
-    if (bn_json_size(list) == 0) return bn_rule_fail(c, "validations is missing or empty");
+    if (bn_json_size(list) == 0 && bytes == 0) return SKIP(c, "the run had no validation text");
+    if (bn_json_size(list) == 0) return FAIL(c, "validations is missing or empty");
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o)) {
         double loss = bn_json_number_of(o, "loss");
         ull step;
@@ -280,45 +279,14 @@ bool bn_check_training_validations(const struct bn_check *c)
         step = step_of(o);
         if (bn_json_kind(bn_json_get(o, "step")) != BN_JSON_NUMBER || step > last ||
             (before > 0 && step <= before))
-            return bn_rule_fail(c, "validations are not in the order of steps");
+            return FAIL(c, "validations are not in the order of steps");
         before = step;
         if (!(loss > 0) || !near(bn_json_number_of(o, "perplexity"), bn_exp(loss)))
-            return bn_rule_fail(c, "the perplexity after step %llu does not follow from the loss", step);
+            return FAIL(c, "the perplexity after step %llu does not follow from the loss", step);
         if (!near(bits, loss * tokens / bytes / bn_log(2.0)))
-            return bn_rule_fail(c, "the bits per byte after step %llu do not follow from the loss", step);
+            return FAIL(c, "the bits per byte after step %llu do not follow from the loss", step);
     }
-    return bn_rule_pass(c, "%zu validations, the last one %.4f bits per byte", bn_json_size(list), bits);
-}
-
-/* ---- the rule about the origin ---- */
-
-/* Whether a policy's list, unless it is empty, has the text at this path. */
-static bool listed(const struct bn_check *c, const char *list, const char *path)
-{
-    size_t n = 0;
-    const char *text = bn_json_text_of(c->p, path);
-    return bn_receipt_policy_lists(c->in->policy, list, text, &n) || n == 0;
-}
-
-static bool is_clean(const struct bn_check *c, const char *commit, const char *dirty)
-{
-    bool changed = true;
-    return bn_json_text_of(c->p, commit)[0] != '\0' && bn_json_bool(bn_json_path(c->p, dirty), &changed) &&
-           !changed;
-}
-
-bool bn_check_training_origin(const struct bn_check *c)
-{
-    if (!listed(c, "model_sha256", "result.model_sha256"))
-        return bn_rule_fail(c, "the model is none of those that the policy lists");
-    if (!listed(c, "program_sha256", "program.binary_sha256"))
-        return bn_rule_fail(c, "the program is none of those that the policy lists");
-    if (c->in->policy->require_clean_program && !is_clean(c, "program.commit", "program.dirty"))
-        return bn_rule_fail(c, "the program was not built from a committed tree");
-    if (c->in->policy->require_clean_git && !is_clean(c, "git.commit", "git.dirty"))
-        return bn_rule_fail(c, "it was not run in a committed tree");
-    char quoted[80];
-    return bn_rule_pass(c, "commit %.12s", bn_rule_quote(quoted, bn_json_text_of(c->p, "program.commit")));
+    return PASS(c, "%zu validations, the last one %.4f bits per byte", bn_json_size(list), bits);
 }
 
 /* ---- the command of the first steps ---- */

@@ -65,8 +65,6 @@ run limits -m "$nano" -p 8 -n 3 -t 1 --min-time 0
 ok 'limits succeeds' ended 0
 ok 'it reports the bytes of a token' has out '^a token +reads [0-9.]+ KiB at depth 0: weights .* head .* KV cache '
 ok 'it has a row for each test' lines '^(prompt|decode) +[0-9]+ +0 +1 ' 2
-[ "$("$bin/bn-bench" --version | sed -n 's/^instruction.*: //p')" = ref ] ||
-    ok 'it names the next limit' lines ' The next limit is ' 2
 run limits -m "$nano" -p 8 -n 3 -t 1 --min-time 0 --isa ref
 ok 'plain C has no limit' lines 'no limit: plain C' 1
 run limits -m "$nano" -p 0 -n 0

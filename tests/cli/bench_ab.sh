@@ -29,20 +29,20 @@ drifting() { # factor of B, options...
 }
 drifting 1.05 --extract 'cost=cost ([0-9.]+)'
 check 'a cost 5 % higher, under drift, is a negative result' ended 1
-check 'REGRESSED' has out '^command +cost .* REGRESSED$'
+check 'REGRESSED' has out '^command +cost .* REGRESSED( |$)'
 check 'by the last of the numbers printed' has out '^command +cost .* \+[456]\.[0-9]+ '
 check 'the smallest change that would be found is shown' has out 'MDE [0-9.]+ %'
-check 'and the verdict' has out '^verdict  REGRESSED$'
+check 'and the verdict' has out '^verdict  REGRESSED( |$)'
 drifting 1.05 --extract 'rate=^rate ([0-9.]+)$:higher'
-check 'a rate that is lower has regressed, too' has out '^command +rate .* REGRESSED$'
+check 'a rate that is lower has regressed, too' has out '^command +rate .* REGRESSED( |$)'
 drifting 0.95 --extract 'cost=cost ([0-9.]+)'
 check 'a cost 5 % lower is good' ended 0
-check 'IMPROVED' has out '^command +cost .* IMPROVED$'
+check 'IMPROVED' has out '^command +cost .* IMPROVED( |$)'
 drifting 1 --extract 'cost=cost ([0-9.]+)'
 check 'the same command twice is not a negative result' ended 0
 check 'and no change' has out '^command +cost .* (SAME|INCONCLUSIVE)'
 drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)'
-check 'three rounds show nothing' has out '^command +cost .* INCONCLUSIVE$'
+check 'three rounds show nothing' has out '^command +cost .* INCONCLUSIVE( |$)'
 check 'which is not a failure' ended 0
 drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)' --strict
 check 'unless it is asked for' ended 1
@@ -50,8 +50,8 @@ check 'unless it is asked for' ended 1
 ab -r 2 --no-control -- sh -c "echo 'it is'" '' a=b --vs true
 check 'commands are shown as a shell takes them' grep -qF "sh -c 'echo '\\''it is'\\''' '' a=b" "$tmp/out"
 
-# The order: prepare before each run, warm-up first, A twice a round.
-log() { ab -r 2 --warmup 1 "$@" --no-control --shell --prepare "echo p >>$tmp/log" -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
+# The order: warm-up first, A twice a round.
+log() { ab -r 2 --warmup 1 "$@" --no-control --shell -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
 : >"$tmp/log"
 log
 check 'how many rounds there were' has out "^session  2 rounds of A, B, A' .* after 1 of warm-up;"
@@ -59,13 +59,6 @@ check 'wall time, CPU time and memory are compared' has out '^command +wall_ns .
 check 'memory, too' has out '^command +max_rss_bytes '
 check '3 rounds ran A six times' test "$(grep -c a "$tmp/log")" -eq 6
 check 'B three times' test "$(grep -c b "$tmp/log")" -eq 3
-check 'each after its preparation' test "$(tr -d '\n' <"$tmp/log" | sed 's/p[ab]//g')" = ''
-: >"$tmp/log"
-log --no-null
-check 'without A again, three times' test "$(grep -c a "$tmp/log")" -eq 3
-ab -r 1 --warmup 0 --no-control --prepare false -- true --vs true
-check 'a preparation that fails' ended 1
-check 'is named' has err 'error: --prepare failed with status 1 before command A \(round 1\)'
 
 # Failures.
 ab -r 2 -- true --vs sh -c 'echo oh no >&2; exit 3'
@@ -73,14 +66,11 @@ check 'a command that fails' ended 1
 check 'is quoted' has err '^bn-bench: error: command B failed with status 3 \(round 1\): oh no$'
 ab -r 2 -- true --vs sh -c 'kill -SEGV $$'
 check 'one that is killed' has err 'command B was killed by signal 11 \(round 1\)'
-ab -r 2 --no-control --ignore-failure -- true --vs false
-check 'failures can be ignored' ended 0
-check 'and are counted' has out '^failures A 0, B 3$'
 ab -r 2 --timeout 5 -- true --vs sleep 1000
 check 'a command that does not end gives no data' ended 1
 check 'it is said which, when, and that nothing is shown' has out '^stopped  command B exceeded --timeout 5 s \(round 1\): no verdict$'
 check 'no verdict is none' has out '^verdict  none$'
-check 'and gives no number' has out '^command +wall_ns +- +- +- +INCONCLUSIVE$'
+check 'and gives no number' has out '^nothing was compared$'
 ab -- "$tmp/none" --vs true
 check 'a command that is not there' ended 3
 
@@ -103,11 +93,11 @@ check 'one that is named decides alone' ended 0
 check 'which is said' has out '^decides  wall .*of the others only critical regressions count'
 check 'and the verdict is its' has out '^verdict  SAME'
 metrics 1.2 100 --metric wall
-check 'a warning of another one is reported' has out '^also     small of command regressed \(warning\)$'
+check 'a warning of another one is reported' has out '^command +small .*REGRESSED \(warning\)'
 check 'and passes' ended 0
 metrics 1 200 --metric wall
 check 'a critical one does not pass' ended 1
-check 'and is reported' has out '^also     fat_bytes of command regressed \(critical\)$'
+check 'and is reported' has out '^command +fat_bytes .*REGRESSED \(critical\)'
 check 'as the verdict' has out '^verdict  REGRESSED'
 metrics 1 100 --metric none
 check 'an unknown metric' has err "error: --metric: no series has the metric 'none'"
@@ -117,12 +107,12 @@ check 'without a name the elapsed time decides' has out '^decides  wall_ns '
 # Missing numbers.
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo x 1 --vs echo y 1
 check 'a number that one side lacks gives no data' ended 1
-check 'which is said' has out '^    command x: command B printed no such series$'
+check 'which is said' has out '^    command x: missing in B$'
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo y --vs echo y
 check 'one that both lack is a mistake' ended 1
 check 'which names it' has err "error: --extract: neither command printed a match for 'x'"
 ab -r 6 --no-control --output-only --extract 'x=x ([0-9]+)' -- sh -c 'echo x 5 >&2' --vs sh -c 'echo x 5 >&2'
-check 'standard error is read, too' has out '^command +x +5\.000 +5\.000 +[+-]?0.00 % +SAME$'
+check 'standard error is read, too' has out '^command +x +5\.000 +5\.000 +[+-]?0.00 % +SAME( |$)'
 
 # Documents.
 doc() { # name, test, metric, exact, samples
@@ -133,10 +123,10 @@ doc a decode ns_per_token false 10,12,11
 doc b decode ns_per_token false 13,9,14
 ab -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'series are compared by their medians' has out '^decode +ns_per_token +11\.00 ns +13\.00 ns +\+18\.2 % +REGRESSED'
-check 'and a regression has a severity' has out ' REGRESSED \(critical\)$'
+check 'and a regression has a severity' has out ' REGRESSED \(critical\)'
 printf '{"schema": "bn.thresholds/1", "levels": [{"metric": "*", "warning_percent": 1, "critical_percent": 5}]}' >"$tmp/levels"
 ab -r 6 --no-control --output-only --series --thresholds "$tmp/levels" -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
-check 'by the levels that are given' has out ' REGRESSED \(critical\)$'
+check 'by the levels that are given' has out ' REGRESSED \(critical\)'
 ab --thresholds "$tmp/none" -- true --vs true
 check 'which have to be there' ended 3
 doc a decode bytes true 1000
@@ -146,17 +136,17 @@ check 'exact ones need one round' has out '^decode +bytes .* REGRESSED'
 printf '{"series": [%s]}' "$(series decode token_jitter_ns false 10,11,12)" >"$tmp/a.json"
 printf '{"series": [%s]}' "$(series decode token_jitter_ns false 13,14,15)" >"$tmp/b.json"
 ab -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
-check 'a change within the drift of its metric is not a regression' has out '^decode +token_jitter_ns .* SAME$'
+check 'a change within the drift of its metric is not a regression' has out '^decode +token_jitter_ns .* SAME( |$)'
 printf '{"series": [%s]}' "$(series decode bytes true 1000)" >"$tmp/a.json"
 printf '{"series": [%s, %s]}' "$(series decode bytes true 1000)" "$(series prompt bytes true 7)" >"$tmp/b.json"
 ab -r 2 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'different sets of series give no data' ended 1
-check 'what is missing is reported' has out '^prompt +bytes +- +7 ns +- +INCONCLUSIVE$'
-check 'what is missing is reported, in full' has out '^    prompt bytes: command A printed no such series$'
-check 'what is there is compared' has out '^decode +bytes .* SAME$'
+check 'what is missing is reported' has out '^prompt +bytes +- +7 ns +- +INCONCLUSIVE( |$)'
+check 'what is missing is reported, in full' has out '^    prompt bytes: only in B$'
+check 'what is there is compared' has out '^decode +bytes .* SAME( |$)'
 ab -r 2 --no-control --series --filter decode -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'a filter leaves the others out' ended 0
-check 'all of them' [ "$(grep -cE '(SAME|INCONCLUSIVE)$' "$tmp/out")" -eq 2 ]
+check 'all of them' [ "$(grep -cE '^decode .*SAME' "$tmp/out")" -eq 1 ]
 ab -r 2 --no-control --series --filter nothing -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'a filter without a match fails' ended 1
 ab -r 1 --series -- echo hello --vs cat "$tmp/b.json"

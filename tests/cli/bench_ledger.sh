@@ -59,7 +59,7 @@ document "$docs/short.json" 100 flat=0
 
 says 0 'a ledger without runs says so' '^no run is saved in .*; bn-bench baseline save NAME' baseline list --ledger "$tmp/empty"
 # ---- compare ----
-says 0 'a small difference of two sessions is stable' '1 SAME, 5 STABLE' bench compare "$docs/a.json" "$docs/same.json"
+says 0 'a small difference of two sessions is stable' '5 STABLE, 1 SAME' bench compare "$docs/a.json" "$docs/same.json"
 says 0 'and passes with --strict too' '^verdict  STABLE$' bench compare --strict "$docs/a.json" "$docs/same.json"
 says 0 'so does a document against itself' '^verdict  STABLE$' bench compare --strict "$docs/a.json" "$docs/a.json"
 says 0 'they are said not to be taken in turn' 'did not run in turn: changes below 8 % may be drift' \
@@ -74,9 +74,9 @@ check 'in JSON' grep -qE '"change": -0\.23' "$docs/fell.json"
 says 0 'and in the report of it' 'tokens_per_second .* -23\.[01] % +REGRESSED' bench report "$docs/fell.json"
 says 0 'the other way round both have the opposite sign' 'tokens_per_second .* \+30\.0 % +IMPROVED' bench compare "$docs/slow.json" "$docs/a.json"
 document "$docs/mild.json" 112
-says 1 'a time per token is judged as a rate: 12 % more is a warning' 'ns_per_token.*REGRESSED \(warning\)$' bench compare "$docs/a.json" "$docs/mild.json"
+says 1 'a time per token is judged as a rate: 12 % more is a warning' 'ns_per_token.*REGRESSED \(warning\)' bench compare "$docs/a.json" "$docs/mild.json"
 document "$docs/worse.json" 120
-says 1 '20 % more is critical' 'ns_per_token.*REGRESSED \(critical\)$' bench compare --fail-on critical "$docs/a.json" "$docs/worse.json"
+says 1 '20 % more is critical' 'ns_per_token.*REGRESSED \(critical\)' bench compare --fail-on critical "$docs/a.json" "$docs/worse.json"
 says 0 '--fail-on lets it pass' 'tokens_per_second.*REGRESSED \(warning\)' bench compare --fail-on critical "$docs/a.json" "$docs/mild.json"
 status 1 'but not a warning that is asked for' bench compare --fail-on warning "$docs/a.json" "$docs/mild.json"
 says 1 'a series that is missing fails' '^    prompt ns: missing in B$' bench compare "$docs/a.json" "$docs/short.json"
@@ -100,39 +100,39 @@ planted() {
     bench compare "$docs/before.json" "$docs/after.json" "$@"
 }
 says 0 'the same accuracy is the same' '^verdict  STABLE$' planted "$(scored 0.3)" "$(scored 0.3)" --strict
-says 1 'accuracy: 0.006 less is critical' '^verdict  REGRESSED \(critical\)$' planted "$(scored 0.3)" "$(scored 0.294)" --fail-on critical
-says 1 '0.003 less is a warning' '^verdict  REGRESSED \(warning\)$' planted "$(scored 0.3)" "$(scored 0.297)" --fail-on warning
+says 1 'accuracy: 0.006 less is critical' '^verdict  REGRESSED \(critical\)' planted "$(scored 0.3)" "$(scored 0.294)" --fail-on critical
+says 1 '0.003 less is a warning' '^verdict  REGRESSED \(warning\)' planted "$(scored 0.3)" "$(scored 0.297)" --fail-on warning
 status 0 'which is not critical' planted "$(scored 0.3)" "$(scored 0.297)" --fail-on critical
 says 1 'any difference is a change' 'accuracy .*REGRESSED$' planted "$(scored 0.3)" "$(scored 0.299)"
 status 0 'but less than 0.002 is not a warning' planted "$(scored 0.3)" "$(scored 0.299)" --fail-on warning
-says 1 'an accuracy of nothing is critical' '^verdict  REGRESSED \(critical\)$' planted "$(scored 0.3)" "$(scored 0)" --fail-on critical
+says 1 'an accuracy of nothing is critical' '^verdict  REGRESSED \(critical\)' planted "$(scored 0.3)" "$(scored 0)" --fail-on critical
 says 0 'a better one is an improvement' 'IMPROVED' planted "$(scored 0.3)" "$(scored 0.4)"
 many=0.3001,0.3002,0.3,0.2999,0.3003,0.2998,0.3004,0.2997
 says 1 'accuracy of several samples: 0.006 less is critical' 'medians of 8 and 8 samples: 0\.0059' \
     planted "$(scored $many false)" "$(scored 0.2941,0.294,0.2942,0.294,0.2941,0.2943,0.294,0.2941 false)" --fail-on critical
-says 1 'nll: 0.02 more is critical' '^verdict  REGRESSED \(critical\)$' planted "$(scored 4.5 true nll lower)" "$(scored 4.52 true nll lower)" --fail-on critical
-says 1 'perplexity: 0.7 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+says 1 'nll: 0.02 more is critical' '^verdict  REGRESSED \(critical\)' planted "$(scored 4.5 true nll lower)" "$(scored 4.52 true nll lower)" --fail-on critical
+says 1 'perplexity: 0.7 % more is a warning' '^verdict  REGRESSED \(warning\)' \
     planted "$(scored 90 true perplexity lower)" "$(scored 90.63 true perplexity lower)" --fail-on warning
-says 1 'memory of a process: 21 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+says 1 'memory of a process: 21 % more is a warning' '^verdict  REGRESSED \(warning\)' \
     bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other peak=1210)
 status 0 '20 % is not' bench compare "$docs/a.json" <(document /dev/stdout 100 binary=other peak=1200)
-says 1 'memory of rounds: 25 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+says 1 'memory of rounds: 25 % more is a warning' '^verdict  REGRESSED \(warning\)' \
     planted "$(peaks 100000)" "$(peaks 125000)" --fail-on warning
-says 1 '35 % more is critical' '^verdict  REGRESSED \(critical\)$' planted "$(peaks 100000)" "$(peaks 135000)" --fail-on critical
+says 1 '35 % more is critical' '^verdict  REGRESSED \(critical\)' planted "$(peaks 100000)" "$(peaks 135000)" --fail-on critical
 says 0 '3 % more is stable' '^verdict  STABLE$' planted "$(peaks 100000)" "$(peaks 103000)" --strict
 loads() { peaks "$1" | sed 's/"round"/"load cold"/; s/peak_rss_bytes/load_ns/; s/"unit":"bytes"/"unit":"ns"/'; }
-says 1 'opening the model, from several rounds: 20 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+says 1 'opening the model, from several rounds: 20 % more is a warning' '^verdict  REGRESSED \(warning\)' \
     planted "$(loads 100000)" "$(loads 120000)" --fail-on warning
-says 1 '30 % more is critical' '^verdict  REGRESSED \(critical\)$' planted "$(loads 100000)" "$(loads 130000)" --fail-on critical
+says 1 '30 % more is critical' '^verdict  REGRESSED \(critical\)' planted "$(loads 100000)" "$(loads 130000)" --fail-on critical
 says 0 '3 % more is stable' '^verdict  STABLE$' planted "$(loads 100000)" "$(loads 103000)" --strict
 says 0 'the same, measured again, is stable' '^verdict  STABLE$' planted "$(loads 100000)" "$(loads 100000)" --strict
-says 1 'a single latency: 16 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+says 1 'a single latency: 16 % more is a warning' '^verdict  REGRESSED \(warning\)' \
     bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other loading=11600)
-says 1 '26 % more is critical' '^verdict  REGRESSED \(critical\)$' \
+says 1 '26 % more is critical' '^verdict  REGRESSED \(critical\)' \
     bench compare --fail-on critical "$docs/a.json" <(document /dev/stdout 100 binary=other loading=12600)
-says 1 'latencies with statistics: 20 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+says 1 'latencies with statistics: 20 % more is a warning' '^verdict  REGRESSED \(warning\)' \
     bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other flat=120)
-says 1 '30 % more is critical' '^verdict  REGRESSED \(critical\)$' \
+says 1 '30 % more is critical' '^verdict  REGRESSED \(critical\)' \
     bench compare --fail-on critical "$docs/a.json" <(document /dev/stdout 100 binary=other flat=130)
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"ns","drift_percent":50,"warning_percent":1,"critical_percent":2},
     {"metric":"*","warning_percent":15,"critical_percent":25}]}' >"$docs/levels.json"
@@ -170,13 +170,8 @@ points 100 100 >"$docs/points.json"
 says 0 'single values: levels are met at their numbers' 'latency_p50_ms: single values: 25\.0 % worse, above the$' \
     bench compare --fail-on critical "$docs/points.json" <(points 85 125)
 says 1 'a warning is a regression' 'throughput_tokens_per_second: single values: 15\.0 % worse,$' bench compare "$docs/points.json" <(points 85 100)
-says 1 'and exceeded beyond' 'tok/s +84\.90 tok/s +-15\.1 % +REGRESSED \(critical\)$' bench compare --fail-on critical "$docs/points.json" <(points 84.9 125)
+says 1 'and exceeded beyond' 'tok/s +84\.90 tok/s +-15\.1 % +REGRESSED \(critical\)' bench compare --fail-on critical "$docs/points.json" <(points 84.9 125)
 says 0 'within the levels they are stable' '^verdict  STABLE$' bench compare --strict "$docs/points.json" <(points 92 115)
-echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":0.2,"critical_percent":0.5}]}' >"$docs/levels.json"
-says 1 '--thresholds comes before the levels of the list' 'REGRESSED \(critical\)' \
-    bench compare --thresholds "$docs/levels.json" "$docs/points.json" <(points 99 100)
-says 1 'a list of values may be the thresholds, too' 'ns_per_token.*REGRESSED \(warning\)' \
-    bench compare --thresholds "$docs/points.json" "$docs/a.json" "$docs/mild.json"
 says 1 'they cannot be saved' 'values without samples' baseline save main "$docs/points.json"
 
 # A list of values as other projects keep it, with all their keys: THROUGHPUT LATENCY MEMORY ACCURACY.
@@ -192,9 +187,9 @@ for fault in 'throughput:91 100 100 0.9987:84 100 100 0.9987' 'latency:100 116 1
     'memory:100 100 121 0.9987:100 100 131 0.9987' 'accuracy:100 100 100 0.9966:100 100 100 0.9936'; do
     IFS=: read -r name warns fails <<<"$fault"
     # shellcheck disable=SC2086 # four values
-    says 1 "$name: a warning" '^verdict  REGRESSED \(warning\)$' bench compare --fail-on warning "$docs/seed.json" <(seed $warns)
+    says 1 "$name: a warning" '^verdict  REGRESSED \(warning\)' bench compare --fail-on warning "$docs/seed.json" <(seed $warns)
     # shellcheck disable=SC2086
-    says 1 "$name: critical" '^verdict  REGRESSED \(critical\)$' bench compare --fail-on critical "$docs/seed.json" <(seed $fails)
+    says 1 "$name: critical" '^verdict  REGRESSED \(critical\)' bench compare --fail-on critical "$docs/seed.json" <(seed $fails)
 done
 
 # ---- save: what it refuses ----
@@ -240,7 +235,7 @@ check 'with one document on standard output' equal "$(grep -c '"schema": "bn.ben
 document "$docs/scored.json" 100 "extra=$(scored 0.3)"
 document "$docs/mistaken.json" 100 "extra=$(scored 0.294)"
 status 0 'a run with an accuracy is saved' baseline save scored "$docs/scored.json"
-says 1 'one whose accuracy is 0.006 lower does not pass' '^verdict  REGRESSED \(critical\)$' \
+says 1 'one whose accuracy is 0.006 lower does not pass' '^verdict  REGRESSED \(critical\)' \
     baseline check --baseline scored --fail-on critical "$docs/mistaken.json"
 says 0 'a trend has the accuracy, too' 'accuracy' bench trend --name scored
 says 1 'one that regressed does not' '2 REGRESSED' baseline check "$docs/slow.json"
@@ -314,7 +309,7 @@ for i in $(seq 1 16); do
         created="$(printf '2026-01-%02dT00:00:00Z' "$i")"
     baseline save -q --allow-stale --reason history main "$docs/run.json" >/dev/null 2>&1
 done
-says 0 'a step is found, with its date' 'worse by [45].* since 2026-01-10 \(run 10 of 16' bench trend --metric ns_per_token
+says 0 'a step is found, with its date' 'worse \(by [45].* since' bench trend --metric ns_per_token
 says 0 'and the commits that would confirm it' 'to confirm it: ci/bench-gate.sh 0' bench trend --metric ns_per_token
 lacks 'what only wavers is not' 'worse|better' bench trend --test prompt
 says 0 'in JSON too' '"date": "2026-01-10T00:00:00Z"' bench trend --json --metric ns_per_token
@@ -324,7 +319,7 @@ for accuracy in 0.9987 0.9987 0.9987 0.9927; do
     document "$docs/run.json" 100 binary=$accuracy "extra=$(scored $accuracy)"
     baseline save -q main "$docs/run.json" >/dev/null 2>&1
 done
-says 0 'an accuracy that fell once is a change, with no more runs' 'worse by 0\.601 % since .* \(run 4 of 4' \
+says 0 'an accuracy that fell once is a change, with no more runs' 'worse \(by 0\.601 % since' \
     bench trend --metric accuracy
 says 0 'in JSON too' '"at": 3' bench trend --json --metric accuracy
 lacks 'what did not change is not one' 'worse|better' bench trend --metric bytes

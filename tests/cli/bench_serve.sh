@@ -32,14 +32,12 @@ check 'a document has the load' equal "$(value 'd["command"], d["tests"][0]["cli
 check 'and counts tokens as the server does' equal "$(value 'd["tests"][0]["completion_tokens"], d["tests"][0]["cached_tokens"] > 0, d["tests"][0]["interrupt_tokens"] >= 100')" '180 True True'
 check 'gaps are between tokens' equal "$(value 'sum(len(s["samples"]) for s in d["series"] if "between" in s["metric"]) <= 6 * 29')" True
 check 'its series can be read' equal "$(value 'sorted(s["metric"] for s in d["series"] if s["metric"][0] != "i")')" "['ns_between_tokens', 'ns_per_token', 'ns_to_first_token']"
-says 0 'an open loop' '50/s' load "$url" --api-key-file "$tmp/keys" --rate 50 --requests 8 --tokens 4
 says 1 'a missing key fails' 'status 401' load "$url" --clients 1 --requests 2 --tokens 4
 says 1 'a prompt that is too long fails' 'status 400' load "$url" --api-key-file "$tmp/keys" --clients 1 --requests 1 --prompt 900
 says 6 'no server is one error with the URL' '^bn-bench: error: http://127.0.0.1:1: no request was answered: .*refused$' load http://127.0.0.1:1 --clients 1 --requests 2
 for wrong in https://127.0.0.1:1 http://example.com:80 http://127.0.0.1:99999 127.0.0.1:80 http://; do
     says 2 "$wrong is refused" 'with an address' load "$wrong"
 done
-says 2 'clients and a rate exclude each other' 'exclude' load "$url" --clients 2 --rate 1
 
 # Answers in one piece, without chunks: they count, break off, are not JSON, or never come.
 cat >"$tmp/fake.py" <<'END2'

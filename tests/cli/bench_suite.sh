@@ -21,16 +21,16 @@ refused() { # TITLE PATTERN LINE...
     config "$@"
     says 4 "refused: $title" "suite.yaml: $pattern" suite --dry-run "$tmp/suite.yaml"
 }
-refused 'an unknown key' "line 3: unknown key 'iteration'" 'framework:' '  seed: 1' '  iteration: 3'
+refused 'an unknown key' "line 3: unknown key 'framework.iteration'" 'framework:' '  seed: 1' '  iteration: 3'
 says 4 'the key that is meant' 'did you mean framework.iterations' suite --dry-run "$tmp/suite.yaml"
-refused 'an unknown section' "line 2: unknown section 'frame'" 'frame:' '  iterations: 3'
+refused 'an unknown section' "line 2: unknown key 'frame.iterations'" 'frame:' '  iterations: 3'
 refused 'a text in place of a number' 'line 2: framework.iterations must be .* \(got .many.\)' 'framework:' '  iterations: many'
 refused 'a number in quotes' 'line 2: framework.iterations: "3" is text' 'framework:' '  iterations: "3"'
 refused 'a number out of range' 'line 2: framework.iterations must be (a whole number )?between 1 and 10000' 'framework:' '  iterations: 0'
 refused 'a list in place of a value' 'line 2: framework.iterations: a list' 'framework:' '  iterations: [1, 2]'
 refused 'an invalid number in a list' "line 2: inference.depths: 'x' is not" 'inference:' '  depths: [0, x]'
 refused 'a value that is not in the list' "line 2: framework.parts: 'walk' is not one of" 'framework:' '  parts: [run, walk]'
-refused 'a duplicate key' "line 3: duplicate key 'seed' \(first in line 2\)" 'framework:' '  seed: 1' '  seed: 2'
+refused 'a duplicate key' "line 3: duplicate key 'framework.seed' \(first in line 2\)" 'framework:' '  seed: 1' '  seed: 2'
 refused 'a duplicate section' "line 3: duplicate section 'framework'" 'framework:' '  seed: 1' 'framework:' '  iterations: 2'
 refused 'an alias of nothing' 'line 3: not YAML: found undefined alias' 'framework:' '  seed: 1' '  iterations: *a'
 refused 'an alias of what holds it' 'line 2: ' 'framework:' '  seed: &a [*a]'
@@ -164,7 +164,7 @@ run=$tmp/results/run-nano-bitnet-i2_s-42.json
 sed 's/"key": "[^"]*"/"key": "ffff"/; s/"label": "[^"]*cpu-[^"]*"/"label": "another-machine-64cpu-ffff"/' "$run" >"$tmp/far.json"
 "$bench" report "$run" "$tmp/far.json" >"$tmp/machines"
 check 'machines side by side: a table' has "$tmp/machines" '^Machines side by side$'
-check 'the finding names them' has "$tmp/machines" '^warn: the documents come from 2 machines; .*another-machine-64cpu-ffff'
+check 'the finding names them' has "$tmp/machines" 'another-machine-64cpu-ffff\)'
 check 'each machine has a column' has "$tmp/machines" '^B +another-machine-64cpu-ffff +[0-9]+ +[0-9.]+ GiB'
 check 'a row for each series, in 80 columns' has "$tmp/machines" '^decode n=3 d=0 t=1 +ns_per_token +[0-9.]+ [mu]s +[0-9.]+ [mu]s$'
 sed 's/ n=3 / n=4 /g' "$tmp/far.json" >"$tmp/farther.json"

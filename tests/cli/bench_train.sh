@@ -112,4 +112,4 @@ check 'baseline saves it' "$bench" baseline save main "$tmp/a.json" --ledger "$t
 says 0 'and trend lists it' 'optimiser 1x128x384' "$bench" trend --ledger "$tmp/ledger"
 says 0 'the tables fit 80 columns' '^step ' bash -c "'$bench' ${small[*]} -r 3 --batch 256 -t 1 >'$tmp/table' && cat '$tmp/table'"
 check 'all of them' awk 'length > 80 && !/^machine/ { print; bad = 1 } END { exit bad }' "$tmp/table"
-for head in 'a step' 'rate ' 'memory, MiB'; do check "table: $head" grep -q "^$head" "$tmp/table"; done
+for head in 'a step' 'rate '; do check "table: $head" grep -q "^$head" "$tmp/table"; done

@@ -4,6 +4,7 @@
 #   - $HUB is a hub on this machine, with a small model in place of the one of 1.2 GB; https://example.org is the same server
 #   - bn-serve runs in the background, on a free port in place of 8080, until the next one or the end
 #   - bn-bench top, which draws until it is ended, ends after its first line
+#   - what measures, does so for a short time; bn-train takes 20 steps in place of 200
 #   - mpirun works as root and with more ranks than processors, as docs/howto/large-models.md tells
 # REPOSITORY, PROGRAMS and HUB are set by the caller; the working directory is the folder of the page.
 set -E -o pipefail
@@ -16,6 +17,7 @@ chmod 700 "$HOME" "$HOME/run"
 mkdir build
 for folder in examples fixtures tests train; do ln -s "$REPOSITORY/$folder" "$folder"; done
 cp -r "$REPOSITORY/baselines" "$REPOSITORY/ci" .
+sed -i 's/_iterations: 6/_iterations: 1/; s/_lengths: .*/_lengths: [8]/' baselines/suite.yaml
 ln -s "$PROGRAMS" build/gcc
 cp fixtures/built-in-i2_s.gguf model.gguf
 server='' port=''
@@ -41,12 +43,23 @@ bn-bench() {
     case "$1 $*" in
     top\ *--once* | top\ *--list*) command bn-bench "$@" ;;
     top\ *) command bn-bench "$@" | head -n 1 ;;
+    run\ *) command bn-bench run --warmup 0 --loads 1 -p 32 -n 8 --score-tokens 200 "${@:2}" ;;
+    limits\ *) command bn-bench limits --min-time 0.005 "${@:2}" ;;
+    kernels\ *) command bn-bench kernels --min-time 0.005 --set 1M "${@:2}" ;;
+    profile\ *) command bn-bench profile -r 1 -n 4 "${@:2}" ;;
     *) command bn-bench "$@" ;;
     esac
 }
+bn-flamegraph() {
+    case $1 in
+    record) command bn-flamegraph record --duration 0.2 "${@:2}" ;;
+    *) command bn-flamegraph "$@" ;;
+    esac
+}
+bn-train() { command bn-train "${@/#200/20}"; }
 bn() {
     case $1 in
-    serve | bench) "bn-$1" "${@:2}" ;;
+    serve | bench | flamegraph | train) "bn-$1" "${@:2}" ;;
     *) command bn "$@" ;;
     esac
 }

@@ -128,9 +128,9 @@ serve '2- /m.gguf cut=0'
 bad 'cut for ever' 6 'attempts' --retries 2
 # A limit that a download on a busy machine does not exceed by itself.
 serve '2 /m.gguf stall=100000'
-good 'stalled' $piece --parallel 1 --stall 5
-# 20 bytes every 50 ms: each attempt brings some, and none brings enough.
-serve '* /m.gguf drip=20'
+good 'stalled' $piece --parallel 1 --stall 2
+# 4 bytes every 10 ms: each attempt brings some, and none brings enough.
+serve '* /m.gguf drip=4'
 bad 'a server that drips for ever' 6 'attempts' --parallel 1 --stall 2 --retries 1
 serve '* /m.gguf drip=100000'
 bad '--timeout' 6 'not complete after 1 s .--timeout' --parallel 1 --timeout 1
@@ -138,7 +138,6 @@ serve '* /m.gguf stall=-1'
 bad '--timeout counts before the first byte' 6 'not complete after 1 s' --timeout 1
 serve '* /m.gguf drip=100000'
 good 'slow' 1 --parallel 8
-serve '* /m.gguf drip=400000'
 good 'slow, for two seconds' 1 --parallel 1
 check 'lines tell how far it is, without a terminal' grep -qE '^bn-download: m.gguf: [0-9.]+ [kM]B of 18.00 MB \([0-9]+ %\), [0-9.]+ [kM]B/s, 0:[0-9]+ left$' "$tmp/err"
 good 'the same with -q' 1 --parallel 1 -q
@@ -213,7 +212,7 @@ bad 'redirects in a circle' 6 'redirects'
 serve '* /m.gguf redirect=file:///etc/passwd'
 bad 'a redirect to a file' 4 'redirect target is not a valid URL|only https is safe'
 serve '* /m.gguf redirect=http://example.org/m.gguf'
-bad 'a redirect to http elsewhere' 4 'refused a redirect to http on example.org'
+bad 'a redirect to http elsewhere' 4 'refused a redirect to http://example.org'
 serve '* /m.gguf redirect=%p/a' '1-2 /a file=/m.gguf' '3 /a status=403' '* /a file=/m.gguf'
 good 'an address that runs out' $((4 * piece))
 serve ''
@@ -296,7 +295,7 @@ serve "* /m.gguf header=X-Linked-Etag:\"${sha/[0-9]/f}\""
 bad 'the server says before that it has another file' 5 'another file' --sha256 "$sha"
 check 'and nothing was fetched' test "$(sent)" -le 1
 serve '* /m.gguf fat=70000'
-bad 'a header of 70 kB' 6 'header'
+bad 'a header of 70 kB' 6 'header' --retries 1
 
 # ---- what an earlier run left ----
 serve ''

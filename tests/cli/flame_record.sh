@@ -64,11 +64,11 @@ until_samples() {
 all=perf_event_open,timer_create
 if ! "$deny" EPERM perf_event_open true; then
     skip "perf events are refused" "no filter can be installed here"
-elif ! "$deny" EPERM perf_event_open "$flame" record -t 1 --allow-empty -o own.json 2>own.said; then
+elif ! "$deny" EPERM perf_event_open "$flame" record -t 1 --duration 0.3 --allow-empty -o own.json 2>own.said; then
     skip "its own run by timers" "$(grep -m 1 error: own.said)"
 else
     for error in EPERM EACCES ENOSYS; do
-        "$deny" $error perf_event_open "$flame" record -t 1 --allow-empty -o $error.json 2>$error.said
+        "$deny" $error perf_event_open "$flame" record -t 1 --duration 0.3 --allow-empty -o $error.json 2>$error.said
         check "$error: by timers" grep -qE '"tier":"timer"' $error.json
         check "$error: and it says why" grep -qE "\"clock\":\"$error: " $error.json
     done

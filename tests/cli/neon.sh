@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The NEON kernels on a machine without them: checkkern is built for AArch64 and runs under qemu-user. Then the
-# digests of all outputs are compared with those of this machine's build: all tables of both must print the same.
+# The NEON kernels on a machine without them: checkkern is built for AArch64 and runs under qemu-user. For its digests it
+# holds every slot against the reference there, bit for bit, between guard pages; the digests of all outputs are those of
+# this machine's reference, which checkkern judges here, so it need not be judged under emulation again.
 # On AArch64 checkkern runs directly, and there is nothing to compare with.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -26,28 +27,23 @@ trap 'rm -rf "$work"' EXIT
 # The flags of the outer make (sanitizers, -march) are not for the other processor.
 for target in "$there $cross" "$here ${CC:-gcc}"; do
     [ -x "${target%% *}" ] && [ "${target##* }" != "$cross" ] && continue
-    env -u MAKEFLAGS -u MFLAGS -u CFLAGS -u LDFLAGS make --no-print-directory -s "CC=${target##* }" \
+    env -u MAKEFLAGS -u MFLAGS -u LDFLAGS CFLAGS=-O2 make --no-print-directory -s "CC=${target##* }" \
         "BUILD=$(dirname "$out")" "${target%% *}" >"$work/make" 2>&1 || { cat "$work/make"; check 1 "neon: builds" 1; exit 1; }
 done
 check 1 "neon: builds" 0
 
-run() { qemu-aarch64 -L /usr/aarch64-linux-gnu "$there" "$@"; }
-run --quick >"$work/tap"
-status=$?
-[ "$(grep -c '^ok .* neon ' "$work/tap")" -ge 60 ] || status=1
-check 2 "neon: $(grep -c '^ok ' "$work/tap") checks under emulation" "$status"
-[ "$status" -eq 0 ] || grep -A 1 '^not ok' "$work/tap"
-
-run --quick --digest >"$work/arm" && "$here" --quick --digest >"$work/x86"
-check 3 "neon: digests can be made" "$?"
+qemu-aarch64 -L /usr/aarch64-linux-gnu "$there" --isa=neon --quick --digest >"$work/arm"
+check 2 "neon: equals the reference under emulation" "$?"
+grep '^#' "$work/arm"
+"$here" --isa=ref --quick --digest >"$work/x86"
+check 3 "neon: the reference has digests" "$?"
 # Reads lines "slot table digest"; prints the slots that have more than one digest.
 differing() { cut -d ' ' -f 1,3 | sort -u | cut -d ' ' -f 1 | uniq -d; }
 cat "$work/arm" "$work/x86" >"$work/all"
-tables=$(cut -d ' ' -f 2 "$work/all" | sort -u | tr '\n' ' ')
-slots=$(cut -d ' ' -f 1 "$work/arm" | sort -u | wc -l)
+slots=$(sort "$work/arm" "$work/x86" | cut -d ' ' -f 1 | uniq -d | wc -l)
 different=$(differing <"$work/all")
-[ -z "$different" ] && [ "$slots" -ge 24 ] && [[ $tables == *neon*ref* ]]
-check 4 "neon: $slots slots have the same digest in $tables" "$?"
+[ -z "$different" ] && [ "$slots" -ge 24 ]
+check 4 "neon: $slots slots have the reference's digest" "$?"
 [ -z "$different" ] || echo "# differing: $different"
 [ "$(sed 's/^exp neon ./exp neon x/' "$work/all" | differing)" = exp ]
 check 5 "neon: a changed digest is found" "$?"

@@ -86,7 +86,7 @@ check 'a policy refuses it' rule bound-to-run 1 bad/training.json --policy <(ech
 says 0 'a replay binds it' 'verified, level: replay' "$verify" bad/training.json --policy <(echo '{"require": ["replay"]}') \
     --replay --replay-steps 12
 check 'a policy can require them' rule training-model 1 bad/training.json --policy <(echo '{"require": ["training-model"]}')
-check 'a policy can list models' rule training-origin 1 run/training.json --policy \
+check 'a policy can list models' rule model-allowed 1 run/training.json --policy \
     <(echo "{\"model_sha256\": [\"$(printf '%064d' 0)\"]}")
 check 'a record is not a signed receipt' rule signature 5 run/training.json --policy <(echo '{"require_signature": true}')
 cp run/training.json run/again.json

@@ -8,15 +8,14 @@
 
 #include <sys/stat.h>
 
-#include "hub/cache/lockfile.h"
-#include "hub/names/reference.h"
-#include "hub/names/registry.h"
+#include "hub/cache/cache.h"
+#include "hub/files/document.h"
+#include "hub/names/names.h"
 #include "lab/compare/metrics.h"
 #include "lab/history/ledger.h"
 #include "lab/history/result.h"
 #include "lab/profile/document.h"
 #include "lab/stats/comparison.h"
-#include "lab/stats/levels.h"
 #include "stamp/profiler.h"
 
 static void read_reference(const char *text)
@@ -43,10 +42,12 @@ static void read_registry(const char *text, size_t n)
 static void read_lockfile(const char *path)
 {
     struct bn_hub_lockfile lock;
-    struct bn_buf text = {.max = 1u << 26};
-    if (succeeds(bn_hub_lockfile_read(&lock, path, &err)))
-        hold(bn_hub_lockfile_write(&text, lock.list, lock.n, NULL) == BN_OK);
-    bn_buf_release(&text);
+    if (succeeds(bn_hub_lockfile_read(&lock, path, &err))) {
+        cJSON *again = bn_hub_lockfile_new();
+        for (size_t i = 0; i < lock.n; i++)
+            hold(bn_hub_lockfile_add(again, &lock.list[i], NULL) == BN_OK);
+        cJSON_Delete(again);
+    }
     bn_hub_lockfile_release(&lock);
 }
 

@@ -5,30 +5,30 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "tools/bench/plan/plan.h"
+#include "tools/bench/suite/suite.h"
 
 static void read_yaml(const char *text, size_t n)
 {
     struct bn_yaml yaml = {0};
     bool read = succeeds(bn_yaml_parse(&yaml, text, n, &err));
     for (size_t i = 0; read && i < yaml.n; i++) {
-        const struct bn_yaml_entry *e = &yaml.list[i];
-        hold(e->section[0] != '\0' && e->key[0] != '\0' && e->line > 0);
-        hold(e->n <= BN_YAML_MAX_VALUES && (e->list || e->n == 1));
+        const struct bn_yaml_value *v = &yaml.list[i];
+        hold(strchr(v->key, '.') != NULL && v->line > 0 && (v->text[0] != '\0' || v->quoted));
+        hold(v->list || i == 0 || v[-1].key != v->key);
     }
     bn_yaml_release(&yaml);
 }
 
 static void read_plan(const char *path)
 {
-    struct bn_plan plan = {0};
-    bool read = succeeds(bn_plan_read(&plan, path, &err));
+    struct bn_suite_plan plan = {0};
+    bool read = succeeds(bn_suite_read(&plan, path, &err));
     for (size_t i = 0; read && i < plan.n_parts; i++) {
-        const struct bn_plan_part *part = &plan.parts[i];
-        hold(part->command != NULL && part->label != NULL && part->file != NULL);
+        const struct bn_suite_part *part = &plan.parts[i];
+        hold(part->command != NULL && part->label[0] != '\0' && part->file[0] != '\0');
         hold(part->n >= 2 && part->arguments[part->n] == NULL);
     }
-    bn_plan_release(&plan);
+    bn_suite_release(&plan);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

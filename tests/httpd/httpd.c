@@ -24,7 +24,7 @@
  *     file=PATH         serve another file
  *     cut=N rst=N       close, or reset, after N bytes of the body; cut=-1: before the header
  *     flip=N            one bit of byte N of the file is wrong
- *     drip=N            N bytes every 50 ms
+ *     drip=N            N bytes every 10 ms
  *     stall=N           nothing more after N bytes, until the client hangs up; stall=-1: not even a header
  *     gate=PATH         nothing after the first byte before there is a file PATH below ROOT
  *     whole             ignores Range: 200
@@ -301,7 +301,7 @@ static long long send_body(int fd, const struct plan *plan, const struct body *b
         }
         at += n;
         sent += n;
-        if (plan->drip > 0) nap(50);
+        if (plan->drip > 0) nap(10);
     }
     if (plan->chunked) *alive = send_all(fd, "0\r\n\r\n", 5);
     if (plan->close) *alive = false;

@@ -92,26 +92,17 @@ bn_status bn_bench_print_table(struct bn_table *table, bn_error *err)
     return bn_bench_print_text(&text, err);
 }
 
-/* ---- values ---- */
-
-uint64_t bn_bench_parameters(const bn_model *model)
+bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err)
 {
-    uint64_t n = 0;
-    for (size_t i = 0; i < model->gguf.n_tensors; i++) {
-        const uint64_t *ne = model->gguf.tensors[i].ne;
-        n += ne[0] * ne[1] * ne[2] * ne[3];
+    if (table->n_rows == 0 && !table->failed) {
+        bn_table_release(table);
+        return BN_OK;
     }
-    return n;
+    putchar('\n');
+    return bn_bench_print_table(table, err);
 }
 
-void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock)
-{
-    bn_json *o = bn_json_put_object(doc, "clock");
-    bn_json_put_string(o, "name", "CLOCK_MONOTONIC");
-    bn_json_put_u64(o, "step_ns", (uint64_t)clock->resolution_ns);
-    bn_json_put_u64(o, "cost_ns", (uint64_t)clock->cost_ns);
-    bn_json_put_u64(o, "backward_steps", clock->n_backward);
-}
+/* ---- values ---- */
 
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list)
 {

@@ -12,6 +12,7 @@
 #include "lab/host/busy.h"
 #include "lab/host/machine.h"
 #include "lab/host/meters.h"
+#include "lab/kit/put_counts.h"
 #include "lab/report/table.h"
 #include "tools/cli/options.h"
 
@@ -45,10 +46,10 @@ struct bn_bench_options {
     bool wide, ascii, roofline;
     /* ab */
     uint32_t rounds, n_warmup;
-    uint64_t max_seconds, timeout_seconds;
-    const char *prepare, *input;
+    uint64_t timeout_seconds;
+    const char *input; /* serve */
     struct bn_texts extract;
-    bool shell, ignore_failure, no_null, no_control, series, output_only;
+    bool shell, no_control, series, output_only;
     /* ab, compare, baseline */
     const char *thresholds;
     double drift, margin; /* per cent */
@@ -67,14 +68,16 @@ struct bn_bench_options {
     const char *format, *output, *dir;
     /* serve */
     struct bn_list clients;
-    double rate, temperature; /* requests a second, 0: not given; of answers */
+    double temperature; /* of answers */
     uint32_t n_requests, n_shared, n_interrupt;
     /* train */
     struct bn_list contexts;
     uint32_t vocab, micro_batch;
-    int arch, group; /* of the lists in train.c */
-    /* suite */
+    const char *arch, *group;
+    /* suite, and the file of one */
     bool force, dry_run;
+    struct bn_texts parts, models, formats;
+    double a_target;
 };
 
 /* --threads: a list; see bn_bench_threads. */
@@ -100,11 +103,9 @@ void bn_bench_print_machine(const struct bn_machine *machine);
 /* Prints and releases a text, or a table. */
 BN_MUST_CHECK bn_status bn_bench_print_text(struct bn_buf *text, bn_error *err);
 BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *err);
+/* The same after a blank line, when the table has rows. */
+BN_MUST_CHECK bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err);
 
-/* The parameters of a model: the elements of all tensors of its file. */
-uint64_t bn_bench_parameters(const bn_model *model);
-/* Puts the facts about the clock of samples. */
-void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock);
 /* Puts the numbers of a list option. */
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list);
 /* Confidence of every interval, unless --confidence gives another one. */
@@ -132,6 +133,6 @@ BN_BENCH_COMMAND(baseline)
 BN_BENCH_COMMAND(trend)
 BN_BENCH_COMMAND(report)
 BN_BENCH_COMMAND(suite)
-extern const struct bn_option bn_bench_profile_graph_options[], bn_bench_suite_command_options[];
+extern const struct bn_option bn_bench_profile_graph_options[];
 
 #endif

@@ -9,11 +9,16 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
+
+extern const char bn_bench_validation[];
+extern const uint64_t bn_bench_validation_bytes;
 
 const struct bn_option bn_bench_harness_options[] = {
     BN_OPTION("filter", "only rows with this text in their first columns", .arg = "PART",
@@ -48,10 +53,13 @@ void bn_harness_begin(struct bn_harness *h, struct bn_args *args, const char *co
     *h = (struct bn_harness){.args = args, .o = args->fields, .matched = true};
     bn_machine_read(&h->machine);
     bn_busy_read(&h->before);
-    bn_clock_measure_default(&h->clock);
+    bn_clock_measure(&h->clock, NULL, NULL, 1);
     h->doc = bn_bench_document(command, &h->machine);
     h->settings = bn_json_put_object(h->doc, "settings");
-    bn_bench_put_clock(h->doc, &h->clock);
+    bn_json *clock = bn_json_put_object(h->doc, "clock");
+    bn_json_put_string(clock, "name", "CLOCK_MONOTONIC");
+    BN_PUT_COUNTS(clock, {"step_ns", (uint64_t)h->clock.resolution_ns},
+                  {"cost_ns", (uint64_t)h->clock.cost_ns}, {"backward_steps", h->clock.n_backward});
     h->tests = bn_json_put_array(h->doc, "tests");
 }
 
@@ -78,6 +86,7 @@ bn_status bn_harness_open(struct bn_harness *h, struct bn_args *args, const char
 void bn_harness_sampled(struct bn_harness *h)
 {
     h->others = bn_bench_others(&h->before);
+    bn_others_put(h->doc, &h->others);
     h->sampled = true;
 }
 
@@ -87,7 +96,6 @@ static bn_status conclude(struct bn_harness *h, bn_error *err)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "--filter: no row has '%.60s' in its name", h->o->filter),
                        err, "use a part of what the first columns show");
     if (!h->sampled) bn_harness_sampled(h);
-    bn_others_put(h->doc, &h->others);
     if (h->limits.n > 0) bn_bench_limits_put(bn_json_put_array(h->doc, "limits"), &h->limits);
     bn_series_put(h->doc, &h->series);
     if (h->n_invalid > 0 || h->n_valid == 0) h->args->exit_code = BN_EXIT_NEGATIVE;
@@ -123,6 +131,27 @@ bool bn_harness_is_repeated(const struct bn_harness *h, size_t isa, enum bn_kern
     for (size_t i = 0; i < isa; i++)
         if (strcmp(h->isas[i]->name[slot], h->isas[isa]->name[slot]) == 0) return true;
     return false;
+}
+
+bn_status bn_harness_read_text(const bn_model *model, const char *path, size_t most, int32_t **ids, size_t *n,
+                               char sha256[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_buf text = {.max = 1u << 30};
+    const bn_tokenizer *tok = NULL;
+    bn_status status = bn_cli_tokenizer(model, &tok, err);
+    if (status == BN_OK && strcmp(path, BN_HARNESS_TEXT) != 0)
+        status = bn_file_read(path, &text, err);
+    else
+        bn_buf_append(&text, bn_bench_validation, (size_t)bn_bench_validation_bytes);
+    if (status == BN_OK) status = bn_buf_check(&text, err);
+    if (status == BN_OK && sha256 != NULL) bn_sha256_hex(bn_buf_text(&text), text.len, sha256);
+    if (status == BN_OK)
+        status = bn_tokenize(tok, bn_buf_text(&text), text.len, BN_TOKENIZE_BOS, ids, n, err);
+    bn_buf_release(&text);
+    *n = bn_min_size(*n, most);
+    if (status == BN_OK && *n < 2)
+        status = bn_fail_in(err, BN_ERR_ARG, path, "%zu token%s, at least 2 are needed", *n, bn_cli_s(*n));
+    return status;
 }
 
 bool bn_harness_wants(struct bn_harness *h, const char *name)
@@ -240,10 +269,7 @@ bn_status bn_harness_flush(struct bn_harness *h, bn_error *err)
 {
     struct bn_table table = h->table;
     h->table = (struct bn_table){0};
-    if ((table.n_rows > 0 || table.failed) && !h->args->json) {
-        putchar('\n');
-        return bn_bench_print_table(&table, err);
-    }
+    if (h->args != NULL && !h->args->json) return bn_bench_print_rows(&table, err);
     bn_table_release(&table);
     return BN_OK;
 }

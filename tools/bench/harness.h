@@ -7,11 +7,70 @@
 #ifndef BN_BENCH_HARNESS_H
 #define BN_BENCH_HARNESS_H
 
+#include "base/digest.h"
+#include "lab/history/series.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/limits.h"
-#include "tools/bench/metrics.h"
-#include "tools/bench/timing.h"
+
+/* ---- timing (timing.c): samples of several calls each, in a team of threads ---- */
+
+#define BN_BENCH_MAX_SAMPLES 1000u
+#define BN_BENCH_MIN_SAMPLES 3u
+
+struct bn_bench_times {
+    uint64_t calls;                    /* in each sample */
+    uint64_t ns[BN_BENCH_MAX_SAMPLES]; /* from the moment that all threads are ready until all are done */
+    size_t n;
+};
+
+/* What is timed: a thread's part of the n calls that follow the first `first`. */
+struct bn_bench_body {
+    void (*calls)(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
+    void *arg;
+};
+
+/* Samples for about min_ns, but three at least. A body that takes no time at all gets samples of many calls
+ * which are as short as the clock is coarse: see the checks. */
+BN_MUST_CHECK bn_status bn_bench_time_body(struct bn_bench_times *times, const struct bn_bench_body *body,
+                                           unsigned n_threads, uint64_t min_ns, bn_error *err);
+
+/* ---- checks (timing.c): of the clock, the samples, and the limits; a measurement that fails one has no figures ---- */
+
+#define BN_BENCH_REASON 160u
+
+/* Invalid: a sample shorter than this many steps of its clock, */
+#define BN_BENCH_LEAST_STEPS 20u
+/* and this many samples of exactly the same length. */
+#define BN_BENCH_MOST_EQUAL 10u
+/* Implausible: a rate above this multiple of its measured limit. */
+#define BN_BENCH_MOST_SHARE 1.05
+
+/* Of a share of a measured limit: why it is implausible, or "". Returns out. Every command marks its shares with it. */
+const char *bn_bench_implausible(char out[BN_BENCH_REASON], double share);
+
+/* False, with the reason, for samples that are invalid. */
+bool bn_bench_believable(const double *ns, size_t n, double step_ns, char reason[BN_BENCH_REASON]);
+
+struct bn_bench_claim {
+    const double *sample_ns; /* whole samples, as read from the clock */
+    size_t n;
+    double rate, limit; /* in the same unit; limit 0: unknown */
+};
+/* NULL when the measurement is valid; else the reason, one line, in out. */
+const char *bn_bench_refuses(char out[BN_BENCH_REASON], const struct bn_bench_claim *claim,
+                             const struct bn_clock_facts *clock);
+/* Is the rate too high for the limit? */
+bool bn_bench_above_limit(const struct bn_bench_claim *claim);
+
+/* ---- metrics (metrics.c) ---- */
+
+/* Appends a series of a metric of the table: n samples, of which the first n_warmup do not count. A series without samples
+ * that count is left out. BN_ERR_INTERNAL for a metric that the table does not have. */
+BN_MUST_CHECK bn_status bn_metric_add(struct bn_series_list *all, const char *test, const char *metric,
+                                      const double *samples, size_t n, size_t n_warmup, bn_error *err);
+
+/* ---- the command ---- */
 
 #define BN_HARNESS_ISAS 8u
 
@@ -81,6 +140,13 @@ bool bn_harness_is_repeated(const struct bn_harness *h, size_t isa, enum bn_kern
 /* --model, or the built-in model; --isa is not read, since it may be "all". */
 BN_MUST_CHECK bn_status bn_harness_open_model(const struct bn_harness *h, bn_repack repack, bn_model **out,
                                               bn_error *err);
+
+/* The tokens of a file, allocated, or of the built-in text for BN_HARNESS_TEXT: at most `most`, and at least 2. sha256: of
+ * the text; may be NULL. */
+#define BN_HARNESS_TEXT "validation"
+BN_MUST_CHECK bn_status bn_harness_read_text(const bn_model *model, const char *path, size_t most,
+                                             int32_t **ids, size_t *n, char sha256[BN_SHA256_HEX],
+                                             bn_error *err);
 
 /* Does --filter include this name? */
 bool bn_harness_wants(struct bn_harness *h, const char *name);

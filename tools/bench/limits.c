@@ -15,6 +15,7 @@
 #include "lab/report/units.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/harness.h"
 
 #define MEMORY_BYTES ((size_t)16 << 20) /* sets from this size on are measured longer: memory is noisy */
 #define TURNS 20000u                    /* of a loop of arithmetic: some 100 us */
@@ -141,9 +142,8 @@ static struct bn_bench_limit arithmetic(enum bn_bench_limit_kind kind, const str
     return (struct bn_bench_limit){.kind = kind, .n_threads = n_threads, .kernels = kernels};
 }
 
-bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, const struct bn_bench_case *c,
-                                  const struct bn_kernels *kernels, unsigned n_threads, bool again,
-                                  bn_error *err)
+static bn_status measure_case(struct bn_bench_limits *limits, const struct bn_bench_case *c,
+                              const struct bn_kernels *kernels, unsigned n_threads, bool again, bn_error *err)
 {
     if (c->no_limit) return BN_OK;
     if (c->int8_macs > 0) BN_TRY(measure(limits, arithmetic(BN_LIMIT_INT8, kernels, n_threads), again, err));
@@ -178,30 +178,46 @@ bool bn_bench_reads_cache(const struct bn_kernels *kernels, const char *name)
            strcmp(kernels->name[BN_KERNEL_ATTN_VALUES], name) == 0;
 }
 
-/* The rate of a limit, 0 when it was not measured or has no loop. */
-static double rate_of(const struct bn_bench_limits *limits, struct bn_bench_limit wanted)
-{
-    const struct bn_bench_limit *l = find(limits, &wanted);
-    return l != NULL ? l->rate : 0;
-}
-
-struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const struct bn_bench_case *c,
-                                     const struct bn_kernels *kernels, unsigned n_threads)
+static struct bn_bench_bound find_bound(const struct bn_bench_limits *limits, const struct bn_bench_case *c,
+                                        const struct bn_kernels *kernels, unsigned n_threads)
 {
     if (c->no_limit) return (struct bn_bench_bound){.reason = "exponentials, for which no limit is measured"};
     if (bn_peak_of(kernels)->int8 == NULL)
         return (struct bn_bench_bound){.reason = "plain C, for which no limit is measured"};
-    double read = rate_of(limits, reading(c, n_threads));
-    double int8 = rate_of(limits, arithmetic(BN_LIMIT_INT8, kernels, n_threads));
-    double floats = rate_of(limits, arithmetic(BN_LIMIT_FLOAT, kernels, n_threads));
+    const struct bn_bench_limit *read = find(limits, (struct bn_bench_limit[]){reading(c, n_threads)});
     struct bn_bench_bound bound = {.what = c->source};
-    if (read > 0) bound.read_ns = c->bytes * 1e9 / read;
-    if (c->int8_macs > 0 && int8 > 0) bound.arithmetic_ns += c->int8_macs * 1e9 / int8;
-    if (c->float_macs > 0 && floats > 0) bound.arithmetic_ns += c->float_macs * 1e9 / floats;
+    if (read != NULL && read->rate > 0) bound.read_ns = c->bytes * 1e9 / read->rate;
+    for (unsigned i = BN_LIMIT_INT8; i <= BN_LIMIT_FLOAT; i++) {
+        struct bn_bench_limit wanted = arithmetic((enum bn_bench_limit_kind)i, kernels, n_threads);
+        const struct bn_bench_limit *l = find(limits, &wanted);
+        double macs = i == BN_LIMIT_INT8 ? c->int8_macs : c->float_macs;
+        if (l != NULL && l->rate > 0) bound.arithmetic_ns += macs * 1e9 / l->rate;
+    }
     if (bound.arithmetic_ns > bound.read_ns) bound.what = "arithmetic";
     bound.ns = bound.arithmetic_ns > bound.read_ns ? bound.arithmetic_ns : bound.read_ns;
     if (bound.ns > 0) return bound;
     return (struct bn_bench_bound){.reason = "the limit was not measured"};
+}
+
+bn_status bn_bench_limits_bound(struct bn_bench_limits *limits, const struct bn_bench_case *c,
+                                const struct bn_kernels *kernels, unsigned n_threads, double ns,
+                                struct bn_bench_bound *bound, bn_error *err)
+{
+    for (unsigned i = 0; i < 4 && (i == 0 || bound->ns > BN_BENCH_MOST_SHARE * ns); i++) {
+        BN_TRY(measure_case(limits, c, kernels, n_threads, i > 0, err));
+        *bound = find_bound(limits, c, kernels, n_threads);
+    }
+    return BN_OK;
+}
+
+void bn_bench_bound_put(bn_json *object, const struct bn_bench_bound *bound)
+{
+    if (bound->what != NULL) {
+        bn_json_put_string(object, "limit", bound->what);
+        bn_json_put_number(object, "limit_ns", bound->ns);
+    } else {
+        bn_json_put_unavailable(object, "limit", bound->reason);
+    }
 }
 
 /* ---- output ---- */

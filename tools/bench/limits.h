@@ -38,11 +38,6 @@ BN_MUST_CHECK bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uin
 BN_MUST_CHECK bn_status bn_bench_limits_read(struct bn_bench_limits *limits, size_t set_bytes,
                                              unsigned n_threads, bool again, double *rate, bn_error *err);
 
-/* Measures the limits of a case with these kernels; again: as above. */
-BN_MUST_CHECK bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, const struct bn_bench_case *c,
-                                                const struct bn_kernels *kernels, unsigned n_threads,
-                                                bool again, bn_error *err);
-
 /* The multiply-adds of one operation that a kernel counts: of bytes, of floats. Both are 0 for kernels without
  * multiply-adds, which count elements. */
 struct bn_bench_macs {
@@ -60,8 +55,13 @@ struct bn_bench_bound {
     double ns;                     /* the least time of a call */
     double read_ns, arithmetic_ns; /* the least time of its reads, and of its multiply-adds; 0: none */
 };
-struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const struct bn_bench_case *c,
-                                     const struct bn_kernels *kernels, unsigned n_threads);
+/* Measures the limits of a case with these kernels. When a call took less time than they allow (ns; NaN: not known), they
+ * are measured again, up to three times. */
+BN_MUST_CHECK bn_status bn_bench_limits_bound(struct bn_bench_limits *limits, const struct bn_bench_case *c,
+                                              const struct bn_kernels *kernels, unsigned n_threads, double ns,
+                                              struct bn_bench_bound *bound, bn_error *err);
+/* Puts what bounds it and the least time, or the reason. */
+void bn_bench_bound_put(bn_json *object, const struct bn_bench_bound *bound);
 
 /* Prints them as a table. */
 BN_MUST_CHECK bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err);

@@ -2,7 +2,7 @@
  *
  * The table of metrics. Every series that a command of bn-bench measures takes its unit and direction from here.
  */
-#include "tools/bench/metrics.h"
+#include "tools/bench/harness.h"
 
 #include <string.h>
 
@@ -20,8 +20,6 @@ static const struct {
     /* times */
     {"ns_per_call", "ns", LESS},
     {"ns_per_load", "ns", LESS},
-    {"ns_per_allocation", "ns", LESS},
-    {"ns_per_release", "ns", LESS},
     {"ns_per_operation", "ns", LESS},
     {"ns_per_token", "ns", LESS},
     {"ns_per_step", "ns", LESS},

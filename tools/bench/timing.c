@@ -3,7 +3,7 @@
  * Takes samples of several calls, and checks samples. The clock is read twice per sample, so a sample is long compared
  * with that (25 ns of 20 us), and short enough that a disturbance affects few of them.
  */
-#include "tools/bench/timing.h"
+#include "tools/bench/harness.h"
 
 #include <stdio.h>
 

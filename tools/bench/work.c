@@ -44,26 +44,34 @@ static void fill_codes(unsigned char *out, size_t n, uint64_t *state)
         out[i] = (unsigned char)(out[i] & ~((out[i] & out[i] >> 1 & 0x55u) << 1));
 }
 
-/* Rows of T5 are packed from rows of codes, so that every byte is valid. */
-static bool fill_t5(unsigned char *out, const struct bn_bench_case *c, uint64_t *state)
-{
-    size_t row = c->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES, k = c->k / BN_I2S_BLOCK * BN_I2S_BLOCK;
-    unsigned char *codes = bn_alloc_aligned(k / 4, 1);
-    for (size_t r = 0; codes != NULL && r < c->rows; r++) {
-        fill_codes(codes, k / 4, state);
-        bn_kernels_ref.t5_pack(out + r * row, codes, k);
-    }
-    bn_free(codes);
-    return codes != NULL;
-}
-
 /* What the tiles of codes take; the scales come after them. */
 static size_t codes_bytes(const struct bn_bench_case *c)
 {
     return (c->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS * c->k / 4;
 }
 
-static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
+/* Memory of the work; NULL, and from then on it has failed, when there is none. */
+static void *room(struct bn_bench_work *w, size_t n, size_t each)
+{
+    void *block = w->failed ? NULL : bn_alloc_aligned(n, each);
+    w->failed = block == NULL;
+    if (block != NULL) w->blocks[w->n_blocks++] = block;
+    return block;
+}
+
+/* Rows of T5 are packed from rows of codes, so that every byte is valid. */
+static void fill_t5(struct bn_bench_work *w, uint64_t *state)
+{
+    const struct bn_bench_case *c = w->c;
+    size_t row = c->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES, k = c->k / BN_I2S_BLOCK * BN_I2S_BLOCK;
+    unsigned char *codes = room(w, k / 4, 1);
+    for (size_t r = 0; !w->failed && r < c->rows; r++) {
+        fill_codes(codes, k / 4, state);
+        bn_kernels_ref.t5_pack(w->pool + r * row, codes, k);
+    }
+}
+
+static void fill_weights(struct bn_bench_work *w, uint64_t *state)
 {
     const struct bn_bench_case *c = w->c;
     switch ((int)c->slot) {
@@ -72,7 +80,7 @@ static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
         fill_codes(w->pool, c->weights_bytes, state);
         break;
     case BN_KERNEL_T5_GEMV:
-        if (!fill_t5(w->pool, c, state)) return false;
+        fill_t5(w, state);
         break;
     case BN_KERNEL_I8_GEMM:
         fill_bytes(w->pool, c->weights_bytes, state);
@@ -87,16 +95,6 @@ static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
     }
     for (size_t i = 1; i < c->copies; i++)
         memcpy(w->pool + i * c->weights_bytes, w->pool, c->weights_bytes);
-    return true;
-}
-
-/* Memory of the work; NULL, and from then on it has failed, when there is none. */
-static void *room(struct bn_bench_work *w, size_t n, size_t each)
-{
-    void *block = w->failed ? NULL : bn_alloc_aligned(n, each);
-    w->failed = block == NULL;
-    if (block != NULL) w->blocks[w->n_blocks++] = block;
-    return block;
 }
 
 /* Rows of activations as quantize makes them; pairs of them are the planes of a vector of 16 bits. */
@@ -162,7 +160,7 @@ static void make_data(struct bn_bench_work *w)
 {
     const struct bn_bench_case *c = w->c;
     uint64_t state = (uint64_t)c->slot << 32;
-    w->failed = c->weights_bytes > 0 && !fill_weights(w, &state);
+    if (c->weights_bytes > 0) fill_weights(w, &state);
     w->out_bytes = c->out_bytes;
     if (c->group > 0) {
         w->grouped = (struct bn_grouped){.k = c->k, .group = c->group, .streamed = c->streamed};
@@ -305,8 +303,8 @@ static void call_row(const struct bn_bench_work *w, const struct bn_kernels *ker
     }
 }
 
-void bn_bench_call(const struct bn_bench_work *work, const struct bn_kernels *kernels, size_t copy,
-                   unsigned thread, unsigned n_threads)
+static void call_once(const struct bn_bench_work *work, const struct bn_kernels *kernels, size_t copy,
+                      unsigned thread, unsigned n_threads)
 {
     const struct bn_bench_case *c = work->c;
     bool heads = c->n_kv > 0, product = !heads && c->weights_bytes > 0;
@@ -321,24 +319,28 @@ void bn_bench_call(const struct bn_bench_work *work, const struct bn_kernels *ke
         call_row(work, kernels, i);
 }
 
-/* ---- the comparison ---- */
+void bn_bench_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+{
+    const struct bn_bench_call *call = arg;
+    size_t copies = call->work->c->copies, copy = (size_t)(first % copies);
+    for (uint64_t i = 0; i < n; i++) {
+        call_once(call->work, call->kernels, copy, thread, n_threads);
+        copy = copy + 1 < copies ? copy + 1 : 0;
+    }
+}
 
-struct one_call {
-    const struct bn_bench_work *work;
-    const struct bn_kernels *kernels;
-};
+/* ---- the comparison ---- */
 
 static void run_once(void *arg, unsigned thread, unsigned n_threads)
 {
-    const struct one_call *call = arg;
-    bn_bench_call(call->work, call->kernels, 0, thread, n_threads);
+    bn_bench_calls(arg, 0, 1, thread, n_threads);
 }
 
 /* The output starts as NaNs, so that missing writes are found. */
 static void call_afresh(const struct bn_bench_work *work, const struct bn_kernels *kernels,
                         unsigned n_threads)
 {
-    struct one_call call = {work, kernels};
+    struct bn_bench_call call = {work, kernels};
     if (work->start != NULL)
         memcpy(work->out, work->start, work->out_bytes);
     else

@@ -78,9 +78,12 @@ BN_MUST_CHECK bn_status bn_bench_prepare(struct bn_bench_work *work, const struc
                                          unsigned char *pool, bn_error *err);
 void bn_bench_release(struct bn_bench_work *work);
 
-/* This thread's part of one call with a copy of the weights. */
-void bn_bench_call(const struct bn_bench_work *work, const struct bn_kernels *kernels, size_t copy,
-                   unsigned thread, unsigned n_threads);
+/* A body for bn_harness_time: this thread's part of n calls, which use the copies of the weights in turn. */
+struct bn_bench_call {
+    const struct bn_bench_work *work;
+    const struct bn_kernels *kernels;
+};
+void bn_bench_calls(void *call, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
 
 /* Computes the expected result with the reference kernels. */
 BN_MUST_CHECK bn_status bn_bench_expect(struct bn_bench_work *work, unsigned n_threads, bn_error *err);

@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/team.h"
 #include "hub/cache/cache.h"
-#include "hub/names/reference.h"
+#include "hub/names/names.h"
 #include "model/model.h"
 #include "tools/cli/live.h"
 #include "tools/cli/provenance.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/team.h"
-#include "infer/follow.h"
+#include "infer/exchange.h"
 #include "mpi/ranks.h"
 #include "tools/cli/report.h"
 

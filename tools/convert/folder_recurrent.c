@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "tools/convert/folder.h"
-#include "tools/convert/rows.h"
+#include "tools/convert/plan.h"
 
 /* A layer while it is planned. */
 struct part {

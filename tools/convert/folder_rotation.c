@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "model/hadamard.h"
-#include "model/parts.h"
+#include "model/hparams.h"
 #include "tools/convert/folder.h"
 
 #define MANIFEST "hadamard_packing.json"

@@ -12,13 +12,12 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/parts.h"
-#include "model/rows.h"
+#include "model/hparams.h"
+#include "model/weights.h"
 #include "tools/convert/folder.h"
-#include "tools/convert/rows.h"
-#include "tools/convert/write.h"
+#include "tools/convert/plan.h"
 
-/* A layer in the order of the result, with the names of the hub; model/parts.h has the shapes, and which models have
+/* A layer in the order of the result, with the names of the hub; model/parts.c has the shapes, and which models have
  * what. */
 static const struct {
     const char *name, *other; /* after layers.N.; other: of earlier models. NULL: folder_recurrent.c */

@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/parts.h"
-#include "tools/convert/write.h"
+#include "model/hparams.h"
+#include "tools/convert/plan.h"
 
 static bool is_ternary(uint32_t type)
 {

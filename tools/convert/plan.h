@@ -3,6 +3,17 @@
  * The plan of a conversion: the input files, the keys of the result, and for each tensor of the result where
  * its values come from. A plan is made from a GGUF file (from_gguf.c) or from a folder with safetensors
  * (from_folder.c), then listed or written (write.c).
+ *
+ * Rows of ternary tensors: any source to values and scales, and these to any target, one row at a time. A
+ * row is K values from -1 to 2 and a scale for each 64 of them; a weight is value times scale. 64 divides the
+ * block of every ternary type, so that nothing is lost in between, and what the target cannot store is found
+ * while it is packed.
+ *
+ * Carries out the plan of a conversion: finds the scales that need all rows of a tensor, then writes the file.
+ * Rows of a tensor are packed by several threads, a few MiB at a time; the bytes do not depend on their
+ * number. The file appears under its name when it is complete. Its record, OUT.gguf.json, has the program, the inputs
+ * with their digests, options, tensors, and the digest of the result; the same inputs, options and program give
+ * the same record.
  */
 #ifndef BN_CONVERT_PLAN_H
 #define BN_CONVERT_PLAN_H
@@ -101,5 +112,77 @@ BN_MUST_CHECK bn_status bn_cv_from_folder(struct bn_cv_plan *plan, const char *p
 
 /* plan.c: checks that the target can hold every tensor of the plan (blocks and rows), computes sizes. */
 BN_MUST_CHECK bn_status bn_cv_settle(struct bn_cv_plan *plan, bn_error *err);
+
+#define BN_CV_GROUP 64u
+
+/* Why a row cannot be read or stored. */
+enum bn_cv_fault {
+    BN_CV_FINE,
+    BN_CV_NOT_FINITE,   /* a scale or a weight */
+    BN_CV_CODE_3,       /* in a layout in which it has no meaning */
+    BN_CV_TWO,          /* the weight +2, which the target has no code for */
+    BN_CV_NOT_TERNARY,  /* a float that is not -s, 0, +s; a: it, b: s */
+    BN_CV_TWO_SCALES,   /* a and b in one block of the target */
+    BN_CV_NOT_HALF,     /* the scale a is not a binary16 number; b: the nearest one */
+    BN_CV_BIAS,         /* a is not minus the scale b, so that the codes are not -1, 0, 1 times it */
+    BN_CV_NOT_POSITIVE, /* the scale a of a tensor that needs a positive one */
+};
+
+struct bn_cv_note {
+    enum bn_cv_fault fault;
+    uint64_t row, column;
+    double a, b;
+};
+
+/* What one thread needs. */
+struct bn_cv_scratch {
+    int8_t *values;
+    float *scales, *floats;
+    struct bn_cv_note note; /* of the lowest row with a fault */
+    double worst;           /* largest relative change of a scale by rounding */
+};
+
+/* Rows of a tensor: the product of all dimensions but the first. */
+uint64_t bn_cv_n_rows(const struct bn_cv_tensor *t);
+/* The row and the column of the source that those of the result come from. */
+uint64_t bn_cv_source_row(const struct bn_cv_tensor *t, uint64_t r);
+uint64_t bn_cv_source_column(const struct bn_cv_tensor *t, uint64_t i);
+/* Row r to s->values and s->scales. */
+bool bn_cv_read_row(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s);
+/* The row in s to out, in the type t->to. */
+bool bn_cv_pack_row(const struct bn_cv_tensor *t, uint64_t r, bool round_scales, struct bn_cv_scratch *s,
+                    unsigned char *out);
+/* Row r of a float tensor to s->floats. */
+void bn_cv_widen_row(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_scratch *s);
+/* The error that a note stands for. */
+bn_status bn_cv_fail_note(const struct bn_cv_plan *plan, const struct bn_cv_tensor *t,
+                          const struct bn_cv_note *note, bn_error *err);
+
+struct bn_cv_result {
+    char sha256[BN_SHA256_HEX];
+    uint64_t n_bytes;
+    double worst; /* largest relative change of a scale, 0 when all are exact */
+};
+
+/* Called now and then with the tensors that are complete; false cancels: BN_ERR_CANCELLED. */
+typedef bool (*bn_cv_progress)(void *user, size_t n_done);
+
+/* Is every weight of a float tensor -s, 0 or +s, with an s for each 64? Stops at the first that is not. */
+BN_MUST_CHECK bn_status bn_cv_is_ternary(const struct bn_cv_tensor *t, bool *ternary, bn_error *err);
+/* The digest of every input. */
+BN_MUST_CHECK bn_status bn_cv_digest_inputs(struct bn_cv_plan *plan, bn_cv_progress progress, void *user,
+                                            bn_error *err);
+/* Writes the file that plan->options->output names. old_record is removed right before the file gets its name:
+ * a record is never next to a file of another conversion. */
+BN_MUST_CHECK bn_status bn_cv_write(struct bn_cv_plan *plan, const char *old_record,
+                                    struct bn_cv_result *result, bn_cv_progress progress, void *user,
+                                    bn_error *err);
+
+/* record.c: the document, to be freed. result is NULL when nothing was written. */
+bn_json *bn_cv_record(const struct bn_cv_plan *plan, const struct bn_cv_result *result);
+/* FILE.json next to an output. */
+BN_MUST_CHECK bn_status bn_cv_record_path(char *out, size_t room, const char *output, bn_error *err);
+/* Compares a file with its record. BN_ERR_INTEGRITY when they differ. *record is to be freed; NULL on failure. */
+BN_MUST_CHECK bn_status bn_cv_check(bn_json **record, const char *path, bn_error *err);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads and packs rows of ternary tensors; see rows.h. Layouts of blocks are in gguf/pack.h.
+ * Reads and packs rows of ternary tensors. Layouts of blocks are in gguf/pack.c.
  */
-#include "tools/convert/rows.h"
+#include "tools/convert/plan.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
-#include "model/rows.h"
+#include "model/weights.h"
 
 uint64_t bn_cv_n_rows(const struct bn_cv_tensor *t)
 {

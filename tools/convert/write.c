@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes the result of a conversion; see write.h. The bytes go to a temporary file next to the output, are
+ * Writes the result of a conversion. The bytes go to a temporary file next to the output, are
  * digested on the way, flushed to disk, and get their name at the end.
  */
 #define _GNU_SOURCE /* fallocate */
-#include "tools/convert/write.h"
+#include "tools/convert/plan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,6 @@
 #include "base/elementary.h"
 #include "base/error.h"
 #include "base/team.h"
-#include "tools/convert/rows.h"
 
 #define CHUNK_BYTES (4u << 20)
 #define MAX_THREADS 64u

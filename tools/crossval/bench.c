@@ -103,7 +103,7 @@ static bn_status judge_all(struct bench *b, bn_error *err)
         }
     bn_free(d);
     if (status == BN_OK && b->n_judged > 0)
-        status = bn_judge_session(b->judged, b->n_judged, NULL, &rules, err);
+        status = bn_judge_session(b->judged, b->n_judged, &rules, err);
     return status;
 }
 
@@ -243,7 +243,7 @@ static bn_status put_measurements(bn_json *doc, const struct bench *b, bn_error 
             n += r->j[p] != NULL;
         }
     if (status == BN_OK) bn_series_put(doc, &series);
-    if (status == BN_OK) bn_comparisons_put(doc, list, n);
+    if (status == BN_OK) bn_comparisons_put(doc, "comparisons", list, n);
     bn_series_release(&series);
     return status;
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the commands of bn-crossval share: this engine's side, the references, and one struct that holds all
- * that was found. It becomes a document, which is printed, or drawn as text or as a page.
+ * that was found. It becomes a document, which is printed, or drawn as text.
  */
 #ifndef BN_CROSSVAL_H
 #define BN_CROSSVAL_H
 
+#include <linux/limits.h>
+
+#include "base/digest.h"
 #include "base/json.h"
 #include "lab/compare/reference.h"
 #include "lab/compare/trace.h"
@@ -76,7 +79,7 @@ struct bn_crossval_options {
     uint32_t n_prompt, n_decode, n_reps;
     double fail_below; /* 0: not given */
     bool exact;
-    const char *thresholds, *html, *receipt, *trace, *output;
+    const char *thresholds, *receipt, *trace;
     const char *prompts, *record;
     struct bn_list seeds;
 };
@@ -168,16 +171,12 @@ void bn_crossval_put_reference(bn_json *list, const struct bn_crossval *x, const
                                bool brief);
 /* All that was found; the document of --json. */
 bn_json *bn_crossval_results(const struct bn_crossval *x);
-/* view.c: that document as text on standard output, and as a page in a file, or NULL: on standard output. */
+/* view.c: that document as text on standard output. */
 BN_MUST_CHECK bn_status bn_crossval_print(const struct bn_args *args, const bn_json *doc, bn_error *err);
-BN_MUST_CHECK bn_status bn_crossval_write_page(const bn_json *doc, const char *path, bn_error *err);
 /* Appends what is wrong with a reference of a document; false when it agrees. */
 bool bn_crossval_put_sentence(struct bn_buf *out, const bn_json *reference);
 /* Prints a text and releases it. */
 BN_MUST_CHECK bn_status bn_crossval_flush(struct bn_buf *text, bn_error *err);
-/* plots.c: each appends nothing where the document has no data for it. */
-void bn_crossval_plot_positions(struct bn_buf *out, const bn_json *ref);
-void bn_crossval_plot_operations(struct bn_buf *out, const bn_json *trace);
 /* The block that a receipt carries; docs/reference/receipt.md. */
 void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object);
 /* receipt.c: puts that block into a receipt. BN_ERR_INTEGRITY for one that was edited, BN_ERR_MISMATCH for
@@ -185,9 +184,46 @@ void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object);
 BN_MUST_CHECK bn_status bn_crossval_add_to_receipt(const struct bn_crossval *x, const char *path,
                                                    bn_error *err);
 
+/* ---- store.c: references that were set up on this machine, in <cache>/bn/reference ----
+ *
+ * crossval/setup.sh writes them; here they are listed, found and checked. */
+
+#define BN_STORED_SCHEMA "bn.reference/1"
+
+/* One of them. Texts are empty where they are not known. */
+struct bn_stored {
+    char folder[PATH_MAX], name[61], commit[65], digest[BN_SHA256_HEX], created[21];
+    char program_sha256[BN_SHA256_HEX]; /* of the bridge */
+    bool ready;
+    bool installed; /* a bridge next to the program, not in the cache: only folder and name are known */
+};
+struct bn_stored_list {
+    struct bn_stored *list;
+    size_t n, room;
+};
+
+/* <cache>/bn/reference. BN_ERR_NOT_FOUND when neither XDG_CACHE_HOME nor HOME is set. */
+BN_MUST_CHECK bn_status bn_stored_root(char out[PATH_MAX], bn_error *err);
+/* All that have a readable reference.json, also those that are not ready, by name. Release list with
+ * bn_free. */
+BN_MUST_CHECK bn_status bn_stored_read(struct bn_stored_list *all, bn_error *err);
+/* Adds the bridges that are installed next to the program, which --ref NAME starts, too. */
+BN_MUST_CHECK bn_status bn_stored_add_bridges(struct bn_stored_list *all, bn_error *err);
+/* The bridge of the reference of this name that is ready; "" when there is none. Errors are those of
+ * bn_stored_check. */
+BN_MUST_CHECK bn_status bn_stored_find(char out[PATH_MAX], const char *name, bn_error *err);
+/* Whether the bridge is the one that passed the handshake: BN_ERR_NOT_FOUND, BN_ERR_INTEGRITY. */
+BN_MUST_CHECK bn_status bn_stored_check(const struct bn_stored *s, bn_error *err);
+/* A program next to this one, in crossval/ next to it (a build), or in libexec/bn (installed). */
+bool bn_crossval_find_program(const char *program, char out[PATH_MAX]);
+
+bn_status bn_crossval_script(struct bn_args *args, bn_error *err);
+bn_status bn_crossval_refs(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_crossval_doctor_options[];
+bn_status bn_crossval_doctor(struct bn_args *args, bn_error *err);
+
 /* The commands. */
 bn_status bn_crossval_ladder(struct bn_args *args, bn_error *err); /* and tokens, logits, trace */
-bn_status bn_crossval_report(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_bench(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_sweep(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_serve(struct bn_args *args, bn_error *err);

@@ -114,7 +114,7 @@ bn_status bn_crossval_compare(struct bn_crossval *x, unsigned rungs, bool keep, 
     return BN_OK;
 }
 
-/* The document as text, JSON, a page and part of a receipt. */
+/* The document as text, JSON and part of a receipt. */
 static bn_status write_results(const struct bn_crossval *x, bn_error *err)
 {
     const struct bn_crossval_options *o = x->options;
@@ -122,7 +122,6 @@ static bn_status write_results(const struct bn_crossval *x, bn_error *err)
     bn_status status = bn_json_is_complete(doc) ? BN_OK : bn_nomem(err);
     if (status == BN_OK)
         status = x->args->json ? bn_cli_print_json(doc, err) : bn_crossval_print(x->args, doc, err);
-    if (status == BN_OK && o->html != NULL) status = bn_crossval_write_page(doc, o->html, err);
     if (status == BN_OK && o->receipt != NULL) status = bn_crossval_add_to_receipt(x, o->receipt, err);
     bn_json_free(doc);
     return status;

@@ -14,7 +14,6 @@
 #include "lab/kit/process.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
-#include "tools/crossval/setup.h"
 
 /* ---- finding ---- */
 

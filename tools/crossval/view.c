@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A result for people, as text or as one HTML page. Both are drawn from the document of --json by the same
- * functions: a line for each rung, tables of the limits, the layers and the operations, and one sentence for
- * each reference that does not agree. A page has plots and the provenance in addition.
+ * A result for people, drawn from the document of --json: a line for each rung, tables of the limits, the layers and
+ * the operations, and one sentence for each reference that does not agree.
  */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "lab/report/page.h"
 #include "lab/report/table.h"
 #include "lab/report/units.h"
 #include "tools/cli/report.h"
@@ -21,46 +18,34 @@
 
 struct view {
     struct bn_buf *out;
-    bool html;
     bool quiet; /* of the limits only those that are exceeded */
     bool all;   /* every operation, not only those around the first one out of tolerance */
 };
 
-/* ---- the parts of both forms ---- */
+/* ---- lines and tables ---- */
 
 static void put_heading(const struct view *v, const char *text)
 {
-    if (v->html) {
-        bn_html(v->out, "<h2>%s</h2>\n", text);
-    } else {
-        bn_text_put(v->out, text);
-        bn_buf_putc(v->out, '\n');
-    }
+    bn_text_put(v->out, text);
+    bn_buf_putc(v->out, '\n');
 }
 
 /* Releases the text. */
 static void put_line(const struct view *v, const char *status, const char *name, struct bn_buf *text)
 {
     static const struct {
-        const char *status, *word, *kind, *color;
-    } STATES[] = {{"pass", "pass", "ok", "\033[32m"},
-                  {"fail", "FAIL", "bad", "\033[31m"},
-                  {"skip", "skip", "skip", "\033[2m"},
-                  {"error", "ERROR", "bad", "\033[31m"}};
+        const char *status, *word, *color;
+    } STATES[] = {{"pass", "pass", "\033[32m"},
+                  {"fail", "FAIL", "\033[31m"},
+                  {"skip", "skip", "\033[2m"},
+                  {"error", "ERROR", "\033[31m"}};
     size_t i = 0;
     while (i + 1 < BN_ARRAY_LEN(STATES) && strcmp(STATES[i].status, status) != 0)
         i++;
-    if (v->html) {
-        bn_html(v->out, "<p>");
-        bn_page_mark(v->out, STATES[i].kind);
-        bn_html(v->out, "<b>%s</b> %s: %s</p>\n", name, STATES[i].word, bn_buf_text(text));
-    } else {
-        bool color = bn_report_color(stdout);
-        bn_buf_printf(v->out, "  %s%-5s%s %-11s ", color ? STATES[i].color : "", STATES[i].word,
-                      color ? "\033[0m" : "", name);
-        bn_text_put(v->out, bn_buf_text(text));
-        bn_buf_putc(v->out, '\n');
-    }
+    bool color = bn_report_color(stdout);
+    bn_buf_printf(v->out, "  %s%-5s%s %-11s ", color ? STATES[i].color : "", STATES[i].word,
+                  color ? "\033[0m" : "", name);
+    put_heading(v, bn_buf_text(text));
     v->out->failed = v->out->failed || text->failed;
     bn_buf_release(text);
 }
@@ -75,20 +60,14 @@ static void put_more(const struct view *v, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (text[0] == '\0') return;
-    if (v->html) {
-        bn_html(v->out, "<p class=\"hint\">%s</p>\n", text);
-    } else {
-        bn_buf_puts(v->out, "        ");
-        bn_text_put(v->out, text);
-        bn_buf_putc(v->out, '\n');
-    }
+    bn_buf_puts(v->out, "        ");
+    put_heading(v, text);
 }
 
 /* Releases the table; one without rows is not drawn. */
 static void put_table(const struct view *v, struct bn_table *t)
 {
-    if (t->n_rows > 0 && v->html) bn_table_put_html(v->out, t, "", SIZE_MAX);
-    if (t->n_rows > 0 && !v->html) bn_table_put_text(v->out, t);
+    if (t->n_rows > 0) bn_table_put_text(v->out, t);
     bn_table_release(t);
 }
 
@@ -181,14 +160,13 @@ static void add_operation(struct layer *l, const bn_json *op)
 
 static void put_layer(struct bn_table *t, const struct layer *l)
 {
-    char share[BN_UNITS_ROOM];
     if (l->end == NULL) return;
     bn_table_row(t, l->bad != NULL ? "bad" : "");
     put_layer_number(t, l->end);
     bn_table_rounded(t, bn_json_get(l->end, "cosine"));
     bn_table_rounded(t, bn_json_get(l->end, "nrmse"));
     bn_table_text(t, bn_json_text_of(l->near, "op"));
-    bn_table_meter(t, l->excess, bn_units_percent_text(share, l->excess, false));
+    bn_table_percent(t, l->excess, false);
     bn_table_text(t, l->bad != NULL ? bn_json_text_of(l->bad, "op") : "none");
 }
 
@@ -252,7 +230,6 @@ static void put_trace(const struct view *v, const bn_json *trace)
     if (v->quiet && pass) return;
     if (bn_json_count_of(trace, "absent") > 0)
         put_more(v, "%zu records that the reference did not send", bn_json_count_of(trace, "absent"));
-    if (v->html) bn_crossval_plot_operations(v->out, trace);
     put_layers(v, bn_json_get(trace, "operations"));
     put_operations(v, trace);
 }
@@ -262,7 +239,7 @@ static void put_trace(const struct view *v, const bn_json *trace)
 static void put_reference(const struct view *v, const bn_json *ref)
 {
     const bn_json *rungs = bn_json_get(ref, "rungs"), *trace = bn_json_get(ref, "trace");
-    const char *commit = bn_json_text_of(ref, "commit"), *model = bn_json_text_of(ref, "model");
+    const char *commit = bn_json_text_of(ref, "commit");
     char title[700];
     bool failed = false;
     if (!bn_json_flag_of(ref, "started")) return; /* the summary says why */
@@ -270,15 +247,12 @@ static void put_reference(const struct view *v, const bn_json *ref)
              bn_json_text_of(ref, "name"), bn_json_text_of(ref, "version"), commit[0] != '\0' ? " " : "",
              commit);
     put_heading(v, title);
-    if (v->html)
-        put_more(v, "run as %s%s%s", bn_json_text_of(ref, "run_as"), model[0] != '\0' ? " with " : "", model);
     for (const bn_json *r = bn_json_first(rungs); r != NULL; r = bn_json_next(r)) {
         /* After a failure of the reference every rung has its reason. */
         bool error = bn_json_text_is(r, "status", "error");
         if (!error || !failed) put_rung(v, r);
         failed = failed || error;
     }
-    if (v->html) bn_crossval_plot_positions(v->out, ref);
     if (trace != NULL && !(failed && bn_json_text_is(trace, "status", "error"))) put_trace(v, trace);
     put_limits(v, rungs);
 }
@@ -381,7 +355,7 @@ bn_status bn_crossval_flush(struct bn_buf *text, bn_error *err)
 bn_status bn_crossval_print(const struct bn_args *args, const bn_json *doc, bn_error *err)
 {
     struct bn_buf out = {.max = MAX_VIEW}, line = {.max = 1u << 20};
-    struct view v = {&out, false, args->quiet, args->verbose > 0};
+    struct view v = {&out, args->quiet, args->verbose > 0};
     put_subject(&line, doc);
     if (!args->quiet) put_heading(&v, bn_buf_text(&line));
     for (const bn_json *r = bn_json_first(references(doc)); r != NULL; r = bn_json_next(r))
@@ -394,105 +368,4 @@ bn_status bn_crossval_print(const struct bn_args *args, const bn_json *doc, bn_e
     out.failed = out.failed || line.failed;
     bn_buf_release(&line);
     return bn_crossval_flush(&out, err);
-}
-
-/* ---- the page ---- */
-
-/* The first line of the summary is the headline. */
-static void put_verdict(struct bn_buf *out, const bn_json *doc)
-{
-    bool began = false, ok = all_agree(references(doc)) && bn_json_count_of(doc, "exit_code") == 0;
-    struct bn_buf text = {.max = MAX_VIEW};
-    char kicker[60];
-    snprintf(kicker, sizeof kicker, "bn-crossval %.40s", bn_json_text_of(doc, "command"));
-    for (size_t i = 0; i <= bn_json_size(references(doc)) + 1; i++) {
-        text.len = 0;
-        if (!put_summary(&text, doc, i)) continue;
-        if (began)
-            bn_html(out, "<p class=\"lead\">%s</p>\n", bn_buf_text(&text));
-        else
-            bn_page_verdict(out, ok ? "ok" : "bad", kicker, bn_buf_text(&text));
-        began = true;
-    }
-    if (!began) bn_page_verdict(out, "bad", kicker, "Nothing was compared");
-    text.len = 0;
-    put_subject(&text, doc);
-    bn_html(out, "<p class=\"small\">%s; %s</p>\n", bn_buf_text(&text), bn_json_text_of(doc, "timestamp"));
-    out->failed = out->failed || text.failed;
-    bn_buf_release(&text);
-    bn_page_verdict_end(out);
-}
-
-static void put_provenance(struct bn_buf *out, const bn_json *doc)
-{
-    static const char *const FACTS[][2] = {
-        {"version", "engine.version"},    {"commit", "engine.commit"},
-        {"compiler", "engine.compiler"},  {"instruction set", "engine.isa"},
-        {"machine", "machine.cpu_model"}, {"kernel", "machine.kernel"},
-        {"model sha256", "model.sha256"}, {"limits sha256", "parity.thresholds_sha256"}};
-    const bn_json *list = bn_json_get(doc, "arguments");
-    struct bn_buf command = {.max = 1u << 20};
-    bn_html(out, "<h2>Provenance</h2>\n");
-    bn_page_facts(out, "");
-    for (size_t i = 0; i < BN_ARRAY_LEN(FACTS); i++)
-        bn_page_fact(out, FACTS[i][0], bn_json_text_of(doc, FACTS[i][1]));
-    bn_buf_printf(&command, "bn-crossval %s", bn_json_text_of(doc, "command"));
-    for (const bn_json *a = bn_json_first(list); a != NULL; a = bn_json_next(a)) {
-        const char *word = "";
-        (void)bn_json_string(a, &word);
-        bn_buf_putc(&command, ' ');
-        bn_buf_put_word(&command, word);
-    }
-    bn_page_fact(out, "command", bn_buf_text(&command));
-    bn_page_facts_end(out);
-    out->failed = out->failed || command.failed;
-    bn_buf_release(&command);
-}
-
-static void put_page(struct bn_buf *out, const bn_json *doc)
-{
-    static const char *const WORDS[][2] = {
-        {"nrmse", "root mean square of the difference, divided by that of the reference's row"},
-        {"kl", "Kullback-Leibler divergence of this engine's probabilities from the reference's, in nats"},
-        {"top_k, kendall", "the 10 best tokens: how many are in both lists, and how similar their order is"},
-        {"margin (measure)", "by how much the reference prefers its best token to this engine's best token"},
-        {"margin (column)", "distance to the limit; negative where the limit is exceeded"}};
-    const struct view v = {.out = out, .html = true};
-    char title[300];
-    snprintf(title, sizeof title, "bn-crossval %.40s: %.200s", bn_json_text_of(doc, "command"),
-             bn_json_text_of(doc, "model.path"));
-    bn_page_begin(out, title, "", false);
-    put_verdict(out, doc);
-    put_pairs(&v, bn_json_path(doc, "between.pairs"));
-    for (const bn_json *r = bn_json_first(references(doc)); r != NULL; r = bn_json_next(r))
-        put_reference(&v, r);
-    put_provenance(out, doc);
-    bn_page_words(out, WORDS, BN_ARRAY_LEN(WORDS));
-    bn_page_end(out);
-}
-
-bn_status bn_crossval_write_page(const bn_json *doc, const char *path, bn_error *err)
-{
-    struct bn_buf page = {.max = MAX_VIEW};
-    put_page(&page, doc);
-    if (path == NULL) return bn_crossval_flush(&page, err);
-    bn_status status = bn_buf_check(&page, err);
-    if (status == BN_OK) status = bn_file_write_atomic(path, page.data, page.len, err);
-    bn_buf_release(&page);
-    return status;
-}
-
-bn_status bn_crossval_report(struct bn_args *args, bn_error *err)
-{
-    const char *path = ((const struct bn_crossval_options *)args->fields)->output;
-    bn_json *doc = NULL;
-    BN_TRY(bn_json_read_file(&doc, args->operands[0], err));
-    bn_status status = BN_OK;
-    if (!bn_json_text_is(doc, "schema", BN_CROSSVAL_SCHEMA) || bn_json_kind(references(doc)) != BN_JSON_ARRAY)
-        status = bn_hint(bn_fail_in(err, BN_ERR_FORMAT, args->operands[0],
-                                    "not a result of bn-crossval: its schema is not " BN_CROSSVAL_SCHEMA),
-                         err, "bn-crossval ladder --json writes a result");
-    if (status == BN_OK) status = bn_crossval_write_page(doc, path, err);
-    bn_json_free(doc);
-    return status;
 }

@@ -12,8 +12,6 @@
 
 #include "base/error.h"
 #include "hub/cache/cache.h"
-#include "hub/cache/lock.h"
-#include "hub/cache/walk.h"
 #include "lab/host/machine.h"
 #include "tools/cli/program/doctor.h"
 #include "tools/download/download.h"
@@ -106,13 +104,11 @@ static bn_status check_locks(struct job *j, bn_error *err)
 static bn_status ask_endpoint(struct job *j, const char *path, long *code, bn_error *why, bn_error *err)
 {
     char url[1024];
-    struct bn_http_source *source = bn_alloc(1, sizeof *source);
-    if (source == NULL) return bn_nomem(err);
+    struct bn_http_source source = {0};
     snprintf(url, sizeof url, "%s%s", j->fetch.server.endpoint, path);
     const struct bn_http_request request = {.url = url};
-    bn_status status = bn_hub_ask(source, &j->fetch.server, &request, why);
-    *code = source->last.status;
-    bn_free(source);
+    bn_status status = bn_hub_ask(&source, &j->fetch.server, &request, why);
+    *code = source.last.status;
     return status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED ? bn_fail(err, status, "%s", why->msg)
                                                                 : BN_OK;
 }
@@ -236,8 +232,8 @@ bn_status bn_download_doctor(struct bn_args *args, bn_error *err)
     if (j == NULL) return bn_nomem(err);
     bn_doctor_begin(&j->rows, args, "downloads");
     bn_status status = bn_download_settings(&j->fetch, args, err);
-    j->fetch.retries = j->fetch.server.retries = 0;
-    j->fetch.server.stall_s = j->fetch.stall_s = 10;
+    j->fetch.retries = j->fetch.server.patience.retries = 0;
+    j->fetch.server.patience.stall_s = j->fetch.stall_s = 10;
     j->fetch.to = ((const struct bn_download_options *)args->fields)->to;
     if (status == BN_OK) status = check_all(j, args, err);
     status = bn_doctor_end(&j->rows, status, err);

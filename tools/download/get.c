@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "hub/cache/lockfile.h"
+#include "hub/cache/cache.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 

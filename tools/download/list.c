@@ -10,10 +10,7 @@
 
 #include "base/error.h"
 #include "hub/cache/cache.h"
-#include "hub/cache/lock.h"
-#include "hub/cache/records.h"
-#include "hub/cache/walk.h"
-#include "hub/names/registry.h"
+#include "hub/names/names.h"
 #include "lab/report/table.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"

@@ -11,11 +11,7 @@
 
 #include "base/error.h"
 #include "hub/cache/cache.h"
-#include "hub/cache/lockfile.h"
-#include "hub/cache/records.h"
-#include "hub/cache/walk.h"
-#include "hub/names/reference.h"
-#include "hub/names/registry.h"
+#include "hub/names/names.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"

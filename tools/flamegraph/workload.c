@@ -209,7 +209,7 @@ static bn_status open_prof(struct work *w, bn_prof **out, uint64_t generations, 
                                       .n_events = n_events,
                                       .n_passes = (size_t)(generations * passes_of(w))};
     BN_TRY(bn_prof_open(out, &options, err));
-    bn_prof_enable(*out);
+    (*out)->enabled = true;
     return bn_session_set_profile(w->session, *out, err);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * The commands of bn-run that evaluate a text without continuing it. score: how well the model predicts it
- * (lab/compare/score.h). logits: the network's raw output, as a file, as a digest, as a trace of everything between.
+ * (lab/compare/metrics.h). logits: the network's raw output, as a file, as a digest, as a trace of everything between.
  */
 #include <stdio.h>
 
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/compare/score.h"
+#include "lab/compare/metrics.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"

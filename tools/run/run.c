@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/utf8.h"
-#include "infer/follow.h"
+#include "infer/exchange.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"

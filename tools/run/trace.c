@@ -90,7 +90,7 @@ bn_status bn_run_profile_start(bn_prof **out, const struct bn_args *args, const 
     BN_TRY(bn_prof_open(out, &options, err));
     bn_status status = bn_session_set_profile(engine->session, *out, err);
     if (status != BN_OK) return status;
-    bn_prof_enable(*out);
+    (*out)->enabled = true;
     bn_prof_reset_epoch(*out);
     return BN_OK;
 }

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "lab/host/machine.h"
 #include "tools/train/train.h"
-#include "train/pass.h"
+#include "train/trainer.h"
 
 #define SCHEMA "bn.training/1"
 #define MOST_STEPS 1000000u

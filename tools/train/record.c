@@ -14,7 +14,7 @@
 #include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/train/train.h"
-#include "train/gemm.h"
+#include "train/real.h"
 
 double bn_train_bits_per_byte(const struct bn_corpus *validation, double loss)
 {

@@ -16,8 +16,8 @@
 #include "lab/report/units.h"
 #include "tools/cli/report.h"
 #include "tools/train/train.h"
-#include "train/pass.h"
 #include "train/ranks.h"
+#include "train/trainer.h"
 
 /* ---- settings ---- */
 

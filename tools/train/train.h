@@ -9,7 +9,6 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
 #include "train/checkpoint.h"
-#include "train/export.h"
 
 #define BN_TRAIN_TYPES "i2_s|tq2_0|tq1_0|q2_0|pq2_0|ptq1_0"
 #define BN_TRAIN_EMBEDDINGS "f16|q8_0"

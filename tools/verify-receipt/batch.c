@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"

@@ -9,7 +9,6 @@
 #include "base/ranks.h"
 #include "lab/host/machine.h"
 #include "lab/verify/rules.h"
-#include "lab/verify/training.h"
 #include "tools/cli/options.h"
 
 #define BN_VERIFY_SCHEMA "bn.verify/1" /* of all documents */

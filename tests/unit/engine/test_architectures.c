@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "infer/session.h"
 #include "model/hparams.h"
-#include "model/rows.h"
+#include "model/weights.h"
 #include "tests/unit/status.h"
 #include "tools/fixtures/fixtures.h"
 

@@ -3,7 +3,7 @@
  * The budget of pieces of prompts, with passes whose times are calculated: answers are not slowed down more than was
  * asked for, and prompts always advance.
  */
-#include "generate/budget.h"
+#include "generate/generator.h"
 #include "tests/unit/unit.h"
 
 #define MOST 8u

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "gguf/types.h"
 #include "infer/exchange.h"
-#include "infer/follow.h"
 #include "tests/unit/ranks.h"
 #include "tests/unit/unit.h"
 #include "tools/fixtures/fixtures.h"

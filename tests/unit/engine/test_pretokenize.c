@@ -5,7 +5,7 @@
  */
 #include "base/utf8.h"
 #include "tests/unit/status.h"
-#include "tokenizer/pretokenize.h"
+#include "tokenizer/vocab.h"
 
 static struct bn_str str(const char *text)
 {

@@ -50,12 +50,12 @@ TEST(names_are_interned_before_measuring)
     struct fake fake = {0};
     uint8_t mine = 0, again = 0, known = 0, late = 77;
     bn_prof *prof = open_prof(&fake, 1, 16);
-    bn_prof_disable(prof);
+    prof->enabled = false;
     must(bn_prof_intern(prof, "Mine", BN_CATEGORY_OTHER, &mine, &err));
     must(bn_prof_intern(prof, "qkv", BN_CATEGORY_OTHER, &known, &err));
     assert_int_equal(mine, BN_BRICK_KNOWN);
     assert_int_equal(known, BN_BRICK_QKV_PROJECTION);
-    bn_prof_enable(prof);
+    prof->enabled = true;
     must(bn_prof_intern(prof, "Mine", BN_CATEGORY_FFN, &again, &err));
     assert_int_equal(again, mine);
     refused(bn_prof_intern(prof, "Late", BN_CATEGORY_OTHER, &late, &err), BN_ERR_ARG);
@@ -65,7 +65,7 @@ TEST(names_are_interned_before_measuring)
     assert_int_equal(bn_prof_stats_for(prof, mine, 0).exclusive_ns, 5);
     assert_string_equal(bn_prof_brick_name(prof, mine), "Mine");
     assert_int_equal(bn_prof_brick_category(prof, mine), BN_CATEGORY_OTHER);
-    bn_prof_disable(prof);
+    prof->enabled = false;
     char name[] = "brick-00";
     bn_status status = BN_OK;
     for (unsigned i = BN_BRICK_KNOWN + 1u; i <= BN_BRICK_MAX; i++) {
@@ -129,12 +129,12 @@ static void play(bn_prof *prof, struct fake *fake)
 {
     for (unsigned layer = 0; layer < 3; layer++) {
         prof->trails[0].layer = (int16_t)layer;
-        struct bn_brick_timer timer = bn_prof_start_brick(prof, BN_BRICK_ATTENTION);
+        struct bn_brick_timer timer = bn_prof_start(bn_prof_trail(prof, 0), BN_BRICK_ATTENTION);
         fake->now += 3;
         work(prof, fake, BN_BRICK_ATTENTION_SCORE, 100 + layer);
         work(prof, fake, BN_BRICK_ATTENTION_SOFTMAX, 40);
         fake->now += 2;
-        bn_prof_stop_brick(timer, 1);
+        bn_prof_stop(timer, 1);
         fake->now += 1;
         work(prof, fake, BN_BRICK_GATE_PROJECTION, 200);
         work(prof, fake, BN_BRICK_RMS_NORM, 11);
@@ -194,8 +194,8 @@ TEST(f105_disabled_reads_no_clock)
     work(prof, &fake, BN_BRICK_RMS_NORM, 1);
     assert_int_equal(fake.n_reads, before + 2);
     for (int how = 0; how < 2; how++) {
-        if (how == 0) bn_prof_disable(prof);
-        if (how == 1) bn_prof_enable(prof), prof->level = BN_PROF_OFF;
+        if (how == 0) prof->enabled = false;
+        if (how == 1) prof->enabled = true, prof->level = BN_PROF_OFF;
         bn_prof_reset_epoch(prof);
         before = fake.n_reads;
         play(prof, &fake);
@@ -316,7 +316,7 @@ TEST(skips_passes)
         bn_prof_begin_pass(prof, i, 1, 1);
         work(prof, &fake, BN_BRICK_RMS_NORM, 10);
         bn_prof_end_pass(prof);
-        if (i == 0) bn_prof_skip(prof, 2);
+        if (i == 0) prof->n_skip = 2;
         work(prof, &fake, BN_BRICK_SAMPLING, 5);
     }
     assert_int_equal(prof->n_passes, 4);

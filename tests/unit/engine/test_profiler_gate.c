@@ -49,23 +49,23 @@ TEST(other_faults_fail_the_gate)
 
     bn_prof *prof = open_prof(&fake, 1, 4);
     work(prof, &fake, BN_BRICK_RMS_NORM, 10);
-    struct bn_brick_timer timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
+    struct bn_brick_timer timer = bn_prof_start(bn_prof_trail(prof, 0), BN_BRICK_LM_HEAD);
     check_fails(prof, &fake, "LmHead is still open");
     (void)timer;
 
     prof = open_prof(&fake, 1, 4);
     fake.now += 50;
-    timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
+    timer = bn_prof_start(bn_prof_trail(prof, 0), BN_BRICK_LM_HEAD);
     fake.now -= 20;
-    bn_prof_stop_brick(timer, 1);
+    bn_prof_stop(timer, 1);
     fake.now += 20;
     check_fails(prof, &fake, "an event ends before it begins");
 
     prof = open_prof(&fake, 1, 4);
-    timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
+    timer = bn_prof_start(bn_prof_trail(prof, 0), BN_BRICK_LM_HEAD);
     fake.now += 10;
-    bn_prof_stop_brick(timer, 1);
-    bn_prof_stop_brick(timer, 1);
+    bn_prof_stop(timer, 1);
+    bn_prof_stop(timer, 1);
     check_fails(prof, &fake, "1 events were dropped");
 
     /* Two that overlap: more than the time there was. */
@@ -213,7 +213,7 @@ TEST(a_pass_is_the_same_bits_and_wholly_stamped)
         bn_prof *prof = NULL;
         must(bn_prof_open(&prof, &options, NULL));
         must(bn_session_set_profile(run.session, prof, NULL));
-        bn_prof_enable(prof);
+        prof->enabled = true;
         bn_prof_reset_epoch(prof);
         bn_mem_guard(true);
         evaluate(&run);
@@ -245,7 +245,7 @@ TEST(kernel_events_count_what_the_session_counts)
     open_run(&run, 2);
     must(bn_prof_open(&prof, &options, NULL));
     must(bn_session_set_profile(run.session, prof, NULL));
-    bn_prof_enable(prof);
+    prof->enabled = true;
     bn_prof_reset_epoch(prof);
     evaluate(&run);
     bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));

@@ -6,7 +6,7 @@
 
 #include "base/elementary.h"
 #include "base/mem.h"
-#include "infer/rope.h"
+#include "infer/session.h"
 #include "tests/unit/unit.h"
 
 static void assert_near(double a, double b, double tolerance)

@@ -9,7 +9,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "infer/state.h"
+#include "infer/session.h"
 #include "tests/unit/status.h"
 
 #define MODEL "fixtures/quad-qwen35-q2_0-v331-tied-42.gguf"

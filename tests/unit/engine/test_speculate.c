@@ -4,7 +4,7 @@
  * ends the generation; the budget of time, with passes whose times are given.
  */
 #include "base/mem.h"
-#include "generate/speculate.h"
+#include "generate/generator.h"
 #include "tests/unit/status.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"

@@ -5,9 +5,9 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "gguf/pack.h"
+#include "gguf/types.h"
 #include "model/model.h"
-#include "model/repack.h"
+#include "model/weights.h"
 #include "tests/unit/status.h"
 
 #define BITNET "fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf"

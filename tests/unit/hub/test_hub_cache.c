@@ -210,17 +210,25 @@ TEST(test_cache_root)
 
 /* ---- lock files, locks, pins ---- */
 
+static void write_lock(struct bn_buf *out, const struct bn_hub_locked *list, const size_t order[2])
+{
+    cJSON *lock = bn_hub_lockfile_new();
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(bn_hub_lockfile_add(lock, &list[order[i]], NULL), BN_OK);
+    assert_int_equal(bn_hub_document_write(out, lock, true, NULL), BN_OK);
+    cJSON_Delete(lock);
+}
+
 TEST_IN(test_lockfile_round_trip, make_folder, remove_folder)
 {
-    struct bn_hub_locked list[] = {
-        {"z", "a/b", ONE, "dir/m.gguf", SHA_A, "MIT", SHA_B, 7, {"https://example.org/a"}, 1},
+    static const struct bn_hub_locked LIST[] = {
+        {"z", "a/b", ONE, "dir/m.gguf", SHA_A, "MIT", SHA_B, 999999999999999, {"https://example.org/a"}, 1},
         {"a", NULL, NULL, NULL, SHA_B, NULL, NULL, 8, {"https://example.org/b", "http://localhost/b"}, 2},
     };
-    struct bn_hub_locked turned[] = {list[1], list[0]};
     struct bn_buf text = {.max = 1u << 16}, again = {.max = 1u << 16};
     struct bn_hub_lockfile lock;
-    assert_int_equal(bn_hub_lockfile_write(&text, list, 2, NULL), BN_OK);
-    assert_int_equal(bn_hub_lockfile_write(&again, turned, 2, NULL), BN_OK);
+    write_lock(&text, LIST, (const size_t[]){0, 1});
+    write_lock(&again, LIST, (const size_t[]){1, 0});
     assert_string_equal(text.data, again.data);
     write_text(below("lock"), text.data);
     assert_int_equal(bn_hub_lockfile_read(&lock, below("lock"), NULL), BN_OK);
@@ -230,7 +238,7 @@ TEST_IN(test_lockfile_round_trip, make_folder, remove_folder)
     assert_int_equal(lock.list[0].n_urls, 2);
     assert_string_equal(lock.list[1].revision, ONE);
     assert_string_equal(lock.list[1].file, "dir/m.gguf");
-    assert_int_equal(lock.list[1].size, 7);
+    assert_int_equal(lock.list[1].size, 999999999999999);
     assert_string_equal(lock.list[1].licence, "MIT");
     assert_string_equal(lock.list[1].tokenizer_sha256, SHA_B);
     assert_null(lock.list[0].tokenizer_sha256);
@@ -258,8 +266,15 @@ TEST_IN(test_lockfile_refuses, make_folder, remove_folder)
         LOCK_OF(GOOD_BYTES ", \"urls\": [\"file:///etc/passwd\"]"),
         LOCK_OF(GOOD_BYTES ", \"urls\": [\"http://example.org/x\"]"),
         LOCK_OF(GOOD_BYTES ", \"urls\": [7]"),
+        LOCK_OF(GOOD_PLACE GOOD_BYTES) "x",
+        LOCK_OF(GOOD_PLACE GOOD_BYTES ", \"size\": 1"),
+        LOCK_OF(GOOD_PLACE GOOD_BYTES ", \"sha256\": \"" SHA_B "\""),
+        LOCK_OF(GOOD_PLACE "\"sha256\": \"" SHA_A "\", \"size\": 1000000000000000"),
+        LOCK_OF(GOOD_PLACE "\"sha256\": \"" SHA_A "\", \"size\": 1.5"),
+        LOCK_OF(GOOD_PLACE "\"sha256\": \"" SHA_A "\", \"size\": -1"),
     };
     struct bn_hub_lockfile lock;
+    char deep[3000];
     write_text(below("lock"), LOCK_OF(GOOD_PLACE GOOD_BYTES));
     assert_int_equal(bn_hub_lockfile_read(&lock, below("lock"), NULL), BN_OK);
     bn_hub_lockfile_release(&lock);
@@ -271,6 +286,10 @@ TEST_IN(test_lockfile_refuses, make_folder, remove_folder)
         assert_non_null(strstr(err.where, "lock"));
         bn_hub_lockfile_release(&lock);
     }
+    memset(deep, '[', sizeof deep - 1); /* deeper than any stack should have to be */
+    deep[sizeof deep - 1] = '\0';
+    write_text(below("lock"), deep);
+    assert_int_equal(bn_hub_lockfile_read(&lock, below("lock"), NULL), BN_ERR_FORMAT);
 }
 
 static bool never(void *user)

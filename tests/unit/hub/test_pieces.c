@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "hub/net/pieces.h"
+#include "hub/net/transfer.h"
 #include "tests/unit/unit.h"
 
 static char folder[64]; /* of this test, removed at its end */
@@ -39,9 +39,8 @@ static int remove_folder(void **state)
 static bn_status open_pieces(struct bn_pieces **out, uint64_t size, bool reserve, bn_error *err)
 {
     const struct bn_pieces_origin origin = {"id", "\"etag\"", "", size, reserve};
-    uint64_t kept, lost;
-    bool other;
-    return bn_pieces_open(out, path, &origin, NULL, NULL, &kept, &lost, &other, err);
+    struct bn_pieces_found found = {0};
+    return bn_pieces_open(out, path, &origin, &found, err);
 }
 
 static uint64_t bytes_on_disk(void)

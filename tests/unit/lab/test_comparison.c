@@ -67,7 +67,7 @@ TEST(what_is_written_is_read)
     const struct bn_comparison list[] = {regressed(), one_sided()};
     bn_json *doc = bn_json_new_object(), *again = NULL;
     struct bn_buf text = {.max = 1 << 20};
-    bn_comparisons_put(doc, list, 2);
+    bn_comparisons_put(doc, "comparisons", list, 2);
     assert_int_equal(bn_json_write(doc, false, &text, NULL), BN_OK);
     assert_int_equal(bn_json_parse(&again, text.data, text.len, NULL), BN_OK);
     const bn_json *array = bn_json_get(again, "comparisons");
@@ -157,7 +157,7 @@ TEST(the_table_has_everything)
     assert_non_null(strstr(out.data, ": 8.0 % slower"));
     assert_null(strstr(strstr(out.data, "8.0 % slower") + 1, "8.0 % slower"));
     assert_non_null(strstr(out.data, ": B has no samples\n"));
-    assert_non_null(strstr(out.data, "\n\n1 SAME, 2 REGRESSED, 1 INCONCLUSIVE\n"));
+    assert_non_null(strstr(out.data, "\n\n2 REGRESSED, 1 SAME, 1 INCONCLUSIVE\n"));
     for (const char *line = out.data, *end; *line != '\0'; line = end + 1) {
         end = strchr(line, '\n');
         assert_true(end - line <= 80);

@@ -10,10 +10,8 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "lab/stats/distribution.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/judge.h"
-#include "lab/stats/rank_tests.h"
 #include "tests/unit/unit.h"
 
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
@@ -161,7 +159,7 @@ TEST(samples_not_in_turn_raise_false_alarms)
         size_t trials = 200, significant = 0, beyond = 0, alarms = 0;
         for (size_t k = 0; k < trials; k++) {
             double a[N], b[N];
-            struct bn_rank_sum r;
+            struct bn_rank_test r;
             struct bn_judgement j;
             take_apart(&m, a, b, N, 0);
             assert_int_equal(bn_rank_sum(&r, a, N, b, N, 0.95, NULL), BN_OK);
@@ -326,8 +324,8 @@ TEST(shifts_cover)
     size_t trials = 1000, of_pairs = 0, of_many = 0, of_samples = 0;
     for (size_t t = 0; t < trials; t++) {
         double d[40], b[12];
-        struct bn_signed_rank s, many;
-        struct bn_rank_sum r;
+        struct bn_rank_test s, many;
+        struct bn_rank_test r;
         for (size_t i = 0; i < 40; i++)
             d[i] = normal(&random) + 1;
         for (size_t i = 0; i < 12; i++)

@@ -84,7 +84,7 @@ TEST_IN(saved_runs_are_read_back, make_folder, remove_folder)
     assert_string_equal(l.suite, "run");
     assert_string_equal(l.machine_key, "key");
     assert_string_equal(l.entries[0].commit, "abc");
-    assert_string_equal(l.entries[0].reason, "because");
+    assert_string_equal(bn_json_text_of(l.entries[0].json, "reason"), "because");
     assert_int_equal(l.entries[0].state, BN_ENTRY_PROMOTED);
     assert_int_equal(l.entries[1].state, BN_ENTRY_REGRESSED);
     assert_int_equal(bn_json_kind(bn_json_get(l.entries[0].json, "previous")), BN_JSON_NULL);

@@ -4,7 +4,7 @@
  * are refused.
  */
 #include "base/file.h"
-#include "lab/stats/levels.h"
+#include "lab/stats/comparison.h"
 #include "tests/unit/unit.h"
 
 static void parse(struct bn_levels *levels, const char *text)
@@ -71,27 +71,6 @@ TEST(defaults_are_those_documented)
         if ((int)label(&levels, CASES[i].metric, CASES[i].higher, CASES[i].before, CASES[i].after) !=
             CASES[i].severity)
             fail_msg("%s from %g to %g", CASES[i].metric, CASES[i].before, CASES[i].after);
-}
-
-/* A list of values with thresholds of its own, as other projects keep it. */
-TEST(lists_of_values_are_imported)
-{
-    static const char LIST[] =
-        "{\"baselines\":{},\"thresholds\":{\"critical\":{\"throughput_decrease_percent\":10,"
-        "\"latency_increase_percent\":20,\"memory_increase_percent\":50,\"accuracy_decrease\":0.1},"
-        "\"warning\":{\"throughput_decrease_percent\":5,\"latency_increase_percent\":10}}}";
-    struct bn_levels levels;
-    bn_error err = {0};
-    parse(&levels, LIST);
-    assert_int_equal(label(&levels, "throughput_tokens_per_second", true, 100, 94), BN_SEVERITY_WARNING);
-    assert_int_equal(label(&levels, "ns_per_token", false, 90, 100.1), BN_SEVERITY_CRITICAL);
-    assert_int_equal(label(&levels, "latency_p50_ms", false, 100, 120.1), BN_SEVERITY_CRITICAL);
-    assert_int_equal(label(&levels, "memory_usage_mb", false, 100, 121), BN_SEVERITY_WARNING);
-    assert_int_equal(label(&levels, "peak_rss_bytes", false, 100, 150.1), BN_SEVERITY_CRITICAL);
-    assert_int_equal(label(&levels, "accuracy_score", true, 0.9, 0.81), BN_SEVERITY_WARNING);
-    assert_int_equal(label(&levels, "accuracy_score", true, 0.9, 0.79), BN_SEVERITY_CRITICAL);
-    assert_int_equal(bn_levels_parse(&levels, "{\"baselines\":{}}", 16, &err), BN_ERR_FORMAT);
-    assert_non_null(strstr(err.msg, "throughput_decrease_percent"));
 }
 
 TEST(first_row_that_fits_counts)

@@ -123,7 +123,7 @@ TEST(marks_are_where_the_data_is)
     struct bn_plot p = {.width = 100, .height = 100, .x1 = 10, .y1 = 10};
     struct bn_buf out = {.max = 4096};
     const double x[] = {0, 5, 6, 10}, y[] = {0, 5, (double)NAN, 10};
-    bn_plot_mark(&out, &p, BN_PLOT_DOT, "dot", 5, 10, 3, "<t>");
+    bn_plot_mark(&out, &p, 5, 10, 3, "<t>");
     bn_plot_line(&out, &p, "line", x, y, 4);
     bn_plot_rule_y(&out, &p, "limit", 2);
     bn_plot_interval(&out, &p, "bar", 1, 2, (double)NAN);
@@ -169,7 +169,7 @@ TEST(ranges_end_at_marks)
 TEST(a_page_loads_nothing)
 {
     struct bn_buf out = {.max = 1 << 18};
-    bn_page_begin(&out, "<title>", "", true);
+    bn_page_begin(&out, "<title>", true);
     bn_page_verdict(&out, "ok", "bn", "a & b");
     bn_page_verdict_end(&out);
     bn_page_end(&out);
@@ -178,7 +178,7 @@ TEST(a_page_loads_nothing)
     assert_non_null(strstr(out.data, "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-"));
     assert_null(strstr(out.data, "src=\""));
     bn_buf_release(&out);
-    bn_page_begin(&out, "t", "", false);
+    bn_page_begin(&out, "t", false);
     assert_null(strstr(out.data, "script"));
     bn_buf_release(&out);
 }

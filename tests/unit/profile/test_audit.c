@@ -70,7 +70,7 @@ static bn_prof *play(uint64_t seed)
     bn_prof *prof = NULL;
     assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
     prof_set_clock(prof, read_fake, &fake);
-    bn_prof_enable(prof);
+    prof->enabled = true;
     bn_prof_reset_epoch(prof);
     for (uint32_t pass = 0; pass < N_PASSES; pass++) {
         bn_prof_begin_pass(prof, pass, 1, 1);
@@ -183,100 +183,7 @@ TEST(a_hundred_genuine_ones_pass)
 
 /* ---- forgeries ---- */
 
-static bool is_in(const bn_prof *prof, const struct bn_prof_event *e, size_t pass)
-{
-    return e->pass == pass && e->begin >= prof->passes[pass].begin && e->end <= prof->passes[pass].end;
-}
-
-/* Each pass's time divided by fixed shares: those of the first pass, or the same for each brick. */
-static void split(bn_prof *prof, bool evenly)
-{
-    for (unsigned t = 0; t < prof->n_threads; t++) {
-        struct bn_prof_trail *trail = &prof->trails[t];
-        struct bn_prof_event *first = trail->events;
-        size_t n = 0;
-        double whole = 0;
-        while (n < trail->n && is_in(prof, &first[n], 0)) {
-            whole += (double)(first[n].end - first[n].begin);
-            n++;
-        }
-        double shares[256];
-        for (size_t i = 0; i < n; i++)
-            shares[i] = evenly ? 1.0 / (double)n : (double)(first[i].end - first[i].begin) / whole;
-        size_t i = 0;
-        for (size_t pass = 0; pass < prof->n_passes; pass++) {
-            double at = (double)prof->passes[pass].begin, length = (double)prof->passes[pass].end - at;
-            for (size_t k = 0; i < trail->n && trail->events[i].pass == pass; i++, k++) {
-                if (trail->events[i].brick == BN_BRICK_SAMPLING) continue;
-                trail->events[i].begin = (uint64_t)at;
-                at += shares[k] * (length - 1);
-                trail->events[i].end = (uint64_t)at;
-            }
-        }
-        for (i = 0; i < trail->n; i++) /* sampling takes its share of the pass, too */
-            if (trail->events[i].brick == BN_BRICK_SAMPLING) {
-                const struct bn_prof_pass *pass = &prof->passes[trail->events[i].pass];
-                trail->events[i].end = trail->events[i].begin + (pass->end - pass->begin) / 200;
-            }
-    }
-    prof->wall_ns = prof->trails[0].events[prof->trails[0].n - 1].end;
-}
-
-/* Makes room between passes, so that sampling does not overlap what follows. */
-static void move_apart(bn_prof *prof)
-{
-    for (size_t i = 0; i < prof->n_passes; i++) {
-        prof->passes[i].begin += 1000 * i;
-        prof->passes[i].end += 1000 * i;
-    }
-    for (unsigned t = 0; t < prof->n_threads; t++)
-        for (size_t i = 0; i < prof->trails[t].n; i++) {
-            prof->trails[t].events[i].begin += 1000 * prof->trails[t].events[i].pass;
-            prof->trails[t].events[i].end += 1000 * prof->trails[t].events[i].pass;
-        }
-}
-
-TEST(a_split_by_percentages_is_refused)
-{
-    bn_prof *prof = play(1);
-    move_apart(prof);
-    split(prof, false);
-    refused(prof, "variation");
-}
-
-TEST(an_even_split_is_refused)
-{
-    bn_prof *prof = play(2);
-    move_apart(prof);
-    split(prof, true);
-    sum_up_again(prof);
-    struct bn_prof_audit audit = judge(document(prof));
-    assert_broken(&audit, "variation");
-    bn_prof_close(prof);
-}
-
-TEST(a_scaled_copy_is_refused)
-{
-    bn_prof *prof = play(3);
-    struct bn_prof_audit genuine = judge(document(prof));
-    for (unsigned t = 0; t < prof->n_threads; t++)
-        for (size_t i = 0; i < prof->trails[t].n; i++) {
-            struct bn_prof_event *e = &prof->trails[t].events[i];
-            e->begin = (uint64_t)((double)e->begin * 0.8);
-            e->end = (uint64_t)((double)e->end * 0.8);
-        }
-    for (size_t i = 0; i < prof->n_passes; i++) {
-        prof->passes[i].begin = (uint64_t)((double)prof->passes[i].begin * 0.8);
-        prof->passes[i].end = (uint64_t)((double)prof->passes[i].end * 0.8);
-    }
-    prof->wall_ns = (uint64_t)((double)prof->wall_ns * 0.8) + 1;
-    sum_up_again(prof);
-    struct bn_prof_audit scaled = judge(document(prof));
-    assert_only(&scaled, NULL); /* alone it looks well: */
-    assert_int_equal(bn_prof_check_copies(&genuine, &scaled, NULL), BN_ERR_MISMATCH);
-    assert_int_equal(bn_prof_check_copies(&genuine, &genuine, NULL), BN_ERR_MISMATCH);
-    bn_prof_close(prof);
-}
+/* tests/cli/profile.sh plants splits by fixed shares, copies and rounded stamps. */
 
 TEST(edited_numbers_are_refused)
 {
@@ -373,19 +280,6 @@ TEST(what_is_missing_is_noticed)
     prof = play(6);
     prof->wall_ns += prof->wall_ns;
     refused(prof, "coverage");
-}
-
-TEST(rounded_times_are_refused)
-{
-    bn_prof *prof = play(7);
-    for (unsigned t = 0; t < prof->n_threads; t++)
-        for (size_t i = 0; i < prof->trails[t].n; i++) {
-            prof->trails[t].events[i].begin -= prof->trails[t].events[i].begin % 10;
-            prof->trails[t].events[i].end -= prof->trails[t].events[i].end % 10;
-        }
-    for (size_t i = 0; i < prof->n_passes; i++)
-        prof->passes[i].begin -= prof->passes[i].begin % 10;
-    refused(prof, "quantum");
 }
 
 TEST(impossible_speeds_are_refused)

@@ -25,7 +25,7 @@ static bn_prof *open_profile(enum bn_prof_level level, unsigned n_threads, uint6
     struct bn_prof_options options = {.level = level, .n_threads = n_threads};
     assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
     if (now != NULL) prof_set_clock(prof, fake_now, now);
-    bn_prof_enable(prof);
+    prof->enabled = true;
     bn_prof_reset_epoch(prof);
     return prof;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * lab/profile/schedule and roofline: by hand, against brute force on random graphs, and where they must
- * refuse.
+ * lab/profile/schedule: by hand, against brute force on random graphs, and where it must refuse.
  */
 #include <math.h>
 
@@ -193,59 +192,4 @@ TEST(short_memory_is_an_error)
         assert_int_equal(bn_mem_stats().bytes_now, before);
     }
     bn_graph_close(&graph);
-}
-
-/* ---- roofline ---- */
-
-static struct bn_roofline place(double ops, double bytes, double seconds, double roof_ops, double roof_bytes)
-{
-    struct bn_roofline r;
-    bn_roofline_place(&r, &(struct bn_roofline_work){ops, bytes, {seconds, seconds, seconds}}, roof_ops,
-                      roof_bytes);
-    return r;
-}
-
-static bool near(double a, double b)
-{
-    return fabs(a - b) <= 1e-12 * fmax(1, fabs(b));
-}
-
-TEST(roofline_by_hand)
-{
-    struct bn_roofline r = place(2e9, 1e9, 0.1, 1e11, 2e10);
-    assert_true(r.known && !r.invalid && r.by_bytes);
-    assert_true(near(r.achieved, 2e10) && near(r.intensity, 2) && near(r.roof, 4e10));
-    assert_true(near(r.raw.mid, 0.5) && near(r.distance.mid, 0.5));
-    r = place(2e9, 1e7, 0.1, 1e11, 2e10); /* many operations a byte */
-    assert_true(r.known && !r.by_bytes && near(r.roof, 1e11) && near(r.raw.mid, 0.8));
-    r = place(2e9, 0, 0.1, 1e11, 0); /* no bytes: the roof of operations */
-    assert_true(r.known && !r.by_bytes && isnan(r.intensity) && near(r.raw.mid, 0.8));
-    r = place(0, 1e9, 0.1, 0, 2e10); /* no operations: bytes against bytes */
-    assert_true(r.known && r.by_bytes && near(r.raw.mid, 0.5) && near(r.achieved, 1e10));
-}
-
-TEST(roofline_guards)
-{
-    assert_false(place(0, 0, 0.1, 1e11, 2e10).known);
-    assert_false(place(2e9, 1e9, 0, 1e11, 2e10).known);
-    assert_false(place(2e9, 1e9, 0.1, 0, 2e10).known);
-    assert_false(place(2e9, 1e9, 0.1, 1e11, 0).known);
-    assert_false(place(2e9, 1e9, -0.1, 1e11, 2e10).known);
-    assert_false(place((double)NAN, 1e9, 0.1, 1e11, 2e10).known);
-    assert_non_null(place(0, 0, 0.1, 1e11, 2e10).reason);
-    struct bn_roofline r = place(2e9, 1e9, 0.049, 1e11, 2e10); /* 2 % above: noise, shown as 0 */
-    assert_true(r.known && !r.invalid && r.raw.mid < 0 && r.distance.mid == 0.0);
-    r = place(2e9, 1e9, 0.047, 1e11, 2e10); /* 6 % above: wrong */
-    assert_true(r.known && r.invalid && r.reason != NULL);
-}
-
-TEST(roofline_intervals)
-{
-    struct bn_roofline r;
-    bn_roofline_place(&r, &(struct bn_roofline_work){2e9, 1e9, {0.08, 0.1, 0.125}}, 1e11, 2e10);
-    assert_true(near(r.raw.mid, 0.5));
-    assert_true(near(r.raw.low, 1 - 2.5e10 / 4e10)); /* the fastest run is the nearest */
-    assert_true(near(r.raw.high, 1 - 1.6e10 / 4e10));
-    bn_roofline_place(&r, &(struct bn_roofline_work){2e9, 1e9, {0.2, 0.1, 0.3}}, 1e11, 2e10);
-    assert_false(r.known); /* no interval */
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * lab/receipt/keys.h: published vectors, strictness of key files.
+ * lab/receipt/keys.c: published vectors, strictness of key files.
  */
 #include "base/digest.h"
-#include "lab/receipt/keys.h"
+#include "lab/receipt/open.h"
 #include "tests/unit/status.h"
 
 static size_t from_hex(unsigned char *out, const char *hex)

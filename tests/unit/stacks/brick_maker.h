@@ -81,9 +81,9 @@ static void maker_forward(struct maker *m, uint32_t position, uint32_t n_tokens,
         bn_prof_stop(wait, 0);
     }
     bn_prof_end_pass(m->prof);
-    struct bn_brick_timer sampling = bn_prof_start_brick(m->prof, BN_BRICK_SAMPLING);
+    struct bn_brick_timer sampling = bn_prof_start(bn_prof_trail(m->prof, 0), BN_BRICK_SAMPLING);
     maker_pass(m, 150);
-    bn_prof_stop_brick(sampling, 1);
+    bn_prof_stop(sampling, 1);
 }
 
 /* A prompt of five tokens in two passes, then decoding. */
@@ -97,7 +97,7 @@ static void maker_open(struct maker *m, enum bn_prof_level level, uint64_t seed,
         maker_kernels[k] = bn_kernels_ref.name[k];
     m->prof->kernel_names = maker_kernels;
     prof_set_clock(m->prof, maker_clock, m);
-    bn_prof_enable(m->prof);
+    m->prof->enabled = true;
     bn_prof_reset_epoch(m->prof);
     maker_forward(m, 0, 4, 0);
     maker_forward(m, 4, 1, 1);

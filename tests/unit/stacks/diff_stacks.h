@@ -10,9 +10,7 @@
 #include "base/random.h"
 #include "lab/formats/formats.h"
 #include "lab/stacks/diff.h"
-#include "lab/stats/distribution.h"
 #include "lab/stats/interval.h"
-#include "lab/stats/rank_tests.h"
 #include "tests/unit/stacks/stacks_child.h"
 #include "tests/unit/unit.h"
 

@@ -3,6 +3,9 @@
  * bn-bench kernels compares kernels with the reference: correct ones pass in every case, on every instruction
  * set and with several threads; wrong ones of each kind are caught.
  */
+#include <math.h>
+
+#include "kernels/peak.h"
 #include "tests/unit/unit.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/work.h"
@@ -147,29 +150,54 @@ TEST(out_of_memory_is_an_error)
 TEST(disturbed_limits_are_measured_again)
 {
     struct bn_bench_limits limits = {.budget_ns = 100000};
-    const struct bn_kernels *kernels = bn_kernels_built(0);
-    struct bn_bench_case *c = &cases[0];
-    while (c->no_limit)
-        c++;
-    assert_int_equal(bn_bench_limits_measure(&limits, c, kernels, 1, false, NULL), BN_OK);
+    struct bn_bench_bound bound;
+    const struct bn_kernels *kernels = bn_kernels_find("auto");
+    if (bn_peak_of(kernels)->int8 == NULL) skip(); /* plain C has no limits */
+    assert_int_equal(bn_bench_limits_bound(&limits, &cases[0], kernels, 1, (double)NAN, &bound, NULL), BN_OK);
     size_t n = limits.n;
-    assert_true(n >= 1);
-    for (size_t i = 0; i < n; i++)
-        if (limits.list[i].rate > 0) limits.list[i].rate = 1;
-    assert_int_equal(bn_bench_limits_measure(&limits, c, kernels, 1, false, NULL), BN_OK);
-    for (size_t i = 0; i < n; i++)
-        assert_true(limits.list[i].rate <= 1); /* known ones stay unless one asks */
-    assert_int_equal(bn_bench_limits_measure(&limits, c, kernels, 1, true, NULL), BN_OK);
-    assert_int_equal(limits.n, n);
-    for (size_t i = 0; i < n; i++) {
-        bool no_loop = limits.list[i].kind != BN_LIMIT_READ && limits.list[i].instruction == NULL;
-        assert_true(limits.list[i].rate > 1 || no_loop);
-        limits.list[i].rate = 1e30;
+    assert_true(n >= 1 && bound.ns > 0);
+    static const double RATES[] = {1, 1, 1e30}, NS[] = {(double)NAN, 1, 1e-300};
+    for (unsigned k = 0; k < 3; k++) {
+        for (size_t i = 0; i < n; i++)
+            limits.list[i].rate = RATES[k];
+        assert_int_equal(bn_bench_limits_bound(&limits, &cases[0], kernels, 1, NS[k], &bound, NULL), BN_OK);
+        assert_int_equal(limits.n, n);
+        for (size_t i = 0; i < n; i++) /* known ones stay unless a call was faster */
+            assert_true(k == 0 ? limits.list[i].rate <= 1 : limits.list[i].rate > 1);
+        for (size_t i = 0; i < n && k == 2; i++)
+            assert_true(limits.list[i].rate >= 1e30);
     }
-    assert_int_equal(bn_bench_limits_measure(&limits, c, kernels, 1, true, NULL), BN_OK);
-    for (size_t i = 0; i < n; i++)
-        assert_true(limits.list[i].rate >= 1e30);
     bn_bench_limits_release(&limits);
+}
+
+TEST(bounds_by_hand)
+{
+    const struct bn_kernels *kernels = bn_kernels_find("auto");
+    struct bn_bench_limit list[] = {
+        {.kind = BN_LIMIT_READ, .n_threads = 1, .set_bytes = SET_BYTES, .rate = 2e10},
+        {.kind = BN_LIMIT_INT8, .n_threads = 1, .kernels = kernels, .rate = 1e11},
+        {.kind = BN_LIMIT_FLOAT, .n_threads = 1, .kernels = kernels, .rate = 5e10}};
+    struct bn_bench_limits limits = {.list = list, .n = 3};
+    static const struct {
+        double bytes, int8, floats, ns;
+        const char *what;
+    } ROWS[] = {{1e9, 2e9, 0, 5e7, "memory"},
+                {1e7, 2e9, 0, 2e7, "arithmetic"},
+                {1e7, 2e9, 1e9, 4e7, "arithmetic"},
+                {1e9, 0, 0, 5e7, "memory"},
+                {0, 2e9, 0, 2e7, "arithmetic"}};
+    if (bn_peak_of(kernels)->int8 == NULL) skip();
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
+        struct bn_bench_bound bound;
+        const struct bn_bench_case c = {.bytes = ROWS[i].bytes,
+                                        .int8_macs = ROWS[i].int8,
+                                        .float_macs = ROWS[i].floats,
+                                        .hot_bytes = SET_BYTES,
+                                        .source = "memory"};
+        assert_int_equal(bn_bench_limits_bound(&limits, &c, kernels, 1, (double)NAN, &bound, NULL), BN_OK);
+        assert_string_equal(bound.what, ROWS[i].what);
+        assert_true(fabs(bound.ns - ROWS[i].ns) < 1);
+    }
 }
 
 GROUP(list_cases, release)

@@ -286,8 +286,7 @@ TEST(allocations_are_complete)
         snprintf(name, sizeof name, "bn_alloc %s 4 KiB", PATTERNS[i]);
         assert_true(median(name, "time_by_calloc") > 0);
         assert_true(fmod(fact(name, "operations"), 2) == 0 && fact(name, "live_blocks") == 1000);
-        (void)times(name, i == 2 ? "ns_per_operation" : "ns_per_allocation");
-        if (i < 2) (void)times(name, "ns_per_release"); /* mixed has one figure for both */
+        (void)times(name, "ns_per_operation");
     }
     forget();
 }
@@ -317,11 +316,10 @@ TEST(sessions_add_up)
          median("session", "heap_bytes"));
     assert_true(series("session", "kv_bytes")->exact);
     forget();
-    measure("memory --filter 'session close'" QUICK);
+    measure("memory --filter leaks" QUICK);
     assert_true(bn_json_flag_of(test("leaks"), "balanced"));
     assert_true(fact("leaks", "bytes_before") == fact("leaks", "bytes_after") &&
                 fact("leaks", "allocations") > 0);
-    (void)times("session close", "ns_per_call");
     forget();
     measure("memory --filter fragmentation" QUICK);
     if (bn_json_text_is(test("fragmentation"), "verdict", "valid"))
@@ -338,9 +336,7 @@ static void check_format(const bn_json *t)
     double bits = median(name, "bits_per_weight");
     assert_true(series(name, "bits_per_weight")->exact);
     near(bits, fact(name, "bytes") * 8 / (16 * 1280));
-    if (bn_json_get(t, "entropy_bits_per_weight") == NULL) return;
-    assert_true(fact(name, "entropy_bits_per_weight") <= 1.5849625007212 &&
-                fact(name, "entropy_bits_per_weight") <= bits);
+    assert_true(fact(name, "zero_share") <= 1 && fact(name, "sqnr_db") >= 0);
 }
 
 TEST(quantising_is_complete)
@@ -356,6 +352,6 @@ TEST(quantising_is_complete)
         double ns = bn_median(times(name, "ns_per_call")->samples, times(name, "ns_per_call")->n);
         assert_true(fact(name, "limit_ns") <= 1.05 * ns && fact(name, "bytes") > 0);
     }
-    assert_true(n_operations >= 2 * 7 + 1 && n_formats == 10);
+    assert_true(n_operations >= 2 * 7 && n_formats == 10);
     forget();
 }

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/json_scan.h"
-#include "gguf/pack.h"
+#include "base/json.h"
+#include "gguf/types.h"
 #include "hub/files/safetensors.h"
 #include "hub/files/vocab.h"
 #include "tests/unit/unit.h"
-#include "tools/convert/rows.h"
+#include "tools/convert/plan.h"
 
 /* ---- safetensors ---- */
 

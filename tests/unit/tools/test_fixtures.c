@@ -7,7 +7,6 @@
 #include "gguf/gguf.h"
 #include "tests/unit/unit.h"
 #include "tools/fixtures/fixtures.h"
-#include "tools/fixtures/random.h"
 
 #define ROOM (16u << 20)
 

@@ -7,9 +7,9 @@
 #include "tests/unit/status.h"
 
 #include "base/random.h"
-#include "train/gemm.h"
 #include "train/ops.h"
-#include "train/pass.h"
+#include "train/real.h"
+#include "train/trainer.h"
 
 #define STEP 1e-5
 #define MANY 16384u

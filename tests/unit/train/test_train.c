@@ -7,11 +7,11 @@
 
 #include "base/random.h"
 #include "train/checkpoint.h"
-#include "train/gemm.h"
-#include "train/muon.h"
 #include "train/ops.h"
+#include "train/optimiser.h"
+#include "train/ranks.h"
+#include "train/real.h"
 #include "train/trainer.h"
-#include "train/tree.h"
 
 static uint64_t random_state = 11;
 

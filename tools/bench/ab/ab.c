@@ -18,22 +18,12 @@ const struct bn_option bn_bench_ab_options[] = {
               .preset = "20", BN_TO_U32(struct bn_bench_options, rounds, 1, 10000)),
     BN_OPTION("warmup", "warm-up rounds before them, not counted", .rare = true, .arg = "N", .preset = "1",
               BN_TO_U32(struct bn_bench_options, n_warmup, 0, 1000)),
-    BN_OPTION("max-time", "start no more rounds after this time (90s, 15m)", .rare = true, .arg = "TIME",
-              BN_TO_SECONDS(struct bn_bench_options, max_seconds)),
     BN_OPTION("timeout", "kill a command that runs longer; there is no verdict then", .rare = true,
               .arg = "TIME", BN_TO_SECONDS(struct bn_bench_options, timeout_seconds)),
-    BN_OPTION("prepare", "shell command to run before each run (not timed)", .rare = true, .arg = "LINE",
-              BN_TO_TEXT(struct bn_bench_options, prepare)),
-    BN_OPTION("input", "standard input of the commands [empty]", .rare = true, .arg = "FILE",
-              BN_TO_TEXT(struct bn_bench_options, input)),
     BN_OPTION("shell", "run each command through the shell, its words joined by spaces",
               BN_TO_BOOL(struct bn_bench_options, shell)),
-    BN_OPTION("ignore-failure", "count runs that fail, too", .rare = true,
-              BN_TO_BOOL(struct bn_bench_options, ignore_failure)),
     BN_OPTION("seed", "seed for the order within the rounds", .rare = true, .arg = "N", .preset = "1",
               BN_TO_U64(struct bn_bench_options, seed, 0, 0)),
-    BN_OPTION("no-null", "run A once per round; do not measure its own variation", .rare = true,
-              BN_TO_BOOL(struct bn_bench_options, no_null)),
     BN_OPTION("no-control", "do not time the control work (for numbers other than times)", .rare = true,
               BN_TO_BOOL(struct bn_bench_options, no_control)),
     BN_OPTION("extract",
@@ -57,26 +47,13 @@ const struct bn_option bn_bench_ab_options[] = {
     {0},
 };
 
-static bn_status read_session(struct bn_ab_session *s, const struct bn_bench_options *o, bn_error *err)
-{
-    *s = (struct bn_ab_session){.rounds = o->rounds,
-                                .warmup = o->n_warmup,
-                                .seed = o->seed,
-                                .null = !o->no_null,
-                                .no_control = o->no_control,
-                                .rules = BN_JUDGE_RULES_INIT};
-    s->rules.margin = o->margin / 100;
-    s->rules.confidence = o->confidence / 100;
-    return bn_ab_duration("max-time", o->max_seconds, &s->max_ns, err);
-}
-
 /* A pattern without any match is an error of the user. */
 static bn_status check_extracts(const struct bn_ab_session *s, const struct bn_ab_commands *c, bn_error *err)
 {
     for (size_t i = 0; i < c->n_extracts; i++) {
         bool found = false;
-        for (size_t k = 0; k < s->n_comparisons && !found; k++)
-            found = strcmp(s->comparisons[k].metric, c->extracts[i].name) == 0;
+        for (size_t k = 0; k < s->result.n && !found; k++)
+            found = strcmp(s->result.list[k].metric, c->extracts[i].name) == 0;
         if (!found && c->o->filter == NULL && s->n_slots > 0 && bn_ab_session_stop(s) == NULL)
             return bn_fail(err, BN_ERR_MISMATCH, "--extract: neither command printed a match for '%s'",
                            c->extracts[i].name);
@@ -101,18 +78,6 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
     return bn_bench_print_text(&text, err);
 }
 
-/* Labels each regression with its severity (levels.h). */
-static void label(struct bn_ab_session *s)
-{
-    for (size_t i = 0; i < s->n_comparisons; i++) {
-        struct bn_comparison *c = &s->comparisons[i];
-        double a, b;
-        bn_comparison_sides(c, &a, &b);
-        if (c->j.outcome == BN_OUTCOME_REGRESSED)
-            c->severity = bn_levels_severity(&s->levels, c->test, c->metric, c->higher, a, b);
-    }
-}
-
 static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct bn_ab_commands *c,
                          bn_error *err)
 {
@@ -124,8 +89,7 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
     struct bn_busy before;
     bn_busy_read(&before);
     bn_cli_catch_interrupt();
-    uint64_t n_slots = ((uint64_t)s->rounds + s->warmup) * (s->null ? 3 : 2);
-    bn_progress_begin(&s->progress, "runs", n_slots, args->quiet);
+    bn_progress_begin(&s->progress, "runs", ((uint64_t)s->rounds + s->warmup) * BN_AB_SIDES, args->quiet);
     s->run = bn_ab_commands_run;
     s->user = c;
     bn_status status = bn_ab_session_run(s, err);
@@ -139,9 +103,8 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
     BN_TRY(bn_ab_session_judge(s, err));
     BN_TRY(check_extracts(s, c, err));
     BN_TRY(bn_ab_session_choose(s, o->metric, err));
-    label(s);
-    enum bn_outcome worst = bn_comparisons_worst(s->comparisons, s->n_comparisons);
-    if (worst == BN_OUTCOME_REGRESSED || s->n_incomplete > 0 || s->n_comparisons == 0 ||
+    enum bn_outcome worst = bn_comparisons_worst(s->result.list, s->result.n);
+    if (worst == BN_OUTCOME_REGRESSED || s->result.n_incomplete > 0 || s->result.n == 0 ||
         (worst == BN_OUTCOME_INCONCLUSIVE && o->strict))
         args->exit_code = BN_EXIT_NEGATIVE;
     return show(args, s, c, &machine, err);
@@ -150,9 +113,14 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
 bn_status bn_bench_ab(struct bn_args *args, bn_error *err)
 {
     const struct bn_bench_options *o = args->fields;
-    struct bn_ab_session s;
+    struct bn_ab_session s = {.rounds = o->rounds,
+                              .warmup = o->n_warmup,
+                              .seed = o->seed,
+                              .no_control = o->no_control,
+                              .rules = BN_JUDGE_RULES_INIT};
     struct bn_ab_commands c = {0};
-    BN_TRY(read_session(&s, o, err));
+    s.rules.margin = o->margin / 100;
+    s.rules.confidence = o->confidence / 100;
     bn_status status = compare(args, &s, &c, err);
     bn_ab_session_release(&s);
     bn_ab_commands_release(&c);

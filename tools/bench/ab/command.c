@@ -17,7 +17,6 @@
 
 #define OUTPUT_MAX BN_JSON_MAX_BYTES
 #define TEST "command"
-#define MAX_SECONDS (366u * 86400u)
 
 /* ---- options ---- */
 
@@ -101,25 +100,13 @@ static bn_status join(char **out, const char *const *argv, bn_error *err)
     struct bn_buf line = {.max = 1u << 20};
     for (size_t i = 0; argv[i] != NULL; i++)
         bn_buf_printf(&line, "%s%s", i > 0 ? " " : "", argv[i]);
-    bn_status status = bn_buf_check(&line, err);
-    if (status == BN_OK)
-        *out = line.data;
-    else
-        bn_buf_release(&line);
-    return status;
-}
-
-bn_status bn_ab_duration(const char *name, uint64_t seconds, uint64_t *ns, bn_error *err)
-{
-    if (seconds > MAX_SECONDS) return bn_fail(err, BN_ERR_ARG, "--%s: more than a year", name);
-    *ns = seconds * 1000000000u;
-    return BN_OK;
+    *out = line.data;
+    return bn_buf_check(&line, err);
 }
 
 bn_status bn_ab_commands_read(struct bn_ab_commands *c, const struct bn_args *args, bn_error *err)
 {
     const struct bn_bench_options *o = c->o = args->fields;
-    BN_TRY(bn_ab_duration("timeout", o->timeout_seconds, &c->timeout_ns, err));
     BN_TRY(read_sides(c, args, err));
     BN_TRY(read_extracts(c, &o->extract, err));
     if (o->output_only && !o->series && c->n_extracts == 0)
@@ -242,30 +229,6 @@ static bool interrupted(void)
     return bn_cli_interrupted() != 0;
 }
 
-static void describe(char *out, size_t room, const struct bn_process *p, uint64_t timeout_ns)
-{
-    if (p->end == BN_PROCESS_TIMEOUT)
-        snprintf(out, room, "exceeded --timeout %g s", (double)timeout_ns * 1e-9);
-    else if (p->end == BN_PROCESS_SIGNALLED)
-        snprintf(out, room, "was killed by signal %d", p->code);
-    else
-        snprintf(out, room, "failed with status %d", p->code);
-}
-
-static bn_status prepare(const struct bn_ab_commands *c, const struct bn_ab_slot *slot, bn_error *err)
-{
-    struct bn_process p;
-    char what[64];
-    const char *const argv[] = {"/bin/sh", "-c", c->o->prepare, NULL};
-    struct bn_process_options o = {.argv = argv, .timeout_ns = c->timeout_ns, .cancelled = interrupted};
-    if (c->o->prepare == NULL) return BN_OK;
-    BN_TRY(bn_process_run(&p, &o, err));
-    if (p.end == BN_PROCESS_EXITED && p.code == 0) return BN_OK;
-    describe(what, sizeof what, &p, c->timeout_ns);
-    return bn_fail(err, BN_ERR_MISMATCH, "--prepare %s before %s (round %u)", what,
-                   bn_ab_command_name(slot->side), slot->round + 1);
-}
-
 /* An error that quotes the last line that the command printed on standard error. */
 static bn_status refuse(const struct bn_ab_slot *slot, const struct bn_buf *errors, bn_error *err)
 {
@@ -277,19 +240,21 @@ static bn_status refuse(const struct bn_ab_slot *slot, const struct bn_buf *erro
         from--;
     if (end > from) bn_escape(quoted, sizeof quoted, errors->data + from, end - from);
     bn_ab_slot_describe(what, sizeof what, slot);
-    bn_fail(err, BN_ERR_MISMATCH, "%s%s%s", what, quoted[0] != '\0' ? ": " : "", quoted);
-    bn_error_hint(err, "use --ignore-failure to count failed runs too");
-    return BN_ERR_MISMATCH;
+    return bn_fail(err, BN_ERR_MISMATCH, "%s%s%s", what, quoted[0] != '\0' ? ": " : "", quoted);
 }
 
 static bn_status take(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_process *p,
                       const struct bn_buf *out, const struct bn_buf *errors, bn_error *err)
 {
-    if (p->end != BN_PROCESS_EXITED || p->code != 0)
-        describe(slot->failed, sizeof slot->failed, p, c->timeout_ns);
     slot->stop = p->end == BN_PROCESS_TIMEOUT;
-    if (slot->stop) return BN_OK;
-    if (slot->failed[0] != '\0' && !c->o->ignore_failure) return refuse(slot, errors, err);
+    if (slot->stop)
+        snprintf(slot->failed, sizeof slot->failed, "exceeded --timeout %llu s",
+                 (unsigned long long)c->o->timeout_seconds);
+    else if (p->end == BN_PROCESS_SIGNALLED || p->code != 0)
+        snprintf(slot->failed, sizeof slot->failed,
+                 p->end == BN_PROCESS_SIGNALLED ? "was killed by signal %d" : "failed with status %d",
+                 p->code);
+    if (slot->failed[0] != '\0') return slot->stop ? BN_OK : refuse(slot, errors, err);
     if (!c->o->output_only) BN_TRY(add_usage(slot, c, p, err));
     if (out->failed && (c->o->series || c->n_extracts > 0))
         return bn_fail(err, BN_ERR_LIMIT, "%s printed more than %u bytes", bn_ab_command_name(slot->side),
@@ -306,15 +271,14 @@ bn_status bn_ab_commands_run(void *user, struct bn_ab_slot *slot, bn_error *err)
     bool read = c->o->series || c->n_extracts > 0;
     struct bn_buf out = {.max = OUTPUT_MAX}, errors = {.max = OUTPUT_MAX};
     struct bn_process_options o = {.argv = c->shell[b] != NULL ? shell : c->argv[b],
-                                   .input = c->o->input,
                                    .out = read ? &out : NULL,
                                    .errors = &errors,
-                                   .timeout_ns = c->timeout_ns,
+                                   .timeout_ns = (uint64_t)fmin((double)c->o->timeout_seconds * 1e9, 1e18),
                                    .cancelled = interrupted};
     struct bn_process p;
     /* An interrupt between two runs. */
-    bn_status status = interrupted() ? bn_fail(err, BN_ERR_CANCELLED, "interrupted") : prepare(c, slot, err);
-    if (status == BN_OK) status = bn_process_run(&p, &o, err);
+    bn_status status =
+        interrupted() ? bn_fail(err, BN_ERR_CANCELLED, "interrupted") : bn_process_run(&p, &o, err);
     if (status == BN_OK) status = take(slot, c, &p, &out, &errors, err);
     bn_buf_release(&out);
     bn_buf_release(&errors);

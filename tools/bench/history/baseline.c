@@ -7,10 +7,9 @@
 
 #include "base/error.h"
 #include "lab/host/git.h"
-#include "lab/report/units.h"
-#include "lab/stats/summary.h"
 #include "tools/bench/history/compare.h"
 #include "tools/bench/history/ledgers.h"
+#include "tools/bench/report/report.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
@@ -39,28 +38,32 @@ static bn_json *begin_document(const struct bn_args *args)
 
 /* ---- comparing a run with an entry ---- */
 
+/* The series of the entry are read into *series, which texts of the comparison point into. */
 static bn_status compare_with(struct bn_history_comparison *out, struct bn_series_list *series,
                               const struct bn_entry *entry, const struct bn_series_list *now,
                               const char *contended, const char *binary,
                               struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    const char *then = "";
-    (void)bn_json_string(bn_json_get(entry->json, "binary_sha256"), &then);
-    bn_bench_compare_circumstances(settings, contended, NULL, then, binary);
+    bn_bench_compare_circumstances(settings, contended, NULL, bn_json_text_of(entry->json, "binary_sha256"),
+                                   binary);
     BN_TRY(bn_series_read(series, entry->json, err));
     return bn_history_compare(out, series, now, &settings->rules, err);
 }
 
-/* Did series regress compared with an entry? */
-static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const struct bn_entry *entry,
-                               const struct bn_series_list *now, const char *contended, const char *binary,
-                               struct bn_bench_compare_settings *settings, bn_error *err)
+/* The worst verdict compared with a baseline; NULL: SAME. */
+static bn_status judge(enum bn_outcome *worst, const struct bn_entry *baseline,
+                       const struct bn_series_list *now, const char *contended, const char *binary,
+                       struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    struct bn_history_comparison comparison = {0};
+    struct bn_history_comparison comparison = {.worst = BN_OUTCOME_SAME};
     struct bn_series_list series = {0};
-    bn_status status = compare_with(&comparison, &series, entry, now, contended, binary, settings, err);
+    bn_status status = BN_OK;
+    if (baseline != NULL)
+        status = compare_with(&comparison, &series, baseline, now, contended, binary, settings, err);
     *worst = comparison.worst;
-    *n_missing = comparison.n_missing;
+    if (comparison.n_missing > 0)
+        bn_report_warning("%zu series of the baseline %s missing", comparison.n_missing,
+                          comparison.n_missing == 1 ? "is" : "are");
     bn_history_release(&comparison);
     bn_series_release(&series);
     return status;
@@ -150,15 +153,11 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
 {
     const struct bn_likeness like = bn_result_likeness(r);
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
-    size_t n_missing = 0;
     note->state = BN_ENTRY_PROMOTED;
     if (baseline == NULL) return BN_OK;
-    BN_TRY(judge_against(&note->outcome, &n_missing, baseline, &r->series, r->contended, r->binary_sha256,
-                         settings, err));
+    BN_TRY(judge(&note->outcome, baseline, &r->series, r->contended, r->binary_sha256, settings, err));
     note->against = baseline->id;
     note->state = note->outcome == BN_OUTCOME_REGRESSED ? BN_ENTRY_REGRESSED : BN_ENTRY_SAVED;
-    if (n_missing > 0)
-        bn_report_warning("%zu series of the baseline %s missing", n_missing, n_missing == 1 ? "is" : "are");
     bn_report_note(0, "%s compared with %.*s%s", bn_outcome_name(note->outcome), SHORT_ID, baseline->id,
                    note->state == BN_ENTRY_REGRESSED ? ": it cannot become a baseline" : "");
     return BN_OK;
@@ -328,25 +327,6 @@ static bn_status list_ledger(void *arg, const struct bn_ledger *l, bn_error *err
     return BN_OK;
 }
 
-static bn_status print_series(const struct bn_series_list *all, bn_error *err)
-{
-    static const char *const HEADS[] = {"test", "metric", "median", "MAD", "n"};
-    struct bn_table t;
-    bn_table_begin(&t, HEADS, "llrrr");
-    for (size_t i = 0; i < all->n; i++) {
-        const struct bn_series *s = &all->list[i];
-        struct bn_summary summary;
-        if (!bn_summarize(&summary, s->samples, s->n)) continue;
-        bn_table_row(&t, "");
-        bn_table_text(&t, s->test);
-        bn_table_text(&t, s->metric);
-        bn_table_value(&t, summary.median, bn_units_of(s->metric, s->unit));
-        bn_table_value(&t, summary.mad, bn_units_of(s->metric, s->unit));
-        bn_table_count(&t, s->n);
-    }
-    return bn_bench_print_table(&t, err);
-}
-
 static bn_status show_entry(struct view *v, const struct bn_ledger *l, const struct bn_entry *e,
                             bn_error *err)
 {
@@ -364,11 +344,9 @@ static bn_status show_entry(struct view *v, const struct bn_ledger *l, const str
         const char *text;
         if (bn_json_string(bn_json_get(e->json, FIELDS[i]), &text)) printf("  %-16s %s\n", FIELDS[i], text);
     }
-    struct bn_series_list series = {0};
-    bn_status status = bn_series_read(&series, e->json, err);
-    if (status == BN_OK) status = print_series(&series, err);
-    bn_series_release(&series);
-    return status;
+    bn_json *doc = bn_bench_document("baseline", NULL);
+    bn_json_put_copy(doc, "series", bn_json_get(e->json, "series"));
+    return bn_report_print(doc, e->name, err);
 }
 
 static bool is_id_of(const char *text, const struct bn_entry *e)
@@ -433,22 +411,18 @@ static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entr
                                  struct bn_bench_compare_settings *settings, bn_error *err)
 {
     struct bn_series_list now = {0};
-    size_t n_missing = 0;
     enum bn_outcome worst = BN_OUTCOME_INCONCLUSIVE;
-    const char *binary = "";
-    (void)bn_json_string(bn_json_get(e->json, "binary_sha256"), &binary);
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, e->name, &e->like, &unlike);
-    if (e->state == BN_ENTRY_REGRESSED || baseline == NULL || baseline == e) return BN_OK;
+    if (e->state == BN_ENTRY_REGRESSED || baseline == e) return BN_OK;
     bn_status status = bn_series_read(&now, e->json, err);
     if (status == BN_OK)
-        status = judge_against(&worst, &n_missing, baseline, &now, NULL, binary, settings, err);
+        status =
+            judge(&worst, baseline, &now, NULL, bn_json_text_of(e->json, "binary_sha256"), settings, err);
     bn_series_release(&now);
     if (status == BN_OK && worst == BN_OUTCOME_REGRESSED)
         return bn_fail(err, BN_ERR_MISMATCH,
                        "run %.12s regressed against the baseline %.12s: it cannot replace it", e->id,
                        baseline->id);
-    if (n_missing > 0)
-        bn_report_warning("%zu series of the baseline %s missing", n_missing, n_missing == 1 ? "is" : "are");
     return status;
 }
 

@@ -103,7 +103,7 @@ static void put(bn_json *doc, const struct bn_bench_compare_settings *settings,
     bn_json_put_number(doc, "confidence", settings->rules.judge.confidence);
     bn_json_put_u64(doc, "missing", o->n_missing);
     bn_json_put_u64(doc, "extra", o->n_extra);
-    bn_comparisons_put(doc, o->list, o->n);
+    bn_comparisons_put(doc, "comparisons", o->list, o->n);
 }
 
 bn_status bn_bench_compare_show(struct bn_args *args, const struct bn_bench_compare_settings *settings,
@@ -165,16 +165,12 @@ void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result 
 
 /* ---- the command ---- */
 
-/* --thresholds precedes the levels in a list of values. */
 static bn_status prepare(struct bn_bench_compare_settings *settings, const struct bn_result *a,
                          const struct bn_result *b, bn_error *err)
 {
     const struct bn_likeness like_a = bn_result_likeness(a), like_b = bn_result_likeness(b);
-    const bn_json *levels = bn_levels_of(a->document);
     settings->rules.points = a->points || b->points;
     bn_bench_compare_circumstances(settings, a->contended, b->contended, a->binary_sha256, b->binary_sha256);
-    if (a->points && levels != NULL && settings->o->thresholds == NULL)
-        BN_TRY(bn_levels_import(&settings->levels, levels, err));
     if (settings->rules.points || settings->o->unlike) return BN_OK;
     if (strcmp(a->suite, b->suite) != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "not alike: %.40s and %.40s measure different things",

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "lab/stats/changepoint.h"
-#include "lab/stats/levels.h"
+#include "lab/stats/comparison.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/history/ledgers.h"
 #include "tools/bench/report/report.h"
@@ -58,29 +58,9 @@ struct trend {
 
 /* ---- one history ---- */
 
-/* The last run that is surely before a change, and the first that is surely after it. */
-static const struct bn_entry *before(const struct history *h, const struct bn_changepoint *c)
-{
-    return h->runs[c->low > 0 ? c->low - 1 : 0];
-}
-
-static const struct bn_entry *after(const struct history *h, const struct bn_changepoint *c)
-{
-    return h->runs[c->high < h->n ? c->high : h->n - 1];
-}
-
 static const char *known(const char *text)
 {
     return text[0] != '\0' ? text : "unknown";
-}
-
-static void confirmation(char *out, size_t room, const struct history *h, const struct bn_changepoint *c)
-{
-    const struct bn_entry *a = before(h, c), *b = after(h, c);
-    if (a->commit[0] == '\0' || b->commit[0] == '\0' || strcmp(a->commit, b->commit) == 0)
-        out[0] = '\0'; /* two commits to build are missing */
-    else
-        snprintf(out, room, "ci/bench-gate.sh %.12s %.12s", a->commit, b->commit);
 }
 
 /* The change of the figure, in which the shift of a cost's logarithm of a rate has the other sign. */
@@ -94,6 +74,11 @@ static struct bn_interval figure_of(const struct history *h, const struct bn_cha
 
 static void put_change(bn_json *array, const struct history *h, const struct bn_changepoint *c)
 {
+    /* The last run that is surely before the change, and the first that is surely after it. */
+    const struct bn_entry *before = h->runs[c->low > 0 ? c->low - 1 : 0],
+                          *after = h->runs[c->high < h->n ? c->high : h->n - 1];
+    bool two =
+        before->commit[0] != '\0' && after->commit[0] != '\0' && strcmp(before->commit, after->commit) != 0;
     char confirm[96];
     struct bn_interval of = figure_of(h, c);
     bn_json *o = bn_json_add_object(array);
@@ -102,17 +87,16 @@ static void put_change(bn_json *array, const struct history *h, const struct bn_
     bn_json_put_u64(o, "at_low", c->low);
     bn_json_put_u64(o, "at_high", c->high);
     bn_json_put_string(o, "date", known(h->runs[c->at]->created));
-    bn_json_put_string(o, "commit_before", known(before(h, c)->commit));
-    bn_json_put_string(o, "commit_behind", known(after(h, c)->commit));
+    bn_json_put_string(o, "commit_before", known(before->commit));
+    bn_json_put_string(o, "commit_behind", known(after->commit));
     bn_json_put_finite(o, "p", c->p, "exact values are not tested");
     bn_json_put_u64(o, "n_before", c->n_before);
     bn_json_put_u64(o, "n_after", c->n_after);
     bn_json_put_number(o, "change", of.estimate);
     bn_json_put_finite(o, "change_low", of.low, "too few runs for an interval");
     bn_json_put_finite(o, "change_high", of.high, "too few runs for an interval");
-    bn_json_put_bool(o, "confirmed", false);
-    confirmation(confirm, sizeof confirm, h, c);
-    bn_json_put_known(o, "confirm", confirm, "the runs do not name two commits");
+    snprintf(confirm, sizeof confirm, "ci/bench-gate.sh %.12s %.12s", before->commit, after->commit);
+    bn_json_put_known(o, "confirm", two ? confirm : "", "the runs do not name two commits");
 }
 
 static bn_json *put_history(const struct trend *t, const struct bn_ledger *l, const struct history *h)
@@ -168,13 +152,11 @@ static bn_status find_exact(struct bn_changepoint **out, size_t *n_found, const 
 static bn_status add_history(struct trend *t, const struct bn_ledger *l, const struct history *h,
                              bn_error *err)
 {
-    struct bn_changepoint_rules rules = BN_CHANGEPOINT_RULES_INIT;
     struct bn_changepoint *list = NULL;
     size_t n_found = 0;
-    rules.least = t->o->least;
     bool exact = h->series->exact;
     BN_TRY(exact ? find_exact(&list, &n_found, h, err)
-                 : bn_changepoints(&list, &n_found, h->logs, h->n, &rules, err));
+                 : bn_changepoints(&list, &n_found, h->logs, h->n, t->o->least, err));
     bn_json *changes = put_history(t, l, h);
     for (size_t i = 0; i < n_found; i++)
         if (exact || fabs(expm1(list[i].shift.estimate)) > t->o->margin / 100)
@@ -225,55 +207,35 @@ static bn_status add_line(struct trend *t, const struct bn_ledger *l, const stru
     return BN_OK;
 }
 
-static bool same_line(const struct bn_entry *a, const struct bn_entry *b)
-{
-    return strcmp(a->like.settings, b->like.settings) == 0 && strcmp(a->like.model, b->like.model) == 0;
-}
-
-/* Reads the runs of the history of entry `first` into points, *n in number. */
-static bn_status read_line(struct trend *t, const struct bn_ledger *l, size_t first, struct point *points,
-                           size_t *n, bn_error *err)
+/* Whether two runs belong to one history: they are alike, and of the name that is asked for. */
+static bool same_line(const struct trend *t, const struct bn_entry *a, const struct bn_entry *b)
 {
     const char *name = t->o->name;
-    size_t n_line = 0, skip;
-    for (size_t i = first; i < l->n; i++)
-        n_line += same_line(&l->entries[first], &l->entries[i]) &&
-                  (name == NULL || strcmp(name, l->entries[i].name) == 0);
-    skip = n_line > t->o->last ? n_line - t->o->last : 0;
-    *n = 0;
-    for (size_t i = first; i < l->n; i++) {
-        const struct bn_entry *e = &l->entries[i];
-        if (!same_line(&l->entries[first], e) || (name != NULL && strcmp(name, e->name) != 0)) continue;
-        if (skip > 0) {
-            skip--;
-            continue;
-        }
-        points[*n].entry = e;
-        BN_TRY(bn_series_read(&points[(*n)++].series, e->json, err));
-    }
-    return BN_OK;
+    return strcmp(a->like.settings, b->like.settings) == 0 && strcmp(a->like.model, b->like.model) == 0 &&
+           (name == NULL || strcmp(name, b->name) == 0);
 }
 
-static bool first_of_line(const struct bn_ledger *l, size_t i)
+/* The history of the entry `first`, from its newest runs; nothing when an earlier entry belongs to it. */
+static bn_status add_line_of(struct trend *t, const struct bn_ledger *l, size_t first, struct point *points,
+                             struct history *h, bn_error *err)
 {
-    for (size_t k = 0; k < i; k++)
-        if (same_line(&l->entries[k], &l->entries[i])) return false;
-    return true;
-}
-
-static bn_status add_lines(struct trend *t, const struct bn_ledger *l, struct point *points,
-                           struct history *h, bn_error *err)
-{
+    size_t n_line = 0, n = 0;
+    bn_status status = BN_OK;
+    if (!same_line(t, &l->entries[first], &l->entries[first])) return BN_OK;
     for (size_t i = 0; i < l->n; i++) {
-        size_t n = 0;
-        if (!first_of_line(l, i)) continue;
-        bn_status status = read_line(t, l, i, points, &n, err);
-        if (status == BN_OK) status = add_line(t, l, points, n, h, err);
-        for (size_t k = 0; k < n; k++)
-            bn_series_release(&points[k].series);
-        BN_TRY(status);
+        if (!same_line(t, &l->entries[first], &l->entries[i])) continue;
+        if (i < first) return BN_OK;
+        n_line++;
     }
-    return BN_OK;
+    for (size_t i = first; i < l->n && status == BN_OK; i++) {
+        if (!same_line(t, &l->entries[first], &l->entries[i]) || n_line-- > t->o->last) continue;
+        points[n].entry = &l->entries[i];
+        status = bn_series_read(&points[n++].series, l->entries[i].json, err);
+    }
+    if (status == BN_OK) status = add_line(t, l, points, n, h, err);
+    for (size_t i = 0; i < n; i++)
+        bn_series_release(&points[i].series);
+    return status;
 }
 
 static bn_status add_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
@@ -282,28 +244,14 @@ static bn_status add_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
     struct history h = {.runs = bn_alloc(l->n, sizeof *h.runs)};
     h.medians = bn_alloc(l->n, sizeof *h.medians);
     h.logs = bn_alloc(l->n, sizeof *h.logs);
-    bn_status status = BN_ERR_NOMEM;
-    if (points != NULL && h.runs != NULL && h.medians != NULL && h.logs != NULL)
-        status = add_lines(arg, l, points, &h, err);
-    else
-        bn_nomem(err);
+    bn_status status = BN_OK;
+    if (points == NULL || h.runs == NULL || h.medians == NULL || h.logs == NULL) status = bn_nomem(err);
+    for (size_t i = 0; i < l->n && status == BN_OK; i++)
+        status = add_line_of(arg, l, i, points, &h, err);
     bn_free(points);
     bn_free(h.runs);
     bn_free(h.medians);
     bn_free(h.logs);
-    return status;
-}
-
-/* The tables and findings of a report of the document. */
-static bn_status print_report(bn_json *doc, bn_error *err)
-{
-    struct bn_report r = {0};
-    struct bn_buf text = {.max = 64u << 20};
-    bn_status status = bn_report_of(&r, doc, "trend", err);
-    if (status == BN_OK) status = bn_report_text(&text, &r, err);
-    bn_report_release(&r);
-    if (status == BN_OK) return bn_bench_print_text(&text, err);
-    bn_buf_release(&text);
     return status;
 }
 
@@ -315,7 +263,7 @@ bn_status bn_bench_trend(struct bn_args *args, bn_error *err)
     if (status == BN_OK && bn_json_size(t.array) == 0)
         status = bn_hint(bn_fail(err, BN_ERR_MISMATCH, "no saved run has a matching series"), err,
                          "bn-bench baseline save NAME RUN.json saves a run");
-    if (status == BN_OK && !args->json) return print_report(doc, err);
+    if (status == BN_OK && !args->json) return bn_report_print(doc, "trend", err);
     if (status == BN_OK) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;

@@ -135,50 +135,18 @@ static bn_status prepare(struct job *job, bn_error *err)
 
 /* ---- one result ---- */
 
-struct kernel_body {
-    const struct bn_bench_work *work;
-    const struct bn_kernels *kernels;
-};
-
-/* Copies of the weights are used in turn, over all samples. */
-static void call_kernel(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
-{
-    const struct kernel_body *b = arg;
-    size_t copies = b->work->c->copies, copy = (size_t)(first % copies);
-    for (uint64_t i = 0; i < n; i++) {
-        bn_bench_call(b->work, b->kernels, copy, thread, n_threads);
-        copy = copy + 1 < copies ? copy + 1 : 0;
-    }
-}
-
-/* A limit that other work disturbed may be too low, so it is measured again when the kernel exceeds it. */
-static bn_status find_bound(struct job *job, struct result *r, bn_error *err)
-{
-    for (unsigned i = 0; i < 4 && (i == 0 || r->bound.ns > BN_BENCH_MOST_SHARE * r->ns); i++) {
-        BN_TRY(bn_bench_limits_measure(&job->h.limits, r->c, r->kernels, r->n_threads, i > 0, err));
-        r->bound = bn_bench_bound(&job->h.limits, r->c, r->kernels, r->n_threads);
-    }
-    return BN_OK;
-}
-
 static void put_facts(bn_json *o, const struct result *r)
 {
     const struct bn_bench_case *c = r->c;
     bn_json_put_string(o, "slot", bn_kernel_slot_name(c->slot));
     bn_json_put_string(o, "kernel", r->kernels->name[c->slot]);
     bn_json_put_string(o, "isa", r->kernels->isa);
-    bn_json_put_u64(o, "threads", r->n_threads);
     bn_json_put_string(o, "shape", c->shape);
     bn_json_put_string(o, "source", c->source);
-    bn_json_put_u64(o, "set_bytes", c->hot_bytes);
+    BN_PUT_COUNTS(o, {"threads", r->n_threads}, {"set_bytes", c->hot_bytes});
     bn_json_put_number(o, "bytes", c->bytes);
     bn_json_put_number(o, "macs", c->macs);
-    if (r->bound.what == NULL) {
-        bn_json_put_unavailable(o, "limit", r->bound.reason);
-        return;
-    }
-    bn_json_put_string(o, "limit", r->bound.what);
-    bn_json_put_number(o, "limit_ns", r->bound.ns);
+    bn_bench_bound_put(o, &r->bound);
 }
 
 /* The line of a result. */
@@ -200,8 +168,8 @@ static void print_row(const struct result *r, bool valid)
 static bn_status measure(struct job *job, struct result *r, const struct bn_bench_work *work, bn_error *err)
 {
     char test[120], doubt[BN_BENCH_REASON] = "";
-    struct kernel_body kernel = {work, r->kernels};
-    struct bn_bench_body body = {call_kernel, &kernel};
+    struct bn_bench_call kernel = {work, r->kernels};
+    struct bn_bench_body body = {bn_bench_calls, &kernel};
     struct bn_harness_row row = {
         .test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = r->n_threads};
     snprintf(test, sizeof test, "%s %s %s t=%u", r->kernels->name[r->c->slot], r->c->shape, r->c->source,
@@ -211,7 +179,8 @@ static bn_status measure(struct job *job, struct result *r, const struct bn_benc
     bn_status status = bn_harness_time(&job->h, &row, &body, o, err);
     bn_progress_clear(&job->progress);
     r->ns = row.ns.median;
-    if (status == BN_OK) status = find_bound(job, r, err);
+    if (status == BN_OK)
+        status = bn_bench_limits_bound(&job->h.limits, r->c, r->kernels, r->n_threads, r->ns, &r->bound, err);
     put_facts(o, r);
     if (status == BN_OK && !job->h.args->json) print_row(r, row.valid);
     if (row.valid && r->bound.what != NULL) bn_bench_implausible(doubt, r->bound.ns / r->ns);
@@ -250,13 +219,9 @@ static void put_settings(struct job *job)
     const struct bn_bench_shape *s = &job->shape;
     bn_json_put_string(job->h.settings, "isa", job->h.o->isa);
     bn_json_put_u64(job->h.settings, "set_bytes", job->set_bytes);
-    bn_json *shape = bn_json_put_object(job->h.doc, "shape");
-    bn_json_put_u64(shape, "n_embd", s->n_embd);
-    bn_json_put_u64(shape, "n_ff", s->n_ff);
-    bn_json_put_u64(shape, "n_head", s->n_head);
-    bn_json_put_u64(shape, "n_head_kv", s->n_head_kv);
-    bn_json_put_u64(shape, "head_dim", s->head_dim);
-    bn_json_put_u64(shape, "n_vocab", s->n_vocab);
+    BN_PUT_COUNTS(bn_json_put_object(job->h.doc, "shape"), {"n_embd", s->n_embd}, {"n_ff", s->n_ff},
+                  {"n_head", s->n_head}, {"n_head_kv", s->n_head_kv}, {"head_dim", s->head_dim},
+                  {"n_vocab", s->n_vocab});
 }
 
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)

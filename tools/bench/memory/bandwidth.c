@@ -105,8 +105,7 @@ static bn_status put_stream(struct bn_harness *s, struct stream_work *w, size_t 
     }
     bn_json *test = bn_harness_test(s, name);
     bn_json_put_string(test, "loop", of->name);
-    bn_json_put_u64(test, "set_bytes", set);
-    bn_json_put_u64(test, "threads", n_threads);
+    BN_PUT_COUNTS(test, {"set_bytes", set}, {"threads", n_threads});
     bn_json_put_number(test, "bytes", counted);
     bn_json_put_finite(test, "bytes_with_lines_read", traffic, "the lines stay in the first cache");
     memset(w->a, 0, w->n * sizeof(float));

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE /* mallinfo2 */
 #include "tools/bench/memory/memory.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,37 +29,31 @@ const struct bn_option bn_bench_memory_options[] = {BN_OPTION_MODEL, {0}};
 
 /* ---- allocation ---- */
 
-enum pattern { SEQUENTIAL, RANDOM, MIXED };
 static const char *const PATTERNS[] = {"sequential", "random", "mixed"};
 
 /* An operation allocates the block of its slot when the slot is empty, else it frees the block. */
 struct trace {
     uint32_t slots[2 * OPERATIONS];
     size_t n, n_slots;
-    size_t n_first; /* leading operations that only allocate; 0 of mixed */
 };
 
-/* sequential frees in the order of allocation, random in a random order; mixed takes random slots. */
-static void make_trace(struct trace *t, enum pattern pattern, size_t n_slots)
+/* sequential frees in the order of allocation, random in a random order; mixed takes random slots, then frees what is left. */
+static void make_trace(struct trace *t, const char *pattern, size_t n_slots)
 {
     bool full[OPERATIONS] = {false};
     uint64_t state = n_slots;
     *t = (struct trace){.n_slots = bn_min_size(n_slots, OPERATIONS / 2)};
-    for (; pattern == MIXED && t->n < OPERATIONS; t->n++) {
+    for (; pattern[0] == 'm' && t->n < OPERATIONS; t->n++) {
         t->slots[t->n] = (uint32_t)bn_splitmix64_below(&state, t->n_slots);
         full[t->slots[t->n]] = !full[t->slots[t->n]];
     }
-    for (size_t i = 0; i < t->n_slots; i++)
-        if (pattern != MIXED || full[i]) t->slots[t->n++] = (uint32_t)i;
-    if (pattern == MIXED) return;
-    t->n_first = t->n;
-    for (size_t i = 0; i < t->n_slots; i++)
-        t->slots[t->n++] = (uint32_t)i;
-    for (size_t i = t->n_slots; pattern == RANDOM && i > 1; i--) {
+    for (size_t i = 0; i < (pattern[0] == 'm' ? 1u : 2u) * t->n_slots; i++)
+        if (pattern[0] != 'm' || full[i]) t->slots[t->n++] = (uint32_t)(i % t->n_slots);
+    for (size_t i = t->n_slots; pattern[0] == 'r' && i > 1; i--) {
+        uint32_t *frees = t->slots + t->n_slots, last = frees[i - 1];
         size_t k = (size_t)bn_splitmix64_below(&state, i);
-        uint32_t last = t->slots[t->n_first + i - 1];
-        t->slots[t->n_first + i - 1] = t->slots[t->n_first + k];
-        t->slots[t->n_first + k] = last;
+        frees[i - 1] = frees[k];
+        frees[k] = last;
     }
 }
 
@@ -70,13 +63,12 @@ struct allocator {
 };
 static const struct allocator LIBC = {calloc, free}, BN = {bn_alloc, bn_free};
 
-/* Time of the operations from .. to; 0 when an allocation failed. */
-static uint64_t run_operations(const struct trace *t, size_t from, size_t to, const struct allocator *a,
-                               size_t size, void **blocks)
+/* Time of all operations; 0 when an allocation failed. */
+static uint64_t run_operations(const struct trace *t, const struct allocator *a, size_t size, void **blocks)
 {
     bool ok = true;
     uint64_t start = bn_clock_ns();
-    for (size_t i = from; i < to; i++) {
+    for (size_t i = 0; i < t->n; i++) {
         void **block = &blocks[t->slots[i]];
         if (*block == NULL) {
             *block = a->take(size, 1);
@@ -92,63 +84,40 @@ static uint64_t run_operations(const struct trace *t, size_t from, size_t to, co
 struct allocation {
     struct trace trace;
     void *blocks[OPERATIONS];
-    uint64_t first[MAX_ROUNDS], rest[MAX_ROUNDS]; /* nanoseconds of bn_alloc and bn_free */
-    double overhead[MAX_ROUNDS];                  /* their time by that of calloc and free */
+    uint64_t ns[MAX_ROUNDS];     /* of bn_alloc and bn_free */
+    double overhead[MAX_ROUNDS]; /* their time by that of calloc and free */
     size_t n;
 };
 
 /* Both allocators in turn, until min_ns is over; the first round warms up. */
 static bn_status run_rounds(struct allocation *a, size_t size, uint64_t min_ns, bn_error *err)
 {
-    const struct trace *t = &a->trace;
     uint64_t begin = bn_clock_ns();
     for (size_t round = 0; a->n < MAX_ROUNDS; round++) {
         if (a->n >= BN_BENCH_MIN_SAMPLES && bn_clock_ns() - begin > 2 * min_ns) break;
-        uint64_t libc = run_operations(t, 0, t->n, &LIBC, size, a->blocks);
-        uint64_t first = run_operations(t, 0, t->n_first, &BN, size, a->blocks);
-        uint64_t rest = run_operations(t, t->n_first, t->n, &BN, size, a->blocks);
-        if (libc == 0 || rest == 0)
-            return bn_fail(err, BN_ERR_NOMEM, "no memory for %zu blocks of %zu bytes", t->n_slots, size);
+        uint64_t libc = run_operations(&a->trace, &LIBC, size, a->blocks);
+        uint64_t own = run_operations(&a->trace, &BN, size, a->blocks);
+        if (libc == 0 || own == 0)
+            return bn_fail(err, BN_ERR_NOMEM, "no memory for %zu blocks of %zu bytes", a->trace.n_slots,
+                           size);
         if (round == 0) continue;
-        a->first[a->n] = first;
-        a->rest[a->n] = rest;
-        a->overhead[a->n++] = (double)(first + rest) / (double)libc;
+        a->ns[a->n] = own;
+        a->overhead[a->n++] = (double)own / (double)libc;
     }
     return BN_OK;
 }
 
-/* A row of nanoseconds per operation; its median, NaN when it is invalid. */
-static bn_status put_part(struct bn_harness *s, bn_json *test, const char *metric, const uint64_t *ns,
-                          size_t n, size_t n_operations, double *median, bn_error *err)
+static bn_status measure_pattern(struct bn_harness *s, struct allocation *a, const char *name, size_t size,
+                                 bn_error *err)
 {
-    struct bn_harness_row row = {.test = bn_json_text_of(test, "name"),
-                                 .metric = metric,
-                                 .per_call = (double)n_operations,
-                                 .n_threads = 1};
-    BN_TRY(bn_harness_put_samples(s, &row, 1, ns, n, test, err));
-    if (row.valid) *median = row.ns.median;
-    return BN_OK;
-}
-
-static bn_status put_allocation(struct bn_harness *s, const struct allocation *a, const char *name,
-                                bool mixed, size_t size, bn_error *err)
-{
-    const struct trace *t = &a->trace;
-    const double none = (double)NAN;
-    double first = none, rest = none;
+    struct bn_harness_row row = {
+        .test = name, .metric = "ns_per_operation", .per_call = (double)a->trace.n, .n_threads = 1};
+    BN_TRY(run_rounds(a, size, s->min_ns, err));
     bn_json *test = bn_harness_test(s, name);
-    bn_json_put_u64(test, "bytes", size);
-    bn_json_put_u64(test, "operations", t->n);
-    bn_json_put_u64(test, "live_blocks", t->n_slots);
-    if (!mixed) BN_TRY(put_part(s, test, "ns_per_allocation", a->first, a->n, t->n_first, &first, err));
-    BN_TRY(put_part(s, test, mixed ? "ns_per_operation" : "ns_per_release", a->rest, a->n, t->n - t->n_first,
-                    &rest, err));
+    BN_PUT_COUNTS(test, {"bytes", size}, {"operations", a->trace.n}, {"live_blocks", a->trace.n_slots});
+    BN_TRY(bn_harness_put_samples(s, &row, 1, a->ns, a->n, test, err));
     BN_TRY(bn_metric_add(&s->series, name, "time_by_calloc", a->overhead, a->n, 0, err));
-    bn_table_row(&s->table, "");
-    bn_table_text(&s->table, name);
-    bn_table_value(&s->table, first, "ns");
-    bn_table_value(&s->table, mixed ? none : rest, "ns");
-    bn_table_value(&s->table, mixed ? rest : none, "ns");
+    bn_harness_put_row(s, &row);
     bn_table_printf(&s->table, "%.2f", bn_median(a->overhead, a->n));
     return BN_OK;
 }
@@ -156,24 +125,21 @@ static bn_status put_allocation(struct bn_harness *s, const struct allocation *a
 static bn_status measure_allocation(struct bn_harness *s, bn_error *err)
 {
     static const size_t SIZES[] = {64, 1024, 4096, (size_t)1 << 20, (size_t)16 << 20};
-    static const char *const HEADS[] = {"blocks", "to allocate", "to free", "either", "by calloc"};
-    BN_TRY(bn_harness_table(s, HEADS, "lrrrr", err));
-    for (size_t i = 0; i < BN_ARRAY_LEN(SIZES) * BN_ARRAY_LEN(PATTERNS); i++) {
+    static const char *const HEADS[] = {"blocks", "an operation", "spread", "by calloc"};
+    struct allocation *a = bn_alloc(1, sizeof *a);
+    bn_status status = a != NULL ? bn_harness_table(s, HEADS, "lrrr", err) : bn_nomem(err);
+    for (size_t i = 0; i < BN_ARRAY_LEN(SIZES) * BN_ARRAY_LEN(PATTERNS) && status == BN_OK; i++) {
         size_t size = SIZES[i / BN_ARRAY_LEN(PATTERNS)];
-        enum pattern pattern = (enum pattern)(i % BN_ARRAY_LEN(PATTERNS));
+        const char *pattern = PATTERNS[i % BN_ARRAY_LEN(PATTERNS)];
         char test[96], text[BN_UNITS_ROOM];
-        snprintf(test, sizeof test, "bn_alloc %s %s", PATTERNS[pattern],
-                 bn_units_text(text, (double)size, "bytes"));
+        snprintf(test, sizeof test, "bn_alloc %s %s", pattern, bn_units_text(text, (double)size, "bytes"));
         if (!bn_harness_wants(s, test)) continue;
-        struct allocation *a = bn_alloc(1, sizeof *a);
-        if (a == NULL) return bn_nomem(err);
+        *a = (struct allocation){0};
         make_trace(&a->trace, pattern, LIVE_BYTES / size);
-        bn_status status = run_rounds(a, size, s->min_ns, err);
-        if (status == BN_OK) status = put_allocation(s, a, test, pattern == MIXED, size, err);
-        bn_free(a);
-        BN_TRY(status);
+        status = measure_pattern(s, a, test, size, err);
     }
-    return BN_OK;
+    bn_free(a);
+    return status;
 }
 
 /* ---- fragmentation, peak ---- */
@@ -225,8 +191,7 @@ static bn_status measure_fragmentation(struct bn_harness *s, bn_error *err)
     }
     double share = 1 - (double)live / (double)held;
     bn_json *o = bn_harness_test(s, "fragmentation");
-    bn_json_put_u64(o, "live_bytes", live);
-    bn_json_put_u64(o, "heap_bytes", held);
+    BN_PUT_COUNTS(o, {"live_bytes", live}, {"heap_bytes", held});
     bn_harness_judge(s, o, BN_BENCH_VALID, NULL);
     bn_harness_print(s, "\n%-28s %9.1f %% of %.1f MiB, after %u rounds of freeing half the blocks\n",
                      "fragmentation", 100 * share, (double)held / 0x1p20, ROUNDS);

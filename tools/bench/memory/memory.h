@@ -10,7 +10,7 @@
 
 BN_MUST_CHECK bn_status bn_memory_bandwidth(struct bn_harness *s, bn_error *err);
 BN_MUST_CHECK bn_status bn_memory_latency(struct bn_harness *s, bn_error *err);
-/* Model and session: bytes by purpose, opening and closing, leaks, memory pressure, loading. */
+/* Model and session: bytes by purpose, leaks, memory pressure. */
 BN_MUST_CHECK bn_status bn_memory_model(struct bn_harness *s, bn_error *err);
 /* NULL when the same number of bytes is in use after as before; else the difference as text, in out. */
 const char *bn_memory_leak(char out[160], const struct bn_mem_stats *before,

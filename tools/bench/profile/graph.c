@@ -111,16 +111,14 @@ static bn_status add_document(struct bn_buf *text, const struct bn_bench_profile
                               const struct bn_graph *graph, const struct bn_codes *codes,
                               const char *no_codes, bn_error *err)
 {
-    bn_json *doc = bn_bench_profile_begin(p);
+    bn_json *doc = p->h.doc;
     bn_graph_put(bn_json_put_object(doc, "graph"), graph);
     if (no_codes == NULL)
         bn_codes_put(bn_json_put_object(doc, "code"), codes);
     else
         bn_json_put_unavailable(doc, "code", no_codes);
-    bn_status status = add_path(NULL, doc, p, graph, err);
-    if (status == BN_OK) status = bn_json_write(doc, false, text, err);
-    bn_json_free(doc);
-    return status;
+    BN_TRY(add_path(NULL, doc, p, graph, err));
+    return bn_json_write(doc, false, text, err);
 }
 
 static bn_status add_graph(struct bn_buf *text, const struct bn_bench_profile *p,

@@ -12,11 +12,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "infer/session.h"
-#include "lab/history/series.h"
-#include "lab/kit/put_counts.h"
 #include "lab/profile/document.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/text.h"
 
@@ -63,10 +60,10 @@ static bn_status check_options(const struct bn_bench_options *o, bool json, bn_e
     return BN_OK;
 }
 
-static bn_status read_options(struct bn_bench_profile *p, bn_error *err)
+static bn_status read_options(struct bn_bench_profile *p, bool json, bn_error *err)
 {
     const struct bn_bench_options *o = p->o;
-    BN_TRY(check_options(o, p->args->json, err));
+    BN_TRY(check_options(o, json, err));
     /* With --graph the overhead is not printed. */
     p->overhead.pairs = o->pairs > 0 ? o->pairs : o->graph != NULL ? 1 : 10;
     p->level = o->graph != NULL || o->roofline ? BN_PROF_KERNEL : BN_PROF_BRICK;
@@ -102,7 +99,7 @@ static bn_status prepare(struct bn_bench_profile *p, bn_error *err)
         .n_ctx = p->o->n_prompt + p->o->n_predict, .n_batch = p->o->n_batch, .n_threads = p->o->n_threads};
     uint64_t state = p->o->seed;
     options.exact_threads = true; /* as while it is profiled */
-    BN_TRY(bn_cli_open_model(&p->model, p->args, &with, err));
+    BN_TRY(bn_cli_open_model(&p->model, p->h.args, &with, err));
     BN_TRY(bn_session_open(&p->session, p->model, &options, err));
     size_t n_vocab = bn_model_hparams(p->model)->n_vocab;
     p->ids = bn_alloc(p->o->n_prompt + p->o->n_predict, sizeof *p->ids);
@@ -124,18 +121,18 @@ static bn_status work(struct bn_bench_profile *p, bool on, double *ns, bn_error 
     size_t n = p->o->n_prompt, n_best = bn_sampler_reach(p->sampler);
     BN_TRY(bn_session_truncate(p->session, 0, err));
     if (on)
-        bn_prof_enable(p->prof);
+        p->prof->enabled = true;
     else
-        bn_prof_disable(p->prof);
+        p->prof->enabled = false;
     uint64_t start = bn_clock_ns();
     if (on) bn_prof_reset_epoch(p->prof);
     for (uint32_t i = 0; i < p->o->n_predict; i++) {
         BN_TRY(bn_session_eval_best(p->session, next, n, n_best, p->logits, err));
         next += n;
         n = 1;
-        struct bn_brick_timer brick = bn_prof_start_brick(p->prof, BN_BRICK_SAMPLING);
+        struct bn_brick_timer brick = bn_prof_start(bn_prof_trail(p->prof, 0), BN_BRICK_SAMPLING);
         *next = bn_sampler_next(p->sampler, p->logits, p->ids, (size_t)(next - p->ids));
-        bn_prof_stop_brick(brick, 1);
+        bn_prof_stop(brick, 1);
     }
     if (on) bn_prof_finalize(p->prof, bn_prof_elapsed_ns(p->prof));
     *ns = (double)(bn_clock_ns() - start);
@@ -194,10 +191,10 @@ static bn_status print_tables(const struct bn_bench_profile *p, bn_error *err)
 {
     struct bn_buf text = {.max = 1u << 20};
     bn_error why = {0};
-    bn_bench_print_machine(&p->machine);
-    bn_bench_print_others(&p->others);
+    bn_bench_print_machine(&p->h.machine);
+    bn_bench_print_others(&p->h.others);
     printf("profile  %s, %s, %u thread%s; a prompt of %u token%s, then %u token%s\n\n",
-           bn_cli_model_name(p->args), bn_isa_name(), bn_session_n_threads(p->session),
+           bn_cli_model_name(p->h.args), bn_isa_name(), bn_session_n_threads(p->session),
            bn_cli_s(bn_session_n_threads(p->session)), p->o->n_prompt, bn_cli_s(p->o->n_prompt),
            p->o->n_predict, bn_cli_s(p->o->n_predict));
     bn_status status = bn_prof_report(p->prof, &text, err);
@@ -256,78 +253,60 @@ static bool times_in_passes(const bn_prof *prof, unsigned brick, double *out, si
     return *n > 0;
 }
 
-static bn_status put_series(bn_json *doc, const struct bn_bench_profile *p, bn_error *err)
+/* A test, which is invalid when its sums are not exact, and the series of each brick. */
+static bn_status put_series(struct bn_bench_profile *p, bn_error *err)
 {
-    struct bn_series_list all = {0};
     char test[96], metric[64];
+    bn_error why = {0};
     double *samples = bn_alloc(p->prof->n_passes + 1, sizeof *samples);
     if (samples == NULL) return bn_nomem(err);
     snprintf(test, sizeof test, "profile %s p=%u n=%u t=%u", bn_prof_level_name(p->level), p->o->n_prompt,
              p->o->n_predict, bn_session_n_threads(p->session));
+    bool valid = bn_prof_check(p->prof, &why) == BN_OK;
+    bn_harness_judge(&p->h, bn_harness_test(&p->h, test), valid ? BN_BENCH_VALID : BN_BENCH_INVALID, why.msg);
     struct bn_series series = {.test = test, .metric = "ns_per_token", .unit = "ns", .samples = samples};
     bn_status status = BN_OK;
-    if (times_in_passes(p->prof, WHOLE_PASS, samples, &series.n)) status = bn_series_add(&all, &series, err);
+    if (times_in_passes(p->prof, WHOLE_PASS, samples, &series.n))
+        status = bn_series_add(&p->h.series, &series, err);
     series.metric = metric;
     for (unsigned b = 0; b < p->prof->n_bricks && status == BN_OK; b++) {
         if (!times_in_passes(p->prof, b, samples, &series.n)) continue;
         snprintf(metric, sizeof metric, "%s_ns_per_token", bn_prof_brick_name(p->prof, b));
-        status = bn_series_add(&all, &series, err);
+        status = bn_series_add(&p->h.series, &series, err);
     }
-    bn_series_put(doc, &all);
-    bn_series_release(&all);
     bn_free(samples);
     return status;
 }
 
-bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p)
+static void put_settings(struct bn_bench_profile *p)
 {
-    bn_json *doc = bn_bench_document("profile", &p->machine);
-    (void)bn_cli_put_model(doc, p->args);
-    bn_json *settings = bn_json_put_object(doc, "settings");
-    bn_json_put_string(settings, "model", p->args->model);
-    bn_json_put_string(settings, "isa", bn_isa_name());
     static const char *const REPACKS[] = {"auto", "never", "always"};
-    bn_json_put_string(settings, "repack", REPACKS[p->args->repack]);
+    const struct bn_args *args = p->h.args;
+    bn_json *settings = p->h.settings;
+    (void)bn_cli_put_model(p->h.doc, args);
+    bn_json_put_string(settings, "model", args->model);
+    bn_json_put_string(settings, "isa", bn_isa_name());
+    bn_json_put_string(settings, "repack", REPACKS[args->repack]);
     BN_PUT_COUNTS(settings, {"threads", bn_session_n_threads(p->session)}, {"prompt_tokens", p->o->n_prompt},
                   {"decoded_tokens", p->o->n_predict}, {"batch", bn_session_n_batch(p->session)},
-                  {"seed", p->o->seed});
+                  {"seed", p->o->seed}, {"pairs", p->overhead.pairs});
     bn_json_put_string(settings, "level", bn_prof_level_name(p->level));
-    bn_json_put_u64(settings, "pairs", p->overhead.pairs);
-    bn_others_put(doc, &p->others);
-    return doc;
-}
-
-static bn_status make_document(bn_json **out, const struct bn_bench_profile *p, bn_error *err)
-{
-    bn_json *doc = bn_bench_profile_begin(p);
-    bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
-    put_overhead(doc, p);
-    bn_status status = put_series(doc, p, err);
-    if (status == BN_OK) status = bn_prof_put(doc, p->prof, bn_model_hparams(p->model), err);
-    if (status != BN_OK) {
-        bn_json_free(doc);
-        return status;
-    }
-    *out = doc;
-    return BN_OK;
 }
 
 /* ---- the command ---- */
 
-static bn_status show(const struct bn_bench_profile *p, bn_error *err)
+static bn_status show(struct bn_bench_profile *p, bn_error *err)
 {
-    bn_json *doc = NULL;
-    bool roofline = p->o->roofline;
+    bn_json *doc = p->h.doc;
     if (p->o->graph != NULL) return bn_bench_profile_graph(p, err);
-    if (!p->args->json) {
+    if (p->h.args->json) {
+        bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
+        put_overhead(doc, p);
+        BN_TRY(bn_prof_put(doc, p->prof, bn_model_hparams(p->model), err));
+    } else {
         BN_TRY(print_tables(p, err));
-        return roofline ? bn_bench_profile_roofline(p, NULL, err) : BN_OK;
     }
-    bn_status status = make_document(&doc, p, err);
-    if (status == BN_OK && roofline) status = bn_bench_profile_roofline(p, doc, err);
-    if (status == BN_OK) status = bn_cli_print_json(doc, err);
-    bn_json_free(doc);
-    return status;
+    return p->o->roofline ? bn_bench_profile_roofline(p, p->h.args->json ? doc : NULL, err) : BN_OK;
 }
 
 static void release(struct bn_bench_profile *p)
@@ -344,17 +323,20 @@ static void release(struct bn_bench_profile *p)
 
 bn_status bn_bench_profile(struct bn_args *args, bn_error *err)
 {
-    struct bn_bench_profile p = {.args = args, .o = args->fields};
+    struct bn_bench_profile p = {.o = args->fields};
     if (p.o->check.n > 0) return bn_bench_profile_check(args, err);
-    BN_TRY(read_options(&p, err));
-    bn_machine_read(&p.machine);
-    struct bn_busy before;
+    BN_TRY(read_options(&p, args->json, err));
+    bn_harness_begin(&p.h, args, "profile");
     bn_status status = prepare(&p, err);
-    bn_busy_read(&before);
+    bn_busy_read(&p.h.before);
     if (status == BN_OK) status = measure(&p, err);
-    if (status == BN_OK) p.others = bn_bench_others(&before);
+    if (status == BN_OK) {
+        bn_harness_sampled(&p.h);
+        put_settings(&p);
+        status = put_series(&p, err);
+    }
     if (status == BN_OK) status = show(&p, err);
-    if (status == BN_OK && bn_prof_check(p.prof, NULL) != BN_OK) args->exit_code = BN_EXIT_NEGATIVE;
+    status = bn_harness_finish(&p.h, status, err);
     release(&p);
     return status;
 }

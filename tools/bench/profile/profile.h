@@ -7,7 +7,7 @@
 
 #include "lab/profile/graph.h"
 #include "lab/stats/judge.h"
-#include "tools/bench/bench.h"
+#include "tools/bench/harness.h"
 
 /* The overhead of profiling. */
 struct bn_bench_overhead {
@@ -20,22 +20,18 @@ struct bn_bench_overhead {
 };
 
 struct bn_bench_profile {
-    const struct bn_args *args;
+    struct bn_harness h;
     const struct bn_bench_options *o;
     bn_model *model;
     bn_session *session;
     bn_sampler *sampler;
     bn_prof *prof; /* of the last run with it */
-    struct bn_machine machine;
-    struct bn_others others; /* during the measurement */
     enum bn_prof_level level;
     int32_t *ids; /* prompt, then what was decoded */
     float *logits;
     struct bn_bench_overhead overhead;
 };
 
-/* A document with the common members of all profiles. */
-bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p);
 /* The pass that --pass names; the last one for "all" and without --pass. */
 BN_MUST_CHECK bn_status bn_bench_profile_pass(size_t *pass, const struct bn_bench_profile *p, bn_error *err);
 /* --graph, printed in place of the tables. */

@@ -92,29 +92,19 @@ static void run_reference(struct bn_quant_op *op)
 
 static void choose(struct bn_quant_op *op, const struct bn_quant_format *f)
 {
-    static const char *const NAMES[] = {"quantise", "dequantise", "activations"};
-    size_t n = op->job.rows * op->job.k,
-           packed = f != NULL ? op->job.rows * bn_quant_row_bytes(f, op->job.k) : 0;
-    uint8_t *out = op->data->out;
-    op->name = NAMES[op->kind];
-    op->slot = BN_KERNEL_COUNT;
-    switch ((int)op->kind) {
-    case BN_QUANTISE:
-        op->row = f->encode, op->slot = f->encode_slot;
-        op->read_bytes = n * sizeof(float), op->written_bytes = packed;
-        op->sums_first = f->tensor_scale;
-        op->job.packed = out;
-        break;
-    case BN_DEQUANTISE:
-        op->row = f->decode, op->slot = f->decode_slot;
-        op->read_bytes = packed, op->written_bytes = n * sizeof(float);
-        op->job.back = (float *)(void *)out;
-        break;
-    default:
-        op->row = bn_quant_activations, op->slot = BN_KERNEL_QUANTIZE;
-        op->read_bytes = n * sizeof(float), op->written_bytes = n + 8 * op->job.rows;
-        op->job.act = (int8_t *)out;
-    }
+    size_t floats = op->job.rows * op->job.k * sizeof(float),
+           packed = op->job.rows * bn_quant_row_bytes(f, op->job.k);
+    bool encodes = op->kind == BN_QUANTISE;
+    op->name = encodes ? "quantise" : "dequantise";
+    op->row = encodes ? f->encode : f->decode;
+    op->slot = encodes ? f->encode_slot : f->decode_slot;
+    op->read_bytes = encodes ? floats : packed;
+    op->written_bytes = encodes ? packed : floats;
+    op->sums_first = encodes && f->tensor_scale;
+    if (encodes)
+        op->job.packed = op->data->out;
+    else
+        op->job.back = (float *)(void *)op->data->out;
 }
 
 void bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const struct bn_quant_format *format,

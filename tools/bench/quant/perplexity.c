@@ -11,11 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/compare/score.h"
-#include "lab/kit/child.h"
+#include "lab/compare/metrics.h"
 #include "lab/kit/process.h"
 #include "model/model.h"
 #include "tools/bench/quant/quant.h"
@@ -24,7 +22,6 @@
 #define WINDOW 256u
 #define TOKENS_MAX 2048u
 #define BATCH 64u
-#define TEXT_MAX (1u << 20)
 #define MAX_BYTES (64u << 20) /* of a model that is converted */
 #define WAIT_NS 600000000000u /* for bn-convert */
 
@@ -34,33 +31,17 @@ struct text {
 };
 
 struct form {
-    const char *name, *what;
+    const char *name;
     bool packed;    /* through T5 */
-    const char *to; /* of bn-convert */
+    const char *to; /* of bn-convert, for the layers; NULL: as stored */
 };
 static const struct form FORMS[] = {
-    {"file", "as stored", false, NULL},    {"T5", "layers", true, NULL},
-    {"TQ2_0", "layers", false, "tq2_0"},   {"TQ1_0", "layers", false, "tq1_0"},
-    {"Q2_0", "layers", false, "q2_0"},     {"PQ2_0", "layers", false, "pq2_0"},
-    {"PTQ1_0", "layers", false, "ptq1_0"},
+    {"file", false, NULL},       {"T5", true, NULL},      {"TQ2_0", false, "tq2_0"},
+    {"TQ1_0", false, "tq1_0"},   {"Q2_0", false, "q2_0"}, {"PQ2_0", false, "pq2_0"},
+    {"PTQ1_0", false, "ptq1_0"},
 };
 
 /* ---- scoring ---- */
-
-static bn_status read_text(struct text *out, const char *path, const bn_model *m, bn_error *err)
-{
-    struct bn_buf text = {.max = TEXT_MAX};
-    const bn_tokenizer *tok = NULL;
-    bn_status status = bn_file_read(path, &text, err);
-    if (status == BN_OK) status = bn_cli_tokenizer(m, &tok, err);
-    if (status == BN_OK)
-        status = bn_tokenize(tok, bn_buf_text(&text), text.len, BN_TOKENIZE_BOS, &out->ids, &out->n, err);
-    bn_buf_release(&text);
-    out->n = bn_min_size(out->n, TOKENS_MAX);
-    if (status == BN_OK && out->n < 2)
-        status = bn_fail_in(err, BN_ERR_ARG, path, "--text: %zu tokens, at least 2 are needed", out->n);
-    return status;
-}
 
 static bool ran(const bn_session *session, const char *kernel)
 {
@@ -114,27 +95,24 @@ static bn_status enter(struct place *p, const bn_model *plain, bn_error *err)
 /* bn-convert writes the copy. BN_ERR_UNSUPPORTED, with its message, when it refuses the model. */
 static bn_status convert(const struct place *p, const char *to, bn_error *err)
 {
-    char program[PATH_MAX];
-    /* Its report is for people. */
-    const char *argv[] = {"/bin/sh", "-c",    "exec \"$0\" \"$@\" >/dev/null",
-                          program,   "-q",    p->own,
-                          "--to",    to,      "--round-scales",
-                          "-o",      p->copy, NULL};
-    struct bn_child_options options = {.argv = argv};
-    struct bn_child *child = NULL;
+    char program[PATH_MAX], ended[100];
+    const char *argv[] = {program, "-q", p->own, "--to", to, "--round-scales", "-o", p->copy, NULL};
+    struct bn_buf errors = {.max = 1u << 16};
+    struct bn_process_options options = {.argv = argv, .errors = &errors, .timeout_ns = WAIT_NS};
+    struct bn_process process;
     if (!bn_program_near(program, "", "bn-convert"))
         return bn_fail(err, BN_ERR_UNSUPPORTED, "bn-convert is not next to this program");
     unlink(p->copy);
     unlink(p->record);
-    BN_TRY(bn_child_start(&child, &options, err));
-    bn_status status = bn_child_finish(child, bn_clock_ns() + WAIT_NS, err);
-    const char *message = strstr(bn_child_stderr(child), "error: model.gguf: ");
-    if (status != BN_OK && message != NULL) {
-        *err = (bn_error){0};
-        message = strstr(message, ": ") + strlen(": model.gguf: ");
-        status = bn_fail(err, BN_ERR_UNSUPPORTED, "%.*s", (int)strcspn(message, "\n"), message);
+    bn_status status = bn_process_run(&process, &options, err);
+    const char *message = strstr(bn_buf_text(&errors), ": model.gguf: ");
+    if (status == BN_OK && (process.end != BN_PROCESS_EXITED || process.code != 0)) {
+        bn_process_describe(ended, sizeof ended, &process);
+        message = message != NULL ? message + strlen(": model.gguf: ") : ended;
+        status = bn_fail(err, message == ended ? BN_ERR_MISMATCH : BN_ERR_UNSUPPORTED, "%.*s",
+                         (int)strcspn(message, "\n"), message);
     }
-    bn_child_close(child);
+    bn_buf_release(&errors);
     return status;
 }
 
@@ -174,16 +152,10 @@ static void put_row(struct bn_table *t, const struct form *form, double nll, dou
 {
     bn_table_row(t, "");
     bn_table_text(t, form->name);
-    bn_table_text(t, form->what);
-    bn_table_value(t, isnan(nll) ? (double)NAN : (double)n_bytes, "bytes");
-    if (isnan(nll)) {
-        bn_table_text(t, "-");
-        bn_table_text(t, "-");
-        bn_table_text(t, why);
-        return;
-    }
-    bn_table_printf(t, "%.5f", exp(nll));
-    bn_table_printf(t, "%+.4f %%", 100 * expm1(nll - own));
+    bn_table_value(t, isnan(nll) ? nll : (double)n_bytes, "bytes");
+    bn_table_printf(t, isnan(nll) ? "-" : "%.5f", exp(nll));
+    bn_table_printf(t, isnan(nll) ? "-" : "%+.4f %%", 100 * expm1(nll - own));
+    if (isnan(nll)) bn_table_text(t, why);
 }
 
 static bn_status put_form(struct bn_harness *h, const struct form *form, const bn_model *plain,
@@ -196,7 +168,6 @@ static bn_status put_form(struct bn_harness *h, const struct form *form, const b
     snprintf(test, sizeof test, "perplexity %s", form->name);
     bn_json *o = bn_harness_test(h, test);
     bn_json_put_string(o, "format", form->name);
-    bn_json_put_string(o, "of", form->what);
     bn_json_put_u64(o, "tokens", text->n);
     bn_status status = score_form(h, form, plain, text, &nll, &n_bytes, &why);
     if (status == BN_OK && isnan(*own)) *own = nll;
@@ -216,9 +187,9 @@ static bn_status put_form(struct bn_harness *h, const struct form *form, const b
 
 static bn_status measure(struct bn_harness *h, const bn_model *plain, const struct text *text, bn_error *err)
 {
-    static const char *const HEADS[] = {"perplexity", "of", "file", "perplexity", "change", ""};
+    static const char *const HEADS[] = {"form", "file", "perplexity", "change", ""};
     double own = (double)NAN;
-    BN_TRY(bn_harness_table(h, HEADS, "llrrrn", err));
+    BN_TRY(bn_harness_table(h, HEADS, "lrrrn", err));
     for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++)
         BN_TRY(put_form(h, &FORMS[i], plain, text, &own, err));
     return BN_OK;
@@ -233,7 +204,8 @@ bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err)
         return BN_OK;
     }
     bn_status status = bn_harness_open_model(h, BN_REPACK_NEVER, &plain, err);
-    if (status == BN_OK) status = read_text(&text, h->o->text, plain, err);
+    if (status == BN_OK)
+        status = bn_harness_read_text(plain, h->o->text, TOKENS_MAX, &text.ids, &text.n, NULL, err);
     if (status == BN_OK) status = measure(h, plain, &text, err);
     bn_free(text.ids);
     bn_model_close(plain);

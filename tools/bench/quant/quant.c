@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench quant: the speed of quantising weights and activations and of dequantising, and the error of each
+ * bn-bench quant: the speed of quantising and dequantising weights, and the error of each
  * format. An operation is compared with the reference on one thread, bit for bit, before and after it is
  * timed; one that differs is INVALID.
  */
@@ -74,7 +74,7 @@ static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, bn_err
     const struct bn_quant_op *op = &q->op;
     const struct bn_kernels *kernels = q->h.isas[isa];
     const char *kernel = op->slot == BN_KERNEL_COUNT ? "plain" : kernels->name[op->slot];
-    const char *name = op->kind == BN_QUANTISE_ACTIVATIONS ? "int8" : op->job.format->name;
+    const char *name = op->job.format->name;
     char test[120];
     struct bn_harness_row row = {.test = test,
                                  .metric = "ns_per_call",
@@ -91,18 +91,14 @@ static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, bn_err
     bn_json_put_string(o, "operation", op->name);
     bn_json_put_string(o, "format", name);
     bn_json_put_string(o, "kernel", kernel);
-    bn_json_put_u64(o, "rows", op->job.rows);
-    bn_json_put_u64(o, "k", op->job.k);
-    bn_json_put_u64(o, "threads", n_threads);
-    bn_json_put_u64(o, "bytes", op->read_bytes);
-    bn_json_put_u64(o, "bytes_written", op->written_bytes);
+    BN_PUT_COUNTS(o, {"rows", op->job.rows}, {"k", op->job.k}, {"threads", n_threads},
+                  {"bytes", op->read_bytes}, {"bytes_written", op->written_bytes});
     return time_row(q, kernels, &row, o, err);
 }
 
 static bn_status run_op(struct quant *q, enum bn_quant_kind kind, size_t format, bn_error *err)
 {
-    bn_quant_op_make(&q->op, kind, kind == BN_QUANTISE_ACTIVATIONS ? NULL : bn_quant_format(format),
-                     &q->data);
+    bn_quant_op_make(&q->op, kind, bn_quant_format(format), &q->data);
     for (size_t isa = 0; isa < q->h.n_isas; isa++)
         for (size_t t = 0; t < q->h.o->threads.n && !is_repeated(q, isa); t++)
             BN_TRY(run_row(q, isa, q->h.o->threads.list[t], err));
@@ -134,9 +130,8 @@ static bn_status run_shape(struct quant *q, const struct shape *shape, bool firs
     BN_TRY(bn_harness_table(&q->h, HEADS, "lrrr", err));
     bn_status status = bn_quant_prepare(&q->data, shape->rows, shape->k, err);
     for (size_t f = 0; f < BN_QUANT_FORMATS && status == BN_OK; f++)
-        for (unsigned kind = 0; kind < BN_QUANTISE_ACTIVATIONS && status == BN_OK; kind++)
+        for (unsigned kind = 0; kind < BN_QUANT_KINDS && status == BN_OK; kind++)
             status = run_op(q, (enum bn_quant_kind)kind, f, err);
-    if (status == BN_OK) status = run_op(q, BN_QUANTISE_ACTIVATIONS, 0, err);
     if (status == BN_OK && first && bn_harness_wants(&q->h, "quality"))
         status = bn_quant_quality(&q->h, &q->data, err);
     if (status == BN_OK) status = bn_harness_flush(&q->h, err);

@@ -26,7 +26,6 @@ struct bn_quant_job {
     float scale;      /* of the tensor, for formats that have one */
     uint8_t *packed;  /* rows x row_bytes */
     float *back;      /* rows x k: the output of decode */
-    int8_t *act;      /* rows x (k + 8): activations, then their scale and sum */
 };
 
 typedef void (*bn_quant_row)(const struct bn_quant_job *job, size_t row);
@@ -39,8 +38,7 @@ struct bn_quant_format {
     size_t tail_bytes;                       /* after all rows */
     bn_quant_row encode, decode;             /* floats to packed and back */
     enum bn_kernel encode_slot, decode_slot; /* BN_KERNEL_COUNT: plain C */
-    uint32_t type;                           /* of blocks of ternary weights, */
-    uint16_t (*unpack)(int8_t *values, const uint8_t *block);
+    uint32_t type;                           /* of blocks of ternary weights */
 };
 
 /* The i-th, NULL past the end. */
@@ -55,11 +53,6 @@ float bn_quant_tensor_scale(const double *row_sums, size_t rows, size_t k);
 size_t bn_quant_row_bytes(const struct bn_quant_format *format, size_t k);
 uint64_t bn_quant_bytes(const struct bn_quant_format *format, size_t rows, size_t k);
 double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k);
-/* To and from binary16. */
-uint16_t bn_quant_narrow(float x);
-float bn_quant_widen(uint16_t half);
-/* Quantises a row of floats as activations. */
-void bn_quant_activations(const struct bn_quant_job *job, size_t row);
 
 /* ---- operations (op.c) ---- */
 
@@ -74,7 +67,7 @@ struct bn_quant_data {
 BN_MUST_CHECK bn_status bn_quant_prepare(struct bn_quant_data *data, size_t rows, size_t k, bn_error *err);
 void bn_quant_release(struct bn_quant_data *data);
 
-enum bn_quant_kind { BN_QUANTISE, BN_DEQUANTISE, BN_QUANTISE_ACTIVATIONS, BN_QUANT_KINDS };
+enum bn_quant_kind { BN_QUANTISE, BN_DEQUANTISE, BN_QUANT_KINDS };
 
 /* One operation: reads what its job points to, writes data->out. */
 struct bn_quant_op {
@@ -88,8 +81,7 @@ struct bn_quant_op {
     struct bn_quant_data *data;
     struct bn_barrier barrier;
 };
-/* Makes the input, and the expected result with the reference kernels on one thread. format is not used by
- * BN_QUANTISE_ACTIVATIONS. */
+/* Makes the input, and the expected result with the reference kernels on one thread. */
 void bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const struct bn_quant_format *format,
                       struct bn_quant_data *data);
 /* Runs it once on a buffer of other bytes and compares every byte: NULL when all are as expected, else the
@@ -105,15 +97,12 @@ void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsi
 
 struct bn_quality {
     double mse;
-    double sqnr_db;           /* 10 log10 (sum w^2 / sum (w - v)^2); infinite without an error */
-    double worst_row_sqnr_db; /* the least of all rows that are not zero */
-    uint64_t counts[3];       /* of v: below, equal to and above zero */
+    double sqnr_db;    /* 10 log10 (sum w^2 / sum (w - v)^2); infinite without an error */
+    double zero_share; /* of v */
 };
-/* w: the weights, v: the same after quantising; rows x k each. Sums are binary64 in index order. */
-void bn_quality_of(struct bn_quality *out, const float *w, const float *v, size_t rows, size_t k);
-/* Bits a symbol of this histogram needs at least: - sum p log2 p. NaN without symbols. */
-double bn_entropy_bits(const uint64_t *counts, size_t n);
-/* Error, entropy, bits of every format on one matrix. */
+/* w: the weights, v: the same after quantising; n each. Sums are binary64 in index order. */
+void bn_quality_of(struct bn_quality *out, const float *w, const float *v, size_t n);
+/* Error and bits of every format on one matrix. */
 BN_MUST_CHECK bn_status bn_quant_quality(struct bn_harness *h, struct bn_quant_data *data, bn_error *err);
 /* The perplexity of the model on the text of --text, in each format that it can have (perplexity.c). */
 BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err);

@@ -16,213 +16,193 @@
 #define IDLE 0.5     /* below this share a kernel could be faster */
 #define OUTLIERS 0.1 /* share of samples */
 #define COVERED 0.85 /* share of time that a profile must attribute */
-#define FINDINGS_MAX 200u
 #define ALIKE_MAX 3u /* findings of one rule that are listed; more are counted */
 
-/* Appends a finding; a tab separates text and evidence. */
-static bn_status find(struct bn_report *r, const char *rule, const char *kind, bn_error *err, const char *fmt,
-                      ...) BN_PRINTF(5, 6);
-static bn_status find(struct bn_report *r, const char *rule, const char *kind, bn_error *err, const char *fmt,
-                      ...)
+enum rule {
+    REGRESSED,
+    ENGINES_AGREE,
+    ENGINES_DIFFER,
+    NOT_VALID,
+    DIRTY_BUILD,
+    BUSY_MACHINE,
+    COVERAGE,
+    MORE_PAIRS,
+    OPEN,
+    BEYOND_LIMIT,
+    AT_LIMIT,
+    ROOM,
+    FEW_SAMPLES,
+    DRIFT,
+    OFTEN_DISTURBED,
+    QUANTISED,
+    MACHINES,
+    WORSE,
+    BETTER,
+    RULES
+};
+
+static const struct {
+    const char *name, *kind, *text;
+} ABOUT[RULES] = {
+    [REGRESSED] = {"regressed", "bad", "is worse"},
+    [ENGINES_AGREE] = {"engines-agree", "ok", "computes the same as this engine"},
+    [ENGINES_DIFFER] = {"engines-differ", "bad", "does not agree with this engine"},
+    [NOT_VALID] = {"not-valid", "bad", "does not count"},
+    [DIRTY_BUILD] = {"dirty-build", "warn", "was measured with a program built from uncommitted changes"},
+    [BUSY_MACHINE] = {"busy-machine", "warn", "was disturbed by other processes"},
+    [COVERAGE] = {"coverage", "bad", "leaves too much time unattributed"},
+    [MORE_PAIRS] = {"more-pairs", "warn", "is undecided; more pairs are needed"},
+    [OPEN] = {"open", "warn", "is undecided"},
+    [BEYOND_LIMIT] = {"beyond-limit", "warn",
+                      "reached more than the measured limit; measure both again on a quiet machine"},
+    [AT_LIMIT] = {"at-limit", "ok", "is bound by its limit"},
+    [ROOM] = {"room", "warn", "could be faster"},
+    [FEW_SAMPLES] = {"few-samples", "warn", "has too few samples for an interval: take 6 or more"},
+    [DRIFT] = {"drift", "warn",
+               "drifted while it was measured, so its interval is too narrow: compare in turn (bn-bench ab)"},
+    [OFTEN_DISTURBED] = {"outliers", "warn", "was disturbed often"},
+    [QUANTISED] = {"quantised", "warn", "hardly varies: is the clock too coarse?"},
+    [MACHINES] = {"machines", "warn", "differ, and figures differ by machine"},
+    [WORSE] = {"changed", "bad", "is worse"},
+    [BETTER] = {"changed", "", "is better"},
+};
+
+struct findings {
+    struct bn_table *table;
+    size_t n[RULES];
+};
+
+/* A finding about `of`, of `what`, and the numbers that it is based on. */
+static void find(struct findings *f, enum rule rule, const char *of, const char *what, const char *fmt, ...)
+    BN_PRINTF(5, 6);
+static void find(struct findings *f, enum rule rule, const char *of, const char *what, const char *fmt, ...)
 {
-    char line[1200];
+    char evidence[600];
     va_list args;
-    size_t alike = 0, last = 0;
-    for (size_t i = 0; i < r->n_findings; i++)
-        if (strcmp(r->findings[i].rule, rule) == 0) alike++, last = i;
-    if (alike >= ALIKE_MAX) {
-        r->findings[last].n_more++;
-        return BN_OK;
-    }
-    if (r->n_findings >= FINDINGS_MAX) return BN_OK;
+    if (f->n[rule]++ >= ALIKE_MAX) return;
     va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
+    vsnprintf(evidence, sizeof evidence, fmt, args);
     va_end(args);
-    if (r->findings == NULL) r->findings = bn_alloc(FINDINGS_MAX, sizeof *r->findings);
-    if (r->findings == NULL) return bn_nomem(err);
-    size_t n = strcspn(line, "\t");
-    struct bn_report_finding *f = &r->findings[r->n_findings++];
-    f->rule = rule;
-    f->kind = kind;
-    f->text = bn_strndup(line, n);
-    f->evidence = bn_strndup(line + n + (line[n] == '\t'), strlen(line + n + (line[n] == '\t')));
-    return f->text != NULL && f->evidence != NULL ? BN_OK : bn_nomem(err);
+    bn_table_row(f->table, ABOUT[rule].kind);
+    bn_table_text(f->table, ABOUT[rule].name);
+    bn_table_printf(f->table, "%.200s%s%.200s", of, what[0] != '\0' ? " of " : "", what);
+    bn_table_printf(f->table, "%s (%s)", ABOUT[rule].text, evidence);
+    bn_table_text(f->table, ABOUT[rule].kind);
 }
 
-/* ---- comparisons ---- */
-
-static bn_status judge(struct bn_report *r, const struct bn_comparison *c, bn_error *err)
+static void judge(struct findings *f, const struct bn_comparison *c)
 {
-    char figures[200], change[BN_UNITS_ROOM], low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
+    char change[BN_UNITS_ROOM], low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
     struct bn_judgement j = bn_comparison_shown(c);
-    snprintf(figures, sizeof figures, "%s, interval %s to %s", bn_units_percent_text(change, j.change, true),
-             bn_units_percent_text(low, j.low, true), bn_units_percent_text(high, j.high, true));
-    if (c->j.outcome == BN_OUTCOME_REGRESSED)
-        return find(r, "regressed", "bad", err, "%.200s of %.200s is worse\t%s; %s%s", c->metric, c->test,
-                    figures, c->j.reason,
-                    c->severity == BN_SEVERITY_CRITICAL  ? "; critical"
-                    : c->severity == BN_SEVERITY_WARNING ? "; a warning"
-                                                         : "");
-    if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE && c->j.n_needed > 0)
-        return find(r, "more-pairs", "warn", err,
-                    "%.200s of %.200s is undecided; about %zu pairs are needed\t%s, from %zu pairs; %s",
-                    c->metric, c->test, c->j.n_needed, figures, c->j.n, c->j.reason);
-    if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE)
-        return find(r, "open", "warn", err, "%.200s of %.200s is undecided\t%s", c->metric, c->test,
-                    c->j.reason);
-    return BN_OK;
+    bool worse = j.outcome == BN_OUTCOME_REGRESSED;
+    bn_units_percent_text(change, j.change, true);
+    bn_units_percent_text(low, j.low, true);
+    bn_units_percent_text(high, j.high, true);
+    if (worse || (j.outcome == BN_OUTCOME_INCONCLUSIVE && j.n_needed > 0))
+        find(f, worse ? REGRESSED : MORE_PAIRS, c->metric, c->test,
+             "%s, interval %s to %s, %zu pairs; %s%s%s", change, low, high, j.n, j.reason,
+             worse ? "; severity " : "", worse ? bn_severity_name(c->severity) : "");
+    else if (j.outcome == BN_OUTCOME_INCONCLUSIVE)
+        find(f, OPEN, c->metric, c->test, "%s", j.reason);
 }
 
-/* ---- series ---- */
-
-static bn_status look_at(struct bn_report *r, const struct bn_report_series *s, bn_error *err)
+static void look_at(struct findings *f, const struct bn_report_series *s)
 {
     const char *test = s->s->test, *metric = s->s->metric;
-    size_t n = s->s->n, out = s->n_outliers;
+    size_t n = s->s->n;
     double limit = 2 / sqrt((double)n);
-    if (s->s->exact || s->s->neutral) return BN_OK;
-    if (n < 6)
-        BN_TRY(find(r, "few-samples", "warn", err,
-                    "%.200s of %.200s has too few samples for an interval: take 6 or more\tn = %zu", metric,
-                    test, n));
+    if (s->s->exact || s->s->neutral) return;
+    if (n < 6) find(f, FEW_SAMPLES, metric, test, "n = %zu", n);
     if (n >= 20 && fabs(s->correlation) > limit)
-        BN_TRY(find(
-            r, "drift", "warn", err,
-            "%.200s of %.200s drifted while it was measured, so its interval is too narrow: compare in turn "
-            "(bn-bench ab)\tcorrelation of neighbours %.2f, beyond %.2f for %zu samples",
-            metric, test, s->correlation, limit, n));
-    if (n >= 10 && (double)out > OUTLIERS * (double)n)
-        BN_TRY(
-            find(r, "outliers", "warn", err,
-                 "%.200s of %.200s was disturbed often\t%zu of %zu samples are outliers, %zu of them severe",
-                 metric, test, out, n, s->fences.n_severe_low + s->fences.n_severe_high));
+        find(f, DRIFT, metric, test, "correlation of neighbours %.2f, beyond %.2f for %zu samples",
+             s->correlation, limit, n);
+    if (n >= 10 && (double)s->n_outliers > OUTLIERS * (double)n)
+        find(f, OFTEN_DISTURBED, metric, test, "%zu of %zu samples are outliers", s->n_outliers, n);
     if (n >= 6 && s->figure[BN_FIGURE_MAD] <= 0)
-        BN_TRY(find(r, "quantised", "warn", err,
-                    "%.200s of %.200s hardly varies: is the clock too coarse?\tMAD 0 over %zu samples",
-                    metric, test, n));
-    return BN_OK;
+        find(f, QUANTISED, metric, test, "MAD 0 over %zu samples", n);
 }
 
-/* ---- kernels ---- */
-
-static bn_status place(struct bn_report *r, const struct bn_report_point *p, bn_error *err)
+static void place(struct findings *f, const struct bn_report_point *p)
 {
-    if (p->share > 1.05)
-        return find(
-            r, "beyond-limit", "warn", err,
-            "%.200s %.200s reached more than the measured limit; measure both again on a quiet machine\t"
-            "%.3g %% of %.40s, %zu thread%s",
-            p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
-    if (p->share >= BOUND)
-        return find(r, "at-limit", "ok", err,
-                    "%.200s %.200s is bound by %s: only fewer %s would make it faster\t"
-                    "%.3g %% of the limit, %zu thread%s",
-                    p->kernel, p->shape, p->limit,
-                    strcmp(p->limit, "arithmetic") == 0 ? "multiply-adds" : "bytes", 100 * p->share,
-                    p->threads, p->threads == 1 ? "" : "s");
-    if (p->share < IDLE)
-        return find(r, "room", "warn", err, "%.200s %.200s could be faster\t%.3g %% of %.40s, %zu thread%s",
-                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
-    return BN_OK;
+    if (p->share > 1.05 || p->share >= BOUND || p->share < IDLE)
+        find(f,
+             p->share > 1.05     ? BEYOND_LIMIT
+             : p->share >= BOUND ? AT_LIMIT
+                                 : ROOM,
+             p->kernel, p->shape, "%.3g %% of %.40s, %zu thread%s", 100 * p->share, p->limit, p->threads,
+             p->threads == 1 ? "" : "s");
 }
 
-/* ---- provenance ---- */
-
-/* Measurements that their document marks as not valid. */
-static bn_status distrust(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
+/* Results of other engines, and where a document comes from. */
+static void question(struct findings *f, const struct bn_report_source *source)
 {
-    const bn_json *array = bn_json_get(source->doc, "tests");
-    for (const bn_json *e = bn_json_first(array); e != NULL; e = bn_json_next(e)) {
-        const char *verdict = "valid", *what = "", *reason = "";
-        (void)bn_json_string(bn_json_get(e, "verdict"), &verdict);
-        (void)bn_json_string(bn_json_get(e, "name"), &what);
-        (void)bn_json_string(bn_json_get(e, "reason"), &reason);
-        if (strcmp(verdict, "valid") != 0 && strcmp(verdict, "skipped") != 0)
-            BN_TRY(find(r, "not-valid", "bad", err, "%.200s does not count\t%.40s: %.200s", what, verdict,
-                        reason));
+    const bn_json *doc = source->doc, *tests = bn_json_get(doc, "tests"),
+                  *references = bn_json_get(doc, "references");
+    const struct bn_others others = bn_others_read(doc);
+    double coverage = bn_json_number_of(doc, "profile.summary.coverage");
+    char text[160];
+    if (!bn_json_text_is(doc, "schema", "bn.crossval/1")) references = NULL;
+    for (const bn_json *e = bn_json_first(references); e != NULL; e = bn_json_next(e)) {
+        bool agree = bn_json_text_is(e, "result", "agree");
+        const char *rung = bn_json_text_of(e, "parted_at");
+        find(f, agree ? ENGINES_AGREE : ENGINES_DIFFER, bn_json_text_of(e, "reference"), "",
+             "%zu tokens; %.40s%s%.40s", bn_json_count_of(doc, "parity.tokens"), bn_json_text_of(e, "result"),
+             rung[0] != '\0' ? " from rung " : "", rung);
     }
-    return BN_OK;
-}
-
-static bn_status question(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
-{
-    double coverage = (double)NAN;
-    const struct bn_others others = bn_others_read(source->doc);
-    bool dirty = false;
-    (void)bn_json_number(bn_json_path(source->doc, "profile.summary.coverage"), &coverage);
-    (void)bn_json_bool(bn_json_path(source->doc, "program.dirty"), &dirty);
-    BN_TRY(distrust(r, source, err));
-    if (dirty)
-        BN_TRY(
-            find(r, "dirty-build", "warn", err,
-                 "%.200s was measured with a program built from uncommitted changes\tprogram.dirty is true",
-                 source->label));
-    if (bn_others_disturb(&others)) {
-        char text[160];
-        bn_others_describe(text, sizeof text, &others);
-        BN_TRY(find(r, "busy-machine", "warn", err, "other processes disturbed %.200s\t%s", source->label,
-                    text));
+    for (const bn_json *e = bn_json_first(tests); e != NULL; e = bn_json_next(e)) {
+        const char *verdict = bn_json_text_of(e, "verdict");
+        if (verdict[0] != '\0' && strcmp(verdict, "valid") != 0 && strcmp(verdict, "skipped") != 0)
+            find(f, NOT_VALID, bn_json_text_of(e, "name"), "", "%.40s: %.200s", verdict,
+                 bn_json_text_of(e, "reason"));
     }
+    if (bn_json_flag_of(doc, "program.dirty"))
+        find(f, DIRTY_BUILD, source->label, "", "program.dirty is true");
+    bn_others_describe(text, sizeof text, &others);
+    if (bn_others_disturb(&others)) find(f, BUSY_MACHINE, source->label, "", "%s", text);
     if (coverage < COVERED)
-        BN_TRY(find(r, "coverage", "bad", err,
-                    "%.200s leaves too much time unattributed\tcoverage %.2f, at least %.2f is expected",
-                    source->label, coverage, COVERED));
-    return BN_OK;
+        find(f, COVERAGE, source->label, "", "coverage %.2f, at least %.2f is expected", coverage, COVERED);
 }
 
-/* ---- comparisons with other engines ---- */
-
-static bn_status agree(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
+static void follow(struct findings *f, const struct bn_report_trend *t)
 {
-    const bn_json *list = bn_json_get(source->doc, "references"),
-                  *parity = bn_json_get(source->doc, "parity");
-    if (!bn_json_text_is(source->doc, "schema", "bn.crossval/1")) return BN_OK;
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        const char *name = bn_json_text_of(e, "reference"), *rung = bn_json_text_of(e, "parted_at");
-        const char *result = bn_json_text_of(e, "result");
-        if (strcmp(result, "agree") == 0)
-            BN_TRY(find(r, "engines-agree", "ok", err, "%.200s computes the same as this engine\t%zu tokens",
-                        name, bn_json_count_of(parity, "tokens")));
-        else
-            BN_TRY(find(r, "engines-differ", "bad", err,
-                        "%.200s does not agree with this engine\t%.40s%s%.40s", name, result,
-                        rung[0] != '\0' ? " from rung " : "", rung));
+    const bn_json *points = bn_json_get(t->json, "points"), *changes = bn_json_get(t->json, "changes");
+    for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c)) {
+        double change = bn_json_number_of(c, "change");
+        size_t at = bn_json_count_of(c, "at");
+        const char *confirm = bn_json_text_of(c, "confirm");
+        bool worse = (change > 0) != bn_json_text_is(t->json, "better", "higher");
+        find(f, worse ? WORSE : BETTER, bn_json_text_of(t->json, "metric"), bn_json_text_of(t->json, "test"),
+             "by %.3g %% since %.10s, run %zu of %zu%s%s", 100 * fabs(change),
+             bn_json_text_of(bn_json_at(points, at), "created"), at + 1, t->n,
+             confirm[0] != '\0' ? "; to confirm it: " : "", confirm);
     }
-    return BN_OK;
 }
 
-bn_status bn_report_find(struct bn_report *r, bn_error *err)
+void bn_report_fill_findings(struct bn_table *t, const struct bn_report *r)
 {
-    /* The worst first, so that a full list has them. */
+    static const char *const HEADS[] = {"rule", "of", "finding", "kind"};
+    struct findings f = {.table = t};
+    bn_table_begin(t, HEADS, "llnc");
     for (size_t i = 0; i < r->n_comparisons; i++)
-        if (r->comparisons[i].c.j.outcome == BN_OUTCOME_REGRESSED)
-            BN_TRY(judge(r, &r->comparisons[i].c, err));
+        judge(&f, &r->comparisons[i]);
     for (size_t i = 0; i < r->n_sources; i++)
-        BN_TRY(agree(r, &r->sources[i], err));
-    for (size_t i = 0; i < r->n_sources; i++)
-        BN_TRY(question(r, &r->sources[i], err));
-    for (size_t i = 0; i < r->n_comparisons; i++)
-        if (r->comparisons[i].c.j.outcome != BN_OUTCOME_REGRESSED)
-            BN_TRY(judge(r, &r->comparisons[i].c, err));
+        question(&f, &r->sources[i]);
     for (size_t i = 0; i < r->n_points; i++)
-        BN_TRY(place(r, &r->points[i], err));
+        place(&f, &r->points[i]);
     for (size_t i = 0; i < r->n_series; i++)
-        BN_TRY(look_at(r, &r->series[i], err));
-    if (r->n_machines > 1)
-        BN_TRY(
-            find(r, "machines", "warn", err,
-                 "the documents come from %zu machines; their figures differ by machine\t%.300s and %.300s%s",
-                 r->n_machines, r->machines[0].label, r->machines[1].label,
-                 r->n_machines > 2 ? " and others" : ""));
+        look_at(&f, &r->series[i]);
+    const struct bn_report_source *machines[BN_REPORT_MACHINES];
+    if (bn_report_machines(machines, r) > 1)
+        find(&f, MACHINES, "machines", "", "%s and %s", bn_json_text_of(machines[0]->doc, "machine.label"),
+             bn_json_text_of(machines[1]->doc, "machine.label"));
     for (size_t i = 0; i < r->n_trends; i++)
-        for (size_t k = 0; k < r->trends[i].n_changes; k++) {
-            const struct bn_report_trend *t = &r->trends[i];
-            const struct bn_report_change *c = &t->changes[k];
-            BN_TRY(find(r, "changed", (c->change > 0) != t->higher ? "bad" : "ok", err,
-                        "%.200s of %.200s is %s by %.3g %% since %.10s\trun %zu of %zu%s%s", t->metric,
-                        t->test, (c->change > 0) != t->higher ? "worse" : "better", 100 * fabs(c->change),
-                        t->moments[c->at].created, c->at + 1, t->n,
-                        c->confirm[0] != '\0' ? "; to confirm it: " : "", c->confirm));
-        }
-    return BN_OK;
+        follow(&f, &r->trends[i]);
+    for (size_t i = 0; i < RULES; i++) {
+        if (f.n[i] <= ALIKE_MAX) continue;
+        bn_table_row(t, ABOUT[i].kind);
+        bn_table_text(t, ABOUT[i].name);
+        bn_table_printf(t, "and %zu more like these", f.n[i] - ALIKE_MAX);
+        bn_table_text(t, "");
+        bn_table_text(t, ABOUT[i].kind);
+    }
 }

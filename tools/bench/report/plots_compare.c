@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Plots of several series: comparisons, a series over the entries of a ledger, the bricks of a profile,
+ * Plots of several series: comparisons, medians, a series over the runs of a ledger, the bricks of a profile,
  * kernels under their limits.
  */
 #include <math.h>
@@ -14,57 +14,38 @@
 
 #define ROW 42.0
 #define FOREST_MAX 60u
-#define FOREST_REACH 0.25 /* longer intervals are cut, unless a change itself is larger */
+#define FOREST_REACH 25.0 /* per cent; longer intervals are cut, unless a change itself is larger */
 #define BARS_MAX 40u
+#define TRENDS_BYTES (400u << 10)
 
 /* ---- comparisons ---- */
 
-/* A band around 0, in per cent. */
-static void draw_band(struct bn_buf *out, const struct bn_plot *p, const char *kind, double reach, double y,
-                      double height)
+static double clip(const struct bn_plot *p, double x)
 {
-    double a = bn_plot_x(p, fmax(-100 * reach, p->x0)), b = bn_plot_x(p, fmin(100 * reach, p->x1));
-    if (reach > 0)
-        bn_html(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", kind, a,
-                y - height / 2, b - a, height);
+    return bn_plot_x(p, fmin(fmax(x, p->x0), p->x1));
 }
 
-/* The end of a bar: a stroke across, or an arrow where the bar goes on outside. */
-static void draw_end(struct bn_buf *out, double x, double y, double arrow)
-{
-    bn_html(out, "M%.1f %.1fL%.1f %.1fL%.1f %.1f", x + arrow, y - 4, x, y, x + arrow, y + 4);
-}
-
-static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_comparison *c,
+static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const struct bn_comparison *c,
                             double y)
 {
-    const struct bn_judgement shown = bn_comparison_shown(&c->c), *j = &shown;
-    const char *kind = j->outcome == BN_OUTCOME_IMPROVED              ? "good"
-                       : strcmp(bn_comparison_kind(&c->c), "ok") == 0 ? "same"
-                                                                      : bn_comparison_kind(&c->c);
-    double low = 100 * j->low, high = 100 * j->high, change = fmin(fmax(100 * j->change, p->x0), p->x1);
+    const struct bn_judgement j = bn_comparison_shown(c);
+    const char *kind = bn_comparison_kind(c);
+    if (strcmp(kind, "ok") == 0) kind = j.outcome == BN_OUTCOME_IMPROVED ? "good" : "same";
     char name[48], text[BN_UNITS_ROOM];
-    int n = snprintf(name, sizeof name, "%s \xC2\xB7 %s", c->c.test, c->c.metric);
+    int n = snprintf(name, sizeof name, "%s \xC2\xB7 %s", c->test, c->metric);
     bool cut = n >= (int)sizeof name;
     if (cut) name[bn_utf8_valid(name, strlen(name))] = '\0';
     bn_html(out,
             "<text class=\"op\" x=\"%.1f\" y=\"%.1f\">%s%s</text><text class=\"note end %s\" x=\"%.1f\" "
             "y=\"%.1f\">%s</text>",
             p->left, y - 12, name, cut ? "\xE2\x80\xA6" : "", kind, p->width - p->right, y - 12,
-            bn_outcome_name(j->outcome));
-    draw_band(out, p, "margin", c->margin, y, 16);
-    draw_band(out, p, "noise", j->band, y, 10);
-    if (isfinite(low) && isfinite(high)) {
-        double a = bn_plot_x(p, fmin(fmax(low, p->x0), p->x1)),
-               b = bn_plot_x(p, fmin(fmax(high, p->x0), p->x1));
-        bn_html(out, "<path class=\"bar %s\" d=\"M%.1f %.1fH%.1f", kind, a, y, b);
-        draw_end(out, a, y, low < p->x0 ? 5 : 0);
-        draw_end(out, b, y, high > p->x1 ? -5 : 0);
-        bn_html(out, "\"/>");
-    }
-    if (isfinite(change))
+            bn_outcome_name(j.outcome));
+    if (isfinite(j.low) && isfinite(j.high))
+        bn_html(out, "<path class=\"bar %s\" d=\"M%.1f %.1fH%.1f\"/>", kind, clip(p, 100 * j.low), y,
+                clip(p, 100 * j.high));
+    if (isfinite(j.change))
         bn_html(out, "<circle class=\"dot %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>%s</title></circle>\n",
-                kind, bn_plot_x(p, change), y, bn_units_percent_text(text, j->change, true));
+                kind, clip(p, 100 * j.change), y, bn_units_percent_text(text, j.change, true));
 }
 
 void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
@@ -73,23 +54,18 @@ void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
     struct bn_plot p = {
         .width = 480, .height = 50 + ROW * (double)n, .left = 12, .right = 12, .top = 4, .bottom = 44};
     double reach = FOREST_REACH;
-    if (n == 0) return;
     for (size_t i = 0; i < n; i++)
-        if (fabs(r->comparisons[i].c.j.change) > reach)
-            reach = fmin(1.1 * fabs(r->comparisons[i].c.j.change), 10);
+        reach = fmax(reach, fmin(110 * fabs(bn_comparison_shown(&r->comparisons[i]).change), 1000));
     for (size_t i = 0; i < n; i++) {
-        const struct bn_report_comparison *c = &r->comparisons[i];
-        const struct bn_judgement j = bn_comparison_shown(&c->c);
-        const double ends[] = {j.low, j.high, j.change, c->margin, -c->margin, j.band, -j.band};
+        const struct bn_judgement j = bn_comparison_shown(&r->comparisons[i]);
+        const double ends[] = {j.low, j.high, j.change};
         for (size_t k = 0; k < BN_ARRAY_LEN(ends); k++)
-            bn_plot_include(&p.x0, &p.x1, 100 * fmin(fmax(ends[k], -reach), reach));
+            if (isfinite(ends[k])) bn_plot_include(&p.x0, &p.x1, fmin(fmax(100 * ends[k], -reach), reach));
     }
     bn_plot_round(&p.x0, &p.x1, 8);
     p.y1 = 1;
-    bn_plot_figure(
-        out, "forest", "Changes from A to B",
-        "Red is worse, green is better. The bar is the 95 % interval. Grey: changes that do not matter. Blue: how much A "
-        "differs from itself.");
+    bn_plot_figure(out, "forest", "Changes from A to B",
+                   "Red is worse, green is better. The bar is the 95 % interval.");
     bn_plot_begin(out, &p, "changes with their intervals");
     bn_plot_rule_x(out, &p, "grid", 0);
     for (size_t i = 0; i < n; i++)
@@ -102,76 +78,105 @@ void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
     bn_plot_figure_end(out);
 }
 
-/* ---- over the entries of a ledger ---- */
+/* ---- medians ---- */
 
-static void draw_moment(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_trend *t,
-                        size_t i, double factor)
+/* A figure of the series for which `word` begins the name of the test of a speed; with "" of those that share
+ * the first one's metric. False: there are none. */
+static bool plot_medians(struct bn_buf *out, const struct bn_report *r, const char *word, const char *title)
 {
-    const struct bn_report_moment *m = &t->moments[i];
-    char title[200], value[BN_UNITS_ROOM];
-    snprintf(title, sizeof title, "%.10s, %.40s: %s", m->commit, m->created,
-             bn_units_text(value, m->median, bn_units_of(t->metric, t->unit)));
-    bn_plot_interval(out, p, "bar", (double)i + 1, m->low * factor, m->high * factor);
-    bn_plot_mark(out, p, BN_PLOT_DOT, "dot", (double)i + 1, m->median * factor, 3, title);
-}
-
-/* The level changed before this entry. */
-static void draw_change(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_trend *t,
-                        size_t row)
-{
-    const struct bn_report_change *c = &t->changes[row];
-    double x = (double)c->at + 0.5;
-    char text[BN_UNITS_ROOM];
-    bn_plot_rule_x(out, p, "limit", x);
-    bn_plot_note(out, p, (c->change > 0) != t->higher ? "bad" : "good", x, p->y1, 6,
-                 12 + 16 * (double)(row % 3), bn_units_percent_text(text, c->change, true));
-}
-
-void bn_report_plot_trend(struct bn_buf *out, const struct bn_report_trend *t)
-{
-    struct bn_units_scale scale = bn_units_scale(bn_units_of(t->metric, t->unit), t->moments[0].median);
-    struct bn_plot p = bn_plot_of(260);
-    double *x = bn_alloc(t->n, 2 * sizeof *x), *y;
-    char label[200];
-    if (x == NULL) {
-        out->failed = true;
-        return;
+    struct bn_plot_bar bars[BARS_MAX];
+    char names[BARS_MAX][96];
+    const struct bn_series *first = r->series[0].s;
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_series && n < BARS_MAX; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        const double *f = s->figure, median = f[BN_FIGURE_MEDIAN];
+        bool speed = word[0] != '\0';
+        if (speed ? !bn_report_is_speed(s, word)
+                  : strcmp(s->s->metric, first->metric) != 0 || strcmp(s->s->unit, first->unit) != 0)
+            continue;
+        snprintf(names[n], sizeof names[n], "%.50s: %.40s", s->source->label, s->s->test);
+        bars[n] = (struct bn_plot_bar){r->n_sources > 1 ? names[n] : s->s->test,
+                                       speed ? 1e9 / median : median,
+                                       speed ? 1e9 / f[BN_FIGURE_HIGH] : f[BN_FIGURE_LOW],
+                                       speed ? 1e9 / f[BN_FIGURE_LOW] : f[BN_FIGURE_HIGH],
+                                       "",
+                                       false};
+        bn_units_text(bars[n].text, bars[n].value, speed ? "tok/s" : s->s->unit);
+        n++;
     }
-    y = x + t->n;
+    if (n == 0) return false;
+    bn_plot_figure(out, "", title, "Medians; the line is the 95 % interval.");
+    bn_plot_bars(out, title, bars, n);
+    bn_plot_figure_end(out);
+    return true;
+}
+
+void bn_report_plot_bars(struct bn_buf *out, const struct bn_report *r)
+{
+    bool decode = plot_medians(out, r, "decode", "Decoding"),
+         prompt = plot_medians(out, r, "prompt", "Prompts");
+    if (!decode && !prompt) plot_medians(out, r, "", r->series[0].s->metric);
+}
+
+/* ---- over the runs of a ledger ---- */
+
+static void plot_trend(struct bn_buf *out, const struct bn_report_trend *t)
+{
+    static const char *const VALUES[] = {"median", "low", "high"};
+    const bn_json *points = bn_json_get(t->json, "points"), *changes = bn_json_get(t->json, "changes");
+    const char *metric = bn_json_text_of(t->json, "metric"),
+               *unit = bn_units_of(metric, bn_json_text_of(t->json, "unit"));
+    double k = bn_json_number_of(bn_json_first(points), "median");
+    struct bn_units_scale scale = bn_units_scale(unit, k);
+    struct bn_plot p = bn_plot_of(260);
+    char text[200], value[BN_UNITS_ROOM];
     p.x0 = 0.5;
     p.x1 = (double)t->n + 0.5;
     p.y0 = HUGE_VAL;
     p.y1 = -HUGE_VAL;
     p.whole_x = true;
-    for (size_t i = 0; i < t->n; i++) {
-        const double values[] = {t->moments[i].median, t->moments[i].low, t->moments[i].high};
-        x[i] = (double)i + 1;
-        y[i] = values[0] * scale.factor;
-        for (size_t k = 0; k < BN_ARRAY_LEN(values); k++)
-            bn_plot_include(&p.y0, &p.y1, values[k] * scale.factor);
-    }
+    for (const bn_json *m = bn_json_first(points); m != NULL; m = bn_json_next(m))
+        for (size_t i = 0; i < BN_ARRAY_LEN(VALUES); i++)
+            bn_plot_include(&p.y0, &p.y1, bn_json_number_of(m, VALUES[i]) * scale.factor);
     bn_plot_round(&p.y0, &p.y1, 6);
-    snprintf(label, sizeof label, "%s%s%s", t->metric, scale.name[0] != '\0' ? ", " : "", scale.name);
-    bn_plot_figure(out, "", t->test,
+    snprintf(text, sizeof text, "%s%s%s", metric, scale.name[0] != '\0' ? ", " : "", scale.name);
+    bn_plot_figure(out, "", bn_json_text_of(t->json, "test"),
                    "Median of each entry; bars are 95 % intervals, dashed lines changes of the level.");
     bn_plot_begin(out, &p, "medians over the entries of the ledger");
     bn_plot_y_axis(out, &p);
-    bn_plot_line(out, &p, "line", x, y, t->n);
-    for (size_t i = 0; i < t->n; i++)
-        draw_moment(out, &p, t, i, scale.factor);
-    for (size_t k = 0; k < t->n_changes; k++)
-        draw_change(out, &p, t, k);
-    bn_plot_y_label(out, label);
+    bn_plot_y_label(out, text);
+    k = 1;
+    for (const bn_json *m = bn_json_first(points); m != NULL; m = bn_json_next(m), k++) {
+        double median = bn_json_number_of(m, "median");
+        snprintf(text, sizeof text, "%.10s, %.40s: %s", bn_json_text_of(m, "commit"),
+                 bn_json_text_of(m, "created"), bn_units_text(value, median, unit));
+        bn_plot_interval(out, &p, "bar", k, bn_json_number_of(m, "low") * scale.factor,
+                         bn_json_number_of(m, "high") * scale.factor);
+        bn_plot_mark(out, &p, k, median * scale.factor, 3, text);
+    }
+    size_t row = 0;
+    for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c)) {
+        double change = bn_json_number_of(c, "change"), x = bn_json_number_of(c, "at") + 0.5;
+        bool worse = (change > 0) != bn_json_text_is(t->json, "better", "higher");
+        bn_plot_rule_x(out, &p, "limit", x);
+        bn_plot_note(out, &p, worse ? "bad" : "good", x, p.y1, 6, 12 + 16 * (double)(row++ % 3),
+                     bn_units_percent_text(value, change, true));
+    }
     bn_plot_x_axis(out, &p, "entry");
     bn_plot_end(out);
     bn_plot_figure_end(out);
-    bn_free(x);
+}
+
+void bn_report_plot_trends(struct bn_buf *out, const struct bn_report *r)
+{
+    for (size_t i = 0, start = out->len; i < r->n_trends && out->len - start < TRENDS_BYTES; i++)
+        plot_trend(out, &r->trends[i]);
 }
 
 /* ---- bricks ---- */
 
-void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r,
-                           const struct bn_report_source *source)
+static void plot_bricks(struct bn_buf *out, const struct bn_report *r, const struct bn_report_source *source)
 {
     struct bn_plot_bar bars[BARS_MAX];
     size_t n = 0;
@@ -179,7 +184,7 @@ void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r,
         const struct bn_report_brick *b = &r->bricks[i];
         char share[BN_UNITS_ROOM], time[BN_UNITS_ROOM];
         if (b->source != source) continue;
-        bars[n] = (struct bn_plot_bar){b->name, b->share, (double)NAN, (double)NAN, "", b->rest};
+        bars[n] = (struct bn_plot_bar){b->name, b->share, (double)NAN, (double)NAN, "", b->count == 0};
         snprintf(bars[n++].text, sizeof bars->text, "%.20s  %.20s",
                  bn_units_percent_text(share, b->share, false), bn_units_text(time, b->ns, "ns"));
     }
@@ -189,6 +194,12 @@ void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r,
         "Exclusive time, all threads, as a percentage of all time. The outline is unattributed time.");
     bn_plot_bars(out, "time of each brick", bars, n);
     bn_plot_figure_end(out);
+}
+
+void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r)
+{
+    for (size_t i = 0; i < r->n_sources; i++)
+        plot_bricks(out, r, &r->sources[i]);
 }
 
 /* ---- kernels under their limits; rates are in GMAC/s and GB/s ---- */
@@ -239,31 +250,16 @@ static void draw_ceiling(struct bn_buf *out, const struct bn_plot *p, double rat
             p->width - p->right - 4, bn_plot_y(p, rate) - 6, name, rate);
 }
 
-/* Whether the number of this point would cover the number of an earlier one. */
-static bool is_near(const struct bn_plot *p, const struct bn_report *r, size_t i)
-{
-    const struct bn_report_point *a = &r->points[i];
-    for (size_t k = 0; k < i; k++) {
-        const struct bn_report_point *b = &r->points[k];
-        if (b->source == a->source && b->threads == a->threads && b->macs > 0 &&
-            fabs(bn_plot_x(p, a->macs / a->bytes) - bn_plot_x(p, b->macs / b->bytes)) < 20 &&
-            fabs(bn_plot_y(p, a->macs / a->ns) - bn_plot_y(p, b->macs / b->ns)) < 11)
-            return true;
-    }
-    return false;
-}
-
 static void draw_kernel(struct bn_buf *out, const struct bn_plot *p, const struct bn_report *r, size_t i)
 {
     const struct bn_report_point *k = &r->points[i];
     double x = k->macs / k->bytes, y = k->macs / k->ns;
-    char title[300];
-    snprintf(title, sizeof title, "%.120s %.120s: %.4g GMAC/s", k->kernel, k->shape, y);
+    char text[300];
+    snprintf(text, sizeof text, "%.120s %.120s: %.4g GMAC/s", k->kernel, k->shape, y);
     bn_plot_interval(out, p, "bar", x, k->macs / k->high, k->macs / k->low);
-    bn_plot_mark(out, p, BN_PLOT_DOT, "dot", x, y, 4, title);
-    if (!is_near(p, r, i))
-        bn_html(out, "<text class=\"note start\" x=\"%.1f\" y=\"%.1f\">%zu</text>\n", bn_plot_x(p, x) + 6,
-                bn_plot_y(p, y) + 4, i + 1);
+    bn_plot_mark(out, p, x, y, 4, text);
+    snprintf(text, sizeof text, "%zu", i + 1);
+    bn_plot_note(out, p, "", x, y, 6, 4, text);
 }
 
 static bool is_shown(const struct bn_report_point *k, size_t threads, const struct bn_report_source *source)
@@ -271,8 +267,8 @@ static bool is_shown(const struct bn_report_point *k, size_t threads, const stru
     return k->source == source && k->threads == threads && k->macs > 0;
 }
 
-void bn_report_plot_roofline(struct bn_buf *out, const struct bn_report *r, size_t threads,
-                             const struct bn_report_source *source)
+static void plot_roofline(struct bn_buf *out, const struct bn_report *r, size_t threads,
+                          const struct bn_report_source *source)
 {
     struct limits limits = limits_of(source, threads);
     struct bn_plot p = bn_plot_of(440);
@@ -310,4 +306,15 @@ void bn_report_plot_roofline(struct bn_buf *out, const struct bn_report *r, size
     bn_plot_end(out);
     bn_html(out, "</div>");
     bn_plot_figure_end(out);
+}
+
+void bn_report_plot_rooflines(struct bn_buf *out, const struct bn_report *r)
+{
+    for (size_t i = 0; i < r->n_points; i++) {
+        const struct bn_report_point *p = &r->points[i];
+        bool first = true;
+        for (size_t k = 0; k < i && first; k++)
+            first = r->points[k].source != p->source || r->points[k].threads != p->threads;
+        if (first) plot_roofline(out, r, p->threads, p->source);
+    }
 }

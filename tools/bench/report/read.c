@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads documents of bn-bench and bn-crossval into a report. A document without measurements fails with BN_ERR_MISMATCH (no
- * data), a document that cannot be understood with BN_ERR_FORMAT.
+ * Reads documents of bn-bench and bn-crossval into a report. A document without measurements fails with
+ * BN_ERR_MISMATCH (no data), a document that cannot be understood with BN_ERR_FORMAT.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,11 +9,14 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/stats/interval.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/report/report.h"
 
 /* ---- lists ---- */
 
-void *bn_report_append(void *list, size_t *n, size_t each, void **element)
+/* Appends a zeroed element of `each` bytes to a list of *n elements and returns the list; *element is the new
+ * element, NULL without memory. */
+static void *append(void *list, size_t *n, size_t each, void **element)
 {
     bool full = *n == 0 || (*n >= 8 && (*n & (*n - 1)) == 0);
     *element = NULL;
@@ -28,9 +31,41 @@ void *bn_report_append(void *list, size_t *n, size_t each, void **element)
     return list;
 }
 
-#define APPEND(r, name) BN_REPORT_APPEND((r)->name, (r)->n_##name)
+#define APPEND(r, name) ((r)->name = append((r)->name, &(r)->n_##name, sizeof *(r)->name, &element), element)
 
 /* ---- a document of measurements ---- */
+
+static bn_status read_figures(struct bn_report_series *r, bn_error *err)
+{
+    static const struct {
+        enum bn_figure figure;
+        double p;
+    } QUANTILES[] = {{BN_FIGURE_P5, 0.05}, {BN_FIGURE_P95, 0.95}, {BN_FIGURE_P99, 0.99}};
+    const struct bn_series *s = r->s;
+    struct bn_summary sum;
+    struct bn_tukey fences;
+    struct bn_interval interval = {.low = (double)NAN, .high = (double)NAN};
+    if (!bn_summarize(&sum, s->samples, s->n) || !bn_tukey(&fences, s->samples, s->n)) return bn_nomem(err);
+    if (!s->exact) BN_TRY(bn_interval_median(&interval, s->samples, s->n, 0.95, err));
+    const double figures[] = {
+        [BN_FIGURE_MEDIAN] = sum.median,
+        [BN_FIGURE_LOW] = interval.low,
+        [BN_FIGURE_HIGH] = interval.high,
+        [BN_FIGURE_MIN] = sum.min,
+        [BN_FIGURE_MAX] = sum.max,
+        [BN_FIGURE_MAD] = sum.mad,
+        [BN_FIGURE_Q1] = s->n >= 4 ? fences.q1 : (double)NAN,
+        [BN_FIGURE_Q3] = s->n >= 4 ? fences.q3 : (double)NAN,
+        [BN_FIGURE_P99] = 0,
+    };
+    memcpy(r->figure, figures, sizeof figures);
+    for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++)
+        if (!bn_quantile(&r->figure[QUANTILES[i].figure], s->samples, s->n, QUANTILES[i].p))
+            r->figure[QUANTILES[i].figure] = (double)NAN;
+    r->n_outliers = fences.n_outliers;
+    r->correlation = bn_autocorrelation(s->samples, s->n);
+    return BN_OK;
+}
 
 static bn_status read_series(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
@@ -41,7 +76,7 @@ static bn_status read_series(struct bn_report *r, struct bn_report_source *sourc
         if (s == NULL) return bn_nomem(err);
         s->s = &source->series.list[i];
         s->source = source;
-        BN_TRY(bn_report_figures(s, err));
+        BN_TRY(read_figures(s, err));
     }
     return BN_OK;
 }
@@ -51,34 +86,24 @@ static bn_status read_comparisons(struct bn_report *r, const struct bn_report_so
     void *element;
     const bn_json *list = bn_json_get(source->doc, "comparisons");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        struct bn_report_comparison *c = APPEND(r, comparisons);
+        struct bn_comparison *c = APPEND(r, comparisons);
         if (c == NULL) return bn_nomem(err);
-        c->source = source;
-        c->margin = bn_json_number_of(source->doc, "settings.margin");
-        BN_TRY(bn_comparison_read(&c->c, e, err));
+        BN_TRY(bn_comparison_read(c, e, err));
+        if (r->n_sources > 1) c->document = source->label;
     }
     return BN_OK;
 }
 
-/* Where the times of a kernel were added to the series; NULL when it has none. */
-static const struct bn_report_series *times_of(const struct bn_report *r,
-                                               const struct bn_report_source *source, const char *test)
-{
-    for (size_t i = 0; i < r->n_series; i++)
-        if (r->series[i].source == source && strcmp(r->series[i].s->test, test) == 0 &&
-            strcmp(r->series[i].s->metric, "ns_per_call") == 0)
-            return &r->series[i];
-    return NULL;
-}
-
-/* Kernels: tests that count the bytes of a call. */
+/* Kernels: tests that count the bytes of a call, and have a series of its times. */
 static bn_status read_points(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
 {
     void *element;
-    const bn_json *list = bn_json_get(source->doc, "tests");
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        const struct bn_report_series *times = times_of(r, source, bn_json_text_of(e, "name"));
-        if (times == NULL || bn_json_text_of(e, "kernel")[0] == '\0' || !(bn_json_number_of(e, "bytes") > 0))
+    const bn_json *tests = bn_json_get(source->doc, "tests");
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_report_series *times = &r->series[i];
+        const bn_json *e = bn_json_find(tests, "name", times->s->test);
+        if (times->source != source || strcmp(times->s->metric, "ns_per_call") != 0 ||
+            bn_json_text_of(e, "kernel")[0] == '\0' || !(bn_json_number_of(e, "bytes") > 0))
             continue;
         struct bn_report_point *p = APPEND(r, points);
         if (p == NULL) return bn_nomem(err);
@@ -86,10 +111,8 @@ static bn_status read_points(struct bn_report *r, const struct bn_report_source 
         *p = (struct bn_report_point){.source = source,
                                       .kernel = bn_json_text_of(e, "kernel"),
                                       .shape = bn_json_text_of(e, "shape"),
-                                      .isa = bn_json_text_of(e, "isa"),
                                       .limit = bn_json_text_of(e, "limit"),
                                       .threads = bn_json_count_of(e, "threads"),
-                                      .set_bytes = bn_json_count_of(e, "set_bytes"),
                                       .macs = bn_json_number_of(e, "macs"),
                                       .bytes = bn_json_number_of(e, "bytes"),
                                       .ns = ns,
@@ -106,10 +129,6 @@ static bn_status read_measurements(struct bn_report *r, struct bn_report_source 
     const bn_json *comparisons = bn_json_get(source->doc, "comparisons");
     if (series == NULL && comparisons == NULL)
         return bn_fail(err, BN_ERR_FORMAT, "the document has neither series nor comparisons");
-    if ((series != NULL && bn_json_kind(series) != BN_JSON_ARRAY) ||
-        (comparisons != NULL && bn_json_kind(comparisons) != BN_JSON_ARRAY))
-        return bn_fail(err, BN_ERR_FORMAT, "'%s' is not a list",
-                       bn_json_kind(series) != BN_JSON_ARRAY ? "series" : "comparisons");
     if (bn_json_size(series) + bn_json_size(comparisons) == 0)
         return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: there are no series and no comparisons");
     if (bn_json_size(series) > 0) BN_TRY(read_series(r, source, err));
@@ -125,47 +144,65 @@ static int by_time(const void *a, const void *b)
     return (x->ns < y->ns) - (x->ns > y->ns);
 }
 
-static bn_status add_brick(struct bn_report *r, struct bn_report_brick brick, bn_error *err)
-{
-    void *element;
-    struct bn_report_brick *b = APPEND(r, bricks);
-    if (b == NULL) return bn_nomem(err);
-    *b = brick;
-    return BN_OK;
-}
-
 /* The bricks of a profile, and one entry for the unattributed time of its threads. */
 static bn_status read_profile(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
-    const bn_json *list = bn_json_path(source->doc, "profile.summary.bricks");
+    const bn_json *list = bn_json_path(source->doc, "profile.summary.bricks"), *e = bn_json_first(list);
     const bn_json *threads = bn_json_path(source->doc, "profile.summary.threads");
-    struct bn_report_brick rest = {.source = source, .name = "unattributed", .category = "", .rest = true};
     size_t first = r->n_bricks;
     double all = 0;
+    void *element;
     if (bn_json_kind(list) != BN_JSON_ARRAY || bn_json_kind(threads) != BN_JSON_ARRAY)
         return bn_fail(err, BN_ERR_FORMAT, "the profile has no summary of bricks and threads");
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        struct bn_report_brick b = {.source = source,
-                                    .name = bn_json_text_of(e, "name"),
-                                    .category = bn_json_text_of(e, "category"),
-                                    .count = bn_json_count_of(e, "count"),
-                                    .ns = bn_json_number_of(e, "exclusive_ns")};
-        if (b.name[0] == '\0' || !(b.ns >= 0))
-            return bn_fail(err, BN_ERR_FORMAT, "a brick of the profile has no name or no exclusive_ns");
-        if (b.count > 0) BN_TRY(add_brick(r, b, err));
+    for (bool rest = false; !rest; e = bn_json_next(e)) {
+        rest = e == NULL;
+        if (!rest && bn_json_count_of(e, "count") == 0) continue;
+        struct bn_report_brick *b = APPEND(r, bricks);
+        if (b == NULL) return bn_nomem(err);
+        *b = (struct bn_report_brick){.source = source,
+                                      .name = rest ? "unattributed" : bn_json_text_of(e, "name"),
+                                      .category = bn_json_text_of(e, "category"),
+                                      .count = bn_json_count_of(e, "count"),
+                                      .ns = rest ? 0 : bn_json_number_of(e, "exclusive_ns")};
+        for (const bn_json *t = bn_json_first(threads); t != NULL && rest; t = bn_json_next(t))
+            b->ns += bn_json_number_of(t, "unattributed_ns");
+        if (b->name[0] == '\0' || !(b->ns >= 0))
+            return bn_fail(err, BN_ERR_FORMAT, "a brick or thread of the profile has no name or no time");
+        all += b->ns;
+        if (rest) break;
     }
-    if (r->n_bricks == first) return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: no brick ran");
-    for (const bn_json *e = bn_json_first(threads); e != NULL; e = bn_json_next(e))
-        rest.ns += bn_json_number_of(e, "unattributed_ns");
-    if (!(rest.ns >= 0)) return bn_fail(err, BN_ERR_FORMAT, "a thread of the profile has no unattributed_ns");
-    BN_TRY(add_brick(r, rest, err));
-    for (size_t i = first; i < r->n_bricks; i++)
-        all += r->bricks[i].ns;
+    if (r->n_bricks == first + 1) return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: no brick ran");
     for (size_t i = first; i < r->n_bricks; i++)
         r->bricks[i].share = all > 0 ? r->bricks[i].ns / all : (double)NAN;
     qsort(r->bricks + first, r->n_bricks - first, sizeof *r->bricks, by_time);
     /* Profiles of bn-run have no series. */
     return bn_json_size(bn_json_get(source->doc, "series")) > 0 ? read_series(r, source, err) : BN_OK;
+}
+
+/* ---- series over time ---- */
+
+static bn_status read_trends(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
+{
+    void *element;
+    const bn_json *histories = bn_json_get(source->doc, "histories");
+    if (bn_json_size(histories) == 0)
+        return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: there are no histories");
+    for (const bn_json *e = bn_json_first(histories); e != NULL; e = bn_json_next(e)) {
+        struct bn_report_trend *t = APPEND(r, trends);
+        if (t == NULL) return bn_nomem(err);
+        const bn_json *points = bn_json_get(e, "points"), *changes = bn_json_get(e, "changes");
+        *t = (struct bn_report_trend){source, e, bn_json_size(points)};
+        bool good = t->n > 0;
+        for (const bn_json *p = bn_json_first(points); p != NULL; p = bn_json_next(p))
+            good = good && isfinite(bn_json_number_of(p, "median"));
+        for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c))
+            good = good && bn_json_get(c, "at") != NULL && bn_json_count_of(c, "at") < t->n &&
+                   isfinite(bn_json_number_of(c, "change"));
+        if (!good)
+            return bn_fail(err, BN_ERR_FORMAT, "the history of '%s' of '%s' is malformed",
+                           bn_json_text_of(e, "metric"), bn_json_text_of(e, "test"));
+    }
+    return BN_OK;
 }
 
 /* ---- a comparison with other engines ---- */
@@ -186,10 +223,10 @@ static bn_status check_crossval(const struct bn_report_source *source, bn_error 
 
 /* ---- a file ---- */
 
-static bn_status read_document(struct bn_report_source *source, bn_error *err)
+static bn_status read_document(struct bn_report_source *source, const char *path, bn_error *err)
 {
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    bn_status status = bn_file_read(source->path, &text, err);
+    bn_status status = bn_file_read(path, &text, err);
     if (status == BN_OK && text.len == 0)
         status = bn_fail(err, BN_ERR_MISMATCH, "the file is empty: nothing was measured");
     if (status == BN_OK) bn_sha256_hex(text.data, text.len, source->sha256);
@@ -202,7 +239,7 @@ static bn_status read_source(struct bn_report *r, struct bn_report_source *sourc
 {
     const char *schema = bn_json_text_of(source->doc, "schema");
     if (strcmp(schema, "bn.bench/1") == 0 && bn_json_get(source->doc, "histories") != NULL)
-        return bn_report_read_trend(r, source, err);
+        return read_trends(r, source, err);
     bool crossval = strcmp(schema, "bn.crossval/1") == 0, series = bn_json_get(source->doc, "series") != NULL;
     if (strcmp(schema, "bn.bench/1") == 0 || (crossval && series)) return read_measurements(r, source, err);
     if (crossval) return check_crossval(source, err);
@@ -220,32 +257,23 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-static bn_status sum_up(struct bn_report *r, bn_error *err)
-{
-    BN_TRY(bn_report_read_models(r, err));
-    BN_TRY(bn_report_read_machines(r, err));
-    return bn_report_find(r, err);
-}
-
 bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n, bn_error *err)
 {
     r->sources = bn_alloc(n, sizeof *r->sources);
     if (r->sources == NULL) return bn_nomem(err);
     memset(r->sources, 0, n * sizeof *r->sources);
+    r->n_sources = n;
     for (size_t i = 0; i < n; i++) {
-        struct bn_report_source *source = &r->sources[r->n_sources++];
-        source->path = paths[i];
+        struct bn_report_source *source = &r->sources[i];
         source->label = base_name(paths[i]);
         for (size_t k = 0; k < n; k++)
             if (k != i && strcmp(base_name(paths[k]), source->label) == 0) source->label = paths[i];
-        bn_status status = read_document(source, err);
+        bn_status status = read_document(source, paths[i], err);
         if (status == BN_OK) status = read_source(r, source, err);
-        if (status != BN_OK) {
-            bn_error_name(err, paths[i]);
-            return status;
-        }
+        if (status != BN_OK) bn_error_name(err, paths[i]);
+        BN_TRY(status);
     }
-    return sum_up(r, err);
+    return BN_OK;
 }
 
 bn_status bn_report_of(struct bn_report *r, bn_json *document, const char *label, bn_error *err)
@@ -257,8 +285,7 @@ bn_status bn_report_of(struct bn_report *r, bn_json *document, const char *label
     }
     r->n_sources = 1;
     r->sources[0] = (struct bn_report_source){.label = label, .doc = document};
-    BN_TRY(read_source(r, &r->sources[0], err));
-    return sum_up(r, err);
+    return read_source(r, &r->sources[0], err);
 }
 
 void bn_report_release(struct bn_report *r)
@@ -267,22 +294,11 @@ void bn_report_release(struct bn_report *r)
         bn_series_release(&r->sources[i].series);
         bn_json_free(r->sources[i].doc);
     }
-    for (size_t i = 0; i < r->n_trends; i++) {
-        bn_free(r->trends[i].moments);
-        bn_free(r->trends[i].changes);
-    }
-    for (size_t i = 0; i < r->n_findings; i++) {
-        bn_free(r->findings[i].text);
-        bn_free(r->findings[i].evidence);
-    }
     bn_free(r->sources);
     bn_free(r->series);
     bn_free(r->comparisons);
     bn_free(r->points);
     bn_free(r->bricks);
     bn_free(r->trends);
-    bn_free(r->models);
-    bn_free(r->machines);
-    bn_free(r->findings);
     *r = (struct bn_report){0};
 }

@@ -1,40 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tables of a report, filled cell by cell, and its sentences. Text, Markdown and HTML show the same
- * cells.
+ * The parts of a report, and their tables, filled cell by cell.
  */
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "lab/report/units.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/report/report.h"
 
-/* The first cell of a row: where a table has rows of several documents, the document is named. */
-static void put_name(struct bn_table *t, bool several, const struct bn_report_source *source,
+/* The first cell of a row: in a report of several documents, the document is named. */
+static void put_name(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source,
                      const char *name)
 {
-    bn_table_printf(t, "%s%s%s", several ? source->label : "", several ? ": " : "", name);
+    bn_table_row(t, "");
+    bn_table_printf(t, "%s%s%s", r->n_sources > 1 ? source->label : "", r->n_sources > 1 ? ": " : "", name);
 }
 
-#define SEVERAL(r, list) ((r)->n_##list > 0 && (r)->list[0].source != (r)->list[(r)->n_##list - 1].source)
-
-static void fill_series(struct bn_table *t, const struct bn_report *r)
+void bn_report_fill_series(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {
         "test", "metric", "median", "95 % interval", "MAD",  "n",   "outliers", "min \xE2\x80\x93 max",
         "unit", "better", "exact",  "low",           "high", "min", "max",      "mad",
         "p5",   "q1",     "q3",     "p95",           "p99"};
-    static const enum bn_figure FIGURES[] = {BN_FIGURE_LOW, BN_FIGURE_HIGH, BN_FIGURE_MIN, BN_FIGURE_MAX,
-                                             BN_FIGURE_MAD, BN_FIGURE_P5,   BN_FIGURE_Q1,  BN_FIGURE_Q3,
-                                             BN_FIGURE_P95, BN_FIGURE_P99};
     bn_table_begin(t, HEADS, "llrhhrrhccccccccccccc");
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *s = &r->series[i];
         const double *f = s->figure, median = f[BN_FIGURE_MEDIAN];
         const char *unit = bn_units_of(s->s->metric, s->s->unit);
-        bn_table_row(t, "");
-        put_name(t, SEVERAL(r, series), s->source, s->s->test);
+        put_name(t, r, s->source, s->s->test);
         bn_table_text(t, s->s->metric);
         bn_table_value(t, median, unit);
         bn_table_range(t, f[BN_FIGURE_LOW], f[BN_FIGURE_HIGH], median, unit);
@@ -45,32 +40,28 @@ static void fill_series(struct bn_table *t, const struct bn_report *r)
         bn_table_text(t, unit);
         bn_table_text(t, s->s->higher ? "higher" : "lower");
         bn_table_text(t, s->s->exact ? "true" : "false");
-        for (size_t k = 0; k < BN_ARRAY_LEN(FIGURES); k++)
-            bn_table_number(t, f[FIGURES[k]]);
+        for (size_t k = BN_FIGURE_LOW; k < BN_FIGURES; k++)
+            bn_table_number(t, f[k]);
     }
 }
 
-static void fill_comparisons(struct bn_table *t, const struct bn_report *r)
+void bn_report_fill_comparisons(struct bn_table *t, const struct bn_report *r)
 {
-    bn_comparisons_begin(t);
-    for (size_t i = 0; i < r->n_comparisons; i++)
-        bn_comparison_row(t, &r->comparisons[i].c,
-                          SEVERAL(r, comparisons) ? r->comparisons[i].source->label : "");
+    bn_comparisons_fill(t, r->comparisons, r->n_comparisons);
 }
 
 static void fill_points(struct bn_table *t, const struct bn_report *r)
 {
-    static const char *const HEADS[] = {"no",       "kernel",        "shape",        "per call", "threads",
-                                        "of limit", "95 % interval", "MAC per byte", "rate",     "limit"};
-    bn_table_begin(t, HEADS, "rllrrrhrrl");
+    static const char *const HEADS[] = {"kernel",   "shape",         "per call",     "threads", "no",
+                                        "of limit", "95 % interval", "MAC per byte", "rate",    "limit"};
+    bn_table_begin(t, HEADS, "llrrrrhrrl");
     for (size_t i = 0; i < r->n_points; i++) {
         const struct bn_report_point *p = &r->points[i];
-        bn_table_row(t, "");
-        bn_table_count(t, i + 1);
-        put_name(t, SEVERAL(r, points), p->source, p->kernel);
+        put_name(t, r, p->source, p->kernel);
         bn_table_text(t, p->shape);
         bn_table_value(t, p->ns, "ns");
         bn_table_count(t, p->threads);
+        bn_table_count(t, i + 1);
         bn_table_percent(t, p->share, false);
         bn_table_range(t, p->low, p->high, p->ns, "ns");
         bn_table_value(t, p->bytes > 0 ? p->macs / p->bytes : (double)NAN, "1");
@@ -85,86 +76,43 @@ static void fill_bricks(struct bn_table *t, const struct bn_report *r)
     bn_table_begin(t, HEADS, "llrrr");
     for (size_t i = 0; i < r->n_bricks; i++) {
         const struct bn_report_brick *b = &r->bricks[i];
-        bn_table_row(t, "");
-        put_name(t, SEVERAL(r, bricks), b->source, b->name);
+        put_name(t, r, b->source, b->name);
         bn_table_text(t, b->category);
         bn_table_value(t, b->ns, "ns");
         bn_table_percent(t, b->share, false);
-        if (b->rest)
-            bn_table_text(t, "-");
-        else
-            bn_table_count(t, b->count);
+        if (b->count > 0) bn_table_count(t, b->count);
     }
 }
 
-/* The first and the last entry of each series, and where its level changed. */
+/* The first and the last run of each series, and where its level changed. */
 static void fill_trends(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {"test", "metric", "last", "first", "entries", "changes", "runs"};
     bn_table_begin(t, HEADS, "llrrrln");
     for (size_t i = 0; i < r->n_trends; i++) {
         const struct bn_report_trend *h = &r->trends[i];
-        struct bn_buf changes = {.max = 1u << 16};
+        const bn_json *points = bn_json_get(h->json, "points"), *changes = bn_json_get(h->json, "changes");
+        const char *metric = bn_json_text_of(h->json, "metric"),
+                   *unit = bn_units_of(metric, bn_json_text_of(h->json, "unit"));
+        struct bn_buf text = {.max = 1u << 16};
         char percent[BN_UNITS_ROOM];
-        for (size_t k = 0; k < h->n_changes; k++)
-            bn_buf_printf(&changes, "%s%s at %.10s", k > 0 ? ", " : "",
-                          bn_units_percent_text(percent, h->changes[k].change, true),
-                          h->moments[h->changes[k].at].commit);
-        bn_table_row(t, "");
-        put_name(t, SEVERAL(r, trends), h->source, h->test);
-        bn_table_text(t, h->metric);
-        bn_table_value(t, h->moments[h->n - 1].median, bn_units_of(h->metric, h->unit));
-        bn_table_value(t, h->moments[0].median, bn_units_of(h->metric, h->unit));
+        for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c))
+            bn_buf_printf(&text, "%s%s at %.10s", text.len > 0 ? ", " : "",
+                          bn_units_percent_text(percent, bn_json_number_of(c, "change"), true),
+                          bn_json_text_of(bn_json_at(points, bn_json_count_of(c, "at")), "commit"));
+        put_name(t, r, h->source, bn_json_text_of(h->json, "test"));
+        bn_table_text(t, metric);
+        bn_table_value(t, bn_json_number_of(bn_json_at(points, h->n - 1), "median"), unit);
+        bn_table_value(t, bn_json_number_of(bn_json_first(points), "median"), unit);
         bn_table_count(t, h->n);
-        bn_table_text(t, changes.len > 0 ? changes.data : "none found");
-        bn_table_text(t, h->runs);
-        bn_buf_release(&changes);
+        bn_table_text(t, text.len > 0 ? text.data : "none found");
+        bn_table_printf(t, "%.20s of %.60s, settings %.12s", bn_json_text_of(h->json, "suite"),
+                        bn_json_text_of(h->json, "machine"), bn_json_text_of(h->json, "settings_sha256"));
+        bn_buf_release(&text);
     }
 }
 
-const struct bn_report_part bn_report_parts[BN_REPORT_PARTS] = {
-    [BN_PART_COMPARISONS] = {"Comparisons", fill_comparisons},
-    [BN_PART_MODELS] = {"Models by size", bn_report_fill_models},
-    [BN_PART_MODEL_MEMORY] = {"Memory by model size", bn_report_fill_model_memory},
-    [BN_PART_MACHINES] = {"Machines", bn_report_fill_machines},
-    [BN_PART_MEDIANS] = {"Machines side by side", bn_report_fill_medians},
-    [BN_PART_SERIES] = {"Measurements", fill_series},
-    [BN_PART_POINTS] = {"Kernels and their limits", fill_points},
-    [BN_PART_BRICKS] = {"Bricks", fill_bricks},
-    [BN_PART_TRENDS] = {"Over time", fill_trends},
-};
-
-/* ---- sentences ---- */
-
-void bn_report_headline(struct bn_buf *out, const struct bn_report *r)
-{
-    static const enum bn_outcome ORDER[] = {BN_OUTCOME_REGRESSED, BN_OUTCOME_IMPROVED, BN_OUTCOME_STABLE,
-                                            BN_OUTCOME_SAME, BN_OUTCOME_INCONCLUSIVE};
-    size_t n[BN_OUTCOMES] = {0}, changes = 0, bricks = 0;
-    const char *comma = "";
-    for (size_t i = 0; i < r->n_comparisons; i++)
-        n[r->comparisons[i].c.j.outcome]++;
-    for (size_t i = 0; i < BN_ARRAY_LEN(ORDER); i++) {
-        if (n[ORDER[i]] == 0) continue;
-        bn_buf_printf(out, "%s%zu %s", comma, n[ORDER[i]], bn_outcome_name(ORDER[i]));
-        comma = ", ";
-    }
-    if (r->n_comparisons > 0) return; /* verdicts before anything else */
-    for (size_t i = 0; i < r->n_trends; i++)
-        changes += r->trends[i].n_changes;
-    for (size_t i = 0; i < r->n_bricks; i++)
-        bricks += !r->bricks[i].rest;
-    if (r->n_series > 0) {
-        bn_buf_printf(out, "%zu series measured", r->n_series);
-        comma = ", ";
-    }
-    if (r->n_trends > 0) {
-        bn_buf_printf(out, "%s%zu series over time, ", comma, r->n_trends);
-        bn_units_count(out, changes, "change");
-        comma = ", ";
-    }
-    if (bricks > 0) bn_buf_printf(out, "%s%zu bricks profiled", comma, bricks);
-}
+/* ---- models ---- */
 
 bool bn_report_is_speed(const struct bn_report_series *s, const char *word)
 {
@@ -172,88 +120,227 @@ bool bn_report_is_speed(const struct bn_report_series *s, const char *word)
            s->figure[BN_FIGURE_MEDIAN] > 0;
 }
 
-bool bn_report_is_busy(const struct bn_report_series *s)
+const struct bn_report_series *bn_report_fastest(const struct bn_report *r,
+                                                 const struct bn_report_source *source, const char *word,
+                                                 bool busy)
 {
-    return strstr(s->s->test, " busy=") != NULL;
+    const struct bn_report_series *best = NULL;
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        if (s->source == source && bn_report_is_speed(s, word) &&
+            (strstr(s->s->test, " busy=") != NULL) == busy &&
+            (best == NULL || s->figure[BN_FIGURE_MEDIAN] < best->figure[BN_FIGURE_MEDIAN]))
+            best = s;
+    }
+    return best;
 }
 
-size_t bn_report_threads(const struct bn_report_series *s)
+/* The document of a run of a model. */
+static bool is_model(const struct bn_report_source *source)
 {
-    const bn_json *list = bn_json_get(s->source->doc, "tests");
-    return bn_json_count_of(bn_json_find(list, "name", s->s->test), "threads");
+    return bn_json_text_is(source->doc, "command", "run") && bn_json_get(source->doc, "model") != NULL;
 }
 
-static void put_speed(struct bn_buf *out, const struct bn_report_series *s, const char *word, bool threads)
+/* Whether there are several models, by digest. */
+static bool has_models(const struct bn_report *r)
 {
-    const double *f = s->figure, spread = (f[BN_FIGURE_HIGH] - f[BN_FIGURE_LOW]) / 2 / f[BN_FIGURE_MEDIAN];
-    bn_buf_printf(out, "%s%s ", out->len > 0 ? ", " : "", word);
-    bn_units_value(out, 1e9 / f[BN_FIGURE_MEDIAN], "tok/s");
-    if (isfinite(spread))
-        bn_buf_printf(out, spread < 0.1 ? " \xC2\xB1 %.2g %%" : " \xC2\xB1 %.0f %%", 100 * spread);
-    if (!threads || bn_report_threads(s) == 0) return;
-    bn_buf_puts(out, " with ");
-    bn_units_count(out, bn_report_threads(s), "thread");
+    const char *first = NULL;
+    for (size_t i = 0; i < r->n_sources; i++) {
+        if (!is_model(&r->sources[i])) continue;
+        if (first == NULL) first = bn_json_text_of(r->sources[i].doc, "model.sha256");
+        if (!bn_json_text_is(r->sources[i].doc, "model.sha256", first)) return true;
+    }
+    return false;
 }
 
-bool bn_report_put_speeds(struct bn_buf *out, const struct bn_report *r)
+static int by_size(const void *a, const void *b)
 {
-    const struct bn_report_source *source = r->n_series > 0 ? r->series[0].source : NULL;
-    const struct bn_report_series *decode = bn_report_fastest(r, source, "decode", false);
+    const struct bn_report_source *x = *(const struct bn_report_source *const *)a,
+                                  *y = *(const struct bn_report_source *const *)b;
+    double p = bn_json_number_of(x->doc, "model.parameters"),
+           q = bn_json_number_of(y->doc, "model.parameters");
+    return p < q ? -1 : p > q ? 1 : (x > y) - (x < y);
+}
+
+/* "2.413 G": a count with a decimal prefix. */
+static void put_parameters(struct bn_table *t, double n)
+{
+    static const char *const PREFIXES[] = {"", " k", " M", " G"};
+    double scaled = n;
+    size_t i = 0;
+    for (; scaled >= 1000 && i + 1 < BN_ARRAY_LEN(PREFIXES); i++)
+        scaled /= 1000;
+    if (isfinite(n))
+        bn_table_printf(t, "%.4g%s", scaled, PREFIXES[i]);
+    else
+        bn_table_text(t, "-");
+    bn_table_exact(t, n, "1");
+}
+
+static void put_median(struct bn_table *t, const struct bn_report_source *source, const char *test,
+                       const char *metric, const char *unit)
+{
+    const struct bn_series *s = bn_series_find(&source->series, test, metric);
+    double median = s != NULL ? bn_median(s->samples, s->n) : (double)NAN;
+    if (unit != NULL)
+        bn_table_value(t, median, unit);
+    else
+        bn_table_percent(t, median, false);
+}
+
+/* A row for each model; `put` fills what follows its name and its size. */
+static void fill_models(struct bn_table *t, const struct bn_report *r,
+                        void (*put)(struct bn_table *, const struct bn_report *,
+                                    const struct bn_report_source *))
+{
+    const struct bn_report_source **list = bn_alloc(r->n_sources, sizeof *list);
+    size_t n = 0;
+    t->failed = t->failed || list == NULL;
+    for (size_t i = 0; i < r->n_sources && has_models(r) && list != NULL; i++)
+        if (is_model(&r->sources[i])) list[n++] = &r->sources[i];
+    if (n > 0) qsort(list, n, sizeof *list, by_size);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = bn_json_text_of(list[i]->doc, "model.name"), *slash = strrchr(name, '/');
+        if (slash != NULL) name = slash + 1;
+        size_t length = strlen(name);
+        if (length > 5 && strcmp(name + length - 5, ".gguf") == 0) length -= 5;
+        bn_table_row(t, "");
+        bn_table_printf(t, "%.*s", (int)length, name);
+        put_parameters(t, bn_json_number_of(list[i]->doc, "model.parameters"));
+        put(t, r, list[i]);
+    }
+    bn_free(list);
+}
+
+static void put_rate(struct bn_table *t, const struct bn_report_series *s)
+{
+    bn_table_value(t, s != NULL ? 1e9 / s->figure[BN_FIGURE_MEDIAN] : (double)NAN, "tok/s");
+}
+
+static void put_model(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source)
+{
     const struct bn_report_series *prompt = bn_report_fastest(r, source, "prompt", false);
-    const struct bn_report_series *either = decode != NULL ? decode : prompt;
-    if (either == NULL) return false;
-    bool differ = decode != NULL && prompt != NULL && bn_report_threads(decode) != bn_report_threads(prompt);
-    if (decode != NULL) put_speed(out, decode, "decode", differ);
-    if (prompt != NULL) put_speed(out, prompt, "prompt", differ);
-    if (!differ && bn_report_threads(either) > 0) {
-        bn_buf_puts(out, ", ");
-        bn_units_count(out, bn_report_threads(either), "thread");
-    }
-    static const char *const PATHS[] = {"model.name", "machine.cpu_model"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(PATHS); i++) {
-        const char *text = bn_json_text_of(either->source->doc, PATHS[i]);
-        if (text[0] != '\0') bn_buf_printf(out, ", %s", text);
-    }
-    return true;
+    put_rate(t, bn_report_fastest(r, source, "decode", false));
+    if (t->n_cols > 5) put_rate(t, bn_report_fastest(r, source, "decode", true));
+    put_rate(t, prompt);
+    put_median(t, source, prompt != NULL ? prompt->s->test : "", "first_token_ns", "ns");
 }
 
-/* The largest change of the outcome that matters most. */
-static bool put_change(struct bn_buf *out, const struct bn_report *r)
+/* The column of busy processes is there when some model was measured next to them. */
+void bn_report_fill_models(struct bn_table *t, const struct bn_report *r)
 {
-    const struct bn_comparison *worst = NULL;
-    char percent[BN_UNITS_ROOM];
-    for (size_t i = 0; i < r->n_comparisons; i++) {
-        const struct bn_comparison *c = &r->comparisons[i].c;
-        int rank = worst != NULL ? bn_outcome_rank(c->j.outcome) - bn_outcome_rank(worst->j.outcome) : 1;
-        if (rank > 0 || (rank == 0 && fabs(c->j.change) > fabs(worst->j.change))) worst = c;
+    static const char *const HEADS[] = {"model", "params", "decode", "prompt", "first token"};
+    static const char *const ALL[] = {"model", "params", "decode", "next to busy", "prompt", "first token"};
+    bool busy = false;
+    for (size_t i = 0; i < r->n_sources; i++)
+        busy = busy || bn_report_fastest(r, &r->sources[i], "decode", true) != NULL;
+    bn_table_begin(t, busy ? ALL : HEADS, busy ? "lrrrrr" : "lrrrr");
+    fill_models(t, r, put_model);
+}
+
+static void put_memory(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source)
+{
+    const struct bn_report_series *decode = bn_report_fastest(r, source, "decode", false);
+    bn_table_value(t, bn_json_number_of(source->doc, "model.file_bytes"), "bytes");
+    put_median(t, source, "process", "peak_rss_bytes", "bytes");
+    put_median(t, source, decode != NULL ? decode->s->test : "", "share_of_bandwidth", NULL);
+}
+
+void bn_report_fill_model_memory(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const HEADS[] = {"model", "params", "file", "peak memory", "of bandwidth"};
+    bn_table_begin(t, HEADS, "lrrrr");
+    fill_models(t, r, put_memory);
+}
+
+/* ---- machines ---- */
+
+size_t bn_report_machines(const struct bn_report_source *list[BN_REPORT_MACHINES], const struct bn_report *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_sources && n < BN_REPORT_MACHINES; i++) {
+        const char *key = bn_json_text_of(r->sources[i].doc, "machine.key");
+        size_t k = 0;
+        while (k < n && !bn_json_text_is(list[k]->doc, "machine.key", key))
+            k++;
+        if (key[0] != '\0' && k == n) list[n++] = &r->sources[i];
     }
-    if (worst == NULL) return false;
-    bn_buf_printf(out, "%s: %s of %s", bn_outcome_name(worst->j.outcome), worst->metric, worst->test);
-    if (isfinite(worst->j.change))
-        bn_buf_printf(out, ", %s",
-                      bn_units_percent_text(percent, bn_judge_turn(worst->j.change, worst->higher), true));
-    if (r->n_comparisons == 1) return true;
-    bn_buf_puts(out, " (");
-    bn_report_headline(out, r);
-    bn_buf_puts(out, ")");
-    return true;
+    return n;
 }
 
-void bn_report_sentence(struct bn_buf *out, const struct bn_report *r)
+static void fill_machines(struct bn_table *t, const struct bn_report *r)
 {
-    if (!put_change(out, r) && !bn_report_put_speeds(out, r)) bn_report_headline(out, r);
+    static const char *const HEADS[] = {"column", "machine", "CPUs", "memory"};
+    const struct bn_report_source *list[BN_REPORT_MACHINES];
+    size_t n = bn_report_machines(list, r);
+    bn_table_begin(t, HEADS, "llrr");
+    for (size_t i = 0; i < n && n > 1; i++) {
+        bn_table_row(t, "");
+        bn_table_printf(t, "%c", (char)('A' + i));
+        bn_table_text(t, bn_json_text_of(list[i]->doc, "machine.label"));
+        bn_table_count(t, bn_json_count_of(list[i]->doc, "machine.cpus_usable"));
+        bn_table_value(t, bn_json_number_of(list[i]->doc, "machine.memory_bytes"), "bytes");
+    }
 }
 
-void bn_report_put_origin(struct bn_buf *out, const struct bn_report_source *source)
+/* The first of the series from i on that is the same one of the same model, on that machine or on any; NULL
+ * without one. */
+static const struct bn_report_series *same_series(const struct bn_report *r, size_t i,
+                                                  const struct bn_report_series *s, const char *machine)
 {
-    const bn_json *doc = source->doc;
-    const char *command = bn_json_text_of(doc, "command"), *commit = bn_json_text_of(doc, "program.commit"),
-               *cpu = bn_json_text_of(doc, "machine.cpu_model"), *created = bn_json_text_of(doc, "created");
-    bool dirty = bn_json_flag_of(doc, "program.dirty");
-    bn_buf_printf(out, "%s: %s", source->label,
-                  command[0] != '\0' ? command : bn_json_text_of(doc, "schema"));
-    if (created[0] != '\0') bn_buf_printf(out, ", %s", created);
-    if (commit[0] != '\0')
-        bn_buf_printf(out, ", commit %.10s%s", commit, dirty ? " with uncommitted changes" : "");
-    if (cpu[0] != '\0') bn_buf_printf(out, ", %s", cpu);
+    const char *model = bn_json_text_of(s->source->doc, "model.sha256");
+    for (; i < r->n_series; i++) {
+        const struct bn_report_series *other = &r->series[i];
+        if (strcmp(s->s->test, other->s->test) == 0 && strcmp(s->s->metric, other->s->metric) == 0 &&
+            bn_json_text_is(other->source->doc, "model.sha256", model) &&
+            (machine == NULL || bn_json_text_is(other->source->doc, "machine.key", machine)))
+            return other;
+    }
+    return NULL;
 }
+
+/* A row for each series: the medians of all machines. Different models of one name have rows of their own. */
+static void fill_medians(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const HEADS[] = {"test", "metric", "A", "B", "C", "D", "E", "F", "G", "H"};
+    _Static_assert(BN_ARRAY_LEN(HEADS) == BN_REPORT_MACHINES + 2, "a column for each machine");
+    const struct bn_report_source *list[BN_REPORT_MACHINES];
+    size_t n = bn_report_machines(list, r);
+    bn_table_begin(t, HEADS, "llrrrrrrrr");
+    t->n_cols = t->n_shown = 2 + n;
+    t->side_by_side = true;
+    for (size_t i = 0; i < r->n_series && n > 1; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        const char *model = bn_json_text_of(s->source->doc, "model.name");
+        if (same_series(r, 0, s, NULL) != s) continue;
+        bn_table_row(t, "");
+        bn_table_printf(t, "%s%s%s", has_models(r) ? model : "", has_models(r) ? ": " : "", s->s->test);
+        bn_table_text(t, s->s->metric);
+        for (size_t k = 0; k < n; k++) {
+            const struct bn_report_series *there =
+                same_series(r, i, s, bn_json_text_of(list[k]->doc, "machine.key"));
+            bn_table_value(t, there != NULL ? there->figure[BN_FIGURE_MEDIAN] : (double)NAN,
+                           bn_units_of(s->s->metric, s->s->unit));
+        }
+    }
+}
+
+const struct bn_report_part bn_report_parts[BN_REPORT_PARTS] = {
+    {"Comparisons", "comparisons", "", bn_report_fill_comparisons, bn_report_plot_forest},
+    {"Models by size", "models", "The fastest decode and prompt test of each model.", bn_report_fill_models,
+     NULL},
+    {"Memory by model size", "model-memory",
+     "Peak memory is that of the process. The last column is the percentage of the bandwidth that was measured "
+     "in the same rounds.",
+     bn_report_fill_model_memory, NULL},
+    {"Machines", "machines", "The documents come from these machines.", fill_machines, NULL},
+    {"Machines side by side", "medians",
+     "Medians, a column for each machine: a difference between columns is not a change of the program.",
+     fill_medians, NULL},
+    {"Kernels and their limits", "kernels", "", fill_points, bn_report_plot_rooflines},
+    {"Bricks", "bricks", "", fill_bricks, bn_report_plot_bricks},
+    {"Over time", "trends", "", fill_trends, bn_report_plot_trends},
+    {"Measurements", "measurements", "Point at a number to see it exactly.", bn_report_fill_series,
+     bn_report_plot_bars},
+    {"Findings", "findings", "", bn_report_fill_findings, NULL},
+};

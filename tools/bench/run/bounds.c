@@ -19,21 +19,13 @@
 #include "tools/cli/default_model.h"
 #include "tools/cli/text.h"
 
-#define MAX_TOKENS (1u << 20)
 #define SAMPLES 3u
 
 const struct bn_option bn_bench_limits_options[] = {
     BN_OPTION_MODEL,
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
-    BN_OPTION("n-prompt", "prompt lengths in tokens; 0: no prompt test", .letter = 'p', .arg = "LIST",
-              .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, prompts, 0, MAX_TOKENS)),
-    BN_OPTION("n-predict", "tokens to decode, one by one; 0: no decode test", .letter = 'n', .arg = "LIST",
-              .group = "Tests", .preset = "16", BN_TO_LIST(struct bn_bench_options, decodes, 0, MAX_TOKENS)),
-    BN_OPTION("depth", "tokens already in the context", .letter = 'd', .arg = "LIST", .group = "Tests",
-              .preset = "0", BN_TO_LIST(struct bn_bench_options, depths, 0, MAX_TOKENS)),
-    BN_OPTION("batch", "tokens of a prompt evaluated together, 1 to 4096", .letter = 'b', .arg = "LIST",
-              .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, batches, 0, 4096)),
+    BN_BENCH_RUN_TESTS("128", "16"),
     BN_OPTION("min-time", "time per limit; reads from memory take ten times as long", .rare = true,
               .arg = "SECONDS", .group = "Measurement", .preset = "0.1",
               BN_TO_F64(struct bn_bench_options, min_time, 0, 60)),
@@ -46,9 +38,7 @@ struct row {
     const struct bn_bench_config *config;
     struct bn_bench_case work; /* of one token */
     struct bn_bench_bound bound;
-    double rate;       /* tokens per second; NaN when the test is not valid */
-    double other_rate; /* that the limit permits which does not bound the test; NaN: there is none */
-    const char *other; /* its name */
+    double rate; /* tokens per second; NaN when the test is not valid */
 };
 
 struct job {
@@ -80,23 +70,6 @@ static void count_work(const struct job *job, struct row *row)
     }
 }
 
-/* A limit that other work disturbed may be too low, so it is measured again when a test exceeds it. */
-static bn_status find_bound(struct job *job, struct row *row, bn_error *err)
-{
-    const struct bn_kernels *kernels = job->m.model->kernels;
-    unsigned n_threads = row->config->n_threads;
-    struct bn_bench_bound *b = &row->bound;
-    for (unsigned i = 0; i < 4 && (i == 0 || row->rate * b->ns > 1e9 / BN_BENCH_MOST_SHARE); i++) {
-        BN_TRY(bn_bench_limits_measure(&job->m.h.limits, &row->work, kernels, n_threads, i > 0, err));
-        *b = bn_bench_bound(&job->m.h.limits, &row->work, kernels, n_threads);
-    }
-    bool reads = b->read_ns >= b->arithmetic_ns;
-    double ns = reads ? b->arithmetic_ns : b->read_ns;
-    row->other = reads ? "arithmetic" : row->work.source;
-    row->other_rate = ns > 0 ? 1e9 / ns : (double)NAN;
-    return BN_OK;
-}
-
 static bn_status find_rows(struct job *job, bn_error *err)
 {
     job->rows = bn_alloc(job->m.n_configs, sizeof *job->rows);
@@ -107,7 +80,8 @@ static bn_status find_rows(struct job *job, bn_error *err)
         count_work(job, row);
         row->rate =
             c->verdict == BN_BENCH_VALID ? bn_bench_median_of(&job->m, c, "tokens_per_second") : (double)NAN;
-        BN_TRY(find_bound(job, row, err));
+        BN_TRY(bn_bench_limits_bound(&job->m.h.limits, &row->work, job->m.model->kernels, c->n_threads,
+                                     1e9 / row->rate, &row->bound, err));
     }
     return BN_OK;
 }
@@ -163,38 +137,13 @@ static void put_row(struct bn_table *t, const struct row *row)
     bn_table_value(t, bound ? 1e9 / row->bound.ns : (double)NAN, "1");
     bn_table_text(t, bound ? row->bound.what : "-");
     bn_table_percent(t, bound ? row->rate * row->bound.ns / 1e9 : (double)NAN, false);
-    bn_table_value(t, bound ? row->other_rate : (double)NAN, "1");
+    bool reads = row->bound.read_ns >= row->bound.arithmetic_ns;
+    double next_ns = reads ? row->bound.arithmetic_ns : row->bound.read_ns;
+    bn_table_value(t, next_ns > 0 ? 1e9 / next_ns : (double)NAN, "1");
     if (!bound)
         bn_table_printf(t, "no limit: %s", row->bound.reason);
     else if (c->verdict != BN_BENCH_VALID)
         bn_table_printf(t, "not measured: %s", c->reason);
-}
-
-/* "reading memory", "reading the cache", "arithmetic". */
-static const char *limit_words(const char *what)
-{
-    return strcmp(what, "memory") == 0  ? "reading memory"
-           : strcmp(what, "cache") == 0 ? "reading the cache"
-                                        : what;
-}
-
-/* What the limits mean for a test, in words. */
-static void print_words(const struct row *row)
-{
-    char name[BN_BENCH_NAME], limit[BN_UNITS_ROOM], other[BN_UNITS_ROOM];
-    const struct bn_bench_bound *b = &row->bound;
-    if (b->what == NULL) return;
-    bn_bench_config_name(row->config, name, sizeof name);
-    printf("%s: %s allows %s tok/s", name, limit_words(b->what), bn_units_text(limit, 1e9 / b->ns, "1"));
-    if (isfinite(row->rate)) printf(",\n  of which %.0f %% is reached", row->rate * b->ns / 1e7);
-    printf(".");
-    if (isfinite(row->other_rate))
-        printf(" The next limit is %s, at %s.", limit_words(row->other),
-               bn_units_text(other, row->other_rate, "1"));
-    if (row->config->decode && b->read_ns > b->arithmetic_ns && b->arithmetic_ns > 0)
-        printf("\n  Passes of several sequences can decode up to %.1f times as many tokens.",
-               b->read_ns / b->arithmetic_ns);
-    putchar('\n');
 }
 
 static bn_status print(struct job *job, bn_error *err)
@@ -211,12 +160,7 @@ static bn_status print(struct job *job, bn_error *err)
     bn_table_begin(&t, HEADS, "lrrrrrlrrn");
     for (size_t i = 0; i < job->m.n_configs; i++)
         put_row(&t, &job->rows[i]);
-    BN_TRY(bn_bench_print_table(&t, err));
-    putchar('\n');
-    unsigned most = job->m.o->threads.list[job->m.o->threads.n - 1];
-    for (size_t i = 0; i < job->m.n_configs; i++)
-        if (job->rows[i].config->n_threads == most) print_words(&job->rows[i]);
-    return BN_OK;
+    return bn_bench_print_table(&t, err);
 }
 
 /* ---- the document ---- */
@@ -230,12 +174,8 @@ static void put_limits(const struct row *row)
     bn_json_put_number(o, "bytes", row->work.bytes);
     bn_json_put_number(o, "int8_macs", row->work.int8_macs);
     bn_json_put_number(o, "float_macs", row->work.float_macs);
-    if (b->what == NULL) {
-        bn_json_put_unavailable(o, "limit", b->reason);
-        return;
-    }
-    bn_json_put_string(o, "limit", b->what);
-    bn_json_put_number(o, "limit_ns", b->ns);
+    bn_bench_bound_put(o, b);
+    if (b->what == NULL) return;
     bn_json_put_finite(o, "read_ns", b->read_ns > 0 ? b->read_ns : none, "it reads nothing");
     bn_json_put_finite(o, "arithmetic_ns", b->arithmetic_ns > 0 ? b->arithmetic_ns : none,
                        "it has no multiply-adds");
@@ -245,11 +185,9 @@ static void put_document(struct job *job)
 {
     const struct bn_bench_measurement *m = &job->m;
     bn_json *token = bn_json_put_object(m->h.doc, "token");
-    bn_json_put_u64(token, "depth", m->configs[0].depth);
-    bn_json_put_u64(token, "weight_bytes", job->reads.weights);
-    bn_json_put_u64(token, "head_bytes", job->reads.head);
-    bn_json_put_u64(token, "cache_bytes", job->reads.cache);
-    bn_json_put_u64(token, "set_bytes", job->set_bytes);
+    BN_PUT_COUNTS(token, {"depth", m->configs[0].depth}, {"weight_bytes", job->reads.weights},
+                  {"head_bytes", job->reads.head}, {"cache_bytes", job->reads.cache},
+                  {"set_bytes", job->set_bytes});
     for (size_t i = 0; i < m->n_configs; i++)
         put_limits(&job->rows[i]);
 }

@@ -26,7 +26,7 @@ static uint32_t n_after_first(const struct bn_bench_config *c)
     return c->decode ? c->tokens : c->answer > 0 ? c->answer - 1 : 0;
 }
 
-uint32_t bn_bench_n_rated(const struct bn_bench_config *c)
+static uint32_t n_rated(const struct bn_bench_config *c)
 {
     if (c->n_concurrent > 1) return (c->tokens + 1) * c->n_concurrent;
     return (c->tokens + c->answer) * c->n_sequences;
@@ -139,7 +139,7 @@ static size_t of_times(int what, bool many, double *x, size_t n)
 static double number(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                      const struct bn_bench_sample *s, int what)
 {
-    double rated = bn_bench_n_rated(c), ns = (double)s->ns / rated;
+    double rated = n_rated(c), ns = (double)s->ns / rated;
     double speed = s->total_ns > 0 ? (double)s->bytes * 1e9 / (double)s->total_ns : 0;
     switch (what) {
     case NS:
@@ -237,12 +237,6 @@ bn_status bn_bench_config_series(struct bn_bench_measurement *m, const struct bn
     return BN_OK;
 }
 
-uint64_t bn_bench_kv_bytes(const bn_model *model)
-{
-    const bn_hparams *hp = bn_model_hparams(model);
-    return 2ull * sizeof(uint16_t) * bn_kv_heads(hp) * hp->head_dim;
-}
-
 bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err)
 {
     size_t most = m->n_rounds + 1u; /* of bandwidth */
@@ -288,19 +282,6 @@ static void refuse(struct bn_bench_config *c, const char *reason)
 static bool is_same_test(const struct bn_bench_config *a, const struct bn_bench_config *b)
 {
     return a->decode == b->decode && a->tokens == b->tokens && a->answer == b->answer && a->depth == b->depth;
-}
-
-double bn_bench_share_of_quiet(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
-{
-    for (size_t i = 0; i < m->n_configs && c->n_busy > 0; i++) {
-        const struct bn_bench_config *q = &m->configs[i];
-        if (q->n_busy == 0 && is_same_test(q, c) && q->n_threads == c->n_threads && q->n_batch == c->n_batch)
-            return q->verdict == BN_BENCH_VALID && c->verdict == BN_BENCH_VALID
-                       ? bn_bench_median_of(m, c, "tokens_per_second") /
-                             bn_bench_median_of(m, q, "tokens_per_second")
-                       : (double)NAN;
-    }
-    return (double)NAN;
 }
 
 void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)

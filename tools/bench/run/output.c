@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "infer/session.h"
 #include "lab/report/units.h"
 #include "model/model.h"
 #include "tools/bench/run/run.h"
@@ -31,8 +32,7 @@ static void put_settings(const struct bn_bench_measurement *m)
     else
         bn_json_put_u64(o, "warmup", m->o->warmup);
     bn_json_put_number(o, "confidence", m->confidence);
-    bn_json_put_u64(o, "timeout_ns", m->timeout_ns);
-    bn_json_put_u64(o, "loads", m->o->n_loads);
+    BN_PUT_COUNTS(o, {"timeout_ns", m->timeout_ns}, {"loads", m->o->n_loads});
     if (m->o->generates.n > 0) bn_json_put_texts(o, "generate", m->o->generates.list, m->o->generates.n);
     if (m->o->busy.n > 0) bn_bench_put_list(o, "busy", &m->o->busy);
     if (m->o->decodes.n > 0) bn_bench_put_list(o, "sequences", &m->o->sequences);
@@ -46,12 +46,17 @@ static void put_settings(const struct bn_bench_measurement *m)
 /* What is measured once, or once a round: opening the model, memory, reading. */
 static bn_status put_machine(struct bn_bench_measurement *m, bn_error *err)
 {
+    const bn_hparams *hp = bn_model_hparams(m->model);
+    const size_t kv_bytes = 2 * sizeof(uint16_t) * bn_kv_heads(hp) * hp->head_dim; /* of a position */
     double *x = m->scratch;
-    bn_json_put_u64(m->h.model, "file_bytes", m->model->n_bytes);
-    bn_json_put_u64(m->h.model, "parameters", bn_bench_parameters(m->model));
+    uint64_t parameters = 0;
+    for (size_t i = 0; i < m->model->gguf.n_tensors; i++) {
+        const uint64_t *ne = m->model->gguf.tensors[i].ne;
+        parameters += ne[0] * ne[1] * ne[2] * ne[3];
+    }
+    BN_PUT_COUNTS(m->h.model, {"file_bytes", m->model->n_bytes}, {"parameters", parameters});
     BN_TRY(bn_metric_add(&m->h.series, "load", "load_ns", m->load_ns, m->o->n_loads, 0, err));
-    BN_TRY(bn_harness_put_value(&m->h, "session", "kv_bytes_per_token", (double)bn_bench_kv_bytes(m->model),
-                                err));
+    BN_TRY(bn_harness_put_value(&m->h, "session", "kv_bytes_per_token", (double)kv_bytes, err));
     if (m->meters.peak > 0)
         BN_TRY(bn_harness_put_value(&m->h, "process", "peak_rss_bytes", (double)m->meters.peak, err));
     for (size_t t = 0; t < m->o->threads.n; t++) {
@@ -70,9 +75,7 @@ static bn_status put_machine(struct bn_bench_measurement *m, bn_error *err)
 static void put_facts(bn_json *o, const struct bn_bench_config *c)
 {
     bn_json_put_string(o, "test", bn_bench_config_kind(c));
-    bn_json_put_u64(o, "tokens", c->tokens);
-    bn_json_put_u64(o, "depth", c->depth);
-    bn_json_put_u64(o, "threads", c->n_threads);
+    BN_PUT_COUNTS(o, {"tokens", c->tokens}, {"depth", c->depth}, {"threads", c->n_threads});
     if (c->answer > 0) bn_json_put_u64(o, "answer", c->answer);
     if (!c->decode) bn_json_put_u64(o, "batch", c->n_batch);
     if (c->n_sequences > 1) bn_json_put_u64(o, "sequences", c->n_sequences);
@@ -112,30 +115,21 @@ static bool has_interval(const struct bn_bench_measurement *m)
     return has;
 }
 
-/* "6" or "6 to 9". */
-static const char *range_text(char out[32], size_t least, size_t most)
-{
-    snprintf(out, 32, most > least ? "%zu to %zu" : "%zu", least, most);
-    return out;
-}
-
+/* The least of all rows: a row that settled early has more samples, one that settled late more warm-up. */
 static void print_samples(const struct bn_bench_measurement *m)
 {
-    size_t least = SIZE_MAX, most = 0, cold_least = SIZE_MAX, cold_most = 0;
-    char counted[32], cold[32];
+    size_t counted = SIZE_MAX, cold = SIZE_MAX;
     for (size_t i = 0; i < m->n_configs; i++) {
         const struct bn_bench_config *c = &m->configs[i];
         if (c->verdict != BN_BENCH_VALID) continue;
-        least = bn_min_size(least, c->n_samples - c->n_warmup);
-        cold_least = bn_min_size(cold_least, c->n_warmup);
-        if (c->n_samples - c->n_warmup > most) most = c->n_samples - c->n_warmup;
-        if (c->n_warmup > cold_most) cold_most = c->n_warmup;
+        counted = bn_min_size(counted, c->n_samples - c->n_warmup);
+        cold = bn_min_size(cold, c->n_warmup);
     }
-    if (most == 0)
+    if (counted == SIZE_MAX)
         printf("samples  none are valid\n\n");
     else
-        printf("samples  %s per row, in turn, after %s warm-up\n\n", range_text(counted, least, most),
-               range_text(cold, cold_least, cold_most));
+        printf("samples  %zu%s per row, in turn, after %zu warm-up\n\n", counted,
+               m->o->warmup == UINT32_MAX ? " or more" : "", cold);
 }
 
 static void print_head(const struct bn_bench_measurement *m)
@@ -207,7 +201,6 @@ static void put_row(struct bn_table *t, const struct bn_bench_measurement *m, co
         return;
     }
     put_rate(t, m, c);
-    if (m->o->busy.n > 0) bn_table_percent(t, bn_bench_share_of_quiet(m, c), false);
     put_times(t, m, c);
     bn_table_value(t, bn_bench_median_of(m, c, "bytes_per_second") / 1e9, "1");
     if (c->decode && c->n_concurrent == 1)
@@ -227,12 +220,11 @@ static bn_status print_table(const struct bn_bench_measurement *m, bn_error *err
     if (busy) heads[n++] = "busy";
     heads[n++] = "tok/s";
     heads[n++] = has_interval(m) ? interval : "min \xE2\x80\x93 max";
-    if (busy) heads[n++] = "of quiet";
     heads[n++] = "ms p50";
     heads[n++] = "p95";
     heads[n++] = "GB/s";
     heads[n++] = "read";
-    bn_table_begin(&t, heads, busy ? "lrrrrrrrrrrr" : "lrrrrrrrrr");
+    bn_table_begin(&t, heads, busy ? "lrrrrrrrrrr" : "lrrrrrrrrr");
     for (size_t i = 0; i < m->n_configs; i++)
         put_row(&t, m, &m->configs[i]);
     return bn_bench_print_table(&t, err);
@@ -250,7 +242,7 @@ static void print_outliers(const struct bn_bench_measurement *m)
         if (!bn_tukey(&fences, m->scratch, n_here)) continue;
         n += n_here;
         for (size_t k = 0; k < n_here; k++) {
-            bool outlier = bn_tukey_label(&fences, m->scratch[k]) != BN_OUTLIER_NONE;
+            bool outlier = m->scratch[k] < fences.low || m->scratch[k] > fences.high;
             apart += outlier;
             explained += outlier && c->samples[c->n_warmup + k].disturbed;
         }
@@ -298,57 +290,9 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
     if (m->o->concurrent.n > 0)
         printf(
             "concurrent: tok/s of all together, ms of each generation; fairness 1: all are equally fast.\n");
-    if (m->o->busy.n > 0)
-        printf("busy: processes that kept a CPU busy meanwhile; of quiet: the rate by that without them.\n");
+    if (m->o->busy.n > 0) printf("busy: processes that kept a CPU busy meanwhile.\n");
     print_outliers(m);
     print_remarks(m);
     bn_bench_targets_print(m);
     return BN_OK;
-}
-
-/* ---- targets ---- */
-
-bn_status bn_bench_targets_read(struct bn_bench_measurement *m, bn_error *err)
-{
-    const struct bn_texts *texts = &m->o->targets;
-    m->targets = bn_alloc(texts->n + 1, sizeof *m->targets);
-    if (m->targets == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < texts->n; i++)
-        BN_TRY(bn_bench_target_read(&m->targets[m->n_targets++], texts->list[i], err));
-    return BN_OK;
-}
-
-bn_status bn_bench_targets_judge(struct bn_bench_measurement *m, bn_error *err)
-{
-    bn_json *array = bn_json_put_array(m->h.doc, "targets");
-    for (size_t i = 0; i < m->n_targets; i++) {
-        struct bn_bench_target *t = &m->targets[i];
-        BN_TRY(bn_bench_target_judge(t, &m->h.series, err));
-        bn_json *o = bn_json_add_object(array);
-        bn_json_put_string(o, "target", t->text);
-        bn_json_put_bool(o, "met", t->met);
-        bn_json_put_finite(o, "found", t->found, "the run has no data for it");
-        bn_json_put_number(o, "wanted", t->wanted);
-        bn_json_put_string(o, "wanted_at", t->least ? "least" : "most");
-        bn_json_put_string(o, "unit", t->unit);
-        bn_json_put_known(o, "test", t->test, "the run has no such test");
-        if (!t->met) m->h.args->exit_code = BN_EXIT_NEGATIVE;
-    }
-    return BN_OK;
-}
-
-void bn_bench_targets_print(const struct bn_bench_measurement *m)
-{
-    for (size_t i = 0; i < m->n_targets; i++) {
-        const struct bn_bench_target *t = &m->targets[i];
-        char found[BN_UNITS_ROOM], line[320];
-        const char *unit = strcmp(t->unit, "nats/token") == 0 ? "1" : t->unit;
-        snprintf(line, sizeof line, "%-6s  %.80s: found %s%s%s", t->met ? "met" : "missed", t->text,
-                 isnan(t->found) ? "no data" : bn_units_text(found, t->found, unit),
-                 t->test[0] != '\0' ? ", " : "", t->test);
-        if (!m->h.args->json)
-            printf("target   %s\n", line);
-        else if (!t->met)
-            bn_report_warning("target %s", line);
-    }
 }

@@ -23,7 +23,6 @@
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
-#define MAX_TOKENS (1u << 20)
 #define MAX_REPS 10000u
 #define MAX_BUSY 256u
 #define MOST_AUTO_WARMUP 10u
@@ -36,16 +35,7 @@ const struct bn_option bn_bench_run_options[] = {
     BN_OPTION_MODEL,
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
-    BN_OPTION("n-prompt", "prompt lengths in tokens; 0: no prompt test", .letter = 'p', .arg = "LIST",
-              .group = "Tests", .preset = "128,512",
-              BN_TO_LIST(struct bn_bench_options, prompts, 0, MAX_TOKENS)),
-    BN_OPTION("n-predict", "tokens to decode, one by one; 0: no decode test", .letter = 'n', .arg = "LIST",
-              .group = "Tests", .preset = "32", BN_TO_LIST(struct bn_bench_options, decodes, 0, MAX_TOKENS)),
-    BN_OPTION("depth", "tokens already in the context (filling it is not timed)", .letter = 'd',
-              .arg = "LIST", .group = "Tests", .preset = "0",
-              BN_TO_LIST(struct bn_bench_options, depths, 0, MAX_TOKENS)),
-    BN_OPTION("batch", "tokens of a prompt evaluated together, 1 to 4096", .letter = 'b', .arg = "LIST",
-              .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, batches, 0, 4096)),
+    BN_BENCH_RUN_TESTS("128,512", "32"),
     BN_OPTION("sequences", "decode this many sequences together, in one pass", .arg = "LIST",
               .group = "Tests", .preset = "1", BN_TO_LIST(struct bn_bench_options, sequences, 0, 4096)),
     BN_OPTION("concurrent", "also run this many generations concurrently, each with its own threads",
@@ -108,7 +98,7 @@ static bn_status read_pair(struct bn_bench_config *test, const char *text, bn_er
     int n = 0;
     bool read = sscanf(text, "%7u+%7u%n", &prompt, &answer, &n) == 2 && text[n] == '\0' &&
                 strspn(text, "0123456789+") == (size_t)n;
-    if (!read || prompt == 0 || answer == 0 || prompt > MAX_TOKENS || answer > MAX_TOKENS)
+    if (!read || prompt == 0 || answer == 0 || prompt > BN_BENCH_MAX_TOKENS || answer > BN_BENCH_MAX_TOKENS)
         return bn_fail(err, BN_ERR_ARG, "--generate: '%.40s' is not P+N, such as 128+32", text);
     test->tokens = prompt;
     test->answer = answer;

@@ -9,15 +9,29 @@
 #define BN_BENCH_RUN_H
 
 #include "base/digest.h"
-#include "lab/compare/score.h"
+#include "lab/compare/metrics.h"
 #include "lab/host/busy.h"
 #include "lab/host/meters.h"
 #include "lab/kit/loops.h"
 #include "lab/sampler/counters.h"
 #include "lab/stats/interval.h"
 #include "tools/bench/harness.h"
-#include "tools/bench/target.h"
 #include "tools/cli/progress.h"
+
+#define BN_BENCH_MAX_TOKENS (1u << 20)
+/* Options of run and limits. */
+#define BN_BENCH_RUN_TESTS(prompts_preset, decodes_preset)                                                   \
+    BN_OPTION("n-prompt", "prompt lengths in tokens; 0: no prompt test", .letter = 'p', .arg = "LIST",       \
+              .group = "Tests", .preset = (prompts_preset),                                                  \
+              BN_TO_LIST(struct bn_bench_options, prompts, 0, BN_BENCH_MAX_TOKENS)),                         \
+        BN_OPTION("n-predict", "tokens to decode, one by one; 0: no decode test", .letter = 'n',             \
+                  .arg = "LIST", .group = "Tests", .preset = (decodes_preset),                               \
+                  BN_TO_LIST(struct bn_bench_options, decodes, 0, BN_BENCH_MAX_TOKENS)),                     \
+        BN_OPTION("depth", "tokens already in the context (filling it is not timed)", .letter = 'd',         \
+                  .arg = "LIST", .group = "Tests", .preset = "0",                                            \
+                  BN_TO_LIST(struct bn_bench_options, depths, 0, BN_BENCH_MAX_TOKENS)),                      \
+        BN_OPTION("batch", "tokens of a prompt evaluated together, 1 to 4096", .letter = 'b', .arg = "LIST", \
+                  .group = "Tests", .preset = "128", BN_TO_LIST(struct bn_bench_options, batches, 0, 4096))
 
 #define BN_BENCH_NAME 64u /* of a test, with the NUL */
 
@@ -79,6 +93,33 @@ struct bn_bench_config {
     char reason[BN_BENCH_REASON];      /* of a verdict other than BN_BENCH_VALID */
     char implausible[BN_BENCH_REASON]; /* why its speed is implausible; empty when it is plausible */
 };
+
+/* ---- targets (target.c) ---- */
+
+struct bn_bench_quantity {
+    const char *name, *tests, *metric; /* tests: the first words of tests, with bars between them */
+    const char *unit;                  /* of the target; "tok/s" of a metric in ns is its reciprocal */
+    bool p95;
+};
+
+struct bn_bench_target {
+    const char *text; /* borrowed */
+    const struct bn_bench_quantity *quantity;
+    const char *unit;     /* of the quantity */
+    char words[48];       /* that the test must have, too */
+    bool least;           /* at least wanted, else at most */
+    double wanted, found; /* in this unit; found is NaN without data */
+    char test[80];        /* the worst test, or the best one; empty without one */
+    bool met;             /* by the median, or the quantile */
+};
+
+/* Reads a target. BN_ERR_ARG, with a hint, for one that is not understood. */
+BN_MUST_CHECK bn_status bn_bench_target_read(struct bn_bench_target *target, const char *text, bn_error *err);
+/* Judges it by the worst of its tests, or the best one. */
+BN_MUST_CHECK bn_status bn_bench_target_judge(struct bn_bench_target *target,
+                                              const struct bn_series_list *all, bn_error *err);
+
+/* ---- the measurement ---- */
 
 /* The text of --score, and how well the model predicts it. */
 struct bn_bench_score {
@@ -160,8 +201,7 @@ void bn_bench_text_print(const struct bn_bench_measurement *m);
 
 /* ---- figures (figures.c) ---- */
 
-/* Tokens that its rate counts; times of their own that a sample has: of tokens, or of concurrent generations. */
-uint32_t bn_bench_n_rated(const struct bn_bench_config *c);
+/* Times of their own that a sample has: of tokens, or of concurrent generations. */
 uint32_t bn_bench_n_times(const struct bn_bench_config *c);
 /* "decode n=32 d=0 t=2", "decode n=32 d=0 t=2 seq=8", "concurrent k=2 n=32 d=0 t=2": the words of its series. */
 void bn_bench_config_name(const struct bn_bench_config *config, char *out, size_t room);
@@ -179,10 +219,6 @@ BN_MUST_CHECK bn_status bn_bench_config_series(struct bn_bench_measurement *m,
 /* The median of those after the warm-up; NaN without any. */
 double bn_bench_median_of(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                           const char *metric);
-/* The median rate by that of the same test without busy processes; NaN when there are none, or no figures. */
-double bn_bench_share_of_quiet(const struct bn_bench_measurement *m, const struct bn_bench_config *c);
-/* Bytes of the KV cache that one position takes in a session. */
-uint64_t bn_bench_kv_bytes(const bn_model *model);
 
 /* Makes room in scratch for the samples taken so far. */
 BN_MUST_CHECK bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err);

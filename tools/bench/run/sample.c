@@ -194,14 +194,8 @@ static bn_status run_in_one_pass(const struct bn_bench_measurement *m, const str
 
 /* ---- concurrently ---- */
 
-struct gate {
-    const bn_tokenizer *tok;
-    pthread_mutex_t closed; /* held until all threads have started, or one has failed to */
-    bool given_up;
-};
-
 struct request {
-    struct gate *gate;
+    const bn_tokenizer *tok;
     bn_session *session;
     bn_generation *gen;
     pthread_t thread;
@@ -213,54 +207,38 @@ struct request {
 static void *run_request(void *arg)
 {
     struct request *r = arg;
-    pthread_mutex_lock(&r->gate->closed);
-    pthread_mutex_unlock(&r->gate->closed);
-    if (r->gate->given_up) return NULL;
     r->from_ns = bn_clock_ns();
-    r->status = bn_generate(r->session, r->gate->tok, r->gen, &r->err);
+    r->status = bn_generate(r->session, r->tok, r->gen, &r->err);
     r->to_ns = bn_clock_ns();
     return NULL;
-}
-
-/* Starts all threads, and waits for them. */
-static bn_status run_requests(struct gate *gate, struct request *list, size_t n, bn_error *err)
-{
-    size_t n_started = 0;
-    bn_status status = BN_OK;
-    if (pthread_mutex_init(&gate->closed, NULL) != 0) return bn_nomem(err);
-    pthread_mutex_lock(&gate->closed);
-    while (n_started < n && pthread_create(&list[n_started].thread, NULL, run_request, &list[n_started]) == 0)
-        n_started++;
-    gate->given_up = n_started < n;
-    pthread_mutex_unlock(&gate->closed);
-    for (size_t i = 0; i < n_started; i++)
-        (void)pthread_join(list[i].thread, NULL);
-    (void)pthread_mutex_destroy(&gate->closed);
-    if (gate->given_up) return bn_fail(err, BN_ERR_UNSUPPORTED, "%zu of %zu threads started", n_started, n);
-    for (size_t i = 0; i < n && status == BN_OK; i++) {
-        status = list[i].status;
-        if (status != BN_OK && err != NULL) *err = list[i].err;
-    }
-    return status;
 }
 
 static bn_status run_concurrently(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                                   struct together *all, bn_error *err)
 {
-    struct gate gate = {.tok = bn_model_tokenizer(m->model)};
+    size_t n_started = 0;
+    uint64_t first = UINT64_MAX, last = 0;
     struct request *list = bn_alloc(all->n, sizeof *list);
     all->call_ns = bn_alloc(all->n, sizeof *all->call_ns);
     bn_status status = list != NULL && all->call_ns != NULL ? BN_OK : bn_nomem(err);
-    for (size_t i = 0; i < all->n && status == BN_OK; i++)
-        list[i] = (struct request){.gate = &gate, .session = c->crowd[i], .gen = &all->list[i]};
-    if (status == BN_OK) status = run_requests(&gate, list, all->n, err);
-    uint64_t first = UINT64_MAX, last = 0;
-    for (size_t i = 0; i < all->n && status == BN_OK; i++) {
+    for (bool started = status == BN_OK; started && n_started < all->n; n_started += started) {
+        struct request *r = &list[n_started];
+        *r = (struct request){.tok = bn_model_tokenizer(m->model),
+                              .session = c->crowd[n_started],
+                              .gen = &all->list[n_started]};
+        started = pthread_create(&r->thread, NULL, run_request, r) == 0;
+    }
+    for (size_t i = 0; i < n_started; i++) {
+        (void)pthread_join(list[i].thread, NULL);
         all->call_ns[i] = list[i].to_ns - list[i].from_ns;
         if (list[i].from_ns < first) first = list[i].from_ns;
         if (list[i].to_ns > last) last = list[i].to_ns;
+        if (status == BN_OK && list[i].status != BN_OK && err != NULL) *err = list[i].err;
+        if (status == BN_OK) status = list[i].status;
     }
     all->all_ns = last - first;
+    if (status == BN_OK && n_started < all->n)
+        status = bn_fail(err, BN_ERR_UNSUPPORTED, "%zu of %zu threads started", n_started, all->n);
     bn_free(list);
     return status;
 }

@@ -10,12 +10,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "tools/bench/run/run.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
-
-#define BUILT_IN "validation"
 
 extern const char bn_bench_validation[];
 extern const uint64_t bn_bench_validation_bytes;
@@ -24,23 +21,6 @@ extern const uint64_t bn_bench_validation_bytes;
 static double rounded(double x)
 {
     return round(x * 1e9) / 1e9;
-}
-
-static bn_status read_text(struct bn_bench_score *s, const char *path, struct bn_buf *text, bn_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    snprintf(s->name, sizeof s->name, "%.63s", slash != NULL ? slash + 1 : path);
-    if (strcmp(path, BUILT_IN) != 0) return bn_file_read(path, text, err);
-    bn_buf_append(text, bn_bench_validation, (size_t)bn_bench_validation_bytes);
-    return bn_buf_check(text, err);
-}
-
-static bn_status tokenize(const struct bn_bench_measurement *m, const struct bn_buf *text, int32_t **ids,
-                          size_t *n_ids, bn_error *err)
-{
-    const bn_tokenizer *tok = NULL;
-    BN_TRY(bn_cli_tokenizer(m->model, &tok, err));
-    return bn_tokenize(tok, text->data, text->len, BN_TOKENIZE_BOS, ids, n_ids, err);
 }
 
 /* ---- the time to tokenize ---- */
@@ -65,18 +45,12 @@ bn_status bn_bench_tokenize(struct bn_bench_measurement *m, bn_error *err)
 
 bn_status bn_bench_score_read(struct bn_bench_measurement *m, bn_error *err)
 {
-    struct bn_buf text = {.max = 1u << 30};
     struct bn_bench_score *s = &m->score;
-    if (m->o->score == NULL) return BN_OK;
-    bn_status status = read_text(s, m->o->score, &text, err);
-    if (status == BN_OK) bn_sha256_hex(text.data, text.len, s->sha256);
-    if (status == BN_OK) status = tokenize(m, &text, &s->ids, &s->n_ids, err);
-    bn_buf_release(&text);
-    if (m->o->score_tokens > 0) s->n_ids = bn_min_size(s->n_ids, m->o->score_tokens);
-    if (status == BN_OK && s->n_ids < 2)
-        status = bn_fail(err, BN_ERR_ARG, "--score: %s has %zu token%s, at least 2 are needed", s->name,
-                         s->n_ids, bn_cli_s(s->n_ids));
-    return status;
+    const char *path = m->o->score, *slash = path != NULL ? strrchr(path, '/') : NULL;
+    if (path == NULL) return BN_OK;
+    snprintf(s->name, sizeof s->name, "%.63s", slash != NULL ? slash + 1 : path);
+    return bn_harness_read_text(m->model, path, m->o->score_tokens > 0 ? m->o->score_tokens : SIZE_MAX,
+                                &s->ids, &s->n_ids, s->sha256, err);
 }
 
 bn_status bn_bench_score_take(struct bn_bench_measurement *m, bn_error *err)
@@ -99,8 +73,7 @@ static bn_status put_score(struct bn_bench_measurement *m, bn_error *err)
     snprintf(test, sizeof test, "score %s", s->name);
     bn_json *o = bn_harness_test(&m->h, test);
     bn_json_put_string(o, "text_sha256", s->sha256);
-    bn_json_put_u64(o, "tokens", s->n_ids);
-    bn_json_put_u64(o, "scored", s->score.n);
+    BN_PUT_COUNTS(o, {"tokens", s->n_ids}, {"scored", s->score.n});
     bn_json_put_number(o, "nll_standard_error", bn_score_nll_error(&s->score));
     bn_harness_judge(&m->h, o, BN_BENCH_VALID, NULL);
     BN_TRY(bn_harness_put_value(&m->h, test, "nll", rounded(bn_score_nll(&s->score)), err));
@@ -112,8 +85,7 @@ bn_status bn_bench_text_put(struct bn_bench_measurement *m, bn_error *err)
 {
     if (m->n_tokenized > 0) {
         bn_json *o = bn_harness_test(&m->h, "tokenize");
-        bn_json_put_u64(o, "bytes", bn_bench_validation_bytes);
-        bn_json_put_u64(o, "tokens", m->n_tokenized);
+        BN_PUT_COUNTS(o, {"bytes", bn_bench_validation_bytes}, {"tokens", m->n_tokenized});
         bn_harness_judge(&m->h, o, BN_BENCH_VALID, NULL);
         BN_TRY(bn_metric_add(&m->h.series, "tokenize", "tokenize_ns_per_token", m->tokenize_ns, m->n_rounds,
                              m->warmup, err));

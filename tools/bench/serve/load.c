@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs a load: one thread, all connections in one poll.
+ * Runs a load: a thread for each client.
  */
-#define _GNU_SOURCE
+#define _POSIX_C_SOURCE 200809L
 #include "tools/bench/serve/load.h"
 
-#include <math.h>
-#include <poll.h>
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "base/random.h"
 #include "tools/cli/report.h"
 
-#define MAX_OPEN 1000u    /* connections at a time */
+#define MAX_OPEN 1000u /* connections at a time */
+#define LOOK_NS 1000000u
 #define LEAST_RUNNING 16u /* tokens of each answer before the interrupting prompt comes */
 
 /* ---- requests ---- */
@@ -36,143 +35,105 @@ static void put_words(struct bn_buf *out, uint64_t state, size_t n)
     }
 }
 
-static void put_request(struct bn_buf *body, const struct bn_load_plan *plan, size_t index)
+static void put_request(struct bn_buf *body, const struct bn_bench_options *o, size_t index)
 {
-    bool interrupts = index == plan->o->n_requests;
-    size_t n_words = interrupts ? plan->o->n_interrupt : plan->o->n_prompt, n_shared = plan->o->n_shared;
+    bool interrupts = index == o->n_requests;
+    size_t n_words = interrupts ? o->n_interrupt : o->n_prompt, n_shared = o->n_shared;
     if (interrupts || n_shared > n_words) n_shared = interrupts ? 0 : n_words;
-    body->len = 0;
     bn_buf_puts(body, "{\"model\":");
-    bn_json_write_string(body, plan->o->name);
+    bn_json_write_string(body, o->name);
     bn_buf_puts(body, ",\"prompt\":\"");
-    put_words(body, plan->o->seed, n_shared);
-    put_words(body, plan->o->seed + (index + 1) * UINT64_C(0x9E3779B9), n_words - n_shared);
+    put_words(body, o->seed, n_shared);
+    put_words(body, o->seed + (index + 1) * UINT64_C(0x9E3779B9), n_words - n_shared);
     bn_buf_printf(body,
                   "\",\"max_tokens\":%u,\"temperature\":%g,\"seed\":%llu,\"stream\":true,"
                   "\"stream_options\":{\"include_usage\":true},\"ignore_eos\":true}",
-                  interrupts ? 1 : plan->o->n_predict, plan->o->temperature,
-                  (unsigned long long)((plan->o->seed + index) & 0xFFFFFFFFu));
+                  interrupts ? 1 : o->n_predict, o->temperature,
+                  (unsigned long long)((o->seed + index) & 0xFFFFFFFFu));
 }
 
 /* ---- the loop ---- */
 
 struct loop {
     struct bn_serve_load *load;
-    const struct bn_load_plan *plan;
-    struct bn_buf body;
-    struct pollfd polls[MAX_OPEN + 1];
-    struct bn_client_run *polled[MAX_OPEN + 1];
-    size_t n_started, n_open;
-    uint64_t begin_ns, next_ns, random;
-    bool interrupted;
+    const struct bn_target *target;
+    const struct bn_bench_options *o;
+    atomic_size_t n_started; /* requests */
+    atomic_size_t n_working; /* threads */
+    atomic_bool stop;
 };
 
-static void start(struct loop *l, size_t index)
+static void ask(struct loop *l, size_t index)
 {
-    put_request(&l->body, l->plan, index);
-    bn_client_open(&l->load->runs[index], &l->plan->target, l->body.data, l->body.len);
+    struct bn_buf body = {.max = 16u << 20};
+    put_request(&body, l->o, index);
+    bn_client_ask(&l->load->runs[index], l->target, &body, &l->stop);
+    bn_buf_release(&body);
 }
 
-/* The time until the next request of a Poisson process. */
-static uint64_t wait_ns(struct loop *l)
+static void *run_client(void *arg)
 {
-    double u = ((double)(bn_splitmix64(&l->random) >> 11) + 0.5) * 0x1p-53;
-    return (uint64_t)(-log(u) / l->load->rate * 1e9);
+    struct loop *l = arg;
+    for (size_t i; (i = l->n_started++) < l->o->n_requests && !l->stop;)
+        ask(l, i);
+    l->n_working--;
+    return NULL;
 }
 
-static bool is_due(const struct loop *l)
+static void *run_interrupt(void *arg)
 {
-    if (l->n_started == l->plan->o->n_requests || l->n_open >= MAX_OPEN) return false;
-    if (l->load->n_clients > 0) return l->n_open < l->load->n_clients;
-    return bn_clock_ns() >= l->next_ns;
+    struct loop *l = arg;
+    ask(l, l->o->n_requests);
+    l->n_working--;
+    return NULL;
 }
 
-static bool is_open(const struct bn_client_run *run)
+static bool start(struct loop *l, pthread_t *thread, void *(*run)(void *))
 {
-    return run->state != BN_CLIENT_ENDED && run->fd >= 0;
+    l->n_working++;
+    bool started = pthread_create(thread, NULL, run, l) == 0;
+    if (!started) l->n_working--;
+    return started;
 }
 
 /* Whether all answers are running, so that a long prompt interrupts them. */
-static bool may_interrupt(const struct loop *l)
+static bool may_interrupt(struct loop *l)
 {
-    if (l->plan->o->n_interrupt == 0 || l->interrupted || l->n_open == 0) return false;
-    if (l->load->n_clients > 0 && l->n_open < l->load->n_clients) return false;
-    for (size_t i = 0; i < l->n_started; i++)
-        if (is_open(&l->load->runs[i]) && l->load->runs[i].n_at < LEAST_RUNNING) return false;
-    return true;
-}
-
-static void start_due(struct loop *l)
-{
-    while (is_due(l)) {
-        start(l, l->n_started++);
-        l->n_open++;
-        l->next_ns += wait_ns(l);
+    size_t n_open = 0;
+    for (size_t i = 0; i < l->o->n_requests; i++) {
+        if (l->load->runs[i].state != BN_CLIENT_RUNS) continue;
+        if (l->load->runs[i].n_at < LEAST_RUNNING) return false;
+        n_open++;
     }
-    if (!may_interrupt(l)) return;
-    l->interrupted = true;
-    start(l, l->plan->o->n_requests);
+    return n_open > 0 && n_open >= l->load->n_clients;
 }
 
-/* Waits for something, until the next request is due. */
-static void turn(struct loop *l)
+/* Until all threads have ended; starts the interrupting one. */
+static void watch(struct loop *l, uint64_t begin_ns, pthread_t *interrupting, bool *interrupted)
 {
-    size_t n = 0;
-    struct bn_serve_load *load = l->load;
-    for (size_t i = 0; i < load->n_runs && n <= MAX_OPEN; i++) {
-        struct bn_client_run *run = &load->runs[i];
-        if (!is_open(run)) continue;
-        l->polls[n] = (struct pollfd){run->fd, run->state == BN_CLIENT_SENDS ? POLLOUT : POLLIN, 0};
-        l->polled[n++] = run;
-    }
-    uint64_t now = bn_clock_ns();
-    bool later = load->n_clients == 0 && l->n_started < l->plan->o->n_requests;
-    int ms = later ? (l->next_ns > now ? (int)((l->next_ns - now) / 1000000) + 1 : 0) : 1000;
-    if (poll(l->polls, n, ms) <= 0) return;
-    for (size_t i = 0; i < n; i++)
-        if (l->polls[i].revents != 0) bn_client_advance(l->polled[i]);
-}
-
-/* Connections of answers that have ended are closed; their times stay. */
-static void count_open(struct loop *l)
-{
-    l->n_open = 0;
-    for (size_t i = 0; i < l->plan->o->n_requests; i++)
-        l->n_open += is_open(&l->load->runs[i]);
-    for (size_t i = 0; i < l->load->n_runs; i++) {
-        struct bn_client_run *run = &l->load->runs[i];
-        if (run->state != BN_CLIENT_ENDED || run->fd < 0) continue;
-        uint64_t *at_ns = run->at_ns;
-        run->at_ns = NULL;
-        bn_client_close(run);
-        run->at_ns = at_ns;
+    while (l->n_working > 0) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        if (bn_cli_interrupted() != 0 || bn_clock_ns() - begin_ns > (uint64_t)(l->o->timeout * 1e9))
+            l->stop = true;
+        if (l->o->n_interrupt > 0 && !*interrupted && !l->stop && may_interrupt(l))
+            *interrupted = start(l, interrupting, run_interrupt);
     }
 }
 
-static bool runs(const struct loop *l)
+static bn_status run_all(struct loop *l, pthread_t *threads, size_t n, bn_error *err)
 {
-    const struct bn_client_run *extra = &l->load->runs[l->plan->o->n_requests];
-    return l->n_started < l->plan->o->n_requests || l->n_open > 0 || (l->interrupted && is_open(extra));
-}
-
-static bn_status run_all(struct loop *l, bn_error *err)
-{
-    l->begin_ns = l->next_ns = bn_clock_ns();
-    l->random = l->plan->o->seed;
-    if (l->load->n_clients == 0) l->next_ns += wait_ns(l);
-    do {
-        start_due(l);
-        turn(l);
-        count_open(l);
-        if (bn_cli_interrupted() != 0) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
-        if (l->body.failed) return bn_nomem(err);
-        if (bn_clock_ns() - l->begin_ns <= (uint64_t)(l->plan->o->timeout * 1e9)) continue;
-        for (size_t i = 0; i < l->load->n_runs; i++)
-            if (is_open(&l->load->runs[i])) bn_client_end(&l->load->runs[i], "no answer within --timeout");
-        count_open(l);
-        l->n_started = l->plan->o->n_requests;
-    } while (runs(l));
-    l->load->seconds = (double)(bn_clock_ns() - l->begin_ns) / 1e9;
+    size_t n_started = 0;
+    uint64_t begin_ns = bn_clock_ns();
+    bool interrupted = false;
+    while (n_started < n && start(l, &threads[n_started], run_client))
+        n_started++;
+    l->stop = n_started < n;
+    watch(l, begin_ns, &threads[n], &interrupted);
+    for (size_t i = 0; i < n_started + interrupted; i++)
+        (void)pthread_join(threads[i], NULL);
+    l->load->seconds = (double)(bn_clock_ns() - begin_ns) / 1e9;
+    if (bn_cli_interrupted() != 0) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
+    if (n_started < n) return bn_fail(err, BN_ERR_UNSUPPORTED, "%zu of %zu threads started", n_started, n);
     return BN_OK;
 }
 
@@ -216,37 +177,33 @@ static void add_run(struct bn_serve_load *load, const struct bn_client_run *run,
     add_time(load, BN_LOAD_FIRST, run->start_ns, at[0], 1);
     if (n > 1) add_time(load, BN_LOAD_EACH, at[0], at[n - 1], n - 1);
     for (size_t i = 1; i < n; i++) {
-        bool meanwhile = extra != NULL && at[i] > extra->start_ns && at[i - 1] < extra->end_ns;
+        bool meanwhile =
+            extra->state == BN_CLIENT_ENDED && at[i] > extra->start_ns && at[i - 1] < extra->end_ns;
         add_time(load, meanwhile ? BN_LOAD_MEANWHILE : BN_LOAD_GAPS, at[i - 1], at[i], 1);
     }
 }
 
-bn_status bn_load_run(struct bn_serve_load *load, const struct bn_load_plan *plan, bn_error *err)
+bn_status bn_load_run(struct bn_serve_load *load, const struct bn_target *target,
+                      const struct bn_bench_options *o, bn_error *err)
 {
-    struct loop *l = bn_alloc(1, sizeof *l);
-    load->n_runs = (size_t)plan->o->n_requests + 1;
+    struct loop l = {.load = load, .target = target, .o = o};
+    size_t n = load->n_clients;
+    pthread_t *threads = bn_alloc(n + 1, sizeof *threads);
+    load->n_runs = (size_t)o->n_requests + 1;
     load->runs = bn_alloc(load->n_runs, sizeof *load->runs);
-    bn_status status = l != NULL && load->runs != NULL ? BN_OK : bn_nomem(err);
-    for (size_t i = 0; status == BN_OK && i < load->n_runs; i++)
-        load->runs[i].fd = -1;
-    if (status == BN_OK) {
-        *l = (struct loop){.load = load, .plan = plan, .body.max = 16u << 20};
-        status = run_all(l, err);
-        bn_buf_release(&l->body);
-    }
+    bn_status status = threads != NULL && load->runs != NULL ? BN_OK : bn_nomem(err);
+    if (status == BN_OK) status = run_all(&l, threads, n, err);
+    bn_free(threads);
     if (status == BN_OK && !make_room(load)) status = bn_nomem(err);
-    const struct bn_client_run *extra =
-        status == BN_OK && l->interrupted ? &load->runs[plan->o->n_requests] : NULL;
-    for (size_t i = 0; status == BN_OK && i < plan->o->n_requests; i++)
-        add_run(load, &load->runs[i], extra);
-    bn_free(l);
+    for (size_t i = 0; status == BN_OK && i < o->n_requests; i++)
+        add_run(load, &load->runs[i], &load->runs[o->n_requests]);
     return status;
 }
 
 void bn_load_release(struct bn_serve_load *load)
 {
     for (size_t i = 0; load->runs != NULL && i < load->n_runs; i++)
-        bn_client_close(&load->runs[i]);
+        bn_free(load->runs[i].at_ns);
     bn_free(load->runs);
     for (size_t k = 0; k < BN_LOAD_TIMES; k++)
         bn_free(load->ns[k]);

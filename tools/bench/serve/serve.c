@@ -16,8 +16,6 @@
 const struct bn_option bn_bench_serve_options[] = {
     BN_OPTION("clients", "clients that ask again at once, e.g. 1,2,4,8 [1,8]", .arg = "LIST", .group = "Load",
               BN_TO_LIST(struct bn_bench_options, clients, 1, 1000)),
-    BN_OPTION("rate", "instead: N requests a second, at random times", .arg = "N", .group = "Load",
-              BN_TO_F64(struct bn_bench_options, rate, 0, 100000)),
     BN_OPTION("requests", "requests of each load", .arg = "N", .group = "Load", .preset = "16",
               BN_TO_U32(struct bn_bench_options, n_requests, 1, 100000)),
     BN_OPTION("prompt", "words of each prompt", .arg = "N", .group = "Load", .preset = "32",
@@ -30,7 +28,7 @@ const struct bn_option bn_bench_serve_options[] = {
               .preset = "0", BN_TO_F64(struct bn_bench_options, temperature, 0, 100)),
     BN_OPTION("interrupt", "send a prompt of N words while all clients are answered", .arg = "N",
               .group = "Load", BN_TO_U32(struct bn_bench_options, n_interrupt, 1, 100000)),
-    BN_OPTION("seed", "of prompts, answers and times", .arg = "N", .group = "Load", .preset = "1",
+    BN_OPTION("seed", "of prompts and answers", .arg = "N", .group = "Load", .preset = "1",
               BN_TO_U64(struct bn_bench_options, seed, 0, UINT32_MAX)),
     BN_OPTION("timeout", "give up a load after this time", .arg = "SECONDS", .group = "Load", .preset = "600",
               BN_TO_F64(struct bn_bench_options, timeout, 0.001, 86400)),
@@ -44,7 +42,7 @@ const struct bn_option bn_bench_serve_options[] = {
 struct job {
     struct bn_harness h;
     const struct bn_bench_options *o;
-    struct bn_load_plan plan;
+    struct bn_target target;
     struct bn_serve_load *loads;
     size_t n_loads;
     struct bn_buf key;
@@ -66,18 +64,12 @@ static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_
 {
     const struct bn_client_run *extra = &load->runs[load->n_runs - 1];
     char test[80], reason[BN_BENCH_REASON] = "answers depend on the load";
-    snprintf(test, sizeof test, "serve clients=%s prompt=%u tokens=%u", load->name, job->o->n_prompt,
+    snprintf(test, sizeof test, "serve clients=%u prompt=%u tokens=%u", load->n_clients, job->o->n_prompt,
              job->o->n_predict);
     bn_json *o = bn_harness_test(&job->h, test);
-    if (load->n_clients > 0)
-        bn_json_put_u64(o, "clients", load->n_clients);
-    else
-        bn_json_put_number(o, "rate", load->rate);
-    bn_json_put_u64(o, "requests", load->n_runs - 1);
-    bn_json_put_u64(o, "failed", load->n_failed);
-    bn_json_put_u64(o, "prompt_tokens", load->n_prompt);
-    bn_json_put_u64(o, "cached_tokens", load->n_cached);
-    bn_json_put_u64(o, "completion_tokens", load->n_tokens);
+    BN_PUT_COUNTS(o, {"clients", load->n_clients}, {"requests", load->n_runs - 1}, {"failed", load->n_failed},
+                  {"prompt_tokens", load->n_prompt}, {"cached_tokens", load->n_cached},
+                  {"completion_tokens", load->n_tokens});
     bn_json_put_number(o, "seconds", load->seconds);
     if (job->o->n_interrupt > 0) {
         bn_json_put_u64(o, "interrupt_tokens", extra->n_prompt);
@@ -87,8 +79,7 @@ static bn_status put_load(struct job *job, const struct bn_serve_load *load, bn_
         if (load->runs[i].reason[0] != '\0')
             snprintf(reason, sizeof reason, "request %zu failed: %.120s", i, load->runs[i].reason);
     size_t n_same = 0, n = bn_load_compare(&job->loads[0], load, &n_same);
-    bn_json_put_u64(o, "answers_compared", n);
-    bn_json_put_u64(o, "answers_same", n_same);
+    BN_PUT_COUNTS(o, {"answers_compared", n}, {"answers_same", n_same});
     bn_harness_judge(&job->h, o, load->n_failed > 0 || n != n_same ? BN_BENCH_INVALID : BN_BENCH_VALID,
                      reason);
     for (size_t k = 0; k < BN_LOAD_TIMES; k++)
@@ -112,7 +103,7 @@ static bn_status print_table(const struct job *job, bn_error *err)
     for (size_t i = 0; i < job->n_loads; i++) {
         const struct bn_serve_load *load = &job->loads[i];
         bn_table_row(&table, load->n_failed > 0 ? "bad" : "");
-        bn_table_text(&table, load->name);
+        bn_table_count(&table, load->n_clients);
         bn_table_count(&table, load->n_failed);
         bn_table_printf(&table, "%.1f", (double)load->n_tokens / load->seconds);
         for (size_t k = 0; k < BN_ARRAY_LEN(CELLS); k++)
@@ -127,9 +118,9 @@ static void print_interrupts(const struct job *job)
         const struct bn_serve_load *load = &job->loads[i];
         const struct bn_client_run *extra = &load->runs[load->n_runs - 1];
         double median = ms(load, BN_LOAD_GAPS, 0.5), p99 = ms(load, BN_LOAD_MEANWHILE, 0.99);
-        printf("clients %s: a prompt of %zu tokens took %.1f s; gaps meanwhile: p50 %.1f,\n"
+        printf("clients %u: a prompt of %zu tokens took %.1f s; gaps meanwhile: p50 %.1f,\n"
                "  p99 %.1f, max %.1f ms; p99 is %.2f times the median of the other gaps\n",
-               load->name, extra->n_prompt, (double)(extra->end_ns - extra->start_ns) / 1e9,
+               load->n_clients, extra->n_prompt, (double)(extra->end_ns - extra->start_ns) / 1e9,
                ms(load, BN_LOAD_MEANWHILE, 0.5), p99, ms(load, BN_LOAD_MEANWHILE, 1.0),
                median > 0.0 ? p99 / median : 0.0);
     }
@@ -156,27 +147,14 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     if (o->input != NULL) {
         BN_TRY(bn_file_read(o->input, &job->key, err));
         job->key.data[strcspn(bn_buf_text(&job->key), "\r\n")] = '\0';
-        job->plan.target.key = job->key.data;
+        job->target.key = job->key.data;
     }
-    BN_TRY(bn_target_parse(&job->plan.target, args->operands[0], err));
-    if (o->clients.n > 0 && o->rate > 0.0)
-        return bn_fail(err, BN_ERR_ARG, "--clients and --rate exclude each other");
-    job->plan.o = o;
-    size_t n_lists = o->clients.n > 0 ? o->clients.n : BN_ARRAY_LEN(both);
-    size_t n = o->rate > 0.0 ? 1 : n_lists;
-    job->loads = bn_alloc(n, sizeof *job->loads);
+    BN_TRY(bn_target_parse(&job->target, args->operands[0], err));
+    job->n_loads = o->clients.n > 0 ? o->clients.n : BN_ARRAY_LEN(both);
+    job->loads = bn_alloc(job->n_loads, sizeof *job->loads);
     if (job->loads == NULL) return bn_nomem(err);
-    job->n_loads = n;
-    for (size_t i = 0; i < n; i++) {
-        struct bn_serve_load *load = &job->loads[i];
-        load->rate = o->rate;
-        if (o->rate > 0.0) {
-            snprintf(load->name, sizeof load->name, "%g/s", o->rate);
-        } else {
-            load->n_clients = o->clients.n > 0 ? o->clients.list[i] : both[i];
-            snprintf(load->name, sizeof load->name, "%u", load->n_clients);
-        }
-    }
+    for (size_t i = 0; i < job->n_loads; i++)
+        job->loads[i].n_clients = o->clients.n > 0 ? o->clients.list[i] : both[i];
     return BN_OK;
 }
 
@@ -184,10 +162,8 @@ static void put_settings(struct job *job)
 {
     bn_json *settings = job->h.settings;
     bn_json_put_string(settings, "url", job->h.args->operands[0]);
-    bn_json_put_u64(settings, "requests", job->o->n_requests);
-    bn_json_put_u64(settings, "prompt_words", job->o->n_prompt);
-    bn_json_put_u64(settings, "shared_words", job->o->n_shared);
-    bn_json_put_u64(settings, "tokens", job->o->n_predict);
+    BN_PUT_COUNTS(settings, {"requests", job->o->n_requests}, {"prompt_words", job->o->n_prompt},
+                  {"shared_words", job->o->n_shared}, {"tokens", job->o->n_predict});
     bn_json_put_count(settings, "interrupt_words", job->o->n_interrupt);
     bn_json_put_number(settings, "temperature", job->o->temperature);
     bn_json_put_u64(settings, "seed", job->o->seed);
@@ -218,7 +194,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     put_settings(job);
     bn_cli_catch_interrupt();
     for (size_t i = 0; i < job->n_loads; i++) {
-        BN_TRY(bn_load_run(&job->loads[i], &job->plan, err));
+        BN_TRY(bn_load_run(&job->loads[i], &job->target, job->o, err));
         BN_TRY(check_server(job, &job->loads[i], err));
         BN_TRY(put_load(job, &job->loads[i], err));
     }
@@ -231,7 +207,7 @@ bn_status bn_bench_serve(struct bn_args *args, bn_error *err)
     if (job == NULL) return bn_nomem(err);
     job->o = args->fields;
     bn_status status = run(job, args, err);
-    for (size_t i = 0; i < job->n_loads; i++)
+    for (size_t i = 0; job->loads != NULL && i < job->n_loads; i++)
         bn_load_release(&job->loads[i]);
     bn_free(job->loads);
     bn_buf_release(&job->key);

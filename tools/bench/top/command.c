@@ -3,7 +3,6 @@
  * bn-bench top: shows where the time of a running program goes. On a terminal it is a screen that refreshes;
  * elsewhere, and on terminals that cannot move the cursor, one frame of text follows the other.
  */
-#include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
 #include <time.h>
@@ -22,8 +21,6 @@ const struct bn_option bn_bench_top_options[] = {
               .preset = "1000", BN_TO_U32(struct bn_bench_options, interval_ms, 50, 3600000)),
     BN_OPTION("pass", "begin with the tree of the last pass", .group = "Output",
               BN_TO_BOOL(struct bn_bench_options, of_pass)),
-    BN_OPTION("ascii", "draw bars with ASCII characters only", .group = "Output",
-              BN_TO_BOOL(struct bn_bench_options, ascii)),
     BN_OPTION("budget", "compare with a document of bn-bench profile", .arg = "FILE", .group = "Output",
               BN_TO_TEXT(struct bn_bench_options, budget)),
     BN_OPTION("list", "list the programs that publish their profile", .group = "Output",
@@ -198,9 +195,7 @@ bn_status bn_bench_top(struct bn_args *args, bn_error *err)
     struct bn_top top = {.args = args, .o = args->fields, .columns = 79};
     if (top.o->list_live && args->json) return bn_fail(err, BN_ERR_ARG, "--list is not a form of --json");
     if (top.o->list_live) return print_list(err);
-    setlocale(LC_CTYPE, ""); /* which characters the terminal has; numbers stay as they are */
-    top.utf8 =
-        !top.o->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0; /* blocks where the locale has them */
+    setlocale(LC_CTYPE, ""); /* names of models may have any characters; numbers stay as they are */
     top.view.since_start = top.o->once;
     top.view.of_pass = top.o->of_pass;
     bn_cli_catch_interrupt();

@@ -11,51 +11,34 @@
 
 /* ---- numbers ---- */
 
-/* At most 5 characters: "0.12", "41.3", "123", "12.3k", "1.2M"; "-" for a number that is not known. */
-static const char *short_number(char out[16], double v)
+/* Three digits and a prefix of thousands, "12.3k" or "4.56ms"; "-" for a number that is not known. */
+static const char *shorten(char out[16], double v, const char *const prefixes[5])
 {
-    static const char *const PREFIXES[] = {"", "k", "M", "G", "T"};
     size_t p = 0;
     if (!isfinite(v) || v < 0) return "-";
-    for (; v >= 999.5 && p + 1 < BN_ARRAY_LEN(PREFIXES); p++)
+    for (; v >= 999.5 && p < 4 && prefixes[p + 1] != NULL; p++)
         v /= 1000;
-    if (v >= 9999) return ">9999";
     bool is_count = p == 0 && floor(v) >= v;
-    snprintf(out, 16, "%.*f%s", is_count || v >= 99.95 ? 0 : v >= 9.995 || p > 0 ? 1 : 2, v, PREFIXES[p]);
+    snprintf(out, 16, "%.*f%s", is_count || v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2, fmin(v, 99999), prefixes[p]);
     return out;
 }
 
-/* At most 6 characters: "950ns", "12.3us", "4.56ms", "120s". */
+static const char *short_number(char out[16], double v)
+{
+    static const char *const PREFIXES[5] = {"", "k", "M", "G", "T"};
+    return shorten(out, v, PREFIXES);
+}
+
 static const char *short_time(char out[16], double ns)
 {
-    static const char *const UNITS[] = {"ns", "us", "ms", "s"};
-    size_t u = 0;
-    if (!isfinite(ns) || ns < 0) return "-";
-    for (; ns >= 999.5 && u + 1 < BN_ARRAY_LEN(UNITS); u++)
-        ns /= 1000;
-    if (ns >= 99999) return ">1day";
-    snprintf(out, 16, "%.*f%s", u == 0 || ns >= 99.95 ? 0 : ns >= 9.995 ? 1 : 2, ns, UNITS[u]);
-    return out;
+    static const char *const UNITS[5] = {"ns", "us", "ms", "s"};
+    return shorten(out, ns, UNITS);
 }
 
 static const char *short_percent(char out[16], double share)
 {
     if (!isfinite(share)) return "-";
     snprintf(out, 16, "%.1f%%", 100 * fmin(fmax(share, 0), 9.99));
-    return out;
-}
-
-static const char *path_text(char out[16], double share)
-{
-    if (!isfinite(share)) return "-";
-    snprintf(out, 16, "%.0f%%%s", 100 * fmin(fmax(share, 0), 9.99), share > 0 ? "*" : " ");
-    return out;
-}
-
-static const char *budget_text(char out[16], double ratio)
-{
-    if (!isfinite(ratio)) return "-";
-    snprintf(out, 16, "x%.2f", fmin(ratio, 99.99));
     return out;
 }
 
@@ -78,9 +61,9 @@ static const struct {
     {"count", 5, short_number, OF(count), 1},
     {"GB/s", 5, short_number, OF(bytes_per_s), 1e9},
     {"Gop/s", 5, short_number, OF(ops_per_s), 1e9},
-    {"path", 5, path_text, OF(path), 1},
+    {"path", 6, short_percent, OF(path), 1},
     {"slack", 6, short_time, OF(slack_ns), 1},
-    {"budget", 6, budget_text, OF(budget), 1},
+    {"budget", 6, short_number, OF(budget), 1},
 };
 
 /* Columns that are left out first come first. */
@@ -100,23 +83,6 @@ static void choose_columns(size_t width[N_COLUMNS], const struct bn_top *top)
         width[NARROW[i]] = 0;
     }
     if (width[BAR] > 0) width[BAR] += columns - sum < 36 ? columns - sum : 36;
-}
-
-/* A bar of `width` cells; in UTF-8 to an eighth of a cell. */
-static void put_bar(struct bn_buf *out, double share, size_t width, bool utf8)
-{
-    static const char *const PARTS[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    share = isfinite(share) ? fmin(fmax(share, 0), 1) : 0;
-    size_t eighths = (size_t)lround(share * (double)width * 8), n = 0;
-    if (!utf8) eighths = (eighths + 4) / 8 * 8;
-    for (; n < eighths / 8; n++)
-        bn_buf_puts(out, utf8 ? "█" : "#");
-    if (eighths % 8 > 0) {
-        bn_buf_puts(out, PARTS[eighths % 8]);
-        n++;
-    }
-    for (; n < width; n++)
-        bn_buf_putc(out, ' ');
 }
 
 static void put_cell(struct bn_buf *out, const char *text, size_t width)
@@ -228,11 +194,9 @@ static void put_row(struct bn_top_line *line, struct bn_buf *out, const struct b
     for (size_t i = SHARE; i < N_COLUMNS; i++) {
         double value = *(const double *)(const void *)((const char *)row + COLUMNS[i].offset);
         if (i != BAR) put_cell(out, COLUMNS[i].text(room, value / COLUMNS[i].unit), width[i]);
-        if (i != BAR || width[BAR] == 0) continue;
-        bn_buf_putc(out, ' ');
-        line->bar_at = out->len;
-        put_bar(out, row->share, width[BAR], top->utf8);
-        line->bar_bytes = out->len - line->bar_at;
+        double share = isfinite(row->share) ? fmin(fmax(row->share, 0), 1) : 0;
+        for (size_t n = 0; i == BAR && width[BAR] > 0 && n <= width[BAR]; n++)
+            bn_buf_putc(out, n > 0 && (double)n <= round(share * (double)width[BAR]) ? '#' : ' ');
     }
     line->has_row = true;
     line->category = row->category;

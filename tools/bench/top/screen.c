@@ -44,15 +44,10 @@ static void draw(const struct screen *s, int y, const struct bn_top_line *line, 
 {
     attr_t attributes = line->style == BN_TOP_HEAD || line->style == BN_TOP_WARNING ? A_BOLD : A_NORMAL;
     if (line->style == BN_TOP_TITLE || selected) attributes = A_REVERSE;
-    size_t n = strlen(line->text), at = bn_min_size(line->bar_at, n),
-           end = bn_min_size(line->bar_at + line->bar_bytes, n);
+    short pair = s->has_colors && line->has_row && !selected ? (short)(line->category + 1) : 0;
     move(y, 0);
-    attr_set(attributes, 0, NULL);
-    addnstr(line->text, (int)at);
-    if (s->has_colors && line->has_row && !selected) attr_set(A_NORMAL, (short)(line->category + 1), NULL);
-    addnstr(line->text + at, (int)(end - at));
-    attr_set(attributes, 0, NULL);
-    addstr(line->text + end);
+    attr_set(attributes, pair, NULL);
+    addstr(line->text);
     if (line->style == BN_TOP_TITLE || selected)
         for (int x = getcurx(stdscr); x < (int)s->top->columns && getcury(stdscr) == y; x++)
             addch(' ');
@@ -77,7 +72,7 @@ static void draw_help(const struct screen *s)
         "time       of a pass, mean over the threads; count: events on all threads",
         "GB/s       weights and cache that were read, by all threads together",
         "Gop/s      multiply-adds, or elements of kernels without them",
-        "path       share of the critical path of the last pass; * it is on it",
+        "path       share of the critical path of the last pass",
         "slack      how much longer a task could take without making the pass longer",
         "budget     measured time / time in the document of --budget",
     };

@@ -85,7 +85,6 @@ struct bn_top {
     enum bn_top_state state;
     char trouble[sizeof((bn_error *)0)->msg]; /* why the last refresh failed; empty: it did not */
     size_t columns;                           /* of lines */
-    bool utf8;                                /* bars of block characters */
 };
 
 /* ---- one refresh (refresh.c) ---- */
@@ -114,7 +113,6 @@ struct bn_top_line {
     enum bn_top_style style;
     bool has_row;
     enum bn_brick_category category; /* of the row */
-    size_t bar_at, bar_bytes;        /* in text */
 };
 
 #define BN_TOP_HEAD_LINES 5u

@@ -145,9 +145,7 @@ static bn_status put_phase(struct bn_harness *h, struct bn_train_result *r, enum
         ns[i] = phase_ns(&r->samples[i].step, phase, r->n_threads);
     snprintf(test, sizeof test, "%s %s", PHASE_NAMES[phase], r->name);
     bn_json *o = bn_harness_test(h, test);
-    bn_json_put_u64(o, "context", r->context);
-    bn_json_put_u64(o, "batch", r->batch);
-    bn_json_put_u64(o, "threads", r->n_threads);
+    BN_PUT_COUNTS(o, {"context", r->context}, {"batch", r->batch}, {"threads", r->n_threads});
     BN_TRY(bn_harness_put_samples(h, &row, 1, ns, r->n, o, err));
     bn_harness_put_row(h, &row);
     if (row.valid && SHARES[phase] > 0) put_rate(h, o, r, SHARES[phase] * r->flop * r->batch, &row, ns, x);
@@ -155,12 +153,9 @@ static bn_status put_phase(struct bn_harness *h, struct bn_train_result *r, enum
     return phase == STEP && row.valid ? put_run(h, r, o, x, err) : BN_OK;
 }
 
-/* Bytes by purpose. The number of gradient buffers depends on which thread is first. */
-static const struct {
-    const char *metric, *head;
-} KINDS[] = {{"masters_bytes", "masters"},    {"moments_bytes", "moments"}, {"ternary_bytes", "ternary"},
-             {"activations_bytes", "passes"}, {"gradients_bytes", "grads"}, {"peak_rss_bytes", "peak"}};
-#define N_KINDS BN_ARRAY_LEN(KINDS)
+/* The number of gradient buffers depends on which thread is first. */
+static const char *const KINDS[] = {"masters_bytes",     "moments_bytes",   "ternary_bytes",
+                                    "activations_bytes", "gradients_bytes", "peak_rss_bytes"};
 
 static bn_status put_result(struct bn_harness *h, struct bn_train_result *r, bn_error *err)
 {
@@ -175,22 +170,21 @@ static bn_status put_result(struct bn_harness *h, struct bn_train_result *r, bn_
     bn_free(x);
     snprintf(test, sizeof test, "memory %s", r->name);
     if (status == BN_OK) bn_harness_judge(h, bn_harness_test(h, test), BN_BENCH_VALID, NULL);
-    for (size_t i = 0; i < N_KINDS && status == BN_OK; i++) {
-        double bytes = bn_json_number_of(memory, KINDS[i].metric);
-        status = bytes > 0
-                     ? bn_harness_put_value(h, test, KINDS[i].metric, bytes, err)
-                     : bn_fail_in(err, BN_ERR_FORMAT, "bn-train", "the memory has no %s", KINDS[i].metric);
+    for (size_t i = 0; i < BN_ARRAY_LEN(KINDS) && status == BN_OK; i++) {
+        double bytes = bn_json_number_of(memory, KINDS[i]);
+        status = bytes > 0 ? bn_harness_put_value(h, test, KINDS[i], bytes, err)
+                           : bn_fail_in(err, BN_ERR_FORMAT, "bn-train", "the memory has no %s", KINDS[i]);
     }
     return status;
 }
 
-/* ---- more tables ---- */
+/* ---- the table of rates ---- */
 
 static bn_status print_rates(struct bn_harness *h, const struct bn_train_result *list, size_t n,
                              bn_error *err)
 {
-    static const char *const HEADS[] = {"rate", "tok/s", "a thread", "wait", "optimiser"};
-    BN_TRY(bn_harness_table(h, HEADS, "lrrrr", err));
+    static const char *const HEADS[] = {"rate", "tok/s", "a thread", "wait", "optimiser", "peak memory"};
+    BN_TRY(bn_harness_table(h, HEADS, "lrrrrr", err));
     for (size_t i = 0; i < n; i++) {
         const struct bn_train_result *r = &list[i];
         double wait = 0, optimiser = 0, all = 0, rate = r->batch * 1e9 / r->ns;
@@ -206,65 +200,9 @@ static bn_status print_rates(struct bn_harness *h, const struct bn_train_result 
         bn_table_printf(&h->table, "%.0f", rate / r->n_threads);
         bn_table_percent(&h->table, wait / all, false);
         bn_table_percent(&h->table, optimiser / all, false);
+        bn_table_value(&h->table, bn_json_number_of(r->trainee.end, "memory.peak_rss_bytes"), "bytes");
     }
     return BN_OK;
-}
-
-static bn_status print_memory(struct bn_harness *h, const struct bn_train_result *list, size_t n,
-                              bn_error *err)
-{
-    const char *heads[1 + N_KINDS] = {"memory, MiB"};
-    for (size_t k = 0; k < N_KINDS; k++)
-        heads[1 + k] = KINDS[k].head;
-    BN_TRY(bn_harness_table(h, heads, "lrrrrrr", err));
-    for (size_t i = 0; i < n; i++) {
-        const bn_json *memory = bn_json_get(list[i].trainee.end, "memory");
-        bn_table_row(&h->table, "");
-        bn_table_text(&h->table, list[i].name);
-        for (size_t k = 0; k < N_KINDS; k++)
-            bn_table_printf(&h->table, "%.1f", bn_json_number_of(memory, KINDS[k].metric) / 0x1p20);
-    }
-    return bn_harness_flush(h, err);
-}
-
-static const char *const DIMENSIONS[] = {"threads", "batch", "context"};
-
-/* The dimension in which alone two results differ, and the ratio of its sizes; -1 when there is none. */
-static int differ_in(const struct bn_train_result *a, const struct bn_train_result *b, double *ratio)
-{
-    const double sizes[][2] = {{a->n_threads, b->n_threads}, {a->batch, b->batch}, {a->context, b->context}};
-    int by = -1;
-    for (int i = 0; i < (int)BN_ARRAY_LEN(sizes); i++) {
-        if (!(sizes[i][0] < sizes[i][1] || sizes[i][0] > sizes[i][1])) continue;
-        if (by >= 0) return -1;
-        by = i;
-        *ratio = sizes[i][0] / sizes[i][1];
-    }
-    return strcmp(a->shape, b->shape) == 0 ? by : -1;
-}
-
-/* A row for each result and each dimension: with the first result that differs in it alone. */
-static bn_status print_scaling(struct bn_harness *h, const struct bn_train_result *list, size_t n,
-                               bn_error *err)
-{
-    static const char *const HEADS[] = {"scaling", "by", "rate x", "efficiency"};
-    BN_TRY(bn_harness_table(h, HEADS, "llrr", err));
-    for (size_t i = 0; i < n; i++) {
-        bool done[BN_ARRAY_LEN(DIMENSIONS)] = {false};
-        for (size_t k = 0; k < i; k++) {
-            double ratio = 1, speedup = (list[i].batch / list[i].ns) / (list[k].batch / list[k].ns);
-            int by = differ_in(&list[i], &list[k], &ratio);
-            if (by < 0 || done[by]) continue;
-            done[by] = true;
-            if (isnan(speedup)) continue;
-            bn_table_row(&h->table, "");
-            bn_table_text(&h->table, list[i].name);
-            bn_table_printf(&h->table, "%s x %.3g", DIMENSIONS[by], ratio);
-            bn_table_printf(&h->table, "%.3f", speedup);
-            bn_table_percent(&h->table, by == 0 ? speedup / ratio : (double)NAN, false);
-        }
-    }
-    return bn_harness_flush(h, err);
 }
 
 bn_status bn_train_report(struct bn_harness *h, struct bn_train_result *list, size_t n, bn_error *err)
@@ -278,7 +216,5 @@ bn_status bn_train_report(struct bn_harness *h, struct bn_train_result *list, si
     BN_TRY(bn_harness_table(h, HEADS, "lrrrrn", err));
     for (size_t i = 0; i < n; i++)
         BN_TRY(put_result(h, &list[i], err));
-    BN_TRY(print_rates(h, list, n, err));
-    BN_TRY(print_memory(h, list, n, err));
-    return print_scaling(h, list, n, err);
+    return print_rates(h, list, n, err);
 }

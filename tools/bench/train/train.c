@@ -11,25 +11,21 @@
 
 #include "base/error.h"
 #include "base/team.h"
-#include "tools/cli/number.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"
 
 #define PEAK_NS 20000000u /* for a measurement of the float peak */
 #define TOKENS_PER_THREAD 2048u
 
-#define ARCHS "bitnet-b1.58|qwen3"
-#define GROUPS "0|64|128|256"
-
 const struct bn_option bn_bench_train_options[] = {
     BN_OPTION("shape", "layers, width, feed-forward width [6x256x768]", .arg = "LxWIDTH[xFFN]",
               .group = "Model", .repeatable = true, BN_TO_TEXTS(struct bn_bench_options, shapes)),
     BN_OPTION("vocab", "number of tokens in the vocabulary", .arg = "N", .group = "Model", .preset = "4096",
               BN_TO_U32(struct bn_bench_options, vocab, 2, 1u << 20)),
-    BN_OPTION("arch", "architecture", .arg = ARCHS, .group = "Model", .preset = "bitnet-b1.58", .rare = true,
-              BN_TO_CHOICE(struct bn_bench_options, arch)),
-    BN_OPTION("group", "weights that share a scale; 0: a whole matrix", .arg = GROUPS, .group = "Model",
-              .preset = "0", .rare = true, BN_TO_CHOICE(struct bn_bench_options, group)),
+    BN_OPTION("arch", "architecture", .arg = "bitnet-b1.58|qwen3", .group = "Model", .preset = "bitnet-b1.58",
+              .rare = true, BN_TO_TEXT(struct bn_bench_options, arch)),
+    BN_OPTION("group", "weights that share a scale; 0: a whole matrix", .arg = "0|64|128|256",
+              .group = "Model", .preset = "0", .rare = true, BN_TO_TEXT(struct bn_bench_options, group)),
     BN_OPTION("context", "tokens of a training window", .arg = "LIST", .group = "Tests", .preset = "256",
               BN_TO_LIST(struct bn_bench_options, contexts, 8, 65536)),
     BN_OPTION("batch", "tokens of a step [2048 for each thread]", .arg = "LIST", .group = "Tests",
@@ -58,24 +54,14 @@ struct job {
 /* "6x256", "6x256x1024". */
 static bn_status read_shape(struct bn_train_result *r, const char *typed, bn_error *err)
 {
-    uint64_t part[3] = {0};
-    const char *at = typed;
-    size_t n = 0;
-    bool valid = true, more = true;
-    while (valid && more && n < 3) {
-        size_t digits = strcspn(at, "x");
-        valid = bn_number_u64(at, digits, &part[n]) && part[n] > 0 && part[n] <= 65536;
-        more = at[digits] == 'x';
-        at += digits + more;
-        n++;
-    }
-    if (!valid || more || n < 2)
+    int n = 0;
+    int read = sscanf(typed, "%5ux%5u%nx%5u%n", &r->layers, &r->width, &n, &r->ffn, &n);
+    if (read == 2) r->ffn = 3 * r->width;
+    if (read < 2 || typed[n] != '\0' || strspn(typed, "0123456789x") != strlen(typed) || r->layers == 0 ||
+        r->width == 0 || r->ffn == 0)
         return bn_hint(
             bn_fail(err, BN_ERR_ARG, "--shape: '%.40s' is not LAYERSxWIDTH or LAYERSxWIDTHxFFN", typed), err,
             "--shape 6x256");
-    r->layers = (uint32_t)part[0];
-    r->width = (uint32_t)part[1];
-    r->ffn = (uint32_t)(n == 3 ? part[2] : 3 * part[1]);
     snprintf(r->shape, sizeof r->shape, "%ux%ux%u", r->layers, r->width, r->ffn);
     return BN_OK;
 }
@@ -135,34 +121,22 @@ static bn_status combine(struct job *job, bn_error *err)
 
 /* ---- processes ---- */
 
-/* The word of a list "a|b|c". */
-static void put_word(char *out, size_t room, const char *option, const char *list, int i)
-{
-    for (; i > 0; i--)
-        list = strchr(list, '|') + 1;
-    snprintf(out, room, "--%s=%.*s", option, (int)strcspn(list, "|"), list);
-}
-
 static bn_status start(struct bn_train_result *r, const struct bn_bench_options *o, bn_error *err)
 {
-    char words[11][48];
-    const char *arguments[12] = {0};
-    size_t n = 0;
-    put_word(words[n++], sizeof words[0], "arch", ARCHS, o->arch);
-    put_word(words[n++], sizeof words[0], "group", GROUPS, o->group);
-    const struct {
-        const char *name;
-        uint64_t value;
-    } NUMBERS[] = {{"layers", r->layers},     {"width", r->width},
-                   {"ffn", r->ffn},           {"vocab", o->vocab},
-                   {"context", r->context},   {"batch", r->batch},
-                   {"threads", r->n_threads}, {"micro-batch", o->micro_batch},
-                   {"seed", o->seed}};
-    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++)
-        snprintf(words[n++], sizeof words[0], "--%s=%llu", NUMBERS[i].name,
+    char arch[48], group[48], words[9][48];
+    const char *arguments[12] = {arch, group};
+    const struct bn_named_count NUMBERS[] = {{"layers", r->layers},     {"width", r->width},
+                                             {"ffn", r->ffn},           {"vocab", o->vocab},
+                                             {"context", r->context},   {"batch", r->batch},
+                                             {"threads", r->n_threads}, {"micro-batch", o->micro_batch},
+                                             {"seed", o->seed}};
+    snprintf(arch, sizeof arch, "--arch=%s", o->arch);
+    snprintf(group, sizeof group, "--group=%s", o->group);
+    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++) {
+        snprintf(words[i], sizeof words[i], "--%s=%llu", NUMBERS[i].name,
                  (unsigned long long)NUMBERS[i].value);
-    for (size_t i = 0; i < n; i++)
-        arguments[i] = words[i];
+        arguments[i + 2] = words[i];
+    }
     BN_TRY(bn_trainee_start(&r->trainee, arguments, err));
     const bn_json *run = r->trainee.run;
     r->flop = bn_json_number_of(run, "flop_per_token");
@@ -232,21 +206,15 @@ static void put_settings(struct job *job)
 {
     const struct bn_bench_options *o = job->h.o;
     bn_json *s = job->h.settings, *shapes = bn_json_put_array(s, "shapes");
-    char text[64];
     size_t n_each = job->n / o->shapes.n;
     for (size_t i = 0; i < o->shapes.n; i++)
         bn_json_add_string(shapes, job->list[i * n_each].shape);
-    bn_json_put_u64(s, "vocab", o->vocab);
     bn_bench_put_list(s, "context", &o->contexts);
     bn_bench_put_list(s, "batch", &o->batches);
-    bn_json_put_u64(s, "micro_batch", o->micro_batch);
-    bn_json_put_u64(s, "reps", o->reps);
-    bn_json_put_u64(s, "warmup", o->warmup);
-    bn_json_put_u64(s, "seed", o->seed);
-    put_word(text, sizeof text, "arch", ARCHS, o->arch);
-    bn_json_put_string(s, "arch", strchr(text, '=') + 1);
-    put_word(text, sizeof text, "group", GROUPS, o->group);
-    bn_json_put_string(s, "group", strchr(text, '=') + 1);
+    BN_PUT_COUNTS(s, {"vocab", o->vocab}, {"micro_batch", o->micro_batch}, {"reps", o->reps},
+                  {"warmup", o->warmup}, {"seed", o->seed});
+    bn_json_put_string(s, "arch", o->arch);
+    bn_json_put_string(s, "group", o->group);
 }
 
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)

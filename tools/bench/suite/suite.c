@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench suite: the command. It runs the parts of a configuration file one after the other, each as a process
+ * of its own, keeps their documents in one folder, and writes the report of all of them. A document is reused when
+ * program, model, machine, options and environment are those that would be measured, and the process ended with 0.
+ */
+#include "tools/bench/suite/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "lab/kit/process.h"
+#include "tools/bench/report/report.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/provenance.h"
+#include "tools/cli/report.h"
+
+#define DIRECTORY "benchmark-results"
+
+const struct bn_option bn_bench_suite_options[] = {
+    BN_OPTION("output", "directory of documents and report [benchmark-results]", .letter = 'o', .arg = "DIR",
+              BN_TO_TEXT(struct bn_bench_options, dir)),
+    BN_OPTION("force", "measure every part, also those that did not change",
+              BN_TO_BOOL(struct bn_bench_options, force)),
+    BN_OPTION("dry-run", "print the commands and measure nothing",
+              BN_TO_BOOL(struct bn_bench_options, dry_run)),
+    {0},
+};
+
+struct suite {
+    const struct bn_args *args;
+    const struct bn_bench_options *o;
+    struct bn_suite_plan plan;
+    const char *dir;
+    bn_json *doc; /* of this suite: its program and machine are those of reused documents */
+};
+
+static bool interrupted(void)
+{
+    return bn_cli_interrupted() != 0;
+}
+
+/* ---- what was measured ---- */
+
+/* The member "suite" of a document: what was asked for, and the variables that change what a command measures. */
+static void put_request(bn_json *doc, const struct bn_suite_part *part, int exit_code)
+{
+    static const char *const VARIABLES[] = {"BN_ISA", "BN_THREADS", "RAYON_NUM_THREADS", "BN_MODEL",
+                                            "BITNET_SEED"};
+    bn_json *o = bn_json_put_object(doc, "suite");
+    bn_json_put_string(o, "label", part->label);
+    bn_json_put_texts(o, "arguments", (const char *const *)part->arguments, part->n);
+    bn_json *environment = bn_json_put_object(o, "environment");
+    for (size_t i = 0; i < BN_ARRAY_LEN(VARIABLES); i++)
+        if (getenv(VARIABLES[i]) != NULL) bn_json_put_string(environment, VARIABLES[i], getenv(VARIABLES[i]));
+    bn_json_put_u64(o, "exit_code", (uint64_t)exit_code);
+}
+
+/* Two texts that are known and equal. */
+static bool agree(const bn_json *doc, const bn_json *now, const char *path)
+{
+    const char *expected = bn_json_text_of(now, path);
+    return expected[0] != '\0' && bn_json_text_is(doc, path, expected);
+}
+
+/* Is it the document of the model and of the request that would be measured? */
+static bool is_same(const bn_json *doc, const struct bn_suite_part *part)
+{
+    char a[BN_SHA256_HEX], b[BN_SHA256_HEX];
+    const struct bn_args args = {.model = part->model};
+    const bn_json *request = bn_json_get(doc, "suite");
+    bn_json *now = bn_json_new_object();
+    put_request(now, part, 0);
+    bool same = request != NULL && bn_json_digest(request, a, NULL) == BN_OK &&
+                bn_json_digest(bn_json_get(now, "suite"), b, NULL) == BN_OK && strcmp(a, b) == 0;
+    if (bn_json_get(doc, "model") == NULL) {
+        same = same && part->model == NULL && strcmp(part->command, "kernels") == 0;
+    } else {
+        (void)bn_cli_put_model(now, &args);
+        same = same && agree(doc, now, "model.sha256");
+    }
+    bn_json_free(now);
+    return same;
+}
+
+/* Notes what the report and the table need of a document. */
+static void note(struct bn_suite_part *part, const bn_json *doc)
+{
+    snprintf(part->created, sizeof part->created, "%s", bn_json_text_of(doc, "created"));
+    part->has_series = bn_json_size(bn_json_get(doc, "series")) > 0;
+}
+
+/* Whether the folder holds the document that the part would make. */
+static bool reuse(const struct suite *s, struct bn_suite_part *part)
+{
+    bn_json *doc = NULL;
+    if (s->o->force || bn_json_read_file(&doc, part->path, NULL) != BN_OK) return false;
+    bool same = agree(doc, s->doc, "program.binary_sha256") && agree(doc, s->doc, "machine.key") &&
+                is_same(doc, part);
+    if (same) {
+        part->state = BN_PART_REUSED;
+        note(part, doc);
+    }
+    bn_json_free(doc);
+    return same;
+}
+
+/* ---- measuring ---- */
+
+static void fail(struct bn_suite_part *part, const char *what, const char *detail)
+{
+    size_t n = strcspn(detail, "\n");
+    part->state = BN_PART_FAILED;
+    bn_escape(part->reason, sizeof part->reason, detail, n);
+    if (n == 0) snprintf(part->reason, sizeof part->reason, "%s", what);
+}
+
+/* The document that a process printed, NULL without one. A document of an error is not one. */
+static bn_json *read_output(const struct bn_buf *out, struct bn_suite_part *part, const char *ended)
+{
+    bn_json *doc = NULL;
+    if (out->failed) {
+        fail(part, "its document is too large", "");
+    } else if (out->len == 0 || bn_json_parse(&doc, out->data, out->len, NULL) != BN_OK) {
+        fail(part, ended, "");
+    } else if (bn_json_text_is(doc, "schema", "bn.error/1")) {
+        const char *where = bn_json_text_of(doc, "where");
+        char text[400];
+        snprintf(text, sizeof text, "%.180s%s%.200s", where, where[0] != '\0' ? ": " : "",
+                 bn_json_text_of(doc, "message"));
+        fail(part, ended, text);
+        bn_json_free(doc);
+        doc = NULL;
+    }
+    return doc;
+}
+
+static bn_status run_process(const struct suite *s, const struct bn_suite_part *part,
+                             struct bn_process *process, struct bn_buf *out, struct bn_buf *errors,
+                             bn_error *err)
+{
+    char program[PATH_MAX];
+    const char **argv = bn_alloc(part->n + 2, sizeof *argv);
+    if (argv == NULL) return bn_nomem(err);
+    bn_program_path(program);
+    argv[0] = program;
+    memcpy(argv + 1, part->arguments, part->n * sizeof *argv);
+    struct bn_process_options options = {.argv = argv,
+                                         .out = out,
+                                         .errors = errors,
+                                         .timeout_ns = (uint64_t)(s->plan.o->timeout * 1e9),
+                                         .cancelled = interrupted};
+    bn_status status = bn_process_run(process, &options, err);
+    bn_free(argv);
+    return status;
+}
+
+static bn_status measure(const struct suite *s, struct bn_suite_part *part, bn_error *err)
+{
+    struct bn_process process;
+    struct bn_buf out = {.max = BN_JSON_MAX_BYTES}, errors = {.max = 1u << 16};
+    char ended[100];
+    bn_json *doc = NULL;
+    bn_status status = run_process(s, part, &process, &out, &errors, err);
+    if (status == BN_OK) {
+        bn_process_describe(ended, sizeof ended, &process);
+        part->seconds = (double)process.wall_ns / 1e9;
+        part->exit_code = process.end == BN_PROCESS_EXITED ? process.code : 128;
+        doc = read_output(&out, part, ended);
+        if (doc != NULL && part->exit_code != 0) fail(part, ended, bn_buf_text(&errors));
+    }
+    if (doc != NULL) {
+        put_request(doc, part, part->exit_code);
+        note(part, doc);
+        status = bn_file_make_folders(part->path, err);
+        if (status == BN_OK) status = bn_json_write_file(doc, part->path, err);
+    }
+    bn_json_free(doc);
+    bn_buf_release(&out);
+    bn_buf_release(&errors);
+    return status;
+}
+
+/* A part that fails is a result. An error is BN_ERR_CANCELLED, or that a file cannot be written. */
+static bn_status run_part(struct suite *s, size_t i, bn_error *err)
+{
+    struct bn_suite_part *part = &s->plan.parts[i];
+    char text[320];
+    snprintf(part->path, sizeof part->path, "%.3900s/%s", s->dir, part->file);
+    if (!reuse(s, part)) BN_TRY(measure(s, part, err));
+    if (part->state == BN_PART_REUSED)
+        snprintf(text, sizeof text, "reused, measured at %s", part->created);
+    else if (part->state == BN_PART_MEASURED)
+        snprintf(text, sizeof text, "measured in %.1f s", part->seconds);
+    else
+        snprintf(text, sizeof text, "FAILED: %s", part->reason);
+    if (s->args->json)
+        bn_report_note(0, "[%zu/%zu] %s: %s", i + 1, s->plan.n_parts, part->label, text);
+    else
+        printf("[%zu/%zu] %-24s %s\n", i + 1, s->plan.n_parts, part->label, text);
+    fflush(stdout);
+    return BN_OK;
+}
+
+/* ---- results ---- */
+
+static void put_results(struct suite *s, const char *config)
+{
+    static const char *const STATES[] = {
+        [BN_PART_MEASURED] = "measured", [BN_PART_REUSED] = "reused", [BN_PART_FAILED] = "failed"};
+    bn_json_put_string(s->doc, "configuration", config);
+    bn_cli_put_file_digest(s->doc, "configuration_sha256", config);
+    bn_json *parts = bn_json_put_array(s->doc, "parts");
+    for (size_t i = 0; i < s->plan.n_parts; i++) {
+        const struct bn_suite_part *part = &s->plan.parts[i];
+        bn_json *o = bn_json_add_object(parts);
+        bn_json_put_string(o, "label", part->label);
+        bn_json_put_string(o, "file", part->file);
+        bn_json_put_string(o, "state", STATES[part->state]);
+        bn_json_put_text(o, "created", part->created);
+        bn_json_put_number(o, "seconds", part->seconds);
+        bn_json_put_u64(o, "exit_code", (uint64_t)part->exit_code);
+        bn_json_put_text(o, "reason", part->reason);
+    }
+}
+
+/* Writes the report of the documents of all parts, and prints its tables of models; without any document there is none. */
+static bn_status report(struct suite *s, bn_error *err)
+{
+    size_t n = 0;
+    struct bn_report report = {0};
+    struct bn_table table;
+    const char **paths = bn_alloc(s->plan.n_parts, sizeof *paths);
+    if (paths == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < s->plan.n_parts; i++)
+        if (s->plan.parts[i].has_series) paths[n++] = s->plan.parts[i].path;
+    bn_status status = n > 0 ? bn_report_read(&report, paths, n, err) : BN_OK;
+    if (status == BN_OK && n > 0) status = bn_report_write_dir(&report, s->dir, &s->plan.o->formats, err);
+    if (status == BN_OK && !s->args->json) {
+        bn_report_fill_models(&table, &report);
+        status = bn_bench_print_rows(&table, err);
+    }
+    if (status == BN_OK && !s->args->json) {
+        bn_report_fill_model_memory(&table, &report);
+        status = bn_bench_print_rows(&table, err);
+    }
+    bn_report_release(&report);
+    bn_free(paths);
+    return status;
+}
+
+static bn_status finish(struct suite *s, struct bn_args *args, bn_error *err)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%.4000s/suite.json", s->dir);
+    put_results(s, args->operands[0]);
+    BN_TRY(bn_file_make_folders(path, err));
+    BN_TRY(bn_json_write_file(s->doc, path, err));
+    BN_TRY(report(s, err));
+    for (size_t i = 0; i < s->plan.n_parts; i++)
+        if (s->plan.parts[i].state == BN_PART_FAILED) args->exit_code = BN_EXIT_NEGATIVE;
+    return args->json ? bn_cli_print_json(s->doc, err) : BN_OK;
+}
+
+/* ---- the command ---- */
+
+static void print_commands(const struct bn_suite_plan *plan)
+{
+    for (size_t i = 0; i < plan->n_parts; i++) {
+        printf("bn-bench");
+        for (size_t k = 0; k < plan->parts[i].n; k++)
+            printf(" %s", plan->parts[i].arguments[k]);
+        printf(" >%s\n", plan->parts[i].file);
+    }
+}
+
+static bn_status run(struct suite *s, struct bn_args *args, bn_error *err)
+{
+    BN_TRY(bn_suite_read(&s->plan, args->operands[0], err));
+    if (s->o->dry_run) {
+        print_commands(&s->plan);
+        return BN_OK;
+    }
+    s->doc = bn_bench_document("suite", NULL);
+    s->dir = s->o->dir != NULL ? s->o->dir : s->plan.o->dir != NULL ? s->plan.o->dir : DIRECTORY;
+    bn_cli_catch_interrupt();
+    for (size_t i = 0; i < s->plan.n_parts; i++) {
+        bn_status status = run_part(s, i, err);
+        if (status == BN_ERR_CANCELLED && interrupted()) {
+            args->exit_code = 128 + bn_cli_interrupted();
+            return BN_OK;
+        }
+        BN_TRY(status);
+    }
+    return finish(s, args, err);
+}
+
+bn_status bn_bench_suite(struct bn_args *args, bn_error *err)
+{
+    struct suite s = {.args = args, .o = args->fields};
+    if (s.o->dry_run && args->json)
+        return bn_fail(err, BN_ERR_ARG, "--dry-run cannot be combined with --json");
+    bn_status status = run(&s, args, err);
+    bn_json_free(s.doc);
+    bn_suite_release(&s.plan);
+    return status;
+}
