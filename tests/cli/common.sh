@@ -12,6 +12,8 @@ run() {
     status=$?
 }
 status_is() { [ "$status" -eq "$1" ] || { echo "# exit status $status instead of $1"; return 1; }; }
+# ends STATUS TITLE PROGRAM ARGUMENTS...: run, and a check of the status
+ends() { run "${@:3}"; check "$2" status_is "$1"; }
 empty() { [ ! -s "$1" ] || { sed 's/^/# /' "$1"; return 1; }; }
 has() { grep -qF -- "$2" "$1" || { echo "# no '$2' in:"; sed 's/^/# /' "$1"; return 1; }; }
 # both STATUS-CHECK ARGUMENT TEXT-CHECK FILE
@@ -60,8 +62,7 @@ ci/docs.sh pages "$out" "$tmp/pages"
 
 test_program() {
     local program=$1 name=${1##*/} command
-    run "$program" --help
-    check "$name --help succeeds" status_is 0
+    ends 0 "$name --help succeeds" "$program" --help
     check "$name --help says nothing on standard error" empty "$tmp/err"
     check "$name --help begins with its name" grep -q "^$name - " "$tmp/out"
     check "$name --help keeps to 80 columns" narrow "$tmp/out"
@@ -69,36 +70,30 @@ test_program() {
     run "$program" -h
     check "$name -h is --help" cmp -s "$tmp/out" "$tmp/help"
     check "$name --help fits a screen of 40 lines" at_most_40 "$tmp/help"
-    run "$program" --help=all
-    check "$name --help=all succeeds" status_is 0
+    ends 0 "$name --help=all succeeds" "$program" --help=all
     check "$name --help=all keeps to 80 columns" narrow "$tmp/out"
     options "$tmp/out" >"$tmp/options"
-    run "$program" --help=most
-    check "$name refuses --help=most" status_is 2
+    ends 2 "$name refuses --help=most" "$program" --help=most
     for command in $(commands "$tmp/help"); do
         [ "$name" != bn ] || break
-        run "$program" "$command" --help
-        check "$name $command --help succeeds" status_is 0
+        ends 0 "$name $command --help succeeds" "$program" "$command" --help
         check "$name $command --help keeps to 80 columns" narrow "$tmp/out"
         check "$name $command --help fits a screen of 40 lines" at_most_40 "$tmp/out"
         run "$program" "$command" --help=all
         check "$name $command --help=all keeps to 80 columns" narrow "$tmp/out"
         options "$tmp/out" >>"$tmp/options"
-        run "$program" "$command" --no-such-option
-        check "$name $command refuses an unknown option" status_is 2
+        ends 2 "$name $command refuses an unknown option" "$program" "$command" --no-such-option
     done
     check "$name's options are all in its man page" in_man_page "$tmp/options" "$tmp/pages/man/$name.1"
 
-    run "$program" --version
-    check "$name --version succeeds" status_is 0
+    ends 0 "$name --version succeeds" "$program" --version
     check "$name --version names itself, the commit and the compiler" \
         grep -qzE "^$name [0-9]+\\.[0-9]+\\.[0-9]+
 commit: ([0-9a-f]{40}|unknown)(\\+dirty)?
 compiler: .+
 instruction sets of this machine: ref" "$tmp/out"
 
-    run "$program" --hlep
-    check "$name refuses an unknown option with status 2" status_is 2
+    ends 2 "$name refuses an unknown option with status 2" "$program" --hlep
     check "$name prints nothing on standard output then" empty "$tmp/out"
     check "$name names the unknown option" has "$tmp/err" "$name: error: unknown option '--hlep'"
     check "$name guesses what was meant" has "$tmp/err" "hint: did you mean --help? see $name --help"
@@ -141,8 +136,7 @@ check "after the name of a command too" completes bn-download bitnet-b1.58-2b-4t
 "$out/bn-download" list --names >"$tmp/names"
 "$out/bn-download" list | sed -n '2,/^ /s/^\([a-z][^ :]*\) .*/\1/p' >"$tmp/listed"
 check "bn-download list --names prints every name, and nothing else" cmp "$tmp/names" "$tmp/listed"
-run "$out/bn-download" list --names --json
-check "--names is not a form of --json" status_is 2
+ends 2 "--names is not a form of --json" "$out/bn-download" list --names --json
 for shell in zsh fish; do
     if command -v "$shell" >/dev/null; then
         check "$shell reads the completions" "$shell" -n tools/cli/completions/*"${shell/zsh/_bn}"
@@ -184,8 +178,7 @@ run "$tmp/bin/bn" run x
 check "bn finds programs in PATH" has "$tmp/out" 'path: x'
 run "$tmp/bin/bn" own-thing y
 check "bn finds programs in PATH that it does not know" has "$tmp/out" 'extra: y'
-run "$tmp/bin/bn" rnu
-check "bn refuses an unknown command with status 2" status_is 2
+ends 2 "bn refuses an unknown command with status 2" "$tmp/bin/bn" rnu
 check "bn guesses which command was meant" has "$tmp/err" 'hint: did you mean run? see bn --help'
 while read -r word here; do
     run "$tmp/bin/bn" "$word"
@@ -199,15 +192,12 @@ rm bn download clean
 show bn run inspect -m MODEL
 END
 chmod 644 "$tmp/path/bn-own-thing"
-run "$tmp/bin/bn" own-thing
-check "a program that may not be executed is an unknown command" status_is 2
+ends 2 "a program that may not be executed is an unknown command" "$tmp/bin/bn" own-thing
 rm "$tmp/path/bn-run"
 PATH=$tmp/path run "$tmp/bin/bn" run
 check "bn says with status 3 that a program is not installed" status_is 3
-run "$tmp/bin/bn" ../bn/run
-check "bn does not accept paths as commands" status_is 2
-run "$tmp/bin/bn" -v run
-check "bn refuses options before the command" status_is 2
+ends 2 "bn does not accept paths as commands" "$tmp/bin/bn" ../bn/run
+ends 2 "bn refuses options before the command" "$tmp/bin/bn" -v run
 
 # ---- one mistake, one message: the object, what is found, what helps ----
 while IFS='|' read -r expected text words; do
@@ -236,16 +226,13 @@ END
 
 # ---- the pages generated from the tables ----
 ci/docs.sh reference "$out" "$tmp/docs"
-run ci/docs.sh check "$out" "$tmp/docs"
-check "pages just written are up to date" status_is 0
+ends 0 "pages just written are up to date" ci/docs.sh check "$out" "$tmp/docs"
 echo >>"$tmp/docs/reference/bn.md"
 run ci/docs.sh check "$out" "$tmp/docs"
 check "a changed page is noticed" both status_is 1 names_page "$tmp/out"
 ci/docs.sh reference "$out" "$tmp/docs"
 rm "$tmp/docs/reference/bn-run.md"
-run ci/docs.sh check "$out" "$tmp/docs"
-check "a missing page is noticed" status_is 1
+ends 1 "a missing page is noticed" ci/docs.sh check "$out" "$tmp/docs"
 ci/docs.sh reference "$out" "$tmp/docs"
 echo >"$tmp/docs/reference/bn-gone.md"
-run ci/docs.sh check "$out" "$tmp/docs"
-check "a page of no program is noticed" status_is 1
+ends 1 "a page of no program is noticed" ci/docs.sh check "$out" "$tmp/docs"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn-flamegraph doctor: which samplers and counters work on this machine, each tried for some milliseconds, and what
- * limits names and callers.
+ * limits names.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -61,13 +61,6 @@ static bn_status check_samplers(struct bn_doctor *d, bn_error *err)
     return BN_OK;
 }
 
-/* Whether the frame pointer leads to the calling frame. */
-__attribute__((noinline)) static bool frame_below(const void *callers)
-{
-    const uintptr_t *frame = __builtin_frame_address(0);
-    return frame[0] == (uintptr_t)callers && frame[1] == (uintptr_t)__builtin_return_address(0);
-}
-
 static void check_names(struct bn_doctor *d)
 {
     struct bn_codes codes = {0};
@@ -81,12 +74,6 @@ static void check_names(struct bn_doctor *d)
     bool found = bn_codes_read(&codes, &bn_kernels_ref, NULL, &why) == BN_OK;
     bn_doctor_put(d, BN_DOCTOR_IF(found), "symbols", "install a bn that is not stripped, or its debug files",
                   "%s", found ? "this program has them" : why.msg);
-    bool frames = frame_below(__builtin_frame_address(0));
-    bn_doctor_put(
-        d, BN_DOCTOR_IF(frames), "frame-pointers", "make CFLAGS='-O2 -g -fno-omit-frame-pointer'", "%s",
-        frames ? "this program has them; its libraries mostly lack them, which shows in samples of them "
-                 "(--unwind fp)"
-               : "this program lacks them: callers are found by unwind tables only");
 }
 
 bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err)

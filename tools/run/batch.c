@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
-#include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
@@ -51,19 +50,11 @@ static bn_status need_text(struct job *job, bn_error *err)
 
 static bn_status take_prompt(struct job *job, struct request *q, const char *prompt, bn_error *err)
 {
-    bn_message messages[2];
-    size_t n = 0;
     BN_TRY(need_text(job, err));
-    if (job->tmpl != BN_TEMPLATE_RAW || job->o->system != NULL) {
-        if (job->o->system != NULL) messages[n++] = (bn_message){"system", job->o->system};
-        messages[n++] = (bn_message){"user", prompt};
-        return bn_request_render(&q->prompt, messages, n, job->tmpl, job->tok, err);
-    }
     q->prompt.n_bytes = strlen(prompt);
     q->prompt.text = bn_strndup(prompt, q->prompt.n_bytes);
     if (q->prompt.text == NULL) return bn_nomem(err);
-    return bn_tokenize(job->tok, prompt, q->prompt.n_bytes, BN_TOKENIZE_BOS, &q->prompt.ids, &q->prompt.n_ids,
-                       err);
+    return bn_run_render(&q->prompt, job->args, job->tmpl, job->tok, err);
 }
 
 static bn_status take_list(struct job *job, struct request *q, const bn_json *list, bn_error *err)
@@ -86,32 +77,6 @@ static bn_status take_tokens(struct request *q, const bn_json *list, bn_error *e
             return bn_fail(err, BN_ERR_FORMAT, "tokens is not a list of token ids");
         q->prompt.ids[q->prompt.n_ids++] = (int32_t)id;
     }
-    return BN_OK;
-}
-
-/* ---- options of a line ---- */
-
-/* The texts of the line, or those of --stop; then those of the template. */
-static bn_status take_stops(struct job *job, struct request *q, const bn_json *stop, bn_error *err)
-{
-    const struct bn_texts *given = &job->o->stops;
-    bool list = bn_json_kind(stop) == BN_JSON_ARRAY;
-    size_t n = stop == NULL ? given->n : list ? bn_json_size(stop) : 1, n_template = 0;
-    while (bn_template_stop(job->tmpl, n_template) != NULL)
-        n_template++;
-    q->stops = bn_alloc(n + n_template, sizeof *q->stops);
-    if (q->stops == NULL) return bn_nomem(err);
-    const bn_json *at = list ? bn_json_first(stop) : stop;
-    for (size_t i = 0; i < n; i++, at = stop != NULL ? bn_json_next(at) : NULL) {
-        if (stop == NULL)
-            q->stops[i] = given->list[i];
-        else if (!bn_json_string(at, &q->stops[i]) || q->stops[i][0] == '\0')
-            return bn_fail(err, BN_ERR_FORMAT, "stop is not a text or a list of texts");
-    }
-    for (size_t i = 0; i < n_template; i++)
-        q->stops[n + i] = bn_template_stop(job->tmpl, i);
-    q->gen.stops = q->stops;
-    q->gen.n_stops = n + n_template;
     return BN_OK;
 }
 
@@ -145,7 +110,7 @@ static bn_status take_object(struct job *job, struct request *q, bn_error *err)
     if (n_prompts != 1)
         return bn_fail(err, BN_ERR_FORMAT, "%zu of prompt, messages and tokens, where one is needed",
                        n_prompts);
-    return take_stops(job, q, stop, err);
+    return bn_run_stops(&q->stops, &q->gen, &job->o->stops, stop, job->tmpl, err);
 }
 
 static bn_status take_line(struct job *job, struct request *q, const char *line, size_t n, bn_error *err)
@@ -164,7 +129,7 @@ static bn_status take_line(struct job *job, struct request *q, const char *line,
     BN_TRY(bn_json_parse(&q->line, line, n, err));
     if (bn_json_string(q->line, &prompt)) {
         BN_TRY(take_prompt(job, q, prompt, err));
-        BN_TRY(take_stops(job, q, NULL, err));
+        BN_TRY(bn_run_stops(&q->stops, &q->gen, &job->o->stops, NULL, job->tmpl, err));
     } else if (bn_json_kind(q->line) == BN_JSON_OBJECT) {
         BN_TRY(take_object(job, q, err));
     } else {

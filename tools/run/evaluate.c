@@ -85,15 +85,15 @@ static bn_status score_all(struct bn_args *args, struct bn_run_engine *engine,
     struct listing listing = {.print = per_token && !args->json};
     if (per_token && args->json) listing.tokens = bn_json_put_array(doc, "per_token");
     struct bn_score score;
-    bn_status status = bn_score_text(&score, engine->session, engine->model, prompt->ids, prompt->n_ids,
-                                     list_token, &listing, err);
+    bn_status status = bn_score_text(&score, engine->session, engine->model, prompt->own.ids,
+                                     prompt->own.n_ids, list_token, &listing, err);
     if (status == BN_OK && bn_cli_interrupted() != 0)
         args->exit_code = 128 + bn_cli_interrupted();
     else if (status == BN_OK && score.n == 0)
         status = bn_fail(err, BN_ERR_MISMATCH, "nothing to score: %zu token%s, at least 2 are needed",
-                         prompt->n_ids, bn_cli_s(prompt->n_ids));
+                         prompt->own.n_ids, bn_cli_s(prompt->own.n_ids));
     else if (status == BN_OK)
-        status = print_score(args, &score, doc, prompt->n_ids, err);
+        status = print_score(args, &score, doc, prompt->own.n_ids, err);
     bn_json_free(doc);
     return status;
 }
@@ -121,7 +121,7 @@ static bn_status evaluate(struct bn_args *args, struct bn_run_engine *engine,
 {
     const struct bn_run_options *o = args->fields;
     bool all = o->all;
-    size_t n_vocab = bn_model_hparams(engine->model)->n_vocab, n_rows = all ? prompt->n_ids : 1;
+    size_t n_vocab = bn_model_hparams(engine->model)->n_vocab, n_rows = all ? prompt->own.n_ids : 1;
     const char *folder = o->trace;
     struct bn_run_trace trace;
     float *logits = bn_alloc_aligned(n_rows, n_vocab * sizeof *logits);
@@ -129,7 +129,7 @@ static bn_status evaluate(struct bn_args *args, struct bn_run_engine *engine,
     bn_status status = BN_OK;
     if (folder != NULL) status = bn_run_trace_start(&trace, engine->session, folder, err);
     if (status == BN_OK)
-        status = bn_session_eval(engine->session, prompt->ids, prompt->n_ids,
+        status = bn_session_eval(engine->session, prompt->own.ids, prompt->own.n_ids,
                                  all ? BN_LOGITS_ALL : BN_LOGITS_LAST, logits, err);
     if (status == BN_OK && folder != NULL) status = bn_run_trace_finish(&trace, engine->session, err);
     if (status == BN_OK) status = write_out(args, logits, n_rows * n_vocab, err);

@@ -8,9 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/utf8.h"
 #include "lab/receipt/receipt.h"
-#include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -40,31 +38,6 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     return bn_cli_interrupted() == 0;
 }
 
-/* --stop texts, and those of the template. */
-static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_error *err)
-{
-    const struct bn_run_options *o = args->fields;
-    size_t given = o->stops.n, n = 0;
-    while (bn_template_stop(job->prompt.tmpl, n) != NULL)
-        n++;
-    job->stops = bn_alloc(given + n, sizeof *job->stops);
-    if (job->stops == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < given; i++) {
-        job->stops[i] = o->stops.list[i];
-        size_t n_bytes = strlen(job->stops[i]);
-        /* A receipt holds the texts as JSON. */
-        if (n_bytes == 0 || bn_utf8_valid(job->stops[i], n_bytes) != n_bytes)
-            return bn_fail(err, BN_ERR_ARG, "a stop text is empty or not UTF-8");
-    }
-    for (size_t i = 0; i < n; i++)
-        job->stops[given + i] = bn_template_stop(job->prompt.tmpl, i);
-    job->gen.stops = job->stops;
-    job->gen.n_stops = given + n;
-    job->gen.stop_ids = o->stop_ids.list;
-    job->gen.n_stop_ids = o->stop_ids.n;
-    return BN_OK;
-}
-
 static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *err)
 {
     struct bn_generation *gen = &job->gen;
@@ -73,14 +46,16 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     if (o->profile != NULL) BN_TRY(bn_file_check_output(o->profile, err));
     BN_TRY(bn_run_cache_check(args, err));
     BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, true, err));
-    BN_TRY(collect_stops(job, args, err));
+    BN_TRY(bn_run_stops(&job->stops, gen, &o->stops, NULL, job->prompt.tmpl, err));
+    gen->stop_ids = o->stop_ids.list;
+    gen->n_stop_ids = o->stop_ids.n;
     BN_TRY(bn_run_grammar(&job->grammar, args, err));
     gen->grammar = job->grammar;
     gen->sampling = bn_run_sampling(args);
     bn_run_note_sampling(job->prompt.tmpl, &gen->sampling);
     gen->n_predict = bn_run_at_most(gen->n_predict, job->engine.session);
-    gen->prompt = job->prompt.ids;
-    gen->n_prompt = job->prompt.n_ids;
+    gen->prompt = job->prompt.own.ids;
+    gen->n_prompt = job->prompt.own.n_ids;
     BN_TRY(bn_run_cache_load(args, job->engine.session, gen->prompt, gen->n_prompt, &gen->n_cached, err));
     gen->ignore_end = o->ignore_end;
     gen->want_chain = o->receipt != NULL || args->json;
@@ -165,25 +140,12 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     return status;
 }
 
-/* The receipt binds the text that was evaluated: a template's marks are part of it. */
-static bn_status write_receipt(const struct bn_args *args, struct job *job, bn_error *err)
+static bn_status write_receipt(const struct bn_args *args, const struct job *job, bn_error *err)
 {
-    const struct bn_run_options *o = args->fields;
-    char *rendered = NULL;
-    size_t n_rendered = 0;
     struct bn_receipt_input in = bn_run_receipt(args, &job->engine, &job->gen, job->prompt.tmpl);
-    in.prompt = job->prompt.text.data;
-    in.n_prompt_bytes = job->prompt.text.len;
-    if (job->prompt.text.data != NULL && job->prompt.tmpl != BN_TEMPLATE_RAW) {
-        bn_message messages[2];
-        size_t n = bn_run_messages(messages, args, &job->prompt);
-        BN_TRY(bn_template_render(job->prompt.tmpl, messages, n, &rendered, &n_rendered, err));
-        in.prompt = rendered;
-        in.n_prompt_bytes = n_rendered;
-    }
-    bn_status status = bn_receipt_write(o->receipt, &in, err);
-    bn_free(rendered);
-    return status;
+    in.prompt = job->prompt.own.text;
+    in.n_prompt_bytes = job->prompt.own.n_bytes;
+    return bn_receipt_write(((const struct bn_run_options *)args->fields)->receipt, &in, err);
 }
 
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)

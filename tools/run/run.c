@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "infer/exchange.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/ranks.h"
@@ -122,26 +123,48 @@ bn_status bn_run_template(bn_template *out, const struct bn_args *args, const bn
     return bn_cli_set_thinking(out, o->think, err);
 }
 
-size_t bn_run_messages(bn_message messages[2], const struct bn_args *args, const struct bn_run_prompt *prompt)
+bn_status bn_run_render(struct bn_prompt *prompt, const struct bn_args *args, bn_template tmpl,
+                        const bn_tokenizer *tok, bn_error *err)
 {
-    size_t n = 0;
     const char *system = ((const struct bn_run_options *)args->fields)->system;
-    if (system != NULL) messages[n++] = (bn_message){"system", system};
-    messages[n++] = (bn_message){"user", prompt->text.data};
-    return n;
+    char *asked = prompt->text;
+    if (tmpl == BN_TEMPLATE_RAW && system == NULL)
+        return bn_tokenize(tok, asked, prompt->n_bytes, BN_TOKENIZE_BOS, &prompt->ids, &prompt->n_ids, err);
+    if (strlen(asked) != prompt->n_bytes)
+        return bn_fail(err, BN_ERR_ARG, "a text with NUL bytes cannot be used with a chat template");
+    const bn_message messages[] = {{"system", system}, {"user", asked}};
+    bool first = system == NULL;
+    prompt->text = NULL;
+    bn_status status = bn_request_render(prompt, messages + first, 2u - first, tmpl, tok, err);
+    bn_free(asked);
+    return status;
 }
 
-static bn_status encode(struct bn_run_prompt *prompt, const struct bn_args *args, const bn_tokenizer *tok,
-                        bn_error *err)
+bn_status bn_run_stops(const char ***out, bn_generation *gen, const struct bn_texts *given,
+                       const bn_json *stop, bn_template tmpl, bn_error *err)
 {
-    if (strlen(prompt->text.data) != prompt->text.len && prompt->tmpl != BN_TEMPLATE_RAW)
-        return bn_fail(err, BN_ERR_ARG, "a text with NUL bytes cannot be used with a chat template");
-    if (prompt->tmpl == BN_TEMPLATE_RAW && ((const struct bn_run_options *)args->fields)->system == NULL)
-        return bn_tokenize(tok, prompt->text.data, prompt->text.len, BN_TOKENIZE_BOS, &prompt->ids,
-                           &prompt->n_ids, err);
-    bn_message messages[2];
-    size_t n = bn_run_messages(messages, args, prompt);
-    return bn_template_encode(prompt->tmpl, tok, messages, n, &prompt->ids, &prompt->n_ids, err);
+    bool list = bn_json_kind(stop) == BN_JSON_ARRAY;
+    size_t n = stop == NULL ? given->n : list ? bn_json_size(stop) : 1, n_template = 0;
+    while (bn_template_stop(tmpl, n_template) != NULL)
+        n_template++;
+    const char **stops = *out = bn_alloc(n + n_template, sizeof *stops);
+    if (stops == NULL) return bn_nomem(err);
+    const bn_json *at = list ? bn_json_first(stop) : stop;
+    for (size_t i = 0; i < n; i++, at = stop != NULL ? bn_json_next(at) : NULL) {
+        if (stop == NULL)
+            stops[i] = given->list[i];
+        else if (!bn_json_string(at, &stops[i]))
+            return bn_fail(err, BN_ERR_FORMAT, "stop is not a text or a list of texts");
+        size_t n_bytes = strlen(stops[i]); /* a receipt holds the texts as JSON */
+        if (n_bytes == 0 || bn_utf8_valid(stops[i], n_bytes) != n_bytes)
+            return bn_fail(err, stop == NULL ? BN_ERR_ARG : BN_ERR_FORMAT,
+                           "a stop text is empty or not UTF-8");
+    }
+    for (size_t i = 0; i < n_template; i++)
+        stops[n + i] = bn_template_stop(tmpl, i);
+    gen->stops = stops;
+    gen->n_stops = n + n_template;
+    return BN_OK;
 }
 
 bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args, const bn_model *model,
@@ -155,31 +178,31 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
         if (args->prompt != NULL || args->file != NULL || args->n_operands > 0 || wrapped)
             return bn_fail(err, BN_ERR_ARG,
                            "--tokens cannot be combined with a text, a template or a system message");
-        prompt->ids = bn_alloc(o->tokens.n, sizeof *prompt->ids);
-        if (prompt->ids == NULL) return bn_nomem(err);
-        memcpy(prompt->ids, o->tokens.list, o->tokens.n * sizeof *prompt->ids);
-        prompt->n_ids = o->tokens.n;
+        prompt->own.ids = bn_alloc(o->tokens.n, sizeof *prompt->own.ids);
+        if (prompt->own.ids == NULL) return bn_nomem(err);
+        memcpy(prompt->own.ids, o->tokens.list, o->tokens.n * sizeof *prompt->own.ids);
+        prompt->own.n_ids = o->tokens.n;
         return BN_OK;
     }
     const bn_tokenizer *tok = NULL;
     BN_TRY(bn_cli_tokenizer(model, &tok, err));
     if (o->template_name != NULL) BN_TRY(bn_run_template(&prompt->tmpl, args, tok, err));
-    prompt->text.max = BN_RUN_MAX_TEXT_BYTES;
-    bn_status status = bn_cli_text(args, &o->tokens, &prompt->text, err);
+    struct bn_buf text = {.max = BN_RUN_MAX_TEXT_BYTES};
+    bn_status status = bn_cli_text(args, &o->tokens, &text, err);
     bool typed = args->prompt != NULL || args->n_operands > 0;
-    struct bn_buf *text = &prompt->text;
-    if (trim && !typed && text->len > 0 && text->data[text->len - 1] == '\n') text->data[--text->len] = '\0';
-    if (status == BN_OK) status = encode(prompt, args, tok, err);
+    if (trim && !typed && text.len > 0 && text.data[text.len - 1] == '\n') text.data[--text.len] = '\0';
+    prompt->own.text = text.data;
+    prompt->own.n_bytes = text.len;
+    if (status == BN_OK) status = bn_run_render(&prompt->own, args, prompt->tmpl, tok, err);
     if (status != BN_OK) bn_run_prompt_release(prompt);
     return status;
 }
 
 void bn_run_prompt_release(struct bn_run_prompt *prompt)
 {
-    bn_buf_release(&prompt->text);
-    bn_free(prompt->ids);
-    prompt->ids = NULL;
-    prompt->n_ids = 0;
+    bn_free(prompt->own.text);
+    bn_free(prompt->own.ids);
+    prompt->own = (struct bn_prompt){0};
 }
 
 bn_status bn_run_make_folder(const char *path, bn_error *err)

@@ -12,6 +12,7 @@
 #include "bn.h"
 #include "lab/receipt/receipt.h"
 #include "stamp/profiler.h"
+#include "tools/cli/batch/lanes.h"
 #include "tools/cli/live.h"
 #include "tools/cli/options.h"
 #include "tools/cli/text.h"
@@ -89,16 +90,18 @@ BN_MUST_CHECK bn_status bn_run_template(bn_template *out, const struct bn_args *
 /* Tokens from --tokens, else from the text, wrapped by --template where the command has one. trim: a text
  * from a file or from standard input loses one final newline, so that it gives what -p gives. */
 struct bn_run_prompt {
-    struct bn_buf text; /* what was asked, before any template; empty with --tokens */
+    struct bn_prompt own;
     bn_template tmpl;
-    int32_t *ids;
-    size_t n_ids;
 };
 BN_MUST_CHECK bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args,
                                       const bn_model *model, bool trim, bn_error *err);
-/* The one or two messages that a template wraps: --system, and the text. */
-size_t bn_run_messages(bn_message messages[2], const struct bn_args *args,
-                       const struct bn_run_prompt *prompt);
+/* The text becomes --system and that text under a template, and gets its tokens. */
+BN_MUST_CHECK bn_status bn_run_render(struct bn_prompt *prompt, const struct bn_args *args, bn_template tmpl,
+                                      const bn_tokenizer *tok, bn_error *err);
+/* The stop texts of a generation: those of a request, else those given; then those of the template. *out is the list,
+ * which the caller frees. */
+BN_MUST_CHECK bn_status bn_run_stops(const char ***out, bn_generation *gen, const struct bn_texts *given,
+                                     const bn_json *stop, bn_template tmpl, bn_error *err);
 void bn_run_prompt_release(struct bn_run_prompt *prompt);
 
 /* Makes a folder that does not exist, and reports when no file can be written in it. */

@@ -349,28 +349,15 @@ static void wait_for_work(struct bn_server *s)
 
 /* ---- the loop ---- */
 
-/* Refuses what waits; what runs may end. */
-static void begin_stop(struct bn_server *s)
+/* Refuses what waits, and when the grace period is over what runs. */
+static void refuse_jobs(struct bn_server *s, bool all)
 {
-    pthread_mutex_lock(&s->lock);
-    s->stopping = true;
-    pthread_mutex_unlock(&s->lock);
-    bn_listener_quiesce(s->http);
     for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
-        bool started = bn_embed_has_begun(job);
+        bool started = !all && bn_embed_has_begun(job);
         next = next_job(s, job);
         for (size_t i = 0; i < job->n_choices; i++)
-            started = started || job->choices[i].started;
+            started = started || (!all && job->choices[i].started);
         if (!started) fail_job(s, job, 503, "the server is stopping");
-    }
-    bn_report_note(0, "stopping; a second signal ends the running answers");
-}
-
-static void fail_rest(struct bn_server *s)
-{
-    for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
-        next = next_job(s, job);
-        fail_job(s, job, 503, "the server is stopping");
     }
 }
 
@@ -380,10 +367,15 @@ void bn_engine_run(struct bn_server *s)
     while (!s->stopping || next_job(s, NULL) != NULL) {
         uint64_t now = bn_clock_ns();
         if (!s->stopping && bn_cli_interrupted() != 0) {
-            begin_stop(s);
+            pthread_mutex_lock(&s->lock);
+            s->stopping = true;
+            pthread_mutex_unlock(&s->lock);
+            bn_listener_quiesce(s->http);
+            refuse_jobs(s, false);
+            bn_report_note(0, "stopping; a second signal ends the running answers");
             stop_ns = now + s->o->grace_s * SECOND;
         }
-        if (s->stopping && now > stop_ns) fail_rest(s);
+        if (s->stopping && now > stop_ns) refuse_jobs(s, true);
         start_waiting(s);
         publish_load(s);
         if (s->lanes.n_busy > 0 || s->embeds != NULL)

@@ -121,12 +121,13 @@ static struct link *link_of(struct MHD_Connection *c)
     return info != NULL ? info->socket_context : NULL;
 }
 
-/* Counts an answer. From now on the client has to read it; of a stream, when its end is known. */
-static void count_answer(struct exchange *x, struct MHD_Connection *c, unsigned status, size_t n_bytes,
-                         bool is_stream)
+/* Sends and counts an answer. From now on the client has to read it; of a stream, when its end is known. */
+static enum MHD_Result queue(struct exchange *x, struct MHD_Connection *c, unsigned status,
+                             struct MHD_Response *response, size_t n_bytes, bool is_stream)
 {
     struct bn_server *s = x->http->server;
     struct link *link = link_of(c);
+    add_common(x, response);
     x->log.n_bytes = n_bytes;
     pthread_mutex_lock(&s->lock);
     x->log.status = status; /* under the lock: bn_listener_drop_slow reads it */
@@ -135,6 +136,9 @@ static void count_answer(struct exchange *x, struct MHD_Connection *c, unsigned 
         link->deadline_ns =
             is_stream ? 0 : bn_clock_ns() + (s->o->timeout_s + n_bytes / LEAST_RATE) * (uint64_t)SECOND;
     pthread_mutex_unlock(&s->lock);
+    enum MHD_Result result = MHD_queue_response(c, status, response);
+    MHD_destroy_response(response);
+    return result;
 }
 
 /* The reply stays until the request is completed. */
@@ -156,11 +160,7 @@ static enum MHD_Result send_reply(struct exchange *x, struct MHD_Connection *c, 
     if (reply->allow != NULL) add_header(response, "Allow", reply->allow);
     if (reply->status == 401) add_header(response, "WWW-Authenticate", "Bearer");
     add_retry(reply, response);
-    add_common(x, response);
-    count_answer(x, c, reply->status, body->len, false);
-    enum MHD_Result result = MHD_queue_response(c, reply->status, response);
-    MHD_destroy_response(response);
-    return result;
+    return queue(x, c, reply->status, response, body->len, false);
 }
 
 /* libmicrohttpd asks for bytes of a stream. */
@@ -199,11 +199,7 @@ static enum MHD_Result send_stream(struct exchange *x, struct MHD_Connection *c)
     add_header(response, "Content-Type", "text/event-stream; charset=utf-8");
     add_header(response, "Cache-Control", "no-cache");
     add_header(response, "X-Accel-Buffering", "no");
-    add_common(x, response);
-    count_answer(x, c, 200, 0, true);
-    enum MHD_Result result = MHD_queue_response(c, 200, response);
-    MHD_destroy_response(response);
-    return result;
+    return queue(x, c, 200, response, 0, true);
 }
 
 /* A job that is not streamed: waits until it is done. */

@@ -56,48 +56,35 @@ static void metrics(struct bn_server *s, const struct bn_request *request, struc
     bn_status_metrics(s, &reply->body);
 }
 
-static void tokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+/* A text becomes tokens, or tokens a text. */
+static void recode(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
-    bn_json *body = NULL;
+    bool encode = strcmp(request->path, "/tokenize") == 0, special = false;
+    bn_json *body = NULL, *document = bn_json_new_object();
     bn_error err = {0};
-    const char *text = NULL;
-    bool add_special = false;
-    int32_t *ids = NULL;
-    size_t n = 0;
-    if (bn_serve_parse(&body, request->body, request->n_bytes, reply)) {
-        (void)bn_json_bool(bn_json_get(body, "add_special"), &add_special);
-        if (!bn_json_string(bn_json_get(body, "content"), &text)) {
-            bn_reply_error(reply, 400, "content", NULL, "content is not a text");
-        } else if (bn_tokenize(s->tok, text, strlen(text), add_special ? BN_TOKENIZE_BOS : 0, &ids, &n,
-                               &err) != BN_OK) {
-            bn_reply_failed(reply, "content", &err);
-        } else {
-            bn_json *document = bn_json_new_object();
-            bn_json_put_ids(document, "tokens", ids, n);
-            bn_reply_json(reply, document);
-        }
-    }
-    bn_free(ids);
-    bn_json_free(body);
-}
-
-static void detokenize(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
-{
-    bn_json *body = NULL;
-    bn_error err = {0};
+    const char *content = NULL;
     int32_t *ids = NULL;
     char *text = NULL;
     size_t n = 0, n_bytes = 0;
-    if (bn_serve_parse(&body, request->body, request->n_bytes, reply)) {
-        bool good = bn_serve_parse_ids(s, bn_json_get(body, "tokens"), "tokens", &ids, &n, reply);
-        if (good && bn_detokenize(s->tok, ids, n, false, &text, &n_bytes, &err) != BN_OK) {
-            bn_reply_failed(reply, "tokens", &err);
-        } else if (good) {
-            bn_json *document = bn_json_new_object();
-            bn_json_put_string(document, "content", text);
-            bn_reply_json(reply, document);
-        }
+    bool good = bn_serve_parse(&body, request->body, request->n_bytes, reply);
+    if (good && encode) {
+        (void)bn_json_bool(bn_json_get(body, "add_special"), &special);
+        good = bn_json_string(bn_json_get(body, "content"), &content) ||
+               bn_reply_refuse(reply, "content", "is not a text");
+        if (good && bn_tokenize(s->tok, content, strlen(content), special ? BN_TOKENIZE_BOS : 0, &ids, &n,
+                                &err) != BN_OK)
+            good = bn_reply_failed(reply, "content", &err);
+        bn_json_put_ids(document, "tokens", ids, n);
+    } else if (good) {
+        good = bn_serve_parse_ids(s, bn_json_get(body, "tokens"), "tokens", &ids, &n, reply);
+        if (good && bn_detokenize(s->tok, ids, n, false, &text, &n_bytes, &err) != BN_OK)
+            good = bn_reply_failed(reply, "tokens", &err);
+        bn_json_put_string(document, "content", text);
     }
+    if (good)
+        bn_reply_json(reply, document);
+    else
+        bn_json_free(document);
     bn_free(ids);
     bn_free(text);
     bn_json_free(body);
@@ -201,8 +188,8 @@ static const struct route {
     {.path = MODELS "/", .get = true, .is_prefix = true, .answer = models},
     {.path = RECEIPTS, .suffix = REPLAY, .generates = true},
     {.path = RECEIPTS, .get = true, .is_prefix = true, .answer = receipt},
-    {.path = "/tokenize", .answer = tokenize},
-    {.path = "/detokenize", .answer = detokenize},
+    {.path = "/tokenize", .answer = recode},
+    {.path = "/detokenize", .answer = recode},
     {.path = "/v1/completions", .generates = true},
     {.path = "/v1/chat/completions", .generates = true, .chat = true},
     {.path = "/v1/embeddings", .embeds = true},

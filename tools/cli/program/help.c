@@ -127,8 +127,8 @@ static size_t put_options(FILE *out, const struct bn_command *command, bool all,
     return n - n_shown;
 }
 
-static void put_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,
-                      const char **lead, size_t columns)
+void bn_help_put_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,
+                       const char **lead, size_t columns)
 {
     bool usual = command == bn_table_default(program);
     const char *left = usual && command->name[0] != '\0' ? "[" : "", *right = left[0] != '\0' ? "]" : "";
@@ -138,7 +138,7 @@ static void put_usage(FILE *out, const struct bn_program *program, const struct 
         snprintf(text, sizeof text, "%s%s%s%s %.*s", command->name[0] != '\0' ? " " : "", left, command->name,
                  right, (int)n, line);
         fprintf(out, "%s%s ", *lead, program->name);
-        *lead = "       ";
+        if (**lead != '\0') *lead = "       ";
         size_t at = 8 + strlen(program->name);
         bn_help_wrap(out, text, at, at + 4, columns);
         if (line[n] == '\0') break;
@@ -213,7 +213,7 @@ void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_
     if (whole && program->synopsis != NULL) fprintf(out, "%s%s %s\n", lead, program->name, program->synopsis);
     for (const struct bn_command *e = program->commands; e->run != NULL; e++)
         if (!(whole && program->synopsis != NULL) && (e == c || (whole && all)))
-            put_usage(out, program, e, &lead, columns);
+            bn_help_put_usage(out, program, e, &lead, columns);
     if (several && !all && program->synopsis == NULL) fprintf(out, "%s%s COMMAND ...\n", lead, program->name);
     put_text(out, whole ? program->text : c->text, all, columns);
     if (whole && all) put_text(out, c->text, true, columns);
@@ -236,7 +236,7 @@ void bn_help_usage(FILE *out, const struct bn_program *program, const struct bn_
 {
     const char *lead = "Usage: ";
     if (command != NULL)
-        put_usage(out, program, command, &lead, columns);
+        bn_help_put_usage(out, program, command, &lead, columns);
     else
         fprintf(out, "%s%s COMMAND [ARGUMENTS]\n", lead, program->name);
     if (!bn_table_has_commands(program) || (command != NULL && command != bn_table_default(program))) return;

@@ -17,6 +17,9 @@ void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_
 /* After a usage error: how the command is called, and the names of the commands. */
 void bn_help_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,
                    size_t columns);
+/* The usage lines of a command, each after a lead, which becomes blanks of the width of "Usage: " unless it is "". */
+void bn_help_put_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,
+                       const char **lead, size_t columns);
 void bn_help_version(FILE *out, const struct bn_program *program);
 
 /* Words of a text, wrapped: the cursor is in column at, later lines begin in column indent; blank lines

@@ -115,18 +115,6 @@ static void put_options(FILE *out, const struct bn_command *command, const struc
                 i + 1 == named ? ".\n" : "");
 }
 
-static void put_usage(FILE *out, const struct bn_program *program, const struct bn_command *command)
-{
-    bool usual = command == bn_table_default(program) && command->name[0] != '\0';
-    for (const char *line = command->synopsis;;) {
-        int n = (int)strcspn(line, "\n");
-        fprintf(out, "%s%s%s%s%s %.*s\n", program->name, command->name[0] != '\0' ? " " : "",
-                usual ? "[" : "", command->name, usual ? "]" : "", n, line);
-        if (line[n] == '\0') break;
-        line += n + 1;
-    }
-}
-
 static void put_command(FILE *out, const struct bn_program *program, const struct bn_command *command,
                         const struct bn_option **shared, size_t n_shared)
 {
@@ -135,7 +123,8 @@ static void put_command(FILE *out, const struct bn_program *program, const struc
                 command->summary + 1, command == bn_table_default(program) ? " (the default)" : "");
     if (command->text != NULL) fputs(command->text, out);
     fputs("\n```\n", out);
-    put_usage(out, program, command);
+    const char *lead = "";
+    bn_help_put_usage(out, program, command, &lead, SIZE_MAX / 2);
     for (size_t i = 0; i < 8 && command->examples[i].line != NULL; i++)
         fprintf(out, "%s  # %s\n", command->examples[i].line, command->examples[i].what);
     fputs("```\n", out);

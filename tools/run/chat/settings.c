@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
-#include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/number.h"
 #include "tools/cli/report.h"

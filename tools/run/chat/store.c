@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "model/model.h"
-#include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
 #include "tools/run/chat/chat.h"
 

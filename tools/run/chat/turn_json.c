@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "tools/cli/batch/lanes.h"
 #include "tools/cli/report.h"
 #include "tools/run/chat/chat.h"
 
