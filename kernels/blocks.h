@@ -18,19 +18,19 @@
 #include "kernels/kernels.h"
 
 /* Bytes of codes in a block, which is a group. */
-static inline size_t bn_block_codes_bytes(const struct bn_grouped *w)
+static inline size_t bn_block_codes_bytes(const struct bn_ternary *w)
 {
     static const size_t BYTES[] = {
         [BN_BLOCKS_TQ2] = 64, [BN_BLOCKS_TQ1] = 52, [BN_BLOCKS_PTQ1] = 26, [BN_BLOCKS_I2S] = 32};
     return w->blocks == BN_BLOCKS_Q2 ? w->group / 4 : BYTES[w->blocks];
 }
 
-static inline size_t bn_block_bytes(const struct bn_grouped *w)
+static inline size_t bn_block_bytes(const struct bn_ternary *w)
 {
     return bn_block_codes_bytes(w) + (w->blocks == BN_BLOCKS_I2S ? 0 : sizeof(uint16_t));
 }
 
-static inline uint16_t bn_block_scale(const struct bn_grouped *w, const uint8_t *block)
+static inline uint16_t bn_block_scale(const struct bn_ternary *w, const uint8_t *block)
 {
     const uint8_t *at = w->blocks == BN_BLOCKS_Q2 ? block : block + bn_block_codes_bytes(w);
     return (uint16_t)(at[0] | at[1] << 8);
@@ -40,7 +40,7 @@ static inline uint16_t bn_block_scale(const struct bn_grouped *w, const uint8_t 
  * whose sums stay integers up to the end of the row. */
 enum product { WIDE, NARROW, WHOLE };
 
-static inline enum product product_of(const struct bn_grouped *w, const struct bn_act *x)
+static inline enum product product_of(const struct bn_ternary *w, const struct bn_act *x)
 {
     return w->blocks == BN_BLOCKS_I2S ? WHOLE : x->high != NULL ? WIDE : NARROW;
 }
@@ -71,7 +71,7 @@ static inline size_t four_at(size_t i, size_t p, const enum product product)
 }
 
 /* The code of weight i in row r of the file, slowly (ref_tiles.c). */
-unsigned bn_stored_code(const struct bn_grouped *w, size_t r, size_t i);
+unsigned bn_stored_code(const struct bn_ternary *w, size_t r, size_t i);
 
 #endif
 
@@ -199,7 +199,7 @@ INLINE void transpose(uint8_t *out, const struct blocks_at *at, size_t i)
 }
 
 /* A block of each of sixteen rows. */
-INLINE void tile_blocks(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w,
+INLINE void tile_blocks(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w,
                         const struct blocks_at *at, const enum bn_blocks blocks, size_t block_bytes)
 {
     size_t at_scale = blocks == BN_BLOCKS_Q2 ? 0 : block_bytes - 2;
@@ -219,7 +219,7 @@ INLINE void tile_blocks(uint8_t *codes, uint16_t *scales, const struct bn_groupe
 }
 
 /* The last tile has fewer rows; the others are zero. */
-INLINE void tile_few_blocks(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w,
+INLINE void tile_few_blocks(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w,
                             const uint8_t *block, const enum bn_blocks blocks, size_t n_rows)
 {
     uint8_t room[BN_MAX_GROUP / 4];
@@ -240,7 +240,7 @@ struct stored_tile {
     size_t n_rows, block_bytes, fetched;
 };
 
-INLINE struct stored_tile stored_tile(const struct bn_grouped *w, size_t tile)
+INLINE struct stored_tile stored_tile(const struct bn_ternary *w, size_t tile)
 {
     const uint8_t *first = w->stored + tile * BN_TILE_ROWS * w->row_bytes;
     size_t block_bytes = bn_block_bytes(w);
@@ -254,7 +254,7 @@ INLINE struct stored_tile stored_tile(const struct bn_grouped *w, size_t tile)
 
 /* Groups of other blocks than Q2_0 and I2_S, or of the last tile. */
 __attribute__((noinline)) static void tile_other_group(uint8_t *codes, uint16_t *scales,
-                                                       const struct bn_grouped *w,
+                                                       const struct bn_ternary *w,
                                                        const struct stored_tile *t)
 {
     if (t->n_rows < BN_TILE_ROWS)
@@ -268,7 +268,7 @@ __attribute__((noinline)) static void tile_other_group(uint8_t *codes, uint16_t 
 }
 
 /* The next group: 4 * group bytes of codes, 64-byte aligned, and sixteen scales. */
-INLINE void next_group(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w, struct stored_tile *t)
+INLINE void next_group(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w, struct stored_tile *t)
 {
     for (size_t i = 0; i < t->fetched; i += 64)
         __builtin_prefetch(t->next + i, 0, 2);
@@ -286,7 +286,7 @@ INLINE void next_group(uint8_t *codes, uint16_t *scales, const struct bn_grouped
     }
 }
 
-INLINE void to_tiles(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+INLINE void to_tiles(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w)
 {
     for (size_t tile = 0; tile * BN_TILE_ROWS < w->rows; tile++) {
         struct stored_tile from = stored_tile(w, tile);

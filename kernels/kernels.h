@@ -32,7 +32,7 @@
 #define BN_T5_BLOCK_BYTES 64u
 
 /* A ternary matrix in T5, rows x k; row r starts at codes + r * row_bytes. */
-struct bn_ternary {
+struct bn_t5 {
     const uint8_t *codes;
     size_t rows, k; /* k is a multiple of the block */
     size_t row_bytes;
@@ -60,7 +60,7 @@ enum bn_blocks {
     BN_BLOCKS_I2S,  /* 32 bytes as above, no scale */
 };
 
-struct bn_grouped {
+struct bn_ternary {
     const uint8_t *codes; /* NULL: only the rows of the file are there */
     const uint16_t *scales;
     float scale;    /* I2_S: of the whole matrix; scales is NULL */
@@ -90,7 +90,7 @@ struct bn_planes {
 };
 
 /* The code of weight i in row r. */
-static inline unsigned bn_grouped_code(const struct bn_grouped *w, size_t r, size_t i)
+static inline unsigned bn_ternary_code(const struct bn_ternary *w, size_t r, size_t i)
 {
     const uint8_t *tile = w->codes + r / BN_TILE_ROWS * 4 * w->k;
     if (w->blocks == BN_BLOCKS_I2S)
@@ -190,9 +190,9 @@ struct bn_kernels {
      * step_g, acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. I2_S:
      * y[r] = ((float)t / x->scale) * w->scale with t the sum over the row, exact in int32 (k <= 2^20): one division, one
      * multiplication. Without tiles (w->codes is NULL) it reads the rows of the file. */
-    void (*ternary_gemv)(float *y, const struct bn_grouped *w, const struct bn_act *x);
+    void (*ternary_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
     /* The same for n rows of activations, all of 16 bits or all of 8, from tiles: y[j * ldy + r]. */
-    void (*ternary_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n);
+    void (*ternary_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
     /* For each group of x: amax = max(2^-100, max |x|); p = the largest power of two <= amax; step = p / 8192;
      * q = x / step (exact) rounded to nearest even, so |q| <= 16384; low = q modulo 256 in -128..127,
      * high = (q - low) / 256, in the order of bn_act. n is a multiple of group. A NaN is not in max; where
@@ -201,12 +201,12 @@ struct bn_kernels {
                        size_t group);
     /* All rows of w, as a file stores them, into tiles of their own: ceil(rows / 16) times 4k bytes of codes, and as
      * many scales (NULL: I2_S). codes is 64-byte aligned. */
-    void (*to_tiles)(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w);
+    void (*to_tiles)(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w);
     /* A row of quantize in the order of bn_act, and its sum over each group. n is a multiple of group. */
     void (*to_plane)(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group);
     /* The bits of ternary_gemv with I2_S, from codes in T5; bytes that no packing makes have a 3 as
      * fourth or last digit. */
-    void (*t5_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
+    void (*t5_gemv)(float *y, const struct bn_t5 *w, const struct bn_act *x);
     /* One row of I2_S codes, none of them 3, into T5: k elements (a multiple of 128) take
      * ceil(k / 320) blocks; codes past the end are 0. */
     void (*t5_pack)(uint8_t *out, const uint8_t *codes, size_t k);

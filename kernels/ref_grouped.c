@@ -8,7 +8,7 @@
 #include "kernels/ref.h"
 
 /* Value i of a row of activations. */
-static int32_t value_of(const struct bn_grouped *w, const struct bn_act *x, size_t i)
+static int32_t value_of(const struct bn_ternary *w, const struct bn_act *x, size_t i)
 {
     size_t at = bn_in_plane(i);
     if (w->blocks == BN_BLOCKS_I2S) return x->q[i];
@@ -16,17 +16,17 @@ static int32_t value_of(const struct bn_grouped *w, const struct bn_act *x, size
 }
 
 /* Sum of (code - 1) * q over the group of row r that starts at element `first`. */
-static int32_t group_sum(const struct bn_grouped *w, size_t r, size_t first, const struct bn_act *x)
+static int32_t group_sum(const struct bn_ternary *w, size_t r, size_t first, const struct bn_act *x)
 {
     int32_t sum = 0;
     for (size_t i = first; i < first + w->group; i++) {
-        unsigned code = w->codes != NULL ? bn_grouped_code(w, r, i) : bn_stored_code(w, r, i);
+        unsigned code = w->codes != NULL ? bn_ternary_code(w, r, i) : bn_stored_code(w, r, i);
         sum += ((int32_t)code - 1) * value_of(w, x, i);
     }
     return sum;
 }
 
-static int32_t row_sum(const struct bn_grouped *w, size_t r, const struct bn_act *x)
+static int32_t row_sum(const struct bn_ternary *w, size_t r, const struct bn_act *x)
 {
     int32_t sum = 0;
     for (size_t i = 0; i < w->k; i += w->group)
@@ -34,13 +34,13 @@ static int32_t row_sum(const struct bn_grouped *w, size_t r, const struct bn_act
     return sum;
 }
 
-static uint16_t scale_of(const struct bn_grouped *w, size_t r, size_t g)
+static uint16_t scale_of(const struct bn_ternary *w, size_t r, size_t g)
 {
     if (w->codes == NULL) return bn_block_scale(w, w->stored + r * w->row_bytes + g * bn_block_bytes(w));
     return w->scales[(r / BN_TILE_ROWS * (w->k / w->group) + g) * BN_TILE_ROWS + r % BN_TILE_ROWS];
 }
 
-void bn_ternary_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_act *x)
+void bn_ternary_gemv_ref(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     size_t n_groups = w->k / w->group;
     for (size_t r = 0; r < w->rows; r++) {
@@ -58,7 +58,7 @@ void bn_ternary_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_a
     }
 }
 
-void bn_ternary_gemm_ref(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
+void bn_ternary_gemm_ref(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
     for (size_t j = 0; j < n; j++)
         bn_ternary_gemv_ref(y + j * ldy, w, &x[j]);

@@ -7,7 +7,7 @@
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
 
-void bn_t5_gemv_ref(float *y, const struct bn_ternary *w, const struct bn_act *x)
+void bn_t5_gemv_ref(float *y, const struct bn_t5 *w, const struct bn_act *x)
 {
     for (size_t r = 0; r < w->rows; r++) {
         const uint8_t *byte = w->codes + r * w->row_bytes;

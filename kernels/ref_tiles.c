@@ -43,14 +43,14 @@ static unsigned code_of(enum bn_blocks blocks, const uint8_t *block, size_t i)
     }
 }
 
-unsigned bn_stored_code(const struct bn_grouped *w, size_t r, size_t i)
+unsigned bn_stored_code(const struct bn_ternary *w, size_t r, size_t i)
 {
     const uint8_t *row = w->stored + r * w->row_bytes;
     return code_of(w->blocks, row + i / w->group * bn_block_bytes(w), i % w->group);
 }
 
 /* The byte of row r whose codes lie at `at` in its part of a tile. */
-static uint8_t tile_byte(const struct bn_grouped *w, size_t r, size_t at)
+static uint8_t tile_byte(const struct bn_ternary *w, size_t r, size_t at)
 {
     unsigned packed = 0;
     if (w->blocks == BN_BLOCKS_I2S) return w->stored[r * w->row_bytes + at];
@@ -59,7 +59,7 @@ static uint8_t tile_byte(const struct bn_grouped *w, size_t r, size_t at)
     return (uint8_t)packed;
 }
 
-void bn_to_tiles_ref(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+void bn_to_tiles_ref(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w)
 {
     size_t n_groups = w->k / w->group, n_tiles = (w->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS;
     size_t block_bytes = bn_block_bytes(w);

@@ -44,7 +44,9 @@ static const struct bn_option SHAPE[] = {
     BN_OPTION("width", "width of the residual stream", .preset = "256", BN_TO_U32(OF, width, 64, 65536)),
     BN_OPTION("ffn", "width of the feed-forward layers [3 times --width]", BN_TO_U32(OF, ffn, 64, 262144)),
     BN_OPTION("heads", "heads of queries [one per 64 of --width]", BN_TO_U32(OF, heads, 1, 1024)),
+    BN_RARE("kv-heads", "heads of keys and values [half of --heads]", BN_TO_U32(OF, kv_heads, 1, 1024)),
     BN_OPTION("context", "tokens of a training window", .preset = "256", BN_TO_U32(OF, context, 8, 65536)),
+    BN_RARE("rope-base", "base of the rotary angles", .preset = "10000", BN_TO_F64(OF, rope_base, 100, 1e8)),
     {0},
 };
 
@@ -68,6 +70,10 @@ static const struct bn_option STEPS[] = {
     BN_RARE("optimiser", "of ternary matrices; AdamW does the rest", .arg = "adamw|muon", .preset = "adamw",
             BN_TO_CHOICE(OF, optimiser)),
     BN_RARE("warm-up", "steps in which the rate rises", .preset = "100", BN_TO_U32(OF, warm_up, 0, 1000000)),
+    BN_RARE("decay", "weight decay of stage 1", .preset = "0.1", BN_TO_F64(OF, decay, 0, 100)),
+    BN_RARE("decay-2", "weight decay of stage 2", .preset = "0", BN_TO_F64(OF, decay_2, 0, 100)),
+    BN_RARE("beta-1", "Adam's average of gradients", .preset = "0.9", BN_TO_F64(OF, beta_1, 0, 0.9999)),
+    BN_RARE("beta-2", "Adam's average of squares", .preset = "0.95", BN_TO_F64(OF, beta_2, 0, 0.99999)),
     BN_RARE("clip", "largest norm of the gradient; 0: any", .preset = "1", BN_TO_F64(OF, clip, 0, 1e9)),
     BN_OPTION("seed", "seed of first weights and of the order of windows", .preset = "42",
               BN_TO_U64(OF, seed, 0, 9e15)),
@@ -93,7 +99,9 @@ static const struct bn_option RUN[] = {
         BN_OPTION("embedding", "type of the embedding", .arg = BN_TRAIN_EMBEDDINGS, .group = "Model file", \
                   .preset = "f16", BN_TO_CHOICE(type_, file.embedding)),                                   \
         BN_OPTION("name", "name of the model (general.name)", .arg = "TEXT", .group = "Model file",        \
-                  .preset = "bn-train", BN_TO_TEXT(type_, file.name))
+                  .preset = "bn-train", BN_TO_TEXT(type_, file.name)),                                     \
+        BN_OPTION("model-ctx", "context that the file states [that of training]", .arg = "N",              \
+                  .group = "Model file", .rare = true, BN_TO_U32(type_, file.ctx, 1, 1u << 24))
 
 static const struct bn_option BENCH[] = {
     BN_OPTION("vocab", "number of tokens", .group = "Model", .preset = "4096",

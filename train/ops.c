@@ -182,7 +182,7 @@ void bn_op_linear(const struct bn_kernels *k, bn_real *y, const struct bn_op_inp
     (void)k;
 #else
     if (in->acts != NULL && w->codes != NULL) {
-        struct bn_grouped tiles = {.codes = w->codes,
+        struct bn_ternary tiles = {.codes = w->codes,
                                    .scale = w->s,
                                    .rows = w->n_out,
                                    .k = w->n_in,

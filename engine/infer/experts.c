@@ -149,8 +149,7 @@ static bool next_piece(const struct pass *p, struct walk *w, struct piece *out)
 }
 
 /* The inputs of an expert's tokens after each other. */
-static const struct bn_act *gather(const struct pass *p, const struct bn_route *route,
-                                     const struct piece *at)
+static const struct bn_act *gather(const struct pass *p, const struct bn_route *route, const struct piece *at)
 {
     if (p->n == 1) return p->s->act + p->thread;
     for (size_t i = 0; i < at->n; i++)
@@ -168,14 +167,14 @@ static void project(const struct pass *p, enum bn_brick kind, const struct bn_li
     enum bn_kernel slot = p->n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
     struct bn_brick_timer brick = stage_begin(p, kind);
     while (next_piece(p, &walk, &at)) {
-        struct bn_grouped part =
-            bn_grouped_part(&lin->grouped, at.expert * n_ff + at.from, at.expert * n_ff + at.to);
+        struct bn_ternary part =
+            bn_ternary_part(&lin->w, at.expert * n_ff + at.from, at.expert * n_ff + at.to);
         const struct bn_act *act = gather(p, route, &at);
-        bn_multiply_grouped(p, &part, act, y + at.first * n_ff + at.from, n_ff, at.n);
+        bn_multiply_ternary(p, &part, act, y + at.first * n_ff + at.from, n_ff, at.n);
         n_rows += part.rows;
         n_made += part.rows * at.n;
     }
-    stage_end(p, brick, slot, n_rows * lin->w.row_bytes, shape(n_made, lin->k, 1));
+    stage_end(p, brick, slot, n_rows * lin->row_bytes, shape(n_made, lin->k, 1));
 }
 
 static void limit_both(float *gate, float *up, size_t n, float limit)
@@ -244,9 +243,9 @@ static void sum_experts(const struct pass *p, const struct bn_linear *down, cons
     for (uint32_t e = 0; e < p->m->hp.experts.n && width > 0; e++) {
         size_t first = route->first[e], n = route->first[e + 1] - first;
         if (n == 0) continue;
-        struct bn_grouped part = bn_grouped_part(&down->grouped, e * embd + from, e * embd + to);
+        struct bn_ternary part = bn_ternary_part(&down->w, e * embd + from, e * embd + to);
         const struct bn_act *act = p->s->act + own + first;
-        bn_multiply_grouped(p, &part, act, made, width, n);
+        bn_multiply_ternary(p, &part, act, made, width, n);
         for (size_t i = 0; i < n; i++) {
             float *y = p->s->y + route->tokens[first + i] * embd + from, weight = route->weights[first + i];
             add_weighted(y, made + i * width, weight, width);
@@ -254,7 +253,7 @@ static void sum_experts(const struct pass *p, const struct bn_linear *down, cons
         n_rows += width;
         n_made += width * n;
     }
-    stage_end(p, brick, slot, n_rows * down->w.row_bytes, shape(n_made, down->k, 1));
+    stage_end(p, brick, slot, n_rows * down->row_bytes, shape(n_made, down->k, 1));
 }
 
 /* The inputs of down, the experts of each token after each other. up, which is not read any more, takes them. */

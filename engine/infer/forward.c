@@ -68,7 +68,7 @@ static void final_norm(const struct pass *p)
         if (!finite) s->run.bad_row = true;
         if (p->m->head_linear.rows != 0)
             bn_quantize_row16(p, j, bn_rotated(p, &p->m->head_linear, hidden, embd), embd,
-                              p->m->head_linear.grouped.group, finite);
+                              p->m->head_linear.w.group, finite);
     }
     stage_end(p, brick, BN_KERNEL_RMSNORM, 0, counted_once(p, shape(to - from, embd, 1)));
     bn_trace_rows(p, "output_norm", -1, s->hidden, s->wanted, n, embd);

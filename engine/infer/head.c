@@ -26,8 +26,8 @@ void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hid
     const struct bn_matrix *h = &p->m->head;
     if (is_ternary(p->m)) {
         size_t first = p->m->vocab.first;
-        struct bn_grouped part = bn_grouped_part(&p->m->head_linear.grouped, from - first, to - first);
-        bn_multiply_grouped(p, &part, p->s->act, y + from, h->rows, n);
+        struct bn_ternary part = bn_ternary_part(&p->m->head_linear.w, from - first, to - first);
+        bn_multiply_ternary(p, &part, p->s->act, y + from, h->rows, n);
     } else if (h->type == BN_TYPE_F16) {
         const uint16_t *w = (const uint16_t *)(const void *)h->data + from * h->k;
         p->kernels->f16_gemm(y + from, h->rows, w, to - from, h->k, hidden, h->k, n);

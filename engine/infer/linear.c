@@ -166,7 +166,7 @@ void bn_next_inputs(const struct pass *p, const char *op, uint32_t layer, const 
 
 /* ---- products ---- */
 
-static void multiply_tiles(const struct pass *p, const struct bn_grouped *tiles, const struct bn_act *act,
+static void multiply_tiles(const struct pass *p, const struct bn_ternary *tiles, const struct bn_act *act,
                            float *y, size_t ldy, size_t n)
 {
     if (n == 1)
@@ -180,7 +180,7 @@ static void multiply_tiles(const struct pass *p, const struct bn_grouped *tiles,
 /* Without tiles one token is multiplied with the rows of the file. For more, rows become tiles in the scratch memory
  * of the thread: two tiles at a time for a few tokens, so that they stay in the nearest cache; many for many tokens,
  * whose activations are read again for each piece. */
-enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped *part,
+enum bn_kernel bn_multiply_ternary(const struct pass *p, const struct bn_ternary *part,
                                    const struct bn_act *act, float *y, size_t ldy, size_t n)
 {
     const struct bn_session *s = p->s;
@@ -192,7 +192,7 @@ enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped
     if (whole) return slot;
     for (size_t r = 0; r < part->rows; r += each * BN_TILE_ROWS) {
         size_t rows = bn_min_size(each * BN_TILE_ROWS, part->rows - r);
-        struct bn_grouped tiles = bn_grouped_part(part, r, r + rows);
+        struct bn_ternary tiles = bn_ternary_part(part, r, r + rows);
         uint8_t *codes = s->tiles + (size_t)p->thread * s->tile_bytes;
         uint16_t *scales = part->blocks == BN_BLOCKS_I2S
                                ? NULL
@@ -207,10 +207,10 @@ enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped
 }
 
 /* y = W act for rows from ... to of a matrix in T5. */
-static enum bn_kernel multiply_t5(const struct pass *p, const struct bn_ternary *w, size_t from, size_t to,
+static enum bn_kernel multiply_t5(const struct pass *p, const struct bn_t5 *w, size_t from, size_t to,
                                   float *y)
 {
-    struct bn_ternary part = *w;
+    struct bn_t5 part = *w;
     part.codes += from * part.row_bytes;
     part.rows = to - from;
     if (part.rows > 0) p->kernels->t5_gemv(y, &part, p->s->act + own_row(p));
@@ -219,7 +219,7 @@ static enum bn_kernel multiply_t5(const struct pass *p, const struct bn_ternary 
 
 size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float *y)
 {
-    size_t from, to, ldy = lin->rows, n_rows, row_bytes = lin->w.row_bytes;
+    size_t from, to, ldy = lin->rows, n_rows, row_bytes = lin->row_bytes;
     my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
     enum bn_kernel slot;
     float *mine = y + lin->first + from;
@@ -229,8 +229,8 @@ size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float
         slot = multiply_t5(p, &lin->packed, from, to, mine);
         row_bytes = lin->packed.row_bytes;
     } else {
-        struct bn_grouped part = bn_grouped_part(&lin->grouped, from, to);
-        slot = bn_multiply_grouped(p, &part, p->s->act + own_row(p), mine, ldy, p->n);
+        struct bn_ternary part = bn_ternary_part(&lin->w, from, to);
+        slot = bn_multiply_ternary(p, &part, p->s->act + own_row(p), mine, ldy, p->n);
     }
     kernel_end(p, slot, n_rows * row_bytes, shape(n_rows, lin->k, p->n));
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)

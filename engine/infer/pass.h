@@ -156,7 +156,7 @@ void bn_exchange_logits(const struct pass *p);
 void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t width, size_t group,
                        bool finite);
 /* y = W act for a part of a matrix with a scale for each group and n rows of activations. Returns the slot that runs. */
-enum bn_kernel bn_multiply_grouped(const struct pass *p, const struct bn_grouped *part,
+enum bn_kernel bn_multiply_ternary(const struct pass *p, const struct bn_ternary *part,
                                    const struct bn_act *act, float *y, size_t ldy, size_t n);
 
 /* Rows from..to of the head, which are of this rank, times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */

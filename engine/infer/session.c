@@ -35,7 +35,7 @@ static void take(struct arena *a, void *p, size_t n, size_t times, size_t each)
 
 static size_t wanted_tiles(const struct bn_linear *lin)
 {
-    const struct bn_grouped *w = &lin->grouped;
+    const struct bn_ternary *w = &lin->w;
     if (lin->w.rows == 0 || w->codes != NULL) return 0;
     size_t all = bn_tiles_bytes(w, w->rows), one = bn_tiles_bytes(w, 1);
     return all < TILES_BYTES ? all : one > TILES_BYTES ? one : TILES_BYTES;

@@ -24,7 +24,7 @@
 struct job {
     const struct bn_model *m;
     const struct bn_gguf_tensor *t;
-    const struct bn_grouped *w;
+    const struct bn_ternary *w;
     uint8_t *packed;      /* floats: their rows in Q2_0 */
     size_t first, n_rows; /* of the tensor: the first row of w; all */
     size_t block_bytes;   /* of a group in the file */
@@ -166,21 +166,20 @@ bn_status bn_grouped_prepare(struct bn_model *m, struct bn_linear *lin, const st
     const struct bn_type_info *info = bn_type_info(t->type);
     size_t rows = lin->w.rows, group = bn_grouped_size(t->type), n_groups = lin->k / group;
     bool is_float = info->block == 1;
-    struct job job = {.m = m, .t = t, .w = &lin->grouped, .first = lin->first, .n_rows = lin->rows};
+    struct job job = {.m = m, .t = t, .w = &lin->w, .first = lin->first, .n_rows = lin->rows};
     job.block_bytes = (size_t)info->block_bytes * (group / info->block);
     /* Where activations have 8 bits, the code 3 is a damaged file, as in I2_S; else it is the weight +2. */
     job.refuse_code3 = t->type == BN_TYPE_TQ2_0 && !m->wide && !skip_code_check;
-    lin->w.k = lin->k;
-    lin->w.row_bytes = lin->k / 4 + n_groups * 2;
-    lin->grouped = (struct bn_grouped){.rows = rows, .k = lin->k, .group = group};
-    lin->grouped.blocks = blocks_of(t->type);
-    lin->grouped.stored = t->data + lin->first * n_groups * job.block_bytes;
-    lin->grouped.row_bytes = n_groups * job.block_bytes;
+    lin->row_bytes = lin->k / 4 + n_groups * 2;
+    lin->w = (struct bn_ternary){.rows = rows, .k = lin->k, .group = group};
+    lin->w.blocks = blocks_of(t->type);
+    lin->w.stored = t->data + lin->first * n_groups * job.block_bytes;
+    lin->w.row_bytes = n_groups * job.block_bytes;
     if (is_float) {
-        lin->grouped.row_bytes = n_groups * FLOAT_BLOCK_BYTES;
-        job.packed = bn_model_own(m, rows, lin->grouped.row_bytes);
+        lin->w.row_bytes = n_groups * FLOAT_BLOCK_BYTES;
+        job.packed = bn_model_own(m, rows, lin->w.row_bytes);
         if (job.packed == NULL) return bn_nomem(err);
-        lin->grouped.stored = job.packed;
+        lin->w.stored = job.packed;
     } else if (m->n_bytes > CHECKED_BYTES && !job.refuse_code3) {
         return BN_OK;
     }

@@ -19,13 +19,13 @@ struct bn_slice {
     size_t first, n;
 };
 
-/* A ternary linear layer y = W x. Of a model that is divided among ranks, w, grouped and packed have only the rows
- * of this rank: row r of them is row first + r of W. */
+/* A ternary linear layer y = W x. Of a model that is divided among ranks, w and packed have only the rows of this rank:
+ * row r of them is row first + r of W. */
 struct bn_linear {
-    size_t rows, first;  /* of W; the first one of w */
-    struct bn_ternary w; /* I2_S: codes as in the file; else only the sizes. w.k is padded to the block */
-    struct bn_grouped grouped;   /* the same, and what products use: in the file, or a copy in tiles */
-    struct bn_ternary packed;    /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
+    size_t rows, first;          /* of W; the first one of w */
+    struct bn_ternary w;         /* in the file, or a copy in tiles; w.k is padded to the block */
+    size_t row_bytes;            /* of w, that a product reads */
+    struct bn_t5 packed;         /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
     struct bn_rotation rotation; /* of the inputs, before they are quantised */
     const float *input_norm; /* k: the inputs are normalised before they are rotated; NULL: they are not */
     size_t k;                /* inputs, before padding */
@@ -41,16 +41,16 @@ static inline size_t bn_act_padded(size_t k)
 }
 
 /* Bytes of rows in tiles. */
-static inline size_t bn_tiles_bytes(const struct bn_grouped *w, size_t rows)
+static inline size_t bn_tiles_bytes(const struct bn_ternary *w, size_t rows)
 {
     size_t padded = (rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS;
     return padded * (w->k / 4 + (w->blocks == BN_BLOCKS_I2S ? 0 : w->k / w->group * sizeof(uint16_t)));
 }
 
 /* Rows from..to of it; from is a multiple of BN_TILE_ROWS. */
-static inline struct bn_grouped bn_grouped_part(const struct bn_grouped *w, size_t from, size_t to)
+static inline struct bn_ternary bn_ternary_part(const struct bn_ternary *w, size_t from, size_t to)
 {
-    struct bn_grouped part = *w;
+    struct bn_ternary part = *w;
     if (w->codes != NULL) part.codes += from * (w->k / 4);
     if (w->scales != NULL) part.scales += from * (w->k / w->group);
     part.stored += from * w->row_bytes;

@@ -19,7 +19,7 @@
 static bool wants_t5(const struct bn_model *m, const struct bn_linear *lin, const bn_model_options *options)
 {
     bool fast = m->kernels->t5_gemv != bn_kernels_ref.t5_gemv;
-    return lin->grouped.blocks == BN_BLOCKS_I2S && !options->skip_code_check &&
+    return lin->w.blocks == BN_BLOCKS_I2S && !options->skip_code_check &&
            (fast || options->repack == BN_REPACK_ALWAYS);
 }
 
@@ -32,10 +32,11 @@ static void plan_ternary(struct bn_model *m, const bn_model_options *options)
         struct bn_linear *lin = bn_model_linear(m, i);
         if (!wants_t5(m, lin, options)) return;
         size_t blocks = (lin->w.k + BN_T5_BLOCK - 1) / BN_T5_BLOCK;
-        lin->packed = lin->w;
-        lin->packed.k = blocks * BN_T5_BLOCK;
-        lin->packed.row_bytes = blocks * BN_T5_BLOCK_BYTES;
-        lin->packed.codes = NULL;
+        lin->packed = (struct bn_t5){.rows = lin->w.rows,
+                                     .k = blocks * BN_T5_BLOCK,
+                                     .row_bytes = blocks * BN_T5_BLOCK_BYTES,
+                                     .scale = lin->w.scale,
+                                     .streamed = m->streamed};
         r->codes_bytes += (uint64_t)lin->w.rows * lin->packed.row_bytes;
         r->all_codes_bytes += (uint64_t)lin->rows * lin->packed.row_bytes;
     }
@@ -63,7 +64,7 @@ static void pack_share(void *arg, unsigned thread, unsigned n_threads)
         size_t from, to;
         bn_team_share(lin->w.rows, BN_ROW_GRAIN, thread, n_threads, &from, &to);
         for (size_t r = from; r < to; r++)
-            job->m->kernels->t5_pack(codes + r * lin->packed.row_bytes, lin->w.codes + r * lin->w.row_bytes,
+            job->m->kernels->t5_pack(codes + r * lin->packed.row_bytes, lin->w.stored + r * lin->w.row_bytes,
                                      lin->w.k);
         codes += packed_bytes(lin);
     }
@@ -98,12 +99,12 @@ static bn_status pack_layer(struct bn_model *m, uint32_t layer, bn_error *err)
 
 static uint64_t tiles_bytes(const struct bn_linear *lin)
 {
-    return lin->w.rows == 0 ? 0 : bn_tiles_bytes(&lin->grouped, lin->grouped.rows);
+    return lin->w.rows == 0 ? 0 : bn_tiles_bytes(&lin->w, lin->w.rows);
 }
 
 struct tiling {
     const struct bn_model *m;
-    const struct bn_grouped *w;
+    const struct bn_ternary *w;
     uint8_t *codes;
     uint16_t *scales;
 };
@@ -111,17 +112,17 @@ struct tiling {
 static void tile_share(void *arg, unsigned thread, unsigned n_threads)
 {
     const struct tiling *job = arg;
-    const struct bn_grouped *w = job->w;
+    const struct bn_ternary *w = job->w;
     size_t from, to;
     bn_team_share(w->rows, BN_TILE_ROWS, thread, n_threads, &from, &to);
-    struct bn_grouped part = bn_grouped_part(w, from, to);
+    struct bn_ternary part = bn_ternary_part(w, from, to);
     uint16_t *scales = job->scales == NULL ? NULL : job->scales + from * (w->k / w->group);
     job->m->kernels->to_tiles(job->codes + from * (w->k / 4), scales, &part);
 }
 
 static bn_status make_tiles(struct bn_model *m, struct bn_linear *lin, bn_error *err)
 {
-    struct bn_grouped *w = &lin->grouped;
+    struct bn_ternary *w = &lin->w;
     if (lin->w.rows == 0 || w->codes != NULL) return BN_OK;
     bool scaled = w->blocks != BN_BLOCKS_I2S;
     size_t padded = (w->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS;

@@ -68,16 +68,24 @@ static size_t scan_rows(struct scan *scan, void (*row)(struct scan *, size_t))
 static void check_i2s_row(struct scan *scan, size_t r)
 {
     const struct bn_ternary *w = &scan->linear->w;
-    if (scan->model->kernels->has_code3(w->codes + r * w->row_bytes, w->row_bytes)) mark_bad(scan, r);
+    if (scan->model->kernels->has_code3(w->stored + r * w->row_bytes, w->row_bytes)) mark_bad(scan, r);
+}
+
+/* Rows of I2_S at `stored`, padded to the block. */
+static void take_i2s(struct bn_linear *lin, const uint8_t *stored)
+{
+    lin->w.k = (lin->k + BN_I2S_BLOCK - 1) / BN_I2S_BLOCK * BN_I2S_BLOCK;
+    lin->w.group = BN_I2S_BLOCK;
+    lin->w.blocks = BN_BLOCKS_I2S;
+    lin->w.stored = stored;
+    lin->w.row_bytes = lin->row_bytes = lin->w.k / 4;
 }
 
 static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, const struct bn_gguf_tensor *t,
                              bool skip, bn_error *err)
 {
-    lin->w.k = lin->k;
-    lin->w.row_bytes = lin->k / 4;
-    lin->w.codes = t->data + lin->first * lin->w.row_bytes;
-    uint64_t n_codes = (uint64_t)lin->rows * lin->w.row_bytes;
+    take_i2s(lin, t->data + lin->first * (lin->k / 4));
+    uint64_t n_codes = (uint64_t)lin->rows * lin->row_bytes;
     memcpy(&lin->w.scale, t->data + n_codes, sizeof lin->w.scale);
     if (!isfinite(lin->w.scale) || lin->w.scale <= 0.0f)
         return bn_fail_at(err, BN_ERR_FORMAT, t->offset + n_codes, NULL, "scale %g is not a positive number",
@@ -86,7 +94,7 @@ static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, co
     size_t bad = skip ? SIZE_MAX : scan_rows(&scan, check_i2s_row);
     if (bad == SIZE_MAX) return BN_OK;
     bad += lin->first;
-    return bn_hint(bn_fail_at(err, BN_ERR_FORMAT, t->offset + bad * lin->w.row_bytes, NULL,
+    return bn_hint(bn_fail_at(err, BN_ERR_FORMAT, t->offset + bad * lin->row_bytes, NULL,
                               "row %zu holds the code 3, which is not a weight", bad),
                    err, "the file is damaged or packed in another layout");
 }
@@ -106,7 +114,7 @@ static void widen(const struct scan *scan, float *out, size_t row, size_t from, 
 static void pack_float_row(struct scan *scan, size_t r)
 {
     const struct bn_ternary *w = &scan->linear->w;
-    uint8_t *out = (uint8_t *)(uintptr_t)w->codes + r * w->row_bytes;
+    uint8_t *out = (uint8_t *)(uintptr_t)w->stored + r * w->row_bytes;
     float values[FLOAT_CHUNK];
     memset(out, 0, w->row_bytes);
     for (size_t from = 0; from < w->k; from += FLOAT_CHUNK) {
@@ -139,10 +147,10 @@ static float first_magnitude(const struct scan *scan)
 static bn_status prepare_floats(struct bn_model *m, struct bn_linear *lin, const struct bn_gguf_tensor *t,
                                 bn_error *err)
 {
-    lin->w.k = (lin->k + BN_I2S_BLOCK - 1) / BN_I2S_BLOCK * BN_I2S_BLOCK;
-    lin->w.row_bytes = lin->w.k / 4;
-    lin->w.codes = bn_model_own(m, lin->w.rows, lin->w.row_bytes);
-    if (lin->w.codes == NULL) return bn_nomem(err);
+    uint8_t *rows =
+        bn_model_own(m, lin->w.rows, (lin->k + BN_I2S_BLOCK - 1) / BN_I2S_BLOCK * (BN_I2S_BLOCK / 4));
+    if (rows == NULL) return bn_nomem(err);
+    take_i2s(lin, rows);
     struct scan scan = {.model = m, .linear = lin, .tensor = t};
     lin->w.scale = scan.scale = first_magnitude(&scan);
     if (!isfinite(scan.scale))
@@ -165,17 +173,8 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
     uint32_t group = bn_grouped_size(t->type);
     if (m->wide) return bn_grouped_prepare(m, lin, t, skip, err);
     if (group != 0 && (!info->is_float || m->group == group)) return bn_grouped_prepare(m, lin, t, skip, err);
-    if (group != 0 || t->type == BN_TYPE_I2_S) {
-        BN_TRY(group != 0 ? prepare_floats(m, lin, t, err) : prepare_i2s(m, lin, t, skip, err));
-        lin->grouped = (struct bn_grouped){.scale = lin->w.scale,
-                                           .rows = lin->w.rows,
-                                           .k = lin->w.k,
-                                           .group = BN_I2S_BLOCK,
-                                           .blocks = BN_BLOCKS_I2S,
-                                           .stored = lin->w.codes,
-                                           .row_bytes = lin->w.row_bytes};
-        return BN_OK;
-    }
+    if (t->type == BN_TYPE_I2_S) return prepare_i2s(m, lin, t, skip, err);
+    if (group != 0) return prepare_floats(m, lin, t, err);
     return bn_hint(bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,
                               "a linear layer stored as %s is not ternary", info != NULL ? info->name : "?"),
                    err,

@@ -125,7 +125,7 @@ static bn_status bind_head(struct bn_model *m, bn_error *err)
     bn_status status = bn_grouped_prepare(m, &m->head_linear, bn_gguf_find_tensor(&m->gguf, name), true, err);
     if (status != BN_OK) bn_error_name(err, name);
     m->head_bytes =
-        (uint64_t)m->head.rows * m->head_linear.w.row_bytes; /* tiles can be larger than the file's */
+        (uint64_t)m->head.rows * m->head_linear.row_bytes; /* tiles can be larger than the file's */
     return status;
 }
 
@@ -178,7 +178,7 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct bn
         return status;
     }
     BN_TRY(bn_hadamard_of(&m->hadamard, name, k, &out->rotation, err));
-    m->ternary_bytes += n_read * rows * out->w.row_bytes;
+    m->ternary_bytes += n_read * rows * out->row_bytes;
     m->ternary_weights += n_read * rows * k;
     if (p->adds && m->hp.residual_scale != 1.0f) {
         out->extra_scale = m->hp.residual_scale;
@@ -300,8 +300,8 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
     for (const struct bn_layer_part *p = bn_parts; p->name != NULL; p++)
         if (bn_part_is_in(p, hp, n)) BN_TRY(bind_part(m, n, p, skip, err));
     if (hp->experts.n != 0)
-        m->expert_bytes = (uint64_t)hp->n_ff * (l->gate.w.row_bytes + l->up.w.row_bytes) +
-                          (uint64_t)hp->n_embd * l->down.w.row_bytes;
+        m->expert_bytes = (uint64_t)hp->n_ff * (l->gate.row_bytes + l->up.row_bytes) +
+                          (uint64_t)hp->n_embd * l->down.row_bytes;
     const struct bn_recurrent *r = &l->recurrent;
     if (l->is_recurrent) BN_TRY(check_alike(n, "attn_qkv and attn_gate", &r->mix, &r->z, &r->z, err));
     if (!l->is_recurrent) BN_TRY(check_alike(n, "attn_q, attn_k and attn_v", &l->q, &l->k, &l->v, err));
@@ -321,9 +321,9 @@ static void mark_streamed(struct bn_model *m)
     m->streamed = (m->ternary_bytes + m->head_bytes) / n_ranks > (uint64_t)cache;
     for (size_t i = 0; i < bn_model_n_linears(m); i++) {
         struct bn_linear *lin = bn_model_linear(m, i);
-        lin->w.streamed = lin->grouped.streamed = m->streamed;
+        lin->w.streamed = m->streamed;
     }
-    m->head_linear.grouped.streamed = m->streamed;
+    m->head_linear.w.streamed = m->streamed;
 }
 
 /* The first matrix of the first layer tells how weights and activations are stored, unless the key

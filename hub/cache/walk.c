@@ -4,9 +4,9 @@
  * whether one is a link to the other, or both are names of one file.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,51 +158,81 @@ static void begin_repo(struct repo *repo, const char *folder)
     repo->more_commits = false;
 }
 
-/* An entry below a repository's folder; inside: its path there. A folder is entered unless *skip. */
-static bn_status on_entry(struct repo *repo, const FTSENT *e, const char *inside, bool *skip, bn_error *err)
+/* What is below a repository's folder. */
+struct entry {
+    const char *path, *inside, *name; /* inside: its path in the repository */
+    struct stat st;
+    int level; /* of the folder of a repository: 1 */
+};
+
+/* A folder is entered unless *skip. */
+static bn_status on_entry(struct repo *repo, const struct entry *e, bool *skip, bn_error *err)
 {
     static const char REFS[] = "refs/", BLOBS[] = "blobs/", SNAPSHOTS[] = "snapshots/";
-    bool refs = strncmp(inside, REFS, sizeof REFS - 1) == 0;
-    bool blobs = strncmp(inside, BLOBS, sizeof BLOBS - 1) == 0;
-    const char *place = inside + sizeof SNAPSHOTS - 1;
-    if (e->fts_level == 2) return BN_OK;
-    if (e->fts_info == FTS_D) {
-        *skip = blobs || (!refs && e->fts_level == 3 && !bn_hub_is_commit(e->fts_name));
+    bool refs = strncmp(e->inside, REFS, sizeof REFS - 1) == 0;
+    bool blobs = strncmp(e->inside, BLOBS, sizeof BLOBS - 1) == 0;
+    if (e->level == 2) return BN_OK;
+    if (S_ISDIR(e->st.st_mode)) {
+        *skip = blobs || (!refs && e->level == 3 && !bn_hub_is_commit(e->name));
         return BN_OK;
     }
-    if (refs) on_ref(repo, e->fts_path);
-    if (blobs) return on_blob(repo, e->fts_path, e->fts_name, e->fts_statp, err);
-    return refs || e->fts_level == 3 || strncmp(inside, SNAPSHOTS, sizeof SNAPSHOTS - 1) != 0
+    if (refs) on_ref(repo, e->path);
+    if (blobs) return on_blob(repo, e->path, e->name, &e->st, err);
+    return refs || e->level == 3 || strncmp(e->inside, SNAPSHOTS, sizeof SNAPSHOTS - 1) != 0
                ? BN_OK
-               : on_file(repo, e->fts_path, place, err);
+               : on_file(repo, e->path, e->inside + sizeof SNAPSHOTS - 1, err);
 }
 
-static int by_entry(const FTSENT **a, const FTSENT **b)
+static bool is_gone(int error)
 {
-    return strcmp((*a)->fts_name, (*b)->fts_name);
+    return error == ENOENT || error == ENOTDIR;
 }
 
-static bn_status walk(FTS *fts, struct repo *repo, bn_error *err)
+static int by_entry(const struct dirent **a, const struct dirent **b)
 {
-    FTSENT *e;
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static bn_status walk(struct repo *repo, const char *folder, size_t n_repo, int level, bn_error *err);
+
+/* n_repo: characters of the path of the repository's folder. */
+static bn_status visit(struct repo *repo, const char *folder, const char *name, size_t n_repo, int level,
+                       bn_error *err)
+{
+    char path[BN_HUB_PATH_MAX];
+    bool skip = level == 1 && strncmp(name, MARK, sizeof MARK - 1) != 0;
+    struct entry e = {.path = path, .name = name, .level = level};
+    if (skip || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return BN_OK;
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (n < 0 || (size_t)n >= sizeof path) return bn_fail_in(err, BN_ERR_IO, folder, "a path is too long");
+    if (lstat(path, &e.st) != 0)
+        return is_gone(errno) ? BN_OK : bn_fail_errno(err, errno, path, "cannot read");
+    bool enter = S_ISDIR(e.st.st_mode);
+    if (level == 1 && !enter) return BN_OK;
+    if (level == 1) n_repo = (size_t)n;
+    e.inside = path + n_repo + 1;
+    if (level == 1)
+        begin_repo(repo, name);
+    else
+        BN_TRY(on_entry(repo, &e, &skip, err));
+    if (enter && !skip) BN_TRY(walk(repo, path, n_repo, level, err));
+    if (level == 1) end_repo(repo);
+    return BN_OK;
+}
+
+/* What is in a folder, by name. Links are not followed, but for the root. */
+static bn_status walk(struct repo *repo, const char *folder, size_t n_repo, int level, bn_error *err)
+{
+    struct dirent **list;
     bn_status status = BN_OK;
-    size_t n_root = 0;
-    while (status == BN_OK && (errno = 0, e = fts_read(fts)) != NULL) {
-        bool ours = e->fts_level > 0 && strncmp(e->fts_path + n_root, MARK, sizeof MARK - 1) == 0;
-        bool skip = e->fts_level > 0 && !ours, gone = e->fts_errno == ENOENT || e->fts_errno == ENOTDIR;
-        if ((e->fts_info == FTS_DNR || e->fts_info == FTS_ERR || e->fts_info == FTS_NS) && !gone)
-            status = bn_fail_errno(err, e->fts_errno, e->fts_path, "cannot read");
-        else if (e->fts_level == 0)
-            n_root = e->fts_pathlen + 1u;
-        else if (ours && e->fts_level == 1 && e->fts_info == FTS_D)
-            begin_repo(repo, e->fts_name);
-        else if (ours && e->fts_level == 1 && e->fts_info == FTS_DP)
-            end_repo(repo);
-        else if (ours && e->fts_level > 1 && e->fts_info != FTS_DP && !gone)
-            status = on_entry(repo, e, strchr(e->fts_path + n_root, '/') + 1, &skip, err);
-        if (skip && e->fts_info == FTS_D) (void)fts_set(fts, e, FTS_SKIP);
+    int n = scandir(folder, &list, NULL, by_entry);
+    if (n < 0) return is_gone(errno) ? BN_OK : bn_fail_errno(err, errno, folder, "cannot read");
+    for (int i = 0; i < n; i++) {
+        if (status == BN_OK) status = visit(repo, folder, list[i]->d_name, n_repo, level + 1, err);
+        free(list[i]);
     }
-    return status == BN_OK && errno != 0 ? bn_fail_errno(err, errno, NULL, "cannot read the cache") : status;
+    free(list);
+    return status;
 }
 
 static int by_name(const void *a, const void *b)
@@ -216,15 +246,11 @@ static int by_name(const void *a, const void *b)
 
 bn_status bn_hub_walk_open(struct bn_hub_walk *out, const char *root, bn_error *err)
 {
-    char *const roots[] = {(char *)(uintptr_t)root, NULL};
     *out = (struct bn_hub_walk){0};
     struct repo *repo = bn_alloc(1, sizeof *repo);
     if (repo == NULL) return bn_nomem(err);
     repo->out = out;
-    /* The root may be a link: the user names it. No other one is followed. */
-    FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_entry);
-    bn_status status = fts != NULL ? walk(fts, repo, err) : bn_fail_errno(err, errno, root, "cannot read");
-    if (fts != NULL) fts_close(fts);
+    bn_status status = walk(repo, root, 0, 0, err);
     bn_free(repo);
     if (out->n > 1) qsort(out->list, out->n, sizeof *out->list, by_name);
     return status;

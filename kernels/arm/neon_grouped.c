@@ -68,7 +68,7 @@ INLINE float32x4_t add_group(float32x4_t acc, const uint16_t *scales, int32x4_t 
 }
 
 /* Those of the four rows from `row` on that exist. */
-INLINE void store_rows(float *y, const struct bn_grouped *w, size_t row, float32x4_t v,
+INLINE void store_rows(float *y, const struct bn_ternary *w, size_t row, float32x4_t v,
                        const struct bn_act *x, const enum product product)
 {
     float lane[4];
@@ -87,7 +87,7 @@ INLINE void store_rows(float *y, const struct bn_grouped *w, size_t row, float32
 /* n_quarters of a tile from quarter `first` on for n tokens, constants whose product is at most 8: each code is
  * unpacked once for all tokens, and the sums of both planes fit the registers. `stored` (a constant): from the rows of
  * a file. */
-INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+INLINE void some_quarters(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                           size_t tile, const bool stored, size_t first, const size_t n_quarters,
                           const size_t n, const enum product product)
 {
@@ -136,7 +136,7 @@ INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, cons
             store_rows(y + j * ldy, w, tile * ROWS + 4 * (first + c), acc[j][c], &x[j], product);
 }
 
-INLINE void ternary_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x,
+INLINE void ternary_gemv(float *y, const struct bn_ternary *w, const struct bn_act *x,
                          const enum product product)
 {
     for (size_t tile = 0; tile * ROWS < w->rows; tile++)
@@ -146,7 +146,7 @@ INLINE void ternary_gemv(float *y, const struct bn_grouped *w, const struct bn_a
             some_quarters(y, 0, w, x, tile, true, 0, 4, 1, product);
 }
 
-INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                             size_t n, size_t tile, const enum product product)
 {
     size_t j = 0;
@@ -157,7 +157,7 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, co
         some_quarters(y + j * ldy, ldy, w, x + j, tile, false, 0, 4, 1, product);
 }
 
-INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n,
                          const enum product product)
 {
     for (size_t j = 0; j < n; j += BATCH_TOKENS)
@@ -166,12 +166,12 @@ INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const
                             product);
 }
 
-void bn_ternary_gemv_neon(float *y, const struct bn_grouped *w, const struct bn_act *x)
+void bn_ternary_gemv_neon(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     BY_PRODUCT(w, x, ternary_gemv, y, w, x);
 }
 
-void bn_ternary_gemm_neon(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
+void bn_ternary_gemm_neon(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
     BY_PRODUCT(w, x, ternary_gemm, y, ldy, w, x, n);
 }
@@ -229,7 +229,7 @@ void bn_to_plane_neon(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, si
     }
 }
 
-void bn_to_tiles_neon(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+void bn_to_tiles_neon(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w)
 {
     to_tiles(codes, scales, w);
 }

@@ -175,7 +175,7 @@ ALWAYS size_t weights_at(size_t i, unsigned p, const enum product product)
 
 /* len elements of two tiles of weights, as -1 ... 2. Sixteen words of four bytes, one of each row of the matrix, are
  * a row of a tile. The same elements of the next two are prefetched. */
-ALWAYS void unpack(struct chunk *chunk, const struct bn_grouped *w, size_t tile, size_t begin, size_t len,
+ALWAYS void unpack(struct chunk *chunk, const struct bn_ternary *w, size_t tile, size_t begin, size_t len,
                    const enum product product)
 {
     size_t last = (w->rows - 1) / SIDE;
@@ -233,7 +233,7 @@ ALWAYS size_t tile_at(const struct batch *batch, size_t p)
 
 /* A chunk of len elements from the begin'th on, for the tokens of tile p, and of the next one when there are two. With
  * 16 bits two planes of one tile take the place of two tiles. */
-ALWAYS void add_chunk(union results *acc, const struct chunk *chunk, const struct bn_grouped *w, size_t begin,
+ALWAYS void add_chunk(union results *acc, const struct chunk *chunk, const struct bn_ternary *w, size_t begin,
                       size_t len, const struct batch *batch, size_t p, const enum product product,
                       const bool two)
 {
@@ -271,7 +271,7 @@ static __attribute__((noinline)) void finish(float results[SIDE], const int32_t 
 }
 
 /* Two tiles of weights from `tile` on. */
-ALWAYS void rows_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, size_t tile,
+ALWAYS void rows_for_tokens(float *y, size_t ldy, const struct bn_ternary *w, size_t tile,
                             const struct batch *batch, const enum product product)
 {
     struct chunk chunk;
@@ -299,7 +299,7 @@ ALWAYS void rows_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, si
             }
 }
 
-ALWAYS void tokens(float *y, size_t ldy, const struct bn_grouped *w, struct batch *batch,
+ALWAYS void tokens(float *y, size_t ldy, const struct bn_ternary *w, struct batch *batch,
                    const struct bn_act *x, size_t n, const enum product product)
 {
     size_t most = batch_of(n, (product == WIDE ? 2 : 1) * w->k);
@@ -314,7 +314,7 @@ ALWAYS void tokens(float *y, size_t ldy, const struct bn_grouped *w, struct batc
     TILES_RELEASE();
 }
 
-void AMX(ternary_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
+void AMX(ternary_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
     struct batch batch = {0};
     enum product product = product_of(w, x);

@@ -102,7 +102,7 @@ INLINE __m256 widened(const uint16_t *scales)
 }
 
 /* The rows of a tile that exist. */
-INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, const __m256 v[2],
+INLINE void store_tile(float *y, const struct bn_ternary *w, size_t tile, const __m256 v[2],
                        const struct bn_act *x, const enum product product)
 {
     size_t left = w->rows - tile * ROWS;
@@ -206,7 +206,7 @@ INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const 
 }
 
 /* A tile for n tokens (a constant); `stored` (a constant): from the rows of a file. */
-INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t tile,
+INLINE void tile_for(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t tile,
                      const bool stored, const size_t n, const bool vnni, const enum product product)
 {
     const size_t group = product == WHOLE ? BN_I2S_BLOCK : w->group, n_groups = w->k / group;
@@ -242,7 +242,7 @@ INLINE void tile_for(float *y, size_t ldy, const struct bn_grouped *w, const str
         store_tile(y + j * ldy, w, tile, acc[j], &x[j], product);
 }
 
-INLINE void ternary_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x, const bool vnni,
+INLINE void ternary_gemv(float *y, const struct bn_ternary *w, const struct bn_act *x, const bool vnni,
                          const enum product product)
 {
     for (size_t tile = 0; tile * ROWS < w->rows; tile++)
@@ -253,7 +253,7 @@ INLINE void ternary_gemv(float *y, const struct bn_grouped *w, const struct bn_a
 }
 
 /* A tile for n tokens, four at a time, or two of 16 bits: as many as have their sums in registers. */
-INLINE void tile_for_few(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+INLINE void tile_for_few(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n,
                          size_t tile, const bool vnni, const enum product product)
 {
     const size_t most = product == WIDE ? 2 : 4;
@@ -273,7 +273,7 @@ struct unpacked {
 };
 
 /* len elements of a tile from the begin'th; the same ones of the next tile are prefetched. */
-INLINE void unpack_tile(struct unpacked *out, const struct bn_grouped *w, size_t tile, size_t begin,
+INLINE void unpack_tile(struct unpacked *out, const struct bn_ternary *w, size_t tile, size_t begin,
                         size_t len)
 {
     const uint8_t *codes = w->codes + tile * 4 * w->k + 4 * begin;
@@ -342,7 +342,7 @@ INLINE void multiply(__m256 acc[][2], const struct unpacked *tile, const struct 
 }
 
 /* A tile for n <= MAX_TOKENS tokens. */
-INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                             size_t n, size_t tile, const bool vnni, const enum product product)
 {
     struct unpacked unpacked;
@@ -364,7 +364,7 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, co
         store_tile(y + j * ldy, w, tile, acc[j], &x[j], product);
 }
 
-INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n,
                          const bool vnni, const enum product product)
 {
     for (size_t tile = 0; n <= FEW && tile * ROWS < w->rows; tile++)
@@ -376,11 +376,11 @@ INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const
 }
 
 #define DEFINE(isa, vnni)                                                                                \
-    void bn_ternary_gemv_##isa(float *y, const struct bn_grouped *w, const struct bn_act *x)             \
+    void bn_ternary_gemv_##isa(float *y, const struct bn_ternary *w, const struct bn_act *x)             \
     {                                                                                                    \
         BY_PRODUCT(w, x, ternary_gemv, y, w, x, vnni);                                                   \
     }                                                                                                    \
-    void bn_ternary_gemm_##isa(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, \
+    void bn_ternary_gemm_##isa(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, \
                                size_t n)                                                                 \
     {                                                                                                    \
         BY_PRODUCT(w, x, ternary_gemm, y, ldy, w, x, n, vnni);                                           \
@@ -467,7 +467,7 @@ void bn_to_plane_avx2(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, si
     }
 }
 
-void bn_to_tiles_avx2(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+void bn_to_tiles_avx2(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w)
 {
     to_tiles(codes, scales, w);
 }

@@ -65,7 +65,7 @@ INLINE __m512i minus_sum(const struct bn_act *x, size_t g, const enum product pr
 }
 
 /* The rows of a tile that exist. */
-INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, __m512 v, const struct bn_act *x,
+INLINE void store_tile(float *y, const struct bn_ternary *w, size_t tile, __m512 v, const struct bn_act *x,
                        const enum product product)
 {
     size_t left = w->rows - tile * ROWS;
@@ -136,7 +136,7 @@ INLINE __m512i group_of_tile(const uint8_t *codes, size_t ahead, const struct bn
 }
 
 /* Weights that are summed at once. */
-INLINE size_t group_of(const struct bn_grouped *w, const enum product product)
+INLINE size_t group_of(const struct bn_ternary *w, const enum product product)
 {
     return product == WHOLE ? BN_I2S_BLOCK : w->group;
 }
@@ -147,13 +147,13 @@ INLINE __m512 scales_at(const uint16_t *scales, size_t g, const enum product pro
 }
 
 /* The scales of a tile. */
-INLINE const uint16_t *scales_of(const struct bn_grouped *w, size_t tile, const enum product product)
+INLINE const uint16_t *scales_of(const struct bn_ternary *w, size_t tile, const enum product product)
 {
     return product == WHOLE ? NULL : w->scales + tile * (w->k / w->group) * ROWS;
 }
 
 /* The tiles lie one after the other, so the whole matrix is read in the order of its addresses. */
-INLINE void gemv(float *y, const struct bn_grouped *w, const struct bn_act *x, const enum product product)
+INLINE void gemv(float *y, const struct bn_ternary *w, const struct bn_act *x, const enum product product)
 {
     const size_t group = group_of(w, product), n_groups = w->k / group;
     for (size_t tile = 0; tile * ROWS < w->rows; tile++) {
@@ -169,7 +169,7 @@ INLINE void gemv(float *y, const struct bn_grouped *w, const struct bn_act *x, c
 }
 
 /* The same from the rows of a file. The next group is brought into a tile while this one is multiplied. */
-INLINE void gemv_stored(float *y, const struct bn_grouped *w, const struct bn_act *x,
+INLINE void gemv_stored(float *y, const struct bn_ternary *w, const struct bn_act *x,
                         const enum product product)
 {
     __m512i room[2][4 * BN_MAX_GROUP / sizeof(__m512i)];
@@ -189,7 +189,7 @@ INLINE void gemv_stored(float *y, const struct bn_grouped *w, const struct bn_ac
     }
 }
 
-INLINE void any_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x, const enum product product)
+INLINE void any_gemv(float *y, const struct bn_ternary *w, const struct bn_act *x, const enum product product)
 {
     if (w->codes != NULL)
         gemv(y, w, x, product);
@@ -197,7 +197,7 @@ INLINE void any_gemv(float *y, const struct bn_grouped *w, const struct bn_act *
         gemv_stored(y, w, x, product);
 }
 
-void bn_ternary_gemv_avx512vnni(float *y, const struct bn_grouped *w, const struct bn_act *x)
+void bn_ternary_gemv_avx512vnni(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     BY_PRODUCT(w, x, any_gemv, y, w, x);
 }
@@ -241,7 +241,7 @@ INLINE void group_of_pair(__m512i lows[FEW][PAIR], const uint8_t *const codes[PA
 }
 
 /* Two tiles for n tokens (a constant). Where there is one tile, it is both. */
-INLINE void pair_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+INLINE void pair_for_tokens(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                             size_t tile, const size_t n, const enum product product)
 {
     const size_t group = group_of(w, product), n_groups = w->k / group;
@@ -272,7 +272,7 @@ INLINE void pair_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, co
         break;
 
 /* Two tiles for n <= FEW tokens. */
-INLINE void pair_of_tiles(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+INLINE void pair_of_tiles(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n,
                           size_t tile, const enum product product)
 {
     for (; product == WIDE && n >= FEW / 2; n -= FEW / 2, x += FEW / 2, y += FEW / 2 * ldy)
@@ -306,7 +306,7 @@ struct chunk {
 
 /* len elements of the tiles from the begin'th. The same elements of the next tiles are prefetched when they come
  * from memory: they arrive while these are multiplied. */
-static void unpack_chunk(struct chunk *chunk, const struct bn_grouped *w, const size_t tile[TILES],
+static void unpack_chunk(struct chunk *chunk, const struct bn_ternary *w, const size_t tile[TILES],
                          size_t begin, size_t len)
 {
     for (size_t t = 0; t < TILES; t++) {
@@ -386,7 +386,7 @@ INLINE void multiply_all(__m512 acc[][TILES], const struct chunk *chunk, const s
 }
 
 /* Four tiles for n <= BATCH_TOKENS tokens. Where there are fewer, the last one is repeated. */
-INLINE void four_tiles(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+INLINE void four_tiles(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n,
                        size_t first, const enum product product)
 {
     struct chunk chunk;
@@ -409,7 +409,7 @@ INLINE void four_tiles(float *y, size_t ldy, const struct bn_grouped *w, const s
             store_tile(y + j * ldy, w, tile[t], acc[j][t], &x[j], product);
 }
 
-INLINE void gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n,
+INLINE void gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n,
                  const enum product product)
 {
     size_t batch = ACT_BYTES / ((product == WIDE ? 2 : 1) * w->k) / TOKENS * TOKENS;
@@ -422,7 +422,7 @@ INLINE void gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct 
             four_tiles(y + j * ldy, ldy, w, x + j, n - j < batch ? n - j : batch, tile, product);
 }
 
-void bn_ternary_gemm_avx512vnni(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+void bn_ternary_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                                 size_t n)
 {
     if (n == 1) {
@@ -469,7 +469,7 @@ void bn_quantize16_avx512vnni(int8_t *high, int8_t *low, float *step, int32_t *s
     }
 }
 
-void bn_to_tiles_avx512vnni(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+void bn_to_tiles_avx512vnni(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w)
 {
     to_tiles(codes, scales, w);
 }

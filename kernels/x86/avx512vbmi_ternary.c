@@ -68,7 +68,7 @@ INLINE void t5_rows(__m512i *lanes, const uint8_t *codes, size_t row_bytes, cons
 }
 
 /* Sixteen rows are added up together. */
-void bn_t5_gemv_avx512vbmi(float *y, const struct bn_ternary *w, const struct bn_act *x)
+void bn_t5_gemv_avx512vbmi(float *y, const struct bn_t5 *w, const struct bn_act *x)
 {
     __m512i lanes[16] = {0};
     for (size_t row = 0; row < w->rows; row += 16) {

@@ -42,14 +42,14 @@ static uint8_t *make_matrix(struct ck *ck, struct ck_call *call, const struct sh
         if (s->codes == TERNARY) byte &= ~((byte & byte >> 1 & 0x55u) << 1);
         codes[i] = (uint8_t)(s->codes < 4 ? 0x55u * (unsigned)s->codes : byte);
     }
-    call->grouped = (struct bn_grouped){.codes = codes, .rows = s->rows, .k = k, .group = s->group};
+    call->tiles = (struct bn_ternary){.codes = codes, .rows = s->rows, .k = k, .group = s->group};
     if (s->high == WHOLE) {
-        call->grouped.blocks = BN_BLOCKS_I2S;
-        call->grouped.scale = 0.25f + fabsf(ck_uniform(ck));
+        call->tiles.blocks = BN_BLOCKS_I2S;
+        call->tiles.scale = 0.25f + fabsf(ck_uniform(ck));
     } else {
-        call->grouped.scales = ck_halves(ck, halves, s->scales);
+        call->tiles.scales = ck_halves(ck, halves, s->scales);
     }
-    call->grouped.streamed = ck_below(ck, 2) == 1; /* both ways give the same bits */
+    call->tiles.streamed = ck_below(ck, 2) == 1; /* both ways give the same bits */
     return codes;
 }
 
@@ -85,7 +85,7 @@ static void put_code(uint8_t *codes, size_t k, size_t r, size_t i, unsigned code
 /* Rows of I2_S with some bytes between them: the four bytes of a row in a tile, side by side. */
 static void make_i2s(struct ck *ck, struct ck_call *call, const struct shape *s)
 {
-    struct bn_grouped *w = &call->grouped;
+    struct bn_ternary *w = &call->tiles;
     size_t row_bytes = w->k / 4 + s->gap / 64;
     uint8_t *stored = ck_buffer(ck, CK_IN, CK_BYTES, (s->rows - 1) * row_bytes + w->k / 4);
     for (size_t r = 0; r < s->rows; r++)
@@ -106,7 +106,7 @@ static void make_stored(struct ck *ck, struct ck_call *call, uint8_t *codes, con
     const struct stored *of = &STORED[ck_below(ck, COUNT(STORED) - 1)];
     while (of->group != s->group || (s->codes != ANY && s->codes != TERNARY && of->blocks != BN_BLOCKS_Q2))
         of = &STORED[ck_below(ck, COUNT(STORED) - 1)];
-    struct bn_grouped *w = &call->grouped;
+    struct bn_ternary *w = &call->tiles;
     size_t row_bytes = s->groups * of->bytes;
     uint8_t *stored = ck_buffer(ck, CK_IN, CK_BYTES, s->rows * row_bytes);
     for (size_t i = 0; i < s->rows * row_bytes; i++)
@@ -114,7 +114,7 @@ static void make_stored(struct ck *ck, struct ck_call *call, uint8_t *codes, con
     for (size_t r = 0; r < s->rows; r++)
         for (size_t i = 0; i < w->k; i++) {
             uint8_t *block = stored + r * row_bytes + i / s->group * of->bytes;
-            unsigned at = (unsigned)(i % s->group), shift = 2 * (at & 3), code = bn_grouped_code(w, r, i);
+            unsigned at = (unsigned)(i % s->group), shift = 2 * (at & 3), code = bn_ternary_code(w, r, i);
             memcpy(block + of->scale_at, &w->scales[(r / 16 * s->groups + i / s->group) * 16 + r % 16], 2);
             if (of->blocks == BN_BLOCKS_Q2)
                 block[2 + at / 4] = (uint8_t)((block[2 + at / 4] & ~(3u << shift)) | code << shift);
@@ -150,7 +150,8 @@ static float one_step(struct ck *ck, enum steps steps)
 
 static float ordinary_scale(struct ck *ck)
 {
-    return ldexpf(1.5f + 0.5f * ck_uniform(ck), (int)ck_below(ck, 9) - 2);
+    float scale = 1.5f + 0.5f * ck_uniform(ck);
+    return ldexpf(scale, (int)ck_below(ck, 9) - 2);
 }
 
 /* Values in their order. */
@@ -295,24 +296,24 @@ static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class cla
 }
 
 /* Kernels that compute with the rows of a file get no tiles. */
-static struct bn_grouped matrix_of(const struct ck_call *call)
+static struct bn_ternary matrix_of(const struct ck_call *call)
 {
-    struct bn_grouped w = call->grouped;
+    struct bn_ternary w = call->tiles;
     if (w.stored != NULL) w.codes = NULL;
     return w;
 }
 
 static void invoke_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
 {
-    struct bn_grouped w = matrix_of(call);
+    struct bn_ternary w = matrix_of(call);
     kernels->ternary_gemv(call->out, &w, call->a);
 }
 
-CK_INVOKE(ternary_gemm, call->out, call->ldy, &call->grouped, call->a, call->n)
+CK_INVOKE(ternary_gemm, call->out, call->ldy, &call->tiles, call->a, call->n)
 
 /* The exact sum of group g: bytes at .. at + 3 of a plane, whose elements lie four apart, belong to one pair
  * of bits in the four bytes of the row. */
-static int64_t exact_sum(const struct bn_grouped *w, size_t row, size_t g, const struct bn_act *x)
+static int64_t exact_sum(const struct bn_ternary *w, size_t row, size_t g, const struct bn_act *x)
 {
     const uint8_t *tile = w->codes + row / 16 * 4 * w->k;
     int64_t t = 0;
@@ -325,7 +326,7 @@ static int64_t exact_sum(const struct bn_grouped *w, size_t row, size_t g, const
 }
 
 /* The exact sum of a row of I2_S: byte 4m + p of a block lies at 64m + p, and has elements 32 apart. */
-static int64_t exact_row(const struct bn_grouped *w, size_t row, const int8_t *q)
+static int64_t exact_row(const struct bn_ternary *w, size_t row, const int8_t *q)
 {
     const uint8_t *tile = w->codes + row / 16 * 4 * w->k + row % 16 * 4;
     int64_t t = 0;
@@ -341,9 +342,9 @@ static bool truth_whole(struct ck *ck, const struct ck_call *call)
     const struct bn_act *x = call->a;
     const float *y = call->out;
     for (size_t j = 0; j < call->n; j++)
-        for (size_t r = 0; r < call->grouped.rows; r++) {
-            double t = (double)exact_row(&call->grouped, r, x[j].q);
-            double want = t / (double)x[j].scale * (double)call->grouped.scale;
+        for (size_t r = 0; r < call->tiles.rows; r++) {
+            double t = (double)exact_row(&call->tiles, r, x[j].q);
+            double want = t / (double)x[j].scale * (double)call->tiles.scale;
             if (!ck_near(ck, "product", j * call->ldy + r, y[j * call->ldy + r], want, fabs(want) * 0x1p-22))
                 return false;
         }
@@ -352,8 +353,8 @@ static bool truth_whole(struct ck *ck, const struct ck_call *call)
 
 static bool truth_product(struct ck *ck, const struct ck_call *call)
 {
-    if (call->grouped.scales == NULL) return truth_whole(ck, call);
-    const struct bn_grouped *w = &call->grouped;
+    if (call->tiles.scales == NULL) return truth_whole(ck, call);
+    const struct bn_ternary *w = &call->tiles;
     const struct bn_act *x = call->a;
     const float *y = call->out;
     size_t groups = w->k / w->group;
@@ -517,21 +518,21 @@ static bool setup_to_tiles(struct ck *ck, struct ck_call *call, enum ck_class cl
     uint8_t *stored = ck_buffer(ck, CK_IN, CK_BYTES, (rows - 1) * row_bytes + groups * s->bytes);
     for (size_t i = 0; i < (rows - 1) * row_bytes + groups * s->bytes; i++)
         stored[i] = (uint8_t)(class == CK_EXTREMES ? VALUE[index] : (int)ck_below(ck, 256));
-    call->grouped = (struct bn_grouped){.rows = rows, .k = groups * s->group, .group = s->group};
-    call->grouped.blocks = s->blocks;
-    call->grouped.stored = stored;
-    call->grouped.row_bytes = row_bytes;
-    call->grouped.streamed = ck_below(ck, 2) == 1;
-    call->out = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * 4 * call->grouped.k);
+    call->tiles = (struct bn_ternary){.rows = rows, .k = groups * s->group, .group = s->group};
+    call->tiles.blocks = s->blocks;
+    call->tiles.stored = stored;
+    call->tiles.row_bytes = row_bytes;
+    call->tiles.streamed = ck_below(ck, 2) == 1;
+    call->out = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * 4 * call->tiles.k);
     if (s->blocks != BN_BLOCKS_I2S)
         call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, tiles * groups * BN_TILE_ROWS * sizeof(uint16_t));
     call->n = (size_t)(s - STORED);
-    snprintf(call->text, sizeof call->text, "%zux%zu/%zu blocks=%d", rows, call->grouped.k, s->group,
+    snprintf(call->text, sizeof call->text, "%zux%zu/%zu blocks=%d", rows, call->tiles.k, s->group,
              (int)s->blocks);
     return true;
 }
 
-CK_INVOKE(to_tiles, call->out, call->out2, &call->grouped)
+CK_INVOKE(to_tiles, call->out, call->out2, &call->tiles)
 
 /* The code of weight i of a row in a tile. */
 static unsigned tile_code(const uint8_t *row, enum bn_blocks blocks, size_t i)
@@ -544,7 +545,7 @@ static unsigned tile_code(const uint8_t *row, enum bn_blocks blocks, size_t i)
 static bool truth_to_tiles(struct ck *ck, const struct ck_call *call)
 {
     const struct stored *s = &STORED[call->n];
-    const struct bn_grouped *w = &call->grouped;
+    const struct bn_ternary *w = &call->tiles;
     const uint8_t *codes = call->out, *scales = call->out2;
     size_t padded = (w->rows + 15) / 16 * 16, groups = w->k / s->group;
     for (size_t r = 0; r < padded; r++)

@@ -45,9 +45,8 @@ static bool make_t5(struct ck *ck, struct ck_call *call, const struct t5_shape *
     *act = (struct bn_act){.q = q, .total = sum, .scale = 3.0f + ck_uniform(ck)};
     call->act = act;
     call->weights = codes;
-    call->w =
-        (struct bn_ternary){.codes = codes, .rows = s->rows, .k = s->k, .row_bytes = row, .streamed = true};
-    call->w.scale = 0.25f + fabsf(ck_uniform(ck));
+    call->t5 = (struct bn_t5){.codes = codes, .rows = s->rows, .k = s->k, .row_bytes = row, .streamed = true};
+    call->t5.scale = 0.25f + fabsf(ck_uniform(ck));
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, s->rows * sizeof(float));
     snprintf(call->text, sizeof call->text, "%zux%zu codes=%d acts=%d", s->rows, s->k, s->codes, s->acts);
     return true;
@@ -75,18 +74,18 @@ static bool setup_t5_gemv(struct ck *ck, struct ck_call *call, enum ck_class cla
     return make_t5(ck, call, &s);
 }
 
-CK_INVOKE(t5_gemv, call->out, &call->w, call->act)
+CK_INVOKE(t5_gemv, call->out, &call->t5, call->act)
 
 static bool truth_t5_gemv(struct ck *ck, const struct ck_call *call)
 {
     const float *y = call->out;
-    for (size_t r = 0; r < call->w.rows; r++) {
+    for (size_t r = 0; r < call->t5.rows; r++) {
         int64_t t = 0;
-        for (size_t i = 0; i < call->w.k; i++) {
-            unsigned byte = call->weights[r * call->w.row_bytes + i / 320 * 64 + i % 64];
+        for (size_t i = 0; i < call->t5.k; i++) {
+            unsigned byte = call->weights[r * call->t5.row_bytes + i / 320 * 64 + i % 64];
             t += ((int)digit_of(byte, i % 320 / 64) - 1) * call->act->q[i];
         }
-        double want = (double)t / (double)call->act->scale * (double)call->w.scale;
+        double want = (double)t / (double)call->act->scale * (double)call->t5.scale;
         if (!ck_near(ck, "product", r, y[r], want, fabs(want) * 0x1p-22)) return false;
     }
     return true;

@@ -10,7 +10,7 @@
 #define AMX(slot) tiles_##slot
 #define LOWER(slot) bn_kernels_ref.slot
 
-static void tiles_ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+static void tiles_ternary_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                                size_t n);
 
 #include "kernels/x86/amx_gemm.h"
@@ -29,7 +29,7 @@ const struct bn_kernels *ck_tiles(void)
 
 static enum tile_fault fault;
 
-static void wrong_ternary_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+static void wrong_ternary_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                                size_t n)
 {
     tiles.fault = fault;

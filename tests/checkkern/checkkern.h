@@ -47,8 +47,8 @@ struct ck_call {
     void *out, *out2, *out3, *out4;
     const void *a, *b, *c;
     const uint8_t *weights;
-    struct bn_ternary w;
-    struct bn_grouped grouped;
+    struct bn_t5 t5;
+    struct bn_ternary tiles;
     struct bn_act *act;
     size_t n, k, rows, ld, ldx, ldy;
     float f;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Codes 0, 1, 2 taken for 0, 1, 2 minus the sum of another map: -2, -1, 0. */
-static void wrong_map(float *y, const struct bn_grouped *w, const struct bn_act *x)
+static void wrong_map(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     bn_kernels_ref.ternary_gemv(y, w, x);
     for (size_t r = 0; w->blocks == BN_BLOCKS_I2S && r < w->rows; r++)
@@ -18,47 +18,47 @@ static void wrong_map(float *y, const struct bn_grouped *w, const struct bn_act 
 }
 
 /* Adds products of blocks in int16 as vpaddw would, over too many blocks: right for ordinary values. */
-static void wraps_int16(float *y, const struct bn_grouped *w, const struct bn_act *x)
+static void wraps_int16(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     bn_kernels_ref.ternary_gemv(y, w, x);
     for (size_t r = 0; w->blocks == BN_BLOCKS_I2S && w->codes != NULL && r < w->rows; r++) {
         uint32_t lane[16] = {0};
         int32_t sum = 0;
         for (size_t i = 0; i < w->k; i++)
-            lane[i % 32 / 2] += (uint32_t)((int)bn_grouped_code(w, r, i) * x->q[i]);
+            lane[i % 32 / 2] += (uint32_t)((int)bn_ternary_code(w, r, i) * x->q[i]);
         for (size_t j = 0; j < 16; j++)
             sum += (int16_t)(lane[j] & 0xFFFFu);
         y[r] = (float)(sum - x->total) / x->scale * w->scale;
     }
 }
 
-static void drops_code3(float *y, const struct bn_grouped *w, const struct bn_act *x)
+static void drops_code3(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     bn_kernels_ref.ternary_gemv(y, w, x);
     for (size_t r = 0; w->codes != NULL && r < w->rows; r++)
         for (size_t i = 0; i < w->k; i++)
-            if (bn_grouped_code(w, r, i) == 3) y[r] = 0.0f;
+            if (bn_ternary_code(w, r, i) == 3) y[r] = 0.0f;
 }
 
-static void ignores_row_bytes(float *y, const struct bn_grouped *w, const struct bn_act *x)
+static void ignores_row_bytes(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
-    struct bn_grouped tight = *w;
+    struct bn_ternary tight = *w;
     if (w->blocks == BN_BLOCKS_I2S) tight.row_bytes = w->k / 4;
     bn_kernels_ref.ternary_gemv(y, &tight, x);
 }
 
-static void drops_last_row(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
+static void drops_last_row(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
-    struct bn_grouped fewer = *w;
+    struct bn_ternary fewer = *w;
     if (w->rows % 16 == 15) fewer.rows--;
     bn_kernels_ref.ternary_gemm(y, ldy, &fewer, x, n);
 }
 
-static void reciprocal(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
+static void reciprocal(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
     bn_kernels_ref.ternary_gemm(y, ldy, w, x, n);
     for (size_t j = 0; w->blocks == BN_BLOCKS_I2S && j < n; j++) {
-        struct bn_grouped unscaled = *w;
+        struct bn_ternary unscaled = *w;
         struct bn_act one = x[j];
         unscaled.scale = one.scale = 1.0f;
         bn_kernels_ref.ternary_gemv(y + j * ldy, &unscaled, &one);
@@ -171,7 +171,7 @@ static void adds_by_fours(float *y, size_t ldy, const float *w, size_t rows, siz
 }
 
 /* The last digit taken for 81 of the byte's value, as five plain digits of base 3 would be. */
-static void plain_digits(float *y, const struct bn_ternary *w, const struct bn_act *x)
+static void plain_digits(float *y, const struct bn_t5 *w, const struct bn_act *x)
 {
     for (size_t r = 0; r < w->rows; r++) {
         int32_t sum = -x->total;
@@ -191,24 +191,24 @@ static void packs_one_short(uint8_t *out, const uint8_t *codes, size_t k)
     out[0] = (uint8_t)(out[0] % 84); /* without the last digit */
 }
 
-static void grouped_drops_token(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x,
+static void grouped_drops_token(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                                 size_t n)
 {
     bn_kernels_ref.ternary_gemm(y, ldy, w, x, n - 1);
 }
 
 /* TQ2_0 read as TQ1_0. */
-static void grouped_of_other_blocks(float *y, const struct bn_grouped *w, const struct bn_act *x)
+static void grouped_of_other_blocks(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
-    struct bn_grouped other = *w;
+    struct bn_ternary other = *w;
     if (w->codes == NULL && w->blocks == BN_BLOCKS_TQ2) other.blocks = BN_BLOCKS_TQ1;
     bn_kernels_ref.ternary_gemv(y, &other, x);
 }
 
 /* The faults below are those of tiles with scales: what a product adds to the sum of row r for group g. */
-typedef float (*term)(const struct bn_grouped *w, const struct bn_act *x, size_t r, size_t g, float sum);
+typedef float (*term)(const struct bn_ternary *w, const struct bn_act *x, size_t r, size_t g, float sum);
 
-static void grouped_by(float *y, const struct bn_grouped *w, const struct bn_act *x, term add)
+static void grouped_by(float *y, const struct bn_ternary *w, const struct bn_act *x, term add)
 {
     if (w->codes == NULL || w->scales == NULL) {
         bn_kernels_ref.ternary_gemv(y, w, x);
@@ -223,19 +223,19 @@ static void grouped_by(float *y, const struct bn_grouped *w, const struct bn_act
 }
 
 #define GROUPED(name)                                                                        \
-    static void grouped_##name(float *y, const struct bn_grouped *w, const struct bn_act *x) \
+    static void grouped_##name(float *y, const struct bn_ternary *w, const struct bn_act *x) \
     {                                                                                        \
         grouped_by(y, w, x, name);                                                           \
     }
 
 /* Element `at` of the plane in row r, its code as it is. */
-static int32_t coded(const struct bn_grouped *w, size_t r, size_t at, const int8_t *plane)
+static int32_t coded(const struct bn_ternary *w, size_t r, size_t at, const int8_t *plane)
 {
     const uint8_t *tile = w->codes + r / 16 * 4 * w->k;
     return (tile[at / 16 * 64 + r % 16 * 4 + at % 4] >> 2 * (at % 16 / 4) & 3) * plane[at];
 }
 
-static int32_t plane_sum(const struct bn_grouped *w, size_t r, size_t g, const int8_t *plane)
+static int32_t plane_sum(const struct bn_ternary *w, size_t r, size_t g, const int8_t *plane)
 {
     int32_t sum = 0;
     for (size_t at = g * w->group; plane != NULL && at < (g + 1) * w->group; at++)
@@ -243,7 +243,7 @@ static int32_t plane_sum(const struct bn_grouped *w, size_t r, size_t g, const i
     return sum;
 }
 
-static float scaled(const struct bn_grouped *w, const struct bn_act *x, size_t r, size_t g, int32_t t,
+static float scaled(const struct bn_ternary *w, const struct bn_act *x, size_t r, size_t g, int32_t t,
                     float sum)
 {
     float scale, step = x->high != NULL ? x->step[g] : 1.0f;
@@ -252,21 +252,21 @@ static float scaled(const struct bn_grouped *w, const struct bn_act *x, size_t r
 }
 
 /* Takes the scale and the step of the group before, but for the first. */
-static float neighbour(const struct bn_grouped *w, const struct bn_act *x, size_t r, size_t g, float sum)
+static float neighbour(const struct bn_ternary *w, const struct bn_act *x, size_t r, size_t g, float sum)
 {
     int32_t t = 256 * plane_sum(w, r, g, x->high) + plane_sum(w, r, g, x->low) - x->sum[g];
     return scaled(w, x, r, g > 0 ? g - 1 : 0, t, sum);
 }
 GROUPED(neighbour)
 
-static float without_sums(const struct bn_grouped *w, const struct bn_act *x, size_t r, size_t g, float sum)
+static float without_sums(const struct bn_ternary *w, const struct bn_act *x, size_t r, size_t g, float sum)
 {
     return scaled(w, x, r, g, 256 * plane_sum(w, r, g, x->high) + plane_sum(w, r, g, x->low), sum);
 }
 GROUPED(without_sums)
 
 /* Adds 256 times the one plane and the other to the result, one after the other. */
-static float rounds_each(const struct bn_grouped *w, const struct bn_act *x, size_t r, size_t g, float sum)
+static float rounds_each(const struct bn_ternary *w, const struct bn_act *x, size_t r, size_t g, float sum)
 {
     sum = scaled(w, x, r, g, 256 * plane_sum(w, r, g, x->high), sum);
     return scaled(w, x, r, g, plane_sum(w, r, g, x->low) - x->sum[g], sum);
@@ -274,7 +274,7 @@ static float rounds_each(const struct bn_grouped *w, const struct bn_act *x, siz
 GROUPED(rounds_each)
 
 /* Adds in int16 over the whole group: right unless many codes of 3 meet values at the limit. */
-static float wraps(const struct bn_grouped *w, const struct bn_act *x, size_t r, size_t g, float sum)
+static float wraps(const struct bn_ternary *w, const struct bn_act *x, size_t r, size_t g, float sum)
 {
     uint32_t lane[2] = {0};
     for (size_t at = g * w->group; at < (g + 1) * w->group; at++)
@@ -284,7 +284,7 @@ static float wraps(const struct bn_grouped *w, const struct bn_act *x, size_t r,
 }
 GROUPED(wraps)
 
-static void grouped_reciprocal(float *y, const struct bn_grouped *w, const struct bn_act *x)
+static void grouped_reciprocal(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     struct bn_act unscaled = *x;
     unscaled.scale = 1.0f;
@@ -300,9 +300,9 @@ static void plane_in_plain_order(int8_t *plane, int32_t *sum, const int8_t *q, s
 }
 
 /* TQ2_0 read as TQ1_0. */
-static void tiles_of_other_blocks(uint8_t *codes, uint16_t *scales, const struct bn_grouped *w)
+static void tiles_of_other_blocks(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w)
 {
-    struct bn_grouped other = *w;
+    struct bn_ternary other = *w;
     if (w->blocks == BN_BLOCKS_TQ2 && w->group == 256) other.blocks = BN_BLOCKS_TQ1;
     bn_kernels_ref.to_tiles(codes, scales, &other);
 }

@@ -159,16 +159,16 @@ static void make_data(struct bn_bench_work *w)
     if (c->weights_bytes > 0) fill_weights(w, &state);
     w->out_bytes = c->out_bytes;
     if (c->group > 0) {
-        w->grouped = (struct bn_grouped){.k = c->k, .group = c->group, .streamed = c->streamed};
-        w->grouped.scale = 0.75f;
-        if (c->form == BN_BENCH_I2S) w->grouped.blocks = BN_BLOCKS_I2S;
+        w->tiles = (struct bn_ternary){.k = c->k, .group = c->group, .streamed = c->streamed};
+        w->tiles.scale = 0.75f;
+        if (c->form == BN_BENCH_I2S) w->tiles.blocks = BN_BLOCKS_I2S;
         (c->form == BN_BENCH_I2S ? make_acts : make_planes)(w, c->n, &state);
     } else if (c->slot == BN_KERNEL_I8_GEMM) {
         make_acts(w, 2 * c->n, &state);
     } else if (c->n_inputs == 0 && c->weights_bytes > 0) {
-        w->w = (struct bn_ternary){.codes = w->pool, .rows = c->rows, .k = c->k, .scale = 0.75f};
-        w->w.row_bytes = c->weights_bytes / c->rows;
-        w->w.streamed = c->streamed;
+        w->t5 = (struct bn_t5){.codes = w->pool, .rows = c->rows, .k = c->k, .scale = 0.75f};
+        w->t5.row_bytes = c->weights_bytes / c->rows;
+        w->t5.streamed = c->streamed;
         make_acts(w, c->n, &state);
     }
     make_floats(w, c->n_inputs, c->n_others, c->in_place, &state);
@@ -197,7 +197,7 @@ static void call_grouped(const struct bn_bench_work *w, const struct bn_kernels 
 {
     const struct bn_bench_case *c = w->c;
     float *y = (float *)(void *)w->out + from;
-    struct bn_grouped part = w->grouped;
+    struct bn_ternary part = w->tiles;
     part.codes = weights + from * (c->k / 4);
     if (c->form != BN_BENCH_I2S)
         part.scales = (const uint16_t *)(const void *)(weights + codes_bytes(c)) + from * (c->k / part.group);
@@ -214,7 +214,7 @@ static void call_product(const struct bn_bench_work *w, const struct bn_kernels 
 {
     const struct bn_bench_case *c = w->c;
     float *y = (float *)(void *)w->out + from;
-    struct bn_ternary part = w->w;
+    struct bn_t5 part = w->t5;
     part.codes = weights + from * part.row_bytes;
     part.rows = to - from;
     switch ((int)c->slot) {

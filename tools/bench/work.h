@@ -61,9 +61,9 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
 struct bn_bench_work {
     const struct bn_bench_case *c;
     unsigned char *pool; /* borrowed: copies x weights_bytes */
-    struct bn_ternary w;
+    struct bn_t5 t5;
     struct bn_act *act;
-    struct bn_grouped grouped;
+    struct bn_ternary tiles;
     struct bn_planes *planes; /* n vectors */
     float *x, *x2;            /* inputs in floats */
     unsigned char *out;       /* what is written */

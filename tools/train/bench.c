@@ -108,6 +108,8 @@ bn_status bn_train_bench(struct bn_args *args, bn_error *err)
     /* The schedule does not change the time of a step. */
     o->steps = MOST_STEPS;
     o->rate = o->rate_2 = 0.001;
+    o->beta_1 = 0.9;
+    o->beta_2 = 0.95;
     o->clip = 1;
     BN_TRY(bn_train_settings(&settings, o, o->vocab, err));
     BN_TRY(bn_trainer_open(&trainer, &settings, o->threads != 0 ? o->threads : bn_team_cores(), err));

@@ -30,6 +30,7 @@ bn_status bn_train_write_model(const char *path, const struct bn_weights *w, str
     struct bn_export how = {.type = TYPES[file->type],
                             .embedding = EMBEDDINGS[file->embedding],
                             .name = file->name,
+                            .n_ctx = file->ctx,
                             .temperature = file->temperature};
     struct bn_buf out = {.max = (size_t)1 << 36};
     bn_status status = bn_export_gguf(&out, w, tokenizer, &how, err);

@@ -35,13 +35,15 @@ bn_status bn_train_settings(struct bn_train_settings *s, const struct bn_train_o
                          .n_layer = o->layers,
                          .n_ff = o->ffn != 0 ? o->ffn : 3 * o->width,
                          .n_head = heads,
-                         .n_head_kv = heads % 2 == 0 ? heads / 2 : heads,
+                         .n_head_kv = o->kv_heads != 0 ? o->kv_heads
+                                      : heads % 2 == 0 ? heads / 2
+                                                       : heads,
                          .head_dim = o->width / heads,
                          .rms_eps = 1e-5f,
-                         .rope_base = 10000.0f};
+                         .rope_base = (float)o->rope_base};
     s->schedule =
-        (struct bn_train_schedule){o->steps, o->warm_up, o->stage_2, o->rate, o->rate_2, 0.1,
-                                   0,        0.9,        0.95,       1e-8,    o->clip,   o->optimiser == 1};
+        (struct bn_train_schedule){o->steps,   o->warm_up, o->stage_2, o->rate, o->rate_2, o->decay,
+                                   o->decay_2, o->beta_1,  o->beta_2,  1e-8,    o->clip,   o->optimiser == 1};
     /* A slice has about 512 tokens: enough for fast products, few enough for the caches. */
     uint32_t micro = o->micro_batch < o->batch ? o->micro_batch : o->batch;
     s->n_sequences = o->context < 512 && 512 % o->context == 0 && micro % 512 == 0 ? 512 / o->context : 1;

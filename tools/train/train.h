@@ -18,6 +18,7 @@
 struct bn_train_file {
     int type, embedding;
     const char *name;
+    uint32_t ctx;
     double temperature; /* 0: as trained */
 };
 
@@ -28,11 +29,12 @@ struct bn_train_options {
     uint32_t vocab;
     const char *pre;
     int arch, group;
-    uint32_t layers, width, heads, ffn, context;
+    uint32_t layers, width, heads, kv_heads, ffn, context;
+    double rope_base;
     uint32_t steps, batch, micro_batch, warm_up;
     uint64_t seed;
     int optimiser;
-    double rate, rate_2, stage_2, clip, late;
+    double rate, rate_2, decay, decay_2, stage_2, beta_1, beta_2, clip, late;
     uint32_t save_every, validate_every, until;
     uint64_t time_limit;
     uint32_t threads;

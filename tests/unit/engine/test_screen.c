@@ -255,8 +255,7 @@ TEST(copies_are_made_between_tokens)
     assert_int_equal(model->packed_bytes, now->packed_bytes);
     assert_memory_equal(model->screen.q, now->screen.q, model->head.rows * model->head.k);
     for (size_t i = 0; i < bn_model_n_linears(model); i++) {
-        const struct bn_ternary *a = &bn_model_linear(model, i)->packed,
-                                *b = &bn_model_linear(now, i)->packed;
+        const struct bn_t5 *a = &bn_model_linear(model, i)->packed, *b = &bn_model_linear(now, i)->packed;
         assert_memory_equal(a->codes, b->codes, a->rows * a->row_bytes);
     }
     assert_false(bn_model_repack(model) || bn_model_repack(now) || bn_model_repack(plain));

@@ -58,7 +58,7 @@ static void spoil(void)
     memcpy(f.bytes, f.model->bytes, n);
     for (size_t layer = 0; layer < 6; layer++) { /* no attention: codes of weights that are zero */
         const struct bn_ternary *o = &bn_model_linear(f.model, 7 * layer + 3)->w;
-        memset(f.bytes + (o->codes - f.model->bytes), 0x55, o->rows * o->k / 4);
+        memset(f.bytes + (o->stored - f.model->bytes), 0x55, o->rows * o->k / 4);
     }
     must(bn_model_open_memory(&f.spoiled, f.bytes, n, "spoiled", NULL, NULL));
 }

@@ -113,8 +113,8 @@ TEST(one_scale_beside_tiles)
     memcpy(f.data + f.n_values / 4, &scale, sizeof scale);
     *f.type = BN_TYPE_I2_S;
     must(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL));
-    assert_int_equal(model->layers[0].k.grouped.blocks, BN_BLOCKS_I2S);
-    assert_int_not_equal(model->layers[0].q.grouped.blocks, BN_BLOCKS_I2S);
+    assert_int_equal(model->layers[0].k.w.blocks, BN_BLOCKS_I2S);
+    assert_int_not_equal(model->layers[0].q.w.blocks, BN_BLOCKS_I2S);
     float *mixed = logits_of(model, N_TOKENS);
     assert_int_not_equal(memcmp(mixed, before, n_bytes), 0);
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
@@ -144,8 +144,8 @@ TEST(tiles_and_rows_of_the_file)
         bn_model *in_file = NULL, *in_tiles = NULL;
         must(bn_model_open(&in_file, PATHS[f], NULL, NULL));
         must(bn_model_open(&in_tiles, PATHS[f], &copy, NULL));
-        assert_null(bn_model_linear(in_file, 3)->grouped.codes);
-        assert_non_null(bn_model_linear(in_tiles, 3)->grouped.codes);
+        assert_null(bn_model_linear(in_file, 3)->w.codes);
+        assert_non_null(bn_model_linear(in_tiles, 3)->w.codes);
         size_t n_bytes = N_TOKENS * bn_model_hparams(in_file)->n_vocab * sizeof(float);
         float *want = logits_of(in_tiles, N_TOKENS);
         for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
@@ -173,17 +173,17 @@ TEST(nothing_is_copied_when_memory_is_short)
     must(bn_model_open(&model, QWEN, &now, NULL));
     uint64_t copies = bn_repack_bytes(model);
     assert_true(copies > 0);
-    assert_non_null(bn_model_linear(model, 2)->grouped.codes);
+    assert_non_null(bn_model_linear(model, 2)->w.codes);
     bn_model_close(model);
     bn_mem_set_budget(bn_mem_stats().bytes_now + copies + 65536); /* and not the file */
     must(bn_model_open(&model, QWEN, &now, NULL));
     assert_int_equal(bn_repack_bytes(model), copies);
-    assert_null(bn_model_linear(model, 2)->grouped.codes);
+    assert_null(bn_model_linear(model, 2)->w.codes);
     assert_false(bn_model_repack(model));
-    assert_null(bn_model_linear(model, 2)->grouped.codes);
+    assert_null(bn_model_linear(model, 2)->w.codes);
     bn_model_close(model);
     must(bn_model_open(&model, QWEN, &always, NULL));
-    assert_non_null(bn_model_linear(model, 2)->grouped.codes);
+    assert_non_null(bn_model_linear(model, 2)->w.codes);
     bn_mem_set_budget(1000);
     refused(bn_session_open(&session, model, &context, &err), BN_ERR_NOMEM);
     assert_has(err.msg, "no memory for a context of 512 tokens: the cache takes");

@@ -68,14 +68,14 @@ TEST(right_kernels_pass)
 
 /* ---- wrong ones ---- */
 
-static void last_bit_gemv(float *y, const struct bn_grouped *w, const struct bn_act *x)
+static void last_bit_gemv(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     bn_kernels_ref.ternary_gemv(y, w, x);
     unsigned char *bytes = (unsigned char *)(y + w->rows - 1);
     bytes[0] ^= 1; /* the last bit of the last result */
 }
 
-static void short_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act *x, size_t n)
+static void short_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
     bn_kernels_ref.ternary_gemm(y, ldy, w, x, n - 1); /* forgets a vector */
 }
