@@ -108,11 +108,12 @@ static bool is_complete(struct bn_comparison *c, const struct bn_series *again,
     return complete;
 }
 
-/* A side without the series is NULL. */
+/* The one side without the series is NULL. */
 static bn_status compare_one(struct bn_comparison *c, const struct bn_series *a, const struct bn_series *b,
                              const struct bn_history_rules *rules, bn_error *err)
 {
-    const struct bn_series *s = a != NULL ? a : b;
+    static const struct bn_series NONE;
+    const struct bn_series *s = a != NULL ? a : b != NULL ? b : &NONE;
     *c = (struct bn_comparison){
         .test = s->test, .metric = s->metric, .unit = s->unit, .higher = s->higher, .exact = s->exact};
     c->n_a = a != NULL ? a->n : 0;

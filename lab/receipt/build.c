@@ -69,32 +69,32 @@ static void put_environment(struct build *b, bn_json *predicate)
     bn_json_put_string(env, "THREADS", threads);
 }
 
-void bn_receipt_put_shape(bn_json *model, const bn_model *m)
+void bn_receipt_put_shape(bn_json *object, const bn_model *model)
 {
-    const bn_hparams *hp = &m->hp;
+    const bn_hparams *hp = &model->hp;
     char activations[BN_ACTIVATIONS_BYTES];
-    const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&m->gguf, "blk.0.attn_q.weight");
+    const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&model->gguf, "blk.0.attn_q.weight");
     const struct bn_type_info *type = first == NULL ? NULL : bn_type_info(first->type);
-    bn_json_put_u64(model, "bytes", m->n_bytes);
-    bn_json_put_string(model, "arch", hp->arch);
-    bn_json_put_string(model, "quantization", type == NULL ? NULL : type->name);
-    bn_json_put_string(model, "activations", bn_model_activations(m, activations));
-    BN_PUT_COUNTS(model, {"n_vocab", hp->n_vocab}, {"n_ctx", hp->n_ctx}, {"n_embd", hp->n_embd},
+    bn_json_put_u64(object, "bytes", model->n_bytes);
+    bn_json_put_string(object, "arch", hp->arch);
+    bn_json_put_string(object, "quantization", type == NULL ? NULL : type->name);
+    bn_json_put_string(object, "activations", bn_model_activations(model, activations));
+    BN_PUT_COUNTS(object, {"n_vocab", hp->n_vocab}, {"n_ctx", hp->n_ctx}, {"n_embd", hp->n_embd},
                   {"n_layer", hp->n_layer}, {"n_ff", hp->n_ff}, {"n_head", hp->n_head},
                   {"n_head_kv", hp->n_head_kv}, {"head_dim", hp->head_dim}, {"n_rot", hp->n_rot});
     if (hp->window != 0)
-        BN_PUT_COUNTS(model, {"window", hp->window}, {"local_layers", bn_hparams_n_local(hp)});
-    if (hp->rope_is_local) bn_json_put_u64(model, "rotated_layers", bn_hparams_n_rotated(hp));
+        BN_PUT_COUNTS(object, {"window", hp->window}, {"local_layers", bn_hparams_n_local(hp)});
+    if (hp->rope_is_local) bn_json_put_u64(object, "rotated_layers", bn_hparams_n_rotated(hp));
     if (hp->experts.n != 0)
-        BN_PUT_COUNTS(bn_json_put_object(model, "experts"), {"count", hp->experts.n},
-                      {"used", hp->experts.n_used}, {"bytes", m->expert_bytes});
+        BN_PUT_COUNTS(bn_json_put_object(object, "experts"), {"count", hp->experts.n},
+                      {"used", hp->experts.n_used}, {"bytes", model->expert_bytes});
     if (hp->recurrence.n_taps != 0)
-        BN_PUT_COUNTS(bn_json_put_object(model, "recurrence"),
+        BN_PUT_COUNTS(bn_json_put_object(object, "recurrence"),
                       {"layers", bn_hparams_n_recurrent(hp, hp->n_layer)}, {"taps", hp->recurrence.n_taps},
                       {"head_dim", hp->recurrence.head_dim}, {"key_heads", hp->recurrence.n_key_heads},
                       {"value_heads", hp->recurrence.n_value_heads});
-    BN_PUT_COUNTS(model, {"ternary_weights", m->ternary_weights}, {"ternary_bytes", m->ternary_bytes},
-                  {"head_bytes", m->head_bytes});
+    BN_PUT_COUNTS(object, {"ternary_weights", model->ternary_weights},
+                  {"ternary_bytes", model->ternary_bytes}, {"head_bytes", model->head_bytes});
 }
 
 static void put_model(struct build *b, bn_json *predicate)

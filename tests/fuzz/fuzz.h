@@ -60,8 +60,9 @@ static inline void fuzz_remove_folder(void)
 /* A folder of this process; it goes when it is empty at the end. */
 static inline const char *fuzz_folder(void)
 {
-    if (fuzz_made[sizeof fuzz_made - 2] != 'X') return fuzz_made;
-    hold(mkdtemp(fuzz_made) != NULL && atexit(fuzz_remove_folder) == 0);
+    static bool is_made;
+    hold(is_made || (mkdtemp(fuzz_made) != NULL && atexit(fuzz_remove_folder) == 0));
+    is_made = true;
     return fuzz_made;
 }
 
