@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #include "base/error.h"
-#include "stamp/brick.h"
 
 #define DEFAULT_EVENTS ((size_t)1 << 16)
 #define DEFAULT_PASSES ((size_t)1 << 12)
@@ -79,12 +78,10 @@ bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_
     if (prof == NULL) return bn_nomem(err);
     prof->level = options->level;
     prof->n_threads = options->n_threads;
-    prof->n_bricks = BN_BRICK_KNOWN;
     prof->passes_room = options->n_passes != 0 ? options->n_passes : DEFAULT_PASSES;
     prof->passes = bn_alloc(prof->passes_room, sizeof *prof->passes);
-    prof->names = bn_alloc(BN_BRICK_MAX, sizeof *prof->names);
     prof->trails = bn_alloc_aligned(prof->n_threads, sizeof *prof->trails);
-    bool ok = prof->passes != NULL && prof->names != NULL && prof->trails != NULL;
+    bool ok = prof->passes != NULL && prof->trails != NULL;
     for (unsigned t = 0; ok && t < prof->n_threads; t++) {
         prof->trails[t].prof = prof;
         ok = take_events(&prof->trails[t], options->n_events != 0 ? options->n_events : DEFAULT_EVENTS);
@@ -106,7 +103,6 @@ void bn_prof_close(bn_prof *prof)
         bn_free(prof->trails[t].events);
     bn_free(prof->trails);
     bn_free(prof->own_kernel_names);
-    bn_free(prof->names);
     bn_free(prof->passes);
     bn_free(prof);
 }
@@ -115,29 +111,6 @@ void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user)
 {
     prof->watch = watch;
     prof->watch_user = user;
-}
-
-bn_status bn_prof_intern(bn_prof *prof, const char *name, enum bn_brick_category category, uint8_t *brick,
-                         bn_error *err)
-{
-    unsigned found = bn_brick_find(name);
-    for (unsigned i = BN_BRICK_KNOWN; found == BN_BRICK_NONE && i < prof->n_bricks; i++)
-        if (strcmp(prof->names[i], name) == 0) found = i;
-    if (found == BN_BRICK_NONE) {
-        size_t n = strlen(name);
-        if (prof->enabled)
-            return bn_fail(err, BN_ERR_ARG, "the brick %.40s is new, and names are made before measuring",
-                           name);
-        if (n == 0 || n >= sizeof prof->names[0])
-            return bn_fail(err, BN_ERR_ARG, "a brick's name has 1 to %zu bytes", sizeof prof->names[0] - 1);
-        if (prof->n_bricks == BN_BRICK_MAX)
-            return bn_fail(err, BN_ERR_LIMIT, "there are %u bricks already", BN_BRICK_MAX);
-        found = prof->n_bricks++;
-        memcpy(prof->names[found], name, n + 1);
-        prof->categories[found] = category;
-    }
-    *brick = (uint8_t)found;
-    return BN_OK;
 }
 
 /* ---- measuring ---- */
@@ -235,7 +208,7 @@ void bn_prof_close_brick(struct bn_prof_trail *trail, unsigned brick, uint64_t e
     uint32_t at = trail->depth - 1;
     bool known = trail->depth > 0 && at < BN_PROF_DEPTH && trail->open[at].brick == brick;
     if (trail->depth > 0) trail->depth--;
-    if (!known || brick >= trail->prof->n_bricks) {
+    if (!known || brick >= BN_BRICK_KNOWN) {
         trail->dropped++; /* too deep, not the one that was opened last, or none at all */
         return;
     }

@@ -26,8 +26,84 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "bn.h"
 #include "kernels/kernels.h"
-#include "stamp/brick.h"
+
+/* ---- bricks ---- */
+
+/* The pieces of work that the forward pass is profiled in. A brick is one byte, so that looking one up is an array's
+ * index. Numbers 0 to 14 are those of other profilers of this family and never change; after them come the bricks that
+ * only a ternary network has. */
+enum bn_brick_category {
+    BN_CATEGORY_NORM,
+    BN_CATEGORY_ATTENTION,
+    BN_CATEGORY_FFN,
+    BN_CATEGORY_HEAD, /* embedding and head: the two ends of the network */
+    BN_CATEGORY_OTHER,
+    BN_CATEGORY_COUNT
+};
+
+/* X(constant, name, category, other names that mean it) */
+#define BN_BRICKS(X)                                                                             \
+    X(RMS_NORM, "RmsNorm", NORM, "norm")                                                         \
+    X(LAYER_NORM, "LayerNorm", NORM, "")                                                         \
+    X(QKV_PROJECTION, "QkvProjection", ATTENTION, "qkv")                                         \
+    X(ROPE_EMBEDDING, "RopeEmbedding", ATTENTION, "rope")                                        \
+    X(ATTENTION_SCORE, "AttentionScore", ATTENTION, "score")                                     \
+    X(ATTENTION_SOFTMAX, "AttentionSoftmax", ATTENTION, "softmax")                               \
+    X(ATTENTION_OUTPUT, "AttentionOutput", ATTENTION, "values")                                  \
+    X(OUTPUT_PROJECTION, "OutputProjection", ATTENTION, "oproj")                                 \
+    X(GATE_PROJECTION, "GateProjection", FFN, "gate")                                            \
+    X(UP_PROJECTION, "UpProjection", FFN, "up")                                                  \
+    X(ACTIVATION, "Activation", FFN, "silu gelu relu relu2")                                     \
+    X(DOWN_PROJECTION, "DownProjection", FFN, "down")                                            \
+    X(EMBEDDING, "Embedding", HEAD, "embed")                                                     \
+    X(LM_HEAD, "LmHead", HEAD, "head")                                                           \
+    X(SAMPLING, "Sampling", OTHER, "sample")                                                     \
+    /* ---- additional bricks of a ternary network and of this engine ---- */                    \
+    X(ACTIVATION_QUANTIZE, "ActivationQuantize", OTHER, "quantize") /* to int8 */                \
+    X(KV_STORE, "KvStore", ATTENTION, "kv")                                                      \
+    X(ATTENTION, "Attention", ATTENTION, "") /* all of a thread's heads */                       \
+    X(RESIDUAL_ADD, "ResidualAdd", OTHER, "residual")                                            \
+    X(HEAD_SCREEN, "HeadScreen", HEAD, "screen") /* bounds of all logits */                      \
+    X(BARRIER_WAIT, "BarrierWait", OTHER, "barrier")                                             \
+    X(TEAM, "Team", OTHER, "")   /* starting the threads of a pass, and joining */               \
+    X(LAYER, "Layer", OTHER, "") /* a whole layer; at the level of layers only */                \
+    X(EMIT, "Emit", OTHER, "")   /* a token's digest and its text, to the caller */              \
+    X(CONVOLUTION, "Convolution", ATTENTION, "conv")                                             \
+    X(DELTA_RULE, "DeltaRule", ATTENTION, "delta")                                               \
+    X(HEAD_GATE, "HeadGate", ATTENTION, "")    /* gates of heads, and norms of recurrent ones */ \
+    X(ROUTER, "Router", FFN, "router experts") /* the choice of experts */                       \
+    X(EXCHANGE, "Exchange", OTHER, "")         /* between ranks */
+
+enum bn_brick {
+#define X(constant, name, category, aliases) BN_BRICK_##constant,
+    BN_BRICKS(X)
+#undef X
+        BN_BRICK_KNOWN
+};
+
+#define BN_BRICK_COUNT ((unsigned)BN_BRICK_SAMPLING + 1u) /* of those whose numbers are fixed */
+#define BN_BRICK_MAX 64u                                  /* room for more */
+#define BN_BRICK_NONE 255u
+
+_Static_assert(BN_BRICK_COUNT == 15, "the bricks with fixed numbers");
+_Static_assert(BN_BRICK_RMS_NORM == 0 && BN_BRICK_QKV_PROJECTION == 2 && BN_BRICK_OUTPUT_PROJECTION == 7 &&
+                   BN_BRICK_DOWN_PROJECTION == 11 && BN_BRICK_SAMPLING == 14,
+               "their numbers");
+_Static_assert(BN_BRICK_KNOWN < BN_BRICK_MAX && BN_BRICK_MAX < BN_BRICK_NONE, "a brick is one byte");
+
+/* Of the known ones; NULL and BN_CATEGORY_OTHER for others. */
+const char *bn_brick_name(unsigned brick);
+enum bn_brick_category bn_brick_category(unsigned brick);
+/* "Norm", "Attention", "FFN", "Head", "Other". */
+const char *bn_brick_category_name(enum bn_brick_category category);
+/* By name or alias, in upper or lower case; BN_BRICK_NONE when no known brick is called that. */
+unsigned bn_brick_find(const char *name);
+
+/* ---- a profile ---- */
+
+typedef struct bn_prof bn_prof;
 
 enum bn_prof_level { BN_PROF_OFF, BN_PROF_LAYER, BN_PROF_BRICK, BN_PROF_KERNEL, BN_PROF_LEVELS };
 
@@ -122,9 +198,6 @@ struct bn_prof {
     struct bn_prof_pass *passes;
     size_t n_passes, passes_room;
     uint64_t passes_dropped;
-    char (*names)[32]; /* interned: of bricks from BN_BRICK_KNOWN on */
-    enum bn_brick_category categories[BN_BRICK_MAX];
-    unsigned n_bricks;
     const char **own_kernel_names; /* of a profile that was read from a document; else NULL */
     const char *const
         *kernel_names; /* [BN_KERNEL_COUNT], of the session that it was attached to; else NULL */
@@ -147,11 +220,6 @@ BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options
 void bn_prof_close(bn_prof *prof);
 /* From now on the profile is watched. Before it is attached to a session. */
 void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user);
-/* The brick of that name: a known one by name or alias, an interned one, else it is interned under this
- * category. BN_ERR_ARG while enabled (names are made before measuring) unless it is there, BN_ERR_LIMIT when
- * there are BN_BRICK_MAX. */
-BN_MUST_CHECK bn_status bn_prof_intern(bn_prof *prof, const char *name, enum bn_brick_category category,
-                                       uint8_t *brick, bn_error *err);
 
 /* ---- measuring: nothing here allocates or locks ---- */
 
@@ -242,9 +310,6 @@ uint64_t bn_prof_ns(const bn_prof *prof, uint64_t ticks);
 
 /* A thread's events in the order of their ends; borrowed. */
 const struct bn_prof_event *bn_prof_events(const bn_prof *prof, unsigned thread, size_t *n);
-/* Name and category of any brick, interned ones too. */
-const char *bn_prof_brick_name(const bn_prof *prof, unsigned brick);
-enum bn_brick_category bn_prof_brick_category(const bn_prof *prof, unsigned brick);
 /* "ternary_gemv_avx2"; the slot's number when it was attached to no session. */
 const char *bn_prof_kernel_name(const bn_prof *prof, unsigned kernel);
 

@@ -14,18 +14,6 @@ const struct bn_prof_event *bn_prof_events(const bn_prof *prof, unsigned thread,
     return prof->trails[thread].events;
 }
 
-const char *bn_prof_brick_name(const bn_prof *prof, unsigned brick)
-{
-    if (brick < BN_BRICK_KNOWN) return bn_brick_name(brick);
-    return brick < prof->n_bricks ? prof->names[brick] : "unknown";
-}
-
-enum bn_brick_category bn_prof_brick_category(const bn_prof *prof, unsigned brick)
-{
-    if (brick < BN_BRICK_KNOWN || brick >= prof->n_bricks) return bn_brick_category(brick);
-    return prof->categories[brick];
-}
-
 const char *bn_prof_kernel_name(const bn_prof *prof, unsigned kernel)
 {
     return prof->kernel_names != NULL && kernel < BN_KERNEL_COUNT ? prof->kernel_names[kernel] : "unknown";
@@ -77,16 +65,16 @@ void bn_prof_category_stats(const bn_prof *prof, unsigned thread,
                             struct bn_brick_stats out[BN_CATEGORY_COUNT])
 {
     memset(out, 0, BN_CATEGORY_COUNT * sizeof *out);
-    for (unsigned i = 0; i < prof->n_bricks; i++) {
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         struct bn_brick_stats b = bn_prof_stats_for(prof, i, thread);
-        add_brick(&out[bn_prof_brick_category(prof, i)], &b);
+        add_brick(&out[bn_brick_category(i)], &b);
     }
 }
 
 uint64_t bn_prof_total_ns(const bn_prof *prof, unsigned thread)
 {
     uint64_t sum = 0;
-    for (unsigned i = 0; i < prof->n_bricks; i++)
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
         sum += bn_prof_stats_for(prof, i, thread).exclusive_ns;
     return sum;
 }
@@ -157,9 +145,8 @@ static bn_status check_trail(const bn_prof *prof, unsigned thread, bn_error *err
         return bn_fail(err, BN_ERR_MISMATCH,
                        "thread %u: an event ends before it begins, or before the previous one", thread);
     if (trail->depth != 0)
-        return bn_fail(
-            err, BN_ERR_MISMATCH, "thread %u: %s is still open", thread,
-            bn_prof_brick_name(prof, trail->open[bn_min_size(trail->depth, BN_PROF_DEPTH) - 1].brick));
+        return bn_fail(err, BN_ERR_MISMATCH, "thread %u: %s is still open", thread,
+                       bn_brick_name(trail->open[bn_min_size(trail->depth, BN_PROF_DEPTH) - 1].brick));
     if (sum != trail->inside_ns[0])
         return bn_fail(err, BN_ERR_MISMATCH,
                        "thread %u: exclusive times add up to %llu ns, its bricks to %llu", thread,
@@ -247,12 +234,12 @@ static bn_status report_bricks(const bn_prof *prof, uint64_t wall, struct bn_buf
     uint64_t total = bn_prof_total_ns(prof, BN_PROF_ALL_THREADS);
     bn_buf_printf(out, "%-20s %10s %12s %12s %8s %7s %7s %9s %9s %7s\n", "Brick", "Avg (us)", "Total (us)",
                   "Self (us)", "Count", "% sum", "% wall", "p50 (us)", "p95 (us)", "GB/s");
-    for (unsigned i = 0; i < prof->n_bricks; i++) {
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         struct bn_brick_stats b = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
         struct bn_prof_quantiles q;
         if (b.count == 0) continue;
         BN_TRY(bn_prof_quantiles(prof, i, &q, err));
-        bn_buf_printf(out, "%-20s %10.1f %12.1f %12.1f %8llu %7.1f %7.1f", bn_prof_brick_name(prof, i),
+        bn_buf_printf(out, "%-20s %10.1f %12.1f %12.1f %8llu %7.1f %7.1f", bn_brick_name(i),
                       us_each(b.inclusive_ns, b.count), us(b.inclusive_ns), us(b.exclusive_ns),
                       (unsigned long long)b.count, share(b.exclusive_ns, total), share(b.exclusive_ns, wall));
         bn_buf_printf(out, b.count >= 2 ? " %9.1f" : "         -", us(q.median_ns));

@@ -309,12 +309,11 @@ static bn_status check_head(const bn_prof *prof, bn_error *err)
 
 static bn_status rule_plausible(const struct audit *a, bn_error *err)
 {
-    for (unsigned i = 0; i < a->prof->n_bricks; i++) {
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         struct bn_brick_stats b = bn_prof_stats_for(a->prof, i, BN_PROF_ALL_THREADS);
         if (b.bytes / FASTEST > b.inclusive_ns)
-            return bn_fail(err, BN_ERR_MISMATCH, "%s read %llu bytes in %llu ns",
-                           bn_prof_brick_name(a->prof, i), (unsigned long long)b.bytes,
-                           (unsigned long long)b.inclusive_ns);
+            return bn_fail(err, BN_ERR_MISMATCH, "%s read %llu bytes in %llu ns", bn_brick_name(i),
+                           (unsigned long long)b.bytes, (unsigned long long)b.inclusive_ns);
     }
     return check_head(a->prof, err);
 }
@@ -368,7 +367,7 @@ static const struct {
 static void take_shares(struct bn_prof_audit *out, const bn_prof *prof)
 {
     double sum = (double)bn_prof_total_ns(prof, BN_PROF_ALL_THREADS), n = 0;
-    for (unsigned i = 0; i < prof->n_bricks; i++) {
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         struct bn_brick_stats b = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
         out->shares[i] = sum > 0 ? (double)b.exclusive_ns / sum : 0;
         n += (double)b.count;

@@ -177,13 +177,12 @@ static bn_status put_bricks(bn_json *summary, const bn_prof *prof, bn_error *err
 {
     bn_json *bricks = bn_json_put_array(summary, "bricks");
     uint64_t sum = bn_prof_total_ns(prof, BN_PROF_ALL_THREADS);
-    for (unsigned i = 0; i < prof->n_bricks; i++) {
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         struct bn_brick_stats b = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
         struct bn_prof_quantiles q;
         if (b.count == 0) continue;
         BN_TRY(bn_prof_quantiles(prof, i, &q, err));
-        bn_json *o =
-            bn_prof_put_brick(bricks, bn_prof_brick_name(prof, i), bn_prof_brick_category(prof, i), &b, sum);
+        bn_json *o = bn_prof_put_brick(bricks, bn_brick_name(i), bn_brick_category(i), &b, sum);
         bn_json_put_u64(o, "min_ns", b.min_ns);
         put_quantile(o, "median_ns", q.median_ns);
         put_quantile(o, "p95_ns", q.p95_ns);
@@ -333,7 +332,7 @@ static const char *read_passes(bn_prof *prof, const bn_json *p)
 
 static bool is_possible(const struct bn_prof_event *e, const bn_prof *prof)
 {
-    bool of_brick = e->brick < prof->n_bricks;
+    bool of_brick = e->brick < BN_BRICK_KNOWN;
     return (of_brick || (e->brick == BN_BRICK_NONE && e->kernel != BN_PROF_NO_KERNEL)) && e->layer >= -1 &&
            (e->pass < prof->n_passes || e->pass == BN_PROF_NO_PASS) && e->depth < BN_PROF_DEPTH;
 }

@@ -125,8 +125,7 @@ static void nest(struct thread *t)
 
 static const char *name_of(const struct builder *b, const struct bn_prof_event *e)
 {
-    return e->kernel != BN_PROF_NO_KERNEL ? bn_prof_kernel_name(b->prof, e->kernel)
-                                          : bn_prof_brick_name(b->prof, e->brick);
+    return e->kernel != BN_PROF_NO_KERNEL ? bn_prof_kernel_name(b->prof, e->kernel) : bn_brick_name(e->brick);
 }
 
 /* The node that bricks of this layer go under. */

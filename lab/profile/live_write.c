@@ -102,7 +102,7 @@ static void copy_sums(struct bn_live *live)
     struct bn_live_sums *sums = &live->body->sums;
     sums->n_measured++;
     sums->dropped = bn_prof_dropped(prof);
-    for (unsigned i = 0; i < prof->n_bricks; i++)
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
         sums->bricks[i] = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
     for (unsigned k = 0; prof->level == BN_PROF_KERNEL && k < BN_KERNEL_COUNT; k++)
         sums->kernels[k] = bn_prof_kernel_stats(prof, (enum bn_kernel)k, BN_PROF_ALL_THREADS);

@@ -76,7 +76,7 @@ static bn_status push_event(bn_stacks *stacks, uint32_t *node, const bn_prof *pr
     if (event->kernel != BN_PROF_NO_KERNEL)
         return bn_stacks_push_name(stacks, node, BN_FRAME_SLOT, bn_prof_kernel_name(prof, event->kernel),
                                    err);
-    return bn_stacks_push_name(stacks, node, BN_FRAME_BRICK, bn_prof_brick_name(prof, event->brick), err);
+    return bn_stacks_push_name(stacks, node, BN_FRAME_BRICK, bn_brick_name(event->brick), err);
 }
 
 /* ---- adding ---- */

@@ -45,39 +45,6 @@ TEST(f102_each_has_its_category)
         assert_int_equal(bn_brick_find(bn_brick_name(i)), i);
 }
 
-TEST(names_are_interned_before_measuring)
-{
-    struct fake fake = {0};
-    uint8_t mine = 0, again = 0, known = 0, late = 77;
-    bn_prof *prof = open_prof(&fake, 1, 16);
-    prof->enabled = false;
-    must(bn_prof_intern(prof, "Mine", BN_CATEGORY_OTHER, &mine, &err));
-    must(bn_prof_intern(prof, "qkv", BN_CATEGORY_OTHER, &known, &err));
-    assert_int_equal(mine, BN_BRICK_KNOWN);
-    assert_int_equal(known, BN_BRICK_QKV_PROJECTION);
-    prof->enabled = true;
-    must(bn_prof_intern(prof, "Mine", BN_CATEGORY_FFN, &again, &err));
-    assert_int_equal(again, mine);
-    refused(bn_prof_intern(prof, "Late", BN_CATEGORY_OTHER, &late, &err), BN_ERR_ARG);
-    assert_int_equal(late, 77);
-    work(prof, &fake, mine, 5);
-    bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
-    assert_int_equal(bn_prof_stats_for(prof, mine, 0).exclusive_ns, 5);
-    assert_string_equal(bn_prof_brick_name(prof, mine), "Mine");
-    assert_int_equal(bn_prof_brick_category(prof, mine), BN_CATEGORY_OTHER);
-    prof->enabled = false;
-    char name[] = "brick-00";
-    bn_status status = BN_OK;
-    for (unsigned i = BN_BRICK_KNOWN + 1u; i <= BN_BRICK_MAX; i++) {
-        name[6] = (char)('0' + i / 10);
-        name[7] = (char)('0' + i % 10);
-        assert_int_equal(status, BN_OK);
-        status = bn_prof_intern(prof, name, BN_CATEGORY_OTHER, &late, NULL);
-    }
-    assert_int_equal(status, BN_ERR_LIMIT);
-    bn_prof_close(prof);
-}
-
 /* ---- F103, F104, F110: summing up ---- */
 
 #define N_SPINS 100u
@@ -153,7 +120,7 @@ TEST(f110_all_sums_agree_to_the_nanosecond)
     uint64_t sum = 0, by_brick[BN_CATEGORY_COUNT] = {0};
     bn_prof_category_stats(prof, 0, categories);
     for (unsigned i = 0; i < BN_BRICK_MAX; i++)
-        by_brick[bn_prof_brick_category(prof, i)] += bn_prof_stats_for(prof, i, 0).exclusive_ns;
+        by_brick[bn_brick_category(i)] += bn_prof_stats_for(prof, i, 0).exclusive_ns;
     for (unsigned c = 0; c < BN_CATEGORY_COUNT; c++) {
         assert_int_equal(categories[c].exclusive_ns, by_brick[c]);
         sum += categories[c].exclusive_ns;

@@ -119,7 +119,7 @@ TEST(quantiles_are_events)
 TEST(opening_copes_without_memory)
 {
     struct bn_prof_options options = {BN_PROF_BRICK, 2, 16, 16}, none = {0};
-    for (uint64_t n = 1; n <= 6; n++) {
+    for (uint64_t n = 1; n <= 5; n++) {
         bn_prof *prof = NULL;
         bn_mem_fail_after(n);
         refused(bn_prof_open(&prof, &options, NULL), BN_ERR_NOMEM);

@@ -229,8 +229,8 @@ TEST(the_clock_finds_what_ran)
             misses++;
             continue;
         }
-        const char *name = e->kernel != BN_PROF_NO_KERNEL ? bn_prof_kernel_name(m.prof, e->kernel)
-                                                          : bn_prof_brick_name(m.prof, e->brick);
+        const char *name =
+            e->kernel != BN_PROF_NO_KERNEL ? bn_prof_kernel_name(m.prof, e->kernel) : bn_brick_name(e->brick);
         size_t n = strlen(path), k = strlen(name);
         assert_true(n > k && strcmp(path + n - k, name) == 0);
         assert_true(strncmp(path, "prefill;", 8) == 0 || strncmp(path, "decode;", 7) == 0);

@@ -9,7 +9,7 @@
 
 #include "kernels/kernels.h"
 #include "lab/stacks/palette.h"
-#include "stamp/brick.h"
+#include "stamp/profiler.h"
 #include "tests/unit/unit.h"
 
 static enum bn_class class_of(enum bn_frame_kind kind, const char *name)

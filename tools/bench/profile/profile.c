@@ -269,9 +269,9 @@ static bn_status put_series(struct bn_bench_profile *p, bn_error *err)
     if (times_in_passes(p->prof, WHOLE_PASS, samples, &series.n))
         status = bn_series_add(&p->h.series, &series, err);
     series.metric = metric;
-    for (unsigned b = 0; b < p->prof->n_bricks && status == BN_OK; b++) {
+    for (unsigned b = 0; b < BN_BRICK_KNOWN && status == BN_OK; b++) {
         if (!times_in_passes(p->prof, b, samples, &series.n)) continue;
-        snprintf(metric, sizeof metric, "%s_ns_per_token", bn_prof_brick_name(p->prof, b));
+        snprintf(metric, sizeof metric, "%s_ns_per_token", bn_brick_name(b));
         status = bn_series_add(&p->h.series, &series, err);
     }
     bn_free(samples);

@@ -51,7 +51,7 @@ static bn_status read_budget(struct bn_top_budget *out, const char *path, bn_err
     BN_TRY(bn_json_read_file(&document, path, err));
     bn_status status = bn_prof_read(&prof, &network, document, err);
     if (status != BN_OK) bn_error_name(err, path);
-    for (unsigned i = 0; status == BN_OK && i < prof->n_bricks; i++) {
+    for (unsigned i = 0; status == BN_OK && i < BN_BRICK_KNOWN; i++) {
         struct bn_brick_stats b = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
         if (b.count > 0) out->ns[i] = (double)b.inclusive_ns / (double)b.count;
     }
