@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool of snapshots of a session. See snapshots.h.
+ * The pool of snapshots of a session. See session.h.
  */
-#include "infer/snapshots.h"
-
 #include "infer/session.h"
 
 #define DEFAULT_SNAPSHOTS 6u

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the keys of rotated files; see hadamard.h for what they mean.
+ * Reads the keys of rotated files; see model.h for what they mean.
  */
-#include "model/hadamard.h"
+#include "model/model.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -28,6 +28,11 @@ static uint64_t key_offset(const struct bn_gguf *gguf, const char *key)
     return kv != NULL ? kv->offset : BN_NO_OFFSET;
 }
 
+static bn_status missing(const char *key, bn_error *err)
+{
+    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
+}
+
 static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const char *suffix, bool required,
                             float min, float *out, bn_error *err)
 {
@@ -35,7 +40,7 @@ static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const 
     key_of(key, arch, suffix);
     bn_status status = bn_gguf_f32(gguf, key, out, err);
     if (status == BN_ERR_NOT_FOUND && !required) return BN_OK;
-    if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
+    if (status == BN_ERR_NOT_FOUND) return missing(key, err);
     BN_TRY(status);
     if (!isfinite(*out) || *out < min || *out > 1e12f)
         return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%g is not between %g and 1e12",
@@ -52,8 +57,17 @@ static bn_status read_u32(const struct bn_gguf *gguf, const char *arch, const ch
     if (status == BN_ERR_NOT_FOUND) return BN_OK;
     BN_TRY(status);
     if (*out >= min && *out <= max) return BN_OK;
-    return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%u is not between %u and %u", *out,
-                      min, max);
+    return bn_fail_at(err, *out > max ? BN_ERR_LIMIT : BN_ERR_FORMAT, key_offset(gguf, key), key,
+                      "%u is not between %u and %u", *out, min, max);
+}
+
+/* A text that is none of those which are known. */
+static bn_status unsupported(const struct bn_gguf *gguf, const char *key, const char *what,
+                             struct bn_str text, bn_error *err)
+{
+    char shown[64];
+    return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key, "%s '%s' is not supported", what,
+                      bn_escape(shown, sizeof shown, text.ptr, text.len));
 }
 
 /* A key for something that is not computed: absent, or the value at which it does nothing. */
@@ -165,9 +179,7 @@ static bn_status read_qwen35(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
     char key[96];
     for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
         BN_TRY(read_u32(gguf, hp->arch, KEYS[i].suffix, 1, KEYS[i].max, KEYS[i].out, err));
-        if (*KEYS[i].out == 0)
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, KEYS[i].suffix),
-                              "missing key");
+        if (*KEYS[i].out == 0) return missing(key_of(key, hp->arch, KEYS[i].suffix), err);
     }
     if (r->n_value_heads % r->n_key_heads != 0)
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "ssm.group_count"),
@@ -211,8 +223,7 @@ static bn_status read_local_layers(bn_hparams *hp, const struct bn_gguf *gguf, b
     const struct bn_gguf_kv *list = NULL;
     bn_status status = read_list(hp, gguf, SUFFIX, BN_GGUF_BOOL, hp->n_layer, &list, err);
     char key[96];
-    if (status == BN_ERR_NOT_FOUND)
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, SUFFIX), "missing key");
+    if (status == BN_ERR_NOT_FOUND) return missing(key_of(key, hp->arch, SUFFIX), err);
     BN_TRY(status);
     for (uint32_t i = 0; i < hp->n_layer; i++)
         if (list->value[i] != 0) bn_hparams_set_layer(hp->local_layers, i);
@@ -266,9 +277,7 @@ static bn_status read_maple(bn_hparams *hp, const struct bn_gguf *gguf, bn_error
     hp->n_ff = 0;
     for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
         BN_TRY(read_u32(gguf, hp->arch, KEYS[i].suffix, 1, KEYS[i].max, KEYS[i].out, err));
-        if (*KEYS[i].out == 0)
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, KEYS[i].suffix),
-                              "missing key");
+        if (*KEYS[i].out == 0) return missing(key_of(key, hp->arch, KEYS[i].suffix), err);
     }
     if (hp->experts.n_used > hp->experts.n)
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "expert_used_count"),
@@ -399,37 +408,25 @@ static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error 
     const char *key = "general.architecture";
     struct bn_str name;
     bn_status status = bn_gguf_str(gguf, key, &name, err);
-    if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
+    if (status == BN_ERR_NOT_FOUND) return missing(key, err);
     BN_TRY(status);
     if (bn_hparams_set_arch(hp, name)) {
         hp->input_norms = !hp->sub_norms && bn_gguf_find_tensor(gguf, "blk.0.attn_q_norm_in.weight") != NULL;
         hp->tied_head = hp->tied_head || bn_gguf_find_tensor(gguf, "output.weight") == NULL;
         return BN_OK;
     }
-    char shown[64];
-    bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key, "unknown architecture '%s'",
-               bn_escape(shown, sizeof shown, name.ptr, name.len));
-    bn_error_hint(
-        err,
+    return bn_hint(
+        unsupported(gguf, key, "architecture", name, err), err,
         "known: bitnet-b1.58, bitnet-25, bitnet, and llama, qwen3, qwen35, gemma3, minicpm and maple with ternary layers");
-    return BN_ERR_UNSUPPORTED;
 }
 
 static bn_status read_fields(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
     for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
         char key[96];
-        key_of(key, hp->arch, FIELDS[i].suffix);
         uint32_t *value = (uint32_t *)(void *)((char *)hp + FIELDS[i].member);
-        bn_status status = bn_gguf_u32(gguf, key, value, err);
-        if (status == BN_ERR_NOT_FOUND && !FIELDS[i].required) continue;
-        if (status == BN_ERR_NOT_FOUND)
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
-        BN_TRY(status);
-        if (*value < FIELDS[i].min || *value > FIELDS[i].max)
-            return bn_fail_at(err, *value > FIELDS[i].max ? BN_ERR_LIMIT : BN_ERR_FORMAT,
-                              key_offset(gguf, key), key, "%u is not between %u and %u", *value,
-                              FIELDS[i].min, FIELDS[i].max);
+        BN_TRY(read_u32(gguf, hp->arch, FIELDS[i].suffix, FIELDS[i].min, FIELDS[i].max, value, err));
+        if (*value == 0 && FIELDS[i].required) return missing(key_of(key, hp->arch, FIELDS[i].suffix), err);
     }
     return BN_OK;
 }
@@ -441,11 +438,8 @@ static bn_status read_yarn(bn_hparams *hp, const struct bn_gguf *gguf, float fac
     float attn = 1.0f;
     *yarn = (struct bn_yarn){
         .factor = factor, .n_ctx = hp->n_ctx, .extrapolate = 1.0f, .magnitude = 1.0f, 32.0f, 1.0f};
-    char key[96];
-    bn_status status =
-        bn_gguf_u32(gguf, key_of(key, hp->arch, "rope.scaling.original_context_length"), &yarn->n_ctx, err);
-    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
-    if (yarn->n_ctx == 0) return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "0 tokens");
+    BN_TRY(
+        read_u32(gguf, hp->arch, "rope.scaling.original_context_length", 1, UINT32_MAX, &yarn->n_ctx, err));
     const struct {
         const char *suffix;
         float min, *out;
@@ -484,12 +478,7 @@ static bn_status read_rope_scaling(bn_hparams *hp, const struct bn_gguf *gguf, b
     if (bn_str_equal(type, "none")) return BN_OK;
     if (bn_str_equal(type, "longrope")) return read_long_rope(hp, gguf, err);
     bool yarn = bn_str_equal(type, "yarn");
-    if (!yarn && !bn_str_equal(type, "linear")) {
-        char shown[32];
-        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
-                          "rope scaling '%s' is not supported",
-                          bn_escape(shown, sizeof shown, type.ptr, type.len));
-    }
+    if (!yarn && !bn_str_equal(type, "linear")) return unsupported(gguf, key, "rope scaling", type, err);
     BN_TRY(read_float(gguf, hp->arch, "rope.scaling.factor", typed, 1e-3f, &factor, err));
     if (yarn) return read_yarn(hp, gguf, factor, err);
     hp->rope_scale = 1.0f / factor;
@@ -522,10 +511,7 @@ static bn_status read_activation(bn_hparams *hp, const struct bn_gguf *gguf, bn_
     } else if (bn_str_equal(name, "gelu") || bn_str_equal(name, "gelu_pytorch_tanh")) {
         hp->activation = BN_ACTIVATION_GELU;
     } else {
-        char shown[32];
-        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
-                          "activation '%s' is not supported",
-                          bn_escape(shown, sizeof shown, name.ptr, name.len));
+        return unsupported(gguf, key, "activation", name, err);
     }
     return BN_OK;
 }
@@ -547,8 +533,8 @@ static bn_status check_heads(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
         hp->head_dim = hp->n_embd / hp->n_head;
     }
     uint32_t value_length = hp->head_dim;
-    bn_status status = bn_gguf_u32(gguf, key_of(key, hp->arch, "attention.value_length"), &value_length, err);
-    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    key_of(key, hp->arch, "attention.value_length");
+    BN_TRY(read_u32(gguf, hp->arch, "attention.value_length", 0, UINT32_MAX, &value_length, err));
     if (value_length != hp->head_dim)
         return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
                           "values of %u elements with keys of %u are not supported", value_length,
@@ -584,8 +570,7 @@ bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *
     if (arch != NULL && arch->read_own != NULL) BN_TRY(arch->read_own(hp, gguf, err));
     if (hp->n_ff > 0) return BN_OK;
     char key[96];
-    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "feed_forward_length"),
-                      "missing key");
+    return missing(key_of(key, hp->arch, "feed_forward_length"), err);
 }
 
 bool bn_hparams_wide_activations(const bn_hparams *hp, uint32_t type)

@@ -31,51 +31,50 @@ static bn_status find(const struct bn_model *m, const char *name, uint64_t ne0, 
     return BN_OK;
 }
 
-static bn_status unreadable(const struct bn_gguf_tensor *t, const char *name, const char *use, bn_error *err)
-{
-    const struct bn_type_info *info = bn_type_info(t->type);
-    return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name, "type %s is not supported for %s",
-                      info != NULL ? info->name : "?", use);
-}
-
-/* A vector of floats: in place when stored as F32, else widened into a copy. All values must be finite. */
-static bn_status bind_vector(struct bn_model *m, const char *name, size_t n, const float **out, bn_error *err)
-{
-    const struct bn_gguf_tensor *t = NULL;
-    BN_TRY(find(m, name, n, 1, 1, &t, err));
-    const float *values = NULL;
-    if (t->type == BN_TYPE_F32) {
-        values = (const float *)(const void *)t->data;
-    } else if (t->type == BN_TYPE_F16 || t->type == BN_TYPE_BF16) {
-        float *copy = bn_model_own(m, n, sizeof *copy);
-        if (copy == NULL) return bn_nomem(err);
-        (t->type == BN_TYPE_F16 ? m->kernels->f16_to_f32 : m->kernels->bf16_to_f32)(copy, t->data, n);
-        values = copy;
-    } else {
-        return unreadable(t, name, "a vector", err);
-    }
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(values[i]))
-            return bn_fail_at(err, BN_ERR_FORMAT, t->offset, name, "element %zu is not finite", i);
-    *out = values;
-    return BN_OK;
-}
-
 static bn_status bind_matrix(struct bn_model *m, const char *name, size_t rows, size_t k,
                              struct bn_matrix *out, bn_error *err)
 {
     const struct bn_gguf_tensor *t = NULL;
     BN_TRY(find(m, name, k, rows, 1, &t, err));
-    if (t->type == BN_TYPE_I2_S || !bn_type_info(t->type)->readable)
-        return unreadable(t, name, "an embedding or a head", err);
+    const struct bn_type_info *info = bn_type_info(t->type);
+    if (info == NULL || !info->readable || t->type == BN_TYPE_I2_S)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
+                          "type %s is not supported outside of linear layers",
+                          info != NULL ? info->name : "?");
     *out = (struct bn_matrix){t->data, t->type, rows, k, (size_t)(t->n_bytes / rows)};
+    return BN_OK;
+}
+
+/* A vector, or a small matrix that is multiplied in floats: in place when stored as F32, else widened into a copy. All
+ * values must be finite. */
+static bn_status bind_floats(struct bn_model *m, const char *name, size_t rows, size_t k, const float **out,
+                             bn_error *err)
+{
+    struct bn_matrix matrix;
+    BN_TRY(bind_matrix(m, name, rows, k, &matrix, err));
+    const struct bn_type_info *info = bn_type_info(matrix.type);
+    if (rows == 1 && !info->is_float)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, name,
+                          "type %s is not supported for a vector", info->name);
+    *out = (const float *)(const void *)matrix.data;
+    if (matrix.type != BN_TYPE_F32) {
+        float *copy = bn_model_own(m, rows * k, sizeof *copy);
+        if (copy == NULL) return bn_nomem(err);
+        for (size_t r = 0; r < rows; r++)
+            bn_matrix_row(m->kernels, &matrix, r, copy + r * k);
+        *out = copy;
+    }
+    for (size_t i = 0; i < rows * k; i++)
+        if (!isfinite((*out)[i]))
+            return bn_fail_at(err, BN_ERR_FORMAT, bn_gguf_find_tensor(&m->gguf, name)->offset, name,
+                              "element %zu is not finite", i);
     return BN_OK;
 }
 
 /* The final norm; the scale of the logits is part of it, so that no stage of its own is needed. */
 static bn_status bind_output_norm(struct bn_model *m, bn_error *err)
 {
-    BN_TRY(bind_vector(m, "output_norm.weight", m->hp.n_embd, &m->output_norm, err));
+    BN_TRY(bind_floats(m, "output_norm.weight", 1, m->hp.n_embd, &m->output_norm, err));
     if (m->hp.logit_scale == 1.0f) return BN_OK;
     float *scaled = bn_model_own(m, m->hp.n_embd, sizeof *scaled);
     if (scaled == NULL) return bn_nomem(err);
@@ -97,7 +96,7 @@ static bn_status bind_rope_factors(struct bn_model *m, bn_error *err)
         return bn_fail_at(err, BN_ERR_UNSUPPORTED, for_long->info_offset, LONG,
                           "LongRoPE without %s is not supported", SHORT);
     if (bn_gguf_find_tensor(&m->gguf, name) == NULL) return BN_OK;
-    BN_TRY(bind_vector(m, name, m->hp.n_rot / 2, &m->rope_factors, err));
+    BN_TRY(bind_floats(m, name, 1, m->hp.n_rot / 2, &m->rope_factors, err));
     for (size_t i = 0; i < m->hp.n_rot / 2; i++)
         if (!(m->rope_factors[i] > 0.0f))
             return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "element %zu is not positive", i);
@@ -188,7 +187,7 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct bn
     snprintf(name, sizeof name, "blk.%u.%s.scale", layer, part);
     if (bn_gguf_find_tensor(&m->gguf, name) == NULL) return BN_OK;
     const float *scale = NULL;
-    BN_TRY(bind_vector(m, name, 1, &scale, err));
+    BN_TRY(bind_floats(m, name, 1, 1, &scale, err));
     out->extra_scale *= scale[0];
     out->has_extra_scale = true;
     return BN_OK;
@@ -201,26 +200,6 @@ static bn_status check_alike(uint32_t layer, const char *names, const struct bn_
     if (a->rotation.block == b->rotation.block && a->rotation.block == c->rotation.block) return BN_OK;
     return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, "prism.hadamard.weight_names",
                       "some of %s of layer %u are rotated and some are not", names, layer);
-}
-
-/* A small matrix that is multiplied in floats: in place when stored as F32, else widened into a copy. */
-static bn_status bind_floats(struct bn_model *m, const char *name, size_t rows, size_t k, const float **out,
-                             bn_error *err)
-{
-    struct bn_matrix matrix;
-    BN_TRY(bind_matrix(m, name, rows, k, &matrix, err));
-    *out = (const float *)(const void *)matrix.data;
-    if (matrix.type != BN_TYPE_F32) {
-        float *copy = bn_model_own(m, rows * k, sizeof *copy);
-        if (copy == NULL) return bn_nomem(err);
-        for (size_t r = 0; r < rows; r++)
-            bn_matrix_row(m->kernels, &matrix, r, copy + r * k);
-        *out = copy;
-    }
-    for (size_t r = 0; r < rows; r++)
-        if (!bn_all_finite(*out + r * k, k))
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "row %zu is not finite", r);
-    return BN_OK;
 }
 
 /* The weights of the convolution lie together for each element in the file, for each tap here. */
@@ -258,7 +237,7 @@ static bn_status bind_part(struct bn_model *m, uint32_t n, const struct bn_layer
     case BN_PART_BIAS:
         break;
     }
-    return bind_vector(m, name, cols, out, err);
+    return bind_floats(m, name, 1, cols, out, err);
 }
 
 /* Tensors of a layer that would change the result and that are not computed. */

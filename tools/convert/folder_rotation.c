@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * hadamard_packing.json, which is next to the safetensors of models whose weights were rotated before they were rounded
- * (Bonsai 2), to the keys prism.hadamard.* of GGUF files. model/hadamard.h says what those mean. The file names each
+ * (Bonsai 2), to the keys prism.hadamard.* of GGUF files. model/model.h says what those mean. The file names each
  * rotated tensor of the source and its role, and has the signs of each width of inputs. What is unknown is refused:
  * without its transform such a model gives fluent nonsense.
  */
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "model/hadamard.h"
 #include "model/hparams.h"
+#include "model/model.h"
 #include "tools/convert/folder.h"
 
 #define MANIFEST "hadamard_packing.json"

@@ -4,7 +4,7 @@
  */
 #include "base/buf.h"
 #include "kernels/kernels.h"
-#include "model/hadamard.h"
+#include "model/model.h"
 #include "tests/unit/status.h"
 
 #define ROOM (1u << 20)

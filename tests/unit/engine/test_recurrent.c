@@ -76,25 +76,25 @@ TEST(keys_say_which_layers_are_recurrent)
     assert_int_equal(bn_hparams_n_recurrent(&hp, hp.n_layer), 3);
 }
 
-#define REFUSED(key_, ...)                                \
+#define REFUSED(code, key_, ...)                          \
     do {                                                  \
         struct keys k = GOOD;                             \
         bn_hparams hp;                                    \
         __VA_ARGS__;                                      \
-        refused(read_keys(&k, &hp, &err), BN_ERR_FORMAT); \
+        refused(read_keys(&k, &hp, &err), BN_ERR_##code); \
         assert_has(err.where, key_);                      \
     } while (0)
 
 TEST(impossible_keys_are_refused)
 {
     static const unsigned char LIST[N_LAYERS] = {0};
-    REFUSED("ssm.conv_kernel", k.taps = 0);
-    REFUSED("ssm.conv_kernel", k.taps = BN_MAX_TAPS + 1);
-    REFUSED("ssm.state_size", k.state = 0);
-    REFUSED("ssm.group_count", k.key_heads = 3);
-    REFUSED("ssm.time_step_rank", k.value_heads = 5000);
-    REFUSED("ssm.inner_size", k.inner = 255);
-    REFUSED("full_attention_interval", k.interval = BN_MAX_LAYERS + 1);
-    REFUSED("nextn_predict_layers", k.next = N_LAYERS);
-    REFUSED("attention.recurrent_layers", k.list = LIST, k.n_list = N_LAYERS - 1);
+    REFUSED(FORMAT, "ssm.conv_kernel", k.taps = 0);
+    REFUSED(LIMIT, "ssm.conv_kernel", k.taps = BN_MAX_TAPS + 1);
+    REFUSED(FORMAT, "ssm.state_size", k.state = 0);
+    REFUSED(FORMAT, "ssm.group_count", k.key_heads = 3);
+    REFUSED(LIMIT, "ssm.time_step_rank", k.value_heads = 5000);
+    REFUSED(FORMAT, "ssm.inner_size", k.inner = 255);
+    REFUSED(LIMIT, "full_attention_interval", k.interval = BN_MAX_LAYERS + 1);
+    REFUSED(LIMIT, "nextn_predict_layers", k.next = N_LAYERS);
+    REFUSED(FORMAT, "attention.recurrent_layers", k.list = LIST, k.n_list = N_LAYERS - 1);
 }
