@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "kernels/peak_loops.h"
 #include "kernels/peak_stream.h"
 
 /* With 16-byte vectors, which every target has. */

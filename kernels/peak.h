@@ -39,4 +39,19 @@ struct bn_peak {
 /* The loops of a table's instruction set, which must be supported to run them; never NULL. */
 const struct bn_peak *bn_peak_of(const struct bn_kernels *kernels);
 
+/* The loops by instruction set: for the files of this folder only. */
+uint64_t bn_peak_int8_avx2(uint64_t turns);
+uint64_t bn_peak_int8_avxvnni(uint64_t turns);
+uint64_t bn_peak_int8_avx512(uint64_t turns);
+uint64_t bn_peak_int8_amx(uint64_t turns);
+uint64_t bn_peak_int8_neon(uint64_t turns);
+uint64_t bn_peak_fma_avx2(uint64_t turns);
+uint64_t bn_peak_fma_avx512(uint64_t turns);
+uint64_t bn_peak_fma_neon(uint64_t turns);
+uint64_t bn_peak_read_avx2(const void *data, size_t n_bytes);
+uint64_t bn_peak_read_avx512(const void *data, size_t n_bytes);
+void bn_peak_stream_avx2(enum bn_peak_stream stream, float *out, const float *in, const float *in2, size_t n);
+void bn_peak_stream_avx512(enum bn_peak_stream stream, float *out, const float *in, const float *in2,
+                           size_t n);
+
 #endif

@@ -3,7 +3,7 @@
  * Loops of peak.h for NEON; see x86_peak.h for why they are written out. Sixteen accumulators in registers
  * that are named, since an asm takes no more than thirty operands; some cores start four a cycle.
  */
-#include "kernels/peak_loops.h"
+#include "kernels/peak.h"
 
 #define CHAINS 16u
 #define CLOBBERED                                                                                           \

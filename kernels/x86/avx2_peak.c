@@ -4,7 +4,6 @@
  * pairs in 16 bits, which products of ternary codes can fill for 64 turns, and their addition.
  */
 #include "kernels/peak.h"
-#include "kernels/peak_loops.h"
 #include "kernels/x86/peak.h"
 
 #define STREAM_BYTES 32

@@ -11,24 +11,9 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE __m256i load256(const void *at)
-{
-    return _mm256_loadu_si256(at);
-}
-
 INLINE __m512i load512(const void *at)
 {
     return _mm512_loadu_si512(at);
-}
-
-INLINE __m512i join256(__m256i low, __m256i high)
-{
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-}
-
-INLINE __m512i repeat256(const void *at)
-{
-    return _mm512_broadcast_i64x4(load256(at));
 }
 
 INLINE __m512i add32(__m512i a, __m512i b)

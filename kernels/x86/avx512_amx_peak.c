@@ -2,7 +2,7 @@
  *
  * The loop of peak.h for AMX: six sums cover the latency of one product every sixteen cycles.
  */
-#include "kernels/peak_loops.h"
+#include "kernels/peak.h"
 #include "kernels/x86/tiles.h"
 
 #define SUMS 6u

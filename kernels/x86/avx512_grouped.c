@@ -45,7 +45,7 @@ INLINE __m512i load_lanes(const uint8_t *const at[LANES], size_t i)
 
 INLINE __m512 widened(const uint16_t *scales)
 {
-    return _mm512_cvtph_ps(load256(scales));
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)scales));
 }
 
 /* acc + the scales times (float)t * step of group g; the steps of 8 bits are 1. I2_S: acc holds integers. */

@@ -3,7 +3,6 @@
  * Loops of peak.h for AVX-512.
  */
 #include "kernels/peak.h"
-#include "kernels/peak_loops.h"
 #include "kernels/x86/avx512.h"
 #include "kernels/x86/peak.h"
 

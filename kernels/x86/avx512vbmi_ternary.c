@@ -3,7 +3,8 @@
  * T5, 1.6 bits a weight, for AVX-512 with VNNI and VBMI. A byte holds 84 times its last digit and 81 values
  * of the other four; since 84 is a multiple of 4, the byte's upper six bits say what the last digit is, and
  * vpermb finds 84 times that digit among 64. What is left is looked up among 128 by vpermi2b, which gives the
- * four digits as the four 2-bit fields of a byte; those are used where they are, as in avx512_grouped.c. The sums of the last digit stay 84 times too large until the end.
+ * four digits as the four 2-bit fields of a byte; those are used where they are, so the sums of field p are 4^p times too
+ * large until the end, and those of the last digit 84 times.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/x86/avx512.h"

@@ -2,7 +2,7 @@
  *
  * The loop of peak.h for AVX-VNNI.
  */
-#include "kernels/peak_loops.h"
+#include "kernels/peak.h"
 #include "kernels/x86/peak.h"
 
 uint64_t bn_peak_int8_avxvnni(uint64_t turns)

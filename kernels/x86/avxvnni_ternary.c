@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * 8-bit products for processors with VNNI on 256-bit registers and no AVX-512. vpdpbusd adds to int32 without
- * saturation; avx512_ternary.c has the bounds.
+ * saturation.
  */
 #include "kernels/x86/avx2.h"
 
@@ -30,7 +30,8 @@ INLINE void i8_add(__m256i part[2], const int8_t *w, const int8_t *high, const i
     part[1] = dot4_at(part[1], u, low);
 }
 
-/* By the method, and with the bound, of avx512_ternary.c. Four chains of additions, as each addition
+/* As in avx512_ternary.c: 128 times the sum of the planes is taken away, and a sum stays below 255 * 128 * 2^16, so
+ * below 2^31. Four chains of additions, as each addition
  * takes four cycles. */
 static void i8_rows(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
 {
