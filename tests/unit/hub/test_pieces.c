@@ -17,23 +17,20 @@
 static char folder[64]; /* of this test, removed at its end */
 static char path[128], part[160], journal[160];
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/bn-pieces-XXXXXX");
-    if (mkdtemp(folder) == NULL) return -1;
+    assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/m.gguf", folder);
     snprintf(part, sizeof part, "%s.part", path);
     snprintf(journal, sizeof journal, "%s.part.json", path);
-    return 0;
 }
 
-static int remove_folder(void **state)
+FIXTURE(remove_folder)
 {
-    (void)state;
     char command[128];
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    assert_int_equal(system(command), 0);
 }
 
 static bn_status open_pieces(struct bn_pieces **out, uint64_t size, bool reserve, bn_error *e)

@@ -13,22 +13,20 @@
 
 static char folder[] = "/tmp/bn-test-ledger-XXXXXX";
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
-    return mkdtemp(folder) == NULL;
+    assert_non_null(mkdtemp(folder));
 }
 
-static int remove_folder(void **state)
+FIXTURE(remove_folder)
 {
-    (void)state;
     char path[128];
     snprintf(path, sizeof path, "%s/toy/run.json", folder);
     (void)unlink(path);
     snprintf(path, sizeof path, "%s/toy", folder);
     (void)rmdir(path);
-    return rmdir(folder);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 static void result(struct bn_result *r, const char *key, const char *model, unsigned threads, double base)

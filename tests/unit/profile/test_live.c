@@ -23,20 +23,17 @@
 
 static char folder[64];
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     strcpy(folder, "/tmp/bn-live-XXXXXX");
-    if (mkdtemp(folder) == NULL || setenv("XDG_RUNTIME_DIR", folder, 1) != 0) return -1;
-    return 0;
+    assert_true(mkdtemp(folder) != NULL && setenv("XDG_RUNTIME_DIR", folder, 1) == 0);
 }
 
-static int remove_folder(void **state)
+FIXTURE(remove_folder)
 {
     char command[128];
-    (void)state;
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    assert_int_equal(system(command), 0);
 }
 
 struct run {

@@ -446,18 +446,15 @@ TEST(samples_become_stacks)
     bn_recording_release(r);
 }
 
-static int begin(void **state)
+FIXTURE(begin)
 {
-    (void)state;
     snprintf(tmp, sizeof tmp, "/tmp/bn-symbols-XXXXXX");
-    return mkdtemp(tmp) == NULL;
+    assert_non_null(mkdtemp(tmp));
 }
 
-static int end(void **state)
+FIXTURE(end)
 {
-    (void)state;
     sh("rm -rf %s", tmp);
-    return 0;
 }
 
 int main(int argc, char **argv)
