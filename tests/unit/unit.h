@@ -26,6 +26,15 @@
         unit_add(__LINE__, (struct CMUnitTest){#name, name, setup, teardown, NULL}); \
     }                                                                                \
     static void name(__attribute__((unused)) void **state)
+/* A setup or a teardown, which fails by its assertions. */
+#define FIXTURE(name)                                     \
+    static void name##_once(void);                        \
+    static int name(__attribute__((unused)) void **state) \
+    {                                                     \
+        name##_once();                                    \
+        return 0;                                         \
+    }                                                     \
+    static void name##_once(void)
 /* Before the first test of the program, and after the last one. */
 #define GROUP(setup, teardown)                                 \
     __attribute__((constructor)) static void group_tests(void) \

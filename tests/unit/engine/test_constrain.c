@@ -17,22 +17,18 @@
 
 static bn_model *models[2]; /* without and with copies of weights */
 
-static int open_all(void **state)
+FIXTURE(open_all)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         const bn_model_options options = {.repack = i == 0 ? BN_REPACK_NEVER : BN_REPACK_ALWAYS};
-        if (bn_model_open(&models[i], MODEL, &options, NULL) != BN_OK) return 1;
+        must(bn_model_open(&models[i], MODEL, &options, NULL));
     }
-    return 0;
 }
 
-static int close_all(void **state)
+FIXTURE(close_all)
 {
-    (void)state;
     bn_model_close(models[0]);
     bn_model_close(models[1]);
-    return 0;
 }
 
 static bn_grammar *open_grammar(const char *text)

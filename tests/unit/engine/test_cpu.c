@@ -44,9 +44,8 @@ static const struct bn_cpu CPU = {made_cpuid, made_xcr0, made_permission};
 #define TILE_CONFIG (1u << 17)
 #define TILE_DATA (1u << 18)
 
-static int make_all(void **state)
+FIXTURE(make_all)
 {
-    (void)state;
     made.one = (struct bn_cpuid){.ecx = 1u << 12 | 1u << 28 | 1u << 29}; /* FMA, AVX, F16C */
     made.seven = (struct bn_cpuid){.eax = 1,
                                    .ebx = 1u << 5 | AVX512F | 1u << 17 | 1u << 30 | 1u << 31,
@@ -56,7 +55,6 @@ static int make_all(void **state)
     made.saved = 0xE7u | TILE_CONFIG | TILE_DATA;
     made.permits = true;
     made.n_asked = 0;
-    return 0;
 }
 
 #if defined(__x86_64__)

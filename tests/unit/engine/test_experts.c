@@ -144,12 +144,10 @@ TEST(another_number_of_experts_is_refused)
     close_copy(&c);
 }
 
-static int make_ids(void **state)
+FIXTURE(make_ids)
 {
-    (void)state;
     for (int32_t i = 0; i < (int32_t)N_IDS; i++)
         ids[i] = (i * 151 + 7) % 256;
-    return 0;
 }
 
 GROUP(make_ids, NULL)

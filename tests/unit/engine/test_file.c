@@ -17,15 +17,13 @@
 
 static char folder[] = "/tmp/bn-test-XXXXXX", file[64], other[64];
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     strcpy(folder + sizeof folder - 7, "XXXXXX");
-    if (mkdtemp(folder) == NULL) return -1;
+    assert_non_null(mkdtemp(folder));
     snprintf(file, sizeof file, "%s/file", folder);
     snprintf(other, sizeof other, "%s/other", folder);
     umask(022);
-    return 0;
 }
 
 static size_t count_entries(bool remove_them)
@@ -42,11 +40,10 @@ static size_t count_entries(bool remove_them)
     return n;
 }
 
-static int remove_folder(void **state)
+FIXTURE(remove_folder)
 {
-    (void)state;
     (void)count_entries(true);
-    return rmdir(folder);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 static void put(const char *path, const char *text)

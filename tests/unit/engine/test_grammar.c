@@ -21,20 +21,16 @@ static uint32_t next_random(uint64_t *state, uint32_t below)
     return (uint32_t)((*state >> 33) % below);
 }
 
-static int open_all(void **state)
+FIXTURE(open_all)
 {
-    (void)state;
     const bn_model_options options = {.no_weights = true};
-    if (bn_model_open(&model, MODEL, &options, NULL) != BN_OK) return 1;
+    must(bn_model_open(&model, MODEL, &options, NULL));
     tok = bn_model_tokenizer(model);
-    return 0;
 }
 
-static int close_all(void **state)
+FIXTURE(close_all)
 {
-    (void)state;
     bn_model_close(model);
-    return 0;
 }
 
 static bn_grammar *open_grammar(const char *text)

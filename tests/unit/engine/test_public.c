@@ -15,20 +15,17 @@ static const int32_t PROMPT[] = {1, 2, 3, 4};
 static bn_model *model;
 static bn_session *session;
 
-static int open_all(void **state)
+FIXTURE(open_all)
 {
-    (void)state;
     bn_session_options options = {.size = sizeof options, .n_threads = 2, .exact_threads = true};
-    return bn_model_open(&model, MODEL, NULL, NULL) != BN_OK ||
-           bn_session_open(&session, model, &options, NULL) != BN_OK;
+    must(bn_model_open(&model, MODEL, NULL, &err));
+    must(bn_session_open(&session, model, &options, &err));
 }
 
-static int close_all(void **state)
+FIXTURE(close_all)
 {
-    (void)state;
     bn_session_close(session);
     bn_model_close(model);
-    return 0;
 }
 
 static bn_generation *generate(const bn_query *query)

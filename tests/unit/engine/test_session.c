@@ -61,23 +61,19 @@ static struct {
     float *logits;
 } f;
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     bn_session_options options = {.n_ctx = 64, .n_batch = 16, .n_threads = 2, .exact_threads = true};
     must(bn_model_open(&f.model, MODEL, NULL, &err));
     must(bn_session_open(&f.session, f.model, &options, &err));
     f.logits = bn_alloc(64 * N_VOCAB, sizeof *f.logits);
-    return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     bn_session_close(f.session);
     bn_model_close(f.model);
     bn_free(f.logits);
-    return 0;
 }
 
 TEST_IN(the_token_loop_allocates_nothing, setup, teardown)

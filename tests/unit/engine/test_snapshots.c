@@ -46,9 +46,8 @@ static void spoil(void)
     must(bn_model_open_memory(&f.other, f.bytes, n, "spoiled", NULL, NULL));
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     must(bn_model_open(&f.model, MODEL, NULL, &err));
     f.model->hp.n_ctx = 2048;
     spoil();
@@ -56,18 +55,15 @@ static int setup(void **state)
     f.fresh = open_session(f.model, 0, 64, 1);
     for (int32_t i = 0; i < (int32_t)N_LONG; i++)
         f.ids[i] = (i * 151 + i / 256 + 7) % 256;
-    return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     bn_session_close(f.session);
     bn_session_close(f.fresh);
     bn_model_close(f.model);
     bn_model_close(f.other);
     bn_free(f.bytes);
-    return 0;
 }
 
 static void eval(bn_session *s, const int32_t *ids, size_t n, float *logits)

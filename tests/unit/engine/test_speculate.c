@@ -63,9 +63,8 @@ static void spoil(void)
     must(bn_model_open_memory(&f.spoiled, f.bytes, n, "spoiled", NULL, NULL));
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     must(bn_model_open(&f.model, MODEL, NULL, NULL));
     must(bn_model_open(&f.other, OTHER, NULL, NULL));
     spoil();
@@ -73,17 +72,14 @@ static int setup(void **state)
     static const int32_t WORDS[] = {845, 25, 198, 404, 11, 318, 340, 407, 257, 845, 25, 198};
     for (size_t i = 0; i < BN_ARRAY_LEN(f.prompt); i++)
         f.prompt[i] = WORDS[i % BN_ARRAY_LEN(WORDS)];
-    return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     bn_model_close(f.model);
     bn_model_close(f.spoiled);
     bn_model_close(f.other);
     bn_free(f.bytes);
-    return 0;
 }
 
 static bn_session *open_session(const bn_model *model, uint32_t n_ctx, uint32_t n_batch)

@@ -33,9 +33,8 @@ static bn_session *open_session(const bn_model *model, uint32_t n_ctx, uint32_t 
     return s;
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-    (void)state;
     must(bn_model_open(&f.model, MODEL, NULL, &err));
     must(bn_model_open(&f.small, SMALL, NULL, &err));
     f.want = bn_alloc(N_VOCAB, sizeof *f.want);
@@ -47,18 +46,15 @@ static int setup(void **state)
     assert_true(fd >= 0);
     assert_int_equal(close(fd), 0);
     assert_int_equal(remove(f.path), 0);
-    return 0;
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-    (void)state;
     (void)remove(f.path);
     bn_model_close(f.model);
     bn_model_close(f.small);
     bn_free(f.want);
     bn_free(f.got);
-    return 0;
 }
 
 /* Evaluates the tokens from..n and returns the last logits. */

@@ -16,7 +16,7 @@
 #include "hub/files/document.h"
 #include "hub/names/names.h"
 #include "hub/net/resolve.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/download/download.h"
 
 #define ONE "1111111111111111111111111111111111111111"
@@ -52,8 +52,8 @@ static inline const char *below(const char *name)
 
 static inline void write_text(const char *path, const char *text)
 {
-    assert_int_equal(bn_file_make_folders(path, NULL), BN_OK);
-    assert_int_equal(bn_file_write_atomic(path, text, strlen(text), NULL), BN_OK);
+    must(bn_file_make_folders(path, NULL));
+    must(bn_file_write_atomic(path, text, strlen(text), NULL));
 }
 
 #endif

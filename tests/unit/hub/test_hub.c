@@ -36,7 +36,7 @@ TEST(test_good_references)
         struct bn_hub_reference ref;
         print_message("%s\n", GOOD[i].text);
         assert_true(bn_hub_is_reference(GOOD[i].text));
-        assert_int_equal(bn_hub_reference_parse(&ref, GOOD[i].text, NULL), BN_OK);
+        must(bn_hub_reference_parse(&ref, GOOD[i].text, NULL));
         assert_int_equal(ref.kind, GOOD[i].kind);
         assert_string_equal(ref.name, GOOD[i].name);
         assert_string_equal(ref.variant, GOOD[i].variant);
@@ -94,20 +94,19 @@ TEST(test_bad_references)
 {
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD_REFERENCES); i++) {
         struct bn_hub_reference ref;
-        bn_error err = {0};
         print_message("%s\n", BAD_REFERENCES[i]);
-        assert_int_equal(bn_hub_reference_parse(&ref, BAD_REFERENCES[i], &err), BN_ERR_ARG);
+        refused(bn_hub_reference_parse(&ref, BAD_REFERENCES[i], &err), BN_ERR_ARG);
         assert_true(err.msg[0] != '\0');
     }
     char longer[5000];
     struct bn_hub_reference ref;
     memset(longer, 'a', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
-    assert_int_equal(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
+    refused(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
     memcpy(longer, "hf:a/b:", 7);
-    assert_int_equal(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
+    refused(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
     memcpy(longer, "https://", 8);
-    assert_int_equal(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
+    refused(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
 }
 
 TEST(test_paths_are_no_references)
@@ -175,15 +174,15 @@ TEST(test_registry_reads)
                                                                      "\"a/c\", \"revision\": \"v1\", "
                                                                      "\"file\": null, \"runs\": \"no\"}"));
     struct bn_hub_registry *r;
-    assert_int_equal(bn_hub_registry_parse(&r, TEXT, sizeof TEXT - 1, NULL), BN_OK);
+    must(bn_hub_registry_parse(&r, TEXT, sizeof TEXT - 1, NULL));
     const struct bn_hub_model *m;
     const struct bn_hub_file *v, *w;
-    assert_int_equal(bn_hub_registry_look_up(&m, &v, r, "NN", "", NULL), BN_OK);
+    must(bn_hub_registry_look_up(&m, &v, r, "NN", "", NULL));
     assert_ptr_equal(m, bn_hub_registry_at(r, 0));
     assert_null(bn_hub_registry_at(r, 1));
-    assert_int_equal(bn_hub_registry_look_up(&m, &w, r, "x", "", NULL), BN_ERR_NOT_FOUND);
-    assert_int_equal(bn_hub_registry_look_up(&m, &w, r, "n", "x", NULL), BN_ERR_NOT_FOUND);
-    assert_int_equal(bn_hub_registry_look_up(&m, &w, r, "n", "W", NULL), BN_OK);
+    refused(bn_hub_registry_look_up(&m, &w, r, "x", "", NULL), BN_ERR_NOT_FOUND);
+    refused(bn_hub_registry_look_up(&m, &w, r, "n", "x", NULL), BN_ERR_NOT_FOUND);
+    must(bn_hub_registry_look_up(&m, &w, r, "n", "W", NULL));
     assert_string_equal(v->sha256, SHA_A);
     assert_int_equal(v->size, 5);
     assert_string_equal(v->revision, "main");
@@ -205,12 +204,11 @@ TEST(test_registry_suggests)
     };
     struct bn_hub_registry *r;
     unsetenv("BN_REGISTRY");
-    assert_int_equal(bn_hub_registry_open(&r, NULL), BN_OK);
+    must(bn_hub_registry_open(&r, NULL));
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
-        bn_error err = {0};
         const struct bn_hub_file *file;
-        assert_int_equal(bn_hub_registry_look_up(NULL, &file, r, CASES[i].name, CASES[i].variant, &err),
-                         BN_ERR_NOT_FOUND);
+        refused(bn_hub_registry_look_up(NULL, &file, r, CASES[i].name, CASES[i].variant, &err),
+                BN_ERR_NOT_FOUND);
         assert_null(file);
         assert_memory_equal(err.hint, CASES[i].hint, strlen(CASES[i].hint));
     }
@@ -247,8 +245,7 @@ TEST(test_registry_refuses)
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
         struct bn_hub_registry *r;
         print_message("%s\n", BAD[i]);
-        bn_error err = {0};
-        assert_int_equal(bn_hub_registry_parse(&r, BAD[i], strlen(BAD[i]), &err), BN_ERR_FORMAT);
+        refused(bn_hub_registry_parse(&r, BAD[i], strlen(BAD[i]), &err), BN_ERR_FORMAT);
         assert_null(r);
         assert_null(strpbrk(err.where, "\x1b\x07"));
         assert_null(strpbrk(err.msg, "\x1b\x07"));
@@ -263,21 +260,20 @@ TEST(test_registry_carried)
     const struct bn_hub_model *m, *found;
     const struct bn_hub_file *file;
     unsetenv("BN_REGISTRY");
-    assert_int_equal(bn_hub_registry_open(&r, NULL), BN_OK);
+    must(bn_hub_registry_open(&r, NULL));
     for (size_t i = 0; (m = bn_hub_registry_at(r, i)) != NULL; i++) {
         struct bn_hub_reference ref;
-        assert_int_equal(bn_hub_reference_parse(&ref, m->name, NULL), BN_OK);
+        must(bn_hub_reference_parse(&ref, m->name, NULL));
         assert_int_equal(ref.kind, BN_HUB_NAME);
         assert_true(bn_hub_is_reference(m->name));
         for (size_t k = 0; k < m->n_files; k++) {
-            assert_int_equal(bn_hub_registry_look_up(&found, &file, r, m->name, m->files[k].variant, NULL),
-                             BN_OK);
+            must(bn_hub_registry_look_up(&found, &file, r, m->name, m->files[k].variant, NULL));
             assert_ptr_equal(found, m);
             assert_ptr_equal(file, &m->files[k]);
             assert_non_null(strchr(m->files[k].repo, '/'));
         }
     }
-    assert_int_equal(bn_hub_registry_look_up(NULL, &file, r, "bitnet-2b", "", NULL), BN_OK);
+    must(bn_hub_registry_look_up(NULL, &file, r, "bitnet-2b", "", NULL));
     assert_string_equal(file->sha256, "4221b252fdd5fd25e15847adfeb5ee88886506ba50b8a34548374492884c2162");
     assert_int_equal(file->size, 1187801280);
     bn_hub_registry_close(r);
@@ -302,23 +298,23 @@ TEST_IN(test_server, make_folder, remove_folder)
     struct bn_hub_server s;
     char url[2049];
     setenv("HF_HOME", folder, 1);
-    assert_int_equal(read_server(&s, NULL, NULL), BN_OK);
+    must(read_server(&s, NULL, NULL));
     assert_string_equal(s.endpoint, "https://huggingface.co");
     assert_string_equal(s.token, "");
     write_text(below("token"), "hf_file\n");
-    assert_int_equal(read_server(&s, "https://mirror.example//", NULL), BN_OK);
+    must(read_server(&s, "https://mirror.example//", NULL));
     assert_string_equal(s.endpoint, "https://mirror.example");
     assert_string_equal(s.token, "hf_file");
-    assert_int_equal(read_server(&s, NULL, "hf_x"), BN_OK);
+    must(read_server(&s, NULL, "hf_x"));
     assert_string_equal(s.token, "hf_x");
-    assert_int_equal(read_server(&s, "http://example.org", NULL), BN_ERR_ARG);
-    assert_int_equal(read_server(&s, "example.org", NULL), BN_ERR_ARG);
-    assert_int_equal(read_server(&s, NULL, "a b"), BN_ERR_ARG);
-    assert_int_equal(read_server(&s, NULL, "a\r\nX-Evil: 1"), BN_ERR_ARG);
-    assert_int_equal(read_server(&s, NULL, NULL), BN_OK);
-    assert_int_equal(bn_hub_url(url, &s, "a/b", "d r/\xc3\xa4#?.gguf", "x/y", NULL), BN_OK);
+    refused(read_server(&s, "http://example.org", NULL), BN_ERR_ARG);
+    refused(read_server(&s, "example.org", NULL), BN_ERR_ARG);
+    refused(read_server(&s, NULL, "a b"), BN_ERR_ARG);
+    refused(read_server(&s, NULL, "a\r\nX-Evil: 1"), BN_ERR_ARG);
+    must(read_server(&s, NULL, NULL));
+    must(bn_hub_url(url, &s, "a/b", "d r/\xc3\xa4#?.gguf", "x/y", NULL));
     assert_string_equal(url, "https://huggingface.co/a/b/resolve/x%2Fy/d%20r/%C3%A4%23%3F.gguf");
-    assert_int_equal(bn_hub_url(url, &s, "a/b", "../c", "main", NULL), BN_ERR_ARG);
+    refused(bn_hub_url(url, &s, "a/b", "../c", "main", NULL), BN_ERR_ARG);
     unsetenv("HF_HOME");
 }
 
@@ -357,7 +353,7 @@ TEST(test_bar)
                             "a-model-with-a-rather-long-name-that-must-be-cut.gguf", 1187801279,
                             size * 1187801280, 123456789, size > 0 ? 360000 : UINT64_MAX);
             assert_in_range(strlen(line), 0, columns);
-            if (columns >= 79) assert_non_null(strstr(line, size > 0 ? "[####" : "1.188 GB"));
+            if (columns >= 79) assert_has(line, size > 0 ? "[####" : "1.188 GB");
         }
 }
 

@@ -12,9 +12,9 @@ static void put_cached(const char *etag, const char *commit, const char *revisio
                        const char *bytes)
 {
     char *blob, *path;
-    assert_int_equal(bn_hub_cache_blob(&blob, folder, "own/er.x", etag, NULL), BN_OK);
+    must(bn_hub_cache_blob(&blob, folder, "own/er.x", etag, NULL));
     write_text(blob, bytes);
-    assert_int_equal(bn_hub_cache_link(&path, folder, "own/er.x", etag, commit, revision, file, NULL), BN_OK);
+    must(bn_hub_cache_link(&path, folder, "own/er.x", etag, commit, revision, file, NULL));
     assert_int_equal(access(path, R_OK), 0);
     bn_free(blob);
     bn_free(path);
@@ -52,11 +52,10 @@ TEST_IN(test_cache_finds, make_folder, remove_folder)
     finds("", "v/1", NULL); /* two of them: which one? */
     assert_int_equal(unlink(below("models--own--er.x/blobs/" SHA_B)), 0);
     finds("dir/n.gguf", "main", NULL); /* a link to nothing */
-    assert_int_equal(bn_hub_cache_find(&path, folder, "own/er.x", "../m.gguf", "main", NULL), BN_ERR_ARG);
-    assert_int_equal(bn_hub_cache_find(&path, folder, "own", "m.gguf", "main", NULL), BN_ERR_ARG);
-    assert_int_equal(bn_hub_cache_blob(&path, folder, "own/er.x", "../../../../etc/x", NULL), BN_ERR_FORMAT);
-    assert_int_equal(bn_hub_cache_link(&path, folder, "own/er.x", SHA_A, "main", "main", "x", NULL),
-                     BN_ERR_FORMAT);
+    refused(bn_hub_cache_find(&path, folder, "own/er.x", "../m.gguf", "main", NULL), BN_ERR_ARG);
+    refused(bn_hub_cache_find(&path, folder, "own", "m.gguf", "main", NULL), BN_ERR_ARG);
+    refused(bn_hub_cache_blob(&path, folder, "own/er.x", "../../../../etc/x", NULL), BN_ERR_FORMAT);
+    refused(bn_hub_cache_link(&path, folder, "own/er.x", SHA_A, "main", "main", "x", NULL), BN_ERR_FORMAT);
     write_text(below("models--own--er.x/refs/bad"), "../../x");
     finds("m.gguf", "bad", NULL);
 }
@@ -73,7 +72,7 @@ TEST_IN(test_cache_is_walked, make_folder, remove_folder)
 {
     struct bn_hub_walk walk;
     size_t n[4] = {0};
-    assert_int_equal(bn_hub_walk_open(&walk, below("none"), NULL), BN_OK);
+    must(bn_hub_walk_open(&walk, below("none"), NULL));
     assert_int_equal(walk.n, 0);
     bn_hub_walk_release(&walk);
     put_cached(SHA_A, ONE, "main", "m.gguf", "one");
@@ -87,7 +86,7 @@ TEST_IN(test_cache_is_walked, make_folder, remove_folder)
     write_text(below("datasets--own--er.x/blobs/x"), "not ours");
     assert_int_equal(
         link(below("models--own--er.x/blobs/" SHA_B), below("models--own--er.x/snapshots/" TWO "/hard")), 0);
-    assert_int_equal(bn_hub_walk_open(&walk, folder, NULL), BN_OK);
+    must(bn_hub_walk_open(&walk, folder, NULL));
     for (size_t i = 0; i < walk.n; i++) {
         n[walk.list[i].kind]++;
         assert_string_equal(walk.list[i].repo, "own/er.x");
@@ -105,7 +104,7 @@ TEST_IN(test_cache_is_walked, make_folder, remove_folder)
     assert_int_equal(item(&walk, "copy.txt", TWO)->size, 6);
     bn_hub_walk_release(&walk);
     assert_int_equal(unlink(below("models--own--er.x/snapshots/" TWO "/hard")), 0);
-    assert_int_equal(bn_hub_walk_open(&walk, folder, NULL), BN_OK);
+    must(bn_hub_walk_open(&walk, folder, NULL));
     assert_non_null(item(&walk, "", ""));
     bn_hub_walk_release(&walk);
 }
@@ -114,7 +113,7 @@ TEST_IN(test_cache_is_walked, make_folder, remove_folder)
 static size_t n_listed(void)
 {
     struct bn_hub_walk walk;
-    assert_int_equal(bn_hub_walk_open(&walk, folder, NULL), BN_OK);
+    must(bn_hub_walk_open(&walk, folder, NULL));
     size_t n = walk.n;
     bn_hub_walk_release(&walk);
     return n;
@@ -137,14 +136,14 @@ TEST_IN(test_links_lead_nowhere, make_folder, remove_folder)
     snprintf(path, sizeof path, "%s/models--e--vil/blobs/" SHA_B, folder);
     assert_int_not_equal(bn_hub_walk_remove(folder, path, false, NULL), BN_OK);
     snprintf(path, sizeof path, "%s/models--e--vil/../precious/" SHA_B, folder);
-    assert_int_equal(bn_hub_walk_remove(folder, path + 1, false, NULL), BN_ERR_ARG);
+    refused(bn_hub_walk_remove(folder, path + 1, false, NULL), BN_ERR_ARG);
     assert_int_equal(access(below("precious/" SHA_B), F_OK), 0);
     /* A file and its folder, and both once more. */
     for (size_t i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/precious/" ONE "/thesis", folder);
-        assert_int_equal(bn_hub_walk_remove(folder, path, false, NULL), BN_OK);
+        must(bn_hub_walk_remove(folder, path, false, NULL));
         *strrchr(path, '/') = '\0';
-        assert_int_equal(bn_hub_walk_remove(folder, path, true, NULL), BN_OK);
+        must(bn_hub_walk_remove(folder, path, true, NULL));
         assert_int_not_equal(access(path, F_OK), 0);
     }
 }
@@ -179,7 +178,7 @@ TEST_IN(test_a_pipe_in_refs, make_folder, remove_folder)
     assert_int_equal(mkfifo(below("models--own--er.x/refs/main"), 0600), 0);
     alarm(20);
     assert_int_equal(n_listed(), 1);
-    assert_int_equal(bn_hub_cache_find(&path, folder, "own/er.x", "m.gguf", "main", NULL), BN_ERR_NOT_FOUND);
+    refused(bn_hub_cache_find(&path, folder, "own/er.x", "m.gguf", "main", NULL), BN_ERR_NOT_FOUND);
     alarm(0);
 }
 
@@ -192,16 +191,16 @@ TEST(test_cache_root)
     for (size_t i = 0; i < 4; i++)
         setenv(VARIABLES[i], VALUES[i], 1);
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(bn_hub_cache_root(&root, NULL), BN_OK);
+        must(bn_hub_cache_root(&root, NULL));
         assert_string_equal(root, WANT[i]);
         bn_free(root);
         unsetenv(VARIABLES[i]);
     }
-    assert_int_equal(bn_hub_cache_root(&root, NULL), BN_ERR_NOT_FOUND);
+    refused(bn_hub_cache_root(&root, NULL), BN_ERR_NOT_FOUND);
     setenv("XDG_CACHE_HOME", "relative", 1); /* ignored, as its specification says */
-    assert_int_equal(bn_hub_cache_root(&root, NULL), BN_ERR_NOT_FOUND);
+    refused(bn_hub_cache_root(&root, NULL), BN_ERR_NOT_FOUND);
     setenv("HOME", "/d", 1);
-    assert_int_equal(bn_hub_cache_root(&root, NULL), BN_OK);
+    must(bn_hub_cache_root(&root, NULL));
     assert_string_equal(root, WANT[3]);
     bn_free(root);
     unsetenv("XDG_CACHE_HOME");
@@ -214,8 +213,8 @@ static void write_lock(struct bn_buf *out, const struct bn_hub_locked *list, con
 {
     cJSON *lock = bn_hub_lockfile_new();
     for (size_t i = 0; i < 2; i++)
-        assert_int_equal(bn_hub_lockfile_add(lock, &list[order[i]], NULL), BN_OK);
-    assert_int_equal(bn_hub_document_write(out, lock, true, NULL), BN_OK);
+        must(bn_hub_lockfile_add(lock, &list[order[i]], NULL));
+    must(bn_hub_document_write(out, lock, true, NULL));
     cJSON_Delete(lock);
 }
 
@@ -231,7 +230,7 @@ TEST_IN(test_lockfile_round_trip, make_folder, remove_folder)
     write_lock(&again, LIST, (const size_t[]){1, 0});
     assert_string_equal(text.data, again.data);
     write_text(below("lock"), text.data);
-    assert_int_equal(bn_hub_lockfile_read(&lock, below("lock"), NULL), BN_OK);
+    must(bn_hub_lockfile_read(&lock, below("lock"), NULL));
     assert_int_equal(lock.n, 2);
     assert_string_equal(lock.list[0].id, "a");
     assert_null(lock.list[0].repo);
@@ -276,20 +275,19 @@ TEST_IN(test_lockfile_refuses, make_folder, remove_folder)
     struct bn_hub_lockfile lock;
     char deep[3000];
     write_text(below("lock"), LOCK_OF(GOOD_PLACE GOOD_BYTES));
-    assert_int_equal(bn_hub_lockfile_read(&lock, below("lock"), NULL), BN_OK);
+    must(bn_hub_lockfile_read(&lock, below("lock"), NULL));
     bn_hub_lockfile_release(&lock);
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
-        bn_error err = {0};
         print_message("%s\n", BAD[i]);
         write_text(below("lock"), BAD[i]);
-        assert_int_equal(bn_hub_lockfile_read(&lock, below("lock"), &err), BN_ERR_FORMAT);
-        assert_non_null(strstr(err.where, "lock"));
+        refused(bn_hub_lockfile_read(&lock, below("lock"), &err), BN_ERR_FORMAT);
+        assert_has(err.where, "lock");
         bn_hub_lockfile_release(&lock);
     }
     memset(deep, '[', sizeof deep - 1); /* deeper than any stack should have to be */
     deep[sizeof deep - 1] = '\0';
     write_text(below("lock"), deep);
-    assert_int_equal(bn_hub_lockfile_read(&lock, below("lock"), NULL), BN_ERR_FORMAT);
+    refused(bn_hub_lockfile_read(&lock, below("lock"), NULL), BN_ERR_FORMAT);
 }
 
 static bool never(void *user)
@@ -302,15 +300,15 @@ TEST_IN(test_locks, make_folder, remove_folder)
 {
     struct bn_hub_lock *one, *two;
     unsigned n = 0;
-    assert_int_equal(bn_hub_lock_take(&one, below("deep/er/x.lock"), 0, NULL, NULL, NULL), BN_OK);
-    assert_int_equal(bn_hub_lock_take(&two, below("deep/er/x.lock"), 0, NULL, NULL, NULL), BN_ERR_IO);
+    must(bn_hub_lock_take(&one, below("deep/er/x.lock"), 0, NULL, NULL, NULL));
+    refused(bn_hub_lock_take(&two, below("deep/er/x.lock"), 0, NULL, NULL, NULL), BN_ERR_IO);
     assert_null(two);
-    assert_int_equal(bn_hub_lock_take(&two, below("deep/er/x.lock"), BN_HUB_LOCK_WAIT, never, &n, NULL),
-                     BN_ERR_CANCELLED);
+    refused(bn_hub_lock_take(&two, below("deep/er/x.lock"), BN_HUB_LOCK_WAIT, never, &n, NULL),
+            BN_ERR_CANCELLED);
     assert_int_equal(n, 1);
     bn_hub_lock_release(one);
     assert_int_equal(access(below("deep/er/x.lock"), F_OK), 0);
-    assert_int_equal(bn_hub_lock_take(&two, below("deep/er/x.lock"), 0, NULL, NULL, NULL), BN_OK);
+    must(bn_hub_lock_take(&two, below("deep/er/x.lock"), 0, NULL, NULL, NULL));
     bn_hub_lock_release(two);
 }
 
@@ -325,8 +323,7 @@ static bool swap_lock(void *user)
     struct swap *s = user;
     if (s->n++ == 0) {
         bn_hub_lock_release(s->held);
-        assert_int_equal(bn_hub_lock_take(&s->next, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL),
-                         BN_OK);
+        must(bn_hub_lock_take(&s->next, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL));
     }
     return s->n < 3;
 }
@@ -335,17 +332,17 @@ TEST_IN(test_locks_that_are_removed, make_folder, remove_folder)
 {
     struct swap s = {0};
     struct bn_hub_lock *two;
-    assert_int_equal(bn_hub_lock_take(&s.held, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL), BN_OK);
+    must(bn_hub_lock_take(&s.held, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL));
     /* The waiting one has the old file open when the new one is made: it must not believe that it has both.
      */
-    assert_int_equal(
+    refused(
         bn_hub_lock_take(&two, below("x.lock"), BN_HUB_LOCK_REMOVE | BN_HUB_LOCK_WAIT, swap_lock, &s, NULL),
         BN_ERR_CANCELLED);
     assert_int_equal(s.n, 3);
     bn_hub_lock_release(s.next);
     assert_int_not_equal(access(below("x.lock"), F_OK), 0);
     write_text(below("x.lock"), "a file of the user");
-    assert_int_equal(bn_hub_lock_take(&two, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL), BN_OK);
+    must(bn_hub_lock_take(&two, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL));
     bn_hub_lock_release(two);
     assert_int_equal(access(below("x.lock"), F_OK), 0);
 }
@@ -354,16 +351,16 @@ TEST_IN(test_pins, make_folder, remove_folder)
 {
     char sha256[BN_SHA256_HEX];
     setenv("XDG_STATE_HOME", folder, 1);
-    assert_int_equal(bn_hub_pin_find(sha256, "hf:a/b:c", NULL), BN_OK);
+    must(bn_hub_pin_find(sha256, "hf:a/b:c", NULL));
     assert_string_equal(sha256, "");
-    assert_int_equal(bn_hub_pin_record("hf:a/b:c", SHA_A, NULL), BN_OK);
-    assert_int_equal(bn_hub_pin_record("hf:a/b:d", SHA_B, NULL), BN_OK);
-    assert_int_equal(bn_hub_pin_record("hf:a/b:c", SHA_B, NULL), BN_OK); /* the first one stays */
-    assert_int_equal(bn_hub_pin_find(sha256, "hf:a/b:c", NULL), BN_OK);
+    must(bn_hub_pin_record("hf:a/b:c", SHA_A, NULL));
+    must(bn_hub_pin_record("hf:a/b:d", SHA_B, NULL));
+    must(bn_hub_pin_record("hf:a/b:c", SHA_B, NULL)); /* the first one stays */
+    must(bn_hub_pin_find(sha256, "hf:a/b:c", NULL));
     assert_string_equal(sha256, SHA_A);
     write_text(below("bn/pins.json"), "{");
-    assert_int_equal(bn_hub_pin_find(sha256, "hf:a/b:c", NULL), BN_ERR_FORMAT);
-    assert_int_equal(bn_hub_pin_record("hf:a/b:e", SHA_B, NULL), BN_ERR_FORMAT);
+    refused(bn_hub_pin_find(sha256, "hf:a/b:c", NULL), BN_ERR_FORMAT);
+    refused(bn_hub_pin_record("hf:a/b:e", SHA_B, NULL), BN_ERR_FORMAT);
     unsetenv("XDG_STATE_HOME");
 }
 
@@ -372,7 +369,7 @@ TEST_IN(test_pins, make_folder, remove_folder)
 static void digest_is(const char *path, const char *want)
 {
     char sha256[BN_SHA256_HEX];
-    assert_int_equal(bn_hub_digest(sha256, path, NULL), BN_OK);
+    must(bn_hub_digest(sha256, path, NULL));
     assert_string_equal(sha256, want);
 }
 
@@ -416,7 +413,7 @@ TEST_IN(test_digests_are_remembered, make_folder, remove_folder)
     unsetenv("XDG_STATE_HOME");
     unsetenv("HOME");
     digest_is(below("m"), SHA_ABC);
-    assert_int_equal(bn_hub_digest(sha256, below("none"), NULL), BN_ERR_NOT_FOUND);
+    refused(bn_hub_digest(sha256, below("none"), NULL), BN_ERR_NOT_FOUND);
 }
 
 /* What bn-run -m opens is what was downloaded. */
@@ -429,7 +426,6 @@ TEST_IN(test_located_bytes_are_compared, make_folder, remove_folder)
         "\", \"runs\": \"yes\"}, {\"variant\": \"free\", \"repo\": \"own/er.x\", \"file\": \"m.gguf\", "
         "\"runs\": \"yes\"}]}]}";
     static const char *const NAMES[] = {"hf:own/er.x", "n", "n:free"};
-    bn_error err = {0};
     char *path;
     setenv("XDG_STATE_HOME", below("state"), 1);
     setenv("HF_HUB_CACHE", folder, 1);
@@ -437,24 +433,24 @@ TEST_IN(test_located_bytes_are_compared, make_folder, remove_folder)
     write_text(below("registry"), REGISTRY);
     put_cached(SHA_ABC, ONE, "main", "m.gguf", "abc");
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        assert_int_equal(bn_hub_locate(&path, NAMES[i], NULL), BN_OK);
+        must(bn_hub_locate(&path, NAMES[i], NULL));
         bn_free(path);
     }
-    assert_int_equal(bn_hub_pin_record("hf:own/er.x:m.gguf", SHA_B, NULL), BN_OK);
-    assert_int_equal(bn_hub_locate(&path, "n:free", NULL), BN_ERR_INTEGRITY);
+    must(bn_hub_pin_record("hf:own/er.x:m.gguf", SHA_B, NULL));
+    refused(bn_hub_locate(&path, "n:free", NULL), BN_ERR_INTEGRITY);
     write_text(below("models--own--er.x/blobs/" SHA_ABC), "abd");
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        assert_int_equal(bn_hub_locate(&path, NAMES[i], &err), BN_ERR_INTEGRITY);
+        refused(bn_hub_locate(&path, NAMES[i], &err), BN_ERR_INTEGRITY);
         assert_null(path);
-        assert_non_null(strstr(err.msg, SHA_ABD));
-        assert_int_equal(bn_hub_find(&path, NAMES[i], NULL), BN_OK); /* for verify, which reports it */
+        assert_has(err.msg, SHA_ABD);
+        must(bn_hub_find(&path, NAMES[i], NULL)); /* for verify, which reports it */
         bn_free(path);
     }
     /* Another version at main, whose bytes are right: not what the registry names. */
     put_cached(SHA_ABD, TWO, "main", "m.gguf", "abd");
-    assert_int_equal(bn_hub_locate(&path, "hf:own/er.x", NULL), BN_OK);
+    must(bn_hub_locate(&path, "hf:own/er.x", NULL));
     bn_free(path);
-    assert_int_equal(bn_hub_locate(&path, "n", NULL), BN_ERR_INTEGRITY);
+    refused(bn_hub_locate(&path, "n", NULL), BN_ERR_INTEGRITY);
     unsetenv("XDG_STATE_HOME");
     unsetenv("HF_HUB_CACHE");
     unsetenv("BN_REGISTRY");

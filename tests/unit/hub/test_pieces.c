@@ -12,35 +12,32 @@
 
 #include "base/file.h"
 #include "hub/net/transfer.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static char folder[64]; /* of this test, removed at its end */
 static char path[128], part[160], journal[160];
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/bn-pieces-XXXXXX");
-    if (mkdtemp(folder) == NULL) return -1;
+    assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/m.gguf", folder);
     snprintf(part, sizeof part, "%s.part", path);
     snprintf(journal, sizeof journal, "%s.part.json", path);
-    return 0;
 }
 
-static int remove_folder(void **state)
+FIXTURE(remove_folder)
 {
-    (void)state;
     char command[128];
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    assert_int_equal(system(command), 0);
 }
 
-static bn_status open_pieces(struct bn_pieces **out, uint64_t size, bool reserve, bn_error *err)
+static bn_status open_pieces(struct bn_pieces **out, uint64_t size, bool reserve, bn_error *e)
 {
     const struct bn_pieces_origin origin = {"id", "\"etag\"", "", size, reserve};
     struct bn_pieces_found found = {0};
-    return bn_pieces_open(out, path, &origin, &found, err);
+    return bn_pieces_open(out, path, &origin, &found, e);
 }
 
 static uint64_t bytes_on_disk(void)
@@ -53,8 +50,8 @@ static uint64_t bytes_on_disk(void)
 static void write_piece(struct bn_pieces *p, size_t i)
 {
     static const char zeros[BN_PIECE_BYTES];
-    assert_int_equal(bn_pieces_write(p, (uint64_t)i * BN_PIECE_BYTES, zeros, sizeof zeros, NULL), BN_OK);
-    assert_int_equal(bn_pieces_done(p, i, NULL), BN_OK);
+    must(bn_pieces_write(p, (uint64_t)i * BN_PIECE_BYTES, zeros, sizeof zeros, NULL));
+    must(bn_pieces_done(p, i, NULL));
 }
 
 static void assert_nothing_left(void)
@@ -68,9 +65,9 @@ static void assert_nothing_left(void)
 TEST_IN(test_a_claimed_size_takes_no_disk_space, make_folder, remove_folder)
 {
     struct bn_pieces *p;
-    assert_int_equal(open_pieces(&p, EIGHT_PIECES, false, NULL), BN_OK);
+    must(open_pieces(&p, EIGHT_PIECES, false, NULL));
     assert_int_equal(bytes_on_disk(), 0);
-    assert_int_equal(bn_pieces_write(p, 0, "GGUF", 4, NULL), BN_OK);
+    must(bn_pieces_write(p, 0, "GGUF", 4, NULL));
     bn_pieces_close(p);
     assert_nothing_left();
 }
@@ -78,18 +75,18 @@ TEST_IN(test_a_claimed_size_takes_no_disk_space, make_folder, remove_folder)
 TEST_IN(test_reserved_space_is_given_back, make_folder, remove_folder)
 {
     struct bn_pieces *p;
-    assert_int_equal(open_pieces(&p, EIGHT_PIECES, true, NULL), BN_OK);
+    must(open_pieces(&p, EIGHT_PIECES, true, NULL));
     bool reserves = bytes_on_disk() >= EIGHT_PIECES; /* not every file system does */
     write_piece(p, 0);
     bn_pieces_close(p);
     assert_in_range(bytes_on_disk(), 0, 2 * BN_PIECE_BYTES);
     assert_int_equal(access(journal, F_OK), 0);
-    assert_int_equal(open_pieces(&p, EIGHT_PIECES, true, NULL), BN_OK);
+    must(open_pieces(&p, EIGHT_PIECES, true, NULL));
     if (reserves) assert_true(bytes_on_disk() >= EIGHT_PIECES);
     assert_true(bn_pieces_has(p, 0));
     assert_false(bn_pieces_has(p, 1));
     bn_pieces_close(p);
-    assert_int_equal(open_pieces(&p, 2 * EIGHT_PIECES, true, NULL), BN_OK); /* another file */
+    must(open_pieces(&p, 2 * EIGHT_PIECES, true, NULL)); /* another file */
     bn_pieces_close(p);
     assert_nothing_left();
 }
@@ -97,7 +94,7 @@ TEST_IN(test_reserved_space_is_given_back, make_folder, remove_folder)
 TEST_IN(test_bytes_of_no_use_are_removed, make_folder, remove_folder)
 {
     struct bn_pieces *p;
-    assert_int_equal(open_pieces(&p, EIGHT_PIECES, false, NULL), BN_OK);
+    must(open_pieces(&p, EIGHT_PIECES, false, NULL));
     write_piece(p, 3);
     bn_pieces_drop(p);
     bn_pieces_close(p);
@@ -108,30 +105,29 @@ TEST_IN(test_a_size_beyond_the_disk, make_folder, remove_folder)
 {
     struct bn_pieces *p;
     struct statvfs disk;
-    bn_error err = {0};
     uint64_t before = bn_mem_stats().bytes_total;
     assert_int_equal(statvfs(folder, &disk), 0);
     if ((uint64_t)disk.f_bavail * disk.f_frsize < BN_PIECES_MAX_BYTES) {
-        assert_int_equal(open_pieces(&p, BN_PIECES_MAX_BYTES, false, &err), BN_ERR_IO);
-        assert_non_null(strstr(err.msg, "not enough disk space"));
+        refused(open_pieces(&p, BN_PIECES_MAX_BYTES, false, &err), BN_ERR_IO);
+        assert_has(err.msg, "not enough disk space");
         assert_null(p);
         assert_nothing_left();
     }
     for (unsigned shift = 45; shift < 64; shift += 9) {
-        assert_int_equal(open_pieces(&p, UINT64_C(1) << shift, false, NULL), BN_ERR_LIMIT);
-        assert_int_equal(open_pieces(&p, UINT64_C(1) << shift, true, NULL), BN_ERR_LIMIT);
+        refused(open_pieces(&p, UINT64_C(1) << shift, false, NULL), BN_ERR_LIMIT);
+        refused(open_pieces(&p, UINT64_C(1) << shift, true, NULL), BN_ERR_LIMIT);
         assert_nothing_left();
     }
-    assert_int_equal(open_pieces(&p, UINT64_MAX, true, NULL), BN_ERR_LIMIT);
+    refused(open_pieces(&p, UINT64_MAX, true, NULL), BN_ERR_LIMIT);
     assert_in_range(bn_mem_stats().bytes_total - before, 0, 16u << 20); /* no table for the claim */
 }
 
 TEST_IN(test_a_stream_beyond_the_limit, make_folder, remove_folder)
 {
     struct bn_pieces *p;
-    assert_int_equal(open_pieces(&p, 0, false, NULL), BN_OK);
-    assert_int_equal(bn_pieces_write(p, BN_PIECES_MAX_BYTES - 1, "xy", 2, NULL), BN_ERR_LIMIT);
-    assert_int_equal(bn_pieces_write(p, UINT64_MAX - 1, "xy", 2, NULL), BN_ERR_LIMIT);
+    must(open_pieces(&p, 0, false, NULL));
+    refused(bn_pieces_write(p, BN_PIECES_MAX_BYTES - 1, "xy", 2, NULL), BN_ERR_LIMIT);
+    refused(bn_pieces_write(p, UINT64_MAX - 1, "xy", 2, NULL), BN_ERR_LIMIT);
     bn_pieces_close(p);
     assert_nothing_left();
 }
@@ -149,10 +145,10 @@ TEST_IN(test_a_journal_of_pieces_that_are_not_there, make_folder, remove_folder)
                      "\"\",\"size\":0,\"piece_bytes\":%u}\n{\"piece\": %s, \"n\": %u, \"gmac\": "
                      "\"00112233445566778899aabbccddeeff\"}\n",
                      BN_PIECE_BYTES, INDEX[i], BN_PIECE_BYTES);
-        assert_int_equal(bn_file_write_atomic(journal, text, (size_t)n, NULL), BN_OK);
-        assert_int_equal(bn_file_write_atomic(part, "x", 1, NULL), BN_OK);
+        must(bn_file_write_atomic(journal, text, (size_t)n, NULL));
+        must(bn_file_write_atomic(part, "x", 1, NULL));
         uint64_t before = bn_mem_stats().bytes_total;
-        assert_int_equal(open_pieces(&p, 0, false, NULL), BN_OK);
+        must(open_pieces(&p, 0, false, NULL));
         assert_in_range(bn_mem_stats().bytes_total - before, 0, 16u << 20);
         assert_false(bn_pieces_has(p, 1));
         bn_pieces_close(p);
@@ -168,7 +164,7 @@ TEST_IN(test_a_pipe_in_its_place, make_folder, remove_folder)
     alarm(20);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(mkfifo(PLACES[i], 0600), 0);
-        assert_int_equal(open_pieces(&p, 5, false, NULL), BN_ERR_FORMAT);
+        refused(open_pieces(&p, 5, false, NULL), BN_ERR_FORMAT);
         assert_int_equal(unlink(PLACES[i]), 0);
     }
     alarm(0);

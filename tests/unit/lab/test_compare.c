@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "lab/compare/reference.h"
 #include "lab/compare/trace.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static void assert_near(double a, double b)
 {
@@ -109,7 +109,7 @@ TEST(limits_are_those_that_are_written)
     const char *doc =
         DOC("{\"positions\":{\"max_abs\":{\"max\":0.5,\"max_mean\":2},\"cosine\":{\"min\":0.5}},"
             "\"decode\":{\"tie\":{\"max\":3}},\"likelihood\":{\"delta_nll\":{\"max\":0.25}}}");
-    assert_int_equal(parse(&t, doc, NULL), BN_OK);
+    must(parse(&t, doc, NULL));
     assert_true(t.limit[BN_RUNG_DECODE][BN_METRIC_TIE][BN_MAX] >= 3 && t.growth[BN_OP_NORM].gain >= 1);
     assert_true(t.limit[BN_RUNG_LIKELIHOOD][BN_METRIC_DELTA_NLL][BN_MAX] <= 0.25);
     assert_int_equal(bn_thresholds_judge(&t, BN_RUNG_POSITIONS, &sum, v), 3);
@@ -130,13 +130,13 @@ TEST(a_reference_may_have_limits_of_its_own)
     struct bn_thresholds t;
     const char *doc = "{\"schema\":\"bn.thresholds/1\",\"rungs\":{\"first\":{\"kl\":{\"max\":1}}},"
                       "\"references\":{\"x\":{\"first\":{\"kl\":{\"max\":0.5}}}}," TRACE;
-    assert_int_equal(parse(&t, doc, "x"), BN_OK);
+    must(parse(&t, doc, "x"));
     assert_true(t.limit[BN_RUNG_FIRST][BN_METRIC_KL][BN_MAX] < 0.6);
-    assert_int_equal(parse(&t, doc, "y"), BN_OK);
+    must(parse(&t, doc, "y"));
     assert_true(t.limit[BN_RUNG_FIRST][BN_METRIC_KL][BN_MAX] > 0.9);
     /* The mask has a limit in any document. */
     assert_true(t.limit[BN_RUNG_MASK][BN_METRIC_NRMSE][BN_MAX] <= BN_MASK_NRMSE);
-    assert_int_equal(parse(&t, DOC("{\"mask\":{\"nrmse\":{\"max\":0.1}}}"), NULL), BN_OK);
+    must(parse(&t, DOC("{\"mask\":{\"nrmse\":{\"max\":0.1}}}"), NULL));
     assert_near(t.limit[BN_RUNG_MASK][BN_METRIC_NRMSE][BN_MAX], 0.1);
 }
 
@@ -171,8 +171,8 @@ TEST(deeper_models_are_allowed_more)
     struct bn_buf text = {.max = 1u << 20};
     struct bn_threshold_verdict v[BN_VERDICTS_MAX];
     struct bn_metrics_sum sum = {0};
-    assert_int_equal(bn_file_read("crossval/thresholds.json", &text, NULL), BN_OK);
-    assert_int_equal(bn_thresholds_parse(&t, text.data, text.len, "bn", NULL), BN_OK);
+    must(bn_file_read("crossval/thresholds.json", &text, NULL));
+    must(bn_thresholds_parse(&t, text.data, text.len, "bn", NULL));
     assert_true(bn_thresholds_judge(&t, BN_RUNG_FIRST, &sum, v) >= 3);
     assert_true(bn_thresholds_judge(&t, BN_RUNG_POSITIONS, &sum, v) >= 6);
     assert_true(isfinite(t.limit[BN_RUNG_LIKELIHOOD][BN_METRIC_DELTA_NLL][BN_MAX]));
@@ -198,7 +198,7 @@ TEST(deeper_models_are_allowed_more)
 static void put(struct bn_records *r, const char *op, int32_t layer, float x, float y)
 {
     const float rows[4] = {x, y, x, y};
-    assert_int_equal(bn_records_add(r, op, layer, 2, 2, rows, NULL), BN_OK);
+    must(bn_records_add(r, op, layer, 2, 2, rows, NULL));
 }
 
 /* A network whose operations all hand on what they get; `wrong` of layer 1 turns it by an angle. */
@@ -226,14 +226,14 @@ TEST(the_operation_that_adds_the_error_is_named)
         "attn_norm", "q",       "attn_v_norm_in",   "k_rope",        "attn_out", "post_attention_norm",
         "attn_res",  "ffn_act", "ffn_down_norm_in", "post_ffw_norm", "ffn_res"};
     struct bn_thresholds t;
-    assert_int_equal(parse(&t, DOC("{}"), NULL), BN_OK);
+    must(parse(&t, DOC("{}"), NULL));
     for (size_t i = 0; i <= BN_ARRAY_LEN(OPS); i++) {
         const char *wrong = i < BN_ARRAY_LEN(OPS) ? OPS[i] : NULL;
         struct bn_records a = {0}, b = {0};
         struct bn_bisection found;
         make_trace(&a, NULL, NULL);
         make_trace(&b, wrong, NULL);
-        assert_int_equal(bn_bisect(&found, &a, &b, t.growth, NULL), BN_OK);
+        must(bn_bisect(&found, &a, &b, t.growth, NULL));
         assert_true(found.n_layers == 3 && found.n_compared == 81 && found.n_values == 81 * 4);
         if (wrong == NULL) {
             assert_true(found.first == found.n && found.first_bits == found.n && found.n_same_bits == 81);
@@ -254,18 +254,18 @@ TEST(what_is_left_out_is_counted_and_bounds_what_follows)
     struct bn_thresholds t;
     struct bn_records a = {0}, b = {0}, none = {0};
     struct bn_bisection found;
-    assert_int_equal(parse(&t, DOC("{}"), NULL), BN_OK);
+    must(parse(&t, DOC("{}"), NULL));
     make_trace(&a, NULL, NULL);
     make_trace(&b, "attn_output_norm_in", "attn_output_norm_in");
-    assert_int_equal(bn_bisect(&found, &a, &b, t.growth, NULL), BN_OK);
+    must(bn_bisect(&found, &a, &b, t.growth, NULL));
     assert_true(found.n_absent == 3 && found.n_compared == 78);
     assert_string_equal(bn_op_name(found.list[found.first].op), "attn_o");
     bn_bisection_release(&found);
-    assert_int_equal(bn_bisect(&found, &a, &none, t.growth, NULL), BN_OK);
+    must(bn_bisect(&found, &a, &none, t.growth, NULL));
     assert_true(found.n_compared == 0 && found.n_values == 0 && found.n_absent == 81);
     bn_bisection_release(&found);
     put(&b, "q", 0, 1, 1); /* twice: too many rows */
-    assert_int_equal(bn_bisect(&found, &a, &b, t.growth, NULL), BN_OK);
+    must(bn_bisect(&found, &a, &b, t.growth, NULL));
     assert_int_equal(found.list[found.first].found, BN_FOUND_SHAPE);
     bn_bisection_release(&found);
     bn_records_release(&a);
@@ -281,18 +281,18 @@ TEST(what_is_left_out_is_counted_and_bounds_what_follows)
 #define LOGITS "read x; echo '{\"id\":3,\"ok\":true,\"rows\":1,\"cols\":2,\"floats\":2}';"
 
 /* Starts, opens, asks for the logits of one token, ends: the status of the first step that fails. */
-static bn_status talk(const char *command, uint64_t timeout_s, bn_error *err, float *first)
+static bn_status talk(const char *command, uint64_t timeout_s, bn_error *e, float *first)
 {
     struct bn_reference *ref = NULL;
     struct bn_reference_options options = {.command = command, .timeout_ns = timeout_s * 1000000000u};
     const int32_t id = 1;
     float *logits = NULL;
-    *err = (bn_error){0};
-    bn_status status = bn_reference_start(&ref, &options, err);
-    if (status == BN_OK) status = bn_reference_open(ref, "m.gguf", 1, err);
-    if (status == BN_OK) status = bn_reference_logits(ref, &id, 1, &logits, err);
+    *e = (bn_error){0};
+    bn_status status = bn_reference_start(&ref, &options, e);
+    if (status == BN_OK) status = bn_reference_open(ref, "m.gguf", 1, e);
+    if (status == BN_OK) status = bn_reference_logits(ref, &id, 1, &logits, e);
     if (status == BN_OK && first != NULL) *first = logits[1];
-    if (status == BN_OK) status = bn_reference_finish(ref, err);
+    if (status == BN_OK) status = bn_reference_finish(ref, e);
     bn_free(logits);
     bn_reference_close(ref);
     return status;
@@ -300,7 +300,6 @@ static bn_status talk(const char *command, uint64_t timeout_s, bn_error *err, fl
 
 TEST(a_sound_reference_is_heard)
 {
-    bn_error err;
     float x = 0;
     bn_status status = talk(HELLO OPEN LOGITS "printf '\\0\\0\\0\\0\\0\\0\\200\\077'; read x; "
                                               "echo '{\"id\":4,\"ok\":true}'; echo noise >&2",
@@ -344,7 +343,6 @@ TEST(misbehaving_references_fail)
     };
     uint64_t start = bn_clock_ns();
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
-        bn_error err;
         bool is_late =
             strstr(BAD[i].says, "time limit") != NULL || strstr(BAD[i].says, "did not end") != NULL;
         bn_status status = talk(BAD[i].command, is_late ? 3 : 600, &err, NULL);
@@ -365,10 +363,10 @@ TEST(unsupported_is_no_failure)
         .timeout_ns = 600000000000u};
     int32_t *ids = NULL;
     size_t n = 0;
-    assert_int_equal(bn_reference_start(&ref, &options, NULL), BN_OK);
-    assert_int_equal(bn_reference_open(ref, "m", 1, NULL), BN_OK);
-    assert_int_equal(bn_reference_tokenize(ref, "a", 1, &ids, &n, NULL), BN_ERR_UNSUPPORTED);
-    assert_int_equal(bn_reference_tokenize(ref, "a", 1, &ids, &n, NULL), BN_OK);
+    must(bn_reference_start(&ref, &options, NULL));
+    must(bn_reference_open(ref, "m", 1, NULL));
+    refused(bn_reference_tokenize(ref, "a", 1, &ids, &n, NULL), BN_ERR_UNSUPPORTED);
+    must(bn_reference_tokenize(ref, "a", 1, &ids, &n, NULL));
     assert_true(n == 2 && ids[0] == 5 && ids[1] == 6);
     bn_free(ids);
     bn_reference_close(ref);

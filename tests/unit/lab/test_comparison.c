@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "lab/stats/comparison.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static struct bn_comparison regressed(void)
 {
@@ -68,14 +68,14 @@ TEST(what_is_written_is_read)
     bn_json *doc = bn_json_new_object(), *again = NULL;
     struct bn_buf text = {.max = 1 << 20};
     bn_comparisons_put(doc, "comparisons", list, 2);
-    assert_int_equal(bn_json_write(doc, false, &text, NULL), BN_OK);
-    assert_int_equal(bn_json_parse(&again, text.data, text.len, NULL), BN_OK);
+    must(bn_json_write(doc, false, &text, NULL));
+    must(bn_json_parse(&again, text.data, text.len, NULL));
     const bn_json *array = bn_json_get(again, "comparisons");
     assert_int_equal(bn_json_size(array), 2);
     for (size_t i = 0; i < 2; i++) {
         const struct bn_comparison *a = &list[i];
         struct bn_comparison b;
-        assert_int_equal(bn_comparison_read(&b, bn_json_at(array, i), NULL), BN_OK);
+        must(bn_comparison_read(&b, bn_json_at(array, i), NULL));
         assert_string_equal(a->test, b.test);
         assert_string_equal(a->metric, b.metric);
         assert_string_equal(a->unit, b.unit);
@@ -127,8 +127,8 @@ TEST(malformed_ones_are_refused)
     };
     struct bn_comparison c;
     bn_json *value = NULL;
-    assert_int_equal(bn_json_parse(&value, GOOD, strlen(GOOD), NULL), BN_OK);
-    assert_int_equal(bn_comparison_read(&c, value, NULL), BN_OK);
+    must(bn_json_parse(&value, GOOD, strlen(GOOD), NULL));
+    must(bn_comparison_read(&c, value, NULL));
     bn_json_free(value);
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
         char text[sizeof GOOD + 32];
@@ -136,11 +136,11 @@ TEST(malformed_ones_are_refused)
         assert_non_null(at);
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - GOOD), GOOD, FAULTS[i].to,
                  at + strlen(FAULTS[i].from));
-        assert_int_equal(bn_json_parse(&value, text, strlen(text), NULL), BN_OK);
-        assert_int_equal(bn_comparison_read(&c, value, NULL), BN_ERR_FORMAT);
+        must(bn_json_parse(&value, text, strlen(text), NULL));
+        refused(bn_comparison_read(&c, value, NULL), BN_ERR_FORMAT);
         bn_json_free(value);
     }
-    assert_int_equal(bn_comparison_read(&c, NULL, NULL), BN_ERR_FORMAT);
+    refused(bn_comparison_read(&c, NULL, NULL), BN_ERR_FORMAT);
 }
 
 TEST(the_table_has_everything)
@@ -149,15 +149,15 @@ TEST(the_table_has_everything)
     struct bn_buf out = {.max = 1 << 16};
     list[3].j.outcome = BN_OUTCOME_SAME;
     bn_comparisons_print(&out, list, 4);
-    assert_non_null(strstr(out.data, "+8.00 %"));
+    assert_has(out.data, "+8.00 %");
     /* One line for each, with before, after, change and verdict. */
-    assert_non_null(strstr(out.data, "12.50 ms  13.50 ms  +8.00 %  REGRESSED (warning)\n"));
-    assert_non_null(strstr(out.data, "-  INCONCLUSIVE\n"));
+    assert_has(out.data, "12.50 ms  13.50 ms  +8.00 %  REGRESSED (warning)\n");
+    assert_has(out.data, "-  INCONCLUSIVE\n");
     /* Each reason once, with the names of its rows, and the counts. */
-    assert_non_null(strstr(out.data, ": 8.0 % slower"));
+    assert_has(out.data, ": 8.0 % slower");
     assert_null(strstr(strstr(out.data, "8.0 % slower") + 1, "8.0 % slower"));
-    assert_non_null(strstr(out.data, ": B has no samples\n"));
-    assert_non_null(strstr(out.data, "\n\n2 REGRESSED, 1 SAME, 1 INCONCLUSIVE\n"));
+    assert_has(out.data, ": B has no samples\n");
+    assert_has(out.data, "\n\n2 REGRESSED, 1 SAME, 1 INCONCLUSIVE\n");
     for (const char *line = out.data, *end; *line != '\0'; line = end + 1) {
         end = strchr(line, '\n');
         assert_true(end - line <= 80);
@@ -219,8 +219,8 @@ TEST(sides_belong_to_the_change)
     c.median_b = 35.87e6;
     c.j.change = 0.0329;
     bn_comparisons_print(&out, &c, 1);
-    assert_non_null(strstr(out.data, "35.20 ms"));
-    assert_non_null(strstr(out.data, "36.36 ms"));
+    assert_has(out.data, "35.20 ms");
+    assert_has(out.data, "36.36 ms");
     assert_null(strstr(out.data, "35.68 ms"));
     bn_buf_release(&out);
     c = one_sided();

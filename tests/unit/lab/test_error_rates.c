@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/judge.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 #define N 20u /* pairs */
@@ -116,8 +116,7 @@ static struct tally judge_many(double phi, double effect, bool with_copy, size_t
             take_triples(&m, d, null, N, effect);
         else
             take_pairs(&m, d, N, effect);
-        assert_int_equal(bn_judge_pairs(&j, d, N, with_copy ? null : NULL, with_copy ? N : 0, &RULES, NULL),
-                         BN_OK);
+        must(bn_judge_pairs(&j, d, N, with_copy ? null : NULL, with_copy ? N : 0, &RULES, NULL));
         t.significant += j.p < 0.05;
         t.alarms += j.outcome == BN_OUTCOME_REGRESSED || j.outcome == BN_OUTCOME_IMPROVED;
         t.found += j.outcome == BN_OUTCOME_REGRESSED;
@@ -162,14 +161,14 @@ TEST(samples_not_in_turn_raise_false_alarms)
             struct bn_rank_test r;
             struct bn_judgement j;
             take_apart(&m, a, b, N, 0);
-            assert_int_equal(bn_rank_sum(&r, a, N, b, N, 0.95, NULL), BN_OK);
+            must(bn_rank_sum(&r, a, N, b, N, 0.95, NULL));
             significant += r.p < 0.05;
             beyond += r.p < 0.05 && fabs(r.shift.estimate) > 0.01;
             for (size_t s = 0; s < N; s++) {
                 a[s] = exp(a[s]);
                 b[s] = exp(b[s]);
             }
-            assert_int_equal(bn_judge_samples(&j, a, N, b, N, 0.08, &RULES, NULL), BN_OK);
+            must(bn_judge_samples(&j, a, N, b, N, 0.08, &RULES, NULL));
             alarms += j.outcome == BN_OUTCOME_REGRESSED || j.outcome == BN_OUTCOME_IMPROVED;
         }
         assert_true(report("no effect, apart: rank sum, p < 0.05", PHIS[i], significant, trials) > 0.4);
@@ -190,7 +189,7 @@ TEST(the_mde_is_detected_as_documented)
         struct bn_judgement j;
         for (size_t i = 0; i < N; i++)
             d[i] = typical + 0.01 * normal(&random);
-        assert_int_equal(bn_judge_pairs(&j, d, N, NULL, 0, &RULES, NULL), BN_OK);
+        must(bn_judge_pairs(&j, d, N, NULL, 0, &RULES, NULL));
         found += j.p < 0.05;
         sum += j.mde / typical;
     }
@@ -217,7 +216,7 @@ TEST(repeated_testing_raises_false_alarms)
             d[i] = 0.01 * normal(&random);
         for (size_t n = 6; n <= 32 && !alarm; n += 2) {
             struct bn_judgement j;
-            assert_int_equal(bn_judge_pairs(&j, d, n, NULL, 0, &rules, NULL), BN_OK);
+            must(bn_judge_pairs(&j, d, n, NULL, 0, &rules, NULL));
             alarm = j.outcome != BN_OUTCOME_INCONCLUSIVE;
         }
         peeked += alarm;
@@ -239,7 +238,7 @@ TEST(a_hundred_nulls)
         bool any = false, any_corrected = false;
         for (size_t k = 0; k < 100; k++)
             p[k] = uniform(&random);
-        assert_int_equal(bn_false_discovery(q, p, 100, NULL), BN_OK);
+        must(bn_false_discovery(q, p, 100, NULL));
         for (size_t k = 0; k < 100; k++) {
             any |= p[k] < 0.05;
             any_corrected |= q[k] < 0.05;
@@ -248,7 +247,7 @@ TEST(a_hundred_nulls)
         corrected += any_corrected;
         for (size_t k = 0; k < 20; k++) /* twenty of the hundred are true */
             p[k] *= 1e-3;
-        assert_int_equal(bn_false_discovery(q, p, 100, NULL), BN_OK);
+        must(bn_false_discovery(q, p, 100, NULL));
         for (size_t k = 0; k < 100; k++)
             *(k < 20 ? &n_true : &n_false) += q[k] < 0.05;
         kept += n_true;
@@ -309,7 +308,7 @@ TEST(intervals_cover)
             struct bn_interval i;
             for (size_t s = 0; s < N; s++)
                 x[s] = OF[k].draw(&random);
-            assert_int_equal(bn_interval_median(&i, x, N, 0.95, NULL), BN_OK);
+            must(bn_interval_median(&i, x, N, 0.95, NULL));
             of_median += holds(&i, medians[k]);
         }
         print_message("  %s\n", OF[k].name);
@@ -330,9 +329,9 @@ TEST(shifts_cover)
             d[i] = normal(&random) + 1;
         for (size_t i = 0; i < 12; i++)
             b[i] = normal(&random) + 3;
-        assert_int_equal(bn_signed_rank(&s, d, N, 0.95, NULL), BN_OK);
-        assert_int_equal(bn_signed_rank(&many, d, 40, 0.95, NULL), BN_OK);
-        assert_int_equal(bn_rank_sum(&r, d, 12, b, 12, 0.95, NULL), BN_OK);
+        must(bn_signed_rank(&s, d, N, 0.95, NULL));
+        must(bn_signed_rank(&many, d, 40, 0.95, NULL));
+        must(bn_rank_sum(&r, d, 12, b, 12, 0.95, NULL));
         of_pairs += holds(&s.shift, 1);
         of_many += holds(&many.shift, 1);
         of_samples += holds(&r.shift, 2);
@@ -356,7 +355,7 @@ TEST(correlated_samples_have_narrow_intervals)
         struct bn_interval i;
         for (size_t s = 0; s < 100; s++)
             x[s] = drift = 0.6 * drift + 0.8 * normal(&random);
-        assert_int_equal(bn_interval_median(&i, x, 100, 0.95, NULL), BN_OK);
+        must(bn_interval_median(&i, x, 100, 0.95, NULL));
         plain += holds(&i, 0);
     }
     assert_true(report("median of correlated samples, as if independent", -1, plain, trials) < 0.85);

@@ -9,33 +9,30 @@
 
 #include "base/file.h"
 #include "lab/history/ledger.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static char folder[] = "/tmp/bn-test-ledger-XXXXXX";
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
-    return mkdtemp(folder) == NULL;
+    assert_non_null(mkdtemp(folder));
 }
 
-static int remove_folder(void **state)
+FIXTURE(remove_folder)
 {
-    (void)state;
     char path[128];
     snprintf(path, sizeof path, "%s/toy/run.json", folder);
     (void)unlink(path);
     snprintf(path, sizeof path, "%s/toy", folder);
     (void)rmdir(path);
-    return rmdir(folder);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 static void result(struct bn_result *r, const char *key, const char *model, unsigned threads, double base)
 {
     char text[1024];
     bn_json *doc = NULL;
-    bn_error err = {0};
     snprintf(text, sizeof text,
              "{\"schema\":\"bn.bench/"
              "1\",\"command\":\"run\",\"created\":\"2026-01-02T03:04:05Z\",\"program\":{\"commit\":"
@@ -45,13 +42,13 @@ static void result(struct bn_result *r, const char *key, const char *model, unsi
              "\"better\":\"lower\","
              "\"exact\":false,\"warmup\":0,\"samples\":[%.17g,%.17g,0.1]}]}",
              threads, model, key, base, base + 1.0 / 3);
-    assert_int_equal(bn_json_parse(&doc, text, strlen(text), NULL), BN_OK);
-    if (bn_result_parse(r, doc, &err) != BN_OK) fail_msg("%s", err.msg);
+    must(bn_json_parse(&doc, text, strlen(text), NULL));
+    if (attempt(bn_result_parse(r, doc, &err)) != BN_OK) fail_msg("%s", err.msg);
 }
 
-static bn_status open_for(struct bn_ledger *l, bool write, bn_error *err)
+static bn_status open_for(struct bn_ledger *l, bool write, bn_error *e)
 {
-    return bn_ledger_open(l, folder, "toy", "run", write, err);
+    return bn_ledger_open(l, folder, "toy", "run", write, e);
 }
 
 /* Saves one run and closes the ledger. */
@@ -60,13 +57,12 @@ static void save(const char *name, const char *model, unsigned threads, double b
 {
     struct bn_ledger l;
     struct bn_result r;
-    bn_error err = {0};
     struct bn_ledger_note note = {
         .state = entry_state, .reason = "because", .allowed = {"dirty"}, .n_allowed = 1};
     result(&r, "key", model, threads, base);
-    assert_int_equal(open_for(&l, true, &err), BN_OK);
-    if (bn_ledger_add(&l, name, &r, &note, &err) != BN_OK) fail_msg("%s", err.msg);
-    assert_int_equal(bn_ledger_write(&l, NULL), BN_OK);
+    must(open_for(&l, true, &err));
+    if (attempt(bn_ledger_add(&l, name, &r, &note, &err)) != BN_OK) fail_msg("%s", err.msg);
+    must(bn_ledger_write(&l, NULL));
     bn_ledger_close(&l);
     bn_result_release(&r);
 }
@@ -76,10 +72,10 @@ TEST_IN(saved_runs_are_read_back, make_folder, remove_folder)
     struct bn_ledger l;
     struct bn_series_list series = {0};
     const char *text = "";
-    assert_int_equal(open_for(&l, false, NULL), BN_ERR_NOT_FOUND);
+    refused(open_for(&l, false, NULL), BN_ERR_NOT_FOUND);
     save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
     save("main", "m", 1, 6, BN_ENTRY_REGRESSED);
-    assert_int_equal(open_for(&l, false, NULL), BN_OK);
+    must(open_for(&l, false, NULL));
     assert_int_equal(l.n, 2);
     assert_string_equal(l.suite, "run");
     assert_string_equal(l.machine_key, "key");
@@ -90,7 +86,7 @@ TEST_IN(saved_runs_are_read_back, make_folder, remove_folder)
     assert_int_equal(bn_json_kind(bn_json_get(l.entries[0].json, "previous")), BN_JSON_NULL);
     assert_true(bn_json_string(bn_json_get(l.entries[1].json, "previous"), &text));
     assert_string_equal(text, l.entries[0].id);
-    assert_int_equal(bn_series_read(&series, l.entries[0].json, NULL), BN_OK);
+    must(bn_series_read(&series, l.entries[0].json, NULL));
     assert_true(series.list[0].samples[1] == 5 + 1.0 / 3); /* to the last bit */
     bn_series_release(&series);
     bn_ledger_close(&l);
@@ -106,13 +102,13 @@ TEST_IN(no_edit_survives, make_folder, remove_folder)
     save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
     save("main", "m", 1, 6, BN_ENTRY_SAVED);
     snprintf(path, sizeof path, "%s/toy/run.json", folder);
-    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
+    must(bn_file_read(path, &text, NULL));
     const char *records = strstr(text.data, "\"records\"");
     assert_non_null(records);
     for (size_t i = (size_t)(records - text.data); i < text.len; i += 7) {
         char was = text.data[i];
         text.data[i] = was == '7' ? '8' : '7';
-        assert_int_equal(bn_file_write_atomic(path, text.data, text.len, NULL), BN_OK);
+        must(bn_file_write_atomic(path, text.data, text.len, NULL));
         bn_status status = open_for(&l, false, NULL);
         if (status == BN_OK) fail_msg("byte %zu, '%c', was changed unnoticed", i, was);
         assert_true(status == BN_ERR_INTEGRITY || status == BN_ERR_FORMAT);
@@ -120,8 +116,8 @@ TEST_IN(no_edit_survives, make_folder, remove_folder)
         text.data[i] = was;
     }
     assert_true(n_integrity > 50);
-    assert_int_equal(bn_file_write_atomic(path, text.data, text.len, NULL), BN_OK);
-    assert_int_equal(open_for(&l, false, NULL), BN_OK);
+    must(bn_file_write_atomic(path, text.data, text.len, NULL));
+    must(open_for(&l, false, NULL));
     bn_ledger_close(&l);
     bn_buf_release(&text);
 }
@@ -131,16 +127,15 @@ TEST_IN(records_cannot_be_removed, make_folder, remove_folder)
     char path[128];
     struct bn_buf text = {.max = 1u << 20};
     struct bn_ledger l;
-    bn_error err = {0};
     for (unsigned i = 0; i < 3; i++)
         save("main", "m", 1, 5 + i, BN_ENTRY_SAVED);
     snprintf(path, sizeof path, "%s/toy/run.json", folder);
-    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
+    must(bn_file_read(path, &text, NULL));
     char *first = strchr(text.data, '\n') + 1, *second = strchr(first, '\n') + 1; /* a record a line */
     memmove(first, second, strlen(second) + 1);
-    assert_int_equal(bn_file_write_atomic(path, text.data, strlen(text.data), NULL), BN_OK);
-    assert_int_equal(open_for(&l, false, &err), BN_ERR_INTEGRITY);
-    assert_non_null(strstr(err.msg, "record 0 does not follow"));
+    must(bn_file_write_atomic(path, text.data, strlen(text.data), NULL));
+    refused(open_for(&l, false, &err), BN_ERR_INTEGRITY);
+    assert_has(err.msg, "record 0 does not follow");
     bn_buf_release(&text);
 }
 
@@ -166,23 +161,23 @@ TEST_IN(promoted_runs_are_baselines, make_folder, remove_folder)
     save("main", "other", 1, 8, BN_ENTRY_PROMOTED);
     save("side", "m", 1, 9, BN_ENTRY_PROMOTED);
     save("main", "m", 1, 90, BN_ENTRY_REGRESSED);
-    assert_int_equal(open_for(&l, true, NULL), BN_OK);
+    must(open_for(&l, true, NULL));
     assert_ptr_equal(baseline(&l, "m", 1, &unlike), &l.entries[0]);
-    assert_int_equal(bn_ledger_promote(&l, &l.entries[2], "faster", NULL), BN_OK);
+    must(bn_ledger_promote(&l, &l.entries[2], "faster", NULL));
     assert_ptr_equal(baseline(&l, "m", 1, &unlike), &l.entries[2]);
-    assert_int_equal(bn_ledger_promote(&l, &l.entries[0], NULL, NULL), BN_OK); /* back again */
+    must(bn_ledger_promote(&l, &l.entries[0], NULL, NULL)); /* back again */
     assert_ptr_equal(baseline(&l, "m", 1, &unlike), &l.entries[0]);
     assert_ptr_equal(baseline(&l, "other", 1, &unlike), &l.entries[3]);
     assert_null(baseline(&l, "m", 2, &unlike));
     assert_non_null(unlike);
-    assert_int_equal(bn_ledger_promote(&l, &l.entries[5], "I want it", NULL), BN_ERR_MISMATCH);
-    assert_int_equal(bn_ledger_find(&l, l.entries[1].id, &e, NULL), BN_OK);
+    refused(bn_ledger_promote(&l, &l.entries[5], "I want it", NULL), BN_ERR_MISMATCH);
+    must(bn_ledger_find(&l, l.entries[1].id, &e, NULL));
     assert_ptr_equal(e, &l.entries[1]);
-    assert_int_equal(bn_ledger_find(&l, "xyz", &e, NULL), BN_ERR_NOT_FOUND);
-    assert_int_equal(bn_ledger_find(&l, "", &e, NULL), BN_ERR_NOT_FOUND);
-    assert_int_equal(bn_ledger_write(&l, NULL), BN_OK);
+    refused(bn_ledger_find(&l, "xyz", &e, NULL), BN_ERR_NOT_FOUND);
+    refused(bn_ledger_find(&l, "", &e, NULL), BN_ERR_NOT_FOUND);
+    must(bn_ledger_write(&l, NULL));
     bn_ledger_close(&l);
-    assert_int_equal(open_for(&l, false, NULL), BN_OK);
+    must(open_for(&l, false, NULL));
     assert_int_equal(l.n, 6);
     assert_int_equal(l.n_records, 8);
     assert_int_equal(l.entries[2].state, BN_ENTRY_PROMOTED);
@@ -197,15 +192,15 @@ TEST_IN(other_machines_are_refused, make_folder, remove_folder)
     struct bn_ledger_note note = {.state = BN_ENTRY_SAVED};
     save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        assert_int_equal(bn_ledger_open(&l, folder, NAMES[i], "run", true, NULL), BN_ERR_FORMAT);
-        assert_int_equal(bn_ledger_open(&l, folder, "toy", NAMES[i], true, NULL), BN_ERR_FORMAT);
+        refused(bn_ledger_open(&l, folder, NAMES[i], "run", true, NULL), BN_ERR_FORMAT);
+        refused(bn_ledger_open(&l, folder, "toy", NAMES[i], true, NULL), BN_ERR_FORMAT);
     }
-    assert_int_equal(open_for(&l, true, NULL), BN_OK);
+    must(open_for(&l, true, NULL));
     result(&r, "other key", "m", 1, 5);
-    assert_int_equal(bn_ledger_add(&l, "main", &r, &note, NULL), BN_ERR_UNSUPPORTED);
+    refused(bn_ledger_add(&l, "main", &r, &note, NULL), BN_ERR_UNSUPPORTED);
     bn_result_release(&r);
     result(&r, "key", "m", 1, 5);
-    assert_int_equal(bn_ledger_add(&l, "a/b", &r, &note, NULL), BN_ERR_ARG);
+    refused(bn_ledger_add(&l, "a/b", &r, &note, NULL), BN_ERR_ARG);
     bn_result_release(&r);
     bn_ledger_close(&l);
 }
@@ -227,7 +222,7 @@ TEST_IN(memory_may_run_out_anywhere, make_folder, remove_folder)
         bn_mem_fail_after(0);
         bn_ledger_close(&l);
         assert_true(status == BN_OK || status == BN_ERR_NOMEM);
-        assert_int_equal(open_for(&l, false, NULL), BN_OK);
+        must(open_for(&l, false, NULL));
         assert_int_equal(l.n, status == BN_OK ? 2 : 1);
         bn_ledger_close(&l);
     }

@@ -5,12 +5,11 @@
  */
 #include "base/file.h"
 #include "lab/stats/comparison.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static void parse(struct bn_levels *levels, const char *text)
 {
-    bn_error err = {0};
-    if (bn_levels_parse(levels, text, strlen(text), &err) != BN_OK) fail_msg("%s", err.msg);
+    if (attempt(bn_levels_parse(levels, text, strlen(text), &err)) != BN_OK) fail_msg("%s", err.msg);
 }
 
 static enum bn_severity label(const struct bn_levels *levels, const char *metric, bool higher, double before,
@@ -64,7 +63,7 @@ TEST(defaults_are_those_documented)
                  {"perplexity", false, 90, 91, CRITICAL}};
     struct bn_buf text = {.max = 65536};
     struct bn_levels levels;
-    assert_int_equal(bn_file_read("baselines/thresholds.json", &text, NULL), BN_OK);
+    must(bn_file_read("baselines/thresholds.json", &text, NULL));
     parse(&levels, text.data);
     bn_buf_release(&text);
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++)
@@ -116,8 +115,7 @@ TEST(wrong_files_are_refused)
     };
     struct bn_levels levels;
     for (size_t i = 0; i < BN_ARRAY_LEN(WRONG); i++) {
-        bn_error err = {0};
-        assert_int_not_equal(bn_levels_parse(&levels, WRONG[i], strlen(WRONG[i]), &err), BN_OK);
+        assert_int_not_equal(attempt(bn_levels_parse(&levels, WRONG[i], strlen(WRONG[i]), &err)), BN_OK);
         assert_true(err.msg[0] != '\0');
     }
     parse(&levels, LEVELS(LAST));

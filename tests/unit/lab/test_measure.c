@@ -14,7 +14,7 @@
 #include "lab/host/machine.h"
 #include "lab/host/meters.h"
 #include "lab/stats/summary.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/git/repository.h"
 
 TEST(machine_is_described)
@@ -35,7 +35,7 @@ TEST(unknown_is_null)
     bn_json *object = bn_json_new_object();
     struct bn_buf text = {.max = 4096};
     bn_machine_put(object, &machine);
-    assert_int_equal(bn_json_write(object, true, &text, NULL), BN_OK);
+    must(bn_json_write(object, true, &text, NULL));
     assert_string_equal(
         text.data, "{\"arch\":null,\"cache_l2_bytes\":null,\"cache_l3_bytes\":null,\"cores\":null,"
                    "\"cpu_flags\":[],\"cpu_model\":null,\"cpu_period_us\":100000,\"cpu_quota_us\":50000,"
@@ -92,7 +92,7 @@ TEST(others_exclude_our_own_use)
     o = bn_busy_others(&then, &now);
     assert_true(bn_others_disturb(&o));
     bn_others_describe(text, sizeof text, &o);
-    assert_non_null(strstr(text, "the hypervisor took 0.6"));
+    assert_has(text, "the hypervisor took 0.6");
 }
 
 TEST(unknown_use_does_not_disturb)

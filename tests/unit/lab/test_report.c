@@ -43,9 +43,9 @@ TEST(a_table_has_the_same_cells_in_every_form)
     assert_string_equal(markdown.data, "| test | time | change | why |\n|---|---:|---:|---|\n"
                                        "| decode \\| &lt;b&gt; | 1.235 ms | +5.30 % | above 1 % |\n"
                                        "| =SUM(A1) | - |  |  |\n");
-    assert_non_null(strstr(html.data, "decode | &lt;b&gt;</th><td title=\"1234567 ns\">1.235 ms</td>"
-                                      "<td title=\"0.053\">+5.30 %</td></tr>\n<tr class=\"why broken\">"
-                                      "<td colspan=\"3\"><div>above 1 %</div>"));
+    assert_has(html.data, "decode | &lt;b&gt;</th><td title=\"1234567 ns\">1.235 ms</td>"
+                          "<td title=\"0.053\">+5.30 %</td></tr>\n<tr class=\"why broken\">"
+                          "<td colspan=\"3\"><div>above 1 %</div>");
     assert_string_equal(csv.data, "test,time,change,why\r\ndecode | <b>,1234567,0.053,above 1 %\r\n"
                                   "'=SUM(A1),,,\r\n");
     bn_buf_release(&text);
@@ -66,7 +66,7 @@ TEST(a_text_table_fits_80_columns)
         bn_table_text(&t, "12345678901234");
     bn_table_put_text(&out, &t);
     bn_table_release(&t);
-    assert_non_null(strstr(out.data, "\nnot shown: two, three\n"));
+    assert_has(out.data, "\nnot shown: two, three\n");
     for (const char *line = out.data, *end; *line != '\0'; line = end + 1) {
         end = strchr(line, '\n');
         assert_true(end - line <= 80);
@@ -111,7 +111,7 @@ TEST(rows_beyond_the_limit_are_counted)
     }
     bn_table_put_html(&out, &t, "", 10);
     bn_table_release(&t);
-    assert_non_null(strstr(out.data, "The first 10 of 100 rows"));
+    assert_has(out.data, "The first 10 of 100 rows");
     assert_null(strstr(out.data, ">10</th>"));
     bn_buf_release(&out);
 }
@@ -143,9 +143,9 @@ TEST(bars_begin_at_zero)
     struct bn_buf out = {.max = 4096};
     bn_plot_bars(&out, "rates", bars, 2);
     /* 346 px are 12 units. */
-    assert_non_null(strstr(out.data, "class=\"brick\" x=\"4\" y=\"20.0\" width=\"288.3\""));
-    assert_non_null(strstr(out.data, "class=\"rest\" x=\"4\" y=\"60.0\" width=\"173.0\""));
-    assert_non_null(strstr(out.data, ">10 tok/s</text>"));
+    assert_has(out.data, "class=\"brick\" x=\"4\" y=\"20.0\" width=\"288.3\"");
+    assert_has(out.data, "class=\"rest\" x=\"4\" y=\"60.0\" width=\"173.0\"");
+    assert_has(out.data, ">10 tok/s</text>");
     bn_buf_release(&out);
 }
 
@@ -173,9 +173,9 @@ TEST(a_page_loads_nothing)
     bn_page_verdict(&out, "ok", "bn", "a & b");
     bn_page_verdict_end(&out);
     bn_page_end(&out);
-    assert_non_null(strstr(out.data, "<title>&lt;title&gt;</title>"));
-    assert_non_null(strstr(out.data, "<h1>a &amp; b</h1>"));
-    assert_non_null(strstr(out.data, "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-"));
+    assert_has(out.data, "<title>&lt;title&gt;</title>");
+    assert_has(out.data, "<h1>a &amp; b</h1>");
+    assert_has(out.data, "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-");
     assert_null(strstr(out.data, "src=\""));
     bn_buf_release(&out);
     bn_page_begin(&out, "t", false);

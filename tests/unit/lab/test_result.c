@@ -8,11 +8,11 @@
 #include "lab/history/compare.h"
 #include "lab/history/result.h"
 #include "lab/host/machine.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 /* A document around the given settings, machine fields and series. */
 static bn_status read(struct bn_result *r, const char *settings, const char *machine, const char *series,
-                      bn_error *err)
+                      bn_error *e)
 {
     char text[4096];
     bn_json *doc = NULL;
@@ -22,8 +22,8 @@ static bn_status read(struct bn_result *r, const char *settings, const char *mac
              "\"abc\",\"dirty\":false},\"settings\":{%s},\"machine\":{\"key\":\"k\",\"label\":\"l\"%s},"
              "\"series\":[%s]}",
              settings, machine, series);
-    if (bn_json_parse(&doc, text, strlen(text), err) != BN_OK) fail_msg("%s", text);
-    return bn_result_parse(r, doc, err);
+    if (bn_json_parse(&doc, text, strlen(text), e) != BN_OK) fail_msg("%s", text);
+    return bn_result_parse(r, doc, e);
 }
 
 #define TIMES(test, list)                                                                                       \
@@ -43,7 +43,7 @@ static bn_status read(struct bn_result *r, const char *settings, const char *mac
 static void settings_of(char hex[BN_SHA256_HEX], const char *settings)
 {
     struct bn_result r;
-    assert_int_equal(read(&r, settings, "", TIMES("t", FAST), NULL), BN_OK);
+    must(read(&r, settings, "", TIMES("t", FAST), NULL));
     memcpy(hex, r.settings_sha256, BN_SHA256_HEX);
     bn_result_release(&r);
 }
@@ -62,10 +62,8 @@ TEST(the_digest_covers_what_was_measured)
 TEST(documents_are_read_back)
 {
     struct bn_result r;
-    bn_error err = {0};
-    assert_int_equal(read(&r, "", ",\"load_milli\":[65000,0,0]}," OTHERS("0.4", "0.09") ",\"rest\":{\"x\":1",
-                          TIMES("t", FAST), &err),
-                     BN_OK);
+    must(read(&r, "", ",\"load_milli\":[65000,0,0]}," OTHERS("0.4", "0.09") ",\"rest\":{\"x\":1",
+              TIMES("t", FAST), &err));
     assert_string_equal(r.suite, "run");
     assert_string_equal(r.commit, "abc");
     assert_string_equal(r.machine_key, "k");
@@ -74,17 +72,15 @@ TEST(documents_are_read_back)
     assert_string_equal(r.contended, "");
     assert_int_equal(r.series.n, 1);
     bn_result_release(&r);
-    assert_int_equal(read(&r, "", "}," OTHERS("0.45", "0.05") ",\"rest\":{\"x\":1", TIMES("t", FAST), &err),
-                     BN_OK);
+    must(read(&r, "", "}," OTHERS("0.45", "0.05") ",\"rest\":{\"x\":1", TIMES("t", FAST), &err));
     assert_string_equal(r.contended,
                         "other processes used 0.5 of 2 CPUs during the run, and the hypervisor took 0.1");
     bn_result_release(&r);
     /* An older document has no such member, and its load average does not count. */
-    assert_int_equal(read(&r, "", ",\"load_milli\":[65000,0,0],\"cpus_usable\":2", TIMES("t", FAST), &err),
-                     BN_OK);
+    must(read(&r, "", ",\"load_milli\":[65000,0,0],\"cpus_usable\":2", TIMES("t", FAST), &err));
     assert_string_equal(r.contended, "");
     bn_result_release(&r);
-    assert_int_equal(read(&r, "", "", "", &err), BN_ERR_FORMAT); /* nothing was measured */
+    refused(read(&r, "", "", "", &err), BN_ERR_FORMAT); /* nothing was measured */
 }
 
 /* Whatever a document calls invalid must not become a baseline; and a document of an older form says what to do. */
@@ -96,18 +92,17 @@ TEST(invalid_parts_are_found)
     static const char GOOD[] =
         "},\"tests\":[{\"verdict\":\"valid\"},{\"verdict\":\"skipped\"}],\"rest\":{\"x\":1";
     struct bn_result r;
-    bn_error err = {0};
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD) + 1; i++) {
         bool bad = i < BN_ARRAY_LEN(BAD);
-        assert_int_equal(read(&r, "", bad ? BAD[i] : GOOD, TIMES("t", FAST), NULL), BN_OK);
+        must(read(&r, "", bad ? BAD[i] : GOOD, TIMES("t", FAST), NULL));
         assert_true((r.invalid[0] != '\0') == bad);
         bn_result_release(&r);
     }
     static const char OLD[] = "{\"test\":\"t\",\"metric\":\"ns\",\"unit\":\"ns\",\"better\":\"lower\","
                               "\"exact\":false,\"samples\":[1]}";
-    assert_int_equal(read(&r, "", "", OLD, &err), BN_ERR_FORMAT);
-    assert_non_null(strstr(err.msg, "older form"));
-    assert_non_null(strstr(err.hint, "measure again"));
+    refused(read(&r, "", "", OLD, &err), BN_ERR_FORMAT);
+    assert_has(err.msg, "older form");
+    assert_has(err.hint, "measure again");
 }
 
 TEST(differences_are_named)
@@ -117,11 +112,10 @@ TEST(differences_are_named)
         struct bn_likeness b;
         const char *names;
     } CASES[] = {{{"n", "s", "d"}, "machine"}, {{"m", "t", "d"}, "settings"}, {{"m", "s", ""}, "model"}};
-    assert_int_equal(bn_result_like(&A, &A, NULL), BN_OK);
+    must(bn_result_like(&A, &A, NULL));
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
-        bn_error err = {0};
-        assert_int_equal(bn_result_like(&A, &CASES[i].b, &err), BN_ERR_UNSUPPORTED);
-        assert_non_null(strstr(err.msg, CASES[i].names));
+        refused(bn_result_like(&A, &CASES[i].b, &err), BN_ERR_UNSUPPORTED);
+        assert_has(err.msg, CASES[i].names);
     }
 }
 
@@ -133,16 +127,16 @@ TEST(points_have_no_samples)
     static const char WRONG[] = "{\"baselines\":{\"linux\":{\"impl\":{\"latency_p50_ms\":\"soon\"}}}}";
     struct bn_result r;
     bn_json *doc = NULL;
-    assert_int_equal(bn_json_parse(&doc, TEXT, sizeof TEXT - 1, NULL), BN_OK);
-    assert_int_equal(bn_result_parse(&r, doc, NULL), BN_OK);
+    must(bn_json_parse(&doc, TEXT, sizeof TEXT - 1, NULL));
+    must(bn_result_parse(&r, doc, NULL));
     assert_true(r.points);
     assert_int_equal(r.series.n, 4);
     assert_true(bn_series_find(&r.series, "linux impl", "throughput_tokens_per_second")->higher);
     assert_true(bn_series_find(&r.series, "linux impl", "accuracy_score")->higher);
     assert_false(bn_series_find(&r.series, "linux impl", "latency_p50_ms")->higher);
     bn_result_release(&r);
-    assert_int_equal(bn_json_parse(&doc, WRONG, sizeof WRONG - 1, NULL), BN_OK);
-    assert_int_equal(bn_result_parse(&r, doc, NULL), BN_ERR_FORMAT);
+    must(bn_json_parse(&doc, WRONG, sizeof WRONG - 1, NULL));
+    refused(bn_result_parse(&r, doc, NULL), BN_ERR_FORMAT);
 }
 
 /* ---- two sessions ---- */
@@ -163,35 +157,31 @@ TEST(sessions_are_compared)
     struct bn_result a, b;
     struct bn_history_comparison o;
     struct bn_history_rules with = rules();
-    assert_int_equal(
-        read(&a, "", "",
-             TIMES("slower", FAST) "," TIMES("gone", FAST) "," BYTES("b", "7,7") "," BYTES("c", "7"), NULL),
-        BN_OK);
-    assert_int_equal(
-        read(&b, "", "",
-             BYTES("b", "7") "," TIMES("slower", SLOW) "," TIMES("new", FAST) "," BYTES("c", "7,8"), NULL),
-        BN_OK);
-    assert_int_equal(bn_history_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
+    must(read(&a, "", "",
+              TIMES("slower", FAST) "," TIMES("gone", FAST) "," BYTES("b", "7,7") "," BYTES("c", "7"), NULL));
+    must(read(&b, "", "",
+              BYTES("b", "7") "," TIMES("slower", SLOW) "," TIMES("new", FAST) "," BYTES("c", "7,8"), NULL));
+    must(bn_history_compare(&o, &a.series, &b.series, &with, NULL));
     assert_int_equal(o.n, 5);
     assert_int_equal(o.n_missing, 1);
     assert_int_equal(o.n_extra, 1);
     assert_int_equal(o.worst, BN_OUTCOME_REGRESSED);
     assert_int_equal(o.severity, BN_SEVERITY_CRITICAL);
     assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_REGRESSED);
-    assert_non_null(strstr(o.list[1].j.reason, "missing"));
+    assert_has(o.list[1].j.reason, "missing");
     assert_int_equal(o.list[2].j.outcome, BN_OUTCOME_SAME);
     assert_int_equal(o.list[3].j.outcome, BN_OUTCOME_INCONCLUSIVE); /* not the same each time */
     assert_string_equal(o.list[4].test, "new");
     bn_history_release(&o);
 
     with.same_program = true; /* then times cannot have changed by the program */
-    assert_int_equal(bn_history_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
+    must(bn_history_compare(&o, &a.series, &b.series, &with, NULL));
     assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
-    assert_non_null(strstr(o.list[0].j.reason, "same program"));
+    assert_has(o.list[0].j.reason, "same program");
     bn_history_release(&o);
 
     with.contended = "somebody else was at work"; /* then times say nothing; what is exact still does */
-    assert_int_equal(bn_history_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
+    must(bn_history_compare(&o, &a.series, &b.series, &with, NULL));
     assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
     assert_int_equal(o.list[2].j.outcome, BN_OUTCOME_SAME);
     assert_int_equal(o.severity, BN_SEVERITY_NONE);
@@ -204,7 +194,7 @@ static void add_point(struct bn_series_list *all, const char *metric, bool highe
 {
     struct bn_series s = {
         .test = "t", .metric = metric, .unit = "1", .higher = higher, .samples = &x, .n = 1};
-    assert_int_equal(bn_series_add(all, &s, NULL), BN_OK);
+    must(bn_series_add(all, &s, NULL));
 }
 
 /* Single values are judged by the levels alone, at their very numbers. */
@@ -234,10 +224,10 @@ TEST(values_are_judged_by_levels)
         with.points = i % 2 == 1; /* lists of values and documents alike */
         add_point(&a, "m", CASES[k].higher, 100);
         add_point(&b, "m", CASES[k].higher, CASES[k].b);
-        assert_int_equal(bn_history_compare(&o, &a, &b, &with, NULL), BN_OK);
+        must(bn_history_compare(&o, &a, &b, &with, NULL));
         assert_int_equal(o.severity, CASES[k].severity);
         assert_int_equal(o.list[0].j.outcome, CASES[k].outcome);
-        assert_non_null(strstr(o.list[0].j.reason, "single values: "));
+        assert_has(o.list[0].j.reason, "single values: ");
         bn_history_release(&o);
         bn_series_release(&a);
         bn_series_release(&b);
@@ -250,9 +240,9 @@ static void compare(struct bn_history_comparison *o, const char *a, const char *
     static struct bn_result before, after; /* whose texts outlive the comparison */
     bn_result_release(&before);
     bn_result_release(&after);
-    assert_int_equal(read(&before, "", "", a, NULL), BN_OK);
-    assert_int_equal(read(&after, "", "", b, NULL), BN_OK);
-    assert_int_equal(bn_history_compare(o, &before.series, &after.series, with, NULL), BN_OK);
+    must(read(&before, "", "", a, NULL));
+    must(read(&after, "", "", b, NULL));
+    must(bn_history_compare(o, &before.series, &after.series, with, NULL));
 }
 
 #define PEAK(value)                                                                                \
@@ -300,7 +290,7 @@ TEST(every_kind_of_series_is_judged)
     bn_history_release(&o);
     compare(&o, TIMES("load", "5,6"), TIMES("load", "15,16,17"), &with); /* too few for an interval */
     assert_int_equal(o.severity, BN_SEVERITY_CRITICAL);
-    assert_non_null(strstr(o.list[0].j.reason, "2 and 3 samples are too few"));
+    assert_has(o.list[0].j.reason, "2 and 3 samples are too few");
     bn_history_release(&o);
     compare(&o, TIMES("t", FAST), TIMES("t", "101,102,103,104,105,106,107,108,109,110"), &with);
     assert_int_equal(o.worst, BN_OUTCOME_STABLE);
@@ -316,7 +306,7 @@ TEST(key_stays_under_load)
     struct bn_machine m;
     struct bn_machine_id first, id;
     bn_machine_read(&m);
-    assert_int_equal(bn_machine_identify(&first, &m, NULL), BN_OK);
+    must(bn_machine_identify(&first, &m, NULL));
     assert_int_equal(strlen(first.key), 64);
     for (unsigned i = 0; i < 10; i++) {
         bn_machine_read(&m);
@@ -326,20 +316,20 @@ TEST(key_stays_under_load)
         m.quota_us = 1000 * i;
         snprintf(m.kernel, sizeof m.kernel, "6.%u", i);
         snprintf(m.governor, sizeof m.governor, "g%u", i);
-        assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+        must(bn_machine_identify(&id, &m, NULL));
         assert_string_equal(id.key, first.key);
         assert_string_equal(id.label, first.label);
     }
     m.cores++;
-    assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+    must(bn_machine_identify(&id, &m, NULL));
     assert_string_not_equal(id.key, first.key);
     m.cores--;
     m.flags[m.n_flags++] = "new";
-    assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+    must(bn_machine_identify(&id, &m, NULL));
     assert_string_not_equal(id.key, first.key);
     m.n_flags--;
     m.memory_bytes += UINT64_C(1) << 31;
-    assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+    must(bn_machine_identify(&id, &m, NULL));
     assert_string_not_equal(id.key, first.key);
 }
 
@@ -354,7 +344,7 @@ TEST(labels_are_names_of_folders)
         struct bn_machine m = {.cpus_online = 4, .arch = "riscv64"};
         struct bn_machine_id id;
         snprintf(m.cpu_model, sizeof m.cpu_model, "%s", MODELS[i][0]);
-        assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+        must(bn_machine_identify(&id, &m, NULL));
         assert_int_equal(strlen(id.label), strlen(MODELS[i][1]) + 8);
         assert_memory_equal(id.label, MODELS[i][1], strlen(MODELS[i][1]));
         assert_memory_equal(id.label + strlen(MODELS[i][1]), id.key, 8);

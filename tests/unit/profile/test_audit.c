@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "lab/profile/document.h"
 #include "tests/unit/prof_clock.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define N_THREADS 2u
 #define N_LAYERS 3u
@@ -68,7 +68,7 @@ static bn_prof *play(uint64_t seed)
     struct bn_prof_options options = {BN_PROF_BRICK, N_THREADS, 1024, 16};
     struct fake fake = {.state = seed};
     bn_prof *prof = NULL;
-    assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
+    must(bn_prof_open(&prof, &options, NULL));
     prof_set_clock(prof, read_fake, &fake);
     prof->enabled = true;
     bn_prof_reset_epoch(prof);
@@ -104,7 +104,7 @@ static bn_json *document(const bn_prof *prof)
     const bn_hparams network = {.n_layer = N_LAYERS, .sub_norms = true};
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
-    assert_int_equal(bn_prof_put(doc, prof, &network, NULL), BN_OK);
+    must(bn_prof_put(doc, prof, &network, NULL));
     return doc;
 }
 
@@ -126,13 +126,12 @@ static void sum_up_again(bn_prof *prof)
 static struct bn_prof_audit judge(bn_json *doc)
 {
     struct bn_prof_audit audit;
-    bn_error err = {0};
     /* As text and back, which is how a document arrives. */
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_json *again = NULL;
-    assert_int_equal(bn_json_write(doc, false, &text, &err), BN_OK);
-    assert_int_equal(bn_json_parse(&again, text.data, text.len, &err), BN_OK);
-    if (bn_prof_audit(&audit, again, &err) != BN_OK) fail_msg("%s", err.msg);
+    must(bn_json_write(doc, false, &text, &err));
+    must(bn_json_parse(&again, text.data, text.len, &err));
+    if (attempt(bn_prof_audit(&audit, again, &err)) != BN_OK) fail_msg("%s", err.msg);
     bn_json_free(again);
     bn_json_free(doc);
     bn_buf_release(&text);
@@ -159,7 +158,7 @@ static void assert_broken(const struct bn_prof_audit *audit, const char *rule)
 }
 
 /* Judges what was made of a genuine profile, and closes it. */
-static void refused(bn_prof *prof, const char *rule)
+static void reject(bn_prof *prof, const char *rule)
 {
     sum_up_again(prof);
     struct bn_prof_audit audit = judge(document(prof));
@@ -175,7 +174,7 @@ TEST(a_hundred_genuine_ones_pass)
         struct bn_prof_audit audit = judge(document(prof));
         assert_only(&audit, NULL);
         assert_int_equal(audit.n_failed, 0);
-        if (seed > 1) assert_int_equal(bn_prof_check_copies(&before, &audit, NULL), BN_OK);
+        if (seed > 1) must(bn_prof_check_copies(&before, &audit, NULL));
         before = audit;
         bn_prof_close(prof);
     }
@@ -196,14 +195,14 @@ TEST(edited_numbers_are_refused)
     for (size_t i = 0; i < BN_ARRAY_LEN(EDITS); i++) {
         struct bn_buf text = {.max = BN_JSON_MAX_BYTES}, edited = text;
         bn_json *doc = document(prof), *forged = NULL;
-        assert_int_equal(bn_json_write(doc, false, &text, NULL), BN_OK);
+        must(bn_json_write(doc, false, &text, NULL));
         char *at = strstr(text.data, EDITS[i][0]);
         assert_non_null(at);
         at += strlen(EDITS[i][0]);
         bn_buf_append(&edited, text.data, (size_t)(at - text.data));
         bn_buf_puts(&edited, EDITS[i][1]);
         bn_buf_puts(&edited, at + strcspn(at, ",\n"));
-        assert_int_equal(bn_json_parse(&forged, edited.data, edited.len, NULL), BN_OK);
+        must(bn_json_parse(&forged, edited.data, edited.len, NULL));
         struct bn_prof_audit audit = judge(forged);
         assert_only(&audit, "summary");
         bn_json_free(doc);
@@ -238,11 +237,11 @@ TEST(stamps_out_of_order_are_refused)
 
     prof = play(5);
     find(prof, 0, 1, 2, BN_BRICK_UP_PROJECTION)->begin -= 5; /* overlaps the one ahead */
-    refused(prof, "stamps");
+    reject(prof, "stamps");
 
     prof = play(5);
     prof->passes[1].begin += 2000; /* events before their pass */
-    refused(prof, "stamps");
+    reject(prof, "stamps");
 
     prof = play(5);
     e = find(prof, 0, 1, 2, BN_BRICK_UP_PROJECTION);
@@ -259,27 +258,27 @@ TEST(what_is_missing_is_noticed)
     for (size_t i = 0; i < prof->trails[1].n; i++) /* a layer of one thread given out as another */
         if (prof->trails[1].events[i].pass == 2 && prof->trails[1].events[i].layer == 1)
             prof->trails[1].events[i].layer = 2;
-    refused(prof, "counts");
+    reject(prof, "counts");
 
     prof = play(6);
     find(prof, 0, 3, 0, BN_BRICK_ACTIVATION)->brick = BN_BRICK_UP_PROJECTION;
-    refused(prof, "counts");
+    reject(prof, "counts");
 
     prof = play(6);
     find(prof, 0, 3, -1, BN_BRICK_LM_HEAD)->brick = BN_BRICK_HEAD_SCREEN;
-    refused(prof, "counts");
+    reject(prof, "counts");
 
     prof = play(6);
     find(prof, 0, 3, 2, BN_BRICK_ACTIVATION)->layer = N_LAYERS;
-    refused(prof, "counts");
+    reject(prof, "counts");
 
     prof = play(6);
     prof->trails[1].dropped = 1;
-    refused(prof, "complete");
+    reject(prof, "complete");
 
     prof = play(6);
     prof->wall_ns += prof->wall_ns;
-    refused(prof, "coverage");
+    reject(prof, "coverage");
 }
 
 TEST(impossible_speeds_are_refused)
@@ -287,7 +286,7 @@ TEST(impossible_speeds_are_refused)
     bn_prof *prof = play(8);
     for (unsigned pass = 0; pass < N_PASSES; pass++)
         find(prof, 0, pass, 0, BN_BRICK_GATE_PROJECTION)->bytes = (uint64_t)1 << 40;
-    refused(prof, "plausible");
+    reject(prof, "plausible");
 
     /* A head that takes less than a norm although it reads a hundred times as much: only its start was
      * timed. */

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "lab/profile/code.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static char own_path[1000];
 
@@ -36,7 +36,7 @@ TEST(digests_are_those_of_other_tools)
     char hex[BN_SHA256_HEX];
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
         struct bn_codes codes;
-        assert_int_equal(bn_codes_read(&codes, bn_kernels_built(i), NULL, NULL), BN_OK);
+        must(bn_codes_read(&codes, bn_kernels_built(i), NULL, NULL));
         for (size_t slot = 0; slot < BN_KERNEL_COUNT; slot += 9) {
             digest_by_others(codes.kernels->name[slot], hex);
             assert_string_equal(codes.list[slot].sha256, hex);
@@ -47,9 +47,9 @@ TEST(digests_are_those_of_other_tools)
 TEST(other_instruction_sets_are_other_code)
 {
     struct bn_codes ref, other;
-    assert_int_equal(bn_codes_read(&ref, &bn_kernels_ref, NULL, NULL), BN_OK);
+    must(bn_codes_read(&ref, &bn_kernels_ref, NULL, NULL));
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
-        assert_int_equal(bn_codes_read(&other, bn_kernels_built(i), NULL, NULL), BN_OK);
+        must(bn_codes_read(&other, bn_kernels_built(i), NULL, NULL));
         for (size_t slot = 0; slot < BN_KERNEL_COUNT; slot++)
             assert_int_equal(strcmp(ref.kernels->name[slot], other.kernels->name[slot]) == 0,
                              strcmp(ref.list[slot].sha256, other.list[slot].sha256) == 0);
@@ -57,7 +57,7 @@ TEST(other_instruction_sets_are_other_code)
 }
 
 /* A copy of this program, run through a command. */
-static bn_status read_changed(const char *change, bn_error *err)
+static bn_status read_changed(const char *change, bn_error *e)
 {
     struct bn_codes codes = {0};
     char path[] = "/tmp/bn-test-code-XXXXXX", command[1500];
@@ -66,19 +66,18 @@ static bn_status read_changed(const char *change, bn_error *err)
     close(fd);
     snprintf(command, sizeof command, "cp '%s' '%s' && f='%s' && %s", own_path, path, path, change);
     assert_int_equal(system(command), 0);
-    bn_status status = bn_codes_read(&codes, &bn_kernels_ref, path, err);
+    bn_status status = bn_codes_read(&codes, &bn_kernels_ref, path, e);
     unlink(path);
     return status;
 }
 
 TEST(a_stripped_program_has_no_digests)
 {
-    bn_error err = {0};
-    assert_int_equal(read_changed("true", NULL), BN_OK);
-    assert_int_equal(read_changed("strip \"$f\"", &err), BN_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "stripped"));
-    assert_int_equal(read_changed("echo text >\"$f\"", NULL), BN_ERR_UNSUPPORTED);
-    assert_int_equal(read_changed("rm \"$f\"", NULL), BN_ERR_UNSUPPORTED);
+    must(read_changed("true", NULL));
+    refused(read_changed("strip \"$f\"", &err), BN_ERR_UNSUPPORTED);
+    assert_has(err.msg, "stripped");
+    refused(read_changed("echo text >\"$f\"", NULL), BN_ERR_UNSUPPORTED);
+    refused(read_changed("rm \"$f\"", NULL), BN_ERR_UNSUPPORTED);
 }
 
 /* One byte of a kernel in the file is not what is in memory. */
@@ -86,19 +85,18 @@ TEST(changed_code_is_found)
 {
     struct bn_buf file = {.max = 256u << 20};
     struct bn_codes codes = {0};
-    bn_error err = {0};
     char path[] = "/tmp/bn-test-code-XXXXXX";
     unsigned char code[64];
     uintptr_t address = (uintptr_t)bn_kernels_code(&bn_kernels_ref, BN_KERNEL_TERNARY_GEMV);
     memcpy(code, (const void *)address, sizeof code);
-    assert_int_equal(bn_file_read(own_path, &file, NULL), BN_OK);
+    must(bn_file_read(own_path, &file, NULL));
     char *found = memmem(file.data, file.len, code, sizeof code);
     assert_non_null(found);
     found[sizeof code - 1] ^= 1;
     int fd = mkstemp(path);
     assert_true(fd >= 0 && write(fd, file.data, file.len) == (ssize_t)file.len);
     close(fd);
-    assert_int_equal(bn_codes_read(&codes, &bn_kernels_ref, path, &err), BN_ERR_INTEGRITY);
+    refused(bn_codes_read(&codes, &bn_kernels_ref, path, &err), BN_ERR_INTEGRITY);
     assert_string_equal(err.where, "ternary_gemv_ref");
     unlink(path);
     bn_buf_release(&file);

@@ -4,7 +4,7 @@
  * whose times add up.
  */
 #include "tests/unit/profile/scopes.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static struct bn_graph_node layer(uint32_t index)
 {
@@ -40,7 +40,7 @@ static void make_sample(struct bn_graph *graph, bool more)
     pop(graph);
     if (more) add(graph, brick("RopeEmbedding", 49, 64));
     pop(graph);
-    assert_int_equal(bn_graph_finish(graph, NULL), BN_OK);
+    must(bn_graph_finish(graph, NULL));
 }
 
 static void check_tree(const struct bn_graph *graph, const struct bn_tree_style *style, const char *expected)
@@ -94,14 +94,14 @@ TEST(none_one_many_roots)
 {
     struct bn_graph graph;
     bn_graph_open(&graph);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+    must(bn_graph_finish(&graph, NULL));
     check_tree(&graph, NULL, "(empty graph)");
     add(&graph, layer(7));
     check_tree(&graph, NULL, "Layer 7");
     push(&graph, layer(8));
     add(&graph, brick("ab", 149, 1));
     pop(&graph);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+    must(bn_graph_finish(&graph, NULL));
     check_tree(&graph, NULL, "Execution graph\n├── Layer 7\n└── Layer 8\n    └── ab  0.1µs (1 elem)");
     bn_graph_close(&graph);
 }
@@ -126,18 +126,17 @@ TEST(threads_are_in_the_wide_tree)
 TEST(nodes_have_a_parent_and_a_depth)
 {
     struct bn_graph graph;
-    bn_error err = {0};
     struct bn_graph_node node = layer(0);
     bn_graph_open(&graph);
     assert_int_equal(bn_graph_add_under(&graph, 0, &node), BN_NODE_NONE);
-    assert_int_equal(bn_graph_finish(&graph, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "does not exist"));
+    refused(bn_graph_finish(&graph, &err), BN_ERR_ARG);
+    assert_has(err.msg, "does not exist");
     bn_graph_close(&graph);
     for (uint32_t parent = BN_NODE_NONE, i = 0; i < BN_GRAPH_MAX_DEPTH; i++, parent = i - 1)
         assert_int_equal(bn_graph_add_under(&graph, parent, &node), i);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+    must(bn_graph_finish(&graph, NULL));
     assert_int_equal(bn_graph_add_under(&graph, BN_GRAPH_MAX_DEPTH - 1, &node), BN_NODE_NONE);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_ARG);
+    refused(bn_graph_finish(&graph, NULL), BN_ERR_ARG);
     bn_graph_close(&graph);
 }
 
@@ -157,9 +156,9 @@ TEST(senseless_edges_are_errors)
         add(&graph, brick("a", 1, 1));
         add(&graph, brick("b", 1, 1));
         bn_graph_link(&graph, BN_EDGE_SEQUENCE, 0, 1);
-        assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+        must(bn_graph_finish(&graph, NULL));
         bn_graph_link(&graph, bad[i].kind, bad[i].from, bad[i].to);
-        assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_ARG);
+        refused(bn_graph_finish(&graph, NULL), BN_ERR_ARG);
         bn_graph_close(&graph);
     }
 }
@@ -170,10 +169,10 @@ TEST(the_budget_holds)
     bn_graph_open(&graph);
     for (uint32_t i = 0; i < BN_GRAPH_MAX_NODES; i++)
         assert_int_equal(add(&graph, layer(i)), i);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+    must(bn_graph_finish(&graph, NULL));
     assert_int_equal(add(&graph, layer(0)), BN_NODE_NONE);
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, 0, BN_NODE_NONE);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_LIMIT);
+    refused(bn_graph_finish(&graph, NULL), BN_ERR_LIMIT);
     bn_graph_close(&graph);
 }
 
@@ -184,7 +183,7 @@ TEST(short_memory_is_an_error)
     bn_mem_fail_after(1);
     add(&graph, layer(0));
     bn_mem_fail_after(0);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_NOMEM);
+    refused(bn_graph_finish(&graph, NULL), BN_ERR_NOMEM);
     bn_graph_close(&graph);
 }
 
@@ -218,12 +217,11 @@ TEST(dot_has_a_colour_for_every_kind)
 {
     struct bn_graph graph;
     struct bn_buf text = {.max = 1 << 16};
-    bn_error err = {0};
     char line[64];
     bn_graph_open(&graph);
     for (int kind = 0; kind < BN_NODE_KIND_COUNT; kind++)
         add(&graph, (struct bn_graph_node){.kind = (enum bn_node_kind)kind, .name = "x", .thread = -1});
-    assert_int_equal(bn_graph_finish(&graph, &err), BN_OK);
+    must(bn_graph_finish(&graph, &err));
     bn_graph_dot(&text, &graph);
     assert_null(strstr(text.data, "(null)"));
     for (int kind = 0; kind < BN_NODE_KIND_COUNT; kind++) {
@@ -242,8 +240,8 @@ static bn_json *reread(bn_json *document)
 {
     struct bn_buf text = {.max = 1 << 20};
     bn_json *again = NULL;
-    assert_int_equal(bn_json_write(document, false, &text, NULL), BN_OK);
-    assert_int_equal(bn_json_parse(&again, text.data, text.len, NULL), BN_OK);
+    must(bn_json_write(document, false, &text, NULL));
+    must(bn_json_parse(&again, text.data, text.len, NULL));
     bn_buf_release(&text);
     bn_json_free(document);
     return again;

@@ -8,7 +8,7 @@
 #include "lab/profile/schedule.h"
 #include "model/model.h"
 #include "tests/unit/prof_clock.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 
@@ -23,7 +23,7 @@ static bn_prof *open_profile(enum bn_prof_level level, unsigned n_threads, uint6
 {
     bn_prof *prof = NULL;
     struct bn_prof_options options = {.level = level, .n_threads = n_threads};
-    assert_int_equal(bn_prof_open(&prof, &options, NULL), BN_OK);
+    must(bn_prof_open(&prof, &options, NULL));
     if (now != NULL) prof_set_clock(prof, fake_now, now);
     prof->enabled = true;
     bn_prof_reset_epoch(prof);
@@ -99,7 +99,7 @@ TEST(a_made_up_pass_is_exact)
     prof->kernel_names = bn_kernels_ref.name;
     bn_prof_finalize(prof, 200);
     bn_graph_open(&graph);
-    assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 1, NULL), BN_OK);
+    must(bn_graph_add_profile(&graph, prof, NULL, 0, 1, NULL));
     check_tree(&graph, true,
                "Pass 0  0.1us (3 tokens)\n"
                "|-- Team  0.0us (0 elem)\n"
@@ -131,7 +131,7 @@ TEST(a_made_up_pass_is_exact)
                "`-- Sampling  0.0us (0 elem)\n"
                "    `-- Sampling of thread 0  0.0us");
     assert_int_equal(graph.node[0].ns, 100);
-    assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
+    must(bn_schedule_open(&s, &graph, NULL, NULL));
     /* Start 10, the longer 70, 5 within the layer, end 10, sampling 3: only the 5 ns at the last barrier are
      * missing. */
     assert_int_equal(s.path_ns, 98);
@@ -156,9 +156,9 @@ TEST(passes_are_chained)
     bn_prof_finalize(prof, 1000);
     for (size_t first = 0; first < 5; first++) {
         bn_graph_open(&graph);
-        assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, first, 5 - first, NULL), BN_OK);
+        must(bn_graph_add_profile(&graph, prof, NULL, first, 5 - first, NULL));
         assert_int_equal(graph.node[0].index, first);
-        assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
+        must(bn_schedule_open(&s, &graph, NULL, NULL));
         assert_int_equal(s.path_ns, 98 * (5 - first));
         bn_schedule_close(&s);
         bn_graph_close(&graph);
@@ -170,24 +170,22 @@ TEST(what_is_not_whole_is_refused)
 {
     uint64_t now = 0;
     struct bn_graph graph;
-    bn_error err = {0};
     bn_prof *prof = open_profile(BN_PROF_KERNEL, 2, &now);
     bn_graph_open(&graph);
     play_pass(prof, &now, 0);
-    assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 2, NULL), BN_ERR_ARG);
-    assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 1, 1, NULL), BN_ERR_ARG);
-    assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 0, NULL), BN_ERR_ARG);
+    refused(bn_graph_add_profile(&graph, prof, NULL, 0, 2, NULL), BN_ERR_ARG);
+    refused(bn_graph_add_profile(&graph, prof, NULL, 1, 1, NULL), BN_ERR_ARG);
+    refused(bn_graph_add_profile(&graph, prof, NULL, 0, 0, NULL), BN_ERR_ARG);
     spend(prof, &now, 1, BN_BRICK_BARRIER_WAIT, 110, 1); /* the other thread was not there */
-    assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 1, &err), BN_ERR_MISMATCH);
-    assert_non_null(strstr(err.msg, "1 of 2 threads"));
+    refused(bn_graph_add_profile(&graph, prof, NULL, 0, 1, &err), BN_ERR_MISMATCH);
+    assert_has(err.msg, "1 of 2 threads");
     bn_graph_close(&graph);
     prof->trails[1].dropped = 1;
-    err = (bn_error){0};
-    assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 1, &err), BN_ERR_MISMATCH);
-    assert_non_null(strstr(err.msg, "dropped"));
+    refused(bn_graph_add_profile(&graph, prof, NULL, 0, 1, &err), BN_ERR_MISMATCH);
+    assert_has(err.msg, "dropped");
     prof->trails[1].dropped = 0;
     prof->level = BN_PROF_LAYER;
-    assert_int_equal(bn_graph_add_profile(&graph, prof, NULL, 0, 1, NULL), BN_ERR_ARG);
+    refused(bn_graph_add_profile(&graph, prof, NULL, 0, 1, NULL), BN_ERR_ARG);
     bn_prof_close(prof);
 }
 
@@ -252,20 +250,20 @@ static void check_real(unsigned n_threads, enum bn_prof_level level)
     struct bn_schedule s;
     struct bn_codes codes = {0};
     bn_session_options options = {.n_threads = n_threads, .exact_threads = true};
-    assert_int_equal(bn_model_open(&model, MODEL, NULL, NULL), BN_OK);
-    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
+    must(bn_model_open(&model, MODEL, NULL, NULL));
+    must(bn_session_open(&session, model, &options, NULL));
     size_t n_vocab = bn_model_hparams(model)->n_vocab;
     float *logits = bn_alloc(n_vocab, sizeof *logits);
     bn_prof *prof = open_profile(level, n_threads, NULL);
-    assert_int_equal(bn_session_set_profile(session, prof, NULL), BN_OK);
-    assert_int_equal(bn_session_eval(session, TOKENS, 5, BN_LOGITS_LAST, logits, NULL), BN_OK);
-    assert_int_equal(bn_session_eval(session, TOKENS, 1, BN_LOGITS_NONE, NULL, NULL), BN_OK);
-    assert_int_equal(bn_session_eval_best(session, TOKENS, 1, 1, logits, NULL), BN_OK);
+    must(bn_session_set_profile(session, prof, NULL));
+    must(bn_session_eval(session, TOKENS, 5, BN_LOGITS_LAST, logits, NULL));
+    must(bn_session_eval(session, TOKENS, 1, BN_LOGITS_NONE, NULL, NULL));
+    must(bn_session_eval_best(session, TOKENS, 1, 1, logits, NULL));
     bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
-    assert_int_equal(bn_codes_read(&codes, model->kernels, NULL, NULL), BN_OK);
+    must(bn_codes_read(&codes, model->kernels, NULL, NULL));
 
     bn_graph_open(&graph);
-    assert_int_equal(bn_graph_add_profile(&graph, prof, &codes, 0, 3, NULL), BN_OK);
+    must(bn_graph_add_profile(&graph, prof, &codes, 0, 3, NULL));
     uint32_t n_passes = 0, n_layers = 0, n_kernels = 0;
     for (uint32_t i = 0; i < graph.n_nodes; i++) {
         const struct bn_graph_node *node = &graph.node[i];
@@ -285,7 +283,7 @@ static void check_real(unsigned n_threads, enum bn_prof_level level)
     assert_int_equal(nodes.n_work, events.n_work);
     assert_int_equal(nodes.n_waits, events.n_waits);
     assert_int_equal((uint64_t)(sum_trace(&graph) * 1e3 + 0.5), events.work + events.waits);
-    assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
+    must(bn_schedule_open(&s, &graph, NULL, NULL));
     assert_true(s.path_ns > 0 && s.path_ns <= prof->wall_ns);
     assert_int_equal(s.work_ns, events.work);
     assert_true(bn_schedule_parallelism(&s) <= n_threads);

@@ -19,23 +19,21 @@
 #include "lab/profile/live.h"
 #include "lab/profile/schedule.h"
 #include "tests/unit/engine/profiler_maker.h"
+#include "tests/unit/status.h"
 
 static char folder[64];
 
-static int make_folder(void **state)
+FIXTURE(make_folder)
 {
-    (void)state;
     strcpy(folder, "/tmp/bn-live-XXXXXX");
-    if (mkdtemp(folder) == NULL || setenv("XDG_RUNTIME_DIR", folder, 1) != 0) return -1;
-    return 0;
+    assert_true(mkdtemp(folder) != NULL && setenv("XDG_RUNTIME_DIR", folder, 1) == 0);
 }
 
-static int remove_folder(void **state)
+FIXTURE(remove_folder)
 {
     char command[128];
-    (void)state;
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    assert_int_equal(system(command), 0);
 }
 
 struct run {
@@ -48,8 +46,8 @@ struct run {
 static void open_run(struct run *r, unsigned n_threads)
 {
     bn_session_options options = {.n_ctx = 64, .n_batch = 16, .n_threads = n_threads};
-    assert_int_equal(bn_model_open(&r->model, NANO, NULL, NULL), BN_OK);
-    assert_int_equal(bn_session_open(&r->session, r->model, &options, NULL), BN_OK);
+    must(bn_model_open(&r->model, NANO, NULL, NULL));
+    must(bn_session_open(&r->session, r->model, &options, NULL));
     r->logits = bn_alloc(bn_model_hparams(r->model)->n_vocab, sizeof *r->logits);
     assert_non_null(r->logits);
     r->live = NULL;
@@ -58,7 +56,7 @@ static void open_run(struct run *r, unsigned n_threads)
 static void publish(struct run *r, const char *path, enum bn_prof_level level)
 {
     struct bn_live_options options = {path, level, "test", "nano"};
-    assert_int_equal(bn_live_open(&r->live, r->session, &options, NULL), BN_OK);
+    must(bn_live_open(&r->live, r->session, &options, NULL));
 }
 
 static void close_run(struct run *r)
@@ -72,22 +70,21 @@ static void close_run(struct run *r)
 static void evaluate(struct run *r, size_t n)
 {
     static const int32_t TOKENS[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-    assert_int_equal(bn_session_eval(r->session, TOKENS, n, BN_LOGITS_LAST, r->logits, NULL), BN_OK);
+    must(bn_session_eval(r->session, TOKENS, n, BN_LOGITS_LAST, r->logits, NULL));
 }
 
 static void own_path(char path[BN_LIVE_PATH])
 {
     char name[16];
     snprintf(name, sizeof name, "%u", (unsigned)getpid());
-    assert_int_equal(bn_live_path(path, name, false, NULL), BN_OK);
+    must(bn_live_path(path, name, false, NULL));
 }
 
 static void read_now(struct bn_live_snapshot *s, const char *path)
 {
     struct bn_live_reader *reader;
-    bn_error err = {0};
-    assert_int_equal(bn_live_attach(&reader, path, &err), BN_OK);
-    assert_int_equal(bn_live_read(s, reader, &err), BN_OK);
+    must(bn_live_attach(&reader, path, &err));
+    must(bn_live_read(s, reader, &err));
     bn_live_detach(reader);
 }
 
@@ -148,7 +145,7 @@ TEST(never_becomes_full)
     publish(&r, NULL, BN_PROF_KERNEL);
     own_path(path);
     for (unsigned i = 0; i < 400; i++) {
-        assert_int_equal(bn_session_truncate(r.session, 0, NULL), BN_OK);
+        must(bn_session_truncate(r.session, 0, NULL));
         evaluate(&r, 1 + i % 12);
     }
     read_now(&s, path);
@@ -195,9 +192,9 @@ TEST(pass_has_a_graph)
     assert_non_null(s.pass);
     assert_int_equal(s.pass_number, 1);
     bn_graph_open(&graph);
-    assert_int_equal(bn_graph_add_profile(&graph, s.pass, NULL, 0, 1, NULL), BN_OK);
-    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
-    assert_int_equal(bn_schedule_open(&schedule, &graph, NULL, NULL), BN_OK);
+    must(bn_graph_add_profile(&graph, s.pass, NULL, 0, 1, NULL));
+    must(bn_graph_finish(&graph, NULL));
+    must(bn_schedule_open(&schedule, &graph, NULL, NULL));
     assert_true(schedule.path_ns > 0);
     assert_non_null(bn_schedule_find(&schedule, "DownProjection"));
     assert_null(bn_schedule_find(&schedule, "UpwardProjection"));
@@ -214,30 +211,28 @@ TEST(tells_who_runs)
     struct run r, other;
     struct bn_live_options options = {NULL, BN_PROF_BRICK, "test", "nano"};
     char path[BN_LIVE_PATH], stale[BN_LIVE_PATH];
-    bn_error err = {0};
     uint32_t *list;
     size_t n;
-    assert_int_equal(bn_live_list(&list, &n, NULL), BN_OK);
+    must(bn_live_list(&list, &n, NULL));
     assert_int_equal(n, 0);
     bn_free(list);
     open_run(&r, 1);
     open_run(&other, 1);
     publish(&r, NULL, BN_PROF_BRICK);
     own_path(path);
-    assert_int_equal(bn_live_path(stale, "999999999", false, NULL), BN_OK);
-    assert_int_equal(bn_file_write_atomic(stale, "old", 3, NULL), BN_OK);
-    assert_int_equal(bn_live_list(&list, &n, NULL), BN_OK);
+    must(bn_live_path(stale, "999999999", false, NULL));
+    must(bn_file_write_atomic(stale, "old", 3, NULL));
+    must(bn_live_list(&list, &n, NULL));
     assert_int_equal(n, 1); /* the writer of the other file has ended */
     assert_int_equal(list[0], getpid());
     bn_free(list);
     /* A file has one writer, and a file that is something else is not replaced. */
     options.path = path;
-    assert_int_equal(bn_live_open(&other.live, other.session, &options, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "another process publishes its profile there"));
+    refused(bn_live_open(&other.live, other.session, &options, &err), BN_ERR_ARG);
+    assert_has(err.msg, "another process publishes its profile there");
     options.path = stale;
-    err = (bn_error){0};
-    assert_int_equal(bn_live_open(&other.live, other.session, &options, &err), BN_ERR_ARG);
-    assert_non_null(strstr(err.msg, "exists and is not a live profile"));
+    refused(bn_live_open(&other.live, other.session, &options, &err), BN_ERR_ARG);
+    assert_has(err.msg, "exists and is not a live profile");
     assert_null(other.live);
     /* The next writer removes the file of one that has ended. */
     close_run(&r);
@@ -251,15 +246,14 @@ TEST(needs_a_private_folder)
     struct run r;
     struct bn_live_options options = {NULL, BN_PROF_BRICK, "test", "nano"};
     char path[BN_LIVE_PATH];
-    bn_error err = {0};
     open_run(&r, 1);
     publish(&r, NULL, BN_PROF_BRICK);
     bn_live_close(r.live);
     r.live = NULL;
     snprintf(path, sizeof path, "%s/bn", folder);
     assert_int_equal(chmod(path, 0755), 0);
-    assert_int_equal(bn_live_open(&r.live, r.session, &options, &err), BN_ERR_IO);
-    assert_non_null(strstr(err.msg, "mode 0700"));
+    refused(bn_live_open(&r.live, r.session, &options, &err), BN_ERR_IO);
+    assert_has(err.msg, "mode 0700");
     assert_int_equal(chmod(path, 0700), 0);
     close_run(&r);
 }
@@ -335,16 +329,16 @@ static const struct fault {
 
 static void write_file(const char *path, const char *bytes, size_t n)
 {
-    assert_int_equal(bn_file_write_atomic(path, bytes, n, NULL), BN_OK);
+    must(bn_file_write_atomic(path, bytes, n, NULL));
 }
 
-static bn_status try_to_read(const char *path, bn_error *err)
+static bn_status try_to_read(const char *path, bn_error *e)
 {
     struct bn_live_reader *reader = NULL;
     struct bn_live_snapshot s;
-    *err = (bn_error){0};
-    bn_status status = bn_live_attach(&reader, path, err);
-    if (status == BN_OK) status = bn_live_read(&s, reader, err);
+    *e = (bn_error){0};
+    bn_status status = bn_live_attach(&reader, path, e);
+    if (status == BN_OK) status = bn_live_read(&s, reader, e);
     if (status == BN_OK) bn_live_release(&s);
     bn_live_detach(reader);
     return status;
@@ -360,7 +354,7 @@ static void make_file(struct bn_buf *out)
     evaluate(&r, 1);
     own_path(path);
     *out = (struct bn_buf){.max = SIZE_MAX};
-    assert_int_equal(bn_file_read(path, out, NULL), BN_OK);
+    must(bn_file_read(path, out, NULL));
     close_run(&r);
 }
 
@@ -368,11 +362,10 @@ TEST(detects_damage)
 {
     struct bn_buf good;
     char path[BN_LIVE_PATH];
-    bn_error err;
     make_file(&good);
     snprintf(path, sizeof path, "%s/damaged", folder);
     write_file(path, good.data, good.len);
-    assert_int_equal(try_to_read(path, &err), BN_OK);
+    must(try_to_read(path, &err));
     char *bytes = bn_alloc(good.len, 1);
     assert_non_null(bytes);
     for (size_t i = 0; i < BN_ARRAY_LEN(FAULTS); i++) {
@@ -381,20 +374,20 @@ TEST(detects_damage)
         for (size_t b = 0; b < f->n; b++)
             bytes[f->at + b] = b < 8 ? (char)(f->value >> (8 * b)) : (char)0xff;
         write_file(path, bytes, good.len);
-        bn_status status = try_to_read(path, &err);
+        bn_status status = attempt(try_to_read(path, &err));
         if (status != f->status || strstr(err.msg, f->message) == NULL)
             fail_msg("%s: status %d, %s", f->what, (int)status, err.msg);
     }
     for (size_t n = 0; n < good.len; n += 97) {
         write_file(path, good.data, n);
-        assert_int_equal(try_to_read(path, &err), BN_ERR_FORMAT);
+        refused(try_to_read(path, &err), BN_ERR_FORMAT);
     }
     bn_free(bytes);
     bn_buf_release(&good);
-    assert_int_equal(try_to_read("/dev/zero", &err), BN_ERR_FORMAT);
-    assert_int_equal(try_to_read(folder, &err), BN_ERR_FORMAT);
+    refused(try_to_read("/dev/zero", &err), BN_ERR_FORMAT);
+    refused(try_to_read(folder, &err), BN_ERR_FORMAT);
     snprintf(path, sizeof path, "%s/no such file", folder);
-    assert_int_equal(try_to_read(path, &err), BN_ERR_NOT_FOUND);
+    refused(try_to_read(path, &err), BN_ERR_NOT_FOUND);
 }
 
 /* A writer that was killed in the middle of an update has ended, as the reader reports. */
@@ -408,8 +401,8 @@ TEST(notices_a_killed_writer)
     good.data[BODY] |= 1;
     snprintf(path, sizeof path, "%s/odd", folder);
     write_file(path, good.data, good.len);
-    assert_int_equal(bn_live_attach(&reader, path, NULL), BN_OK);
-    assert_int_equal(bn_live_read(&s, reader, NULL), BN_ERR_FORMAT);
+    must(bn_live_attach(&reader, path, NULL));
+    refused(bn_live_read(&s, reader, NULL), BN_ERR_FORMAT);
     assert_true(s.has_ended);
     bn_live_detach(reader);
     bn_buf_release(&good);
@@ -422,14 +415,13 @@ TEST(notices_a_cut)
     struct bn_live_reader *reader;
     struct bn_live_snapshot s;
     char path[BN_LIVE_PATH];
-    bn_error err = {0};
     make_file(&good);
     snprintf(path, sizeof path, "%s/cut", folder);
     write_file(path, good.data, good.len);
-    assert_int_equal(bn_live_attach(&reader, path, NULL), BN_OK);
+    must(bn_live_attach(&reader, path, NULL));
     assert_int_equal(truncate(path, 5000), 0);
-    assert_int_equal(bn_live_read(&s, reader, &err), BN_ERR_FORMAT);
-    assert_non_null(strstr(err.msg, "cut short"));
+    refused(bn_live_read(&s, reader, &err), BN_ERR_FORMAT);
+    assert_has(err.msg, "cut short");
     bn_live_detach(reader);
     bn_buf_release(&good);
 }
@@ -495,10 +487,10 @@ static bool reads_are_whole(bool locks, unsigned wanted)
     char *map = mmap(NULL, good.len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_ptr_not_equal(map, MAP_FAILED);
     w.body = (struct bn_live_body *)(void *)(map + BODY);
-    assert_int_equal(bn_live_attach(&reader, path, NULL), BN_OK);
+    must(bn_live_attach(&reader, path, NULL));
     assert_int_equal(pthread_create(&thread, NULL, write_numbers, &w), 0);
     for (unsigned n = 0; whole && n < wanted;) {
-        assert_int_equal(bn_live_read(&s, reader, NULL), BN_OK);
+        must(bn_live_read(&s, reader, NULL));
         whole = is_whole(&s);
         n += s.sums.bricks[0].count != last;
         last = s.sums.bricks[0].count;

@@ -6,7 +6,7 @@
 
 #include "lab/profile/schedule.h"
 #include "tests/unit/profile/scopes.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static uint32_t add_task(struct bn_graph *graph, const char *name, uint64_t ns)
 {
@@ -24,7 +24,7 @@ static void make_diamond(struct bn_graph *graph)
     bn_graph_link(graph, BN_EDGE_FORK, a, c);
     bn_graph_link(graph, BN_EDGE_JOIN, b, d);
     bn_graph_link(graph, BN_EDGE_SEQUENCE, c, d);
-    assert_int_equal(bn_graph_finish(graph, NULL), BN_OK);
+    must(bn_graph_finish(graph, NULL));
 }
 
 TEST(the_diamond_by_hand)
@@ -33,7 +33,7 @@ TEST(the_diamond_by_hand)
     struct bn_graph graph;
     struct bn_schedule s;
     make_diamond(&graph);
-    assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
+    must(bn_schedule_open(&s, &graph, NULL, NULL));
     assert_int_equal(s.path_ns, 12);
     assert_int_equal(s.work_ns, 14);
     assert_true(fabs(bn_schedule_parallelism(&s) - 14.0 / 12.0) < 1e-12);
@@ -54,15 +54,15 @@ TEST(what_if_is_a_model)
     struct bn_graph graph;
     struct bn_schedule s;
     make_diamond(&graph);
-    assert_int_equal(bn_schedule_open(&s, &graph, &(struct bn_what_if){"C", 2.5}, NULL), BN_OK);
+    must(bn_schedule_open(&s, &graph, &(struct bn_what_if){"C", 2.5}, NULL));
     assert_int_equal(s.path_ns, 9);
     bn_schedule_close(&s);
-    assert_int_equal(bn_schedule_open(&s, &graph, &(struct bn_what_if){"C", 5}, NULL), BN_OK);
+    must(bn_schedule_open(&s, &graph, &(struct bn_what_if){"C", 5}, NULL));
     assert_int_equal(s.path_ns, 9);
     assert_int_equal(s.slot[2].slack, 1);
     bn_schedule_close(&s);
-    assert_int_equal(bn_schedule_open(&s, &graph, &(struct bn_what_if){"X", 2}, NULL), BN_ERR_ARG);
-    assert_int_equal(bn_schedule_open(&s, &graph, &(struct bn_what_if){"C", 0}, NULL), BN_ERR_ARG);
+    refused(bn_schedule_open(&s, &graph, &(struct bn_what_if){"X", 2}, NULL), BN_ERR_ARG);
+    refused(bn_schedule_open(&s, &graph, &(struct bn_what_if){"C", 0}, NULL), BN_ERR_ARG);
     assert_int_equal(graph.node[2].ns, 5);
     bn_graph_close(&graph);
 }
@@ -84,7 +84,7 @@ TEST(two_threads_that_meet)
     pop(&graph);
     bn_graph_link(&graph, BN_EDGE_JOIN, a, end);
     bn_graph_link(&graph, BN_EDGE_JOIN, b, end);
-    assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
+    must(bn_schedule_open(&s, &graph, NULL, NULL));
     assert_int_equal(s.n_leaves, 3);
     assert_int_equal(s.path_ns, 70);
     assert_int_equal(s.slot[b].slack, 40);
@@ -98,7 +98,7 @@ TEST(nothing_is_no_path)
     struct bn_graph graph;
     struct bn_schedule s;
     bn_graph_open(&graph);
-    assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
+    must(bn_schedule_open(&s, &graph, NULL, NULL));
     assert_int_equal(s.n_path, 0);
     assert_true(bn_schedule_parallelism(&s) == 0.0);
     bn_schedule_close(&s);
@@ -132,7 +132,7 @@ static void check_random(const struct bn_graph *graph)
 {
     struct bn_schedule s, longer;
     uint64_t longest = 0, work = 0, path = 0;
-    assert_int_equal(bn_schedule_open(&s, graph, NULL, NULL), BN_OK);
+    must(bn_schedule_open(&s, graph, NULL, NULL));
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         uint64_t finish = longest_to(graph, i);
         assert_int_equal(s.slot[i].start, finish - graph->node[i].ns);
@@ -151,7 +151,7 @@ static void check_random(const struct bn_graph *graph)
         uint64_t was = graph->node[i].ns;
         for (uint64_t more = 0; more < 2; more++) {
             graph->node[i].ns = was + s.slot[i].slack + more;
-            assert_int_equal(bn_schedule_open(&longer, graph, NULL, NULL), BN_OK);
+            must(bn_schedule_open(&longer, graph, NULL, NULL));
             assert_int_equal(longer.path_ns, longest + more);
             bn_schedule_close(&longer);
         }
@@ -173,7 +173,7 @@ TEST(random_graphs_agree_with_brute_force)
                 if (random_below(&random, 3) == 0)
                     bn_graph_link(&graph, BN_EDGE_SEQUENCE + random_below(&random, 3), k, i);
         }
-        assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+        must(bn_graph_finish(&graph, NULL));
         check_random(&graph);
         bn_graph_close(&graph);
     }
@@ -187,7 +187,7 @@ TEST(short_memory_is_an_error)
     uint64_t before = bn_mem_stats().bytes_now;
     for (uint64_t n = 1; n <= 3; n++) {
         bn_mem_fail_after(n);
-        assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_ERR_NOMEM);
+        refused(bn_schedule_open(&s, &graph, NULL, NULL), BN_ERR_NOMEM);
         bn_mem_fail_after(0);
         assert_int_equal(bn_mem_stats().bytes_now, before);
     }

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "lab/stacks/bricks.h"
 #include "tests/unit/prof_clock.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MAKER_THREADS 2u
 
@@ -90,9 +90,8 @@ static void maker_forward(struct maker *m, uint32_t position, uint32_t n_tokens,
 static void maker_open(struct maker *m, enum bn_prof_level level, uint64_t seed, uint32_t n_decode)
 {
     struct bn_prof_options options = {level, MAKER_THREADS, 1u << 17, 1u << 12};
-    bn_error err = {0};
     *m = (struct maker){.random = seed, .now = 1000};
-    assert_int_equal(bn_prof_open(&m->prof, &options, &err), BN_OK);
+    must(bn_prof_open(&m->prof, &options, &err));
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
         maker_kernels[k] = bn_kernels_ref.name[k];
     m->prof->kernel_names = maker_kernels;

@@ -12,7 +12,7 @@
 #include "lab/stacks/diff.h"
 #include "lab/stats/interval.h"
 #include "tests/unit/stacks/stacks_child.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static const struct bn_stacks_diff_options PLAIN = {0}, SAME_WORK = {.same_work = true};
 
@@ -25,22 +25,20 @@ static inline void assert_near(double got, double want, double within)
 
 static inline void append(bn_stacks **to, const char *folded)
 {
-    bn_error err = {0};
     bn_stacks *more = NULL;
-    assert_int_equal(bn_formats_read_folded(&more, folded, strlen(folded), "test", &err), BN_OK);
+    must(bn_formats_read_folded(&more, folded, strlen(folded), "test", &err));
     if (*to == NULL) {
         *to = more;
         return;
     }
-    assert_int_equal(bn_stacks_append(*to, more, &err), BN_OK);
+    must(bn_stacks_append(*to, more, &err));
     bn_stacks_close(more);
 }
 
 static inline void compare(struct bn_stacks_diff *d, bn_stacks *before, bn_stacks *after,
                            const struct bn_stacks_diff_options *how)
 {
-    bn_error err = {0};
-    assert_int_equal(bn_stacks_diff(d, before, after, how, &err), BN_OK);
+    must(bn_stacks_diff(d, before, after, how, &err));
     bn_stacks_close(before);
     bn_stacks_close(after);
 }

@@ -21,7 +21,7 @@
 #include "lab/symbols/resolve.h"
 #include "tests/symbols/chain.h"
 #include "tests/unit/stacks/stacks_child.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static char tmp[64] __attribute__((unused));
 static char folder[900] __attribute__((unused)); /* of the files that the Makefile made for this test */
@@ -62,7 +62,7 @@ static inline void take_map(struct seen *s, const char *line, const char *build_
             assert_int_equal(sscanf(build_id + 2 * m.n_build_id, "%2x", &byte), 1);
             m.build_id[m.n_build_id] = (unsigned char)byte;
         }
-    assert_int_equal(bn_recording_add_mapping(&s->recording, &m, path, NULL), BN_OK);
+    must(bn_recording_add_mapping(&s->recording, &m, path, NULL));
 }
 
 static inline void run_program(struct seen *s, const char *path, const char *build_id)
@@ -88,14 +88,14 @@ static inline bn_symbols *open_symbols(const bn_recording *recording, const char
 {
     struct bn_symbols_options options = {.inlined = true, .debug_path = debug_path};
     bn_symbols *symbols;
-    assert_int_equal(bn_symbols_open(&symbols, recording, &options, NULL), BN_OK);
+    must(bn_symbols_open(&symbols, recording, &options, NULL));
     return symbols;
 }
 
 static const struct bn_frame *look(bn_symbols *symbols, uint32_t pid, uint64_t address, size_t *n)
 {
     const struct bn_frame *frames = NULL;
-    assert_int_equal(bn_symbols_at(symbols, pid, address, 5, false, false, &frames, n, NULL), BN_OK);
+    must(bn_symbols_at(symbols, pid, address, 5, false, false, &frames, n, NULL));
     assert_true(*n >= 1);
     return frames;
 }
@@ -128,7 +128,7 @@ static inline void expect_names(struct seen *s, const char *debug_path, const ch
         assert_string_equal(f[n - 1].name, name);
         assert_int_equal(f[n - 1].kind, BN_FRAME_INLINED);
         for (size_t k = 0; k < n; k++) {
-            assert_non_null(strstr(f[k].file, "program.c"));
+            assert_has(f[k].file, "program.c");
             assert_true(f[k].line > 20 && f[k].line < 200);
         }
         assert_true(f[1].line < f[0].line);

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "lab/formats/document.h"
 #include "lab/stacks/svg.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define MAX_BYTES (64u << 20)
 
@@ -24,7 +24,7 @@ static inline void put(bn_stacks *s, const char *path, enum bn_frame_kind last, 
         size_t n = strcspn(path, ";");
         struct bn_frame f = {path, "libx.so", "x.c", 7, path[n] == '\0' ? last : BN_FRAME_CODE};
         if (path[0] == '@') f = (struct bn_frame){path, "", "", 0, BN_FRAME_LAYER};
-        assert_int_equal(bn_stacks_push(s, &node, &f, n, NULL), BN_OK);
+        must(bn_stacks_push(s, &node, &f, n, NULL));
         path += n + (path[n] == ';');
     }
     bn_stacks_add(s, node, 0, weight, samples);
@@ -33,7 +33,7 @@ static inline void put(bn_stacks *s, const char *path, enum bn_frame_kind last, 
 static inline bn_stacks *open_stacks(const char *unit)
 {
     bn_stacks *s = NULL;
-    assert_int_equal(bn_stacks_open(&s, unit, "cpu", NULL), BN_OK);
+    must(bn_stacks_open(&s, unit, "cpu", NULL));
     return s;
 }
 
@@ -41,7 +41,7 @@ static inline bn_stacks *sort_stacks(bn_stacks *s)
 {
     struct bn_stacks_view view = {0};
     bn_stacks *out = NULL;
-    assert_int_equal(bn_stacks_copy(&out, s, &view, NULL), BN_OK);
+    must(bn_stacks_copy(&out, s, &view, NULL));
     bn_stacks_close(s);
     return out;
 }
@@ -63,9 +63,8 @@ static inline bn_stacks *make_sampled(void)
 
 static inline void draw(struct bn_buf *out, const bn_stacks *s, const struct bn_svg_options *options)
 {
-    bn_error err = {0};
     *out = (struct bn_buf){.max = MAX_BYTES};
-    if (bn_svg(out, s, NULL, options, &err) != BN_OK) fail_msg("%s", err.msg);
+    if (attempt(bn_svg(out, s, NULL, options, &err)) != BN_OK) fail_msg("%s", err.msg);
 }
 
 /* ---- reading pictures ---- */
@@ -108,8 +107,7 @@ static inline bn_json *read_data(const char *svg)
     to = strstr(from, "</script>");
     assert_non_null(to);
     bn_json *data = NULL;
-    bn_error err = {0};
-    if (bn_json_parse(&data, from, (size_t)(to - from), &err) != BN_OK) fail_msg("%s", err.msg);
+    if (attempt(bn_json_parse(&data, from, (size_t)(to - from), &err)) != BN_OK) fail_msg("%s", err.msg);
     return data;
 }
 
@@ -193,11 +191,10 @@ static inline struct bn_stacks_diff make_diff(void)
 static inline void draw_diff(struct bn_buf *out, const struct bn_stacks_diff *d)
 {
     struct bn_svg_options o = {0};
-    bn_error err = {0};
     *out = (struct bn_buf){.max = MAX_BYTES};
     o.width = 1020;
     o.title = "Before and after";
-    if (bn_svg(out, d->tree, d, &o, &err) != BN_OK) fail_msg("%s", err.msg);
+    if (attempt(bn_svg(out, d->tree, d, &o, &err)) != BN_OK) fail_msg("%s", err.msg);
 }
 
 /* -1: there is no such box. */

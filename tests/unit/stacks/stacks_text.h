@@ -11,23 +11,22 @@
 #include "lab/formats/document.h"
 #include "lab/stacks/hotspots.h"
 #include "tests/unit/stacks/stacks_child.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)
 
 static inline bn_stacks *parse(const char *text)
 {
     bn_stacks *s = NULL;
-    bn_error err = {0};
-    if (bn_stacks_parse(&s, text, strlen(text), "test", &err) != BN_OK) fail_msg("%s: %s", err.msg, text);
+    if (attempt(bn_stacks_parse(&s, text, strlen(text), "test", &err)) != BN_OK)
+        fail_msg("%s: %s", err.msg, text);
     return s;
 }
 
 static inline struct bn_buf written(const bn_stacks *s, enum bn_stacks_format format)
 {
     struct bn_buf out = {.max = 1u << 24};
-    bn_error err = {0};
-    if (bn_stacks_write(s, format, &out, &err) != BN_OK) fail_msg("%s", err.msg);
+    if (attempt(bn_stacks_write(s, format, &out, &err)) != BN_OK) fail_msg("%s", err.msg);
     return out;
 }
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "tests/unit/stacks/brick_maker.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static const uint32_t TIDS[] = {21, 22};
 
@@ -42,18 +42,16 @@ static bool is(const char *name, const char *other)
 static void push_tags(bn_stacks *to, uint32_t *node, const bn_stacks *from, uint32_t at,
                       const struct fault *fault)
 {
-    bn_error err = {0};
     if (at == BN_STACKS_ROOT) return;
     push_tags(to, node, from, from->nodes[at].parent, fault);
     const struct bn_frame *f = bn_stacks_frame(from, at);
     const char *name = f->kind == BN_FRAME_BRICK && is(f->name, fault->renamed) ? fault->into : f->name;
-    assert_int_equal(bn_stacks_push_name(to, node, f->kind, name, &err), BN_OK);
+    must(bn_stacks_push_name(to, node, f->kind, name, &err));
 }
 
 static void take_samples(struct views *v, size_t run, const struct maker *m, bool functions, uint64_t seed,
                          size_t n, const struct fault *fault)
 {
-    bn_error err = {0};
     struct bn_clock_pair right[2] = {{1000, 7000000}, {m->now, 7000000 + m->now - 1000}}, wrong[2];
     bn_brick_clock *truth = NULL, *clock = NULL;
     bn_stacks *scratch = NULL;
@@ -61,9 +59,9 @@ static void take_samples(struct views *v, size_t run, const struct maker *m, boo
     memcpy(wrong, right, sizeof wrong);
     if (fault->rate > 0)
         wrong[1].ns = wrong[0].ns + (uint64_t)((double)(wrong[1].ns - wrong[0].ns) * fault->rate);
-    assert_int_equal(bn_stacks_open(&scratch, "ns", "wall", &err), BN_OK);
-    assert_int_equal(bn_brick_clock_open(&truth, m->prof, TIDS, right, &err), BN_OK);
-    assert_int_equal(bn_brick_clock_open(&clock, m->prof, TIDS, wrong, &err), BN_OK);
+    must(bn_stacks_open(&scratch, "ns", "wall", &err));
+    must(bn_brick_clock_open(&truth, m->prof, TIDS, right, &err));
+    must(bn_brick_clock_open(&clock, m->prof, TIDS, wrong, &err));
     for (size_t i = 0; i < n; i++) {
         uint32_t node = BN_STACKS_ROOT, tags = BN_STACKS_ROOT, really = BN_STACKS_ROOT;
         char function[64] = "bn_session_eval";
@@ -72,9 +70,9 @@ static void take_samples(struct views *v, size_t run, const struct maker *m, boo
             at = 7000000 + bn_splitmix64_below(&seed, m->now - 1000);
             thread = bn_splitmix64_below(&seed, MAKER_THREADS);
         }
-        assert_int_equal(bn_brick_clock_push(truth, TIDS[thread], at, scratch, &really, &err), BN_OK);
+        must(bn_brick_clock_push(truth, TIDS[thread], at, scratch, &really, &err));
         uint64_t seen = at + (uint64_t)fault->shift_ns;
-        assert_int_equal(bn_brick_clock_push(clock, TIDS[thread], seen, scratch, &tags, &err), BN_OK);
+        must(bn_brick_clock_push(clock, TIDS[thread], seen, scratch, &tags, &err));
         if (is(innermost(scratch, really, BN_FRAME_BRICK), fault->biased) &&
             bn_splitmix64_below(&seed, 3) == 0)
             continue;
@@ -83,8 +81,8 @@ static void take_samples(struct views *v, size_t run, const struct maker *m, boo
             snprintf(function, sizeof function, "bn_%s", is(kernel, fault->kernel) ? "add_ref" : kernel);
         push_tags(v->sampled, &node, scratch, tags, fault);
         if (functions) {
-            assert_int_equal(bn_stacks_push_name(v->sampled, &node, BN_FRAME_CODE, "main", &err), BN_OK);
-            assert_int_equal(bn_stacks_push_name(v->sampled, &node, BN_FRAME_CODE, function, &err), BN_OK);
+            must(bn_stacks_push_name(v->sampled, &node, BN_FRAME_CODE, "main", &err));
+            must(bn_stacks_push_name(v->sampled, &node, BN_FRAME_CODE, function, &err));
         }
         bn_stacks_add(v->sampled, node, run, 1009000, 1);
     }
@@ -95,12 +93,11 @@ static void take_samples(struct views *v, size_t run, const struct maker *m, boo
 
 static void open_views(struct views *v, const char *what, size_t n_runs)
 {
-    bn_error err = {0};
-    assert_int_equal(bn_stacks_open(&v->sampled, "ns", what != NULL ? what : "wall", &err), BN_OK);
-    assert_int_equal(bn_stacks_open(&v->measured, "ns", "bricks", &err), BN_OK);
+    must(bn_stacks_open(&v->sampled, "ns", what != NULL ? what : "wall", &err));
+    must(bn_stacks_open(&v->measured, "ns", "bricks", &err));
     for (size_t r = 1; r < n_runs; r++) {
-        assert_int_equal(bn_stacks_add_run(v->sampled, &err), BN_OK);
-        assert_int_equal(bn_stacks_add_run(v->measured, &err), BN_OK);
+        must(bn_stacks_add_run(v->sampled, &err));
+        must(bn_stacks_add_run(v->measured, &err));
     }
 }
 
@@ -113,12 +110,11 @@ static void close_views(struct views *v)
 static void make_views(struct views *v, enum bn_prof_level level, uint64_t seed, size_t n_runs,
                        size_t n_samples, const struct fault *fault)
 {
-    bn_error err = {0};
     open_views(v, fault->what, n_runs);
     for (size_t r = 0; r < n_runs; r++) {
         struct maker m;
         maker_open(&m, level, seed * 1000 + r, 40 + (uint32_t)r);
-        assert_int_equal(bn_bricks_add(v->measured, r, m.prof, &err), BN_OK);
+        must(bn_bricks_add(v->measured, r, m.prof, &err));
         take_samples(v, r, &m, level == BN_PROF_KERNEL, seed * 77777 + r, n_samples, fault);
         bn_prof_close(m.prof);
     }
@@ -126,9 +122,8 @@ static void make_views(struct views *v, enum bn_prof_level level, uint64_t seed,
 
 static struct bn_agreement agreement_of(const struct views *v)
 {
-    bn_error err = {0};
     struct bn_agreement a;
-    assert_int_equal(bn_agreement(&a, v->sampled, v->measured, &err), BN_OK);
+    must(bn_agreement(&a, v->sampled, v->measured, &err));
     return a;
 }
 
@@ -304,7 +299,7 @@ TEST(what_cannot_be_compared_says_why)
     struct views v;
     struct bn_agreement a = make(BN_PROF_BRICK, 1, 1, 100, &HONEST);
     assert_false(a.agrees);
-    assert_non_null(strstr(a.why, "samples lie in bricks"));
+    assert_has(a.why, "samples lie in bricks");
     bn_agreement_release(&a);
 
     make_views(&v, BN_PROF_BRICK, 2, 2, 3000, &HONEST);
@@ -319,7 +314,7 @@ TEST(what_cannot_be_compared_says_why)
     put_scheduling(&v, 50000, 60000);
     a = agreement_of(&v);
     assert_false(a.agrees);
-    assert_non_null(strstr(a.why, "too busy"));
+    assert_has(a.why, "too busy");
     bn_json *doc = bn_json_new_object();
     bn_agreement_put(doc, &a);
     assert_int_equal(bn_json_kind(bn_json_path(doc, "agreement.agrees")), BN_JSON_NULL);

@@ -5,13 +5,12 @@
 #include "lab/profile/document.h"
 #include "tests/unit/stacks/brick_maker.h"
 #include "tests/unit/stacks/stacks_child.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static bn_stacks *open_stacks(void)
 {
-    bn_error err = {0};
     bn_stacks *stacks = NULL;
-    assert_int_equal(bn_stacks_open(&stacks, "ns", "bricks", &err), BN_OK);
+    must(bn_stacks_open(&stacks, "ns", "bricks", &err));
     return stacks;
 }
 
@@ -62,7 +61,6 @@ TEST(sums_are_exact_at_every_level)
 {
     for (int level = BN_PROF_LAYER; level < BN_PROF_LEVELS; level++) {
         struct maker m;
-        bn_error err = {0};
         bn_stacks *stacks = open_stacks();
         maker_open(&m, (enum bn_prof_level)level, 7, 20);
         m.prof->clock.ns_per_tick = 0.43478; /* so that rounding shows */
@@ -75,7 +73,7 @@ TEST(sums_are_exact_at_every_level)
             trail->n_folded = 0;
         }
         bn_prof_finalize(m.prof, bn_prof_ns(m.prof, m.now));
-        assert_int_equal(bn_bricks_add(stacks, 0, m.prof, &err), BN_OK);
+        must(bn_bricks_add(stacks, 0, m.prof, &err));
         check_sums(m.prof, stacks);
         bn_stacks_close(stacks);
         bn_prof_close(m.prof);
@@ -85,10 +83,9 @@ TEST(sums_are_exact_at_every_level)
 TEST(phases_and_layers_have_names)
 {
     struct maker m;
-    bn_error err = {0};
     bn_stacks *s = open_stacks();
     maker_open(&m, BN_PROF_KERNEL, 8, 4);
-    assert_int_equal(bn_bricks_add(s, 0, m.prof, &err), BN_OK);
+    must(bn_bricks_add(s, 0, m.prof, &err));
     uint32_t thread = bn_stacks_child(s, BN_STACKS_ROOT, BN_FRAME_THREAD, "thread 0");
     uint32_t prefill = bn_stacks_child(s, thread, BN_FRAME_PHASE, "prefill");
     uint32_t decode = bn_stacks_child(s, thread, BN_FRAME_PHASE, "decode");
@@ -120,28 +117,26 @@ TEST(phases_and_layers_have_names)
 TEST(what_is_not_whole_is_refused)
 {
     struct maker m;
-    bn_error err = {0};
     bn_stacks *s = open_stacks();
     maker_open(&m, BN_PROF_KERNEL, 9, 4);
     struct bn_prof_trail *trail = &m.prof->trails[1];
     trail->dropped = 1;
-    assert_int_equal(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_MISMATCH);
+    refused(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_MISMATCH);
     trail->dropped = 0;
     for (int fault = 0; fault < 3; fault++) {
         struct bn_prof_event *e = &trail->events[fault == 2 ? trail->n - 1 : 5], good = *e;
         if (fault == 0) e->begin = good.end + 1;
         if (fault == 1) e->end += 1u << 30;
         if (fault == 2) e->depth = 3; /* nothing is around it */
-        err = (bn_error){0};
-        assert_int_equal(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_FORMAT);
+        refused(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_FORMAT);
         *e = good;
     }
     m.prof->wall_ns /= 8; /* bricks took more time than there was */
     err = (bn_error){0};
     bn_stacks_close(s);
     s = open_stacks();
-    assert_int_equal(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_FORMAT);
-    assert_non_null(strstr(err.msg, "take longer"));
+    refused(bn_bricks_add(s, 0, m.prof, &err), BN_ERR_FORMAT);
+    assert_has(err.msg, "take longer");
     bn_stacks_close(s);
     bn_prof_close(m.prof);
 }
@@ -149,22 +144,21 @@ TEST(what_is_not_whole_is_refused)
 TEST(a_document_gives_the_same)
 {
     struct maker m;
-    bn_error err = {0};
     bn_hparams network = {.n_layer = 3, .sub_norms = true};
     bn_stacks *direct = open_stacks(), *read = NULL, *a = NULL, *b = NULL;
     maker_open(&m, BN_PROF_KERNEL, 10, 6);
-    assert_int_equal(bn_bricks_add(direct, 0, m.prof, &err), BN_OK);
+    must(bn_bricks_add(direct, 0, m.prof, &err));
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
     bn_json_put_string(bn_json_put_object(doc, "model"), "name", "tiny");
-    assert_int_equal(bn_prof_put(doc, m.prof, &network, &err), BN_OK);
-    assert_int_equal(bn_stacks_from_profile(&read, doc, &err), BN_OK);
+    must(bn_prof_put(doc, m.prof, &network, &err));
+    must(bn_stacks_from_profile(&read, doc, &err));
     const char *text;
     assert_true(bn_json_string(bn_json_path(read->about, "model.name"), &text));
     assert_string_equal(text, "tiny");
     struct bn_stacks_view view = {0};
-    assert_int_equal(bn_stacks_copy(&a, direct, &view, &err), BN_OK);
-    assert_int_equal(bn_stacks_copy(&b, read, &view, &err), BN_OK);
+    must(bn_stacks_copy(&a, direct, &view, &err));
+    must(bn_stacks_copy(&b, read, &view, &err));
     assert_int_equal(a->n_nodes, b->n_nodes);
     for (uint32_t i = 1; i < a->n_nodes; i++) {
         assert_string_equal(bn_stacks_frame(a, i)->name, bn_stacks_frame(b, i)->name);
@@ -172,7 +166,7 @@ TEST(a_document_gives_the_same)
     }
     bn_json_put_string(doc, "schema", "bn.other/1");
     bn_stacks *none = NULL;
-    assert_int_equal(bn_stacks_from_profile(&none, doc, &err), BN_ERR_FORMAT);
+    refused(bn_stacks_from_profile(&none, doc, &err), BN_ERR_FORMAT);
     assert_null(none);
     bn_json_free(doc);
     bn_stacks_close(a);
@@ -185,11 +179,10 @@ TEST(a_document_gives_the_same)
 /* The path that the clock gives, as "a;b;c". */
 static void path_at(char out[512], const bn_brick_clock *clock, uint32_t tid, uint64_t ns)
 {
-    bn_error err = {0};
     bn_stacks *s = open_stacks();
     uint32_t node = BN_STACKS_ROOT;
     size_t n = 0;
-    assert_int_equal(bn_brick_clock_push(clock, tid, ns, s, &node, &err), BN_OK);
+    must(bn_brick_clock_push(clock, tid, ns, s, &node, &err));
     out[0] = '\0';
     for (uint32_t i = 1; i < s->n_nodes; i++) /* one path: parents come first */
         n += (size_t)snprintf(out + n, 512 - n, "%s%s", n > 0 ? ";" : "", bn_stacks_frame(s, i)->name);
@@ -211,14 +204,13 @@ TEST(the_clock_finds_what_ran)
 {
     static const uint32_t TIDS[] = {4711, 4712};
     struct maker m;
-    bn_error err = {0};
     bn_brick_clock *clock = NULL;
     uint64_t random = 3, hits = 0, misses = 0;
     char path[512];
     maker_open(&m, BN_PROF_KERNEL, 11, 10);
     /* 3 ns a tick by the pairs, whatever the profile believes. */
     struct bn_clock_pair pairs[2] = {{1000, 5000000}, {1000 + 100000, 5000000 + 300000}};
-    assert_int_equal(bn_brick_clock_open(&clock, m.prof, TIDS, pairs, &err), BN_OK);
+    must(bn_brick_clock_open(&clock, m.prof, TIDS, pairs, &err));
     for (int i = 0; i < 4000; i++) {
         unsigned thread = (unsigned)bn_splitmix64_below(&random, 2);
         uint64_t ticks = 1000 + bn_splitmix64_below(&random, m.now - 1000);
@@ -245,7 +237,7 @@ TEST(the_clock_finds_what_ran)
     assert_string_equal(path, "");
     bn_brick_clock_close(clock);
     struct bn_clock_pair turned[2] = {pairs[1], pairs[0]};
-    assert_int_equal(bn_brick_clock_open(&clock, m.prof, TIDS, turned, &err), BN_ERR_ARG);
+    refused(bn_brick_clock_open(&clock, m.prof, TIDS, turned, &err), BN_ERR_ARG);
     assert_null(clock);
     bn_prof_close(m.prof);
 }
@@ -255,10 +247,9 @@ TEST(a_short_memory_is_an_error)
     struct maker m;
     maker_open(&m, BN_PROF_KERNEL, 12, 2);
     for (uint64_t n = 1; n < 40; n++) {
-        bn_error err = {0};
         bn_stacks *s = open_stacks();
         bn_mem_fail_after(n);
-        bn_status status = bn_bricks_add(s, 0, m.prof, &err);
+        bn_status status = attempt(bn_bricks_add(s, 0, m.prof, &err));
         bn_mem_fail_after(0);
         assert_true(status == BN_OK || status == BN_ERR_NOMEM);
         bn_stacks_close(s);

@@ -44,14 +44,13 @@ struct program {
 
 static void make_program(struct program *p, uint64_t *seed)
 {
-    bn_error err = {0};
     double sum = 0;
-    assert_int_equal(bn_stacks_open(&p->tree, "samples", "cpu", &err), BN_OK);
+    must(bn_stacks_open(&p->tree, "samples", "cpu", &err));
     while (p->tree->n_nodes <= N_NODES) {
         uint32_t node = (uint32_t)bn_splitmix64_below(seed, p->tree->n_nodes);
         char name[16];
         snprintf(name, sizeof name, "f%u", (unsigned)bn_splitmix64_below(seed, N_NAMES));
-        assert_int_equal(bn_stacks_push_name(p->tree, &node, BN_FRAME_CODE, name, &err), BN_OK);
+        must(bn_stacks_push_name(p->tree, &node, BN_FRAME_CODE, name, &err));
     }
     p->share[0] = 0;
     for (size_t i = 1; i <= N_NODES; i++)
@@ -95,16 +94,15 @@ static void record_run(bn_stacks *to, size_t run, const struct program *p, const
 static bn_stacks *record(const struct program *p, const struct noise *noise, size_t runs, unsigned n_samples,
                          uint64_t *seed)
 {
-    bn_error err = {0};
     bn_stacks *out;
-    assert_int_equal(bn_stacks_open(&out, "s", "cpu", &err), BN_OK);
+    must(bn_stacks_open(&out, "s", "cpu", &err));
     for (uint32_t i = 1; i < p->tree->n_nodes; i++) { /* the nodes, with the same numbers */
         uint32_t node = p->tree->nodes[i].parent;
-        assert_int_equal(bn_stacks_push(out, &node, bn_stacks_frame(p->tree, i), SIZE_MAX, &err), BN_OK);
+        must(bn_stacks_push(out, &node, bn_stacks_frame(p->tree, i), SIZE_MAX, &err));
         assert_int_equal(node, i);
     }
     for (size_t r = 0; r < runs; r++) {
-        if (r > 0) assert_int_equal(bn_stacks_add_run(out, &err), BN_OK);
+        if (r > 0) must(bn_stacks_add_run(out, &err));
         record_run(out, r, p, noise, n_samples, seed);
     }
     return out;
@@ -134,8 +132,7 @@ static struct outcome alike(const struct setting *s, unsigned n, uint64_t seed)
         bn_stacks *before = record(&p, &s->noise, s->runs[0], s->samples[0], &seed);
         bn_stacks *after = record(&p, &s->noise, s->runs[1], s->samples[1], &seed);
         for (int weights = 0; weights < 2; weights++) {
-            bn_error err = {0};
-            assert_int_equal(bn_stacks_diff(&d, before, after, weights ? &SAME_WORK : &PLAIN, &err), BN_OK);
+            must(bn_stacks_diff(&d, before, after, weights ? &SAME_WORK : &PLAIN, &err));
             bool paths = significant_paths(&d) > 0, functions = significant_functions(&d) > 0;
             out.nodes += !weights && paths;
             out.functions += !weights && functions;

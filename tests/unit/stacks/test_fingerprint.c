@@ -5,7 +5,7 @@
  */
 #include "base/error.h"
 #include "lab/stacks/fingerprint.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static const char ABOUT[] =
     "{\"created\": \"2026-11-20T10:00:00Z\", \"command\": [\"ls\", \"-l\"],"
@@ -23,7 +23,7 @@ static bn_json *changed(const char *find, const char *put)
     const char *at = strstr(ABOUT, find);
     assert_non_null(at);
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - ABOUT), ABOUT, put, at + strlen(find));
-    assert_int_equal(bn_json_parse(&about, text, strlen(text), NULL), BN_OK);
+    must(bn_json_parse(&about, text, strlen(text), NULL));
     return about;
 }
 
@@ -55,8 +55,8 @@ TEST(each_fact_is_told_apart)
     bn_json *about = changed("", "");
     for (size_t i = 0; i < BN_ARRAY_LEN(CHANGES); i++) {
         bn_json *with = changed(CHANGES[i].find, CHANGES[i].put), *names = bn_json_new_array();
-        assert_int_equal(bn_fingerprint_put(about, NULL), BN_OK); /* again: it is not a fact itself */
-        assert_int_equal(bn_fingerprint_put(with, NULL), BN_OK);
+        must(bn_fingerprint_put(about, NULL)); /* again: it is not a fact itself */
+        must(bn_fingerprint_put(with, NULL));
         assert_int_equal(
             strcmp(bn_json_text_of(about, "fingerprint"), bn_json_text_of(with, "fingerprint")) == 0,
             CHANGES[i].fact == NULL);

@@ -10,7 +10,7 @@
 #include "kernels/kernels.h"
 #include "lab/stacks/palette.h"
 #include "stamp/brick.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static enum bn_class class_of(enum bn_frame_kind kind, const char *name)
 {
@@ -193,9 +193,9 @@ TEST(frames_do_what_their_callers_do)
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         bn_stacks *s = NULL;
         uint32_t node = BN_STACKS_ROOT;
-        assert_int_equal(bn_stacks_open(&s, "ns", "cpu", NULL), BN_OK);
+        must(bn_stacks_open(&s, "ns", "cpu", NULL));
         for (size_t k = 0; k < 3 && CASES[i].path[k].name != NULL; k++)
-            assert_int_equal(bn_stacks_push(s, &node, &CASES[i].path[k], SIZE_MAX, NULL), BN_OK);
+            must(bn_stacks_push(s, &node, &CASES[i].path[k], SIZE_MAX, NULL));
         assert_int_equal(bn_class_at(s, node, false), CASES[i].is);
         bn_stacks_close(s);
     }

@@ -6,7 +6,7 @@
 #include <linux/perf_event.h>
 
 #include "lab/sampler/perf_records.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define RING 4096u
 
@@ -141,10 +141,9 @@ static void lay_out(struct world *w, uint64_t weight, uint32_t dump_bytes)
 
 static void take(struct world *w, uint64_t weight, uint32_t dump_bytes)
 {
-    bn_error err = {0};
     lay_out(w, weight, dump_bytes);
     drain(w);
-    assert_int_equal(bn_perf_finish(&w->reader, &err), BN_OK);
+    must(bn_perf_finish(&w->reader, &err));
 }
 
 static int set_up(void **state)
@@ -298,10 +297,10 @@ TEST_IN(test_many_mappings, set_up, tear_down)
     for (uint32_t i = 0; i < BN_RECORDING_MAX_MAPPINGS + 3; i++) {
         struct bn_mapping m = {
             .time_ns = i, .pid = i % 3 == 0 ? UINT32_MAX : i % 3, .start = i, .end = i + 1};
-        assert_int_equal(bn_recording_add_mapping(r, &m, "", NULL), BN_OK);
+        must(bn_recording_add_mapping(r, &m, "", NULL));
     }
     assert_int_equal(r->n_mappings, BN_RECORDING_MAX_MAPPINGS);
-    assert_non_null(strstr(r->delivery.note, "more than 262144"));
+    assert_has(r->delivery.note, "more than 262144");
     bn_recording_finish(r);
     const struct bn_mapping *m = bn_recording_mappings_of(r, UINT32_MAX, &n);
     assert_int_equal(n, BN_RECORDING_MAX_MAPPINGS / 3 + 1);

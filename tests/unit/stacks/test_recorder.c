@@ -16,7 +16,7 @@
 
 #include "base/random.h"
 #include "lab/sampler/recorder.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define PERIOD_NS 200003u
 
@@ -84,10 +84,9 @@ static bool works(int tier, enum bn_record_kind kind)
 {
     struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
     struct bn_record_trial trial;
-    bn_error err = {0};
     options.tier = tier;
     options.kind = kind;
-    assert_int_equal(bn_record_try(&trial, &options, &err), BN_OK);
+    must(bn_record_try(&trial, &options, &err));
     assert_true(trial.works || trial.why[0] != '\0');
     if (!trial.works) print_message("%s: %s\n", bn_record_tier_name((enum bn_record_tier)tier), trial.why);
     return trial.works;
@@ -105,14 +104,13 @@ static struct shares record_split(enum bn_record_tier tier, uint64_t ns)
     struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
     bn_recording r = {0};
     bn_recorder *recorder = NULL;
-    bn_error err = {0};
     uint64_t a_ns, b_ns;
     double a = 0, b = 0, squares = 0;
     options.tier = (int)tier;
     options.period_ns = PERIOD_NS;
-    assert_int_equal(bn_recorder_open(&recorder, &options, &err), BN_OK);
+    must(bn_recorder_open(&recorder, &options, &err));
     split(ns, &a_ns, &b_ns);
-    assert_int_equal(bn_recorder_stop(recorder, &r, &err), BN_OK);
+    must(bn_recorder_stop(recorder, &r, &err));
     bn_recorder_close(recorder);
     assert_int_equal(r.delivery.tier, tier);
     for (size_t i = 0; i < r.n_samples; i++) {
@@ -157,16 +155,15 @@ TEST(later_threads_are_seen_and_our_own_is_not)
     struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
     bn_recording r = {0};
     bn_recorder *recorder = NULL;
-    bn_error err = {0};
     pthread_t thread;
     if (!works(BN_RECORD_CLOCK, BN_RECORD_CPU)) skip();
     options.tier = BN_RECORD_CLOCK;
     options.period_ns = PERIOD_NS;
-    assert_int_equal(bn_recorder_open(&recorder, &options, &err), BN_OK);
+    must(bn_recorder_open(&recorder, &options, &err));
     assert_int_equal(pthread_create(&thread, NULL, spin, NULL), 0);
     spin(NULL);
     pthread_join(thread, NULL);
-    assert_int_equal(bn_recorder_stop(recorder, &r, &err), BN_OK);
+    must(bn_recorder_stop(recorder, &r, &err));
     bn_recorder_close(recorder);
     uint32_t tids[3] = {0};
     size_t n = 0;
@@ -189,11 +186,11 @@ TEST(later_threads_are_seen_and_our_own_is_not)
 }
 
 static bn_status record(bn_recording *r, struct bn_process *process, const struct bn_record_options *options,
-                        const char *script, int output, bn_error *err)
+                        const char *script, int output, bn_error *e)
 {
     const char *argv[] = {"sh", "-c", script, NULL};
     const int fds[3] = {0, output, 2};
-    return bn_record_program(r, process, options, argv, fds, err);
+    return bn_record_program(r, process, options, argv, fds, e);
 }
 
 TEST(programs_and_what_they_start)
@@ -201,15 +198,13 @@ TEST(programs_and_what_they_start)
     struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
     struct bn_process process;
     bn_recording r;
-    bn_error err = {0};
     if (!works(BN_RECORD_CLOCK, BN_RECORD_CPU)) skip();
     options.tier = BN_RECORD_CLOCK;
     options.period_ns = PERIOD_NS;
-    assert_int_equal(record(&r, &process, &options,
-                            "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done) & "
-                            "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; wait; exit 3",
-                            1, &err),
-                     BN_OK);
+    must(record(&r, &process, &options,
+                "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done) & "
+                "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; wait; exit 3",
+                1, &err));
     assert_int_equal(process.end, BN_PROCESS_EXITED);
     assert_int_equal(process.code, 3);
     assert_true(process.usage.ru_utime.tv_sec + process.usage.ru_utime.tv_usec > 0);
@@ -231,7 +226,6 @@ TEST(a_program_out_of_time_keeps_its_samples)
     struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
     struct bn_process process;
     bn_recording r;
-    bn_error err = {0};
     int ends[2];
     char byte;
     size_t samples = 0;
@@ -239,7 +233,8 @@ TEST(a_program_out_of_time_keeps_its_samples)
     for (options.timeout_ns = 300000000; samples == 0 && options.timeout_ns < 60000000000u;
          options.timeout_ns *= 4) {
         assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-        bn_status status = record(&r, &process, &options, "sleep 1000 & while :; do :; done", ends[1], &err);
+        bn_status status =
+            attempt(record(&r, &process, &options, "sleep 1000 & while :; do :; done", ends[1], &err));
         close(ends[1]);
         if (status == BN_ERR_UNSUPPORTED) skip();
         assert_int_equal(status, BN_OK);
@@ -261,15 +256,14 @@ TEST(what_cannot_be_is_said)
     struct bn_process process;
     bn_recorder *recorder = NULL;
     bn_recording r;
-    bn_error err = {0};
     const char *argv[] = {"/nonexistent/program", NULL};
     const int fds[3] = {0, 1, 2};
-    bn_status status = bn_record_program(&r, &process, &options, argv, fds, &err);
+    bn_status status = attempt(bn_record_program(&r, &process, &options, argv, fds, &err));
     assert_true(status == BN_ERR_NOT_FOUND || status == BN_ERR_UNSUPPORTED);
     err = (bn_error){0};
     options = (struct bn_record_options)BN_RECORD_OPTIONS_INIT;
     options.kind = BN_RECORD_WALL;
     options.tier = BN_RECORD_CLOCK;
-    assert_int_equal(bn_recorder_open(&recorder, &options, &err), BN_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "wall"));
+    refused(bn_recorder_open(&recorder, &options, &err), BN_ERR_UNSUPPORTED);
+    assert_has(err.msg, "wall");
 }

@@ -7,15 +7,14 @@
 #include "lab/formats/document.h"
 #include "lab/stacks/stacks.h"
 #include "tests/unit/stacks/stacks_child.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)
 
 static bn_stacks *folded(const char *text)
 {
     bn_stacks *s = NULL;
-    bn_error err = {0};
-    if (bn_stacks_parse(&s, text, strlen(text), "test", &err) != BN_OK) fail_msg("%s", err.msg);
+    if (attempt(bn_stacks_parse(&s, text, strlen(text), "test", &err)) != BN_OK) fail_msg("%s", err.msg);
     return s;
 }
 
@@ -155,14 +154,13 @@ TEST(depth_has_an_end)
 TEST(runs_have_a_limit)
 {
     bn_stacks *s = NULL;
-    bn_error err = {0};
     OK(bn_stacks_open(&s, "ns", "", NULL));
     uint32_t a = push(s, 0, BN_FRAME_CODE, "a");
     for (size_t r = 1; r < BN_STACKS_MAX_RUNS; r++) {
         OK(bn_stacks_add_run(s, NULL));
         bn_stacks_add(s, a, r, 1, 0);
     }
-    assert_int_equal(bn_stacks_add_run(s, &err), BN_ERR_LIMIT);
+    refused(bn_stacks_add_run(s, &err), BN_ERR_LIMIT);
     assert_true(bn_stacks_self(s, a, BN_STACKS_ALL_RUNS) == BN_STACKS_MAX_RUNS - 1);
     assert_true(bn_stacks_self(s, a, 0) == 0 && bn_stacks_self(s, a, 9) == 1);
     /* Nodes that come later have all runs too. */
@@ -181,7 +179,6 @@ TEST(runs_have_a_limit)
 TEST(nodes_times_runs_have_a_limit)
 {
     bn_stacks *s = NULL;
-    bn_error err = {0};
     OK(bn_stacks_open(&s, "ns", "", NULL));
     for (unsigned i = 0; i < 1000; i++) {
         char name[16];
@@ -193,7 +190,7 @@ TEST(nodes_times_runs_have_a_limit)
         }
     }
     size_t runs = 1;
-    while (bn_stacks_add_run(s, &err) == BN_OK)
+    while (attempt(bn_stacks_add_run(s, &err)) == BN_OK)
         runs++;
     assert_int_equal(err.code, BN_ERR_LIMIT);
     assert_int_equal(runs, BN_STACKS_MAX_CELLS / s->n_nodes);
@@ -360,11 +357,9 @@ TEST(appended_runs_stand_behind)
     b->measured = NULL;
     OK(bn_stacks_append(a, b, NULL));
     assert_null(a->measured);
-    bn_error err = {0};
     memcpy(b->unit, "bytes", 6);
-    assert_int_equal(bn_stacks_append(a, b, &err), BN_ERR_ARG);
-    err = (bn_error){0};
-    assert_int_equal(bn_stacks_append(a, a, &err), BN_ERR_ARG);
+    refused(bn_stacks_append(a, b, &err), BN_ERR_ARG);
+    refused(bn_stacks_append(a, a, &err), BN_ERR_ARG);
     bn_stacks_close(all);
     bn_stacks_close(a);
     bn_stacks_close(b);
@@ -372,21 +367,21 @@ TEST(appended_runs_stand_behind)
 
 /* ---- short memory ---- */
 
-static bn_status everything(bn_error *err)
+static bn_status everything(bn_error *e)
 {
     static const char TEXT[] = "# unit=ns what=cpu\nmain;a;b 1\nmain;a;a;b 2\nmain;c 4\nstart;main;k_[k] 8\n";
     bn_stacks *s = NULL, *more = NULL, *copy = NULL;
-    bn_status status = bn_stacks_parse(&s, TEXT, sizeof TEXT - 1, "t", err);
-    if (status == BN_OK) status = bn_stacks_parse(&more, TEXT, sizeof TEXT - 1, "t", err);
-    if (status == BN_OK) status = bn_stacks_parse(&s->measured, TEXT, sizeof TEXT - 1, "t", err);
-    if (status == BN_OK) status = bn_stacks_append(s, more, err);
-    if (status == BN_OK) status = bn_stacks_copy(&copy, s, &(struct bn_stacks_view){.root = "main"}, err);
+    bn_status status = bn_stacks_parse(&s, TEXT, sizeof TEXT - 1, "t", e);
+    if (status == BN_OK) status = bn_stacks_parse(&more, TEXT, sizeof TEXT - 1, "t", e);
+    if (status == BN_OK) status = bn_stacks_parse(&s->measured, TEXT, sizeof TEXT - 1, "t", e);
+    if (status == BN_OK) status = bn_stacks_append(s, more, e);
+    if (status == BN_OK) status = bn_stacks_copy(&copy, s, &(struct bn_stacks_view){.root = "main"}, e);
     for (unsigned f = 0; f < BN_STACKS_FORMATS && status == BN_OK; f++) {
         struct bn_buf out = {.max = 1u << 20};
         bn_stacks *back = NULL;
-        status = bn_stacks_write(copy, (enum bn_stacks_format)f, &out, err);
+        status = bn_stacks_write(copy, (enum bn_stacks_format)f, &out, e);
         if (status == BN_OK && f <= BN_STACKS_FOLDED)
-            status = bn_stacks_parse(&back, out.data, out.len, "t", err);
+            status = bn_stacks_parse(&back, out.data, out.len, "t", e);
         bn_stacks_close(back);
         bn_buf_release(&out);
     }
@@ -402,9 +397,8 @@ TEST(every_allocation_may_fail)
     uint64_t before = bn_mem_stats().bytes_now, n = 0;
     bn_status status = BN_ERR_NOMEM;
     while (status != BN_OK) {
-        bn_error err = {0};
         bn_mem_fail_after(++n);
-        status = everything(&err);
+        status = attempt(everything(&err));
         bn_mem_fail_after(0);
         assert_true(status == BN_OK || (status == BN_ERR_NOMEM && err.code == BN_ERR_NOMEM));
         assert_true(bn_mem_stats().bytes_now == before);

@@ -33,12 +33,11 @@ TEST(folded_text_is_read)
 static void refuse(const char *text, bn_status want, const char *said)
 {
     bn_stacks *s = NULL;
-    bn_error err = {0};
-    bn_status got = bn_stacks_parse(&s, text, strlen(text), "file", &err);
+    bn_status got = attempt(bn_stacks_parse(&s, text, strlen(text), "file", &err));
     if (got != want || strstr(err.msg, said) == NULL)
         fail_msg("%d, not %d; or '%s' is not in '%s': %.60s", got, want, said, err.msg, text);
     assert_null(s);
-    assert_non_null(strstr(err.where, "file"));
+    assert_has(err.where, "file");
 }
 
 TEST(broken_text_is_refused)

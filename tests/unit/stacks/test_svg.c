@@ -49,7 +49,7 @@ TEST(narrow_frames_are_in_the_data)
     assert_null(strstr(svg.data, "<title>narrow"));
     bn_json *data = read_data(svg.data);
     assert_int_equal(bn_json_size(bn_json_get(data, "self")), 5);
-    assert_non_null(strstr(strstr(svg.data, "id=\"data\""), "\"narrower\""));
+    assert_has(strstr(svg.data, "id=\"data\""), "\"narrower\"");
     bn_json_free(data);
     bn_buf_release(&svg);
     o.all = true;
@@ -155,7 +155,7 @@ static bn_stacks *make_hostile(void)
         uint32_t node = BN_STACKS_ROOT;
         struct bn_frame f = {HOSTILE[i], HOSTILE[i], HOSTILE[i], 1, BN_FRAME_CODE};
         for (int k = 0; k < 3; k++)
-            assert_int_equal(bn_stacks_push(s, &node, &f, SIZE_MAX, NULL), BN_OK);
+            must(bn_stacks_push(s, &node, &f, SIZE_MAX, NULL));
         bn_stacks_add(s, node, 0, 10 + (double)i, 0);
         bn_json_put_string(s->about, HOSTILE[i], HOSTILE[i]);
     }
@@ -186,7 +186,7 @@ TEST(no_name_becomes_markup)
     bn_json *data = read_data(svg.data); /* names as they were, or as boxes show them */
     assert_string_equal(bn_json_text_of(data, "title"), HOSTILE[0]);
     bn_json_free(data);
-    assert_non_null(strstr(svg.data, "<metadata>{&quot;"));
+    assert_has(svg.data, "<metadata>{&quot;");
     bn_buf_release(&svg);
     bn_stacks_close(s);
 }
@@ -195,8 +195,7 @@ static void refuse(bn_stacks *s, bn_status want)
 {
     struct bn_svg_options o = {0};
     struct bn_buf svg = {.max = MAX_BYTES};
-    bn_error err = {0};
-    assert_int_equal(bn_svg(&svg, s, NULL, &o, &err), want);
+    refused(bn_svg(&svg, s, NULL, &o, &err), want);
     assert_true(err.msg[0] != '\0');
     assert_int_equal(svg.len, 0);
     bn_buf_release(&svg);
@@ -238,7 +237,7 @@ TEST(short_memory_is_an_error)
     }
     assert_int_equal(status, BN_OK);
     struct bn_buf little = {.max = 10000};
-    assert_int_equal(bn_svg(&little, s, NULL, &o, NULL), BN_ERR_LIMIT);
+    refused(bn_svg(&little, s, NULL, &o, NULL), BN_ERR_LIMIT);
     bn_buf_release(&little);
     bn_stacks_close(s);
 }
@@ -278,7 +277,7 @@ static struct bn_buf legend_of(const bn_stacks *s, const struct bn_svg_options *
     struct bn_buf svg, text = {.max = MAX_BYTES};
     draw(&svg, s, o);
     bn_json *data = read_data(svg.data);
-    assert_int_equal(bn_json_write(bn_json_get(data, "legend"), true, &text, NULL), BN_OK);
+    must(bn_json_write(bn_json_get(data, "legend"), true, &text, NULL));
     bn_json_free(data);
     bn_buf_release(&svg);
     return text;
@@ -298,15 +297,15 @@ TEST(a_turned_picture_has_the_same_legend)
         put(s, "@layer 4", BN_FRAME_CODE, 50, 1);
         put(s, "@layer 4;run;malloc;page_fault", BN_FRAME_SYSTEM, 100, 1);
         s = sort_stacks(s);
-        assert_int_equal(bn_stacks_copy(&turned, s, &view, NULL), BN_OK);
+        must(bn_stacks_copy(&turned, s, &view, NULL));
         view.callers = false;
         bn_stacks *straight = NULL;
-        assert_int_equal(bn_stacks_copy(&straight, s, &view, NULL), BN_OK);
+        must(bn_stacks_copy(&straight, s, &view, NULL));
         struct bn_buf want = legend_of(straight, &o), wrong = legend_of(turned, &o);
         o.callers = true;
         struct bn_buf is = legend_of(turned, &o);
-        assert_non_null(strstr(want.data, "matrix multiplication 70.00 %"));
-        assert_non_null(strstr(want.data, "memory 0.00 %")); /* it stands above the fault */
+        assert_has(want.data, "matrix multiplication 70.00 %");
+        assert_has(want.data, "memory 0.00 %"); /* it stands above the fault */
         assert_string_equal(is.data, want.data);
         assert_string_not_equal(wrong.data, want.data);
         bn_buf_release(&want);

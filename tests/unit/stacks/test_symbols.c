@@ -146,7 +146,7 @@ TEST(files_of_other_kinds_have_no_names)
         bn_recording r = {0};
         struct bn_mapping m = {.pid = 7, .start = 0x100000, .end = 0x200000};
         snprintf(path, sizeof path, "%s%s%s", i < 4 ? tmp : i < 6 ? "/dev" : "", i < 6 ? "/" : "", NAMES[i]);
-        assert_int_equal(bn_recording_add_mapping(&r, &m, path, NULL), BN_OK);
+        must(bn_recording_add_mapping(&r, &m, path, NULL));
         bn_recording_finish(&r);
         bn_symbols *symbols = open_symbols(&r, NULL);
         const struct bn_frame *f = look(symbols, 7, 0x105000, &n);
@@ -247,19 +247,19 @@ TEST(libraries_the_vdso_and_other_memory)
     assert_non_null(hidden);
     bn_recording recording = {0};
     uint32_t pid = (uint32_t)getpid();
-    assert_int_equal(bn_recording_read_maps(&recording, NULL), BN_OK);
+    must(bn_recording_read_maps(&recording, NULL));
     const struct bn_mapping nameless = {.pid = pid, .start = 0x10000, .end = 0x20000};
     const struct bn_mapping heap = {.pid = pid, .start = 0x20000, .end = 0x30000};
-    assert_int_equal(bn_recording_add_mapping(&recording, &nameless, "", NULL), BN_OK);
-    assert_int_equal(bn_recording_add_mapping(&recording, &heap, "[heap]", NULL), BN_OK);
+    must(bn_recording_add_mapping(&recording, &nameless, "", NULL));
+    must(bn_recording_add_mapping(&recording, &heap, "[heap]", NULL));
     bn_recording_finish(&recording);
     bn_symbols *symbols = open_symbols(&recording, NULL);
     const struct bn_frame *f = look(symbols, pid, (uintptr_t)*hidden + 1, &n);
     assert_string_equal(f->name, "hidden_in_library");
     assert_string_equal(f->module, "library.so");
-    assert_non_null(strstr(f->file, "library.c"));
+    assert_has(f->file, "library.c");
     f = look(symbols, pid, (uintptr_t)qsort, &n);
-    assert_non_null(strstr(f->name, "qsort")); /* a sanitizer has one of its own */
+    assert_has(f->name, "qsort"); /* a sanitizer has one of its own */
     assert_string_equal(look(symbols, pid, 0x10010, &n)->name, "[unknown]");
     assert_string_equal(look(symbols, pid, 0x20010, &n)->name, "[heap]");
     assert_int_equal(bn_symbols_counts(symbols).other_builds, 0);
@@ -280,7 +280,7 @@ TEST(libraries_the_vdso_and_other_memory)
             const char *name = elf_strptr(elf, section.sh_link, symbol.st_name);
             if (strstr(name, "clock_gettime") == NULL) continue;
             f = look(symbols, pid, (uintptr_t)image + symbol.st_value + 1, &n);
-            assert_non_null(strstr(f->name, "clock_gettime"));
+            assert_has(f->name, "clock_gettime");
             assert_string_equal(f->module, "[vdso]");
             found++;
         }
@@ -301,18 +301,17 @@ TEST(an_address_is_what_it_was_at_the_time)
     snprintf(path, sizeof path, "%s/fixed", folder);
     run_program(&s, path, NULL);
     struct bn_mapping other = {.time_ns = 100, .pid = 7, .start = 0x400000, .end = 0x800000};
-    assert_int_equal(bn_recording_add_mapping(&s.recording, &other, "", NULL), BN_OK);
+    must(bn_recording_add_mapping(&s.recording, &other, "", NULL));
     bn_recording_finish(&s.recording);
     bn_symbols *symbols = open_symbols(&s.recording, NULL);
     static const uint64_t TIMES[] = {5, 100, 99, 1000, 0};
     for (size_t i = 0; i < 5; i++) {
-        assert_int_equal(bn_symbols_at(symbols, 7, s.at[0].address, TIMES[i], false, false, &f, &n, NULL),
-                         BN_OK);
+        must(bn_symbols_at(symbols, 7, s.at[0].address, TIMES[i], false, false, &f, &n, NULL));
         assert_string_equal(f->name, TIMES[i] < 100 ? "same_aa" : "[unknown]");
     }
     assert_int_equal(bn_symbols_counts(symbols).addresses, 2);
     /* A return address that is the next function's first one means the one in front. */
-    assert_int_equal(bn_symbols_at(symbols, 7, s.at[1].address, 5, true, false, &f, &n, NULL), BN_OK);
+    must(bn_symbols_at(symbols, 7, s.at[1].address, 5, true, false, &f, &n, NULL));
     assert_string_equal(f->name, "same_aa");
     bn_symbols_close(symbols);
     bn_recording_release(&s.recording);
@@ -327,17 +326,17 @@ TEST(kernel_symbols_are_read_when_they_are_shown)
     sh("printf 'ffffffff81000200 t second\\nffffffff81000000 T longer\\nffffffff81000000 T first\\n"
        "ffffffff81000100 D data\\nnonsense\\nffffffffa0000000 t of_module\\t[nf_tables]\\n' > %s",
        path);
-    assert_int_equal(bn_kernel_symbol(&kernel, path, 0xffffffff81000150, &s, NULL), BN_OK);
+    must(bn_kernel_symbol(&kernel, path, 0xffffffff81000150, &s, NULL));
     assert_string_equal(s->name, "first");
     assert_string_equal(s->module, "");
-    assert_int_equal(bn_kernel_symbol(&kernel, path, 0xffffffffa0000001, &s, NULL), BN_OK);
+    must(bn_kernel_symbol(&kernel, path, 0xffffffffa0000001, &s, NULL));
     assert_string_equal(s->name, "of_module");
     assert_string_equal(s->module, "nf_tables");
-    assert_int_equal(bn_kernel_symbol(&kernel, path, 0xffffffff80000000, &s, NULL), BN_OK);
+    must(bn_kernel_symbol(&kernel, path, 0xffffffff80000000, &s, NULL));
     assert_null(s);
     bn_kernel_release(&kernel);
     sh("sed -i 's/^f[0-9a-f]*/0000000000000000/' %s", path);
-    assert_int_equal(bn_kernel_symbol(&kernel, path, 0xffffffff81000150, &s, NULL), BN_OK);
+    must(bn_kernel_symbol(&kernel, path, 0xffffffff81000150, &s, NULL));
     assert_null(s);
     bn_kernel_release(&kernel);
 }
@@ -346,10 +345,10 @@ TEST(kernel_symbols_are_read_when_they_are_shown)
 /* ---- stacks ---- */
 
 static bn_status tag_by_weight(void *user, const struct bn_sample *sample, bn_stacks *stacks, uint32_t *node,
-                               bn_error *err)
+                               bn_error *e)
 {
     (void)user;
-    return bn_stacks_push_name(stacks, node, BN_FRAME_PHASE, sample->weight > 2 ? "decode" : "prefill", err);
+    return bn_stacks_push_name(stacks, node, BN_FRAME_PHASE, sample->weight > 2 ? "decode" : "prefill", e);
 }
 
 static void add(bn_recording *r, uint64_t time, uint32_t tid, uint64_t weight, const uint64_t *chain,
@@ -357,7 +356,7 @@ static void add(bn_recording *r, uint64_t time, uint32_t tid, uint64_t weight, c
 {
     struct bn_sample s = {
         .time_ns = time, .weight = weight, .pid = 7, .tid = tid, .n_chain = n, .n_system = n_system};
-    assert_int_equal(bn_recording_add_sample(r, &s, chain, NULL, NULL, NULL), BN_OK);
+    must(bn_recording_add_sample(r, &s, chain, NULL, NULL, NULL));
 }
 
 /* The node at the end of a path of names and kinds. */
@@ -382,13 +381,12 @@ static void record_samples(struct seen *s)
     /* No function of the operating system lies there. */
     const uint64_t deep[] = {middle_at, main_at}, kernel[] = {1, 2, leaf_at, main_at};
     const uint64_t lost[] = {0x1234};
-    assert_int_equal(bn_recording_add_thread(r, 1, 7, 7, "prog", NULL), BN_OK);
-    assert_int_equal(bn_recording_add_thread(r, 2, 7, 9, "prog", NULL), BN_OK);
-    assert_int_equal(bn_recording_add_thread(r, 3, 7, 8, "prog", NULL), BN_OK);
-    assert_int_equal(bn_recording_add_thread(r, 3, 7, 10, "prog", NULL),
-                     BN_OK); /* renamed before it is seen */
-    assert_int_equal(bn_recording_add_thread(r, 4, 7, 10, "worker", NULL), BN_OK);
-    assert_int_equal(bn_recording_add_thread(r, 60, 7, 7, "later", NULL), BN_OK);
+    must(bn_recording_add_thread(r, 1, 7, 7, "prog", NULL));
+    must(bn_recording_add_thread(r, 2, 7, 9, "prog", NULL));
+    must(bn_recording_add_thread(r, 3, 7, 8, "prog", NULL));
+    must(bn_recording_add_thread(r, 3, 7, 10, "prog", NULL)); /* renamed before it is seen */
+    must(bn_recording_add_thread(r, 4, 7, 10, "worker", NULL));
+    must(bn_recording_add_thread(r, 60, 7, 7, "later", NULL));
     add(r, 9, 7, 1, deep, 2, 0); /* before the first window */
     add(r, 10, 7, 1, deep, 2, 0);
     add(r, 11, 8, 2, deep, 2, 0);
@@ -410,14 +408,14 @@ TEST(samples_become_stacks)
     bn_recording *r = &s.recording;
     record_samples(&s);
     bn_stacks *stacks;
-    assert_int_equal(bn_stacks_open(&stacks, "ns", "cpu", NULL), BN_OK);
+    must(bn_stacks_open(&stacks, "ns", "cpu", NULL));
     bn_symbols *symbols = open_symbols(r, NULL);
     const struct bn_record_window windows[] = {{10, 20}, {30, 100}};
     struct bn_resolve_options options = {.windows = windows, .n_windows = 2, .tag = tag_by_weight};
     struct bn_stack_quality quality = {0};
-    assert_int_equal(bn_resolve(stacks, r, symbols, &options, &quality, NULL), BN_ERR_ARG);
-    assert_int_equal(bn_stacks_add_run(stacks, NULL), BN_OK);
-    assert_int_equal(bn_resolve(stacks, r, symbols, &options, &quality, NULL), BN_OK);
+    refused(bn_resolve(stacks, r, symbols, &options, &quality, NULL), BN_ERR_ARG);
+    must(bn_stacks_add_run(stacks, NULL));
+    must(bn_resolve(stacks, r, symbols, &options, &quality, NULL));
 #define SELF(path, run) bn_stacks_self(stacks, walk(stacks, path), run)
     assert_true(SELF("p:prog;t:prog;f:prefill;c:main;c:outer;i:middle", 0) == 1);
     assert_true(SELF("p:prog;t:prog 2;f:decode;c:main;c:outer;i:middle", 0) == 3);
@@ -448,18 +446,15 @@ TEST(samples_become_stacks)
     bn_recording_release(r);
 }
 
-static int begin(void **state)
+FIXTURE(begin)
 {
-    (void)state;
     snprintf(tmp, sizeof tmp, "/tmp/bn-symbols-XXXXXX");
-    return mkdtemp(tmp) == NULL;
+    assert_non_null(mkdtemp(tmp));
 }
 
-static int end(void **state)
+FIXTURE(end)
 {
-    (void)state;
     sh("rm -rf %s", tmp);
-    return 0;
 }
 
 int main(int argc, char **argv)

@@ -19,28 +19,21 @@
 
 #include "base/clock.h"
 #include "lab/sampler/tier.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define FIRST_MS 200u  /* of processor time; then longer */
 #define MOST_MS 51200u /* too few samples after that: the sampler does not work */
 #define CPU(period) \
     ((struct bn_record_options){.kind = BN_RECORD_CPU, .tier = BN_RECORD_TIMER, .period_ns = (period)})
 
-static void assert_ok(bn_status status, const bn_error *err)
-{
-    assert_string_equal(err->msg, "");
-    assert_int_equal(status, BN_OK);
-}
-
 /* Records what work does, for some nanoseconds. */
 static bn_recording record(struct bn_record_options o, void (*work)(uint64_t ns), uint64_t ns)
 {
     bn_recording r = {0};
-    bn_error err = {0};
     void *state = NULL;
-    assert_ok(bn_record_timers.open(&state, &o, NULL, &r, &err), &err);
+    must(bn_record_timers.open(&state, &o, NULL, &r, &err));
     work(ns);
-    assert_ok(bn_record_timers.stop(state, &err), &err);
+    must(bn_record_timers.stop(state, &err));
     bn_record_timers.close(state);
     bn_recording_finish(&r);
     return r;
@@ -285,11 +278,10 @@ TEST(the_samplers_own_time_is_not_sampled)
     for (int round = 0; round < 5; round++) {
         bn_recording r = {0};
         void *tier = NULL;
-        bn_error err = {0};
-        assert_ok(bn_record_timers.open(&tier, &o, NULL, &r, &err), &err);
+        must(bn_record_timers.open(&tier, &o, NULL, &r, &err));
         nap(150000000);
         uint64_t end = bn_clock_ns();
-        assert_ok(bn_record_timers.stop(tier, &err), &err);
+        must(bn_record_timers.stop(tier, &err));
         bn_record_timers.close(tier);
         for (size_t i = 0; i < r.n_samples; i++) {
             if (r.samples[i].tid != (uint32_t)gettid()) continue;
@@ -309,20 +301,17 @@ TEST(what_cannot_be_is_said)
 {
     void *first = NULL, *second = NULL;
     bn_recording r = {0};
-    bn_error err = {0};
     struct bn_record_options o = CPU(1009000);
     const char *argv[] = {"true", NULL};
     struct bn_record_start program = {.argv = argv, .fds = (const int[]){0, 1, 2}};
-    assert_int_equal(bn_record_timers.open(&first, &o, &program, &r, &err), BN_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "perf events sample other programs"));
+    refused(bn_record_timers.open(&first, &o, &program, &r, &err), BN_ERR_UNSUPPORTED);
+    assert_has(err.msg, "perf events sample other programs");
     assert_int_equal(program.pid, 0);
-    err = (bn_error){0};
-    assert_ok(bn_record_timers.open(&first, &o, NULL, &r, &err), &err);
-    assert_int_equal(bn_record_timers.open(&second, &o, NULL, &r, &err), BN_ERR_UNSUPPORTED);
+    must(bn_record_timers.open(&first, &o, NULL, &r, &err));
+    refused(bn_record_timers.open(&second, &o, NULL, &r, &err), BN_ERR_UNSUPPORTED);
     assert_null(second);
     bn_record_timers.close(first); /* without a stop */
-    err = (bn_error){0};
-    assert_ok(bn_record_timers.open(&second, &o, NULL, &r, &err), &err);
+    must(bn_record_timers.open(&second, &o, NULL, &r, &err));
     bn_record_timers.close(second);
     bn_recording_release(&r);
 }
@@ -369,9 +358,8 @@ static int without_timers(void)
     struct bn_record_options o = CPU(1009000);
     void *state = NULL;
     bn_recording r = {0};
-    bn_error err = {0};
     deny(SYS_timer_create);
-    if (bn_record_timers.open(&state, &o, NULL, &r, &err) != BN_ERR_UNSUPPORTED) return 1;
+    if (attempt(bn_record_timers.open(&state, &o, NULL, &r, &err)) != BN_ERR_UNSUPPORTED) return 1;
     return strstr(err.msg, "timer_create: Operation not permitted") == NULL ? 2 : 0;
 }
 

@@ -45,9 +45,8 @@ static void record_capture(bn_recording *r, const struct capture *c, size_t n_du
                                .tid = 77,
                                .n_chain = 1,
                                .n_dump = (uint32_t)n_dump};
-    assert_int_equal(bn_recording_read_maps(r, NULL), BN_OK);
-    assert_int_equal(bn_recording_add_sample(r, &sample, &c->registers[PC], c->dump, c->registers, NULL),
-                     BN_OK);
+    must(bn_recording_read_maps(r, NULL));
+    must(bn_recording_add_sample(r, &sample, &c->registers[PC], c->dump, c->registers, NULL));
     bn_recording_finish(r);
 }
 
@@ -59,9 +58,8 @@ static size_t chain_names(bn_symbols *symbols, const bn_recording *r, const char
     const struct bn_frame *f;
     size_t n, kept = 0;
     for (size_t i = 0; i < s->n_chain && kept < room; i++) {
-        assert_int_equal(bn_symbols_at(symbols, s->pid, r->addresses[s->chain + i], s->time_ns,
-                                       BN_SAMPLE_IS_CALLER(s, i), false, &f, &n, NULL),
-                         BN_OK);
+        must(bn_symbols_at(symbols, s->pid, r->addresses[s->chain + i], s->time_ns, BN_SAMPLE_IS_CALLER(s, i),
+                           false, &f, &n, NULL));
         if (strncmp(f[0].name, prefix, strlen(prefix)) == 0) names[kept++] = f[0].name;
     }
     return kept;
@@ -76,19 +74,17 @@ static void expect_chain_with(const struct capture *c, const char *debug_path)
     bool rooted;
     record_capture(&recording, c, c->n_dump);
     bn_symbols *symbols = open_symbols(&recording, debug_path);
-    assert_int_equal(bn_symbols_unwind(symbols, &recording, NULL), BN_OK);
+    must(bn_symbols_unwind(symbols, &recording, NULL));
     assert_int_equal(recording.samples[0].flags, BN_SAMPLE_UNWOUND);
     assert_int_equal(chain_names(symbols, &recording, names, 20, "chain_"), BN_ARRAY_LEN(WANTED));
     for (size_t i = 0; i < BN_ARRAY_LEN(WANTED); i++)
         assert_string_equal(names[i], WANTED[i]);
-    assert_int_equal(bn_symbols_rooted(symbols, &recording.samples[0],
-                                       recording.addresses + recording.samples[0].chain,
-                                       recording.samples[0].n_chain, &rooted, NULL),
-                     BN_OK);
+    must(bn_symbols_rooted(symbols, &recording.samples[0], recording.addresses + recording.samples[0].chain,
+                           recording.samples[0].n_chain, &rooted, NULL));
     assert_true(rooted);
     /* Again: nothing gets further than the root. */
     uint16_t n = recording.samples[0].n_chain;
-    assert_int_equal(bn_symbols_unwind(symbols, &recording, NULL), BN_OK);
+    must(bn_symbols_unwind(symbols, &recording, NULL));
     assert_int_equal(recording.samples[0].n_chain, n);
     bn_symbols_close(symbols);
     bn_recording_release(&recording);
@@ -126,14 +122,12 @@ TEST(a_copy_that_ends_early_is_said)
     call_chain(&c);
     record_capture(&recording, &c, 2600);
     bn_symbols *symbols = open_symbols(&recording, NULL);
-    assert_int_equal(bn_symbols_unwind(symbols, &recording, NULL), BN_OK);
+    must(bn_symbols_unwind(symbols, &recording, NULL));
     assert_int_equal(recording.samples[0].flags, BN_SAMPLE_UNWOUND | BN_SAMPLE_DUMP_CUT);
     size_t n = chain_names(symbols, &recording, names, 20, "chain_");
     assert_true(n >= 3 && n <= 6);
-    assert_int_equal(bn_symbols_rooted(symbols, &recording.samples[0],
-                                       recording.addresses + recording.samples[0].chain,
-                                       recording.samples[0].n_chain, &rooted, NULL),
-                     BN_OK);
+    must(bn_symbols_rooted(symbols, &recording.samples[0], recording.addresses + recording.samples[0].chain,
+                           recording.samples[0].n_chain, &rooted, NULL));
     assert_false(rooted);
     bn_symbols_close(symbols);
     bn_recording_release(&recording);
@@ -144,7 +138,7 @@ TEST(a_copy_that_ends_early_is_said)
         c.dump[i] = (char)((random = random * 1664525u + 1013904223u) >> 24);
     record_capture(&recording, &c, c.n_dump);
     symbols = open_symbols(&recording, NULL);
-    assert_int_equal(bn_symbols_unwind(symbols, &recording, NULL), BN_OK);
+    must(bn_symbols_unwind(symbols, &recording, NULL));
     bn_symbols_close(symbols);
     bn_recording_release(&recording);
 }
@@ -182,16 +176,16 @@ TEST(complete_chains_are_told_from_broken_ones)
     };
     bn_recording recording = {0};
     struct bn_sample sample = {.time_ns = UINT64_MAX / 2, .pid = (uint32_t)getpid()};
-    assert_int_equal(bn_recording_read_maps(&recording, NULL), BN_OK);
+    must(bn_recording_read_maps(&recording, NULL));
     bn_recording_finish(&recording);
     /* A C library may come with its debugging files: it is the one without that is hard. */
     bn_symbols *symbols = open_symbols(&recording, "/nonexistent");
     for (size_t i = 0; i < BN_ARRAY_LEN(cases); i++) {
         size_t n = cases[i].n;
         bool rooted;
-        assert_int_equal(bn_symbols_chain(symbols, &sample, cases[i].chain, &n, NULL), BN_OK);
+        must(bn_symbols_chain(symbols, &sample, cases[i].chain, &n, NULL));
         assert_int_equal(n, cases[i].of_code);
-        assert_int_equal(bn_symbols_rooted(symbols, &sample, cases[i].chain, n, &rooted, NULL), BN_OK);
+        must(bn_symbols_rooted(symbols, &sample, cases[i].chain, n, &rooted, NULL));
         if (rooted != cases[i].rooted) fail_msg("case %zu", i);
     }
     bn_symbols_close(symbols);
@@ -207,14 +201,13 @@ TEST(short_memory_is_an_error)
         bn_recording recording;
         bn_symbols *symbols = NULL;
         struct bn_stack_quality quality = {0};
-        bn_error err = {0};
         assert_true(n < 5000);
         record_capture(&recording, &c, c.n_dump);
-        assert_int_equal(bn_stacks_open(&stacks, "ns", "cpu", NULL), BN_OK);
+        must(bn_stacks_open(&stacks, "ns", "cpu", NULL));
         bn_mem_fail_after(n);
-        bn_status status = bn_symbols_open(&symbols, &recording, NULL, &err);
-        if (status == BN_OK) status = bn_symbols_unwind(symbols, &recording, &err);
-        if (status == BN_OK) status = bn_resolve(stacks, &recording, symbols, NULL, &quality, &err);
+        bn_status status = attempt(bn_symbols_open(&symbols, &recording, NULL, &err));
+        if (status == BN_OK) status = attempt(bn_symbols_unwind(symbols, &recording, &err));
+        if (status == BN_OK) status = attempt(bn_resolve(stacks, &recording, symbols, NULL, &quality, &err));
         bn_mem_fail_after(0);
         bn_symbols_close(symbols);
         bn_stacks_close(stacks);

@@ -7,7 +7,7 @@
 #define BN_TESTS_BENCH_DOCUMENT_H
 
 #include "base/json.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 /* What bn-bench prints with these arguments, and how it ended, as pclose says it. */
 static inline bn_json *bench_document(const char *arguments, int *status)
@@ -16,7 +16,6 @@ static inline bn_json *bench_document(const char *arguments, int *status)
     const char *out = getenv("OUT");
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_json *doc = NULL;
-    bn_error err = {0};
     size_t n;
     snprintf(command, sizeof command, "env -u BN_MODEL -u BN_ISA -u BN_THREADS '%s/bn-bench' %s",
              out != NULL ? out : "build/gcc", arguments);
@@ -25,7 +24,8 @@ static inline bn_json *bench_document(const char *arguments, int *status)
     while ((n = fread(chunk, 1, sizeof chunk, pipe)) > 0)
         bn_buf_append(&text, chunk, n);
     *status = pclose(pipe);
-    if (bn_json_parse(&doc, text.data, text.len, &err) != BN_OK) fail_msg("%s: %s", arguments, err.msg);
+    if (attempt(bn_json_parse(&doc, text.data, text.len, &err)) != BN_OK)
+        fail_msg("%s: %s", arguments, err.msg);
     bn_buf_release(&text);
     return doc;
 }

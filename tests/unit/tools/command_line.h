@@ -7,24 +7,24 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/cli/options.h"
 
-static bn_status nothing(struct bn_args *args, bn_error *err)
+static bn_status nothing(struct bn_args *args, bn_error *e)
 {
     (void)args;
-    (void)err;
+    (void)e;
     return BN_OK;
 }
 
 /* Parses a line whose words are parted by single spaces; '+' stands for a space within a word. */
 static bn_status parse_for(const struct bn_program *program, const char *line, struct bn_args *args,
-                           bn_error *err)
+                           bn_error *e)
 {
     static char text[512];
     static char *argv[64];
     int argc = 0;
-    *err = (bn_error){0};
+    *e = (bn_error){0};
     snprintf(text, sizeof text, "%s %s", program->name, line);
     for (char *word = text; word != NULL;) {
         char *space = strchr(word, ' ');
@@ -35,15 +35,14 @@ static bn_status parse_for(const struct bn_program *program, const char *line, s
         word = space != NULL && space[1] != '\0' ? space + 1 : NULL;
     }
     argv[argc] = NULL;
-    return bn_args_parse(args, program, argc, argv, err);
+    return bn_args_parse(args, program, argc, argv, e);
 }
 
 static void refuse_for(const struct bn_program *program, const char *line, const char *message,
                        const char *hint)
 {
     struct bn_args args;
-    bn_error err;
-    assert_int_equal(parse_for(program, line, &args, &err), BN_ERR_ARG);
+    refused(parse_for(program, line, &args, &err), BN_ERR_ARG);
     assert_string_equal(err.msg, message);
     assert_string_equal(err.hint, hint);
     bn_args_release(&args);
@@ -51,8 +50,7 @@ static void refuse_for(const struct bn_program *program, const char *line, const
 
 static void accept_for(const struct bn_program *program, const char *line, struct bn_args *args)
 {
-    bn_error err;
-    bn_status status = parse_for(program, line, args, &err);
+    bn_status status = attempt(parse_for(program, line, args, &err));
     if (status != BN_OK) fail_msg("'%s': %s", line, err.msg);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/bench/ab/ab.h"
 
 /* What the made-up sides give. */
@@ -30,7 +30,7 @@ static double uniform(struct fake *f)
     return (double)(bn_splitmix64(&f->random) >> 11) * 0x1p-53 - 0.5;
 }
 
-static bn_status run(void *user, struct bn_ab_slot *slot, bn_error *err)
+static bn_status run(void *user, struct bn_ab_slot *slot, bn_error *e)
 {
     struct fake *f = user;
     bool b = slot->side == BN_AB_B;
@@ -44,9 +44,9 @@ static bn_status run(void *user, struct bn_ab_slot *slot, bn_error *err)
         return BN_OK;
     }
     if (b && slot->round == f->lacks_in) return BN_OK;
-    BN_TRY(bn_series_add(&slot->values, &s, err));
+    BN_TRY(bn_series_add(&slot->values, &s, e));
     s.test = "other";
-    return b && f->only_b ? bn_series_add(&slot->values, &s, err) : BN_OK;
+    return b && f->only_b ? bn_series_add(&slot->values, &s, e) : BN_OK;
 }
 
 static struct bn_ab_session session(struct fake *f, uint32_t rounds)
@@ -58,13 +58,13 @@ static struct bn_ab_session session(struct fake *f, uint32_t rounds)
                               .run = run,
                               .user = f,
                               .no_control = true};
-    assert_int_equal(bn_ab_session_run(&s, NULL), BN_OK);
+    must(bn_ab_session_run(&s, NULL));
     return s;
 }
 
 static enum bn_outcome judged(struct bn_ab_session *s)
 {
-    assert_int_equal(bn_ab_session_judge(s, NULL), BN_OK);
+    must(bn_ab_session_judge(s, NULL));
     assert_true(s->result.n >= 1);
     return s->result.list[0].j.outcome;
 }
@@ -141,7 +141,7 @@ TEST(missing_values_fail)
     struct bn_ab_session s = session(&f, 10);
     assert_int_equal(judged(&s), BN_OUTCOME_INCONCLUSIVE);
     assert_int_equal(s.result.n_incomplete, 1);
-    assert_non_null(strstr(s.result.list[0].j.reason, "10 of A and 9 of B have a value"));
+    assert_has(s.result.list[0].j.reason, "10 of A and 9 of B have a value");
     bn_ab_session_release(&s);
 
     f = plain(0);
@@ -157,7 +157,7 @@ TEST(missing_values_fail)
         f = plain(0.5);
         f.stop_in = round;
         s = session(&f, 10);
-        assert_int_equal(bn_ab_session_judge(&s, NULL), BN_OK);
+        must(bn_ab_session_judge(&s, NULL));
         assert_int_equal(bn_comparisons_worst(s.result.list, s.result.n), BN_OUTCOME_INCONCLUSIVE);
         assert_ptr_equal(bn_ab_session_stop(&s), &s.slots[s.n_slots - 1]);
         assert_int_equal(s.slots[s.n_slots - 1].side, BN_AB_B);

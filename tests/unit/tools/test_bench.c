@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "kernels/peak.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/work.h"
 
@@ -55,12 +55,11 @@ TEST(right_kernels_pass)
 {
     for (size_t i = 0; i < n_cases; i++) {
         struct bn_bench_work work;
-        bn_error err = {0};
-        assert_int_equal(bn_bench_prepare(&work, &cases[i], *state, &err), BN_OK);
-        assert_int_equal(bn_bench_expect(&work, 2, &err), BN_OK);
+        must(bn_bench_prepare(&work, &cases[i], *state, &err));
+        must(bn_bench_expect(&work, 2, &err));
         for (size_t k = 0; bn_kernels_built(k) != NULL; k++)
             for (unsigned threads = 1; threads <= 3 && bn_kernels_supported(bn_kernels_built(k)); threads++)
-                if (bn_bench_check(&work, bn_kernels_built(k), threads, &err) != BN_OK)
+                if (attempt(bn_bench_check(&work, bn_kernels_built(k), threads, &err)) != BN_OK)
                     fail_msg("%s", err.msg);
         bn_bench_release(&work);
     }
@@ -103,14 +102,13 @@ static void check_caught(unsigned char *pool, const struct bn_kernels *wrong, en
     size_t tried = 0;
     for (size_t i = 0; i < n_cases; i++) {
         struct bn_bench_work work;
-        bn_error err = {0};
         if (cases[i].slot != slot) continue;
-        assert_int_equal(bn_bench_prepare(&work, &cases[i], pool, &err), BN_OK);
-        assert_int_equal(bn_bench_expect(&work, 1, &err), BN_OK);
-        assert_int_equal(bn_bench_check(&work, &bn_kernels_ref, 1, &err), BN_OK);
-        assert_int_equal(bn_bench_check(&work, wrong, 2, &err), BN_ERR_MISMATCH);
-        assert_non_null(strstr(err.msg, bn_kernels_ref.name[slot]));
-        assert_non_null(strstr(err.msg, cases[i].shape));
+        must(bn_bench_prepare(&work, &cases[i], pool, &err));
+        must(bn_bench_expect(&work, 1, &err));
+        must(bn_bench_check(&work, &bn_kernels_ref, 1, &err));
+        refused(bn_bench_check(&work, wrong, 2, &err), BN_ERR_MISMATCH);
+        assert_has(err.msg, bn_kernels_ref.name[slot]);
+        assert_has(err.msg, cases[i].shape);
         assert_int_equal(bn_status_exit(err.code), BN_EXIT_NEGATIVE);
         bn_bench_release(&work);
         tried++;
@@ -137,11 +135,10 @@ TEST(out_of_memory_is_an_error)
 {
     for (uint64_t n = 1; n <= 3; n++) {
         struct bn_bench_work work;
-        bn_error err = {0};
         bn_mem_fail_after(n);
-        assert_int_equal(bn_bench_prepare(&work, &cases[0], *state, &err), BN_ERR_NOMEM);
+        refused(bn_bench_prepare(&work, &cases[0], *state, &err), BN_ERR_NOMEM);
         bn_mem_fail_after(0);
-        assert_int_equal(bn_bench_expect(&work, 1, &err), BN_ERR_ARG);
+        refused(bn_bench_expect(&work, 1, &err), BN_ERR_ARG);
         bn_bench_release(&work);
     }
 }
@@ -153,14 +150,14 @@ TEST(disturbed_limits_are_measured_again)
     struct bn_bench_bound bound;
     const struct bn_kernels *kernels = bn_kernels_find("auto");
     if (bn_peak_of(kernels)->int8 == NULL) skip(); /* plain C has no limits */
-    assert_int_equal(bn_bench_limits_bound(&limits, &cases[0], kernels, 1, (double)NAN, &bound, NULL), BN_OK);
+    must(bn_bench_limits_bound(&limits, &cases[0], kernels, 1, (double)NAN, &bound, NULL));
     size_t n = limits.n;
     assert_true(n >= 1 && bound.ns > 0);
     static const double RATES[] = {1, 1, 1e30}, NS[] = {(double)NAN, 1, 1e-300};
     for (unsigned k = 0; k < 3; k++) {
         for (size_t i = 0; i < n; i++)
             limits.list[i].rate = RATES[k];
-        assert_int_equal(bn_bench_limits_bound(&limits, &cases[0], kernels, 1, NS[k], &bound, NULL), BN_OK);
+        must(bn_bench_limits_bound(&limits, &cases[0], kernels, 1, NS[k], &bound, NULL));
         assert_int_equal(limits.n, n);
         for (size_t i = 0; i < n; i++) /* known ones stay unless a call was faster */
             assert_true(k == 0 ? limits.list[i].rate <= 1 : limits.list[i].rate > 1);
@@ -194,7 +191,7 @@ TEST(bounds_by_hand)
                                         .float_macs = ROWS[i].floats,
                                         .hot_bytes = SET_BYTES,
                                         .source = "memory"};
-        assert_int_equal(bn_bench_limits_bound(&limits, &c, kernels, 1, (double)NAN, &bound, NULL), BN_OK);
+        must(bn_bench_limits_bound(&limits, &c, kernels, 1, (double)NAN, &bound, NULL));
         assert_string_equal(bound.what, ROWS[i].what);
         assert_true(fabs(bound.ns - ROWS[i].ns) < 1);
     }

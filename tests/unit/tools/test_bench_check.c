@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/bench/run/run.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
@@ -53,8 +53,8 @@ static void make_up(void)
 TEST(good_samples_pass)
 {
     make_up();
-    assert_int_equal(bn_bench_reserve(&m, NULL), BN_OK);
-    assert_int_equal(bn_bench_conclude(&m, NULL), BN_OK);
+    must(bn_bench_reserve(&m, NULL));
+    must(bn_bench_conclude(&m, NULL));
     for (unsigned c = 0; c < 2; c++) {
         assert_int_equal(configs[c].verdict, BN_BENCH_VALID);
         assert_string_equal(configs[c].implausible, "");
@@ -78,8 +78,8 @@ TEST(faults_are_found)
         if (fault == 0) samples[1][7].output[63] = 'c';
         if (fault == 1) configs[1].depth = 0; /* now both are one test */
         if (fault == 3) m.h.clock.resolution_ns = 2511;
-        assert_int_equal(bn_bench_reserve(&m, NULL), BN_OK);
-        assert_int_equal(bn_bench_conclude(&m, NULL), BN_OK);
+        must(bn_bench_reserve(&m, NULL));
+        must(bn_bench_conclude(&m, NULL));
         bool refused = configs[1].verdict == BN_BENCH_INVALID && configs[1].reason[0] != '\0';
         if (fault < 4 && !refused) fail_msg("%s passed", WHAT[fault]);
         if (fault >= 4) assert_int_equal(configs[1].verdict, BN_BENCH_VALID);
@@ -100,8 +100,8 @@ TEST(disturbances_are_found)
     samples[1][6].noise.involuntary_switches = 3;
     samples[1][7].noise.involuntary_switches = 2;
     samples[1][8].noise = (struct bn_noise){.pressure_known = true, .io_us = 40};
-    assert_int_equal(bn_bench_reserve(&m, NULL), BN_OK);
-    assert_int_equal(bn_bench_conclude(&m, NULL), BN_OK);
+    must(bn_bench_reserve(&m, NULL));
+    must(bn_bench_conclude(&m, NULL));
     assert_true(samples[0][5].disturbed && !samples[0][1].disturbed && !samples[0][6].disturbed);
     assert_true(samples[1][6].disturbed && !samples[1][7].disturbed && samples[1][8].disturbed);
     assert_int_equal(bn_bench_collect(&m, &configs[0], "ns_per_token", NULL), N - 2); /* all count */
@@ -119,12 +119,11 @@ struct real {
 static void open_real(struct real *r, bool decode)
 {
     bn_session_options options = {.n_ctx = 16, .n_threads = 1};
-    bn_error err = {0};
     *r = (struct real){.ids = {5, 6, 7, 8, 9, 10, 11, 12}};
-    if (bn_model_open(&r->m.model, MODEL, NULL, &err) != BN_OK) fail_msg("%s", err.msg);
+    if (attempt(bn_model_open(&r->m.model, MODEL, NULL, &err)) != BN_OK) fail_msg("%s", err.msg);
     r->config = (struct bn_bench_config){
         .decode = decode, .tokens = 4, .n_threads = 1, .n_batch = 128, .n_sequences = 1, .n_concurrent = 1};
-    assert_int_equal(bn_session_open(&r->config.session, r->m.model, &options, &err), BN_OK);
+    must(bn_session_open(&r->config.session, r->m.model, &options, &err));
     r->m.ids = r->ids;
     r->m.configs = &r->config;
     r->m.n_configs = 1;
@@ -145,17 +144,16 @@ TEST(another_output_is_refused)
 {
     for (unsigned decode = 0; decode < 2; decode++) {
         struct real r;
-        bn_error err = {0};
         open_real(&r, decode == 1);
         for (uint32_t round = 0; round < 3; round++)
-            assert_int_equal(bn_bench_take(&r.m, &r.config, 0, &err), BN_OK);
+            must(bn_bench_take(&r.m, &r.config, 0, &err));
         bn_bench_check_outputs(&r.config, 1);
         assert_int_equal(r.config.verdict, BN_BENCH_VALID);
         r.ids[0] = 4;
-        assert_int_equal(bn_bench_take(&r.m, &r.config, 0, &err), BN_OK);
+        must(bn_bench_take(&r.m, &r.config, 0, &err));
         bn_bench_check_outputs(&r.config, 1);
         assert_int_equal(r.config.verdict, BN_BENCH_INVALID);
-        assert_non_null(strstr(r.config.reason, "round 3"));
+        assert_has(r.config.reason, "round 3");
         close_real(&r);
     }
 }
@@ -164,11 +162,10 @@ TEST(a_late_sample_does_not_count)
 {
     for (unsigned decode = 0; decode < 2; decode++) {
         struct real r;
-        bn_error err = {0};
         open_real(&r, decode == 1);
-        assert_int_equal(bn_bench_take(&r.m, &r.config, 0, &err), BN_OK);
+        must(bn_bench_take(&r.m, &r.config, 0, &err));
         r.m.timeout_ns = 1;
-        assert_int_equal(bn_bench_take(&r.m, &r.config, 0, &err), BN_OK);
+        must(bn_bench_take(&r.m, &r.config, 0, &err));
         assert_int_equal(r.config.verdict, BN_BENCH_TIMEOUT);
         assert_int_equal(r.config.n_samples, 1);
         assert_int_equal(bn_session_position(r.config.session), 0);
@@ -190,7 +187,7 @@ TEST(concurrent_rates_and_fairness)
         samples[0][i].ns = i == 0 ? 400 : 200;
         samples[0][i].times = requests[i];
     }
-    assert_int_equal(bn_bench_reserve(&m, NULL), BN_OK);
+    must(bn_bench_reserve(&m, NULL));
     assert_int_equal(bn_bench_collect(&m, c, "request_ns", NULL), 4);
     assert_int_equal(bn_bench_collect(&m, c, "token_ns", NULL), 0);
     assert_int_equal(bn_bench_collect(&m, c, "tokens_per_second", NULL), 2);
@@ -206,24 +203,22 @@ TEST(concurrent_generations_are_judged)
 {
     for (unsigned fault = 0; fault < 3; fault++) {
         struct real r;
-        bn_error err = {0};
         bn_session *crowd[2];
         bn_session_options options = {.n_ctx = 16, .n_threads = 1};
         open_real(&r, true);
-        assert_int_equal(bn_session_open(&crowd[1], r.m.model, &options, &err), BN_OK);
+        must(bn_session_open(&crowd[1], r.m.model, &options, &err));
         crowd[0] = r.config.session;
         for (size_t i = 0; i < 2; i++)
-            assert_int_equal(
-                bn_session_eval(crowd[i], &r.ids[fault == 1 ? i : 0], 1, BN_LOGITS_NONE, NULL, &err), BN_OK);
+            must(bn_session_eval(crowd[i], &r.ids[fault == 1 ? i : 0], 1, BN_LOGITS_NONE, NULL, &err));
         struct bn_bench_config list[2] = {r.config, r.config};
         for (size_t i = 0; i < 2; i++) {
             list[i].depth = 1;
             list[i].n_concurrent = (uint32_t)i + 1;
             list[i].crowd = crowd;
         }
-        assert_int_equal(bn_bench_take(&r.m, &list[0], 0, &err), BN_OK);
+        must(bn_bench_take(&r.m, &list[0], 0, &err));
         if (fault == 2) r.m.timeout_ns = 1;
-        assert_int_equal(bn_bench_take(&r.m, &list[1], 0, &err), BN_OK);
+        must(bn_bench_take(&r.m, &list[1], 0, &err));
         bn_bench_check_outputs(list, 2);
         static const enum bn_bench_verdict VERDICTS[] = {BN_BENCH_VALID, BN_BENCH_INVALID, BN_BENCH_TIMEOUT};
         assert_int_equal(list[1].verdict, VERDICTS[fault]);
@@ -242,9 +237,8 @@ TEST(concurrent_generations_are_judged)
 
 static bool judge(const struct bn_series_list *all, const char *text, struct bn_bench_target *t)
 {
-    bn_error err = {0};
-    assert_int_equal(bn_bench_target_read(t, text, &err), BN_OK);
-    assert_int_equal(bn_bench_target_judge(t, all, &err), BN_OK);
+    must(bn_bench_target_read(t, text, &err));
+    must(bn_bench_target_judge(t, all, &err));
     return t->met;
 }
 
@@ -265,7 +259,7 @@ TEST(targets_are_judged)
     struct bn_series_list all = {0};
     struct bn_bench_target t;
     for (size_t i = 0; i < BN_ARRAY_LEN(series); i++)
-        assert_int_equal(bn_series_add(&all, &series[i], NULL), BN_OK);
+        must(bn_series_add(&all, &series[i], NULL));
     assert_true(judge(&all, "decode>=79", &t) && t.found > 79.9 && t.found < 80.1);
     assert_false(judge(&all, "decode>=81", &t));
     assert_true(judge(&all, "prompt>=70", &t));

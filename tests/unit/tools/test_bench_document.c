@@ -8,8 +8,8 @@
 
 #include "lab/history/series.h"
 #include "lab/stats/summary.h"
+#include "tests/unit/status.h"
 #include "tests/unit/tools/bench_document.h"
-#include "tests/unit/unit.h"
 
 #define NANO " -m fixtures/nano-bitnet-i2_s-42.gguf"
 #define QUICK " --min-time 0 -t 1" NANO
@@ -31,7 +31,6 @@ static void measure(const char *arguments)
                                         "program.compiler", "machine.arch", "clock.name"};
     char line[400];
     int status;
-    bn_error err = {0};
     snprintf(line, sizeof line, "%s --json -q", arguments);
     doc = bench_document(line, &status);
     if (status != 0) fail_msg("%s ended with %d", arguments, status);
@@ -39,7 +38,7 @@ static void measure(const char *arguments)
     for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++)
         if (bn_json_text_of(doc, TEXTS[i])[0] == '\0') fail_msg("no %s", TEXTS[i]);
     check_values(doc);
-    if (bn_json_size(bn_json_get(doc, "series")) > 0 && bn_series_read(&all, doc, &err) != BN_OK)
+    if (bn_json_size(bn_json_get(doc, "series")) > 0 && attempt(bn_series_read(&all, doc, &err)) != BN_OK)
         fail_msg("%s: %s", arguments, err.msg);
     const bn_json *tests = bn_json_get(doc, "tests");
     for (const bn_json *t = bn_json_first(tests); t != NULL; t = bn_json_next(t)) {

@@ -12,14 +12,14 @@
 #include "gguf/types.h"
 #include "hub/files/safetensors.h"
 #include "hub/files/vocab.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/convert/plan.h"
 
 /* ---- safetensors ---- */
 
 /* A file with this header and n zero bytes of data; the header's length may be wrong by `wrong`. */
 static bn_status open_file(struct bn_safetensors *st, const char *header, size_t n, int64_t wrong,
-                           bn_error *err)
+                           bn_error *e)
 {
     struct bn_buf file = {.max = 1u << 20};
     uint64_t length = (uint64_t)((int64_t)strlen(header) + wrong);
@@ -27,8 +27,8 @@ static bn_status open_file(struct bn_safetensors *st, const char *header, size_t
     bn_buf_puts(&file, header);
     for (size_t i = 0; i < n; i++)
         bn_buf_putc(&file, '\0');
-    *err = (bn_error){0};
-    bn_status status = bn_safetensors_open(st, file.data, file.len, err);
+    *e = (bn_error){0};
+    bn_status status = bn_safetensors_open(st, file.data, file.len, e);
     bn_buf_release(&file);
     return status;
 }
@@ -39,14 +39,13 @@ static bn_status open_file(struct bn_safetensors *st, const char *header, size_t
 TEST(good_headers)
 {
     struct bn_safetensors st;
-    bn_error err;
-    assert_int_equal(open_file(&st, "{}", 0, 0, &err), BN_OK);
+    must(open_file(&st, "{}", 0, 0, &err));
     assert_int_equal(st.n, 0);
     bn_safetensors_close(&st);
     const char *two = "{" T("b", "F32", "2", "4", "12") ",\"__metadata__\":{\"format\":\"pt\"}," T(
         "a\\u0041", "BF16", "", "0", "2") "," T("none", "F32", "0,3", "2", "2") "," T("c", "U8", "1,2", "2",
                                                                                       "4") "}  ";
-    assert_int_equal(open_file(&st, two, 12, 0, &err), BN_OK);
+    must(open_file(&st, two, 12, 0, &err));
     assert_int_equal(st.n, 4);
     const struct bn_st_tensor *t = bn_safetensors_find(&st, "aA");
     assert_non_null(t);
@@ -111,8 +110,7 @@ TEST(hostile_headers)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
         struct bn_safetensors st;
-        bn_error err;
-        bn_status status = open_file(&st, ROWS[i].header, ROWS[i].n, ROWS[i].wrong, &err);
+        bn_status status = attempt(open_file(&st, ROWS[i].header, ROWS[i].n, ROWS[i].wrong, &err));
         if (status == BN_OK || strstr(err.msg, ROWS[i].says) == NULL || err.offset != ROWS[i].offset)
             fail_msg("%s: status %d, '%s' at %llu", ROWS[i].header, (int)status, err.msg,
                      (unsigned long long)err.offset);
@@ -123,11 +121,9 @@ TEST(hostile_headers)
 TEST(short_files)
 {
     struct bn_safetensors st;
-    bn_error err = {0};
     static const unsigned char BYTES[8] = {0};
     for (size_t n = 0; n <= 8; n++) {
-        err = (bn_error){0};
-        assert_int_equal(bn_safetensors_open(&st, BYTES, n, &err), BN_ERR_FORMAT);
+        refused(bn_safetensors_open(&st, BYTES, n, &err), BN_ERR_FORMAT);
     }
 }
 
@@ -137,44 +133,42 @@ TEST(strings)
 {
     static const char TEXT[] =
         "[\"\\\"\\\\\\/\\b\\f\\n\\r\\t\", \"\\ud83d\\ude00\\u00e9\", {\"a\" : [1, true, null]}]";
-    bn_error err = {0};
     struct bn_scan s = {.text = TEXT, .n = strlen(TEXT), .err = &err};
     struct bn_buf out = {.max = 100};
     bool more;
-    assert_int_equal(bn_scan_open(&s, '['), BN_OK);
-    assert_int_equal(bn_scan_more(&s, ']', &more), BN_OK);
-    assert_int_equal(bn_scan_string(&s, &out), BN_OK);
+    must(bn_scan_open(&s, '['));
+    must(bn_scan_more(&s, ']', &more));
+    must(bn_scan_string(&s, &out));
     assert_string_equal(out.data, "\"\\/\b\f\n\r\t");
-    assert_int_equal(bn_scan_more(&s, ']', &more), BN_OK);
-    assert_int_equal(bn_scan_string(&s, &out), BN_OK);
+    must(bn_scan_more(&s, ']', &more));
+    must(bn_scan_string(&s, &out));
     assert_string_equal(out.data, "\xF0\x9F\x98\x80\xC3\xA9");
-    assert_int_equal(bn_scan_more(&s, ']', &more), BN_OK);
+    must(bn_scan_more(&s, ']', &more));
     assert_true(more);
-    assert_int_equal(bn_scan_skip(&s), BN_OK);
-    assert_int_equal(bn_scan_more(&s, ']', &more), BN_OK);
+    must(bn_scan_skip(&s));
+    must(bn_scan_more(&s, ']', &more));
     assert_false(more);
-    assert_int_equal(bn_scan_end(&s), BN_OK);
+    must(bn_scan_end(&s));
     bn_buf_release(&out);
 }
 
 /* ---- vocabularies ---- */
 
-static bn_status read_vocab(struct bn_hub_vocab *v, size_t n, const char *text, bn_error *err)
+static bn_status read_vocab(struct bn_hub_vocab *v, size_t n, const char *text, bn_error *e)
 {
     *v = (struct bn_hub_vocab){.max = n};
-    *err = (bn_error){0};
-    return bn_hub_vocab_read(v, text, strlen(text), err);
+    *e = (bn_error){0};
+    return bn_hub_vocab_read(v, text, strlen(text), e);
 }
 
 TEST(merges)
 {
     struct bn_hub_vocab v;
-    bn_error err;
     static const char *const FORMS[] = {"\"a b\",\"ab \xC4\xA0\"", "[\"a\",\"b\"],[\"ab\",\" \"]"};
     for (size_t i = 0; i < 2; i++) {
         char text[200];
         snprintf(text, sizeof text, "{\"model\":{\"vocab\":{\"a\":1,\"b\":0},\"merges\":[%s]}}", FORMS[i]);
-        assert_int_equal(read_vocab(&v, 2, text, &err), BN_OK);
+        must(read_vocab(&v, 2, text, &err));
         assert_int_equal(v.n_merges, 2);
         assert_memory_equal(v.merges.data, "\3\0\0\0\0\0\0\0a b\5\0\0\0\0\0\0\0ab \xC4\xA0", 24);
         assert_memory_equal(v.texts.data + v.tokens[0].at, "b", 1);
@@ -198,8 +192,7 @@ TEST(bad_vocabularies)
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
         struct bn_hub_vocab v;
-        bn_error err;
-        bn_status status = read_vocab(&v, 2, ROWS[i].text, &err);
+        bn_status status = attempt(read_vocab(&v, 2, ROWS[i].text, &err));
         if (status == BN_OK || strstr(err.msg, ROWS[i].says) == NULL)
             fail_msg("%s: status %d, '%s'", ROWS[i].text, (int)status, err.msg);
         bn_hub_vocab_release(&v);
@@ -274,10 +267,9 @@ static void refuses(struct row *row, uint32_t to, enum bn_cv_fault why)
     assert_int_equal(row->s.note.fault, why);
     struct bn_cv_plan plan = {0};
     struct bn_cv_tensor t = tensor_of(to);
-    bn_error err = {0};
-    assert_true(bn_cv_fail_note(&plan, &t, &row->s.note, &err) != BN_OK);
-    assert_non_null(strstr(err.where, "blk.0.attn_q.weight"));
-    assert_non_null(strstr(err.msg, "row 0"));
+    assert_true(attempt(bn_cv_fail_note(&plan, &t, &row->s.note, &err)) != BN_OK);
+    assert_has(err.where, "blk.0.attn_q.weight");
+    assert_has(err.msg, "row 0");
 }
 
 TEST(two_scales)
@@ -391,14 +383,13 @@ static enum bn_cv_kind kind_of_last(uint32_t n_next)
     struct bn_buf file = {.max = 1u << 20};
     const struct bn_cv_options options = {0};
     struct bn_cv_plan plan = {.options = &options, .target = BN_TYPE_Q2_0};
-    bn_error err = {0};
     plan.keys.kv.max = plan.keys.infos.max = 1u << 16;
     bn_gguf_put_str(&w, "general.architecture", "qwen35", 6);
     bn_gguf_put_u32(&w, "qwen35.block_count", 2);
     bn_gguf_put_u32(&w, "qwen35.nextn_predict_layers", n_next);
     bn_gguf_put_tensor(&w, "blk.0.ffn_up.weight", BN_TYPE_F32, 2, (const uint64_t[]){64, 1});
     bn_gguf_put_tensor(&w, "blk.1.ffn_up.weight", BN_TYPE_F32, 2, (const uint64_t[]){64, 1});
-    assert_int_equal(bn_gguf_write_head(&w, &file, &err), BN_OK);
+    must(bn_gguf_write_head(&w, &file, &err));
     for (size_t i = 0; i < 128; i++) {
         float value = i < 64 ? 1.0f : (float)i;
         bn_buf_append(&file, &value, sizeof value);
@@ -407,7 +398,7 @@ static enum bn_cv_kind kind_of_last(uint32_t n_next)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, file.data, file.len), file.len);
     close(fd);
-    assert_int_equal(bn_cv_from_gguf(&plan, path, &err), BN_OK);
+    must(bn_cv_from_gguf(&plan, path, &err));
     unlink(path);
     assert_int_equal(plan.n_tensors, 2);
     assert_int_equal(plan.tensors[0].kind, BN_CV_TRITS);

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/crossval/crossval.h"
 
 /* ---- the mask ---- */
@@ -24,11 +24,10 @@ static enum bn_xstate mask_with_change(size_t row, size_t *leak)
     static const int32_t IDS[N] = {5, 42, 79, 7, 300, 11};
     static const struct bn_crossval_options OPTIONS = {.n_threads = 1};
     struct bn_crossval x = {.options = &OPTIONS};
-    bn_error err = {0};
-    assert_int_equal(bn_model_open(&x.model, "fixtures/nano-bitnet-b1.58-i2_s-42.gguf", NULL, &err), BN_OK);
+    must(bn_model_open(&x.model, "fixtures/nano-bitnet-b1.58-i2_s-42.gguf", NULL, &err));
     x.n_vocab = bn_model_hparams(x.model)->n_vocab;
-    assert_int_equal(bn_crossval_set_prompt(&x, IDS, N, &err), BN_OK);
-    assert_int_equal(bn_crossval_evaluate(&x, &err), BN_OK);
+    must(bn_crossval_set_prompt(&x, IDS, N, &err));
+    must(bn_crossval_evaluate(&x, &err));
     uint32_t bits;
     memcpy(&bits, &x.logits[row * x.n_vocab + 3], sizeof bits);
     bits ^= 1u;
@@ -38,7 +37,7 @@ static enum bn_xstate mask_with_change(size_t row, size_t *leak)
     ref->n_rows = N;
     ref->logits = bn_alloc(N, x.n_vocab * sizeof *ref->logits);
     assert_non_null(ref->logits);
-    assert_int_equal(bn_xref_climb(&x, ref, BN_RUNG_MASK, &err), BN_OK);
+    must(bn_xref_climb(&x, ref, BN_RUNG_MASK, &err));
     enum bn_xstate state = ref->rungs[BN_RUNG_MASK].state;
     *leak = x.leak;
     bn_crossval_close(&x);

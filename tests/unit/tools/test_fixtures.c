@@ -5,7 +5,7 @@
  */
 #include "base/error.h"
 #include "gguf/gguf.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/fixtures/fixtures.h"
 
 #define ROOM (16u << 20)
@@ -63,8 +63,7 @@ static const unsigned char *grouped(struct bn_buf *buf, uint32_t type, uint32_t 
 {
     const struct bn_ternary_form form = {.type = type, .group = group, .n_zero = 97, .hadamard = hadamard};
     struct bn_sink sink = memory_sink(buf);
-    assert_int_equal(bn_weights_ternary(&sink, 42, "blk.0.x", &form, (const uint64_t[2]){512, 24}, NULL),
-                     BN_OK);
+    must(bn_weights_ternary(&sink, 42, "blk.0.x", &form, (const uint64_t[2]){512, 24}, NULL));
     return (const unsigned char *)buf->data;
 }
 
@@ -96,8 +95,8 @@ TEST(transformed_rows)
 TEST(vocabularies)
 {
     struct bn_fixture_vocab a, b;
-    assert_int_equal(bn_fixture_vocab_make(&a, 1000, 42, NULL), BN_OK);
-    assert_int_equal(bn_fixture_vocab_make(&b, 1000, 42, NULL), BN_OK);
+    must(bn_fixture_vocab_make(&a, 1000, 42, NULL));
+    must(bn_fixture_vocab_make(&b, 1000, 42, NULL));
     assert_int_equal(a.n_tokens, 1000);
     assert_int_equal(a.n_merges, 1000 - 262);
     assert_int_equal(a.bos, 994);
@@ -124,8 +123,7 @@ TEST(vocabularies)
     assert_true(bn_str_equal(texts[995], "<|end_of_text|>"));
     bn_fixture_vocab_release(&a);
     bn_fixture_vocab_release(&b);
-    bn_error err = {0};
-    assert_int_equal(bn_fixture_vocab_make(&a, 261, 42, &err), BN_ERR_ARG);
+    refused(bn_fixture_vocab_make(&a, 261, 42, &err), BN_ERR_ARG);
 }
 
 TEST(names)
@@ -176,12 +174,11 @@ TEST(files)
         struct bn_buf a, b;
         struct bn_sink sa = memory_sink(&a), sb = memory_sink(&b);
         struct bn_gguf gguf;
-        bn_error err = {0};
-        assert_int_equal(bn_fixture_generate(&spec, &sa, &err), BN_OK);
-        assert_int_equal(bn_fixture_generate(&spec, &sb, &err), BN_OK);
+        must(bn_fixture_generate(&spec, &sa, &err));
+        must(bn_fixture_generate(&spec, &sb, &err));
         assert_int_equal(a.len, b.len);
         assert_memory_equal(a.data, b.data, a.len);
-        assert_int_equal(bn_gguf_open(&gguf, a.data, a.len, &err), BN_OK);
+        must(bn_gguf_open(&gguf, a.data, a.len, &err));
         bool bitnet = arch == BN_FIXTURE_BITNET || arch == BN_FIXTURE_BITNET_B158;
         bool gemma = arch == BN_FIXTURE_GEMMA3;
         bool heads = gemma || arch == BN_FIXTURE_QWEN3 || maple;
@@ -204,8 +201,7 @@ TEST(impossible_formats)
     struct bn_fixture_spec spec = {.size = bn_fixture_size_find("nano"), .format = BN_TYPE_TQ2_0};
     struct bn_buf a;
     struct bn_sink sink = memory_sink(&a);
-    bn_error err = {0};
-    assert_int_equal(bn_fixture_generate(&spec, &sink, &err), BN_ERR_ARG);
+    refused(bn_fixture_generate(&spec, &sink, &err), BN_ERR_ARG);
     assert_int_equal(a.len, 0);
 }
 
@@ -216,7 +212,7 @@ TEST(options_that_exclude_each_other)
                                          .format = BN_TYPE_PQ2_0,
                                          .hadamard = 64};
     struct bn_fixture_spec bad[7] = {good, good, good, good, good, good, good}, tied = good;
-    assert_int_equal(bn_fixture_check(&good, NULL), BN_OK);
+    must(bn_fixture_check(&good, NULL));
     bad[0].group = 64; /* smaller than the block */
     bad[1].hadamard = 128;
     bad[2].arch = BN_FIXTURE_GEMMA3;
@@ -225,7 +221,7 @@ TEST(options_that_exclude_each_other)
     bad[5].period = 2;
     bad[6].long_rope = true;
     tied.tied = true; /* a rotated embedding can be the head */
-    assert_int_equal(bn_fixture_check(&tied, NULL), BN_OK);
+    must(bn_fixture_check(&tied, NULL));
     for (size_t i = 0; i < BN_ARRAY_LEN(bad); i++)
-        assert_int_equal(bn_fixture_check(&bad[i], NULL), BN_ERR_ARG);
+        refused(bn_fixture_check(&bad[i], NULL), BN_ERR_ARG);
 }

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/cli/options.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -58,47 +58,47 @@ static void exits(int (*child)(void), int code)
 
 /* ---- a program whose commands end in every way ---- */
 
-static bn_status succeed(struct bn_args *args, bn_error *err)
+static bn_status succeed(struct bn_args *args, bn_error *e)
 {
     (void)args;
-    (void)err;
+    (void)e;
     puts("result");
     return BN_OK;
 }
 
-static bn_status refuse(struct bn_args *args, bn_error *err)
+static bn_status refuse(struct bn_args *args, bn_error *e)
 {
-    (void)err;
+    (void)e;
     args->exit_code = BN_EXIT_NEGATIVE;
     return BN_OK;
 }
 
-static bn_status fail_format(struct bn_args *args, bn_error *err)
+static bn_status fail_format(struct bn_args *args, bn_error *e)
 {
     (void)args;
-    bn_fail_at(err, BN_ERR_FORMAT, 123, "a\x1b.gguf", "tensor 'x\"y': cut \\ short");
-    bn_error_hint(err, "fetch it again");
+    bn_fail_at(e, BN_ERR_FORMAT, 123, "a\x1b.gguf", "tensor 'x\"y': cut \\ short");
+    bn_error_hint(e, "fetch it again");
     return BN_ERR_FORMAT;
 }
 
-static bn_status fail_late(struct bn_args *args, bn_error *err)
+static bn_status fail_late(struct bn_args *args, bn_error *e)
 {
     bn_json *document = bn_json_new_object();
     bn_json_put_string(document, "schema", "bn.test/1");
-    BN_TRY(bn_cli_print_json(document, err));
+    BN_TRY(bn_cli_print_json(document, e));
     bn_json_free(document);
-    return fail_format(args, err);
+    return fail_format(args, e);
 }
 
-static bn_status fail_bare(struct bn_args *args, bn_error *err)
+static bn_status fail_bare(struct bn_args *args, bn_error *e)
 {
     (void)args;
-    (void)err;
+    (void)e;
     return BN_ERR_NOMEM;
 }
 
 /* Names that went into messages as they are. */
-static bn_status fail_hostile(struct bn_args *args, bn_error *err)
+static bn_status fail_hostile(struct bn_args *args, bn_error *e)
 {
     (void)args;
     bn_report_warning("%s\n%s", "\033[31m",
@@ -107,16 +107,16 @@ static bn_status fail_hostile(struct bn_args *args, bn_error *err)
     bn_report_note(0, "%s",
                    "\xC2\x9B"
                    "31m");
-    bn_fail(err, BN_ERR_FORMAT, "%s: \xC3\xA4 \x7F",
+    bn_fail(e, BN_ERR_FORMAT, "%s: \xC3\xA4 \x7F",
             "\033[31m\xE2\x80\xAE"
             "fdg");
-    bn_error_hint(err, "not \xFF %s",
+    bn_error_hint(e, "not \xFF %s",
                   "\xE2\x81\xA6"
                   "c\t");
     return BN_ERR_FORMAT;
 }
 
-static bn_status write_too_much(struct bn_args *args, bn_error *err)
+static bn_status write_too_much(struct bn_args *args, bn_error *e)
 {
     (void)args;
     char path[] = "/tmp/bn-test-XXXXXX";
@@ -126,16 +126,16 @@ static bn_status write_too_much(struct bn_args *args, bn_error *err)
     getrlimit(RLIMIT_FSIZE, &before);
     limit.rlim_max = before.rlim_max;
     setrlimit(RLIMIT_FSIZE, &limit);
-    bn_status status = bn_file_write_atomic(path, "text", 4, err);
+    bn_status status = bn_file_write_atomic(path, "text", 4, e);
     setrlimit(RLIMIT_FSIZE, &before);
     unlink(path);
     return status;
 }
 
-static bn_status exclude(struct bn_args *args, bn_error *err)
+static bn_status exclude(struct bn_args *args, bn_error *e)
 {
     (void)args;
-    return bn_fail(err, BN_ERR_ARG, "--a and --b exclude each other");
+    return bn_fail(e, BN_ERR_ARG, "--a and --b exclude each other");
 }
 
 static const struct bn_command COMMANDS[] = {
@@ -181,7 +181,7 @@ TEST(errors_are_one_line_and_a_hint)
     assert_string_equal(err_text, "bn-test: error: a\\x1B.gguf: tensor 'x\"y': cut \\ short (at byte 123)\n"
                                   "hint: fetch it again\n");
     program_exits("fail", "--color", "always", BN_EXIT_FORMAT);
-    assert_non_null(strstr(err_text, "\033[1;31merror:\033[0m a\\x1B.gguf"));
+    assert_has(err_text, "\033[1;31merror:\033[0m a\\x1B.gguf");
     program_exits("bare", "", "", BN_EXIT_INTERNAL);
     assert_string_equal(err_text, "bn-test: error: out of memory\n");
     program_exits("exclude", "", "", BN_EXIT_USAGE);
@@ -203,7 +203,7 @@ TEST(control_characters_do_not_reach_the_terminal)
 TEST(a_limit_of_file_sizes_is_an_error)
 {
     program_exits("large", "", "", BN_EXIT_IO);
-    assert_non_null(strstr(err_text, "File too large"));
+    assert_has(err_text, "File too large");
 }
 
 TEST(exit_codes_of_results)
@@ -221,7 +221,7 @@ TEST(json_errors_are_one_document)
     bn_json *document = NULL;
     const char *text = NULL;
     uint64_t number = 0;
-    assert_int_equal(bn_json_parse(&document, out, strlen(out), NULL), BN_OK);
+    must(bn_json_parse(&document, out, strlen(out), NULL));
     assert_true(bn_json_string(bn_json_get(document, "schema"), &text));
     assert_string_equal(text, "bn.error/1");
     assert_true(bn_json_string(bn_json_get(document, "message"), &text));
@@ -233,7 +233,7 @@ TEST(json_errors_are_one_document)
     bn_json_free(document);
 
     program_exits("late", "--json", "", BN_EXIT_FORMAT);
-    assert_int_equal(bn_json_parse(&document, out, strlen(out), NULL), BN_OK);
+    must(bn_json_parse(&document, out, strlen(out), NULL));
     assert_true(bn_json_string(bn_json_get(document, "schema"), &text));
     assert_string_equal(text, "bn.test/1");
     bn_json_free(document);
@@ -307,7 +307,7 @@ static int child_shrunk(void)
 TEST(a_file_that_shrinks_gives_a_message)
 {
     exits(child_shrunk, BN_EXIT_IO);
-    assert_non_null(strstr(err_text, "bn-test: error: a file in use became shorter"));
+    assert_has(err_text, "bn-test: error: a file in use became shorter");
 }
 
 static int child_interrupted_once(void)

@@ -101,9 +101,8 @@ static void refuse_value(const char *name, const char *value)
 {
     char line[64];
     struct bn_args args;
-    bn_error err;
     snprintf(line, sizeof line, "--%s=%s", name, value);
-    if (parse_for(&PROGRAM, line, &args, &err) != BN_ERR_ARG) fail_msg("accepted: %s", line);
+    if (attempt(parse_for(&PROGRAM, line, &args, &err)) != BN_ERR_ARG) fail_msg("accepted: %s", line);
     bn_args_release(&args);
 }
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/suggest.h"
+#include "tests/unit/status.h"
 #include "tests/unit/tools/command_line.h"
-#include "tests/unit/unit.h"
 #include "tools/cli/number.h"
 #include "tools/cli/options.h"
 #include "tools/cli/program/help.h"
@@ -190,9 +190,8 @@ TEST(help_and_version_win_over_what_follows)
     static const char *const LINES[] = {
         "-h", "--help", "-q -h --nonsense", "-t 3 --help=", "show --help", "help", "help show", "-q help"};
     struct bn_args args;
-    bn_error err;
     for (size_t i = 0; i < BN_ARRAY_LEN(LINES); i++) {
-        bn_status status = parse_for(&USUAL, LINES[i], &args, &err);
+        bn_status status = attempt(parse_for(&USUAL, LINES[i], &args, &err));
         assert_int_equal(status, i == 3 ? BN_ERR_ARG : BN_OK);
         assert_int_equal(args.want_help, i != 3);
         bn_args_release(&args);
@@ -390,16 +389,16 @@ TEST(help_tells_everything_within_its_columns)
         for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
             assert_true(strcspn(line, "\n") <= columns);
         for (size_t i = 0; MAKE[i].name != NULL; i++)
-            assert_non_null(strstr(text, MAKE[i].name));
-        assert_non_null(strstr(text, "-t, --threads N"));
-        assert_non_null(strstr(text, "[$BN_TEST_THREADS]"));
-        assert_non_null(strstr(text, "how many [32]"));
-        assert_non_null(strstr(text, "bn-test [make] [-n N]"));
-        assert_non_null(strstr(text, "bn-test show FILE..."));
+            assert_has(text, MAKE[i].name);
+        assert_has(text, "-t, --threads N");
+        assert_has(text, "[$BN_TEST_THREADS]");
+        assert_has(text, "how many [32]");
+        assert_has(text, "bn-test [make] [-n N]");
+        assert_has(text, "bn-test show FILE...");
         free(text);
     }
     char *text = help_text(&USUAL, &COMMANDS[1], 80);
-    assert_non_null(strstr(text, "bn-test show - show files"));
+    assert_has(text, "bn-test show - show files");
     assert_null(strstr(text, "--count"));
     free(text);
 }

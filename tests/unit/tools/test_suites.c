@@ -7,7 +7,7 @@
 
 #include "gguf/types.h"
 #include "lab/host/meters.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tools/bench/memory/memory.h"
 #include "tools/bench/quant/quant.h"
 
@@ -30,17 +30,17 @@ TEST(invalid_samples_are_refused)
     struct bn_clock_facts back = FINE, still = FINE;
     for (size_t i = 0; i < 10; i++)
         same[i] = 12345;
-    assert_non_null(strstr(refusal(SHORT, 3, 0, 0, &FINE), "a sample took 399 ns, less than 20 steps"));
-    assert_non_null(strstr(refusal(LONG, 3, 105.2, 100, &FINE), "1.05 times the measured limit"));
-    assert_non_null(strstr(refusal(same, 10, 0, 0, &FINE), "all 10 samples took exactly 12345 ns"));
+    assert_has(refusal(SHORT, 3, 0, 0, &FINE), "a sample took 399 ns, less than 20 steps");
+    assert_has(refusal(LONG, 3, 105.2, 100, &FINE), "1.05 times the measured limit");
+    assert_has(refusal(same, 10, 0, 0, &FINE), "all 10 samples took exactly 12345 ns");
     assert_null(refusal(same, 9, 0, 0, &FINE));
     assert_null(refusal(LONG, 3, 105, 100, &FINE)); /* both were measured */
     assert_null(refusal(LONG, 3, 1e30, 0, &FINE));  /* no limit is known */
     back.n_backward = 1;
-    assert_non_null(strstr(refusal(LONG, 3, 0, 0, &back), "stepped back"));
+    assert_has(refusal(LONG, 3, 0, 0, &back), "stepped back");
     still.resolution_ns = 0;
-    assert_non_null(strstr(refusal(LONG, 3, 0, 0, &still), "does not advance"));
-    assert_non_null(strstr(refusal(LONG, 0, 0, 0, &FINE), "no samples"));
+    assert_has(refusal(LONG, 3, 0, 0, &still), "does not advance");
+    assert_has(refusal(LONG, 0, 0, 0, &FINE), "no samples");
 }
 
 static void nothing(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
@@ -56,7 +56,7 @@ TEST(empty_work_is_invalid)
     struct bn_bench_body body = {nothing, NULL};
     struct bn_clock_facts coarse = {.resolution_ns = 1000000};
     assert_non_null(times);
-    assert_int_equal(bn_bench_time_body(times, &body, 1, 0, NULL), BN_OK);
+    must(bn_bench_time_body(times, &body, 1, 0, NULL));
     assert_true(times->calls >= (uint64_t)1 << 32 && times->n >= 3);
     double ns[BN_BENCH_MIN_SAMPLES];
     for (size_t i = 0; i < BN_BENCH_MIN_SAMPLES; i++)
@@ -74,22 +74,21 @@ TEST(invalid_rows_end_with_1)
     struct bn_harness s = {.matched = true, .clock = FINE, .doc = bn_json_new_object()};
     struct bn_args args = {0};
     struct bn_harness_row row = {.test = "t", .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
-    bn_error err = {0};
     s.args = &args;
     s.tests = bn_json_put_array(s.doc, "tests");
     bn_json *good = bn_harness_test(&s, "t"), *bad = bn_harness_test(&s, "u");
-    assert_int_equal(bn_harness_put_samples(&s, &row, 10, LONG, 3, good, &err), BN_OK);
+    must(bn_harness_put_samples(&s, &row, 10, LONG, 3, good, &err));
     assert_true(row.valid && row.ns.median == 3100);
     assert_int_equal(s.series.n, 1);
     row.test = "u";
-    assert_int_equal(bn_harness_put_samples(&s, &row, 10, SHORT, 3, bad, &err), BN_OK);
+    must(bn_harness_put_samples(&s, &row, 10, SHORT, 3, bad, &err));
     assert_false(row.valid);
     assert_int_equal(s.series.n, 1);
     assert_string_equal(bn_json_text_of(good, "verdict"), "valid");
     bn_harness_judge(&s, bad, BN_BENCH_VALID, NULL); /* which comes too late */
     assert_string_equal(bn_json_text_of(bad, "verdict"), "invalid");
-    assert_non_null(strstr(bn_json_text_of(bad, "reason"), "less than 20 steps"));
-    assert_int_equal(bn_harness_finish(&s, BN_OK, &err), BN_OK);
+    assert_has(bn_json_text_of(bad, "reason"), "less than 20 steps");
+    must(bn_harness_finish(&s, BN_OK, &err));
     assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
 }
 
@@ -106,7 +105,6 @@ TEST(work_skipped_while_timed_is_invalid)
 {
     struct bn_quant_data d;
     struct bn_quant_op op;
-    bn_error err = {0};
     struct bn_args args = {0};
     struct bn_harness *s = bn_alloc(1, sizeof *s);
     struct bn_bench_body honest = {bn_quant_calls, &op}, cheat = {idle, NULL};
@@ -114,7 +112,7 @@ TEST(work_skipped_while_timed_is_invalid)
     char why[160];
     assert_non_null(s);
     *s = (struct bn_harness){.matched = true, .clock = FINE, .args = &args, .doc = bn_json_new_object()};
-    assert_int_equal(bn_quant_prepare(&d, 16, 256, &err), BN_OK);
+    must(bn_quant_prepare(&d, 16, 256, &err));
     bn_quant_op_make(&op, BN_QUANTISE, bn_quant_format(0), &d);
     s->tests = bn_json_put_array(s->doc, "tests");
     row.differs = bn_quant_differs;
@@ -123,12 +121,11 @@ TEST(work_skipped_while_timed_is_invalid)
         assert_null(bn_quant_wrong(why, &op, &bn_kernels_ref, 1));
         memset(d.out, 0, op.written_bytes);
         row.test = i == 0 ? "honest" : "cheat";
-        assert_int_equal(
-            bn_harness_time(s, &row, i == 0 ? &honest : &cheat, bn_harness_test(s, row.test), &err), BN_OK);
+        must(bn_harness_time(s, &row, i == 0 ? &honest : &cheat, bn_harness_test(s, row.test), &err));
         assert_int_equal(row.valid, i == 0);
         assert_int_equal(s->series.n, 1); /* the honest one's */
     }
-    assert_int_equal(bn_harness_finish(s, BN_OK, &err), BN_OK);
+    must(bn_harness_finish(s, BN_OK, &err));
     assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
     bn_quant_release(&d);
     bn_free(s);
@@ -138,12 +135,11 @@ TEST(false_statements_end_with_1)
 {
     struct bn_harness s = {.matched = true, .clock = FINE, .doc = bn_json_new_object()};
     struct bn_args args = {0};
-    bn_error err = {0};
     s.args = &args;
     s.tests = bn_json_put_array(s.doc, "tests");
     bn_harness_state(&s, bn_harness_test(&s, "t"), "right", true);
     bn_harness_state(&s, bn_harness_test(&s, "u"), "wrong", false);
-    assert_int_equal(bn_harness_finish(&s, BN_OK, &err), BN_OK);
+    must(bn_harness_finish(&s, BN_OK, &err));
     assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
 }
 
@@ -184,7 +180,7 @@ TEST(leaks_are_found)
     void *block = bn_alloc(100, 3);
     struct bn_mem_stats after = bn_mem_stats();
     assert_non_null(block);
-    assert_non_null(strstr(bn_memory_leak(why, &before, &after), "after 1 allocations"));
+    assert_has(bn_memory_leak(why, &before, &after), "after 1 allocations");
     assert_int_equal(bn_mem_size(block), 300);
     assert_int_equal(bn_mem_size(NULL), 0);
     bn_free(block);
@@ -346,9 +342,8 @@ TEST(finer_scales_lose_less)
 {
     static const char *const ORDER[] = {"I2_S", "TQ2_0", "Q4_1", "Q8_0", "F16"};
     struct bn_quant_data d;
-    bn_error err = {0};
     double last = HUGE_VAL;
-    assert_int_equal(bn_quant_prepare(&d, ROWS, K, &err), BN_OK);
+    must(bn_quant_prepare(&d, ROWS, K, &err));
     for (size_t i = 0; i < BN_ARRAY_LEN(ORDER); i++)
         for (size_t f = 0; bn_quant_format(f) != NULL; f++) {
             struct bn_quant_op op;
@@ -365,10 +360,9 @@ TEST(finer_scales_lose_less)
 TEST(every_operation_agrees_everywhere)
 {
     struct bn_quant_data d;
-    bn_error err = {0};
     char why[160];
     size_t n = 0;
-    assert_int_equal(bn_quant_prepare(&d, ROWS, K, &err), BN_OK);
+    must(bn_quant_prepare(&d, ROWS, K, &err));
     for (unsigned kind = 0; kind < BN_QUANT_KINDS; kind++)
         for (size_t f = 0; bn_quant_format(f) != NULL; f++) {
             struct bn_quant_op op;
@@ -406,17 +400,16 @@ static void check_caught(struct bn_quant_data *d, enum bn_quant_kind kind, size_
     bn_quant_op_make(&op, kind, bn_quant_format(format), d);
     assert_null(bn_quant_wrong(why, &op, &bn_kernels_ref, 2));
     assert_non_null(bn_quant_wrong(why, &op, wrong, 2));
-    assert_non_null(strstr(why, "the reference's is"));
+    assert_has(why, "the reference's is");
 }
 
 TEST(wrong_kernels_are_caught)
 {
     struct bn_kernels wrong = bn_kernels_ref;
     struct bn_quant_data d;
-    bn_error err = {0};
     wrong.t5_pack = lazy_pack;
     wrong.f32_to_f16 = truncating_f16;
-    assert_int_equal(bn_quant_prepare(&d, ROWS, K, &err), BN_OK);
+    must(bn_quant_prepare(&d, ROWS, K, &err));
     check_caught(&d, BN_QUANTISE, 1, &wrong);
     check_caught(&d, BN_QUANTISE, BN_QUANT_FORMATS - 1, &wrong);
     bn_quant_release(&d);

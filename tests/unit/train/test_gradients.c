@@ -329,10 +329,9 @@ TEST(test_qwen3)
     check_model(true);
 }
 
-static int start_blas(void **state)
+FIXTURE(start_blas)
 {
-    (void)state;
-    return bn_blas_start(1, NULL) == BN_OK ? 0 : -1;
+    must(bn_blas_start(1, NULL));
 }
 
 GROUP(start_blas, NULL)
