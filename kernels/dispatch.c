@@ -88,9 +88,9 @@ const char *bn_kernel_slot_name(enum bn_kernel slot)
 bool bn_kernel_is(const char *name, enum bn_kernel slot)
 {
     /* What does the work of slots of earlier versions. */
-    static const enum bn_kernel NOW[] = {BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_I8_GEMM,
-                                         BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_TERNARY_GEMV,
-                                         BN_KERNEL_TERNARY_GEMM};
+    static const enum bn_kernel NOW[] = {
+        BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_I8_GEMM,     BN_KERNEL_TERNARY_GEMV,
+        BN_KERNEL_TERNARY_GEMM, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM};
     for (unsigned i = 0; i < N_NAMES; i++) {
         size_t n = strlen(SLOTS[i]);
         enum bn_kernel now = i < BN_KERNEL_COUNT ? (enum bn_kernel)i : NOW[i - BN_KERNEL_COUNT];

@@ -61,7 +61,7 @@ static bn_status open_bytes(struct bn_model *m, const bn_model_options *options,
     BN_TRY(divide(m, err));
     m->no_weights = options->no_weights;
     if (m->no_weights) return BN_OK;
-    struct bn_loading loading = {options, 0, 2 * m->hp.n_layer + BN_LOADING_HEAD_PARTS};
+    struct bn_loading loading = {options, 0, 3 * m->hp.n_layer + BN_LOADING_HEAD_PARTS};
     BN_TRY(bn_weights_bind(m, &loading, err));
     BN_TRY(bn_repack_model(m, &loading, err));
     if (loading.done == loading.total) return BN_OK;

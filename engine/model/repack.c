@@ -265,8 +265,9 @@ static void plan(struct bn_model *m, const bn_model_options *options)
         r->head = m->head.k <= SCREEN_MAX_K && m->head.row_bytes >= 2 * m->head.k;
         plan_ternary(m, options);
     }
-    if (r->ternary) r->tiles = false; /* of the head at most */
-    r->no_room = options->repack == BN_REPACK_AUTO && bn_repack_bytes(m) > 0 && !has_room(m);
+    bool limited = options->repack == BN_REPACK_AUTO && bn_repack_bytes(m) > 0;
+    if (limited && r->ternary && !has_room(m)) r->tiles = false; /* of several tokens */
+    r->no_room = limited && !has_room(m);
     if (r->no_room) return;
     r->n_steps = (r->head ? BN_LOADING_HEAD_PARTS : 0) + (r->ternary ? m->hp.n_layer : 0) +
                  (r->tiles ? m->hp.n_layer : 0);
@@ -278,7 +279,8 @@ static bn_status make_step(struct bn_model *m, bn_error *err)
     uint32_t step = r->n_done++, of_head = r->head ? BN_LOADING_HEAD_PARTS : 0;
     if (step < of_head) return screen_part(m, step, err);
     step -= of_head;
-    return r->ternary ? pack_layer(m, step, err) : tile_layer(m, step, err);
+    if (r->ternary && step < m->hp.n_layer) return pack_layer(m, step, err);
+    return tile_layer(m, r->ternary ? step - m->hp.n_layer : step, err);
 }
 
 bn_status bn_repack_model(struct bn_model *m, struct bn_loading *loading, bn_error *err)

@@ -73,12 +73,11 @@ bool bn_all_finite(const float *x, size_t n);
 /* Copies of weights that make single tokens faster. Decoding is bound by the bytes that are read for a token;
  * these copies have fewer. They never change a bit of a result.
  *
- * Ternary layers: I2_S has 2 bits a weight; T5 has 1.6, and its kernel gives the bits of the I2_S kernel.
+ * Ternary layers: tiles of sixteen rows, which products read from the first byte to the last; without them each product
+ * makes the tiles that it reads (infer/linear.c). I2_S has 2 bits a weight; T5 has 1.6, and its kernel gives the bits of
+ * the product of I2_S for single tokens; several tokens then have the tiles.
  *
- * Ternary layers with a scale for each group: tiles of sixteen rows, which products read from the first byte to the
- * last; without them each product makes the tiles that it reads (infer/linear.c).
- *
- * When memory is short, nothing is copied, unless BN_REPACK_ALWAYS asks for it.
+ * When memory is short, nothing is copied, or T5 and the head alone, unless BN_REPACK_ALWAYS asks for it.
  *
  * The head: each row in 8 bits, with the exact norm of what the rounding left of it. A pass over those gives
  * every logit with a bound of its error, so that only rows which can be among the best need be computed from

@@ -127,7 +127,7 @@ BN_MUST_CHECK bn_status bn_hub_pin_record(const char *key, const char *sha256, b
 /* ---- lockfile.c: the exact bytes of a set of models ----
  *
  * So another machine, or the same machine a year later, downloads the same bytes. JSON of schema bn.lock/1
- * (docs/reference/downloads.md); the same files give the same text. */
+ * (docs/reference/files.md); the same files give the same text. */
 
 #define BN_HUB_LOCKED_URLS 8u
 

@@ -9,7 +9,7 @@
 #include "base/json.h"
 
 struct bn_series {
-    const char *test;   /* "decode n=32 d=0 t=2", "ternary_gemv_avx2 640x2560 t=1": the same words in every run */
+    const char *test;   /* "decode n=32 d=0 t=2", "add_avx2 2560 memory t=1": the same words in every run */
     const char *metric; /* "ns_per_token" */
     const char *unit;   /* "ns", "bytes", "1/s", "1" */
     bool higher;        /* more is better; else less */

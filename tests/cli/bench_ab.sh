@@ -51,7 +51,7 @@ ab -r 2 --no-control -- sh -c "echo 'it is'" '' a=b --vs true
 check 'commands are shown as a shell takes them' grep -qF "sh -c 'echo '\\''it is'\\''' '' a=b" "$tmp/out"
 
 # The order: warm-up first, A twice a round.
-log() { ab -r 2 --warmup 1 "$@" --no-control --shell -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
+log() { ab -r 2 --warmup 1 --no-control --shell -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
 : >"$tmp/log"
 log
 check 'how many rounds there were' has out "^session  2 rounds of A, B, A' .* after 1 of warm-up;"

@@ -52,11 +52,10 @@ faults() {
             "$xval" ladder -q -m "$model" --tokens $ids --ref "oracle --fault $fault"
     done
 }
-for m in $model $tiny; do
-    faults "$m" silu=ffn_act rope-norm=q_rope no-sub-norm=attn_o head-map=attn_out code-map=q scale=q block-64=q \
-        position=q_rope rope-base=q_rope epsilon=attn_norm swap-k=k swap-ffn=gate no-residual=attn_res sees-next=attn_out \
-        no-sqrt=attn_out head-q8=logits@ embd-scale=embd@ no-bos=embd@
-done
+# (those of the trained model are in crossval_sweep.sh)
+faults $tiny silu=ffn_act rope-norm=q_rope no-sub-norm=attn_o head-map=attn_out code-map=q scale=q block-64=q \
+    position=q_rope rope-base=q_rope epsilon=attn_norm swap-k=k swap-ffn=gate no-residual=attn_res sees-next=attn_out \
+    no-sqrt=attn_out head-q8=logits@ embd-scale=embd@ no-bos=embd@
 faults fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf no-yarn=q_rope no-magnitude=q_rope no-head-norm=q_rope \
     width-64=attn_out neighbour=embd@
 faults fixtures/pair-gemma3-q2_0-v331-w8-p2-42.gguf no-embd-scale=embd@ window=attn_out no-window=attn_out \

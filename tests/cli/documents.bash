@@ -17,7 +17,8 @@ chmod 700 "$HOME" "$HOME/run"
 mkdir build
 for folder in examples fixtures tests train; do ln -s "$REPOSITORY/$folder" "$folder"; done
 cp -r "$REPOSITORY/baselines" "$REPOSITORY/ci" .
-sed -i 's/_iterations: 6/_iterations: 1/; s/_lengths: .*/_lengths: [8]/' baselines/suite.yaml
+sed -i 's/_iterations: 6/_iterations: 1/; s/_lengths: .*/_lengths: [8]/; s/ text: .*/ text: text.txt/' baselines/suite.yaml
+head -c 2000 fixtures/validation.txt >text.txt
 ln -s "$PROGRAMS" build/gcc
 cp fixtures/built-in-i2_s.gguf model.gguf
 server='' port=''
@@ -56,6 +57,7 @@ bn-flamegraph() {
     *) command bn-flamegraph "$@" ;;
     esac
 }
+mpirun() { BN_THREADS=1 command mpirun "$@"; }
 bn-train() { command bn-train "${@/#200/20}"; }
 bn() {
     case $1 in
@@ -66,7 +68,7 @@ bn() {
 # Notes a command of the page that failed; functions of this file are not commands of the page. 141: the reader of a pipe has seen
 # enough.
 note() { # status, command
-    case ${FUNCNAME[1]} in step | bn | bn-*) return ;; esac
+    case ${FUNCNAME[1]} in step | bn | bn-* | mpirun) return ;; esac
     [ "$1" -eq 141 ] || [ "$1" = "$allowed" ] || echo "status $1: $2" >>"$step.failed"
 }
 # Runs the commands of a file. Its functions and variables stay.

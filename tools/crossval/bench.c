@@ -102,8 +102,7 @@ static bn_status judge_all(struct bench *b, bn_error *err)
             status = bn_judge_pairs(&b->judged[b->n_judged++], d, b->n_reps, NULL, 0, &rules, err);
         }
     bn_free(d);
-    if (status == BN_OK && b->n_judged > 0)
-        status = bn_judge_session(b->judged, b->n_judged, &rules, err);
+    if (status == BN_OK && b->n_judged > 0) status = bn_judge_session(b->judged, b->n_judged, &rules, err);
     return status;
 }
 

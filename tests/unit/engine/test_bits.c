@@ -138,11 +138,11 @@ static void check_model(const char *path)
         if (!bn_kernels_supported(kernels)) continue;
         /* Each split and each number of threads on each instruction set, and all pairs of them on some of these. */
         for (size_t s = 0; s < BN_ARRAY_LEN(SPLITS); s++) {
-            if (kernels == &bn_kernels_ref && s % 3 != 0) continue; /* it is slow */
+            if (kernels == &bn_kernels_ref) break; /* it is slow: the base, and calls of 4 + 1 rows */
             struct way way = {kernels, 1 + (uint32_t)(s + k) % 3, SPLITS[s], 0};
             compare(model, path, &base, expected, &way);
         }
-        struct way calls = {kernels, 2, 16, 5};
+        struct way calls = {kernels, 2, 4, 5};
         compare(model, path, &base, expected, &calls);
     }
     bn_model_close(model);
