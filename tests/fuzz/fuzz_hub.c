@@ -6,8 +6,6 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include <sys/stat.h>
-
 #include "hub/names/names.h"
 #include "hub/net/resolve.h"
 #include "hub/net/transfer.h"

@@ -5,7 +5,6 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "base/json.h"
 #include "hub/files/safetensors.h"
 #include "hub/files/vocab.h"
 

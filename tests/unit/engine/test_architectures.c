@@ -5,14 +5,11 @@
  */
 #include <math.h>
 
-#include "base/error.h"
 #include "infer/session.h"
 #include "model/hparams.h"
 #include "model/weights.h"
 #include "tests/unit/status.h"
 #include "tools/fixtures/fixtures.h"
-
-/* ---- keys ---- */
 
 #define WIDTH 512u
 #define LAYERS 12u
@@ -249,8 +246,6 @@ TEST(k_rows)
         }
     }
 }
-
-/* ---- embeddings ---- */
 
 #define N_IDS 11u
 static const int32_t IDS[N_IDS] = {3, 141, 59, 26, 53, 58, 97, 93, 23, 84, 62};

@@ -199,8 +199,6 @@ TEST(bad_batches_change_nothing)
     bn_model_close(model);
 }
 
-/* ---- the scheduler ---- */
-
 #define N_GENERATIONS 7u
 
 /* Request k: a prompt and a sampler of its own; longer prompts than a batch are among them. */

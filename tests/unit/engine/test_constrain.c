@@ -61,8 +61,6 @@ static struct prompt make_prompt(const bn_model *model)
     return p;
 }
 
-/* ---- the definition ---- */
-
 /* A matcher that has seen these tokens and nothing else. */
 static struct bn_matcher *follow(const bn_model *model, const bn_grammar *g, const int32_t *ids, size_t n)
 {
@@ -110,8 +108,6 @@ static size_t define(const bn_model *model, const bn_grammar *g, const bn_sample
     bn_free(prompt.ids);
     return n;
 }
-
-/* ---- the engine ---- */
 
 static bn_generation generate(const bn_model *model, uint32_t n_threads, const bn_grammar *g,
                               const bn_sampler_options *sampling, bool drafts)

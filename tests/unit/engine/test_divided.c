@@ -224,8 +224,6 @@ static bn_status lead(struct job *job, bn_session *s, bn_error *err)
     return status;
 }
 
-/* ---- tests ---- */
-
 /* One process; it makes its copies as the generation of the ranks does, which is never. */
 static void run_alone(struct job *job)
 {

@@ -3,7 +3,6 @@
  * Models with experts: of equal probabilities the experts of lower numbers are chosen, the others are not computed, the
  * experts that passes read are counted, and several sequences in one pass give the bits of each by itself.
  */
-#include "base/error.h"
 #include "base/file.h"
 #include "infer/session.h"
 #include "tests/unit/status.h"

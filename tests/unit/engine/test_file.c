@@ -5,13 +5,11 @@
 #define _GNU_SOURCE
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "tests/unit/status.h"
 

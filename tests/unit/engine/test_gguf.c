@@ -3,7 +3,6 @@
  * GGUF: what is written is read back, every accessor, wrong types, limits, the rules for type 36.
  * Malformed files are the business of test_gguf_bad.c.
  */
-#include "base/error.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
 #include "tests/unit/status.h"

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #define ROOM (32u << 20)
 #define MAX_ALLOCATED (16u << 20)
@@ -49,59 +49,57 @@ static unsigned walk(const struct bn_gguf *gguf)
 
 static volatile unsigned sink;
 
-static bn_status open_container(const void *bytes, size_t n, bn_error *err)
+static bn_status open_container(const void *bytes, size_t n, bn_error *e)
 {
     struct bn_gguf gguf;
-    bn_status status = bn_gguf_open(&gguf, bytes, n, err);
+    bn_status status = bn_gguf_open(&gguf, bytes, n, e);
     if (status == BN_OK) sink = walk(&gguf);
     bn_gguf_close(&gguf);
     return status;
 }
 
-static bn_status open_model(const void *bytes, size_t n, bn_error *err)
+static bn_status open_model(const void *bytes, size_t n, bn_error *e)
 {
     bn_model *model = NULL;
-    bn_status status = bn_model_open_memory(&model, bytes, n, "bad input", NULL, err);
+    bn_status status = bn_model_open_memory(&model, bytes, n, "bad input", NULL, e);
     assert_int_equal(model != NULL, status == BN_OK);
     bn_model_close(model);
     return status;
 }
 
 /* Opens a copy that ends exactly where the bytes end, and checks what holds for every input. */
-static bn_status try_open(open_fn open, const char *bytes, size_t n, bn_error *err)
+static bn_status try_open(open_fn open, const char *bytes, size_t n, bn_error *e)
 {
     void *copy = NULL;
     assert_int_equal(posix_memalign(&copy, BN_ALIGNMENT, n > 0 ? n : 1), 0);
     if (n > 0) memcpy(copy, bytes, n);
     struct bn_mem_stats before = bn_mem_stats();
-    *err = (bn_error){0};
-    bn_status status = open(copy, n, err);
+    *e = (bn_error){0};
+    bn_status status = open(copy, n, e);
     struct bn_mem_stats after = bn_mem_stats();
     free(copy);
     assert_int_equal(after.bytes_now, before.bytes_now);
-    assert_int_equal(err->code, status);
+    assert_int_equal(e->code, status);
     if (status != BN_OK) {
-        assert_true(err->msg[0] != '\0');
-        assert_null(strchr(err->msg, '\n'));
-        assert_null(strchr(err->msg, '\x1B'));
-        assert_null(strchr(err->where, '\x1B'));
+        assert_true(e->msg[0] != '\0');
+        assert_null(strchr(e->msg, '\n'));
+        assert_null(strchr(e->msg, '\x1B'));
+        assert_null(strchr(e->where, '\x1B'));
         assert_true(after.bytes_total - before.bytes_total <= MAX_ALLOCATED);
-        assert_true(err->offset == BN_NO_OFFSET || err->offset <= n);
+        assert_true(e->offset == BN_NO_OFFSET || e->offset <= n);
     }
     return status;
 }
-
-/* ---- the corpus ---- */
 
 static bool is_near(uint64_t a, uint64_t b)
 {
     return a == b || (a != BN_NO_OFFSET && (a > b ? a - b : b - a) <= NEAR);
 }
 
-static bn_status model_without_err(const void *bytes, size_t n, bn_error *err)
+static bn_status model_without_err(const void *bytes, size_t n, bn_error *e)
 {
     bn_status status = open_model(bytes, n, NULL);
-    if (status != BN_OK) bn_fail(err, status, "not asked for");
+    if (status != BN_OK) bn_fail(e, status, "not asked for");
     return status;
 }
 
@@ -112,7 +110,7 @@ static void read_case(struct bn_buf *out, const char *name)
     const char *folder = getenv("OUT");
     *out = (struct bn_buf){.max = ROOM};
     snprintf(path, sizeof path, "%s/tests/corpus/%s", folder != NULL ? folder : "build/gcc", name);
-    assert_int_equal(bn_file_read(path, out, NULL), BN_OK);
+    must(bn_file_read(path, out, NULL));
     bn_buf_append(out, "", 0); /* an empty file is not NULL */
 }
 
@@ -124,13 +122,12 @@ static void check_corpus(open_fn open, bool whole_model)
     read_case(&cases, "cases.tsv");
     for (char *line = strtok(cases.data, "\n"); line != NULL; line = strtok(NULL, "\n"), n++) {
         char name[80], status[16], place[24], level[16], path[100];
-        bn_error err;
         assert_int_equal(sscanf(line, "%64s %15s %*d %23s %15s", name, status, place, level), 4);
         snprintf(path, sizeof path, "%s.gguf", name);
         read_case(&file, path);
         uint64_t want_at = place[0] == '-' ? BN_NO_OFFSET : strtoull(place, NULL, 10);
         const char *want = whole_model || strcmp(level, "container") == 0 ? status : "ok";
-        const char *got = bn_status_name(try_open(open, file.data, file.len, &err));
+        const char *got = bn_status_name(attempt(try_open(open, file.data, file.len, &err)));
         if (strcmp(got, want) != 0 ||
             (open != model_without_err && place[0] != '-' && !is_near(err.offset, want_at))) {
             print_message("%s: %s at %lld, expected %s: %s: %s\n", line, got, (long long)err.offset, want,
@@ -175,7 +172,7 @@ static size_t end_of_data(const struct bn_buf *file, size_t *data_offset)
 {
     struct bn_gguf gguf;
     uint64_t end = 0;
-    assert_int_equal(bn_gguf_open(&gguf, file->data, file->len, NULL), BN_OK);
+    must(bn_gguf_open(&gguf, file->data, file->len, NULL));
     for (size_t i = 0; i < gguf.n_tensors; i++)
         if (gguf.tensors[i].offset + gguf.tensors[i].n_bytes > end)
             end = gguf.tensors[i].offset + gguf.tensors[i].n_bytes;
@@ -193,8 +190,7 @@ TEST(truncations)
         make_valid(&file, which);
         size_t end = end_of_data(&file, &data_offset);
         for (size_t n = 0; n <= file.len; n += n < data_offset + 64 || file.len - n < 64 ? 1 : 61) {
-            bn_error err;
-            bn_status status = try_open(open_container, file.data, n, &err);
+            bn_status status = attempt(try_open(open_container, file.data, n, &err));
             assert_int_equal(status, n >= end ? BN_OK : BN_ERR_FORMAT);
         }
         bn_buf_release(&file);
@@ -209,8 +205,7 @@ TEST(truncated_models)
         make_valid(&file, which);
         size_t end = end_of_data(&file, &data_offset);
         for (size_t n = 0; n <= file.len; n += file.len - n < 64 ? 1 : 97) {
-            bn_error err;
-            bn_status status = try_open(open_model, file.data, n, &err);
+            bn_status status = attempt(try_open(open_model, file.data, n, &err));
             assert_int_equal(status, n >= end ? BN_OK : BN_ERR_FORMAT);
         }
         bn_buf_release(&file);
@@ -228,10 +223,10 @@ TEST(bytes_overwritten)
         for (size_t at = 0; at < 512 && at < file.len; at++)
             for (size_t v = 0; v < sizeof VALUES; v++) {
                 char old = file.data[at];
-                bn_error err;
                 file.data[at] = (char)VALUES[v];
-                n_refused += try_open(open_container, file.data, file.len, &err) != BN_OK;
-                if (which != CONTAINER && v % 2 == 1) try_open(open_model, file.data, file.len, &err);
+                n_refused += attempt(try_open(open_container, file.data, file.len, &err)) != BN_OK;
+                if (which != CONTAINER && v % 2 == 1)
+                    attempt(try_open(open_model, file.data, file.len, &err));
                 file.data[at] = old;
             }
         assert_true(n_refused > 100);
@@ -239,28 +234,17 @@ TEST(bytes_overwritten)
     }
 }
 
-/* The n-th allocation fails, for every n there is. */
-static void fail_allocations(open_fn open, const struct bn_buf *file, unsigned at_least)
-{
-    unsigned n = 1;
-    bn_status status = BN_ERR_NOMEM;
-    for (; status == BN_ERR_NOMEM && n < 10000; n++) {
-        bn_error err;
-        bn_mem_fail_after(n);
-        status = try_open(open, file->data, file->len, &err);
-        bn_mem_fail_after(0);
-    }
-    assert_int_equal(status, BN_OK);
-    assert_true(n > at_least);
-}
-
 TEST(memory_runs_out)
 {
     for (int which = 0; which < N_VALID; which++) {
         struct bn_buf file;
+        bn_status status;
         make_valid(&file, which);
-        fail_allocations(open_container, &file, 4);
-        if (which != CONTAINER) fail_allocations(open_model, &file, 6);
+        SHORT_MEMORY (status)
+            status = attempt(try_open(open_container, file.data, file.len, &err));
+        if (which != CONTAINER)
+            SHORT_MEMORY (status)
+                status = attempt(try_open(open_model, file.data, file.len, &err));
         bn_buf_release(&file);
     }
 }
@@ -272,7 +256,7 @@ TEST(weights_that_overflow)
     struct bn_buf file;
     make_valid(&file, BARE_MODEL);
     struct bn_gguf gguf;
-    assert_int_equal(bn_gguf_open(&gguf, file.data, file.len, NULL), BN_OK);
+    must(bn_gguf_open(&gguf, file.data, file.len, NULL));
     const float large = 3.4e38f;
     memcpy(file.data + bn_gguf_find_tensor(&gguf, "blk.0.attn_norm.weight")->offset + 4, &large,
            sizeof large);
@@ -283,19 +267,18 @@ TEST(weights_that_overflow)
     for (size_t isa = 0; bn_isa_available(isa) != NULL; isa++) {
         bn_model *model = NULL;
         bn_session *session = NULL;
-        bn_error err = {0};
         float logits[4];
         const int32_t ids[] = {1, 2, 3};
-        assert_int_equal(bn_isa_select(bn_isa_available(isa), &err), BN_OK);
-        assert_int_equal(bn_model_open_memory(&model, copy, file.len, "overflow", NULL, &err), BN_OK);
-        assert_int_equal(bn_session_open(&session, model, NULL, &err), BN_OK);
-        assert_int_equal(bn_session_eval(session, ids, 3, BN_LOGITS_LAST, logits, &err), BN_ERR_FORMAT);
+        must(bn_isa_select(bn_isa_available(isa), &err));
+        must(bn_model_open_memory(&model, copy, file.len, "overflow", NULL, &err));
+        must(bn_session_open(&session, model, NULL, &err));
+        refused(bn_session_eval(session, ids, 3, BN_LOGITS_LAST, logits, &err), BN_ERR_FORMAT);
         assert_int_equal(bn_session_position(session), 0);
-        assert_non_null(strstr(err.msg, "not finite"));
+        assert_has(err.msg, "not finite");
         bn_session_close(session);
         bn_model_close(model);
     }
-    assert_int_equal(bn_isa_select("auto", NULL), BN_OK);
+    must(bn_isa_select("auto", NULL));
     free(copy);
     bn_buf_release(&file);
 }
@@ -307,18 +290,17 @@ TEST(large_arrays)
     struct bn_buf file = {.max = ROOM};
     struct bn_gguf gguf;
     const struct bn_gguf_kv *kv = NULL;
-    bn_error err = {0};
     bn_gguf_put_array(&w, "tokens", BN_GGUF_STRING, 400000);
     for (unsigned i = 0; i < 400000; i++) {
         char text[16];
         snprintf(text, sizeof text, "t%u", i);
         bn_gguf_put_element_str(&w, text, strlen(text));
     }
-    assert_int_equal(bn_gguf_write_head(&w, &file, &err), BN_OK);
+    must(bn_gguf_write_head(&w, &file, &err));
     struct bn_mem_stats before = bn_mem_stats();
-    assert_int_equal(bn_gguf_open(&gguf, file.data, file.len, &err), BN_OK);
+    must(bn_gguf_open(&gguf, file.data, file.len, &err));
     assert_true(bn_mem_stats().bytes_total - before.bytes_total < 4096);
-    assert_int_equal(bn_gguf_array(&gguf, "tokens", BN_GGUF_STRING, &kv, &err), BN_OK);
+    must(bn_gguf_array(&gguf, "tokens", BN_GGUF_STRING, &kv, &err));
     const unsigned char *cursor = kv->value;
     for (unsigned i = 0; i < 399999; i++)
         bn_gguf_next_str(&cursor);

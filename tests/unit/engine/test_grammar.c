@@ -283,8 +283,6 @@ TEST(it_accepts_what_regular_expressions_accept)
     assert_true(n_planted > 6);
 }
 
-/* ---- masks ---- */
-
 /* Whether a token may follow a text, by a matcher that has seen nothing else. */
 static bool may_follow(const bn_grammar *g, const struct bn_buf *text, int32_t id)
 {

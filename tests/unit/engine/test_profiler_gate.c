@@ -5,8 +5,6 @@
 #include "tests/unit/engine/profiler_maker.h"
 #include "tests/unit/status.h"
 
-/* ---- the gate ---- */
-
 static void check_fails(bn_prof *prof, struct fake *fake, const char *why)
 {
     bn_prof_finalize(prof, fake->now);

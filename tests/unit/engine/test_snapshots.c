@@ -97,8 +97,6 @@ static uint64_t truncate_to(bn_session *s, uint32_t n)
     return s->work.tokens - before;
 }
 
-/* ---- lengths ---- */
-
 TEST(a_place_that_was_marked_is_known)
 {
     for (size_t n_prompt = 2; n_prompt < N_IDS - 1; n_prompt += 3) {
@@ -179,8 +177,6 @@ TEST(prompts_are_kept_every_256_tokens)
     bn_session_close(s);
 }
 
-/* ---- memory ---- */
-
 TEST(memory_is_bounded)
 {
     uint64_t each = bn_model_state_bytes(f.model), n_ctx = 64;
@@ -235,8 +231,6 @@ TEST(a_full_pool_keeps_what_saves_most)
     bn_session_close(s);
 }
 
-/* ---- messages ---- */
-
 /* The ends of messages are known after a generation, and tokens that a template puts after the last one are not. */
 TEST(the_ends_of_messages_are_known)
 {
@@ -265,8 +259,6 @@ TEST(the_ends_of_messages_are_known)
     assert_int_equal(bn_session_known(f.session, 48), 26);
     bn_generation_release(&gen);
 }
-
-/* ---- sequences ---- */
 
 TEST(sequences_copy_a_known_state)
 {
@@ -323,8 +315,6 @@ TEST(a_cancelled_prompt_leaves_the_timeline)
     eval(f.session, f.ids + 5, N_IDS - 5, f.got);
     expect_logits(f.ids, N_IDS);
 }
-
-/* ---- files ---- */
 
 static void make_path(char path[32])
 {
@@ -400,8 +390,6 @@ TEST(states_of_impossible_places_are_refused)
     bn_free(copy);
     (void)remove(path);
 }
-
-/* ---- drafts ---- */
 
 /* Generates with drafts and without, and evaluates one token more after each. Returns what the drafts were. */
 static bn_draft_stat compare(const bn_generation *request, uint32_t n_batch)

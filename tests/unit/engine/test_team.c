@@ -8,8 +8,6 @@
 
 #define MS 1000000u
 
-/* ---- the rule ---- */
-
 struct driven {
     struct bn_team_pace pace;
     uint64_t now;
@@ -86,8 +84,6 @@ TEST(one_thread_is_the_least)
         tasks(&d, 4, d.pace.running > 1 ? d.pace.running : 0);
     assert_in_range(d.pace.running, 1, 2);
 }
-
-/* ---- threads ---- */
 
 #define N_THREADS 3u
 #define N_ROUNDS 500u

@@ -3,7 +3,6 @@
  * Models whose weights have a scale for each group: damage is refused or not, as the activations demand, and a model may
  * have layers of one scale beside layers in tiles.
  */
-#include "base/error.h"
 #include "base/mem.h"
 #include "gguf/types.h"
 #include "model/model.h"

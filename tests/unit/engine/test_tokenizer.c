@@ -42,8 +42,6 @@ TEST(test_default_model)
     close_model(&m);
 }
 
-/* ---- small vocabularies ---- */
-
 TEST(test_gpt2_merges)
 {
     struct maker m = maker_gpt2();

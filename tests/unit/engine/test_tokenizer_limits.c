@@ -5,8 +5,6 @@
  */
 #include "tests/unit/engine/tokenizer_maker.h"
 
-/* ---- streaming ---- */
-
 TEST(test_stream)
 {
     struct bn_buf text = all_code_points();
@@ -42,8 +40,6 @@ TEST(test_stream)
     bn_free(out);
     bn_buf_release(&text);
 }
-
-/* ---- size ---- */
 
 /* Work on one long piece is counted; it may grow with n log n, and hardly more from 1 MB to 10 MB. */
 static void hold_work(const bn_tokenizer *tok, const char *unit)
@@ -153,8 +149,6 @@ TEST(test_digest)
         for (int k = i + 1; k < 8; k++)
             assert_string_not_equal(hex[i], hex[k]);
 }
-
-/* ---- published vocabularies ---- */
 
 static const char *data_file(const char *name)
 {

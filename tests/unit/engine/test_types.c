@@ -84,8 +84,6 @@ TEST(sizes_refused)
     }
 }
 
-/* ---- packing ---- */
-
 static void from_hex(uint8_t *out, const char *hex)
 {
     for (; *hex != '\0'; hex += 2) {

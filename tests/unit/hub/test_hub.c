@@ -6,8 +6,6 @@
 #define _GNU_SOURCE
 #include "tests/unit/hub/hub_folder.h"
 
-/* ---- references ---- */
-
 TEST(test_good_references)
 {
     static const struct {
@@ -158,8 +156,6 @@ TEST(test_safe_paths)
     assert_false(bn_hub_is_commit("gggggggggggggggggggggggggggggggggggggggg"));
     assert_false(bn_hub_is_commit("a-branch-with-a-name-of-more-than-40-letters"));
 }
-
-/* ---- the registry ---- */
 
 #define FILE_OF(more) "{\"variant\": \"v\", \"repo\": \"a/b\", \"file\": \"c\", \"runs\": \"yes\"" more "}"
 #define MODEL_OF(files)                                                                                     \

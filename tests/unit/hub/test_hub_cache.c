@@ -5,8 +5,6 @@
 #define _GNU_SOURCE
 #include "tests/unit/hub/hub_folder.h"
 
-/* ---- the cache ---- */
-
 /* A file that the cache holds at a commit. */
 static void put_cached(const char *etag, const char *commit, const char *revision, const char *file,
                        const char *bytes)

@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>

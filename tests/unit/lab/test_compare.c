@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/compare/reference.h"
 #include "lab/compare/trace.h"
@@ -16,8 +15,6 @@ static void assert_near(double a, double b)
 {
     if (!(fabs(a - b) <= 1e-12 * (1 + fabs(b)))) fail_msg("%.17g is not %.17g", a, b);
 }
-
-/* ---- metrics ---- */
 
 TEST(distances_are_those_of_the_formulas)
 {
@@ -83,8 +80,6 @@ TEST(what_is_not_finite_measures_nothing)
     bn_metrics_add(&sum, &m, 0, 2);
     assert_true(isnan(sum.of[BN_METRIC_MAX_ABS].worst));
 }
-
-/* ---- thresholds ---- */
 
 #define KIND(name, gain) "\"" name "\":{\"floor\":0.01,\"gain\":" gain ",\"flip\":0}"
 #define TRACE                                                                                              \
@@ -193,8 +188,6 @@ TEST(deeper_models_are_allowed_more)
     bn_buf_release(&text);
 }
 
-/* ---- bisection ---- */
-
 static void put(struct bn_records *r, const char *op, int32_t layer, float x, float y)
 {
     const float rows[4] = {x, y, x, y};
@@ -271,8 +264,6 @@ TEST(what_is_left_out_is_counted_and_bounds_what_follows)
     bn_records_release(&a);
     bn_records_release(&b);
 }
-
-/* ---- the client ---- */
 
 #define HELLO                                                                                               \
     "read x; echo '{\"id\":1,\"ok\":true,\"protocol\":\"bn.reference/1\",\"name\":\"t\",\"version\":\"1\"," \

@@ -31,8 +31,6 @@ static double normal(uint64_t *state)
     return size * cos(6.283185307179586 * uniform(state));
 }
 
-/* ---- the machine ---- */
-
 struct machine {
     uint64_t random;
     double phi, drift;
@@ -224,8 +222,6 @@ TEST(repeated_testing_raises_false_alarms)
     assert_true(report("no effect: a test after every second pair", -1, peeked, trials) > 0.1);
 }
 
-/* ---- many comparisons ---- */
-
 /* The p of a null is uniform; whether those of the tests are is asked above. */
 TEST(a_hundred_nulls)
 {
@@ -260,8 +256,6 @@ TEST(a_hundred_nulls)
     print_message("  %-58s           %5.1f %%\n", "of those found, false", 100 * false_share);
     assert_true(false_share <= 0.05);
 }
-
-/* ---- coverage ---- */
 
 typedef double draw_fn(uint64_t *random);
 

@@ -204,8 +204,6 @@ TEST(an_interrupt_cancels)
     sigaction(SIGALRM, &before, NULL);
 }
 
-/* ---- busy processes ---- */
-
 /* Ticks of CPU time that a process used, and its state; 'X' when there is no such process. */
 static unsigned long used_by(pid_t pid, char *run_state)
 {

@@ -10,8 +10,6 @@
 #include "lab/report/table.h"
 #include "tests/unit/unit.h"
 
-/* ---- tables ---- */
-
 static void fill(struct bn_table *t)
 {
     static const char *const HEADS[] = {"test", "time", "change", "why"};
@@ -116,8 +114,6 @@ TEST(rows_beyond_the_limit_are_counted)
     bn_buf_release(&out);
 }
 
-/* ---- plots ---- */
-
 TEST(marks_are_where_the_data_is)
 {
     struct bn_plot p = {.width = 100, .height = 100, .x1 = 10, .y1 = 10};
@@ -163,8 +159,6 @@ TEST(ranges_end_at_marks)
     bn_plot_cover(&low, &high, 300);
     assert_true(fabs(low - 0.01) < 1e-12 && fabs(high - 1000) < 1e-9);
 }
-
-/* ---- pages ---- */
 
 TEST(a_page_loads_nothing)
 {

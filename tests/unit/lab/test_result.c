@@ -139,8 +139,6 @@ TEST(points_have_no_samples)
     refused(bn_result_parse(&r, doc, NULL), BN_ERR_FORMAT);
 }
 
-/* ---- two sessions ---- */
-
 static struct bn_levels levels = {
     .n = 3,
     .list = {{.test = "*", .metric = "*bytes*", .warning = 20, .critical = 30},
@@ -298,8 +296,6 @@ TEST(every_kind_of_series_is_judged)
     compare(&o, PEAK("7"), PEAK("7"), &with); /* frees what the last one kept */
     bn_history_release(&o);
 }
-
-/* ---- the machine ---- */
 
 TEST(key_stays_under_load)
 {

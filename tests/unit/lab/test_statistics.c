@@ -14,8 +14,6 @@
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 #define EXACT 1e-12
 
-/* ---- distributions ---- */
-
 TEST(distributions)
 {
     assert_close(bn_normal_cdf(0), 0.5, 0.0);
@@ -67,8 +65,6 @@ TEST(moments_and_correlation)
     assert_true(bn_autocorrelation(x, 2) == 0);
 }
 
-/* ---- intervals ---- */
-
 /* RANKS: samples, and the rank whose samples from both ends enclose the median; 0: none. */
 TEST(median_by_order)
 {
@@ -106,8 +102,6 @@ TEST(shares)
     assert_close(i.high, 0.1611251580528194, EXACT);
     assert_true(isnan(bn_interval_wilson(0.5, 0, 0.95).low) && isnan(bn_interval_wilson(1.5, 9, 0.95).low));
 }
-
-/* ---- ranks ---- */
 
 static struct bn_rank_test rank_sum(const double *a, size_t n_a, const double *b, size_t n_b)
 {
@@ -258,8 +252,6 @@ TEST(many_tests)
     must(bn_false_discovery(q, p, 0, NULL));
 }
 
-/* ---- steady ---- */
-
 TEST(steadiness)
 {
     double decay[60], rising[60], noisy[60], step[60];
@@ -291,8 +283,6 @@ TEST(steadiness)
     refused(bn_steady(&s, step, 60, 10, 0.01, NULL), BN_ERR_ARG);
     refused(bn_steady(&s, decay, 60, 2, 0.01, NULL), BN_ERR_ARG);
 }
-
-/* ---- change points ---- */
 
 /* n numbers around 0, +-1. */
 static void fill_noise(double *x, size_t n, uint64_t seed)

@@ -4,7 +4,6 @@
  */
 #include <math.h>
 
-#include "base/error.h"
 #include "lab/report/units.h"
 #include "tests/unit/unit.h"
 

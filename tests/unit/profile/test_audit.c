@@ -97,8 +97,6 @@ static bn_prof *play(uint64_t seed)
     return prof;
 }
 
-/* ---- judging ---- */
-
 static bn_json *document(const bn_prof *prof)
 {
     const bn_hparams network = {.n_layer = N_LAYERS, .sub_norms = true};

@@ -187,8 +187,6 @@ TEST(short_memory_is_an_error)
     bn_graph_close(&graph);
 }
 
-/* ---- DOT ---- */
-
 TEST(dot_has_the_colours)
 {
     struct bn_graph graph;
@@ -233,8 +231,6 @@ TEST(dot_has_a_colour_for_every_kind)
     bn_buf_release(&text);
     bn_graph_close(&graph);
 }
-
-/* ---- JSON ---- */
 
 static bn_json *reread(bn_json *document)
 {

@@ -204,8 +204,6 @@ TEST(pass_has_a_graph)
     close_run(&r);
 }
 
-/* ---- files ---- */
-
 TEST(tells_who_runs)
 {
     struct run r, other;
@@ -280,8 +278,6 @@ TEST(last_state_stays)
     assert_int_equal(s.sums.n_passes, 1);
     bn_live_release(&s);
 }
-
-/* ---- damage ---- */
 
 #define BODY sizeof(struct bn_live_head)
 #define THREAD (BODY + sizeof(struct bn_live_body))

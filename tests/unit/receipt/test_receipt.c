@@ -4,8 +4,6 @@
  */
 #include "tests/unit/receipt/receipt_maker.h"
 
-/* ---- the fields ---- */
-
 TEST(a_statement_has_its_members)
 {
     bn_json *statement = greedy_receipt(6);
@@ -48,8 +46,6 @@ TEST(every_field_is_documented)
     bn_buf_release(&page);
     bn_json_free(schema);
 }
-
-/* ---- building ---- */
 
 TEST(a_receipt_says_what_ran)
 {
@@ -179,8 +175,6 @@ TEST(short_memory_gives_no_receipt)
     assert_true(failed > 50);
     release(&run);
 }
-
-/* ---- replay ---- */
 
 /* Puts JSON text at a path of the predicate; replays; says whether it was the same, "error" when it could not
  * be made. */
@@ -354,8 +348,6 @@ TEST(a_mapped_file_is_not_replayed)
     bn_json_free(statement);
     bn_model_close(mapped);
 }
-
-/* ---- small computations ---- */
 
 TEST(rates_and_percentiles)
 {

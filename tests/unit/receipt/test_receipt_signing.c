@@ -5,8 +5,6 @@
  */
 #include "tests/unit/receipt/receipt_maker.h"
 
-/* ---- tampering ---- */
-
 static struct bn_key *fresh_key(void)
 {
     struct bn_key *key;
@@ -202,8 +200,6 @@ TEST(envelopes_are_read_strictly)
     bn_receipt_release(&receipt);
     bn_buf_release(&many);
 }
-
-/* ---- short memory ---- */
 
 struct signing {
     struct bn_key *key;

@@ -3,7 +3,6 @@
  * lab/stacks/fingerprint.h: each fact changes the fingerprint, other members do not, and recordings of different
  * things are told apart by name.
  */
-#include "base/error.h"
 #include "lab/stacks/fingerprint.h"
 #include "tests/unit/status.h"
 

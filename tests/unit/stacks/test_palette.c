@@ -212,8 +212,6 @@ TEST(every_brick_that_computes_has_a_class)
     }
 }
 
-/* ---- colours ---- */
-
 struct light {
     double r, g, b;
 };

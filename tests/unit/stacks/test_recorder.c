@@ -10,7 +10,6 @@
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 

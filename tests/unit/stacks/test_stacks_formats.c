@@ -5,8 +5,6 @@
  */
 #include "lab/formats/formats.h"
 #include "tests/unit/stacks/stacks_text.h"
-/* ---- round trips ---- */
-
 static void expect_round_trip(const bn_stacks *s, enum bn_stacks_format format)
 {
     struct bn_buf once = written(s, format), twice;
@@ -86,8 +84,6 @@ TEST(large_documents_are_refused)
     bn_buf_release(&out);
     bn_stacks_close(s);
 }
-
-/* ---- totals ---- */
 
 static bn_json *json_of(const bn_stacks *s, enum bn_stacks_format format)
 {
@@ -223,8 +219,6 @@ TEST(fractions_keep_their_sum)
     assert_int_equal(sum, 2);
     bn_stacks_close(s);
 }
-
-/* ---- hotspots ---- */
 
 static const struct bn_hotspot *spot(const struct bn_hotspots *h, const char *name)
 {

@@ -4,8 +4,6 @@
  */
 #include "tests/unit/stacks/stacks_text.h"
 
-/* ---- folded ---- */
-
 TEST(folded_text_is_read)
 {
     bn_stacks *s =
@@ -55,8 +53,6 @@ TEST(broken_text_is_refused)
     refuse("# unit=ns\na 1\n# unit=bytes\na 1\n", BN_ERR_FORMAT, "line 3 changes the unit");
     refuse("# unit=a_very_long_unit_indeed\na 1\n", BN_ERR_FORMAT, "line 1 has an invalid unit");
 }
-
-/* ---- perf script ---- */
 
 TEST(perf_script_is_read)
 {

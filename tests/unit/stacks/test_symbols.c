@@ -157,8 +157,6 @@ TEST(files_of_other_kinds_have_no_names)
     }
 }
 
-/* ---- servers ---- */
-
 /* Listens, and says by a byte that somebody came. */
 static pid_t start_server(int *port, int said[2])
 {
@@ -233,8 +231,6 @@ TEST(no_server_is_asked)
     dlclose(client);
     assert_true(noticed);
 }
-
-/* ---- this process ---- */
 
 TEST(libraries_the_vdso_and_other_memory)
 {
@@ -340,9 +336,6 @@ TEST(kernel_symbols_are_read_when_they_are_shown)
     assert_null(s);
     bn_kernel_release(&kernel);
 }
-
-/* ---- copied stacks ---- */
-/* ---- stacks ---- */
 
 static bn_status tag_by_weight(void *user, const struct bn_sample *sample, bn_stacks *stacks, uint32_t *node,
                                bn_error *e)

@@ -157,8 +157,6 @@ TEST(stacks_are_copied)
     }
 }
 
-/* ---- threads ---- */
-
 struct life {
     const char *name;
     uint64_t work_ns, cpu_ns, wall_ns;
@@ -294,8 +292,6 @@ TEST(the_samplers_own_time_is_not_sampled)
     /* One that was on its way, each time. */
     if (late > 5) fail_msg("%zu samples of the end of a recording", late);
 }
-
-/* ---- refusals ---- */
 
 TEST(what_cannot_be_is_said)
 {

@@ -65,8 +65,6 @@ TEST(right_kernels_pass)
     }
 }
 
-/* ---- wrong ones ---- */
-
 static void last_bit_gemv(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     bn_kernels_ref.ternary_gemv(y, w, x);

@@ -173,8 +173,6 @@ TEST(a_late_sample_does_not_count)
     }
 }
 
-/* ---- concurrent generations ---- */
-
 TEST(concurrent_rates_and_fairness)
 {
     uint64_t requests[2][2] = {{100, 300}, {200, 200}};
@@ -232,8 +230,6 @@ TEST(concurrent_generations_are_judged)
         close_real(&r);
     }
 }
-
-/* ---- targets ---- */
 
 static bool judge(const struct bn_series_list *all, const char *text, struct bn_bench_target *t)
 {

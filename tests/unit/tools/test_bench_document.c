@@ -90,8 +90,6 @@ static void near(double a, double b)
     if (!(fabs(a - b) <= 1e-9 * fabs(b))) fail_msg("%.17g is not %.17g", a, b);
 }
 
-/* ---- run ---- */
-
 static void check_config(const char *name, size_t reps, size_t n_warmup)
 {
     bool decode = strncmp(name, "decode", 6) == 0;
@@ -197,8 +195,6 @@ TEST(warmup_is_bounded)
     forget();
 }
 
-/* ---- kernels ---- */
-
 TEST(kernels_are_complete)
 {
     measure("kernels --isa all -t 1,2 --min-time 0 --set 64K" NANO);
@@ -216,8 +212,6 @@ TEST(kernels_are_complete)
     }
     forget();
 }
-
-/* ---- limits ---- */
 
 /* The measured rate of a limit; `of` is the member of the rate. */
 static double limit_of(const char *kind, double threads, const char *of)
@@ -272,8 +266,6 @@ TEST(limits_fit_the_work)
     forget();
 }
 
-/* ---- memory ---- */
-
 /* What is allocated is freed, whatever the pattern, so the number of operations is even. */
 TEST(allocations_are_complete)
 {
@@ -326,8 +318,6 @@ TEST(sessions_add_up)
                     fact("fragmentation", "live_bytes") < fact("fragmentation", "heap_bytes"));
     forget();
 }
-
-/* ---- quant ---- */
 
 static void check_format(const bn_json *t)
 {

@@ -7,15 +7,12 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "gguf/types.h"
 #include "hub/files/safetensors.h"
 #include "hub/files/vocab.h"
 #include "tests/unit/status.h"
 #include "tools/convert/plan.h"
-
-/* ---- safetensors ---- */
 
 /* A file with this header and n zero bytes of data; the header's length may be wrong by `wrong`. */
 static bn_status open_file(struct bn_safetensors *st, const char *header, size_t n, int64_t wrong,
@@ -127,8 +124,6 @@ TEST(short_files)
     }
 }
 
-/* ---- JSON ---- */
-
 TEST(strings)
 {
     static const char TEXT[] =
@@ -151,8 +146,6 @@ TEST(strings)
     must(bn_scan_end(&s));
     bn_buf_release(&out);
 }
-
-/* ---- vocabularies ---- */
 
 static bn_status read_vocab(struct bn_hub_vocab *v, size_t n, const char *text, bn_error *e)
 {
@@ -198,8 +191,6 @@ TEST(bad_vocabularies)
         bn_hub_vocab_release(&v);
     }
 }
-
-/* ---- rows ---- */
 
 #define K 512u
 static const uint32_t TERNARY[] = {BN_TYPE_I2_S, BN_TYPE_TQ2_0, BN_TYPE_TQ1_0,

@@ -5,15 +5,10 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "base/file.h"
 #include "tests/unit/status.h"
 #include "tools/crossval/crossval.h"
-
-/* ---- the mask ---- */
 
 #define N 6u
 

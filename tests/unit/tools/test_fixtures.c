@@ -3,7 +3,6 @@
  * Generated models: the numbers are those that every machine must get; the files are what the reader expects. That
  * formats hold the same matrices is tested by bn-convert, which turns one into the other.
  */
-#include "base/error.h"
 #include "gguf/gguf.h"
 #include "tests/unit/status.h"
 #include "tools/fixtures/fixtures.h"

@@ -253,8 +253,6 @@ TEST(lost_output_overrides_the_result)
                         "bn-test: error: standard output: could not be written: No space left on device\n");
 }
 
-/* ---- the parts ---- */
-
 static int child_messages(void)
 {
     bn_report_start("bn-test");

@@ -94,8 +94,6 @@ TEST(values_go_into_the_struct)
                "");
 }
 
-/* ---- numbers ---- */
-
 /* A value "--name=value" is refused. */
 static void refuse_value(const char *name, const char *value)
 {

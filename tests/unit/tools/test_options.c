@@ -11,7 +11,6 @@
 #include "base/suggest.h"
 #include "tests/unit/status.h"
 #include "tests/unit/tools/command_line.h"
-#include "tools/cli/number.h"
 #include "tools/cli/options.h"
 #include "tools/cli/program/help.h"
 
@@ -99,8 +98,6 @@ static const struct bn_command SINGLE_COMMAND[] = {
 };
 static const struct bn_program SINGLE = {
     .name = "bn-one", .summary = "a test", .text = "Text.", .commands = SINGLE_COMMAND};
-
-/* ---- parsing ---- */
 
 TEST(options_are_read_in_every_spelling)
 {
@@ -325,8 +322,6 @@ TEST(the_environment_counts_when_the_line_is_silent)
     unsetenv("BN_TEST_KIND");
 }
 
-/* ---- suggestions ---- */
-
 TEST(edit_distances)
 {
     static const struct {
@@ -368,8 +363,6 @@ TEST(the_nearest_word_is_suggested)
     bn_suggest(&s, "n");
     assert_null(s.best);
 }
-
-/* ---- help ---- */
 
 static char *help_text(const struct bn_program *program, const struct bn_command *command, size_t columns)
 {

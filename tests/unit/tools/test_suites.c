@@ -143,8 +143,6 @@ TEST(false_statements_end_with_1)
     assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
 }
 
-/* ---- clocks ---- */
-
 struct fake {
     uint64_t now, step, back_at, n;
 };
@@ -170,8 +168,6 @@ TEST(clocks_are_measured)
     bn_clock_measure(&facts, NULL, NULL, 1);
     assert_true(facts.resolution_ns > 0 && facts.cost_ns > 0 && facts.n_backward == 0);
 }
-
-/* ---- memory ---- */
 
 TEST(leaks_are_found)
 {
@@ -206,8 +202,6 @@ TEST(blocks_are_aligned)
     assert_null(bn_alloc_aligned(SIZE_MAX / 2, 2));
 }
 
-/* ---- quantising: figures ---- */
-
 static void near(double a, double b, double within)
 {
     if (!(fabs(a - b) <= within)) fail_msg("%.17g is not %.17g", a, b);
@@ -235,8 +229,6 @@ TEST(ramp_has_the_noise_of_its_steps)
     bn_quality_of(&q, w, w, N);
     assert_true(q.mse == 0 && isinf(q.sqnr_db) && q.zero_share == 1.0 / N);
 }
-
-/* ---- quantising: formats ---- */
 
 /* TQ1_0 in its first 160 values has five of a byte 32 apart: all 243 groups, each in every byte. */
 TEST(tq1_unpacks_all_groups)

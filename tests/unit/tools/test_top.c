@@ -3,7 +3,6 @@
  * bn-bench top without a process: the numbers of rows, differences of snapshots, folding, sorting, and lines
  * that fit into any number of columns.
  */
-#include "base/error.h"
 #include "tests/unit/unit.h"
 #include "tools/bench/top/top.h"
 

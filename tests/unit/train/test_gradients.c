@@ -58,8 +58,6 @@ static double weighted(const double *y, const double *weights, size_t n)
     return sum;
 }
 
-/* ---- operations ---- */
-
 enum { ROWS = 5, N = 48 };
 
 struct two {
@@ -250,8 +248,6 @@ TEST(test_cross_entropy)
         sum += exp(t.x[i]);
     assert_true(fabs(loss - (log(sum) - t.x[11])) < 1e-12);
 }
-
-/* ---- whole models ---- */
 
 struct whole {
     struct bn_weights w;

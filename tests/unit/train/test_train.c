@@ -10,12 +10,9 @@
 #include "train/ops.h"
 #include "train/optimiser.h"
 #include "train/ranks.h"
-#include "train/real.h"
 #include "train/trainer.h"
 
 static uint64_t random_state = 11;
-
-/* ---- windows ---- */
 
 TEST(every_index_occurs_once)
 {
@@ -60,8 +57,6 @@ TEST(windows_are_parts_of_the_text)
     c.n = 2 * T;
     assert_int_equal(bn_corpus_windows(&c, T), 0);
 }
-
-/* ---- tree ---- */
 
 enum { VALUES = 32 };
 
@@ -303,8 +298,6 @@ TEST(integer_products_have_the_bits_of_float_products)
     assert_memory_equal(y, z, sizeof y);
     bn_weights_close(&w);
 }
-
-/* ---- whole steps ---- */
 
 static void digest_of_run(char hex[BN_SHA256_HEX], unsigned n_threads, uint32_t n_micro, bool muon)
 {

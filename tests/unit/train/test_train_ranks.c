@@ -62,8 +62,6 @@ TEST(any_parts_make_the_same_sum)
                 parts_make_the_same_sum(n, a, b);
 }
 
-/* ---- runs ---- */
-
 enum { IDS = 900, HELD_OUT = 333 };
 
 struct run {
