@@ -61,7 +61,7 @@ static bn_status read_u32(const struct bn_gguf *gguf, const char *arch, const ch
                       "%u is not between %u and %u", *out, min, max);
 }
 
-/* A text that is none of those which are known. */
+/* A text that is not among the known ones. */
 static bn_status unsupported(const struct bn_gguf *gguf, const char *key, const char *what,
                              struct bn_str text, bn_error *err)
 {
