@@ -380,8 +380,8 @@ FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
 # The documents that a person reads; the reference pages of programs are their man pages.
 EXAMPLES := $(call src,examples/*)
-DOCS := README.md LICENSE SECURITY.md CHANGELOG.md docs/tutorial.md docs/seeds.md docs/where-is-what.md \
-    $(call src,docs/howto/*.md docs/explain/*.md docs/reference/*.md)
+DOCS := README.md LICENSE SECURITY.md CHANGELOG.md \
+    $(call src,docs/*.md docs/howto/*.md docs/explain/*.md docs/reference/*.md)
 
 install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, LIBEXECDIR, INCLUDEDIR, MANDIR, DOCDIR
 	@$(MAKE) --no-print-directory install-files
