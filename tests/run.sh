@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test program and script given, JOBS at a time (default: one more than there are processors, since some wait),
+# Runs every test program and script given, JOBS at a time (default: two more than there are processors, since some wait),
 # and counts their TAP lines ("ok ...", "not ok ...", "ok ... # SKIP"). A program that prints no such line, or that fails
 # without one, counts as one failure. The last line printed is "N passed, N failed[, N skipped]"; the exit status is 0
 # only when nothing failed and something passed.
@@ -47,7 +47,7 @@ export work
 export -f run_one
 : >"$work/counts"
 # shellcheck disable=SC2016 # the inner shell expands it
-[ "$#" -eq 0 ] || printf '%s\0' "$@" | xargs -0 -n 1 -P "${JOBS:-$(($(nproc) + 1))}" bash -c 'run_one "$1"' _
+[ "$#" -eq 0 ] || printf '%s\0' "$@" | xargs -0 -n 1 -P "${JOBS:-$(($(nproc) + 2))}" bash -c 'run_one "$1"' _
 read -r passed failed skipped missing < <(awk -v n="$#" '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0, n - NR }' \
     "$work/counts")
 failed=$((failed + missing))

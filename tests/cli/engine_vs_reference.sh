@@ -43,9 +43,9 @@ for model in fixtures/*.gguf; do
     models=$((models + 1))
     case $name in
     shakespeare*) agree "$name" "$model" "$(cut -d, -f1-96 $ids)" "$vocab" "${trained[@]}" ;;
-    *-i2_s-*) agree "$name" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${random[@]}" ;;
-    *qwen3* | *gemma3* | *minicpm* | *group*) agree "$name" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${exact[@]}" ;;
-    *) agree "$name" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${random[@]}" ;;
+    *-i2_s-*) agree "$name" "$model" "$(some_ids "$vocab" 12)" "$vocab" "${random[@]}" ;;
+    *qwen3* | *gemma3* | *minicpm* | *group*) agree "$name" "$model" "$(some_ids "$vocab" 12)" "$vocab" "${exact[@]}" ;;
+    *) agree "$name" "$model" "$(some_ids "$vocab" 12)" "$vocab" "${random[@]}" ;;
     esac
 done
 check "there were models to compare" test "$models" -gt 0
@@ -60,7 +60,7 @@ made() {
     check "made $title" "$out/bn-fixtures" gen "$@" -o "$tmp/made"
     model=$(echo "$tmp"/made/*.gguf)
     vocab=$("$ref" info -m "$model" | value vocab)
-    agree "made $title" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${limits[@]}"
+    agree "made $title" "$model" "$(some_ids "$vocab" 12)" "$vocab" "${limits[@]}"
 }
 for arch in bitnet-b1.58 bitnet llama qwen3; do
     for format in i2_s tq2_0 tq1_0 f16; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whole programs without memory: at a sample of positions an allocation fails, alone or with all later ones, in the programs
 # and in their libraries. The program then ends with 0 (it did not need the memory) or 10, never by a signal and never with a
-# verdict. BN_OOM_POSITIONS (16) is the number of positions per command; more positions find more.
+# verdict. BN_OOM_POSITIONS (12) is the number of positions per command; more positions find more.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
@@ -13,7 +13,7 @@ if nm -D "$out/bn-run" 2>/dev/null | grep -q ' [UT] __asan_init'; then
     skip "allocation failures" "a sanitizer replaces malloc"
     exit
 fi
-positions=${BN_OOM_POSITIONS:-16}
+positions=${BN_OOM_POSITIONS:-12}
 export HF_HOME=$tmp/hub XDG_CACHE_HOME=$tmp/cache XDG_STATE_HOME=$tmp/state XDG_DATA_HOME=$tmp/data XDG_CONFIG_HOME=$tmp/config
 export BN_THREADS=1 # the number of allocations is the same each time
 
