@@ -28,6 +28,7 @@ static _Noreturn void loop(pid_t parent)
     signal(SIGTERM, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0L, 0L, 0L);
     if (getppid() != parent) _exit(0); /* it ended before */
+    raise(SIGSTOP);
     for (;;)
         __asm__ volatile("");
 }
@@ -49,7 +50,9 @@ bn_status bn_loops_start(struct bn_loops **out, unsigned n, bn_error *err)
             bn_loops_end(loops);
             return BN_ERR_UNSUPPORTED;
         }
-        kill(pid, SIGSTOP);
+        /* Until it has stopped itself: one that is stopped before its prctl would stay when this process ends. */
+        while (waitpid(pid, NULL, WUNTRACED) < 0 && errno == EINTR) {
+        }
         loops->pids[loops->n] = pid;
     }
     *out = loops;
