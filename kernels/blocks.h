@@ -63,6 +63,12 @@ static inline const int8_t *plane_of(const struct bn_act *x, const enum product 
     return product == WHOLE ? x->q : x->low;
 }
 
+/* Weights that are summed at once: a constant for I2_S. */
+static inline size_t group_of(const struct bn_ternary *w, const enum product product)
+{
+    return product == WHOLE ? BN_I2S_BLOCK : w->group;
+}
+
 /* Where the four values are that belong to the codes at bits 2p of the sixteen weights from i on. I2_S: i = 16j. */
 static inline size_t four_at(size_t i, size_t p, const enum product product)
 {

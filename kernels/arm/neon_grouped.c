@@ -92,7 +92,7 @@ INLINE void some_quarters(float *y, size_t ldy, const struct bn_ternary *w, cons
                           const size_t n, const enum product product)
 {
     const uint8_t *codes = stored ? NULL : w->codes + tile * 4 * w->k + 16 * first;
-    const size_t group = product == WHOLE ? BN_I2S_BLOCK : w->group;
+    const size_t group = group_of(w, product);
     const uint16_t *scales =
         stored || product == WHOLE ? NULL : w->scales + tile * (w->k / group) * ROWS + 4 * first;
     uint8_t room[4 * BN_MAX_GROUP];

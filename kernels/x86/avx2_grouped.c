@@ -209,7 +209,7 @@ INLINE void span_of_tile(__m256i t[MOST_TOKENS][2], const uint8_t *codes, const 
 INLINE void tile_for(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t tile,
                      const bool stored, const size_t n, const bool vnni, const enum product product)
 {
-    const size_t group = product == WHOLE ? BN_I2S_BLOCK : w->group, n_groups = w->k / group;
+    const size_t group = group_of(w, product), n_groups = w->k / group;
     const size_t span = span_of(group, vnni);
     const uint8_t *codes = stored ? NULL : w->codes + tile * 4 * w->k;
     const uint16_t *scales = stored || product == WHOLE ? NULL : w->scales + tile * n_groups * ROWS;
@@ -352,7 +352,7 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_ternary *w, co
     for (size_t i = 0; i < w->k; i += UNPACKED) {
         size_t len = w->k - i < UNPACKED ? w->k - i : UNPACKED, j = 0;
         const size_t at_once = tokens_at_once(vnni);
-        size_t group = product == WHOLE ? BN_I2S_BLOCK : w->group, first = i / group, n_groups = len / group;
+        size_t group = group_of(w, product), first = i / group, n_groups = len / group;
         unpack_tile(&unpacked, w, tile, i, len);
         for (; j + at_once <= n; j += at_once)
             multiply(acc + j, &unpacked, x + j, first, n_groups, group, at_once, vnni, product);

@@ -135,12 +135,6 @@ INLINE __m512i group_of_tile(const uint8_t *codes, size_t ahead, const struct bn
     return add32(t, minus_sum(x, g, product));
 }
 
-/* Weights that are summed at once. */
-INLINE size_t group_of(const struct bn_ternary *w, const enum product product)
-{
-    return product == WHOLE ? BN_I2S_BLOCK : w->group;
-}
-
 INLINE __m512 scales_at(const uint16_t *scales, size_t g, const enum product product)
 {
     return product == WHOLE ? _mm512_setzero_ps() : widened(scales + g * ROWS);
