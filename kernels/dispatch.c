@@ -17,7 +17,7 @@
 /* The slots as the lists name them. */
 #define SLOT(slot, isa) SLOT_##slot,
 enum { BN_SET_ref(SLOT, SLOT) N_NAMES };
-_Static_assert(N_NAMES == BN_KERNEL_COUNT + 7 && (int)SLOT_to_tiles == (int)BN_KERNEL_TO_TILES,
+_Static_assert(N_NAMES == BN_KERNEL_COUNT + 7 && (int)SLOT_columns_gemv == (int)BN_KERNEL_COLUMNS_GEMV,
                "the list of the reference");
 
 #define CODE(slot, isa) .slot = bn_##slot##_##isa, .name[SLOT_##slot] = #slot "_" #isa,

@@ -34,6 +34,8 @@
 /* A ternary matrix in T5, rows x k; row r starts at codes + r * row_bytes. */
 struct bn_t5 {
     const uint8_t *codes;
+    const uint32_t *picked; /* n_picked rows, ascending, that alone are computed; NULL: all are */
+    size_t n_picked;
     size_t rows, k; /* k is a multiple of the block */
     size_t row_bytes;
     float scale;   /* of the whole matrix */
@@ -70,6 +72,17 @@ struct bn_ternary {
     enum bn_blocks blocks;
     const uint8_t *stored; /* the rows of the file, row_bytes apart */
     size_t row_bytes;
+};
+
+/* The same weights with one scale by columns, for inputs most of which are 0: rows x k, column i at codes + i *
+ * column_bytes, 64-byte aligned. 64 bytes hold 256 rows: row 64m + 16s + 4l + i is in byte 16l + 4m + i at bits 2s. */
+#define BN_COLUMN_ROWS 256u
+
+struct bn_columns {
+    const uint8_t *codes; /* NULL: there are none */
+    size_t rows, k;
+    size_t column_bytes; /* a multiple of 64 */
+    float scale;
 };
 
 /* One row of activations: for weights with one scale as quantize makes it, for those of groups in planes. 16 bits, as
@@ -175,6 +188,7 @@ enum bn_kernel {
     BN_KERNEL_CONV_SILU,
     BN_KERNEL_DELTA,
     BN_KERNEL_TO_TILES,
+    BN_KERNEL_COLUMNS_GEMV,
     BN_KERNEL_COUNT
 };
 
@@ -204,6 +218,10 @@ struct bn_kernels {
     void (*to_tiles)(uint8_t *codes, uint16_t *scales, const struct bn_ternary *w);
     /* A row of quantize in the order of bn_act, and its sum over each group. n is a multiple of group. */
     void (*to_plane)(int8_t *plane, int32_t *sum, const int8_t *q, size_t n, size_t group);
+    /* The bits of ternary_gemv with I2_S: n of the inputs, used[0] < used[1] < ..., are not 0, and only their columns are
+     * read. */
+    void (*columns_gemv)(float *y, const struct bn_columns *w, const struct bn_act *x, const uint32_t *used,
+                         size_t n);
     /* The bits of ternary_gemv with I2_S, from codes in T5; bytes that no packing makes have a 3 as
      * fourth or last digit. */
     void (*t5_gemv)(float *y, const struct bn_t5 *w, const struct bn_act *x);

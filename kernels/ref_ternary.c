@@ -9,7 +9,9 @@
 
 void bn_t5_gemv_ref(float *y, const struct bn_t5 *w, const struct bn_act *x)
 {
-    for (size_t r = 0; r < w->rows; r++) {
+    size_t n = w->picked != NULL ? w->n_picked : w->rows;
+    for (size_t nth = 0; nth < n; nth++) {
+        size_t r = w->picked != NULL ? w->picked[nth] : nth;
         const uint8_t *byte = w->codes + r * w->row_bytes;
         int32_t sum = 0;
         for (size_t i = 0; i < w->k; i += BN_T5_BLOCK)
@@ -35,6 +37,19 @@ void bn_t5_pack_ref(uint8_t *out, const uint8_t *codes, size_t k)
         memcpy(&sum, byte, sizeof sum);
         sum += (eight >> shift & 0x0303030303030303u) * weight;
         memcpy(byte, &sum, sizeof sum);
+    }
+}
+
+void bn_columns_gemv_ref(float *y, const struct bn_columns *w, const struct bn_act *x, const uint32_t *used,
+                         size_t n)
+{
+    for (size_t r = 0; r < w->rows; r++) {
+        size_t in_line = r % BN_COLUMN_ROWS;
+        const uint8_t *byte = w->codes + r / BN_COLUMN_ROWS * 64 + in_line % 16 / 4 * 16 + in_line / 64 * 4 + r % 4;
+        int32_t sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += ((byte[used[i] * w->column_bytes] >> (2 * (in_line / 16 % 4)) & 3) - 1) * x->q[used[i]];
+        y[r] = (float)sum / x->scale * w->scale;
     }
 }
 

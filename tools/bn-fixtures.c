@@ -37,6 +37,8 @@ static const struct bn_option GEN[] = {
     BN_RARE("group", "weights that share a scale [by format; i2_s: all]",
             BN_TO_U32(OF, spec.group, 64, 1024)),
     BN_OPTION("zeros", "share of the weights that are zero [0.42]", BN_TO_F64(OF, zeros, 0, 0.9)),
+    BN_RARE("idle", "percent of the units of a feed-forward part that are never active [0]",
+            BN_TO_U32(OF, spec.idle, 1, 90)),
     BN_RARE("embedding", "qwen3, maple: storage of embedding and head", .arg = "ternary|f16",
             .preset = "ternary", BN_TO_CHOICE(OF, embedding)),
     BN_RARE("head-width", "width of an attention head [by architecture]",

@@ -167,6 +167,8 @@ static void account(struct bn_session *s, size_t n_logits)
     s->work.tokens += s->run.n;
     s->work.head_passes += n_logits > 0;
     s->work.heads += n_logits;
+    s->work.skipped_rows += s->run.skipped_rows;
+    s->work.skipped_columns += s->run.skipped_columns;
     s->work.experts += s->run.n_experts;
 }
 
@@ -176,6 +178,7 @@ bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_erro
     s->run.logits = logits;
     s->run.n_best = n_best;
     s->run.n_rescored = 0;
+    s->run.skipped_rows = s->run.skipped_columns = 0;
     s->run.n_experts = 0;
     s->run.bad_row = false;
     if (s->link != NULL) BN_TRY(bn_lead_pass(s, err));
@@ -230,7 +233,9 @@ void bn_layer_ffn(const struct pass *p, uint32_t n)
     bn_prepare_inputs(p, "ffn_gate_norm_in", n, inputs, s->norm_in, &l->gate);
     bn_project(p, BN_BRICK_GATE_PROJECTION, &l->gate, s->gate);
     if (l->up.input_norm != NULL) bn_next_inputs(p, "ffn_up_norm_in", n, inputs, &l->up);
-    bn_project(p, BN_BRICK_UP_PROJECTION, &l->up, s->up);
+    struct pass gated = *p;
+    if (hp->activation == BN_ACTIVATION_RELU2) gated.gate = s->gate;
+    bn_project(&gated, BN_BRICK_UP_PROJECTION, &l->up, s->up);
     bn_trace_layer(p, "gate", n, s->gate, hp->n_ff);
     bn_trace_layer(p, "up", n, s->up, hp->n_ff);
     activate(p, &l->gate);

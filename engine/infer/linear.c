@@ -206,37 +206,105 @@ enum bn_kernel bn_multiply_ternary(const struct pass *p, const struct bn_ternary
     return slot;
 }
 
-/* y = W act for rows from ... to of a matrix in T5. */
-static enum bn_kernel multiply_t5(const struct pass *p, const struct bn_t5 *w, size_t from, size_t to,
-                                  float *y)
+/* ---- what a token does not need ---- */
+
+/* The rows of up whose gate is above 0. The others become 0. */
+static size_t pick_rows(uint32_t *picked, const float *gate, float *y, size_t n_rows)
 {
-    struct bn_t5 part = *w;
+    size_t n = 0;
+    memset(y, 0, n_rows * sizeof *y);
+    for (size_t r = 0; r < n_rows; r++) {
+        picked[n] = (uint32_t)r;
+        n += gate[r] > 0.0f;
+    }
+    return n;
+}
+
+/* Not where a product could overflow, since 0 times infinity is not 0. */
+static bool may_pick(const struct pass *p, const struct bn_linear *lin, const struct bn_act *act)
+{
+    return p->gate != NULL && p->s->used != NULL && p->s->trace == NULL && p->m->ranks == NULL &&
+           act->scale > 1e-20f && lin->w.scale < 1e10f;
+}
+
+/* y = W act for rows from ... to of a matrix in T5, with a gate for those that it asks for. Returns their number. */
+static size_t multiply_t5(const struct pass *p, const struct bn_linear *lin, size_t from, size_t to, float *y)
+{
+    struct bn_t5 part = lin->packed;
+    const struct bn_act *act = p->s->act + own_row(p);
     part.codes += from * part.row_bytes;
     part.rows = to - from;
-    if (part.rows > 0) p->kernels->t5_gemv(y, &part, p->s->act + own_row(p));
-    return BN_KERNEL_T5_GEMV;
+    if (may_pick(p, lin, act)) {
+        uint32_t *picked = p->s->used + (size_t)p->thread * lin->rows;
+        part.n_picked = pick_rows(picked, p->gate + from, y, part.rows);
+        part.picked = picked;
+        atomic_fetch_add(&p->s->run.skipped_rows, part.rows - part.n_picked);
+    }
+    size_t n = part.picked != NULL ? part.n_picked : part.rows;
+    if (n > 0) p->kernels->t5_gemv(y, &part, act);
+    return n;
+}
+
+/* Of a token, at most one in so many inputs must be other than 0, so that reading their columns alone is faster. */
+#define COLUMNS_PAY 2u
+
+/* The numbers of the values that are not 0, of k, a multiple of 8. */
+static size_t find_used(uint32_t *used, const int8_t *q, size_t k)
+{
+    const uint64_t low7 = 0x7F7F7F7F7F7F7F7Fu;
+    size_t n = 0;
+    for (size_t i = 0; i < k; i += 8) {
+        uint64_t eight;
+        memcpy(&eight, q + i, sizeof eight);
+        for (uint64_t set = (((eight & low7) + low7) | eight) & ~low7; set != 0; set &= set - 1)
+            used[n++] = (uint32_t)(i + (size_t)__builtin_ctzll(set) / 8);
+    }
+    return n;
+}
+
+/* y = W act from columns of W, when they are there and pay. Every thread finds the same columns. */
+static bool multiply_columns(const struct pass *p, const struct bn_linear *lin, float *y)
+{
+    struct bn_columns part = lin->columns;
+    struct bn_session *s = p->s;
+    if (p->n != 1 || part.codes == NULL) return false;
+    const struct bn_act *act = s->act + own_row(p);
+    uint32_t *used = s->used + (size_t)p->thread * part.k;
+    size_t n = find_used(used, act->q, part.k), from, to;
+    if (n > part.k / COLUMNS_PAY) return false;
+    my_share(p, part.rows, BN_COLUMN_ROWS, &from, &to);
+    part.codes += from / 4;
+    part.rows = to - from;
+    kernel_begin(p);
+    if (part.rows > 0) p->kernels->columns_gemv(y + lin->first + from, &part, act, used, n);
+    kernel_end(p, BN_KERNEL_COLUMNS_GEMV, n * ((part.rows + 3) / 4), shape(part.rows, n, 1));
+    if (p->thread == 0) s->run.skipped_columns += part.k - n;
+    meet(p); /* others added rows of y by other shares */
+    return true;
 }
 
 size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float *y)
 {
     size_t from, to, ldy = lin->rows, n_rows, row_bytes = lin->row_bytes;
     my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
-    enum bn_kernel slot;
+    enum bn_kernel slot = BN_KERNEL_T5_GEMV;
     float *mine = y + lin->first + from;
     n_rows = to - from;
-    kernel_begin(p);
-    if (p->n == 1 && lin->packed.codes != NULL) {
-        slot = multiply_t5(p, &lin->packed, from, to, mine);
-        row_bytes = lin->packed.row_bytes;
-    } else {
-        struct bn_ternary part = bn_ternary_part(&lin->w, from, to);
-        slot = bn_multiply_ternary(p, &part, p->s->act + own_row(p), mine, ldy, p->n);
+    if (!multiply_columns(p, lin, y)) {
+        kernel_begin(p);
+        if (p->n == 1 && lin->packed.codes != NULL) {
+            n_rows = multiply_t5(p, lin, from, to, mine);
+            row_bytes = lin->packed.row_bytes;
+        } else {
+            struct bn_ternary part = bn_ternary_part(&lin->w, from, to);
+            slot = bn_multiply_ternary(p, &part, p->s->act + own_row(p), mine, ldy, p->n);
+        }
+        kernel_end(p, slot, n_rows * row_bytes, shape(n_rows, lin->k, p->n));
     }
-    kernel_end(p, slot, n_rows * row_bytes, shape(n_rows, lin->k, p->n));
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
-        for (size_t r = 0; r < n_rows; r++)
+        for (size_t r = 0; r < to - from; r++)
             mine[j * ldy + r] *= lin->extra_scale;
-    return n_rows * p->n;
+    return (to - from) * p->n;
 }
 
 void bn_project(const struct pass *p, enum bn_brick brick, const struct bn_linear *lin, float *y)

@@ -147,6 +147,7 @@ static void lay_out(struct bn_session *s, struct arena *a)
     }
     s->tile_bytes = tile_bytes(s->model);
     if (s->tile_bytes > 0) take(a, &s->tiles, s->tile_bytes, s->n_threads, 1);
+    if (s->model->repacking.columns) take(a, &s->used, hp->n_ff, s->n_threads, sizeof *s->used);
     lay_out_experts(s, a, n_rows);
     take(a, &s->scores, bn_score_row(s) * BN_QUERIES, s->n_threads, sizeof *s->scores);
     take(a, &s->queries, (size_t)hp->head_dim * 2 * BN_QUERIES, s->n_threads, sizeof *s->queries);

@@ -166,6 +166,7 @@ struct bn_session {
     /* The inputs of linear layers, padded to the block: of 8 bits with one scale a row, for weights in tiles in a
      * plane as well, or of 16 bits in two planes with a step for each group. */
     int8_t *act_q, *act_low; /* the 8 bits, or the high plane; the low plane: NULL without weights in tiles */
+    uint32_t *used;          /* n_threads rows: which inputs are not 0; NULL without weights in columns */
     float *rotated;          /* n_threads rows of the widest layer input; NULL unless the model is rotated */
     float *tried;            /* n_threads matrices of recurrent layers; NULL without such layers */
     struct bn_act *act;
@@ -213,6 +214,8 @@ struct bn_session {
         float *logits;   /* n_heads rows of n_vocab; NULL: only hidden states are wanted */
         size_t n_best;   /* of the logits that matter; 0: all */
         atomic_size_t n_rescored;
+        atomic_size_t skipped_rows; /* of up, over all layers */
+        size_t skipped_columns;     /* of down */
         uint64_t n_experts;         /* that were read, over all layers */
         struct bn_brick_timer team; /* starting the team, then joining it */
         atomic_bool bad_row;        /* an embedding row or the hidden state is not finite */

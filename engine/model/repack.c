@@ -138,10 +138,84 @@ static bn_status make_tiles(struct bn_model *m, struct bn_linear *lin, bn_error 
     return BN_OK;
 }
 
+/* ---- columns ---- */
+
+/* Down of a squared ReLU has inputs most of which are 0. */
+static bool wants_columns(const struct bn_model *m)
+{
+    return m->hp.activation == BN_ACTIVATION_RELU2 && m->hp.experts.n == 0 &&
+           m->kernels->columns_gemv != bn_kernels_ref.columns_gemv;
+}
+
+static size_t column_bytes(const struct bn_ternary *w)
+{
+    return (w->rows + BN_COLUMN_ROWS - 1) / BN_COLUMN_ROWS * (BN_COLUMN_ROWS / 4);
+}
+
+/* 128 columns of four rows, 16 apart, of a line of each column. `row` has a block of each row. */
+static void put_rows(uint8_t *out, const uint8_t *const row[4])
+{
+    const uint64_t threes = 0x0303030303030303u;
+    for (size_t p = 0; p < 32; p += 8) {
+        uint64_t eight[4];
+        for (size_t s = 0; s < 4; s++)
+            memcpy(&eight[s], row[s] + p, sizeof eight[s]);
+        for (size_t f = 0; f < 4; f++) {
+            uint64_t codes = 0;
+            for (size_t s = 0; s < 4; s++)
+                codes |= (eight[s] >> (6 - 2 * f) & threes) << 2 * s;
+            for (size_t i = 0; i < 8; i++)
+                out[(32 * f + p + i) * 64] = (uint8_t)(codes >> 8 * i);
+        }
+    }
+}
+
+struct columns {
+    const struct bn_ternary *w;
+    uint8_t *codes;
+    size_t k, each; /* columns, and bytes of one */
+};
+
+/* Lines of 256 rows of all columns. */
+static void columns_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    const struct columns *job = arg;
+    const struct bn_ternary *w = job->w;
+    uint8_t lines[BN_I2S_BLOCK][64];
+    size_t from, to;
+    bn_team_share(w->rows, BN_COLUMN_ROWS, thread, n_threads, &from, &to);
+    for (size_t r = from; r < to; r += BN_COLUMN_ROWS)
+        for (size_t i = 0; i < job->k; i += BN_I2S_BLOCK) {
+            for (size_t b = 0; b < 64; b++) {
+                const uint8_t *row[4];
+                for (size_t s = 0; s < 4; s++) {
+                    size_t at = r + 64 * (b % 16 / 4) + 16 * s + 4 * (b / 16) + b % 4;
+                    row[s] = w->stored + bn_min_size(at, w->rows - 1) * w->row_bytes + i / 4;
+                }
+                put_rows(lines[0] + b, row);
+            }
+            for (size_t c = 0; c < BN_I2S_BLOCK && i + c < job->k; c++)
+                memcpy(job->codes + (i + c) * job->each + r / 4, lines[c], sizeof lines[c]);
+        }
+}
+
+static bn_status make_columns(struct bn_model *m, struct bn_linear *lin, bn_error *err)
+{
+    if (lin->w.rows == 0 || lin->w.blocks != BN_BLOCKS_I2S) return BN_OK;
+    size_t each = column_bytes(&lin->w);
+    struct columns job = {&lin->w, bn_model_own(m, lin->k, each), lin->k, each};
+    if (job.codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the weights");
+    bn_mem_advise_huge(job.codes, lin->k * each);
+    bn_team_once(lin->k * each < 1u << 20 ? 1 : bn_team_cores(), columns_share, &job);
+    lin->columns = (struct bn_columns){job.codes, lin->w.rows, lin->k, each, lin->w.scale};
+    return BN_OK;
+}
+
 /* The head comes with the last layer. */
 static bn_status tile_layer(struct bn_model *m, uint32_t layer, bn_error *err)
 {
     size_t in_layer = bn_model_n_linears(m) / m->hp.n_layer;
+    if (m->repacking.columns) BN_TRY(make_columns(m, &m->layers[layer].down, err));
     for (size_t i = layer * in_layer; i < (layer + 1) * in_layer; i++)
         BN_TRY(make_tiles(m, bn_model_linear(m, i), err));
     return layer + 1 < m->hp.n_layer ? BN_OK : make_tiles(m, &m->head_linear, err);
@@ -154,6 +228,16 @@ static void plan_tiles(struct bn_model *m)
     for (size_t i = 0; i < bn_model_n_linears(m); i++)
         r->tiles_bytes += tiles_bytes(bn_model_linear(m, i));
     r->tiles = r->tiles_bytes > 0;
+}
+
+static void plan_columns(struct bn_model *m)
+{
+    struct bn_repacking *r = &m->repacking;
+    for (size_t i = 0; wants_columns(m) && i < m->hp.n_layer; i++) {
+        const struct bn_linear *down = &m->layers[i].down;
+        if (down->w.blocks == BN_BLOCKS_I2S) r->columns_bytes += (uint64_t)down->k * column_bytes(&down->w);
+    }
+    r->columns = r->columns_bytes > 0;
 }
 
 /* ---- the head ---- */
@@ -244,7 +328,8 @@ uint64_t bn_repack_bytes(const struct bn_model *m)
 {
     const struct bn_repacking *r = &m->repacking;
     uint64_t head = r->head ? (uint64_t)m->head.rows * (m->head.k + 3 * sizeof(float)) : 0;
-    return head + (r->ternary ? r->codes_bytes : 0) + (r->tiles ? r->tiles_bytes : 0);
+    return head + (r->ternary ? r->codes_bytes : 0) + (r->tiles ? r->tiles_bytes : 0) +
+           (r->columns ? r->columns_bytes : 0);
 }
 
 /* Beside the file, which is read meanwhile, and with an eighth more for everything else. */
@@ -264,8 +349,10 @@ static void plan(struct bn_model *m, const bn_model_options *options)
         /* A head of 8 bits or fewer gains nothing. */
         r->head = m->head.k <= SCREEN_MAX_K && m->head.row_bytes >= 2 * m->head.k;
         plan_ternary(m, options);
+        plan_columns(m);
     }
     bool limited = options->repack == BN_REPACK_AUTO && bn_repack_bytes(m) > 0;
+    if (limited && !has_room(m)) r->columns = false;
     if (limited && r->ternary && !has_room(m)) r->tiles = false; /* of several tokens */
     r->no_room = limited && !has_room(m);
     if (r->no_room) return;

@@ -176,6 +176,39 @@ void bn_ternary_gemm_neon(float *y, size_t ldy, const struct bn_ternary *w, cons
     BY_PRODUCT(w, x, ternary_gemm, y, ldy, w, x, n);
 }
 
+/* ---- columns ---- */
+
+#define bytes_of vreinterpretq_u8_u32
+#define pairs_of vreinterpretq_u16_u32
+#define low8(a, b) vreinterpretq_u32_u8(vzip1q_u8(bytes_of(a), bytes_of(b)))
+#define high8(a, b) vreinterpretq_u32_u8(vzip2q_u8(bytes_of(a), bytes_of(b)))
+#define low16(a, b) vreinterpretq_u32_u16(vzip1q_u16(pairs_of(a), pairs_of(b)))
+#define high16(a, b) vreinterpretq_u32_u16(vzip2q_u16(pairs_of(a), pairs_of(b)))
+#define vec_load(at) vreinterpretq_u32_u8(vld1q_u8(at))
+#define vec_right4(v) vshrq_n_u32(v, 4)
+#define vec_mask(v, byte) vandq_u32(v, vdupq_n_u32(byte * 0x01010101u))
+
+INLINE uint32x4_t repeat4(const int8_t *at)
+{
+    uint32_t word;
+    memcpy(&word, at, sizeof word);
+    return vdupq_n_u32(word);
+}
+
+INLINE void vec_add_dot(int32_t *sums, uint32x4_t u, uint32x4_t s, const bool vnni)
+{
+    (void)vnni;
+    vst1q_s32(sums, vdotq_s32(vld1q_s32(sums), vreinterpretq_s8_u32(u), vreinterpretq_s8_u32(s)));
+}
+
+#include "kernels/columns.h"
+
+void bn_columns_gemv_neon(float *y, const struct bn_columns *w, const struct bn_act *x, const uint32_t *used,
+                          size_t n)
+{
+    columns_gemv(y, w, x, used, n, true);
+}
+
 /* ---- activations ---- */
 
 /* The low bytes of sixteen values in the order of a plane: byte m of lane p belongs to element 4m + p. */

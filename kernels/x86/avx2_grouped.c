@@ -375,6 +375,27 @@ INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_ternary *w, const
                             product);
 }
 
+/* ---- columns ---- */
+
+#define low8 _mm256_unpacklo_epi8
+#define high8 _mm256_unpackhi_epi8
+#define low16 _mm256_unpacklo_epi16
+#define high16 _mm256_unpackhi_epi16
+#define vec_load load256
+#define vec_right4(v) _mm256_srli_epi16(v, 4)
+#define vec_mask mask
+
+INLINE void vec_add_dot(int32_t *sums, __m256i u, __m256i s, const bool vnni)
+{
+    __m256i sum = load256(sums);
+    sum = vnni ? dot(sum, u, s, true) : _mm256_add_epi32(sum, widen(_mm256_maddubs_epi16(u, s), false));
+    _mm256_store_si256((void *)sums, sum);
+}
+
+#include "kernels/columns.h"
+
+/* ---- the slots ---- */
+
 #define DEFINE(isa, vnni)                                                                                \
     void bn_ternary_gemv_##isa(float *y, const struct bn_ternary *w, const struct bn_act *x)             \
     {                                                                                                    \
@@ -384,6 +405,11 @@ INLINE void ternary_gemm(float *y, size_t ldy, const struct bn_ternary *w, const
                                size_t n)                                                                 \
     {                                                                                                    \
         BY_PRODUCT(w, x, ternary_gemm, y, ldy, w, x, n, vnni);                                           \
+    }                                                                                                    \
+    void bn_columns_gemv_##isa(float *y, const struct bn_columns *w, const struct bn_act *x,             \
+                               const uint32_t *used, size_t n)                                           \
+    {                                                                                                    \
+        columns_gemv(y, w, x, used, n, vnni);                                                            \
     }
 
 DEFINE(avx2, false)

@@ -426,6 +426,30 @@ void bn_ternary_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w
     BY_PRODUCT(w, x, gemm, y, ldy, w, x, n);
 }
 
+/* ---- columns ---- */
+
+#define low8 _mm512_unpacklo_epi8
+#define high8 _mm512_unpackhi_epi8
+#define low16 _mm512_unpacklo_epi16
+#define high16 _mm512_unpackhi_epi16
+#define vec_load load512
+#define vec_right4(v) _mm512_srli_epi16(v, 4)
+#define vec_mask(v, byte) ((v) & _mm512_set1_epi8(byte))
+
+INLINE void vec_add_dot(int32_t *sums, __m512i u, __m512i s, const bool vnni)
+{
+    (void)vnni; /* always */
+    _mm512_store_si512(sums, dot4(_mm512_load_si512(sums), u, s));
+}
+
+#include "kernels/columns.h"
+
+void bn_columns_gemv_avx512vnni(float *y, const struct bn_columns *w, const struct bn_act *x,
+                                const uint32_t *used, size_t n)
+{
+    columns_gemv(y, w, x, used, n, true);
+}
+
 /* ---- activations ---- */
 
 INLINE __m512 magnitude(const float *x)

@@ -20,6 +20,8 @@ static const _Alignas(64) uint8_t LAST_84[64] = {TIMES_64(LAST, 0)};
 
 #define STREAM_AHEAD 8192u /* bytes from where a row is read to the place to prefetch meanwhile */
 
+#define T5_ROWS_AHEAD 16u  /* the same in rows, where some are left out */
+
 #define ONE_21ST 0x3CF3CF3D /* times 21 it is 1 modulo 2^32: it divides multiples of 21 */
 
 struct t5_sums {
@@ -48,20 +50,39 @@ INLINE __m512i t5_lanes(const struct t5_sums *sums)
     return add32(add32(low, middle), last);
 }
 
-/* n neighbouring rows (a constant) share the activations. What is prefetched goes on from line to line,
- * whichever row it belongs to: memory likes one ascending stream better than two that alternate. */
-INLINE void t5_rows(__m512i *lanes, const uint8_t *codes, size_t row_bytes, const int8_t *q, size_t k,
+/* The rows of which the n'th to come are computed now, and where those lie that are prefetched meanwhile. */
+struct t5_pair {
+    const uint8_t *row[2], *ahead[2];
+};
+
+INLINE const uint8_t *t5_row(const struct bn_t5 *w, size_t nth)
+{
+    if (w->picked == NULL) return w->codes + nth * w->row_bytes;
+    return w->codes + w->picked[nth < w->n_picked ? nth : w->n_picked - 1] * w->row_bytes;
+}
+
+INLINE struct t5_pair t5_pair(const struct bn_t5 *w, size_t nth)
+{
+    size_t ahead = nth + (w->picked == NULL ? STREAM_AHEAD / w->row_bytes : T5_ROWS_AHEAD);
+    return (struct t5_pair){{t5_row(w, nth), t5_row(w, nth + 1)}, {t5_row(w, ahead), t5_row(w, ahead + 1)}};
+}
+
+/* n rows (a constant) share the activations. What is prefetched goes on from line to line, whichever row it belongs to:
+ * memory likes one ascending stream better than two that alternate. */
+INLINE void t5_rows(__m512i *lanes, const struct t5_pair *pair, size_t row_bytes, const int8_t *q, size_t k,
                     const size_t n)
 {
     struct t5_sums sums[2] = {0};
-    const char *ahead = (const char *)codes + STREAM_AHEAD;
-    for (const int8_t *end = q + k; q < end; q += BN_T5_BLOCK, codes += BN_T5_BLOCK_BYTES) {
+    const uint8_t *ahead = pair->ahead[0], *end_of_row = ahead + row_bytes;
+    for (size_t i = 0, at = 0; i < k; i += BN_T5_BLOCK, at += BN_T5_BLOCK_BYTES) {
         __m512i act[5];
         for (size_t d = 0; d < 5; d++)
-            act[d] = load512(q + 64 * d);
-        for (size_t r = 0; r < n; r++, ahead += BN_T5_BLOCK_BYTES) {
-            _mm_prefetch(ahead, _MM_HINT_T0);
-            t5_add(&sums[r], codes + r * row_bytes, act);
+            act[d] = load512(q + i + 64 * d);
+        for (size_t r = 0; r < n; r++) {
+            _mm_prefetch((const char *)ahead, _MM_HINT_T0);
+            ahead += BN_T5_BLOCK_BYTES;
+            if (ahead == end_of_row) ahead = pair->ahead[1];
+            t5_add(&sums[r], pair->row[r] + at, act);
         }
     }
     for (size_t r = 0; r < n; r++)
@@ -72,15 +93,23 @@ INLINE void t5_rows(__m512i *lanes, const uint8_t *codes, size_t row_bytes, cons
 void bn_t5_gemv_avx512vbmi(float *y, const struct bn_t5 *w, const struct bn_act *x)
 {
     __m512i lanes[16] = {0};
-    for (size_t row = 0; row < w->rows; row += 16) {
-        size_t n = w->rows - row < 16 ? w->rows - row : 16, r = 0;
-        const uint8_t *codes = w->codes + row * w->row_bytes;
-        for (; r + 2 <= n; r += 2)
-            t5_rows(lanes + r, codes + r * w->row_bytes, w->row_bytes, x->q, w->k, 2);
-        if (r < n) t5_rows(lanes + r, codes + r * w->row_bytes, w->row_bytes, x->q, w->k, 1);
+    size_t n_rows = w->picked != NULL ? w->n_picked : w->rows;
+    for (size_t row = 0; row < n_rows; row += 16) {
+        size_t n = n_rows - row < 16 ? n_rows - row : 16, r = 0;
+        for (; r < n; r += 2) {
+            struct t5_pair pair = t5_pair(w, row + r);
+            if (r + 2 <= n)
+                t5_rows(lanes + r, &pair, w->row_bytes, x->q, w->k, 2);
+            else
+                t5_rows(lanes + r, &pair, w->row_bytes, x->q, w->k, 1);
+        }
+        __mmask16 here = (__mmask16)((1u << n) - 1u);
         __m512 t = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum_each(lanes), _mm512_set1_epi32(x->total)));
         t = _mm512_mul_ps(_mm512_div_ps(t, _mm512_set1_ps(x->scale)), _mm512_set1_ps(w->scale));
-        _mm512_mask_storeu_ps(y + row, (__mmask16)((1u << n) - 1u), t);
+        if (w->picked == NULL)
+            _mm512_mask_storeu_ps(y + row, here, t);
+        else
+            _mm512_mask_i32scatter_ps(y, here, _mm512_maskz_loadu_epi32(here, w->picked + row), t, 4);
     }
 }
 

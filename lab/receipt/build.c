@@ -268,6 +268,8 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     BN_PUT_COUNTS(work, {"generations", gen->n_together}, {"passes", w->passes}, {"single", w->single},
                   {"tokens", w->tokens}, {"head_passes", w->head_passes}, {"heads", w->heads},
                   {"attended", w->attended}, {"attended_local", w->attended_local});
+    if (w->skipped_rows > 0) bn_json_put_u64(work, "skipped_rows", w->skipped_rows);
+    if (w->skipped_columns > 0) bn_json_put_u64(work, "skipped_columns", w->skipped_columns);
     if (b->model->hp.experts.n != 0) bn_json_put_u64(work, "experts", w->experts);
     if (gen->drafts.passes > 0)
         BN_PUT_COUNTS(bn_json_put_object(measurement, "drafts"), {"passes", gen->drafts.passes},

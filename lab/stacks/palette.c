@@ -33,8 +33,9 @@ static const unsigned char SLOTS[BN_KERNEL_COUNT] = {
     [BN_KERNEL_TO_PLANE] = BN_CLASS_QUANTIZE,     [BN_KERNEL_ROTATE] = BN_CLASS_QUANTIZE,
     [BN_KERNEL_SIGMOID_MUL] = BN_CLASS_ATTENTION, [BN_KERNEL_CONV_SILU] = BN_CLASS_ATTENTION,
     [BN_KERNEL_DELTA] = BN_CLASS_ATTENTION,       [BN_KERNEL_TO_TILES] = BN_CLASS_QUANTIZE,
+    [BN_KERNEL_COLUMNS_GEMV] = BN_CLASS_MULTIPLY,
 };
-_Static_assert(BN_KERNEL_TO_TILES + 1 == BN_KERNEL_COUNT, "a slot without a class");
+_Static_assert(BN_KERNEL_COLUMNS_GEMV + 1 == BN_KERNEL_COUNT, "a slot without a class");
 
 /* The class of "ternary_gemv_avx2", also as the function "bn_ternary_gemv_avx2". */
 static bool is_kernel(enum bn_class *is, const char *name, size_t length)
