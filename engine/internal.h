@@ -124,16 +124,16 @@ bn_screen_stat bn_session_screen_stat(const bn_session *session);
 
 /* What passes of a session were. */
 typedef struct bn_work {
-    uint64_t passes;         /* over the model */
-    uint64_t single;         /* of one token */
-    uint64_t tokens;         /* that were evaluated */
-    uint64_t head_passes;    /* that ended in the head */
-    uint64_t heads;          /* rows of logits */
-    uint64_t attended;       /* pairs of a token and one that it attends to, in a layer */
-    uint64_t attended_local; /* the same in a local layer; 0 without such layers */
+    uint64_t passes;          /* over the model */
+    uint64_t single;          /* of one token */
+    uint64_t tokens;          /* that were evaluated */
+    uint64_t head_passes;     /* that ended in the head */
+    uint64_t heads;           /* rows of logits */
+    uint64_t attended;        /* pairs of a token and one that it attends to, in a layer */
+    uint64_t attended_local;  /* the same in a local layer; 0 without such layers */
     uint64_t skipped_rows;    /* of up, that passes of one token did not need, over all layers */
     uint64_t skipped_columns; /* of down, in layers where columns were multiplied */
-    uint64_t experts;        /* that a pass read, over all layers and passes; 0 without experts */
+    uint64_t experts;         /* that a pass read, over all layers and passes; 0 without experts */
 } bn_work;
 
 /* What ranks exchanged while they evaluated. */

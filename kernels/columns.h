@@ -10,7 +10,7 @@
 #ifndef BN_KERNELS_COLUMNS_H
 #define BN_KERNELS_COLUMNS_H
 
-#define COLUMNS_AHEAD 32u /* columns from those in use to those to prefetch */
+#define COLUMNS_AHEAD 32u  /* columns from those in use to those to prefetch */
 #define COLUMNS_ROWS 4096u /* whose sums lie on the stack, 16 KiB */
 
 struct four_columns {
@@ -19,8 +19,8 @@ struct four_columns {
 };
 
 /* The i'th four of n columns. The last one is repeated, times 0. */
-INLINE struct four_columns four_columns(const struct bn_columns *w, const uint8_t *codes, const struct bn_act *x,
-                                        const uint32_t *used, size_t i, size_t n)
+INLINE struct four_columns four_columns(const struct bn_columns *w, const uint8_t *codes,
+                                        const struct bn_act *x, const uint32_t *used, size_t i, size_t n)
 {
     struct four_columns four;
     for (size_t c = 0; c < 4; c++) {

@@ -45,7 +45,8 @@ void bn_columns_gemv_ref(float *y, const struct bn_columns *w, const struct bn_a
 {
     for (size_t r = 0; r < w->rows; r++) {
         size_t in_line = r % BN_COLUMN_ROWS;
-        const uint8_t *byte = w->codes + r / BN_COLUMN_ROWS * 64 + in_line % 16 / 4 * 16 + in_line / 64 * 4 + r % 4;
+        const uint8_t *byte =
+            w->codes + r / BN_COLUMN_ROWS * 64 + in_line % 16 / 4 * 16 + in_line / 64 * 4 + r % 4;
         int32_t sum = 0;
         for (size_t i = 0; i < n; i++)
             sum += ((byte[used[i] * w->column_bytes] >> (2 * (in_line / 16 % 4)) & 3) - 1) * x->q[used[i]];

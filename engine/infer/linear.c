@@ -6,6 +6,8 @@
 #include "infer/pass.h"
 #include "model/weights.h"
 
+#define CACHE_LINE 64u
+
 /* Row i of some data is row index[i] of the batch, or i without an index. */
 static const struct bn_row *traced_row(const struct pass *p, const uint32_t *index, size_t i)
 {
@@ -206,6 +208,15 @@ enum bn_kernel bn_multiply_ternary(const struct pass *p, const struct bn_ternary
     return slot;
 }
 
+/* y = W act for rows from ... to of a matrix in T5. */
+static void multiply_t5(const struct pass *p, const struct bn_t5 *w, size_t from, size_t to, float *y)
+{
+    struct bn_t5 part = *w;
+    part.codes += from * part.row_bytes;
+    part.rows = to - from;
+    if (part.rows > 0) p->kernels->t5_gemv(y, &part, p->s->act + own_row(p));
+}
+
 /* ---- what a token does not need ---- */
 
 /* The rows of up whose gate is above 0. The others become 0. */
@@ -221,27 +232,53 @@ static size_t pick_rows(uint32_t *picked, const float *gate, float *y, size_t n_
 }
 
 /* Not where a product could overflow, since 0 times infinity is not 0. */
-static bool may_pick(const struct pass *p, const struct bn_linear *lin, const struct bn_act *act)
+static bool may_pick(const struct pass *p, const struct bn_linear *lin)
 {
-    return p->gate != NULL && p->s->used != NULL && p->s->trace == NULL && p->m->ranks == NULL &&
-           act->scale > 1e-20f && lin->w.scale < 1e10f;
+    return p->gate != NULL && p->n == 1 && p->s->used != NULL && p->s->trace == NULL && p->m->ranks == NULL &&
+           p->s->act[own_row(p)].scale > 1e-20f && lin->w.scale < 1e10f;
 }
 
-/* y = W act for rows from ... to of a matrix in T5, with a gate for those that it asks for. Returns their number. */
-static size_t multiply_t5(const struct pass *p, const struct bn_linear *lin, size_t from, size_t to, float *y)
+/* Picked rows of I2_S: sixteen at a time are brought together, as a part of a file. */
+static void multiply_picked(const struct pass *p, const struct bn_ternary *w, const uint32_t *picked,
+                            size_t n, float *y)
 {
-    struct bn_t5 part = lin->packed;
-    const struct bn_act *act = p->s->act + own_row(p);
-    part.codes += from * part.row_bytes;
-    part.rows = to - from;
-    if (may_pick(p, lin, act)) {
-        uint32_t *picked = p->s->used + (size_t)p->thread * lin->rows;
-        part.n_picked = pick_rows(picked, p->gate + from, y, part.rows);
-        part.picked = picked;
-        atomic_fetch_add(&p->s->run.skipped_rows, part.rows - part.n_picked);
+    struct bn_ternary part = *w;
+    uint8_t *rows = p->s->tiles + (size_t)p->thread * p->s->tile_bytes;
+    float sixteen[BN_TILE_ROWS];
+    part.codes = NULL;
+    part.stored = rows;
+    part.streamed = false;
+    for (size_t r = 0; r < n; r += part.rows) {
+        part.rows = bn_min_size(BN_TILE_ROWS, n - r);
+        for (size_t i = 0; i < part.rows; i++) {
+            memcpy(rows + i * w->row_bytes, w->stored + picked[r + i] * w->row_bytes, w->row_bytes);
+            const uint8_t *next = w->stored + picked[bn_min_size(r + i + BN_TILE_ROWS, n - 1)] * w->row_bytes;
+            for (size_t b = 0; b < w->row_bytes; b += CACHE_LINE)
+                __builtin_prefetch(next + b);
+        }
+        p->kernels->ternary_gemv(sixteen, &part, p->s->act + own_row(p));
+        for (size_t i = 0; i < part.rows; i++)
+            y[picked[r + i]] = sixteen[i];
     }
-    size_t n = part.picked != NULL ? part.n_picked : part.rows;
-    if (n > 0) p->kernels->t5_gemv(y, &part, act);
+}
+
+/* y = W act for rows from ... to of one token, which has a gate: for those that it asks for. Returns their number. */
+static size_t multiply_asked(const struct pass *p, const struct bn_linear *lin, size_t from, size_t to,
+                             float *y)
+{
+    uint32_t *picked = p->s->used + (size_t)p->thread * lin->rows;
+    size_t n = pick_rows(picked, p->gate + from, y, to - from);
+    if (lin->packed.codes != NULL && n > 0) {
+        struct bn_t5 part = lin->packed;
+        part.codes += from * part.row_bytes;
+        part.picked = picked;
+        part.n_picked = n;
+        p->kernels->t5_gemv(y, &part, p->s->act + own_row(p));
+    } else {
+        struct bn_ternary part = bn_ternary_part(&lin->w, from, to);
+        multiply_picked(p, &part, picked, n, y);
+    }
+    atomic_fetch_add(&p->s->run.skipped_rows, to - from - n);
     return n;
 }
 
@@ -287,19 +324,22 @@ size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float
 {
     size_t from, to, ldy = lin->rows, n_rows, row_bytes = lin->row_bytes;
     my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
-    enum bn_kernel slot = BN_KERNEL_T5_GEMV;
+    bool packed = p->n == 1 && lin->packed.codes != NULL;
+    enum bn_kernel slot = packed ? BN_KERNEL_T5_GEMV : BN_KERNEL_TERNARY_GEMV;
     float *mine = y + lin->first + from;
     n_rows = to - from;
     if (!multiply_columns(p, lin, y)) {
         kernel_begin(p);
-        if (p->n == 1 && lin->packed.codes != NULL) {
-            n_rows = multiply_t5(p, lin, from, to, mine);
-            row_bytes = lin->packed.row_bytes;
-        } else {
+        if (may_pick(p, lin))
+            n_rows = multiply_asked(p, lin, from, to, mine);
+        else if (packed)
+            multiply_t5(p, &lin->packed, from, to, mine);
+        else {
             struct bn_ternary part = bn_ternary_part(&lin->w, from, to);
             slot = bn_multiply_ternary(p, &part, p->s->act + own_row(p), mine, ldy, p->n);
         }
-        kernel_end(p, slot, n_rows * row_bytes, shape(n_rows, lin->k, p->n));
+        kernel_end(p, slot, n_rows * (packed ? lin->packed.row_bytes : row_bytes),
+                   shape(n_rows, lin->k, p->n));
     }
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
         for (size_t r = 0; r < to - from; r++)

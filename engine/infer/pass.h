@@ -12,8 +12,9 @@ struct pass {
     const struct bn_model *m;
     const struct bn_kernels *kernels;
     unsigned thread, n_threads;
-    size_t n;          /* tokens */
-    const float *gate; /* of one token: where it is not above 0, a row of up is not needed; NULL: all rows are */
+    size_t n; /* tokens */
+    const float
+        *gate; /* of one token: where it is not above 0, a row of up is not needed; NULL: all rows are */
 
     /* The trail of this thread, or NULL, for all events, for those of bricks and for those inside bricks. So
      * an event that is not wanted costs a branch on a local pointer. */

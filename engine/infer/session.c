@@ -41,10 +41,12 @@ static size_t wanted_tiles(const struct bn_linear *lin)
     return all < TILES_BYTES ? all : one > TILES_BYTES ? one : TILES_BYTES;
 }
 
-/* The most that a product needs which reads the rows of the file. */
+/* The most that a product needs which reads the rows of the file, all of them or those picked. */
 static size_t tile_bytes(const struct bn_model *m)
 {
     size_t most = wanted_tiles(&m->head_linear);
+    if (m->repacking.columns && m->layers[0].up.w.k * BN_TILE_ROWS / 4 > most)
+        most = bn_tiles_bytes(&m->layers[0].up.w, BN_TILE_ROWS);
     for (size_t i = 0; i < bn_model_n_linears(m); i++) {
         size_t wanted = wanted_tiles(bn_model_linear(m, i));
         if (wanted > most) most = wanted;

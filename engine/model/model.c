@@ -126,7 +126,8 @@ uint64_t bn_model_resident_bytes(const bn_model *m)
         bytes += bn_mem_size(m->copies[i]);
     for (size_t i = 0; i < bn_model_n_linears(m); i++) {
         const struct bn_ternary *w = &bn_model_linear(m, i)->w;
-        bool in_file = w->codes == NULL && w->stored >= m->bytes && w->stored < m->bytes + m->n_bytes;
+        bool read = w->codes == NULL || bn_model_linear(m, i)->picked;
+        bool in_file = read && w->stored >= m->bytes && w->stored < m->bytes + m->n_bytes;
         if (in_file) bytes += (uint64_t)w->rows * w->row_bytes;
     }
     return bytes;

@@ -58,10 +58,12 @@ struct bn_slice {
 /* A ternary linear layer y = W x. Of a model that is divided among ranks, w and packed have only the rows of this rank:
  * row r of them is row first + r of W. */
 struct bn_linear {
-    size_t rows, first;          /* of W; the first one of w */
-    struct bn_ternary w;         /* in the file, or a copy in tiles; w.k is padded to the block */
-    size_t row_bytes;            /* of w, that a product reads */
-    struct bn_columns columns;   /* the same by columns, for single tokens with few inputs; codes is NULL when there are none */
+    size_t rows, first;  /* of W; the first one of w */
+    struct bn_ternary w; /* in the file, or a copy in tiles; w.k is padded to the block */
+    size_t row_bytes;    /* of w, that a product reads */
+    bool picked;         /* rows of the file are read next to the tiles: those that a token needs */
+    struct bn_columns
+        columns; /* the same by columns, for single tokens with few inputs; codes is NULL when there are none */
     struct bn_t5 packed;         /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
     struct bn_rotation rotation; /* of the inputs, before they are quantised */
     const float *input_norm; /* k: the inputs are normalised before they are rotated; NULL: they are not */
@@ -112,8 +114,8 @@ struct bn_screen {
 /* The copies that repack.c makes, in steps: parts of the head, then layers. Each copy is used when it is complete. */
 struct bn_repacking {
     bool head, ternary, tiles, columns; /* which are wanted */
-    bool later;                /* the head of the file is in use meanwhile */
-    bool no_room;              /* memory is short: nothing is copied */
+    bool later;                         /* the head of the file is in use meanwhile */
+    bool no_room;                       /* memory is short: nothing is copied */
     uint32_t n_done, n_steps;
     struct bn_screen screen;
     uint8_t *codes; /* T5 of all layers */

@@ -134,7 +134,7 @@ static bn_status make_tiles(struct bn_model *m, struct bn_linear *lin, bn_error 
     bn_team_once(bn_tiles_bytes(w, w->rows) < 1u << 20 ? 1 : bn_team_cores(), tile_share, &job);
     w->scales = job.scales;
     w->codes = job.codes;
-    bn_file_map_forget(&m->map, w->stored, w->rows * w->row_bytes);
+    if (!lin->picked) bn_file_map_forget(&m->map, w->stored, w->rows * w->row_bytes);
     return BN_OK;
 }
 
@@ -215,7 +215,10 @@ static bn_status make_columns(struct bn_model *m, struct bn_linear *lin, bn_erro
 static bn_status tile_layer(struct bn_model *m, uint32_t layer, bn_error *err)
 {
     size_t in_layer = bn_model_n_linears(m) / m->hp.n_layer;
-    if (m->repacking.columns) BN_TRY(make_columns(m, &m->layers[layer].down, err));
+    if (m->repacking.columns) {
+        m->layers[layer].up.picked = !m->repacking.ternary && m->ranks == NULL;
+        BN_TRY(make_columns(m, &m->layers[layer].down, err));
+    }
     for (size_t i = layer * in_layer; i < (layer + 1) * in_layer; i++)
         BN_TRY(make_tiles(m, bn_model_linear(m, i), err));
     return layer + 1 < m->hp.n_layer ? BN_OK : make_tiles(m, &m->head_linear, err);

@@ -434,7 +434,7 @@ void bn_ternary_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w
 #define high16 _mm512_unpackhi_epi16
 #define vec_load load512
 #define vec_right4(v) _mm512_srli_epi16(v, 4)
-#define vec_mask(v, byte) ((v) & _mm512_set1_epi8(byte))
+#define vec_mask(v, byte) ((v)&_mm512_set1_epi8(byte))
 
 INLINE void vec_add_dot(int32_t *sums, __m512i u, __m512i s, const bool vnni)
 {

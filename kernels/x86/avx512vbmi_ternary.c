@@ -20,7 +20,7 @@ static const _Alignas(64) uint8_t LAST_84[64] = {TIMES_64(LAST, 0)};
 
 #define STREAM_AHEAD 8192u /* bytes from where a row is read to the place to prefetch meanwhile */
 
-#define T5_ROWS_AHEAD 16u  /* the same in rows, where some are left out */
+#define T5_ROWS_AHEAD 16u /* the same in rows, where some are left out */
 
 #define ONE_21ST 0x3CF3CF3D /* times 21 it is 1 modulo 2^32: it divides multiples of 21 */
 

@@ -119,25 +119,48 @@ static ull linears(const struct bn_check *c, const struct bn_effort *e)
     return 7 * e->attention_layers + 6 * c->k->recurrence.layers;
 }
 
+/* What passes of one token left out: columns of down and rows of up. */
+static bool without_skipped(const struct bn_check *c, ull columns_calls, ull n_single, ull *bytes)
+{
+    const struct bn_claims *k = c->k;
+    ull n_ff = k->model.n_ff, n_embd = k->model.n_embd, calls = columns_calls;
+    ull rows = k->work.skipped_rows, columns = k->work.skipped_columns, all = bn_times(calls, n_ff);
+    if (!bn_rule_needs(c, "measurement: ?work.skipped_rows ?work.skipped_columns")) return false;
+    if (columns > all || rows > bn_times(bn_times(n_single, k->model.n_layer), n_ff))
+        return FAIL(c, "%llu columns and %llu rows skipped, more than there are", columns, rows);
+    ull block = BN_I2S_BLOCK, block_bytes = BN_I2S_BLOCK / 4;
+    if (k->resolved.packed_bytes > 0) block = BN_T5_BLOCK, block_bytes = BN_T5_BLOCK_BYTES;
+    ull down = n_embd * ((n_ff + block - 1) / block * block_bytes),
+        row = (n_embd + block - 1) / block * block_bytes;
+    ull less = bn_plus(bn_times(calls, down), bn_times(rows, row));
+    if (less > *bytes) return FAIL(c, "%llu bytes skipped of %llu", less, *bytes);
+    *bytes = bn_plus(*bytes - less, bn_times(all - columns, (n_embd + 3) / 4));
+    return true;
+}
+
 /* Bytes of ternary weights that all passes read. The kernel for packed weights says which passes of one token had
  * them: copies can be made while tokens are generated. */
 static bool ternary_bytes(const struct bn_check *c, const struct bn_effort *e, ull *bytes)
 {
     const struct bn_claims *k = c->k;
     ull packed = k->resolved.packed_bytes, calls = BN_WORK(c, BN_KERNEL_T5_GEMV).calls, each = linears(c, e);
-    ull n = each > 0 ? calls / each : 0, all = k->model.ternary_bytes;
+    ull columns = BN_WORK(c, BN_KERNEL_COLUMNS_GEMV).calls, all = k->model.ternary_bytes;
     ull of_experts = bn_times(k->model.n_layer, k->experts.used * k->experts.bytes);
     if (of_experts > all) return FAIL(c, "experts of %llu bytes among %llu", of_experts, all);
     *bytes = bn_plus(bn_times(e->work.passes, all - of_experts), bn_times(e->work.experts, k->experts.bytes));
     if (!bn_rule_needs(c, "resolved: ?packed_bytes")) return false;
-    if (calls == 0 && packed == 0) return true;
+    if (columns > bn_times(e->work.single, k->model.n_layer))
+        return FAIL(c, "%llu calls of columns_gemv for %llu single tokens", columns, (ull)e->work.single);
+    if (calls == 0 && packed == 0) return without_skipped(c, columns, e->work.single, bytes);
+    calls = bn_plus(calls, columns);
+    ull n = each > 0 ? calls / each : 0;
     if (packed < k->model.ternary_weights / 5)
         return FAIL(c, "%llu weights in %llu packed bytes", k->model.ternary_weights, packed);
     if (calls != bn_times(n, each) || n > e->work.single || (n == 0 && e->work.single > 0))
-        return FAIL(c, "%llu calls of t5_gemv, not %llu for each of at most %llu tokens", calls, each,
-                    (ull)e->work.single);
+        return FAIL(c, "%llu calls of t5_gemv and columns_gemv, not %llu for each of at most %llu tokens",
+                    calls, each, (ull)e->work.single);
     *bytes = bn_plus(bn_times(n, packed), bn_times(e->work.passes - n, all));
-    return true;
+    return without_skipped(c, columns, n, bytes);
 }
 
 /* The type of the first layer's query matrix and the activations say which kernels ran, and whether groups of at most
@@ -166,10 +189,13 @@ bool bn_check_kernel_work(const struct bn_check *c)
     ull bytes = 0;
     if (!bn_effort_read(c, &e) || !ternary_bytes(c, &e, &bytes)) return false;
     struct bn_receipt_work done =
-        BN_WORK(c, BN_KERNEL_T5_GEMV, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM);
+        BN_WORK(c, BN_KERNEL_T5_GEMV, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_COLUMNS_GEMV);
     const bn_work *w = &e.work;
     ull heads = is_ternary_head(k) ? w->heads : 0, head_passes = heads > 0 ? w->head_passes : 0;
-    if (!bn_agrees(c, "multiply-adds of the ternary kernels", done.ops,
+    ull skipped =
+        bn_plus(k->work.skipped_rows, k->work.skipped_columns); /* each is a row or column of n_embd */
+    if (!bn_agrees(c, "multiply-adds of the ternary kernels",
+                   bn_plus(done.ops, bn_times(skipped, k->model.n_embd)),
                    bn_plus(bn_times(w->tokens, k->model.ternary_weights),
                            bn_times(heads, k->model.n_vocab * k->model.n_embd))) ||
         !bn_agrees(c, "calls of the ternary kernels", done.calls,
@@ -178,6 +204,9 @@ bool bn_check_kernel_work(const struct bn_check *c)
                    bn_plus(bytes, bn_times(head_passes, k->model.head_bytes))) ||
         !type_fits(c))
         return false;
+    if (skipped > 0)
+        return PASS(c, "%llu multiply-adds for %llu tokens, %llu rows and %llu columns skipped",
+                    (ull)done.ops, (ull)w->tokens, (ull)k->work.skipped_rows, (ull)k->work.skipped_columns);
     return PASS(c, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops, (ull)w->tokens,
                 (ull)w->passes);
 }

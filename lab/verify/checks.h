@@ -30,7 +30,7 @@ typedef unsigned long long ull;
     G(screen, "measurement.screen", X(screened) X(full) X(rows) X(heads) X(again))                       \
     G(work, "measurement.work",                                                                          \
       X(generations) X(passes) X(single) X(tokens) X(head_passes) X(heads) X(attended) X(attended_local) \
-          X(experts))                                                                                    \
+          X(experts) X(skipped_rows) X(skipped_columns))                                                 \
     G(drafts, "measurement.drafts", X(passes) X(drafted) X(accepted))                                    \
     G(ranks, "measurement.ranks", X(count) X(exchanges) X(bytes) X(ns))
 
