@@ -282,8 +282,8 @@ static size_t multiply_asked(const struct pass *p, const struct bn_linear *lin, 
     return n;
 }
 
-/* Of a token, at most one in so many inputs must be other than 0, so that reading their columns alone is faster. */
-#define COLUMNS_PAY 2u
+/* Columns are read when fewer inputs than these of ten are other than 0: with more, reading the rows is as fast. */
+#define COLUMNS_PAY 4u
 
 /* The numbers of the values that are not 0, of k, a multiple of 8. */
 static size_t find_used(uint32_t *used, const int8_t *q, size_t k)
@@ -308,7 +308,7 @@ static bool multiply_columns(const struct pass *p, const struct bn_linear *lin, 
     const struct bn_act *act = s->act + own_row(p);
     uint32_t *used = s->used + (size_t)p->thread * part.k;
     size_t n = find_used(used, act->q, part.k), from, to;
-    if (n > part.k / COLUMNS_PAY) return false;
+    if (10 * n > COLUMNS_PAY * part.k) return false;
     my_share(p, part.rows, BN_COLUMN_ROWS, &from, &to);
     part.codes += from / 4;
     part.rows = to - from;

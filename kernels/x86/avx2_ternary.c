@@ -14,86 +14,92 @@ INLINE __m256i widen(__m256i sum)
 
 /* ---- 8-bit weights ---- */
 
-#define I8_MAX 16384u /* longest vector that is joined on the stack, 32 KiB */
+#define I8_MAX 16384u  /* values that are joined on the stack, 32 KiB */
+#define I8_TOGETHER 4u /* vectors that share the loads of weights, when they have room there */
+#define I8_ROWS 32u    /* that stay in the cache while one group of vectors after the other uses them */
 /* Bounds: a pair of products is at most 2 * 2^7 * 2^15 = 2^23, so 255 of them fit a lane of int32, and 255
  * weights a lane of int16; here are 252 of both. */
 #define I8_SPAN (252u * 16u)
 
 /* 256 * high + low is in -32896..32639; 128 more is a 16-bit number. */
-INLINE void i8_join(int16_t *v, const int8_t *high, const int8_t *low, size_t k)
+INLINE void i8_join(int16_t *v, const struct bn_planes *x, size_t k)
 {
     for (size_t i = 0; i < k; i++)
-        v[i] = (int16_t)(256 * high[i] + low[i] + 128);
+        v[i] = (int16_t)(256 * x->high[i] + x->low[i] + 128);
 }
 
-struct i8_sums {
-    __m256i products[2], weights; /* two, so that additions need not wait for each other */
-};
-
-INLINE void i8_add(struct i8_sums *sums, size_t a, const int8_t *w, const int16_t *v)
-{
-    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)w));
-    sums->products[a] = _mm256_add_epi32(sums->products[a], _mm256_madd_epi16(wide, load256(v)));
-    sums->weights = _mm256_add_epi16(sums->weights, wide);
-}
-
-/* Of the products minus 128 times the weights. */
-INLINE int64_t i8_total(const struct i8_sums *sums)
+/* The sum of the products minus 128 times the weights. */
+INLINE int64_t i8_total(__m256i products, __m256i weights)
 {
     int64_t lane[4];
-    __m256i v = _mm256_add_epi32(sums->products[0], sums->products[1]);
-    __m256i wide = _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(v)),
-                                    _mm256_cvtepi32_epi64(_mm256_extracti128_si256(v, 1)));
-    __m256i own = _mm256_slli_epi32(widen(sums->weights), 7);
+    __m256i wide = _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(products)),
+                                    _mm256_cvtepi32_epi64(_mm256_extracti128_si256(products, 1)));
+    __m256i own = _mm256_slli_epi32(widen(weights), 7);
     wide = _mm256_sub_epi64(wide, _mm256_cvtepi32_epi64(_mm256_castsi256_si128(own)));
     wide = _mm256_sub_epi64(wide, _mm256_cvtepi32_epi64(_mm256_extracti128_si256(own, 1)));
     _mm256_storeu_si256((void *)lane, wide);
     return (lane[0] + lane[1]) + (lane[2] + lane[3]);
 }
 
-INLINE int64_t i8_dot(const int8_t *w, const int16_t *v, const int8_t *high, const int8_t *low, size_t k)
+/* A row times n vectors (a constant), joined in v one after the other. */
+INLINE void i8_dots(int64_t dots[I8_TOGETHER], const int8_t *w, const int16_t *v, const struct bn_planes *x,
+                    size_t k, const size_t n)
 {
-    int64_t dot = 0;
     size_t i = 0;
+    for (size_t j = 0; j < n; j++)
+        dots[j] = 0;
     while (i + 16 <= k) {
-        size_t end = k - i < I8_SPAN ? k : i + I8_SPAN;
-        struct i8_sums sums = {{_mm256_setzero_si256(), _mm256_setzero_si256()}, _mm256_setzero_si256()};
-        for (; i + 64 <= end; i += 64) {
-            _mm_prefetch((const char *)w + i + AHEAD, _MM_HINT_T0);
-            for (size_t a = 0; a < 4; a++)
-                i8_add(&sums, a % 2, w + i + 16 * a, v + i + 16 * a);
+        size_t end = k - i < I8_SPAN ? k / 16 * 16 : i + I8_SPAN;
+        __m256i products[I8_TOGETHER], weights = _mm256_setzero_si256();
+        for (size_t j = 0; j < n; j++)
+            products[j] = _mm256_setzero_si256();
+        for (; i < end; i += 16) {
+            if (i % 64 == 0) _mm_prefetch((const char *)w + i + AHEAD, _MM_HINT_T0);
+            __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(w + i)));
+            weights = _mm256_add_epi16(weights, wide);
+            for (size_t j = 0; j < n; j++)
+                products[j] = _mm256_add_epi32(products[j], _mm256_madd_epi16(wide, load256(v + j * k + i)));
         }
-        for (; i + 16 <= end; i += 16)
-            i8_add(&sums, 0, w + i, v + i);
-        dot += i8_total(&sums);
+        for (size_t j = 0; j < n; j++)
+            dots[j] += i8_total(products[j], weights);
     }
     for (; i < k; i++)
-        dot += w[i] * (256 * high[i] + low[i]);
-    return dot;
+        for (size_t j = 0; j < n; j++)
+            dots[j] += w[i] * (256 * x[j].high[i] + x[j].low[i]);
 }
 
-static void i8_rows(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+/* n vectors, a constant. */
+INLINE void i8_rows(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k, const struct bn_planes *x,
+                    const size_t n)
 {
     int16_t v[I8_MAX];
-    if (k > I8_MAX) {
-        bn_i8_gemm_ref(y, rows, w, rows, k, &(struct bn_planes){high, low}, 1);
-        return;
+    for (size_t j = 0; j < n; j++)
+        i8_join(v + j * k, &x[j], k);
+    for (size_t r = 0; r < rows; r++) {
+        int64_t dots[I8_TOGETHER];
+        i8_dots(dots, w + r * k, v, x, k, n);
+        for (size_t j = 0; j < n; j++)
+            y[j * ldy + r] = (float)dots[j];
     }
-    i8_join(v, high, low, k);
-    for (size_t r = 0; r < rows; r++)
-        y[r] = (float)i8_dot(w + r * k, v, high, low, k);
 }
-
-/* Rows that stay in the cache while one vector after the other uses them. */
-#define I8_ROWS 32u
 
 void bn_i8_gemm_avx2(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k, const struct bn_planes *x,
                      size_t n)
 {
     size_t block = n == 1 ? rows : I8_ROWS;
-    for (size_t r = 0; r < rows; r += block)
-        for (size_t j = 0; j < n; j++)
-            i8_rows(y + j * ldy + r, w + r * k, rows - r < block ? rows - r : block, k, x[j].high, x[j].low);
+    if (k > I8_MAX) {
+        bn_i8_gemm_ref(y, ldy, w, rows, k, x, n);
+        return;
+    }
+    for (size_t r = 0; r < rows; r += block) {
+        size_t count = rows - r < block ? rows - r : block, j = 0;
+        for (; j + I8_TOGETHER <= n && k <= I8_MAX / I8_TOGETHER; j += I8_TOGETHER)
+            i8_rows(y + j * ldy + r, ldy, w + r * k, count, k, x + j, I8_TOGETHER);
+        for (; j + 2 <= n && k <= I8_MAX / 2; j += 2)
+            i8_rows(y + j * ldy + r, ldy, w + r * k, count, k, x + j, 2);
+        for (; j < n; j++)
+            i8_rows(y + j * ldy + r, ldy, w + r * k, count, k, x + j, 1);
+    }
 }
 
 /* ---- activations ---- */

@@ -22,51 +22,72 @@ INLINE int32_t total(__m256i v)
 
 #define STREAM_AHEAD 8192u /* bytes from a row that comes from memory to the place to prefetch meanwhile */
 
-/* 32 weights of a row, taken 128 too high, times both planes. */
-INLINE void i8_add(__m256i part[2], const int8_t *w, const int8_t *high, const int8_t *low)
+/* The sum of the first n values of a vector, n a multiple of 32. */
+INLINE int64_t sum_planes(const struct bn_planes *x, size_t n)
 {
-    __m256i u = _mm256_xor_si256(load256(w), _mm256_set1_epi8((char)0x80));
-    part[0] = dot4_at(part[0], u, high);
-    part[1] = dot4_at(part[1], u, low);
+    const __m256i ones = _mm256_set1_epi8(1);
+    __m256i high = _mm256_setzero_si256(), low = high;
+    for (size_t i = 0; i < n; i += 32) {
+        high = dot4_at(high, ones, x->high + i);
+        low = dot4_at(low, ones, x->low + i);
+    }
+    return 256 * (int64_t)total(high) + total(low);
 }
 
-/* As in avx512_ternary.c: 128 times the sum of the planes is taken away, and a sum stays below 255 * 128 * 2^16, so
- * below 2^31. Four chains of additions, as each addition
- * takes four cycles. */
-static void i8_rows(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+#define I8_TOGETHER 4u /* vectors that share the loads of weights */
+#define I8_ROWS 32u    /* that stay in the cache while one group of vectors after the other uses them */
+
+/* As in avx512_ternary.c: the weights are taken 128 too high, 128 times the sum of the planes is taken away, and a sum
+ * stays below 255 * 128 * 2^16, so below 2^31. n is a constant. An addition takes four cycles, so there are four chains
+ * of them or more. */
+INLINE void i8_rows(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k, const struct bn_planes *x,
+                    const size_t n)
 {
-    int64_t sum = 0; /* of what goes through the vectors */
-    for (size_t i = 0; i < k / 32 * 32; i++)
-        sum += 256 * high[i] + low[i];
+    const size_t ways = n == 1 ? 2 : 1;
+    int64_t sum[I8_TOGETHER];
+    for (size_t j = 0; j < n; j++)
+        sum[j] = sum_planes(&x[j], k / 32 * 32);
     for (size_t r = 0; r < rows; r++, w += k) {
-        __m256i even[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, odd[2] = {even[0], even[0]};
+        __m256i high[I8_TOGETHER][2], low[I8_TOGETHER][2];
+        for (size_t j = 0; j < n; j++)
+            high[j][0] = high[j][1] = low[j][0] = low[j][1] = _mm256_setzero_si256();
         size_t i = 0;
-        for (; i + 64 <= k; i += 64) {
+        for (; i + 32 * ways <= k; i += 32 * ways) {
             _mm_prefetch((const char *)w + i + STREAM_AHEAD, _MM_HINT_T0);
-            i8_add(even, w + i, high + i, low + i);
-            i8_add(odd, w + i + 32, high + i + 32, low + i + 32);
+            for (size_t way = 0; way < ways; way++) {
+                size_t at = i + 32 * way;
+                __m256i u = _mm256_xor_si256(load256(w + at), _mm256_set1_epi8((char)0x80));
+                for (size_t j = 0; j < n; j++) {
+                    high[j][way] = dot4_at(high[j][way], u, x[j].high + at);
+                    low[j][way] = dot4_at(low[j][way], u, x[j].low + at);
+                }
+            }
         }
-        if (i + 32 <= k) {
-            i8_add(even, w + i, high + i, low + i);
-            i += 32;
+        for (; i + 32 <= k; i += 32) {
+            __m256i u = _mm256_xor_si256(load256(w + i), _mm256_set1_epi8((char)0x80));
+            high[0][0] = dot4_at(high[0][0], u, x->high + i);
+            low[0][0] = dot4_at(low[0][0], u, x->low + i);
         }
-        int64_t highs = total(_mm256_add_epi32(even[0], odd[0]));
-        int64_t lows = total(_mm256_add_epi32(even[1], odd[1]));
-        int64_t dot = 256 * highs + lows - 128 * sum;
-        for (; i < k; i++)
-            dot += w[i] * (256 * high[i] + low[i]);
-        y[r] = (float)dot;
+        for (size_t j = 0; j < n; j++) {
+            int64_t highs = total(_mm256_add_epi32(high[j][0], high[j][1]));
+            int64_t dot = 256 * highs + total(_mm256_add_epi32(low[j][0], low[j][1])) - 128 * sum[j];
+            for (size_t rest = i; rest < k; rest++)
+                dot += w[rest] * (256 * x[j].high[rest] + x[j].low[rest]);
+            y[j * ldy + r] = (float)dot;
+        }
     }
 }
-
-/* Rows that stay in the cache while one vector after the other uses them. */
-#define I8_ROWS 32u
 
 void bn_i8_gemm_avxvnni(float *y, size_t ldy, const int8_t *w, size_t rows, size_t k,
                         const struct bn_planes *x, size_t n)
 {
     size_t block = n == 1 ? rows : I8_ROWS;
-    for (size_t r = 0; r < rows; r += block)
-        for (size_t j = 0; j < n; j++)
-            i8_rows(y + j * ldy + r, w + r * k, rows - r < block ? rows - r : block, k, x[j].high, x[j].low);
+    for (size_t r = 0; r < rows; r += block) {
+        size_t count = rows - r < block ? rows - r : block, j = 0;
+        for (; j + I8_TOGETHER <= n; j += I8_TOGETHER)
+            i8_rows(y + j * ldy + r, ldy, w + r * k, count, k, x + j, I8_TOGETHER);
+        for (; j + 2 <= n; j += 2)
+            i8_rows(y + j * ldy + r, ldy, w + r * k, count, k, x + j, 2);
+        if (j < n) i8_rows(y + j * ldy + r, ldy, w + r * k, count, k, x + j, 1);
+    }
 }
