@@ -231,11 +231,12 @@ static size_t pick_rows(uint32_t *picked, const float *gate, float *y, size_t n_
     return n;
 }
 
-/* Not where a product could overflow, since 0 times infinity is not 0. */
+/* When the copy of the rows is there. Not where a product could overflow, since 0 times infinity is not 0. */
 static bool may_pick(const struct pass *p, const struct bn_linear *lin)
 {
-    return p->gate != NULL && p->n == 1 && p->s->used != NULL && p->s->trace == NULL && p->m->ranks == NULL &&
-           p->s->act[own_row(p)].scale > 1e-20f && lin->w.scale < 1e10f;
+    bool there = p->m->repacking.ternary ? lin->packed.codes != NULL : lin->picked;
+    return p->gate != NULL && p->n == 1 && there && p->s->used != NULL && p->s->trace == NULL &&
+           p->m->ranks == NULL && p->s->act[own_row(p)].scale > 1e-20f && lin->w.scale < 1e10f;
 }
 
 /* Picked rows of I2_S: sixteen at a time are brought together, as a part of a file. */
@@ -268,15 +269,15 @@ static size_t multiply_asked(const struct pass *p, const struct bn_linear *lin, 
 {
     uint32_t *picked = p->s->used + (size_t)p->thread * lin->rows;
     size_t n = pick_rows(picked, p->gate + from, y, to - from);
-    if (lin->packed.codes != NULL && n > 0) {
-        struct bn_t5 part = lin->packed;
-        part.codes += from * part.row_bytes;
-        part.picked = picked;
-        part.n_picked = n;
-        p->kernels->t5_gemv(y, &part, p->s->act + own_row(p));
-    } else {
+    struct bn_t5 packed = lin->packed;
+    if (packed.codes == NULL) {
         struct bn_ternary part = bn_ternary_part(&lin->w, from, to);
         multiply_picked(p, &part, picked, n, y);
+    } else if (n > 0) {
+        packed.codes += from * packed.row_bytes;
+        packed.picked = picked;
+        packed.n_picked = n;
+        p->kernels->t5_gemv(y, &packed, p->s->act + own_row(p));
     }
     atomic_fetch_add(&p->s->run.skipped_rows, to - from - n);
     return n;

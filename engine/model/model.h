@@ -63,8 +63,8 @@ struct bn_linear {
     size_t row_bytes;    /* of w, that a product reads */
     bool picked;         /* rows of the file are read next to the tiles: those that a token needs */
     struct bn_columns
-        columns; /* the same by columns, for single tokens with few inputs; codes is NULL when there are none */
-    struct bn_t5 packed;         /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
+        columns;         /* the same for single tokens with few inputs; codes is NULL when there are none */
+    struct bn_t5 packed; /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
     struct bn_rotation rotation; /* of the inputs, before they are quantised */
     const float *input_norm; /* k: the inputs are normalised before they are rotated; NULL: they are not */
     size_t k;                /* inputs, before padding */

@@ -216,7 +216,8 @@ static bn_status tile_layer(struct bn_model *m, uint32_t layer, bn_error *err)
 {
     size_t in_layer = bn_model_n_linears(m) / m->hp.n_layer;
     if (m->repacking.columns) {
-        m->layers[layer].up.picked = !m->repacking.ternary && m->ranks == NULL;
+        struct bn_linear *up = &m->layers[layer].up;
+        up->picked = !m->repacking.ternary && m->ranks == NULL && up->w.blocks == BN_BLOCKS_I2S;
         BN_TRY(make_columns(m, &m->layers[layer].down, err));
     }
     for (size_t i = layer * in_layer; i < (layer + 1) * in_layer; i++)
