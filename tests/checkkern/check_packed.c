@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * T5 products and their packing, 8-bit weights times 16-bit vectors, what quantising leaves. The truth takes
- * digits by division and sums in int64.
+ * T5 products and their packing, products by columns, 8-bit weights times 16-bit vectors, what quantising leaves. The
+ * truth takes digits by division and sums in int64.
  */
 #include "checkkern.h"
 
@@ -19,18 +19,32 @@ static unsigned digit_of(unsigned byte, size_t d)
     return d < 3 ? below / WEIGHT[d] % 3 : below / WEIGHT[d];
 }
 
+#define ANY 1000
+
+/* n of the numbers below `of`, ascending. */
+static uint32_t *choose(struct ck *ck, size_t n, size_t of)
+{
+    uint32_t *chosen = ck_buffer(ck, CK_IN, CK_BYTES, n * sizeof *chosen);
+    for (size_t i = 0, at = 0; at < n; i++)
+        if (ck_below(ck, (uint32_t)(of - i)) < n - at) chosen[at++] = (uint32_t)i;
+    return chosen;
+}
+
 /* ---- T5 ---- */
 
 struct t5_shape {
     size_t rows, k, pad, offset;
     int codes, acts; /* a fixed byte or activation, or ANY */
+    bool picks;      /* n_picked of the rows; nothing lies behind the last one */
+    size_t n_picked;
 };
-
-#define ANY 1000
 
 static bool make_t5(struct ck *ck, struct ck_call *call, const struct t5_shape *s)
 {
-    size_t row = s->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES + s->pad, all = s->rows * row - s->pad;
+    const uint32_t *picked = s->picks ? choose(ck, s->n_picked, s->rows) : NULL;
+    size_t row = s->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES + s->pad, n_rows = s->rows;
+    if (s->picks) n_rows = s->n_picked > 0 ? picked[s->n_picked - 1] + 1 : 0;
+    size_t all = n_rows > 0 ? n_rows * row - s->pad : 0;
     uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->offset + all);
     int8_t *q = ck_buffer(ck, CK_IN, CK_BYTES, s->k);
     struct bn_act *act = ck_buffer(ck, CK_IN, CK_BYTES, sizeof *act);
@@ -46,9 +60,12 @@ static bool make_t5(struct ck *ck, struct ck_call *call, const struct t5_shape *
     call->act = act;
     call->weights = codes;
     call->t5 = (struct bn_t5){.codes = codes, .rows = s->rows, .k = s->k, .row_bytes = row, .streamed = true};
+    call->t5.picked = picked;
+    call->t5.n_picked = s->n_picked;
     call->t5.scale = 0.25f + fabsf(ck_uniform(ck));
     call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, s->rows * sizeof(float));
-    snprintf(call->text, sizeof call->text, "%zux%zu codes=%d acts=%d", s->rows, s->k, s->codes, s->acts);
+    snprintf(call->text, sizeof call->text, "%zux%zu codes=%d acts=%d picked=%d %zu", s->rows, s->k, s->codes,
+             s->acts, s->picks, s->n_picked);
     return true;
 }
 
@@ -69,7 +86,11 @@ static bool setup_t5_gemv(struct ck *ck, struct ck_call *call, enum ck_class cla
         s.offset = index % 5;
         ck->guard_before = index % 2 == 0;
     } else if (index >= 7 * 25) {
-        return false;
+        s.rows = index - 7 * 25;
+        s.k = BN_T5_BLOCK * (1 + index % 3);
+        s.picks = true;
+        s.n_picked = index % 5 == 0 ? s.rows : ck_below(ck, (uint32_t)s.rows / (index % 5) + 1);
+        if (s.rows >= 90) return false;
     }
     return make_t5(ck, call, &s);
 }
@@ -78,9 +99,15 @@ CK_INVOKE(t5_gemv, call->out, &call->t5, call->act)
 
 static bool truth_t5_gemv(struct ck *ck, const struct ck_call *call)
 {
-    const float *y = call->out;
-    for (size_t r = 0; r < call->t5.rows; r++) {
+    const float *y = call->out, *before = (const void *)ck->region[ck->n_regions - 1].image;
+    const uint32_t *next = call->t5.picked;
+    for (size_t r = 0, n = 0; r < call->t5.rows; r++) {
         int64_t t = 0;
+        if (next != NULL && (n == call->t5.n_picked || next[n] != r)) {
+            if (memcmp(&y[r], &before[r], sizeof *y) != 0) return ck_wrong(ck, "row %zu was written", r);
+            continue;
+        }
+        n++;
         for (size_t i = 0; i < call->t5.k; i++) {
             unsigned byte = call->weights[r * call->t5.row_bytes + i / 320 * 64 + i % 64];
             t += ((int)digit_of(byte, i % 320 / 64) - 1) * call->act->q[i];
@@ -123,6 +150,67 @@ static bool truth_t5_pack(struct ck *ck, const struct ck_call *call)
         unsigned digit = digit_of(out[i / 320 * 64 + i % 64], i % 320 / 64), want = 0;
         if (i < call->k) want = call->weights[i / 128 * 32 + i % 32] >> (6 - 2 * (i % 128 / 32)) & 3u;
         if (digit != want) return ck_wrong(ck, "element %zu is %u, expected %u", i, digit, want);
+    }
+    return true;
+}
+
+/* ---- columns ---- */
+
+/* Nothing lies before the first of the columns in use, or behind the last one. */
+static bool setup_columns_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    static const size_t N[] = {0, 1, 2, 3, 4, 5, 33, 66, 1000}, LARGE[] = {4095, 4096, 4097, 8500};
+    size_t rows = 1 + index, k = 1 + ck_below(ck, 300), pad = 0, most = N[index % COUNT(N)];
+    int codes = ANY, act = ANY;
+    if (index >= (class == CK_SHAPES ? 600 + COUNT(LARGE) * COUNT(N) : COUNT(N) * 12)) return false;
+    if (index >= 600) rows = LARGE[(index - 600) % COUNT(LARGE)];
+    if (class == CK_EXTREMES) {
+        rows = 300;
+        k = 700;
+        codes = (int)(index / COUNT(N) % 4);
+        if (index / COUNT(N) < 8) act = index / COUNT(N) < 4 ? 127 : -127;
+    } else if (class == CK_LAYOUT) {
+        rows = 1 + 7 * index;
+        pad = index % 5;
+        ck->guard_before = index % 2 == 0;
+    }
+    size_t n = most < k ? most : k, bytes = (rows + 255) / 256 * 64, each = bytes + 64 * pad;
+    const uint32_t *used = choose(ck, n, k);
+    size_t first = n > 0 ? used[0] * each : 0, all = n > 0 ? used[n - 1] * each + bytes - first : 0;
+    uint8_t *weights = ck_buffer(ck, CK_IN, CK_BYTES, all);
+    if (codes != ANY) memset(weights, 0x55 * codes, all);
+    int8_t *q = memset(ck_buffer(ck, CK_IN, CK_BYTES, k), 0, k);
+    call->act = ck_buffer(ck, CK_IN, CK_BYTES, sizeof *call->act);
+    *call->act = (struct bn_act){.q = q, .scale = 3.0f + ck_uniform(ck)};
+    for (size_t i = 0; i < n; i++)
+        call->act->total += q[used[i]] = (int8_t)(act != ANY ? act : (int)ck_below(ck, 255) - 127);
+    call->columns = (struct bn_columns){weights - first, rows, k, each, 0.25f + fabsf(ck_uniform(ck))};
+    call->a = used;
+    call->n = n;
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, rows * sizeof(float));
+    snprintf(call->text, sizeof call->text, "%zux%zu used=%zu codes=%d act=%d", rows, k, n, codes, act);
+    return true;
+}
+
+CK_INVOKE(columns_gemv, call->out, &call->columns, call->act, call->a, call->n)
+
+static bool truth_columns_gemv(struct ck *ck, const struct ck_call *call)
+{
+    const struct bn_columns *w = &call->columns;
+    const uint32_t *used = call->a;
+    const float *y = call->out;
+    for (size_t line = 0; line < w->rows; line += 256) {
+        int64_t t[256] = {0};
+        for (size_t i = 0; i < call->n; i++)
+            for (size_t at = 0; at < 256; at++) { /* byte at / 4, bits 2 (at % 4) */
+                unsigned byte = w->codes[used[i] * w->column_bytes + line / 4 + at / 4];
+                t[at / 16 % 4 * 64 + at % 4 * 16 + at / 64 * 4 + at / 4 % 4] +=
+                    ((int)(byte >> 2 * (at % 4) & 3) - 1) * call->act->q[used[i]];
+            }
+        for (size_t r = line; r < line + 256 && r < w->rows; r++) {
+            double want = (double)t[r - line] / (double)call->act->scale * (double)w->scale;
+            if (!ck_near(ck, "product", r, y[r], want, fabs(want) * 0x1p-22)) return false;
+        }
     }
     return true;
 }
@@ -254,6 +342,7 @@ static bool truth_residual(struct ck *ck, const struct ck_call *call)
 const struct ck_slot CK_PACKED[] = {
     {BN_KERNEL_T5_GEMV, setup_t5_gemv, invoke_t5_gemv, truth_t5_gemv, 0},
     {BN_KERNEL_T5_PACK, setup_t5_pack, invoke_t5_pack, truth_t5_pack, 0},
+    {BN_KERNEL_COLUMNS_GEMV, setup_columns_gemv, invoke_columns_gemv, truth_columns_gemv, 0},
     {BN_KERNEL_I8_GEMM, setup_i8_gemm, invoke_i8_gemm, truth_i8_gemm, 0},
     {BN_KERNEL_RESIDUAL, setup_residual, invoke_residual, truth_residual, 0},
     {BN_KERNEL_COUNT, NULL, NULL, NULL, 0},

@@ -48,6 +48,7 @@ struct ck_call {
     const void *a, *b, *c;
     const uint8_t *weights;
     struct bn_t5 t5;
+    struct bn_columns columns;
     struct bn_ternary tiles;
     struct bn_act *act;
     size_t n, k, rows, ld, ldx, ldy;
