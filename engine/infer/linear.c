@@ -2,6 +2,8 @@
  *
  * The inputs of linear layers (norms, rotation, quantising) and their products.
  */
+#include <math.h>
+
 #include "base/error.h"
 #include "infer/pass.h"
 #include "model/weights.h"
@@ -236,7 +238,8 @@ static bool may_pick(const struct pass *p, const struct bn_linear *lin)
 {
     bool there = p->m->repacking.ternary ? lin->packed.codes != NULL : lin->picked;
     return p->gate != NULL && p->n == 1 && there && p->s->used != NULL && p->s->trace == NULL &&
-           p->m->ranks == NULL && p->s->act[own_row(p)].scale > 1e-20f && lin->w.scale < 1e10f;
+           p->m->ranks == NULL && p->s->act[own_row(p)].scale > 1e-20f && lin->w.scale < 1e10f &&
+           fabsf(lin->w.scale * lin->extra_scale) < 1e10f;
 }
 
 /* Picked rows of I2_S: sixteen at a time are brought together, as a part of a file. */
