@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Packed weights and the screened head change no bit: every logit that bn_session_eval_best gives is the full
- * product's, the best are all there, ties with the last of them too, and the counters are the same with any
- * number of threads. Faults planted in the copies are seen.
+ * Packed weights, rows and columns that are skipped, and the screened head change no bit: every logit that
+ * bn_session_eval_best gives is the full product's, the best are all there, ties with the last of them too, and the
+ * counters are the same with any number of threads. Faults planted in the copies are seen.
  */
 #include <math.h>
 
@@ -26,6 +26,17 @@ static int32_t token(size_t i, size_t n_vocab)
     return (int32_t)(i * 7919u % n_vocab);
 }
 
+/* What the last session did, and, when asked for, a hash of what it traced. */
+static bn_work work;
+static uint64_t traced;
+
+static void hash_record(void *user, const bn_trace_record *r)
+{
+    const unsigned char *bytes = (const void *)r->data;
+    for (size_t i = 0; i < r->rows * r->cols * sizeof *r->data; i++)
+        *(uint64_t *)user = (*(uint64_t *)user ^ bytes[i]) * 1099511628211u;
+}
+
 /* Logits after each of N_TOKENS tokens, n_together in a pass; n_best 0: by bn_session_eval. */
 static bn_screen_stat logits_together(bn_model *model, uint32_t n_threads, size_t n_together, size_t n_best,
                                       float *logits)
@@ -34,6 +45,7 @@ static bn_screen_stat logits_together(bn_model *model, uint32_t n_threads, size_
     bn_session *session = NULL;
     size_t n_vocab = model->hp.n_vocab;
     must(bn_session_open(&session, model, &options, NULL));
+    if (traced != 0) bn_session_set_trace(session, hash_record, &traced);
     for (size_t i = 0; i < N_TOKENS; i += n_together) {
         int32_t ids[N_TOKENS];
         size_t n = bn_min_size(n_together, N_TOKENS - i);
@@ -49,6 +61,7 @@ static bn_screen_stat logits_together(bn_model *model, uint32_t n_threads, size_
             must(bn_session_eval_batch(session, &part, 1, n_best, to, NULL));
     }
     bn_screen_stat stat = bn_session_screen_stat(session);
+    work = session->work;
     bn_session_close(session);
     return stat;
 }
@@ -114,6 +127,8 @@ static void drop_pair(struct pair *p)
 static void check_way(struct pair *p, size_t n_best, size_t n_together)
 {
     bn_screen_stat first = {0};
+    bn_work work_then = {0};
+    const struct bn_layer *l = &p->model->layers[0];
     for (size_t k = 0; bn_kernels_built(k) != NULL; k++)
         for (uint32_t threads = 1; threads <= 3; threads += 2) {
             if (!bn_kernels_supported(bn_kernels_built(k))) continue;
@@ -121,8 +136,11 @@ static void check_way(struct pair *p, size_t n_best, size_t n_together)
             bn_screen_stat stat = logits_together(p->model, threads, n_together, n_best, p->best);
             assert_int_equal(count_all_wrong(p->model, p->full, p->best, n_best), 0);
             assert_int_equal(stat.screened + stat.full, (N_TOKENS + n_together - 1) / n_together);
-            if (first.screened + first.full == 0) first = stat;
+            if (first.screened + first.full == 0) first = stat, work_then = work;
             assert_memory_equal(&stat, &first, sizeof stat);
+            assert_memory_equal(&work, &work_then, sizeof work);
+            bool skips = n_together == 1 && l->down.columns.codes != NULL;
+            assert_true((work.skipped_columns > 0) == skips && (work.skipped_rows > 0) == skips);
         }
 }
 
@@ -145,6 +163,48 @@ TEST(every_bit_is_the_full_products)
     check_ways("fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf");
     check_ways("fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf");
     check_ways("fixtures/nano-llama-i2_s-42.gguf");
+    check_ways("fixtures/nano-bitnet-b1.58-i2_s-42.gguf");
+}
+
+/* Logits of the copies, and those of the file, of one token after the other, with these factors of up. */
+static void check_up(struct pair *p, bn_model *plain, float scale, float extra_scale)
+{
+    bn_model *both[] = {p->model, plain};
+    for (size_t i = 0; i < 2 * (size_t)plain->hp.n_layer; i++) {
+        struct bn_linear *up = &both[i % 2]->layers[i / 2].up;
+        up->w.scale = up->packed.scale = scale;
+        up->extra_scale = extra_scale;
+        up->has_extra_scale = true;
+    }
+    uint64_t begin = traced;
+    logits_of(plain, 2, 0, p->full);
+    assert_int_equal(work.skipped_rows + work.skipped_columns, 0);
+    uint64_t of_plain = traced;
+    traced = begin;
+    logits_of(p->model, 3, 0, p->best);
+    assert_int_equal(traced, of_plain);
+    assert_memory_equal(p->full, p->best, (size_t)N_TOKENS * plain->hp.n_vocab * sizeof *p->full);
+}
+
+TEST(rows_are_skipped_where_that_changes_nothing)
+{
+    if (bn_kernels_find("auto") == &bn_kernels_ref) skip();
+    struct pair p = make_pair(MODEL);
+    bn_model *plain = open_model(MODEL, BN_REPACK_NEVER);
+    assert_non_null(p.model->layers[0].down.columns.codes);
+    check_up(&p, plain, 1.0f, 1.0f);
+    assert_true(work.skipped_rows > 0 && work.skipped_columns > 0);
+    check_up(&p, plain, 1e10f, 1.0f);
+    assert_true(work.skipped_rows == 0 && work.skipped_columns > 0);
+    check_up(&p, plain, 1.0f, -1e10f);
+    assert_true(work.skipped_rows == 0 && work.skipped_columns > 0);
+    traced = 14695981039346656037u;
+    check_up(&p, plain, 1.0f, 1.0f);
+    assert_true(work.skipped_rows == 0 && work.skipped_columns > 0);
+    assert_int_not_equal(traced, 14695981039346656037u);
+    traced = 0;
+    bn_model_close(plain);
+    drop_pair(&p);
 }
 
 TEST(few_rows_are_computed)
