@@ -89,6 +89,11 @@ status 2 "blocks of a transform whose factor is not exact" "$fixtures" gen --arc
 says 0 "the share of zeros is rounded, not cut" 'nano-bitnet-b1.58-i2_s-z90-42.gguf' "$fixtures" gen --size nano --zeros 0.9 -o "$tmp/z90"
 says 0 "--zeros and the group are in the name" 'nano-qwen3-q2_0-v331-group128-z38-yarn-tied-42' "$fixtures" gen "${bonsai[@]}" --format q2_0 \
     --group 128 --zeros 0.38 -o "$tmp/g"
+for copy in a b; do "$fixtures" gen --size nano --idle 18 -o "$tmp/idle-$copy" >/dev/null; done
+idle=nano-bitnet-b1.58-i2_s-idle18-42.gguf
+status 0 "--idle is in the name, and gives the same bytes again" cmp "$tmp/idle-a/$idle" "$tmp/idle-b/$idle"
+status 1 "and other weights" cmp -s "$tmp/idle-a/$idle" fixtures/nano-bitnet-b1.58-i2_s-42.gguf
+for share in 0 91; do status 2 "--idle $share" "$fixtures" gen --size nano --idle "$share" -o "$tmp/g"; done
 status 2 "rows too short for the blocks" "$fixtures" gen --size nano --format tq2_0 -o "$tmp/g"
 status 2 "an unknown size" "$fixtures" gen --size huge -o "$tmp/g"
 status 2 "a vocabulary that is too small" "$fixtures" gen --vocab 261 -o "$tmp/g"
