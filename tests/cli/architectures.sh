@@ -28,7 +28,7 @@ has_stages() {
     "$bin/bn-run" logits -q -m "$model" --tokens "$ids" --trace "$tmp/trace" || return 1
     for stage in "$@"; do [ -s "$tmp/trace/L0.$stage.f32" ] || { echo "no $stage"; return 1; }; done
 }
-receipt() { "$bin/bn-run" -q -m "$1" -p 'To be, or not' -n 6 --batch 4 --receipt "$tmp/receipt" --profile "$tmp/profile" 2>&1 | tee "$tmp/said" | tr -d "\000-\010\013-\037\200-\377"; ! grep -aE "times .*, not" "$tmp/said"; }
+receipt() { "$bin/bn-run" -q -m "$1" -p 'To be, or not' -n 6 --batch 4 --receipt "$tmp/receipt" --profile "$tmp/profile" "${@:2}" 2>&1 | tee "$tmp/said" | tr -d "\000-\010\013-\037\200-\377"; ! grep -aE "times .*, not" "$tmp/said"; }
 replays() { "$bin/bn-verify-receipt" --replay -m "$1" "$tmp/receipt"; }
 
 inputs=(attn_q_norm_in attn_k_norm_in attn_v_norm_in attn_output_norm_in ffn_gate_norm_in ffn_up_norm_in ffn_down_norm_in)
@@ -45,6 +45,24 @@ for kind in "gemma3:--format tq2_0 --window 8:post_attention_norm post_ffw_norm"
     check "$arch $options: a receipt is written" receipt "$model"
     check "$arch $options: it replays" replays "$model"
 done
+
+# Single tokens skip rows of up and columns of down, of which each thread has its own lines here.
+chain() { "$bin/bn-run" -q -m "$1" -p 'To be, or not' -n 6 --json "${@:2}" | grep -E '"(ids|chain)"'; }
+skips() {
+    local model=$1 want way
+    want=$(chain "$model" --repack never)
+    [ -n "$want" ] || return 1
+    for way in "" "--threads 2" "--threads 3" "--isa ref"; do
+        # shellcheck disable=SC2086 # words
+        equal "$(chain "$model" --repack always $way)" "$want" || return 1
+    done
+}
+model=$(generate --size small --idle 18)
+check "bitnet-b1.58 of 512 rows: the same bits without what zeros need" skips "$model"
+check "a receipt of packed weights is written" receipt "$model" --repack always --threads 2
+[ "$(grep -cE '"skipped_(rows|columns)": [1-9]' "$tmp/receipt")" = 2 ] || grep -q '"isa": "ref"' "$tmp/receipt"
+check "it states how many rows and columns were skipped" test $? = 0
+check "it replays" replays "$model"
 
 # A pass of several tokens reads each expert once: no more than there are, no fewer than one token uses.
 model=$(generate --size duo --arch maple --format tq2_0)
