@@ -190,7 +190,7 @@ bool ck_invoke(struct ck *ck, const struct ck_slot *slot, const struct bn_kernel
     if (!installed) {
         struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
         const int signals[] = {SIGSEGV, SIGBUS, SIGILL};
-        for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        for (size_t i = 0; i < COUNT(signals); i++)
             sigaction(signals[i], &action, NULL);
         installed = true;
     }

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#define ANY 1000     /* random bytes */
 #define TERNARY 1001 /* random codes without 3 */
 #define NARROW 1002  /* no high plane: 8 bits */
 #define WHOLE 1003   /* I2_S: one scale, values in their order */

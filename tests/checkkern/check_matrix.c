@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define EPS 0x1p-24
 
 enum { SCORES = 1, VALUES, HALF, SINGLE };

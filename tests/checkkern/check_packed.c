@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
 /* Digit d of a T5 byte; a packed one has no 3. */
 static unsigned digit_of(unsigned byte, size_t d)
 {
@@ -18,8 +16,6 @@ static unsigned digit_of(unsigned byte, size_t d)
     unsigned below = d == 4 ? byte : byte % 84;
     return d < 3 ? below / WEIGHT[d] % 3 : below / WEIGHT[d];
 }
-
-#define ANY 1000
 
 /* n of the numbers below `of`, ascending. */
 static uint32_t *choose(struct ck *ck, size_t n, size_t of)
@@ -97,6 +93,13 @@ static bool setup_t5_gemv(struct ck *ck, struct ck_call *call, enum ck_class cla
 
 CK_INVOKE(t5_gemv, call->out, &call->t5, call->act)
 
+/* Whether y is the sum t in the scales of this call. */
+static bool is_product(struct ck *ck, const struct ck_call *call, size_t r, float y, int64_t t, float scale)
+{
+    double want = (double)t / (double)call->act->scale * (double)scale;
+    return ck_near(ck, "product", r, y, want, fabs(want) * 0x1p-22);
+}
+
 static bool truth_t5_gemv(struct ck *ck, const struct ck_call *call)
 {
     const float *y = call->out, *before = (const void *)ck->region[ck->n_regions - 1].image;
@@ -112,8 +115,7 @@ static bool truth_t5_gemv(struct ck *ck, const struct ck_call *call)
             unsigned byte = call->weights[r * call->t5.row_bytes + i / 320 * 64 + i % 64];
             t += ((int)digit_of(byte, i % 320 / 64) - 1) * call->act->q[i];
         }
-        double want = (double)t / (double)call->act->scale * (double)call->t5.scale;
-        if (!ck_near(ck, "product", r, y[r], want, fabs(want) * 0x1p-22)) return false;
+        if (!is_product(ck, call, r, y[r], t, call->t5.scale)) return false;
     }
     return true;
 }
@@ -207,10 +209,8 @@ static bool truth_columns_gemv(struct ck *ck, const struct ck_call *call)
                 t[at / 16 % 4 * 64 + at % 4 * 16 + at / 64 * 4 + at / 4 % 4] +=
                     ((int)(byte >> 2 * (at % 4) & 3) - 1) * call->act->q[used[i]];
             }
-        for (size_t r = line; r < line + 256 && r < w->rows; r++) {
-            double want = (double)t[r - line] / (double)call->act->scale * (double)w->scale;
-            if (!ck_near(ck, "product", r, y[r], want, fabs(want) * 0x1p-22)) return false;
-        }
+        for (size_t r = line; r < line + 256 && r < w->rows; r++)
+            if (!is_product(ck, call, r, y[r], t[r - line], w->scale)) return false;
     }
     return true;
 }

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-
 /* A random byte of codes, none of them 3: a field of 3 becomes 1. */
 static uint8_t code_byte(struct ck *ck)
 {

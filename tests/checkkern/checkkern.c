@@ -28,7 +28,7 @@ struct options {
 
 const struct ck_slot *ck_find(enum bn_kernel slot)
 {
-    for (size_t f = 0; f < sizeof FAMILY / sizeof *FAMILY; f++)
+    for (size_t f = 0; f < COUNT(FAMILY); f++)
         for (const struct ck_slot *s = FAMILY[f]; s->setup != NULL; s++)
             if (s->slot == slot) return s;
     return NULL;
@@ -198,7 +198,7 @@ static bool parse(struct options *options, int argc, char **argv)
 static unsigned for_all(struct ck *ck, const struct options *options, unsigned *n)
 {
     unsigned failed = 0;
-    for (size_t f = 0; f < sizeof FAMILY / sizeof *FAMILY; f++)
+    for (size_t f = 0; f < COUNT(FAMILY); f++)
         for (const struct ck_slot *slot = FAMILY[f]; slot->setup != NULL; slot++) {
             if (!wanted(options, slot)) continue;
             if (options->digest)

@@ -10,6 +10,9 @@
 
 #include "kernels/kernels.h"
 
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define ANY 1000 /* random bytes, where a fixed value could be */
+
 enum ck_class {
     CK_SHAPES,   /* many sizes, ordinary values; guard page behind every buffer */
     CK_EXTREMES, /* the values at the edges */

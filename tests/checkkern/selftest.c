@@ -576,7 +576,7 @@ unsigned ck_self_test(struct ck *ck, unsigned *n)
 {
     struct bn_kernels table;
     unsigned missed = 0;
-    for (size_t i = 0; i < 2 * sizeof FAULT_LIST / sizeof *FAULT_LIST; i++) {
+    for (size_t i = 0; i < 2 * COUNT(FAULT_LIST); i++) {
         const struct fault *fault = &FAULT_LIST[i / 2];
         bool truth = i % 2 == 1;
         if (truth && !fault->twice) continue;

@@ -95,6 +95,20 @@ static float *logits_of(bn_model *model, uint32_t n_batch)
     return logits;
 }
 
+/* On every instruction set, in batches of any size. */
+static void same_every_way(bn_model *model, const float *want)
+{
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
+        if (!bn_kernels_supported(bn_kernels_built(i))) continue;
+        model->kernels = bn_kernels_built(i);
+        for (uint32_t n_batch = 1; n_batch <= N_TOKENS; n_batch += 3) {
+            float *got = logits_of(model, n_batch);
+            assert_memory_equal(got, want, N_TOKENS * bn_model_hparams(model)->n_vocab * sizeof *got);
+            bn_free(got);
+        }
+    }
+}
+
 /* One matrix of the model becomes I2_S: other logits, which are the same bits every way. */
 TEST(one_scale_beside_tiles)
 {
@@ -116,15 +130,7 @@ TEST(one_scale_beside_tiles)
     assert_int_not_equal(model->layers[0].q.w.blocks, BN_BLOCKS_I2S);
     float *mixed = logits_of(model, N_TOKENS);
     assert_int_not_equal(memcmp(mixed, before, n_bytes), 0);
-    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
-        if (!bn_kernels_supported(bn_kernels_built(i))) continue;
-        model->kernels = bn_kernels_built(i);
-        for (uint32_t n_batch = 1; n_batch <= N_TOKENS; n_batch += 3) {
-            float *again = logits_of(model, n_batch);
-            assert_memory_equal(again, mixed, n_bytes);
-            bn_free(again);
-        }
-    }
+    same_every_way(model, mixed);
     bn_model_close(model);
     bn_free(mixed);
     bn_free(before);
@@ -145,17 +151,8 @@ TEST(tiles_and_rows_of_the_file)
         must(bn_model_open(&in_tiles, PATHS[f], &copy, NULL));
         assert_null(bn_model_linear(in_file, 3)->w.codes);
         assert_non_null(bn_model_linear(in_tiles, 3)->w.codes);
-        size_t n_bytes = N_TOKENS * bn_model_hparams(in_file)->n_vocab * sizeof(float);
         float *want = logits_of(in_tiles, N_TOKENS);
-        for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
-            if (!bn_kernels_supported(bn_kernels_built(i))) continue;
-            in_file->kernels = bn_kernels_built(i);
-            for (uint32_t n_batch = 1; n_batch <= N_TOKENS; n_batch += 3) {
-                float *got = logits_of(in_file, n_batch);
-                assert_memory_equal(got, want, n_bytes);
-                bn_free(got);
-            }
-        }
+        same_every_way(in_file, want);
         bn_model_close(in_file);
         bn_model_close(in_tiles);
         bn_free(want);
