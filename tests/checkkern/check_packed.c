@@ -31,7 +31,7 @@ static uint32_t *choose(struct ck *ck, size_t n, size_t of)
 struct t5_shape {
     size_t rows, k, pad, offset;
     int codes, acts; /* a fixed byte or activation, or ANY */
-    bool picks;      /* n_picked of the rows; nothing lies behind the last one */
+    bool picks;      /* n_picked of the rows; nothing lies after the last one */
     size_t n_picked;
 };
 
@@ -158,7 +158,7 @@ static bool truth_t5_pack(struct ck *ck, const struct ck_call *call)
 
 /* ---- columns ---- */
 
-/* Nothing lies before the first of the columns in use, or behind the last one. */
+/* Nothing lies before the first of the columns in use, or after the last one. */
 static bool setup_columns_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
 {
     static const size_t N[] = {0, 1, 2, 3, 4, 5, 33, 66, 1000}, LARGE[] = {4095, 4096, 4097, 8500};
