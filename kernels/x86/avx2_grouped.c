@@ -312,13 +312,14 @@ INLINE void add_span(__m256i sums[MOST_TOKENS][2], const __m256i (*codes)[2], co
             sums[j][h] = _mm256_add_epi32(sums[j][h], widen(part[j][h], vnni));
 }
 
-/* Adds the products of the tile and n tokens (a constant) over n_groups from the first'th on. */
-INLINE void multiply(__m256 acc[][2], const struct unpacked *tile, const struct bn_act *x, size_t first,
-                     size_t n_groups, const size_t group, const size_t n, const bool vnni,
-                     const enum product product)
+/* Adds the products of the tile and n tokens (a constant) over len weights from the begin'th on. I2_S: all are one
+ * group. */
+INLINE void multiply(__m256 acc[][2], const struct unpacked *tile, const struct bn_act *x, size_t begin,
+                     size_t len, size_t group, const size_t n, const bool vnni, const enum product product)
 {
     const int8_t *high[MOST_TOKENS], *low[MOST_TOKENS];
-    const size_t span = span_of(group, vnni), begin = first * group;
+    const size_t span = product == WHOLE ? BN_I2S_BLOCK : span_of(group, vnni);
+    const size_t first = begin / group, n_groups = len / group;
     for (size_t j = 0; j < n; j++) {
         high[j] = product == WIDE ? x[j].high + begin : NULL;
         low[j] = plane_of(&x[j], product) + begin;
@@ -352,13 +353,13 @@ INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_ternary *w, co
     for (size_t i = 0; i < w->k; i += UNPACKED) {
         size_t len = w->k - i < UNPACKED ? w->k - i : UNPACKED, j = 0;
         const size_t at_once = tokens_at_once(vnni);
-        size_t group = group_of(w, product), first = i / group, n_groups = len / group;
+        size_t group = product == WHOLE ? len : w->group;
         unpack_tile(&unpacked, w, tile, i, len);
         for (; j + at_once <= n; j += at_once)
-            multiply(acc + j, &unpacked, x + j, first, n_groups, group, at_once, vnni, product);
+            multiply(acc + j, &unpacked, x + j, i, len, group, at_once, vnni, product);
         for (; j + 2 <= n; j += 2)
-            multiply(acc + j, &unpacked, x + j, first, n_groups, group, 2, vnni, product);
-        if (j < n) multiply(acc + j, &unpacked, x + j, first, n_groups, group, 1, vnni, product);
+            multiply(acc + j, &unpacked, x + j, i, len, group, 2, vnni, product);
+        if (j < n) multiply(acc + j, &unpacked, x + j, i, len, group, 1, vnni, product);
     }
     for (size_t j = 0; j < n; j++)
         store_tile(y + j * ldy, w, tile, acc[j], &x[j], product);
