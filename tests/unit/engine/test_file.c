@@ -8,40 +8,35 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/file.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 
-static char folder[] = "/tmp/bn-test-XXXXXX", file[64], other[64];
+static char file[64], other[64];
 
-FIXTURE(make_folder)
-{
-    strcpy(folder + sizeof folder - 7, "XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    snprintf(file, sizeof file, "%s/file", folder);
-    snprintf(other, sizeof other, "%s/other", folder);
-    umask(022);
-}
-
-static size_t count_entries(bool remove_them)
+static size_t count_entries(void)
 {
     size_t n = 0;
     DIR *dir = opendir(folder);
     assert_non_null(dir);
-    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
-        if (e->d_name[0] == '.') continue;
+    while (readdir(dir) != NULL)
         n++;
-        if (remove_them) assert_int_equal(unlinkat(dirfd(dir), e->d_name, 0), 0);
-    }
     closedir(dir);
-    return n;
+    return n - 2; /* without "." and ".." */
 }
 
-FIXTURE(remove_folder)
+FIXTURE(begin)
 {
-    (void)count_entries(true);
-    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(make_folder(NULL), 0);
+    strcpy(file, below("file"));
+    strcpy(other, below("other"));
+    umask(022);
+}
+
+FIXTURE(end)
+{
+    size_t n = count_entries();
+    assert_int_equal(remove_folder(NULL), 0);
+    assert_in_range(n, 0, 2);
 }
 
 static void put(const char *path, const char *text)
@@ -69,7 +64,7 @@ static unsigned mode_of(const char *path)
     return stat_of(path).st_mode & 07777;
 }
 
-TEST_IN(new_files_follow_the_umask, make_folder, remove_folder)
+TEST_IN(new_files_follow_the_umask, begin, end)
 {
     put(file, "a");
     assert_int_equal(mode_of(file), 0644);
@@ -78,7 +73,7 @@ TEST_IN(new_files_follow_the_umask, make_folder, remove_folder)
     assert_int_equal(mode_of(other), 0600);
 }
 
-TEST_IN(replaced_files_keep_their_rights, make_folder, remove_folder)
+TEST_IN(replaced_files_keep_their_rights, begin, end)
 {
     static const mode_t MODES[] = {0600, 0640, 0664, 0444, 0777};
     put(file, "a");
@@ -95,7 +90,7 @@ TEST_IN(replaced_files_keep_their_rights, make_folder, remove_folder)
     assert_int_equal(mode_of(file), 0777);
 }
 
-TEST_IN(links_stay, make_folder, remove_folder)
+TEST_IN(links_stay, begin, end)
 {
     put(file, "old");
     assert_int_equal(symlink(file, other), 0);
@@ -109,7 +104,7 @@ TEST_IN(links_stay, make_folder, remove_folder)
     has(other, "third");
 }
 
-TEST_IN(leftovers_do_not_block, make_folder, remove_folder)
+TEST_IN(leftovers_do_not_block, begin, end)
 {
     char left[PATH_MAX];
     snprintf(left, sizeof left, "%s.tmp-%ld", file, (long)getpid());
@@ -118,10 +113,10 @@ TEST_IN(leftovers_do_not_block, make_folder, remove_folder)
     fclose(f);
     put(file, "text");
     has(file, "text");
-    assert_int_equal(count_entries(false), 2);
+    assert_int_equal(count_entries(), 2);
 }
 
-TEST_IN(temporary_names_differ, make_folder, remove_folder)
+TEST_IN(temporary_names_differ, begin, end)
 {
     char first[PATH_MAX], second[PATH_MAX];
     int fd;
@@ -137,27 +132,26 @@ TEST_IN(temporary_names_differ, make_folder, remove_folder)
 }
 
 /* What a killed program leaves is what is there before the file is kept. */
-TEST_IN(a_new_file_has_no_name, make_folder, remove_folder)
+TEST_IN(a_new_file_has_no_name, begin, end)
 {
     char temp[PATH_MAX];
     int fd, probe = open(folder, O_WRONLY | O_TMPFILE, 0600);
     for (int again = 0; again < 2; again++) { /* the second one replaces the first */
         must(bn_file_temp_open(&fd, temp, sizeof temp, file, 0600, NULL));
         assert_int_equal(write(fd, again ? "second" : "first", again ? 6 : 5), again ? 6 : 5);
-        if (probe >= 0) assert_int_equal(count_entries(false), again);
+        if (probe >= 0) assert_int_equal(count_entries(), again);
         must(bn_file_temp_keep(fd, temp, file, NULL));
         close(fd);
         has(file, again ? "second" : "first");
-        assert_int_equal(count_entries(false), 1);
+        assert_int_equal(count_entries(), 1);
     }
     if (probe >= 0) close(probe);
 }
 
-TEST_IN(failures_leave_nothing, make_folder, remove_folder)
+TEST_IN(failures_leave_nothing, begin, end)
 {
-    char missing[128];
-    snprintf(missing, sizeof missing, "%s/no/file", folder);
+    const char *missing = below("no/file");
     refused(bn_file_write_atomic(missing, "x", 1, &err), BN_ERR_NOT_FOUND);
     assert_string_equal(err.where, missing);
-    assert_int_equal(count_entries(false), 0);
+    assert_int_equal(count_entries(), 0);
 }

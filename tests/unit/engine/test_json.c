@@ -7,11 +7,9 @@
 #include <glob.h>
 #include <malloc.h>
 #include <math.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/json.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 
 static bn_json *parse(const char *text)
 {
@@ -334,12 +332,11 @@ TEST(values_are_small)
 }
 
 /* What is written to a file is read back; a file that is not JSON is named. */
-TEST(files_are_written_and_read)
+TEST_IN(files_are_written_and_read, make_folder, remove_folder)
 {
     static const int32_t IDS[] = {7, 0};
     static const char *const TEXTS[] = {"a", "b"};
-    char path[] = "/tmp/bn-json-XXXXXX", digest[BN_SHA256_HEX], again[BN_SHA256_HEX];
-    int fd = mkstemp(path);
+    char *path = below("json"), digest[BN_SHA256_HEX], again[BN_SHA256_HEX];
     bn_json *o = bn_json_new_object(), *back = NULL;
     bn_json_put_text(o, "none", "");
     bn_json_put_count(o, "zero", 0);
@@ -359,8 +356,6 @@ TEST(files_are_written_and_read)
     refused(bn_json_read_file(&back, path, &err), BN_ERR_FORMAT);
     assert_string_equal(err.where, path);
     bn_json_free(o);
-    close(fd);
-    unlink(path);
 }
 
 TEST(short_memory_is_told)

@@ -7,29 +7,18 @@
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "hub/net/transfer.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 
-static char folder[64]; /* of this test, removed at its end */
-static char path[128], part[160], journal[160];
+static char path[64], part[96], journal[96];
 
-FIXTURE(make_folder)
+FIXTURE(begin)
 {
-    snprintf(folder, sizeof folder, "/tmp/bn-pieces-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/m.gguf", folder);
+    assert_int_equal(make_folder(NULL), 0);
+    strcpy(path, below("m.gguf"));
     snprintf(part, sizeof part, "%s.part", path);
     snprintf(journal, sizeof journal, "%s.part.json", path);
-}
-
-FIXTURE(remove_folder)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    assert_int_equal(system(command), 0);
 }
 
 static bn_status open_pieces(struct bn_pieces **out, uint64_t size, bool reserve, bn_error *e)
@@ -61,7 +50,7 @@ static void assert_nothing_left(void)
 
 #define EIGHT_PIECES (8u * (uint64_t)BN_PIECE_BYTES)
 
-TEST_IN(test_a_claimed_size_takes_no_disk_space, make_folder, remove_folder)
+TEST_IN(test_a_claimed_size_takes_no_disk_space, begin, remove_folder)
 {
     struct bn_pieces *p;
     must(open_pieces(&p, EIGHT_PIECES, false, NULL));
@@ -71,7 +60,7 @@ TEST_IN(test_a_claimed_size_takes_no_disk_space, make_folder, remove_folder)
     assert_nothing_left();
 }
 
-TEST_IN(test_reserved_space_is_given_back, make_folder, remove_folder)
+TEST_IN(test_reserved_space_is_given_back, begin, remove_folder)
 {
     struct bn_pieces *p;
     must(open_pieces(&p, EIGHT_PIECES, true, NULL));
@@ -90,7 +79,7 @@ TEST_IN(test_reserved_space_is_given_back, make_folder, remove_folder)
     assert_nothing_left();
 }
 
-TEST_IN(test_bytes_of_no_use_are_removed, make_folder, remove_folder)
+TEST_IN(test_bytes_of_no_use_are_removed, begin, remove_folder)
 {
     struct bn_pieces *p;
     must(open_pieces(&p, EIGHT_PIECES, false, NULL));
@@ -100,7 +89,7 @@ TEST_IN(test_bytes_of_no_use_are_removed, make_folder, remove_folder)
     assert_nothing_left();
 }
 
-TEST_IN(test_a_size_beyond_the_disk, make_folder, remove_folder)
+TEST_IN(test_a_size_beyond_the_disk, begin, remove_folder)
 {
     struct bn_pieces *p;
     struct statvfs disk;
@@ -121,7 +110,7 @@ TEST_IN(test_a_size_beyond_the_disk, make_folder, remove_folder)
     assert_in_range(bn_mem_stats().bytes_total - before, 0, 16u << 20); /* no table for the claim */
 }
 
-TEST_IN(test_a_stream_beyond_the_limit, make_folder, remove_folder)
+TEST_IN(test_a_stream_beyond_the_limit, begin, remove_folder)
 {
     struct bn_pieces *p;
     must(open_pieces(&p, 0, false, NULL));
@@ -132,7 +121,7 @@ TEST_IN(test_a_stream_beyond_the_limit, make_folder, remove_folder)
 }
 
 /* A journal is a file that somebody may have edited: its numbers make no tables. */
-TEST_IN(test_a_journal_of_pieces_that_are_not_there, make_folder, remove_folder)
+TEST_IN(test_a_journal_of_pieces_that_are_not_there, begin, remove_folder)
 {
     static const char *const INDEX[] = {"1", "4194303", "4294967295", "9007199254740991"};
     struct bn_pieces *p;
@@ -156,7 +145,7 @@ TEST_IN(test_a_journal_of_pieces_that_are_not_there, make_folder, remove_folder)
 }
 
 /* Neither waits for a writer. */
-TEST_IN(test_a_pipe_in_its_place, make_folder, remove_folder)
+TEST_IN(test_a_pipe_in_its_place, begin, remove_folder)
 {
     struct bn_pieces *p;
     const char *const PLACES[] = {part, journal};

@@ -3,50 +3,25 @@
  * Counters of the machine: lab/host/meters.h counts packages, and knows when a counter started again;
  * lab/sampler/counters counts the threads that start after an event was opened.
  */
-#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#define _DEFAULT_SOURCE /* mkdtemp */
 #include <math.h>
 #include <pthread.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "lab/host/meters.h"
 #include "lab/sampler/counters.h"
-#include "tests/unit/unit.h"
-
-static void write_text(const char *folder, const char *zone, const char *name, const char *text)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, zone);
-    (void)mkdir(path, 0700);
-    snprintf(path, sizeof path, "%s/%s/%s", folder, zone, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static void remove_zone(const char *folder, const char *zone)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s/energy_uj", folder, zone);
-    (void)remove(path);
-    snprintf(path, sizeof path, "%s/%s", folder, zone);
-    (void)remove(path);
-}
+#include "tests/unit/folder.h"
 
 /* Two packages; a part of a package is included in it, and not counted again. */
-TEST(energy_counts_packages)
+TEST_IN(energy_counts_packages, make_folder, remove_folder)
 {
-    char folder[] = "/tmp/bn-energy-XXXXXX";
     struct bn_energy energy;
-    assert_non_null(mkdtemp(folder));
     bn_energy_read(&energy, folder);
     assert_int_equal(energy.n, 0);
     assert_string_equal(energy.why, "no package has a counter");
-    write_text(folder, "intel-rapl:1", "energy_uj", "99000\n");
-    write_text(folder, "intel-rapl:0", "energy_uj", "1000\n");
-    write_text(folder, "intel-rapl:0:0", "energy_uj", "7\n");
+    write_text(below("intel-rapl:1/energy_uj"), "99000\n");
+    write_text(below("intel-rapl:0/energy_uj"), "1000\n");
+    write_text(below("intel-rapl:0:0/energy_uj"), "7\n");
     bn_energy_read(&energy, folder);
     assert_true(energy.n == 2 && energy.uj[0] == 1000 && energy.uj[1] == 99000);
     struct bn_energy later = energy, none = {0};
@@ -55,11 +30,7 @@ TEST(energy_counts_packages)
     assert_true(fabs(bn_energy_since(&energy, &later) - 2.5) < 1e-9);
     assert_true(isnan(bn_energy_since(&later, &energy))); /* a counter that started again */
     assert_true(isnan(bn_energy_since(&none, &none)));
-    remove_zone(folder, "intel-rapl:0:0");
-    remove_zone(folder, "intel-rapl:1");
-    remove_zone(folder, "intel-rapl:0");
-    rmdir(folder);
-    bn_energy_read(&energy, folder);
+    bn_energy_read(&energy, below("none"));
     assert_int_equal(energy.n, 0);
     assert_string_equal(energy.why, "no powercap folder");
 }

@@ -5,28 +5,17 @@
  * unchanged.
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
-#include <unistd.h>
-
-#include "base/file.h"
 #include "lab/history/ledger.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 
-static char folder[] = "/tmp/bn-test-ledger-XXXXXX";
-
-FIXTURE(make_folder)
+/* Fails when a test has left anything besides the ledger. */
+FIXTURE(remove_ledger)
 {
-    memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
-    assert_non_null(mkdtemp(folder));
-}
-
-FIXTURE(remove_folder)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/toy/run.json", folder);
-    (void)unlink(path);
-    snprintf(path, sizeof path, "%s/toy", folder);
-    (void)rmdir(path);
-    assert_int_equal(rmdir(folder), 0);
+    (void)unlink(below("toy/run.json"));
+    (void)rmdir(below("toy"));
+    bool is_empty = rmdir(folder) == 0;
+    assert_int_equal(remove_folder(NULL), 0);
+    assert_true(is_empty);
 }
 
 static void result(struct bn_result *r, const char *key, const char *model, unsigned threads, double base)
@@ -67,7 +56,7 @@ static void save(const char *name, const char *model, unsigned threads, double b
     bn_result_release(&r);
 }
 
-TEST_IN(saved_runs_are_read_back, make_folder, remove_folder)
+TEST_IN(saved_runs_are_read_back, make_folder, remove_ledger)
 {
     struct bn_ledger l;
     struct bn_series_list series = {0};
@@ -93,15 +82,14 @@ TEST_IN(saved_runs_are_read_back, make_folder, remove_folder)
 }
 
 /* Every single byte of the file that is changed is noticed, one way or the other. */
-TEST_IN(no_edit_survives, make_folder, remove_folder)
+TEST_IN(no_edit_survives, make_folder, remove_ledger)
 {
-    char path[128];
     struct bn_buf text = {.max = 1u << 20};
     struct bn_ledger l;
     size_t n_integrity = 0;
     save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
     save("main", "m", 1, 6, BN_ENTRY_SAVED);
-    snprintf(path, sizeof path, "%s/toy/run.json", folder);
+    const char *path = below("toy/run.json");
     must(bn_file_read(path, &text, NULL));
     const char *records = strstr(text.data, "\"records\"");
     assert_non_null(records);
@@ -122,14 +110,13 @@ TEST_IN(no_edit_survives, make_folder, remove_folder)
     bn_buf_release(&text);
 }
 
-TEST_IN(records_cannot_be_removed, make_folder, remove_folder)
+TEST_IN(records_cannot_be_removed, make_folder, remove_ledger)
 {
-    char path[128];
     struct bn_buf text = {.max = 1u << 20};
     struct bn_ledger l;
     for (unsigned i = 0; i < 3; i++)
         save("main", "m", 1, 5 + i, BN_ENTRY_SAVED);
-    snprintf(path, sizeof path, "%s/toy/run.json", folder);
+    const char *path = below("toy/run.json");
     must(bn_file_read(path, &text, NULL));
     char *first = strchr(text.data, '\n') + 1, *second = strchr(first, '\n') + 1; /* a record a line */
     memmove(first, second, strlen(second) + 1);
@@ -151,7 +138,7 @@ static const struct bn_entry *baseline(const struct bn_ledger *l, const char *se
 }
 
 /* Of each line the run that was promoted last, not the one that was saved last. */
-TEST_IN(promoted_runs_are_baselines, make_folder, remove_folder)
+TEST_IN(promoted_runs_are_baselines, make_folder, remove_ledger)
 {
     struct bn_ledger l;
     const struct bn_entry *e, *unlike;
@@ -184,7 +171,7 @@ TEST_IN(promoted_runs_are_baselines, make_folder, remove_folder)
     bn_ledger_close(&l);
 }
 
-TEST_IN(other_machines_are_refused, make_folder, remove_folder)
+TEST_IN(other_machines_are_refused, make_folder, remove_ledger)
 {
     static const char *const NAMES[] = {"", ".", "..", "a/b", ".hidden", "a b", "\xc3\xa4"};
     struct bn_ledger l;
@@ -206,7 +193,7 @@ TEST_IN(other_machines_are_refused, make_folder, remove_folder)
 }
 
 /* Short memory at any point fails, and leaves the file as it was. */
-TEST_IN(memory_may_run_out_anywhere, make_folder, remove_folder)
+TEST_IN(memory_may_run_out_anywhere, make_folder, remove_ledger)
 {
     struct bn_ledger l;
     struct bn_result r;

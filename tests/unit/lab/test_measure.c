@@ -5,8 +5,6 @@
 #define _DEFAULT_SOURCE
 #include <math.h>
 
-#include <unistd.h>
-
 #include "base/clock.h"
 #include "kernels/peak.h"
 #include "lab/host/busy.h"
@@ -14,7 +12,7 @@
 #include "lab/host/machine.h"
 #include "lab/host/meters.h"
 #include "lab/stats/summary.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 #include "tools/git/repository.h"
 
 TEST(machine_is_described)
@@ -129,7 +127,7 @@ TEST(documents_record_other_processes)
     bn_json_free(doc);
 }
 
-static void in_folder(const char *folder, const char *command)
+static void in_folder(const char *command)
 {
     char line[1024];
     snprintf(line, sizeof line,
@@ -139,31 +137,28 @@ static void in_folder(const char *folder, const char *command)
     assert_int_equal(system(line), 0);
 }
 
-TEST(repositories_are_stamped)
+TEST_IN(repositories_are_stamped, make_folder, remove_folder)
 {
-    char folder[] = "/tmp/bn-test-git-XXXXXX", inner[64];
     struct bn_git git;
-    assert_non_null(mkdtemp(folder));
     bn_repository_read(&git, folder);
     assert_false(git.known);
     assert_string_equal(git.why, "not in a git repository");
     assert_string_equal(git.commit, "");
 
-    in_folder(folder, "git init -q -b trunk . && mkdir sub && echo one > sub/a");
+    in_folder("git init -q -b trunk . && mkdir sub && echo one > sub/a");
     bn_repository_read(&git, folder); /* no commit yet */
     assert_true(git.known && git.dirty);
     assert_int_equal(git.n_changed, 1);
     assert_string_equal(git.commit, "");
 
-    in_folder(folder, "git add -A && git commit -q -m first && echo x > .git/info/exclude && echo x > x");
-    snprintf(inner, sizeof inner, "%s/sub", folder);
-    bn_repository_read(&git, inner);
+    in_folder("git add -A && git commit -q -m first && echo x > .git/info/exclude && echo x > x");
+    bn_repository_read(&git, below("sub"));
     assert_true(git.known && !git.dirty);
     assert_int_equal(strlen(git.commit), 40);
     assert_string_equal(git.branch, "trunk");
     assert_string_equal(git.why, "");
 
-    in_folder(folder, "echo two > sub/a && echo new > b && git checkout -q --detach");
+    in_folder("echo two > sub/a && echo new > b && git checkout -q --detach");
     bn_repository_read(&git, folder);
     assert_true(git.known && git.dirty);
     assert_int_equal(git.n_changed, 2);
@@ -176,8 +171,6 @@ TEST(repositories_are_stamped)
     assert_int_equal(changed, 2);
     assert_int_equal(bn_json_kind(bn_json_get(object, "branch")), BN_JSON_NULL);
     bn_json_free(object);
-    snprintf(inner, sizeof inner, "rm -rf '%s'", folder);
-    assert_int_equal(system(inner), 0);
 }
 
 TEST(bandwidth_is_measured)

@@ -8,11 +8,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "lab/kit/loops.h"
 #include "lab/kit/process.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 
 /* Descriptors that this test was given by its caller are not its subject. */
 static void keep_what_we_were_given(void)
@@ -115,17 +114,14 @@ TEST(output_is_kept_as_far_as_it_fits)
     bn_buf_release(&out);
 }
 
-TEST(input_comes_from_a_file)
+TEST_IN(input_comes_from_a_file, make_folder, remove_folder)
 {
-    char path[] = "/tmp/bn-process-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, "abc", 3) == 3);
-    close(fd);
+    const char *path = below("input");
     struct bn_buf out = {.max = 10};
+    write_text(path, "abc");
     sh("cat", (struct bn_process_options){.input = path, .out = &out});
     assert_string_equal(out.data, "abc");
     bn_buf_release(&out);
-    unlink(path);
 }
 
 TEST(the_program_gets_three_descriptors)

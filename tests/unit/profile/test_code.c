@@ -4,11 +4,8 @@
  * are refused where the file is not what runs.
  */
 #define _GNU_SOURCE
-#include <unistd.h>
-
-#include "base/file.h"
 #include "lab/profile/code.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 
 static char own_path[1000];
 
@@ -60,18 +57,14 @@ TEST(other_instruction_sets_are_other_code)
 static bn_status read_changed(const char *change, bn_error *e)
 {
     struct bn_codes codes = {0};
-    char path[] = "/tmp/bn-test-code-XXXXXX", command[1500];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
+    char command[2200];
+    const char *path = below("program");
     snprintf(command, sizeof command, "cp '%s' '%s' && f='%s' && %s", own_path, path, path, change);
     assert_int_equal(system(command), 0);
-    bn_status status = bn_codes_read(&codes, &bn_kernels_ref, path, e);
-    unlink(path);
-    return status;
+    return bn_codes_read(&codes, &bn_kernels_ref, path, e);
 }
 
-TEST(a_stripped_program_has_no_digests)
+TEST_IN(a_stripped_program_has_no_digests, make_folder, remove_folder)
 {
     must(read_changed("true", NULL));
     refused(read_changed("strip \"$f\"", &err), BN_ERR_UNSUPPORTED);
@@ -81,11 +74,11 @@ TEST(a_stripped_program_has_no_digests)
 }
 
 /* One byte of a kernel in the file is not what is in memory. */
-TEST(changed_code_is_found)
+TEST_IN(changed_code_is_found, make_folder, remove_folder)
 {
     struct bn_buf file = {.max = 256u << 20};
     struct bn_codes codes = {0};
-    char path[] = "/tmp/bn-test-code-XXXXXX";
+    const char *path = below("program");
     unsigned char code[64];
     uintptr_t address = (uintptr_t)bn_kernels_code(&bn_kernels_ref, BN_KERNEL_TERNARY_GEMV);
     memcpy(code, (const void *)address, sizeof code);
@@ -93,12 +86,9 @@ TEST(changed_code_is_found)
     char *found = memmem(file.data, file.len, code, sizeof code);
     assert_non_null(found);
     found[sizeof code - 1] ^= 1;
-    int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, file.data, file.len) == (ssize_t)file.len);
-    close(fd);
+    must(bn_file_write_atomic(path, file.data, file.len, NULL));
     refused(bn_codes_read(&codes, &bn_kernels_ref, path, &err), BN_ERR_INTEGRITY);
     assert_string_equal(err.where, "ternary_gemv_ref");
-    unlink(path);
     bn_buf_release(&file);
 }
 

@@ -12,28 +12,17 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "lab/profile/graph.h"
 #include "lab/profile/live.h"
 #include "lab/profile/schedule.h"
 #include "tests/unit/engine/profiler_maker.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 
-static char folder[64];
-
-FIXTURE(make_folder)
+FIXTURE(begin)
 {
-    strcpy(folder, "/tmp/bn-live-XXXXXX");
-    assert_true(mkdtemp(folder) != NULL && setenv("XDG_RUNTIME_DIR", folder, 1) == 0);
-}
-
-FIXTURE(remove_folder)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(make_folder(NULL), 0);
+    assert_int_equal(setenv("XDG_RUNTIME_DIR", folder, 1), 0);
 }
 
 struct run {
@@ -243,12 +232,11 @@ TEST(needs_a_private_folder)
 {
     struct run r;
     struct bn_live_options options = {NULL, BN_PROF_BRICK, "test", "nano"};
-    char path[BN_LIVE_PATH];
+    const char *path = below("bn");
     open_run(&r, 1);
     publish(&r, NULL, BN_PROF_BRICK);
     bn_live_close(r.live);
     r.live = NULL;
-    snprintf(path, sizeof path, "%s/bn", folder);
     assert_int_equal(chmod(path, 0755), 0);
     refused(bn_live_open(&r.live, r.session, &options, &err), BN_ERR_IO);
     assert_has(err.msg, "mode 0700");
@@ -260,9 +248,8 @@ TEST(needs_a_private_folder)
 TEST(last_state_stays)
 {
     struct bn_live_snapshot s;
-    char path[BN_LIVE_PATH];
+    const char *path = below("killed");
     int status;
-    snprintf(path, sizeof path, "%s/killed", folder);
     pid_t child = fork();
     if (child == 0) {
         struct run r;
@@ -357,9 +344,8 @@ static void make_file(struct bn_buf *out)
 TEST(detects_damage)
 {
     struct bn_buf good;
-    char path[BN_LIVE_PATH];
+    const char *path = below("damaged");
     make_file(&good);
-    snprintf(path, sizeof path, "%s/damaged", folder);
     write_file(path, good.data, good.len);
     must(try_to_read(path, &err));
     char *bytes = bn_alloc(good.len, 1);
@@ -382,8 +368,7 @@ TEST(detects_damage)
     bn_buf_release(&good);
     refused(try_to_read("/dev/zero", &err), BN_ERR_FORMAT);
     refused(try_to_read(folder, &err), BN_ERR_FORMAT);
-    snprintf(path, sizeof path, "%s/no such file", folder);
-    refused(try_to_read(path, &err), BN_ERR_NOT_FOUND);
+    refused(try_to_read(below("no such file"), &err), BN_ERR_NOT_FOUND);
 }
 
 /* A writer that was killed in the middle of an update has ended, as the reader reports. */
@@ -392,10 +377,9 @@ TEST(notices_a_killed_writer)
     struct bn_buf good;
     struct bn_live_reader *reader;
     struct bn_live_snapshot s;
-    char path[BN_LIVE_PATH];
+    const char *path = below("odd");
     make_file(&good);
     good.data[BODY] |= 1;
-    snprintf(path, sizeof path, "%s/odd", folder);
     write_file(path, good.data, good.len);
     must(bn_live_attach(&reader, path, NULL));
     refused(bn_live_read(&s, reader, NULL), BN_ERR_FORMAT);
@@ -410,9 +394,8 @@ TEST(notices_a_cut)
     struct bn_buf good;
     struct bn_live_reader *reader;
     struct bn_live_snapshot s;
-    char path[BN_LIVE_PATH];
+    const char *path = below("cut");
     make_file(&good);
-    snprintf(path, sizeof path, "%s/cut", folder);
     write_file(path, good.data, good.len);
     must(bn_live_attach(&reader, path, NULL));
     assert_int_equal(truncate(path, 5000), 0);
@@ -469,14 +452,13 @@ static bool reads_are_whole(bool locks, unsigned wanted)
     struct bn_live_reader *reader;
     struct bn_live_snapshot s;
     struct writer w = {.locks = locks};
-    char path[BN_LIVE_PATH];
+    const char *path = below("numbers");
     pthread_t thread;
     uint64_t last = 0;
     bool whole = true;
     make_file(&good);
     memset(good.data + BODY + offsetof(struct bn_live_body, sums), 0, sizeof(struct bn_live_sums));
     memset(good.data + BODY, 0, sizeof(uint64_t));
-    snprintf(path, sizeof path, "%s/numbers", folder);
     write_file(path, good.data, good.len);
     int fd = open(path, O_RDWR);
     assert_true(fd >= 0);
@@ -507,4 +489,4 @@ TEST(reads_whole_updates)
     assert_false(reads_are_whole(false, 1000000)); /* the test sees a torn update */
 }
 
-GROUP(make_folder, remove_folder)
+GROUP(begin, remove_folder)

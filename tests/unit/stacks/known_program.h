@@ -14,17 +14,16 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "lab/symbols/object.h"
 #include "lab/symbols/resolve.h"
 #include "tests/symbols/chain.h"
+#include "tests/unit/folder.h"
 #include "tests/unit/stacks/stacks_child.h"
-#include "tests/unit/status.h"
 
-static char tmp[64] __attribute__((unused));
-static char folder[900] __attribute__((unused)); /* of the files that the Makefile made for this test */
+static char built[900]
+    __attribute__((unused)); /* the folder of the files that the Makefile made for this test */
 
 static inline void sh(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static inline void sh(const char *format, ...)
@@ -56,7 +55,7 @@ static inline void take_map(struct seen *s, const char *line, const char *build_
     char path[2000] = "";
     assert_true(sscanf(line, "map %lx-%lx %*s %lx %*s %*s %1999[^\n]", &start, &end, &offset, path) >= 3);
     struct bn_mapping m = {.pid = 7, .start = start, .end = end, .file_offset = offset};
-    if (build_id != NULL && strncmp(path, tmp, strlen(tmp)) == 0)
+    if (build_id != NULL && strncmp(path, folder, strlen(folder)) == 0)
         for (m.n_build_id = 0; m.n_build_id < 20; m.n_build_id++) {
             unsigned byte;
             assert_int_equal(sscanf(build_id + 2 * m.n_build_id, "%2x", &byte), 1);

@@ -11,7 +11,7 @@ TEST(programs_of_every_kind_have_names)
     for (size_t i = 0; i < 3; i++) {
         struct seen s;
         char path[1000];
-        snprintf(path, sizeof path, "%s/%s", folder, KINDS[i]);
+        snprintf(path, sizeof path, "%s/%s", built, KINDS[i]);
         run_program(&s, path, NULL);
         expect_names(&s, NULL, KINDS[i], true);
         bn_recording_release(&s.recording);
@@ -34,24 +34,24 @@ TEST(debugging_files_are_found_beside_by_folder_and_by_build_id)
 {
     struct seen s;
     char path[200], id[41], debug[200];
-    snprintf(path, sizeof path, "%s/prog", tmp);
-    snprintf(debug, sizeof debug, "%s/none:%s/debug", tmp, tmp);
+    snprintf(path, sizeof path, "%s/prog", folder);
+    snprintf(debug, sizeof debug, "%s/none:%s/debug", folder, folder);
     sh("cd %s && cp %s/pie prog && objcopy --only-keep-debug prog prog.debug && strip prog && "
        "objcopy --add-gnu-debuglink=prog.debug prog && mkdir -p .debug debug%s",
-       tmp, folder, tmp);
+       folder, built, folder);
     read_build_id(path, id);
     run_program(&s, path, id);
     expect_names(&s, NULL, "prog", true);
-    sh("mv %s/prog.debug %s/.debug/", tmp, tmp);
+    sh("mv %s/prog.debug %s/.debug/", folder, folder);
     expect_names(&s, NULL, "prog", true);
-    sh("mv %s/.debug/prog.debug %s/debug%s/", tmp, tmp, tmp);
+    sh("mv %s/.debug/prog.debug %s/debug%s/", folder, folder, folder);
     expect_names(&s, debug, "prog", true);
-    sh("mkdir -p %s/debug/.build-id/%.2s && mv %s/debug%s/prog.debug %s/debug/.build-id/%.2s/%s.debug", tmp,
-       id, tmp, tmp, tmp, id, id + 2);
+    sh("mkdir -p %s/debug/.build-id/%.2s && mv %s/debug%s/prog.debug %s/debug/.build-id/%.2s/%s.debug",
+       folder, id, folder, folder, folder, id, id + 2);
     expect_names(&s, debug, "prog", true);
 
     /* One of another build is not believed, wherever it lies. */
-    sh("cd %s && rm -r debug/.build-id && objcopy --only-keep-debug %s/fixed prog.debug", tmp, folder);
+    sh("cd %s && rm -r debug/.build-id && objcopy --only-keep-debug %s/fixed prog.debug", folder, built);
     bn_symbols *symbols = open_symbols(&s.recording, debug);
     size_t n;
     assert_string_equal(look(symbols, 7, s.at[0].address, &n)->name, "[prog]");
@@ -62,16 +62,15 @@ TEST(debugging_files_are_found_beside_by_folder_and_by_build_id)
 TEST(without_build_ids_the_checksum_counts)
 {
     struct seen s;
-    char path[200];
+    const char *path = below("plain");
     size_t n;
-    snprintf(path, sizeof path, "%s/plain", tmp);
     sh("cd %s && objcopy --remove-section=.note.gnu.build-id %s/pie plain 2>&1 && "
        "objcopy --only-keep-debug plain plain.debug && strip plain && "
        "objcopy --add-gnu-debuglink=plain.debug plain",
-       tmp, folder);
+       folder, built);
     run_program(&s, path, NULL);
     expect_names(&s, NULL, "plain", true);
-    sh("printf x >> %s/plain.debug", tmp);
+    sh("printf x >> %s/plain.debug", folder);
     bn_symbols *symbols = open_symbols(&s.recording, NULL);
     assert_string_equal(look(symbols, 7, s.at[0].address, &n)->name, "[plain]");
     bn_symbols_close(symbols);
@@ -83,12 +82,12 @@ TEST(files_that_are_not_those_that_ran_have_no_names)
     struct seen s;
     char path[200], id[41];
     size_t n;
-    snprintf(path, sizeof path, "%s/replaced", tmp);
+    snprintf(path, sizeof path, "%s/replaced", folder);
     for (int i = 0; i < 4; i++) {
-        sh("rm -rf %s && cp %s/pie %s", path, folder, path);
+        sh("rm -rf %s && cp %s/pie %s", path, built, path);
         read_build_id(path, id);
         run_program(&s, path, id);
-        if (i == 1) sh("rm %s && cp %s/static %s", path, folder, path);
+        if (i == 1) sh("rm %s && cp %s/static %s", path, built, path);
         if (i == 2) sh("rm %s", path);
         if (i == 3) sh("rm %s && mkfifo %s", path, path);
         bn_symbols *symbols = open_symbols(&s.recording, NULL);
@@ -105,11 +104,10 @@ TEST(files_that_are_not_those_that_ran_have_no_names)
 TEST(broken_files_have_no_names)
 {
     struct seen s;
-    char path[200];
-    snprintf(path, sizeof path, "%s/broken", tmp);
+    const char *path = below("broken");
     uint32_t random = 1;
     for (int i = 0; i < 40; i++) {
-        sh("cp %s/pie %s", folder, path);
+        sh("cp %s/pie %s", built, path);
         run_program(&s, path, NULL);
         int fd = open(path, O_RDWR);
         assert_true(fd >= 0);
@@ -140,12 +138,14 @@ TEST(files_of_other_kinds_have_no_names)
     static const char *const NAMES[] = {"fifo", "empty", "cut.elf", "insane.elf", "zero", "tty", "relative"};
     char path[200];
     size_t n;
-    sh("cd %s && mkfifo fifo && : >empty && head -c 3000 %s/pie >cut.elf", tmp, folder);
-    sh("cd %s && { head -c 64 %s/pie; head -c 4096 /dev/zero | tr '\\0' '\\377'; } >insane.elf", tmp, folder);
+    sh("cd %s && mkfifo fifo && : >empty && head -c 3000 %s/pie >cut.elf", folder, built);
+    sh("cd %s && { head -c 64 %s/pie; head -c 4096 /dev/zero | tr '\\0' '\\377'; } >insane.elf", folder,
+       built);
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
         bn_recording r = {0};
         struct bn_mapping m = {.pid = 7, .start = 0x100000, .end = 0x200000};
-        snprintf(path, sizeof path, "%s%s%s", i < 4 ? tmp : i < 6 ? "/dev" : "", i < 6 ? "/" : "", NAMES[i]);
+        const char *place = i < 4 ? folder : i < 6 ? "/dev" : "";
+        snprintf(path, sizeof path, "%s%s%s", place, i < 6 ? "/" : "", NAMES[i]);
         must(bn_recording_add_mapping(&r, &m, path, NULL));
         bn_recording_finish(&r);
         bn_symbols *symbols = open_symbols(&r, NULL);
@@ -190,13 +190,13 @@ TEST(no_server_is_asked)
     char path[200], text[200], byte;
     int port, said[2];
     size_t n;
-    snprintf(path, sizeof path, "%s/alone", tmp);
-    sh("strip -o %s %s/pie", path, folder);
+    snprintf(path, sizeof path, "%s/alone", folder);
+    sh("strip -o %s %s/pie", path, built);
     run_program(&s, path, NULL);
     pid_t server = start_server(&port, said);
     snprintf(text, sizeof text, "http://127.0.0.1:%d", port);
     setenv("DEBUGINFOD_URLS", text, 1);
-    setenv("DEBUGINFOD_CACHE_PATH", tmp, 1);
+    setenv("DEBUGINFOD_CACHE_PATH", folder, 1);
     setenv("DEBUGINFOD_TIMEOUT", "5", 1);
 
     bn_symbols *symbols = open_symbols(&s.recording, NULL);
@@ -236,7 +236,7 @@ TEST(libraries_the_vdso_and_other_memory)
 {
     char path[1000];
     size_t n;
-    snprintf(path, sizeof path, "%s/library.so", folder);
+    snprintf(path, sizeof path, "%s/library.so", built);
     void *library = dlopen(path, RTLD_NOW);
     assert_non_null(library);
     uintptr_t (**hidden)(void) = dlsym(library, "library_code");
@@ -294,7 +294,7 @@ TEST(an_address_is_what_it_was_at_the_time)
     char path[1000];
     const struct bn_frame *f;
     size_t n;
-    snprintf(path, sizeof path, "%s/fixed", folder);
+    snprintf(path, sizeof path, "%s/fixed", built);
     run_program(&s, path, NULL);
     struct bn_mapping other = {.time_ns = 100, .pid = 7, .start = 0x400000, .end = 0x800000};
     must(bn_recording_add_mapping(&s.recording, &other, "", NULL));
@@ -315,10 +315,9 @@ TEST(an_address_is_what_it_was_at_the_time)
 
 TEST(kernel_symbols_are_read_when_they_are_shown)
 {
-    char path[200];
+    const char *path = below("kallsyms");
     const struct bn_kernel_symbol *s;
     struct bn_kernel_names kernel = {0};
-    snprintf(path, sizeof path, "%s/kallsyms", tmp);
     sh("printf 'ffffffff81000200 t second\\nffffffff81000000 T longer\\nffffffff81000000 T first\\n"
        "ffffffff81000100 D data\\nnonsense\\nffffffffa0000000 t of_module\\t[nf_tables]\\n' > %s",
        path);
@@ -396,7 +395,7 @@ TEST(samples_become_stacks)
 {
     struct seen s;
     char path[1000];
-    snprintf(path, sizeof path, "%s/fixed", folder);
+    snprintf(path, sizeof path, "%s/fixed", built);
     run_program(&s, path, NULL);
     bn_recording *r = &s.recording;
     record_samples(&s);
@@ -439,25 +438,14 @@ TEST(samples_become_stacks)
     bn_recording_release(r);
 }
 
-FIXTURE(begin)
-{
-    snprintf(tmp, sizeof tmp, "/tmp/bn-symbols-XXXXXX");
-    assert_non_null(mkdtemp(tmp));
-}
-
-FIXTURE(end)
-{
-    sh("rm -rf %s", tmp);
-}
-
 int main(int argc, char **argv)
 {
     (void)argc;
     char self[4096];
     if (realpath(argv[0], self) == NULL) return 1;
     *strrchr(self, '/') = '\0';
-    snprintf(folder, sizeof folder, "%.850s/../../symbols", self);
+    snprintf(built, sizeof built, "%.850s/../../symbols", self);
     return unit_run();
 }
 
-GROUP(begin, end)
+GROUP(make_folder, remove_folder)
