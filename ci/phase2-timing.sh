@@ -89,7 +89,8 @@ mkdir -p "$(dirname "$document")"
     echo "| machine | $(member "$tmp/layer" cpu_model), $(member "$tmp/layer" cpus_usable) CPUs, Linux $(member "$tmp/layer" kernel), virtual: $(member "$tmp/layer" hypervisor); $(member "$tmp/layer" label) |"
     others=$(sed -nE 's/^ *"used_cpus": ([0-9.e+-]+),?$/\1/p' "$tmp/layer" | head -n 1)
     echo "| CPUs used by other processes | ${others:-unknown} |"
-    echo "| model | $(member "$tmp/layer" name), sha256 $(member "$tmp/layer" sha256) |"
+    sed -n '/^  "model": {/,/^  }/p' "$tmp/layer" >"$tmp/model"
+    echo "| model | $(member "$tmp/model" name), sha256 $(member "$tmp/model" sha256) |"
     echo "| kernels | $(member "$tmp/layer" isa), threads: $threads |"
     echo "| work | decoding, one token at a time, after a prompt of 4 |"
     echo
