@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * columns.h - products of ternary weights by columns, for files of this folder that define vectors of LANES times 16 bytes
- * and what is done with them.
+ * and what is done with them. Nothing elsewhere.
  *
  * Four columns are taken at a time. Their bytes are interleaved, so that each lane of 32 bits has four rows of each of the
  * four, and a dot product of four bytes adds one row of all four to a sum. The codes at bits 2 and 6 count four times
@@ -9,6 +9,12 @@
  */
 #ifndef BN_KERNELS_COLUMNS_H
 #define BN_KERNELS_COLUMNS_H
+
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+#ifdef LANES
 
 #define COLUMNS_AHEAD 32u  /* columns from those in use to those to prefetch */
 #define COLUMNS_ROWS 4096u /* whose sums lie on the stack, 16 KiB */
@@ -82,4 +88,5 @@ INLINE void columns_gemv(float *y, const struct bn_columns *w, const struct bn_a
     }
 }
 
+#endif
 #endif
