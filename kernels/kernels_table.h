@@ -22,8 +22,9 @@
     X(q8_0_to_f32, ref) X(q6_k_to_f32, ref) X(q4_0_to_f32, ref) X(has_code3, ref) X(exp, ref)      \
     X(ternary_gemv, ref) X(ternary_gemm, ref) X(quantize16, ref) X(gelu_mul, ref)                  \
     X(to_plane, ref) X(rotate, ref) X(sigmoid_mul, ref) X(conv_silu, ref) X(delta, ref)            \
-    X(to_tiles, ref) X(columns_gemv, ref) OLD(tq2_gemv, ref) OLD(tq2_gemm, ref) OLD(i8_gemv, ref) OLD(i2s_gemv, ref)    \
-    OLD(i2s_gemm, ref) OLD(grouped_gemv, ref) OLD(grouped_gemm, ref)
+    X(to_tiles, ref) X(columns_gemv, ref)                                                          \
+    OLD(tq2_gemv, ref) OLD(tq2_gemm, ref) OLD(i8_gemv, ref) OLD(i2s_gemv, ref) OLD(i2s_gemm, ref)  \
+    OLD(grouped_gemv, ref) OLD(grouped_gemm, ref)
 #define BN_SET_avx2(X, OLD)                                                                        \
     X(i8_gemm, avx2) X(quantize, avx2) X(residual, avx2) X(rmsnorm, avx2) X(rope_neox, avx2)       \
     X(rope_norm, avx2) X(attn_scores, avx2) X(softmax, avx2) X(attn_values, avx2)                  \
@@ -32,12 +33,13 @@
     X(q6_k_to_f32, avx2) X(q4_0_to_f32, avx2) X(has_code3, avx2) X(exp, avx2)                      \
     X(ternary_gemv, avx2) X(ternary_gemm, avx2) X(quantize16, avx2) X(gelu_mul, avx2)              \
     X(to_plane, avx2) X(rotate, avx2) X(sigmoid_mul, avx2) X(conv_silu, avx2) X(delta, avx2)       \
-    X(to_tiles, avx2) X(columns_gemv, avx2) OLD(tq2_gemv, avx2) OLD(tq2_gemm, avx2) OLD(i8_gemv, avx2)                   \
-    OLD(i2s_gemv, avx2) OLD(i2s_gemm, avx2) OLD(grouped_gemv, avx2) OLD(grouped_gemm, avx2)
+    X(to_tiles, avx2) X(columns_gemv, avx2)                                                        \
+    OLD(tq2_gemv, avx2) OLD(tq2_gemm, avx2) OLD(i8_gemv, avx2) OLD(i2s_gemv, avx2)                 \
+    OLD(i2s_gemm, avx2) OLD(grouped_gemv, avx2) OLD(grouped_gemm, avx2)
 #define BN_SET_avxvnni(X, OLD)                                                                     \
-    X(i8_gemm, avxvnni) X(ternary_gemv, avxvnni) X(ternary_gemm, avxvnni) X(columns_gemv, avxvnni) OLD(i8_gemv, avxvnni)    \
-    OLD(i2s_gemv, avxvnni) OLD(i2s_gemm, avxvnni) OLD(grouped_gemv, avxvnni)                       \
-    OLD(grouped_gemm, avxvnni)
+    X(i8_gemm, avxvnni) X(ternary_gemv, avxvnni) X(ternary_gemm, avxvnni) X(columns_gemv, avxvnni) \
+    OLD(i8_gemv, avxvnni) OLD(i2s_gemv, avxvnni) OLD(i2s_gemm, avxvnni)                            \
+    OLD(grouped_gemv, avxvnni) OLD(grouped_gemm, avxvnni)
 #define BN_SET_avx512vnni(X, OLD)                                                                  \
     X(i8_gemm, avx512vnni) X(quantize, avx512vnni) X(residual, avx512vnni)                         \
     X(rmsnorm, avx512vnni) X(attn_scores, avx512vnni) X(softmax, avx512vnni)                       \
@@ -46,9 +48,10 @@
     X(f16_to_f32, avx512vnni) X(has_code3, avx512vnni) X(exp, avx512vnni)                          \
     X(ternary_gemv, avx512vnni) X(ternary_gemm, avx512vnni) X(quantize16, avx512vnni)              \
     X(gelu_mul, avx512vnni) X(sigmoid_mul, avx512vnni) X(conv_silu, avx512vnni)                    \
-    X(delta, avx512vnni) X(to_tiles, avx512vnni) X(columns_gemv, avx512vnni) OLD(tq2_gemv, avx512vnni)                         \
-    OLD(tq2_gemm, avx512vnni) OLD(i8_gemv, avx512vnni) OLD(i2s_gemv, avx512vnni)                   \
-    OLD(i2s_gemm, avx512vnni) OLD(grouped_gemv, avx512vnni) OLD(grouped_gemm, avx512vnni)
+    X(delta, avx512vnni) X(to_tiles, avx512vnni) X(columns_gemv, avx512vnni)                       \
+    OLD(tq2_gemv, avx512vnni) OLD(tq2_gemm, avx512vnni) OLD(i8_gemv, avx512vnni)                   \
+    OLD(i2s_gemv, avx512vnni) OLD(i2s_gemm, avx512vnni) OLD(grouped_gemv, avx512vnni)              \
+    OLD(grouped_gemm, avx512vnni)
 #define BN_SET_avx512vbmi(X, OLD)                                                                  \
     X(t5_gemv, avx512vbmi) X(t5_pack, avx512vbmi)
 #define BN_SET_amx(X, OLD)                                                                         \

@@ -8,8 +8,6 @@
 #include "infer/pass.h"
 #include "model/weights.h"
 
-#define CACHE_LINE 64u
-
 /* Row i of some data is row index[i] of the batch, or i without an index. */
 static const struct bn_row *traced_row(const struct pass *p, const uint32_t *index, size_t i)
 {
@@ -256,9 +254,8 @@ static void multiply_picked(const struct pass *p, const struct bn_ternary *w, co
         part.rows = bn_min_size(BN_TILE_ROWS, n - r);
         for (size_t i = 0; i < part.rows; i++) {
             memcpy(rows + i * w->row_bytes, w->stored + picked[r + i] * w->row_bytes, w->row_bytes);
-            const uint8_t *next = w->stored + picked[bn_min_size(r + i + BN_TILE_ROWS, n - 1)] * w->row_bytes;
-            for (size_t b = 0; b < w->row_bytes; b += CACHE_LINE)
-                __builtin_prefetch(next + b);
+            size_t next = picked[bn_min_size(r + i + BN_TILE_ROWS, n - 1)];
+            prefetch_row(w->stored + next * w->row_bytes, w->row_bytes);
         }
         p->kernels->ternary_gemv(sixteen, &part, p->s->act + own_row(p));
         for (size_t i = 0; i < part.rows; i++)
@@ -272,15 +269,14 @@ static size_t multiply_asked(const struct pass *p, const struct bn_linear *lin, 
 {
     uint32_t *picked = p->s->used + (size_t)p->thread * lin->rows;
     size_t n = pick_rows(picked, p->gate + from, y, to - from);
-    struct bn_t5 packed = lin->packed;
-    if (packed.codes == NULL) {
-        struct bn_ternary part = bn_ternary_part(&lin->w, from, to);
-        multiply_picked(p, &part, picked, n, y);
-    } else if (n > 0) {
-        packed.codes += from * packed.row_bytes;
+    if (lin->packed.codes != NULL) {
+        struct bn_t5 packed = lin->packed;
         packed.picked = picked;
         packed.n_picked = n;
-        p->kernels->t5_gemv(y, &packed, p->s->act + own_row(p));
+        multiply_t5(p, &packed, from, to, y);
+    } else {
+        struct bn_ternary part = bn_ternary_part(&lin->w, from, to);
+        multiply_picked(p, &part, picked, n, y);
     }
     atomic_fetch_add(&p->s->run.skipped_rows, to - from - n);
     return n;

@@ -35,6 +35,13 @@ static inline struct pass pass_of(struct bn_session *s, unsigned thread, unsigne
                          .kernel_trail = trail != NULL && bn_prof_wants_kernels(trail) ? trail : NULL};
 }
 
+/* Asks for the bytes of a row that nothing else foresees. */
+static inline void prefetch_row(const unsigned char *row, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i += 64)
+        __builtin_prefetch(row + i);
+}
+
 static inline void my_share(const struct pass *p, size_t n, size_t grain, size_t *from, size_t *to)
 {
     bn_team_share(n, grain, p->thread, p->n_threads, from, to);

@@ -159,7 +159,6 @@ static float find_floor(const struct pass *p, size_t vector)
     return merged[0];
 }
 
-#define CACHE_LINE 64u
 #define NO_ROW SIZE_MAX
 
 /* Computes one row, and asks for the next one meanwhile: rows lie far apart, so that nothing else foresees
@@ -167,8 +166,7 @@ static float find_floor(const struct pass *p, size_t vector)
 static void compute_row(const struct pass *p, const float *hidden, float *y, size_t r, size_t next)
 {
     const struct bn_matrix *head = &p->m->head;
-    for (size_t i = 0; next != NO_ROW && i < head->row_bytes; i += CACHE_LINE)
-        __builtin_prefetch(head->data + next * head->row_bytes + i);
+    if (next != NO_ROW) prefetch_row(head->data + next * head->row_bytes, head->row_bytes);
     if (r != NO_ROW) bn_head_rows(p, r, r + 1, hidden, 1, y);
 }
 

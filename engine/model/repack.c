@@ -337,10 +337,10 @@ uint64_t bn_repack_bytes(const struct bn_model *m)
 }
 
 /* Beside the file, which is read meanwhile, and with an eighth more for everything else. */
-static bool has_room(const struct bn_model *m)
+static bool has_room(const struct bn_model *m, uint64_t available)
 {
     uint64_t bytes = bn_repack_bytes(m);
-    return bytes + bytes / 8 + m->n_bytes <= bn_mem_available();
+    return bytes + bytes / 8 + m->n_bytes <= available;
 }
 
 static void plan(struct bn_model *m, const bn_model_options *options)
@@ -356,9 +356,10 @@ static void plan(struct bn_model *m, const bn_model_options *options)
         plan_columns(m);
     }
     bool limited = options->repack == BN_REPACK_AUTO && bn_repack_bytes(m) > 0;
-    if (limited && !has_room(m)) r->columns = false;
-    if (limited && r->ternary && !has_room(m)) r->tiles = false; /* of several tokens */
-    r->no_room = limited && !has_room(m);
+    uint64_t available = limited ? bn_mem_available() : UINT64_MAX;
+    if (!has_room(m, available)) r->columns = false;
+    if (r->ternary && !has_room(m, available)) r->tiles = false; /* of several tokens */
+    r->no_room = !has_room(m, available);
     if (r->no_room) return;
     r->n_steps = (r->head ? BN_LOADING_HEAD_PARTS : 0) + (r->ternary ? m->hp.n_layer : 0) +
                  (r->tiles ? m->hp.n_layer : 0);
