@@ -337,7 +337,7 @@ static bn_status put_ternary(struct bn_buf *out, const struct bn_weights *w, siz
             unsigned char block[96];
             uint16_t half;
             bn_kernels_ref.f32_to_f16(&half, &scales[at / group], 1);
-            info->pack(block, values + at, half);
+            info->pack(block, values + at, info->block, half);
             bn_buf_append(out, block, info->block_bytes);
         }
     }

@@ -186,7 +186,7 @@ static void pack(uint8_t *codes, const bn_real *t, size_t rows, size_t cols)
             int8_t values[BN_I2S_BLOCK];
             for (size_t i = 0; i < BN_I2S_BLOCK; i++)
                 values[i] = (int8_t)t[i];
-            bn_pack_i2s(bytes, values);
+            bn_pack_i2s(bytes, values, BN_I2S_BLOCK, 0);
             for (size_t m = 0; m < sizeof bytes; m += 4, out += 64)
                 memcpy(out, bytes + m, 4);
         }

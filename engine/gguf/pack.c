@@ -4,8 +4,9 @@
  */
 #include "gguf/types.h"
 
-void bn_pack_i2s(uint8_t out[32], const int8_t values[BN_I2S_BLOCK])
+void bn_pack_i2s(uint8_t *out, const int8_t *values, size_t n_values, uint16_t scale)
 {
+    (void)n_values, (void)scale;
     for (unsigned p = 0; p < 32; p++) {
         unsigned packed = 0;
         for (unsigned n = 0; n < 4; n++)
@@ -14,10 +15,11 @@ void bn_pack_i2s(uint8_t out[32], const int8_t values[BN_I2S_BLOCK])
     }
 }
 
-void bn_unpack_i2s(int8_t values[BN_I2S_BLOCK], const uint8_t codes[32])
+uint16_t bn_unpack_i2s(int8_t *values, const uint8_t *block, size_t n)
 {
-    for (unsigned j = 0; j < BN_I2S_BLOCK; j++)
-        values[j] = (int8_t)((codes[j % 32] >> (6 - 2 * (j / 32)) & 3) - 1);
+    for (unsigned j = 0; j < n; j++)
+        values[j] = (int8_t)((block[j % 32] >> (6 - 2 * (j / 32)) & 3) - 1);
+    return 0;
 }
 
 static void put_scale(uint8_t *out, uint16_t scale)
@@ -31,9 +33,9 @@ static uint16_t get_scale(const uint8_t *in)
     return (uint16_t)(in[0] | in[1] << 8);
 }
 
-void bn_pack_tq2(uint8_t out[BN_TQ2_BLOCK_BYTES], const int8_t values[BN_TQ2_BLOCK], uint16_t scale)
+void bn_pack_tq2(uint8_t *out, const int8_t *values, size_t n_values, uint16_t scale)
 {
-    for (unsigned byte = 0; byte < 64; byte++) {
+    for (unsigned byte = 0; byte < n_values / 4; byte++) {
         unsigned packed = 0;
         for (unsigned n = 0; n < 4; n++)
             packed |= (unsigned)(values[128 * (byte / 32) + 32 * n + byte % 32] + 1) << (2 * n);
@@ -42,9 +44,9 @@ void bn_pack_tq2(uint8_t out[BN_TQ2_BLOCK_BYTES], const int8_t values[BN_TQ2_BLO
     put_scale(out + 64, scale);
 }
 
-uint16_t bn_unpack_tq2(int8_t values[BN_TQ2_BLOCK], const uint8_t block[BN_TQ2_BLOCK_BYTES])
+uint16_t bn_unpack_tq2(int8_t *values, const uint8_t *block, size_t n)
 {
-    for (unsigned j = 0; j < BN_TQ2_BLOCK; j++)
+    for (unsigned j = 0; j < n; j++)
         values[j] = (int8_t)((block[j / 128 * 32 + j % 32] >> (2 * (j % 128 / 32)) & 3) - 1);
     return get_scale(block + 64);
 }
@@ -66,49 +68,28 @@ static int8_t digit(unsigned byte, unsigned n)
     return (int8_t)((int)((byte * POW3[n]) % 256u * 3u / 256u) - 1);
 }
 
-/* The stages of a block of base-3 bytes: a stage of n bytes that starts at weight `first` holds weight first +
- * n d + m as digit d of byte m; five digits a byte, four in the last stage. */
-struct stage {
-    unsigned n, first, digits;
-};
-static const struct stage TQ1[3] = {{32, 0, 5}, {16, 160, 5}, {4, 240, 4}};
-static const struct stage PTQ1[3] = {{16, 0, 5}, {8, 80, 5}, {2, 120, 4}};
+/* A block of n weights has three stages of n / SHARE bytes each: a stage of m bytes that begins at weight `first` holds
+ * weight first + m d + i as digit d of byte i; five digits a byte, four in the last stage. */
+static const unsigned SHARE[3] = {8, 16, 64}, DIGITS[3] = {5, 5, 4};
 
-static void pack_base3(uint8_t *out, const int8_t *values, const struct stage stages[3], uint16_t scale)
+void bn_pack_base3(uint8_t *out, const int8_t *values, size_t n, uint16_t scale)
 {
-    for (unsigned i = 0; i < 3; i++)
-        for (unsigned m = 0; m < stages[i].n; m++)
-            *out++ = pack_five(values + stages[i].first + m, stages[i].n, stages[i].digits);
+    for (unsigned stage = 0; stage < 3; stage++) {
+        unsigned bytes = (unsigned)n / SHARE[stage];
+        for (unsigned i = 0; i < bytes; i++)
+            *out++ = pack_five(values + i, bytes, DIGITS[stage]);
+        values += bytes * DIGITS[stage];
+    }
     put_scale(out, scale);
 }
 
-static uint16_t unpack_base3(int8_t *values, const uint8_t *block, const struct stage stages[3])
+uint16_t bn_unpack_base3(int8_t *values, const uint8_t *block, size_t n)
 {
-    for (unsigned i = 0; i < 3; block += stages[i].n, i++)
-        for (unsigned d = 0; d < stages[i].digits; d++)
-            for (unsigned m = 0; m < stages[i].n; m++)
-                *values++ = digit(block[m], d);
+    for (unsigned stage = 0; stage < 3; block += n / SHARE[stage], stage++)
+        for (unsigned d = 0; d < DIGITS[stage]; d++)
+            for (unsigned i = 0; i < n / SHARE[stage]; i++)
+                *values++ = digit(block[i], d);
     return get_scale(block);
-}
-
-void bn_pack_tq1(uint8_t out[BN_TQ1_BLOCK_BYTES], const int8_t values[BN_TQ2_BLOCK], uint16_t scale)
-{
-    pack_base3(out, values, TQ1, scale);
-}
-
-uint16_t bn_unpack_tq1(int8_t values[BN_TQ2_BLOCK], const uint8_t block[BN_TQ1_BLOCK_BYTES])
-{
-    return unpack_base3(values, block, TQ1);
-}
-
-void bn_pack_ptq1(uint8_t out[BN_PTQ1_BLOCK_BYTES], const int8_t values[BN_PTQ1_BLOCK], uint16_t scale)
-{
-    pack_base3(out, values, PTQ1, scale);
-}
-
-uint16_t bn_unpack_ptq1(int8_t values[BN_PTQ1_BLOCK], const uint8_t block[BN_PTQ1_BLOCK_BYTES])
-{
-    return unpack_base3(values, block, PTQ1);
 }
 
 void bn_pack_q2(uint8_t *out, const int8_t *values, size_t n, uint16_t scale)

@@ -8,38 +8,6 @@
 
 #include <string.h>
 
-static void pack_i2s(uint8_t *out, const int8_t *values, uint16_t scale)
-{
-    (void)scale;
-    bn_pack_i2s(out, values);
-}
-
-static uint16_t unpack_i2s(int8_t *values, const uint8_t *block)
-{
-    bn_unpack_i2s(values, block);
-    return 0;
-}
-
-static void pack_q2(uint8_t *out, const int8_t *values, uint16_t scale)
-{
-    bn_pack_q2(out, values, 64, scale);
-}
-
-static uint16_t unpack_q2(int8_t *values, const uint8_t *block)
-{
-    return bn_unpack_q2(values, block, 64);
-}
-
-static void pack_pq2(uint8_t *out, const int8_t *values, uint16_t scale)
-{
-    bn_pack_q2(out, values, 128, scale);
-}
-
-static uint16_t unpack_pq2(int8_t *values, const uint8_t *block)
-{
-    return bn_unpack_q2(values, block, 128);
-}
-
 #define OTHER(name_, block_, bytes_)                          \
     {                                                         \
         .name = name_, .block = block_, .block_bytes = bytes_ \
@@ -78,15 +46,15 @@ static const struct bn_type_info TYPES[] = {
     [28] = OTHER("F64", 1, 8),
     [29] = OTHER("IQ1_M", 256, 56),
     [BN_TYPE_BF16] = {"BF16", 1, 2, true, true, NULL, 0, NULL, NULL, false},
-    [BN_TYPE_TQ1_0] = {"TQ1_0", 256, 54, true, false, "tq1_0", 36, bn_pack_tq1, bn_unpack_tq1, false},
+    [BN_TYPE_TQ1_0] = {"TQ1_0", 256, 54, true, false, "tq1_0", 36, bn_pack_base3, bn_unpack_base3, false},
     [BN_TYPE_TQ2_0] = {"TQ2_0", 256, 66, true, false, "tq2_0", 37, bn_pack_tq2, bn_unpack_tq2, true},
-    [BN_TYPE_I2_S] = {"I2_S", 128, 32, true, false, "i2_s", 40, pack_i2s, unpack_i2s, false},
+    [BN_TYPE_I2_S] = {"I2_S", 128, 32, true, false, "i2_s", 40, bn_pack_i2s, bn_unpack_i2s, false},
     [BN_TYPE_TL1] = OTHER("TL1", 0, 0),
     [BN_TYPE_TL2] = OTHER("TL2", 0, 0),
     [41] = OTHER("Q1_0", 128, 18),
-    [BN_TYPE_Q2_0] = {"Q2_0", 64, 18, true, false, "q2_0", 41, pack_q2, unpack_q2, true},
-    [BN_TYPE_PQ2_0] = {"PQ2_0", 128, 34, true, false, "pq2_0", 141, pack_pq2, unpack_pq2, true},
-    [BN_TYPE_PTQ1_0] = {"PTQ1_0", 128, 28, true, false, "ptq1_0", 143, bn_pack_ptq1, bn_unpack_ptq1, false},
+    [BN_TYPE_Q2_0] = {"Q2_0", 64, 18, true, false, "q2_0", 41, bn_pack_q2, bn_unpack_q2, true},
+    [BN_TYPE_PQ2_0] = {"PQ2_0", 128, 34, true, false, "pq2_0", 141, bn_pack_q2, bn_unpack_q2, true},
+    [BN_TYPE_PTQ1_0] = {"PTQ1_0", 128, 28, true, false, "ptq1_0", 143, bn_pack_base3, bn_unpack_base3, false},
 };
 
 const struct bn_type_info *bn_type_info(uint32_t type)

@@ -42,9 +42,9 @@ struct bn_type_info {
      * forks number it. */
     const char *label;
     uint32_t file_type;
-    /* Of ternary types: a block from values -1, 0, +1 and a binary16 scale, and back. I2_S has no scale here. */
-    void (*pack)(uint8_t *out, const int8_t *values, uint16_t scale);
-    uint16_t (*unpack)(int8_t *values, const uint8_t *block);
+    /* Of ternary types: a block from its n values -1, 0, +1 and a binary16 scale, and back. I2_S has no scale here. */
+    void (*pack)(uint8_t *out, const int8_t *values, size_t n, uint16_t scale);
+    uint16_t (*unpack)(int8_t *values, const uint8_t *block, size_t n);
     bool holds_two; /* a block can have the weight +2, code 3 */
 };
 #define BN_TYPE_MAX_BLOCK 256u /* of a ternary type, elements */
@@ -71,19 +71,18 @@ bool bn_type_bytes(uint32_t type, const uint64_t ne[4], uint64_t *bytes);
 #define BN_PTQ1_BLOCK 128u
 #define BN_PTQ1_BLOCK_BYTES 28u
 
-void bn_pack_i2s(uint8_t out[32], const int8_t values[BN_I2S_BLOCK]);
-void bn_unpack_i2s(int8_t values[BN_I2S_BLOCK], const uint8_t codes[32]);
-/* scale: binary16, stored after the codes. */
-void bn_pack_tq2(uint8_t out[BN_TQ2_BLOCK_BYTES], const int8_t values[BN_TQ2_BLOCK], uint16_t scale);
-uint16_t bn_unpack_tq2(int8_t values[BN_TQ2_BLOCK], const uint8_t block[BN_TQ2_BLOCK_BYTES]);
-void bn_pack_tq1(uint8_t out[BN_TQ1_BLOCK_BYTES], const int8_t values[BN_TQ2_BLOCK], uint16_t scale);
-uint16_t bn_unpack_tq1(int8_t values[BN_TQ2_BLOCK], const uint8_t block[BN_TQ1_BLOCK_BYTES]);
+/* I2_S: n = 128; the scale is of a whole tensor, so it is ignored, and comes back as 0. */
+void bn_pack_i2s(uint8_t *out, const int8_t *values, size_t n, uint16_t scale);
+uint16_t bn_unpack_i2s(int8_t *values, const uint8_t *block, size_t n);
+/* TQ2_0: n = 256; the scale after the codes. */
+void bn_pack_tq2(uint8_t *out, const int8_t *values, size_t n, uint16_t scale);
+uint16_t bn_unpack_tq2(int8_t *values, const uint8_t *block, size_t n);
+/* TQ1_0 (n = 256) and PTQ1_0 (n = 128): base 3 in n / 8 + n / 16 + n / 64 bytes, then the scale. */
+void bn_pack_base3(uint8_t *out, const int8_t *values, size_t n, uint16_t scale);
+uint16_t bn_unpack_base3(int8_t *values, const uint8_t *block, size_t n);
 /* Q2_0 (n = 64) and PQ2_0 (n = 128): the scale, then weight j in byte j / 4 at bits 2 (j mod 4). */
 void bn_pack_q2(uint8_t *out, const int8_t *values, size_t n, uint16_t scale);
 uint16_t bn_unpack_q2(int8_t *values, const uint8_t *block, size_t n);
-/* PTQ1_0: 128 weights to base 3 in 24 + 2 bytes, then the scale. */
-void bn_pack_ptq1(uint8_t out[BN_PTQ1_BLOCK_BYTES], const int8_t values[BN_PTQ1_BLOCK], uint16_t scale);
-uint16_t bn_unpack_ptq1(int8_t values[BN_PTQ1_BLOCK], const uint8_t block[BN_PTQ1_BLOCK_BYTES]);
 /* What the t5_pack slot packs. */
 void bn_unpack_t5(int8_t values[BN_T5_BLOCK], const uint8_t block[BN_T5_BLOCK_BYTES]);
 

@@ -16,7 +16,7 @@ static void widen_ternary(const struct bn_type_info *info, float *y, const uint8
 {
     int8_t values[BN_TYPE_MAX_BLOCK];
     for (size_t i = 0; i < n; i += info->block, block += info->block_bytes) {
-        uint16_t half = info->unpack(values, block);
+        uint16_t half = info->unpack(values, block, info->block);
         float scale;
         bn_kernels_ref.f16_to_f32(&scale, &half, 1);
         for (size_t k = 0; k < info->block; k++)

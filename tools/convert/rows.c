@@ -82,7 +82,7 @@ static bool read_blocks(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_s
     for (size_t b = 0; b < n_blocks; b++, in += info->block_bytes) {
         int8_t *values = s->values + b * info->block;
         float scale = t->scale;
-        uint16_t half = info->unpack(values, in);
+        uint16_t half = info->unpack(values, in, info->block);
         if (t->from != BN_TYPE_I2_S) scale = widen_half(half);
         for (size_t i = 0; t->from == BN_TYPE_I2_S && i < info->block; i++)
             if (values[i] > 1) return fault(s, BN_CV_CODE_3, r, b * info->block + i, 0, 0);
@@ -239,7 +239,7 @@ static bool pack_blocks(const struct bn_cv_tensor *t, uint64_t r, bool round, st
             return false;
         if (!info->holds_two && has_two(s, r, at, info->block)) return false;
         if (!whole && !to_half(s, r, at, scale, round, &half)) return false;
-        info->pack(out, values, half);
+        info->pack(out, values, info->block, half);
     }
     return true;
 }

@@ -120,9 +120,9 @@ TEST(one_scale_beside_tiles)
     bn_model_close(model);
     int8_t *values = bn_alloc(f.n_values, 1);
     for (size_t i = 0; i < f.n_values; i += BN_TQ2_BLOCK)
-        (void)bn_unpack_tq2(values + i, f.data + i / BN_TQ2_BLOCK * BN_TQ2_BLOCK_BYTES);
+        (void)bn_unpack_tq2(values + i, f.data + i / BN_TQ2_BLOCK * BN_TQ2_BLOCK_BYTES, BN_TQ2_BLOCK);
     for (size_t i = 0; i < f.n_values; i += BN_I2S_BLOCK)
-        bn_pack_i2s(f.data + i / 4, values + i);
+        bn_pack_i2s(f.data + i / 4, values + i, BN_I2S_BLOCK, 0);
     memcpy(f.data + f.n_values / 4, &scale, sizeof scale);
     *f.type = BN_TYPE_I2_S;
     must(bn_model_open_memory(&model, f.bytes, f.text.len, "model", NULL, NULL));

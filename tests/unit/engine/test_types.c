@@ -110,9 +110,9 @@ TEST(known_blocks)
     assert_int_equal(bn_unpack_q2(back, block, 128), 0x1234);
     assert_memory_equal(back, values, 128);
     from_hex(want, "3194bb3194bb3194bb3194bb3194bb31cf456ccf456ccf45436c3412");
-    bn_pack_ptq1(block, values, 0x1234);
+    bn_pack_base3(block, values, 128, 0x1234);
     assert_memory_equal(block, want, BN_PTQ1_BLOCK_BYTES);
-    assert_int_equal(bn_unpack_ptq1(back, block), 0x1234);
+    assert_int_equal(bn_unpack_base3(back, block, 128), 0x1234);
     assert_memory_equal(back, values, 128);
 }
 
@@ -126,7 +126,7 @@ TEST(constant_blocks)
         int8_t values[128];
         uint8_t block[BN_PTQ1_BLOCK_BYTES];
         memset(values, ROWS[i].value, sizeof values);
-        bn_pack_ptq1(block, values, 0);
+        bn_pack_base3(block, values, 128, 0);
         for (size_t b = 0; b < 26; b++)
             assert_int_equal(block[b], b < 24 ? ROWS[i].five : ROWS[i].four);
     }

@@ -239,8 +239,8 @@ TEST(tq1_unpacks_all_groups)
         uint8_t block[BN_TQ1_BLOCK_BYTES];
         for (unsigned i = 0; i < 160; i++)
             in[i] = (int8_t)((i % 32 + shift) % 243 / POW3[i / 32] % 3 - 1);
-        bn_pack_tq1(block, in, 0);
-        (void)bn_unpack_tq1(out, block);
+        bn_pack_base3(block, in, 256, 0);
+        (void)bn_unpack_base3(out, block, 256);
         assert_memory_equal(out, in, 256);
     }
 }
@@ -255,16 +255,16 @@ TEST(packing_unpacks_all_groups)
         for (unsigned i = 0; i < 1280; i++) /* digit n of the group p, over the five places of T5 and TQ1 */
             in[i] = (int8_t)(((i % 64 + shift + i / 320 * 64) % 243 / POW3[i % 320 / 64]) % 3 - 1);
         for (unsigned i = 0; i < 1280; i += 256) {
-            bn_pack_tq2(block, in + i, 0x1234);
-            assert_int_equal(bn_unpack_tq2(out + i, block), 0x1234);
+            bn_pack_tq2(block, in + i, 256, 0x1234);
+            assert_int_equal(bn_unpack_tq2(out + i, block, 256), 0x1234);
             assert_memory_equal(out + i, in + i, 256);
-            bn_pack_tq1(block, in + i, 0x4321);
-            assert_int_equal(bn_unpack_tq1(out + i, block), 0x4321);
+            bn_pack_base3(block, in + i, 256, 0x4321);
+            assert_int_equal(bn_unpack_base3(out + i, block, 256), 0x4321);
             assert_memory_equal(out + i, in + i, 256);
         }
         for (unsigned i = 0; i < 1280; i += 128) {
-            bn_pack_i2s(codes + i / 4, in + i);
-            bn_unpack_i2s(out + i, codes + i / 4);
+            bn_pack_i2s(codes + i / 4, in + i, 128, 0);
+            (void)bn_unpack_i2s(out + i, codes + i / 4, 128);
             assert_memory_equal(out + i, in + i, 128);
         }
         bn_kernels_ref.t5_pack(t5, codes, 1280);

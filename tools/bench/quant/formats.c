@@ -75,7 +75,7 @@ static void pack_row(uint8_t *out, const struct bn_quant_job *j, uint32_t type, 
     for (size_t i = 0; i < j->k; i += t->block, out += t->block_bytes) {
         uint16_t half = narrow((float)(bn_quant_row_sum(w + i, t->block) / t->block));
         to_codes(codes, w + i, t->block, j->format->tensor_scale ? j->scale : widen(half));
-        t->pack(out, codes, half);
+        t->pack(out, codes, t->block, half);
     }
 }
 
@@ -90,7 +90,7 @@ static void decode_blocks(const struct bn_quant_job *j, size_t row)
     const struct bn_type_info *t = bn_type_info(j->format->type);
     const uint8_t *in = packed_row(j, row);
     for (size_t i = 0; i < j->k; i += t->block, in += t->block_bytes) {
-        float scale = widen(t->unpack(codes, in));
+        float scale = widen(t->unpack(codes, in, t->block));
         from_codes(j->back + row * j->k + i, codes, t->block, j->format->tensor_scale ? j->scale : scale);
     }
 }
