@@ -2,19 +2,8 @@
  *
  * Chat templates. A prompt is a sequence of runs of text and marks; a mark is a control token. Text between
  * two marks is encoded as one run, without looking for special tokens in it, so that no message can speak
- * for another role.
- *
- *     raw          content, several joined by a line feed
- *     instruct     [System: content\n\n] Q: content\nA: [content\n\nQ: ...]
- *     llama3-chat  <|begin_of_text|> {<|start_header_id|> role <|end_header_id|> \n\ncontent <|eot_id|>} header
- *     bitnet       {Role: content <|eot_id|>} Assistant:_         (with a space at the end)
- *     chatml       {<|im_start|> role\ncontent <|im_end|> \n} <|im_start|> assistant\n
- *     qwen3        as chatml; qwen3-no-think adds <think> \n\n </think> \n\n at the end
- *     qwen35       as chatml, then <think> \n; qwen35-no-think as qwen3-no-think
- *     falcon3      {<|role|> \ncontent [<|endoftext|> after an answer] \n} <|assistant|> \n
- *
- * An answer in the history loses its think block under the templates of Qwen. The template text in a file is
- * only searched for words that tell which of these is meant.
+ * for another role. An answer in the history loses its think block under the templates of Qwen. The template text
+ * in a file is only searched for words that tell which of these is meant.
  */
 #include <stdio.h>
 
@@ -30,19 +19,55 @@
 #define THINK "<think>"
 #define THINK_END "</think>"
 
-static const char *const NAMES[] = {
-    [BN_TEMPLATE_AUTO] = "auto",         [BN_TEMPLATE_RAW] = "raw",
-    [BN_TEMPLATE_INSTRUCT] = "instruct", [BN_TEMPLATE_LLAMA3_CHAT] = "llama3-chat",
-    [BN_TEMPLATE_BITNET] = "bitnet",     [BN_TEMPLATE_CHATML] = "chatml",
-    [BN_TEMPLATE_QWEN3] = "qwen3",       [BN_TEMPLATE_QWEN3_NO_THINK] = "qwen3-no-think",
-    [BN_TEMPLATE_QWEN35] = "qwen35",     [BN_TEMPLATE_QWEN35_NO_THINK] = "qwen35-no-think",
-    [BN_TEMPLATE_FALCON3] = "falcon3",
+/* What the templates write before the first message, for one of the system, of the user and of the assistant, between two,
+ * and at the end. {mark} is a control token, [mark] a token where the vocabulary has it, and text where it has not. %r is
+ * the role and %c the content, %t without white space around it; %a and %b are the same without the think block. */
+#define LLAMA3(role) "{" HEADER "}" role "{" HEADER_END "}\n\n"
+#define LLAMA3_TURN LLAMA3("%r") "%t{" EOT "}"
+#define CHATML(content) "{" IM_START "}%r\n" content "{" IM_END "}\n"
+#define ANSWER "{" IM_START "}assistant\n"
+#define NO_THOUGHTS "[" THINK "]\n\n[" THINK_END "]\n\n"
+static const struct form {
+    const char *name, *begin, *messages[3], *between, *end;
+    const char *stops[2]; /* for models that spell a mark instead of giving its token, too */
+} FORMS[] = {
+    [BN_TEMPLATE_AUTO] = {.name = "auto"},
+    [BN_TEMPLATE_RAW] = {"raw", "", {"%c", "%c", "%c"}, "\n", "", {NULL}},
+    [BN_TEMPLATE_INSTRUCT] =
+        {"instruct", "", {"System: %t\n\n", "Q: %t\nA:", " %t\n\n"}, "", "", {"\n\nQ:", "\n\nHuman:"}},
+    [BN_TEMPLATE_LLAMA3_CHAT] = {"llama3-chat",
+                                 "{" BEGIN "}",
+                                 {LLAMA3_TURN, LLAMA3_TURN, LLAMA3_TURN},
+                                 "",
+                                 LLAMA3("assistant"),
+                                 {EOT}},
+    [BN_TEMPLATE_BITNET] = {"bitnet",
+                            "",
+                            {"System: %t{" EOT "}", "User: %t{" EOT "}", "Assistant: %t{" EOT "}"},
+                            "",
+                            "Assistant: ",
+                            {EOT}},
+    [BN_TEMPLATE_CHATML] = {"chatml", "", {CHATML("%c"), CHATML("%c"), CHATML("%c")}, "", ANSWER, {IM_END}},
+    [BN_TEMPLATE_QWEN3] = {"qwen3", "", {CHATML("%c"), CHATML("%c"), CHATML("%a")}, "", ANSWER, {IM_END}},
+    [BN_TEMPLATE_QWEN3_NO_THINK] =
+        {"qwen3-no-think", "", {CHATML("%c"), CHATML("%c"), CHATML("%a")}, "", ANSWER NO_THOUGHTS, {IM_END}},
+    [BN_TEMPLATE_QWEN35] =
+        {"qwen35", "", {CHATML("%t"), CHATML("%t"), CHATML("%b")}, "", ANSWER "[" THINK "]\n", {IM_END}},
+    [BN_TEMPLATE_QWEN35_NO_THINK] =
+        {"qwen35-no-think", "", {CHATML("%t"), CHATML("%t"), CHATML("%b")}, "", ANSWER NO_THOUGHTS, {IM_END}},
+    [BN_TEMPLATE_FALCON3] = {"falcon3",
+                             "",
+                             {"[<|system|>]\n%c\n", "[<|user|>]\n%c\n",
+                              "[<|assistant|>]\n%c{<|endoftext|>}\n"},
+                             "",
+                             "[<|assistant|>]\n",
+                             {"<|user|>"}},
 };
 
 bool bn_template_from_name(const char *name, bn_template *out)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        if (strcmp(name, NAMES[i]) != 0) continue;
+    for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++) {
+        if (strcmp(name, FORMS[i].name) != 0) continue;
         *out = (bn_template)i;
         return true;
     }
@@ -51,18 +76,17 @@ bool bn_template_from_name(const char *name, bn_template *out)
 
 const char *bn_template_name(bn_template tmpl)
 {
-    return (size_t)tmpl < BN_ARRAY_LEN(NAMES) ? NAMES[tmpl] : "unknown";
+    return (size_t)tmpl < BN_ARRAY_LEN(FORMS) ? FORMS[tmpl].name : "unknown";
+}
+
+static const struct form *form_of(bn_template tmpl)
+{
+    return &FORMS[(size_t)tmpl < BN_ARRAY_LEN(FORMS) ? tmpl : BN_TEMPLATE_AUTO];
 }
 
 const char *bn_template_stop(bn_template tmpl, size_t i)
 {
-    static const char *const INSTRUCT[] = {"\n\nQ:", "\n\nHuman:"};
-    if (tmpl == BN_TEMPLATE_INSTRUCT && i < BN_ARRAY_LEN(INSTRUCT)) return INSTRUCT[i];
-    /* For models that spell the mark instead of giving its token. */
-    if ((tmpl == BN_TEMPLATE_LLAMA3_CHAT || tmpl == BN_TEMPLATE_BITNET) && i == 0) return EOT;
-    if (tmpl >= BN_TEMPLATE_CHATML && tmpl <= BN_TEMPLATE_QWEN35_NO_THINK && i == 0) return IM_END;
-    if (tmpl == BN_TEMPLATE_FALCON3 && i == 0) return "<|user|>";
-    return NULL;
+    return i < BN_ARRAY_LEN(FORMS->stops) ? form_of(tmpl)->stops[i] : NULL;
 }
 
 bn_thinking bn_template_thinking(bn_template tmpl)
@@ -94,10 +118,15 @@ static bool contains(struct bn_str text, const char *word)
     return false;
 }
 
-static int32_t find_mark(const struct bn_tokenizer *tok, const char *mark)
+static int32_t find_mark(const struct bn_tokenizer *tok, const char *mark, size_t n)
 {
-    int32_t id = bn_vocab_find_special(tok, mark, strlen(mark));
+    int32_t id = bn_vocab_find_special(tok, mark, n);
     return id >= 0 && tok->type[id] == BN_TOKEN_CONTROL ? id : -1;
+}
+
+static bool has_mark(const struct bn_tokenizer *tok, const char *mark)
+{
+    return find_mark(tok, mark, strlen(mark)) >= 0;
 }
 
 /* Which of the templates with <|im_start|> a text is. Those of Qwen have a switch for thinking. The later ones
@@ -116,14 +145,14 @@ static bn_template recognise_chatml(struct bn_str text)
 
 bn_template bn_chat_recognise(const struct bn_tokenizer *tok, const char *arch, struct bn_str chat_template)
 {
-    bool eot = find_mark(tok, EOT) >= 0;
-    bool headers = eot && find_mark(tok, HEADER) >= 0 && find_mark(tok, HEADER_END) >= 0;
+    bool eot = has_mark(tok, EOT);
+    bool headers = eot && has_mark(tok, HEADER) && has_mark(tok, HEADER_END);
     /* The published 2B-4T files have a LLaMA 3 vocabulary, marks and all, and a template of their own, which
      * is known to be wrong; what the model was taught is the bitnet form. */
     bool bitnet = strcmp(arch, "bitnet-b1.58") == 0 || strcmp(arch, "bitnet-25") == 0;
     if (headers && contains(chat_template, HEADER)) return BN_TEMPLATE_LLAMA3_CHAT;
     if (eot && (bitnet || contains(chat_template, "BITNET"))) return BN_TEMPLATE_BITNET;
-    bool im = find_mark(tok, IM_START) >= 0 && find_mark(tok, IM_END) >= 0;
+    bool im = has_mark(tok, IM_START) && has_mark(tok, IM_END);
     if (im && (chat_template.len == 0 || contains(chat_template, IM_START)))
         return recognise_chatml(chat_template);
     if (headers) return BN_TEMPLATE_LLAMA3_CHAT;
@@ -131,7 +160,7 @@ bn_template bn_chat_recognise(const struct bn_tokenizer *tok, const char *arch, 
     if (contains(chat_template, "<|assistant|>") && contains(chat_template, "<|user|>") &&
         !contains(chat_template, "<|end|>") &&
         !contains(chat_template, "'<|user|>\\n' + message['content'] + eos_token") &&
-        find_mark(tok, "<|endoftext|>") >= 0)
+        has_mark(tok, "<|endoftext|>"))
         return BN_TEMPLATE_FALCON3;
     return eot || chat_template.len > 0 ? BN_TEMPLATE_INSTRUCT : BN_TEMPLATE_RAW;
 }
@@ -152,11 +181,6 @@ struct prompt {
     bn_error *err;
 };
 
-static void say(struct prompt *p, const char *text)
-{
-    bn_buf_puts(&p->text, text);
-}
-
 static bn_status flush(struct prompt *p)
 {
     BN_TRY(bn_buf_check(&p->text, p->err));
@@ -165,28 +189,16 @@ static bn_status flush(struct prompt *p)
     return BN_OK;
 }
 
-static bn_status mark(struct prompt *p, const char *text)
+/* A mark that the template needs, or one that some vocabularies of the family spell: then it is text. */
+static bn_status put_mark(struct prompt *p, const char *text, size_t n, bool needed)
 {
-    if (p->tok == NULL) {
-        say(p, text);
-        return BN_OK;
-    }
-    int32_t id = find_mark(p->tok, text);
-    if (id < 0) {
+    int32_t id = p->tok == NULL ? -1 : needed ? find_mark(p->tok, text, n) : bn_token_find(p->tok, text, n);
+    if (id < 0 && needed && p->tok != NULL)
         return bn_hint(bn_fail(p->err, BN_ERR_UNSUPPORTED,
-                               "the vocabulary has no token %s, which the template needs", text),
+                               "the vocabulary has no token %.*s, which the template needs", (int)n, text),
                        p->err, "use --template raw or instruct");
-    }
-    BN_TRY(flush(p));
-    return bn_ids_push(&p->ids, id, p->err);
-}
-
-/* A mark that some vocabularies of the family spell: then it is text. */
-static bn_status mark_or_text(struct prompt *p, const char *text)
-{
-    int32_t id = p->tok != NULL ? bn_token_find(p->tok, text, strlen(text)) : -1;
     if (id < 0) {
-        say(p, text);
+        bn_buf_append(&p->text, text, n);
         return BN_OK;
     }
     BN_TRY(flush(p));
@@ -209,12 +221,6 @@ static struct bn_str trimmed(struct bn_str text)
     return text;
 }
 
-static void say_trimmed(struct prompt *p, const char *text)
-{
-    struct bn_str part = trimmed((struct bn_str){text, strlen(text)});
-    bn_buf_append(&p->text, part.ptr, part.len);
-}
-
 /* An answer without its think block: what follows the last </think>, less line feeds. A block that was cut off
  * is not an answer. */
 static struct bn_str without_thoughts(struct bn_str text)
@@ -231,100 +237,42 @@ static struct bn_str without_thoughts(struct bn_str text)
     return (struct bn_str){from, from < end ? (size_t)(end - from) : 0};
 }
 
-static bn_status put_raw(struct prompt *p, const bn_message *messages, size_t n)
+static void put_field(struct prompt *p, char field, const bn_message *message)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0) say(p, "\n");
-        say(p, messages[i].content);
+    const char *text = field == 'r' ? message->role : message->content;
+    struct bn_str part = {text, strlen(text)};
+    if (field == 't' || field == 'b') part = trimmed(part);
+    if (field == 'a' || field == 'b') part = without_thoughts(part);
+    bn_buf_append(&p->text, part.ptr, part.len);
+}
+
+/* A text of the table; message: for one that has fields. */
+static bn_status put(struct prompt *p, const char *text, const bn_message *message)
+{
+    while (*text != '\0') {
+        size_t n = strcspn(text, "{[%");
+        bn_buf_append(&p->text, text, n);
+        text += n;
+        if (*text == '%') {
+            put_field(p, text[1], message);
+            text += 2;
+        } else if (*text != '\0') {
+            n = strcspn(text, "}]");
+            BN_TRY(put_mark(p, text + 1, n - 1, *text == '{'));
+            text += n + 1;
+        }
     }
     return BN_OK;
 }
 
-static bn_status put_instruct(struct prompt *p, const bn_message *messages, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        bool user = strcmp(messages[i].role, "user") == 0;
-        say(p, user ? "Q: " : strcmp(messages[i].role, "system") == 0 ? "System: " : " ");
-        say_trimmed(p, messages[i].content);
-        say(p, user ? "\nA:" : "\n\n");
-    }
-    return BN_OK;
-}
+static const char *const ROLES[] = {"system", "user", "assistant"};
 
-static bn_status put_header(struct prompt *p, const char *role)
+static size_t role_of(const bn_message *message)
 {
-    BN_TRY(mark(p, HEADER));
-    say(p, role);
-    BN_TRY(mark(p, HEADER_END));
-    say(p, "\n\n");
-    return BN_OK;
-}
-
-static bn_status put_llama3(struct prompt *p, const bn_message *messages, size_t n)
-{
-    BN_TRY(mark(p, BEGIN));
-    for (size_t i = 0; i < n; i++) {
-        BN_TRY(put_header(p, messages[i].role));
-        say_trimmed(p, messages[i].content);
-        BN_TRY(mark(p, EOT));
-    }
-    return put_header(p, "assistant");
-}
-
-static bn_status put_bitnet(struct prompt *p, const bn_message *messages, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        bool system = strcmp(messages[i].role, "system") == 0;
-        say(p, system ? "System: " : strcmp(messages[i].role, "user") == 0 ? "User: " : "Assistant: ");
-        say_trimmed(p, messages[i].content);
-        BN_TRY(mark(p, EOT));
-    }
-    say(p, "Assistant: ");
-    return BN_OK;
-}
-
-/* Thoughts are dropped where the family's template does that; the later Qwen template trims contents too. */
-static bn_status put_chatml(struct prompt *p, bn_template tmpl, const bn_message *messages, size_t n)
-{
-    bool qwen35 = tmpl == BN_TEMPLATE_QWEN35 || tmpl == BN_TEMPLATE_QWEN35_NO_THINK;
-    for (size_t i = 0; i < n; i++) {
-        struct bn_str content = {messages[i].content, strlen(messages[i].content)};
-        if (qwen35) content = trimmed(content);
-        if (tmpl != BN_TEMPLATE_CHATML && strcmp(messages[i].role, "assistant") == 0)
-            content = without_thoughts(content);
-        BN_TRY(mark(p, IM_START));
-        say(p, messages[i].role);
-        say(p, "\n");
-        bn_buf_append(&p->text, content.ptr, content.len);
-        BN_TRY(mark(p, IM_END));
-        say(p, "\n");
-    }
-    BN_TRY(mark(p, IM_START));
-    say(p, "assistant\n");
-    if (tmpl == BN_TEMPLATE_CHATML || tmpl == BN_TEMPLATE_QWEN3) return BN_OK;
-    BN_TRY(mark_or_text(p, THINK));
-    say(p, tmpl == BN_TEMPLATE_QWEN35 ? "\n" : "\n\n");
-    if (tmpl == BN_TEMPLATE_QWEN35) return BN_OK;
-    BN_TRY(mark_or_text(p, THINK_END));
-    say(p, "\n\n");
-    return BN_OK;
-}
-
-static bn_status put_falcon3(struct prompt *p, const bn_message *messages, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        char role[16]; /* check_messages knows all roles */
-        bool answer = strcmp(messages[i].role, "assistant") == 0;
-        snprintf(role, sizeof role, "<|%s|>", messages[i].role);
-        BN_TRY(mark_or_text(p, role));
-        say(p, "\n");
-        say(p, messages[i].content);
-        if (answer) BN_TRY(mark(p, "<|endoftext|>"));
-        say(p, "\n");
-    }
-    BN_TRY(mark_or_text(p, "<|assistant|>"));
-    say(p, "\n");
-    return BN_OK;
+    size_t i = 0;
+    while (i < BN_ARRAY_LEN(ROLES) && strcmp(message->role, ROLES[i]) != 0)
+        i++;
+    return i;
 }
 
 static bn_status check_messages(bn_template tmpl, const bn_message *messages, size_t n, bn_error *err)
@@ -334,7 +282,7 @@ static bn_status check_messages(bn_template tmpl, const bn_message *messages, si
         const char *role = messages[i].role;
         if (role == NULL || messages[i].content == NULL)
             return bn_fail(err, BN_ERR_ARG, "message %zu has no role or no content", i);
-        if (strcmp(role, "system") != 0 && strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0) {
+        if (role_of(&messages[i]) == BN_ARRAY_LEN(ROLES)) {
             char quoted[48];
             return bn_fail(err, BN_ERR_ARG,
                            "message %zu has the role '%s', known are system, user, assistant", i,
@@ -348,29 +296,16 @@ static bn_status check_messages(bn_template tmpl, const bn_message *messages, si
 
 static bn_status put_messages(struct prompt *p, bn_template tmpl, const bn_message *messages, size_t n)
 {
+    const struct form *form = form_of(tmpl);
     BN_TRY(check_messages(tmpl, messages, n, p->err));
-    switch (tmpl) {
-    case BN_TEMPLATE_RAW:
-        return put_raw(p, messages, n);
-    case BN_TEMPLATE_INSTRUCT:
-        return put_instruct(p, messages, n);
-    case BN_TEMPLATE_LLAMA3_CHAT:
-        return put_llama3(p, messages, n);
-    case BN_TEMPLATE_BITNET:
-        return put_bitnet(p, messages, n);
-    case BN_TEMPLATE_CHATML:
-    case BN_TEMPLATE_QWEN3:
-    case BN_TEMPLATE_QWEN3_NO_THINK:
-    case BN_TEMPLATE_QWEN35:
-    case BN_TEMPLATE_QWEN35_NO_THINK:
-        return put_chatml(p, tmpl, messages, n);
-    case BN_TEMPLATE_FALCON3:
-        return put_falcon3(p, messages, n);
-    case BN_TEMPLATE_AUTO:
-    case BN_TEMPLATE_COUNT:
-        break;
+    if (form->begin == NULL)
+        return bn_fail(p->err, BN_ERR_ARG, "the template %s cannot be rendered", bn_template_name(tmpl));
+    BN_TRY(put(p, form->begin, NULL));
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0) BN_TRY(put(p, form->between, NULL));
+        BN_TRY(put(p, form->messages[role_of(&messages[i])], &messages[i]));
     }
-    return bn_fail(p->err, BN_ERR_ARG, "the template %s cannot be rendered", bn_template_name(tmpl));
+    return put(p, form->end, NULL);
 }
 
 bn_status bn_template_encode(bn_template tmpl, const bn_tokenizer *tok, const bn_message *messages,
@@ -404,7 +339,7 @@ bn_status bn_template_render(bn_template tmpl, const bn_message *messages, size_
     *n_bytes = 0;
     bn_status status = put_messages(&p, tmpl, messages, n_messages);
     if (status == BN_OK) {
-        say(&p, ""); /* raw with empty contents still gives a text */
+        bn_buf_puts(&p.text, ""); /* raw with empty contents still gives a text */
         status = bn_buf_check(&p.text, err);
     }
     if (status != BN_OK) {
