@@ -48,20 +48,6 @@ struct bn_learner {
 
 /* ---- hash tables ---- */
 
-static uint64_t hash_of(const char *p, size_t n)
-{
-    uint64_t h = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)p[i]) * 0x100000001B3u;
-    return h ^ h >> 29;
-}
-
-static uint64_t hash_pair(uint32_t left, uint32_t right)
-{
-    uint64_t h = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 31;
-}
-
 static bool index_is_full(const struct index *x)
 {
     return 2 * (x->used + 1) > x->n_slots;
@@ -81,7 +67,7 @@ static bn_status index_double(struct index *x, bn_error *err)
 static uint32_t *slot_of_piece(const struct bn_learner *l, const char *text, size_t n)
 {
     const struct index *x = &l->by_bytes;
-    for (size_t i = hash_of(text, n) & (x->n_slots - 1);; i = (i + 1) & (x->n_slots - 1)) {
+    for (size_t i = bn_hash_bytes(text, n) & (x->n_slots - 1);; i = (i + 1) & (x->n_slots - 1)) {
         const struct piece *p = x->slots[i] != 0 ? &l->pieces[x->slots[i] - 1] : NULL;
         if (p == NULL || (p->n == n && memcmp(l->bytes.data + p->at, text, n) == 0)) return &x->slots[i];
     }
@@ -90,7 +76,8 @@ static uint32_t *slot_of_piece(const struct bn_learner *l, const char *text, siz
 static uint32_t *slot_of_pair(const struct bn_learner *l, uint32_t left, uint32_t right)
 {
     const struct index *x = &l->by_pair;
-    for (size_t i = hash_pair(left, right) & (x->n_slots - 1);; i = (i + 1) & (x->n_slots - 1)) {
+    for (size_t i = bn_hash_mix((uint64_t)left << 32 | right) & (x->n_slots - 1);;
+         i = (i + 1) & (x->n_slots - 1)) {
         const struct pair *p = x->slots[i] != 0 ? &l->pairs[x->slots[i] - 1] : NULL;
         if (p == NULL || (p->left == left && p->right == right)) return &x->slots[i];
     }

@@ -21,6 +21,14 @@ static inline bool bn_str_equal(struct bn_str a, const char *b)
     return a.len == n && (n == 0 || memcmp(a.ptr, b, n) == 0);
 }
 
+/* By bytes, then by length: as strcmp. */
+static inline int bn_str_compare(struct bn_str a, struct bn_str b)
+{
+    size_t n = bn_min_size(a.len, b.len);
+    int order = n > 0 ? memcmp(a.ptr, b.ptr, n) : 0;
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 /* data is NUL-terminated whenever it is not NULL. Zeroed except max, it is ready for use. After a failure
  * (failed is set) every append does nothing, so that one check at the end is enough. */
 struct bn_buf {

@@ -133,6 +133,13 @@ void bn_hex(char *hex, const unsigned char *bytes, size_t n)
     hex[2 * n] = '\0';
 }
 
+int bn_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    c |= 0x20; /* lower case */
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 /* ---- base64 (RFC 4648) ---- */
 
 void bn_base64_encode(struct bn_buf *out, const void *bytes, size_t n)

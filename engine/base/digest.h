@@ -37,6 +37,7 @@ bool bn_is_sha256(const char *text);
 /* Of a whole file. */
 BN_MUST_CHECK bn_status bn_sha256_file(const char *path, char hex[BN_SHA256_HEX], bn_error *err);
 void bn_hex(char *hex, const unsigned char *bytes, size_t n); /* 2 n digits, lower case, and a NUL */
+int bn_hex_digit(char c);                                     /* its value; -1: it is none */
 
 /* Standard base64 with padding. Decoding is strict: no white space, the URL alphabet is accepted, unused bits
  * are zero. */

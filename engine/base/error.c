@@ -148,15 +148,6 @@ bn_status bn_nomem(bn_error *err)
     return bn_fail(err, BN_ERR_NOMEM, "out of memory");
 }
 
-void bn_error_hint(bn_error *err, const char *fmt, ...)
-{
-    if (err == NULL || err->hint[0] != '\0') return;
-    va_list args;
-    va_start(args, fmt);
-    format(err->hint, sizeof err->hint, fmt, args);
-    va_end(args);
-}
-
 bn_status bn_hint(bn_status failed, bn_error *err, const char *fmt, ...)
 {
     va_list args;

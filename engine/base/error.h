@@ -21,7 +21,7 @@ bn_status bn_error_set(bn_error *err, bn_status code, int sys_errno, uint64_t of
 /* Sets BN_ERR_NOMEM, "out of memory", and returns it. */
 bn_status bn_nomem(bn_error *err);
 /* Adds a hint to an error that has none; err may be NULL. */
-void bn_error_hint(bn_error *err, const char *fmt, ...) BN_PRINTF(2, 3);
+#define bn_error_hint(...) ((void)bn_hint(BN_OK, __VA_ARGS__))
 /* The same for an error that has just been set, whose code it returns:
  * return bn_hint(bn_fail(err, BN_ERR_ARG, "no file is given"), err, "--output FILE"); */
 bn_status bn_hint(bn_status failed, bn_error *err, const char *fmt, ...) BN_PRINTF(3, 4);

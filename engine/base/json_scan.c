@@ -86,10 +86,9 @@ static bn_status hex4(struct bn_scan *s, uint32_t *unit)
 {
     *unit = 0;
     for (int i = 0; i < 4; i++, s->at++) {
-        int c = here(s), low = c | 0x20;
-        bool digit = c >= '0' && c <= '9';
-        if (!digit && (low < 'a' || low > 'f')) return expect(s, "four hexadecimal digits after \\u");
-        *unit = *unit * 16 + (uint32_t)(digit ? c - '0' : low - 'a' + 10);
+        int digit = here(s) >= 0 ? bn_hex_digit((char)here(s)) : -1;
+        if (digit < 0) return expect(s, "four hexadecimal digits after \\u");
+        *unit = *unit * 16 + (uint32_t)digit;
     }
     return BN_OK;
 }

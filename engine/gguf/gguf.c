@@ -28,19 +28,10 @@ struct cursor {
     bn_error *err;
 };
 
-static uint32_t le32(const unsigned char *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static uint64_t le64(const unsigned char *p)
-{
-    return (uint64_t)le32(p) | (uint64_t)le32(p + 4) << 32;
-}
-
 const char *bn_gguf_named(char out[BN_GGUF_NAMED_BYTES], const char *kind, struct bn_str name)
 {
-    snprintf(out, BN_GGUF_NAMED_BYTES, "%s '%.*s'", kind, (int)bn_min_size(name.len, 160), name.ptr);
+    snprintf(out, BN_GGUF_NAMED_BYTES, "%s '%.*s'", kind, (int)bn_min_size(name.len, BN_GGUF_MAX_KEY_BYTES),
+             name.ptr);
     return out;
 }
 
@@ -64,20 +55,26 @@ static bn_status fail_short(const struct cursor *c, const char *where, uint64_t 
                    c->err, "the file is cut off or damaged: download it again");
 }
 
+/* A number of n bytes. */
+static bn_status take_number(struct cursor *c, const char *where, const char *what, size_t n, uint64_t *out)
+{
+    if (!has(c, n)) return fail_short(c, where, n, what);
+    *out = bn_gguf_number(c->base + c->pos, n);
+    c->pos += n;
+    return BN_OK;
+}
+
 static bn_status take_u32(struct cursor *c, const char *where, const char *what, uint32_t *out)
 {
-    if (!has(c, 4)) return fail_short(c, where, 4, what);
-    *out = le32(c->base + c->pos);
-    c->pos += 4;
+    uint64_t value = 0;
+    BN_TRY(take_number(c, where, what, 4, &value));
+    *out = (uint32_t)value;
     return BN_OK;
 }
 
 static bn_status take_u64(struct cursor *c, const char *where, const char *what, uint64_t *out)
 {
-    if (!has(c, 8)) return fail_short(c, where, 8, what);
-    *out = le64(c->base + c->pos);
-    c->pos += 8;
-    return BN_OK;
+    return take_number(c, where, what, 8, out);
 }
 
 static bn_status take_str(struct cursor *c, const char *where, const char *what, uint64_t max,
@@ -118,22 +115,16 @@ static bn_status take_name(struct cursor *c, const char *kind, uint64_t index, u
 
 /* ---- Sorting ---- */
 
-static int compare_str(struct bn_str a, struct bn_str b)
-{
-    int order = memcmp(a.ptr, b.ptr, bn_min_size(a.len, b.len));
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static int by_key(const void *a, const void *b, void *user)
 {
     const struct bn_gguf *gguf = user;
-    return compare_str(gguf->kv[*(const uint32_t *)a].key, gguf->kv[*(const uint32_t *)b].key);
+    return bn_str_compare(gguf->kv[*(const uint32_t *)a].key, gguf->kv[*(const uint32_t *)b].key);
 }
 
 static int by_name(const void *a, const void *b, void *user)
 {
     const struct bn_gguf *gguf = user;
-    return compare_str(gguf->tensors[*(const uint32_t *)a].name, gguf->tensors[*(const uint32_t *)b].name);
+    return bn_str_compare(gguf->tensors[*(const uint32_t *)a].name, gguf->tensors[*(const uint32_t *)b].name);
 }
 
 static int by_offset(const void *a, const void *b, void *user)
@@ -261,7 +252,7 @@ static bn_status check_unique_keys(const struct bn_gguf *gguf, uint32_t *index, 
     sort_index(gguf, index, gguf->n_kv, by_key);
     for (size_t i = 1; i < gguf->n_kv; i++) {
         const struct bn_gguf_kv *a = &gguf->kv[index[i - 1]], *b = &gguf->kv[index[i]];
-        if (compare_str(a->key, b->key) == 0)
+        if (bn_str_compare(a->key, b->key) == 0)
             return bn_fail_at(err, BN_ERR_FORMAT, a->offset > b->offset ? a->offset : b->offset,
                               bn_gguf_named(where, "key", a->key), "duplicate key");
     }
@@ -290,7 +281,7 @@ static bn_status read_alignment(struct cursor *c, struct bn_gguf *gguf)
     if (kv->type != BN_GGUF_U32)
         return bn_fail_at(c->err, BN_ERR_FORMAT, kv->offset, "key 'general.alignment'",
                           "the value is %s, not uint32", bn_gguf_type_name(kv->type));
-    gguf->alignment = le32(kv->value);
+    gguf->alignment = (uint32_t)bn_gguf_number(kv->value, 4);
     uint32_t a = gguf->alignment;
     if (a < MIN_ALIGNMENT || (a & (a - 1)) != 0)
         return bn_fail_at(c->err, BN_ERR_FORMAT, kv->offset, "key 'general.alignment'",
@@ -430,7 +421,7 @@ static bn_status check_unique_names(const struct bn_gguf *gguf, bn_error *err)
     for (size_t i = 1; i < gguf->n_tensors; i++) {
         const struct bn_gguf_tensor *a = &gguf->tensors[gguf->by_name[i - 1]];
         const struct bn_gguf_tensor *b = &gguf->tensors[gguf->by_name[i]];
-        if (compare_str(a->name, b->name) == 0)
+        if (bn_str_compare(a->name, b->name) == 0)
             return bn_fail_at(err, BN_ERR_FORMAT,
                               a->info_offset > b->info_offset ? a->info_offset : b->info_offset,
                               bn_gguf_named(where, "tensor", a->name), "duplicate tensor");
@@ -523,7 +514,7 @@ const struct bn_gguf_tensor *bn_gguf_find_tensor(const struct bn_gguf *gguf, con
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const struct bn_gguf_tensor *t = &gguf->tensors[gguf->by_name[middle]];
-        int order = compare_str(t->name, wanted);
+        int order = bn_str_compare(t->name, wanted);
         if (order == 0) return t;
         if (order < 0)
             low = middle + 1;

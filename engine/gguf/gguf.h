@@ -96,6 +96,14 @@ bn_status bn_gguf_str(const struct bn_gguf *gguf, const char *key, struct bn_str
 /* An array of this element type; BN_ERR_NOT_FOUND and BN_ERR_FORMAT as above. */
 bn_status bn_gguf_array(const struct bn_gguf *gguf, const char *key, enum bn_gguf_type element,
                         const struct bn_gguf_kv **out, bn_error *err);
+/* A number of n bytes as it is stored, little endian. */
+static inline uint64_t bn_gguf_number(const unsigned char *p, size_t n)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < n; i++)
+        value |= (uint64_t)p[i] << (8 * i);
+    return value;
+}
 /* The string at *cursor, which starts as kv->value and is moved to the next element. */
 struct bn_str bn_gguf_next_str(const unsigned char **cursor);
 /* Bytes of one element of a fixed-size type, 0 for strings and arrays. */
@@ -138,7 +146,7 @@ void bn_gguf_writer_release(struct bn_gguf_writer *w);
 
 /* ---- placing tensors ---- */
 
-#define BN_GGUF_NAMED_BYTES 192u
+#define BN_GGUF_NAMED_BYTES (BN_GGUF_MAX_KEY_BYTES + 16u)
 
 /* "key 'general.name'", for messages. Returns out. */
 const char *bn_gguf_named(char out[BN_GGUF_NAMED_BYTES], const char *kind, struct bn_str name);

@@ -29,25 +29,12 @@ const char *bn_gguf_type_name(enum bn_gguf_type type)
     return (unsigned)type < BN_GGUF_TYPE_COUNT ? VALUE_TYPES[type].name : "unknown";
 }
 
-static uint64_t little_endian(const unsigned char *p, size_t n_bytes)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < n_bytes; i++)
-        value |= (uint64_t)p[i] << (8 * i);
-    return value;
-}
-
-static const char *key_name(char out[BN_GGUF_MAX_KEY_BYTES + 8], const struct bn_gguf_kv *kv)
-{
-    snprintf(out, BN_GGUF_MAX_KEY_BYTES + 8, "key '%.*s'", (int)kv->key.len, kv->key.ptr);
-    return out;
-}
-
 static bn_status fail_value_type(const struct bn_gguf_kv *kv, const char *want, bn_error *err)
 {
-    char where[BN_GGUF_MAX_KEY_BYTES + 8];
-    return bn_fail_at(err, BN_ERR_FORMAT, kv->offset, key_name(where, kv), "the value is %s%s, not %s",
-                      kv->type == BN_GGUF_ARRAY ? "array of " : "", bn_gguf_type_name(kv->element), want);
+    char where[BN_GGUF_NAMED_BYTES];
+    return bn_fail_at(err, BN_ERR_FORMAT, kv->offset, bn_gguf_named(where, "key", kv->key),
+                      "the value is %s%s, not %s", kv->type == BN_GGUF_ARRAY ? "array of " : "",
+                      bn_gguf_type_name(kv->element), want);
 }
 
 /* The key's value when it has this very type, else NULL and why. */
@@ -70,7 +57,7 @@ static bool stored_integer(const struct bn_gguf_kv *kv, uint64_t *value, bool *n
     bool is_unsigned = kv->type == BN_GGUF_U8 || kv->type == BN_GGUF_U16 || kv->type == BN_GGUF_U32 ||
                        kv->type == BN_GGUF_U64;
     if (!is_signed && !is_unsigned) return false;
-    *value = little_endian(kv->value, bytes);
+    *value = bn_gguf_number(kv->value, bytes);
     *negative = is_signed && kv->value[bytes - 1] >= 0x80;
     return true;
 }
@@ -83,8 +70,8 @@ bn_status bn_gguf_u32(const struct bn_gguf *gguf, const char *key, uint32_t *out
     if (kv == NULL) return BN_ERR_NOT_FOUND;
     if (!stored_integer(kv, &value, &negative)) return fail_value_type(kv, "an integer", err);
     if (negative || value > UINT32_MAX) {
-        char where[BN_GGUF_MAX_KEY_BYTES + 8];
-        return bn_fail_at(err, BN_ERR_FORMAT, kv->offset, key_name(where, kv),
+        char where[BN_GGUF_NAMED_BYTES];
+        return bn_fail_at(err, BN_ERR_FORMAT, kv->offset, bn_gguf_named(where, "key", kv->key),
                           negative ? "the value is negative" : "the value does not fit into 32 bits");
     }
     *out = (uint32_t)value;
@@ -96,7 +83,7 @@ bn_status bn_gguf_f32(const struct bn_gguf *gguf, const char *key, float *out, b
     bn_status status;
     const struct bn_gguf_kv *kv = find_typed(gguf, key, BN_GGUF_F32, &status, err);
     if (kv == NULL) return status;
-    uint32_t bits = (uint32_t)little_endian(kv->value, 4);
+    uint32_t bits = (uint32_t)bn_gguf_number(kv->value, 4);
     memcpy(out, &bits, sizeof *out);
     return BN_OK;
 }
@@ -136,7 +123,7 @@ bn_status bn_gguf_array(const struct bn_gguf *gguf, const char *key, enum bn_ggu
 
 struct bn_str bn_gguf_next_str(const unsigned char **cursor)
 {
-    struct bn_str text = {(const char *)*cursor + 8, (size_t)little_endian(*cursor, 8)};
+    struct bn_str text = {(const char *)*cursor + 8, (size_t)bn_gguf_number(*cursor, 8)};
     *cursor += 8 + text.len;
     return text;
 }

@@ -86,20 +86,12 @@ static struct bn_str take_name(struct parser *p)
 
 /* ---- characters ---- */
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static bn_status take_hex(struct parser *p, unsigned n_digits, uint32_t *point)
 {
     size_t start = p->at;
     *point = 0;
     for (unsigned i = 0; i < n_digits; i++, p->at++) {
-        int digit = p->at < p->n ? hex_digit(p->text[p->at]) : -1;
+        int digit = p->at < p->n ? bn_hex_digit(p->text[p->at]) : -1;
         if (digit < 0) return bad(p, start, "an escape has too few hexadecimal digits");
         *point = *point << 4 | (uint32_t)digit;
     }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "grammar/grammar.h"
+#include "tokenizer/vocab.h"
 
 #define SET_SLOTS (2u * BN_GRAMMAR_MAX_SETS) /* powers of two: the tables are at most half full */
 #define RULE_SLOTS (2u * BN_GRAMMAR_MAX_RULES)
@@ -22,19 +23,13 @@ bn_status bn_grammar_add_node(bn_grammar *g, enum bn_grammar_node_kind kind, uin
     return BN_OK;
 }
 
-static uint64_t mix(uint64_t h)
-{
-    h *= 0x9E3779B97F4A7C15u;
-    return h ^ (h >> 32);
-}
-
 bn_status bn_grammar_add_set(bn_grammar *g, const struct bn_byte_set *set, uint32_t *out, bn_error *err)
 {
     uint64_t h = 0;
     if (g->set_slots == NULL) g->set_slots = bn_alloc(SET_SLOTS, sizeof *g->set_slots);
     if (g->set_slots == NULL) return bn_nomem(err);
     for (size_t i = 0; i < BN_ARRAY_LEN(set->bits); i++)
-        h = mix(h ^ set->bits[i]);
+        h = bn_hash_mix(h ^ set->bits[i]);
     uint32_t at = (uint32_t)h & (SET_SLOTS - 1);
     for (; g->set_slots[at] != 0; at = (at + 1) & (SET_SLOTS - 1)) {
         *out = g->set_slots[at] - 1;
@@ -52,16 +47,12 @@ bn_status bn_grammar_add_set(bn_grammar *g, const struct bn_byte_set *set, uint3
 
 bn_status bn_grammar_add_rule(bn_grammar *g, struct bn_str name, size_t where, uint32_t *out, bn_error *err)
 {
-    uint64_t h = name.len;
     if (g->rule_slots == NULL) g->rule_slots = bn_alloc(RULE_SLOTS, sizeof *g->rule_slots);
     if (g->rule_slots == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < name.len; i++)
-        h = mix(h ^ (unsigned char)name.ptr[i]);
-    uint32_t at = (uint32_t)h & (RULE_SLOTS - 1);
+    uint32_t at = (uint32_t)bn_hash_bytes(name.ptr, name.len) & (RULE_SLOTS - 1);
     for (; g->rule_slots[at] != 0; at = (at + 1) & (RULE_SLOTS - 1)) {
         *out = g->rule_slots[at] - 1;
-        if (g->rules[*out].name.len == name.len && memcmp(g->rules[*out].name.ptr, name.ptr, name.len) == 0)
-            return BN_OK;
+        if (bn_str_compare(g->rules[*out].name, name) == 0) return BN_OK;
     }
     if (g->n_rules == BN_GRAMMAR_MAX_RULES)
         return bn_fail(err, BN_ERR_LIMIT, "the grammar is too large: more than %u rules",

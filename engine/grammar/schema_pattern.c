@@ -114,11 +114,7 @@ static bn_status take_hex(struct pattern *p, size_t n, uint32_t *point)
 {
     *point = 0;
     for (size_t i = 0; i < n; i++, p->at++) {
-        char c = *p->at;
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        int digit = bn_hex_digit(*p->at);
         if (digit < 0) return refuse(p, "has an escape with too few hexadecimal digits");
         *point = *point << 4 | (uint32_t)digit;
     }

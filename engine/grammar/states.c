@@ -23,8 +23,7 @@
 
 static uint64_t mix(uint64_t h, uint64_t x)
 {
-    h = (h ^ x) * 0x9E3779B97F4A7C15u;
-    return h ^ (h >> 29);
+    return bn_hash_mix(h ^ x);
 }
 
 static uint64_t hash_frame(const struct bn_matcher *m, uint32_t i)

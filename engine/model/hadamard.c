@@ -149,8 +149,7 @@ static bool is_listed(const struct bn_gguf_kv *names, struct bn_str name, uint64
 {
     const unsigned char *cursor = names->value;
     for (uint64_t i = 0; i < before; i++) {
-        struct bn_str other = bn_gguf_next_str(&cursor);
-        if (other.len == name.len && memcmp(other.ptr, name.ptr, name.len) == 0) return true;
+        if (bn_str_compare(bn_gguf_next_str(&cursor), name) == 0) return true;
     }
     return false;
 }

@@ -9,6 +9,7 @@
  */
 #include <math.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "tokenizer/vocab.h"
 
@@ -216,18 +217,10 @@ void bn_spm_decode(const char *text, size_t n, char *out, size_t *n_out)
     *n_out = used;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
 int bn_spm_byte(struct bn_str text)
 {
     if (text.len != 6 || memcmp(text.ptr, "<0x", 3) != 0 || text.ptr[5] != '>') return -1;
-    int high = hex_digit(text.ptr[3]), low = hex_digit(text.ptr[4]);
+    int high = bn_hex_digit(text.ptr[3]), low = bn_hex_digit(text.ptr[4]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 

@@ -217,20 +217,15 @@ bn_status bn_detokenize(const bn_tokenizer *tok, const int32_t *ids, size_t n_id
 static size_t needed(const char *p, size_t n)
 {
     /* The shortest and the longest completion decide: a prefix is good when filling it up can be valid. */
-    unsigned char lead = (unsigned char)p[0];
-    size_t length = lead < 0x80                   ? 1
-                    : lead >= 0xC2 && lead < 0xE0 ? 2
-                    : lead >> 4 == 0xE            ? 3
-                    : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                  : 0;
     static const char FILL[2] = {(char)0x80, (char)0xBF};
-    for (int which = 0; which < 2 && length > 0; which++) {
+    size_t length = 0;
+    for (int which = 0; which < 2 && length == 0; which++) {
         char whole[4];
         memset(whole, FILL[which], sizeof whole);
-        memcpy(whole, p, bn_min_size(n, length));
-        if (bn_utf8_valid(whole, length) == length) return length;
+        memcpy(whole, p, bn_min_size(n, sizeof whole));
+        length = bn_utf8_length(whole, sizeof whole);
     }
-    return 0;
+    return length;
 }
 
 size_t bn_utf8_stream_push(bn_utf8_stream *stream, const char *bytes, size_t n_bytes, char *out)

@@ -50,9 +50,8 @@ static uint32_t make_symbols(const struct bn_tokenizer *tok, const char *text, u
         return n;
     }
     for (uint32_t at = 0; at < n; count++) {
-        unsigned char c = (unsigned char)text[at];
-        uint32_t length = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-        if (length > n - at || (length > 1 && bn_utf8_valid(text + at, length) != length)) length = 1;
+        uint32_t length = (uint32_t)bn_utf8_length(text + at, n - at);
+        if (length == 0) length = 1;
         out[count] = (struct bn_merge_symbol){.start = at, .id = bn_vocab_find(tok, text + at, length)};
         at += length;
     }

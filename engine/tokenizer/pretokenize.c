@@ -173,11 +173,6 @@ static int match_at(const struct bn_split *split, const char *text, size_t n)
                        split->context);
 }
 
-static size_t utf8_length(unsigned char lead)
-{
-    return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-}
-
 bn_status bn_split_next(struct bn_split *split, struct bn_str *piece, bn_error *err)
 {
     const char *text = split->text + split->at;
@@ -194,7 +189,7 @@ bn_status bn_split_next(struct bn_split *split, struct bn_str *piece, bn_error *
     int rc = match_at(split, text, split->valid - split->at);
     if (rc >= 0) piece->len = pcre2_get_ovector_pointer(split->match)[1];
     if (rc == PCRE2_ERROR_NOMATCH || (rc >= 0 && piece->len == 0)) /* no rule above leaves anything over */
-        piece->len = utf8_length((unsigned char)text[0]);
+        piece->len = bn_utf8_length(text, split->valid - split->at);
     if (piece->len == 0)
         return bn_fail(err, rc == PCRE2_ERROR_NOMEMORY ? BN_ERR_NOMEM : BN_ERR_INTERNAL,
                        "splitting text failed: pcre2 error %d", rc);

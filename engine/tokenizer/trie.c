@@ -2,10 +2,6 @@
  *
  * Builds the tree of a vocabulary from its tokens, sorted by their bytes.
  */
-#define _GNU_SOURCE
-
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "tokenizer/vocab.h"
 
@@ -14,17 +10,6 @@ bool bn_trie_has(const bn_tokenizer *tok, int32_t id)
     if (id < 0 || (size_t)id >= tok->n_vocab || bn_type_is_hidden(tok->type[id])) return false;
     size_t n = bn_vocab_bytes(tok, (uint32_t)id).len;
     return n > 0 && n <= BN_TRIE_MAX_DEPTH;
-}
-
-static int by_bytes(const void *a, const void *b, void *user)
-{
-    const struct bn_tokenizer *tok = user;
-    const uint32_t *x = a, *y = b;
-    struct bn_str left = bn_vocab_bytes(tok, *x), right = bn_vocab_bytes(tok, *y);
-    int order = memcmp(left.ptr, right.ptr, bn_min_size(left.len, right.len));
-    if (order != 0) return order;
-    if (left.len != right.len) return left.len < right.len ? -1 : 1;
-    return *x < *y ? -1 : *x > *y;
 }
 
 static size_t common(struct bn_str a, struct bn_str b)
@@ -74,8 +59,7 @@ static bn_status build(struct bn_trie **out, const struct bn_tokenizer *tok, bn_
     if (status == BN_OK) {
         for (uint32_t id = 0; id < tok->n_vocab; id++)
             if (bn_trie_has(tok, (int32_t)id)) ids[n_ids++] = id;
-        /* The comparison needs a context; it does not change it. */
-        qsort_r(ids, n_ids, sizeof *ids, by_bytes, (void *)(uintptr_t)tok);
+        bn_vocab_sort(tok, ids, n_ids);
         status = add_tokens(trie, tok, ids, n_ids, err);
     }
     bn_free(ids);

@@ -6,7 +6,11 @@
  * A file may be made to be slow, so probes are counted: building refuses a table that needs more than
  * BN_MAX_PROBE, and looking up never takes more than building did.
  */
+#define _GNU_SOURCE /* qsort_r */
 #include "tokenizer/vocab.h"
+
+#include <stdlib.h>
+
 #include "base/error.h"
 
 /* ---- ordinary tokens ---- */
@@ -83,27 +87,18 @@ bn_status bn_vocab_index(struct bn_tokenizer *tok, bn_error *err)
 
 /* ---- special tokens ---- */
 
-static int compare(struct bn_str a, struct bn_str b)
+static int by_bytes(const void *a, const void *b, void *user)
 {
-    size_t n = bn_min_size(a.len, b.len);
-    int order = n > 0 ? memcmp(a.ptr, b.ptr, n) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+    const struct bn_tokenizer *tok = user;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = bn_str_compare(bn_vocab_bytes(tok, x), bn_vocab_bytes(tok, y));
+    return order != 0 ? order : (x > y) - (x < y);
 }
 
-/* Bottom-up merge sort by bytes; stable, so that equal ones stay in the order of their ids. */
-static void sort_special(const struct bn_tokenizer *tok, uint32_t *list, uint32_t *spare, size_t n)
+void bn_vocab_sort(const struct bn_tokenizer *tok, uint32_t *ids, size_t n)
 {
-    for (size_t width = 1; width < n; width *= 2) {
-        for (size_t from = 0; from < n; from += 2 * width) {
-            size_t a = from, b = bn_min_size(from + width, n), a_end = b, b_end = bn_min_size(b + width, n);
-            for (size_t to = from; to < b_end; to++) {
-                bool left = b == b_end || (a < a_end && compare(bn_vocab_bytes(tok, list[a]),
-                                                                bn_vocab_bytes(tok, list[b])) <= 0);
-                spare[to] = left ? list[a++] : list[b++];
-            }
-        }
-        memcpy(list, spare, n * sizeof *list);
-    }
+    /* The comparison needs a context; it does not change it. */
+    qsort_r(ids, n, sizeof *ids, by_bytes, (void *)(uintptr_t)tok);
 }
 
 static bool is_special(const struct bn_tokenizer *tok, uint32_t id)
@@ -118,15 +113,10 @@ bn_status bn_vocab_index_special(struct bn_tokenizer *tok, bn_error *err)
     for (uint32_t id = 0; id < tok->n_vocab; id++)
         n += is_special(tok, id);
     tok->special = bn_alloc(n, sizeof *tok->special);
-    uint32_t *spare = bn_alloc(n, sizeof *spare);
-    if (tok->special == NULL || spare == NULL) {
-        bn_free(spare);
-        return bn_nomem(err);
-    }
+    if (tok->special == NULL) return bn_nomem(err);
     for (uint32_t id = 0; id < tok->n_vocab; id++)
         if (is_special(tok, id)) tok->special[tok->n_special++] = id;
-    sort_special(tok, tok->special, spare, n);
-    bn_free(spare);
+    bn_vocab_sort(tok, tok->special, n);
     for (uint32_t i = 0; i < n; i++) {
         unsigned char first = (unsigned char)bn_vocab_bytes(tok, tok->special[i]).ptr[0];
         tok->special_from[first + 1] = i + 1;
@@ -142,7 +132,7 @@ static size_t bound(const struct bn_tokenizer *tok, size_t from, size_t to, stru
 {
     while (from < to) {
         size_t middle = from + (to - from) / 2;
-        if (compare(bn_vocab_bytes(tok, tok->special[middle]), text) < 0)
+        if (bn_str_compare(bn_vocab_bytes(tok, tok->special[middle]), text) < 0)
             from = middle + 1;
         else
             to = middle;
@@ -154,7 +144,7 @@ int32_t bn_vocab_find_special(const struct bn_tokenizer *tok, const char *bytes,
 {
     struct bn_str text = {bytes, n};
     size_t at = bound(tok, 0, tok->n_special, text);
-    if (at == tok->n_special || compare(bn_vocab_bytes(tok, tok->special[at]), text) != 0) return -1;
+    if (at == tok->n_special || bn_str_compare(bn_vocab_bytes(tok, tok->special[at]), text) != 0) return -1;
     return (int32_t)tok->special[at];
 }
 

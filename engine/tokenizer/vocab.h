@@ -128,6 +128,8 @@ int32_t bn_vocab_match_special(const struct bn_tokenizer *tok, const char *text,
 /* Builds the tables for these from tok->bytes and tok->type. */
 BN_MUST_CHECK bn_status bn_vocab_index(struct bn_tokenizer *tok, bn_error *err);
 BN_MUST_CHECK bn_status bn_vocab_index_special(struct bn_tokenizer *tok, bn_error *err);
+/* Sorts tokens by their bytes, then by their ids. */
+void bn_vocab_sort(const struct bn_tokenizer *tok, uint32_t *ids, size_t n);
 static inline bool bn_type_is_hidden(uint8_t type)
 {
     return type == BN_TOKEN_CONTROL || type == BN_TOKEN_UNKNOWN;
