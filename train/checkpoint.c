@@ -250,7 +250,7 @@ bn_status bn_checkpoint_restore(const struct bn_checkpoint *c, struct bn_trainer
 
 /* ---- keys ---- */
 
-static void put_hparams(struct bn_gguf_writer *w, const bn_hparams *hp, uint32_t n_ctx)
+void bn_train_put_hparams(struct bn_gguf_writer *w, const bn_hparams *hp, uint32_t n_ctx)
 {
     bn_gguf_put_u32(w, ".vocab_size", hp->n_vocab);
     bn_gguf_put_u32(w, ".context_length", n_ctx != 0 ? n_ctx : hp->n_ctx);
@@ -306,7 +306,7 @@ static bn_status put_keys(struct bn_gguf_writer *w, const struct bn_weights *wei
     w->arch = hp->arch;
     bn_gguf_put_str(w, "general.architecture", hp->arch, strlen(hp->arch));
     bn_gguf_put_str(w, "general.name", how->name, strlen(how->name));
-    put_hparams(w, hp, how->n_ctx);
+    bn_train_put_hparams(w, hp, how->n_ctx);
     if (file_type(how->type) != 0) bn_gguf_put_u32(w, "general.file_type", file_type(how->type));
     bn_gguf_put_u32(w, "general.quantization_version", 2);
     if (how->type != BN_TYPE_I2_S) bn_gguf_put_str(w, BN_ACTIVATIONS_KEY, activations, strlen(activations));

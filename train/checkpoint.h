@@ -52,6 +52,10 @@ void bn_checkpoint_close(struct bn_checkpoint *c);
 BN_MUST_CHECK bn_status bn_checkpoint_restore(const struct bn_checkpoint *c, struct bn_trainer *t,
                                               bn_error *err);
 
+/* The keys of a model's shape; n_ctx: the context that the file states; 0: the training window. */
+struct bn_gguf_writer;
+void bn_train_put_hparams(struct bn_gguf_writer *w, const bn_hparams *hp, uint32_t n_ctx);
+
 struct bn_export {
     uint32_t type;      /* of ternary matrices: I2_S, TQ1_0, TQ2_0, Q2_0, PQ2_0, PTQ1_0 */
     uint32_t embedding; /* F16 or Q8_0 */

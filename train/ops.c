@@ -40,17 +40,22 @@ BN_WIDE void bn_op_scale(bn_real *y, const bn_real *x, bn_real factor, size_t n)
 
 /* ---- norm ---- */
 
-/* 1 / rms(x). */
-BN_WIDE static bn_real inverse_rms(const bn_real *x, size_t n, bn_real eps)
+BN_WIDE static bn_real dot(const bn_real *x, const bn_real *y, size_t n)
 {
     bn_real lane[BN_LANES] = {0};
     size_t i = 0;
     for (; i + BN_LANES <= n; i += BN_LANES)
         for (size_t j = 0; j < BN_LANES; j++)
-            lane[j] += x[i + j] * x[i + j];
+            lane[j] += x[i + j] * y[i + j];
     for (; i < n; i++)
-        lane[i % BN_LANES] += x[i] * x[i];
-    return (bn_real)1 / bn_real_sqrt(bn_fold(lane) / (bn_real)n + eps);
+        lane[i % BN_LANES] += x[i] * y[i];
+    return bn_fold(lane);
+}
+
+/* 1 / rms(x). */
+static bn_real inverse_rms(const bn_real *x, size_t n, bn_real eps)
+{
+    return (bn_real)1 / bn_real_sqrt(dot(x, x, n) / (bn_real)n + eps);
 }
 
 void bn_op_norm(const struct bn_kernels *k, bn_real *y, const bn_real *x, const bn_real *w, size_t rows,
@@ -152,10 +157,7 @@ BN_WIDE double bn_op_sum_abs(const bn_real *w, size_t n)
             lane[j] += (double)bn_real_abs(w[i + j]);
     for (; i < n; i++)
         lane[i % BN_LANES] += (double)bn_real_abs(w[i]);
-    for (size_t half = BN_LANES / 2; half > 0; half /= 2)
-        for (size_t j = 0; j < half; j++)
-            lane[j] += lane[j + half];
-    return lane[0];
+    return bn_fold_sums(lane);
 }
 
 BN_WIDE void bn_op_ternarise(bn_real *t, const bn_real *w, bn_real s, bn_real unit, size_t n)
@@ -233,15 +235,9 @@ BN_WIDE void bn_op_relu2_back(bn_real *dgate, bn_real *dup, const bn_real *dy, c
     }
 }
 
-BN_WIDE static void negate(bn_real *y, const bn_real *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] = -x[i];
-}
-
 void bn_op_silu(const struct bn_kernels *k, bn_real *y, const bn_real *gate, const bn_real *up, size_t n)
 {
-    negate(y, gate, n);
+    bn_op_scale(y, gate, -1, n);
     bn_op_exp(k, y, y, n);
     for (size_t i = 0; i < n; i++)
         y[i] = gate[i] / (1 + y[i]) * up[i];
@@ -260,7 +256,7 @@ BN_WIDE static void silu_back(bn_real *dgate, bn_real *dup, const bn_real *dy, c
 void bn_op_silu_back(const struct bn_kernels *k, bn_real *dgate, bn_real *dup, const bn_real *dy,
                      const bn_real *gate, const bn_real *up, bn_real *scratch, size_t n)
 {
-    negate(scratch, gate, n);
+    bn_op_scale(scratch, gate, -1, n);
     bn_op_exp(k, scratch, scratch, n);
     silu_back(dgate, dup, dy, gate, up, scratch, n);
 }
@@ -367,15 +363,8 @@ void bn_op_attention(const struct bn_kernels *k, bn_real *y, bn_real *p, const b
 /* ds = p (dp - sum of dp p), in place of dp. */
 BN_WIDE static void softmax_back(bn_real *dp, const bn_real *p, size_t n)
 {
-    bn_real lane[BN_LANES] = {0};
-    size_t i = 0;
-    for (; i + BN_LANES <= n; i += BN_LANES)
-        for (size_t j = 0; j < BN_LANES; j++)
-            lane[j] += dp[i + j] * p[i + j];
-    for (; i < n; i++)
-        lane[i % BN_LANES] += dp[i] * p[i];
-    bn_real sum = bn_fold(lane);
-    for (i = 0; i < n; i++)
+    bn_real sum = dot(dp, p, n);
+    for (size_t i = 0; i < n; i++)
         dp[i] = p[i] * (dp[i] - sum);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/elementary.h"
 #include "base/mem.h"
+#include "train/ops.h"
 #include "train/real.h"
 
 #define BLOCK 16384u
@@ -39,7 +40,6 @@ struct norm {
     const bn_real *grad;
     size_t n, block;
     double sums[NORM_BLOCKS];
-    atomic_size_t next;
 };
 
 BN_WIDE static double sum_squares(const bn_real *x, size_t n)
@@ -51,27 +51,22 @@ BN_WIDE static double sum_squares(const bn_real *x, size_t n)
             lane[j] += (double)x[i + j] * (double)x[i + j];
     for (; i < n; i++)
         lane[i % BN_LANES] += (double)x[i] * (double)x[i];
-    for (size_t half = BN_LANES / 2; half > 0; half /= 2)
-        for (size_t j = 0; j < half; j++)
-            lane[j] += lane[j + half];
-    return lane[0];
+    return bn_fold_sums(lane);
 }
 
-static void norm_share(void *arg, unsigned thread, unsigned n_threads)
+static void norm_block(void *arg, unsigned thread, size_t i)
 {
     struct norm *m = arg;
-    (void)thread, (void)n_threads;
-    for (size_t i; (i = atomic_fetch_add(&m->next, 1)) < NORM_BLOCKS;) {
-        size_t from = bn_min_size(i * m->block, m->n);
-        m->sums[i] = sum_squares(m->grad + from, bn_min_size(m->block, m->n - from));
-    }
+    size_t from = bn_min_size(i * m->block, m->n);
+    (void)thread;
+    m->sums[i] = sum_squares(m->grad + from, bn_min_size(m->block, m->n - from));
 }
 
 double bn_gradient_norm(const bn_real *grad, size_t n, struct bn_team *team)
 {
     struct norm m = {.grad = grad, .n = n, .block = (n + NORM_BLOCKS - 1) / NORM_BLOCKS};
     double sum = 0;
-    bn_team_run(team, norm_share, &m);
+    bn_team_each(team, 0, NORM_BLOCKS, norm_block, &m);
     for (size_t i = 0; i < NORM_BLOCKS; i++)
         sum += m.sums[i];
     return sqrt(sum);
@@ -86,8 +81,6 @@ struct update {
     bn_real factor, rate, shrink; /* shrink: 1 - rate * decay */
     bool skip_ternary;
     bn_real beta_1, beta_2, unbias_1, unbias_2, epsilon;
-    atomic_size_t next;
-    size_t n_blocks;
 };
 
 BN_WIDE static void update_block(const struct update *u, bn_real shrink, size_t from, size_t n)
@@ -105,23 +98,18 @@ BN_WIDE static void update_block(const struct update *u, bn_real shrink, size_t 
     }
 }
 
-/* The block's part of each parameter. */
-static void update_range(const struct update *u, size_t from, size_t end)
+/* A block's part of each parameter. */
+static void update_params(void *arg, unsigned thread, size_t block)
 {
+    const struct update *u = arg;
+    size_t from = block * BLOCK, end = bn_min_size(from + BLOCK, u->w->n_values);
+    (void)thread;
     for (size_t i = 0; i < u->w->n_params; i++) {
         const struct bn_param *p = &u->w->params[i];
         if (u->skip_ternary && p->kind == BN_PARAM_TERNARY) continue;
         size_t a = p->at > from ? p->at : from, b = bn_min_size(p->at + p->rows * p->cols, end);
         if (a < b) update_block(u, p->kind == BN_PARAM_TERNARY ? u->shrink : 1, a, b - a);
     }
-}
-
-static void update_share(void *arg, unsigned thread, unsigned n_threads)
-{
-    struct update *u = arg;
-    (void)thread, (void)n_threads;
-    for (size_t i; (i = atomic_fetch_add(&u->next, 1)) < u->n_blocks;)
-        update_range(u, i * BLOCK, bn_min_size((i + 1) * BLOCK, u->w->n_values));
 }
 
 /* beta^n without libm; 0 when it is too small to matter. */
@@ -149,9 +137,8 @@ void bn_adam_step(struct bn_weights *w, bn_real *moment_1, bn_real *moment_2, co
                        .beta_2 = (bn_real)s->beta_2,
                        .unbias_1 = (bn_real)(1 / (1 - power(s->beta_1, n))),
                        .unbias_2 = (bn_real)(1 / (1 - power(s->beta_2, n))),
-                       .epsilon = (bn_real)s->epsilon,
-                       .n_blocks = (w->n_values + BLOCK - 1) / BLOCK};
-    bn_team_run(team, update_share, &u);
+                       .epsilon = (bn_real)s->epsilon};
+    bn_team_each(team, 0, (w->n_values + BLOCK - 1) / BLOCK, update_params, &u);
     bn_weights_ternarise(w, team);
 }
 
@@ -166,7 +153,6 @@ struct muon {
     bn_real factor, shrink, *scratch;
     double rate;
     size_t n_scratch; /* of one thread */
-    atomic_size_t next;
 };
 
 static size_t short_side(const struct bn_param *p)
@@ -207,12 +193,6 @@ BN_WIDE static bn_real look_ahead(bn_real *restrict x, bn_real *restrict moment,
     return bn_fold(lane);
 }
 
-BN_WIDE static void multiply(bn_real *x, bn_real by, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] *= by;
-}
-
 /* x becomes a nearly orthogonal matrix with its singular vectors: x <- a x + (b s + c s s) x, where s = x x^T, five
  * times. The shorter side is that of s. Returns x or y, whichever has the result. */
 static bn_real *orthogonal(bn_real *x, bn_real *y, const struct bn_param *p, bn_real *s, bn_real *t)
@@ -245,24 +225,18 @@ BN_WIDE static void apply(bn_real *restrict w, const bn_real *restrict x, bn_rea
         w[i] = w[i] * shrink - rate * x[i];
 }
 
-static void step_param(const struct muon *u, const struct bn_param *p, bn_real *scratch)
+static void step_param(void *arg, unsigned thread, size_t param)
 {
+    const struct muon *u = arg;
+    const struct bn_param *p = &u->w->params[param];
     size_t n = p->rows * p->cols, k = short_side(p), longer = n / k;
-    bn_real *x = scratch, *y = x + n, *s = y + n;
+    bn_real *x = u->scratch + thread * u->n_scratch, *y = x + n, *s = y + n;
+    if (p->kind != BN_PARAM_TERNARY) return;
     bn_real squares = look_ahead(x, u->moment + p->at, u->grad + p->at, u->factor, n);
     if (squares == 0) return; /* no gradient at all */
-    multiply(x, 1 / bn_real_sqrt(squares), n);
+    bn_op_scale(x, x, 1 / bn_real_sqrt(squares), n);
     x = orthogonal(x, y, p, s, s + k * k);
     apply(u->w->master + p->at, x, u->shrink, (bn_real)(u->rate * SHARE * sqrt((double)longer)), n);
-}
-
-static void step_share(void *arg, unsigned thread, unsigned n_threads)
-{
-    struct muon *u = arg;
-    (void)n_threads;
-    for (size_t i; (i = atomic_fetch_add(&u->next, 1)) < u->w->n_params;)
-        if (u->w->params[i].kind == BN_PARAM_TERNARY)
-            step_param(u, &u->w->params[i], u->scratch + thread * u->n_scratch);
 }
 
 void bn_muon_step(struct bn_weights *w, bn_real *moment, const bn_real *grad, double factor,
@@ -277,5 +251,5 @@ void bn_muon_step(struct bn_weights *w, bn_real *moment, const bn_real *grad, do
                      .rate = rate,
                      .scratch = scratch,
                      .n_scratch = scratch_of(w)};
-    bn_team_run(team, step_share, &u);
+    bn_team_each(team, 0, w->n_params, step_param, &u);
 }

@@ -59,6 +59,14 @@ static inline bn_real bn_fold(bn_real lane[BN_LANES])
     return lane[0];
 }
 
+static inline double bn_fold_sums(double lane[BN_LANES])
+{
+    for (size_t half = BN_LANES / 2; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
 /* A matrix in rows that are ld values apart. */
 struct bn_mat {
     const bn_real *at;

@@ -196,8 +196,6 @@ struct step {
     double *losses;               /* of each micro-batch */
     int32_t *ids;                 /* for each thread, tokens and targets of a slice */
     struct bn_train_times *times; /* of each thread */
-    atomic_size_t next;
-    size_t end; /* of this rank's micro-batches */
     atomic_bool failed;
 };
 
@@ -216,8 +214,9 @@ static double run_slice(const struct step *s, unsigned thread, uint64_t window, 
 }
 
 /* Micro-batch i; its gradient is added to those of the others. */
-static void run_micro_batch(struct step *s, unsigned thread, size_t i)
+static void run_micro_batch(void *arg, unsigned thread, size_t i)
 {
+    struct step *s = arg;
     const struct bn_train_settings *settings = &s->t->settings;
     uint64_t *ns = &s->times[thread].reduce_ns, begin = bn_clock_ns();
     bn_real *grad = bn_tree_take(s->t->tree);
@@ -233,14 +232,6 @@ static void run_micro_batch(struct step *s, unsigned thread, size_t i)
     begin = bn_clock_ns();
     bn_tree_done(s->t->tree, i, grad);
     *ns += bn_clock_ns() - begin;
-}
-
-static void step_share(void *arg, unsigned thread, unsigned n_threads)
-{
-    struct step *s = arg;
-    (void)n_threads;
-    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < s->end;)
-        run_micro_batch(s, thread, i);
 }
 
 static void add_times(struct bn_trainer *t, const struct bn_train_times *of_threads)
@@ -270,16 +261,15 @@ static bn_status run_step(struct bn_trainer *t, const struct bn_corpus *corpus, 
     const struct bn_train_settings *settings = &t->settings;
     size_t n = (size_t)settings->n_sequences * settings->hp.n_ctx;
     struct step s = {.t = t, .corpus = corpus, .first = first};
-    size_t first_micro;
+    size_t first_micro, end_micro;
     uint64_t begin = bn_clock_ns();
-    bn_train_ranks_part(t->ranks, settings->n_micro, &first_micro, &s.end);
-    atomic_store(&s.next, first_micro);
+    bn_train_ranks_part(t->ranks, settings->n_micro, &first_micro, &end_micro);
     s.losses = bn_alloc(settings->n_micro, sizeof *s.losses);
     s.ids = bn_alloc(2 * bn_team_size(t->team) * n, sizeof *s.ids);
     s.times = bn_alloc(bn_team_size(t->team), sizeof *s.times);
     bn_status status = s.losses != NULL && s.ids != NULL && s.times != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) {
-        bn_team_run(t->team, step_share, &s);
+        bn_team_each(t->team, first_micro, end_micro, run_micro_batch, &s);
         add_times(t, s.times);
     }
     if (atomic_load(&s.failed)) status = bn_nomem(err);
@@ -334,15 +324,15 @@ bn_status bn_train_curve_add(struct bn_train_curve *curve, struct bn_train_point
 struct scoring {
     struct bn_trainer *t;
     const int32_t *ids;
-    size_t n_ids, end; /* of this rank's slices */
-    double *nats;      /* of each slice */
-    int32_t *inputs;   /* for each thread, tokens and targets of a slice */
-    atomic_size_t next;
+    size_t n_ids;
+    double *nats;    /* of each slice */
+    int32_t *inputs; /* for each thread, tokens and targets of a slice */
 };
 
-/* The windows of a slice; what is beyond the text has no target. Returns the sum of their losses. */
-static double score_slice(const struct scoring *s, unsigned thread, size_t slice)
+/* The windows of a slice; what is beyond the text has no target. */
+static void score_slice(void *arg, unsigned thread, size_t slice)
 {
+    const struct scoring *s = arg;
     const struct bn_train_settings *settings = &s->t->settings;
     size_t T = settings->hp.n_ctx, n = settings->n_sequences * T, from = slice * n;
     int32_t *tokens = s->inputs + 2 * thread * n, *targets = tokens + n;
@@ -351,31 +341,22 @@ static double score_slice(const struct scoring *s, unsigned thread, size_t slice
         tokens[i] = at < s->n_ids ? s->ids[at] : 0;
         targets[i] = (i + 1) % T != 0 && at + 1 < s->n_ids ? s->ids[at + 1] : BN_NO_TARGET;
     }
-    return bn_pass_run(s->t->passes[thread], tokens, targets, NULL);
-}
-
-static void score_share(void *arg, unsigned thread, unsigned n_threads)
-{
-    struct scoring *s = arg;
-    (void)n_threads;
-    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < s->end;)
-        s->nats[i] = score_slice(s, thread, i);
+    s->nats[slice] = bn_pass_run(s->t->passes[thread], tokens, targets, NULL);
 }
 
 bn_status bn_trainer_score(struct bn_trainer *t, const int32_t *ids, size_t n_ids, struct bn_train_score *out,
                            bn_error *err)
 {
     size_t T = t->settings.hp.n_ctx, n = (size_t)t->settings.n_sequences * T, windows = (n_ids + T - 1) / T;
-    size_t n_slices = (n_ids + n - 1) / n, first;
+    size_t n_slices = (n_ids + n - 1) / n, first, end;
     struct scoring s = {.t = t, .ids = ids, .n_ids = n_ids};
     BN_TRY(bn_train_ranks_lead(t, BN_TRAIN_SCORE, n_ids, err));
-    bn_train_ranks_part(t->ranks, n_slices, &first, &s.end);
-    atomic_store(&s.next, first);
+    bn_train_ranks_part(t->ranks, n_slices, &first, &end);
     *out = (struct bn_train_score){.n_scored = n_ids - windows};
     s.nats = bn_alloc(n_slices, sizeof *s.nats);
     s.inputs = bn_alloc(2 * bn_team_size(t->team) * n, sizeof *s.inputs);
     bn_status status = s.nats != NULL && s.inputs != NULL ? BN_OK : bn_nomem(err);
-    if (status == BN_OK) bn_team_run(t->team, score_share, &s);
+    if (status == BN_OK) bn_team_each(t->team, first, end, score_slice, &s);
     if (status == BN_OK) status = bn_train_ranks_gather(t->ranks, s.nats, n_slices, err);
     for (size_t i = 0; i < n_slices && status == BN_OK; i++)
         out->nats += s.nats[i];

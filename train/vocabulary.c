@@ -11,6 +11,7 @@
 #include "gguf/gguf.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocab.h"
+#include "train/checkpoint.h"
 
 struct piece {
     uint32_t at, n; /* symbols; at: of the bytes too, while they are counted */
@@ -329,29 +330,25 @@ static void put_vocabulary(struct bn_gguf_writer *w, const struct bn_learner *l,
     bn_gguf_put_u32(w, "tokenizer.ggml.eos_token_id", n_learned);
 }
 
-/* Readers want a shape: the smallest one. */
-static void put_shape(struct bn_gguf_writer *w, uint32_t n_vocab)
-{
-    bn_gguf_put_u32(w, ".vocab_size", n_vocab);
-    bn_gguf_put_u32(w, ".context_length", 128);
-    bn_gguf_put_u32(w, ".embedding_length", 128);
-    bn_gguf_put_u32(w, ".block_count", 1);
-    bn_gguf_put_u32(w, ".feed_forward_length", 128);
-    bn_gguf_put_u32(w, ".rope.dimension_count", 64);
-    bn_gguf_put_u32(w, ".attention.head_count", 2);
-    bn_gguf_put_u32(w, ".attention.head_count_kv", 2);
-    bn_gguf_put_f32(w, ".attention.layer_norm_rms_epsilon", 1e-5f);
-    bn_gguf_put_f32(w, ".rope.freq_base", 10000);
-}
-
 bn_status bn_learner_gguf(struct bn_buf *out, const struct bn_learner *l, const char *name,
                           const char *const *specials, size_t n, bn_error *err)
 {
     struct bn_gguf_writer w = {
         .arch = "bitnet-b1.58", .kv.max = BN_GGUF_MAX_META_BYTES, .infos.max = BN_GGUF_MAX_META_BYTES};
+    const bn_hparams shape = {.n_vocab =
+                                  256 + (uint32_t)(l->n_merges + n), /* readers want one: the smallest */
+                              .n_ctx = 128,
+                              .n_embd = 128,
+                              .n_layer = 1,
+                              .n_ff = 128,
+                              .head_dim = 64,
+                              .n_head = 2,
+                              .n_head_kv = 2,
+                              .rms_eps = 1e-5f,
+                              .rope_base = 10000};
     bn_gguf_put_str(&w, "general.architecture", "bitnet-b1.58", 12);
     bn_gguf_put_str(&w, "general.name", name, strlen(name));
-    put_shape(&w, 256 + (uint32_t)(l->n_merges + n));
+    bn_train_put_hparams(&w, &shape, 0);
     put_vocabulary(&w, l, specials, n);
     bn_status status = bn_gguf_write_head(&w, out, err);
     bn_gguf_writer_release(&w);

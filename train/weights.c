@@ -153,11 +153,6 @@ void bn_weights_start(struct bn_weights *w, uint64_t seed)
     }
 }
 
-struct ternarise {
-    struct bn_weights *w;
-    atomic_size_t next;
-};
-
 /* The mean of |w|, at least 1e-5, rounded to binary16: so every type of file stores the same scale. */
 static bn_real scale_of(const bn_real *w, size_t n)
 {
@@ -193,10 +188,12 @@ static void pack(uint8_t *codes, const bn_real *t, size_t rows, size_t cols)
     }
 }
 
-static void ternarise_param(struct bn_weights *w, size_t i)
+static void ternarise_param(void *arg, unsigned thread, size_t i)
 {
+    struct bn_weights *w = arg;
     const struct bn_param *p = &w->params[i];
     size_t n = p->rows * p->cols;
+    (void)thread;
     w->scale[i] = 1;
     if (p->kind != BN_PARAM_TERNARY) return;
     if (w->exact) {
@@ -212,21 +209,9 @@ static void ternarise_param(struct bn_weights *w, size_t i)
     pack(w->codes + p->at / 4, w->ternary + p->at, p->rows, p->cols);
 }
 
-static void ternarise_share(void *arg, unsigned thread, unsigned n_threads)
-{
-    struct ternarise *t = arg;
-    (void)thread, (void)n_threads;
-    for (size_t i; (i = atomic_fetch_add(&t->next, 1)) < t->w->n_params;)
-        ternarise_param(t->w, i);
-}
-
 void bn_weights_ternarise(struct bn_weights *w, struct bn_team *team)
 {
-    struct ternarise t = {.w = w};
-    if (team != NULL)
-        bn_team_run(team, ternarise_share, &t);
-    else
-        ternarise_share(&t, 0, 1);
+    bn_team_each(team, 0, w->n_params, ternarise_param, w);
 }
 
 size_t bn_weights_count(const struct bn_weights *w, enum bn_param_kind kind)

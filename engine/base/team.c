@@ -219,6 +219,30 @@ void bn_team_once(unsigned n_threads, bn_team_fn fn, void *arg)
     bn_team_close(team);
 }
 
+struct items {
+    atomic_size_t next;
+    size_t end;
+    bn_team_item_fn fn;
+    void *arg;
+};
+
+static void take_items(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct items *items = arg;
+    (void)n_threads;
+    for (size_t i; (i = atomic_fetch_add(&items->next, 1)) < items->end;)
+        items->fn(items->arg, thread, i);
+}
+
+void bn_team_each(struct bn_team *team, size_t first, size_t end, bn_team_item_fn fn, void *arg)
+{
+    struct items items = {first, end, fn, arg};
+    if (team != NULL)
+        bn_team_run(team, take_items, &items);
+    else
+        take_items(&items, 0, 1);
+}
+
 unsigned bn_team_cores(void)
 {
     cpu_set_t set;

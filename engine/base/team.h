@@ -59,6 +59,11 @@ void bn_team_barrier(struct bn_team *team, unsigned n_threads);
  * refuses more. */
 void bn_team_once(unsigned n_threads, bn_team_fn fn, void *arg);
 
+/* Runs fn for the items first ... end - 1: the threads take them in this order, whoever is free. Without a team the caller
+ * runs all of them as thread 0. */
+typedef void (*bn_team_item_fn)(void *arg, unsigned thread, size_t item);
+void bn_team_each(struct bn_team *team, size_t first, size_t end, bn_team_item_fn fn, void *arg);
+
 /* Cores that this process may use. */
 unsigned bn_team_cores(void);
 
