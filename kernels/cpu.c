@@ -29,41 +29,36 @@
 #define FLAG_AMX_TILE (1u << 24) /* of leaf 7, edx */
 #define FLAG_AMX_INT8 (1u << 25)
 
-static const char *lacks_avx2(const struct bn_cpu *cpu)
-{
-    uint32_t one = bit_AVX | bit_FMA | bit_F16C;
-    if ((cpu->cpuid(1, 0).ecx & one) != one || (cpu->cpuid(7, 0).ebx & bit_AVX2) == 0) return NO_FLAG;
-    return (cpu->xcr0() & SAVES_YMM) == SAVES_YMM ? NULL : NOT_SAVED;
-}
+/* What a set needs besides all that the set below it does: flags of leaf 1 (ecx), of leaf 7 (ebx, ecx, edx), and of its
+ * subleaf 1 (eax), registers that are saved, and tiles, which are asked for last. */
+static const struct set {
+    const char *isa, *below;
+    uint32_t one, seven_b, seven_c, seven_d, more, saved;
+    bool tiles;
+} SETS[] = {
+    {"avx2", "ref", .one = bit_AVX | bit_FMA | bit_F16C, .seven_b = bit_AVX2, .saved = SAVES_YMM},
+    {"avxvnni", "avx2", .more = 1u << 4},
+    {"avx512vnni", "avx2", .seven_b = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ,
+     .seven_c = bit_AVX512VNNI, .saved = SAVES_ZMM},
+    {"avx512vbmi", "avx512vnni", .seven_c = bit_AVX512VBMI},
+    {"amx", "avx512vbmi", .seven_d = FLAG_AMX_TILE | FLAG_AMX_INT8, .saved = SAVES_TILES, .tiles = true},
+};
 
-static const char *lacks_avxvnni(const struct bn_cpu *cpu)
+static const char *lacks(const struct bn_cpu *cpu, const char *isa)
 {
-    if (cpu->cpuid(7, 0).eax < 1 || (cpu->cpuid(7, 1).eax & 1u << 4) == 0) return NO_FLAG;
-    return lacks_avx2(cpu);
-}
-
-static const char *lacks_avx512vnni(const struct bn_cpu *cpu)
-{
-    uint32_t seven = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ;
-    struct bn_cpuid has = cpu->cpuid(7, 0);
-    if ((has.ebx & seven) != seven || (has.ecx & bit_AVX512VNNI) == 0) return NO_FLAG;
-    const char *lacks = lacks_avx2(cpu);
-    return lacks != NULL || (cpu->xcr0() & SAVES_ZMM) == SAVES_ZMM ? lacks : NOT_SAVED;
-}
-
-static const char *lacks_avx512vbmi(const struct bn_cpu *cpu)
-{
-    return (cpu->cpuid(7, 0).ecx & bit_AVX512VBMI) == 0 ? NO_FLAG : lacks_avx512vnni(cpu);
-}
-
-static const char *lacks_amx(const struct bn_cpu *cpu)
-{
-    uint32_t seven = FLAG_AMX_TILE | FLAG_AMX_INT8;
-    if ((cpu->cpuid(7, 0).edx & seven) != seven) return NO_FLAG;
-    const char *lacks = lacks_avx512vbmi(cpu);
-    if (lacks != NULL) return lacks;
-    if ((cpu->xcr0() & SAVES_TILES) != SAVES_TILES) return NOT_SAVED;
-    return cpu->permit_tiles() ? NULL : REFUSED;
+    const struct set *s = SETS, *end = SETS + sizeof SETS / sizeof SETS[0];
+    while (s < end && strcmp(s->isa, isa) != 0)
+        s++;
+    if (s == end) return NO_FLAG;
+    struct bn_cpuid one = cpu->cpuid(1, 0), seven = cpu->cpuid(7, 0), more = {0};
+    if (seven.eax >= 1) more = cpu->cpuid(7, 1);
+    if ((s->one & ~one.ecx) != 0 || (s->seven_b & ~seven.ebx) != 0 || (s->seven_c & ~seven.ecx) != 0 ||
+        (s->seven_d & ~seven.edx) != 0 || (s->more & ~more.eax) != 0)
+        return NO_FLAG;
+    const char *below = bn_cpu_lacks(cpu, s->below);
+    if (below != NULL) return below;
+    if ((cpu->xcr0() & s->saved) != s->saved) return NOT_SAVED;
+    return !s->tiles || cpu->permit_tiles() ? NULL : REFUSED;
 }
 
 static struct bn_cpuid cpuid(uint32_t leaf, uint32_t subleaf)
@@ -107,9 +102,10 @@ const struct bn_cpu bn_cpu_here = {cpuid, xcr0, permit_tiles};
 #endif
 
 /* The baseline of the architecture, except for the dot product of bytes. */
-static const char *lacks_neon(const struct bn_cpu *cpu)
+static const char *lacks(const struct bn_cpu *cpu, const char *isa)
 {
     (void)cpu;
+    if (strcmp(isa, "neon") != 0) return NO_FLAG;
 #if defined(__linux__)
     return (getauxval(AT_HWCAP) & 1ul << 20) != 0 ? NULL : NO_FLAG; /* HWCAP_ASIMDDP */
 #else
@@ -121,34 +117,17 @@ const struct bn_cpu bn_cpu_here = {0};
 
 #else
 
+static const char *lacks(const struct bn_cpu *cpu, const char *isa)
+{
+    (void)cpu, (void)isa;
+    return NO_FLAG;
+}
+
 const struct bn_cpu bn_cpu_here = {0};
 
 #endif
 
-static const char *lacks_nothing(const struct bn_cpu *cpu)
-{
-    (void)cpu;
-    return NULL;
-}
-
 const char *bn_cpu_lacks(const struct bn_cpu *cpu, const char *isa)
 {
-    static const struct {
-        const char *isa;
-        const char *(*lacks)(const struct bn_cpu *cpu);
-    } SETS[] = {
-        {"ref", lacks_nothing},
-#if defined(__x86_64__)
-        {"avx2", lacks_avx2},
-        {"avxvnni", lacks_avxvnni},
-        {"avx512vnni", lacks_avx512vnni},
-        {"avx512vbmi", lacks_avx512vbmi},
-        {"amx", lacks_amx},
-#elif defined(__aarch64__)
-        {"neon", lacks_neon},
-#endif
-    };
-    for (size_t i = 0; i < sizeof SETS / sizeof SETS[0]; i++)
-        if (strcmp(SETS[i].isa, isa) == 0) return SETS[i].lacks(cpu);
-    return NO_FLAG;
+    return strcmp(isa, "ref") == 0 ? NULL : lacks(cpu, isa);
 }

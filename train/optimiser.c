@@ -3,7 +3,7 @@
  * AdamW, its schedule, and Muon. Parameters are updated in fixed blocks, or for Muon as whole matrices, which threads
  * take in any order.
  */
-#include "train/optimiser.h"
+#include "train/trainer.h"
 
 #include <string.h>
 

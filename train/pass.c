@@ -194,6 +194,13 @@ static struct bn_op_input input(const struct bn_pass *pass, const bn_real *x, co
                                 quantises(pass) ? pass->acts : NULL};
 }
 
+/* y = the norm of the rows of x, each of n; y may be x. */
+static void norm_rows(const struct bn_pass *pass, bn_real *y, const bn_real *x, uint32_t norm, size_t rows,
+                      size_t n)
+{
+    bn_op_norm(pass->w->kernels, y, x, master(pass, norm), rows, n, (bn_real)pass->w->hp.rms_eps);
+}
+
 /* Rows of the input of a linear layer, from row r on: x after the norm (none when it is 0), quantised. x begins with
  * these rows, in and scale with row 0. */
 static void make_rows(const struct bn_pass *pass, bn_real *in, bn_real *scale, const bn_real *x,
@@ -202,7 +209,7 @@ static void make_rows(const struct bn_pass *pass, bn_real *in, bn_real *scale, c
     const struct bn_weights *w = pass->w;
     in += r * n;
     if (norm != 0)
-        bn_op_norm(w->kernels, in, x, master(pass, norm), rows, n, (bn_real)w->hp.rms_eps);
+        norm_rows(pass, in, x, norm, rows, n);
     else if (in != x)
         memcpy(in, x, rows * n * sizeof *in);
     if (quantises(pass))
@@ -275,11 +282,8 @@ static void forward_attention(const struct bn_pass *pass, const struct bn_layer_
     linear(pass, l->k_raw, &in, p->k);
     linear(pass, l->v, &in, p->v);
     if (hp->head_norms) {
-        const struct bn_kernels *k = pass->w->kernels;
-        bn_op_norm(k, l->q, l->q_raw, master(pass, p->q_norm), R * hp->n_head, hp->head_dim,
-                   (bn_real)hp->rms_eps);
-        bn_op_norm(k, l->k, l->k_raw, master(pass, p->k_norm), R * hp->n_head_kv, hp->head_dim,
-                   (bn_real)hp->rms_eps);
+        norm_rows(pass, l->q, l->q_raw, p->q_norm, R * hp->n_head, hp->head_dim);
+        norm_rows(pass, l->k, l->k_raw, p->k_norm, R * hp->n_head_kv, hp->head_dim);
     }
     rotate(pass, l->q, l->k, false);
     attention(pass, l);
@@ -467,7 +471,7 @@ double bn_pass_run(struct bn_pass *pass, const int32_t *tokens, const int32_t *t
         forward_attention(pass, &w->layers[i], l);
         forward_ffn(pass, &w->layers[i], l, pass->x);
     }
-    bn_op_norm(w->kernels, pass->hidden, pass->x, master(pass, final), R, d, (bn_real)hp->rms_eps);
+    norm_rows(pass, pass->hidden, pass->x, final, R, d);
     double loss = run_head(pass, targets, grad);
     if (grad == NULL) {
         lap(pass, &pass->times.forward_ns);

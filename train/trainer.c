@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "model/hparams.h"
-#include "train/optimiser.h"
 #include "train/ranks.h"
 #include "train/real.h"
 

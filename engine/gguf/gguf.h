@@ -96,6 +96,13 @@ bn_status bn_gguf_str(const struct bn_gguf *gguf, const char *key, struct bn_str
 /* An array of this element type; BN_ERR_NOT_FOUND and BN_ERR_FORMAT as above. */
 bn_status bn_gguf_array(const struct bn_gguf *gguf, const char *key, enum bn_gguf_type element,
                         const struct bn_gguf_kv **out, bn_error *err);
+/* What such a function returned, where an absent key is as good. */
+static inline bn_status bn_gguf_optional(bn_status status)
+{
+    return status == BN_ERR_NOT_FOUND ? BN_OK : status;
+}
+/* The same where it is an error, "missing key". */
+bn_status bn_gguf_required(bn_status status, const char *key, bn_error *err);
 /* A number of n bytes as it is stored, little endian. */
 static inline uint64_t bn_gguf_number(const unsigned char *p, size_t n)
 {

@@ -121,6 +121,12 @@ bn_status bn_gguf_array(const struct bn_gguf *gguf, const char *key, enum bn_ggu
     return BN_OK;
 }
 
+bn_status bn_gguf_required(bn_status status, const char *key, bn_error *err)
+{
+    if (status != BN_ERR_NOT_FOUND) return status;
+    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
+}
+
 struct bn_str bn_gguf_next_str(const unsigned char **cursor)
 {
     struct bn_str text = {(const char *)*cursor + 8, (size_t)bn_gguf_number(*cursor, 8)};

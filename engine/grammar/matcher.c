@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * See matcher.h for what a mask is, and states.h for what a state is.
+ * See matcher.h for what a mask is, and what a state is.
  */
 #include "grammar/matcher.h"
 
 #include "base/error.h"
-#include "grammar/states.h"
 
 /* Units of steps: a matcher may make the first ones, and more for each token that it takes; those of a mask, after which
  * places are followed alone. */

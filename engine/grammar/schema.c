@@ -328,40 +328,36 @@ bn_status bn_schema_put(struct bn_schema *s, const bn_json *schema, struct bn_bu
     return put_types(s, schema, e);
 }
 
-bn_status bn_schema_put_rule(struct bn_schema *s, const bn_json *schema, struct bn_buf *e)
+/* Writes the rule of this name. */
+static bn_status put_named(struct bn_schema *s, const char *name, const bn_json *schema)
 {
-    uint32_t rule = bn_schema_new_rule(s);
     struct bn_buf body = {.max = BN_GRAMMAR_MAX_GBNF};
     bn_status status = bn_schema_put(s, schema, &body);
     if (status == BN_OK) status = bn_buf_check(&body, s->err);
-    if (status == BN_OK) bn_buf_printf(s->out, "s%u ::= ", rule);
-    if (status == BN_OK) bn_buf_append(s->out, body.data, body.len);
-    bn_buf_puts(s->out, "\n");
+    if (status == BN_OK) bn_buf_printf(s->out, "%s ::= %s\n", name, bn_buf_text(&body));
     bn_buf_release(&body);
-    bn_buf_printf(e, "s%u", rule);
     return status;
+}
+
+bn_status bn_schema_put_rule(struct bn_schema *s, const bn_json *schema, struct bn_buf *e)
+{
+    char name[16];
+    snprintf(name, sizeof name, "s%u", bn_schema_new_rule(s));
+    bn_buf_puts(e, name);
+    return put_named(s, name, schema);
 }
 
 static bn_status put_root(struct bn_schema *s)
 {
-    struct bn_buf body = {.max = BN_GRAMMAR_MAX_GBNF};
-    bn_status status = bn_schema_put(s, s->root, &body);
-    if (status == BN_OK) status = bn_buf_check(&body, s->err);
-    bn_buf_puts(s->out, "root ::= ");
-    bn_buf_puts(s->out, bn_buf_text(&body));
-    bn_buf_puts(s->out, "\n");
-    for (size_t i = 0; i < s->n_refs && status == BN_OK; i++) {
-        body.len = 0;
+    char name[24];
+    BN_TRY(put_named(s, "root", s->root));
+    for (size_t i = 0; i < s->n_refs; i++) {
         snprintf(s->place, sizeof s->place, "%s", s->ref_places[i]);
         s->n_place = strlen(s->place);
-        status = bn_schema_put(s, s->refs[i], &body);
-        if (status == BN_OK) status = bn_buf_check(&body, s->err);
-        bn_buf_printf(s->out, "r%zu ::= ", i);
-        bn_buf_puts(s->out, bn_buf_text(&body));
-        bn_buf_puts(s->out, "\n");
+        snprintf(name, sizeof name, "r%zu", i);
+        BN_TRY(put_named(s, name, s->refs[i]));
     }
-    bn_buf_release(&body);
-    return status;
+    return BN_OK;
 }
 
 bn_status bn_schema_translate(const char *schema, size_t n_bytes, struct bn_buf *out, bn_error *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See states.h.
+ * States; see matcher.h.
  */
-#include "grammar/states.h"
+#include "grammar/matcher.h"
 
 #include <stdlib.h>
 

@@ -23,17 +23,11 @@ static bn_status fail(const struct bn_gguf *gguf, bn_status status, const char *
     return status;
 }
 
-static bn_status missing(bn_status status, const char *key, bn_error *err)
-{
-    if (status != BN_ERR_NOT_FOUND) return status;
-    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
-}
-
 static bn_status expect_text(const struct bn_gguf *gguf, const char *key, const char *wanted, bn_error *err)
 {
     struct bn_str text;
     char shown[48], what[96];
-    BN_TRY(missing(bn_gguf_str(gguf, key, &text, err), key, err));
+    BN_TRY(bn_gguf_required(bn_gguf_str(gguf, key, &text, err), key, err));
     if (bn_str_equal(text, wanted)) return BN_OK;
     snprintf(what, sizeof what, "'%s' is not known", bn_escape(shown, sizeof shown, text.ptr, text.len));
     return fail(gguf, BN_ERR_UNSUPPORTED, key, what, err);
@@ -43,8 +37,7 @@ static bn_status expect_text(const struct bn_gguf *gguf, const char *key, const 
 static bn_status check_version(const struct bn_gguf *gguf, uint32_t version, bn_error *err)
 {
     bool tied = false;
-    bn_status status = bn_gguf_bool(gguf, KEY("tied_output"), &tied, err);
-    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    BN_TRY(bn_gguf_optional(bn_gguf_bool(gguf, KEY("tied_output"), &tied, err)));
     if (version != 1 && version != 2)
         return fail(gguf, BN_ERR_UNSUPPORTED, KEY("version"), "not version 1 or 2", err);
     if (tied != (version == 2))
@@ -57,11 +50,11 @@ static bn_status check_version(const struct bn_gguf *gguf, uint32_t version, bn_
 static bn_status read_block(struct bn_hadamard *h, const struct bn_gguf *gguf, bn_error *err)
 {
     uint32_t version = 0, block = 0;
-    BN_TRY(missing(bn_gguf_u32(gguf, KEY("version"), &version, err), KEY("version"), err));
+    BN_TRY(bn_gguf_required(bn_gguf_u32(gguf, KEY("version"), &version, err), KEY("version"), err));
     BN_TRY(check_version(gguf, version, err));
     BN_TRY(expect_text(gguf, KEY("transform"), "normalized-sylvester-walsh-hadamard", err));
     BN_TRY(expect_text(gguf, KEY("axis"), "input-last-dimension", err));
-    BN_TRY(missing(bn_gguf_u32(gguf, KEY("block_size"), &block, err), KEY("block_size"), err));
+    BN_TRY(bn_gguf_required(bn_gguf_u32(gguf, KEY("block_size"), &block, err), KEY("block_size"), err));
     if (block < 2 || block > 1u << 16 || (block & (block - 1)) != 0)
         return fail(gguf, BN_ERR_FORMAT, KEY("block_size"), "not a power of two from 2 to 65536", err);
     h->block = block;
@@ -81,7 +74,8 @@ static bn_status int_array(const struct bn_gguf *gguf, const char *key, const st
 {
     const struct bn_gguf_kv *found = bn_gguf_find(gguf, key);
     bool is_unsigned = found != NULL && found->type == BN_GGUF_ARRAY && found->element == BN_GGUF_U32;
-    return missing(bn_gguf_array(gguf, key, is_unsigned ? BN_GGUF_U32 : BN_GGUF_I32, kv, err), key, err);
+    return bn_gguf_required(bn_gguf_array(gguf, key, is_unsigned ? BN_GGUF_U32 : BN_GGUF_I32, kv, err), key,
+                            err);
 }
 
 static bn_status read_widths(struct bn_hadamard *h, const struct bn_gguf *gguf, uint64_t *n_signs,
@@ -112,7 +106,7 @@ static bn_status read_signs(struct bn_hadamard *h, const struct bn_gguf *gguf, b
     struct bn_str mode;
     const struct bn_gguf_kv *kv = NULL;
     uint64_t n_signs = 0, at = 0;
-    BN_TRY(missing(bn_gguf_str(gguf, KEY("sign_mode"), &mode, err), KEY("sign_mode"), err));
+    BN_TRY(bn_gguf_required(bn_gguf_str(gguf, KEY("sign_mode"), &mode, err), KEY("sign_mode"), err));
     bool identity = bn_str_equal(mode, "identity");
     if (!identity) BN_TRY(expect_text(gguf, KEY("sign_mode"), "explicit", err));
     if (identity) return BN_OK;
@@ -158,8 +152,8 @@ static bn_status read_names(struct bn_hadamard *h, const struct bn_gguf *gguf, b
 {
     const struct bn_gguf_kv *inverse = NULL;
     char shown[64], what[128];
-    BN_TRY(missing(bn_gguf_array(gguf, KEY("weight_names"), BN_GGUF_STRING, &h->names, err),
-                   KEY("weight_names"), err));
+    BN_TRY(bn_gguf_required(bn_gguf_array(gguf, KEY("weight_names"), BN_GGUF_STRING, &h->names, err),
+                            KEY("weight_names"), err));
     if (h->names->n > MAX_NAMES)
         return fail(gguf, BN_ERR_LIMIT, KEY("weight_names"), "more names than a model has layers", err);
     const unsigned char *cursor = h->names->value;
@@ -194,8 +188,7 @@ bn_status bn_hadamard_read(struct bn_hadamard *h, const struct bn_gguf *gguf, bn
     if (!found) return BN_OK;
     BN_TRY(read_block(h, gguf, err));
     BN_TRY(read_signs(h, gguf, err));
-    bn_status status = bn_gguf_bool(gguf, KEY("gdn_v_grouped"), &h->grouped_heads, err);
-    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    BN_TRY(bn_gguf_optional(bn_gguf_bool(gguf, KEY("gdn_v_grouped"), &h->grouped_heads, err)));
     return read_names(h, gguf, err);
 }
 

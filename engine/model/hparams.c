@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the hyper-parameters. An architecture is one row of ARCHS; a key and its range are one row of FIELDS.
+ * Reads the hyper-parameters. An architecture is one row of ARCHS; a key and its range are one row of KEYS.
  */
 #include "model/hparams.h"
 
@@ -28,11 +28,6 @@ static uint64_t key_offset(const struct bn_gguf *gguf, const char *key)
     return kv != NULL ? kv->offset : BN_NO_OFFSET;
 }
 
-static bn_status missing(const char *key, bn_error *err)
-{
-    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
-}
-
 static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const char *suffix, bool required,
                             float min, float *out, bn_error *err)
 {
@@ -40,8 +35,7 @@ static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const 
     key_of(key, arch, suffix);
     bn_status status = bn_gguf_f32(gguf, key, out, err);
     if (status == BN_ERR_NOT_FOUND && !required) return BN_OK;
-    if (status == BN_ERR_NOT_FOUND) return missing(key, err);
-    BN_TRY(status);
+    BN_TRY(bn_gguf_required(status, key, err));
     if (!isfinite(*out) || *out < min || *out > 1e12f)
         return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%g is not between %g and 1e12",
                           (double)*out, (double)min);
@@ -59,6 +53,25 @@ static bn_status read_u32(const struct bn_gguf *gguf, const char *arch, const ch
     if (*out >= min && *out <= max) return BN_OK;
     return bn_fail_at(err, *out > max ? BN_ERR_LIMIT : BN_ERR_FORMAT, key_offset(gguf, key), key,
                       "%u is not between %u and %u", *out, min, max);
+}
+
+/* Keys with whole numbers. */
+struct whole {
+    const char *suffix;
+    bool required;
+    uint32_t min, max, *out;
+};
+
+static bn_status read_wholes(const bn_hparams *hp, const struct bn_gguf *gguf, const struct whole *keys,
+                             size_t n, bn_error *err)
+{
+    char key[96];
+    for (const struct whole *k = keys; k < keys + n; k++) {
+        BN_TRY(read_u32(gguf, hp->arch, k->suffix, k->min, k->max, k->out, err));
+        if (*k->out == 0 && k->required)
+            return bn_gguf_required(BN_ERR_NOT_FOUND, key_of(key, hp->arch, k->suffix), err);
+    }
+    return BN_OK;
 }
 
 /* A text that is not among the known ones. */
@@ -153,8 +166,8 @@ static bn_status read_recurrent_layers(bn_hparams *hp, const struct bn_gguf *ggu
 {
     uint32_t interval = 4;
     const struct bn_gguf_kv *list = NULL;
-    bn_status status = read_list(hp, gguf, "attention.recurrent_layers", BN_GGUF_BOOL, n_all, &list, err);
-    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    BN_TRY(
+        bn_gguf_optional(read_list(hp, gguf, "attention.recurrent_layers", BN_GGUF_BOOL, n_all, &list, err)));
     BN_TRY(read_u32(gguf, hp->arch, "full_attention_interval", 1, BN_MAX_LAYERS, &interval, err));
     for (uint32_t i = 0; i < hp->n_layer; i++)
         if (list != NULL ? list->value[i] != 0 : (i + 1) % interval != 0)
@@ -168,19 +181,13 @@ static bn_status read_qwen35(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
 {
     struct bn_recurrence *r = &hp->recurrence;
     uint32_t n_all = hp->n_layer, n_next = 0, inner = 0;
-    const struct {
-        const char *suffix;
-        uint32_t max, *out;
-    } KEYS[] = {{"ssm.conv_kernel", BN_MAX_TAPS, &r->n_taps},
-                {"ssm.state_size", 4096, &r->head_dim},
-                {"ssm.group_count", 4096, &r->n_key_heads},
-                {"ssm.time_step_rank", 4096, &r->n_value_heads},
-                {"ssm.inner_size", 1u << 20, &inner}};
+    const struct whole KEYS[] = {{"ssm.conv_kernel", true, 1, BN_MAX_TAPS, &r->n_taps},
+                                 {"ssm.state_size", true, 1, 4096, &r->head_dim},
+                                 {"ssm.group_count", true, 1, 4096, &r->n_key_heads},
+                                 {"ssm.time_step_rank", true, 1, 4096, &r->n_value_heads},
+                                 {"ssm.inner_size", true, 1, 1u << 20, &inner}};
     char key[96];
-    for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
-        BN_TRY(read_u32(gguf, hp->arch, KEYS[i].suffix, 1, KEYS[i].max, KEYS[i].out, err));
-        if (*KEYS[i].out == 0) return missing(key_of(key, hp->arch, KEYS[i].suffix), err);
-    }
+    BN_TRY(read_wholes(hp, gguf, KEYS, BN_ARRAY_LEN(KEYS), err));
     if (r->n_value_heads % r->n_key_heads != 0)
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "ssm.group_count"),
                           "%u does not divide the %u heads of values", r->n_key_heads, r->n_value_heads);
@@ -223,8 +230,7 @@ static bn_status read_local_layers(bn_hparams *hp, const struct bn_gguf *gguf, b
     const struct bn_gguf_kv *list = NULL;
     bn_status status = read_list(hp, gguf, SUFFIX, BN_GGUF_BOOL, hp->n_layer, &list, err);
     char key[96];
-    if (status == BN_ERR_NOT_FOUND) return missing(key_of(key, hp->arch, SUFFIX), err);
-    BN_TRY(status);
+    BN_TRY(bn_gguf_required(status, key_of(key, hp->arch, SUFFIX), err));
     for (uint32_t i = 0; i < hp->n_layer; i++)
         if (list->value[i] != 0) bn_hparams_set_layer(hp->local_layers, i);
     return BN_OK;
@@ -250,8 +256,8 @@ static bn_status check_choice(const bn_hparams *hp, const struct bn_gguf *gguf, 
                               key_offset(gguf, key_of(key, hp->arch, KEYS[i].suffix)), key,
                               "%u: %s not supported", value, KEYS[i].what);
     }
-    bn_status status = bn_gguf_bool(gguf, key_of(key, hp->arch, "expert_weights_norm"), &is_normed, err);
-    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    key_of(key, hp->arch, "expert_weights_norm");
+    BN_TRY(bn_gguf_optional(bn_gguf_bool(gguf, key, &is_normed, err)));
     if (!is_normed)
         return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
                           "weights of experts that are not normalised are not supported");
@@ -266,19 +272,13 @@ static bn_status check_choice(const bn_hparams *hp, const struct bn_gguf *gguf, 
 /* Maple: a router chooses experts. Local layers rotate a part of each head, the others do not rotate. */
 static bn_status read_maple(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
-    const struct {
-        const char *suffix;
-        uint32_t max, *out;
-    } KEYS[] = {{"expert_count", BN_MAX_EXPERTS, &hp->experts.n},
-                {"expert_used_count", BN_MAX_EXPERTS, &hp->experts.n_used},
-                {"expert_feed_forward_length", 1u << 20, &hp->n_ff},
-                {"attention.sliding_window", 1u << 24, &hp->window}};
+    const struct whole KEYS[] = {{"expert_count", true, 1, BN_MAX_EXPERTS, &hp->experts.n},
+                                 {"expert_used_count", true, 1, BN_MAX_EXPERTS, &hp->experts.n_used},
+                                 {"expert_feed_forward_length", true, 1, 1u << 20, &hp->n_ff},
+                                 {"attention.sliding_window", true, 1, 1u << 24, &hp->window}};
     char key[96];
     hp->n_ff = 0;
-    for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
-        BN_TRY(read_u32(gguf, hp->arch, KEYS[i].suffix, 1, KEYS[i].max, KEYS[i].out, err));
-        if (*KEYS[i].out == 0) return missing(key_of(key, hp->arch, KEYS[i].suffix), err);
-    }
+    BN_TRY(read_wholes(hp, gguf, KEYS, BN_ARRAY_LEN(KEYS), err));
     if (hp->experts.n_used > hp->experts.n)
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "expert_used_count"),
                           "%u of %u experts", hp->experts.n_used, hp->experts.n);
@@ -385,31 +385,11 @@ bool bn_hparams_set_arch(bn_hparams *hp, struct bn_str name)
     return true;
 }
 
-#define FIELD(member) offsetof(bn_hparams, member)
-static const struct {
-    const char *suffix;
-    size_t member;
-    bool required;
-    uint32_t min, max;
-} FIELDS[] = {
-    {"context_length", FIELD(n_ctx), true, 1, 1u << 24},
-    {"embedding_length", FIELD(n_embd), true, 1, 1u << 20},
-    {"block_count", FIELD(n_layer), true, 1, BN_MAX_LAYERS},
-    {"feed_forward_length", FIELD(n_ff), false, 1, 1u << 20},
-    {"attention.head_count", FIELD(n_head), true, 1, 4096},
-    {"attention.head_count_kv", FIELD(n_head_kv), false, 1, 4096},
-    {"attention.key_length", FIELD(head_dim), false, 2, 4096},
-    {"rope.dimension_count", FIELD(n_rot), false, 2, 4096},
-    {"vocab_size", FIELD(n_vocab), false, 1, BN_MAX_VOCAB},
-};
-
 static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
     const char *key = "general.architecture";
     struct bn_str name;
-    bn_status status = bn_gguf_str(gguf, key, &name, err);
-    if (status == BN_ERR_NOT_FOUND) return missing(key, err);
-    BN_TRY(status);
+    BN_TRY(bn_gguf_required(bn_gguf_str(gguf, key, &name, err), key, err));
     if (bn_hparams_set_arch(hp, name)) {
         hp->input_norms = !hp->sub_norms && bn_gguf_find_tensor(gguf, "blk.0.attn_q_norm_in.weight") != NULL;
         hp->tied_head = hp->tied_head || bn_gguf_find_tensor(gguf, "output.weight") == NULL;
@@ -422,13 +402,16 @@ static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error 
 
 static bn_status read_fields(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
-        char key[96];
-        uint32_t *value = (uint32_t *)(void *)((char *)hp + FIELDS[i].member);
-        BN_TRY(read_u32(gguf, hp->arch, FIELDS[i].suffix, FIELDS[i].min, FIELDS[i].max, value, err));
-        if (*value == 0 && FIELDS[i].required) return missing(key_of(key, hp->arch, FIELDS[i].suffix), err);
-    }
-    return BN_OK;
+    const struct whole KEYS[] = {{"context_length", true, 1, 1u << 24, &hp->n_ctx},
+                                 {"embedding_length", true, 1, 1u << 20, &hp->n_embd},
+                                 {"block_count", true, 1, BN_MAX_LAYERS, &hp->n_layer},
+                                 {"feed_forward_length", false, 1, 1u << 20, &hp->n_ff},
+                                 {"attention.head_count", true, 1, 4096, &hp->n_head},
+                                 {"attention.head_count_kv", false, 1, 4096, &hp->n_head_kv},
+                                 {"attention.key_length", false, 2, 4096, &hp->head_dim},
+                                 {"rope.dimension_count", false, 2, 4096, &hp->n_rot},
+                                 {"vocab_size", false, 1, BN_MAX_VOCAB, &hp->n_vocab}};
+    return read_wholes(hp, gguf, KEYS, BN_ARRAY_LEN(KEYS), err);
 }
 
 /* YaRN (Peng et al., 2023), with the keys and defaults of llama.cpp. */
@@ -568,9 +551,9 @@ bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *
     hp->attn_scale = 1.0f / sqrtf((float)hp->head_dim);
     const struct arch *arch = arch_of((struct bn_str){hp->arch, strlen(hp->arch)});
     if (arch != NULL && arch->read_own != NULL) BN_TRY(arch->read_own(hp, gguf, err));
-    if (hp->n_ff > 0) return BN_OK;
     char key[96];
-    return missing(key_of(key, hp->arch, "feed_forward_length"), err);
+    return bn_gguf_required(hp->n_ff > 0 ? BN_OK : BN_ERR_NOT_FOUND,
+                            key_of(key, hp->arch, "feed_forward_length"), err);
 }
 
 bool bn_hparams_wide_activations(const bn_hparams *hp, uint32_t type)

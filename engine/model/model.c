@@ -228,16 +228,9 @@ static _Atomic(const struct bn_kernels *) chosen;
 
 static void list_available(char *out, size_t room)
 {
-    size_t used = 0;
     out[0] = '\0';
-    for (size_t i = 0; bn_isa_available(i) != NULL && used + 24 < room; i++) {
-        const char *name = bn_isa_available(i);
-        if (i > 0) memcpy(out + used, ", ", 3), used += 2;
-        size_t n = bn_min_size(strlen(name), 20);
-        memcpy(out + used, name, n);
-        used += n;
-        out[used] = '\0';
-    }
+    for (size_t i = 0, used = 0; bn_isa_available(i) != NULL && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%s%s", i > 0 ? ", " : "", bn_isa_available(i));
 }
 
 bn_status bn_isa_select(const char *name, bn_error *err)

@@ -47,7 +47,7 @@ uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, u
 
 #define READINGS 255u
 
-static int by_value(const void *a, const void *b)
+int bn_prof_by_value(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -65,7 +65,7 @@ static void start_clock(bn_prof *prof)
             steps[i] = bn_ticks(&prof->clock) - first;
         while (steps[i] == 0);
     }
-    qsort(steps, READINGS, sizeof *steps, by_value);
+    qsort(steps, READINGS, sizeof *steps, bn_prof_by_value);
     prof->resolution = steps[READINGS / 2];
 }
 

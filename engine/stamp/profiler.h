@@ -308,6 +308,8 @@ size_t bn_prof_pending(const bn_prof *prof);
 /* A reading as nanoseconds since the epoch, rounded down. */
 uint64_t bn_prof_ns(const bn_prof *prof, uint64_t ticks);
 
+/* For qsort: numbers of 64 bits, ascending. */
+int bn_prof_by_value(const void *a, const void *b);
 /* A thread's events in the order of their ends; borrowed. */
 const struct bn_prof_event *bn_prof_events(const bn_prof *prof, unsigned thread, size_t *n);
 /* "ternary_gemv_avx2"; the slot's number when it was attached to no session. */

@@ -92,12 +92,6 @@ double bn_prof_coverage(const bn_prof *prof)
     return prof->wall_ns > 0 ? (double)bn_prof_total_ns(prof, 0) / (double)prof->wall_ns : 0.0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The value at rank ceil(percent / 100 * n) of n sorted ones; 0 when none is expected beyond it. */
 static uint64_t nearest_rank(const uint64_t *sorted, size_t n, size_t percent)
 {
@@ -117,7 +111,7 @@ bn_status bn_prof_quantiles(const bn_prof *prof, unsigned brick, struct bn_prof_
             uint64_t begin = bn_prof_ns(prof, e->begin), end = bn_prof_ns(prof, e->end);
             ns[n++] = end > begin ? end - begin : 0;
         }
-    qsort(ns, n, sizeof *ns, by_value);
+    qsort(ns, n, sizeof *ns, bn_prof_by_value);
     *out =
         (struct bn_prof_quantiles){nearest_rank(ns, n, 50), nearest_rank(ns, n, 95), nearest_rank(ns, n, 99)};
     bn_free(ns);

@@ -111,24 +111,17 @@ static bn_status read_tokens(struct bn_tokenizer *tok, const struct bn_gguf_kv *
 
 /* ---- keys ---- */
 
-static bn_status optional(bn_status status)
-{
-    return status == BN_ERR_NOT_FOUND ? BN_OK : status;
-}
-
 /* An id inside the vocabulary; *id stays when the key is absent. */
 static bn_status read_id(const struct bn_tokenizer *tok, const struct bn_gguf *gguf, const char *key,
                          int32_t *id, bn_error *err)
 {
     uint32_t value = 0;
     bn_status status = bn_gguf_u32(gguf, key, &value, err);
-    if (status != BN_OK) return optional(status);
+    if (status != BN_OK) return bn_gguf_optional(status);
     if (value >= tok->n_vocab) {
-        char where[80] = "key '";
-        bn_escape(where + 5, sizeof where - 6, key, strlen(key));
-        where[strlen(where) + 1] = '\0';
-        where[strlen(where)] = '\'';
-        return bn_fail_at(err, BN_ERR_FORMAT, bn_gguf_find(gguf, key)->offset, where,
+        char where[BN_GGUF_NAMED_BYTES];
+        const struct bn_gguf_kv *kv = bn_gguf_find(gguf, key);
+        return bn_fail_at(err, BN_ERR_FORMAT, kv->offset, bn_gguf_named(where, "key", kv->key),
                           "the id %u is outside the vocabulary of %zu tokens", value, tok->n_vocab);
     }
     *id = (int32_t)value;
@@ -169,9 +162,10 @@ static bn_status read_flags(struct bn_tokenizer *tok, const struct bn_gguf *gguf
     bool spm = tok->kind == BN_VOCAB_SPM;
     tok->add_bos = spm || bn_splitter_rule(tok->splitter)->add_bos;
     tok->add_space_prefix = spm;
-    BN_TRY(optional(bn_gguf_bool(gguf, KEY "add_bos_token", &tok->add_bos, err)));
-    BN_TRY(optional(bn_gguf_bool(gguf, KEY "add_eos_token", &tok->add_eos, err)));
-    if (spm) BN_TRY(optional(bn_gguf_bool(gguf, KEY "add_space_prefix", &tok->add_space_prefix, err)));
+    BN_TRY(bn_gguf_optional(bn_gguf_bool(gguf, KEY "add_bos_token", &tok->add_bos, err)));
+    BN_TRY(bn_gguf_optional(bn_gguf_bool(gguf, KEY "add_eos_token", &tok->add_eos, err)));
+    if (spm)
+        BN_TRY(bn_gguf_optional(bn_gguf_bool(gguf, KEY "add_space_prefix", &tok->add_space_prefix, err)));
     return BN_OK;
 }
 
@@ -186,7 +180,7 @@ static bn_status read_pre(struct bn_tokenizer *tok, const struct bn_gguf *gguf, 
                           bn_error *err)
 {
     struct bn_str name = {"default", 7};
-    BN_TRY(optional(bn_gguf_str(gguf, KEY "pre", &name, err)));
+    BN_TRY(bn_gguf_optional(bn_gguf_str(gguf, KEY "pre", &name, err)));
     if (bn_str_equal(name, "default") && is_bitnet(arch)) name = (struct bn_str){"llama-bpe", 9};
     const struct bn_split_rule *rule = bn_split_rule_find(name);
     if (rule == NULL) {
@@ -207,7 +201,7 @@ static bn_status read_parallel(const struct bn_tokenizer *tok, const struct bn_g
                                enum bn_gguf_type element, const struct bn_gguf_kv **out, bn_error *err)
 {
     *out = NULL;
-    BN_TRY(optional(bn_gguf_array(gguf, key, element, out, err)));
+    BN_TRY(bn_gguf_optional(bn_gguf_array(gguf, key, element, out, err)));
     if (*out == NULL || (*out)->n == tok->n_vocab) return BN_OK;
     return bn_fail_at(err, BN_ERR_FORMAT, (*out)->offset, key, "%llu elements for %zu tokens",
                       (unsigned long long)(*out)->n, tok->n_vocab);
@@ -264,7 +258,7 @@ static bn_status build(struct bn_tokenizer *tok, const struct bn_gguf *gguf, con
     BN_TRY(bn_vocab_index_special(tok, err));
     BN_TRY(open_kind(tok, gguf, err));
     find_ends(tok);
-    BN_TRY(optional(bn_gguf_str(gguf, "tokenizer.chat_template", &chat, err)));
+    BN_TRY(bn_gguf_optional(bn_gguf_str(gguf, "tokenizer.chat_template", &chat, err)));
     tok->chat = bn_chat_recognise(tok, arch, chat);
     return BN_OK;
 }

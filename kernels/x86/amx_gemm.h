@@ -20,7 +20,6 @@
 
 #include "kernels/blocks.h"
 #include "kernels/kernels_table.h"
-#include "kernels/x86/tile_config.h"
 
 #define SIDE 16u                    /* rows of a tile, and its lanes of 32 bits */
 #define STEP 64u                    /* bytes of a row: the elements of one multiplication */

@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "kernels/x86/tile_config.h"
+#define TILES_IN_C
+#include "kernels/x86/tiles.h"
 
 /* What a processor could do wrong, or a kernel with it; for the self-test. */
 enum tile_fault {

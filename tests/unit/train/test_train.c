@@ -8,7 +8,6 @@
 #include "base/random.h"
 #include "train/checkpoint.h"
 #include "train/ops.h"
-#include "train/optimiser.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
 
