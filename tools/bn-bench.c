@@ -251,6 +251,7 @@ static const struct bn_program PROGRAM = {
     .exits = {{"1", "a wrong result, a regression, a gate without data, or an invalid measurement"},
               {"5", "a ledger was changed by hand"},
               {"9", "different machine, settings or model"}},
+    .environment = {{"BN_POWERCAP", "for tests: the folder of energy counters [/sys/class/powercap]"}},
 };
 
 int main(int argc, char **argv)

@@ -62,6 +62,7 @@ static const struct {
     /* what explains the others */
     {"bytes_per_second", "bytes/s", NEITHER},
     {"share_of_bandwidth", "1", NEITHER},
+    {"cache_hit_rate", "1", NEITHER},
     {"disturbed", "1", NEITHER},
     {"fairness", "1", NEITHER},
     {"time_by_calloc", "1", NEITHER},

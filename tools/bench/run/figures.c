@@ -89,6 +89,7 @@ static const struct figure {
                {"cycles_per_token", BN_USED_CYCLES},
                {"instructions_per_token", BN_USED_INSTRUCTIONS},
                {"cache_misses_per_token", BN_USED_CACHE_MISSES},
+               {"cache_hit_rate", BN_USED_HIT_RATE},
                {"cpu_ns_per_token", BN_USED_CPU_NS},
                {"joules_per_token", BN_USED_JOULES},
                {"peak_rss_bytes", BN_USED_PEAK_BYTES},
@@ -158,6 +159,7 @@ static double number(const struct bn_bench_measurement *m, const struct bn_bench
         return s->bandwidth > 0 ? speed / s->bandwidth : (double)NAN;
     case DISTURBED:
         return s->disturbed;
+    case BN_USED_HIT_RATE:
     case BN_USED_PEAK_BYTES:
         return s->used[what];
     default:
@@ -228,11 +230,7 @@ bn_status bn_bench_config_series(struct bn_bench_measurement *m, const struct bn
         if (n > 0)
             BN_TRY(bn_metric_add(&m->h.series, name, FIGURES[i].metric, m->scratch, n, n_warmup, err));
         else if (what < BN_USED_PEAK_BYTES)
-            bn_json_put_unavailable(c->test, FIGURES[i].metric,
-                                    what < (int)BN_BENCH_COUNTERS  ? m->meters.why[what]
-                                    : what == BN_USED_CPU_NS       ? "too short for the clock"
-                                    : m->meters.energy.why[0] != 0 ? m->meters.energy.why
-                                                                   : "a counter of energy was reset");
+            bn_json_put_unavailable(c->test, FIGURES[i].metric, m->meters.why[what]);
     }
     return BN_OK;
 }

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "infer/session.h"
@@ -38,6 +39,8 @@ static void put_settings(const struct bn_bench_measurement *m)
     if (m->o->decodes.n > 0) bn_bench_put_list(o, "sequences", &m->o->sequences);
     bn_json_put_u64(o, "seed", m->o->seed);
     bn_json_put_string(o, "isa", bn_isa_name());
+    if (getenv("BN_POWERCAP") != NULL) bn_json_put_string(o, "powercap", bn_energy_folder());
+    if (m->o->price_per_hour > 0) bn_json_put_number(m->h.doc, "price_per_hour", m->o->price_per_hour);
     if (m->score.n_ids == 0) return;
     bn_json_put_string(o, "score_text_sha256", m->score.sha256);
     bn_json_put_u64(o, "score_tokens", m->score.n_ids);

@@ -67,16 +67,19 @@ bn_status bn_bench_learn_reads(const struct bn_bench_measurement *m, bn_session 
 
 void bn_bench_meters_open(struct bn_bench_meters *meters)
 {
-    static const enum bn_perf_event EVENTS[BN_BENCH_COUNTERS] = {BN_PERF_CYCLES, BN_PERF_INSTRUCTIONS,
-                                                                 BN_PERF_CACHE_MISSES};
+    static const enum bn_perf_event EVENTS[BN_BENCH_COUNTERS] = {
+        BN_PERF_CYCLES, BN_PERF_INSTRUCTIONS, BN_PERF_CACHE_REFERENCES, BN_PERF_CACHE_MISSES};
     *meters = (struct bn_bench_meters){.resets = true};
     for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
         bn_error why = {0};
         meters->counters[i] = bn_perf_event_open(EVENTS[i], true, &why);
-        snprintf(meters->why[i], sizeof meters->why[i], "%.159s",
+        snprintf(meters->why[i], sizeof meters->why[i], "%.191s",
                  meters->counters[i] < 0 ? why.msg : "the counter could not be read, or counted nothing");
     }
-    bn_energy_read(&meters->energy, BN_ENERGY_ROOT);
+    bn_energy_read(&meters->energy);
+    snprintf(meters->why[BN_USED_CPU_NS], sizeof *meters->why, "too short for the clock");
+    snprintf(meters->why[BN_USED_JOULES], sizeof *meters->why, "%s",
+             meters->energy.n == 0 ? meters->energy.why : "too short for the counters of energy");
 }
 
 void bn_bench_meters_close(struct bn_bench_meters *meters)
@@ -85,35 +88,46 @@ void bn_bench_meters_close(struct bn_bench_meters *meters)
         if (meters->counters[i] >= 0) close(meters->counters[i]);
 }
 
-static void count(const struct bn_bench_meters *meters, double counts[BN_BENCH_COUNTERS])
-{
-    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
-        uint64_t n = 0;
-        bool known = meters->counters[i] >= 0 && read(meters->counters[i], &n, sizeof n) == (ssize_t)sizeof n;
-        counts[i] = known ? (double)n : (double)NAN;
-    }
-}
-
 static void begin_usage(struct bn_bench_meters *meters, double used[BN_USED])
 {
     uint64_t peak = bn_machine_peak_rss_bytes();
     if (peak > meters->peak) meters->peak = peak;
     if (meters->resets) meters->resets = bn_machine_reset_peak_rss();
-    if (meters->energy.n > 0) bn_energy_read(&meters->energy, BN_ENERGY_ROOT);
-    count(meters, used);
+    if (meters->energy.n > 0) bn_energy_read(&meters->energy);
+    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++)
+        used[i] = bn_perf_event_read(&meters->counts[i], meters->counters[i]) ? 0 : (double)NAN;
     used[BN_USED_CPU_NS] = (double)bn_clock_process_cpu_ns();
+}
+
+/* NaN, with the reason, unless references and misses are known. */
+static double hit_rate(struct bn_bench_meters *meters, const double used[BN_USED])
+{
+    double references = used[BN_USED_CACHE_REFERENCES], misses = used[BN_USED_CACHE_MISSES];
+    if (references > 0 && misses <= references) return 1 - misses / references;
+    snprintf(meters->why[BN_USED_HIT_RATE], sizeof *meters->why, "%s",
+             misses > references ? "more misses were counted than references"
+                                 : meters->why[references > 0 ? BN_USED_CACHE_MISSES : BN_USED_CACHE_REFERENCES]);
+    return (double)NAN;
 }
 
 static void end_usage(struct bn_bench_meters *meters, double used[BN_USED])
 {
-    double counts[BN_BENCH_COUNTERS];
     struct bn_energy now = {0};
+    struct bn_perf_count count;
     used[BN_USED_CPU_NS] = (double)bn_clock_process_cpu_ns() - used[BN_USED_CPU_NS];
-    count(meters, counts);
-    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++)
-        used[i] = counts[i] - used[i];
-    if (meters->energy.n > 0) bn_energy_read(&now, BN_ENERGY_ROOT);
+    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
+        const char *why = NULL;
+        used[i] += bn_perf_event_read(&count, meters->counters[i])
+                       ? bn_perf_event_since(&meters->counts[i], &count, &why)
+                       : (double)NAN;
+        if (why != NULL) snprintf(meters->why[i], sizeof *meters->why, "%s", why);
+    }
+    used[BN_USED_HIT_RATE] = hit_rate(meters, used);
+    if (meters->energy.n > 0) bn_energy_read(&now);
     used[BN_USED_JOULES] = bn_energy_since(&meters->energy, &now);
+    if (meters->energy.n > 0 && isnan(used[BN_USED_JOULES]))
+        snprintf(meters->why[BN_USED_JOULES], sizeof *meters->why, "%s",
+                 now.n == 0 ? now.why : "a counter of energy went back, or is beyond its range");
     uint64_t peak = bn_machine_peak_rss_bytes();
     if (peak > meters->peak) meters->peak = peak;
     used[BN_USED_PEAK_BYTES] = meters->resets && peak > 0 ? (double)peak : (double)NAN;
