@@ -78,8 +78,7 @@ void bn_bench_meters_open(struct bn_bench_meters *meters)
     }
     bn_energy_read(&meters->energy);
     snprintf(meters->why[BN_USED_CPU_NS], sizeof *meters->why, "too short for the clock");
-    snprintf(meters->why[BN_USED_JOULES], sizeof *meters->why, "%s",
-             meters->energy.n == 0 ? meters->energy.why : "too short for the counters of energy");
+    snprintf(meters->why[BN_USED_JOULES], sizeof *meters->why, "too short for the counters of energy");
 }
 
 void bn_bench_meters_close(struct bn_bench_meters *meters)
@@ -125,9 +124,11 @@ static void end_usage(struct bn_bench_meters *meters, double used[BN_USED])
     used[BN_USED_HIT_RATE] = hit_rate(meters, used);
     if (meters->energy.n > 0) bn_energy_read(&now);
     used[BN_USED_JOULES] = bn_energy_since(&meters->energy, &now);
-    if (meters->energy.n > 0 && isnan(used[BN_USED_JOULES]))
+    if (isnan(used[BN_USED_JOULES]))
         snprintf(meters->why[BN_USED_JOULES], sizeof *meters->why, "%s",
-                 now.n == 0 ? now.why : "a counter of energy went back, or is beyond its range");
+                 meters->energy.n == 0 ? meters->energy.why
+                 : now.n == 0          ? now.why
+                                       : "a counter of energy went back, or is beyond its range");
     uint64_t peak = bn_machine_peak_rss_bytes();
     if (peak > meters->peak) meters->peak = peak;
     used[BN_USED_PEAK_BYTES] = meters->resets && peak > 0 ? (double)peak : (double)NAN;
