@@ -23,6 +23,7 @@ static const struct bn_command COMMANDS[] = {
      .options = {bn_bench_run_options},
      .json = true,
      .run = bn_bench_run,
+     .follow = bn_bench_run_follow,
      .examples = {{"bn-bench run", "the built-in model"},
                   {"bn-bench run -m model.gguf -p 512 -n 32 -t 1,2",
                    "one prompt and one answer, with 1 and 2 threads"},

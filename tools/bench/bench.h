@@ -118,6 +118,7 @@ void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *
     extern const struct bn_option bn_bench_##name##_options[]; \
     bn_status bn_bench_##name(struct bn_args *args, bn_error *err);
 BN_BENCH_COMMAND(run)
+bn_status bn_bench_run_follow(struct bn_args *args, bn_error *err); /* on the other ranks */
 BN_BENCH_COMMAND(limits)
 BN_BENCH_COMMAND(kernels)
 BN_BENCH_COMMAND(memory)

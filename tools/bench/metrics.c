@@ -43,6 +43,7 @@ static const struct {
     /* sizes */
     {"bytes_per_token", "bytes", SAME},
     {"kv_bytes_per_token", "bytes", SAME},
+    {"exchange_bytes_per_token", "bytes", SAME},
     {"kv_bytes", "bytes", SAME},
     {"scratch_bytes", "bytes", SAME},
     {"handle_bytes", "bytes", SAME},
@@ -67,6 +68,7 @@ static const struct {
     {"fairness", "1", NEITHER},
     {"time_by_calloc", "1", NEITHER},
     {"wait_ns_per_step", "ns", NEITHER},
+    {"exchange_ns_per_token", "ns", NEITHER},
     {"loss", "nats/token", NEITHER},
     {"peak_flop_per_second", "FLOP/s", NEITHER},
 };

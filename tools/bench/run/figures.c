@@ -69,6 +69,8 @@ enum what {
     BYTES,
     SPEED,
     SHARE,
+    EXCHANGED,
+    EXCHANGING,
     DISTURBED,
     RATE
 };
@@ -96,6 +98,8 @@ static const struct figure {
                {"bytes_per_token", BYTES},
                {"bytes_per_second", SPEED},
                {"share_of_bandwidth", SHARE},
+               {"exchange_bytes_per_token", EXCHANGED},
+               {"exchange_ns_per_token", EXCHANGING},
                {"disturbed", DISTURBED},
                {"tokens_per_second", RATE}};
 
@@ -157,6 +161,10 @@ static double number(const struct bn_bench_measurement *m, const struct bn_bench
         return speed;
     case SHARE:
         return s->bandwidth > 0 ? speed / s->bandwidth : (double)NAN;
+    case EXCHANGED:
+        return (double)s->ranks.bytes / (double)s->evaluated;
+    case EXCHANGING:
+        return (double)s->ranks.ns / (double)s->evaluated;
     case DISTURBED:
         return s->disturbed;
     case BN_USED_HIT_RATE:
@@ -174,7 +182,8 @@ static size_t numbers(const struct bn_bench_measurement *m, const struct bn_benc
 {
     bool many = c->n_concurrent > 1;
     if ((what == PRICE && !(m->o->price_per_hour > 0)) || (what == FIRST && many) ||
-        (what == SHARE && (many || !c->decode)))
+        (what == SHARE && (many || !c->decode)) ||
+        ((what == EXCHANGED || what == EXCHANGING) && s->ranks.ranks == 0))
         return 0;
     if (what < TOKENS || what > FAIRNESS) {
         *x = number(m, c, s, what);

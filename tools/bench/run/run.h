@@ -49,6 +49,7 @@ enum bn_bench_used {
 };
 #define BN_BENCH_COUNTERS 4u
 struct bn_bench_meters {
+    bool off; /* under mpirun: these are of one process, not of the whole */
     int counters[BN_BENCH_COUNTERS]; /* of all threads; -1 when it does not work */
     /* At the beginning of a sample. */
     struct bn_perf_count counts[BN_BENCH_COUNTERS];
@@ -67,6 +68,7 @@ struct bn_bench_sample {
     uint64_t evaluated;      /* tokens evaluated by the network */
     uint64_t bytes;          /* read, as counted by the kernels */
     struct bn_noise noise;
+    bn_rank_stat ranks; /* what they exchanged; zeros without them */
     double used[BN_USED];
     double bandwidth; /* bytes per second of a plain loop just before this round */
     /* SHA-256 of the chosen ids (u32 little endian) and the last hidden state (binary32). */

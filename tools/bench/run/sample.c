@@ -16,6 +16,7 @@
 #include "infer/session.h"
 #include "lab/sampler/counters.h"
 #include "tools/bench/run/run.h"
+#include "tools/cli/ranks.h"
 
 /* ---- counters ---- */
 
@@ -36,10 +37,11 @@ static void add_up(struct bn_bench_config *config, const struct bn_generation *g
 }
 
 /* What a session has read since it was opened; with cache only what its kernels of attention did. */
-static uint64_t bytes_read(const bn_session *session, bool cache)
+static uint64_t bytes_read(bn_session *session, bool cache)
 {
     bn_kernel_stat k;
     uint64_t bytes = 0;
+    bn_session_tally(session);
     for (size_t i = 0; bn_session_kernel_stat(session, i, &k); i++)
         if (!cache || bn_bench_reads_cache(session->model->kernels, k.name)) bytes += k.bytes;
     return bytes;
@@ -69,13 +71,18 @@ void bn_bench_meters_open(struct bn_bench_meters *meters)
 {
     static const enum bn_perf_event EVENTS[BN_BENCH_COUNTERS] = {
         BN_PERF_CYCLES, BN_PERF_INSTRUCTIONS, BN_PERF_CACHE_REFERENCES, BN_PERF_CACHE_MISSES};
-    *meters = (struct bn_bench_meters){.resets = true};
+    *meters = (struct bn_bench_meters){.resets = true, .off = bn_cli_ranks() != NULL};
+    for (size_t i = 0; meters->off && i < BN_USED_PEAK_BYTES; i++)
+        snprintf(meters->why[i], sizeof *meters->why, "known of the first rank only");
     for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
         bn_error why = {0};
+        meters->counters[i] = -1;
+        if (meters->off) continue;
         meters->counters[i] = bn_perf_event_open(EVENTS[i], true, &why);
         snprintf(meters->why[i], sizeof meters->why[i], "%.191s",
                  meters->counters[i] < 0 ? why.msg : "the counter could not be read, or counted nothing");
     }
+    if (meters->off) return;
     bn_energy_read(&meters->energy);
     snprintf(meters->why[BN_USED_CPU_NS], sizeof *meters->why, "too short for the clock");
     snprintf(meters->why[BN_USED_JOULES], sizeof *meters->why, "too short for the counters of energy");
@@ -89,12 +96,15 @@ void bn_bench_meters_close(struct bn_bench_meters *meters)
 
 static void begin_usage(struct bn_bench_meters *meters, double used[BN_USED])
 {
+    for (size_t i = 0; i < BN_USED; i++)
+        used[i] = (double)NAN;
+    if (meters->off) return;
     uint64_t peak = bn_machine_peak_rss_bytes();
     if (peak > meters->peak) meters->peak = peak;
     if (meters->resets) meters->resets = bn_machine_reset_peak_rss();
     if (meters->energy.n > 0) bn_energy_read(&meters->energy);
     for (size_t i = 0; i < BN_BENCH_COUNTERS; i++)
-        used[i] = bn_perf_event_read(&meters->counts[i], meters->counters[i]) ? 0 : (double)NAN;
+        if (bn_perf_event_read(&meters->counts[i], meters->counters[i])) used[i] = 0;
     used[BN_USED_CPU_NS] = (double)bn_clock_process_cpu_ns();
 }
 
@@ -113,6 +123,7 @@ static void end_usage(struct bn_bench_meters *meters, double used[BN_USED])
 {
     struct bn_energy now = {0};
     struct bn_perf_count count;
+    if (meters->off) return;
     used[BN_USED_CPU_NS] = (double)bn_clock_process_cpu_ns() - used[BN_USED_CPU_NS];
     for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
         const char *why = NULL;
@@ -292,6 +303,7 @@ static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_conf
     s->ns = many ? all->all_ns : c->decode ? gen->decode_ns : c->answer > 0 ? gen->total_ns : gen->prefill_ns;
     s->total_ns = many ? all->all_ns : gen->total_ns;
     s->first_token_ns = gen->token_ns[0];
+    s->ranks = gen->ranks;
     s->evaluated = (gen->n_prompt + gen->n_predict - 1) * c->n_sequences * c->n_concurrent;
     digest_all(m, c, all, s->output);
     BN_TRY(bn_array_grow(&c->samples, &c->room, c->n_samples + 1, sizeof *c->samples, err));
