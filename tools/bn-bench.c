@@ -103,6 +103,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[--shape LAYERSxWIDTH[xFFN]]... [--context LIST] [--batch LIST] [-t LIST]",
      .options = {bn_bench_train_options},
      .json = true,
+     .divides = true,
      .run = bn_bench_train,
      .examples = {{"bn-bench train", "6 layers of 256, with 1 thread and with all cores"},
                   {"bn-bench train --shape 6x384 --context 256,512 -t 2", "another model, two lengths"},

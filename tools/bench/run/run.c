@@ -141,14 +141,9 @@ static bn_status list_kinds(struct bn_bench_measurement *m, bn_error *err)
 }
 
 /* Under mpirun the other ranks follow one session. */
-static bn_status need_one_session(struct bn_bench_options *o, bn_error *err)
+static bn_status need_one_session(const struct bn_bench_options *o, bn_error *err)
 {
-    static uint32_t threads;
     if (bn_cli_ranks() == NULL) return BN_OK;
-    if (o->threads.n == 0) {
-        threads = bn_cli_ranks_threads(0);
-        o->threads = (struct bn_list){&threads, 1};
-    }
     if (o->threads.n + o->depths.n + o->batches.n == 3 && o->concurrent.n + o->busy.n == 0 &&
         o->score == NULL)
         return BN_OK;
@@ -176,8 +171,8 @@ static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
     if (m->n_kinds == 0)
         return bn_fail(err, BN_ERR_ARG,
                        "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or --generate");
-    BN_TRY(need_one_session(o, err));
-    return bn_bench_threads(&o->threads, err);
+    BN_TRY(bn_bench_threads(&o->threads, err));
+    return need_one_session(o, err);
 }
 
 /* Random ids from the seed; all of them are valid. */

@@ -4,14 +4,17 @@
  */
 #include "tools/bench/train/train.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/kit/child.h"
 #include "lab/kit/process.h"
+#include "mpi/ranks.h"
 #include "tools/cli/report.h"
 
 #define SCHEMA "bn.training/1"
@@ -44,17 +47,42 @@ static bn_status refused(struct bn_trainee *t, bn_error *err)
     return bn_fail_in(err, BN_ERR_ARG, "bn-train", "%.*s", (int)strcspn(message, "\n"), message);
 }
 
+/* bn-train with these arguments; argv is zeroed, and has room for two more and NULL. */
+static bn_status find(char program[PATH_MAX], const char **argv, const char *const *arguments, bn_error *err)
+{
+    argv[0] = program;
+    argv[1] = "bench";
+    for (size_t i = 0; i < MOST_ARGUMENTS && arguments[i] != NULL; i++)
+        argv[i + 2] = arguments[i];
+    if (bn_program_near(program, "", "bn-train")) return BN_OK;
+    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "bn-train is not next to this program"), err,
+                   "install OpenBLAS (Debian: libopenblas-dev), and build again");
+}
+
+bn_status bn_trainee_become(const char *const *arguments, bn_error *err)
+{
+    char program[PATH_MAX];
+    const char *argv[MOST_ARGUMENTS + 3] = {0};
+    BN_TRY(find(program, argv, arguments, err));
+    execv(program, (char *const *)(uintptr_t)argv);
+    return bn_fail_errno(err, errno, program, "cannot start");
+}
+
+/* The message of a rank that ends all of them comes from bn-train. */
+static void pass_on(void *user, const char *bytes, size_t n)
+{
+    (void)user;
+    fwrite(bytes, 1, n, stderr);
+}
+
 bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, bn_error *err)
 {
     char program[PATH_MAX];
-    const char *argv[MOST_ARGUMENTS + 3] = {program, "bench"};
+    const char *argv[MOST_ARGUMENTS + 3] = {0};
     *t = (struct bn_trainee){0};
-    for (size_t i = 0; i < MOST_ARGUMENTS && arguments[i] != NULL; i++)
-        argv[i + 2] = arguments[i];
-    if (!bn_program_near(program, "", "bn-train"))
-        return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "bn-train is not next to this program"), err,
-                       "install OpenBLAS (Debian: libopenblas-dev), and build again");
+    BN_TRY(find(program, argv, arguments, err));
     struct bn_child_options options = {.argv = argv, .cancelled = interrupted};
+    if (bn_ranks_told() > 1) options.on_stderr = pass_on;
     BN_TRY(bn_child_start(&t->child, &options, err));
     bn_status status = read_answer(t, &t->run, err);
     if (status == BN_ERR_MISMATCH) return refused(t, err);
@@ -79,6 +107,8 @@ static bn_status read_step(struct bn_trainee_step *s, const bn_json *answer, bn_
         if (!bn_json_u64(bn_json_get(answer, TIMES[i].name), TIMES[i].to))
             return bn_fail_in(err, BN_ERR_FORMAT, "bn-train", "a step has no %s", TIMES[i].name);
     s->loss = bn_json_number_of(answer, "loss");
+    s->exchange_bytes = bn_json_number_of(answer, "exchange_bytes");
+    s->exchange_ns = bn_json_number_of(answer, "exchange_ns");
     return BN_OK;
 }
 
