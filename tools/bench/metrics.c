@@ -67,6 +67,8 @@ static const struct {
     {"disturbed", "1", NEITHER},
     {"fairness", "1", NEITHER},
     {"time_by_calloc", "1", NEITHER},
+    {"memory_utilisation", "1", NEITHER},
+    {"pool_efficiency", "1", NEITHER},
     {"wait_ns_per_step", "ns", NEITHER},
     {"exchange_ns_per_token", "ns", NEITHER},
     {"loss", "nats/token", NEITHER},
