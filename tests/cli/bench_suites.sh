@@ -54,6 +54,10 @@ run 0 "memory: latency" "${quick[@]}" --filter 'latency 4 KiB'
 has '^latency 4 KiB +[0-9.]+ ns ' "a chain of loads"
 run 0 "memory: what a session holds" "${quick[@]}" --filter tags
 has '^tags session .* = the [0-9.]+ MiB counted' "its parts are the whole"
+has '^tags use +128 tokens touched [0-9.]+ % of the session \(KV 100.0 %' "a small context is used whole"
+has '^tags pool +[0-9.]+ % of the [0-9.]+ MiB that the heap holds' "the share of the heap that was asked for"
+says 0 "memory: a context that is not used" '\(KV [1-4]?[0-9]\.[0-9] %' "$bench" memory --min-time 0 -t 1 -q --filter tags
+says 0 "memory: both are series" '"metric": "memory_utilisation"' "$bench" "${quick[@]}" --filter tags --json
 run 0 "memory: leaks" "${quick[@]}" --filter leaks
 has '^leaks +none$' "none are found"
 run 0 "memory: fragmentation" "${quick[@]}" --filter fragmentation
@@ -77,6 +81,8 @@ run 0 "quant: one format" "${small[@]}" --filter TQ1_0
 for operation in quantise dequantise; do
     has "^$operation TQ1_0 16x256 plain t=1 +[0-9.]+ [mun]?s " "$operation"
 done
+run 0 "quant: the scale alone" "${small[@]}" --filter calibrate
+check "is timed once for a shape" equal "$(grep -cE '^calibrate I2_S 16x256 plain t=1 +[0-9.]+ [mun]?s ' "$tmp/out")" 1
 run 0 "quant: a kernel of every instruction set" "${small[@]}" --isa all --filter F16
 has '^quantise F16 16x256 f32_to_f16_ref t=1 ' "the reference is one"
 run 0 "quant: what formats preserve" "${small[@]}" --filter quality
